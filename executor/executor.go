@@ -181,13 +181,7 @@ const mostRuleChanges = 2
 // User is Service's.
 func (e *Executor) User(ctx context.Context, user string) ([]Claim, api.Outcome) {
 	if t := e.tenure.Load(); t != nil {
-		if s := t.local(spec.HomeShard(user, len(t.shards))); s != nil { // a node may have given what the ledger does not have yet
-			select {
-			case <-s.Drain():
-			case <-time.After(lookPatience):
-			case <-ctx.Done():
-			}
-		}
+		e.drained(ctx, spec.HomeShard(user, len(t.shards)))
 	}
 	claims, why, here := e.claims(e.cfg.Clock(), user)
 	a := Answer{Claims: claims, Outcome: why}
@@ -196,6 +190,21 @@ func (e *Executor) User(ctx context.Context, user string) ([]Claim, api.Outcome)
 	}
 	e.goods.deliverNow(ctx, &a)
 	return a.Claims, a.Outcome
+}
+
+// drained waits until the ledger has what a node gave of a shard's list, if the shard is this process's.
+func (e *Executor) drained(ctx context.Context, shard int) {
+	t := e.tenure.Load()
+	if t == nil || shard >= len(t.shards) {
+		return
+	}
+	if s := t.local(shard); s != nil {
+		select {
+		case <-s.Drain():
+		case <-time.After(lookPatience):
+		case <-ctx.Done():
+		}
+	}
 }
 
 // lookPatience is how long somebody who asks what a user has is kept waiting for the

@@ -715,3 +715,26 @@ func TestListedOverloadedWithoutKey(t *testing.T) {
 	p.ask("ann", "2").want(t, api.Unknown)
 	p.lets()
 }
+
+// TestListedFound looks claims up by the names that their buyers were told.
+func TestListedFound(t *testing.T) {
+	for _, ack := range []spec.Ack{spec.AckLedger, spec.AckRedis} {
+		w := newListedWorld(t, ack, 5, 5)
+		p := w.first
+		for i := range 2 {
+			for _, user := range w.buyers(i, 3) {
+				id := p.ask(user, "1").want(t, api.Sold).Claim.ID
+				w.pass(shard.DrainLater)
+				if named, ok := shard.ParseClaimID(id.String()); !ok || named != id || id.Unit == 0 {
+					t.Errorf("%s is read as %+v, %v", id, named, ok)
+				}
+				if c, why := p.p.Find(w.now, id); why != "" || c.User != user || c.ID != id {
+					t.Errorf("%s: %s is %+v, %q", ack, id, c, why)
+				}
+			}
+			if _, why := p.p.Find(w.now, ClaimID{Shard: i, Unit: 99}); why != api.NoSuchClaim {
+				t.Errorf("%s: a unit that nobody has: %q", ack, why)
+			}
+		}
+	}
+}

@@ -10,6 +10,9 @@ import (
 
 // Find is Service's.
 func (e *Executor) Find(ctx context.Context, id ClaimID) (Claim, api.Outcome) {
+	if id.Unit != 0 {
+		e.drained(ctx, id.Shard)
+	}
 	c, why, here := e.find(e.cfg.Clock(), id)
 	a := Answer{Claim: c, Outcome: why}
 	if !here {
@@ -42,14 +45,13 @@ func (p *Stepped) Find(now clock.Now, id ClaimID) (Claim, api.Outcome) {
 	return c, why
 }
 
-// find returns one claim of a shard of this process; here: it is one. It knows no claim by
-// the unit that a node gave it with: there is no index of those.
+// find returns one claim of a shard of this process; here: it is one.
 func (d *admission) find(now clock.Now, id ClaimID) (c Claim, why api.Outcome, here bool) {
 	t := d.tenure.Load()
 	switch {
 	case t == nil:
 		return Claim{}, d.away.Load().Outcome, true
-	case id.Shard >= len(t.shards) || id.Unit != 0:
+	case id.Shard >= len(t.shards):
 		return Claim{}, api.NoSuchClaim, true
 	}
 	s := t.local(id.Shard)

@@ -34,7 +34,7 @@ type Service interface {
 	// than "" says why they cannot be told now, or that ctx has ended.
 	User(ctx context.Context, user string) ([]Claim, api.Outcome)
 	// Find returns one claim by its id; an Outcome other than "" says why it cannot be told
-	// now, or that there is none. A claim that a node gave is found by its user alone.
+	// now, or that there is none.
 	Find(ctx context.Context, id ClaimID) (Claim, api.Outcome)
 	// Status is what this process knows of the sale.
 	Status() Status

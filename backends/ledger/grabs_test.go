@@ -179,6 +179,11 @@ func TestGrabAsClaim(t *testing.T) {
 			t.Errorf("%s is %q, %v, want %q", key, got, ok, want)
 		}
 	}
+	for unit, user := range map[int64]string{4: "u", 2: "u", 3: "v", 5: "", 9: ""} {
+		if c, ok := s.ClaimOfGrab(unit); ok != (user != "") || c.User != user || ok && c.Units[0] != unit {
+			t.Errorf("unit %d is %+v, %v", unit, c, ok)
+		}
+	}
 	if c, ok := s.Find("u", "m"); ok {
 		t.Errorf("found %+v", c)
 	}

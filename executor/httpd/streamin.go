@@ -316,11 +316,6 @@ func (x *stream) find(r *streampb.Request, asks *streampb.ClaimID) bool {
 	}
 	id := shard.ClaimIDOf(asks)
 	u.shard = id.Shard
-	if id.Unit != 0 {
-		u.kind = claims
-		u.answered(executor.Answer{Outcome: api.BadRequest, Message: "claim: one that a node gave is looked up by its user"})
-		return true
-	}
 	u.lookUp(func(ctx context.Context) ([]executor.Claim, api.Outcome) {
 		claim, outcome := x.sale.Find(ctx, id)
 		return []executor.Claim{claim}, outcome

@@ -85,12 +85,15 @@ func (s *Shard) User(user string) (claims []Claim) {
 	return claims
 }
 
-// Find returns a claim by its place in the log.
+// Find returns a claim by its place in the log, or by the unit that a node gave.
 func (s *Shard) Find(id ClaimID) (Claim, bool) {
 	s.state.RLock()
 	defer s.state.RUnlock()
 	c, ok := s.seq.state.ClaimAt(id.Slot, id.Index)
-	if !ok || c.Grabbed { // which has another name
+	if id.Unit != 0 {
+		c, ok = s.seq.state.ClaimOfGrab(id.Unit)
+	}
+	if !ok || c.Grabbed != (id.Unit != 0) { // which has another name
 		return Claim{}, false
 	}
 	return asItStands(s.seq.state, lookedUp(s.seq.shard, c)), true

@@ -273,7 +273,6 @@ var special = map[string]func(*world, *call){
 	"createClaim 422": func(w *world, c *call) { c.body = `{"user":""}` },
 	"createClaim 429": (*world).crowd,
 
-	"getClaim 422": func(w *world, c *call) { c.claim = "0-u1" },
 	"getUser 422":  func(w *world, c *call) { c.user = strings.Repeat("u", 256) },
 
 	"confirmClaim 409": func(w *world, c *call) { c.claim = w.settled("cancelClaim") },

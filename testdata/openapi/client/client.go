@@ -1517,36 +1517,6 @@ func (e GetClaim405ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
 	}
 }
 
-// Defines values for GetClaim422ApplicationProblemPlusJSONResponseBodyOutcome.
-const (
-	GetClaim422ApplicationProblemPlusJSONResponseBodyOutcomeBadRequest GetClaim422ApplicationProblemPlusJSONResponseBodyOutcome = "bad_request"
-)
-
-// Valid indicates whether the value is a known member of the GetClaim422ApplicationProblemPlusJSONResponseBodyOutcome enum.
-func (e GetClaim422ApplicationProblemPlusJSONResponseBodyOutcome) Valid() bool {
-	switch e {
-	case GetClaim422ApplicationProblemPlusJSONResponseBodyOutcomeBadRequest:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for GetClaim422ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	GetClaim422ApplicationProblemPlusJSONResponseBodyStatusN422 GetClaim422ApplicationProblemPlusJSONResponseBodyStatus = 422
-)
-
-// Valid indicates whether the value is a known member of the GetClaim422ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e GetClaim422ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case GetClaim422ApplicationProblemPlusJSONResponseBodyStatusN422:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for GetClaim503ApplicationProblemPlusJSONResponseBodyOutcome.
 const (
 	GetClaim503ApplicationProblemPlusJSONResponseBodyOutcomeDraining GetClaim503ApplicationProblemPlusJSONResponseBodyOutcome = "draining"
@@ -3995,12 +3965,6 @@ type GetClaim404ApplicationProblemPlusJSONResponseBodyStatus int
 // GetClaim405ApplicationProblemPlusJSONResponseBodyStatus defines parameters for GetClaim.
 type GetClaim405ApplicationProblemPlusJSONResponseBodyStatus int
 
-// GetClaim422ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for GetClaim.
-type GetClaim422ApplicationProblemPlusJSONResponseBodyOutcome string
-
-// GetClaim422ApplicationProblemPlusJSONResponseBodyStatus defines parameters for GetClaim.
-type GetClaim422ApplicationProblemPlusJSONResponseBodyStatus int
-
 // GetClaim503ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for GetClaim.
 type GetClaim503ApplicationProblemPlusJSONResponseBodyOutcome string
 
@@ -4341,8 +4305,6 @@ type ClientInterface interface {
 
 	// GetClaim What became of one claim
 	//
-	// A claim that a lock node gave, such as 3-u17, is looked up by its user only.
-	//
 	// Corresponds with GET /v1/sales/{sale}/claims/{claim} (the `GetClaim` operationId).
 	GetClaim(ctx context.Context, sale SaleParameter, claim ClaimParameter, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -4483,8 +4445,6 @@ func (c *Client) CreateClaim(ctx context.Context, sale SaleParameter, params *Cr
 }
 
 // GetClaim What became of one claim
-//
-// A claim that a lock node gave, such as 3-u17, is looked up by its user only.
 //
 // Corresponds with GET /v1/sales/{sale}/claims/{claim} (the `GetClaim` operationId).
 func (c *Client) GetClaim(ctx context.Context, sale SaleParameter, claim ClaimParameter, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5081,8 +5041,6 @@ type ClientWithResponsesInterface interface {
 
 	// GetClaimWithResponse What became of one claim
 	//
-	// A claim that a lock node gave, such as 3-u17, is looked up by its user only.
-	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/sales/{sale}/claims/{claim} (the `GetClaim` operationId).
@@ -5586,12 +5544,6 @@ type GetClaimResponse405Headers struct {
 	Allow string
 }
 
-// GetClaimResponse422Headers the declared response headers of an HTTP 422 response for GetClaim
-type GetClaimResponse422Headers struct {
-	SalectlOwner *string
-	SalectlShard *string
-}
-
 // GetClaimResponse503Headers the declared response headers of an HTTP 503 response for GetClaim
 type GetClaimResponse503Headers struct {
 	RetryAfter   *int
@@ -5612,8 +5564,6 @@ type GetClaimResponse struct {
 	ApplicationproblemJSON404 *NoSuchClaim
 	// ApplicationproblemJSON405 the response for an HTTP 405 `application/problem+json` response
 	ApplicationproblemJSON405 *MethodNotAllowed
-	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
-	ApplicationproblemJSON422 *Unacceptable
 	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
 	ApplicationproblemJSON503 *LookUpUnavailable
 	// Headers200 the parsed response headers for an HTTP 200 response
@@ -5626,8 +5576,6 @@ type GetClaimResponse struct {
 	Headers404 *GetClaimResponse404Headers
 	// Headers405 the parsed response headers for an HTTP 405 response
 	Headers405 *GetClaimResponse405Headers
-	// Headers422 the parsed response headers for an HTTP 422 response
-	Headers422 *GetClaimResponse422Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *GetClaimResponse503Headers
 }
@@ -5655,11 +5603,6 @@ func (r GetClaimResponse) GetApplicationproblemJSON404() *NoSuchClaim {
 // GetApplicationproblemJSON405 returns the response for an HTTP 405 `application/problem+json` response
 func (r GetClaimResponse) GetApplicationproblemJSON405() *MethodNotAllowed {
 	return r.ApplicationproblemJSON405
-}
-
-// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
-func (r GetClaimResponse) GetApplicationproblemJSON422() *Unacceptable {
-	return r.ApplicationproblemJSON422
 }
 
 // GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
@@ -6466,8 +6409,6 @@ func (c *ClientWithResponses) CreateClaimWithResponse(ctx context.Context, sale 
 
 // GetClaimWithResponse What became of one claim
 //
-// A claim that a lock node gave, such as 3-u17, is looked up by its user only.
-//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /v1/sales/{sale}/claims/{claim} (the `GetClaim` operationId).
@@ -7164,13 +7105,6 @@ func ParseGetClaimResponse(rsp *http.Response) (*GetClaimResponse, error) {
 		}
 		response.ApplicationproblemJSON405 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Unacceptable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.ApplicationproblemJSON422 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
 		var dest LookUpUnavailable
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -7259,23 +7193,6 @@ func ParseGetClaimResponse(rsp *http.Response) (*GetClaimResponse, error) {
 			headers.Allow = value
 		}
 		response.Headers405 = &headers
-	case rsp.StatusCode == 422:
-		var headers GetClaimResponse422Headers
-		if values := rsp.Header.Values("Salectl-Owner"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Salectl-Owner", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.SalectlOwner = &value
-		}
-		if values := rsp.Header.Values("Salectl-Shard"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Salectl-Shard", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.SalectlShard = &value
-		}
-		response.Headers422 = &headers
 	case rsp.StatusCode == 503:
 		var headers GetClaimResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
