@@ -150,6 +150,7 @@ type Server struct {
 	ending    atomic.Bool // Serve is: set once, before streams are told to go away
 	buyers    atomic.Pointer[http.Server]
 	streams   streams
+	memory    *replyMemory // of the requests of all streams
 	followers followers
 }
 
@@ -175,6 +176,7 @@ func New(c Config) *Server {
 		log:           c.Log,
 		gatherer:      c.Metrics,
 		metrics:       newMetrics(),
+		memory:        newReplyMemory(mostOfStreams),
 	}
 	if s.connections <= 0 {
 		s.connections = MostConnections

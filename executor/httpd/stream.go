@@ -2,6 +2,7 @@ package httpd
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -45,6 +46,8 @@ type stream struct {
 	out     io.Writer
 	peer    bool // another process of the sale has made it
 
+	memories []*replyMemory // that count its requests beside others
+
 	now time.Duration // of the last read; the reader's
 	by  access        // the reader's
 
@@ -56,6 +59,7 @@ type stream struct {
 	ready  []*under // answered and not written
 	extra  []byte   // other messages, to be written
 	count  int      // requests that have no answer sent
+	held   int64    // bytes that they count for
 	over   bool     // no more will be read: what is under way is answered
 	going  bool     // the client was told that the server goes away
 	late   bool     // and has had the time to end the stream
@@ -113,6 +117,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, sale *sale, form
 		open: make(map[uint64]*under),
 	}
 	x.news.L, x.room.L = &x.mu, &x.mu
+	x.memories = s.memoriesOf(&by)
 	if !s.streams.add(x, s.mostStreams) {
 		p := problemOf(api.Overloaded)
 		p.detail = fmt.Sprintf("There are %d streams already, which is as many as this server has. Use one for many requests.", s.mostStreams)
@@ -197,6 +202,9 @@ func (x *stream) end(broken error) {
 	x.news.Signal()
 	x.room.Broadcast()
 	x.mu.Unlock()
+	for _, m := range x.memories {
+		m.wake()
+	}
 	for _, giveUp := range ups {
 		giveUp()
 	}
@@ -314,6 +322,8 @@ type streams struct {
 	mu    sync.Mutex
 	open  map[*stream]struct{}
 	peers int // of open
+
+	memory map[[sha256.Size]byte]*replyMemory // of requests, by the digest of their token
 }
 
 func (s *streams) add(x *stream, most int) bool {
@@ -362,6 +372,7 @@ type under struct {
 	done   func(executor.Answer) // answered, bound once
 
 	id     uint64
+	size   int64 // bytes that it counts for
 	kind   kind
 	how    api.How // of a settlement
 	user   string  // of a claim

@@ -158,17 +158,26 @@ func (x *stream) say(id uint64, p *problem) {
 // begin takes in a request. It waits while too many are under way. nil: it is not to be
 // answered, because its id is in use, or the stream is over, which ok says.
 func (x *stream) begin(r *streampb.Request, k kind) (u *under, ok bool) {
+	size := replyBytes(r, k)
 	x.mu.Lock()
-	for x.count >= mostUnder && x.broken == nil {
+	for (x.count >= mostUnder || x.held != 0 && x.held+size > mostOfStream) && x.broken == nil {
 		x.room.Wait()
 		x.now = x.server.now().Mono
 	}
+	x.mu.Unlock()
+	for _, m := range x.memories {
+		m.take(size, x.isBroken)
+	}
+	x.mu.Lock()
+	x.held += size
 	if x.broken != nil {
+		x.holdLocked(-size)
 		x.mu.Unlock()
 		x.end(x.broken)
 		return nil, false
 	}
 	if _, used := x.open[r.Id]; used {
+		x.holdLocked(-size)
 		x.mu.Unlock()
 		x.say(r.Id, &problem{status: http.StatusConflict, title: "Conflict",
 			detail: "id: another request with it is under way; give each its own until it is answered."})
@@ -181,7 +190,7 @@ func (x *stream) begin(r *streampb.Request, k kind) (u *under, ok bool) {
 		u = &under{stream: x}
 		u.done = u.answered
 	}
-	u.giveUp = nil
+	u.giveUp, u.size = nil, size
 	u.id, u.kind, u.began, u.until = r.Id, k, x.now, x.now+x.server.claimTimeout
 	if ms := r.TimeoutMs; ms > 0 {
 		u.until = x.now + min(x.server.claimTimeout, time.Duration(ms)*time.Millisecond)
@@ -210,6 +219,10 @@ func (u *under) answered(a executor.Answer) {
 	x := u.stream
 	x.mu.Lock()
 	u.answer, u.there = a, true
+	if more := bytesOf(a.Claim) + bytesOf(a.Claims...) + bytesOf(u.claims...) - u.size; more > 0 {
+		u.size += more
+		x.holdLocked(more)
+	}
 	x.ready = append(x.ready, u)
 	if len(x.ready) == 1 {
 		x.news.Signal()

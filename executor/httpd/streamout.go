@@ -105,9 +105,12 @@ func (x *stream) sent(batch []*under) {
 	defer x.mu.Unlock()
 	x.wrote = 0
 	x.count -= len(batch)
+	var size int64
 	for _, u := range batch {
+		size += u.size
 		u.answer, u.claims, u.giveUp, u.there, u.user, u.how = executor.Answer{}, nil, nil, false, "", ""
 	}
+	x.holdLocked(-size)
 	x.spare = append(x.spare, batch...)
 	x.room.Signal()
 	x.leaveLocked()

@@ -2735,11 +2735,14 @@ type AcceptedClaim struct {
 	Payloads *[]map[string]string `json:"payloads,omitempty"`
 	Payment  *string              `json:"payment,omitempty"`
 
-	// RefundDue Payments that bought nothing.
-	RefundDue *[]string  `json:"refundDue,omitempty"`
-	Retired   *bool      `json:"retired,omitempty"`
-	Sale      string     `json:"sale"`
-	SettledAt *time.Time `json:"settledAt,omitempty"`
+	// RefundDue The newest payments that bought nothing, 10 at most.
+	RefundDue *[]string `json:"refundDue,omitempty"`
+
+	// RefundsDue How many payments bought nothing.
+	RefundsDue *int       `json:"refundsDue,omitempty"`
+	Retired    *bool      `json:"retired,omitempty"`
+	Sale       string     `json:"sale"`
+	SettledAt  *time.Time `json:"settledAt,omitempty"`
 
 	// Undelivered The payloads could not be read now: ask again.
 	Undelivered *bool `json:"undelivered,omitempty"`
@@ -2808,11 +2811,14 @@ type Claim struct {
 	Payloads *[]map[string]string `json:"payloads,omitempty"`
 	Payment  *string              `json:"payment,omitempty"`
 
-	// RefundDue Payments that bought nothing.
-	RefundDue *[]string  `json:"refundDue,omitempty"`
-	Retired   *bool      `json:"retired,omitempty"`
-	Sale      string     `json:"sale"`
-	SettledAt *time.Time `json:"settledAt,omitempty"`
+	// RefundDue The newest payments that bought nothing, 10 at most.
+	RefundDue *[]string `json:"refundDue,omitempty"`
+
+	// RefundsDue How many payments bought nothing.
+	RefundsDue *int       `json:"refundsDue,omitempty"`
+	Retired    *bool      `json:"retired,omitempty"`
+	Sale       string     `json:"sale"`
+	SettledAt  *time.Time `json:"settledAt,omitempty"`
 
 	// Undelivered The payloads could not be read now: ask again.
 	Undelivered *bool `json:"undelivered,omitempty"`
