@@ -97,7 +97,11 @@ func (p *program) run(args []string, signals <-chan os.Signal) int {
 
 // say writes a line of progress, for people.
 func (p *program) say(format string, args ...any) {
-	fmt.Fprintf(p.err, format+"\n", args...)
+	text := fmt.Sprintf(format+"\n", args...)
+	if isTerminal(p.err) {
+		text = printable(text)
+	}
+	fmt.Fprint(p.err, text)
 }
 
 // answer is standard output. It remembers that a write failed, so that no view
@@ -113,7 +117,13 @@ func (a *answer) Write(b []byte) (int, error) {
 	if a.err != nil {
 		return 0, a.err
 	}
-	n, err := a.w.Write(b)
-	a.written, a.err = true, err
-	return n, err
+	text := b
+	if isTerminal(a.w) {
+		text = []byte(printable(string(b)))
+	}
+	_, err := a.w.Write(text)
+	if a.written, a.err = true, err; err != nil {
+		return 0, err
+	}
+	return len(b), nil
 }

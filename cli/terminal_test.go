@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"salectl/api"
 	"salectl/backends/embedded"
 	"salectl/backends/ledger"
 	"salectl/services"
@@ -93,6 +94,16 @@ func (p *pty) await(text string) {
 		}
 		p.more.Wait()
 	}
+}
+
+// A server cannot have a terminal obey it.
+func TestServersTextOnATerminal(t *testing.T) {
+	tty := openTerminal(t)
+	p := &program{out: &answer{w: tty.program}, err: tty.program, env: noVariables}
+	p.replyText(claimOptions{user: "ada"}, &claimReply{Outcome: api.NotEligible, Detail: "no\x1b[2J\x1b]0;sold\x07"})
+	tty.await("\x1b[33mnot_eligible\x1b[0m: no\\x1b[2J\\x1b]0;sold\\a\r\n")
+	p.say("%s", "lost\x1b[1A")
+	tty.await("lost\\x1b[1A\r\n")
 }
 
 func TestConfirmAsksAPerson(t *testing.T) {
