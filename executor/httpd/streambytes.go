@@ -25,12 +25,15 @@ func replyBytes(r *streampb.Request, k kind) int64 {
 	case claims:
 		return 512 + bytesOfUnit*max(r.GetClaim().GetQuantity(), int64(len(r.GetClaim().GetNames())), 0)
 	case looksAtUser:
-		return 256 << 10
+		return bytesOfUser
 	}
 	return 16 << 10
 }
 
-const bytesOfUnit = 24
+const (
+	bytesOfUnit = 24
+	bytesOfUser = 2 << 20 // a user may have many claims
+)
 
 // bytesOf is about what claims take in memory.
 func bytesOf(all ...executor.Claim) (n int64) {

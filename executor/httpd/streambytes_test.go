@@ -15,12 +15,17 @@ import (
 // TestStreamBytes has clients read nothing of large replies: what the server keeps for each of
 // them, for their token and for all is bounded, and no reply is lost.
 func TestStreamBytes(t *testing.T) {
+	t.Run("replies as expected", func(t *testing.T) { testStreamBytes(t, 100, 500) })
+	t.Run("larger replies", func(t *testing.T) { testStreamBytes(t, 1000, 20) })
+}
+
+func testStreamBytes(t *testing.T, units, asked int) {
 	large := make([]executor.Claim, 100)
 	for i := range large {
 		large[i] = soldTo("ada").Claim
-		large[i].Units = make([]int64, 100)
+		large[i].Units = make([]int64, units)
 	}
-	size := bytesOf(large...)
+	size := bytesOf(large...) + bytesOf(executor.Claim{})
 	sale := &fake{name: "movie", user: func(string) ([]executor.Claim, api.Outcome) { return large, "" }}
 	s := New(Config{Sales: []executor.Service{sale}, Tokens: tokensOf(t, "one claim\ntwo operate\nthree operate\n")})
 	s.memory.most = 40 << 20
@@ -29,7 +34,6 @@ func TestStreamBytes(t *testing.T) {
 	look := func(id uint64) *streampb.Request {
 		return &streampb.Request{Id: id, Asks: &streampb.Request_User{User: &streampb.User{User: "ada"}}}
 	}
-	const asked = 500 // 150 MB of replies a stream
 	var all []*listener
 	heard := make([]int, 6)
 	for i := range heard {
@@ -52,14 +56,14 @@ func TestStreamBytes(t *testing.T) {
 		}
 		return same == 20
 	})
-	// One request of each stream may be beyond the bound, as far as its reply is larger than expected.
-	if used, most := s.memory.used.Load(), s.memory.most+6*max(size, 256<<10); used > most || used < s.memory.most/2 {
+	beyond := max(0, size-bytesOfUser) // of each reply, which is larger than expected
+	if used, most := s.memory.used.Load(), s.memory.most+s.memory.most/bytesOfUser*beyond; used > most || used < s.memory.most/2 {
 		t.Errorf("replies of %d bytes are kept, at most %d are to be", used, most)
 	}
 	for x := range s.openStreams() {
 		x.mu.Lock()
-		if held := x.held; held > mostOfStream+size {
-			t.Errorf("%d bytes are kept for a stream", held)
+		if held := x.held; held > mostOfStream+mostOfStream/bytesOfUser*beyond || beyond > 0 && held%size != 0 {
+			t.Errorf("%d bytes are kept for a stream, of replies of %d", held, size)
 		}
 		x.mu.Unlock()
 	}
