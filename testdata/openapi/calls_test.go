@@ -273,7 +273,7 @@ var special = map[string]func(*world, *call){
 	"createClaim 422": func(w *world, c *call) { c.body = `{"user":""}` },
 	"createClaim 429": (*world).crowd,
 
-	"getUser 422":  func(w *world, c *call) { c.user = strings.Repeat("u", 256) },
+	"getUser 422": func(w *world, c *call) { c.user = strings.Repeat("u", 256) },
 
 	"confirmClaim 409": func(w *world, c *call) { c.claim = w.settled("cancelClaim") },
 	"confirmClaim 422": func(w *world, c *call) { c.body = "{}" },

@@ -47,7 +47,7 @@ func TestClient(t *testing.T) {
 		t.Fatalf("another claim: %s", second.Body)
 	}
 	third := claim("k-3", 1)
-	if p := third.ApplicationproblemJSON409; p == nil || p.Outcome != client.ClaimConflictOutcomeLimitReached || p.Claims == nil || len(*p.Claims) != 2 {
+	if p := third.ApplicationproblemJSON409; p == nil || p.Outcome != client.ClaimConflictProblemOutcomeLimitReached || p.Claims == nil || len(*p.Claims) != 2 {
 		t.Errorf("a claim beyond the limit: %s", third.Body)
 	}
 
@@ -70,7 +70,7 @@ func TestClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := cancelled.ApplicationproblemJSON409; got == nil || got.Outcome != client.SettlementConflictOutcomeNotHeld {
+	if got := cancelled.ApplicationproblemJSON409; got == nil || got.Outcome != client.SettlementConflictProblemOutcomeNotHeld {
 		t.Errorf("a cancel of what is sold: %s", cancelled.Body)
 	}
 

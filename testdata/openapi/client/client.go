@@ -38,6 +38,36 @@ func (e AcceptedClaimOutcome) Valid() bool {
 	}
 }
 
+// Defines values for BadRequestProblemOutcome.
+const (
+	BadRequestProblemOutcomeBadRequest BadRequestProblemOutcome = "bad_request"
+)
+
+// Valid indicates whether the value is a known member of the BadRequestProblemOutcome enum.
+func (e BadRequestProblemOutcome) Valid() bool {
+	switch e {
+	case BadRequestProblemOutcomeBadRequest:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for BadRequestProblemStatus.
+const (
+	N400 BadRequestProblemStatus = 400
+)
+
+// Valid indicates whether the value is a known member of the BadRequestProblemStatus enum.
+func (e BadRequestProblemStatus) Valid() bool {
+	switch e {
+	case N400:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ClaimOutcome.
 const (
 	ClaimOutcomeCancelled ClaimOutcome = "cancelled"
@@ -71,6 +101,240 @@ func (e ClaimOutcome) Valid() bool {
 	}
 }
 
+// Defines values for ClaimConflictProblemOutcome.
+const (
+	ClaimConflictProblemOutcomeCancelled    ClaimConflictProblemOutcome = "cancelled"
+	ClaimConflictProblemOutcomeExpired      ClaimConflictProblemOutcome = "expired"
+	ClaimConflictProblemOutcomeLimitReached ClaimConflictProblemOutcome = "limit_reached"
+	ClaimConflictProblemOutcomeNoneNow      ClaimConflictProblemOutcome = "none_now"
+	ClaimConflictProblemOutcomeNotAdjacent  ClaimConflictProblemOutcome = "not_adjacent"
+	ClaimConflictProblemOutcomeNotDrawn     ClaimConflictProblemOutcome = "not_drawn"
+	ClaimConflictProblemOutcomeRefunded     ClaimConflictProblemOutcome = "refunded"
+	ClaimConflictProblemOutcomeSoldOut      ClaimConflictProblemOutcome = "sold_out"
+	ClaimConflictProblemOutcomeUnitsTaken   ClaimConflictProblemOutcome = "units_taken"
+)
+
+// Valid indicates whether the value is a known member of the ClaimConflictProblemOutcome enum.
+func (e ClaimConflictProblemOutcome) Valid() bool {
+	switch e {
+	case ClaimConflictProblemOutcomeCancelled:
+		return true
+	case ClaimConflictProblemOutcomeExpired:
+		return true
+	case ClaimConflictProblemOutcomeLimitReached:
+		return true
+	case ClaimConflictProblemOutcomeNoneNow:
+		return true
+	case ClaimConflictProblemOutcomeNotAdjacent:
+		return true
+	case ClaimConflictProblemOutcomeNotDrawn:
+		return true
+	case ClaimConflictProblemOutcomeRefunded:
+		return true
+	case ClaimConflictProblemOutcomeSoldOut:
+		return true
+	case ClaimConflictProblemOutcomeUnitsTaken:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ClaimConflictProblemStatus.
+const (
+	ClaimConflictProblemStatusN409 ClaimConflictProblemStatus = 409
+)
+
+// Valid indicates whether the value is a known member of the ClaimConflictProblemStatus enum.
+func (e ClaimConflictProblemStatus) Valid() bool {
+	switch e {
+	case ClaimConflictProblemStatusN409:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ClaimForbiddenProblemOutcome.
+const (
+	ClaimForbiddenProblemOutcomeClosed      ClaimForbiddenProblemOutcome = "closed"
+	ClaimForbiddenProblemOutcomeNotEligible ClaimForbiddenProblemOutcome = "not_eligible"
+	ClaimForbiddenProblemOutcomeNotOpen     ClaimForbiddenProblemOutcome = "not_open"
+	ClaimForbiddenProblemOutcomePaused      ClaimForbiddenProblemOutcome = "paused"
+)
+
+// Valid indicates whether the value is a known member of the ClaimForbiddenProblemOutcome enum.
+func (e ClaimForbiddenProblemOutcome) Valid() bool {
+	switch e {
+	case ClaimForbiddenProblemOutcomeClosed:
+		return true
+	case ClaimForbiddenProblemOutcomeNotEligible:
+		return true
+	case ClaimForbiddenProblemOutcomeNotOpen:
+		return true
+	case ClaimForbiddenProblemOutcomePaused:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ClaimForbiddenProblemStatus.
+const (
+	ClaimForbiddenProblemStatusN403 ClaimForbiddenProblemStatus = 403
+)
+
+// Valid indicates whether the value is a known member of the ClaimForbiddenProblemStatus enum.
+func (e ClaimForbiddenProblemStatus) Valid() bool {
+	switch e {
+	case ClaimForbiddenProblemStatusN403:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ClaimUnacceptableProblemOutcome.
+const (
+	ClaimUnacceptableProblemOutcomeBadRequest ClaimUnacceptableProblemOutcome = "bad_request"
+	ClaimUnacceptableProblemOutcomeKeyReused  ClaimUnacceptableProblemOutcome = "key_reused"
+)
+
+// Valid indicates whether the value is a known member of the ClaimUnacceptableProblemOutcome enum.
+func (e ClaimUnacceptableProblemOutcome) Valid() bool {
+	switch e {
+	case ClaimUnacceptableProblemOutcomeBadRequest:
+		return true
+	case ClaimUnacceptableProblemOutcomeKeyReused:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ClaimUnacceptableProblemStatus.
+const (
+	ClaimUnacceptableProblemStatusN422 ClaimUnacceptableProblemStatus = 422
+)
+
+// Valid indicates whether the value is a known member of the ClaimUnacceptableProblemStatus enum.
+func (e ClaimUnacceptableProblemStatus) Valid() bool {
+	switch e {
+	case ClaimUnacceptableProblemStatusN422:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ClaimUnavailableProblemOutcome.
+const (
+	ClaimUnavailableProblemOutcomeDraining   ClaimUnavailableProblemOutcome = "draining"
+	ClaimUnavailableProblemOutcomeNoQuorum   ClaimUnavailableProblemOutcome = "no_quorum"
+	ClaimUnavailableProblemOutcomeNotChecked ClaimUnavailableProblemOutcome = "not_checked"
+	ClaimUnavailableProblemOutcomeStandby    ClaimUnavailableProblemOutcome = "standby"
+	ClaimUnavailableProblemOutcomeUnknown    ClaimUnavailableProblemOutcome = "unknown"
+)
+
+// Valid indicates whether the value is a known member of the ClaimUnavailableProblemOutcome enum.
+func (e ClaimUnavailableProblemOutcome) Valid() bool {
+	switch e {
+	case ClaimUnavailableProblemOutcomeDraining:
+		return true
+	case ClaimUnavailableProblemOutcomeNoQuorum:
+		return true
+	case ClaimUnavailableProblemOutcomeNotChecked:
+		return true
+	case ClaimUnavailableProblemOutcomeStandby:
+		return true
+	case ClaimUnavailableProblemOutcomeUnknown:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ClaimUnavailableProblemStatus.
+const (
+	ClaimUnavailableProblemStatusN503 ClaimUnavailableProblemStatus = 503
+)
+
+// Valid indicates whether the value is a known member of the ClaimUnavailableProblemStatus enum.
+func (e ClaimUnavailableProblemStatus) Valid() bool {
+	switch e {
+	case ClaimUnavailableProblemStatusN503:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ForbiddenProblemStatus.
+const (
+	ForbiddenProblemStatusN403 ForbiddenProblemStatus = 403
+)
+
+// Valid indicates whether the value is a known member of the ForbiddenProblemStatus enum.
+func (e ForbiddenProblemStatus) Valid() bool {
+	switch e {
+	case ForbiddenProblemStatusN403:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for LookUpUnavailableProblemOutcome.
+const (
+	LookUpUnavailableProblemOutcomeDraining LookUpUnavailableProblemOutcome = "draining"
+	LookUpUnavailableProblemOutcomeNoQuorum LookUpUnavailableProblemOutcome = "no_quorum"
+	LookUpUnavailableProblemOutcomeStandby  LookUpUnavailableProblemOutcome = "standby"
+)
+
+// Valid indicates whether the value is a known member of the LookUpUnavailableProblemOutcome enum.
+func (e LookUpUnavailableProblemOutcome) Valid() bool {
+	switch e {
+	case LookUpUnavailableProblemOutcomeDraining:
+		return true
+	case LookUpUnavailableProblemOutcomeNoQuorum:
+		return true
+	case LookUpUnavailableProblemOutcomeStandby:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for LookUpUnavailableProblemStatus.
+const (
+	LookUpUnavailableProblemStatusN503 LookUpUnavailableProblemStatus = 503
+)
+
+// Valid indicates whether the value is a known member of the LookUpUnavailableProblemStatus enum.
+func (e LookUpUnavailableProblemStatus) Valid() bool {
+	switch e {
+	case LookUpUnavailableProblemStatusN503:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for MethodNotAllowedProblemStatus.
+const (
+	N405 MethodNotAllowedProblemStatus = 405
+)
+
+// Valid indicates whether the value is a known member of the MethodNotAllowedProblemStatus enum.
+func (e MethodNotAllowedProblemStatus) Valid() bool {
+	switch e {
+	case N405:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for MoveStage.
 const (
 	Due     MoveStage = "due"
@@ -89,6 +353,102 @@ func (e MoveStage) Valid() bool {
 	case Gives:
 		return true
 	case Takes:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NoSuchClaimProblemOutcome.
+const (
+	NoSuchClaimProblemOutcomeNoSuchClaim NoSuchClaimProblemOutcome = "no_such_claim"
+	NoSuchClaimProblemOutcomeNoSuchSale  NoSuchClaimProblemOutcome = "no_such_sale"
+)
+
+// Valid indicates whether the value is a known member of the NoSuchClaimProblemOutcome enum.
+func (e NoSuchClaimProblemOutcome) Valid() bool {
+	switch e {
+	case NoSuchClaimProblemOutcomeNoSuchClaim:
+		return true
+	case NoSuchClaimProblemOutcomeNoSuchSale:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NoSuchClaimProblemStatus.
+const (
+	NoSuchClaimProblemStatusN404 NoSuchClaimProblemStatus = 404
+)
+
+// Valid indicates whether the value is a known member of the NoSuchClaimProblemStatus enum.
+func (e NoSuchClaimProblemStatus) Valid() bool {
+	switch e {
+	case NoSuchClaimProblemStatusN404:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NoSuchSaleProblemOutcome.
+const (
+	NoSuchSaleProblemOutcomeNoSuchSale NoSuchSaleProblemOutcome = "no_such_sale"
+)
+
+// Valid indicates whether the value is a known member of the NoSuchSaleProblemOutcome enum.
+func (e NoSuchSaleProblemOutcome) Valid() bool {
+	switch e {
+	case NoSuchSaleProblemOutcomeNoSuchSale:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NoSuchSaleProblemStatus.
+const (
+	NoSuchSaleProblemStatusN404 NoSuchSaleProblemStatus = 404
+)
+
+// Valid indicates whether the value is a known member of the NoSuchSaleProblemStatus enum.
+func (e NoSuchSaleProblemStatus) Valid() bool {
+	switch e {
+	case NoSuchSaleProblemStatusN404:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NotServedProblemOutcome.
+const (
+	NotServedProblemOutcomeClosed  NotServedProblemOutcome = "closed"
+	NotServedProblemOutcomeNotOpen NotServedProblemOutcome = "not_open"
+)
+
+// Valid indicates whether the value is a known member of the NotServedProblemOutcome enum.
+func (e NotServedProblemOutcome) Valid() bool {
+	switch e {
+	case NotServedProblemOutcomeClosed:
+		return true
+	case NotServedProblemOutcomeNotOpen:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NotServedProblemStatus.
+const (
+	NotServedProblemStatusN403 NotServedProblemStatus = 403
+)
+
+// Valid indicates whether the value is a known member of the NotServedProblemStatus enum.
+func (e NotServedProblemStatus) Valid() bool {
+	switch e {
+	case NotServedProblemStatusN403:
 		return true
 	default:
 		return false
@@ -188,6 +548,36 @@ func (e Outcome) Valid() bool {
 	case OutcomeUnitsTaken:
 		return true
 	case OutcomeUnknown:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OverloadedProblemOutcome.
+const (
+	OverloadedProblemOutcomeOverloaded OverloadedProblemOutcome = "overloaded"
+)
+
+// Valid indicates whether the value is a known member of the OverloadedProblemOutcome enum.
+func (e OverloadedProblemOutcome) Valid() bool {
+	switch e {
+	case OverloadedProblemOutcomeOverloaded:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OverloadedProblemStatus.
+const (
+	N429 OverloadedProblemStatus = 429
+)
+
+// Valid indicates whether the value is a known member of the OverloadedProblemStatus enum.
+func (e OverloadedProblemStatus) Valid() bool {
+	switch e {
+	case N429:
 		return true
 	default:
 		return false
@@ -317,2394 +707,192 @@ func (e SaleSummaryPhase) Valid() bool {
 	}
 }
 
-// Defines values for BadRequestOutcome.
+// Defines values for SettlementConflictProblemOutcome.
 const (
-	BadRequestOutcomeBadRequest BadRequestOutcome = "bad_request"
+	SettlementConflictProblemOutcomeCancelled   SettlementConflictProblemOutcome = "cancelled"
+	SettlementConflictProblemOutcomeExpired     SettlementConflictProblemOutcome = "expired"
+	SettlementConflictProblemOutcomeNoExtension SettlementConflictProblemOutcome = "no_extension"
+	SettlementConflictProblemOutcomeNotDrawn    SettlementConflictProblemOutcome = "not_drawn"
+	SettlementConflictProblemOutcomeNotHeld     SettlementConflictProblemOutcome = "not_held"
+	SettlementConflictProblemOutcomeNotSold     SettlementConflictProblemOutcome = "not_sold"
+	SettlementConflictProblemOutcomeRefunded    SettlementConflictProblemOutcome = "refunded"
 )
 
-// Valid indicates whether the value is a known member of the BadRequestOutcome enum.
-func (e BadRequestOutcome) Valid() bool {
+// Valid indicates whether the value is a known member of the SettlementConflictProblemOutcome enum.
+func (e SettlementConflictProblemOutcome) Valid() bool {
 	switch e {
-	case BadRequestOutcomeBadRequest:
+	case SettlementConflictProblemOutcomeCancelled:
 		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for BadRequestStatus.
-const (
-	BadRequestStatusN400 BadRequestStatus = 400
-)
-
-// Valid indicates whether the value is a known member of the BadRequestStatus enum.
-func (e BadRequestStatus) Valid() bool {
-	switch e {
-	case BadRequestStatusN400:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ClaimConflictOutcome.
-const (
-	ClaimConflictOutcomeCancelled    ClaimConflictOutcome = "cancelled"
-	ClaimConflictOutcomeExpired      ClaimConflictOutcome = "expired"
-	ClaimConflictOutcomeLimitReached ClaimConflictOutcome = "limit_reached"
-	ClaimConflictOutcomeNoneNow      ClaimConflictOutcome = "none_now"
-	ClaimConflictOutcomeNotAdjacent  ClaimConflictOutcome = "not_adjacent"
-	ClaimConflictOutcomeNotDrawn     ClaimConflictOutcome = "not_drawn"
-	ClaimConflictOutcomeRefunded     ClaimConflictOutcome = "refunded"
-	ClaimConflictOutcomeSoldOut      ClaimConflictOutcome = "sold_out"
-	ClaimConflictOutcomeUnitsTaken   ClaimConflictOutcome = "units_taken"
-)
-
-// Valid indicates whether the value is a known member of the ClaimConflictOutcome enum.
-func (e ClaimConflictOutcome) Valid() bool {
-	switch e {
-	case ClaimConflictOutcomeCancelled:
-		return true
-	case ClaimConflictOutcomeExpired:
-		return true
-	case ClaimConflictOutcomeLimitReached:
-		return true
-	case ClaimConflictOutcomeNoneNow:
-		return true
-	case ClaimConflictOutcomeNotAdjacent:
-		return true
-	case ClaimConflictOutcomeNotDrawn:
-		return true
-	case ClaimConflictOutcomeRefunded:
-		return true
-	case ClaimConflictOutcomeSoldOut:
-		return true
-	case ClaimConflictOutcomeUnitsTaken:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ClaimConflictStatus.
-const (
-	ClaimConflictStatusN409 ClaimConflictStatus = 409
-)
-
-// Valid indicates whether the value is a known member of the ClaimConflictStatus enum.
-func (e ClaimConflictStatus) Valid() bool {
-	switch e {
-	case ClaimConflictStatusN409:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ClaimForbiddenOutcome.
-const (
-	ClaimForbiddenOutcomeClosed      ClaimForbiddenOutcome = "closed"
-	ClaimForbiddenOutcomeNotEligible ClaimForbiddenOutcome = "not_eligible"
-	ClaimForbiddenOutcomeNotOpen     ClaimForbiddenOutcome = "not_open"
-	ClaimForbiddenOutcomePaused      ClaimForbiddenOutcome = "paused"
-)
-
-// Valid indicates whether the value is a known member of the ClaimForbiddenOutcome enum.
-func (e ClaimForbiddenOutcome) Valid() bool {
-	switch e {
-	case ClaimForbiddenOutcomeClosed:
-		return true
-	case ClaimForbiddenOutcomeNotEligible:
-		return true
-	case ClaimForbiddenOutcomeNotOpen:
-		return true
-	case ClaimForbiddenOutcomePaused:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ClaimForbiddenStatus.
-const (
-	ClaimForbiddenStatusN403 ClaimForbiddenStatus = 403
-)
-
-// Valid indicates whether the value is a known member of the ClaimForbiddenStatus enum.
-func (e ClaimForbiddenStatus) Valid() bool {
-	switch e {
-	case ClaimForbiddenStatusN403:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ClaimUnacceptableOutcome.
-const (
-	ClaimUnacceptableOutcomeBadRequest ClaimUnacceptableOutcome = "bad_request"
-	ClaimUnacceptableOutcomeKeyReused  ClaimUnacceptableOutcome = "key_reused"
-)
-
-// Valid indicates whether the value is a known member of the ClaimUnacceptableOutcome enum.
-func (e ClaimUnacceptableOutcome) Valid() bool {
-	switch e {
-	case ClaimUnacceptableOutcomeBadRequest:
-		return true
-	case ClaimUnacceptableOutcomeKeyReused:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ClaimUnacceptableStatus.
-const (
-	ClaimUnacceptableStatusN422 ClaimUnacceptableStatus = 422
-)
-
-// Valid indicates whether the value is a known member of the ClaimUnacceptableStatus enum.
-func (e ClaimUnacceptableStatus) Valid() bool {
-	switch e {
-	case ClaimUnacceptableStatusN422:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ClaimUnavailableOutcome.
-const (
-	ClaimUnavailableOutcomeDraining   ClaimUnavailableOutcome = "draining"
-	ClaimUnavailableOutcomeNoQuorum   ClaimUnavailableOutcome = "no_quorum"
-	ClaimUnavailableOutcomeNotChecked ClaimUnavailableOutcome = "not_checked"
-	ClaimUnavailableOutcomeStandby    ClaimUnavailableOutcome = "standby"
-	ClaimUnavailableOutcomeUnknown    ClaimUnavailableOutcome = "unknown"
-)
-
-// Valid indicates whether the value is a known member of the ClaimUnavailableOutcome enum.
-func (e ClaimUnavailableOutcome) Valid() bool {
-	switch e {
-	case ClaimUnavailableOutcomeDraining:
-		return true
-	case ClaimUnavailableOutcomeNoQuorum:
-		return true
-	case ClaimUnavailableOutcomeNotChecked:
-		return true
-	case ClaimUnavailableOutcomeStandby:
-		return true
-	case ClaimUnavailableOutcomeUnknown:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ClaimUnavailableStatus.
-const (
-	ClaimUnavailableStatusN503 ClaimUnavailableStatus = 503
-)
-
-// Valid indicates whether the value is a known member of the ClaimUnavailableStatus enum.
-func (e ClaimUnavailableStatus) Valid() bool {
-	switch e {
-	case ClaimUnavailableStatusN503:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ForbiddenStatus.
-const (
-	ForbiddenStatusN403 ForbiddenStatus = 403
-)
-
-// Valid indicates whether the value is a known member of the ForbiddenStatus enum.
-func (e ForbiddenStatus) Valid() bool {
-	switch e {
-	case ForbiddenStatusN403:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for LookUpUnavailableOutcome.
-const (
-	LookUpUnavailableOutcomeDraining LookUpUnavailableOutcome = "draining"
-	LookUpUnavailableOutcomeNoQuorum LookUpUnavailableOutcome = "no_quorum"
-	LookUpUnavailableOutcomeStandby  LookUpUnavailableOutcome = "standby"
-)
-
-// Valid indicates whether the value is a known member of the LookUpUnavailableOutcome enum.
-func (e LookUpUnavailableOutcome) Valid() bool {
-	switch e {
-	case LookUpUnavailableOutcomeDraining:
-		return true
-	case LookUpUnavailableOutcomeNoQuorum:
-		return true
-	case LookUpUnavailableOutcomeStandby:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for LookUpUnavailableStatus.
-const (
-	LookUpUnavailableStatusN503 LookUpUnavailableStatus = 503
-)
-
-// Valid indicates whether the value is a known member of the LookUpUnavailableStatus enum.
-func (e LookUpUnavailableStatus) Valid() bool {
-	switch e {
-	case LookUpUnavailableStatusN503:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for MethodNotAllowedStatus.
-const (
-	MethodNotAllowedStatusN405 MethodNotAllowedStatus = 405
-)
-
-// Valid indicates whether the value is a known member of the MethodNotAllowedStatus enum.
-func (e MethodNotAllowedStatus) Valid() bool {
-	switch e {
-	case MethodNotAllowedStatusN405:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for NoSuchClaimOutcome.
-const (
-	NoSuchClaimOutcomeNoSuchClaim NoSuchClaimOutcome = "no_such_claim"
-	NoSuchClaimOutcomeNoSuchSale  NoSuchClaimOutcome = "no_such_sale"
-)
-
-// Valid indicates whether the value is a known member of the NoSuchClaimOutcome enum.
-func (e NoSuchClaimOutcome) Valid() bool {
-	switch e {
-	case NoSuchClaimOutcomeNoSuchClaim:
-		return true
-	case NoSuchClaimOutcomeNoSuchSale:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for NoSuchClaimStatus.
-const (
-	NoSuchClaimStatusN404 NoSuchClaimStatus = 404
-)
-
-// Valid indicates whether the value is a known member of the NoSuchClaimStatus enum.
-func (e NoSuchClaimStatus) Valid() bool {
-	switch e {
-	case NoSuchClaimStatusN404:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for NoSuchSaleOutcome.
-const (
-	NoSuchSaleOutcomeNoSuchSale NoSuchSaleOutcome = "no_such_sale"
-)
-
-// Valid indicates whether the value is a known member of the NoSuchSaleOutcome enum.
-func (e NoSuchSaleOutcome) Valid() bool {
-	switch e {
-	case NoSuchSaleOutcomeNoSuchSale:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for NoSuchSaleStatus.
-const (
-	NoSuchSaleStatusN404 NoSuchSaleStatus = 404
-)
-
-// Valid indicates whether the value is a known member of the NoSuchSaleStatus enum.
-func (e NoSuchSaleStatus) Valid() bool {
-	switch e {
-	case NoSuchSaleStatusN404:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for NotServedOutcome.
-const (
-	NotServedOutcomeClosed  NotServedOutcome = "closed"
-	NotServedOutcomeNotOpen NotServedOutcome = "not_open"
-)
-
-// Valid indicates whether the value is a known member of the NotServedOutcome enum.
-func (e NotServedOutcome) Valid() bool {
-	switch e {
-	case NotServedOutcomeClosed:
-		return true
-	case NotServedOutcomeNotOpen:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for NotServedStatus.
-const (
-	NotServedStatusN403 NotServedStatus = 403
-)
-
-// Valid indicates whether the value is a known member of the NotServedStatus enum.
-func (e NotServedStatus) Valid() bool {
-	switch e {
-	case NotServedStatusN403:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for OverloadedOutcome.
-const (
-	OverloadedOutcomeOverloaded OverloadedOutcome = "overloaded"
-)
-
-// Valid indicates whether the value is a known member of the OverloadedOutcome enum.
-func (e OverloadedOutcome) Valid() bool {
-	switch e {
-	case OverloadedOutcomeOverloaded:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for OverloadedStatus.
-const (
-	OverloadedStatusN429 OverloadedStatus = 429
-)
-
-// Valid indicates whether the value is a known member of the OverloadedStatus enum.
-func (e OverloadedStatus) Valid() bool {
-	switch e {
-	case OverloadedStatusN429:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for SettlementConflictOutcome.
-const (
-	SettlementConflictOutcomeCancelled   SettlementConflictOutcome = "cancelled"
-	SettlementConflictOutcomeExpired     SettlementConflictOutcome = "expired"
-	SettlementConflictOutcomeNoExtension SettlementConflictOutcome = "no_extension"
-	SettlementConflictOutcomeNotDrawn    SettlementConflictOutcome = "not_drawn"
-	SettlementConflictOutcomeNotHeld     SettlementConflictOutcome = "not_held"
-	SettlementConflictOutcomeNotSold     SettlementConflictOutcome = "not_sold"
-	SettlementConflictOutcomeRefunded    SettlementConflictOutcome = "refunded"
-)
-
-// Valid indicates whether the value is a known member of the SettlementConflictOutcome enum.
-func (e SettlementConflictOutcome) Valid() bool {
-	switch e {
-	case SettlementConflictOutcomeCancelled:
-		return true
-	case SettlementConflictOutcomeExpired:
-		return true
-	case SettlementConflictOutcomeNoExtension:
-		return true
-	case SettlementConflictOutcomeNotDrawn:
-		return true
-	case SettlementConflictOutcomeNotHeld:
-		return true
-	case SettlementConflictOutcomeNotSold:
-		return true
-	case SettlementConflictOutcomeRefunded:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for SettlementConflictStatus.
-const (
-	SettlementConflictStatusN409 SettlementConflictStatus = 409
-)
-
-// Valid indicates whether the value is a known member of the SettlementConflictStatus enum.
-func (e SettlementConflictStatus) Valid() bool {
-	switch e {
-	case SettlementConflictStatusN409:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for SettlementUnavailableOutcome.
-const (
-	SettlementUnavailableOutcomeDraining SettlementUnavailableOutcome = "draining"
-	SettlementUnavailableOutcomeNoQuorum SettlementUnavailableOutcome = "no_quorum"
-	SettlementUnavailableOutcomeStandby  SettlementUnavailableOutcome = "standby"
-	SettlementUnavailableOutcomeUnknown  SettlementUnavailableOutcome = "unknown"
-)
-
-// Valid indicates whether the value is a known member of the SettlementUnavailableOutcome enum.
-func (e SettlementUnavailableOutcome) Valid() bool {
-	switch e {
-	case SettlementUnavailableOutcomeDraining:
-		return true
-	case SettlementUnavailableOutcomeNoQuorum:
-		return true
-	case SettlementUnavailableOutcomeStandby:
-		return true
-	case SettlementUnavailableOutcomeUnknown:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for SettlementUnavailableStatus.
-const (
-	SettlementUnavailableStatusN503 SettlementUnavailableStatus = 503
-)
-
-// Valid indicates whether the value is a known member of the SettlementUnavailableStatus enum.
-func (e SettlementUnavailableStatus) Valid() bool {
-	switch e {
-	case SettlementUnavailableStatusN503:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for TooLargeOutcome.
-const (
-	TooLargeOutcomeBadRequest TooLargeOutcome = "bad_request"
-)
-
-// Valid indicates whether the value is a known member of the TooLargeOutcome enum.
-func (e TooLargeOutcome) Valid() bool {
-	switch e {
-	case TooLargeOutcomeBadRequest:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for TooLargeStatus.
-const (
-	TooLargeStatusN413 TooLargeStatus = 413
-)
-
-// Valid indicates whether the value is a known member of the TooLargeStatus enum.
-func (e TooLargeStatus) Valid() bool {
-	switch e {
-	case TooLargeStatusN413:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for UnacceptableOutcome.
-const (
-	UnacceptableOutcomeBadRequest UnacceptableOutcome = "bad_request"
-)
-
-// Valid indicates whether the value is a known member of the UnacceptableOutcome enum.
-func (e UnacceptableOutcome) Valid() bool {
-	switch e {
-	case UnacceptableOutcomeBadRequest:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for UnacceptableStatus.
-const (
-	UnacceptableStatusN422 UnacceptableStatus = 422
-)
-
-// Valid indicates whether the value is a known member of the UnacceptableStatus enum.
-func (e UnacceptableStatus) Valid() bool {
-	switch e {
-	case UnacceptableStatusN422:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for UnauthorizedStatus.
-const (
-	UnauthorizedStatusN401 UnauthorizedStatus = 401
-)
-
-// Valid indicates whether the value is a known member of the UnauthorizedStatus enum.
-func (e UnauthorizedStatus) Valid() bool {
-	switch e {
-	case UnauthorizedStatusN401:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for UnsupportedMediaTypeOutcome.
-const (
-	UnsupportedMediaTypeOutcomeBadRequest UnsupportedMediaTypeOutcome = "bad_request"
-)
-
-// Valid indicates whether the value is a known member of the UnsupportedMediaTypeOutcome enum.
-func (e UnsupportedMediaTypeOutcome) Valid() bool {
-	switch e {
-	case UnsupportedMediaTypeOutcomeBadRequest:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for UnsupportedMediaTypeStatus.
-const (
-	UnsupportedMediaTypeStatusN415 UnsupportedMediaTypeStatus = 415
-)
-
-// Valid indicates whether the value is a known member of the UnsupportedMediaTypeStatus enum.
-func (e UnsupportedMediaTypeStatus) Valid() bool {
-	switch e {
-	case UnsupportedMediaTypeStatusN415:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ListSales401ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	ListSales401ApplicationProblemPlusJSONResponseBodyStatusN401 ListSales401ApplicationProblemPlusJSONResponseBodyStatus = 401
-)
-
-// Valid indicates whether the value is a known member of the ListSales401ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e ListSales401ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case ListSales401ApplicationProblemPlusJSONResponseBodyStatusN401:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ListSales403ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	ListSales403ApplicationProblemPlusJSONResponseBodyStatusN403 ListSales403ApplicationProblemPlusJSONResponseBodyStatus = 403
-)
-
-// Valid indicates whether the value is a known member of the ListSales403ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e ListSales403ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case ListSales403ApplicationProblemPlusJSONResponseBodyStatusN403:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ListSales405ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	ListSales405ApplicationProblemPlusJSONResponseBodyStatusN405 ListSales405ApplicationProblemPlusJSONResponseBodyStatus = 405
-)
-
-// Valid indicates whether the value is a known member of the ListSales405ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e ListSales405ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case ListSales405ApplicationProblemPlusJSONResponseBodyStatusN405:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for GetSale401ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	GetSale401ApplicationProblemPlusJSONResponseBodyStatusN401 GetSale401ApplicationProblemPlusJSONResponseBodyStatus = 401
-)
-
-// Valid indicates whether the value is a known member of the GetSale401ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e GetSale401ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case GetSale401ApplicationProblemPlusJSONResponseBodyStatusN401:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for GetSale403ApplicationProblemPlusJSONResponseBodyOutcome.
-const (
-	GetSale403ApplicationProblemPlusJSONResponseBodyOutcomeClosed  GetSale403ApplicationProblemPlusJSONResponseBodyOutcome = "closed"
-	GetSale403ApplicationProblemPlusJSONResponseBodyOutcomeNotOpen GetSale403ApplicationProblemPlusJSONResponseBodyOutcome = "not_open"
-)
-
-// Valid indicates whether the value is a known member of the GetSale403ApplicationProblemPlusJSONResponseBodyOutcome enum.
-func (e GetSale403ApplicationProblemPlusJSONResponseBodyOutcome) Valid() bool {
-	switch e {
-	case GetSale403ApplicationProblemPlusJSONResponseBodyOutcomeClosed:
-		return true
-	case GetSale403ApplicationProblemPlusJSONResponseBodyOutcomeNotOpen:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for GetSale403ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	GetSale403ApplicationProblemPlusJSONResponseBodyStatusN403 GetSale403ApplicationProblemPlusJSONResponseBodyStatus = 403
-)
-
-// Valid indicates whether the value is a known member of the GetSale403ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e GetSale403ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case GetSale403ApplicationProblemPlusJSONResponseBodyStatusN403:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for GetSale404ApplicationProblemPlusJSONResponseBodyOutcome.
-const (
-	GetSale404ApplicationProblemPlusJSONResponseBodyOutcomeNoSuchSale GetSale404ApplicationProblemPlusJSONResponseBodyOutcome = "no_such_sale"
-)
-
-// Valid indicates whether the value is a known member of the GetSale404ApplicationProblemPlusJSONResponseBodyOutcome enum.
-func (e GetSale404ApplicationProblemPlusJSONResponseBodyOutcome) Valid() bool {
-	switch e {
-	case GetSale404ApplicationProblemPlusJSONResponseBodyOutcomeNoSuchSale:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for GetSale404ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	GetSale404ApplicationProblemPlusJSONResponseBodyStatusN404 GetSale404ApplicationProblemPlusJSONResponseBodyStatus = 404
-)
-
-// Valid indicates whether the value is a known member of the GetSale404ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e GetSale404ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case GetSale404ApplicationProblemPlusJSONResponseBodyStatusN404:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for GetSale405ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	GetSale405ApplicationProblemPlusJSONResponseBodyStatusN405 GetSale405ApplicationProblemPlusJSONResponseBodyStatus = 405
-)
-
-// Valid indicates whether the value is a known member of the GetSale405ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e GetSale405ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case GetSale405ApplicationProblemPlusJSONResponseBodyStatusN405:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for GetSale503ApplicationProblemPlusJSONResponseBodyOutcome.
-const (
-	GetSale503ApplicationProblemPlusJSONResponseBodyOutcomeDraining GetSale503ApplicationProblemPlusJSONResponseBodyOutcome = "draining"
-	GetSale503ApplicationProblemPlusJSONResponseBodyOutcomeNoQuorum GetSale503ApplicationProblemPlusJSONResponseBodyOutcome = "no_quorum"
-	GetSale503ApplicationProblemPlusJSONResponseBodyOutcomeStandby  GetSale503ApplicationProblemPlusJSONResponseBodyOutcome = "standby"
-)
-
-// Valid indicates whether the value is a known member of the GetSale503ApplicationProblemPlusJSONResponseBodyOutcome enum.
-func (e GetSale503ApplicationProblemPlusJSONResponseBodyOutcome) Valid() bool {
-	switch e {
-	case GetSale503ApplicationProblemPlusJSONResponseBodyOutcomeDraining:
-		return true
-	case GetSale503ApplicationProblemPlusJSONResponseBodyOutcomeNoQuorum:
-		return true
-	case GetSale503ApplicationProblemPlusJSONResponseBodyOutcomeStandby:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for GetSale503ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	GetSale503ApplicationProblemPlusJSONResponseBodyStatusN503 GetSale503ApplicationProblemPlusJSONResponseBodyStatus = 503
-)
-
-// Valid indicates whether the value is a known member of the GetSale503ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e GetSale503ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case GetSale503ApplicationProblemPlusJSONResponseBodyStatusN503:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for CreateClaim400ApplicationProblemPlusJSONResponseBodyOutcome.
-const (
-	CreateClaim400ApplicationProblemPlusJSONResponseBodyOutcomeBadRequest CreateClaim400ApplicationProblemPlusJSONResponseBodyOutcome = "bad_request"
-)
-
-// Valid indicates whether the value is a known member of the CreateClaim400ApplicationProblemPlusJSONResponseBodyOutcome enum.
-func (e CreateClaim400ApplicationProblemPlusJSONResponseBodyOutcome) Valid() bool {
-	switch e {
-	case CreateClaim400ApplicationProblemPlusJSONResponseBodyOutcomeBadRequest:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for CreateClaim400ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	CreateClaim400ApplicationProblemPlusJSONResponseBodyStatusN400 CreateClaim400ApplicationProblemPlusJSONResponseBodyStatus = 400
-)
-
-// Valid indicates whether the value is a known member of the CreateClaim400ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e CreateClaim400ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case CreateClaim400ApplicationProblemPlusJSONResponseBodyStatusN400:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for CreateClaim401ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	CreateClaim401ApplicationProblemPlusJSONResponseBodyStatusN401 CreateClaim401ApplicationProblemPlusJSONResponseBodyStatus = 401
-)
-
-// Valid indicates whether the value is a known member of the CreateClaim401ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e CreateClaim401ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case CreateClaim401ApplicationProblemPlusJSONResponseBodyStatusN401:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for CreateClaim403ApplicationProblemPlusJSONResponseBodyOutcome.
-const (
-	CreateClaim403ApplicationProblemPlusJSONResponseBodyOutcomeClosed      CreateClaim403ApplicationProblemPlusJSONResponseBodyOutcome = "closed"
-	CreateClaim403ApplicationProblemPlusJSONResponseBodyOutcomeNotEligible CreateClaim403ApplicationProblemPlusJSONResponseBodyOutcome = "not_eligible"
-	CreateClaim403ApplicationProblemPlusJSONResponseBodyOutcomeNotOpen     CreateClaim403ApplicationProblemPlusJSONResponseBodyOutcome = "not_open"
-	CreateClaim403ApplicationProblemPlusJSONResponseBodyOutcomePaused      CreateClaim403ApplicationProblemPlusJSONResponseBodyOutcome = "paused"
-)
-
-// Valid indicates whether the value is a known member of the CreateClaim403ApplicationProblemPlusJSONResponseBodyOutcome enum.
-func (e CreateClaim403ApplicationProblemPlusJSONResponseBodyOutcome) Valid() bool {
-	switch e {
-	case CreateClaim403ApplicationProblemPlusJSONResponseBodyOutcomeClosed:
-		return true
-	case CreateClaim403ApplicationProblemPlusJSONResponseBodyOutcomeNotEligible:
-		return true
-	case CreateClaim403ApplicationProblemPlusJSONResponseBodyOutcomeNotOpen:
-		return true
-	case CreateClaim403ApplicationProblemPlusJSONResponseBodyOutcomePaused:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for CreateClaim403ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	CreateClaim403ApplicationProblemPlusJSONResponseBodyStatusN403 CreateClaim403ApplicationProblemPlusJSONResponseBodyStatus = 403
-)
-
-// Valid indicates whether the value is a known member of the CreateClaim403ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e CreateClaim403ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case CreateClaim403ApplicationProblemPlusJSONResponseBodyStatusN403:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for CreateClaim404ApplicationProblemPlusJSONResponseBodyOutcome.
-const (
-	CreateClaim404ApplicationProblemPlusJSONResponseBodyOutcomeNoSuchSale CreateClaim404ApplicationProblemPlusJSONResponseBodyOutcome = "no_such_sale"
-)
-
-// Valid indicates whether the value is a known member of the CreateClaim404ApplicationProblemPlusJSONResponseBodyOutcome enum.
-func (e CreateClaim404ApplicationProblemPlusJSONResponseBodyOutcome) Valid() bool {
-	switch e {
-	case CreateClaim404ApplicationProblemPlusJSONResponseBodyOutcomeNoSuchSale:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for CreateClaim404ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	CreateClaim404ApplicationProblemPlusJSONResponseBodyStatusN404 CreateClaim404ApplicationProblemPlusJSONResponseBodyStatus = 404
-)
-
-// Valid indicates whether the value is a known member of the CreateClaim404ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e CreateClaim404ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case CreateClaim404ApplicationProblemPlusJSONResponseBodyStatusN404:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for CreateClaim405ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	CreateClaim405ApplicationProblemPlusJSONResponseBodyStatusN405 CreateClaim405ApplicationProblemPlusJSONResponseBodyStatus = 405
-)
-
-// Valid indicates whether the value is a known member of the CreateClaim405ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e CreateClaim405ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case CreateClaim405ApplicationProblemPlusJSONResponseBodyStatusN405:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for CreateClaim409ApplicationProblemPlusJSONResponseBodyOutcome.
-const (
-	CreateClaim409ApplicationProblemPlusJSONResponseBodyOutcomeCancelled    CreateClaim409ApplicationProblemPlusJSONResponseBodyOutcome = "cancelled"
-	CreateClaim409ApplicationProblemPlusJSONResponseBodyOutcomeExpired      CreateClaim409ApplicationProblemPlusJSONResponseBodyOutcome = "expired"
-	CreateClaim409ApplicationProblemPlusJSONResponseBodyOutcomeLimitReached CreateClaim409ApplicationProblemPlusJSONResponseBodyOutcome = "limit_reached"
-	CreateClaim409ApplicationProblemPlusJSONResponseBodyOutcomeNoneNow      CreateClaim409ApplicationProblemPlusJSONResponseBodyOutcome = "none_now"
-	CreateClaim409ApplicationProblemPlusJSONResponseBodyOutcomeNotAdjacent  CreateClaim409ApplicationProblemPlusJSONResponseBodyOutcome = "not_adjacent"
-	CreateClaim409ApplicationProblemPlusJSONResponseBodyOutcomeNotDrawn     CreateClaim409ApplicationProblemPlusJSONResponseBodyOutcome = "not_drawn"
-	CreateClaim409ApplicationProblemPlusJSONResponseBodyOutcomeRefunded     CreateClaim409ApplicationProblemPlusJSONResponseBodyOutcome = "refunded"
-	CreateClaim409ApplicationProblemPlusJSONResponseBodyOutcomeSoldOut      CreateClaim409ApplicationProblemPlusJSONResponseBodyOutcome = "sold_out"
-	CreateClaim409ApplicationProblemPlusJSONResponseBodyOutcomeUnitsTaken   CreateClaim409ApplicationProblemPlusJSONResponseBodyOutcome = "units_taken"
-)
-
-// Valid indicates whether the value is a known member of the CreateClaim409ApplicationProblemPlusJSONResponseBodyOutcome enum.
-func (e CreateClaim409ApplicationProblemPlusJSONResponseBodyOutcome) Valid() bool {
-	switch e {
-	case CreateClaim409ApplicationProblemPlusJSONResponseBodyOutcomeCancelled:
-		return true
-	case CreateClaim409ApplicationProblemPlusJSONResponseBodyOutcomeExpired:
-		return true
-	case CreateClaim409ApplicationProblemPlusJSONResponseBodyOutcomeLimitReached:
-		return true
-	case CreateClaim409ApplicationProblemPlusJSONResponseBodyOutcomeNoneNow:
-		return true
-	case CreateClaim409ApplicationProblemPlusJSONResponseBodyOutcomeNotAdjacent:
-		return true
-	case CreateClaim409ApplicationProblemPlusJSONResponseBodyOutcomeNotDrawn:
-		return true
-	case CreateClaim409ApplicationProblemPlusJSONResponseBodyOutcomeRefunded:
-		return true
-	case CreateClaim409ApplicationProblemPlusJSONResponseBodyOutcomeSoldOut:
-		return true
-	case CreateClaim409ApplicationProblemPlusJSONResponseBodyOutcomeUnitsTaken:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for CreateClaim409ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	CreateClaim409ApplicationProblemPlusJSONResponseBodyStatusN409 CreateClaim409ApplicationProblemPlusJSONResponseBodyStatus = 409
-)
-
-// Valid indicates whether the value is a known member of the CreateClaim409ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e CreateClaim409ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case CreateClaim409ApplicationProblemPlusJSONResponseBodyStatusN409:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for CreateClaim413ApplicationProblemPlusJSONResponseBodyOutcome.
-const (
-	CreateClaim413ApplicationProblemPlusJSONResponseBodyOutcomeBadRequest CreateClaim413ApplicationProblemPlusJSONResponseBodyOutcome = "bad_request"
-)
-
-// Valid indicates whether the value is a known member of the CreateClaim413ApplicationProblemPlusJSONResponseBodyOutcome enum.
-func (e CreateClaim413ApplicationProblemPlusJSONResponseBodyOutcome) Valid() bool {
-	switch e {
-	case CreateClaim413ApplicationProblemPlusJSONResponseBodyOutcomeBadRequest:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for CreateClaim413ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	CreateClaim413ApplicationProblemPlusJSONResponseBodyStatusN413 CreateClaim413ApplicationProblemPlusJSONResponseBodyStatus = 413
-)
-
-// Valid indicates whether the value is a known member of the CreateClaim413ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e CreateClaim413ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case CreateClaim413ApplicationProblemPlusJSONResponseBodyStatusN413:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for CreateClaim415ApplicationProblemPlusJSONResponseBodyOutcome.
-const (
-	CreateClaim415ApplicationProblemPlusJSONResponseBodyOutcomeBadRequest CreateClaim415ApplicationProblemPlusJSONResponseBodyOutcome = "bad_request"
-)
-
-// Valid indicates whether the value is a known member of the CreateClaim415ApplicationProblemPlusJSONResponseBodyOutcome enum.
-func (e CreateClaim415ApplicationProblemPlusJSONResponseBodyOutcome) Valid() bool {
-	switch e {
-	case CreateClaim415ApplicationProblemPlusJSONResponseBodyOutcomeBadRequest:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for CreateClaim415ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	CreateClaim415ApplicationProblemPlusJSONResponseBodyStatusN415 CreateClaim415ApplicationProblemPlusJSONResponseBodyStatus = 415
-)
-
-// Valid indicates whether the value is a known member of the CreateClaim415ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e CreateClaim415ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case CreateClaim415ApplicationProblemPlusJSONResponseBodyStatusN415:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for CreateClaim422ApplicationProblemPlusJSONResponseBodyOutcome.
-const (
-	CreateClaim422ApplicationProblemPlusJSONResponseBodyOutcomeBadRequest CreateClaim422ApplicationProblemPlusJSONResponseBodyOutcome = "bad_request"
-	CreateClaim422ApplicationProblemPlusJSONResponseBodyOutcomeKeyReused  CreateClaim422ApplicationProblemPlusJSONResponseBodyOutcome = "key_reused"
-)
-
-// Valid indicates whether the value is a known member of the CreateClaim422ApplicationProblemPlusJSONResponseBodyOutcome enum.
-func (e CreateClaim422ApplicationProblemPlusJSONResponseBodyOutcome) Valid() bool {
-	switch e {
-	case CreateClaim422ApplicationProblemPlusJSONResponseBodyOutcomeBadRequest:
-		return true
-	case CreateClaim422ApplicationProblemPlusJSONResponseBodyOutcomeKeyReused:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for CreateClaim422ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	CreateClaim422ApplicationProblemPlusJSONResponseBodyStatusN422 CreateClaim422ApplicationProblemPlusJSONResponseBodyStatus = 422
-)
-
-// Valid indicates whether the value is a known member of the CreateClaim422ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e CreateClaim422ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case CreateClaim422ApplicationProblemPlusJSONResponseBodyStatusN422:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for CreateClaim429ApplicationProblemPlusJSONResponseBodyOutcome.
-const (
-	CreateClaim429ApplicationProblemPlusJSONResponseBodyOutcomeOverloaded CreateClaim429ApplicationProblemPlusJSONResponseBodyOutcome = "overloaded"
-)
-
-// Valid indicates whether the value is a known member of the CreateClaim429ApplicationProblemPlusJSONResponseBodyOutcome enum.
-func (e CreateClaim429ApplicationProblemPlusJSONResponseBodyOutcome) Valid() bool {
-	switch e {
-	case CreateClaim429ApplicationProblemPlusJSONResponseBodyOutcomeOverloaded:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for CreateClaim429ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	CreateClaim429ApplicationProblemPlusJSONResponseBodyStatusN429 CreateClaim429ApplicationProblemPlusJSONResponseBodyStatus = 429
-)
-
-// Valid indicates whether the value is a known member of the CreateClaim429ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e CreateClaim429ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case CreateClaim429ApplicationProblemPlusJSONResponseBodyStatusN429:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for CreateClaim503ApplicationProblemPlusJSONResponseBodyOutcome.
-const (
-	CreateClaim503ApplicationProblemPlusJSONResponseBodyOutcomeDraining   CreateClaim503ApplicationProblemPlusJSONResponseBodyOutcome = "draining"
-	CreateClaim503ApplicationProblemPlusJSONResponseBodyOutcomeNoQuorum   CreateClaim503ApplicationProblemPlusJSONResponseBodyOutcome = "no_quorum"
-	CreateClaim503ApplicationProblemPlusJSONResponseBodyOutcomeNotChecked CreateClaim503ApplicationProblemPlusJSONResponseBodyOutcome = "not_checked"
-	CreateClaim503ApplicationProblemPlusJSONResponseBodyOutcomeStandby    CreateClaim503ApplicationProblemPlusJSONResponseBodyOutcome = "standby"
-	CreateClaim503ApplicationProblemPlusJSONResponseBodyOutcomeUnknown    CreateClaim503ApplicationProblemPlusJSONResponseBodyOutcome = "unknown"
-)
-
-// Valid indicates whether the value is a known member of the CreateClaim503ApplicationProblemPlusJSONResponseBodyOutcome enum.
-func (e CreateClaim503ApplicationProblemPlusJSONResponseBodyOutcome) Valid() bool {
-	switch e {
-	case CreateClaim503ApplicationProblemPlusJSONResponseBodyOutcomeDraining:
-		return true
-	case CreateClaim503ApplicationProblemPlusJSONResponseBodyOutcomeNoQuorum:
-		return true
-	case CreateClaim503ApplicationProblemPlusJSONResponseBodyOutcomeNotChecked:
-		return true
-	case CreateClaim503ApplicationProblemPlusJSONResponseBodyOutcomeStandby:
-		return true
-	case CreateClaim503ApplicationProblemPlusJSONResponseBodyOutcomeUnknown:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for CreateClaim503ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	CreateClaim503ApplicationProblemPlusJSONResponseBodyStatusN503 CreateClaim503ApplicationProblemPlusJSONResponseBodyStatus = 503
-)
-
-// Valid indicates whether the value is a known member of the CreateClaim503ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e CreateClaim503ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case CreateClaim503ApplicationProblemPlusJSONResponseBodyStatusN503:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for GetClaim401ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	GetClaim401ApplicationProblemPlusJSONResponseBodyStatusN401 GetClaim401ApplicationProblemPlusJSONResponseBodyStatus = 401
-)
-
-// Valid indicates whether the value is a known member of the GetClaim401ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e GetClaim401ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case GetClaim401ApplicationProblemPlusJSONResponseBodyStatusN401:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for GetClaim403ApplicationProblemPlusJSONResponseBodyOutcome.
-const (
-	GetClaim403ApplicationProblemPlusJSONResponseBodyOutcomeClosed  GetClaim403ApplicationProblemPlusJSONResponseBodyOutcome = "closed"
-	GetClaim403ApplicationProblemPlusJSONResponseBodyOutcomeNotOpen GetClaim403ApplicationProblemPlusJSONResponseBodyOutcome = "not_open"
-)
-
-// Valid indicates whether the value is a known member of the GetClaim403ApplicationProblemPlusJSONResponseBodyOutcome enum.
-func (e GetClaim403ApplicationProblemPlusJSONResponseBodyOutcome) Valid() bool {
-	switch e {
-	case GetClaim403ApplicationProblemPlusJSONResponseBodyOutcomeClosed:
-		return true
-	case GetClaim403ApplicationProblemPlusJSONResponseBodyOutcomeNotOpen:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for GetClaim403ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	GetClaim403ApplicationProblemPlusJSONResponseBodyStatusN403 GetClaim403ApplicationProblemPlusJSONResponseBodyStatus = 403
-)
-
-// Valid indicates whether the value is a known member of the GetClaim403ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e GetClaim403ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case GetClaim403ApplicationProblemPlusJSONResponseBodyStatusN403:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for GetClaim404ApplicationProblemPlusJSONResponseBodyOutcome.
-const (
-	GetClaim404ApplicationProblemPlusJSONResponseBodyOutcomeNoSuchClaim GetClaim404ApplicationProblemPlusJSONResponseBodyOutcome = "no_such_claim"
-	GetClaim404ApplicationProblemPlusJSONResponseBodyOutcomeNoSuchSale  GetClaim404ApplicationProblemPlusJSONResponseBodyOutcome = "no_such_sale"
-)
-
-// Valid indicates whether the value is a known member of the GetClaim404ApplicationProblemPlusJSONResponseBodyOutcome enum.
-func (e GetClaim404ApplicationProblemPlusJSONResponseBodyOutcome) Valid() bool {
-	switch e {
-	case GetClaim404ApplicationProblemPlusJSONResponseBodyOutcomeNoSuchClaim:
-		return true
-	case GetClaim404ApplicationProblemPlusJSONResponseBodyOutcomeNoSuchSale:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for GetClaim404ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	GetClaim404ApplicationProblemPlusJSONResponseBodyStatusN404 GetClaim404ApplicationProblemPlusJSONResponseBodyStatus = 404
-)
-
-// Valid indicates whether the value is a known member of the GetClaim404ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e GetClaim404ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case GetClaim404ApplicationProblemPlusJSONResponseBodyStatusN404:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for GetClaim405ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	GetClaim405ApplicationProblemPlusJSONResponseBodyStatusN405 GetClaim405ApplicationProblemPlusJSONResponseBodyStatus = 405
-)
-
-// Valid indicates whether the value is a known member of the GetClaim405ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e GetClaim405ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case GetClaim405ApplicationProblemPlusJSONResponseBodyStatusN405:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for GetClaim503ApplicationProblemPlusJSONResponseBodyOutcome.
-const (
-	GetClaim503ApplicationProblemPlusJSONResponseBodyOutcomeDraining GetClaim503ApplicationProblemPlusJSONResponseBodyOutcome = "draining"
-	GetClaim503ApplicationProblemPlusJSONResponseBodyOutcomeNoQuorum GetClaim503ApplicationProblemPlusJSONResponseBodyOutcome = "no_quorum"
-	GetClaim503ApplicationProblemPlusJSONResponseBodyOutcomeStandby  GetClaim503ApplicationProblemPlusJSONResponseBodyOutcome = "standby"
-)
-
-// Valid indicates whether the value is a known member of the GetClaim503ApplicationProblemPlusJSONResponseBodyOutcome enum.
-func (e GetClaim503ApplicationProblemPlusJSONResponseBodyOutcome) Valid() bool {
-	switch e {
-	case GetClaim503ApplicationProblemPlusJSONResponseBodyOutcomeDraining:
-		return true
-	case GetClaim503ApplicationProblemPlusJSONResponseBodyOutcomeNoQuorum:
-		return true
-	case GetClaim503ApplicationProblemPlusJSONResponseBodyOutcomeStandby:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for GetClaim503ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	GetClaim503ApplicationProblemPlusJSONResponseBodyStatusN503 GetClaim503ApplicationProblemPlusJSONResponseBodyStatus = 503
-)
-
-// Valid indicates whether the value is a known member of the GetClaim503ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e GetClaim503ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case GetClaim503ApplicationProblemPlusJSONResponseBodyStatusN503:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for CancelClaim400ApplicationProblemPlusJSONResponseBodyOutcome.
-const (
-	CancelClaim400ApplicationProblemPlusJSONResponseBodyOutcomeBadRequest CancelClaim400ApplicationProblemPlusJSONResponseBodyOutcome = "bad_request"
-)
-
-// Valid indicates whether the value is a known member of the CancelClaim400ApplicationProblemPlusJSONResponseBodyOutcome enum.
-func (e CancelClaim400ApplicationProblemPlusJSONResponseBodyOutcome) Valid() bool {
-	switch e {
-	case CancelClaim400ApplicationProblemPlusJSONResponseBodyOutcomeBadRequest:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for CancelClaim400ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	CancelClaim400ApplicationProblemPlusJSONResponseBodyStatusN400 CancelClaim400ApplicationProblemPlusJSONResponseBodyStatus = 400
-)
-
-// Valid indicates whether the value is a known member of the CancelClaim400ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e CancelClaim400ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case CancelClaim400ApplicationProblemPlusJSONResponseBodyStatusN400:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for CancelClaim401ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	CancelClaim401ApplicationProblemPlusJSONResponseBodyStatusN401 CancelClaim401ApplicationProblemPlusJSONResponseBodyStatus = 401
-)
-
-// Valid indicates whether the value is a known member of the CancelClaim401ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e CancelClaim401ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case CancelClaim401ApplicationProblemPlusJSONResponseBodyStatusN401:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for CancelClaim403ApplicationProblemPlusJSONResponseBodyOutcome.
-const (
-	CancelClaim403ApplicationProblemPlusJSONResponseBodyOutcomeClosed  CancelClaim403ApplicationProblemPlusJSONResponseBodyOutcome = "closed"
-	CancelClaim403ApplicationProblemPlusJSONResponseBodyOutcomeNotOpen CancelClaim403ApplicationProblemPlusJSONResponseBodyOutcome = "not_open"
-)
-
-// Valid indicates whether the value is a known member of the CancelClaim403ApplicationProblemPlusJSONResponseBodyOutcome enum.
-func (e CancelClaim403ApplicationProblemPlusJSONResponseBodyOutcome) Valid() bool {
-	switch e {
-	case CancelClaim403ApplicationProblemPlusJSONResponseBodyOutcomeClosed:
-		return true
-	case CancelClaim403ApplicationProblemPlusJSONResponseBodyOutcomeNotOpen:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for CancelClaim403ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	CancelClaim403ApplicationProblemPlusJSONResponseBodyStatusN403 CancelClaim403ApplicationProblemPlusJSONResponseBodyStatus = 403
-)
-
-// Valid indicates whether the value is a known member of the CancelClaim403ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e CancelClaim403ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case CancelClaim403ApplicationProblemPlusJSONResponseBodyStatusN403:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for CancelClaim404ApplicationProblemPlusJSONResponseBodyOutcome.
-const (
-	CancelClaim404ApplicationProblemPlusJSONResponseBodyOutcomeNoSuchClaim CancelClaim404ApplicationProblemPlusJSONResponseBodyOutcome = "no_such_claim"
-	CancelClaim404ApplicationProblemPlusJSONResponseBodyOutcomeNoSuchSale  CancelClaim404ApplicationProblemPlusJSONResponseBodyOutcome = "no_such_sale"
-)
-
-// Valid indicates whether the value is a known member of the CancelClaim404ApplicationProblemPlusJSONResponseBodyOutcome enum.
-func (e CancelClaim404ApplicationProblemPlusJSONResponseBodyOutcome) Valid() bool {
-	switch e {
-	case CancelClaim404ApplicationProblemPlusJSONResponseBodyOutcomeNoSuchClaim:
-		return true
-	case CancelClaim404ApplicationProblemPlusJSONResponseBodyOutcomeNoSuchSale:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for CancelClaim404ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	CancelClaim404ApplicationProblemPlusJSONResponseBodyStatusN404 CancelClaim404ApplicationProblemPlusJSONResponseBodyStatus = 404
-)
-
-// Valid indicates whether the value is a known member of the CancelClaim404ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e CancelClaim404ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case CancelClaim404ApplicationProblemPlusJSONResponseBodyStatusN404:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for CancelClaim405ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	CancelClaim405ApplicationProblemPlusJSONResponseBodyStatusN405 CancelClaim405ApplicationProblemPlusJSONResponseBodyStatus = 405
-)
-
-// Valid indicates whether the value is a known member of the CancelClaim405ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e CancelClaim405ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case CancelClaim405ApplicationProblemPlusJSONResponseBodyStatusN405:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for CancelClaim409ApplicationProblemPlusJSONResponseBodyOutcome.
-const (
-	CancelClaim409ApplicationProblemPlusJSONResponseBodyOutcomeCancelled   CancelClaim409ApplicationProblemPlusJSONResponseBodyOutcome = "cancelled"
-	CancelClaim409ApplicationProblemPlusJSONResponseBodyOutcomeExpired     CancelClaim409ApplicationProblemPlusJSONResponseBodyOutcome = "expired"
-	CancelClaim409ApplicationProblemPlusJSONResponseBodyOutcomeNoExtension CancelClaim409ApplicationProblemPlusJSONResponseBodyOutcome = "no_extension"
-	CancelClaim409ApplicationProblemPlusJSONResponseBodyOutcomeNotDrawn    CancelClaim409ApplicationProblemPlusJSONResponseBodyOutcome = "not_drawn"
-	CancelClaim409ApplicationProblemPlusJSONResponseBodyOutcomeNotHeld     CancelClaim409ApplicationProblemPlusJSONResponseBodyOutcome = "not_held"
-	CancelClaim409ApplicationProblemPlusJSONResponseBodyOutcomeNotSold     CancelClaim409ApplicationProblemPlusJSONResponseBodyOutcome = "not_sold"
-	CancelClaim409ApplicationProblemPlusJSONResponseBodyOutcomeRefunded    CancelClaim409ApplicationProblemPlusJSONResponseBodyOutcome = "refunded"
-)
-
-// Valid indicates whether the value is a known member of the CancelClaim409ApplicationProblemPlusJSONResponseBodyOutcome enum.
-func (e CancelClaim409ApplicationProblemPlusJSONResponseBodyOutcome) Valid() bool {
-	switch e {
-	case CancelClaim409ApplicationProblemPlusJSONResponseBodyOutcomeCancelled:
-		return true
-	case CancelClaim409ApplicationProblemPlusJSONResponseBodyOutcomeExpired:
-		return true
-	case CancelClaim409ApplicationProblemPlusJSONResponseBodyOutcomeNoExtension:
-		return true
-	case CancelClaim409ApplicationProblemPlusJSONResponseBodyOutcomeNotDrawn:
-		return true
-	case CancelClaim409ApplicationProblemPlusJSONResponseBodyOutcomeNotHeld:
-		return true
-	case CancelClaim409ApplicationProblemPlusJSONResponseBodyOutcomeNotSold:
-		return true
-	case CancelClaim409ApplicationProblemPlusJSONResponseBodyOutcomeRefunded:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for CancelClaim409ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	CancelClaim409ApplicationProblemPlusJSONResponseBodyStatusN409 CancelClaim409ApplicationProblemPlusJSONResponseBodyStatus = 409
-)
-
-// Valid indicates whether the value is a known member of the CancelClaim409ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e CancelClaim409ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case CancelClaim409ApplicationProblemPlusJSONResponseBodyStatusN409:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for CancelClaim413ApplicationProblemPlusJSONResponseBodyOutcome.
-const (
-	CancelClaim413ApplicationProblemPlusJSONResponseBodyOutcomeBadRequest CancelClaim413ApplicationProblemPlusJSONResponseBodyOutcome = "bad_request"
-)
-
-// Valid indicates whether the value is a known member of the CancelClaim413ApplicationProblemPlusJSONResponseBodyOutcome enum.
-func (e CancelClaim413ApplicationProblemPlusJSONResponseBodyOutcome) Valid() bool {
-	switch e {
-	case CancelClaim413ApplicationProblemPlusJSONResponseBodyOutcomeBadRequest:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for CancelClaim413ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	CancelClaim413ApplicationProblemPlusJSONResponseBodyStatusN413 CancelClaim413ApplicationProblemPlusJSONResponseBodyStatus = 413
-)
-
-// Valid indicates whether the value is a known member of the CancelClaim413ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e CancelClaim413ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case CancelClaim413ApplicationProblemPlusJSONResponseBodyStatusN413:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for CancelClaim415ApplicationProblemPlusJSONResponseBodyOutcome.
-const (
-	CancelClaim415ApplicationProblemPlusJSONResponseBodyOutcomeBadRequest CancelClaim415ApplicationProblemPlusJSONResponseBodyOutcome = "bad_request"
-)
-
-// Valid indicates whether the value is a known member of the CancelClaim415ApplicationProblemPlusJSONResponseBodyOutcome enum.
-func (e CancelClaim415ApplicationProblemPlusJSONResponseBodyOutcome) Valid() bool {
-	switch e {
-	case CancelClaim415ApplicationProblemPlusJSONResponseBodyOutcomeBadRequest:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for CancelClaim415ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	CancelClaim415ApplicationProblemPlusJSONResponseBodyStatusN415 CancelClaim415ApplicationProblemPlusJSONResponseBodyStatus = 415
-)
-
-// Valid indicates whether the value is a known member of the CancelClaim415ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e CancelClaim415ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case CancelClaim415ApplicationProblemPlusJSONResponseBodyStatusN415:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for CancelClaim422ApplicationProblemPlusJSONResponseBodyOutcome.
-const (
-	CancelClaim422ApplicationProblemPlusJSONResponseBodyOutcomeBadRequest CancelClaim422ApplicationProblemPlusJSONResponseBodyOutcome = "bad_request"
-)
-
-// Valid indicates whether the value is a known member of the CancelClaim422ApplicationProblemPlusJSONResponseBodyOutcome enum.
-func (e CancelClaim422ApplicationProblemPlusJSONResponseBodyOutcome) Valid() bool {
-	switch e {
-	case CancelClaim422ApplicationProblemPlusJSONResponseBodyOutcomeBadRequest:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for CancelClaim422ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	CancelClaim422ApplicationProblemPlusJSONResponseBodyStatusN422 CancelClaim422ApplicationProblemPlusJSONResponseBodyStatus = 422
-)
-
-// Valid indicates whether the value is a known member of the CancelClaim422ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e CancelClaim422ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case CancelClaim422ApplicationProblemPlusJSONResponseBodyStatusN422:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for CancelClaim429ApplicationProblemPlusJSONResponseBodyOutcome.
-const (
-	CancelClaim429ApplicationProblemPlusJSONResponseBodyOutcomeOverloaded CancelClaim429ApplicationProblemPlusJSONResponseBodyOutcome = "overloaded"
-)
-
-// Valid indicates whether the value is a known member of the CancelClaim429ApplicationProblemPlusJSONResponseBodyOutcome enum.
-func (e CancelClaim429ApplicationProblemPlusJSONResponseBodyOutcome) Valid() bool {
-	switch e {
-	case CancelClaim429ApplicationProblemPlusJSONResponseBodyOutcomeOverloaded:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for CancelClaim429ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	CancelClaim429ApplicationProblemPlusJSONResponseBodyStatusN429 CancelClaim429ApplicationProblemPlusJSONResponseBodyStatus = 429
-)
-
-// Valid indicates whether the value is a known member of the CancelClaim429ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e CancelClaim429ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case CancelClaim429ApplicationProblemPlusJSONResponseBodyStatusN429:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for CancelClaim503ApplicationProblemPlusJSONResponseBodyOutcome.
-const (
-	CancelClaim503ApplicationProblemPlusJSONResponseBodyOutcomeDraining CancelClaim503ApplicationProblemPlusJSONResponseBodyOutcome = "draining"
-	CancelClaim503ApplicationProblemPlusJSONResponseBodyOutcomeNoQuorum CancelClaim503ApplicationProblemPlusJSONResponseBodyOutcome = "no_quorum"
-	CancelClaim503ApplicationProblemPlusJSONResponseBodyOutcomeStandby  CancelClaim503ApplicationProblemPlusJSONResponseBodyOutcome = "standby"
-	CancelClaim503ApplicationProblemPlusJSONResponseBodyOutcomeUnknown  CancelClaim503ApplicationProblemPlusJSONResponseBodyOutcome = "unknown"
-)
-
-// Valid indicates whether the value is a known member of the CancelClaim503ApplicationProblemPlusJSONResponseBodyOutcome enum.
-func (e CancelClaim503ApplicationProblemPlusJSONResponseBodyOutcome) Valid() bool {
-	switch e {
-	case CancelClaim503ApplicationProblemPlusJSONResponseBodyOutcomeDraining:
-		return true
-	case CancelClaim503ApplicationProblemPlusJSONResponseBodyOutcomeNoQuorum:
-		return true
-	case CancelClaim503ApplicationProblemPlusJSONResponseBodyOutcomeStandby:
-		return true
-	case CancelClaim503ApplicationProblemPlusJSONResponseBodyOutcomeUnknown:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for CancelClaim503ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	CancelClaim503ApplicationProblemPlusJSONResponseBodyStatusN503 CancelClaim503ApplicationProblemPlusJSONResponseBodyStatus = 503
-)
-
-// Valid indicates whether the value is a known member of the CancelClaim503ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e CancelClaim503ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case CancelClaim503ApplicationProblemPlusJSONResponseBodyStatusN503:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ConfirmClaim400ApplicationProblemPlusJSONResponseBodyOutcome.
-const (
-	ConfirmClaim400ApplicationProblemPlusJSONResponseBodyOutcomeBadRequest ConfirmClaim400ApplicationProblemPlusJSONResponseBodyOutcome = "bad_request"
-)
-
-// Valid indicates whether the value is a known member of the ConfirmClaim400ApplicationProblemPlusJSONResponseBodyOutcome enum.
-func (e ConfirmClaim400ApplicationProblemPlusJSONResponseBodyOutcome) Valid() bool {
-	switch e {
-	case ConfirmClaim400ApplicationProblemPlusJSONResponseBodyOutcomeBadRequest:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ConfirmClaim400ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	ConfirmClaim400ApplicationProblemPlusJSONResponseBodyStatusN400 ConfirmClaim400ApplicationProblemPlusJSONResponseBodyStatus = 400
-)
-
-// Valid indicates whether the value is a known member of the ConfirmClaim400ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e ConfirmClaim400ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case ConfirmClaim400ApplicationProblemPlusJSONResponseBodyStatusN400:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ConfirmClaim401ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	ConfirmClaim401ApplicationProblemPlusJSONResponseBodyStatusN401 ConfirmClaim401ApplicationProblemPlusJSONResponseBodyStatus = 401
-)
-
-// Valid indicates whether the value is a known member of the ConfirmClaim401ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e ConfirmClaim401ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case ConfirmClaim401ApplicationProblemPlusJSONResponseBodyStatusN401:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ConfirmClaim403ApplicationProblemPlusJSONResponseBodyOutcome.
-const (
-	ConfirmClaim403ApplicationProblemPlusJSONResponseBodyOutcomeClosed  ConfirmClaim403ApplicationProblemPlusJSONResponseBodyOutcome = "closed"
-	ConfirmClaim403ApplicationProblemPlusJSONResponseBodyOutcomeNotOpen ConfirmClaim403ApplicationProblemPlusJSONResponseBodyOutcome = "not_open"
-)
-
-// Valid indicates whether the value is a known member of the ConfirmClaim403ApplicationProblemPlusJSONResponseBodyOutcome enum.
-func (e ConfirmClaim403ApplicationProblemPlusJSONResponseBodyOutcome) Valid() bool {
-	switch e {
-	case ConfirmClaim403ApplicationProblemPlusJSONResponseBodyOutcomeClosed:
-		return true
-	case ConfirmClaim403ApplicationProblemPlusJSONResponseBodyOutcomeNotOpen:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ConfirmClaim403ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	ConfirmClaim403ApplicationProblemPlusJSONResponseBodyStatusN403 ConfirmClaim403ApplicationProblemPlusJSONResponseBodyStatus = 403
-)
-
-// Valid indicates whether the value is a known member of the ConfirmClaim403ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e ConfirmClaim403ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case ConfirmClaim403ApplicationProblemPlusJSONResponseBodyStatusN403:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ConfirmClaim404ApplicationProblemPlusJSONResponseBodyOutcome.
-const (
-	ConfirmClaim404ApplicationProblemPlusJSONResponseBodyOutcomeNoSuchClaim ConfirmClaim404ApplicationProblemPlusJSONResponseBodyOutcome = "no_such_claim"
-	ConfirmClaim404ApplicationProblemPlusJSONResponseBodyOutcomeNoSuchSale  ConfirmClaim404ApplicationProblemPlusJSONResponseBodyOutcome = "no_such_sale"
-)
-
-// Valid indicates whether the value is a known member of the ConfirmClaim404ApplicationProblemPlusJSONResponseBodyOutcome enum.
-func (e ConfirmClaim404ApplicationProblemPlusJSONResponseBodyOutcome) Valid() bool {
-	switch e {
-	case ConfirmClaim404ApplicationProblemPlusJSONResponseBodyOutcomeNoSuchClaim:
-		return true
-	case ConfirmClaim404ApplicationProblemPlusJSONResponseBodyOutcomeNoSuchSale:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ConfirmClaim404ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	ConfirmClaim404ApplicationProblemPlusJSONResponseBodyStatusN404 ConfirmClaim404ApplicationProblemPlusJSONResponseBodyStatus = 404
-)
-
-// Valid indicates whether the value is a known member of the ConfirmClaim404ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e ConfirmClaim404ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case ConfirmClaim404ApplicationProblemPlusJSONResponseBodyStatusN404:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ConfirmClaim405ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	ConfirmClaim405ApplicationProblemPlusJSONResponseBodyStatusN405 ConfirmClaim405ApplicationProblemPlusJSONResponseBodyStatus = 405
-)
-
-// Valid indicates whether the value is a known member of the ConfirmClaim405ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e ConfirmClaim405ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case ConfirmClaim405ApplicationProblemPlusJSONResponseBodyStatusN405:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ConfirmClaim409ApplicationProblemPlusJSONResponseBodyOutcome.
-const (
-	ConfirmClaim409ApplicationProblemPlusJSONResponseBodyOutcomeCancelled   ConfirmClaim409ApplicationProblemPlusJSONResponseBodyOutcome = "cancelled"
-	ConfirmClaim409ApplicationProblemPlusJSONResponseBodyOutcomeExpired     ConfirmClaim409ApplicationProblemPlusJSONResponseBodyOutcome = "expired"
-	ConfirmClaim409ApplicationProblemPlusJSONResponseBodyOutcomeNoExtension ConfirmClaim409ApplicationProblemPlusJSONResponseBodyOutcome = "no_extension"
-	ConfirmClaim409ApplicationProblemPlusJSONResponseBodyOutcomeNotDrawn    ConfirmClaim409ApplicationProblemPlusJSONResponseBodyOutcome = "not_drawn"
-	ConfirmClaim409ApplicationProblemPlusJSONResponseBodyOutcomeNotHeld     ConfirmClaim409ApplicationProblemPlusJSONResponseBodyOutcome = "not_held"
-	ConfirmClaim409ApplicationProblemPlusJSONResponseBodyOutcomeNotSold     ConfirmClaim409ApplicationProblemPlusJSONResponseBodyOutcome = "not_sold"
-	ConfirmClaim409ApplicationProblemPlusJSONResponseBodyOutcomeRefunded    ConfirmClaim409ApplicationProblemPlusJSONResponseBodyOutcome = "refunded"
-)
-
-// Valid indicates whether the value is a known member of the ConfirmClaim409ApplicationProblemPlusJSONResponseBodyOutcome enum.
-func (e ConfirmClaim409ApplicationProblemPlusJSONResponseBodyOutcome) Valid() bool {
-	switch e {
-	case ConfirmClaim409ApplicationProblemPlusJSONResponseBodyOutcomeCancelled:
-		return true
-	case ConfirmClaim409ApplicationProblemPlusJSONResponseBodyOutcomeExpired:
-		return true
-	case ConfirmClaim409ApplicationProblemPlusJSONResponseBodyOutcomeNoExtension:
-		return true
-	case ConfirmClaim409ApplicationProblemPlusJSONResponseBodyOutcomeNotDrawn:
-		return true
-	case ConfirmClaim409ApplicationProblemPlusJSONResponseBodyOutcomeNotHeld:
-		return true
-	case ConfirmClaim409ApplicationProblemPlusJSONResponseBodyOutcomeNotSold:
-		return true
-	case ConfirmClaim409ApplicationProblemPlusJSONResponseBodyOutcomeRefunded:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ConfirmClaim409ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	ConfirmClaim409ApplicationProblemPlusJSONResponseBodyStatusN409 ConfirmClaim409ApplicationProblemPlusJSONResponseBodyStatus = 409
-)
-
-// Valid indicates whether the value is a known member of the ConfirmClaim409ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e ConfirmClaim409ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case ConfirmClaim409ApplicationProblemPlusJSONResponseBodyStatusN409:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ConfirmClaim413ApplicationProblemPlusJSONResponseBodyOutcome.
-const (
-	ConfirmClaim413ApplicationProblemPlusJSONResponseBodyOutcomeBadRequest ConfirmClaim413ApplicationProblemPlusJSONResponseBodyOutcome = "bad_request"
-)
-
-// Valid indicates whether the value is a known member of the ConfirmClaim413ApplicationProblemPlusJSONResponseBodyOutcome enum.
-func (e ConfirmClaim413ApplicationProblemPlusJSONResponseBodyOutcome) Valid() bool {
-	switch e {
-	case ConfirmClaim413ApplicationProblemPlusJSONResponseBodyOutcomeBadRequest:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ConfirmClaim413ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	ConfirmClaim413ApplicationProblemPlusJSONResponseBodyStatusN413 ConfirmClaim413ApplicationProblemPlusJSONResponseBodyStatus = 413
-)
-
-// Valid indicates whether the value is a known member of the ConfirmClaim413ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e ConfirmClaim413ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case ConfirmClaim413ApplicationProblemPlusJSONResponseBodyStatusN413:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ConfirmClaim415ApplicationProblemPlusJSONResponseBodyOutcome.
-const (
-	ConfirmClaim415ApplicationProblemPlusJSONResponseBodyOutcomeBadRequest ConfirmClaim415ApplicationProblemPlusJSONResponseBodyOutcome = "bad_request"
-)
-
-// Valid indicates whether the value is a known member of the ConfirmClaim415ApplicationProblemPlusJSONResponseBodyOutcome enum.
-func (e ConfirmClaim415ApplicationProblemPlusJSONResponseBodyOutcome) Valid() bool {
-	switch e {
-	case ConfirmClaim415ApplicationProblemPlusJSONResponseBodyOutcomeBadRequest:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ConfirmClaim415ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	ConfirmClaim415ApplicationProblemPlusJSONResponseBodyStatusN415 ConfirmClaim415ApplicationProblemPlusJSONResponseBodyStatus = 415
-)
-
-// Valid indicates whether the value is a known member of the ConfirmClaim415ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e ConfirmClaim415ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case ConfirmClaim415ApplicationProblemPlusJSONResponseBodyStatusN415:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ConfirmClaim422ApplicationProblemPlusJSONResponseBodyOutcome.
-const (
-	ConfirmClaim422ApplicationProblemPlusJSONResponseBodyOutcomeBadRequest ConfirmClaim422ApplicationProblemPlusJSONResponseBodyOutcome = "bad_request"
-)
-
-// Valid indicates whether the value is a known member of the ConfirmClaim422ApplicationProblemPlusJSONResponseBodyOutcome enum.
-func (e ConfirmClaim422ApplicationProblemPlusJSONResponseBodyOutcome) Valid() bool {
-	switch e {
-	case ConfirmClaim422ApplicationProblemPlusJSONResponseBodyOutcomeBadRequest:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ConfirmClaim422ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	ConfirmClaim422ApplicationProblemPlusJSONResponseBodyStatusN422 ConfirmClaim422ApplicationProblemPlusJSONResponseBodyStatus = 422
-)
-
-// Valid indicates whether the value is a known member of the ConfirmClaim422ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e ConfirmClaim422ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case ConfirmClaim422ApplicationProblemPlusJSONResponseBodyStatusN422:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ConfirmClaim429ApplicationProblemPlusJSONResponseBodyOutcome.
-const (
-	ConfirmClaim429ApplicationProblemPlusJSONResponseBodyOutcomeOverloaded ConfirmClaim429ApplicationProblemPlusJSONResponseBodyOutcome = "overloaded"
-)
-
-// Valid indicates whether the value is a known member of the ConfirmClaim429ApplicationProblemPlusJSONResponseBodyOutcome enum.
-func (e ConfirmClaim429ApplicationProblemPlusJSONResponseBodyOutcome) Valid() bool {
-	switch e {
-	case ConfirmClaim429ApplicationProblemPlusJSONResponseBodyOutcomeOverloaded:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ConfirmClaim429ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	ConfirmClaim429ApplicationProblemPlusJSONResponseBodyStatusN429 ConfirmClaim429ApplicationProblemPlusJSONResponseBodyStatus = 429
-)
-
-// Valid indicates whether the value is a known member of the ConfirmClaim429ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e ConfirmClaim429ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case ConfirmClaim429ApplicationProblemPlusJSONResponseBodyStatusN429:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ConfirmClaim503ApplicationProblemPlusJSONResponseBodyOutcome.
-const (
-	ConfirmClaim503ApplicationProblemPlusJSONResponseBodyOutcomeDraining ConfirmClaim503ApplicationProblemPlusJSONResponseBodyOutcome = "draining"
-	ConfirmClaim503ApplicationProblemPlusJSONResponseBodyOutcomeNoQuorum ConfirmClaim503ApplicationProblemPlusJSONResponseBodyOutcome = "no_quorum"
-	ConfirmClaim503ApplicationProblemPlusJSONResponseBodyOutcomeStandby  ConfirmClaim503ApplicationProblemPlusJSONResponseBodyOutcome = "standby"
-	ConfirmClaim503ApplicationProblemPlusJSONResponseBodyOutcomeUnknown  ConfirmClaim503ApplicationProblemPlusJSONResponseBodyOutcome = "unknown"
-)
-
-// Valid indicates whether the value is a known member of the ConfirmClaim503ApplicationProblemPlusJSONResponseBodyOutcome enum.
-func (e ConfirmClaim503ApplicationProblemPlusJSONResponseBodyOutcome) Valid() bool {
-	switch e {
-	case ConfirmClaim503ApplicationProblemPlusJSONResponseBodyOutcomeDraining:
-		return true
-	case ConfirmClaim503ApplicationProblemPlusJSONResponseBodyOutcomeNoQuorum:
-		return true
-	case ConfirmClaim503ApplicationProblemPlusJSONResponseBodyOutcomeStandby:
-		return true
-	case ConfirmClaim503ApplicationProblemPlusJSONResponseBodyOutcomeUnknown:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ConfirmClaim503ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	ConfirmClaim503ApplicationProblemPlusJSONResponseBodyStatusN503 ConfirmClaim503ApplicationProblemPlusJSONResponseBodyStatus = 503
-)
-
-// Valid indicates whether the value is a known member of the ConfirmClaim503ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e ConfirmClaim503ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case ConfirmClaim503ApplicationProblemPlusJSONResponseBodyStatusN503:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ExtendClaim400ApplicationProblemPlusJSONResponseBodyOutcome.
-const (
-	ExtendClaim400ApplicationProblemPlusJSONResponseBodyOutcomeBadRequest ExtendClaim400ApplicationProblemPlusJSONResponseBodyOutcome = "bad_request"
-)
-
-// Valid indicates whether the value is a known member of the ExtendClaim400ApplicationProblemPlusJSONResponseBodyOutcome enum.
-func (e ExtendClaim400ApplicationProblemPlusJSONResponseBodyOutcome) Valid() bool {
-	switch e {
-	case ExtendClaim400ApplicationProblemPlusJSONResponseBodyOutcomeBadRequest:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ExtendClaim400ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	ExtendClaim400ApplicationProblemPlusJSONResponseBodyStatusN400 ExtendClaim400ApplicationProblemPlusJSONResponseBodyStatus = 400
-)
-
-// Valid indicates whether the value is a known member of the ExtendClaim400ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e ExtendClaim400ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case ExtendClaim400ApplicationProblemPlusJSONResponseBodyStatusN400:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ExtendClaim401ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	ExtendClaim401ApplicationProblemPlusJSONResponseBodyStatusN401 ExtendClaim401ApplicationProblemPlusJSONResponseBodyStatus = 401
-)
-
-// Valid indicates whether the value is a known member of the ExtendClaim401ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e ExtendClaim401ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case ExtendClaim401ApplicationProblemPlusJSONResponseBodyStatusN401:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ExtendClaim403ApplicationProblemPlusJSONResponseBodyOutcome.
-const (
-	ExtendClaim403ApplicationProblemPlusJSONResponseBodyOutcomeClosed  ExtendClaim403ApplicationProblemPlusJSONResponseBodyOutcome = "closed"
-	ExtendClaim403ApplicationProblemPlusJSONResponseBodyOutcomeNotOpen ExtendClaim403ApplicationProblemPlusJSONResponseBodyOutcome = "not_open"
-)
-
-// Valid indicates whether the value is a known member of the ExtendClaim403ApplicationProblemPlusJSONResponseBodyOutcome enum.
-func (e ExtendClaim403ApplicationProblemPlusJSONResponseBodyOutcome) Valid() bool {
-	switch e {
-	case ExtendClaim403ApplicationProblemPlusJSONResponseBodyOutcomeClosed:
-		return true
-	case ExtendClaim403ApplicationProblemPlusJSONResponseBodyOutcomeNotOpen:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ExtendClaim403ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	ExtendClaim403ApplicationProblemPlusJSONResponseBodyStatusN403 ExtendClaim403ApplicationProblemPlusJSONResponseBodyStatus = 403
-)
-
-// Valid indicates whether the value is a known member of the ExtendClaim403ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e ExtendClaim403ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case ExtendClaim403ApplicationProblemPlusJSONResponseBodyStatusN403:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ExtendClaim404ApplicationProblemPlusJSONResponseBodyOutcome.
-const (
-	ExtendClaim404ApplicationProblemPlusJSONResponseBodyOutcomeNoSuchClaim ExtendClaim404ApplicationProblemPlusJSONResponseBodyOutcome = "no_such_claim"
-	ExtendClaim404ApplicationProblemPlusJSONResponseBodyOutcomeNoSuchSale  ExtendClaim404ApplicationProblemPlusJSONResponseBodyOutcome = "no_such_sale"
-)
-
-// Valid indicates whether the value is a known member of the ExtendClaim404ApplicationProblemPlusJSONResponseBodyOutcome enum.
-func (e ExtendClaim404ApplicationProblemPlusJSONResponseBodyOutcome) Valid() bool {
-	switch e {
-	case ExtendClaim404ApplicationProblemPlusJSONResponseBodyOutcomeNoSuchClaim:
-		return true
-	case ExtendClaim404ApplicationProblemPlusJSONResponseBodyOutcomeNoSuchSale:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ExtendClaim404ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	ExtendClaim404ApplicationProblemPlusJSONResponseBodyStatusN404 ExtendClaim404ApplicationProblemPlusJSONResponseBodyStatus = 404
-)
-
-// Valid indicates whether the value is a known member of the ExtendClaim404ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e ExtendClaim404ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case ExtendClaim404ApplicationProblemPlusJSONResponseBodyStatusN404:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ExtendClaim405ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	ExtendClaim405ApplicationProblemPlusJSONResponseBodyStatusN405 ExtendClaim405ApplicationProblemPlusJSONResponseBodyStatus = 405
-)
-
-// Valid indicates whether the value is a known member of the ExtendClaim405ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e ExtendClaim405ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case ExtendClaim405ApplicationProblemPlusJSONResponseBodyStatusN405:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ExtendClaim409ApplicationProblemPlusJSONResponseBodyOutcome.
-const (
-	ExtendClaim409ApplicationProblemPlusJSONResponseBodyOutcomeCancelled   ExtendClaim409ApplicationProblemPlusJSONResponseBodyOutcome = "cancelled"
-	ExtendClaim409ApplicationProblemPlusJSONResponseBodyOutcomeExpired     ExtendClaim409ApplicationProblemPlusJSONResponseBodyOutcome = "expired"
-	ExtendClaim409ApplicationProblemPlusJSONResponseBodyOutcomeNoExtension ExtendClaim409ApplicationProblemPlusJSONResponseBodyOutcome = "no_extension"
-	ExtendClaim409ApplicationProblemPlusJSONResponseBodyOutcomeNotDrawn    ExtendClaim409ApplicationProblemPlusJSONResponseBodyOutcome = "not_drawn"
-	ExtendClaim409ApplicationProblemPlusJSONResponseBodyOutcomeNotHeld     ExtendClaim409ApplicationProblemPlusJSONResponseBodyOutcome = "not_held"
-	ExtendClaim409ApplicationProblemPlusJSONResponseBodyOutcomeNotSold     ExtendClaim409ApplicationProblemPlusJSONResponseBodyOutcome = "not_sold"
-	ExtendClaim409ApplicationProblemPlusJSONResponseBodyOutcomeRefunded    ExtendClaim409ApplicationProblemPlusJSONResponseBodyOutcome = "refunded"
-)
-
-// Valid indicates whether the value is a known member of the ExtendClaim409ApplicationProblemPlusJSONResponseBodyOutcome enum.
-func (e ExtendClaim409ApplicationProblemPlusJSONResponseBodyOutcome) Valid() bool {
-	switch e {
-	case ExtendClaim409ApplicationProblemPlusJSONResponseBodyOutcomeCancelled:
-		return true
-	case ExtendClaim409ApplicationProblemPlusJSONResponseBodyOutcomeExpired:
-		return true
-	case ExtendClaim409ApplicationProblemPlusJSONResponseBodyOutcomeNoExtension:
-		return true
-	case ExtendClaim409ApplicationProblemPlusJSONResponseBodyOutcomeNotDrawn:
-		return true
-	case ExtendClaim409ApplicationProblemPlusJSONResponseBodyOutcomeNotHeld:
-		return true
-	case ExtendClaim409ApplicationProblemPlusJSONResponseBodyOutcomeNotSold:
-		return true
-	case ExtendClaim409ApplicationProblemPlusJSONResponseBodyOutcomeRefunded:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ExtendClaim409ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	ExtendClaim409ApplicationProblemPlusJSONResponseBodyStatusN409 ExtendClaim409ApplicationProblemPlusJSONResponseBodyStatus = 409
-)
-
-// Valid indicates whether the value is a known member of the ExtendClaim409ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e ExtendClaim409ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case ExtendClaim409ApplicationProblemPlusJSONResponseBodyStatusN409:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ExtendClaim413ApplicationProblemPlusJSONResponseBodyOutcome.
-const (
-	ExtendClaim413ApplicationProblemPlusJSONResponseBodyOutcomeBadRequest ExtendClaim413ApplicationProblemPlusJSONResponseBodyOutcome = "bad_request"
-)
-
-// Valid indicates whether the value is a known member of the ExtendClaim413ApplicationProblemPlusJSONResponseBodyOutcome enum.
-func (e ExtendClaim413ApplicationProblemPlusJSONResponseBodyOutcome) Valid() bool {
-	switch e {
-	case ExtendClaim413ApplicationProblemPlusJSONResponseBodyOutcomeBadRequest:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ExtendClaim413ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	ExtendClaim413ApplicationProblemPlusJSONResponseBodyStatusN413 ExtendClaim413ApplicationProblemPlusJSONResponseBodyStatus = 413
-)
-
-// Valid indicates whether the value is a known member of the ExtendClaim413ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e ExtendClaim413ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case ExtendClaim413ApplicationProblemPlusJSONResponseBodyStatusN413:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ExtendClaim415ApplicationProblemPlusJSONResponseBodyOutcome.
-const (
-	ExtendClaim415ApplicationProblemPlusJSONResponseBodyOutcomeBadRequest ExtendClaim415ApplicationProblemPlusJSONResponseBodyOutcome = "bad_request"
-)
-
-// Valid indicates whether the value is a known member of the ExtendClaim415ApplicationProblemPlusJSONResponseBodyOutcome enum.
-func (e ExtendClaim415ApplicationProblemPlusJSONResponseBodyOutcome) Valid() bool {
-	switch e {
-	case ExtendClaim415ApplicationProblemPlusJSONResponseBodyOutcomeBadRequest:
+	case SettlementConflictProblemOutcomeExpired:
 		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ExtendClaim415ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	ExtendClaim415ApplicationProblemPlusJSONResponseBodyStatusN415 ExtendClaim415ApplicationProblemPlusJSONResponseBodyStatus = 415
-)
-
-// Valid indicates whether the value is a known member of the ExtendClaim415ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e ExtendClaim415ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case ExtendClaim415ApplicationProblemPlusJSONResponseBodyStatusN415:
+	case SettlementConflictProblemOutcomeNoExtension:
 		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ExtendClaim422ApplicationProblemPlusJSONResponseBodyOutcome.
-const (
-	ExtendClaim422ApplicationProblemPlusJSONResponseBodyOutcomeBadRequest ExtendClaim422ApplicationProblemPlusJSONResponseBodyOutcome = "bad_request"
-)
-
-// Valid indicates whether the value is a known member of the ExtendClaim422ApplicationProblemPlusJSONResponseBodyOutcome enum.
-func (e ExtendClaim422ApplicationProblemPlusJSONResponseBodyOutcome) Valid() bool {
-	switch e {
-	case ExtendClaim422ApplicationProblemPlusJSONResponseBodyOutcomeBadRequest:
+	case SettlementConflictProblemOutcomeNotDrawn:
 		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ExtendClaim422ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	ExtendClaim422ApplicationProblemPlusJSONResponseBodyStatusN422 ExtendClaim422ApplicationProblemPlusJSONResponseBodyStatus = 422
-)
-
-// Valid indicates whether the value is a known member of the ExtendClaim422ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e ExtendClaim422ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case ExtendClaim422ApplicationProblemPlusJSONResponseBodyStatusN422:
+	case SettlementConflictProblemOutcomeNotHeld:
 		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ExtendClaim429ApplicationProblemPlusJSONResponseBodyOutcome.
-const (
-	ExtendClaim429ApplicationProblemPlusJSONResponseBodyOutcomeOverloaded ExtendClaim429ApplicationProblemPlusJSONResponseBodyOutcome = "overloaded"
-)
-
-// Valid indicates whether the value is a known member of the ExtendClaim429ApplicationProblemPlusJSONResponseBodyOutcome enum.
-func (e ExtendClaim429ApplicationProblemPlusJSONResponseBodyOutcome) Valid() bool {
-	switch e {
-	case ExtendClaim429ApplicationProblemPlusJSONResponseBodyOutcomeOverloaded:
+	case SettlementConflictProblemOutcomeNotSold:
 		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ExtendClaim429ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	ExtendClaim429ApplicationProblemPlusJSONResponseBodyStatusN429 ExtendClaim429ApplicationProblemPlusJSONResponseBodyStatus = 429
-)
-
-// Valid indicates whether the value is a known member of the ExtendClaim429ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e ExtendClaim429ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case ExtendClaim429ApplicationProblemPlusJSONResponseBodyStatusN429:
+	case SettlementConflictProblemOutcomeRefunded:
 		return true
 	default:
 		return false
 	}
 }
 
-// Defines values for ExtendClaim503ApplicationProblemPlusJSONResponseBodyOutcome.
+// Defines values for SettlementConflictProblemStatus.
 const (
-	ExtendClaim503ApplicationProblemPlusJSONResponseBodyOutcomeDraining ExtendClaim503ApplicationProblemPlusJSONResponseBodyOutcome = "draining"
-	ExtendClaim503ApplicationProblemPlusJSONResponseBodyOutcomeNoQuorum ExtendClaim503ApplicationProblemPlusJSONResponseBodyOutcome = "no_quorum"
-	ExtendClaim503ApplicationProblemPlusJSONResponseBodyOutcomeStandby  ExtendClaim503ApplicationProblemPlusJSONResponseBodyOutcome = "standby"
-	ExtendClaim503ApplicationProblemPlusJSONResponseBodyOutcomeUnknown  ExtendClaim503ApplicationProblemPlusJSONResponseBodyOutcome = "unknown"
+	SettlementConflictProblemStatusN409 SettlementConflictProblemStatus = 409
 )
 
-// Valid indicates whether the value is a known member of the ExtendClaim503ApplicationProblemPlusJSONResponseBodyOutcome enum.
-func (e ExtendClaim503ApplicationProblemPlusJSONResponseBodyOutcome) Valid() bool {
+// Valid indicates whether the value is a known member of the SettlementConflictProblemStatus enum.
+func (e SettlementConflictProblemStatus) Valid() bool {
 	switch e {
-	case ExtendClaim503ApplicationProblemPlusJSONResponseBodyOutcomeDraining:
-		return true
-	case ExtendClaim503ApplicationProblemPlusJSONResponseBodyOutcomeNoQuorum:
-		return true
-	case ExtendClaim503ApplicationProblemPlusJSONResponseBodyOutcomeStandby:
+	case SettlementConflictProblemStatusN409:
 		return true
-	case ExtendClaim503ApplicationProblemPlusJSONResponseBodyOutcomeUnknown:
-		return true
 	default:
 		return false
 	}
 }
 
-// Defines values for ExtendClaim503ApplicationProblemPlusJSONResponseBodyStatus.
+// Defines values for SettlementUnavailableProblemOutcome.
 const (
-	ExtendClaim503ApplicationProblemPlusJSONResponseBodyStatusN503 ExtendClaim503ApplicationProblemPlusJSONResponseBodyStatus = 503
+	SettlementUnavailableProblemOutcomeDraining SettlementUnavailableProblemOutcome = "draining"
+	SettlementUnavailableProblemOutcomeNoQuorum SettlementUnavailableProblemOutcome = "no_quorum"
+	SettlementUnavailableProblemOutcomeStandby  SettlementUnavailableProblemOutcome = "standby"
+	SettlementUnavailableProblemOutcomeUnknown  SettlementUnavailableProblemOutcome = "unknown"
 )
 
-// Valid indicates whether the value is a known member of the ExtendClaim503ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e ExtendClaim503ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
+// Valid indicates whether the value is a known member of the SettlementUnavailableProblemOutcome enum.
+func (e SettlementUnavailableProblemOutcome) Valid() bool {
 	switch e {
-	case ExtendClaim503ApplicationProblemPlusJSONResponseBodyStatusN503:
+	case SettlementUnavailableProblemOutcomeDraining:
 		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for GetUser401ApplicationProblemPlusJSONResponseBodyStatus.
-const (
-	GetUser401ApplicationProblemPlusJSONResponseBodyStatusN401 GetUser401ApplicationProblemPlusJSONResponseBodyStatus = 401
-)
-
-// Valid indicates whether the value is a known member of the GetUser401ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e GetUser401ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
-	switch e {
-	case GetUser401ApplicationProblemPlusJSONResponseBodyStatusN401:
+	case SettlementUnavailableProblemOutcomeNoQuorum:
 		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for GetUser403ApplicationProblemPlusJSONResponseBodyOutcome.
-const (
-	GetUser403ApplicationProblemPlusJSONResponseBodyOutcomeClosed  GetUser403ApplicationProblemPlusJSONResponseBodyOutcome = "closed"
-	GetUser403ApplicationProblemPlusJSONResponseBodyOutcomeNotOpen GetUser403ApplicationProblemPlusJSONResponseBodyOutcome = "not_open"
-)
-
-// Valid indicates whether the value is a known member of the GetUser403ApplicationProblemPlusJSONResponseBodyOutcome enum.
-func (e GetUser403ApplicationProblemPlusJSONResponseBodyOutcome) Valid() bool {
-	switch e {
-	case GetUser403ApplicationProblemPlusJSONResponseBodyOutcomeClosed:
+	case SettlementUnavailableProblemOutcomeStandby:
 		return true
-	case GetUser403ApplicationProblemPlusJSONResponseBodyOutcomeNotOpen:
+	case SettlementUnavailableProblemOutcomeUnknown:
 		return true
 	default:
 		return false
 	}
 }
 
-// Defines values for GetUser403ApplicationProblemPlusJSONResponseBodyStatus.
+// Defines values for SettlementUnavailableProblemStatus.
 const (
-	GetUser403ApplicationProblemPlusJSONResponseBodyStatusN403 GetUser403ApplicationProblemPlusJSONResponseBodyStatus = 403
+	SettlementUnavailableProblemStatusN503 SettlementUnavailableProblemStatus = 503
 )
 
-// Valid indicates whether the value is a known member of the GetUser403ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e GetUser403ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
+// Valid indicates whether the value is a known member of the SettlementUnavailableProblemStatus enum.
+func (e SettlementUnavailableProblemStatus) Valid() bool {
 	switch e {
-	case GetUser403ApplicationProblemPlusJSONResponseBodyStatusN403:
+	case SettlementUnavailableProblemStatusN503:
 		return true
 	default:
 		return false
 	}
 }
 
-// Defines values for GetUser404ApplicationProblemPlusJSONResponseBodyOutcome.
+// Defines values for TooLargeProblemOutcome.
 const (
-	GetUser404ApplicationProblemPlusJSONResponseBodyOutcomeNoSuchSale GetUser404ApplicationProblemPlusJSONResponseBodyOutcome = "no_such_sale"
+	TooLargeProblemOutcomeBadRequest TooLargeProblemOutcome = "bad_request"
 )
 
-// Valid indicates whether the value is a known member of the GetUser404ApplicationProblemPlusJSONResponseBodyOutcome enum.
-func (e GetUser404ApplicationProblemPlusJSONResponseBodyOutcome) Valid() bool {
+// Valid indicates whether the value is a known member of the TooLargeProblemOutcome enum.
+func (e TooLargeProblemOutcome) Valid() bool {
 	switch e {
-	case GetUser404ApplicationProblemPlusJSONResponseBodyOutcomeNoSuchSale:
+	case TooLargeProblemOutcomeBadRequest:
 		return true
 	default:
 		return false
 	}
 }
 
-// Defines values for GetUser404ApplicationProblemPlusJSONResponseBodyStatus.
+// Defines values for TooLargeProblemStatus.
 const (
-	GetUser404ApplicationProblemPlusJSONResponseBodyStatusN404 GetUser404ApplicationProblemPlusJSONResponseBodyStatus = 404
+	N413 TooLargeProblemStatus = 413
 )
 
-// Valid indicates whether the value is a known member of the GetUser404ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e GetUser404ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
+// Valid indicates whether the value is a known member of the TooLargeProblemStatus enum.
+func (e TooLargeProblemStatus) Valid() bool {
 	switch e {
-	case GetUser404ApplicationProblemPlusJSONResponseBodyStatusN404:
+	case N413:
 		return true
 	default:
 		return false
 	}
 }
 
-// Defines values for GetUser405ApplicationProblemPlusJSONResponseBodyStatus.
+// Defines values for UnacceptableProblemOutcome.
 const (
-	GetUser405ApplicationProblemPlusJSONResponseBodyStatusN405 GetUser405ApplicationProblemPlusJSONResponseBodyStatus = 405
+	UnacceptableProblemOutcomeBadRequest UnacceptableProblemOutcome = "bad_request"
 )
 
-// Valid indicates whether the value is a known member of the GetUser405ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e GetUser405ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
+// Valid indicates whether the value is a known member of the UnacceptableProblemOutcome enum.
+func (e UnacceptableProblemOutcome) Valid() bool {
 	switch e {
-	case GetUser405ApplicationProblemPlusJSONResponseBodyStatusN405:
+	case UnacceptableProblemOutcomeBadRequest:
 		return true
 	default:
 		return false
 	}
 }
 
-// Defines values for GetUser422ApplicationProblemPlusJSONResponseBodyOutcome.
+// Defines values for UnacceptableProblemStatus.
 const (
-	GetUser422ApplicationProblemPlusJSONResponseBodyOutcomeBadRequest GetUser422ApplicationProblemPlusJSONResponseBodyOutcome = "bad_request"
+	UnacceptableProblemStatusN422 UnacceptableProblemStatus = 422
 )
 
-// Valid indicates whether the value is a known member of the GetUser422ApplicationProblemPlusJSONResponseBodyOutcome enum.
-func (e GetUser422ApplicationProblemPlusJSONResponseBodyOutcome) Valid() bool {
+// Valid indicates whether the value is a known member of the UnacceptableProblemStatus enum.
+func (e UnacceptableProblemStatus) Valid() bool {
 	switch e {
-	case GetUser422ApplicationProblemPlusJSONResponseBodyOutcomeBadRequest:
+	case UnacceptableProblemStatusN422:
 		return true
 	default:
 		return false
 	}
 }
 
-// Defines values for GetUser422ApplicationProblemPlusJSONResponseBodyStatus.
+// Defines values for UnauthorizedProblemStatus.
 const (
-	GetUser422ApplicationProblemPlusJSONResponseBodyStatusN422 GetUser422ApplicationProblemPlusJSONResponseBodyStatus = 422
+	N401 UnauthorizedProblemStatus = 401
 )
 
-// Valid indicates whether the value is a known member of the GetUser422ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e GetUser422ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
+// Valid indicates whether the value is a known member of the UnauthorizedProblemStatus enum.
+func (e UnauthorizedProblemStatus) Valid() bool {
 	switch e {
-	case GetUser422ApplicationProblemPlusJSONResponseBodyStatusN422:
+	case N401:
 		return true
 	default:
 		return false
 	}
 }
 
-// Defines values for GetUser503ApplicationProblemPlusJSONResponseBodyOutcome.
+// Defines values for UnsupportedMediaTypeProblemOutcome.
 const (
-	GetUser503ApplicationProblemPlusJSONResponseBodyOutcomeDraining GetUser503ApplicationProblemPlusJSONResponseBodyOutcome = "draining"
-	GetUser503ApplicationProblemPlusJSONResponseBodyOutcomeNoQuorum GetUser503ApplicationProblemPlusJSONResponseBodyOutcome = "no_quorum"
-	GetUser503ApplicationProblemPlusJSONResponseBodyOutcomeStandby  GetUser503ApplicationProblemPlusJSONResponseBodyOutcome = "standby"
+	UnsupportedMediaTypeProblemOutcomeBadRequest UnsupportedMediaTypeProblemOutcome = "bad_request"
 )
 
-// Valid indicates whether the value is a known member of the GetUser503ApplicationProblemPlusJSONResponseBodyOutcome enum.
-func (e GetUser503ApplicationProblemPlusJSONResponseBodyOutcome) Valid() bool {
+// Valid indicates whether the value is a known member of the UnsupportedMediaTypeProblemOutcome enum.
+func (e UnsupportedMediaTypeProblemOutcome) Valid() bool {
 	switch e {
-	case GetUser503ApplicationProblemPlusJSONResponseBodyOutcomeDraining:
-		return true
-	case GetUser503ApplicationProblemPlusJSONResponseBodyOutcomeNoQuorum:
-		return true
-	case GetUser503ApplicationProblemPlusJSONResponseBodyOutcomeStandby:
+	case UnsupportedMediaTypeProblemOutcomeBadRequest:
 		return true
 	default:
 		return false
 	}
 }
 
-// Defines values for GetUser503ApplicationProblemPlusJSONResponseBodyStatus.
+// Defines values for UnsupportedMediaTypeProblemStatus.
 const (
-	GetUser503ApplicationProblemPlusJSONResponseBodyStatusN503 GetUser503ApplicationProblemPlusJSONResponseBodyStatus = 503
+	N415 UnsupportedMediaTypeProblemStatus = 415
 )
 
-// Valid indicates whether the value is a known member of the GetUser503ApplicationProblemPlusJSONResponseBodyStatus enum.
-func (e GetUser503ApplicationProblemPlusJSONResponseBodyStatus) Valid() bool {
+// Valid indicates whether the value is a known member of the UnsupportedMediaTypeProblemStatus enum.
+func (e UnsupportedMediaTypeProblemStatus) Valid() bool {
 	switch e {
-	case GetUser503ApplicationProblemPlusJSONResponseBodyStatusN503:
+	case N415:
 		return true
 	default:
 		return false
@@ -2758,6 +946,49 @@ type AcceptedClaim struct {
 
 // AcceptedClaimOutcome defines model for AcceptedClaim.Outcome.
 type AcceptedClaimOutcome string
+
+// BadRequestProblem defines model for BadRequestProblem.
+type BadRequestProblem struct {
+	// Claims The newest of the user's, 10 at most, with limit_reached; else the claim that the outcome is about.
+	Claims *[]Claim `json:"claims,omitempty"`
+
+	// Count How many claims the user has, with limit_reached.
+	Count  *int   `json:"count,omitempty"`
+	Detail string `json:"detail"`
+
+	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
+	ExportDigest *string `json:"exportDigest,omitempty"`
+
+	// Known What a process that cannot tell how a sale stands knows of it still. It is told to those who may operate.
+	Known *Known `json:"known,omitempty"`
+
+	// OpensAt With not_open.
+	OpensAt *time.Time               `json:"opensAt,omitempty"`
+	Outcome BadRequestProblemOutcome `json:"outcome"`
+
+	// Reason With not_eligible: denied, missing_attribute, too_costly or evaluation_failed.
+	Reason *string `json:"reason,omitempty"`
+
+	// RefundDue A payment bought nothing.
+	RefundDue *bool `json:"refundDue,omitempty"`
+
+	// Rule With not_eligible: the rule that refuses the claim.
+	Rule *string `json:"rule,omitempty"`
+
+	// ServerTime With not_open, paused and closed.
+	ServerTime *time.Time              `json:"serverTime,omitempty"`
+	Status     BadRequestProblemStatus `json:"status"`
+	Title      string                  `json:"title"`
+
+	// Type urn:salectl:outcome: and the outcome, or about:blank.
+	Type string `json:"type"`
+}
+
+// BadRequestProblemOutcome defines model for BadRequestProblem.Outcome.
+type BadRequestProblemOutcome string
+
+// BadRequestProblemStatus defines model for BadRequestProblem.Status.
+type BadRequestProblemStatus int
 
 // BareProblem A problem document (RFC 9457) where the server did not come to look at a sale.
 type BareProblem struct {
@@ -2835,6 +1066,92 @@ type Claim struct {
 // ClaimOutcome The claim's state.
 type ClaimOutcome string
 
+// ClaimConflictProblem defines model for ClaimConflictProblem.
+type ClaimConflictProblem struct {
+	// Claims The newest of the user's, 10 at most, with limit_reached; else the claim that the outcome is about.
+	Claims *[]Claim `json:"claims,omitempty"`
+
+	// Count How many claims the user has, with limit_reached.
+	Count  *int   `json:"count,omitempty"`
+	Detail string `json:"detail"`
+
+	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
+	ExportDigest *string `json:"exportDigest,omitempty"`
+
+	// Known What a process that cannot tell how a sale stands knows of it still. It is told to those who may operate.
+	Known *Known `json:"known,omitempty"`
+
+	// OpensAt With not_open.
+	OpensAt *time.Time                  `json:"opensAt,omitempty"`
+	Outcome ClaimConflictProblemOutcome `json:"outcome"`
+
+	// Reason With not_eligible: denied, missing_attribute, too_costly or evaluation_failed.
+	Reason *string `json:"reason,omitempty"`
+
+	// RefundDue A payment bought nothing.
+	RefundDue *bool `json:"refundDue,omitempty"`
+
+	// Rule With not_eligible: the rule that refuses the claim.
+	Rule *string `json:"rule,omitempty"`
+
+	// ServerTime With not_open, paused and closed.
+	ServerTime *time.Time                 `json:"serverTime,omitempty"`
+	Status     ClaimConflictProblemStatus `json:"status"`
+	Title      string                     `json:"title"`
+
+	// Type urn:salectl:outcome: and the outcome, or about:blank.
+	Type string `json:"type"`
+}
+
+// ClaimConflictProblemOutcome defines model for ClaimConflictProblem.Outcome.
+type ClaimConflictProblemOutcome string
+
+// ClaimConflictProblemStatus defines model for ClaimConflictProblem.Status.
+type ClaimConflictProblemStatus int
+
+// ClaimForbiddenProblem defines model for ClaimForbiddenProblem.
+type ClaimForbiddenProblem struct {
+	// Claims The newest of the user's, 10 at most, with limit_reached; else the claim that the outcome is about.
+	Claims *[]Claim `json:"claims,omitempty"`
+
+	// Count How many claims the user has, with limit_reached.
+	Count  *int   `json:"count,omitempty"`
+	Detail string `json:"detail"`
+
+	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
+	ExportDigest *string `json:"exportDigest,omitempty"`
+
+	// Known What a process that cannot tell how a sale stands knows of it still. It is told to those who may operate.
+	Known *Known `json:"known,omitempty"`
+
+	// OpensAt With not_open.
+	OpensAt *time.Time                    `json:"opensAt,omitempty"`
+	Outcome *ClaimForbiddenProblemOutcome `json:"outcome,omitempty"`
+
+	// Reason With not_eligible: denied, missing_attribute, too_costly or evaluation_failed.
+	Reason *string `json:"reason,omitempty"`
+
+	// RefundDue A payment bought nothing.
+	RefundDue *bool `json:"refundDue,omitempty"`
+
+	// Rule With not_eligible: the rule that refuses the claim.
+	Rule *string `json:"rule,omitempty"`
+
+	// ServerTime With not_open, paused and closed.
+	ServerTime *time.Time                  `json:"serverTime,omitempty"`
+	Status     ClaimForbiddenProblemStatus `json:"status"`
+	Title      string                      `json:"title"`
+
+	// Type urn:salectl:outcome: and the outcome, or about:blank.
+	Type string `json:"type"`
+}
+
+// ClaimForbiddenProblemOutcome defines model for ClaimForbiddenProblem.Outcome.
+type ClaimForbiddenProblemOutcome string
+
+// ClaimForbiddenProblemStatus defines model for ClaimForbiddenProblem.Status.
+type ClaimForbiddenProblemStatus int
+
 // ClaimID Examples: 4-2-0, 3-u17
 type ClaimID = string
 
@@ -2850,6 +1167,92 @@ type ClaimRequest struct {
 	// User Any text of 1 to 255 bytes of UTF-8 without control characters.
 	User UserID `json:"user"`
 }
+
+// ClaimUnacceptableProblem defines model for ClaimUnacceptableProblem.
+type ClaimUnacceptableProblem struct {
+	// Claims The newest of the user's, 10 at most, with limit_reached; else the claim that the outcome is about.
+	Claims *[]Claim `json:"claims,omitempty"`
+
+	// Count How many claims the user has, with limit_reached.
+	Count  *int   `json:"count,omitempty"`
+	Detail string `json:"detail"`
+
+	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
+	ExportDigest *string `json:"exportDigest,omitempty"`
+
+	// Known What a process that cannot tell how a sale stands knows of it still. It is told to those who may operate.
+	Known *Known `json:"known,omitempty"`
+
+	// OpensAt With not_open.
+	OpensAt *time.Time                      `json:"opensAt,omitempty"`
+	Outcome ClaimUnacceptableProblemOutcome `json:"outcome"`
+
+	// Reason With not_eligible: denied, missing_attribute, too_costly or evaluation_failed.
+	Reason *string `json:"reason,omitempty"`
+
+	// RefundDue A payment bought nothing.
+	RefundDue *bool `json:"refundDue,omitempty"`
+
+	// Rule With not_eligible: the rule that refuses the claim.
+	Rule *string `json:"rule,omitempty"`
+
+	// ServerTime With not_open, paused and closed.
+	ServerTime *time.Time                     `json:"serverTime,omitempty"`
+	Status     ClaimUnacceptableProblemStatus `json:"status"`
+	Title      string                         `json:"title"`
+
+	// Type urn:salectl:outcome: and the outcome, or about:blank.
+	Type string `json:"type"`
+}
+
+// ClaimUnacceptableProblemOutcome defines model for ClaimUnacceptableProblem.Outcome.
+type ClaimUnacceptableProblemOutcome string
+
+// ClaimUnacceptableProblemStatus defines model for ClaimUnacceptableProblem.Status.
+type ClaimUnacceptableProblemStatus int
+
+// ClaimUnavailableProblem defines model for ClaimUnavailableProblem.
+type ClaimUnavailableProblem struct {
+	// Claims The newest of the user's, 10 at most, with limit_reached; else the claim that the outcome is about.
+	Claims *[]Claim `json:"claims,omitempty"`
+
+	// Count How many claims the user has, with limit_reached.
+	Count  *int   `json:"count,omitempty"`
+	Detail string `json:"detail"`
+
+	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
+	ExportDigest *string `json:"exportDigest,omitempty"`
+
+	// Known What a process that cannot tell how a sale stands knows of it still. It is told to those who may operate.
+	Known *Known `json:"known,omitempty"`
+
+	// OpensAt With not_open.
+	OpensAt *time.Time                     `json:"opensAt,omitempty"`
+	Outcome ClaimUnavailableProblemOutcome `json:"outcome"`
+
+	// Reason With not_eligible: denied, missing_attribute, too_costly or evaluation_failed.
+	Reason *string `json:"reason,omitempty"`
+
+	// RefundDue A payment bought nothing.
+	RefundDue *bool `json:"refundDue,omitempty"`
+
+	// Rule With not_eligible: the rule that refuses the claim.
+	Rule *string `json:"rule,omitempty"`
+
+	// ServerTime With not_open, paused and closed.
+	ServerTime *time.Time                    `json:"serverTime,omitempty"`
+	Status     ClaimUnavailableProblemStatus `json:"status"`
+	Title      string                        `json:"title"`
+
+	// Type urn:salectl:outcome: and the outcome, or about:blank.
+	Type string `json:"type"`
+}
+
+// ClaimUnavailableProblemOutcome defines model for ClaimUnavailableProblem.Outcome.
+type ClaimUnavailableProblemOutcome string
+
+// ClaimUnavailableProblemStatus defines model for ClaimUnavailableProblem.Status.
+type ClaimUnavailableProblemStatus int
 
 // ConfirmRequest defines model for ConfirmRequest.
 type ConfirmRequest struct {
@@ -2883,6 +1286,19 @@ type Draw struct {
 
 // ExtendRequest defines model for ExtendRequest.
 type ExtendRequest = map[string]interface{}
+
+// ForbiddenProblem defines model for ForbiddenProblem.
+type ForbiddenProblem struct {
+	Detail string                 `json:"detail"`
+	Status ForbiddenProblemStatus `json:"status"`
+	Title  string                 `json:"title"`
+
+	// Type about:blank
+	Type string `json:"type"`
+}
+
+// ForbiddenProblemStatus defines model for ForbiddenProblem.Status.
+type ForbiddenProblemStatus int
 
 // Holds What has become of the claims that were held.
 type Holds struct {
@@ -2921,6 +1337,62 @@ type Lists struct {
 	Undrained int `json:"undrained"`
 }
 
+// LookUpUnavailableProblem defines model for LookUpUnavailableProblem.
+type LookUpUnavailableProblem struct {
+	// Claims The newest of the user's, 10 at most, with limit_reached; else the claim that the outcome is about.
+	Claims *[]Claim `json:"claims,omitempty"`
+
+	// Count How many claims the user has, with limit_reached.
+	Count  *int   `json:"count,omitempty"`
+	Detail string `json:"detail"`
+
+	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
+	ExportDigest *string `json:"exportDigest,omitempty"`
+
+	// Known What a process that cannot tell how a sale stands knows of it still. It is told to those who may operate.
+	Known *Known `json:"known,omitempty"`
+
+	// OpensAt With not_open.
+	OpensAt *time.Time                      `json:"opensAt,omitempty"`
+	Outcome LookUpUnavailableProblemOutcome `json:"outcome"`
+
+	// Reason With not_eligible: denied, missing_attribute, too_costly or evaluation_failed.
+	Reason *string `json:"reason,omitempty"`
+
+	// RefundDue A payment bought nothing.
+	RefundDue *bool `json:"refundDue,omitempty"`
+
+	// Rule With not_eligible: the rule that refuses the claim.
+	Rule *string `json:"rule,omitempty"`
+
+	// ServerTime With not_open, paused and closed.
+	ServerTime *time.Time                     `json:"serverTime,omitempty"`
+	Status     LookUpUnavailableProblemStatus `json:"status"`
+	Title      string                         `json:"title"`
+
+	// Type urn:salectl:outcome: and the outcome, or about:blank.
+	Type string `json:"type"`
+}
+
+// LookUpUnavailableProblemOutcome defines model for LookUpUnavailableProblem.Outcome.
+type LookUpUnavailableProblemOutcome string
+
+// LookUpUnavailableProblemStatus defines model for LookUpUnavailableProblem.Status.
+type LookUpUnavailableProblemStatus int
+
+// MethodNotAllowedProblem defines model for MethodNotAllowedProblem.
+type MethodNotAllowedProblem struct {
+	Detail string                        `json:"detail"`
+	Status MethodNotAllowedProblemStatus `json:"status"`
+	Title  string                        `json:"title"`
+
+	// Type about:blank
+	Type string `json:"type"`
+}
+
+// MethodNotAllowedProblemStatus defines model for MethodNotAllowedProblem.Status.
+type MethodNotAllowedProblemStatus int
+
 // Move defines model for Move.
 type Move struct {
 	From  *string   `json:"from,omitempty"`
@@ -2931,6 +1403,92 @@ type Move struct {
 
 // MoveStage defines model for Move.Stage.
 type MoveStage string
+
+// NoSuchClaimProblem defines model for NoSuchClaimProblem.
+type NoSuchClaimProblem struct {
+	// Claims The newest of the user's, 10 at most, with limit_reached; else the claim that the outcome is about.
+	Claims *[]Claim `json:"claims,omitempty"`
+
+	// Count How many claims the user has, with limit_reached.
+	Count  *int   `json:"count,omitempty"`
+	Detail string `json:"detail"`
+
+	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
+	ExportDigest *string `json:"exportDigest,omitempty"`
+
+	// Known What a process that cannot tell how a sale stands knows of it still. It is told to those who may operate.
+	Known *Known `json:"known,omitempty"`
+
+	// OpensAt With not_open.
+	OpensAt *time.Time                 `json:"opensAt,omitempty"`
+	Outcome *NoSuchClaimProblemOutcome `json:"outcome,omitempty"`
+
+	// Reason With not_eligible: denied, missing_attribute, too_costly or evaluation_failed.
+	Reason *string `json:"reason,omitempty"`
+
+	// RefundDue A payment bought nothing.
+	RefundDue *bool `json:"refundDue,omitempty"`
+
+	// Rule With not_eligible: the rule that refuses the claim.
+	Rule *string `json:"rule,omitempty"`
+
+	// ServerTime With not_open, paused and closed.
+	ServerTime *time.Time               `json:"serverTime,omitempty"`
+	Status     NoSuchClaimProblemStatus `json:"status"`
+	Title      string                   `json:"title"`
+
+	// Type urn:salectl:outcome: and the outcome, or about:blank.
+	Type string `json:"type"`
+}
+
+// NoSuchClaimProblemOutcome defines model for NoSuchClaimProblem.Outcome.
+type NoSuchClaimProblemOutcome string
+
+// NoSuchClaimProblemStatus defines model for NoSuchClaimProblem.Status.
+type NoSuchClaimProblemStatus int
+
+// NoSuchSaleProblem defines model for NoSuchSaleProblem.
+type NoSuchSaleProblem struct {
+	// Claims The newest of the user's, 10 at most, with limit_reached; else the claim that the outcome is about.
+	Claims *[]Claim `json:"claims,omitempty"`
+
+	// Count How many claims the user has, with limit_reached.
+	Count  *int   `json:"count,omitempty"`
+	Detail string `json:"detail"`
+
+	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
+	ExportDigest *string `json:"exportDigest,omitempty"`
+
+	// Known What a process that cannot tell how a sale stands knows of it still. It is told to those who may operate.
+	Known *Known `json:"known,omitempty"`
+
+	// OpensAt With not_open.
+	OpensAt *time.Time                `json:"opensAt,omitempty"`
+	Outcome *NoSuchSaleProblemOutcome `json:"outcome,omitempty"`
+
+	// Reason With not_eligible: denied, missing_attribute, too_costly or evaluation_failed.
+	Reason *string `json:"reason,omitempty"`
+
+	// RefundDue A payment bought nothing.
+	RefundDue *bool `json:"refundDue,omitempty"`
+
+	// Rule With not_eligible: the rule that refuses the claim.
+	Rule *string `json:"rule,omitempty"`
+
+	// ServerTime With not_open, paused and closed.
+	ServerTime *time.Time              `json:"serverTime,omitempty"`
+	Status     NoSuchSaleProblemStatus `json:"status"`
+	Title      string                  `json:"title"`
+
+	// Type urn:salectl:outcome: and the outcome, or about:blank.
+	Type string `json:"type"`
+}
+
+// NoSuchSaleProblemOutcome defines model for NoSuchSaleProblem.Outcome.
+type NoSuchSaleProblemOutcome string
+
+// NoSuchSaleProblemStatus defines model for NoSuchSaleProblem.Status.
+type NoSuchSaleProblemStatus int
 
 // Node A lock node. Its name and error are told at the admin address alone.
 type Node struct {
@@ -2943,8 +1501,94 @@ type Node struct {
 	VotesFrom *time.Time `json:"votesFrom,omitempty"`
 }
 
+// NotServedProblem defines model for NotServedProblem.
+type NotServedProblem struct {
+	// Claims The newest of the user's, 10 at most, with limit_reached; else the claim that the outcome is about.
+	Claims *[]Claim `json:"claims,omitempty"`
+
+	// Count How many claims the user has, with limit_reached.
+	Count  *int   `json:"count,omitempty"`
+	Detail string `json:"detail"`
+
+	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
+	ExportDigest *string `json:"exportDigest,omitempty"`
+
+	// Known What a process that cannot tell how a sale stands knows of it still. It is told to those who may operate.
+	Known *Known `json:"known,omitempty"`
+
+	// OpensAt With not_open.
+	OpensAt *time.Time               `json:"opensAt,omitempty"`
+	Outcome *NotServedProblemOutcome `json:"outcome,omitempty"`
+
+	// Reason With not_eligible: denied, missing_attribute, too_costly or evaluation_failed.
+	Reason *string `json:"reason,omitempty"`
+
+	// RefundDue A payment bought nothing.
+	RefundDue *bool `json:"refundDue,omitempty"`
+
+	// Rule With not_eligible: the rule that refuses the claim.
+	Rule *string `json:"rule,omitempty"`
+
+	// ServerTime With not_open, paused and closed.
+	ServerTime *time.Time             `json:"serverTime,omitempty"`
+	Status     NotServedProblemStatus `json:"status"`
+	Title      string                 `json:"title"`
+
+	// Type urn:salectl:outcome: and the outcome, or about:blank.
+	Type string `json:"type"`
+}
+
+// NotServedProblemOutcome defines model for NotServedProblem.Outcome.
+type NotServedProblemOutcome string
+
+// NotServedProblemStatus defines model for NotServedProblem.Status.
+type NotServedProblemStatus int
+
 // Outcome What a request came to. docs/http.md says of each whether to ask again.
 type Outcome string
+
+// OverloadedProblem defines model for OverloadedProblem.
+type OverloadedProblem struct {
+	// Claims The newest of the user's, 10 at most, with limit_reached; else the claim that the outcome is about.
+	Claims *[]Claim `json:"claims,omitempty"`
+
+	// Count How many claims the user has, with limit_reached.
+	Count  *int   `json:"count,omitempty"`
+	Detail string `json:"detail"`
+
+	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
+	ExportDigest *string `json:"exportDigest,omitempty"`
+
+	// Known What a process that cannot tell how a sale stands knows of it still. It is told to those who may operate.
+	Known *Known `json:"known,omitempty"`
+
+	// OpensAt With not_open.
+	OpensAt *time.Time               `json:"opensAt,omitempty"`
+	Outcome OverloadedProblemOutcome `json:"outcome"`
+
+	// Reason With not_eligible: denied, missing_attribute, too_costly or evaluation_failed.
+	Reason *string `json:"reason,omitempty"`
+
+	// RefundDue A payment bought nothing.
+	RefundDue *bool `json:"refundDue,omitempty"`
+
+	// Rule With not_eligible: the rule that refuses the claim.
+	Rule *string `json:"rule,omitempty"`
+
+	// ServerTime With not_open, paused and closed.
+	ServerTime *time.Time              `json:"serverTime,omitempty"`
+	Status     OverloadedProblemStatus `json:"status"`
+	Title      string                  `json:"title"`
+
+	// Type urn:salectl:outcome: and the outcome, or about:blank.
+	Type string `json:"type"`
+}
+
+// OverloadedProblemOutcome defines model for OverloadedProblem.Outcome.
+type OverloadedProblemOutcome string
+
+// OverloadedProblemStatus defines model for OverloadedProblem.Status.
+type OverloadedProblemStatus int
 
 // Ownership defines model for Ownership.
 type Ownership struct {
@@ -3136,6 +1780,92 @@ type Sales struct {
 	ServerTime time.Time     `json:"serverTime"`
 }
 
+// SettlementConflictProblem defines model for SettlementConflictProblem.
+type SettlementConflictProblem struct {
+	// Claims The newest of the user's, 10 at most, with limit_reached; else the claim that the outcome is about.
+	Claims *[]Claim `json:"claims,omitempty"`
+
+	// Count How many claims the user has, with limit_reached.
+	Count  *int   `json:"count,omitempty"`
+	Detail string `json:"detail"`
+
+	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
+	ExportDigest *string `json:"exportDigest,omitempty"`
+
+	// Known What a process that cannot tell how a sale stands knows of it still. It is told to those who may operate.
+	Known *Known `json:"known,omitempty"`
+
+	// OpensAt With not_open.
+	OpensAt *time.Time                       `json:"opensAt,omitempty"`
+	Outcome SettlementConflictProblemOutcome `json:"outcome"`
+
+	// Reason With not_eligible: denied, missing_attribute, too_costly or evaluation_failed.
+	Reason *string `json:"reason,omitempty"`
+
+	// RefundDue A payment bought nothing.
+	RefundDue *bool `json:"refundDue,omitempty"`
+
+	// Rule With not_eligible: the rule that refuses the claim.
+	Rule *string `json:"rule,omitempty"`
+
+	// ServerTime With not_open, paused and closed.
+	ServerTime *time.Time                      `json:"serverTime,omitempty"`
+	Status     SettlementConflictProblemStatus `json:"status"`
+	Title      string                          `json:"title"`
+
+	// Type urn:salectl:outcome: and the outcome, or about:blank.
+	Type string `json:"type"`
+}
+
+// SettlementConflictProblemOutcome defines model for SettlementConflictProblem.Outcome.
+type SettlementConflictProblemOutcome string
+
+// SettlementConflictProblemStatus defines model for SettlementConflictProblem.Status.
+type SettlementConflictProblemStatus int
+
+// SettlementUnavailableProblem defines model for SettlementUnavailableProblem.
+type SettlementUnavailableProblem struct {
+	// Claims The newest of the user's, 10 at most, with limit_reached; else the claim that the outcome is about.
+	Claims *[]Claim `json:"claims,omitempty"`
+
+	// Count How many claims the user has, with limit_reached.
+	Count  *int   `json:"count,omitempty"`
+	Detail string `json:"detail"`
+
+	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
+	ExportDigest *string `json:"exportDigest,omitempty"`
+
+	// Known What a process that cannot tell how a sale stands knows of it still. It is told to those who may operate.
+	Known *Known `json:"known,omitempty"`
+
+	// OpensAt With not_open.
+	OpensAt *time.Time                          `json:"opensAt,omitempty"`
+	Outcome SettlementUnavailableProblemOutcome `json:"outcome"`
+
+	// Reason With not_eligible: denied, missing_attribute, too_costly or evaluation_failed.
+	Reason *string `json:"reason,omitempty"`
+
+	// RefundDue A payment bought nothing.
+	RefundDue *bool `json:"refundDue,omitempty"`
+
+	// Rule With not_eligible: the rule that refuses the claim.
+	Rule *string `json:"rule,omitempty"`
+
+	// ServerTime With not_open, paused and closed.
+	ServerTime *time.Time                         `json:"serverTime,omitempty"`
+	Status     SettlementUnavailableProblemStatus `json:"status"`
+	Title      string                             `json:"title"`
+
+	// Type urn:salectl:outcome: and the outcome, or about:blank.
+	Type string `json:"type"`
+}
+
+// SettlementUnavailableProblemOutcome defines model for SettlementUnavailableProblem.Outcome.
+type SettlementUnavailableProblemOutcome string
+
+// SettlementUnavailableProblemStatus defines model for SettlementUnavailableProblem.Status.
+type SettlementUnavailableProblemStatus int
+
 // Shard A shard that takes no claims for the moment. The error is told at the admin address alone.
 type Shard struct {
 	Error *string   `json:"error,omitempty"`
@@ -3143,8 +1873,150 @@ type Shard struct {
 	Since time.Time `json:"since"`
 }
 
+// TooLargeProblem defines model for TooLargeProblem.
+type TooLargeProblem struct {
+	// Claims The newest of the user's, 10 at most, with limit_reached; else the claim that the outcome is about.
+	Claims *[]Claim `json:"claims,omitempty"`
+
+	// Count How many claims the user has, with limit_reached.
+	Count  *int   `json:"count,omitempty"`
+	Detail string `json:"detail"`
+
+	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
+	ExportDigest *string `json:"exportDigest,omitempty"`
+
+	// Known What a process that cannot tell how a sale stands knows of it still. It is told to those who may operate.
+	Known *Known `json:"known,omitempty"`
+
+	// OpensAt With not_open.
+	OpensAt *time.Time             `json:"opensAt,omitempty"`
+	Outcome TooLargeProblemOutcome `json:"outcome"`
+
+	// Reason With not_eligible: denied, missing_attribute, too_costly or evaluation_failed.
+	Reason *string `json:"reason,omitempty"`
+
+	// RefundDue A payment bought nothing.
+	RefundDue *bool `json:"refundDue,omitempty"`
+
+	// Rule With not_eligible: the rule that refuses the claim.
+	Rule *string `json:"rule,omitempty"`
+
+	// ServerTime With not_open, paused and closed.
+	ServerTime *time.Time            `json:"serverTime,omitempty"`
+	Status     TooLargeProblemStatus `json:"status"`
+	Title      string                `json:"title"`
+
+	// Type urn:salectl:outcome: and the outcome, or about:blank.
+	Type string `json:"type"`
+}
+
+// TooLargeProblemOutcome defines model for TooLargeProblem.Outcome.
+type TooLargeProblemOutcome string
+
+// TooLargeProblemStatus defines model for TooLargeProblem.Status.
+type TooLargeProblemStatus int
+
+// UnacceptableProblem defines model for UnacceptableProblem.
+type UnacceptableProblem struct {
+	// Claims The newest of the user's, 10 at most, with limit_reached; else the claim that the outcome is about.
+	Claims *[]Claim `json:"claims,omitempty"`
+
+	// Count How many claims the user has, with limit_reached.
+	Count  *int   `json:"count,omitempty"`
+	Detail string `json:"detail"`
+
+	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
+	ExportDigest *string `json:"exportDigest,omitempty"`
+
+	// Known What a process that cannot tell how a sale stands knows of it still. It is told to those who may operate.
+	Known *Known `json:"known,omitempty"`
+
+	// OpensAt With not_open.
+	OpensAt *time.Time                 `json:"opensAt,omitempty"`
+	Outcome UnacceptableProblemOutcome `json:"outcome"`
+
+	// Reason With not_eligible: denied, missing_attribute, too_costly or evaluation_failed.
+	Reason *string `json:"reason,omitempty"`
+
+	// RefundDue A payment bought nothing.
+	RefundDue *bool `json:"refundDue,omitempty"`
+
+	// Rule With not_eligible: the rule that refuses the claim.
+	Rule *string `json:"rule,omitempty"`
+
+	// ServerTime With not_open, paused and closed.
+	ServerTime *time.Time                `json:"serverTime,omitempty"`
+	Status     UnacceptableProblemStatus `json:"status"`
+	Title      string                    `json:"title"`
+
+	// Type urn:salectl:outcome: and the outcome, or about:blank.
+	Type string `json:"type"`
+}
+
+// UnacceptableProblemOutcome defines model for UnacceptableProblem.Outcome.
+type UnacceptableProblemOutcome string
+
+// UnacceptableProblemStatus defines model for UnacceptableProblem.Status.
+type UnacceptableProblemStatus int
+
+// UnauthorizedProblem defines model for UnauthorizedProblem.
+type UnauthorizedProblem struct {
+	Detail string                    `json:"detail"`
+	Status UnauthorizedProblemStatus `json:"status"`
+	Title  string                    `json:"title"`
+
+	// Type about:blank
+	Type string `json:"type"`
+}
+
+// UnauthorizedProblemStatus defines model for UnauthorizedProblem.Status.
+type UnauthorizedProblemStatus int
+
 // Units The units of a claim, by number.
 type Units = []int
+
+// UnsupportedMediaTypeProblem defines model for UnsupportedMediaTypeProblem.
+type UnsupportedMediaTypeProblem struct {
+	// Claims The newest of the user's, 10 at most, with limit_reached; else the claim that the outcome is about.
+	Claims *[]Claim `json:"claims,omitempty"`
+
+	// Count How many claims the user has, with limit_reached.
+	Count  *int   `json:"count,omitempty"`
+	Detail string `json:"detail"`
+
+	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
+	ExportDigest *string `json:"exportDigest,omitempty"`
+
+	// Known What a process that cannot tell how a sale stands knows of it still. It is told to those who may operate.
+	Known *Known `json:"known,omitempty"`
+
+	// OpensAt With not_open.
+	OpensAt *time.Time                         `json:"opensAt,omitempty"`
+	Outcome UnsupportedMediaTypeProblemOutcome `json:"outcome"`
+
+	// Reason With not_eligible: denied, missing_attribute, too_costly or evaluation_failed.
+	Reason *string `json:"reason,omitempty"`
+
+	// RefundDue A payment bought nothing.
+	RefundDue *bool `json:"refundDue,omitempty"`
+
+	// Rule With not_eligible: the rule that refuses the claim.
+	Rule *string `json:"rule,omitempty"`
+
+	// ServerTime With not_open, paused and closed.
+	ServerTime *time.Time                        `json:"serverTime,omitempty"`
+	Status     UnsupportedMediaTypeProblemStatus `json:"status"`
+	Title      string                            `json:"title"`
+
+	// Type urn:salectl:outcome: and the outcome, or about:blank.
+	Type string `json:"type"`
+}
+
+// UnsupportedMediaTypeProblemOutcome defines model for UnsupportedMediaTypeProblem.Outcome.
+type UnsupportedMediaTypeProblemOutcome string
+
+// UnsupportedMediaTypeProblemStatus defines model for UnsupportedMediaTypeProblem.Status.
+type UnsupportedMediaTypeProblemStatus int
 
 // User defines model for User.
 type User struct {
@@ -3165,1027 +2037,70 @@ type ClaimParameter = ClaimID
 type SaleParameter = string
 
 // BadRequest defines model for BadRequest.
-type BadRequest struct {
-	// Claims The newest of the user's, 10 at most, with limit_reached; else the claim that the outcome is about.
-	Claims *[]Claim `json:"claims,omitempty"`
-
-	// Count How many claims the user has, with limit_reached.
-	Count  *int   `json:"count,omitempty"`
-	Detail string `json:"detail"`
-
-	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
-	ExportDigest *string `json:"exportDigest,omitempty"`
-
-	// Known What a process that cannot tell how a sale stands knows of it still. It is told to those who may operate.
-	Known *Known `json:"known,omitempty"`
-
-	// OpensAt With not_open.
-	OpensAt *time.Time        `json:"opensAt,omitempty"`
-	Outcome BadRequestOutcome `json:"outcome"`
-
-	// Reason With not_eligible: denied, missing_attribute, too_costly or evaluation_failed.
-	Reason *string `json:"reason,omitempty"`
-
-	// RefundDue A payment bought nothing.
-	RefundDue *bool `json:"refundDue,omitempty"`
-
-	// Rule With not_eligible: the rule that refuses the claim.
-	Rule *string `json:"rule,omitempty"`
-
-	// ServerTime With not_open, paused and closed.
-	ServerTime *time.Time       `json:"serverTime,omitempty"`
-	Status     BadRequestStatus `json:"status"`
-	Title      string           `json:"title"`
-
-	// Type urn:salectl:outcome: and the outcome, or about:blank.
-	Type string `json:"type"`
-}
-
-// BadRequestOutcome defines model for BadRequest.Outcome.
-type BadRequestOutcome string
-
-// BadRequestStatus defines model for BadRequest.Status.
-type BadRequestStatus int
+type BadRequest = BadRequestProblem
 
 // ClaimConflict defines model for ClaimConflict.
-type ClaimConflict struct {
-	// Claims The newest of the user's, 10 at most, with limit_reached; else the claim that the outcome is about.
-	Claims *[]Claim `json:"claims,omitempty"`
-
-	// Count How many claims the user has, with limit_reached.
-	Count  *int   `json:"count,omitempty"`
-	Detail string `json:"detail"`
-
-	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
-	ExportDigest *string `json:"exportDigest,omitempty"`
-
-	// Known What a process that cannot tell how a sale stands knows of it still. It is told to those who may operate.
-	Known *Known `json:"known,omitempty"`
-
-	// OpensAt With not_open.
-	OpensAt *time.Time           `json:"opensAt,omitempty"`
-	Outcome ClaimConflictOutcome `json:"outcome"`
-
-	// Reason With not_eligible: denied, missing_attribute, too_costly or evaluation_failed.
-	Reason *string `json:"reason,omitempty"`
-
-	// RefundDue A payment bought nothing.
-	RefundDue *bool `json:"refundDue,omitempty"`
-
-	// Rule With not_eligible: the rule that refuses the claim.
-	Rule *string `json:"rule,omitempty"`
-
-	// ServerTime With not_open, paused and closed.
-	ServerTime *time.Time          `json:"serverTime,omitempty"`
-	Status     ClaimConflictStatus `json:"status"`
-	Title      string              `json:"title"`
-
-	// Type urn:salectl:outcome: and the outcome, or about:blank.
-	Type string `json:"type"`
-}
-
-// ClaimConflictOutcome defines model for ClaimConflict.Outcome.
-type ClaimConflictOutcome string
-
-// ClaimConflictStatus defines model for ClaimConflict.Status.
-type ClaimConflictStatus int
+type ClaimConflict = ClaimConflictProblem
 
 // ClaimForbidden defines model for ClaimForbidden.
-type ClaimForbidden struct {
-	// Claims The newest of the user's, 10 at most, with limit_reached; else the claim that the outcome is about.
-	Claims *[]Claim `json:"claims,omitempty"`
-
-	// Count How many claims the user has, with limit_reached.
-	Count  *int   `json:"count,omitempty"`
-	Detail string `json:"detail"`
-
-	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
-	ExportDigest *string `json:"exportDigest,omitempty"`
-
-	// Known What a process that cannot tell how a sale stands knows of it still. It is told to those who may operate.
-	Known *Known `json:"known,omitempty"`
-
-	// OpensAt With not_open.
-	OpensAt *time.Time             `json:"opensAt,omitempty"`
-	Outcome *ClaimForbiddenOutcome `json:"outcome,omitempty"`
-
-	// Reason With not_eligible: denied, missing_attribute, too_costly or evaluation_failed.
-	Reason *string `json:"reason,omitempty"`
-
-	// RefundDue A payment bought nothing.
-	RefundDue *bool `json:"refundDue,omitempty"`
-
-	// Rule With not_eligible: the rule that refuses the claim.
-	Rule *string `json:"rule,omitempty"`
-
-	// ServerTime With not_open, paused and closed.
-	ServerTime *time.Time           `json:"serverTime,omitempty"`
-	Status     ClaimForbiddenStatus `json:"status"`
-	Title      string               `json:"title"`
-
-	// Type urn:salectl:outcome: and the outcome, or about:blank.
-	Type string `json:"type"`
-}
-
-// ClaimForbiddenOutcome defines model for ClaimForbidden.Outcome.
-type ClaimForbiddenOutcome string
-
-// ClaimForbiddenStatus defines model for ClaimForbidden.Status.
-type ClaimForbiddenStatus int
+type ClaimForbidden = ClaimForbiddenProblem
 
 // ClaimUnacceptable defines model for ClaimUnacceptable.
-type ClaimUnacceptable struct {
-	// Claims The newest of the user's, 10 at most, with limit_reached; else the claim that the outcome is about.
-	Claims *[]Claim `json:"claims,omitempty"`
-
-	// Count How many claims the user has, with limit_reached.
-	Count  *int   `json:"count,omitempty"`
-	Detail string `json:"detail"`
-
-	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
-	ExportDigest *string `json:"exportDigest,omitempty"`
-
-	// Known What a process that cannot tell how a sale stands knows of it still. It is told to those who may operate.
-	Known *Known `json:"known,omitempty"`
-
-	// OpensAt With not_open.
-	OpensAt *time.Time               `json:"opensAt,omitempty"`
-	Outcome ClaimUnacceptableOutcome `json:"outcome"`
-
-	// Reason With not_eligible: denied, missing_attribute, too_costly or evaluation_failed.
-	Reason *string `json:"reason,omitempty"`
-
-	// RefundDue A payment bought nothing.
-	RefundDue *bool `json:"refundDue,omitempty"`
-
-	// Rule With not_eligible: the rule that refuses the claim.
-	Rule *string `json:"rule,omitempty"`
-
-	// ServerTime With not_open, paused and closed.
-	ServerTime *time.Time              `json:"serverTime,omitempty"`
-	Status     ClaimUnacceptableStatus `json:"status"`
-	Title      string                  `json:"title"`
-
-	// Type urn:salectl:outcome: and the outcome, or about:blank.
-	Type string `json:"type"`
-}
-
-// ClaimUnacceptableOutcome defines model for ClaimUnacceptable.Outcome.
-type ClaimUnacceptableOutcome string
-
-// ClaimUnacceptableStatus defines model for ClaimUnacceptable.Status.
-type ClaimUnacceptableStatus int
+type ClaimUnacceptable = ClaimUnacceptableProblem
 
 // ClaimUnavailable defines model for ClaimUnavailable.
-type ClaimUnavailable struct {
-	// Claims The newest of the user's, 10 at most, with limit_reached; else the claim that the outcome is about.
-	Claims *[]Claim `json:"claims,omitempty"`
-
-	// Count How many claims the user has, with limit_reached.
-	Count  *int   `json:"count,omitempty"`
-	Detail string `json:"detail"`
-
-	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
-	ExportDigest *string `json:"exportDigest,omitempty"`
-
-	// Known What a process that cannot tell how a sale stands knows of it still. It is told to those who may operate.
-	Known *Known `json:"known,omitempty"`
-
-	// OpensAt With not_open.
-	OpensAt *time.Time              `json:"opensAt,omitempty"`
-	Outcome ClaimUnavailableOutcome `json:"outcome"`
-
-	// Reason With not_eligible: denied, missing_attribute, too_costly or evaluation_failed.
-	Reason *string `json:"reason,omitempty"`
-
-	// RefundDue A payment bought nothing.
-	RefundDue *bool `json:"refundDue,omitempty"`
-
-	// Rule With not_eligible: the rule that refuses the claim.
-	Rule *string `json:"rule,omitempty"`
-
-	// ServerTime With not_open, paused and closed.
-	ServerTime *time.Time             `json:"serverTime,omitempty"`
-	Status     ClaimUnavailableStatus `json:"status"`
-	Title      string                 `json:"title"`
-
-	// Type urn:salectl:outcome: and the outcome, or about:blank.
-	Type string `json:"type"`
-}
-
-// ClaimUnavailableOutcome defines model for ClaimUnavailable.Outcome.
-type ClaimUnavailableOutcome string
-
-// ClaimUnavailableStatus defines model for ClaimUnavailable.Status.
-type ClaimUnavailableStatus int
+type ClaimUnavailable = ClaimUnavailableProblem
 
 // Forbidden defines model for Forbidden.
-type Forbidden struct {
-	Detail string          `json:"detail"`
-	Status ForbiddenStatus `json:"status"`
-	Title  string          `json:"title"`
-
-	// Type about:blank
-	Type string `json:"type"`
-}
-
-// ForbiddenStatus defines model for Forbidden.Status.
-type ForbiddenStatus int
+type Forbidden = ForbiddenProblem
 
 // LookUpUnavailable defines model for LookUpUnavailable.
-type LookUpUnavailable struct {
-	// Claims The newest of the user's, 10 at most, with limit_reached; else the claim that the outcome is about.
-	Claims *[]Claim `json:"claims,omitempty"`
-
-	// Count How many claims the user has, with limit_reached.
-	Count  *int   `json:"count,omitempty"`
-	Detail string `json:"detail"`
-
-	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
-	ExportDigest *string `json:"exportDigest,omitempty"`
-
-	// Known What a process that cannot tell how a sale stands knows of it still. It is told to those who may operate.
-	Known *Known `json:"known,omitempty"`
-
-	// OpensAt With not_open.
-	OpensAt *time.Time               `json:"opensAt,omitempty"`
-	Outcome LookUpUnavailableOutcome `json:"outcome"`
-
-	// Reason With not_eligible: denied, missing_attribute, too_costly or evaluation_failed.
-	Reason *string `json:"reason,omitempty"`
-
-	// RefundDue A payment bought nothing.
-	RefundDue *bool `json:"refundDue,omitempty"`
-
-	// Rule With not_eligible: the rule that refuses the claim.
-	Rule *string `json:"rule,omitempty"`
-
-	// ServerTime With not_open, paused and closed.
-	ServerTime *time.Time              `json:"serverTime,omitempty"`
-	Status     LookUpUnavailableStatus `json:"status"`
-	Title      string                  `json:"title"`
-
-	// Type urn:salectl:outcome: and the outcome, or about:blank.
-	Type string `json:"type"`
-}
-
-// LookUpUnavailableOutcome defines model for LookUpUnavailable.Outcome.
-type LookUpUnavailableOutcome string
-
-// LookUpUnavailableStatus defines model for LookUpUnavailable.Status.
-type LookUpUnavailableStatus int
+type LookUpUnavailable = LookUpUnavailableProblem
 
 // LookedUp defines model for LookedUp.
 type LookedUp = Claim
 
 // MethodNotAllowed defines model for MethodNotAllowed.
-type MethodNotAllowed struct {
-	Detail string                 `json:"detail"`
-	Status MethodNotAllowedStatus `json:"status"`
-	Title  string                 `json:"title"`
-
-	// Type about:blank
-	Type string `json:"type"`
-}
-
-// MethodNotAllowedStatus defines model for MethodNotAllowed.Status.
-type MethodNotAllowedStatus int
+type MethodNotAllowed = MethodNotAllowedProblem
 
 // NoSuchClaim defines model for NoSuchClaim.
-type NoSuchClaim struct {
-	// Claims The newest of the user's, 10 at most, with limit_reached; else the claim that the outcome is about.
-	Claims *[]Claim `json:"claims,omitempty"`
-
-	// Count How many claims the user has, with limit_reached.
-	Count  *int   `json:"count,omitempty"`
-	Detail string `json:"detail"`
-
-	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
-	ExportDigest *string `json:"exportDigest,omitempty"`
-
-	// Known What a process that cannot tell how a sale stands knows of it still. It is told to those who may operate.
-	Known *Known `json:"known,omitempty"`
-
-	// OpensAt With not_open.
-	OpensAt *time.Time          `json:"opensAt,omitempty"`
-	Outcome *NoSuchClaimOutcome `json:"outcome,omitempty"`
-
-	// Reason With not_eligible: denied, missing_attribute, too_costly or evaluation_failed.
-	Reason *string `json:"reason,omitempty"`
-
-	// RefundDue A payment bought nothing.
-	RefundDue *bool `json:"refundDue,omitempty"`
-
-	// Rule With not_eligible: the rule that refuses the claim.
-	Rule *string `json:"rule,omitempty"`
-
-	// ServerTime With not_open, paused and closed.
-	ServerTime *time.Time        `json:"serverTime,omitempty"`
-	Status     NoSuchClaimStatus `json:"status"`
-	Title      string            `json:"title"`
-
-	// Type urn:salectl:outcome: and the outcome, or about:blank.
-	Type string `json:"type"`
-}
-
-// NoSuchClaimOutcome defines model for NoSuchClaim.Outcome.
-type NoSuchClaimOutcome string
-
-// NoSuchClaimStatus defines model for NoSuchClaim.Status.
-type NoSuchClaimStatus int
+type NoSuchClaim = NoSuchClaimProblem
 
 // NoSuchSale defines model for NoSuchSale.
-type NoSuchSale struct {
-	// Claims The newest of the user's, 10 at most, with limit_reached; else the claim that the outcome is about.
-	Claims *[]Claim `json:"claims,omitempty"`
-
-	// Count How many claims the user has, with limit_reached.
-	Count  *int   `json:"count,omitempty"`
-	Detail string `json:"detail"`
-
-	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
-	ExportDigest *string `json:"exportDigest,omitempty"`
-
-	// Known What a process that cannot tell how a sale stands knows of it still. It is told to those who may operate.
-	Known *Known `json:"known,omitempty"`
-
-	// OpensAt With not_open.
-	OpensAt *time.Time         `json:"opensAt,omitempty"`
-	Outcome *NoSuchSaleOutcome `json:"outcome,omitempty"`
-
-	// Reason With not_eligible: denied, missing_attribute, too_costly or evaluation_failed.
-	Reason *string `json:"reason,omitempty"`
-
-	// RefundDue A payment bought nothing.
-	RefundDue *bool `json:"refundDue,omitempty"`
-
-	// Rule With not_eligible: the rule that refuses the claim.
-	Rule *string `json:"rule,omitempty"`
-
-	// ServerTime With not_open, paused and closed.
-	ServerTime *time.Time       `json:"serverTime,omitempty"`
-	Status     NoSuchSaleStatus `json:"status"`
-	Title      string           `json:"title"`
-
-	// Type urn:salectl:outcome: and the outcome, or about:blank.
-	Type string `json:"type"`
-}
-
-// NoSuchSaleOutcome defines model for NoSuchSale.Outcome.
-type NoSuchSaleOutcome string
-
-// NoSuchSaleStatus defines model for NoSuchSale.Status.
-type NoSuchSaleStatus int
+type NoSuchSale = NoSuchSaleProblem
 
 // NotServed defines model for NotServed.
-type NotServed struct {
-	// Claims The newest of the user's, 10 at most, with limit_reached; else the claim that the outcome is about.
-	Claims *[]Claim `json:"claims,omitempty"`
-
-	// Count How many claims the user has, with limit_reached.
-	Count  *int   `json:"count,omitempty"`
-	Detail string `json:"detail"`
-
-	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
-	ExportDigest *string `json:"exportDigest,omitempty"`
-
-	// Known What a process that cannot tell how a sale stands knows of it still. It is told to those who may operate.
-	Known *Known `json:"known,omitempty"`
-
-	// OpensAt With not_open.
-	OpensAt *time.Time        `json:"opensAt,omitempty"`
-	Outcome *NotServedOutcome `json:"outcome,omitempty"`
-
-	// Reason With not_eligible: denied, missing_attribute, too_costly or evaluation_failed.
-	Reason *string `json:"reason,omitempty"`
-
-	// RefundDue A payment bought nothing.
-	RefundDue *bool `json:"refundDue,omitempty"`
-
-	// Rule With not_eligible: the rule that refuses the claim.
-	Rule *string `json:"rule,omitempty"`
-
-	// ServerTime With not_open, paused and closed.
-	ServerTime *time.Time      `json:"serverTime,omitempty"`
-	Status     NotServedStatus `json:"status"`
-	Title      string          `json:"title"`
-
-	// Type urn:salectl:outcome: and the outcome, or about:blank.
-	Type string `json:"type"`
-}
-
-// NotServedOutcome defines model for NotServed.Outcome.
-type NotServedOutcome string
-
-// NotServedStatus defines model for NotServed.Status.
-type NotServedStatus int
+type NotServed = NotServedProblem
 
 // Overloaded defines model for Overloaded.
-type Overloaded struct {
-	// Claims The newest of the user's, 10 at most, with limit_reached; else the claim that the outcome is about.
-	Claims *[]Claim `json:"claims,omitempty"`
-
-	// Count How many claims the user has, with limit_reached.
-	Count  *int   `json:"count,omitempty"`
-	Detail string `json:"detail"`
-
-	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
-	ExportDigest *string `json:"exportDigest,omitempty"`
-
-	// Known What a process that cannot tell how a sale stands knows of it still. It is told to those who may operate.
-	Known *Known `json:"known,omitempty"`
-
-	// OpensAt With not_open.
-	OpensAt *time.Time        `json:"opensAt,omitempty"`
-	Outcome OverloadedOutcome `json:"outcome"`
-
-	// Reason With not_eligible: denied, missing_attribute, too_costly or evaluation_failed.
-	Reason *string `json:"reason,omitempty"`
-
-	// RefundDue A payment bought nothing.
-	RefundDue *bool `json:"refundDue,omitempty"`
-
-	// Rule With not_eligible: the rule that refuses the claim.
-	Rule *string `json:"rule,omitempty"`
-
-	// ServerTime With not_open, paused and closed.
-	ServerTime *time.Time       `json:"serverTime,omitempty"`
-	Status     OverloadedStatus `json:"status"`
-	Title      string           `json:"title"`
-
-	// Type urn:salectl:outcome: and the outcome, or about:blank.
-	Type string `json:"type"`
-}
-
-// OverloadedOutcome defines model for Overloaded.Outcome.
-type OverloadedOutcome string
-
-// OverloadedStatus defines model for Overloaded.Status.
-type OverloadedStatus int
+type Overloaded = OverloadedProblem
 
 // Settled defines model for Settled.
 type Settled = Claim
 
 // SettlementConflict defines model for SettlementConflict.
-type SettlementConflict struct {
-	// Claims The newest of the user's, 10 at most, with limit_reached; else the claim that the outcome is about.
-	Claims *[]Claim `json:"claims,omitempty"`
-
-	// Count How many claims the user has, with limit_reached.
-	Count  *int   `json:"count,omitempty"`
-	Detail string `json:"detail"`
-
-	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
-	ExportDigest *string `json:"exportDigest,omitempty"`
-
-	// Known What a process that cannot tell how a sale stands knows of it still. It is told to those who may operate.
-	Known *Known `json:"known,omitempty"`
-
-	// OpensAt With not_open.
-	OpensAt *time.Time                `json:"opensAt,omitempty"`
-	Outcome SettlementConflictOutcome `json:"outcome"`
-
-	// Reason With not_eligible: denied, missing_attribute, too_costly or evaluation_failed.
-	Reason *string `json:"reason,omitempty"`
-
-	// RefundDue A payment bought nothing.
-	RefundDue *bool `json:"refundDue,omitempty"`
-
-	// Rule With not_eligible: the rule that refuses the claim.
-	Rule *string `json:"rule,omitempty"`
-
-	// ServerTime With not_open, paused and closed.
-	ServerTime *time.Time               `json:"serverTime,omitempty"`
-	Status     SettlementConflictStatus `json:"status"`
-	Title      string                   `json:"title"`
-
-	// Type urn:salectl:outcome: and the outcome, or about:blank.
-	Type string `json:"type"`
-}
-
-// SettlementConflictOutcome defines model for SettlementConflict.Outcome.
-type SettlementConflictOutcome string
-
-// SettlementConflictStatus defines model for SettlementConflict.Status.
-type SettlementConflictStatus int
+type SettlementConflict = SettlementConflictProblem
 
 // SettlementUnavailable defines model for SettlementUnavailable.
-type SettlementUnavailable struct {
-	// Claims The newest of the user's, 10 at most, with limit_reached; else the claim that the outcome is about.
-	Claims *[]Claim `json:"claims,omitempty"`
-
-	// Count How many claims the user has, with limit_reached.
-	Count  *int   `json:"count,omitempty"`
-	Detail string `json:"detail"`
-
-	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
-	ExportDigest *string `json:"exportDigest,omitempty"`
-
-	// Known What a process that cannot tell how a sale stands knows of it still. It is told to those who may operate.
-	Known *Known `json:"known,omitempty"`
-
-	// OpensAt With not_open.
-	OpensAt *time.Time                   `json:"opensAt,omitempty"`
-	Outcome SettlementUnavailableOutcome `json:"outcome"`
-
-	// Reason With not_eligible: denied, missing_attribute, too_costly or evaluation_failed.
-	Reason *string `json:"reason,omitempty"`
-
-	// RefundDue A payment bought nothing.
-	RefundDue *bool `json:"refundDue,omitempty"`
-
-	// Rule With not_eligible: the rule that refuses the claim.
-	Rule *string `json:"rule,omitempty"`
-
-	// ServerTime With not_open, paused and closed.
-	ServerTime *time.Time                  `json:"serverTime,omitempty"`
-	Status     SettlementUnavailableStatus `json:"status"`
-	Title      string                      `json:"title"`
-
-	// Type urn:salectl:outcome: and the outcome, or about:blank.
-	Type string `json:"type"`
-}
-
-// SettlementUnavailableOutcome defines model for SettlementUnavailable.Outcome.
-type SettlementUnavailableOutcome string
-
-// SettlementUnavailableStatus defines model for SettlementUnavailable.Status.
-type SettlementUnavailableStatus int
+type SettlementUnavailable = SettlementUnavailableProblem
 
 // TooLarge defines model for TooLarge.
-type TooLarge struct {
-	// Claims The newest of the user's, 10 at most, with limit_reached; else the claim that the outcome is about.
-	Claims *[]Claim `json:"claims,omitempty"`
-
-	// Count How many claims the user has, with limit_reached.
-	Count  *int   `json:"count,omitempty"`
-	Detail string `json:"detail"`
-
-	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
-	ExportDigest *string `json:"exportDigest,omitempty"`
-
-	// Known What a process that cannot tell how a sale stands knows of it still. It is told to those who may operate.
-	Known *Known `json:"known,omitempty"`
-
-	// OpensAt With not_open.
-	OpensAt *time.Time      `json:"opensAt,omitempty"`
-	Outcome TooLargeOutcome `json:"outcome"`
-
-	// Reason With not_eligible: denied, missing_attribute, too_costly or evaluation_failed.
-	Reason *string `json:"reason,omitempty"`
-
-	// RefundDue A payment bought nothing.
-	RefundDue *bool `json:"refundDue,omitempty"`
-
-	// Rule With not_eligible: the rule that refuses the claim.
-	Rule *string `json:"rule,omitempty"`
-
-	// ServerTime With not_open, paused and closed.
-	ServerTime *time.Time     `json:"serverTime,omitempty"`
-	Status     TooLargeStatus `json:"status"`
-	Title      string         `json:"title"`
-
-	// Type urn:salectl:outcome: and the outcome, or about:blank.
-	Type string `json:"type"`
-}
-
-// TooLargeOutcome defines model for TooLarge.Outcome.
-type TooLargeOutcome string
-
-// TooLargeStatus defines model for TooLarge.Status.
-type TooLargeStatus int
+type TooLarge = TooLargeProblem
 
 // Unacceptable defines model for Unacceptable.
-type Unacceptable struct {
-	// Claims The newest of the user's, 10 at most, with limit_reached; else the claim that the outcome is about.
-	Claims *[]Claim `json:"claims,omitempty"`
-
-	// Count How many claims the user has, with limit_reached.
-	Count  *int   `json:"count,omitempty"`
-	Detail string `json:"detail"`
-
-	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
-	ExportDigest *string `json:"exportDigest,omitempty"`
-
-	// Known What a process that cannot tell how a sale stands knows of it still. It is told to those who may operate.
-	Known *Known `json:"known,omitempty"`
-
-	// OpensAt With not_open.
-	OpensAt *time.Time          `json:"opensAt,omitempty"`
-	Outcome UnacceptableOutcome `json:"outcome"`
-
-	// Reason With not_eligible: denied, missing_attribute, too_costly or evaluation_failed.
-	Reason *string `json:"reason,omitempty"`
-
-	// RefundDue A payment bought nothing.
-	RefundDue *bool `json:"refundDue,omitempty"`
-
-	// Rule With not_eligible: the rule that refuses the claim.
-	Rule *string `json:"rule,omitempty"`
-
-	// ServerTime With not_open, paused and closed.
-	ServerTime *time.Time         `json:"serverTime,omitempty"`
-	Status     UnacceptableStatus `json:"status"`
-	Title      string             `json:"title"`
-
-	// Type urn:salectl:outcome: and the outcome, or about:blank.
-	Type string `json:"type"`
-}
-
-// UnacceptableOutcome defines model for Unacceptable.Outcome.
-type UnacceptableOutcome string
-
-// UnacceptableStatus defines model for Unacceptable.Status.
-type UnacceptableStatus int
+type Unacceptable = UnacceptableProblem
 
 // Unauthorized defines model for Unauthorized.
-type Unauthorized struct {
-	Detail string             `json:"detail"`
-	Status UnauthorizedStatus `json:"status"`
-	Title  string             `json:"title"`
-
-	// Type about:blank
-	Type string `json:"type"`
-}
-
-// UnauthorizedStatus defines model for Unauthorized.Status.
-type UnauthorizedStatus int
+type Unauthorized = UnauthorizedProblem
 
 // UnsupportedMediaType defines model for UnsupportedMediaType.
-type UnsupportedMediaType struct {
-	// Claims The newest of the user's, 10 at most, with limit_reached; else the claim that the outcome is about.
-	Claims *[]Claim `json:"claims,omitempty"`
-
-	// Count How many claims the user has, with limit_reached.
-	Count  *int   `json:"count,omitempty"`
-	Detail string `json:"detail"`
-
-	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
-	ExportDigest *string `json:"exportDigest,omitempty"`
-
-	// Known What a process that cannot tell how a sale stands knows of it still. It is told to those who may operate.
-	Known *Known `json:"known,omitempty"`
-
-	// OpensAt With not_open.
-	OpensAt *time.Time                  `json:"opensAt,omitempty"`
-	Outcome UnsupportedMediaTypeOutcome `json:"outcome"`
-
-	// Reason With not_eligible: denied, missing_attribute, too_costly or evaluation_failed.
-	Reason *string `json:"reason,omitempty"`
-
-	// RefundDue A payment bought nothing.
-	RefundDue *bool `json:"refundDue,omitempty"`
-
-	// Rule With not_eligible: the rule that refuses the claim.
-	Rule *string `json:"rule,omitempty"`
-
-	// ServerTime With not_open, paused and closed.
-	ServerTime *time.Time                 `json:"serverTime,omitempty"`
-	Status     UnsupportedMediaTypeStatus `json:"status"`
-	Title      string                     `json:"title"`
-
-	// Type urn:salectl:outcome: and the outcome, or about:blank.
-	Type string `json:"type"`
-}
-
-// UnsupportedMediaTypeOutcome defines model for UnsupportedMediaType.Outcome.
-type UnsupportedMediaTypeOutcome string
-
-// UnsupportedMediaTypeStatus defines model for UnsupportedMediaType.Status.
-type UnsupportedMediaTypeStatus int
-
-// ListSales401ApplicationProblemPlusJSONResponseBodyStatus defines parameters for ListSales.
-type ListSales401ApplicationProblemPlusJSONResponseBodyStatus int
-
-// ListSales403ApplicationProblemPlusJSONResponseBodyStatus defines parameters for ListSales.
-type ListSales403ApplicationProblemPlusJSONResponseBodyStatus int
-
-// ListSales405ApplicationProblemPlusJSONResponseBodyStatus defines parameters for ListSales.
-type ListSales405ApplicationProblemPlusJSONResponseBodyStatus int
-
-// GetSale401ApplicationProblemPlusJSONResponseBodyStatus defines parameters for GetSale.
-type GetSale401ApplicationProblemPlusJSONResponseBodyStatus int
-
-// GetSale403ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for GetSale.
-type GetSale403ApplicationProblemPlusJSONResponseBodyOutcome string
-
-// GetSale403ApplicationProblemPlusJSONResponseBodyStatus defines parameters for GetSale.
-type GetSale403ApplicationProblemPlusJSONResponseBodyStatus int
-
-// GetSale404ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for GetSale.
-type GetSale404ApplicationProblemPlusJSONResponseBodyOutcome string
-
-// GetSale404ApplicationProblemPlusJSONResponseBodyStatus defines parameters for GetSale.
-type GetSale404ApplicationProblemPlusJSONResponseBodyStatus int
-
-// GetSale405ApplicationProblemPlusJSONResponseBodyStatus defines parameters for GetSale.
-type GetSale405ApplicationProblemPlusJSONResponseBodyStatus int
-
-// GetSale503ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for GetSale.
-type GetSale503ApplicationProblemPlusJSONResponseBodyOutcome string
-
-// GetSale503ApplicationProblemPlusJSONResponseBodyStatus defines parameters for GetSale.
-type GetSale503ApplicationProblemPlusJSONResponseBodyStatus int
+type UnsupportedMediaType = UnsupportedMediaTypeProblem
 
 // CreateClaimParams defines parameters for CreateClaim.
 type CreateClaimParams struct {
 	// IdempotencyKey Without one every request is a new claim.
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
-
-// CreateClaim400ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for CreateClaim.
-type CreateClaim400ApplicationProblemPlusJSONResponseBodyOutcome string
-
-// CreateClaim400ApplicationProblemPlusJSONResponseBodyStatus defines parameters for CreateClaim.
-type CreateClaim400ApplicationProblemPlusJSONResponseBodyStatus int
-
-// CreateClaim401ApplicationProblemPlusJSONResponseBodyStatus defines parameters for CreateClaim.
-type CreateClaim401ApplicationProblemPlusJSONResponseBodyStatus int
-
-// CreateClaim403ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for CreateClaim.
-type CreateClaim403ApplicationProblemPlusJSONResponseBodyOutcome string
-
-// CreateClaim403ApplicationProblemPlusJSONResponseBodyStatus defines parameters for CreateClaim.
-type CreateClaim403ApplicationProblemPlusJSONResponseBodyStatus int
-
-// CreateClaim404ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for CreateClaim.
-type CreateClaim404ApplicationProblemPlusJSONResponseBodyOutcome string
-
-// CreateClaim404ApplicationProblemPlusJSONResponseBodyStatus defines parameters for CreateClaim.
-type CreateClaim404ApplicationProblemPlusJSONResponseBodyStatus int
-
-// CreateClaim405ApplicationProblemPlusJSONResponseBodyStatus defines parameters for CreateClaim.
-type CreateClaim405ApplicationProblemPlusJSONResponseBodyStatus int
-
-// CreateClaim409ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for CreateClaim.
-type CreateClaim409ApplicationProblemPlusJSONResponseBodyOutcome string
-
-// CreateClaim409ApplicationProblemPlusJSONResponseBodyStatus defines parameters for CreateClaim.
-type CreateClaim409ApplicationProblemPlusJSONResponseBodyStatus int
-
-// CreateClaim413ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for CreateClaim.
-type CreateClaim413ApplicationProblemPlusJSONResponseBodyOutcome string
-
-// CreateClaim413ApplicationProblemPlusJSONResponseBodyStatus defines parameters for CreateClaim.
-type CreateClaim413ApplicationProblemPlusJSONResponseBodyStatus int
-
-// CreateClaim415ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for CreateClaim.
-type CreateClaim415ApplicationProblemPlusJSONResponseBodyOutcome string
-
-// CreateClaim415ApplicationProblemPlusJSONResponseBodyStatus defines parameters for CreateClaim.
-type CreateClaim415ApplicationProblemPlusJSONResponseBodyStatus int
-
-// CreateClaim422ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for CreateClaim.
-type CreateClaim422ApplicationProblemPlusJSONResponseBodyOutcome string
-
-// CreateClaim422ApplicationProblemPlusJSONResponseBodyStatus defines parameters for CreateClaim.
-type CreateClaim422ApplicationProblemPlusJSONResponseBodyStatus int
-
-// CreateClaim429ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for CreateClaim.
-type CreateClaim429ApplicationProblemPlusJSONResponseBodyOutcome string
-
-// CreateClaim429ApplicationProblemPlusJSONResponseBodyStatus defines parameters for CreateClaim.
-type CreateClaim429ApplicationProblemPlusJSONResponseBodyStatus int
-
-// CreateClaim503ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for CreateClaim.
-type CreateClaim503ApplicationProblemPlusJSONResponseBodyOutcome string
-
-// CreateClaim503ApplicationProblemPlusJSONResponseBodyStatus defines parameters for CreateClaim.
-type CreateClaim503ApplicationProblemPlusJSONResponseBodyStatus int
-
-// GetClaim401ApplicationProblemPlusJSONResponseBodyStatus defines parameters for GetClaim.
-type GetClaim401ApplicationProblemPlusJSONResponseBodyStatus int
-
-// GetClaim403ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for GetClaim.
-type GetClaim403ApplicationProblemPlusJSONResponseBodyOutcome string
-
-// GetClaim403ApplicationProblemPlusJSONResponseBodyStatus defines parameters for GetClaim.
-type GetClaim403ApplicationProblemPlusJSONResponseBodyStatus int
-
-// GetClaim404ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for GetClaim.
-type GetClaim404ApplicationProblemPlusJSONResponseBodyOutcome string
-
-// GetClaim404ApplicationProblemPlusJSONResponseBodyStatus defines parameters for GetClaim.
-type GetClaim404ApplicationProblemPlusJSONResponseBodyStatus int
-
-// GetClaim405ApplicationProblemPlusJSONResponseBodyStatus defines parameters for GetClaim.
-type GetClaim405ApplicationProblemPlusJSONResponseBodyStatus int
-
-// GetClaim503ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for GetClaim.
-type GetClaim503ApplicationProblemPlusJSONResponseBodyOutcome string
-
-// GetClaim503ApplicationProblemPlusJSONResponseBodyStatus defines parameters for GetClaim.
-type GetClaim503ApplicationProblemPlusJSONResponseBodyStatus int
-
-// CancelClaim400ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for CancelClaim.
-type CancelClaim400ApplicationProblemPlusJSONResponseBodyOutcome string
-
-// CancelClaim400ApplicationProblemPlusJSONResponseBodyStatus defines parameters for CancelClaim.
-type CancelClaim400ApplicationProblemPlusJSONResponseBodyStatus int
-
-// CancelClaim401ApplicationProblemPlusJSONResponseBodyStatus defines parameters for CancelClaim.
-type CancelClaim401ApplicationProblemPlusJSONResponseBodyStatus int
-
-// CancelClaim403ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for CancelClaim.
-type CancelClaim403ApplicationProblemPlusJSONResponseBodyOutcome string
-
-// CancelClaim403ApplicationProblemPlusJSONResponseBodyStatus defines parameters for CancelClaim.
-type CancelClaim403ApplicationProblemPlusJSONResponseBodyStatus int
-
-// CancelClaim404ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for CancelClaim.
-type CancelClaim404ApplicationProblemPlusJSONResponseBodyOutcome string
-
-// CancelClaim404ApplicationProblemPlusJSONResponseBodyStatus defines parameters for CancelClaim.
-type CancelClaim404ApplicationProblemPlusJSONResponseBodyStatus int
-
-// CancelClaim405ApplicationProblemPlusJSONResponseBodyStatus defines parameters for CancelClaim.
-type CancelClaim405ApplicationProblemPlusJSONResponseBodyStatus int
-
-// CancelClaim409ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for CancelClaim.
-type CancelClaim409ApplicationProblemPlusJSONResponseBodyOutcome string
-
-// CancelClaim409ApplicationProblemPlusJSONResponseBodyStatus defines parameters for CancelClaim.
-type CancelClaim409ApplicationProblemPlusJSONResponseBodyStatus int
-
-// CancelClaim413ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for CancelClaim.
-type CancelClaim413ApplicationProblemPlusJSONResponseBodyOutcome string
-
-// CancelClaim413ApplicationProblemPlusJSONResponseBodyStatus defines parameters for CancelClaim.
-type CancelClaim413ApplicationProblemPlusJSONResponseBodyStatus int
-
-// CancelClaim415ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for CancelClaim.
-type CancelClaim415ApplicationProblemPlusJSONResponseBodyOutcome string
-
-// CancelClaim415ApplicationProblemPlusJSONResponseBodyStatus defines parameters for CancelClaim.
-type CancelClaim415ApplicationProblemPlusJSONResponseBodyStatus int
-
-// CancelClaim422ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for CancelClaim.
-type CancelClaim422ApplicationProblemPlusJSONResponseBodyOutcome string
-
-// CancelClaim422ApplicationProblemPlusJSONResponseBodyStatus defines parameters for CancelClaim.
-type CancelClaim422ApplicationProblemPlusJSONResponseBodyStatus int
-
-// CancelClaim429ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for CancelClaim.
-type CancelClaim429ApplicationProblemPlusJSONResponseBodyOutcome string
-
-// CancelClaim429ApplicationProblemPlusJSONResponseBodyStatus defines parameters for CancelClaim.
-type CancelClaim429ApplicationProblemPlusJSONResponseBodyStatus int
-
-// CancelClaim503ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for CancelClaim.
-type CancelClaim503ApplicationProblemPlusJSONResponseBodyOutcome string
-
-// CancelClaim503ApplicationProblemPlusJSONResponseBodyStatus defines parameters for CancelClaim.
-type CancelClaim503ApplicationProblemPlusJSONResponseBodyStatus int
-
-// ConfirmClaim400ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for ConfirmClaim.
-type ConfirmClaim400ApplicationProblemPlusJSONResponseBodyOutcome string
-
-// ConfirmClaim400ApplicationProblemPlusJSONResponseBodyStatus defines parameters for ConfirmClaim.
-type ConfirmClaim400ApplicationProblemPlusJSONResponseBodyStatus int
-
-// ConfirmClaim401ApplicationProblemPlusJSONResponseBodyStatus defines parameters for ConfirmClaim.
-type ConfirmClaim401ApplicationProblemPlusJSONResponseBodyStatus int
-
-// ConfirmClaim403ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for ConfirmClaim.
-type ConfirmClaim403ApplicationProblemPlusJSONResponseBodyOutcome string
-
-// ConfirmClaim403ApplicationProblemPlusJSONResponseBodyStatus defines parameters for ConfirmClaim.
-type ConfirmClaim403ApplicationProblemPlusJSONResponseBodyStatus int
-
-// ConfirmClaim404ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for ConfirmClaim.
-type ConfirmClaim404ApplicationProblemPlusJSONResponseBodyOutcome string
-
-// ConfirmClaim404ApplicationProblemPlusJSONResponseBodyStatus defines parameters for ConfirmClaim.
-type ConfirmClaim404ApplicationProblemPlusJSONResponseBodyStatus int
-
-// ConfirmClaim405ApplicationProblemPlusJSONResponseBodyStatus defines parameters for ConfirmClaim.
-type ConfirmClaim405ApplicationProblemPlusJSONResponseBodyStatus int
-
-// ConfirmClaim409ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for ConfirmClaim.
-type ConfirmClaim409ApplicationProblemPlusJSONResponseBodyOutcome string
-
-// ConfirmClaim409ApplicationProblemPlusJSONResponseBodyStatus defines parameters for ConfirmClaim.
-type ConfirmClaim409ApplicationProblemPlusJSONResponseBodyStatus int
-
-// ConfirmClaim413ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for ConfirmClaim.
-type ConfirmClaim413ApplicationProblemPlusJSONResponseBodyOutcome string
-
-// ConfirmClaim413ApplicationProblemPlusJSONResponseBodyStatus defines parameters for ConfirmClaim.
-type ConfirmClaim413ApplicationProblemPlusJSONResponseBodyStatus int
-
-// ConfirmClaim415ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for ConfirmClaim.
-type ConfirmClaim415ApplicationProblemPlusJSONResponseBodyOutcome string
-
-// ConfirmClaim415ApplicationProblemPlusJSONResponseBodyStatus defines parameters for ConfirmClaim.
-type ConfirmClaim415ApplicationProblemPlusJSONResponseBodyStatus int
-
-// ConfirmClaim422ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for ConfirmClaim.
-type ConfirmClaim422ApplicationProblemPlusJSONResponseBodyOutcome string
-
-// ConfirmClaim422ApplicationProblemPlusJSONResponseBodyStatus defines parameters for ConfirmClaim.
-type ConfirmClaim422ApplicationProblemPlusJSONResponseBodyStatus int
-
-// ConfirmClaim429ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for ConfirmClaim.
-type ConfirmClaim429ApplicationProblemPlusJSONResponseBodyOutcome string
-
-// ConfirmClaim429ApplicationProblemPlusJSONResponseBodyStatus defines parameters for ConfirmClaim.
-type ConfirmClaim429ApplicationProblemPlusJSONResponseBodyStatus int
-
-// ConfirmClaim503ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for ConfirmClaim.
-type ConfirmClaim503ApplicationProblemPlusJSONResponseBodyOutcome string
-
-// ConfirmClaim503ApplicationProblemPlusJSONResponseBodyStatus defines parameters for ConfirmClaim.
-type ConfirmClaim503ApplicationProblemPlusJSONResponseBodyStatus int
-
-// ExtendClaim400ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for ExtendClaim.
-type ExtendClaim400ApplicationProblemPlusJSONResponseBodyOutcome string
-
-// ExtendClaim400ApplicationProblemPlusJSONResponseBodyStatus defines parameters for ExtendClaim.
-type ExtendClaim400ApplicationProblemPlusJSONResponseBodyStatus int
-
-// ExtendClaim401ApplicationProblemPlusJSONResponseBodyStatus defines parameters for ExtendClaim.
-type ExtendClaim401ApplicationProblemPlusJSONResponseBodyStatus int
-
-// ExtendClaim403ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for ExtendClaim.
-type ExtendClaim403ApplicationProblemPlusJSONResponseBodyOutcome string
-
-// ExtendClaim403ApplicationProblemPlusJSONResponseBodyStatus defines parameters for ExtendClaim.
-type ExtendClaim403ApplicationProblemPlusJSONResponseBodyStatus int
-
-// ExtendClaim404ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for ExtendClaim.
-type ExtendClaim404ApplicationProblemPlusJSONResponseBodyOutcome string
-
-// ExtendClaim404ApplicationProblemPlusJSONResponseBodyStatus defines parameters for ExtendClaim.
-type ExtendClaim404ApplicationProblemPlusJSONResponseBodyStatus int
-
-// ExtendClaim405ApplicationProblemPlusJSONResponseBodyStatus defines parameters for ExtendClaim.
-type ExtendClaim405ApplicationProblemPlusJSONResponseBodyStatus int
-
-// ExtendClaim409ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for ExtendClaim.
-type ExtendClaim409ApplicationProblemPlusJSONResponseBodyOutcome string
-
-// ExtendClaim409ApplicationProblemPlusJSONResponseBodyStatus defines parameters for ExtendClaim.
-type ExtendClaim409ApplicationProblemPlusJSONResponseBodyStatus int
-
-// ExtendClaim413ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for ExtendClaim.
-type ExtendClaim413ApplicationProblemPlusJSONResponseBodyOutcome string
-
-// ExtendClaim413ApplicationProblemPlusJSONResponseBodyStatus defines parameters for ExtendClaim.
-type ExtendClaim413ApplicationProblemPlusJSONResponseBodyStatus int
-
-// ExtendClaim415ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for ExtendClaim.
-type ExtendClaim415ApplicationProblemPlusJSONResponseBodyOutcome string
-
-// ExtendClaim415ApplicationProblemPlusJSONResponseBodyStatus defines parameters for ExtendClaim.
-type ExtendClaim415ApplicationProblemPlusJSONResponseBodyStatus int
-
-// ExtendClaim422ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for ExtendClaim.
-type ExtendClaim422ApplicationProblemPlusJSONResponseBodyOutcome string
-
-// ExtendClaim422ApplicationProblemPlusJSONResponseBodyStatus defines parameters for ExtendClaim.
-type ExtendClaim422ApplicationProblemPlusJSONResponseBodyStatus int
-
-// ExtendClaim429ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for ExtendClaim.
-type ExtendClaim429ApplicationProblemPlusJSONResponseBodyOutcome string
-
-// ExtendClaim429ApplicationProblemPlusJSONResponseBodyStatus defines parameters for ExtendClaim.
-type ExtendClaim429ApplicationProblemPlusJSONResponseBodyStatus int
-
-// ExtendClaim503ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for ExtendClaim.
-type ExtendClaim503ApplicationProblemPlusJSONResponseBodyOutcome string
-
-// ExtendClaim503ApplicationProblemPlusJSONResponseBodyStatus defines parameters for ExtendClaim.
-type ExtendClaim503ApplicationProblemPlusJSONResponseBodyStatus int
-
-// GetUser401ApplicationProblemPlusJSONResponseBodyStatus defines parameters for GetUser.
-type GetUser401ApplicationProblemPlusJSONResponseBodyStatus int
-
-// GetUser403ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for GetUser.
-type GetUser403ApplicationProblemPlusJSONResponseBodyOutcome string
-
-// GetUser403ApplicationProblemPlusJSONResponseBodyStatus defines parameters for GetUser.
-type GetUser403ApplicationProblemPlusJSONResponseBodyStatus int
-
-// GetUser404ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for GetUser.
-type GetUser404ApplicationProblemPlusJSONResponseBodyOutcome string
-
-// GetUser404ApplicationProblemPlusJSONResponseBodyStatus defines parameters for GetUser.
-type GetUser404ApplicationProblemPlusJSONResponseBodyStatus int
-
-// GetUser405ApplicationProblemPlusJSONResponseBodyStatus defines parameters for GetUser.
-type GetUser405ApplicationProblemPlusJSONResponseBodyStatus int
-
-// GetUser422ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for GetUser.
-type GetUser422ApplicationProblemPlusJSONResponseBodyOutcome string
-
-// GetUser422ApplicationProblemPlusJSONResponseBodyStatus defines parameters for GetUser.
-type GetUser422ApplicationProblemPlusJSONResponseBodyStatus int
-
-// GetUser503ApplicationProblemPlusJSONResponseBodyOutcome defines parameters for GetUser.
-type GetUser503ApplicationProblemPlusJSONResponseBodyOutcome string
-
-// GetUser503ApplicationProblemPlusJSONResponseBodyStatus defines parameters for GetUser.
-type GetUser503ApplicationProblemPlusJSONResponseBodyStatus int
 
 // CreateClaimJSONRequestBody defines body for CreateClaim for application/json ContentType.
 type CreateClaimJSONRequestBody = ClaimRequest
