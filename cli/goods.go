@@ -60,3 +60,16 @@ func goodsReader(ctx context.Context, logs ledger.Logs, sale spec.Sale, log *led
 	r.Follow(log.Added())
 	return r, nil
 }
+
+// drawKeyFits refuses to plan a draw whose key is missing, or does not open the secret that was
+// committed to: without it the draw cannot be revealed.
+func drawKeyFits(sale spec.Sale, live *ledger.Sale) error {
+	if sale.Draw == nil || live.Live() && live.Drawn() != nil {
+		return nil
+	}
+	key, err := units.DrawKey(sale, os.LookupEnv)
+	if err != nil {
+		return err
+	}
+	return planner.FitsDraw(live, key)
+}

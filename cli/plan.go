@@ -167,6 +167,9 @@ func (p *program) planOf(ctx context.Context, cfg planner.Config, sale spec.Sale
 		defer sparing()()
 		return p.makeDestroy(ctx, cfg, actual, o)
 	}
+	if err := drawKeyFits(sale, actual.Sale); err != nil {
+		return nil, err
+	}
 	actual.Users = p.checkUsers(ctx, sale)
 	if sale.History != nil {
 		actual.NoHistory = rules.MatchNothing(sale.History.Files)

@@ -90,6 +90,11 @@ func (s *server) ready(ctx context.Context, p *program, store *backends.Store, s
 	if err := ledger.FitsUnits(ctx, store.Logs, actual.Sale, key); err != nil {
 		return nil, nil, err
 	}
+	if draw, missing := units.DrawKey(sale, s.env); missing != nil {
+		s.log.Warn("the key of the draw is not here; draw reveal needs it", "sale", sale.Name, "error", missing)
+	} else if err := planner.FitsDraw(actual.Sale, draw); err != nil && draw != nil {
+		return nil, nil, err
+	}
 	applied, err := spec.FromJSON(actual.Sale.Newest().GetSpec())
 	if err != nil {
 		return nil, nil, err

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -71,6 +72,15 @@ func openLink(sale *ledger.Sale, key *units.Key) (link draw.Digest, err error) {
 		return link, fmt.Errorf("%w: the secret of the draw is not the one that was committed to", ledger.ErrCorrupt)
 	}
 	return link, nil
+}
+
+// FitsDraw refuses a key that does not open the secret of a live draw that is not revealed yet.
+func FitsDraw(sale *ledger.Sale, key *units.Key) error {
+	if !sale.Live() || sale.Draw() == nil || sale.Drawn() != nil {
+		return nil
+	}
+	_, err := openLink(sale, key)
+	return err
 }
 
 // fixedDraw refuses to draw a live sale otherwise than it was declared. Its hours stay once
@@ -283,11 +293,11 @@ func (r *revealing) look() {
 		x.stale("was destroyed since the plan was made")
 		return
 	}
-	if err := r.settled(); err != nil {
-		x.core.end(err)
-		return
+	err := r.settled()
+	if err == nil && !x.plan.EntriesOnly {
+		err = FitsDraw(x.sale, x.drawKey)
 	}
-	if err := errors.Join(x.checkClock(), r.opens()); err != nil {
+	if err = cmp.Or(err, x.checkClock()); err != nil {
 		x.core.end(err)
 		return
 	}
@@ -365,15 +375,6 @@ func (r *revealing) settled() error {
 		return stale("has got another generation since, which is not on every shard yet")
 	}
 	return nil
-}
-
-// opens refuses a key that does not open the secret which is to be revealed.
-func (r *revealing) opens() error {
-	if r.x.plan.EntriesOnly || r.x.sale.Drawn() != nil {
-		return nil
-	}
-	_, err := openLink(r.x.sale, r.x.drawKey)
-	return err
 }
 
 func (r *revealing) live() bool { return r.x.sale.UID() == r.x.plan.UID && r.x.sale.Live() }
