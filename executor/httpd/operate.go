@@ -115,15 +115,11 @@ func readOrder(r *http.Request, field string) (on bool, _ *fault) {
 	if f != nil {
 		return false, f
 	}
-	p, seen := parser{in: body}, false
+	p := parser{in: body}
 	f = p.object(`{"`+field+`": true}`, func(given []byte) (f *fault) {
-		switch {
-		case string(given) != field:
+		if string(given) != field {
 			return malformed("%s: unknown field; there is %s", name(given), field)
-		case seen:
-			return malformed("%s: given twice", field)
 		}
-		seen = true
 		on, f = p.truth(field)
 		return f
 	})

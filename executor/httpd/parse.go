@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -36,34 +37,23 @@ func unacceptable(err error) *fault { return &fault{http.StatusUnprocessableEnti
 func parseClaim(body []byte) (r executor.Request, _ *fault) {
 	p := parser{in: body}
 	var userText []byte
-	var seenUser, seenQuantity, seenUnits, seenAdjacent bool
+	var seenUser, seenQuantity, seenUnits bool
 	r.Quantity = 1
 	f := p.object(`{"user": "u-1", "quantity": 1}`, func(field []byte) (f *fault) {
-		var seen *bool
 		switch string(field) {
 		case "user":
-			seen = &seenUser
-		case "quantity":
-			seen = &seenQuantity
-		case "units":
-			seen = &seenUnits
-		case "adjacent":
-			seen = &seenAdjacent
-		default:
-			return malformed("%s: unknown field; a claim has user, quantity, units and adjacent", name(field))
-		}
-		if *seen {
-			return malformed("%s: given twice", field)
-		}
-		switch *seen = true; seen {
-		case &seenUser:
+			seenUser = true
 			userText, f = p.text("user")
-		case &seenQuantity:
+		case "quantity":
+			seenQuantity = true
 			r.Quantity, f = p.integer("quantity")
-		case &seenUnits:
+		case "units":
+			seenUnits = true
 			r.Names, f = p.texts("units")
-		case &seenAdjacent:
+		case "adjacent":
 			r.Adjacent, f = p.truth("adjacent")
+		default:
+			f = malformed("%s: unknown field; a claim has user, quantity, units and adjacent", name(field))
 		}
 		return f
 	})
@@ -104,13 +94,10 @@ func named(r *executor.Request, quantity bool) *fault {
 // api.Settlement, those that belong to how, and nothing else.
 func parseSettlement(body []byte, how api.How) (x api.Settlement, _ *fault) {
 	p := parser{in: body}
-	seen := map[string]bool{}
 	f := p.object(`{"reason": "sent back"}`, func(field []byte) (f *fault) {
 		var text []byte
 		into := map[string]*string{"payment": &x.Payment, "who": &x.Who, "reason": &x.Reason}[string(field)]
 		switch {
-		case seen[string(field)]:
-			return malformed("%s: given twice", field)
 		case into != nil:
 			text, f = p.text(string(field))
 			*into = string(text)
@@ -119,7 +106,6 @@ func parseSettlement(body []byte, how api.How) (x api.Settlement, _ *fault) {
 		default:
 			return malformed("%s: unknown field; there are payment, who, reason and retire", name(field))
 		}
-		seen[string(field)] = true
 		return f
 	})
 	if f != nil {
@@ -143,6 +129,8 @@ func name(field []byte) string {
 type parser struct {
 	in []byte
 	at int
+
+	beyond bool // the last integer was none that int64 can hold
 }
 
 func (p *parser) space() {
@@ -188,11 +176,16 @@ func (p *parser) members(value func(field []byte) *fault) *fault {
 	if !p.take('{') {
 		return malformed("the value must be a JSON object")
 	}
+	var seen []string
 	for more := !p.take('}'); more; {
 		field, f := p.text("a field's name")
 		if f != nil {
 			return f
 		}
+		if slices.Contains(seen, string(field)) {
+			return malformed("%s: given twice", field)
+		}
+		seen = append(seen, string(field))
 		if !p.take(':') {
 			return malformed("%s: a colon and a value must follow the name", name(field))
 		}
@@ -265,10 +258,11 @@ func (p *parser) integer(what string) (int64, *fault) {
 		p.space()
 	}
 	start, n := p.at, int64(0)
+	p.beyond = false
 	for ; p.at < len(p.in) && isDigit(p.in[p.at]); p.at++ {
 		digit := int64(p.in[p.at] - '0')
 		if n > (math.MaxInt64-digit)/10 {
-			n = math.MaxInt64
+			n, p.beyond = math.MaxInt64, true
 			continue
 		}
 		n = n*10 + digit

@@ -3,6 +3,7 @@ package httpd
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -49,8 +50,8 @@ func (l *linesForm) request(line []byte) (*streampb.Request, *fault) {
 		switch string(field) {
 		case "id":
 			id, f := p.integer("id")
-			if f == nil && (id < 1 || r.Id != 0) {
-				f = malformed("id: must be 1 or more, given once")
+			if f == nil && (id < 1 || p.beyond) {
+				f = malformed("id: must be from 1 to %d", math.MaxInt64)
 			}
 			if f == nil {
 				r.Id = uint64(id)
@@ -58,8 +59,8 @@ func (l *linesForm) request(line []byte) (*streampb.Request, *fault) {
 			return f
 		case "timeoutMs":
 			ms, f := p.integer("timeoutMs")
-			if f == nil && ms < 0 {
-				f = malformed("timeoutMs: must not be negative")
+			if f == nil && (ms < 0 || p.beyond) {
+				f = malformed("timeoutMs: must be from 0 to %d", math.MaxInt64)
 			}
 			r.TimeoutMs = uint32(min(ms, 1<<31))
 			return f
@@ -78,17 +79,22 @@ func (l *linesForm) asked(p *parser, r *streampb.Request, field []byte) *fault {
 		l.asks.Reset()
 		l.claim.Claim, r.Asks = &l.asks, &l.claim
 		l.asks.Quantity = 1
-		return p.members(func(field []byte) (f *fault) {
+		var units, quantity bool
+		f := p.members(func(field []byte) (f *fault) {
 			switch string(field) {
 			case "user":
 				l.asks.User, f = p.string("claim.user")
 			case "key":
-				l.asks.Key, f = p.string("claim.key")
+				if l.asks.Key, f = p.string("claim.key"); f == nil && l.asks.Key == "" {
+					f = malformed("claim.key: empty; leave it out or give a key")
+				}
 			case "quantity":
+				quantity = true
 				if l.asks.Quantity, f = p.integer("claim.quantity"); f == nil {
 					f = quantityFault(l.asks.Quantity)
 				}
 			case "units":
+				units = true
 				l.asks.Names, f = p.texts("claim.units")
 			case "adjacent":
 				l.asks.Adjacent, f = p.truth("claim.adjacent")
@@ -97,6 +103,13 @@ func (l *linesForm) asked(p *parser, r *streampb.Request, field []byte) *fault {
 			}
 			return f
 		})
+		switch n := int64(len(l.asks.Names)); {
+		case f == nil && units && n == 0:
+			f = unacceptable(api.CheckNames(nil))
+		case f == nil && units && quantity && l.asks.Quantity != n:
+			f = unacceptable(fmt.Errorf("quantity: is %d, and %d units are named; leave it out", l.asks.Quantity, n))
+		}
+		return f
 	case "settle":
 		m := new(streampb.Settlement)
 		r.Asks = &streampb.Request_Settle{Settle: m}
