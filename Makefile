@@ -31,7 +31,7 @@ TESTED = testdata/benchcompare testdata/peers testdata/openapi testdata/kubernet
 # Two clones of one commit share the build cache: no object file has the path of its clone.
 export GOFLAGS := $(GOFLAGS) -trimpath
 
-.PHONY: help build image push test test-plain test-raced test-served quick stress nightly lint soak mutants models bench bench-compare replicas fuzz-http generate services services-down
+.PHONY: help build image push test test-plain test-raced test-served quick stress nightly lint soak mutants models bench bench-compare replicas fuzz-http generate openapi-clients services services-down
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -148,6 +148,12 @@ fuzz-http: ## send a server what api/openapi.yaml permits and what it forbids, f
 generate: ## regenerate docs/sale-file.md, the OpenAPI client of the tests, and the protobuf code (needs protoc and protoc-gen-go v1.36.11)
 	go generate ./...
 	cd testdata/openapi && go generate ./...
+
+openapi-clients: ## generate clients from the OpenAPI document with three generators, and sell with each (needs python3, npm and java)
+	set -e; d=$$(mktemp -d); trap 'rm -rf '$$d EXIT; python3 -m venv $$d/venv; \
+	$$d/venv/bin/pip -q install openapi-python-client==0.29.1 openapi-generator-cli==7.26.0 httpx attrs pydantic python-dateutil 'urllib3>=2.7,<3'; \
+	npm --prefix $$d install --silent openapi-typescript@7.13.0 openapi-fetch typescript@5 @types/node@20; \
+	cd testdata/openapi; SALECTL_GENERATORS=$$d go test -run TestGenerators -count=1 -v .
 
 services: ## start three redis-servers and an HBase for the examples
 	go run ./services/run up
