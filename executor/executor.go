@@ -214,6 +214,10 @@ const lookPatience = 500 * time.Millisecond
 // Ready returns nil while this process can sell on every shard.
 func (e *Executor) Ready() error { return e.ready(e.cfg.Clock()) }
 
+// ClockOff is by how much this host's clock is off the median of the lock nodes', where that is
+// too much to decide by; else 0.
+func (e *Executor) ClockOff() time.Duration { return e.health.Load().clockOff }
+
 // Status is what this process knows of the sale, once it has read all of it.
 func (e *Executor) Status() Status { return e.status(e.cfg.Clock()) }
 

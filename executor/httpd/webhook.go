@@ -82,6 +82,10 @@ func (s *Server) answerWebhook(w http.ResponseWriter, r *http.Request, sale *sal
 func (s *Server) rejectWebhook(w http.ResponseWriter, r *http.Request, sale *sale, err error) api.Outcome {
 	var rejection *payments.Rejection
 	switch {
+	case errors.As(err, &rejection) && rejection.Clock && sale.clockOff():
+		(&problem{status: http.StatusServiceUnavailable, title: http.StatusText(http.StatusServiceUnavailable), retryAfter: unreadyRetry,
+			detail: "This server knows that its clock is wrong, and cannot tell how old the message is. Send it again, here later or to another process of the sale."}).write(w)
+		return rejected
 	case errors.As(err, &rejection):
 		(&problem{status: rejection.Status, title: http.StatusText(rejection.Status), detail: rejection.Detail}).write(w)
 		return rejected
@@ -98,6 +102,12 @@ func (s *Server) rejectWebhook(w http.ResponseWriter, r *http.Request, sale *sal
 	(&problem{status: http.StatusServiceUnavailable, title: http.StatusText(http.StatusServiceUnavailable), retryAfter: unreadyRetry,
 		detail: "This server cannot read messages of the payment service now; its log says why. Send it again later."}).write(w)
 	return rejected
+}
+
+// clockOff says whether this process knows that its clock is wrong.
+func (s *sale) clockOff() bool {
+	e, ok := s.Service.(interface{ ClockOff() time.Duration })
+	return ok && e.ClockOff() != 0
 }
 
 // unreadyRetry is when to send a message again to a server that lacks a key.

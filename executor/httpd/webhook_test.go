@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"salectl/api"
+	"salectl/backends/clock"
 	"salectl/api/streampb"
 	"salectl/executor"
 	"salectl/executor/payments"
@@ -29,7 +30,10 @@ type toldSale struct {
 	declared spec.Sale
 	away     bool
 	ended    bool // its run, while it is away
+	off      time.Duration
 }
+
+func (s *toldSale) ClockOff() time.Duration { return s.off }
 
 func (s *toldSale) Declared() (spec.Sale, bool) {
 	if s.away && !s.ended {
@@ -84,6 +88,21 @@ func send(t *testing.T, s *Server, body string) (status int, header http.Header,
 	h.Set("webhook-signature", "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
 	r := do(s, http.MethodPost, webhookPath, body, h)
 	return r.StatusCode, r.Header, text(t, r)
+}
+
+// A process that knows that its clock is wrong has a message sent again whose time seems to be
+// wrong.
+func TestWebhookByAWrongClock(t *testing.T) {
+	for off, want := range map[time.Duration]int{0: 403, time.Hour: 503} {
+		s := told(func(executor.Settlement) executor.Answer { return executor.Answer{} }, func(sale *toldSale, c *Config) {
+			sale.off = off
+			c.Clock = func() clock.Now { return clock.Now{Wall: noon.Add(time.Hour)} }
+		})
+		status, header, said := send(t, s, `{"type":"paid","claim":"1-2-3","id":"p1"}`)
+		if status != want || (header.Get("Retry-After") != "") != (want == 503) {
+			t.Errorf("off by %v: %d %s, Retry-After %q", off, status, said, header.Get("Retry-After"))
+		}
+	}
 }
 
 // What an event says reaches the sale, without the token that buyers need, and the sender

@@ -45,6 +45,7 @@ type Event struct {
 type Rejection struct {
 	Status int    // of the answer
 	Detail string // for whoever looks after the sender
+	Clock  bool   // by this process's clock: another process may take it
 }
 
 func (r *Rejection) Error() string { return r.Detail }
@@ -119,29 +120,29 @@ func (w *webhook) verify(now time.Time, header http.Header, body []byte) error {
 	for _, name := range []string{headerID, headerTimestamp, headerSignature} {
 		switch found := header.Values(name); {
 		case len(found) == 0 || found[0] == "":
-			return &Rejection{http.StatusBadRequest, fmt.Sprintf("%s: missing; a message has the headers %s, %s and %s",
+			return &Rejection{Status: http.StatusBadRequest, Detail: fmt.Sprintf("%s: missing; a message has the headers %s, %s and %s",
 				name, headerID, headerTimestamp, headerSignature)}
 		case len(found) > 1:
-			return &Rejection{http.StatusBadRequest, fmt.Sprintf("%s: given %d times", name, len(found))}
+			return &Rejection{Status: http.StatusBadRequest, Detail: fmt.Sprintf("%s: given %d times", name, len(found))}
 		default:
 			values[name] = found[0]
 		}
 	}
 	seconds, err := strconv.ParseInt(values[headerTimestamp], 10, 64)
 	if err != nil || seconds < 0 || seconds > 1<<40 {
-		return &Rejection{http.StatusBadRequest, headerTimestamp + ": must be a time in whole seconds since 1970"}
+		return &Rejection{Status: http.StatusBadRequest, Detail: headerTimestamp + ": must be a time in whole seconds since 1970"}
 	}
 	if off := now.Sub(time.Unix(seconds, 0)); off.Abs() > Tolerance {
 		is := "before"
 		if off < 0 {
 			is = "after"
 		}
-		return &Rejection{http.StatusForbidden, fmt.Sprintf("%s: %s is %v %s this server's clock, and at most %v are allowed; "+
+		return &Rejection{Status: http.StatusForbidden, Clock: true, Detail: fmt.Sprintf("%s: %s is %v %s this server's clock, and at most %v are allowed; "+
 			"send the message again under a new time, and compare the clocks",
 			headerTimestamp, time.Unix(seconds, 0).UTC().Format(time.RFC3339), off.Abs().Round(time.Second), is, Tolerance)}
 	}
 	if !w.signed(values, body) {
-		return &Rejection{http.StatusForbidden, headerSignature + ": no signature is by a key that this server has; " +
+		return &Rejection{Status: http.StatusForbidden, Detail: headerSignature + ": no signature is by a key that this server has; " +
 			"if the key has changed, add the new one to this server's before the sender uses it"}
 	}
 	return nil
@@ -174,7 +175,7 @@ func (w *webhook) signed(values map[string]string, body []byte) bool {
 func (w *webhook) read(body []byte) (Event, error) {
 	event, err := rules.ParseJSON(body)
 	if err != nil {
-		return Event{}, &Rejection{http.StatusBadRequest, fmt.Sprintf("the body cannot be read: %v", err)}
+		return Event{}, &Rejection{Status: http.StatusBadRequest, Detail: fmt.Sprintf("the body cannot be read: %v", err)}
 	}
 	told := &rules.Told{Event: event, Sale: w.sale.Name, Run: w.sale.Run}
 	how, err := w.judge(told)
@@ -197,5 +198,5 @@ func (w *webhook) read(body []byte) (Event, error) {
 
 // odd is the rejection of an event that is not as the expressions take it to be.
 func odd(err error) *Rejection {
-	return &Rejection{http.StatusUnprocessableEntity, fmt.Sprintf("the event is not as payment.webhook takes it to be: %v", err)}
+	return &Rejection{Status: http.StatusUnprocessableEntity, Detail: fmt.Sprintf("the event is not as payment.webhook takes it to be: %v", err)}
 }
