@@ -49,11 +49,11 @@ func (g *planPage) saved(bool)              {} // whoever reads the comment has 
 func (o planOptions) showsAll() string {
 	switch {
 	case o.out != "":
-		return "salectl show " + quoted(o.out)
+		return "salectl show" + o.filesGiven() + " " + quoted(o.out)
 	case o.destroy:
-		return "salectl plan --destroy"
+		return "salectl plan --destroy" + o.filesGiven()
 	}
-	return "salectl plan"
+	return "salectl plan" + o.filesGiven()
 }
 
 // planPart is what there is to tell of one sale: a plan, or why there is none.

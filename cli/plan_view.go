@@ -176,5 +176,5 @@ func (p *program) savedText(o planOptions, changes bool) {
 	if o.destroy {
 		command = "destroy"
 	}
-	fmt.Fprintf(p.out, "\nSaved in %s. To carry it out:\n  salectl %s %s\n", o.out, command, quoted(o.out))
+	fmt.Fprintf(p.out, "\nSaved in %s. To carry it out:\n  salectl %s%s %s\n", o.out, command, o.filesGiven(), quoted(o.out))
 }

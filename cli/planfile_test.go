@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -43,6 +45,35 @@ func forge(t *testing.T, path string, change func(*pb.Planned)) {
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// The command that plan suggests carries out what it has saved, wherever the sale's file is.
+func TestSuggestedCommands(t *testing.T) {
+	file := applySale(t, "tickets")
+	folder := filepath.Dir(file)
+	t.Chdir(t.TempDir())
+	suggested := func(args ...string) {
+		t.Helper()
+		c := newCapture()
+		c.run(append([]string{"salectl"}, args...), nil)
+		line := regexp.MustCompile(`(?m)^  salectl (.*)$`).FindStringSubmatch(c.out.String())
+		if line == nil {
+			t.Fatalf("%v suggests nothing: %s%s", args, &c.out, &c.err)
+		}
+		then := newCapture()
+		if code := then.run(append([]string{"salectl"}, strings.Fields(line[1])...), nil); code != 0 {
+			t.Errorf("%v suggests %q: exit code %d\n%s", args, line[1], code, &then.err)
+		}
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, bytes.Replace(text, []byte("stock: 10"), []byte("stock: 12"), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	suggested("plan", "-f", file, "--out", filepath.Join(folder, "more.plan"))
+	suggested("plan", "-f", folder, "--destroy", "--out", "end.plan")
 }
 
 // A forged plan file that has every shard sell the same units is refused by whoever reads it,

@@ -33,6 +33,16 @@ func parseSource(f *flags) source {
 	return source{files: f.files(), named: f.c.IsSet("f"), names: f.names(), selector: f.selector(), json: f.on("json"), all: f.on("all"), timeout: f.duration("timeout", 0)}
 }
 
+// filesGiven repeats the flags -f, for a command line that is suggested.
+func (from source) filesGiven() (flags string) {
+	if from.named {
+		for _, path := range from.files {
+			flags += " -f " + quoted(path)
+		}
+	}
+	return flags
+}
+
 // bounded is ctx with the command's time limit.
 func (from source) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if from.timeout == 0 {

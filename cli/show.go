@@ -56,7 +56,7 @@ func (p *program) showPlans(ctx context.Context, o showOptions, sales []spec.Sal
 	if err != nil {
 		return err
 	}
-	page := newPlanPage(o.title, "salectl show "+quoted(file))
+	page := newPlanPage(o.title, "salectl show"+o.filesGiven()+" "+quoted(file))
 	at := -1
 	err = p.eachSale(ctx, o.source, salesOf(jobs), func(sale spec.Sale) error {
 		at++
