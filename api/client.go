@@ -126,9 +126,12 @@ func NewClient(cfg Config) (*Client, error) {
 	if cfg.Sleep == nil {
 		cfg.Sleep = Sleep
 	}
-	if cfg.Transport == nil && cfg.TLS != nil {
+	if cfg.Transport == nil && (cfg.TLS != nil || cfg.Token != "") {
 		transport := http.DefaultTransport.(*http.Transport).Clone()
-		transport.TLSClientConfig = cfg.TLS.Clone() // a transport changes what it is given
+		transport.Proxy = Proxy
+		if cfg.TLS != nil {
+			transport.TLSClientConfig = cfg.TLS.Clone() // a transport changes what it is given
+		}
 		cfg.Transport = transport
 	}
 	c := &Client{cfg: cfg, header: http.Header{}, http: http.Client{

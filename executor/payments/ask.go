@@ -49,6 +49,7 @@ const mostRedirects = 3
 // newClient returns the client of a checker.
 func newClient() *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.Proxy = api.Proxy
 	transport.MaxIdleConnsPerHost = maxAsks
 	transport.MaxResponseHeaderBytes = maxBody
 	return &http.Client{Transport: transport, CheckRedirect: func(r *http.Request, via []*http.Request) error {
