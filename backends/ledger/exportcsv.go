@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/csv"
 	"io"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -15,11 +16,15 @@ var csvColumns = []string{
 }
 
 // ExportCSV writes the claims that match as a table for bookkeeping, in the order of an export:
-// RFC 4180, with a row of names. It proves nothing, and has neither keys of requests nor what
-// units are. What somebody else has chosen is written as safe has it.
+// RFC 4180, with a row of names behind a byte order mark, without which spreadsheets take UTF-8
+// for something else. It proves nothing, and has neither keys of requests nor what units are.
+// Ids, and what somebody else has chosen, are written as safe has it.
 func ExportCSV(ctx context.Context, logs Logs, sale, uid string, shards []*State, f ClaimFilter, to io.Writer) error {
 	x, err := loadOfSale(ctx, logs, sale, uid)
 	if err != nil {
+		return err
+	}
+	if _, err := io.WriteString(to, "\ufeff"); err != nil {
 		return err
 	}
 	w := csv.NewWriter(to)
@@ -56,17 +61,25 @@ func csvRow(c ExportClaim, x *ofSale) []string {
 		retired = "true"
 	}
 	return []string{
-		c.Claim, c.Sale, safe(c.User), c.State, strings.Join(units, " "), strconv.Itoa(len(units)), amount, currency, safe(c.Payment),
+		safe(c.Claim), safe(c.Sale), safe(c.User), c.State, strings.Join(units, " "), strconv.Itoa(len(units)), amount, currency, safe(c.Payment),
 		c.At, c.HeldUntil, c.SettledAt, retired, safe(c.Who), safe(c.Why), safe(strings.Join(c.RefundDue, "; ")),
 	}
 }
 
-// safe is a text that no spreadsheet takes for a formula: users choose their ids, and payment
-// services their references. One that begins like a formula, or with an apostrophe, gets an
-// apostrophe in front, so that whoever takes one off has the text again.
+// safe is a text that no spreadsheet takes for a formula, or changes because it looks like a
+// number or a date: users choose their ids, and payment services their references. One that
+// begins like a formula, or with an apostrophe, or may be changed, gets an apostrophe in front,
+// so that whoever takes one off has the text again.
 func safe(text string) string {
-	if text != "" && strings.ContainsRune("=+-@\t\r\n'＝＋－＠", []rune(text)[0]) {
+	if text != "" && strings.ContainsRune("=+-@\t\r\n'＝＋－＠", []rune(text)[0]) || changed.MatchString(text) && !kept.MatchString(text) {
 		return "'" + text
 	}
 	return text
 }
+
+// changed are texts of which spreadsheets make numbers, dates, times or truth values, and kept
+// are numbers that they show as they were: 0042, 1e5, 4-2-0 and MAR-1 are not.
+var (
+	changed = regexp.MustCompile(`(?i)^([ .,]*[0-9]|(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*[-. /]*[0-9]|(true|false)$)`)
+	kept    = regexp.MustCompile(`^(0|[1-9][0-9]{0,14})$`)
+)
