@@ -16,7 +16,7 @@ const mostUndecided = 30 * time.Second
 // undecided judges answers of unknown. Something must have left the request open: its client
 // stopped waiting while it was being decided; an append, or a call for units of a list, lost its
 // reply while it ran; it was forwarded and there was no reply; a list gave its user a unit that the
-// log of its shard lacked; or another request of the same
+// log of its shard lacked, or had given it in an earlier tenure of a process; or another request of the same
 // identity was open, for one of these reasons or since it was being decided; or its identity has a
 // hold or an entry, of which only who reads the log to its end knows what became. When the faults
 // have stopped for a while nothing of before counts any more.
@@ -29,7 +29,7 @@ func undecided(e *evidence, bad fault) {
 		if o.returned == nil || o.returned.Answer.Outcome != api.Unknown || e.h.Withdrawn[i] {
 			continue
 		}
-		if !open.broke(i, o) && !open.forwarded(o) && !open.other(i, o) && !open.undrained(o) && !open.changes(o) {
+		if !open.broke(i, o) && !open.forwarded(o) && !open.other(i, o) && !open.undrained(o) && !open.given(o) && !open.changes(o) {
 			bad("operation %d (user %q, key %q) was answered %q between %v and %v, and nothing left it open",
 				i, o.invoked.User, o.invoked.Key, api.Unknown, o.invoked.At, o.returned.At)
 		}
@@ -110,6 +110,14 @@ func (x *identities) other(i int, o *operation) bool {
 func (x *identities) undrained(o *operation) bool {
 	return slices.ContainsFunc(x.grants, func(g *grant) bool {
 		return g.User == o.invoked.User && g.run != nil && g.Seq < o.returned.Seq && g.ended >= g.run.homeOf(g.User).known(o.invoked.Seq)
+	})
+}
+
+// given says whether a list had given the user of an operation a unit. A process whose tenure has
+// ended since does not know whether the log has the unit, until it reads the log again.
+func (x *identities) given(o *operation) bool {
+	return x.listed() && slices.ContainsFunc(x.users[o.invoked.User], func(v *Visit) bool {
+		return v.Outcome.Accepted() && v.Ended < o.returned.Seq && !x.longBefore(v.Place, o)
 	})
 }
 
