@@ -60,6 +60,7 @@ func TestWorldsThatFailed(t *testing.T) {
 		"a claim of an earlier run was taken for one of the next":             9803295,
 		"a tenure of whose leases only moments are known began again":         9510083,
 		"units that a shard had asked for when it went were never asked for":  41012899,
+		"an export of a live draw had hours that no shard had taken":          50001202,
 		"a vote of long ago was taken for a hand-over that failed":            41017384,
 		"a refund that came late was taken for a unit that was held back":     52002588,
 		"a grab that the ledger had was taken for one given again":            61011522,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/draw"
 	"salectl/spec"
 )
@@ -31,8 +32,10 @@ func (x *ofSale) amounts(units []int64) []string {
 type exportedDraw struct {
 	uid    string
 	record draw.Record
-	ranks  map[Rank]int64
-	heads  []Totals // of the shards, as they were later than what is exported; none: not looked at
+
+	generations []*pb.Planned
+	ranks       map[Rank]int64
+	heads       []Totals // of the shards, as they were later than what is exported; none: not looked at
 }
 
 // loadOfSale is readOfSale of a log that is yet to be read.
@@ -69,7 +72,7 @@ func drawOf(sale *Sale) (*exportedDraw, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &exportedDraw{uid: sale.UID(), record: *record, ranks: make(map[Rank]int64, len(sale.Ranks()))}
+	x := &exportedDraw{uid: sale.UID(), generations: sale.generations, record: *record, ranks: make(map[Rank]int64, len(sale.Ranks()))}
 	for i, rank := range sale.Ranks() {
 		x.ranks[rank] = int64(i) + 1
 	}
@@ -102,10 +105,16 @@ func (x *exportedDraw) look(ctx context.Context, logs Logs, sale *Sale) error {
 	return nil
 }
 
-// cut leaves out what the sale's log says of the close and after, if shards were read before
-// theirs said which entries they have.
+// cut leaves out the hours of generations that no shard has taken. It leaves out what the sale's
+// log says of the close and after, if shards were read before theirs said which entries they have.
 func (x *exportedDraw) cut(shards []*State) {
-	if x == nil || !slices.ContainsFunc(shards, func(s *State) bool { return s.entries == nil }) {
+	if x == nil {
+		return
+	}
+	if n := len(x.generations); n > 0 { // a file without the sale's log has none
+		x.record.Opens, x.record.Closes = entryHours(x.generations[:min(max(int(takenBy(shards)), 1), n)])
+	}
+	if !slices.ContainsFunc(shards, func(s *State) bool { return s.entries == nil }) {
 		return
 	}
 	x.record.Shards, x.record.Root, x.record.Link, x.record.Ranks, x.record.Stock, x.record.CommittedCloses = nil, nil, nil, 0, 0, ""
@@ -121,15 +130,11 @@ func DrawRecord(sale *Sale) (*draw.Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	var closes int64 // an entry was held against the hours of its time
-	for _, p := range sale.generations {
-		closes = max(closes, p.GetSettings().GetClosesAtUs())
-	}
-	settings := sale.Newest().GetSettings()
+	opens, closes := entryHours(sale.generations)
 	r := &draw.Record{
 		Substitutes: terms.Substitutes, Beacon: terms.Beacon,
 		Commitment: draw.Digest(sale.Draw().GetCommitment()),
-		Opens:      exportTime(settings.GetOpensAtUs()), Closes: exportTime(closes), Stock: sale.drawing.stock,
+		Opens:      opens, Closes: closes, Stock: sale.drawing.stock,
 	}
 	if closed := sale.EntriesClosed(); closed != nil {
 		root := draw.Digest(closed.GetRoot())
@@ -146,6 +151,16 @@ func DrawRecord(sale *Sale) (*draw.Record, error) {
 		}
 	}
 	return r, nil
+}
+
+// entryHours returns when entries were taken by generations: from the time of the newest to the latest
+// of all, since each entry was held against the hours of its time.
+func entryHours(generations []*pb.Planned) (opens, closes string) {
+	var latest int64
+	for _, p := range generations {
+		latest = max(latest, p.GetSettings().GetClosesAtUs())
+	}
+	return exportTime(generations[len(generations)-1].GetSettings().GetOpensAtUs()), exportTime(latest)
 }
 
 // header is the part of the header, for shards as they are folded.
