@@ -17,8 +17,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"salectl/api"
-	"salectl/backends/clock"
 	"salectl/api/streampb"
+	"salectl/backends/clock"
 	"salectl/executor"
 	"salectl/executor/payments"
 	"salectl/spec"
