@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,16 +24,6 @@ func namedTable(cfg Config) *TableActual {
 		return &TableActual{Name: t.Table()}
 	}
 	return nil
-}
-
-func readTable(ctx context.Context, cfg Config) *TableActual {
-	a := namedTable(cfg)
-	if a != nil {
-		ctx, cancel := context.WithTimeout(ctx, callTimeout)
-		defer cancel()
-		a.Err = cfg.Logs.(ledger.Table).CheckTable(ctx)
-	}
-	return a
 }
 
 func (t *TableActual) unfit() bool { return t != nil && errors.Is(t.Err, ledger.ErrTableUnfit) }

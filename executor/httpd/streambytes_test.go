@@ -2,7 +2,6 @@ package httpd
 
 import (
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"testing"
 
@@ -106,7 +105,7 @@ func TestReplyMemory(t *testing.T) {
 	m.wake()
 	<-took
 	if used := m.used.Load(); used != 110 { // its stream gives all back
-		t.Error(fmt.Sprintf("%d bytes are taken", used))
+		t.Errorf("%d bytes are taken", used)
 	}
 }
 

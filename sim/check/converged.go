@@ -8,7 +8,7 @@ import (
 
 // converged judges a sale that is applied and not closed when all is done: the units that its file
 // declares are those that there are, one by one, but for those that refunds took out of it, and
-// those that somebody had before a shard was to drop them.
+// those that somebody had before a shard was to drop or remove them.
 func converged(e *evidence, bad fault) {
 	if !e.h.Final.Rested || !e.h.Final.Demanded || len(e.runs) == 0 {
 		return
@@ -26,11 +26,20 @@ func converged(e *evidence, bad fault) {
 			}
 		}
 	}
+	var toRemove int64 // that no shard has removed, for somebody had them
+	for _, p := range r.planned {
+		for _, change := range p.GetShards() {
+			toRemove += change.GetRemove()
+		}
+	}
 	declared, names := e.declared(newest.GetSpec()), e.names(r)
 	left := newest.stock()
 	for _, unit := range slices.Sorted(maps.Keys(r.moves)) {
 		switch moves := r.moves[unit]; moves[len(moves)-1].to.kind {
-		case nowhere, removed:
+		case removed:
+			toRemove--
+			continue
+		case nowhere:
 			continue
 		}
 		if left--; names == nil {
@@ -49,7 +58,7 @@ func converged(e *evidence, bad fault) {
 			declared = slices.Delete(declared, i, i+1)
 		}
 	}
-	if left < 0 || left > int64(len(retired)) || names != nil && len(declared) > 0 {
+	if left < -max(0, toRemove) || left > int64(len(retired)) || names != nil && len(declared) > 0 {
 		bad("run %s ends with %d units fewer than the %d that are declared, and refunds took out %d: %s", r.uid, left, newest.stock(), len(retired), fmt.Sprint(declared))
 	}
 }
