@@ -36,6 +36,15 @@ func (e *evidence) longSold(r *run, o *operation) string {
 	if s == 0 || at == nil || slices.ContainsFunc(r.shards, func(l *log) bool { return l.fresh(o.returned.Place) }) {
 		return "" // or a shard has a new owner
 	}
+	for _, c := range e.all(CommandInvoked) {
+		ended := c.invoked.At // if it was killed
+		if c.returned != nil {
+			ended = c.returned.At
+		}
+		if c.invoked.Seq < o.returned.Seq && ended+promptly > o.invoked.At {
+			return "" // or a command, such as resume, has owners query the other shards anew
+		}
+	}
 	for _, sold := range r.soldOut {
 		began := max(e.timeOf(sold.from), s) + promptly
 		if sold.from < o.invoked.Seq && sold.to > o.returned.Seq && o.invoked.At > began && e.askedBefore(r, o, at.after.owner, began) {
