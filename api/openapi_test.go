@@ -135,8 +135,8 @@ func TestOpenAPIHasTheStatus(t *testing.T) {
 				if schema == nil {
 					continue
 				}
-				parts := asSlice(schema["allOf"])
-				if got := fmt.Sprint(parts[1].(object).at("properties", "status")["const"]); got != status {
+				parts := asSlice(schema.follow(document)["allOf"])
+				if got := fmt.Sprint(parts[1].(object).at("properties", "status")["enum"]); got != "["+status+"]" {
 					t.Errorf("%s %s: under %s stands the status %s", method, path, status, got)
 				}
 			}
@@ -180,7 +180,7 @@ func TestOpenAPIHasTheTypes(t *testing.T) {
 		held[name] = true
 	}
 	for name := range document.at("components", "schemas") {
-		if !held[name] {
+		if !held[name] && !strings.HasSuffix(name, "Problem") { // of a status: TestOpenAPIHasTheStatus
 			t.Errorf("the schema %s is of no type", name)
 		}
 	}
