@@ -98,7 +98,7 @@ func AuditShowing(ctx context.Context, logs Logs, name string, show func(*Sale, 
 	if head, err := ParseHead(w.head); err != nil || !head.tells(sale.Head()) {
 		a.problem("the sale's log: the head says %+v, its slots add up to %+v", head.Totals, sale.Head().Totals)
 	}
-	applied, added, goods := sale.Applied(), sale.Added(), newGoodsBook(sale)
+	applied, sealed, added, goods := sale.Applied(), sale.Sealed(), sale.Added(), newGoodsBook(sale)
 	books, err := readBooks(ctx, logs, sale, applied)
 	if err == nil {
 		err = goods.read(ctx, logs, added)
@@ -106,8 +106,7 @@ func AuditShowing(ctx context.Context, logs Logs, name string, show func(*Sale, 
 	if err != nil {
 		return nil, err
 	}
-	// Read after the shards, the sale's log has every generation that they have.
-	if _, err := Load(ctx, logs, sale.log, sale); err != nil {
+	if err := readPlans(ctx, logs, sale, books); err != nil {
 		return nil, err
 	}
 	if deleted(sale, a.UID, books, goods) {
@@ -117,7 +116,7 @@ func AuditShowing(ctx context.Context, logs Logs, name string, show func(*Sale, 
 	for _, b := range books {
 		a.add(b)
 		held = append(held, b.ended...)
-		a.compare(sale, b, applied)
+		a.compare(sale, b, applied, sealed)
 		a.transfers(books, b)
 		a.heads[b.state.log] = b.state.Head()
 	}
@@ -159,10 +158,10 @@ func deleted(sale *Sale, uid string, books []*book, goods *goodsBook) bool {
 }
 
 // readBooks reads all shards up to a cut that is closed under In to Out and Ack
-// to In. A read may lag: shards that lack a generation that was applied are read
-// again a few times.
+// to In. A read may lag: shards that lack a generation that was applied, or the slot
+// that the sale was sealed with, are read again a few times.
 func readBooks(ctx context.Context, logs Logs, sale *Sale, applied uint64) ([]*book, error) {
-	books := make([]*book, sale.Shards())
+	books, sealed := make([]*book, sale.Shards()), sale.Sealed()
 	for shard := range books {
 		books[shard] = newBook(spec.ShardLog(sale.UID(), shard, len(books)), shard, len(books))
 	}
@@ -173,10 +172,10 @@ func readBooks(ctx context.Context, logs Logs, sale *Sale, applied uint64) ([]*b
 		}
 		return books[shard].read(ctx, logs)
 	})
-	for try := 1; err == nil && try < MissingTries && slices.ContainsFunc(books, lacks(applied)); try++ {
+	for try := 1; err == nil && try < MissingTries && slices.ContainsFunc(books, lacks(applied, sealed)); try++ {
 		if err = Wait(ctx, logs, MissingPause); err == nil {
 			err = eachShard(ctx, logs, len(books), func(ctx context.Context, shard int) error {
-				if !lacks(applied)(books[shard]) {
+				if !lacks(applied, sealed)(books[shard]) {
 					return nil
 				}
 				return books[shard].read(ctx, logs)
@@ -189,9 +188,35 @@ func readBooks(ctx context.Context, logs Logs, sale *Sale, applied uint64) ([]*b
 	return books, closeCut(ctx, logs, books)
 }
 
-// lacks says whether a shard lacks a generation that was applied.
-func lacks(applied uint64) func(*book) bool {
-	return func(b *book) bool { return b.damage == nil && uint64(len(b.generations)) < applied }
+// lacks says whether a shard lacks a generation that was applied, or the end that the sale was
+// sealed with; nil: it was not.
+func lacks(applied uint64, sealed *pb.Sealed) func(*book) bool {
+	return func(b *book) bool {
+		return b.damage == nil && (uint64(len(b.generations)) < applied || !b.endsWith(sealed))
+	}
+}
+
+// endsWith says whether a shard ends in the slot that the sale was sealed with; nil: it was not.
+func (b *book) endsWith(sealed *pb.Sealed) bool {
+	return sealed == nil || string(sealed.GetRoots()[b.shard]) == string(b.hash[:])
+}
+
+// readPlans reads the sale's log on. Read after the shards, it has every generation that they
+// have, unless the read lags: then it is read again a few times.
+func readPlans(ctx context.Context, logs Logs, sale *Sale, books []*book) error {
+	uid := sale.UID()
+	for try := 1; ; try++ {
+		if _, err := Load(ctx, logs, sale.log, sale); err != nil {
+			return err
+		}
+		lags := sale.UID() == uid && slices.ContainsFunc(books, func(b *book) bool { return uint64(len(b.generations)) > sale.Generation() })
+		if !lags || try == MissingTries {
+			return nil
+		}
+		if err := Wait(ctx, logs, MissingPause); err != nil {
+			return err
+		}
+	}
 }
 
 // closeCut reads shards on until what is received was sent, and what is acknowledged
@@ -239,8 +264,8 @@ func (a *Audit) add(b *book) {
 
 // compare holds one shard's book against its state, against the sale's log and
 // against the users' home shard. applied is the generation that every shard had
-// when the reading began.
-func (a *Audit) compare(sale *Sale, b *book, applied uint64) {
+// when the reading began, and sealed how the sale was sealed then, or nil.
+func (a *Audit) compare(sale *Sale, b *book, applied uint64, sealed *pb.Sealed) {
 	switch {
 	case b.damage != nil:
 		a.problem("shard %d: %v", b.shard, b.damage)
@@ -254,7 +279,7 @@ func (a *Audit) compare(sale *Sale, b *book, applied uint64) {
 	if b.refused != nil {
 		return
 	}
-	if end := sale.Sealed(); end != nil && string(end.GetRoots()[b.shard]) != string(b.hash[:]) {
+	if !b.endsWith(sealed) {
 		a.problem("shard %d does not end in the slot that the sale was sealed with", b.shard)
 	}
 }

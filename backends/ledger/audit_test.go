@@ -406,7 +406,7 @@ func TestAuditFindsTheReducer(t *testing.T) {
 		miscount(books[1].state)
 		a := new(Audit)
 		for _, b := range books {
-			a.compare(w.sale, b, 1)
+			a.compare(w.sale, b, 1, w.sale.Sealed())
 		}
 		if len(a.Problems) != 1 || !strings.Contains(a.Problems[0], "shard 1 folds to") {
 			t.Errorf("%s: problems %q", name, a.Problems)

@@ -33,7 +33,7 @@ func TestAuditComparesWithTheFold(t *testing.T) {
 		}
 		wrong(&books[1].state.Totals)
 		a := &Audit{Shards: len(books)}
-		a.compare(sale, books[1], sale.Applied())
+		a.compare(sale, books[1], sale.Applied(), sale.Sealed())
 		named := slices.ContainsFunc(a.Problems, func(p string) bool {
 			return strings.HasPrefix(p, "shard 1 folds to sold, held, available, in flight, limit [")
 		})

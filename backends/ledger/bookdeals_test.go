@@ -202,7 +202,7 @@ func TestAuditFindsTheReducersDeals(t *testing.T) {
 		test.wrong(books[1].state)
 		a := new(Audit)
 		for _, b := range books {
-			a.compare(w.sale, b, 1)
+			a.compare(w.sale, b, 1, w.sale.Sealed())
 		}
 		if len(a.Problems) != 1 || !strings.HasPrefix(a.Problems[0], test.want) {
 			t.Errorf("%s: problems %q", name, a.Problems)
