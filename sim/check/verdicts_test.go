@@ -116,6 +116,14 @@ func TestToleratedVerdicts(t *testing.T) {
 			w.refused(user, "k", 1, api.Unknown)
 			w.drain(g)
 		}},
+		"unknown of what a list gave, in a tenure that may have ended": {withAckRedis, func(w *world) {
+			user := w.user(0)
+			w.visit(user, process)(api.Sold)
+			w.drain(w.early(user, "k", 1))
+			w.drain(w.early(w.user(0), "k", 2))
+			w.at += grace
+			w.refused(user, "k", 1, api.Unknown)
+		}},
 		"unknown, as its hold may have been released": {paid, func(w *world) {
 			user := w.user(0)
 			w.reserve(user, "k", 1)
@@ -241,6 +249,15 @@ var verdictFaults = map[string]planted{
 		user := w.user(0)
 		w.asked(user, "k", 1)
 		w.h.Forwarded(w.pass(), "executor-1", user, "k")
+		w.h.Stopped = w.pass()
+		w.at += mostUndecided + time.Second
+		w.refused(user, "k", 1, api.Unknown)
+	}, "undecided"},
+	"unknown of what a list gave, long after the faults stopped": {withAckRedis, func(w *world) {
+		user := w.user(0)
+		w.visit(user, process)(api.Sold)
+		w.drain(w.early(user, "k", 1))
+		w.drain(w.early(w.user(0), "k", 2))
 		w.h.Stopped = w.pass()
 		w.at += mostUndecided + time.Second
 		w.refused(user, "k", 1, api.Unknown)
