@@ -34,18 +34,19 @@ type runner struct {
 	hearing  map[string]context.CancelFunc // of the links to peers, by id
 
 	// Of the present tenure.
-	over              chan struct{}  // closed when it ends
-	heavy             map[int]bool   // shards that were warned of
-	broken            map[int]string // by shard: why its log could not be gone on with
-	clockSeen         clockWatch
-	setBack           map[int]time.Duration // by shard: what was told of its log's time
-	stalls            stallWatch
-	rules             ruleWatch
-	idle              bool // the log was told that no process is to own shards
-	peers             peerWatch
-	missing, lostTold *logged       // runs whose log is gone: at the last look, and that the log was told of
-	untold            bool          // the log was told that what units are cannot be read
-	turns             chan struct{} // has a place for each shard that may be loaded at a time
+	over      chan struct{}  // closed when it ends
+	heavy     map[int]bool   // shards that were warned of
+	broken    map[int]string // by shard: why its log could not be gone on with
+	clockSeen clockWatch
+	setBack   map[int]time.Duration // by shard: what was told of its log's time
+	stalls    stallWatch
+	rules     ruleWatch
+	idle      bool // the log was told that no process is to own shards
+	peers     peerWatch
+	missing   *logged       // the run whose log was gone at the last look
+	reported  *logged       // the last one of which that was logged
+	untold    bool          // the log was told that what units are cannot be read
+	turns     chan struct{} // has a place for each shard that may be loaded at a time
 }
 
 // shardEnd is the end of a shard's machine, and why.
@@ -282,7 +283,7 @@ func (r *runner) look() {
 	r.owner.watch.tell(now, log)
 	r.clockSeen.tell(r.owner.clockOff, log)
 	r.tellGoods(log)
-	r.tellLost(log)
+	r.reportMissing(log)
 	if r.term != nil {
 		r.stalls.tell(now, r.term.stalled(), log)
 		r.tellSetBack(log)
@@ -307,14 +308,14 @@ func (r *runner) tellGoods(log *slog.Logger) {
 	r.untold = !r.untold
 }
 
-// tellLost says when the log of a live run is gone: nothing that salectl does deletes it. It is gone
-// when it is found so twice, since a read may lag.
-func (r *runner) tellLost(log *slog.Logger) {
+// reportMissing logs that the log of a live run is gone: nothing that salectl does deletes it. It is
+// gone when it is found so twice, since a read may lag.
+func (r *runner) reportMissing(log *slog.Logger) {
 	lost, before := r.owner.missing, r.missing
-	if r.missing = lost; lost == nil || lost != before || lost == r.lostTold {
+	if r.missing = lost; lost == nil || lost != before || lost == r.reported {
 		return
 	}
-	r.lostTold = lost
+	r.reported = lost
 	log.Error("the sale's log is gone, and its run had not ended: the ledger was deleted or replaced",
 		"run", lost.run, "uid", lost.uid, "generation", lost.generation, "seen", r.owner.seen,
 		"remedy", "put the ledger back, and leave this process running until then; apply would begin a run that sells all units again")

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -53,7 +54,7 @@ func isEarlierList(head []byte) bool {
 func listNames(ctx context.Context, logs ledger.Logs, prefix string) ([]string, error) {
 	lister, can := logs.(ledger.Lister)
 	if !can {
-		return nil, fmt.Errorf("this kind of store cannot list its sales")
+		return nil, errors.New("this kind of store cannot list its sales")
 	}
 	names, err := lister.List(ctx, spec.SaleLog(prefix))
 	if err != nil {

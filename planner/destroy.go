@@ -18,7 +18,7 @@ type teardown struct {
 	x         *execution
 	alive     bool          // somebody serves the sale
 	rehearsal bool          // no export, and the sale's own log goes too
-	tellAt    time.Duration // when it next reports which holds it waits for
+	reportAt  time.Duration // when it next reports which holds it waits for
 	drawSteps int           // what the sale's log said of a draw when it was exported
 }
 
@@ -148,7 +148,7 @@ func (t *teardown) endTransfers(until int64) {
 			return
 		}
 		wait := time.Duration(until-t.x.core.now.Wall.UnixMicro()) * time.Microsecond
-		t.tellHolds(t.x.core.now.Wall)
+		t.reportHolds(t.x.core.now.Wall)
 		t.x.core.after(min(max(wait, pollOwner), lastPause), t.drain)
 	})
 }

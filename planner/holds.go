@@ -61,16 +61,16 @@ func (p *Plan) holds(ends *Ends, holds *HoldsActual) {
 	}
 }
 
-// tellHolds reports, once a minute, what a destroy waits for.
-func (t *teardown) tellHolds(now time.Time) {
+// reportHolds reports, once a minute, what a destroy waits for.
+func (t *teardown) reportHolds(now time.Time) {
 	first, last, n := holdsOf(t.x.states)
 	in := func(us int64) time.Duration { return time.UnixMicro(us).Sub(now).Round(time.Second) }
 	note := fmt.Sprintf("for a hold that ends in %v", in(last))
 	if n > 1 {
 		note = fmt.Sprintf("for %d holds, of which the first ends in %v and the last in %v", n, in(first), in(last))
 	}
-	if now := t.x.core.now.Mono; n > 0 && now >= t.tellAt {
-		t.tellAt = now + time.Minute
+	if now := t.x.core.now.Mono; n > 0 && now >= t.reportAt {
+		t.reportAt = now + time.Minute
 		t.x.doing(saleAddress(t.x.plan.Sale), "wait", note)
 	}
 }

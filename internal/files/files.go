@@ -20,7 +20,7 @@ const Patience = 5 * time.Second
 var patience = Patience // shorter in tests
 
 // ErrSlow says that the system did not answer within Patience.
-var ErrSlow = errors.New("the system has not answered for 5s: check what the path is on, or what writes to it")
+var ErrSlow = fmt.Errorf("the system has not answered for %v: check what the path is on, or what writes to it", Patience)
 
 // ErrNoWriter says that a path is a pipe that nobody has written to.
 var ErrNoWriter = errors.New("it is a pipe, and nobody writes to it")

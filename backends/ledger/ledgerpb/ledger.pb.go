@@ -1558,7 +1558,7 @@ func (*Seal) Descriptor() ([]byte, []int) {
 type Planned struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Generation    uint64                 `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"`
-	Uid           string                 `protobuf:"bytes,2,opt,name=uid,proto3" json:"uid,omitempty"`       // 16 hex digits, drawn when a run of the sale begins
+	Uid           string                 `protobuf:"bytes,2,opt,name=uid,proto3" json:"uid,omitempty"`       // 16 hex digits, a hash of what the run begins with and of a nonce
 	Spec          []byte                 `protobuf:"bytes,3,opt,name=spec,proto3" json:"spec,omitempty"`     // the declaration as canonical JSON
 	Shards        []*ShardChange         `protobuf:"bytes,4,rep,name=shards,proto3" json:"shards,omitempty"` // one for each shard, in order
 	Settings      *Settings              `protobuf:"bytes,5,opt,name=settings,proto3" json:"settings,omitempty"`
