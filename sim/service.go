@@ -183,8 +183,8 @@ var wrongs = map[string]payReply{
 	"an empty reference":       {result: "unreadable", status: 200, body: `{"state":"paid","claim":"CLAIM","units":UNITS,"id":""}`},
 	"a reference of 300 bytes": {result: "unreadable", status: 200, body: `{"state":"paid","claim":"CLAIM","units":UNITS,"id":"` + strings.Repeat("r", 300) + `"}`},
 	"paid, with status 404":    {result: "pending", status: 404, body: `{"state":"paid","claim":"CLAIM","units":UNITS,"id":"REF"}`, pending: true},
-	"no response":              {status: 200, body: `{}`, slow: longest},
-	"response too late":        {status: 200, slow: 3100 * time.Millisecond},
+	"no response":              {result: "unreadable", status: 200, body: `{}`, slow: longest},
+	"response too late":        {slow: 3100 * time.Millisecond},
 }
 
 // wrongNames are their names, in a fixed order.
@@ -262,7 +262,9 @@ func (s *service) answer(r *http.Request) *payReply {
 		if s.fault(name) {
 			wrong := wrongs[name]
 			if wrong.body == "" { // a process that was paused, or whose clock is slow, may take it in
-				wrong.body = reply.body
+				late := *reply
+				late.slow = wrong.slow
+				wrong = late
 			}
 			reference := "never-paid"
 			if len(b.paid) > 0 {

@@ -16,7 +16,7 @@ const mostUndecided = 30 * time.Second
 // undecided judges answers of unknown. Something must have left the request open: its client
 // stopped waiting while it was being decided; an append, or a call for units of a list, lost its
 // reply while it ran; it was forwarded and there was no reply; a list gave its user a unit that the
-// log of its shard lacked, or had given it in an earlier tenure of a process; or another request of the same
+// log of its shard lacked, or may have given it in an earlier session of a process; or another request of the same
 // identity was open, for one of these reasons or since it was being decided; or its identity has a
 // hold or an entry, of which only who reads the log to its end knows what became. When the faults
 // have stopped for a while nothing of before counts any more.
@@ -29,7 +29,7 @@ func undecided(e *evidence, bad fault) {
 		if o.returned == nil || o.returned.Answer.Outcome != api.Unknown || e.h.Withdrawn[i] {
 			continue
 		}
-		if !open.broke(i, o) && !open.forwarded(o) && !open.other(i, o) && !open.undrained(o) && !open.given(o) && !open.changes(o) {
+		if !open.broke(i, o) && !open.forwarded(o) && !open.other(i, o) && !open.undrained(o) && !open.given(i, o) && !open.changes(o) {
 			bad("operation %d (user %q, key %q) was answered %q between %v and %v, and nothing left it open",
 				i, o.invoked.User, o.invoked.Key, api.Unknown, o.invoked.At, o.returned.At)
 		}
@@ -113,11 +113,21 @@ func (x *identities) undrained(o *operation) bool {
 	})
 }
 
-// given says whether a list had given the user of an operation a unit. A process whose tenure has
-// ended since does not know whether the log has the unit, until it reads the log again.
-func (x *identities) given(o *operation) bool {
+// given reports whether a list had given the user of an operation a unit, or may have: a process
+// that answers the operation lost a reply of the list while the user waited before. A process whose
+// session has ended since does not know whether the log has the unit, until it reads the log again.
+func (x *identities) given(i int, o *operation) bool {
 	return x.listed() && slices.ContainsFunc(x.users[o.invoked.User], func(v *Visit) bool {
-		return v.Outcome.Accepted() && v.Ended < o.returned.Seq && !x.longBefore(v.Place, o)
+		return v.Ended != 0 && v.Ended < o.returned.Seq && !x.longBefore(v.Place, o) && (v.Outcome.Accepted() || x.lost(i, v))
+	})
+}
+
+// lost reports whether a process that has an operation lost a reply during an earlier visit.
+func (x *identities) lost(i int, earlier *Visit) bool {
+	return slices.ContainsFunc(x.h.Breaks, func(b Break) bool {
+		return earlier.Seq < b.Seq && b.Seq < earlier.Ended && slices.ContainsFunc(x.byOp[i], func(v *Visit) bool {
+			return strings.HasPrefix(v.Process, b.Process+",")
+		})
 	})
 }
 

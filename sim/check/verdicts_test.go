@@ -124,6 +124,13 @@ func TestToleratedVerdicts(t *testing.T) {
 			w.at += grace
 			w.refused(user, "k", 1, api.Unknown)
 		}},
+		"unknown, as a list may have given to a call without a reply": {withAckRedis, func(w *world) {
+			user := w.user(0)
+			ended := w.visit(user, process)
+			w.h.Broke(w.pass(), "executor-0")
+			ended(api.SoldOut)
+			w.refused(user, "k", 1, api.Unknown)
+		}},
 		"unknown, as its hold may have been released": {paid, func(w *world) {
 			user := w.user(0)
 			w.reserve(user, "k", 1)
@@ -224,6 +231,19 @@ var verdictFaults = map[string]planted{
 		w.refused(user, "k", 1, api.Unknown)
 		w.asked(user, "k", 1)
 		w.h.Final.Vanished = map[int]bool{2: true}
+	}, "undecided"},
+	"unknown of a list whose call without a reply was another process's": {withAckRedis, func(w *world) {
+		user := w.user(0)
+		ended := w.visit(user, process)
+		w.h.Broke(w.pass(), "executor-1")
+		ended(api.SoldOut)
+		w.refused(user, "k", 1, api.Unknown)
+	}, "undecided"},
+	"unknown of a list whose call had its reply": {withAckRedis, func(w *world) {
+		user := w.user(0)
+		w.h.Broke(w.pass(), "executor-0")
+		w.visit(user, process)(api.SoldOut)
+		w.refused(user, "k", 1, api.Unknown)
 	}, "undecided"},
 	"unknown after it was sold": {newWorld, func(w *world) {
 		user := w.user(0)
