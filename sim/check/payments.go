@@ -74,6 +74,9 @@ func payments(e *evidence, bad fault) {
 	booked := make(map[string]booking)
 	for _, c := range e.claims {
 		for _, b := range c.bookings {
+			if e.strayed(c, b) {
+				continue
+			}
 			if other, twice := booked[b.reference]; twice {
 				bad("payment %q is in the ledger for %v (refund due: %v) at %v, and for %v (refund due: %v) at %v",
 					b.reference, other.of, other.due, other.at, c, b.due, b.at)
@@ -100,21 +103,36 @@ func payments(e *evidence, bad fault) {
 	}
 }
 
+// strayed reports whether a payment of an earlier run came into the books of a later one by a
+// confirm that arrived late: the id of a claim is unique within its run only.
+func (e *evidence) strayed(c *claim, b booking) bool {
+	earlier := func(p Payment) bool {
+		return p.Reference == b.reference && p.Run < c.at.log.run.number && p.Claim == c.id()
+	}
+	return slices.ContainsFunc(e.h.Service.Payments, earlier) &&
+		!e.reported(c, b.reference, b.at) && e.called(c, b.reference, b.at)
+}
+
 // called says whether the service, or whoever confirms claims beside it, has told of a payment
 // for a claim before a slot was stored; "": that it will not be paid.
 func (e *evidence) called(c *claim, reference string, before *slot) bool {
-	run, id := c.at.log.run.number, c.id()
-	if slices.ContainsFunc(e.h.Service.Calls, func(x Call) bool {
-		return x.Run == run && x.Claim == id && x.Reference == reference && x.Seq < before.Seq
-	}) {
+	if e.reported(c, reference, before) {
 		return true
 	}
 	for _, o := range e.all(SettleInvoked) {
-		if o.invoked.Claim == id && o.invoked.Payment == reference && reference != "" && o.invoked.Seq < before.Seq {
+		if o.invoked.Claim == c.id() && o.invoked.Payment == reference && reference != "" && o.invoked.Seq < before.Seq {
 			return true
 		}
 	}
 	return false
+}
+
+// reported is called for the service alone.
+func (e *evidence) reported(c *claim, reference string, before *slot) bool {
+	run, id := c.at.log.run.number, c.id()
+	return slices.ContainsFunc(e.h.Service.Calls, func(x Call) bool {
+		return x.Run == run && x.Claim == id && x.Reference == reference && x.Seq < before.Seq
+	})
 }
 
 // owes says whether a payment has to be in the ledger at a time: its webhook is sent until it is

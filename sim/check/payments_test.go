@@ -48,6 +48,17 @@ func (w *world) expires(c ledger.Claim) {
 	w.append(0, func(d *ledger.Draft) { d.Expire(c) })
 }
 
+// sameID begins the next run, and returns a claim there that has the id of one of the last.
+func (w *world) sameID(c ledger.Claim) ledger.Claim {
+	w.another()
+	w.plan(0, 0, pb.Phase_OPEN)
+	next := w.reserve(w.user(0), "k", 1)
+	if next.ID(0) != c.ID(0) {
+		w.t.Fatalf("the claim is %s, not %s", next.ID(0), c.ID(0))
+	}
+	return next
+}
+
 // goesDown ends the world a minute later.
 func (w *world) goesDown() {
 	w.at += time.Minute
@@ -76,10 +87,15 @@ func TestToleratedPayments(t *testing.T) {
 			w.pays(c, "p")
 			w.confirm(c, "q")
 		},
-		"confirmed by the shop":   func(w *world, c ledger.Claim) { w.pays(c, "p"); w.confirm(c, "p") },
-		"carried out":             func(w *world, c ledger.Claim) { n := w.pays(c, "p"); w.checks(c, "p"); w.h.CarriedOut(w.pass(), n) },
-		"cancelled by its buyer":  func(w *world, c ledger.Claim) { w.cancels(c, "client-1") },
-		"where nobody asks":       func(w *world, c ledger.Claim) { w.h.Service.Checked = false; w.pays(c, "p") },
+		"confirmed by the shop":  func(w *world, c ledger.Claim) { w.pays(c, "p"); w.confirm(c, "p") },
+		"carried out":            func(w *world, c ledger.Claim) { n := w.pays(c, "p"); w.checks(c, "p"); w.h.CarriedOut(w.pass(), n) },
+		"cancelled by its buyer": func(w *world, c ledger.Claim) { w.cancels(c, "client-1") },
+		"where nobody asks":      func(w *world, c ledger.Claim) { w.h.Service.Checked = false; w.pays(c, "p") },
+		"confirmed late, in the next run": func(w *world, c ledger.Claim) {
+			w.pays(c, "p")
+			w.checks(c, "p")
+			w.confirm(w.sameID(c), "p")
+		},
 		"of a world without rest": func(w *world, c ledger.Claim) { w.pays(c, "p"); w.h.Service.Down = -1 },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -100,6 +116,12 @@ var paymentFaults = map[string]planted{
 	"a payment made at the service that is lost": {serviced, func(w *world) {
 		w.pays(w.reserve(w.user(0), "k", 1), "p")
 		w.goesDown()
+	}, "payments"},
+	"a payment that a check of the next run takes for its own": {serviced, func(w *world) {
+		c := w.reserve(w.user(0), "k", 1)
+		w.pays(c, "p")
+		w.checks(c, "p")
+		w.checks(w.sameID(c), "p")
 	}, "payments"},
 	"a payment that is lost as its claim is cancelled": {serviced, func(w *world) {
 		c := w.reserve(w.user(0), "k", 1)
