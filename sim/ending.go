@@ -116,17 +116,18 @@ func (w *world) onceSettled(then func()) {
 func (w *world) rest() {
 	w.resting++
 	if w.resting == len(w.clients) {
-		w.onceDrawn(w.allRest)
+		w.onceDrawn(func() { w.allRest(w.now) })
 	}
 }
 
-// allRest is what follows when all clients were refused for good.
-func (w *world) allRest() {
+// allRest is what follows when all clients were refused for good, the last at a time. Refunds that
+// come in while the service is waited for bring units back, for which nobody has come yet.
+func (w *world) allRest(refused time.Duration) {
 	if w.service.waits() {
-		w.after(500*time.Millisecond, w.allRest)
+		w.after(500*time.Millisecond, func() { w.allRest(refused) })
 		return
 	}
-	w.demanded = w.now > max(w.latest, w.latestPay) && w.operators.running == 0
+	w.demanded = refused > max(w.latest, w.latestPay) && w.operators.running == 0
 	switch {
 	case w.scenario.destroyed && !w.operators.ending:
 		w.operators.insist(command{kind: destroy}, w.end)
