@@ -135,7 +135,7 @@ func ended(err error) (check.Ended, string) {
 
 // export is the command of this name: what it has read it folds, writes and audits.
 func (a *auditor) export() {
-	x := check.LiveExport{Began: a.w.history.Count(), Redacted: a.chance(0.2)}
+	x, began := check.LiveExport{Began: a.w.history.Count(), Redacted: a.chance(0.2)}, a.w.now
 	a.start("export", func(ctx context.Context, logs ledger.Logs) func() {
 		var content bytes.Buffer
 		err := exportLive(ctx, logs, x.Redacted, a.w.scenario.files.key(), &content)
@@ -144,6 +144,7 @@ func (a *auditor) export() {
 			a.w.note("auditor", "export", fmt.Sprint(len(x.Bytes), " bytes"), x.Bytes)
 		}
 		x.How, x.Err = ended(err)
+		x.Lagged = a.w.store.thawed > began
 		return func() {
 			a.w.hit("exported while it goes on")
 			a.w.history.ExportedLive(a.w.now, x)

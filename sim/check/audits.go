@@ -143,7 +143,7 @@ func (e *evidence) upTo(r *run, began uint64, slots []uint64, sale uint64, told 
 // cuts judges what was exported while the sale went on.
 func cuts(e *evidence, bad fault) {
 	for i, x := range e.h.LiveExports {
-		if x.How == Corrupt {
+		if x.How == Corrupt && !x.Lagged {
 			bad("live export %d, ended at %v, found the ledger damaged: %s", i, x.At, x.Err)
 		}
 		if x.How != Done || x.Redacted {

@@ -107,6 +107,7 @@ type Audit struct {
 type LiveExport struct {
 	Place           // when it ended
 	Began    uint64 // by History.Count
+	Lagged   bool   // reads were answered from the past for a while
 	Redacted bool
 	Bytes    []byte
 	How      Ended

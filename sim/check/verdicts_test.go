@@ -165,6 +165,10 @@ func TestToleratedVerdicts(t *testing.T) {
 			w.refused(w.user(0), "k", 1, api.NoneNow)
 			other(Answer{Outcome: api.NoneNow})
 		}},
+		"none now while the owner waits for a reply that is lost": {emptied, func(w *world) {
+			w.refused(w.user(0), "k", 1, api.NoneNow)
+			w.h.Broke(w.pass(), "executor-0")
+		}},
 		"none now while the other shard is taken over": {emptied, func(w *world) {
 			answer := w.asked(w.user(0), "k", 1)
 			w.append(1, func(d *ledger.Draft) { d.Own("executor-0") })
@@ -289,7 +293,16 @@ var verdictFaults = map[string]planted{
 		w.at += grace
 		w.refused(user, "k", 1, api.Unknown)
 	}, "undecided"},
-	"none now while another shard has units":                {emptied, func(w *world) { w.refused(w.user(0), "k", 1, api.NoneNow) }, "refusals"},
+	"none now while another shard has units": {emptied, func(w *world) { w.refused(w.user(0), "k", 1, api.NoneNow) }, "refusals"},
+	"none now after the owner waited for a reply that was lost": {emptied, func(w *world) {
+		w.h.Broke(w.pass(), "executor-0")
+		w.refused(w.user(0), "k", 1, api.NoneNow)
+	}, "refusals"},
+	"none now long before a reply is lost": {emptied, func(w *world) {
+		w.refused(w.user(0), "k", 1, api.NoneNow)
+		w.at += grace
+		w.h.Broke(w.pass(), "executor-0")
+	}, "refusals"},
 	"none now while the shard of another process has units": {apart, func(w *world) { w.refused(w.user(0), "k", 1, api.NoneNow) }, "refusals"},
 	"none now after the process of the other shard reached no other": {apart, func(w *world) {
 		w.h.Estranged(w.at, time.Second, "executor-1, run 1")(w.pass())
