@@ -220,8 +220,10 @@ func (c *claim) settledAs(o *operation) bool {
 		return was(a.Outcome) && (!pays || c.payment == q.Payment) && (q.How != api.Held || c.extended)
 	case api.Expired:
 		return (was(api.Expired) || q.How == api.Held && was(api.Held)) && a.RefundDue == pays
-	case api.Cancelled, api.Refunded:
+	case api.Cancelled:
 		return was(a.Outcome) && a.RefundDue == pays
+	case api.Refunded: // the payment that had bought it is not due once more
+		return was(a.Outcome) && a.RefundDue == (pays && c.payment != q.Payment)
 	case api.NotDrawn:
 		return was(api.Entered) && a.RefundDue == pays
 	case api.NotHeld:

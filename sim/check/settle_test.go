@@ -79,6 +79,7 @@ func TestToleratedSettlements(t *testing.T) {
 			w.does(c, api.Refunded, "", Answer{Outcome: api.NotSold}, nil)
 			w.confirm(c, "p")
 			w.does(c, api.Refunded, "", Answer{Outcome: api.Refunded}, func(d *ledger.Draft) { d.Refund(c, "ann", "why", false) })
+			w.does(c, api.Sold, "p", Answer{Outcome: api.Refunded}, nil)
 			w.reserve(a, "l", 2)
 		},
 		"expired, and resold": func(w *world) {
@@ -133,6 +134,12 @@ var settlementFaults = map[string]planted{
 		w.does(c, api.Sold, "p", Answer{Outcome: api.Unknown}, nil)
 		w.plantSettle(c, pb.Settle_REFUND_DUE, func(op *pb.Settle) { op.Payment = "p" })
 	}, "units"},
+	"another payment of a refunded claim that is not owed back": {paid, func(w *world) {
+		c := w.reserve(w.user(0), "k", 1)
+		w.confirm(c, "p")
+		w.does(c, api.Refunded, "", Answer{Outcome: api.Refunded}, func(d *ledger.Draft) { d.Refund(c, "ann", "why", false) })
+		w.does(c, api.Sold, "q", Answer{Outcome: api.Refunded}, nil)
+	}, "settlements"},
 	"a hold refunded": {paid, func(w *world) {
 		w.plantSettle(w.reserve(w.user(0), "k", 1), pb.Settle_REFUND, nil)
 	}, "units"},
