@@ -172,7 +172,7 @@ func (s Scope) compile(text string, want *types.Type, remedy string) (*Predicate
 		return nil, s.issue(text, parsed, issues)
 	}
 	kind := checked.OutputType()
-	if !kind.IsExactType(want) && kind.Kind() != types.DynKind && (want.Kind() != types.StringKind || kind.Kind() != types.IntKind) {
+	if !kind.IsExactType(want) && kind.Kind() != types.DynKind && (want.Kind() != types.StringKind || kind.Kind() != types.IntKind && kind.Kind() != types.UintKind) {
 		return nil, problemIn(text, 1, 0, fmt.Sprintf("this is %s and not %s", article(kind), article(want)), remedy)
 	}
 	program, err := environment.Program(checked, programOptions(MaxCost)...)
@@ -250,6 +250,8 @@ func (p *Predicate) Text(t *Told) (string, error) {
 		return string(val), nil
 	case types.Int:
 		return strconv.FormatInt(int64(val), 10), nil
+	case types.Uint:
+		return strconv.FormatUint(uint64(val), 10), nil
 	case nil:
 		return "", err
 	default:
@@ -269,7 +271,8 @@ func (p *Predicate) eval(t *Told) (ref.Val, error) {
 }
 
 // ParseJSON reads one JSON value, as predicates read it: a number without fraction and
-// exponent is an int where it fits, and any other a double.
+// exponent is an int or a uint where it fits, and else the text of its digits, so that
+// no id is rounded; any other number is a double.
 func ParseJSON(text []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(text, []byte("\ufeff"))))
 	d.UseNumber()
@@ -289,6 +292,12 @@ func numbers(v any) (_ any, err error) {
 	case json.Number:
 		if n, err := strconv.ParseInt(v.String(), 10, 64); err == nil {
 			return n, nil
+		}
+		if n, err := strconv.ParseUint(v.String(), 10, 64); err == nil {
+			return n, nil
+		}
+		if !strings.ContainsAny(v.String(), ".eE") {
+			return v.String(), nil
 		}
 		f, err := v.Float64()
 		if err != nil || math.IsInf(f, 0) {

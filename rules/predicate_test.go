@@ -154,6 +154,39 @@ func TestPredicatesRead(t *testing.T) {
 	}
 }
 
+// A number is read exactly, however large: no two payments have one reference.
+func TestLargeNumbers(t *testing.T) {
+	for number, is := range map[string]string{
+		"9007199254740993": "event.id == 9007199254740993 && event.id > 2", "9223372036854775807": "event.id == 9223372036854775807",
+		"-9223372036854775808": "event.id < 0", "9223372036854775808": "event.id > 9223372036854775807 && event.id == 9223372036854775808u",
+		"18446744073709551615": "event.id == 18446744073709551615u && event.id != 18446744073709551614u && event.id > 2.5",
+		"18446744073709551616": "event.id == '18446744073709551616'", "-9223372036854775809": "event.id == '-9223372036854775809'",
+		"100000000000000000000000000000000000001": "event.id.startsWith('1')",
+	} {
+		event, err := ParseJSON([]byte(`{"id":` + number + `}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		told := &Told{Event: event, Body: event}
+		for text, scope := range map[string]Scope{"event.id": WebhookScope, "string(event.id)": WebhookScope, "response.body.id": CheckScope} {
+			p, err := scope.Reference(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := p.Text(told); got != number || err != nil {
+				t.Errorf("%s of %s: %q, %v", text, number, got, err)
+			}
+		}
+		p, err := WebhookScope.Condition(is)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if holds, err := p.Holds(told); !holds || err != nil {
+			t.Errorf("%s of %s: %v, %v", is, number, holds, err)
+		}
+	}
+}
+
 func TestParseJSON(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "no JSON", "{": "no JSON", "{} {}": "something follows", "1e999": "too large", `{"a":[1e999]}`: "too large", "\xff": "no JSON",

@@ -60,8 +60,10 @@ func (a *Audit) Warn(now time.Time) {
 	}
 }
 
+// enough is how many problems, or warnings of one kind, an audit names.
+const enough = 100
+
 func (a *Audit) problem(format string, args ...any) {
-	const enough = 100
 	if len(a.Problems) < enough {
 		a.Problems = append(a.Problems, fmt.Sprintf(format, args...))
 	}
@@ -124,6 +126,7 @@ func AuditShowing(ctx context.Context, logs Logs, name string, show func(*Sale, 
 	a.place(books, plannedBy(sale))
 	a.goods(goods, added)
 	a.packets(sale, books)
+	a.payments(books)
 	if err := a.draw(ctx, logs, sale, books); err != nil {
 		return nil, err
 	}

@@ -177,6 +177,7 @@ func (x *exportAudit) account() {
 		x.transfers(x.books, b)
 	}
 	x.HoldTimes = newHoldTimes(held)
+	x.payments(x.books)
 	x.endLogs()
 	x.ends()
 	if x.sale != nil {

@@ -81,7 +81,8 @@ func (w *world) someDeals(random *rand.Rand) {
 			d.Claim(w.buyer(shard), "key", 1+random.Int64N(3))
 			continue
 		}
-		c, payment := s.Claim(random.IntN(s.Claims())), fmt.Sprint("p", random.IntN(3))
+		c := s.Claim(random.IntN(s.Claims()))
+		payment := fmt.Sprint(c.ID(shard), "/", random.IntN(3))
 		switch random.IntN(7) {
 		case 0, 1:
 			d.Confirm(c, payment)

@@ -232,7 +232,7 @@ func TestAnyDraw(t *testing.T) {
 				kind = d.Cancel(c, "ada", "").Kind
 				lapsed++
 			case payment != nil:
-				kind = d.Confirm(c, "p").Kind
+				kind = d.Confirm(c, "pays "+c.User).Kind
 			case lapses <= 1:
 				kind = d.Refund(c, "ada", "", lapses == 1).Kind
 				if lapsed++; lapses == 1 {

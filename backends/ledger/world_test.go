@@ -214,7 +214,7 @@ func (w *world) sell(quantity int64, shards ...int) {
 func (w *world) pay(shard, claim int) {
 	w.t.Helper()
 	d := w.draft(shard)
-	if v := d.Confirm(w.shards[shard].Claim(claim), fmt.Sprint("payment ", claim)); v.Kind != SettleDone {
+	if v := d.Confirm(w.shards[shard].Claim(claim), fmt.Sprintf("payment %d-%d", shard, claim)); v.Kind != SettleDone {
 		w.t.Fatalf("settlement %d", v.Kind)
 	}
 	w.commit(shard, d)

@@ -181,13 +181,15 @@ func TestKeysRotate(t *testing.T) {
 func TestEvents(t *testing.T) {
 	w := webhookOf(newKey)
 	for body, want := range map[string]string{
-		`{"type":"payment.paid","data":{"id":17,"claim":"0-2-0","sale":"movie"}}`:                                 "confirm 0-2-0 17",
-		`{"type":"payment.failed","data":{"claim":"0-2-0"}}`:                                                      `cancel 0-2-0 payment webhook, failure is true: event.type == "payment.failed"`,
-		`{"type":"payment.paid","data":{"id":17,"claim":"0-2-0","sale":"opera"}}`:                                 " ",
-		`{"type":"customer.created"}`:                                                                             " ",
-		`{"type":"payment.paid"}`:                                                                                 "422: the event is not as payment.webhook takes it to be: success: no such key: data",
-		`{"kind":"payment.paid"}`:                                                                                 "422: the event is not as payment.webhook takes it to be: success: no such key: type",
-		`{"type":"payment.failed","data":{}}`:                                                                     "422: the event is not as payment.webhook takes it to be: claim: no such key: claim",
+		`{"type":"payment.paid","data":{"id":17,"claim":"0-2-0","sale":"movie"}}`:                    "confirm 0-2-0 17",
+		`{"type":"payment.paid","data":{"id":18446744073709551615,"claim":"0-2-0","sale":"movie"}}`:  "confirm 0-2-0 18446744073709551615",
+		`{"type":"payment.paid","data":{"id":340282366920938463463,"claim":"0-2-0","sale":"movie"}}`: "confirm 0-2-0 340282366920938463463",
+		`{"type":"payment.failed","data":{"claim":"0-2-0"}}`:                                         `cancel 0-2-0 payment webhook, failure is true: event.type == "payment.failed"`,
+		`{"type":"payment.paid","data":{"id":17,"claim":"0-2-0","sale":"opera"}}`:                    " ",
+		`{"type":"customer.created"}`:         " ",
+		`{"type":"payment.paid"}`:             "422: the event is not as payment.webhook takes it to be: success: no such key: data",
+		`{"kind":"payment.paid"}`:             "422: the event is not as payment.webhook takes it to be: success: no such key: type",
+		`{"type":"payment.failed","data":{}}`: "422: the event is not as payment.webhook takes it to be: claim: no such key: claim",
 		`{"type":"payment.paid","data":{"id":"","claim":"0-2-0","sale":"movie"}}`:                                 "422: the event is not as payment.webhook takes it to be: payment: missing; a confirm names the payment",
 		`{"type":"payment.paid","data":{"id":1.5,"claim":"0-2-0","sale":"movie"}}`:                                "422: the event is not as payment.webhook takes it to be: payment: it is of type double, and neither text nor a whole number",
 		`{"type":"payment.paid","data":{"id":"` + strings.Repeat("p", 256) + `","claim":"0-2-0","sale":"movie"}}`: "422: the event is not as payment.webhook takes it to be: payment: 256 bytes are too many, at most 255",

@@ -1256,7 +1256,7 @@ type ClaimUnavailableProblemStatus int
 
 // ConfirmRequest defines model for ConfirmRequest.
 type ConfirmRequest struct {
-	// Payment The payment's reference.
+	// Payment The payment's reference. One payment buys one claim: an audit reports a reference that has bought two.
 	Payment string `json:"payment"`
 }
 

@@ -1,0 +1,88 @@
+package ledger
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sort"
+	"strings"
+)
+
+// payment is what the claims of all shards say of one payment reference, by their ids.
+type payment struct{ bought, owed []string }
+
+// payments reports references that stand for more than one claim. A payment buys one claim. A
+// shard does not know the payments of others, so that a confirmation cannot be refused for this.
+// What one payment has bought is a problem until all of it but one claim is refunded. What it is
+// owed back for beside is a warning: whoever pays it back for each claim pays too much.
+func (a *Audit) payments(books []*book) {
+	once, again := make(map[name]struct{}), make(map[string]*payment)
+	eachPayment(books, func(_ *book, _ uint32, reference string, _ bool) {
+		n := nameOf(reference)
+		if _, known := once[n]; known {
+			again[reference] = new(payment)
+		}
+		once[n] = struct{}{}
+	})
+	if len(again) == 0 {
+		return
+	}
+	eachPayment(books, func(b *book, claim uint32, reference string, owed bool) {
+		switch p := again[reference]; {
+		case p == nil:
+		case owed:
+			p.owed = append(p.owed, b.id(claim))
+		default:
+			p.bought = append(p.bought, b.id(claim))
+		}
+	})
+	for _, reference := range slices.Sorted(maps.Keys(again)) {
+		p := again[reference]
+		if len(p.bought) > 1 {
+			a.problem("payment %q has bought %s, and a payment buys one: refund the others", reference, someClaims(p.bought))
+		}
+		if len(p.owed) > 0 && len(a.Warnings) < enough {
+			a.Warnings = append(a.Warnings, fmt.Sprintf("payment %q is owed back for %s, and has bought %s: pay it back once, less what it has bought",
+				reference, someClaims(p.owed), someClaims(p.bought)))
+		}
+	}
+}
+
+// eachPayment calls f for each payment that has bought a claim which is still sold, and for each
+// that is owed back.
+func eachPayment(books []*book, f func(b *book, claim uint32, reference string, owed bool)) {
+	for _, b := range books {
+		for n, deal := range b.deals {
+			if deal.state == "sold" && deal.paid != "" {
+				f(b, n, deal.paid, false)
+			}
+			for _, reference := range deal.owed {
+				if reference != "" {
+					f(b, n, reference, true)
+				}
+			}
+		}
+	}
+}
+
+// id is the id of a claim.
+func (b *book) id(n uint32) string {
+	slot := sort.Search(len(b.slots), func(i int) bool { return b.slots[i] > n }) - 1
+	return Claim{Slot: uint64(slot), Index: int(b.claims.at(n).index)}.ID(b.shard)
+}
+
+// someClaims names the first of several claims, and says how many there are.
+func someClaims(ids []string) string {
+	const shown = 10
+	slices.Sort(ids)
+	switch n := len(ids); {
+	case n == 0:
+		return "no claim"
+	case n == 1:
+		return "claim " + ids[0]
+	case n > shown:
+		return fmt.Sprintf("%d claims (%s, …)", n, strings.Join(ids[:shown], ", "))
+	default:
+		return fmt.Sprintf("%d claims (%s)", n, strings.Join(ids, ", "))
+	}
+}
