@@ -54,7 +54,7 @@ func (p *program) serveCommand() *urfave.Command {
 		Flags: salesFlags(
 			valueFlag("listen", "answer buyers at `ADDRESS`; port 0 takes a free one (default: "+defaultListen+")"),
 			valueFlag("admin", "answer /healthz, /readyz, /metrics, the dashboard and refunds at `ADDRESS` (default: "+defaultAdmin+")"),
-			valueFlag("token-file", "ask for a bearer token of `FILE`: one a line, with its right, claim, follow or operate, behind it, or alone for all; read again when it changes"),
+			valueFlag("token-file", "ask for a bearer token of `FILE`: one a line, with its rights, claim, confirm, follow or operate, behind it, or alone for all; read again when it changes"),
 			valueFlag("tls-cert", "speak TLS, at both addresses, with the certificate in `FILE`, and those between it and its authority; read again when it changes"),
 			valueFlag("tls-key", "the key of --tls-cert is in `FILE`"),
 			valueFlag("tls-client-ca", "ask clients for certificates of the authorities in `FILE`"),

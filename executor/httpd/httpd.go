@@ -272,10 +272,13 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	needs := MayClaim
-	if kind == "events" {
+	switch {
+	case kind == "events":
 		needs = MayFollow
-	} else if kind == "users" || kind == "stream" && r.Header[api.PeerHeader] != nil || kind == "claims" && strings.HasSuffix(id, "/"+string(api.Cancel)) {
+	case kind == "stream" && r.Header[api.PeerHeader] != nil:
 		needs = MayOperate
+	case kind == "claims" && strings.HasSuffix(id, "/"+string(api.Confirm)):
+		needs = MayConfirm
 	}
 	by, ok := s.letIn(w, r, needs)
 	if !ok {

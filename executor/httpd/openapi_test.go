@@ -58,6 +58,8 @@ func operations(t *testing.T) map[string]operation {
 				o.needs = ""
 			case "[map[token:[claim]] map[]]":
 				o.needs = "claim"
+			case "[map[token:[confirm]] map[]]":
+				o.needs = "confirm"
 			case "[map[token:[operate]] map[]]":
 				o.needs = "operate"
 			case "[map[token:[follow]] map[]]":
@@ -86,7 +88,7 @@ func (unreadable) Read(context.Context, string, uint64, int) ([]byte, [][]byte, 
 // The document says which right a token needs for an operation, and which address has it.
 func TestOpenAPIHasTheRights(t *testing.T) {
 	sale := shut{guardedSale()}
-	s := New(Config{Sales: []executor.Service{sale}, Tokens: tokensOf(t, "shop claim\nbooks follow\nops operate\n"), Metrics: prometheus.NewRegistry()})
+	s := New(Config{Sales: []executor.Service{sale}, Tokens: tokensOf(t, "shop claim\npays confirm\nbooks follow\nops operate\n"), Metrics: prometheus.NewRegistry()})
 	for name, o := range operations(t) {
 		for _, admin := range []bool{false, true} {
 			at, has, needs := http.Handler(s), o.buyers, o.needs
@@ -96,7 +98,7 @@ func TestOpenAPIHasTheRights(t *testing.T) {
 			if admin && o.buyers { // what both addresses have, this one tells everybody
 				needs = ""
 			}
-			for _, token := range []string{"", "shop", "books", "ops"} {
+			for _, token := range []string{"", "shop", "pays", "books", "ops"} {
 				r := httptest.NewRequest(o.method, o.path, strings.NewReader("{}"))
 				r.ProtoMajor, r.ProtoMinor, r.Proto = 2, 0, "HTTP/2.0" // which a stream needs
 				r.Header.Set("Authorization", "Bearer "+token)
@@ -113,7 +115,7 @@ func TestOpenAPIHasTheRights(t *testing.T) {
 					continue
 				case needs != "" && token == "":
 					want = `401 Bearer error="invalid_token"`
-				case token == "shop" && needs != "" && needs != "claim", token == "books" && needs != "" && needs != "follow":
+				case needs != "" && token != "ops" && needs != map[string]string{"shop": "claim", "pays": "confirm", "books": "follow"}[token]:
 					want = `403 Bearer error="insufficient_scope", scope="` + needs + `"`
 				}
 				if refused := strings.Contains(got, "Bearer"); refused != (want != "") || refused && got != want {

@@ -127,13 +127,8 @@ func (x *stream) take(message []byte, first bool) bool {
 
 // rightOf is what a request needs.
 func rightOf(r *streampb.Request) Rights {
-	switch asks := r.Asks.(type) {
-	case *streampb.Request_User:
-		return MayOperate
-	case *streampb.Request_Settle:
-		if asks.Settle.GetHow() == string(api.Cancel) {
-			return MayOperate
-		}
+	if r.GetSettle().GetHow() == string(api.Confirm) {
+		return MayConfirm
 	}
 	return MayClaim
 }

@@ -14,14 +14,18 @@ import (
 // Rights are what a token permits.
 type Rights uint8
 
-// The rights of a token file. A token that may operate may claim and follow, too.
+// The rights of a token file. A token that may operate may do all.
 const (
-	MayClaim   Rights = 1 << iota // claim, confirm, extend, look a claim up by its id, read how the sale stands
-	MayOperate                    // cancel, refund, read what users have, drain, move, read of nodes and shards, link to the process
+	MayClaim   Rights = 1 << iota // claim, extend and cancel what is held, look claims up, read how the sale stands
+	MayOperate                    // refund, drain, move, read of nodes and shards, link to the process
 	MayFollow                     // be told all that the ledger says, as it comes
+	MayConfirm                    // confirm that a claim is paid
 )
 
-const mayAll = MayClaim | MayOperate | MayFollow
+const mayAll = MayClaim | MayOperate | MayFollow | MayConfirm
+
+// rightsByWord are the rights as they are written in a token file.
+var rightsByWord = map[string]Rights{"claim": MayClaim, "confirm": MayConfirm, "follow": MayFollow, "operate": mayAll}
 
 // word is how a right is written in a token file.
 func (r Rights) word() string {
@@ -30,6 +34,8 @@ func (r Rights) word() string {
 		return "operate"
 	case r&MayFollow != 0:
 		return "follow"
+	case r&MayConfirm != 0:
+		return "confirm"
 	}
 	return "claim"
 }
@@ -65,8 +71,8 @@ type token struct {
 	rights Rights
 }
 
-// ReadTokens reads a token file: a token a line, of visible ASCII, with its right behind it,
-// claim, follow or operate; a token alone may do everything. Lines that begin with # are comments.
+// ReadTokens reads a token file: a token a line, of visible ASCII, with its rights behind it,
+// claim, confirm, follow or operate; a token alone may do everything. Lines that begin with # are comments.
 // ReadTokens refuses a file that everyone on the machine can read, and one without a token
 // that may operate: the processes of a sale show it to each other. Where the server is open,
 // so that other machines reach it, it refuses a token that can be guessed. Without a path
@@ -151,9 +157,9 @@ func parseTokens(path string, content []byte, open bool) (*tokenSet, error) {
 		if line == "" || line[0] == '#' {
 			continue
 		}
-		text, right, _ := strings.Cut(line, " ")
-		rights := mayAll
-		switch right = strings.TrimSpace(right); {
+		text, words, _ := strings.Cut(line, " ")
+		rights, known := rightsOf(words)
+		switch {
 		case len(text) > maxToken:
 			return nil, fmt.Errorf("%w: the token in line %d of %s has more than %d bytes", ErrBadToken, number, path, maxToken)
 		case strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }):
@@ -163,12 +169,8 @@ func parseTokens(path string, content []byte, open bool) (*tokenSet, error) {
 				ErrBadToken, number, path, len(text), leastToken)
 		case at[text] > 0:
 			return nil, fmt.Errorf("%w: line %d of %s has the token of line %d again", ErrBadToken, number, path, at[text])
-		case right == "claim":
-			rights = MayClaim
-		case right == "follow":
-			rights = MayFollow
-		case right != "" && right != "operate":
-			return nil, fmt.Errorf("%w: behind the token in line %d of %s may be its right, claim, follow or operate, and nothing else", ErrBadToken, number, path)
+		case !known:
+			return nil, fmt.Errorf("%w: behind the token in line %d of %s may be its rights, claim, confirm, follow or operate, and nothing else", ErrBadToken, number, path)
 		}
 		at[text] = number
 		set.all = append(set.all, token{text, sha256.Sum256([]byte(text)), rights})
@@ -180,6 +182,21 @@ func parseTokens(path string, content []byte, open bool) (*tokenSet, error) {
 		return nil, fmt.Errorf("%w: %s has %d tokens, at most %d are allowed", ErrBadToken, path, len(set.all), mostTokens)
 	}
 	return set, nil
+}
+
+// rightsOf are those that stand behind a token, all if there are none; false: one is not known.
+func rightsOf(words string) (rights Rights, known bool) {
+	for word := range strings.FieldsSeq(words) {
+		right, known := rightsByWord[word]
+		if !known {
+			return 0, false
+		}
+		rights |= right
+	}
+	if rights == 0 {
+		return mayAll, true
+	}
+	return rights, true
 }
 
 // rights are those of the token with that digest. All tokens are compared, and only digests

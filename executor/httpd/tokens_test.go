@@ -61,17 +61,17 @@ func TestReadTokens(t *testing.T) {
 		shown   string
 		remedy  string // "": no error
 	}{
-		"one line":         {content: "s3cret\n", tokens: "s3cret 7", shown: "s3cret"},
-		"for a group":      {content: "s3cret", mode: 0o640, tokens: "s3cret 7", shown: "s3cret"},
-		"Windows line end": {content: "a claim\r\nb\r\n", tokens: "a 1, b 7", shown: "b"},
-		"rights":           {content: "# of the shop\n\n a  claim \ne follow\nb operate\n#c\nd", tokens: "a 1, e 4, b 7, d 7", shown: "b"},
+		"one line":         {content: "s3cret\n", tokens: "s3cret 15", shown: "s3cret"},
+		"for a group":      {content: "s3cret", mode: 0o640, tokens: "s3cret 15", shown: "s3cret"},
+		"Windows line end": {content: "a claim\r\nb\r\n", tokens: "a 1, b 15", shown: "b"},
+		"rights":           {content: "# of the shop\n\n a  claim \ne follow\nb operate\n#c\nd", tokens: "a 1, e 4, b 15, d 15", shown: "b"},
+		"several rights":   {content: "a claim  confirm\ne follow claim\nf confirm\nb claim operate", tokens: "a 9, e 5, f 8, b 15", shown: "b"},
 
 		"empty":             {content: "", remedy: "write a random one"},
 		"only comments":     {content: "\n# none\n", remedy: "write a random one"},
 		"nobody operates":   {content: "a claim\nb follow\n", remedy: "a line with a token alone"},
 		"another right":     {content: "a\nb everything", remedy: "line 2"},
-		"two rights":        {content: "a claim operate", remedy: "claim, follow or operate, and nothing else"},
-		"a comment behind":  {content: "a claim # the shop", remedy: "claim, follow or operate, and nothing else"},
+		"a comment behind":  {content: "a claim # the shop", remedy: "claim, confirm, follow or operate, and nothing else"},
 		"one token twice":   {content: "a claim\n\na operate", remedy: "has the token of line 1 again"},
 		"not ASCII":         {content: "né", remedy: "visible ASCII"},
 		"a tab":             {content: "a\tclaim", remedy: "visible ASCII"},
@@ -203,25 +203,25 @@ func guardedSale() *operated {
 
 // Each request needs its right, and is told which one its token lacks.
 func TestRights(t *testing.T) {
-	s := New(Config{Sales: []executor.Service{guardedSale()}, Tokens: tokensOf(t, "shop claim\nops operate\nold\n")})
+	s := New(Config{Sales: []executor.Service{guardedSale()}, Tokens: tokensOf(t, "shop claim\npays confirm\nboth claim confirm\nops operate\nold\n")})
 	open := New(Config{Sales: []executor.Service{guardedSale()}})
 	for _, c := range []struct {
 		admin              bool
 		method, path, body string
-		operate            bool // it needs to
+		needs              string
 	}{
-		{false, "POST", "/claims", `{"user":"u"}`, false},
-		{false, "POST", "/claims/1-2-3/confirm", `{"payment":"p"}`, false},
-		{false, "POST", "/claims/1-2-3/extend", `{}`, false},
-		{false, "POST", "/claims/1-2-3/cancel", `{}`, true},
-		{false, "GET", "/claims/3-17-2", "", false},
-		{false, "GET", "/users/u", "", true},
-		{false, "GET", "", "", false},
-		{true, "POST", "/claims/1-2-3/refund", `{}`, true},
-		{true, "POST", "/drain", `{}`, true},
-		{true, "GET", "/drain", "", true},
-		{true, "POST", "/shards/1/move", `{}`, true},
-		{true, "GET", "/shards/1/move", "", true},
+		{false, "POST", "/claims", `{"user":"u"}`, "claim"},
+		{false, "POST", "/claims/1-2-3/confirm", `{"payment":"p"}`, "confirm"},
+		{false, "POST", "/claims/1-2-3/extend", `{}`, "claim"},
+		{false, "POST", "/claims/1-2-3/cancel", `{}`, "claim"},
+		{false, "GET", "/claims/3-17-2", "", "claim"},
+		{false, "GET", "/users/u", "", "claim"},
+		{false, "GET", "", "", "claim"},
+		{true, "POST", "/claims/1-2-3/refund", `{}`, "operate"},
+		{true, "POST", "/drain", `{}`, "operate"},
+		{true, "GET", "/drain", "", "operate"},
+		{true, "POST", "/shards/1/move", `{}`, "operate"},
+		{true, "GET", "/shards/1/move", "", "operate"},
 	} {
 		at := func(s *Server) http.Handler {
 			if c.admin {
@@ -248,14 +248,16 @@ func TestRights(t *testing.T) {
 		if r := ask(at(s), ""); r.StatusCode != 401 || r.Header.Get("WWW-Authenticate") != "Bearer" {
 			t.Errorf("%s with no token: %d, %s", name, r.StatusCode, r.Header)
 		}
-		r := ask(at(s), "shop")
-		said := text(t, r)
-		switch {
-		case !c.operate && r.StatusCode/100 != 2:
-			t.Errorf("%s with a token that may claim: %d %s", name, r.StatusCode, said)
-		case c.operate && (r.StatusCode != 403 || !strings.Contains(said, "the right to operate") ||
-			r.Header.Get("Content-Type") != api.TypeProblem || r.Header.Get("WWW-Authenticate") != `Bearer error="insufficient_scope", scope="operate"`):
-			t.Errorf("%s with a token that may claim: %d %s %s", name, r.StatusCode, r.Header, said)
+		for token, has := range map[string]string{"shop": "claim", "pays": "confirm", "both": "claim confirm"} {
+			r := ask(at(s), token)
+			said := text(t, r)
+			switch lacks := !strings.Contains(has, c.needs); {
+			case !lacks && r.StatusCode/100 != 2:
+				t.Errorf("%s with the right to %s: %d %s", name, has, r.StatusCode, said)
+			case lacks && (r.StatusCode != 403 || !strings.Contains(said, "the right to "+c.needs) ||
+				r.Header.Get("Content-Type") != api.TypeProblem || r.Header.Get("WWW-Authenticate") != `Bearer error="insufficient_scope", scope="`+c.needs+`"`):
+				t.Errorf("%s with the right to %s: %d %s %s", name, has, r.StatusCode, r.Header, said)
+			}
 		}
 	}
 }
@@ -349,11 +351,12 @@ func TestReloadLogs(t *testing.T) {
 func TestRightsOverStreams(t *testing.T) {
 	tokens := tokensOf(t, "shop claim\nops operate\n")
 	v := serve(t, New(Config{Sales: []executor.Service{guardedSale()}, Tokens: tokens}))
-	cancel := &streampb.Request{Id: 2, Asks: &streampb.Request_Settle{Settle: &streampb.Settlement{Claim: &streampb.ClaimID{Slot: 1}, How: "cancel"}}}
+	confirm := &streampb.Request{Id: 2, Asks: &streampb.Request_Settle{Settle: &streampb.Settlement{Claim: &streampb.ClaimID{Slot: 1}, How: "confirm", Payment: "p"}}}
+	cancel := &streampb.Request{Id: 6, Asks: &streampb.Request_Settle{Settle: &streampb.Settlement{Claim: &streampb.ClaimID{Slot: 1}, How: "cancel"}}}
 	extend := &streampb.Request{Id: 3, Asks: &streampb.Request_Settle{Settle: &streampb.Settlement{Claim: &streampb.ClaimID{Slot: 1}, How: "extend"}}}
 	user := &streampb.Request{Id: 4, Asks: &streampb.Request_User{User: &streampb.User{User: "u"}}}
 	find := &streampb.Request{Id: 5, Asks: &streampb.Request_Find{Find: &streampb.Find{Claim: &streampb.ClaimID{Slot: 1}}}}
-	all := []*streampb.Request{claimOf(1, "ada"), cancel, extend, user, find}
+	all := []*streampb.Request{claimOf(1, "ada"), confirm, cancel, extend, user, find}
 
 	shop := listen(t, v, func(c *api.StreamConfig) { c.Token = "shop" })
 	ops := listen(t, v, func(c *api.StreamConfig) { c.Token = "ops" })
@@ -363,7 +366,7 @@ func TestRightsOverStreams(t *testing.T) {
 		for _, r := range all {
 			l.send(r)
 			if answer := l.hears(); answer.GetProblem() != nil {
-				if answer.GetProblem().Status != 403 || !strings.Contains(answer.GetProblem().Detail, "the right to operate") {
+				if answer.GetProblem().Status != 403 || !strings.Contains(answer.GetProblem().Detail, "the right to confirm") {
 					t.Errorf("request %d gets %v", r.Id, answer)
 				}
 				got = append(got, answer.Id)
@@ -373,11 +376,11 @@ func TestRightsOverStreams(t *testing.T) {
 			t.Errorf("refused are %d, want %d", got, want)
 		}
 	}
-	refused(shop, 2, 4)
+	refused(shop, 2)
 	refused(ops)
 	tokens.now(t, "shop operate\nops claim\n")
 	refused(shop)
-	refused(ops, 2, 4)
+	refused(ops, 2)
 	tokens.now(t, "shop operate\n")
 	refused(shop)
 	// Nothing comes on the streams of tokens that are taken out.
@@ -435,16 +438,16 @@ func TestClientLacksARight(t *testing.T) {
 				c.Transport = v.client.Transport
 			}
 		}, v.url)
-		_, byUser := c.User(t.Context(), "ada")
-		a, byCancel := c.Settle(t.Context(), "1-2-3", api.Cancel, api.Settlement{})
+		a, err := c.Settle(t.Context(), "1-2-3", api.Confirm, api.Settlement{Payment: "p"})
 		if a.Attempts != 1 || a.MayBeAccepted {
 			t.Errorf("stream %v: %+v", stream, a)
 		}
-		for _, err := range []error{byUser, byCancel} {
-			var unexpected *api.UnexpectedError
-			if !errors.As(err, &unexpected) || unexpected.StatusCode != 403 || !strings.HasSuffix(err.Error(), "answers 403 Forbidden: The token has not the right to operate, which this request needs.") {
-				t.Errorf("stream %v: %v", stream, err)
-			}
+		var unexpected *api.UnexpectedError
+		if !errors.As(err, &unexpected) || unexpected.StatusCode != 403 || !strings.HasSuffix(err.Error(), "answers 403 Forbidden: The token has not the right to confirm, which this request needs.") {
+			t.Errorf("stream %v: %v", stream, err)
+		}
+		if a, err := c.Settle(t.Context(), "1-2-3", api.Cancel, api.Settlement{}); err != nil || a.Attempts != 1 {
+			t.Errorf("stream %v: %+v, %v", stream, a, err)
 		}
 	}
 }

@@ -321,8 +321,12 @@ func (w *world) others() {
 		if c := w.call(name); o.declared[http.StatusUnauthorized] != nil {
 			c.header.Set("Authorization", "Bearer nobody's")
 			w.want(c, 401, "")
-			if o.name == "getUser" || o.name == "followSale" || o.name == "cancelClaim" || o.admin {
-				c.header.Set("Authorization", "Bearer "+claimToken)
+			lacks := map[string]string{"getUser": confirmToken, "cancelClaim": confirmToken, "confirmClaim": claimToken, "followSale": claimToken}[o.name]
+			if o.admin {
+				lacks = claimToken
+			}
+			if lacks != "" {
+				c.header.Set("Authorization", "Bearer "+lacks)
 				w.want(c, 403, "Forbidden")
 			}
 		}

@@ -20,6 +20,7 @@ import (
 // The tokens of a server that has some.
 const (
 	claimToken   = "token-of-the-shop"
+	confirmToken = "token-of-the-payments"
 	operateToken = "token-of-the-operators"
 )
 
@@ -105,7 +106,7 @@ func start(t *testing.T, args ...string) *server {
 	for name, spec := range sales {
 		s.write(t, name+".yaml", "apiVersion: salectl/v1\nkind: Sale\nmetadata: {name: "+name+"}"+spec)
 	}
-	s.write(t, "tokens", claimToken+" claim\n"+operateToken+" operate\n")
+	s.write(t, "tokens", claimToken+" claim\n"+confirmToken+" confirm\n"+operateToken+" operate\n")
 	s.run(t, "apply", "--yes")
 
 	c := s.command(t, append([]string{"serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-format", "json"}, args...)...)
