@@ -174,9 +174,33 @@ var shownFaults = map[string]planted{
 	"a plan of what is done": {shownSale, func(w *world) {
 		w.h.Plans[2].JSON = w.encode(shownPlan{Kind: "apply", UID: w.uid, Slot: w.sale.Next(), Generation: 2, Actions: []shownAction{{Address: "node/0", Action: "update"}}, Summary: struct{ Create, Update, Delete int }{0, 1, 0}})
 	}, "shown"},
-	"fewer units than declared":            {newWorld, func(w *world) { w.ends(`{"stock":7,"perUserLimit":2}`) }, "converged progress"},
-	"more units than declared":             {newWorld, func(w *world) { w.ends(`{"stock":5,"perUserLimit":2}`) }, "converged progress"},
+	"fewer units than declared": {newWorld, func(w *world) { w.ends(`{"stock":7,"perUserLimit":2}`) }, "converged progress"},
+	"more units than declared":  {newWorld, func(w *world) { w.ends(`{"stock":5,"perUserLimit":2}`) }, "converged progress"},
+	"more units than declared and sold before they were removed": {soldOut, func(w *world) {
+		w.plan(0, 1, pb.Phase_OPEN)
+		w.ends(`{"stock":3,"perUserLimit":2}`)
+	}, "converged"},
 	"a unit in the end that is no more so": {named, func(w *world) { w.names("A1-A5"); w.ends(w.said) }, "converged progress"},
+}
+
+// soldOut is a sale whose 6 units are sold.
+func soldOut(t testing.TB) *world {
+	w := newWorld(t)
+	for shard := range shards {
+		w.buy(w.user(shard), "k", 2)
+		w.buy(w.user(shard), "k", 1)
+	}
+	return w
+}
+
+// TestSoldBeforeRemoved has a generation remove units that are sold: they stay.
+func TestSoldBeforeRemoved(t *testing.T) {
+	w := soldOut(t)
+	w.plan(0, 1, pb.Phase_OPEN)
+	w.ends(`{"stock":4,"perUserLimit":2}`)
+	for _, p := range Check(w.h) {
+		t.Error(p)
+	}
 }
 
 // ends ends a sale that was declared otherwise last, without a change of its units.

@@ -165,6 +165,14 @@ func TestToleratedVerdicts(t *testing.T) {
 			w.refused(w.user(0), "k", 1, api.NoneNow)
 			other(Answer{Outcome: api.NoneNow})
 		}},
+		"none now again, behind a command": {open, func(w *world) {
+			w.h.Stopped = w.pass()
+			w.at += time.Minute
+			w.refused(w.user(0), "k", 1, api.NoneNow)
+			w.command("resume", func() {})
+			w.at += time.Second
+			w.refused(w.user(0), "k", 1, api.NoneNow)
+		}},
 		"none now while the owner waits for a reply that is lost": {emptied, func(w *world) {
 			w.refused(w.user(0), "k", 1, api.NoneNow)
 			w.h.Broke(w.pass(), "executor-0")
@@ -333,6 +341,14 @@ var verdictFaults = map[string]planted{
 	}, "refusals"},
 	"none now again, long after all was sold": {open, func(w *world) {
 		w.h.Stopped = w.pass()
+		w.at += time.Minute
+		w.refused(w.user(0), "k", 1, api.NoneNow)
+		w.at += time.Second
+		w.refused(w.user(0), "k", 1, api.NoneNow)
+	}, "refusals"},
+	"none now again, long after a command": {open, func(w *world) {
+		w.h.Stopped = w.pass()
+		w.command("resume", func() {})
 		w.at += time.Minute
 		w.refused(w.user(0), "k", 1, api.NoneNow)
 		w.at += time.Second
