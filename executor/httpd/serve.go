@@ -18,6 +18,7 @@ const (
 	bodyTimeout   = 5 * time.Second
 	answerTimeout = 10 * time.Second
 	maxHeader     = 32 << 10 // a position of a feed of 1,024 shards has up to 20 KB
+	mostHeader    = 4 * maxHeader
 )
 
 // Serve answers buyers on l until ctx ends. Then it drains: readyz says 503, a
@@ -118,12 +119,12 @@ func (s *Server) httpServer(h http.HandlerFunc) *http.Server {
 	// the claim's context as if the buyer had gone. So they include its time.
 	read := headerTimeout + bodyTimeout + s.claimTimeout
 	return &http.Server{
-		Handler:           s.identified(h),
+		Handler:           s.identified(withBoundedHeader(h)),
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       read,
 		WriteTimeout:      read + answerTimeout,
 		IdleTimeout:       s.idleTimeout,
-		MaxHeaderBytes:    maxHeader,
+		MaxHeaderBytes:    mostHeader, // see withBoundedHeader
 		ErrorLog:          log.New(connectionLog{s.log}, "", 0),
 	}
 }
