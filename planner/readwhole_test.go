@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"salectl/backends/backendtest"
 	"salectl/backends/ledger"
 	"salectl/spec"
 )
@@ -61,6 +62,44 @@ func TestReadWhole(t *testing.T) {
 					if err == nil && s.Generation < test.generation {
 						t.Errorf("a shard was read to generation %d, want %d", s.Generation, test.generation)
 					}
+				}
+			})
+		})
+	}
+}
+
+// TestReadWholeOfALaggingLog reads shards with a generation that the first reads of the sale's own
+// log, or all of them, do not show.
+func TestReadWholeOfALaggingLog(t *testing.T) {
+	for name, test := range map[string]struct {
+		reads int // of the sale's own log that lag
+		want  error
+	}{
+		"once":         {1, nil},
+		"all the time": {missingTries, ErrRefused},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.mustApply(tickets(10))
+				sale, lags := w.actual().Sale, test.reads
+				w.mustApply(tickets(20))
+				logs := w.store.Handle(backendtest.On(backendtest.OpRead, func(c backendtest.Call) backendtest.Fault {
+					if c.Log != spec.SaleLog("tickets") || lags == 0 {
+						return backendtest.Fault{}
+					}
+					lags--
+					return past(2)
+				}))
+				shards, err := ledger.LoadShards(t.Context(), logs, sale)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := ReadWhole(t.Context(), logs, "tickets", sale, shards); !errors.Is(err, test.want) || lags > 0 {
+					t.Errorf("%v, and %d reads were to lag; want %v", err, lags, test.want)
+				}
+				if read := sale.Generation(); test.want == nil && read != 2 {
+					t.Errorf("the sale's log was read to generation %d, want 2", read)
 				}
 			})
 		})

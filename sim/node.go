@@ -121,6 +121,9 @@ func (n *node) crash(away time.Duration, how int) {
 		if n.lists != nil {
 			n.lists.restart(how)
 		}
+		if how != comesBackWhole {
+			n.w.history.Forget(n.w.now, n.Name())
+		}
 		n.w.note(n.Name(), "restarts", memory, nil)
 	})
 }

@@ -102,7 +102,7 @@ func (s *Shard) Find(id ClaimID) (Claim, bool) {
 // Status returns the shard as it stands.
 func (s *Shard) Status() Status {
 	v := s.ledgerStatus()
-	v.Queue, v.Owned, v.Stall = s.waiting(), s.serving.Load(), s.stall.Load()
+	v.Queue, v.Owned, v.Stall = s.waiting(), v.Owned && s.serving.Load(), s.stall.Load()
 	s.front.show(&v)
 	return v
 }
@@ -121,6 +121,7 @@ func (s *Shard) ledgerStatus() Status {
 	if st.Next() > 0 {
 		v.Slot = st.Next() - 1
 	}
+	v.Owned = st.IsOwner(s.seq.me) // else another process has taken the shard over, and this one is reading so
 	v.Outcomes, v.Entries, v.Drawn = st.Outcomes, st.Totals.Entries, st.Settings().GetDraw()
 	v.Paid = st.Settings().GetPayment() != nil || st.Deals() > 0 && !v.Drawn
 	v.NextRelease = released(st)

@@ -26,6 +26,7 @@ type History struct {
 	Doubts  []Doubt            // when nothing is promised of leases, in order of their begin
 	Grants  []Grant            // every unit that a node gave from a list, in order
 	Losses  []Loss             // of what nodes had in lists, in order
+	Forgot  []Amnesia          // of lock nodes, in order
 	Looks   []Look             // at lists that gave, in order
 	Visits  []Visit            // every claim that a process took in, in order
 	Users   *Users             // nil: the sale has no rules
@@ -157,6 +158,12 @@ type Loss struct {
 	Place
 	Node  int
 	Since uint64 // by History.Count; 0: all
+}
+
+// Amnesia is that a lock node came back without all that it had been told.
+type Amnesia struct {
+	Place
+	Node string // its name
 }
 
 // Look is how a list stood that gave.
@@ -458,6 +465,11 @@ func (h *History) Granted(at time.Duration, node int, uid string, shard int, use
 // Lost adds that a node lost what it was told since a time.
 func (h *History) Lost(at time.Duration, node int, since uint64) {
 	h.Losses = append(h.Losses, Loss{h.place(at), node, since})
+}
+
+// Forget adds an Amnesia.
+func (h *History) Forget(at time.Duration, node string) {
+	h.Forgot = append(h.Forgot, Amnesia{h.place(at), node})
 }
 
 // Looked adds how a list stood that gave.

@@ -100,6 +100,9 @@ func (e *evidence) timeOf(seq uint64) time.Duration {
 	return e.slots[i].At
 }
 
+// replyLasts is how long the reply to an append may be on its way: then the call has failed.
+const replyLasts = 2 * time.Second
+
 // idle says how many units lay on other shards the whole time that an operation took, could be had
 // from there, and were as many as it lacked.
 //
@@ -117,7 +120,7 @@ func (e *evidence) idle(r *run, o *operation) string {
 	least, spare := here.after.least(o), home.leastAvailable(from.Seq, to)
 	elsewhere := int64(0)
 	for _, l := range r.shards {
-		if n := l.leastAvailable(l.known(l.storedBy(from.At-silence)), to); l != home && n > 0 && !e.unreached(home, l, o) {
+		if n := l.leastAvailable(l.known(l.storedBy(from.At-replyLasts)), to); l != home && n > 0 && !e.unreached(home, l, o) {
 			for other, lacks := range waiting {
 				if other != l && other != home && lacks > 0 {
 					n /= 2

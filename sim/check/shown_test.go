@@ -152,6 +152,33 @@ func shownLate(t testing.TB, changes int) *world {
 	return w
 }
 
+// shownMarker returns a sale whose plan, when nothing is to be done, shows that the marker of
+// node-1 is missing. A node came back without its memory so long after the sale began.
+func shownMarker(node string, after time.Duration) func(t testing.TB) *world {
+	return func(t testing.TB) *world {
+		w := shownSale(t)
+		if after == 0 {
+			w.h.Forget(w.pass(), node)
+		}
+		p := shownPlan{Kind: "apply", UID: w.uid, Generation: 2, Actions: []shownAction{{Address: "node/node-1", Action: "update", ActionReason: "marker_missing"}}}
+		p.Summary.Update = 1
+		w.shows("plan", p, w.file())
+		if after != 0 {
+			w.at += after
+			w.h.Forget(w.pass(), node)
+		}
+		return w
+	}
+}
+
+// TestMissingMarker has a plan show that a node's marker is missing after the node came back
+// without its memory.
+func TestMissingMarker(t *testing.T) {
+	for _, p := range Check(shownMarker("node-1", 0)(t).h) {
+		t.Error(p)
+	}
+}
+
 // shownFaults are found in what plans show, and in what a sale comes to.
 var shownFaults = map[string]planted{
 	"a plan that cannot be read":         {shownSale, func(w *world) { w.h.Planned(w.pass(), 0, []byte("{"), nil) }, "shown"},
@@ -174,8 +201,10 @@ var shownFaults = map[string]planted{
 	"a plan of what is done": {shownSale, func(w *world) {
 		w.h.Plans[2].JSON = w.encode(shownPlan{Kind: "apply", UID: w.uid, Slot: w.sale.Next(), Generation: 2, Actions: []shownAction{{Address: "node/0", Action: "update"}}, Summary: struct{ Create, Update, Delete int }{0, 1, 0}})
 	}, "shown"},
-	"fewer units than declared": {newWorld, func(w *world) { w.ends(`{"stock":7,"perUserLimit":2}`) }, "converged progress"},
-	"more units than declared":  {newWorld, func(w *world) { w.ends(`{"stock":5,"perUserLimit":2}`) }, "converged progress"},
+	"a marker that is missing without a crash":             {shownMarker("node-0", 0), func(*world) {}, "shown"},
+	"a marker that is missing before its node has crashed": {shownMarker("node-1", time.Hour), func(*world) {}, "shown"},
+	"fewer units than declared":                            {newWorld, func(w *world) { w.ends(`{"stock":7,"perUserLimit":2}`) }, "converged progress"},
+	"more units than declared":                             {newWorld, func(w *world) { w.ends(`{"stock":5,"perUserLimit":2}`) }, "converged progress"},
 	"more units than declared and sold before they were removed": {soldOut, func(w *world) {
 		w.plan(0, 1, pb.Phase_OPEN)
 		w.ends(`{"stock":3,"perUserLimit":2}`)

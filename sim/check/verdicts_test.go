@@ -35,7 +35,7 @@ func served(t testing.TB) *world {
 	w := newWorld(t)
 	w.buy(w.user(0), "k", 1)
 	w.buy(w.user(1), "k", 1)
-	w.at += silence
+	w.at += replyLasts
 	return w
 }
 
@@ -43,7 +43,7 @@ func served(t testing.TB) *world {
 func emptied(t testing.TB) *world {
 	w := served(t)
 	w.buy(w.user(0), "k", 2)
-	w.at += silence
+	w.at += replyLasts
 	return w
 }
 
@@ -158,7 +158,10 @@ func TestToleratedVerdicts(t *testing.T) {
 			w.at += silence
 			answer(Answer{Outcome: api.NoneNow})
 		}},
-		"none now just as units of the other shard are released": {freed, func(w *world) { w.refused(w.user(0), "k", 5, api.NoneNow) }},
+		"none now just as units of the other shard are released": {freed, func(w *world) {
+			w.at += replyLasts - 10*time.Millisecond
+			w.refused(w.user(0), "k", 5, api.NoneNow)
+		}},
 		"none now behind another that waited for long": {emptied, func(w *world) {
 			other := w.asked(w.user(0), "l", 1)
 			w.at += silence
@@ -318,7 +321,7 @@ var verdictFaults = map[string]planted{
 	}, "refusals"},
 	"none now while two shards have as many as it asks for": {served, func(w *world) { w.refused(w.user(0), "k", 4, api.NoneNow) }, "refusals"},
 	"none now after units of the other shard were released": {freed, func(w *world) {
-		w.at += silence
+		w.at += replyLasts
 		w.refused(w.user(0), "k", 5, api.NoneNow)
 	}, "refusals"},
 	"none now after another that waited for long": {emptied, func(w *world) {
