@@ -125,6 +125,10 @@ func (e ownerDecides) look(now clock.Now, d *ledger.Draft, t *Ticket, last bool)
 	if t.settles != nil {
 		return e.q.settle(d, t)
 	}
+	if e.partial() && !last && e.q.requests.behind && !t.Chooses() {
+		t.want = 0 // unless others have more, what is here is for the requests before
+		return short
+	}
 	accepted := grantedAs(e.q.state.Settings())
 	var by ledger.Ruling
 	if t.by != nil {

@@ -145,6 +145,32 @@ func TestPartialAsksAgain(t *testing.T) {
 	}
 }
 
+// A claim that waits for the units of other shards is not overtaken: if there are none, it gets
+// what is here.
+func TestPartialInOrder(t *testing.T) {
+	w := newPartialWorld(t, 100, 2, 5)
+	h := w.serving("first")
+	w.mail = func(m Message) int {
+		if m.Kind == Want {
+			return 0
+		}
+		return 1
+	}
+	first := h.ask(w.buyer(0, 0), "key", 3)
+	w.settle()
+	second := h.ask(w.buyer(0, 1), "key", 1)
+	w.settle()
+	if first.answered || second.answered {
+		t.Fatalf("%s and %s before the other shard has said anything", first.given(), second.given())
+	}
+	w.mail = nil
+	w.pass(RepeatAfter)
+	w.settle()
+	if first.given() != "sold 2 of 3" || second.given() != "sold 1" {
+		t.Errorf("%s and %s, want sold 2 of 3 and sold 1", first.given(), second.given())
+	}
+}
+
 // A claim that has asked for more than its user may have moves no units that it cannot get.
 func TestPartialAsksForWhatItMayHave(t *testing.T) {
 	w := newPartialWorld(t, 2, 0, 100)

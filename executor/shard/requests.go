@@ -13,6 +13,7 @@ type requests struct {
 	waiting []*Ticket // undecided: those that are short of units, then new ones
 	fresh   int       // of waiting: how many at the end are to be looked at
 	ranked  bool      // some have priorities
+	behind  bool      // the request being decided comes after one that waits for units, whichever
 	batch   []*Ticket // decided in the commit under way
 	most    int       // claims a commit may have, after one was too large; 0: any number
 	lacking int64     // units that awards of a draw wait for
@@ -114,6 +115,7 @@ const (
 func (r *requests) decide(look func(*Ticket) decision) {
 	r.rank()
 	keep := len(r.waiting) - r.fresh
+	r.behind = slices.ContainsFunc(r.short(), func(t *Ticket) bool { return !t.Chooses() })
 	r.fresh = 0
 	for i := keep; i < len(r.waiting); i++ {
 		t := r.waiting[i]
@@ -138,6 +140,7 @@ func (r *requests) decide(look func(*Ticket) decision) {
 			keep += copy(r.waiting[keep:], r.waiting[i:])
 			break
 		}
+		r.behind = r.behind || !t.Chooses()
 		r.waiting[keep] = t
 		keep++
 	}

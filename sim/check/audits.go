@@ -39,7 +39,7 @@ func audits(e *evidence, bad fault) {
 	for i, a := range e.h.Audits {
 		r := e.run(a.UID)
 		switch {
-		case a.How == Corrupt:
+		case a.How == Corrupt && !a.Lagged:
 			bad("audit %d, ended at %v, found the ledger damaged: %s", i, a.At, a.Err)
 			continue
 		case a.How != Done:

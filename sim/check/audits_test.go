@@ -141,6 +141,7 @@ func TestToleratedAudits(t *testing.T) {
 			w.audited(func(a *Audit, is *auditFound) {
 				a.Lagged, is.OK, is.Problems = true, false, []string{"shard 1 has no log", "units [1-3 5] are in the sale, and what they are is not stored"}
 			})
+			w.h.Audited(w.pass(), Audit{How: Corrupt, Lagged: true})
 			w.h.ExportedLive(w.pass(), LiveExport{How: Corrupt, Lagged: true})
 		},
 		"of a sealed sale": func(w *world) {
