@@ -224,10 +224,10 @@ func readPlans(ctx context.Context, logs Logs, sale *Sale, books []*book) error 
 
 // closeCut reads shards on until what is received was sent, and what is acknowledged
 // received. It ends, since it reads on no further than to what came before the cut
-// that it began with.
+// that it began with. A read may lag: where it shows nothing new it is repeated a few times.
 func closeCut(ctx context.Context, logs Logs, books []*book) error {
-	for again := true; again; {
-		again = false
+	for try := 1; ; try++ {
+		lacks, read := false, false
 		for shard, b := range books {
 			for _, peer := range slices.Sorted(maps.Keys(b.peers)) {
 				x := b.peers[peer]
@@ -242,11 +242,20 @@ func closeCut(ctx context.Context, logs Logs, books []*book) error {
 				if err := books[peer].readOn(ctx, logs, enough); err != nil {
 					return err
 				}
-				again = again || books[peer].next != before
+				lacks, read = lacks || !enough(), read || books[peer].next != before
+			}
+		}
+		switch {
+		case read:
+			try = 0
+		case !lacks || try == MissingTries:
+			return nil
+		default:
+			if err := Wait(ctx, logs, MissingPause); err != nil {
+				return err
 			}
 		}
 	}
-	return nil
 }
 
 // add takes a shard's numbers in, as its commits add up.

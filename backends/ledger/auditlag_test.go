@@ -77,6 +77,22 @@ func TestAuditReadsAgainWhatUnitsAre(t *testing.T) {
 	})
 }
 
+// And it reads a shard on again that lacks a transfer which another has seen acknowledged.
+func TestAuditReadsAgainForACut(t *testing.T) {
+	w := newWorld(t)
+	early := new(*w.logs.logs[w.shards[1].log])
+	w.move(0, 1, 1, 3)
+	const ack = "shard 0 has an ack of transfer 1 to shard 1, which never received it"
+	synctest.Test(t, func(t *testing.T) {
+		for reads, want := range map[int]bool{MissingTries: true, MissingTries + 1: false} { // the first before the cut is closed
+			a, err := NewAudit(t.Context(), &behind{w.logs, w.shards[1].log, early, reads}, "test")
+			if err != nil || slices.Contains(a.Problems, ack) == want || a.OK != want {
+				t.Errorf("%d reads lag: %v, %+v", reads, err, a)
+			}
+		}
+	})
+}
+
 // headless is Logs whose heads cannot be read.
 type headless struct{ *memory }
 

@@ -286,7 +286,7 @@ func TestReadsOnToACut(t *testing.T) {
 			for _, i := range test.readOn {
 				want = append(want, w.shards[i].log)
 			}
-			if !slices.Equal(logs.readOn, want) {
+			if !slices.Equal(slices.Compact(logs.readOn), slices.Compact(want)) { // a read that shows nothing new is repeated
 				t.Errorf("%s, %s: read on were %v, want %v", name, what, logs.readOn, want)
 			}
 			for i, want := range test.next {

@@ -34,6 +34,9 @@ const unseen = 4
 // be there.
 var unseenYet = regexp.MustCompile(`^(shard \d+ has (no log|\d+ generations?, \d+ were applied)|units \[.*\] are in the sale, and what they are is not stored)$`)
 
+// unclosed matches the problems of logs that were not read as far as a cut of them.
+var unclosed = regexp.MustCompile(`^shard \d+ (received transfer \d+ from shard \d+, which never sent it|has an ack of transfer \d+ to shard \d+, which never received it)$`)
+
 // audits judges what was found by whoever audited the sale while it went on.
 func audits(e *evidence, bad fault) {
 	for i, a := range e.h.Audits {
@@ -51,6 +54,9 @@ func audits(e *evidence, bad fault) {
 		var is auditFound
 		_ = json.Unmarshal(a.Found, &is) // what cannot be read is not what the slots come to
 		problems := is.Problems
+		if a.Lagged && slices.ContainsFunc(problems, unclosed.MatchString) {
+			continue // its slots are no cut
+		}
 		if a.Lagged {
 			problems = slices.DeleteFunc(slices.Clone(problems), func(what string) bool { return unseenYet.MatchString(what) })
 		}

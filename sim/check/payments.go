@@ -103,14 +103,11 @@ func payments(e *evidence, bad fault) {
 	}
 }
 
-// strayed reports whether a payment of an earlier run came into the books of a later one by a
-// confirm that arrived late: the id of a claim is unique within its run only.
+// strayed reports whether a payment came into the books of a run by a confirm that was sent before
+// the run began: the id of a claim is unique within its run only.
 func (e *evidence) strayed(c *claim, b booking) bool {
-	earlier := func(p Payment) bool {
-		return p.Reference == b.reference && p.Run < c.at.log.run.number && p.Claim == c.id()
-	}
-	return slices.ContainsFunc(e.h.Service.Payments, earlier) &&
-		!e.reported(c, b.reference, b.at) && e.called(c, b.reference, b.at)
+	r := c.at.log.run
+	return len(r.planned) > 0 && !e.reported(c, b.reference, b.at) && e.called(c, b.reference, r.planned[0].at)
 }
 
 // called says whether the service, or whoever confirms claims beside it, has told of a payment

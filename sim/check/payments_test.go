@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"salectl/api"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 )
@@ -94,6 +95,11 @@ func TestToleratedPayments(t *testing.T) {
 		"confirmed late, in the next run": func(w *world, c ledger.Claim) {
 			w.pays(c, "p")
 			w.checks(c, "p")
+			w.does(c, api.Sold, "p", Answer{Outcome: Lost}, nil)
+			w.confirm(w.sameID(c), "p")
+		},
+		"confirmed by the shop, and late in the next run": func(w *world, c ledger.Claim) {
+			w.confirm(c, "p")
 			w.confirm(w.sameID(c), "p")
 		},
 		"of a world without rest": func(w *world, c ledger.Claim) { w.pays(c, "p"); w.h.Service.Down = -1 },
@@ -122,6 +128,12 @@ var paymentFaults = map[string]planted{
 		w.pays(c, "p")
 		w.checks(c, "p")
 		w.checks(w.sameID(c), "p")
+	}, "payments"},
+	"a payment that is confirmed once in each of two runs": {serviced, func(w *world) {
+		c := w.reserve(w.user(0), "k", 1)
+		w.pays(c, "p")
+		w.checks(c, "p")
+		w.confirm(w.sameID(c), "p")
 	}, "payments"},
 	"a payment that is lost as its claim is cancelled": {serviced, func(w *world) {
 		c := w.reserve(w.user(0), "k", 1)
