@@ -151,6 +151,7 @@ type Server struct {
 	buyers    atomic.Pointer[http.Server]
 	streams   streams
 	memory    *replyMemory // of the requests of all streams
+	unsigned  *replyMemory // of messages whose signatures are not checked yet
 	followers followers
 }
 
@@ -177,6 +178,7 @@ func New(c Config) *Server {
 		gatherer:      c.Metrics,
 		metrics:       newMetrics(),
 		memory:        newReplyMemory(mostOfStreams),
+		unsigned:      newReplyMemory(mostUnsigned),
 	}
 	if s.connections <= 0 {
 		s.connections = MostConnections

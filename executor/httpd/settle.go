@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strings"
@@ -63,27 +64,27 @@ func (s *Server) settle(w http.ResponseWriter, r *http.Request, sale *sale, clai
 // settled asks the sale.
 func (s *Server) settled(ctx context.Context, sale *sale, claim string, how api.How, said api.Settlement) executor.Answer {
 	id, ok := shard.ParseClaimID(claim)
+	x := executor.Settlement{Claim: id, How: how, Settlement: said}
 	switch {
 	case s.draining.Load():
 		return executor.Answer{Outcome: api.Draining}
 	case !ok:
-		return executor.Answer{Outcome: api.NoSuchClaim}
+		return s.unrecorded(sale, claim, x, executor.Answer{Outcome: api.NoSuchClaim})
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.claimTimeout)
 	defer cancel()
-	x := executor.Settlement{Claim: id, How: how, Settlement: said}
-	a := sale.Settle(ctx, x)
-	s.warnUnrecorded(sale, x, a)
-	return a
+	return s.unrecorded(sale, claim, x, sale.Settle(ctx, x))
 }
 
-// warnUnrecorded tells the log of a payment that no ledger has, since the sale has ended or has no such
-// claim: nothing else remembers that it is owed back.
-func (s *Server) warnUnrecorded(sale *sale, x executor.Settlement, a executor.Answer) {
+// unrecorded tells the log, and whoever has asked, of a payment that no ledger has, since the sale
+// has ended or has no such claim: nothing else remembers that it is owed back.
+func (s *Server) unrecorded(sale *sale, claim string, x executor.Settlement, a executor.Answer) executor.Answer {
 	if x.How == api.Confirm && a.Claim.User == "" && a.Outcome.Row().Retry == api.Final {
-		s.log.Warn("a payment bought nothing, and the ledger does not have it: pay it back", "sale", sale.name, "claim", x.Claim.String(),
+		a.Message = cmp.Or(strings.TrimSuffix(a.Message, "."), strings.TrimSuffix(a.Outcome.Row().Detail, ".")) + ". The payment bought nothing, and no ledger has it: pay it back."
+		s.log.Warn("a payment bought nothing, and the ledger does not have it: pay it back", "sale", sale.name, "claim", claim,
 			"payment", x.Payment, "outcome", a.Outcome)
 	}
+	return a
 }
 
 // readSettlement reads a settlement from a request.

@@ -281,8 +281,7 @@ func (x *stream) settle(r *streampb.Request, asks *streampb.Settlement) bool {
 		u.answered(executor.Answer{Outcome: api.Draining})
 	case s.How == api.Confirm:
 		u.begun(x.sale.BeginSettle(s, func(a executor.Answer) {
-			x.server.warnUnrecorded(x.sale, s, a)
-			u.done(a)
+			u.done(x.server.unrecorded(x.sale, s.Claim.String(), s, a))
 		}))
 	default:
 		u.begun(x.sale.BeginSettle(s, u.done))

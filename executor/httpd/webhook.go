@@ -2,6 +2,7 @@ package httpd
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"time"
 
@@ -36,13 +37,11 @@ func (s *Server) webhook(w http.ResponseWriter, r *http.Request, sale *sale) api
 	if sale.webhook == nil {
 		return s.rejectWebhook(w, r, sale, payments.ErrNoWebhook)
 	}
-	body, f := readBody(r, nil, payments.MaxEvent)
-	if f != nil {
+	event, f, err := s.readEvent(r, sale)
+	switch {
+	case f != nil:
 		writeBadRequest(w, f)
 		return rejected
-	}
-	event, err := sale.webhook.Read(s.now().Wall, r.Header, body)
-	switch {
 	case err != nil:
 		return s.rejectWebhook(w, r, sale, err)
 	case event.How == "":
@@ -52,6 +51,63 @@ func (s *Server) webhook(w http.ResponseWriter, r *http.Request, sale *sale) api
 	a := s.settled(r.Context(), sale, event.Claim, event.How, event.Settlement)
 	return s.answerWebhook(w, r, sale, &event, &a)
 }
+
+// readEvent reads a message, and checks its signature. Until then it may be anybody's, and counts
+// for the memory that it takes.
+func (s *Server) readEvent(r *http.Request, sale *sale) (payments.Event, *fault, error) {
+	from := &unsignedBody{ReadCloser: r.Body, memory: s.unsigned}
+	defer from.forget()
+	if !from.count(bytesOfMessage) {
+		return payments.Event{}, nil, errUnsigned
+	}
+	r.Body = from
+	body, f := readBody(r, nil, payments.MaxEvent)
+	switch {
+	case from.refused:
+		return payments.Event{}, nil, errUnsigned
+	case f != nil:
+		return payments.Event{}, f, nil
+	}
+	event, err := sale.webhook.Read(s.now().Wall, r.Header, body)
+	return event, nil, err
+}
+
+// mostUnsigned bounds the memory of messages whose signatures are not checked yet, and
+// bytesOfMessage is about what one takes beside its body.
+const (
+	mostUnsigned   = 32 << 20
+	bytesOfMessage = 8 << 10
+)
+
+// errUnsigned says that too many messages are read at a time.
+var errUnsigned = errors.New("too many messages are read")
+
+// unsignedBody is the body of a message, and counts what was read of it.
+type unsignedBody struct {
+	io.ReadCloser
+	memory  *replyMemory
+	held    int64
+	refused bool
+}
+
+func (b *unsignedBody) Read(into []byte) (int, error) {
+	n, err := b.ReadCloser.Read(into)
+	if !b.count(2 * int64(n)) { // readBody may have twice as much
+		return 0, errUnsigned
+	}
+	return n, err
+}
+
+func (b *unsignedBody) count(n int64) bool {
+	if !b.memory.tryTake(n) {
+		b.refused = true
+		return false
+	}
+	b.held += n
+	return true
+}
+
+func (b *unsignedBody) forget() { b.memory.add(-b.held) }
 
 // answerWebhook answers with what became of the claim. A sender takes 2xx for done, and
 // sends a message with any other answer again. So what is for good is 200, whether the
@@ -88,6 +144,10 @@ func (s *Server) rejectWebhook(w http.ResponseWriter, r *http.Request, sale *sal
 		return rejected
 	case errors.As(err, &rejection):
 		(&problem{status: rejection.Status, title: http.StatusText(rejection.Status), detail: rejection.Detail}).write(w)
+		return rejected
+	case errors.Is(err, errUnsigned):
+		(&problem{status: http.StatusServiceUnavailable, title: http.StatusText(http.StatusServiceUnavailable), retryAfter: time.Second,
+			detail: "Too many messages are being read; this one was not looked at. Send it again."}).write(w)
 		return rejected
 	case errors.Is(err, payments.ErrNoWebhook):
 		(&problem{status: http.StatusNotFound, title: "Not Found", detail: "This sale takes no webhooks: its file has no payment.webhook."}).write(w)

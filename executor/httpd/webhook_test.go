@@ -8,8 +8,10 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -113,6 +115,7 @@ func TestWebhook(t *testing.T) {
 	confirm := executor.Settlement{Claim: id, How: api.Confirm, Settlement: api.Settlement{Payment: "p1"}}
 	cancel := executor.Settlement{Claim: id, How: api.Cancel, Settlement: api.Settlement{Who: "payment webhook", Reason: `failure is true: event.type == "failed"`}}
 	const again = "Send it again: it is carried out once."
+	const unrecorded = `"detail":"No claim of this name was accepted. The payment bought nothing, and no ledger has it: pay it back.","outcome":"no_such_claim"`
 	for name, c := range map[string]struct {
 		body   string
 		want   executor.Settlement // none: the sale is not asked
@@ -132,14 +135,16 @@ func TestWebhook(t *testing.T) {
 		"too late": {paid, confirm, executor.Answer{Outcome: api.Expired, Claim: heldClaim(api.Expired), RefundDue: true}, 200,
 			`{"outcome":"expired","sale":"movie","claim":"1-2-3","refundDue":true}`, api.Expired},
 		"something else": {`{"type":"customer.created"}`, executor.Settlement{}, executor.Answer{}, 200, `{"outcome":"ignored","sale":"movie"}`, ignored},
-		"no such claim":  {paid, confirm, executor.Answer{Outcome: api.NoSuchClaim}, 404, `"outcome":"no_such_claim"`, api.NoSuchClaim},
+		"no such claim":  {paid, confirm, executor.Answer{Outcome: api.NoSuchClaim}, 404, unrecorded, api.NoSuchClaim},
 		"no claim at all": {`{"type":"paid","claim":"seven","id":"p1"}`, executor.Settlement{}, executor.Answer{}, 404,
-			`"outcome":"no_such_claim"`, api.NoSuchClaim},
+			unrecorded, api.NoSuchClaim},
+		"no claim fails": {`{"type":"failed","claim":"seven"}`, executor.Settlement{}, executor.Answer{}, 404,
+			`"detail":"No claim of this name was accepted."`, api.NoSuchClaim},
 		"overloaded": {paid, confirm, executor.Answer{Outcome: api.Overloaded}, 503, again, api.Overloaded},
 		"unknown":    {paid, confirm, executor.Answer{Outcome: api.Unknown}, 503, again, api.Unknown},
 		"standby":    {paid, confirm, executor.Answer{Outcome: api.Standby}, 503, again, api.Standby},
 		"no quorum":  {paid, confirm, executor.Answer{Outcome: api.NoQuorum, RetryAfter: 7 * time.Second}, 503, again, api.NoQuorum},
-		"the end":    {paid, confirm, executor.Answer{Outcome: api.Closed, Message: "the sale has ended"}, 403, `"detail":"the sale has ended"`, api.Closed},
+		"the end":    {paid, confirm, executor.Answer{Outcome: api.Closed, Message: "the sale has ended"}, 403, `"detail":"the sale has ended. The payment bought nothing, and no ledger has it: pay it back."`, api.Closed},
 		"odd":        {`{"type":"paid","id":"p1"}`, executor.Settlement{}, executor.Answer{}, 422, "the event is not as payment.webhook takes it to be: claim: no such key: claim", rejected},
 		"too large": {strings.Repeat(" ", payments.MaxEvent+1), executor.Settlement{}, executor.Answer{}, 413,
 			"the body is too large; it may have at most 64 KiB", rejected},
@@ -246,26 +251,84 @@ func TestPaymentAfterTheEnd(t *testing.T) {
 		c.Log = slog.New(slog.NewTextHandler(logged, nil))
 	})
 	const claim = "3-1234-56"
-	says := func(how string, status int, payment string) {
+	const detail = "The payment bought nothing, and no ledger has it: pay it back."
+	says := func(how string, status int, said, payment string) {
 		t.Helper()
+		if !strings.Contains(said, detail) {
+			t.Errorf("%s: %s", how, said)
+		}
 		want := `msg="a payment bought nothing, and the ledger does not have it: pay it back" sale=movie claim=` + claim + " payment=" + payment + " outcome=no_such_sale"
 		if status != http.StatusNotFound || strings.Count(logged.String(), want) != 1 {
 			t.Errorf("%s: status %d, and the log says\n%s", how, status, logged)
 		}
 		logged.Reset()
 	}
-	status, _, _ := send(t, s, `{"type":"paid","claim":"`+claim+`","id":"p-1"}`)
-	says("a webhook", status, "p-1")
-	says("a request", do(s, http.MethodPost, "/v1/sales/movie/claims/"+claim+"/confirm", `{"payment":"p-2"}`, nil).StatusCode, "p-2")
+	status, _, said := send(t, s, `{"type":"paid","claim":"`+claim+`","id":"p-1"}`)
+	says("a webhook", status, said, "p-1")
+	r := do(s, http.MethodPost, "/v1/sales/movie/claims/"+claim+"/confirm", `{"payment":"p-2"}`, nil)
+	says("a request", r.StatusCode, text(t, r), "p-2")
 	l := listen(t, serve(t, s), nil)
 	id := &streampb.ClaimID{Shard: 3, Slot: 1234, Index: 56}
 	l.send(&streampb.Request{Id: 1, Asks: &streampb.Request_Settle{Settle: &streampb.Settlement{Claim: id, How: "confirm", Payment: "p-3"}}})
-	if got := l.outcome(1); got != "no_such_sale" {
-		t.Errorf("on a stream: %s", got)
+	answer := l.hears().GetAnswer()
+	if answer.GetOutcome() != "no_such_sale" {
+		t.Errorf("on a stream: %s", answer)
 	}
-	says("a message", http.StatusNotFound, "p-3")
+	says("a message", http.StatusNotFound, answer.GetMessage(), "p-3")
 	do(s, http.MethodPost, "/v1/sales/movie/claims/"+claim+"/extend", `{}`, nil)
 	if logged.Len() > 0 {
 		t.Errorf("of an extend the log says\n%s", logged)
+	}
+}
+
+// Messages that are not signed yet take bounded memory. What has no room is sent again, and finds
+// room when the others have ended.
+func TestUnsignedMessages(t *testing.T) {
+	s := told(func(executor.Settlement) executor.Answer {
+		return executor.Answer{Outcome: api.Sold, Claim: heldClaim(api.Sold)}
+	}, nil)
+	s.unsigned = newReplyMemory(3*bytesOfMessage + 4096)
+	const paid = `{"type":"paid","claim":"1-2-3","id":"p1"}`
+	wants := func(want int) {
+		t.Helper()
+		if status, header, said := send(t, s, paid); status != want || (header.Get("Retry-After") == "1") != (want == 503) {
+			t.Errorf("%d %s, want %d", status, said, want)
+		}
+	}
+	wants(200)
+	var sending []*io.PipeWriter
+	ended := make(chan int)
+	for range 3 {
+		body, sent := io.Pipe()
+		sending = append(sending, sent)
+		go func() {
+			w := httptest.NewRecorder()
+			s.ServeHTTP(w, httptest.NewRequest(http.MethodPost, webhookPath, body))
+			ended <- w.Code
+		}()
+		if _, err := sent.Write([]byte("{")); err != nil { // it is read
+			t.Fatal(err)
+		}
+	}
+	wants(503)
+	wrote := make(chan struct{})
+	go func() {
+		defer close(wrote)
+		sending[0].Write(make([]byte, 4096)) // no more than has room is read
+	}()
+	if status := <-ended; status != 503 {
+		t.Errorf("a message that grows too large beside the others: %d", status)
+	}
+	sending[0].Close()
+	<-wrote
+	wants(200)
+	for _, sent := range sending[1:] {
+		sent.Close()
+		if status := <-ended; status != 400 {
+			t.Errorf("a message without a header: %d", status)
+		}
+	}
+	if held := s.unsigned.used.Load(); held != 0 {
+		t.Errorf("%d bytes are held", held)
 	}
 }
