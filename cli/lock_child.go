@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"sync"
 	"syscall"
 	"time"
 
@@ -59,7 +60,13 @@ func start(cmd *exec.Cmd) (ended <-chan error, err error) {
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			over <- cmd.Wait()
+			done := make(chan struct{})
+			var reaping sync.WaitGroup
+			reaping.Go(func() { reapOrphans(cmd.Process.Pid, done) })
+			err = cmd.Wait()
+			close(done)
+			reaping.Wait()
+			over <- err
 		}
 	}()
 	return over, <-started

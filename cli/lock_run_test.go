@@ -46,6 +46,29 @@ func TestLockRunExitCodes(t *testing.T) {
 	}
 }
 
+// As the first process of a container lock run leaves no zombies of what its command has started.
+func TestLockRunReapsOrphans(t *testing.T) {
+	t.Parallel()
+	alone := []string{"unshare", "--fork", "--pid", "--mount-proc"}
+	if out, err := exec.Command(alone[0], append(alone[1:], "true")...).CombinedOutput(); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("%v: %s", err, out)
+		}
+		t.Skipf("no namespace can be made here: %s", out)
+	}
+	w := startLocks(t, 1)
+	r := w.prepare("lock", "run", "a", "--", "sh", "-c",
+		`p=$(sh -c 'sleep 0.1 >/dev/null & echo $!'); i=0; while [ -e /proc/$p ]; do i=$((i+1)); [ $i -lt 300 ] || exit 9; sleep 0.1; done`)
+	r.Args = append(append(alone, r.Path), r.Args[1:]...)
+	var err error
+	if r.Path, err = exec.LookPath(alone[0]); err != nil {
+		t.Fatal(err)
+	}
+	r.Stdout, r.Stderr = &r.out, &r.err
+	r.start()
+	r.ends(0)
+}
+
 // The streams are the command's: a pipe through lock run is a pipe.
 func TestLockRunLeavesTheStreams(t *testing.T) {
 	t.Parallel()
