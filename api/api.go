@@ -11,7 +11,10 @@
 // itself.
 package api
 
-import "net/url"
+import (
+	"net/url"
+	"strconv"
+)
 
 // SalesPath is where all paths of the API begin. A sale's name follows.
 const SalesPath = "/v1/sales/"
@@ -56,6 +59,21 @@ func claimPath(sale, claim string) string { return claimsPath(sale) + "/" + url.
 
 // EventsPath is where all is told that the ledger says of a sale, as it comes.
 func EventsPath(sale string) string { return salePath(sale) + "/events" }
+
+// query is a page as the query of a URL.
+func (p Page) query() string {
+	q := make(url.Values)
+	if p.Before != "" {
+		q.Set("before", p.Before)
+	}
+	if p.Limit != 0 {
+		q.Set("limit", strconv.Itoa(p.Limit))
+	}
+	if len(q) == 0 {
+		return ""
+	}
+	return "?" + q.Encode()
+}
 
 // UserPath is where the claims of a user are looked up.
 func UserPath(sale, user string) string { return salePath(sale) + "/users/" + url.PathEscape(user) }

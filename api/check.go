@@ -20,7 +20,22 @@ const (
 	MaxNames     = 100  // units that are asked for by name
 	MaxName      = 4096 // bytes
 	MaxListed    = 10   // claims of the user with LimitReached
+	MaxPage      = 1000 // claims of a user, or refunds due of a claim, in one reply
 )
+
+// Limits of a page that names none.
+const (
+	DefaultClaims  = 100 // of a user
+	DefaultRefunds = 10  // due, of a claim
+)
+
+// Check says what is wrong with a page, nil if nothing is; its cursor is for the owner of the list.
+func (p Page) Check() error {
+	if p.Limit < 0 || p.Limit > MaxPage {
+		return fmt.Errorf("limit: must be from 1 to %d", MaxPage)
+	}
+	return nil
+}
 
 // CheckUser says what is wrong with a user's id, nil if nothing is.
 func CheckUser(user string) error {

@@ -215,34 +215,44 @@ func (c *Client) Status(ctx context.Context) (Sale, error) {
 	return sale, err
 }
 
-// User returns what a user has. Errors are those of Status.
+// User returns the newest claims of a user. Errors are those of Status.
 func (c *Client) User(ctx context.Context, user string) (User, error) {
-	var has User
+	return c.UserPage(ctx, user, Page{})
+}
+
+// UserPage returns a page of a user's claims. A cursor that is none is a *Problem with BadRequest.
+func (c *Client) UserPage(ctx context.Context, user string, p Page) (has User, err error) {
 	if c.cfg.Stream {
-		claims, err := c.lookOver(ctx, func(shards int) int { return shardOf(user, shards) },
-			&streampb.Request{Asks: &streampb.Request_User{User: &streampb.User{User: user}}})
+		has.Claims, has.Next, err = c.lookOver(ctx, func(shards int) int { return shardOf(user, shards) },
+			&streampb.Request{Asks: &streampb.Request_User{User: &streampb.User{User: user, Before: p.Before, Limit: uint32(p.Limit)}}})
 		if err != nil {
 			return has, err
 		}
-		return User{Sale: c.cfg.Sale, User: user, Claims: claims}, nil
+		has.Sale, has.User = c.cfg.Sale, user
+		return has, nil
 	}
-	err := c.look(ctx, UserPath(c.cfg.Sale, user), &has, func() bool { return has.Sale == c.cfg.Sale && has.User == user })
+	err = c.look(ctx, UserPath(c.cfg.Sale, user)+p.query(), &has, func() bool { return has.Sale == c.cfg.Sale && has.User == user })
 	return has, err
 }
 
-// LookUp returns one claim by its id, as the ledger has it. Errors are those of Status; that
-// of a claim that nobody was given is a *Problem with NoSuchClaim.
+// LookUp returns one claim by its id, as the ledger has it, with the newest of its refunds due.
+// Errors are those of Status; that of a claim that nobody was given is a *Problem with NoSuchClaim.
 func (c *Client) LookUp(ctx context.Context, claim string) (Claim, error) {
+	return c.LookUpPage(ctx, claim, Page{})
+}
+
+// LookUpPage is LookUp with a page of the claim's refunds due.
+func (c *Client) LookUpPage(ctx context.Context, claim string, p Page) (Claim, error) {
 	var found Claim
 	if id, ok := parseClaimID(claim); ok && c.cfg.Stream {
-		claims, err := c.lookOver(ctx, func(int) int { return int(id.Shard) },
-			&streampb.Request{Asks: &streampb.Request_Find{Find: &streampb.Find{Claim: id}}})
+		claims, _, err := c.lookOver(ctx, func(int) int { return int(id.Shard) },
+			&streampb.Request{Asks: &streampb.Request_Find{Find: &streampb.Find{Claim: id, Before: p.Before, Limit: uint32(p.Limit)}}})
 		if err == nil && len(claims) == 1 {
 			found = claims[0]
 		}
 		return found, err
 	}
-	err := c.look(ctx, claimPath(c.cfg.Sale, claim), &found, func() bool { return found.Sale == c.cfg.Sale && found.ID == claim })
+	err := c.look(ctx, claimPath(c.cfg.Sale, claim)+p.query(), &found, func() bool { return found.Sale == c.cfg.Sale && found.ID == claim })
 	return found, err
 }
 

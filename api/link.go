@@ -61,6 +61,7 @@ type call struct {
 	how    How     // to settle a claim; "": it does not
 	answer *Answer // to be filled
 	claims []Claim // of a look-up
+	next   string  // beside claims
 	err    error   // there is no answer
 }
 
@@ -69,7 +70,7 @@ var pooledCalls = sync.Pool{New: func() any { return &call{done: make(chan struc
 func newCall() *call { return pooledCalls.Get().(*call) }
 
 func (c *call) free() {
-	c.answer, c.claims, c.err, c.how = nil, nil, nil, ""
+	c.answer, c.claims, c.next, c.err, c.how = nil, nil, "", nil, ""
 	c.asks, c.claim = nil, Request{}
 	pooledCalls.Put(c)
 }

@@ -57,7 +57,7 @@ func refused(s *server, err error) (Answer, error) {
 }
 
 // lookOver looks something up over a stream, at the first server that can tell.
-func (c *Client) lookOver(ctx context.Context, shard func(shards int) int, r *streampb.Request) ([]Claim, error) {
+func (c *Client) lookOver(ctx context.Context, shard func(shards int) int, r *streampb.Request) (claims []Claim, next string, err error) {
 	at := c.first(shard)
 	tries := len(c.servers)
 	if at >= tries {
@@ -65,35 +65,35 @@ func (c *Client) lookOver(ctx context.Context, shard func(shards int) int, r *st
 	}
 	var most error
 	for range tries {
-		claims, err := c.lookAtOver(ctx, c.server(at), r)
+		claims, next, err := c.lookAtOver(ctx, c.server(at), r)
 		if err == nil || ctx.Err() != nil {
-			return claims, err
+			return claims, next, err
 		}
 		most = saysMore(most, err)
 		if at++; at >= len(c.servers) {
 			at = 0
 		}
 	}
-	return nil, most
+	return nil, "", most
 }
 
-func (c *Client) lookAtOver(ctx context.Context, s *server, r *streampb.Request) ([]Claim, error) {
+func (c *Client) lookAtOver(ctx context.Context, s *server, r *streampb.Request) (claims []Claim, next string, err error) {
 	asks := newCall()
 	defer asks.free()
 	var answer Answer
 	asks.asks, asks.answer = r, &answer
-	_, err := s.link.ask(ctx, asks)
+	_, err = s.link.ask(ctx, asks)
 	if err == nil {
 		err = notTaken(s, &answer)
 	}
 	if err != nil {
 		if answer, err = refused(s, err); err != nil {
-			return nil, err
+			return nil, "", err
 		}
 	}
 	if answer.Outcome != "" || answer.said != nil {
 		problem := answer.Problem()
-		return nil, &problem
+		return nil, "", &problem
 	}
-	return asks.claims, nil
+	return asks.claims, asks.next, nil
 }

@@ -51,7 +51,7 @@ func problemOf(row Row) Problem {
 // foundOf takes in what was found of a look-up.
 func (c *Client) foundOf(asked *call, m *streampb.Claims) {
 	if m.Outcome == "" {
-		asked.claims = c.claimsOf(m.Claims)
+		asked.claims, asked.next = c.claimsOf(m.Claims), m.Next
 		return
 	}
 	p := problemOf(Outcome(m.Outcome).Row())
@@ -90,7 +90,7 @@ func (c *Client) claimOf(a *Claim, m *streampb.Claim, outcome Outcome, user stri
 	}
 	if b := m.GetBooks(); b != nil {
 		a.SettledAt, a.Who, a.Why, a.Payment = timeOf(b.SettledAtNs), b.Who, b.Why, b.Payment
-		a.Extended, a.Retired, a.RefundDue, a.RefundsDue = b.Extended, b.Retired, b.RefundsDue, int(b.Owed)
+		a.Extended, a.Retired, a.RefundDue, a.RefundsDue, a.RefundDueNext = b.Extended, b.Retired, b.RefundsDue, int(b.Owed), b.Next
 	}
 }
 

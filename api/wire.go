@@ -55,6 +55,16 @@ type Claim struct {
 	Retired    bool      `json:"retired,omitempty"`    // its units went out of the sale by its refund
 	RefundDue  []string  `json:"refundDue,omitempty"`  // the newest
 	RefundsDue int       `json:"refundsDue,omitempty"` // how many there are
+	// RefundDueNext is the Page.Before of older ones; "": there are none.
+	RefundDueNext string `json:"refundDueNext,omitempty"`
+}
+
+// Page is which part of a list a look-up returns: the newest of it, or the newest of what is older
+// than the cursor Before. A page has the order of the list. It has fewer than Limit entries where
+// more would be too many bytes.
+type Page struct {
+	Before string // the cursor of the page before; "": there is none
+	Limit  int    // 1 to MaxPage; 0: DefaultClaims or DefaultRefunds
 }
 
 // Settlement asks for a claim that was accepted to be confirmed, cancelled, extended or
@@ -115,12 +125,13 @@ type Known struct {
 	Moves     []Move      `json:"moves,omitempty"`
 }
 
-// User is the answer to GET /v1/sales/{sale}/users/{user}: what a user has, in the
+// User is the answer to GET /v1/sales/{sale}/users/{user}: a page of a user's claims, in the
 // order of acceptance.
 type User struct {
 	Sale   string  `json:"sale"`
 	User   string  `json:"user"`
 	Claims []Claim `json:"claims"`
+	Next   string  `json:"next,omitempty"` // Page.Before of older claims; "": there are none
 }
 
 // Sale is the answer to GET /v1/sales/{sale}.

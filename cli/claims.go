@@ -15,17 +15,36 @@ import (
 type claimsOptions struct {
 	inquiry
 	user, claim string // one of them
+	page        api.Page
+}
+
+// older is the command that shows the next page.
+func (o claimsOptions) older(next string) string {
+	command := fmt.Sprintf("salectl claims --server %s --sale %s", quoted(o.server.String()), quoted(o.sale))
+	if o.claim != "" {
+		command += " --claim " + quoted(o.claim)
+	} else {
+		command += " --user " + quoted(o.user)
+	}
+	if o.page.Limit != 0 {
+		command += fmt.Sprintf(" --limit %d", o.page.Limit)
+	}
+	return command + o.secrets.words() + " --before " + quoted(next)
 }
 
 func (p *program) claimsCommand() *urfave.Command {
 	return &urfave.Command{
 		Name: "claims", Category: groupLook, Usage: "look up a user's claims, or one claim, at a server",
-		Description: "Shows the state, units, deadline and payments of each. Asks again while the server is\n" +
-			"too busy or does not own the sale. Exit codes: 0, also where the user has none, 1 no\n" +
-			"such claim or sale, 4 bad request, 7 no answer in time.",
+		Description: "Shows the state, units, deadline and payments of each. Of a user the newest claims are\n" +
+			"shown, and of a claim the newest of the payments that are owed back; --before shows\n" +
+			"those that are older. Asks again while the server is too busy or does not own the sale.\n" +
+			"Exit codes: 0, also where the user has none, 1 no such claim or sale, 4 bad request, 7\n" +
+			"no answer in time.",
 		Flags: inquiryFlags("server",
 			valueFlag("user", "`ID` of the user"),
 			valueFlag("claim", "`ID` of the claim, as its answer had it"),
+			valueFlag("before", "show what is older than `CURSOR`, which the output has where there is more"),
+			valueFlag("limit", fmt.Sprintf("show at most `N` claims, or payments owed back, at most %d (default: %d claims, %d payments)", api.MaxPage, api.DefaultClaims, api.DefaultRefunds)),
 		),
 		Action: action(parseClaims, p.claims),
 	}
@@ -36,6 +55,7 @@ func parseClaims(f *flags) claimsOptions {
 	if f.c.IsSet("user") == f.c.IsSet("claim") {
 		f.refuse("name either --user or --claim")
 	}
+	o.page = api.Page{Before: f.text("before"), Limit: int(f.number("limit", 1, api.MaxPage, 0))}
 	if o.user != "" {
 		if err := api.CheckUser(o.user); err != nil {
 			f.refuse("--%s", err)
@@ -49,18 +69,19 @@ type claimsReply struct {
 	FormatVersion int         `json:"formatVersion"`
 	Sale          string      `json:"sale"`
 	Claims        []api.Claim `json:"claims"`
+	Next          string      `json:"next,omitempty"` // --before of the user's older claims
 }
 
 func (p *program) claims(ctx context.Context, o claimsOptions) error {
-	claims := []api.Claim{}
+	claims, next := []api.Claim{}, ""
 	_, err := p.inquire(ctx, o.inquiry, func(ctx context.Context, c *api.Client) (api.Answer, error) {
 		if o.claim != "" {
-			one, err := lookUp(ctx, func() (api.Claim, error) { return c.LookUp(ctx, o.claim) })
+			one, err := lookUp(ctx, func() (api.Claim, error) { return c.LookUpPage(ctx, o.claim, o.page) })
 			claims = append(claims, one)
 			return api.Answer{}, err
 		}
-		has, err := lookUp(ctx, func() (api.User, error) { return c.User(ctx, o.user) })
-		claims = append(claims, has.Claims...)
+		has, err := lookUp(ctx, func() (api.User, error) { return c.UserPage(ctx, o.user, o.page) })
+		claims, next = append(claims, has.Claims...), has.Next
 		return api.Answer{}, err
 	})
 	var problem *api.Problem
@@ -70,9 +91,15 @@ func (p *program) claims(ctx context.Context, o claimsOptions) error {
 	case err != nil:
 		return err
 	case o.json:
-		p.emit(claimsReply{formatVersion, o.sale, claims})
+		p.emit(claimsReply{formatVersion, o.sale, claims, next})
 	default:
 		p.claimsText(o, claims)
+		if o.claim != "" {
+			next = claims[0].RefundDueNext
+		}
+		if next != "" {
+			fmt.Fprintf(p.out, "There are older ones:\n  %s\n", o.older(next))
+		}
 	}
 	return nil
 }
@@ -93,7 +120,11 @@ func lookUp[T any](ctx context.Context, ask func() (T, error)) (T, error) {
 
 func (p *program) claimsText(o claimsOptions, claims []api.Claim) {
 	if len(claims) == 0 {
-		fmt.Fprintf(p.out, "%s has no claims in %s.\n", o.user, o.sale)
+		older := ""
+		if o.page.Before != "" {
+			older = " before " + o.page.Before
+		}
+		fmt.Fprintf(p.out, "%s has no claims in %s%s.\n", o.user, o.sale, older)
 		return
 	}
 	c := p.colours(p.out)
@@ -108,11 +139,11 @@ func (p *program) claimsText(o claimsOptions, claims []api.Claim) {
 			fmt.Fprintf(p.out, "  %s by %s: %s\n", claim.Outcome, claim.Who, claim.Why)
 		}
 		if len(claim.RefundDue) > 0 {
-			more := ""
-			if n := claim.RefundsDue - len(claim.RefundDue); n > 0 {
-				more = fmt.Sprintf(", and %s before them", count(n, "payment"))
+			of := ""
+			if n := claim.RefundsDue; n > len(claim.RefundDue) {
+				of = fmt.Sprintf(" (%d of %s)", len(claim.RefundDue), count(n, "payment"))
 			}
-			fmt.Fprintf(p.out, "  owed back: %s%s\n", strings.Join(claim.RefundDue, ", "), more)
+			fmt.Fprintf(p.out, "  owed back: %s%s\n", strings.Join(claim.RefundDue, ", "), of)
 		}
 	}
 }

@@ -227,24 +227,27 @@ func check(r *Request) string {
 	return ""
 }
 
-// claims returns a user's claims, of a shard of this process; here: it is one.
-func (d *admission) claims(now clock.Now, user string) (claims []Claim, why api.Outcome, here bool) {
+// claims returns a page of a user's claims, of a shard of this process; here: it is one.
+func (d *admission) claims(now clock.Now, user string, p api.Page) (a Answer, here bool) {
 	t := d.tenure.Load()
 	if t == nil {
-		return nil, d.away.Load().Outcome, true
+		return Answer{Outcome: d.away.Load().Outcome}, true
 	}
 	s := t.local(spec.HomeShard(user, len(t.shards)))
 	switch {
 	case s == nil:
-		return nil, d.notHere(), !d.links.any()
+		return Answer{Outcome: d.notHere()}, !d.links.any()
 	case !s.May(now):
-		return nil, api.NoQuorum, !d.links.any()
+		return Answer{Outcome: api.NoQuorum}, !d.links.any()
 	case !s.Serves():
-		return nil, api.Standby, true // it may not have read all of its log yet
+		return Answer{Outcome: api.Standby}, true // it may not have read all of its log yet
 	}
-	claims = s.User(user)
+	claims, next, ok := s.User(user, p)
+	if !ok {
+		return Answer{Outcome: api.BadRequest}, true
+	}
 	t.priceAll(claims)
-	return claims, "", true
+	return Answer{Claims: claims, Next: next}, true
 }
 
 // notHere is why this process cannot tell of a shard.

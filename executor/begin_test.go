@@ -126,7 +126,7 @@ func TestBeginRaces(t *testing.T) {
 		outcomes := map[api.Outcome]int{}
 		for i, a := range told {
 			outcomes[a.Outcome]++
-			has, _ := p.User(t.Context(), fmt.Sprint("user-", i))
+			has, _, _ := p.User(t.Context(), fmt.Sprint("user-", i), api.Page{})
 			switch a.Outcome {
 			case api.Sold:
 				if len(has) != 1 || has[0].ID != a.Claim.ID {

@@ -51,7 +51,7 @@ func TestGivingUp(t *testing.T) {
 		if a := p.claim("eve", "1"); a.Outcome != api.Sold {
 			t.Errorf("after the queue was full: %+v", a)
 		}
-		if claims, _ := p.User(t.Context(), "cid"); len(claims) != 0 {
+		if claims, _, _ := p.User(t.Context(), "cid", api.Page{}); len(claims) != 0 {
 			t.Errorf("what was given up in the queue was accepted: %v", claims)
 		}
 	})

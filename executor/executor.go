@@ -179,17 +179,17 @@ func (e *Executor) wait(ctx context.Context, a Answer, ticket *shard.Ticket, t *
 const mostRuleChanges = 2
 
 // User is Service's.
-func (e *Executor) User(ctx context.Context, user string) ([]Claim, api.Outcome) {
+func (e *Executor) User(ctx context.Context, user string, p api.Page) (claims []Claim, next string, why api.Outcome) {
 	if t := e.tenure.Load(); t != nil {
 		e.drained(ctx, spec.HomeShard(user, len(t.shards)))
 	}
-	claims, why, here := e.claims(e.cfg.Clock(), user)
-	a := Answer{Claims: claims, Outcome: why}
+	a, here := e.claims(e.cfg.Clock(), user, p)
 	if !here {
-		a = e.await(ctx, func(answered func(Answer)) func() { return e.askUser(user, answered) })
+		a = e.await(ctx, func(answered func(Answer)) func() { return e.askUser(user, p, answered) })
 	}
 	e.goods.deliverNow(ctx, &a)
-	return a.Claims, a.Outcome
+	fit(&a, p)
+	return a.Claims, a.Next, a.Outcome
 }
 
 // drained waits until the ledger has what a node gave of a shard's list, if the shard is this process's.

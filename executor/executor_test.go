@@ -53,7 +53,7 @@ func TestRaceForTheLastUnit(t *testing.T) {
 					t.Errorf("%s got two", a.Claim.User)
 				}
 				buyers[a.Claim.User] = true
-				if claims, no := p.User(t.Context(), a.Claim.User); no != "" || len(claims) != 1 || claims[0].ID != a.Claim.ID {
+				if claims, _, no := p.User(t.Context(), a.Claim.User, api.Page{}); no != "" || len(claims) != 1 || claims[0].ID != a.Claim.ID {
 					t.Errorf("%s has %v, %s; was told %v", a.Claim.User, claims, no, a.Claim)
 				}
 			}

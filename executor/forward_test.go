@@ -46,7 +46,7 @@ func TestForwardedAndGivenUp(t *testing.T) {
 					return a.Claim(ctx, Request{User: user, Key: key, Quantity: 1})
 				}
 				has := func(user string) int {
-					claims, why := b.User(c.t.Context(), user)
+					claims, _, why := b.User(c.t.Context(), user, api.Page{})
 					if why != "" {
 						c.t.Fatalf("the claims of %s cannot be told: %s", user, why)
 					}
@@ -124,12 +124,12 @@ func TestForwardedOfAnotherRun(t *testing.T) {
 		if got := claim(); got.Accepted() || got.Outcome.Row().Retry != api.Again {
 			c.t.Errorf("a claim of another run: %+v", got)
 		}
-		if claims, why := a.User(c.t.Context(), user); why != api.Standby {
+		if claims, _, why := a.User(c.t.Context(), user, api.Page{}); why != api.Standby {
 			c.t.Errorf("the claims of a user of another run: %v, %q", claims, why)
 		}
 		synctest.Wait()
 		b.term().uid = run
-		if claims, why := a.User(c.t.Context(), user); len(claims) > 0 || why != "" {
+		if claims, _, why := a.User(c.t.Context(), user, api.Page{}); len(claims) > 0 || why != "" {
 			c.t.Errorf("after a claim of another run: %v, %q", claims, why)
 		}
 		if got := claim(); got.Outcome != api.Sold || got.Replayed {

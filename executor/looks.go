@@ -79,27 +79,27 @@ func (l *looks) cut(of string, why api.Outcome) {
 	}
 }
 
-// askUser asks the owner of a user's shard for the user's claims; answered gets them in
+// askUser asks the owner of a user's shard for a page of the user's claims; answered gets them in
 // Claims, or an Outcome that says why they cannot be told. It may be called before askUser
 // returns.
-func (d *admission) askUser(user string, answered func(Answer)) (forget func()) {
+func (d *admission) askUser(user string, p api.Page, answered func(Answer)) (forget func()) {
 	t := d.tenure.Load()
 	if t == nil {
 		answered(Answer{Outcome: d.notHere()})
 		return func() {}
 	}
 	i := spec.HomeShard(user, len(t.shards))
-	return d.askOwner(t, i, shard.Errand{Shard: i, User: user}, answered)
+	return d.askOwner(t, i, shard.Errand{Shard: i, User: user, Page: p}, answered)
 }
 
 // askClaim asks the owner of a claim's shard for it; answered gets it as Claim.
-func (d *admission) askClaim(id ClaimID, answered func(Answer)) (forget func()) {
+func (d *admission) askClaim(id ClaimID, p api.Page, answered func(Answer)) (forget func()) {
 	t := d.tenure.Load()
 	if t == nil {
 		answered(Answer{Outcome: d.notHere()})
 		return func() {}
 	}
-	return d.askOwner(t, id.Shard, shard.Errand{Shard: id.Shard, Find: &id}, answered)
+	return d.askOwner(t, id.Shard, shard.Errand{Shard: id.Shard, Find: &id, Page: p}, answered)
 }
 
 func (d *admission) askOwner(t *tenure, i int, e shard.Errand, answered func(Answer)) (forget func()) {
@@ -115,12 +115,12 @@ func (d *admission) askOwner(t *tenure, i int, e shard.Errand, answered func(Ans
 // visitLook answers a look of a peer.
 func (d *admission) visitLook(now clock.Now, e shard.Errand) Answer {
 	if e.Find != nil {
-		c, why, here := d.find(now, *e.Find)
+		c, why, here := d.find(now, *e.Find, e.Page)
 		if why == "" && !here {
 			why = api.Standby
 		}
 		return Answer{Outcome: why, Claim: c}
 	}
-	claims, why, _ := d.claims(now, e.User)
-	return Answer{Outcome: why, Claims: claims}
+	a, _ := d.claims(now, e.User, e.Page)
+	return a
 }

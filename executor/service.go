@@ -30,12 +30,13 @@ type Service interface {
 	// Place says where a user's claims are decided, and PlaceOf where those of a shard are.
 	Place(user string) Place
 	PlaceOf(shard int) Place
-	// User returns a user's claims, in the order of acceptance; an Outcome other
-	// than "" says why they cannot be told now, or that ctx has ended.
-	User(ctx context.Context, user string) ([]Claim, api.Outcome)
-	// Find returns one claim by its id; an Outcome other than "" says why it cannot be told
-	// now, or that there is none.
-	Find(ctx context.Context, id ClaimID) (Claim, api.Outcome)
+	// User returns a page of a user's claims, in the order of acceptance, and the cursor of the
+	// next page; an Outcome other than "" says why they cannot be told now, that the cursor of this
+	// one is none, or that ctx has ended.
+	User(ctx context.Context, user string, p api.Page) (claims []Claim, next string, why api.Outcome)
+	// Find returns one claim by its id, with a page of its refunds due; an Outcome other than ""
+	// says why it cannot be told now, that the cursor is none, or that there is no such claim.
+	Find(ctx context.Context, id ClaimID, p api.Page) (Claim, api.Outcome)
 	// Status is what this process knows of the sale.
 	Status() Status
 	// Ready returns nil while this process can sell on every shard.

@@ -236,7 +236,7 @@ func (p *process) read() func() {
 	registry.MustRegister(p.Collectors()...)
 	return func() {
 		p.Status()
-		p.User(context.Background(), "buyer-1")
+		p.User(context.Background(), "buyer-1", api.Page{})
 		_ = p.Ready()
 		if _, err := registry.Gather(); err != nil {
 			p.t.Error(err)

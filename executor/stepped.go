@@ -105,12 +105,12 @@ func (p *Stepped) again(x *ask) {
 // User is Executor's. answered is called once.
 func (p *Stepped) User(now clock.Now, user string, answered func([]Claim, api.Outcome)) {
 	p.now = now
-	claims, why, here := p.claims(now, user)
+	a, here := p.claims(now, user, api.Page{Limit: api.MaxPage})
 	if here {
-		answered(claims, why)
+		answered(a.Claims, a.Outcome)
 		return
 	}
-	p.askUser(user, func(a Answer) { answered(a.Claims, a.Outcome) })
+	p.askUser(user, api.Page{Limit: api.MaxPage}, func(a Answer) { answered(a.Claims, a.Outcome) })
 }
 
 // Ready is Executor's.

@@ -470,10 +470,12 @@ func (x *Settlement) GetRetire() bool {
 	return false
 }
 
-// User asks for a user's claims.
+// User asks for a page of a user's claims.
 type User struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	User          string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	Before        string                 `protobuf:"bytes,2,opt,name=before,proto3" json:"before,omitempty"` // Claims.next of the page before; "": the newest
+	Limit         uint32                 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`  // of the page; 0: 100
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -515,10 +517,26 @@ func (x *User) GetUser() string {
 	return ""
 }
 
-// Find asks for one claim.
+func (x *User) GetBefore() string {
+	if x != nil {
+		return x.Before
+	}
+	return ""
+}
+
+func (x *User) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+// Find asks for one claim, with a page of its refunds due.
 type Find struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Claim         *ClaimID               `protobuf:"bytes,1,opt,name=claim,proto3" json:"claim,omitempty"`
+	Before        string                 `protobuf:"bytes,2,opt,name=before,proto3" json:"before,omitempty"` // Books.next of the page before; "": the newest
+	Limit         uint32                 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`  // of the page; 0: 10
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -558,6 +576,20 @@ func (x *Find) GetClaim() *ClaimID {
 		return x.Claim
 	}
 	return nil
+}
+
+func (x *Find) GetBefore() string {
+	if x != nil {
+		return x.Before
+	}
+	return ""
+}
+
+func (x *Find) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
 }
 
 // Cancel gives a request up: its reply comes at once.
@@ -1177,6 +1209,7 @@ type Books struct {
 	Retired       bool                   `protobuf:"varint,6,opt,name=retired,proto3" json:"retired,omitempty"`
 	RefundsDue    []string               `protobuf:"bytes,7,rep,name=refunds_due,json=refundsDue,proto3" json:"refunds_due,omitempty"` // the newest
 	Owed          uint32                 `protobuf:"varint,8,opt,name=owed,proto3" json:"owed,omitempty"`                              // how many there are
+	Next          string                 `protobuf:"bytes,9,opt,name=next,proto3" json:"next,omitempty"`                               // before of the page of older refunds due; "": there are none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1267,6 +1300,13 @@ func (x *Books) GetOwed() uint32 {
 	return 0
 }
 
+func (x *Books) GetNext() string {
+	if x != nil {
+		return x.Next
+	}
+	return ""
+}
+
 // Packets is what the units of a claim are worth.
 type Packets struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1336,6 +1376,7 @@ type Claims struct {
 	Owner         string                 `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
 	Shard         uint32                 `protobuf:"varint,4,opt,name=shard,proto3" json:"shard,omitempty"`
 	Shards        uint32                 `protobuf:"varint,5,opt,name=shards,proto3" json:"shards,omitempty"`
+	Next          string                 `protobuf:"bytes,6,opt,name=next,proto3" json:"next,omitempty"` // before of the page of older claims; "": there are none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1403,6 +1444,13 @@ func (x *Claims) GetShards() uint32 {
 		return x.Shards
 	}
 	return 0
+}
+
+func (x *Claims) GetNext() string {
+	if x != nil {
+		return x.Next
+	}
+	return ""
 }
 
 // NotMine says that another process decides on what was forwarded.
@@ -1629,11 +1677,15 @@ const file_api_streampb_stream_proto_rawDesc = "" +
 	"\apayment\x18\x03 \x01(\tR\apayment\x12\x10\n" +
 	"\x03who\x18\x04 \x01(\tR\x03who\x12\x16\n" +
 	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x16\n" +
-	"\x06retire\x18\x06 \x01(\bR\x06retire\"\x1a\n" +
+	"\x06retire\x18\x06 \x01(\bR\x06retire\"H\n" +
 	"\x04User\x12\x12\n" +
-	"\x04user\x18\x01 \x01(\tR\x04user\"8\n" +
+	"\x04user\x18\x01 \x01(\tR\x04user\x12\x16\n" +
+	"\x06before\x18\x02 \x01(\tR\x06before\x12\x14\n" +
+	"\x05limit\x18\x03 \x01(\rR\x05limit\"f\n" +
 	"\x04Find\x120\n" +
-	"\x05claim\x18\x01 \x01(\v2\x1a.salectl.stream.v1.ClaimIDR\x05claim\"\b\n" +
+	"\x05claim\x18\x01 \x01(\v2\x1a.salectl.stream.v1.ClaimIDR\x05claim\x12\x16\n" +
+	"\x06before\x18\x02 \x01(\tR\x06before\x12\x14\n" +
+	"\x05limit\x18\x03 \x01(\rR\x05limit\"\b\n" +
 	"\x06Cancel\"]\n" +
 	"\aClaimID\x12\x14\n" +
 	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x12\n" +
@@ -1685,7 +1737,7 @@ const file_api_streampb_stream_proto_rawDesc = "" +
 	"\vundelivered\x18\v \x01(\bR\vundelivered\"7\n" +
 	"\aPayload\x12\x14\n" +
 	"\x05names\x18\x01 \x03(\tR\x05names\x12\x16\n" +
-	"\x06values\x18\x02 \x03(\tR\x06values\"\xd4\x01\n" +
+	"\x06values\x18\x02 \x03(\tR\x06values\"\xe8\x01\n" +
 	"\x05Books\x12\"\n" +
 	"\rsettled_at_ns\x18\x01 \x01(\x10R\vsettledAtNs\x12\x10\n" +
 	"\x03who\x18\x02 \x01(\tR\x03who\x12\x10\n" +
@@ -1695,17 +1747,19 @@ const file_api_streampb_stream_proto_rawDesc = "" +
 	"\aretired\x18\x06 \x01(\bR\aretired\x12\x1f\n" +
 	"\vrefunds_due\x18\a \x03(\tR\n" +
 	"refundsDue\x12\x12\n" +
-	"\x04owed\x18\b \x01(\rR\x04owed\"U\n" +
+	"\x04owed\x18\b \x01(\rR\x04owed\x12\x12\n" +
+	"\x04next\x18\t \x01(\tR\x04next\"U\n" +
 	"\aPackets\x12\x1a\n" +
 	"\bcurrency\x18\x01 \x01(\tR\bcurrency\x12\x14\n" +
 	"\x05scale\x18\x02 \x01(\rR\x05scale\x12\x18\n" +
-	"\aamounts\x18\x03 \x03(\x03R\aamounts\"\x98\x01\n" +
+	"\aamounts\x18\x03 \x03(\x03R\aamounts\"\xac\x01\n" +
 	"\x06Claims\x12\x18\n" +
 	"\aoutcome\x18\x01 \x01(\tR\aoutcome\x120\n" +
 	"\x06claims\x18\x02 \x03(\v2\x18.salectl.stream.v1.ClaimR\x06claims\x12\x14\n" +
 	"\x05owner\x18\x03 \x01(\tR\x05owner\x12\x14\n" +
 	"\x05shard\x18\x04 \x01(\rR\x05shard\x12\x16\n" +
-	"\x06shards\x18\x05 \x01(\rR\x06shards\"|\n" +
+	"\x06shards\x18\x05 \x01(\rR\x06shards\x12\x12\n" +
+	"\x04next\x18\x06 \x01(\tR\x04next\"|\n" +
 	"\aNotMine\x12\x14\n" +
 	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\tR\x05owner\x12\x14\n" +

@@ -378,6 +378,33 @@ func (c *claims) ofUser(user string, most int) (newest []Claim, count int) {
 	return newest, c.claimsOf(u)
 }
 
+// olderThan returns the number of the newest claim of a user, or of the one before the claim in a
+// place of the log or with the unit of a grab, +1; 0: there is none. false: the user has no such claim.
+func (c *claims) olderThan(user string, slot uint64, index int, unit int64) (i uint32, ok bool) {
+	all := slot == 0 && unit == 0
+	u, ok := c.findUser(c.hash(user), user)
+	if !ok {
+		return 0, all
+	}
+	i = c.users.at(u).last
+	switch {
+	case all:
+		return i, true
+	case unit != 0: // such a user has few claims
+		for i != 0 && (int(i-1) >= len(c.granted) || int64(c.records.at(i-1).first) != unit) {
+			i = c.records.at(i - 1).prev
+		}
+		if i == 0 {
+			return 0, false
+		}
+		return c.records.at(i - 1).prev, true
+	}
+	if i, ok = c.locate(slot, index); !ok || c.records.at(i).user != u {
+		return 0, false
+	}
+	return c.records.at(i).prev, true
+}
+
 const mostCounted = 8
 
 // claimsOf returns how many claims a user has.

@@ -77,6 +77,22 @@ func TestClaimsAgainstModel(t *testing.T) {
 						if count != len(ofUser) {
 							t.Fatalf("%q has %d claims, not %d", user, count, len(ofUser))
 						}
+						if len(model) == 0 {
+							return
+						}
+						than := rapid.SampledFrom(model).Draw(t, "than")
+						i, ok := c.olderThan(user, than.Slot, than.Index, 0)
+						if want := than.User == user; ok != want && than.Slot > 0 {
+							t.Fatalf("a claim of %q is one of %q: %v", than.User, user, ok)
+						} else if !want || than.Slot == 0 {
+							return
+						}
+						var older []Claim
+						for ; i != 0; i = c.records.at(i - 1).prev {
+							older = append(older, c.at(i-1))
+						}
+						slices.Reverse(older)
+						wantClaims(t, older, ofUser[:slices.IndexFunc(ofUser, func(m Claim) bool { return m.Slot == than.Slot && m.Index == than.Index })])
 					},
 					"locate": func(t *rapid.T) {
 						slot, index := rapid.Uint64Range(0, 9).Draw(t, "slot"), rapid.IntRange(0, 5).Draw(t, "index")

@@ -43,13 +43,28 @@ func (c *claims) owedHash(i uint32, payment string) uint64 {
 	return (uint64(i)*0x9e3779b97f4a7c15 ^ c.hash(payment)) & c.mask
 }
 
-// owes says whether a payment is owed back for a claim.
-func (c *claims) owes(i uint32, payment string) bool {
-	_, ok := c.byOwed.find(c.owedHash(i, payment), func(at uint32) bool {
+// findOwed returns the number of a payment that is owed back for a claim.
+func (c *claims) findOwed(i uint32, payment string) (at uint32, ok bool) {
+	return c.byOwed.find(c.owedHash(i, payment), func(at uint32) bool {
 		o := c.owed.at(at)
 		return o.claim == i && c.text.equal(o.payment, payment)
 	})
+}
+
+// owes says whether a payment is owed back for a claim.
+func (c *claims) owes(i uint32, payment string) bool {
+	_, ok := c.findOwed(i, payment)
 	return ok
+}
+
+// dueFrom returns a payment by its number, +1, and those before it of the same claim, at most most,
+// in their order. more: there are older ones.
+func (c *claims) dueFrom(o uint32, most int) (due []string, more bool) {
+	for ; o != 0 && len(due) < most; o = c.owed.at(o - 1).prev {
+		due = append(due, c.text.get(c.owed.at(o-1).payment))
+	}
+	slices.Reverse(due)
+	return due, o != 0
 }
 
 // deal returns what is kept of a claim, nil for one that was just sold.
@@ -163,8 +178,5 @@ func (c *claims) tell(claim *Claim, d *dealRecord, due int) {
 	if d.settled != 0 {
 		claim.SettledUs = c.times[d.settled-1]
 	}
-	for o := d.owed; o != 0 && len(claim.RefundsDue) < due; o = c.owed.at(o - 1).prev {
-		claim.RefundsDue = append(claim.RefundsDue, c.text.get(c.owed.at(o-1).payment))
-	}
-	slices.Reverse(claim.RefundsDue)
+	claim.RefundsDue, _ = c.dueFrom(d.owed, due)
 }

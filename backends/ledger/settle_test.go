@@ -422,6 +422,22 @@ func TestManyRefundsDue(t *testing.T) {
 			t.Errorf("the newest of %d are %q", c.Owed, c.RefundsDue)
 		}
 	}
+	// Pages cost the same wherever they are, and are the same while payments are added.
+	var due []string
+	var costs []float64
+	for before, more := "", true; more; {
+		var page []string
+		costs = append(costs, testing.AllocsPerRun(1, func() { page, more, _ = s.RefundsDue(c.Slot, c.Index, before, 100) }))
+		due, before = append(slices.Clone(page), due...), page[0]
+	}
+	if !slices.Equal(due, want) || len(costs) != n/100 || costs[n/100-1] > costs[0] {
+		t.Errorf("%d pages have %d of %d payments, with allocations %v", len(costs), len(due), n, costs)
+	}
+	for name, payment := range map[string]string{"another payment": "q", "the first": "p0"} {
+		if page, more, ok := s.RefundsDue(c.Slot, c.Index, payment, 100); ok != (payment == "p0") || len(page) > 0 || more {
+			t.Errorf("before %s: %v %v %v", name, page, more, ok)
+		}
+	}
 	if err := recount(s); err != nil {
 		t.Error(err)
 	}

@@ -206,6 +206,41 @@ func (s *State) Newest(user string, most int) (newest []Claim, count int) {
 	return s.claims.ofUser(user, most)
 }
 
+// Backward returns the claims of a user that are older than the one in a place of the log, or that a
+// node gave with a unit, from the newest on; all, if neither is set. false: the user has no such claim.
+func (s *State) Backward(user string, slot uint64, index int, unit int64) (older iter.Seq[Claim], ok bool) {
+	i, ok := s.claims.olderThan(user, slot, index, unit)
+	return func(yield func(Claim) bool) {
+		for at := i; at != 0 && yield(s.claims.at(at-1)); {
+			at = s.claims.records.at(at - 1).prev
+		}
+	}, ok
+}
+
+// RefundsDue returns the newest payments, at most most, that are owed back for the claim in a place
+// of the log, or of those before one of them, in their order. more: there are older ones. false: the
+// claim has no such payment.
+func (s *State) RefundsDue(slot uint64, index int, before string, most int) (due []string, more, ok bool) {
+	i, ok := s.claims.locate(slot, index)
+	if !ok {
+		return nil, false, false
+	}
+	d := s.claims.deal(i)
+	if d == nil {
+		return nil, false, before == ""
+	}
+	from := d.owed
+	if before != "" {
+		at, ok := s.claims.findOwed(i, before)
+		if !ok {
+			return nil, false, false
+		}
+		from = s.claims.owed.at(at).prev
+	}
+	due, more = s.claims.dueFrom(from, most)
+	return due, more, true
+}
+
 // Users are all users who have claims here, each with the units that the user has, held and
 // sold.
 func (s *State) Users() iter.Seq2[string, int64] {

@@ -80,6 +80,11 @@ func appendBooks(b []byte, books *shard.Books) []byte {
 	}
 	if len(books.RefundsDue) > 0 {
 		b = strconv.AppendInt(append(b, `],"refundsDue":`...), int64(books.Owed), 10)
+	} else if books.Owed > 0 { // a page without any
+		b = strconv.AppendInt(append(b, `,"refundsDue":`...), int64(books.Owed), 10)
+	}
+	if books.Next != "" {
+		b = appendString(append(b, `,"refundDueNext":`...), books.Next)
 	}
 	return b
 }

@@ -15,10 +15,14 @@ type fake struct {
 	decline func(executor.Request, api.Outcome) executor.Answer
 	settle  func(context.Context, executor.Settlement) executor.Answer
 	user    func(string) ([]executor.Claim, api.Outcome)
-	find    func(executor.ClaimID) (executor.Claim, api.Outcome)
-	status  func() executor.Status
-	ready   func() error
-	place   executor.Place
+	// Look-ups that are asked for pages; nil: user and find.
+	page     func(string, api.Page) ([]executor.Claim, string, api.Outcome)
+	findPage func(executor.ClaimID, api.Page) (executor.Claim, api.Outcome)
+
+	find   func(executor.ClaimID) (executor.Claim, api.Outcome)
+	status func() executor.Status
+	ready  func() error
+	place  executor.Place
 }
 
 var _ executor.Service = (*fake)(nil)
@@ -56,11 +60,18 @@ func (f *fake) Settle(ctx context.Context, x executor.Settlement) executor.Answe
 	return f.settle(ctx, x)
 }
 
-func (f *fake) User(_ context.Context, user string) ([]executor.Claim, api.Outcome) {
-	return f.user(user)
+func (f *fake) User(_ context.Context, user string, p api.Page) (claims []executor.Claim, next string, why api.Outcome) {
+	if f.page != nil {
+		return f.page(user, p)
+	}
+	claims, why = f.user(user)
+	return claims, "", why
 }
 
-func (f *fake) Find(_ context.Context, id executor.ClaimID) (executor.Claim, api.Outcome) {
+func (f *fake) Find(_ context.Context, id executor.ClaimID, p api.Page) (executor.Claim, api.Outcome) {
+	if f.findPage != nil {
+		return f.findPage(id, p)
+	}
 	return f.find(id)
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -181,6 +182,7 @@ type userView struct {
 	Sale   string          `json:"sale"`
 	User   string          `json:"user"`
 	Claims json.RawMessage `json:"claims"`
+	Next   string          `json:"next,omitempty"`
 }
 
 func (s *Server) getUser(w http.ResponseWriter, r *http.Request, sale *sale, segment string) {
@@ -189,25 +191,72 @@ func (s *Server) getUser(w http.ResponseWriter, r *http.Request, sale *sale, seg
 		writeBadRequest(w, unacceptable(err))
 		return
 	}
-	claims, outcome := sale.User(r.Context(), user)
-	sale.tell(w.Header(), sale.Place(user))
-	if outcome != "" {
-		writeOutcome(w, outcome)
+	page, f := pageOf(r)
+	if f != nil {
+		writeBadRequest(w, f)
 		return
 	}
-	writeJSON(w, http.StatusOK, userView{sale.name, user, appendClaims(nil, sale.name, claims)})
+	claims, next, outcome := sale.User(r.Context(), user, page)
+	sale.tell(w.Header(), sale.Place(user))
+	if outcome != "" {
+		p := notFound(outcome)
+		p.write(w)
+		return
+	}
+	writeJSON(w, http.StatusOK, userView{sale.name, user, appendClaims(nil, sale.name, claims), next})
+}
+
+// pageOf is the part of a list that a request asks for.
+func pageOf(r *http.Request) (p api.Page, _ *fault) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return p, malformed("the query: %v", err)
+	}
+	for name, values := range query {
+		switch {
+		case name != "before" && name != "limit":
+			return p, malformed("%s: unknown parameter; there are before and limit", name)
+		case len(values) != 1:
+			return p, malformed("%s: given twice", name)
+		}
+	}
+	p.Before = query.Get("before")
+	if query.Has("limit") {
+		if p.Limit, err = strconv.Atoi(query.Get("limit")); err != nil || p.Limit < 1 {
+			p.Limit = -1
+		}
+	}
+	if err := p.Check(); err != nil {
+		return p, unacceptable(err)
+	}
+	return p, nil
+}
+
+// notFound is the problem of a look-up that has found nothing.
+func notFound(why api.Outcome) problem {
+	p := problemOf(why)
+	if why == api.BadRequest {
+		p.detail = "before: is no cursor of this list; take the one that the page before has, or none."
+	}
+	return p
 }
 
 // getClaim answers GET /v1/sales/{sale}/claims/{claim}.
 func (s *Server) getClaim(w http.ResponseWriter, r *http.Request, sale *sale, text string) {
 	id, ok := shard.ParseClaimID(text)
 	claim, outcome := executor.Claim{}, api.NoSuchClaim
+	page, f := pageOf(r)
+	if f != nil {
+		writeBadRequest(w, f)
+		return
+	}
 	if ok {
-		claim, outcome = sale.Find(r.Context(), id)
+		claim, outcome = sale.Find(r.Context(), id, page)
 		sale.tell(w.Header(), sale.PlaceOf(id.Shard))
 	}
 	if outcome != "" {
-		writeOutcome(w, outcome)
+		p := notFound(outcome)
+		p.write(w)
 		return
 	}
 	h := w.Header()

@@ -384,6 +384,7 @@ type under struct {
 	answer executor.Answer
 
 	claims  []executor.Claim // of a look-up
+	next    string           // beside claims
 	outcome api.Outcome
 }
 

@@ -331,14 +331,14 @@ type slowLookups struct {
 	inside chan struct{}
 }
 
-func (f *slowLookups) User(ctx context.Context, _ string) ([]executor.Claim, api.Outcome) {
+func (f *slowLookups) User(ctx context.Context, _ string, _ api.Page) ([]executor.Claim, string, api.Outcome) {
 	f.inside <- struct{}{}
 	<-ctx.Done()
-	return nil, api.Standby
+	return nil, "", api.Standby
 }
 
-func (f *slowLookups) Find(ctx context.Context, _ executor.ClaimID) (executor.Claim, api.Outcome) {
-	_, why := f.User(ctx, "")
+func (f *slowLookups) Find(ctx context.Context, _ executor.ClaimID, _ api.Page) (executor.Claim, api.Outcome) {
+	_, _, why := f.User(ctx, "", api.Page{})
 	return executor.Claim{}, why
 }
 

@@ -5,8 +5,10 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"salectl/api"
 	"salectl/api/streampb"
 	"salectl/executor"
+	"salectl/executor/shard"
 )
 
 // Replies of streams that are not sent take memory, however large each is. So a request counts
@@ -26,25 +28,22 @@ func replyBytes(r *streampb.Request, k kind) int64 {
 		return 512 + bytesOfUnit*max(r.GetClaim().GetQuantity(), int64(len(r.GetClaim().GetNames())), 0)
 	case looksAtUser:
 		return bytesOfUser
+	case looksAtClaim:
+		return bytesOfClaim + (16+api.MaxPayment)*int64(min(r.GetFind().GetLimit(), api.MaxPage))
 	}
-	return 16 << 10
+	return bytesOfClaim
 }
 
 const (
-	bytesOfUnit = 24
-	bytesOfUser = 2 << 20 // a user may have many claims
+	bytesOfUnit  = 24
+	bytesOfClaim = 32 << 10 // the largest, without what its units are
+	bytesOfUser  = shard.PageBytes + 1<<10
 )
 
 // bytesOf is about what claims take in memory.
 func bytesOf(all ...executor.Claim) (n int64) {
 	for i := range all {
-		c := &all[i]
-		n += 512 + bytesOfUnit*int64(len(c.Units))
-		for _, p := range c.Payloads {
-			for _, v := range p.Values {
-				n += 32 + int64(len(v))
-			}
-		}
+		n += all[i].Size()
 	}
 	return n
 }

@@ -114,9 +114,9 @@ func (x *stream) take(message []byte, first bool) bool {
 	case *streampb.Request_Settle:
 		return x.settle(r, asks.Settle)
 	case *streampb.Request_User:
-		return x.user(r, asks.User.GetUser())
+		return x.user(r, asks.User)
 	case *streampb.Request_Find:
-		return x.find(r, asks.Find.GetClaim())
+		return x.find(r, asks.Find)
 	case *streampb.Request_Cancel:
 		x.cancel(r.Id)
 	default:
@@ -226,8 +226,8 @@ func (u *under) answered(a executor.Answer) {
 }
 
 // foundThem takes in what a look-up has found.
-func (u *under) foundThem(all []executor.Claim, outcome api.Outcome) {
-	u.claims, u.outcome = all, outcome
+func (u *under) foundThem(all []executor.Claim, next string, outcome api.Outcome) {
+	u.claims, u.next, u.outcome = all, next, outcome
 	u.answered(executor.Answer{})
 }
 
@@ -291,7 +291,7 @@ func (x *stream) settle(r *streampb.Request, asks *streampb.Settlement) bool {
 
 // lookUp has a goroutine make a lookup, which may wait for a node or a peer. It ends when the
 // request is answered.
-func (u *under) lookUp(do func(context.Context) ([]executor.Claim, api.Outcome)) {
+func (u *under) lookUp(do func(context.Context) (all []executor.Claim, next string, why api.Outcome)) {
 	ctx, cancel := context.WithCancel(u.stream.ctx)
 	u.begun(cancel)
 	go func() {
@@ -300,8 +300,13 @@ func (u *under) lookUp(do func(context.Context) ([]executor.Claim, api.Outcome))
 	}()
 }
 
-// user looks up a user's claims.
-func (x *stream) user(r *streampb.Request, user string) bool {
+// user looks up a page of a user's claims.
+func (x *stream) user(r *streampb.Request, asks *streampb.User) bool {
+	page, user := shard.PageOf(asks), asks.GetUser()
+	if err := page.Check(); err != nil {
+		x.refuse(r.Id, unacceptable(err))
+		return true
+	}
 	u, ok := x.begin(r, looksAtUser)
 	if u == nil {
 		return ok
@@ -312,20 +317,25 @@ func (x *stream) user(r *streampb.Request, user string) bool {
 		u.answered(executor.Answer{Outcome: api.BadRequest, Message: err.Error()})
 		return true
 	}
-	u.lookUp(func(ctx context.Context) ([]executor.Claim, api.Outcome) { return x.sale.User(ctx, user) })
+	u.lookUp(func(ctx context.Context) ([]executor.Claim, string, api.Outcome) { return x.sale.User(ctx, user, page) })
 	return true
 }
 
-func (x *stream) find(r *streampb.Request, asks *streampb.ClaimID) bool {
+// find looks up a claim, with a page of its refunds due.
+func (x *stream) find(r *streampb.Request, asks *streampb.Find) bool {
+	id, page := shard.ClaimIDOf(asks.GetClaim()), shard.PageOf(asks)
+	if err := page.Check(); err != nil {
+		x.refuse(r.Id, unacceptable(err))
+		return true
+	}
 	u, ok := x.begin(r, looksAtClaim)
 	if u == nil {
 		return ok
 	}
-	id := shard.ClaimIDOf(asks)
 	u.shard = id.Shard
-	u.lookUp(func(ctx context.Context) ([]executor.Claim, api.Outcome) {
-		claim, outcome := x.sale.Find(ctx, id)
-		return []executor.Claim{claim}, outcome
+	u.lookUp(func(ctx context.Context) ([]executor.Claim, string, api.Outcome) {
+		claim, outcome := x.sale.Find(ctx, id, page)
+		return []executor.Claim{claim}, "", outcome
 	})
 	return true
 }

@@ -46,7 +46,8 @@ func (l *linesForm) request(line []byte) (*streampb.Request, *fault) {
 	r.Reset()
 	p := parser{in: line}
 	seen := 0
-	return r, p.object(`{"id": 1, "claim": {"user": "u-1", "key": "k-1", "quantity": 1}}`, func(field []byte) *fault {
+	var page api.Page
+	f := p.object(`{"id": 1, "claim": {"user": "u-1", "key": "k-1", "quantity": 1}}`, func(field []byte) *fault {
 		switch string(field) {
 		case "id":
 			id, f := p.integer("id")
@@ -64,12 +65,42 @@ func (l *linesForm) request(line []byte) (*streampb.Request, *fault) {
 			}
 			r.TimeoutMs = uint32(min(ms, 1<<31))
 			return f
+		case "before":
+			var f *fault
+			page.Before, f = p.string("before")
+			return f
+		case "limit":
+			n, f := p.integer("limit")
+			if page.Limit = int(min(n, math.MaxInt32)); f == nil && n < 1 {
+				page.Limit = -1
+			}
+			if err := page.Check(); f == nil && err != nil {
+				f = unacceptable(err)
+			}
+			return f
 		}
 		if seen++; seen > 1 {
 			return malformed("%s: a request asks for one thing, and this one asks for another before", name(field))
 		}
 		return l.asked(&p, r, field)
 	})
+	if f == nil && page != (api.Page{}) {
+		f = paged(r, page)
+	}
+	return r, f
+}
+
+// paged has a look-up ask for a page.
+func paged(r *streampb.Request, p api.Page) *fault {
+	switch asks := r.Asks.(type) {
+	case *streampb.Request_User:
+		asks.User.Before, asks.User.Limit = p.Before, uint32(p.Limit)
+	case *streampb.Request_Find:
+		asks.Find.Before, asks.Find.Limit = p.Before, uint32(p.Limit)
+	default:
+		return malformed("before, limit: are of user and find")
+	}
+	return nil
 }
 
 // asked reads what a request asks for.
@@ -130,7 +161,7 @@ func (l *linesForm) asked(p *parser, r *streampb.Request, field []byte) *fault {
 		r.Asks = &streampb.Request_Cancel{Cancel: new(streampb.Cancel)}
 		return f
 	}
-	return malformed("%s: unknown field; a request has id, timeoutMs, and one of claim, settle, user, find and cancel", name(field))
+	return malformed("%s: unknown field; a request has id, timeoutMs, before and limit of a page, and one of claim, settle, user, find and cancel", name(field))
 }
 
 // settled reads a field of a settlement.
@@ -200,7 +231,7 @@ func (l *linesForm) answer(b []byte, u *under) []byte {
 func (l *linesForm) found(b []byte, u *under) []byte {
 	sale := u.stream.sale.name
 	if u.outcome != "" {
-		p := problemOf(u.outcome)
+		p := notFound(u.outcome)
 		b, at := opened(b, u.id, 0)
 		return closed(p.appendTo(b), at, u, p.retryAfter)
 	}
@@ -210,8 +241,11 @@ func (l *linesForm) found(b []byte, u *under) []byte {
 	}
 	b = appendString(append(b, `{"sale":`...), sale)
 	b = appendString(append(b, `,"user":`...), u.user)
-	b = append(appendClaims(append(b, `,"claims":`...), sale, u.claims), '}')
-	return closed(b, at, u, 0)
+	b = appendClaims(append(b, `,"claims":`...), sale, u.claims)
+	if u.next != "" {
+		b = appendString(append(b, `,"next":`...), u.next)
+	}
+	return closed(append(b, '}'), at, u, 0)
 }
 
 func (*linesForm) goingAway(b []byte) []byte { return append(b, `{"goingAway":true}`+"\n"...) }

@@ -108,7 +108,7 @@ func (x *stream) sent(batch []*under) {
 	var size int64
 	for _, u := range batch {
 		size += u.size
-		u.answer, u.claims, u.giveUp, u.there, u.user, u.how = executor.Answer{}, nil, nil, false, "", ""
+		u.answer, u.claims, u.next, u.giveUp, u.there, u.user, u.how = executor.Answer{}, nil, "", nil, false, "", ""
 	}
 	x.holdLocked(-size)
 	x.spare = append(x.spare, batch...)

@@ -23,7 +23,7 @@ func TestPageOfStreams(t *testing.T) {
 	}
 	page := string(text)
 	requests := regexp.MustCompile("`({\"id\":.*})` \\|").FindAllStringSubmatch(page, -1)
-	if len(requests) != 5 {
+	if len(requests) != 6 {
 		t.Errorf("the page has %d requests", len(requests))
 	}
 	for _, r := range requests {

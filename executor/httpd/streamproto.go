@@ -59,7 +59,7 @@ func (p *protobufForm) found(b []byte, u *under) []byte {
 	place := u.place()
 	found := &streampb.Claims{Outcome: string(u.outcome), Owner: place.Owner, Shard: uint32(place.Shard), Shards: uint32(place.Shards)}
 	if u.outcome == "" {
-		found.Claims = shard.ClaimsToStream(u.claims)
+		found.Claims, found.Next = shard.ClaimsToStream(u.claims), u.next
 	}
 	return streampb.AppendReply(b, &streampb.Reply{Id: u.id, Says: &streampb.Reply_Claims{Claims: found}})
 }

@@ -33,9 +33,9 @@ func RequestOf(e shard.Errand) *streampb.Request {
 	case e.Settle != nil:
 		r.Asks = &streampb.Request_Settle{Settle: e.Settle.ToStream()}
 	case e.Find != nil:
-		r.Asks = &streampb.Request_Find{Find: &streampb.Find{Claim: e.Find.ToStream()}}
+		r.Asks = &streampb.Request_Find{Find: &streampb.Find{Claim: e.Find.ToStream(), Before: e.Page.Before, Limit: uint32(e.Page.Limit)}}
 	default:
-		r.Asks = &streampb.Request_User{User: &streampb.User{User: e.User}}
+		r.Asks = &streampb.Request_User{User: &streampb.User{User: e.User, Before: e.Page.Before, Limit: uint32(e.Page.Limit)}}
 	}
 	return r
 }
@@ -56,9 +56,9 @@ func errandOf(r *streampb.Request) (shard.Errand, bool) {
 		e.Settle = &x
 	case *streampb.Request_Find:
 		id := shard.ClaimIDOf(asks.Find.GetClaim())
-		e.Find = &id
+		e.Find, e.Page = &id, shard.PageOf(asks.Find)
 	case *streampb.Request_User:
-		e.User = asks.User.GetUser()
+		e.User, e.Page = asks.User.GetUser(), shard.PageOf(asks.User)
 	default:
 		return e, false
 	}
@@ -117,7 +117,7 @@ func ReplyOf(errand uint64, a shard.Answer) *streampb.Reply {
 		if a.Claim.User != "" {
 			a.Claims = []shard.Claim{a.Claim}
 		}
-		found := &streampb.Claims{Outcome: string(a.Outcome), Claims: shard.ClaimsToStream(a.Claims)}
+		found := &streampb.Claims{Outcome: string(a.Outcome), Claims: shard.ClaimsToStream(a.Claims), Next: a.Next}
 		return &streampb.Reply{Id: errand, Says: &streampb.Reply_Claims{Claims: found}}
 	}
 	m := new(streampb.Answer)
@@ -154,7 +154,7 @@ func HearReply(r *streampb.Reply, hear executor.Replies) {
 
 // found is what a look has found.
 func found(m *streampb.Claims) shard.Answer {
-	a := shard.Answer{Outcome: api.Outcome(m.GetOutcome()), Claims: shard.ClaimsOf(m.GetClaims())}
+	a := shard.Answer{Outcome: api.Outcome(m.GetOutcome()), Claims: shard.ClaimsOf(m.GetClaims()), Next: m.GetNext()}
 	if len(a.Claims) == 1 {
 		a.Claim = a.Claims[0]
 	}

@@ -113,7 +113,7 @@ func TestRepliesArrive(t *testing.T) {
 	at := time.Unix(1_800_000_000, 123456789).UTC()
 	claim := shard.Claim{
 		ID: shard.ClaimID{Shard: 3, Slot: 1 << 40, Index: 5}, User: "ada", Units: []int64{2, 1 << 41}, Asked: 3, State: "held", At: at, HeldUntil: at.Add(time.Hour),
-		Books:    &shard.Books{SettledAt: at, Who: "who", Why: "why", Payment: "payment", Extended: true, Retired: true, RefundsDue: []string{"due"}, Owed: 2},
+		Books:    &shard.Books{SettledAt: at, Who: "who", Why: "why", Payment: "payment", Extended: true, Retired: true, RefundsDue: []string{"due"}, Owed: 2, Next: "due"},
 		Payloads: []ledger.Payload{{Columns: []string{"seat"}, Values: []string{"A1"}}}, Undelivered: true,
 	}
 	look := uint64(1<<63 | 4)
@@ -127,7 +127,7 @@ func TestRepliesArrive(t *testing.T) {
 		{7, shard.Answer{Outcome: "limit_reached", Count: 40_000, Claims: []shard.Claim{claim, claim}, RetryAfter: time.Second, Message: "message"}},
 		{7, shard.Answer{Outcome: "not_open", OpensAt: at, OtherRules: true, Rule: "rule", Reason: "reason"}},
 		{look, shard.Answer{Claim: claim, Claims: []shard.Claim{claim}}},
-		{look, shard.Answer{Claims: []shard.Claim{claim, claim, claim}}},
+		{look, shard.Answer{Claims: []shard.Claim{claim, claim, claim}, Next: "3-17-5"}},
 		{look, shard.Answer{Outcome: "no_such_claim"}},
 		{7, shard.Undecided},
 		{7, tried},

@@ -145,17 +145,17 @@ func TestForwarded(t *testing.T) {
 			if more := asked.Claim(t.Context(), executor.Request{User: user, Key: "more", Quantity: 9}); more.Outcome != api.LimitReached || len(more.Claims) != 1 {
 				t.Errorf("asked for more than a user may have: %+v", more)
 			}
-			if claims, why := asked.User(t.Context(), user); why != "" || len(claims) != 1 || claims[0].ID != sold.Claim.ID {
+			if claims, _, why := asked.User(t.Context(), user, api.Page{}); why != "" || len(claims) != 1 || claims[0].ID != sold.Claim.ID {
 				t.Errorf("the user's claims are %+v %s", claims, why)
 			}
-			if c, why := asked.Find(t.Context(), sold.Claim.ID); why != "" || c.User != user {
+			if c, why := asked.Find(t.Context(), sold.Claim.ID, api.Page{}); why != "" || c.User != user {
 				t.Errorf("the claim is %+v %s", c, why)
 			}
 			refund := executor.Settlement{Claim: sold.Claim.ID, How: api.Refund}
 			if back := asked.Settle(t.Context(), refund); back.Outcome != api.Refunded {
 				t.Errorf("refunded: %+v", back)
 			}
-			if claims, _ := asked.User(t.Context(), "nobody-"+user); len(claims) != 0 {
+			if claims, _, _ := asked.User(t.Context(), "nobody-"+user, api.Page{}); len(claims) != 0 {
 				t.Errorf("nobody has %+v", claims)
 			}
 		}

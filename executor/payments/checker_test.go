@@ -144,7 +144,7 @@ func TestServiceIsBad(t *testing.T) {
 	}
 	for user, c := range bad {
 		wait.Until(t, user+" is counted", func() bool { return s.service.count(user) > 1 && counted(c.want) > 0 })
-		if claims, _ := p.User(t.Context(), user); claims[0].State != api.Held {
+		if claims, _, _ := p.User(t.Context(), user, api.Page{}); claims[0].State != api.Held {
 			t.Errorf("%s: the claim is %s", user, claims[0].State)
 		}
 	}
@@ -170,7 +170,7 @@ func TestServiceContradictsItself(t *testing.T) {
 	p := s.serve()
 	p.claim("ada")
 	wait.Until(t, "it was asked", func() bool { return strings.Contains(p.checker.Health().Error, errBoth.Error()) })
-	if claims, _ := p.User(t.Context(), "ada"); claims[0].State != api.Held {
+	if claims, _, _ := p.User(t.Context(), "ada", api.Page{}); claims[0].State != api.Held {
 		t.Errorf("the claim is %s", claims[0].State)
 	}
 }

@@ -187,7 +187,7 @@ func (p *seller) claim(user string) executor.Claim {
 func (p *seller) become(user string, state api.Outcome) {
 	p.t.Helper()
 	wait.Until(p.t, user+"'s claim is "+string(state), func() bool {
-		claims, _ := p.User(p.t.Context(), user)
+		claims, _, _ := p.User(p.t.Context(), user, api.Page{})
 		return len(claims) == 1 && claims[0].State == state
 	})
 }

@@ -44,6 +44,8 @@ type Answer struct {
 	// Claims are the newest of the user's, for LimitReached, and Count is how many the user has.
 	Claims []Claim
 	Count  int
+	// Next is, of a page of a user's claims, the cursor of the next; "": it is the last.
+	Next string
 	// RefundDue says that the payment of a settlement bought nothing, and that the ledger
 	// has it for the books.
 	RefundDue bool

@@ -47,6 +47,27 @@ type Books struct {
 	Retired    bool     // its units went out of the sale by its refund
 	RefundsDue []string // the newest payments that bought nothing
 	Owed       int      // how many there are
+	Next       string   // the newest of those before RefundsDue is before this one of them; "": there are none
+}
+
+// PageBytes is how many bytes the claims of a page have, unless it is one claim.
+const PageBytes = 1 << 20
+
+// Size is about how many bytes of memory a claim takes.
+func (c *Claim) Size() int64 {
+	n := 512 + 24*len(c.Units)
+	for _, p := range c.Payloads {
+		for _, v := range p.Values {
+			n += 32 + len(v)
+		}
+	}
+	if b := c.Books; b != nil {
+		n += len(b.Who) + len(b.Why) + len(b.Payment)
+		for _, payment := range b.RefundsDue {
+			n += 16 + len(payment)
+		}
+	}
+	return int64(n)
 }
 
 // ClaimID names a claim by its place in the ledger, or, where a node gave it from
@@ -121,6 +142,9 @@ func lookedUp(shard int, c ledger.Claim) Claim {
 		claim.Books = &Books{
 			SettledAt: ledger.Time(c.SettledUs), Who: c.Who, Why: c.Reason, Payment: c.Payment,
 			Extended: c.Extended, Retired: c.Retired, RefundsDue: c.RefundsDue, Owed: c.Owed,
+		}
+		if c.Owed > len(c.RefundsDue) {
+			claim.Books.Next = c.RefundsDue[0]
 		}
 	}
 	return claim

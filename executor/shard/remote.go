@@ -55,6 +55,7 @@ type Errand struct {
 	Settle *Settlement // what is asked of a claim, or
 	User   string      // whose claims are to be told, or
 	Find   *ClaimID    // a claim that is to be told, or
+	Page   api.Page    // of User or Find
 	GiveUp bool        // nobody waits any more for the answer to the errand of this ID
 }
 

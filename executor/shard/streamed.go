@@ -60,7 +60,7 @@ func (c *Claim) ToStream(m *streampb.Claim) {
 	if b := c.Books; b != nil {
 		m.Books = &streampb.Books{
 			SettledAtNs: toNs(b.SettledAt), Who: b.Who, Why: b.Why, Payment: b.Payment,
-			Extended: b.Extended, Retired: b.Retired, RefundsDue: b.RefundsDue, Owed: uint32(b.Owed),
+			Extended: b.Extended, Retired: b.Retired, RefundsDue: b.RefundsDue, Owed: uint32(b.Owed), Next: b.Next,
 		}
 	}
 	if p := c.Packets; p != nil {
@@ -85,7 +85,7 @@ func ClaimOf(m *streampb.Claim) Claim {
 	if b := m.GetBooks(); b != nil {
 		c.Books = &Books{
 			SettledAt: ofNs(b.SettledAtNs), Who: b.Who, Why: b.Why, Payment: b.Payment,
-			Extended: b.Extended, Retired: b.Retired, RefundsDue: b.RefundsDue, Owed: int(b.Owed),
+			Extended: b.Extended, Retired: b.Retired, RefundsDue: b.RefundsDue, Owed: int(b.Owed), Next: b.Next,
 		}
 	}
 	if p := m.GetPackets(); p != nil {
@@ -113,6 +113,14 @@ func ClaimsOf(all []*streampb.Claim) (claims []Claim) {
 		claims = append(claims, ClaimOf(m))
 	}
 	return claims
+}
+
+// PageOf is the page that a look-up asks for.
+func PageOf(m interface {
+	GetBefore() string
+	GetLimit() uint32
+}) api.Page {
+	return api.Page{Before: m.GetBefore(), Limit: int(m.GetLimit())}
 }
 
 // ToStream returns the message that asks for a settlement.

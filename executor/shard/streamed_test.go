@@ -74,7 +74,7 @@ func TestAnswersGoOverAStream(t *testing.T) {
 	var full Answer
 	n := int64(0)
 	fillAll(t, reflect.ValueOf(&full).Elem(), &n)
-	full.Elsewhere = false // which is a message of its own
+	full.Elsewhere, full.Next = false, "" // which have messages of their own
 	priced(&full.Claim)
 	for i := range full.Claims {
 		priced(&full.Claims[i])

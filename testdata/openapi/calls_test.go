@@ -273,7 +273,10 @@ var special = map[string]func(*world, *call){
 	"createClaim 422": func(w *world, c *call) { c.body = `{"user":""}` },
 	"createClaim 429": (*world).crowd,
 
-	"getUser 422": func(w *world, c *call) { c.user = strings.Repeat("u", 256) },
+	"getUser 400":  func(w *world, c *call) { c.query = "?limit=1&limit=2" },
+	"getUser 422":  func(w *world, c *call) { c.user = strings.Repeat("u", 256) },
+	"getClaim 400": func(w *world, c *call) { c.query = "?limit=1&limit=2" },
+	"getClaim 422": func(w *world, c *call) { c.query = "?limit=0" },
 
 	"confirmClaim 409": func(w *world, c *call) { c.claim = w.settled("cancelClaim") },
 	"confirmClaim 422": func(w *world, c *call) { c.body = "{}" },
@@ -359,11 +362,23 @@ func (w *world) others() {
 	w.want(c, 200, "ignored")
 	c.sign(fmt.Sprintf(`{"type":"paid","claim":%q,"id":"p-2"}`, w.held()))
 	w.want(c, 200, "sold")
-	c.sign(fmt.Sprintf(`{"type":"paid","claim":%q,"id":"p-3"}`, w.settled("cancelClaim")))
-	w.want(c, 200, "refundDue")
+	cancelled := w.settled("cancelClaim")
+	for _, payment := range []string{"p-3", "p-4"} {
+		c.sign(fmt.Sprintf(`{"type":"paid","claim":%q,"id":%q}`, cancelled, payment))
+		w.want(c, 200, "refundDue")
+	}
 	c = w.call("getUser")
-	c.user = fmt.Sprint("user-", w.users)
+	c.user, c.query = fmt.Sprint("user-", w.users), "?limit=1"
 	w.want(c, 200, "refundDue")
+	c.query = "?before=" + cancelled
+	w.want(c, 200, `"claims":[]`)
+	c.query = "?limit=1001"
+	w.want(c, 422, "limit")
+	c = w.call("getClaim")
+	c.claim, c.query = cancelled, "?limit=1"
+	w.want(c, 200, `"refundDueNext":"p-4"`)
+	c.query = "?limit=1&before=p-4"
+	w.want(c, 200, `"refundDue":["p-3"],"refundsDue":2}`)
 
 	c = w.call("followSale")
 	c.patient = true // those that have followed may do so still

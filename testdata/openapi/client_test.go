@@ -74,7 +74,7 @@ func TestClient(t *testing.T) {
 		t.Errorf("a cancel of what is sold: %s", cancelled.Body)
 	}
 
-	has, err := c.GetUserWithResponse(ctx, sale, user)
+	has, err := c.GetUserWithResponse(ctx, sale, user, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -923,8 +923,11 @@ type AcceptedClaim struct {
 	Payloads *[]map[string]string `json:"payloads,omitempty"`
 	Payment  *string              `json:"payment,omitempty"`
 
-	// RefundDue The newest payments that bought nothing, 10 at most.
+	// RefundDue The newest payments that bought nothing, or of those before a cursor.
 	RefundDue *[]string `json:"refundDue,omitempty"`
+
+	// RefundDueNext The cursor of older ones; left out where there are none.
+	RefundDueNext *string `json:"refundDueNext,omitempty"`
 
 	// RefundsDue How many payments bought nothing.
 	RefundsDue *int       `json:"refundsDue,omitempty"`
@@ -1042,8 +1045,11 @@ type Claim struct {
 	Payloads *[]map[string]string `json:"payloads,omitempty"`
 	Payment  *string              `json:"payment,omitempty"`
 
-	// RefundDue The newest payments that bought nothing, 10 at most.
+	// RefundDue The newest payments that bought nothing, or of those before a cursor.
 	RefundDue *[]string `json:"refundDue,omitempty"`
+
+	// RefundDueNext The cursor of older ones; left out where there are none.
+	RefundDueNext *string `json:"refundDueNext,omitempty"`
 
 	// RefundsDue How many payments bought nothing.
 	RefundsDue *int       `json:"refundsDue,omitempty"`
@@ -2021,7 +2027,10 @@ type UnsupportedMediaTypeProblemStatus int
 // User defines model for User.
 type User struct {
 	Claims []Claim `json:"claims"`
-	Sale   string  `json:"sale"`
+
+	// Next The cursor of older claims; left out where there are none.
+	Next *string `json:"next,omitempty"`
+	Sale string  `json:"sale"`
 
 	// User Any text of 1 to 255 bytes of UTF-8 without control characters.
 	User UserID `json:"user"`
@@ -2030,8 +2039,14 @@ type User struct {
 // UserID Any text of 1 to 255 bytes of UTF-8 without control characters.
 type UserID = string
 
+// BeforeParameter defines model for beforeParameter.
+type BeforeParameter = string
+
 // ClaimParameter Examples: 4-2-0, 3-u17
 type ClaimParameter = ClaimID
+
+// LimitParameter defines model for limitParameter.
+type LimitParameter = int
 
 // SaleParameter defines model for saleParameter.
 type SaleParameter = string
@@ -2100,6 +2115,24 @@ type UnsupportedMediaType = UnsupportedMediaTypeProblem
 type CreateClaimParams struct {
 	// IdempotencyKey Without one every request is a new claim.
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// GetClaimParams defines parameters for GetClaim.
+type GetClaimParams struct {
+	// Before The cursor of an answer before. What is older than that is returned.
+	Before *BeforeParameter `form:"before,omitempty" json:"before,omitempty"`
+
+	// Limit The most entries that are returned.
+	Limit *LimitParameter `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
+// GetUserParams defines parameters for GetUser.
+type GetUserParams struct {
+	// Before The cursor of an answer before. What is older than that is returned.
+	Before *BeforeParameter `form:"before,omitempty" json:"before,omitempty"`
+
+	// Limit The most entries that are returned.
+	Limit *LimitParameter `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
 // CreateClaimJSONRequestBody defines body for CreateClaim for application/json ContentType.
@@ -2226,8 +2259,10 @@ type ClientInterface interface {
 
 	// GetClaim What became of one claim
 	//
+	// Of its refunds due a page is returned, by default of 10.
+	//
 	// Corresponds with GET /v1/sales/{sale}/claims/{claim} (the `GetClaim` operationId).
-	GetClaim(ctx context.Context, sale SaleParameter, claim ClaimParameter, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetClaim(ctx context.Context, sale SaleParameter, claim ClaimParameter, params *GetClaimParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CancelClaimWithBody Gives up a held claim
 	//
@@ -2285,8 +2320,10 @@ type ClientInterface interface {
 
 	// GetUser What a user has, and had
 	//
+	// A page is returned, by default of 100 claims.
+	//
 	// Corresponds with GET /v1/sales/{sale}/users/{user} (the `GetUser` operationId).
-	GetUser(ctx context.Context, sale SaleParameter, user UserID, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetUser(ctx context.Context, sale SaleParameter, user UserID, params *GetUserParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 }
 
 // ListSales The sales that are served here, and how they stand
@@ -2367,9 +2404,11 @@ func (c *Client) CreateClaim(ctx context.Context, sale SaleParameter, params *Cr
 
 // GetClaim What became of one claim
 //
+// Of its refunds due a page is returned, by default of 10.
+//
 // Corresponds with GET /v1/sales/{sale}/claims/{claim} (the `GetClaim` operationId).
-func (c *Client) GetClaim(ctx context.Context, sale SaleParameter, claim ClaimParameter, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetClaimRequest(c.Server, sale, claim)
+func (c *Client) GetClaim(ctx context.Context, sale SaleParameter, claim ClaimParameter, params *GetClaimParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetClaimRequest(c.Server, sale, claim, params)
 	if err != nil {
 		return nil, err
 	}
@@ -2496,9 +2535,11 @@ func (c *Client) ExtendClaim(ctx context.Context, sale SaleParameter, claim Clai
 
 // GetUser What a user has, and had
 //
+// A page is returned, by default of 100 claims.
+//
 // Corresponds with GET /v1/sales/{sale}/users/{user} (the `GetUser` operationId).
-func (c *Client) GetUser(ctx context.Context, sale SaleParameter, user UserID, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetUserRequest(c.Server, sale, user)
+func (c *Client) GetUser(ctx context.Context, sale SaleParameter, user UserID, params *GetUserParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetUserRequest(c.Server, sale, user, params)
 	if err != nil {
 		return nil, err
 	}
@@ -2633,7 +2674,7 @@ func NewCreateClaimRequestWithBody(server string, sale SaleParameter, params *Cr
 }
 
 // NewGetClaimRequest constructs an http.Request for the GetClaim method
-func NewGetClaimRequest(server string, sale SaleParameter, claim ClaimParameter) (*http.Request, error) {
+func NewGetClaimRequest(server string, sale SaleParameter, claim ClaimParameter, params *GetClaimParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -2663,6 +2704,45 @@ func NewGetClaimRequest(server string, sale SaleParameter, claim ClaimParameter)
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Before != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "before", *params.Before, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -2836,7 +2916,7 @@ func NewExtendClaimRequestWithBody(server string, sale SaleParameter, claim Clai
 }
 
 // NewGetUserRequest constructs an http.Request for the GetUser method
-func NewGetUserRequest(server string, sale SaleParameter, user UserID) (*http.Request, error) {
+func NewGetUserRequest(server string, sale SaleParameter, user UserID, params *GetUserParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -2866,6 +2946,45 @@ func NewGetUserRequest(server string, sale SaleParameter, user UserID) (*http.Re
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Before != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "before", *params.Before, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -2962,10 +3081,12 @@ type ClientWithResponsesInterface interface {
 
 	// GetClaimWithResponse What became of one claim
 	//
+	// Of its refunds due a page is returned, by default of 10.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/sales/{sale}/claims/{claim} (the `GetClaim` operationId).
-	GetClaimWithResponse(ctx context.Context, sale SaleParameter, claim ClaimParameter, reqEditors ...RequestEditorFn) (*GetClaimResponse, error)
+	GetClaimWithResponse(ctx context.Context, sale SaleParameter, claim ClaimParameter, params *GetClaimParams, reqEditors ...RequestEditorFn) (*GetClaimResponse, error)
 
 	// CancelClaimWithBodyWithResponse Gives up a held claim
 	//
@@ -3023,10 +3144,12 @@ type ClientWithResponsesInterface interface {
 
 	// GetUserWithResponse What a user has, and had
 	//
+	// A page is returned, by default of 100 claims.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/sales/{sale}/users/{user} (the `GetUser` operationId).
-	GetUserWithResponse(ctx context.Context, sale SaleParameter, user UserID, reqEditors ...RequestEditorFn) (*GetUserResponse, error)
+	GetUserWithResponse(ctx context.Context, sale SaleParameter, user UserID, params *GetUserParams, reqEditors ...RequestEditorFn) (*GetUserResponse, error)
 }
 
 // ListSalesResponse200Headers the declared response headers of an HTTP 200 response for ListSales
@@ -3465,6 +3588,12 @@ type GetClaimResponse405Headers struct {
 	Allow string
 }
 
+// GetClaimResponse422Headers the declared response headers of an HTTP 422 response for GetClaim
+type GetClaimResponse422Headers struct {
+	SalectlOwner *string
+	SalectlShard *string
+}
+
 // GetClaimResponse503Headers the declared response headers of an HTTP 503 response for GetClaim
 type GetClaimResponse503Headers struct {
 	RetryAfter   *int
@@ -3477,6 +3606,8 @@ type GetClaimResponse struct {
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *LookedUp
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *BadRequest
 	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
 	ApplicationproblemJSON401 *Unauthorized
 	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
@@ -3485,6 +3616,8 @@ type GetClaimResponse struct {
 	ApplicationproblemJSON404 *NoSuchClaim
 	// ApplicationproblemJSON405 the response for an HTTP 405 `application/problem+json` response
 	ApplicationproblemJSON405 *MethodNotAllowed
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Unacceptable
 	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
 	ApplicationproblemJSON503 *LookUpUnavailable
 	// Headers200 the parsed response headers for an HTTP 200 response
@@ -3497,6 +3630,8 @@ type GetClaimResponse struct {
 	Headers404 *GetClaimResponse404Headers
 	// Headers405 the parsed response headers for an HTTP 405 response
 	Headers405 *GetClaimResponse405Headers
+	// Headers422 the parsed response headers for an HTTP 422 response
+	Headers422 *GetClaimResponse422Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *GetClaimResponse503Headers
 }
@@ -3504,6 +3639,11 @@ type GetClaimResponse struct {
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
 func (r GetClaimResponse) GetJSON200() *LookedUp {
 	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r GetClaimResponse) GetApplicationproblemJSON400() *BadRequest {
+	return r.ApplicationproblemJSON400
 }
 
 // GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
@@ -3524,6 +3664,11 @@ func (r GetClaimResponse) GetApplicationproblemJSON404() *NoSuchClaim {
 // GetApplicationproblemJSON405 returns the response for an HTTP 405 `application/problem+json` response
 func (r GetClaimResponse) GetApplicationproblemJSON405() *MethodNotAllowed {
 	return r.ApplicationproblemJSON405
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r GetClaimResponse) GetApplicationproblemJSON422() *Unacceptable {
+	return r.ApplicationproblemJSON422
 }
 
 // GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
@@ -4174,6 +4319,8 @@ type GetUserResponse struct {
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *User
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *BadRequest
 	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
 	ApplicationproblemJSON401 *Unauthorized
 	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
@@ -4203,6 +4350,11 @@ type GetUserResponse struct {
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
 func (r GetUserResponse) GetJSON200() *User {
 	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r GetUserResponse) GetApplicationproblemJSON400() *BadRequest {
+	return r.ApplicationproblemJSON400
 }
 
 // GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
@@ -4330,11 +4482,13 @@ func (c *ClientWithResponses) CreateClaimWithResponse(ctx context.Context, sale 
 
 // GetClaimWithResponse What became of one claim
 //
+// Of its refunds due a page is returned, by default of 10.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /v1/sales/{sale}/claims/{claim} (the `GetClaim` operationId).
-func (c *ClientWithResponses) GetClaimWithResponse(ctx context.Context, sale SaleParameter, claim ClaimParameter, reqEditors ...RequestEditorFn) (*GetClaimResponse, error) {
-	rsp, err := c.GetClaim(ctx, sale, claim, reqEditors...)
+func (c *ClientWithResponses) GetClaimWithResponse(ctx context.Context, sale SaleParameter, claim ClaimParameter, params *GetClaimParams, reqEditors ...RequestEditorFn) (*GetClaimResponse, error) {
+	rsp, err := c.GetClaim(ctx, sale, claim, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -4433,11 +4587,13 @@ func (c *ClientWithResponses) ExtendClaimWithResponse(ctx context.Context, sale 
 
 // GetUserWithResponse What a user has, and had
 //
+// A page is returned, by default of 100 claims.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /v1/sales/{sale}/users/{user} (the `GetUser` operationId).
-func (c *ClientWithResponses) GetUserWithResponse(ctx context.Context, sale SaleParameter, user UserID, reqEditors ...RequestEditorFn) (*GetUserResponse, error) {
-	rsp, err := c.GetUser(ctx, sale, user, reqEditors...)
+func (c *ClientWithResponses) GetUserWithResponse(ctx context.Context, sale SaleParameter, user UserID, params *GetUserParams, reqEditors ...RequestEditorFn) (*GetUserResponse, error) {
+	rsp, err := c.GetUser(ctx, sale, user, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -4998,6 +5154,13 @@ func ParseGetClaimResponse(rsp *http.Response) (*GetClaimResponse, error) {
 		}
 		response.JSON200 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
 		var dest Unauthorized
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -5025,6 +5188,13 @@ func ParseGetClaimResponse(rsp *http.Response) (*GetClaimResponse, error) {
 			return nil, err
 		}
 		response.ApplicationproblemJSON405 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Unacceptable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
 		var dest LookUpUnavailable
@@ -5114,6 +5284,23 @@ func ParseGetClaimResponse(rsp *http.Response) (*GetClaimResponse, error) {
 			headers.Allow = value
 		}
 		response.Headers405 = &headers
+	case rsp.StatusCode == 422:
+		var headers GetClaimResponse422Headers
+		if values := rsp.Header.Values("Salectl-Owner"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Salectl-Owner", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.SalectlOwner = &value
+		}
+		if values := rsp.Header.Values("Salectl-Shard"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Salectl-Shard", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.SalectlShard = &value
+		}
+		response.Headers422 = &headers
 	case rsp.StatusCode == 503:
 		var headers GetClaimResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -5961,6 +6148,13 @@ func ParseGetUserResponse(rsp *http.Response) (*GetUserResponse, error) {
 			return nil, err
 		}
 		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
 		var dest Unauthorized

@@ -1,0 +1,144 @@
+package httpd
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"reflect"
+	"strings"
+	"testing"
+
+	"salectl/api"
+	"salectl/api/streampb"
+	"salectl/executor"
+	"salectl/executor/shard"
+)
+
+// tellsPages has look-ups return the page that they ask for, as the payment of a claim.
+func tellsPages(next string) *fake {
+	claim := func(p api.Page) executor.Claim {
+		c := soldTo("ada").Claim
+		c.Books = &shard.Books{Payment: fmt.Sprintf("%s %d", p.Before, p.Limit), RefundsDue: []string{"p1"}, Owed: 3, Next: next}
+		return c
+	}
+	return &fake{name: "movie",
+		page: func(_ string, p api.Page) ([]executor.Claim, string, api.Outcome) {
+			if p.Before == "none" {
+				return nil, "", api.BadRequest
+			}
+			return []executor.Claim{claim(p)}, next, ""
+		},
+		findPage: func(_ executor.ClaimID, p api.Page) (executor.Claim, api.Outcome) {
+			if p.Before == "none" {
+				return executor.Claim{}, api.BadRequest
+			}
+			return claim(p), ""
+		},
+	}
+}
+
+// TestPagesOverHTTP asks for pages by queries.
+func TestPagesOverHTTP(t *testing.T) {
+	s := New(Config{Sales: []executor.Service{tellsPages("3-1-2")}})
+	for _, path := range []string{"/v1/sales/movie/users/ada", "/v1/sales/movie/claims/3-1234-56"} {
+		for query, c := range map[string]struct {
+			status int
+			body   string
+		}{
+			"":                           {200, `"payment":" 0"`},
+			"?before=3-2-1":              {200, `"payment":"3-2-1 0"`},
+			"?limit=1":                   {200, `"payment":" 1"`},
+			"?limit=1000&before=%22a%22": {200, `"payment":"\"a\" 1000"`},
+			"?before=none":               {422, `"detail":"before: is no cursor of this list; `},
+			"?limit=0":                   {422, `"detail":"limit: must be from 1 to 1000"`},
+			"?limit=-1":                  {422, `"detail":"limit: must be from 1 to 1000"`},
+			"?limit=":                    {422, `"detail":"limit: must be from 1 to 1000"`},
+			"?limit=1001":                {422, `"detail":"limit: must be from 1 to 1000"`},
+			"?limit=1&limit=2":           {400, `"detail":"limit: given twice"`},
+			"?after=1":                   {400, `"detail":"after: unknown parameter; `},
+			"?limit=%zz":                 {400, `"detail":"the query: `},
+		} {
+			r := do(s, http.MethodGet, path+query, "", nil)
+			if body := text(t, r); r.StatusCode != c.status || !strings.Contains(body, c.body) {
+				t.Errorf("%s%s: %d %s, want %d %s", path, query, r.StatusCode, body, c.status, c.body)
+			}
+		}
+	}
+	for path, next := range map[string]string{
+		"users/ada":        `"refundDue":["p1"],"refundsDue":3,"refundDueNext":"3-1-2"}],"next":"3-1-2"}`,
+		"claims/3-1234-56": `"refundDue":["p1"],"refundsDue":3,"refundDueNext":"3-1-2"}`,
+	} {
+		if body := text(t, do(s, http.MethodGet, "/v1/sales/movie/"+path, "", nil)); !strings.HasSuffix(body, next) {
+			t.Errorf("%s: %s", path, body)
+		}
+		last := New(Config{Sales: []executor.Service{tellsPages("")}})
+		if body := text(t, do(last, http.MethodGet, "/v1/sales/movie/"+path, "", nil)); strings.Contains(strings.ToLower(body), "next") {
+			t.Errorf("the last page: %s", body)
+		}
+	}
+}
+
+// TestPagesOverStreams asks for the same pages over HTTP, over streams of lines, and by the client over
+// streams and over HTTP.
+func TestPagesOverStreams(t *testing.T) {
+	v := serve(t, New(Config{Sales: []executor.Service{tellsPages("3-1-2")}}))
+	plain := buyer(t, func(c *api.Config) { c.Stream = false }, v.url)
+	streamed := buyer(t, nil, v.url)
+	for _, p := range []api.Page{{}, {Before: `"é"`}, {Limit: 1000}, {Before: "3-2-1", Limit: 5}, {Limit: 1001}} {
+		a, errA := plain.UserPage(t.Context(), "ada", p)
+		b, errB := streamed.UserPage(t.Context(), "ada", p)
+		if !reflect.DeepEqual(a, b) || fmt.Sprint(errA) != fmt.Sprint(errB) || (errA == nil) != (p.Check() == nil) {
+			t.Errorf("%+v of a user: %+v %v, by HTTP/1.1 %+v %v", p, b, errB, a, errA)
+		}
+		if errA == nil && (a.Next != "3-1-2" || a.Claims[0].Payment != fmt.Sprintf("%s %d", p.Before, p.Limit)) {
+			t.Errorf("%+v of a user: %+v", p, a)
+		}
+		c, errC := plain.LookUpPage(t.Context(), "3-1234-56", p)
+		d, errD := streamed.LookUpPage(t.Context(), "3-1234-56", p)
+		if !reflect.DeepEqual(c, d) || fmt.Sprint(errC) != fmt.Sprint(errD) || errC == nil && c.RefundDueNext != "3-1-2" {
+			t.Errorf("%+v of a claim: %+v %v, by HTTP/1.1 %+v %v", p, d, errD, c, errC)
+		}
+		if p.Check() != nil {
+			continue
+		}
+		query := "?before=" + url.QueryEscape(p.Before)
+		line := `,"before":` + string(appendString(nil, p.Before))
+		if p.Limit != 0 {
+			query, line = query+fmt.Sprint("&limit=", p.Limit), line+fmt.Sprintf(`,"limit":%d`, p.Limit)
+		}
+		for asks, path := range map[string]string{`"user":"ada"`: "users/ada", `"find":"3-1234-56"`: "claims/3-1234-56"} {
+			want := strings.TrimPrefix(text(t, do(v.Server, http.MethodGet, "/v1/sales/movie/"+path+query, "", nil)), "{")
+			got := raw(t, v, api.TypeLines, strings.NewReader(`{"id":1`+line+`,`+asks+`}`+"\n"))
+			if got != `{"id":1,"status":200,`+want+"\n" {
+				t.Errorf("%s%s: %s, by HTTP/1.1 %s", asks, line, got, want)
+			}
+		}
+	}
+	for _, client := range []*api.Client{plain, streamed} {
+		if _, err := client.UserPage(t.Context(), "ada", api.Page{Before: "none"}); err == nil || !strings.HasPrefix(err.Error(), "bad_request: ") {
+			t.Errorf("a cursor that is none: %v", err)
+		}
+	}
+}
+
+// TestReplyBytesOfPages: a stream reserves for a look-up as much as the largest page without payloads
+// takes.
+func TestReplyBytesOfPages(t *testing.T) {
+	largest := func(due int) executor.Claim {
+		b := &shard.Books{Who: strings.Repeat("w", api.MaxWho), Why: strings.Repeat("r", api.MaxReason), Payment: strings.Repeat("p", api.MaxPayment)}
+		for range due {
+			b.RefundsDue = append(b.RefundsDue, strings.Repeat("p", api.MaxPayment))
+		}
+		return executor.Claim{Units: make([]int64, api.MaxQuantity), Books: b}
+	}
+	for _, limit := range []int{0, 1, 10, 11, api.MaxPage} {
+		r := &streampb.Request{Asks: &streampb.Request_Find{Find: &streampb.Find{Limit: uint32(limit)}}}
+		if size, reserved := bytesOf(executor.Claim{}, largest(max(limit, api.DefaultRefunds))), replyBytes(r, looksAtClaim); size > reserved {
+			t.Errorf("a claim with %d refunds due has %d bytes, %d are reserved", limit, size, reserved)
+		}
+	}
+	// A page of claims has shard.PageBytes: see links.TestPages.
+	if size, reserved := shard.PageBytes+bytesOf(executor.Claim{}), replyBytes(nil, looksAtUser); size > reserved {
+		t.Errorf("a page has %d bytes, %d are reserved", size, reserved)
+	}
+}

@@ -1,0 +1,132 @@
+package links_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"salectl/api"
+	"salectl/backends/ledger/ledgerpb"
+	"salectl/executor"
+	"salectl/executor/shard"
+)
+
+// TestPages reads a user's claims page by page at the owner and at another process, while claims are
+// added: each page has the claims before the last, in the order of acceptance.
+func TestPages(t *testing.T) {
+	p := newPairAs(t, &ledgerpb.Settings{PerUserLimit: 1 << 20, Phase: ledgerpb.Phase_OPEN})
+	for _, c := range []struct {
+		name     string
+		claims   int
+		quantity int64
+		limit    int
+		page     int // claims of each page but the last
+	}{
+		{"by default", 230, 1, 0, 100},
+		{"by a limit", 25, 1, 10, 10},
+		{"of one claim", 3, 1, 1, 1},
+		{"all", 25, 1, 1000, 25},
+		{"by bytes", 50, 1000, 0, 42}, // of 24,512
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, asked := range []*executor.Executor{p.a, p.b} {
+				user := p.userOf(p.b)
+				add := func(i int) shard.ClaimID {
+					t.Helper()
+					a := p.b.Claim(t.Context(), executor.Request{User: user, Key: fmt.Sprint(i), Quantity: c.quantity})
+					if a.Outcome != api.Sold {
+						t.Fatalf("claim %d: %+v", i, a)
+					}
+					return a.Claim.ID
+				}
+				var want []shard.ClaimID
+				for i := range c.claims {
+					want = append(want, add(i))
+				}
+				var got []shard.ClaimID
+				page := api.Page{Limit: c.limit}
+				for n := 0; ; n++ {
+					claims, next, why := asked.User(t.Context(), user, page)
+					if why != "" {
+						t.Fatalf("page %d: %s", n, why)
+					}
+					var ids []shard.ClaimID
+					var size int64
+					for _, c := range claims {
+						ids, size = append(ids, c.ID), size+c.Size()
+					}
+					if more := len(want) - len(got) - len(ids); len(ids) != c.page && more > 0 || (next != "") != (more > 0) || size > shard.PageBytes {
+						t.Fatalf("page %d has %d claims of %d bytes and next %q, %d are left", n, len(ids), size, next, more)
+					}
+					got = append(ids, got...)
+					if next == "" {
+						break
+					}
+					page.Before = next
+					add(c.claims + n) // newer than all that are still to come
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("the pages have %v, want %v", got, want)
+				}
+				other := p.userOf(p.b)
+				p.b.Claim(t.Context(), executor.Request{User: other, Quantity: 1})
+				for _, user := range []string{other, "nobody-" + other} {
+					if _, _, why := asked.User(t.Context(), user, api.Page{Before: want[0].String()}); why != api.BadRequest {
+						t.Errorf("a cursor of another user: %q", why)
+					}
+				}
+				for _, cursor := range []string{"x", "0-0-0", "1-0-0", "77-1-0"} {
+					if _, _, why := asked.User(t.Context(), user, api.Page{Before: cursor}); why != api.BadRequest {
+						t.Errorf("the cursor %q: %q", cursor, why)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestPagesOfRefundsDue reads what is owed back for a claim page by page, at the owner and at
+// another process.
+func TestPagesOfRefundsDue(t *testing.T) {
+	p := newPair(t)
+	for _, asked := range []*executor.Executor{p.a, p.b} {
+		sold := p.b.Claim(t.Context(), executor.Request{User: p.userOf(p.b), Quantity: 1})
+		var want []string
+		pay := func(i int) {
+			t.Helper()
+			x := executor.Settlement{Claim: sold.Claim.ID, How: api.Confirm, Settlement: api.Settlement{Payment: fmt.Sprint("p", i)}}
+			if a := p.b.Settle(t.Context(), x); !a.RefundDue {
+				t.Fatalf("payment %d: %+v", i, a)
+			}
+		}
+		for i := range 25 {
+			pay(i)
+			want = append(want, fmt.Sprint("p", i))
+		}
+		for limit, size := range map[int]int{0: 10, 4: 4, 1000: 25} {
+			var got []string
+			for page := (api.Page{Limit: limit}); ; {
+				c, why := asked.Find(t.Context(), sold.Claim.ID, page)
+				if why != "" || c.Books == nil || c.Books.Owed != len(want) {
+					t.Fatalf("limit %d: %+v %s", limit, c.Books, why)
+				}
+				if left := len(want) - len(got); len(c.Books.RefundsDue) != min(size, left) || (c.Books.Next != "") != (left > size) {
+					t.Fatalf("limit %d, %d left: %+v", limit, left, c.Books)
+				}
+				got = append(slices.Clone(c.Books.RefundsDue), got...)
+				if page.Before = c.Books.Next; page.Before == "" {
+					break
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("limit %d: the pages have %v", limit, got)
+			}
+		}
+		if c, why := asked.Find(t.Context(), sold.Claim.ID, api.Page{Before: "p0"}); why != "" || len(c.Books.RefundsDue) != 0 || c.Books.Next != "" {
+			t.Errorf("before the first: %+v %s", c.Books, why)
+		}
+		if _, why := asked.Find(t.Context(), sold.Claim.ID, api.Page{Before: "q"}); why != api.BadRequest {
+			t.Errorf("a cursor of another claim: %q", why)
+		}
+	}
+}
