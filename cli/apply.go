@@ -16,7 +16,7 @@ import (
 
 type applyOptions struct {
 	source
-	saved string // the file of saved plans, "" for new ones
+	saved savedPlan // without a path: new plans
 	yes   bool
 	trust bool // this host's clock, whatever it showed before
 }
@@ -61,7 +61,7 @@ func (p *program) apply(ctx context.Context, o applyOptions) error {
 		return err
 	}
 	return p.carryOutAll(ctx, o.source, jobs, func(j job) error {
-		if o.saved != "" && j.plan.Empty() && !o.json {
+		if o.saved.path != "" && j.plan.Empty() && !o.json {
 			fmt.Fprintf(p.out, "No changes: generation %d of %s is applied already.\n", j.plan.Generation, j.sale.Name)
 		}
 		return p.withActual(ctx, j.sale, planner.ReadSale, func(cfg planner.Config, actual *planner.Actual) error {
@@ -81,7 +81,7 @@ func (p *program) apply(ctx context.Context, o applyOptions) error {
 // toApply returns plans that may be carried out: saved ones that still fit, or new ones that
 // were shown and agreed to.
 func (p *program) toApply(ctx context.Context, o applyOptions, sales []spec.Sale) (jobs []job, err error) {
-	if o.saved != "" {
+	if o.saved.path != "" {
 		jobs, err := savedJobs(o.saved, sales, "apply", planner.KindApply)
 		if err != nil {
 			return nil, err

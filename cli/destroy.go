@@ -15,8 +15,8 @@ import (
 
 type destroyOptions struct {
 	source
-	saved  string // the file of saved plans, "" for new ones
-	export string // where the ledger goes; "" for its own name
+	saved  savedPlan // without a path: new plans
+	export string    // where the ledger goes; "" for its own name
 	yes    bool
 	cancel bool // what is held for payments
 }
@@ -66,7 +66,7 @@ func (p *program) destroy(ctx context.Context, o destroyOptions) error {
 
 // toDestroy is toApply for destroy.
 func (p *program) toDestroy(ctx context.Context, o destroyOptions, sales []spec.Sale) (jobs []job, err error) {
-	if o.saved != "" {
+	if o.saved.path != "" {
 		jobs, err = savedJobs(o.saved, sales, "destroy", planner.KindDestroy)
 		if err != nil {
 			return nil, err
@@ -76,7 +76,7 @@ func (p *program) toDestroy(ctx context.Context, o destroyOptions, sales []spec.
 	if o.export != "" && len(sales) > 1 {
 		return nil, &usageError{"salectl destroy", fmt.Sprintf("--export names the file of one sale, and there are %d", len(sales))}
 	}
-	if o.saved != "" {
+	if o.saved.path != "" {
 		return jobs, p.checkJobs(ctx, o.source, jobs)
 	}
 	if jobs, err = p.newJobs(ctx, planOptions{source: o.source, destroy: true, cancelHolds: o.cancel}, sales); err != nil {

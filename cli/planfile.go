@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -18,17 +17,45 @@ import (
 // planFileArgument says in a command's usage that it takes a saved plan.
 const planFileArgument = "[PLAN-FILE]"
 
-// planFile returns the saved plan that a command is to carry out, "": none.
-func (f *flags) planFile() string {
-	if f.c.Args().First() == "" && f.c.NArg() > 0 {
-		f.refuse("the name of the plan's file is empty")
+// savedPlan is the file of saved plans. It is read once: it may be a pipe.
+type savedPlan struct {
+	path string
+	text []byte // nil: it does not begin like a plan, or err
+	err  error  // why it cannot be read
+}
+
+// readSavedPlan reads a file, the whole of it if it begins like a plan.
+func readSavedPlan(path string) savedPlan {
+	s := savedPlan{path: path}
+	f, err := files.Open(path)
+	if err != nil {
+		s.err = err
+		return s
+	}
+	defer f.Close()
+	begin, err := io.ReadAll(io.LimitReader(f, 4096))
+	if err == nil && planner.LooksLikePlan(begin) {
+		s.text, err = io.ReadAll(f)
+		s.text = append(begin, s.text...)
+	}
+	s.err = err
+	return s
+}
+
+// planFile returns the saved plan that a command is to carry out, without a path: none.
+func (f *flags) planFile() savedPlan {
+	if f.c.NArg() == 0 {
+		return savedPlan{}
 	}
 	path := f.c.Args().First()
-	info, err := os.Stat(path)
-	if ext := filepath.Ext(path); ext == ".yaml" || ext == ".yml" || err == nil && (info.IsDir() || !isPlan(path)) {
+	if path == "" {
+		f.refuse("the name of the plan's file is empty")
+	}
+	s := readSavedPlan(path)
+	if ext := filepath.Ext(path); ext == ".yaml" || ext == ".yml" || isFolder(path) || s.text == nil && s.err == nil {
 		f.refuse("unexpected argument %q, which is no saved plan; sale files are named with -f: %s -f %s", path, f.c.Command.HelpName, quoted(path))
 	}
-	return path
+	return s
 }
 
 // actionWith is action for a command with at most one argument.
@@ -64,34 +91,10 @@ func savePlans(path string, plans []*planner.Plan) error {
 	return nil
 }
 
-func readPlans(path string) ([]*planner.Plan, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("reading the plan: %w", err)
-	}
-	plans, err := planner.DecodePlans(text)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return plans, nil
-}
-
-// isPlan says whether a file has plans, by its first bytes.
-func isPlan(path string) bool {
-	f, err := files.Open(path)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	begin := make([]byte, 4096)
-	n, _ := io.ReadFull(f, begin)
-	return planner.LooksLikePlan(begin[:n])
-}
-
 // noPlans refuses plans in the place of sale files.
 func noPlans(paths []string) error {
 	for _, path := range paths {
-		if info, err := files.Stat(path); err == nil && info.Mode().IsRegular() && isPlan(path) {
+		if info, err := files.Stat(path); err == nil && info.Mode().IsRegular() && readSavedPlan(path).text != nil {
 			return advised{
 				path + " is a saved plan, and no sale file",
 				fmt.Sprintf("Give it as an argument: 'salectl show %s' tells what it changes, 'salectl apply' or 'salectl destroy' carries it out; -f names the sale's file all the same.", quoted(path)),
@@ -110,10 +113,13 @@ type job struct {
 
 // savedJobs reads the plans of a file for the sales that files declare: these say where each
 // sale is kept. Each must be of the kind that the command carries out, "": any.
-func savedJobs(path string, sales []spec.Sale, command string, kind planner.Kind) (jobs []job, err error) {
-	plans, err := readPlans(path)
+func savedJobs(saved savedPlan, sales []spec.Sale, command string, kind planner.Kind) (jobs []job, err error) {
+	if saved.err != nil {
+		return nil, fmt.Errorf("reading the plan: %w", saved.err)
+	}
+	plans, err := planner.DecodePlans(saved.text)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", saved.path, err)
 	}
 	byName := make(map[string]spec.Sale)
 	for _, sale := range sales {
@@ -123,10 +129,10 @@ func savedJobs(path string, sales []spec.Sale, command string, kind planner.Kind
 		sale, found := byName[plan.Sale]
 		switch {
 		case kind != "" && plan.Kind != kind:
-			return nil, &usageError{"salectl " + command, fmt.Sprintf("%s has a plan to %s the sale %s: salectl %[2]s carries it out", path, plan.Kind, plan.Sale)}
+			return nil, &usageError{"salectl " + command, fmt.Sprintf("%s has a plan to %s the sale %s: salectl %[2]s carries it out", saved.path, plan.Kind, plan.Sale)}
 		case !found:
 			return nil, &usageError{"salectl " + command, fmt.Sprintf(
-				"%s has a plan for the sale %s, which no file under -f declares; it says where the sale is kept", path, plan.Sale)}
+				"%s has a plan for the sale %s, which no file under -f declares; it says where the sale is kept", saved.path, plan.Sale)}
 		}
 		jobs = append(jobs, job{sale, plan})
 	}

@@ -3,7 +3,9 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 
 	urfave "github.com/urfave/cli/v2"
 
@@ -17,6 +19,7 @@ import (
 type showOptions struct {
 	source
 	arguments []string // sales, or the file of a saved plan; none: the sales of the files
+	saved     savedPlan
 	markdownFlags
 }
 
@@ -34,7 +37,10 @@ func (p *program) showCommand() *urfave.Command {
 		Action: func(c *urfave.Context) error {
 			f := &flags{c: c}
 			o := showOptions{source: parseSource(f), arguments: c.Args().Slice(), markdownFlags: f.markdown()}
-			if o.markdown && (len(o.arguments) != 1 || !isPlan(o.arguments[0])) {
+			if len(o.arguments) == 1 {
+				o.saved = readSavedPlan(o.arguments[0])
+			}
+			if o.markdown && o.saved.text == nil {
 				f.refuse("--format markdown is for a saved plan: name its file")
 			}
 			if len(o.arguments) > 0 && (c.IsSet("sale") || c.IsSet("selector")) {
@@ -51,8 +57,8 @@ func (p *program) showCommand() *urfave.Command {
 // showPlans prints what apply or destroy would do with saved plans: what a file says of itself
 // may be made up.
 func (p *program) showPlans(ctx context.Context, o showOptions, sales []spec.Sale) error {
-	file := o.arguments[0]
-	jobs, err := savedJobs(file, sales, "show", "")
+	file := o.saved.path
+	jobs, err := savedJobs(o.saved, sales, "show", "")
 	if err != nil {
 		return err
 	}
@@ -98,7 +104,7 @@ func (p *program) show(ctx context.Context, o showOptions) error {
 	if err != nil {
 		return err
 	}
-	if len(o.arguments) == 1 && isPlan(o.arguments[0]) {
+	if err := o.saved.err; o.saved.text != nil || err != nil && !errors.Is(err, fs.ErrNotExist) && !isFolder(o.saved.path) {
 		ctx, cancel := o.bounded(ctx)
 		defer cancel()
 		return p.showPlans(ctx, o, sales)
