@@ -94,13 +94,14 @@ func (p *program) breakLock(ctx context.Context, o lockBreakOptions, key string,
 	}
 	seen := heldLocks(read, only)
 	quiet := silent(read)
+	p.warn(faults(read))
 	if len(seen) == 0 {
 		switch len(quiet) {
 		case 0:
 		case len(nodes):
-			return fmt.Errorf("%s: no lock node answers: %s", o.id, strings.Join(quiet, "; "))
+			return fmt.Errorf("%s: no lock node can be asked: %s", o.id, strings.Join(quiet, "; "))
 		default:
-			return fmt.Errorf("%s: %w on the lock nodes that answer; %s", o.id, errNotHeld, strings.Join(quiet, "; "))
+			return fmt.Errorf("%s: %w on the lock nodes that can be asked; %s", o.id, errNotHeld, strings.Join(quiet, "; "))
 		}
 		return fmt.Errorf("%s: %w", o.id, errNotHeld)
 	}
@@ -254,7 +255,7 @@ func (r *breakResult) error() error {
 			err := fmt.Errorf("%s is not broken: %s still has it on %d of %s", r.id, lock.holder, still, count(r.nodes, "lock node"))
 			return advised{err.Error(), r.remedy(lock), &codedError{exitStale, err}}
 		default:
-			return &codedError{exitPartly, fmt.Errorf("%s may still be held: too few lock nodes answered; run it again when they do", r.id)}
+			return &codedError{exitPartly, fmt.Errorf("%s may still be held: too few lock nodes could be asked; run it again when they can", r.id)}
 		}
 	}
 	if len(r.removed) == 0 {

@@ -70,13 +70,13 @@ func TestLockListWithServersAway(t *testing.T) {
 		}
 	}
 	w.nodes[1].Kill()
-	if got := w.list(); !strings.Contains(strings.Join(got.Warnings, "\n"), "1 of 3 lock nodes answered") {
+	if got := w.list(); !strings.Contains(strings.Join(got.Warnings, "\n"), "1 of 3 lock nodes could be asked") {
 		t.Errorf("it warns of %q", got.Warnings)
 	}
 	w.nodes[0].Kill()
 	silent := w.open("lock", "list", "--json")
 	silent.ends(1)
-	if !strings.Contains(silent.out.String(), "0 of 3 lock nodes answered") || !strings.Contains(silent.err.String(), "Error: no lock node of tickets answers: ") {
+	if !strings.Contains(silent.out.String(), "0 of 3 lock nodes could be asked") || !strings.Contains(silent.err.String(), "Error: no lock node of tickets can be asked: ") {
 		t.Errorf("without any lock node it says %s and %s", &silent.out, &silent.err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"salectl/backends/clock"
 	"salectl/backends/quorum"
 )
 
@@ -24,6 +25,7 @@ type heard struct {
 
 	// mu guards what follows: the nodes answer all at once.
 	mu      sync.Mutex
+	asked   []quorum.Asked // those that have said who they are, in the order in which they did
 	last    []lastWord
 	delayed bool // it was told that nodes abstain
 }
@@ -50,14 +52,57 @@ type heardNode struct {
 	heard *heard
 	at    int
 
-	// marked is touched by Vote alone, of which a lease makes one at a time.
+	// marked and known are touched by Vote alone, of which a lease makes one at a time; fault
+	// is written by it, under mu.
 	marked bool
+	known  bool  // it has said who it is
+	fault  error // why it has no vote
+}
+
+// unfitNode is the error of a node that cannot be relied on, and so has no vote.
+type unfitNode struct{ quorum.Fault }
+
+func (u unfitNode) Error() string { return u.String() }
+
+func (unfitNode) Is(target error) bool { return target == fs.ErrPermission }
+
+// judge asks the node who it is, until it has said so once, and returns why it has no vote.
+func (n *heardNode) judge(ctx context.Context) error {
+	if n.known {
+		return n.fault
+	}
+	asked := quorum.AskInfo(ctx, n.Node, clock.System())
+	if asked.Err != nil {
+		return nil // the vote will say so
+	}
+	n.known = true
+	n.heard.mu.Lock()
+	defer n.heard.mu.Unlock()
+	n.heard.asked = append(n.heard.asked, asked)
+	for _, f := range quorum.Judge(n.heard.asked) {
+		if f.Node == asked.Name && !f.Clock {
+			n.fault = unfitNode{f}
+		}
+	}
+	return n.fault
+}
+
+// nodeClause is what is wrong with a lock node, with its name.
+func nodeClause(name string, err error) string {
+	if unfit, is := errors.AsType[unfitNode](err); is {
+		return strings.TrimSuffix(unfit.String(), ".")
+	}
+	return fmt.Sprintf("lock node %s: %s", name, nodeWords(name, err))
 }
 
 // Vote is quorum.Node's. A node that abstains has just been given a marker which
 // goes when it is out of use; Mark makes it stay, or every first lock of a day
 // would wait again.
 func (n *heardNode) Vote(ctx context.Context, b quorum.Ballot) (quorum.BallotReply, error) {
+	if err := n.judge(ctx); err != nil {
+		n.heard.vote(n.at, quorum.BallotReply{}, err)
+		return quorum.BallotReply{}, err
+	}
 	count, err := n.Node.Vote(ctx, b)
 	if err == nil && count.Abstained && !n.marked {
 		n.marked = n.Node.Mark(ctx, b.Marker, "") == nil
@@ -68,6 +113,12 @@ func (n *heardNode) Vote(ctx context.Context, b quorum.Ballot) (quorum.BallotRep
 
 // Release is quorum.Node's.
 func (n *heardNode) Release(ctx context.Context, asks []quorum.Ask) (int, error) {
+	n.heard.mu.Lock()
+	fault := n.fault
+	n.heard.mu.Unlock()
+	if fault != nil {
+		return 0, nil // it was asked for nothing
+	}
 	freed, err := n.Node.Release(ctx, asks)
 	n.heard.mu.Lock()
 	defer n.heard.mu.Unlock()
@@ -127,8 +178,7 @@ func (h *heard) failed(at int, err error) {
 		return
 	}
 	h.last[at].told = true
-	name := h.nodes[at].Name()
-	h.say(fmt.Sprintf("lock node %s: %s", name, nodeWords(name, err)))
+	h.say(nodeClause(h.nodes[at].Name(), err))
 }
 
 // delay tells that there is no majority without nodes that abstain.
@@ -165,7 +215,7 @@ func (h *heard) refusal(o lockRunOptions) error {
 		name := h.nodes[i].Name()
 		switch {
 		case last.err != nil:
-			said = append(said, fmt.Sprintf("lock node %s: %s", name, nodeWords(name, last.err)))
+			said = append(said, nodeClause(name, last.err))
 		case !last.votesFrom.IsZero():
 			said = append(said, fmt.Sprintf("lock node %s abstains until %s", name, last.votesFrom.UTC().Format(time.RFC3339)))
 		case last.holder.Token != "":

@@ -18,7 +18,7 @@ func (p *program) lockListCommand() *urfave.Command {
 		Description: "Lists the named locks on the lock nodes of each sale, and the leases of its shards as\n" +
 			"SALE/SHARD. It writes nothing. Servers that are away are part of the answer: without\n" +
 			"the ledger it is unknown which leases are the sale's, and they are only counted. Only if\n" +
-			"no lock node answers it ends with an error.",
+			"no lock node can be asked it ends with an error.",
 		Flags:  salesFlags(jsonFlag()),
 		Action: action(parseSource, p.lockList),
 	}
@@ -43,7 +43,7 @@ func (p *program) lockList(ctx context.Context, from source) error {
 			list := newLockList(sale.Name, uid, away, read)
 			show(list)
 			if len(silent(read)) == len(read) {
-				err := fmt.Errorf("no lock node of %s answers: %w", sale.Name, read[0].err)
+				err := fmt.Errorf("no lock node of %s can be asked: %w", sale.Name, read[0].err)
 				p.report(err)
 				return shown{err} // its JSON is the list
 			}
@@ -72,9 +72,9 @@ type unnamedLeases struct {
 func newLockList(sale, uid string, away error, read []nodeLocks) lockList {
 	l := lockList{sale: sale, uid: uid, locks: heldLocks(read, namesOf(sale, uid)), nodes: read}
 	quiet := silent(read)
-	l.warnings = append(l.warnings, quiet...)
+	l.warnings = append(append(l.warnings, quiet...), faults(read)...)
 	if most := len(read)/2 + 1; len(read)-len(quiet) < most {
-		l.warnings = append(l.warnings, fmt.Sprintf("%d of %s answered: there may be locks that this list does not have, or takes for free",
+		l.warnings = append(l.warnings, fmt.Sprintf("%d of %s could be asked: there may be locks that this list does not have, or takes for free",
 			len(read)-len(quiet), count(len(read), "lock node")))
 	}
 	switch {

@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"salectl/backends"
+	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	"salectl/backends/quorum"
 	"salectl/spec"
@@ -38,6 +38,7 @@ func readUID(ctx context.Context, store *backends.Store, sale string) (uid strin
 type nodeLocks struct {
 	name      string
 	err       error // why the rest is empty
+	asked     quorum.Asked
 	holdings  []quorum.Holding
 	votesFrom time.Time // when it abstains from votes on named locks until then
 }
@@ -45,23 +46,30 @@ type nodeLocks struct {
 // readLocks asks all nodes at once for what begins with prefix.
 func readLocks(ctx context.Context, nodes []quorum.Node, prefix string) []nodeLocks {
 	read := make([]nodeLocks, len(nodes))
+	now := clock.System()
 	var asked sync.WaitGroup
 	for i, n := range nodes {
 		asked.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, lockTimeout)
 			defer cancel()
-			read[i] = readLockNode(ctx, n, prefix)
+			read[i] = readLockNode(ctx, n, prefix, now)
 		})
 	}
 	asked.Wait()
 	return read
 }
 
-func readLockNode(ctx context.Context, n quorum.Node, prefix string) nodeLocks {
-	failed := func(err error) nodeLocks { return nodeLocks{name: n.Name(), err: err} }
-	info, err := n.Info(ctx)
-	if err != nil {
-		return failed(err)
+func readLockNode(ctx context.Context, n quorum.Node, prefix string, now clock.Clock) nodeLocks {
+	asked := quorum.AskInfo(ctx, n, now)
+	failed := func(err error) nodeLocks {
+		if asked.Info.Unfit != "" { // that is why
+			err = unfitNode{quorum.Fault{Node: n.Name(), Why: asked.Info.Unfit}}
+		}
+		asked.Err = err
+		return nodeLocks{name: n.Name(), err: err, asked: asked}
+	}
+	if asked.Err != nil {
+		return failed(asked.Err)
 	}
 	marker, err := n.ReadMarker(ctx, spec.NamedLockMarker)
 	if err != nil {
@@ -71,8 +79,8 @@ func readLockNode(ctx context.Context, n quorum.Node, prefix string) nodeLocks {
 	if err != nil {
 		return failed(err)
 	}
-	read := nodeLocks{name: n.Name(), holdings: holdings}
-	if marker.Good && marker.VotesFrom.After(info.Time) {
+	read := nodeLocks{name: n.Name(), holdings: holdings, asked: asked}
+	if marker.Good && marker.VotesFrom.After(asked.Info.Time) {
 		read.votesFrom = marker.VotesFrom
 	}
 	return read
@@ -173,7 +181,21 @@ func namesOf(sale, uid string) func(key string) (lockID, bool) {
 func silent(read []nodeLocks) (clauses []string) {
 	for _, n := range read {
 		if n.err != nil {
-			clauses = append(clauses, fmt.Sprintf("lock node %s: %s", n.name, nodeWords(n.name, n.err)))
+			clauses = append(clauses, nodeClause(n.name, n.err))
+		}
+	}
+	return clauses
+}
+
+// faults says what speaks against the nodes that have told what they have.
+func faults(read []nodeLocks) (clauses []string) {
+	var asked []quorum.Asked
+	for _, n := range read {
+		asked = append(asked, n.asked)
+	}
+	for _, f := range quorum.Judge(asked) {
+		if slices.ContainsFunc(read, func(n nodeLocks) bool { return n.name == f.Node && n.err == nil }) {
+			clauses = append(clauses, f.String())
 		}
 	}
 	return clauses

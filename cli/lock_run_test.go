@@ -279,6 +279,7 @@ func TestLockRunNamesNodesOnce(t *testing.T) {
 		"frozen":   {func(w *lockWorld) { w.pause(2) }, "did not answer in time"},
 		"login":    {func(w *lockWorld) { w.onNode(2, "CONFIG", "SET", "requirepass", "secret") }, "does not let us in"},
 		"replica":  {func(w *lockWorld) { w.onNode(2, "REPLICAOF", "127.0.0.1", "1") }, "is a replica"},
+		"evicts":   {func(w *lockWorld) { w.onNode(2, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru") }, "is not set up as it must be: Its maxmemory-policy is allkeys-lru"},
 		"full":     {func(w *lockWorld) { w.onNode(2, "CONFIG", "SET", "maxmemory", "1") }, "maxmemory"},
 		"no right": {func(w *lockWorld) { w.onNode(2, "ACL", "SETUSER", "default", "-set") }, "lacks a right"},
 	} {
@@ -295,7 +296,7 @@ func TestLockRunNamesNodesOnce(t *testing.T) {
 			r.Process.Signal(syscall.SIGTERM)
 			r.ends(0)
 			r.says(test.says)
-			r.says("lock node " + w.nodes[2].Addr() + ": ")
+			r.says("lock node " + w.nodes[2].Addr())
 			w.free(0, 1)
 		})
 	}

@@ -108,7 +108,7 @@ func TestRedisThatDoesNotPermit(t *testing.T) {
 			fails(exitError, "lock", "run", "a", "--", "true")
 			fails(exitError, "lock", "run", "--wait", "1h", "a", "--", "true")
 			fails(exitError, "lock", "run", "--wait", "0", "a", "--", "true")
-			if said := fails(exitError, "lock", "break", "a", "--yes"); !strings.Contains(said, "a: no lock node answers: ") {
+			if said := fails(exitError, "lock", "break", "a", "--yes"); !strings.Contains(said, "a: no lock node can be asked: ") {
 				t.Errorf("lock break says\n%s", said)
 			}
 			fails(exitError, "rehearse")
@@ -140,7 +140,7 @@ func TestServeGoesOnWithoutPermission(t *testing.T) {
 	w.until("told of", func() bool {
 		said := r.err.String()
 		for _, n := range w.nodes {
-			if !strings.Contains(said, `msg="a lock node does not answer" sale=tickets node=`+n.Addr()) {
+			if !strings.Contains(said, `msg="a lock node cannot be used" sale=tickets node=`+n.Addr()) {
 				return false
 			}
 		}
@@ -191,7 +191,7 @@ func TestUsersOfThePage(t *testing.T) {
 		t.Helper()
 		r := as(user, args...)
 		r.ends(code)
-		if said := r.out.String() + r.err.String(); strings.Contains(said, "right") != (code != 0) || strings.Contains(said, "cannot be reached") {
+		if said := r.out.String() + r.err.String(); strings.Contains(said, "right") != (code != 0) || strings.Contains(said, "cannot be used") {
 			t.Errorf("%v as %s says\n%s", args, user, said)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"salectl/backends/ledger"
+	"salectl/backends/quorum"
 )
 
 // saleHealth is whether a sale does what its phase promises, as far as status can see.
@@ -88,7 +89,7 @@ func (s *saleStatus) judgeServers(amiss func(format string, args ...any)) {
 		case n.Error != "" && s.unread(): // else a warning says that its vote is missing
 			amiss("lock node %s: %s", n.Name, n.Error)
 		case n.Unfit != "":
-			amiss("lock node %s is not as it must be: %s", n.Name, n.Unfit)
+			amiss("%v", quorum.Fault{Node: n.Name, Why: n.Unfit})
 		case n.Error == "" && n.Server != nil && !n.Server.Up:
 			amiss("lock node %s is not reached by the process that serves the sale%s", n.Name, because(n.Server.Error))
 		}

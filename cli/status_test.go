@@ -218,7 +218,7 @@ func TestNodeStates(t *testing.T) {
 			Error: "no answer", Server: &planner.Seen{Up: true, Since: at}},
 		"up from here; the server does not reach it since 2026-11-11T12:00:00Z: refused": {
 			Up: true, Server: &planner.Seen{Since: at, Error: "refused"}},
-		"up, and not as it must be: It evicts.":                                    {Up: true, Unfit: "It evicts."},
+		"up, and not set up as it must be: It evicts.":                             {Up: true, Unfit: "It evicts."},
 		"up, and does not know the sale: it will abstain before it votes":          {Up: true, Unmarked: true},
 		"abstains until 2026-11-11T12:00:00Z: it was restarted or lost its memory": {Up: true, Abstaining: true, VotesFrom: at},
 	} {
@@ -240,7 +240,7 @@ func TestPlanView(t *testing.T) {
 			{Address: "node/a:1", Action: planner.Create, After: &planner.Attributes{Marker: "good"}, Reason: "it votes on the sale's leases"},
 		},
 		Summary:  planner.Summary{Create: 3},
-		Warnings: []string{"lock node b:1 cannot be reached: connection refused"},
+		Warnings: []string{"lock node b:1 cannot be used: connection refused"},
 	}
 	c := newCapture()
 	c.planText(spec.Sale{File: "sale.yaml:1"}, plan, false)
@@ -258,7 +258,7 @@ func TestPlanView(t *testing.T) {
       tls            true
   + node/a:1      marker good  # it votes on the sale's leases
 
-  ! lock node b:1 cannot be reached: connection refused
+  ! lock node b:1 cannot be used: connection refused
 
 Plan: 3 to create, 0 to update, 0 to delete.
 `
@@ -267,7 +267,7 @@ Plan: 3 to create, 0 to update, 0 to delete.
 	}
 	c = newCapture()
 	c.planText(spec.Sale{}, &planner.Plan{Kind: planner.KindApply, Sale: "tickets", Phase: "open", Generation: 1, Warnings: plan.Warnings}, false)
-	if want := "No changes. tickets is as its file declares it: generation 1, open.\n  ! lock node b:1 cannot be reached: connection refused\n"; c.out.String() != want {
+	if want := "No changes. tickets is as its file declares it: generation 1, open.\n  ! lock node b:1 cannot be used: connection refused\n"; c.out.String() != want {
 		t.Errorf("it says\n%s", &c.out)
 	}
 }
@@ -294,11 +294,11 @@ func TestPlanViewOfLongAttributes(t *testing.T) {
 // An apply that could not reach a lock node has an answer, and an error.
 func TestApplyViewOfWhatIsLeft(t *testing.T) {
 	result := &planner.Result{Sale: "tickets", Generation: 1, Changed: true, Summary: planner.Summary{Create: 6}, Unmarked: []string{"b:1"}}
-	plan := &planner.Plan{Sale: "tickets", Summary: planner.Summary{Create: 7}, Warnings: []string{"lock node b:1 cannot be reached"}}
+	plan := &planner.Plan{Sale: "tickets", Summary: planner.Summary{Create: 7}, Warnings: []string{"lock node b:1 cannot be used"}}
 	c := newCapture()
 	c.applyView(true).Applied(spec.Sale{Name: "tickets"}, plan, result)
 	want := `{"formatVersion":1,"sale":"tickets","uid":"","generation":1,"changed":true,"summary":{"create":6,"update":0,"delete":0},` +
-		`"shortfall":0,"unmarked":["b:1"],"warnings":["lock node b:1 cannot be reached"]}` + "\n"
+		`"shortfall":0,"unmarked":["b:1"],"warnings":["lock node b:1 cannot be used"]}` + "\n"
 	if got := c.out.String(); got != want {
 		t.Errorf("it says %s", got)
 	}

@@ -177,7 +177,7 @@ func nodeState(n planner.NodeStatus) string {
 	case !n.Up:
 		return "down" + since(seen) + because(n.Error)
 	case n.Unfit != "":
-		return "up, and not as it must be" + because(n.Unfit)
+		return "up, and not set up as it must be" + because(n.Unfit)
 	case n.Abstaining:
 		return "abstains until " + clockText(n.VotesFrom) + ": it was restarted or lost its memory"
 	case seen != nil && !seen.Up:

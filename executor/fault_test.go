@@ -43,7 +43,7 @@ func TestLockNodesFail(t *testing.T) {
 					m.sells(next())
 					time.Sleep(ttl / 30)
 				}
-				if m.log.count("does not answer") != 2 || m.log.count("stopping") != 0 || m.metric("salectl_node_up", "node3") != 0 {
+				if m.log.count("a lock node cannot be used") != 2 || m.log.count("stopping") != 0 || m.metric("salectl_node_up", "node3") != 0 {
 					t.Errorf("after two of five died:\n%s", m.log)
 				}
 				c.nodes[4].Hang()
@@ -80,7 +80,7 @@ func TestLockNodesFail(t *testing.T) {
 					t.Errorf("status: %+v", nodes)
 				}
 				c.nodes[1].Resume()
-				m.within(ttl+time.Second, "told", func() bool { return m.log.count("answers again") == 2 })
+				m.within(ttl+time.Second, "told", func() bool { return m.log.count("a lock node can be used again") == 2 })
 				c.nodes[3].Resume()
 				saletest.Audited(t, c.logs, c.sale.Name)
 			})
@@ -135,7 +135,7 @@ func TestLockNodesCannotVote(t *testing.T) {
 			}
 			time.Sleep(100 * time.Millisecond)
 		}
-		if m.log.count("answers again") > 0 {
+		if m.log.count("a lock node can be used again") > 0 {
 			t.Errorf("who answers no vote answers again:\n%s", m.log)
 		}
 		for _, n := range m.nodes {

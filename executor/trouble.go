@@ -34,10 +34,10 @@ func (w nodeWatch) tell(now clock.Now, log *slog.Logger) {
 		switch {
 		case n.Up && n.toldDown:
 			n.toldDown = false
-			log.Info("a lock node answers again", "node", n.Name, "away", n.Since.Sub(n.downAt).Round(time.Millisecond))
+			log.Info("a lock node can be used again", "node", n.Name, "away", n.Since.Sub(n.downAt).Round(time.Millisecond))
 		case !n.Up && !n.toldDown && n.failures >= downAfter && mayTell(now, n.toldAt):
 			n.toldDown, n.toldAt = true, now.Mono
-			log.Warn("a lock node does not answer", "node", n.Name, "since", n.Since.UTC(), "why", n.Error)
+			log.Warn("a lock node cannot be used", "node", n.Name, "since", n.Since.UTC(), "why", n.Error)
 		}
 		if n.VotesFrom.After(n.toldVotes) {
 			n.toldVotes = n.VotesFrom

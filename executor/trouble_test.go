@@ -81,7 +81,7 @@ func TestNodeWatch(t *testing.T) {
 			heard(errRefused)
 			n.asked(w.now, 0)
 			heard(errRefused)
-			w.told(`msg="a lock node does not answer" node=a:1 since=2027-01-15T08:00:00.000Z why="nothing answers: connection refused"`)
+			w.told(`msg="a lock node cannot be used" node=a:1 since=2027-01-15T08:00:00.000Z why="nothing answers: connection refused"`)
 		},
 		"slow once": func(w *watching, n nodeWatch, heard func(error)) {
 			heard(nil)
@@ -99,10 +99,10 @@ func TestNodeWatch(t *testing.T) {
 			w.pass(time.Second)
 			heard(errRefused)
 			heard(errRefused)
-			w.told(`msg="a lock node does not answer" node=a:1 since=2027-01-15T08:01:00.000Z why="nothing answers: connection refused"`)
+			w.told(`msg="a lock node cannot be used" node=a:1 since=2027-01-15T08:01:00.000Z why="nothing answers: connection refused"`)
 			w.pass(time.Minute)
 			heard(nil)
-			w.told(`msg="a lock node answers again" node=a:1 away=1m1s`)
+			w.told(`msg="a lock node can be used again" node=a:1 away=1m1s`)
 		},
 		"up and down all the time": func(w *watching, n nodeWatch, heard func(error)) {
 			for range 100 {

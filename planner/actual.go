@@ -58,7 +58,7 @@ type ShardActual struct {
 // NodeActual is one lock node.
 type NodeActual struct {
 	Name   string
-	Err    error         // why it could not be asked; then the rest is empty
+	Err    error         // why it could not be asked, or not for all; then the rest is empty but for Info.Unfit, which is why
 	Info   quorum.Info   // whose run id is part of no status
 	Off    time.Duration // of our clock: ahead of the node's
 	Leases []quorum.Holding

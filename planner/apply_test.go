@@ -642,7 +642,7 @@ func TestWrongClock(t *testing.T) {
 					t.Fatal(err)
 				}
 				for i, off := range test.off {
-					warning := fmt.Sprintf("lock node node-%d: its clock is ", i)
+					warning := fmt.Sprintf("lock node node-%d is not set up as it must be: Its clock is ", i)
 					warned := slices.ContainsFunc(plan.Warnings, func(text string) bool { return strings.HasPrefix(text, warning) })
 					if far := off.Abs() == time.Hour; warned != far {
 						t.Errorf("node %d is %v off, and the plan warns of %q", i, off, plan.Warnings)

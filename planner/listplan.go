@@ -39,7 +39,7 @@ func (p *Plan) createList(actual *Actual, shard int, node string) {
 	reason := "the shard's units are put there"
 	for _, n := range actual.ListNodes {
 		if n.Name == node && n.Err != nil {
-			reason = "the shard's units are put there; its node cannot be reached now"
+			reason = "the shard's units are put there; its node cannot be used now"
 		}
 	}
 	p.add(Action{Address: listAddress(shard), Action: Create, ActionReason: ReasonNew, Reason: reason, After: &Attributes{List: listOn, Node: node}})
@@ -87,7 +87,7 @@ func (p *Plan) lists(actual *Actual, to pb.Phase) {
 func listWhy(stands string, l ListActual) string {
 	switch {
 	case stands == listUnknown:
-		return fmt.Sprintf("not to be reached (node %s: %s)", l.Node, nodeShort(l.Node, l.Err))
+		return fmt.Sprintf("unknown (node %s: %s)", l.Node, nodeShort(l.Node, l.Err))
 	case !l.State.Exists:
 		return "missing on node " + l.Node
 	}

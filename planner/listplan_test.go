@@ -103,14 +103,14 @@ func TestReasonsOfLists(t *testing.T) {
 		warns  string
 	}{
 		"new":            {func(*listWorld) {}, func(*listWorld) {}, apply, created + " (new)", ""},
-		"new, away":      {func(*listWorld) {}, func(w *listWorld) { away(w.keepers[1]) }, apply, created + "; its node cannot be reached now (new)", ""},
+		"new, away":      {func(*listWorld) {}, func(w *listWorld) { away(w.keepers[1]) }, apply, created + "; its node cannot be used now (new)", ""},
 		"new, one other": {func(*listWorld) {}, func(w *listWorld) { away(w.keepers[0]) }, apply, created + " (new)", ""},
 		"being made":     {func(w *listWorld) { w.runUntil(w.mustPlan(numbers(30)), 2) }, func(*listWorld) {}, apply, created + " (new)", ""},
 		"on":             {applied, func(*listWorld) {}, apply, "", ""},
 		"off":            {applied, func(w *listWorld) { w.keepers[1].Restart() }, apply, "update list/1: it is off on node redis-1:6379; it is filled from the ledger (list_off)", ""},
 		"gone":           {applied, func(w *listWorld) { w.keepers[1].RestartEmpty() }, apply, "update list/1: it is missing on node redis-1:6379; it is filled from the ledger (list_missing)", ""},
 		"away": {applied, func(w *listWorld) { away(w.keepers[1]) }, apply,
-			"update list/1: it is not to be reached (node redis-1:6379: redis-1:6379: injected fault: not done); it is filled from the ledger (list_unknown)", ""},
+			"update list/1: it is unknown (node redis-1:6379: redis-1:6379: injected fault: not done); it is filled from the ledger (list_unknown)", ""},
 		"off, and served": {applied, func(w *listWorld) { w.serve(); w.keepers[1].Restart() }, apply, "",
 			"list/1 is off on node redis-1:6379: whoever serves the sale fills it from the ledger"},
 		"a pause":                  {applied, func(*listWorld) {}, pauses, "update list/1: it is stopped, and what it has given comes into the ledger (phase_changes)", ""},
@@ -231,7 +231,7 @@ func TestPlanOfOtherNodes(t *testing.T) {
 // it is so.
 func TestListNodesWrongClock(t *testing.T) {
 	w := newListWorld(t)
-	const want = "node-1: its clock is 1h0m0s ahead of the median of the nodes' clocks. Set it right."
+	const want = "node-1: Its clock is 1h0m0s ahead of the median of the nodes' clocks. Set it right."
 	refused := func(what string, err error) {
 		t.Helper()
 		if r := new(Refusal); !errors.As(err, &r) || r.Remedy != want {

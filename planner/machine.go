@@ -175,7 +175,10 @@ func (k call) perform(ctx context.Context, logs ledger.Logs, node quorum.Node, l
 		r.err = logs.(ledger.Table).CreateTable(ctx)
 	case callInfo:
 		if r.info, r.err = node.Info(ctx); r.err == nil && k.sale != "" {
-			r.marker, r.err = node.ReadMarker(ctx, spec.SaleMarker(k.sale))
+			marker, err := node.ReadMarker(ctx, spec.SaleMarker(k.sale))
+			if r.marker = marker; r.info.Unfit == "" { // else that is why
+				r.err = err
+			}
 		}
 	case callReadMarker:
 		r.marker, r.err = node.ReadMarker(ctx, k.marker)

@@ -8,16 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"salectl/backends/clock"
 	"salectl/backends/quorum"
 	"salectl/spec"
 )
-
-// clockOff is how far our clock is ahead of a node's, known to half the time
-// that the answer took.
-func clockOff(sent, got clock.Now, info quorum.Info) time.Duration {
-	return got.Wall.Sub(info.Time) - (got.Mono-sent.Mono)/2
-}
 
 // allNodes makes one call to each node and goes on when all have answered.
 func (x *execution) allNodes(k call, answered func(node int, r reply), then func()) {
@@ -39,68 +32,40 @@ func (x *execution) askNodes(then func()) {
 		call{kind: callInfo},
 		func(i int, r reply) {
 			x.nodes[i].info, x.nodes[i].err = r.info, r.err
-			x.nodes[i].off = clockOff(sent, x.core.now, r.info)
+			x.nodes[i].off = quorum.ClockOff(sent, x.core.now, r.info)
 		},
 		then)
 }
 
-// unfitOf returns, for each node that cannot be relied on, its name and why. Two
-// names of one server are as bad as one server less: it votes twice, and fails
-// twice. Of nodes that keep lists each clock has to be right, too: their shards' units are
-// on no other node. Of those that only vote the median counts, in checkClock.
-func unfitOf(nodes []lockNode, keepLists bool) (unfit []string) {
-	names := make(map[string]string) // by run id
-	median, _ := medianOff(nodes)
-	for _, n := range nodes {
-		if n.err != nil {
-			continue
+// unfitOf returns, for each node that cannot be relied on, its name and why. Of nodes that keep
+// lists each clock has to be right, too: their shards' units are on no other node. Of those that
+// only vote the median counts, in checkClock.
+func unfitOf(nodes []quorum.Asked, keepLists bool) (unfit []string) {
+	for _, f := range quorum.Judge(nodes) {
+		if keepLists || !f.Clock {
+			unfit = append(unfit, f.Node+": "+f.Why)
 		}
-		wrong := median - n.off // our clock is ahead of the median by median, of the node by n.off
-		switch twin, twice := names[n.info.RunID]; {
-		case n.info.Unfit != "":
-			unfit = append(unfit, n.name+": "+n.info.Unfit)
-		case twice:
-			unfit = append(unfit, n.name+": it is the same server as "+twin+". Name each server once.")
-		case keepLists && wrong.Abs() > quorum.MaxTTL:
-			unfit = append(unfit, fmt.Sprintf("%s: its clock is %s the median of the nodes' clocks. Set it right.", n.name, aheadOrBehind(wrong)))
-		}
-		names[n.info.RunID] = n.name
 	}
 	return unfit
 }
 
-// asked returns the nodes as a machine has them that has asked them.
-func (a *Actual) asked() (nodes []lockNode) {
+// asked returns what the nodes said of themselves.
+func (a *Actual) asked() (nodes []quorum.Asked) {
 	for _, n := range a.Nodes {
-		nodes = append(nodes, lockNode{name: n.Name, info: n.Info, err: n.Err, off: n.Off})
+		nodes = append(nodes, quorum.Asked{Name: n.Name, Info: n.Info, Err: n.Err, Off: n.Off})
 	}
 	return nodes
 }
 
-// aheadOrBehind says how far a clock is from another.
-func aheadOrBehind(by time.Duration) string {
-	if by < 0 {
-		return fmt.Sprintf("%v behind", -by.Round(time.Second))
+func (x *execution) asked() (nodes []quorum.Asked) {
+	for _, n := range x.nodes {
+		nodes = append(nodes, quorum.Asked{Name: n.name, Info: n.info, Err: n.err, Off: n.off})
 	}
-	return fmt.Sprintf("%v ahead of", by.Round(time.Second))
+	return nodes
 }
 
-// medianOff returns how far our clock is ahead of the median of the nodes' clocks.
-// false: no node answers.
-func medianOff(nodes []lockNode) (time.Duration, bool) {
-	var off []time.Duration
-	for _, n := range nodes {
-		if n.err == nil {
-			off = append(off, n.off)
-		}
-	}
-	if len(off) == 0 {
-		return 0, false
-	}
-	slices.Sort(off)
-	low, high := off[(len(off)-1)/2], off[len(off)/2]
-	return low + (high-low)/2, true
-}
+// Faults returns what speaks against the lock nodes.
+func (a *Actual) Faults() []quorum.Fault { return quorum.Judge(a.asked()) }
 
 // checkNodes ends an apply whose nodes are not set up as they must be, or do not permit
 // what it needs: a majority of those that vote on a new sale, and all that keep lists. One
@@ -117,7 +82,7 @@ func (x *execution) checkNodes(then func()) {
 				silent = append(silent, n.name+": "+nodeShort(n.name, n.err))
 			}
 		}
-		unfit := unfitOf(x.nodes, len(x.lists) > 0)
+		unfit := unfitOf(x.asked(), len(x.lists) > 0)
 		keepers := slices.DeleteFunc(slices.Clone(x.nodes), func(n lockNode) bool { return !slices.Contains(x.lists, n.name) })
 		all, why := len(x.nodes), strings.Join(silent, "; ")
 		switch begins := x.intent.GetGeneration() == 1; {
@@ -132,11 +97,11 @@ func (x *execution) checkNodes(then func()) {
 		case !begins || 2*len(silent) < all || all == 0:
 			then()
 		case x.core.now.Mono > giveUp:
-			x.core.end(fmt.Errorf("%w: %d of %d lock nodes answer, and a new sale needs %d: %s",
+			x.core.end(fmt.Errorf("%w: %d of %d lock nodes can be used, and a new sale needs %d: %s",
 				ErrTimeout, all-len(silent), all, all/2+1, why))
 		default:
 			if !told {
-				x.doing(saleAddress(x.plan.Sale), "wait", fmt.Sprintf("for a majority of the lock nodes, %d of %d answer: %s", all-len(silent), all, why))
+				x.doing(saleAddress(x.plan.Sale), "wait", fmt.Sprintf("for a majority of the lock nodes, %d of %d can be used: %s", all-len(silent), all, why))
 			}
 			told = true
 			x.core.after(pause, func() { x.askNodes(look) })
@@ -178,10 +143,10 @@ func unfitNodes(words []string) *Refusal {
 // answers there is nothing to compare with, and work on the sale goes on: a
 // planner must be able to close it.
 func (x *execution) checkClock() error {
-	median, known := medianOff(x.nodes)
+	median, known := quorum.MedianOff(x.asked())
 	if !known {
 		if len(x.nodes) > 0 {
-			x.warn("no lock node answers, so this host's clock could not be checked: what is appended has the time of the log that it goes to (%s)",
+			x.warn("no lock node can be asked, so this host's clock could not be checked: what is appended has the time of the log that it goes to (%s)",
 				nodeShort(x.nodes[0].name, x.nodes[0].err))
 			x.unclocked = true
 		}

@@ -34,7 +34,7 @@ func TestApplyWithoutANode(t *testing.T) {
 	w := newWorld(t)
 	down(w.nodes[1])
 	plan := w.mustPlan(tickets(10))
-	if !slices.Contains(plan.Warnings, "lock node node-1 cannot be reached: injected fault: not done") {
+	if !slices.Contains(plan.Warnings, "lock node node-1 cannot be used: injected fault: not done") {
 		t.Errorf("warnings: %q", plan.Warnings)
 	}
 	result, err := w.apply(plan)
@@ -122,7 +122,7 @@ func TestApplyWithoutAMajority(t *testing.T) {
 	down(w.nodes[0])
 	down(w.nodes[2])
 	plan := w.mustPlan(tickets(10))
-	if last := plan.Warnings[len(plan.Warnings)-1]; last != "1 of 3 lock nodes answer, and a new sale needs 2" {
+	if last := plan.Warnings[len(plan.Warnings)-1]; last != "1 of 3 lock nodes can be used, and a new sale needs 2" {
 		t.Errorf("warnings: %q", plan.Warnings)
 	}
 	_, err := w.apply(plan)
@@ -160,7 +160,7 @@ func TestStoppedWhileItWaitsForNodes(t *testing.T) {
 	m := &Machine{core: p.x.core, stop: p.x.stop, state: p.x, outcome: p.x.outcome}
 	m.Stop(w.now, context.DeadlineExceeded)
 	_, _, _, err := m.Next(w.now)
-	const want = "asking the lock nodes, waiting for a majority of the lock nodes, 1 of 3 answer: node-0: injected fault"
+	const want = "asking the lock nodes, waiting for a majority of the lock nodes, 1 of 3 can be used: node-0: injected fault"
 	if !errors.Is(err, ErrTimeout) || !strings.Contains(err.Error(), want) {
 		t.Errorf("it ends with %v, want %q in it", err, want)
 	}
@@ -173,7 +173,7 @@ func TestHalfOfTheNodes(t *testing.T) {
 	plan := w.mustPlan(tickets(10))
 	down(w.nodes[1])
 	if err := w.run(plan); !errors.Is(err, ErrTimeout) ||
-		!strings.Contains(err.Error(), "1 of 2 lock nodes answer, and a new sale needs 2: node-1: injected fault") {
+		!strings.Contains(err.Error(), "1 of 2 lock nodes can be used, and a new sale needs 2: node-1: injected fault") {
 		t.Errorf("when apply begins: %v", err)
 	}
 	up(w.nodes[1])
@@ -316,7 +316,7 @@ func TestClockOff(t *testing.T) {
 	for off, at := range map[time.Duration]time.Time{
 		0: epoch.Add(-time.Second), 2 * time.Second: epoch.Add(-3 * time.Second), -time.Second: epoch,
 	} {
-		if got := clockOff(sent, got, quorum.Info{Time: at}); got != off {
+		if got := quorum.ClockOff(sent, got, quorum.Info{Time: at}); got != off {
 			t.Errorf("the clock is ahead by %v, want %v", got, off)
 		}
 	}
@@ -631,7 +631,7 @@ func TestNodeWarnings(t *testing.T) {
 	applied := func(w *world) { w.mustApply(tickets(10)) }
 	halfWay := func(w *world) { w.runUntil(w.mustPlan(tickets(10)), 1) }
 	apply, destroy := applies(tickets(10)), (*world).planDestroy
-	const without = "the sale can be sold without the lock nodes that are away; apply, run again when they are up, completes it"
+	const without = "the sale can be sold without these lock nodes; apply, run again when they can be used, completes it"
 	for name, test := range map[string]struct {
 		before func(*world)
 		away   int
@@ -640,7 +640,7 @@ func TestNodeWarnings(t *testing.T) {
 	}{
 		"new":                     {func(*world) {}, 0, apply, nil},
 		"new, one is away":        {func(*world) {}, 1, apply, []string{without}},
-		"new, two are":            {func(*world) {}, 2, apply, []string{"1 of 3 lock nodes answer, and a new sale needs 2"}},
+		"new, two are":            {func(*world) {}, 2, apply, []string{"1 of 3 lock nodes can be used, and a new sale needs 2"}},
 		"being made":              {halfWay, 1, apply, []string{without}},
 		"live":                    {applied, 0, apply, nil},
 		"live, one is away":       {applied, 1, apply, []string{"2 of 3 lock nodes vote: no other may fail"}},
@@ -656,7 +656,7 @@ func TestNodeWarnings(t *testing.T) {
 			var want []string
 			for _, n := range w.nodes[:test.away] {
 				down(n)
-				want = append(want, "lock node "+n.Name()+" cannot be reached: injected fault: not done")
+				want = append(want, "lock node "+n.Name()+" cannot be used: injected fault: not done")
 			}
 			if got := test.plan(w).Warnings; !slices.Equal(got, append(want, test.want...)) {
 				t.Errorf("it warns of %q, want %q", got, append(want, test.want...))
@@ -665,7 +665,7 @@ func TestNodeWarnings(t *testing.T) {
 	}
 	w := newListWorld(t)
 	down(w.nodes[0])
-	if got := w.mustPlan(numbers(30)).Warnings; len(got) != 2 || got[1] != "each shard's list is on one node: apply ends only when all nodes have answered" {
+	if got := w.mustPlan(numbers(30)).Warnings; len(got) != 2 || got[1] != "each shard's list is on one node: apply ends with an error while one of them cannot be used" {
 		t.Errorf("with lists it warns of %q", got)
 	}
 	x := newWorld(t)
@@ -725,7 +725,7 @@ func TestStatusFromAMinority(t *testing.T) {
 	s := w.status()
 	want := []string{
 		"only 1 of 3 lock nodes votes: no process can sell before 2 do",
-		"whether a process serves it is unknown: too few lock nodes answer",
+		"whether a process serves it is unknown: too few lock nodes can be asked",
 	}
 	if s.Owner != "" || !slices.Equal(s.Warnings, want) {
 		t.Errorf("owner %q, warnings %q", s.Owner, s.Warnings)
@@ -893,41 +893,18 @@ func TestOneServerUnderTwoNames(t *testing.T) {
 	w := newWorld(t)
 	w.nodes[2] = w.nodes[1]
 	_, err := Make(tickets(10), w.actual())
-	if refusal := (*Refusal)(nil); !errors.As(err, &refusal) || !strings.Contains(refusal.Remedy, "it is the same server as node-1. Name each server once.") {
+	if refusal := (*Refusal)(nil); !errors.As(err, &refusal) || !strings.Contains(refusal.Remedy, "It is the same server as node-1. Name each server once.") {
 		t.Errorf("plan: %v", err)
 	}
 }
 
-// How far a clock is off is told in whole seconds, and up to the longest ttl is no reason
-// to refuse a node that keeps lists.
-func TestClocksOfNodesWithLists(t *testing.T) {
-	for by, want := range map[time.Duration]string{
-		-5 * time.Second: "5s behind", 90*time.Second + 400*time.Millisecond: "1m30s ahead of",
-	} {
-		if got := aheadOrBehind(by); got != want {
-			t.Errorf("%v: %q, want %q", by, got, want)
-		}
-	}
-	for off, want := range map[time.Duration]int{
-		quorum.MaxTTL: 0, -quorum.MaxTTL: 0, quorum.MaxTTL + 1: 1, -quorum.MaxTTL - 1: 1,
-	} {
-		var nodes []lockNode
-		for i, off := range []time.Duration{0, off, 0} {
-			nodes = append(nodes, lockNode{name: fmt.Sprint("n", i), info: quorum.Info{RunID: fmt.Sprint("r", i)}, off: off})
-		}
-		if unfit := unfitOf(nodes, true); len(unfit) != want {
-			t.Errorf("off by %v: %q", off, unfit)
-		}
-	}
-}
-
-// A node whose marker cannot be read is one that cannot be reached.
+// A node whose marker cannot be read is one that cannot be used.
 func TestMarkerThatCannotBeRead(t *testing.T) {
 	w := newWorld(t)
 	w.mustApply(tickets(10))
 	p := w.begin(w.mustPlan(tickets(20)))
 	w.nodes[1].SetFaults(backendtest.On(backendtest.OpReadMarker, always(backendtest.ErrorBefore)))
-	if err := p.finish(); err != nil || len(p.x.result.Warnings) != 1 || !strings.HasPrefix(p.x.result.Warnings[0], "lock node node-1 cannot be reached") {
+	if err := p.finish(); err != nil || len(p.x.result.Warnings) != 1 || !strings.HasPrefix(p.x.result.Warnings[0], "lock node node-1 cannot be used") {
 		t.Errorf("%v, warnings %q", err, p.x.result.Warnings)
 	}
 }

@@ -59,11 +59,12 @@ func (o *Outage) reason() string {
 func (o *Outage) Status(uid string) *Status {
 	s := &Status{
 		FormatVersion: StatusVersion, Sale: o.actual.Name, UID: uid, Phase: ledger.PhaseUnknown, LedgerError: o.reason(),
-		Shards: []ShardStatus{}, Nodes: []NodeStatus{}, Warnings: []string{},
+		Shards: []ShardStatus{}, Warnings: []string{},
 	}
 	shards := make(map[int]lease)
-	for _, n := range o.actual.Nodes {
-		v := newNodeStatus(n, false)
+	s.Nodes = o.actual.nodeStatuses(false)
+	for i, n := range o.actual.Nodes {
+		v := &s.Nodes[i]
 		v.Leases = 0
 		for _, h := range n.Leases {
 			if of, shard, ok := spec.ParseLeaseKey(h.Key); ok && of == uid {
@@ -73,7 +74,6 @@ func (o *Outage) Status(uid string) *Status {
 				}
 			}
 		}
-		s.Nodes = append(s.Nodes, v)
 	}
 	for _, shard := range slices.Sorted(maps.Keys(shards)) {
 		l := shards[shard]

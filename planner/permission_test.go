@@ -96,7 +96,7 @@ func TestAMinorityThatDoesNotPermit(t *testing.T) {
 	w.mustApply(tickets(10))
 	w.nodes[1].SetFaults(denies())
 	if plan := w.mustPlan(tickets(20)); !slices.ContainsFunc(plan.Warnings, func(s string) bool {
-		return strings.HasPrefix(s, "lock node node-1 cannot be reached: ") && strings.HasSuffix(s, fs.ErrPermission.Error())
+		return strings.HasPrefix(s, "lock node node-1 cannot be used: ") && strings.HasSuffix(s, fs.ErrPermission.Error())
 	}) {
 		t.Errorf("warnings: %q", plan.Warnings)
 	}

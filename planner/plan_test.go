@@ -253,7 +253,7 @@ func TestReasons(t *testing.T) {
 	}{
 		"new": {func(w *world) { down(w.nodes[1]) }, applies(tickets(10)), map[string]because{
 			"sale/tickets": {ReasonNew, "it does not exist"}, "shard/2": {ReasonNew, "the sale is new"},
-			"node/node-0": {ReasonNew, "it votes on the sale's leases"}, "node/node-1": {ReasonNew, "it cannot be reached now"},
+			"node/node-0": {ReasonNew, "it votes on the sale's leases"}, "node/node-1": {ReasonNew, "it cannot be used now"},
 		}},
 		"the next run": {func(w *world) { w.mustApply(tickets(10)); w.mustDestroy() }, applies(run(tickets(10), 2)), map[string]because{
 			"sale/tickets": {ReasonNewRun, "run 1 is destroyed, this is a new one"},
@@ -280,7 +280,7 @@ func TestReasons(t *testing.T) {
 				down(w.nodes[0])
 				w.nodes[1].RestartEmpty()
 			}, applies(tickets(10)), map[string]because{
-				"node/node-0": {ReasonNodePending, "it cannot be reached now"},
+				"node/node-0": {ReasonNodePending, "it cannot be used now"},
 				"node/node-1": {ReasonMarkerMissing, "its marker is gone: it was restarted or flushed, or the key was deleted; it abstains until what it may have promised has run out"},
 			},
 		},

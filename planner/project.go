@@ -201,13 +201,13 @@ func (p *Plan) markers(actual *Actual) {
 			a.Action, a.After = Create, &Attributes{Marker: markerGood}
 			a.ActionReason, a.Reason = ReasonNew, "it votes on the sale's leases"
 			if n.Err != nil {
-				a.Reason = "it cannot be reached now"
+				a.Reason = "it cannot be used now"
 			}
 		case n.Err != nil && wasMarked(actual.Sale, n.Name):
 			continue
 		case n.Err != nil:
 			a.Action, a.Before, a.After = Update, &Attributes{Marker: markerUnknown}, &Attributes{Marker: markerGood}
-			a.ActionReason, a.Reason = markerReason(actual.Sale, n.Name), "it cannot be reached now"
+			a.ActionReason, a.Reason = markerReason(actual.Sale, n.Name), "it cannot be used now"
 		case n.marker() == markerMissing:
 			a.Action, a.Before, a.After = Update, &Attributes{Marker: markerMissing}, &Attributes{Marker: markerAbstaining}
 			a.ActionReason = markerReason(actual.Sale, n.Name)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"salectl/backends/ledger"
+	"salectl/backends/quorum"
 	"salectl/spec"
 )
 
@@ -170,7 +171,7 @@ func (r *reading) node(i int, name string, then func(NodeActual)) {
 		k.node = i
 		r.core.call(k, func(got reply) {
 			if got.err != nil {
-				then(NodeActual{Name: name, Err: got.err})
+				then(NodeActual{Name: name, Err: got.err, Info: quorum.Info{Unfit: a.Info.Unfit}})
 				return
 			}
 			answered(got)
@@ -182,7 +183,7 @@ func (r *reading) node(i int, name string, then func(NodeActual)) {
 		info.sale = r.actual.Name
 	}
 	ask(info, func(got reply) {
-		a.Info, a.Off = got.info, clockOff(sent, r.core.now, got.info)
+		a.Info, a.Off = got.info, quorum.ClockOff(sent, r.core.now, got.info)
 		switch {
 		case r.blind:
 			ask(call{kind: callReadLeases, prefix: spec.KeyPrefix}, func(got reply) {

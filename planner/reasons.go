@@ -37,7 +37,7 @@ const (
 	ReasonMarkerMissing   ActionReason = "marker_missing"    // of a lock node that had it
 	ReasonListMissing     ActionReason = "list_missing"      // of a shard, on its node
 	ReasonListOff         ActionReason = "list_off"          // it is there, and gives nothing
-	ReasonListUnknown     ActionReason = "list_unknown"      // its node cannot be reached
+	ReasonListUnknown     ActionReason = "list_unknown"      // its node cannot be asked
 
 	// Drift that is refused, since nothing mends it but people.
 	ReasonTableUnfit ActionReason = "table_unfit" // a setting of the table endangers the ledger, or it is disabled

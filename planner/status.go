@@ -151,9 +151,7 @@ func NewStatus(actual *Actual) (*Status, error) {
 		Generation: sale.Generation(), Applied: sale.Applied(), Phase: sale.Phase(),
 		Shards: []ShardStatus{}, Nodes: []NodeStatus{}, Warnings: []string{}, Packets: ledger.PacketsStatusOf(sale),
 	}
-	for _, n := range actual.Nodes {
-		s.Nodes = append(s.Nodes, newNodeStatus(n, sale.Live()))
-	}
+	s.Nodes = actual.nodeStatuses(sale.Live())
 	if sale.Destroyed() {
 		s.Sold = sale.Sealed().GetUnitsSold()
 		last, _ := declared(sale.Newest()) // one that cannot be read has no stock
@@ -234,7 +232,7 @@ func (s *Status) warnings(actual *Actual) {
 	}
 	s.listWarnings(actual)
 	if s.Owner == "" && !actual.Unserved() {
-		s.Warnings = append(s.Warnings, "whether a process serves it is unknown: too few lock nodes answer")
+		s.Warnings = append(s.Warnings, "whether a process serves it is unknown: too few lock nodes can be asked")
 	}
 }
 
@@ -295,11 +293,25 @@ func newListStatus(actual *Actual, i int) *ListStatus {
 	return s
 }
 
+// nodeStatuses says how the lock nodes stand.
+func (a *Actual) nodeStatuses(live bool) []NodeStatus {
+	all := []NodeStatus{}
+	for _, n := range a.Nodes {
+		all = append(all, newNodeStatus(n, live))
+	}
+	for _, f := range a.Faults() {
+		if i := slices.IndexFunc(all, func(n NodeStatus) bool { return n.Name == f.Node }); !f.Clock {
+			all[i].Up, all[i].Error, all[i].Unfit = true, "", f.Why
+		}
+	}
+	return all
+}
+
 func newNodeStatus(n NodeActual, live bool) NodeStatus {
 	if n.Err != nil {
 		return NodeStatus{Name: n.Name, Error: nodeShort(n.Name, n.Err)}
 	}
-	s := NodeStatus{Name: n.Name, Up: true, ClockOffSeconds: n.Off.Seconds(), Leases: len(n.Leases), Unfit: n.Info.Unfit}
+	s := NodeStatus{Name: n.Name, Up: true, ClockOffSeconds: n.Off.Seconds(), Leases: len(n.Leases)}
 	switch n.marker() {
 	case markerAbstaining:
 		s.Abstaining, s.VotesFrom = true, timeText(n.Marker.VotesFrom)

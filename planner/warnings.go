@@ -7,7 +7,6 @@ import (
 
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
-	"salectl/backends/quorum"
 	"salectl/spec"
 )
 
@@ -117,21 +116,23 @@ func (p *Plan) shardWarnings(actual *Actual) {
 // majority. A new sale has no votes yet, but needs answers.
 func (p *Plan) nodeWarnings(actual *Actual) {
 	answering := 0
-	median, _ := medianOff(actual.asked())
+	faults := make(map[string]bool)
+	for _, f := range actual.Faults() {
+		faults[f.Node] = true
+		if !f.Clock || p.Kind != KindDestroy {
+			p.warn("%v", f)
+		}
+	}
 	for _, n := range actual.Nodes {
 		if n.Err == nil {
 			answering++
-			if by := median - n.Off; by.Abs() > quorum.MaxTTL && p.Kind != KindDestroy {
-				p.warn("lock node %s: its clock is %s the median of the nodes' clocks: set it right", n.Name, aheadOrBehind(by))
-			}
 		}
 		switch stands := n.marker(); {
+		case stands == markerUnknown && faults[n.Name]: // that is why
 		case stands == markerUnknown:
-			p.warn("lock node %s cannot be reached: %s", n.Name, nodeShort(n.Name, n.Err))
+			p.warn("lock node %s cannot be used: %s", n.Name, nodeShort(n.Name, n.Err))
 		case n.Info.Carried:
 			p.warn("%s: no claim is accepted. %s", clockWasSet(n.Off), trustRemedy)
-		case n.Info.Unfit != "":
-			p.warn("lock node %s is not set up as it must be: %s", n.Name, n.Info.Unfit)
 		case p.Kind == KindDestroy:
 		case stands == markerAbstaining:
 			p.warn("lock node %s abstains until %s: it was restarted, or lost its memory", n.Name, n.Marker.VotesFrom.UTC().Format(time.RFC3339))
@@ -143,11 +144,11 @@ func (p *Plan) nodeWarnings(actual *Actual) {
 	case begun && votes.Voting < votes.Nodes:
 		p.warn("%s", votes)
 	case !begun && answering < votes.Majority():
-		p.warn("%d of %d lock nodes answer, and a new sale needs %d", answering, votes.Nodes, votes.Majority())
+		p.warn("%d of %d lock nodes can be used, and a new sale needs %d", answering, votes.Nodes, votes.Majority())
 	case !begun && answering < votes.Nodes && len(actual.ListNodes) > 0:
-		p.warn("each shard's list is on one node: apply ends only when all nodes have answered")
+		p.warn("each shard's list is on one node: apply ends with an error while one of them cannot be used")
 	case !begun && answering < votes.Nodes:
-		p.warn("the sale can be sold without the lock nodes that are away; apply, run again when they are up, completes it")
+		p.warn("the sale can be sold without these lock nodes; apply, run again when they can be used, completes it")
 	}
 }
 

@@ -34,11 +34,11 @@ func TestLogsThatAreAhead(t *testing.T) {
 // shard already.
 func TestWarningsOfNodes(t *testing.T) {
 	const (
-		behind   = "lock node n1: its clock is 11s behind the median of the nodes' clocks: set it right"
-		ahead    = "lock node n1: its clock is 11s ahead of the median of the nodes' clocks: set it right"
-		away     = "lock node n1 cannot be reached: "
-		canSell  = "the sale can be sold without the lock nodes that are away"
-		tooFew   = "1 of 3 lock nodes answer, and a new sale needs 2"
+		behind   = "lock node n1 is not set up as it must be: Its clock is 11s behind the median of the nodes' clocks. Set it right."
+		ahead    = "lock node n1 is not set up as it must be: Its clock is 11s ahead of the median of the nodes' clocks. Set it right."
+		away     = "lock node n1 cannot be used: "
+		canSell  = "the sale can be sold without these lock nodes"
+		tooFew   = "1 of 3 lock nodes can be used, and a new sale needs 2"
 		allLists = "each shard's list is on one node"
 	)
 	for name, test := range map[string]struct {
@@ -56,7 +56,7 @@ func TestWarningsOfNodes(t *testing.T) {
 		"a clock, of what is to go":   {KindDestroy, false, 11 * time.Second, 0, 0, nil},
 		"one is away":                 {KindApply, false, 0, 1, 0, []string{away, canSell}},
 		"one is away, of lists":       {KindApply, false, 0, 1, 2, []string{away, allLists}},
-		"two are away":                {KindApply, false, 0, 2, 0, []string{away, "lock node n2 cannot be reached: ", tooFew}},
+		"two are away":                {KindApply, false, 0, 2, 0, []string{away, "lock node n2 cannot be used: ", tooFew}},
 		"one is away, of a live sale": {KindApply, true, 0, 1, 0, []string{away, "2 of 3 lock nodes vote"}},
 		"all vote, of a live sale":    {KindApply, true, 0, 0, 0, nil},
 		"one is away, of what goes":   {KindDestroy, false, 0, 1, 0, []string{away}},
