@@ -99,6 +99,9 @@ func (x *execution) noteApplied(goal uint64, unmarked []string, then func()) {
 			}
 			return false, nil
 		}
+		if x.sale.Applied() < goal && x.otherNodes(goal) { // a process could begin to serve it on those
+			return false, stale("was declared on other nodes meanwhile")
+		}
 		return x.sale.Applied() > goal || x.sale.Applied() == goal && slices.Equal(x.sale.Unmarked(), unmarked), nil
 	}, op, then)
 }

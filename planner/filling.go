@@ -32,12 +32,12 @@ func (x *execution) checkLists(p *pb.Planned) error {
 	if err != nil || old.Engine != spec.EngineRedis {
 		return err
 	}
-	return sameLists(x.plan.Sale, old, x.lists)
+	return sameLists(x.plan.Sale, old, x.lists, x.sale.Applied() > 0)
 }
 
 // sameLists refuses nodes that are not the declared ones, in their order: a
 // shard's place among the lists follows from it.
-func sameLists(sale string, old spec.Sale, names []string) error {
+func sameLists(sale string, old spec.Sale, names []string, begun bool) error {
 	if declared := old.ListNodes(); len(declared) > 0 && slices.Equal(declared, names) {
 		return nil
 	}
@@ -45,9 +45,13 @@ func sameLists(sale string, old spec.Sale, names []string) error {
 	if len(names) > 0 {
 		given = strings.Join(names, ", ")
 	}
+	change := "run 'salectl pause' with the old ones, then 'salectl apply' with the new"
+	if !begun {
+		change = "run 'salectl apply' with the new ones"
+	}
 	return &Refusal{
 		Reason: fmt.Sprintf("the lists of sale %s are on %s, and its file names %s", sale, strings.Join(old.ListNodes(), ", "), given),
-		Remedy: "Write redis.nodes as they are declared, in that order. To change them, run 'salectl pause' with the old ones, then 'salectl apply' with the new.",
+		Remedy: "Write redis.nodes as they are declared, in that order. To change them, " + change + ".",
 	}
 }
 
@@ -77,7 +81,7 @@ func (x *execution) fillLists(goal uint64, then func()) {
 	began := x.core.now.Mono
 	fill := func(alive bool) {
 		x.core.each(x.allShards(), func(i int, done func()) {
-			x.fillList(i, alive, began, func() {
+			x.fillList(i, goal, alive, began, func() {
 				x.shards[i], x.states[i], x.machines[i] = nil, nil, nil // a log may be large
 				x.finished(listAddress(i), "")
 				done()
@@ -87,14 +91,23 @@ func (x *execution) fillLists(goal uint64, then func()) {
 	x.findOwner(fill)
 }
 
-func (x *execution) fillList(i int, alive bool, began time.Duration, done func()) {
-	mayNot := func(s *ledger.State) bool { return s.Phase != ledger.PhaseOpen }
+func (x *execution) fillList(i int, goal uint64, alive bool, began time.Duration, done func()) {
+	unknown := func(generation uint64) bool { return generation > x.sale.Generation() }
+	mayNot := func(s *ledger.State) bool { return s.Phase != ledger.PhaseOpen || unknown(s.Generation) }
 	var seen lists.State
 	var look func()
 	look = func() {
 		x.inspect(i, func(r reply) {
 			head, changes := x.heads[i], r.err == nil && r.state != seen
 			switch {
+			case unknown(head.Generation): // planned by somebody else, perhaps on other nodes
+				x.recheck(func() {
+					if x.otherNodes(goal) {
+						x.stale("was declared on other nodes meanwhile")
+						return
+					}
+					x.core.after(pollOwner, func() { x.readHead(i, look) })
+				})
 			case r.err == nil && r.state.On && r.state.Fill == head.Fill, head.Phase != ledger.PhaseOpen:
 				done()
 			case errors.Is(r.err, fs.ErrPermission): // whether its owner fills it cannot be seen
@@ -103,11 +116,27 @@ func (x *execution) fillList(i int, alive bool, began time.Duration, done func()
 				seen = r.state
 				x.core.after(pollOwner, func() { x.readHead(i, look) })
 			default:
-				x.bring(i, lists.On, mayNot, done)
+				x.bring(i, lists.On, mayNot, func() {
+					if s := x.states[i]; unknown(s.Generation) {
+						x.readHead(i, look)
+						return
+					}
+					done()
+				})
 			}
 		})
 	}
 	look()
+}
+
+// otherNodes says whether the sale is declared on other nodes than a generation of it was: only
+// whoever knows those may fill its lists.
+func (x *execution) otherNodes(generation uint64) bool {
+	p, _ := x.sale.Planned(generation)
+	old, err := declared(p)
+	newest, err2 := declared(x.sale.Newest())
+	from, to, err3 := homes(old, newest)
+	return errors.Join(err, err2, err3) == nil && (!sameNodes(from.Locks, to.Locks) || !slices.Equal(old.ListNodes(), newest.ListNodes()))
 }
 
 // readHead reads a shard's head again. One that is not there is a read that lags.

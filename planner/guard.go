@@ -46,7 +46,7 @@ func fixed(desired, old spec.Sale, actual *Actual, changed bool) error {
 			Reason: fmt.Sprintf("sale %s is closed, which is for good: no change of its declaration would matter", actual.Name),
 			Remedy: startOver,
 		}
-	case !sameNodes(from.Locks, to.Locks) && phase != pb.Phase_PAUSED:
+	case !sameNodes(from.Locks, to.Locks) && phase != pb.Phase_PAUSED && actual.Sale.Applied() > 0:
 		return &Refusal{
 			Reason: fmt.Sprintf("sale %s is open, its lock nodes cannot go from %s to %s: two processes could each have a majority",
 				actual.Name, nodeNames(from.Locks), nodeNames(to.Locks)),

@@ -137,7 +137,7 @@ func (a *Actual) sameLists() error {
 	for _, n := range a.ListNodes {
 		names = append(names, n.Name)
 	}
-	return sameLists(a.Name, old, names)
+	return sameLists(a.Name, old, names, a.Sale.Applied() > 0)
 }
 
 // settingsWarnings tells where what a node has said may not be kept.
@@ -192,13 +192,13 @@ func fixedLists(desired, old spec.Sale, actual *Actual, refuse func(string, ...a
 				actual.Name, old.Stock, desired.Stock),
 			Remedy: fmt.Sprintf("Destroy it and write metadata.run: %d.", old.Run+1),
 		}
-	case desired.Ack != old.Ack && !actual.pausedEverywhere():
+	case desired.Ack != old.Ack && !actual.resting():
 		return &Refusal{
 			Reason: fmt.Sprintf("sale %s is open, its ack cannot go from %s to %s: a process that serves it answers by what it began with",
 				actual.Name, old.Ack, desired.Ack),
 			Remedy: pauseFirst,
 		}
-	case sameLists("", old, desired.ListNodes()) != nil && !actual.pausedEverywhere():
+	case !slices.Equal(old.ListNodes(), desired.ListNodes()) && !actual.resting():
 		return &Refusal{
 			Reason: fmt.Sprintf("sale %s is open, its nodes cannot be others or in another order: each shard's list is on one of them, with what it has given",
 				actual.Name),
@@ -207,6 +207,10 @@ func fixedLists(desired, old spec.Sale, actual *Actual, refuse func(string, ...a
 	}
 	return nil
 }
+
+// resting says whether no list of the sale gives: it is paused, or was never on every shard, so
+// that no process has served it yet.
+func (a *Actual) resting() bool { return a.Sale.Applied() == 0 || a.pausedEverywhere() }
 
 // pausedEverywhere says whether every shard is known to be paused: then no list
 // gives, and all that one ever gave is in the log.

@@ -29,6 +29,7 @@ type listRebuild struct {
 	// A try is what lies between two failures.
 	calls, most int           // that were answered well: in this try, in the best so far
 	failing     time.Duration // since when no try came further, monotonic; 0: none has failed
+	told        bool          // that its node fails
 }
 
 // bring reads a shard's log and brings its list to what is wanted. It goes on
@@ -181,6 +182,10 @@ func (l *listRebuild) answered(c *lists.Call, r reply) {
 		return
 	case l.failing == 0:
 		l.calls, l.failing = 0, now
+		if node := l.x.listNode(l.shard); !l.told {
+			l.told = true
+			l.x.doing(listAddress(l.shard), "wait", fmt.Sprintf("for node %s: %s", node, nodeShort(node, r.err)))
+		}
 	case now-l.failing > l.x.core.patience:
 		l.x.core.end(l.stuck(c, r.err))
 		return

@@ -1,0 +1,118 @@
+package planner
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"salectl/backends/backendtest"
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/lists"
+	"salectl/spec"
+)
+
+// onNodes is a sale of engine redis on nodes, and a world in which its processes use these.
+func (w *listWorld) onNodes(nodes ...*backendtest.Lists) spec.Sale {
+	w.keepers = nodes
+	s := numbers(30)
+	s.Redis = &spec.Redis{}
+	for _, n := range nodes {
+		s.Redis.Nodes = append(s.Redis.Nodes, n.Name())
+	}
+	return s
+}
+
+// correctable returns a world, its two nodes and a third that nobody means.
+func correctable(t *testing.T) (w *listWorld, right []*backendtest.Lists, wrong *backendtest.Lists) {
+	w = newListWorld(t)
+	return w, w.keepers, backendtest.NewLists("redis-9:6379", func() time.Time { return w.now.Wall })
+}
+
+// A sale that was never on every shard has its nodes corrected in place; one that was is paused
+// before, since a process may serve it.
+func TestNodesAreCorrected(t *testing.T) {
+	w, right, wrong := correctable(t)
+	declared := w.onNodes(right[0], wrong)
+	wrong.SetFaults(always(backendtest.ErrorBefore))
+	if _, err := w.apply(w.mustPlan(declared)); !errors.Is(err, ErrPartly) || !strings.Contains(err.Error(), "on node redis-9:6379 cannot be filled, tried for 200ms") {
+		t.Fatalf("apply: %v", err)
+	}
+	if sale := w.actual().Sale; sale.Applied() != 0 {
+		t.Fatalf("generation %d is said to be on every shard", sale.Applied())
+	}
+	corrected := w.onNodes(right...)
+	corrected.Ack = spec.AckRedis
+	plan := w.mustPlan(corrected)
+	if err := w.run(plan); err != nil {
+		t.Fatalf("apply: %v", err)
+	}
+	w.wantOn()
+	if sale := w.actual().Sale; sale.Applied() != 2 || len(w.mustPlan(corrected).Actions) != 0 {
+		t.Errorf("generation %d is applied, and to do is %+v", sale.Applied(), w.mustPlan(corrected).Actions)
+	}
+
+	swapped := w.onNodes(right[1], right[0])
+	_, err := Make(swapped, w.actual())
+	if refusal := (*Refusal)(nil); !errors.As(err, &refusal) || !strings.HasPrefix(refusal.Remedy, "Run 'salectl pause' with the file as it was, then ") {
+		t.Errorf("plan: %v", err)
+	}
+	w.onNodes(right...)
+	w.mustPhase(pb.Phase_PAUSED)
+	w.onNodes(right[1], right[0])
+	swapped.Ack = spec.AckRedis
+	w.mustApply(swapped)
+	w.mustPhase(pb.Phase_OPEN)
+	w.wantOn()
+}
+
+// An apply on the wrong nodes goes on while another corrects them: whichever of its calls that
+// comes before, the lists of the sale are those of the nodes declared last, and the sale is
+// known to be on every shard only when they are.
+func TestNodesAreCorrectedBesideAnApply(t *testing.T) {
+	for _, turned := range []bool{false, true} {
+		for before := 0; ; before++ {
+			w, right, wrong := correctable(t)
+			declared := w.onNodes(right[0], wrong)
+			p := w.begin(w.mustPlan(declared))
+			for calls := 0; calls < before && !p.done; calls++ {
+				p.step(inOrder)
+			}
+			if w.actual().Sale.Applied() > 0 {
+				break // it was faster
+			}
+			corrected := w.onNodes(right...)
+			if turned {
+				corrected = w.onNodes(right[1], right[0])
+			}
+			name := fmt.Sprintf("after %d calls, the nodes in another order %v", before, turned)
+			begun := w.actual().Sale.Generation() > 0
+			other := w.begin(w.mustPlan(corrected))
+			for !other.done || !p.done { // both go on, by turns
+				if !other.done {
+					other.step(inOrder)
+				}
+				if !p.done {
+					p.step(inOrder)
+				}
+				if s := w.actual().Sale; s.Applied() == 1 && s.Generation() == 2 && begun {
+					t.Fatalf("%s: generation 1 is said to be applied when its nodes were corrected", name)
+				}
+			}
+			if corrects, applies := other.err == nil && errors.Is(p.err, ErrStale), p.err == nil && errors.Is(other.err, ErrStale); !corrects && !applies {
+				t.Fatalf("%s: the correction ends with %v, the apply with %v", name, other.err, p.err)
+			}
+			if other.err != nil {
+				continue
+			}
+			w.wantOn()
+			for shard := range 3 {
+				l := lists.List{UID: w.actual().Sale.UID(), Shard: shard}
+				if s, err := wrong.Inspect(t.Context(), l); err != nil || s.On && s.Fill >= w.ledgers()[shard].Fill {
+					t.Fatalf("%s: the wrong node has a list that gives: %+v, %v", name, s, err)
+				}
+			}
+		}
+	}
+}
