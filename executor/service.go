@@ -31,11 +31,11 @@ type Service interface {
 	Place(user string) Place
 	PlaceOf(shard int) Place
 	// User returns a page of a user's claims, in the order of acceptance, and the cursor of the
-	// next page; an Outcome other than "" says why they cannot be told now, that the cursor of this
-	// one is none, or that ctx has ended.
+	// next page; an Outcome other than "" says why they cannot be read now, that the cursor is
+	// invalid, or that ctx has ended.
 	User(ctx context.Context, user string, p api.Page) (claims []Claim, next string, why api.Outcome)
 	// Find returns one claim by its id, with a page of its refunds due; an Outcome other than ""
-	// says why it cannot be told now, that the cursor is none, or that there is no such claim.
+	// says why it cannot be read now, that the cursor is invalid, or that there is no such claim.
 	Find(ctx context.Context, id ClaimID, p api.Page) (Claim, api.Outcome)
 	// Status is what this process knows of the sale.
 	Status() Status

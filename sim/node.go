@@ -122,7 +122,7 @@ func (n *node) crash(away time.Duration, how int) {
 			n.lists.restart(how)
 		}
 		if how != comesBackWhole {
-			n.w.history.Forget(n.w.now, n.Name())
+			n.w.history.ResetNode(n.w.now, n.Name())
 		}
 		n.w.note(n.Name(), "restarts", memory, nil)
 	})

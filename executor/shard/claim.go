@@ -47,7 +47,7 @@ type Books struct {
 	Retired    bool     // its units went out of the sale by its refund
 	RefundsDue []string // the newest payments that bought nothing
 	Owed       int      // how many there are
-	Next       string   // the newest of those before RefundsDue is before this one of them; "": there are none
+	Next       string   // the cursor of older ones, the first of RefundsDue; "": there are none
 }
 
 // PageBytes is how many bytes the claims of a page have, unless it is one claim.

@@ -126,7 +126,7 @@ func (e ownerDecides) look(now clock.Now, d *ledger.Draft, t *Ticket, last bool)
 		return e.q.settle(d, t)
 	}
 	if e.partial() && !last && e.q.requests.behind && !t.Chooses() {
-		t.want = 0 // unless others have more, what is here is for the requests before
+		t.want = 0 // earlier requests get what is here if no other shard has units
 		return short
 	}
 	accepted := grantedAs(e.q.state.Settings())

@@ -13,7 +13,7 @@ type requests struct {
 	waiting []*Ticket // undecided: those that are short of units, then new ones
 	fresh   int       // of waiting: how many at the end are to be looked at
 	ranked  bool      // some have priorities
-	behind  bool      // the request being decided comes after one that waits for units, whichever
+	behind  bool      // a request before the one being decided waits for units, whichever
 	batch   []*Ticket // decided in the commit under way
 	most    int       // claims a commit may have, after one was too large; 0: any number
 	lacking int64     // units that awards of a draw wait for

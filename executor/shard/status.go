@@ -154,7 +154,7 @@ func (s *Shard) ledgerStatus() Status {
 	if st.Next() > 0 {
 		v.Slot = st.Next() - 1
 	}
-	v.Owned = st.IsOwner(s.seq.me) // else another process has taken the shard over, and this one is reading so
+	v.Owned = st.IsOwner(s.seq.me) // false while this process reads that another has taken the shard over
 	v.Outcomes, v.Entries, v.Drawn = st.Outcomes, st.Totals.Entries, st.Settings().GetDraw()
 	v.Paid = st.Settings().GetPayment() != nil || st.Deals() > 0 && !v.Drawn
 	v.NextRelease = released(st)

@@ -26,7 +26,7 @@ type History struct {
 	Doubts  []Doubt            // when nothing is promised of leases, in order of their begin
 	Grants  []Grant            // every unit that a node gave from a list, in order
 	Losses  []Loss             // of what nodes had in lists, in order
-	Forgot  []Amnesia          // of lock nodes, in order
+	Resets  []Reset            // of lock nodes, in order
 	Looks   []Look             // at lists that gave, in order
 	Visits  []Visit            // every claim that a process took in, in order
 	Users   *Users             // nil: the sale has no rules
@@ -160,8 +160,8 @@ type Loss struct {
 	Since uint64 // by History.Count; 0: all
 }
 
-// Amnesia is that a lock node came back without all that it had been told.
-type Amnesia struct {
+// Reset is a restart of a lock node without some of what it had stored.
+type Reset struct {
 	Place
 	Node string // its name
 }
@@ -467,9 +467,9 @@ func (h *History) Lost(at time.Duration, node int, since uint64) {
 	h.Losses = append(h.Losses, Loss{h.place(at), node, since})
 }
 
-// Forget adds an Amnesia.
-func (h *History) Forget(at time.Duration, node string) {
-	h.Forgot = append(h.Forgot, Amnesia{h.place(at), node})
+// ResetNode adds a Reset.
+func (h *History) ResetNode(at time.Duration, node string) {
+	h.Resets = append(h.Resets, Reset{h.place(at), node})
 }
 
 // Looked adds how a list stood that gave.

@@ -198,14 +198,14 @@ func (l *log) leastAvailable(from, to uint64) int64 {
 func (e *evidence) unreached(home, l *log, o *operation) bool {
 	from, to := o.invoked.Place, o.returned.Seq
 	a, b := home.at(from.Seq), l.at(from.Seq)
-	return l.turned(from.Seq, to) || !l.served(from.Seq) || e.deaf(b, o) || a.after.generation != b.after.generation ||
+	return l.turned(from.Seq, to) || !l.served(from.Seq) || e.replyLost(b, o) || a.after.generation != b.after.generation ||
 		b.after.settings.GetPhase() == phaseClosed || len(e.h.Leases) > 0 && !e.serves(b, from.At) ||
 		a.after.writer != b.after.writer && (l.emptied(o) || l.fresh(from) || home.fresh(from) || e.isolated(o, a.after.owner, b.after.owner))
 }
 
-// deaf reports whether the owner of a shard may not know of its last slot when an operation came:
-// it found out later that the reply to a call since was lost.
-func (e *evidence) deaf(last *slot, o *operation) bool {
+// replyLost reports whether the owner of a shard may not know of its last slot when an operation
+// came: a call of the owner failed later, since its reply was lost.
+func (e *evidence) replyLost(last *slot, o *operation) bool {
 	return slices.ContainsFunc(e.h.Breaks, func(b Break) bool {
 		return b.Process == last.after.owner && b.Seq > o.invoked.Seq && b.At < last.At+grace
 	})

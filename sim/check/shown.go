@@ -174,16 +174,16 @@ func (p *shownPlan) judge(e *evidence, bad fault) {
 	p.judgeFile(wrong)
 	if p.op.invoked.Command == "plan" && p.converged() {
 		for _, a := range p.Actions {
-			if !strings.HasPrefix(a.Address, "list/") && !p.forgot(e, a) { // a list that is taken over is off for a while
+			if !strings.HasPrefix(a.Address, "list/") && !p.afterReset(e, a) { // a list that is taken over is off for a while
 				wrong("shows %s for %q, and there is nothing to do", a.Address, a.ActionReason)
 			}
 		}
 	}
 }
 
-// forgot reports whether an action is about a lock node that came back without its memory.
-func (p *shownPlan) forgot(e *evidence, a shownAction) bool {
-	return a.ActionReason == "marker_missing" && slices.ContainsFunc(e.h.Forgot, func(x Amnesia) bool {
+// afterReset reports whether an action restores the marker of a lock node that was reset.
+func (p *shownPlan) afterReset(e *evidence, a shownAction) bool {
+	return a.ActionReason == "marker_missing" && slices.ContainsFunc(e.h.Resets, func(x Reset) bool {
 		return "node/"+x.Node == a.Address && x.Seq < p.at.Seq
 	})
 }
