@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"strconv"
 	"strings"
 	"sync"
@@ -270,52 +269,92 @@ func (p *Predicate) eval(t *Told) (ref.Val, error) {
 	return val, nil
 }
 
-// ParseJSON reads one JSON value, as predicates read it: a number without fraction and
-// exponent is an int or a uint where it fits, and else the text of its digits, so that
-// no id is rounded; any other number is a double.
+// ParseJSON reads one JSON value, as predicates read it. A number without fraction and
+// exponent is an int or a uint where it fits, and any other that fits is a double. What no
+// type can hold is text as it was written, a number's digits or what a string has between
+// its quotes, so that no two ids are read as one. A member that an object has twice is an
+// error: the sender may mean either.
 func ParseJSON(text []byte) (any, error) {
-	d := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(text, []byte("\ufeff"))))
-	d.UseNumber()
-	var v any
-	if err := d.Decode(&v); err != nil {
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	d := json.NewDecoder(bytes.NewReader(text))
+	var whole json.RawMessage
+	if err := d.Decode(&whole); err != nil {
 		return nil, fmt.Errorf("it is no JSON: %w", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("it is no JSON: something follows the first value")
 	}
-	return numbers(v)
+	d = json.NewDecoder(bytes.NewReader(whole))
+	d.UseNumber()
+	return parseValue(d, whole)
 }
 
-// numbers replaces the numbers in a JSON value.
-func numbers(v any) (_ any, err error) {
-	switch v := v.(type) {
+// parseValue reads the next value of d, which reads text.
+func parseValue(d *json.Decoder, text []byte) (any, error) {
+	before := d.InputOffset()
+	token, err := d.Token()
+	if err != nil {
+		return nil, err
+	}
+	switch token := token.(type) {
 	case json.Number:
-		if n, err := strconv.ParseInt(v.String(), 10, 64); err == nil {
-			return n, nil
+		return parseNumber(token.String()), nil
+	case string:
+		if strings.ContainsRune(token, utf8.RuneError) { // it may stand for what is no character
+			written := bytes.TrimLeft(text[before:d.InputOffset()], " \t\r\n:,")
+			return string(written[1 : len(written)-1]), nil
 		}
-		if n, err := strconv.ParseUint(v.String(), 10, 64); err == nil {
-			return n, nil
+		return token, nil
+	case json.Delim:
+		if token == '[' {
+			return parseList(d, text)
 		}
-		if !strings.ContainsAny(v.String(), ".eE") {
-			return v.String(), nil
+		return parseObject(d, text)
+	}
+	return token, nil
+}
+
+func parseList(d *json.Decoder, text []byte) (any, error) {
+	all := []any{}
+	for d.More() {
+		v, err := parseValue(d, text)
+		if err != nil {
+			return nil, err
 		}
-		f, err := v.Float64()
-		if err != nil || math.IsInf(f, 0) {
-			return nil, fmt.Errorf("it has a number that is too large")
+		all = append(all, v)
+	}
+	_, err := d.Token() // the end
+	return all, err
+}
+
+func parseObject(d *json.Decoder, text []byte) (any, error) {
+	all := map[string]any{}
+	for d.More() {
+		name, err := parseValue(d, text)
+		if err != nil {
+			return nil, err
 		}
-		return f, nil
-	case map[string]any:
-		for key, value := range v {
-			if v[key], err = numbers(value); err != nil {
-				return nil, err
-			}
+		key := name.(string)
+		if _, twice := all[key]; twice {
+			return nil, fmt.Errorf("it has %q twice in one object", oneLine(key))
 		}
-	case []any:
-		for i, value := range v {
-			if v[i], err = numbers(value); err != nil {
-				return nil, err
-			}
+		if all[key], err = parseValue(d, text); err != nil {
+			return nil, err
 		}
 	}
-	return v, nil
+	_, err := d.Token() // the end
+	return all, err
+}
+
+func parseNumber(text string) any {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return n
+	}
+	if n, err := strconv.ParseUint(text, 10, 64); err == nil {
+		return n
+	}
+	if f, err := strconv.ParseFloat(text, 64); err == nil && strings.ContainsAny(text, ".eE") {
+		return f
+	}
+	return text
 }

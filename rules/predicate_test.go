@@ -2,6 +2,7 @@ package rules
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -161,7 +162,7 @@ func TestLargeNumbers(t *testing.T) {
 		"-9223372036854775808": "event.id < 0", "9223372036854775808": "event.id > 9223372036854775807 && event.id == 9223372036854775808u",
 		"18446744073709551615": "event.id == 18446744073709551615u && event.id != 18446744073709551614u && event.id > 2.5",
 		"18446744073709551616": "event.id == '18446744073709551616'", "-9223372036854775809": "event.id == '-9223372036854775809'",
-		"100000000000000000000000000000000000001": "event.id.startsWith('1')",
+		"100000000000000000000000000000000000001": "event.id.startsWith('1')", "1e999": "event.id == '1e999'",
 	} {
 		event, err := ParseJSON([]byte(`{"id":` + number + `}`))
 		if err != nil {
@@ -189,11 +190,37 @@ func TestLargeNumbers(t *testing.T) {
 
 func TestParseJSON(t *testing.T) {
 	for text, want := range map[string]string{
-		"": "no JSON", "{": "no JSON", "{} {}": "something follows", "1e999": "too large", `{"a":[1e999]}`: "too large", "\xff": "no JSON",
+		"": "no JSON", "{": "no JSON", "{} {}": "something follows", "\xff": "no JSON", "[1,]": "no JSON",
+		`{"a":1,"a":1}`: `"a" twice`, `[{"b":{"a":1, "\u0061":2}}]`: `"a" twice`, `{"a":{"b":1},"b":{"a":1},"A":1}`: "",
+		"1e999": "", `{"a":[1e999]}`: "", "[]": "", "\"\xff\"": "",
 		"{}": "", "\ufeff{}": "", `"a"`: "", "1": "", "12345678901234567890": "", " null ": "",
 	} {
 		if _, err := ParseJSON([]byte(text)); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
+	}
+}
+
+// A string is read exactly, too, whatever is in it that is no character.
+func TestStringsThatAreNoText(t *testing.T) {
+	for text, want := range map[string]string{
+		`"a\ud800"`: `a\ud800`, `"a\ud801"`: `a\ud801`, "\"a\xff\"": "a\xff", `"\ufffd"`: `\ufffd`, "\"\ufffd\"": "\ufffd",
+		`"\ud83d\ude00\/"`: "😀/",
+	} {
+		for _, around := range []string{"%s", "[ 1 , %s ]", "{\"a\" :\n%s}"} {
+			got := mustJSON(t, fmt.Sprintf(around, text))
+			switch v := got.(type) {
+			case []any:
+				got = v[1]
+			case map[string]any:
+				got = v["a"]
+			}
+			if got != want {
+				t.Errorf("%s in %s: %q, want %q", text, around, got, want)
+			}
+		}
+	}
+	if v := mustJSON(t, "{\"\\ud800\": 1, \"\\ud801\": 2, \"\xff\": 3}").(map[string]any); len(v) != 3 {
+		t.Errorf("three names are read as %q", v)
 	}
 }

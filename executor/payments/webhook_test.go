@@ -193,6 +193,11 @@ func TestEvents(t *testing.T) {
 		`{"type":"payment.paid","data":{"id":"","claim":"0-2-0","sale":"movie"}}`:                                 "422: the event is not as payment.webhook takes it to be: payment: missing; a confirm names the payment",
 		`{"type":"payment.paid","data":{"id":1.5,"claim":"0-2-0","sale":"movie"}}`:                                "422: the event is not as payment.webhook takes it to be: payment: it is of type double, and neither text nor a whole number",
 		`{"type":"payment.paid","data":{"id":"` + strings.Repeat("p", 256) + `","claim":"0-2-0","sale":"movie"}}`: "422: the event is not as payment.webhook takes it to be: payment: 256 bytes are too many, at most 255",
+		`{"type":"payment.paid","data":{"id":17,"claim":"0-2-0","sale":"movie"},"rate":1e999,"name":"\ud800"}`:    "confirm 0-2-0 17",
+		`{"type":"payment.paid","data":{"id":1e999,"claim":"0-2-0","sale":"movie"}}`:                              "confirm 0-2-0 1e999",
+		"{\"type\":\"payment.paid\",\"data\":{\"id\":\"\xff\",\"claim\":\"0-2-0\",\"sale\":\"movie\"}}":           "422: the event is not as payment.webhook takes it to be: payment: must be UTF-8",
+		`{"type":"payment.failed","type":"payment.paid","data":{"id":17,"claim":"0-2-0","sale":"movie"}}`:         `400: the body cannot be read: it has "type" twice in one object`,
+		`{"type":"payment.paid","data":{"id":17,"claim":"0-2-0","claim":"0-2-1","sale":"movie"}}`:                 `400: the body cannot be read: it has "claim" twice in one object`,
 		`paid`: "400: the body cannot be read: it is no JSON: invalid character 'p' looking for beginning of value",
 	} {
 		e, err := w.Read(now, message(timestamp, sign(newKey, "msg_1", timestamp, body)), []byte(body))
