@@ -210,8 +210,10 @@ func forgets(t listsTest) {
 }
 
 func hasSettings(t listsTest) {
-	if s, err := t.a.Settings(t.Context()); err != nil || s.Eviction == "" {
-		t.Errorf("the settings are %+v, %v; want what the node evicts", s, err)
+	if a, err := t.a.Settings(t.Context()); err != nil {
+		t.Errorf("settings: %v", err)
+	} else if b, err := t.b.Settings(t.Context()); a != b || err != nil {
+		t.Errorf("the settings are %+v, and by another handle %+v, %v", a, b, err)
 	}
 	if t.a.Name() == "" || t.a.Name() != t.b.Name() {
 		t.Errorf("one node's names are %q and %q", t.a.Name(), t.b.Name())

@@ -39,7 +39,7 @@ var _ lists.Node = (*Lists)(nil)
 func NewLists(name string, now func() time.Time) *Lists {
 	return &Lists{
 		name: name, now: now, runs: 1, memory: make(map[lists.List]*memoryList),
-		settings: lists.Settings{AOF: true, Fsync: "always", Eviction: "noeviction"},
+		settings: lists.Settings{AOF: true, Fsync: "always"},
 	}
 }
 

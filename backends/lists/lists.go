@@ -191,8 +191,4 @@ type Settings struct {
 	Fsync string
 	// Snapshots says whether it saves snapshots by itself.
 	Snapshots bool
-	// Eviction is its maxmemory-policy, "noeviction" if nothing is dropped.
-	Eviction string
-	// Replica says that it cannot be written; Cluster that it is part of one.
-	Replica, Cluster bool
 }

@@ -25,11 +25,7 @@ func (l *Lists) Settings(ctx context.Context) (lists.Settings, error) {
 		}
 		fsync, err1 := l.configured(ctx, "appendfsync")
 		save, err2 := l.configured(ctx, "save")
-		return lists.Settings{
-			AOF: fields["aof_enabled"] == "1", Fsync: fsync, Snapshots: save != "",
-			Eviction: fields["maxmemory_policy"],
-			Replica:  fields["role"] == "slave", Cluster: fields["redis_mode"] == "cluster",
-		}, errors.Join(err1, err2)
+		return lists.Settings{AOF: fields["aof_enabled"] == "1", Fsync: fsync, Snapshots: save != ""}, errors.Join(err1, err2)
 	})
 }
 

@@ -286,9 +286,6 @@ func TestReplicaOfLists(t *testing.T) {
 	if after := dump(t, server); !slices.Equal(after, before) {
 		t.Errorf("the keys are changed from %q to %q", before, after)
 	}
-	if s, err := l.Settings(t.Context()); err != nil || !s.Replica {
-		t.Errorf("the settings are %+v, %v; want a replica", s, err)
-	}
 }
 
 // TestListsDemoted makes a server a replica of one that lags behind, and then a
