@@ -114,8 +114,8 @@ func claimID(id *streampb.ClaimID) string {
 	return string(strconv.AppendUint(append(b, '-'), uint64(id.GetIndex()), 10))
 }
 
-// parseClaimID is claimID backwards; false: it is the name of none.
-func parseClaimID(text string) (*streampb.ClaimID, bool) {
+// ParseClaimID reads the name of a claim as answers have it; false: it is the name of none.
+func ParseClaimID(text string) (*streampb.ClaimID, bool) {
 	shard, rest, _ := strings.Cut(text, "-")
 	id := new(streampb.ClaimID)
 	n, err := strconv.ParseUint(shard, 10, 31)
@@ -125,7 +125,7 @@ func parseClaimID(text string) (*streampb.ClaimID, bool) {
 	id.Shard = uint32(n)
 	if unit, ok := strings.CutPrefix(rest, "u"); ok {
 		id.Unit, err = strconv.ParseInt(unit, 10, 64)
-		return id, err == nil && claimID(id) == text
+		return id, err == nil && id.Unit > 0 && claimID(id) == text
 	}
 	slot, index, _ := strings.Cut(rest, "-")
 	if id.Slot, err = strconv.ParseUint(slot, 10, 64); err != nil {

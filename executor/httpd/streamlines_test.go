@@ -96,6 +96,9 @@ func TestLinesSettleAndLook(t *testing.T) {
 	held.State = api.Held
 	sale := &fake{name: "movie",
 		settle: func(_ context.Context, x executor.Settlement) executor.Answer {
+			if x.Claim != held.ID {
+				return executor.Answer{Outcome: api.NoSuchClaim}
+			}
 			if x.How == api.Cancel && x.Who == "me" && x.Reason == "no" {
 				return executor.Answer{Outcome: api.Cancelled, Claim: held}
 			}
@@ -118,11 +121,14 @@ func TestLinesSettleAndLook(t *testing.T) {
 	for line, like := range map[string]struct{ method, path, body string }{
 		`{"id":1,"settle":{"claim":"3-1234-56","how":"cancel","who":"me","reason":"no"}}`: {"POST", "/claims/3-1234-56/cancel", `{"who":"me","reason":"no"}`},
 		`{"id":1,"settle":{"claim":"3-1234-56","how":"extend"}}`:                          {"POST", "/claims/3-1234-56/extend", `{}`},
-		`{"id":1,"user":"ada"}`:       {"GET", "/users/ada", ""},
-		`{"id":1,"user":"eve"}`:       {"GET", "/users/eve", ""},
-		`{"id":1,"find":"3-1234-56"}`: {"GET", "/claims/3-1234-56", ""},
-		`{"id":1,"find":"3-1-1"}`:     {"GET", "/claims/3-1-1", ""},
-		`{"id":1,"find":"nonsense"}`:  {"GET", "/claims/nonsense", ""},
+		// Numbers of 32 bits and more are not those of their lowest bits.
+		`{"id":1,"settle":{"claim":"4294967299-1234-56","how":"cancel","who":"me","reason":"no"}}`: {"POST", "/claims/4294967299-1234-56/cancel", `{"who":"me","reason":"no"}`},
+		`{"id":1,"find":"3-1234-4294967352"}`:                                                      {"GET", "/claims/3-1234-4294967352", ""},
+		`{"id":1,"user":"ada"}`:                                                                    {"GET", "/users/ada", ""},
+		`{"id":1,"user":"eve"}`:                                                                    {"GET", "/users/eve", ""},
+		`{"id":1,"find":"3-1234-56"}`:                                                              {"GET", "/claims/3-1234-56", ""},
+		`{"id":1,"find":"3-1-1"}`:                                                                  {"GET", "/claims/3-1-1", ""},
+		`{"id":1,"find":"nonsense"}`:                                                               {"GET", "/claims/nonsense", ""},
 	} {
 		r := do(v.Server, like.method, "/v1/sales/movie"+like.path, like.body, http.Header{"Content-Type": {"application/json"}})
 		var want map[string]any

@@ -81,13 +81,11 @@ type ClaimID struct {
 
 // ParseClaimID reads a ClaimID's text form.
 func ParseClaimID(s string) (id ClaimID, ok bool) {
-	if n, err := fmt.Sscanf(s, "%d-u%d", &id.Shard, &id.Unit); n != 2 || err != nil {
-		id = ClaimID{}
-		if n, err := fmt.Sscanf(s, "%d-%d-%d", &id.Shard, &id.Slot, &id.Index); n != 3 || err != nil {
-			return ClaimID{}, false
-		}
+	m, ok := api.ParseClaimID(s)
+	if !ok {
+		return ClaimID{}, false
 	}
-	return id, id.Shard >= 0 && id.Index >= 0 && id.Unit >= 0 && id.String() == s
+	return ClaimIDOf(m), true
 }
 
 func (id ClaimID) String() string {
