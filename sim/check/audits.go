@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 )
 
 // auditFound is what an audit answers.
@@ -37,6 +38,10 @@ var unseenYet = regexp.MustCompile(`^(shard \d+ has (no log|\d+ generations?, \d
 // unclosed matches the problems of logs that were not read as far as a cut of them.
 var unclosed = regexp.MustCompile(`^shard \d+ (received transfer \d+ from shard \d+, which never sent it|has an ack of transfer \d+ to shard \d+, which never received it)$`)
 
+// closedBefore ends the problem of each winner of a draw without a unit. An operator who closes the
+// sale before its owners have awarded all units causes it.
+const closedBefore = "or the sale was closed before"
+
 // audits judges what was found by whoever audited the sale while it went on.
 func audits(e *evidence, bad fault) {
 	for i, a := range e.h.Audits {
@@ -59,6 +64,12 @@ func audits(e *evidence, bad fault) {
 		}
 		if a.Lagged {
 			problems = slices.DeleteFunc(slices.Clone(problems), func(what string) bool { return unseenYet.MatchString(what) })
+		}
+		closed := slices.ContainsFunc(r.shards, func(l *log) bool {
+			return len(l.slots) > 0 && l.slots[len(l.slots)-1].after.settings.GetPhase() == phaseClosed
+		})
+		if closed {
+			problems = slices.DeleteFunc(slices.Clone(problems), func(what string) bool { return strings.HasSuffix(what, closedBefore) })
 		}
 		if len(problems) > 0 {
 			bad("audit %d, ended at %v, of run %s up to %d: %q", i, a.At, a.UID, a.Slots, problems)

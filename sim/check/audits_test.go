@@ -61,6 +61,11 @@ func busy(t testing.TB) *world {
 	return w
 }
 
+// unawarded adds to an audit the problem of a winner without a unit.
+func unawarded(_ *Audit, is *auditFound) {
+	is.OK, is.Problems = false, []string{"the draw: claim 0-8-0: a winner was skipped, " + closedBefore}
+}
+
 var auditFaults = map[string]planted{
 	"an audit that finds a damaged log": {busy, func(w *world) {
 		w.h.Audited(w.pass(), Audit{How: Corrupt, Err: "a slot was lost"})
@@ -71,6 +76,7 @@ var auditFaults = map[string]planted{
 	"an audit that finds a problem": {busy, func(w *world) {
 		w.audited(func(_ *Audit, is *auditFound) { is.OK, is.Problems = false, []string{"shard 1 has no log"} })
 	}, "audits"},
+	"an audit that finds a winner without a unit in an open draw": {busy, func(w *world) { w.audited(unawarded) }, "audits"},
 	"an audit that counts a unit twice": {busy, func(w *world) {
 		w.audited(func(_ *Audit, is *auditFound) { is.Available++ })
 	}, "audits"},
@@ -149,6 +155,7 @@ func TestToleratedAudits(t *testing.T) {
 			w.command("destroy", func() {
 				w.sealShards()
 				w.audited(nil)
+				w.audited(unawarded)
 				w.exportedLive(nil)
 				w.noteSealed()
 				w.erase()
