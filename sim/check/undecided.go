@@ -15,11 +15,12 @@ const mostUndecided = 30 * time.Second
 
 // undecided judges answers of unknown. Something must have left the request open: its client
 // stopped waiting while it was being decided; an append, or a call for units of a list, lost its
-// reply while it ran; it was forwarded and there was no reply; a list gave its user a unit that the
-// log of its shard lacked, or may have given it in an earlier session of a process; or another request of the same
-// identity was open, for one of these reasons or since it was being decided; or its identity has a
-// hold or an entry, of which only who reads the log to its end knows what became. When the faults
-// have stopped for a while nothing of before counts any more.
+// reply while it ran, or while an earlier request of its identity ran; it was forwarded and there was
+// no reply; a list gave its user a unit that the log of its shard lacked, or may have given it in an
+// earlier session of a process; or another request of the same identity was open, for one of these
+// reasons or since it was being decided; or its identity has a hold or an entry, of which only who
+// reads the log to its end knows what became. When the faults have stopped for a while nothing of
+// before counts any more.
 func undecided(e *evidence, bad fault) {
 	if len(e.h.Visits) == 0 {
 		return // nobody knows who had which request
@@ -95,14 +96,18 @@ func (x *identities) forwarded(o *operation) bool {
 // other says whether another request of the same identity was open when an operation was
 // answered, or was left open before.
 func (x *identities) other(i int, o *operation) bool {
-	same := x.byKey[request{o.invoked.User, o.invoked.Key}]
-	if x.listed() {
-		same = x.users[o.invoked.User]
-	}
-	return slices.ContainsFunc(same, func(v *Visit) bool {
+	return slices.ContainsFunc(x.same(o), func(v *Visit) bool {
 		open := v.Ended == 0 || v.Ended > o.invoked.Seq || v.Outcome == api.Unknown || x.h.Withdrawn[v.Op]
 		return open && v.Op != i && v.Seq < o.returned.Seq && !x.longBefore(v.Place, o)
 	})
+}
+
+// same returns the visits of an operation's identity: its key, or its user in a sale with lists.
+func (x *identities) same(o *operation) []*Visit {
+	if x.listed() {
+		return x.users[o.invoked.User]
+	}
+	return x.byKey[request{o.invoked.User, o.invoked.Key}]
 }
 
 // undrained says whether a list had given the user of an operation a unit of which the owner of the
@@ -113,12 +118,12 @@ func (x *identities) undrained(o *operation) bool {
 	})
 }
 
-// given reports whether a list had given the user of an operation a unit, or may have: a process
-// that answers the operation lost a reply of the list while the user waited before. A process whose
-// session has ended since does not know whether the log has the unit, until it reads the log again.
+// given reports whether an earlier request of the identity may have been granted without the
+// knowledge of a process that answers the operation: the process lost a reply while that request
+// waited, or a list had given the user a unit. The process learns the result when it reads the log.
 func (x *identities) given(i int, o *operation) bool {
-	return x.listed() && slices.ContainsFunc(x.users[o.invoked.User], func(v *Visit) bool {
-		return v.Ended != 0 && v.Ended < o.returned.Seq && !x.longBefore(v.Place, o) && (v.Outcome.Accepted() || x.lost(i, v))
+	return slices.ContainsFunc(x.same(o), func(v *Visit) bool {
+		return v.Ended != 0 && v.Ended < o.returned.Seq && !x.longBefore(v.Place, o) && (x.listed() && v.Outcome.Accepted() || x.lost(i, v))
 	})
 }
 

@@ -131,6 +131,13 @@ func TestToleratedVerdicts(t *testing.T) {
 			ended(api.SoldOut)
 			w.refused(user, "k", 1, api.Unknown)
 		}},
+		"unknown, as a reply was lost while an earlier request of its key waited": {newWorld, func(w *world) {
+			user := w.user(0)
+			ended := w.visit(user, process)
+			w.h.Broke(w.pass(), "executor-0")
+			ended(api.Standby)
+			w.refused(user, "k", 1, api.Unknown)
+		}},
 		"unknown, as its hold may have been released": {paid, func(w *world) {
 			user := w.user(0)
 			w.reserve(user, "k", 1)
@@ -258,6 +265,12 @@ var verdictFaults = map[string]planted{
 		user := w.user(0)
 		w.h.Broke(w.pass(), "executor-0")
 		w.visit(user, process)(api.SoldOut)
+		w.refused(user, "k", 1, api.Unknown)
+	}, "undecided"},
+	"unknown of a key of which no request waited when a reply was lost": {newWorld, func(w *world) {
+		user := w.user(0)
+		w.h.Broke(w.pass(), "executor-0")
+		w.visit(user, process)(api.Standby)
 		w.refused(user, "k", 1, api.Unknown)
 	}, "undecided"},
 	"unknown after it was sold": {newWorld, func(w *world) {
