@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"salectl/planner"
+	"salectl/spec"
 )
 
 // noticed says what buyers notice of a plan, in Markdown. Each line is a sentence or two.
@@ -137,6 +138,9 @@ func changeNoticed(before, after *planner.Attributes) (lines []string) {
 		say("Later claims are sold at once; those that are held still have to be paid.")
 	case was != nil && (was.HoldForMs != is.HoldForMs || was.GraceMs != is.GraceMs || was.ExtendByMs != is.ExtendByMs || was.Late != is.Late):
 		say("Later claims are held on other terms; those that are held keep theirs.")
+	}
+	if was, is := before.Payment, after.Payment; was != nil && is != nil && was.UnpaidPerUser != is.UnpaidPerUser {
+		say("A user with %s that were cancelled or have expired may claim no more.", spec.Count(is.UnpaidPerUser, "claim"))
 	}
 	if before.RuleSet != after.RuleSet {
 		say("Later claims are judged by other rules; who has a claim keeps it.")

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -190,6 +191,21 @@ func TestHoldIsCancelled(t *testing.T) {
 	w.want(w.claim("ann", "1"), "cancelled again")
 	w.want(w.claim("bob", "1"), "held")
 	w.want(w.settle(api.Confirm, a, "p1"), "cancelled, refund due")
+}
+
+// TestUnpaidPerUser cancels claims of a user until the sale takes no more of them.
+func TestUnpaidPerUser(t *testing.T) {
+	w := newPaidWorld(t, &pb.Payment{Late: pb.Payment_RESELL, UnpaidPerUser: 2}, 5)
+	for _, key := range []string{"1", "2"} {
+		w.want(w.settle(api.Cancel, w.claim("ann", key), ""), "cancelled")
+	}
+	a := w.claim("ann", "3")
+	w.want(a, "limit_reached")
+	if !strings.Contains(a.Message, "spec.payment.unpaidPerUser") || a.Count != 2 {
+		t.Errorf("the refusal is %q, of %d claims", a.Message, a.Count)
+	}
+	w.want(w.claim("ann", "2"), "cancelled again")
+	w.want(w.claim("bob", "1"), "held")
 }
 
 // A late payment buys the same unit where that is free, else another, else nothing.

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,6 +15,8 @@ type Payment struct {
 	GraceMs    int64  `json:"graceMs"`
 	ExtendByMs int64  `json:"extendByMs,omitempty"` // 0: no hold is extended
 	Late       string `json:"late"`                 // refuse, resell
+
+	UnpaidPerUser int64 `json:"unpaidPerUser,omitempty"` // 0: any number
 
 	// What is declared of the payment service, which shards know nothing of. A status has
 	// neither.
@@ -64,6 +67,7 @@ func paymentOf(p spec.Payment) *pb.Payment {
 	}
 	return &pb.Payment{
 		HoldForUs: p.HoldFor.Microseconds(), GraceUs: p.Grace.Microseconds(), ExtendByUs: p.ExtendBy.Microseconds(), Late: late,
+		UnpaidPerUser: p.UnpaidPerUser,
 	}
 }
 
@@ -78,21 +82,26 @@ func paymentShown(p *pb.Payment) *Payment {
 	}
 	return &Payment{
 		HoldForMs: p.GetHoldForUs() / 1000, GraceMs: p.GetGraceUs() / 1000, ExtendByMs: p.GetExtendByUs() / 1000, Late: string(late),
+		UnpaidPerUser: p.GetUnpaidPerUser(),
 	}
 }
 
 // list returns every attribute of a payment, absent ones as "".
 func (p *Payment) list() []Field {
-	holdFor, grace, extendBy, late := "", "", "", ""
+	holdFor, grace, extendBy, late, unpaid := "", "", "", "", ""
 	if p != nil {
 		holdFor, grace, late = termText(p.HoldForMs), termText(p.GraceMs), p.Late
 		if p.ExtendByMs != 0 {
 			extendBy = termText(p.ExtendByMs)
 		}
+		if p.UnpaidPerUser != 0 {
+			unpaid = strconv.FormatInt(p.UnpaidPerUser, 10)
+		}
 	}
 	fields := []Field{
 		{Name: "payment.holdFor", After: holdFor}, {Name: "payment.grace", After: grace},
 		{Name: "payment.extendBy", After: extendBy}, {Name: "payment.late", After: late},
+		{Name: "payment.unpaidPerUser", After: unpaid},
 	}
 	return append(fields, p.service()...)
 }

@@ -29,7 +29,7 @@ func brief(p *Plan) string {
 		for _, f := range a.Fields() {
 			switch f.Name {
 			case "stock", "limit", "units", "perUserLimit", "partial", "opensAt", "closesAt", "lock.ttl", "phase", "spec.phase", "marker",
-				"payment.holdFor", "payment.grace", "payment.extendBy", "payment.late":
+				"payment.holdFor", "payment.grace", "payment.extendBy", "payment.late", "payment.unpaidPerUser":
 				line += fmt.Sprintf(" %s %s>%s", f.Name, f.Before, f.After)
 			}
 		}
@@ -453,7 +453,7 @@ func TestAttributesOfASale(t *testing.T) {
 		t.Errorf("the fields are\n%q, want\n%q", got, want)
 	}
 	want = slices.Insert(want, 6, []Field{
-		{"payment.holdFor", "", "10m"}, {"payment.grace", "", "30s"}, {"payment.extendBy", "", "5m"}, {"payment.late", "", "resell"},
+		{"payment.holdFor", "", "10m"}, {"payment.grace", "", "30s"}, {"payment.extendBy", "", "5m"}, {"payment.late", "", "resell"}, {"payment.unpaidPerUser", "", "20"},
 	}...)
 	awaited := with(tickets(10), func(s *spec.Sale) { s.Payment = paid() })
 	if got := newWorld(t).mustPlan(awaited).Actions[0].Fields(); !slices.Equal(got, want) {

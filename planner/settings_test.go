@@ -24,7 +24,7 @@ func TestSettingsInForce(t *testing.T) {
 		"another limit": {func(s *pb.Settings) { s.PerUserLimit = 9 }, "~sale/tickets perUserLimit 9>2"},
 		"a part":        {func(s *pb.Settings) { s.Partial = true }, "~sale/tickets partial true>"},
 		"no payment": {func(s *pb.Settings) { s.Payment = nil },
-			"~sale/tickets payment.holdFor >10m payment.grace >30s payment.extendBy >5m payment.late >resell"},
+			"~sale/tickets payment.holdFor >10m payment.grace >30s payment.extendBy >5m payment.late >resell payment.unpaidPerUser >20"},
 		"another payment": {func(s *pb.Settings) { s.Payment.HoldForUs, s.Payment.Late = 1_500_000, pb.Payment_REFUSE },
 			"~sale/tickets payment.holdFor 1500ms>10m payment.late refuse>resell"},
 		"as was decided": {func(*pb.Settings) {}, ""},
@@ -50,7 +50,7 @@ func TestSettingsInForce(t *testing.T) {
 			s := w.actual().Sale.Newest().GetSettings()
 			want := &pb.Settings{
 				PerUserLimit: 2, OpensAtUs: sale.OpensAt.UnixMicro(), ClosesAtUs: sale.ClosesAt.UnixMicro(), Phase: pb.Phase_OPEN,
-				Payment: &pb.Payment{HoldForUs: 600_000_000, GraceUs: 30_000_000, ExtendByUs: 300_000_000, Late: pb.Payment_RESELL},
+				Payment: &pb.Payment{HoldForUs: 600_000_000, GraceUs: 30_000_000, ExtendByUs: 300_000_000, Late: pb.Payment_RESELL, UnpaidPerUser: 20},
 			}
 			if !proto.Equal(s, want) {
 				t.Errorf("the settings are %v, want %v", s, want)
@@ -84,7 +84,7 @@ func (w *world) drift(change func(*pb.Settings)) {
 
 // paid is a payment with all that can be said of it.
 func paid() *spec.Payment {
-	return &spec.Payment{HoldFor: 10 * time.Minute, Grace: 30 * time.Second, ExtendBy: 5 * time.Minute, Late: spec.LateResell}
+	return &spec.Payment{HoldFor: 10 * time.Minute, Grace: 30 * time.Second, ExtendBy: 5 * time.Minute, Late: spec.LateResell, UnpaidPerUser: 20}
 }
 
 // A change of phase keeps every field of the settings, whichever there are.
@@ -157,10 +157,10 @@ func TestPaymentOfALiveSale(t *testing.T) {
 			"~sale/tickets payment.holdFor >90s payment.grace >0s payment.late >refuse",
 			"holdFor 90s, grace 0s, late refuse", `{"holdForMs":90000,"graceMs":0,"late":"refuse"}`},
 		{paid(),
-			"~sale/tickets payment.holdFor 90s>10m payment.grace 0s>30s payment.extendBy >5m payment.late refuse>resell",
-			"holdFor 10m, grace 30s, extendBy 5m, late resell", `{"holdForMs":600000,"graceMs":30000,"extendByMs":300000,"late":"resell"}`},
+			"~sale/tickets payment.holdFor 90s>10m payment.grace 0s>30s payment.extendBy >5m payment.late refuse>resell payment.unpaidPerUser >20",
+			"holdFor 10m, grace 30s, extendBy 5m, late resell, unpaidPerUser 20", `{"holdForMs":600000,"graceMs":30000,"extendByMs":300000,"late":"resell","unpaidPerUser":20}`},
 		{nil,
-			"~sale/tickets payment.holdFor 10m> payment.grace 30s> payment.extendBy 5m> payment.late resell>", "", ""},
+			"~sale/tickets payment.holdFor 10m> payment.grace 30s> payment.extendBy 5m> payment.late resell> payment.unpaidPerUser 20>", "", ""},
 	} {
 		sale := payment(step.payment)
 		p := w.mustPlan(sale)

@@ -45,6 +45,7 @@ var edits = []edit{
 		if s.drawn == nil {
 			p.Late = pick(r, spec.LateRefuse, spec.LateResell)
 		}
+		p.UnpaidPerUser = pick[int64](r, 1, 2, spec.DefaultUnpaid)
 		s.payment = &p
 		return true
 	}},

@@ -28,6 +28,7 @@ func (s *scenario) drawPayment(r random) {
 	if r.chance(0.5) {
 		s.payment.ExtendBy = r.spread(spec.MinHold, 10*time.Second).Truncate(time.Millisecond)
 	}
+	s.payment.UnpaidPerUser = pick[int64](r, 1, 2, spec.DefaultUnpaid)
 }
 
 // payer is what a client does with claims that are held for it. It draws from a stream of

@@ -16,6 +16,8 @@ type Payment struct {
 	ExtendBy time.Duration // by how much a hold is extended, once; MinHold to MaxHold, or 0: no hold is extended
 	Late     Late
 
+	UnpaidPerUser int64 // claims of a user that may be cancelled or expire before no more are taken; 0, in declarations of older versions: any number
+
 	Check   *PaymentCheck   // nil: the payment service is not asked
 	Webhook *PaymentWebhook // nil: it does not tell by itself
 }
@@ -34,6 +36,9 @@ const (
 	MinHold  = time.Second // of a payment's hold, and of its extension
 	MaxHold  = 24 * time.Hour
 	MaxGrace = time.Hour
+
+	DefaultUnpaid = 1000 // claims of a user
+	MaxUnpaid     = 1_000_000
 )
 
 type paymentPart struct {
@@ -41,6 +46,8 @@ type paymentPart struct {
 	Grace    string `yaml:"grace,omitempty" jsonschema:"example=30s" jsonschema_description:"How long after the deadline a payment still counts, before the units are for sale again: up to 1h, in h, m, s or ms."`
 	ExtendBy string `yaml:"extendBy,omitempty" jsonschema:"example=5m" jsonschema_description:"By how much a hold may be extended, once: 1s to 24h, in h, m, s or ms. Without it: no hold is extended."`
 	Late     string `yaml:"late,omitempty" jsonschema_description:"What a payment does that comes after the release. refuse: it buys nothing and is owed back. resell: it buys the same units if they are still free, else others; if there are none, it is owed back."`
+
+	UnpaidPerUser int64 `yaml:"unpaidPerUser,omitempty" jsonschema_description:"How many claims of a user may be cancelled or expire: 1 to 1000000. Further claims of that user are refused with limit_reached, which bounds the space that unpaid claims take in the ledger."`
 
 	Check   *checkPart   `yaml:"check,omitempty" jsonschema_description:"How the process that serves asks the payment service what became of a held claim's payment. Without it: nobody is asked."`
 	Webhook *webhookPart `yaml:"webhook,omitempty" jsonschema_description:"How the payment service tells by itself, by Standard Webhooks. Without it: no webhook is taken."`
@@ -52,6 +59,7 @@ func (paymentPart) JSONSchemaExtend(s *jsonschema.Schema) {
 	}
 	property(s, "grace").Default = FormatTerm(0)
 	choices(s, "late", LateRefuse, LateResell)
+	bound(s, "unpaidPerUser", MaxUnpaid, DefaultUnpaid)
 }
 
 // payment takes how claims are paid.
@@ -66,6 +74,10 @@ func (d *decoder) payment(spec object) *Payment {
 		ExtendBy: d.term(o, "extendBy", "5m", MinHold, MaxHold),
 	}
 	p.Late, _ = choice(d, o, "late", LateRefuse, LateResell)
+	p.UnpaidPerUser = DefaultUnpaid
+	if v, ok := d.value(o, "unpaidPerUser"); ok {
+		p.UnpaidPerUser, _ = d.number(v, 1, MaxUnpaid)
+	}
 	p.Check, p.Webhook = d.paymentCheck(o), d.paymentWebhook(o)
 	d.oneReference(o, p)
 	return p
@@ -78,7 +90,7 @@ func (p *Payment) part() *paymentPart {
 	}
 	return &paymentPart{
 		HoldFor: FormatTerm(p.HoldFor), Grace: termOrNone(p.Grace), ExtendBy: termOrNone(p.ExtendBy),
-		Late:  unless(string(LateRefuse), string(p.Late)),
+		Late: unless(string(LateRefuse), string(p.Late)), UnpaidPerUser: unless(DefaultUnpaid, p.UnpaidPerUser),
 		Check: p.Check.part(), Webhook: p.Webhook.part(),
 	}
 }
@@ -88,6 +100,8 @@ type storedPayment struct {
 	GraceMs    int64 `json:"graceMs"`
 	ExtendByMs int64 `json:"extendByMs,omitempty"`
 	Late       Late  `json:"late"`
+
+	UnpaidPerUser int64 `json:"unpaidPerUser,omitempty"`
 
 	Check   *storedCheck   `json:"check,omitempty"`
 	Webhook *storedWebhook `json:"webhook,omitempty"`
@@ -100,7 +114,8 @@ func (p *Payment) stored() *storedPayment {
 	}
 	return &storedPayment{
 		HoldForMs: p.HoldFor.Milliseconds(), GraceMs: p.Grace.Milliseconds(), ExtendByMs: p.ExtendBy.Milliseconds(), Late: p.Late,
-		Check: p.Check.stored(), Webhook: p.Webhook.stored(),
+		UnpaidPerUser: p.UnpaidPerUser,
+		Check:         p.Check.stored(), Webhook: p.Webhook.stored(),
 	}
 }
 
@@ -111,7 +126,8 @@ func (in *storedPayment) read() *Payment {
 	}
 	return &Payment{
 		HoldFor: milliseconds(in.HoldForMs), Grace: milliseconds(in.GraceMs), ExtendBy: milliseconds(in.ExtendByMs), Late: in.Late,
-		Check: in.Check.read(), Webhook: in.Webhook.read(),
+		UnpaidPerUser: in.UnpaidPerUser,
+		Check:         in.Check.read(), Webhook: in.Webhook.read(),
 	}
 }
 
@@ -140,6 +156,8 @@ func (p *Payment) sane() error {
 	case p.HoldFor%time.Millisecond != 0 || p.Grace%time.Millisecond != 0 || p.ExtendBy%time.Millisecond != 0:
 		return fmt.Errorf("the payment's holdFor of %v, grace of %v and extendBy of %v must be whole milliseconds",
 			p.HoldFor, p.Grace, p.ExtendBy)
+	case p.UnpaidPerUser < 0:
+		return fmt.Errorf("the payment's unpaidPerUser of %d must not be negative", p.UnpaidPerUser)
 	case p.Late != LateRefuse && p.Late != LateResell:
 		return fmt.Errorf("the payment's late %q is not known to this program: use a newer one", p.Late)
 	}

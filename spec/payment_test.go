@@ -14,9 +14,9 @@ func TestPaymentIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]Payment{
-		"everything": {HoldFor: 10 * time.Minute, Grace: 30 * time.Second, ExtendBy: 5 * time.Minute, Late: LateResell},
-		"least":      {HoldFor: time.Second, Late: LateRefuse},
-		"most":       {HoldFor: 24 * time.Hour, Grace: time.Hour, ExtendBy: 24 * time.Hour, Late: LateRefuse},
+		"everything": {HoldFor: 10 * time.Minute, Grace: 30 * time.Second, ExtendBy: 5 * time.Minute, Late: LateResell, UnpaidPerUser: 20},
+		"least":      {HoldFor: time.Second, Late: LateRefuse, UnpaidPerUser: 1000},
+		"most":       {HoldFor: 24 * time.Hour, Grace: time.Hour, ExtendBy: 24 * time.Hour, Late: LateRefuse, UnpaidPerUser: 1_000_000},
 	}
 	got := map[string]Payment{}
 	for _, s := range sales {

@@ -14,7 +14,7 @@ func TestPaymentCheckIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []Payment{
-		{HoldFor: 10 * time.Minute, Late: LateRefuse,
+		{HoldFor: 10 * time.Minute, Late: LateRefuse, UnpaidPerUser: 1000,
 			Check: &PaymentCheck{
 				URL:      "https://pay.example/v1/{sale}/{run}/payments/{claim}?user={user}",
 				Interval: 10 * time.Second, Timeout: 2500 * time.Millisecond,
@@ -26,7 +26,7 @@ func TestPaymentCheckIsRead(t *testing.T) {
 				SecretsEnv: "PAYMENT_WEBHOOK_SECRETS", Success: `event.type == "payment.paid"`, Failure: `event.type == "payment.failed"`,
 				Claim: "event.data.claim", Payment: "event.data.id",
 			}},
-		{HoldFor: 10 * time.Minute, Late: LateRefuse,
+		{HoldFor: 10 * time.Minute, Late: LateRefuse, UnpaidPerUser: 1000,
 			Check:   &PaymentCheck{URL: "http://[::1]:8000/{claim}", Interval: 5 * time.Second, Timeout: 3 * time.Second, Success: "response.status == 200"},
 			Webhook: &PaymentWebhook{SecretsEnv: "SECRETS", Success: "event.paid", Claim: "event.claim"}},
 	}

@@ -30,6 +30,7 @@ type book struct {
 	users       map[name]uint32
 	accounts    chunked[account]
 	over        map[string]int64  // units of users when they were beyond the limit
+	unpaid      map[uint32]int64  // claims that were cancelled or have expired, by account
 	requests    map[name]struct{} // but for each user's first
 	away        map[string]int    // users who have claims here, to the shard that is their home
 	fill        uint64            // of the shard's list, 0: it has none
@@ -94,7 +95,7 @@ type exchange struct {
 func newBook(log string, shard, shards int) *book {
 	return &book{
 		chain: newChain(log), shard: shard, shards: shards, state: NewState(log),
-		users: make(map[name]uint32), over: make(map[string]int64), requests: make(map[name]struct{}), away: make(map[string]int),
+		users: make(map[name]uint32), over: make(map[string]int64), unpaid: make(map[uint32]int64), requests: make(map[name]struct{}), away: make(map[string]int),
 		scattered: make(map[uint32][]int64), deals: make(map[uint32]bookDeal), owed: make(map[owedPayment]struct{}), peers: make(map[int]*exchange),
 	}
 }
@@ -222,6 +223,9 @@ func (b *book) claim(c *pb.Commit, at place, op *pb.Claim) {
 	has.units += int64(len(op.GetUnits()))
 	if has.units > b.settings.GetPerUserLimit() {
 		b.over[op.GetUser()] = has.units
+	}
+	if most := b.settings.GetPayment().GetUnpaidPerUser(); most > 0 && b.unpaid[n] >= most {
+		b.fault("a claim of a user of whom %d were cancelled or have expired, of %d at most", b.unpaid[n], most)
 	}
 	b.part(op, has.units)
 	to := &b.sold

@@ -171,6 +171,7 @@ func (b *book) endHold(c *pb.Commit, n uint32, deal *bookDeal, op *pb.Settle) {
 		b.outcomes.Cancelled++
 		b.carry(n, &b.held, &b.free)
 		b.forget(n)
+		b.unpaid[b.claims.at(n).user]++
 	case pb.Settle_EXPIRE:
 		if !over {
 			b.fault("a hold until %d and %d us of grace expires at %d", deal.until, deal.grace, c.GetTimeUs())
@@ -179,6 +180,7 @@ func (b *book) endHold(c *pb.Commit, n uint32, deal *bookDeal, op *pb.Settle) {
 		b.outcomes.Expired++
 		b.carry(n, &b.held, &b.free)
 		b.forget(n)
+		b.unpaid[b.claims.at(n).user]++
 	}
 	b.outcomes.OpenHolds--
 	b.ended = append(b.ended, endedHold{c.GetTimeUs() - deal.since, int64(b.claims.at(n).count)})
@@ -212,6 +214,7 @@ func (b *book) resell(n uint32, deal *bookDeal, op *pb.Settle) {
 	b.carry(n, &b.free, &b.sold)
 	has := b.accounts.at(claim.user)
 	has.units += int64(len(op.GetUnits()))
+	b.unpaid[claim.user]--
 	if limit := b.settings.GetPerUserLimit(); has.units > limit {
 		b.fault("a claim is resold to a user who has %d units then, more than the limit of %d", has.units, limit)
 	}

@@ -40,6 +40,9 @@ type claims struct {
 	// The units of users whose record has no room for their number.
 	rich map[uint32]int64
 
+	// How many claims of users were cancelled or have expired.
+	unpaid map[uint32]uint32
+
 	// The quantities asked of claims that were given fewer units.
 	asked map[uint32]uint32
 
@@ -153,6 +156,7 @@ func newClaims() claims {
 		scattered: make(map[uint32][]int64),
 		many:      make(map[uint32]uint32),
 		rich:      make(map[uint32]int64),
+		unpaid:    make(map[uint32]uint32),
 		asked:     make(map[uint32]uint32),
 		resold:    make(map[uint32][]int64),
 	}
@@ -232,6 +236,14 @@ func (c *claims) unitsOf(user uint32) int64 {
 		return int64(n)
 	}
 	return c.rich[user]
+}
+
+// unpaidAt returns how many claims of a user were cancelled or have expired.
+func (c *claims) unpaidAt(at spot) int64 {
+	if at.user == 0 {
+		return 0
+	}
+	return int64(c.unpaid[at.user-1])
 }
 
 // giveUser adds to the units of a user, or takes away.

@@ -142,13 +142,16 @@ func (c *claims) settle(i uint32, slot uint64, op *pb.Settle) {
 		r.setState(StateSold)
 		d.payment = c.text.put(op.GetPayment())
 		c.giveUser(r.user, int64(r.count))
+		c.unpaid[r.user]--
 		c.setUnits(i, op.GetUnits())
 	case pb.Settle_CANCEL:
 		r.setState(StateCancelled)
 		c.giveUser(r.user, -int64(r.count))
+		c.unpaid[r.user]++
 	case pb.Settle_EXPIRE:
 		r.setState(StateExpired)
 		c.giveUser(r.user, -int64(r.count))
+		c.unpaid[r.user]++
 	case pb.Settle_REFUND:
 		r.setState(StateRefunded)
 		d.retired = op.GetRetire()

@@ -25,6 +25,7 @@ const (
 	KeyReused               // the key was used for another quantity, or for other units
 	NotNow                  // see Refusal
 	OverLimit               // the user would pass the per-user limit
+	OverUnpaid              // as many of the user's claims were cancelled or have expired as may
 	Short                   // the shard has too few units, or not those that the claim chooses; see Want
 	Full                    // the commit is as large as it may be: try the next one
 	Void                    // a grab that the log contradicts
@@ -40,12 +41,12 @@ func (s *State) Recall(user, key string, quantity, timeUs int64) (Decision, bool
 }
 
 func (s *State) recall(user, key string, quantity, timeUs int64, w demand) (Decision, bool) {
-	return s.ask(s.claims.look(user, key), quantity, 0, s.at(timeUs), w)
+	return s.ask(s.claims.look(user, key), quantity, grant{}, s.at(timeUs), w)
 }
 
 // ask is Recall for a commit of a known time, when the user is about to get
 // more units.
-func (s *State) ask(at spot, quantity, more, timeUs int64, w demand) (Decision, bool) {
+func (s *State) ask(at spot, quantity int64, more grant, timeUs int64, w demand) (Decision, bool) {
 	if at.claim != 0 {
 		if s.claims.quantity(at.claim-1) != quantity || !s.claims.chosen(at.claim-1, w) {
 			return Decision{Kind: KeyReused}, true
@@ -62,8 +63,18 @@ func (s *State) ask(at spot, quantity, more, timeUs int64, w demand) (Decision, 
 	if s.settings.GetPartial() && !w.chooses() {
 		quantity = 1 // the least that a claim gets
 	}
-	if quantity > s.settings.GetPerUserLimit()-s.claims.unitsAt(at)-more {
+	if quantity > s.settings.GetPerUserLimit()-s.claims.unitsAt(at)-more.units {
 		return Decision{Kind: OverLimit}, true
 	}
+	if s.overUnpaid(s.claims.unpaidAt(at) + more.unpaid) {
+		return Decision{Kind: OverUnpaid}, true
+	}
 	return Decision{}, false
+}
+
+// overUnpaid says whether a user with so many claims that were cancelled or have expired may claim
+// no more.
+func (s *State) overUnpaid(unpaid int64) bool {
+	most := s.settings.GetPayment().GetUnpaidPerUser()
+	return most != 0 && unpaid >= most
 }

@@ -40,8 +40,9 @@ type Draft struct {
 
 // grant is how many units a user gets here, less those that settlements free.
 type grant struct {
-	user  string
-	units int64
+	user   string
+	units  int64
+	unpaid int64 // claims that were cancelled or have expired
 }
 
 // claimOp is a Claim with the two shells that protobuf wants around it, so that
@@ -112,7 +113,7 @@ func (d *Draft) claim(r Ruling, user, key string, quantity int64, w demand) Deci
 	asked := quantity
 	partial := d.state.settings.GetPartial() && !w.chooses()
 	if partial {
-		quantity = min(quantity, d.state.settings.GetPerUserLimit()-d.state.claims.unitsAt(at)-more)
+		quantity = min(quantity, d.state.settings.GetPerUserLimit()-d.state.claims.unitsAt(at)-more.units)
 	}
 	chosen, has := d.choose(quantity, w)
 	if d.totals.Available < quantity || !has {
@@ -200,7 +201,7 @@ func same(v Decision, units []int64, unit int64) Decision {
 // nothing but user and key.
 func (d *Draft) grant(at spot, g uint32, size int, user, key string, n int64) *claimOp {
 	d.size += size
-	d.count(at, g, user, n)
+	d.count(at, g, user, grant{units: n})
 	d.requests.add(d.state.claims.requestHash(at.userHash, key), uint32(len(d.commit.Ops)))
 	op := d.newClaim()
 	op.claim.User, op.claim.Key, op.claim.Attributes = user, append(op.claim.Key[:0], key...), op.claim.Attributes[:0]
@@ -208,14 +209,15 @@ func (d *Draft) grant(at spot, g uint32, size int, user, key string, n int64) *c
 	return op
 }
 
-// count counts units that a user gets, or loses, in the grant that granted has found.
-func (d *Draft) count(at spot, g uint32, user string, n int64) {
+// count counts what a user gets, or loses, in the grant that granted has found.
+func (d *Draft) count(at spot, g uint32, user string, more grant) {
 	if g == 0 {
 		g = uint32(len(d.grants)) + 1
 		d.grants = append(d.grants, grant{user: user})
 		d.users.add(at.userHash, g-1)
 	}
-	d.grants[g-1].units += n
+	d.grants[g-1].units += more.units
+	d.grants[g-1].unpaid += more.unpaid
 }
 
 // requested returns the op here that has answered a request, if there is one. g is what
@@ -231,14 +233,13 @@ func (d *Draft) requested(at spot, g uint32, user, key string) (int, bool) {
 	return int(op), ok
 }
 
-// granted returns how many units a user gets here, and which grant says so, +1; 0:
-// none.
-func (d *Draft) granted(at spot, user string) (g uint32, units int64) {
+// granted returns what a user gets here, and which grant says so, +1; 0: none.
+func (d *Draft) granted(at spot, user string) (g uint32, more grant) {
 	g, ok := d.users.find(at.userHash, func(g uint32) bool { return d.grants[g].user == user })
 	if !ok {
-		return 0, 0
+		return 0, grant{}
 	}
-	return g + 1, d.grants[g].units
+	return g + 1, d.grants[g]
 }
 
 func (d *Draft) newClaim() *claimOp {

@@ -56,6 +56,9 @@ func (s *State) claim(c *pb.Commit, i int, op *pb.Claim) error {
 	if had := s.claims.unitsAt(at); n > s.settings.GetPerUserLimit()-had {
 		return fmt.Errorf("user %q has %s and may not have %d more", op.GetUser(), spec.Count(had, "unit"), n)
 	}
+	if unpaid := s.claims.unpaidAt(at); s.overUnpaid(unpaid) {
+		return fmt.Errorf("user %q has %s that were cancelled or have expired, and may claim no more", op.GetUser(), spec.Count(unpaid, "claim"))
+	}
 	if err := s.terms(c, op); err != nil {
 		return err
 	}
@@ -267,7 +270,7 @@ const maxTerm = 1 << 52
 
 func payable(p *pb.Payment) error {
 	switch most := max(p.GetHoldForUs(), p.GetGraceUs(), p.GetExtendByUs()); {
-	case p.GetHoldForUs() < 1 || min(p.GetGraceUs(), p.GetExtendByUs()) < 0 || most > maxTerm:
+	case p.GetHoldForUs() < 1 || min(p.GetGraceUs(), p.GetExtendByUs(), p.GetUnpaidPerUser()) < 0 || most > maxTerm:
 		return fmt.Errorf("a payment with %d us to hold, %d us of grace, extended by %d us", p.GetHoldForUs(), p.GetGraceUs(), p.GetExtendByUs())
 	case p.GetLate() != pb.Payment_REFUSE && p.GetLate() != pb.Payment_RESELL:
 		return fmt.Errorf("a payment that is late is refused or resold, not %v", p.GetLate())

@@ -233,7 +233,8 @@ func TestStateRefusesToSettle(t *testing.T) {
 		"a grace without a hold": {[]commit{by(generation(3, 0, phase(pb.Phase_OPEN)))}, by(&pb.Op{Op: &pb.Op_Claim{Claim: &pb.Claim{
 			User: "v", Key: []byte("k"), Units: []int64{5}, GraceUs: 1,
 		}}}), "held until 0 and 1 us of grace"},
-		"a hold in a plain sale": {[]commit{by(generation(3, 0, phase(pb.Phase_OPEN)))}, by(heldFor("v", "k", 5)), "by the settings it is until 0 and 0"},
+		"a claim after an unpaid one": {[]commit{expired, few}, by(hold("u", "l", 199, 1)).at(110), `user "u" has 1 claim that were cancelled or have expired, and may claim no more`},
+		"a hold in a plain sale":      {[]commit{by(generation(3, 0, phase(pb.Phase_OPEN)))}, by(heldFor("v", "k", 5)), "by the settings it is until 0 and 0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := begun(t)
@@ -440,6 +441,57 @@ func TestManyRefundsDue(t *testing.T) {
 	}
 	if err := recount(s); err != nil {
 		t.Error(err)
+	}
+}
+
+// few allows a user one claim that is cancelled or expires.
+var few = by(generation(3, 0, paying(3, &pb.Payment{HoldForUs: 89, Late: pb.Payment_RESELL, UnpaidPerUser: 1}))).at(110)
+
+// TestUnpaidPerUser counts the claims of a user that were cancelled or have expired, in the state and
+// in the draft, up to the bound of the settings.
+func TestUnpaidPerUser(t *testing.T) {
+	for _, most := range []int64{0, 1, 2, 3} { // 0 is no bound
+		s, d := drafted(t, 110)
+		d.Expire(s.Claim(0))
+		mustCommit(t, s, d) // one
+		mustFold(t, s, by(generation(3, 0, paying(3, &pb.Payment{HoldForUs: 89, Late: pb.Payment_RESELL, UnpaidPerUser: most}))).at(110))
+		claims := func(key string, unpaid int64) {
+			t.Helper()
+			want := Granted
+			if most > 0 && unpaid >= most {
+				want = OverUnpaid
+			}
+			if v := d.Claim("u", key, 1); v.Kind != want {
+				t.Errorf("decision %d with %d of %d unpaid claims, want %d", v.Kind, unpaid, most, want)
+			}
+		}
+		d.Reset(110)
+		claims("l", 1)
+		if v := d.Claim("v", "k", 1); v.Kind != Granted {
+			t.Errorf("decision %d for another user", v.Kind)
+		}
+		mustCommit(t, s, d)
+		if most == 1 {
+			// What is paid late does not count, in the same commit and later.
+			d.Reset(110)
+			if v := d.Late(s.Claim(0), "p"); v.Kind != SettleDone {
+				t.Errorf("settlement %d", v.Kind)
+			}
+			claims("m", 0)
+			mustCommit(t, s, d)
+			d.Reset(110)
+			d.Cancel(s.Claim(2), "", "")
+			claims("n", 1)
+			mustCommit(t, s, d)
+			continue
+		}
+		d.Reset(110)
+		d.Cancel(s.Claim(1), "", "") // two, in this commit
+		claims("m", 2)
+		mustCommit(t, s, d)
+		if v, decided := s.Recall("u", "n", 1, 110); decided != (most == 2) || decided && v.Kind != OverUnpaid {
+			t.Errorf("a recall with 2 of %d unpaid claims: %d, %v", most, v.Kind, decided)
+		}
 	}
 }
 

@@ -100,7 +100,7 @@ func (d *Draft) resells(n uint32, now Claim, payment string) bool {
 	}
 	user := d.state.claims.records.at(n).user
 	_, more := d.granted(spot{userHash: d.state.claims.hash(now.User)}, now.User)
-	left := d.state.settings.GetPerUserLimit() - d.state.claims.unitsOf(user) - more
+	left := d.state.settings.GetPerUserLimit() - d.state.claims.unitsOf(user) - more.units
 	return int64(len(now.Units)) <= min(left, d.totals.Available)
 }
 
@@ -163,7 +163,7 @@ func (d *Draft) settle(c Claim, op *settleOp) Settlement {
 // move counts the units that an op frees or takes. It says whether it could: a ledger
 // that is damaged may have them in two places.
 func (d *Draft) move(now Claim, op *pb.Settle) bool {
-	n := moved(int64(len(now.Units)), op)
+	n, unpaid := moved(int64(len(now.Units)), op), int64(0)
 	var err error
 	switch {
 	case op.GetHow() == pb.Settle_RESELL || op.GetHow() == pb.Settle_AWARD:
@@ -180,7 +180,13 @@ func (d *Draft) move(now Claim, op *pb.Settle) bool {
 	}
 	at := spot{userHash: d.state.claims.hash(now.User)}
 	g, _ := d.granted(at, now.User)
-	d.count(at, g, now.User, n)
+	switch op.GetHow() {
+	case pb.Settle_CANCEL, pb.Settle_EXPIRE:
+		unpaid = 1
+	case pb.Settle_RESELL:
+		unpaid = -1
+	}
+	d.count(at, g, now.User, grant{units: n, unpaid: unpaid})
 	return true
 }
 

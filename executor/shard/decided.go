@@ -20,11 +20,17 @@ func answerOf(shard int, s *ledger.State, user string, v ledger.Decision, now cl
 		return Answer{Outcome: api.BadRequest, Message: "buyers of this sale cannot choose units: ask for a quantity alone"}
 	case ledger.OverLimit:
 		return overLimit(shard, s, user)
+	case ledger.OverUnpaid:
+		a := overLimit(shard, s, user)
+		a.Message = overUnpaid
+		return a
 	case ledger.NotNow:
 		return notNow(s, v.Refusal, now)
 	}
 	panic("executor: no such decision")
 }
+
+const overUnpaid = "As many claims of the user were cancelled or have expired as spec.payment.unpaidPerUser of the sale allows."
 
 func notNow(s *ledger.State, why ledger.Refusal, now clock.Now) Answer {
 	switch why {

@@ -315,7 +315,9 @@ func (q *sequencer) committed(now clock.Now) {
 		case t.answer.Accepted() && t.answer.Claim.User == "":
 			t.answer.Claim = granted(q.shard, t, slot, e.Commit)
 		case t.answer.Outcome == api.LimitReached: // perhaps by what this commit granted
+			message := t.answer.Message
 			t.answer = overLimit(q.shard, q.state, t.User)
+			t.answer.Message = message
 		}
 		return t.answer
 	})

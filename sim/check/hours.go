@@ -158,6 +158,7 @@ func settings(e *evidence, bad fault) {
 				Payment *struct {
 					HoldForMs, GraceMs, ExtendByMs int64
 					Late                           string
+					UnpaidPerUser                  int64
 				}
 			}
 			if err := json.Unmarshal(p.GetSpec(), &said); err != nil {
@@ -183,7 +184,7 @@ func settings(e *evidence, bad fault) {
 			if paid := said.Payment; paid != nil {
 				want.Payment = &pb.Payment{
 					HoldForUs: 1000 * paid.HoldForMs, GraceUs: 1000 * paid.GraceMs, ExtendByUs: 1000 * paid.ExtendByMs,
-					Late: map[string]pb.Payment_Late{"refuse": pb.Payment_REFUSE, "resell": pb.Payment_RESELL}[paid.Late],
+					Late: map[string]pb.Payment_Late{"refuse": pb.Payment_REFUSE, "resell": pb.Payment_RESELL}[paid.Late], UnpaidPerUser: paid.UnpaidPerUser,
 				}
 			}
 			if !sameSettings(p.GetSettings(), want) {

@@ -175,6 +175,9 @@ func limits(e *evidence, bad fault) {
 		if most := c.settings.GetPerUserLimit(); !c.again && c.had+int64(len(c.units)) > most {
 			bad("%v has %d units after %d, the limit is %d", c, len(c.units), c.had, most)
 		}
+		if most := c.settings.GetPayment().GetUnpaidPerUser(); !c.again && most > 0 && c.unpaid >= most {
+			bad("%v is its user's after %d that were cancelled or had expired, the limit is %d", c, c.unpaid, most)
+		}
 	}
 }
 

@@ -72,6 +72,7 @@ type claim struct {
 	settings   *pb.Settings // in force
 	generation uint64       // that has them
 	had        int64        // units of the user before
+	unpaid     int64        // claims of the user that were cancelled or had expired before
 	again      bool         // the request had a claim before
 
 	bookings  []booking // all its payments, in order

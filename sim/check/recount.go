@@ -15,6 +15,7 @@ type shard struct {
 	moment
 	requests map[request]bool
 	users    map[string]int64 // units, held and sold
+	unpaid   map[string]int64 // claims that were cancelled or have expired, by user
 	claims   map[spot]*claim
 	sent     map[int][]int64 // by destination: how many units each transfer had
 	received map[int]uint64  // by source: the last transfer
@@ -64,7 +65,7 @@ func newStock(r *run, bad fault) *stock {
 	st := &stock{run: r, bad: bad}
 	for range r.shards {
 		st.shards = append(st.shards, &shard{
-			requests: make(map[request]bool), users: make(map[string]int64), claims: make(map[spot]*claim),
+			requests: make(map[request]bool), users: make(map[string]int64), unpaid: make(map[string]int64), claims: make(map[spot]*claim),
 			sent: make(map[int][]int64), received: make(map[int]uint64), acked: make(map[int]uint64), dropped: make(map[int64]bool), entrants: make(map[string]bool),
 		})
 	}
@@ -160,7 +161,7 @@ func (st *stock) claim(s *slot, i int, op *pb.Claim) *claim {
 	id := request{op.GetUser(), string(op.GetKey())}
 	c := &claim{
 		at: s, index: i, user: id.user, key: id.key, units: op.GetUnits(), asked: int64(op.GetAsked()), deadline: op.GetHeldUntilUs(), grace: op.GetGraceUs(),
-		first: op.GetUnits(), settings: sh.settings, generation: sh.generation, had: sh.users[id.user], again: sh.requests[id],
+		first: op.GetUnits(), settings: sh.settings, generation: sh.generation, had: sh.users[id.user], unpaid: sh.unpaid[id.user], again: sh.requests[id],
 		fill: op.GetFill(), under: sh.fill, grantedUs: op.GetGrantedUs(), attributes: op.GetAttributes(), entry: op.GetEntry(),
 	}
 	if c.again {

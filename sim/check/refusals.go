@@ -106,7 +106,8 @@ func (e *evidence) holds(r *run, o *operation, said api.Outcome) bool {
 		case api.NoneNow:
 			return m.available < m.least(o)
 		case api.LimitReached:
-			return e.has(home, o)+m.least(o) > m.settings.GetPerUserLimit()
+			most := m.settings.GetPayment().GetUnpaidPerUser()
+			return e.has(home, o)+m.least(o) > m.settings.GetPerUserLimit() || most > 0 && e.unpaid(home, o) >= most
 		case api.Paused:
 			return m.settings.GetPhase() == phasePaused
 		}
@@ -131,6 +132,18 @@ func (e *evidence) has(home *log, o *operation) (units int64) {
 		}
 	}
 	return units
+}
+
+// unpaid returns how many claims of an operation's user on a shard were cancelled or had expired
+// when the operation ended.
+func (e *evidence) unpaid(home *log, o *operation) (n int64) {
+	for _, c := range e.claims {
+		if c.user == o.invoked.User && c.at.log == home && !c.again &&
+			(c.was("cancelled", o.invoked.Seq, o.returned.Seq) || c.was("expired", o.invoked.Seq, o.returned.Seq)) {
+			n++
+		}
+	}
+	return n
 }
 
 // soldOutToOwner says whether all was sold for an owner who did not know of the

@@ -76,6 +76,12 @@ func (st *stock) settle(s *slot, op *pb.Settle) {
 		return
 	}
 	sh.count(before, now)
+	switch {
+	case op.GetHow() == pb.Settle_RESELL:
+		sh.unpaid[c.user]--
+	case now == "cancelled" || now == "expired":
+		sh.unpaid[c.user]++
+	}
 	st.relocate(s, c, op, before, now)
 	c.become(now, s)
 	c.settled, c.who, c.why, c.retired = s.commit.GetTimeUs(), op.GetWho(), op.GetReason(), op.GetRetire()

@@ -41,6 +41,14 @@ func (w *world) does(c ledger.Claim, how api.Outcome, payment string, a Answer, 
 // released lets the time pass at which a hold of now is released.
 func (w *world) released() { w.at += 2 * time.Second }
 
+// unpaid has a user cancel one claim in a sale that allows a number of them.
+func (w *world) unpaid(user string, most int64) {
+	w.payment.UnpaidPerUser = most
+	w.plan(0, 0, pb.Phase_OPEN)
+	c := w.reserve(user, "k", 1)
+	w.does(c, api.Cancelled, "", Answer{Outcome: api.Cancelled}, func(d *ledger.Draft) { d.Cancel(c, "ann", "why") })
+}
+
 func (w *world) confirm(c ledger.Claim, payment string) {
 	w.does(c, api.Sold, payment, Answer{Outcome: api.Sold}, func(d *ledger.Draft) { d.Confirm(c, payment) })
 }
@@ -102,6 +110,21 @@ func TestToleratedSettlements(t *testing.T) {
 			c := w.reserve(w.user(0), "k", 1)
 			w.does(c, api.Sold, "p", Answer{Outcome: api.Standby}, nil)
 			w.does(c, api.Sold, "p", Answer{Outcome: Lost}, nil)
+		},
+		"cancelled, up to the bound": func(w *world) {
+			a := w.user(0)
+			w.unpaid(a, 1)
+			w.refuse(a, "l", 1, api.LimitReached)
+		},
+		"expired up to the bound, and resold": func(w *world) {
+			a := w.user(0)
+			w.payment.UnpaidPerUser = 1
+			w.plan(0, 0, pb.Phase_OPEN)
+			c := w.reserve(a, "k", 1)
+			w.released()
+			w.append(0, func(d *ledger.Draft) { d.Expire(c) })
+			w.does(c, api.Sold, "p", Answer{Outcome: api.Sold}, func(d *ledger.Draft) { d.Late(c, "p") })
+			w.reserve(a, "l", 1)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -199,6 +222,19 @@ var settlementFaults = map[string]planted{
 		w.released()
 		w.append(0, func(d *ledger.Draft) { d.Expire(c) })
 		w.answer(w.invoke(a, "", 1), Answer{Outcome: api.Expired})
+	}, "refusals"},
+	"a claim after as many cancelled ones as the sale allows": {paid, func(w *world) {
+		a := w.user(0)
+		w.unpaid(a, 1)
+		w.invoke(a, "l", 1)
+		op := claimOf(a, "l", 1)
+		op.GetClaim().HeldUntilUs, op.GetClaim().GraceUs = w.at.Microseconds()+1e6, 1e5
+		w.plant(0, new(pb.Commit), op)
+	}, "limits"},
+	"a limit said to be reached by fewer cancelled claims": {paid, func(w *world) {
+		a := w.user(0)
+		w.unpaid(a, 2)
+		w.refuse(a, "l", 1, api.LimitReached)
 	}, "refusals"},
 	"a limit said to be reached by a hold that has expired long ago": {paid, func(w *world) {
 		a := w.user(0)

@@ -30,6 +30,7 @@ type File struct {
 	Opens, Closes       time.Time
 	Hold, Grace, Extend time.Duration // Hold is 0 if claims are sold at once
 	Late                string
+	Unpaid              int64    // claims of a user that may be cancelled or expire
 	Units               []string // ranges of their names; nil: they are numbers
 	Rules               []string // what they require
 	Sources             Sources
@@ -68,6 +69,7 @@ type shownAttributes struct {
 	Payment                                                 *struct {
 		HoldForMs, GraceMs, ExtendByMs int64
 		Late                           string
+		UnpaidPerUser                  int64
 	}
 }
 
@@ -358,6 +360,7 @@ func (p *shownPlan) judgeAttributes(side string, a *shownAttributes, of *pb.Plan
 		differ("grace", a.Payment.GraceMs*1000, paid.GetGraceUs())
 		differ("extendBy", a.Payment.ExtendByMs*1000, paid.GetExtendByUs())
 		differ("late", a.Payment.Late, strings.ToLower(paid.GetLate().String()))
+		differ("unpaidPerUser", a.Payment.UnpaidPerUser, paid.GetUnpaidPerUser())
 	}
 }
 
@@ -493,8 +496,8 @@ func (f *File) differs(p *pb.Planned) string {
 	case f.Phase != "" && (f.Phase != said.Phase || f.Phase != strings.ToLower(s.GetPhase().String())):
 		return "the phase " + f.Phase
 	case f.Hold.Microseconds() != paid.GetHoldForUs() || f.Grace.Microseconds() != paid.GetGraceUs() || f.Extend.Microseconds() != paid.GetExtendByUs() ||
-		paid != nil && f.Late != strings.ToLower(paid.GetLate().String()):
-		return fmt.Sprintf("the payment terms %v, %v, %v, %s", f.Hold, f.Grace, f.Extend, f.Late)
+		paid != nil && f.Late != strings.ToLower(paid.GetLate().String()), f.Unpaid != paid.GetUnpaidPerUser():
+		return fmt.Sprintf("the payment terms %v, %v, %v, %s, %d", f.Hold, f.Grace, f.Extend, f.Late, f.Unpaid)
 	case fmt.Sprint(f.Units) != fmt.Sprint(units):
 		return fmt.Sprintf("the units %v", f.Units)
 	case fmt.Sprint(f.Rules) != fmt.Sprint(rules):

@@ -1366,6 +1366,7 @@ type Payment struct {
 	GraceUs       int64                  `protobuf:"varint,2,opt,name=grace_us,json=graceUs,proto3" json:"grace_us,omitempty"`            // from the deadline to the release
 	ExtendByUs    int64                  `protobuf:"varint,3,opt,name=extend_by_us,json=extendByUs,proto3" json:"extend_by_us,omitempty"` // 0: no hold is extended
 	Late          Payment_Late           `protobuf:"varint,4,opt,name=late,proto3,enum=salectl.ledger.v1.Payment_Late" json:"late,omitempty"`
+	UnpaidPerUser int64                  `protobuf:"varint,5,opt,name=unpaid_per_user,json=unpaidPerUser,proto3" json:"unpaid_per_user,omitempty"` // claims of a user that may be cancelled or expire before no more are taken; 0: any number
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1426,6 +1427,13 @@ func (x *Payment) GetLate() Payment_Late {
 		return x.Late
 	}
 	return Payment_LATE_UNSPECIFIED
+}
+
+func (x *Payment) GetUnpaidPerUser() int64 {
+	if x != nil {
+		return x.UnpaidPerUser
+	}
+	return 0
 }
 
 // Generation brings a shard to a generation of the sale: the units to add and
@@ -2384,13 +2392,14 @@ const file_backends_ledger_ledgerpb_ledger_proto_rawDesc = "" +
 	"\x04rows\x18\t \x03(\v2\x18.salectl.ledger.v1.RangeR\x04rows\x12\x12\n" +
 	"\x04draw\x18\v \x01(\bR\x04draw\x12\x16\n" +
 	"\x06secret\x18\n" +
-	" \x01(\bR\x06secret\"\xd1\x01\n" +
+	" \x01(\bR\x06secret\"\xf9\x01\n" +
 	"\aPayment\x12\x1e\n" +
 	"\vhold_for_us\x18\x01 \x01(\x03R\tholdForUs\x12\x19\n" +
 	"\bgrace_us\x18\x02 \x01(\x03R\agraceUs\x12 \n" +
 	"\fextend_by_us\x18\x03 \x01(\x03R\n" +
 	"extendByUs\x123\n" +
-	"\x04late\x18\x04 \x01(\x0e2\x1f.salectl.ledger.v1.Payment.LateR\x04late\"4\n" +
+	"\x04late\x18\x04 \x01(\x0e2\x1f.salectl.ledger.v1.Payment.LateR\x04late\x12&\n" +
+	"\x0funpaid_per_user\x18\x05 \x01(\x03R\runpaidPerUser\"4\n" +
 	"\x04Late\x12\x14\n" +
 	"\x10LATE_UNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
