@@ -143,13 +143,22 @@ func NewClient(cfg Config) (*Client, error) {
 		c.header.Set("Authorization", "Bearer "+cfg.Token)
 	}
 	for _, text := range cfg.Servers {
-		u, err := url.Parse(text)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
-			return nil, fmt.Errorf("%q is no URL of a server; write it like http://127.0.0.1:8080", text)
+		u, err := ParseServer(text)
+		if err != nil {
+			return nil, err
 		}
 		c.servers = append(c.servers, c.newServer(u))
 	}
 	return c, nil
+}
+
+// ParseServer reads the base URL of a server.
+func ParseServer(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return nil, fmt.Errorf("%q is no URL of a server; write it like http://127.0.0.1:8080", text)
+	}
+	return u, nil
 }
 
 func (c *Client) newServer(u *url.URL) *server {

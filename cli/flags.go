@@ -100,8 +100,8 @@ func (f *flags) time(name string) time.Time {
 	if !f.c.IsSet(name) {
 		return time.Time{}
 	}
-	var t time.Time
-	if err := t.UnmarshalText([]byte(f.c.String(name))); err != nil {
+	t, err := spec.ParseTime(f.c.String(name))
+	if err != nil {
 		f.refuse("%s must be a time with seconds and zone like 2026-11-11T20:00:00+08:00, not %q", dashed(name), f.c.String(name))
 	}
 	return t

@@ -69,8 +69,8 @@ func (f *flags) server(name string) *url.URL {
 	if text == "" {
 		return nil
 	}
-	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+	u, err := api.ParseServer(text)
+	if err != nil {
 		f.refuse("%s must be a URL like http://127.0.0.1:8080, not %q", dashed(name), text)
 		return nil
 	}

@@ -31,9 +31,10 @@ func (p *program) moveCommand() *urfave.Command {
 		Action: func(c *urfave.Context) error {
 			f := &flags{c: c}
 			o := moveOptions{operating: f.operating("move", 2), sale: c.Args().Get(0), anyone: f.on("any")}
-			var err error
-			if o.shard, err = strconv.Atoi(c.Args().Get(1)); c.Args().Len() > 1 && (err != nil || o.shard < 0 || o.shard >= spec.MaxLockCount) {
-				f.refuse("SHARD must be a number from 0, not %q", c.Args().Get(1))
+			text := c.Args().Get(1)
+			shard, err := strconv.Atoi(text)
+			if o.shard = shard; c.Args().Len() > 1 && (err != nil || shard < 0 || shard >= spec.MaxLockCount || text != strconv.Itoa(shard)) {
+				f.refuse("SHARD must be a number from 0, not %q", text)
 			}
 			if err := f.done(3); err != nil {
 				return err

@@ -42,8 +42,8 @@ func (f *flags) adminAddress(what, text string, by secrets) *url.URL {
 	default:
 		text = "http://" + text
 	}
-	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+	u, err := api.ParseServer(text)
+	if err != nil {
 		f.refuse("%s must be the admin address of a process like 127.0.0.1:8081, not %q", what, text)
 		return nil
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -34,6 +35,7 @@ func readSavedPlan(path string) savedPlan {
 	}
 	defer f.Close()
 	begin, err := io.ReadAll(io.LimitReader(f, 4096))
+	begin = bytes.TrimPrefix(begin, []byte("\ufeff"))
 	if err == nil && planner.LooksLikePlan(begin) {
 		s.text, err = io.ReadAll(f)
 		s.text = append(begin, s.text...)

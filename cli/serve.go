@@ -88,8 +88,8 @@ func parseServe(f *flags) serveOptions {
 	}
 	if f.c.IsSet("advertise") {
 		o.advertise = f.text("advertise")
-		host, port, err := net.SplitHostPort(o.advertise)
-		if err != nil || host == "" || net.ParseIP(host).IsUnspecified() || port == "" || port == "0" || strings.ContainsAny(o.advertise, " /") {
+		address, err := spec.ParseAddress(o.advertise)
+		if host, _, _ := net.SplitHostPort(address); err != nil || net.ParseIP(host).IsUnspecified() {
 			f.refuse("--advertise: %q is no address that others can reach; write it as host:port, such as 10.0.0.7:8080", o.advertise)
 		}
 	}

@@ -55,6 +55,8 @@ func New(from io.Reader, needed string, refuse Refuse) (*Reader, error) {
 		remedy, message = "Save it as UTF-8.", "the file is UTF-16"
 	case !utf8.ValidString(first):
 		remedy, message = "Save it as CSV UTF-8.", "the names of the columns are not UTF-8"
+	case strings.Contains(strings.TrimRight(first, "\r\n"), "\r"):
+		remedy, message = "Save it with the ends of lines of Unix or Windows.", "a carriage return alone is no end of a line"
 	case strings.HasPrefix(first, "sep="):
 		remedy, message = "Remove the line: how cells are separated is seen in the next one.", "the line is a setting of a spreadsheet, and no names of columns"
 	}

@@ -89,6 +89,7 @@ func TestHeader(t *testing.T) {
 		{"", "id", false, "1:1: the file is empty. Write the names of the columns into the first line, id among them."},
 		{"\xff\xfei\x00d\x00\n\x00", "id", false, "1:1: the file is UTF-16. Save it as UTF-8."},
 		{"id;stra\xdfe\n", "id", false, "1:1: the names of the columns are not UTF-8. Save it as CSV UTF-8."},
+		{"id,x\ra,1\r", "id", false, "1:1: a carriage return alone is no end of a line. Save it with the ends of lines of Unix or Windows."},
 		{"sep=;\nid;x\n", "id", false, "1:1: the line is a setting of a spreadsheet, and no names of columns. Remove the line: how cells are separated is seen in the next one."},
 		{"i\"d\";x\n", "id", false, "1:2: this is no CSV: bare \" in non-quoted-field. Put texts that hold a semicolon or a quote into double quotes, and double each quote in them."},
 		{"user\tx\n", "id", false, "1:1: there is no column named id. The columns are user, x. Name the one that is meant id."},

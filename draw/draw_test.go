@@ -656,7 +656,7 @@ func TestPublish(t *testing.T) {
 		python(t, again.Bytes(), want.OK)
 	}
 	for text, want := range map[string]string{
-		"{}\n":      ErrNoDraw.Error(),
+		"{}\n":      "an export begins with a header of kind",
 		"kind: x\n": "an export begins with a header",
 		header + `{"closesAt":"2026-11-27T18:00:00Z"}}` + "\n" + `{"claim":"0-3-0"}` + "\n": "line 2: claim 0-3-0: it has no label",
 		header + `{"closesAt":"2026-11-27T18:00:00Z"}}` + "\n" + `{"claim":"ada"}` + "\n":   `line 2: "ada" is not the name of a claim`,
@@ -720,16 +720,20 @@ const header = `{"format":1,"kind":"export","draw":`
 
 func TestVerifyWhatIsNoExport(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                                  "line 1: EOF",
-		"{}\n":                              "line 1: " + ErrNoDraw.Error(),
-		"never\n":                           "line 1: an export begins with a header",
-		header + `{"closesAt":"x"}}` + "\n": "line 1: draw.closesAt",
-		`{"format":1,"kind":"plan","draw":{}}` + "\n":                                       `line 1: an export begins with a header of kind "export" or "entries", and this one is of kind "plan"`,
-		`{"format":2,"kind":"export","draw":{}}` + "\n":                                     "line 1: an export of format 2 cannot be read, only format 1",
-		header + `{"closesAt":"2026-11-27T18:00:00Z"}}` + "\n" + `{"claim":`:                "line 2: it ends in the middle",
-		header + `{"closesAt":"2026-11-27T18:00:00Z"}}` + "\n" + `{"claim":"0-u3"}` + "\n":  `line 2: "0-u3" is not the name of a claim`,
-		header + `{"closesAt":"2026-11-27T18:00:00Z"}}` + "\n" + `{"claim":"0-3-0"}` + "\n": "line 2: claim 0-3-0: parsing time",
-		header + `{"closesAt":"2026-11-27T18:00:00Z","root":"00"}}` + "\n":                  `is not a digest of 64 hex digits`,
+		"":                                    "line 1: EOF",
+		"{}\n":                                "line 1: an export begins with a header of kind",
+		`{"format":1,"kind":"export"}` + "\n": `line 1: ` + ErrNoDraw.Error(),
+		`{"format":2,"kind":"export"}` + "\n": "line 1: an export of format 2 cannot be read, only format 1",
+		"never\n":                             "line 1: an export begins with a header",
+		header + `{"closesAt":"x"}}` + "\n":   "line 1: draw.closesAt",
+		`{"format":1,"kind":"plan","draw":{}}` + "\n":                                        `line 1: an export begins with a header of kind "export" or "entries", and this one is of kind "plan"`,
+		`{"format":2,"kind":"export","draw":{}}` + "\n":                                      "line 1: an export of format 2 cannot be read, only format 1",
+		header + `{"closesAt":"2026-11-27T18:00:00Z"}}` + "\n" + `{"claim":`:                 "line 2: it ends in the middle",
+		header + `{"closesAt":"2026-11-27T18:00:00Z"}}` + "\n" + `{"claim":"0-u3"}` + "\n":   `line 2: "0-u3" is not the name of a claim`,
+		header + `{"closesAt":"2026-11-27T18:00:00Z"}}` + "\n" + `{"claim":"+0-3-0"}` + "\n": `line 2: "+0-3-0" is not the name of a claim`,
+		header + `{"closesAt":"2026-11-27T18:00:00Z"}}` + "\n" + `{"claim":"0-03-0"}` + "\n": `line 2: "0-03-0" is not the name of a claim`,
+		header + `{"closesAt":"2026-11-27T18:00:00Z"}}` + "\n" + `{"claim":"0-3-0"}` + "\n":  "line 2: claim 0-3-0: parsing time",
+		header + `{"closesAt":"2026-11-27T18:00:00Z","root":"00"}}` + "\n":                   `is not a digest of 64 hex digits`,
 	} {
 		if _, err := Verify(strings.NewReader(text), Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, not %s", text, err, want)

@@ -139,12 +139,12 @@ func readHeader(text []byte, take func(exportHeader) error) error {
 		return fmt.Errorf("an export begins with a header: %w", err)
 	}
 	switch {
-	case h.Draw == nil:
-		return ErrNoDraw
 	case h.Kind != kindExport && h.Kind != kindEntries:
 		return fmt.Errorf("an export begins with a header of kind %q or %q, and this one is of kind %q", kindExport, kindEntries, h.Kind)
 	case h.Format != exportFormat:
 		return fmt.Errorf("an export of format %d cannot be read, only format %d", h.Format, exportFormat)
+	case h.Draw == nil:
+		return ErrNoDraw
 	}
 	return take(h)
 }

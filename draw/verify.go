@@ -266,12 +266,13 @@ func (v *Verifier) mine(line Line) bool {
 // place reads the name of a claim: its shard, slot and index.
 func place(claim string) (shard int, slot uint64, index int, err error) {
 	parts := strings.Split(claim, "-")
-	if len(parts) == 3 {
+	odd := func(part string) bool { return part != "0" && (part == "" || part[0] < '1' || part[0] > '9') } // a sign, or a zero before
+	if len(parts) == 3 && !slices.ContainsFunc(parts, odd) {
 		var errs [3]error
 		shard, errs[0] = strconv.Atoi(parts[0])
 		slot, errs[1] = strconv.ParseUint(parts[1], 10, 64)
 		index, errs[2] = strconv.Atoi(parts[2])
-		if errors.Join(errs[:]...) == nil && shard >= 0 {
+		if errors.Join(errs[:]...) == nil {
 			return shard, slot, index, nil
 		}
 	}

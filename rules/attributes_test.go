@@ -23,6 +23,8 @@ func TestParseValue(t *testing.T) {
 		{Bool, "true", "true"}, {Bool, "false", "false"}, {Bool, "True", "is no bool; write true or false"}, {Bool, "1", "is no bool"},
 		{Timestamp, "2026-11-21T08:00:00+08:00", `timestamp("2026-11-21T00:00:00Z")`},
 		{Timestamp, "2026-11-21", "is no timestamp; write one such as 2026-11-21T07:00:00Z"},
+		{Timestamp, "2026-11-21T7:00:00Z", "is no timestamp; write one such as 2026-11-21T07:00:00Z"},
+		{Timestamp, "2026-11-21T07:00:00,5Z", "is no timestamp; write one such as 2026-11-21T07:00:00Z"},
 		{Timestamp, "0000-01-01T00:00:00Z", "is in the year 0"},
 		{Strings, "a|b", `["a", "b"]`}, {Strings, "a", `["a"]`}, {Strings, strings.Repeat("a|", 100), "has 101 elements, at most 100"},
 		{Strings, "a|" + strings.Repeat("x", 257), "has an element that has 257 bytes"},

@@ -14,6 +14,7 @@ import (
 
 	"github.com/hashicorp/go-multierror"
 
+	"salectl/api"
 	"salectl/internal/files"
 	"salectl/spec"
 )
@@ -128,7 +129,11 @@ func (r *fileReader) refuse(line, column int, remedy, message string, args ...an
 
 // user keeps a user of a line, whose values are in r.values.
 func (r *fileReader) user(line, column int, id string) error {
-	if err := checkID(id); err != nil {
+	err := checkID(id)
+	if claimed := api.CheckUser(id); err == nil && claimed != nil {
+		err = fmt.Errorf("the user id %s: %s", quoted(id), strings.TrimPrefix(claimed.Error(), "user: "))
+	}
+	if err != nil {
 		remedy := "Correct it."
 		if id == "" {
 			remedy = "Give each user an id."

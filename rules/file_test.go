@@ -148,6 +148,12 @@ users.ndjson:1:1: the file is empty
 users.csv:2:1: the user id "M\xfcller" is not UTF-8; convert it
   Correct it.
 `},
+		{"users.csv", "id,level,vip\n\"a\x00\",5,\n" + strings.Repeat("u", 256) + ",6,\n", `
+users.csv:2:1: the user id "a\x00": must not contain control characters
+  Correct it.
+users.csv:3:1: the user id "uuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuu"…: 256 bytes are too many, at most 255
+  Correct it.
+`},
 		{"users.txt", "", `
 users.txt: the file's name does not say what it holds
   Name it .csv for CSV with a header, or .ndjson for one JSON object a line.

@@ -96,6 +96,7 @@ func TestHistoryFiles(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
 		"empty":        {"", "its first line is not that of an export"},
 		"another file": {"{\"users\":1}\n", "its first line is not that of an export"},
+		"a later one":  {strings.Replace(exported, `"format":1`, `"format":2`, 1), "an export of format 2 cannot be read, only format 1"},
 		"cut":          {exported[:300], "it ends in the middle of line 3"},
 		"empty line":   {strings.Replace(exported, "\n", "\n\n", 1), "line 2: unexpected end of JSON input"},
 		"no claim":     {strings.Replace(exported, "\n", "\n{}\n", 1), "line 2 is neither a claim nor a commit"},

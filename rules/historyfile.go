@@ -228,8 +228,11 @@ func readExport(file string) (*exportedRun, error) {
 	if err != nil && err != io.EOF {
 		return nil, err
 	}
-	if json.Unmarshal(line, h) != nil || h.Format != exportFormat || h.Kind != exportKind || h.UID == "" {
+	switch bad := json.Unmarshal(line, h); {
+	case bad != nil || h.Kind != exportKind || h.UID == "":
 		return nil, errors.New("its first line is not that of an export; name files that 'salectl export' or 'destroy' has written")
+	case h.Format != exportFormat:
+		return nil, fmt.Errorf("an export of format %d cannot be read, only format %d", h.Format, exportFormat)
 	}
 	var slots, other, claims, sold int64
 	for n := 2; ; n++ {

@@ -13,6 +13,8 @@ import (
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/common/types/traits"
+
+	"salectl/spec"
 )
 
 // Value is one value of an attribute. The zero Value is that of an attribute
@@ -188,7 +190,7 @@ func parse(t Type, text string) (Value, error) {
 		}
 		return BoolOf(text == "true"), nil
 	case Timestamp:
-		at, err := time.Parse(time.RFC3339Nano, text)
+		at, err := spec.ParseTime(text)
 		if err != nil {
 			return Value{}, fmt.Errorf("%s is no timestamp; write one such as 2026-11-21T07:00:00Z", quoted(text))
 		}

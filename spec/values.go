@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"regexp"
@@ -49,6 +50,14 @@ func checkName(text string) *fault {
 	return &fault{"is no DNS label", "Use lower-case letters, digits and, between them, hyphens; at most 63 in all."}
 }
 
+// ParseTime reads a time as RFC 3339 has it; time.Parse lets some things pass that are none.
+func ParseTime(text string) (time.Time, error) {
+	if !timeRE.MatchString(text) {
+		return time.Time{}, errors.New("is no RFC 3339 time")
+	}
+	return time.Parse(time.RFC3339Nano, text)
+}
+
 // readTime reads a moment. The years are bounded since a slip of one digit is
 // likelier than a sale in another millennium. Shards know microseconds: a finer time would
 // differ from what they have in every plan.
@@ -60,9 +69,8 @@ func readTime(text string) (time.Time, *fault) {
 		}
 		return time.Time{}, &fault{"is no RFC 3339 time", write}
 	}
-	// Parse lets some things pass that RFC 3339 does not; UnmarshalText is strict.
-	var t time.Time
-	if t.UnmarshalText([]byte(text)) != nil {
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
 		return time.Time{}, &fault{"is a time that does not exist", "Check the day, the hour and the zone."}
 	}
 	if t = t.UTC().Truncate(time.Microsecond); t.Year() < 2000 || t.Year() > 2999 {
@@ -110,6 +118,16 @@ func FormatTerm(d time.Duration) string {
 		}
 	}
 	return d.String() // 0s, or a fraction of a millisecond, which no sale file has
+}
+
+// ParseAddress reads host:port and returns it in the one form in which equal addresses are
+// equal strings.
+func ParseAddress(text string) (string, error) {
+	address, f := readAddress(text)
+	if f != nil {
+		return "", errors.New(f.message)
+	}
+	return address, nil
 }
 
 // readAddress reads host:port and returns it in the one form in which equal

@@ -52,6 +52,8 @@ func TestPagesOverHTTP(t *testing.T) {
 			"?before=none":               {422, `"detail":"before: is no cursor of this list; `},
 			"?limit=0":                   {422, `"detail":"limit: must be from 1 to 1000"`},
 			"?limit=-1":                  {422, `"detail":"limit: must be from 1 to 1000"`},
+			"?limit=01":                  {422, `"detail":"limit: must be from 1 to 1000"`},
+			"?limit=%2B1":                {422, `"detail":"limit: must be from 1 to 1000"`},
 			"?limit=":                    {422, `"detail":"limit: must be from 1 to 1000"`},
 			"?limit=1001":                {422, `"detail":"limit: must be from 1 to 1000"`},
 			"?limit=1&limit=2":           {400, `"detail":"limit: given twice"`},

@@ -222,7 +222,8 @@ func pageOf(r *http.Request) (p api.Page, _ *fault) {
 	}
 	p.Before = query.Get("before")
 	if query.Has("limit") {
-		if p.Limit, err = strconv.Atoi(query.Get("limit")); err != nil || p.Limit < 1 {
+		text := query.Get("limit")
+		if p.Limit, err = strconv.Atoi(text); err != nil || p.Limit < 1 || text != strconv.Itoa(p.Limit) {
 			p.Limit = -1
 		}
 	}

@@ -134,7 +134,7 @@ func parseKeys(text string) ([][]byte, error) {
 		if !is {
 			return nil, fmt.Errorf("key %d does not begin with %s", i+1, keyPrefix)
 		}
-		key, err := base64.StdEncoding.DecodeString(encoded)
+		key, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(encoded, "="))
 		if err != nil {
 			return nil, fmt.Errorf("key %d is no base64 behind %s", i+1, keyPrefix)
 		}

@@ -246,6 +246,7 @@ func TestReady(t *testing.T) {
 		want string
 	}{
 		"all":           {map[string]string{"TOKEN": "t", "KEYS": newKey + " " + oldKey}, ""},
+		"unpadded":      {map[string]string{"TOKEN": "t", "KEYS": strings.TrimRight(newKey, "=")}, ""},
 		"ends of lines": {map[string]string{"TOKEN": "t\r\n", "KEYS": newKey + "\n"}, ""},
 		"nothing": {nil, "sale movie: the environment variable TOKEN is not set; payment.check.tokenEnv names it for the payment service's bearer token. Set it and start serve again\n" +
 			"sale movie: the environment variable KEYS is not set; payment.webhook.secretsEnv names it for the keys of the payment service's signatures, whsec_... each. Set it and start serve again"},
