@@ -327,9 +327,10 @@ func (t *teardown) eraseShards() {
 	}, func() { t.eraseUnits(0, t.eraseLate) })
 }
 
-// eraseUnits deletes the log of what the units were, and what comes into it late. The sale had
-// such a log, and nothing else says how long it was: that it is gone is believed of several
-// looks, since each of them may lag, the one by which it was deleted too.
+// eraseUnits deletes the log of what the units were, and what is appended to it late. The sale had
+// such a log, and nothing else has its length. Each read may lag, the one before the deletion too:
+// the log is taken for deleted after lagTries reads that do not show it, or after twice as many
+// where this execution has not deleted it itself. missed counts these reads.
 func (t *teardown) eraseUnits(missed int, then func()) {
 	if !hasGoods(t.x.sale) {
 		then()
@@ -338,7 +339,7 @@ func (t *teardown) eraseUnits(missed int, then func()) {
 	log := spec.UnitsLog(t.x.plan.UID)
 	t.x.core.retry(call{kind: callHeads, logs: []string{log}}, func(r reply) {
 		switch {
-		case r.heads[0] == nil && missed < lagTries:
+		case r.heads[0] == nil && missed < 2*lagTries:
 			t.x.core.after(lagPause, func() { t.eraseUnits(missed+1, then) })
 			return
 		case r.heads[0] == nil:
@@ -351,7 +352,7 @@ func (t *teardown) eraseUnits(missed int, then func()) {
 			return
 		}
 		t.x.core.changed = true
-		t.x.core.retry(call{kind: callDelete, log: log, upTo: head.Slot}, func(reply) { t.eraseUnits(0, then) })
+		t.x.core.retry(call{kind: callDelete, log: log, upTo: head.Slot}, func(reply) { t.eraseUnits(lagTries, then) })
 	})
 }
 
