@@ -33,10 +33,10 @@ const unseen = 4
 
 // unseenYet matches the problems of logs of which the reads of an audit did not show all that must
 // be there.
-var unseenYet = regexp.MustCompile(`^(shard \d+ has (no log|\d+ generations?, \d+ were applied)|units \[.*\] are in the sale, and what they are is not stored)$`)
+var unseenYet = regexp.MustCompile(`^(shard \d+ has (no log|\d+ generations?, \d+ were applied)|units \[.*\] are in the sale, and what they are is not stored|what the units are: log \S+: no such log)$`)
 
 // unclosed matches the problems of logs that were not read as far as a cut of them.
-var unclosed = regexp.MustCompile(`^shard \d+ (received transfer \d+ from shard \d+, which never sent it|has an ack of transfer \d+ to shard \d+, which never received it)$`)
+var unclosed = regexp.MustCompile(`^shard \d+ (received transfer \d+ from shard \d+, which never sent it|has an ack of transfer \d+ to shard \d+, which never received it|does not end in the slot that the sale was sealed with)$`)
 
 // closedBefore ends the problem of each winner of a draw without a unit. An operator who closes the
 // sale before its owners have awarded all units causes it.

@@ -145,7 +145,11 @@ func TestToleratedAudits(t *testing.T) {
 		},
 		"after a lag": func(w *world) {
 			w.audited(func(a *Audit, is *auditFound) {
-				a.Lagged, is.OK, is.Problems = true, false, []string{"shard 1 has no log", "units [1-3 5] are in the sale, and what they are is not stored"}
+				a.Lagged, is.OK, is.Problems = true, false, []string{"shard 1 has no log", "units [1-3 5] are in the sale, and what they are is not stored",
+					"what the units are: log 00/0123456789abcdef/units: no such log"}
+			})
+			w.audited(func(a *Audit, is *auditFound) {
+				a.Lagged, is.OK, is.Problems = true, false, []string{"shard 0 does not end in the slot that the sale was sealed with"}
 			})
 			w.h.Audited(w.pass(), Audit{How: Corrupt, Lagged: true})
 			w.h.ExportedLive(w.pass(), LiveExport{How: Corrupt, Lagged: true})
