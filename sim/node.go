@@ -121,9 +121,7 @@ func (n *node) crash(away time.Duration, how int) {
 		if n.lists != nil {
 			n.lists.restart(how)
 		}
-		if how != comesBackWhole {
-			n.w.history.ResetNode(n.w.now, n.Name())
-		}
+		n.w.history.RestartNode(n.w.now, n.Name())
 		n.w.note(n.Name(), "restarts", memory, nil)
 	})
 }

@@ -18,20 +18,20 @@ type History struct {
 	Sale string // metadata.name
 	Deal Deal   // nil: no unit is worth anything
 
-	Events  []Event            // what clients and operators asked and were told, in order
-	Logs    map[string][]Entry // by name: every slot that was ever stored, in order, also of logs deleted since
-	Deletes []Delete           // every deletion that took effect, in order
-	Exports []Export           // every export that was completely written, in order
-	Leases  []Lease            // who had the leases when, in order of their begin
-	Doubts  []Doubt            // when nothing is promised of leases, in order of their begin
-	Grants  []Grant            // every unit that a node gave from a list, in order
-	Losses  []Loss             // of what nodes had in lists, in order
-	Resets  []Reset            // of lock nodes, in order
-	Looks   []Look             // at lists that gave, in order
-	Visits  []Visit            // every claim that a process took in, in order
-	Users   *Users             // nil: the sale has no rules
-	Beacon  []byte             // the value of the round that the sale declares, if it is a draw that does
-	Final   Final
+	Events   []Event            // what clients and operators asked and were told, in order
+	Logs     map[string][]Entry // by name: every slot that was ever stored, in order, also of logs deleted since
+	Deletes  []Delete           // every deletion that took effect, in order
+	Exports  []Export           // every export that was completely written, in order
+	Leases   []Lease            // who had the leases when, in order of their begin
+	Doubts   []Doubt            // when nothing is promised of leases, in order of their begin
+	Grants   []Grant            // every unit that a node gave from a list, in order
+	Losses   []Loss             // of what nodes had in lists, in order
+	Restarts []Restart          // of lock nodes, in order
+	Looks    []Look             // at lists that gave, in order
+	Visits   []Visit            // every claim that a process took in, in order
+	Users    *Users             // nil: the sale has no rules
+	Beacon   []byte             // the value of the round that the sale declares, if it is a draw that does
+	Final    Final
 
 	Begin time.Time     // what a right clock showed when the world began; zero: nothing is asked of hours
 	Slack time.Duration // how far the clock of a process that decides may be off the lock nodes'
@@ -160,8 +160,9 @@ type Loss struct {
 	Since uint64 // by History.Count; 0: all
 }
 
-// Reset is a restart of a lock node without some of what it had stored.
-type Reset struct {
+// Restart is the return of a lock node that had crashed. It lacks some of what it had stored, or what
+// was written to the other nodes meanwhile.
+type Restart struct {
 	Place
 	Node string // its name
 }
@@ -467,9 +468,9 @@ func (h *History) Lost(at time.Duration, node int, since uint64) {
 	h.Losses = append(h.Losses, Loss{h.place(at), node, since})
 }
 
-// ResetNode adds a Reset.
-func (h *History) ResetNode(at time.Duration, node string) {
-	h.Resets = append(h.Resets, Reset{h.place(at), node})
+// RestartNode adds a Restart.
+func (h *History) RestartNode(at time.Duration, node string) {
+	h.Restarts = append(h.Restarts, Restart{h.place(at), node})
 }
 
 // Looked adds how a list stood that gave.

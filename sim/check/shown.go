@@ -176,16 +176,16 @@ func (p *shownPlan) judge(e *evidence, bad fault) {
 	p.judgeFile(wrong)
 	if p.op.invoked.Command == "plan" && p.converged() {
 		for _, a := range p.Actions {
-			if !strings.HasPrefix(a.Address, "list/") && !p.afterReset(e, a) { // a list that is taken over is off for a while
+			if !strings.HasPrefix(a.Address, "list/") && !p.afterRestart(e, a) { // a list that is taken over is off for a while
 				wrong("shows %s for %q, and there is nothing to do", a.Address, a.ActionReason)
 			}
 		}
 	}
 }
 
-// afterReset reports whether an action restores the marker of a lock node that was reset.
-func (p *shownPlan) afterReset(e *evidence, a shownAction) bool {
-	return a.ActionReason == "marker_missing" && slices.ContainsFunc(e.h.Resets, func(x Reset) bool {
+// afterRestart reports whether an action restores the marker of a lock node that was restarted.
+func (p *shownPlan) afterRestart(e *evidence, a shownAction) bool {
+	return a.ActionReason == "marker_missing" && slices.ContainsFunc(e.h.Restarts, func(x Restart) bool {
 		return "node/"+x.Node == a.Address && x.Seq < p.at.Seq
 	})
 }

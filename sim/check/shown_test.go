@@ -153,25 +153,25 @@ func shownLate(t testing.TB, changes int) *world {
 }
 
 // shownMarker returns a sale whose plan, when nothing is to be done, shows that the marker of
-// node-1 is missing. A node was reset before that plan, or so long after it.
+// node-1 is missing. A node was restarted before that plan, or so long after it.
 func shownMarker(node string, after time.Duration) func(t testing.TB) *world {
 	return func(t testing.TB) *world {
 		w := shownSale(t)
 		if after == 0 {
-			w.h.ResetNode(w.pass(), node)
+			w.h.RestartNode(w.pass(), node)
 		}
 		p := shownPlan{Kind: "apply", UID: w.uid, Generation: 2, Actions: []shownAction{{Address: "node/node-1", Action: "update", ActionReason: "marker_missing"}}}
 		p.Summary.Update = 1
 		w.shows("plan", p, w.file())
 		if after != 0 {
 			w.at += after
-			w.h.ResetNode(w.pass(), node)
+			w.h.RestartNode(w.pass(), node)
 		}
 		return w
 	}
 }
 
-// TestMissingMarker has a plan show that a node's marker is missing after the node was reset.
+// TestMissingMarker has a plan show that a node's marker is missing after the node was restarted.
 func TestMissingMarker(t *testing.T) {
 	for _, p := range Check(shownMarker("node-1", 0)(t).h) {
 		t.Error(p)
