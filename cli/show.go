@@ -177,6 +177,9 @@ func (p *program) inForce(ctx context.Context, sale spec.Sale, places []keptAt) 
 			return newDeclaration(sale.Name, found, local)
 		}
 	}
+	if sale.File == "" { // apply does not make it
+		return nil, advised{fmt.Sprintf("sale %s does not exist", sale.Name), "", ledger.ErrGone}
+	}
 	return nil, fmt.Errorf("sale %s does not exist: %w", sale.Name, ledger.ErrGone)
 }
 
