@@ -99,7 +99,7 @@ func noPlans(paths []string) error {
 		if info, err := files.Stat(path); err == nil && info.Mode().IsRegular() && readSavedPlan(path).text != nil {
 			return advised{
 				path + " is a saved plan, and no sale file",
-				fmt.Sprintf("Give it as an argument: 'salectl show %s' tells what it changes, 'salectl apply' or 'salectl destroy' carries it out; -f names the sale's file all the same.", quoted(path)),
+				fmt.Sprintf("Give it as an argument, as in 'salectl show %s'; -f names the sale's file all the same.", quoted(path)),
 				errUsage,
 			}
 		}

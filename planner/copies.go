@@ -141,7 +141,7 @@ func removeCopy(ctx context.Context, cfg Config, name string, age time.Duration)
 func Purge(ctx context.Context, cfg Config, name string) (*Result, error) {
 	if !isCopy(name) {
 		return nil, &Refusal{
-			Reason: fmt.Sprintf("sale %s is no rehearsal, and is not removed without an export", name), Remedy: "Use 'salectl destroy'.",
+			Reason: fmt.Sprintf("sale %s is no rehearsal, and is not removed without an export", name),
 		}
 	}
 	actual, err := ReadSale(ctx, cfg, name)
