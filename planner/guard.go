@@ -50,7 +50,7 @@ func fixed(desired, old spec.Sale, actual *Actual, changed bool) error {
 		return &Refusal{
 			Reason: fmt.Sprintf("sale %s is open, its lock nodes cannot go from %s to %s: two processes could each have a majority",
 				actual.Name, nodeNames(from.Locks), nodeNames(to.Locks)),
-			Remedy: "Run 'salectl pause', then 'salectl apply', start the server anew, then run 'salectl resume'.",
+			Remedy: pauseFirst,
 		}
 	}
 	return nil

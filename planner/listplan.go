@@ -175,10 +175,12 @@ func unlessSaved(s lists.Settings) string {
 	return ""
 }
 
+// pauseFirst is the remedy where the nodes of a sale can only change while it is paused.
+const pauseFirst = "Run 'salectl pause' with the file as it was, then 'salectl apply', start the server anew, then run 'salectl resume'."
+
 // fixedLists refuses changes of a live sale's engine, and of what its lists and
 // packets follow from.
 func fixedLists(desired, old spec.Sale, actual *Actual, refuse func(string, ...any) error) error {
-	const pauseFirst = "Run 'salectl pause' with the file as it was, then 'salectl apply', start the server anew, then run 'salectl resume'."
 	switch {
 	case engineName(desired) != engineName(old):
 		return refuse("its engine cannot go from %s to %s", engineName(old), engineName(desired))

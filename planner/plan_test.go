@@ -157,7 +157,7 @@ func TestMake(t *testing.T) {
 		},
 		"other lock nodes, open": {
 			func(w *world) { w.mustApply(with(tickets(10), onServers("sales", "a:1", "b:1", "c:1"))) },
-			with(tickets(10), onServers("sales", "a:1", "b:1", "d:1")), "Run 'salectl pause'", ErrRefused,
+			with(tickets(10), onServers("sales", "a:1", "b:1", "d:1")), "Run 'salectl pause' with the file as it was", ErrRefused,
 		},
 		"other lock nodes, paused": {
 			func(w *world) {
