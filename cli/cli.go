@@ -29,6 +29,8 @@ type program struct {
 	env func(string) (string, bool)
 	drivers
 
+	files   string      // the flags -f of the command line; "": there are none
+	several bool        // the files declare several sales
 	ignored []os.Signal // what whoever started the program wants ignored
 	letGo   func()      // signals end the program no more; nil: they never did
 	heard   echo        // of the signals

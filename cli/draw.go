@@ -66,7 +66,7 @@ func (p *program) drawStatus(ctx context.Context, o source) error {
 			default:
 				p.gap()
 				fmt.Fprintf(p.out, "%s: run %s\n", p.colours(p.out).bold(sale.Name), status.UID)
-				for _, line := range drawn(status.Draw) {
+				for _, line := range p.drawn(sale.Name, status.Draw) {
 					fmt.Fprintf(p.out, "  %s\n", line)
 				}
 			}
@@ -75,8 +75,8 @@ func (p *program) drawStatus(ctx context.Context, o source) error {
 	})
 }
 
-// drawn says how far a draw has come, a line each; nil: the sale is none.
-func drawn(d *draw.Status) (lines []string) {
+// drawn returns how far a draw has come, a line each; nil: the sale is none.
+func (p *program) drawn(sale string, d *draw.Status) (lines []string) {
 	if d == nil {
 		return nil
 	}
@@ -99,9 +99,9 @@ func drawn(d *draw.Status) (lines []string) {
 	case d.Complete:
 		lines = append(lines, fmt.Sprintf("revealed: %v; %s, %s", d.Link, count(d.Ranks, "rank"), count(d.Lapsed, "award")+" that came to nothing"))
 	case d.Revealed:
-		lines = append(lines, fmt.Sprintf("revealed: %v; not all ranks are published: run 'salectl draw reveal' again", d.Link))
+		lines = append(lines, p.withFlags(fmt.Sprintf("revealed: %v; not all ranks are published: run 'salectl draw reveal' again", d.Link), sale))
 	default:
-		lines = append(lines, "not revealed yet: 'salectl draw reveal' does that")
+		lines = append(lines, p.withFlags("not revealed yet: 'salectl draw reveal' does that", sale))
 	}
 	return lines
 }
@@ -139,11 +139,13 @@ func (p *program) drawClose(ctx context.Context, o source) error {
 type closeHuman program
 
 func (v *closeHuman) Unchanged(plan *planner.Plan) {
-	fmt.Fprintf(v.out, "No changes. The entries of %s are published: 'salectl draw status' shows their root.\n", plan.Sale)
+	text := fmt.Sprintf("No changes. The entries of %s are published: 'salectl draw status' shows their root.", plan.Sale)
+	fmt.Fprintln(v.out, (*program)(v).withFlags(text, plan.Sale))
 }
 
 func (v *closeHuman) Applied(sale spec.Sale, _ *planner.Plan, r *planner.Result) {
-	fmt.Fprintf(v.out, "The entries of %s are published: 'salectl draw status' shows their root, to be noted by all.\n", sale.Name)
+	text := fmt.Sprintf("The entries of %s are published: 'salectl draw status' shows their root, to be noted by all.", sale.Name)
+	fmt.Fprintln(v.out, (*program)(v).withFlags(text, sale.Name))
 	(*program)(v).warn(r.Warnings)
 }
 
@@ -217,7 +219,8 @@ func (v *revealHuman) Unchanged(plan *planner.Plan) {
 }
 
 func (v *revealHuman) Applied(sale spec.Sale, _ *planner.Plan, r *planner.Result) {
-	fmt.Fprintf(v.out, "The draw of %s is revealed. 'salectl draw status' shows it, 'salectl export' has the ranks.\n", sale.Name)
+	text := fmt.Sprintf("The draw of %s is revealed. 'salectl draw status' shows it, 'salectl export' has the ranks.", sale.Name)
+	fmt.Fprintln(v.out, (*program)(v).withFlags(text, sale.Name))
 	(*program)(v).warn(r.Warnings)
 }
 

@@ -163,6 +163,9 @@ func (p *program) explainText(x *explanation) {
 		fmt.Fprintf(p.out, "%s: %s may claim (%s)\n", c.bold(x.Sale), x.User.ID, x.File)
 	}
 	if warning := x.Live.warning(x.RuleSet); warning != "" {
+		if x.Live.Error == "" {
+			warning = p.withFlags(warning, x.Sale)
+		}
 		writeWarnings(p.out, c, []string{warning}, true)
 	}
 	p.userText(x.User)

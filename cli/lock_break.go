@@ -37,7 +37,7 @@ func (p *program) lockBreakCommand() *urfave.Command {
 			if c.Args().Present() {
 				o.id = f.lockID(c.Args().First())
 			} else {
-				f.refuse("name the lock to break; 'salectl lock list' shows those that are held")
+				f.refuse("name the lock to break; 'salectl lock list%s' shows those that are held", o.filesGiven())
 			}
 			if err := f.done(1); err != nil {
 				return err
@@ -259,7 +259,7 @@ func (r *breakResult) error() error {
 		}
 	}
 	if len(r.removed) == 0 {
-		return &codedError{exitStale, fmt.Errorf("%s is not as it was shown any more; see 'salectl lock list'", r.id)}
+		return &codedError{exitStale, fmt.Errorf("%s has changed since it was shown", r.id)}
 	}
 	return nil
 }

@@ -108,7 +108,7 @@ func (p *program) planSales(ctx context.Context, o planOptions, view planView) e
 	planned := p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error {
 		plan, err := p.makePlan(ctx, sale, o)
 		if err != nil {
-			view.noPlan(sale, plainly(sale.Name, late(ctx, err)))
+			view.noPlan(sale, p.plainly(sale.Name, late(ctx, err)))
 			return err
 		}
 		plan.Labels = sale.Labels

@@ -17,14 +17,14 @@ func (p *program) planText(sale spec.Sale, plan *planner.Plan, all bool) {
 	p.gap()
 	if plan.Empty() {
 		fmt.Fprintln(p.out, nothingToDo(plan))
-		writeWarnings(p.out, c, plan.Warnings, all)
+		writeWarnings(p.out, c, p.completed(plan.Warnings, plan.Sale), all)
 		return
 	}
 	fmt.Fprintf(p.out, "%s%s\n\n", c.bold(plan.Sale), c.dim(whereAndWhen(sale, plan)))
 	writeActions(p.out, c, plan.Actions, all)
 	if len(plan.Warnings) > 0 {
 		fmt.Fprintln(p.out)
-		writeWarnings(p.out, c, plan.Warnings, all)
+		writeWarnings(p.out, c, p.completed(plan.Warnings, plan.Sale), all)
 	}
 	fmt.Fprintf(p.out, "\n%s %d to create, %d to update, %d to delete.\n",
 		c.bold("Plan:"), plan.Summary.Create, plan.Summary.Update, plan.Summary.Delete)
@@ -53,6 +53,18 @@ func writeActions(w io.Writer, c palette, actions []planner.Action, all bool) {
 	if folds {
 		listsAll(w, c, "shard")
 	}
+}
+
+// completed returns warnings with the flags of the command that those about the clock suggest.
+// Other warnings may have texts of servers.
+func (p *program) completed(warnings []string, sale string) []string {
+	all := slices.Clone(warnings)
+	for i, w := range all {
+		if what, found := strings.CutSuffix(w, planner.TrustRemedy); found {
+			all[i] = what + p.withFlags(planner.TrustRemedy, sale)
+		}
+	}
+	return all
 }
 
 // writeWarnings writes what is part of an answer and not as it should be.

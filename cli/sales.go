@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -80,6 +81,7 @@ func (p *program) loadAll(ctx context.Context, from source) ([]spec.Sale, error)
 		return nil, err
 	}
 	sales, err := p.read(from.files, &endingReader{ctx, p.in})
+	p.files, p.several = from.filesGiven(), len(sales) > 1
 	err = withExpressions(sales, err)
 	switch {
 	case err == nil:
@@ -103,7 +105,7 @@ func (from source) chosen(sales []spec.Sale) (chosen []spec.Sale, err error) {
 		if !slices.ContainsFunc(sales, func(s spec.Sale) bool { return s.Name == name }) {
 			return nil, advised{
 				fmt.Sprintf("no file under -f declares the sale %s", name),
-				fmt.Sprintf("'salectl validate' without --sale names each of the %s.", count(len(sales), "sale")),
+				fmt.Sprintf("'salectl validate%s' names each of the %s.", from.filesGiven(), count(len(sales), "sale")),
 				errUsage,
 			}
 		}
@@ -116,7 +118,7 @@ func (from source) chosen(sales []spec.Sale) (chosen []spec.Sale, err error) {
 	if len(chosen) == 0 {
 		return nil, advised{
 			fmt.Sprintf("the labels of no sale match --selector %q", from.selector),
-			fmt.Sprintf("'salectl validate --json' without it tells the labels of each of the %s.", count(len(sales), "sale")),
+			fmt.Sprintf("'salectl validate --json%s' lists the labels of each of the %s.", from.filesGiven(), count(len(sales), "sale")),
 			errUsage,
 		}
 	}
@@ -203,7 +205,7 @@ func (p *program) failed(sale string, asJSON bool, err error) error {
 	if errors.As(err, new(shown)) {
 		return err
 	}
-	err = plainly(sale, err)
+	err = p.plainly(sale, err)
 	if asJSON {
 		p.emit(failure(sale, err))
 	}
@@ -215,18 +217,34 @@ func (p *program) failed(sale string, asJSON bool, err error) error {
 }
 
 // plainly leaves of a sale that is not there (any more) the sentence that says
-// so: which log was missing helps nobody.
-func plainly(sale string, err error) error {
+// so: which log was missing helps nobody. It completes the commands of the remedy.
+func (p *program) plainly(sale string, err error) error {
+	what, remedy := explain(err)
 	about := "sale " + sale + " "
-	what, found := strings.CutSuffix(err.Error(), ": "+ledger.ErrGone.Error())
-	if !found || !errors.Is(err, ledger.ErrGone) || !strings.HasPrefix(what, about) {
+	gone, found := strings.CutSuffix(what, ": "+ledger.ErrGone.Error())
+	if found && errors.Is(err, ledger.ErrGone) && strings.HasPrefix(what, about) {
+		if what = gone; what == about+"does not exist" {
+			remedy = "Run 'salectl apply' first."
+		}
+	} else if remedy == "" {
 		return err
 	}
-	remedy := ""
-	if what == about+"does not exist" {
-		remedy = "Run 'salectl apply' first."
+	return advised{what, p.withFlags(remedy, sale), err}
+}
+
+// suggested matches a command in a text of the program, unless it names a file or an address.
+var suggested = regexp.MustCompile(`'salectl [a-z0-9 -]+'`)
+
+// withFlags adds to the commands in a text the flags that name the sale and its files, so that
+// they work when pasted. The text must not come from a server or a user.
+func (p *program) withFlags(text, sale string) string {
+	flags := p.files
+	if p.several {
+		flags += " --sale " + quoted(sale)
 	}
-	return advised{what, remedy, err}
+	return suggested.ReplaceAllStringFunc(text, func(command string) string {
+		return strings.TrimSuffix(command, "'") + flags + "'"
+	})
 }
 
 // failure is the failureLine of a sale.

@@ -26,6 +26,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"salectl/api"
+	"salectl/services"
 	"salectl/services/certs"
 	"salectl/services/scripts"
 )
@@ -58,9 +59,15 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	suggested := newSuggestions(t)
+	t.Cleanup(func() { suggested.check(t, len(files)) }) // when all scripts have ended
 	testscript.Run(t, testscript.Params{
 		Dir:       "testdata",
-		Condition: func(name string) (bool, error) { return name == "ci" && os.Getenv("CI") == "true", nil },
+		Condition: suggested.condition,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("EXAMPLES", examples)
 			for _, n := range []string{"", "2", "3"} {
@@ -69,11 +76,13 @@ func TestScripts(t *testing.T) {
 				e.Setenv("URL"+n, "http://"+listen)
 				e.Setenv("ADMIN"+n, scripts.FreeAddress(t))
 			}
+			e.Defer(suggested.ended)
+			e.Values[redisKey{}] = make(map[string]*services.Redis)
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"await": scripts.Await, "code": scripts.Code, "ready": scripts.Ready, "crowd": scriptCrowd, "term": scriptTerm, "sql": scriptSQL,
-			"putback": scriptPutBack, "lines": scriptLines, "message": scriptMessage, "metric": scriptMetric, "certs": scriptCerts,
+			"putback": scriptPutBack, "lines": scriptLines, "message": scriptMessage, "metric": scriptMetric, "certs": scriptCerts, "paste": suggested.paste, "redis": scriptRedis,
 		},
 	})
 }
@@ -229,5 +238,29 @@ func scriptMessage(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(ts.Exec("printf", "%s\n", string(body)))
 	if strconv.Itoa(response.StatusCode) != args[0] {
 		ts.Fatalf("%s %s, want %s", response.Status, body, args[0])
+	}
+}
+
+// redisKey is of the Redis servers of a script, by name.
+type redisKey struct{}
+
+// scriptRedis is "redis start|kill NAME [ARGUMENT...]": starts a redis-server, whose address is
+// $NAME and stays the same, or kills it.
+func scriptRedis(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 || args[0] != "start" && args[0] != "kill" {
+		ts.Fatalf("usage: redis start|kill NAME [ARGUMENT...]")
+	}
+	nodes := ts.Value(redisKey{}).(map[string]*services.Redis)
+	switch node := nodes[args[1]]; {
+	case args[0] == "kill":
+		ts.Check(node.Kill())
+	case node != nil:
+		ts.Check(node.Start(context.Background()))
+	default:
+		node, err := services.StartRedis(context.Background(), services.RedisOptions{Dir: ts.MkAbs(args[1]), Args: args[2:]})
+		ts.Check(err)
+		ts.Defer(node.Stop)
+		nodes[args[1]] = node
+		ts.Setenv(args[1], node.Addr())
 	}
 }

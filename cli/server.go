@@ -63,7 +63,7 @@ func (s *server) prepare(ctx context.Context, p *program, sale spec.Sale) (hoste
 	if err != nil {
 		return hosted{}, err
 	}
-	s.differs(sale, actual)
+	s.differs(p, sale, actual)
 	return hosted{executor.New(executor.Config{
 		Logs: store.Logs, Nodes: store.Nodes, Lists: store.Lists, Sale: sale.Name, Address: s.address,
 		Users: usersOf(sale), Clock: clock.System(), Logger: s.log,
@@ -121,20 +121,20 @@ func (s *server) compare(ctx context.Context, p *program, sale spec.Sale) error 
 		if err != nil {
 			return err
 		}
-		s.differs(sale, actual)
+		s.differs(p, sale, actual)
 	}
 	return nil
 }
 
 // differs tells what differs between a sale's file and what was applied.
-func (s *server) differs(sale spec.Sale, actual *planner.Actual) {
+func (s *server) differs(p *program, sale spec.Sale, actual *planner.Actual) {
 	actual.KeepUnits() // the file that says what they are may be elsewhere
 	switch plan, err := planner.Make(sale, actual); {
 	case err != nil:
 		s.log.Warn("the file asks for what cannot be applied; serving what was applied", "sale", sale.Name, "why", err)
 	case len(plan.Payload) > 0: // what else there is to do is no difference
 		s.log.Warn("the file differs from what was applied; serving what was applied", "sale", sale.Name,
-			"generation", actual.Sale.Generation(), "remedy", "salectl plan shows the difference")
+			"generation", actual.Sale.Generation(), "remedy", p.withFlags("'salectl plan' shows the difference", sale.Name))
 	}
 }
 

@@ -68,7 +68,7 @@ func (p *program) showPlans(ctx context.Context, o showOptions, sales []spec.Sal
 		at++
 		plan, err := p.checkPlan(ctx, o.source, jobs[at])
 		if err != nil {
-			page.noPlan(sale, plainly(sale.Name, late(ctx, err)))
+			page.noPlan(sale, p.plainly(sale.Name, late(ctx, err)))
 			return err
 		}
 		plan.Labels = sale.Labels

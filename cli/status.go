@@ -167,7 +167,7 @@ func (p *program) await(ctx, bounded context.Context, store *backends.Store, sal
 			if errors.Is(err, planner.ErrStore) || last == nil && !errors.Is(err, ledger.ErrGone) {
 				return last, fmt.Errorf("%w: it is unknown whether sale %s is %s: %w", timedOut(o.timeout), sale.Name, o.waitFor, err)
 			}
-			err = fmt.Errorf("%w: sale %s is %s, not %s%s", timedOut(o.timeout), sale.Name, last.word(), o.waitFor, because(last.why(o.waitFor)))
+			err = fmt.Errorf("%w: sale %s is %s, not %s%s", timedOut(o.timeout), sale.Name, last.word(), o.waitFor, because(p.why(last, sale.Name, o.waitFor)))
 			if last != nil && !last.unread() {
 				err = waited{err}
 			}
@@ -191,11 +191,11 @@ func (s *saleStatus) word() string {
 	return s.Phase
 }
 
-// why says what a sale is short of that is not what somebody waits for; "": its phase says it.
-func (s *saleStatus) why(what string) string {
+// why returns what a sale is short of that is not what somebody waits for; "": its phase says it.
+func (p *program) why(s *saleStatus, sale, what string) string {
 	switch {
 	case s == nil:
-		return "'salectl apply' makes it"
+		return p.withFlags("'salectl apply' makes it", sale)
 	case s.unread():
 		return s.LedgerError
 	case what == soldOut:
@@ -203,7 +203,7 @@ func (s *saleStatus) why(what string) string {
 	case s.Phase == ledger.PhaseScheduled:
 		return "it opens at " + s.OpensAt
 	case s.Phase == ledger.PhasePaused && what != ledger.PhasePaused:
-		return "'salectl resume' opens it"
+		return p.withFlags("'salectl resume' opens it", sale)
 	case s.Phase == ledger.PhasePlanned:
 		return fmt.Sprintf("generation %d is not on every shard yet", s.Generation)
 	case s.Phase == ledger.PhaseStalled:

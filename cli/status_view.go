@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
@@ -40,15 +39,15 @@ func (p *program) statusText(s *saleStatus, all bool) {
 			fmt.Fprintf(p.out, "  %s\n", line)
 		}
 	}
-	for _, line := range drawn(s.Draw) {
+	for _, line := range p.drawn(s.Sale, s.Draw) {
 		fmt.Fprintf(p.out, "  %s\n", line)
 	}
 	if s.Applied < s.Generation && !s.unread() {
 		fmt.Fprintf(p.out, "  generation %d is not on every shard yet\n", s.Generation)
 	}
-	warnings := s.Warnings
+	warnings := p.completed(s.Warnings, s.Sale)
 	if why := s.unreached(); why != "" {
-		warnings = append(slices.Clone(warnings), why)
+		warnings = append(warnings, why)
 	}
 	writeWarnings(p.out, c, warnings, all)
 	fmt.Fprintln(p.out)

@@ -87,7 +87,7 @@ func (p *program) look(ctx context.Context, o statusOptions, sale spec.Sale) rea
 	ctx, cancel := o.bounded(ctx)
 	defer cancel()
 	// Several of them at once must not write between the lines of what is shown.
-	quiet := &program{in: p.in, out: &answer{w: io.Discard}, err: io.Discard, env: p.env, drivers: p.drivers}
+	quiet := &program{in: p.in, out: &answer{w: io.Discard}, err: io.Discard, env: p.env, drivers: p.drivers, files: p.files, several: p.several}
 	var r reading
 	token, over, err := o.secrets.read()
 	if err == nil {
@@ -183,7 +183,7 @@ func (p *program) watchText(o statusOptions, sales []spec.Sale, last []reading) 
 // readingText is what status says of one reading.
 func (p *program) readingText(r reading, sale spec.Sale, all bool) string {
 	f := &frame{on: p.out}
-	onto := &program{in: p.in, out: &answer{w: f}, err: f, env: p.env, drivers: p.drivers}
+	onto := &program{in: p.in, out: &answer{w: f}, err: f, env: p.env, drivers: p.drivers, files: p.files, several: p.several}
 	switch {
 	case r.at.IsZero():
 		return fmt.Sprintf("%s: not read yet\n", p.colours(p.out).bold(sale.Name))

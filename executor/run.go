@@ -349,7 +349,7 @@ func (r *runner) tellBroken(end shardEnd) {
 		r.broken[end.shard] = why
 		r.e.cfg.Logger.Error("a shard's log is gone or damaged: its units are not sold, and its users' claims not looked at",
 			"sale", r.e.cfg.Sale, "shard", end.shard, "seen", r.term.board.Seen(end.shard), "why", why,
-			"remedy", "see what salectl plan and salectl audit say; leave this process running, since it knows how far the log went")
+			"remedy", "see what 'salectl plan' and 'salectl audit' say; leave this process running, since it knows how far the log went")
 	}
 }
 

@@ -64,7 +64,7 @@ func (w *clockWatch) tell(off time.Duration, log *slog.Logger) {
 	switch {
 	case off != 0 && !w.told:
 		log.Warn("this host's clock is off the lock nodes': no claim is accepted until it is right",
-			"ahead", off.Round(time.Millisecond), "remedy", "set it right; salectl status tells what else can be done")
+			"ahead", off.Round(time.Millisecond), "remedy", "set it right; 'salectl status' tells what else can be done")
 	case off == 0 && w.told:
 		log.Info("this host's clock agrees with the lock nodes' again")
 	}

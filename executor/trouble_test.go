@@ -195,7 +195,7 @@ func TestClockWatch(t *testing.T) {
 	c.tell(0, w.log)
 	w.told()
 	const wrong = `msg="this host's clock is off the lock nodes': no claim is accepted until it is right" ahead=%s ` +
-		`remedy="set it right; salectl status tells what else can be done"`
+		`remedy="set it right; 'salectl status' tells what else can be done"`
 	c.tell(time.Hour+1234567, w.log)
 	w.told(fmt.Sprintf(wrong, "1h0m0.001s"))
 	c.tell(time.Hour, w.log) // it is known

@@ -158,7 +158,7 @@ func (x *execution) checkClock() error {
 	}
 	for _, n := range x.nodes {
 		if n.err == nil && n.info.Carried {
-			return &Refusal{Reason: clockWasSet(n.off), Remedy: trustRemedy}
+			return &Refusal{Reason: clockWasSet(n.off), Remedy: TrustRemedy}
 		}
 	}
 	return &Refusal{
@@ -177,7 +177,8 @@ func clockWasSet(by time.Duration) string {
 	return fmt.Sprintf("this host's clock was set %s by %v, and no time server keeps it right", way, by.Abs().Round(time.Second))
 }
 
-const trustRemedy = "Set it right; if it is right now and was wrong before, run apply --trust-clock."
+// TrustRemedy ends what is said of a host's clock that was set.
+const TrustRemedy = "Set it right; if it is right now and was wrong before, run 'salectl apply --trust-clock'."
 
 // findOwner learns whether a process serves the sale: whether a majority of the
 // nodes has the lease of shard 0, or may have, where some do not answer. Nobody serves

@@ -221,7 +221,7 @@ func (s *Status) warnings(actual *Actual) {
 	}
 	for _, n := range actual.Nodes {
 		if n.Err == nil && n.Info.Carried {
-			s.Warnings = append(s.Warnings, clockWasSet(n.Off)+": no claim is accepted. "+trustRemedy)
+			s.Warnings = append(s.Warnings, clockWasSet(n.Off)+": no claim is accepted. "+TrustRemedy)
 		}
 	}
 	if ahead := actual.ahead(); ahead != "" {

@@ -132,7 +132,7 @@ func (p *Plan) nodeWarnings(actual *Actual) {
 		case stands == markerUnknown:
 			p.warn("lock node %s cannot be used: %s", n.Name, nodeShort(n.Name, n.Err))
 		case n.Info.Carried:
-			p.warn("%s: no claim is accepted. %s", clockWasSet(n.Off), trustRemedy)
+			p.warn("%s: no claim is accepted. %s", clockWasSet(n.Off), TrustRemedy)
 		case p.Kind == KindDestroy:
 		case stands == markerAbstaining:
 			p.warn("lock node %s abstains until %s: it was restarted, or lost its memory", n.Name, n.Marker.VotesFrom.UTC().Format(time.RFC3339))

@@ -72,7 +72,7 @@ func (h *HistoryFiles) add(run *exportedRun) error {
 	uid := run.header.UID
 	other := h.runs[uid]
 	if other != nil && run.header.Counts.Slots == other.header.Counts.Slots && !slices.Equal(run.header.Roots, other.header.Roots) {
-		return fmt.Errorf("it is another export of run %s than %s, and neither is newer; salectl audit --export finds the one that was altered", uid, other.file)
+		return fmt.Errorf("it is another export of run %s than %s, and neither is newer; 'salectl audit --export FILE' finds the one that was altered", uid, other.file)
 	}
 	if other == nil || run.header.Counts.Slots > other.header.Counts.Slots {
 		h.runs[uid] = run

@@ -86,7 +86,7 @@ func (l *Logs) checkAndPut(ctx context.Context, log string, slot uint64, prev, h
 	case isException(err, "DoNotRetryIOException") && strings.Contains(err.Error(), "exceeds limit of"):
 		return false, fmt.Errorf("%w: %w", ledger.ErrTooLarge, err)
 	case errors.Is(err, ledger.ErrNoTable):
-		return false, fmt.Errorf("%w; run salectl apply", err)
+		return false, fmt.Errorf("%w; run 'salectl apply'", err)
 	case err != nil:
 		return false, err
 	}

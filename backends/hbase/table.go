@@ -35,7 +35,7 @@ func (l *Logs) CheckTable(ctx context.Context) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, ledger.ErrNoTable):
-		return fmt.Errorf("%s: %w; run salectl apply", l.where, ledger.ErrNoTable)
+		return fmt.Errorf("%s: %w; run 'salectl apply'", l.where, ledger.ErrNoTable)
 	case errors.Is(err, ledger.ErrTableUnfit):
 		return fmt.Errorf("%s: %w", l.where, err)
 	}
