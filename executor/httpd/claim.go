@@ -47,8 +47,12 @@ func (s *Server) claim(w http.ResponseWriter, r *http.Request, sale *sale) api.O
 	b := pool.Get().(*buffers)
 	defer pool.Put(b)
 
-	request, f := readClaim(r, &b.in)
-	if f != nil {
+	request, f := s.readClaim(r, &b.in)
+	switch {
+	case f == crowded:
+		writeOutcome(w, api.Overloaded)
+		return api.Overloaded
+	case f != nil:
 		writeBadRequest(w, f)
 		return api.BadRequest
 	}
@@ -128,7 +132,7 @@ func (s *Server) refusal(sale *sale, a *executor.Answer) problem {
 }
 
 // readClaim reads a claim from a request. Nothing in it points into buf.
-func readClaim(r *http.Request, buf *[usualBody]byte) (executor.Request, *fault) {
+func (s *Server) readClaim(r *http.Request, buf *[usualBody]byte) (executor.Request, *fault) {
 	var none executor.Request
 	if f := checkContentType(r.Header["Content-Type"]); f != nil {
 		return none, f
@@ -144,7 +148,7 @@ func readClaim(r *http.Request, buf *[usualBody]byte) (executor.Request, *fault)
 	default:
 		return none, malformed("%s: given %d times", api.KeyHeader, len(keys))
 	}
-	body, f := readBody(r, buf[:], maxBody)
+	body, f := readBody(r, buf[:], maxBody, s.bodies)
 	if f != nil {
 		return none, f
 	}
@@ -168,12 +172,31 @@ func checkContentType(values []string) *fault {
 	return &fault{http.StatusUnsupportedMediaType, "Content-Type: must be application/json, given once"}
 }
 
+// crowded says that a body has no room beside those of other requests.
+var crowded = &fault{http.StatusTooManyRequests, "too many requests are being read"}
+
+// mostBodies bounds the memory of large bodies that clients are sending. Nothing else ends
+// those that never come to their end before the connection's time is up.
+const mostBodies = 32 << 20
+
 // readBody reads a body of at most so many bytes, into buf if it has fewer than that. For a
-// larger one it takes no more memory than twice what the client has sent.
-func readBody(r *http.Request, buf []byte, most int) ([]byte, *fault) {
+// larger one it takes no more memory than twice what the client has sent, while the client sends
+// it, and of bodies at most; nil: as much as there is.
+func readBody(r *http.Request, buf []byte, most int, bodies *replyMemory) ([]byte, *fault) {
+	var held int64
+	if bodies != nil {
+		defer func() { bodies.add(-held) }()
+	}
 	n, err := io.ReadFull(r.Body, buf)
 	for err == nil && n <= most {
-		long := make([]byte, min(max(2*n, 1024), most+1)) // one more, to see that it is too large
+		size := min(max(2*n, 1024), most+1) // one more, to see that it is too large
+		if bodies != nil {
+			if !bodies.tryTake(int64(size)) {
+				return nil, crowded
+			}
+			held += int64(size)
+		}
+		long := make([]byte, size)
 		copy(long, buf)
 		var more int
 		more, err = io.ReadFull(r.Body, long[n:])

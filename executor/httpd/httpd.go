@@ -151,6 +151,7 @@ type Server struct {
 	buyers    atomic.Pointer[http.Server]
 	streams   streams
 	memory    *replyMemory // of the requests of all streams
+	bodies    *replyMemory // of large bodies that are being read
 	unsigned  *replyMemory // of messages whose signatures are not checked yet
 	followers followers
 }
@@ -178,6 +179,7 @@ func New(c Config) *Server {
 		gatherer:      c.Metrics,
 		metrics:       newMetrics(),
 		memory:        newReplyMemory(mostOfStreams),
+		bodies:        newReplyMemory(mostBodies),
 		unsigned:      newReplyMemory(mostUnsigned),
 	}
 	if s.connections <= 0 {

@@ -111,7 +111,7 @@ func readOrder(r *http.Request, field string) (on bool, _ *fault) {
 	if f := checkContentType(r.Header["Content-Type"]); f != nil {
 		return false, f
 	}
-	body, f := readBody(r, nil, maxOrder)
+	body, f := readBody(r, nil, maxOrder, nil)
 	if f != nil {
 		return false, f
 	}

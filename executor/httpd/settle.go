@@ -37,12 +37,14 @@ func (s *Server) postSettlement(w http.ResponseWriter, r *http.Request, name, re
 
 // settle answers one settlement and returns its label in metrics.
 func (s *Server) settle(w http.ResponseWriter, r *http.Request, sale *sale, claim string, how api.How) api.Outcome {
-	said, f := readSettlement(r, how)
-	if f != nil {
+	a := executor.Answer{Outcome: api.Overloaded}
+	switch said, f := s.readSettlement(r, how); {
+	case f == nil:
+		a = s.settled(r.Context(), sale, claim, how, said)
+	case f != crowded:
 		writeBadRequest(w, f)
 		return api.BadRequest
 	}
-	a := s.settled(r.Context(), sale, claim, how, said)
 	if a.Claim.User != "" {
 		sale.tell(w.Header(), sale.PlaceOf(a.Claim.ID.Shard))
 	}
@@ -88,11 +90,11 @@ func (s *Server) unrecorded(sale *sale, claim string, x executor.Settlement, a e
 }
 
 // readSettlement reads a settlement from a request.
-func readSettlement(r *http.Request, how api.How) (api.Settlement, *fault) {
+func (s *Server) readSettlement(r *http.Request, how api.How) (api.Settlement, *fault) {
 	if f := checkContentType(r.Header["Content-Type"]); f != nil {
 		return api.Settlement{}, f
 	}
-	body, f := readBody(r, nil, maxSettlement)
+	body, f := readBody(r, nil, maxSettlement, s.bodies)
 	if f != nil {
 		return api.Settlement{}, f
 	}

@@ -2,7 +2,6 @@ package httpd
 
 import (
 	"errors"
-	"io"
 	"net/http"
 	"time"
 
@@ -55,15 +54,13 @@ func (s *Server) webhook(w http.ResponseWriter, r *http.Request, sale *sale) api
 // readEvent reads a message, and checks its signature. Until then it may be anybody's, and counts
 // for the memory that it takes.
 func (s *Server) readEvent(r *http.Request, sale *sale) (payments.Event, *fault, error) {
-	from := &unsignedBody{ReadCloser: r.Body, memory: s.unsigned}
-	defer from.forget()
-	if !from.count(bytesOfMessage) {
+	if !s.unsigned.tryTake(bytesOfMessage) {
 		return payments.Event{}, nil, errUnsigned
 	}
-	r.Body = from
-	body, f := readBody(r, nil, payments.MaxEvent)
+	defer s.unsigned.add(-bytesOfMessage)
+	body, f := readBody(r, nil, payments.MaxEvent, s.unsigned)
 	switch {
-	case from.refused:
+	case f == crowded:
 		return payments.Event{}, nil, errUnsigned
 	case f != nil:
 		return payments.Event{}, f, nil
@@ -75,39 +72,12 @@ func (s *Server) readEvent(r *http.Request, sale *sale) (payments.Event, *fault,
 // mostUnsigned bounds the memory of messages whose signatures are not checked yet, and
 // bytesOfMessage is about what one takes beside its body.
 const (
-	mostUnsigned   = 32 << 20
+	mostUnsigned   = 8 << 20
 	bytesOfMessage = 8 << 10
 )
 
 // errUnsigned says that too many messages are read at a time.
 var errUnsigned = errors.New("too many messages are read")
-
-// unsignedBody is the body of a message, and counts what was read of it.
-type unsignedBody struct {
-	io.ReadCloser
-	memory  *replyMemory
-	held    int64
-	refused bool
-}
-
-func (b *unsignedBody) Read(into []byte) (int, error) {
-	n, err := b.ReadCloser.Read(into)
-	if !b.count(2 * int64(n)) { // readBody may have twice as much
-		return 0, errUnsigned
-	}
-	return n, err
-}
-
-func (b *unsignedBody) count(n int64) bool {
-	if !b.memory.tryTake(n) {
-		b.refused = true
-		return false
-	}
-	b.held += n
-	return true
-}
-
-func (b *unsignedBody) forget() { b.memory.add(-b.held) }
 
 // answerWebhook answers with what became of the claim. A sender takes 2xx for done, and
 // sends a message with any other answer again. So what is for good is 200, whether the

@@ -297,13 +297,14 @@ func TestUnsignedMessages(t *testing.T) {
 	}
 	wants(200)
 	var sending []*io.PipeWriter
-	ended := make(chan int)
+	ended := make(chan int, 3)
 	for range 3 {
 		body, sent := io.Pipe()
 		sending = append(sending, sent)
 		go func() {
 			w := httptest.NewRecorder()
 			s.ServeHTTP(w, httptest.NewRequest(http.MethodPost, webhookPath, body))
+			body.Close() // nobody writes what is not read
 			ended <- w.Code
 		}()
 		if _, err := sent.Write([]byte("{")); err != nil { // it is read
@@ -315,11 +316,11 @@ func TestUnsignedMessages(t *testing.T) {
 	go func() {
 		defer close(wrote)
 		sending[0].Write(make([]byte, 4096)) // no more than has room is read
+		sending[0].Close()
 	}()
 	if status := <-ended; status != 503 {
 		t.Errorf("a message that grows too large beside the others: %d", status)
 	}
-	sending[0].Close()
 	<-wrote
 	wants(200)
 	for _, sent := range sending[1:] {
