@@ -207,3 +207,24 @@ func TestOutTaken(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// A page of a user's grabs begins behind the one that the page before ends with.
+func TestBackwardFromAGrab(t *testing.T) {
+	s := listed(t)
+	mustFold(t, s, by(grabbed("u", "k", 1, 7, 4), grabbed("v", "k", 1, 7, 1)), by(grabbed("u", "l", 1, 7, 5)), by(grabbed("u", "m", 1, 7, 6)))
+	for unit, want := range map[int64]string{0: "[6 5 4]", 6: "[5 4]", 5: "[4]", 4: "[]", 1: "none", 9: "none"} {
+		got := "none"
+		if older, ok := s.Backward("u", 0, 0, unit); ok {
+			units := []int64{}
+			for c := range older {
+				if units = append(units, c.Units[0]); len(units) > 9 {
+					break
+				}
+			}
+			got = fmt.Sprint(units)
+		}
+		if got != want {
+			t.Errorf("before unit %d: %s, want %s", unit, got, want)
+		}
+	}
+}

@@ -80,6 +80,17 @@ func TestPagesOverHTTP(t *testing.T) {
 	}
 }
 
+// A page that has no refunds due says how many there are.
+func TestPageWithoutRefundsDue(t *testing.T) {
+	for want, books := range map[string]shard.Books{
+		`,"refundsDue":3`: {Owed: 3}, "": {}, `,"refundDue":["p"],"refundsDue":3,"refundDueNext":"p"`: {Owed: 3, RefundsDue: []string{"p"}, Next: "p"},
+	} {
+		if got := string(appendBooks(nil, &books)); got != want {
+			t.Errorf("%+v: %s, want %s", books, got, want)
+		}
+	}
+}
+
 // TestPagesOverStreams asks for the same pages over HTTP, over streams of lines, and by the client over
 // streams and over HTTP.
 func TestPagesOverStreams(t *testing.T) {
@@ -114,6 +125,12 @@ func TestPagesOverStreams(t *testing.T) {
 			if got != `{"id":1,"status":200,`+want+"\n" {
 				t.Errorf("%s%s: %s, by HTTP/1.1 %s", asks, line, got, want)
 			}
+		}
+	}
+	for _, asks := range []string{`"user":"ada"`, `"find":"3-1234-56"`} {
+		said := raw(t, v, api.TypeLines, strings.NewReader(`{"id":1,"before":"none",`+asks+`}`+"\n"))
+		if !strings.Contains(said, `"detail":"before: is no cursor of this list; `) {
+			t.Errorf("%s before none: %s", asks, said)
 		}
 	}
 	for _, client := range []*api.Client{plain, streamed} {

@@ -267,6 +267,10 @@ func TestPaymentAfterTheEnd(t *testing.T) {
 	says("a webhook", status, said, "p-1")
 	r := do(s, http.MethodPost, "/v1/sales/movie/claims/"+claim+"/confirm", `{"payment":"p-2"}`, nil)
 	says("a request", r.StatusCode, text(t, r), "p-2")
+	if send(t, s, `{"type":"paid","claim":"seven","id":"p-4"}`); !strings.Contains(logged.String(), " claim=seven payment=p-4 ") {
+		t.Errorf("the log says\n%s", logged)
+	}
+	logged.Reset()
 	l := listen(t, serve(t, s), nil)
 	id := &streampb.ClaimID{Shard: 3, Slot: 1234, Index: 56}
 	l.send(&streampb.Request{Id: 1, Asks: &streampb.Request_Settle{Settle: &streampb.Settlement{Claim: id, How: "confirm", Payment: "p-3"}}})
@@ -278,6 +282,18 @@ func TestPaymentAfterTheEnd(t *testing.T) {
 	do(s, http.MethodPost, "/v1/sales/movie/claims/"+claim+"/extend", `{}`, nil)
 	if logged.Len() > 0 {
 		t.Errorf("of an extend the log says\n%s", logged)
+	}
+}
+
+// A payment that a ledger has, as one that is owed back, is none that no ledger has.
+func TestPaymentThatIsOwedBack(t *testing.T) {
+	logged := new(bytes.Buffer)
+	s := told(func(executor.Settlement) executor.Answer {
+		return executor.Answer{Outcome: api.Expired, Claim: heldClaim(api.Expired), RefundDue: true}
+	}, func(_ *toldSale, c *Config) { c.Tokens, c.Log = nil, slog.New(slog.NewTextHandler(logged, nil)) })
+	r := do(s, http.MethodPost, "/v1/sales/movie/claims/1-2-3/confirm", `{"payment":"p-2"}`, nil)
+	if said := text(t, r); r.StatusCode != http.StatusConflict || strings.Contains(said+logged.String(), "ledger") || !strings.Contains(said, `"refundDue":true`) {
+		t.Errorf("%d %s, and the log says %s", r.StatusCode, said, logged)
 	}
 }
 

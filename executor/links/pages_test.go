@@ -26,6 +26,7 @@ func TestPages(t *testing.T) {
 		{"by a limit", 25, 1, 10, 10},
 		{"of one claim", 3, 1, 1, 1},
 		{"all", 25, 1, 1000, 25},
+		{"by more than the default", 250, 1, 130, 130},
 		{"by bytes", 50, 1000, 0, 42}, // of 24,512
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -98,6 +99,9 @@ func TestPagesOfRefundsDue(t *testing.T) {
 			if a := p.b.Settle(t.Context(), x); !a.RefundDue {
 				t.Fatalf("payment %d: %+v", i, a)
 			}
+		}
+		if c, why := asked.Find(t.Context(), sold.Claim.ID, api.Page{Before: "p0"}); why != api.BadRequest {
+			t.Errorf("a cursor of a claim without refunds due: %+v %q", c, why)
 		}
 		for i := range 25 {
 			pay(i)

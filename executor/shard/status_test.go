@@ -1,6 +1,12 @@
 package shard
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+
+	"salectl/api"
+	pb "salectl/backends/ledger/ledgerpb"
+)
 
 // openFront fails a test if it is called while the state is locked.
 type openFront struct {
@@ -33,5 +39,35 @@ func TestStatusCallsTheFrontWithoutTheState(t *testing.T) {
 	s.front = f
 	if v := s.Status(); v.Shard != 1 || v.Queue != 3 || v.Undrained != 2 || f.calls != 2 {
 		t.Errorf("after %d calls: %+v", f.calls, v)
+	}
+}
+
+// A page has at most PageBytes when its owner returns it, whoever has asked.
+func TestUserPageBytes(t *testing.T) {
+	const quantity = api.MaxQuantity
+	w := newWorldAs(t, &pb.Settings{PerUserLimit: 60 * quantity, Phase: pb.Phase_OPEN}, 60*quantity)
+	h := w.serving("one")
+	for i := range 60 {
+		h.ask("ada", fmt.Sprint(i), quantity)
+	}
+	w.settle()
+	s := &Shard{seq: h.actors[0].q}
+	var pages []int
+	for page := (api.Page{}); ; {
+		claims, next, ok := s.User("ada", page)
+		var size int64
+		for _, c := range claims {
+			size += c.Size()
+		}
+		if !ok || size > PageBytes || next != "" && size+claims[0].Size() <= PageBytes {
+			t.Fatalf("a page of %d claims has %d bytes, %v", len(claims), size, ok)
+		}
+		pages = append(pages, len(claims))
+		if page.Before = next; next == "" {
+			break
+		}
+	}
+	if len(pages) != 2 || pages[0]+pages[1] != 60 {
+		t.Errorf("the pages have %d claims", pages)
 	}
 }
