@@ -54,14 +54,15 @@ func TestNodesAreCorrected(t *testing.T) {
 	}
 
 	swapped := w.onNodes(right[1], right[0])
+	swapped.Ack = spec.AckRedis
 	_, err := Make(swapped, w.actual())
-	if refusal := (*Refusal)(nil); !errors.As(err, &refusal) || !strings.HasPrefix(refusal.Remedy, "Run 'salectl pause' with the file as it was, then ") {
+	if refusal := (*Refusal)(nil); !errors.As(err, &refusal) || !strings.Contains(refusal.Reason, "its nodes cannot be others or in another order") ||
+		!strings.HasPrefix(refusal.Remedy, "Run 'salectl pause' with the file as it was, then ") {
 		t.Errorf("plan: %v", err)
 	}
 	w.onNodes(right...)
 	w.mustPhase(pb.Phase_PAUSED)
 	w.onNodes(right[1], right[0])
-	swapped.Ack = spec.AckRedis
 	w.mustApply(swapped)
 	w.mustPhase(pb.Phase_OPEN)
 	w.wantOn()
@@ -114,5 +115,24 @@ func TestNodesAreCorrectedBesideAnApply(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// The lock nodes of a sale that was never on every shard are corrected in place, too: no process
+// has a lease there.
+func TestLockNodesAreCorrected(t *testing.T) {
+	w := newWorld(t)
+	p := w.begin(w.mustPlan(tickets(10)))
+	for w.actual().Sale == nil || w.actual().Sale.Generation() == 0 {
+		p.step(inOrder)
+	}
+	if applied := w.actual().Sale.Applied(); applied != 0 {
+		t.Fatalf("generation %d is applied", applied)
+	}
+	corrected := with(tickets(10), func(s *spec.Sale) {
+		s.Homes = &spec.Homes{Ledger: s.Homes.Ledger, Locks: spec.Home{Kind: "memory", Place: "memory", Nodes: []string{"node-7"}}}
+	})
+	if _, err := Make(corrected, w.actual()); err != nil {
+		t.Errorf("plan: %v", err)
 	}
 }
