@@ -48,7 +48,9 @@ func TestHonestDraw(t *testing.T) {
 			if d.Told[string(api.Sold)] != len(s.in(api.Sold)) || d.Told[string(api.NotDrawn)] != len(s.claims)-len(s.order) {
 				t.Errorf("told %v", d.Told)
 			}
-			if d.WinnersToldSeconds <= 0 || (d.Substitutes > 0) != (d.SubstitutesToldSeconds > 0) || d.EnterSeconds != r.DurationSeconds {
+			// Seven users may all be answered within half a millisecond, which is reported as 0 s.
+			told := d.WinnersToldSeconds > 0 && (d.Substitutes == 0 || d.SubstitutesToldSeconds > 0)
+			if config.Users == 400 && !told || d.Substitutes == 0 && d.SubstitutesToldSeconds > 0 || d.EnterSeconds != r.DurationSeconds {
 				t.Errorf("times %+v", d)
 			}
 			// Of seven users it may be that none asks again.
