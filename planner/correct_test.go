@@ -72,7 +72,8 @@ func TestNodesAreCorrected(t *testing.T) {
 // comes before, the lists of the sale are those of the nodes declared last, and the sale is
 // known to be on every shard only when they are.
 func TestNodesAreCorrectedBesideAnApply(t *testing.T) {
-	for _, turned := range []bool{false, true} {
+	for n := range 4 {
+		turned, pace := n%2 == 1, 1+n/2 // steps of the correction for each of the apply
 		for before := 0; ; before++ {
 			w, right, wrong := correctable(t)
 			declared := w.onNodes(right[0], wrong)
@@ -87,12 +88,14 @@ func TestNodesAreCorrectedBesideAnApply(t *testing.T) {
 			if turned {
 				corrected = w.onNodes(right[1], right[0])
 			}
-			name := fmt.Sprintf("after %d calls, the nodes in another order %v", before, turned)
+			name := fmt.Sprintf("after %d calls, the nodes in another order %v, %d steps for one", before, turned, pace)
 			begun := w.actual().Sale.Generation() > 0
 			other := w.begin(w.mustPlan(corrected))
 			for !other.done || !p.done { // both go on, by turns
-				if !other.done {
-					other.step(inOrder)
+				for range pace {
+					if !other.done {
+						other.step(inOrder)
+					}
 				}
 				if !p.done {
 					p.step(inOrder)

@@ -92,15 +92,18 @@ func (x *execution) fillLists(goal uint64, then func()) {
 }
 
 func (x *execution) fillList(i int, goal uint64, alive bool, began time.Duration, done func()) {
-	unknown := func(generation uint64) bool { return generation > x.sale.Generation() }
-	mayNot := func(s *ledger.State) bool { return s.Phase != ledger.PhaseOpen || unknown(s.Generation) }
+	// Another execution has planned a generation that is not read yet, or that has other nodes.
+	foreign := func(generation uint64) bool {
+		return generation > x.sale.Generation() || generation > goal && x.otherNodes(goal)
+	}
+	mayNot := func(s *ledger.State) bool { return s.Phase != ledger.PhaseOpen || foreign(s.Generation) }
 	var seen lists.State
 	var look func()
 	look = func() {
 		x.inspect(i, func(r reply) {
 			head, changes := x.heads[i], r.err == nil && r.state != seen
 			switch {
-			case unknown(head.Generation): // planned by somebody else, perhaps on other nodes
+			case foreign(head.Generation):
 				x.recheck(func() {
 					if x.otherNodes(goal) {
 						x.stale("was declared on other nodes meanwhile")
@@ -117,7 +120,7 @@ func (x *execution) fillList(i int, goal uint64, alive bool, began time.Duration
 				x.core.after(pollOwner, func() { x.readHead(i, look) })
 			default:
 				x.bring(i, lists.On, mayNot, func() {
-					if s := x.states[i]; unknown(s.Generation) {
+					if s := x.states[i]; foreign(s.Generation) {
 						x.readHead(i, look)
 						return
 					}
