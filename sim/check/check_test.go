@@ -263,6 +263,14 @@ func TestTolerated(t *testing.T) {
 			w.visit(user, "executor-0, run 2")("standby")
 			w.store(user, "k", 1)
 		}},
+		"a key denied for a quantity that was not sold": {newWorld, func(w *world) {
+			user := w.user(0)
+			w.h.Visited(w.pass(), w.invoke(user, "k", 1), "executor-0, run 1")
+			two := func() func(api.Outcome) { return w.h.Visited(w.pass(), w.invoke(user, "k", 2), "executor-0, run 1") }
+			two()("unknown")
+			two()("closed")
+			w.store(user, "k", 1)
+		}},
 		"a key denied when it is sold": {newWorld, func(w *world) {
 			user := w.user(0)
 			w.visit(user, "executor-0, run 1")

@@ -39,6 +39,9 @@ func denials(e *evidence, bad fault) {
 			if v.Ended == 0 || v.Ended > c.at.Seq || !denies(v.Outcome) {
 				continue
 			}
+			if e.ops[v.Op].invoked.Quantity != c.quantity() {
+				continue // another request of the key was sold
+			}
 			if n+1 < len(all) && all[n+1].Seq < c.at.Seq || elsewhere(v) {
 				continue // perhaps that one was sold
 			}
