@@ -140,7 +140,7 @@ func changeNoticed(before, after *planner.Attributes) (lines []string) {
 		say("Later claims are held on other terms; those that are held keep theirs.")
 	}
 	if was, is := before.Payment, after.Payment; was != nil && is != nil && was.UnpaidPerUser != is.UnpaidPerUser {
-		say("A user with %s that were cancelled or have expired may claim no more.", spec.Count(is.UnpaidPerUser, "claim"))
+		say("A user with %s cancelled or expired may claim no more.", spec.Count(is.UnpaidPerUser, "claim"))
 	}
 	if before.RuleSet != after.RuleSet {
 		say("Later claims are judged by other rules; who has a claim keeps it.")

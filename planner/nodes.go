@@ -177,7 +177,7 @@ func clockWasSet(by time.Duration) string {
 	return fmt.Sprintf("this host's clock was set %s by %v, and no time server keeps it right", way, by.Abs().Round(time.Second))
 }
 
-// TrustRemedy ends what is said of a host's clock that was set.
+// TrustRemedy is the remedy of each warning and refusal about a host's clock that was set.
 const TrustRemedy = "Set it right; if it is right now and was wrong before, run 'salectl apply --trust-clock'."
 
 // findOwner learns whether a process serves the sale: whether a majority of the

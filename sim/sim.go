@@ -126,7 +126,7 @@ func auditExport(content []byte, key *units.Key) error {
 	if err != nil {
 		return err
 	}
-	wrong := slices.DeleteFunc(a.Problems, func(what string) bool { return strings.HasSuffix(what, "or the sale was closed before") })
+	wrong := slices.DeleteFunc(a.Problems, func(what string) bool { return strings.HasSuffix(what, check.ClosedBefore) })
 	if len(wrong) > 0 {
 		return fmt.Errorf("%q", wrong)
 	}

@@ -225,7 +225,7 @@ func (b *book) claim(c *pb.Commit, at place, op *pb.Claim) {
 		b.over[op.GetUser()] = has.units
 	}
 	if most := b.settings.GetPayment().GetUnpaidPerUser(); most > 0 && b.unpaid[n] >= most {
-		b.fault("a claim of a user of whom %d were cancelled or have expired, of %d at most", b.unpaid[n], most)
+		b.fault("a claim of a user who has %d claims that were cancelled or have expired, of %d at most", b.unpaid[n], most)
 	}
 	b.part(op, has.units)
 	to := &b.sold

@@ -38,7 +38,8 @@ type Draft struct {
 	units []int64
 }
 
-// grant is how many units a user gets here, less those that settlements free.
+// grant is what a draft changes for a user: units that the user gets, less those that
+// settlements free.
 type grant struct {
 	user   string
 	units  int64

@@ -38,9 +38,9 @@ var unseenYet = regexp.MustCompile(`^(shard \d+ has (no log|\d+ generations?, \d
 // unclosed matches the problems of logs that were not read as far as a cut of them.
 var unclosed = regexp.MustCompile(`^shard \d+ (received transfer \d+ from shard \d+, which never sent it|has an ack of transfer \d+ to shard \d+, which never received it|does not end in the slot that the sale was sealed with)$`)
 
-// closedBefore ends the problem of each winner of a draw without a unit. An operator who closes the
-// sale before its owners have awarded all units causes it.
-const closedBefore = "or the sale was closed before"
+// ClosedBefore ends the problem that an audit reports of each winner of a draw without a unit. An
+// operator who closes the sale before its owners have awarded all units causes it.
+const ClosedBefore = "or the sale was closed before"
 
 // audits judges what was found by whoever audited the sale while it went on.
 func audits(e *evidence, bad fault) {
@@ -69,7 +69,7 @@ func audits(e *evidence, bad fault) {
 			return len(l.slots) > 0 && l.slots[len(l.slots)-1].after.settings.GetPhase() == phaseClosed
 		})
 		if closed {
-			problems = slices.DeleteFunc(slices.Clone(problems), func(what string) bool { return strings.HasSuffix(what, closedBefore) })
+			problems = slices.DeleteFunc(slices.Clone(problems), func(what string) bool { return strings.HasSuffix(what, ClosedBefore) })
 		}
 		if len(problems) > 0 {
 			bad("audit %d, ended at %v, of run %s up to %d: %q", i, a.At, a.UID, a.Slots, problems)

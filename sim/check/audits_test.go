@@ -63,7 +63,7 @@ func busy(t testing.TB) *world {
 
 // unawarded adds to an audit the problem of a winner without a unit.
 func unawarded(_ *Audit, is *auditFound) {
-	is.OK, is.Problems = false, []string{"the draw: claim 0-8-0: a winner was skipped, " + closedBefore}
+	is.OK, is.Problems = false, []string{"the draw: claim 0-8-0: a winner was skipped, " + ClosedBefore}
 }
 
 var auditFaults = map[string]planted{
