@@ -360,7 +360,8 @@ func (q *sequencer) abandon(why error, refusal Answer) {
 
 // undecide makes the batch wait for another decision. None of it is in the log.
 func (q *sequencer) undecide() {
-	q.transfers.moving, q.sent = nil, nil
+	q.sent = nil
+	q.transfers.undo()
 	if q.mode == stopping {
 		q.requests.finishBatch(func(*Ticket) Answer { return q.refusal })
 		q.mode = stopped

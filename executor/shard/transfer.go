@@ -84,6 +84,7 @@ type transfers struct {
 	arrived []Message // sent to this shard and not in its log yet
 	acks    []Message // received elsewhere and not acknowledged here yet
 	moving  []Message // to be told once the commit under way is in the log
+	taken   []Message // those of wants and arrived that the commit under way answers
 
 	short  bool         // the board says that claims wait here for any units
 	number uint64       // of the last request for units
@@ -182,6 +183,7 @@ func (x *transfers) receive(d *ledger.Draft) error {
 				return err
 			}
 			x.moving = append(x.moving, Message{Kind: received, To: m.From, K: m.K, Units: m.Units, Ask: m.Ask})
+			x.taken = append(x.taken, m)
 			x.requests.lookAgain()
 		}
 	}
@@ -216,6 +218,7 @@ func (x *transfers) give(out func(w Message) (t ledger.Transfer, later bool)) {
 			x.say(Message{Kind: none, To: w.From, Ask: w.Ask})
 		default:
 			x.moving = append(x.moving, Message{Kind: Sent, To: w.From, K: t.K, Units: t.Units, Ask: w.Ask})
+			x.taken = append(x.taken, w)
 		}
 	}
 	x.wants = later
@@ -249,8 +252,19 @@ func (x *transfers) moved() (came []ledger.Units) {
 			}
 		}
 	}
-	x.moving = nil
+	x.moving, x.taken = nil, nil
 	return came
+}
+
+// undo restores the messages that a commit was to answer, which is not in the log. A shard that
+// asked has asked for no more than it still does.
+func (x *transfers) undo() {
+	for _, m := range x.taken {
+		if m.Kind != Want || !slices.ContainsFunc(x.wants, func(w Message) bool { return w.From == m.From }) {
+			x.hear(m)
+		}
+	}
+	x.moving, x.taken = nil, nil
 }
 
 // ask asks other shards for units that claims lack, if they lack any beyond those that
