@@ -135,8 +135,8 @@ func TestListedTooLarge(t *testing.T) {
 			p.tell(0, shard.Message{Kind: shard.Want, From: 1, To: 0, N: 1})
 			test.between(p)
 			p.tooLarge("append out")
-			p.lets() // the other shard asks again, if it still wants some
-			w.units(10, 1)
+			p.lets() // what the other shard has asked for is decided again
+			w.units(5, 6)
 		})
 	}
 }
