@@ -301,6 +301,7 @@ func TestTriedElsewhere(t *testing.T) {
 		surely  bool // the log is read behind all that the other has sent there
 		held    bool // what ann has waits for her payment
 		untried bool
+		visits  bool // another process has sent it
 		minted  bool
 		settles bool
 		moves   bool // requests go on to the next owner
@@ -323,6 +324,15 @@ func TestTriedElsewhere(t *testing.T) {
 		"not accepted":                         {user: "bob", surely: true, says: noQuorum, want: api.NoQuorum},
 		"accepted or not, of a claim":          {user: "ann", surely: true, settles: true, says: noQuorum, want: api.Unknown},
 		"looked at, of a claim":                {user: "ann", surely: true, settles: true, says: Answer{Outcome: api.NoSuchClaim}, want: api.NoSuchClaim},
+		"at the end, accepted here":            {user: "ann", surely: true, untried: true, says: here(api.Closed), want: api.Sold},
+		"at the end, held here":                {user: "ann", surely: true, untried: true, held: true, says: here(api.Closed), want: api.Held},
+		"at the end, not accepted":             {user: "bob", surely: true, untried: true, says: here(api.Closed), want: api.Closed},
+		"after the end, accepted here":         {user: "ann", untried: true, says: here(api.Closed), want: api.Sold},
+		"after the end, held, perhaps paid":    {user: "ann", untried: true, held: true, says: here(api.Closed), want: api.Unknown, doubt: true},
+		"after the end, not accepted":          {user: "bob", untried: true, says: here(api.Closed), want: api.Closed},
+		"at the end, of a claim, tried":        {user: "ann", surely: true, settles: true, says: here(api.Closed), want: api.Unknown},
+		"at the end, of a claim, by a peer":    {user: "ann", surely: true, untried: true, visits: true, settles: true, says: here(api.Closed), want: api.Unknown},
+		"at the end, of a claim":               {user: "ann", surely: true, untried: true, settles: true, says: here(api.Closed), want: api.Closed},
 		"accepted now":                         {user: "bob", surely: true, says: Answer{Outcome: api.Sold}, want: api.Sold},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -349,7 +359,7 @@ func TestTriedElsewhere(t *testing.T) {
 				x = NewSettlement(new(sync.Pool), Settlement{How: api.Cancel}, w.now.Mono)
 			}
 			x.enter(s)
-			x.tried, x.answer = !test.untried, test.says
+			x.tried, x.visiting, x.answer = !test.untried, test.visits, test.says
 			s.conclude([]*Ticket{x}, s.front.mayHave)
 			got := x.answer
 			if got.Outcome != test.want || s.doubts.Has(test.user, "1") != test.doubt {

@@ -11,7 +11,7 @@ import "salectl/api"
 func (s *Shard) conclude(ts []*Ticket, mayHave func(user string) bool) {
 	s.decided.Add(uint64(len(ts)))
 	for _, t := range ts {
-		if t.tried && t.answer.Denies() && !s.moves(t) {
+		if (t.tried || t.answer.Outcome == api.Closed) && t.answer.Denies() && !s.moves(t) {
 			s.lookBack(t)
 		}
 	}
@@ -49,10 +49,12 @@ func (s *Shard) moves(t *Ticket) bool {
 }
 
 // lookBack keeps a refusal from denying what another process may have accepted that was
-// asked before: whoever refuses a request need not have looked at it.
+// asked before: whoever refuses a request need not have looked at it. The end of a sale refuses
+// requests that this process may have accepted too: a process whose link was cut sends a request
+// again, and a buyer repeats one.
 func (s *Shard) lookBack(t *Ticket) {
-	looked := t.answer.Outcome.Row().Retry != api.Again
-	if !s.surely() {
+	looked, sure := t.answer.Outcome.Row().Retry != api.Again, s.surely()
+	if t.tried && !sure {
 		if t.answer.reachesLimit() {
 			return
 		}
@@ -63,14 +65,14 @@ func (s *Shard) lookBack(t *Ticket) {
 		return
 	}
 	if t.settles != nil {
-		if !looked {
+		if !looked || t.answer.Outcome == api.Closed && (t.tried || t.visiting) {
 			t.answer.undecide()
 		}
 		return
 	}
 	switch had, ok := s.Recall(s.clock(), t.Request); {
 	case !ok || had.Denies(): // it was not accepted
-	case !looked && !had.Claim.Stays(): // what became of it since is not known
+	case !(looked && sure) && !had.Claim.Stays(): // what became of it since is not known
 		t.answer.undecide()
 	default:
 		t.answer = t.own(had)
