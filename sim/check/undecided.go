@@ -120,10 +120,24 @@ func (x *identities) undrained(o *operation) bool {
 
 // given reports whether an earlier request of the identity may have been granted without the
 // knowledge of a process that answers the operation: the process lost a reply while that request
-// waited, or a list had given the user a unit. The process learns the result when it reads the log.
+// waited, or a list had given the user a unit, whether or not its node lost it. The process learns
+// the result when it reads the log.
 func (x *identities) given(i int, o *operation) bool {
 	return slices.ContainsFunc(x.same(o), func(v *Visit) bool {
-		return v.Ended != 0 && v.Ended < o.returned.Seq && !x.longBefore(v.Place, o) && (x.listed() && v.Outcome.Accepted() || x.lost(i, v))
+		return v.Ended != 0 && v.Ended < o.returned.Seq && !x.longBefore(v.Place, o) && (x.listed() && v.Outcome.Accepted() || x.lost(i, v) || x.forgotten(i, o, v))
+	})
+}
+
+// forgotten reports whether a list gave the user a unit during an earlier visit to a process that
+// answers the operation and no longer owns the shard, and the node lost the unit before the log had
+// it. The next owner finds nothing and refuses that request.
+func (x *identities) forgotten(i int, o *operation, earlier *Visit) bool {
+	return slices.ContainsFunc(x.grants, func(g *grant) bool {
+		if g.User != o.invoked.User || g.run == nil || g.stored != nil || g.Seq < earlier.Seq || g.Seq > earlier.Ended {
+			return false
+		}
+		last := g.run.homeOf(g.User).at(o.invoked.Seq)
+		return last != nil && !strings.HasPrefix(earlier.Process, last.after.owner+",") && slices.ContainsFunc(x.byOp[i], func(v *Visit) bool { return v.Process == earlier.Process })
 	})
 }
 

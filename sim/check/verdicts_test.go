@@ -71,6 +71,18 @@ func freed(t testing.TB) *world {
 	return w
 }
 
+// forgotten has a process take a request in, and the node of shard 0 give its user a unit and lose
+// it. Once the request is refused and something has happened to the shard, the user asks again.
+func (w *world) forgotten(user, first string, happens func(shard int)) {
+	ended := w.visit(user, first)
+	w.give(user, "k", 1)
+	w.h.Lost(w.pass(), 0, 0)
+	w.at += grace
+	happens(0)
+	ended(api.Standby)
+	w.refused(user, "k", 1, api.Unknown)
+}
+
 func TestToleratedVerdicts(t *testing.T) {
 	unknown := Answer{Outcome: api.Unknown}
 	for name, test := range map[string]struct {
@@ -131,6 +143,7 @@ func TestToleratedVerdicts(t *testing.T) {
 			ended(api.SoldOut)
 			w.refused(user, "k", 1, api.Unknown)
 		}},
+		"unknown, as its node lost what it gave, and its process the shard": {withAckLedger, func(w *world) { w.forgotten(w.user(0), process, w.succeed) }},
 		"unknown, as a reply was lost while an earlier request of its key waited": {newWorld, func(w *world) {
 			user := w.user(0)
 			ended := w.visit(user, process)
@@ -265,6 +278,43 @@ var verdictFaults = map[string]planted{
 		user := w.user(0)
 		w.h.Broke(w.pass(), "executor-0")
 		w.visit(user, process)(api.SoldOut)
+		w.refused(user, "k", 1, api.Unknown)
+	}, "undecided"},
+	"unknown of what a node gave and lost, by the owner of the shard": {withAckLedger, func(w *world) {
+		w.forgotten(w.user(0), process, func(shard int) { w.append(shard, func(d *ledger.Draft) { d.Own("executor-0") }) })
+	}, "undecided"},
+	"unknown of what a node gave and lost, by a process that did not ask it": {withAckLedger, func(w *world) {
+		w.forgotten(w.user(0), "executor-7, run 1", w.succeed)
+	}, "undecided"},
+	"unknown of what a node gave another user and lost": {withAckLedger, func(w *world) {
+		user := w.user(0)
+		ended := w.visit(user, process)
+		w.forgotten(w.user(0), process, w.succeed)
+		ended(api.Standby)
+		w.refused(user, "k", 1, api.Unknown)
+	}, "undecided"},
+	"unknown of what a node gave and lost after the request was refused": {withAckLedger, func(w *world) {
+		user := w.user(0)
+		w.visit(user, process)(api.Standby)
+		w.forgotten(user, "executor-7, run 1", w.succeed)
+	}, "undecided"},
+	"unknown of what a node gave and lost before the request came": {withAckLedger, func(w *world) {
+		user := w.user(0)
+		w.give(user, "k", 1)
+		w.h.Lost(w.pass(), 0, 0)
+		w.refused(user, "k", 1, api.Standby)
+		w.at += grace
+		w.succeed(0)
+		w.refused(user, "k", 1, api.Unknown)
+	}, "undecided"},
+	"unknown of what a node gave and lost when the log had it": {withAckLedger, func(w *world) {
+		user := w.user(0)
+		ended := w.visit(user, process)
+		w.drain(w.give(user, "k", 1))
+		w.h.Lost(w.pass(), 0, 0)
+		w.at += grace
+		w.succeed(0)
+		ended(api.Standby)
 		w.refused(user, "k", 1, api.Unknown)
 	}, "undecided"},
 	"unknown of a key of which no request waited when a reply was lost": {newWorld, func(w *world) {
