@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"testing"
+	"testing/synctest"
 
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/spec"
 )
 
 // audited adds an audit of what is stored now, with a change.
@@ -32,6 +34,23 @@ func (w *world) audited(change func(a *Audit, is *auditFound)) {
 		a.Found = plain(is)
 	}
 	w.h.Audited(w.pass(), a)
+}
+
+// auditedBehind adds an audit amid a lag, whose reads of the sale's own log lack its last slots.
+func (w *world) auditedBehind(slots int, change func(a *Audit, is *auditFound)) {
+	w.t.Helper()
+	name := spec.SaleLog("tickets")
+	whole := w.h.Logs[name]
+	w.h.Logs[name] = whole[:len(whole)-slots]
+	w.audited(func(a *Audit, is *auditFound) {
+		if a.Lagged = true; is.OK {
+			w.t.Fatal("the audit found nothing wrong")
+		}
+		if change != nil {
+			change(a, is)
+		}
+	})
+	w.h.Logs[name] = whole
 }
 
 // exportedLive adds an export of what is stored now, with a change.
@@ -87,6 +106,24 @@ var auditFaults = map[string]planted{
 			w.plan(0, 0, pb.Phase_OPEN)
 		}
 		w.h.Audits[0].Began = w.h.Count()
+	}, "audits"},
+	"an audit without lag that read no log with a generation": {busy, func(w *world) {
+		w.plan(1, 0, pb.Phase_OPEN)
+		w.auditedBehind(2, func(a *Audit, _ *auditFound) { a.Lagged = false })
+	}, "audits"},
+	"an audit that lags behind a generation of long before": {busy, func(w *world) {
+		w.plan(1, 0, pb.Phase_OPEN)
+		w.plan(0, 0, pb.Phase_OPEN)
+		w.plan(0, 0, pb.Phase_OPEN)
+		w.auditedBehind(6, nil)
+	}, "audits"},
+	"an audit amid a lag that finds other units": {busy, func(w *world) {
+		w.plan(1, 0, pb.Phase_OPEN)
+		w.auditedBehind(2, func(_ *Audit, is *auditFound) { is.Problems[2] = "units [6-8] are in the ledger and were never dealt" })
+	}, "audits"},
+	"an audit amid a lag that finds a generation on one shard": {busy, func(w *world) {
+		w.plan(0, 0, pb.Phase_OPEN)
+		w.auditedBehind(2, func(_ *Audit, is *auditFound) { is.Problems = is.Problems[1:] })
 	}, "audits"},
 	"a live export that finds a damaged log": {busy, func(w *world) {
 		w.h.ExportedLive(w.pass(), LiveExport{How: Corrupt, Err: "a slot was lost"})
@@ -154,6 +191,13 @@ func TestToleratedAudits(t *testing.T) {
 			w.h.Audited(w.pass(), Audit{How: Corrupt, Lagged: true})
 			w.h.ExportedLive(w.pass(), LiveExport{How: Corrupt, Lagged: true})
 		},
+		"that has not read a generation": func(w *world) {
+			w.plan(1, 0, pb.Phase_OPEN)
+			w.auditedBehind(2, nil)
+			w.planOn(1)
+			w.auditedBehind(1, nil)
+			w.auditedBehind(3, nil)
+		},
 		"of a sealed sale": func(w *world) {
 			w.command("close", func() { w.plan(0, 0, pb.Phase_CLOSED) })
 			w.command("destroy", func() {
@@ -167,11 +211,13 @@ func TestToleratedAudits(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := busy(t)
-			do(w)
-			for _, p := range Check(w.h) {
-				t.Error(p)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				w := busy(t)
+				do(w)
+				for _, p := range Check(w.h) {
+					t.Error(p)
+				}
+			})
 		})
 	}
 }
