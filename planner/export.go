@@ -57,8 +57,8 @@ func inTheWay(path string) error {
 
 // ReadWhole reads a sale's log and its shards on, after they were read once, until nothing is
 // missing of any shard that must be there by that log and by the others, nor a generation of that
-// log that a shard has taken: only then an export of them is one of the whole sale. What is missing
-// at last is the error.
+// log that a shard has taken, or the ranks of units that it has awarded: only then an export of them
+// is one of the whole sale. What is missing at last is the error.
 func ReadWhole(ctx context.Context, logs ledger.Logs, name string, sale *ledger.Sale, shards []*ledger.State) error {
 	uid := sale.UID()
 	for try := 1; ; try++ {
@@ -67,7 +67,7 @@ func ReadWhole(ctx context.Context, logs ledger.Logs, name string, sale *ledger.
 		}
 		lacks := ledger.Lacks(sale.Applied(), shards)
 		i := slices.IndexFunc(lacks, func(what string) bool { return what != "" })
-		lags := slices.ContainsFunc(shards, func(s *ledger.State) bool { return s.Generation > sale.Generation() })
+		lags := sale.Behind(shards)
 		switch {
 		case sale.UID() != uid || sale.Destroyed() || i >= 0 && sale.Sealed() != nil:
 			return fmt.Errorf("sale %s is being deleted, its ledger is in the export that destroy wrote: %w", name, ledger.ErrGone)
@@ -75,7 +75,7 @@ func ReadWhole(ctx context.Context, logs ledger.Logs, name string, sale *ledger.
 			return nil
 		case try == missingTries && i < 0:
 			return &Refusal{
-				Reason: fmt.Sprintf("the log of sale %s was read without a generation that a shard has taken: the store answers from the past", name),
+				Reason: fmt.Sprintf("the log of sale %s was read without a generation that a shard has taken, or the ranks of units awarded: the store answers from the past", name),
 				Remedy: "Run the command again.",
 			}
 		case try == missingTries:

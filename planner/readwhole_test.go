@@ -68,28 +68,55 @@ func TestReadWhole(t *testing.T) {
 	}
 }
 
-// TestReadWholeOfALaggingLog reads shards with a generation that the first reads of the sale's own
-// log, or all of them, do not show.
+// TestReadWholeOfALaggingLog reads shards with a generation, or with units awarded by ranks, that the
+// first reads of the sale's own log, or all of them, do not show.
 func TestReadWholeOfALaggingLog(t *testing.T) {
+	grown := func(t *testing.T) (*world, *ledger.Sale) {
+		w := newWorld(t)
+		w.mustApply(tickets(10))
+		sale := w.actual().Sale
+		w.mustApply(tickets(20))
+		return w, sale
+	}
+	awarded := func(t *testing.T) (*world, *ledger.Sale) {
+		w := newDraw(t, nil)
+		sale := w.actual().Sale
+		if err := w.run(w.mustReveal(nil)); err != nil {
+			t.Fatal(err)
+		}
+		first := w.actual().Sale.Ranks()[0]
+		o := w.owner(first.Shard)
+		if err := o.append(func(d *ledger.Draft) {
+			if c, _ := o.state.ClaimAt(first.Slot, first.Index); d.Award(c).Kind != ledger.SettleDone {
+				t.Fatal("nothing was awarded")
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return w, sale
+	}
 	for name, test := range map[string]struct {
+		begin func(*testing.T) (*world, *ledger.Sale)
+		back  int
 		reads int // of the sale's own log that lag
 		want  error
 	}{
-		"once":         {1, nil},
-		"all the time": {missingTries, ErrRefused},
+		"once":                       {grown, 2, 1, nil},
+		"all the time":               {grown, 2, missingTries, ErrRefused},
+		"once, of ranks":             {awarded, 1, 1, nil},
+		"all the time, of ranks":     {awarded, 1, missingTries, ErrRefused},
+		"all the time, of no reveal": {awarded, 2, missingTries, ErrRefused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				w.mustApply(tickets(10))
-				sale, lags := w.actual().Sale, test.reads
-				w.mustApply(tickets(20))
+				w, sale := test.begin(t)
+				lags, whole := test.reads, w.actual().Sale
 				logs := w.store.Handle(backendtest.On(backendtest.OpRead, func(c backendtest.Call) backendtest.Fault {
 					if c.Log != spec.SaleLog("tickets") || lags == 0 {
 						return backendtest.Fault{}
 					}
 					lags--
-					return past(2)
+					return past(test.back)
 				}))
 				shards, err := ledger.LoadShards(t.Context(), logs, sale)
 				if err != nil {
@@ -98,8 +125,8 @@ func TestReadWholeOfALaggingLog(t *testing.T) {
 				if err := ReadWhole(t.Context(), logs, "tickets", sale, shards); !errors.Is(err, test.want) || lags > 0 {
 					t.Errorf("%v, and %d reads were to lag; want %v", err, lags, test.want)
 				}
-				if read := sale.Generation(); test.want == nil && read != 2 {
-					t.Errorf("the sale's log was read to generation %d, want 2", read)
+				if test.want == nil && sale.Next() != whole.Next() {
+					t.Errorf("%d slots of the sale's log were read, want %d", sale.Next(), whole.Next())
 				}
 			})
 		})

@@ -205,14 +205,14 @@ func (b *book) endsWith(sealed *pb.Sealed) bool {
 }
 
 // readPlans reads the sale's log on. Read after the shards, it has every generation that they
-// have, unless the read lags: then it is read again a few times.
+// have, and the ranks of what they have awarded, unless the read lags: then it is read again a few times.
 func readPlans(ctx context.Context, logs Logs, sale *Sale, books []*book) error {
 	uid := sale.UID()
 	for try := 1; ; try++ {
 		if _, err := Load(ctx, logs, sale.log, sale); err != nil {
 			return err
 		}
-		lags := sale.UID() == uid && slices.ContainsFunc(books, func(b *book) bool { return uint64(len(b.generations)) > sale.Generation() })
+		lags := sale.UID() == uid && sale.Behind(statesOf(books))
 		if !lags || try == MissingTries {
 			return nil
 		}

@@ -93,6 +93,26 @@ func TestAuditReadsAgainForACut(t *testing.T) {
 	})
 }
 
+// And it reads the sale's own log again that lacks the ranks by which units were awarded.
+func TestAuditReadsAgainForRanks(t *testing.T) {
+	w := newDrawWorld(t, 3, nil, nil)
+	for i := range w.shards {
+		w.enter(i, 3)
+	}
+	w.close()
+	early := new(*w.logs.logs[w.sale.log])
+	w.reveal(nil, 6, 3)
+	w.award(1)
+	synctest.Test(t, func(t *testing.T) {
+		for reads, want := range map[int]bool{MissingTries: true, MissingTries + 1: false} { // the first before the shards are read
+			a, err := NewAudit(t.Context(), &behind{w.logs, w.sale.log, early, reads}, "test")
+			if err != nil || a.OK != want {
+				t.Errorf("%d reads lag: %v, %+v", reads, err, a)
+			}
+		}
+	})
+}
+
 // headless is Logs whose heads cannot be read.
 type headless struct{ *memory }
 

@@ -185,6 +185,14 @@ func ReadOn(ctx context.Context, logs Logs, shards []*State) error {
 	return nil
 }
 
+// Behind reports whether the sale's own log was read without what shards have: a generation, or the
+// ranks of a draw, without which no entry has a unit.
+func (s *Sale) Behind(shards []*State) bool {
+	return slices.ContainsFunc(shards, func(shard *State) bool {
+		return shard.Generation > s.Generation() || s.Draw() != nil && !s.Ranked() && shard.Sold+shard.Held+shard.Lapsed() > 0
+	})
+}
+
 // Lacks says of each shard what is missing of it, "" if nothing is, by the newest generation
 // that was applied and by the other shards. Nobody owns a shard before all have their logs, and
 // none is sealed before all are closed, by one generation. While a sale is sealed, and where
