@@ -19,7 +19,7 @@ type memberNote struct {
 	State string `json:"state,omitempty"`
 	Pins  []pin  `json:"pins,omitempty"` // shards that an operator has moved to it
 	// Linked says that it reaches half of the processes that the lock nodes list, itself
-	// among them.
+	// among them: see owner.reaches.
 	Linked bool `json:"linked,omitempty"`
 }
 

@@ -43,6 +43,7 @@ type fellow struct {
 	note     string        // as the lock nodes have it
 	noted    memberNote    // what that says
 	listed   bool          // the lock nodes have it
+	since    time.Duration // monotonic: when they were first found to have it
 	up       bool          // there is a link to it
 	dialed   bool          // or one is being made
 	heard    time.Duration // monotonic: when it last said something
@@ -70,6 +71,11 @@ const (
 	// it: it ended long ago and they have yet to forget it, or it cannot be reached at the
 	// address that it has told. A process that begins waits as long for the peers that it finds.
 	goneAfter = 5 * time.Second
+
+	// unreachedAfter is after which silence a listed peer counts as one that is not reached. Lock
+	// nodes with the default ttl have forgotten one that died by then, and notes have changed
+	// before goneAfter.
+	unreachedAfter = 4 * time.Second
 )
 
 // ids are those of all, in order.
@@ -123,17 +129,21 @@ func (o *owner) myself() memberNote {
 	return m
 }
 
-// reaches is how many of those that the lock nodes list this process reaches, itself
-// among them. That a link to a process is made is not enough: one to the record of a process that
+// reaches returns how many processes this one reaches, itself among them, and out of how many: those
+// and the listed ones that it has not reached for unreachedAfter. A record that has been silent for
+// less may be that of a process that died. The processes that were listed when this one began count
+// at once. That a link to a process is made is not enough: one to the record of a process that
 // has died, at whose address another lives, is made and refused again and again.
 func (o *owner) reaches(now clock.Now) (reached, there int) {
 	there, reached = 1, 1
 	for _, p := range o.fellows.all {
-		if p.listed {
+		switch {
+		case !p.listed:
+		case p.up && p.reached != 0 && now.Mono < p.reached+silentAfter:
 			there++
-			if p.up && p.reached != 0 && now.Mono < p.reached+silentAfter {
-				reached++
-			}
+			reached++
+		case p.reached == 0 && p.since == o.metAt, now.Mono >= max(p.reached, p.since)+unreachedAfter:
+			there++
 		}
 	}
 	return reached, there
@@ -206,7 +216,7 @@ func (o *owner) view(now clock.Now) {
 			continue
 		}
 		if p == nil {
-			p = &fellow{owns: make(map[int]uint64), told: make(map[int]uint64)}
+			p = &fellow{since: now.Mono, owns: make(map[int]uint64), told: make(map[int]uint64)}
 			o.fellows.all[m.ID] = p
 		}
 		p.memberNote, p.listed, p.noted, p.note = m, true, m, l.Note

@@ -790,36 +790,87 @@ func TestShareOfOneWhoHears(t *testing.T) {
 	w.converge(10 * time.Second)
 }
 
+// TestShareIsGivenUpBesideTheDead has the lock nodes list records of processes that died, one after
+// the other, while one of four processes reaches none of the others: that one gives up its shards,
+// and the others, who reach fewer than half of all that are listed, keep theirs.
+func TestShareIsGivenUpBesideTheDead(t *testing.T) {
+	for name, linked := range map[string]bool{"that reached nobody": false, "that reached the others": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newSharedWorld(t, 3, 12)
+			a, b, c, d := w.joins("a", nil), w.joins("b", nil), w.joins("c", nil), w.joins("d", nil)
+			w.converge(5 * time.Second)
+			d.cut(a)
+			d.cut(b)
+			d.cut(c)
+			w.gap()
+			passBesideTheDead(w, linked, goneAfter+w.ttl+2*time.Second)
+			if x, y, z := len(a.owns()), len(b.owns()), len(c.owns()); x+y+z != 12 {
+				t.Errorf("the others own %d, %d and %d of 12", x, y, z)
+			}
+			if n := len(d.owns()); n != 0 {
+				t.Errorf("the one that is cut off owns %d", n)
+			}
+			if gap := w.gap(); gap > time.Second {
+				t.Errorf("a shard was without an owner for %v", gap)
+			}
+		})
+	}
+}
+
+// passBesideTheDead lets time pass while the lock nodes get six records in each ttl of processes
+// that have died.
+func passBesideTheDead(w *sharedWorld, linked bool, d time.Duration) {
+	w.t.Helper()
+	note, err := json.Marshal(memberNote{Address: "nowhere:1", Linked: linked})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for end := w.now.Mono + d; w.now.Mono < end; w.pass(w.ttl / 6) {
+		died := quorum.Member{ID: fmt.Sprintf("died-%d", w.now.Mono), Note: "1 " + string(note)}
+		for _, n := range w.nodes {
+			if _, err := n.Meet(context.Background(), roomOf(saletest.UID), died, w.ttl); err != nil {
+				w.t.Fatal(err)
+			}
+		}
+	}
+}
+
 // TestReaches has a link made to a record of a peer, which counts once something is heard by it:
 // at the address of one that has died another may live, who refuses the link after a moment.
 func TestReaches(t *testing.T) {
 	o := &owner{stage: serving}
 	o.fellows.all = map[string]*fellow{"died": {listed: true}, "lives": {listed: true}, "gone": {}}
 	now := clock.Now{Mono: time.Hour}
-	want := func(reached int) {
+	want := func(reached, of int) {
 		t.Helper()
-		if n, there := o.reaches(now); n != reached || there != 3 {
-			t.Errorf("it reaches %d of %d, want %d of 3", n, there, reached)
+		if n, there := o.reaches(now); n != reached || there != of {
+			t.Errorf("it reaches %d of %d, want %d of %d", n, there, reached, of)
 		}
 	}
-	want(1)
+	want(1, 3)
 	for range 10 { // each link to the one that died is made and refused
 		now.Mono += dialAgain
 		for id := range o.fellows.all {
 			o.linked(now, id, id != "died")
 		}
 		o.linked(now, "died", true)
-		want(1)
+		want(1, 3)
 	}
 	o.hear(now, "lives", new(Tell))
 	o.hear(now, "gone", new(Tell))
-	want(2)
+	want(2, 3)
 	o.linked(now, "lives", false)
-	want(1)
+	want(1, 2) // it may have died
 	o.linked(now, "lives", true)
-	want(2)
+	want(2, 3)
 	now.Mono += silentAfter
-	want(1)
+	want(1, 2)
+	o.fellows.all["late"] = &fellow{listed: true, since: now.Mono}
+	want(1, 2)
+	now.Mono += unreachedAfter - silentAfter
+	want(1, 3)
+	now.Mono += silentAfter
+	want(1, 4)
 }
 
 // TestShareOfAStranger has the lock nodes list a process that nobody can reach: those that
