@@ -46,6 +46,7 @@ func (w *world) newServer(n int) *server {
 	e := &server{n: n, random: w.Options.random(forTokens, n), drained: make(map[int]bool), version: w.fleet.version(w.random.work)}
 	e.process = process{w: w, name: fmt.Sprintf("executor-%d", n), host: firstNode + host(len(w.nodes)+n)}
 	e.died = func(back time.Duration) {
+		w.history.Killed(w.now, e.name)
 		e.keeper = nil
 		e.unlink()
 		w.after(back, e.begin)

@@ -223,14 +223,19 @@ func (l *log) collects(at uint64) uint64 {
 // serves says whether the owner that a shard has by its last slot had the lease at a time, and
 // has not lost and won it again since it took the shard over.
 func (e *evidence) serves(last *slot, at time.Duration) bool {
-	l := last.log
-	began := last.At
-	for i := slices.Index(l.slots, last); i >= 0 && l.slots[i].after.epoch == last.after.epoch; i-- {
-		began = l.slots[i].At
-	}
+	l, began := last.log, last.epochBegan().At
 	return slices.ContainsFunc(e.h.Leases, func(has Lease) bool {
 		return has.UID == l.run.uid && has.Shard == l.shard && has.From <= began && at < has.To && strings.HasPrefix(has.Process, last.after.owner+",")
 	})
+}
+
+// epochBegan returns where the owner that a shard has by a slot took it over.
+func (s *slot) epochBegan() Place {
+	began := s.Place
+	for i := slices.Index(s.log.slots, s); i >= 0 && s.log.slots[i].after.epoch == s.after.epoch; i-- {
+		began = s.log.slots[i].Place
+	}
+	return began
 }
 
 // turned says whether a log got another owner or generation between two places.

@@ -198,7 +198,7 @@ func (l *log) leastAvailable(from, to uint64) int64 {
 func (e *evidence) unreached(home, l *log, o *operation) bool {
 	from, to := o.invoked.Place, o.returned.Seq
 	a, b := home.at(from.Seq), l.at(from.Seq)
-	return l.turned(from.Seq, to) || !l.served(from.Seq) || e.replyLost(b, o) || a.after.generation != b.after.generation ||
+	return l.turned(from.Seq, to) || !l.served(from.Seq) || e.replyLost(b, o) || e.ownerKilled(b, to) || a.after.generation != b.after.generation ||
 		b.after.settings.GetPhase() == phaseClosed || len(e.h.Leases) > 0 && !e.serves(b, from.At) ||
 		a.after.writer != b.after.writer && (l.emptied(o) || l.fresh(from) || home.fresh(from) || e.isolated(o, a.after.owner, b.after.owner))
 }
@@ -208,6 +208,16 @@ func (e *evidence) unreached(home, l *log, o *operation) bool {
 func (e *evidence) replyLost(last *slot, o *operation) bool {
 	return slices.ContainsFunc(e.h.Breaks, func(b Break) bool {
 		return b.Process == last.after.owner && b.Seq > o.invoked.Seq && b.At < last.At+grace
+	})
+}
+
+// ownerKilled reports whether the process that had taken a shard over by its last slot was killed
+// before a place. Nobody gives the shard's units until the lease has run out. A shard that lacks
+// units learns of that when its request for units has been unanswered for long: it may have made
+// that for an earlier claim, which has got a unit of a release since.
+func (e *evidence) ownerKilled(last *slot, before uint64) bool {
+	return slices.ContainsFunc(e.h.Kills, func(k Kill) bool {
+		return k.Process == last.after.owner && k.Seq > last.epochBegan().Seq && k.Seq < before
 	})
 }
 

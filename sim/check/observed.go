@@ -6,6 +6,7 @@ import "time"
 // leave a request open, and what the processes reported of themselves.
 type observed struct {
 	Breaks    []Break       // in order
+	Kills     []Kill        // in order
 	Forwards  []Forward     // in order
 	Withdrawn map[int]bool  // operations whose clients stopped waiting
 	Stopped   time.Duration // when the faults stopped; 0: they have not
@@ -15,6 +16,12 @@ type observed struct {
 // Break is the loss of the reply to an append, or to a call for units of a list, or the reply that
 // the slot of an append is taken: its process does not know what became of the requests in it.
 type Break struct {
+	Place
+	Process string // its address
+}
+
+// Kill is the death of a process.
+type Kill struct {
 	Place
 	Process string // its address
 }
@@ -53,6 +60,11 @@ type ShardReport struct {
 // Broke adds a Break of the process at an address.
 func (h *History) Broke(at time.Duration, process string) {
 	h.Breaks = append(h.Breaks, Break{h.place(at), process})
+}
+
+// Killed adds a Kill of the process at an address.
+func (h *History) Killed(at time.Duration, process string) {
+	h.Kills = append(h.Kills, Kill{h.place(at), process})
 }
 
 // Forwarded adds a Forward, and returns what to call when its reply is there.

@@ -209,6 +209,15 @@ func TestToleratedVerdicts(t *testing.T) {
 			w.h.Estranged(w.at, time.Second, "executor-1, run 1")
 			w.refused(w.user(0), "k", 1, api.NoneNow)
 		}},
+		"none now while the process of the other shard is dead": {apart, func(w *world) {
+			w.h.Killed(w.pass(), "executor-1")
+			w.refused(w.user(0), "k", 1, api.NoneNow)
+		}},
+		"none now as the process of the other shard dies": {apart, func(w *world) {
+			answer := w.asked(w.user(0), "k", 1)
+			w.h.Killed(w.pass(), "executor-1")
+			answer(Answer{Outcome: api.NoneNow})
+		}},
 		"none now at first, when all is sold": {open, func(w *world) {
 			w.h.Stopped = w.pass()
 			w.at += time.Minute
@@ -380,6 +389,21 @@ var verdictFaults = map[string]planted{
 	"none now while the shard of another process has units": {apart, func(w *world) { w.refused(w.user(0), "k", 1, api.NoneNow) }, "refusals"},
 	"none now after the process of the other shard reached no other": {apart, func(w *world) {
 		w.h.Estranged(w.at, time.Second, "executor-1, run 1")(w.pass())
+		w.refused(w.user(0), "k", 1, api.NoneNow)
+	}, "refusals"},
+	"none now before the process of the other shard dies": {apart, func(w *world) {
+		w.refused(w.user(0), "k", 1, api.NoneNow)
+		w.h.Killed(w.pass(), "executor-1")
+	}, "refusals"},
+	"none now after the process of the other shard died before it took that over": {emptied, func(w *world) {
+		w.h.Killed(w.pass(), "executor-1")
+		w.succeed(1)
+		w.buy(w.user(1), "k", 1)
+		w.at += time.Hour
+		w.refused(w.user(0), "k", 1, api.NoneNow)
+	}, "refusals"},
+	"none now while a third process is dead": {apart, func(w *world) {
+		w.h.Killed(w.pass(), "executor-2")
 		w.refused(w.user(0), "k", 1, api.NoneNow)
 	}, "refusals"},
 	"none now while two shards have as many as it asks for": {served, func(w *world) { w.refused(w.user(0), "k", 4, api.NoneNow) }, "refusals"},
