@@ -11,7 +11,6 @@ import (
 // call of its node.
 type Callers struct {
 	nodes  []Node
-	sends  []Sender   // of each node, nil where it is none
 	idle   []chan job // of each node: unbuffered, so that only who waits gets a job
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -22,15 +21,6 @@ type Callers struct {
 	running sync.WaitGroup
 }
 
-// Sender is a Node that can begin a ballot or a release without a goroutine that
-// waits for the answer.
-type Sender interface {
-	// Send begins the call and returns at once. deliver gets the reply within the
-	// call's timeout, or soon after, from another goroutine. false: the node does not
-	// send this now, and has not; Call.Do makes any call.
-	Send(c Call, deliver func(Reply)) bool
-}
-
 // job is a call and where its reply goes.
 type job struct {
 	call    Call
@@ -39,9 +29,8 @@ type job struct {
 
 // NewCallers returns callers for some nodes; Close ends their goroutines.
 func NewCallers(nodes []Node) *Callers {
-	c := &Callers{nodes: nodes, sends: make([]Sender, len(nodes)), idle: make([]chan job, len(nodes))}
-	for i, n := range nodes {
-		c.sends[i], _ = n.(Sender)
+	c := &Callers{nodes: nodes, idle: make([]chan job, len(nodes))}
+	for i := range nodes {
 		c.idle[i] = make(chan job)
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
@@ -58,12 +47,9 @@ func Names[N interface{ Name() string }](nodes []N) (names []string) {
 
 // Do makes the calls of one Effects. It does not wait for them: deliver gets one
 // reply for each, from other goroutines, and several may come at once. After
-// Close nothing is called, but what a Sender began may be answered still.
+// Close nothing is called.
 func (c *Callers) Do(calls []Call, deliver func(Reply)) {
 	for _, call := range calls {
-		if s := c.sends[call.Node]; s != nil && c.ctx.Err() == nil && s.Send(call, deliver) {
-			continue
-		}
 		j := job{call, deliver}
 		select {
 		case c.idle[call.Node] <- j:

@@ -84,21 +84,20 @@ func (n *Node) Forget(ctx context.Context, marker string) error {
 // Vote is quorum.Node's. A ttl beyond quorum.MaxTTL is refused: a node that
 // lost its memory would not abstain for long enough.
 func (n *Node) Vote(ctx context.Context, b quorum.Ballot) (quorum.BallotReply, error) {
-	keys, args, err := n.ballot(b, "")
+	keys, args, err := n.ballot(b)
 	if err != nil {
 		return quorum.BallotReply{}, err
 	}
 	return told(ctx, n, voteScript, keys, args, func(a *answer) (quorum.BallotReply, error) { return countOf(a, b.Asks), nil })
 }
 
-// ballot is what the script is told of a ballot, by a server that is in a run, or ""
-// if it is to look.
-func (n *Node) ballot(b quorum.Ballot, run string) (keys []string, args []any, err error) {
+// ballot returns the keys and arguments of the vote script.
+func (n *Node) ballot(b quorum.Ballot) (keys []string, args []any, err error) {
 	if b.TTL <= 0 || b.TTL > quorum.MaxTTL {
 		return nil, nil, fmt.Errorf("lock node %s: a lease of %v; it must be longer than nothing and at most %v", n.address, b.TTL, quorum.MaxTTL)
 	}
 	keys = append(make([]string, 0, 1+len(b.Asks)), b.Marker)
-	args = append(make([]any, 0, 6+5*len(b.Asks)), milliseconds(b.TTL), milliseconds(quorum.MaxTTL), milliseconds(markerKept), run, "", "")
+	args = append(make([]any, 0, 3+5*len(b.Asks)), milliseconds(b.TTL), milliseconds(quorum.MaxTTL), milliseconds(markerKept))
 	for _, a := range b.Asks {
 		if a.Token == "" || strings.Contains(a.Token, " ") {
 			return nil, nil, fmt.Errorf("lock node %s: %q is no token: it is empty or has a space in it", n.address, a.Token)
@@ -152,21 +151,15 @@ func countOf(a *answer, asks []quorum.Ask) quorum.BallotReply {
 
 // Release is quorum.Node's.
 func (n *Node) Release(ctx context.Context, asks []quorum.Ask) (int, error) {
-	keys, args := releaseOf(asks)
-	return ask(ctx, n, func(ctx context.Context) (int, error) {
-		return n.count(ctx, releaseScript, keys, args...)
-	})
-}
-
-// releaseOf is what the script is told of a release.
-func releaseOf(asks []quorum.Ask) (keys []string, args []any) {
-	keys = make([]string, 0, len(asks))
-	args = append(make([]any, 0, 2+4*len(asks)), milliseconds(keptForNext), milliseconds(quorum.HandOver))
+	keys := make([]string, 0, len(asks))
+	args := append(make([]any, 0, 2+4*len(asks)), milliseconds(keptForNext), milliseconds(quorum.HandOver))
 	for _, a := range asks {
 		keys = append(keys, a.Key)
 		args = append(args, a.Token, a.Note, a.Waiter, a.Next)
 	}
-	return keys, args
+	return ask(ctx, n, func(ctx context.Context) (int, error) {
+		return n.count(ctx, releaseScript, keys, args...)
+	})
 }
 
 // page is how many keys List looks at in one step of the server, which answers

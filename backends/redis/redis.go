@@ -3,8 +3,7 @@
 //
 // A lease is a string with an expiry, its holder's token and note with a space
 // between them. A marker is a hash of the server's run id and of the time, in
-// microseconds since 1970 by the server's clock, from which it votes; a field more
-// names the copy of the vote script that this run has (own.go). A call
+// microseconds since 1970 by the server's clock, from which it votes. A call
 // is one Lua script: nothing comes between what it reads and what it writes, run
 // id and time included. Only Forget is a plain DEL, and List a script for each
 // page.
@@ -83,10 +82,6 @@ type Node struct {
 	secret  string // kept out of errors
 	client  *goredis.Client
 
-	username   string // of the login, where there is a secret
-	dialer     *dialer
-	pipelining pipelining
-
 	// life ends when Close begins, and all calls with it.
 	life context.Context
 	end  context.CancelFunc
@@ -122,11 +117,7 @@ func Open(o Options) (*Node, error) {
 	}
 	n := &Node{address: o.Address, secret: o.Password}
 	n.life, n.end = context.WithCancel(context.Background())
-	if n.username = o.Username; n.username == "" {
-		n.username = "default"
-	}
-	n.dialer = &dialer{life: n.life, tls: o.TLS}
-	n.client = goredis.NewClient(clientOptions(o, n.dialer))
+	n.client = goredis.NewClient(clientOptions(o, &dialer{life: n.life, tls: o.TLS}))
 	return n, nil
 }
 

@@ -13,14 +13,11 @@ import (
 //go:embed *.lua
 var sources embed.FS
 
-var voteParts = []string{"node", "lease", "vote"}
-
 var (
 	infoScript       = script("node", "info")
 	markScript       = script("node", "mark")
 	readMarkerScript = script("node", "read_marker")
-	voteScript       = script(voteParts...)
-	ownScript        = script("node", "own")
+	voteScript       = script("node", "lease", "vote")
 	releaseScript    = script("lease", "release")
 	listScript       = script("lease", "list")
 	meetScript       = script("node", "meet")
@@ -37,9 +34,7 @@ var (
 )
 
 // script is made of some of the files, one behind the other.
-func script(names ...string) *goredis.Script { return goredis.NewScript(text(names...)) }
-
-func text(names ...string) string {
+func script(names ...string) *goredis.Script {
 	var source strings.Builder
 	for _, name := range names {
 		text, err := sources.ReadFile(name + ".lua")
@@ -48,7 +43,7 @@ func text(names ...string) string {
 		}
 		source.Write(text)
 	}
-	return source.String()
+	return goredis.NewScript(source.String())
 }
 
 // told makes a call of one script, and reads its answer to the end.

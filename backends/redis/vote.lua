@@ -2,29 +2,19 @@
 --
 -- KEYS  the marker, then the key of each ask
 -- ARGV  ttl, the longest ttl, how long a marker is kept after its last use
---       (all ms); the run that the server is in, or "" to ask it; a field of the
---       marker that is to say that this run alone has this script under a name, and
---       the name, or "" and ""; then token, note, how it is asked for, waiter, and for how
---       long that has waited (us; below 0: it is not listed), for each ask. How:
---       "0" if it may be taken anew, "1" to renew it, "2" to renew it and tell
+--       (all ms); then token, note, how it is asked for, waiter, and for how long that
+--       has waited (us; below 0: it is not listed), for each ask. How: "0" if it may be
+--       taken anew, "1" to renew it, "2" to renew it and tell
 --
--- With a field, returns the run, and makes no marker where there is none. Else the
--- time, the time from which the node votes if it abstains (else 0), how many keys
+-- Returns the time, the time from which the node votes if it abstains (else 0), how many keys
 -- without an end were given one, and for each ask 1 for yes, 2 for yes if it was to
 -- tell and nobody is on the list of the key, 0 for no because nobody has it, or
 -- {value, ms left} of the lease that is in the way.
 
 local marker, ttl, longest, keep = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local time = now()
-local run = ARGV[4] ~= '' and ARGV[4] or run_id()
-if ARGV[5] ~= '' then
-  if redis.call('EXISTS', marker) == 1 then -- it may have been forgotten since
-    redis.call('HSET', marker, ARGV[5], run .. ' ' .. ARGV[6])
-  end
-  return {run}
-end
 
-local votes_from, kept_until, new = mended_marker(marker, time, longest, run)
+local votes_from, kept_until, new = mended_marker(marker, time, longest, run_id())
 -- A marker that is kept until some time goes by itself when its last user has
 -- gone. Any other is apply's, and stays until destroy removes it.
 if new or kept_until and kept_until < time + keep * 500 then
@@ -49,7 +39,7 @@ local function holder(key, value)
 end
 
 for i = 2, #KEYS do
-  local key, at = KEYS[i], 5 * i - 3
+  local key, at = KEYS[i], 5 * i - 6
   local token, note, renew, waiter = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
   local waited = tonumber(ARGV[at + 4])
   local lease = token .. ' ' .. note

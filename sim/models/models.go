@@ -59,7 +59,6 @@ func All() []Model {
 		auditModel(),
 		clocksModel(),
 		votesModel(),
-		runsModel(),
 		rebuildModel(),
 		handoverModel(),
 		successionModel(),
