@@ -25,8 +25,8 @@ type admission struct {
 	mint    func() string // makes the key of a request that has none
 	tickets *sync.Pool    // allocated by itself: the runtime keeps a pool for a while, and with it all that the pool is a field of
 
-	tenure   atomic.Pointer[tenure]    // nil: this process does not serve
-	left     atomic.Pointer[tenure]    // that was lost and has not come to its end; nil: none
+	serving  atomic.Pointer[session]   // nil: this process does not serve
+	left     atomic.Pointer[session]   // that was lost and has not come to its end; nil: none
 	sold     atomic.Pointer[spec.Sale] // the declaration of the run that was sealed last; nil: none was
 	health   atomic.Pointer[health]
 	away     atomic.Pointer[Answer] // what is said while it does not
@@ -57,27 +57,27 @@ func (d *admission) show(now clock.Now, o *owner) {
 	d.health.Store(h)
 }
 
-// lose ends the tenure, if there is one, because nobody can follow the sale any
+// lose ends the session, if there is one, because nobody can follow the sale any
 // more.
-func (d *admission) lose(t *tenure, why error) {
+func (d *admission) lose(t *session, why error) {
 	d.away.Store(&Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: notFollowed})
 	t.stop(shard.Halt{Why: why, Refusal: api.NoQuorum})
 	d.left.Store(t)
-	d.tenure.Store(nil)
+	d.serving.Store(nil)
 	if t != nil {
 		t.release(here(api.NoQuorum))
 	}
 }
 
 // admit answers a request at once, or queues a ticket under which it waits for its answer,
-// here or to be sent to a peer, and returns that and the tenure that prices the answer.
+// here or to be sent to a peer, and returns that and the session that prices the answer.
 // x is told when the answer is there; nil: whoever called waits.
-func (d *admission) admit(ctx context.Context, now clock.Now, r Request, x *ask) (Answer, *shard.Ticket, *tenure) {
+func (d *admission) admit(ctx context.Context, now clock.Now, r Request, x *ask) (Answer, *shard.Ticket, *session) {
 	if why := check(&r); why != "" {
 		return Answer{Outcome: api.BadRequest, Message: why}, nil, nil
 	}
 	d.came.Add(1)
-	t := d.tenure.Load()
+	t := d.serving.Load()
 	if t == nil {
 		return d.refuse(r, *d.away.Load()), nil, nil
 	}
@@ -96,7 +96,7 @@ func (d *admission) admit(ctx context.Context, now clock.Now, r Request, x *ask)
 
 // admitAgain is admit of a request that rules had let in which have changed since. It stays
 // under way under the ticket that it had, which is done with.
-func (d *admission) admitAgain(ctx context.Context, now clock.Now, before *shard.Ticket, x *ask) (Answer, *shard.Ticket, *tenure) {
+func (d *admission) admitAgain(ctx context.Context, now clock.Now, before *shard.Ticket, x *ask) (Answer, *shard.Ticket, *session) {
 	a, ticket, t := d.admit(ctx, now, before.Again(), x)
 	before.Finish()
 	return a, ticket, t
@@ -104,12 +104,12 @@ func (d *admission) admitAgain(ctx context.Context, now clock.Now, before *shard
 
 // passesOn says whether requests to a shard of this process go the way of those to a
 // shard of a peer: others wait there before them, or the shard is about to be another's.
-func (d *admission) passesOn(now clock.Now, t *tenure, s *shard.Shard) bool {
+func (d *admission) passesOn(now clock.Now, t *session, s *shard.Shard) bool {
 	return t.remotes[s.Number()].Busy() || d.links.any() && !s.May(now)
 }
 
 // queue has a ticket wait on a shard of this process.
-func (d *admission) queue(now clock.Now, t *tenure, s *shard.Shard, ticket *shard.Ticket, x *ask) (Answer, *shard.Ticket, *tenure) {
+func (d *admission) queue(now clock.Now, t *session, s *shard.Shard, ticket *shard.Ticket, x *ask) (Answer, *shard.Ticket, *session) {
 	x.waits(ticket, t)
 	switch refused := s.Offer(now, ticket); {
 	case refused == "":
@@ -124,8 +124,8 @@ func (d *admission) queue(now clock.Now, t *tenure, s *shard.Shard, ticket *shar
 }
 
 // pass has a ticket wait for the owner of a shard that is a peer's.
-func (d *admission) pass(now clock.Now, t *tenure, i int, ticket *shard.Ticket, x *ask) (Answer, *shard.Ticket, *tenure) {
-	refuse := func(a Answer) (Answer, *shard.Ticket, *tenure) {
+func (d *admission) pass(now clock.Now, t *session, i int, ticket *shard.Ticket, x *ask) (Answer, *shard.Ticket, *session) {
+	refuse := func(a Answer) (Answer, *shard.Ticket, *session) {
 		r := ticket.Received()
 		ticket.Free()
 		return t.decline(i, r, a), nil, nil
@@ -142,7 +142,7 @@ func (d *admission) pass(now clock.Now, t *tenure, i int, ticket *shard.Ticket, 
 
 // admitTo answers a request to a shard of this process that needs no decision, or returns
 // the ticket to queue.
-func (d *admission) admitTo(ctx context.Context, now clock.Now, t *tenure, s *shard.Shard, r Request) (Answer, *shard.Ticket) {
+func (d *admission) admitTo(ctx context.Context, now clock.Now, t *session, s *shard.Shard, r Request) (Answer, *shard.Ticket) {
 	// Only where all is sold is it asked what is under way: every claim writes that.
 	idle := t.board.AllSold(now) && s.UnderWay() == 0
 	if a, known := t.recall(now, s, r); known {
@@ -191,7 +191,7 @@ func (d *admission) Decline(r Request, why api.Outcome) Answer {
 // refuse returns the answer to a request that is refused without a look at it, as
 // shard.refuse does, also while this process does not serve.
 func (d *admission) refuse(r Request, a Answer) Answer {
-	t := d.tenure.Load()
+	t := d.serving.Load()
 	if t == nil {
 		t = d.left.Load()
 	}
@@ -229,7 +229,7 @@ func check(r *Request) string {
 
 // claims returns a page of a user's claims, of a shard of this process; here: it is one.
 func (d *admission) claims(now clock.Now, user string, p api.Page) (a Answer, here bool) {
-	t := d.tenure.Load()
+	t := d.serving.Load()
 	if t == nil {
 		return Answer{Outcome: d.away.Load().Outcome}, true
 	}
@@ -260,7 +260,7 @@ func (d *admission) notHere() api.Outcome {
 
 // ready returns nil while this process can answer for every shard: by itself, or by a peer.
 func (d *admission) ready(now clock.Now) error {
-	t := d.tenure.Load()
+	t := d.serving.Load()
 	switch {
 	case d.draining.Load():
 		return errDraining
@@ -352,7 +352,7 @@ func (d *admission) absent() error {
 // status is what this process knows of the sale: by its own shards, and by what its peers
 // have told of theirs.
 func (d *admission) status(now clock.Now) Status {
-	t, h := d.tenure.Load(), d.health.Load()
+	t, h := d.serving.Load(), d.health.Load()
 	v := Status{Sale: d.sale, Run: h.logged.run, Nodes: h.nodes, Members: h.members, Moves: h.moving}
 	if t == nil {
 		v.Away = d.away.Load().Outcome

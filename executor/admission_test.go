@@ -282,7 +282,7 @@ func TestDoorInDoubt(t *testing.T) {
 	p := w.first
 	p.keep = func(c calls.Call) bool { return c.What == "append claims" || c.What == "read back" }
 	x := p.ask("ann", "1")
-	for p.p.tenure.Load().local(0) != nil {
+	for p.p.serving.Load().local(0) != nil {
 		w.pass(100 * time.Millisecond)
 	}
 	x.want(t, "")
@@ -291,7 +291,7 @@ func TestDoorInDoubt(t *testing.T) {
 	w.pass(shard.Patience)
 	x.want(t, api.Unknown)
 	p.ask("ann", "1").want(t, api.Unknown)
-	if p.p.tenure.Load().local(0) != nil {
+	if p.p.serving.Load().local(0) != nil {
 		t.Fatal("it serves")
 	}
 	p.ask("ann", "2").want(t, api.Standby)
@@ -329,11 +329,11 @@ func TestDoorStalls(t *testing.T) {
 		"ack redis, the node fails":            {spec.AckRedis, true, true},
 		"the owner decides, and no such thing": {"", true, true},
 	} {
-		if out := (&tenure{ack: test.ack}).keepsOut(&Stall{Node: test.node}); out == test.in {
+		if out := (&session{ack: test.ack}).keepsOut(&Stall{Node: test.node}); out == test.in {
 			t.Errorf("%s: it is kept out: %v", name, out)
 		}
 	}
-	if (&tenure{}).keepsOut(nil) {
+	if (&session{}).keepsOut(nil) {
 		t.Error("a shard that does not stall keeps claims out")
 	}
 	// A claim meets a stall of the ledger, and is not looked at.
@@ -378,7 +378,7 @@ func TestDoorWithoutRights(t *testing.T) {
 	w := newListedWorld(t, "", 3)
 	p := w.first
 	sold := p.ask("ann", "1").want(t, api.Sold)
-	tenure, s, valid := p.p.tenure.Load(), p.p.tenure.Load().local(0), p.rights(0)
+	session, s, valid := p.p.serving.Load(), p.p.serving.Load().local(0), p.rights(0)
 	for name, r := range map[string]shard.Rights{"none yet": {}, "ended": {Lease: valid.Lease, ReadAt: valid.ReadAt}} {
 		s.Grant(r)
 		if s.May(w.now) {
@@ -391,11 +391,11 @@ func TestDoorWithoutRights(t *testing.T) {
 		if err := p.p.Ready(w.now); err == nil || !strings.HasPrefix(err.Error(), part) {
 			t.Errorf("%s: ready: %v", name, err)
 		}
-		if a, known := tenure.recall(w.now, s, Request{User: "ann", Key: "1", Quantity: 1}); !known || a.Claim.ID != sold.Claim.ID {
+		if a, known := session.recall(w.now, s, Request{User: "ann", Key: "1", Quantity: 1}); !known || a.Claim.ID != sold.Claim.ID {
 			t.Errorf("%s: who has a unit is told %+v", name, a) // which is certain
 		}
 		for _, user := range []string{"ann", "bob"} {
-			if a, known := tenure.recall(w.now, s, Request{User: user, Key: "2", Quantity: 1}); !known || a.Outcome != api.NoQuorum {
+			if a, known := session.recall(w.now, s, Request{User: user, Key: "2", Quantity: 1}); !known || a.Outcome != api.NoQuorum {
 				t.Errorf("%s: %s is told %+v", name, user, a)
 			}
 		}

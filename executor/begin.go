@@ -13,7 +13,7 @@ type ask struct {
 	shell    asker
 	changed  int // how often the rules have, since it was let in first
 	ticket   *shard.Ticket
-	tenure   *tenure // under which it came
+	session  *session // under which it came
 	answered func(Answer)
 
 	state   atomic.Int32
@@ -38,14 +38,14 @@ const (
 )
 
 // waits says under which ticket the request waits, before anybody may answer it.
-func (x *ask) waits(t *shard.Ticket, under *tenure) {
+func (x *ask) waits(t *shard.Ticket, under *session) {
 	if x == nil {
 		return
 	}
 	if under.packets != nil {
 		under.packets() // they are dealt here, and not where the answer is told
 	}
-	x.ticket, x.tenure = t, under
+	x.ticket, x.session = t, under
 	t.OnAnswer(x)
 }
 
@@ -89,7 +89,7 @@ func (x *ask) end(a Answer) {
 }
 
 func (x *ask) told(a Answer) {
-	x.tenure.price(&a)
+	x.session.price(&a)
 	x.answered(a)
 }
 
@@ -123,7 +123,7 @@ func (e *Executor) elsewhere(x *ask, claim func(context.Context) Answer) {
 	if x.unasked.Load() {
 		x.cancel()
 	}
-	x.tenure = nil // the answer has its price
+	x.session = nil // the answer has its price
 	go func() {
 		defer x.cancel()
 		x.end(claim(ctx))
@@ -133,7 +133,7 @@ func (e *Executor) elsewhere(x *ask, claim func(context.Context) Answer) {
 // prompt says whether a request of a user is decided on without asking a store about the
 // user first.
 func (d *admission) prompt(user string) bool {
-	t := d.tenure.Load()
+	t := d.serving.Load()
 	if t == nil {
 		return true
 	}

@@ -332,7 +332,7 @@ func scrape(t testing.TB, e *Executor) map[string]float64 {
 
 // ended counts the machines of shards that have ended on a process.
 func (m *member) ended() float64 {
-	return m.metric("salectl_tenures_total", "ended")
+	return m.metric("salectl_shard_sessions_total", "ended")
 }
 
 // TestGoingDownIsTold has a process be told to end while its peer cannot take its shards yet: the

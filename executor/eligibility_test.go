@@ -157,9 +157,9 @@ func TestRulesChangeMeanwhile(t *testing.T) {
 	// round: neither is told what the other rules say.
 	w.users.levels["bob"] = 1
 	w.declare(levels("user.level < 2"))
-	old := w.s.p.tenure.Load().eligibility.Load()
+	old := w.s.p.serving.Load().eligibility.Load()
 	w.pass(3 * time.Second)
-	w.s.p.tenure.Load().eligibility.Store(old)
+	w.s.p.serving.Load().eligibility.Store(old)
 	got := w.claim("eve", "1")
 	if got.Outcome != api.NotChecked || !got.OtherRules {
 		t.Errorf("let in by rules that are over: %+v", got)
@@ -243,7 +243,7 @@ func TestRulesOfAnotherHash(t *testing.T) {
 	saletest.Replan(t, w.logs, "stepped", func(p *pb.Planned) { p.Settings.Rules[0]++ })
 	w.serve()
 	w.want(w.claim("ann", "1"), "not_checked")
-	e := w.s.p.tenure.Load().eligibility.Load()
+	e := w.s.p.serving.Load().eligibility.Load()
 	if err := e.trouble.Load().Err; !strings.Contains(err.Error(), "serve with the version that applied them") {
 		t.Error(err)
 	}

@@ -507,9 +507,9 @@ func TestListedHasNone(t *testing.T) {
 			p := w.first
 			test.begin(w, p)
 			var said []string
-			tenure := p.p.tenure.Load()
-			post := tenure.post
-			tenure.post = func(m shard.Message) { said = append(said, m.String()); post(m) }
+			session := p.p.serving.Load()
+			post := session.post
+			session.post = func(m shard.Message) { said = append(said, m.String()); post(m) }
 			p.tell(0, shard.Message{Kind: shard.Want, From: 1, To: 0, N: 1})
 			if !slices.Contains(said, "none from shard 0") {
 				t.Errorf("it says %q", said)
@@ -591,9 +591,9 @@ func TestListedRepeats(t *testing.T) {
 	if s := w.shard(0); s.Generation != 2 || s.InFlight != 5 {
 		t.Fatalf("the shard is at %+v", s.Totals)
 	}
-	tenure := p.p.tenure.Load()
-	post, said := tenure.post, 0
-	tenure.post = func(m shard.Message) { // is lost
+	session := p.p.serving.Load()
+	post, said := session.post, 0
+	session.post = func(m shard.Message) { // is lost
 		if m.Kind == shard.Sent {
 			said++
 		}
@@ -602,7 +602,7 @@ func TestListedRepeats(t *testing.T) {
 	if said != 3 {
 		t.Errorf("it tells of the transfer %d times", said)
 	}
-	tenure.post = post
+	session.post = post
 	p.lets()
 	w.pass(time.Second)
 	if a, b := w.shard(0), w.shard(1); a.InFlight != 0 || b.Available != 6 {

@@ -18,7 +18,7 @@
 // of packages quorum and ledger.
 //
 // Goroutines are in two places: runner.loop (run.go) runs the owner and starts all
-// others; loops.go has those of a tenure, one for each shard that this process has and two
+// others; loops.go has those of a session, one for each shard that this process has and two
 // for each node that keeps lists; link.go has one for each peer. Each call has a goroutine of its own, as long as it lasts.
 // Stepped is a second shell, without goroutines and clocks, for simulations; what both
 // run is machine (machine.go).
@@ -139,7 +139,7 @@ func (e *Executor) Claim(ctx context.Context, r Request) Answer {
 func (e *Executor) claim(ctx context.Context, r Request) Answer {
 	if len(r.Names) > 0 {
 		away := e.away.Load()
-		if e.tenure.Load() == nil { // what was read in an earlier one may be old
+		if e.serving.Load() == nil { // what was read in an earlier one may be old
 			return e.refuse(r, *away)
 		}
 		if no := e.goods.choose(ctx, &r, away); no.Outcome != "" {
@@ -158,7 +158,7 @@ func (e *Executor) claimAgain(ctx context.Context, before *shard.Ticket, changed
 }
 
 // wait waits for the answer to a request that was admitted; nil: a is the answer.
-func (e *Executor) wait(ctx context.Context, a Answer, ticket *shard.Ticket, t *tenure, changed int) Answer {
+func (e *Executor) wait(ctx context.Context, a Answer, ticket *shard.Ticket, t *session, changed int) Answer {
 	switch {
 	case ticket == nil:
 		return a
@@ -180,7 +180,7 @@ const mostRuleChanges = 2
 
 // User is Service's.
 func (e *Executor) User(ctx context.Context, user string, p api.Page) (claims []Claim, next string, why api.Outcome) {
-	if t := e.tenure.Load(); t != nil {
+	if t := e.serving.Load(); t != nil {
 		e.drained(ctx, spec.HomeShard(user, len(t.shards)))
 	}
 	a, here := e.claims(e.cfg.Clock(), user, p)
@@ -194,7 +194,7 @@ func (e *Executor) User(ctx context.Context, user string, p api.Page) (claims []
 
 // drained waits until the ledger has what a node gave of a shard's list, if the shard is this process's.
 func (e *Executor) drained(ctx context.Context, shard int) {
-	t := e.tenure.Load()
+	t := e.serving.Load()
 	if t == nil || shard >= len(t.shards) {
 		return
 	}

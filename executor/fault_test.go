@@ -330,7 +330,7 @@ func TestQueueOfAStall(t *testing.T) {
 	})
 }
 
-// TestStoreAwayForLong ends the tenure after a minute, not before, and begins
+// TestStoreAwayForLong ends the session after a minute, not before, and begins
 // others until the store is there again. A claim whose outcome was not known gets
 // the same answer from whoever serves then.
 func TestStoreAwayForLong(t *testing.T) {
@@ -377,7 +377,7 @@ func TestStoreAwayForLong(t *testing.T) {
 	})
 }
 
-// TestTakeoverStalls has a log that cannot be read when a tenure begins: the other
+// TestTakeoverStalls has a log that cannot be read when a session begins: the other
 // shards sell, and who claims on this one does not wait in vain.
 func TestTakeoverStalls(t *testing.T) {
 	inCluster(t, quorum.DefaultTTL, []int64{50, 50}, func(c *cluster) {

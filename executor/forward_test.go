@@ -19,14 +19,14 @@ func (c *cluster) usersOf(m *member, n int) (users []string) {
 	c.t.Helper()
 	for i := 0; len(users) < n; i++ {
 		user := fmt.Sprint("user-", i)
-		if m.term().local(spec.HomeShard(user, c.sale.LockCount)) != nil {
+		if m.session().local(spec.HomeShard(user, c.sale.LockCount)) != nil {
 			users = append(users, user)
 		}
 	}
 	return users
 }
 
-func (m *member) term() *tenure { return m.tenure.Load() }
+func (m *member) session() *session { return m.serving.Load() }
 
 // TestForwardedAndGivenUp has clients go away while the owner of their shard waits for its
 // store, which another process has asked for them: a claim that is queued is not granted to
@@ -119,8 +119,8 @@ func TestForwardedOfAnotherRun(t *testing.T) {
 		user := c.usersOf(b, 1)[0]
 		claim := func() Answer { return a.Claim(c.t.Context(), Request{User: user, Key: "key", Quantity: 1}) }
 		synctest.Wait()
-		run := b.term().uid
-		b.term().uid = "of the next run"
+		run := b.session().uid
+		b.session().uid = "of the next run"
 		if got := claim(); got.Accepted() || got.Outcome.Row().Retry != api.Again {
 			c.t.Errorf("a claim of another run: %+v", got)
 		}
@@ -128,7 +128,7 @@ func TestForwardedOfAnotherRun(t *testing.T) {
 			c.t.Errorf("the claims of a user of another run: %v, %q", claims, why)
 		}
 		synctest.Wait()
-		b.term().uid = run
+		b.session().uid = run
 		if claims, _, why := a.User(c.t.Context(), user, api.Page{}); len(claims) > 0 || why != "" {
 			c.t.Errorf("after a claim of another run: %v, %q", claims, why)
 		}

@@ -23,7 +23,7 @@ type goods struct {
 	failed  atomic.Pointer[error]                // what the last read that failed came to; nil: the last one has not
 }
 
-// forget is for the start of a tenure: what units are is not known before follow.
+// forget is for the start of a session: what units are is not known before follow.
 func (g *goods) forget() {
 	g.numbers.Store(false)
 	g.reader.Store(nil)
@@ -149,7 +149,7 @@ func deliverKept(reader *ledger.PayloadReader, c *Claim) bool {
 // delivering has whoever is told an answer be told what its units are, too. It does not
 // block: what has to be read is read in a goroutine.
 func (g *goods) delivering(answered func(Answer)) func(Answer) {
-	reader := g.reader.Load() // the answer may come when the next tenure has none yet
+	reader := g.reader.Load() // the answer may come when the next session has none yet
 	if reader == nil {
 		return answered
 	}

@@ -103,10 +103,10 @@ func TestDelivering(t *testing.T) {
 	}
 	answers := make(chan Answer, 1)
 	answered := g.delivering(func(a Answer) { answers <- a })
-	g.reader.Store(nil) // another tenure begins
+	g.reader.Store(nil) // another session begins
 	answered(Answer{Outcome: api.Sold, Claim: Claim{State: api.Sold, Units: []int64{2}}})
 	if a := <-answers; !reflect.DeepEqual(a.Claim.Payloads, seats("A2")) {
-		t.Errorf("told %+v at the end of a tenure", a)
+		t.Errorf("told %+v at the end of a session", a)
 	}
 	none := new(goods)
 	told := false
@@ -166,19 +166,19 @@ func TestChooseBeforeUnitsAreKnown(t *testing.T) {
 	r := Request{User: "ada", Quantity: 1, Names: []string{"A1"}}
 	want := e.Claim(t.Context(), Request{User: "ada", Quantity: 1})
 	if a := e.Claim(t.Context(), r); a.Outcome != api.Standby || !reflect.DeepEqual(a, want) {
-		t.Errorf("before a tenure: %+v, others are told %+v", a, want)
+		t.Errorf("before a session: %+v, others are told %+v", a, want)
 	}
 	g, _ := newGoods(t, nil)
-	e.goods.reader.Store(g.reader.Load()) // from an earlier tenure, which has ended
+	e.goods.reader.Store(g.reader.Load()) // from an earlier session, which has ended
 	r.Names = []string{"Z9"}
 	if a := e.Claim(t.Context(), r); !reflect.DeepEqual(a, want) {
-		t.Errorf("between two tenures: %+v, others are told %+v", a, want)
+		t.Errorf("between two sessions: %+v, others are told %+v", a, want)
 	}
 	for _, begun := range []*goods{g, new(goods)} {
 		begun.numbers.Store(begun != g)
 		begun.forget()
 		if a := begun.choose(t.Context(), &r, &want); !reflect.DeepEqual(a, want) {
-			t.Errorf("at the start of a tenure: %+v", a)
+			t.Errorf("at the start of a session: %+v", a)
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 // HoldsSeen is how far somebody has read the holds of a sale. The zero value has read
 // nothing.
 type HoldsSeen struct {
-	tenure *tenure
-	shards []shardSeen
+	session *session
+	shards  []shardSeen
 }
 
 // shardSeen is how far the holds of a shard were read.
@@ -30,10 +30,10 @@ const holdsAtOnce = 256
 // says that there are others to look at. anew says that this process has begun to serve
 // the sale, or has stopped to: what was read before counts no more.
 func (d *admission) NewHolds(seen *HoldsSeen, since time.Time) (holds []Hold, anew, more bool) {
-	t := d.tenure.Load()
-	if t != seen.tenure {
+	t := d.serving.Load()
+	if t != seen.session {
 		anew = true
-		*seen = HoldsSeen{tenure: t}
+		*seen = HoldsSeen{session: t}
 		if t != nil {
 			seen.shards = make([]shardSeen, len(t.shards))
 		}
@@ -56,7 +56,7 @@ func (d *admission) NewHolds(seen *HoldsSeen, since time.Time) (holds []Hold, an
 // Unpaid returns a claim as the ledger has it, if it is held, has expired or was cancelled,
 // and this process serves the sale.
 func (d *admission) Unpaid(id ClaimID) (Hold, bool) {
-	t := d.tenure.Load()
+	t := d.serving.Load()
 	if t == nil || id.Shard >= len(t.shards) || id.Unit != 0 {
 		return Hold{}, false
 	}
@@ -70,7 +70,7 @@ func (d *admission) Unpaid(id ClaimID) (Hold, bool) {
 // Declared returns what the newest generation declares, if this process serves the sale. Otherwise
 // it returns false, and what the run had declared whose end this process has seen, if it has.
 func (d *admission) Declared() (spec.Sale, bool) {
-	t, sold := d.tenure.Load(), d.sold.Load()
+	t, sold := d.serving.Load(), d.sold.Load()
 	switch {
 	case t == nil && sold != nil:
 		return *sold, false

@@ -158,7 +158,7 @@ func (p *process) undrained() (all int64) {
 }
 
 // TestListsBacklogLost has a server lose what it gave, again and again, each time as
-// much as the ledger may lack, within one tenure. What is lost is not counted any
+// much as the ledger may lack, within one session. What is lost is not counted any
 // more: the sale goes on each time, and to its end.
 func TestListsBacklogLost(t *testing.T) {
 	t.Parallel()
@@ -171,7 +171,7 @@ func TestListsBacklogLost(t *testing.T) {
 	c.lossy = true
 	_, kept := s.connect()
 	p.awaitLists()
-	tenure := p.tenure.Load()
+	session := p.serving.Load()
 	// oneOfEach sells a unit of each shard.
 	oneOfEach := func(name string) (sold int64) {
 		t.Helper()
@@ -225,8 +225,8 @@ func TestListsBacklogLost(t *testing.T) {
 		oneOfEach(fmt.Sprint("after-", round))
 		wait.Until(t, "ready and drained", drained)
 	}
-	if p.tenure.Load() != tenure {
-		t.Error("another tenure has begun")
+	if p.serving.Load() != session {
+		t.Error("another session has begun")
 	}
 	c.race(20, func() {})
 }

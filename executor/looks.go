@@ -83,7 +83,7 @@ func (l *looks) cut(of string, why api.Outcome) {
 // Claims, or an Outcome that says why they cannot be told. It may be called before askUser
 // returns.
 func (d *admission) askUser(user string, p api.Page, answered func(Answer)) (forget func()) {
-	t := d.tenure.Load()
+	t := d.serving.Load()
 	if t == nil {
 		answered(Answer{Outcome: d.notHere()})
 		return func() {}
@@ -94,7 +94,7 @@ func (d *admission) askUser(user string, p api.Page, answered func(Answer)) (for
 
 // askClaim asks the owner of a claim's shard for it; answered gets it as Claim.
 func (d *admission) askClaim(id ClaimID, p api.Page, answered func(Answer)) (forget func()) {
-	t := d.tenure.Load()
+	t := d.serving.Load()
 	if t == nil {
 		answered(Answer{Outcome: d.notHere()})
 		return func() {}
@@ -102,7 +102,7 @@ func (d *admission) askClaim(id ClaimID, p api.Page, answered func(Answer)) (for
 	return d.askOwner(t, id.Shard, shard.Errand{Shard: id.Shard, Find: &id, Page: p}, answered)
 }
 
-func (d *admission) askOwner(t *tenure, i int, e shard.Errand, answered func(Answer)) (forget func()) {
+func (d *admission) askOwner(t *session, i int, e shard.Errand, answered func(Answer)) (forget func()) {
 	e.UID = t.uid
 	forget, ok := d.looks.ask(&d.links, t.remotes[i].Route().Owner, e, answered)
 	if !ok { // no link leads to the owner

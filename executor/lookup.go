@@ -69,7 +69,7 @@ func (p *Stepped) Find(now clock.Now, id ClaimID) (Claim, api.Outcome) {
 
 // find returns one claim of a shard of this process; here: it is one.
 func (d *admission) find(now clock.Now, id ClaimID, p api.Page) (c Claim, why api.Outcome, here bool) {
-	t := d.tenure.Load()
+	t := d.serving.Load()
 	switch {
 	case t == nil:
 		return Claim{}, d.away.Load().Outcome, true

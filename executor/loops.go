@@ -14,7 +14,7 @@ import (
 	"salectl/executor/shard"
 )
 
-// The goroutines of a tenure: one for each shard, and shard.CallsAtOnce for each node that
+// The goroutines of a session: one for each shard, and shard.CallsAtOnce for each node that
 // keeps lists.
 
 // shardLoop runs one shard: it makes the shard's calls and carries back what comes

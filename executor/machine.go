@@ -33,9 +33,9 @@ type MachineConfig struct {
 	Notify  func()                    // as shard.Board and shard.RemoteConfig have it
 }
 
-// machine is what Executor and Stepped both run: the owner, the tenure that it has begun,
+// machine is what Executor and Stepped both run: the owner, the session that it has begun,
 // and admission. It makes no call and starts no goroutine: whoever has it makes the calls
-// of lead, runs the shards and batchers of the tenure, and makes the links to peers.
+// of lead, runs the shards and batchers of the session, and makes the links to peers.
 type machine struct {
 	*admission
 	cfg   MachineConfig
@@ -43,10 +43,10 @@ type machine struct {
 	clock clock.Clock                // of the shards
 	told  func(oldest time.Duration) // shard.Config.Answered; nil: nobody counts
 
-	// term is the present tenure; nil: there is none. It outlives that of admission where
+	// session is the present one; nil: there is none. It outlives that of admission where
 	// the sale's log cannot be followed any more.
-	term  *tenure
-	terms uint64 // tenures so far
+	session  *session
+	sessions uint64 // sessions so far
 	meters
 }
 
@@ -56,14 +56,14 @@ type doing struct {
 	opened []*shard.Shard // to be run
 }
 
-// lead lets the owner act, and tells the tenure, peers and admission what it has to say; do
+// lead lets the owner act, and tells the session, peers and admission what it has to say; do
 // gets the calls that it wants made. An error means that nobody can follow the sale's log:
 // the shards have been told to stop.
 func (m *machine) lead(now clock.Now, do func(calls.Call)) (doing, error) {
 	out, err := m.owner.next(now)
 	if err != nil {
 		err = fmt.Errorf("sale %s cannot be served: %w", m.cfg.Sale, err)
-		m.lose(m.term, err)
+		m.lose(m.session, err)
 		return doing{ownerEffects: out}, err
 	}
 	done := doing{ownerEffects: out}
@@ -76,7 +76,7 @@ func (m *machine) lead(now clock.Now, do func(calls.Call)) (doing, error) {
 	if out.start {
 		m.begin()
 	}
-	if t := m.term; t != nil {
+	if t := m.session; t != nil {
 		if out.plans {
 			t.plan(m.owner)
 		}
@@ -97,7 +97,7 @@ func (m *machine) lead(now clock.Now, do func(calls.Call)) (doing, error) {
 	for _, c := range out.meet {
 		do(calls.OfNode(c, m.owner.meetingReply))
 	}
-	if t := m.term; t != nil {
+	if t := m.session; t != nil {
 		for _, x := range out.halts {
 			if s := t.running[x.shard]; s != nil {
 				s.Post(x.halt)
@@ -121,19 +121,19 @@ func (m *machine) lead(now clock.Now, do func(calls.Call)) (doing, error) {
 	return done, nil
 }
 
-// begin begins a tenure.
+// begin begins a session.
 func (m *machine) begin() {
-	m.terms++
-	m.term = newTenure(m.owner, shard.Config{Me: m.cfg.Me, Clock: m.clock, Queue: m.cfg.Queue, Doubts: &m.doubts, Answered: m.told}, m.admission, m.terms<<32)
-	m.owner.board, m.owner.warm = m.term.board, m.term.follows
+	m.sessions++
+	m.session = newSession(m.owner, shard.Config{Me: m.cfg.Me, Clock: m.clock, Queue: m.cfg.Queue, Doubts: &m.doubts, Answered: m.told}, m.admission, m.sessions<<32)
+	m.owner.board, m.owner.warm = m.session.board, m.session.follows
 	m.left.Store(nil)
 	m.sold.Store(nil)
-	m.tenure.Store(m.term)
+	m.serving.Store(m.session)
 }
 
-// route tells the tenure who owns which shard.
+// route tells the session who owns which shard.
 func (m *machine) route(now clock.Now) {
-	o, t := m.owner, m.term
+	o, t := m.owner, m.session
 	if o.stage != serving {
 		return
 	}
@@ -144,7 +144,7 @@ func (m *machine) route(now clock.Now) {
 
 // routeTo tells it of one shard.
 func (m *machine) routeTo(now clock.Now, i int) {
-	o, t := m.owner, m.term
+	o, t := m.owner, m.session
 	r, id := t.remotes[i], o.holder[i]
 	switch s := t.local(i); {
 	case s != nil && s.Serves():
@@ -160,10 +160,10 @@ func (m *machine) routeTo(now clock.Now, i int) {
 // pass lets time pass for the requests that wait for peers. It returns when to be called
 // again, by the monotonic clock; 0: not before something else happens.
 func (m *machine) passTime(now clock.Now) (wake time.Duration) {
-	if m.term == nil {
+	if m.session == nil {
 		return 0
 	}
-	for i, r := range m.term.remotes {
+	for i, r := range m.session.remotes {
 		if !r.Busy() {
 			continue
 		}
@@ -189,8 +189,8 @@ func (m *machine) cut(now clock.Now, id string) {
 	m.links.set(id, nil)
 	m.owner.linked(now, id, false)
 	m.looks.cut(id, m.notHere())
-	if m.term != nil {
-		for _, r := range m.term.remotes {
+	if m.session != nil {
+		for _, r := range m.session.remotes {
 			r.Forget(id)
 			m.links.lost.Add(uint64(r.Cut(now, id)))
 		}
@@ -204,7 +204,7 @@ func (m *machine) answered(now clock.Now, errand uint64, a Answer) {
 		return
 	}
 	m.links.answered.Add(1)
-	if t := m.tenure.Load(); t != nil && shard.ShardOf(errand) < len(t.remotes) {
+	if t := m.serving.Load(); t != nil && shard.ShardOf(errand) < len(t.remotes) {
 		t.remotes[shard.ShardOf(errand)].Answered(now, errand, a)
 	}
 }
@@ -216,12 +216,12 @@ func (m *machine) bounced(now clock.Now, errand uint64, to shard.Route) {
 		return
 	}
 	m.links.bounced.Add(1)
-	if t := m.tenure.Load(); t != nil && shard.ShardOf(errand) < len(t.remotes) {
+	if t := m.serving.Load(); t != nil && shard.ShardOf(errand) < len(t.remotes) {
 		t.remotes[shard.ShardOf(errand)].Bounced(now, errand, to)
 	}
 }
 
-// drain has the tenure end and no other begin.
+// drain has the session end and no other begin.
 func (m *machine) drain(now clock.Now) {
 	m.draining.Store(true)
 	m.owner.drain(now)
@@ -229,19 +229,19 @@ func (m *machine) drain(now clock.Now) {
 
 // ended says that the machine of a shard has ended, and no call of it is under way.
 func (m *machine) ended(now clock.Now, i int) {
-	m.term.close(i)
+	m.session.close(i)
 	delete(m.meters.shards, i)
 	m.owner.ended(now, i)
 }
 
-// end ends the tenure, of which nothing runs.
+// end ends the session, of which nothing runs.
 func (m *machine) end() {
-	m.tenure.Store(nil)
+	m.serving.Store(nil)
 	if m.owner.halt.Refusal == api.Closed {
-		m.sold.Store(m.term.declared.Load())
+		m.sold.Store(m.session.declared.Load())
 	}
-	m.term.release(here(m.owner.halt.Refusal))
-	m.term, m.meters.shards = nil, nil
+	m.session.release(here(m.owner.halt.Refusal))
+	m.session, m.meters.shards = nil, nil
 }
 
 func here(why api.Outcome) Answer { return Answer{Outcome: why, RetryAfter: time.Second} }

@@ -18,13 +18,13 @@ type metrics struct {
 	of    *admission
 	clock clock.Clock
 	shardMetrics
-	vote  *prometheus.HistogramVec
-	grab  *prometheus.HistogramVec
-	ends  *prometheus.CounterVec
-	terms *prometheus.CounterVec
-	rules *prometheus.CounterVec
-	moves *prometheus.CounterVec
-	pause prometheus.Histogram
+	vote     *prometheus.HistogramVec
+	grab     *prometheus.HistogramVec
+	ends     *prometheus.CounterVec
+	sessions *prometheus.CounterVec
+	rules    *prometheus.CounterVec
+	moves    *prometheus.CounterVec
+	pause    prometheus.Histogram
 
 	// What is read when somebody asks, and its descriptions.
 	descs []*prometheus.Desc
@@ -56,7 +56,7 @@ func newMetrics(of *admission, name string, now clock.Clock) *metrics {
 		grab: prometheus.NewHistogramVec(options("salectl_grab_seconds", "How long a node took to give units from its lists, or was waited for."), []string{"node"}),
 		ends: prometheus.NewCounterVec(counted("salectl_appends_total",
 			"What became of appends: committed, taken by another, unknown until read back, resent."), []string{"outcome"}),
-		terms: prometheus.NewCounterVec(counted("salectl_tenures_total", "Times this process began or stopped to have a shard's machine run."), []string{"event"}),
+		sessions: prometheus.NewCounterVec(counted("salectl_shard_sessions_total", "Times this process began or stopped to have a shard's machine run."), []string{"event"}),
 		rules: prometheus.NewCounterVec(counted("salectl_rule_findings_total",
 			"Claims that did not satisfy a rule, by rule and result: denied, missing_attribute, too_costly, "+
 				"evaluation_failed; the same behind audit_ where the rule only counts, and behind priority_ for the queue; "+
@@ -75,7 +75,7 @@ func newMetrics(of *admission, name string, now clock.Clock) *metrics {
 			"Grabs that the ledger could not take: a node had given what was somebody else's by then.")),
 	}
 	for _, event := range []string{"begun", "ended"} {
-		m.terms.WithLabelValues(event)
+		m.sessions.WithLabelValues(event)
 	}
 	for _, event := range []string{"given", "taken"} {
 		m.moves.WithLabelValues(event)
@@ -147,7 +147,7 @@ func (n timedNode) Vote(ctx context.Context, b quorum.Ballot) (quorum.BallotRepl
 }
 
 func (m *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.append, m.queue, m.vote, m.grab, m.fills, m.voids, m.ends, m.terms, m.rules, m.moves, m.pause}
+	return []prometheus.Collector{m.append, m.queue, m.vote, m.grab, m.fills, m.voids, m.ends, m.sessions, m.rules, m.moves, m.pause}
 }
 
 // ruled counts what a rule has said.
@@ -170,7 +170,7 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	}
 	now, health := m.clock(), m.of.health.Load()
 	m.sale.collect(m.of.status(now), m.of.notHere(), health, now.Wall, tellMetrics(to))
-	m.share.collect(m.of.tenure.Load(), tellMetrics(to))
+	m.share.collect(m.of.serving.Load(), tellMetrics(to))
 	m.peers.collect(health, &m.of.links, tellMetrics(to))
 	m.locks.collect(health, tellMetrics(to))
 }

@@ -49,7 +49,7 @@ func TestMetricsTellTheTruth(t *testing.T) {
 			"salectl_sale_phase open": 1, "salectl_sale_phase unknown": 0, "salectl_sale_info " + saletest.UID: 1,
 			"salectl_owned_shards": 3, "salectl_stalled_shards": 0, "salectl_queue_depth": 0, "salectl_queue_depth_max": 0,
 			"salectl_log_bytes": float64(bytes), "salectl_log_bytes_max": float64(largest),
-			"salectl_appends_total committed": float64(commits), "salectl_tenures_total begun": 3,
+			"salectl_appends_total committed": float64(commits), "salectl_shard_sessions_total begun": 3,
 			"salectl_ledger_up": 1, "salectl_lock_quorum": 1, "salectl_clock_offset_seconds": 0,
 		}, "salectl_stalled_since_timestamp_seconds", "salectl_sale_opens_timestamp_seconds", "salectl_sale_open_holds", "salectl_lists on")
 		for i := range 13 {

@@ -61,7 +61,7 @@ func (e *Executor) whereabouts(ctx context.Context, shard int, do func(*runner) 
 			return err
 		}
 		w = r.owner.whereabouts(r.clock(), shard)
-		s := r.term.local(shard)
+		s := r.session.local(shard)
 		w.Here = w.Here && s != nil && s.Serves()
 		return nil
 	})

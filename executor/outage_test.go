@@ -113,7 +113,7 @@ func TestOwnerDrainsBesideDeadNodes(t *testing.T) {
 }
 
 // TestOwnerReadsThePast has one read of the sale's log answered from before there
-// was any. The tenure ends, since the sale may be gone, but nobody may be told
+// was any. The session ends, since the sale may be gone, but nobody may be told
 // that it is closed: the next read finds it as live as ever.
 func TestOwnerReadsThePast(t *testing.T) {
 	w := applied(t, 2)
@@ -191,7 +191,7 @@ func TestProcessesInTrouble(t *testing.T) {
 		shared(all...)
 		say("with the store", "", 0)
 
-		owner := all[slices.IndexFunc(all, func(m *member) bool { return m.term().local(0) != nil })]
+		owner := all[slices.IndexFunc(all, func(m *member) bool { return m.session().local(0) != nil })]
 		owner.store.all.close()
 		say("where an owner has no store", "ledger: ", 1)
 		owner.store.all.open()
@@ -276,14 +276,14 @@ func TestOwnerDiesUnheard(t *testing.T) {
 		last.cut()
 		const later = 99 // than all that the processes have heard
 		for i, m := range idle {
-			m.term().remotes[0].Learn(m.cfg.Clock(), shard.Route{Owner: m.Me().ID, Address: m.Me().Address, Epoch: later})
+			m.session().remotes[0].Learn(m.cfg.Clock(), shard.Route{Owner: m.Me().ID, Address: m.Me().Address, Epoch: later})
 			other := idle[1-i].Me()
-			m.term().remotes[1].Learn(m.cfg.Clock(), shard.Route{Owner: other.ID, Address: other.Address, Epoch: later})
+			m.session().remotes[1].Learn(m.cfg.Clock(), shard.Route{Owner: other.ID, Address: other.Address, Epoch: later})
 		}
 		for _, m := range idle {
 			m.within(15*time.Second, "without owners", func() bool {
 				s := m.Status()
-				for _, r := range m.term().remotes {
+				for _, r := range m.session().remotes {
 					if r.Route().Owner != "" {
 						return false
 					}

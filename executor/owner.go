@@ -17,7 +17,7 @@ import (
 )
 
 // owner is the step machine by which a process takes its share of a sale. It follows the
-// sale's log. While a run of the sale is live there is a tenure: the process says on the
+// sale's log. While a run of the sale is live there is a session: the process says on the
 // lock nodes that it is there, finds its peers, takes the leases of the shards that it
 // should own, has their machines run, and tells them how long they may append (share.go).
 // When the run ends it has all stopped and gives everything back.
@@ -43,20 +43,20 @@ type owner struct {
 	seen       uint64  // slots of the sale's log that were read once: it is not deleted
 	missing    *logged // the live run whose log is gone; nil: there is none
 	watch      nodeWatch
-	clockKnown bool          // the lock nodes have told the time in this tenure
+	clockKnown bool          // the lock nodes have told the time in this session
 	clockOff   time.Duration // of this host, where it was too much when it was last known
 	offSince   time.Duration // monotonic: since when it is
 	silent     bool          // by the last reply, no majority of the lock nodes votes
 	partUntil  time.Duration // monotonic: a drain waits no longer for nodes to confirm a release
 
-	// Of the present tenure.
+	// Of the present session.
 	uid        string
 	declared   spec.Sale
 	red        *ledger.RedPacket // nil: units are no packets
 	ttl        time.Duration
 	halt       shard.Halt     // for leaving
 	locks      quorum.Stats   // of the leases before these
-	leases     *quorum.Group  // kept after the tenure, until the nodes know that it is over
+	leases     *quorum.Group  // kept after the session, until the nodes know that it is over
 	wake       time.Duration  // monotonic: when the leases want to be told the time
 	roster     *quorum.Roster // who is there; kept as the leases are
 	rosterWake time.Duration  // monotonic
@@ -68,7 +68,7 @@ type owner struct {
 	out ownerEffects
 }
 
-// stage is how far a tenure has come.
+// stage is how far a session has come.
 type stage int
 
 const (
@@ -82,7 +82,7 @@ type ownerEffects struct {
 	read   *ledger.Request
 	calls  []quorum.Call // of the leases
 	meet   []quorum.Call // of the roster
-	start  bool          // begin the tenure of sale
+	start  bool          // begin the session of sale
 	open   []opening     // run the machines of shards
 	rights []granted     // tell them
 	halts  []halting     // stop them
@@ -92,12 +92,12 @@ type ownerEffects struct {
 	dial   []memberNote  // make links to peers
 	hang   []string      // end those to peers, by id
 	moves  []shard.Message
-	ended  bool // nothing of the tenure is left
+	ended  bool // nothing of the session is left
 	events []quorum.Event
 	wake   time.Duration
 }
 
-// How often the sale's log is read while there is no tenure, how often a ttl
+// How often the sale's log is read while there is no session, how often a ttl
 // while there is one, and how long a shard that ended by itself is left alone.
 const (
 	followEvery = 500 * time.Millisecond
@@ -105,7 +105,7 @@ const (
 	restAfter   = time.Second
 )
 
-// Why a tenure ends, or a shard is given up.
+// Why a session ends, or a shard is given up.
 var (
 	errNotLive  = errors.New("the sale's run has ended")
 	errLost     = errors.New("the sale's log is gone, of a run that has not ended")
@@ -132,8 +132,8 @@ func (o *owner) forget() {
 	o.reader = ledger.NewWriter(log, o.sale)
 }
 
-// live says whether there is a run to be served, and it is the tenure's if there
-// is a tenure.
+// live says whether there is a run to be served, and it is the session's if there
+// is a session.
 func (o *owner) live() bool {
 	return o.sale.Live() && o.sale.Applied() > 0 && (o.stage == following || o.sale.UID() == o.uid)
 }
@@ -222,7 +222,7 @@ func (o *owner) tick(now clock.Now) {
 	}
 }
 
-// leave ends the tenure: what runs first, then the leases.
+// leave ends the session: what runs first, then the leases.
 func (o *owner) leave(now clock.Now, h shard.Halt) {
 	if o.stage != serving {
 		return
@@ -234,7 +234,7 @@ func (o *owner) leave(now clock.Now, h shard.Halt) {
 	o.settle(now)
 }
 
-// settle ends the tenure when nothing of it runs any more. The next does not wait until
+// settle ends the session when nothing of it runs any more. The next does not wait until
 // all nodes know: one that is away is told for longer than a ttl, and the others might be
 // a majority again meanwhile.
 func (o *owner) settle(now clock.Now) {
@@ -251,7 +251,7 @@ func (o *owner) settle(now clock.Now) {
 	o.shares.all, o.fellows = nil, newFellows()
 }
 
-// drain ends the tenure and begins no other. Peers have had the time to take what was to
+// drain ends the session and begins no other. Peers have had the time to take what was to
 // be given to them: see retire.
 func (o *owner) drain(now clock.Now) {
 	o.draining = true
@@ -285,7 +285,7 @@ func (o *owner) leased(now clock.Now, e quorum.Effects) {
 	}
 }
 
-// parted forgets the leases and the roster of a tenure that has ended, when the nodes know
+// parted forgets the leases and the roster of a session that has ended, when the nodes know
 // of its end or had their time.
 func (o *owner) parted() {
 	if o.stage == following && o.leases != nil && o.leases.Settled() && o.roster.Gone() {
@@ -329,8 +329,8 @@ func (o *owner) parting() api.Outcome {
 	return api.Standby
 }
 
-// begin begins a tenure. Leases that still have releases to send go on if they serve the
-// new tenure as well; otherwise they come first.
+// begin begins a session. Leases that still have releases to send go on if they serve the
+// new session as well; otherwise they come first.
 func (o *owner) begin(now clock.Now) error {
 	declared, err := spec.FromJSON(o.sale.Newest().GetSpec())
 	if err != nil {
@@ -405,7 +405,7 @@ func (o *owner) next(now clock.Now) (ownerEffects, error) {
 		}
 		o.leave(now, shard.Halt{Why: why, Refusal: o.parting()})
 	}
-	if o.stage == serving && o.board != nil { // else the tenure is about to begin
+	if o.stage == serving && o.board != nil { // else the session is about to begin
 		if o.sale.Generation() > o.told || o.sale.Ranked() != o.toldRanks {
 			o.told, o.toldRanks, o.out.plans = o.sale.Generation(), o.sale.Ranked(), true
 		}

@@ -79,7 +79,7 @@ func TestOwnerFollowsTheSale(t *testing.T) {
 	w.run()
 	w.wantStage(leaving)
 	if got := w.holders(); len(got) != 1 || w.ends != 0 || !strings.HasPrefix(got[0], spec.LeaseKey(saletest.UID, 0)) {
-		t.Fatalf("leases %v, %d tenures have ended", got, w.ends)
+		t.Fatalf("leases %v, %d sessions have ended", got, w.ends)
 	}
 	w.end(0)
 	want(api.Closed)
@@ -692,7 +692,7 @@ func TestOwnerSaysWhyNodesFail(t *testing.T) {
 }
 
 // TestOwnerHealth shows since when nodes are as they are, whose clock is wrong, and
-// what locks have cost in all tenures.
+// what locks have cost in all sessions.
 func TestOwnerHealth(t *testing.T) {
 	w := newOwnerWorldOn(t, 3, quorum.DefaultTTL)
 	w.hangs[2] = true
@@ -716,19 +716,19 @@ func TestOwnerHealth(t *testing.T) {
 		t.Errorf("won %d times", votes())
 	}
 	w.hangs[2] = false
-	w.logs = backendtest.NewStore().Handle(nil) // by which the sale is gone, and the tenure ends
+	w.logs = backendtest.NewStore().Handle(nil) // by which the sale is gone, and the session ends
 	w.pass(quorum.DefaultTTL / readsPerTTL)
 	w.end()
 	w.logs = w.store.Handle(nil)
 	w.pass(3 * quorum.DefaultTTL)
 	w.wantShares(owned, owned)
 	if w.starts != 2 || votes() != 4 {
-		t.Errorf("%d starts, won %d times in both tenures", w.starts, votes())
+		t.Errorf("%d starts, won %d times in both sessions", w.starts, votes())
 	}
 }
 
 // TestOwnerAnotherTTL has a generation change the ttl while the leases of the last
-// tenure are still to be given back: they go first, since they were had by the old one.
+// session are still to be given back: they go first, since they were had by the old one.
 func TestOwnerAnotherTTL(t *testing.T) {
 	w := applied(t, 2)
 	present := w.logs

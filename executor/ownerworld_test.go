@@ -65,7 +65,7 @@ type ownerHost struct {
 	shut    bool // it can make no link: others can to it
 
 	starts int
-	ends   int // of tenures
+	ends   int // of sessions
 	opened []opening
 	halts  []halting
 	reads  int // of the sale's log
@@ -267,7 +267,7 @@ func (h *ownerHost) act() {
 	if out.ended {
 		h.ends++
 		if len(h.running) > 0 {
-			w.t.Errorf("the tenure of %s has ended, and %d machines run", h.o.cfg.Address, len(h.running))
+			w.t.Errorf("the session of %s has ended, and %d machines run", h.o.cfg.Address, len(h.running))
 		}
 	}
 }

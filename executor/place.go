@@ -10,7 +10,7 @@ type Place struct {
 
 // Place is Service's.
 func (e *Executor) Place(user string) Place {
-	t := e.tenure.Load()
+	t := e.serving.Load()
 	if t == nil {
 		return Place{}
 	}
@@ -19,7 +19,7 @@ func (e *Executor) Place(user string) Place {
 
 // PlaceOf is Service's.
 func (e *Executor) PlaceOf(shard int) Place {
-	t := e.tenure.Load()
+	t := e.serving.Load()
 	if t == nil || shard < 0 || shard >= len(t.shards) {
 		return Place{}
 	}
@@ -27,7 +27,7 @@ func (e *Executor) PlaceOf(shard int) Place {
 }
 
 // place is where the claims of a shard are decided.
-func (t *tenure) place(i int) Place {
+func (t *session) place(i int) Place {
 	if t.local(i) != nil {
 		return Place{Shard: i, Shards: len(t.shards), Owner: t.cfg.Address}
 	}

@@ -22,7 +22,7 @@ func ranksOf(sale *ledger.Sale) *ranks {
 }
 
 // followDraw takes in what the sale's log says of a draw.
-func (t *tenure) followDraw(sale *ledger.Sale) {
+func (t *session) followDraw(sale *ledger.Sale) {
 	if sale.Draw() != nil && sale.Next() != t.drawnAt {
 		t.drawnAt = sale.Next()
 		t.drawn.Store(ledger.DrawStatus(sale))

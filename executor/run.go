@@ -33,7 +33,7 @@ type runner struct {
 	looked   time.Duration                 // monotonic: when it was last seen to what they have
 	hearing  map[string]context.CancelFunc // of the links to peers, by id
 
-	// Of the present tenure.
+	// Of the present session.
 	over      chan struct{}  // closed when it ends
 	heavy     map[int]bool   // shards that were warned of
 	broken    map[int]string // by shard: why its log could not be gone on with
@@ -94,7 +94,7 @@ func (r *runner) loop(ctx context.Context) error {
 	for {
 		out, err := r.lead(r.clock(), r.call)
 		if err != nil {
-			if r.term != nil {
+			if r.session != nil {
 				close(r.over)
 			}
 			return err
@@ -118,7 +118,7 @@ func (r *runner) loop(ctx context.Context) error {
 			case end := <-r.ended:
 				r.machine.ended(r.clock(), end.shard)
 				r.tellBroken(end)
-				r.e.metrics.terms.WithLabelValues("ended").Inc()
+				r.e.metrics.sessions.WithLabelValues("ended").Inc()
 			case do := <-r.e.inbox:
 				do(r)
 			case <-timer.C:
@@ -135,7 +135,7 @@ func (r *runner) loop(ctx context.Context) error {
 				stopping, late = nil, time.After(r.e.cfg.DrainTimeout)
 				r.drain(r.clock())
 			case <-late:
-				r.term.stop(tooLate)
+				r.session.stop(tooLate)
 			}
 		}
 	}
@@ -146,10 +146,10 @@ func (r *runner) loop(ctx context.Context) error {
 func (r *runner) wakes(now clock.Now, owner time.Duration) time.Duration {
 	waiting := r.passTime(now)
 	wake := clock.Soonest(owner, waiting)
-	if r.term == nil || len(r.hearing) == 0 {
+	if r.session == nil || len(r.hearing) == 0 {
 		return wake
 	}
-	news := r.term.board.Due(now)
+	news := r.session.board.Due(now)
 	if waiting != 0 { // for a shard, which may be served any time
 		news = now.Mono
 	}
@@ -164,10 +164,10 @@ func (r *runner) due(now clock.Now, owner time.Duration) bool {
 	if owner != 0 && now.Mono >= owner {
 		return true
 	}
-	if r.term == nil || len(r.hearing) == 0 {
+	if r.session == nil || len(r.hearing) == 0 {
 		return false
 	}
-	news := r.term.board.Due(now)
+	news := r.session.board.Due(now)
 	return news != 0 && now.Mono >= news
 }
 
@@ -201,7 +201,7 @@ func (r *runner) follow(out doing) {
 	for _, s := range out.opened {
 		r.open(s)
 	}
-	if out.plans && r.term != nil {
+	if out.plans && r.session != nil {
 		r.prepare()
 	}
 	for _, id := range out.hang {
@@ -218,7 +218,7 @@ func (r *runner) follow(out doing) {
 // prepare opens what the rules of the newest generation read, which takes as long as a
 // file takes to be read, tells which units there are, and reads ahead what they are.
 func (r *runner) prepare() {
-	if e := r.term.eligibility.Load(); e != nil {
+	if e := r.session.eligibility.Load(); e != nil {
 		r.running.Go(func() { e.prepare(r.clock()) })
 	}
 	r.e.goods.follow(r.owner.sale, r.e.cfg.Logs, r.e.cfg.Key)
@@ -226,9 +226,9 @@ func (r *runner) prepare() {
 	r.running.Go(func() { r.e.goods.prepare(r.calls, choose) })
 }
 
-// start begins a tenure: the goroutines for each node that keeps lists.
+// start begins a session: the goroutines for each node that keeps lists.
 func (r *runner) start() {
-	t, metrics := r.term, r.e.metrics
+	t, metrics := r.session, r.e.metrics
 	r.e.goods.forget()
 	over := make(chan struct{})
 	for i, g := range t.grabs {
@@ -247,13 +247,13 @@ func (r *runner) start() {
 func (r *runner) open(s *shard.Shard) {
 	i, metrics := s.Number(), r.e.metrics
 	l := &shardLoop{Shard: s, clock: r.clock, ends: r.ends, turns: r.turns, stats: &metrics.shardMetrics, replies: make(chan func(), 2)}
-	given := &r.term.given[i]
+	given := &r.session.given[i]
 	l.serves = func() {
 		if at := time.Duration(given.Swap(0)); at != 0 {
 			metrics.pause.Observe((r.clock().Mono - at).Seconds())
 		}
 	}
-	metrics.terms.WithLabelValues("begun").Inc()
+	metrics.sessions.WithLabelValues("begun").Inc()
 	r.running.Go(func() {
 		why := l.run(r.calls)
 		if lost := (*quorum.Failure)(nil); errors.As(why, &lost) {
@@ -284,13 +284,13 @@ func (r *runner) look() {
 	r.clockSeen.tell(r.owner.clockOff, log)
 	r.tellGoods(log)
 	r.reportMissing(log)
-	if r.term != nil {
-		r.stalls.tell(now, r.term.stalled(), log)
+	if r.session != nil {
+		r.stalls.tell(now, r.session.stalled(), log)
 		r.tellSetBack(log)
 		r.warnOfLargeLogs(log)
 		r.tellShare(log)
 		r.tellIdle(log)
-		r.rules.tell(now, r.term.eligibility.Load(), log)
+		r.rules.tell(now, r.session.eligibility.Load(), log)
 		r.peers.tell(now, r.owner, log)
 	}
 }
@@ -323,7 +323,7 @@ func (r *runner) reportMissing(log *slog.Logger) {
 
 // tellSetBack names the shards whose logs' time was ahead, once each.
 func (r *runner) tellSetBack(log *slog.Logger) {
-	for _, s := range r.term.locals() {
+	for _, s := range r.session.locals() {
 		by := s.WasSetBack()
 		if by == 0 || r.setBack[s.Number()] == by {
 			continue
@@ -348,14 +348,14 @@ func (r *runner) tellBroken(end shardEnd) {
 	case told != why:
 		r.broken[end.shard] = why
 		r.e.cfg.Logger.Error("a shard's log is gone or damaged: its units are not sold, and its users' claims not looked at",
-			"sale", r.e.cfg.Sale, "shard", end.shard, "seen", r.term.board.Seen(end.shard), "why", why,
+			"sale", r.e.cfg.Sale, "shard", end.shard, "seen", r.session.board.Seen(end.shard), "why", why,
 			"remedy", "see what 'salectl plan' and 'salectl audit' say; leave this process running, since it knows how far the log went")
 	}
 }
 
 // tellShare says how many shards this process owns, where that has changed.
 func (r *runner) tellShare(log *slog.Logger) {
-	locals := r.term.locals()
+	locals := r.session.locals()
 	for _, s := range locals {
 		if s.Serves() {
 			delete(r.broken, s.Number())
@@ -364,7 +364,7 @@ func (r *runner) tellShare(log *slog.Logger) {
 	n := len(locals)
 	if n != r.owned {
 		r.owned = n
-		log.Info("this process owns shards", "owned", n, "of", len(r.term.shards), "members", len(r.owner.members))
+		log.Info("this process owns shards", "owned", n, "of", len(r.session.shards), "members", len(r.owner.members))
 	}
 }
 
@@ -385,9 +385,9 @@ func (r *runner) tellIdle(log *slog.Logger) {
 // whole, in one row, and HBase refuses rows of 1 GiB.
 const largeLog = 256 << 20
 
-// warnOfLargeLogs warns once a tenure of each log that has become large.
+// warnOfLargeLogs warns once a session of each log that has become large.
 func (r *runner) warnOfLargeLogs(log *slog.Logger) {
-	for _, s := range r.term.locals() {
+	for _, s := range r.session.locals() {
 		if bytes := s.Bytes(); bytes >= largeLog && !r.heavy[s.Number()] {
 			r.heavy[s.Number()] = true
 			log.Warn("a shard's log is large; destroy the sale and begin a new run in good time, with more locks",

@@ -93,7 +93,7 @@ func TestListNodeHangsAtTheEnd(t *testing.T) {
 		s := saletest.LoadShard(c.t, c.logs, 0, 1)
 		root := s.Root()
 		saletest.AppendSale(c.t, c.logs, c.sale.Name, &pb.Op{Op: &pb.Op_Sealed{Sealed: &pb.Sealed{Slots: []uint64{s.Next()}, Roots: [][]byte{root[:]}}}})
-		m.within(2*quorum.DefaultTTL, "at the end of its tenure", func() bool { return m.log.count("this process sells no more") == 1 })
+		m.within(2*quorum.DefaultTTL, "at the end of its session", func() bool { return m.log.count("this process sells no more") == 1 })
 		if declared, serves := m.Declared(); serves || declared.Name != c.sale.Name {
 			c.t.Errorf("of the run that has ended it knows %+v, serves %v", declared, serves)
 		}

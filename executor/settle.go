@@ -66,9 +66,9 @@ func settling(shell asker, answered func(Answer)) *ask {
 }
 
 // admitSettlement is admit for what is asked of a claim that was accepted.
-func (d *admission) admitSettlement(now clock.Now, settle Settlement, x *ask) (Answer, *shard.Ticket, *tenure) {
+func (d *admission) admitSettlement(now clock.Now, settle Settlement, x *ask) (Answer, *shard.Ticket, *session) {
 	d.came.Add(1)
-	t := d.tenure.Load()
+	t := d.serving.Load()
 	if t == nil {
 		return *d.away.Load(), nil, nil
 	}
@@ -87,7 +87,7 @@ func (d *admission) admitSettlement(now clock.Now, settle Settlement, x *ask) (A
 }
 
 // unsettled answers what can be asked of no claim of the sale.
-func (t *tenure) unsettled(x Settlement) (Answer, bool) {
+func (t *session) unsettled(x Settlement) (Answer, bool) {
 	switch {
 	case len(t.grabs) > 0:
 		return Answer{Outcome: api.BadRequest, Message: "the claims of a sale with engine redis are final"}, true
@@ -98,7 +98,7 @@ func (t *tenure) unsettled(x Settlement) (Answer, bool) {
 }
 
 // admitSettlementTo is admitTo for what is asked of a claim that was accepted.
-func (d *admission) admitSettlementTo(now clock.Now, t *tenure, s *shard.Shard, x Settlement) (Answer, *shard.Ticket) {
+func (d *admission) admitSettlementTo(now clock.Now, t *session, s *shard.Shard, x Settlement) (Answer, *shard.Ticket) {
 	switch {
 	case d.draining.Load() && !d.links.any():
 		return Answer{Outcome: api.Draining, RetryAfter: time.Second}, nil

@@ -34,8 +34,8 @@ func newShareMetrics(describe describing) shareMetrics {
 	}
 }
 
-// collect tells of the shards of a tenure; nil: there are none.
-func (m *shareMetrics) collect(t *tenure, to tellMetrics) {
+// collect tells of the shards of a session; nil: there are none.
+func (m *shareMetrics) collect(t *session, to tellMetrics) {
 	var v shardSums
 	if t != nil {
 		for _, s := range t.locals() {

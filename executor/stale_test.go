@@ -20,7 +20,7 @@ import (
 func (s *steppedProcess) userOf() string {
 	s.w.t.Helper()
 	for _, user := range []string{"ann", "bob", "cat", "dan", "eve", "fay", "gus", "hal"} {
-		if s.p.term.local(spec.HomeShard(user, s.w.shards)) != nil {
+		if s.p.session.local(spec.HomeShard(user, s.w.shards)) != nil {
 			return user
 		}
 	}
@@ -32,7 +32,7 @@ func (s *steppedProcess) userOf() string {
 type replies struct{ answered, accepted, bounced int }
 
 func (r *replies) visit(s *steppedProcess, visit func(clock.Now, shard.Errand, func(Answer), func(shard.Route)), e shard.Errand) {
-	e.UID = s.p.term.uid
+	e.UID = s.p.session.uid
 	visit(s.now(), e, func(a Answer) {
 		r.answered++
 		if a.Accepted() {
@@ -199,7 +199,7 @@ func TestCutLinkEndsRoutes(t *testing.T) {
 	a, b := w.process("first"), w.process("second")
 	w.shared()
 	routes := func() (n int) {
-		for _, r := range a.p.term.remotes {
+		for _, r := range a.p.session.remotes {
 			if r.Route().Owner == b.p.Me().ID {
 				n++
 			}

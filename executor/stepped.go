@@ -28,7 +28,7 @@ type Stepped struct {
 	gone   bool
 	failed error
 
-	// Of the present tenure.
+	// Of the present session.
 	shards  []*steppedShard
 	batches stepper       // the batchers' of nodes that keep lists
 	passing time.Duration // monotonic: when those that wait for peers are to be told the time
@@ -134,16 +134,16 @@ func (p *Stepped) Collect(now clock.Now, to chan<- prometheus.Metric) {
 // its own by its monotonic clock. A suspend, or a jump of the wall clock, may end them
 // earlier.
 func (p *Stepped) Leases(now clock.Now) (uid string, until map[int]time.Duration) {
-	if p.term == nil {
+	if p.session == nil {
 		return "", nil
 	}
 	until = make(map[int]time.Duration)
-	for i, s := range p.term.running {
+	for i, s := range p.session.running {
 		if to, ok := s.Leased(now); ok {
 			until[i] = to
 		}
 	}
-	return p.term.uid, until
+	return p.session.uid, until
 }
 
 // Peers returns the peers whose links are to be ended, and then those to which links are
@@ -243,7 +243,7 @@ func (p *Stepped) Tick(now clock.Now) {
 	}
 	if p.late != 0 && p.late <= now.Mono {
 		p.late = 0
-		p.term.stop(tooLate)
+		p.session.stop(tooLate)
 	}
 	for _, s := range p.shards {
 		if s.due(now) {
@@ -287,7 +287,7 @@ func (p *Stepped) Next(now clock.Now) (calls []calls.Call, wake time.Duration, g
 		return calls, 0, true
 	}
 	wake = clock.Soonest(p.own.wake, p.late, p.batches.wake, p.passing)
-	if p.term != nil && p.owner.stage == serving && len(p.owner.fellows.all) > 0 && p.term.board.News() {
+	if p.session != nil && p.owner.stage == serving && len(p.owner.fellows.all) > 0 && p.session.board.News() {
 		wake = clock.Soonest(wake, max(p.owner.toldAt+tellEvery, now.Mono+1))
 		p.own.wake = clock.Soonest(p.own.wake, p.owner.toldAt+tellEvery)
 	}
@@ -320,7 +320,7 @@ func (p *Stepped) step() bool {
 	out, err := p.lead(p.now, p.calling(&p.own))
 	if err != nil {
 		p.failed, p.own.wake, p.late = err, 0, 0
-		p.gone = p.term == nil
+		p.gone = p.session == nil
 		return true
 	}
 	if out.start {
@@ -366,15 +366,15 @@ func (p *Stepped) serve() (acted bool) {
 
 // grab lets those nodes be asked for units for which requests wait.
 func (p *Stepped) grab() (acted bool) {
-	if p.term == nil {
-		p.batches.wake = 0 // of the tenure that has ended: a time that has come would be due for ever
+	if p.session == nil {
+		p.batches.wake = 0 // of the session that has ended: a time that has come would be due for ever
 		return false
 	}
 	if p.batches.wake > p.now.Mono && !p.batches.news {
 		return false
 	}
 	p.batches.news, p.batches.wake = false, 0
-	for node, g := range p.term.grabs {
+	for node, g := range p.session.grabs {
 		c := new(shard.GrabCall)
 		ask, wake := g.Next(p.now, c)
 		p.batches.wake = clock.Soonest(p.batches.wake, wake)

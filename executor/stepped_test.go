@@ -226,7 +226,7 @@ func TestScatteredUnitsInTime(t *testing.T) {
 	t.Logf("the longest wait was %v, %d commits received units", longest, w.landed["append in"]-ins)
 }
 
-// When the nodes were to be asked next is of a tenure: what is left of one that has ended
+// When the nodes were to be asked next is of a session: what is left of one that has ended
 // must not have the time be told for ever.
 func TestSteppedForgetsGrabs(t *testing.T) {
 	w := newSteppedWorld(t, 1, 20)

@@ -47,7 +47,7 @@ func (m *meter) look(now time.Duration, count uint64) *float64 {
 
 // measure looks at what was counted since it last did, once a second.
 func (m *machine) measure(now clock.Now) {
-	t := m.term
+	t := m.session
 	if t == nil || m.meters.at != 0 && now.Mono < m.meters.at+meterEvery {
 		return
 	}

@@ -24,7 +24,7 @@ func TestTrafficCountsOnce(t *testing.T) {
 		var users [2][]string // of shards of a, of b
 		for i := 0; len(users[0]) < 20 || len(users[1]) < 20; i++ {
 			user, of := fmt.Sprint("user-", i), 0
-			if a.term().local(spec.HomeShard(user, len(a.term().shards))) == nil {
+			if a.session().local(spec.HomeShard(user, len(a.session().shards))) == nil {
 				of = 1
 			}
 			users[of] = append(users[of], user)

@@ -16,7 +16,7 @@ import (
 
 // TestUndecided asks for one key again and again while its claim is being
 // appended and the store does not answer: through the stall, the loss of the right
-// to append, a full queue, a drain, and the end of the tenure. Others hear what is
+// to append, a full queue, a drain, and the end of the session. Others hear what is
 // the matter; of this key nobody knows.
 func TestUndecided(t *testing.T) {
 	const others = 2 * time.Second // have given up by then
@@ -139,7 +139,7 @@ func TestUndecided(t *testing.T) {
 			if a := <-heard; a.Outcome != api.Overloaded {
 				t.Errorf("given up while nothing else waits: %+v", a)
 			}
-			if n := m.tenure.Load().local(0).UnderWay(); n != 1 {
+			if n := m.serving.Load().local(0).UnderWay(); n != 1 {
 				t.Errorf("%d requests are under way, want bob's", n)
 			}
 			sold(m)
@@ -162,7 +162,7 @@ func TestUndecided(t *testing.T) {
 		inCluster(t, quorum.DefaultTTL, []int64{50}, func(c *cluster) {
 			m := begin(c)
 			defer m.stop()
-			board := m.tenure.Load().board
+			board := m.serving.Load().board
 			board.Post(0, 99, ledger.Totals{Generation: 1, Limit: 50, Sold: 50}, time.Time{}, true) // and more units come before bob's claim is decided
 			if a := m.claim("carl"); a.Outcome != api.SoldOut {
 				t.Errorf("carl hears %+v", a)
@@ -247,7 +247,7 @@ func TestUndecidedWhenLost(t *testing.T) {
 		if err := s.logs.Append(t.Context(), log, uint64(len(entries)), head, []byte(`{"slot":2}`), []byte("garbage")); err != nil {
 			t.Fatal(err)
 		}
-		wait.Until(t, "the tenure has ended", func() bool { return p.tenure.Load() == nil })
+		wait.Until(t, "the session has ended", func() bool { return p.serving.Load() == nil })
 		if a := p.Claim(t.Context(), request); a.Outcome != api.Unknown {
 			t.Errorf("while it ends ann hears %+v", a)
 		}

@@ -187,7 +187,7 @@ func (d *admission) visit(ctx context.Context, now clock.Now, by *visitor, e sha
 
 // visitFor is visit of an errand that is not given up yet.
 func (d *admission) visitFor(ctx context.Context, now clock.Now, by *visitor, e shard.Errand, answered func(Answer), bounced func(shard.Route)) {
-	t := d.tenure.Load()
+	t := d.serving.Load()
 	// A process that has not heard yet that a sale was begun anew would take what is decided here
 	// for the run before: an entry for one that was not drawn then.
 	if t == nil || e.UID != "" && e.UID != t.uid {

@@ -35,17 +35,17 @@ func TestWakes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &runner{
-				machine: machine{owner: new(owner), term: &tenure{board: shard.NewBoard(2), remotes: []*shard.Remote{remote(), remote()}}},
+				machine: machine{owner: new(owner), session: &session{board: shard.NewBoard(2), remotes: []*shard.Remote{remote(), remote()}}},
 				looked:  now.Mono - c.looked, hearing: map[string]context.CancelFunc{"peer": func() {}},
 			}
 			if c.alone {
 				clear(r.hearing)
 			}
 			if c.news {
-				r.term.board.Post(0, 1, ledger.Totals{Limit: 5, Available: 5}, time.Time{}, true)
+				r.session.board.Post(0, 1, ledger.Totals{Limit: 5, Available: 5}, time.Time{}, true)
 			}
 			if c.waits {
-				r.term.remotes[1].Offer(now, shard.NewTicket(new(sync.Pool), shard.Request{User: "alice", Key: "1", Quantity: 1}, nil, now.Mono))
+				r.session.remotes[1].Offer(now, shard.NewTicket(new(sync.Pool), shard.Request{User: "alice", Key: "1", Quantity: 1}, nil, now.Mono))
 			}
 			if got := r.wakes(now, theirs) - now.Mono; got != c.want {
 				t.Errorf("it wakes in %v, want %v", got, c.want)

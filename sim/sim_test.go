@@ -61,7 +61,7 @@ func TestWorldsThatFailed(t *testing.T) {
 		"a node that failed once was never asked again, and all were refused":                  8202980,
 		"a process whose clock was off kept the leases":                                        9810560,
 		"a claim of an earlier run was taken for one of the next":                              9803295,
-		"a tenure of whose leases only moments are known began again":                          9510083,
+		"a session of whose leases only moments are known began again":                         9510083,
 		"units that a shard had asked for when it went were never asked for":                   41012899,
 		"an audit whose read of the sale's log lagged found a generation that was not planned": 70000531,
 		"an audit amid a destroy found that the shards did not end where they were sealed":     70001320,

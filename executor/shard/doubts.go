@@ -7,7 +7,7 @@ import (
 
 // Doubts remembers requests that were answered with Unknown, or that a node was
 // asked for without an answer: each may have been accepted, or may be yet. It
-// belongs to the process and outlives tenures. What is in doubt on a shard is
+// belongs to the process and outlives sessions. What is in doubt on a shard is
 // settled when this process has taken the shard over and so has read its log
 // behind everything that it ever sent there; with a list, when the list was
 // filled anew. All methods are safe for concurrent use.

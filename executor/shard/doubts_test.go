@@ -74,9 +74,9 @@ func TestLimitReachedDecides(t *testing.T) {
 	}
 }
 
-// TestGivenInDoubtAfterTheTenure has a process lose a shard while the ledger lacks what
+// TestGivenInDoubtAfterTheSession has a process lose a shard while the ledger lacks what
 // its list gave. Whoever heard sold must not hear that nothing was accepted.
-func TestGivenInDoubtAfterTheTenure(t *testing.T) {
+func TestGivenInDoubtAfterTheSession(t *testing.T) {
 	refused := Answer{Outcome: api.NoQuorum}
 	for name, lose := range map[string]func(c *counted, ask func(users ...string) *GrabCall){
 		"after the answer": func(c *counted, ask func(users ...string) *GrabCall) {

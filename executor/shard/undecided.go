@@ -140,7 +140,7 @@ func (a *Answer) reachesLimit() bool { return a.Outcome == api.LimitReached && l
 
 // keepInDoubt keeps a request in doubt, or with anyKey all of a user's, whose user may
 // have something of the list which the log lacks: what else is known of that ends with
-// the tenure.
+// the session.
 func (s *Shard) keepInDoubt(user, key string) {
 	if s.front.mayLack() {
 		s.doubts.Add(s.uid, s.seq.shard, user, key)

@@ -555,7 +555,7 @@ var ledgerFaults = map[string]planted{
 		w.succeed(1)
 		w.at += grace
 		w.planBy(1, pb.Phase_OPEN)
-		w.succeed(0) // again, in a later tenure
+		w.succeed(0) // again, in a later session
 		w.refuse(w.user(1), "k", 1, "sold_out")
 		w.buy(w.user(0), "k", 1)
 		w.buy(w.user(1), "k", 1)

@@ -128,7 +128,7 @@ func TestToleratedVerdicts(t *testing.T) {
 			w.refused(user, "k", 1, api.Unknown)
 			w.drain(g)
 		}},
-		"unknown of what a list gave, in a tenure that may have ended": {withAckRedis, func(w *world) {
+		"unknown of what a list gave, in a session that may have ended": {withAckRedis, func(w *world) {
 			user := w.user(0)
 			w.visit(user, process)(api.Sold)
 			w.drain(w.early(user, "k", 1))

@@ -82,7 +82,7 @@ type logState struct {
 	phantom  bool     // a buyer was told of a claim that no log has
 	deleted  bool
 	revived  [logSlots]uint8 // what was put into the row after it was deleted
-	tenures  uint8           // how often Own was sent
+	sessions uint8           // how often Own was sent
 	destroys destroyState
 }
 
@@ -100,7 +100,7 @@ type logRules struct {
 	owners          int  // 2 unless it says 1
 	units, requests uint8
 	restarts        uint8 // of each owner
-	tenures         uint8
+	sessions        uint8
 }
 
 // folded is what a prefix of the log says.
@@ -162,7 +162,7 @@ func (w logRules) wrong(s logState) string {
 }
 
 // goal is what must stay within reach: that all requests are answered, the sale is
-// closed, or destroyed. A log that is full, or an owner that has no tenure left, ends
+// closed, or destroyed. A log that is full, or an owner that has no session left, ends
 // what the model is about.
 func (w logRules) goal(s logState) bool {
 	f := s.fold(s.length, w.units)
@@ -176,7 +176,7 @@ func (w logRules) goal(s logState) bool {
 	}
 	for r := range w.requests {
 		if s.told[r] == 0 && f.sold < w.units {
-			return s.tenures >= w.tenures
+			return s.sessions >= w.sessions
 		}
 	}
 	return true
@@ -202,18 +202,18 @@ func appendModel() Model {
 				Without: "An owner that folds its commit when it sends it answers the same request, asked again, from a commit that never lands."},
 		},
 		Cases: []Case{
-			{Name: "two owners, one request", Run: bound(logRules{units: 1, requests: 1, tenures: 2}.model())},
-			{Name: "two owners, two requests for one unit", Run: bound(logRules{units: 1, requests: 2, tenures: 2}.model())},
-			{Name: "two owners that restart", Run: bound(logRules{units: 1, requests: 1, restarts: 1, tenures: 2}.model())},
-			{Name: "a planner that closes", Large: true, Run: bound(logRules{closes: true, units: 1, requests: 1, tenures: 2}.model())},
+			{Name: "two owners, one request", Run: bound(logRules{units: 1, requests: 1, sessions: 2}.model())},
+			{Name: "two owners, two requests for one unit", Run: bound(logRules{units: 1, requests: 2, sessions: 2}.model())},
+			{Name: "two owners that restart", Run: bound(logRules{units: 1, requests: 1, restarts: 1, sessions: 2}.model())},
+			{Name: "a planner that closes", Large: true, Run: bound(logRules{closes: true, units: 1, requests: 1, sessions: 2}.model())},
 			{Name: "a slot that is empty is enough", Off: "head-compared", Finds: lost,
-				Run: bound(logRules{slotAbsent: true, rowsStay: true, destroys: true, units: 2, requests: 1, tenures: 1}.model())},
+				Run: bound(logRules{slotAbsent: true, rowsStay: true, destroys: true, units: 2, requests: 1, sessions: 1}.model())},
 			{Name: "no success is a failure", Off: "unknown", Finds: "a request has two units",
-				Run: bound(logRules{falseIsFailure: true, units: 2, requests: 1, tenures: 1}.model())},
+				Run: bound(logRules{falseIsFailure: true, units: 2, requests: 1, sessions: 1}.model())},
 			{Name: "no success is one's own earlier success", Off: "own-bytes", Finds: lost,
-				Run: bound(logRules{falseIsSuccess: true, units: 2, requests: 2, tenures: 2}.model())},
+				Run: bound(logRules{falseIsSuccess: true, units: 2, requests: 2, sessions: 2}.model())},
 			{Name: "a commit is folded when it is sent", Off: "fold", Finds: lost,
-				Run: bound(logRules{answersAhead: true, units: 1, requests: 1, tenures: 2}.model())},
+				Run: bound(logRules{answersAhead: true, units: 1, requests: 1, sessions: 2}.model())},
 		},
 	}
 }

@@ -211,9 +211,9 @@ func (w logRules) ownerSteps(s logState, p int, do explore.Do[logState]) {
 	by := writing + explore.Actor(p)
 	if !writer.owner {
 		t := s
-		t.tenures++
+		t.sessions++
 		empty := s.deleted && w.emptyIsLog && writer.read == 0
-		if !f.sealed && s.tenures < w.tenures && (writer.read > 0 || empty) && t.send(p, ownBy(p, writer.life), writer.read) {
+		if !f.sealed && s.sessions < w.sessions && (writer.read > 0 || empty) && t.send(p, ownBy(p, writer.life), writer.read) {
 			do(by, t, "process %d appends Own in slot %d", p, writer.read)
 		}
 		return

@@ -118,14 +118,14 @@ func destroyModel() Model {
 				Without: "A process that takes the row's absence for an empty log appends `Own` to it, behind the delete: a row outlives its sale."},
 		},
 		Cases: []Case{
-			{Name: "one owner", Run: bound(with(logRules{owners: 1, units: 1, tenures: 1}).model())},
-			{Name: "two processes, one of which becomes the owner", Large: true, Run: bound(with(logRules{units: 2, tenures: 1}).model())},
-			{Name: "one owner that restarts", Large: true, Run: bound(with(logRules{owners: 1, units: 2, restarts: 1, tenures: 2}).model())},
+			{Name: "one owner", Run: bound(with(logRules{owners: 1, units: 1, sessions: 1}).model())},
+			{Name: "two processes, one of which becomes the owner", Large: true, Run: bound(with(logRules{units: 2, sessions: 1}).model())},
+			{Name: "one owner that restarts", Large: true, Run: bound(with(logRules{owners: 1, units: 2, restarts: 1, sessions: 2}).model())},
 			{Name: "the sale's log says Sealed after the delete", Off: "sealed-before-delete",
 				Finds: "a buyer's claim is in no export of the destroyed sale",
-				Run:   bound(with(logRules{deletesFirst: true, units: 2, tenures: 2}).model())},
+				Run:   bound(with(logRules{deletesFirst: true, units: 2, sessions: 2}).model())},
 			{Name: "no row is an empty log", Off: "gone-is-gone", Finds: "a row outlives its sale",
-				Run: bound(with(logRules{emptyIsLog: true, units: 2, tenures: 2}).model())},
+				Run: bound(with(logRules{emptyIsLog: true, units: 2, sessions: 2}).model())},
 		},
 	}
 }

@@ -31,9 +31,9 @@ var stages = []stage{
 	{callersCalls, nil},
 	{httpServer, []string{"net/http.", "net/http/", "salectl/executor/httpd."}},
 	{httpCalls, nil},
-	{"recall: what the ledger has of it", []string{"salectl/executor.(*tenure).recall", "salectl/executor/shard.(*Shard).Recall"}},
+	{"recall: what the ledger has of it", []string{"salectl/executor.(*session).recall", "salectl/executor/shard.(*Shard).Recall"}},
 	{"admission, into the queue", []string{
-		"salectl/executor.(*admission).", "salectl/executor.(*tenure).", "salectl/executor/shard.(*Shard).Offer",
+		"salectl/executor.(*admission).", "salectl/executor.(*session).", "salectl/executor/shard.(*Shard).Offer",
 	}},
 	{"clock, whether the lease lasts", []string{"salectl/backends/clock.", "salectl/executor/shard.Rights.Valid"}},
 	{"channels, locks: to wait and to wake", []string{
@@ -67,7 +67,7 @@ var stages = []stage{
 		"salectl/executor/shard.(*requests).finishBatch", "salectl/executor/shard.(*sequencer).committed.func1", "salectl/executor/shard.granted",
 		"salectl/executor/shard.(*Shard).handBack", "salectl/executor/shard.(*Shard).tell", "salectl/executor/shard.(*Shard).conclude",
 		"salectl/executor/shard.(*Shard).deliver", "salectl/executor/shard.(*Ticket).Wait", "salectl/executor/shard.(*Ticket).Finish",
-		"salectl/executor/shard.(*Ticket).Free", "salectl/executor.(*goods).deliver", "salectl/executor.(*tenure).price",
+		"salectl/executor/shard.(*Ticket).Free", "salectl/executor.(*goods).deliver", "salectl/executor.(*session).price",
 	}},
 	{"allocation", []string{
 		"runtime.mallocgc", "runtime.growslice", "runtime.makeslicecopy", "runtime.makeslice", "runtime.newobject",

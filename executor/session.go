@@ -15,9 +15,9 @@ import (
 	"salectl/spec"
 )
 
-// tenure is the time that this process sells in one run of a sale: the shards that it
+// session is the time that this process sells in one run of a sale: the shards that it
 // owns, and the way to the owners of the others.
-type tenure struct {
+type session struct {
 	uid     string
 	shards  []atomic.Pointer[shard.Shard] // with a lease, or about to have one; nil: another process's
 	remotes []*shard.Remote               // of all shards: where requests wait that no shard here decides
@@ -50,11 +50,11 @@ type tenure struct {
 	drawnAt  uint64                      // the slot behind what that was read from; only the machine touches it
 }
 
-// newTenure returns the tenure that the owner has begun. cfg is what is the same for all
+// newSession returns the session that the owner has begun. cfg is what is the same for all
 // shards.
-func newTenure(o *owner, cfg shard.Config, d *admission, first uint64) *tenure {
+func newSession(o *owner, cfg shard.Config, d *admission, first uint64) *session {
 	n := o.sale.Shards()
-	t := &tenure{
+	t := &session{
 		uid: o.uid, shards: make([]atomic.Pointer[shard.Shard], n), given: make([]atomic.Int64, n), board: shard.NewBoard(n), ack: o.declared.Ack,
 		links: &d.links, sizes: o.cfg.Sizes, running: make(map[int]*shard.Shard),
 	}
@@ -90,10 +90,10 @@ func newTenure(o *owner, cfg shard.Config, d *admission, first uint64) *tenure {
 
 // local returns a shard that this process has the lease of, or is about to have; nil: it
 // is another's.
-func (t *tenure) local(i int) *shard.Shard { return t.shards[i].Load() }
+func (t *session) local(i int) *shard.Shard { return t.shards[i].Load() }
 
 // locals returns all of those.
-func (t *tenure) locals() (all []*shard.Shard) {
+func (t *session) locals() (all []*shard.Shard) {
 	for i := range t.shards {
 		if s := t.local(i); s != nil {
 			all = append(all, s)
@@ -103,7 +103,7 @@ func (t *tenure) locals() (all []*shard.Shard) {
 }
 
 // home returns what queues a ticket on a shard of this process.
-func (t *tenure) home(i int) func(clock.Now, *shard.Ticket) api.Outcome {
+func (t *session) home(i int) func(clock.Now, *shard.Ticket) api.Outcome {
 	return func(now clock.Now, ticket *shard.Ticket) api.Outcome {
 		s := t.local(i)
 		if s == nil || !s.May(now) || t.keepsOut(s.Stalled()) { // there it would wait for longer
@@ -114,7 +114,7 @@ func (t *tenure) home(i int) func(clock.Now, *shard.Ticket) api.Outcome {
 }
 
 // carry brings a message to the shard that it is for, here or at a peer. It may be lost.
-func (t *tenure) carry(m shard.Message) {
+func (t *session) carry(m shard.Message) {
 	if m.To < 0 || m.To >= len(t.shards) {
 		return
 	}
@@ -126,7 +126,7 @@ func (t *tenure) carry(m shard.Message) {
 
 // open makes the machine of a shard, which reads its log and appends Own when it has
 // the rights to.
-func (t *tenure) open(now clock.Now, i int, follows bool, applied uint64, plans []*pb.Generation) *shard.Shard {
+func (t *session) open(now clock.Now, i int, follows bool, applied uint64, plans []*pb.Generation) *shard.Shard {
 	cfg := t.cfg
 	cfg.Shard, cfg.Log, cfg.Follows, cfg.Applied = i, spec.ShardLog(t.uid, i, len(t.shards)), follows, applied
 	cfg.Queue, cfg.Remote = int(t.depth.Load()), t.remotes[i]
@@ -150,13 +150,13 @@ func (t *tenure) open(now clock.Now, i int, follows bool, applied uint64, plans 
 }
 
 // follows says whether the machine of a shard has read its log to the end, and reads on.
-func (t *tenure) follows(i int) bool {
+func (t *session) follows(i int) bool {
 	s := t.running[i]
 	return s != nil && s.Follows()
 }
 
 // grant tells a shard its rights. With the first it is this process's.
-func (t *tenure) grant(now clock.Now, i int, r shard.Rights) {
+func (t *session) grant(now clock.Now, i int, r shard.Rights) {
 	s := t.running[i]
 	if s == nil {
 		return
@@ -171,7 +171,7 @@ func (t *tenure) grant(now clock.Now, i int, r shard.Rights) {
 }
 
 // close forgets a shard whose machine has ended.
-func (t *tenure) close(i int) {
+func (t *session) close(i int) {
 	if s := t.running[i]; s != nil {
 		if len(t.grabs) > 0 {
 			t.grabs[t.node(i)].Leave(s)
@@ -183,26 +183,26 @@ func (t *tenure) close(i int) {
 }
 
 // mayLack returns how many claims the ledger may lack that a shard's list gave.
-func (t *tenure) mayLack(i int) int64 {
+func (t *session) mayLack(i int) int64 {
 	return spec.Allotment(t.declared.Load().Backlog, len(t.shards), i)
 }
 
 // keepsOut says whether a shard that stalls lets no claims in: those would wait for
 // what does not answer. With ack redis they wait for no ledger, up to a bound; and a
 // list's node is asked to find out that it answers again.
-func (t *tenure) keepsOut(stall *Stall) bool {
+func (t *session) keepsOut(stall *Stall) bool {
 	return stall != nil && !stall.Node && t.ack != spec.AckRedis
 }
 
 // node returns which of the nodes that keep lists has the list of a shard.
-func (t *tenure) node(shard int) int { return spec.ListNode(shard, len(t.grabs)) }
+func (t *session) node(shard int) int { return spec.ListNode(shard, len(t.grabs)) }
 
-// loadAtOnce bounds how many shards' logs are read at a time when a tenure
+// loadAtOnce bounds how many shards' logs are read at a time when a session
 // begins: few enough for the store and for our memory.
 const loadAtOnce = 64
 
 // plan passes on the generations of the sale's log.
-func (t *tenure) plan(o *owner) {
+func (t *session) plan(o *owner) {
 	t.board.Generation(o.sale.Generation())
 	t.declare(o)
 	t.boundQueues(o.cfg.Queue)
@@ -223,7 +223,7 @@ func (t *tenure) plan(o *owner) {
 
 // boundQueues has as many requests wait as the newest generation declares; depth is how
 // many if it declares nothing.
-func (t *tenure) boundQueues(depth int) {
+func (t *session) boundQueues(depth int) {
 	if q := t.declared.Load().Queue; q != nil {
 		depth = int(q.Depth)
 	}
@@ -236,7 +236,7 @@ func (t *tenure) boundQueues(depth int) {
 // declare takes in what the newest generation declares. One that this program cannot read,
 // since a newer one has written it, changes nothing: what it says to the shards they can
 // read, and they grant no claim by the rules of before.
-func (t *tenure) declare(o *owner) {
+func (t *session) declare(o *owner) {
 	newest := o.sale.Newest()
 	t.settings.Store(newest.GetSettings())
 	hash := string(newest.GetSettings().GetRules())
@@ -253,7 +253,7 @@ func (t *tenure) declare(o *owner) {
 }
 
 // rule takes in rules.
-func (t *tenure) rule(o *owner, declared spec.Sale, hash string) {
+func (t *session) rule(o *owner, declared spec.Sale, hash string) {
 	before := t.eligibility.Load()
 	e := newEligibility(declared, hash, o.cfg.Users, before, o.cfg.Ruled)
 	if before == nil || e.users != before.users {
@@ -262,8 +262,8 @@ func (t *tenure) rule(o *owner, declared spec.Sale, hash string) {
 	t.eligibility.Store(e)
 }
 
-// stop ends the sequencers of the tenure, if there is one.
-func (t *tenure) stop(h shard.Halt) {
+// stop ends the sequencers of the session, if there is one.
+func (t *session) stop(h shard.Halt) {
 	if t == nil {
 		return
 	}
@@ -273,7 +273,7 @@ func (t *tenure) stop(h shard.Halt) {
 }
 
 // release answers requests that wait for peers, and closes what rules read.
-func (t *tenure) release(a Answer) {
+func (t *session) release(a Answer) {
 	for _, r := range t.remotes {
 		r.Close(a)
 	}
@@ -286,7 +286,7 @@ func (t *tenure) release(a Answer) {
 // however little of the log is read. All else is only known while this process
 // may append, and to a shard that has read its log to the end: the others may
 // have been told by generations that are not read yet to say otherwise.
-func (t *tenure) recall(now clock.Now, s *shard.Shard, r Request) (Answer, bool) {
+func (t *session) recall(now clock.Now, s *shard.Shard, r Request) (Answer, bool) {
 	a, ok := s.Recall(now, r)
 	switch {
 	case ok && (a.Accepted() && a.Claim.Stays() || a.Outcome == api.KeyReused):
@@ -304,7 +304,7 @@ func (t *tenure) recall(now clock.Now, s *shard.Shard, r Request) (Answer, bool)
 // answer returns the answer to a request to which memory knows one, a; false: it is to be
 // decided all the same. idle says that no request was under way before memory was asked,
 // which then knows what became of all.
-func (t *tenure) answer(now clock.Now, s *shard.Shard, r Request, a Answer, idle bool) (Answer, bool) {
+func (t *session) answer(now clock.Now, s *shard.Shard, r Request, a Answer, idle bool) (Answer, bool) {
 	switch {
 	case s.Denies(a):
 		return Answer{}, false
@@ -324,7 +324,7 @@ func (t *tenure) answer(now clock.Now, s *shard.Shard, r Request, a Answer, idle
 
 // price adds to an answer what the units are worth that it tells of, and of entries that
 // have not won that they have not.
-func (t *tenure) price(a *Answer) {
+func (t *session) price(a *Answer) {
 	if t == nil {
 		return
 	}
@@ -341,7 +341,7 @@ func (t *tenure) price(a *Answer) {
 }
 
 // priceAll is price of claims that were looked up.
-func (t *tenure) priceAll(claims []Claim) {
+func (t *session) priceAll(claims []Claim) {
 	if r := t.ranks.Load(); r != nil {
 		r.tellAll(claims)
 	}
@@ -355,7 +355,7 @@ func (t *tenure) priceAll(claims []Claim) {
 }
 
 // decline is refuse for a shard that may be another process's.
-func (t *tenure) decline(i int, r Request, a Answer) Answer {
+func (t *session) decline(i int, r Request, a Answer) Answer {
 	s := t.local(i)
 	if s == nil {
 		return t.remotes[i].Refuse(r, a)
@@ -364,14 +364,14 @@ func (t *tenure) decline(i int, r Request, a Answer) Answer {
 }
 
 // refuse is the shard's, with the price of what it tells of.
-func (t *tenure) refuse(s *shard.Shard, r Request, a Answer) Answer {
+func (t *session) refuse(s *shard.Shard, r Request, a Answer) Answer {
 	a = s.Refuse(r, a)
 	t.price(&a)
 	return a
 }
 
 // stalled returns the shards that stall.
-func (t *tenure) stalled() map[int]Stall {
+func (t *session) stalled() map[int]Stall {
 	all := make(map[int]Stall)
 	for _, s := range t.locals() {
 		if stall := s.Stalled(); stall != nil {
