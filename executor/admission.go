@@ -34,13 +34,13 @@ type admission struct {
 	doubts   shard.Doubts
 	links    links
 	looks    looks
-	visitors visitors
+	inbound  inboundLinks
 	came     atomic.Uint64 // requests of clients, but for those that ask for no decision
 }
 
 // open lets requests come in, before anything is known of the sale.
 func (d *admission) open(sale, me string, mint func() string) {
-	d.sale, d.visitors.me, d.mint = sale, me, mint
+	d.sale, d.inbound.me, d.mint = sale, me, mint
 	d.away.Store(&Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: "starting"})
 	d.health.Store(&health{})
 	d.tickets = new(sync.Pool)

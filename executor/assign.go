@@ -10,21 +10,21 @@ import (
 	"salectl/api"
 )
 
-// memberNote is a process of a sale as it tells the others of itself.
-type memberNote struct {
+// member is the note that a process of a sale writes about itself to the lock nodes.
+type member struct {
 	ID      string `json:"-"` // of this start of the process
 	Address string `json:"address"`
 	Version string `json:"version,omitempty"`
 	// State is "" for a process that owns shards; else it owns none, or is to own none.
 	State string `json:"state,omitempty"`
 	Pins  []pin  `json:"pins,omitempty"` // shards that an operator has moved to it
-	// Linked says that it reaches half of the processes that the lock nodes list, itself
-	// among them: see owner.reaches.
+	// Linked reports that it reaches half of the processes that the lock nodes list, itself
+	// included: see owner.reaches.
 	Linked bool `json:"linked,omitempty"`
 }
 
-// same says whether two notes say the same.
-func (m memberNote) same(o memberNote) bool {
+// same reports whether two notes are equal.
+func (m member) same(o member) bool {
 	return m.ID == o.ID && m.Address == o.Address && m.Version == o.Version && m.State == o.State && slices.Equal(m.Pins, o.Pins) && m.Linked == o.Linked
 }
 
@@ -35,19 +35,18 @@ const (
 	memberUnable   = api.ProcessUnable   // its clock is wrong, or it cannot read the sale's log
 )
 
-// assign says which process should own which shard, by the members that a process sees:
-// rendezvous hashing (Thaler and Ravishankar, 1996) with a ceiling, after the bounded
+// assign returns the id of the process that should own each shard, by the members that a process
+// sees; "": no member may own the shard. It is rendezvous hashing (Thaler and Ravishankar, 1996) with a ceiling, after the bounded
 // loads of Mirrokni, Thorup and Zadimoghaddam (2016). The pairs of shard and member are
 // taken in the order of their hash, and a shard goes to the first member that has fewer
 // than its share: nobody has more than the ceiling, and a member that comes or goes moves
 // few shards. Where the shares are unequal by one, the members of the newest version have
 // more. A pinned shard is its member's beyond that.
 //
-// It depends on nothing but its arguments, and not on the order of members. An empty id
-// says that no member may own the shard.
-func assign(run string, shards int, members []memberNote) []string {
+// The result depends on the arguments alone, and not on the order of members.
+func assign(run string, shards int, members []member) []string {
 	owners := make([]string, shards)
-	var able []memberNote
+	var able []member
 	for _, m := range members {
 		if m.State == "" {
 			able = append(able, m)
@@ -56,7 +55,7 @@ func assign(run string, shards int, members []memberNote) []string {
 	if len(able) == 0 {
 		return owners
 	}
-	slices.SortFunc(able, func(a, b memberNote) int {
+	slices.SortFunc(able, func(a, b member) int {
 		return cmp.Or(compareVersions(b.Version, a.Version), cmp.Compare(a.ID, b.ID))
 	})
 	free := shards
@@ -65,8 +64,8 @@ func assign(run string, shards int, members []memberNote) []string {
 		free--
 	}
 	type pair struct {
-		hash              uint64
-		shard, memberNote int
+		hash          uint64
+		shard, member int
 	}
 	pairs := make([]pair, 0, shards*len(able))
 	room := make([]int, len(able))
@@ -82,12 +81,12 @@ func assign(run string, shards int, members []memberNote) []string {
 		}
 	}
 	slices.SortFunc(pairs, func(a, b pair) int {
-		return cmp.Or(cmp.Compare(b.hash, a.hash), cmp.Compare(a.shard, b.shard), cmp.Compare(a.memberNote, b.memberNote))
+		return cmp.Or(cmp.Compare(b.hash, a.hash), cmp.Compare(a.shard, b.shard), cmp.Compare(a.member, b.member))
 	})
 	for _, p := range pairs {
-		if owners[p.shard] == "" && room[p.memberNote] > 0 {
-			owners[p.shard] = able[p.memberNote].ID
-			room[p.memberNote]--
+		if owners[p.shard] == "" && room[p.member] > 0 {
+			owners[p.shard] = able[p.member].ID
+			room[p.member]--
 		}
 	}
 	return owners

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-func membersNamed(n int) (all []memberNote) {
+func membersNamed(n int) (all []member) {
 	for i := range n {
-		all = append(all, memberNote{ID: fmt.Sprint("member-", i), Version: "v1.2.3"})
+		all = append(all, member{ID: fmt.Sprint("member-", i), Version: "v1.2.3"})
 	}
 	return all
 }
@@ -103,7 +103,7 @@ func TestAssignToNobody(t *testing.T) {
 	if of := shareOf(assign("run", 10, members)); of[members[3].ID] != 10 {
 		t.Errorf("%v; only %s is to own shards", of, members[3].ID)
 	}
-	for _, none := range [][]memberNote{nil, members[:3]} {
+	for _, none := range [][]member{nil, members[:3]} {
 		if of := shareOf(assign("run", 10, none)); of[""] != 10 {
 			t.Errorf("%v, want nobody", of)
 		}

@@ -95,7 +95,7 @@ func inClusterAs(t *testing.T, ttl time.Duration, shares []int64, change func(c 
 }
 
 // member is one process of a cluster.
-type member struct {
+type clusterProcess struct {
 	*Executor
 	c     *cluster
 	store *gatedStore
@@ -175,8 +175,8 @@ func (s *gatedStore) Read(ctx context.Context, log string, from uint64, max int)
 }
 
 // start starts a process whose calls of the store suffer the faults.
-func (c *cluster) start(name string, faults backendtest.Faults) *member {
-	m := &member{c: c, store: &gatedStore{Logs: c.store.Handle(faults), log: c.log}, log: &lines{}}
+func (c *cluster) start(name string, faults backendtest.Faults) *clusterProcess {
+	m := &clusterProcess{c: c, store: &gatedStore{Logs: c.store.Handle(faults), log: c.log}, log: &lines{}}
 	var nodes []quorum.Node
 	for _, n := range c.nodes {
 		m.nodes = append(m.nodes, &gatedNode{Node: n})
@@ -205,7 +205,7 @@ func (c *cluster) start(name string, faults backendtest.Faults) *member {
 }
 
 // serve is start, once it is ready.
-func (c *cluster) serve(name string, faults backendtest.Faults) *member {
+func (c *cluster) serve(name string, faults backendtest.Faults) *clusterProcess {
 	c.t.Helper()
 	m := c.start(name, faults)
 	m.within(10*time.Second, "ready", func() bool { return m.Ready() == nil })
@@ -214,7 +214,7 @@ func (c *cluster) serve(name string, faults backendtest.Faults) *member {
 
 // shared waits until each of some processes owns as many shards as it should, and can
 // answer for all.
-func shared(all ...*member) {
+func shared(all ...*clusterProcess) {
 	for _, m := range all {
 		m.c.t.Helper()
 		m.within(10*time.Second, "sharing", func() bool {
@@ -233,7 +233,7 @@ func shared(all ...*member) {
 }
 
 // within fails the test unless something happens in time, and returns when.
-func (m *member) within(d time.Duration, what string, ok func() bool) time.Duration {
+func (m *clusterProcess) within(d time.Duration, what string, ok func() bool) time.Duration {
 	m.c.t.Helper()
 	begin := time.Now()
 	for !ok() {
@@ -246,7 +246,7 @@ func (m *member) within(d time.Duration, what string, ok func() bool) time.Durat
 }
 
 // cut takes the process away from everything: to all others it is dead.
-func (m *member) cut() {
+func (m *clusterProcess) cut() {
 	m.store.all.close()
 	m.links.close()
 	for _, n := range m.nodes {
@@ -254,7 +254,7 @@ func (m *member) cut() {
 	}
 }
 
-func (m *member) heal() {
+func (m *clusterProcess) heal() {
 	m.store.all.open()
 	m.links.open()
 	for _, n := range m.nodes {
@@ -263,21 +263,21 @@ func (m *member) heal() {
 }
 
 // claim claims one unit, and waits as long as a buyer does over HTTP.
-func (m *member) claim(user string) Answer {
+func (m *clusterProcess) claim(user string) Answer {
 	ctx, cancel := context.WithTimeout(m.c.t.Context(), 5*time.Second)
 	defer cancel()
 	return m.Claim(ctx, Request{User: user, Key: "key", Quantity: 1})
 }
 
 // later is claim, whose answer comes when it does.
-func (m *member) later(user string) <-chan Answer {
+func (m *clusterProcess) later(user string) <-chan Answer {
 	a := make(chan Answer, 1)
 	go func() { a <- m.claim(user) }()
 	return a
 }
 
 // sells fails the test unless each of some buyers gets a unit.
-func (m *member) sells(users ...string) {
+func (m *clusterProcess) sells(users ...string) {
 	m.c.t.Helper()
 	for _, user := range users {
 		if a := m.claim(user); a.Outcome != api.Sold {
@@ -288,7 +288,7 @@ func (m *member) sells(users ...string) {
 
 // metric returns the value of a gauge or counter, by name and the value of its
 // label, "" for none.
-func (m *member) metric(name, label string) float64 {
+func (m *clusterProcess) metric(name, label string) float64 {
 	m.c.t.Helper()
 	v, is := scrape(m.c.t, m.Executor)[strings.TrimSpace(name+" "+label)]
 	if !is {
@@ -299,7 +299,7 @@ func (m *member) metric(name, label string) float64 {
 
 // shows says whether a metric has a value. While a process cannot tell of all shards it has none
 // of the sale's.
-func (m *member) shows(name, label string, want float64) bool {
+func (m *clusterProcess) shows(name, label string, want float64) bool {
 	m.c.t.Helper()
 	v, is := scrape(m.c.t, m.Executor)[strings.TrimSpace(name+" "+label)]
 	return is && v == want
@@ -331,7 +331,7 @@ func scrape(t testing.TB, e *Executor) map[string]float64 {
 }
 
 // ended counts the machines of shards that have ended on a process.
-func (m *member) ended() float64 {
+func (m *clusterProcess) ended() float64 {
 	return m.metric("salectl_shard_sessions_total", "ended")
 }
 
@@ -348,7 +348,7 @@ func TestGoingDownIsTold(t *testing.T) {
 			b.stop()
 			close(ended)
 		}()
-		for _, m := range []*member{a, b} {
+		for _, m := range []*clusterProcess{a, b} {
 			m.within(time.Second, "telling that one is draining", func() bool {
 				return m.shows("salectl_members", api.ProcessDraining, 1) && m.shows("salectl_members", api.ProcessStandby, 0)
 			})

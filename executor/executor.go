@@ -9,7 +9,7 @@
 // the ledger already decides is answered from memory, without a store: who has units
 // under this key, who has all that a user may have, that all is sold. Any other goes to
 // its user's shard, whose package tells how it goes on; where that is a peer's, the request
-// goes there by a Link, and comes in by admission.visit.
+// goes there by a Link, and comes in by admission.servePeer.
 //
 // # Who decides, and who runs
 //

@@ -157,13 +157,13 @@ func TestTheOthersTakeOver(t *testing.T) {
 				shared(first, second)
 				users := append(c.homes(0, 4), c.homes(1, 4)...)
 				for i, user := range users[:2] { // each of them has a shard, and sells for the other
-					[]*member{first, second}[i].sells(user)
+					[]*clusterProcess{first, second}[i].sells(user)
 				}
 				first.sells(users[4])
 				second.sells(users[5])
 				time.Sleep(2 * ttl)
 				first.cut()
-				sells := func(m *member, user string) func() bool {
+				sells := func(m *clusterProcess, user string) func() bool {
 					return func() bool { return m.claim(user).Outcome == api.Sold }
 				}
 				took := second.within(ttl+time.Second, "selling", func() bool { return sells(second, users[2])() && sells(second, users[6])() })
@@ -219,7 +219,7 @@ func TestStoreHangs(t *testing.T) {
 			t.Errorf("a claim behind it: %+v", a)
 		}
 		for time.Since(began) < 20*time.Second {
-			for _, m := range []*member{first, second} {
+			for _, m := range []*clusterProcess{first, second} {
 				if a := m.claim("carl"); a.Outcome != api.NoQuorum && a.Outcome != api.Standby || a.RetryAfter == 0 {
 					t.Fatalf("after %v: %+v", time.Since(began), a)
 				}
@@ -359,8 +359,8 @@ func TestStoreAwayForLong(t *testing.T) {
 		}
 		first.store.all.open()
 		second.store.all.open()
-		serving := func() *member {
-			for _, m := range []*member{first, second} {
+		serving := func() *clusterProcess {
+			for _, m := range []*clusterProcess{first, second} {
 				if m.Ready() == nil {
 					return m
 				}

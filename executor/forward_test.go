@@ -15,7 +15,7 @@ import (
 )
 
 // usersOf returns users whose claims a process decides.
-func (c *cluster) usersOf(m *member, n int) (users []string) {
+func (c *cluster) usersOf(m *clusterProcess, n int) (users []string) {
 	c.t.Helper()
 	for i := 0; len(users) < n; i++ {
 		user := fmt.Sprint("user-", i)
@@ -26,7 +26,7 @@ func (c *cluster) usersOf(m *member, n int) (users []string) {
 	return users
 }
 
-func (m *member) session() *session { return m.serving.Load() }
+func (m *clusterProcess) session() *session { return m.serving.Load() }
 
 // TestForwardedAndGivenUp has clients go away while the owner of their shard waits for its
 // store, which another process has asked for them: a claim that is queued is not granted to
@@ -86,7 +86,7 @@ func TestForwardedAndGivenUp(t *testing.T) {
 // TestGivenUpBeforeQueued gives errands up before they are queued, and when they have their
 // answer: only the first are withdrawn, once they wait.
 func TestGivenUpBeforeQueued(t *testing.T) {
-	v := new(visitors).enter("peer", "")
+	v := new(inboundLinks).enter("peer", "")
 	ticket := func() *shard.Ticket {
 		return shard.NewTicket(new(sync.Pool), Request{User: "ann", Key: "key", Quantity: 1}, nil, 0)
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 // settles asks for a claim to be settled, and fails the test unless the outcome is want.
-func (m *member) settles(a Answer, how api.How, payment string, want api.Outcome) {
+func (m *clusterProcess) settles(a Answer, how api.How, payment string, want api.Outcome) {
 	m.c.t.Helper()
 	ctx, cancel := context.WithTimeout(m.c.t.Context(), 5*time.Second)
 	defer cancel()
@@ -33,7 +33,7 @@ func (m *member) settles(a Answer, how api.How, payment string, want api.Outcome
 func TestMetricsOfHolds(t *testing.T) {
 	inCluster(t, quorum.DefaultTTL, []int64{20}, func(c *cluster) {
 		m := c.serve("first", nil)
-		families := func(m *member) map[string]*dto.MetricFamily {
+		families := func(m *clusterProcess) map[string]*dto.MetricFamily {
 			registry := prometheus.NewRegistry()
 			registry.MustRegister(m.Collectors()...)
 			all, err := registry.Gather()
@@ -69,7 +69,7 @@ func TestMetricsOfHolds(t *testing.T) {
 		m.settles(held["buyer-3"], api.Extend, "", api.Held)
 		m.settles(held["buyer-4"], api.Confirm, "p4", api.Sold)
 		synctest.Wait()
-		tell := func(m *member, when string, want map[string]float64, lasted float64) {
+		tell := func(m *clusterProcess, when string, want map[string]float64, lasted float64) {
 			t.Helper()
 			for name, n := range want {
 				family, label := "salectl_sale_settled_claims_total", name
@@ -133,7 +133,7 @@ func TestMetricsOfHoldsOfPeers(t *testing.T) {
 			}
 			first.settles(a, api.Extend, "", api.NoExtension)
 		}
-		for _, m := range []*member{first, second} {
+		for _, m := range []*clusterProcess{first, second} {
 			m.within(10*time.Second, "told of all holds", func() bool { return m.shows("salectl_sale_open_holds", "", 7) })
 			m.tells("of all shards", told{
 				"salectl_sale_held_units": 7, "salectl_sale_settled_claims_total expired": 0, "salectl_sale_refunds_due_total": 0,
@@ -141,7 +141,7 @@ func TestMetricsOfHoldsOfPeers(t *testing.T) {
 			})
 		}
 		time.Sleep(2 * (holdFor + grace))
-		for _, m := range []*member{first, second} {
+		for _, m := range []*clusterProcess{first, second} {
 			m.within(10*time.Second, "told of all releases", func() bool { return m.shows("salectl_sale_settled_claims_total", "expired", 7) })
 			m.tells("when all have expired", told{"salectl_sale_open_holds": 0, "salectl_sale_available_units": 20}, "salectl_sale_next_release_timestamp_seconds")
 		}

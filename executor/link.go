@@ -14,72 +14,82 @@ type Peer struct {
 	Version string
 }
 
-// Hearing takes in what a peer says to the errands that it was asked by a link. Its methods
-// are called in the order in which the peer says it, and do not wait.
-type Hearing interface {
+// LinkReceiver receives the replies that come back by a link. Its methods are called in the
+// order of arrival, and do not wait.
+type LinkReceiver interface {
 	Answered(errand uint64, a Answer)
 	Bounced(errand uint64, to shard.Route)
-	// Closed says that the link is cut. It is called once, and nothing else after it.
+	// Closed reports that the link is cut. It is called once, and nothing else after it.
 	Closed(why error)
 }
 
 // Dial makes a link from one process to another. The link lives until it is cut or ctx
-// ends; then hear.Closed is called.
-type Dial func(ctx context.Context, from, to Peer, hear Hearing) (Link, error)
+// ends; then receiver.Closed is called.
+type Dial func(ctx context.Context, from, to Peer, receiver LinkReceiver) (Link, error)
 
-// Replies takes the answers to what a peer asks. Its methods do not wait.
+// Replies sends the replies to a peer's requests. Its methods do not wait.
 type Replies interface {
 	Answered(errand uint64, a Answer)
 	Bounced(errand uint64, to shard.Route)
 }
 
-// Visitor takes in what a peer asks and tells by its link. It is fed in the order of
-// arrival, by one goroutine.
-type Visitor struct {
+// Inbound serves the requests and updates that arrive by a link of a peer. One goroutine
+// calls its methods, in the order of arrival.
+type Inbound struct {
 	e    *Executor
 	from string
-	by   *visitor
+	by   *inboundLink
 	back Replies
 }
 
-// Accept begins to hear a peer that has made a link. What it is to hear goes to back. nil:
-// the link was made to another process, whose id is to, that had this one's address before;
-// "": the peer does not say to whom.
-func (e *Executor) Accept(from Peer, to string, back Replies) *Visitor {
-	by := e.visitors.enter(from.ID, to)
+// Accept begins to serve a link that a peer has made to the process with the id to; "": the
+// peer names none. Replies go to back. Accept returns nil if another process is meant, one that
+// had the address of this one before.
+func (e *Executor) Accept(from Peer, to string, back Replies) *Inbound {
+	by := e.inbound.enter(from.ID, to)
 	if by == nil {
 		return nil
 	}
-	return &Visitor{e: e, from: from.ID, by: by, back: back}
+	return &Inbound{e: e, from: from.ID, by: by, back: back}
 }
 
-// Over says whether another link of the peer has been accepted since. Nothing that is asked by this
-// one is decided, so whoever has it cuts it. The peer has left it, unless the first message of an
-// older link was held up until now: then it makes a new one, where it would wait here for ever.
-func (v *Visitor) Over() bool { return v.by.over.Load() }
+// Over reports whether another link of the peer has been accepted since. Requests of this one are
+// not decided any more, so the caller cuts it. The peer has left it, unless the first message of an
+// older link was held up until now: then the peer makes a new link, instead of waiting here for ever.
+func (v *Inbound) Over() bool { return v.by.over.Load() }
 
-// Gone says that the link has ended.
-func (v *Visitor) Gone() { v.e.visitors.leave(v.from, v.by) }
+// Gone takes in that the link has ended.
+func (v *Inbound) Gone() { v.e.inbound.leave(v.from, v.by) }
 
 // Ask takes in an errand. ctx bounds what the rules of the sale read.
-func (v *Visitor) Ask(ctx context.Context, errand shard.Errand) {
-	visit := func() {
-		v.e.visit(ctx, v.e.cfg.Clock(), v.by, errand,
+func (v *Inbound) Ask(ctx context.Context, errand shard.Errand) {
+	serve := func() {
+		v.e.servePeer(ctx, v.e.cfg.Clock(), v.by, errand,
 			func(a Answer) { v.back.Answered(errand.ID, a) },
 			func(to shard.Route) { v.back.Bounced(errand.ID, to) })
 	}
-	if errand.Claim != nil && !v.e.prompt(errand.Claim.User) { // a store is asked about the user
+	if errand.Claim != nil && !v.e.prompt(errand.Claim.User) { // which reads the user from a store
 		v.by.begin(errand.ID) // which may be given up meanwhile
-		go visit()
+		go serve()
 		return
 	}
-	visit()
+	serve()
 }
 
 // Tell takes in what the peer tells.
-func (v *Visitor) Tell(ctx context.Context, t *Tell) {
+func (v *Inbound) Tell(ctx context.Context, t *Tell) {
 	select {
 	case v.e.inbox <- func(r *runner) { r.owner.hear(r.clock(), v.from, t) }:
+	case <-ctx.Done():
+	case <-v.e.ended:
+	}
+}
+
+// Discover has this process read the list of members at once if it does not know the peer: the
+// requests of a new process wait until it knows who owns which shard.
+func (v *Inbound) Discover(ctx context.Context) {
+	select {
+	case v.e.inbox <- func(r *runner) { r.owner.discover(r.clock(), v.from) }:
 	case <-ctx.Done():
 	case <-v.e.ended:
 	}
@@ -89,18 +99,18 @@ func (v *Visitor) Tell(ctx context.Context, t *Tell) {
 const dialAgain = 100 * time.Millisecond
 
 // dial keeps a link to a peer.
-func (r *runner) dial(m memberNote) {
-	if r.e.cfg.Dial == nil || r.hearing[m.ID] != nil {
+func (r *runner) dial(m member) {
+	if r.e.cfg.Dial == nil || r.dialing[m.ID] != nil {
 		return
 	}
 	ctx, hang := context.WithCancel(r.calls)
-	r.hearing[m.ID] = hang
+	r.dialing[m.ID] = hang
 	from := Peer{ID: r.owner.me, Address: r.cfg.Address, Version: r.cfg.Version}
 	to := Peer{ID: m.ID, Address: m.Address, Version: m.Version}
 	r.running.Go(func() {
 		defer hang()
 		for ctx.Err() == nil {
-			h := &hearing{r: r, closed: make(chan struct{})}
+			h := &linkReceiver{r: r, closed: make(chan struct{})}
 			link, err := r.e.cfg.Dial(ctx, from, to, h)
 			if err == nil {
 				r.do(func() { r.machine.linked(r.clock(), to.ID, link) })
@@ -115,17 +125,17 @@ func (r *runner) dial(m memberNote) {
 	})
 }
 
-// hearing is the Hearing of one link.
-type hearing struct {
+// linkReceiver is the LinkReceiver of one link.
+type linkReceiver struct {
 	r      *runner
 	closed chan struct{}
 }
 
-func (h *hearing) Answered(errand uint64, a Answer) { h.r.answered(h.r.clock(), errand, a) }
+func (h *linkReceiver) Answered(errand uint64, a Answer) { h.r.answered(h.r.clock(), errand, a) }
 
-func (h *hearing) Bounced(errand uint64, to shard.Route) { h.r.bounced(h.r.clock(), errand, to) }
+func (h *linkReceiver) Bounced(errand uint64, to shard.Route) { h.r.bounced(h.r.clock(), errand, to) }
 
-func (h *hearing) Closed(error) { close(h.closed) }
+func (h *linkReceiver) Closed(error) { close(h.closed) }
 
 // Retire has this process give its shards to its peers, and own none from here on. It
 // returns how many it has left: none, unless ctx has ended or no peer can take them. tell

@@ -113,7 +113,7 @@ func (d *admission) askOwner(t *session, i int, e shard.Errand, answered func(An
 }
 
 // visitLook answers a look of a peer.
-func (d *admission) visitLook(now clock.Now, e shard.Errand) Answer {
+func (d *admission) servePeerQuery(now clock.Now, e shard.Errand) Answer {
 	if e.Find != nil {
 		c, why, here := d.find(now, *e.Find, e.Page)
 		if why == "" && !here {

@@ -94,8 +94,8 @@ func (m *machine) lead(now clock.Now, do func(calls.Call)) (doing, error) {
 	for _, c := range out.calls { // rights that are over have been told before the leases are given back
 		do(calls.OfNode(c, m.owner.voted))
 	}
-	for _, c := range out.meet {
-		do(calls.OfNode(c, m.owner.meetingReply))
+	for _, c := range out.roster {
+		do(calls.OfNode(c, m.owner.rosterReply))
 	}
 	if t := m.session; t != nil {
 		for _, x := range out.halts {
@@ -150,7 +150,7 @@ func (m *machine) routeTo(now clock.Now, i int) {
 	case s != nil && s.Serves():
 		r.Learn(now, shard.Route{Owner: o.me, Address: o.cfg.Address, Epoch: s.Epoch()})
 	case id != "":
-		p := o.fellows.all[id]
+		p := o.peers.all[id]
 		r.Learn(now, shard.Route{Owner: id, Address: p.Address, Epoch: p.owns[i]})
 	case !o.silent && o.shares.all[i].free(now, o.ttl): // else nobody can own it, and who did last is told
 		r.Forget(r.Route().Owner)

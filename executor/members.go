@@ -23,7 +23,7 @@ func (o *owner) memberStatus(now clock.Now) (all []MemberStatus) {
 		}
 		if s.Here {
 			s.Up, s.Traffic = true, o.busy
-		} else if p := o.fellows.all[m.ID]; p != nil && o.isUp(now, m.ID) {
+		} else if p := o.peers.all[m.ID]; p != nil && o.isUp(now, m.ID) {
 			s.Up, s.Traffic = true, p.busy
 		}
 		all = append(all, s)

@@ -50,7 +50,7 @@ func (s *switchboard) cut(address string) {
 }
 
 // dial is a Dial.
-func (s *switchboard) dial(ctx context.Context, from, to Peer, hear Hearing) (Link, error) {
+func (s *switchboard) dial(ctx context.Context, from, to Peer, hear LinkReceiver) (Link, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	here, there := s.all[from.Address], s.all[to.Address]
@@ -59,14 +59,14 @@ func (s *switchboard) dial(ctx context.Context, from, to Peer, hear Hearing) (Li
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	l := &memLink{from: from.Address, to: to.Address, hear: hear, over: cancel, out: newLane(), back: newLane()}
-	visitor := there.e.Accept(from, to.ID, l)
-	if visitor == nil {
+	inbound := there.e.Accept(from, to.ID, l)
+	if inbound == nil {
 		cancel()
 		return nil, errors.New("another process answers at the address")
 	}
-	l.gone = visitor.Gone
-	l.ask = func(e shard.Errand) { visitor.Ask(ctx, e) }
-	l.tell = func(t *Tell) { visitor.Tell(ctx, t) }
+	l.gone = inbound.Gone
+	l.ask = func(e shard.Errand) { inbound.Ask(ctx, e) }
+	l.tell = func(t *Tell) { inbound.Tell(ctx, t) }
 	gates := []*gate{here.held, there.held}
 	for _, lane := range []*lane{l.out, l.back} {
 		l.lanes.Go(func() { lane.run(ctx, gates) })
@@ -76,15 +76,15 @@ func (s *switchboard) dial(ctx context.Context, from, to Peer, hear Hearing) (Li
 	return l, nil
 }
 
-// memLink is a link from one process to another, and the Replies of its visitor.
+// memLink is a link from one process to another, and sends the replies back.
 type memLink struct {
 	from, to  string
-	hear      Hearing
+	hear      LinkReceiver
 	ask       func(shard.Errand)
 	tell      func(*Tell)
 	out, back *lane
 	lanes     sync.WaitGroup
-	gone      func() // the visitor
+	gone      func() // of the Inbound
 	over      context.CancelFunc
 	once      sync.Once
 }

@@ -66,7 +66,7 @@ type told map[string]float64
 
 // tells fails the test unless a process tells what it is to, and nothing of what it cannot
 // know.
-func (m *member) tells(when string, want told, absent ...string) {
+func (m *clusterProcess) tells(when string, want told, absent ...string) {
 	m.c.t.Helper()
 	got := scrape(m.c.t, m.Executor)
 	for name, n := range want {
@@ -90,7 +90,7 @@ var unknowable = []string{
 // TestMetricsBeforeAnythingIsKnown tells no zeros of what nobody has read or asked yet.
 func TestMetricsBeforeAnythingIsKnown(t *testing.T) {
 	inCluster(t, quorum.DefaultTTL, []int64{30, 1, 9}, func(c *cluster) {
-		m := &member{c: c, Executor: New(Config{Logs: c.logs, Sale: c.sale.Name})}
+		m := &clusterProcess{c: c, Executor: New(Config{Logs: c.logs, Sale: c.sale.Name})}
 		m.tells("at first", told{"salectl_sale_phase unknown": 1, "salectl_sale_phase open": 0, "salectl_owned_shards": 0},
 			append(unknowable, "salectl_ledger_up", "salectl_ledger_read_timestamp_seconds", "salectl_lock_quorum",
 				"salectl_sale_user_limit_units", "salectl_sale_shards")...)
@@ -149,7 +149,7 @@ func TestMetricsOfSeveralProcesses(t *testing.T) {
 			first.sells(fmt.Sprint("buyer-", i))
 		}
 		sale := told{"salectl_sale_stock_units": 45, "salectl_sale_phase open": 1}
-		for _, m := range []*member{first, second} {
+		for _, m := range []*clusterProcess{first, second} {
 			m.within(10*time.Second, "up to date", func() bool { return m.shows("salectl_sale_sold_units", "", 20) })
 			m.tells("of both", sale)
 			m.tells("of itself", told{"salectl_owned_shards": 2, "salectl_members serving": 2, "salectl_links_up": 1, "salectl_misplaced_shards": 0})

@@ -138,7 +138,7 @@ func TestOwnerReadsThePast(t *testing.T) {
 // nothing can be sold where that is so.
 func TestProcessesInTrouble(t *testing.T) {
 	inCluster(t, quorum.DefaultTTL, []int64{50, 50}, func(c *cluster) {
-		all := []*member{c.start("a", nil), c.start("b", nil), c.start("c", nil)}
+		all := []*clusterProcess{c.start("a", nil), c.start("b", nil), c.start("c", nil)}
 		for _, m := range all {
 			defer m.stop()
 		}
@@ -191,7 +191,7 @@ func TestProcessesInTrouble(t *testing.T) {
 		shared(all...)
 		say("with the store", "", 0)
 
-		owner := all[slices.IndexFunc(all, func(m *member) bool { return m.session().local(0) != nil })]
+		owner := all[slices.IndexFunc(all, func(m *clusterProcess) bool { return m.session().local(0) != nil })]
 		owner.store.all.close()
 		say("where an owner has no store", "ledger: ", 1)
 		owner.store.all.open()
@@ -204,7 +204,7 @@ func TestProcessesInTrouble(t *testing.T) {
 // shards and one on standby, which asks for no lease itself: it says what they say.
 func TestStandbyInTrouble(t *testing.T) {
 	inCluster(t, quorum.DefaultTTL, []int64{50, 50}, func(c *cluster) {
-		owners := []*member{c.start("a", nil), c.start("b", nil)}
+		owners := []*clusterProcess{c.start("a", nil), c.start("b", nil)}
 		standby := c.start("c", nil)
 		all := append(slices.Clone(owners), standby)
 		for _, m := range all {
@@ -266,7 +266,7 @@ func TestOwnerDiesUnheard(t *testing.T) {
 		defer b.stop()
 		defer last.stop()
 		shared(a, b, last)
-		idle := []*member{a, b}
+		idle := []*clusterProcess{a, b}
 		for _, m := range idle {
 			if _, err := m.StandBy(c.t.Context(), false); err != nil {
 				c.t.Fatal(err)
@@ -309,8 +309,8 @@ func TestAllOnStandby(t *testing.T) {
 		defer b.stop()
 		defer last.stop()
 		shared(a, b, last)
-		idle := []*member{a, b}
-		standBy := func(m *member, undo bool) {
+		idle := []*clusterProcess{a, b}
+		standBy := func(m *clusterProcess, undo bool) {
 			if _, err := m.StandBy(c.t.Context(), undo); err != nil {
 				c.t.Fatal(err)
 			}

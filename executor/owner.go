@@ -63,7 +63,7 @@ type owner struct {
 	told       uint64         // the newest generation that the shards were told of
 	toldRanks  bool           // they were told the ranks of their entries
 	shares
-	fellows
+	peers
 
 	out ownerEffects
 }
@@ -81,16 +81,16 @@ const (
 type ownerEffects struct {
 	read   *ledger.Request
 	calls  []quorum.Call // of the leases
-	meet   []quorum.Call // of the roster
-	start  bool          // begin the session of sale
-	open   []opening     // run the machines of shards
-	rights []granted     // tell them
-	halts  []halting     // stop them
-	plans  bool          // tell them the generations of sale
-	told   []telling     // to peers
-	given  []int         // shards whose leases a peer has freed for this process
-	dial   []memberNote  // make links to peers
-	hang   []string      // end those to peers, by id
+	roster []quorum.Call
+	start  bool      // begin the session of sale
+	open   []opening // run the machines of shards
+	rights []granted // tell them
+	halts  []halting // stop them
+	plans  bool      // tell them the generations of sale
+	told   []telling // to peers
+	given  []int     // shards whose leases a peer has freed for this process
+	dial   []member  // make links to peers
+	hang   []string  // end those to peers, by id
 	moves  []shard.Message
 	ended  bool // nothing of the session is left
 	events []quorum.Event
@@ -120,7 +120,7 @@ var tooLate = shard.Halt{Why: errDraining, Refusal: api.Draining}
 
 func newOwner(cfg MachineConfig) *owner {
 	o := &owner{cfg: cfg, me: idOf(cfg.Me), standby: cfg.Standby, watch: newNodeWatch(cfg.Nodes)}
-	o.fellows = newFellows()
+	o.peers = newPeers()
 	o.forget()
 	return o
 }
@@ -194,10 +194,10 @@ func (o *owner) heard(now clock.Now, node int, v quorum.NodeView) {
 	o.silent = o.watch.silent(o.silent)
 }
 
-// meetingReply takes in a lock node's reply to a meeting. Of a process that asks for no lease,
-// such as one on standby, it is known from meetings alone how the nodes are; not whether one
+// rosterReply takes in a lock node's reply to a call of the roster. Of a process that wants no lease,
+// such as one on standby, these replies alone show how the nodes are; not whether one
 // abstains, which only a vote tells.
-func (o *owner) meetingReply(now clock.Now, r quorum.Reply) {
+func (o *owner) rosterReply(now clock.Now, r quorum.Reply) {
 	if o.roster == nil {
 		return
 	}
@@ -208,7 +208,7 @@ func (o *owner) meetingReply(now clock.Now, r quorum.Reply) {
 		}
 		o.heard(now, r.Node, v)
 	}
-	o.met(now, o.roster.Reply(now, r))
+	o.discovered(now, o.roster.Reply(now, r))
 }
 
 // tick tells the time.
@@ -218,7 +218,7 @@ func (o *owner) tick(now clock.Now) {
 		o.leased(now, o.leases.Tick(now))
 	}
 	if o.roster != nil {
-		o.met(now, o.roster.Tick(now))
+		o.discovered(now, o.roster.Tick(now))
 	}
 }
 
@@ -244,11 +244,11 @@ func (o *owner) settle(now clock.Now) {
 	o.stage, o.out.ended = following, true
 	o.partUntil = now.Mono + 3*quorum.CallTimeout(o.ttl)
 	o.leased(now, o.leases.Release(now, "", o.shares.keys...))
-	o.met(now, o.roster.Leave(now))
-	for _, id := range o.fellows.ids() {
+	o.discovered(now, o.roster.Leave(now))
+	for _, id := range o.peers.ids() {
 		o.hangUp(id)
 	}
-	o.shares.all, o.fellows = nil, newFellows()
+	o.shares.all, o.peers = nil, newPeers()
 }
 
 // drain ends the session and begins no other. Peers have had the time to take what was to
@@ -359,7 +359,7 @@ func (o *owner) begin(now clock.Now) error {
 	}
 	o.shares = newShares(o.uid, o.sale.Shards())
 	o.stage, o.out.start = serving, true
-	return o.meet(now)
+	return o.announce(now)
 }
 
 // servable says whether this process can serve what is declared, with what it was
@@ -410,7 +410,7 @@ func (o *owner) next(now clock.Now) (ownerEffects, error) {
 			o.told, o.toldRanks, o.out.plans = o.sale.Generation(), o.sale.Ranked(), true
 		}
 		o.share(now)
-		o.converse(now)
+		o.broadcast(now)
 	}
 	if o.reader.Idle() && now.Mono >= o.nextRead {
 		o.do = o.reader.CatchUp()
@@ -425,7 +425,7 @@ func (o *owner) next(now clock.Now) (ownerEffects, error) {
 		out.wake = clock.Soonest(out.wake, o.rosterWake)
 	}
 	if o.stage == serving {
-		out.wake = clock.Soonest(out.wake, clock.Soonest(o.shares.wake, o.fellows.wake))
+		out.wake = clock.Soonest(out.wake, clock.Soonest(o.shares.wake, o.peers.wake))
 	}
 	if o.draining && o.stage == following && !o.gone(now) {
 		out.wake = clock.Soonest(out.wake, o.partUntil)

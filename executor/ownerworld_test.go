@@ -252,8 +252,8 @@ func (h *ownerHost) act() {
 	for _, c := range out.calls {
 		h.call(c, h.o.voted)
 	}
-	for _, c := range out.meet {
-		h.call(c, h.o.meetingReply)
+	for _, c := range out.roster {
+		h.call(c, h.o.rosterReply)
 	}
 	for _, x := range out.halts {
 		h.halts = append(h.halts, x)

@@ -10,10 +10,10 @@ import (
 )
 
 // newHearing returns an owner that serves a run of two shards, with one peer.
-func newHearing() *owner {
+func newServingOwner() *owner {
 	o := &owner{stage: serving, uid: "this run", shares: newShares("this run", 2)}
-	o.fellows = newFellows()
-	o.fellows.all["peer"] = &fellow{owns: make(map[int]uint64)}
+	o.peers = newPeers()
+	o.peers.all["peer"] = &peer{owns: make(map[int]uint64)}
 	o.holder, o.board = make([]string, 2), shard.NewBoard(2)
 	return o
 }
@@ -23,14 +23,14 @@ func newHearing() *owner {
 func TestUpdateOfAnotherRun(t *testing.T) {
 	now := clock.Now{Mono: time.Hour}
 	for run, heard := range map[string]bool{"the run before": false, "": false, "this run": true} {
-		o := newHearing()
+		o := newServingOwner()
 		o.hear(now, "peer", &Tell{
 			Run: run, Owns: &Owns{Shards: []int{1}, Epochs: []uint64{3}}, Reports: []shard.Report{{Shard: 1, Next: 7}},
 			Wants: []Want{{Shard: 0}}, Moves: []shard.Message{{Kind: shard.Sent, From: 1, To: 0, K: 1, Units: ledger.Units{{First: 5, Count: 2}}}},
 		})
 		for what, got := range map[string]bool{
 			"the owner of a shard": o.holder[1] == "peer", "how far its log is": o.board.Seen(1) == 7,
-			"units": len(o.out.moves) == 1, "who wants a shard": o.shares.all[0].wanted == "peer", "that the peer is there": o.fellows.all["peer"].heard != 0,
+			"units": len(o.out.moves) == 1, "who wants a shard": o.shares.all[0].wanted == "peer", "that the peer is there": o.peers.all["peer"].heard != 0,
 		} {
 			if got != heard {
 				t.Errorf("of %q it hears %s: %v, want %v", run, what, got, heard)
@@ -41,7 +41,7 @@ func TestUpdateOfAnotherRun(t *testing.T) {
 
 // TestUpdatesThatCannotBe: numbers that a peer sends are held against the sale before they are used.
 func TestUpdatesThatCannotBe(t *testing.T) {
-	o := newHearing()
+	o := newServingOwner()
 	for _, i := range []int{-1, 2, 1 << 40} {
 		o.hear(clock.Now{Mono: time.Hour}, "peer", &Tell{
 			Run: "this run", Owns: &Owns{Shards: []int{i, 0, 1}, Epochs: []uint64{1}}, Reports: []shard.Report{{Shard: i}},

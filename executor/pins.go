@@ -22,7 +22,7 @@ type pin struct {
 }
 
 // newestPin returns the pin of a shard that counts, and whose it is; "": there is none.
-func newestPin(members []memberNote, shard int) (newest pin, of string) {
+func newestPin(members []member, shard int) (newest pin, of string) {
 	for _, m := range members {
 		for _, p := range m.Pins {
 			if p.Shard == shard && (of == "" || cmp.Or(cmp.Compare(p.Number, newest.Number), cmp.Compare(m.ID, of)) > 0) {
@@ -35,7 +35,7 @@ func newestPin(members []memberNote, shard int) (newest pin, of string) {
 
 // pinned returns which shards are pinned, and to whom: to processes that own
 // shards.
-func pinned(members []memberNote, shards int) map[int]string {
+func pinned(members []member, shards int) map[int]string {
 	to := make(map[int]string)
 	for _, m := range members {
 		for _, p := range m.Pins {
@@ -63,7 +63,7 @@ func (o *owner) pin(now clock.Now, shard int, anyone bool) {
 }
 
 // outdated drops the pins of this process that a newer one of another has ended.
-func (o *owner) outdated(members []memberNote) {
+func (o *owner) outdated(members []member) {
 	o.pins = slices.DeleteFunc(slices.Clone(o.pins), func(p pin) bool {
 		newest, of := newestPin(members, p.Shard)
 		return of != "" && of != o.me && newest.Number >= p.Number
@@ -74,7 +74,7 @@ func (o *owner) outdated(members []memberNote) {
 func (o *owner) epochOf(shard int) uint64 {
 	totals, _, _ := o.board.Totals()
 	epoch := totals[shard].Epoch
-	for _, p := range o.fellows.all {
+	for _, p := range o.peers.all {
 		epoch = max(epoch, p.owns[shard])
 	}
 	return epoch
@@ -89,5 +89,5 @@ func (o *owner) present(now clock.Now) {
 		}
 	}
 	o.assign(members)
-	_ = o.meet(now) // there is a roster already
+	_ = o.announce(now) // there is a roster already
 }

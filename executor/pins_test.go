@@ -14,20 +14,20 @@ import (
 // The pin with the highest number counts, and of two that are alike one, whoever looks. One
 // of a process that is to own nothing counts for nobody, and neither does an older one then.
 func TestPins(t *testing.T) {
-	member := func(id, state string, pins ...pin) memberNote { return memberNote{ID: id, State: state, Pins: pins} }
+	named := func(id, state string, pins ...pin) member { return member{ID: id, State: state, Pins: pins} }
 	for name, c := range map[string]struct {
-		members []memberNote
+		members []member
 		want    string // whose shard 1 is; "": wherever it would be
 	}{
-		"none":                   {[]memberNote{member("a", ""), member("b", "")}, ""},
-		"one":                    {[]memberNote{member("a", ""), member("b", "", pin{Shard: 1, Number: 1})}, "b"},
-		"a newer one":            {[]memberNote{member("a", "", pin{Shard: 1, Number: 7}), member("b", "", pin{Shard: 1, Number: 6})}, "a"},
-		"two alike":              {[]memberNote{member("a", "", pin{Shard: 1, Number: 6}), member("b", "", pin{Shard: 1, Number: 6})}, "b"},
-		"of another shard":       {[]memberNote{member("a", "", pin{Shard: 1, Number: 6}), member("b", "", pin{Shard: 2, Number: 9})}, "a"},
-		"ended":                  {[]memberNote{member("a", "", pin{Shard: 1, Number: 6}), member("b", "", pin{Shard: 1, Number: 7, Any: true})}, ""},
-		"ended, and pinned anew": {[]memberNote{member("a", "", pin{Shard: 1, Number: 8}), member("b", "", pin{Shard: 1, Number: 7, Any: true})}, "a"},
-		"drained":                {[]memberNote{member("a", "", pin{Shard: 1, Number: 6}), member("b", memberStandby, pin{Shard: 1, Number: 7})}, ""},
-		"of no shard":            {[]memberNote{member("a", "", pin{Shard: -1, Number: 6}, pin{Shard: 9, Number: 6}), member("b", "")}, ""},
+		"none":                   {[]member{named("a", ""), named("b", "")}, ""},
+		"one":                    {[]member{named("a", ""), named("b", "", pin{Shard: 1, Number: 1})}, "b"},
+		"a newer one":            {[]member{named("a", "", pin{Shard: 1, Number: 7}), named("b", "", pin{Shard: 1, Number: 6})}, "a"},
+		"two alike":              {[]member{named("a", "", pin{Shard: 1, Number: 6}), named("b", "", pin{Shard: 1, Number: 6})}, "b"},
+		"of another shard":       {[]member{named("a", "", pin{Shard: 1, Number: 6}), named("b", "", pin{Shard: 2, Number: 9})}, "a"},
+		"ended":                  {[]member{named("a", "", pin{Shard: 1, Number: 6}), named("b", "", pin{Shard: 1, Number: 7, Any: true})}, ""},
+		"ended, and pinned anew": {[]member{named("a", "", pin{Shard: 1, Number: 8}), named("b", "", pin{Shard: 1, Number: 7, Any: true})}, "a"},
+		"drained":                {[]member{named("a", "", pin{Shard: 1, Number: 6}), named("b", memberStandby, pin{Shard: 1, Number: 7})}, ""},
+		"of no shard":            {[]member{named("a", "", pin{Shard: -1, Number: 6}, pin{Shard: 9, Number: 6}), named("b", "")}, ""},
 	} {
 		backwards := slices.Clone(c.members)
 		slices.Reverse(backwards)
@@ -67,14 +67,14 @@ func TestTheLastMoveCounts(t *testing.T) {
 		"it knows the pin, and since": {true, 9, true},
 	} {
 		a, b := process("2"), process("1")
-		both := func() []memberNote { return []memberNote{a.myself(), b.myself()} }
+		both := func() []member { return []member{a.myself(), b.myself()} }
 		a.assign(both())
 		a.board.Post(2, 1, ledger.Totals{Epoch: 4}, time.Time{}, true)
 		a.pin(at, 2, false)
 		if a.shares.desired[2] != "2" || len(a.pins) != 1 || a.pins[0].Number != 4<<10+1 {
 			t.Fatalf("%s: the first: %v, shard 2 is to be of %q", name, a.pins, a.shares.desired[2])
 		}
-		b.assign([]memberNote{b.myself(), {ID: "2"}})
+		b.assign([]member{b.myself(), {ID: "2"}})
 		if c.knows {
 			b.assign(both())
 		}
@@ -96,7 +96,7 @@ func TestTheLastMoveCounts(t *testing.T) {
 		all = both()
 		b.assign(all)
 		a.assign(slices.Clone(all))
-		free := assign("", 4, []memberNote{{ID: "1"}, {ID: "2"}})
+		free := assign("", 4, []member{{ID: "1"}, {ID: "2"}})
 		if len(b.pins) != 0 || b.shares.desired[2] != free[2] || a.shares.desired[2] != free[2] {
 			t.Errorf("%s: ended: pins %v and %v, shard 2 is to be of %q", name, a.pins, b.pins, b.shares.desired[2])
 		}

@@ -31,7 +31,7 @@ type runner struct {
 	ended    chan shardEnd                 // shards that have ended
 	notified chan struct{}                 // has a place: shards or requests have something for peers
 	looked   time.Duration                 // monotonic: when it was last seen to what they have
-	hearing  map[string]context.CancelFunc // of the links to peers, by id
+	dialing  map[string]context.CancelFunc // of the links to peers, by id
 
 	// Of the present session.
 	over      chan struct{}  // closed when it ends
@@ -73,7 +73,7 @@ func (e *Executor) Run(ctx context.Context) error {
 	r := &runner{
 		machine: machine{admission: &e.admission, cfg: cfg, owner: newOwner(cfg), clock: e.cfg.Clock, told: e.metrics.answered},
 		e:       e, ends: calls.Ends{Logs: e.cfg.Logs, Nodes: e.cfg.Nodes, Lists: e.cfg.Lists}, replies: make(chan func()),
-		ended: make(chan shardEnd), notified: notified, hearing: make(map[string]context.CancelFunc),
+		ended: make(chan shardEnd), notified: notified, dialing: make(map[string]context.CancelFunc),
 	}
 	// Calls outlive ctx, until the drain is over.
 	var cancel context.CancelFunc
@@ -146,7 +146,7 @@ func (r *runner) loop(ctx context.Context) error {
 func (r *runner) wakes(now clock.Now, owner time.Duration) time.Duration {
 	waiting := r.passTime(now)
 	wake := clock.Soonest(owner, waiting)
-	if r.session == nil || len(r.hearing) == 0 {
+	if r.session == nil || len(r.dialing) == 0 {
 		return wake
 	}
 	news := r.session.board.Due(now)
@@ -164,7 +164,7 @@ func (r *runner) due(now clock.Now, owner time.Duration) bool {
 	if owner != 0 && now.Mono >= owner {
 		return true
 	}
-	if r.session == nil || len(r.hearing) == 0 {
+	if r.session == nil || len(r.dialing) == 0 {
 		return false
 	}
 	news := r.session.board.Due(now)
@@ -205,9 +205,9 @@ func (r *runner) follow(out doing) {
 		r.prepare()
 	}
 	for _, id := range out.hang {
-		if hang := r.hearing[id]; hang != nil {
+		if hang := r.dialing[id]; hang != nil {
 			hang()
-			delete(r.hearing, id)
+			delete(r.dialing, id)
 		}
 	}
 	for _, m := range out.dial {

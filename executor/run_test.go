@@ -62,7 +62,7 @@ func TestLostSaleEndsAll(t *testing.T) {
 		if err := c.logs.Append(c.t.Context(), log, uint64(len(entries)), head, []byte("no head"), []byte("no entry")); err != nil {
 			c.t.Fatal(err)
 		}
-		for _, m := range []*member{a, b} {
+		for _, m := range []*clusterProcess{a, b} {
 			if err := <-m.over; !errors.Is(err, ledger.ErrCorrupt) {
 				c.t.Errorf("Run: %v", err)
 			}
@@ -121,7 +121,7 @@ func TestLookupsEndInTime(t *testing.T) {
 			t.Errorf("%s: %q after %v, want %q", what, why, time.Since(began), want)
 		}
 	}
-	userOf := func(m *member, user string) func(context.Context) api.Outcome {
+	userOf := func(m *clusterProcess, user string) func(context.Context) api.Outcome {
 		return func(ctx context.Context) api.Outcome {
 			_, _, why := m.User(ctx, user, api.Page{})
 			return why

@@ -33,7 +33,7 @@ type shares struct {
 	keys    []string // of the shards' leases
 	desired []string // by shard: the id of the process that should own it; "": nobody
 	heirs   []string // the same without those that cannot be reached; nil: all can
-	heirsOf []memberNote
+	heirsOf []member
 	wake    time.Duration
 }
 
@@ -216,8 +216,8 @@ func (o *owner) share(now clock.Now) {
 // inherit works out who should own what if the members are gone that could be reached before and
 // cannot be now.
 func (o *owner) inherit(now clock.Now) {
-	gone := func(m memberNote) bool {
-		p := o.fellows.all[m.ID]
+	gone := func(m member) bool {
+		p := o.peers.all[m.ID]
 		return p != nil && p.heard != 0 && !o.isUp(now, m.ID)
 	}
 	if !slices.ContainsFunc(o.members, gone) {
@@ -318,7 +318,7 @@ func (o *owner) given(now clock.Now, from string, i int) {
 	if i < 0 || i >= len(o.shares.all) || o.shares.all[i].stage != warming {
 		return
 	}
-	if p := o.fellows.all[from]; p != nil {
+	if p := o.peers.all[from]; p != nil {
 		delete(p.owns, i)
 	}
 	if o.holder[i] == from {
@@ -461,5 +461,5 @@ func (o *owner) retired(now clock.Now) (left int, takers bool) {
 			left++
 		}
 	}
-	return left, slices.ContainsFunc(o.members, func(m memberNote) bool { return m.ID != o.me && m.State == "" && o.isUp(now, m.ID) })
+	return left, slices.ContainsFunc(o.members, func(m member) bool { return m.ID != o.me && m.State == "" && o.isUp(now, m.ID) })
 }

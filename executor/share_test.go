@@ -839,7 +839,7 @@ func passBesideTheDead(w *sharedWorld, linked bool, d time.Duration) {
 // at the address of one that has died another may live, who refuses the link after a moment.
 func TestReaches(t *testing.T) {
 	o := &owner{stage: serving}
-	o.fellows.all = map[string]*fellow{"died": {listed: true}, "lives": {listed: true}, "gone": {}}
+	o.peers.all = map[string]*peer{"died": {listed: true}, "lives": {listed: true}, "gone": {}}
 	now := clock.Now{Mono: time.Hour}
 	want := func(reached, of int) {
 		t.Helper()
@@ -850,7 +850,7 @@ func TestReaches(t *testing.T) {
 	want(1, 3)
 	for range 10 { // each link to the one that died is made and refused
 		now.Mono += dialAgain
-		for id := range o.fellows.all {
+		for id := range o.peers.all {
 			o.linked(now, id, id != "died")
 		}
 		o.linked(now, "died", true)
@@ -879,7 +879,7 @@ func TestShareOfAStranger(t *testing.T) {
 	w := newSharedWorld(t, 3, 8)
 	a, b := w.joins("a", nil), w.joins("b", nil)
 	w.converge(3 * time.Second)
-	note, err := json.Marshal(memberNote{Address: "nowhere:1"})
+	note, err := json.Marshal(member{Address: "nowhere:1"})
 	if err != nil {
 		t.Fatal(err)
 	}

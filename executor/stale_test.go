@@ -31,9 +31,9 @@ func (s *steppedProcess) userOf() string {
 // replies counts what comes back for errands.
 type replies struct{ answered, accepted, bounced int }
 
-func (r *replies) visit(s *steppedProcess, visit func(clock.Now, shard.Errand, func(Answer), func(shard.Route)), e shard.Errand) {
+func (r *replies) serve(s *steppedProcess, serve func(clock.Now, shard.Errand, func(Answer), func(shard.Route)), e shard.Errand) {
 	e.UID = s.p.session.uid
-	visit(s.now(), e, func(a Answer) {
+	serve(s.now(), e, func(a Answer) {
 		r.answered++
 		if a.Accepted() {
 			r.accepted++
@@ -43,7 +43,7 @@ func (r *replies) visit(s *steppedProcess, visit func(clock.Now, shard.Errand, f
 
 // TestVisitByASpentLease: a process that was paused until its leases had run out returns what a
 // peer has passed on, and answers nothing of it: the peer waits for the next owner.
-func TestVisitByASpentLease(t *testing.T) {
+func TestPeerRequestUnderASpentLease(t *testing.T) {
 	w := newSteppedWorld(t, 1, 10, 10)
 	a, b := w.process("first"), w.process("second")
 	w.shared()
@@ -51,13 +51,13 @@ func TestVisitByASpentLease(t *testing.T) {
 	home := spec.HomeShard(user, w.shards)
 	b.asleep = true
 	w.pass(2 * quorum.DefaultTTL)
-	visit := b.p.Accept(a.p.Me().ID, "")
+	serve := b.p.Accept(a.p.Me().ID, "")
 	for what, e := range map[string]shard.Errand{
 		"a claim":      {ID: 1, Claim: &Request{User: user, Key: "key", Quantity: 1}},
 		"a settlement": {ID: 2, Settle: &Settlement{Claim: ClaimID{Shard: home, Slot: 9}, How: api.Cancel}},
 	} {
 		var got replies
-		if got.visit(b, visit, e); got != (replies{bounced: 1}) {
+		if got.serve(b, serve, e); got != (replies{bounced: 1}) {
 			t.Errorf("%s comes back like this: %+v", what, got)
 		}
 	}
@@ -134,7 +134,7 @@ func TestAnswersToALook(t *testing.T) {
 		"of another of its shards":  {&Tell{Collects: 2, Reports: []shard.Report{{Shard: 0, Next: 7}}}, false},
 		"of a shard that is not it": {&Tell{Collects: 2, Reports: []shard.Report{{Shard: 2, Next: 7}}}, false},
 	} {
-		o := newHearing()
+		o := newServingOwner()
 		o.collected = collecting{n: 2, at: now.Mono, began: now, slots: []uint64{3, 7}, same: []bool{true, false}}
 		if c.says.Run = o.uid; c.says.Reports == nil {
 			c.says.Reports = []shard.Report{{Shard: 1, Next: 7}}
@@ -157,10 +157,10 @@ func TestLinkMadeAgain(t *testing.T) {
 		return shard.Errand{ID: id, Claim: &Request{User: user, Key: "key", Quantity: 1}}
 	}
 	one := s.p.Accept("peer", "")
-	before.visit(s, one, claim(1, "ann")) // waits: nothing acts before step
+	before.serve(s, one, claim(1, "ann")) // waits: nothing acts before step
 	two := s.p.Accept("peer", "")
-	before.visit(s, one, claim(2, "bob"))
-	after.visit(s, two, claim(3, "cat"))
+	before.serve(s, one, claim(2, "bob"))
+	after.serve(s, two, claim(3, "cat"))
 	s.step()
 	w.pass(time.Second)
 	if before.accepted != 0 || after != (replies{answered: 1, accepted: 1}) {
@@ -174,7 +174,7 @@ func TestLinkMadeAgain(t *testing.T) {
 // TestLinkEndsWhatAPeerOwns: what a peer owned before its link was cut does not count when the
 // link is made again, until the peer says so.
 func TestLinkEndsWhatAPeerOwns(t *testing.T) {
-	o, now := newHearing(), clock.Now{Mono: time.Hour}
+	o, now := newServingOwner(), clock.Now{Mono: time.Hour}
 	owns := &Tell{Run: o.uid, Owns: &Owns{Shards: []int{1}, Epochs: []uint64{3}}}
 	o.linked(now, "peer", true)
 	o.hear(now, "peer", owns)

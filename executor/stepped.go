@@ -178,17 +178,17 @@ func (p *Stepped) Hear(now clock.Now, from string, t *Tell) {
 }
 
 // Accept begins to hear a peer that has made a link, and returns what takes in its errands.
-// Of each errand one of answered and bounced is called, once, before visit returns or within
+// Of each errand one of answered and bounced is called, once, before serve returns or within
 // a later input; or none, if the peer has made another link since. nil: the link was made to
 // another process, whose id is to.
-func (p *Stepped) Accept(from, to string) (visit func(now clock.Now, e shard.Errand, answered func(Answer), bounced func(shard.Route))) {
-	by := p.visitors.enter(from, to)
+func (p *Stepped) Accept(from, to string) (serve func(now clock.Now, e shard.Errand, answered func(Answer), bounced func(shard.Route))) {
+	by := p.inbound.enter(from, to)
 	if by == nil {
 		return nil
 	}
 	return func(now clock.Now, e shard.Errand, answered func(Answer), bounced func(shard.Route)) {
 		p.now = now
-		p.visit(context.Background(), now, by, e, answered, bounced)
+		p.servePeer(context.Background(), now, by, e, answered, bounced)
 	}
 }
 
@@ -287,7 +287,7 @@ func (p *Stepped) Next(now clock.Now) (calls []calls.Call, wake time.Duration, g
 		return calls, 0, true
 	}
 	wake = clock.Soonest(p.own.wake, p.late, p.batches.wake, p.passing)
-	if p.session != nil && p.owner.stage == serving && len(p.owner.fellows.all) > 0 && p.session.board.News() {
+	if p.session != nil && p.owner.stage == serving && len(p.owner.peers.all) > 0 && p.session.board.News() {
 		wake = clock.Soonest(wake, max(p.owner.toldAt+tellEvery, now.Mono+1))
 		p.own.wake = clock.Soonest(p.own.wake, p.owner.toldAt+tellEvery)
 	}

@@ -15,7 +15,7 @@ type steppedLink struct {
 	from, to *steppedProcess
 	id       string // of the process that it leads to
 	open     bool
-	visit    func(clock.Now, shard.Errand, func(Answer), func(shard.Route))
+	serve    func(clock.Now, shard.Errand, func(Answer), func(shard.Route))
 	arrives  [2]time.Duration // what was said last, there and back; on the world's time
 }
 
@@ -51,7 +51,7 @@ func (l *steppedLink) dial() {
 		}
 		for _, s := range w.processes {
 			if s.p != nil && !s.gone && s.p.Me().ID == l.id {
-				next := &steppedLink{from: l.from, to: s, id: l.id, open: true, visit: s.p.Accept(l.from.p.Me().ID, l.id)}
+				next := &steppedLink{from: l.from, to: s, id: l.id, open: true, serve: s.p.Accept(l.from.p.Me().ID, l.id)}
 				l.from.links[l.id] = next
 				l.from.input(func() {
 					if next.open {
@@ -121,7 +121,7 @@ func (l *steppedLink) carry(way int, do func()) bool {
 // Ask is Link's.
 func (l *steppedLink) Ask(e shard.Errand) bool {
 	return l.carry(linkThere, func() {
-		l.visit(l.to.now(), e,
+		l.serve(l.to.now(), e,
 			func(a Answer) {
 				l.carry(linkBack, func() { l.from.p.Answered(l.from.now(), e.ID, a) })
 			},

@@ -19,7 +19,7 @@ func TestTrafficCountsOnce(t *testing.T) {
 		a, b := c.start("a", nil), c.start("b", nil)
 		defer b.stop()
 		defer a.stop()
-		all := []*member{a, b}
+		all := []*clusterProcess{a, b}
 		shared(all...)
 		var users [2][]string // of shards of a, of b
 		for i := 0; len(users[0]) < 20 || len(users[1]) < 20; i++ {

@@ -111,8 +111,8 @@ type peerWatch struct {
 // when it leaves the shards to others since it reaches too few of them.
 func (w *peerWatch) tell(now clock.Now, o *owner, log *slog.Logger) {
 	away := make(map[string]bool)
-	for _, id := range o.fellows.ids() {
-		switch p := o.fellows.all[id]; {
+	for _, id := range o.peers.ids() {
+		switch p := o.peers.all[id]; {
 		case o.isUp(now, id) && w.away[id]:
 			log.Info("another process of the sale is reached again", "peer", p.Address)
 		case o.isUp(now, id):

@@ -20,7 +20,7 @@ import (
 // the matter; of this key nobody knows.
 func TestUndecided(t *testing.T) {
 	const others = 2 * time.Second // have given up by then
-	begin := func(c *cluster) *member {
+	begin := func(c *cluster) *clusterProcess {
 		c.queue = 3
 		m := c.serve("first", nil)
 		m.sells("ann")
@@ -30,7 +30,7 @@ func TestUndecided(t *testing.T) {
 		return m
 	}
 	// hears asks at once: bob's request, and that of somebody else.
-	hears := func(m *member, want api.Outcome) {
+	hears := func(m *clusterProcess, want api.Outcome) {
 		m.c.t.Helper()
 		for user, want := range map[string]api.Outcome{"bob": api.Unknown, "carl": want} {
 			if a := m.claim(user); a.Outcome != want {
@@ -44,7 +44,7 @@ func TestUndecided(t *testing.T) {
 			m.c.t.Errorf("without a key, dora hears %+v, want %s", a, want)
 		}
 	}
-	sold := func(m *member) {
+	sold := func(m *clusterProcess) {
 		m.c.t.Helper()
 		m.store.all.open()
 		m.within(10*time.Second, "selling", func() bool { return m.claim("bob").Outcome == api.Sold })

@@ -36,10 +36,10 @@ func TestWakes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := &runner{
 				machine: machine{owner: new(owner), session: &session{board: shard.NewBoard(2), remotes: []*shard.Remote{remote(), remote()}}},
-				looked:  now.Mono - c.looked, hearing: map[string]context.CancelFunc{"peer": func() {}},
+				looked:  now.Mono - c.looked, dialing: map[string]context.CancelFunc{"peer": func() {}},
 			}
 			if c.alone {
-				clear(r.hearing)
+				clear(r.dialing)
 			}
 			if c.news {
 				r.session.board.Post(0, 1, ledger.Totals{Limit: 5, Available: 5}, time.Time{}, true)

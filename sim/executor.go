@@ -161,7 +161,7 @@ func (e *server) claim(op int, r executor.Request, answered func(a executor.Answ
 	back := func() {}
 	e.eventOr("claim", func(now clock.Now) {
 		e.w.note(e.name, "is asked", r.User+" "+r.Key, nil)
-		ended := e.w.history.Visited(e.w.now, op, e.run)
+		ended := e.w.history.RequestReceived(e.w.now, op, e.run)
 		back = s.Claim(now, r, func(a executor.Answer) {
 			ended(a.Outcome)
 			if e.life == life {

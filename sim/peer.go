@@ -21,7 +21,7 @@ type link struct {
 	fromLife, toLife int
 	peer             executor.Peer // it leads to
 	id               string        // by which the one that made it names itself
-	visit            visit         // takes in what it carries; nil: nothing has come yet
+	serve            serveFunc     // takes in what it carries; nil: nothing has come yet
 	open             bool
 	closed           bool              // by whoever made it: what that has said before arrives still
 	arrives          [2]time.Duration  // virtual: when what was last said there, and back, arrives
@@ -30,7 +30,7 @@ type link struct {
 	asked            map[uint64]func() // by errand, of a claim: told when it comes back
 }
 
-type visit = func(now clock.Now, e shard.Errand, answered func(executor.Answer), bounced func(shard.Route))
+type serveFunc = func(now clock.Now, e shard.Errand, answered func(executor.Answer), bounced func(shard.Route))
 
 // The ways of a link.
 const (
@@ -143,7 +143,7 @@ func (l *link) post(way int, what string, size int, take func(now clock.Now)) {
 		if len(l.waits[way]) > 1 {
 			return // the end is paused: all is taken in together
 		}
-		if what == "visit" {
+		if what == "request" {
 			w.beset(requestThere, l)
 		}
 		end.event(what, func(clock.Now) {
@@ -196,19 +196,19 @@ func (l *link) request(now clock.Now, r *streampb.Request) error {
 			return nil
 		}
 		l.id = hello.GetPeerId()
-		if l.visit = l.to.s.Accept(l.id, hello.GetToId()); l.visit == nil {
+		if l.serve = l.to.s.Accept(l.id, hello.GetToId()); l.serve == nil {
 			l.cut()
 		}
 		return nil
 	}
-	if l.visit == nil {
+	if l.serve == nil {
 		return nil // the link was closed before
 	}
 	return links.HearRequest(r, func(x shard.Errand) {
 		if x.Claim != nil {
 			l.to.w.note(l.to.name, "is visited", x.Claim.User+" "+x.Claim.Key, nil)
 		}
-		l.visit(now, x, func(a executor.Answer) {
+		l.serve(now, x, func(a executor.Answer) {
 			l.send(back, "is answered", streampb.AppendReply(nil, links.ReplyOf(x.ID, a)))
 		}, func(r shard.Route) {
 			l.send(back, "is bounced", streampb.AppendReply(nil, links.BounceOf(x.ID, r)))
@@ -275,7 +275,7 @@ func (e *server) unlink() {
 
 // Ask is executor.Link's.
 func (l *link) Ask(x shard.Errand) bool {
-	sent := l.send(there, "visit", streampb.AppendRequest(nil, links.RequestOf(x)))
+	sent := l.send(there, "request", streampb.AppendRequest(nil, links.RequestOf(x)))
 	if sent && x.Claim != nil {
 		l.asked[x.ID] = l.from.w.history.Forwarded(l.from.w.now, l.to.name, x.Claim.User, x.Claim.Key)
 	}
@@ -290,7 +290,7 @@ func (l *link) Tell(t *executor.Tell) bool {
 	}
 	if !w.peering.encoded {
 		l.post(there, "hears a peer", 0, func(now clock.Now) {
-			if l.visit != nil {
+			if l.serve != nil {
 				l.to.s.Hear(now, l.id, t)
 			}
 		})

@@ -350,7 +350,7 @@ func (w *scaleWorld) ask() {
 // scaleLink is the way from one process to another, and back. It is executor.Link.
 type scaleLink struct {
 	from, to *scaleProcess
-	visit    visit
+	serve    serveFunc
 	says     [2][]scaleInput // what is about to leave, there and back
 }
 
@@ -368,7 +368,7 @@ func (p *scaleProcess) connect() {
 		l := &scaleLink{from: p, to: to}
 		p.links[peer.ID] = l
 		p.w.after(2*scaleAway, func() {
-			l.visit = to.s.Accept(p.s.Me().ID, peer.ID)
+			l.serve = to.s.Accept(p.s.Me().ID, peer.ID)
 			p.take(0, func(now clock.Now) { p.s.Linked(now, peer.ID, l) })
 		})
 	}
@@ -415,7 +415,7 @@ func (l *scaleLink) Ask(x shard.Errand) bool {
 	costs := l.from.w.Costs
 	l.goes(there, costs.Forward, func(now clock.Now) {
 		l.to.worth += costs.Decide
-		l.visit(now, x, func(a executor.Answer) {
+		l.serve(now, x, func(a executor.Answer) {
 			l.goes(back, costs.Forward, func(now clock.Now) {
 				l.from.w.forwarded++
 				l.from.s.Answered(now, x.ID, a)

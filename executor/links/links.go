@@ -41,7 +41,7 @@ type Config struct {
 // Dialer returns what makes links to peers.
 func Dialer(c Config) executor.Dial {
 	refused := &refusals{log: c.Log.With("sale", c.Sale), by: make(map[string]string)}
-	return func(ctx context.Context, from, to executor.Peer, hear executor.Hearing) (executor.Link, error) {
+	return func(ctx context.Context, from, to executor.Peer, hear executor.LinkReceiver) (executor.Link, error) {
 		l := &link{hear: hear, token: c.Token, log: c.Log.With("sale", c.Sale), refused: func(why string) { refused.tell(to.Address, why) }}
 		token := l.now()
 		l.shown.Store(&token)
@@ -76,7 +76,7 @@ func Dialer(c Config) executor.Dial {
 // link is the way to one peer.
 type link struct {
 	conn  *api.StreamConn
-	hear  executor.Hearing
+	hear  executor.LinkReceiver
 	token func() string
 
 	log     *slog.Logger
@@ -188,7 +188,7 @@ func (h *Host) Accept(sale string, hello *streampb.Hello, send func(*streampb.Re
 		cancel()
 		return nil, nil
 	}
-	v.Greet(ctx)
+	v.Discover(ctx)
 	heard = func(r *streampb.Request) bool {
 		err := HearRequest(r, func(e shard.Errand) { v.Ask(ctx, e) }, func(t *executor.Tell) { v.Tell(ctx, t) })
 		if err != nil {

@@ -162,7 +162,7 @@ func TestForwarded(t *testing.T) {
 	}
 }
 
-// deaf is a Hearing that only notes that the link is cut.
+// deaf is a LinkReceiver that only notes that the link is cut.
 type deaf struct{ closed chan struct{} }
 
 func (deaf) Answered(uint64, executor.Answer) {}
@@ -186,7 +186,7 @@ func TestLinkToTheProcessBefore(t *testing.T) {
 	}
 }
 
-// asking is a Hearing of one answer.
+// asking is a LinkReceiver of one answer.
 type asking struct {
 	deaf
 	answered chan struct{}

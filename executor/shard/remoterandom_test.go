@@ -102,7 +102,7 @@ func (c *remoteCrowd) link(to string) {
 			select {
 			case e := <-l.in:
 				c.sleep(2 * time.Millisecond)
-				c.visit(l, e)
+				c.servePeer(l, e)
 			case <-l.over:
 				return
 			}
@@ -123,9 +123,9 @@ func (c *remoteCrowd) cut(to string) {
 	}
 }
 
-// visit is what a process does with a request. What it says is lost if the link is cut
+// servePeer is what a process does with a request. The reply is lost if the link is cut
 // meanwhile.
-func (c *remoteCrowd) visit(l *crowdLink, e Errand) {
+func (c *remoteCrowd) servePeer(l *crowdLink, e Errand) {
 	a, mine := c.decide(l.to, e)
 	c.sleep(time.Millisecond)
 	select {

@@ -26,7 +26,7 @@ type Ticket struct {
 	search   *search      // of other shards, for the units that it chooses; nil: none began
 	asked    bool         // a node was asked for it, and may have given it something
 	minted   bool         // its key is of this process, and nobody else has it
-	visiting bool         // another process sent it, and asks elsewhere by itself
+	fromPeer bool         // another process sent it, and asks elsewhere by itself
 	void     *atomic.Bool // it is not decided any more when that is true; nil: it is
 	fill     uint64       // of the list that gave it something
 
@@ -125,10 +125,10 @@ func (t *Ticket) own(a Answer) Answer {
 	return a
 }
 
-// Visits says that another process has sent the request: where this one does not decide,
+// FromPeer marks the request as one that a peer has sent: where this one does not decide,
 // that one is told so. When void is true it is not decided any more, since that process has
 // asked again.
-func (t *Ticket) Visits(void *atomic.Bool) { t.visiting, t.void = true, void }
+func (t *Ticket) FromPeer(void *atomic.Bool) { t.fromPeer, t.void = true, void }
 
 func (t *Ticket) isVoid() bool { return t.void != nil && t.void.Load() }
 
@@ -148,7 +148,7 @@ func newTicket(pool *sync.Pool, now time.Duration) *Ticket {
 	if !ok {
 		t = &Ticket{done: make(chan struct{}, 1), pool: pool}
 	}
-	t.queuedAt, t.op, t.asked, t.minted, t.visiting, t.answer = now, 0, false, false, false, Answer{}
+	t.queuedAt, t.op, t.asked, t.minted, t.fromPeer, t.answer = now, 0, false, false, false, Answer{}
 	t.errand, t.turn, t.parkedAt, t.tried, t.moved, t.gone = 0, 0, 0, false, false, false
 	t.stays, t.forsaken = false, false
 	t.passedBy.Store(nil)

@@ -45,7 +45,7 @@ func (s *Shard) conclude(ts []*Ticket, mayHave func(user string) bool) {
 
 // moves says whether a request that is answered here is another process's to decide on.
 func (s *Shard) moves(t *Ticket) bool {
-	return t.answer.Elsewhere && !t.visiting && s.moved != nil
+	return t.answer.Elsewhere && !t.fromPeer && s.moved != nil
 }
 
 // lookBack keeps a refusal from denying what another process may have accepted that was

@@ -69,7 +69,7 @@ func (u *underway) replace(before, t *Ticket) bool {
 // answered takes a ticket out that has an answer, unless its request is to be decided again.
 // mu is held.
 func (u *underway) answered(t *Ticket) {
-	if t.stays = t.answer.OtherRules && !t.visiting && !t.forsaken; !t.stays {
+	if t.stays = t.answer.OtherRules && !t.fromPeer && !t.forsaken; !t.stays {
 		u.remove(t)
 	}
 }

@@ -220,16 +220,16 @@ func TestTolerated(t *testing.T) {
 		}},
 		"a key denied of which unknown was said, and then what it got": {withAckRedis, func(w *world) {
 			user := w.user(0)
-			w.visit(user, "executor-0, run 1")("unknown")
-			w.visit(user, "executor-0, run 1")("sold")
-			w.visit(user, "executor-0, run 1")("standby")
+			w.received(user, "executor-0, run 1")("unknown")
+			w.received(user, "executor-0, run 1")("sold")
+			w.received(user, "executor-0, run 1")("standby")
 			w.drain(w.give(user, "k", 1))
 		}},
 		"a key denied that is under way elsewhere": {newWorld, func(w *world) {
 			user := w.user(0)
-			w.visit(user, "executor-1, run 1")("unknown")
-			w.visit(user, "executor-0, run 1")
-			w.visit(user, "executor-0, run 1")("no_quorum")
+			w.received(user, "executor-1, run 1")("unknown")
+			w.received(user, "executor-0, run 1")
+			w.received(user, "executor-0, run 1")("no_quorum")
 			w.store(user, "k", 1)
 		}},
 		"a key of which unknown is said": {newWorld, func(w *world) {
@@ -237,51 +237,53 @@ func TestTolerated(t *testing.T) {
 		}},
 		"a key denied that another process had under way and sold": {newWorld, func(w *world) {
 			user := w.user(0)
-			w.visit(user, "executor-0, run 1")
-			w.visit(user, "executor-1, run 1")("unknown")
-			w.visit(user, "executor-1, run 1")("standby")
+			w.received(user, "executor-0, run 1")
+			w.received(user, "executor-1, run 1")("unknown")
+			w.received(user, "executor-1, run 1")("standby")
 			w.store(user, "k", 1)
 		}},
 		"a key of a list denied that another process had under way": {withAckLedger, func(w *world) {
 			user := w.user(0)
-			w.visit(user, "executor-1, run 1")("unknown")
-			w.visit(user, "executor-0, run 1")("unknown")
-			w.visit(user, "executor-0, run 1")("no_quorum")
+			w.received(user, "executor-1, run 1")("unknown")
+			w.received(user, "executor-0, run 1")("unknown")
+			w.received(user, "executor-0, run 1")("no_quorum")
 			w.drain(w.give(user, "k", 1))
 		}},
 		"a key of a list denied that a process which was killed had under way": {withAckLedger, func(w *world) {
 			user := w.user(0)
-			w.visit(user, "executor-1, run 1")
-			w.visit(user, "executor-0, run 1")("unknown")
-			w.visit(user, "executor-0, run 1")("no_quorum")
+			w.received(user, "executor-1, run 1")
+			w.received(user, "executor-0, run 1")("unknown")
+			w.received(user, "executor-0, run 1")("no_quorum")
 			w.drain(w.give(user, "k", 1))
 		}},
 		"a key denied twice that the run of the process before had under way": {newWorld, func(w *world) {
 			user := w.user(0)
-			w.visit(user, "executor-0, run 1")
-			w.visit(user, "executor-0, run 2")("standby")
-			w.visit(user, "executor-0, run 2")("standby")
+			w.received(user, "executor-0, run 1")
+			w.received(user, "executor-0, run 2")("standby")
+			w.received(user, "executor-0, run 2")("standby")
 			w.store(user, "k", 1)
 		}},
 		"a key denied for a quantity that was not sold": {newWorld, func(w *world) {
 			user := w.user(0)
-			w.h.Visited(w.pass(), w.invoke(user, "k", 1), "executor-0, run 1")
-			two := func() func(api.Outcome) { return w.h.Visited(w.pass(), w.invoke(user, "k", 2), "executor-0, run 1") }
+			w.h.RequestReceived(w.pass(), w.invoke(user, "k", 1), "executor-0, run 1")
+			two := func() func(api.Outcome) {
+				return w.h.RequestReceived(w.pass(), w.invoke(user, "k", 2), "executor-0, run 1")
+			}
 			two()("unknown")
 			two()("closed")
 			w.store(user, "k", 1)
 		}},
 		"a key denied when it is sold": {newWorld, func(w *world) {
 			user := w.user(0)
-			w.visit(user, "executor-0, run 1")
-			denied := w.visit(user, "executor-0, run 1")
+			w.received(user, "executor-0, run 1")
+			denied := w.received(user, "executor-0, run 1")
 			w.store(user, "k", 1)
 			denied("no_quorum")
 		}},
 		"a key under way twice, and never answered": {newWorld, func(w *world) {
 			user := w.user(0)
-			w.visit(user, "executor-0, run 1")("unknown")
-			w.visit(user, "executor-0, run 1")
+			w.received(user, "executor-0, run 1")("unknown")
+			w.received(user, "executor-0, run 1")
 			w.store(user, "k", 1)
 		}},
 		"a request that nobody answered": {newWorld, func(w *world) {

@@ -133,9 +133,9 @@ func (e *evidence) withheld(o *operation) string {
 }
 
 // answeredByOwner says whether the process at an address gave the answer that a client heard,
-// by itself or to another. Without visits nobody knows of another.
+// by itself or to another. Without received requests nobody knows of another.
 func (e *evidence) answeredByOwner(o *operation, owner string) bool {
-	return len(e.h.Visits) == 0 || slices.ContainsFunc(e.h.Visits, func(v Visit) bool {
+	return len(e.h.Requests) == 0 || slices.ContainsFunc(e.h.Requests, func(v Received) bool {
 		return e.ops[v.Op] == o && v.Outcome == o.returned.Answer.Outcome && strings.HasPrefix(v.Process, owner+",")
 	})
 }

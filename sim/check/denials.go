@@ -16,22 +16,22 @@ import (
 // owner of the shard, or a list, sell it: then nothing is known.
 func denials(e *evidence, bad fault) {
 	type key struct{ user, key string }
-	visits := make(map[key][]*Visit)
-	for i := range e.h.Visits {
-		v := &e.h.Visits[i]
+	received := make(map[key][]*Received)
+	for i := range e.h.Requests {
+		v := &e.h.Requests[i]
 		id := key{e.ops[v.Op].invoked.User, e.ops[v.Op].invoked.Key}
-		visits[id] = append(visits[id], v)
+		received[id] = append(received[id], v)
 	}
 	for _, c := range e.claims {
 		if c.again {
 			continue
 		}
-		all := visits[key{c.user, c.key}]
-		elsewhere := func(v *Visit) bool {
+		all := received[key{c.user, c.key}]
+		elsewhere := func(v *Received) bool {
 			if c.fill == 0 && !strings.HasPrefix(v.Process, c.at.after.owner+",") {
 				return true
 			}
-			return slices.ContainsFunc(all, func(o *Visit) bool {
+			return slices.ContainsFunc(all, func(o *Received) bool {
 				return o.Process != v.Process && o.Seq < c.at.Seq && (o.Ended == 0 || !denies(o.Outcome))
 			})
 		}
@@ -47,12 +47,12 @@ func denials(e *evidence, bad fault) {
 			}
 			// To those who ask: it was accepted. So it is no other one that was sold later, unless
 			// the node has lost what it gave, and had not given this one by then.
-			known := func(o *Visit) bool {
-				return slices.ContainsFunc(all[:n], func(r *Visit) bool {
+			known := func(o *Received) bool {
+				return slices.ContainsFunc(all[:n], func(r *Received) bool {
 					return r.Process == v.Process && accepted(r.Outcome) && r.Ended < v.Seq && (o.Ended < r.Ended || e.gave(c, r.Ended) || !e.forgotBefore(c))
 				})
 			}
-			earlier := slices.IndexFunc(all[:n], func(o *Visit) bool {
+			earlier := slices.IndexFunc(all[:n], func(o *Received) bool {
 				return o.Process == v.Process && e.ops[o.Op].invoked.asksLike(e.ops[v.Op].invoked) && (o.Ended == 0 || o.Ended > v.Ended || o.Outcome == api.Unknown && !known(o))
 			})
 			if earlier >= 0 {

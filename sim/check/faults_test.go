@@ -387,46 +387,46 @@ var ledgerFaults = map[string]planted{
 	}, "denials"},
 	"a key denied that is under way for ever": {newWorld, func(w *world) {
 		user := w.user(0)
-		w.visit(user, "executor-0, run 1")
-		w.visit(user, "executor-0, run 1")("no_quorum")
+		w.received(user, "executor-0, run 1")
+		w.received(user, "executor-0, run 1")("no_quorum")
 		w.store(user, "k", 1)
 	}, "denials"},
 	"a key denied twice that is under way": {newWorld, func(w *world) {
 		user := w.user(0)
-		w.visit(user, "executor-0, run 1")
-		w.visit(user, "executor-0, run 1")("no_quorum")
-		w.visit(user, "executor-0, run 1")("draining")
+		w.received(user, "executor-0, run 1")
+		w.received(user, "executor-0, run 1")("no_quorum")
+		w.received(user, "executor-0, run 1")("draining")
 		w.store(user, "k", 1)
 	}, "denials"},
 	"a key denied that is under way, and asked for again when it is sold": {newWorld, func(w *world) {
 		user := w.user(0)
-		w.visit(user, "executor-0, run 1")
-		w.visit(user, "executor-0, run 1")("no_quorum")
+		w.received(user, "executor-0, run 1")
+		w.received(user, "executor-0, run 1")("no_quorum")
 		w.store(user, "k", 1)
-		w.visit(user, "executor-0, run 1")
+		w.received(user, "executor-0, run 1")
 	}, "denials"},
 	"a key denied that is under way, after an identity twice": {newWorld, func(w *world) {
 		a, user := w.user(0), w.user(1)
 		w.buy(a, "l", 1)
 		w.plantOp(claimOf(a, "l", 3))
-		w.visit(user, "executor-0, run 1")
-		w.visit(user, "executor-0, run 1")("no_quorum")
+		w.received(user, "executor-0, run 1")
+		w.received(user, "executor-0, run 1")("no_quorum")
 		w.store(user, "k", 1)
 	}, "identities denials"},
 	"an identity twice, the key denied in between": {newWorld, func(w *world) {
 		user := w.user(0)
-		w.visit(user, "executor-0, run 1")
+		w.received(user, "executor-0, run 1")
 		w.store(user, "k", 1)
-		w.visit(user, "executor-0, run 1")("no_quorum")
+		w.received(user, "executor-0, run 1")("no_quorum")
 		w.plantOp(claimOf(user, "k", 2))
 	}, "identities"},
 	"a key of a list denied that is under way with that process alone": {withAckLedger, func(w *world) {
 		user := w.user(0)
-		w.visit(user, "executor-2, run 1")("standby")
-		w.visit(user, "executor-1, run 1")
-		w.visit(user, "executor-1, run 1")("no_quorum")
+		w.received(user, "executor-2, run 1")("standby")
+		w.received(user, "executor-1, run 1")
+		w.received(user, "executor-1, run 1")("no_quorum")
 		w.drain(w.give(user, "k", 1))
-		w.visit(user, "executor-2, run 1")("unknown")
+		w.received(user, "executor-2, run 1")("unknown")
 	}, "denials"},
 	"two first answers": {open, func(w *world) {
 		w.event(func(e *Event) bool { return e.Answer.Replayed }).Answer.Replayed = false

@@ -28,7 +28,7 @@ type History struct {
 	Losses   []Loss             // of what nodes had in lists, in order
 	Restarts []Restart          // of lock nodes, in order
 	Looks    []Look             // at lists that gave, in order
-	Visits   []Visit            // every claim that a process took in, in order
+	Requests []Received         // every claim that a process received, in order
 	Users    *Users             // nil: the sale has no rules
 	Beacon   []byte             // the value of the round that the sale declares, if it is a draw that does
 	Final    Final
@@ -200,9 +200,9 @@ type Estrangement struct {
 	TTL      time.Duration
 }
 
-// Visit is a claim as a process took it in and answered it, whether or not anybody
-// heard the answer.
-type Visit struct {
+// Received is a claim that a process has received, with its answer, whether or not the answer
+// arrived.
+type Received struct {
 	Op      int
 	Process string      // one run of an executor
 	Place               // when it was taken in
@@ -478,14 +478,14 @@ func (h *History) Looked(at time.Duration, node int, uid string, shard int, fill
 	h.Looks = append(h.Looks, Look{h.place(at), node, uid, shard, fill, units})
 }
 
-// Visited adds a claim that a process took in, and returns what to call when it
-// answers.
-func (h *History) Visited(at time.Duration, op int, process string) (ended func(api.Outcome)) {
-	n := len(h.Visits)
-	h.Visits = append(h.Visits, Visit{Op: op, Process: process, Place: h.place(at)})
+// RequestReceived adds a claim that a process has received, and returns the function to call with
+// the outcome of the answer.
+func (h *History) RequestReceived(at time.Duration, op int, process string) (ended func(api.Outcome)) {
+	n := len(h.Requests)
+	h.Requests = append(h.Requests, Received{Op: op, Process: process, Place: h.place(at)})
 	return func(outcome api.Outcome) {
 		h.seq++
-		h.Visits[n].Ended, h.Visits[n].Outcome = h.seq, outcome
+		h.Requests[n].Ended, h.Requests[n].Outcome = h.seq, outcome
 	}
 }
 

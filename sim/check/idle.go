@@ -22,7 +22,7 @@ func (e *evidence) spared(r *run, o *operation, said api.Outcome) string {
 	if why := e.longSold(r, o); why != "" {
 		return why
 	}
-	if r.listed || o.invoked.chooses() || len(e.h.Visits) == 0 {
+	if r.listed || o.invoked.chooses() || len(e.h.Requests) == 0 {
 		return ""
 	}
 	return e.idle(r, o)
@@ -72,7 +72,7 @@ func (h *History) undisturbed() time.Duration {
 
 // askedBefore says whether an owner told somebody none_now a while before an operation came.
 func (e *evidence) askedBefore(r *run, o *operation, owner string, since time.Duration) bool {
-	return slices.ContainsFunc(e.h.Visits, func(v Visit) bool {
+	return slices.ContainsFunc(e.h.Requests, func(v Received) bool {
 		ago := o.invoked.At - v.At
 		at := r.homeOf(e.ops[v.Op].invoked.User).at(v.Seq)
 		return v.Outcome == api.NoneNow && v.At > since && ago > lookTime && ago < keepsLooking && at != nil && at.after.owner == owner
@@ -143,7 +143,7 @@ func (e *evidence) idle(r *run, o *operation) string {
 // behindSilence says whether another request on a shard, open with an operation, had waited for
 // silence when that returned: shards that had not answered it counted as empty for both.
 func (e *evidence) behindSilence(home *log, o *operation) bool {
-	return slices.ContainsFunc(e.h.Visits, func(v Visit) bool {
+	return slices.ContainsFunc(e.h.Requests, func(v Received) bool {
 		other := e.ops[v.Op]
 		return other != o && home.run.homeOf(other.invoked.User) == home && v.At+silence <= o.returned.At &&
 			(v.Ended == 0 && v.At+grace > o.invoked.At || v.Ended > o.invoked.Seq)
@@ -153,7 +153,7 @@ func (e *evidence) behindSilence(home *log, o *operation) bool {
 // waiting returns how many units others were asking for while an operation ran, by shard.
 func (e *evidence) waiting(r *run, o *operation) map[*log]int64 {
 	all := make(map[*log]int64)
-	for _, v := range e.h.Visits {
+	for _, v := range e.h.Requests {
 		if other := e.ops[v.Op]; other != o && v.Seq < o.returned.Seq && (v.Ended == 0 && v.At+grace > o.invoked.At || v.Ended > o.invoked.Seq) {
 			all[r.homeOf(other.invoked.User)] += other.invoked.Quantity
 		}

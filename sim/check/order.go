@@ -38,22 +38,22 @@ func order(e *evidence, bad fault) {
 
 // arrival is how a request came to a process.
 type arrival struct {
-	op    *operation
-	visit *Visit
-	once  bool // to one process, once
+	op       *operation
+	received *Received
+	once     bool // to one process, once
 }
 
 // arrivals returns how the requests came that have a key.
 func (e *evidence) arrivals() map[request]*arrival {
 	all := make(map[request]*arrival)
-	for i := range e.h.Visits {
-		v := &e.h.Visits[i]
+	for i := range e.h.Requests {
+		v := &e.h.Requests[i]
 		q := e.ops[v.Op].invoked
 		id := request{q.User, q.Key}
 		if a := all[id]; a != nil {
 			a.once = false
 		} else if q.Key != "" {
-			all[id] = &arrival{op: e.ops[v.Op], visit: v, once: true}
+			all[id] = &arrival{op: e.ops[v.Op], received: v, once: true}
 		}
 	}
 	return all
@@ -69,26 +69,26 @@ func (e *evidence) orderOf(l *log, asked map[request]*arrival, bad fault) {
 	}
 	var waiters []*arrival
 	for id, a := range asked {
-		if a.once && l.run.homeOf(id.user) == l && !a.op.invoked.chooses() && !e.h.Withdrawn[a.visit.Op] {
+		if a.once && l.run.homeOf(id.user) == l && !a.op.invoked.chooses() && !e.h.Withdrawn[a.received.Op] {
 			waiters = append(waiters, a)
 		}
 	}
-	slices.SortFunc(waiters, func(a, b *arrival) int { return cmp.Compare(a.visit.Seq, b.visit.Seq) })
+	slices.SortFunc(waiters, func(a, b *arrival) int { return cmp.Compare(a.received.Seq, b.received.Seq) })
 	for _, c := range e.claims {
 		if c.at.log != l || c.again || c.at.n == 0 || len(c.units) == 0 {
 			continue
 		}
 		collected := l.slots[c.at.n-1].Seq
 		for _, w := range waiters {
-			if w.visit.Seq > collected {
+			if w.received.Seq > collected {
 				break
 			}
-			if w.visit.Ended != 0 && w.visit.Ended < c.at.Seq || granted[w.id()] == c {
+			if w.received.Ended != 0 && w.received.Ended < c.at.Seq || granted[w.id()] == c {
 				continue
 			}
 			if e.goesFirst(c, asked[request{c.user, c.key}], w, granted[w.id()]) {
 				bad("%v was given %d units before operation %d (user %q, key %q), which waited for %d with it and comes first",
-					c, len(c.units), w.visit.Op, w.op.invoked.User, w.op.invoked.Key, w.op.invoked.Quantity)
+					c, len(c.units), w.received.Op, w.op.invoked.User, w.op.invoked.Key, w.op.invoked.Quantity)
 			}
 		}
 	}
@@ -108,11 +108,11 @@ func (e *evidence) goesFirst(c *claim, by *arrival, w *arrival, got *claim) bool
 	switch {
 	case got != nil && (got.at.n < s.n || got.at == s && got.index < c.index):
 		return false
-	case got == nil && w.visit.Outcome != api.NoneNow && w.visit.Outcome != api.SoldOut:
+	case got == nil && w.received.Outcome != api.NoneNow && w.received.Outcome != api.SoldOut:
 		return false // there was another reason
-	case s.after.least(w.op) > int64(len(c.units)), !strings.HasPrefix(w.visit.Process, s.after.owner+","), l.turned(w.visit.Seq, s.Seq):
+	case s.after.least(w.op) > int64(len(c.units)), !strings.HasPrefix(w.received.Process, s.after.owner+","), l.turned(w.received.Seq, s.Seq):
 		return false
-	case w.visit.At < l.owned(s)+settling:
+	case w.received.At < l.owned(s)+settling:
 		return false
 	}
 	if l.run.byPriority(s.after.generation) {
@@ -125,7 +125,7 @@ func (e *evidence) goesFirst(c *claim, by *arrival, w *arrival, got *claim) bool
 			return true
 		}
 	}
-	return by != nil && by.once && by.visit.Seq > w.visit.Seq && strings.HasPrefix(by.visit.Process, s.after.owner+",")
+	return by != nil && by.once && by.received.Seq > w.received.Seq && strings.HasPrefix(by.received.Process, s.after.owner+",")
 }
 
 // owned returns when the owner of a slot took the shard over.

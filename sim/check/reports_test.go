@@ -81,19 +81,19 @@ func (w *world) phased(phase string, stock int64, do func()) {
 func (w *world) denied(one, another string, first, denial api.Outcome, again bool) {
 	user := w.user(0)
 	waits := w.invoke(user, "k", 1)
-	answered := w.h.Visited(w.pass(), waits, one)
+	answered := w.h.RequestReceived(w.pass(), waits, one)
 	w.h.Broke(w.pass(), "executor-0")
 	if first != "" {
 		answered(first)
 		w.answer(waits, Answer{Outcome: first})
 	}
 	op := w.invoke(user, "k", 1)
-	w.h.Visited(w.pass(), op, another)(denial)
+	w.h.RequestReceived(w.pass(), op, another)(denial)
 	w.answer(op, Answer{Outcome: denial})
 	if again {
 		third := w.invoke(user, "k", 1)
 		w.h.Broke(w.pass(), "executor-0")
-		w.h.Visited(w.pass(), third, one)("unknown")
+		w.h.RequestReceived(w.pass(), third, one)("unknown")
 		w.answer(third, Answer{Outcome: "unknown"})
 	}
 	sold := Answer{Outcome: "sold", Claim: w.store(user, "k", 1)}

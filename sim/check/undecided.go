@@ -22,7 +22,7 @@ const mostUndecided = 30 * time.Second
 // reads the log to its end knows what became. When the faults have stopped for a while nothing of
 // before counts any more.
 func undecided(e *evidence, bad fault) {
-	if len(e.h.Visits) == 0 {
+	if len(e.h.Requests) == 0 {
 		return // nobody knows who had which request
 	}
 	open := newIdentities(e)
@@ -41,16 +41,16 @@ func undecided(e *evidence, bad fault) {
 // them one.
 type identities struct {
 	*evidence
-	byOp     map[int][]*Visit
-	byKey    map[request][]*Visit
-	users    map[string][]*Visit // of a sale with lists, which give a user one unit whatever the key
+	byOp     map[int][]*Received
+	byKey    map[request][]*Received
+	users    map[string][]*Received // of a sale with lists, which give a user one unit whatever the key
 	forwards map[string][]*Forward
 }
 
 func newIdentities(e *evidence) *identities {
-	x := &identities{e, make(map[int][]*Visit), make(map[request][]*Visit), make(map[string][]*Visit), make(map[string][]*Forward)}
-	for i := range e.h.Visits {
-		v := &e.h.Visits[i]
+	x := &identities{e, make(map[int][]*Received), make(map[request][]*Received), make(map[string][]*Received), make(map[string][]*Forward)}
+	for i := range e.h.Requests {
+		v := &e.h.Requests[i]
 		q := e.ops[v.Op].invoked
 		x.byOp[v.Op] = append(x.byOp[v.Op], v)
 		if q.Key != "" {
@@ -73,7 +73,7 @@ func (x *identities) broke(i int, o *operation) bool {
 		if b.Seq > o.returned.Seq {
 			return false
 		}
-		asked := func(v *Visit) bool { return strings.HasPrefix(v.Process, b.Process+",") }
+		asked := func(v *Received) bool { return strings.HasPrefix(v.Process, b.Process+",") }
 		owned := func(s *slot) bool { return s.after.owner == b.Process }
 		if slices.ContainsFunc(x.byOp[i], asked) || slices.ContainsFunc(x.runs, func(r *run) bool {
 			return slices.ContainsFunc(r.homeOf(o.invoked.User).during(o.invoked.Place, o.returned.Seq), owned)
@@ -96,14 +96,14 @@ func (x *identities) forwarded(o *operation) bool {
 // other says whether another request of the same identity was open when an operation was
 // answered, or was left open before.
 func (x *identities) other(i int, o *operation) bool {
-	return slices.ContainsFunc(x.same(o), func(v *Visit) bool {
+	return slices.ContainsFunc(x.same(o), func(v *Received) bool {
 		open := v.Ended == 0 || v.Ended > o.invoked.Seq || v.Outcome == api.Unknown || x.h.Withdrawn[v.Op]
 		return open && v.Op != i && v.Seq < o.returned.Seq && !x.longBefore(v.Place, o)
 	})
 }
 
-// same returns the visits of an operation's identity: its key, or its user in a sale with lists.
-func (x *identities) same(o *operation) []*Visit {
+// same returns the received requests of an operation's identity: its key, or its user in a sale with lists.
+func (x *identities) same(o *operation) []*Received {
 	if x.listed() {
 		return x.users[o.invoked.User]
 	}
@@ -123,28 +123,28 @@ func (x *identities) undrained(o *operation) bool {
 // waited, or a list had given the user a unit, whether or not its node lost it. The process learns
 // the result when it reads the log.
 func (x *identities) given(i int, o *operation) bool {
-	return slices.ContainsFunc(x.same(o), func(v *Visit) bool {
+	return slices.ContainsFunc(x.same(o), func(v *Received) bool {
 		return v.Ended != 0 && v.Ended < o.returned.Seq && !x.longBefore(v.Place, o) && (x.listed() && v.Outcome.Accepted() || x.lost(i, v) || x.forgotten(i, o, v))
 	})
 }
 
-// forgotten reports whether a list gave the user a unit during an earlier visit to a process that
+// forgotten reports whether a list gave the user a unit during an earlier request to a process that
 // answers the operation and no longer owns the shard, and the node lost the unit before the log had
 // it. The next owner finds nothing and refuses that request.
-func (x *identities) forgotten(i int, o *operation, earlier *Visit) bool {
+func (x *identities) forgotten(i int, o *operation, earlier *Received) bool {
 	return slices.ContainsFunc(x.grants, func(g *grant) bool {
 		if g.User != o.invoked.User || g.run == nil || g.stored != nil || g.Seq < earlier.Seq || g.Seq > earlier.Ended {
 			return false
 		}
 		last := g.run.homeOf(g.User).at(o.invoked.Seq)
-		return last != nil && !strings.HasPrefix(earlier.Process, last.after.owner+",") && slices.ContainsFunc(x.byOp[i], func(v *Visit) bool { return v.Process == earlier.Process })
+		return last != nil && !strings.HasPrefix(earlier.Process, last.after.owner+",") && slices.ContainsFunc(x.byOp[i], func(v *Received) bool { return v.Process == earlier.Process })
 	})
 }
 
-// lost reports whether a process that has an operation lost a reply during an earlier visit.
-func (x *identities) lost(i int, earlier *Visit) bool {
+// lost reports whether a process that has an operation lost a reply to an earlier request.
+func (x *identities) lost(i int, earlier *Received) bool {
 	return slices.ContainsFunc(x.h.Breaks, func(b Break) bool {
-		return earlier.Seq < b.Seq && b.Seq < earlier.Ended && slices.ContainsFunc(x.byOp[i], func(v *Visit) bool {
+		return earlier.Seq < b.Seq && b.Seq < earlier.Ended && slices.ContainsFunc(x.byOp[i], func(v *Received) bool {
 			return strings.HasPrefix(v.Process, b.Process+",")
 		})
 	})

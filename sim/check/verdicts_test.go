@@ -18,7 +18,7 @@ const process = "executor-0, run 1"
 // asked has a process take in a claim, and returns what to call with its answer.
 func (w *world) asked(user, key string, quantity int64) func(Answer) {
 	op := w.invoke(user, key, quantity)
-	ended := w.h.Visited(w.pass(), op, process)
+	ended := w.h.RequestReceived(w.pass(), op, process)
 	return func(a Answer) {
 		ended(a.Outcome)
 		w.answer(op, a)
@@ -96,7 +96,7 @@ func TestToleratedVerdicts(t *testing.T) {
 		}},
 		"unknown, as its owner lost a reply": {newWorld, func(w *world) {
 			op := w.invoke(w.user(0), "k", 1)
-			ended := w.h.Visited(w.pass(), op, "executor-7, run 1")
+			ended := w.h.RequestReceived(w.pass(), op, "executor-7, run 1")
 			w.h.Broke(w.pass(), "executor-0")
 			ended(api.Unknown)
 			w.answer(op, unknown)
@@ -116,7 +116,7 @@ func TestToleratedVerdicts(t *testing.T) {
 		"unknown to who went away": {newWorld, func(w *world) {
 			user := w.user(0)
 			op := w.invoke(user, "k", 1)
-			ended := w.h.Visited(w.pass(), op, process)
+			ended := w.h.RequestReceived(w.pass(), op, process)
 			w.h.Withdrew(op)
 			ended(api.Unknown)
 			w.answer(op, unknown)
@@ -130,7 +130,7 @@ func TestToleratedVerdicts(t *testing.T) {
 		}},
 		"unknown of what a list gave, in a session that may have ended": {withAckRedis, func(w *world) {
 			user := w.user(0)
-			w.visit(user, process)(api.Sold)
+			w.received(user, process)(api.Sold)
 			w.drain(w.early(user, "k", 1))
 			w.drain(w.early(w.user(0), "k", 2))
 			w.at += grace
@@ -138,7 +138,7 @@ func TestToleratedVerdicts(t *testing.T) {
 		}},
 		"unknown, as a list may have given to a call without a reply": {withAckRedis, func(w *world) {
 			user := w.user(0)
-			ended := w.visit(user, process)
+			ended := w.received(user, process)
 			w.h.Broke(w.pass(), "executor-0")
 			ended(api.SoldOut)
 			w.refused(user, "k", 1, api.Unknown)
@@ -146,7 +146,7 @@ func TestToleratedVerdicts(t *testing.T) {
 		"unknown, as its node lost what it gave, and its process the shard": {withAckLedger, func(w *world) { w.forgotten(w.user(0), process, w.succeed) }},
 		"unknown, as a reply was lost while an earlier request of its key waited": {newWorld, func(w *world) {
 			user := w.user(0)
-			ended := w.visit(user, process)
+			ended := w.received(user, process)
 			w.h.Broke(w.pass(), "executor-0")
 			ended(api.Standby)
 			w.refused(user, "k", 1, api.Unknown)
@@ -278,7 +278,7 @@ var verdictFaults = map[string]planted{
 	}, "undecided"},
 	"unknown of a list whose call without a reply was another process's": {withAckRedis, func(w *world) {
 		user := w.user(0)
-		ended := w.visit(user, process)
+		ended := w.received(user, process)
 		w.h.Broke(w.pass(), "executor-1")
 		ended(api.SoldOut)
 		w.refused(user, "k", 1, api.Unknown)
@@ -286,7 +286,7 @@ var verdictFaults = map[string]planted{
 	"unknown of a list whose call had its reply": {withAckRedis, func(w *world) {
 		user := w.user(0)
 		w.h.Broke(w.pass(), "executor-0")
-		w.visit(user, process)(api.SoldOut)
+		w.received(user, process)(api.SoldOut)
 		w.refused(user, "k", 1, api.Unknown)
 	}, "undecided"},
 	"unknown of what a node gave and lost, by the owner of the shard": {withAckLedger, func(w *world) {
@@ -329,7 +329,7 @@ var verdictFaults = map[string]planted{
 	"unknown of a key of which no request waited when a reply was lost": {newWorld, func(w *world) {
 		user := w.user(0)
 		w.h.Broke(w.pass(), "executor-0")
-		w.visit(user, process)(api.Standby)
+		w.received(user, process)(api.Standby)
 		w.refused(user, "k", 1, api.Unknown)
 	}, "undecided"},
 	"unknown after it was sold": {newWorld, func(w *world) {
@@ -362,7 +362,7 @@ var verdictFaults = map[string]planted{
 	}, "undecided"},
 	"unknown of what a list gave, long after the faults stopped": {withAckRedis, func(w *world) {
 		user := w.user(0)
-		w.visit(user, process)(api.Sold)
+		w.received(user, process)(api.Sold)
 		w.drain(w.early(user, "k", 1))
 		w.drain(w.early(w.user(0), "k", 2))
 		w.h.Stopped = w.pass()
@@ -424,7 +424,7 @@ var verdictFaults = map[string]planted{
 	"none now by another process, while a shard of the owner has units": {emptied, func(w *world) {
 		user := w.user(0)
 		op := w.invoke(user, "k", 1)
-		ended := w.h.Visited(w.pass(), op, "executor-1, run 1")
+		ended := w.h.RequestReceived(w.pass(), op, "executor-1, run 1")
 		w.h.Forwarded(w.pass(), "executor-0", user, "k")()
 		ended(api.NoneNow)
 		w.answer(op, Answer{Outcome: api.NoneNow})

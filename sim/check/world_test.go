@@ -399,10 +399,10 @@ func (w *world) readAs(user string, a Answer) {
 	w.h.Tell(w.pass(), Event{Kind: ReadReturned, Op: op, Answer: a})
 }
 
-// visit has a process asked for the key k, and returns what to call when it answers.
+// received adds a request with the key k, and returns the function to call when it is answered.
 // The client hears nothing of it.
-func (w *world) visit(user, process string) func(outcome api.Outcome) {
-	return w.h.Visited(w.pass(), w.invoke(user, "k", 1), process)
+func (w *world) received(user, process string) func(outcome api.Outcome) {
+	return w.h.RequestReceived(w.pass(), w.invoke(user, "k", 1), process)
 }
 
 // move takes a transfer all its way.

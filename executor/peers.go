@@ -11,17 +11,15 @@ import (
 	"salectl/executor/shard"
 )
 
-// The other processes of the sale as this one knows them: who is there, by the lock nodes;
-// who can be reached, and what each owns, by what they say themselves.
-
-// fellows are all of them.
-type fellows struct {
-	all      map[string]*fellow
-	members  []memberNote  // by the last view that was sure, this process among them
-	assigned bool          // desired is by those
-	metAt    time.Duration // monotonic: when it was first known who they are; 0: it is not
+// peers are the other processes of the sale, by id. The lock nodes list them. A peer itself
+// reports which shards it owns, and counts as reachable as long as it reports anything.
+type peers struct {
+	all      map[string]*peer
+	members  []member      // by the last complete view of the lock nodes, with this process
+	assigned bool          // desired has been computed from members
+	metAt    time.Duration // monotonic: when members were first known; 0: they are not
 	holder   []string      // by shard: the peer that says it owns it
-	noted    memberNote    // what this process has said of itself
+	noted    member        // the note of this process on the lock nodes
 	cutSince time.Duration // monotonic: since when this process is cut off; 0: it is not
 
 	board  *shard.Board
@@ -37,11 +35,11 @@ type fellows struct {
 	collected collecting
 }
 
-// fellow is one of them.
-type fellow struct {
-	memberNote
+// peer is another process of the sale.
+type peer struct {
+	member
 	note     string        // as the lock nodes have it
-	noted    memberNote    // what that says
+	noted    member        // what that says, decoded
 	listed   bool          // the lock nodes have it
 	since    time.Duration // monotonic: when they were first found to have it
 	up       bool          // there is a link to it
@@ -79,12 +77,12 @@ const (
 )
 
 // ids are those of all, in order.
-func (f *fellows) ids() []string { return slices.Sorted(maps.Keys(f.all)) }
+func (f *peers) ids() []string { return slices.Sorted(maps.Keys(f.all)) }
 
-func newFellows() fellows { return fellows{all: make(map[string]*fellow)} }
+func newPeers() peers { return peers{all: make(map[string]*peer)} }
 
-// meet says on the lock nodes what this process is.
-func (o *owner) meet(now clock.Now) (err error) {
+// announce writes the note of this process to the lock nodes.
+func (o *owner) announce(now clock.Now) (err error) {
 	if o.stage != serving {
 		return nil
 	}
@@ -94,8 +92,8 @@ func (o *owner) meet(now clock.Now) (err error) {
 			return err
 		}
 	}
-	if o.fellows.holder == nil {
-		o.fellows.holder = make([]string, len(o.shares.all))
+	if o.peers.holder == nil {
+		o.peers.holder = make([]string, len(o.shares.all))
 	}
 	me := o.myself()
 	reached, there := o.reaches(now)
@@ -107,7 +105,7 @@ func (o *owner) meet(now clock.Now) (err error) {
 		}
 		me.Pins = slices.Clone(me.Pins)
 		o.noted, o.newsAt = me, now.Mono
-		o.met(now, o.roster.Present(now, string(note)))
+		o.discovered(now, o.roster.Present(now, string(note)))
 	}
 	return nil
 }
@@ -115,9 +113,9 @@ func (o *owner) meet(now clock.Now) (err error) {
 // roomOf is the key of a run's members on a lock node.
 func roomOf(uid string) string { return "salectl:" + uid + ":members" }
 
-// myself is what this process says of itself.
-func (o *owner) myself() memberNote {
-	m := memberNote{ID: o.me, Address: o.cfg.Address, Version: o.cfg.Version, Pins: o.pins}
+// myself returns the note of this process.
+func (o *owner) myself() member {
+	m := member{ID: o.me, Address: o.cfg.Address, Version: o.cfg.Version, Pins: o.pins}
 	switch {
 	case o.ending, o.draining:
 		m.State = memberDraining
@@ -136,7 +134,7 @@ func (o *owner) myself() memberNote {
 // has died, at whose address another lives, is made and refused again and again.
 func (o *owner) reaches(now clock.Now) (reached, there int) {
 	there, reached = 1, 1
-	for _, p := range o.fellows.all {
+	for _, p := range o.peers.all {
 		switch {
 		case !p.listed:
 		case p.up && p.reached != 0 && now.Mono < p.reached+silentAfter:
@@ -158,7 +156,7 @@ func (o *owner) cutOff(now clock.Now) bool {
 	if o.noted.Linked {
 		return false
 	}
-	for _, p := range o.fellows.all {
+	for _, p := range o.peers.all {
 		if p.listed && p.State == "" && p.Linked && (p.reached == 0 || now.Mono >= p.reached+goneAfter) {
 			return true
 		}
@@ -178,9 +176,9 @@ func (o *owner) estranged(now clock.Now) bool {
 	return o.cutSince != 0 && now.Mono >= o.cutSince+o.ttl
 }
 
-// met takes in what the roster wants done and has found out.
-func (o *owner) met(now clock.Now, e quorum.Effects) {
-	o.out.meet = append(o.out.meet, e.Calls...)
+// discovered carries out the calls of the roster, and takes in the members that it has found.
+func (o *owner) discovered(now clock.Now, e quorum.Effects) {
+	o.out.roster = append(o.out.roster, e.Calls...)
 	for _, c := range e.Calls {
 		o.watch.asked(now, c.Node)
 	}
@@ -190,7 +188,15 @@ func (o *owner) met(now clock.Now, e quorum.Effects) {
 	}
 }
 
-// view takes in who is there, by the lock nodes.
+// discover reads the list of members if a link to this process was made by a peer that it does not
+// know.
+func (o *owner) discover(now clock.Now, from string) {
+	if o.stage == serving && o.roster != nil && o.peers.all[from] == nil {
+		o.discovered(now, o.roster.Look(now))
+	}
+}
+
+// view takes in the members that the lock nodes list.
 func (o *owner) view(now clock.Now) {
 	listed, sure := o.roster.Members(now)
 	if !sure {
@@ -199,16 +205,16 @@ func (o *owner) view(now clock.Now) {
 	if o.metAt == 0 {
 		o.metAt = now.Mono
 	}
-	for _, p := range o.fellows.all {
+	for _, p := range o.peers.all {
 		p.listed = false
 	}
-	members := []memberNote{o.myself()} // also where the nodes have just forgotten it
+	members := []member{o.myself()} // also where the nodes have just forgotten it
 	for _, l := range listed {
 		if l.ID == o.me {
 			continue
 		}
-		p := o.fellows.all[l.ID]
-		m := memberNote{ID: l.ID}
+		p := o.peers.all[l.ID]
+		m := member{ID: l.ID}
 		switch {
 		case p != nil && p.note == l.Note:
 			m = p.noted
@@ -216,10 +222,10 @@ func (o *owner) view(now clock.Now) {
 			continue
 		}
 		if p == nil {
-			p = &fellow{since: now.Mono, owns: make(map[int]uint64), told: make(map[int]uint64)}
-			o.fellows.all[m.ID] = p
+			p = &peer{since: now.Mono, owns: make(map[int]uint64), told: make(map[int]uint64)}
+			o.peers.all[m.ID] = p
 		}
-		p.memberNote, p.listed, p.noted, p.note = m, true, m, l.Note
+		p.member, p.listed, p.noted, p.note = m, true, m, l.Note
 		if p.said != nil && now.Mono < p.saidAt+saidFor {
 			p.State, p.Pins = *p.said, p.saidPins
 		}
@@ -228,29 +234,29 @@ func (o *owner) view(now clock.Now) {
 			o.out.dial = append(o.out.dial, m)
 		}
 		if now.Mono < max(p.heard, o.metAt)+goneAfter {
-			members = append(members, p.memberNote)
+			members = append(members, p.member)
 		}
 	}
-	for _, id := range o.fellows.ids() {
-		p := o.fellows.all[id]
+	for _, id := range o.peers.ids() {
+		p := o.peers.all[id]
 		if !p.listed && !(p.up && now.Mono < p.heard+silentAfter) {
-			o.unknow(id)
-			delete(o.fellows.all, id)
+			o.forgetOwned(id)
+			delete(o.peers.all, id)
 			o.hangUp(id)
 		}
 	}
 	o.assign(members)
 }
 
-// hangUp has the link to a peer ended, or not made.
+// hangUp ends the link to a peer, or the attempt to make one.
 func (o *owner) hangUp(id string) {
-	o.out.dial = slices.DeleteFunc(o.out.dial, func(m memberNote) bool { return m.ID == id })
+	o.out.dial = slices.DeleteFunc(o.out.dial, func(m member) bool { return m.ID == id })
 	o.out.hang = append(o.out.hang, id)
 }
 
-// assign works out who should own what.
-func (o *owner) assign(members []memberNote) {
-	slices.SortFunc(members, func(a, b memberNote) int {
+// assign computes which member should own which shard.
+func (o *owner) assign(members []member) {
+	slices.SortFunc(members, func(a, b member) int {
 		if a.ID < b.ID {
 			return -1
 		}
@@ -265,13 +271,13 @@ func (o *owner) assign(members []memberNote) {
 }
 
 // sameRole says whether two members are assigned the same.
-func sameRole(a, b memberNote) bool {
+func sameRole(a, b member) bool {
 	return a.ID == b.ID && a.State == b.State && a.Version == b.Version && slices.Equal(a.Pins, b.Pins)
 }
 
-// linked takes in that there is a link to a peer, or is none any more.
+// linked takes in that the link to a peer was made (up) or cut.
 func (o *owner) linked(now clock.Now, id string, up bool) {
-	p := o.fellows.all[id]
+	p := o.peers.all[id]
 	if p == nil {
 		return
 	}
@@ -281,26 +287,27 @@ func (o *owner) linked(now clock.Now, id string, up bool) {
 		o.newsAt = now.Mono
 		return
 	}
-	o.unknow(id)
+	o.forgetOwned(id)
 }
 
-// unknow forgets what a peer owns.
-func (o *owner) unknow(id string) {
+// forgetOwned forgets which shards a peer owns.
+func (o *owner) forgetOwned(id string) {
 	for i := range o.holder {
 		if o.holder[i] == id {
 			o.holder[i] = ""
 		}
 	}
-	clear(o.fellows.all[id].owns)
+	clear(o.peers.all[id].owns)
 }
 
-// isUp says whether a peer can be reached, and has said so itself lately.
+// isUp reports whether there is a link to a peer, and the peer has sent something within
+// silentAfter.
 func (o *owner) isUp(now clock.Now, id string) bool {
-	p := o.fellows.all[id]
+	p := o.peers.all[id]
 	return p != nil && p.up && now.Mono < p.heard+silentAfter
 }
 
-// ownerOf returns the peer that owns a shard, "" if none that can be reached says so.
+// ownerOf returns the reachable peer that reports to own a shard, "" if there is none.
 func (o *owner) ownerOf(now clock.Now, i int) string {
 	if id := o.holder[i]; id != "" && o.isUp(now, id) {
 		return id
@@ -316,7 +323,7 @@ func (o *owner) tell(to string, what *Tell) {
 // hear takes in what a peer tells, unless it is about another run of the sale: that has other
 // units and logs under the same numbers of shards.
 func (o *owner) hear(now clock.Now, from string, t *Tell) {
-	p := o.fellows.all[from]
+	p := o.peers.all[from]
 	if p == nil || o.stage != serving || t.Run != o.uid {
 		return
 	}
@@ -339,13 +346,13 @@ func (o *owner) hear(now clock.Now, from string, t *Tell) {
 		o.assign(members)
 	}
 	if t.Owns != nil {
-		o.unknow(from)
+		o.forgetOwned(from)
 		for n, i := range t.Owns.Shards {
 			if i < 0 || i >= len(o.holder) || n >= len(t.Owns.Epochs) {
 				continue
 			}
 			p.owns[i] = t.Owns.Epochs[n]
-			if other := o.fellows.all[o.holder[i]]; other == nil || other.owns[i] <= p.owns[i] {
+			if other := o.peers.all[o.holder[i]]; other == nil || other.owns[i] <= p.owns[i] {
 				o.holder[i] = from
 			}
 		}
@@ -378,11 +385,11 @@ func (o *owner) hear(now clock.Now, from string, t *Tell) {
 	}
 }
 
-// converse tells peers what has changed, and that this process is there.
-func (o *owner) converse(now clock.Now) {
-	_ = o.meet(now) // there is a roster already
-	if len(o.fellows.all) == 0 {
-		o.fellows.wake = 0
+// broadcast sends peers what has changed, and a beat where nothing has.
+func (o *owner) broadcast(now clock.Now) {
+	_ = o.announce(now) // the roster is made already, which alone may fail
+	if len(o.peers.all) == 0 {
+		o.peers.wake = 0
 		return
 	}
 	news := o.newsAt != 0 || o.board.News() && now.Mono >= o.toldAt+tellEvery
@@ -394,8 +401,8 @@ func (o *owner) converse(now clock.Now) {
 		if all {
 			o.allAt = now.Mono + allEvery
 		}
-		for _, id := range o.fellows.ids() {
-			p := o.fellows.all[id]
+		for _, id := range o.peers.ids() {
+			p := o.peers.all[id]
 			if all {
 				clear(p.told)
 			}
@@ -406,13 +413,13 @@ func (o *owner) converse(now clock.Now) {
 		o.newsAt, o.toldAt = 0, now.Mono
 	}
 	o.look(now)
-	o.fellows.wake = o.toldAt + beatEvery
+	o.peers.wake = o.toldAt + beatEvery
 	if o.board.News() {
-		o.fellows.wake = o.toldAt + tellEvery
+		o.peers.wake = o.toldAt + tellEvery
 	}
-	for _, p := range o.fellows.all {
+	for _, p := range o.peers.all {
 		if silent := p.heard + silentAfter; p.up && now.Mono < silent {
-			o.fellows.wake = min(o.fellows.wake, silent)
+			o.peers.wake = min(o.peers.wake, silent)
 		}
 	}
 }

@@ -12,7 +12,8 @@ import (
 	"salectl/spec"
 )
 
-// links are the ways to peers, by id. It is safe for concurrent use.
+// links are the links that this process has made, by the id of the peer. It is safe for concurrent
+// use.
 type links struct {
 	// What became of errands that ask for a decision. A request is answered once, however
 	// often it is sent.
@@ -20,7 +21,7 @@ type links struct {
 
 	mu   sync.RWMutex
 	all  map[string]Link
-	some atomic.Bool // there are any: each request asks that
+	some atomic.Bool // there are any; each request reads it
 }
 
 func (l *links) set(id string, to Link) {
@@ -57,40 +58,40 @@ func (l *links) tell(id string, t *Tell) bool {
 	return to != nil && to.Tell(t)
 }
 
-// visitors are the peers whose links lead here, by id.
-type visitors struct {
+// inboundLinks are the links that peers have made to this process, by the id of the peer.
+type inboundLinks struct {
 	me  string // the id of this process
 	mu  sync.Mutex
-	all map[string]*visitor
+	all map[string]*inboundLink
 }
 
-// visitor is one of their links. What it has brought counts as long as the peer has made
-// no other: then it has asked again for what was not answered, and a copy that is decided
-// later than the other might be granted what that was denied.
-type visitor struct {
+// inboundLink is a link that a peer has made. Its requests are decided as long as the peer has made
+// no other link. On a new one the peer repeats the requests that have no answer, and a copy that is
+// decided after the repetition might be granted what that was denied.
+type inboundLink struct {
 	over atomic.Bool
 
 	mu       sync.Mutex
-	underway map[uint64]*underVisit // by errand
+	underway map[uint64]*inboundRequest // by errand
 }
 
-// underVisit is an errand that has no answer yet.
-type underVisit struct {
+// inboundRequest is an errand of a peer that has no answer yet.
+type inboundRequest struct {
 	ticket *shard.Ticket // under which it waits; nil: it is not queued yet
 	gone   bool          // nobody waits for the answer any more
 }
 
 // begin takes down an errand, if that was not done before.
-func (v *visitor) begin(errand uint64) {
+func (v *inboundLink) begin(errand uint64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.underway[errand] == nil {
-		v.underway[errand] = new(underVisit)
+		v.underway[errand] = new(inboundRequest)
 	}
 }
 
 // end forgets an errand, which has its answer.
-func (v *visitor) end(errand uint64) {
+func (v *inboundLink) end(errand uint64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	delete(v.underway, errand)
@@ -98,7 +99,7 @@ func (v *visitor) end(errand uint64) {
 
 // queued says under which ticket an errand waits, unless it was answered already: then the
 // ticket may be another's by now.
-func (v *visitor) queued(errand uint64, t *shard.Ticket) (withdrawn bool) {
+func (v *inboundLink) queued(errand uint64, t *shard.Ticket) (withdrawn bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	x := v.underway[errand]
@@ -111,7 +112,7 @@ func (v *visitor) queued(errand uint64, t *shard.Ticket) (withdrawn bool) {
 
 // giveUp takes in that nobody waits for the answer to an errand any more. It returns the
 // ticket that has been withdrawn for that; nil: none is yet, or it is being decided.
-func (v *visitor) giveUp(errand uint64) *shard.Ticket {
+func (v *inboundLink) giveUp(errand uint64) *shard.Ticket {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	x := v.underway[errand]
@@ -126,7 +127,7 @@ func (v *visitor) giveUp(errand uint64) *shard.Ticket {
 
 // withdraw has an errand not be decided, if it is not being decided. mu is held, so that the
 // ticket is not given back meanwhile; no other lock is taken under it.
-func (v *visitor) withdraw(errand uint64, x *underVisit) bool {
+func (v *inboundLink) withdraw(errand uint64, x *inboundRequest) bool {
 	if !x.ticket.Withdraw() {
 		return false
 	}
@@ -134,18 +135,18 @@ func (v *visitor) withdraw(errand uint64, x *underVisit) bool {
 	return true
 }
 
-// enter begins a link of a peer, and ends the one before. nil: it was made to another
-// process. A process that was killed is among the members until its lease has run out, and
+// enter begins a link of a peer, and ends the one before. It returns nil if the link was made to
+// another process. A process that was killed is among the members until its lease has run out, and
 // one that was started at its address meanwhile is reached by either id. If it took both
 // links, the later would end the earlier, on which the peer goes on waiting for answers.
-func (v *visitors) enter(id, to string) *visitor {
+func (v *inboundLinks) enter(id, to string) *inboundLink {
 	if to != "" && to != v.me {
 		return nil
 	}
-	fresh := &visitor{underway: make(map[uint64]*underVisit)}
+	fresh := &inboundLink{underway: make(map[uint64]*inboundRequest)}
 	v.mu.Lock()
 	if v.all == nil {
-		v.all = make(map[string]*visitor)
+		v.all = make(map[string]*inboundLink)
 	}
 	defer v.mu.Unlock()
 	if before := v.all[id]; before != nil {
@@ -156,7 +157,7 @@ func (v *visitors) enter(id, to string) *visitor {
 }
 
 // leave ends a link.
-func (v *visitors) leave(id string, x *visitor) {
+func (v *inboundLinks) leave(id string, x *inboundLink) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.all[id] == x {
@@ -164,11 +165,11 @@ func (v *visitors) leave(id string, x *visitor) {
 	}
 }
 
-// visit takes in an errand of a peer. It is answered if this process owns the shard;
+// servePeer takes in an errand of a peer. It is answered if this process owns the shard;
 // otherwise bounced says who does, as far as is known: nothing that a peer sends is sent
 // on. One of both is called, once, and must not wait. An errand that gives another up has
 // the number of that one, and is answered in place of it or not at all.
-func (d *admission) visit(ctx context.Context, now clock.Now, by *visitor, e shard.Errand, answered func(Answer), bounced func(shard.Route)) {
+func (d *admission) servePeer(ctx context.Context, now clock.Now, by *inboundLink, e shard.Errand, answered func(Answer), bounced func(shard.Route)) {
 	if e.GiveUp {
 		if ticket := by.giveUp(e.ID); ticket != nil {
 			answered(ticket.WithdrawnAnswer())
@@ -176,7 +177,7 @@ func (d *admission) visit(ctx context.Context, now clock.Now, by *visitor, e sha
 		return
 	}
 	by.begin(e.ID)
-	d.visitFor(ctx, now, by, e, func(a Answer) {
+	d.servePeerRequest(ctx, now, by, e, func(a Answer) {
 		by.end(e.ID)
 		answered(a)
 	}, func(to shard.Route) {
@@ -185,8 +186,8 @@ func (d *admission) visit(ctx context.Context, now clock.Now, by *visitor, e sha
 	})
 }
 
-// visitFor is visit of an errand that is not given up yet.
-func (d *admission) visitFor(ctx context.Context, now clock.Now, by *visitor, e shard.Errand, answered func(Answer), bounced func(shard.Route)) {
+// servePeerRequest is servePeer of an errand that is not given up yet.
+func (d *admission) servePeerRequest(ctx context.Context, now clock.Now, by *inboundLink, e shard.Errand, answered func(Answer), bounced func(shard.Route)) {
 	t := d.serving.Load()
 	// A process that has not heard yet that a sale was begun anew would take what is decided here
 	// for the run before: an entry for one that was not drawn then.
@@ -204,11 +205,11 @@ func (d *admission) visitFor(ctx context.Context, now clock.Now, by *visitor, e 
 		return
 	}
 	if e.Claim == nil && e.Settle == nil {
-		answered(d.visitLook(now, e))
+		answered(d.servePeerQuery(now, e))
 		return
 	}
 	if by.over.Load() {
-		return // the peer has asked again
+		return // the peer has sent it again
 	}
 	bounce := func() { bounced(t.remotes[e.Shard].Route()) }
 	s := t.local(e.Shard)
@@ -227,7 +228,7 @@ func (d *admission) visitFor(ctx context.Context, now clock.Now, by *visitor, e 
 		answered(a)
 		return
 	}
-	ticket.Visits(&by.over)
+	ticket.FromPeer(&by.over)
 	ticket.OnAnswer(shard.WaiterFunc(func() {
 		by.end(e.ID) // before the ticket may be another's
 		a := ticket.Finish()
