@@ -33,7 +33,7 @@ type admission struct {
 	draining atomic.Bool
 	doubts   shard.Doubts
 	links    links
-	looks    looks
+	queries  queries
 	inbound  inboundLinks
 	came     atomic.Uint64 // requests of clients, but for those that ask for no decision
 }

@@ -185,7 +185,7 @@ func (e *Executor) User(ctx context.Context, user string, p api.Page) (claims []
 	}
 	a, here := e.claims(e.cfg.Clock(), user, p)
 	if !here {
-		a = e.await(ctx, func(answered func(Answer)) func() { return e.askUser(user, p, answered) })
+		a = e.await(ctx, func(answered func(Answer)) func() { return e.queryUser(user, p, answered) })
 	}
 	e.goods.deliverNow(ctx, &a)
 	fit(&a, p)

@@ -83,7 +83,7 @@ func TestForwardedAndGivenUp(t *testing.T) {
 	}
 }
 
-// TestGivenUpBeforeQueued gives errands up before they are queued, and when they have their
+// TestGivenUpBeforeQueued gives requests up before they are queued, and when they have their
 // answer: only the first are withdrawn, once they wait.
 func TestGivenUpBeforeQueued(t *testing.T) {
 	v := new(inboundLinks).enter("peer", "")

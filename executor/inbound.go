@@ -15,8 +15,8 @@ import (
 // links are the links that this process has made, by the id of the peer. It is safe for concurrent
 // use.
 type links struct {
-	// What became of errands that ask for a decision. A request is answered once, however
-	// often it is sent.
+	// The results of forwarded claims and settlements. A request is answered once, however often it
+	// is sent.
 	answered, bounced, lost atomic.Uint64
 
 	mu   sync.RWMutex
@@ -47,15 +47,15 @@ func (l *links) to(id string) Link {
 // any says whether any peer can be reached.
 func (l *links) any() bool { return l.some.Load() }
 
-// ask hands an errand to a peer.
-func (l *links) ask(id string, e shard.Errand) bool {
+// forward sends a request to a peer.
+func (l *links) forward(id string, e shard.ForwardedRequest) bool {
 	to := l.to(id)
-	return to != nil && to.Ask(e)
+	return to != nil && to.Forward(e)
 }
 
-func (l *links) tell(id string, t *Tell) bool {
+func (l *links) sendUpdate(id string, t *PeerUpdate) bool {
 	to := l.to(id)
-	return to != nil && to.Tell(t)
+	return to != nil && to.Update(t)
 }
 
 // inboundLinks are the links that peers have made to this process, by the id of the peer.
@@ -72,66 +72,66 @@ type inboundLink struct {
 	over atomic.Bool
 
 	mu       sync.Mutex
-	underway map[uint64]*inboundRequest // by errand
+	underway map[uint64]*inboundRequest // by id
 }
 
-// inboundRequest is an errand of a peer that has no answer yet.
+// inboundRequest is a request of a peer that has no answer yet.
 type inboundRequest struct {
 	ticket *shard.Ticket // under which it waits; nil: it is not queued yet
 	gone   bool          // nobody waits for the answer any more
 }
 
-// begin takes down an errand, if that was not done before.
-func (v *inboundLink) begin(errand uint64) {
+// begin registers a request, unless it is registered.
+func (v *inboundLink) begin(id uint64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.underway[errand] == nil {
-		v.underway[errand] = new(inboundRequest)
+	if v.underway[id] == nil {
+		v.underway[id] = new(inboundRequest)
 	}
 }
 
-// end forgets an errand, which has its answer.
-func (v *inboundLink) end(errand uint64) {
+// end forgets a request that has its answer.
+func (v *inboundLink) end(id uint64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	delete(v.underway, errand)
+	delete(v.underway, id)
 }
 
-// queued says under which ticket an errand waits, unless it was answered already: then the
+// queued notes the ticket of a request, unless the request has been answered already: then the
 // ticket may be another's by now.
-func (v *inboundLink) queued(errand uint64, t *shard.Ticket) (withdrawn bool) {
+func (v *inboundLink) queued(id uint64, t *shard.Ticket) (withdrawn bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	x := v.underway[errand]
+	x := v.underway[id]
 	if x == nil {
 		return false
 	}
 	x.ticket = t
-	return x.gone && v.withdraw(errand, x)
+	return x.gone && v.withdraw(id, x)
 }
 
-// giveUp takes in that nobody waits for the answer to an errand any more. It returns the
+// giveUp takes in that nobody waits for the answer to a request any more. It returns the
 // ticket that has been withdrawn for that; nil: none is yet, or it is being decided.
-func (v *inboundLink) giveUp(errand uint64) *shard.Ticket {
+func (v *inboundLink) giveUp(id uint64) *shard.Ticket {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	x := v.underway[errand]
+	x := v.underway[id]
 	if x == nil {
 		return nil
 	}
-	if x.gone = true; x.ticket == nil || !v.withdraw(errand, x) {
+	if x.gone = true; x.ticket == nil || !v.withdraw(id, x) {
 		return nil
 	}
 	return x.ticket
 }
 
-// withdraw has an errand not be decided, if it is not being decided. mu is held, so that the
+// withdraw withdraws a request that is not being decided yet. mu is held, so that the
 // ticket is not given back meanwhile; no other lock is taken under it.
-func (v *inboundLink) withdraw(errand uint64, x *inboundRequest) bool {
+func (v *inboundLink) withdraw(id uint64, x *inboundRequest) bool {
 	if !x.ticket.Withdraw() {
 		return false
 	}
-	delete(v.underway, errand)
+	delete(v.underway, id)
 	return true
 }
 
@@ -165,11 +165,11 @@ func (v *inboundLinks) leave(id string, x *inboundLink) {
 	}
 }
 
-// servePeer takes in an errand of a peer. It is answered if this process owns the shard;
-// otherwise bounced says who does, as far as is known: nothing that a peer sends is sent
-// on. One of both is called, once, and must not wait. An errand that gives another up has
-// the number of that one, and is answered in place of it or not at all.
-func (d *admission) servePeer(ctx context.Context, now clock.Now, by *inboundLink, e shard.Errand, answered func(Answer), bounced func(shard.Route)) {
+// servePeer takes in a forwarded request. If this process owns the shard it calls answered,
+// otherwise bounced, with the owner as far as it is known: a forwarded request is not forwarded
+// again. It calls one of both, once; neither may wait. A request with GiveUp has the id of the one
+// that it withdraws, and is answered in place of that or not at all.
+func (d *admission) servePeer(ctx context.Context, now clock.Now, by *inboundLink, e shard.ForwardedRequest, answered func(Answer), bounced func(shard.Route)) {
 	if e.GiveUp {
 		if ticket := by.giveUp(e.ID); ticket != nil {
 			answered(ticket.WithdrawnAnswer())
@@ -186,8 +186,8 @@ func (d *admission) servePeer(ctx context.Context, now clock.Now, by *inboundLin
 	})
 }
 
-// servePeerRequest is servePeer of an errand that is not given up yet.
-func (d *admission) servePeerRequest(ctx context.Context, now clock.Now, by *inboundLink, e shard.Errand, answered func(Answer), bounced func(shard.Route)) {
+// servePeerRequest serves a request that is not given up yet.
+func (d *admission) servePeerRequest(ctx context.Context, now clock.Now, by *inboundLink, e shard.ForwardedRequest, answered func(Answer), bounced func(shard.Route)) {
 	t := d.serving.Load()
 	// A process that has not heard yet that a sale was begun anew would take what is decided here
 	// for the run before: an entry for one that was not drawn then.

@@ -17,8 +17,8 @@ type Peer struct {
 // LinkReceiver receives the replies that come back by a link. Its methods are called in the
 // order of arrival, and do not wait.
 type LinkReceiver interface {
-	Answered(errand uint64, a Answer)
-	Bounced(errand uint64, to shard.Route)
+	Answered(id uint64, a Answer)
+	Bounced(id uint64, to shard.Route)
 	// Closed reports that the link is cut. It is called once, and nothing else after it.
 	Closed(why error)
 }
@@ -29,8 +29,8 @@ type Dial func(ctx context.Context, from, to Peer, receiver LinkReceiver) (Link,
 
 // Replies sends the replies to a peer's requests. Its methods do not wait.
 type Replies interface {
-	Answered(errand uint64, a Answer)
-	Bounced(errand uint64, to shard.Route)
+	Answered(id uint64, a Answer)
+	Bounced(id uint64, to shard.Route)
 }
 
 // Inbound serves the requests and updates that arrive by a link of a peer. One goroutine
@@ -61,25 +61,25 @@ func (v *Inbound) Over() bool { return v.by.over.Load() }
 // Gone takes in that the link has ended.
 func (v *Inbound) Gone() { v.e.inbound.leave(v.from, v.by) }
 
-// Ask takes in an errand. ctx bounds what the rules of the sale read.
-func (v *Inbound) Ask(ctx context.Context, errand shard.Errand) {
+// Serve takes in a forwarded request. ctx bounds the reads of the sale's rules.
+func (v *Inbound) Serve(ctx context.Context, id shard.ForwardedRequest) {
 	serve := func() {
-		v.e.servePeer(ctx, v.e.cfg.Clock(), v.by, errand,
-			func(a Answer) { v.back.Answered(errand.ID, a) },
-			func(to shard.Route) { v.back.Bounced(errand.ID, to) })
+		v.e.servePeer(ctx, v.e.cfg.Clock(), v.by, id,
+			func(a Answer) { v.back.Answered(id.ID, a) },
+			func(to shard.Route) { v.back.Bounced(id.ID, to) })
 	}
-	if errand.Claim != nil && !v.e.prompt(errand.Claim.User) { // which reads the user from a store
-		v.by.begin(errand.ID) // which may be given up meanwhile
+	if id.Claim != nil && !v.e.prompt(id.Claim.User) { // which reads the user from a store
+		v.by.begin(id.ID) // which may be given up meanwhile
 		go serve()
 		return
 	}
 	serve()
 }
 
-// Tell takes in what the peer tells.
-func (v *Inbound) Tell(ctx context.Context, t *Tell) {
+// Update takes in an update of the peer.
+func (v *Inbound) Update(ctx context.Context, t *PeerUpdate) {
 	select {
-	case v.e.inbox <- func(r *runner) { r.owner.hear(r.clock(), v.from, t) }:
+	case v.e.inbox <- func(r *runner) { r.owner.receive(r.clock(), v.from, t) }:
 	case <-ctx.Done():
 	case <-v.e.ended:
 	}
@@ -131,9 +131,9 @@ type linkReceiver struct {
 	closed chan struct{}
 }
 
-func (h *linkReceiver) Answered(errand uint64, a Answer) { h.r.answered(h.r.clock(), errand, a) }
+func (h *linkReceiver) Answered(id uint64, a Answer) { h.r.answered(h.r.clock(), id, a) }
 
-func (h *linkReceiver) Bounced(errand uint64, to shard.Route) { h.r.bounced(h.r.clock(), errand, to) }
+func (h *linkReceiver) Bounced(id uint64, to shard.Route) { h.r.bounced(h.r.clock(), id, to) }
 
 func (h *linkReceiver) Closed(error) { close(h.closed) }
 

@@ -19,7 +19,7 @@ func (e *Executor) Find(ctx context.Context, id ClaimID, p api.Page) (Claim, api
 	c, why, here := e.find(e.cfg.Clock(), id, p)
 	a := Answer{Claim: c, Outcome: why}
 	if !here {
-		a = e.await(ctx, func(answered func(Answer)) func() { return e.askClaim(id, p, answered) })
+		a = e.await(ctx, func(answered func(Answer)) func() { return e.queryClaim(id, p, answered) })
 	}
 	e.goods.deliverNow(ctx, &a)
 	return a.Claim, a.Outcome

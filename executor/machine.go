@@ -110,8 +110,8 @@ func (m *machine) lead(now clock.Now, do func(calls.Call)) (doing, error) {
 		}
 		m.route(now)
 	}
-	for _, x := range out.told {
-		m.links.tell(x.to, x.what)
+	for _, x := range out.updates {
+		m.links.sendUpdate(x.to, x.update)
 	}
 	for _, id := range out.hang {
 		m.cut(now, id)
@@ -188,7 +188,7 @@ func (m *machine) cut(now clock.Now, id string) {
 	}
 	m.links.set(id, nil)
 	m.owner.linked(now, id, false)
-	m.looks.cut(id, m.notHere())
+	m.queries.cut(id, m.notHere())
 	if m.session != nil {
 		for _, r := range m.session.remotes {
 			r.Forget(id)
@@ -197,27 +197,27 @@ func (m *machine) cut(now clock.Now, id string) {
 	}
 }
 
-// answered takes in what a peer says to an errand.
-func (m *machine) answered(now clock.Now, errand uint64, a Answer) {
-	if IsLook(errand) {
-		m.looks.answered(errand, a)
+// answered takes in a peer's answer to a forwarded request.
+func (m *machine) answered(now clock.Now, id uint64, a Answer) {
+	if IsQuery(id) {
+		m.queries.answered(id, a)
 		return
 	}
 	m.links.answered.Add(1)
-	if t := m.serving.Load(); t != nil && shard.ShardOf(errand) < len(t.remotes) {
-		t.remotes[shard.ShardOf(errand)].Answered(now, errand, a)
+	if t := m.serving.Load(); t != nil && shard.ShardOf(id) < len(t.remotes) {
+		t.remotes[shard.ShardOf(id)].Answered(now, id, a)
 	}
 }
 
-// bounced takes in that a peer does not own the shard of an errand.
-func (m *machine) bounced(now clock.Now, errand uint64, to shard.Route) {
-	if IsLook(errand) {
-		m.looks.answered(errand, Answer{Outcome: m.notHere()})
+// bounced takes in that a peer does not own the shard of a forwarded request.
+func (m *machine) bounced(now clock.Now, id uint64, to shard.Route) {
+	if IsQuery(id) {
+		m.queries.answered(id, Answer{Outcome: m.notHere()})
 		return
 	}
 	m.links.bounced.Add(1)
-	if t := m.serving.Load(); t != nil && shard.ShardOf(errand) < len(t.remotes) {
-		t.remotes[shard.ShardOf(errand)].Bounced(now, errand, to)
+	if t := m.serving.Load(); t != nil && shard.ShardOf(id) < len(t.remotes) {
+		t.remotes[shard.ShardOf(id)].Bounced(now, id, to)
 	}
 }
 

@@ -22,9 +22,9 @@ func (o *owner) memberStatus(now clock.Now) (all []MemberStatus) {
 			Shards: owns[m.ID], Should: should[m.ID],
 		}
 		if s.Here {
-			s.Up, s.Traffic = true, o.busy
+			s.Up, s.Traffic = true, o.traffic
 		} else if p := o.peers.all[m.ID]; p != nil && o.isUp(now, m.ID) {
-			s.Up, s.Traffic = true, p.busy
+			s.Up, s.Traffic = true, p.traffic
 		}
 		all = append(all, s)
 	}

@@ -50,7 +50,7 @@ func (s *switchboard) cut(address string) {
 }
 
 // dial is a Dial.
-func (s *switchboard) dial(ctx context.Context, from, to Peer, hear LinkReceiver) (Link, error) {
+func (s *switchboard) dial(ctx context.Context, from, to Peer, receiver LinkReceiver) (Link, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	here, there := s.all[from.Address], s.all[to.Address]
@@ -58,15 +58,15 @@ func (s *switchboard) dial(ctx context.Context, from, to Peer, hear LinkReceiver
 		return nil, errors.New("the peer cannot be reached")
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	l := &memLink{from: from.Address, to: to.Address, hear: hear, over: cancel, out: newLane(), back: newLane()}
+	l := &memLink{from: from.Address, to: to.Address, receiver: receiver, over: cancel, out: newLane(), back: newLane()}
 	inbound := there.e.Accept(from, to.ID, l)
 	if inbound == nil {
 		cancel()
 		return nil, errors.New("another process answers at the address")
 	}
 	l.gone = inbound.Gone
-	l.ask = func(e shard.Errand) { inbound.Ask(ctx, e) }
-	l.tell = func(t *Tell) { inbound.Tell(ctx, t) }
+	l.forward = func(e shard.ForwardedRequest) { inbound.Serve(ctx, e) }
+	l.update = func(t *PeerUpdate) { inbound.Update(ctx, t) }
 	gates := []*gate{here.held, there.held}
 	for _, lane := range []*lane{l.out, l.back} {
 		l.lanes.Go(func() { lane.run(ctx, gates) })
@@ -79,9 +79,9 @@ func (s *switchboard) dial(ctx context.Context, from, to Peer, hear LinkReceiver
 // memLink is a link from one process to another, and sends the replies back.
 type memLink struct {
 	from, to  string
-	hear      LinkReceiver
-	ask       func(shard.Errand)
-	tell      func(*Tell)
+	receiver  LinkReceiver
+	forward   func(shard.ForwardedRequest)
+	update    func(*PeerUpdate)
 	out, back *lane
 	lanes     sync.WaitGroup
 	gone      func() // of the Inbound
@@ -89,15 +89,15 @@ type memLink struct {
 	once      sync.Once
 }
 
-func (l *memLink) Ask(e shard.Errand) bool { return l.out.put(func() { l.ask(e) }) }
-func (l *memLink) Tell(t *Tell) bool       { return l.out.put(func() { l.tell(t) }) }
+func (l *memLink) Forward(e shard.ForwardedRequest) bool { return l.out.put(func() { l.forward(e) }) }
+func (l *memLink) Update(t *PeerUpdate) bool             { return l.out.put(func() { l.update(t) }) }
 
-func (l *memLink) Answered(errand uint64, a Answer) {
-	l.back.put(func() { l.hear.Answered(errand, a) })
+func (l *memLink) Answered(id uint64, a Answer) {
+	l.back.put(func() { l.receiver.Answered(id, a) })
 }
 
-func (l *memLink) Bounced(errand uint64, to shard.Route) {
-	l.back.put(func() { l.hear.Bounced(errand, to) })
+func (l *memLink) Bounced(id uint64, to shard.Route) {
+	l.back.put(func() { l.receiver.Bounced(id, to) })
 }
 
 // cut ends the link. What has not arrived is lost.
@@ -108,7 +108,7 @@ func (l *memLink) cut(why error) {
 		l.back.close()
 		l.lanes.Wait()
 		l.gone()
-		l.hear.Closed(why)
+		l.receiver.Closed(why)
 	})
 }
 

@@ -79,22 +79,22 @@ const (
 
 // ownerEffects are what an owner wants done.
 type ownerEffects struct {
-	read   *ledger.Request
-	calls  []quorum.Call // of the leases
-	roster []quorum.Call
-	start  bool      // begin the session of sale
-	open   []opening // run the machines of shards
-	rights []granted // tell them
-	halts  []halting // stop them
-	plans  bool      // tell them the generations of sale
-	told   []telling // to peers
-	given  []int     // shards whose leases a peer has freed for this process
-	dial   []member  // make links to peers
-	hang   []string  // end those to peers, by id
-	moves  []shard.Message
-	ended  bool // nothing of the session is left
-	events []quorum.Event
-	wake   time.Duration
+	read    *ledger.Request
+	calls   []quorum.Call // of the leases
+	roster  []quorum.Call
+	start   bool             // begin the session of sale
+	open    []opening        // run the machines of shards
+	rights  []granted        // tell them
+	halts   []halting        // stop them
+	plans   bool             // tell them the generations of sale
+	updates []outgoingUpdate // to peers
+	given   []int            // shards whose leases a peer has freed for this process
+	dial    []member         // make links to peers
+	hang    []string         // end those to peers, by id
+	moves   []shard.Message
+	ended   bool // nothing of the session is left
+	events  []quorum.Event
+	wake    time.Duration
 }
 
 // How often the sale's log is read while there is no session, how often a ttl

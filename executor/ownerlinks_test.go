@@ -47,7 +47,7 @@ func (h *ownerHost) unlink(id string) {
 }
 
 // tell tells a peer something.
-func (h *ownerHost) tell(id string, what *Tell) {
+func (h *ownerHost) tell(id string, what *PeerUpdate) {
 	to := h.links[id]
 	if to == nil {
 		return
@@ -57,7 +57,7 @@ func (h *ownerHost) tell(id string, what *Tell) {
 	}
 	h.w.after(tellTakes, func() {
 		if h.w.reach(h, to) && h.links[id] == to {
-			to.input(func(now clock.Now) { to.o.hear(now, h.o.me, what) })
+			to.input(func(now clock.Now) { to.o.receive(now, h.o.me, what) })
 		}
 	})
 }

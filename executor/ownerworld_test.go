@@ -261,8 +261,8 @@ func (h *ownerHost) act() {
 			s.endAt = w.now.Mono + haltTakes
 		}
 	}
-	for _, x := range out.told {
-		h.tell(x.to, x.what)
+	for _, x := range out.updates {
+		h.tell(x.to, x.update)
 	}
 	if out.ended {
 		h.ends++
@@ -386,7 +386,7 @@ func (h *ownerHost) due() (at time.Duration) {
 		at = clock.Soonest(at, s.endAt)
 	}
 	if len(h.links) > 0 { // as a runner does
-		at = clock.Soonest(at, h.w.now.Mono+tellEvery)
+		at = clock.Soonest(at, h.w.now.Mono+updateEvery)
 	}
 	return at
 }

@@ -22,61 +22,60 @@ type peers struct {
 	noted    member        // the note of this process on the lock nodes
 	cutSince time.Duration // monotonic: since when this process is cut off; 0: it is not
 
-	board  *shard.Board
-	warm   func(i int) bool // whether the machine of a shard has read its log to the end
-	newsAt time.Duration    // monotonic: since when what this process owns is to be told anew; 0: it was told
-	toldAt time.Duration    // monotonic: when peers were told something last
-	allAt  time.Duration    // monotonic: when they are to be told all
-	wake   time.Duration
-	moves  uint64 // shards given to peers, in all
-	pins   []pin  // shards that an operator has moved here
+	board       *shard.Board
+	warm        func(i int) bool // whether the machine of a shard has read its log to the end
+	changedAt   time.Duration    // monotonic: when what this process owns changed; 0: peers know
+	broadcastAt time.Duration    // monotonic: when peers were last sent an update
+	allAt       time.Duration    // monotonic: when the next update has all reports
+	wake        time.Duration
+	moves       uint64 // shards given to peers, in all
+	pins        []pin  // shards that an operator has moved here
 
-	busy      *Traffic // of this process; nil: it is not known
+	traffic   *Traffic // of this process; nil: it is not known
 	collected collecting
 }
 
 // peer is another process of the sale.
 type peer struct {
 	member
-	note     string        // as the lock nodes have it
-	noted    member        // what that says, decoded
-	listed   bool          // the lock nodes have it
-	since    time.Duration // monotonic: when they were first found to have it
-	up       bool          // there is a link to it
-	dialed   bool          // or one is being made
-	heard    time.Duration // monotonic: when it last said something
-	reached  time.Duration // monotonic: when it last did while there was a link to it
-	said     *string       // its state as it said it itself
-	saidAt   time.Duration
-	saidPins []pin
-	owns     map[int]uint64 // epoch by shard
-	busy     *Traffic       // nil: it is not known
-	told     map[int]uint64 // slots of the shards that it was told of
+	note         string        // as the lock nodes have it
+	noted        member        // what that says, decoded
+	listed       bool          // the lock nodes have it
+	since        time.Duration // monotonic: when they first had it
+	up           bool          // there is a link to it
+	dialed       bool          // or one is being made
+	heard        time.Duration // monotonic: when something last came from it
+	reached      time.Duration // monotonic: the same, while there was a link to it
+	reported     *string       // its state by its own updates
+	reportedAt   time.Duration
+	reportedPins []pin
+	owns         map[int]uint64 // epoch by shard
+	traffic      *Traffic       // nil: it is not known
+	sent         map[int]uint64 // by shard: the slot of the last report that it was sent
 }
 
-// How often a peer is told that this process is there and how its shards stand, how often all
-// that it owns, how soon what matters to it, and after which silence it counts as away: so
-// that what it owned is served again, when its leases have run out as well, about a ttl and
-// a second after it died.
+// A peer is sent an update every beatEvery, all reports every allEvery, and news within updateEvery.
+// It counts as away when it has been silent for silentAfter, so that the shards of a process that
+// has died are served again about a ttl and a second later, when its leases have expired, too. What
+// a peer reports of its own state overrides its note on the lock nodes for reportedFor.
 const (
 	beatEvery   = 250 * time.Millisecond
 	allEvery    = time.Second
-	tellEvery   = 20 * time.Millisecond
+	updateEvery = 20 * time.Millisecond
 	silentAfter = 900 * time.Millisecond
-	saidFor     = 2 * time.Second
+	reportedFor = 2 * time.Second
 
-	// goneAfter is after which silence a peer is assigned nothing, though the lock nodes have
-	// it: it ended long ago and they have yet to forget it, or it cannot be reached at the
-	// address that it has told. A process that begins waits as long for the peers that it finds.
+	// goneAfter is the silence after which a peer that the lock nodes still list is assigned nothing:
+	// it has died, or it cannot be reached at the address in its note. A process that starts waits
+	// as long for the peers that it discovers.
 	goneAfter = 5 * time.Second
 
-	// unreachedAfter is after which silence a listed peer counts as one that is not reached. Lock
-	// nodes with the default ttl have forgotten one that died by then, and notes have changed
-	// before goneAfter.
+	// unreachedAfter is the silence after which a listed peer counts as not reached. Lock nodes with
+	// the default ttl have dropped a dead process by then, and notes change before goneAfter.
 	unreachedAfter = 4 * time.Second
 )
 
-// ids are those of all, in order.
+// ids returns the ids of all peers, in order.
 func (f *peers) ids() []string { return slices.Sorted(maps.Keys(f.all)) }
 
 func newPeers() peers { return peers{all: make(map[string]*peer)} }
@@ -104,7 +103,7 @@ func (o *owner) announce(now clock.Now) (err error) {
 			return err
 		}
 		me.Pins = slices.Clone(me.Pins)
-		o.noted, o.newsAt = me, now.Mono
+		o.noted, o.changedAt = me, now.Mono
 		o.discovered(now, o.roster.Present(now, string(note)))
 	}
 	return nil
@@ -222,12 +221,12 @@ func (o *owner) view(now clock.Now) {
 			continue
 		}
 		if p == nil {
-			p = &peer{since: now.Mono, owns: make(map[int]uint64), told: make(map[int]uint64)}
+			p = &peer{since: now.Mono, owns: make(map[int]uint64), sent: make(map[int]uint64)}
 			o.peers.all[m.ID] = p
 		}
 		p.member, p.listed, p.noted, p.note = m, true, m, l.Note
-		if p.said != nil && now.Mono < p.saidAt+saidFor {
-			p.State, p.Pins = *p.said, p.saidPins
+		if p.reported != nil && now.Mono < p.reportedAt+reportedFor {
+			p.State, p.Pins = *p.reported, p.reportedPins
 		}
 		if !p.dialed {
 			p.dialed = true
@@ -283,8 +282,8 @@ func (o *owner) linked(now clock.Now, id string, up bool) {
 	}
 	if p.up = up; up {
 		p.heard = now.Mono
-		clear(p.told)
-		o.newsAt = now.Mono
+		clear(p.sent)
+		o.changedAt = now.Mono
 		return
 	}
 	o.forgetOwned(id)
@@ -315,14 +314,15 @@ func (o *owner) ownerOf(now clock.Now, i int) string {
 	return ""
 }
 
-func (o *owner) tell(to string, what *Tell) {
-	what.Run = o.uid
-	o.out.told = append(o.out.told, telling{to, what})
+// send sends an update to a peer.
+func (o *owner) send(to string, u *PeerUpdate) {
+	u.Run = o.uid
+	o.out.updates = append(o.out.updates, outgoingUpdate{to, u})
 }
 
-// hear takes in what a peer tells, unless it is about another run of the sale: that has other
-// units and logs under the same numbers of shards.
-func (o *owner) hear(now clock.Now, from string, t *Tell) {
+// receive takes in an update of a peer, unless it is about another run of the sale: that run has
+// other units and logs under the same shard numbers.
+func (o *owner) receive(now clock.Now, from string, t *PeerUpdate) {
 	p := o.peers.all[from]
 	if p == nil || o.stage != serving || t.Run != o.uid {
 		return
@@ -332,11 +332,11 @@ func (o *owner) hear(now clock.Now, from string, t *Tell) {
 		p.reached = now.Mono
 	}
 	if t.Traffic != nil {
-		p.busy = t.Traffic
+		p.traffic = t.Traffic
 	}
 	if t.State != nil && (*t.State != p.State || !slices.Equal(t.Pins, p.Pins)) {
-		p.said, p.saidAt, p.State, p.Pins = t.State, now.Mono, *t.State, t.Pins
-		p.saidPins = t.Pins
+		p.reported, p.reportedAt, p.State, p.Pins = t.State, now.Mono, *t.State, t.Pins
+		p.reportedPins = t.Pins
 		members := slices.Clone(o.members)
 		for i := range members {
 			if members[i].ID == from {
@@ -378,7 +378,7 @@ func (o *owner) hear(now clock.Now, from string, t *Tell) {
 	}
 	if t.Collect != 0 {
 		promised := o.board.Promise(now)
-		o.tell(from, &Tell{Collects: t.Collect, Returns: !promised, Reports: o.sureReports(now)})
+		o.send(from, &PeerUpdate{Collects: t.Collect, Returns: !promised, Reports: o.sureReports(now)})
 	}
 	if t.Collects != 0 && !t.Returns {
 		o.collect(t.Collects, t.Reports)
@@ -392,30 +392,30 @@ func (o *owner) broadcast(now clock.Now) {
 		o.peers.wake = 0
 		return
 	}
-	news := o.newsAt != 0 || o.board.News() && now.Mono >= o.toldAt+tellEvery
-	if news || now.Mono >= o.toldAt+beatEvery {
+	news := o.changedAt != 0 || o.board.News() && now.Mono >= o.broadcastAt+updateEvery
+	if news || now.Mono >= o.broadcastAt+beatEvery {
 		o.board.Told()
 		state := o.myself().State
 		owns := o.owns()
-		all := now.Mono >= o.allAt // one that had not heard of this process before has missed what it said
+		all := now.Mono >= o.allAt // a peer that did not know this process yet has dropped its updates
 		if all {
 			o.allAt = now.Mono + allEvery
 		}
 		for _, id := range o.peers.ids() {
 			p := o.peers.all[id]
 			if all {
-				clear(p.told)
+				clear(p.sent)
 			}
 			if p.up {
-				o.tell(id, &Tell{State: &state, Pins: o.pins, Owns: owns, Reports: o.board.Reports(p.told), Traffic: o.busy})
+				o.send(id, &PeerUpdate{State: &state, Pins: o.pins, Owns: owns, Reports: o.board.Reports(p.sent), Traffic: o.traffic})
 			}
 		}
-		o.newsAt, o.toldAt = 0, now.Mono
+		o.changedAt, o.broadcastAt = 0, now.Mono
 	}
 	o.look(now)
-	o.peers.wake = o.toldAt + beatEvery
+	o.peers.wake = o.broadcastAt + beatEvery
 	if o.board.News() {
-		o.peers.wake = o.toldAt + tellEvery
+		o.peers.wake = o.broadcastAt + updateEvery
 	}
 	for _, p := range o.peers.all {
 		if silent := p.heard + silentAfter; p.up && now.Mono < silent {
@@ -484,7 +484,7 @@ func (o *owner) look(now clock.Now) {
 			c.same[i] = true // or settle finds that it is not
 		case !asked[id]:
 			asked[id] = true
-			o.tell(id, &Tell{Collect: c.n})
+			o.send(id, &PeerUpdate{Collect: c.n})
 		}
 	}
 }

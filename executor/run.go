@@ -154,7 +154,7 @@ func (r *runner) wakes(now clock.Now, owner time.Duration) time.Duration {
 		news = now.Mono
 	}
 	if news != 0 {
-		wake = clock.Soonest(wake, max(news, r.looked+tellEvery))
+		wake = clock.Soonest(wake, max(news, r.looked+updateEvery))
 	}
 	return wake
 }
@@ -187,8 +187,8 @@ func (r *runner) follow(out doing) {
 	for _, event := range out.events {
 		r.report(event)
 	}
-	for _, x := range out.told {
-		r.e.metrics.moves.WithLabelValues("given").Add(float64(len(x.what.Gives)))
+	for _, x := range out.updates {
+		r.e.metrics.moves.WithLabelValues("given").Add(float64(len(x.update.Gives)))
 	}
 	r.e.metrics.moves.WithLabelValues("taken").Add(float64(len(out.given)))
 	if out.ended {

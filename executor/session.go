@@ -79,7 +79,7 @@ func newSession(o *owner, cfg shard.Config, d *admission, first uint64) *session
 		t.remotes = append(t.remotes, shard.NewRemote(shard.RemoteConfig{
 			Shard: i, UID: t.uid, Doubts: cfg.Doubts, Me: o.me, First: first,
 			Queue:  func() int { return int(t.depth.Load()) },
-			Send:   d.links.ask,
+			Send:   d.links.forward,
 			Home:   t.home(i),
 			Why:    func() Answer { return *d.away.Load() },
 			Notify: o.cfg.Notify,
@@ -121,7 +121,7 @@ func (t *session) carry(m shard.Message) {
 	if s := t.local(m.To); s != nil && s.Post(m) {
 		return
 	}
-	t.links.tell(t.remotes[m.To].Route().Owner, &Tell{Run: t.uid, Moves: []shard.Message{m}})
+	t.links.sendUpdate(t.remotes[m.To].Route().Owner, &PeerUpdate{Run: t.uid, Moves: []shard.Message{m}})
 }
 
 // open makes the machine of a shard, which reads its log and appends Own when it has

@@ -269,7 +269,7 @@ func (o *owner) ask(now clock.Now, i int, holder string, warm bool) {
 	s := &o.shares.all[i]
 	if s.asked == 0 || now.Mono >= s.asked+askEvery {
 		s.asked = now.Mono
-		o.tell(holder, &Tell{Wants: []Want{{Shard: i, Warm: warm}}})
+		o.send(holder, &PeerUpdate{Wants: []Want{{Shard: i, Warm: warm}}})
 	}
 	o.shares.wake = clock.Soonest(o.shares.wake, s.asked+askEvery)
 }
@@ -284,7 +284,7 @@ func (o *owner) offer(now clock.Now, i int) {
 	}
 	if !s.wantWarm {
 		s.wanted = ""
-		o.tell(to, &Tell{Agrees: []int{i}})
+		o.send(to, &PeerUpdate{Agrees: []int{i}})
 		return
 	}
 	o.moves++
@@ -404,9 +404,9 @@ func (o *owner) ended(now clock.Now, i int) {
 	o.enter(now, i, away)
 	o.leased(now, o.leases.Release(now, to, o.shares.keys[i]))
 	if to != "" {
-		o.tell(to, &Tell{Gives: []int{i}})
+		o.send(to, &PeerUpdate{Gives: []int{i}})
 	}
-	o.newsAt = now.Mono // that it is not owned any more
+	o.changedAt = now.Mono // that it is not owned any more
 	o.settle(now)
 }
 

@@ -856,8 +856,8 @@ func TestReaches(t *testing.T) {
 		o.linked(now, "died", true)
 		want(1, 3)
 	}
-	o.hear(now, "lives", new(Tell))
-	o.hear(now, "gone", new(Tell))
+	o.receive(now, "lives", new(PeerUpdate))
+	o.receive(now, "gone", new(PeerUpdate))
 	want(2, 3)
 	o.linked(now, "lives", false)
 	want(1, 2) // it may have died
@@ -865,7 +865,7 @@ func TestReaches(t *testing.T) {
 	want(2, 3)
 	now.Mono += silentAfter
 	want(1, 2)
-	o.fellows.all["late"] = &fellow{listed: true, since: now.Mono}
+	o.peers.all["late"] = &peer{listed: true, since: now.Mono}
 	want(1, 2)
 	now.Mono += unreachedAfter - silentAfter
 	want(1, 3)

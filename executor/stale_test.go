@@ -28,10 +28,10 @@ func (s *steppedProcess) userOf() string {
 	return ""
 }
 
-// replies counts what comes back for errands.
+// replies counts what comes back for requests.
 type replies struct{ answered, accepted, bounced int }
 
-func (r *replies) serve(s *steppedProcess, serve func(clock.Now, shard.Errand, func(Answer), func(shard.Route)), e shard.Errand) {
+func (r *replies) serve(s *steppedProcess, serve func(clock.Now, shard.ForwardedRequest, func(Answer), func(shard.Route)), e shard.ForwardedRequest) {
 	e.UID = s.p.session.uid
 	serve(s.now(), e, func(a Answer) {
 		r.answered++
@@ -52,7 +52,7 @@ func TestPeerRequestUnderASpentLease(t *testing.T) {
 	b.asleep = true
 	w.pass(2 * quorum.DefaultTTL)
 	serve := b.p.Accept(a.p.Me().ID, "")
-	for what, e := range map[string]shard.Errand{
+	for what, e := range map[string]shard.ForwardedRequest{
 		"a claim":      {ID: 1, Claim: &Request{User: user, Key: "key", Quantity: 1}},
 		"a settlement": {ID: 2, Settle: &Settlement{Claim: ClaimID{Shard: home, Slot: 9}, How: api.Cancel}},
 	} {
@@ -92,10 +92,10 @@ func TestRecallByASpentLease(t *testing.T) {
 // reportsTo is for how many shards a process answers a peer that looks whether all is sold.
 func (h *ownerHost) reportsTo(peer *ownerHost) int {
 	h.w.t.Helper()
-	h.o.hear(h.here(), peer.o.me, &Tell{Run: h.o.uid, Collect: 7})
-	for _, x := range h.o.out.told {
-		if x.what.Collects == 7 {
-			return len(x.what.Reports)
+	h.o.receive(h.here(), peer.o.me, &PeerUpdate{Run: h.o.uid, Collect: 7})
+	for _, x := range h.o.out.updates {
+		if x.update.Collects == 7 {
+			return len(x.update.Reports)
 		}
 	}
 	h.w.t.Fatalf("%s does not answer", h.o.me)
@@ -111,7 +111,7 @@ func TestNoAnswersForSpentLeases(t *testing.T) {
 	if n := b.reportsTo(a); n != len(b.owns()) || n == 0 {
 		t.Fatalf("it answers for %d shards and owns %d", n, len(b.owns()))
 	}
-	b.o.out.told = nil
+	b.o.out.updates = nil
 	b.still = true
 	w.pass(2 * w.ttl)
 	if n := b.reportsTo(a); n != 0 {
@@ -124,22 +124,22 @@ func TestNoAnswersForSpentLeases(t *testing.T) {
 func TestAnswersToALook(t *testing.T) {
 	now := clock.Now{Mono: time.Hour}
 	for name, c := range map[string]struct {
-		says *Tell
+		says *PeerUpdate
 		sure bool
 	}{
-		"to this one":               {&Tell{Collects: 2}, true},
-		"to the one before":         {&Tell{Collects: 1}, false},
-		"units may come back":       {&Tell{Collects: 2, Returns: true}, false},
-		"the shard has gone on":     {&Tell{Collects: 2, Reports: []shard.Report{{Shard: 1, Next: 8}}}, false},
-		"of another of its shards":  {&Tell{Collects: 2, Reports: []shard.Report{{Shard: 0, Next: 7}}}, false},
-		"of a shard that is not it": {&Tell{Collects: 2, Reports: []shard.Report{{Shard: 2, Next: 7}}}, false},
+		"to this one":               {&PeerUpdate{Collects: 2}, true},
+		"to the one before":         {&PeerUpdate{Collects: 1}, false},
+		"units may come back":       {&PeerUpdate{Collects: 2, Returns: true}, false},
+		"the shard has gone on":     {&PeerUpdate{Collects: 2, Reports: []shard.Report{{Shard: 1, Next: 8}}}, false},
+		"of another of its shards":  {&PeerUpdate{Collects: 2, Reports: []shard.Report{{Shard: 0, Next: 7}}}, false},
+		"of a shard that is not it": {&PeerUpdate{Collects: 2, Reports: []shard.Report{{Shard: 2, Next: 7}}}, false},
 	} {
 		o := newServingOwner()
 		o.collected = collecting{n: 2, at: now.Mono, began: now, slots: []uint64{3, 7}, same: []bool{true, false}}
 		if c.says.Run = o.uid; c.says.Reports == nil {
 			c.says.Reports = []shard.Report{{Shard: 1, Next: 7}}
 		}
-		o.hear(now, "peer", c.says)
+		o.receive(now, "peer", c.says)
 		if sure := o.collected.at == 0; sure != c.sure {
 			t.Errorf("an answer %s makes it sure: %v", name, sure)
 		}
@@ -153,8 +153,8 @@ func TestLinkMadeAgain(t *testing.T) {
 	s := w.process("first")
 	w.serving()
 	var before, after replies
-	claim := func(id uint64, user string) shard.Errand {
-		return shard.Errand{ID: id, Claim: &Request{User: user, Key: "key", Quantity: 1}}
+	claim := func(id uint64, user string) shard.ForwardedRequest {
+		return shard.ForwardedRequest{ID: id, Claim: &Request{User: user, Key: "key", Quantity: 1}}
 	}
 	one := s.p.Accept("peer", "")
 	before.serve(s, one, claim(1, "ann")) // waits: nothing acts before step
@@ -175,9 +175,9 @@ func TestLinkMadeAgain(t *testing.T) {
 // link is made again, until the peer says so.
 func TestLinkEndsWhatAPeerOwns(t *testing.T) {
 	o, now := newServingOwner(), clock.Now{Mono: time.Hour}
-	owns := &Tell{Run: o.uid, Owns: &Owns{Shards: []int{1}, Epochs: []uint64{3}}}
+	owns := &PeerUpdate{Run: o.uid, Owns: &Owns{Shards: []int{1}, Epochs: []uint64{3}}}
 	o.linked(now, "peer", true)
-	o.hear(now, "peer", owns)
+	o.receive(now, "peer", owns)
 	if id := o.ownerOf(now, 1); id != "peer" {
 		t.Fatalf("the owner is %q", id)
 	}
@@ -186,7 +186,7 @@ func TestLinkEndsWhatAPeerOwns(t *testing.T) {
 	if id := o.ownerOf(now, 1); id != "" {
 		t.Errorf("with the link made again the owner is %q", id)
 	}
-	o.hear(now, "peer", owns)
+	o.receive(now, "peer", owns)
 	if id := o.ownerOf(now, 1); id != "peer" {
 		t.Errorf("when it says so again the owner is %q", id)
 	}
@@ -259,8 +259,8 @@ func TestSecondRelease(t *testing.T) {
 	w.moved(b, 0)
 	w.moved(a, 0)
 	a.end(0)
-	for _, x := range a.o.out.told {
-		if len(x.what.Gives) > 0 {
+	for _, x := range a.o.out.updates {
+		if len(x.update.Gives) > 0 {
 			t.Errorf("it is freed for %s", x.to)
 		}
 	}
@@ -277,7 +277,7 @@ func TestGiverOwnsNoMore(t *testing.T) {
 	if id := b.o.ownerOf(b.here(), 0); id != a.o.me {
 		t.Fatalf("the owner is %q", id)
 	}
-	b.o.hear(b.here(), a.o.me, &Tell{Run: b.o.uid, Gives: []int{0}})
+	b.o.receive(b.here(), a.o.me, &PeerUpdate{Run: b.o.uid, Gives: []int{0}})
 	if id := b.o.ownerOf(b.here(), 0); id != "" || b.stages()[0] != taking {
 		t.Errorf("once it is given the owner is %q, and it is %v", id, b.stages())
 	}
@@ -287,7 +287,7 @@ func TestGiverOwnsNoMore(t *testing.T) {
 // fit into one message, also where there is nothing else to say.
 func TestPartsHaveAll(t *testing.T) {
 	state, owns := memberStandby, &Owns{Shards: []int{1}, Epochs: []uint64{3}}
-	told := &Tell{Run: "run", State: &state, Owns: owns}
+	told := &PeerUpdate{Run: "run", State: &state, Owns: owns}
 	var states, all int
 	for _, part := range told.Parts(2) {
 		if part.Run != "run" {

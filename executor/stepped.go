@@ -110,7 +110,7 @@ func (p *Stepped) User(now clock.Now, user string, answered func([]Claim, api.Ou
 		answered(a.Claims, a.Outcome)
 		return
 	}
-	p.askUser(user, api.Page{Limit: api.MaxPage}, func(a Answer) { answered(a.Claims, a.Outcome) })
+	p.queryUser(user, api.Page{Limit: api.MaxPage}, func(a Answer) { answered(a.Claims, a.Outcome) })
 }
 
 // Ready is Executor's.
@@ -172,36 +172,36 @@ func (p *Stepped) Cut(now clock.Now, id string) {
 }
 
 // Hear takes in what a peer tells.
-func (p *Stepped) Hear(now clock.Now, from string, t *Tell) {
+func (p *Stepped) ReceiveUpdate(now clock.Now, from string, t *PeerUpdate) {
 	p.now, p.own.news = now, true
-	p.owner.hear(now, from, t)
+	p.owner.receive(now, from, t)
 }
 
-// Accept begins to hear a peer that has made a link, and returns what takes in its errands.
-// Of each errand one of answered and bounced is called, once, before serve returns or within
+// Accept begins to serve a link of a peer, and returns the function that serves its requests.
+// For each request one of answered and bounced is called, once, before serve returns or within
 // a later input; or none, if the peer has made another link since. nil: the link was made to
 // another process, whose id is to.
-func (p *Stepped) Accept(from, to string) (serve func(now clock.Now, e shard.Errand, answered func(Answer), bounced func(shard.Route))) {
+func (p *Stepped) Accept(from, to string) (serve func(now clock.Now, e shard.ForwardedRequest, answered func(Answer), bounced func(shard.Route))) {
 	by := p.inbound.enter(from, to)
 	if by == nil {
 		return nil
 	}
-	return func(now clock.Now, e shard.Errand, answered func(Answer), bounced func(shard.Route)) {
+	return func(now clock.Now, e shard.ForwardedRequest, answered func(Answer), bounced func(shard.Route)) {
 		p.now = now
 		p.servePeer(context.Background(), now, by, e, answered, bounced)
 	}
 }
 
-// Answered takes in what a peer says to an errand, Bounced that it does not own the shard.
-func (p *Stepped) Answered(now clock.Now, errand uint64, a Answer) {
+// Answered takes in a peer's answer to a forwarded request, Bounced that it does not own the shard.
+func (p *Stepped) Answered(now clock.Now, id uint64, a Answer) {
 	p.now = now
-	p.answered(now, errand, a)
+	p.answered(now, id, a)
 }
 
 // Bounced is Answered for a peer that does not own the shard.
-func (p *Stepped) Bounced(now clock.Now, errand uint64, to shard.Route) {
+func (p *Stepped) Bounced(now clock.Now, id uint64, to shard.Route) {
 	p.now = now
-	p.bounced(now, errand, to)
+	p.bounced(now, id, to)
 }
 
 // Retire is Executor's; Retired says how many shards are left, and whether a peer can take
@@ -288,8 +288,8 @@ func (p *Stepped) Next(now clock.Now) (calls []calls.Call, wake time.Duration, g
 	}
 	wake = clock.Soonest(p.own.wake, p.late, p.batches.wake, p.passing)
 	if p.session != nil && p.owner.stage == serving && len(p.owner.peers.all) > 0 && p.session.board.News() {
-		wake = clock.Soonest(wake, max(p.owner.toldAt+tellEvery, now.Mono+1))
-		p.own.wake = clock.Soonest(p.own.wake, p.owner.toldAt+tellEvery)
+		wake = clock.Soonest(wake, max(p.owner.broadcastAt+updateEvery, now.Mono+1))
+		p.own.wake = clock.Soonest(p.own.wake, p.owner.broadcastAt+updateEvery)
 	}
 	for _, s := range p.shards {
 		wake = clock.Soonest(wake, s.wake)

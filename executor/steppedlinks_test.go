@@ -15,7 +15,7 @@ type steppedLink struct {
 	from, to *steppedProcess
 	id       string // of the process that it leads to
 	open     bool
-	serve    func(clock.Now, shard.Errand, func(Answer), func(shard.Route))
+	serve    func(clock.Now, shard.ForwardedRequest, func(Answer), func(shard.Route))
 	arrives  [2]time.Duration // what was said last, there and back; on the world's time
 }
 
@@ -119,7 +119,7 @@ func (l *steppedLink) carry(way int, do func()) bool {
 }
 
 // Ask is Link's.
-func (l *steppedLink) Ask(e shard.Errand) bool {
+func (l *steppedLink) Forward(e shard.ForwardedRequest) bool {
 	return l.carry(linkThere, func() {
 		l.serve(l.to.now(), e,
 			func(a Answer) {
@@ -131,7 +131,7 @@ func (l *steppedLink) Ask(e shard.Errand) bool {
 	})
 }
 
-// Tell is Link's.
-func (l *steppedLink) Tell(t *Tell) bool {
-	return l.carry(linkThere, func() { l.to.p.Hear(l.to.now(), l.from.p.Me().ID, t) })
+// Update is Link's.
+func (l *steppedLink) Update(t *PeerUpdate) bool {
+	return l.carry(linkThere, func() { l.to.p.ReceiveUpdate(l.to.now(), l.from.p.Me().ID, t) })
 }

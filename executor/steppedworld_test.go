@@ -308,7 +308,7 @@ func (b *steppedBuyer) ask() {
 	s := w.processes[b.tries%len(w.processes)]
 	b.tries++
 	heard := false
-	hear := func(a Answer) {
+	receiver := func(a Answer) {
 		if heard {
 			return
 		}
@@ -323,13 +323,13 @@ func (b *steppedBuyer) ask() {
 	}
 	var withdraw func()
 	s.input(func() {
-		withdraw = s.p.Claim(s.now(), Request{User: b.user, Key: "only", Quantity: 1}, hear)
+		withdraw = s.p.Claim(s.now(), Request{User: b.user, Key: "only", Quantity: 1}, receiver)
 	})
 	w.after(2*time.Second, func() {
 		if withdraw != nil && s.p != nil {
 			s.input(withdraw)
 		}
-		hear(Answer{Outcome: api.Unknown}) // the process does not answer at all
+		receiver(Answer{Outcome: api.Unknown}) // the process does not answer at all
 	})
 }
 

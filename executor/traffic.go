@@ -68,6 +68,6 @@ func (m *machine) measure(now clock.Now) {
 	}
 	came, passed := m.requests.look(now.Mono, m.admission.came.Load()), m.forwards.look(now.Mono, m.links.answered.Load())
 	if came != nil {
-		m.owner.busy = &Traffic{Came: *came, Passed: *passed}
+		m.owner.traffic = &Traffic{Came: *came, Passed: *passed}
 	}
 }

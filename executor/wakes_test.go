@@ -28,10 +28,10 @@ func TestWakes(t *testing.T) {
 	}{
 		"nothing":                {looked: time.Second, want: time.Minute},
 		"news":                   {news: true, looked: time.Second, want: 0, due: true},
-		"news after a look":      {news: true, looked: tellEvery / 4, want: tellEvery * 3 / 4, due: true},
+		"news after a look":      {news: true, looked: updateEvery / 4, want: updateEvery * 3 / 4, due: true},
 		"news for nobody":        {alone: true, news: true, looked: time.Second, want: time.Minute},
 		"a request waits":        {waits: true, looked: time.Second, want: 0},
-		"one waits after a look": {waits: true, looked: 0, want: tellEvery},
+		"one waits after a look": {waits: true, looked: 0, want: updateEvery},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &runner{

@@ -27,10 +27,10 @@ type link struct {
 	arrives          [2]time.Duration  // virtual: when what was last said there, and back, arrives
 	waits            [2][]func()       // what has arrived and was not taken in, as its end is paused
 	unread           [2]int            // bytes that have not arrived
-	asked            map[uint64]func() // by errand, of a claim: told when it comes back
+	asked            map[uint64]func() // by the id of a forwarded claim: called when it comes back
 }
 
-type serveFunc = func(now clock.Now, e shard.Errand, answered func(executor.Answer), bounced func(shard.Route))
+type serveFunc = func(now clock.Now, e shard.ForwardedRequest, answered func(executor.Answer), bounced func(shard.Route))
 
 // The ways of a link.
 const (
@@ -73,7 +73,7 @@ func (e *server) dialAgain(l *link, after time.Duration) {
 		}
 		l := &link{from: e, fromLife: e.life, to: to, toLife: to.life, peer: l.peer, open: true, asked: make(map[uint64]func())}
 		e.links[l.peer.ID] = l
-		l.send(there, "hears hello", streampb.AppendRequest(nil, links.HelloOf(e.s.Me(), l.peer)))
+		l.send(there, "hears hello", streampb.AppendRequest(nil, links.EncodeHello(e.s.Me(), l.peer)))
 		e.event("link", func(now clock.Now) {
 			if l.open {
 				e.s.Linked(now, l.peer.ID, l)
@@ -175,7 +175,7 @@ func (l *link) take(way int, now clock.Now, message []byte) {
 	case way == back:
 		var r *streampb.Reply
 		if r, err = new(streampb.Decoder).Reply(body); err == nil {
-			links.HearReply(r, answers{l, now})
+			links.ReceiveReply(r, answers{l, now})
 		}
 	default:
 		var r *streampb.Request
@@ -204,16 +204,16 @@ func (l *link) request(now clock.Now, r *streampb.Request) error {
 	if l.serve == nil {
 		return nil // the link was closed before
 	}
-	return links.HearRequest(r, func(x shard.Errand) {
+	return links.ReceiveRequest(r, func(x shard.ForwardedRequest) {
 		if x.Claim != nil {
 			l.to.w.note(l.to.name, "is visited", x.Claim.User+" "+x.Claim.Key, nil)
 		}
 		l.serve(now, x, func(a executor.Answer) {
-			l.send(back, "is answered", streampb.AppendReply(nil, links.ReplyOf(x.ID, a)))
+			l.send(back, "is answered", streampb.AppendReply(nil, links.EncodeReply(x.ID, a)))
 		}, func(r shard.Route) {
-			l.send(back, "is bounced", streampb.AppendReply(nil, links.BounceOf(x.ID, r)))
+			l.send(back, "is bounced", streampb.AppendReply(nil, links.EncodeBounce(x.ID, r)))
 		})
-	}, func(t *executor.Tell) { l.to.s.Hear(now, l.id, t) })
+	}, func(t *executor.PeerUpdate) { l.to.s.ReceiveUpdate(now, l.id, t) })
 }
 
 // answers takes in what a peer says to what it was asked.
@@ -222,20 +222,20 @@ type answers struct {
 	now clock.Now
 }
 
-func (x answers) Answered(errand uint64, a executor.Answer) {
-	x.l.back(errand)
-	x.l.from.s.Answered(x.now, errand, a)
+func (x answers) Answered(id uint64, a executor.Answer) {
+	x.l.back(id)
+	x.l.from.s.Answered(x.now, id, a)
 }
 
-func (x answers) Bounced(errand uint64, to shard.Route) {
-	x.l.back(errand)
-	x.l.from.s.Bounced(x.now, errand, to)
+func (x answers) Bounced(id uint64, to shard.Route) {
+	x.l.back(id)
+	x.l.from.s.Bounced(x.now, id, to)
 }
 
-// back says that an errand has come back.
-func (l *link) back(errand uint64) {
-	if ended := l.asked[errand]; ended != nil {
-		delete(l.asked, errand)
+// back takes in that a forwarded request has come back.
+func (l *link) back(id uint64) {
+	if ended := l.asked[id]; ended != nil {
+		delete(l.asked, id)
 		ended()
 	}
 }
@@ -274,16 +274,16 @@ func (e *server) unlink() {
 }
 
 // Ask is executor.Link's.
-func (l *link) Ask(x shard.Errand) bool {
-	sent := l.send(there, "request", streampb.AppendRequest(nil, links.RequestOf(x)))
+func (l *link) Forward(x shard.ForwardedRequest) bool {
+	sent := l.send(there, "request", streampb.AppendRequest(nil, links.EncodeRequest(x)))
 	if sent && x.Claim != nil {
 		l.asked[x.ID] = l.from.w.history.Forwarded(l.from.w.now, l.to.name, x.Claim.User, x.Claim.Key)
 	}
 	return sent
 }
 
-// Tell is executor.Link's.
-func (l *link) Tell(t *executor.Tell) bool {
+// Update is executor.Link's.
+func (l *link) Update(t *executor.PeerUpdate) bool {
 	w := l.from.w
 	if !l.open || l.unread[there] > w.peering.unsent {
 		return false
@@ -291,12 +291,12 @@ func (l *link) Tell(t *executor.Tell) bool {
 	if !w.peering.encoded {
 		l.post(there, "hears a peer", 0, func(now clock.Now) {
 			if l.serve != nil {
-				l.to.s.Hear(now, l.id, t)
+				l.to.s.ReceiveUpdate(now, l.id, t)
 			}
 		})
 		return true
 	}
-	all, err := links.UpdatesOf(t, w.peering.message)
+	all, err := links.EncodeUpdate(t, w.peering.message)
 	if err != nil {
 		w.history.Stuck(fmt.Sprintf("%s cannot be told what it is to be: %v", l.to.name, err))
 		return false

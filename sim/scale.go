@@ -411,7 +411,7 @@ func (p *scaleProcess) post() {
 }
 
 // Ask is executor.Link's.
-func (l *scaleLink) Ask(x shard.Errand) bool {
+func (l *scaleLink) Forward(x shard.ForwardedRequest) bool {
 	costs := l.from.w.Costs
 	l.goes(there, costs.Forward, func(now clock.Now) {
 		l.to.worth += costs.Decide
@@ -427,10 +427,10 @@ func (l *scaleLink) Ask(x shard.Errand) bool {
 	return true
 }
 
-// Tell is executor.Link's.
-func (l *scaleLink) Tell(t *executor.Tell) bool {
+// Update is executor.Link's.
+func (l *scaleLink) Update(t *executor.PeerUpdate) bool {
 	id := l.from.s.Me().ID
-	l.goes(there, l.from.w.Costs.Call, func(now clock.Now) { l.to.s.Hear(now, id, t) })
+	l.goes(there, l.from.w.Costs.Call, func(now clock.Now) { l.to.s.ReceiveUpdate(now, id, t) })
 	return true
 }
 

@@ -10,18 +10,18 @@ import (
 	"salectl/executor/shard"
 )
 
-// What processes say to each other, as messages of a stream and back. The links of this package and
+// This file encodes what processes send each other as messages of a stream, and decodes it. The links of this package and
 // those of simulated worlds carry the same.
 
-// HelloOf is what begins a link from one process to another.
-func HelloOf(from, to executor.Peer) *streampb.Request {
+// EncodeHello returns the first message of a link from one process to another.
+func EncodeHello(from, to executor.Peer) *streampb.Request {
 	return &streampb.Request{Asks: &streampb.Request_Hello{Hello: &streampb.Hello{
 		ToId: to.ID, PeerId: from.ID, Address: from.Address, Version: from.Version,
 	}}}
 }
 
-// RequestOf is an errand as it goes over a stream.
-func RequestOf(e shard.Errand) *streampb.Request {
+// EncodeRequest returns a forwarded request as a message of a stream.
+func EncodeRequest(e shard.ForwardedRequest) *streampb.Request {
 	r := &streampb.Request{Id: e.ID, Forwarded: true, Run: e.UID}
 	switch {
 	case e.GiveUp:
@@ -40,9 +40,9 @@ func RequestOf(e shard.Errand) *streampb.Request {
 	return r
 }
 
-// errandOf is RequestOf backwards; false: it is none.
-func errandOf(r *streampb.Request) (shard.Errand, bool) {
-	e := shard.Errand{ID: r.GetId(), UID: r.GetRun()}
+// decodeRequest is the inverse of EncodeRequest. It returns false for any other message.
+func decodeRequest(r *streampb.Request) (shard.ForwardedRequest, bool) {
+	e := shard.ForwardedRequest{ID: r.GetId(), UID: r.GetRun()}
 	switch asks := r.GetAsks().(type) {
 	case *streampb.Request_Cancel:
 		e.GiveUp = true
@@ -65,13 +65,13 @@ func errandOf(r *streampb.Request) (shard.Errand, bool) {
 	return e, true
 }
 
-// UpdatesOf is a Tell as it goes over a stream, in messages of at most that many bytes each.
-func UpdatesOf(t *executor.Tell, most int) (all []*streampb.Request, err error) {
+// EncodeUpdate returns an update as messages of a stream, of at most that many bytes each.
+func EncodeUpdate(t *executor.PeerUpdate, most int) (all []*streampb.Request, err error) {
 	text, err := json.Marshal(t)
 	if err != nil {
 		return nil, err
 	}
-	size := len(text) + updateShell
+	size := len(text) + updateOverhead
 	if size <= most {
 		return []*streampb.Request{{Asks: &streampb.Request_Peer{Peer: text}}}, nil
 	}
@@ -80,7 +80,7 @@ func UpdatesOf(t *executor.Tell, most int) (all []*streampb.Request, err error) 
 		return nil, fmt.Errorf("%w: it has %d bytes, at most %d are allowed", streampb.ErrTooLong, size, most)
 	}
 	for _, part := range parts {
-		some, err := UpdatesOf(part, most)
+		some, err := EncodeUpdate(part, most)
 		if err != nil {
 			return nil, err
 		}
@@ -89,64 +89,64 @@ func UpdatesOf(t *executor.Tell, most int) (all []*streampb.Request, err error) 
 	return all, nil
 }
 
-// updateShell is how many bytes a message has beside what a Tell says, at most.
-const updateShell = 8
+// updateOverhead is the most bytes of a message beside the encoded update.
+const updateOverhead = 8
 
-// HearRequest takes in what a peer asks or tells.
-func HearRequest(r *streampb.Request, ask func(shard.Errand), tell func(*executor.Tell)) error {
+// ReceiveRequest decodes a message of a peer, and calls serve or update with it.
+func ReceiveRequest(r *streampb.Request, serve func(shard.ForwardedRequest), update func(*executor.PeerUpdate)) error {
 	if text := r.GetPeer(); text != nil {
-		t := new(executor.Tell)
+		t := new(executor.PeerUpdate)
 		if err := json.Unmarshal(text, t); err != nil {
 			return err
 		}
-		tell(t)
+		update(t)
 		return nil
 	}
-	if errand, ok := errandOf(r); ok {
-		ask(errand)
+	if e, ok := decodeRequest(r); ok {
+		serve(e)
 	}
 	return nil
 }
 
-// ReplyOf is what a peer is told that has asked for something.
-func ReplyOf(errand uint64, a shard.Answer) *streampb.Reply {
+// EncodeReply returns the answer to a forwarded request as a message of a stream.
+func EncodeReply(id uint64, a shard.Answer) *streampb.Reply {
 	if a.Elsewhere {
-		return &streampb.Reply{Id: errand, Says: &streampb.Reply_NotMine{NotMine: &streampb.NotMine{Tried: true}}}
+		return &streampb.Reply{Id: id, Says: &streampb.Reply_NotMine{NotMine: &streampb.NotMine{Tried: true}}}
 	}
-	if executor.IsLook(errand) {
+	if executor.IsQuery(id) {
 		if a.Claim.User != "" {
 			a.Claims = []shard.Claim{a.Claim}
 		}
 		found := &streampb.Claims{Outcome: string(a.Outcome), Claims: shard.ClaimsToStream(a.Claims), Next: a.Next}
-		return &streampb.Reply{Id: errand, Says: &streampb.Reply_Claims{Claims: found}}
+		return &streampb.Reply{Id: id, Says: &streampb.Reply_Claims{Claims: found}}
 	}
 	m := new(streampb.Answer)
 	a.ToStream(m)
-	return &streampb.Reply{Id: errand, Says: &streampb.Reply_Answer{Answer: m}}
+	return &streampb.Reply{Id: id, Says: &streampb.Reply_Answer{Answer: m}}
 }
 
-// BounceOf is what a peer is told that has asked another than the owner of a shard.
-func BounceOf(errand uint64, to shard.Route) *streampb.Reply {
-	return &streampb.Reply{Id: errand, Says: &streampb.Reply_NotMine{NotMine: &streampb.NotMine{
+// EncodeBounce returns the reply of a process that does not own the shard of a request.
+func EncodeBounce(id uint64, to shard.Route) *streampb.Reply {
+	return &streampb.Reply{Id: id, Says: &streampb.Reply_NotMine{NotMine: &streampb.NotMine{
 		Owner: to.Address, OwnerId: to.Owner, Epoch: to.Epoch,
 	}}}
 }
 
-// HearReply takes in what a peer says to what it was asked.
-func HearReply(r *streampb.Reply, hear executor.Replies) {
+// ReceiveReply decodes the reply of a peer, and calls a method of receiver with it.
+func ReceiveReply(r *streampb.Reply, receiver executor.Replies) {
 	switch says := r.GetSays().(type) {
 	case *streampb.Reply_Answer:
-		hear.Answered(r.GetId(), shard.AnswerOf(says.Answer))
+		receiver.Answered(r.GetId(), shard.AnswerOf(says.Answer))
 	case *streampb.Reply_Claims:
-		hear.Answered(r.GetId(), found(says.Claims))
+		receiver.Answered(r.GetId(), found(says.Claims))
 	case *streampb.Reply_NotMine:
 		if says.NotMine.GetTried() {
 			tried := shard.Undecided
 			tried.Elsewhere = true
-			hear.Answered(r.GetId(), tried)
+			receiver.Answered(r.GetId(), tried)
 			return
 		}
-		hear.Bounced(r.GetId(), shard.Route{
+		receiver.Bounced(r.GetId(), shard.Route{
 			Owner: says.NotMine.GetOwnerId(), Address: says.NotMine.GetOwner(), Epoch: says.NotMine.GetEpoch(),
 		})
 	}

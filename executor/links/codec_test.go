@@ -16,10 +16,10 @@ import (
 	"salectl/spec"
 )
 
-// hears returns what arrives of a Tell that is sent in messages of at most that many bytes.
-func hears(t *testing.T, told *executor.Tell, most int) (heard []*executor.Tell) {
+// hears returns what arrives of an update that is sent in messages of at most that many bytes.
+func hears(t *testing.T, told *executor.PeerUpdate, most int) (heard []*executor.PeerUpdate) {
 	t.Helper()
-	all, err := links.UpdatesOf(told, most)
+	all, err := links.EncodeUpdate(told, most)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func hears(t *testing.T, told *executor.Tell, most int) (heard []*executor.Tell)
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = links.HearRequest(got, func(e shard.Errand) { t.Errorf("it asks for %+v", e) }, func(t *executor.Tell) { heard = append(heard, t) })
+		err = links.ReceiveRequest(got, func(e shard.ForwardedRequest) { t.Errorf("it asks for %+v", e) }, func(t *executor.PeerUpdate) { heard = append(heard, t) })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,13 +66,13 @@ func TestUpdatesAreDivided(t *testing.T) {
 	for i := range spec.MaxLockCount {
 		owns.Shards, owns.Epochs = append(owns.Shards, i), append(owns.Epochs, most)
 	}
-	for _, told := range []*executor.Tell{
+	for _, told := range []*executor.PeerUpdate{
 		{Run: saletest.UID, State: &state, Owns: owns, Reports: reports(), Traffic: &executor.Traffic{Came: 1, Passed: 2}},
 		{Run: saletest.UID, State: &state, Reports: reports()[:1]},
 		{Run: saletest.UID, Collects: 7, Returns: true, Reports: reports()},
 	} {
 		for _, size := range []int{streampb.MaxMessage, 40_000} {
-			got := executor.Tell{Run: saletest.UID}
+			got := executor.PeerUpdate{Run: saletest.UID}
 			for _, part := range hears(t, told, size) {
 				if part.Run != saletest.UID || part.Collects != told.Collects || part.Returns != told.Returns {
 					t.Errorf("a part is of run %q, and answers %d, %v", part.Run, part.Collects, part.Returns)
@@ -99,11 +99,11 @@ func TestLargestTransferFits(t *testing.T) {
 	for i := range int64(ledger.MaxRanges + 1) { // a claim that names its units, and a run beside them
 		m.Units = append(m.Units, ledger.Range{First: most/2 + 3*i, Count: 2})
 	}
-	heard := hears(t, &executor.Tell{Run: saletest.UID, Moves: []shard.Message{m}}, streampb.MaxMessage)
+	heard := hears(t, &executor.PeerUpdate{Run: saletest.UID, Moves: []shard.Message{m}}, streampb.MaxMessage)
 	if len(heard) != 1 || !reflect.DeepEqual(heard[0].Moves, []shard.Message{m}) {
 		t.Errorf("%d messages arrive", len(heard))
 	}
-	if _, err := links.UpdatesOf(&executor.Tell{Moves: []shard.Message{m}}, 1000); !errors.Is(err, streampb.ErrTooLong) {
+	if _, err := links.EncodeUpdate(&executor.PeerUpdate{Moves: []shard.Message{m}}, 1000); !errors.Is(err, streampb.ErrTooLong) {
 		t.Errorf("of what cannot be divided: %v", err)
 	}
 }
@@ -120,8 +120,8 @@ func TestRepliesArrive(t *testing.T) {
 	tried := shard.Undecided
 	tried.Elsewhere = true
 	for _, c := range []struct {
-		errand uint64
-		given  shard.Answer
+		id    uint64
+		given shard.Answer
 	}{
 		{7, shard.Answer{Outcome: "sold", Claim: claim, Replayed: true, RefundDue: true}},
 		{7, shard.Answer{Outcome: "limit_reached", Count: 40_000, Claims: []shard.Claim{claim, claim}, RetryAfter: time.Second, Message: "message"}},
@@ -133,15 +133,15 @@ func TestRepliesArrive(t *testing.T) {
 		{7, tried},
 	} {
 		var got heardReply
-		read(t, links.ReplyOf(c.errand, c.given), &got)
-		if got.errand != c.errand || !reflect.DeepEqual(got.answer, &c.given) {
-			t.Errorf("to %d\n%+v arrives as\n%+v", c.errand, c.given, got.answer)
+		read(t, links.EncodeReply(c.id, c.given), &got)
+		if got.id != c.id || !reflect.DeepEqual(got.answer, &c.given) {
+			t.Errorf("to %d\n%+v arrives as\n%+v", c.id, c.given, got.answer)
 		}
 	}
 	route := shard.Route{Owner: "id", Address: "there:1", Epoch: 9}
 	var got heardReply
-	read(t, links.BounceOf(7, route), &got)
-	if got.errand != 7 || got.answer != nil || got.route != route {
+	read(t, links.EncodeBounce(7, route), &got)
+	if got.id != 7 || got.answer != nil || got.route != route {
 		t.Errorf("%+v arrives as %+v", route, got)
 	}
 }
@@ -156,7 +156,7 @@ func TestPayloadsOfOneLength(t *testing.T) {
 }
 
 // read has a reply arrive over a stream.
-func read(t *testing.T, r *streampb.Reply, hear executor.Replies) {
+func read(t *testing.T, r *streampb.Reply, receiver executor.Replies) {
 	t.Helper()
 	message, _, err := streampb.Cut(streampb.AppendReply(nil, r), streampb.MaxReply)
 	if err != nil {
@@ -166,14 +166,14 @@ func read(t *testing.T, r *streampb.Reply, hear executor.Replies) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	links.HearReply(decoded, hear)
+	links.ReceiveReply(decoded, receiver)
 }
 
 type heardReply struct {
-	errand uint64
+	id     uint64
 	answer *shard.Answer
 	route  shard.Route
 }
 
-func (h *heardReply) Answered(errand uint64, a shard.Answer) { h.errand, h.answer = errand, &a }
-func (h *heardReply) Bounced(errand uint64, to shard.Route)  { h.errand, h.route = errand, to }
+func (h *heardReply) Answered(id uint64, a shard.Answer) { h.id, h.answer = id, &a }
+func (h *heardReply) Bounced(id uint64, to shard.Route)  { h.id, h.route = id, to }

@@ -1,6 +1,6 @@
 // Package links carries what the processes of a sale ask and tell each other over the
 // stream that clients use too: requests as any client sends them, marked as forwarded, and
-// between them what executor.Tell says, as JSON.
+// between them each executor.PeerUpdate, as JSON.
 //
 // A process makes a link to each of its peers. On it go its own requests and what it has
 // to tell; the answers come back on the same. So between two processes there are two.
@@ -41,8 +41,8 @@ type Config struct {
 // Dialer returns what makes links to peers.
 func Dialer(c Config) executor.Dial {
 	refused := &refusals{log: c.Log.With("sale", c.Sale), by: make(map[string]string)}
-	return func(ctx context.Context, from, to executor.Peer, hear executor.LinkReceiver) (executor.Link, error) {
-		l := &link{hear: hear, token: c.Token, log: c.Log.With("sale", c.Sale), refused: func(why string) { refused.tell(to.Address, why) }}
+	return func(ctx context.Context, from, to executor.Peer, receiver executor.LinkReceiver) (executor.Link, error) {
+		l := &link{receiver: receiver, token: c.Token, log: c.Log.With("sale", c.Sale), refused: func(why string) { refused.tell(to.Address, why) }}
 		token := l.now()
 		l.shown.Store(&token)
 		base := api.BaseURL(to.Address)
@@ -56,7 +56,7 @@ func Dialer(c Config) executor.Dial {
 		}
 		conn, err := api.DialStream(ctx, api.StreamConfig{
 			Server: base, Sale: c.Sale, Token: token, Peer: true, Transport: c.Transport, TLS: over,
-			Received: l.received, Closed: hear.Closed,
+			Received: l.received, Closed: receiver.Closed,
 		})
 		if err != nil {
 			if reason := refusal(err); reason != "" {
@@ -66,7 +66,7 @@ func Dialer(c Config) executor.Dial {
 		}
 		context.AfterFunc(ctx, conn.Abort)
 		l.conn = conn
-		if err := conn.Send(HelloOf(from, to)); err != nil {
+		if err := conn.Send(EncodeHello(from, to)); err != nil {
 			conn.Abort()
 		}
 		return l, nil
@@ -75,9 +75,9 @@ func Dialer(c Config) executor.Dial {
 
 // link is the way to one peer.
 type link struct {
-	conn  *api.StreamConn
-	hear  executor.LinkReceiver
-	token func() string
+	conn     *api.StreamConn
+	receiver executor.LinkReceiver
+	token    func() string
 
 	log     *slog.Logger
 	refused func(why string) // logs why the peer takes nothing
@@ -86,11 +86,11 @@ type link struct {
 }
 
 // Ask is executor.Link's.
-func (l *link) Ask(e shard.Errand) bool { return l.send(RequestOf(e)) }
+func (l *link) Forward(e shard.ForwardedRequest) bool { return l.send(EncodeRequest(e)) }
 
-// Tell is executor.Link's.
-func (l *link) Tell(t *executor.Tell) bool {
-	all, err := UpdatesOf(t, streampb.MaxMessage)
+// Update is executor.Link's.
+func (l *link) Update(t *executor.PeerUpdate) bool {
+	all, err := EncodeUpdate(t, streampb.MaxMessage)
 	if err != nil {
 		l.log.Error("what another process of the sale is to be told cannot be sent", "peer", l.conn.Address(), "why", err)
 		return false
@@ -159,7 +159,7 @@ func (l *link) received(r *streampb.Reply) {
 		l.refused(says.Problem.GetDetail())
 		return
 	}
-	HearReply(r, l.hear)
+	ReceiveReply(r, l.receiver)
 }
 
 // Host takes the links of peers for the sales of a process. It is httpd.Peers.
@@ -190,7 +190,7 @@ func (h *Host) Accept(sale string, hello *streampb.Hello, send func(*streampb.Re
 	}
 	v.Discover(ctx)
 	heard = func(r *streampb.Request) bool {
-		err := HearRequest(r, func(e shard.Errand) { v.Ask(ctx, e) }, func(t *executor.Tell) { v.Tell(ctx, t) })
+		err := ReceiveRequest(r, func(e shard.ForwardedRequest) { v.Serve(ctx, e) }, func(t *executor.PeerUpdate) { v.Update(ctx, t) })
 		if err != nil {
 			h.Log.Warn("a peer says what cannot be read", "sale", sale, "peer", hello.GetAddress(), "why", err)
 		}
@@ -208,7 +208,7 @@ type replies struct {
 }
 
 // Answered is executor.Replies'. A link that is over is known to be by its maker.
-func (r *replies) Answered(errand uint64, a shard.Answer) { _ = r.send(ReplyOf(errand, a)) }
+func (r *replies) Answered(id uint64, a shard.Answer) { _ = r.send(EncodeReply(id, a)) }
 
 // Bounced is executor.Replies'.
-func (r *replies) Bounced(errand uint64, to shard.Route) { _ = r.send(BounceOf(errand, to)) }
+func (r *replies) Bounced(id uint64, to shard.Route) { _ = r.send(EncodeBounce(id, to)) }

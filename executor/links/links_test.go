@@ -175,12 +175,12 @@ func (d deaf) Closed(error)                   { close(d.closed) }
 func TestLinkToTheProcessBefore(t *testing.T) {
 	p := newPair(t)
 	dial := links.Dialer(links.Config{Sale: "linked", Log: slog.New(slog.DiscardHandler)})
-	before, hear := p.b.Me(), deaf{make(chan struct{})}
+	before, receiver := p.b.Me(), deaf{make(chan struct{})}
 	before.ID = "0123456789abcdef"
-	if _, err := dial(t.Context(), p.a.Me(), before, hear); err != nil {
+	if _, err := dial(t.Context(), p.a.Me(), before, receiver); err != nil {
 		t.Fatal(err)
 	}
-	<-hear.closed // the link is not taken
+	<-receiver.closed // the link is not taken
 	if a := p.a.Claim(t.Context(), executor.Request{User: p.userOf(p.b), Quantity: 1}); a.Outcome != api.Sold {
 		t.Errorf("what goes by the other link: %+v", a)
 	}
@@ -205,7 +205,7 @@ func TestHelloOfAnOlderLink(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Ask(shard.Errand{ID: 1 << 63, User: p.userOf(p.b)})
+	l.Forward(shard.ForwardedRequest{ID: 1 << 63, User: p.userOf(p.b)})
 	<-older.answered // its first message has been read
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()

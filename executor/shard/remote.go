@@ -34,7 +34,7 @@ type Remote struct {
 	queue  []*Ticket     // not sent, in order
 	sent   []*Ticket     // in order, all to the process at
 	at     string
-	last   uint64 // number of an errand
+	last   uint64 // id of a forwarded request
 	turns  uint64 // that tickets have been given
 	closed *Answer
 }
@@ -46,17 +46,17 @@ type Route struct {
 	Epoch   uint64 // of the shard's log under it: higher is newer
 }
 
-// Errand is a request that another process is asked to decide.
-type Errand struct {
+// ForwardedRequest is a request that is sent to the process that owns its shard.
+type ForwardedRequest struct {
 	ID     uint64
-	UID    string // of the run that it is for; "": an older version asks, which does not say
+	UID    string // of the run that it is for
 	Shard  int
 	Claim  *Request    // or
-	Settle *Settlement // what is asked of a claim, or
-	User   string      // whose claims are to be told, or
-	Find   *ClaimID    // a claim that is to be told, or
+	Settle *Settlement // or
+	User   string      // whose claims are queried, or
+	Find   *ClaimID    // the claim that is queried
 	Page   api.Page    // of User or Find
-	GiveUp bool        // nobody waits any more for the answer to the errand of this ID
+	GiveUp bool        // withdraws the request of this ID: nobody waits for its answer any more
 }
 
 // Patience is for how long a request waits for a shard that moves.
@@ -72,10 +72,10 @@ type RemoteConfig struct {
 	Doubts *Doubts
 	Queue  func() int // how many requests may wait
 	Me     string     // the id of this process
-	First  uint64     // below the number of any errand
-	// Send hands an errand to the process of that id, and does not wait. false: it cannot
-	// be reached now, or cannot take more.
-	Send func(owner string, e Errand) bool
+	First  uint64     // below the id of any forwarded request
+	// Send sends a request to the process of that id, and does not wait. It returns false if the
+	// process cannot be reached now, or cannot take more.
+	Send func(owner string, e ForwardedRequest) bool
 	// Home queues a ticket on the shard of this process, or says why not.
 	Home func(now clock.Now, t *Ticket) api.Outcome
 	// Why is what requests are told that nobody could be asked for.
@@ -239,8 +239,8 @@ func (r *Remote) pump(now clock.Now) {
 		}
 		t.passedBy.Store(r)
 		r.last++
-		t.errand = uint64(r.cfg.Shard)<<errandBits | r.last&(1<<errandBits-1)
-		e := t.errandOf(r.cfg.Shard)
+		t.forwardID = uint64(r.cfg.Shard)<<forwardBits | r.last&(1<<forwardBits-1)
+		e := t.forwarded(r.cfg.Shard)
 		e.UID = r.cfg.UID
 		if !r.cfg.Send(to, e) {
 			if !t.tried {
@@ -290,18 +290,18 @@ func (r *Remote) forsake(t *Ticket) {
 	defer r.mu.Unlock()
 	t.gone = true
 	if slices.Contains(r.sent, t) {
-		r.cfg.Send(r.at, Errand{ID: t.errand, Shard: r.cfg.Shard, GiveUp: true}) // a courtesy: it may be lost
+		r.cfg.Send(r.at, ForwardedRequest{ID: t.forwardID, Shard: r.cfg.Shard, GiveUp: true}) // a courtesy: it may be lost
 	}
 }
 
-// errandBits is how many bits of an errand's number count the errands of one shard.
-const errandBits = 44
+// forwardBits is the number of bits in a forwarded request's id that count those of one shard.
+const forwardBits = 44
 
-// ShardOf returns the shard of an errand of that number.
-func ShardOf(errand uint64) int { return int(errand >> errandBits) }
+// ShardOf returns the shard of a forwarded request by its id.
+func ShardOf(id uint64) int { return int(id >> forwardBits) }
 
-func (t *Ticket) errandOf(shard int) Errand {
-	e := Errand{ID: t.errand, Shard: shard, Settle: t.settles}
+func (t *Ticket) forwarded(shard int) ForwardedRequest {
+	e := ForwardedRequest{ID: t.forwardID, Shard: shard, Settle: t.settles}
 	if t.settles == nil {
 		r := t.Request
 		e.Claim = &r
@@ -310,8 +310,8 @@ func (t *Ticket) errandOf(shard int) Errand {
 }
 
 // back takes a ticket out of those sent; nil: it is not among them. mu is held.
-func (r *Remote) back(errand uint64) *Ticket {
-	i := slices.IndexFunc(r.sent, func(t *Ticket) bool { return t.errand == errand })
+func (r *Remote) back(id uint64) *Ticket {
+	i := slices.IndexFunc(r.sent, func(t *Ticket) bool { return t.forwardID == id })
 	if i < 0 {
 		return nil
 	}
@@ -325,10 +325,10 @@ func (r *Remote) back(errand uint64) *Ticket {
 	return t
 }
 
-// Answered takes in what the owner says to an errand.
-func (r *Remote) Answered(now clock.Now, errand uint64, a Answer) {
+// Answered takes in the owner's answer to a request.
+func (r *Remote) Answered(now clock.Now, id uint64, a Answer) {
 	r.change(func() []*Ticket {
-		t := r.back(errand)
+		t := r.back(id)
 		if t == nil {
 			return nil
 		}
@@ -373,10 +373,10 @@ func (r *Remote) answer(t *Ticket, a Answer) {
 }
 
 // Bounced takes in that the process asked is not the owner, and who is as far as that
-// knows. The errand waits for its turn again, before all that came later.
-func (r *Remote) Bounced(now clock.Now, errand uint64, to Route) {
+// knows. The request waits for its turn again, before all that came later.
+func (r *Remote) Bounced(now clock.Now, id uint64, to Route) {
 	r.change(func() []*Ticket {
-		t := r.back(errand)
+		t := r.back(id)
 		if t == nil {
 			return nil
 		}

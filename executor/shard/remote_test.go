@@ -22,16 +22,16 @@ type remoteWorld struct {
 	queue   int
 
 	full    map[string]bool // who takes nothing
-	sent    []sentErrand    // in order
+	sent    []sentRequest   // in order
 	home    []*Ticket       // that this process's shard has queued
 	noHome  api.Outcome     // why it does not
 	waiting map[*Ticket]*waiter
 	keys    int
 }
 
-type sentErrand struct {
+type sentRequest struct {
 	to string
-	Errand
+	ForwardedRequest
 }
 
 // waiter is a request and what it was told.
@@ -51,11 +51,11 @@ func newRemoteWorld(t *testing.T) *remoteWorld {
 	w.r = NewRemote(RemoteConfig{
 		Shard: 3, UID: "run", Doubts: &w.doubts, Me: "me", First: 1000,
 		Queue: func() int { return w.queue },
-		Send: func(owner string, e Errand) bool {
+		Send: func(owner string, e ForwardedRequest) bool {
 			if w.full[owner] {
 				return false
 			}
-			w.sent = append(w.sent, sentErrand{owner, e})
+			w.sent = append(w.sent, sentRequest{owner, e})
 			return true
 		},
 		Home: func(_ clock.Now, t *Ticket) api.Outcome {
@@ -99,21 +99,21 @@ func (w *remoteWorld) owner(id string, epoch uint64) Route {
 	return Route{Owner: id, Address: id + ":1", Epoch: epoch}
 }
 
-// asked holds who was asked for whom since the last look, and returns the errands.
-func (w *remoteWorld) asked(to string, users ...string) []Errand {
+// asked holds who was asked for whom since the last look, and returns the requests.
+func (w *remoteWorld) asked(to string, users ...string) []ForwardedRequest {
 	w.t.Helper()
 	var got []string
-	var errands []Errand
+	var requests []ForwardedRequest
 	for _, e := range w.sent {
 		if e.to != to {
 			w.t.Errorf("%s is asked for %s, want %s", e.to, e.Claim.User, to)
 		}
-		got, errands = append(got, e.Claim.User), append(errands, e.Errand)
+		got, requests = append(got, e.Claim.User), append(requests, e.ForwardedRequest)
 	}
 	if w.sent = nil; !slices.Equal(got, users) {
 		w.t.Fatalf("asked for %v, want %v", got, users)
 	}
-	return errands
+	return requests
 }
 
 func (w *remoteWorld) pass(d time.Duration) {
@@ -134,9 +134,9 @@ func (w *remoteWorld) pass(d time.Duration) {
 	}
 }
 
-func (w *remoteWorld) answers(e Errand, a Answer) { w.r.Answered(w.now, e.ID, a) }
+func (w *remoteWorld) answers(e ForwardedRequest, a Answer) { w.r.Answered(w.now, e.ID, a) }
 
-func (w *remoteWorld) bounces(to Route, es ...Errand) {
+func (w *remoteWorld) bounces(to Route, es ...ForwardedRequest) {
 	for _, e := range es {
 		w.r.Bounced(w.now, e.ID, to)
 	}
@@ -177,13 +177,13 @@ func TestRemoteNotifies(t *testing.T) {
 	w.r.Tick(w.now)
 	notified("another one waits as well", 0)
 	w.r.Learn(w.now, w.owner("p", 4))
-	errands := w.asked("p", "a", "b")
+	requests := w.asked("p", "a", "b")
 	w.offers("c", "3")
-	errands = append(errands, w.asked("p", "c")...)
-	w.answers(errands[0], remoteSold)
+	requests = append(requests, w.asked("p", "c")...)
+	w.answers(requests[0], remoteSold)
 	a.hears(api.Sold)
 	notified("the owner is known", 0)
-	w.bounces(Route{}, errands[1:]...)
+	w.bounces(Route{}, requests[1:]...)
 	notified("the owner does not take them", 1)
 	w.r.Moved(w.now, []*Ticket{w.ticket("d", "4").ticket})
 	notified("one more comes", 0)
@@ -279,7 +279,7 @@ func TestRemoteKeepsOrder(t *testing.T) {
 	w.asked("q", "d")
 }
 
-// TestRemoteForsaken has those who wait go away: the owner hears which errands are given up,
+// TestRemoteForsaken has those who wait go away: the owner receives which requests are given up,
 // and what comes back undecided goes to nobody else.
 func TestRemoteForsaken(t *testing.T) {
 	for _, key := range []string{"1", ""} {
@@ -291,8 +291,8 @@ func TestRemoteForsaken(t *testing.T) {
 			if got := x.ticket.GiveUp(); got.Outcome != api.Unknown {
 				t.Errorf("who gives up hears %+v", got)
 			}
-			if len(w.sent) != 1 || w.sent[0].to != "p" || w.sent[0].Errand != (Errand{ID: es[i].ID, Shard: 3, GiveUp: true}) {
-				t.Errorf("the owner hears %+v, want that errand %d is given up", w.sent, es[i].ID)
+			if len(w.sent) != 1 || w.sent[0].to != "p" || w.sent[0].ForwardedRequest != (ForwardedRequest{ID: es[i].ID, Shard: 3, GiveUp: true}) {
+				t.Errorf("the owner hears %+v, want that request %d is given up", w.sent, es[i].ID)
 			}
 			w.sent = nil
 		}

@@ -40,7 +40,7 @@ type remoteCrowd struct {
 // crowdLink is a way to a process: what it carries arrives in order, or not at all.
 type crowdLink struct {
 	to   string
-	in   chan Errand
+	in   chan ForwardedRequest
 	over chan struct{}
 }
 
@@ -73,7 +73,7 @@ func (c *remoteCrowd) sleep(most time.Duration) {
 }
 
 // send is the Remote's.
-func (c *remoteCrowd) send(owner string, e Errand) bool {
+func (c *remoteCrowd) send(owner string, e ForwardedRequest) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l := c.links[owner]
@@ -93,7 +93,7 @@ func (c *remoteCrowd) send(owner string, e Errand) bool {
 
 // link makes a way to a process.
 func (c *remoteCrowd) link(to string) {
-	l := &crowdLink{to: to, in: make(chan Errand, 16), over: make(chan struct{})}
+	l := &crowdLink{to: to, in: make(chan ForwardedRequest, 16), over: make(chan struct{})}
 	c.mu.Lock()
 	c.links[to] = l
 	c.mu.Unlock()
@@ -125,7 +125,7 @@ func (c *remoteCrowd) cut(to string) {
 
 // servePeer is what a process does with a request. The reply is lost if the link is cut
 // meanwhile.
-func (c *remoteCrowd) servePeer(l *crowdLink, e Errand) {
+func (c *remoteCrowd) servePeer(l *crowdLink, e ForwardedRequest) {
 	a, mine := c.decide(l.to, e)
 	c.sleep(time.Millisecond)
 	select {
@@ -146,7 +146,7 @@ func (c *remoteCrowd) servePeer(l *crowdLink, e Errand) {
 
 // decide is the owner's decision. One request in nine is refused, and after one in twenty
 // the owner stops, and does not know what became of it.
-func (c *remoteCrowd) decide(who string, e Errand) (a Answer, mine bool) {
+func (c *remoteCrowd) decide(who string, e ForwardedRequest) (a Answer, mine bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	x := c.asks[e.Claim.Quantity]
@@ -204,7 +204,7 @@ func (c *remoteCrowd) decideHome() {
 			continue
 		}
 		c.sleep(time.Millisecond)
-		a, mine := c.decide("me", t.errandOf(3))
+		a, mine := c.decide("me", t.forwarded(3))
 		if !mine {
 			a = Answer{Outcome: api.NoQuorum, Elsewhere: true}
 		}

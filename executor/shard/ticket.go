@@ -41,12 +41,12 @@ type Ticket struct {
 	forsaken bool // nobody waits for it any more, though it may be accepted
 
 	// While another process is to decide; a Remote's lock guards them.
-	errand   uint64        // by which it is asked for there; 0: it never was
-	turn     uint64        // in the order of coming
-	parkedAt time.Duration // monotonic: since when it waits for somebody to ask
-	tried    bool          // it may have been decided
-	moved    bool          // a shard of this process had it first
-	gone     bool          // nobody waits for it any more
+	forwardID uint64        // by which it is asked for there; 0: it never was
+	turn      uint64        // in the order of coming
+	parkedAt  time.Duration // monotonic: since when it waits for somebody to ask
+	tried     bool          // it may have been decided
+	moved     bool          // a shard of this process had it first
+	gone      bool          // nobody waits for it any more
 
 	passedBy atomic.Pointer[Remote] // by whom it was sent to another process; nil: it was not
 
@@ -149,7 +149,7 @@ func newTicket(pool *sync.Pool, now time.Duration) *Ticket {
 		t = &Ticket{done: make(chan struct{}, 1), pool: pool}
 	}
 	t.queuedAt, t.op, t.asked, t.minted, t.fromPeer, t.answer = now, 0, false, false, false, Answer{}
-	t.errand, t.turn, t.parkedAt, t.tried, t.moved, t.gone = 0, 0, 0, false, false, false
+	t.forwardID, t.turn, t.parkedAt, t.tried, t.moved, t.gone = 0, 0, 0, false, false, false
 	t.stays, t.forsaken = false, false
 	t.passedBy.Store(nil)
 	t.state.Store(ticketWaiting)

@@ -24,7 +24,7 @@ func TestUpdateOfAnotherRun(t *testing.T) {
 	now := clock.Now{Mono: time.Hour}
 	for run, heard := range map[string]bool{"the run before": false, "": false, "this run": true} {
 		o := newServingOwner()
-		o.hear(now, "peer", &Tell{
+		o.receive(now, "peer", &PeerUpdate{
 			Run: run, Owns: &Owns{Shards: []int{1}, Epochs: []uint64{3}}, Reports: []shard.Report{{Shard: 1, Next: 7}},
 			Wants: []Want{{Shard: 0}}, Moves: []shard.Message{{Kind: shard.Sent, From: 1, To: 0, K: 1, Units: ledger.Units{{First: 5, Count: 2}}}},
 		})
@@ -43,7 +43,7 @@ func TestUpdateOfAnotherRun(t *testing.T) {
 func TestUpdatesThatCannotBe(t *testing.T) {
 	o := newServingOwner()
 	for _, i := range []int{-1, 2, 1 << 40} {
-		o.hear(clock.Now{Mono: time.Hour}, "peer", &Tell{
+		o.receive(clock.Now{Mono: time.Hour}, "peer", &PeerUpdate{
 			Run: "this run", Owns: &Owns{Shards: []int{i, 0, 1}, Epochs: []uint64{1}}, Reports: []shard.Report{{Shard: i}},
 			Wants: []Want{{Shard: i}}, Agrees: []int{i}, Gives: []int{i},
 			Moves: []shard.Message{

@@ -8,9 +8,10 @@ import (
 	"salectl/executor/shard"
 )
 
-// TestErrands: an errand arrives as it was sent, but for the shard, which the other end finds out.
-func TestErrands(t *testing.T) {
-	for name, e := range map[string]shard.Errand{
+// TestForwardedRequests: a forwarded request arrives as it was sent, but for the shard, which the
+// other end computes.
+func TestForwardedRequests(t *testing.T) {
+	for name, e := range map[string]shard.ForwardedRequest{
 		"claim": {ID: 7, UID: "a run", Claim: &shard.Request{User: "ada", Key: "key", Quantity: 2, Units: []int64{3, 4}, Adjacent: true}},
 		"settle": {ID: 7, UID: "a run", Settle: &shard.Settlement{
 			Claim: shard.ClaimID{Shard: 1, Slot: 2, Index: 3}, How: "refund",
@@ -22,7 +23,7 @@ func TestErrands(t *testing.T) {
 		"give up": {ID: 7, GiveUp: true},
 		"no run":  {ID: 7, User: "ada"},
 	} {
-		if got, ok := errandOf(RequestOf(e)); !ok || !reflect.DeepEqual(got, e) {
+		if got, ok := decodeRequest(EncodeRequest(e)); !ok || !reflect.DeepEqual(got, e) {
 			t.Errorf("%s: %+v arrives as %+v, %v", name, e, got, ok)
 		}
 	}

@@ -13,7 +13,7 @@ type endingLink struct {
 	end func()
 }
 
-func (l endingLink) Ask(shard.Errand) bool {
+func (l endingLink) Forward(shard.ForwardedRequest) bool {
 	l.end()
 	return false
 }
@@ -24,7 +24,7 @@ func TestLookWhileItsLinkEnds(t *testing.T) {
 	for name, taken := range map[string]bool{"before the link is seen to end": false, "when it has": true} {
 		t.Run(name, func(t *testing.T) {
 			var all links
-			var questions looks
+			var questions queries
 			all.set("peer", endingLink{end: func() {
 				all.set("peer", nil)
 				if taken {
@@ -32,7 +32,7 @@ func TestLookWhileItsLinkEnds(t *testing.T) {
 				}
 			}})
 			var told []api.Outcome
-			forget, ok := questions.ask(&all, "peer", shard.Errand{}, func(a Answer) { told = append(told, a.Outcome) })
+			forget, ok := questions.send(&all, "peer", shard.ForwardedRequest{}, func(a Answer) { told = append(told, a.Outcome) })
 			if ok != taken {
 				t.Errorf("ask returned %v", ok)
 			}
