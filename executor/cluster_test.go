@@ -372,7 +372,7 @@ func TestMovesWhileOneIsAway(t *testing.T) {
 		gone.links.close()
 		a := c.start("a", nil)
 		defer a.stop()
-		unreached, inherits := 0, false
+		unreached, fallsBack := 0, false
 		look := func() (members int) {
 			s, reached := a.Status(), make(map[string]bool)
 			for _, m := range s.Members {
@@ -384,7 +384,7 @@ func TestMovesWhileOneIsAway(t *testing.T) {
 				if !reached[m.To] || m.From != "" && !reached[m.From] {
 					t.Errorf("shard %d is to go from %q to %q, and reached are %v", m.Shard, m.From, m.To, reached)
 				}
-				inherits = inherits || m.From == ""
+				fallsBack = fallsBack || m.From == ""
 			}
 			for _, x := range s.Shards {
 				if x.Unknown && x.Owner != "" && !reached[x.Owner] {
@@ -398,10 +398,10 @@ func TestMovesWhileOneIsAway(t *testing.T) {
 		b := c.start("b", nil)
 		defer b.stop()
 		shared(a, b, gone)
-		inherits = false
+		fallsBack = false
 		gone.cut()
 		a.within(3*quorum.DefaultTTL, "rid of the dead one", func() bool { return look() == 2 })
-		if !inherits {
+		if !fallsBack {
 			t.Error("nobody was told to take the shards of the dead one")
 		}
 		gone.heal()

@@ -118,8 +118,8 @@ func (o *owner) absent() *Answer {
 	if idle := o.idle(); idle != "" {
 		return &Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: idle}
 	}
-	if o.cutSince != 0 {
-		return &Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: errCutOff.Error()}
+	if o.isolatedSince != 0 {
+		return &Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: errIsolated.Error()}
 	}
 	return &Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: "no process that can be reached owns the shard, or this one is about to"}
 }

@@ -41,7 +41,7 @@ func (o *owner) held(now clock.Now) []bool {
 }
 
 // moving is which shards are not where they should be, as far as whoever should own them is
-// there: what a process that cannot be reached owned goes to its heir.
+// there: what a process that cannot be reached owned goes to its fallback.
 func (o *owner) moving(now clock.Now) (all []MoveStatus) {
 	for i := range o.shares.all {
 		s := &o.shares.all[i]
@@ -60,10 +60,10 @@ func (o *owner) moving(now clock.Now) (all []MoveStatus) {
 		}
 		switch {
 		case holder != "":
-		case o.cutSince != 0: // those who are not reached see to it
+		case o.isolatedSince != 0: // those who are not reached see to it
 			continue
-		case o.shares.heirs != nil:
-			to = o.shares.heirs[i]
+		case o.shares.fallbacks != nil:
+			to = o.shares.fallbacks[i]
 		}
 		if to == holder || to != o.me && !o.isUp(now, to) {
 			continue

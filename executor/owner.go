@@ -112,7 +112,7 @@ var (
 	errDraining = errors.New("the process is going down")
 	errClock    = errors.New("this host's clock is off the lock nodes' clocks")
 	errGiven    = errors.New("another process is to own the shard")
-	errCutOff   = errors.New("this process reaches few of the others, which reach each other")
+	errIsolated = errors.New("this process reaches few of the others, which reach each other")
 )
 
 // tooLate ends a drain that has not come to its end in time.

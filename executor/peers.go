@@ -14,13 +14,13 @@ import (
 // peers are the other processes of the sale, by id. The lock nodes list them. A peer itself
 // reports which shards it owns, and counts as reachable as long as it reports anything.
 type peers struct {
-	all      map[string]*peer
-	members  []member      // by the last complete view of the lock nodes, with this process
-	assigned bool          // desired has been computed from members
-	metAt    time.Duration // monotonic: when members were first known; 0: they are not
-	holder   []string      // by shard: the peer that says it owns it
-	noted    member        // the note of this process on the lock nodes
-	cutSince time.Duration // monotonic: since when this process is cut off; 0: it is not
+	all           map[string]*peer
+	members       []member      // by the last complete view of the lock nodes, with this process
+	assigned      bool          // desired has been computed from members
+	metAt         time.Duration // monotonic: when members were first known; 0: they are not
+	holder        []string      // by shard: the peer that says it owns it
+	noted         member        // the note of this process on the lock nodes
+	isolatedSince time.Duration // monotonic: since when this process is isolated; 0: it is not
 
 	board       *shard.Board
 	warm        func(i int) bool // whether the machine of a shard has read its log to the end
@@ -95,8 +95,8 @@ func (o *owner) announce(now clock.Now) (err error) {
 		o.peers.holder = make([]string, len(o.shares.all))
 	}
 	me := o.myself()
-	reached, there := o.reaches(now)
-	me.Linked = 2*reached >= there
+	reached, counted := o.reaches(now)
+	me.Linked = 2*reached >= counted
 	if !me.same(o.noted) {
 		note, err := json.Marshal(me)
 		if err != nil {
@@ -126,32 +126,32 @@ func (o *owner) myself() member {
 	return m
 }
 
-// reaches returns how many processes this one reaches, itself among them, and out of how many: those
-// and the listed ones that it has not reached for unreachedAfter. A record that has been silent for
-// less may be that of a process that died. The processes that were listed when this one began count
-// at once. That a link to a process is made is not enough: one to the record of a process that
-// has died, at whose address another lives, is made and refused again and again.
-func (o *owner) reaches(now clock.Now) (reached, there int) {
-	there, reached = 1, 1
+// reaches returns how many processes this one reaches, itself included, and how many count: those, and
+// the listed ones that it has not reached for unreachedAfter. One that has been silent for less may
+// have died. The processes that were listed when this one started count at once. A link alone does
+// not count: a link to the record of a dead process, at whose address another one runs, is made and
+// refused again and again.
+func (o *owner) reaches(now clock.Now) (reached, counted int) {
+	counted, reached = 1, 1
 	for _, p := range o.peers.all {
 		switch {
 		case !p.listed:
 		case p.up && p.reached != 0 && now.Mono < p.reached+silentAfter:
-			there++
+			counted++
 			reached++
 		case p.reached == 0 && p.since == o.metAt, now.Mono >= max(p.reached, p.since)+unreachedAfter:
-			there++
+			counted++
 		}
 	}
-	return reached, there
+	return reached, counted
 }
 
-// cutOff says whether this process reaches fewer than half of all, and one that it has not
-// reached for long, or never, reaches as many: as where this process has told a wrong address,
-// or can make no links. What it owned could be claimed at it alone, so it leaves to them what
-// nobody owns, and after a ttl what it owns. Of those that have died and are listed still none
-// lasts for so long. Of two that do not reach each other each reaches half.
-func (o *owner) cutOff(now clock.Now) bool {
+// isolated reports whether this process reaches fewer than half of the listed processes, while a peer
+// that it has not reached for goneAfter reaches half or more. It may be listed under a wrong address,
+// or be unable to make links. Clients would reach its shards through this process alone, so it takes
+// no others, and releases those it owns after a ttl. A dead peer is not listed for so long. Of two
+// processes that do not reach each other each reaches half, and neither is isolated.
+func (o *owner) isolated(now clock.Now) bool {
 	if o.noted.Linked {
 		return false
 	}
@@ -163,16 +163,16 @@ func (o *owner) cutOff(now clock.Now) bool {
 	return false
 }
 
-// estranged notes since when this process is cut off, and says whether it has been for so long
-// that it gives up its shards.
-func (o *owner) estranged(now clock.Now) bool {
+// isolatedTooLong notes since when this process is isolated, and reports whether it has been for a
+// ttl, so that it releases its shards.
+func (o *owner) isolatedTooLong(now clock.Now) bool {
 	switch {
-	case !o.cutOff(now):
-		o.cutSince = 0
-	case o.cutSince == 0:
-		o.cutSince = now.Mono
+	case !o.isolated(now):
+		o.isolatedSince = 0
+	case o.isolatedSince == 0:
+		o.isolatedSince = now.Mono
 	}
-	return o.cutSince != 0 && now.Mono >= o.cutSince+o.ttl
+	return o.isolatedSince != 0 && now.Mono >= o.isolatedSince+o.ttl
 }
 
 // discovered carries out the calls of the roster, and takes in the members that it has found.

@@ -10,52 +10,51 @@ import (
 	"salectl/spec"
 )
 
-// Which shards this process owns. The members of the sale say who should own which
-// (assign); the lease of a shard decides who does, and its log whose commits count. A
-// shard that nobody is known to own is tried for by the process that should own it. One
-// that a peer owns moves only when both agree: the successor asks for it, follows its log
-// until little is left to read, and asks again; the owner, if by its own view that is who
-// should own the shard, stops deciding, waits for the commit under way, frees the lease
-// for the successor by name, and says so. So two processes that see different members do
-// not fight for a shard.
+// This file decides which shards this process owns. The list of members assigns each shard to a
+// process (assign); the lease of the shard decides who owns it, and its log whose commits count. The
+// assigned process tries for a shard that has no known owner. A shard that a peer owns moves only
+// when both agree. The successor requests it, follows its log until little is left to read, and
+// requests it again. The owner compares the successor with its own assignment. It then stops
+// deciding, waits for the commit in progress, releases the lease to the successor by name, and sends
+// it an update. So two processes with different lists of members do not compete for a shard.
 //
-// What a peer owns that cannot be reached any more is followed at once by the process that should
-// own it without that peer, and its lease is tried for when little is left to read. If the peer is
-// dead its lease ends, perhaps before the lock nodes forget that it was there; else it renews that,
-// unless it finds that it is itself cut off from most: then it gives up what it owns.
+// A shard whose owner cannot be reached any more gets a fallback: the process that would be assigned
+// it without that owner. The fallback follows the log at once, and tries for the lease when little is
+// left to read. The lease of a dead owner expires, perhaps before the lock nodes drop it from the
+// list. A live owner renews its lease, unless it finds itself isolated; then it releases its shards.
 //
-// That a move has both sides' word before the owner stops is after Kafka's KIP-848, in
-// which a revocation is acknowledged before the partition is assigned anew.
+// Both sides agree before the owner stops, as in Kafka's KIP-848, where a revocation is acknowledged
+// before the partition is assigned again.
 
-// shares is what a process has, or is about to have, of each shard.
+// shares is the state of each shard in this process.
 type shares struct {
-	all     []share
-	keys    []string // of the shards' leases
-	desired []string // by shard: the id of the process that should own it; "": nobody
-	heirs   []string // the same without those that cannot be reached; nil: all can
-	heirsOf []member
-	wake    time.Duration
+	all         []share
+	keys        []string // of the shards' leases
+	desired     []string // by shard: the id of the process it is assigned to; "": none
+	fallbacks   []string // the same without members that cannot be reached; nil: all can
+	fallbacksOf []member
+	wake        time.Duration
 }
 
-// share is one shard as this process has it.
+// share is the state of one shard in this process.
 type share struct {
-	stage shareStage
-	runs  bool          // its machine does
-	heir  bool          // warming or taking: for the case that who should own it is gone
-	to    string        // stopping: who is to have the lease; "": whoever comes
-	rests time.Duration // monotonic: it is not tried for before
-	asked time.Duration // monotonic: when its owner was last asked for it; 0: it was not
-	freed time.Duration // monotonic: since when no owner is known; 0: one is
-	since time.Duration // monotonic: when the stage began
-	woken time.Duration // monotonic: taking, when the lease was last tried for anew; 0: its owner has not given it
+	stage    shareStage
+	runs     bool          // its machine does
+	fallback bool          // warming or taking: as the fallback of an owner that cannot be reached
+	to       string        // stopping: who is to have the lease; "": whoever comes
+	rests    time.Duration // monotonic: it is not tried for before
+	asked    time.Duration // monotonic: when its owner was last asked for it; 0: it was not
+	freed    time.Duration // monotonic: since when no owner is known; 0: one is
+	since    time.Duration // monotonic: when the stage began
+	woken    time.Duration // monotonic: taking, when the lease was last tried for anew; 0: its owner has not given it
 
-	// What a peer wants.
-	wanted   string        // who asks for it
+	// The request of a peer for it.
+	wanted   string        // the peer's id
 	wantedAt time.Duration // monotonic
-	wantWarm bool          // and has read its log
+	wantWarm bool          // the peer has read its log
 }
 
-// shareStage is how far this process is with a shard.
+// shareStage is the stage of a shard in this process.
 type shareStage int
 
 const (
@@ -71,13 +70,13 @@ func (s shareStage) String() string {
 	return [...]string{"away", "trying", "warming", "taking", "owned", "stopping"}[s]
 }
 
-// opening has the machine of a shard run.
+// opening starts the machine of a shard.
 type opening struct {
 	shard   int
 	follows bool // without rights: another process owns the shard
 }
 
-// granted tells a shard its rights.
+// granted gives a shard its rights.
 type granted struct {
 	shard  int
 	rights shard.Rights
@@ -116,10 +115,10 @@ func (s *shares) running() bool {
 // enter begins a stage.
 func (o *owner) enter(now clock.Now, i int, stage shareStage) {
 	s := &o.shares.all[i]
-	s.stage, s.since, s.asked, s.woken, s.heir = stage, now.Mono, 0, 0, false
+	s.stage, s.since, s.asked, s.woken, s.fallback = stage, now.Mono, 0, 0, false
 }
 
-// share brings what this process has of each shard closer to what it should have.
+// share moves each shard one stage towards its assignment.
 func (o *owner) share(now clock.Now) {
 	o.shares.wake = 0
 	switch {
@@ -131,15 +130,15 @@ func (o *owner) share(now clock.Now) {
 		o.shares.wake = o.offSince + o.ttl + 1
 	}
 	var try, end []string
-	o.inherit(now)
+	o.assignFallbacks(now)
 	warm := o.warming()
-	estranged := o.estranged(now)
-	leaves := o.retiring() || o.cutSince != 0
+	isolatedTooLong := o.isolatedTooLong(now)
+	leaves := o.retiring() || o.isolatedSince != 0
 	for i := range o.shares.all {
 		s := &o.shares.all[i]
 		holder := o.ownerOf(now, i)
 		mine := (o.shares.desired[i] == o.me || o.isFree(now, s, holder)) && !leaves
-		heir := holder == "" && o.shares.heirs != nil && o.shares.heirs[i] == o.me && !leaves
+		fallback := holder == "" && o.shares.fallbacks != nil && o.shares.fallbacks[i] == o.me && !leaves
 		switch s.stage {
 		case away:
 			switch {
@@ -147,14 +146,14 @@ func (o *owner) share(now clock.Now) {
 				s.rests = now.Mono + restAfter
 				o.enter(now, i, trying)
 				try = append(try, o.shares.keys[i])
-			case !mine && !heir || o.clockOff != 0:
+			case !mine && !fallback || o.clockOff != 0:
 			case now.Mono < s.rests:
 				o.shares.wake = clock.Soonest(o.shares.wake, s.rests)
 			case !mine:
 				if warm < warmAtOnce {
 					warm++
 					o.enter(now, i, warming)
-					s.heir = true
+					s.fallback = true
 					o.open(i, true)
 				}
 			case holder == "" || !o.clockKnown: // a vote tells the time, also one that is refused
@@ -170,14 +169,14 @@ func (o *owner) share(now clock.Now) {
 			}
 		case warming:
 			switch {
-			case !mine && !heir:
+			case !mine && !fallback:
 				o.stop(now, i, shard.Halt{Why: errGiven, Refusal: api.Standby, Elsewhere: true}, "")
 			case !mine && !o.warm(i):
-				s.heir = true
+				s.fallback = true
 				o.shares.wake = clock.Soonest(o.shares.wake, now.Mono+lookWarm)
 			case !mine: // the lock nodes have its owner still
 				o.enter(now, i, taking)
-				s.heir = true
+				s.fallback = true
 				try = append(try, o.shares.keys[i])
 			case holder == "": // its owner is gone
 				o.enter(now, i, taking)
@@ -189,7 +188,7 @@ func (o *owner) share(now clock.Now) {
 			}
 		case taking:
 			switch {
-			case !mine && !heir && (s.woken == 0 || o.retiring()): // what it was given it takes, and gives on: nobody else has it
+			case !mine && !fallback && (s.woken == 0 || o.retiring()): // what it was given it takes, and gives on: nobody else has it
 				o.stop(now, i, shard.Halt{Why: errGiven, Refusal: api.Standby, Elsewhere: true}, "")
 			case holder != "" && now.Mono >= s.since+wantsFor: // it was not given after all
 				o.enter(now, i, warming)
@@ -202,8 +201,8 @@ func (o *owner) share(now clock.Now) {
 				o.shares.wake = clock.Soonest(o.shares.wake, s.woken+wakeEvery)
 			}
 		case owned:
-			if estranged {
-				o.stop(now, i, shard.Halt{Why: errCutOff, Refusal: api.Standby, Elsewhere: true}, "")
+			if isolatedTooLong {
+				o.stop(now, i, shard.Halt{Why: errIsolated, Refusal: api.Standby, Elsewhere: true}, "")
 			} else {
 				o.offer(now, i)
 			}
@@ -213,36 +212,36 @@ func (o *owner) share(now clock.Now) {
 	o.leased(now, o.leases.Release(now, "", end...))
 }
 
-// inherit works out who should own what if the members are gone that could be reached before and
+// assignFallbacks computes the assignment without the members that could be reached before and
 // cannot be now.
-func (o *owner) inherit(now clock.Now) {
+func (o *owner) assignFallbacks(now clock.Now) {
 	gone := func(m member) bool {
 		p := o.peers.all[m.ID]
 		return p != nil && p.heard != 0 && !o.isUp(now, m.ID)
 	}
 	if !slices.ContainsFunc(o.members, gone) {
-		o.shares.heirs, o.shares.heirsOf = nil, nil
+		o.shares.fallbacks, o.shares.fallbacksOf = nil, nil
 		return
 	}
-	if up := slices.DeleteFunc(slices.Clone(o.members), gone); !slices.EqualFunc(up, o.shares.heirsOf, sameRole) {
-		o.shares.heirs, o.shares.heirsOf = assign(o.uid, len(o.shares.all), up), up
+	if up := slices.DeleteFunc(slices.Clone(o.members), gone); !slices.EqualFunc(up, o.shares.fallbacksOf, sameRole) {
+		o.shares.fallbacks, o.shares.fallbacksOf = assign(o.uid, len(o.shares.all), up), up
 	}
 }
 
-// warming is how many shards are followed, or about to be taken, but for those of a peer that
-// cannot be reached whose logs are read.
+// warming returns how many shards are followed or about to be taken, without those that a fallback
+// has read to the end.
 func (o *owner) warming() (n int) {
 	for i := range o.shares.all {
 		s := &o.shares.all[i]
-		if (s.stage == warming || s.stage == taking) && !(s.heir && o.warm(i)) {
+		if (s.stage == warming || s.stage == taking) && !(s.fallback && o.warm(i)) {
 			n++
 		}
 	}
 	return n
 }
 
-// isFree says whether nobody is known to own a shard for so long that whoever should take it
-// cannot, or is not known to everybody: then anybody may.
+// isFree reports whether a shard has had no known owner for so long that any process may take it:
+// the assigned one cannot, or not all processes know it.
 func (o *owner) isFree(now clock.Now, s *share, holder string) bool {
 	if holder != "" || s.stage == owned || s.stage == stopping {
 		s.freed = 0
@@ -258,13 +257,13 @@ func (o *owner) isFree(now clock.Now, s *share, holder string) bool {
 	return o.assigned
 }
 
-// free says whether no process was known to own the shard for a ttl: not because it moves, but
-// because its last owner has died, perhaps before this process heard of it.
+// free reports whether the shard has had no known owner for a ttl. A shard that moves is not without
+// one for so long: its owner has died, perhaps before this process knew it.
 func (s *share) free(now clock.Now, ttl time.Duration) bool {
 	return s.freed != 0 && now.Mono >= s.freed+ttl
 }
 
-// ask asks the owner of a shard for it, from time to time.
+// ask requests a shard of its owner every askEvery.
 func (o *owner) ask(now clock.Now, i int, holder string, warm bool) {
 	s := &o.shares.all[i]
 	if s.asked == 0 || now.Mono >= s.asked+askEvery {
@@ -274,8 +273,8 @@ func (o *owner) ask(now clock.Now, i int, holder string, warm bool) {
 	o.shares.wake = clock.Soonest(o.shares.wake, s.asked+askEvery)
 }
 
-// offer gives a shard to the peer that should own it, if that asks for it; or, where it
-// asks for the first time, says that it may come.
+// offer releases a shard to the peer that it is assigned to, if the peer has requested it and has
+// read its log. It agrees to a first request, so that the peer begins to read.
 func (o *owner) offer(now clock.Now, i int) {
 	s := &o.shares.all[i]
 	to := o.shares.desired[i]
@@ -291,7 +290,7 @@ func (o *owner) offer(now clock.Now, i int) {
 	o.stop(now, i, shard.Halt{Why: errGiven, Refusal: api.NoQuorum, Elsewhere: true}, to)
 }
 
-// want takes in that a peer asks for a shard.
+// want takes in a peer's request for a shard.
 func (o *owner) want(now clock.Now, from string, w Want) {
 	if w.Shard < 0 || w.Shard >= len(o.shares.all) {
 		return
@@ -300,7 +299,7 @@ func (o *owner) want(now clock.Now, from string, w Want) {
 	s.wanted, s.wantedAt, s.wantWarm = from, now.Mono, w.Warm
 }
 
-// agreed takes in that the owner of a shard is ready to give it: its log is followed from
+// agreed takes in that the owner of a shard agrees to release it. This process follows its log from
 // here on.
 func (o *owner) agreed(now clock.Now, from string, i int) {
 	if i < 0 || i >= len(o.shares.all) || o.shares.all[i].stage != away || o.shares.desired[i] != o.me || o.retiring() {
@@ -313,7 +312,7 @@ func (o *owner) agreed(now clock.Now, from string, i int) {
 	o.open(i, true)
 }
 
-// given takes in that the lease of a shard was freed for this process.
+// given takes in that the lease of a shard was released to this process.
 func (o *owner) given(now clock.Now, from string, i int) {
 	if i < 0 || i >= len(o.shares.all) || o.shares.all[i].stage != warming {
 		return
@@ -359,8 +358,8 @@ func (o *owner) won(now clock.Now, i int) {
 	}
 }
 
-// lost takes in that the lease of a shard is lost. It is given back at once, so that the
-// shard is told so, too, while it is being stopped.
+// lost takes in that the lease of a shard is lost. The shard loses its rights at once, before it
+// stops.
 func (o *owner) lost(now clock.Now, i int, why error) {
 	if o.stage == following {
 		return
@@ -372,8 +371,8 @@ func (o *owner) lost(now clock.Now, i int, why error) {
 	o.stop(now, i, shard.Halt{Why: why, Refusal: api.NoQuorum, Elsewhere: true}, "")
 }
 
-// stop stops the machine of a shard, if it runs, and gives its lease back, or ceases to
-// try for it.
+// stop stops the machine of a shard, if it runs, and then releases the lease, or ceases to try for
+// it.
 func (o *owner) stop(now clock.Now, i int, h shard.Halt, to string) {
 	s := &o.shares.all[i]
 	switch {
@@ -388,9 +387,8 @@ func (o *owner) stop(now clock.Now, i int, h shard.Halt, to string) {
 	}
 }
 
-// ended says that the machine of a shard has ended. Unless it was told to, what ended it
-// may last: a shard is sealed while its sale is still being exported. So it is left alone
-// for a little.
+// ended takes in that the machine of a shard has ended. If it was not stopped, the cause may last: a
+// shard is sealed while its sale is still being exported. So it rests for a while.
 func (o *owner) ended(now clock.Now, i int) {
 	if i >= len(o.shares.all) {
 		return
@@ -410,7 +408,7 @@ func (o *owner) ended(now clock.Now, i int) {
 	o.settle(now)
 }
 
-// grantAll passes on the rights of this process as they are now.
+// grantAll gives each shard its present rights.
 func (o *owner) grantAll(now clock.Now) {
 	if o.leases == nil {
 		return
@@ -423,8 +421,8 @@ func (o *owner) grantAll(now clock.Now) {
 	}
 }
 
-// grant passes on the rights to one shard: none, if this host's clock is off by more than
-// a ttl, since the times that it would write are not to be trusted.
+// grant gives one shard its present rights. It has none if this host's clock is off by more than a
+// ttl, because its timestamps cannot be trusted then.
 func (o *owner) grant(now clock.Now, i int) {
 	if !o.shares.all[i].runs {
 		return
@@ -436,25 +434,24 @@ func (o *owner) grant(now clock.Now, i int) {
 	o.out.rights = append(o.out.rights, granted{i, r})
 }
 
-// retiring says whether this process is to own no shard any more.
+// retiring reports whether this process is to own no shard any more.
 func (o *owner) retiring() bool { return o.ending || o.draining || o.standby }
 
-// retire has this process give its shards to its peers, and own none from here on, because it is
+// retire has this process release its shards to its peers, and own none from here on, because it is
 // about to end.
 func (o *owner) retire(now clock.Now) {
 	o.ending = true
 	o.present(now)
 }
 
-// standBy has this process give its shards to its peers, and own none from here on; with
-// undo it takes its share again.
+// standBy has this process release its shards to its peers, and own none from here on; with undo it
+// is assigned shards again.
 func (o *owner) standBy(now clock.Now, undo bool) {
 	o.standby = !undo
 	o.present(now)
 }
 
-// retired says how many shards this process has still, and whether there is a peer that
-// could take them.
+// retired returns how many shards this process still has, and whether a peer could take them.
 func (o *owner) retired(now clock.Now) (left int, takers bool) {
 	for i := range o.shares.all {
 		if st := o.shares.all[i].stage; o.shares.all[i].runs && st != warming && st != taking {

@@ -250,7 +250,7 @@ func TestShareOfTheDead(t *testing.T) {
 
 // TestShareIsFollowedByItsHeir has a process fall silent, and go on or die. Its shards are followed
 // meanwhile by those who would own them without it, and by nobody once it goes on.
-func TestShareIsFollowedByItsHeir(t *testing.T) {
+func TestShareIsFollowedByItsFallback(t *testing.T) {
 	w := newSharedWorld(t, 3, 12)
 	var hosts []*ownerHost
 	for i := range 3 {
@@ -292,16 +292,16 @@ func TestShareIsFollowedByItsHeir(t *testing.T) {
 	if got := following(); !slices.Equal(got, had) {
 		t.Errorf("once it is dead %v are followed, it owned %v", got, had)
 	}
-	heirs := make(map[int]*ownerHost)
+	fallbacks := make(map[int]*ownerHost)
 	for _, h := range others {
 		for i, st := range h.stages() {
 			if st == taking {
-				heirs[i] = h
+				fallbacks[i] = h
 			}
 		}
 	}
 	w.converge(crash + time.Second)
-	for i, h := range heirs {
+	for i, h := range fallbacks {
 		if !slices.Contains(h.owns(), i) {
 			t.Errorf("%s has followed shard %d, and does not own it in the end", h.o.me, i)
 		}
@@ -310,7 +310,7 @@ func TestShareIsFollowedByItsHeir(t *testing.T) {
 
 // TestShareOfManyHeirs has thirty shards of a process that is gone followed, sixteen at a
 // time until their logs are read.
-func TestShareOfManyHeirs(t *testing.T) {
+func TestShareOfManyFallbacks(t *testing.T) {
 	w := newSharedWorld(t, 3, 60)
 	a, b := w.joins("a", nil), w.joins("b", nil)
 	w.converge(10 * time.Second)
@@ -674,10 +674,10 @@ func TestShareAtRandom(t *testing.T) {
 	}
 }
 
-// TestShareOfOneWhoIsCutOff has a process that nobody reaches, and that reaches nobody. What
+// TestShareOfIsolatedProcess has a process that nobody reaches, and that reaches nobody. What
 // another owned who dies goes to those who reach each other, and not to it. It takes all
 // when it is alone.
-func TestShareOfOneWhoIsCutOff(t *testing.T) {
+func TestShareOfIsolatedProcess(t *testing.T) {
 	w := newSharedWorld(t, 3, 12)
 	a := w.joins("a", nil)
 	w.converge(5 * time.Second)

@@ -230,7 +230,7 @@ func (w *sharedWorld) moved(to *ownerHost, shard int) {
 }
 
 // TestSecondTakeover: a process that was given a shard, and has given it back, follows it as the
-// heir of its owner while that is silent. It ceases to when the owner is heard again: this time
+// fallback of its owner while that is silent. It ceases to when the owner is heard again: this time
 // the shard was not given to it.
 func TestSecondTakeover(t *testing.T) {
 	w := newSharedWorld(t, 3, 1)

@@ -101,10 +101,10 @@ func (w *ruleWatch) tell(now clock.Now, e *eligibility, log *slog.Logger) {
 const awayAfter = 2 * time.Second
 
 // peerWatch follows which processes of the sale are not reached from this one, by id, and
-// whether it is this one that is cut off from most.
+// whether this one is isolated.
 type peerWatch struct {
-	away   map[string]bool
-	cutOff bool
+	away     map[string]bool
+	isolated bool
 }
 
 // tell writes a line for each process that is not reached, or is again, and for this one
@@ -125,18 +125,18 @@ func (w *peerWatch) tell(now clock.Now, o *owner, log *slog.Logger) {
 		}
 	}
 	w.away = away
-	cutOff := o.cutOff(now)
+	isolated := o.isolated(now)
 	switch {
-	case cutOff && !w.cutOff:
+	case isolated && !w.isolated:
 		reached, there := o.reaches(now)
 		log.Warn("this process reaches fewer than half of the processes of the sale, while others reach each other: "+
 			"it takes no shards, and gives up its own after a ttl of that",
 			"reaches", fmt.Sprintf("%d of %d others", reached-1, there-1), "ttl", o.ttl,
 			"advertises", o.cfg.Address, "remedy", "look at its --advertise and --token-file, and at the network")
-	case !cutOff && w.cutOff:
+	case !isolated && w.isolated:
 		log.Info("this process takes shards again: it reaches half of the processes of the sale, or none of them reaches more")
 	}
-	w.cutOff = cutOff
+	w.isolated = isolated
 }
 
 // stallWatch follows which shards stall. All that stall at a look are told of in

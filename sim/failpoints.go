@@ -32,7 +32,7 @@ var happenings = []string{
 	"node came back empty", "node came back with old memory", "node came back with its memory",
 	"fault: lost", "fault: late", "fault: late behind a partition", "fault: twice", "fault: crash",
 	"fault: stale read", "fault: own append told taken", "fault: held up", "fault: repeated", "fault: all executors killed",
-	"peer told in parts", "link full", "folder changed", "served by a reload", "estranged",
+	"peer told in parts", "link full", "folder changed", "served by a reload", "isolated",
 	"paid at the service", "payment failed at the service", "fault: webhook never sent", "fault: webhook late", "fault: webhook forged",
 	"fault: connection lost", "fault: executor killed amid payments",
 	"webhook answered: sold", "webhook answered: cancelled", "webhook answered: expired", "webhook answered: refunded", "webhook answered: not_held",

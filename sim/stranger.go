@@ -19,10 +19,10 @@ func (f *fleet) drawStranger(r random) {
 	}
 }
 
-// estrange has one process reach none of the others for a while, nor be reached by them, in some
+// isolate has one process reach none of the others for a while, nor be reached by them, in some
 // worlds though it hears them or they hear it, while all reach the lock nodes and the store. The
-// others are most, and none of them ends: what it owned is theirs after check.EstrangedAfter.
-func (k *work) estrange(then func()) {
+// others are most, and none of them ends: what it owned is theirs after check.IsolatedAfter.
+func (k *work) isolate(then func()) {
 	w := k.w
 	// One is left to own shards. Of one whose host was suspended nobody knows since when it has
 	// leases.
@@ -33,18 +33,18 @@ func (k *work) estrange(then func()) {
 	}
 	r := w.Options.random(forStrangers, 1)
 	e := all[r.IntN(len(all))]
-	w.hit("estranged")
-	w.note(e.name, "is estranged", "", nil)
+	w.hit("isolated")
+	w.note(e.name, "is isolated", "", nil)
 	w.net.stranger = e.host
 	w.net.hears = r.chance(0.25)
 	w.net.isHeard = !w.net.hears && r.chance(0.25)
 	k.asking = true
 	k.ask()
-	ended := w.history.Estranged(w.now, w.scenario.ttl, e.run)
+	ended := w.history.Isolated(w.now, w.scenario.ttl, e.run)
 	on := func() {
 		w.after(r.between(0, 3*time.Second), func() {
 			ended(w.now)
-			w.note(e.name, "is estranged no more", "", nil)
+			w.note(e.name, "is isolated no more", "", nil)
 			w.net.stranger = 0
 			k.await(func() {
 				k.asking = false
@@ -52,7 +52,7 @@ func (k *work) estrange(then func()) {
 			})
 		})
 	}
-	w.after(check.EstrangedAfter(w.scenario.ttl), func() {
+	w.after(check.IsolatedAfter(w.scenario.ttl), func() {
 		k.others(e, on)
 	})
 }

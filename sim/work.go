@@ -74,7 +74,7 @@ func (k *work) begin(then func()) {
 		k.next(func() {
 			k.asking = false
 			k.w.history.Unsteady(k.w.now)
-			k.w.after(time.Second, func() { k.estrange(then) }) // those under way are answered
+			k.w.after(time.Second, func() { k.isolate(then) }) // those under way are answered
 		})
 	})
 }

@@ -52,7 +52,7 @@ type History struct {
 	Strikes []Strike // in order
 	Unmoved []string // planned work that did not come to its end
 
-	Estrangements []Estrangement // in order
+	Isolations []Isolation // in order
 
 	Service *Service // nil: the sale declares no payment service
 	observed
@@ -190,11 +190,11 @@ type Calm struct{ From, To time.Duration }
 // again.
 type Strike struct{ From, To time.Duration }
 
-// Estrangement is a time in which a process reaches none of the others, nor they it, since no
+// Isolation is a time in which a process reaches none of the others, nor they it, since no
 // link leads one way at least, while most of all reach each other, some that may own shards
 // among them. All of them reach the lock nodes and the store, and nothing else befalls them but
 // Strikes.
-type Estrangement struct {
+type Isolation struct {
 	Process  string // one run of an executor
 	From, To time.Duration
 	TTL      time.Duration
@@ -445,11 +445,11 @@ func (h *History) Unsteady(at time.Duration) { h.Calm[len(h.Calm)-1].To = at }
 // Struck adds a Strike.
 func (h *History) Struck(at, until time.Duration) { h.Strikes = append(h.Strikes, Strike{at, until}) }
 
-// Estranged adds an Estrangement, and returns what to call when it ends.
-func (h *History) Estranged(at, ttl time.Duration, process string) (ended func(at time.Duration)) {
-	n := len(h.Estrangements)
-	h.Estrangements = append(h.Estrangements, Estrangement{Process: process, From: at, TTL: ttl})
-	return func(at time.Duration) { h.Estrangements[n].To = at }
+// Isolated adds an Isolation, and returns what to call when it ends.
+func (h *History) Isolated(at, ttl time.Duration, process string) (ended func(at time.Duration)) {
+	n := len(h.Isolations)
+	h.Isolations = append(h.Isolations, Isolation{Process: process, From: at, TTL: ttl})
+	return func(at time.Duration) { h.Isolations[n].To = at }
 }
 
 // Stuck adds planned work that did not come to its end.

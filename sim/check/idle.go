@@ -64,7 +64,7 @@ func (h *History) undisturbed() time.Duration {
 		}
 		since = max(since, c.To)
 	}
-	for _, x := range h.Estrangements {
+	for _, x := range h.Isolations {
 		since = max(since, x.To)
 	}
 	return since
@@ -224,7 +224,7 @@ func (e *evidence) ownerKilled(last *slot, before uint64) bool {
 // isolated says whether one of the processes at some addresses reached none of the others during
 // an operation.
 func (e *evidence) isolated(o *operation, addresses ...string) bool {
-	return slices.ContainsFunc(e.h.Estrangements, func(x Estrangement) bool {
+	return slices.ContainsFunc(e.h.Isolations, func(x Isolation) bool {
 		address, _, _ := strings.Cut(x.Process, ",")
 		return slices.Contains(addresses, address) && x.From < o.returned.At && (x.To == 0 || x.To > o.invoked.At)
 	})

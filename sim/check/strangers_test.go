@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// estranged is a sale one of whose processes reaches none of the others from the first second to
+// isolated is a sale one of whose processes reaches none of the others from the first second to
 // the twentieth, with a ttl of three.
-func estranged(t testing.TB) *world {
+func isolated(t testing.TB) *world {
 	w := newWorld(t)
-	w.h.Estranged(time.Second, 3*time.Second, stranger)(20 * time.Second)
+	w.h.Isolated(time.Second, 3*time.Second, stranger)(20 * time.Second)
 	return w
 }
 
@@ -17,19 +17,19 @@ const stranger, another = "executor-0, run 1", "executor-1, run 1"
 
 // strangerFaults are what the checker of strangers finds.
 var strangerFaults = map[string]planted{
-	"a shard that a stranger takes":                      {estranged, func(w *world) { w.holds(stranger, testUID, 9, 30) }, "strangers"},
-	"a shard that a stranger takes, and soon gives back": {estranged, func(w *world) { w.holds(stranger, testUID, 9, 10) }, "strangers"},
-	"a shard that a stranger takes from who died": {estranged, func(w *world) {
+	"a shard that a stranger takes":                      {isolated, func(w *world) { w.holds(stranger, testUID, 9, 30) }, "strangers"},
+	"a shard that a stranger takes, and soon gives back": {isolated, func(w *world) { w.holds(stranger, testUID, 9, 10) }, "strangers"},
+	"a shard that a stranger takes from who died": {isolated, func(w *world) {
 		w.holds(another, testUID, 0, 14)
 		w.holds(stranger, testUID, 14, 30)
 	}, "strangers"},
-	"a shard that a stranger keeps": {estranged, func(w *world) { w.holds(stranger, testUID, 0, 30) }, "strangers"},
-	"a shard that a stranger gives up too late": {estranged, func(w *world) {
+	"a shard that a stranger keeps": {isolated, func(w *world) { w.holds(stranger, testUID, 0, 30) }, "strangers"},
+	"a shard that a stranger gives up too late": {isolated, func(w *world) {
 		w.holds(stranger, testUID, 0, 12)
 		w.holds(another, testUID, 12, 30)
 	}, "strangers"},
-	"a shard that a second stranger keeps": {estranged, func(w *world) {
-		w.h.Estranged(30*time.Second, 3*time.Second, another)(50 * time.Second)
+	"a shard that a second stranger keeps": {isolated, func(w *world) {
+		w.h.Isolated(30*time.Second, 3*time.Second, another)(50 * time.Second)
 		w.holds(another, testUID, 12, 50)
 	}, "strangers"},
 }
@@ -43,14 +43,14 @@ func TestStrangers(t *testing.T) {
 		},
 		"one that has taken a shard before it knew": func(w *world) { w.holds(stranger, testUID, 8, 11) },
 		"one that takes its share again":            func(w *world) { w.holds(stranger, testUID, 20, 30) },
-		"one that is estranged for too short a time": func(w *world) {
-			w.h.Estrangements[0].To = 11 * time.Second
+		"one that is isolated for too short a time": func(w *world) {
+			w.h.Isolations[0].To = 11 * time.Second
 			w.holds(stranger, testUID, 0, 30)
 		},
 		"another process": func(w *world) { w.holds(another, testUID, 0, 30) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := estranged(t)
+			w := isolated(t)
 			do(w)
 			for _, p := range Check(w.h) {
 				t.Error(p)

@@ -206,7 +206,7 @@ func TestToleratedVerdicts(t *testing.T) {
 			answer(Answer{Outcome: api.NoneNow})
 		}},
 		"none now while the process of the other shard reaches no other": {apart, func(w *world) {
-			w.h.Estranged(w.at, time.Second, "executor-1, run 1")
+			w.h.Isolated(w.at, time.Second, "executor-1, run 1")
 			w.refused(w.user(0), "k", 1, api.NoneNow)
 		}},
 		"none now while the process of the other shard is dead": {apart, func(w *world) {
@@ -388,7 +388,7 @@ var verdictFaults = map[string]planted{
 	}, "refusals"},
 	"none now while the shard of another process has units": {apart, func(w *world) { w.refused(w.user(0), "k", 1, api.NoneNow) }, "refusals"},
 	"none now after the process of the other shard reached no other": {apart, func(w *world) {
-		w.h.Estranged(w.at, time.Second, "executor-1, run 1")(w.pass())
+		w.h.Isolated(w.at, time.Second, "executor-1, run 1")(w.pass())
 		w.refused(w.user(0), "k", 1, api.NoneNow)
 	}, "refusals"},
 	"none now before the process of the other shard dies": {apart, func(w *world) {
