@@ -65,11 +65,11 @@ func (p *program) apply(ctx context.Context, o applyOptions) error {
 			fmt.Fprintf(p.out, "No changes: generation %d of %s is applied already.\n", j.plan.Generation, j.sale.Name)
 		}
 		return p.withActual(ctx, j.sale, planner.ReadSale, func(cfg planner.Config, actual *planner.Actual) error {
-			closeGoods, err := newGoods(ctx, &cfg, j.sale, actual)
+			closePayloads, err := newPayloads(ctx, &cfg, j.sale, actual)
 			if err != nil {
 				return err
 			}
-			defer closeGoods()
+			defer closePayloads()
 			if cfg.DrawKey, err = secretKey(j.sale, j.plan); err != nil {
 				return err
 			}

@@ -126,7 +126,7 @@ func (p *program) replyText(o claimOptions, r *claimReply) {
 		}
 		fmt.Fprintf(p.out, "%s: %s%s of %s to %s%s%s, claim %s%s\n",
 			c.green(string(r.Outcome)), unitList(r.Units), ofAsked(r.Asked), o.sale, o.user, worth(r.claimUnits), until(r.Outcome, r.claimUnits), r.Claim, again)
-		p.goodsLines(r.claimUnits)
+		p.payloadLines(r.claimUnits)
 		return
 	}
 	fmt.Fprintf(p.out, "%s: %s\n", c.yellow(string(r.Outcome)), r.Detail)
@@ -136,7 +136,7 @@ func (p *program) replyText(o claimOptions, r *claimReply) {
 	}
 	for _, c := range r.Claims {
 		fmt.Fprintf(p.out, "  %s %s %s%s%s, claim %s\n", o.user, has, unitList(c.Units), ofAsked(c.Asked), worth(c), c.Claim)
-		p.goodsLines(c)
+		p.payloadLines(c)
 	}
 	if r.MayBeAccepted {
 		fmt.Fprintf(p.out, "  It is unknown whether the claim was accepted. Learn what became of it: %s\n", o.again())
@@ -174,8 +174,8 @@ func worth(c claimUnits) string {
 	return fmt.Sprintf(", worth %s %s", strings.Join(c.Amounts, " and "), c.Currency)
 }
 
-// goodsLines writes what the units of a claim are; nothing of units that are numbers.
-func (p *program) goodsLines(c claimUnits) {
+// payloadLines writes the payloads of a claim's units, if they have any.
+func (p *program) payloadLines(c claimUnits) {
 	for i, has := range c.Payloads {
 		var words []string
 		for _, name := range slices.Sorted(maps.Keys(has)) {

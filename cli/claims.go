@@ -131,7 +131,7 @@ func (p *program) claimsText(o claimsOptions, claims []api.Claim) {
 	for _, claim := range claims {
 		fmt.Fprintf(p.out, "%s: %s%s of %s to %s%s%s, claim %s\n", c.bold(string(claim.Outcome)), unitList(claim.Units), ofAsked(claim.Asked), o.sale, claim.User,
 			worth(unitsOf(claim)), until(claim.Outcome, unitsOf(claim)), claim.ID)
-		p.goodsLines(unitsOf(claim))
+		p.payloadLines(unitsOf(claim))
 		if claim.Payment != "" {
 			fmt.Fprintf(p.out, "  bought by payment %s\n", claim.Payment)
 		}

@@ -135,7 +135,7 @@ func (p *program) takeDown(ctx context.Context, cfg planner.Config, sale spec.Sa
 	if !plan.Empty() {
 		cfg.Progress, end = p.progress(plan, asJSON)
 	}
-	key, err := goodsKey(sale)
+	key, err := payloadKey(sale)
 	if err != nil {
 		return err
 	}

@@ -136,21 +136,21 @@ func exportWriter(ctx context.Context, logs ledger.Logs, sale spec.Sale, log *le
 			return ledger.ExportCSV(ctx, logs, sale.Name, uid, shards, o.filter, w)
 		}, nil
 	}
-	goods, err := goodsReader(ctx, logs, sale, log)
+	payloads, err := payloadReader(ctx, logs, sale, log)
 	if err != nil {
 		return nil, err
 	}
 	if o.filter.Set() {
 		return func(w io.Writer) error {
-			return ledger.Extract(ctx, logs, sale.Name, uid, shards, goods, o.filter, w)
+			return ledger.Extract(ctx, logs, sale.Name, uid, shards, payloads, o.filter, w)
 		}, nil
 	}
 	if o.redact {
 		return func(w io.Writer) error {
-			return ledger.ExportRedacted(ctx, logs, sale.Name, log, shards, goods, w)
+			return ledger.ExportRedacted(ctx, logs, sale.Name, log, shards, payloads, w)
 		}, nil
 	}
-	return func(w io.Writer) error { return ledger.ExportBy(ctx, logs, sale.Name, log, shards, goods, w) }, nil
+	return func(w io.Writer) error { return ledger.ExportBy(ctx, logs, sale.Name, log, shards, payloads, w) }, nil
 }
 
 // liveExport is another file than destroy's, which would be in its way.

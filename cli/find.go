@@ -40,11 +40,11 @@ func find(ctx context.Context, logs ledger.Logs, sale spec.Sale, filter ledger.C
 	if err != nil {
 		return nil, err
 	}
-	goods, err := goodsReader(ctx, logs, sale, log)
+	payloads, err := payloadReader(ctx, logs, sale, log)
 	if err != nil {
 		return nil, err
 	}
-	return ledger.FindClaims(ctx, logs, sale.Name, log.UID(), shards, goods, filter)
+	return ledger.FindClaims(ctx, logs, sale.Name, log.UID(), shards, payloads, filter)
 }
 
 // foundText lists claims.

@@ -174,7 +174,7 @@ func (p *program) planOf(ctx context.Context, cfg planner.Config, sale spec.Sale
 	if sale.History != nil {
 		actual.NoHistory = rules.MatchNothing(sale.History.Files)
 	}
-	if err := readGoods(ctx, cfg.Logs, sale, actual); err != nil {
+	if err := readPayloads(ctx, cfg.Logs, sale, actual); err != nil {
 		return nil, err
 	}
 	return planner.Make(sale, actual)

@@ -86,7 +86,7 @@ func (s *server) ready(ctx context.Context, p *program, store *backends.Store, s
 	if err := executor.Permitted(ctx, store.Nodes, actual.Sale.UID()); err != nil {
 		return nil, nil, fmt.Errorf("sale %s cannot be served: %w", sale.Name, err)
 	}
-	key, err := goodsKey(sale)
+	key, err := payloadKey(sale)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -143,7 +143,7 @@ func (p *program) settleText(r settleReply, done bool) {
 	if done {
 		fmt.Fprintf(p.out, "%s: %s%s of %s to %s%s%s, claim %s\n", c.green(string(r.Outcome)),
 			unitList(r.Units), ofAsked(r.Asked), r.Sale, r.User, worth(r.claimUnits), until(r.Outcome, r.claimUnits), r.Claim)
-		p.goodsLines(r.claimUnits)
+		p.payloadLines(r.claimUnits)
 		return
 	}
 	fmt.Fprintf(p.out, "%s: %s\n", c.yellow(string(r.Outcome)), r.Detail)

@@ -95,7 +95,7 @@ func (x *ask) told(a Answer) {
 
 // Begin is Service's.
 func (e *Executor) Begin(r Request, answered func(Answer)) (giveUp func()) {
-	x := &ask{shell: e, answered: e.goods.delivering(answered)}
+	x := &ask{shell: e, answered: e.payloads.adding(answered)}
 	if !e.prompt(r.User) || len(r.Names) > 0 {
 		e.elsewhere(x, func(ctx context.Context) Answer { return e.claim(ctx, r) })
 		return x.giveUp

@@ -80,7 +80,7 @@ type Executor struct {
 	inbox   chan func(*runner) // what is to be done between two events
 	ended   chan struct{}      // closed when Run has
 	admission
-	goods goods
+	payloads payloads
 }
 
 // The defaults of a Config.
@@ -131,7 +131,7 @@ func (e *Executor) Sale() string { return e.cfg.Sale }
 // Claim answers one request, when the answer is durable or ctx has ended.
 func (e *Executor) Claim(ctx context.Context, r Request) Answer {
 	a := e.claim(ctx, r)
-	e.goods.deliver(ctx, &a)
+	e.payloads.add(ctx, &a)
 	return a
 }
 
@@ -142,7 +142,7 @@ func (e *Executor) claim(ctx context.Context, r Request) Answer {
 		if e.serving.Load() == nil { // what was read in an earlier one may be old
 			return e.refuse(r, *away)
 		}
-		if no := e.goods.choose(ctx, &r, away); no.Outcome != "" {
+		if no := e.payloads.choose(ctx, &r, away); no.Outcome != "" {
 			return e.refuse(r, no)
 		}
 	}
@@ -187,7 +187,7 @@ func (e *Executor) User(ctx context.Context, user string, p api.Page) (claims []
 	if !here {
 		a = e.await(ctx, func(answered func(Answer)) func() { return e.queryUser(user, p, answered) })
 	}
-	e.goods.deliverNow(ctx, &a)
+	e.payloads.addNow(ctx, &a)
 	fit(&a, p)
 	return a.Claims, a.Next, a.Outcome
 }

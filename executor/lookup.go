@@ -21,7 +21,7 @@ func (e *Executor) Find(ctx context.Context, id ClaimID, p api.Page) (Claim, api
 	if !here {
 		a = e.await(ctx, func(answered func(Answer)) func() { return e.queryClaim(id, p, answered) })
 	}
-	e.goods.deliverNow(ctx, &a)
+	e.payloads.addNow(ctx, &a)
 	return a.Claim, a.Outcome
 }
 

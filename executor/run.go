@@ -221,15 +221,15 @@ func (r *runner) prepare() {
 	if e := r.session.eligibility.Load(); e != nil {
 		r.running.Go(func() { e.prepare(r.clock()) })
 	}
-	r.e.goods.follow(r.owner.sale, r.e.cfg.Logs, r.e.cfg.Key)
+	r.e.payloads.follow(r.owner.sale, r.e.cfg.Logs, r.e.cfg.Key)
 	choose := r.owner.sale.Newest().GetSettings().GetChoose()
-	r.running.Go(func() { r.e.goods.prepare(r.calls, choose) })
+	r.running.Go(func() { r.e.payloads.prepare(r.calls, choose) })
 }
 
 // start begins a session: the goroutines for each node that keeps lists.
 func (r *runner) start() {
 	t, metrics := r.session, r.e.metrics
-	r.e.goods.forget()
+	r.e.payloads.forget()
 	over := make(chan struct{})
 	for i, g := range t.grabs {
 		took := metrics.grab.WithLabelValues(r.cfg.Lists[i])
@@ -282,7 +282,7 @@ func (r *runner) look() {
 	now, log := r.clock(), r.e.cfg.Logger.With("sale", r.e.cfg.Sale)
 	r.owner.watch.tell(now, log)
 	r.clockSeen.tell(r.owner.clockOff, log)
-	r.tellGoods(log)
+	r.logPayloads(log)
 	r.reportMissing(log)
 	if r.session != nil {
 		r.stalls.tell(now, r.session.stalled(), log)
@@ -295,9 +295,9 @@ func (r *runner) look() {
 	}
 }
 
-// tellGoods says when what units are cannot be read any more, and when it can again.
-func (r *runner) tellGoods(log *slog.Logger) {
-	switch err := r.e.goods.failed.Load(); {
+// logPayloads logs that payloads cannot be read any more, and that they can again.
+func (r *runner) logPayloads(log *slog.Logger) {
+	switch err := r.e.payloads.failed.Load(); {
 	case err != nil && !r.untold:
 		log.Warn("what units are cannot be read: claims are sold, and their buyers have to ask again for it", "error", shard.OneLine(*err))
 	case err == nil && r.untold:

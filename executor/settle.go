@@ -31,18 +31,18 @@ type Settler interface {
 func (e *Executor) Settle(ctx context.Context, x Settlement) Answer {
 	a, ticket, t := e.admitSettlement(e.cfg.Clock(), x, nil)
 	if ticket == nil {
-		e.goods.deliver(ctx, &a)
+		e.payloads.add(ctx, &a)
 		return a
 	}
 	a = ticket.Wait(ctx)
 	t.price(&a)
-	e.goods.deliver(ctx, &a)
+	e.payloads.add(ctx, &a)
 	return a
 }
 
 // BeginSettle is Settler's.
 func (e *Executor) BeginSettle(s Settlement, answered func(Answer)) (giveUp func()) {
-	x := settling(e, e.goods.delivering(answered))
+	x := settling(e, e.payloads.adding(answered))
 	if a, ticket, _ := e.admitSettlement(e.cfg.Clock(), s, x); ticket == nil {
 		x.end(a)
 	}

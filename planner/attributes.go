@@ -36,8 +36,8 @@ type Attributes struct {
 	Ends *Ends `json:"ends,omitempty"`
 	// Payment is nil if claims are sold at once.
 	Payment *Payment `json:"payment,omitempty"`
-	// Goods is what the units are; nil if they are numbers, or packets of money.
-	Goods *Goods `json:"goods,omitempty"`
+	// UnitSource is the source of the units; nil if they are numbers, or packets of money.
+	UnitSource *UnitSource `json:"unitSource,omitempty"`
 	// Draw is how the sale is drawn; nil if it is no draw.
 	Draw *DrawShown `json:"draw,omitempty"`
 	// Who may claim.
@@ -95,7 +95,7 @@ func (a *Attributes) list() []Field {
 		{Name: "lock.ttl", After: ttl},
 	}
 	fields = append(fields, a.Ends.Fields()...)
-	fields = append(fields, a.Goods.list()...)
+	fields = append(fields, a.UnitSource.list()...)
 	fields = append(fields, a.Payment.list()...)
 	fields = append(fields, a.Who.list()...)
 	fields = append(fields, a.Draw.list()...)
@@ -118,7 +118,7 @@ func saleAttributes(s spec.Sale, stock int64, phase string, generation uint64) *
 	if s.Payment != nil {
 		a.Payment = paymentShown(paymentOf(*s.Payment)).withService(s.Payment)
 	}
-	a.Goods, a.Draw = goodsOf(s), drawShown(s.Draw)
+	a.UnitSource, a.Draw = unitSourceOf(s), drawShown(s.Draw)
 	if s.Engine == spec.EngineRedis {
 		a.Engine, a.Ack, a.Backlog = string(s.Engine), string(s.Ack), s.Backlog
 		if s.RedPacket != nil {

@@ -107,7 +107,7 @@ func TestSettingsOfAPlainSale(t *testing.T) {
 // No option is forgotten: each attribute of a sale is set for some sale.
 func TestEveryOptionIsShown(t *testing.T) {
 	notDeclared := []string{
-		".Ends", ".Goods.Digest", // of a sale as it is
+		".Ends", ".UnitSource.Digest", // of a sale as it is
 		".Limit", ".Units", ".Marker", ".List", ".Node", // of a shard or a node
 		".Who.History.Table.Columns", // those of users have some
 	}

@@ -216,7 +216,7 @@ func (t *teardown) export(try int) {
 	}
 	t.x.begin(exporting)
 	job := &Export{sale: t.x.plan.Sale, uid: t.x.plan.UID, log: t.x.sale, shards: t.x.states, key: t.x.key, added: t.x.sale.Added()}
-	job.goods = hasGoods(t.x.sale)
+	job.payloads = hasPayloads(t.x.sale)
 	t.drawSteps = t.x.sale.DrawSteps()
 	t.x.core.call(call{kind: callExport, export: job}, func(r reply) {
 		switch {
@@ -332,7 +332,7 @@ func (t *teardown) eraseShards() {
 // the log is taken for deleted after lagTries reads that do not show it, or after twice as many
 // where this execution has not deleted it itself. missed counts these reads.
 func (t *teardown) eraseUnits(missed int, then func()) {
-	if !hasGoods(t.x.sale) {
+	if !hasPayloads(t.x.sale) {
 		then()
 		return
 	}
@@ -356,8 +356,8 @@ func (t *teardown) eraseUnits(missed int, then func()) {
 	})
 }
 
-// hasGoods says whether the units of a run are more than numbers.
-func hasGoods(sale *ledger.Sale) bool { return len(sale.Newest().GetUnits()) > 0 }
+// hasPayloads reports whether the units of a run have payloads.
+func hasPayloads(sale *ledger.Sale) bool { return len(sale.Newest().GetUnits()) > 0 }
 
 // eraseLate removes what is there all the same: the first slot of a shard, by a
 // create that was sent before the run was sealed and came in after the delete.

@@ -112,14 +112,14 @@ type Export struct {
 	shards    []*ledger.State
 
 	// What the units are is read again, where they are more than numbers.
-	goods bool
-	key   *units.Key
-	added []ledger.Added
+	payloads bool
+	key      *units.Key
+	added    []ledger.Added
 }
 
 // reader reads what the units are; nil where they are numbers.
 func (e *Export) reader(logs ledger.Logs) *ledger.PayloadReader {
-	if !e.goods {
+	if !e.payloads {
 		return nil
 	}
 	r := ledger.NewPayloadReader(logs, e.uid, e.key)

@@ -132,7 +132,7 @@ func (h *historian) planned(p *pb.Planned, slot uint64, at string) error {
 		return fmt.Errorf("generation %d of run %d: %w", p.GetGeneration(), p.GetRun(), err)
 	}
 	after := saleAttributes(sale, sale.Stock, ledger.PhaseName(p.GetSettings().GetPhase()), 0)
-	after.Goods = after.Goods.with(p.GetUnits())
+	after.UnitSource = after.UnitSource.with(p.GetUnits())
 	g := GenerationRecord{
 		Generation: p.GetGeneration(), Slot: slot, At: at, Who: p.GetWho(), PlanDigest: hex.EncodeToString(p.GetPlanDigest()), Changes: []Change{},
 	}

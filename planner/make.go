@@ -75,7 +75,7 @@ func create(desired spec.Sale, actual *Actual) (*Plan, error) {
 	if err := p.who(desired, actual, true); err != nil {
 		return nil, err
 	}
-	if planned.Units, err = p.goods(desired, actual); err != nil {
+	if planned.Units, err = p.payloadDigest(desired, actual); err != nil {
 		return nil, err
 	}
 	planned.Settings.Rows = actual.Units.rowsFrom(1)
@@ -87,7 +87,7 @@ func create(desired spec.Sale, actual *Actual) (*Plan, error) {
 		return nil, err
 	}
 	after := saleAttributes(desired, desired.Stock, ledger.PhaseName(phase), 1)
-	after.Goods = after.Goods.with(planned.GetUnits())
+	after.UnitSource = after.UnitSource.with(planned.GetUnits())
 	p.add(Action{Address: saleAddress(p.Sale), Action: Create, ActionReason: why, Reason: reason, After: after})
 	for i, units := range spec.Shares(desired.Stock, desired.LockCount) {
 		added := deal(planned, units)
@@ -171,7 +171,7 @@ func change(desired spec.Sale, actual *Actual) (*Plan, error) {
 	if err := p.who(desired, actual, false); err != nil {
 		return nil, err
 	}
-	digest, err := p.goods(desired, actual)
+	digest, err := p.payloadDigest(desired, actual)
 	if err != nil {
 		return nil, err
 	}
@@ -192,13 +192,13 @@ func change(desired spec.Sale, actual *Actual) (*Plan, error) {
 		return nil, err
 	}
 	before := saleAttributes(old, desired.Stock-delta, p.Phase, newest.GetGeneration())
-	before.Goods = before.Goods.with(newest.GetUnits())
+	before.UnitSource = before.UnitSource.with(newest.GetUnits())
 	before.inForce(inForce, old)
 	after := saleAttributes(desired, desired.Stock, p.Phase, planned.GetGeneration())
 	if moved {
 		after.Phase = ledger.PhaseName(phase)
 	}
-	after.Goods = after.Goods.with(digest)
+	after.UnitSource = after.UnitSource.with(digest)
 	p.harm(inForce, settings, actual.At)
 	why, reason := updateReason(changed, drifted, moved, declaration, sale)
 	p.updateSale(why, reason, before, after)

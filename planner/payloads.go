@@ -210,9 +210,9 @@ func among(sets []ledger.Units, unit int64) bool {
 	return slices.ContainsFunc(sets, func(u ledger.Units) bool { return u.Has(unit) })
 }
 
-// goods holds what units are to what there is of them. The digest is nil where a unit is a
-// number.
-func (p *Plan) goods(desired spec.Sale, actual *Actual) (digest []byte, err error) {
+// payloadDigest compares the declared units with those that the sale has, and returns the digest of
+// their payloads; nil if units are numbers.
+func (p *Plan) payloadDigest(desired spec.Sale, actual *Actual) (digest []byte, err error) {
 	is := actual.Units
 	switch {
 	case desired.Units == nil:

@@ -18,20 +18,20 @@ import (
 	"salectl/units"
 )
 
-// goods is a sale whose units stand in a file.
-type goodsSale struct {
+// payloadSale is a sale whose units stand in a file.
+type payloadSale struct {
 	*world
 	path   string
 	secret bool
 	slots  int // units in each slot of their log; 0: the usual
 }
 
-func newGoodsSale(t *testing.T, secret bool) *goodsSale {
-	return &goodsSale{world: newWorld(t), path: filepath.Join(t.TempDir(), "codes.csv"), secret: secret}
+func newPayloadSale(t *testing.T, secret bool) *payloadSale {
+	return &payloadSale{world: newWorld(t), path: filepath.Join(t.TempDir(), "codes.csv"), secret: secret}
 }
 
 // declare writes the file, and returns the sale.
-func (g *goodsSale) declare(codes ...string) spec.Sale {
+func (g *payloadSale) declare(codes ...string) spec.Sale {
 	g.Helper()
 	text := "code,worth\n"
 	for _, code := range codes {
@@ -48,7 +48,7 @@ func (g *goodsSale) declare(codes ...string) spec.Sale {
 	})
 }
 
-func (g *goodsSale) source(s spec.Sale) *units.Source {
+func (g *payloadSale) source(s spec.Sale) *units.Source {
 	g.Helper()
 	source, err := units.ForSale(s, func(string) (string, bool) {
 		return base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32))), true
@@ -60,7 +60,7 @@ func (g *goodsSale) source(s spec.Sale) *units.Source {
 }
 
 // read is the sale as it is, with what its units are to be.
-func (g *goodsSale) read(s spec.Sale) *Actual {
+func (g *payloadSale) read(s spec.Sale) *Actual {
 	g.Helper()
 	actual := g.actual()
 	actual.Units = ReadUnits(context.Background(), g.logs(nil), s.Units, g.source(s), actual)
@@ -68,7 +68,7 @@ func (g *goodsSale) read(s spec.Sale) *Actual {
 }
 
 // plan plans a sale, for one execution.
-func (g *goodsSale) plan(s spec.Sale) (*Plan, *NewUnits) {
+func (g *payloadSale) plan(s spec.Sale) (*Plan, *NewUnits) {
 	g.Helper()
 	actual := g.read(s)
 	p, err := Make(s, actual)
@@ -79,7 +79,7 @@ func (g *goodsSale) plan(s spec.Sale) (*Plan, *NewUnits) {
 }
 
 // small has slots have few units.
-func (g *goodsSale) small(is *NewUnits) *NewUnits {
+func (g *payloadSale) small(is *NewUnits) *NewUnits {
 	if is != nil && g.slots > 0 {
 		is.most = g.slots
 	}
@@ -87,7 +87,7 @@ func (g *goodsSale) small(is *NewUnits) *NewUnits {
 }
 
 // begin starts a process that carries out a plan.
-func (g *goodsSale) begin(p *Plan, s spec.Sale, is *NewUnits) *process {
+func (g *payloadSale) begin(p *Plan, s spec.Sale, is *NewUnits) *process {
 	g.Helper()
 	g.world.units, g.world.key = is, g.source(s).Key()
 	defer func() { g.world.units, g.world.key = nil, nil }()
@@ -95,14 +95,14 @@ func (g *goodsSale) begin(p *Plan, s spec.Sale, is *NewUnits) *process {
 }
 
 // mustCarryOut carries out a plan to its end.
-func (g *goodsSale) mustCarryOut(p *Plan, s spec.Sale, is *NewUnits) {
+func (g *payloadSale) mustCarryOut(p *Plan, s spec.Sale, is *NewUnits) {
 	g.Helper()
 	if err := g.end(g.begin(p, s, is)); err != nil {
 		g.Fatal(err)
 	}
 }
 
-func (g *goodsSale) end(p *process) error {
+func (g *payloadSale) end(p *process) error {
 	g.Helper()
 	for !p.done {
 		p.step(inOrder)
@@ -111,7 +111,7 @@ func (g *goodsSale) end(p *process) error {
 }
 
 // wantUnits compares what the units are that somebody could buy.
-func (g *goodsSale) wantUnits(s spec.Sale, want ...string) {
+func (g *payloadSale) wantUnits(s spec.Sale, want ...string) {
 	g.Helper()
 	g.audit()
 	sale := g.actual().Sale
@@ -148,7 +148,7 @@ func codes(n int) (all []string) {
 }
 
 // killed carries out a plan up to its kill-th call; false if it succeeded before.
-func (g *goodsSale) killed(p *process, kill int, how fate) bool {
+func (g *payloadSale) killed(p *process, kill int, how fate) bool {
 	g.Helper()
 	stopped := g.stopped(p, kill, how)
 	if p.err != nil {
@@ -158,7 +158,7 @@ func (g *goodsSale) killed(p *process, kill int, how fate) bool {
 }
 
 // stopped is killed for a plan that may fail; false if it ended before.
-func (g *goodsSale) stopped(p *process, kill int, how fate) bool {
+func (g *payloadSale) stopped(p *process, kill int, how fate) bool {
 	for calls := 1; !p.done; p.step(inOrder) {
 		if len(p.queue) == 0 {
 			continue
@@ -183,7 +183,7 @@ func TestKilledWhileUnitsAreStored(t *testing.T) {
 	for _, how := range []fate{served, dropped, delayed} {
 		t.Run(how.String(), func(t *testing.T) {
 			for kill, more := 1, true; more; kill++ {
-				g := newGoodsSale(t, true)
+				g := newPayloadSale(t, true)
 				g.slots = 4 // units in each
 				more = false
 				for _, want := range [][]string{codes(10), append(codes(12)[3:7], codes(15)[9:]...)} {
@@ -209,7 +209,7 @@ func TestUnitsChangedWhileTheyAreStored(t *testing.T) {
 	for _, how := range []fate{served, dropped, delayed} {
 		t.Run(how.String(), func(t *testing.T) {
 			for kill, more := 1, true; more; kill++ {
-				g := newGoodsSale(t, true)
+				g := newPayloadSale(t, true)
 				g.slots = 4
 				was := codes(12) // the last slot is full
 				s := g.declare(was...)
@@ -235,7 +235,7 @@ func TestUnitsChangedWhileTheyAreStored(t *testing.T) {
 // stored is nobody's.
 func TestUnitsStoredBySeveral(t *testing.T) {
 	for seed := range uint64(40) {
-		g := newGoodsSale(t, true)
+		g := newPayloadSale(t, true)
 		g.slots = 3
 		mine, other := codes(10), []string{"B1", "B2", "B3", "B4", "B5", "B6", "B7", "B8"}
 		s := g.declare(mine...)
@@ -275,7 +275,7 @@ func TestUnitsStoredBySeveral(t *testing.T) {
 
 // What a file says now is held against what the plan was made of.
 func TestUnitsChangedSincePlanned(t *testing.T) {
-	g := newGoodsSale(t, false)
+	g := newPayloadSale(t, false)
 	s := g.declare("A", "B", "C")
 	p, _ := g.plan(s)
 	changed := g.declare("A", "B", "D")
@@ -294,7 +294,7 @@ func TestUnitsChangedSincePlanned(t *testing.T) {
 
 // Lines that are gone take their units out of the sale, unless somebody has them.
 func TestUnitsOfALiveSale(t *testing.T) {
-	g := newGoodsSale(t, true)
+	g := newPayloadSale(t, true)
 	apply := func(codes ...string) {
 		t.Helper()
 		s := g.declare(codes...)
@@ -327,7 +327,7 @@ func TestUnitsOfALiveSale(t *testing.T) {
 
 // A unit that falls to a buyer while its line goes stays the buyer's, and apply says so.
 func TestUnitSoldWhileItsLineGoes(t *testing.T) {
-	g := newGoodsSale(t, true)
+	g := newPayloadSale(t, true)
 	s := g.declare(codes(9)...)
 	p, is := g.plan(s)
 	g.mustCarryOut(p, s, is)
@@ -343,7 +343,7 @@ func TestUnitSoldWhileItsLineGoes(t *testing.T) {
 
 // A refund takes a secret out of the sale, and its line may stay.
 func TestPlanAfterARefundedSecret(t *testing.T) {
-	g := newGoodsSale(t, true)
+	g := newPayloadSale(t, true)
 	s := g.declare(codes(9)...)
 	p, is := g.plan(s)
 	g.mustCarryOut(p, s, is)
@@ -361,7 +361,7 @@ func TestPlanAfterARefundedSecret(t *testing.T) {
 // A unit that was to go and was sold goes when its claim is refunded, also where a refund has
 // taken another one out of the sale: so many units as are declared need not be those.
 func TestUnitGoesAfterItsRefund(t *testing.T) {
-	g := newGoodsSale(t, false)
+	g := newPayloadSale(t, false)
 	s := g.declare(codes(9)...)
 	p, is := g.plan(s)
 	g.mustCarryOut(p, s, is)
@@ -396,7 +396,7 @@ func TestUnitGoesAfterItsRefund(t *testing.T) {
 
 // A unit that a refund has taken out of the sale is nobody's, and its line may go.
 func TestLineOfARefundedSecretGoes(t *testing.T) {
-	g := newGoodsSale(t, true)
+	g := newPayloadSale(t, true)
 	s := g.declare(codes(9)...)
 	p, is := g.plan(s)
 	g.mustCarryOut(p, s, is)
@@ -416,7 +416,7 @@ func TestLineOfARefundedSecretGoes(t *testing.T) {
 
 // An audit misses what units are that a plan has added.
 func TestAuditOfUnits(t *testing.T) {
-	g := newGoodsSale(t, true)
+	g := newPayloadSale(t, true)
 	g.slots = 4
 	s := g.declare(codes(9)...)
 	p, is := g.plan(s)
@@ -439,7 +439,7 @@ func TestAuditOfUnits(t *testing.T) {
 // What units are goes with the sale, also where the destroy is killed at any call.
 func TestDestroyUnits(t *testing.T) {
 	for kill, more := 1, true; more; kill++ {
-		g := newGoodsSale(t, true)
+		g := newPayloadSale(t, true)
 		s := g.declare(codes(9)...)
 		p, is := g.plan(s)
 		g.mustCarryOut(p, s, is)
@@ -457,7 +457,7 @@ func TestDestroyUnits(t *testing.T) {
 }
 
 func TestDestroyWithoutTheKey(t *testing.T) {
-	g := newGoodsSale(t, true)
+	g := newPayloadSale(t, true)
 	s := g.declare(codes(9)...)
 	p, is := g.plan(s)
 	g.mustCarryOut(p, s, is)
@@ -469,7 +469,7 @@ func TestDestroyWithoutTheKey(t *testing.T) {
 // The wrong key is heard of before anything of the sale has changed; so is none, of a sale that
 // is closed already.
 func TestDestroyWithTheWrongKey(t *testing.T) {
-	g := newGoodsSale(t, true)
+	g := newPayloadSale(t, true)
 	s := g.declare(codes(9)...)
 	p, is := g.plan(s)
 	g.mustCarryOut(p, s, is)
@@ -514,7 +514,7 @@ func TestUnitsThatStayWhatTheyAre(t *testing.T) {
 		"to choose from": func(s *spec.Sale) { s.Units.Choose = true },
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := newGoodsSale(t, false)
+			g := newPayloadSale(t, false)
 			s := g.declare("A", "B", "C")
 			p, is := g.plan(s)
 			g.mustCarryOut(p, s, is)
@@ -540,7 +540,7 @@ func TestRowsOfUnits(t *testing.T) {
 		}
 		return text
 	}
-	g := newGoodsSale(t, false)
+	g := newPayloadSale(t, false)
 	ranges := func(stock int64, ranges ...string) spec.Sale {
 		return with(tickets(stock), func(s *spec.Sale) { s.Units = &spec.Units{Ranges: ranges, Choose: true} })
 	}
@@ -562,7 +562,7 @@ func TestRowsOfUnits(t *testing.T) {
 		}
 	}
 
-	g = newGoodsSale(t, false)
+	g = newPayloadSale(t, false)
 	s := g.declare("A", "B", "C")
 	s.Units.Choose = true
 	if err := os.WriteFile(g.path, []byte("seat,row\nA,1\nB,1\nC,2\n"), 0o600); err != nil {
@@ -576,7 +576,7 @@ func TestRowsOfUnits(t *testing.T) {
 
 // Rows are counted with those that earlier plans have added: no shard takes more of them.
 func TestTooManyRows(t *testing.T) {
-	g := newGoodsSale(t, false)
+	g := newPayloadSale(t, false)
 	declare := func(n int) spec.Sale {
 		var names, lines []string
 		for i := range n {
@@ -600,7 +600,7 @@ func TestTooManyRows(t *testing.T) {
 }
 
 // killWhenTaken carries a plan out until as many shards have taken its generation.
-func (g *goodsSale) killWhenTaken(killed *process, generation uint64, shards int) {
+func (g *payloadSale) killWhenTaken(killed *process, generation uint64, shards int) {
 	for have := 0; have < shards || g.actual().Sale.Generation() < generation; killed.step(inOrder) {
 		have = 0
 		for _, shard := range g.actual().Shards {
@@ -615,7 +615,7 @@ func (g *goodsSale) killWhenTaken(killed *process, generation uint64, shards int
 // by whichever shard has not taken that yet, and no name comes twice.
 func TestUnitsThatWereToGoStay(t *testing.T) {
 	for shards := range 4 {
-		g := newGoodsSale(t, true)
+		g := newPayloadSale(t, true)
 		s := g.declare(codes(9)...)
 		p, is := g.plan(s)
 		g.mustCarryOut(p, s, is)
@@ -645,7 +645,7 @@ func TestUnitsThatWereToGoStay(t *testing.T) {
 // What a killed apply has planned to bring back is there for the next one, which does not add
 // it once more: also where a shard has given it up by now, and has not got it back yet.
 func TestUnitsThatAreToComeBack(t *testing.T) {
-	g := newGoodsSale(t, true)
+	g := newPayloadSale(t, true)
 	all := codes(9)
 	s := g.declare(all...)
 	p, is := g.plan(s)

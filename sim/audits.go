@@ -160,13 +160,13 @@ func exportLive(ctx context.Context, logs ledger.Logs, redact bool, key *units.K
 	if err := planner.ReadWhole(ctx, logs, saleName, sale, shards); err != nil {
 		return err
 	}
-	goods := unitsReader(logs, sale, key)
+	payloads := unitsReader(logs, sale, key)
 	if redact {
-		if err := ledger.ExportRedacted(ctx, logs, saleName, sale, shards, goods, to); !errors.Is(err, ledger.ErrDrawRedacted) {
+		if err := ledger.ExportRedacted(ctx, logs, saleName, sale, shards, payloads, to); !errors.Is(err, ledger.ErrDrawRedacted) {
 			return err
 		}
 	}
-	return ledger.ExportBy(ctx, logs, saleName, sale, shards, goods, to)
+	return ledger.ExportBy(ctx, logs, saleName, sale, shards, payloads, to)
 }
 
 // unitsReader reads what the units of a sale are; nil where they are numbers.

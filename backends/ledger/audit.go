@@ -100,10 +100,10 @@ func AuditShowing(ctx context.Context, logs Logs, name string, show func(*Sale, 
 	if head, err := ParseHead(w.head); err != nil || !head.tells(sale.Head()) {
 		a.problem("the sale's log: the head says %+v, its slots add up to %+v", head.Totals, sale.Head().Totals)
 	}
-	applied, sealed, added, goods := sale.Applied(), sale.Sealed(), sale.Added(), newGoodsBook(sale)
+	applied, sealed, added, payloads := sale.Applied(), sale.Sealed(), sale.Added(), newPayloadBook(sale)
 	books, err := readBooks(ctx, logs, sale, applied)
 	if err == nil {
-		err = goods.read(ctx, logs, added)
+		err = payloads.read(ctx, logs, added)
 	}
 	if err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ func AuditShowing(ctx context.Context, logs Logs, name string, show func(*Sale, 
 	if err := readPlans(ctx, logs, sale, books); err != nil {
 		return nil, err
 	}
-	if deleted(sale, a.UID, books, goods) {
+	if deleted(sale, a.UID, books, payloads) {
 		return nil, fmt.Errorf("sale %s is being deleted, its ledger is in the export alone: %w", name, ErrGone)
 	}
 	var held []endedHold
@@ -124,7 +124,7 @@ func AuditShowing(ctx context.Context, logs Logs, name string, show func(*Sale, 
 	}
 	a.HoldTimes = newHoldTimes(held)
 	a.place(books, plannedBy(sale))
-	a.goods(goods, added)
+	a.checkPayloads(payloads, added)
 	a.packets(sale, books)
 	a.payments(books)
 	if err := a.draw(ctx, logs, sale, books); err != nil {
@@ -155,9 +155,9 @@ func statesOf(books []*book) (states []*State) {
 
 // deleted says whether the logs of the shards, or that of the units, may have been deleted
 // while they were read, or before.
-func deleted(sale *Sale, uid string, books []*book, goods *goodsBook) bool {
+func deleted(sale *Sale, uid string, books []*book, payloads *payloadBook) bool {
 	return sale.UID() != uid || sale.Destroyed() || sale.Sealed() != nil &&
-		(goods.gone() || slices.ContainsFunc(books, func(b *book) bool { return b.next == 0 }))
+		(payloads.gone() || slices.ContainsFunc(books, func(b *book) bool { return b.next == 0 }))
 }
 
 // readBooks reads all shards up to a cut that is closed under In to Out and Ack

@@ -31,7 +31,7 @@ func TestAuditOfAnyHeader(t *testing.T) {
 	open := mustExport(t, packets)
 	packets.seal()
 	busy, _ := exported(t)
-	_, goods := goodsExport(t, nil, goodsExported)
+	_, payloads := payloadExport(t, nil, exportPayloads)
 	const (
 		heads = `^draw\.(winners|lapsed|reach) (\+ 1|swapped)` // that of live draws may be later
 		seed  = `^packets\.commitment |^commit letter`         // of packets that are open
@@ -42,7 +42,7 @@ func TestAuditOfAnyHeader(t *testing.T) {
 		says     string // how it says that
 	}{
 		"busy":            {mustExport(t, busy), `^$`, ""},
-		"units":           {[]byte(strings.Join(goods, "")), `^$`, ""},
+		"units":           {[]byte(strings.Join(payloads, "")), `^$`, ""},
 		"packets, open":   {open, seed, "the seed is left out"},
 		"packets, sealed": {mustExport(t, packets), `^$`, ""},
 		"draw, entered":   {mustExport(t, entered.world), heads, "how many units the draw has"},
@@ -77,6 +77,6 @@ func TestAuditOfAnyHeader(t *testing.T) {
 // logOf is the part of a commit's line that says of which log it is.
 func logOf(line string) string { return line[:strings.IndexByte(line, ',')] }
 
-func goodsExported(w *world, goods *PayloadReader, to *bytes.Buffer) error {
-	return Export(w.t.Context(), w.logs, "test", testUID, w.shards, goods, to)
+func exportPayloads(w *world, payloads *PayloadReader, to *bytes.Buffer) error {
+	return Export(w.t.Context(), w.logs, "test", testUID, w.shards, payloads, to)
 }

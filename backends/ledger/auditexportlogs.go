@@ -147,7 +147,7 @@ func (x *exportAudit) planned() {
 	case x.header.UnitsLog == nil && !x.header.Redacted:
 		x.problem("line 1: the header names no log of units, and the sale's log says that they are more than numbers")
 	case x.header.UnitsLog != nil && x.payloads != nil:
-		x.goods(&goodsBook{fold: x.payloads}, x.added())
+		x.checkPayloads(&payloadBook{fold: x.payloads}, x.added())
 	}
 }
 

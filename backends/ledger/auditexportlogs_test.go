@@ -165,41 +165,41 @@ func TestNoSeedInExportOfOpenPackets(t *testing.T) {
 	}
 }
 
-// goodsExport exports a sale of units that are CODE1 to CODE30, of which two are sold and two are
+// payloadExport exports a sale of units that are CODE1 to CODE30, of which two are sold and two are
 // held.
-func goodsExport(t *testing.T, key *units.Key, export func(*world, *PayloadReader, *bytes.Buffer) error) (*world, []string) {
+func payloadExport(t *testing.T, key *units.Key, export func(*world, *PayloadReader, *bytes.Buffer) error) (*world, []string) {
 	t.Helper()
 	plan := Hash{1}
 	w := worldOf(t, openSettings(3), func(w *world) {
 		w.change = func(p *pb.Planned) { p.Units, p.PlanDigest, p.NextUnit = []byte("digest"), plan[:], 31 }
 	})
-	goods := newGoodsWorld(t, key)
-	goods.logs = w.logs
+	payloads := newPayloadWorld(t, key)
+	payloads.logs = w.logs
 	for first := int64(1); first <= 30; first += 10 {
 		var names []string
 		for unit := range int64(10) {
 			names = append(names, fmt.Sprint("CODE", first+unit))
 		}
-		goods.mustStore(1, first, names...)
+		payloads.mustStore(1, first, names...)
 	}
-	goods.mustStore(9, 1, "NEVER") // of a plan that came to nothing
-	goods.added = w.sale.Added()
+	payloads.mustStore(9, 1, "NEVER") // of a plan that came to nothing
+	payloads.added = w.sale.Added()
 	w.sell(2, 0)
 	var to bytes.Buffer
-	if err := export(w, goods.reader(), &to); err != nil {
+	if err := export(w, payloads.reader(), &to); err != nil {
 		t.Fatal(err)
 	}
 	return w, exportLines(to.Bytes())
 }
 
-// TestAuditOfExportOfGoods proves what the units of claims are by the log of units, with the key
+// TestAuditOfExportWithPayloads proves what the units of claims are by the log of units, with the key
 // where they are secret.
-func TestAuditOfExportOfGoods(t *testing.T) {
-	whole := func(w *world, goods *PayloadReader, to *bytes.Buffer) error {
-		return Export(t.Context(), w.logs, "test", testUID, w.shards, goods, to)
+func TestAuditOfExportWithPayloads(t *testing.T) {
+	whole := func(w *world, payloads *PayloadReader, to *bytes.Buffer) error {
+		return Export(t.Context(), w.logs, "test", testUID, w.shards, payloads, to)
 	}
 	for name, key := range map[string]*units.Key{"public": nil, "secret": mustKey(t, 1)} {
-		_, lines := goodsExport(t, key, whole)
+		_, lines := payloadExport(t, key, whole)
 		text := strings.Join(lines, "")
 		audit := func(text string) (*Audit, []string) {
 			a, unproven, err := AuditExport(strings.NewReader(text), key)
@@ -242,8 +242,8 @@ func TestExportWithoutItsUnits(t *testing.T) {
 	for slots := range 4 {
 		var failed error
 		var again bytes.Buffer
-		goodsExport(t, nil, func(w *world, goods *PayloadReader, to *bytes.Buffer) error {
-			log := w.logs.logs[goods.fold.log]
+		payloadExport(t, nil, func(w *world, payloads *PayloadReader, to *bytes.Buffer) error {
+			log := w.logs.logs[payloads.fold.log]
 			now := *log
 			w.logs.before = func() {
 				if *log = (stored{}); slots > 0 {
@@ -255,10 +255,10 @@ func TestExportWithoutItsUnits(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			failed = x.readUnits(t.Context(), goods, w.shards)
+			failed = x.readUnits(t.Context(), payloads, w.shards)
 			w.logs.before = nil
 			*log = now
-			return Export(t.Context(), w.logs, "test", testUID, w.shards, goods, io.MultiWriter(to, &again))
+			return Export(t.Context(), w.logs, "test", testUID, w.shards, payloads, io.MultiWriter(to, &again))
 		})
 		if (slots < 3) != errors.Is(failed, ErrGone) {
 			t.Errorf("of %d slots: %v", slots, failed)
@@ -284,11 +284,11 @@ func TestAuditOfExportOfSecretsWithoutKey(t *testing.T) {
 		"public":      {with: key, err: "the file has no units that are encrypted"},
 		"redacted":    {sealed: key, redact: true, unproven: "what the units are: they are secret, and were left out"},
 	} {
-		_, lines := goodsExport(t, c.sealed, func(w *world, goods *PayloadReader, to *bytes.Buffer) error {
+		_, lines := payloadExport(t, c.sealed, func(w *world, payloads *PayloadReader, to *bytes.Buffer) error {
 			if c.redact {
-				return ExportRedacted(t.Context(), w.logs, "test", w.sale, w.shards, goods, to)
+				return ExportRedacted(t.Context(), w.logs, "test", w.sale, w.shards, payloads, to)
 			}
-			return Export(t.Context(), w.logs, "test", testUID, w.shards, goods, to)
+			return Export(t.Context(), w.logs, "test", testUID, w.shards, payloads, to)
 		})
 		a, unproven, err := AuditExport(strings.NewReader(strings.Join(lines, "")), c.with)
 		switch {

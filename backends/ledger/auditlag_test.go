@@ -66,7 +66,7 @@ func unseen(problem string) bool {
 
 // So it reads the log of units again.
 func TestAuditReadsAgainWhatUnitsAre(t *testing.T) {
-	w, _ := goodsExport(t, nil, func(*world, *PayloadReader, *bytes.Buffer) error { return nil })
+	w, _ := payloadExport(t, nil, func(*world, *PayloadReader, *bytes.Buffer) error { return nil })
 	synctest.Test(t, func(t *testing.T) {
 		for reads, want := range map[int]bool{MissingTries - 1: true, MissingTries: false} {
 			a, err := NewAudit(t.Context(), &behind{w.logs, spec.UnitsLog(testUID), nil, reads}, "test")

@@ -133,27 +133,27 @@ func Header(sale string, uid string, shards []*State) ExportHeader {
 // Export writes an export of the shards as they are folded. The commits are
 // read once more and must hash to the same roots. The sale's own log must be of the same
 // run (else ErrGone) and have every generation that the shards have; what units are
-// is read by goods, which is nil where they are numbers.
-func Export(ctx context.Context, logs Logs, sale, uid string, shards []*State, goods *PayloadReader, to io.Writer) error {
+// is read by payloads, which is nil where they are numbers.
+func Export(ctx context.Context, logs Logs, sale, uid string, shards []*State, payloads *PayloadReader, to io.Writer) error {
 	x, err := loadOfSale(ctx, logs, sale, uid)
 	if err != nil {
 		return err
 	}
-	return x.export(ctx, logs, sale, uid, shards, goods, to)
+	return x.export(ctx, logs, sale, uid, shards, payloads, to)
 }
 
 // ExportBy is Export with the sale's own log as it is folded.
-func ExportBy(ctx context.Context, logs Logs, sale string, log *Sale, shards []*State, goods *PayloadReader, to io.Writer) error {
+func ExportBy(ctx context.Context, logs Logs, sale string, log *Sale, shards []*State, payloads *PayloadReader, to io.Writer) error {
 	x, err := readOfSale(ctx, logs, log)
 	if err != nil {
 		return err
 	}
-	return x.export(ctx, logs, sale, log.UID(), shards, goods, to)
+	return x.export(ctx, logs, sale, log.UID(), shards, payloads, to)
 }
 
 // ExportRedacted is ExportBy for somebody who is not to have the keys of requests, see
 // redaction. That of a draw is ErrDrawRedacted.
-func ExportRedacted(ctx context.Context, logs Logs, sale string, log *Sale, shards []*State, goods *PayloadReader, to io.Writer) error {
+func ExportRedacted(ctx context.Context, logs Logs, sale string, log *Sale, shards []*State, payloads *PayloadReader, to io.Writer) error {
 	x, err := readOfSale(ctx, logs, log)
 	if err != nil {
 		return err
@@ -161,13 +161,13 @@ func ExportRedacted(ctx context.Context, logs Logs, sale string, log *Sale, shar
 	if x.draw != nil {
 		return ErrDrawRedacted
 	}
-	x.redact = &redaction{uid: log.UID(), secret: goods.Secret()}
-	return x.export(ctx, logs, sale, log.UID(), shards, goods, to)
+	x.redact = &redaction{uid: log.UID(), secret: payloads.Secret()}
+	return x.export(ctx, logs, sale, log.UID(), shards, payloads, to)
 }
 
-func (x *ofSale) export(ctx context.Context, logs Logs, sale, uid string, shards []*State, goods *PayloadReader, to io.Writer) error {
+func (x *ofSale) export(ctx context.Context, logs Logs, sale, uid string, shards []*State, payloads *PayloadReader, to io.Writer) error {
 	x.draw.cut(shards)
-	if err := x.readUnits(ctx, goods, shards); err != nil {
+	if err := x.readUnits(ctx, payloads, shards); err != nil {
 		return err
 	}
 	w := bufio.NewWriterSize(to, 1<<16)
@@ -178,7 +178,7 @@ func (x *ofSale) export(ctx context.Context, logs Logs, sale, uid string, shards
 	}
 	for shard, s := range shards {
 		for i := range s.Claims() {
-			line, err := goods.exportClaim(ctx, sale, shard, s.Claim(i), x)
+			line, err := payloads.exportClaim(ctx, sale, shard, s.Claim(i), x)
 			if err != nil {
 				return err
 			}

@@ -197,12 +197,12 @@ func TestExportTamperedAtEveryByte(t *testing.T) {
 // alters each third of their letters. Their audit notices all but what it says that it cannot prove.
 func TestAuditOfAnyExport(t *testing.T) {
 	key := mustKey(t, 1)
-	goods := func(key *units.Key, redact bool) []byte {
-		_, lines := goodsExport(t, key, func(w *world, goods *PayloadReader, to *bytes.Buffer) error {
+	payloads := func(key *units.Key, redact bool) []byte {
+		_, lines := payloadExport(t, key, func(w *world, payloads *PayloadReader, to *bytes.Buffer) error {
 			if redact {
-				return ExportRedacted(t.Context(), w.logs, "test", w.sale, w.shards, goods, to)
+				return ExportRedacted(t.Context(), w.logs, "test", w.sale, w.shards, payloads, to)
 			}
-			return Export(t.Context(), w.logs, "test", testUID, w.shards, goods, to)
+			return Export(t.Context(), w.logs, "test", testUID, w.shards, payloads, to)
 		})
 		return []byte(strings.Join(lines, ""))
 	}
@@ -223,11 +223,11 @@ func TestAuditOfAnyExport(t *testing.T) {
 		"packets, open":       {file: open, unproven: `"commitment":"\w*"|"commit":"[^"]*","hash"`},
 		"packets, sealed":     {file: mustExport(t, packets)},
 		"draw":                {file: drawnExport(t)},
-		"public units":        {file: goods(nil, false)},
-		"secret units":        {file: goods(key, false), key: key},
-		"secret, no key":      {file: goods(key, false), unproven: `"payloads":\[[^\]]*\]`},
-		"redacted":            {file: goods(key, true), unproven: `"commit":"[^"]*","hash"`},
-		"older":               {file: []byte(olderExport(t, string(goods(nil, false)))), unproven: `"payloads":\[[^\]]*\]`},
+		"public units":        {file: payloads(nil, false)},
+		"secret units":        {file: payloads(key, false), key: key},
+		"secret, no key":      {file: payloads(key, false), unproven: `"payloads":\[[^\]]*\]`},
+		"redacted":            {file: payloads(key, true), unproven: `"commit":"[^"]*","hash"`},
+		"older":               {file: []byte(olderExport(t, string(payloads(nil, false)))), unproven: `"payloads":\[[^\]]*\]`},
 		"older, packets":      {file: []byte(olderExport(t, string(mustExport(t, packets))))},
 		"older, open packets": {file: []byte(olderExport(t, string(open))), unproven: `"packets":\{.*\}`},
 	} {

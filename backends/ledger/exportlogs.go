@@ -103,20 +103,20 @@ func (p *Payloads) exported(added []Added) *ExportLog {
 
 // readUnits looks how much there is to export of what the units are. Somebody who is not to
 // have secrets does not get them encrypted either.
-func (x *ofSale) readUnits(ctx context.Context, goods *PayloadReader, shards []*State) error {
-	if goods == nil || x.redact != nil && goods.Secret() {
+func (x *ofSale) readUnits(ctx context.Context, payloads *PayloadReader, shards []*State) error {
+	if payloads == nil || x.redact != nil && payloads.Secret() {
 		return nil
 	}
-	if err := goods.CatchUp(ctx); err != nil {
+	if err := payloads.CatchUp(ctx); err != nil {
 		return err
 	}
 	added := x.sale.addedTo(shards)
 	for _, a := range added {
-		if next := max(goods.fold.Stored(a.Plan), a.Units.First); next < a.Units.end() {
-			return fmt.Errorf("exporting log %s, which does not say what unit %d is (did the read of it lag?): %w", goods.fold.log, next, ErrGone)
+		if next := max(payloads.fold.Stored(a.Plan), a.Units.First); next < a.Units.end() {
+			return fmt.Errorf("exporting log %s, which does not say what unit %d is (did the read of it lag?): %w", payloads.fold.log, next, ErrGone)
 		}
 	}
-	x.units = goods.fold.exported(added)
+	x.units = payloads.fold.exported(added)
 	return nil
 }
 

@@ -16,12 +16,12 @@ import (
 //
 // It keeps no more than a line in memory: who has folded a large sale has no room
 // for another fold.
-func CheckExport(ctx context.Context, logs Logs, from io.Reader, sale string, log *Sale, shards []*State, goods *PayloadReader) error {
+func CheckExport(ctx context.Context, logs Logs, from io.Reader, sale string, log *Sale, shards []*State, payloads *PayloadReader) error {
 	x, err := readOfSale(ctx, logs, log)
 	if err != nil {
 		return err
 	}
-	if err := x.readUnits(ctx, goods, shards); err != nil {
+	if err := x.readUnits(ctx, payloads, shards); err != nil {
 		return err
 	}
 	r := exportReader{lines: bufio.NewReaderSize(from, 1<<16)}
@@ -32,7 +32,7 @@ func CheckExport(ctx context.Context, logs Logs, from io.Reader, sale string, lo
 	if !bytes.Equal(r.line, exportLine(want)) || !x.packets.all(shards) {
 		return fmt.Errorf("the export's header is not that of the ledger: %w", ErrCorrupt)
 	}
-	if err := r.claims(ctx, sale, shards, x, goods); err != nil {
+	if err := r.claims(ctx, sale, shards, x, payloads); err != nil {
 		return err
 	}
 	for shard, s := range shards {
@@ -102,14 +102,14 @@ func isClaim(line []byte) bool { return bytes.HasPrefix(line, []byte(`{"claim":`
 
 // claims reads the lines of the claims, which are to be those of the shards, and
 // the line after them.
-func (r *exportReader) claims(ctx context.Context, sale string, shards []*State, x *ofSale, goods *PayloadReader) error {
+func (r *exportReader) claims(ctx context.Context, sale string, shards []*State, x *ofSale, payloads *PayloadReader) error {
 	err := r.next()
 	for shard, s := range shards {
 		for i := range s.Claims() {
 			if err != nil {
 				return err
 			}
-			claim, err2 := goods.exportClaim(ctx, sale, shard, s.Claim(i), x)
+			claim, err2 := payloads.exportClaim(ctx, sale, shard, s.Claim(i), x)
 			if err2 != nil {
 				return err2
 			}

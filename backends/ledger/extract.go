@@ -64,7 +64,7 @@ type ExtractOf struct {
 // FindClaims returns the claims that match, by shard and in the order of their acceptance,
 // as lines of an export. What the units are worth is read from the sale's own log, which
 // must be of the same run (else ErrGone).
-func FindClaims(ctx context.Context, logs Logs, sale, uid string, shards []*State, goods *PayloadReader, f ClaimFilter) ([]ExportClaim, error) {
+func FindClaims(ctx context.Context, logs Logs, sale, uid string, shards []*State, payloads *PayloadReader, f ClaimFilter) ([]ExportClaim, error) {
 	x, err := loadOfSale(ctx, logs, sale, uid)
 	if err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func FindClaims(ctx context.Context, logs Logs, sale, uid string, shards []*Stat
 	for shard, s := range shards {
 		for i := range s.Claims() {
 			if c := s.Claim(i); f.matches(c) {
-				line, err := goods.exportClaim(ctx, sale, shard, c, x)
+				line, err := payloads.exportClaim(ctx, sale, shard, c, x)
 				if err != nil {
 					return nil, err
 				}
@@ -85,8 +85,8 @@ func FindClaims(ctx context.Context, logs Logs, sale, uid string, shards []*Stat
 }
 
 // Extract writes an extract of the shards as they are folded.
-func Extract(ctx context.Context, logs Logs, sale, uid string, shards []*State, goods *PayloadReader, f ClaimFilter, to io.Writer) error {
-	found, err := FindClaims(ctx, logs, sale, uid, shards, goods, f)
+func Extract(ctx context.Context, logs Logs, sale, uid string, shards []*State, payloads *PayloadReader, f ClaimFilter, to io.Writer) error {
+	found, err := FindClaims(ctx, logs, sale, uid, shards, payloads, f)
 	if err != nil {
 		return err
 	}

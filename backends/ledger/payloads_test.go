@@ -30,8 +30,8 @@ func mustKey(t *testing.T, b byte) *units.Key {
 	return source.Key()
 }
 
-// goodsWorld is a log of units, and the sale's plans as a reader is told them.
-type goodsWorld struct {
+// payloadWorld is a log of units, and the sale's plans as a reader gets them.
+type payloadWorld struct {
 	t     *testing.T
 	logs  *memory
 	fold  *Payloads
@@ -40,12 +40,12 @@ type goodsWorld struct {
 	added []Added
 }
 
-func newGoodsWorld(t *testing.T, key *units.Key) *goodsWorld {
-	return &goodsWorld{t: t, logs: &memory{logs: make(map[string]*stored)}, fold: NewPayloads(spec.UnitsLog(testUID)), key: key}
+func newPayloadWorld(t *testing.T, key *units.Key) *payloadWorld {
+	return &payloadWorld{t: t, logs: &memory{logs: make(map[string]*stored)}, fold: NewPayloads(spec.UnitsLog(testUID)), key: key}
 }
 
 // store stores units of a plan.
-func (w *goodsWorld) store(plan byte, first int64, names ...string) error {
+func (w *payloadWorld) store(plan byte, first int64, names ...string) error {
 	w.t.Helper()
 	var us []units.Unit
 	for _, name := range names {
@@ -58,7 +58,7 @@ func (w *goodsWorld) store(plan byte, first int64, names ...string) error {
 	return w.append(op)
 }
 
-func (w *goodsWorld) append(op *pb.Payload) error {
+func (w *payloadWorld) append(op *pb.Payload) error {
 	w.t.Helper()
 	e, err := w.fold.Entry([]byte("writer"), 7, op)
 	if err != nil {
@@ -74,7 +74,7 @@ func (w *goodsWorld) append(op *pb.Payload) error {
 	return nil
 }
 
-func (w *goodsWorld) mustStore(plan byte, first int64, names ...string) {
+func (w *payloadWorld) mustStore(plan byte, first int64, names ...string) {
 	w.t.Helper()
 	if err := w.store(plan, first, names...); err != nil {
 		w.t.Fatal(err)
@@ -82,13 +82,13 @@ func (w *goodsWorld) mustStore(plan byte, first int64, names ...string) {
 }
 
 // reader is one of a process that has just begun.
-func (w *goodsWorld) reader() *PayloadReader {
+func (w *payloadWorld) reader() *PayloadReader {
 	r := NewPayloadReader(w.logs, testUID, w.key)
 	r.Follow(w.added)
 	return r
 }
 
-func (w *goodsWorld) want(r *PayloadReader, unit int64, name string) {
+func (w *payloadWorld) want(r *PayloadReader, unit int64, name string) {
 	w.t.Helper()
 	got, err := r.Read(w.t.Context(), []int64{unit})
 	want := map[string]string{"code": name, "small": strings.ToLower(name)}
@@ -102,7 +102,7 @@ func (w *goodsWorld) want(r *PayloadReader, unit int64, name string) {
 func TestPayloadsOfSeveralPlans(t *testing.T) {
 	for name, key := range map[string]*units.Key{"public": nil, "sealed": mustKey(t, 1)} {
 		t.Run(name, func(t *testing.T) {
-			w := newGoodsWorld(t, key)
+			w := newPayloadWorld(t, key)
 			w.mustStore(1, 1, "A", "B")
 			w.mustStore(2, 1, "X", "Y", "Z") // the plan that another was faster than
 			w.mustStore(1, 1, "A", "B")      // once more
@@ -146,7 +146,7 @@ func TestPayloadsThatDoNotFollow(t *testing.T) {
 		"beyond counting": {Plan: bytes.Repeat([]byte{2}, 32), First: 1<<63 - 1, Count: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newGoodsWorld(t, nil)
+			w := newPayloadWorld(t, nil)
 			if err := w.append(&pb.Payload{Plan: bytes.Repeat([]byte{1}, 32), First: 1, Count: 2, Columns: []string{"code"}}); err != nil {
 				t.Fatal(err)
 			}
@@ -159,7 +159,7 @@ func TestPayloadsThatDoNotFollow(t *testing.T) {
 
 // A unit whose payload cannot be told says why.
 func TestPayloadThatCannotBeRead(t *testing.T) {
-	w := newGoodsWorld(t, mustKey(t, 1))
+	w := newPayloadWorld(t, mustKey(t, 1))
 	w.mustStore(1, 1, "SECRET")
 	w.added = []Added{{Hash{1}, Range{1, 2}}}
 	other, none := NewPayloadReader(w.logs, testUID, mustKey(t, 2)), NewPayloadReader(w.logs, testUID, nil)
@@ -210,18 +210,18 @@ func TestPayloadSealedToItsPlace(t *testing.T) {
 // An export says what the units of a claim are, but no secret that its buyer was not told.
 func TestExportPayloads(t *testing.T) {
 	w := newWorld(t)
-	goods := newGoodsWorld(t, mustKey(t, 1))
+	payloads := newPayloadWorld(t, mustKey(t, 1))
 	var names []string
 	for unit := range int64(30) {
 		names = append(names, fmt.Sprint("CODE", unit+1))
 	}
-	goods.mustStore(1, 1, names...)
-	goods.added = []Added{{Hash{1}, Range{1, 30}}}
+	payloads.mustStore(1, 1, names...)
+	payloads.added = []Added{{Hash{1}, Range{1, 30}}}
 	w.sell(2, 0)
 	d := w.draft(1)
 	w.commit(1, d)
 	var to bytes.Buffer
-	if err := Export(t.Context(), w.logs, "test", testUID, w.shards, goods.reader(), &to); err != nil {
+	if err := Export(t.Context(), w.logs, "test", testUID, w.shards, payloads.reader(), &to); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(to.String(), `"units":[1,2],"payloads":[{"code":"CODE1","small":"code1"},{"code":"CODE2","small":"code2"}]`) {
@@ -230,15 +230,15 @@ func TestExportPayloads(t *testing.T) {
 	if a := mustAuditExport(t, to.Bytes()); !a.OK {
 		t.Errorf("an audit of the export: %q", a.Problems)
 	}
-	if err := CheckExport(t.Context(), w.logs, bytes.NewReader(to.Bytes()), "test", w.sale, w.shards, goods.reader()); err != nil {
+	if err := CheckExport(t.Context(), w.logs, bytes.NewReader(to.Bytes()), "test", w.sale, w.shards, payloads.reader()); err != nil {
 		t.Error(err)
 	}
 	altered := strings.Replace(to.String(), "CODE2", "CODE3", 1)
-	if err := CheckExport(t.Context(), w.logs, strings.NewReader(altered), "test", w.sale, w.shards, goods.reader()); !errors.Is(err, ErrCorrupt) {
+	if err := CheckExport(t.Context(), w.logs, strings.NewReader(altered), "test", w.sale, w.shards, payloads.reader()); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("an altered payload passes: %v", err)
 	}
 	for state, told := range map[ClaimState]bool{StateSold: true, StateRefunded: true, StateHeld: false, StateExpired: false, StateCancelled: false} {
-		got, err := goods.reader().ofClaim(t.Context(), Claim{State: state, Units: []int64{1}})
+		got, err := payloads.reader().ofClaim(t.Context(), Claim{State: state, Units: []int64{1}})
 		if err != nil || (len(got) > 0) != told {
 			t.Errorf("of a claim that is %v: %v, %v", state, got, err)
 		}
@@ -248,29 +248,29 @@ func TestExportPayloads(t *testing.T) {
 // An audit names the units of which it is not stored what they are. What other plans have stored
 // for their numbers does not count.
 func TestAuditMissesPayloads(t *testing.T) {
-	w := newGoodsWorld(t, mustKey(t, 1))
+	w := newPayloadWorld(t, mustKey(t, 1))
 	w.mustStore(1, 1, "A", "B")
 	w.mustStore(2, 1, "X", "Y", "Z")
 	w.mustStore(3, 4, "D", "E")
 	p := planned(1, pb.Phase_OPEN)
 	p.Units = []byte("digest")
-	book := newGoodsBook(mustSale(t, planOp(p)))
+	book := newPayloadBook(mustSale(t, planOp(p)))
 	if err := book.read(t.Context(), w.logs, nil); err != nil || book.gone() {
 		t.Fatal(err)
 	}
 	a := new(Audit)
-	a.goods(book, []Added{{Hash{1}, Range{1, 3}}, {Hash{3}, Range{4, 2}}, {Hash{4}, Range{6, 2}}})
+	a.checkPayloads(book, []Added{{Hash{1}, Range{1, 3}}, {Hash{3}, Range{4, 2}}, {Hash{4}, Range{6, 2}}})
 	want := []string{"units [3] are in the sale, and what they are is not stored", "units [6-7] are in the sale, and what they are is not stored"}
 	if !slices.Equal(a.Problems, want) {
 		t.Errorf("problems are %q", a.Problems)
 	}
 	a = new(Audit)
-	if a.goods(book, []Added{{Hash{1}, Range{1, 2}}, {Hash{3}, Range{4, 2}}}); len(a.Problems) > 0 {
+	if a.checkPayloads(book, []Added{{Hash{1}, Range{1, 2}}, {Hash{3}, Range{4, 2}}}); len(a.Problems) > 0 {
 		t.Errorf("all is stored, and problems are %q", a.Problems)
 	}
 	stored := w.logs.logs[w.fold.log]
 	stored.entries[1][20] ^= 1
-	book = newGoodsBook(mustSale(t, planOp(p)))
+	book = newPayloadBook(mustSale(t, planOp(p)))
 	if err := book.read(t.Context(), w.logs, nil); err != nil || !errors.Is(book.damage, ErrCorrupt) || book.gone() {
 		t.Errorf("a damaged log is %v, %v", book.damage, err)
 	}
@@ -290,7 +290,7 @@ func (l heldLogs) Read(ctx context.Context, log string, from uint64, max int) ([
 
 // Nobody waits for the read of another for longer than their own context.
 func TestPayloadsAreNotWaitedForForever(t *testing.T) {
-	w := newGoodsWorld(t, nil)
+	w := newPayloadWorld(t, nil)
 	w.mustStore(1, 1, "A", "B")
 	held := heldLogs{w.logs, make(chan struct{}, 9), make(chan struct{})}
 	r := NewPayloadReader(held, testUID, nil)
@@ -327,7 +327,7 @@ func TestPayloadsAreNotWaitedForForever(t *testing.T) {
 
 // Others read what single units are while somebody reads what all are.
 func TestReadBetweenSlots(t *testing.T) {
-	w := newGoodsWorld(t, mustKey(t, 1))
+	w := newPayloadWorld(t, mustKey(t, 1))
 	w.mustStore(1, 1, "A", "B")
 	w.mustStore(1, 3, "C")
 	w.added = []Added{{Hash{1}, Range{1, 3}}}

@@ -187,7 +187,7 @@ func (e *evidence) upTo(r *run, began uint64, slots []uint64, sale uint64, told 
 			told("%d slots of log %s were read, which had %d before", slots[i], l.name, s.n+1)
 		}
 	}
-	cut := &evidence{h: &History{Sale: e.h.Sale, Deal: e.h.Deal, UnitFiles: e.h.UnitFiles}, goods: e.goods, sale: &log{name: e.sale.name}}
+	cut := &evidence{h: &History{Sale: e.h.Sale, Deal: e.h.Deal, UnitFiles: e.h.UnitFiles}, payloadLogs: e.payloadLogs, sale: &log{name: e.sale.name}}
 	cut.sale.slots = e.sale.slots[:min(sale, uint64(len(e.sale.slots)))]
 	cut.readRuns(func(string, ...any) {}) // decode has told
 	at := cut.run(r.uid)

@@ -45,7 +45,7 @@ func (e *evidence) log(name string) *log {
 			return l
 		}
 	}
-	return e.goods[name]
+	return e.payloadLogs[name]
 }
 
 // judgeSealed compares Sealed with the shards.
@@ -106,7 +106,7 @@ func remains(e *evidence, bad fault) {
 			continue
 		}
 		logs := r.shards
-		if l := e.goods[goodsLog(r.uid)]; l != nil {
+		if l := e.payloadLogs[payloadLog(r.uid)]; l != nil {
 			logs = append(slices.Clip(logs), l)
 		}
 		for _, l := range logs {

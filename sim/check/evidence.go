@@ -16,15 +16,15 @@ import (
 
 // evidence is a history read once for all checkers.
 type evidence struct {
-	h      *History
-	sale   *log
-	runs   []*run
-	logs   []*log          // of the shards, by run and shard
-	goods  map[string]*log // of what the units of runs are, by name; also of runs that were never planned
-	slots  []*slot         // of the shards, in the order stored, without what came after a delete
-	claims []*claim        // in the order stored
-	ops    []*operation    // by number; nil where there is none
-	byID   map[string][]*claim
+	h           *History
+	sale        *log
+	runs        []*run
+	logs        []*log          // of the shards, by run and shard
+	payloadLogs map[string]*log // of what the units of runs are, by name; also of runs that were never planned
+	slots       []*slot         // of the shards, in the order stored, without what came after a delete
+	claims      []*claim        // in the order stored
+	ops         []*operation    // by number; nil where there is none
+	byID        map[string][]*claim
 
 	grants     []*grant // in the order given
 	grantsByID map[string][]*grant
@@ -135,16 +135,16 @@ func decode(e *evidence, bad fault) {
 	e.sale = &log{name: "sale/" + e.h.Sale}
 	e.sale.read(e.h.Logs[e.sale.name], 0, bad)
 	named := e.readRuns(bad)
-	e.goods = make(map[string]*log)
+	e.payloadLogs = make(map[string]*log)
 	for _, name := range slices.Sorted(maps.Keys(e.h.Logs)) {
 		l := named[name]
-		uid, isGoods := goodsUID(name)
+		uid, isPayloadLog := payloadUID(name)
 		switch {
 		case name == e.sale.name:
-		case isGoods:
-			goods := &log{name: name, run: e.run(uid)}
-			goods.read(e.h.Logs[name], gone[name], bad)
-			e.goods[name] = goods
+		case isPayloadLog:
+			payloads := &log{name: name, run: e.run(uid)}
+			payloads.read(e.h.Logs[name], gone[name], bad)
+			e.payloadLogs[name] = payloads
 		case l == nil:
 			bad("log %s belongs to no planned run", name)
 		default:

@@ -277,7 +277,7 @@ func (r *run) taken() (newest uint64) {
 // units are the slots of the log of a run's units that an export has: to the last one that says
 // of a unit what it is before any other has said it, by a plan that has added units.
 func (e *evidence) units(r *run) []*slot {
-	l := e.goods[goodsLog(r.uid)]
+	l := e.payloadLogs[payloadLog(r.uid)]
 	if l == nil {
 		return nil
 	}

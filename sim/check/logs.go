@@ -19,8 +19,8 @@ func (s *slot) owns() bool {
 // allLogs are the shards' logs and the sale's own.
 func (e *evidence) allLogs() []*log {
 	all := append([]*log{e.sale}, e.logs...)
-	for _, name := range slices.Sorted(maps.Keys(e.goods)) {
-		all = append(all, e.goods[name])
+	for _, name := range slices.Sorted(maps.Keys(e.payloadLogs)) {
+		all = append(all, e.payloadLogs[name])
 	}
 	return all
 }

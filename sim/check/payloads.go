@@ -11,11 +11,11 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
-// goodsLog is the name of the log of what the units of a run are; uid is the run that a name
+// payloadLog is the name of the log of a run's payloads; uid is the run that a name
 // of such a log names.
-func goodsLog(uid string) string { return "00/" + uid + "/units" }
+func payloadLog(uid string) string { return "00/" + uid + "/units" }
 
-func goodsUID(log string) (uid string, ok bool) {
+func payloadUID(log string) (uid string, ok bool) {
 	rest, ok := strings.CutSuffix(log, "/units")
 	uid, found := strings.CutPrefix(rest, "00/")
 	return uid, ok && found
@@ -116,7 +116,7 @@ func among(ranges []*pb.Range, unit int64) bool {
 // stored is what the log of units had said of those of a plan by a time.
 func (e *evidence) stored(r *run, plan []byte, before uint64, bad fault) map[int64]string {
 	names := make(map[int64]string)
-	l := e.goods[goodsLog(r.uid)]
+	l := e.payloadLogs[payloadLog(r.uid)]
 	if l == nil {
 		return names
 	}

@@ -37,14 +37,14 @@ func (w *world) storeNames(plan []byte, first int64, names ...string) {
 	for _, name := range names {
 		all = append(all, units.Unit{Name: name})
 	}
-	e, err := w.goods.Entry(planner, w.at.Microseconds(), &pb.Payload{
+	e, err := w.payloadLogs.Entry(planner, w.at.Microseconds(), &pb.Payload{
 		Plan: plan, First: first, Count: int64(len(names)), Columns: []string{"name"}, Units: units.Pack(nil, all),
 	})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.h.Stored(w.pass(), goodsLog(w.uid), w.goods.Next(), e.Bytes, e.Head)
-	if err := w.goods.Apply(e.Commit, e.Hash); err != nil {
+	w.h.Stored(w.pass(), payloadLog(w.uid), w.payloadLogs.Next(), e.Bytes, e.Head)
+	if err := w.payloadLogs.Apply(e.Commit, e.Hash); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -77,7 +77,7 @@ func (w *world) names(ranges ...string) {
 // plan, with these bytes.
 func (w *world) plantNames(packed ...[]byte) {
 	w.t.Helper()
-	w.rewrite(goodsLog(w.uid), func(slot int, c *pb.Commit) {
+	w.rewrite(payloadLog(w.uid), func(slot int, c *pb.Commit) {
 		if slot > 0 {
 			return
 		}
@@ -112,7 +112,7 @@ var namedFaults = map[string]planted{
 	"two units of one name": {named, func(w *world) { w.names("A1-A6", "A5-A6"); w.planBy(1, pb.Phase_OPEN) }, "payloads"},
 	"a name without a unit": {named, func(w *world) { w.names("A1-A7"); w.planBy(0, pb.Phase_OPEN) }, "payloads"},
 	"an op that names nothing": {named, func(w *world) {
-		w.rewrite(goodsLog(w.uid), func(_ int, c *pb.Commit) { c.Ops = append(c.Ops, noOp()) })
+		w.rewrite(payloadLog(w.uid), func(_ int, c *pb.Commit) { c.Ops = append(c.Ops, noOp()) })
 	}, "payloads"},
 	"names that cannot be read": {named, func(w *world) { w.plantNames([]byte{9}) }, "payloads"},
 	"an export without what units were": {named, func(w *world) {
@@ -125,7 +125,7 @@ var namedFaults = map[string]planted{
 		w.storeNames(never[:], 1, "never")
 		w.close()
 		x := &w.h.Exports[0]
-		l := w.h.Logs[goodsLog(w.uid)]
+		l := w.h.Logs[payloadLog(w.uid)]
 		x.Bytes = fmt.Appendf(x.Bytes, `{"log":"units","slot":1,"commit":%q}`+"\n", base64.StdEncoding.EncodeToString(l[1].Bytes))
 	}, "ending exports"},
 	"a secret unit in an error": {newWorld, func(w *world) {

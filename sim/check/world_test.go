@@ -44,7 +44,7 @@ type world struct {
 	off            time.Duration // that writers' clocks are ahead
 	opens, closes  time.Duration // of the next generations, since 1970; 0: none
 	partial        bool          // of the next generations: whether a claim may get a part
-	goods          *ledger.Payloads
+	payloadLogs    *ledger.Payloads
 	choose         bool        // and whether buyers may choose units
 	rows           []*pb.Range // which lie side by side
 	draw           *pb.Draw    // by which the run is drawn; nil: it is no draw
@@ -69,7 +69,7 @@ func emptyWorld(t testing.TB) *world {
 
 // begins goes on with a new run, of which nothing is stored yet.
 func (w *world) begins(uid string) {
-	w.uid, w.run, w.next, w.shards, w.goods = uid, w.run+1, 1, nil, ledger.NewPayloads(goodsLog(uid))
+	w.uid, w.run, w.next, w.shards, w.payloadLogs = uid, w.run+1, 1, nil, ledger.NewPayloads(payloadLog(uid))
 	for i := range shards {
 		w.shards = append(w.shards, ledger.NewState(w.log(i)))
 	}
@@ -546,12 +546,12 @@ func (w *world) sealShards() {
 func (w *world) noteSealed() {
 	w.t.Helper()
 	var file bytes.Buffer
-	var goods *ledger.PayloadReader
-	if w.goods.Next() > 0 {
-		goods = ledger.NewPayloadReader(reader{w: w}, w.uid, nil)
-		goods.Follow(w.sale.Added())
+	var payloads *ledger.PayloadReader
+	if w.payloadLogs.Next() > 0 {
+		payloads = ledger.NewPayloadReader(reader{w: w}, w.uid, nil)
+		payloads.Follow(w.sale.Added())
 	}
-	if err := ledger.Export(w.t.Context(), reader{w: w}, "tickets", w.uid, w.shards, goods, &file); err != nil {
+	if err := ledger.Export(w.t.Context(), reader{w: w}, "tickets", w.uid, w.shards, payloads, &file); err != nil {
 		w.t.Fatal(err)
 	}
 	w.h.Exported(w.pass(), file.Bytes())
@@ -572,8 +572,8 @@ func (w *world) erase() {
 	for i, s := range w.shards {
 		w.h.Deleted(w.pass(), w.log(i), s.Next()-1)
 	}
-	if w.goods.Next() > 0 {
-		w.h.Deleted(w.pass(), goodsLog(w.uid), w.goods.Next()-1)
+	if w.payloadLogs.Next() > 0 {
+		w.h.Deleted(w.pass(), payloadLog(w.uid), w.payloadLogs.Next()-1)
 	}
 	w.say(&pb.Op{Op: &pb.Op_Destroyed{Destroyed: &pb.Destroyed{}}})
 }

@@ -10,22 +10,22 @@ import (
 // What an audit knows of what units are, where they are more than numbers: that it is stored of
 // each. What it is needs the key, and is held against the declaration by a plan.
 
-// goodsBook is the log of units as an audit reads it; nil where units are numbers.
-type goodsBook struct {
+// payloadBook is the log of units as an audit reads it; nil where units are numbers.
+type payloadBook struct {
 	fold   *Payloads
 	damage error // why it cannot be read further
 }
 
-func newGoodsBook(sale *Sale) *goodsBook {
+func newPayloadBook(sale *Sale) *payloadBook {
 	if len(sale.Newest().GetUnits()) == 0 {
 		return nil
 	}
-	return &goodsBook{fold: NewPayloads(spec.UnitsLog(sale.UID()))}
+	return &payloadBook{fold: NewPayloads(spec.UnitsLog(sale.UID()))}
 }
 
 // read reads the log, and again a few times while it does not say what units are that were added:
 // a read may lag.
-func (g *goodsBook) read(ctx context.Context, logs Logs, added []Added) error {
+func (g *payloadBook) read(ctx context.Context, logs Logs, added []Added) error {
 	if g == nil {
 		return nil
 	}
@@ -45,7 +45,7 @@ func (g *goodsBook) read(ctx context.Context, logs Logs, added []Added) error {
 }
 
 // lacks are units that plans have added and of which the log does not say what they are.
-func (g *goodsBook) lacks(added []Added) (all []Units) {
+func (g *payloadBook) lacks(added []Added) (all []Units) {
 	for _, plan := range added {
 		lacks := Units{plan.Units}
 		if known := g.fold.plans[plan.Plan]; known != nil {
@@ -61,13 +61,13 @@ func (g *goodsBook) lacks(added []Added) (all []Units) {
 }
 
 // gone says whether the log has nothing that could be read.
-func (g *goodsBook) gone() bool {
+func (g *payloadBook) gone() bool {
 	return g != nil && (g.fold.next == 0 || errors.Is(g.damage, ErrGone))
 }
 
-// goods checks that of each unit that plans had added before its log was read it is stored what
-// the unit is.
-func (a *Audit) goods(g *goodsBook, added []Added) {
+// checkPayloads checks that the log has the payload of each unit that plans had added before the
+// log was read.
+func (a *Audit) checkPayloads(g *payloadBook, added []Added) {
 	if g == nil {
 		return
 	}

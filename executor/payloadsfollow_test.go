@@ -19,7 +19,7 @@ func TestFollowLaterPlans(t *testing.T) {
 	const name = "test"
 	logs, log := backendtest.NewStore().Handle(nil), spec.UnitsLog(saletest.UID)
 	saletest.Provision(t, logs, saletest.Declared(name, 2, 1, 1), []int64{2})
-	g, fold := new(goods), ledger.NewPayloads(log)
+	g, fold := new(payloads), ledger.NewPayloads(log)
 	for generation := range 2 {
 		saletest.Replan(t, logs, name, func(p *pb.Planned) {
 			p.Units = []byte{1}
@@ -52,7 +52,7 @@ func TestFollowLaterPlans(t *testing.T) {
 		}
 		g.follow(sale, logs, nil)
 		a := Answer{Outcome: api.Sold, Claim: Claim{State: api.Sold, Units: []int64{first}}}
-		if g.deliver(t.Context(), &a); a.Claim.Undelivered || !reflect.DeepEqual(a.Claim.Payloads, seats(fmt.Sprint("A", first))) {
+		if g.add(t.Context(), &a); a.Claim.Undelivered || !reflect.DeepEqual(a.Claim.Payloads, seats(fmt.Sprint("A", first))) {
 			t.Errorf("of generation %d: told %+v", sale.Generation(), a.Claim)
 		}
 	}

@@ -12,9 +12,9 @@ import (
 
 // What the units of a sale are, where they are more than numbers. Nil stands for numbers.
 
-// readGoods reads what the units are that the sale is to have, and what of that is new, for
+// readPayloads reads the units that the sale is to have, and what of that is new, for
 // the plan.
-func readGoods(ctx context.Context, logs ledger.Logs, sale spec.Sale, actual *planner.Actual) error {
+func readPayloads(ctx context.Context, logs ledger.Logs, sale spec.Sale, actual *planner.Actual) error {
 	source, err := units.ForSale(sale, os.LookupEnv)
 	if err == nil {
 		actual.Units = planner.ReadUnits(ctx, logs, sale.Units, source, actual)
@@ -22,9 +22,9 @@ func readGoods(ctx context.Context, logs ledger.Logs, sale spec.Sale, actual *pl
 	return err
 }
 
-// newGoods has cfg carry out a plan that was made of the same units; call close after it.
-func newGoods(ctx context.Context, cfg *planner.Config, sale spec.Sale, actual *planner.Actual) (close func(), err error) {
-	if err := readGoods(ctx, cfg.Logs, sale, actual); err != nil {
+// newPayloads has cfg carry out a plan that was made of the same units; call close after it.
+func newPayloads(ctx context.Context, cfg *planner.Config, sale spec.Sale, actual *planner.Actual) (close func(), err error) {
+	if err := readPayloads(ctx, cfg.Logs, sale, actual); err != nil {
 		return nil, err
 	}
 	if actual.Units != nil && actual.Units.Err != nil {
@@ -34,8 +34,8 @@ func newGoods(ctx context.Context, cfg *planner.Config, sale spec.Sale, actual *
 	return cfg.Units.Close, nil
 }
 
-// goodsKey is the key of the units that a sale file declares; nil if they are public.
-func goodsKey(sale spec.Sale) (*units.Key, error) {
+// payloadKey is the key of the units that a sale file declares; nil if they are public.
+func payloadKey(sale spec.Sale) (*units.Key, error) {
 	source, err := units.ForSale(sale, os.LookupEnv)
 	if source == nil || err != nil {
 		return nil, err
@@ -43,13 +43,13 @@ func goodsKey(sale spec.Sale) (*units.Key, error) {
 	return source.Key(), nil
 }
 
-// goodsReader reads what the units are that a sale has, by its log. A key that opens none of
+// payloadReader returns a reader of a sale's payloads, by the sale's log. A key that opens none of
 // them is refused, also where nothing is sold yet.
-func goodsReader(ctx context.Context, logs ledger.Logs, sale spec.Sale, log *ledger.Sale) (*ledger.PayloadReader, error) {
+func payloadReader(ctx context.Context, logs ledger.Logs, sale spec.Sale, log *ledger.Sale) (*ledger.PayloadReader, error) {
 	if log.Newest() == nil || len(log.Newest().GetUnits()) == 0 {
 		return nil, nil
 	}
-	key, err := goodsKey(sale)
+	key, err := payloadKey(sale)
 	if err != nil {
 		return nil, err
 	}

@@ -32,8 +32,8 @@ func (l *deafLogs) Read(ctx context.Context, log string, from uint64, max int) (
 	return l.Logs.Read(ctx, log, from, max)
 }
 
-// newGoods returns what tells of the units A1 and A2, and of how its store fails.
-func newGoods(t *testing.T, key *units.Key) (*goods, *deafLogs) {
+// newPayloads returns the payloads of the units A1 and A2, and of how its store fails.
+func newPayloads(t *testing.T, key *units.Key) (*payloads, *deafLogs) {
 	t.Helper()
 	const uid = "0123456789abcdef"
 	logs, log := backendtest.NewStore().Handle(nil), spec.UnitsLog(uid)
@@ -49,7 +49,7 @@ func newGoods(t *testing.T, key *units.Key) (*goods, *deafLogs) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, deaf := new(goods), &deafLogs{Logs: logs}
+	g, deaf := new(payloads), &deafLogs{Logs: logs}
 	reader := ledger.NewPayloadReader(deaf, uid, key)
 	reader.Follow([]ledger.Added{{Plan: ledger.Hash{1}, Units: ledger.Range{First: 1, Count: 2}}})
 	g.reader.Store(reader)
@@ -67,10 +67,10 @@ func seats(names ...string) (all []ledger.Payload) {
 // is told so, and hears of it later.
 func TestDeliver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, logs := newGoods(t, nil)
+		g, logs := newPayloads(t, nil)
 		ask := func(outcome api.Outcome) Claim {
 			a := Answer{Outcome: outcome, Claim: Claim{State: outcome, Units: []int64{2, 1}}}
-			g.deliver(t.Context(), &a)
+			g.add(t.Context(), &a)
 			if a.Outcome != outcome {
 				t.Errorf("the outcome became %s", a.Outcome)
 			}
@@ -93,24 +93,24 @@ func TestDeliver(t *testing.T) {
 
 // Whoever asks over a stream is told as well, at once if that needs no reading.
 func TestDelivering(t *testing.T) {
-	g, _ := newGoods(t, nil)
+	g, _ := newPayloads(t, nil)
 	for range 2 {
 		told := make(chan Answer, 1)
-		g.delivering(func(a Answer) { told <- a })(Answer{Outcome: api.LimitReached, Claims: []Claim{{State: api.Sold, Units: []int64{1}}}})
+		g.adding(func(a Answer) { told <- a })(Answer{Outcome: api.LimitReached, Claims: []Claim{{State: api.Sold, Units: []int64{1}}}})
 		if a := <-told; !reflect.DeepEqual(a.Claims[0].Payloads, seats("A1")) {
 			t.Errorf("told %+v", a)
 		}
 	}
 	answers := make(chan Answer, 1)
-	answered := g.delivering(func(a Answer) { answers <- a })
+	answered := g.adding(func(a Answer) { answers <- a })
 	g.reader.Store(nil) // another session begins
 	answered(Answer{Outcome: api.Sold, Claim: Claim{State: api.Sold, Units: []int64{2}}})
 	if a := <-answers; !reflect.DeepEqual(a.Claim.Payloads, seats("A2")) {
 		t.Errorf("told %+v at the end of a session", a)
 	}
-	none := new(goods)
+	none := new(payloads)
 	told := false
-	none.delivering(func(Answer) { told = true })(Answer{Outcome: api.Sold, Claim: Claim{Units: []int64{1}}})
+	none.adding(func(Answer) { told = true })(Answer{Outcome: api.Sold, Claim: Claim{Units: []int64{1}}})
 	if !told {
 		t.Error("where units are numbers the answer waits")
 	}
@@ -122,10 +122,10 @@ func TestDeliverSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, _ := newGoods(t, key)
+	g, _ := newPayloads(t, key)
 	for state, want := range map[api.Outcome][]ledger.Payload{api.Held: nil, api.Cancelled: nil, api.Expired: nil, api.Sold: seats("A1"), api.Refunded: seats("A1")} {
 		a := Answer{Outcome: state, Claim: Claim{State: state, Units: []int64{1}}}
-		if g.deliver(t.Context(), &a); !reflect.DeepEqual(a.Claim.Payloads, want) || a.Claim.Undelivered {
+		if g.add(t.Context(), &a); !reflect.DeepEqual(a.Claim.Payloads, want) || a.Claim.Undelivered {
 			t.Errorf("%s: told %+v", state, a.Claim)
 		}
 	}
@@ -136,7 +136,7 @@ func TestDeliverSecrets(t *testing.T) {
 }
 
 func TestChooseByName(t *testing.T) {
-	g, _ := newGoods(t, nil)
+	g, _ := newPayloads(t, nil)
 	r := Request{Names: []string{"A2", "A1"}}
 	if a := g.choose(t.Context(), &r, nil); a.Outcome != "" || !reflect.DeepEqual(r.Units, []int64{1, 2}) || r.Quantity != 2 {
 		t.Errorf("%+v, %+v", a, r)
@@ -145,12 +145,12 @@ func TestChooseByName(t *testing.T) {
 	if a := g.choose(t.Context(), &r, nil); a.Outcome != api.BadRequest || !strings.Contains(a.Message, `no unit "Z9"`) {
 		t.Errorf("%+v", a)
 	}
-	numbers := new(goods)
+	numbers := new(payloads)
 	numbers.follow(new(ledger.Sale), nil, nil)
 	if a := numbers.choose(t.Context(), &r, nil); a.Outcome != api.BadRequest {
 		t.Errorf("where units are numbers: %+v", a)
 	}
-	g, logs := newGoods(t, nil)
+	g, logs := newPayloads(t, nil)
 	logs.fails.Store(1 << 20)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -168,13 +168,13 @@ func TestChooseBeforeUnitsAreKnown(t *testing.T) {
 	if a := e.Claim(t.Context(), r); a.Outcome != api.Standby || !reflect.DeepEqual(a, want) {
 		t.Errorf("before a session: %+v, others are told %+v", a, want)
 	}
-	g, _ := newGoods(t, nil)
-	e.goods.reader.Store(g.reader.Load()) // from an earlier session, which has ended
+	g, _ := newPayloads(t, nil)
+	e.payloads.reader.Store(g.reader.Load()) // from an earlier session, which has ended
 	r.Names = []string{"Z9"}
 	if a := e.Claim(t.Context(), r); !reflect.DeepEqual(a, want) {
 		t.Errorf("between two sessions: %+v, others are told %+v", a, want)
 	}
-	for _, begun := range []*goods{g, new(goods)} {
+	for _, begun := range []*payloads{g, new(payloads)} {
 		begun.numbers.Store(begun != g)
 		begun.forget()
 		if a := begun.choose(t.Context(), &r, &want); !reflect.DeepEqual(a, want) {
@@ -184,7 +184,7 @@ func TestChooseBeforeUnitsAreKnown(t *testing.T) {
 }
 
 // A client that goes away while what its units are is read is no failure of the store.
-func TestNobodyWaitsForGoods(t *testing.T) {
+func TestNobodyWaitsForPayloads(t *testing.T) {
 	for name, c := range map[string]struct {
 		wait   func(context.Context) (context.Context, context.CancelFunc)
 		failed bool
@@ -194,15 +194,15 @@ func TestNobodyWaitsForGoods(t *testing.T) {
 		"still here": {func(ctx context.Context) (context.Context, context.CancelFunc) { return ctx, func() {} }, true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			for what, ask := range map[string]func(context.Context, *goods){
-				"deliver": func(ctx context.Context, g *goods) {
-					g.deliver(ctx, &Answer{Outcome: api.Sold, Claim: Claim{State: api.Sold, Units: []int64{1}}})
+			for what, ask := range map[string]func(context.Context, *payloads){
+				"deliver": func(ctx context.Context, g *payloads) {
+					g.add(ctx, &Answer{Outcome: api.Sold, Claim: Claim{State: api.Sold, Units: []int64{1}}})
 				},
-				"choose":             func(ctx context.Context, g *goods) { g.choose(ctx, &Request{Names: []string{"A1"}}, nil) },
-				"prepare":            func(ctx context.Context, g *goods) { g.prepare(ctx, true) },
-				"prepare to deliver": func(ctx context.Context, g *goods) { g.prepare(ctx, false) },
+				"choose":             func(ctx context.Context, g *payloads) { g.choose(ctx, &Request{Names: []string{"A1"}}, nil) },
+				"prepare":            func(ctx context.Context, g *payloads) { g.prepare(ctx, true) },
+				"prepare to deliver": func(ctx context.Context, g *payloads) { g.prepare(ctx, false) },
 			} {
-				g, logs := newGoods(t, nil)
+				g, logs := newPayloads(t, nil)
 				logs.fails.Store(1 << 20)
 				ctx, cancel := c.wait(t.Context())
 				cancel()
@@ -220,18 +220,18 @@ func TestNobodyWaitsForGoods(t *testing.T) {
 func TestPrepare(t *testing.T) {
 	for name, c := range map[string]struct {
 		choose bool
-		ask    func(*goods) Answer
+		ask    func(*payloads) Answer
 		want   Answer
 		reads  int64
 	}{
-		"to deliver": {false, func(g *goods) (a Answer) {
+		"to deliver": {false, func(g *payloads) (a Answer) {
 			a.Claim = Claim{State: api.Sold, Units: []int64{2}}
-			g.deliver(t.Context(), &a)
+			g.add(t.Context(), &a)
 			return a
 		}, Answer{Claim: Claim{State: api.Sold, Units: []int64{2}, Payloads: seats("A2")}}, 1},
-		"to choose": {true, func(g *goods) Answer { return g.choose(t.Context(), &Request{Names: []string{"A2"}}, nil) }, Answer{}, 0},
+		"to choose": {true, func(g *payloads) Answer { return g.choose(t.Context(), &Request{Names: []string{"A2"}}, nil) }, Answer{}, 0},
 	} {
-		g, logs := newGoods(t, nil)
+		g, logs := newPayloads(t, nil)
 		g.failed.Store(new(error))
 		g.prepare(t.Context(), c.choose)
 		ahead := logs.reads.Load()
@@ -239,5 +239,5 @@ func TestPrepare(t *testing.T) {
 			t.Errorf("%s: %+v, after %d reads and %d ahead, failed is %v", name, a, logs.reads.Load()-ahead, ahead, g.failed.Load())
 		}
 	}
-	new(goods).prepare(t.Context(), false) // units that are numbers
+	new(payloads).prepare(t.Context(), false) // units that are numbers
 }

@@ -13,25 +13,23 @@ import (
 	"salectl/units"
 )
 
-// What units are, told with the claims that have them. No shard knows it, and no process
-// passes it on: whoever answers a buyer reads it from the ledger, once the claim is there.
-
-// goods reads what the units of a sale are.
-type goods struct {
-	reader  atomic.Pointer[ledger.PayloadReader] // nil: they are numbers, or what they are is not known yet
-	numbers atomic.Bool                          // they are numbers
-	failed  atomic.Pointer[error]                // what the last read that failed came to; nil: the last one has not
+// payloads reads the texts that are sold with a sale's units, and adds them to answers. Shards do not
+// know payloads, and processes do not forward them: the process that answers a buyer reads them from
+// the ledger, once the claim is there.
+type payloads struct {
+	reader  atomic.Pointer[ledger.PayloadReader] // nil: the units have no payloads, or these are not known yet
+	numbers atomic.Bool                          // the units have no payloads
+	failed  atomic.Pointer[error]                // the error of the last read; nil: it succeeded
 }
 
-// forget is for the start of a session: what units are is not known before follow.
-func (g *goods) forget() {
+// forget begins a session, in which payloads are unknown before follow is called.
+func (g *payloads) forget() {
 	g.numbers.Store(false)
 	g.reader.Store(nil)
 }
 
-// follow takes in which units the sale's log has added to the run, if they are more than
-// numbers.
-func (g *goods) follow(sale *ledger.Sale, logs ledger.Logs, key *units.Key) {
+// follow takes in which units the sale's log has added to the run, if they have payloads.
+func (g *payloads) follow(sale *ledger.Sale, logs ledger.Logs, key *units.Key) {
 	if len(sale.Newest().GetUnits()) == 0 {
 		g.numbers.Store(true)
 		return
@@ -46,7 +44,7 @@ func (g *goods) follow(sale *ledger.Sale, logs ledger.Logs, key *units.Key) {
 
 // fail takes in why what units are could not be read. That nobody waits for it any more says
 // nothing of the store.
-func (g *goods) fail(ctx context.Context, err error) {
+func (g *payloads) fail(ctx context.Context, err error) {
 	if !errors.Is(ctx.Err(), context.Canceled) {
 		g.failed.Store(&err)
 	}
@@ -55,7 +53,7 @@ func (g *goods) fail(ctx context.Context, err error) {
 // prepare reads ahead where the units are in their log or, if buyers may choose among them,
 // what their names are. It takes as long as it takes to read all of that log, and no buyer has
 // to wait for it who comes later.
-func (g *goods) prepare(ctx context.Context, choose bool) {
+func (g *payloads) prepare(ctx context.Context, choose bool) {
 	reader := g.reader.Load()
 	if reader == nil {
 		return
@@ -76,7 +74,7 @@ func (g *goods) prepare(ctx context.Context, choose bool) {
 
 // choose puts the numbers of the units into a request that names them. Where it cannot, the
 // answer says why: away, while it is not known what the units are.
-func (g *goods) choose(ctx context.Context, r *Request, away *Answer) Answer {
+func (g *payloads) choose(ctx context.Context, r *Request, away *Answer) Answer {
 	reader := g.reader.Load()
 	switch {
 	case reader == nil && !g.numbers.Load():
@@ -98,28 +96,28 @@ func (g *goods) choose(ctx context.Context, r *Request, away *Answer) Answer {
 	return Answer{}
 }
 
-// How often what units are is read if it cannot be, and how long apart: the plan that has
-// added a unit may be known to the owner of its shard first.
+// A read of payloads that fails is repeated payloadTries times, payloadPause apart: the owner of a
+// shard may know the plan that has added a unit earlier than this process.
 const (
-	goodsTries = 4
-	goodsPause = 200 * time.Millisecond
+	payloadTries = 4
+	payloadPause = 200 * time.Millisecond
 )
 
-// deliver adds to an answer what the units are that it tells of. What cannot be read is left
-// out, and said to be: the claim stands, and whoever asks again is told.
-func (g *goods) deliver(ctx context.Context, a *Answer) {
+// add adds payloads to each claim of an answer. It marks a claim as undelivered if its payloads
+// cannot be read: the claim stands, and a repeated request gets them.
+func (g *payloads) add(ctx context.Context, a *Answer) {
 	reader := g.reader.Load()
 	if reader == nil {
 		return
 	}
-	g.deliverClaim(ctx, reader, &a.Claim)
+	g.addToClaim(ctx, reader, &a.Claim)
 	for i := range a.Claims {
-		g.deliverClaim(ctx, reader, &a.Claims[i])
+		g.addToClaim(ctx, reader, &a.Claims[i])
 	}
 }
 
-func (g *goods) deliverClaim(ctx context.Context, reader *ledger.PayloadReader, c *Claim) {
-	for try := 1; !deliverKept(reader, c); try++ {
+func (g *payloads) addToClaim(ctx context.Context, reader *ledger.PayloadReader, c *Claim) {
+	for try := 1; !addCached(reader, c); try++ {
 		payloads, err := reader.Read(ctx, c.Units)
 		if err == nil {
 			g.failed.Store(nil)
@@ -128,14 +126,14 @@ func (g *goods) deliverClaim(ctx context.Context, reader *ledger.PayloadReader, 
 		}
 		g.fail(ctx, err)
 		c.Undelivered = true
-		if try == goodsTries || !pause(ctx, goodsPause) {
+		if try == payloadTries || !pause(ctx, payloadPause) {
 			return
 		}
 	}
 }
 
-// deliverKept is deliver for one claim, if nothing has to be read for it.
-func deliverKept(reader *ledger.PayloadReader, c *Claim) bool {
+// addCached adds payloads to one claim, and returns false if they have to be read for that.
+func addCached(reader *ledger.PayloadReader, c *Claim) bool {
 	if len(c.Units) == 0 || !reader.Tells(c.State == api.Sold || c.State == api.Refunded) {
 		return true
 	}
@@ -146,43 +144,42 @@ func deliverKept(reader *ledger.PayloadReader, c *Claim) bool {
 	return ok
 }
 
-// delivering has whoever is told an answer be told what its units are, too. It does not
-// block: what has to be read is read in a goroutine.
-func (g *goods) delivering(answered func(Answer)) func(Answer) {
+// adding returns a function that adds payloads to an answer and calls answered with it. The function
+// does not block: a goroutine reads what is not cached.
+func (g *payloads) adding(answered func(Answer)) func(Answer) {
 	reader := g.reader.Load() // the answer may come when the next session has none yet
 	if reader == nil {
 		return answered
 	}
 	return func(a Answer) {
-		kept := deliverKept(reader, &a.Claim)
+		kept := addCached(reader, &a.Claim)
 		for i := range a.Claims {
-			kept = deliverKept(reader, &a.Claims[i]) && kept
+			kept = addCached(reader, &a.Claims[i]) && kept
 		}
 		if kept {
 			answered(a)
 		} else {
-			g.deliverLater(a, answered)
+			g.addLater(a, answered)
 		}
 	}
 }
 
-func (g *goods) deliverLater(a Answer, answered func(Answer)) {
+func (g *payloads) addLater(a Answer, answered func(Answer)) {
 	go func() {
-		g.deliverNow(context.Background(), &a)
+		g.addNow(context.Background(), &a)
 		answered(a)
 	}()
 }
 
-// deliverNow is deliver for whoever looks claims up.
-func (g *goods) deliverNow(ctx context.Context, a *Answer) {
-	ctx, cancel := context.WithTimeout(ctx, goodsPatience)
+// addNow is add with a deadline, for look-ups of claims.
+func (g *payloads) addNow(ctx context.Context, a *Answer) {
+	ctx, cancel := context.WithTimeout(ctx, payloadPatience)
 	defer cancel()
-	g.deliver(ctx, a)
+	g.add(ctx, a)
 }
 
-// goodsPatience is how long an answer waits for what its units are, where whoever asked has
-// named no time.
-const goodsPatience = 2 * time.Second
+// payloadPatience is how long an answer waits for payloads if the request has no deadline.
+const payloadPatience = 2 * time.Second
 
 func pause(ctx context.Context, d time.Duration) bool {
 	select {

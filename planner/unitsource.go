@@ -7,30 +7,30 @@ import (
 	"salectl/spec"
 )
 
-// Goods is what units are, as plans tell it.
-type Goods struct {
+// UnitSource is where the payloads of a sale's units come from, as shown by plans.
+type UnitSource struct {
 	From   string   `json:"from"` // file, range
 	Ranges []string `json:"ranges,omitempty"`
 	Column string   `json:"column,omitempty"` // of the file, that names a unit; "": the first
-	Secret bool     `json:"secret,omitempty"` // encrypted in the ledger, and told to buyers alone
-	Choose bool     `json:"choose,omitempty"` // buyers may ask for units by name
+	Secret bool     `json:"secret,omitempty"` // encrypted in the ledger, and sent to buyers alone
+	Choose bool     `json:"choose,omitempty"` // buyers may choose units by name
 	Digest string   `json:"digest,omitempty"` // of all of them, in hex; not known before apply
 }
 
-func goodsOf(s spec.Sale) *Goods {
+func unitSourceOf(s spec.Sale) *UnitSource {
 	u := s.Units
 	if u == nil {
 		return nil
 	}
-	g := &Goods{From: "file", Ranges: u.Ranges, Column: u.Column, Secret: u.Secret, Choose: u.Choose}
+	g := &UnitSource{From: "file", Ranges: u.Ranges, Column: u.Column, Secret: u.Secret, Choose: u.Choose}
 	if len(u.Ranges) > 0 {
 		g.From = "range"
 	}
 	return g
 }
 
-// with is g of units that have a digest.
-func (g *Goods) with(digest []byte) *Goods {
+// with returns g with the digest of its units.
+func (g *UnitSource) with(digest []byte) *UnitSource {
 	if g != nil {
 		g.Digest = hex.EncodeToString(digest)
 	}
@@ -38,9 +38,9 @@ func (g *Goods) with(digest []byte) *Goods {
 }
 
 // list returns what there is to be told, each under a name of its own.
-func (g *Goods) list() []Field {
+func (g *UnitSource) list() []Field {
 	if g == nil {
-		g = new(Goods)
+		g = new(UnitSource)
 	}
 	word := func(is bool) string {
 		if is {

@@ -47,7 +47,7 @@ func tellCodes(b *testing.B, e *Executor, n int) {
 	}
 	reader := ledger.NewPayloadReader(e.cfg.Logs, saletest.UID, key)
 	reader.Follow([]ledger.Added{{Plan: plan, Units: ledger.Range{First: 1, Count: int64(n)}}})
-	e.goods.reader.Store(reader)
+	e.payloads.reader.Store(reader)
 }
 
 // BenchmarkCodes is what one process sells where each buyer is told a sealed code: beside
