@@ -72,7 +72,7 @@ func (d *admission) lose(t *session, why error) {
 // admit answers a request at once, or queues a ticket under which it waits for its answer,
 // here or to be sent to a peer, and returns that and the session that prices the answer.
 // x is told when the answer is there; nil: whoever called waits.
-func (d *admission) admit(ctx context.Context, now clock.Now, r Request, x *ask) (Answer, *shard.Ticket, *session) {
+func (d *admission) admit(ctx context.Context, now clock.Now, r Request, x *asyncRequest) (Answer, *shard.Ticket, *session) {
 	if why := check(&r); why != "" {
 		return Answer{Outcome: api.BadRequest, Message: why}, nil, nil
 	}
@@ -96,8 +96,8 @@ func (d *admission) admit(ctx context.Context, now clock.Now, r Request, x *ask)
 
 // admitAgain is admit of a request that rules had let in which have changed since. It stays
 // under way under the ticket that it had, which is done with.
-func (d *admission) admitAgain(ctx context.Context, now clock.Now, before *shard.Ticket, x *ask) (Answer, *shard.Ticket, *session) {
-	a, ticket, t := d.admit(ctx, now, before.Again(), x)
+func (d *admission) admitAgain(ctx context.Context, now clock.Now, before *shard.Ticket, x *asyncRequest) (Answer, *shard.Ticket, *session) {
+	a, ticket, t := d.admit(ctx, now, before.Repeat(), x)
 	before.Finish()
 	return a, ticket, t
 }
@@ -109,8 +109,8 @@ func (d *admission) passesOn(now clock.Now, t *session, s *shard.Shard) bool {
 }
 
 // queue has a ticket wait on a shard of this process.
-func (d *admission) queue(now clock.Now, t *session, s *shard.Shard, ticket *shard.Ticket, x *ask) (Answer, *shard.Ticket, *session) {
-	x.waits(ticket, t)
+func (d *admission) queue(now clock.Now, t *session, s *shard.Shard, ticket *shard.Ticket, x *asyncRequest) (Answer, *shard.Ticket, *session) {
+	x.waitFor(ticket, t)
 	switch refused := s.Offer(now, ticket); {
 	case refused == "":
 		return Answer{}, ticket, t
@@ -124,7 +124,7 @@ func (d *admission) queue(now clock.Now, t *session, s *shard.Shard, ticket *sha
 }
 
 // pass has a ticket wait for the owner of a shard that is a peer's.
-func (d *admission) pass(now clock.Now, t *session, i int, ticket *shard.Ticket, x *ask) (Answer, *shard.Ticket, *session) {
+func (d *admission) pass(now clock.Now, t *session, i int, ticket *shard.Ticket, x *asyncRequest) (Answer, *shard.Ticket, *session) {
 	refuse := func(a Answer) (Answer, *shard.Ticket, *session) {
 		r := ticket.Received()
 		ticket.Free()
@@ -133,7 +133,7 @@ func (d *admission) pass(now clock.Now, t *session, i int, ticket *shard.Ticket,
 	if !d.links.any() {
 		return refuse(*d.away.Load())
 	}
-	x.waits(ticket, t)
+	x.waitFor(ticket, t)
 	if refused := t.remotes[i].Offer(now, ticket); refused != "" {
 		return refuse(Answer{Outcome: refused, RetryAfter: time.Second})
 	}
@@ -144,10 +144,10 @@ func (d *admission) pass(now clock.Now, t *session, i int, ticket *shard.Ticket,
 // the ticket to queue.
 func (d *admission) admitTo(ctx context.Context, now clock.Now, t *session, s *shard.Shard, r Request) (Answer, *shard.Ticket) {
 	// Only where all is sold is it asked what is under way: every claim writes that.
-	idle := t.board.AllSold(now) && s.UnderWay() == 0
+	idle := t.totals.AllSold(now) && s.UnderWay() == 0
 	if a, known := t.recall(now, s, r); known {
 		if a, known = t.answer(now, s, r, a, idle); known {
-			t.price(&a)
+			t.completeAnswer(&a)
 			return a, nil
 		}
 	}
@@ -282,7 +282,7 @@ func (d *admission) ready(now clock.Now) error {
 			stallPart(first), names(stalled), len(t.shards), first.Since.UTC().Format(time.RFC3339), first.Error)
 	}
 	votes := d.away.Load().Outcome != api.NoQuorum
-	loads := t.board.Loads()
+	loads := t.totals.Loads()
 	missing, stuck := make(map[int]Stall), ""
 	for i := range t.shards {
 		s, owner := t.local(i), t.remotes[i].Route()
@@ -365,8 +365,8 @@ func (d *admission) status(now clock.Now) Status {
 	if e := t.eligibility.Load(); e != nil {
 		v.Unchecked = e.trouble.Load()
 	}
-	totals, slots, known := t.board.Totals()
-	loads, releases := t.board.Loads(), t.board.Releases()
+	totals, slots, known := t.totals.Totals()
+	loads, releases := t.totals.Loads(), t.totals.Releases()
 	settings, votes := t.settings.Load(), d.away.Load().Outcome != api.NoQuorum
 	v.Shards = make([]ShardStatus, 0, len(t.shards))
 	for i := range t.shards {

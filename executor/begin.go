@@ -7,131 +7,129 @@ import (
 	"salectl/executor/shard"
 )
 
-// ask is a request for which no goroutine waits: whoever asked is told the answer. Both
-// shells are asked this way, and each says when the answer is told.
-type ask struct {
-	shell    asker
-	changed  int // how often the rules have, since it was let in first
+// asyncRequest is a request without a waiting goroutine: it calls answered with the answer. Each of
+// the two shells decides when.
+type asyncRequest struct {
+	shell    asyncShell
+	changed  int // how often the rules have changed since it was first admitted
 	ticket   *shard.Ticket
 	session  *session // under which it came
 	answered func(Answer)
 
 	state   atomic.Int32
-	unasked atomic.Bool // nobody waits for it any more
+	givenUp atomic.Bool // nobody waits for it any more
 	cancel  context.CancelFunc
 }
 
-// asker is what a shell has to do for those who ask.
-type asker interface {
-	// there says that a ticket's answer is: tell is to be called, at once or later.
-	there(x *ask)
-	// again has a request decided anew, by other rules than those that had let it in.
-	again(x *ask)
+// asyncShell is what a shell does for asynchronous requests.
+type asyncShell interface {
+	// ticketAnswered takes in that the ticket has its answer. The shell calls deliver, at once or later.
+	ticketAnswered(x *asyncRequest)
+	// repeat has a request decided again, by other rules than those that had admitted it.
+	repeat(x *asyncRequest)
 }
 
-// The states of an ask.
+// The states of an asyncRequest.
 const (
-	askWaits     int32 = iota
-	askAnswered        // its ticket is, and whoever asked was not told yet
-	askElsewhere       // a goroutine waits for it after all, until cancel ends that
-	askOver            // whoever asked was told something
+	asyncWaiting  int32 = iota
+	asyncAnswered       // its ticket is, and whoever asked was not told yet
+	asyncBlocking       // a goroutine waits for it after all, until cancel ends that
+	asyncDone           // whoever asked was told something
 )
 
-// waits says under which ticket the request waits, before anybody may answer it.
-func (x *ask) waits(t *shard.Ticket, under *session) {
+// waitFor sets the ticket of the request, before the ticket can be answered.
+func (x *asyncRequest) waitFor(t *shard.Ticket, under *session) {
 	if x == nil {
 		return
 	}
 	if under.packets != nil {
-		under.packets() // they are dealt here, and not where the answer is told
+		under.packets() // they are computed here, and not where the answer is delivered
 	}
 	x.ticket, x.session = t, under
 	t.OnAnswer(x)
 }
 
 // Answered is shard.Waiter's.
-func (x *ask) Answered() {
-	if x.state.CompareAndSwap(askWaits, askAnswered) {
-		x.shell.there(x)
+func (x *asyncRequest) Answered() {
+	if x.state.CompareAndSwap(asyncWaiting, asyncAnswered) {
+		x.shell.ticketAnswered(x)
 	}
 }
 
-// tell tells whoever asked the answer, if that was not told anything yet.
-func (x *ask) tell() {
-	if x.state.Load() != askAnswered {
+// deliver calls answered with the answer of the ticket, unless it was called before.
+func (x *asyncRequest) deliver() {
+	if x.state.Load() != asyncAnswered {
 		return
 	}
 	if x.ticket.OtherRules() && x.changed < mostRuleChanges {
 		x.changed++
-		x.shell.again(x)
+		x.shell.repeat(x)
 		return
 	}
-	x.end(x.ticket.Finish())
+	x.finish(x.ticket.Finish())
 }
 
-// giveUp is for whoever waits no longer: who asked is told that there is no answer, if that
-// was not told one.
-func (x *ask) giveUp() {
-	x.unasked.Store(true)
-	if x.state.CompareAndSwap(askWaits, askOver) {
-		x.told(x.ticket.GiveUp())
+// giveUp ends the wait: answered is called without an answer, unless it was called before.
+func (x *asyncRequest) giveUp() {
+	x.givenUp.Store(true)
+	if x.state.CompareAndSwap(asyncWaiting, asyncDone) {
+		x.reply(x.ticket.GiveUp())
 		return
 	}
-	if x.state.Load() == askElsewhere {
+	if x.state.Load() == asyncBlocking {
 		x.cancel()
 	}
 }
 
-// end tells whoever asked.
-func (x *ask) end(a Answer) {
-	x.state.Store(askOver)
-	x.told(a)
+// finish calls answered with an answer.
+func (x *asyncRequest) finish(a Answer) {
+	x.state.Store(asyncDone)
+	x.reply(a)
 }
 
-func (x *ask) told(a Answer) {
-	x.session.price(&a)
+func (x *asyncRequest) reply(a Answer) {
+	x.session.completeAnswer(&a)
 	x.answered(a)
 }
 
 // Begin is Service's.
 func (e *Executor) Begin(r Request, answered func(Answer)) (giveUp func()) {
-	x := &ask{shell: e, answered: e.payloads.adding(answered)}
+	x := &asyncRequest{shell: e, answered: e.payloads.adding(answered)}
 	if !e.prompt(r.User) || len(r.Names) > 0 {
-		e.elsewhere(x, func(ctx context.Context) Answer { return e.claim(ctx, r) })
+		e.block(x, func(ctx context.Context) Answer { return e.claim(ctx, r) })
 		return x.giveUp
 	}
 	if a, ticket, _ := e.admit(context.Background(), e.cfg.Clock(), r, x); ticket == nil {
-		x.end(a)
+		x.finish(a)
 	}
 	return x.giveUp
 }
 
-// there is asker's.
-func (e *Executor) there(x *ask) { x.tell() }
+// ticketAnswered is asyncShell's.
+func (e *Executor) ticketAnswered(x *asyncRequest) { x.deliver() }
 
-// again is asker's. Whoever answers must not wait, and a store may have to be asked.
-func (e *Executor) again(x *ask) {
+// repeat is asyncShell's. The caller must not wait, and the rules may have to read from a store.
+func (e *Executor) repeat(x *asyncRequest) {
 	before, changed := x.ticket, x.changed
-	e.elsewhere(x, func(ctx context.Context) Answer { return e.claimAgain(ctx, before, changed) })
+	e.block(x, func(ctx context.Context) Answer { return e.claimAgain(ctx, before, changed) })
 }
 
-// elsewhere has a goroutine wait for a request. It ends when who asked was told.
-func (e *Executor) elsewhere(x *ask, claim func(context.Context) Answer) {
+// block has a goroutine wait for the answer.
+func (e *Executor) block(x *asyncRequest, claim func(context.Context) Answer) {
 	var ctx context.Context
 	ctx, x.cancel = context.WithCancel(context.Background())
-	x.state.Store(askElsewhere)
-	if x.unasked.Load() {
+	x.state.Store(asyncBlocking)
+	if x.givenUp.Load() {
 		x.cancel()
 	}
-	x.session = nil // the answer has its price
+	x.session = nil // claim completes the answer
 	go func() {
 		defer x.cancel()
-		x.end(claim(ctx))
+		x.finish(claim(ctx))
 	}()
 }
 
-// prompt says whether a request of a user is decided on without asking a store about the
-// user first.
+// prompt reports whether a request of a user can be decided without reading the user from a store.
 func (d *admission) prompt(user string) bool {
 	t := d.serving.Load()
 	if t == nil {

@@ -224,13 +224,13 @@ func TestBeginAgain(t *testing.T) {
 		for _, unasked := range []bool{false, true} {
 			b := &begun{t: t, answer: make(chan Answer, 1)}
 			request := Request{User: fmt.Sprint("user ", unasked), Quantity: 1}
-			x := &ask{shell: p.Executor, ticket: shard.NewTicket(new(sync.Pool), request, mintKey, 0), answered: b.answered}
-			x.state.Store(askAnswered)
+			x := &asyncRequest{shell: p.Executor, ticket: shard.NewTicket(new(sync.Pool), request, mintKey, 0), answered: b.answered}
+			x.state.Store(asyncAnswered)
 			if unasked {
 				x.giveUp()
 				p.logs.appends.close()
 			}
-			p.again(x)
+			p.repeat(x)
 			want := api.Sold
 			if unasked {
 				want = api.Overloaded

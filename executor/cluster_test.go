@@ -27,16 +27,16 @@ import (
 // cluster is an applied sale on five lock nodes and a store in memory, in a
 // bubble where time passes only while everybody waits.
 type cluster struct {
-	t     *testing.T
-	sale  spec.Sale
-	store *backendtest.Store
-	logs  ledger.Logs // a handle without faults
-	nodes []*backendtest.Node
-	lists []lists.Node // of engine redis
-	queue int          // Config.Queue of its processes
-	log   string       // that their gatedStore.one is about
-	board *switchboard // connects its processes
-	ended chan struct{}
+	t      *testing.T
+	sale   spec.Sale
+	store  *backendtest.Store
+	logs   ledger.Logs // a handle without faults
+	nodes  []*backendtest.Node
+	lists  []lists.Node // of engine redis
+	queue  int          // Config.Queue of its processes
+	log    string       // that their gatedStore.one is about
+	totals *switchboard // connects its processes
+	ended  chan struct{}
 }
 
 // inCluster runs a test in a bubble. The clocks of the nodes go on by
@@ -58,7 +58,7 @@ func inClusterThatCloses(t *testing.T, after, ttl time.Duration, shares []int64,
 // inClusterAs is inCluster of a sale that change has changed, with its settings.
 func inClusterAs(t *testing.T, ttl time.Duration, shares []int64, change func(c *cluster, settings *pb.Settings), test func(c *cluster)) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &cluster{t: t, store: backendtest.NewStore(), board: newSwitchboard(), ended: make(chan struct{})}
+		c := &cluster{t: t, store: backendtest.NewStore(), totals: newSwitchboard(), ended: make(chan struct{})}
 		c.logs = c.store.Handle(nil)
 		stock := int64(0)
 		for _, n := range shares {
@@ -185,9 +185,9 @@ func (c *cluster) start(name string, faults backendtest.Faults) *clusterProcess 
 	address := name + ":1"
 	m.Executor = New(Config{
 		Logs: m.store, Nodes: nodes, Sale: c.sale.Name, Address: address, Queue: c.queue, Lists: c.lists,
-		Logger: slog.New(slog.NewTextHandler(m.log, nil)), Dial: c.board.dial,
+		Logger: slog.New(slog.NewTextHandler(m.log, nil)), Dial: c.totals.dial,
 	})
-	c.board.join(address, m.Executor, &m.links)
+	c.totals.join(address, m.Executor, &m.links)
 	ctx, cancel := context.WithCancel(c.t.Context())
 	m.over = make(chan error, 1)
 	go func() { m.over <- m.Run(ctx) }()
@@ -199,7 +199,7 @@ func (c *cluster) start(name string, faults backendtest.Faults) *clusterProcess 
 		if err := <-m.over; err != nil {
 			c.t.Errorf("Run: %v", err)
 		}
-		c.board.cut(address)
+		c.totals.cut(address)
 	})
 	return m
 }

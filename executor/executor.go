@@ -169,7 +169,7 @@ func (e *Executor) wait(ctx context.Context, a Answer, ticket *shard.Ticket, t *
 	default:
 		a = ticket.Finish()
 	}
-	t.price(&a)
+	t.completeAnswer(&a)
 	return a
 }
 

@@ -236,7 +236,7 @@ func (d *admission) servePeerRequest(ctx context.Context, now clock.Now, by *inb
 			bounce()
 			return
 		}
-		t.price(&a)
+		t.completeAnswer(&a)
 		answered(a)
 	}))
 	switch refused := s.Offer(now, ticket); {

@@ -30,7 +30,7 @@ type MachineConfig struct {
 	Bounds  ledger.Bounds             // of commits; 0: as usual
 	Users   OpenUsers                 // as Config has it
 	Ruled   func(rule, result string) // counts what rules have said; nil: nobody does
-	Notify  func()                    // as shard.Board and shard.RemoteConfig have it
+	Notify  func()                    // as in shard.SaleTotals and shard.RemoteConfig
 }
 
 // machine is what Executor and Stepped both run: the owner, the session that it has begun,
@@ -125,7 +125,7 @@ func (m *machine) lead(now clock.Now, do func(calls.Call)) (doing, error) {
 func (m *machine) begin() {
 	m.sessions++
 	m.session = newSession(m.owner, shard.Config{Me: m.cfg.Me, Clock: m.clock, Queue: m.cfg.Queue, Doubts: &m.doubts, Answered: m.told}, m.admission, m.sessions<<32)
-	m.owner.board, m.owner.warm = m.session.board, m.session.follows
+	m.owner.totals, m.owner.warm = m.session.totals, m.session.follows
 	m.left.Store(nil)
 	m.sold.Store(nil)
 	m.serving.Store(m.session)

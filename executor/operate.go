@@ -115,7 +115,7 @@ func (e *Executor) operate(ctx context.Context, do func(*runner) error) error {
 
 // operable says whether operators can have this process do something: it shares the sale.
 func (o *owner) operable() bool {
-	return o.stage == serving && o.board != nil && o.assigned && !o.draining
+	return o.stage == serving && o.totals != nil && o.assigned && !o.draining
 }
 
 // move has a shard moved here, or with anyone wherever it would be without the word of an

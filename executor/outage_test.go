@@ -238,11 +238,11 @@ func TestStandbyInTrouble(t *testing.T) {
 			if _, _, why := standby.User(c.t.Context(), "nobody", api.Page{}); why != api.NoQuorum {
 				c.t.Errorf("without a majority who asks the standby for a user's claims hears %q", why)
 			}
-			c.board.cut(standby.cfg.Address)
+			c.totals.cut(standby.cfg.Address)
 			if _, _, why := standby.User(c.t.Context(), "nobody", api.Page{}); why != api.NoQuorum {
 				c.t.Errorf("without a majority and links who asks the standby for a user's claims hears %q", why)
 			}
-			c.board.join(standby.cfg.Address, standby.Executor, &standby.links)
+			c.totals.join(standby.cfg.Address, standby.Executor, &standby.links)
 			for _, m := range all {
 				for _, n := range m.nodes[:3] {
 					n.open()

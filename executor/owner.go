@@ -231,13 +231,13 @@ func (o *owner) leave(now clock.Now, h shard.Halt) {
 	for i := range o.shares.all {
 		o.stop(now, i, h, "")
 	}
-	o.settle(now)
+	o.endIfIdle(now)
 }
 
-// settle ends the session when nothing of it runs any more. The next does not wait until
-// all nodes know: one that is away is told for longer than a ttl, and the others might be
-// a majority again meanwhile.
-func (o *owner) settle(now clock.Now) {
+// endIfIdle ends the session when none of its machines runs any more. The next session does not wait
+// until all nodes have the release: a node that is away is sent it for longer than a ttl, and the
+// others may be a majority again meanwhile.
+func (o *owner) endIfIdle(now clock.Now) {
 	if o.stage != leaving || o.shares.running() {
 		return
 	}
@@ -405,7 +405,7 @@ func (o *owner) next(now clock.Now) (ownerEffects, error) {
 		}
 		o.leave(now, shard.Halt{Why: why, Refusal: o.parting()})
 	}
-	if o.stage == serving && o.board != nil { // else the session is about to begin
+	if o.stage == serving && o.totals != nil { // else the session is about to begin
 		if o.sale.Generation() > o.told || o.sale.Ranked() != o.toldRanks {
 			o.told, o.toldRanks, o.out.plans = o.sale.Generation(), o.sale.Ranked(), true
 		}

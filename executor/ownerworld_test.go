@@ -278,7 +278,7 @@ func (h *ownerHost) take(out ownerEffects) {
 	h.events = append(h.events, out.events...)
 	if out.start {
 		h.starts++
-		h.o.board = shard.NewBoard(h.o.sale.Shards())
+		h.o.totals = shard.NewSaleTotals(h.o.sale.Shards())
 		h.heard = true
 	}
 	if out.plans {
@@ -350,7 +350,7 @@ func (h *ownerHost) end(shards ...int) {
 	}
 	for _, i := range shards {
 		h.input(func(now clock.Now) {
-			h.o.board.Leave(i)
+			h.o.totals.Leave(i)
 			delete(h.running, i)
 			h.o.ended(now, i)
 		})
@@ -370,7 +370,7 @@ func (h *ownerHost) live() {
 		case s.takeAt != 0 && s.takeAt <= w.now.Mono && s.epoch == 0 && s.endAt == 0 && h.may(s):
 			w.epochs[i]++
 			s.epoch = w.epochs[i]
-			h.o.board.Post(i, s.epoch, ledger.Totals{Epoch: s.epoch, Limit: 1}, time.Time{}, true)
+			h.o.totals.Set(i, s.epoch, ledger.Totals{Epoch: s.epoch, Limit: 1}, time.Time{}, true)
 			h.heard = true
 		}
 	}

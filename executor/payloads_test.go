@@ -219,10 +219,10 @@ func TestNobodyWaitsForPayloads(t *testing.T) {
 // and who chooses for none.
 func TestPrepare(t *testing.T) {
 	for name, c := range map[string]struct {
-		choose bool
-		ask    func(*payloads) Answer
-		want   Answer
-		reads  int64
+		choose       bool
+		asyncRequest func(*payloads) Answer
+		want         Answer
+		reads        int64
 	}{
 		"to deliver": {false, func(g *payloads) (a Answer) {
 			a.Claim = Claim{State: api.Sold, Units: []int64{2}}
@@ -235,7 +235,7 @@ func TestPrepare(t *testing.T) {
 		g.failed.Store(new(error))
 		g.prepare(t.Context(), c.choose)
 		ahead := logs.reads.Load()
-		if a := c.ask(g); !reflect.DeepEqual(a, c.want) || logs.reads.Load()-ahead != c.reads || g.failed.Load() != nil {
+		if a := c.asyncRequest(g); !reflect.DeepEqual(a, c.want) || logs.reads.Load()-ahead != c.reads || g.failed.Load() != nil {
 			t.Errorf("%s: %+v, after %d reads and %d ahead, failed is %v", name, a, logs.reads.Load()-ahead, ahead, g.failed.Load())
 		}
 	}

@@ -22,7 +22,7 @@ type peers struct {
 	noted         member        // the note of this process on the lock nodes
 	isolatedSince time.Duration // monotonic: since when this process is isolated; 0: it is not
 
-	board       *shard.Board
+	totals      *shard.SaleTotals
 	warm        func(i int) bool // whether the machine of a shard has read its log to the end
 	changedAt   time.Duration    // monotonic: when what this process owns changed; 0: peers know
 	broadcastAt time.Duration    // monotonic: when peers were last sent an update
@@ -31,8 +31,8 @@ type peers struct {
 	moves       uint64 // shards given to peers, in all
 	pins        []pin  // shards that an operator has moved here
 
-	traffic   *Traffic // of this process; nil: it is not known
-	collected collecting
+	traffic    *Traffic // of this process; nil: it is not known
+	collection collection
 }
 
 // peer is another process of the sale.
@@ -359,7 +359,7 @@ func (o *owner) receive(now clock.Now, from string, t *PeerUpdate) {
 	}
 	for _, r := range t.Reports {
 		if r.Shard >= 0 && r.Shard < len(o.holder) {
-			o.board.Heard(r)
+			o.totals.Receive(r)
 		}
 	}
 	for _, w := range t.Wants {
@@ -377,7 +377,7 @@ func (o *owner) receive(now clock.Now, from string, t *PeerUpdate) {
 		}
 	}
 	if t.Collect != 0 {
-		promised := o.board.Promise(now)
+		promised := o.totals.PromiseNoReturn(now)
 		o.send(from, &PeerUpdate{Collects: t.Collect, Returns: !promised, Reports: o.sureReports(now)})
 	}
 	if t.Collects != 0 && !t.Returns {
@@ -392,9 +392,9 @@ func (o *owner) broadcast(now clock.Now) {
 		o.peers.wake = 0
 		return
 	}
-	news := o.changedAt != 0 || o.board.News() && now.Mono >= o.broadcastAt+updateEvery
+	news := o.changedAt != 0 || o.totals.News() && now.Mono >= o.broadcastAt+updateEvery
 	if news || now.Mono >= o.broadcastAt+beatEvery {
-		o.board.Told()
+		o.totals.Reported()
 		state := o.myself().State
 		owns := o.owns()
 		all := now.Mono >= o.allAt // a peer that did not know this process yet has dropped its updates
@@ -407,14 +407,14 @@ func (o *owner) broadcast(now clock.Now) {
 				clear(p.sent)
 			}
 			if p.up {
-				o.send(id, &PeerUpdate{State: &state, Pins: o.pins, Owns: owns, Reports: o.board.Reports(p.sent), Traffic: o.traffic})
+				o.send(id, &PeerUpdate{State: &state, Pins: o.pins, Owns: owns, Reports: o.totals.Reports(p.sent), Traffic: o.traffic})
 			}
 		}
 		o.changedAt, o.broadcastAt = 0, now.Mono
 	}
-	o.look(now)
+	o.proveSoldOut(now)
 	o.peers.wake = o.broadcastAt + beatEvery
-	if o.board.News() {
+	if o.totals.News() {
 		o.peers.wake = o.broadcastAt + updateEvery
 	}
 	for _, p := range o.peers.all {
@@ -427,7 +427,7 @@ func (o *owner) broadcast(now clock.Now) {
 // sureReports is how the shards stand of which this process has the lease now: of another
 // it might not have heard that somebody else owns it.
 func (o *owner) sureReports(now clock.Now) []shard.Report {
-	return slices.DeleteFunc(o.board.Reports(make(map[int]uint64)), func(r shard.Report) bool { return !o.has(now, r.Shard) })
+	return slices.DeleteFunc(o.totals.Reports(make(map[int]uint64)), func(r shard.Report) bool { return !o.has(now, r.Shard) })
 }
 
 // has says whether this process owns a shard at an instant.
@@ -438,7 +438,7 @@ func (o *owner) has(now clock.Now, i int) bool {
 // owns is what this process owns.
 func (o *owner) owns() *Owns {
 	owns := &Owns{}
-	for _, r := range o.board.Reports(make(map[int]uint64)) {
+	for _, r := range o.totals.Reports(make(map[int]uint64)) {
 		if o.shares.all[r.Shard].stage == owned {
 			owns.Shards = append(owns.Shards, r.Shard)
 			owns.Epochs = append(owns.Epochs, r.Totals.Epoch)
@@ -447,36 +447,37 @@ func (o *owner) owns() *Owns {
 	return owns
 }
 
-// collecting is a look at all shards at one instant: see Board.Unsure.
-type collecting struct {
+// collection is a read of all shards at one instant, for the proof that all is sold: see
+// shard.SaleTotals.NeedsProof.
+type collection struct {
 	n     uint64
-	at    time.Duration // monotonic: when the peers were asked; 0: none is under way
+	at    time.Duration // monotonic: when peers were sent the request; 0: no collection is in progress
 	began clock.Now
 	slots []uint64
-	same  []bool // by shard: it is at that slot still
+	same  []bool // by shard: its owner has confirmed the slot
 }
 
-// lookAgain is how long the answers of peers to a look are waited for.
-const lookAgain = 200 * time.Millisecond
+// collectAgain is how long the replies of peers to a collection are waited for.
+const collectAgain = 200 * time.Millisecond
 
-// look asks the peers how their shards stand, if all seems to be sold.
-func (o *owner) look(now clock.Now) {
-	c := &o.collected
+// proveSoldOut requests reports of all shards from their owners, if all units seem to be sold.
+func (o *owner) proveSoldOut(now clock.Now) {
+	c := &o.collection
 	for i, id := range o.holder {
 		if !o.has(now, i) && !o.isUp(now, id) {
-			o.board.Doubt() // what it owned may have changed
+			o.totals.ForgetProof() // what it owned may have changed
 			c.at = 0
 			return
 		}
 	}
-	slots, unsure := o.board.Unsure(now)
+	slots, unsure := o.totals.NeedsProof(now)
 	switch {
 	case !unsure:
 		return
-	case c.at != 0 && now.Mono < c.at+lookAgain:
+	case c.at != 0 && now.Mono < c.at+collectAgain:
 		return
 	}
-	*c = collecting{n: c.n + 1, at: now.Mono, began: now, slots: slots, same: make([]bool, len(slots))}
+	*c = collection{n: c.n + 1, at: now.Mono, began: now, slots: slots, same: make([]bool, len(slots))}
 	asked := make(map[string]bool)
 	for i, id := range o.holder {
 		switch {
@@ -491,7 +492,7 @@ func (o *owner) look(now clock.Now) {
 
 // collect takes in how the shards of a peer stand, which was asked.
 func (o *owner) collect(n uint64, reports []shard.Report) {
-	c := &o.collected
+	c := &o.collection
 	if c.at == 0 || n != c.n {
 		return
 	}
@@ -501,7 +502,7 @@ func (o *owner) collect(n uint64, reports []shard.Report) {
 		}
 	}
 	if !slices.Contains(c.same, false) {
-		o.board.Sure(c.slots, c.began)
+		o.totals.Prove(c.slots, c.began)
 		c.at = 0
 	}
 }

@@ -51,7 +51,7 @@ func TestTheLastMoveCounts(t *testing.T) {
 	at := clock.Now{Mono: time.Minute}
 	process := func(id string) *owner {
 		o := newOwner(MachineConfig{Sale: "movie", Address: id + ":1"})
-		o.me, o.board = id, shard.NewBoard(4)
+		o.me, o.totals = id, shard.NewSaleTotals(4)
 		o.shares.all, o.shares.desired = make([]share, 4), make([]string, 4)
 		o.holder = make([]string, 4)
 		return o
@@ -69,7 +69,7 @@ func TestTheLastMoveCounts(t *testing.T) {
 		a, b := process("2"), process("1")
 		both := func() []member { return []member{a.myself(), b.myself()} }
 		a.assign(both())
-		a.board.Post(2, 1, ledger.Totals{Epoch: 4}, time.Time{}, true)
+		a.totals.Set(2, 1, ledger.Totals{Epoch: 4}, time.Time{}, true)
 		a.pin(at, 2, false)
 		if a.shares.desired[2] != "2" || len(a.pins) != 1 || a.pins[0].Number != 4<<10+1 {
 			t.Fatalf("%s: the first: %v, shard 2 is to be of %q", name, a.pins, a.shares.desired[2])
@@ -78,7 +78,7 @@ func TestTheLastMoveCounts(t *testing.T) {
 		if c.knows {
 			b.assign(both())
 		}
-		b.board.Post(2, 1, ledger.Totals{Epoch: max(c.epoch, 4)}, time.Time{}, true)
+		b.totals.Set(2, 1, ledger.Totals{Epoch: max(c.epoch, 4)}, time.Time{}, true)
 		b.pin(at, 2, false)
 		all := both()
 		a.assign(all)

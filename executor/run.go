@@ -149,7 +149,7 @@ func (r *runner) wakes(now clock.Now, owner time.Duration) time.Duration {
 	if r.session == nil || len(r.dialing) == 0 {
 		return wake
 	}
-	news := r.session.board.Due(now)
+	news := r.session.totals.Due(now)
 	if waiting != 0 { // for a shard, which may be served any time
 		news = now.Mono
 	}
@@ -167,7 +167,7 @@ func (r *runner) due(now clock.Now, owner time.Duration) bool {
 	if r.session == nil || len(r.dialing) == 0 {
 		return false
 	}
-	news := r.session.board.Due(now)
+	news := r.session.totals.Due(now)
 	return news != 0 && now.Mono >= news
 }
 
@@ -348,7 +348,7 @@ func (r *runner) tellBroken(end shardEnd) {
 	case told != why:
 		r.broken[end.shard] = why
 		r.e.cfg.Logger.Error("a shard's log is gone or damaged: its units are not sold, and its users' claims not looked at",
-			"sale", r.e.cfg.Sale, "shard", end.shard, "seen", r.session.board.Seen(end.shard), "why", why,
+			"sale", r.e.cfg.Sale, "shard", end.shard, "seen", r.session.totals.Seen(end.shard), "why", why,
 			"remedy", "see what 'salectl plan' and 'salectl audit' say; leave this process running, since it knows how far the log went")
 	}
 }

@@ -75,8 +75,8 @@ func TestLostSaleEndsAll(t *testing.T) {
 		default:
 			c.t.Error("whoever waits for the other process is not answered")
 		}
-		c.board.cut("a:1")
-		c.board.cut("b:1")
+		c.totals.cut("a:1")
+		c.totals.cut("b:1")
 	})
 }
 

@@ -21,7 +21,7 @@ type session struct {
 	uid     string
 	shards  []atomic.Pointer[shard.Shard] // with a lease, or about to have one; nil: another process's
 	remotes []*shard.Remote               // of all shards: where requests wait that no shard here decides
-	board   *shard.Board
+	totals  *shard.SaleTotals
 	ack     spec.Ack
 	red     *spec.RedPacket      // nil: units are no packets of money
 	commits ledger.Hash          // to the amounts of a red packet
@@ -55,10 +55,10 @@ type session struct {
 func newSession(o *owner, cfg shard.Config, d *admission, first uint64) *session {
 	n := o.sale.Shards()
 	t := &session{
-		uid: o.uid, shards: make([]atomic.Pointer[shard.Shard], n), given: make([]atomic.Int64, n), board: shard.NewBoard(n), ack: o.declared.Ack,
+		uid: o.uid, shards: make([]atomic.Pointer[shard.Shard], n), given: make([]atomic.Int64, n), totals: shard.NewSaleTotals(n), ack: o.declared.Ack,
 		links: &d.links, sizes: o.cfg.Sizes, running: make(map[int]*shard.Shard),
 	}
-	t.board.Notify = o.cfg.Notify
+	t.totals.Notify = o.cfg.Notify
 	t.depth.Store(int64(cfg.Queue))
 	declared := o.declared
 	t.declared.Store(&declared)
@@ -70,7 +70,7 @@ func newSession(o *owner, cfg shard.Config, d *admission, first uint64) *session
 			t.grabs = append(t.grabs, shard.NewNodeBatcher(t.ack, cfg.Queue))
 		}
 	}
-	cfg.Address, cfg.UID, cfg.Board, cfg.Bounds = o.cfg.Address, t.uid, t.board, o.cfg.Bounds
+	cfg.Address, cfg.UID, cfg.Totals, cfg.Bounds = o.cfg.Address, t.uid, t.totals, o.cfg.Bounds
 	t.sizes.Ranges = cfg.Bounds.Ranges
 	t.post = t.carry
 	cfg.Post = func(m shard.Message) { t.post(m) }
@@ -177,7 +177,7 @@ func (t *session) close(i int) {
 			t.grabs[t.node(i)].Leave(s)
 		}
 		t.shards[i].CompareAndSwap(s, nil)
-		t.board.Leave(i)
+		t.totals.Leave(i)
 		delete(t.running, i)
 	}
 }
@@ -203,12 +203,12 @@ const loadAtOnce = 64
 
 // plan passes on the generations of the sale's log.
 func (t *session) plan(o *owner) {
-	t.board.Generation(o.sale.Generation())
+	t.totals.Generation(o.sale.Generation())
 	t.declare(o)
 	t.boundQueues(o.cfg.Queue)
 	if o.sale.Ranked() && t.ranks.Load() == nil {
 		t.ranks.Store(ranksOf(o.sale))
-		t.board.Drawn(o.sale.DrawnSince())
+		t.totals.Drawn(o.sale.DrawnSince())
 	}
 	for i, s := range t.running {
 		s.Post(shard.Planned(o.plans(i)))
@@ -295,7 +295,7 @@ func (t *session) recall(now clock.Now, s *shard.Shard, r Request) (Answer, bool
 		return Answer{Outcome: api.NoQuorum, RetryAfter: time.Second}, true
 	case !s.Serves():
 		return Answer{}, false
-	case !ok && t.board.AllSold(now):
+	case !ok && t.totals.AllSold(now):
 		return Answer{Outcome: api.SoldOut}, true
 	}
 	return a, ok
@@ -322,9 +322,8 @@ func (t *session) answer(now clock.Now, s *shard.Shard, r Request, a Answer, idl
 	return a, true
 }
 
-// price adds to an answer what the units are worth that it tells of, and of entries that
-// have not won that they have not.
-func (t *session) price(a *Answer) {
+// completeAnswer adds amounts of red packets to an answer, and marks entries that were not drawn.
+func (t *session) completeAnswer(a *Answer) {
 	if t == nil {
 		return
 	}
@@ -366,7 +365,7 @@ func (t *session) decline(i int, r Request, a Answer) Answer {
 // refuse is the shard's, with the price of what it tells of.
 func (t *session) refuse(s *shard.Shard, r Request, a Answer) Answer {
 	a = s.Refuse(r, a)
-	t.price(&a)
+	t.completeAnswer(&a)
 	return a
 }
 

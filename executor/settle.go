@@ -35,7 +35,7 @@ func (e *Executor) Settle(ctx context.Context, x Settlement) Answer {
 		return a
 	}
 	a = ticket.Wait(ctx)
-	t.price(&a)
+	t.completeAnswer(&a)
 	e.payloads.add(ctx, &a)
 	return a
 }
@@ -44,7 +44,7 @@ func (e *Executor) Settle(ctx context.Context, x Settlement) Answer {
 func (e *Executor) BeginSettle(s Settlement, answered func(Answer)) (giveUp func()) {
 	x := settling(e, e.payloads.adding(answered))
 	if a, ticket, _ := e.admitSettlement(e.cfg.Clock(), s, x); ticket == nil {
-		x.end(a)
+		x.finish(a)
 	}
 	return x.giveUp
 }
@@ -54,19 +54,19 @@ func (p *Stepped) Settle(now clock.Now, s Settlement, answered func(Answer)) (wi
 	p.now = now
 	x := settling(p, answered)
 	if a, ticket, _ := p.admitSettlement(now, s, x); ticket == nil {
-		x.end(a)
+		x.finish(a)
 	}
 	return func() { p.withdraw(x) }
 }
 
 // settling is the ask of a settlement. No rules have let it in: it is never decided on again
 // because they have changed.
-func settling(shell asker, answered func(Answer)) *ask {
-	return &ask{shell: shell, changed: mostRuleChanges, answered: answered}
+func settling(shell asyncShell, answered func(Answer)) *asyncRequest {
+	return &asyncRequest{shell: shell, changed: mostRuleChanges, answered: answered}
 }
 
 // admitSettlement is admit for what is asked of a claim that was accepted.
-func (d *admission) admitSettlement(now clock.Now, settle Settlement, x *ask) (Answer, *shard.Ticket, *session) {
+func (d *admission) admitSettlement(now clock.Now, settle Settlement, x *asyncRequest) (Answer, *shard.Ticket, *session) {
 	d.came.Add(1)
 	t := d.serving.Load()
 	if t == nil {

@@ -405,7 +405,7 @@ func (o *owner) ended(now clock.Now, i int) {
 		o.send(to, &PeerUpdate{Gives: []int{i}})
 	}
 	o.changedAt = now.Mono // that it is not owned any more
-	o.settle(now)
+	o.endIfIdle(now)
 }
 
 // grantAll gives each shard its present rights.

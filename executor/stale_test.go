@@ -135,12 +135,12 @@ func TestAnswersToALook(t *testing.T) {
 		"of a shard that is not it": {&PeerUpdate{Collects: 2, Reports: []shard.Report{{Shard: 2, Next: 7}}}, false},
 	} {
 		o := newServingOwner()
-		o.collected = collecting{n: 2, at: now.Mono, began: now, slots: []uint64{3, 7}, same: []bool{true, false}}
+		o.collection = collection{n: 2, at: now.Mono, began: now, slots: []uint64{3, 7}, same: []bool{true, false}}
 		if c.says.Run = o.uid; c.says.Reports == nil {
 			c.says.Reports = []shard.Report{{Shard: 1, Next: 7}}
 		}
 		o.receive(now, "peer", c.says)
-		if sure := o.collected.at == 0; sure != c.sure {
+		if sure := o.collection.at == 0; sure != c.sure {
 			t.Errorf("an answer %s makes it sure: %v", name, sure)
 		}
 	}

@@ -36,8 +36,8 @@ type Stepped struct {
 	dial []Peer   // links to be made, to be returned by Peers
 	hang []string // and to be ended
 
-	calls   []calls.Call // to be returned by Next
-	answers []*ask       // answered, to be told by Next
+	calls   []calls.Call    // to be returned by Next
+	answers []*asyncRequest // answered, to be told by Next
 
 	metrics *metrics    // nil: nobody has collected them yet
 	counted shard.Tally // what they lack
@@ -75,30 +75,30 @@ func NewStepped(cfg MachineConfig) *Stepped {
 // the claim surely is not accepted, or Unknown. It does nothing after an answer.
 func (p *Stepped) Claim(now clock.Now, r Request, answered func(Answer)) (withdraw func()) {
 	p.now = now
-	x := &ask{shell: p, answered: answered}
+	x := &asyncRequest{shell: p, answered: answered}
 	if a, ticket, _ := p.admit(context.Background(), now, r, x); ticket == nil {
-		x.end(a)
+		x.finish(a)
 	}
 	return func() { p.withdraw(x) }
 }
 
 // withdraw tells whoever asked that there is no answer, if that was not told one.
-func (p *Stepped) withdraw(x *ask) {
-	if x.state.Load() == askAnswered {
-		x.end(x.ticket.Finish())
+func (p *Stepped) withdraw(x *asyncRequest) {
+	if x.state.Load() == asyncAnswered {
+		x.finish(x.ticket.Finish())
 		return
 	}
 	x.giveUp()
 }
 
-// there is asker's: what is answered is told by Next.
-func (p *Stepped) there(x *ask) { p.answers = append(p.answers, x) }
+// ticketAnswered is asyncShell's. Next delivers the answer.
+func (p *Stepped) ticketAnswered(x *asyncRequest) { p.answers = append(p.answers, x) }
 
-// again is asker's.
-func (p *Stepped) again(x *ask) {
-	x.state.Store(askWaits)
+// repeat is asyncShell's.
+func (p *Stepped) repeat(x *asyncRequest) {
+	x.state.Store(asyncWaiting)
 	if a, ticket, _ := p.admitAgain(context.Background(), p.now, x.ticket, x); ticket == nil {
-		x.end(a)
+		x.finish(a)
 	}
 }
 
@@ -287,7 +287,7 @@ func (p *Stepped) Next(now clock.Now) (calls []calls.Call, wake time.Duration, g
 		return calls, 0, true
 	}
 	wake = clock.Soonest(p.own.wake, p.late, p.batches.wake, p.passing)
-	if p.session != nil && p.owner.stage == serving && len(p.owner.peers.all) > 0 && p.session.board.News() {
+	if p.session != nil && p.owner.stage == serving && len(p.owner.peers.all) > 0 && p.session.totals.News() {
 		wake = clock.Soonest(wake, max(p.owner.broadcastAt+updateEvery, now.Mono+1))
 		p.own.wake = clock.Soonest(p.own.wake, p.owner.broadcastAt+updateEvery)
 	}
@@ -407,7 +407,7 @@ func (p *Stepped) tell() bool {
 	answers := p.answers
 	p.answers = nil
 	for _, x := range answers {
-		x.tell()
+		x.deliver()
 	}
 	return len(answers) > 0
 }

@@ -64,7 +64,7 @@ func (m *machine) measure(now clock.Now) {
 			of = new(meter)
 			m.meters.shards[i] = of
 		}
-		t.board.Measured(i, shard.Load{PerSecond: of.look(now.Mono, s.Decided()), Queue: s.Waiting(), Stuck: m.admission.stuck(now, s)})
+		t.totals.Measured(i, shard.Load{PerSecond: of.look(now.Mono, s.Decided()), Queue: s.Waiting(), Stuck: m.admission.stuck(now, s)})
 	}
 	came, passed := m.requests.look(now.Mono, m.admission.came.Load()), m.forwards.look(now.Mono, m.links.answered.Load())
 	if came != nil {

@@ -162,15 +162,15 @@ func TestUndecided(t *testing.T) {
 		inCluster(t, quorum.DefaultTTL, []int64{50}, func(c *cluster) {
 			m := begin(c)
 			defer m.stop()
-			board := m.serving.Load().board
-			board.Post(0, 99, ledger.Totals{Generation: 1, Limit: 50, Sold: 50}, time.Time{}, true) // and more units come before bob's claim is decided
+			totals := m.serving.Load().totals
+			totals.Set(0, 99, ledger.Totals{Generation: 1, Limit: 50, Sold: 50}, time.Time{}, true) // and more units come before bob's claim is decided
 			if a := m.claim("carl"); a.Outcome != api.SoldOut {
 				t.Errorf("carl hears %+v", a)
 			}
 			if a := m.claim("bob"); a.Outcome != api.Unknown {
 				t.Errorf("while a claim of that key is under way, bob hears %+v", a)
 			}
-			board.Post(0, 99, ledger.Totals{Generation: 1, Limit: 50, Sold: 1}, time.Time{}, true)
+			totals.Set(0, 99, ledger.Totals{Generation: 1, Limit: 50, Sold: 1}, time.Time{}, true)
 			sold(m)
 		})
 	})

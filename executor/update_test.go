@@ -14,7 +14,7 @@ func newServingOwner() *owner {
 	o := &owner{stage: serving, uid: "this run", shares: newShares("this run", 2)}
 	o.peers = newPeers()
 	o.peers.all["peer"] = &peer{owns: make(map[int]uint64)}
-	o.holder, o.board = make([]string, 2), shard.NewBoard(2)
+	o.holder, o.totals = make([]string, 2), shard.NewSaleTotals(2)
 	return o
 }
 
@@ -29,7 +29,7 @@ func TestUpdateOfAnotherRun(t *testing.T) {
 			Wants: []Want{{Shard: 0}}, Moves: []shard.Message{{Kind: shard.Sent, From: 1, To: 0, K: 1, Units: ledger.Units{{First: 5, Count: 2}}}},
 		})
 		for what, got := range map[string]bool{
-			"the owner of a shard": o.holder[1] == "peer", "how far its log is": o.board.Seen(1) == 7,
+			"the owner of a shard": o.holder[1] == "peer", "how far its log is": o.totals.Seen(1) == 7,
 			"units": len(o.out.moves) == 1, "who wants a shard": o.shares.all[0].wanted == "peer", "that the peer is there": o.peers.all["peer"].heard != 0,
 		} {
 			if got != heard {

@@ -35,14 +35,14 @@ func TestWakes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &runner{
-				machine: machine{owner: new(owner), session: &session{board: shard.NewBoard(2), remotes: []*shard.Remote{remote(), remote()}}},
+				machine: machine{owner: new(owner), session: &session{totals: shard.NewSaleTotals(2), remotes: []*shard.Remote{remote(), remote()}}},
 				looked:  now.Mono - c.looked, dialing: map[string]context.CancelFunc{"peer": func() {}},
 			}
 			if c.alone {
 				clear(r.dialing)
 			}
 			if c.news {
-				r.session.board.Post(0, 1, ledger.Totals{Limit: 5, Available: 5}, time.Time{}, true)
+				r.session.totals.Set(0, 1, ledger.Totals{Limit: 5, Available: 5}, time.Time{}, true)
 			}
 			if c.waits {
 				r.session.remotes[1].Offer(now, shard.NewTicket(new(sync.Pool), shard.Request{User: "alice", Key: "1", Quantity: 1}, nil, now.Mono))

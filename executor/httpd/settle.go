@@ -40,7 +40,7 @@ func (s *Server) settle(w http.ResponseWriter, r *http.Request, sale *sale, clai
 	a := executor.Answer{Outcome: api.Overloaded}
 	switch said, f := s.readSettlement(r, how); {
 	case f == nil:
-		a = s.settled(r.Context(), sale, claim, how, said)
+		a = s.settleAnswer(r.Context(), sale, claim, how, said)
 	case f != crowded:
 		writeBadRequest(w, f)
 		return api.BadRequest
@@ -63,8 +63,8 @@ func (s *Server) settle(w http.ResponseWriter, r *http.Request, sale *sale, clai
 	return a.Outcome
 }
 
-// settled asks the sale.
-func (s *Server) settled(ctx context.Context, sale *sale, claim string, how api.How, said api.Settlement) executor.Answer {
+// settleAnswer sends the settlement to the sale.
+func (s *Server) settleAnswer(ctx context.Context, sale *sale, claim string, how api.How, said api.Settlement) executor.Answer {
 	id, ok := shard.ParseClaimID(claim)
 	x := executor.Settlement{Claim: id, How: how, Settlement: said}
 	switch {

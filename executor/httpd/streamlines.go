@@ -144,7 +144,7 @@ func (l *linesForm) asked(p *parser, r *streampb.Request, field []byte) *fault {
 	case "settle":
 		m := new(streampb.Settlement)
 		r.Asks = &streampb.Request_Settle{Settle: m}
-		return p.members(func(field []byte) (f *fault) { return settled(p, m, field) })
+		return p.members(func(field []byte) (f *fault) { return streamSettlement(p, m, field) })
 	case "user":
 		user, f := p.string("user")
 		r.Asks = &streampb.Request_User{User: &streampb.User{User: user}}
@@ -164,8 +164,8 @@ func (l *linesForm) asked(p *parser, r *streampb.Request, field []byte) *fault {
 	return malformed("%s: unknown field; a request has id, timeoutMs, before and limit of a page, and one of claim, settle, user, find and cancel", name(field))
 }
 
-// settled reads a field of a settlement.
-func settled(p *parser, m *streampb.Settlement, field []byte) (f *fault) {
+// streamSettlement parses a field of a settlement.
+func streamSettlement(p *parser, m *streampb.Settlement, field []byte) (f *fault) {
 	switch string(field) {
 	case "claim":
 		m.Claim, f = p.claimID("settle.claim")

@@ -47,7 +47,7 @@ func (s *Server) webhook(w http.ResponseWriter, r *http.Request, sale *sale) api
 		writeJSON(w, http.StatusOK, api.WebhookAnswer{Outcome: ignored, Sale: sale.name})
 		return ignored
 	}
-	a := s.settled(r.Context(), sale, event.Claim, event.How, event.Settlement)
+	a := s.settleAnswer(r.Context(), sale, event.Claim, event.How, event.Settlement)
 	return s.answerWebhook(w, r, sale, &event, &a)
 }
 

@@ -75,7 +75,7 @@ func (s *Shard) carry(e Effects) {
 	}
 	now := s.clock()
 	stall := s.seq.stall(now)
-	s.settleDoubts() // before anybody is asked under a new fill
+	s.forgetDoubts() // before anybody is asked under a new fill
 	s.front.carry(now, e)
 	if stall == nil {
 		stall = s.front.stall(now)

@@ -43,7 +43,7 @@ func (q *sequencer) award(d *ledger.Draft) {
 	if !a.open() || q.state.Phase == ledger.PhaseClosed {
 		return
 	}
-	last := q.board.mayBeAwarded()
+	last := q.totals.mayBeAwarded()
 	for i := a.next; i < len(a.all) && a.all[i].Rank <= last; i++ {
 		claim, ok := q.state.ClaimAt(a.all[i].Slot, a.all[i].Index)
 		if !ok || claim.State != ledger.StateEntered {
@@ -83,15 +83,15 @@ func (q *sequencer) awardsAt(now clock.Now) time.Duration {
 }
 
 // Drawn says in which generation the order of a draw was revealed.
-func (b *Board) Drawn(since uint64) {
+func (b *SaleTotals) Drawn(since uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.drawnSince = since
 }
 
-// mayBeAwarded returns the last rank that may be awarded by now, as far as the board knows:
+// mayBeAwarded returns the last rank that may be awarded by now, as far as the sale's totals show:
 // what it does not know of other shards yet can only raise it.
-func (b *Board) mayBeAwarded() int64 {
+func (b *SaleTotals) mayBeAwarded() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return ledger.MayBeAwarded(b.shards, b.drawnSince)

@@ -174,15 +174,15 @@ func TestSettlementOfAnEntry(t *testing.T) {
 
 // What a board has of a shard that has lost units since is no reason to award a rank.
 func TestAwardsBelieveNoOldStock(t *testing.T) {
-	b := NewBoard(2)
+	b := NewSaleTotals(2)
 	b.Generation(2)
-	b.Post(0, 4, ledger.Totals{Generation: 2, Limit: 5}, time.Time{}, true)
-	b.Post(1, 4, ledger.Totals{Generation: 1, Limit: 6}, time.Time{}, false)
+	b.Set(0, 4, ledger.Totals{Generation: 2, Limit: 5}, time.Time{}, true)
+	b.Set(1, 4, ledger.Totals{Generation: 1, Limit: 6}, time.Time{}, false)
 	b.Drawn(2)
 	if last := b.mayBeAwarded(); last != 5 {
 		t.Errorf("by an old report the ranks up to %d may be awarded", last)
 	}
-	b.Post(1, 5, ledger.Totals{Generation: 3, Limit: 7}, time.Time{}, false)
+	b.Set(1, 5, ledger.Totals{Generation: 3, Limit: 7}, time.Time{}, false)
 	if last := b.mayBeAwarded(); last != 12 {
 		t.Errorf("by a new report the ranks up to %d may be awarded", last)
 	}

@@ -144,7 +144,7 @@ const LookForStuck = time.Second
 // something.
 func (gs *shardQueue) asksAgain() bool {
 	for _, t := range gs.queue {
-		if t.asked {
+		if t.sentToList {
 			return true
 		}
 	}

@@ -32,7 +32,7 @@ func newCounted(t *testing.T, most int64) *counted {
 	for i := range 2 {
 		s := New(Config{
 			Shard: i, Log: fmt.Sprint("log-", i), Me: []byte("12345678"), Address: "a:1", UID: saletest.UID,
-			Board: NewBoard(2), Doubts: new(Doubts), Clock: func() clock.Now { return c.now },
+			Totals: NewSaleTotals(2), Doubts: new(Doubts), Clock: func() clock.Now { return c.now },
 		})
 		c.queues = append(c.queues, c.g.Serve(s, lists.List{UID: saletest.UID, Shard: i}, lists.Sizes{}, most, c.now))
 		c.queues[i].turn(c.now, 1)
@@ -245,7 +245,7 @@ func TestFreeStuck(t *testing.T) {
 			q.restsTo = c.now.Mono - LookForStuck
 		}, 1, true},
 		"somebody asks again": {func(c *counted, q *shardQueue) {
-			q.queue = []*Ticket{{Request: Request{User: "c"}}, {Request: Request{User: "a"}, asked: true}}
+			q.queue = []*Ticket{{Request: Request{User: "c"}}, {Request: Request{User: "a"}, sentToList: true}}
 		}, 0, true},
 		"somebody else asks": {func(c *counted, q *shardQueue) { q.queue = []*Ticket{{Request: Request{User: "c"}}} }, 1, true},
 	} {

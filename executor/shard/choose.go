@@ -61,7 +61,7 @@ func (t *Ticket) least() int64 {
 func (x *transfers) mayFind(t *Ticket) bool {
 	answered := func(shard int) bool { return t.search != nil && t.search.none[shard] }
 	return slices.ContainsFunc(x.asked, func(r request) bool { return !answered(r.shard) }) ||
-		x.board.anyOther(x.shard, t.least(), answered)
+		x.totals.anyOther(x.shard, t.least(), answered)
 }
 
 // searches says whether a claim that chooses waits for what others have been asked for.
@@ -78,7 +78,7 @@ func (x *transfers) search(d *ledger.Draft, whom []request) ([]request, ledger.U
 	for _, t := range claims {
 		d.Missing(&named, t.Units)
 	}
-	for _, other := range x.board.others(x.shard, 1) {
+	for _, other := range x.totals.others(x.shard, 1) {
 		if x.asks(other.shard) {
 			continue
 		}

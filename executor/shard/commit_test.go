@@ -165,7 +165,7 @@ func TestSlotTaken(t *testing.T) {
 		h, x := ask(w)
 		saletest.Replan(t, w.logs, w.sale, func(p *pb.Planned) { p.Shards[0].Remove = 9 })
 		saletest.Take(t, w.logs, w.sale, 0)
-		h.board.Generation(2)
+		h.totals.Generation(2)
 		w.settle()
 		x.want(t, "sold_out")
 	})
@@ -346,20 +346,20 @@ func TestLogUnusable(t *testing.T) {
 		want  string
 	}{
 		"an older copy than this process has seen": {3, func(h *host, q *sequencer) *sequencer {
-			return newSequencer(0, q.writer.Log(), []byte("me"), "me:1", h.board)
+			return newSequencer(0, q.writer.Log(), []byte("me"), "me:1", h.totals)
 		}, "it ends before slot 3, and this process has seen 4 slots of it"},
 		"an older copy than a peer has seen": {3, func(_ *host, q *sequencer) *sequencer {
-			board := NewBoard(1)
-			board.Heard(Report{Next: 4})
-			return newSequencer(0, q.writer.Log(), []byte("me"), "me:1", board)
+			totals := NewSaleTotals(1)
+			totals.Receive(Report{Next: 4})
+			return newSequencer(0, q.writer.Log(), []byte("me"), "me:1", totals)
 		}, "it ends before slot 3, and this process has seen 4 slots of it"},
 		"an older copy than what was applied": {4, func(_ *host, q *sequencer) *sequencer {
-			q = newSequencer(0, q.writer.Log(), []byte("me"), "me:1", NewBoard(1))
+			q = newSequencer(0, q.writer.Log(), []byte("me"), "me:1", NewSaleTotals(1))
 			q.applied = 2
 			return q
 		}, "it ends with generation 1, and generation 2 was on every shard"},
 		"the log as it was last": {4, func(h *host, q *sequencer) *sequencer {
-			q = newSequencer(0, q.writer.Log(), []byte("me"), "me:1", h.board)
+			q = newSequencer(0, q.writer.Log(), []byte("me"), "me:1", h.totals)
 			q.applied = 1
 			return q
 		}, ""},

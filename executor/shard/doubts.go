@@ -90,8 +90,8 @@ func (d *Doubts) drop(shard int, user, key string) {
 	}
 }
 
-// settle forgets what was in doubt on a shard, and all of other runs.
-func (d *Doubts) settle(uid string, shard int) {
+// forget forgets what was in doubt on a shard, and all of other runs.
+func (d *Doubts) forget(uid string, shard int) {
 	if d.n.Load() == 0 {
 		return
 	}

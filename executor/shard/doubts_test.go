@@ -101,7 +101,7 @@ func TestGivenInDoubtAfterTheSession(t *testing.T) {
 					t.Errorf("%s hears %q, want %q", user, a.Outcome, want)
 				}
 			}
-			s.doubts.settle(saletest.UID, 0)
+			s.doubts.forget(saletest.UID, 0)
 			if a := s.Refuse(Request{User: "ann", Key: "key", Quantity: 1}, refused); a.Outcome != api.NoQuorum {
 				t.Errorf("ann hears %q when the shard was read", a.Outcome)
 			}
@@ -147,7 +147,7 @@ func TestDoubts(t *testing.T) {
 	if !d.Has("cat", "a") || !d.Has("cat", "b") || d.Has("dan", "a") {
 		t.Error("all of cat's is in doubt, and nothing of dan's")
 	}
-	d.settle("run-1", 1)
+	d.forget("run-1", 1)
 	if d.Has("cat", "a") {
 		t.Error("cat's was settled")
 	}
@@ -165,12 +165,12 @@ func TestDoubts(t *testing.T) {
 	if !d.Has("user-0", "a") || !d.Has("somebody", "else") || d.n.Load() != mostDoubts {
 		t.Errorf("with %d in doubt somebody is sure", d.n.Load())
 	}
-	d.settle("run-1", 3)
+	d.forget("run-1", 3)
 	if d.Has("user-0", "a") || d.n.Load() != 0 {
 		t.Error("shard 3 was settled")
 	}
 	d.Add("run-1", 3, "ann", "a")
-	d.settle("run-2", 0)
+	d.forget("run-2", 0)
 	if d.Has("ann", "a") || d.n.Load() != 0 {
 		t.Error("another run has begun")
 	}
@@ -213,7 +213,7 @@ func TestGiveUp(t *testing.T) {
 	}
 	told := wait("dan", true)
 	told.answer = Answer{Outcome: api.Sold}
-	told.tell()
+	told.complete()
 	if a := told.GiveUp(); a.Outcome != api.Sold {
 		t.Errorf("it has its answer: %+v", a)
 	}
@@ -225,7 +225,7 @@ func TestDecidedAgain(t *testing.T) {
 	otherRules, noneNow := Answer{Outcome: api.NotChecked, OtherRules: true}, Answer{Outcome: api.NoneNow}
 	for name, next := range map[string]func(t *testing.T, s *Shard, enter func(Request) *Ticket, first, second *Ticket){
 		"it waits again": func(t *testing.T, s *Shard, enter func(Request) *Ticket, first, second *Ticket) {
-			again := enter(first.Again())
+			again := enter(first.Repeat())
 			first.Finish()
 			if again.number >= second.number || s.underway.n.Load() != 2 {
 				t.Errorf("it is number %d, behind %d, of %d", again.number, second.number, s.underway.n.Load())
@@ -242,7 +242,7 @@ func TestDecidedAgain(t *testing.T) {
 		},
 		"it is refused": func(t *testing.T, s *Shard, _ func(Request) *Ticket, first, second *Ticket) {
 			s.underway.leave(second)
-			if a := s.Refuse(first.Again(), noneNow); a.Outcome != api.NoneNow {
+			if a := s.Refuse(first.Repeat(), noneNow); a.Outcome != api.NoneNow {
 				t.Errorf("the first is told %+v", a)
 			}
 			if a := s.Refuse(Request{User: "ann", Key: "key"}, noneNow); a.Outcome != api.Unknown {
@@ -345,7 +345,7 @@ func TestTriedElsewhere(t *testing.T) {
 			w.settle()
 			had.want(t, string(first))
 
-			c := Config{Log: "log", UID: saletest.UID, Board: NewBoard(1), Doubts: new(Doubts), Clock: func() clock.Now { return w.now }}
+			c := Config{Log: "log", UID: saletest.UID, Totals: NewSaleTotals(1), Doubts: new(Doubts), Clock: func() clock.Now { return w.now }}
 			if test.moves {
 				c.Moved = func([]*Ticket) {}
 			}
@@ -355,11 +355,11 @@ func TestTriedElsewhere(t *testing.T) {
 				s.certain.Store(1)
 			}
 			x := NewTicket(new(sync.Pool), Request{User: test.user, Key: "1", Quantity: 1}, nil, w.now.Mono)
-			if x.minted = test.minted; test.settles {
+			if x.keyless = test.minted; test.settles {
 				x = NewSettlement(new(sync.Pool), Settlement{How: api.Cancel}, w.now.Mono)
 			}
 			x.enter(s)
-			x.tried, x.visiting, x.answer = !test.untried, test.visits, test.says
+			x.maybeDecided, x.fromPeer, x.answer = !test.untried, test.visits, test.says
 			s.conclude([]*Ticket{x}, s.front.mayHave)
 			got := x.answer
 			if got.Outcome != test.want || s.doubts.Has(test.user, "1") != test.doubt {
@@ -394,7 +394,7 @@ func TestRefuseHeld(t *testing.T) {
 		"while the log is read, for now": {false, true, api.NoQuorum, api.NoQuorum},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := New(Config{Log: "log", UID: saletest.UID, Board: NewBoard(1), Doubts: new(Doubts), Clock: func() clock.Now { return w.now }})
+			s := New(Config{Log: "log", UID: saletest.UID, Totals: NewSaleTotals(1), Doubts: new(Doubts), Clock: func() clock.Now { return w.now }})
 			s.seq.state = saletest.LoadShard(t, w.logs, 0, 1)
 			s.serving.Store(c.serves)
 			if c.may {

@@ -37,8 +37,8 @@ type engine interface {
 	drafted() int
 	// hurry says that all is to come into the log that is not there yet.
 	hurry()
-	// settled says whether nobody waits for what is not in the log yet.
-	settled() bool
+	// idle reports whether no request waits for units that the log lacks.
+	idle() bool
 	// act adds to what is to be done, after each event.
 	act(now clock.Now, e *Effects)
 	// stall says since when and why the engine gives no units; nil: it does.
@@ -62,7 +62,7 @@ func (e ownerDecides) came([]ledger.Units)    {}
 func (e ownerDecides) due(clock.Now) bool     { return false }
 func (e ownerDecides) drafted() int           { return 0 }
 func (e ownerDecides) hurry()                 {}
-func (e ownerDecides) settled() bool          { return true }
+func (e ownerDecides) idle() bool             { return true }
 func (e ownerDecides) stall(clock.Now) *Stall { return nil }
 func (e ownerDecides) drained() bool          { return false }
 
@@ -89,7 +89,7 @@ func (e ownerDecides) decide(now clock.Now, d *ledger.Draft) error {
 	q.expire(d)
 	q.award(d)
 	q.requests.decide(func(t *Ticket) decision { return e.look(now, d, t, false) })
-	if q.board.AllSold(now) {
+	if q.totals.AllSold(now) {
 		q.refuseShort(now, func(*Ticket) bool { return false }) // all of them: nobody hears sold_out while an earlier request of theirs waits
 	}
 	var failed error
@@ -122,7 +122,7 @@ func (e ownerDecides) partial() bool { return e.q.state.Settings().GetPartial() 
 
 // look decides on one request. last says that there are no units to wait for.
 func (e ownerDecides) look(now clock.Now, d *ledger.Draft, t *Ticket, last bool) decision {
-	if t.settles != nil {
+	if t.settlement != nil {
 		return e.q.settle(d, t)
 	}
 	if e.partial() && !last && e.q.requests.behind && !t.Chooses() {
@@ -143,7 +143,7 @@ func (e ownerDecides) look(now clock.Now, d *ledger.Draft, t *Ticket, last bool)
 	default:
 		v = d.ClaimBy(by, t.User, t.Key, t.Quantity)
 	}
-	if v.Kind == ledger.Short && !t.Chooses() && e.partial() && (last || !e.q.board.elsewhere(e.q.shard)) {
+	if v.Kind == ledger.Short && !t.Chooses() && e.partial() && (last || !e.q.totals.anyElsewhere(e.q.shard)) {
 		v = d.ClaimSome(by, t.User, t.Key, t.Quantity)
 	}
 	switch v.Kind {
@@ -161,7 +161,7 @@ func (e ownerDecides) look(now clock.Now, d *ledger.Draft, t *Ticket, last bool)
 		if e.partial() && !t.Chooses() {
 			least = 1
 		}
-		within := e.q.board.within(least)
+		within := e.q.totals.available(least)
 		if within && (!t.Chooses() || e.q.transfers.mayFind(t)) {
 			return short
 		}

@@ -77,7 +77,7 @@ func (e *listGives) due(now clock.Now) bool {
 
 func (e *listGives) hurry() { e.list.Hurry() }
 
-func (e *listGives) settled() bool { return len(e.owed) == 0 && len(e.owedUnit) == 0 && !e.busy() }
+func (e *listGives) idle() bool { return len(e.owed) == 0 && len(e.owedUnit) == 0 && !e.busy() }
 
 func (e *listGives) drafted() int { return e.offered }
 
@@ -126,7 +126,7 @@ func (e *listGives) decide(now clock.Now, d *ledger.Draft) error {
 	// Who asks for more than the one unit that a list gives a user gets nothing, nor does
 	// anybody where no shard has a unit.
 	q.requests.sift(func(t *Ticket) bool {
-		stays := t.Quantity == 1 && q.board.within(1)
+		stays := t.Quantity == 1 && q.totals.available(1)
 		if !stays && t.take() {
 			q.requests.answer(t, e.withoutUnits(t, now))
 		}

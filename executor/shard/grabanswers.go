@@ -51,7 +51,7 @@ func (g *NodeBatcher) Done(now clock.Now, c *GrabCall, given []lists.Given, err 
 			}
 			for _, t := range c.tickets[i] {
 				gs.gaveNothing(t.User)
-				if !t.asked {
+				if !t.sentToList {
 					t.putBack()
 				}
 			}
@@ -77,7 +77,7 @@ func (g *NodeBatcher) Done(now clock.Now, c *GrabCall, given []lists.Given, err 
 	g.rouse()
 	g.unlock()
 	for _, t := range answered {
-		t.tell()
+		t.complete()
 	}
 	for i := range all {
 		if all[i].any {
@@ -103,25 +103,25 @@ func (gs *shardQueue) count(ts []*Ticket, given lists.Given, counted bool) {
 func (gs *shardQueue) keepAsking(now clock.Now, ts []*Ticket, sent bool) (over []*Ticket) {
 	var again []*Ticket
 	for _, t := range ts {
-		if t.asked = t.asked || sent; sent {
+		if t.sentToList = t.sentToList || sent; sent {
 			gs.shard.doubt(t) // the call may yet land
 		}
 		if now.Mono-t.queuedAt >= StallAfter {
 			t.answer = NodeSilent
-			if t.asked {
+			if t.sentToList {
 				t.answer = Undecided
 			}
 			over = append(over, t)
 			continue
 		}
-		if !t.asked {
+		if !t.sentToList {
 			t.putBack()
 		}
 		again = append(again, t)
 	}
 	for _, t := range gs.queue {
 		switch {
-		case t.asked, now.Mono-t.queuedAt < StallAfter:
+		case t.sentToList, now.Mono-t.queuedAt < StallAfter:
 			again = append(again, t)
 		case t.take():
 			t.answer = NodeSilent
@@ -147,12 +147,12 @@ func (g *NodeBatcher) decide(gs *shardQueue, ts []*Ticket, given lists.Given, n 
 			continue
 		}
 		if u.Number == 0 {
-			t.asked = false // it has nothing; a call that was not answered may still give it something
+			t.sentToList = false // it has nothing; a call that was not answered may still give it something
 			t.putBack()
 			n.Short = append(n.Short, t)
 			continue
 		}
-		if t.in.Load() != nil && (g.ack == spec.AckLedger || u.Before && u.Key != t.Key) { // else the log lacks it
+		if t.holder.Load() != nil && (g.ack == spec.AckLedger || u.Before && u.Key != t.Key) { // else the log lacks it
 			gs.shard.doubts.drop(gs.list.Shard, t.User, t.Key)
 		}
 		switch {
@@ -161,7 +161,7 @@ func (g *NodeBatcher) decide(gs *shardQueue, ts []*Ticket, given lists.Given, n 
 			t.answer = Answer{Outcome: api.Sold, Claim: grabClaim(gs, t.User, u.Number, given.At)}
 		case u.Key == t.Key:
 			// Of keys that were not minted here it cannot be told who came first.
-			t.answer = t.own(Answer{Outcome: api.Sold, Claim: grabClaim(gs, t.User, u.Number, u.At), Replayed: true})
+			t.answer = t.forRequester(Answer{Outcome: api.Sold, Claim: grabClaim(gs, t.User, u.Number, u.At), Replayed: true})
 		case given.Why != nil:
 			t.answer = offHours(given)
 			*answered = append(*answered, t)

@@ -235,7 +235,7 @@ func TestGrabCalls(t *testing.T) {
 	t.Run("nobody without rights", func(t *testing.T) {
 		c := newCountedAs(t, spec.AckLedger, 10_000)
 		x, y, z := c.wait(0, "a"), c.wait(1, "b"), c.wait(0, "c")
-		y.asked, c.noRights = true, true
+		y.sentToList, c.noRights = true, true
 		z.Withdraw()
 		if call, wake := c.next(); call != nil || wake != 0 {
 			t.Errorf("it asks %v, or at %v", sizes(call), wake)
@@ -360,8 +360,8 @@ func TestGrabberTells(t *testing.T) {
 		first, _ := c.next()
 		c.nothing(first)
 		heard(c, 1)
-		if q := &c.g.shards[0].shard.seq.requests; len(q.waiting) != 1 || x.asked {
-			t.Errorf("%d wait, asked: %v", len(q.waiting), x.asked)
+		if q := &c.g.shards[0].shard.seq.requests; len(q.waiting) != 1 || x.sentToList {
+			t.Errorf("%d wait, asked: %v", len(q.waiting), x.sentToList)
 		}
 		c.nothing(call(c, "b"))
 		heard(c, 1) // each waits for units
@@ -395,7 +395,7 @@ func TestGrabberTells(t *testing.T) {
 			s.closed, s.refusal = true, here(api.Standby)
 			x, y, z := c.wait(0, "a"), c.wait(0, "b"), c.wait(0, "c")
 			both, _ := c.next()
-			x.told = waiterFunc(func() { z.Withdraw(); x.done <- struct{}{} }) // at once, if x has its answer before
+			x.waiter = waiterFunc(func() { z.Withdraw(); x.done <- struct{}{} }) // at once, if x has its answer before
 			c.g.Done(c.now, both, []lists.Given{{At: 1, Units: []lists.Unit{{Number: 1}, {}, {}}}}, nil)
 			c.told(x, want[0])
 			if ack == spec.AckRedis {
@@ -494,7 +494,7 @@ func TestGrabberFull(t *testing.T) {
 		t.Errorf("it asks again, or at %v", wake) // all that the ledger may lack is asked for
 	}
 	c.told(z, "")
-	z.asked = true
+	z.sentToList = true
 	c.gives(first, false)
 	c.told(x, api.Sold)
 	c.told(y, api.Sold)
@@ -510,7 +510,7 @@ func TestGrabberFull(t *testing.T) {
 	}
 	c.gives(call, false)
 	c.told(other, api.Sold)
-	z.asked = false
+	z.sentToList = false
 	if call, wake := c.next(); call != nil || wake != 0 {
 		t.Errorf("it asks again, or at %v", wake)
 	}
@@ -607,7 +607,7 @@ func TestGrabberDropsDoubts(t *testing.T) {
 			c := newCountedAs(t, test.ack, 8)
 			s := c.queues[0].shard
 			x := NewTicket(new(sync.Pool), Request{User: "a", Key: "key", Quantity: 1}, nil, c.now.Mono)
-			x.minted = test.minted
+			x.keyless = test.minted
 			if o := c.queues[0].offer(c.now, x); o != "" {
 				t.Fatal(o)
 			}
@@ -668,7 +668,7 @@ func TestGrabberAsksAgain(t *testing.T) {
 				t.Errorf("in doubt: %v", !test.mayHave)
 			}
 			if test.end == "" { // it waits for units, and has none
-				if x.asked || !x.Withdraw() {
+				if x.sentToList || !x.Withdraw() {
 					t.Error("it cannot be withdrawn")
 				}
 				return
@@ -740,7 +740,7 @@ func TestGrabberTellsOfLimits(t *testing.T) {
 		first, _ := c.next()
 		c.gives(first, false)
 		x := c.keyed(0, "a")
-		x.tried = tried
+		x.maybeDecided = tried
 		call, _ := c.next()
 		s := c.queues[0].shard
 		s.serving.Store(false)
@@ -815,7 +815,7 @@ func TestGrabberTriedElsewhere(t *testing.T) {
 			s.certain.Store(end.fill)
 			c.queues[0].turn(c.now, 0)
 			x := NewTicket(new(sync.Pool), Request{User: "a", Key: "key", Quantity: 1}, nil, c.now.Mono)
-			x.tried = true
+			x.maybeDecided = true
 			if o := c.queues[0].offer(c.now, x); o != "" {
 				t.Fatal(o)
 			}
@@ -862,7 +862,7 @@ func TestGrabberRefusesNobodyWhoHas(t *testing.T) {
 			c := newCountedAs(t, spec.AckLedger, 1)
 			c.queues[0].turn(c.now, 0)
 			has, mints, hasAnother, hasNothing := c.wait(0, "ann"), c.wait(0, "ann"), c.wait(0, "bob"), c.wait(0, "cid")
-			mints.minted = true // as if whoever asks had given no key
+			mints.keyless = true // as if whoever asks had given no key
 			s := c.queues[0].shard
 			s.certain.Store(2)
 			s.seq.state = saletest.LoadShard(t, w.logs, 0, 1)
@@ -1084,7 +1084,7 @@ func TestGrabberOwns(t *testing.T) {
 	c := newCountedAs(t, spec.AckRedis, 100)
 	s := New(Config{
 		Shard: 1, Log: "log-2", Me: []byte("12345678"), Address: "a:1", UID: saletest.UID, Follows: true,
-		Board: NewBoard(2), Doubts: new(Doubts), Clock: func() clock.Now { return c.now },
+		Totals: NewSaleTotals(2), Doubts: new(Doubts), Clock: func() clock.Now { return c.now },
 	})
 	c.queues[1] = c.g.Serve(s, lists.List{UID: saletest.UID, Shard: 1}, lists.Sizes{}, 100, c.now)
 	c.now.Mono += 2 * StallAfter

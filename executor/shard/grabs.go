@@ -274,7 +274,7 @@ func (gs *shardQueue) handBack() (waited []*Ticket) {
 		gs.wakeWaiters()
 	}
 	for _, t := range gs.queue {
-		if t.asked || t.take() {
+		if t.sentToList || t.take() {
 			waited = append(waited, t)
 		}
 	}
@@ -287,7 +287,7 @@ func (gs *shardQueue) handBack() (waited []*Ticket) {
 func (g *NodeBatcher) refuse(gs *shardQueue, a Answer) {
 	for _, t := range gs.queue {
 		switch {
-		case t.asked:
+		case t.sentToList:
 			t.answer = Undecided
 			t.answer.Elsewhere = a.Elsewhere
 		case t.take():
@@ -308,7 +308,7 @@ func (gs *shardQueue) orHad(t *Ticket, a Answer) Answer {
 		return a
 	}
 	if had, ok := gs.shard.Recall(gs.shard.clock(), t.Request); ok && had.Accepted() {
-		return t.own(had)
+		return t.forRequester(had)
 	}
 	return a
 }
@@ -473,15 +473,15 @@ func (c *GrabCall) add(now clock.Now, gs *shardQueue, most int) int {
 			break
 		}
 		s := gs.users[t.User]
-		if s&asking != 0 || s.may() && gs.backlog.room() == 0 || !t.asked && first == 0 {
+		if s&asking != 0 || s.may() && gs.backlog.room() == 0 || !t.sentToList && first == 0 {
 			keep = append(keep, t) // its turn comes
 			continue
 		}
-		if !t.asked {
+		if !t.sentToList {
 			if !t.take() {
 				continue // nobody waits for it any more
 			}
-			if t.isVoid() {
+			if t.isSuperseded() {
 				t.answer = here(api.NoQuorum)
 				gs.tell(t)
 				continue

@@ -25,7 +25,7 @@ func BenchmarkGrabCalls(b *testing.B) {
 			for i := range shards {
 				s := New(Config{
 					Shard: i, Log: fmt.Sprint("log-", i), Me: []byte("12345678"), Address: "a:1", UID: saletest.UID,
-					Board: NewBoard(shards), Doubts: new(Doubts), Clock: func() clock.Now { return now },
+					Totals: NewSaleTotals(shards), Doubts: new(Doubts), Clock: func() clock.Now { return now },
 				})
 				s.rights.Store(&Rights{Lease: leaseFrom(b, now), ReadAt: now, TTL: quorum.DefaultTTL})
 				queues = append(queues, g.Serve(s, lists.List{UID: saletest.UID, Shard: i}, lists.Sizes{}, spec.MaxBacklog, now))

@@ -19,8 +19,8 @@ func (g *NodeBatcher) turnAway(now clock.Now, gs *shardQueue) {
 	case !gs.shard.May(now): // its clock may be the reason
 		g.refuse(gs, Answer{Outcome: api.NoQuorum, RetryAfter: time.Second})
 	case gs.backlog.full():
-		asked := slices.DeleteFunc(slices.Clone(gs.queue), func(t *Ticket) bool { return !t.asked })
-		gs.queue = slices.DeleteFunc(gs.queue, func(t *Ticket) bool { return t.asked })
+		asked := slices.DeleteFunc(slices.Clone(gs.queue), func(t *Ticket) bool { return !t.sentToList })
+		gs.queue = slices.DeleteFunc(gs.queue, func(t *Ticket) bool { return t.sentToList })
 		g.refuse(gs, Answer{Outcome: api.Overloaded, RetryAfter: time.Second})
 		gs.queue = asked
 	}

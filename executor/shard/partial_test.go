@@ -105,7 +105,7 @@ func TestPartialSellsAll(t *testing.T) {
 			}
 		}
 		w.settle()
-		for i := 0; !h.board.soldOut.Load() && i < 20; i++ { // who was too early comes again
+		for i := 0; !h.totals.soldOut.Load() && i < 20; i++ { // who was too early comes again
 			h.ask(fmt.Sprint("late-", i), "key", 6)
 			w.settle()
 		}
@@ -200,11 +200,11 @@ func TestElsewhere(t *testing.T) {
 		"on the way here":      {[2]ledger.Totals{{Available: 1}, {InFlight: 1}}, true},
 		"on the way elsewhere": {[2]ledger.Totals{{InFlight: 1}}, true},
 	} {
-		b := NewBoard(2)
+		b := NewSaleTotals(2)
 		for i, totals := range c.shards {
-			b.Post(i, 0, totals, time.Time{}, true)
+			b.Set(i, 0, totals, time.Time{}, true)
 		}
-		if got := b.elsewhere(0); got != c.want {
+		if got := b.anyElsewhere(0); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

@@ -22,7 +22,7 @@ import (
 // safe for concurrent use.
 type Remote struct {
 	cfg  RemoteConfig
-	self place // itself, for its tickets
+	self holder // itself, for its tickets
 
 	underway underway     // those that came with a key, here and on the shard of this process
 	n        atomic.Int64 // tickets; written under mu
@@ -167,9 +167,9 @@ func (r *Remote) Moved(now clock.Now, ts []*Ticket) {
 			r.route.Owner = ""
 		}
 		for _, t := range ts {
-			t.tried = t.tried || t.answer.Outcome == api.Unknown
+			t.maybeDecided = t.maybeDecided || t.answer.Outcome == api.Unknown
 			r.enter(now, t)
-			if !t.tried { // nobody has decided, so that whoever waits may give up
+			if !t.maybeDecided { // nobody has decided, so that whoever waits may give up
 				t.putBack()
 			}
 		}
@@ -194,14 +194,14 @@ func (r *Remote) enter(now clock.Now, t *Ticket) {
 	r.turns++
 	t.parkedAt, t.turn = now.Mono, r.turns
 	if t.keyed() {
-		if t.in.Load() == nil { // else it is there already
+		if t.holder.Load() == nil { // else it is there already
 			r.underway.enter(t)
 		}
-		t.in.Store(&r.self)
+		t.holder.Store(&r.self)
 	}
 }
 
-// change does something under the lock, and tells the tickets that this has answered.
+// change calls do under the lock, and completes the tickets that do returns.
 func (r *Remote) change(do func() []*Ticket) {
 	r.mu.Lock()
 	waited := len(r.queue)
@@ -209,12 +209,12 @@ func (r *Remote) change(do func() []*Ticket) {
 	r.count()
 	r.notify(waited)
 	r.mu.Unlock()
-	tell(over)
+	completeAll(over)
 }
 
-func tell(over []*Ticket) {
+func completeAll(over []*Ticket) {
 	for _, t := range over {
-		t.tell()
+		t.complete()
 	}
 }
 
@@ -243,7 +243,7 @@ func (r *Remote) pump(now clock.Now) {
 		e := t.forwarded(r.cfg.Shard)
 		e.UID = r.cfg.UID
 		if !r.cfg.Send(to, e) {
-			if !t.tried {
+			if !t.maybeDecided {
 				t.putBack()
 			}
 			break
@@ -263,7 +263,7 @@ func (r *Remote) home(now clock.Now) {
 			continue
 		}
 		if r.cfg.Home(now, t) != "" {
-			if !t.tried {
+			if !t.maybeDecided {
 				t.putBack()
 			}
 			break
@@ -276,19 +276,19 @@ func (r *Remote) home(now clock.Now) {
 // claims takes a ticket that waits, to have it decided; false: nobody waits for it any
 // more. mu is held.
 func (r *Remote) claims(t *Ticket) bool {
-	if t.gone {
+	if t.cancelled {
 		r.drop(t)
 		return false
 	}
-	return t.tried || t.take()
+	return t.maybeDecided || t.take()
 }
 
-// forsake takes in that nobody waits any more for a ticket that was sent: the owner, if it
-// has not decided, is not to; and nobody else is asked.
-func (r *Remote) forsake(t *Ticket) {
+// cancel takes in that the requester of a forwarded ticket has gone. The owner is not to decide it, if
+// it has not yet, and it is forwarded to no other.
+func (r *Remote) cancel(t *Ticket) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	t.gone = true
+	t.cancelled = true
 	if slices.Contains(r.sent, t) {
 		r.cfg.Send(r.at, ForwardedRequest{ID: t.forwardID, Shard: r.cfg.Shard, GiveUp: true}) // a courtesy: it may be lost
 	}
@@ -301,8 +301,8 @@ const forwardBits = 44
 func ShardOf(id uint64) int { return int(id >> forwardBits) }
 
 func (t *Ticket) forwarded(shard int) ForwardedRequest {
-	e := ForwardedRequest{ID: t.forwardID, Shard: shard, Settle: t.settles}
-	if t.settles == nil {
+	e := ForwardedRequest{ID: t.forwardID, Shard: shard, Settle: t.settlement}
+	if t.settlement == nil {
 		r := t.Request
 		e.Claim = &r
 	}
@@ -333,7 +333,7 @@ func (r *Remote) Answered(now clock.Now, id uint64, a Answer) {
 			return nil
 		}
 		if a.Elsewhere { // it has stopped, and does not know what became of it
-			t.tried = true
+			t.maybeDecided = true
 			r.rest(now)
 			r.putBack(t)
 			r.pump(now)
@@ -351,12 +351,12 @@ func (r *Remote) Answered(now clock.Now, id uint64, a Answer) {
 // answer says what a request gets, unless that would deny what an earlier one of its key
 // may yet get. mu is held.
 func (r *Remote) answer(t *Ticket, a Answer) {
-	undecided := a.Outcome.Row().Retry == api.Again // the owner has not looked what became of earlier ones
-	if undecided && t.tried && !a.OtherRules {      // nor of this one, where it was asked for before
+	undecided := a.Outcome.Row().Retry == api.Again   // the owner has not looked what became of earlier ones
+	if undecided && t.maybeDecided && !a.OtherRules { // nor of this one, where it was asked for before
 		a = Undecided
 	}
-	t.answer = t.own(a)
-	if t.in.Load() == nil {
+	t.answer = t.forRequester(a)
+	if t.holder.Load() == nil {
 		return
 	}
 	u := &r.underway
@@ -397,7 +397,7 @@ func (r *Remote) rest(now clock.Now) {
 
 // putBack has a ticket wait again that was sent, in its turn. mu is held.
 func (r *Remote) putBack(t *Ticket) {
-	if !t.tried {
+	if !t.maybeDecided {
 		t.putBack()
 	}
 	at, _ := slices.BinarySearchFunc(r.queue, t, func(a, b *Ticket) int {
@@ -420,7 +420,7 @@ func (r *Remote) Cut(now clock.Now, owner string) (unanswered int) {
 			sent := r.sent
 			r.sent, unanswered = nil, len(sent)
 			for _, t := range sent {
-				t.tried = true
+				t.maybeDecided = true
 				t.parkedAt = now.Mono
 				r.putBack(t)
 			}
@@ -467,10 +467,10 @@ func (r *Remote) giveUp(now clock.Now) (over []*Ticket) {
 // refuse answers a ticket that is sent nowhere any more. mu is held.
 func (r *Remote) refuse(t *Ticket, why Answer, over *[]*Ticket) bool {
 	switch {
-	case t.gone:
+	case t.cancelled:
 		r.drop(t)
 		return true
-	case t.tried:
+	case t.maybeDecided:
 		why = Undecided
 	case !t.take():
 		return true // nobody waits for it any more
@@ -485,7 +485,7 @@ func (r *Remote) Close(why Answer) {
 	r.change(func() []*Ticket {
 		r.closed = &why
 		for _, t := range r.sent {
-			t.tried = true
+			t.maybeDecided = true
 		}
 		r.queue, r.sent = append(r.sent, r.queue...), nil
 		return r.refuseAll(why)
@@ -494,10 +494,10 @@ func (r *Remote) Close(why Answer) {
 
 // drop has a ticket that is gone wait no longer. mu is held.
 func (r *Remote) drop(t *Ticket) {
-	if t.in.Load() == nil {
+	if t.holder.Load() == nil {
 		return
 	}
-	if t.tried { // perhaps only since it is gone
+	if t.maybeDecided { // perhaps only since it is gone
 		r.cfg.Doubts.Add(r.cfg.UID, r.cfg.Shard, t.User, t.Key)
 	}
 	r.underway.leave(t)
@@ -528,13 +528,13 @@ func (r *Remote) Refuse(q Request, a Answer) Answer {
 	return a
 }
 
-// surely is place's.
-func (r *Remote) surely() bool { return false }
+// knowsOutcome is holder's.
+func (r *Remote) knowsOutcome() bool { return false }
 
-// left takes out a ticket for which nobody waits any more.
-func (r *Remote) left(t *Ticket) { r.underway.leave(t) }
+// withdrawn is holder's.
+func (r *Remote) withdrawn(t *Ticket) { r.underway.leave(t) }
 
 func (r *Remote) abandoned(t *Ticket) {
-	r.underway.forsake(t)
+	r.underway.abandon(t)
 	r.cfg.Doubts.Add(r.cfg.UID, r.cfg.Shard, t.User, t.Key)
 }

@@ -477,7 +477,7 @@ func TestRemoteOtherRules(t *testing.T) {
 	if got := w.r.Refuse(Request{User: "a", Key: "1"}, Answer{Outcome: api.Overloaded}); got.Outcome != api.Unknown {
 		t.Errorf("turned away while one is to be decided again, it is told %+v", got)
 	}
-	if got := w.r.Refuse(first.ticket.Again(), Answer{Outcome: api.Overloaded}); got.Outcome != api.Overloaded {
+	if got := w.r.Refuse(first.ticket.Repeat(), Answer{Outcome: api.Overloaded}); got.Outcome != api.Overloaded {
 		t.Errorf("turned away itself, it is told %+v", got)
 	}
 	first.hears(api.NotChecked)

@@ -211,7 +211,7 @@ func (c *remoteCrowd) decideHome() {
 		t.answer = a
 		c.shard.conclude([]*Ticket{t}, func(string) bool { return false })
 		if !a.Elsewhere {
-			t.tell()
+			t.complete()
 			continue
 		}
 		moved = append(moved, t)
@@ -263,7 +263,7 @@ func TestRemoteAtRandom(t *testing.T) {
 				Shard: 3, UID: "run", Doubts: &c.doubt, Me: "me", Queue: func() int { return 200 },
 				Send: c.send, Home: c.homes, Why: func() Answer { return Answer{Outcome: api.Standby, RetryAfter: time.Second} },
 			})
-			c.shard = New(Config{Shard: 3, UID: "run", Doubts: &c.doubt, Remote: c.r, Moved: func([]*Ticket) {}, Clock: c.now, Board: NewBoard(4), Log: "log"})
+			c.shard = New(Config{Shard: 3, UID: "run", Doubts: &c.doubt, Remote: c.r, Moved: func([]*Ticket) {}, Clock: c.now, Totals: NewSaleTotals(4), Log: "log"})
 			peers := []string{"p", "q"}
 			forever := func(do func()) {
 				c.all.Go(func() {

@@ -8,7 +8,7 @@ import (
 	"salectl/backends/ledger"
 )
 
-// Report is how a shard stands, as its owner tells other processes.
+// Report has the totals of a shard, as its owner reports them to other processes.
 type Report struct {
 	Shard   int
 	Next    uint64 // the slot behind the last that the totals have
@@ -27,22 +27,22 @@ type Load struct {
 }
 
 // Measured says how busy a shard of this process is.
-func (b *Board) Measured(shard int, l Load) {
+func (b *SaleTotals) Measured(shard int, l Load) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.loads[shard] = l
 }
 
 // Loads returns how busy the shards are.
-func (b *Board) Loads() []Load {
+func (b *SaleTotals) Loads() []Load {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.loads)
 }
 
-// News says whether a shard of this process has changed, since Told, in a way that matters
-// to peers.
-func (b *Board) News() bool { return b.news.Load() }
+// News reports whether a shard of this process has changed, since Reported, in a way that matters to
+// peers.
+func (b *SaleTotals) News() bool { return b.news.Load() }
 
 // matters says whether peers should hear soon how a shard stands, and not only when they are
 // told something anyway. They go by it when one of their shards is short of units: whether
@@ -54,17 +54,17 @@ func matters(told, t ledger.Totals) bool {
 		(t.InFlight == 0) != (told.InFlight == 0) || t.Epoch != told.Epoch || t.Generation != told.Generation || t.Limit != told.Limit
 }
 
-// Told says that peers are about to be told how the shards of this process stand.
-func (b *Board) Told() {
+// Reported takes in that peers are about to be sent reports.
+func (b *SaleTotals) Reported() {
 	b.news.Store(false)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	copy(b.told, b.shards)
+	copy(b.reported, b.shards)
 }
 
 // Reports returns how the shards of this process stand that have changed since the slots
 // of told, which it brings up to date; all of them where told is empty.
-func (b *Board) Reports(told map[int]uint64) (all []Report) {
+func (b *SaleTotals) Reports(told map[int]uint64) (all []Report) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i, t := range b.shards {
@@ -78,8 +78,8 @@ func (b *Board) Reports(told map[int]uint64) (all []Report) {
 	return all
 }
 
-// Heard takes in how a shard of another process stands, unless more is known of it.
-func (b *Board) Heard(r Report) {
+// Receive takes in the report of another process, unless a newer one is known.
+func (b *SaleTotals) Receive(r Report) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.mine[r.Shard] {
@@ -91,82 +91,83 @@ func (b *Board) Heard(r Report) {
 	}
 	b.shards[r.Shard], b.slots[r.Shard], b.due[r.Shard], b.known[r.Shard] = r.Totals, r.Next, r.Release, true
 	b.seen[r.Shard] = max(b.seen[r.Shard], r.Next)
-	b.settle()
+	b.recompute()
 }
 
-// Where shards are of several processes, none can say that all is sold by what is on its
-// board: that is as old as messages are. Two things make it sure.
+// Where several processes own the shards, totals alone do not prove that all is sold: those of other
+// processes are as old as their messages. The proof has two parts.
 //
-// Whoever asks the owners of all shards how they stand, and hears in each answer the slots
-// that were on the board when the first was asked, knows that all shards stood so at that
-// instant. This is the double collect by which Afek and others take a snapshot of what
-// several write (Atomic Snapshots of Shared Memory, 1993).
+// A process requests the totals of all shards from their owners. If each reply has the slot that the
+// process knew when it sent the first request, then all shards had these totals at that instant. This
+// is the double collect by which Afek and others take a snapshot of several writers (Atomic Snapshots
+// of Shared Memory, 1993).
 //
-// And whoever answers promises that no unit comes back to its shards for promiseFor: no
-// refund, and no generation that brings units. So it stays true for knownFor after the
-// first was asked, and is asked again while somebody wants to know, or may come again. Where a unit is about
-// to come back nothing is promised any more, so that it waits for promiseFor at most.
-// Whoever takes a shard over keeps what the owner before may have promised.
+// An owner that replies promises that no unit comes back to its shards for promiseFor: by no refund,
+// and by no generation with more units. So the proof holds for proofFor after the first request, and
+// is renewed while AllSold is called. While a unit is about to come back an owner promises nothing,
+// so that the unit waits for promiseFor at most. A process that takes a shard over keeps the promises
+// of the owner before it.
 const (
-	knownFor   = 250 * time.Millisecond
+	proofFor   = 250 * time.Millisecond
 	promiseFor = 300 * time.Millisecond
-	lookEvery  = 100 * time.Millisecond
+	proveEvery = 100 * time.Millisecond
 
-	// wantedFor is for how long it is looked again after somebody wanted to know: whoever was
-	// told NoneNow, since it was not sure then, asks again after a second.
-	wantedFor = 2 * time.Second
+	// queriedFor is for how long the proof is renewed after a call of AllSold: a client that got NoneNow
+	// for want of a proof repeats its request after a second.
+	queriedFor = 2 * time.Second
 )
 
-// Unsure says whether to look whether all is sold: it is by what is on the board, and that
-// is not known for sure, or not for much longer. It returns the slots behind which the
-// shards are.
-func (b *Board) Unsure(now clock.Now) (slots []uint64, unsure bool) {
+// NeedsProof reports whether a proof that all is sold is due: the totals add up, and there is no
+// proof, or it expires soon. It returns the slots of the totals.
+func (b *SaleTotals) NeedsProof(now clock.Now) (slots []uint64, unsure bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.unsure(now) {
+	if !b.needsProof(now) {
 		return nil, false
 	}
 	return slices.Clone(b.slots), true
 }
 
-func (b *Board) unsure(now clock.Now) bool {
-	at := b.sureAt.Load()
-	return at != nil && b.adds() && (!b.soldOut.Load() || now.Since(*at) >= lookEvery && b.isWanted(now))
+func (b *SaleTotals) needsProof(now clock.Now) bool {
+	at := b.provenAt.Load()
+	return at != nil && b.addsUp() && (!b.soldOut.Load() || now.Since(*at) >= proveEvery && b.isQueried(now))
 }
 
-func (b *Board) isWanted(now clock.Now) bool { return now.Mono < time.Duration(b.wanted.Load()) }
+func (b *SaleTotals) isQueried(now clock.Now) bool {
+	return now.Mono < time.Duration(b.queriedUntil.Load())
+}
 
-// Due returns when there is News or Unsure will say yes, as far as that is known by now: by
-// the monotonic clock; 0: not before something else happens, of which Notify tells.
-func (b *Board) Due(now clock.Now) time.Duration {
+// Due returns the monotonic time from which there is News or a proof is due; 0: not before Notify is
+// called.
+func (b *SaleTotals) Due(now clock.Now) time.Duration {
 	if b.News() {
 		return now.Mono
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	at := b.sureAt.Load()
+	at := b.provenAt.Load()
 	switch {
-	case b.unsure(now):
+	case b.needsProof(now):
 		return now.Mono
-	case at != nil && b.adds() && b.isWanted(now):
-		return at.Mono + lookEvery
+	case at != nil && b.addsUp() && b.isQueried(now):
+		return at.Mono + proveEvery
 	}
 	return 0
 }
 
-// Sure says that all shards were at these slots at an instant, and that their owners have
-// promised since. A commit that becomes known ends it.
-func (b *Board) Sure(slots []uint64, at clock.Now) {
+// Prove takes in that all shards were at these slots at an instant, and that their owners have
+// promised. The next commit that becomes known ends the proof.
+func (b *SaleTotals) Prove(slots []uint64, at clock.Now) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.sure = slots
-	b.sureAt.Store(&at)
-	b.settle()
+	b.provenSlots = slots
+	b.provenAt.Store(&at)
+	b.recompute()
 }
 
-// Promise promises that no unit comes back to the shards of this process for a while.
-// false: one may.
-func (b *Board) Promise(now clock.Now) bool {
+// PromiseNoReturn promises that no unit comes back to the shards of this process for promiseFor. It
+// returns false, and promises nothing, if one may.
+func (b *SaleTotals) PromiseNoReturn(now clock.Now) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if slices.Contains(b.returning, true) {
@@ -178,8 +179,9 @@ func (b *Board) Promise(now clock.Now) bool {
 	return true
 }
 
-// Owns says that this process has taken a shard over: it keeps what may have been promised.
-func (b *Board) Owns(shard int, now clock.Now) {
+// TakeOver takes in that this process has taken a shard over. It keeps the promises that the owner
+// before may have made.
+func (b *SaleTotals) TakeOver(shard int, now clock.Now) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.mine) > 1 {
@@ -187,9 +189,9 @@ func (b *Board) Owns(shard int, now clock.Now) {
 	}
 }
 
-// Return asks whether units may come back to a shard by its next commit, and has nothing
-// promised until that is known. It returns the monotonic time from which they may; 0: now.
-func (b *Board) Return(shard int, now clock.Now) (at time.Duration) {
+// BeginReturn announces that units may come back to a shard by its next commit, and ends promises
+// until EndReturn or that commit. It returns the monotonic time from which they may; 0: now.
+func (b *SaleTotals) BeginReturn(shard int, now clock.Now) (at time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.returning[shard] = true
@@ -199,32 +201,32 @@ func (b *Board) Return(shard int, now clock.Now) (at time.Duration) {
 	return 0
 }
 
-// Returned says that no unit comes back after all.
-func (b *Board) Returned(shard int) {
+// EndReturn takes in that no unit comes back after all.
+func (b *SaleTotals) EndReturn(shard int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.returning[shard] = false
 }
 
-// Doubt says that it is not known any more how shards of other processes stand: whether
-// all is sold is to be looked at again.
-func (b *Board) Doubt() {
+// ForgetProof takes in that the totals of other processes' shards are unknown: a new proof is due.
+func (b *SaleTotals) ForgetProof() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.sure = nil
-	b.settle()
+	b.provenSlots = nil
+	b.recompute()
 }
 
 // Releases returns when the next hold of each shard is to be released; zero: none is, or it is
 // not known.
-func (b *Board) Releases() []time.Time {
+func (b *SaleTotals) Releases() []time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.due)
 }
 
-// Totals returns how the shards stand, of which that is known, by what is on the board.
-func (b *Board) Totals() (totals []ledger.Totals, slots []uint64, known []bool) {
+// Totals returns the totals of each shard, the slot behind the last that they include, and whether
+// they are known.
+func (b *SaleTotals) Totals() (totals []ledger.Totals, slots []uint64, known []bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.shards), slices.Clone(b.slots), slices.Clone(b.known)

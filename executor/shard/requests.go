@@ -48,7 +48,7 @@ func (r *requests) short() []*Ticket { return r.waiting[:len(r.waiting)-r.fresh]
 
 // answer says what a request gets.
 func (r *requests) answer(t *Ticket, a Answer) {
-	t.answer = t.own(a)
+	t.answer = t.forRequester(a)
 	r.done = append(r.done, t)
 }
 
@@ -122,7 +122,7 @@ func (r *requests) decide(look func(*Ticket) decision) {
 		if !t.take() {
 			continue // nobody waits for it any more
 		}
-		if t.isVoid() {
+		if t.isSuperseded() {
 			r.answer(t, here(api.NoQuorum))
 			continue
 		}

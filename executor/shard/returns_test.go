@@ -22,7 +22,7 @@ func TestReturns(t *testing.T) {
 	x.want(t, "held")
 	w.pass(hold - 10*time.Millisecond)
 	until := w.now.Mono + promiseFor
-	if !h.board.Promise(w.now) {
+	if !h.totals.PromiseNoReturn(w.now) {
 		t.Fatal("nothing is promised")
 	}
 	saletest.Replan(t, w.logs, w.sale, func(p *pb.Planned) { saletest.Deal(p, 0, 1) })

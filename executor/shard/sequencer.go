@@ -26,7 +26,7 @@ type sequencer struct {
 	shard   int
 	me      []byte // this process, as commits name it
 	address string
-	board   *Board
+	totals  *SaleTotals
 
 	state  *ledger.State
 	writer *ledger.Writer
@@ -118,8 +118,8 @@ var (
 	errUnreadable = errors.New("the shard's log cannot be read")
 )
 
-func newSequencer(shard int, log string, me []byte, address string, b *Board) *sequencer {
-	q := &sequencer{shard: shard, me: me, address: address, board: b, state: ledger.NewState(log)}
+func newSequencer(shard int, log string, me []byte, address string, b *SaleTotals) *sequencer {
+	q := &sequencer{shard: shard, me: me, address: address, totals: b, state: ledger.NewState(log)}
 	q.writer = ledger.NewWriter(log, q.state)
 	q.readOn()
 	q.transfers = newTransfers(shard, b, q.state, &q.requests)
@@ -150,7 +150,7 @@ func (q *sequencer) catchUp() {
 
 // readOn reads the log to its end, which is not before what this process has seen of it by now.
 func (q *sequencer) readOn() {
-	q.least = q.board.Seen(q.shard)
+	q.least = q.totals.Seen(q.shard)
 	q.do = q.writer.CatchUp()
 }
 
@@ -325,7 +325,7 @@ func (q *sequencer) committed(now clock.Now) {
 	if tookOver {
 		q.mode = serving
 		if q.state.Epoch > 1 { // else nobody has promised anything before
-			q.board.Owns(q.shard, now)
+			q.totals.TakeOver(q.shard, now)
 		}
 	}
 	q.requests.lookAgain()
@@ -340,9 +340,9 @@ func (q *sequencer) committed(now clock.Now) {
 	}
 }
 
-// post tells the board how the shard stands.
+// post sets the shard's entry in the sale's totals.
 func (q *sequencer) post() {
-	q.board.Post(q.shard, q.state.Next(), q.state.Totals, released(q.state), q.mode == serving || q.mode == stopping)
+	q.totals.Set(q.shard, q.state.Next(), q.state.Totals, released(q.state), q.mode == serving || q.mode == stopping)
 }
 
 // abandon ends the sequencer now. What is under way stays unknown.
@@ -381,7 +381,7 @@ func (q *sequencer) next(now clock.Now) Effects {
 		for q.sent == nil && q.returnAt == 0 && (q.requests.fresh > 0 || q.engine.due(now)) {
 			q.decide(now) // a commit's worth of requests was refused, and more wait
 		}
-		if q.closing != nil && q.sent == nil && len(q.requests.waiting) == 0 && q.engine.settled() {
+		if q.closing != nil && q.sent == nil && len(q.requests.waiting) == 0 && q.engine.idle() {
 			q.stop(q.closing.Why, q.closing.answer())
 		}
 	}
@@ -457,7 +457,7 @@ func (q *sequencer) decide(now clock.Now) {
 		q.draft.Own(q.address) // which no log takes that has more slots than were read
 	}
 	if q.draft.Ops() == 0 {
-		q.board.Returned(q.shard)
+		q.totals.EndReturn(q.shard)
 		q.engine.logged(now)
 		q.requests.finishBatch(func(t *Ticket) Answer { return t.answer })
 		return
@@ -485,7 +485,7 @@ func (q *sequencer) returns(now clock.Now, generation bool) time.Duration {
 	if q.mode != serving || !generation && !slices.ContainsFunc(q.requests.waiting, (*Ticket).refunds) {
 		return 0
 	}
-	return q.board.Return(q.shard, now)
+	return q.totals.BeginReturn(q.shard, now)
 }
 
 // turnAway answers everybody while this process may not append.
@@ -507,7 +507,7 @@ func (q *sequencer) seek(now clock.Now, here int64, end func(clock.Now)) {
 	if !q.transfers.asksForAny() && q.draft.Ops() == 0 {
 		end(now)
 	}
-	q.transfers.settle(now)
+	q.transfers.update(now)
 }
 
 // refuseShort answers those who wait for units, but for those that stay: there are none.
@@ -523,8 +523,8 @@ func (q *sequencer) refuseShort(now clock.Now, stays func(*Ticket) bool) {
 
 // noUnits is what a request is told for which no shard has units.
 func (q *sequencer) noUnits(now clock.Now) Answer {
-	if q.board.AllSold(now) {
+	if q.totals.AllSold(now) {
 		return Answer{Outcome: api.SoldOut}
 	}
-	return Answer{Outcome: api.NoneNow, RetryAfter: max(q.board.release().Sub(now.Wall), time.Second)}
+	return Answer{Outcome: api.NoneNow, RetryAfter: max(q.totals.release().Sub(now.Wall), time.Second)}
 }

@@ -109,7 +109,7 @@ func TestRemembered(t *testing.T) {
 	}
 	// Its key is of the process alone: it was decided before, and nobody heard.
 	same = h.ask("ann", "1", 2)
-	same.ticket.minted = true
+	same.ticket.keyless = true
 	w.settle()
 	same.want(t, "sold")
 }
@@ -198,11 +198,11 @@ func TestNoUnitsLeft(t *testing.T) {
 		h := w.serving("first")
 		h.ask("ann", "1", 1)
 		w.settle()
-		if !h.board.soldOut.Load() {
+		if !h.totals.soldOut.Load() {
 			t.Fatal("all is sold and the board does not say so")
 		}
 		// The sale's log has it; the shard has not been told what it brings.
-		h.board.Generation(2)
+		h.totals.Generation(2)
 		late := h.ask("bob", "1", 1)
 		w.settle()
 		late.want(t, "none_now")

@@ -23,12 +23,12 @@ type Settlement struct {
 // NewSettlement is NewTicket for what is asked of a claim.
 func NewSettlement(pool *sync.Pool, x Settlement, now time.Duration) *Ticket {
 	t := newTicket(pool, now)
-	t.settles = &x
+	t.settlement = &x
 	return t
 }
 
 // refunds says whether it asks for a unit to come back that was sold.
-func (t *Ticket) refunds() bool { return t.settles != nil && t.settles.How == api.Refund }
+func (t *Ticket) refunds() bool { return t.settlement != nil && t.settlement.How == api.Refund }
 
 // expireAtOnce bounds the holds that one commit ends: it has room for claims beside them.
 const expireAtOnce = 8192
@@ -61,7 +61,7 @@ func (q *sequencer) nextRelease(now clock.Now) time.Duration {
 
 // settle decides on what is asked of a claim.
 func (q *sequencer) settle(d *ledger.Draft, t *Ticket) decision {
-	x, v, owed := t.settles, ledger.Settlement{}, false
+	x, v, owed := t.settlement, ledger.Settlement{}, false
 	claim := ledger.Claim{Slot: x.Claim.Slot, Index: x.Claim.Index}
 	switch x.How {
 	case api.Confirm:
@@ -76,7 +76,7 @@ func (q *sequencer) settle(d *ledger.Draft, t *Ticket) decision {
 	if v.Kind == ledger.SettleFull {
 		return full
 	}
-	t.answer = Answer{Outcome: settled(x.How, v.Kind), Replayed: v.Kind == ledger.SettleAlready, RefundDue: owed}
+	t.answer = Answer{Outcome: settlementOutcome(x.How, v.Kind), Replayed: v.Kind == ledger.SettleAlready, RefundDue: owed}
 	if v.Claim.User != "" {
 		t.answer.Claim = lookedUp(q.shard, v.Claim)
 	}
@@ -87,7 +87,7 @@ func (q *sequencer) settle(d *ledger.Draft, t *Ticket) decision {
 // takes a commit to show: another process may own the shard by now and have granted that claim,
 // where the clocks of lock nodes were set and they have given the lease away too early.
 func (r *requests) askBeyond(next uint64) bool {
-	return slices.ContainsFunc(r.batch, func(t *Ticket) bool { return t.settles != nil && t.settles.Claim.Slot >= next })
+	return slices.ContainsFunc(r.batch, func(t *Ticket) bool { return t.settlement != nil && t.settlement.Claim.Slot >= next })
 }
 
 // confirm takes a payment. One that comes too late buys the claim after all, where the
@@ -106,8 +106,8 @@ func confirm(d *ledger.Draft, claim ledger.Claim, payment string) (v ledger.Sett
 	return v, false
 }
 
-// settled is the outcome of a settlement.
-func settled(how api.How, v ledger.SettlementKind) api.Outcome {
+// settlementOutcome returns the outcome of a settlement.
+func settlementOutcome(how api.How, v ledger.SettlementKind) api.Outcome {
 	switch v {
 	case ledger.SettleDone, ledger.SettleAlready:
 		return how.Done()

@@ -14,7 +14,7 @@
 //     has queued and decides it in order against the ledger's state (sequencer.go,
 //     requests.go, ownerDecides in engine.go). Whoever gets nothing is answered; whoever
 //     is short of units waits while other shards are asked for some (transfer.go,
-//     board.go), and gets a part at last if the sale allows it; all others go into one
+//     saletotals.go), and gets a part at last if the sale allows it; all others go into one
 //     commit, which is appended to the shard's log.
 //     Engine redis: the node is asked for a whole batch at a time, and its list gives
 //     each user a unit (grabs.go, grabanswers.go). The sequencer drains what was given
@@ -59,7 +59,7 @@ type Config struct {
 	Address  string // where it answers, as commits name it
 	UID      string // of the run
 	Node     int    // that keeps the shard's list, as an index into those that keep lists
-	Board    *Board
+	Totals   *SaleTotals
 	Doubts   *Doubts
 	Clock    clock.Clock
 	Queue    int                        // requests that may wait
@@ -84,7 +84,7 @@ type Shard struct {
 	post  func(Message)
 	told  func(time.Duration)
 	moved func([]*Ticket)
-	self  place // itself, for its tickets
+	self  holder // itself, for its tickets
 
 	front front
 
@@ -124,7 +124,7 @@ type Shard struct {
 
 // New returns a shard that begins, with Next, by reading its log.
 func New(c Config) *Shard {
-	seq := newSequencer(c.Shard, c.Log, c.Me, c.Address, c.Board)
+	seq := newSequencer(c.Shard, c.Log, c.Me, c.Address, c.Totals)
 	seq.follows, seq.applied, seq.bounds = c.Follows, c.Applied, c.Bounds
 	seq.transfers.names = cmp.Or(c.Bounds.Ranges, mostNamed)
 	s := &Shard{
@@ -271,7 +271,7 @@ func (s *Shard) deliver(ts []*Ticket) {
 			moved = append(moved, t)
 			continue
 		}
-		t.tell()
+		t.complete()
 	}
 	if len(moved) > 0 {
 		s.moved(moved)

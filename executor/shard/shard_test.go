@@ -15,7 +15,7 @@ import (
 func TestLateComers(t *testing.T) {
 	var waited int
 	s := New(Config{
-		Log: "log", Me: saletest.Planner, Address: "127.0.0.1:1", Board: NewBoard(1), Doubts: new(Doubts),
+		Log: "log", Me: saletest.Planner, Address: "127.0.0.1:1", Totals: NewSaleTotals(1), Doubts: new(Doubts),
 		Clock: clock.System(), Queue: 10, Answered: func(time.Duration) { waited++ },
 	})
 	s.Happens(Halt{Why: errors.New("the end"), Refusal: api.Draining})

@@ -11,18 +11,18 @@ import (
 // TestPromiseOfEachOwner: whoever takes a shard over keeps what the owner before may have promised,
 // each time that it does.
 func TestPromiseOfEachOwner(t *testing.T) {
-	b, now := NewBoard(2), clock.Now{Mono: time.Hour}
+	b, now := NewSaleTotals(2), clock.Now{Mono: time.Hour}
 	for n := range 3 {
-		b.Owns(1, now)
-		if at := b.Return(1, now); at != now.Mono+promiseFor {
+		b.TakeOver(1, now)
+		if at := b.BeginReturn(1, now); at != now.Mono+promiseFor {
 			t.Errorf("the %d. time units may come back from %v on, want %v", n+1, at, now.Mono+promiseFor)
 		}
-		b.Returned(1)
+		b.EndReturn(1)
 		now.Mono += promiseFor
-		if at := b.Return(1, now); at != 0 {
+		if at := b.BeginReturn(1, now); at != 0 {
 			t.Errorf("the %d. time units may come back from %v on once the promise is over", n+1, at)
 		}
-		b.Returned(1)
+		b.EndReturn(1)
 		now.Mono += time.Minute
 	}
 }

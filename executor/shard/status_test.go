@@ -34,7 +34,7 @@ func (f *openFront) show(v *Status) {
 // A list's front calls Recall under its own lock: a status that locked the state
 // and then called the front could deadlock with it.
 func TestStatusCallsTheFrontWithoutTheState(t *testing.T) {
-	s := New(Config{Shard: 1, Log: "log", Board: NewBoard(2)})
+	s := New(Config{Shard: 1, Log: "log", Totals: NewSaleTotals(2)})
 	f := &openFront{t: t, shard: s}
 	s.front = f
 	if v := s.Status(); v.Shard != 1 || v.Queue != 3 || v.Undrained != 2 || f.calls != 2 {

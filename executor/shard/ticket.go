@@ -10,68 +10,67 @@ import (
 	"salectl/rules"
 )
 
-// Ticket is one request on its way through a sequencer. Whoever waits for it
-// may withdraw it, until the sequencer takes it to decide.
+// Ticket is one request that waits for its answer. The requester may withdraw it until the sequencer
+// takes it for a decision.
 type Ticket struct {
 	Request
-	by       *Admittance   // how the rules have let it in; nil: there are none
-	settles  *Settlement   // what it asks of a claim; nil: it asks for units
-	queuedAt time.Duration // monotonic
+	by         *Admittance   // how the rules have admitted it; nil: there are none
+	settlement *Settlement   // nil: it is a claim
+	queuedAt   time.Duration // monotonic
 
 	// answer and op belong to the sequencer until done is signalled, and to the
 	// waiter from then on.
-	answer   Answer
-	op       int          // of the claim granted, in the commit under way
-	want     int64        // units that it waits for, while it is short
-	search   *search      // of other shards, for the units that it chooses; nil: none began
-	asked    bool         // a node was asked for it, and may have given it something
-	minted   bool         // its key is of this process, and nobody else has it
-	fromPeer bool         // another process sent it, and asks elsewhere by itself
-	void     *atomic.Bool // it is not decided any more when that is true; nil: it is
-	fill     uint64       // of the list that gave it something
+	answer     Answer
+	op         int          // of the claim granted, in the commit under way
+	want       int64        // units that it waits for, while it is short
+	search     *search      // of other shards, for the units that it chooses; nil: none began
+	sentToList bool         // a list node may have given it units
+	keyless    bool         // it came without a key, and has one of this process
+	fromPeer   bool         // a peer sent it, and forwards it to another by itself
+	superseded *atomic.Bool // if true, the peer has repeated it, and this one is not decided any more
+	fill       uint64       // of the list that gave it something
 
-	// Of a request that came with a key, while it is among its shard's underway, wherever it waits,
-	// which guards what follows but hash.
-	in     atomic.Pointer[place] // nil: it came without a key, and nobody can ask for it again; it may move while whoever waits gives up
-	hash   uint64
-	number uint64 // in the order of entering
-	older  *Ticket
+	// These belong to a request that came with a key, while it is in the table underway of its shard.
+	// The table's lock guards them, except hash.
+	holder  atomic.Pointer[holder] // nil: it came without a key, and cannot be repeated; it may change while the requester gives up
+	hash    uint64
+	number  uint64 // in the order of entering
+	earlier *Ticket
 
-	stays    bool // it is among them although it has an answer: its request is to be decided again
-	forsaken bool // nobody waits for it any more, though it may be accepted
+	retained  bool // it stays in the table although it has an answer: its request is decided again
+	abandoned bool // the requester has gone, though it may be accepted
 
-	// While another process is to decide; a Remote's lock guards them.
-	forwardID uint64        // by which it is asked for there; 0: it never was
-	turn      uint64        // in the order of coming
-	parkedAt  time.Duration // monotonic: since when it waits for somebody to ask
-	tried     bool          // it may have been decided
-	moved     bool          // a shard of this process had it first
-	gone      bool          // nobody waits for it any more
+	// These belong to a forwarded request. The lock of its Remote guards them.
+	forwardID    uint64        // its id there; 0: it was never forwarded
+	turn         uint64        // in the order of arrival
+	parkedAt     time.Duration // monotonic: since when it waits for an owner
+	maybeDecided bool          // another process may have decided it
+	moved        bool          // it was queued on a shard of this process before
+	cancelled    bool          // the requester has gone
 
-	passedBy atomic.Pointer[Remote] // by whom it was sent to another process; nil: it was not
+	passedBy atomic.Pointer[Remote] // that has forwarded it; nil: none
 
-	state atomic.Int32
-	done  chan struct{} // holds one signal
-	told  Waiter        // told in place of the signal; nil: nobody is
-	pool  *sync.Pool    // where it goes when it is free
+	state  atomic.Int32
+	done   chan struct{} // holds one signal
+	waiter Waiter        // called in place of the signal; nil: none
+	pool   *sync.Pool    // where it goes when it is free
 }
 
-// place is where a ticket is under way: a shard of this process, or the stand-in of one
-// of another.
-type place interface {
-	// left says that nobody waits for the ticket any more, which is not decided.
-	left(t *Ticket)
-	// abandoned says that nobody waits for it any more, though it may be accepted.
+// holder is what holds a ticket until its answer: a shard of this process, or a Remote.
+type holder interface {
+	// withdrawn takes in that a ticket was withdrawn, and will not be decided.
+	withdrawn(t *Ticket)
+	// abandoned takes in that the requester has gone, though the ticket may be accepted.
 	abandoned(t *Ticket)
 	Refuse(r Request, a Answer) Answer
-	// surely says whether it is known here what became of a claim on which another process
-	// may have decided: Refuse says so.
-	surely() bool
+	// knowsOutcome reports whether the outcome is known here of a claim that another process may have
+	// decided. Refuse returns it.
+	knowsOutcome() bool
 }
 
-// place is where the ticket is under way; nil: it came without a key.
-func (t *Ticket) place() place {
-	if in := t.in.Load(); in != nil {
+// heldBy returns the holder of the ticket; nil: it came without a key.
+func (t *Ticket) heldBy() holder {
+	if in := t.holder.Load(); in != nil {
 		return *in
 	}
 	return nil
@@ -84,55 +83,55 @@ const (
 	ticketWithdrawn
 )
 
-// take reserves the ticket for a decision; false: nobody waits for it any more.
+// take reserves the ticket for a decision. It returns false if the ticket was withdrawn.
 func (t *Ticket) take() bool { return t.state.CompareAndSwap(ticketWaiting, ticketTaken) }
 
 // putBack allows withdrawing again.
 func (t *Ticket) putBack() { t.state.Store(ticketWaiting) }
 
-// withdrawn says whether it was given up.
+// withdrawn reports whether the ticket was withdrawn.
 func (t *Ticket) withdrawn() bool { return t.state.Load() == ticketWithdrawn }
 
-// NewTicket takes the ticket of a request from a pool, or makes one that
-// goes there when it is free. mint makes the key of a request that has none.
+// NewTicket takes a ticket from a pool, or makes one that Free puts there. mint makes the key of a
+// request that has none.
 func NewTicket(pool *sync.Pool, r Request, mint func() string, now time.Duration) *Ticket {
 	t := newTicket(pool, now)
-	t.Request, t.want, t.search, t.minted = r, r.Quantity, nil, r.Key == ""
-	if t.minted {
+	t.Request, t.want, t.search, t.keyless = r, r.Quantity, nil, r.Key == ""
+	if t.keyless {
 		t.Key = mint()
 	}
 	return t
 }
 
-// Received returns the request as it came: without a key that was minted here.
+// Received returns the request as it came: without a key that mint has made.
 func (t *Ticket) Received() Request {
 	r := t.Request
-	if t.minted {
+	if t.keyless {
 		r.Key = ""
 	}
 	return r
 }
 
-// keyed says whether the request came with a key, by which it may be asked for again while it
-// is under way. What is asked of a claim has none.
-func (t *Ticket) keyed() bool { return t.Key != "" && !t.minted }
+// keyed reports whether the request came with a key, by which it may be repeated before its answer. A
+// settlement has none.
+func (t *Ticket) keyed() bool { return t.Key != "" && !t.keyless }
 
-// own returns an answer as whoever asks may see it. A key that was minted here is of this
-// request alone: that it is found in the log says that the request was decided again, by
-// this process or another that it was sent to, and not that somebody had asked before.
-func (t *Ticket) own(a Answer) Answer {
-	a.Replayed = a.Replayed && !t.minted
+// forRequester returns an answer as the requester may see it. The key of a keyless request belongs to
+// it alone. If the log has the key, this process or a peer has decided the request twice: it is no
+// repetition by the requester.
+func (t *Ticket) forRequester(a Answer) Answer {
+	a.Replayed = a.Replayed && !t.keyless
 	return a
 }
 
-// FromPeer marks the request as one that a peer has sent: where this one does not decide,
-// that one is told so. When void is true it is not decided any more, since that process has
-// asked again.
-func (t *Ticket) FromPeer(void *atomic.Bool) { t.fromPeer, t.void = true, void }
+// FromPeer marks the request as one that a peer has sent: if this process does not decide it, the
+// peer is sent a bounce. When superseded is true the peer has repeated it, and it is not decided any
+// more.
+func (t *Ticket) FromPeer(superseded *atomic.Bool) { t.fromPeer, t.superseded = true, superseded }
 
-func (t *Ticket) isVoid() bool { return t.void != nil && t.void.Load() }
+func (t *Ticket) isSuperseded() bool { return t.superseded != nil && t.superseded.Load() }
 
-// LetIn says how the rules have let the request in.
+// LetIn sets how the rules have admitted the request.
 func (t *Ticket) LetIn(by *Admittance) { t.by = by }
 
 // priority is that of the request; a settlement has none.
@@ -148,43 +147,43 @@ func newTicket(pool *sync.Pool, now time.Duration) *Ticket {
 	if !ok {
 		t = &Ticket{done: make(chan struct{}, 1), pool: pool}
 	}
-	t.queuedAt, t.op, t.asked, t.minted, t.fromPeer, t.answer = now, 0, false, false, false, Answer{}
-	t.forwardID, t.turn, t.parkedAt, t.tried, t.moved, t.gone = 0, 0, 0, false, false, false
-	t.stays, t.forsaken = false, false
+	t.queuedAt, t.op, t.sentToList, t.keyless, t.fromPeer, t.answer = now, 0, false, false, false, Answer{}
+	t.forwardID, t.turn, t.parkedAt, t.maybeDecided, t.moved, t.cancelled = 0, 0, 0, false, false, false
+	t.retained, t.abandoned = false, false
 	t.passedBy.Store(nil)
 	t.state.Store(ticketWaiting)
 	return t
 }
 
-// enter puts the ticket among those under way on a shard. Whoever queues it does so under
-// the queue's lock: those of one key are answered in the order in which they have entered.
+// enter adds the ticket to the table underway of a shard. The caller holds the queue's lock: tickets of
+// one key are answered in the order in which they have entered.
 func (t *Ticket) enter(s *Shard) {
 	if t.keyed() {
-		if t.in.Load() == nil { // else it is there already
+		if t.holder.Load() == nil { // else it is there already
 			s.underway.enter(t)
 		}
-		t.in.Store(&s.self)
+		t.holder.Store(&s.self)
 	}
-	t.state.CompareAndSwap(ticketTaken, ticketWaiting) // as one that waited for a peer was: it may be withdrawn from here on
+	t.state.CompareAndSwap(ticketTaken, ticketWaiting) // one that has waited for a peer was taken: it may be withdrawn again
 }
 
-// tell says that the answer is there.
-func (t *Ticket) tell() {
-	if t.told != nil {
-		t.told.Answered()
+// complete signals that the ticket has its answer.
+func (t *Ticket) complete() {
+	if t.waiter != nil {
+		t.waiter.Answered()
 		return
 	}
 	t.done <- struct{}{}
 }
 
-// Free gives back a ticket that nobody else refers to.
+// Free puts a ticket back into its pool. Nobody else may refer to it.
 func (t *Ticket) Free() {
-	t.Request, t.by, t.settles, t.told, t.void = Request{}, nil, nil, nil, nil
-	t.in.Store(nil)
+	t.Request, t.by, t.settlement, t.waiter, t.superseded = Request{}, nil, nil, nil, nil
+	t.holder.Store(nil)
 	t.pool.Put(t)
 }
 
-// Waiter is told that an answer is there, once. It must not block.
+// Waiter is called once when a ticket has its answer. It must not block.
 type Waiter interface{ Answered() }
 
 // WaiterFunc is a Waiter that is called.
@@ -193,8 +192,8 @@ type WaiterFunc func()
 // Answered is Waiter's.
 func (f WaiterFunc) Answered() { f() }
 
-// OnAnswer has w told when the answer is there, in place of wait's signal.
-func (t *Ticket) OnAnswer(w Waiter) { t.told = w }
+// OnAnswer has w called when the ticket has its answer, in place of the signal for Wait.
+func (t *Ticket) OnAnswer(w Waiter) { t.waiter = w }
 
 // Wait returns the answer, or gives up when ctx ends.
 func (t *Ticket) Wait(ctx context.Context) Answer {
@@ -204,7 +203,7 @@ func (t *Ticket) Wait(ctx context.Context) Answer {
 	return t.GiveUp()
 }
 
-// Await says whether the answer is there before ctx ends.
+// Await waits for the answer, and returns false if ctx ends first.
 func (t *Ticket) Await(ctx context.Context) bool {
 	if ctx.Done() == nil { // the usual case within a process, and cheaper
 		<-t.done
@@ -218,8 +217,8 @@ func (t *Ticket) Await(ctx context.Context) bool {
 	}
 }
 
-// GiveUp is the answer for somebody who waits no longer: if the request can
-// still be withdrawn it surely was not accepted, unless another process had it before.
+// GiveUp returns the answer to a requester that waits no longer. A request that can still be withdrawn
+// was not accepted, unless another process had it before.
 func (t *Ticket) GiveUp() Answer {
 	if t.Withdraw() {
 		return t.WithdrawnAnswer()
@@ -228,60 +227,60 @@ func (t *Ticket) GiveUp() Answer {
 	case <-t.done:
 		return t.Finish()
 	default:
-		if in := t.place(); in != nil {
+		if in := t.heldBy(); in != nil {
 			in.abandoned(t)
 		}
 		if by := t.passedBy.Load(); by != nil {
-			by.forsake(t)
+			by.cancel(t)
 		}
 		return Undecided
 	}
 }
 
-// Withdraw gives the request up, so that nobody decides on it; false: it is being decided,
-// and will be answered.
+// Withdraw withdraws the request, so that it is not decided. It returns false if the request is being
+// decided, and will be answered.
 func (t *Ticket) Withdraw() bool { return t.state.CompareAndSwap(ticketWaiting, ticketWithdrawn) }
 
-// WithdrawnAnswer is what whoever has withdrawn a request is to be told. It is called once.
+// WithdrawnAnswer returns the answer to a withdrawn request. It is called once.
 func (t *Ticket) WithdrawnAnswer() Answer {
 	a := Answer{Outcome: api.Overloaded, RetryAfter: time.Second, Message: "nobody had time to decide on this request"}
-	in := t.place()
+	in := t.heldBy()
 	switch {
-	case in == nil && t.tried:
+	case in == nil && t.maybeDecided:
 		return Undecided
-	case in == nil: // nobody else asks for it
+	case in == nil: // it cannot be repeated
 		return a
 	}
-	in.left(t)
-	if t.tried && !in.surely() {
+	in.withdrawn(t)
+	if t.maybeDecided && !in.knowsOutcome() {
 		in.abandoned(t)
 		return Undecided
 	}
 	return in.Refuse(t.Request, a)
 }
 
-// Undecided is said while nobody knows what becomes of a claim.
+// Undecided is the answer while the outcome of a claim is unknown.
 var Undecided = Answer{Outcome: api.Unknown, RetryAfter: time.Second}
 
-// OtherRules says whether the answer, which is there, has it.
+// OtherRules reports whether the answer has OtherRules. The ticket must have its answer.
 func (t *Ticket) OtherRules() bool { return t.answer.OtherRules }
 
-// Again returns the request of a ticket with the answer OtherRules, to be decided again. It
-// stays under way, so that no other of its key is denied what this one may yet get, until its
-// next ticket takes its place or Finish is called, which is to be called in any case.
-func (t *Ticket) Again() Request {
+// Repeat returns the request of a ticket with the answer OtherRules, to be decided again. The ticket
+// stays in the table underway, so that no other request of its key is denied what this one may yet
+// get, until the next ticket replaces it or Finish is called. The caller calls Finish in any case.
+func (t *Ticket) Repeat() Request {
 	r := t.Received()
-	if t.stays {
+	if t.retained {
 		r.before = t
 	}
 	return r
 }
 
-// Finish returns the answer, which is there, and is done with the ticket.
+// Finish returns the answer and frees the ticket. The ticket must have its answer.
 func (t *Ticket) Finish() Answer {
 	a := t.answer
-	if t.stays {
-		t.place().left(t)
+	if t.retained {
+		t.heldBy().withdrawn(t)
 	}
 	t.Free()
 	return a

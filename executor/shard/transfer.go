@@ -74,7 +74,7 @@ func (m Message) String() string {
 // transfers gives units to other shards and takes them, for one shard.
 type transfers struct {
 	shard    int
-	board    *Board
+	totals   *SaleTotals
 	state    *ledger.State
 	requests *requests
 
@@ -86,7 +86,7 @@ type transfers struct {
 	moving  []Message // to be told once the commit under way is in the log
 	taken   []Message // those of wants and arrived that the commit under way answers
 
-	short  bool         // the board says that claims wait here for any units
+	short  bool         // the sale's totals have it that claims wait here for any units
 	number uint64       // of the last request for units
 	asked  []request    // for units, and not answered
 	denied map[int]bool // shards that had none to spare, since units last came
@@ -99,8 +99,8 @@ type transfers struct {
 // RepeatAfter is how long a message may stay unanswered.
 const RepeatAfter = 500 * time.Millisecond
 
-func newTransfers(shard int, b *Board, s *ledger.State, r *requests) transfers {
-	return transfers{shard: shard, board: b, state: s, requests: r, denied: make(map[int]bool), names: mostNamed}
+func newTransfers(shard int, b *SaleTotals, s *ledger.State, r *requests) transfers {
+	return transfers{shard: shard, totals: b, state: s, requests: r, denied: make(map[int]bool), names: mostNamed}
 }
 
 // hear takes in a message from another shard.
@@ -148,17 +148,17 @@ func (x *transfers) answeredBy(shard int, number uint64) (r request, asked bool)
 		return request{}, false
 	}
 	r = x.asked[i]
-	x.board.answered(r)
+	x.totals.answered(r)
 	x.asked = slices.Delete(x.asked, i, i+1)
 	return r, true
 }
 
-// end takes back what the shard has put on the board, where its process lets it go.
+// end takes back what the shard has noted in the sale's totals, when its process releases it.
 func (x *transfers) end() {
 	x.takeBack()
 	if x.short {
 		x.short = false
-		x.board.need(x.shard, false)
+		x.totals.setShort(x.shard, false)
 	}
 }
 
@@ -275,7 +275,7 @@ func (x *transfers) ask(now clock.Now, lack int64, d *ledger.Draft) {
 	}
 	var whom []request
 	if lack > 0 {
-		whom = x.board.ask(x.shard, lack, func(shard int) bool { return x.denied[shard] || x.asks(shard) })
+		whom = x.totals.plan(x.shard, lack, func(shard int) bool { return x.denied[shard] || x.asks(shard) })
 	}
 	whom, named := x.search(d, whom)
 	for _, r := range whom {
@@ -299,12 +299,12 @@ func (x *transfers) asks(shard int) bool {
 	return slices.ContainsFunc(x.asked, func(r request) bool { return r.shard == shard })
 }
 
-// settle puts on the board whether claims wait here, and sets when to tell again of
-// transfers that are not acknowledged.
-func (x *transfers) settle(now clock.Now) {
+// update notes in the sale's totals whether claims wait here, and sets when to repeat transfers that
+// are not acknowledged.
+func (x *transfers) update(now clock.Now) {
 	if short := x.requests.lack(); short != x.short {
 		x.short = short
-		x.board.need(x.shard, short)
+		x.totals.setShort(x.shard, short)
 	}
 	x.remind(now)
 }
@@ -359,7 +359,7 @@ func (x *transfers) stop() {
 // again, would count those units as gone and never ask for them.
 func (x *transfers) takeBack() {
 	for _, r := range x.asked {
-		x.board.answered(r)
+		x.totals.answered(r)
 	}
 	x.asked = nil
 }

@@ -106,7 +106,7 @@ func TestUnequalShares(t *testing.T) {
 			w.settle()
 			for _, x := range all {
 				// Units may have been between two shards at that moment.
-				if x.answer.Outcome == api.NoneNow && !h.board.soldOut.Load() {
+				if x.answer.Outcome == api.NoneNow && !h.totals.soldOut.Load() {
 					h.ask(x.User, "again", 1)
 					w.settle()
 				}
@@ -347,8 +347,8 @@ func (h *host) wantRest() {
 		if n := len(a.q.transfers.arrived) + len(a.q.transfers.acks) + len(a.q.transfers.wants) + len(a.q.transfers.moving); n != 0 || a.wake != 0 {
 			h.w.t.Errorf("shard %d keeps %d messages, and wants to be woken at %v", i, n, a.wake)
 		}
-		if h.board.short[i] || h.board.asked[i] != 0 {
-			h.w.t.Errorf("by the board claims wait on shard %d: %v, and it owes others %d units", i, h.board.short[i], h.board.asked[i])
+		if h.totals.short[i] || h.totals.requested[i] != 0 {
+			h.w.t.Errorf("by the board claims wait on shard %d: %v, and it owes others %d units", i, h.totals.short[i], h.totals.requested[i])
 		}
 	}
 }
@@ -573,13 +573,13 @@ func TestTransferThatDoesNotFit(t *testing.T) {
 // TestTransferEnds has a process let a shard go that has asked another one for units, and
 // gets no answer any more: its other shards may ask for them.
 func TestTransferEnds(t *testing.T) {
-	b := NewBoard(3)
-	b.Post(0, 1, ledger.Totals{Limit: 5, Available: 5}, time.Time{}, false)
+	b := NewSaleTotals(3)
+	b.Set(0, 1, ledger.Totals{Limit: 5, Available: 5}, time.Time{}, false)
 	x := newTransfers(1, b, nil, new(requests))
 	x.ask(clock.Now{Mono: time.Hour}, 5, nil)
 	x.short = true
-	b.need(1, true)
-	other := func() int { return len(b.ask(2, 1, func(int) bool { return false })) }
+	b.setShort(1, true)
+	other := func() int { return len(b.plan(2, 1, func(int) bool { return false })) }
 	if len(x.asked) != 1 || other() != 0 {
 		t.Fatalf("it has asked %d shards, and the units are there for others", len(x.asked))
 	}
@@ -592,16 +592,16 @@ func TestTransferEnds(t *testing.T) {
 // TestTransfersStop has a shard stop while it asks another for units, as one does that goes to
 // another process: what it asked for is not counted as gone when the shard is back.
 func TestTransfersStop(t *testing.T) {
-	b := NewBoard(2)
-	b.Post(1, 1, ledger.Totals{Available: 3}, time.Time{}, true)
+	b := NewSaleTotals(2)
+	b.Set(1, 1, ledger.Totals{Available: 3}, time.Time{}, true)
 	nobody := func(int) bool { return false }
-	x := &transfers{board: b, asked: b.ask(0, 3, nobody)}
-	if left := b.ask(0, 1, nobody); len(x.asked) != 1 || len(left) != 0 {
+	x := &transfers{totals: b, asked: b.plan(0, 3, nobody)}
+	if left := b.plan(0, 1, nobody); len(x.asked) != 1 || len(left) != 0 {
 		t.Fatalf("asked %+v, and %+v of what is gone", x.asked, left)
 	}
 	x.stop()
 	x.end()
-	if again := b.ask(0, 3, nobody); len(again) != 1 || again[0].units != 3 {
+	if again := b.plan(0, 3, nobody); len(again) != 1 || again[0].units != 3 {
 		t.Errorf("when the shard is back it asks %+v, want for all 3 units", again)
 	}
 }

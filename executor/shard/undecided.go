@@ -2,23 +2,22 @@ package shard
 
 import "salectl/api"
 
-// What keeps an answer from denying a claim that was accepted, or may be yet.
+// The functions of this file keep an answer from denying a claim that was accepted, or may be yet.
 
-// conclude takes requests that are about to be told their answers out of those
-// under way. What they are told must not deny a claim that an earlier request of
-// the same key may yet get, or may have got. mayHave says whether a user may have
-// been given something by a list that the log lacks.
+// conclude removes tickets that are about to be completed from the table underway. Their answers must
+// not deny a claim that an earlier request of the same key may yet get, or may have got. mayHave
+// reports whether a list may have given a user units that the log lacks.
 func (s *Shard) conclude(ts []*Ticket, mayHave func(user string) bool) {
 	s.decided.Add(uint64(len(ts)))
 	for _, t := range ts {
-		if (t.tried || t.answer.Outcome == api.Closed) && t.answer.Denies() && !s.moves(t) {
-			s.lookBack(t)
+		if (t.maybeDecided || t.answer.Outcome == api.Closed) && t.answer.Denies() && !s.moves(t) {
+			s.reconsider(t)
 		}
 	}
 	var refused []*Ticket
 	s.underway.mu.Lock()
 	for _, t := range ts {
-		if s.moves(t) || t.in.Load() == nil { // one that moves stays under way, there
+		if s.moves(t) || t.holder.Load() == nil { // the Remote keeps one that moves
 			continue
 		}
 		s.underway.answered(t)
@@ -36,36 +35,36 @@ func (s *Shard) conclude(ts []*Ticket, mayHave func(user string) bool) {
 	}
 	s.underway.mu.Unlock()
 	for _, t := range refused {
-		if !t.answer.tellsAll() && (s.doubts.Has(t.User, t.Key) || mayHave(t.User)) {
+		if !t.answer.isFinalForUser() && (s.doubts.Has(t.User, t.Key) || mayHave(t.User)) {
 			t.answer.undecide()
 			s.keepInDoubt(t.User, t.Key)
 		}
 	}
 }
 
-// moves says whether a request that is answered here is another process's to decide on.
+// moves reports whether another process is to decide a ticket that has an answer here.
 func (s *Shard) moves(t *Ticket) bool {
 	return t.answer.Elsewhere && !t.fromPeer && s.moved != nil
 }
 
-// lookBack keeps a refusal from denying what another process may have accepted that was
-// asked before: whoever refuses a request need not have looked at it. The end of a sale refuses
-// requests that this process may have accepted too: a process whose link was cut sends a request
-// again, and a buyer repeats one.
-func (s *Shard) lookBack(t *Ticket) {
-	looked, sure := t.answer.Outcome.Row().Retry != api.Again, s.surely()
-	if t.tried && !sure {
+// reconsider keeps a refusal from denying a claim that another process may have accepted before: a
+// request may be refused without a look-up of its key. The end of a sale also refuses requests that
+// this process may have accepted: a peer whose link was cut sends a request again, and a client
+// repeats one.
+func (s *Shard) reconsider(t *Ticket) {
+	looked, sure := t.answer.Outcome.Row().Retry != api.Again, s.knowsOutcome()
+	if t.maybeDecided && !sure {
 		if t.answer.reachesLimit() {
 			return
 		}
 		t.answer.undecide()
-		if t.in.Load() != nil {
+		if t.holder.Load() != nil {
 			s.doubts.Add(s.uid, s.seq.shard, t.User, t.Key)
 		}
 		return
 	}
-	if t.settles != nil {
-		if !looked || t.answer.Outcome == api.Closed && (t.tried || t.visiting) {
+	if t.settlement != nil {
+		if !looked || t.answer.Outcome == api.Closed && (t.maybeDecided || t.fromPeer) {
 			t.answer.undecide()
 		}
 		return
@@ -75,29 +74,28 @@ func (s *Shard) lookBack(t *Ticket) {
 	case !(looked && sure) && !had.Claim.Stays(): // what became of it since is not known
 		t.answer.undecide()
 	default:
-		t.answer = t.own(had)
+		t.answer = t.forRequester(had)
 	}
 }
 
-// undecide says that nobody knows, in place of a refusal. Where another process may decide,
-// whoever asked for a peer asks on there.
+// undecide replaces a refusal by unknown. It keeps Elsewhere, so that a peer forwards the request to
+// the process that may decide it.
 func (a *Answer) undecide() {
 	elsewhere := a.Elsewhere
 	*a = Undecided
 	a.Elsewhere = elsewhere
 }
 
-// doubt remembers that a request may have been accepted, or may be yet. Where the
-// log has all that a list gave it would say so.
+// doubt notes that a request may have been accepted, or may be yet. It is not needed where the log has
+// all that a list has given.
 func (s *Shard) doubt(t *Ticket) {
-	if t.in.Load() != nil && !s.drained.Load() {
+	if t.holder.Load() != nil && !s.drained.Load() {
 		s.doubts.Add(s.uid, s.seq.shard, t.User, t.Key)
 	}
 }
 
-// Refuse returns the answer to a request that is refused without a look at it:
-// a, unless the claim was accepted, or may yet be, under an earlier request of the
-// same key.
+// Refuse returns the answer to a request that is refused without a look-up of its key: a, unless an
+// earlier request of the same key was accepted, or may be yet.
 func (s *Shard) Refuse(r Request, a Answer) Answer {
 	if r.Key == "" || !a.Denies() {
 		return a
@@ -122,20 +120,20 @@ func (s *Shard) Refuse(r Request, a Answer) Answer {
 	return a
 }
 
-// decides says whether an answer to a request that nobody has looked at also is the answer to
-// whatever is in doubt of its user.
+// decides reports whether the refusal of a request that was not looked up also is the answer to all
+// requests of its user that are in doubt.
 func (s *Shard) decides(a Answer) bool {
-	return a.tellsAll() && (a.Outcome == api.SoldOut || s.serving.Load())
+	return a.isFinalForUser() && (a.Outcome == api.SoldOut || s.serving.Load())
 }
 
-// tellsAll says whether an answer that was decided while the shard was served also is the
-// answer to whatever is in doubt of its user: whoever has what a user may have, by the log
-// or the list, gets nothing by any other request, nor does anybody where all is sold. It
-// stays one when the shard is handed over before it is told.
-func (a *Answer) tellsAll() bool { return a.Outcome == api.SoldOut || a.reachesLimit() }
+// isFinalForUser reports whether an answer also is the answer to all requests of its user that are in
+// doubt: a user who has the limit, by the log or the list, gets nothing by any other request, and
+// nobody does when all is sold. That stays true if the shard is handed over before the answer is
+// sent.
+func (a *Answer) isFinalForUser() bool { return a.Outcome == api.SoldOut || a.reachesLimit() }
 
-// reachesLimit says whether an answer tells of claims by which its user has all that a user
-// may have. That a request asks for more than anybody may have says nothing of the others.
+// reachesLimit reports whether an answer lists claims that reach the user's limit. The refusal of a
+// request for more than the limit proves nothing about other requests.
 func (a *Answer) reachesLimit() bool { return a.Outcome == api.LimitReached && len(a.Claims) > 0 }
 
 // keepInDoubt keeps a request in doubt, or with anyKey all of a user's, whose user may
@@ -147,39 +145,39 @@ func (s *Shard) keepInDoubt(user, key string) {
 	}
 }
 
-// Denies says whether an answer of Recall would deny for good what the owner before may have
-// given the user by a list that this process has not filled yet: the list is to be asked.
+// Denies reports whether an answer of Recall would deny for good what the owner before may have given
+// the user by a list that this process has not filled yet. Then the list decides.
 func (s *Shard) Denies(a Answer) bool {
-	return a.Denies() && a.Outcome.Row().Retry == api.Final && !a.tellsAll() && s.front.mayLack() && s.certain.Load() == 0
+	return a.Denies() && a.Outcome.Row().Retry == api.Final && !a.isFinalForUser() && s.front.mayLack() && s.certain.Load() == 0
 }
 
-// left is place's.
-func (s *Shard) left(t *Ticket) { s.underway.leave(t) }
+// withdrawn is holder's.
+func (s *Shard) withdrawn(t *Ticket) { s.underway.leave(t) }
 
-// abandoned is place's.
+// abandoned is holder's.
 func (s *Shard) abandoned(t *Ticket) {
-	s.underway.forsake(t)
-	if s.surely() {
+	s.underway.abandon(t)
+	if s.knowsOutcome() {
 		s.keepInDoubt(t.User, t.Key)
 	} else { // another process may have decided before
 		s.doubts.Add(s.uid, s.seq.shard, t.User, t.Key)
 	}
 }
 
-// surely is place's: whoever serves a shard has read its log behind all that other
+// knowsOutcome is holder's: whoever serves a shard has read its log behind all that other
 // processes have sent there. With a list that log has what they had given from the list
 // when this process has filled it, or the list is off for good.
-func (s *Shard) surely() bool {
+func (s *Shard) knowsOutcome() bool {
 	return s.serving.Load() && (s.certain.Load() != 0 || s.drained.Load())
 }
 
-// settleDoubts forgets what was in doubt before this process took the shard over,
-// or before its list was filled anew: the log has it, or never will.
-func (s *Shard) settleDoubts() {
+// forgetDoubts forgets what was in doubt before this process took the shard over, or before its list
+// was filled again: the log has it, or never will.
+func (s *Shard) forgetDoubts() {
 	drained, since := s.seq.engine.drained(), s.seq.engine.certain()
 	s.drained.Store(drained)
 	if drained || since != 0 && since != s.certain.Load() {
-		s.doubts.settle(s.uid, s.seq.shard)
+		s.doubts.forget(s.uid, s.seq.shard)
 	}
 	if since != 0 {
 		s.certain.Store(since)

@@ -6,15 +6,15 @@ import (
 	"sync/atomic"
 )
 
-// underway has the requests of a shard that came with a key and have no answer
-// yet, whether anybody still waits for it or not. While one is there, another
-// request of the same user and key must not hear that the claim is not accepted.
+// underway is a table of a shard's tickets that came with a key and have no answer yet, with or without
+// a requester. While it has a ticket, no other request of the same user and key may be answered that
+// the claim is not accepted.
 //
 // It is a hash table of the tickets themselves, so that to enter and to leave it
 // costs a claim no allocation. All methods are safe for concurrent use.
 type underway struct {
 	mu      sync.Mutex
-	buckets []*Ticket    // each the newest of a chain by ticket.older; a power of two of them
+	buckets []*Ticket    // each the newest of a chain by Ticket.earlier; a power of two of them
 	n       atomic.Int64 // of tickets; written under mu
 	entered uint64       // tickets in all
 }
@@ -47,40 +47,40 @@ func (u *underway) enter(t *Ticket) {
 	u.entered++
 	t.number = u.entered
 	first := u.at(t.hash)
-	t.older, *first = *first, t
+	t.earlier, *first = *first, t
 }
 
-// replace has a ticket take the place of another, which has an answer; false: that is not here.
-// mu is held.
+// replace puts a ticket in the place of another one that has an answer. It returns false if the table
+// does not have that one. mu is held.
 func (u *underway) replace(before, t *Ticket) bool {
 	if u.n.Load() == 0 {
 		return false
 	}
-	for at := u.at(t.hash); *at != nil; at = &(*at).older {
+	for at := u.at(t.hash); *at != nil; at = &(*at).earlier {
 		if *at == before {
-			*at, t.older, t.number = t, before.older, before.number
-			before.older, before.stays = nil, false
+			*at, t.earlier, t.number = t, before.earlier, before.number
+			before.earlier, before.retained = nil, false
 			return true
 		}
 	}
 	return false
 }
 
-// answered takes a ticket out that has an answer, unless its request is to be decided again.
+// answered removes a ticket that has an answer, unless its request is to be decided again.
 // mu is held.
 func (u *underway) answered(t *Ticket) {
-	if t.stays = t.answer.OtherRules && !t.fromPeer && !t.forsaken; !t.stays {
+	if t.retained = t.answer.OtherRules && !t.fromPeer && !t.abandoned; !t.retained {
 		u.remove(t)
 	}
 }
 
-// forsake takes in that nobody waits for a ticket any more, so that it is not decided again.
-func (u *underway) forsake(t *Ticket) {
+// abandon takes in that the requester of a ticket has gone, so that it is not decided again.
+func (u *underway) abandon(t *Ticket) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	t.forsaken = true
-	if t.stays {
-		t.stays = false
+	t.abandoned = true
+	if t.retained {
+		t.retained = false
 		u.remove(t)
 	}
 }
@@ -91,8 +91,8 @@ func (u *underway) grow() {
 	u.buckets = make([]*Ticket, max(leastBuckets, 2*len(old)))
 	for _, t := range old {
 		for t != nil {
-			next, first := t.older, u.at(t.hash)
-			t.older, *first = *first, t
+			next, first := t.earlier, u.at(t.hash)
+			t.earlier, *first = *first, t
 			t = next
 		}
 	}
@@ -108,13 +108,13 @@ func (u *underway) leave(t *Ticket) {
 func (u *underway) remove(t *Ticket) {
 	at := u.at(t.hash)
 	for *at != t {
-		at = &(*at).older
+		at = &(*at).earlier
 	}
-	*at, t.older = t.older, nil
+	*at, t.earlier = t.earlier, nil
 	u.n.Add(-1)
 }
 
-// has says whether another request of the same user and key is under way.
+// has reports whether another request of the same user and key is under way.
 func (u *underway) has(r *Request) bool {
 	if u.n.Load() == 0 {
 		return false
@@ -125,7 +125,7 @@ func (u *underway) has(r *Request) bool {
 	return u.hasOther(r.User, r.Key, hash, u.entered+1, r.before)
 }
 
-// hasBefore says the same of those that entered before the one of that number.
+// hasBefore reports the same of those that entered before the ticket of that number.
 func (u *underway) hasBefore(user, key string, hash, number uint64) bool {
 	return u.hasOther(user, key, hash, number, nil)
 }
@@ -134,7 +134,7 @@ func (u *underway) hasOther(user, key string, hash, number uint64, but *Ticket) 
 	if u.n.Load() == 0 {
 		return false
 	}
-	for t := *u.at(hash); t != nil; t = t.older {
+	for t := *u.at(hash); t != nil; t = t.earlier {
 		if t != but && t.hash == hash && t.number < number && t.User == user && t.Key == key {
 			return true
 		}

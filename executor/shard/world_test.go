@@ -48,7 +48,7 @@ type world struct {
 type host struct {
 	w      *world
 	name   string
-	board  *Board
+	totals *SaleTotals
 	actors []*actor
 	leased bool // it has rights, renewed as time passes
 	dead   bool
@@ -107,9 +107,9 @@ func newWorldAs(t testing.TB, settings *pb.Settings, shares ...int64) *world {
 // host starts a process that has rights. Its calls of the store suffer the
 // faults.
 func (w *world) host(name string, faults backendtest.Faults) *host {
-	h := &host{w: w, name: name, board: NewBoard(w.shards), leased: true}
+	h := &host{w: w, name: name, totals: NewSaleTotals(w.shards), leased: true}
 	for i := range w.shards {
-		q := newSequencer(i, spec.ShardLog(saletest.UID, i, w.shards), fmt.Appendf(nil, "%-8.8s", name), name+":1", h.board)
+		q := newSequencer(i, spec.ShardLog(saletest.UID, i, w.shards), fmt.Appendf(nil, "%-8.8s", name), name+":1", h.totals)
 		h.actors = append(h.actors, &actor{h: h, q: q, logs: w.store.Handle(faults)})
 	}
 	w.hosts = append(w.hosts, h)
@@ -134,7 +134,7 @@ func (w *world) serving(name string) *host {
 // plans tells the process of all generations that the sale's log has.
 func (h *host) plans() {
 	sale := saletest.LoadSale(h.w.t, h.w.logs, h.w.sale)
-	h.board.Generation(sale.Generation())
+	h.totals.Generation(sale.Generation())
 	for i, a := range h.actors {
 		var all []*pb.Generation
 		for g := range sale.Generation() {

@@ -67,7 +67,7 @@ var stages = []stage{
 		"salectl/executor/shard.(*requests).finishBatch", "salectl/executor/shard.(*sequencer).committed.func1", "salectl/executor/shard.granted",
 		"salectl/executor/shard.(*Shard).handBack", "salectl/executor/shard.(*Shard).tell", "salectl/executor/shard.(*Shard).conclude",
 		"salectl/executor/shard.(*Shard).deliver", "salectl/executor/shard.(*Ticket).Wait", "salectl/executor/shard.(*Ticket).Finish",
-		"salectl/executor/shard.(*Ticket).Free", "salectl/executor.(*payloads).add", "salectl/executor.(*session).price",
+		"salectl/executor/shard.(*Ticket).Free", "salectl/executor.(*payloads).add", "salectl/executor.(*session).completeAnswer",
 	}},
 	{"allocation", []string{
 		"runtime.mallocgc", "runtime.growslice", "runtime.makeslicecopy", "runtime.makeslice", "runtime.newobject",

@@ -14,31 +14,31 @@ import (
 )
 
 // boardOf has shards of these available units, each with a limit of ten.
-func boardOf(available ...int64) *Board {
-	b := NewBoard(len(available))
+func boardOf(available ...int64) *SaleTotals {
+	b := NewSaleTotals(len(available))
 	for i, n := range available {
-		b.Post(i, 0, ledger.Totals{Available: n, Limit: 10, Sold: 10 - n}, time.Time{}, true)
+		b.Set(i, 0, ledger.Totals{Available: n, Limit: 10, Sold: 10 - n}, time.Time{}, true)
 	}
 	return b
 }
 
 func TestBoardSoldOut(t *testing.T) {
-	b := NewBoard(2)
-	b.Post(0, 0, ledger.Totals{}, time.Time{}, true)
+	b := NewSaleTotals(2)
+	b.Set(0, 0, ledger.Totals{}, time.Time{}, true)
 	if b.soldOut.Load() {
 		t.Error("sold out by a shard that nobody knows")
 	}
-	b.Post(0, 0, ledger.Totals{Generation: 1, Limit: 3, Sold: 3}, time.Time{}, true)
+	b.Set(0, 0, ledger.Totals{Generation: 1, Limit: 3, Sold: 3}, time.Time{}, true)
 	b.Generation(1)
 	if b.soldOut.Load() {
 		t.Error("sold out by one of two shards")
 	}
-	b.Post(1, 0, ledger.Totals{Generation: 1, Limit: 4, Sold: 3, Held: 1}, time.Time{}, true)
+	b.Set(1, 0, ledger.Totals{Generation: 1, Limit: 4, Sold: 3, Held: 1}, time.Time{}, true)
 	if b.soldOut.Load() {
 		t.Error("sold out while a unit is held")
 	}
-	b.Post(0, 0, ledger.Totals{Generation: 1, Limit: 2, Sold: 3}, time.Time{}, true) // it has sent one away that it had
-	b.Post(1, 0, ledger.Totals{Generation: 1, Limit: 5, Sold: 4}, time.Time{}, true)
+	b.Set(0, 0, ledger.Totals{Generation: 1, Limit: 2, Sold: 3}, time.Time{}, true) // it has sent one away that it had
+	b.Set(1, 0, ledger.Totals{Generation: 1, Limit: 5, Sold: 4}, time.Time{}, true)
 	if !b.soldOut.Load() {
 		t.Error("not sold out")
 	}
@@ -46,30 +46,30 @@ func TestBoardSoldOut(t *testing.T) {
 	if b.soldOut.Load() {
 		t.Error("sold out while a generation is to come")
 	}
-	b.Post(0, 0, ledger.Totals{Generation: 2, Limit: 3, Sold: 3}, time.Time{}, true)
+	b.Set(0, 0, ledger.Totals{Generation: 2, Limit: 3, Sold: 3}, time.Time{}, true)
 	if b.soldOut.Load() {
 		t.Error("sold out while a shard has not taken the generation")
 	}
-	b.Post(1, 0, ledger.Totals{Generation: 2, Limit: 4, Sold: 4}, time.Time{}, true)
+	b.Set(1, 0, ledger.Totals{Generation: 2, Limit: 4, Sold: 4}, time.Time{}, true)
 	if !b.soldOut.Load() {
 		t.Error("not sold out")
 	}
 }
 
 func TestBoardWithin(t *testing.T) {
-	b := NewBoard(3)
-	b.Post(0, 0, ledger.Totals{Available: 3}, time.Time{}, true)
-	b.Post(2, 0, ledger.Totals{Available: 1, InFlight: 2}, time.Time{}, true)
+	b := NewSaleTotals(3)
+	b.Set(0, 0, ledger.Totals{Available: 3}, time.Time{}, true)
+	b.Set(2, 0, ledger.Totals{Available: 1, InFlight: 2}, time.Time{}, true)
 	for n, want := range map[int64]bool{5: true, 6: true, 7: false} {
-		if got := b.within(n); got != want {
+		if got := b.available(n); got != want {
 			t.Errorf("%d units: %v", n, got)
 		}
 	}
 }
 
 func TestBoardAsk(t *testing.T) {
-	ask := func(b *Board, to int, units int64, skip ...int) (got [][2]int64) {
-		for _, r := range b.ask(to, units, func(shard int) bool { return slices.Contains(skip, shard) }) {
+	ask := func(b *SaleTotals, to int, units int64, skip ...int) (got [][2]int64) {
+		for _, r := range b.plan(to, units, func(shard int) bool { return slices.Contains(skip, shard) }) {
 			got = append(got, [2]int64{int64(r.shard), r.units})
 		}
 		return got
@@ -87,16 +87,16 @@ func TestBoardAsk(t *testing.T) {
 	t.Run("the lower of equals", func(t *testing.T) { want(t, ask(boardOf(0, 3, 3), 0, 2), [2]int64{1, 2}) })
 	t.Run("all there is", func(t *testing.T) { want(t, ask(boardOf(0, 3, 5), 0, 100), [2]int64{2, 5}, [2]int64{1, 3}) })
 	t.Run("not itself, none that is empty, skipped or not known", func(t *testing.T) {
-		b := NewBoard(5)
+		b := NewSaleTotals(5)
 		for i, n := range []int64{9, 0, 2, 3} {
-			b.Post(i, 0, ledger.Totals{Available: n}, time.Time{}, true)
+			b.Set(i, 0, ledger.Totals{Available: n}, time.Time{}, true)
 		}
 		want(t, ask(b, 0, 4, 3), [2]int64{2, 2})
 		want(t, ask(b, 0, 0))
 	})
 	t.Run("what others have asked for is gone, until they are answered", func(t *testing.T) {
 		b := boardOf(0, 0, 5, 4)
-		first := b.ask(0, 3, func(int) bool { return false })
+		first := b.plan(0, 3, func(int) bool { return false })
 		want(t, ask(b, 1, 4), [2]int64{3, 4})
 		want(t, ask(b, 1, 9), [2]int64{2, 2})
 		for _, r := range first {
@@ -106,16 +106,16 @@ func TestBoardAsk(t *testing.T) {
 	})
 	t.Run("who is short comes last, and gives to lower numbers only", func(t *testing.T) {
 		b := boardOf(3, 0, 9, 2, 5)
-		b.need(0, true)
-		b.need(2, true)
-		b.need(4, true)
+		b.setShort(0, true)
+		b.setShort(2, true)
+		b.setShort(4, true)
 		want(t, ask(b, 1, 100), [2]int64{3, 2}, [2]int64{2, 9}, [2]int64{4, 5})
 		b = boardOf(0, 2, 9)
-		b.need(2, true)
+		b.setShort(2, true)
 		want(t, ask(b, 0, 100), [2]int64{1, 2}, [2]int64{2, 9})
 		b = boardOf(3, 0, 9)
-		b.need(0, true)
-		b.need(0, false)
+		b.setShort(0, true)
+		b.setShort(0, false)
 		want(t, ask(b, 1, 100), [2]int64{2, 9}, [2]int64{0, 3})
 	})
 }
@@ -132,8 +132,8 @@ func TestTicket(t *testing.T) {
 		ctx    context.Context
 		want   api.Outcome
 	}{
-		"answered":                         {func(k *Ticket) { k.take(); k.answer = sold; k.tell() }, context.Background(), api.Sold},
-		"answered, by who may end":         {func(k *Ticket) { k.take(); k.answer = sold; k.tell() }, t.Context(), api.Sold},
+		"answered":                         {func(k *Ticket) { k.take(); k.answer = sold; k.complete() }, context.Background(), api.Sold},
+		"answered, by who may end":         {func(k *Ticket) { k.take(); k.answer = sold; k.complete() }, t.Context(), api.Sold},
 		"given up before it was looked at": {func(*Ticket) {}, ended, api.Overloaded},
 		"given up once it was put back":    {func(k *Ticket) { k.take(); k.putBack() }, ended, api.Overloaded},
 		"given up while it is decided":     {func(k *Ticket) { k.take() }, ended, api.Unknown},
@@ -150,7 +150,7 @@ func TestTicket(t *testing.T) {
 		k := fresh()
 		k.take()
 		k.answer = sold
-		k.tell()
+		k.complete()
 		if got := k.GiveUp(); got.Outcome != api.Sold {
 			t.Errorf("got %+v", got)
 		}
@@ -166,8 +166,8 @@ func TestTicket(t *testing.T) {
 	})
 	t.Run("told instead of signalled", func(t *testing.T) {
 		k, told := fresh(), 0
-		k.told = waiterFunc(func() { told++ })
-		if k.tell(); told != 1 || len(k.done) != 0 {
+		k.waiter = waiterFunc(func() { told++ })
+		if k.complete(); told != 1 || len(k.done) != 0 {
 			t.Errorf("told %d times, signalled %d", told, len(k.done))
 		}
 	})
@@ -178,7 +178,7 @@ func TestTicket(t *testing.T) {
 				time.Sleep(time.Second)
 				k.take()
 				k.answer = sold
-				k.tell()
+				k.complete()
 			}()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
@@ -191,14 +191,14 @@ func TestTicket(t *testing.T) {
 		k := fresh()
 		pool := &sync.Pool{New: func() any { return k }}
 		k.pool = pool
-		k.answer, k.op, k.asked = sold, 7, true
+		k.answer, k.op, k.sentToList = sold, 7, true
 		k.state.Store(ticketWithdrawn)
 		again := NewTicket(pool, Request{User: "bob", Key: "2"}, nil, time.Second)
-		if again != k || again.User != "bob" || again.queuedAt != time.Second || again.op != 0 || again.asked || again.answer.Outcome != "" || !again.take() {
+		if again != k || again.User != "bob" || again.queuedAt != time.Second || again.op != 0 || again.sentToList || again.answer.Outcome != "" || !again.take() {
 			t.Errorf("%+v", again)
 		}
-		again.told = waiterFunc(func() {})
-		if again.Free(); again.told != nil || again.User != "" {
+		again.waiter = waiterFunc(func() {})
+		if again.Free(); again.waiter != nil || again.User != "" {
 			t.Errorf("%+v", again)
 		}
 	})
@@ -239,16 +239,16 @@ func TestBoardNews(t *testing.T) {
 			with(func(t *ledger.Totals) { t.Available, t.Held = 0, 1 }), with(func(t *ledger.Totals) { t.Available, t.Sold = 0, 401 }), true,
 		},
 	} {
-		b, notices := NewBoard(2), 0
-		b.Post(0, 1, c.from, time.Time{}, true)
-		b.Told()
+		b, notices := NewSaleTotals(2), 0
+		b.Set(0, 1, c.from, time.Time{}, true)
+		b.Reported()
 		if b.News() {
 			t.Errorf("%s: there is news of what was just told", name)
 		}
 		b.Notify = func() { notices++ }
 		now := clock.Now{Mono: time.Hour}
 		for slot := range uint64(2) { // of what is news already nobody has to be told
-			b.Post(0, 2+slot, c.to, time.Time{}, true)
+			b.Set(0, 2+slot, c.to, time.Time{}, true)
 		}
 		if b.News() != c.news || (notices == 1) != c.news || (b.Due(now) == now.Mono) != c.news {
 			t.Errorf("%s: news %v, %d notices, due at %v, want %v", name, b.News(), notices, b.Due(now), c.news)
@@ -259,7 +259,7 @@ func TestBoardNews(t *testing.T) {
 // Where all is sold by what peers have reported, they are asked at once, and again while
 // somebody wants to know.
 func TestBoardDue(t *testing.T) {
-	b, notices := NewBoard(2), 0
+	b, notices := NewSaleTotals(2), 0
 	b.Notify = func() { notices++ }
 	now := clock.Now{Mono: time.Hour, Wall: time.Unix(1_800_000_000, 0)}
 	want := func(what string, due time.Duration, notified int) {
@@ -270,28 +270,28 @@ func TestBoardDue(t *testing.T) {
 		notices = 0
 	}
 	sold := ledger.Totals{Limit: 5, Sold: 5}
-	b.Post(0, 1, sold, time.Time{}, true)
-	b.Told()
+	b.Set(0, 1, sold, time.Time{}, true)
+	b.Reported()
 	notices = 0
 	want("one shard is not known", 0, 0)
-	b.Heard(Report{Shard: 1, Next: 7, Totals: sold})
+	b.Receive(Report{Shard: 1, Next: 7, Totals: sold})
 	want("all is sold", now.Mono, 1)
-	slots, _ := b.Unsure(now)
-	b.Sure(slots, now)
+	slots, _ := b.NeedsProof(now)
+	b.Prove(slots, now)
 	want("all is sold for sure", 0, 0)
 	for range 2 {
 		b.AllSold(now)
 	}
-	want("somebody wants to know", now.Mono+lookEvery, 1)
-	now.Mono, now.Wall = now.Mono+lookEvery, now.Wall.Add(lookEvery)
+	want("somebody wants to know", now.Mono+proveEvery, 1)
+	now.Mono, now.Wall = now.Mono+proveEvery, now.Wall.Add(proveEvery)
 	want("it is time to look again", now.Mono, 0)
 	look := func(what string) {
 		t.Helper()
-		slots, unsure := b.Unsure(now)
+		slots, unsure := b.NeedsProof(now)
 		if !unsure {
 			t.Errorf("%s: it is time to look again, and it is not unsure", what)
 		}
-		b.Sure(slots, now)
+		b.Prove(slots, now)
 	}
 	look("somebody has asked")
 	now.Mono, now.Wall = now.Mono+time.Second, now.Wall.Add(time.Second) // of NoneNow's RetryAfter
@@ -300,7 +300,7 @@ func TestBoardDue(t *testing.T) {
 		t.Error("who comes again does not hear that all is sold")
 	}
 	notices = 0
-	now.Mono, now.Wall = now.Mono+wantedFor, now.Wall.Add(wantedFor)
+	now.Mono, now.Wall = now.Mono+queriedFor, now.Wall.Add(queriedFor)
 	want("nobody has asked for long", 0, 0)
 }
 
