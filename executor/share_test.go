@@ -821,7 +821,7 @@ func TestShareIsGivenUpBesideTheDead(t *testing.T) {
 // that have died.
 func passBesideTheDead(w *sharedWorld, linked bool, d time.Duration) {
 	w.t.Helper()
-	note, err := json.Marshal(memberNote{Address: "nowhere:1", Linked: linked})
+	note, err := json.Marshal(member{Address: "nowhere:1", Linked: linked})
 	if err != nil {
 		w.t.Fatal(err)
 	}

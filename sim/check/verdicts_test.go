@@ -74,7 +74,7 @@ func freed(t testing.TB) *world {
 // forgotten has a process take a request in, and the node of shard 0 give its user a unit and lose
 // it. Once the request is refused and something has happened to the shard, the user asks again.
 func (w *world) forgotten(user, first string, happens func(shard int)) {
-	ended := w.visit(user, first)
+	ended := w.received(user, first)
 	w.give(user, "k", 1)
 	w.h.Lost(w.pass(), 0, 0)
 	w.at += grace
@@ -297,14 +297,14 @@ var verdictFaults = map[string]planted{
 	}, "undecided"},
 	"unknown of what a node gave another user and lost": {withAckLedger, func(w *world) {
 		user := w.user(0)
-		ended := w.visit(user, process)
+		ended := w.received(user, process)
 		w.forgotten(w.user(0), process, w.succeed)
 		ended(api.Standby)
 		w.refused(user, "k", 1, api.Unknown)
 	}, "undecided"},
 	"unknown of what a node gave and lost after the request was refused": {withAckLedger, func(w *world) {
 		user := w.user(0)
-		w.visit(user, process)(api.Standby)
+		w.received(user, process)(api.Standby)
 		w.forgotten(user, "executor-7, run 1", w.succeed)
 	}, "undecided"},
 	"unknown of what a node gave and lost before the request came": {withAckLedger, func(w *world) {
@@ -318,7 +318,7 @@ var verdictFaults = map[string]planted{
 	}, "undecided"},
 	"unknown of what a node gave and lost when the log had it": {withAckLedger, func(w *world) {
 		user := w.user(0)
-		ended := w.visit(user, process)
+		ended := w.received(user, process)
 		w.drain(w.give(user, "k", 1))
 		w.h.Lost(w.pass(), 0, 0)
 		w.at += grace
