@@ -150,7 +150,7 @@ func TestOpenAPIHasTheTypes(t *testing.T) {
 	document := theDocument(t)
 	types := map[string]any{
 		"Claim": Claim{}, "User": User{}, "WebhookAnswer": WebhookAnswer{}, "Problem": Problem{}, "Sale": Sale{},
-		"Sales": Sales{}, "SaleSummary": SaleSummary{}, "Readiness": Readiness{}, "Share": Share{}, "Whereabouts": Whereabouts{},
+		"Sales": Sales{}, "SaleSummary": SaleSummary{}, "Readiness": Readiness{}, "Share": Share{}, "ShardOwner": ShardOwner{},
 		"ClaimRequest": Request{}, "DrainRequest": DrainRequest{}, "MoveRequest": MoveRequest{},
 	}
 	held := map[string]bool{}

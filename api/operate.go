@@ -20,29 +20,30 @@ type DrainRequest struct {
 
 // Share is how much of a sale a process has.
 type Share struct {
-	Sale   string `json:"sale"`
-	State  string `json:"state"`  // as in Process
-	Shards int    `json:"shards"` // that it owns
-	Should int    `json:"should"` // that it should own
+	Sale     string `json:"sale"`
+	State    string `json:"state"`    // as in Process
+	Shards   int    `json:"shards"`   // that it owns
+	Assigned int    `json:"assigned"` // shards that are assigned to it
 	// Takers says whether another process that it reaches is to own shards.
 	Takers bool `json:"takers"`
 }
 
 // MoveRequest is the body of POST /v1/sales/{sale}/shards/{shard}/move, whose answer, like
-// that of a GET, is the Whereabouts of the shard then.
+// that of a GET, is the ShardOwner of the shard then.
 type MoveRequest struct {
 	Any bool `json:"any,omitempty"` // the shard is to be wherever it would be without moves
 }
 
-// Whereabouts is who owns a shard, and who should, as one process knows it.
-type Whereabouts struct {
-	Sale   string `json:"sale"`
-	Shard  int    `json:"shard"`
-	Owner  string `json:"owner,omitempty"`  // an address; "": it is not known
-	Should string `json:"should,omitempty"` // an address; "": no process can
-	Here   bool   `json:"here"`             // the process that answers owns the shard, and serves it
-	Moved  string `json:"moved,omitempty"`  // the address of the process that an operator has moved it to
-	Pinned bool   `json:"pinned"`           // which is the one that answers
+// ShardOwner is the owner of a shard, and the process that the shard is assigned to, as one process
+// knows them.
+type ShardOwner struct {
+	Sale     string `json:"sale"`
+	Shard    int    `json:"shard"`
+	Owner    string `json:"owner,omitempty"`    // an address; "": it is not known
+	Assigned string `json:"assigned,omitempty"` // an address; "": no process can
+	Here     bool   `json:"here"`               // the process that answers owns the shard, and serves it
+	Moved    string `json:"moved,omitempty"`    // the address of the process that an operator has moved it to
+	Pinned   bool   `json:"pinned"`             // which is the one that answers
 }
 
 // Share asks the first server, an admin address, how much of the sale its process has.
@@ -62,18 +63,18 @@ func (c *Client) share(ctx context.Context, method string, body any) (s Share, e
 	return s, err
 }
 
-// Whereabouts asks the first server, an admin address, who owns a shard.
-func (c *Client) Whereabouts(ctx context.Context, shard int) (Whereabouts, error) {
-	return c.whereabouts(ctx, http.MethodGet, shard, nil)
+// ShardOwner queries the first server, an admin address, for the owner of a shard.
+func (c *Client) ShardOwner(ctx context.Context, shard int) (ShardOwner, error) {
+	return c.shardOwner(ctx, http.MethodGet, shard, nil)
 }
 
 // Move has a shard moved to the process at the first server, an admin address, or with
 // anyone to whichever would own it without moves. It returns before that is done.
-func (c *Client) Move(ctx context.Context, shard int, anyone bool) (Whereabouts, error) {
-	return c.whereabouts(ctx, http.MethodPost, shard, MoveRequest{anyone})
+func (c *Client) Move(ctx context.Context, shard int, anyone bool) (ShardOwner, error) {
+	return c.shardOwner(ctx, http.MethodPost, shard, MoveRequest{anyone})
 }
 
-func (c *Client) whereabouts(ctx context.Context, method string, shard int, body any) (w Whereabouts, err error) {
+func (c *Client) shardOwner(ctx context.Context, method string, shard int, body any) (w ShardOwner, err error) {
 	path := salePath(c.cfg.Sale) + "/shards/" + strconv.Itoa(shard) + "/move"
 	err = c.operate(ctx, method, path, body, &w, func() bool { return w.Sale == c.cfg.Sale && w.Shard == shard })
 	return w, err

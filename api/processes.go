@@ -11,10 +11,10 @@ type Process struct {
 	State string `json:"state"`
 	Here  bool   `json:"here,omitempty"` // it is the one that answers
 	Up    bool   `json:"up"`             // it has said something to the one that answers within a second
-	// Shards is how many the process owns, nil where that is not known; Should how many it
-	// should own.
-	Shards *int `json:"shards,omitempty"`
-	Should int  `json:"should"`
+	// Shards is how many the process owns, nil where that is not known; Assigned how many
+	// are assigned to it.
+	Shards   *int `json:"shards,omitempty"`
+	Assigned int  `json:"assigned"`
 	// Requests and Forwarded are the claims and settlements that clients asked it for, lately,
 	// a second, and those of them that it passed on to other processes. nil: that is not known.
 	Requests  *float64 `json:"requests,omitempty"`
@@ -38,7 +38,7 @@ type Ownership struct {
 	Busy    bool     `json:"busy,omitempty"`    // it decides on far more than the other shards
 }
 
-// Move is a shard that another process that is reached should own, or is about to.
+// Move is a shard that is assigned to another reachable process than its owner, or is about to move.
 type Move struct {
 	Shard int    `json:"shard"`
 	From  string `json:"from,omitempty"` // an address; "": nobody is known to own the shard

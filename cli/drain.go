@@ -108,7 +108,7 @@ func (p *program) drainSale(ctx context.Context, process *operator, sale string,
 	for said, lastAt := -1, time.Now(); err == nil; err = ask(client.Share) {
 		done := share.Shards == 0
 		if undo {
-			done = share.Shards >= share.Should
+			done = share.Shards >= share.Assigned
 		}
 		switch {
 		case share.State == api.ProcessDraining:
@@ -186,7 +186,7 @@ func (p *program) drained(process *operator, share api.Share, undo bool, unready
 func drainText(share api.Share, undo bool, host string) string {
 	switch {
 	case undo:
-		return fmt.Sprintf("%s: %s has %d of %s", share.Sale, host, share.Shards, count(int64(share.Should), "shard"))
+		return fmt.Sprintf("%s: %s has %d of %s", share.Sale, host, share.Shards, count(int64(share.Assigned), "shard"))
 	case !share.Takers:
 		return fmt.Sprintf("%s: %s left at %s, and no other process that it reaches can take them", share.Sale, count(int64(share.Shards), "shard"), host)
 	}

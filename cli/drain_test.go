@@ -19,7 +19,7 @@ func TestDrainTellsWhatItHeard(t *testing.T) {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"sale":"tickets","state":%q,"shards":5,"should":0,"takers":false}`, api.ProcessStandby)
+		fmt.Fprintf(w, `{"sale":"tickets","state":%q,"shards":5,"assigned":0,"takers":false}`, api.ProcessStandby)
 	}))
 	defer server.Close()
 	c := newCapture()

@@ -329,7 +329,7 @@ func TestStatusInAnOutage(t *testing.T) {
 	half := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		fmt.Fprint(w, `{"outcome":"no_quorum","detail":"its words","known":{"nodes":[],"shards":[],"processes":[
-			{"address":"a:1","state":"serving","here":true,"up":true,"shards":0,"should":1},{"address":"b:1","state":"serving","up":false,"should":1}]}}`)
+			{"address":"a:1","state":"serving","here":true,"up":true,"shards":0,"assigned":1},{"address":"b:1","state":"serving","up":false,"assigned":1}]}}`)
 	}))
 	defer half.Close()
 	at = strings.TrimPrefix(half.URL, "http://")

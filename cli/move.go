@@ -47,7 +47,7 @@ func (p *program) moveCommand() *urfave.Command {
 // moveReply is what move prints with --json.
 type moveReply struct {
 	FormatVersion int `json:"formatVersion"`
-	api.Whereabouts
+	api.ShardOwner
 	Done bool `json:"done"`
 }
 
@@ -63,19 +63,19 @@ func (p *program) move(ctx context.Context, o moveOptions) error {
 	defer client.Close()
 	bounded, cancel := context.WithTimeoutCause(ctx, o.timeout, timedOut(o.timeout))
 	defer cancel()
-	var at api.Whereabouts
-	ask := func(ask func(context.Context) (api.Whereabouts, error)) error {
+	var at api.ShardOwner
+	ask := func(ask func(context.Context) (api.ShardOwner, error)) error {
 		return process.ask(bounded, kept(&at, ask))
 	}
-	err = ask(func(ctx context.Context) (api.Whereabouts, error) { return client.Move(ctx, o.shard, o.anyone) })
+	err = ask(func(ctx context.Context) (api.ShardOwner, error) { return client.Move(ctx, o.shard, o.anyone) })
 	said := false
-	for ; err == nil; err = ask(func(ctx context.Context) (api.Whereabouts, error) { return client.Whereabouts(ctx, o.shard) }) {
+	for ; err == nil; err = ask(func(ctx context.Context) (api.ShardOwner, error) { return client.ShardOwner(ctx, o.shard) }) {
 		switch {
 		case o.anyone && at.Moved != "":
 			return &planner.Refusal{Reason: fmt.Sprintf("somebody else has moved shard %d to %s meanwhile", o.shard, at.Moved)}
 		case !o.anyone && !at.Pinned:
-			return &planner.Refusal{Reason: fmt.Sprintf("somebody else has moved shard %d meanwhile, or the process was drained: it should be at %s", o.shard, placeText(at.Should))}
-		case at.Here && !o.anyone, o.anyone && at.Owner != "" && at.Owner == at.Should:
+			return &planner.Refusal{Reason: fmt.Sprintf("somebody else has moved shard %d meanwhile, or the process was drained: it should be at %s", o.shard, placeText(at.Assigned))}
+		case at.Here && !o.anyone, o.anyone && at.Owner != "" && at.Owner == at.Assigned:
 			if o.json {
 				p.emit(moveReply{formatVersion, at, true})
 			} else {
@@ -101,8 +101,8 @@ func (p *program) move(ctx context.Context, o moveOptions) error {
 }
 
 // moveWaits says where a shard is and where it should be.
-func moveWaits(at api.Whereabouts) string {
-	return fmt.Sprintf("shard %d of %s is at %s and should be at %s", at.Shard, at.Sale, placeText(at.Owner), placeText(at.Should))
+func moveWaits(at api.ShardOwner) string {
+	return fmt.Sprintf("shard %d of %s is at %s and should be at %s", at.Shard, at.Sale, placeText(at.Owner), placeText(at.Assigned))
 }
 
 func placeText(address string) string {

@@ -15,7 +15,7 @@ func (p *program) processesText(s *saleStatus, c palette) {
 	if len(s.Processes) < 2 {
 		return
 	}
-	table := newTable("process", "version", "state", ">shards", ">should own", ">requests/s", ">passed on", "")
+	table := newTable("process", "version", "state", ">shards", ">assigned", ">requests/s", ">passed on", "")
 	for _, m := range s.Processes {
 		owns, state, notes := "?", m.State, []string(nil)
 		if m.Shards != nil {
@@ -32,7 +32,7 @@ func (p *program) processesText(s *saleStatus, c palette) {
 		if version == "" {
 			version = "-"
 		}
-		table.row(m.Address, version, state, owns, m.Should, rate(m.Requests), passedOn(m), strings.Join(notes, ", "))
+		table.row(m.Address, version, state, owns, m.Assigned, rate(m.Requests), passedOn(m), strings.Join(notes, ", "))
 	}
 	table.write(p.out, "  ", c.dim)
 	for _, m := range s.Moves {

@@ -16,8 +16,8 @@ import (
 // is; the first that tells is believed.
 func TestStatusOfSeveralProcesses(t *testing.T) {
 	address := answering(t, http.StatusOK, `{"sale":"tickets","phase":"open","nodes":[],"shards":[],
-		"processes":[{"address":"a:1","version":"v2","state":"serving","here":true,"up":true,"shards":2,"should":1,"requests":120.4,"forwarded":80},
-			{"address":"b:1","state":"draining","up":false,"should":2},{"address":"c:1","state":"standby","up":true,"shards":0,"should":0,"requests":0,"forwarded":0}],
+		"processes":[{"address":"a:1","version":"v2","state":"serving","here":true,"up":true,"shards":2,"assigned":1,"requests":120.4,"forwarded":80},
+			{"address":"b:1","state":"draining","up":false,"assigned":2},{"address":"c:1","state":"standby","up":true,"shards":0,"assigned":0,"requests":0,"forwarded":0}],
 		"owners":[{"shard":0,"owner":"a:1","load":1234.5,"waiting":3,"busy":true},{"shard":2,"owner":"b:1"}],
 		"moves":[{"shard":0,"from":"a:1","to":"b:1","stage":"due"},{"shard":2,"to":"a:1","stage":"takes"}]}`)
 	s := troubled("127.0.0.1:1") // nobody is there
@@ -32,7 +32,7 @@ func TestStatusOfSeveralProcesses(t *testing.T) {
 	got := squeeze(c.out.String())
 	for _, want := range []string{`served by 2 processes
 `, `
-process version state shards should own requests/s passed on
+process version state shards assigned requests/s passed on
 a:1 v2 serving 2 1 120 66% tells this
 b:1 - not reached ? 2 ? ? the process that tells this does not reach it
 c:1 - standby 0 0 0.0 -
@@ -51,8 +51,8 @@ func TestStatusWhileOneIsDead(t *testing.T) {
 	address := answering(t, http.StatusServiceUnavailable, fmt.Sprintf(`{"outcome":"standby","detail":%q,"known":{
 		"nodes":[{"up":true,"since":"2026-11-11T11:00:00Z"},{"up":false,"since":"2026-11-11T11:58:03Z"},{"up":true,"since":"2026-11-11T11:00:00Z"}],
 		"shards":[{"shard":2,"since":"2026-11-11T11:59:00Z"}],
-		"processes":[{"address":"a:1","state":"serving","here":true,"up":true,"shards":1,"should":1},
-			{"address":"b:1","state":"serving","up":true,"shards":1,"should":1},{"address":"127.0.0.1:1","state":"serving","up":false,"should":1}],
+		"processes":[{"address":"a:1","state":"serving","here":true,"up":true,"shards":1,"assigned":1},
+			{"address":"b:1","state":"serving","up":true,"shards":1,"assigned":1},{"address":"127.0.0.1:1","state":"serving","up":false,"assigned":1}],
 		"owners":[{"shard":1,"owner":"b:1"},{"shard":2,"owner":"a:1"}],
 		"moves":[{"shard":0,"to":"a:1","stage":"takes"}]}}`, api.Standby.Row().Detail))
 	s := troubled("127.0.0.1:1") // nobody is there

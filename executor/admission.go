@@ -17,28 +17,27 @@ import (
 	"salectl/spec"
 )
 
-// admission is what buyers, and whoever asks how things are, meet of a process. It
-// answers what needs no commit and queues the rest; a shell keeps it up to date
-// and carries the answers back. All methods are safe for concurrent use.
+// admission answers or queues every request of this process: it answers those that need no commit,
+// and queues the rest. A shell keeps it up to date. All methods are safe for concurrent use.
 type admission struct {
 	sale    string
 	mint    func() string // makes the key of a request that has none
 	tickets *sync.Pool    // allocated by itself: the runtime keeps a pool for a while, and with it all that the pool is a field of
 
 	serving  atomic.Pointer[session]   // nil: this process does not serve
-	left     atomic.Pointer[session]   // that was lost and has not come to its end; nil: none
-	sold     atomic.Pointer[spec.Sale] // the declaration of the run that was sealed last; nil: none was
+	left     atomic.Pointer[session]   // the session that was lost and has not ended; nil: none
+	sold     atomic.Pointer[spec.Sale] // the declaration of the last sealed run; nil: there is none
 	health   atomic.Pointer[health]
-	away     atomic.Pointer[Answer] // what is said while it does not
+	away     atomic.Pointer[Answer] // the answer while it does not serve
 	draining atomic.Bool
 	doubts   shard.Doubts
 	links    links
 	queries  queries
 	inbound  inboundLinks
-	came     atomic.Uint64 // requests of clients, but for those that ask for no decision
+	came     atomic.Uint64 // claims and settlements of clients
 }
 
-// open lets requests come in, before anything is known of the sale.
+// open admits requests, before anything is known of the sale.
 func (d *admission) open(sale, me string, mint func() string) {
 	d.sale, d.inbound.me, d.mint = sale, me, mint
 	d.away.Store(&Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: "starting"})
@@ -46,7 +45,7 @@ func (d *admission) open(sale, me string, mint func() string) {
 	d.tickets = new(sync.Pool)
 }
 
-// show takes over what the owner has to say to all who ask.
+// show takes over the owner's view of the sale, for answers and statuses.
 func (d *admission) show(now clock.Now, o *owner) {
 	d.away.Store(o.absent())
 	h := o.health()
@@ -180,7 +179,7 @@ func (d *admission) admitTo(ctx context.Context, now clock.Now, t *session, s *s
 // notFollowed says that the sale's log is damaged.
 const notFollowed = "the sale's log cannot be followed"
 
-// notLooked says of a stalled shard what its buyers may know.
+// notLooked is the message to the buyers of a stalled shard.
 const notLooked = "the ledger does not answer; this request was not looked at"
 
 // Decline is Service's.
@@ -188,8 +187,8 @@ func (d *admission) Decline(r Request, why api.Outcome) Answer {
 	return d.refuse(r, Answer{Outcome: why, RetryAfter: time.Second})
 }
 
-// refuse returns the answer to a request that is refused without a look at it, as
-// shard.refuse does, also while this process does not serve.
+// refuse returns the answer to a request that is refused without a look-up of its key, as
+// shard.Refuse does, also while this process does not serve.
 func (d *admission) refuse(r Request, a Answer) Answer {
 	t := d.serving.Load()
 	if t == nil {

@@ -223,7 +223,7 @@ func shared(all ...*clusterProcess) {
 				return false
 			}
 			for _, x := range s.Members {
-				if x.Shards != x.Should {
+				if x.Shards != x.Assigned {
 					return false
 				}
 			}

@@ -55,7 +55,7 @@ var forgetting = map[string]struct {
 	args    []string
 	proxied bool
 	keeps   bool // the stream survives: nothing that was told is lost
-	prepare func(t *testing.T, s *listSite, lead func(*services.Redis)) (early, strike func())
+	prepare func(t *testing.T, s *listSite, step func(*services.Redis)) (early, strike func())
 }{
 	"old snapshot": {prepare: func(t *testing.T, s *listSite, _ func(*services.Redis)) (early, strike func()) {
 		return func() { tell(t, s.servers[0], "SAVE") }, func() { restart(t, s.servers[0]) }
@@ -70,12 +70,12 @@ var forgetting = map[string]struct {
 		flush := func() { tell(t, s.servers[0], "FLUSHALL") }
 		return flush, flush
 	}},
-	"replaced": {proxied: true, prepare: func(t *testing.T, s *listSite, lead func(*services.Redis)) (early, strike func()) {
+	"replaced": {proxied: true, prepare: func(t *testing.T, s *listSite, step func(*services.Redis)) (early, strike func()) {
 		other := startRedis(t)
-		return func() {}, func() { lead(other) }
+		return func() {}, func() { step(other) }
 	}},
 	"failed over to a lagging replica": {proxied: true, args: []string{"--repl-diskless-sync-delay", "0"},
-		prepare: func(t *testing.T, s *listSite, lead func(*services.Redis)) (early, strike func()) {
+		prepare: func(t *testing.T, s *listSite, step func(*services.Redis)) (early, strike func()) {
 			replica := startRedis(t)
 			return func() {
 					follow(t, replica, s.servers[0])
@@ -85,7 +85,7 @@ var forgetting = map[string]struct {
 					if err := s.servers[0].Kill(); err != nil {
 						t.Fatal(err)
 					}
-					lead(replica)
+					step(replica)
 				}
 		}},
 	"list deleted": {keeps: true, prepare: func(t *testing.T, s *listSite, _ func(*services.Redis)) (early, strike func()) {
@@ -107,14 +107,14 @@ func TestListsForgotten(t *testing.T) {
 			eachAck(t, func(t *testing.T, ack spec.Ack) {
 				t.Parallel()
 				first := startRedis(t, fault.args...)
-				address, lead := first.Addr(), func(*services.Redis) {}
+				address, step := first.Addr(), func(*services.Redis) {}
 				if fault.proxied {
-					address, lead = switchTo(t, first)
+					address, step = switchTo(t, first)
 				}
 				others := []*services.Redis{startRedis(t), startRedis(t)}
 				s := listSiteAt(t, ack, []string{address, others[0].Addr(), others[1].Addr()}, nil, spec.Shares(480, 6)...)
 				s.servers = append([]*services.Redis{first}, others...)
-				early, strike := fault.prepare(t, s, lead)
+				early, strike := fault.prepare(t, s, step)
 				p := s.serve()
 				c := newCrowd(t, s, p.Claim)
 				c.lossy = ack == spec.AckRedis && !fault.keeps

@@ -39,7 +39,7 @@ func restart(t testing.TB, server *services.Redis) {
 }
 
 // switchTo returns the address of a way to a server, and what leads it to another.
-func switchTo(t testing.TB, server *services.Redis) (address string, lead func(*services.Redis)) {
+func switchTo(t testing.TB, server *services.Redis) (address string, step func(*services.Redis)) {
 	t.Helper()
 	api := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
 	way := toxiproxy.NewProxy(api, t.Name(), scripts.FreeAddress(t), server.Addr())

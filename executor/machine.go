@@ -12,8 +12,8 @@ import (
 	"salectl/executor/shard"
 )
 
-// MachineConfig is what the machine of a process is made of, whatever runs it. Lists is
-// for engine redis only, Sizes, Version and Standby may be empty: all else is required.
+// MachineConfig configures the machine of a process. Lists is for engine redis only. Sizes, Version
+// and Standby may be empty; all other fields are required.
 type MachineConfig struct {
 	Sale    string                    // the name
 	Address string                    // as Config has it
@@ -33,9 +33,9 @@ type MachineConfig struct {
 	Notify  func()                    // as in shard.SaleTotals and shard.RemoteConfig
 }
 
-// machine is what Executor and Stepped both run: the owner, the session that it has begun,
-// and admission. It makes no call and starts no goroutine: whoever has it makes the calls
-// of lead, runs the shards and batchers of the session, and makes the links to peers.
+// machine is the part of a process that Executor and Stepped share: the owner, its session, and
+// admission. It makes no call and starts no goroutine. The shell around it makes the calls of
+// advance, runs the shards and batchers of the session, and makes the links to peers.
 type machine struct {
 	*admission
 	cfg   MachineConfig
@@ -50,23 +50,23 @@ type machine struct {
 	meters
 }
 
-// doing is what lead has to be done by whoever runs the machine.
-type doing struct {
+// machineEffects are what advance leaves to the shell.
+type machineEffects struct {
 	ownerEffects
-	opened []*shard.Shard // to be run
+	opened []*shard.Shard // to run
 }
 
-// lead lets the owner act, and tells the session, peers and admission what it has to say; do
-// gets the calls that it wants made. An error means that nobody can follow the sale's log:
-// the shards have been told to stop.
-func (m *machine) lead(now clock.Now, do func(calls.Call)) (doing, error) {
+// advance lets the owner act, and passes its effects to the session, to peers and to admission. It
+// calls do with each call to make. An error means that the sale's log cannot be followed; the shards
+// are stopping.
+func (m *machine) advance(now clock.Now, do func(calls.Call)) (machineEffects, error) {
 	out, err := m.owner.next(now)
 	if err != nil {
 		err = fmt.Errorf("sale %s cannot be served: %w", m.cfg.Sale, err)
 		m.lose(m.session, err)
-		return doing{ownerEffects: out}, err
+		return machineEffects{ownerEffects: out}, err
 	}
-	done := doing{ownerEffects: out}
+	done := machineEffects{ownerEffects: out}
 	if out.read != nil {
 		do(calls.OfLogs("read sale", shard.CallTimeout, out.read, m.owner.read))
 	}
@@ -91,7 +91,7 @@ func (m *machine) lead(now clock.Now, do func(calls.Call)) (doing, error) {
 			t.grant(now, x.shard, x.rights)
 		}
 	}
-	for _, c := range out.calls { // rights that are over have been told before the leases are given back
+	for _, c := range out.calls { // shards lose their rights before the leases are released
 		do(calls.OfNode(c, m.owner.voted))
 	}
 	for _, c := range out.roster {

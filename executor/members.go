@@ -19,7 +19,7 @@ func (o *owner) memberStatus(now clock.Now) (all []MemberStatus) {
 	for _, m := range o.members {
 		s := MemberStatus{
 			ID: m.ID, Address: m.Address, Version: m.Version, State: m.State, Here: m.ID == o.me,
-			Shards: owns[m.ID], Should: should[m.ID],
+			Shards: owns[m.ID], Assigned: should[m.ID],
 		}
 		if s.Here {
 			s.Up, s.Traffic = true, o.traffic

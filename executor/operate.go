@@ -8,37 +8,38 @@ import (
 	"salectl/backends/clock"
 )
 
-// What operators have a process do while it serves.
+// This file has the operations that operators call on a serving process.
 
-// Why a process does not do what an operator wants.
+// Errors of operations.
 var (
 	ErrNoShard    = errors.New("the sale has no such shard")
 	ErrStandby    = errors.New("this process is to own no shard")
 	ErrNotServing = errors.New("the sale is not served by this process now")
 )
 
-// Share is how much of a sale a process has.
+// Share is the part of a sale that a process owns.
 type Share struct {
-	State  string // "": it owns shards; standby, draining, unable
-	Owns   int    // shards
-	Should int    // that it should own
-	Takers bool   // a process that can be reached is to own shards
+	State    string // "": it owns shards; standby, draining, unable
+	Owns     int    // shards
+	Assigned int    // shards that are assigned to it
+	Takers   bool   // a reachable peer may own shards
 }
 
-// Whereabouts is who owns a shard, and who should, by what a process knows.
-type Whereabouts struct {
-	Shard  int
-	Owner  string // an address; "": it is not known
-	Should string // an address; "": nobody can
-	Here   bool   // this process owns it, and serves it
-	Pinned bool   // an operator has moved it here
-	Moved  string // an operator has moved it to the process at this address; "": to none
+// ShardOwner is the owner of a shard, and the process that the shard is assigned to, as one process
+// knows them.
+type ShardOwner struct {
+	Shard    int
+	Owner    string // an address; "": unknown
+	Assigned string // an address; "": to no process
+	Here     bool   // this process owns it, and serves it
+	Pinned   bool   // an operator has moved it here
+	Moved    string // an operator has moved it to the process at this address; "": to none
 }
 
 // Move has a shard moved to this process; with anyone, to whichever should own it without
-// the word of an operator. It returns before that is done: see Whereabouts.
-func (e *Executor) Move(ctx context.Context, shard int, anyone bool) (Whereabouts, error) {
-	return e.whereabouts(ctx, shard, func(r *runner) error {
+// the word of an operator. It returns before that is done: see ShardOwner.
+func (e *Executor) Move(ctx context.Context, shard int, anyone bool) (ShardOwner, error) {
+	return e.shardOwner(ctx, shard, func(r *runner) error {
 		if err := r.owner.move(r.clock(), shard, anyone); err != nil {
 			return err
 		}
@@ -47,12 +48,12 @@ func (e *Executor) Move(ctx context.Context, shard int, anyone bool) (Whereabout
 	})
 }
 
-// Whereabouts is who owns a shard.
-func (e *Executor) Whereabouts(ctx context.Context, shard int) (Whereabouts, error) {
-	return e.whereabouts(ctx, shard, func(*runner) error { return nil })
+// ShardOwner returns the owner of a shard.
+func (e *Executor) ShardOwner(ctx context.Context, shard int) (ShardOwner, error) {
+	return e.shardOwner(ctx, shard, func(*runner) error { return nil })
 }
 
-func (e *Executor) whereabouts(ctx context.Context, shard int, do func(*runner) error) (w Whereabouts, err error) {
+func (e *Executor) shardOwner(ctx context.Context, shard int, do func(*runner) error) (w ShardOwner, err error) {
 	err = e.operate(ctx, func(r *runner) error {
 		if shard < 0 || shard >= len(r.owner.shares.all) {
 			return fmt.Errorf("%w: it has shards 0 to %d", ErrNoShard, len(r.owner.shares.all)-1)
@@ -60,7 +61,7 @@ func (e *Executor) whereabouts(ctx context.Context, shard int, do func(*runner) 
 		if err := do(r); err != nil {
 			return err
 		}
-		w = r.owner.whereabouts(r.clock(), shard)
+		w = r.owner.shardOwner(r.clock(), shard)
 		s := r.session.local(shard)
 		w.Here = w.Here && s != nil && s.Serves()
 		return nil
@@ -134,15 +135,15 @@ func (o *owner) shareNow(now clock.Now) Share {
 	s := Share{State: o.myself().State, Owns: left, Takers: takers}
 	for _, id := range o.shares.desired {
 		if id == o.me {
-			s.Should++
+			s.Assigned++
 		}
 	}
 	return s
 }
 
 // whereabouts is who owns a shard.
-func (o *owner) whereabouts(now clock.Now, i int) Whereabouts {
-	w := Whereabouts{Shard: i, Owner: o.addressOf(o.ownerOf(now, i)), Should: o.addressOf(o.shares.desired[i])}
+func (o *owner) shardOwner(now clock.Now, i int) ShardOwner {
+	w := ShardOwner{Shard: i, Owner: o.addressOf(o.ownerOf(now, i)), Assigned: o.addressOf(o.shares.desired[i])}
 	if o.shares.all[i].stage == owned {
 		w.Owner, w.Here = o.cfg.Address, true
 	}

@@ -19,7 +19,7 @@ func newPeerMetrics(describe describing) peerMetrics {
 			"not_owner (it is passed on again), lost (the link was cut; it is asked again).", "outcome"),
 		members: describe("salectl_members", "Processes of the sale that this one knows of, itself among them, by state.", "state"),
 		links:   describe("salectl_links_up", "Processes of the sale that this one reaches."),
-		due:     describe("salectl_misplaced_shards", "Shards that another process should own than does, as far as is known."),
+		due:     describe("salectl_misplaced_shards", "Shards that are assigned to another process than their owner, as far as is known."),
 	}
 }
 

@@ -92,7 +92,7 @@ func (r *runner) loop(ctx context.Context) error {
 	stopping := ctx.Done()
 	var late <-chan time.Time
 	for {
-		out, err := r.lead(r.clock(), r.call)
+		out, err := r.advance(r.clock(), r.call)
 		if err != nil {
 			if r.session != nil {
 				close(r.over)
@@ -183,7 +183,7 @@ func (r *runner) call(c calls.Call) {
 }
 
 // follow tells the log what the owner has done, and runs what it has begun.
-func (r *runner) follow(out doing) {
+func (r *runner) follow(out machineEffects) {
 	for _, event := range out.events {
 		r.report(event)
 	}

@@ -68,18 +68,18 @@ type Status struct {
 
 // MemberStatus is a process of the sale.
 type MemberStatus struct {
-	ID      string // of this start of the process
-	Address string // where it answers
-	Version string
-	State   string   // "": it owns shards; standby, draining, unable
-	Here    bool     // it is the one that tells
-	Up      bool     // there is a link to it, and it has said something lately
-	Shards  int      // that it owns, if Up; else nobody here knows
-	Should  int      // that it should own
-	Traffic *Traffic // nil: it is not known
+	ID       string // of this start of the process
+	Address  string // where it answers
+	Version  string
+	State    string   // "": it owns shards; standby, draining, unable
+	Here     bool     // it is the one that tells
+	Up       bool     // there is a link to it, and it has said something lately
+	Shards   int      // that it owns, if Up; else nobody here knows
+	Assigned int      // shards that are assigned to it
+	Traffic  *Traffic // nil: it is not known
 }
 
-// MoveStatus is a shard that another process should own than does, as far as is known.
+// MoveStatus is a shard that is assigned to another process than its owner, as far as is known.
 type MoveStatus struct {
 	Shard    int
 	From, To string // addresses; From is "" where no process is known to own it

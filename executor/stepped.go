@@ -317,7 +317,7 @@ func (p *Stepped) step() bool {
 		return false
 	}
 	p.own.news = false
-	out, err := p.lead(p.now, p.calling(&p.own))
+	out, err := p.advance(p.now, p.calling(&p.own))
 	if err != nil {
 		p.failed, p.own.wake, p.late = err, 0, 0
 		p.gone = p.session == nil

@@ -285,7 +285,7 @@ func (w *steppedWorld) shared() {
 				return false
 			}
 			for _, m := range s.p.Status().Members {
-				if m.Shards != m.Should {
+				if m.Shards != m.Assigned {
 					return false
 				}
 			}

@@ -145,7 +145,7 @@ func (w *listWorld) refill(shard int) {
 	w.Helper()
 	o := w.owner(shard)
 	m := lists.NewMachine(lists.List{UID: o.sale.UID(), Shard: shard}, lists.Sizes{})
-	for m.Aim(w.now, lists.On); m.On() == 0 || m.On() != o.state.Fill; {
+	for m.SetTarget(w.now, lists.On); m.On() == 0 || m.On() != o.state.Fill; {
 		if m.Due() {
 			if err := o.append(func(d *ledger.Draft) { m.Draft(d, 0) }); err != nil {
 				w.Fatal(err)

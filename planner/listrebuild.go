@@ -47,7 +47,7 @@ func (x *execution) bring(i int, want lists.Want, enough func(*ledger.State) boo
 		}
 		then()
 	}
-	l.m.Aim(x.core.now, want)
+	l.m.SetTarget(x.core.now, want)
 	l.read(l.step)
 }
 
@@ -69,7 +69,7 @@ func (l *listRebuild) read(then func()) {
 			l.gone()
 			return
 		}
-		l.m.Look(l.x.core.now, l.x.states[l.shard])
+		l.m.Observe(l.x.core.now, l.x.states[l.shard])
 		then()
 	})
 }
@@ -135,7 +135,7 @@ func (l *listRebuild) append() {
 		case rebuilds && s.Fill != fill:
 			l.lookAgain() // somebody else was faster
 		default:
-			l.m.Look(l.x.core.now, s)
+			l.m.Observe(l.x.core.now, s)
 			l.step()
 		}
 	})

@@ -123,7 +123,7 @@ func (l *Ledger) shard(sums *shardSums, s *ledger.State, dealt *spec.Packets) {
 
 // holds takes in how the claims lay in their holds, and what came of that.
 func (l *Ledger) holds(s *ledger.State) {
-	for i := range s.Deals() {
+	for i := range s.HoldRecords() {
 		h, ok := s.HoldOf(i)
 		if !ok {
 			continue

@@ -759,7 +759,7 @@ func TestAuditShows(t *testing.T) {
 				}
 				users, units = users+1, units+n
 			}
-			for i := range s.Deals() {
+			for i := range s.HoldRecords() {
 				if h, ok := s.HoldOf(i); !ok || s.Claim(h.Claim).HeldUntilUs == 0 {
 					t.Errorf("deal %d is of claim %d", i, h.Claim)
 				} else {

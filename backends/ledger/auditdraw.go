@@ -42,7 +42,7 @@ func (b *book) closeEntries(op *pb.Entries) {
 }
 
 // award gives an entry its unit.
-func (b *book) award(c *pb.Commit, n uint32, deal *bookDeal, op *pb.Settle) {
+func (b *book) award(c *pb.Commit, n uint32, history *claimHistory, op *pb.Settle) {
 	claim, pay := b.claims.at(n), b.settings.GetPayment()
 	if b.entries == nil || len(op.GetUnits()) != 1 {
 		b.fault("an award of %d units, with the entries closed: %v", len(op.GetUnits()), b.entries != nil)
@@ -53,10 +53,10 @@ func (b *book) award(c *pb.Commit, n uint32, deal *bookDeal, op *pb.Settle) {
 	}
 	claim.count = uint32(len(op.GetUnits()))
 	b.scattered[n] = slices.Clone(op.GetUnits())
-	deal.state, deal.since, deal.until, deal.grace = "sold", c.GetTimeUs(), op.GetHeldUntilUs(), op.GetGraceUs()
+	history.state, history.since, history.until, history.grace = "sold", c.GetTimeUs(), op.GetHeldUntilUs(), op.GetGraceUs()
 	to := &b.sold
-	if deal.until != 0 {
-		deal.state, to = "held", &b.held
+	if history.until != 0 {
+		history.state, to = "held", &b.held
 		b.outcomes.OpenHolds++
 	}
 	b.carry(n, &b.free, to)

@@ -296,7 +296,7 @@ func (x *exportAudit) claims() error {
 		}
 		next = k + 1
 		shard, c := claim(k)
-		x.hold(line, shard, c)
+		x.compareClaim(line, shard, c)
 		if verifier != nil && line.Label != nil {
 			if err := verifier.Add(draw.Line{Claim: line.Claim, User: line.User, Key: c.Key, State: line.State, At: line.At, Label: *line.Label, Rank: line.Rank}); err != nil {
 				x.at("%v", err)
@@ -324,7 +324,7 @@ func (x *exportAudit) claims() error {
 }
 
 // hold compares the line of a claim with what its commits say.
-func (x *exportAudit) hold(line ExportClaim, shard int, c Claim) {
+func (x *exportAudit) compareClaim(line ExportClaim, shard int, c Claim) {
 	want := exportClaim(x.Sale, shard, c, &x.of)
 	want.Payloads = x.payloadsOf(line, c)
 	if p := x.of.packets; p != nil && p.dealt == nil {

@@ -134,19 +134,19 @@ func (a *Audit) samePacket(sale *Sale, red *RedPacket, generation uint64) {
 	}
 }
 
-// pile is packets in several places, each counted as often as it is there.
-type pile struct {
+// multiset is the packets of several places, each counted as often as it occurs.
+type multiset struct {
 	places []Units
 	count  int64
 }
 
-func (h *pile) add(units Units) {
+func (h *multiset) add(units Units) {
 	h.places = append(h.places, units)
 	h.count += units.Count()
 }
 
 // worth adds up what the packets have. A unit that was never dealt has nothing.
-func (h *pile) worth(dealt *spec.Packets) (sum int64) {
+func (h *multiset) worth(dealt *spec.Packets) (sum int64) {
 	for _, units := range h.places {
 		for _, r := range units {
 			for unit := r.First; unit < r.end() && unit <= spec.MaxRedisStock; unit++ {
@@ -159,7 +159,7 @@ func (h *pile) worth(dealt *spec.Packets) (sum int64) {
 
 // grantedAndLeft says where the units are, as the books have it. Those of a shard
 // that has taken no generation yet are left.
-func grantedAndLeft(sale *Sale, books []*book) (granted, left pile) {
+func grantedAndLeft(sale *Sale, books []*book) (granted, left multiset) {
 	for _, b := range books {
 		granted.add(b.sold)
 		granted.add(b.held)

@@ -52,11 +52,11 @@ func (a *Audit) payments(books []*book) {
 // that is owed back.
 func eachPayment(books []*book, f func(b *book, claim uint32, reference string, owed bool)) {
 	for _, b := range books {
-		for n, deal := range b.deals {
-			if deal.state == "sold" && deal.paid != "" {
-				f(b, n, deal.paid, false)
+		for n, history := range b.claimHistories {
+			if history.state == "sold" && history.paid != "" {
+				f(b, n, history.paid, false)
 			}
-			for _, reference := range deal.owed {
+			for _, reference := range history.owed {
 				if reference != "" {
 					f(b, n, reference, true)
 				}

@@ -24,33 +24,33 @@ type book struct {
 	refused error    // what the reducer did not take
 	faults  []string // what does not add up
 
-	generations []*pb.Generation
-	settings    *pb.Settings // in force
-	dealt       int64        // units added
-	users       map[name]uint32
-	accounts    chunked[account]
-	over        map[string]int64  // units of users when they were beyond the limit
-	unpaid      map[uint32]int64  // claims that were cancelled or have expired, by account
-	requests    map[name]struct{} // but for each user's first
-	away        map[string]int    // users who have claims here, to the shard that is their home
-	fill        uint64            // of the shard's list, 0: it has none
-	slots       []uint32          // of each: how many claims are before it
-	claims      chunked[bookClaim]
-	first       chunked[int64]           // unit of each claim; the others follow it, or see scattered
-	scattered   map[uint32][]int64       // the units of claims that do not follow one another
-	deals       map[uint32]bookDeal      // what became of claims that were held or refunded
-	owed        map[owedPayment]struct{} // of deals
-	outcomes    Outcomes
-	labels      []draw.Digest // of the entries of a draw
-	entries     *draw.Tree    // what the log says of them at the close
-	ended       []endedHold   // of each hold that has ended
-	free        Units
-	held        Units
-	sold        Units
-	removed     Units
-	dropped     Units   // of these, those that generations have named
-	twice       []Range // came to where some of them were already
-	peers       map[int]*exchange
+	generations    []*pb.Generation
+	settings       *pb.Settings // in force
+	dealt          int64        // units added
+	users          map[name]uint32
+	accounts       chunked[account]
+	over           map[string]int64  // units of users when they were beyond the limit
+	unpaid         map[uint32]int64  // claims that were cancelled or have expired, by account
+	requests       map[name]struct{} // but for each user's first
+	away           map[string]int    // users who have claims here, to the shard that is their home
+	fill           uint64            // of the shard's list, 0: it has none
+	slots          []uint32          // of each: how many claims are before it
+	claims         chunked[bookClaim]
+	first          chunked[int64]           // unit of each claim; the others follow it, or see scattered
+	scattered      map[uint32][]int64       // the units of claims that do not follow one another
+	claimHistories map[uint32]claimHistory  // of claims that were held or refunded
+	owed           map[owedPayment]struct{} // of claimHistories
+	outcomes       Outcomes
+	labels         []draw.Digest // of the entries of a draw
+	entries        *draw.Tree    // what the log says of them at the close
+	ended          []endedHold   // of each hold that has ended
+	free           Units
+	held           Units
+	sold           Units
+	removed        Units
+	dropped        Units   // of these, those that generations have named
+	twice          []Range // came to where some of them were already
+	peers          map[int]*exchange
 }
 
 // name stands for a user, or for a user and a key: there are millions, and their texts
@@ -96,7 +96,7 @@ func newBook(log string, shard, shards int) *book {
 	return &book{
 		chain: newChain(log), shard: shard, shards: shards, state: NewState(log),
 		users: make(map[name]uint32), over: make(map[string]int64), unpaid: make(map[uint32]int64), requests: make(map[name]struct{}), away: make(map[string]int),
-		scattered: make(map[uint32][]int64), deals: make(map[uint32]bookDeal), owed: make(map[owedPayment]struct{}), peers: make(map[int]*exchange),
+		scattered: make(map[uint32][]int64), claimHistories: make(map[uint32]claimHistory), owed: make(map[owedPayment]struct{}), peers: make(map[int]*exchange),
 	}
 }
 

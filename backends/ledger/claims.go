@@ -37,8 +37,8 @@ type claims struct {
 	// How many claims users have who have more than mostCounted, which are counted one by one.
 	many map[uint32]uint32
 
-	// The units of users whose record has no room for their number.
-	rich map[uint32]int64
+	// The numbers of units that do not fit into the records of their users.
+	overflowUnits map[uint32]int64
 
 	// How many claims of users were cancelled or have expired.
 	unpaid map[uint32]uint32
@@ -50,19 +50,19 @@ type claims struct {
 	resold map[uint32][]int64
 
 	// Those that were held or refunded; see dealRecord.
-	byClaim table // from records to deals
-	deals   chunked[dealRecord]
-	owed    chunked[owedRecord]
-	byOwed  table    // from claims and payments to owed
-	queue   []queued // the holds, by their release
-	awarded []uint32 // of a draw: the records that were given units, in the order of that
+	byClaim     table // from records to deals
+	holdRecords chunked[holdRecord]
+	owed        chunked[owedRecord]
+	byOwed      table    // from claims and payments to owed
+	queue       []queued // the holds, by their release
+	awarded     []uint32 // of a draw: the records that were given units, in the order of that
 
 	rulings rulings
 }
 
 type userRecord struct {
 	name  text
-	units uint32 // held and sold; tooMany: see rich
+	units uint32 // held and sold; tooMany: see overflowUnits
 	last  uint32 // the user's newest claim, +1
 }
 
@@ -151,29 +151,29 @@ func GrabID(shard int, unit int64) string { return fmt.Sprintf("%d-u%d", shard, 
 
 func newClaims() claims {
 	return claims{
-		seed:      maphash.MakeSeed(),
-		mask:      math.MaxUint64,
-		scattered: make(map[uint32][]int64),
-		many:      make(map[uint32]uint32),
-		rich:      make(map[uint32]int64),
-		unpaid:    make(map[uint32]uint32),
-		asked:     make(map[uint32]uint32),
-		resold:    make(map[uint32][]int64),
+		seed:          maphash.MakeSeed(),
+		mask:          math.MaxUint64,
+		scattered:     make(map[uint32][]int64),
+		many:          make(map[uint32]uint32),
+		overflowUnits: make(map[uint32]int64),
+		unpaid:        make(map[uint32]uint32),
+		asked:         make(map[uint32]uint32),
+		resold:        make(map[uint32][]int64),
 	}
 }
 
 func (c *claims) hash(s string) uint64 { return maphash.String(c.seed, s) & c.mask }
 
-// spot is where a request stands among the claims. It is good until the next
+// claimIndex is the place of a request among the claims. It is valid until the next
 // insert.
-type spot struct {
+type claimIndex struct {
 	userHash    uint64
 	user, claim uint32 // +1; 0: there is none
 }
 
 // look finds a user, and the claim that the user's request was given.
-func (c *claims) look(user, key string) spot {
-	at := spot{userHash: c.hash(user)}
+func (c *claims) look(user, key string) claimIndex {
+	at := claimIndex{userHash: c.hash(user)}
 	if u, ok := c.findUser(at.userHash, user); ok {
 		at.user = u + 1
 		at.claim = c.findClaim(at.userHash, u, key)
@@ -223,7 +223,7 @@ func (c *claims) findGrab(i uint32, key string) uint32 {
 }
 
 // unitsAt returns how many units a user has, held and sold.
-func (c *claims) unitsAt(at spot) int64 {
+func (c *claims) unitsAt(at claimIndex) int64 {
 	if at.user == 0 {
 		return 0
 	}
@@ -235,11 +235,11 @@ func (c *claims) unitsOf(user uint32) int64 {
 	if n := c.users.at(user).units; n != tooMany {
 		return int64(n)
 	}
-	return c.rich[user]
+	return c.overflowUnits[user]
 }
 
 // unpaidAt returns how many claims of a user were cancelled or have expired.
-func (c *claims) unpaidAt(at spot) int64 {
+func (c *claims) unpaidAt(at claimIndex) int64 {
 	if at.user == 0 {
 		return 0
 	}
@@ -250,15 +250,15 @@ func (c *claims) unpaidAt(at spot) int64 {
 func (c *claims) giveUser(user uint32, n int64) {
 	u := c.users.at(user)
 	n += c.unitsOf(user)
-	delete(c.rich, user)
+	delete(c.overflowUnits, user)
 	if n >= tooMany {
-		c.rich[user], n = n, tooMany
+		c.overflowUnits[user], n = n, tooMany
 	}
 	u.units = uint32(n)
 }
 
-// insert remembers a new claim at the spot where there was none.
-func (c *claims) insert(at spot, slot uint64, index int, op *pb.Claim) {
+// insert remembers a new claim at an index where there was none.
+func (c *claims) insert(at claimIndex, slot uint64, index int, op *pb.Claim) {
 	if at.user == 0 {
 		u := c.users.add(userRecord{name: c.text.put(op.GetUser())})
 		c.byUser.add(at.userHash, u)
@@ -298,7 +298,7 @@ func (c *claims) insert(at spot, slot uint64, index int, op *pb.Claim) {
 	}
 	c.rulings.add(i, op.GetAttributes())
 	if r.state() == StateHeld {
-		c.enqueue(c.newDeal(dealRecord{claim: i, heldUntil: op.GetHeldUntilUs(), grace: op.GetGraceUs()}))
+		c.enqueue(c.newHoldRecord(holdRecord{claim: i, heldUntil: op.GetHeldUntilUs(), grace: op.GetGraceUs()}))
 	}
 }
 
@@ -338,8 +338,8 @@ func (c *claims) with(i uint32, due int) Claim {
 	if int(i) < len(c.granted) {
 		claim.Grabbed, claim.TimeUs = true, c.granted[i]
 	}
-	if d := c.deal(i); d != nil {
-		c.tell(&claim, d, due)
+	if d := c.holdRecord(i); d != nil {
+		c.addHold(&claim, d, due)
 	}
 	return claim
 }

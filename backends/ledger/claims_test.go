@@ -133,8 +133,8 @@ func TestUnitsOfRichUsers(t *testing.T) {
 			t.Errorf("after %d more: %d units, want %d", step.give, got, step.want)
 		}
 	}
-	if len(c.rich) > 0 {
-		t.Errorf("%v is left of a user who has few", c.rich)
+	if len(c.overflowUnits) > 0 {
+		t.Errorf("%v is left of a user who has few", c.overflowUnits)
 	}
 }
 

@@ -46,7 +46,7 @@ func (s *State) recall(user, key string, quantity, timeUs int64, w demand) (Deci
 
 // ask is Recall for a commit of a known time, when the user is about to get
 // more units.
-func (s *State) ask(at spot, quantity int64, more grant, timeUs int64, w demand) (Decision, bool) {
+func (s *State) ask(at claimIndex, quantity int64, more grant, timeUs int64, w demand) (Decision, bool) {
 	if at.claim != 0 {
 		if s.claims.quantity(at.claim-1) != quantity || !s.claims.chosen(at.claim-1, w) {
 			return Decision{Kind: KeyReused}, true

@@ -200,7 +200,7 @@ func same(v Decision, units []int64, unit int64) Decision {
 
 // grant counts a claim of n units that is to be added, and returns its op with
 // nothing but user and key.
-func (d *Draft) grant(at spot, g uint32, size int, user, key string, n int64) *claimOp {
+func (d *Draft) grant(at claimIndex, g uint32, size int, user, key string, n int64) *claimOp {
 	d.size += size
 	d.count(at, g, user, grant{units: n})
 	d.requests.add(d.state.claims.requestHash(at.userHash, key), uint32(len(d.commit.Ops)))
@@ -211,7 +211,7 @@ func (d *Draft) grant(at spot, g uint32, size int, user, key string, n int64) *c
 }
 
 // count counts what a user gets, or loses, in the grant that granted has found.
-func (d *Draft) count(at spot, g uint32, user string, more grant) {
+func (d *Draft) count(at claimIndex, g uint32, user string, more grant) {
 	if g == 0 {
 		g = uint32(len(d.grants)) + 1
 		d.grants = append(d.grants, grant{user: user})
@@ -223,7 +223,7 @@ func (d *Draft) count(at spot, g uint32, user string, more grant) {
 
 // requested returns the op here that has answered a request, if there is one. g is what
 // granted has found: who was granted nothing here has asked for nothing.
-func (d *Draft) requested(at spot, g uint32, user, key string) (int, bool) {
+func (d *Draft) requested(at claimIndex, g uint32, user, key string) (int, bool) {
 	if g == 0 {
 		return 0, false
 	}
@@ -235,7 +235,7 @@ func (d *Draft) requested(at spot, g uint32, user, key string) (int, bool) {
 }
 
 // granted returns what a user gets here, and which grant says so, +1; 0: none.
-func (d *Draft) granted(at spot, user string) (g uint32, more grant) {
+func (d *Draft) granted(at claimIndex, user string) (g uint32, more grant) {
 	g, ok := d.users.find(at.userHash, func(g uint32) bool { return d.grants[g].user == user })
 	if !ok {
 		return 0, grant{}

@@ -35,11 +35,11 @@ func MayBeAwarded(shards []Totals, since uint64) int64 {
 	return last
 }
 
-// Reach is the part of MayBeAwarded that a shard has to do with: it grows no more once the
-// sale is closed for good, when nothing is awarded any more.
-func (s *State) Reach() int64 {
+// AwardBound is a shard's part of MayBeAwarded. It is constant once the sale is closed for good, and
+// nothing is awarded any more.
+func (s *State) AwardBound() int64 {
 	if s.settings.GetPhase() == pb.Phase_CLOSED {
-		return s.reach
+		return s.awardBound
 	}
 	return s.Limit + s.Lapsed()
 }
@@ -159,8 +159,8 @@ func (c *claims) award(i uint32, slot uint64, op *pb.Settle) {
 	c.giveUser(r.user, 1)
 	c.awarded = append(c.awarded, i)
 	r.setState(StateSold)
-	at := c.dealOf(i) // it has one where a payment came before
-	d := c.deals.at(at)
+	at := c.holdRecordOf(i) // it has one where a payment came before
+	d := c.holdRecords.at(at)
 	d.heldUntil, d.grace, d.settled, d.awarded = op.GetHeldUntilUs(), op.GetGraceUs(), uint32(slot)+1, uint32(slot)+1
 	if op.GetHeldUntilUs() != 0 {
 		r.setState(StateHeld)
@@ -168,17 +168,17 @@ func (c *claims) award(i uint32, slot uint64, op *pb.Settle) {
 	}
 }
 
-// Dealt returns how many claims have, or had, units that may be held. Of a draw these are
-// the entries that were awarded, in the order of that; else all claims.
-func (s *State) Dealt() int {
+// ClaimsWithUnits returns how many claims have, or had, units: in a draw the entries that were awarded,
+// otherwise all claims.
+func (s *State) ClaimsWithUnits() int {
 	if s.settings.GetDraw() {
 		return len(s.claims.awarded)
 	}
 	return s.Claims()
 }
 
-// DealtClaim returns the i-th of those.
-func (s *State) DealtClaim(i int) Claim {
+// ClaimWithUnits returns the i-th of those: in a draw in the order of the awards.
+func (s *State) ClaimWithUnits(i int) Claim {
 	if s.settings.GetDraw() {
 		return s.claims.at(s.claims.awarded[i])
 	}
@@ -186,7 +186,7 @@ func (s *State) DealtClaim(i int) Claim {
 }
 
 // enter decides on a claim that is an entry, which nothing speaks against.
-func (d *Draft) enter(at spot, g uint32, r Ruling, user, key string) Decision {
+func (d *Draft) enter(at claimIndex, g uint32, r Ruling, user, key string) Decision {
 	size := len(user) + len(key) + 32
 	if r.Rules != "" {
 		size += 2 + AttributesLen

@@ -257,7 +257,7 @@ func TestAnyDraw(t *testing.T) {
 					rt.Fatal(err)
 				}
 			}
-			if twin.Head() != s.Head() || twin.Dealt() != s.Dealt() {
+			if twin.Head() != s.Head() || twin.ClaimsWithUnits() != s.ClaimsWithUnits() {
 				rt.Fatalf("shard %d folds to %+v from its bytes, not %+v", i, twin.Head(), s.Head())
 			}
 		}
@@ -317,7 +317,7 @@ func TestEnter(t *testing.T) {
 	if v := d.Claim("bob", "another", 1); v.Kind != OverLimit {
 		t.Errorf("a second entry in one draft: decision %d", v.Kind)
 	}
-	if c, _ := s.Find(user, "key"); c.State != StateEntered || len(c.Units) > 0 || s.UserUnits(user) != 0 || s.Totals.Entries != 2 || s.Dealt() != 0 {
+	if c, _ := s.Find(user, "key"); c.State != StateEntered || len(c.Units) > 0 || s.UserUnits(user) != 0 || s.Totals.Entries != 2 || s.ClaimsWithUnits() != 0 {
 		t.Errorf("an entry is %+v, of %+v", c, s.Totals)
 	}
 	for _, settle := range []func(*Draft, Claim) Settlement{

@@ -171,7 +171,7 @@ func (x *exportedDraw) header(shards []*State) *draw.Record {
 	r := x.record
 	r.Winners, r.Lapsed, r.Reach, r.Ended = 0, 0, 0, true
 	for i, s := range shards {
-		t, reach := s.Totals, s.Reach()
+		t, reach := s.Totals, s.AwardBound()
 		if i < len(x.heads) && x.heads[i].Limit+x.heads[i].Lapsed() > t.Limit+t.Lapsed() {
 			if t = x.heads[i]; s.Phase != PhaseClosed {
 				reach = t.Limit + t.Lapsed()

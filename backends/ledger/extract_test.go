@@ -11,7 +11,7 @@ import (
 
 // TestExtract looks for claims of dealsWorld in all ways.
 func TestExtract(t *testing.T) {
-	w := dealsWorld(t)
+	w := historiesWorld(t)
 	first := w.shards[1].Claim(0)
 	resold := w.shards[1].Claim(5)
 	for name, c := range map[string]struct {
@@ -58,7 +58,7 @@ func TestExtract(t *testing.T) {
 
 // An extract is never taken for an export, not even one of all claims.
 func TestExtractIsNoExport(t *testing.T) {
-	w := dealsWorld(t)
+	w := historiesWorld(t)
 	var to bytes.Buffer
 	if err := Extract(t.Context(), w.logs, "test", testUID, w.shards, nil, ClaimFilter{}, &to); err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 func (s *State) Holds() []Claim {
 	var at []uint32
 	for _, q := range s.claims.queue {
-		at = append(at, s.claims.deals.at(q.deal).claim)
+		at = append(at, s.claims.holdRecords.at(q.record).claim)
 	}
 	slices.Sort(at)
 	var holds []Claim
@@ -31,7 +31,7 @@ func (s *State) Due(timeUs int64, n int) []Claim {
 	var due []Claim
 	for len(next.at) > 0 && len(due) < n && q[next.at[0]].releaseUs <= timeUs {
 		at := heap.Pop(&next).(int)
-		due = append(due, s.claims.at(s.claims.deals.at(q[at].deal).claim))
+		due = append(due, s.claims.at(s.claims.holdRecords.at(q[at].record).claim))
 		for child := 2*at + 1; child <= 2*at+2 && child < len(q); child++ {
 			heap.Push(&next, child)
 		}
@@ -52,28 +52,28 @@ func (s *State) NextDue() (releaseUs int64, ok bool) {
 // the first. A record knows its place, so that it leaves the queue when it ends.
 type queued struct {
 	releaseUs int64
-	deal      uint32
+	record    uint32
 }
 
 func (a queued) before(b queued) bool {
-	return a.releaseUs < b.releaseUs || a.releaseUs == b.releaseUs && a.deal < b.deal
+	return a.releaseUs < b.releaseUs || a.releaseUs == b.releaseUs && a.record < b.record
 }
 
 // enqueue puts a hold into the queue.
-func (c *claims) enqueue(deal uint32) {
-	d := c.deals.at(deal)
+func (c *claims) enqueue(history uint32) {
+	d := c.holdRecords.at(history)
 	c.queue = append(c.queue, queued{})
-	c.up(len(c.queue)-1, queued{d.heldUntil + d.grace, deal})
+	c.up(len(c.queue)-1, queued{d.heldUntil + d.grace, history})
 }
 
 // requeue puts a hold whose deadline has become later to its new place.
-func (c *claims) requeue(d *dealRecord) {
+func (c *claims) requeue(d *holdRecord) {
 	at := int(d.queued - 1)
-	c.down(at, queued{d.heldUntil + d.grace, c.queue[at].deal})
+	c.down(at, queued{d.heldUntil + d.grace, c.queue[at].record})
 }
 
 // unqueue takes a hold out of the queue, if it is there.
-func (c *claims) unqueue(d *dealRecord) {
+func (c *claims) unqueue(d *holdRecord) {
 	if d.queued == 0 {
 		return
 	}
@@ -117,7 +117,7 @@ func (c *claims) down(at int, q queued) {
 
 func (c *claims) put(at int, q queued) {
 	c.queue[at] = q
-	c.deals.at(q.deal).queued = uint32(at) + 1
+	c.holdRecords.at(q.record).queued = uint32(at) + 1
 }
 
 // frontier are the places of a queue that may come next, itself a heap.

@@ -19,7 +19,7 @@ func TestQueueAgainstModel(t *testing.T) {
 		s := NewState(testLog)
 		c := &s.claims
 		var held []uint32
-		release := func(i uint32) int64 { return c.deal(i).heldUntil + c.deal(i).grace }
+		release := func(i uint32) int64 { return c.holdRecord(i).heldUntil + c.holdRecord(i).grace }
 		which := func(t *rapid.T) int { return rapid.IntRange(0, len(held)-1).Draw(t, "which") }
 		t.Repeat(map[string]func(*rapid.T){
 			"hold": func(t *rapid.T) {

@@ -9,14 +9,14 @@ type HoldSpan struct {
 	Entry    bool // of a draw that has no unit yet: its hold may begin later
 }
 
-// Deals returns how many claims were held or refunded, or had a payment that is owed back, so
-// far. There are only ever more.
-func (s *State) Deals() int { return s.claims.deals.len() }
+// HoldRecords returns how many claims so far were held or refunded, or had a payment that is owed back.
+// It never decreases.
+func (s *State) HoldRecords() int { return s.claims.holdRecords.len() }
 
-// HoldOf returns how the i-th of the Deals lay in its hold; false: it was never held. An entry
+// HoldOf returns how the i-th of the HoldRecords lay in its hold; false: it was never held. An entry
 // that was paid before it got a unit may be held later.
 func (s *State) HoldOf(i int) (HoldSpan, bool) {
-	d := s.claims.deals.at(uint32(i))
+	d := s.claims.holdRecords.at(uint32(i))
 	if d.heldUntil == 0 {
 		return HoldSpan{Claim: int(d.claim), Entry: s.claims.records.at(d.claim).state() == StateEntered}, false
 	}

@@ -198,7 +198,7 @@ func (s *State) generation(op *pb.Generation) error {
 	}
 	s.Totals.generation(op, c.added, c.removed)
 	if s.settings.GetPhase() != pb.Phase_CLOSED && op.GetSettings().GetPhase() == pb.Phase_CLOSED {
-		s.reach = s.Limit + s.Lapsed()
+		s.awardBound = s.Limit + s.Lapsed()
 	}
 	s.shortfall = op.GetRemove() + c.drop.Count() - c.removed
 	s.settings = op.GetSettings()

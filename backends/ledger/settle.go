@@ -35,7 +35,7 @@ const (
 	SettleEntered                    // the claim is an entry, which has no units; to Award: none may be given it now
 	SettleShort                      // to Award: no unit is available
 	SettleFull                       // the commit is as large as it may be: try the next one
-	SettleUnfit                      // there is no such claim, it is from a list, its units are in two places, or a text is too long or not UTF-8
+	SettleInvalid                    // there is no such claim, it is from a list, its units are in two places, or a text is too long or not UTF-8
 )
 
 // standing is where a claim stands when it is to be settled, as the verdict needs it.
@@ -55,7 +55,7 @@ func (s *State) verdict(how pb.Settle_How, at standing, timeUs int64) Settlement
 	open := at.state == StateHeld && timeUs < at.releaseUs
 	switch {
 	case at.grabbed:
-		return SettleUnfit
+		return SettleInvalid
 	case at.state == StateEntered:
 		if how == pb.Settle_AWARD && s.entries != nil && s.settings.GetPhase() != pb.Phase_CLOSED {
 			return SettleDone

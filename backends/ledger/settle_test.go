@@ -288,7 +288,7 @@ func TestGrabsAreNotSettled(t *testing.T) {
 	s := begun(t)
 	mustFold(t, s, by(rebuild(1)), by(grabbed("u", "k", 1, 10, 5)))
 	d := s.Draft([]byte("a"), 20)
-	if v := d.Refund(s.Claim(0), "ada", "", false); v.Kind != SettleUnfit || d.Ops() != 0 {
+	if v := d.Refund(s.Claim(0), "ada", "", false); v.Kind != SettleInvalid || d.Ops() != 0 {
 		t.Errorf("settlement %d", v.Kind)
 	}
 	mustFold(t, s, by(settle(3, 0, pb.Settle_CONFIRM))) // it is sold: nothing is left to do
@@ -547,7 +547,7 @@ func TestSettlementsThatAreNotWritten(t *testing.T) {
 		"a long reason":   d.Cancel(s.Claim(0), "", strings.Repeat("r", MaxReason+1)),
 		"no text as well": d.Refund(s.Claim(0), "", "\xff", true),
 	} {
-		if v.Kind != SettleUnfit || d.Ops() != 0 {
+		if v.Kind != SettleInvalid || d.Ops() != 0 {
 			t.Errorf("%s: settlement %d, %d ops", name, v.Kind, d.Ops())
 		}
 	}
@@ -568,7 +568,7 @@ func TestSettlementsThatAreNotWritten(t *testing.T) {
 	}
 	_ = s.available.Add(Range{1, 1}) // as after a damage
 	d.Reset(110)
-	if v := d.Expire(s.Claim(0)); v.Kind != SettleUnfit || d.Ops() != 0 {
+	if v := d.Expire(s.Claim(0)); v.Kind != SettleInvalid || d.Ops() != 0 {
 		t.Errorf("settlement %d of units in two places", v.Kind)
 	}
 }

@@ -99,7 +99,7 @@ func (d *Draft) resells(n uint32, now Claim, payment string) bool {
 		return false
 	}
 	user := d.state.claims.records.at(n).user
-	_, more := d.granted(spot{userHash: d.state.claims.hash(now.User)}, now.User)
+	_, more := d.granted(claimIndex{userHash: d.state.claims.hash(now.User)}, now.User)
 	left := d.state.settings.GetPerUserLimit() - d.state.claims.unitsOf(user) - more.units
 	return int64(len(now.Units)) <= min(left, d.totals.Available)
 }
@@ -126,7 +126,7 @@ func (d *Draft) look(c Claim) (n uint32, now Claim, ok bool) {
 func (d *Draft) settle(c Claim, op *settleOp) Settlement {
 	n, now, ok := d.look(c)
 	if !ok || !validTexts(&op.settle) {
-		return Settlement{SettleUnfit, now}
+		return Settlement{SettleInvalid, now}
 	}
 	size := 64 + len(op.settle.Payment) + len(op.settle.Who) + len(op.settle.Reason) + 10*len(op.settle.Units)
 	if d.size >= MaxEntry {
@@ -141,7 +141,7 @@ func (d *Draft) settle(c Claim, op *settleOp) Settlement {
 	}
 	op.settle.Slot, op.settle.Index = now.Slot, uint32(now.Index)
 	if !d.move(now, &op.settle) {
-		return Settlement{SettleUnfit, now}
+		return Settlement{SettleInvalid, now}
 	}
 	d.totals.settle(moved(int64(len(now.Units)), &op.settle), &op.settle)
 	now.settle(&op.settle, d.commit.TimeUs)
@@ -178,7 +178,7 @@ func (d *Draft) move(now Claim, op *pb.Settle) bool {
 	if err != nil {
 		return false
 	}
-	at := spot{userHash: d.state.claims.hash(now.User)}
+	at := claimIndex{userHash: d.state.claims.hash(now.User)}
 	g, _ := d.granted(at, now.User)
 	switch op.GetHow() {
 	case pb.Settle_CANCEL, pb.Settle_EXPIRE:

@@ -22,17 +22,17 @@ type State struct {
 	chain
 	Totals
 
-	settings  *pb.Settings
-	owner     string // the writer id of the owner
-	available Units
-	dropped   Units // that generations have taken out by name
-	claims    claims
-	peers     map[int]*peer
-	shortfall int64      // units that the newest generation should have removed and could not
-	reach     int64      // of a draw that is closed for good: see Reach
-	entries   *draw.Tree // of a draw: those that it has, once no more come
-	sealed    bool
-	bytes     int64
+	settings   *pb.Settings
+	owner      string // the writer id of the owner
+	available  Units
+	dropped    Units // that generations have taken out by name
+	claims     claims
+	peers      map[int]*peer
+	shortfall  int64      // units that the newest generation should have removed and could not
+	awardBound int64      // of a draw that is closed for good: see AwardBound
+	entries    *draw.Tree // of a draw: those that it has, once no more come
+	sealed     bool
+	bytes      int64
 }
 
 // peer is what a shard has exchanged with one other.
@@ -225,7 +225,7 @@ func (s *State) RefundsDue(slot uint64, index int, before string, most int) (due
 	if !ok {
 		return nil, false, false
 	}
-	d := s.claims.deal(i)
+	d := s.claims.holdRecord(i)
 	if d == nil {
 		return nil, false, before == ""
 	}

@@ -41,14 +41,14 @@ type Machine struct {
 	poll  time.Duration // monotonic: when the stream is looked at without news
 
 	// The stream.
-	after   string        // it is read up to here; if grabs is empty, the log has all of that
-	more    bool          // there may be entries after that
-	readAt  time.Duration // monotonic: before then they are left to gather
-	gather  time.Duration // for so long
-	grabs   []ledger.Grab // read, and not known to be in the log
-	offered int           // of grabs: how many the draft has looked at
-	refused int           // of these: how many the log cannot take
-	fenced  bool          // the draft is of Rebuild
+	after      string        // it is read up to here; if grabs is empty, the log has all of that
+	more       bool          // there may be entries after that
+	readAt     time.Duration // monotonic: before then they are left to gather
+	gather     time.Duration // for so long
+	grabs      []ledger.Grab // read, and not known to be in the log
+	offered    int           // of grabs: how many the draft has looked at
+	refused    int           // of these: how many the log cannot take
+	rebuilding bool          // the draft has the rebuild
 
 	// While filling: what the list has still, the slot that was folded, and how far
 	// the fill has come.
@@ -137,8 +137,8 @@ func NewMachine(l List, sizes Sizes) *Machine {
 	return &Machine{list: l, sizes: sizes}
 }
 
-// Aim says what the list is to come to.
-func (m *Machine) Aim(now clock.Now, w Want) {
+// SetTarget sets the state that the list is to reach.
+func (m *Machine) SetTarget(now clock.Now, w Want) {
 	m.want = w
 	if w == Stopped && m.stage > stopped {
 		m.begin()
@@ -221,7 +221,7 @@ func (m *Machine) hold(now clock.Now) {
 }
 
 // Look takes in that the log may have changed, by whomever.
-func (m *Machine) Look(now clock.Now, s *ledger.State) {
+func (m *Machine) Observe(now clock.Now, s *ledger.State) {
 	switch {
 	case m.stage >= stopping && s.Fill != m.fill:
 		m.fail(now, errFenced)
@@ -238,8 +238,8 @@ func (m *Machine) Due() bool { return m.stage == fencing || len(m.grabs) > 0 }
 // Draft puts what is to be appended next into a draft, no more than most grabs
 // (0: as many as fit), and says whether that is a Rebuild, which must stay alone.
 func (m *Machine) Draft(d *ledger.Draft, most int) (rebuild bool) {
-	m.offered, m.refused, m.fenced = 0, 0, m.stage == fencing
-	if m.fenced {
+	m.offered, m.refused, m.rebuilding = 0, 0, m.stage == fencing
+	if m.rebuilding {
 		d.Rebuild()
 		return true
 	}
@@ -264,7 +264,7 @@ func (m *Machine) Draft(d *ledger.Draft, most int) (rebuild bool) {
 // Committed takes in that the last draft is in the log, or had nothing to append,
 // and returns its grabs: what the log has of them it has for good.
 func (m *Machine) Committed(now clock.Now, s *ledger.State) []ledger.Grab {
-	if m.fenced {
+	if m.rebuilding {
 		m.fill, m.stage, m.slot, m.void = s.Fill, stopping, s.Next(), false
 		return nil
 	}

@@ -335,16 +335,16 @@ func TestTwoRebuilders(t *testing.T) {
 		}
 		for one.On() != b.state.Fill && two.On() != b.state.Fill {
 			before := b.now
-			one.Look(b.now, b.state)
+			one.Observe(b.now, b.state)
 			b.step(one, well)
-			two.Look(b.now, b.state)
+			two.Observe(b.now, b.state)
 			b.step(two, well)
 			b.now = before
 			b.pass(time.Millisecond) // a wait of one is not the time that a step of the other takes
 		}
 		b.grab(b.state.Fill, 3)
 		for _, m := range []*lists.Machine{one, two} {
-			m.Look(b.now, b.state)
+			m.Observe(b.now, b.state)
 			if m.On() == b.state.Fill {
 				b.settled(m)
 			}
@@ -360,9 +360,9 @@ func TestStopped(t *testing.T) {
 	m := lists.NewMachine(b.list, lists.Sizes{})
 	b.on(m)
 	b.grab(1, 4)
-	m.Aim(b.now, lists.Stopped)
+	m.SetTarget(b.now, lists.Stopped)
 	b.until(m, func() bool { return m.Stopped(b.state) })
-	m.Aim(b.now, lists.Stopped)
+	m.SetTarget(b.now, lists.Stopped)
 	if !m.Stopped(b.state) {
 		t.Error("as it is to be, it is not stopped")
 	}
@@ -378,13 +378,13 @@ func TestStopped(t *testing.T) {
 		Number: 2, Add: []*pb.Range{{First: 100, Count: 2}}, Settings: &pb.Settings{PerUserLimit: 1, Phase: pb.Phase_OPEN},
 	}))
 	b.append(d)
-	m.Look(b.now, b.state)
-	m.Aim(b.now, lists.On)
+	m.Observe(b.now, b.state)
+	m.SetTarget(b.now, lists.On)
 	b.on(m)
 	if m.On() != fill {
 		t.Errorf("on under fill %d, stopped under %d", m.On(), fill)
 	}
-	m.Aim(b.now, lists.On)
+	m.SetTarget(b.now, lists.On)
 	if m.On() != fill {
 		t.Error("it was on as it is to be, and is off")
 	}
@@ -398,7 +398,7 @@ func TestAimAgain(t *testing.T) {
 	b := newBench(t, 9)
 	m := b.another()
 	for _, kind := range []lists.CallKind{lists.RunIDCall, lists.StopCall, lists.ReadCall} {
-		m.Aim(b.now, lists.Stopped)
+		m.SetTarget(b.now, lists.Stopped)
 		if m.Due() {
 			b.commit(m, 0)
 		}
@@ -512,7 +512,7 @@ func TestRebuildByDifference(t *testing.T) {
 		}, units},
 		"units changed for others while it rested": {func(b *bench) {
 			m := lists.NewMachine(b.list, lists.Sizes{})
-			m.Aim(b.now, lists.Stopped)
+			m.SetTarget(b.now, lists.Stopped)
 			b.until(m, func() bool { return m.Stopped(b.state) })
 			d := b.draft()
 			b.must(d.In(1, 1, ledger.Units{{First: 100, Count: 2}}))

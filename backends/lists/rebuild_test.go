@@ -74,7 +74,7 @@ func TestPausesWhereFillingFails(t *testing.T) {
 		b.idles(m, pause*ms)
 		b.pass(pause * ms)
 	}
-	m.Aim(b.now, lists.Stopped)
+	m.SetTarget(b.now, lists.Stopped)
 	b.calls(m, lists.RunIDCall)
 	b.commit(m, 0)
 	b.calls(m, lists.StopCall, lists.ReadCall)
@@ -250,12 +250,12 @@ func TestFenced(t *testing.T) {
 		for range 2 + steps { // from when its fill has begun until the list is on
 			b.step(m, well)
 		}
-		m.Look(b.now, b.state)
+		m.Observe(b.now, b.state)
 		c, _ := m.Next(b.now, b.state)
 		other := b.another()
 		b.calls(other, lists.RunIDCall)
 		b.commit(other, 0)
-		m.Look(b.now, b.state)
+		m.Observe(b.now, b.state)
 		if c != nil {
 			b.serve(m, c)
 		}
@@ -283,7 +283,7 @@ func TestLogChangesWhileItFills(t *testing.T) {
 			d := b.draft()
 			b.must(d.In(1, 2, ledger.Units{{First: 200, Count: 1}}))
 			b.append(d)
-			m.Look(b.now, b.state)
+			m.Observe(b.now, b.state)
 			if way {
 				b.serve(m, c)
 			}
@@ -295,7 +295,7 @@ func TestLogChangesWhileItFills(t *testing.T) {
 			b.kept()
 			fill := m.On()
 			b.receive(m, 3)
-			if m.Look(b.now, b.state); m.On() != fill {
+			if m.Observe(b.now, b.state); m.On() != fill {
 				t.Error("a commit turned the list off")
 			}
 			b.calls(m, lists.AddCall)
@@ -360,12 +360,12 @@ func TestVoidInAnEarlierCommit(t *testing.T) {
 // A shard that has nothing left to give has a list with nothing in it.
 func TestEmptyShard(t *testing.T) {
 	b, m := onBench(t, 3, lists.Sizes{})
-	m.Aim(b.now, lists.Stopped)
+	m.SetTarget(b.now, lists.Stopped)
 	b.until(m, func() bool { return m.Stopped(b.state) })
 	d := b.draft()
 	d.Out(1, 3)
 	b.append(d)
-	m.Aim(b.now, lists.On)
+	m.SetTarget(b.now, lists.On)
 	b.on(m)
 	if m.On() != 2 {
 		t.Errorf("on under %d; want 2, at the first try", m.On())

@@ -16,8 +16,8 @@ import (
 type Operated interface {
 	StandBy(ctx context.Context, undo bool) (executor.Share, error)
 	Share(ctx context.Context) (executor.Share, error)
-	Move(ctx context.Context, shard int, anyone bool) (executor.Whereabouts, error)
-	Whereabouts(ctx context.Context, shard int) (executor.Whereabouts, error)
+	Move(ctx context.Context, shard int, anyone bool) (executor.ShardOwner, error)
+	ShardOwner(ctx context.Context, shard int) (executor.ShardOwner, error)
 }
 
 // operators adds what operators may have a process do. Like a refund that is asked for at
@@ -70,7 +70,7 @@ func (s *Server) drainOrTell(w http.ResponseWriter, r *http.Request, sale Operat
 	}
 	writeJSON(w, http.StatusOK, api.Share{
 		Sale: r.PathValue("sale"), State: cmp.Or(share.State, api.ProcessServing),
-		Shards: share.Owns, Should: share.Should, Takers: share.Takers,
+		Shards: share.Owns, Assigned: share.Assigned, Takers: share.Takers,
 	})
 }
 
@@ -81,7 +81,7 @@ func (s *Server) moveOrTell(w http.ResponseWriter, r *http.Request, sale Operate
 		writeBadRequest(w, &fault{http.StatusUnprocessableEntity, "shard: must be a number from 0"})
 		return
 	}
-	var at executor.Whereabouts
+	var at executor.ShardOwner
 	if r.Method == http.MethodPost {
 		anyone, f := readOrder(r, "any")
 		if f != nil {
@@ -90,14 +90,14 @@ func (s *Server) moveOrTell(w http.ResponseWriter, r *http.Request, sale Operate
 		}
 		at, err = sale.Move(r.Context(), shard, anyone)
 	} else {
-		at, err = sale.Whereabouts(r.Context(), shard)
+		at, err = sale.ShardOwner(r.Context(), shard)
 	}
 	if err != nil {
 		writeRefused(w, err)
 		return
 	}
-	writeJSON(w, http.StatusOK, api.Whereabouts{
-		Sale: r.PathValue("sale"), Shard: at.Shard, Owner: at.Owner, Should: at.Should, Here: at.Here, Moved: at.Moved, Pinned: at.Pinned,
+	writeJSON(w, http.StatusOK, api.ShardOwner{
+		Sale: r.PathValue("sale"), Shard: at.Shard, Owner: at.Owner, Assigned: at.Assigned, Here: at.Here, Moved: at.Moved, Pinned: at.Pinned,
 	})
 }
 

@@ -28,15 +28,15 @@ func (o *operated) StandBy(_ context.Context, undo bool) (executor.Share, error)
 }
 
 func (o *operated) Share(context.Context) (executor.Share, error) {
-	return executor.Share{Owns: 2, Should: 3}, o.note("share")
+	return executor.Share{Owns: 2, Assigned: 3}, o.note("share")
 }
 
-func (o *operated) Move(_ context.Context, shard int, anyone bool) (executor.Whereabouts, error) {
-	return executor.Whereabouts{Shard: shard, Owner: "b:1", Should: "a:1", Moved: "a:1", Pinned: true}, o.note("move %d any=%t", shard, anyone)
+func (o *operated) Move(_ context.Context, shard int, anyone bool) (executor.ShardOwner, error) {
+	return executor.ShardOwner{Shard: shard, Owner: "b:1", Assigned: "a:1", Moved: "a:1", Pinned: true}, o.note("move %d any=%t", shard, anyone)
 }
 
-func (o *operated) Whereabouts(_ context.Context, shard int) (executor.Whereabouts, error) {
-	return executor.Whereabouts{Shard: shard, Owner: "a:1", Should: "a:1", Here: true}, o.note("where %d", shard)
+func (o *operated) ShardOwner(_ context.Context, shard int) (executor.ShardOwner, error) {
+	return executor.ShardOwner{Shard: shard, Owner: "a:1", Assigned: "a:1", Here: true}, o.note("where %d", shard)
 }
 
 // What operators ask for reaches the sale, at the admin address alone.
@@ -47,12 +47,12 @@ func TestOperators(t *testing.T) {
 		status             int
 		answer             string
 	}{
-		{"POST", "drain", `{}`, "standby undo=false", 200, `{"sale":"movie","state":"standby","shards":2,"should":0,"takers":true}`},
+		{"POST", "drain", `{}`, "standby undo=false", 200, `{"sale":"movie","state":"standby","shards":2,"assigned":0,"takers":true}`},
 		{"POST", "drain", `{"undo":true}`, "standby undo=true", 200, ""},
-		{"GET", "drain", "", "share", 200, `{"sale":"movie","state":"serving","shards":2,"should":3,"takers":false}`},
-		{"POST", "shards/3/move", `{}`, "move 3 any=false", 200, `{"sale":"movie","shard":3,"owner":"b:1","should":"a:1","here":false,"moved":"a:1","pinned":true}`},
+		{"GET", "drain", "", "share", 200, `{"sale":"movie","state":"serving","shards":2,"assigned":3,"takers":false}`},
+		{"POST", "shards/3/move", `{}`, "move 3 any=false", 200, `{"sale":"movie","shard":3,"owner":"b:1","assigned":"a:1","here":false,"moved":"a:1","pinned":true}`},
 		{"POST", "shards/3/move", `{"any":true}`, "move 3 any=true", 200, ""},
-		{"GET", "shards/12/move", "", "where 12", 200, `{"sale":"movie","shard":12,"owner":"a:1","should":"a:1","here":true,"pinned":false}`},
+		{"GET", "shards/12/move", "", "where 12", 200, `{"sale":"movie","shard":12,"owner":"a:1","assigned":"a:1","here":true,"pinned":false}`},
 		{"POST", "drain", `{`, "", 400, ""},
 		{"POST", "drain", ``, "", 400, ""},
 		{"POST", "drain", `null`, "", 400, ""},

@@ -19,16 +19,16 @@ func TestProcesses(t *testing.T) {
 			{Shard: 0, Owner: "a:1", Load: pointer(100.04), Queue: 3}, {Shard: 1, Owner: "b:1", Load: pointer(0.0)}, {Shard: 2},
 		},
 		Members: []executor.MemberStatus{
-			{ID: "2", Address: "b:1", Version: "v2", Should: 2},
-			{ID: "1", Address: "a:1", Version: "v2", Here: true, Up: true, Shards: 1, Should: 1, Traffic: &executor.Traffic{Came: 12.04, Passed: 6}},
+			{ID: "2", Address: "b:1", Version: "v2", Assigned: 2},
+			{ID: "1", Address: "a:1", Version: "v2", Here: true, Up: true, Shards: 1, Assigned: 1, Traffic: &executor.Traffic{Came: 12.04, Passed: 6}},
 			{ID: "3", Address: "c:1", State: "standby", Up: true},
 		},
 		Moves: []executor.MoveStatus{{Shard: 1, From: "b:1", To: "a:1", Stage: "follows"}},
 	}
 	s := New(Config{Clock: atNoon, Sales: []executor.Service{&fake{name: "movie", status: func() executor.Status { return status }}}})
-	const want = `"processes":[{"address":"a:1","version":"v2","state":"serving","here":true,"up":true,"shards":1,"should":1,"requests":12,"forwarded":6},` +
-		`{"address":"b:1","version":"v2","state":"serving","up":false,"should":2},` +
-		`{"address":"c:1","state":"standby","up":true,"shards":0,"should":0}],` +
+	const want = `"processes":[{"address":"a:1","version":"v2","state":"serving","here":true,"up":true,"shards":1,"assigned":1,"requests":12,"forwarded":6},` +
+		`{"address":"b:1","version":"v2","state":"serving","up":false,"assigned":2},` +
+		`{"address":"c:1","state":"standby","up":true,"shards":0,"assigned":0}],` +
 		`"owners":[{"shard":0,"owner":"a:1","load":100,"waiting":3,"busy":true},{"shard":1,"owner":"b:1","load":0}],` +
 		`"moves":[{"shard":1,"from":"b:1","to":"a:1","stage":"follows"}]}`
 	if got := text(t, do(s, http.MethodGet, api.SalesPath+"movie", "", nil)); !strings.HasSuffix(got, want) {

@@ -72,7 +72,7 @@ func TestGetSaleThatIsAway(t *testing.T) {
 		Shards: []executor.ShardStatus{
 			{Shard: 0, Owner: "x:1", Stall: &executor.Stall{Since: noon, Error: "too slow"}}, {Shard: 1, Unknown: true},
 		},
-		Members: []executor.MemberStatus{{Address: "x:1", Here: true, Up: true, Shards: 1, Should: 1}, {Address: "y:1", Should: 1}},
+		Members: []executor.MemberStatus{{Address: "x:1", Here: true, Up: true, Shards: 1, Assigned: 1}, {Address: "y:1", Assigned: 1}},
 		Moves:   []executor.MoveStatus{{Shard: 1, To: "x:1", Stage: api.MoveTakes}},
 	}
 	s := New(Config{
@@ -84,7 +84,7 @@ func TestGetSaleThatIsAway(t *testing.T) {
 	}
 	const known = `,"known":{"nodes":[{"name":"a:1","up":false,"since":"2026-11-11T12:00:00Z","error":"connection refused"}],` +
 		`"shards":[{"shard":0,"since":"2026-11-11T12:00:00Z","error":"too slow"}],` +
-		`"processes":[{"address":"x:1","state":"serving","here":true,"up":true,"shards":1,"should":1},{"address":"y:1","state":"serving","up":false,"should":1}],` +
+		`"processes":[{"address":"x:1","state":"serving","here":true,"up":true,"shards":1,"assigned":1},{"address":"y:1","state":"serving","up":false,"assigned":1}],` +
 		`"owners":[{"shard":0,"owner":"x:1"}],"moves":[{"shard":1,"to":"x:1","stage":"takes"}]}`
 	for name, c := range map[string]struct {
 		at    http.Handler

@@ -6,10 +6,9 @@ import (
 	"salectl/backends/clock"
 )
 
-// What the ledger lacks of what a shard's list has given: by user, and counted, so that
-// it is never more than the shard's allotment. What the list gave before this process had
-// the shard does not count: the list gives under a new fill only, and is filled when the
-// ledger has all that survived.
+// This file counts the grabs of a shard's list that the ledger lacks, by user, so that they are never
+// more than the shard's allotment. Grabs from before this process had the shard do not count: the list
+// gives under a new fill only, and is filled when the ledger has all that survived.
 
 // backlog is how far the ledger is behind a shard's list, in users. The node's lock
 // guards it, as it does the users.
@@ -20,48 +19,48 @@ type backlog struct {
 	fresh  int64 // whom a call under way may give something, and who are none of these
 }
 
-// lacks is how many grabs the ledger lacks, or may lack.
+// lacks returns how many grabs the ledger lacks, or may lack.
 func (b *backlog) lacks() int64 { return b.behind + b.unsure }
 
-// room is how many users more the node may be asked for.
+// room returns how many more users may be sent to the node.
 func (b *backlog) room() int64 { return max(b.most-b.lacks()-b.fresh, 0) }
 
-// full says whether the ledger is as far behind as it may be, large whether it must
-// not fall back much further.
+// full reports whether the ledger is as far behind as it may be, large whether it is more than half as
+// far.
 func (b *backlog) full() bool  { return b.lacks() >= b.most }
 func (b *backlog) large() bool { return b.lacks() > b.most/2 }
 
-// count counts a user of a standing, n times.
-func (b *backlog) count(s standing, n int64) {
+// count counts a user in a state n times.
+func (b *backlog) count(s grantState, n int64) {
 	if s&lacking != 0 {
 		b.behind += n
 	}
 	if s&unsure != 0 {
 		b.unsure += n
 	}
-	if s == asking {
+	if s == inFlight {
 		b.fresh += n
 	}
 }
 
-// standing is what is known of a user, in the present fill of a list. A user
-// without one has nothing, or the ledger has it.
-type standing uint8
+// grantState is what is known of a user's grab in the present fill of a list. A user without one has
+// nothing, or the ledger has the grab.
+type grantState uint8
 
 const (
-	asking    standing = 1 << iota // a call under way asks for a unit
-	lacking                        // the list gave one, which the ledger lacks
-	unsure                         // perhaps it did: a call that asked was not answered
-	overtaken                      // the ledger has what the call under way gave
+	inFlight   grantState = 1 << iota // a call under way asks for a unit
+	lacking                           // the list gave one, which the ledger lacks
+	unsure                            // perhaps it did: a call that asked was not answered
+	superseded                        // the ledger has what the call under way gave
 )
 
-// may says whether to ask for a user may give a unit that is not counted yet.
-func (s standing) may() bool { return s&(lacking|unsure) == 0 }
+// may reports whether a call for the user may give a unit that is not counted yet.
+func (s grantState) may() bool { return s&(lacking|unsure) == 0 }
 
-// set changes a user's standing, and the counts.
-func (gs *shardQueue) set(user string, to standing) {
+// set changes a user's state, and the counts.
+func (gs *shardQueue) set(user string, to grantState) {
 	was := gs.users[user]
-	gs.asking += int(to&asking) - int(was&asking)
+	gs.inFlight += int(to&inFlight) - int(was&inFlight)
 	gs.backlog.count(was, -1)
 	gs.backlog.count(to, 1)
 	if to == 0 {
@@ -77,35 +76,35 @@ func (gs *shardQueue) mayHaveLocked(user string) bool { return !gs.users[user].m
 // gave takes in that the list has given a user a unit, now or by an earlier call.
 func (gs *shardQueue) gave(user string, now bool) {
 	switch s := gs.users[user]; {
-	case s&overtaken != 0:
+	case s&superseded != 0:
 		gs.set(user, 0)
 	case now, s&unsure != 0:
 		gs.set(user, lacking)
 	default: // the ledger has it, if that is not known to lack it
-		gs.set(user, s&^asking)
+		gs.set(user, s&^inFlight)
 	}
 }
 
 // gaveNothing takes in that a call gave a user nothing. One before that was not
 // answered may have given something, or may do so yet.
-func (gs *shardQueue) gaveNothing(user string) { gs.set(user, gs.users[user]&^(asking|overtaken)) }
+func (gs *shardQueue) gaveNothing(user string) { gs.set(user, gs.users[user]&^(inFlight|superseded)) }
 
 // mayHaveGiven takes in that a call that asked for a user was not answered.
 func (gs *shardQueue) mayHaveGiven(user string) {
 	switch s := gs.users[user]; {
-	case s&overtaken != 0:
+	case s&superseded != 0:
 		gs.set(user, 0)
 	case s.may():
 		gs.set(user, unsure)
 	default:
-		gs.set(user, s&^asking)
+		gs.set(user, s&^inFlight)
 	}
 }
 
 // hasIn takes in that the ledger has what a user was given.
 func (gs *shardQueue) hasIn(user string) {
-	if s := gs.users[user]; s&asking != 0 {
-		gs.set(user, asking|overtaken) // the answer may tell of it yet
+	if s := gs.users[user]; s&inFlight != 0 {
+		gs.set(user, inFlight|superseded) // the answer may tell of it yet
 	} else {
 		gs.set(user, 0)
 	}
@@ -115,7 +114,7 @@ func (gs *shardQueue) hasIn(user string) {
 // given before and is not lost. Users stay for whom a call is under way.
 func (gs *shardQueue) anew() {
 	for user, s := range gs.users {
-		gs.set(user, s&asking)
+		gs.set(user, s&inFlight)
 	}
 }
 
@@ -131,7 +130,7 @@ func (g *NodeBatcher) freeStuck(now clock.Now) time.Duration {
 		}
 		wake = now.Mono + LookForStuck
 		answers := gs.failed.err == nil || now.Mono >= gs.restsTo+LookForStuck
-		if gs.backlog.full() && gs.asking == 0 && answers && !gs.asksAgain() {
+		if gs.backlog.full() && gs.inFlight == 0 && answers && !gs.asksAgain() {
 			gs.shard.Post(FillLost{Fill: gs.fill})
 		}
 	}

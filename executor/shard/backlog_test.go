@@ -235,7 +235,7 @@ func TestFreeStuck(t *testing.T) {
 		"the list is off":                 {func(_ *counted, q *shardQueue) { q.fill = 0 }, 0, false},
 		"the ledger is not that far back": {func(_ *counted, q *shardQueue) { q.set("lacks one", 0) }, 0, true},
 		"another shard's is":              {func(c *counted, q *shardQueue) { q.set("lacks one", 0); c.queues[0].backlog.behind = 3 }, 0, true},
-		"a call is under way":             {func(_ *counted, q *shardQueue) { q.set("b", asking) }, 0, true},
+		"a call is under way":             {func(_ *counted, q *shardQueue) { q.set("b", inFlight) }, 0, true},
 		"the node does not answer": {func(c *counted, q *shardQueue) {
 			q.failed.note(c.now, errors.New("it is silent"))
 			q.restsTo = c.now.Mono - LookForStuck + 1

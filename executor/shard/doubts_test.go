@@ -352,7 +352,7 @@ func TestTriedElsewhere(t *testing.T) {
 			s := New(c)
 			if s.seq.state = saletest.LoadShard(t, w.logs, 0, 1); test.surely {
 				s.serving.Store(true)
-				s.certain.Store(1)
+				s.logCompleteEpoch.Store(1)
 			}
 			x := NewTicket(new(sync.Pool), Request{User: test.user, Key: "1", Quantity: 1}, nil, w.now.Mono)
 			if x.keyless = test.minted; test.settles {

@@ -8,21 +8,19 @@ import (
 	"salectl/backends/ledger"
 )
 
-// engine is how units of a shard become somebody's. There are two: with ownerDecides
-// the owner decides and appends before anybody is told; with listGives a node gives
-// the units of a list, and the owner drains the list into the log. A sequencer has
-// one for its life, and all that differs between the two is behind these methods.
+// engine assigns the units of a shard to users. There are two. With ownerDecides the owner decides,
+// and appends before it answers. With listGives a node gives the units of a list, and the owner drains
+// the list into the log. A sequencer has one for its life.
 //
 // A commit is made in this order: target, then either a generation, if quiet allows
 // it, or decide; and when it is in the log, or had nothing to append, logged.
 type engine interface {
-	// target begins a draft. changing says that a generation is to change the shard
-	// before anything else is appended.
+	// target begins a draft. changing: a generation is to change the shard before anything else is
+	// appended.
 	target(now clock.Now, changing bool)
-	// quiet says whether a generation may be appended to the log as it is.
+	// quiet reports whether a generation may be appended to the log now.
 	quiet() bool
-	// decide looks at the requests, and puts into the draft what is to be appended. An
-	// error ends the sequencer.
+	// decide decides the requests into the draft. An error ends the sequencer.
 	decide(now clock.Now, d *ledger.Draft) error
 	// logged takes in that the draft is in the log, or had nothing to append.
 	logged(now clock.Now)
@@ -31,27 +29,26 @@ type engine interface {
 	// came takes in units that other shards have sent, and that the log has.
 	came(units []ledger.Units)
 
-	// due says whether there is something to append, beyond the requests.
+	// due reports whether there is something to append beside the requests.
 	due(now clock.Now) bool
-	// drafted is how many claims the draft has beyond those of the batch.
+	// drafted returns how many claims the draft has beside those of the batch.
 	drafted() int
-	// hurry says that all is to come into the log that is not there yet.
+	// hurry has everything appended that the log lacks.
 	hurry()
 	// idle reports whether no request waits for units that the log lacks.
 	idle() bool
-	// act adds to what is to be done, after each event.
+	// act adds effects, after each event.
 	act(now clock.Now, e *Effects)
-	// stall says since when and why the engine gives no units; nil: it does.
+	// stall returns since when and why the engine gives no units; nil: it does.
 	stall(now clock.Now) *Stall
-	// certain numbers the times since when the log alone says who has what: doubts of
-	// before are settled when it changes. 0: the log does not, yet.
-	certain() uint64
-	// drained says whether the engine gives nothing for now, and the log has all that
-	// it gave.
+	// logCompleteEpoch numbers the times from which on the log alone decides who has which unit. Earlier
+	// doubts end when it changes. 0: the log is not complete yet.
+	logCompleteEpoch() uint64
+	// drained reports whether the engine gives no units now, and the log has all that it gave.
 	drained() bool
 }
 
-// ownerDecides is the engine by which the owner of a shard decides on its claims.
+// ownerDecides is the engine with which the owner of a shard decides its claims.
 type ownerDecides struct{ q *sequencer }
 
 func (e ownerDecides) target(clock.Now, bool) {}
@@ -70,7 +67,7 @@ func (e ownerDecides) act(now clock.Now, effects *Effects) {
 	effects.Wake = clock.Soonest(effects.Wake, clock.Soonest(e.q.nextRelease(now), e.q.awardsAt(now)))
 }
 
-func (e ownerDecides) certain() uint64 {
+func (e ownerDecides) logCompleteEpoch() uint64 {
 	if e.q.mode == serving {
 		return 1
 	}
@@ -120,7 +117,7 @@ func (e ownerDecides) endWaiting(now clock.Now, d *ledger.Draft) {
 // partial says whether a claim that is short may get a part.
 func (e ownerDecides) partial() bool { return e.q.state.Settings().GetPartial() }
 
-// look decides on one request. last says that there are no units to wait for.
+// look decides one request. last: there are no units to wait for.
 func (e ownerDecides) look(now clock.Now, d *ledger.Draft, t *Ticket, last bool) decision {
 	if t.settlement != nil {
 		return e.q.settle(d, t)

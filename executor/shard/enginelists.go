@@ -11,31 +11,31 @@ import (
 	"salectl/backends/lists"
 )
 
-// listGives is the engine by which units lie in a list on a node. Users are given
-// theirs there, by way of a NodeBatcher; the sequencer drains the list into the log, gives
-// units to other shards and takes them, and rebuilds the list.
+// listGives is the engine with which a list on a node has the units. A NodeBatcher grabs units there
+// for users. The sequencer drains the list into the log, exchanges units with other shards, and
+// rebuilds the list.
 type listGives struct {
 	q    *sequencer
 	list *lists.Machine
 	busy func() bool // requests wait for the node, or its grabs for the ledger
 
-	owed     []*Ticket           // given something since the log was last looked at
-	owedUnit map[int64][]*Ticket // by the unit that the log does not have yet
-	drafting bool                // the list's grabs, or its rebuild, are in the draft
-	offered  int                 // how many grabs those are
-	gave     bool                // and units that were taken from the list
-	waits    bool                // units came, for those who wait for some
-	late     bool                // some of owed are of an earlier fill than that
-	fill     uint64              // under which the list gave when it was last looked at
-	offSince clock.Now           // since when the list gives nothing; zero: it does
-	fills    int                 // of the list, that were counted
-	voids    int
-	inLedger []string // users whose grabs came into the ledger, to be told
+	unlogged       []*Ticket           // that the list has given a unit since the log was last compared
+	unloggedByUnit map[int64][]*Ticket // by the unit that the log lacks
+	drafting       bool                // the draft has grabs of the list, or its rebuild
+	offered        int                 // the number of those grabs
+	sendsTaken     bool                // the draft sends units that were taken from the list
+	receives       bool                // units are on their way into the list, for requests that wait
+	earlierFill    bool                // some of unlogged are of an earlier fill
+	fill           uint64              // under which the list gave at the last event
+	offSince       clock.Now           // since when the list gives nothing; zero: it does
+	fills          int                 // of the list, as counted so far
+	voids          int
+	inLedger       []string // users whose grabs the log has now, for the shard queue
 }
 
-// useList makes a list the engine of a sequencer, before its first event.
+// useList makes a list the engine of a sequencer. It is called before the first event.
 func (q *sequencer) useList(l lists.List, sizes lists.Sizes, busy func() bool) *listGives {
-	e := &listGives{q: q, list: lists.NewMachine(l, sizes), busy: busy, owedUnit: make(map[int64][]*Ticket)}
+	e := &listGives{q: q, list: lists.NewMachine(l, sizes), busy: busy, unloggedByUnit: make(map[int64][]*Ticket)}
 	q.engine = e
 	return e
 }
@@ -45,27 +45,26 @@ func (q *sequencer) useList(l lists.List, sizes lists.Sizes, busy func() bool) *
 // before.
 func (e *listGives) open() bool { return e.q.mode == serving && e.q.state.Phase == ledger.PhaseOpen }
 
-// drained says whether the list is off, and the log has all that it gave.
+// drained reports whether the list is off, and the log has all that it gave.
 func (e *listGives) drained() bool { return e.q.mode == serving && !e.open() }
 
-// certain is the fill under which the list gives: it was filled from the log.
-func (e *listGives) certain() uint64 {
+// logCompleteEpoch is the fill under which the list gives: it was filled from the log.
+func (e *listGives) logCompleteEpoch() uint64 {
 	if !e.open() {
 		return 0
 	}
 	return e.list.On()
 }
 
-// target says what the list is to come to, which is off where a generation is to
-// change the shard.
+// target sets the state that the list is to reach: off if a generation is to change the shard.
 func (e *listGives) target(now clock.Now, changing bool) {
-	e.drafting, e.offered, e.gave = false, 0, false
+	e.drafting, e.offered, e.sendsTaken = false, 0, false
 	switch {
 	case !e.open():
 	case changing:
-		e.list.Aim(now, lists.Stopped)
+		e.list.SetTarget(now, lists.Stopped)
 	default:
-		e.list.Aim(now, lists.On)
+		e.list.SetTarget(now, lists.On)
 	}
 }
 
@@ -77,7 +76,9 @@ func (e *listGives) due(now clock.Now) bool {
 
 func (e *listGives) hurry() { e.list.Hurry() }
 
-func (e *listGives) idle() bool { return len(e.owed) == 0 && len(e.owedUnit) == 0 && !e.busy() }
+func (e *listGives) idle() bool {
+	return len(e.unlogged) == 0 && len(e.unloggedByUnit) == 0 && !e.busy()
+}
 
 func (e *listGives) drafted() int { return e.offered }
 
@@ -85,14 +86,13 @@ func (e *listGives) drafted() int { return e.offered }
 // less it costs, and those who grab meanwhile have the processors.
 const DrainLater = 250 * time.Millisecond
 
-// given takes in that the node gave units: to requests that are to be answered
-// when the log has them too, and to others that have their answer. soon: it is to
-// be drained at once.
-func (e *listGives) given(now clock.Now, owed []*Ticket, soon bool) {
-	e.owed = append(e.owed, owed...)
-	e.late = e.late || len(owed) > 0 && owed[0].fill != e.fill
+// given takes in that the node gave units: to the requests in unlogged, which are answered when the
+// log has them, and perhaps to others that have their answer. soon: the list is drained at once.
+func (e *listGives) given(now clock.Now, unlogged []*Ticket, soon bool) {
+	e.unlogged = append(e.unlogged, unlogged...)
+	e.earlierFill = e.earlierFill || len(unlogged) > 0 && unlogged[0].fill != e.fill
 	within := DrainLater
-	if len(owed) > 0 || soon {
+	if len(unlogged) > 0 || soon {
 		within = 0
 	}
 	e.list.ScheduleDrain(now, within)
@@ -102,7 +102,7 @@ func (e *listGives) given(now clock.Now, owed []*Ticket, soon bool) {
 // shards and comes from them.
 func (e *listGives) decide(now clock.Now, d *ledger.Draft) error {
 	q := e.q
-	e.settleOwed()
+	e.answerLogged()
 	if e.open() {
 		e.drafting = true
 		if e.list.Draft(d, q.requests.most) {
@@ -132,7 +132,7 @@ func (e *listGives) decide(now clock.Now, d *ledger.Draft) error {
 		}
 		return stays
 	})
-	if e.waits { // units are on their way into the list, for those who wait
+	if e.receives { // units are on their way into the list, for those who wait
 		q.transfers.remind(now)
 		return nil
 	}
@@ -140,8 +140,8 @@ func (e *listGives) decide(now clock.Now, d *ledger.Draft) error {
 	return nil
 }
 
-// withoutUnits is what a request is told for which there are no units: what its user
-// has got meanwhile, why there are none now, or that there are none.
+// withoutUnits is the answer to a request that gets no units: what its user has got meanwhile, why
+// there are none now, or that there are none.
 func (e *listGives) withoutUnits(t *Ticket, now clock.Now) Answer {
 	q := e.q
 	if v, ok := q.state.Recall(t.User, t.Key, t.Quantity, now.Wall.UnixMicro()); ok {
@@ -150,20 +150,20 @@ func (e *listGives) withoutUnits(t *Ticket, now clock.Now) Answer {
 	return q.noUnits(now)
 }
 
-// settleOwed answers those whose unit the log has by now.
-func (e *listGives) settleOwed() {
-	for _, t := range e.owed {
+// answerLogged answers the requests whose unit the log has by now.
+func (e *listGives) answerLogged() {
+	for _, t := range e.unlogged {
 		unit := unitOf(t.answer)
 		if c, ok := e.q.state.Find(t.User, t.Key); ok && c.Units[0] == unit || t.answer.Outcome == api.LimitReached && e.q.state.UserUnits(t.User) > 0 {
 			e.q.requests.answer(t, t.answer)
 			continue
 		}
-		e.owedUnit[unit] = append(e.owedUnit[unit], t)
+		e.unloggedByUnit[unit] = append(e.unloggedByUnit[unit], t)
 	}
-	e.owed = e.owed[:0]
+	e.unlogged = e.unlogged[:0]
 }
 
-// unitOf is the unit that an answer tells of.
+// unitOf returns the unit of an answer.
 func unitOf(a Answer) int64 {
 	if a.Outcome == api.LimitReached {
 		return a.Claims[0].Units[0]
@@ -176,31 +176,30 @@ func (e *listGives) logged(now clock.Now) {
 		e.drafting = false
 		for _, g := range e.list.Committed(now, e.q.state) {
 			e.inLedger = append(e.inLedger, g.User)
-			ts := e.owedUnit[g.Unit]
-			delete(e.owedUnit, g.Unit)
+			ts := e.unloggedByUnit[g.Unit]
+			delete(e.unloggedByUnit, g.Unit)
 			for _, t := range ts {
 				e.q.requests.answer(t, e.kept(t))
 			}
 		}
 	}
-	if e.gave {
-		e.gave = false
+	if e.sendsTaken {
+		e.sendsTaken = false
 		e.list.Gave()
 	}
 	e.changed(now)
 }
 
-func (e *listGives) changed(now clock.Now) { e.list.Look(now, e.q.state) }
+func (e *listGives) changed(now clock.Now) { e.list.Observe(now, e.q.state) }
 
 func (e *listGives) came(units []ledger.Units) {
 	for _, u := range units {
 		e.list.Receive(u)
-		e.waits = true
+		e.receives = true
 	}
 }
 
-// kept is the answer to a request whose grab was to be appended: what the node
-// said, if the log says so too.
+// kept is the answer to a request whose grab was to be appended: the node's, if the log agrees.
 func (e *listGives) kept(t *Ticket) Answer {
 	if claims := e.q.state.User(t.User); len(claims) > 0 && claims[0].Units[0] == unitOf(t.answer) {
 		return t.answer
@@ -208,7 +207,7 @@ func (e *listGives) kept(t *Ticket) Answer {
 	return Undecided
 }
 
-// give sends units to shards that asked. They are taken out of the list first.
+// give sends units to shards that have requested them. They are taken out of the list first.
 func (e *listGives) give(d *ledger.Draft) (failed error) {
 	q, open := e.q, e.open()
 	var units ledger.Units
@@ -220,7 +219,7 @@ func (e *listGives) give(d *ledger.Draft) (failed error) {
 		switch {
 		case len(units) > 0:
 			t, failed = d.OutTaken(w.From, units)
-			units, e.gave = nil, true
+			units, e.sendsTaken = nil, true
 			return t, failed != nil
 		case spare == 0, open && e.list.Empty(), q.transfers.keeps(w), q.state.Phase == ledger.PhaseClosed:
 			return t, false
@@ -231,16 +230,16 @@ func (e *listGives) give(d *ledger.Draft) (failed error) {
 		return t, true
 	})
 	if len(units) > 0 {
-		e.list.GiveBack() // nobody wants them any more
+		e.list.GiveBack() // no shard wants them any more
 	}
 	return failed
 }
 
-// act adds to what is to be done what the list wants done.
+// act adds the effects of the list.
 func (e *listGives) act(now clock.Now, out *Effects) {
 	q := e.q
 	if q.mode == stopped {
-		e.giveUpOwed()
+		e.giveUpUnlogged()
 		out.answered = append(out.answered, q.requests.taken()...)
 		return
 	}
@@ -256,13 +255,13 @@ func (e *listGives) act(now clock.Now, out *Effects) {
 	case fill != 0 || !e.open():
 		e.offSince = clock.Now{}
 	}
-	if fill != 0 && (fill != e.fill || e.late) {
-		e.fill, e.late = fill, false
-		e.sweepOwed()
+	if fill != 0 && (fill != e.fill || e.earlierFill) {
+		e.fill, e.earlierFill = fill, false
+		e.answerEarlierFills()
 		out.answered = append(out.answered, q.requests.taken()...)
 	}
-	if e.waits && fill != 0 && !e.list.Receiving() {
-		e.waits = false
+	if e.receives && fill != 0 && !e.list.Receiving() {
+		e.receives = false
 		out.again, q.requests.waiting, q.requests.fresh = q.requests.waiting, nil, 0
 	}
 	out.drained, e.inLedger = e.inLedger, nil
@@ -282,37 +281,37 @@ func (e *listGives) stall(now clock.Now) *Stall {
 	return s
 }
 
-// sweepOwed answers those whose grabs were of an earlier fill than that under which
-// the list gives: what survived of them is in the log.
-func (e *listGives) sweepOwed() {
-	e.settleOwed()
-	for _, unit := range slices.Sorted(maps.Keys(e.owedUnit)) {
-		e.owedUnit[unit] = slices.DeleteFunc(e.owedUnit[unit], func(t *Ticket) bool {
+// answerEarlierFills answers the requests whose grabs were of an earlier fill than the present one:
+// the log has those that survived.
+func (e *listGives) answerEarlierFills() {
+	e.answerLogged()
+	for _, unit := range slices.Sorted(maps.Keys(e.unloggedByUnit)) {
+		e.unloggedByUnit[unit] = slices.DeleteFunc(e.unloggedByUnit[unit], func(t *Ticket) bool {
 			if t.fill == e.fill {
 				return false
 			}
 			a := e.kept(t)
-			if a.Outcome == api.Unknown { // it surely is not, and will not be
+			if a.Outcome == api.Unknown { // the log lacks it, and always will
 				a = Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: "the node has lost it; ask again"}
 			}
 			e.q.requests.answer(t, a)
 			return true
 		})
-		if len(e.owedUnit[unit]) == 0 {
-			delete(e.owedUnit, unit)
+		if len(e.unloggedByUnit[unit]) == 0 {
+			delete(e.unloggedByUnit, unit)
 		}
 	}
 }
 
-// giveUpOwed answers those of whom this process will not know what the log says.
-func (e *listGives) giveUpOwed() {
-	e.settleOwed()
-	for _, unit := range slices.Sorted(maps.Keys(e.owedUnit)) {
-		for _, t := range e.owedUnit[unit] {
+// giveUpUnlogged answers the requests whose outcome this process will not read in the log.
+func (e *listGives) giveUpUnlogged() {
+	e.answerLogged()
+	for _, unit := range slices.Sorted(maps.Keys(e.unloggedByUnit)) {
+		for _, t := range e.unloggedByUnit[unit] {
 			a := Undecided
 			a.Elsewhere = e.q.refusal.Elsewhere
 			e.q.requests.answer(t, a)
 		}
 	}
-	clear(e.owedUnit)
+	clear(e.unloggedByUnit)
 }

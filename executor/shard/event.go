@@ -81,13 +81,13 @@ type (
 	FillLost struct{ Fill uint64 }
 	// Gave: a call of the node has come back.
 	Gave struct {
-		At    clock.Now
-		Fill  uint64        // under which the node was asked
-		begun time.Duration // monotonic: when it was asked
-		lost  bool          // that fill is not the list's any more
-		soon  bool          // what the list gave is to be drained at once
-		owed  []*Ticket     // given something, to be answered when the ledger has it
-		Short []*Ticket     // given nothing, for the list is empty
+		At       clock.Now
+		Fill     uint64        // under which the node was asked
+		begun    time.Duration // monotonic: when it was asked
+		lost     bool          // that fill is not the list's any more
+		soon     bool          // what the list gave is to be drained at once
+		unlogged []*Ticket     // given something, to be answered when the ledger has it
+		Short    []*Ticket     // given nothing, for the list is empty
 	}
 )
 
@@ -102,7 +102,7 @@ func (g Gave) happen(_ clock.Now, q *sequencer) {
 	if g.lost {
 		e.list.Lost(g.At, g.Fill)
 	}
-	e.given(g.At, g.owed, g.soon)
+	e.given(g.At, g.unlogged, g.soon)
 	if len(g.Short) > 0 {
 		e.list.Dry(g.At, g.Fill, g.begun)
 	}
@@ -113,7 +113,7 @@ func (r listReplied) String() string { return fmt.Sprintf("reply of the list's n
 func (Hurried) String() string       { return "drain at once" }
 func (l FillLost) String() string    { return fmt.Sprintf("fill %d is lost", l.Fill) }
 func (g Gave) String() string {
-	return fmt.Sprintf("fill %d gave %d, had nothing for %d, lost: %v", g.Fill, len(g.owed), len(g.Short), g.lost)
+	return fmt.Sprintf("fill %d gave %d, had nothing for %d, lost: %v", g.Fill, len(g.unlogged), len(g.Short), g.lost)
 }
 
 func orOK(err error) any {

@@ -35,8 +35,8 @@ type front interface {
 	show(v *Status)
 }
 
-// closed is a channel that is.
-var closed = func() chan struct{} {
+// closedChan is always closed.
+var closedChan = func() chan struct{} {
 	c := make(chan struct{})
 	close(c)
 	return c
@@ -52,7 +52,7 @@ func (noFront) carry(clock.Now, Effects)             {}
 func (noFront) shutDown(Answer)                      {}
 func (noFront) mayHave(string) bool                  { return false }
 func (noFront) mayLack() bool                        { return false }
-func (noFront) drain() <-chan struct{}               { return closed }
+func (noFront) drain() <-chan struct{}               { return closedChan }
 func (noFront) ready() bool                          { return true }
 func (noFront) stall(clock.Now) *Stall               { return nil }
 func (noFront) show(*Status)                         {}

@@ -65,7 +65,7 @@ func (g *NodeBatcher) Done(now clock.Now, c *GrabCall, given []lists.Given, err 
 			}
 			// Who finds nothing wants to know whether all is sold.
 			n.soon = !gs.hurried && (len(n.Short) > 0 || gs.backlog.large())
-			n.any = n.soon || len(n.owed) > 0 || len(n.Short) > 0 || fresh > 0 && !gs.told
+			n.any = n.soon || len(n.unlogged) > 0 || len(n.Short) > 0 || fresh > 0 && !gs.told
 			gs.told, gs.hurried = gs.told || n.any, gs.hurried || n.soon
 		}
 		gs.shard.conclude(answered[from:], gs.mayHaveLocked)
@@ -172,7 +172,7 @@ func (g *NodeBatcher) decide(gs *shardQueue, ts []*Ticket, given lists.Given, n 
 		if t.fill = n.Fill; g.ack == spec.AckRedis {
 			*answered = append(*answered, t)
 		} else {
-			n.owed = append(n.owed, t)
+			n.unlogged = append(n.unlogged, t)
 		}
 	}
 	return fresh
@@ -203,7 +203,7 @@ func (n *news) pass() {
 	refusal := n.shard.refusal
 	n.shard.mu.Unlock()
 	var answered []*Ticket
-	for _, t := range n.owed {
+	for _, t := range n.unlogged {
 		t.answer = Undecided
 		t.answer.Elsewhere = refusal.Elsewhere
 		answered = append(answered, t)

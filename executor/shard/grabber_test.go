@@ -350,7 +350,7 @@ func TestGrabberTells(t *testing.T) {
 			c.gives(call(c, user), false)
 			heard(c, 1) // somebody waits for the ledger each time
 		}
-		if n := len(c.queues[0].engine.owed); n != 2 {
+		if n := len(c.queues[0].engine.unlogged); n != 2 {
 			t.Errorf("%d are owed their answers", n)
 		}
 	})
@@ -773,7 +773,7 @@ func TestDeniesBeforeTheListIsFilled(t *testing.T) {
 		"all are sold, by the log":       {0, false, Answer{Outcome: api.SoldOut}, false},
 	} {
 		s := newCountedAs(t, spec.AckRedis, 100).queues[0].shard
-		s.certain.Store(c.certain)
+		s.logCompleteEpoch.Store(c.certain)
 		s.drained.Store(c.drained)
 		if got := s.Denies(c.answer); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
@@ -812,7 +812,7 @@ func TestGrabberTriedElsewhere(t *testing.T) {
 			c := newCountedAs(t, spec.AckLedger, 100)
 			s := c.queues[0].shard
 			s.serving.Store(true)
-			s.certain.Store(end.fill)
+			s.logCompleteEpoch.Store(end.fill)
 			c.queues[0].turn(c.now, 0)
 			x := NewTicket(new(sync.Pool), Request{User: "a", Key: "key", Quantity: 1}, nil, c.now.Mono)
 			x.maybeDecided = true
@@ -864,7 +864,7 @@ func TestGrabberRefusesNobodyWhoHas(t *testing.T) {
 			has, mints, hasAnother, hasNothing := c.wait(0, "ann"), c.wait(0, "ann"), c.wait(0, "bob"), c.wait(0, "cid")
 			mints.keyless = true // as if whoever asks had given no key
 			s := c.queues[0].shard
-			s.certain.Store(2)
+			s.logCompleteEpoch.Store(2)
 			s.seq.state = saletest.LoadShard(t, w.logs, 0, 1)
 			refusal.how(c)
 			if a := c.told(has, refusal.has); a.Outcome == api.Sold && (!a.Replayed || len(a.Claim.Units) != 1) {

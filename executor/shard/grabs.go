@@ -68,10 +68,10 @@ type shardQueue struct {
 	waiters []drainWaiter // for the ledger to have what was given
 
 	// What the ledger lacks; see set.
-	counts  uint64 // the fill of which that is: the present, or the last one
-	users   map[string]standing
-	asking  int // for whom calls are under way
-	backlog backlog
+	counts   uint64 // the fill of which that is: the present, or the last one
+	users    map[string]grantState
+	inFlight int // for whom calls are under way
+	backlog  backlog
 }
 
 // GrabCall is one call of a node, with the tickets of each of its batches.
@@ -102,7 +102,7 @@ func (g *NodeBatcher) Mail() <-chan struct{} { return g.wake }
 // Serve makes the lists' node the way to the units of a shard: from here on they lie in
 // its list, of whose grabs the ledger may lack so many.
 func (g *NodeBatcher) Serve(s *Shard, l lists.List, sizes lists.Sizes, mayLack int64, now clock.Now) *shardQueue {
-	gs := &shardQueue{node: g, shard: s, list: l, off: now, users: make(map[string]standing), backlog: backlog{most: mayLack}}
+	gs := &shardQueue{node: g, shard: s, list: l, off: now, users: make(map[string]grantState), backlog: backlog{most: mayLack}}
 	gs.engine = s.seq.useList(l, sizes, gs.busy)
 	s.front = gs
 	g.mu.Lock() // shards come while the node is asked about others
@@ -157,7 +157,7 @@ func (gs *shardQueue) offer(now clock.Now, t *Ticket) api.Outcome {
 		return gs.shut.Outcome
 	case gs.fill == 0 && now.Since(gs.off) >= StallAfter:
 		return api.NoQuorum
-	case len(gs.queue)+gs.asking >= gs.node.bound, gs.backlog.full():
+	case len(gs.queue)+gs.inFlight >= gs.node.bound, gs.backlog.full():
 		return api.Overloaded
 	}
 	t.enter(gs.shard)
@@ -197,7 +197,7 @@ func (gs *shardQueue) mayHave(user string) bool {
 func (gs *shardQueue) waiting() int {
 	gs.node.mu.Lock()
 	defer gs.node.mu.Unlock()
-	return len(gs.queue) + gs.asking
+	return len(gs.queue) + gs.inFlight
 }
 
 // busy says whether requests of a shard wait for the node, or the ledger does not
@@ -205,7 +205,7 @@ func (gs *shardQueue) waiting() int {
 func (gs *shardQueue) busy() bool {
 	gs.node.mu.Lock()
 	defer gs.node.mu.Unlock()
-	return len(gs.queue)+gs.asking > 0 || gs.backlog.behind > 0
+	return len(gs.queue)+gs.inFlight > 0 || gs.backlog.behind > 0
 }
 
 // takes: whoever asks for more than one unit gets none of a list.
@@ -362,7 +362,7 @@ func (gs *shardQueue) drain() <-chan struct{} {
 	gs.node.mu.Lock()
 	defer gs.node.mu.Unlock()
 	if gs.backlog.behind == 0 {
-		return closed
+		return closedChan
 	}
 	w := drainWaiter{grabs: gs.given, done: make(chan struct{})}
 	gs.waiters = append(gs.waiters, w)
@@ -473,7 +473,7 @@ func (c *GrabCall) add(now clock.Now, gs *shardQueue, most int) int {
 			break
 		}
 		s := gs.users[t.User]
-		if s&asking != 0 || s.may() && gs.backlog.room() == 0 || !t.sentToList && first == 0 {
+		if s&inFlight != 0 || s.may() && gs.backlog.room() == 0 || !t.sentToList && first == 0 {
 			keep = append(keep, t) // its turn comes
 			continue
 		}
@@ -488,7 +488,7 @@ func (c *GrabCall) add(now clock.Now, gs *shardQueue, most int) int {
 			}
 			first--
 		}
-		gs.set(t.User, s|asking)
+		gs.set(t.User, s|inFlight)
 		b.Users, b.Keys = append(b.Users, t.User), append(b.Keys, t.Key)
 		tickets = append(tickets, t)
 	}

@@ -24,9 +24,9 @@ func (s *Shard) HoldsFrom(from, most int, since time.Time) (holds []Hold, next i
 	s.state.RLock()
 	defer s.state.RUnlock()
 	state := s.seq.state
-	end := min(from+most, state.Dealt())
+	end := min(from+most, state.ClaimsWithUnits())
 	for ; from < end; from++ {
-		if h, ok := s.unpaid(state.DealtClaim(from)); ok && (h.State == api.Held || h.Release.After(since)) {
+		if h, ok := s.unpaid(state.ClaimWithUnits(from)); ok && (h.State == api.Held || h.Release.After(since)) {
 			holds = append(holds, h)
 		}
 	}

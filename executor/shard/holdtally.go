@@ -39,7 +39,7 @@ func (s *Shard) Holds() HoldTally {
 	look, open, extended := t.open, t.open[:0], uint64(0)
 	for {
 		s.state.RLock()
-		all := s.seq.state.Deals()
+		all := s.seq.state.HoldRecords()
 		for n := 0; n < tallyAtOnce && (len(look) > 0 || t.next < all); n++ {
 			i := t.next
 			if len(look) > 0 {

@@ -305,17 +305,17 @@ func TestRemoteAtRandom(t *testing.T) {
 				c.mu.Unlock()
 				c.r.Learn(c.now(), to)
 			})
-			var asking sync.WaitGroup
+			var inFlight sync.WaitGroup
 			var one sync.Mutex
 			for i := range 400 {
-				asking.Go(func() {
+				inFlight.Go(func() {
 					time.Sleep(time.Duration(i) * 3 * time.Millisecond)
 					for range 2 {
 						c.ask(&one, fmt.Sprint("user-", i/2))
 					}
 				})
 			}
-			asking.Wait()
+			inFlight.Wait()
 			close(c.ends)
 			for _, p := range peers {
 				c.cut(p)

@@ -109,17 +109,17 @@ type Shard struct {
 	refusal Answer // what it told whom it had not decided on, once it is closed
 	events  []Event
 
-	wake    chan struct{} // holds one signal: there is mail
-	serving atomic.Bool
-	follows atomic.Bool            // it has read its log to the end, and reads it on
-	rights  atomic.Pointer[Rights] // nil: there never were any
-	certain atomic.Uint64          // the fill that has settled the doubts; 1 without lists. Only whoever runs it writes it
-	drained atomic.Bool            // the list is off, and the log has all that it gave
-	stall   atomic.Pointer[Stall]  // nil: it does not stall
-	setBack atomic.Int64           // see sequencer
-	node    int
-	decided atomic.Uint64 // requests that were answered, in all
-	replied int           // requests that replies of the store have answered; see Answered
+	wake             chan struct{} // holds one signal: there is mail
+	serving          atomic.Bool
+	follows          atomic.Bool            // it has read its log to the end, and reads it on
+	rights           atomic.Pointer[Rights] // nil: there never were any
+	logCompleteEpoch atomic.Uint64          // the fill that has settled the doubts; 1 without lists. Only whoever runs it writes it
+	drained          atomic.Bool            // the list is off, and the log has all that it gave
+	stall            atomic.Pointer[Stall]  // nil: it does not stall
+	setBack          atomic.Int64           // see sequencer
+	node             int
+	decided          atomic.Uint64 // requests that were answered, in all
+	replied          int           // requests that replies of the store have answered; see Answered
 }
 
 // New returns a shard that begins, with Next, by reading its log.

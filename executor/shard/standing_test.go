@@ -39,43 +39,43 @@ func TestStandings(t *testing.T) {
 	ledger := func(gs *shardQueue) { gs.hasIn("u") }
 	anew := func(gs *shardQueue) { gs.anew() }
 	for name, test := range map[string]struct {
-		from standing
+		from grantState
 		hear func(*shardQueue)
-		to   standing
+		to   grantState
 	}{
-		"given now": {asking, now, lacking},
-		"given now, after a call that was not answered": {asking | unsure, now, lacking},
-		"given now, and the ledger has it":              {asking | overtaken, now, 0},
-		"given before, and the ledger has it":           {asking, before, 0},
-		"given before, and the ledger lacks it":         {asking | lacking, before, lacking},
-		"given before, by a call that was not answered": {asking | unsure, before, lacking},
-		"given before, and overtaken":                   {asking | overtaken, before, 0},
-		"given nothing":                                 {asking, nothing, 0},
-		"given nothing, perhaps before":                 {asking | unsure, nothing, unsure},
-		"given nothing, but before":                     {asking | lacking, nothing, lacking},
-		"given nothing, and overtaken":                  {asking | overtaken, nothing, 0},
-		"not answered":                                  {asking, silence, unsure},
-		"not answered, twice":                           {asking | unsure, silence, unsure},
-		"not answered, given before":                    {asking | lacking, silence, lacking},
-		"not answered, and overtaken":                   {asking | overtaken, silence, 0},
+		"given now": {inFlight, now, lacking},
+		"given now, after a call that was not answered": {inFlight | unsure, now, lacking},
+		"given now, and the ledger has it":              {inFlight | superseded, now, 0},
+		"given before, and the ledger has it":           {inFlight, before, 0},
+		"given before, and the ledger lacks it":         {inFlight | lacking, before, lacking},
+		"given before, by a call that was not answered": {inFlight | unsure, before, lacking},
+		"given before, and overtaken":                   {inFlight | superseded, before, 0},
+		"given nothing":                                 {inFlight, nothing, 0},
+		"given nothing, perhaps before":                 {inFlight | unsure, nothing, unsure},
+		"given nothing, but before":                     {inFlight | lacking, nothing, lacking},
+		"given nothing, and overtaken":                  {inFlight | superseded, nothing, 0},
+		"not answered":                                  {inFlight, silence, unsure},
+		"not answered, twice":                           {inFlight | unsure, silence, unsure},
+		"not answered, given before":                    {inFlight | lacking, silence, lacking},
+		"not answered, and overtaken":                   {inFlight | superseded, silence, 0},
 		"the ledger has it":                             {lacking, ledger, 0},
 		"the ledger has what was unsure":                {unsure, ledger, 0},
-		"the ledger has it before the answer":           {asking | lacking, ledger, asking | overtaken},
-		"the ledger has what is asked for":              {asking, ledger, asking | overtaken},
+		"the ledger has it before the answer":           {inFlight | lacking, ledger, inFlight | superseded},
+		"the ledger has what is asked for":              {inFlight, ledger, inFlight | superseded},
 		"a new fill, given":                             {lacking, anew, 0},
-		"a new fill, asked for":                         {asking | lacking, anew, asking},
+		"a new fill, asked for":                         {inFlight | lacking, anew, inFlight},
 	} {
 		t.Run(name, func(t *testing.T) {
-			gs := &shardQueue{users: map[string]standing{}}
-			gs.set("v", asking|lacking|unsure) // somebody else
+			gs := &shardQueue{users: map[string]grantState{}}
+			gs.set("v", inFlight|lacking|unsure) // somebody else
 			gs.set("u", test.from)
 			test.hear(gs)
 			other := gs.users["v"]
 			if got, known := gs.users["u"]; got != test.to || known != (test.to != 0) {
 				t.Fatalf("came to %b, want %b", got, test.to)
 			}
-			count := func(bit standing) (n int) {
-				for _, s := range []standing{test.to, other} {
+			count := func(bit grantState) (n int) {
+				for _, s := range []grantState{test.to, other} {
 					if s&bit != 0 {
 						n++
 					}
@@ -83,13 +83,13 @@ func TestStandings(t *testing.T) {
 				return n
 			}
 			want := backlog{behind: int64(count(lacking)), unsure: int64(count(unsure))}
-			for _, s := range []standing{test.to, other} {
-				if s == asking { // else it is counted already, or the ledger has it
+			for _, s := range []grantState{test.to, other} {
+				if s == inFlight { // else it is counted already, or the ledger has it
 					want.fresh++
 				}
 			}
-			if gs.asking != count(asking) || gs.backlog != want {
-				t.Errorf("counts %d asked for, and %+v, want %+v", gs.asking, gs.backlog, want)
+			if gs.inFlight != count(inFlight) || gs.backlog != want {
+				t.Errorf("counts %d asked for, and %+v, want %+v", gs.inFlight, gs.backlog, want)
 			}
 			if may := test.to&(lacking|unsure) != 0; gs.mayHaveLocked("u") != may {
 				t.Errorf("may have something is %v", gs.mayHaveLocked("u"))
@@ -100,7 +100,7 @@ func TestStandings(t *testing.T) {
 
 // A list that is off has given nothing that the ledger lacks, whoever has drained it.
 func TestNothingUndrainedOfAListThatIsOff(t *testing.T) {
-	gs := &shardQueue{node: NewNodeBatcher("", 1), shard: &Shard{closed: true}, users: map[string]standing{}, given: 1}
+	gs := &shardQueue{node: NewNodeBatcher("", 1), shard: &Shard{closed: true}, users: map[string]grantState{}, given: 1}
 	gs.set("u", lacking)
 	gs.set("v", unsure)
 	done := gs.drain()

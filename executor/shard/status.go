@@ -156,7 +156,7 @@ func (s *Shard) ledgerStatus() Status {
 	}
 	v.Owned = st.IsOwner(s.seq.me) // false while this process reads that another has taken the shard over
 	v.Outcomes, v.Entries, v.Drawn = st.Outcomes, st.Totals.Entries, st.Settings().GetDraw()
-	v.Paid = st.Settings().GetPayment() != nil || st.Deals() > 0 && !v.Drawn
+	v.Paid = st.Settings().GetPayment() != nil || st.HoldRecords() > 0 && !v.Drawn
 	v.NextRelease = released(st)
 	return v
 }

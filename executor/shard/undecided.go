@@ -148,7 +148,7 @@ func (s *Shard) keepInDoubt(user, key string) {
 // Denies reports whether an answer of Recall would deny for good what the owner before may have given
 // the user by a list that this process has not filled yet. Then the list decides.
 func (s *Shard) Denies(a Answer) bool {
-	return a.Denies() && a.Outcome.Row().Retry == api.Final && !a.isFinalForUser() && s.front.mayLack() && s.certain.Load() == 0
+	return a.Denies() && a.Outcome.Row().Retry == api.Final && !a.isFinalForUser() && s.front.mayLack() && s.logCompleteEpoch.Load() == 0
 }
 
 // withdrawn is holder's.
@@ -168,18 +168,18 @@ func (s *Shard) abandoned(t *Ticket) {
 // processes have sent there. With a list that log has what they had given from the list
 // when this process has filled it, or the list is off for good.
 func (s *Shard) knowsOutcome() bool {
-	return s.serving.Load() && (s.certain.Load() != 0 || s.drained.Load())
+	return s.serving.Load() && (s.logCompleteEpoch.Load() != 0 || s.drained.Load())
 }
 
 // forgetDoubts forgets what was in doubt before this process took the shard over, or before its list
 // was filled again: the log has it, or never will.
 func (s *Shard) forgetDoubts() {
-	drained, since := s.seq.engine.drained(), s.seq.engine.certain()
+	drained, since := s.seq.engine.drained(), s.seq.engine.logCompleteEpoch()
 	s.drained.Store(drained)
-	if drained || since != 0 && since != s.certain.Load() {
+	if drained || since != 0 && since != s.logCompleteEpoch.Load() {
 		s.doubts.forget(s.uid, s.seq.shard)
 	}
 	if since != 0 {
-		s.certain.Store(since)
+		s.logCompleteEpoch.Store(since)
 	}
 }

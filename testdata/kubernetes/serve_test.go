@@ -269,8 +269,8 @@ func owned(shop *http.Client, ip string, servers int) error {
 	}
 	var sale struct {
 		Processes []struct {
-			Address        string
-			Shards, Should int
+			Address          string
+			Shards, Assigned int
 		}
 	}
 	if err := json.Unmarshal(body, &sale); err != nil {
@@ -278,7 +278,7 @@ func owned(shop *http.Client, ip string, servers int) error {
 	}
 	owning := make(map[string]bool)
 	for _, p := range sale.Processes {
-		owning[p.Address] = p.Shards > 0 && p.Shards == p.Should
+		owning[p.Address] = p.Shards > 0 && p.Shards == p.Assigned
 	}
 	for i := range servers {
 		if name := fmt.Sprintf("https://salectl-%d.salectl.shop.svc:8443", i); !owning[name] {

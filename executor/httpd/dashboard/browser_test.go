@@ -141,8 +141,15 @@ func turnsIn(t *testing.T, w *browser.Window) {
 	a.show(func(l *Look) {
 		l.View.Available, l.View.Sold = 200, 100
 		l.Answers = map[api.Outcome]uint64{api.Sold: 100, api.LimitReached: 5}
+		three, two := 3, 2
+		l.View.Processes = []api.Process{
+			{Address: "a:1", State: "serving", Here: true, Up: true, Shards: &three, Assigned: 3},
+			{Address: "b:1", State: "serving", Up: true, Shards: &two, Assigned: 4},
+		}
 	})
 	shows("tiles", "For sale 200 Sold 100")
+	shows("processes", "a:1 (this one) serving 3 ?")
+	shows("processes", "b:1 serving 2 of 4 assigned ?")
 	shows("outcomes", "limit_reached Refused")
 	browser.Until(t, w, `document.querySelector("#answers path.accepted") !== null && document.querySelector("#answers path.refused") !== null`)
 	if got := browser.Run(t, w, said); got != "movie: Open." {

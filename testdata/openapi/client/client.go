@@ -1669,6 +1669,9 @@ type Problem struct {
 type Process struct {
 	Address string `json:"address"`
 
+	// Assigned Shards that are assigned to it.
+	Assigned int `json:"assigned"`
+
 	// Forwarded Those of them that it passed on.
 	Forwarded *float32 `json:"forwarded,omitempty"`
 
@@ -1679,10 +1682,7 @@ type Process struct {
 	Requests *float32 `json:"requests,omitempty"`
 
 	// Shards Shards that it owns.
-	Shards *int `json:"shards,omitempty"`
-
-	// Should Shards that it should own.
-	Should  int          `json:"should"`
+	Shards  *int         `json:"shards,omitempty"`
 	State   ProcessState `json:"state"`
 	Up      bool         `json:"up"`
 	Version *string      `json:"version,omitempty"`

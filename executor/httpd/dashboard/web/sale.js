@@ -286,7 +286,7 @@ function processes(sale) {
   rows("processes", all.map((p) => [
     [p.here ? `${p.address} (this one)` : p.address, ""],
     p.up || p.here ? [states[p.state] || p.state, p.state === "unable" ? "bad" : ""] : ["not heard of", "bad"],
-    [p.shards === undefined ? "?" : p.shards === p.should ? number(p.shards) : `${number(p.shards)}, should be ${number(p.should)}`, "number"],
+    [p.shards === undefined ? "?" : p.shards === p.assigned ? number(p.shards) : `${number(p.shards)} of ${number(p.assigned)} assigned`, "number"],
     [told(p) ? rate(p.requests) : "?", "number"],
     [!told(p) ? "?" : p.requests ? percent(p.forwarded || 0, p.requests) : "0%", "number"],
     [p.version || "?", ""],

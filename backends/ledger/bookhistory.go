@@ -7,8 +7,9 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
-// How a book accounts for holds, payments and refunds. It asks for each op what must
-// have been before, and notes what was not; the reducer has rules for what may come.
+// This file has a book's account of holds, payments and refunds. For each op it checks the state that
+// must precede it, and notes a fault otherwise. The reducer, in contrast, has rules for what may
+// follow.
 
 // bookClaim is a claim in a book, but for its units: there are millions, and the first
 // unit of each lies beside, so that no byte is lost between the fields.
@@ -18,8 +19,8 @@ type bookClaim struct {
 	count uint32 // of units
 }
 
-// bookDeal is what became of a claim that was held or refunded.
-type bookDeal struct {
+// claimHistory is the history of a claim that was held or refunded.
+type claimHistory struct {
 	state    string // as a ClaimState calls itself
 	since    int64  // the time of its commit
 	until    int64  // the deadline
@@ -54,7 +55,7 @@ func (b *book) enroll(c *pb.Commit, at place, user uint32, op *pb.Claim) bool {
 	if op.GetHeldUntilUs() == 0 {
 		return false
 	}
-	b.deals[n] = bookDeal{state: "held", since: c.GetTimeUs(), until: op.GetHeldUntilUs(), grace: op.GetGraceUs()}
+	b.claimHistories[n] = claimHistory{state: "held", since: c.GetTimeUs(), until: op.GetHeldUntilUs(), grace: op.GetGraceUs()}
 	b.outcomes.OpenHolds++
 	return true
 }
@@ -89,47 +90,47 @@ func (b *book) settle(c *pb.Commit, op *pb.Settle) {
 		b.fault("a settle of slot %d, op %d, where no claim is", op.GetSlot(), op.GetIndex())
 		return
 	}
-	deal, known := b.deals[n]
+	history, known := b.claimHistories[n]
 	if !known {
-		deal.state = "sold"
+		history.state = "sold"
 		if b.claims.at(n).count == 0 {
-			deal.state = "entered"
+			history.state = "entered"
 		}
 	}
-	was := deal.state
+	was := history.state
 	switch op.GetHow() {
 	case pb.Settle_CONFIRM, pb.Settle_CANCEL, pb.Settle_EXPIRE, pb.Settle_EXTEND:
 		if was != "held" {
 			return // it has ended before
 		}
-		b.endHold(c, n, &deal, op)
+		b.endHold(c, n, &history, op)
 	case pb.Settle_AWARD:
 		if was != "entered" {
 			return // said twice, counts once
 		}
-		b.award(c, n, &deal, op)
+		b.award(c, n, &history, op)
 	case pb.Settle_REFUND:
 		if was == "refunded" {
 			return // said twice, counts once
 		}
-		b.refund(n, &deal, op)
+		b.refund(n, &history, op)
 	case pb.Settle_RESELL:
-		if was == "sold" && !paidOtherwise(deal, op) {
+		if was == "sold" && !paidOtherwise(history, op) {
 			return
 		}
-		b.resell(n, &deal, op)
+		b.resell(n, &history, op)
 	case pb.Settle_REFUND_DUE:
-		if b.owes(n, op.GetPayment()) || was == "sold" && !paidOtherwise(deal, op) {
+		if b.owes(n, op.GetPayment()) || was == "sold" && !paidOtherwise(history, op) {
 			return
 		}
-		if was == "held" || was == "refunded" && !paidOtherwise(deal, op) {
+		if was == "held" || was == "refunded" && !paidOtherwise(history, op) {
 			b.fault("a payment is owed back for a claim that is %s", was)
 		}
-		deal.owed = append(deal.owed, op.GetPayment())
+		history.owed = append(history.owed, op.GetPayment())
 		b.owed[owedPayment{n, op.GetPayment()}] = struct{}{}
 		b.outcomes.RefundsDue++
 	}
-	b.deals[n] = deal
+	b.claimHistories[n] = history
 }
 
 // owes says whether a payment is owed back for a claim.
@@ -140,57 +141,57 @@ func (b *book) owes(n uint32, payment string) bool {
 
 // paidOtherwise says whether another payment has bought a claim than an op names, or none
 // was needed.
-func paidOtherwise(deal bookDeal, op *pb.Settle) bool {
-	return op.GetPayment() != "" && deal.paid != op.GetPayment() && (deal.paid != "" || deal.until == 0)
+func paidOtherwise(history claimHistory, op *pb.Settle) bool {
+	return op.GetPayment() != "" && history.paid != op.GetPayment() && (history.paid != "" || history.until == 0)
 }
 
 // endHold takes a claim out of the holds, or gives it a later deadline.
-func (b *book) endHold(c *pb.Commit, n uint32, deal *bookDeal, op *pb.Settle) {
-	over := c.GetTimeUs() >= deal.until+deal.grace
+func (b *book) endHold(c *pb.Commit, n uint32, history *claimHistory, op *pb.Settle) {
+	over := c.GetTimeUs() >= history.until+history.grace
 	switch op.GetHow() {
 	case pb.Settle_EXTEND:
-		if deal.extended && !over {
+		if history.extended && !over {
 			return // said twice, counts once
 		}
-		by := op.GetHeldUntilUs() - deal.until
+		by := op.GetHeldUntilUs() - history.until
 		if over || by <= 0 || by != b.settings.GetPayment().GetExtendByUs() {
 			b.fault("a hold until %d is extended to %d at %d, by the settings by %d",
-				deal.until, op.GetHeldUntilUs(), c.GetTimeUs(), b.settings.GetPayment().GetExtendByUs())
+				history.until, op.GetHeldUntilUs(), c.GetTimeUs(), b.settings.GetPayment().GetExtendByUs())
 		}
-		deal.until, deal.extended = op.GetHeldUntilUs(), true
+		history.until, history.extended = op.GetHeldUntilUs(), true
 		return
 	case pb.Settle_CONFIRM:
 		if over {
-			b.fault("a hold until %d and %d us of grace is paid at %d", deal.until, deal.grace, c.GetTimeUs())
+			b.fault("a hold until %d and %d us of grace is paid at %d", history.until, history.grace, c.GetTimeUs())
 		}
-		deal.state, deal.paid = "sold", op.GetPayment()
+		history.state, history.paid = "sold", op.GetPayment()
 		b.outcomes.Confirmed++
 		b.carry(n, &b.held, &b.sold)
 	case pb.Settle_CANCEL:
-		deal.state = "cancelled"
+		history.state = "cancelled"
 		b.outcomes.Cancelled++
 		b.carry(n, &b.held, &b.free)
 		b.forget(n)
 		b.unpaid[b.claims.at(n).user]++
 	case pb.Settle_EXPIRE:
 		if !over {
-			b.fault("a hold until %d and %d us of grace expires at %d", deal.until, deal.grace, c.GetTimeUs())
+			b.fault("a hold until %d and %d us of grace expires at %d", history.until, history.grace, c.GetTimeUs())
 		}
-		deal.state = "expired"
+		history.state = "expired"
 		b.outcomes.Expired++
 		b.carry(n, &b.held, &b.free)
 		b.forget(n)
 		b.unpaid[b.claims.at(n).user]++
 	}
 	b.outcomes.OpenHolds--
-	b.ended = append(b.ended, endedHold{c.GetTimeUs() - deal.since, int64(b.claims.at(n).count)})
+	b.ended = append(b.ended, endedHold{c.GetTimeUs() - history.since, int64(b.claims.at(n).count)})
 }
 
-func (b *book) refund(n uint32, deal *bookDeal, op *pb.Settle) {
-	if deal.state != "sold" {
-		b.fault("a claim that is %s is refunded", deal.state)
+func (b *book) refund(n uint32, history *claimHistory, op *pb.Settle) {
+	if history.state != "sold" {
+		b.fault("a claim that is %s is refunded", history.state)
 	}
-	deal.state = "refunded"
+	history.state = "refunded"
 	b.outcomes.Refunded++
 	to := &b.free
 	if op.GetRetire() {
@@ -200,16 +201,16 @@ func (b *book) refund(n uint32, deal *bookDeal, op *pb.Settle) {
 	b.forget(n)
 }
 
-func (b *book) resell(n uint32, deal *bookDeal, op *pb.Settle) {
+func (b *book) resell(n uint32, history *claimHistory, op *pb.Settle) {
 	claim := b.claims.at(n)
-	if deal.state != "expired" || b.settings.GetPayment().GetLate() != pb.Payment_RESELL || b.owes(n, op.GetPayment()) {
-		b.fault("a claim that is %s is resold, late payments: %v, owed back: %q", deal.state, b.settings.GetPayment().GetLate(), deal.owed)
+	if history.state != "expired" || b.settings.GetPayment().GetLate() != pb.Payment_RESELL || b.owes(n, op.GetPayment()) {
+		b.fault("a claim that is %s is resold, late payments: %v, owed back: %q", history.state, b.settings.GetPayment().GetLate(), history.owed)
 	}
 	if len(op.GetUnits()) != int(claim.count) {
 		b.fault("a claim of %d units is resold with %d", claim.count, len(op.GetUnits()))
 	}
 	b.scattered[n] = slices.Clone(op.GetUnits())
-	deal.state, deal.paid = "sold", op.GetPayment()
+	history.state, history.paid = "sold", op.GetPayment()
 	b.outcomes.Resold++
 	b.carry(n, &b.free, &b.sold)
 	has := b.accounts.at(claim.user)
@@ -235,11 +236,11 @@ func (b *book) forget(n uint32) {
 
 // differs holds what became of each claim against what the reducer says.
 func (b *book) differs(a *Audit) {
-	for n, deal := range b.deals {
+	for n, history := range b.claimHistories {
 		c := b.state.Claim(int(n))
-		if c.State.String() != deal.state || c.HeldUntilUs != deal.until || c.Payment != deal.paid || !slices.Equal(c.RefundsDue, deal.owed) {
+		if c.State.String() != history.state || c.HeldUntilUs != history.until || c.Payment != history.paid || !slices.Equal(c.RefundsDue, history.owed) {
 			a.problem("claim %s folds to %v until %d, paid by %q, owing %q; its commits say %s until %d, by %q, owing %q", c.ID(b.shard),
-				c.State, c.HeldUntilUs, c.Payment, c.RefundsDue, deal.state, deal.until, deal.paid, deal.owed)
+				c.State, c.HeldUntilUs, c.Payment, c.RefundsDue, history.state, history.until, history.paid, history.owed)
 		}
 	}
 }

@@ -6,11 +6,10 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
-// What is kept beyond its claimRecord of a claim that was held or refunded. A claim
-// that was just sold has no dealRecord, so that a plain sale pays nothing. There is
-// no pointer in a record, as in those of claims.
-
-type dealRecord struct {
+// holdRecord is kept beside the claimRecord of a claim that was held or refunded. A claim that was
+// just sold has none, so that a sale without holds needs no memory for them. It has no pointers, like
+// claimRecord.
+type holdRecord struct {
 	heldUntil int64 // the deadline shown; 0: never held
 	grace     int64
 	payment   text // what bought the claim
@@ -67,38 +66,38 @@ func (c *claims) dueFrom(o uint32, most int) (due []string, more bool) {
 	return due, o != 0
 }
 
-// deal returns what is kept of a claim, nil for one that was just sold.
-func (c *claims) deal(i uint32) *dealRecord {
-	at, ok := c.findDeal(i)
+// holdRecord returns the hold record of a claim; nil: it was just sold.
+func (c *claims) holdRecord(i uint32) *holdRecord {
+	at, ok := c.findHoldRecord(i)
 	if !ok {
 		return nil
 	}
-	return c.deals.at(at)
+	return c.holdRecords.at(at)
 }
 
-func (c *claims) findDeal(i uint32) (at uint32, ok bool) {
-	return c.byClaim.find(uint64(i), func(at uint32) bool { return c.deals.at(at).claim == i })
+func (c *claims) findHoldRecord(i uint32) (at uint32, ok bool) {
+	return c.byClaim.find(uint64(i), func(at uint32) bool { return c.holdRecords.at(at).claim == i })
 }
 
-// dealOf returns where the record of a claim is, which is made if it has none.
-func (c *claims) dealOf(i uint32) uint32 {
-	at, ok := c.findDeal(i)
+// holdRecordOf returns the index of a claim's hold record. It adds one if there is none.
+func (c *claims) holdRecordOf(i uint32) uint32 {
+	at, ok := c.findHoldRecord(i)
 	if !ok {
-		at = c.newDeal(dealRecord{claim: i})
+		at = c.newHoldRecord(holdRecord{claim: i})
 	}
 	return at
 }
 
-// newDeal adds the record of a claim that has none.
-func (c *claims) newDeal(d dealRecord) uint32 {
-	at := c.deals.add(d)
+// newHoldRecord adds the hold record of a claim that has none.
+func (c *claims) newHoldRecord(d holdRecord) uint32 {
+	at := c.holdRecords.add(d)
 	c.byClaim.add(uint64(d.claim), at)
 	return at
 }
 
 // heldUntil returns the deadline of a claim, 0 if it was never held.
 func (c *claims) heldUntil(i uint32) int64 {
-	if d := c.deal(i); d != nil {
+	if d := c.holdRecord(i); d != nil {
 		return d.heldUntil
 	}
 	return 0
@@ -108,7 +107,7 @@ func (c *claims) heldUntil(i uint32) int64 {
 func (c *claims) standing(i uint32, payment string) standing {
 	at := standing{state: c.records.at(i).state(), grabbed: int(i) < len(c.granted)}
 	at.another = payment != "" // a claim that was never held was bought by none
-	if d := c.deal(i); d != nil {
+	if d := c.holdRecord(i); d != nil {
 		at.releaseUs, at.extended = d.heldUntil+d.grace, d.extended
 		if paid := c.text.bytes(d.payment); d.heldUntil != 0 {
 			at.another = len(paid) > 0 && payment != "" && string(paid) != payment
@@ -124,7 +123,7 @@ func (c *claims) settle(i uint32, slot uint64, op *pb.Settle) {
 		c.award(i, slot, op)
 		return
 	}
-	d, r := c.deals.at(c.dealOf(i)), c.records.at(i)
+	d, r := c.holdRecords.at(c.holdRecordOf(i)), c.records.at(i)
 	switch op.GetHow() {
 	case pb.Settle_EXTEND:
 		d.extended, d.heldUntil = true, op.GetHeldUntilUs()
@@ -173,8 +172,8 @@ func (c *claims) setUnits(i uint32, units []int64) {
 	c.writeUnits(i, units)
 }
 
-// tell adds to a claim what its record says.
-func (c *claims) tell(claim *Claim, d *dealRecord, due int) {
+// addHold adds the fields of a hold record to a claim.
+func (c *claims) addHold(claim *Claim, d *holdRecord, due int) {
 	claim.Owed = int(d.due)
 	claim.HeldUntilUs, claim.GraceUs, claim.Extended, claim.Retired = d.heldUntil, d.grace, d.extended, d.retired
 	claim.Payment, claim.Who, claim.Reason = c.text.get(d.payment), c.text.get(d.who), c.text.get(d.reason)

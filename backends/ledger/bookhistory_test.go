@@ -12,7 +12,7 @@ import (
 // dealsWorld is a sale in which claims of shard 1 have come to every end: claim 0 is sold,
 // 1 held and extended, 2 cancelled, 3 expired, 4 refunded, 5 resold with other units, 6
 // retired; of 3 and 0 a payment is owed back. All have one unit.
-func dealsWorld(t testing.TB) *world {
+func historiesWorld(t testing.TB) *world {
 	w := worldOf(t, held())
 	d := w.draft(1)
 	for range 7 {
@@ -46,8 +46,8 @@ func dealsWorld(t testing.TB) *world {
 	return w
 }
 
-func TestAuditOfDeals(t *testing.T) {
-	w := dealsWorld(t)
+func TestAuditOfHistories(t *testing.T) {
+	w := historiesWorld(t)
 	a := mustAudit(t, w.logs)
 	want := Outcomes{OpenHolds: 4, Confirmed: 3, Expired: 2, Cancelled: 1, Refunded: 2, Resold: 1, RefundsDue: 2}
 	if !a.OK || a.Outcomes != want || a.Stock != 29 || a.Sold != 2 || a.Held != 4 || a.Available != 23 {
@@ -56,13 +56,13 @@ func TestAuditOfDeals(t *testing.T) {
 }
 
 // TestAuditOfLiveDeals audits a sale in which all that may become of claims goes on.
-func TestAuditOfLiveDeals(t *testing.T) {
+func TestAuditOfLiveHistories(t *testing.T) {
 	for seed := range uint64(20) {
 		w := worldOf(t, held())
 		w.plan(500, 0, held())
 		random := rand.New(rand.NewPCG(seed, 3))
 		for range 40 {
-			w.someDeals(random)
+			w.someHistories(random)
 		}
 		if a := mustAudit(t, w.logs); !a.OK || a.Sold+a.Held+a.Available != a.Stock || a.Confirmed == 0 {
 			t.Fatalf("seed %d: %+v", seed, a)
@@ -71,7 +71,7 @@ func TestAuditOfLiveDeals(t *testing.T) {
 }
 
 // someDeals lets a few things happen to claims of a shard, in one commit.
-func (w *world) someDeals(random *rand.Rand) {
+func (w *world) someHistories(random *rand.Rand) {
 	shard := random.IntN(worldShards)
 	s := w.shards[shard]
 	w.timeUs += random.Int64N(400_000)
@@ -123,7 +123,7 @@ func TestAuditOfARefundedSale(t *testing.T) {
 }
 
 // What an audit must say of a settlement that was never to be.
-func TestAuditFindsFalseDeals(t *testing.T) {
+func TestAuditFindsFalseHistories(t *testing.T) {
 	of := func(claim int, how pb.Settle_How, change func(*pb.Settle)) func(*world) *pb.Op {
 		return func(w *world) *pb.Op {
 			c := w.shards[1].Claim(claim)
@@ -170,7 +170,7 @@ func TestAuditFindsFalseDeals(t *testing.T) {
 		"a claim of nothing":             {0, claims(func(_ *world, c *pb.Claim) { c.Units = nil }), "a claim of nothing"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := dealsWorld(t)
+			w := historiesWorld(t)
 			w.timeUs += test.later
 			op := test.op(w)
 			w.plant(1, op)
@@ -184,17 +184,17 @@ func TestAuditFindsFalseDeals(t *testing.T) {
 }
 
 // What the reducer keeps of deals otherwise than the book is told.
-func TestAuditFindsTheReducersDeals(t *testing.T) {
-	w := dealsWorld(t)
+func TestAuditFindsTheReducersHistories(t *testing.T) {
+	w := historiesWorld(t)
 	for name, test := range map[string]struct {
 		wrong func(*State)
 		want  string
 	}{
 		"a count":    {func(s *State) { s.Expired++ }, "shard 1 folds to {OpenHolds:4 "},
 		"a state":    {func(s *State) { s.claims.records.at(1).setState(StateExpired) }, "claim 1-2-1 folds to expired"},
-		"a deadline": {func(s *State) { s.claims.deal(1).heldUntil++ }, "claim 1-2-1 folds to held"},
-		"a payment":  {func(s *State) { s.claims.deal(0).payment = 0 }, `claim 1-2-0 folds to sold`},
-		"a due":      {func(s *State) { s.claims.deal(3).owed = 0 }, `claim 1-2-3 folds to expired`},
+		"a deadline": {func(s *State) { s.claims.holdRecord(1).heldUntil++ }, "claim 1-2-1 folds to held"},
+		"a payment":  {func(s *State) { s.claims.holdRecord(0).payment = 0 }, `claim 1-2-0 folds to sold`},
+		"a due":      {func(s *State) { s.claims.holdRecord(3).owed = 0 }, `claim 1-2-3 folds to expired`},
 	} {
 		books, err := readBooks(t.Context(), w.logs, w.sale, 0)
 		if err != nil {
@@ -211,8 +211,8 @@ func TestAuditFindsTheReducersDeals(t *testing.T) {
 	}
 }
 
-func TestExportFormOfDeals(t *testing.T) {
-	w := dealsWorld(t)
+func TestExportFormOfHistories(t *testing.T) {
+	w := historiesWorld(t)
 	file := mustExport(t, w)
 	lines := strings.Split(string(file), "\n")
 	for i, want := range []string{
@@ -255,14 +255,14 @@ func TestPlainSalesAreAsTheyWere(t *testing.T) {
 	if string(e.Head) != want {
 		t.Errorf("the head is\n%s, want\n%s", e.Head, want)
 	}
-	if s.claims.deals.len() != 0 || s.claims.byClaim.words != nil || s.claims.queue != nil {
+	if s.claims.holdRecords.len() != 0 || s.claims.byClaim.words != nil || s.claims.queue != nil {
 		t.Error("a plain sale keeps records of deals")
 	}
 }
 
 // TestHoldTimes weighs each hold by its units, and counts none that is open.
 func TestHoldTimes(t *testing.T) {
-	w := dealsWorld(t)
+	w := historiesWorld(t)
 	got := mustAudit(t, w.logs).HoldTimes
 	// Three paid and one cancelled in the commit after that of their claims, two expired at
 	// the release.
