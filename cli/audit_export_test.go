@@ -13,7 +13,7 @@ import (
 
 // TestAuditOfTamperedManifest alters an export or its manifest, alone, and removes either's end.
 func TestAuditOfTamperedManifest(t *testing.T) {
-	export, err := os.ReadFile("../backends/ledger/testdata/export-without-plans.ndjson")
+	export, err := os.ReadFile("testdata/export.ndjson")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,7 +63,6 @@ type exportAudit struct {
 	payloads *Payloads // nil: that log cannot
 	entries  [][]byte  // of that log
 	reader   *PayloadReader
-	told     bool // a claim's line says what its units are
 	locked   bool // what the units are is encrypted, and there is no key
 }
 
@@ -97,6 +96,9 @@ func (x *exportAudit) open() error {
 	h := x.header
 	if n := len(h.Roots); n < 1 || n > spec.MaxLockCount {
 		return fmt.Errorf("the export's header names the roots of %d shards: there are 1 to %d", n, spec.MaxLockCount)
+	}
+	if h.SaleLog == nil {
+		return errors.New("the export's header has no saleLog: export the sale again")
 	}
 	x.Sale, x.UID, x.Shards = h.Sale, h.UID, len(h.Roots)
 	for i := range h.Roots {
@@ -224,7 +226,7 @@ func (x *exportAudit) claims() error {
 		return err
 	}
 	states := statesOf(x.books)
-	if x.sale == nil && !x.older() || !x.whole(states) {
+	if x.sale == nil || !x.whole(states) {
 		return nil
 	}
 	firsts, total := make([]int, len(states)), 0 // the number of each shard's first claim
@@ -353,15 +355,12 @@ func (x *exportAudit) compareClaim(line ExportClaim, shard int, c Claim) {
 // whole holds the header against the books and the sale's log, and says whether claims can be
 // held against it.
 func (x *exportAudit) whole(states []*State) bool {
-	h, of := x.header, x.ofLog
+	h := x.header
 	x.of = ofSale{sale: x.sale}
 	if h.Redacted {
 		x.of.redact = new(redaction)
 	}
-	if x.older() {
-		of = x.ofHeader
-	}
-	if err := of(states); err != nil {
+	if err := x.ofLog(states); err != nil {
 		x.problem("%v", err)
 		return false
 	}
@@ -491,17 +490,10 @@ func fields(line []byte) map[string]string {
 // unproven says what the file alone cannot prove.
 func (x *exportAudit) unproven() (all []string) {
 	all = append(all, "that this is the export of the sale, and not one made up as a whole: hold its SHA-256 against the one that 'salectl history' tells of the sale, and a live export's against its manifest")
-	if x.older() {
-		all = append(all, "that the shards took the units and the settings that were planned: the file was written before salectl exported the sale's own log")
-	}
 	if p := x.of.packets; p != nil && p.dealt == nil {
 		const left = "the seed is left out while a packet may still be given"
-		all = append(all, "which amount each packet has, and what the commitment is to: "+left)
-		if x.older() {
-			all = append(all, "what was declared of the packets: only the seed proves it here, and "+left)
-		} else {
-			all = append(all, "that the first generation is the ledger's in what the shards do not have of it: "+left+", so that the commit has other bytes than those that were hashed")
-		}
+		all = append(all, "which amount each packet has, and what the commitment is to: "+left,
+			"that the first generation is the ledger's in what the shards do not have of it: "+left+", so that the commit has other bytes than those that were hashed")
 	}
 	if x.header.Draw != nil && !x.sealed() {
 		all = append(all, "how many units the draw has, how many awards have lapsed and which rank is the last that may be awarded: the sale was not over, and draw.winners, draw.lapsed and draw.reach may be later than the commits")
@@ -510,8 +502,6 @@ func (x *exportAudit) unproven() (all []string) {
 		all = append(all, "that the commits are those of the ledger: the keys in them are redacted, so that they have other bytes than those that were hashed; whoever has the whole export can compare the two line by line")
 	}
 	switch {
-	case x.older() && x.told:
-		all = append(all, "what the units are: the file was written before salectl exported their log")
 	case x.locked:
 		all = append(all, "what the units are: they are encrypted, and --units-key names the file with their key")
 	case x.sale != nil && x.sale.Newest().GetUnits() != nil && x.header.UnitsLog == nil:

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,9 +33,6 @@ type auditedLog struct {
 func (x *exportAudit) openLogs() {
 	h, shards := x.header, len(x.books)
 	x.last = append(x.last, 0, 0)
-	if x.older() {
-		return
-	}
 	x.sale, x.payloads = NewSale(spec.SaleLog(h.Sale)), NewPayloads(spec.UnitsLog(h.UID))
 	x.sale.next = h.SaleLog.First // what is before it is of earlier runs
 	x.logs = []*auditedLog{{name: exportedSale, place: shards, has: h.SaleLog, at: &x.sale.chain, apply: x.sale.Apply}}
@@ -121,7 +119,6 @@ func (x *exportAudit) endLogs() {
 		return l.damage == nil
 	}
 	switch {
-	case x.older():
 	case !whole(x.logs[0]):
 		x.sale = nil
 	case x.sale.UID() != x.UID || x.sale.Shards() != len(x.books):
@@ -151,6 +148,19 @@ func (x *exportAudit) planned() {
 	}
 }
 
+// sameSettings compares the settings of all shards with those of the one with most generations. It is
+// for a file whose log of the sale is damaged.
+func (x *exportAudit) sameSettings() {
+	most := slices.MaxFunc(x.books, func(a, b *book) int { return cmp.Compare(len(a.generations), len(b.generations)) })
+	for _, b := range x.books {
+		for g, taken := range b.generations {
+			if !proto.Equal(taken.GetSettings(), most.generations[g].GetSettings()) {
+				x.problem("shards %d and %d took other settings in generation %d", b.shard, most.shard, g+1)
+			}
+		}
+	}
+}
+
 // added are the units that the generations have added which the shards have.
 func (x *exportAudit) added() []Added { return x.sale.addedTo(statesOf(x.books)) }
 
@@ -164,8 +174,6 @@ func (x *exportAudit) openUnits(key *units.Key) error {
 		}
 	}
 	switch {
-	case key != nil && x.older():
-		return errors.New("the file was written before salectl exported what the units are: audit it without a key")
 	case key != nil && sealedWith == "" && !x.damaged(-1):
 		return errors.New("the file has no units that are encrypted: audit it without a key")
 	case key != nil && key.ID() != sealedWith:
@@ -185,7 +193,6 @@ func (x *exportAudit) openUnits(key *units.Key) error {
 // payloadsOf is what the line of a claim is to say of its units: what they are by the log of
 // units, or what it says if that cannot be told.
 func (x *exportAudit) payloadsOf(line ExportClaim, c Claim) []map[string]string {
-	x.told = x.told || line.Payloads != nil
 	if x.reader == nil {
 		return line.Payloads
 	}

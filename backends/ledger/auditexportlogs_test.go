@@ -304,3 +304,25 @@ func TestAuditOfExportOfSecretsWithoutKey(t *testing.T) {
 		}
 	}
 }
+
+// TestAuditOfExportWithoutSaleLog refuses a header that names no log of the sale.
+func TestAuditOfExportWithoutSaleLog(t *testing.T) {
+	file := strings.Replace(string(mustExport(t, newWorld(t))), `"saleLog"`, `"log"`, 1)
+	if _, _, err := AuditExport(strings.NewReader(file), nil); err == nil || err.Error() != "the export's header has no saleLog: export the sale again" {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestAuditOfExportComparesSettings compares the settings of the shards with each other where the
+// log of the sale is damaged.
+func TestAuditOfExportComparesSettings(t *testing.T) {
+	w := newWorld(t)
+	for i, limit := range []int64{3, 5, 3} {
+		d := w.draft(i)
+		if err := d.Generation(&pb.Generation{Number: 2, Settings: openSettings(limit)}); err != nil {
+			t.Fatal(err)
+		}
+		w.commit(i, d)
+	}
+	wantFound(t, []alteration{{string(mustExport(t, w)), `{"log":"sale","slot":0,"commit":"`, `{"log":"sale","slot":0,"commit":"AAAA`, "shards 1 and 0 took other settings in generation 2"}})
+}
