@@ -68,13 +68,13 @@ func CheckKey(key string) error {
 	return nil
 }
 
-// GoodRequestID says whether a request's id is taken as it is: 1 to MaxRequestID visible
+// GoodRequestID reports whether a request's id is taken as it is: 1 to MaxRequestID visible
 // ASCII characters.
 func GoodRequestID(id string) bool {
 	return id != "" && len(id) <= MaxRequestID && visible(id)
 }
 
-// visible says whether a text has only visible ASCII characters.
+// visible reports whether a text has only visible ASCII characters.
 func visible(s string) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] > '~' {

@@ -55,7 +55,7 @@ func (a *Answer) Problem() Problem {
 	return p
 }
 
-// Retry says whether the request is worth sending again.
+// Retry reports whether the request is worth sending again.
 func (a *Answer) Retry() Retry {
 	row := a.Outcome.row()
 	if row.Status == http.StatusInternalServerError && passing(a.Status) { // the word of a newer server
@@ -64,7 +64,7 @@ func (a *Answer) Retry() Retry {
 	return row.Retry
 }
 
-// passing says whether an HTTP status asks to come back.
+// passing reports whether an HTTP status asks to come back.
 func passing(status int) bool {
 	return status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable
 }
@@ -309,7 +309,7 @@ func (a *asking) traced(ctx context.Context) context.Context {
 	})
 }
 
-// worthRetrying says whether a later attempt may fare better: not if the name of
+// worthRetrying reports whether a later attempt may fare better: not if the name of
 // the server means nothing, or what has answered is no server of the sale.
 func worthRetrying(err error) bool {
 	var foreign *UnexpectedError

@@ -210,7 +210,7 @@ func (e *UnexpectedError) Error() string {
 // speaksTLS is what to do where a server speaks TLS and the client did not.
 const speaksTLS = "it speaks TLS: begin its URL with https://"
 
-// passing says whether the answer may come from a proxy in front of a server that
+// passing reports whether the answer may come from a proxy in front of a server that
 // is away for the moment.
 func (e *UnexpectedError) passing() bool {
 	return e.StatusCode >= 500 && e.StatusCode != http.StatusHTTPVersionNotSupported || e.StatusCode == http.StatusTooManyRequests

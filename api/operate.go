@@ -24,7 +24,7 @@ type Share struct {
 	State    string `json:"state"`    // as in Process
 	Shards   int    `json:"shards"`   // that it owns
 	Assigned int    `json:"assigned"` // shards that are assigned to it
-	// Takers says whether another process that it reaches is to own shards.
+	// Takers reports whether another process that it reaches is to own shards.
 	Takers bool `json:"takers"`
 }
 

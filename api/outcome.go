@@ -55,13 +55,13 @@ const (
 // accepted before, so that Sold counts each claim once. It is no Outcome of a claim.
 const Replayed Outcome = "replayed"
 
-// Accepted says whether the claim has units, or is an entry that may be given some.
+// Accepted reports whether the claim has units, or is an entry that may be given some.
 func (o Outcome) Accepted() bool { return o == Sold || o == Held || o == Entered }
 
 // Denies is Row's, of all outcomes of this program and of newer ones.
 func (o Outcome) Denies() bool { return o.row().Denies }
 
-// Retry says whether the same request, with the same key, is worth sending again.
+// Retry reports whether the same request, with the same key, is worth sending again.
 type Retry int
 
 const (

@@ -8,7 +8,7 @@ import (
 	"salectl/api/streampb"
 )
 
-// overStream says whether a request goes over a stream.
+// overStream reports whether a request goes over a stream.
 func (a *asking) overStream() bool { return a.cfg.Stream && (a.path == "" || a.settles != nil) }
 
 // sendOver is post over a stream, into a.next.

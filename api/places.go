@@ -138,7 +138,7 @@ func (c *Client) server(i int) *server {
 	return (*c.followed.Load())[i-len(c.servers)]
 }
 
-// is says whether a process calls itself so.
+// is reports whether a process calls itself so.
 func (s *server) is(owner string) bool {
 	if s.host == strings.TrimPrefix(owner, "https://") {
 		return true
@@ -147,7 +147,7 @@ func (s *server) is(owner string) bool {
 	return called != nil && *called == owner
 }
 
-// rests says whether the server gave no answer a moment ago.
+// rests reports whether the server gave no answer a moment ago.
 func (s *server) rests() bool {
 	silent := s.silent.Load()
 	return silent != 0 && time.Now().UnixNano()-silent < int64(restAfter)

@@ -85,10 +85,10 @@ func commandOf(app *urfave.App, args []string) (command *urfave.Command, path, t
 
 func asksHelp(word string) bool { return slices.Contains([]string{"--help", "-help", "-h"}, word) }
 
-// runsOthers says whether the arguments of a command end with a command line.
+// runsOthers reports whether the arguments of a command end with a command line.
 func runsOthers(c *urfave.Command) bool { return strings.Contains(c.ArgsUsage, "-- COMMAND") }
 
-// takesNext says whether the word behind a flag is its value.
+// takesNext reports whether the word behind a flag is its value.
 func takesNext(c *urfave.Command, flag string) bool {
 	name := strings.TrimPrefix(strings.TrimPrefix(flag, "-"), "-")
 	for _, f := range c.Flags {

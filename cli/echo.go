@@ -18,7 +18,7 @@ type echo struct {
 // means a second one is slower.
 const echoFor = 300 * time.Millisecond
 
-// repeats says whether a signal only repeats the one before.
+// repeats reports whether a signal only repeats the one before.
 func (e *echo) repeats(s os.Signal) bool {
 	now := time.Now
 	if e.now != nil {

@@ -43,7 +43,7 @@ func (p *program) newKeeper(s *server, from source) *keeper {
 	return k
 }
 
-// watches says whether files are read again unasked: those of a folder are.
+// watches reports whether files are read again unasked: those of a folder are.
 func (k *keeper) watches() bool { return slices.ContainsFunc(k.from.files, isFolder) }
 
 // keep looks until ctx ends: at each SIGHUP, and once a second where a folder was named.

@@ -82,7 +82,7 @@ func (d drivers) withNodes(command string, sales []spec.Sale, use func([]quorum.
 	return use(nodes)
 }
 
-// sameLocks says whether two sales have the same set of lock nodes.
+// sameLocks reports whether two sales have the same set of lock nodes.
 func sameLocks(a, b spec.Sale) bool {
 	one, err := a.Locks()
 	other, err2 := b.Locks()

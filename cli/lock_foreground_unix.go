@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inForeground says whether our process group is that to which our terminal
+// inForeground reports whether our process group is that to which our terminal
 // sends what is typed.
 func inForeground() bool {
 	terminal, err := os.Open("/dev/tty")

@@ -31,7 +31,7 @@ func (p *program) takeSignals() <-chan os.Signal {
 	return taken
 }
 
-// byKeyboard says whether a signal came from the keyboard of our terminal. Then
+// byKeyboard reports whether a signal came from the keyboard of our terminal. Then
 // the command has it already: the terminal tells all of its foreground group.
 // The signal does not say where it came from, so whatever else sends one of the
 // two to a process in the foreground is taken for the keyboard.

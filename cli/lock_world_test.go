@@ -218,5 +218,5 @@ func (t *terminal) says(text string) {
 	}
 }
 
-// gone says whether a process has ended.
+// gone reports whether a process has ended.
 func gone(pid int) bool { return syscall.Kill(pid, 0) == syscall.ESRCH }

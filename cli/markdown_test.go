@@ -80,7 +80,7 @@ func TestMarkdownIsCut(t *testing.T) {
 	}
 }
 
-// fencesShut says whether each block of code is closed by the fence that has begun it.
+// fencesShut reports whether each block of code is closed by the fence that has begun it.
 func fencesShut(text string) bool {
 	fence := ""
 	for line := range strings.Lines(text) {

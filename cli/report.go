@@ -82,7 +82,7 @@ func (p *program) report(err error) {
 	}
 }
 
-// onlyInterrupted says whether there is nothing to tell but that a signal came,
+// onlyInterrupted reports whether there is nothing to tell but that a signal came,
 // of which run speaks.
 func onlyInterrupted(err error) bool {
 	switch wrapped := err.(type) {

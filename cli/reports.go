@@ -26,7 +26,7 @@ type reporting struct {
 	thresholds []threshold.Threshold
 }
 
-// asked says whether the report needs more than the answer does.
+// asked reports whether the report needs more than the answer does.
 func (o reporting) asked() bool { return o.file != "" || len(o.thresholds) > 0 }
 
 func reportFlag() urfave.Flag {

@@ -118,7 +118,7 @@ func (r *round) step(name string, want int, args ...string) *process {
 	}
 }
 
-// may says whether a command may end like this when it is interfered with, and
+// may reports whether a command may end like this when it is interfered with, and
 // then be run again: 5 and 6 say so, and 1 and 7 are for a Redis out of reach.
 func (r *round) may(name string, p *process, want int) bool {
 	code := p.code()

@@ -177,7 +177,7 @@ func (p *program) await(ctx, bounded context.Context, store *backends.Store, sal
 	}
 }
 
-// is says whether a sale is what somebody waits for.
+// is reports whether a sale is what somebody waits for.
 func (s *saleStatus) is(what string) bool { return s.Phase == what || what == soldOut && s.SoldOut }
 
 // word is how a sale is.
@@ -214,7 +214,7 @@ func (p *program) why(s *saleStatus, sale, what string) string {
 	return ""
 }
 
-// mayPass says whether a later look may see what this one did not.
+// mayPass reports whether a later look may see what this one did not.
 func mayPass(err error) bool {
 	return errors.Is(err, ledger.ErrGone) || errors.Is(err, planner.ErrStore)
 }

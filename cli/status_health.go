@@ -70,7 +70,7 @@ func (s *saleStatus) judge() {
 	}
 }
 
-// open says whether claims are to be decided, as far as is known.
+// open reports whether claims are to be decided, as far as is known.
 func (s *saleStatus) open() bool {
 	phase := s.Phase
 	if s.unread() {

@@ -95,7 +95,7 @@ func (s *saleStatus) know(told api.Sale) {
 	s.tell(told)
 }
 
-// unread says whether the ledger cannot be read.
+// unread reports whether the ledger cannot be read.
 func (s *saleStatus) unread() bool { return s.Phase == ledger.PhaseUnknown }
 
 // shard returns the shard of a number; nil: nothing is known of it.

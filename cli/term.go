@@ -7,7 +7,7 @@ import (
 	"golang.org/x/term"
 )
 
-// isTerminal says whether a person looks at a stream.
+// isTerminal reports whether a person looks at a stream.
 func isTerminal(stream any) bool {
 	f, ok := fileOf(stream)
 	return ok && term.IsTerminal(int(f.Fd()))
@@ -55,7 +55,7 @@ func (p *program) colours(w io.Writer) palette {
 	return palette(isTerminal(p.out) && isTerminal(w))
 }
 
-// colourForced says whether the environment decides about colours, whatever the streams are,
+// colourForced reports whether the environment decides about colours, whatever the streams are,
 // and how. The customary variables count in this order: NO_COLOR (no-color.org), FORCE_COLOR
 // (force-color.org; 0 is off, as Node.js has it), CLICOLOR_FORCE and CLICOLOR
 // (bixense.com/clicolors), TERM. One with nothing in it counts for nothing.

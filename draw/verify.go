@@ -279,7 +279,7 @@ func place(claim string) (shard int, slot uint64, index int, err error) {
 	return 0, 0, 0, fmt.Errorf("%q is not the name of a claim: <shard>-<slot>-<index>", claim)
 }
 
-// before says whether one place in the ledger is before another.
+// before reports whether one place in the ledger is before another.
 func before(a, b Entry) bool {
 	return a.Shard < b.Shard || a.Shard == b.Shard && (a.Slot < b.Slot || a.Slot == b.Slot && a.Index < b.Index)
 }

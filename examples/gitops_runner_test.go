@@ -506,7 +506,7 @@ func (g onGitLab) run(commit string, request int, variables ...string) (r ran) {
 	return r
 }
 
-// holds says whether a rule lets a job into a pipeline.
+// holds reports whether a rule lets a job into a pipeline.
 func (g onGitLab) holds(job gitlabJob, variables []string) bool {
 	value := func(word string) string {
 		if text, is := strings.CutPrefix(word, `"`); is {

@@ -140,7 +140,7 @@ func (s *shop) query(sql string) string {
 	return strings.TrimSpace(rows)
 }
 
-// asks says whether the database answers so. It may have no tables yet, or be down.
+// asks reports whether the database answers so. It may have no tables yet, or be down.
 func (s *shop) asks(sql, want string) bool {
 	rows, err := s.db.Query(context.Background(), strings.ReplaceAll(sql, "{sale}", "run LIKE '/v1/sales/"+s.name+"/%'"))
 	return err == nil && strings.TrimSpace(rows) == want

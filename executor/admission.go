@@ -101,7 +101,7 @@ func (d *admission) admitAgain(ctx context.Context, now clock.Now, before *shard
 	return a, ticket, t
 }
 
-// passesOn says whether requests to a shard of this process go the way of those to a
+// passesOn reports whether requests to a shard of this process go the way of those to a
 // shard of a peer: others wait there before them, or the shard is about to be another's.
 func (d *admission) passesOn(now clock.Now, t *session, s *shard.Shard) bool {
 	return t.remotes[s.Number()].Busy() || d.links.any() && !s.May(now)

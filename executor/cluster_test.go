@@ -297,7 +297,7 @@ func (m *clusterProcess) metric(name, label string) float64 {
 	return v
 }
 
-// shows says whether a metric has a value. While a process cannot tell of all shards it has none
+// shows reports whether a metric has a value. While a process cannot tell of all shards it has none
 // of the sale's.
 func (m *clusterProcess) shows(name, label string, want float64) bool {
 	m.c.t.Helper()

@@ -243,7 +243,7 @@ func TestListedTakesOverOneByOne(t *testing.T) {
 	}
 }
 
-// over says whether a channel is closed.
+// over reports whether a channel is closed.
 func over(c <-chan struct{}) bool {
 	select {
 	case <-c:

@@ -50,7 +50,7 @@ type health struct {
 	idle     string // why nobody is to own the shards that nobody owns; "": somebody is
 }
 
-// holds says whether a process that can be reached owns a shard.
+// holds reports whether a process that can be reached owns a shard.
 func (h *health) holds(i int) bool { return i < len(h.held) && h.held[i] }
 
 // logged is what the sale's log says, as it was read last.
@@ -221,7 +221,7 @@ func newNodeWatch(names []string) nodeWatch {
 	return w
 }
 
-// silent says whether so many nodes fail or abstain that the others are no
+// silent reports whether so many nodes fail or abstain that the others are no
 // majority. While too few were heard to tell, it is as it was before.
 func (w nodeWatch) silent(before bool) bool {
 	silent, voting := 0, 0

@@ -44,7 +44,7 @@ func (l *links) to(id string) Link {
 	return l.all[id]
 }
 
-// any says whether any peer can be reached.
+// any reports whether any peer can be reached.
 func (l *links) any() bool { return l.some.Load() }
 
 // forward sends a request to a peer.

@@ -313,7 +313,7 @@ func (w *listedWorld) buyers(shard, n int) (users []string) {
 // shard returns a shard as the ledger has it.
 func (w *listedWorld) shard(i int) *ledger.State { return saletest.LoadShard(w.t, w.logs, i, w.shards) }
 
-// has says whether the ledger has a user's unit.
+// has reports whether the ledger has a user's unit.
 func (w *listedWorld) has(user string) bool {
 	return w.shard(spec.HomeShard(user, w.shards)).UserUnits(user) > 0
 }

@@ -95,7 +95,7 @@ func TestListsProcessPaused(t *testing.T) {
 	})
 }
 
-// writes says whether the store of the ledger takes a write in time.
+// writes reports whether the store of the ledger takes a write in time.
 func (s *listSite) writes(n int) bool {
 	ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Second)
 	defer cancel()

@@ -114,7 +114,7 @@ func (e *Executor) operate(ctx context.Context, do func(*runner) error) error {
 	return <-done
 }
 
-// operable says whether operators can have this process do something: it shares the sale.
+// operable reports whether operators can have this process do something: it shares the sale.
 func (o *owner) operable() bool {
 	return o.stage == serving && o.totals != nil && o.assigned && !o.draining
 }

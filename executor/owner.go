@@ -132,7 +132,7 @@ func (o *owner) forget() {
 	o.reader = ledger.NewWriter(log, o.sale)
 }
 
-// live says whether there is a run to be served, and it is the session's if there
+// live reports whether there is a run to be served, and it is the session's if there
 // is a session.
 func (o *owner) live() bool {
 	return o.sale.Live() && o.sale.Applied() > 0 && (o.stage == following || o.sale.UID() == o.uid)
@@ -258,7 +258,7 @@ func (o *owner) drain(now clock.Now) {
 	o.leave(now, shard.Halt{Why: errDraining, Refusal: api.Draining, Gentle: true})
 }
 
-// gone says whether a drain is complete: no lease is held, and the nodes know or
+// gone reports whether a drain is complete: no lease is held, and the nodes know or
 // had time to hear it twice. One that does not forgets the leases by itself.
 func (o *owner) gone(now clock.Now) bool {
 	return o.draining && o.stage == following && (o.leases == nil || now.Mono >= o.partUntil)
@@ -313,7 +313,7 @@ func (o *owner) readClock(now clock.Now) {
 	}
 }
 
-// clockLost says whether this host's clock has been wrong for so long that another
+// clockLost reports whether this host's clock has been wrong for so long that another
 // process is to sell.
 func (o *owner) clockLost(now clock.Now) bool {
 	return o.clockOff != 0 && now.Mono-o.offSince > o.ttl
@@ -362,7 +362,7 @@ func (o *owner) begin(now clock.Now) error {
 	return o.announce(now)
 }
 
-// servable says whether this process can serve what is declared, with what it was
+// servable reports whether this process can serve what is declared, with what it was
 // given. The lists lie where the ledger says: elsewhere there are others, or
 // none.
 func (o *owner) servable(declared spec.Sale) error {

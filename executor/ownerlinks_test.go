@@ -16,7 +16,7 @@ func (w *ownerWorld) named(id string) *ownerHost {
 	return nil
 }
 
-// reach says whether a process can reach another.
+// reach reports whether a process can reach another.
 func (w *ownerWorld) reach(from, to *ownerHost) bool {
 	return to != nil && !from.dead && !to.dead && !from.shut && !from.cutFrom[to] && !to.cutFrom[from]
 }

@@ -191,7 +191,7 @@ func (h *ownerHost) input(do func(now clock.Now)) {
 	}
 }
 
-// acts says whether the process does anything.
+// acts reports whether the process does anything.
 func (h *ownerHost) acts() bool { return !h.dead && !h.still && h.err == nil }
 
 // run has all do what they want done until time must pass.
@@ -486,7 +486,7 @@ func (h *ownerHost) wantShares(want ...shareStage) {
 	}
 }
 
-// valid says whether the process may append to all shards.
+// valid reports whether the process may append to all shards.
 func (h *ownerHost) valid() bool {
 	return len(h.o.shares.all) > 0 && len(h.mayAppendTo()) == len(h.o.shares.all)
 }

@@ -269,7 +269,7 @@ func (o *owner) assign(members []member) {
 	o.shares.desired = assign(o.uid, len(o.shares.all), members)
 }
 
-// sameRole says whether two members are assigned the same.
+// sameRole reports whether two members are assigned the same.
 func sameRole(a, b member) bool {
 	return a.ID == b.ID && a.State == b.State && a.Version == b.Version && slices.Equal(a.Pins, b.Pins)
 }
@@ -430,7 +430,7 @@ func (o *owner) sureReports(now clock.Now) []shard.Report {
 	return slices.DeleteFunc(o.totals.Reports(make(map[int]uint64)), func(r shard.Report) bool { return !o.has(now, r.Shard) })
 }
 
-// has says whether this process owns a shard at an instant.
+// has reports whether this process owns a shard at an instant.
 func (o *owner) has(now clock.Now, i int) bool {
 	return o.shares.all[i].stage == owned && o.leases.Validity(o.shares.keys[i]).At(now)
 }

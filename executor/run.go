@@ -159,7 +159,7 @@ func (r *runner) wakes(now clock.Now, owner time.Duration) time.Duration {
 	return wake
 }
 
-// due says whether there is something to do for the owner, or a shard has something for peers.
+// due reports whether there is something to do for the owner, or a shard has something for peers.
 func (r *runner) due(now clock.Now, owner time.Duration) bool {
 	if owner != 0 && now.Mono >= owner {
 		return true

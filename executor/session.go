@@ -149,7 +149,7 @@ func (t *session) open(now clock.Now, i int, follows bool, applied uint64, plans
 	return s
 }
 
-// follows says whether the machine of a shard has read its log to the end, and reads on.
+// follows reports whether the machine of a shard has read its log to the end, and reads on.
 func (t *session) follows(i int) bool {
 	s := t.running[i]
 	return s != nil && s.Follows()
@@ -187,7 +187,7 @@ func (t *session) mayLack(i int) int64 {
 	return spec.Allotment(t.declared.Load().Backlog, len(t.shards), i)
 }
 
-// keepsOut says whether a shard that stalls lets no claims in: those would wait for
+// keepsOut reports whether a shard that stalls lets no claims in: those would wait for
 // what does not answer. With ack redis they wait for no ledger, up to a bound; and a
 // list's node is asked to find out that it answers again.
 func (t *session) keepsOut(stall *Stall) bool {

@@ -107,7 +107,7 @@ func newShares(uid string, n int) shares {
 	return s
 }
 
-// running says whether the machine of any shard runs.
+// running reports whether the machine of any shard runs.
 func (s *shares) running() bool {
 	return slices.ContainsFunc(s.all, func(x share) bool { return x.runs })
 }

@@ -77,7 +77,7 @@ func (h *ownerHost) owns() []int {
 	return h.shardsThat(func(s *madeUp) bool { return s.epoch != 0 && s.endAt == 0 })
 }
 
-// shared says whether each shard is owned by who should own it, in the eyes of all who
+// shared reports whether each shard is owned by who should own it, in the eyes of all who
 // act.
 func (w *sharedWorld) shared() bool {
 	for i := range w.shards {

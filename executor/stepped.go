@@ -253,7 +253,7 @@ func (p *Stepped) Tick(now clock.Now) {
 	p.batches.due(now)
 }
 
-// due says whether the time to wake has come, which is news.
+// due reports whether the time to wake has come, which is news.
 func (s *stepper) due(now clock.Now) bool {
 	due := s.wake != 0 && s.wake <= now.Mono
 	s.news = s.news || due

@@ -203,7 +203,7 @@ func (a *Actual) Served() (address string, ok bool) {
 	return l.address, ok
 }
 
-// Unserved says whether it is certain that nobody serves the sale: those nodes
+// Unserved reports whether it is certain that nobody serves the sale: those nodes
 // that are silent, and those that have promised the lease of shard 0 to one and
 // the same process, are no majority.
 func (a *Actual) Unserved() bool {
@@ -238,10 +238,10 @@ func (v *votes) count(holds []quorum.Holding, err error) {
 	}
 }
 
-// mayHaveOwner says whether a process may have the lease, of so many nodes in all.
+// mayHaveOwner reports whether a process may have the lease, of so many nodes in all.
 func (v *votes) mayHaveOwner(nodes int) bool { return v.most+v.silent > nodes/2 }
 
-// shardsSealed says whether every shard's log has ended, so that an export of
+// shardsSealed reports whether every shard's log has ended, so that an export of
 // them may have been made already.
 func (a *Actual) shardsSealed() bool {
 	return !slices.ContainsFunc(a.Shards, func(s ShardActual) bool {

@@ -132,7 +132,7 @@ func TestNumbersAreNoRedPacket(t *testing.T) {
 	}
 }
 
-// has says whether there is something at the end of a path of fields.
+// has reports whether there is something at the end of a path of fields.
 func has(v reflect.Value, path []int) bool {
 	switch {
 	case v.Kind() == reflect.Pointer:

@@ -15,7 +15,7 @@ import (
 	"salectl/spec"
 )
 
-// appends says whether a call is to append an op of a kind, the first of its commit.
+// appends reports whether a call is to append an op of a kind, the first of its commit.
 func appends(is func(*pb.Op) bool) func(call) bool {
 	return func(k call) bool {
 		ops := k.commit.GetOps()

@@ -28,7 +28,7 @@ type Brief struct {
 	Unread    int    `json:"unread,omitempty"` // shards that could not be read, which the sums leave out
 }
 
-// Live says whether the sale is not destroyed, nor about to be.
+// Live reports whether the sale is not destroyed, nor about to be.
 func (s *Brief) Live() bool {
 	return s.Phase != ledger.PhaseSealed && s.Phase != ledger.PhaseDestroyed
 }

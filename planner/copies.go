@@ -39,12 +39,12 @@ func copyDigest(sale string) string {
 	return hex.EncodeToString(digest[:4])
 }
 
-// isCopy says whether a name is that of a copy, of this version or an earlier one.
+// isCopy reports whether a name is that of a copy, of this version or an earlier one.
 func isCopy(name string) bool {
 	return strings.HasPrefix(name, spec.CopyPrefix) || earlierCopy.MatchString(name)
 }
 
-// isEarlierList says whether a head is a list of copies.
+// isEarlierList reports whether a head is a list of copies.
 func isEarlierList(head []byte) bool {
 	var list struct{ Live *json.RawMessage }
 	return json.Unmarshal(head, &list) == nil && list.Live != nil

@@ -95,7 +95,7 @@ func (t *teardown) readShard(i int, done func()) {
 	look()
 }
 
-// unsettled says whether there are transfers or holds, and when the next hold ends by
+// unsettled reports whether there are transfers or holds, and when the next hold ends by
 // the wall clock, in microseconds since 1970; 0 if none does.
 func (t *teardown) unsettled() (open bool, until int64) {
 	for _, s := range t.x.states {
@@ -273,7 +273,7 @@ func (t *teardown) noteSealed(digest []byte) {
 	t.x.note(t.isSealed(sealed), &pb.Op{Op: &pb.Op_Sealed{Sealed: sealed}}, t.erase)
 }
 
-// isSealed says whether the sale's log has the note. Somebody else may have
+// isSealed reports whether the sale's log has the note. Somebody else may have
 // written it, about the same bytes: an export does not depend on its author.
 func (t *teardown) isSealed(mine *pb.Sealed) func() (bool, error) {
 	return func() (bool, error) {

@@ -112,7 +112,7 @@ func fixedDraw(desired, old spec.Sale, actual *Actual, refuse func(string, ...an
 	return nil
 }
 
-// drawCloses says whether some shard may have taken its last entry.
+// drawCloses reports whether some shard may have taken its last entry.
 func drawCloses(old spec.Sale, actual *Actual) bool {
 	return actual.Sale.EntriesClosed() != nil || !actual.At.Before(old.ClosesAt)
 }

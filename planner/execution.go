@@ -277,7 +277,7 @@ func (p *Plan) standing(intent *pb.Planned, s *ledger.Sale) standing {
 	return isOther
 }
 
-// storedIn says whether the sale's log has the plan.
+// storedIn reports whether the sale's log has the plan.
 func (p *Plan) storedIn(s *ledger.Sale) bool {
 	for g := uint64(1); g <= s.Generation(); g++ {
 		if op, slot := s.Planned(g); slot == p.Slot && string(op.GetPlanDigest()) == string(p.Digest[:]) {

@@ -22,7 +22,7 @@ func engineOf(p *pb.Planned) spec.Engine {
 	return old.Engine
 }
 
-// onLists says whether the sale's units are given out by lists.
+// onLists reports whether the sale's units are given out by lists.
 func (x *execution) onLists() bool { return engineOf(x.sale.Newest()) == spec.EngineRedis }
 
 // checkLists refuses to bring shards to a generation whose lists are on other nodes
@@ -132,7 +132,7 @@ func (x *execution) fillList(i int, goal uint64, alive bool, began time.Duration
 	look()
 }
 
-// otherNodes says whether the sale is declared on other nodes than a generation of it was: only
+// otherNodes reports whether the sale is declared on other nodes than a generation of it was: only
 // whoever knows those may fill its lists.
 func (x *execution) otherNodes(generation uint64) bool {
 	p, _ := x.sale.Planned(generation)

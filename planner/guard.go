@@ -93,7 +93,7 @@ func homes(old, desired spec.Sale) (from, to spec.Homes, err error) {
 	return from, to, cmp.Or(errs[:]...)
 }
 
-// sameNodes says whether two declarations name the same lock nodes. Their order
+// sameNodes reports whether two declarations name the same lock nodes. Their order
 // does not matter.
 func sameNodes(a, b spec.Home) bool {
 	return a.Kind == b.Kind && slices.Equal(slices.Sorted(slices.Values(a.Nodes)), slices.Sorted(slices.Values(b.Nodes)))

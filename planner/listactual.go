@@ -67,7 +67,7 @@ func (r *reading) list(node, shard int, away error, done func()) {
 	done()
 }
 
-// listOn says whether a shard's list gives: under the fill that its log is at.
+// listOn reports whether a shard's list gives: under the fill that its log is at.
 func (a *Actual) listOn(shard int) bool {
 	l, head := a.Lists[shard], a.Shards[shard].Head
 	return l.Err == nil && head != nil && l.State.On && l.State.Fill == head.Fill

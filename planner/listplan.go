@@ -210,11 +210,11 @@ func fixedLists(desired, old spec.Sale, actual *Actual, refuse func(string, ...a
 	return nil
 }
 
-// resting says whether no list of the sale gives: it is paused, or was never on every shard, so
+// resting reports whether no list of the sale gives: it is paused, or was never on every shard, so
 // that no process has served it yet.
 func (a *Actual) resting() bool { return a.Sale.Applied() == 0 || a.pausedEverywhere() }
 
-// pausedEverywhere says whether every shard is known to be paused: then no list
+// pausedEverywhere reports whether every shard is known to be paused: then no list
 // gives, and all that one ever gave is in the log.
 func (a *Actual) pausedEverywhere() bool {
 	for _, s := range a.Shards {

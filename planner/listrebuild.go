@@ -104,7 +104,7 @@ func (l *listRebuild) step() {
 	}
 }
 
-// arrived says whether the list is as it is wanted.
+// arrived reports whether the list is as it is wanted.
 func (l *listRebuild) arrived(s *ledger.State) bool {
 	if l.want == lists.On {
 		return l.m.On() != 0 && l.m.On() == s.Fill

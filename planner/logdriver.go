@@ -122,7 +122,7 @@ func (t *logDriver) count(r ledger.Reply) {
 	}
 }
 
-// bears says whether to go on after a reply. A Writer tries for ever, which is
+// bears reports whether to go on after a reply. A Writer tries for ever, which is
 // right for a server; a person wants to know that the disk is full, and at once that this
 // user may not read or write there. Of a log that is only read, idle counts the rest.
 func (t *logDriver) bears(kind ledger.RequestKind, err error) bool {

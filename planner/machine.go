@@ -220,7 +220,7 @@ const (
 	nodeTimeout  = 2 * time.Second
 )
 
-// onNode says whether a call is one to a lock node, onList whether to a node that
+// onNode reports whether a call is one to a lock node, onList whether to a node that
 // keeps lists.
 func (k callKind) onNode() bool { return k >= callInfo && k <= callForget }
 func (k callKind) onList() bool { return k >= callStep && k <= callSettings }

@@ -70,7 +70,7 @@ func (x *execution) noteUnmarked() {
 	}
 }
 
-// wasMarked says whether a node has had the sale's marker, as far as the sale's
+// wasMarked reports whether a node has had the sale's marker, as far as the sale's
 // log tells: it belonged to the sale when a generation was applied, and was not
 // left out then.
 func wasMarked(sale *ledger.Sale, node string) bool {

@@ -199,13 +199,13 @@ func (a *Actual) limits() (sum int64) {
 	return sum
 }
 
-// refunded says whether a claim was, as far as the shards could be read: its units may have
+// refunded reports whether a claim was, as far as the shards could be read: its units may have
 // gone out of the sale, and the shards' limits are lower without them.
 func (a *Actual) refunded() bool {
 	return slices.ContainsFunc(a.Shards, func(s ShardActual) bool { return s.Head != nil && s.Head.Refunded > 0 })
 }
 
-// among says whether a unit is in one of some sets.
+// among reports whether a unit is in one of some sets.
 func among(sets []ledger.Units, unit int64) bool {
 	return slices.ContainsFunc(sets, func(u ledger.Units) bool { return u.Has(unit) })
 }
@@ -297,7 +297,7 @@ func (a *Actual) NewUnits() *NewUnits {
 	return &NewUnits{source: a.Units.source, change: a.Units.change, digest: a.Units.Digest, most: slotUnits}
 }
 
-// of says whether these are the units that a plan adds, if it adds some that are more than
+// of reports whether these are the units that a plan adds, if it adds some that are more than
 // numbers.
 func (n *NewUnits) of(planned *pb.Planned) error {
 	switch {

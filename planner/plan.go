@@ -128,7 +128,7 @@ type Summary struct {
 	Delete int `json:"delete"`
 }
 
-// Empty says whether there is nothing to do.
+// Empty reports whether there is nothing to do.
 func (p *Plan) Empty() bool { return len(p.Actions) == 0 }
 
 func saleAddress(name string) string { return "sale/" + name }
@@ -233,7 +233,7 @@ func (p *Plan) Encode() ([]byte, error) {
 	return append(b, '\n'), nil
 }
 
-// LooksLikePlan says whether a file begins like one of plans, so that it can be told from
+// LooksLikePlan reports whether a file begins like one of plans, so that it can be told from
 // a sale file, which may be JSON, too.
 func LooksLikePlan(begin []byte) bool {
 	return plans.Match(begin)

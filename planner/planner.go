@@ -100,7 +100,7 @@ type Result struct {
 	Sale       string
 	UID        string
 	Generation uint64 // that every shard has
-	// Changed says whether this run itself changed anything: it made a table,
+	// Changed reports whether this run itself changed anything: it made a table,
 	// appended to a log, mended a marker, exported, or deleted a log that was
 	// there. False after a plan that was carried out already. What destroy makes a
 	// node forget does not count: the node does not tell whether it was there.

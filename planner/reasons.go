@@ -53,7 +53,7 @@ var Reasons = []ActionReason{
 	ReasonListMissing, ReasonListOff, ReasonListUnknown, ReasonTableUnfit, ReasonLogMissing, ReasonLogOlder,
 }
 
-// Drift says whether somebody else, or a fault, has changed what there is: neither the file
+// Drift reports whether somebody else, or a fault, has changed what there is: neither the file
 // nor a command has asked for it.
 func (r ActionReason) Drift() bool {
 	return slices.Index(Reasons, r) >= slices.Index(Reasons, ReasonOtherGeneration)

@@ -92,7 +92,7 @@ type PacketsActual struct {
 	ends Ends
 }
 
-// HasPackets says whether a sale is live whose units are packets of money.
+// HasPackets reports whether a sale is live whose units are packets of money.
 func (a *Actual) HasPackets() bool {
 	if !a.Sale.Live() {
 		return false

@@ -180,7 +180,7 @@ func TestDestroyIsNotFirstToSeal(t *testing.T) {
 	}
 }
 
-// seals says whether a call is to seal a log.
+// seals reports whether a call is to seal a log.
 func seals(k call, log string) bool {
 	ops := k.commit.GetOps()
 	return len(ops) > 0 && ops[0].GetSeal() != nil && k.request.Log == log

@@ -85,6 +85,6 @@ func (x *execution) String() string {
 	return fmt.Sprintf("%s, %d of %d shards done", text, done, len(x.heads))
 }
 
-// isDone says whether a shard has come to the generation that the execution brings
+// isDone reports whether a shard has come to the generation that the execution brings
 // it to.
 func (x *execution) isDone(h *ledger.Head) bool { return h != nil && h.Generation >= x.goal }

@@ -65,7 +65,7 @@ func RemoveTemps(path string) {
 	}
 }
 
-// isTemp says whether a name is one that CreateTemp makes for a file.
+// isTemp reports whether a name is one that CreateTemp makes for a file.
 func isTemp(name, of string) bool {
 	number, ok := strings.CutPrefix(name, of+".")
 	if ok {
@@ -74,7 +74,7 @@ func isTemp(name, of string) bool {
 	return ok && number != "" && strings.Trim(number, "0123456789") == ""
 }
 
-// sameFile says whether a name still is that of an open file.
+// sameFile reports whether a name still is that of an open file.
 func sameFile(f *os.File, name string) bool {
 	open, err := f.Stat()
 	named, err2 := os.Lstat(name)

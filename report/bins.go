@@ -52,7 +52,7 @@ func binsFor(last time.Duration, n int) bins {
 // of returns the bin that a time is in. The end of the last one is within it.
 func (b bins) of(at time.Duration) int { return min(max(int(at/b.width), 0), b.n-1) }
 
-// covers says whether a time is within the bins.
+// covers reports whether a time is within the bins.
 func (b bins) covers(at time.Duration) bool { return at >= 0 && at <= b.end() }
 
 func (b bins) end() time.Duration         { return time.Duration(b.n) * b.width }

@@ -184,10 +184,10 @@ func (l *Ledger) since(us int64) time.Duration {
 	return time.Duration(us-l.claims[0].us) * time.Microsecond
 }
 
-// isDraw says whether claims are entries.
+// isDraw reports whether claims are entries.
 func (l *Ledger) isDraw() bool { return l.Settings.GetDraw() }
 
-// isHeld says whether claims are, or were, held until they are paid.
+// isHeld reports whether claims are, or were, held until they are paid.
 func (l *Ledger) isHeld() bool {
 	return slices.ContainsFunc(l.changes, func(c change) bool { return c.held != 0 })
 }

@@ -44,7 +44,7 @@ func TestServersDieWithTheirParent(t *testing.T) {
 	wait.Until(t, "the server to end", func() bool { return !alive(pid) })
 }
 
-// alive says whether a process runs. One that waits for its parent to take note
+// alive reports whether a process runs. One that waits for its parent to take note
 // of its end does not.
 func alive(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

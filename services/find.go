@@ -64,7 +64,7 @@ func onPath(name string) tool {
 // What scripts of pipelines call.
 var git, curl, jq, unzip = onPath("git"), onPath("curl"), onPath("jq"), onPath("unzip")
 
-// PipelinePrograms says whether the programs are there that scripts of pipelines call: nil, or an
+// PipelinePrograms reports whether the programs are there that scripts of pipelines call: nil, or an
 // ErrMissing with the remedy.
 func PipelinePrograms() (err error) {
 	for _, t := range []tool{git, curl, jq, unzip} {
@@ -144,7 +144,7 @@ func findPostgres(patterns []string) (string, error) {
 	return exec.LookPath("postgres")
 }
 
-// Installed says whether all is here that Local starts: nil, or an ErrMissing with the
+// Installed reports whether all is here that Local starts: nil, or an ErrMissing with the
 // remedy.
 func Installed() error {
 	_, err := redisServer.path()

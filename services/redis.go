@@ -113,7 +113,7 @@ func (r *Redis) CertPool() *x509.CertPool {
 	return r.certificate.pool
 }
 
-// answers says whether the server answers. "Not before you authenticate" is an
+// answers reports whether the server answers. "Not before you authenticate" is an
 // answer too.
 func (r *Redis) answers(ctx context.Context) bool {
 	var config *tls.Config

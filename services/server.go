@@ -25,7 +25,7 @@ type server struct {
 	log     string   // path of the file that takes the output of every run
 	// prepare is called before each start; nil: nothing to prepare.
 	prepare func() error
-	// ready says whether the server serves, given what it has logged since it
+	// ready reports whether the server serves, given what it has logged since it
 	// was started. It is asked several times a second.
 	ready func(ctx context.Context, log string) bool
 	limit time.Duration  // from start to ready, whatever ctx allows

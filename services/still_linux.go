@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// still says whether all threads of a paused process stand still. SIGSTOP is
+// still reports whether all threads of a paused process stand still. SIGSTOP is
 // taken by each of them when it next runs, so on a busy machine some still
 // answer when the signal has long been sent.
 func still(pid int) bool {

@@ -2,6 +2,6 @@
 
 package services
 
-// still says whether all threads of a paused process stand still, which cannot
+// still reports whether all threads of a paused process stand still, which cannot
 // be seen here.
 func still(int) bool { return true }

@@ -15,7 +15,7 @@ const (
 	sigContinue = syscall.Signal(0)
 )
 
-// supported says whether this system can run the servers.
+// supported reports whether this system can run the servers.
 func supported() error {
 	return fmt.Errorf("%w: local servers run on Linux and macOS, not on %s; on Windows use WSL", ErrMissing, runtime.GOOS)
 }

@@ -13,7 +13,7 @@ const (
 	sigContinue = syscall.SIGCONT
 )
 
-// supported says whether this system can run the servers.
+// supported reports whether this system can run the servers.
 func supported() error { return nil }
 
 // lockFile locks a file until the last process that has it open through f ends

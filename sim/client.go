@@ -126,7 +126,7 @@ func (c *client) insist(x want, then func()) {
 	})
 }
 
-// forGood says whether asking again is of no use.
+// forGood reports whether asking again is of no use.
 func forGood(o api.Outcome) bool { return o.Row().Retry == api.Final }
 
 // patience is how long a client waits for an answer.

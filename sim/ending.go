@@ -197,7 +197,7 @@ func (w *world) goDown() {
 	}
 }
 
-// answered says whether everybody has an answer who is to have one.
+// answered reports whether everybody has an answer who is to have one.
 func (w *world) answered() bool {
 	for _, there := range w.unanswered {
 		if there() {

@@ -32,7 +32,7 @@ func (f *payloadFeed) begin(b *feed.Batch) {
 	})
 }
 
-// under says whether a batch is under way.
+// under reports whether a batch is under way.
 func (f *payloadFeed) under() bool { return f != nil && f.logs.readMachine != nil }
 
 // end ends what is under way.

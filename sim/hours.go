@@ -83,7 +83,7 @@ func (o *operators) scheduleHours() {
 	}
 }
 
-// over says whether the hours have ended, by any clock.
+// over reports whether the hours have ended, by any clock.
 func (o *operators) over() bool {
 	return o.hours.closes != 0 && o.w.now > o.hours.closes-5*time.Second
 }

@@ -58,7 +58,7 @@ func newPacket(r random, stock int64) *spec.RedPacket {
 	return p
 }
 
-// dealt says whether the units are packets of money, whose number is fixed.
+// dealt reports whether the units are packets of money, whose number is fixed.
 func (s *scenario) dealt() bool { return s.lists != nil && s.lists.packet != nil }
 
 // declare puts into a sale's file what it says of its lists.
@@ -155,7 +155,7 @@ func (l *listNode) look(name lists.List) {
 	}
 }
 
-// has says whether the node has anything of a list.
+// has reports whether the node has anything of a list.
 func (l *listNode) has(name lists.List) bool {
 	s, err := l.Inspect(context.Background(), name)
 	return err == nil && s.Exists

@@ -44,7 +44,7 @@ func newNetwork(w *world, hosts int) *network {
 	return n
 }
 
-// parts says whether a link that one executor makes to another carries nothing.
+// parts reports whether a link that one executor makes to another carries nothing.
 func (n *network) parts(from, to host) bool {
 	return n.stranger != 0 && (n.stranger == from && !n.isHeard || n.stranger == to && !n.hears)
 }
@@ -243,7 +243,7 @@ func (w *world) call(p *process, c calls.Call) {
 	})
 }
 
-// taken says whether the reply to an append is that its slot is taken, perhaps by that very append.
+// taken reports whether the reply to an append is that its slot is taken, perhaps by that very append.
 func taken(reply any) bool {
 	r, ok := reply.(ledger.Reply)
 	return ok && errors.Is(r.Err, ledger.ErrTaken)

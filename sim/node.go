@@ -85,7 +85,7 @@ func (n *node) Forget(ctx context.Context, marker string) error {
 
 var _ quorum.Node = (*node)(nil)
 
-// keeps says whether the node has a marker that nothing but a command removes.
+// keeps reports whether the node has a marker that nothing but a command removes.
 func (n *node) keeps(marker string) bool { return n.lasting[marker] }
 
 // The ways in which a node comes back.

@@ -262,7 +262,7 @@ func (o *operators) settle(then func()) {
 	}
 }
 
-// everApplied says whether the sale was ever applied.
+// everApplied reports whether the sale was ever applied.
 func (o *operators) everApplied() bool {
 	_, entries, err := o.w.store.memory.Handle(nil).Read(context.Background(), spec.SaleLog(saleName), 0, 1)
 	return err != nil || len(entries) > 0

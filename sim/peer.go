@@ -158,7 +158,7 @@ func (l *link) post(way int, what string, size int, take func(now clock.Now)) {
 	})
 }
 
-// carries says whether what was said one way is heard.
+// carries reports whether what was said one way is heard.
 func (l *link) carries(way int) bool { return l.open || way == there && l.closed }
 
 // take takes in a message at its end.

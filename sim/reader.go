@@ -111,7 +111,7 @@ func (m *readMachine) next(now clock.Now) (made []calls.Call, wake time.Duration
 	}
 }
 
-// begun says whether the code runs.
+// begun reports whether the code runs.
 func (m *readMachine) begun() bool { return m.yield != nil }
 
 // Now is ledger.Paced's.

@@ -112,7 +112,7 @@ func (e *server) holds(uid string, until map[int]time.Duration) {
 	}
 }
 
-// nodeClockSet says whether the clock of a lock node was set since it was last
+// nodeClockSet reports whether the clock of a lock node was set since it was last
 // asked.
 func (e *server) nodeClockSet() (set bool) {
 	for i, n := range e.w.nodes {

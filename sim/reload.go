@@ -92,13 +92,13 @@ func (k *keeper) look() {
 	k.w.after(time.Second, k.look)
 }
 
-// applied says whether there is a sale that can be served.
+// applied reports whether there is a sale that can be served.
 func (w *world) applied() bool {
 	sale, err := planner.ReadOwnLog(context.Background(), w.store.memory.Handle(nil), saleName)
 	return err == nil && sale.Live() && sale.Applied() > 0
 }
 
-// reaches says whether the server's host can reach the store.
+// reaches reports whether the server's host can reach the store.
 func (e *server) reaches() bool {
 	return !e.w.store.down && !e.w.net.cut[e.host][atStore] && !e.w.net.cut[atStore][e.host]
 }

@@ -157,7 +157,7 @@ func (s *service) fail(b *bill) {
 	s.send(payEvent{kind: "failed", bill: b})
 }
 
-// waits says whether the ledger may still get a payment that it lacks.
+// waits reports whether the ledger may still get a payment that it lacks.
 func (s *service) waits() bool {
 	if s == nil || !s.w.calm {
 		return false

@@ -46,7 +46,7 @@ func ParseSelector(text string) (Selector, error) {
 // String is the text that the selector was read from.
 func (s Selector) String() string { return s.text }
 
-// Matches says whether the selector chooses a sale that has these labels.
+// Matches reports whether the selector chooses a sale that has these labels.
 func (s Selector) Matches(labels map[string]string) bool {
 	for _, r := range s.requirements {
 		value, there := labels[r.key]

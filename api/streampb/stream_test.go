@@ -171,7 +171,7 @@ func TestDecodesOddBytesAlike(t *testing.T) {
 	}
 }
 
-// same says whether messages are equal but for fields that they do not know.
+// same reports whether messages are equal but for fields that they do not know.
 func same(a, b proto.Message) bool {
 	a, b = proto.Clone(a), proto.Clone(b)
 	for _, m := range []proto.Message{a, b} {

@@ -33,7 +33,7 @@ type place struct{ ms, seq uint64 }
 
 func (p place) String() string { return fmt.Sprintf("%d-%d", p.ms, p.seq) }
 
-// upTo says whether p is q or before it.
+// upTo reports whether p is q or before it.
 func (p place) upTo(q place) bool { return p.ms < q.ms || p.ms == q.ms && p.seq <= q.seq }
 
 // placeOf reads a place, "" being before all others.

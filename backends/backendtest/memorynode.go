@@ -265,7 +265,7 @@ func (n *Node) vote(b quorum.Ballot) quorum.BallotReply {
 	return count
 }
 
-// keptFor says whether a key that was freed is kept for who asks.
+// keptFor reports whether a key that was freed is kept for who asks.
 func keptFor(holder quorum.Holding, ask quorum.Ask) bool {
 	return holder.Token == "" && ask.Waiter != "" && holder.Note == ask.Waiter
 }

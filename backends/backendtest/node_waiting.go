@@ -259,7 +259,7 @@ func handsOver(t nodeTest) {
 	}
 }
 
-// keptForHeir says whether a key that was just given to the heir is kept from others
+// keptForHeir reports whether a key that was just given to the heir is kept from others
 // and granted to it, as three; then it frees nothing.
 func (t nodeTest) keptForHeir() error {
 	t.Helper()

@@ -4,7 +4,7 @@ package embedded
 
 import "golang.org/x/sys/unix"
 
-// mayWrite says whether this process may write a file that is there. It is asked without
+// mayWrite reports whether this process may write a file that is there. It is asked without
 // opening the file: to close it again would drop the locks that SQLite has on it.
 func mayWrite(path string) bool { return may(path, unix.W_OK|unix.R_OK) }
 

@@ -52,7 +52,7 @@ type session struct {
 	frozen os.FileInfo
 }
 
-// current says whether the path still leads to the session's file. After
+// current reports whether the path still leads to the session's file. After
 // somebody removed or replaced the folder it must not be used: two processes
 // would sell the same stock from two files of one name.
 func (s *session) current(path string) bool {

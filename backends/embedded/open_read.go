@@ -74,13 +74,13 @@ func (d *database) openReadOnly() (*session, error) {
 // errChanged says that a file that was taken for one that does not change has changed.
 var errChanged = errors.New("the file has changed while it was read")
 
-// logged says whether there is a write-ahead log, which has news that the file lacks.
+// logged reports whether there is a write-ahead log, which has news that the file lacks.
 func logged(path string) bool {
 	_, err := os.Stat(path + "-wal")
 	return err == nil
 }
 
-// unchanged says whether a file is as it was: nobody has it open for writing, and nobody has
+// unchanged reports whether a file is as it was: nobody has it open for writing, and nobody has
 // written it meanwhile.
 func unchanged(path string, was os.FileInfo) bool {
 	is, err := os.Stat(path)

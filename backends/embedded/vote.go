@@ -77,7 +77,7 @@ func holding(stmt *sqlite.Stmt, now int64) quorum.Holding {
 	}
 }
 
-// keptFor says whether a key that was freed is kept for who asks: by a lease that has
+// keptFor reports whether a key that was freed is kept for who asks: by a lease that has
 // no token, and the name of who is next for a note.
 func keptFor(holder quorum.Holding, ask quorum.Ask) bool {
 	return holder.Token == "" && ask.Waiter != "" && holder.Note == ask.Waiter

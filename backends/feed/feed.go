@@ -148,7 +148,7 @@ func (r *Reader) Take() *Batch {
 // Trouble is why the store cannot be read at the moment; nil: it can.
 func (r *Reader) Trouble() error { return r.failed }
 
-// Sealed says whether the sale is sealed: what is left to be told is there already, and will be
+// Sealed reports whether the sale is sealed: what is left to be told is there already, and will be
 // deleted.
 func (r *Reader) Sealed() bool { return r.sale.sealed != nil }
 

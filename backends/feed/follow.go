@@ -129,7 +129,7 @@ func (g *Payloads) read(ctx context.Context, sale *ledger.Sale, units []int64, t
 	}
 }
 
-// over says whether the run of a sale is sealed by now, which whoever follows it has not read yet.
+// over reports whether the run of a sale is sealed by now, which whoever follows it has not read yet.
 func (g *Payloads) over(ctx context.Context, sale *ledger.Sale) bool {
 	log := g.of.sale.tail.Log()
 	now := ledger.NewSale(log)

@@ -174,7 +174,7 @@ func (r *Reader) worth() (amounts func(unit int64) string, currency string, err 
 	return red.Deal().Text, red.Currency, nil
 }
 
-// placed says whether each shard's log is known to be the one that the position is of.
+// placed reports whether each shard's log is known to be the one that the position is of.
 func (r *Reader) placed() bool {
 	for _, s := range r.shards {
 		if !s.placed {
@@ -413,7 +413,7 @@ func (r *Reader) tellSale() {
 	}
 }
 
-// sealed says whether all shards were read to their ends, for good.
+// sealed reports whether all shards were read to their ends, for good.
 func (r *Reader) sealed() bool {
 	for _, s := range r.shards {
 		if !s.sealed {

@@ -40,7 +40,7 @@ func placeOf(t *ledger.Tail) Place {
 	return p
 }
 
-// fits says whether an entry with a hash is the last before the place.
+// fits reports whether an entry with a hash is the last before the place.
 func (p Place) fits(hash ledger.Hash) bool { return string(hash[:checkLen]) == string(p.Check[:]) }
 
 // The errors of a position.

@@ -62,7 +62,7 @@ func faultOf(server string, err error) *fault {
 	return f
 }
 
-// isFault says whether err is one of the kinds.
+// isFault reports whether err is one of the kinds.
 func isFault(err error, kinds ...faultKind) bool {
 	var f *fault
 	if !errors.As(err, &f) {
@@ -76,7 +76,7 @@ func isFault(err error, kinds ...faultKind) bool {
 	return false
 }
 
-// isException says whether err is the Java exception of this class, without its
+// isException reports whether err is the Java exception of this class, without its
 // package.
 func isException(err error, class string) bool {
 	var f *fault

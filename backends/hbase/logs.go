@@ -97,7 +97,7 @@ func (l *Logs) checkAndPut(ctx context.Context, log string, slot uint64, prev, h
 	return response.GetProcessed(), nil
 }
 
-// follows says whether slot is the one behind that of prev. HBase checks one
+// follows reports whether slot is the one behind that of prev. HBase checks one
 // condition alone, which is that the head still has the bytes of prev: with the
 // right head it would overwrite any slot. That this is asked here is enough. A
 // stored head names the slot that it was stored with, or Append had refused it,

@@ -153,7 +153,7 @@ func statesOf(books []*book) (states []*State) {
 	return states
 }
 
-// deleted says whether the logs of the shards, or that of the units, may have been deleted
+// deleted reports whether the logs of the shards, or that of the units, may have been deleted
 // while they were read, or before.
 func deleted(sale *Sale, uid string, books []*book, payloads *payloadBook) bool {
 	return sale.UID() != uid || sale.Destroyed() || sale.Sealed() != nil &&
@@ -191,7 +191,7 @@ func readBooks(ctx context.Context, logs Logs, sale *Sale, applied uint64) ([]*b
 	return books, closeCut(ctx, logs, books)
 }
 
-// lacks says whether a shard lacks a generation that was applied, or the end that the sale was
+// lacks reports whether a shard lacks a generation that was applied, or the end that the sale was
 // sealed with; nil: it was not.
 func lacks(applied uint64, sealed *pb.Sealed) func(*book) bool {
 	return func(b *book) bool {
@@ -199,7 +199,7 @@ func lacks(applied uint64, sealed *pb.Sealed) func(*book) bool {
 	}
 }
 
-// endsWith says whether a shard ends in the slot that the sale was sealed with; nil: it was not.
+// endsWith reports whether a shard ends in the slot that the sale was sealed with; nil: it was not.
 func (b *book) endsWith(sealed *pb.Sealed) bool {
 	return sealed == nil || string(sealed.GetRoots()[b.shard]) == string(b.hash[:])
 }

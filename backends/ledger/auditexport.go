@@ -213,7 +213,7 @@ func (x *exportAudit) ends() {
 	}
 }
 
-// damaged says whether a shard could not be read to its end, or any of them where shard is -1.
+// damaged reports whether a shard could not be read to its end, or any of them where shard is -1.
 func (x *exportAudit) damaged(shard int) bool {
 	return slices.ContainsFunc(x.books, func(b *book) bool {
 		return (shard < 0 || b.shard == shard) && (b.damage != nil || b.refused != nil)
@@ -420,7 +420,7 @@ func (x *exportAudit) ofLog(states []*State) error {
 	return nil
 }
 
-// over says whether no shard gives anything to anybody any more.
+// over reports whether no shard gives anything to anybody any more.
 func over(states []*State) bool {
 	return !slices.ContainsFunc(states, func(s *State) bool { return !s.over() })
 }

@@ -59,7 +59,7 @@ func TestAuditReadsAgainWhatLags(t *testing.T) {
 	}
 }
 
-// unseen says whether a problem is that a shard lacks what was applied.
+// unseen reports whether a problem is that a shard lacks what was applied.
 func unseen(problem string) bool {
 	return slices.Contains([]string{"shard 1 has no log", "shard 1 has 1 generation, 2 were applied"}, problem)
 }

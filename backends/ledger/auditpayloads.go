@@ -60,7 +60,7 @@ func (g *payloadBook) lacks(added []Added) (all []Units) {
 	return all
 }
 
-// gone says whether the log has nothing that could be read.
+// gone reports whether the log has nothing that could be read.
 func (g *payloadBook) gone() bool {
 	return g != nil && (g.fold.next == 0 || errors.Is(g.damage, ErrGone))
 }

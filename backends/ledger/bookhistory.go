@@ -133,13 +133,13 @@ func (b *book) settle(c *pb.Commit, op *pb.Settle) {
 	b.claimHistories[n] = history
 }
 
-// owes says whether a payment is owed back for a claim.
+// owes reports whether a payment is owed back for a claim.
 func (b *book) owes(n uint32, payment string) bool {
 	_, ok := b.owed[owedPayment{n, payment}]
 	return ok
 }
 
-// paidOtherwise says whether another payment has bought a claim than an op names, or none
+// paidOtherwise reports whether another payment has bought a claim than an op names, or none
 // was needed.
 func paidOtherwise(history claimHistory, op *pb.Settle) bool {
 	return op.GetPayment() != "" && history.paid != op.GetPayment() && (history.paid != "" || history.until == 0)

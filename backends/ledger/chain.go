@@ -54,7 +54,7 @@ func (c *chain) follows(commit *pb.Commit) error {
 	return nil
 }
 
-// owns says whether a commit makes its writer the owner. Such a one may set the
+// owns reports whether a commit makes its writer the owner. Such a one may set the
 // log's time back.
 func owns(commit *pb.Commit) bool {
 	return slices.ContainsFunc(commit.GetOps(), func(op *pb.Op) bool { return op.GetOwn() != nil })
@@ -65,7 +65,7 @@ func owns(commit *pb.Commit) bool {
 // may append are each no more than a ttl off those of the lock nodes.
 const MaxAhead = 20 * time.Second
 
-// ahead says whether the log's time was dragged along by a clock that was wrong.
+// ahead reports whether the log's time was dragged along by a clock that was wrong.
 // Microseconds of 0 are no clock.
 func (c *chain) ahead(timeUs int64) bool {
 	return timeUs != 0 && c.timeUs-timeUs > MaxAhead.Microseconds()

@@ -25,7 +25,7 @@ type demand struct {
 
 func (w demand) chooses() bool { return w.adjacent || w.units != nil }
 
-// mayHaveGot says whether a claim that was given units, of so many asked for if those were
+// mayHaveGot reports whether a claim that was given units, of so many asked for if those were
 // more, else 0, may be one of this demand. The log does not have what a claim has chosen:
 // named units are what it was given, and adjacent ones have numbers that follow each other.
 // Their row may have changed since, when a unit of it was taken out. Whoever asks for any
@@ -66,7 +66,7 @@ func (s *State) RecallAdjacent(user, key string, quantity, timeUs int64) (Decisi
 	return s.recall(user, key, quantity, timeUs, demand{adjacent: true})
 }
 
-// choose says whether the units that a claim chooses are here, and where adjacent ones begin.
+// choose reports whether the units that a claim chooses are here, and where adjacent ones begin.
 func (d *Draft) choose(quantity int64, w demand) (first int64, ok bool) {
 	switch {
 	case w.units != nil:
@@ -146,7 +146,7 @@ func (u *Units) include(unit int64) {
 	}
 }
 
-// HasRun says whether the set has n units that are adjacent by the settings.
+// HasRun reports whether the set has n units that are adjacent by the settings.
 func (u Units) HasRun(n int64, s *pb.Settings) bool {
 	_, ok := u.run(n, s.GetRows())
 	return ok

@@ -352,7 +352,7 @@ func (c *claims) quantity(i uint32) int64 {
 	return max(int64(c.records.at(i).count), 1) // an entry is for one
 }
 
-// chosen says whether a claim may be one of a demand, if that chooses.
+// chosen reports whether a claim may be one of a demand, if that chooses.
 func (c *claims) chosen(i uint32, w demand) bool {
 	if !w.chooses() {
 		return true

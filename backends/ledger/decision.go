@@ -72,7 +72,7 @@ func (s *State) ask(at claimIndex, quantity int64, more grant, timeUs int64, w d
 	return Decision{}, false
 }
 
-// overUnpaid says whether a user with so many claims that were cancelled or have expired may claim
+// overUnpaid reports whether a user with so many claims that were cancelled or have expired may claim
 // no more.
 func (s *State) overUnpaid(unpaid int64) bool {
 	most := s.settings.GetPayment().GetUnpaidPerUser()

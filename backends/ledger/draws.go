@@ -95,7 +95,7 @@ func (s *State) Entries() (draw.Tree, bool) {
 	return *s.entries, true
 }
 
-// MayCloseEntries says whether Draft.Entries may be called in a commit of a writer whose
+// MayCloseEntries reports whether Draft.Entries may be called in a commit of a writer whose
 // clock says timeUs, and has something to say.
 func (s *State) MayCloseEntries(timeUs int64) bool {
 	return s.settings.GetDraw() && s.entries == nil && !s.sealed && s.refusal(s.at(timeUs)) == RefusedClosed
@@ -274,7 +274,7 @@ func (s *Sale) DrawSteps() int {
 	return n
 }
 
-// Ranked says whether all ranks are published that the draw has.
+// Ranked reports whether all ranks are published that the draw has.
 func (s *Sale) Ranked() bool {
 	d := s.drawing
 	return d.drawn != nil && int64(len(d.ranks)) == d.drawn.GetRanks()
@@ -403,7 +403,7 @@ func (s *Sale) committed(link draw.Digest) (*draw.Terms, error) {
 	return &terms, nil
 }
 
-// CommitsTo says whether a link is what the run has committed to.
+// CommitsTo reports whether a link is what the run has committed to.
 func (s *Sale) CommitsTo(link draw.Digest) bool {
 	_, err := s.committed(link)
 	return err == nil

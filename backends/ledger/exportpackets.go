@@ -67,7 +67,7 @@ func (p *exportedPackets) amounts(units []int64) (all []string) {
 	return all
 }
 
-// all says whether shards have as many units as there are packets. It adds up limits and not
+// all reports whether shards have as many units as there are packets. It adds up limits and not
 // counts: a transfer that was received and not acknowledged yet is in the counts of two shards.
 func (p *exportedPackets) all(shards []*State) bool {
 	limit := int64(0)

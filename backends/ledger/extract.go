@@ -29,7 +29,7 @@ type ClaimFilter struct {
 	State string `json:"state,omitempty"` // one of ClaimStates
 }
 
-// Set says whether the filter leaves anything out.
+// Set reports whether the filter leaves anything out.
 func (f ClaimFilter) Set() bool { return f != ClaimFilter{} }
 
 func (f ClaimFilter) matches(c Claim) bool {

@@ -43,7 +43,7 @@ type Head struct {
 	Totals
 }
 
-// tells says whether a stored head tells what the entries add up to.
+// tells reports whether a stored head tells what the entries add up to.
 func (h Head) tells(sum Head) bool {
 	if h.TimeUs == 0 {
 		sum.TimeUs = 0

@@ -149,7 +149,7 @@ type asking struct {
 	units    []int64
 }
 
-// mayBe says whether it may have been asked with a demand.
+// mayBe reports whether it may have been asked with a demand.
 func (a asking) mayBe(w demand) bool {
 	for i, unit := range a.units {
 		if w.units != nil && unit != w.units[i] || w.adjacent && unit != a.units[0]+int64(i) {

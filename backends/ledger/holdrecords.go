@@ -50,7 +50,7 @@ func (c *claims) findOwed(i uint32, payment string) (at uint32, ok bool) {
 	})
 }
 
-// owes says whether a payment is owed back for a claim.
+// owes reports whether a payment is owed back for a claim.
 func (c *claims) owes(i uint32, payment string) bool {
 	_, ok := c.findOwed(i, payment)
 	return ok

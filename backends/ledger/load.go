@@ -224,7 +224,7 @@ func Lacks(applied uint64, shards []*State) []string {
 	return lacks
 }
 
-// knows says whether the state has all that a peer has seen of it.
+// knows reports whether the state has all that a peer has seen of it.
 func (s *State) knows(other int, seen *peer) bool {
 	mine := s.peers[other]
 	if mine == nil {

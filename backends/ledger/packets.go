@@ -49,5 +49,5 @@ func PacketsStatusOf(sale *Sale) *PacketsStatus {
 	return red.Status()
 }
 
-// over says whether the shard gives nothing to anybody any more, whatever comes.
+// over reports whether the shard gives nothing to anybody any more, whatever comes.
 func (s *State) over() bool { return s.Sealed() || s.Phase == PhaseClosed }

@@ -272,7 +272,7 @@ func readPayload(ctx context.Context, logs Logs, log string, slot uint64) (*pb.P
 	return op, nil
 }
 
-// FitsUnits says whether what the units of a sale's present run are can be read with a key;
+// FitsUnits reports whether what the units of a sale's present run are can be read with a key;
 // nil is that of public ones.
 func FitsUnits(ctx context.Context, logs Logs, sale *Sale, key *units.Key) error {
 	if len(sale.Newest().GetUnits()) == 0 {
@@ -375,7 +375,7 @@ func (r *PayloadReader) index(ctx context.Context) error {
 	})
 }
 
-// indexed says whether all units are that plans have added.
+// indexed reports whether all units are that plans have added.
 func (r *PayloadReader) indexed() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -444,11 +444,11 @@ func (r *PayloadReader) ofClaim(ctx context.Context, c Claim) ([]Payload, error)
 	return r.Read(ctx, c.Units)
 }
 
-// Tells says whether the buyer of a claim is told what its units are: secrets only once it is
+// Tells reports whether the buyer of a claim is told what its units are: secrets only once it is
 // sold, or was.
 func (r *PayloadReader) Tells(sold bool) bool { return sold || r.key == nil }
 
-// Secret says whether what the reader tells is secret.
+// Secret reports whether what the reader tells is secret.
 func (r *PayloadReader) Secret() bool { return r != nil && r.key != nil }
 
 // Map is the payload by the names of what the unit has.

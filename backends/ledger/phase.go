@@ -37,7 +37,7 @@ func PhaseName(p pb.Phase) string {
 	return PhasePlanned
 }
 
-// Over says whether a phase is that of a run that has ended for good.
+// Over reports whether a phase is that of a run that has ended for good.
 func Over(phase string) bool { return phase == PhaseSealed || phase == PhaseDestroyed }
 
 // PhaseAt returns the word for a sale at a time, by its phase in the ledger and its hours; a

@@ -307,7 +307,7 @@ const (
 	RefusedClosed Refusal = "closed"
 )
 
-// refusal says whether claims are accepted in a commit of a time.
+// refusal reports whether claims are accepted in a commit of a time.
 func (s *State) refusal(timeUs int64) Refusal {
 	switch opens, closes := s.settings.GetOpensAtUs(), s.settings.GetClosesAtUs(); {
 	case s.sealed || s.entries != nil || s.settings.GetPhase() == pb.Phase_CLOSED || closes != 0 && timeUs >= closes:

@@ -161,10 +161,10 @@ func (s *Sale) Unmarked() []string { return s.unmarked }
 // Sealed returns how the sale ended, nil while it has not.
 func (s *Sale) Sealed() *pb.Sealed { return s.sealed }
 
-// Destroyed says whether nothing of the run is left but this log.
+// Destroyed reports whether nothing of the run is left but this log.
 func (s *Sale) Destroyed() bool { return s.destroyed }
 
-// Live says whether there is a run that is neither sealed nor destroyed.
+// Live reports whether there is a run that is neither sealed nor destroyed.
 func (s *Sale) Live() bool { return s.uid != "" && s.sealed == nil }
 
 // Phase returns the word for how far the sale has come, "" if it never began.

@@ -171,7 +171,7 @@ func (s *State) settle(c *pb.Commit, op *pb.Settle) error {
 	return fmt.Errorf("%v of a claim that is %v%s", op.GetHow(), at.state, why(op, at, c.GetTimeUs()))
 }
 
-// endsHold says whether an op is of no effect once the hold has ended.
+// endsHold reports whether an op is of no effect once the hold has ended.
 func endsHold(op *pb.Settle) bool {
 	switch op.GetHow() {
 	case pb.Settle_CONFIRM, pb.Settle_CANCEL, pb.Settle_EXPIRE, pb.Settle_EXTEND:
@@ -199,7 +199,7 @@ func settleTexts(op *pb.Settle) bool {
 	return len(op.GetPayment()) <= MaxPayment && len(op.GetWho()) <= MaxWho && len(op.GetReason()) <= MaxReason
 }
 
-// validTexts says whether the texts of an op can be stored.
+// validTexts reports whether the texts of an op can be stored.
 func validTexts(op *pb.Settle) bool {
 	return settleTexts(op) && utf8.ValidString(op.GetPayment()) && utf8.ValidString(op.GetWho()) && utf8.ValidString(op.GetReason())
 }
@@ -240,7 +240,7 @@ func moved(n int64, op *pb.Settle) int64 {
 	return n
 }
 
-// frees says whether an op makes the units of its claim available.
+// frees reports whether an op makes the units of its claim available.
 func frees(op *pb.Settle) bool {
 	switch op.GetHow() {
 	case pb.Settle_CANCEL, pb.Settle_EXPIRE:

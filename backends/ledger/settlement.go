@@ -93,7 +93,7 @@ func (d *Draft) Late(c Claim, payment string) Settlement {
 	return v
 }
 
-// resells says whether a late payment buys a claim after all.
+// resells reports whether a late payment buys a claim after all.
 func (d *Draft) resells(n uint32, now Claim, payment string) bool {
 	if d.state.verdict(pb.Settle_RESELL, d.standing(n, now, payment), d.commit.TimeUs) != SettleDone {
 		return false

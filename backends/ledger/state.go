@@ -115,7 +115,7 @@ func (s *State) applyOp(c *pb.Commit, i int, op *pb.Op) error {
 	return fmt.Errorf("it is of a kind that no shard has (written by a newer version?)")
 }
 
-// Refusal says whether claims are accepted in the next commit of a writer whose
+// Refusal reports whether claims are accepted in the next commit of a writer whose
 // clock says timeUs.
 func (s *State) Refusal(timeUs int64) Refusal { return s.refusal(s.at(timeUs)) }
 
@@ -139,7 +139,7 @@ func (s *State) Head() Head {
 // Bytes returns the size of the entries folded.
 func (s *State) Bytes() int64 { return s.bytes }
 
-// Sealed says whether the log has ended.
+// Sealed reports whether the log has ended.
 func (s *State) Sealed() bool { return s.sealed }
 
 // Shortfall returns how many units the newest generation should have removed
@@ -149,7 +149,7 @@ func (s *State) Shortfall() int64 { return s.shortfall }
 // Settings returns those of the newest generation, nil before the first.
 func (s *State) Settings() *pb.Settings { return s.settings }
 
-// IsOwner says whether a writer is the shard's owner.
+// IsOwner reports whether a writer is the shard's owner.
 func (s *State) IsOwner(writer []byte) bool { return s.Epoch > 0 && s.owner == string(writer) }
 
 // AvailableUnits returns the units that nobody has.

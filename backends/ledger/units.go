@@ -14,7 +14,7 @@ type Range struct{ First, Count int64 }
 
 func (r Range) end() int64 { return r.First + r.Count }
 
-// compare says whether the run lies before a unit (-1), has it (0) or lies behind it.
+// compare reports whether the run lies before a unit (-1), has it (0) or lies behind it.
 func (r Range) compare(unit int64) int {
 	switch {
 	case r.end() <= unit:
@@ -38,7 +38,7 @@ func (r Range) String() string {
 // touching the next. The zero value is the empty set.
 type Units []Range
 
-// Valid says whether the ranges are disjoint and in order, as they may not be where they come from
+// Valid reports whether the ranges are disjoint and in order, as they may not be where they come from
 // another process.
 func (u Units) Valid() bool {
 	for i, r := range u {
@@ -142,7 +142,7 @@ func (u *Units) addEach(units []int64) error {
 	return nil
 }
 
-// hasEach says whether all listed units are in the set. None is listed twice.
+// hasEach reports whether all listed units are in the set. None is listed twice.
 func (u Units) hasEach(units []int64) bool {
 	for len(units) > 0 {
 		r := run(units)
@@ -154,7 +154,7 @@ func (u Units) hasEach(units []int64) bool {
 	return true
 }
 
-// Has says whether a unit is in the set.
+// Has reports whether a unit is in the set.
 func (u Units) Has(unit int64) bool { return u.hasEach([]int64{unit}) }
 
 // Those returns which of some units are in the set.

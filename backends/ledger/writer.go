@@ -126,10 +126,10 @@ func NewWriter(log string, fold Folder) *Writer { return &Writer{log: log, fold:
 // Log returns the log's name.
 func (w *Writer) Log() string { return w.log }
 
-// Idle says whether nothing is under way, so that the next step may be begun.
+// Idle reports whether nothing is under way, so that the next step may be begun.
 func (w *Writer) Idle() bool { return w.under == 0 && w.wake == 0 && w.sent == nil }
 
-// Appending says whether an append is under way, rather than a read.
+// Appending reports whether an append is under way, rather than a read.
 func (w *Writer) Appending() bool { return w.under == AppendRequest }
 
 // InDoubt returns when the entry was first sent whose outcome is unknown now.

@@ -185,10 +185,10 @@ type State struct {
 
 // Settings are how a server keeps what it is told.
 type Settings struct {
-	// AOF says whether it writes an append-only file, Fsync when that is synced:
+	// AOF reports whether it writes an append-only file, Fsync when that is synced:
 	// always, everysec, no; "" if it does not tell.
 	AOF   bool
 	Fsync string
-	// Snapshots says whether it saves snapshots by itself.
+	// Snapshots reports whether it saves snapshots by itself.
 	Snapshots bool
 }

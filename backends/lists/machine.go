@@ -156,7 +156,7 @@ func (m *Machine) On() uint64 {
 	return 0
 }
 
-// Stopped says whether the list gives nothing, and all that it ever gave and that
+// Stopped reports whether the list gives nothing, and all that it ever gave and that
 // its node still knows is in the log as it is folded. Whoever appends next to
 // that very state may change the shard's units or phase.
 func (m *Machine) Stopped(s *ledger.State) bool { return m.stage == stopped && s.Fill == m.fill }
@@ -232,7 +232,7 @@ func (m *Machine) Observe(now clock.Now, s *ledger.State) {
 	}
 }
 
-// Due says whether there is something to append.
+// Due reports whether there is something to append.
 func (m *Machine) Due() bool { return m.stage == fencing || len(m.grabs) > 0 }
 
 // Draft puts what is to be appended next into a draft, no more than most grabs
@@ -314,7 +314,7 @@ func (m *Machine) Taken() ledger.Units {
 	return m.taken[:min(len(m.taken), m.sizes.Ranges)]
 }
 
-// Empty says whether the last Take found nothing, and nothing came since.
+// Empty reports whether the last Take found nothing, and nothing came since.
 func (m *Machine) Empty() bool { return m.empty }
 
 // Gave says that the units that Taken has returned are in the log, on their way to another shard.
@@ -340,7 +340,7 @@ func (m *Machine) Receive(units ledger.Units) {
 	}
 }
 
-// Receiving says whether units received are not in the list yet.
+// Receiving reports whether units received are not in the list yet.
 func (m *Machine) Receiving() bool { return len(m.puts) > 0 }
 
 // Next returns the call that is to be made now, nil if none is, and the monotonic

@@ -54,14 +54,14 @@ func (k *Locks) Keepers() int {
 	return len(k.keepers)
 }
 
-// Valid says whether all held keys still are ours, and there are any.
+// Valid reports whether all held keys still are ours, and there are any.
 func (m *Machine) Valid(now clock.Now) bool { return m.Validity().At(now) }
 
 // ValidUntil returns the monotonic instant at which the held keys stop being
 // ours, 0 if none are held.
 func (m *Machine) ValidUntil() time.Duration { return m.Validity().Until() }
 
-// Holds says whether a key is among those held.
+// Holds reports whether a key is among those held.
 func (m *Machine) Holds(key string) bool {
 	return slices.ContainsFunc(m.held, func(l *lease) bool { return l.key == key })
 }

@@ -32,7 +32,7 @@ func ErrorKind(err error) string {
 	return "other"
 }
 
-// NotPermitted says whether so many nodes do not permit what they were asked
+// NotPermitted reports whether so many nodes do not permit what they were asked
 // (fs.ErrPermission) that the others are no majority: to ask again does not help then. errs
 // has what came of asking each node, nil if it did what it was asked.
 func NotPermitted(errs []error) bool {

@@ -89,7 +89,7 @@ func (m *Machine) breakFaulty(key string, seen []sighting) {
 	m.stats.Forced++
 }
 
-// faulty says whether a holder has been seen unchanged often and long enough.
+// faulty reports whether a holder has been seen unchanged often and long enough.
 func (m *Machine) faulty(s sighting) bool {
 	ttl := MaxTTL // of a note that is not ours
 	if note, ok := ParseNote(s.note); ok && note.TTL > 0 {

@@ -34,7 +34,7 @@ func (g *Group) Validity(key string) Validity {
 	return Validity{from: g.last, left: k.m.since + g.tm.valid - g.aged}
 }
 
-// Settled says whether no call is under way and no node owes a release.
+// Settled reports whether no call is under way and no node owes a release.
 func (g *Group) Settled() bool {
 	return !slices.ContainsFunc(g.members, func(k *member) bool { return !k.m.Settled() })
 }

@@ -170,7 +170,7 @@ func (l *Lease) Context() context.Context {
 	return l.ctx
 }
 
-// Valid says whether the keys still are ours at this moment. It is surer than
+// Valid reports whether the keys still are ours at this moment. It is surer than
 // Context, whose end may be seen late by a process that was suspended.
 func (l *Lease) Valid() bool {
 	l.mu.Lock()

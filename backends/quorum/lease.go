@@ -199,7 +199,7 @@ func (m *Machine) inquire(now clock.Now) Effects {
 	return m.effects()
 }
 
-// alone says whether a majority of the nodes has answered the inquiry that was made
+// alone reports whether a majority of the nodes has answered the inquiry that was made
 // last, and has nobody on its lists. Whoever waits is on the lists of a majority.
 func (m *Machine) alone() bool {
 	return m.state == Held && m.round.tell && !slices.ContainsFunc(m.held, func(l *lease) bool { return l.alone < m.majority() })

@@ -105,7 +105,7 @@ func (l *line) join(now clock.Now, t *ticket) lineEffects {
 	return l.effects(now)
 }
 
-// wanted says whether anybody has the keys or waits for them.
+// wanted reports whether anybody has the keys or waits for them.
 func (l *line) wanted() bool { return l.holder != nil || len(l.waiting) > 0 }
 
 // leave takes a ticket out, whether it waits or holds.
@@ -137,7 +137,7 @@ func (l *line) handOn(now clock.Now) {
 	}
 }
 
-// goesOn says whether the turn goes on: it has not ended yet, or nobody else waits,
+// goesOn reports whether the turn goes on: it has not ended yet, or nobody else waits,
 // and another begins. Where nodes do not say that, others are let in. Who polls and is on
 // no list gets in when nobody in this process wants the keys.
 func (l *line) goesOn(now clock.Now) bool {

@@ -95,7 +95,7 @@ func (r *Roster) ages(end time.Duration) {
 	}
 }
 
-// Gone says whether this process has left and all nodes know, or had their time: they
+// Gone reports whether this process has left and all nodes know, or had their time: they
 // were told twice, or have forgotten it by themselves.
 func (r *Roster) Gone() bool {
 	return r.state != rosterPresent && !slices.ContainsFunc(r.nodes, func(n rosterNode) bool { return !r.parted(&n) })

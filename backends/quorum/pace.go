@@ -38,7 +38,7 @@ func (p *pace) token() string {
 	return p.prefix + strconv.FormatUint(p.tokens, 36)
 }
 
-// issued says whether a token is one of the group's.
+// issued reports whether a token is one of the group's.
 func (p *pace) issued(token string) bool { return strings.HasPrefix(token, p.prefix) }
 
 // renewal returns the next instant at which all held keys are renewed. A key that was

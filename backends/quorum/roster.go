@@ -185,7 +185,7 @@ func (r *Roster) Reply(now clock.Now, reply Reply) Effects {
 	return r.effects()
 }
 
-// isNews says whether a node does not just say again what it said before and still
+// isNews reports whether a node does not just say again what it said before and still
 // counts: with a hundred members who each meet every node twice a second, that is
 // what it mostly does.
 func (r *Roster) isNews(n *rosterNode, there []present) bool {
@@ -233,7 +233,7 @@ func (r *Roster) effects() (out Effects) {
 	return out
 }
 
-// due says whether a node is free, and to be met sooner or later.
+// due reports whether a node is free, and to be met sooner or later.
 func (r *Roster) due(i int) bool {
 	n := &r.nodes[i]
 	return n.call == nil && (r.state == rosterPresent || !r.parted(n))
@@ -254,7 +254,7 @@ func (r *Roster) meet(i int) Call {
 	return Call{Node: i, Seq: r.seq, Meet: m, Timeout: timeout}
 }
 
-// parted says whether a node knows that this process has left, or has had its time.
+// parted reports whether a node knows that this process has left, or has had its time.
 func (r *Roster) parted(n *rosterNode) bool {
 	return n.told == r.number || n.deaf >= 2 || r.aged >= n.until
 }

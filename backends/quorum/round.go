@@ -39,7 +39,7 @@ type standing struct {
 	holder *Holding // who has it, where the node said no
 }
 
-// mayHave says whether the node must be told when the key is given back.
+// mayHave reports whether the node must be told when the key is given back.
 func (s standing) mayHave() bool { return s.answer == Yes || s.answer == Silent || s.stray }
 
 // node is what the machine knows of one node.
@@ -320,7 +320,7 @@ func (m *Machine) renewed(pending int) {
 	}
 }
 
-// forgotten says whether so many nodes answered that they do not have a key
+// forgotten reports whether so many nodes answered that they do not have a key
 // that the others are no majority.
 func (m *Machine) forgotten(l *lease) bool {
 	without := 0
@@ -376,7 +376,7 @@ func (m *Machine) unlist() {
 	}
 }
 
-// mostFree says whether a majority of the nodes owes no release.
+// mostFree reports whether a majority of the nodes owes no release.
 func (m *Machine) mostFree() bool {
 	free := 0
 	for i := range m.nodes {

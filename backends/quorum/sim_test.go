@@ -278,7 +278,7 @@ func (p *proc) valid() []string {
 	return nil
 }
 
-// holds says whether a key is among those held.
+// holds reports whether a key is among those held.
 func (p *proc) holds(key string) bool {
 	if p.sharer != nil {
 		return p.sharer.g.State(key) == quorum.Held

@@ -107,7 +107,7 @@ func (c *crowd) turned(t *quorum.Ticket) {
 	w.after(c.p.some(c.think), func() { c.join(user) })
 }
 
-// before says whether one wish counts as having waited longer than another.
+// before reports whether one wish counts as having waited longer than another.
 func (c *crowd) before(a, b wish) bool {
 	return a.since-time.Duration(a.priority)*c.ageing < b.since-time.Duration(b.priority)*c.ageing
 }

@@ -17,7 +17,7 @@ func (m *Machine) reclaim(n *node, h Holding) {
 	m.owe(n, ask)
 }
 
-// issued says whether a token was this machine's. Nobody else of a group asks for its key.
+// issued reports whether a token was this machine's. Nobody else of a group asks for its key.
 func (m *Machine) issued(token string) bool {
 	if m.group != nil {
 		return m.group.issued(token)

@@ -42,7 +42,7 @@ type Validity struct {
 	left time.Duration
 }
 
-// At says whether the keys still are ours at an instant. Between the loss that
+// At reports whether the keys still are ours at an instant. Between the loss that
 // a machine announces and the true end lies a margin of a tenth of the ttl:
 // work that began on a valid lease may end in it.
 func (v Validity) At(now clock.Now) bool { return v.left > 0 && now.Since(v.from) < v.left }

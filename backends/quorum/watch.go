@@ -45,12 +45,12 @@ func (m *Machine) Keys() []string {
 	return keys
 }
 
-// Settled says whether no call is under way and no node owes a release.
+// Settled reports whether no call is under way and no node owes a release.
 func (m *Machine) Settled() bool {
 	return !slices.ContainsFunc(m.nodes, func(n node) bool { return n.call != nil || len(n.owed) > 0 })
 }
 
-// parted says whether each node has confirmed all releases, or failed to when it
+// parted reports whether each node has confirmed all releases, or failed to when it
 // was asked twice.
 func (m *Machine) parted() bool {
 	return !slices.ContainsFunc(m.nodes, func(n node) bool { return n.deaf < 2 && (n.call != nil || len(n.owed) > 0) })

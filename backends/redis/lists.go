@@ -43,7 +43,7 @@ func refusal(number int64) error {
 	return refusals[number]
 }
 
-// refused says whether an error is one of these.
+// refused reports whether an error is one of these.
 func refused(err error) bool {
 	for _, r := range refusals[1:] {
 		if errors.Is(err, r) {

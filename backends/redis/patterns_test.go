@@ -23,7 +23,7 @@ type pattern string
 
 func (p pattern) key() string { return "salectl:test:pattern:" + string(p) }
 
-// had says whether a lease can be had, which is all that it may depend on.
+// had reports whether a lease can be had, which is all that it may depend on.
 func (p pattern) had() bool { return strings.Count(string(p), "u") > len(p)/2 }
 
 // patterns returns all of them for three nodes, and those that are in order for more.

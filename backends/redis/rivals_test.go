@@ -340,7 +340,7 @@ func TestLostAnswerAskedAgain(t *testing.T) {
 	r.wantSecond(2)
 }
 
-// granted says whether a server has granted a key since its statistics were
+// granted reports whether a server has granted a key since its statistics were
 // reset, even if that was given back since.
 func granted(t *testing.T, server *services.Redis) bool {
 	t.Helper()

@@ -66,7 +66,7 @@ type failure struct {
 // mostPatient is how often a claim may have waited in vain for its shard where none is to fail.
 const mostPatient = 3
 
-// counts says whether a failure counts where nothing that happens is to fail a claim: how
+// counts reports whether a failure counts where nothing that happens is to fail a claim: how
 // fast a shard changes hands on a busy machine is for the figures to say.
 func (f failure) counts() bool { return !f.patient || wantFigures }
 

@@ -16,7 +16,7 @@ import (
 	"salectl/api"
 )
 
-// wantFigures says whether figures are wanted: `make replicas` says so. They go by wall
+// wantFigures reports whether figures are wanted: `make replicas` says so. They go by wall
 // time, on a machine that does nothing else.
 var wantFigures = os.Getenv("SALECTL_FIGURES") != ""
 

@@ -127,7 +127,7 @@ func (s *sale) tokens(i int, lines ...string) {
 	s.write(fmt.Sprint("tokens-", i), []byte(strings.Join(lines, "\n")))
 }
 
-// read says whether a process has read the file of tokens whose last line has that token,
+// read reports whether a process has read the file of tokens whose last line has that token,
 // which no file had before.
 func (r *replica) read(lines ...string) error {
 	var token string

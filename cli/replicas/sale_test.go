@@ -340,7 +340,7 @@ func (s *sale) alive() (all []*replica) {
 	return all
 }
 
-// ownsAll says whether those own all shards, by what the process knows; nil: they do.
+// ownsAll reports whether those own all shards, by what the process knows; nil: they do.
 func (r *replica) ownsAll(those []*replica) error {
 	by, err := r.owners()
 	if err != nil {

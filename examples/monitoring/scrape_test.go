@@ -149,7 +149,7 @@ func holdAgainstPage(t *testing.T, page *scraped) {
 	}
 }
 
-// sameWords says whether two texts have the same words, in any order.
+// sameWords reports whether two texts have the same words, in any order.
 func sameWords(a, b string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(strings.Fields(a))), slices.Sorted(slices.Values(strings.Fields(b))))
 }

@@ -55,7 +55,7 @@ func (s *Server) admin() http.HandlerFunc {
 	}
 }
 
-// clean says whether a path has no empty parts, and none that mean others.
+// clean reports whether a path has no empty parts, and none that mean others.
 func clean(p string) bool {
 	return strings.TrimSuffix(p, "/") == strings.TrimSuffix(path.Clean(p), "/")
 }

@@ -87,7 +87,7 @@ func (c *Certificates) Client() *tls.Config {
 	return c.now.Load().client
 }
 
-// Server says whether there is a certificate to serve with.
+// Server reports whether there is a certificate to serve with.
 func (c *Certificates) Server() bool { return c != nil && c.now.Load().server != nil }
 
 // listener is how connections are accepted, each by the files as they were read last.
@@ -119,7 +119,7 @@ func (c *Certificates) Validity() (from, until time.Time, ok bool) {
 	return leaf.NotBefore, leaf.NotAfter, true
 }
 
-// Names says whether the certificate is one of a host, nil if it is.
+// Names reports whether the certificate is one of a host, nil if it is.
 func (c *Certificates) Names(host string) error { return c.now.Load().own.Leaf.VerifyHostname(host) }
 
 func (f TLSFiles) read() (*credentials, error) {

@@ -25,7 +25,7 @@ func CheckListen(addr string, hasToken, insecure bool) error {
 		"give a bearer-token file, or say --insecure if everyone may claim", ErrExposed, addr)
 }
 
-// Open says whether other machines can reach an address.
+// Open reports whether other machines can reach an address.
 func Open(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	return err == nil && open(host)

@@ -336,7 +336,7 @@ func (s *Server) untilOpened(ctx context.Context) {
 	}
 }
 
-// letIn says whether a request may ask for something of a sale that needs a right, and if not
+// letIn reports whether a request may ask for something of a sale that needs a right, and if not
 // answers it.
 func (s *Server) letIn(w http.ResponseWriter, r *http.Request, needs Rights) (by access, ok bool) {
 	by = s.accessOf(r)

@@ -16,7 +16,7 @@ import (
 
 var pages = http.NewCrossOriginProtection()
 
-// ofOtherSite says whether a page of another site sends a request that is not only
+// ofOtherSite reports whether a page of another site sends a request that is not only
 // a look, by what its browser says of it. A client that is no browser says nothing.
 func ofOtherSite(r *http.Request) bool { return pages.Check(r) != nil }
 

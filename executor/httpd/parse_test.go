@@ -253,7 +253,7 @@ func oracle(body []byte) (r executor.Request, status int) {
 	return r, http.StatusOK
 }
 
-// hasHalfSurrogate says whether a valid document has half a surrogate pair in a
+// hasHalfSurrogate reports whether a valid document has half a surrogate pair in a
 // string. encoding/json replaces those, so decoding to text and encoding again
 // would not show them; they are looked for escape by escape.
 func hasHalfSurrogate(body []byte) bool {

@@ -65,7 +65,7 @@ func traceID(r *http.Request) string {
 	return v[version+1 : trace]
 }
 
-// hexadecimal says whether a text has only small hexadecimal digits, as the standard wants.
+// hexadecimal reports whether a text has only small hexadecimal digits, as the standard wants.
 func hexadecimal(s string) bool { return strings.Trim(s, "0123456789abcdef") == "" }
 
 // about is what ties a line of the log to a request.

@@ -15,7 +15,7 @@ import (
 // take a sixth of it, or all if every letter is escaped.
 const maxSettlement = 8192
 
-// ofBuyers says whether what follows /claims/ in a path settles a claim, in a way that
+// ofBuyers reports whether what follows /claims/ in a path settles a claim, in a way that
 // buyers' applications may.
 func ofBuyers(rest string) bool {
 	_, how, _ := strings.Cut(rest, "/")

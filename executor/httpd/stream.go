@@ -264,7 +264,7 @@ func (x *stream) leaveLocked() {
 	}
 }
 
-// left says whether reading has ended because the server goes away.
+// left reports whether reading has ended because the server goes away.
 func (x *stream) left(err error) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()

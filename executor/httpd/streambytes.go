@@ -129,7 +129,7 @@ func (s *Server) memoriesOf(by *access) []*replyMemory {
 	return []*replyMemory{m, s.memory}
 }
 
-// isBroken says whether the stream is broken, for a reader that waits.
+// isBroken reports whether the stream is broken, for a reader that waits.
 func (x *stream) isBroken() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()

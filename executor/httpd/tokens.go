@@ -261,7 +261,7 @@ func (a *access) rights() Rights {
 	return a.found
 }
 
-// may says whether a request may do what needs a right. If not, the problem says what is
+// may reports whether a request may do what needs a right. If not, the problem says what is
 // missing.
 func (a *access) may(needs Rights) *problem {
 	switch has := a.rights(); {

@@ -134,7 +134,7 @@ func (s *Server) rejectWebhook(w http.ResponseWriter, r *http.Request, sale *sal
 	return rejected
 }
 
-// clockOff says whether this process knows that its clock is wrong.
+// clockOff reports whether this process knows that its clock is wrong.
 func (s *sale) clockOff() bool {
 	e, ok := s.Service.(interface{ ClockOff() time.Duration })
 	return ok && e.ClockOff() != 0

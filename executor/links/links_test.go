@@ -86,7 +86,7 @@ func open(t testing.TB, dir string) (*embedded.Logs, *embedded.Node) {
 	return logs, node
 }
 
-// shared says whether both own half, and agree.
+// shared reports whether both own half, and agree.
 func (p *pair) shared(addresses map[string]*executor.Executor) bool {
 	count := make(map[*executor.Executor]int)
 	for i := range shards {

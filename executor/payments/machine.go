@@ -206,7 +206,7 @@ func (m *machine) start(now clock.Now) (all []*attempt) {
 	return all
 }
 
-// asks says whether the service is to be asked: it has not given its verdict before.
+// asks reports whether the service is to be asked: it has not given its verdict before.
 func (a *attempt) asks() bool { return a.verdict.how == "" }
 
 // request is what the service is asked.

@@ -21,7 +21,7 @@ type verdict struct {
 // errBoth is an answer for which success and failure are true.
 var errBoth = errors.New("success and failure are both true")
 
-// judge says whether a claim is to be confirmed, by what was told, or cancelled, or neither:
+// judge reports whether a claim is to be confirmed, by what was told, or cancelled, or neither:
 // then it is "". What can be read in no way, or in two, is an error.
 func (c *conditions) judge(told *rules.Told) (api.How, error) {
 	success, err := c.success.Holds(told)

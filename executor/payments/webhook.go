@@ -148,7 +148,7 @@ func (w *webhook) verify(now time.Time, header http.Header, body []byte) error {
 	return nil
 }
 
-// signed says whether one of a message's signatures is by one of the keys.
+// signed reports whether one of a message's signatures is by one of the keys.
 func (w *webhook) signed(values map[string]string, body []byte) bool {
 	var sums [][]byte
 	for _, key := range w.keys {

@@ -61,7 +61,7 @@ func check(ctx context.Context, c api.Config) error {
 	return fmt.Errorf("rehearse: %w: %w", ErrNoAnswer, err)
 }
 
-// accepted says whether the buyer has units.
+// accepted reports whether the buyer has units.
 func (r *reply) accepted() bool {
 	return r.status == http.StatusOK || r.status == http.StatusCreated
 }

@@ -73,10 +73,10 @@ func (e *entrant) won() *record {
 	return &e.told[i]
 }
 
-// awarded says whether an entry with this outcome was awarded a unit.
+// awarded reports whether an entry with this outcome was awarded a unit.
 func awarded(o api.Outcome) bool { return o == api.Sold || o == api.Held || ended(o) }
 
-// ended says whether an entry with this outcome has lost its unit again.
+// ended reports whether an entry with this outcome has lost its unit again.
 func ended(o api.Outcome) bool {
 	return o == api.Expired || o == api.Cancelled || o == api.Refunded
 }
@@ -224,7 +224,7 @@ func (w *drawn) awards() (n int) {
 	return n
 }
 
-// settled says whether all awards are made, told and over: each is sold or has come to
+// settled reports whether all awards are made, told and over: each is sold or has come to
 // nothing, and there are as many as there may be.
 func (w *drawn) settled(told int) bool {
 	d := w.sale.Draw

@@ -76,7 +76,7 @@ func toldText(r *record) string {
 	return fmt.Sprintf("%s with units %v", r.Outcome, r.Units)
 }
 
-// mayFollow says whether an entry that was told one thing may be told another one later.
+// mayFollow reports whether an entry that was told one thing may be told another one later.
 func (j *judge) mayFollow(was, r *record) bool {
 	v := j.byID[r.ID]
 	switch was.Outcome {

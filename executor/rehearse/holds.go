@@ -132,7 +132,7 @@ func (j *judge) confirmed(v *play, s *step, over bool) {
 	}
 }
 
-// mayResell says whether a late payment may buy a claim after all.
+// mayResell reports whether a late payment may buy a claim after all.
 func (j *judge) mayResell(v *play, s *step) bool {
 	return v.state == api.Expired && j.c.Payment.Late == spec.LateResell && !slices.Contains(v.owed, s.payment)
 }
@@ -172,7 +172,7 @@ func (j *judge) hold(r *record) {
 	}
 }
 
-// sameUnits says whether two answers to one request name the same units. A claim that was
+// sameUnits reports whether two answers to one request name the same units. A claim that was
 // paid too late may have others since.
 func (j *judge) sameUnits(a, b *record) bool {
 	if slices.Equal(a.Units, b.Units) {
@@ -182,7 +182,7 @@ func (j *judge) sameUnits(a, b *record) bool {
 	return v != nil && v.late && (slices.Equal(a.Units, v.units) || slices.Equal(b.Units, v.units))
 }
 
-// hasEnded says whether a claim that was accepted may have come to the end that a later
+// hasEnded reports whether a claim that was accepted may have come to the end that a later
 // answer to its request tells of.
 func (j *judge) hasEnded(first, r *record) bool {
 	v := j.byID[first.ID]

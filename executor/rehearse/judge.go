@@ -149,7 +149,7 @@ func (j *judge) accept(r *record) {
 	}
 }
 
-// asMany says whether a claim was given as many units as it asked for or, where the sale
+// asMany reports whether a claim was given as many units as it asked for or, where the sale
 // has partial, was given some of them and told so. An entry of a draw is given none.
 func (j *judge) asMany(r *record) bool {
 	given := int64(len(r.Units))

@@ -137,7 +137,7 @@ func (k *Keeper) lacking(sale spec.Sale, lack Lack) {
 	k.lacks[sale.Name] = lack
 }
 
-// changed says whether a sale's declaration is another one than when it was seen last.
+// changed reports whether a sale's declaration is another one than when it was seen last.
 func (k *Keeper) changed(sale spec.Sale) bool {
 	text, err := sale.JSON()
 	before, seen := k.seen[sale.Name]
@@ -145,7 +145,7 @@ func (k *Keeper) changed(sale spec.Sale) bool {
 	return err == nil && seen && !bytes.Equal(before, text)
 }
 
-// applied says whether a sale is served by a newer generation than was known.
+// applied reports whether a sale is served by a newer generation than was known.
 func (k *Keeper) applied(sale string, generation uint64) bool {
 	before := k.newest[sale]
 	k.newest[sale] = max(before, generation)

@@ -24,7 +24,7 @@ type Request struct {
 	before *Ticket // its own, which is under way still; nil: there is none. See Ticket.Again
 }
 
-// Chooses says whether the request is for particular units, or for adjacent ones.
+// Chooses reports whether the request is for particular units, or for adjacent ones.
 func (r *Request) Chooses() bool { return r.Adjacent || r.Units != nil }
 
 // Admittance is what the rules have decided on a request that they let in.
@@ -67,10 +67,10 @@ type Answer struct {
 	Message string
 }
 
-// Accepted says whether the claim has units, or is an entry that may be given some.
+// Accepted reports whether the claim has units, or is an entry that may be given some.
 func (a Answer) Accepted() bool { return a.Outcome.Accepted() }
 
-// Denies says whether whoever gets the answer takes it that the claim is not
+// Denies reports whether whoever gets the answer takes it that the claim is not
 // accepted, and would be wrong if an earlier request of the same key still can be.
 // SoldOut is among them: more units may come before that one is decided.
 func (a Answer) Denies() bool { return a.Outcome.Denies() }

@@ -32,7 +32,7 @@ func (a *awards) ranked(all []Award) {
 	}
 }
 
-// open says whether there are entries that may be given units, now or later.
+// open reports whether there are entries that may be given units, now or later.
 func (a *awards) open() bool { return a.next < len(a.all) }
 
 // award gives entries their units. What does not fit into the draft, or has no unit here,

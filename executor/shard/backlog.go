@@ -139,7 +139,7 @@ func (g *NodeBatcher) freeStuck(now clock.Now) time.Duration {
 
 const LookForStuck = time.Second
 
-// asksAgain says whether somebody is asked for again who may have been given
+// asksAgain reports whether somebody is asked for again who may have been given
 // something.
 func (gs *shardQueue) asksAgain() bool {
 	for _, t := range gs.queue {

@@ -57,14 +57,14 @@ func (t *Ticket) least() int64 {
 	return 1
 }
 
-// mayFind says whether another shard may have what a claim chooses and lacks here.
+// mayFind reports whether another shard may have what a claim chooses and lacks here.
 func (x *transfers) mayFind(t *Ticket) bool {
 	answered := func(shard int) bool { return t.search != nil && t.search.none[shard] }
 	return slices.ContainsFunc(x.asked, func(r request) bool { return !answered(r.shard) }) ||
 		x.totals.anyOther(x.shard, t.least(), answered)
 }
 
-// searches says whether a claim that chooses waits for what others have been asked for.
+// searches reports whether a claim that chooses waits for what others have been asked for.
 func (x *transfers) searches(t *Ticket) bool { return t.Chooses() && len(x.asked) > 0 }
 
 // search adds to whom other shards are about to be asked what claims that wait choose and

@@ -95,7 +95,7 @@ func (id ClaimID) String() string {
 	return fmt.Sprintf("%d-%d-%d", id.Shard, id.Slot, id.Index)
 }
 
-// Stays says whether a claim is as it was answered for as long as it is not refunded. What
+// Stays reports whether a claim is as it was answered for as long as it is not refunded. What
 // becomes of a hold or of an entry only who reads the log to its end can tell.
 func (c Claim) Stays() bool { return c.HeldUntil.IsZero() && c.State == api.Sold }
 

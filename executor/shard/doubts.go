@@ -56,7 +56,7 @@ func (d *Doubts) Add(uid string, shard int, user, key string) {
 	}
 }
 
-// Has says whether a request is in doubt, on whichever shard.
+// Has reports whether a request is in doubt, on whichever shard.
 func (d *Doubts) Has(user, key string) bool {
 	if d.n.Load() == 0 {
 		return false

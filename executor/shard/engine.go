@@ -114,7 +114,7 @@ func (e ownerDecides) endWaiting(now clock.Now, d *ledger.Draft) {
 	}
 }
 
-// partial says whether a claim that is short may get a part.
+// partial reports whether a claim that is short may get a part.
 func (e ownerDecides) partial() bool { return e.q.state.Settings().GetPartial() }
 
 // look decides one request. last: there are no units to wait for.

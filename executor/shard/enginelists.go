@@ -40,7 +40,7 @@ func (q *sequencer) useList(l lists.List, sizes lists.Sizes, busy func() bool) *
 	return e
 }
 
-// open says whether the list is to be kept. The list of a shard that is paused or
+// open reports whether the list is to be kept. The list of a shard that is paused or
 // closed is off, and all that it gave is in the log: no generation comes into it
 // before.
 func (e *listGives) open() bool { return e.q.mode == serving && e.q.state.Phase == ledger.PhaseOpen }

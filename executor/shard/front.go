@@ -9,7 +9,7 @@ import (
 // serves without the sequencer, and what is known of those. All its methods but carry
 // are safe for concurrent use.
 type front interface {
-	// takes says whether a request waits here, and not in the shard's own queue.
+	// takes reports whether a request waits here, and not in the shard's own queue.
 	takes(t *Ticket) bool
 	// offer queues a ticket, or says why not.
 	offer(now clock.Now, t *Ticket) api.Outcome
@@ -20,14 +20,14 @@ type front interface {
 	// shutDown refuses all requests from here on.
 	shutDown(refusal Answer)
 
-	// mayHave says whether a user was given something, or may have been, that the log
+	// mayHave reports whether a user was given something, or may have been, that the log
 	// lacks; mayLack whether it may lack anything.
 	mayHave(user string) bool
 	mayLack() bool
 	// drain has all that was given so far come into the log, and returns a channel that
 	// is closed when it is there.
 	drain() <-chan struct{}
-	// ready says whether units are given, if they should be.
+	// ready reports whether units are given, if they should be.
 	ready() bool
 	// stall says since when and why none are given though they should be; nil: they are.
 	stall(now clock.Now) *Stall

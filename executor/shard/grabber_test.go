@@ -966,7 +966,7 @@ func TestGrabberHandsBack(t *testing.T) {
 	}
 }
 
-// drained says whether somebody waits no longer for the ledger.
+// drained reports whether somebody waits no longer for the ledger.
 func drained(wait <-chan struct{}) bool {
 	select {
 	case <-wait:

@@ -185,7 +185,7 @@ func (g *NodeBatcher) rouse() {
 	}
 }
 
-// mayHave says whether a user was given something by a shard's list, or may have
+// mayHave reports whether a user was given something by a shard's list, or may have
 // been, that the ledger lacks.
 func (gs *shardQueue) mayHave(user string) bool {
 	gs.node.mu.Lock()
@@ -200,7 +200,7 @@ func (gs *shardQueue) waiting() int {
 	return len(gs.queue) + gs.inFlight
 }
 
-// busy says whether requests of a shard wait for the node, or the ledger does not
+// busy reports whether requests of a shard wait for the node, or the ledger does not
 // have all that it gave.
 func (gs *shardQueue) busy() bool {
 	gs.node.mu.Lock()

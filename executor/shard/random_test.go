@@ -42,7 +42,7 @@ type wish struct {
 	last *asked // nil: not asked yet
 }
 
-// over says whether the answer will not change by asking again.
+// over reports whether the answer will not change by asking again.
 func (x *wish) over() bool {
 	return x.last != nil && x.last.answered && slices.Contains([]api.Outcome{api.Sold, api.LimitReached, api.KeyReused}, x.last.answer.Outcome)
 }

@@ -93,7 +93,7 @@ func NewRemote(c RemoteConfig) *Remote {
 	return r
 }
 
-// Busy says whether requests wait here, or for an answer of the owner: what comes then is
+// Busy reports whether requests wait here, or for an answer of the owner: what comes then is
 // to wait behind them, also where the shard is this process's by now.
 func (r *Remote) Busy() bool { return r.n.Load() > 0 }
 

@@ -44,7 +44,7 @@ func (b *SaleTotals) Loads() []Load {
 // peers.
 func (b *SaleTotals) News() bool { return b.news.Load() }
 
-// matters says whether peers should hear soon how a shard stands, and not only when they are
+// matters reports whether peers should hear soon how a shard stands, and not only when they are
 // told something anyway. They go by it when one of their shards is short of units: whether
 // this one has some, and roughly how many; of few, how many. A shard that has none left is
 // watched closely, for all may be sold.

@@ -86,7 +86,7 @@ func (r *requests) refuseShort(stays func(*Ticket) bool, why func(*Ticket) Answe
 	r.waiting = slices.Delete(r.waiting, n, len(short))
 }
 
-// lack says whether awards, or requests that do not choose their units, wait for units,
+// lack reports whether awards, or requests that do not choose their units, wait for units,
 // whichever these are.
 func (r *requests) lack() bool {
 	return r.lacking > 0 || slices.ContainsFunc(r.waiting, func(t *Ticket) bool { return !t.Chooses() })

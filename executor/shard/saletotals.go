@@ -222,7 +222,7 @@ func (b *SaleTotals) others(to int, least int64) (found []request) {
 	return found
 }
 
-// anyOther says whether another shard has so many units available and is not among those that
+// anyOther reports whether another shard has so many units available and is not among those that
 // skip names.
 func (b *SaleTotals) anyOther(to int, least int64, skip func(shard int) bool) bool {
 	b.mu.Lock()

@@ -91,7 +91,7 @@ type Rights struct {
 	TTL    time.Duration
 }
 
-// Valid says whether the process may append at an instant.
+// Valid reports whether the process may append at an instant.
 func (r Rights) Valid(now clock.Now) bool {
 	// A wall clock that was set back since is not believed before it has been held
 	// against the lock nodes' clocks again. One that was set forth has ended the lease.
@@ -478,7 +478,7 @@ func (q *sequencer) nextGeneration() *pb.Generation {
 	return nil
 }
 
-// returns says whether what there is to decide may bring units back, which other processes
+// returns reports whether what there is to decide may bring units back, which other processes
 // may have been promised not to happen yet: the monotonic time until which it waits; 0: it
 // does not.
 func (q *sequencer) returns(now clock.Now, generation bool) time.Duration {

@@ -27,7 +27,7 @@ func NewSettlement(pool *sync.Pool, x Settlement, now time.Duration) *Ticket {
 	return t
 }
 
-// refunds says whether it asks for a unit to come back that was sold.
+// refunds reports whether it asks for a unit to come back that was sold.
 func (t *Ticket) refunds() bool { return t.settlement != nil && t.settlement.How == api.Refund }
 
 // expireAtOnce bounds the holds that one commit ends: it has room for claims beside them.
@@ -83,7 +83,7 @@ func (q *sequencer) settle(d *ledger.Draft, t *Ticket) decision {
 	return decided
 }
 
-// askBeyond says whether one of the batch names a claim of a slot from next on. That there is none
+// askBeyond reports whether one of the batch names a claim of a slot from next on. That there is none
 // takes a commit to show: another process may own the shard by now and have granted that claim,
 // where the clocks of lock nodes were set and they have given the lease away too early.
 func (r *requests) askBeyond(next uint64) bool {

@@ -145,10 +145,10 @@ func (s *Shard) Number() int { return s.seq.shard }
 // Mail holds a signal while there is mail for Next.
 func (s *Shard) Mail() <-chan struct{} { return s.wake }
 
-// Loading says whether the shard's log is being read.
+// Loading reports whether the shard's log is being read.
 func (s *Shard) Loading() bool { return s.seq.mode == loading }
 
-// Ended says whether the shard has, and why. It wants no call any more, and hears of
+// Ended reports whether the shard has, and why. It wants no call any more, and hears of
 // nothing; the reply to one that is under way is not waited for.
 func (s *Shard) Ended() (why error, over bool) { return s.seq.why, s.seq.mode == stopped }
 
@@ -205,13 +205,13 @@ func (s *Shard) Grant(r Rights) {
 	s.Post(r)
 }
 
-// May says whether this process may append to the shard.
+// May reports whether this process may append to the shard.
 func (s *Shard) May(now clock.Now) bool {
 	r := s.rights.Load()
 	return r != nil && r.Valid(now)
 }
 
-// Leased says whether this process has the shard's lease, and until when by its
+// Leased reports whether this process has the shard's lease, and until when by its
 // monotonic clock.
 func (s *Shard) Leased(now clock.Now) (until time.Duration, ok bool) {
 	if r := s.rights.Load(); r != nil && r.Lease.At(now) {

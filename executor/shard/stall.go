@@ -41,7 +41,7 @@ func (q *sequencer) stall(now clock.Now) *Stall {
 	return s
 }
 
-// stalled says whether it has not been known for long what became of an append,
+// stalled reports whether it has not been known for long what became of an append,
 // or of the slot that somebody else took.
 func (q *sequencer) stalled(now clock.Now) bool { return q.pendingFor(now) >= StallAfter }
 

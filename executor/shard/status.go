@@ -164,7 +164,7 @@ func (s *Shard) ledgerStatus() Status {
 // UnderWay is how many requests that came with a key wait for their answer.
 func (s *Shard) UnderWay() int { return int(s.underway.n.Load()) }
 
-// IsUnderWay says whether a request of that user and key waits for its answer.
+// IsUnderWay reports whether a request of that user and key waits for its answer.
 func (s *Shard) IsUnderWay(r Request) bool { return s.underway.has(&r) }
 
 // Decided is how many requests the shard has answered since this process has it, but for
@@ -174,14 +174,14 @@ func (s *Shard) Decided() uint64 { return s.decided.Load() }
 // Waiting is how many requests wait.
 func (s *Shard) Waiting() int { return s.waiting() }
 
-// Serves says whether this process has taken the shard over, and serves it.
+// Serves reports whether this process has taken the shard over, and serves it.
 func (s *Shard) Serves() bool { return s.serving.Load() }
 
-// Follows says whether the shard has read its log to the end, and reads it on until there
+// Follows reports whether the shard has read its log to the end, and reads it on until there
 // are rights to append.
 func (s *Shard) Follows() bool { return s.follows.Load() }
 
-// Ready says whether units are given, if they should be.
+// Ready reports whether units are given, if they should be.
 func (s *Shard) Ready() bool { return s.front.ready() }
 
 // Stalled says since when and why the shard takes no claims; nil: it does.

@@ -38,7 +38,7 @@ type Message struct {
 	Ask      uint64       `json:",omitempty"` // the number of a want, and for none and sent of that which they answer; 0: of none, or nobody knows
 }
 
-// Valid says whether a message can be between two of so many shards, as it may not be where it
+// Valid reports whether a message can be between two of so many shards, as it may not be where it
 // comes from another process.
 func (m Message) Valid(shards int) bool {
 	return m.From >= 0 && m.From < shards && m.To >= 0 && m.To < shards && m.From != m.To &&
@@ -196,7 +196,7 @@ func (x *transfers) receive(d *ledger.Draft) error {
 	return nil
 }
 
-// receiving says whether the draft has units from a shard. It has none yet for others.
+// receiving reports whether the draft has units from a shard. It has none yet for others.
 func (x *transfers) receiving(from int) bool {
 	return slices.ContainsFunc(x.moving, func(m Message) bool { return m.To == from })
 }
@@ -224,7 +224,7 @@ func (x *transfers) give(out func(w Message) (t ledger.Transfer, later bool)) {
 	x.wants = later
 }
 
-// keeps says whether a shard that asked gets nothing, unless it names its units, because
+// keeps reports whether a shard that asked gets nothing, unless it names its units, because
 // this one is short itself.
 func (x *transfers) keeps(w Message) bool { return w.From > x.shard && x.requests.lack() }
 
@@ -290,7 +290,7 @@ func (x *transfers) ask(now clock.Now, lack int64, d *ledger.Draft) {
 	}
 }
 
-// asksForAny says whether others were asked for units, whichever they are.
+// asksForAny reports whether others were asked for units, whichever they are.
 func (x *transfers) asksForAny() bool {
 	return slices.ContainsFunc(x.asked, func(r request) bool { return r.units > 0 })
 }

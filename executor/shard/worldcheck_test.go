@@ -44,7 +44,7 @@ func (w *world) answered(a *actor, t *Ticket) {
 	}
 }
 
-// got says whether units are what a request has chosen, if it chooses.
+// got reports whether units are what a request has chosen, if it chooses.
 func (r *Request) got(units []int64, s *pb.Settings) bool {
 	switch {
 	case r.Units != nil:

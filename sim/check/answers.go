@@ -17,7 +17,7 @@ func (e *evidence) named(id string) []*claim {
 	return e.byID[id]
 }
 
-// told says whether a claim is what a client was told of, and was stored before;
+// told reports whether a claim is what a client was told of, and was stored before;
 // with ack redis it may be stored later, but is of a run that was planned before.
 func (c *claim) told(told Claim, user string, before uint64) bool {
 	r := c.at.log.run

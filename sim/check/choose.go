@@ -14,10 +14,10 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
-// chooses says whether a request is for particular units, or for adjacent ones.
+// chooses reports whether a request is for particular units, or for adjacent ones.
 func (q *Event) chooses() bool { return q.Adjacent || q.Units != nil }
 
-// suits says whether a claim is what a request has chosen, if it chooses.
+// suits reports whether a claim is what a request has chosen, if it chooses.
 func (c *claim) suits(q *Event) bool {
 	switch {
 	case !q.chooses():
@@ -30,7 +30,7 @@ func (c *claim) suits(q *Event) bool {
 	return slices.ContainsFunc(c.settings.GetRows(), func(row *pb.Range) bool { return sideBySide(c.first, row) })
 }
 
-// repeated says whether a request may be one of those that a claim was made for: it asks for
+// repeated reports whether a request may be one of those that a claim was made for: it asks for
 // so many units and, if it chooses, for those that the claim was given or, since its row may
 // have lost a unit, for adjacent ones whose numbers follow each other.
 func (c *claim) repeated(q *Event) bool {
@@ -45,7 +45,7 @@ func (c *claim) repeated(q *Event) bool {
 	return true
 }
 
-// sideBySide says whether units follow each other within a row.
+// sideBySide reports whether units follow each other within a row.
 func sideBySide(units []int64, row *pb.Range) bool {
 	for i, unit := range units {
 		if unit != units[0]+int64(i) || unit < row.GetFirst() || unit >= row.GetFirst()+row.GetCount() {
@@ -132,7 +132,7 @@ func (e *evidence) withheld(o *operation) string {
 	return ""
 }
 
-// answeredByOwner says whether the process at an address gave the answer that a client heard,
+// answeredByOwner reports whether the process at an address gave the answer that a client heard,
 // by itself or to another. Without received requests nobody knows of another.
 func (e *evidence) answeredByOwner(o *operation, owner string) bool {
 	return len(e.h.Requests) == 0 || slices.ContainsFunc(e.h.Requests, func(v Received) bool {
@@ -177,7 +177,7 @@ func (r *run) rests(unit int64, from, to uint64) (shard int, ok bool) {
 	return last.shard, last.kind == free
 }
 
-// outOfReach says whether a shard may not have given units to the home shard of an operation.
+// outOfReach reports whether a shard may not have given units to the home shard of an operation.
 func (e *evidence) outOfReach(home, l *log, o *operation, units []int64) bool {
 	from, to := o.invoked.Place, o.returned.Seq
 	a, b := home.at(from.Seq), l.at(from.Seq)
@@ -220,7 +220,7 @@ func (l *log) collects(at uint64) uint64 {
 	return 0
 }
 
-// serves says whether the owner that a shard has by its last slot had the lease at a time, and
+// serves reports whether the owner that a shard has by its last slot had the lease at a time, and
 // has not lost and won it again since it took the shard over.
 func (e *evidence) serves(last *slot, at time.Duration) bool {
 	l, began := last.log, last.epochBegan().At
@@ -238,7 +238,7 @@ func (s *slot) epochBegan() Place {
 	return began
 }
 
-// turned says whether a log got another owner or generation between two places.
+// turned reports whether a log got another owner or generation between two places.
 func (l *log) turned(from, to uint64) bool {
 	for i, s := range l.slots {
 		if s.Seq > from && s.Seq < to && (s.after.generation != s.before || i > 0 && s.after.epoch != l.slots[i-1].after.epoch) {
@@ -248,7 +248,7 @@ func (l *log) turned(from, to uint64) bool {
 	return false
 }
 
-// fresh says whether a log's owner has taken it over a short while before a place.
+// fresh reports whether a log's owner has taken it over a short while before a place.
 func (l *log) fresh(at Place) bool {
 	for i, s := range l.slots {
 		if i > 0 && s.Seq < at.Seq && s.At+grace > at.At && s.after.epoch != l.slots[i-1].after.epoch {
@@ -258,7 +258,7 @@ func (l *log) fresh(at Place) bool {
 	return false
 }
 
-// served says whether a shard's owner had appended something by a place since it took the
+// served reports whether a shard's owner had appended something by a place since it took the
 // shard over.
 func (l *log) served(seq uint64) bool {
 	last := l.at(seq)
@@ -271,7 +271,7 @@ func (l *log) served(seq uint64) bool {
 	return false
 }
 
-// mayWantOneOf says whether an operation is put first, on its shard, when another asks for
+// mayWantOneOf reports whether an operation is put first, on its shard, when another asks for
 // units that lie there: for those named where it names one of them too, for adjacent ones also
 // where it asks for any.
 func (o *operation) mayWantOneOf(units []int64, adjacent bool) bool {
@@ -281,7 +281,7 @@ func (o *operation) mayWantOneOf(units []int64, adjacent bool) bool {
 	return slices.ContainsFunc(o.invoked.Units, func(unit int64) bool { return slices.Contains(units, unit) })
 }
 
-// emptied says whether a shard had nothing available shortly before an operation or while it
+// emptied reports whether a shard had nothing available shortly before an operation or while it
 // ran: another process may not have heard that it has some since, and asks it for none.
 func (l *log) emptied(o *operation) bool {
 	return slices.ContainsFunc(l.slots, func(s *slot) bool {

@@ -24,10 +24,10 @@ func closes(e *evidence, bad fault) {
 	}
 }
 
-// succeeded says whether a command returned without an error.
+// succeeded reports whether a command returned without an error.
 func (o *operation) succeeded() bool { return o.returned != nil && o.returned.Err == "" }
 
-// reopened says whether a claim was sold after a resume that may be ordered after
+// reopened reports whether a claim was sold after a resume that may be ordered after
 // the pause: one that was planned after the pause was invoked. A pause that only
 // finds the sale paused is no exception, however old what it read was: it has
 // succeeded only if the sale was paused at some moment while it ran.
@@ -50,7 +50,7 @@ func (r *run) opening(c *claim) int {
 	return open
 }
 
-// plannedBy says whether a command has itself planned a generation in a phase. One that found
+// plannedBy reports whether a command has itself planned a generation in a phase. One that found
 // the sale in that phase may have read what has lagged.
 func (r *run) plannedBy(o *operation, phase string) bool {
 	if r == nil {

@@ -48,14 +48,14 @@ func commands(e *evidence, bad fault) {
 // long ago they were.
 const lag = 4
 
-// longOver says whether what a slot of the sale's log has ended was over for so long
+// longOver reports whether what a slot of the sale's log has ended was over for so long
 // that no read at a time shows it.
 func (e *evidence) longOver(ended *slot, at Place) bool {
 	last := e.sale.at(at.Seq)
 	return last != nil && last.n >= ended.n+lag && ended.At+grace < at.At
 }
 
-// has says whether a generation was on every shard by a time, as Applied says.
+// has reports whether a generation was on every shard by a time, as Applied says.
 func (r *run) has(generation, by uint64) bool {
 	for _, c := range r.completed {
 		if c.generation >= generation && c.at.Seq < by {

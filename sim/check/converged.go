@@ -63,7 +63,7 @@ func converged(e *evidence, bad fault) {
 	}
 }
 
-// stayed says whether a unit is in the sale although a generation was to take it out.
+// stayed reports whether a unit is in the sale although a generation was to take it out.
 func (r *run) stayed(unit int64) bool {
 	for i, p := range r.planned {
 		for _, change := range p.GetShards() {

@@ -63,12 +63,12 @@ func denials(e *evidence, bad fault) {
 	}
 }
 
-// asksLike says whether two requests of one user and key ask for the same.
+// asksLike reports whether two requests of one user and key ask for the same.
 func (q *Event) asksLike(other *Event) bool {
 	return q.Quantity == other.Quantity && q.Adjacent == other.Adjacent && slices.Equal(q.Units, other.Units)
 }
 
-// denies says whether an outcome lets its reader believe that the claim is not
+// denies reports whether an outcome lets its reader believe that the claim is not
 // accepted.
 func denies(outcome api.Outcome) bool {
 	switch outcome {

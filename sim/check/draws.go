@@ -59,15 +59,15 @@ func (r *run) noteDraw(s *slot, op *pb.Op, bad fault) {
 	}
 }
 
-// lacks says whether a run was drawn further than an export tells.
+// lacks reports whether a run was drawn further than an export tells.
 func (d *drawPart) lacks(r *run) bool {
 	return d != nil && (d.Root == "" && r.closedAt != nil || d.Link == "" && r.drawnAt != nil || d.Ranks == 0 && r.rankedAt != nil)
 }
 
-// isDraw says whether a run is one.
+// isDraw reports whether a run is one.
 func (r *run) isDraw() bool { return r.planned[0].GetSettings().GetDraw() }
 
-// ranked says whether all ranks of a draw were published by a time.
+// ranked reports whether all ranks of a draw were published by a time.
 func (r *run) ranked(by uint64) bool {
 	return r.drawn != nil && int64(len(r.ranks)) == r.drawn.GetRanks() && r.drawnAt.Seq < by && (r.rankedAt == nil || r.rankedAt.Seq < by)
 }
@@ -77,7 +77,7 @@ func (r *run) rankOf(c *claim) int64 {
 	return int64(slices.Index(r.ranks, rank{c.at.log.shard, spot{c.at.n, uint32(c.index)}})) + 1
 }
 
-// lost says whether an entry was known by a time to have no rank, or to get no unit since its
+// lost reports whether an entry was known by a time to have no rank, or to get no unit since its
 // sale was closed for good.
 func (c *claim) lost(by uint64) bool {
 	if last := c.at.log.at(by); last != nil && last.after.settings.GetPhase() == phaseClosed && c.entry && c.state == "entered" {

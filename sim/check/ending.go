@@ -91,7 +91,7 @@ func (r *run) judgeSealed(e *evidence, bad fault) {
 	bad("%v names the export %x, which was not written before", at, told.GetExportDigest())
 }
 
-// has says whether an export has a digest.
+// has reports whether an export has a digest.
 func (x *Export) has(digest []byte) bool {
 	sum := sha256.Sum256(x.Bytes)
 	return bytes.Equal(sum[:], digest)
@@ -129,7 +129,7 @@ func remains(e *evidence, bad fault) {
 	}
 }
 
-// deleted says whether a slot was deleted by a time.
+// deleted reports whether a slot was deleted by a time.
 func (e *evidence) deleted(s *slot, by uint64) bool {
 	for _, d := range e.h.Deletes {
 		if d.Log == s.log.name && d.Seq > s.Seq && d.Seq < by && d.UpTo >= s.n {

@@ -104,12 +104,12 @@ type operation struct {
 	again             bool   // an end came twice, or without the other
 }
 
-// answered says whether the client heard an answer, and so knows the outcome.
+// answered reports whether the client heard an answer, and so knows the outcome.
 func (o *operation) answered() bool {
 	return o.returned != nil && o.returned.Answer.Outcome != Lost && o.returned.Answer.Outcome != api.Unknown
 }
 
-// ended says whether the answer is what became of an accepted claim. Then the request may
+// ended reports whether the answer is what became of an accepted claim. Then the request may
 // have been accepted by a process that did not live to tell, as it hears what another one
 // knows.
 func (o *operation) ended() bool {

@@ -214,7 +214,7 @@ func (e *evidence) export(r *run) []byte {
 	return bytes.Join([][]byte{first, append(claims.Bytes(), commits.Bytes()...)}, []byte("\n"))
 }
 
-// over says whether no shard gives anything to anybody any more.
+// over reports whether no shard gives anything to anybody any more.
 func (r *run) over() bool {
 	return !slices.ContainsFunc(r.shards, func(l *log) bool {
 		n := len(l.slots)

@@ -283,7 +283,7 @@ func (f *following) end() {
 	}
 }
 
-// deleted says whether a log of the run that was followed, or of any, was deleted by the feed's
+// deleted reports whether a log of the run that was followed, or of any, was deleted by the feed's
 // end.
 func (f *following) deleted() bool {
 	for _, d := range f.e.h.Deletes {
@@ -324,7 +324,7 @@ func (w event) String() string {
 	return fmt.Sprintf("%+q", [...]any{w.kind, w.id, w.subject, w.state, w.user, w.key, w.units, w.generation})
 }
 
-// is says whether a line tells it.
+// is reports whether a line tells it.
 func (w event) is(line feedLine) bool {
 	said := event{kind: strings.TrimPrefix(line.Type, "salectl."), id: line.ID, subject: line.Subject, state: line.Data.State, user: line.Data.User,
 		key: line.Data.Key + string(line.Data.KeyBase64), units: line.Data.Units, generation: line.Data.Generation}

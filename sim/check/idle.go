@@ -70,7 +70,7 @@ func (h *History) undisturbed() time.Duration {
 	return since
 }
 
-// askedBefore says whether an owner told somebody none_now a while before an operation came.
+// askedBefore reports whether an owner told somebody none_now a while before an operation came.
 func (e *evidence) askedBefore(r *run, o *operation, owner string, since time.Duration) bool {
 	return slices.ContainsFunc(e.h.Requests, func(v Received) bool {
 		ago := o.invoked.At - v.At
@@ -140,7 +140,7 @@ func (e *evidence) idle(r *run, o *operation) string {
 	return fmt.Sprintf("%d units lay available on other shards", elsewhere)
 }
 
-// behindSilence says whether another request on a shard, open with an operation, had waited for
+// behindSilence reports whether another request on a shard, open with an operation, had waited for
 // silence when that returned: shards that had not answered it counted as empty for both.
 func (e *evidence) behindSilence(home *log, o *operation) bool {
 	return slices.ContainsFunc(e.h.Requests, func(v Received) bool {
@@ -161,7 +161,7 @@ func (e *evidence) waiting(r *run, o *operation) map[*log]int64 {
 	return all
 }
 
-// decidedBy says whether the process at an address gave the answer to an operation, to its client
+// decidedBy reports whether the process at an address gave the answer to an operation, to its client
 // or to the process that was asked.
 func (e *evidence) decidedBy(o *operation, owner string) bool {
 	return e.answeredByOwner(o, owner) || slices.ContainsFunc(e.h.Forwards, func(f Forward) bool {
@@ -193,7 +193,7 @@ func (l *log) leastAvailable(from, to uint64) int64 {
 	return least
 }
 
-// unreached says whether a shard may not have given units to another while an operation ran. Where
+// unreached reports whether a shard may not have given units to another while an operation ran. Where
 // another process has it, the one that lacks units may not have heard yet that it has some.
 func (e *evidence) unreached(home, l *log, o *operation) bool {
 	from, to := o.invoked.Place, o.returned.Seq
@@ -221,7 +221,7 @@ func (e *evidence) ownerKilled(last *slot, before uint64) bool {
 	})
 }
 
-// isolated says whether one of the processes at some addresses reached none of the others during
+// isolated reports whether one of the processes at some addresses reached none of the others during
 // an operation.
 func (e *evidence) isolated(o *operation, addresses ...string) bool {
 	return slices.ContainsFunc(e.h.Isolations, func(x Isolation) bool {

@@ -48,7 +48,7 @@ func leases(e *evidence, bad fault) {
 	}
 }
 
-// doubted says whether nothing is promised of all of a span, which may be empty.
+// doubted reports whether nothing is promised of all of a span, which may be empty.
 func (h *History) doubted(from, to time.Duration) bool {
 	for _, d := range h.Doubts {
 		if d.From <= from {

@@ -155,7 +155,7 @@ func (e *evidence) observe(users map[subject]*account, i int, o *operation, bad 
 	}
 }
 
-// sealedBy says whether a shard of the run was sealed when the operation
+// sealedBy reports whether a shard of the run was sealed when the operation
 // returned: then its claims are answered no more.
 func (e *evidence) sealedBy(o *operation, r *run) bool {
 	for _, l := range r.shards {

@@ -120,12 +120,12 @@ func (e *evidence) readGrants() {
 	}
 }
 
-// told says whether a grant is what a user was told of, and was given before.
+// told reports whether a grant is what a user was told of, and was given before.
 func (g *grant) told(told Claim, user string, before uint64) bool {
 	return g.User == user && told.User == user && slices.Equal(told.Units, []int64{g.Unit}) && g.Seq < before
 }
 
-// forgiven says whether what a client was told may be missing in the ledger: with
+// forgiven reports whether what a client was told may be missing in the ledger: with
 // ack redis the node that had given it has lost it since, before or after the
 // client heard.
 func (e *evidence) forgiven(told Claim, user string, before uint64) bool {
@@ -134,12 +134,12 @@ func (e *evidence) forgiven(told Claim, user string, before uint64) bool {
 	})
 }
 
-// forgot says whether a node lost something that it had given to a user.
+// forgot reports whether a node lost something that it had given to a user.
 func (e *evidence) forgot(r *run, user string) bool {
 	return slices.ContainsFunc(e.grants, func(g *grant) bool { return g.run == r && r.ackRedis && g.User == user && g.lost })
 }
 
-// forgotBefore says whether a claim may be one that a node gave again, since it had lost what
+// forgotBefore reports whether a claim may be one that a node gave again, since it had lost what
 // it gave its user before: not what the ledger had by then.
 func (e *evidence) forgotBefore(c *claim) bool {
 	return slices.ContainsFunc(e.grants, func(g *grant) bool {
@@ -147,7 +147,7 @@ func (e *evidence) forgotBefore(c *claim) bool {
 	})
 }
 
-// gave says whether a node had given by a time what came into the ledger as a claim.
+// gave reports whether a node had given by a time what came into the ledger as a claim.
 func (e *evidence) gave(c *claim, by uint64) bool {
 	return slices.ContainsFunc(e.grants, func(g *grant) bool { return g.stored == c && !g.lost && g.Seq < by })
 }
@@ -296,7 +296,7 @@ func (k *Look) compare(s *slot, bad fault) {
 	}
 }
 
-// emptied says whether a shard's list had nothing to give at some time while an
+// emptied reports whether a shard's list had nothing to give at some time while an
 // operation ran, whatever the ledger, which is behind, had available.
 func (e *evidence) emptied(home *log, o *operation) bool {
 	return slices.ContainsFunc(e.h.Looks, func(k Look) bool {

@@ -11,7 +11,7 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
-// owns says whether a slot makes an owner, who may set the log's time back.
+// owns reports whether a slot makes an owner, who may set the log's time back.
 func (s *slot) owns() bool {
 	return slices.ContainsFunc(s.commit.GetOps(), func(op *pb.Op) bool { return op.GetOwn() != nil })
 }
@@ -40,14 +40,14 @@ func slots(e *evidence, bad fault) {
 	}
 }
 
-// delayedCreate says whether a slot that came after the delete is a create that
+// delayedCreate reports whether a slot that came after the delete is a create that
 // was on its way: the first generation and nothing else, or the first units.
 func (s *slot) delayedCreate() bool {
 	ops := s.commit.GetOps()
 	return s.n == 0 && (s.generation() == 1 || len(ops) == 1 && ops[0].GetPayload() != nil)
 }
 
-// follows says whether a slot that came after the delete was on its way too, and
+// follows reports whether a slot that came after the delete was on its way too, and
 // found the last one that did: a delayed create, or what follows one in this way.
 // It is what stood in that slot before the delete; or the next generation, or the
 // beginning of a fill of its list, by a planner that read what it found and had not

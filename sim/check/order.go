@@ -10,7 +10,7 @@ import (
 	"salectl/api"
 )
 
-// byPriority says whether a run's shards decide on the requests that wait by the priority of their
+// byPriority reports whether a run's shards decide on the requests that wait by the priority of their
 // users, in a generation. Of those of one priority the first that came goes first.
 func (r *run) byPriority(generation uint64) bool {
 	if generation == 0 || generation > uint64(len(r.planned)) {
@@ -100,7 +100,7 @@ func (a *arrival) id() request { return request{a.op.invoked.User, a.op.invoked.
 // else's answer first.
 const settling = 2 * time.Second
 
-// goesFirst says whether a request that waited when a claim's commit was decided was to be given
+// goesFirst reports whether a request that waited when a claim's commit was decided was to be given
 // units before it, and was not. by is how the request of the claim came, nil if that is not
 // known; got is the claim of the request that waited, nil: it has none.
 func (e *evidence) goesFirst(c *claim, by *arrival, w *arrival, got *claim) bool {

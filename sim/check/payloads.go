@@ -90,7 +90,7 @@ func (e *evidence) names(r *run) (names map[int64]string) {
 	return names
 }
 
-// kept says whether a unit is in the sale although a generation, by its index, was to take it
+// kept reports whether a unit is in the sale although a generation, by its index, was to take it
 // out: its shard did not have it available, or has not taken the generation yet.
 func (r *run) kept(unit int64, generation int) bool {
 	change := r.planned[generation]

@@ -110,7 +110,7 @@ func (e *evidence) strayed(c *claim, b booking) bool {
 	return len(r.planned) > 0 && !e.reported(c, b.reference, b.at) && e.called(c, b.reference, r.planned[0].at)
 }
 
-// called says whether the service, or whoever confirms claims beside it, has told of a payment
+// called reports whether the service, or whoever confirms claims beside it, has told of a payment
 // for a claim before a slot was stored; "": that it will not be paid.
 func (e *evidence) called(c *claim, reference string, before *slot) bool {
 	if e.reported(c, reference, before) {
@@ -132,7 +132,7 @@ func (e *evidence) reported(c *claim, reference string, before *slot) bool {
 	})
 }
 
-// owes says whether a payment has to be in the ledger at a time: its webhook is sent until it is
+// owes reports whether a payment has to be in the ledger at a time: its webhook is sent until it is
 // carried out; or it was made while its claim was held, so that checks find it. The latter do not
 // where the service has denied it, or another payment has bought the claim.
 func (e *evidence) owes(p Payment, at time.Duration) bool {

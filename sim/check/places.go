@@ -98,7 +98,7 @@ func (c *claim) become(state string, at *slot) {
 	c.states = append(c.states, stateFrom{state, at.Seq})
 }
 
-// was says whether a claim was in a state at some time between two places, as far as its
+// was reports whether a claim was in a state at some time between two places, as far as its
 // shard's owner may have known.
 func (c *claim) was(state string, from, to uint64) bool {
 	from = c.at.log.known(from)
@@ -121,7 +121,7 @@ func (c *claim) stateAt(seq uint64) (state string) {
 	return state
 }
 
-// has says whether its user has the units of a claim, in a state.
+// has reports whether its user has the units of a claim, in a state.
 func has(state string) bool { return state == "sold" || state == "held" }
 
 func (c *claim) id() string {

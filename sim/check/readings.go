@@ -51,7 +51,7 @@ func readings(e *evidence, bad fault) {
 	}
 }
 
-// restless says whether a shard has no slot before a reading, or one that was stored just then.
+// restless reports whether a shard has no slot before a reading, or one that was stored just then.
 func (r *run) restless(x *Reading) bool {
 	for _, l := range r.shards {
 		if s := l.at(x.Seq); s == nil || s.At > x.At-heard || s.after.sealed {

@@ -82,7 +82,7 @@ func refusals(e *evidence, bad fault) {
 	}
 }
 
-// holds says whether a refusal was true at some time while the operation ran.
+// holds reports whether a refusal was true at some time while the operation ran.
 func (e *evidence) holds(r *run, o *operation, said api.Outcome) bool {
 	if r.isDraw() && (said == api.SoldOut || said == api.NoneNow) {
 		return false // entries need no units
@@ -146,7 +146,7 @@ func (e *evidence) unpaid(home *log, o *operation) (n int64) {
 	return n
 }
 
-// soldOutToOwner says whether all was sold for an owner who did not know of the
+// soldOutToOwner reports whether all was sold for an owner who did not know of the
 // generations that planners had just appended when an operation ended.
 func (r *run) soldOutToOwner(o *operation) bool {
 	var unsold int64
@@ -208,7 +208,7 @@ func (l *log) known(seq uint64) uint64 {
 	return seq
 }
 
-// taken says whether the shard was taken over a short while before a time, at a slot
+// taken reports whether the shard was taken over a short while before a time, at a slot
 // or before it: the owner before may not have heard of that, and still answer.
 func (l *log) taken(slot int, at Place) bool {
 	for k := slot; k > 0 && l.slots[k].At+grace > at.At; k-- {
@@ -219,10 +219,10 @@ func (l *log) taken(slot int, at Place) bool {
 	return false
 }
 
-// byOwner says whether the shard's owner appended a slot.
+// byOwner reports whether the shard's owner appended a slot.
 func (s *slot) byOwner() bool { return string(s.commit.GetWriter()) == s.after.writer }
 
-// unknown says whether a slot brought a generation that the owner, who did not append it,
+// unknown reports whether a slot brought a generation that the owner, who did not append it,
 // may not have known at a time. What the owner appended since shows that it knew, unless
 // that is a new owner: the one before may have stood still since before the generation,
 // and find its lease valid by its own clock, though a lock node whose clock was set has
@@ -240,13 +240,13 @@ func (s *slot) unknown(at Place) bool {
 	return true
 }
 
-// unheard says whether an owner may not have heard at a time that a slot of its own is
+// unheard reports whether an owner may not have heard at a time that a slot of its own is
 // stored, which brought units back: it has appended nothing since.
 func (s *slot) unheard(at Place) bool {
 	return s.byOwner() && s.after.generation == s.before && s.At+grace > at.At && s.log.at(at.Seq) == s
 }
 
-// keyed says whether a claim of the same user may be the one that was asked for: it has the
+// keyed reports whether a claim of the same user may be the one that was asked for: it has the
 // key, or there was none, and it was stored since under one that nobody gave.
 func (e *evidence) keyed(c *claim, asked *Event) bool {
 	if asked.Key != "" {

@@ -42,7 +42,7 @@ func reloads(e *evidence, bad fault) {
 	}
 }
 
-// appliedBy says whether some run had been applied by a time.
+// appliedBy reports whether some run had been applied by a time.
 func (e *evidence) appliedBy(seq uint64) bool {
 	for _, r := range e.runs {
 		for _, c := range r.completed {

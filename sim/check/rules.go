@@ -25,7 +25,7 @@ type terms struct {
 	from          Sources
 }
 
-// allow says whether some versions of the sources within a span, and all of them, let a user
+// allow reports whether some versions of the sources within a span, and all of them, let a user
 // claim. digest is what names them, "": any do.
 func (t terms) allow(u *Users, user string, from, to time.Duration, digest string) (some, all bool) {
 	all = true
@@ -127,7 +127,7 @@ func eligible(e *evidence, bad fault) {
 	}
 }
 
-// ineligible says whether rules that a process may have known refuse a request, at some
+// ineligible reports whether rules that a process may have known refuse a request, at some
 // time while it ran. It hears of a generation when it reads the sale's log.
 func (e *evidence) ineligible(o *operation) bool {
 	if e.h.Users == nil {

@@ -213,7 +213,7 @@ func settlements(e *evidence, bad fault) {
 	}
 }
 
-// settledAs says whether a claim allows what was said of it.
+// settledAs reports whether a claim allows what was said of it.
 func (c *claim) settledAs(o *operation) bool {
 	q, a := o.invoked, o.returned.Answer
 	was := func(state api.Outcome) bool { return c.was(string(state), q.Seq, o.returned.Seq) }
@@ -242,7 +242,7 @@ func (c *claim) settledAs(o *operation) bool {
 	return false
 }
 
-// elsewhere says whether an answer tells nothing of a claim: the process has not looked,
+// elsewhere reports whether an answer tells nothing of a claim: the process has not looked,
 // or the run of the claim is not the one that it serves.
 func (e *evidence) elsewhere(id string, said api.Outcome) bool {
 	switch said {

@@ -73,7 +73,7 @@ type shownAttributes struct {
 	}
 }
 
-// has says whether a limit is shown.
+// has reports whether a limit is shown.
 func (s *shownAttributes) has(limit int64) bool {
 	return s != nil && s.Limit != nil && *s.Limit == limit
 }
@@ -190,7 +190,7 @@ func (p *shownPlan) afterRestart(e *evidence, a shownAction) bool {
 	})
 }
 
-// converged says whether the run was what the file declares, while the plan was made.
+// converged reports whether the run was what the file declares, while the plan was made.
 func (p *shownPlan) converged() bool {
 	if p.fresh() || p.at.File == nil || p.at.File.differs(p.before.Planned) != "" || p.applied < p.before.GetGeneration() {
 		return false
@@ -234,7 +234,7 @@ func (p *shownPlan) shards() int {
 	return len(p.before.GetShards())
 }
 
-// fresh says whether the plan begins a run.
+// fresh reports whether the plan begins a run.
 func (p *shownPlan) fresh() bool { return p.before == nil }
 
 // change is what the plan does to the units of a shard.
@@ -371,7 +371,7 @@ func shownTime(us int64) string {
 	return time.UnixMicro(us).UTC().Format(time.RFC3339Nano)
 }
 
-// shardFits says whether what is shown of a shard is right for it as the plan may have read it: at
+// shardFits reports whether what is shown of a shard is right for it as the plan may have read it: at
 // some time before.
 func (p *shownPlan) shardFits(shard int, a shownAction) bool {
 	change := p.change(shard)

@@ -65,7 +65,7 @@ func newIdentities(e *evidence) *identities {
 	return x
 }
 
-// broke says whether a reply was lost, while an operation ran, by a process that had it: the one
+// broke reports whether a reply was lost, while an operation ran, by a process that had it: the one
 // that was asked, or one that owned the shard of its user.
 func (x *identities) broke(i int, o *operation) bool {
 	from, _ := slices.BinarySearchFunc(x.h.Breaks, o.invoked.Seq, func(b Break, seq uint64) int { return cmp.Compare(b.Seq, seq) })
@@ -84,7 +84,7 @@ func (x *identities) broke(i int, o *operation) bool {
 	return false
 }
 
-// forwarded says whether an operation, or one of the same identity, was with another process when
+// forwarded reports whether an operation, or one of the same identity, was with another process when
 // it was answered, or was lost there.
 func (x *identities) forwarded(o *operation) bool {
 	return slices.ContainsFunc(x.forwards[o.invoked.User], func(f *Forward) bool {
@@ -93,7 +93,7 @@ func (x *identities) forwarded(o *operation) bool {
 	})
 }
 
-// other says whether another request of the same identity was open when an operation was
+// other reports whether another request of the same identity was open when an operation was
 // answered, or was left open before.
 func (x *identities) other(i int, o *operation) bool {
 	return slices.ContainsFunc(x.same(o), func(v *Received) bool {
@@ -110,7 +110,7 @@ func (x *identities) same(o *operation) []*Received {
 	return x.byKey[request{o.invoked.User, o.invoked.Key}]
 }
 
-// undrained says whether a list had given the user of an operation a unit of which the owner of the
+// undrained reports whether a list had given the user of an operation a unit of which the owner of the
 // shard may not have known that the log has it.
 func (x *identities) undrained(o *operation) bool {
 	return slices.ContainsFunc(x.grants, func(g *grant) bool {
@@ -150,7 +150,7 @@ func (x *identities) lost(i int, earlier *Received) bool {
 	})
 }
 
-// changes says whether an identity had a claim, when an operation was answered, that does not stay
+// changes reports whether an identity had a claim, when an operation was answered, that does not stay
 // as it was made.
 func (x *identities) changes(o *operation) bool {
 	return slices.ContainsFunc(x.claims, func(c *claim) bool {
@@ -160,7 +160,7 @@ func (x *identities) changes(o *operation) bool {
 
 func (x *identities) listed() bool { return len(x.runs) > 0 && x.runs[0].listed }
 
-// longBefore says whether the faults stopped after a place, and long before an operation.
+// longBefore reports whether the faults stopped after a place, and long before an operation.
 func (x *identities) longBefore(at Place, o *operation) bool {
 	stopped := x.h.Stopped
 	return stopped != 0 && at.At < stopped && o.invoked.At > stopped+mostUndecided

@@ -38,7 +38,7 @@ func (e *evidence) declared(spec []byte) []string {
 	return declaredNames(spec)
 }
 
-// secret says whether nobody may know the units.
+// secret reports whether nobody may know the units.
 func (e *evidence) secret() bool { return e.h.UnitFiles != nil && e.h.UnitFiles.Secret != nil }
 
 // opened returns the units of a payload as packed, decrypted if they are secret.

@@ -40,7 +40,7 @@ func owned(e *evidence, bad fault) {
 	}
 }
 
-// unowned says whether a time without a lease is too long.
+// unowned reports whether a time without a lease is too long.
 func (h *History) unowned(from, to time.Duration) bool {
 	return to > from+mostUnowned && !slices.ContainsFunc(h.Strikes, func(s Strike) bool { return from <= s.To && to <= s.To && to >= s.From })
 }

@@ -95,7 +95,7 @@ func (w listRules) model() explore.Model[listState] {
 	return explore.Model[listState]{Init: s, Next: w.next, Wrong: w.wrong, Goal: w.goal}
 }
 
-// gives says whether the list's marker is believed.
+// gives reports whether the list's marker is believed.
 func (w listRules) gives(n listNode, run uint8) bool {
 	return n.fill != 0 && (w.anyRun || n.run == run)
 }
@@ -106,7 +106,7 @@ func (s *listState) tell(user int, unit uint8) {
 	s.told[user] = unit + 1
 }
 
-// free says whether the log could give a unit to a user.
+// free reports whether the log could give a unit to a user.
 func (s *listState) free(user, unit uint8) bool {
 	for _, owner := range s.owners {
 		if owner == user+1 {

@@ -73,7 +73,7 @@ func score(p, s int) int { return (5*p + 3*s + 2) % 7 }
 func (s *shareState) lives(p int) bool    { return s.alive>>p&1 == 1 }
 func (s *shareState) holds(p, i int) bool { return s.valid[p]>>i&1 == 1 }
 
-// settled says whether all is as it should be: the views agree with what is, and so do
+// settled reports whether all is as it should be: the views agree with what is, and so do
 // the leases.
 func (w shareRules) settled(s shareState) bool {
 	for p := range w.processes {
@@ -90,7 +90,7 @@ func (w shareRules) settled(s shareState) bool {
 	return true
 }
 
-// quiet says whether every shard has an owner and nobody would do anything.
+// quiet reports whether every shard has an owner and nobody would do anything.
 func (w shareRules) quiet(s shareState) bool {
 	for i := range w.shards {
 		if s.leases[i] == 0 || !s.holds(int(s.leases[i])-1, i) {

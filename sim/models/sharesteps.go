@@ -112,7 +112,7 @@ func (w shareRules) shareSteps(s shareState, p, i int, by explore.Actor, do expl
 	}
 }
 
-// named says whether a process that is alive would try for shard i by its own view.
+// named reports whether a process that is alive would try for shard i by its own view.
 func (w shareRules) named(s shareState, i int) bool {
 	for p := range w.processes {
 		if s.lives(p) && w.assigned(s.views[p], i) == p {

@@ -77,7 +77,7 @@ func (w totalRules) next(s totalState, do explore.Do[totalState]) {
 	w.collect(s, do)
 }
 
-// nothingLeft says whether everything is sold, of all that the newest generation has.
+// nothingLeft reports whether everything is sold, of all that the newest generation has.
 func (w totalRules) nothingLeft(s totalState) bool {
 	left := uint8(0)
 	for a, shard := range s.shards {

@@ -255,7 +255,7 @@ func claim(shop *http.Client, ip, user string) (err error) {
 	}
 }
 
-// owned says whether each server is known to the one at ip by the name that the manifest gives it,
+// owned reports whether each server is known to the one at ip by the name that the manifest gives it,
 // and owns its part.
 func owned(shop *http.Client, ip string, servers int) error {
 	response, err := shop.Get("https://" + ip + ":9443/v1/sales/movie-tickets")

@@ -176,7 +176,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// excepted says whether the test provokes no answer of that status.
+// excepted reports whether the test provokes no answer of that status.
 func (w *world) excepted(o *operation, status int) bool {
 	for _, media := range o.declared[status] {
 		if unseen[fmt.Sprint(o.name, " ", status, " ", media)] == "" {

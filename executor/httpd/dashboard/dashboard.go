@@ -166,7 +166,7 @@ type page struct {
 	Sales []string // all names
 }
 
-// Several says whether there are others to go to.
+// Several reports whether there are others to go to.
 func (p page) Several() bool { return len(p.Sales) > 1 }
 
 func (d *Dashboard) show(w http.ResponseWriter, r *http.Request, name string, p page) {

@@ -1,5 +1,5 @@
 // Package explore visits every state that a small model of a protocol can reach,
-// and says whether one of them is wrong, and whether the protocol can get stuck.
+// and reports whether one of them is wrong, and whether the protocol can get stuck.
 //
 // States are visited breadth first, so the trace of what is wrong is a shortest one.
 // What an exploration does not find, it excludes for the sizes explored and for them

@@ -97,7 +97,7 @@ func (g *graph[S]) reaching(goal []bool) []bool {
 	return near
 }
 
-// fair says whether each actor that could take a step in all states of a component
+// fair reports whether each actor that could take a step in all states of a component
 // takes one within it: then nothing that is bound to happen leads out of it.
 func (g *graph[S]) fair(part []int32) bool {
 	inside := members(part)

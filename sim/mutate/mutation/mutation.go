@@ -36,7 +36,7 @@ func open(name string) *os.File {
 	return file
 }
 
-// On says whether a mutant is on.
+// On reports whether a mutant is on.
 func On(id int) bool {
 	if reached != nil && !seen[id].Swap(true) {
 		if _, err := reached.Write(binary.LittleEndian.AppendUint32(nil, uint32(id))); err != nil {

@@ -106,7 +106,7 @@ func granted(answer *redis.Cmd) (bool, error) {
 	}
 }
 
-// empty says whether nobody can get anything any more.
+// empty reports whether nobody can get anything any more.
 func (s *source) empty(ctx context.Context) (bool, error) {
 	left, err := s.client.LLen(ctx, unclaimed).Result()
 	return left == 0, err

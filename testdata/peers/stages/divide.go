@@ -42,7 +42,7 @@ func (d *divider) name(functions []string, stage string) {
 	}
 }
 
-// isRange says whether a name stands for all functions whose names begin so.
+// isRange reports whether a name stands for all functions whose names begin so.
 func isRange(name string) bool { return strings.HasSuffix(name, ".") || strings.HasSuffix(name, "/") }
 
 // add counts the samples of a profile of the processors' time.
@@ -105,7 +105,7 @@ func (d *divider) stage(name string) string {
 	return ""
 }
 
-// probesIn says whether the innermost function of the ledger is a probe.
+// probesIn reports whether the innermost function of the ledger is a probe.
 func (d *divider) probesIn(stack []string) bool {
 	for _, name := range stack {
 		if strings.HasPrefix(name, "salectl/backends/ledger.") {

@@ -111,7 +111,7 @@ func rawOf(of func(observation) float64) func(c *column) string {
 	}
 }
 
-// counts says whether the kernel has counted an event, or any for "".
+// counts reports whether the kernel has counted an event, or any for "".
 func counts(columns []*column, event string) bool {
 	for _, c := range columns {
 		for _, o := range c.rounds {

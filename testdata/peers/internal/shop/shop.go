@@ -61,7 +61,7 @@ type Answer struct {
 	Err     error
 }
 
-// Outcome says whether a claim was accepted, and why not.
+// Outcome reports whether a claim was accepted, and why not.
 type Outcome string
 
 // The outcomes, in the words of salectl.
