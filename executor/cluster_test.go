@@ -94,7 +94,7 @@ func inClusterAs(t *testing.T, ttl time.Duration, shares []int64, change func(c 
 	})
 }
 
-// member is one process of a cluster.
+// clusterProcess is one process of a cluster.
 type clusterProcess struct {
 	*Executor
 	c     *cluster

@@ -157,7 +157,7 @@ func (m *machine) routeTo(now clock.Now, i int) {
 	}
 }
 
-// pass lets time pass for the requests that wait for peers. It returns when to be called
+// passTime lets time pass for the requests that wait for peers. It returns when to be called
 // again, by the monotonic clock; 0: not before something else happens.
 func (m *machine) passTime(now clock.Now) (wake time.Duration) {
 	if m.session == nil {

@@ -141,7 +141,7 @@ func (o *owner) shareNow(now clock.Now) Share {
 	return s
 }
 
-// whereabouts is who owns a shard.
+// shardOwner returns the owner of a shard by what this process knows.
 func (o *owner) shardOwner(now clock.Now, i int) ShardOwner {
 	w := ShardOwner{Shard: i, Owner: o.addressOf(o.ownerOf(now, i)), Assigned: o.addressOf(o.shares.desired[i])}
 	if o.shares.all[i].stage == owned {

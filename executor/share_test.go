@@ -248,7 +248,7 @@ func TestShareOfTheDead(t *testing.T) {
 	}
 }
 
-// TestShareIsFollowedByItsHeir has a process fall silent, and go on or die. Its shards are followed
+// TestShareIsFollowedByItsFallback has a process fall silent, and go on or die. Its shards are followed
 // meanwhile by those who would own them without it, and by nobody once it goes on.
 func TestShareIsFollowedByItsFallback(t *testing.T) {
 	w := newSharedWorld(t, 3, 12)
@@ -308,7 +308,7 @@ func TestShareIsFollowedByItsFallback(t *testing.T) {
 	}
 }
 
-// TestShareOfManyHeirs has thirty shards of a process that is gone followed, sixteen at a
+// TestShareOfManyFallbacks has thirty shards of a process that is gone followed, sixteen at a
 // time until their logs are read.
 func TestShareOfManyFallbacks(t *testing.T) {
 	w := newSharedWorld(t, 3, 60)

@@ -171,7 +171,7 @@ func (p *Stepped) Cut(now clock.Now, id string) {
 	p.cut(now, id)
 }
 
-// Hear takes in what a peer tells.
+// ReceiveUpdate takes in an update of a peer.
 func (p *Stepped) ReceiveUpdate(now clock.Now, from string, t *PeerUpdate) {
 	p.now, p.own.news = now, true
 	p.owner.receive(now, from, t)

@@ -118,7 +118,7 @@ func (l *steppedLink) carry(way int, do func()) bool {
 	return true
 }
 
-// Ask is Link's.
+// Forward is Link's.
 func (l *steppedLink) Forward(e shard.ForwardedRequest) bool {
 	return l.carry(linkThere, func() {
 		l.serve(l.to.now(), e,

@@ -9,7 +9,7 @@ import (
 	"salectl/executor/shard"
 )
 
-// newHearing returns an owner that serves a run of two shards, with one peer.
+// newServingOwner returns an owner that serves a run of two shards, with one peer.
 func newServingOwner() *owner {
 	o := &owner{stage: serving, uid: "this run", shares: newShares("this run", 2)}
 	o.peers = newPeers()

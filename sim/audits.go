@@ -44,7 +44,7 @@ func (a *auditor) schedule() {
 	}
 }
 
-// sealed is told that a planner's step landed.
+// landed takes in that a planner's step landed.
 func (a *auditor) landed(step string) {
 	if a != nil && (step == "seal" || step == "export") && a.n < 12 && a.chance(0.3) {
 		a.w.at(a.w.now, a.export)

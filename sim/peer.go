@@ -273,7 +273,7 @@ func (e *server) unlink() {
 	}
 }
 
-// Ask is executor.Link's.
+// Forward is executor.Link's.
 func (l *link) Forward(x shard.ForwardedRequest) bool {
 	sent := l.send(there, "request", streampb.AppendRequest(nil, links.EncodeRequest(x)))
 	if sent && x.Claim != nil {

@@ -410,7 +410,7 @@ func (p *scaleProcess) post() {
 	p.mail = p.mail[:0]
 }
 
-// Ask is executor.Link's.
+// Forward is executor.Link's.
 func (l *scaleLink) Forward(x shard.ForwardedRequest) bool {
 	costs := l.from.w.Costs
 	l.goes(there, costs.Forward, func(now clock.Now) {

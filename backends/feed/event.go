@@ -150,8 +150,8 @@ type End struct {
 	Hash  ledger.Hash `json:"hash"` // of the last slot, or of the log's name
 }
 
-// teller makes events of what stands in one log.
-type teller struct {
+// eventMaker makes events of what stands in one log.
+type eventMaker struct {
 	source   string
 	shard    int // -1: the sale's own log
 	commits  bool
@@ -161,14 +161,14 @@ type teller struct {
 }
 
 // partition names the log in events.
-func (t *teller) partition() string {
+func (t *eventMaker) partition() string {
 	if t.shard < 0 {
 		return "sale"
 	}
 	return strconv.Itoa(t.shard)
 }
 
-func (t *teller) number() *int {
+func (t *eventMaker) number() *int {
 	if t.shard < 0 {
 		return nil
 	}
@@ -176,7 +176,7 @@ func (t *teller) number() *int {
 }
 
 // tell adds an event that op index of a slot means. An index of -1 is the slot itself.
-func (t *teller) tell(kind string, slot uint64, index int, timeUs int64, data any) *Event {
+func (t *eventMaker) tell(kind string, slot uint64, index int, timeUs int64, data any) *Event {
 	id := t.partition() + "-" + strconv.FormatUint(slot, 10)
 	if index >= 0 {
 		id += "-" + strconv.Itoa(index)
@@ -198,7 +198,7 @@ func moment(us int64) string {
 }
 
 // slot tells of a commit of a shard's log. before is the time of the slot before.
-func (t *teller) slot(c *pb.Commit, slot uint64, beforeUs int64) {
+func (t *eventMaker) slot(c *pb.Commit, slot uint64, beforeUs int64) {
 	for i, op := range c.GetOps() {
 		switch op := op.GetOp().(type) {
 		case *pb.Op_Claim:
@@ -221,7 +221,7 @@ func (t *teller) slot(c *pb.Commit, slot uint64, beforeUs int64) {
 	}
 }
 
-func (t *teller) claim(c *pb.Commit, slot uint64, i int, op *pb.Claim) {
+func (t *eventMaker) claim(c *pb.Commit, slot uint64, i int, op *pb.Claim) {
 	d := &Claim{
 		Claim: claimID(t.shard, slot, i), Shard: t.shard, State: "sold", User: op.GetUser(), Units: op.GetUnits(), Asked: int64(op.GetAsked()),
 		HeldUntil: moment(op.GetHeldUntilUs()),
@@ -246,7 +246,7 @@ func (t *teller) claim(c *pb.Commit, slot uint64, i int, op *pb.Claim) {
 }
 
 // worth is what units are worth, nil if they are no packets of money.
-func (t *teller) worth(units []int64) (all []string) {
+func (t *eventMaker) worth(units []int64) (all []string) {
 	if t.amounts == nil {
 		return nil
 	}
@@ -263,7 +263,7 @@ func claimID(shard int, slot uint64, index int) string {
 // settle tells what became of a claim. Whoever appends a Settle has asked the reducer before
 // whether it changes anything, against the very state that the slot follows; so none stands in
 // a log that does not, and it means what it says without a fold.
-func (t *teller) settle(c *pb.Commit, slot uint64, i int, op *pb.Settle) {
+func (t *eventMaker) settle(c *pb.Commit, slot uint64, i int, op *pb.Settle) {
 	d := &Claim{
 		Claim: claimID(t.shard, op.GetSlot(), int(op.GetIndex())), Shard: t.shard, Units: op.GetUnits(),
 		HeldUntil: moment(op.GetHeldUntilUs()), Payment: op.GetPayment(), Who: op.GetWho(), Why: op.GetReason(), Retired: op.GetRetire(),
@@ -302,7 +302,7 @@ func generation(number uint64, s *pb.Settings) *Generation {
 }
 
 // saleSlot tells of a commit of the sale's own log.
-func (t *teller) saleSlot(c *pb.Commit, slot uint64) {
+func (t *eventMaker) saleSlot(c *pb.Commit, slot uint64) {
 	for i, op := range c.GetOps() {
 		tell := func(kind string, data any) { t.tell(kind, slot, i, c.GetTimeUs(), data) }
 		switch op := op.GetOp().(type) {
@@ -340,7 +340,7 @@ func (t *teller) saleSlot(c *pb.Commit, slot uint64) {
 
 // whole tells the stored bytes of a slot, if they are asked for. Those of a slot that has a plan
 // are not told: they have the seed of a red packet, and where the servers are.
-func (t *teller) whole(log string, slot uint64, hash ledger.Hash, timeUs int64, entry []byte) {
+func (t *eventMaker) whole(log string, slot uint64, hash ledger.Hash, timeUs int64, entry []byte) {
 	if t.commits {
 		t.tell(TypeCommit, slot, -1, timeUs, &Commit{log, t.number(), slot, hash, entry})
 	}

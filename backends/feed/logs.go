@@ -22,7 +22,7 @@ type saleLog struct {
 	queue []saleSlot  // of the run, not told yet
 	place Place       // where it was told to
 	end   ledger.Hash // the hash of that
-	tell  teller
+	tell  eventMaker
 
 	sealed *pb.Sealed // of the run that is followed
 }
@@ -43,7 +43,7 @@ type shardLog struct {
 	behind bool  // there is more to read
 	sealed bool  // read to its end, for good
 	page   int   // how many entries to read at once
-	tell   teller
+	tell   eventMaker
 }
 
 // request reads a page of a log.
@@ -140,7 +140,7 @@ func (r *Reader) open(now clock.Now) {
 	r.lacking = 0
 	uid, shards := s.fold.UID(), s.fold.Shards()
 	r.source = "/v1/sales/" + r.cfg.Sale + "/" + uid
-	s.tell = teller{source: r.source, shard: -1, commits: r.cfg.Commits}
+	s.tell = eventMaker{source: r.source, shard: -1, commits: r.cfg.Commits}
 	worth, currency, err := r.worth()
 	if err != nil {
 		r.end(now, err)
@@ -149,7 +149,7 @@ func (r *Reader) open(now clock.Now) {
 	for i := range shards {
 		log := &shardLog{
 			tail: ledger.NewTail(spec.ShardLog(uid, i, shards)), placed: !r.cfg.Now, page: firstPage,
-			tell: teller{source: r.source, shard: i, commits: r.cfg.Commits, amounts: worth, currency: currency},
+			tell: eventMaker{source: r.source, shard: i, commits: r.cfg.Commits, amounts: worth, currency: currency},
 		}
 		if from != nil {
 			log.from = from.Shards[i]

@@ -9,7 +9,7 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
-// dealsWorld is a sale in which claims of shard 1 have come to every end: claim 0 is sold,
+// historiesWorld is a sale in which claims of shard 1 have come to every end: claim 0 is sold,
 // 1 held and extended, 2 cancelled, 3 expired, 4 refunded, 5 resold with other units, 6
 // retired; of 3 and 0 a payment is owed back. All have one unit.
 func historiesWorld(t testing.TB) *world {
@@ -70,7 +70,7 @@ func TestAuditOfLiveHistories(t *testing.T) {
 	}
 }
 
-// someDeals lets a few things happen to claims of a shard, in one commit.
+// someHistories lets a few things happen to claims of a shard, in one commit.
 func (w *world) someHistories(random *rand.Rand) {
 	shard := random.IntN(worldShards)
 	s := w.shards[shard]

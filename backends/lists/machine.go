@@ -220,7 +220,7 @@ func (m *Machine) hold(now clock.Now) {
 	m.wake = now.Mono + m.pause
 }
 
-// Look takes in that the log may have changed, by whomever.
+// Observe takes in that the log may have changed, by whomever.
 func (m *Machine) Observe(now clock.Now, s *ledger.State) {
 	switch {
 	case m.stage >= stopping && s.Fill != m.fill:

@@ -85,7 +85,7 @@ type link struct {
 	shown atomic.Pointer[string] // the token that the peer has seen last
 }
 
-// Ask is executor.Link's.
+// Forward is executor.Link's.
 func (l *link) Forward(e shard.ForwardedRequest) bool { return l.send(EncodeRequest(e)) }
 
 // Update is executor.Link's.
