@@ -179,7 +179,7 @@ func (s *shop) claim(user string, want api.Outcome) executor.ClaimID {
 	s.t.Helper()
 	var a executor.Answer
 	_ = wait.Poll(wait.Limit, func() error {
-		a = s.sale.Claim(context.Background(), executor.Request{User: user, Key: "first", Quantity: 1})
+		a = s.sale.Do(context.Background(), executor.Request{User: user, Key: "first", Quantity: 1})
 		return undecided(a.Outcome)
 	})
 	if a.Outcome != want {
@@ -206,7 +206,7 @@ func (s *shop) settleAs(claim executor.ClaimID, how api.How, as api.Settlement) 
 	s.t.Helper()
 	x := executor.Settlement{Claim: claim, How: how, Settlement: as}
 	if err := wait.Poll(wait.Limit, func() error {
-		return undecided(s.sale.Settle(context.Background(), x).Outcome)
+		return undecided(s.sale.Do(context.Background(), executor.Request{Settle: &x}).Outcome)
 	}); err != nil {
 		s.t.Errorf("%s of %v: %v", how, claim, err)
 	}

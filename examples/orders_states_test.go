@@ -57,7 +57,7 @@ spec:
 
 	// None is left for one that is paid late.
 	for i := 0; ; i++ {
-		a := s.sale.Claim(context.Background(), executor.Request{User: fmt.Sprint("last-", i), Key: "first", Quantity: 1})
+		a := s.sale.Do(context.Background(), executor.Request{User: fmt.Sprint("last-", i), Key: "first", Quantity: 1})
 		if a.Outcome == api.NoneNow {
 			break
 		}

@@ -124,7 +124,7 @@ func (l *luck) race(users int64) {
 func (l *luck) grab(e *executor.Executor, user int64, key string) {
 	var a executor.Answer
 	_ = wait.Poll(wait.Limit, func() error {
-		a = e.Claim(l.t.Context(), executor.Request{User: fmt.Sprint("user-", user), Key: key, Quantity: 1})
+		a = e.Do(l.t.Context(), executor.Request{User: fmt.Sprint("user-", user), Key: key, Quantity: 1})
 		return undecided(a.Outcome)
 	})
 	switch a.Outcome {

@@ -32,7 +32,6 @@ type admission struct {
 	draining atomic.Bool
 	doubts   shard.Doubts
 	links    links
-	queries  queries
 	inbound  inboundLinks
 	came     atomic.Uint64 // claims and settlements of clients
 }
@@ -69,28 +68,97 @@ func (d *admission) lose(t *session, why error) {
 }
 
 // admit answers a request at once, or queues a ticket under which it waits for its answer,
-// here or to be sent to a peer, and returns that and the session that prices the answer.
-// x is told when the answer is there; nil: whoever called waits.
+// here or to be sent to a peer, and returns that and the session that completes the answer.
+// x is signalled when the answer is there; nil: the caller waits.
 func (d *admission) admit(ctx context.Context, now clock.Now, r Request, x *asyncRequest) (Answer, *shard.Ticket, *session) {
 	if why := check(&r); why != "" {
 		return Answer{Outcome: api.BadRequest, Message: why}, nil, nil
 	}
-	d.came.Add(1)
+	if r.Query == nil {
+		d.came.Add(1)
+	}
 	t := d.serving.Load()
 	if t == nil {
 		return d.refuse(r, *d.away.Load()), nil, nil
 	}
-	i := spec.HomeShard(r.User, len(t.shards))
+	i, ok := r.Home(len(t.shards))
+	if !ok {
+		return Answer{Outcome: api.NoSuchClaim}, nil, nil
+	}
 	s := t.local(i)
-	if s == nil || d.passesOn(now, t, s) {
-		ticket := shard.NewTicket(d.tickets, r, d.mint, now.Mono)
-		return d.pass(now, t, i, ticket, x)
+	switch {
+	case r.Query != nil:
+		if a, ok := d.lookup(now, t, i, r.Query); ok || !d.links.any() {
+			return a, nil, nil
+		}
+		fallthrough
+	case s == nil || d.passesOn(now, t, s):
+		return d.pass(now, t, i, shard.NewTicket(d.tickets, r, d.mint, now.Mono), x)
 	}
 	a, ticket := d.admitTo(ctx, now, t, s, r)
 	if ticket == nil {
 		return a, nil, nil
 	}
 	return d.queue(now, t, s, ticket, x)
+}
+
+// lookup answers a query from memory if the shard is this process's. Otherwise it returns false, and
+// why not.
+func (d *admission) lookup(now clock.Now, t *session, i int, q *Query) (a Answer, ok bool) {
+	s := t.local(i)
+	switch {
+	case s == nil:
+		return *d.away.Load(), false
+	case !s.May(now):
+		return Answer{Outcome: api.NoQuorum}, false
+	case !s.Serves(): // it may not have read all of its log yet
+		return Answer{Outcome: api.Standby}, false
+	}
+	a = s.Lookup(q)
+	t.completeAnswer(&a)
+	return a, true
+}
+
+// admitTo answers a request to a shard of this process that needs no decision, or returns
+// the ticket to queue.
+func (d *admission) admitTo(ctx context.Context, now clock.Now, t *session, s *shard.Shard, r Request) (Answer, *shard.Ticket) {
+	if r.Settle == nil {
+		// Only where all is sold is it asked what is under way: every claim writes that.
+		idle := t.totals.AllSold(now) && s.UnderWay() == 0
+		if a, known := t.recall(now, s, r); known {
+			if a, known = t.answer(now, s, r, a, idle); known {
+				t.completeAnswer(&a)
+				return a, nil
+			}
+		}
+	}
+	switch {
+	case r.Settle != nil && len(t.grabs) > 0:
+		return Answer{Outcome: api.BadRequest, Message: "the claims of a sale with engine redis are final"}, nil
+	case r.Settle != nil && r.Settle.Claim.Unit != 0:
+		return Answer{Outcome: api.NoSuchClaim}, nil
+	case d.draining.Load() && !d.links.any():
+		return t.refuse(s, r, Answer{Outcome: api.Draining, RetryAfter: time.Second}), nil
+	case t.keepsOut(s.Stalled()):
+		return t.refuse(s, r, Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: notLooked}), nil
+	case r.Chooses() && len(t.grabs) > 0:
+		return Answer{Outcome: api.BadRequest, Message: "buyers of a sale with engine redis cannot choose units: ask for a quantity alone"}, nil
+	}
+	var by *shard.Admittance
+	if e := t.eligibility.Load(); e != nil && r.Settle == nil {
+		var a Answer
+		if by, a = e.decide(ctx, now, r); by == nil {
+			if _, settings := s.Terms(); a.Outcome == api.NotEligible && string(settings.GetRules()) != e.hash {
+				// This process or the shard has yet to hear of the other's rules, and a
+				// refusal is for good.
+				a = Answer{Outcome: api.NotChecked, RetryAfter: time.Second, OtherRules: true}
+			}
+			return t.refuse(s, r, a), nil
+		}
+	}
+	ticket := shard.NewTicket(d.tickets, r, d.mint, now.Mono)
+	ticket.LetIn(by)
+	return Answer{}, ticket
 }
 
 // admitAgain is admit of a request that rules had let in which have changed since. It stays
@@ -139,43 +207,6 @@ func (d *admission) pass(now clock.Now, t *session, i int, ticket *shard.Ticket,
 	return Answer{}, ticket, t
 }
 
-// admitTo answers a request to a shard of this process that needs no decision, or returns
-// the ticket to queue.
-func (d *admission) admitTo(ctx context.Context, now clock.Now, t *session, s *shard.Shard, r Request) (Answer, *shard.Ticket) {
-	// Only where all is sold is it asked what is under way: every claim writes that.
-	idle := t.totals.AllSold(now) && s.UnderWay() == 0
-	if a, known := t.recall(now, s, r); known {
-		if a, known = t.answer(now, s, r, a, idle); known {
-			t.completeAnswer(&a)
-			return a, nil
-		}
-	}
-	switch {
-	case d.draining.Load() && !d.links.any():
-		return t.refuse(s, r, Answer{Outcome: api.Draining, RetryAfter: time.Second}), nil
-	case t.keepsOut(s.Stalled()):
-		return t.refuse(s, r, Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: notLooked}), nil
-	}
-	if r.Chooses() && len(t.grabs) > 0 {
-		return Answer{Outcome: api.BadRequest, Message: "buyers of a sale with engine redis cannot choose units: ask for a quantity alone"}, nil
-	}
-	var by *shard.Admittance
-	if e := t.eligibility.Load(); e != nil {
-		var a Answer
-		if by, a = e.decide(ctx, now, r); by == nil {
-			if _, settings := s.Terms(); a.Outcome == api.NotEligible && string(settings.GetRules()) != e.hash {
-				// This process or the shard has yet to hear of the other's rules, and a
-				// refusal is for good.
-				a = Answer{Outcome: api.NotChecked, RetryAfter: time.Second, OtherRules: true}
-			}
-			return t.refuse(s, r, a), nil
-		}
-	}
-	ticket := shard.NewTicket(d.tickets, r, d.mint, now.Mono)
-	ticket.LetIn(by)
-	return Answer{}, ticket
-}
-
 // notFollowed says that the sale's log is damaged.
 const notFollowed = "the sale's log cannot be followed"
 
@@ -194,7 +225,7 @@ func (d *admission) refuse(r Request, a Answer) Answer {
 	if t == nil {
 		t = d.left.Load()
 	}
-	if t != nil {
+	if t != nil && r.Key != "" {
 		return t.decline(spec.HomeShard(r.User, len(t.shards)), r, a)
 	}
 	if r.Key != "" && a.Denies() && d.doubts.Has(r.User, r.Key) {
@@ -207,6 +238,8 @@ func (d *admission) refuse(r Request, a Answer) Answer {
 // of letters is for whoever takes requests from outside to see to.
 func check(r *Request) string {
 	switch {
+	case !r.IsClaim():
+		return ""
 	case len(r.User) == 0 || len(r.User) > api.MaxUser:
 		return fmt.Sprintf("a user is named by 1 to %d bytes", api.MaxUser)
 	case !utf8.ValidString(r.User):
@@ -224,37 +257,6 @@ func check(r *Request) string {
 		}
 	}
 	return ""
-}
-
-// claims returns a page of a user's claims, of a shard of this process; here: it is one.
-func (d *admission) claims(now clock.Now, user string, p api.Page) (a Answer, here bool) {
-	t := d.serving.Load()
-	if t == nil {
-		return Answer{Outcome: d.away.Load().Outcome}, true
-	}
-	s := t.local(spec.HomeShard(user, len(t.shards)))
-	switch {
-	case s == nil:
-		return Answer{Outcome: d.notHere()}, !d.links.any()
-	case !s.May(now):
-		return Answer{Outcome: api.NoQuorum}, !d.links.any()
-	case !s.Serves():
-		return Answer{Outcome: api.Standby}, true // it may not have read all of its log yet
-	}
-	claims, next, ok := s.User(user, p)
-	if !ok {
-		return Answer{Outcome: api.BadRequest}, true
-	}
-	t.priceAll(claims)
-	return Answer{Claims: claims, Next: next}, true
-}
-
-// notHere is why this process cannot tell of a shard.
-func (d *admission) notHere() api.Outcome {
-	if away := d.away.Load(); away.Outcome != "" {
-		return away.Outcome
-	}
-	return api.Standby
 }
 
 // ready returns nil while this process can answer for every shard: by itself, or by a peer.
@@ -384,7 +386,7 @@ func (d *admission) status(now clock.Now) Status {
 			one.NoLease = loads[i].Stuck != "" && !one.Stuck || !votes && !h.holds(i)
 			v.Sells = v.Sells || h.holds(i) && loads[i].Stuck == "" // as far as is known here
 		default:
-			one.Shard, one.Unknown, v.Away = i, true, d.notHere()
+			one.Shard, one.Unknown, v.Away = i, true, d.away.Load().Outcome
 		}
 		one.Load = loads[i].PerSecond
 		if !one.Unknown || s == nil && h.holds(i) { // else it is who owned it last

@@ -126,7 +126,7 @@ func TestBeginRaces(t *testing.T) {
 		outcomes := map[api.Outcome]int{}
 		for i, a := range told {
 			outcomes[a.Outcome]++
-			has, _, _ := p.User(t.Context(), fmt.Sprint("user-", i), api.Page{})
+			has, _, _ := lookupUser(t.Context(), p, fmt.Sprint("user-", i), api.Page{})
 			switch a.Outcome {
 			case api.Sold:
 				if len(has) != 1 || has[0].ID != a.Claim.ID {
@@ -153,7 +153,7 @@ func TestBeginSettle(t *testing.T) {
 		settle := func(x Settlement) Answer {
 			t.Helper()
 			b := &begun{t: t, answer: make(chan Answer, 1)}
-			b.giveUp = p.BeginSettle(x, b.answered)
+			b.giveUp = p.Begin(Request{Settle: &x}, b.answered)
 			return <-b.answer
 		}
 		x := Settlement{Claim: a.Claim.ID, How: api.Refund, Settlement: api.Settlement{Who: "me"}}

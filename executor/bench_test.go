@@ -37,7 +37,7 @@ func sell(b *testing.B, e *Executor, callers, n int) {
 		all.Go(func() {
 			for i := next.Add(1); i <= int64(n); i = next.Add(1) {
 				r := Request{User: fmt.Sprintf("user-%011d", i), Key: fmt.Sprintf("key-%012d", i), Quantity: 1}
-				if a := e.Claim(context.Background(), r); a.Outcome != api.Sold {
+				if a := e.Do(context.Background(), r); a.Outcome != api.Sold {
 					wrong.Add(1)
 				}
 			}
@@ -132,7 +132,7 @@ func BenchmarkRefusals(b *testing.B) {
 	saletest.Provision(b, logs, sale, spec.Shares(sale.Stock, shards))
 	saletest.Mark(b, node)
 	e := serve(b, logs, node, sale.Name)
-	for i := 0; e.Claim(b.Context(), Request{User: fmt.Sprint("first-", i), Quantity: 1}).Outcome != api.SoldOut; i++ {
+	for i := 0; e.Do(b.Context(), Request{User: fmt.Sprint("first-", i), Quantity: 1}).Outcome != api.SoldOut; i++ {
 	}
 	users := make([]string, 1<<12)
 	for i := range users {
@@ -145,7 +145,7 @@ func BenchmarkRefusals(b *testing.B) {
 	b.ResetTimer()
 	b.RunParallel(func(p *testing.PB) {
 		for i := 0; p.Next(); i++ {
-			a := e.Claim(context.Background(), Request{User: users[i%len(users)], Key: "key-000000000001", Quantity: 1})
+			a := e.Do(context.Background(), Request{User: users[i%len(users)], Key: "key-000000000001", Quantity: 1})
 			if a.Outcome != api.SoldOut {
 				wrong.Add(1)
 			}

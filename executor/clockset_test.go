@@ -44,11 +44,11 @@ func clockThatWasSet(t *testing.T) {
 		})
 	}
 	sells := func(p *process) bool {
-		return p.Claim(t.Context(), Request{User: "ann", Quantity: 1}).Outcome == api.Sold
+		return p.Do(t.Context(), Request{User: "ann", Quantity: 1}).Outcome == api.Sold
 	}
 	refuses := func(p *process) bool {
 		err := p.Ready()
-		return err != nil && strings.Contains(err.Error(), "clock") && p.Claim(t.Context(), Request{User: "bob", Quantity: 1}).Outcome == api.NoQuorum
+		return err != nil && strings.Contains(err.Error(), "clock") && p.Do(t.Context(), Request{User: "bob", Quantity: 1}).Outcome == api.NoQuorum
 	}
 
 	p := serve()

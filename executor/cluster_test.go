@@ -266,7 +266,7 @@ func (m *clusterProcess) heal() {
 func (m *clusterProcess) claim(user string) Answer {
 	ctx, cancel := context.WithTimeout(m.c.t.Context(), 5*time.Second)
 	defer cancel()
-	return m.Claim(ctx, Request{User: user, Key: "key", Quantity: 1})
+	return m.Do(ctx, Request{User: user, Key: "key", Quantity: 1})
 }
 
 // later is claim, whose answer comes when it does.

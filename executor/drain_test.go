@@ -51,7 +51,7 @@ func TestGivingUp(t *testing.T) {
 		if a := p.claim("eve", "1"); a.Outcome != api.Sold {
 			t.Errorf("after the queue was full: %+v", a)
 		}
-		if claims, _, _ := p.User(t.Context(), "cid", api.Page{}); len(claims) != 0 {
+		if claims, _, _ := lookupUser(t.Context(), p, "cid", api.Page{}); len(claims) != 0 {
 			t.Errorf("what was given up in the queue was accepted: %v", claims)
 		}
 	})
@@ -136,7 +136,7 @@ func TestDamagedSale(t *testing.T) {
 		if err := <-ended; err == nil {
 			t.Error("Run ends without an error")
 		}
-		if a := e.Claim(t.Context(), Request{User: "ann", Quantity: 1}); a.Outcome != api.NoQuorum {
+		if a := e.Do(t.Context(), Request{User: "ann", Quantity: 1}); a.Outcome != api.NoQuorum {
 			t.Errorf("claims are told %+v", a)
 		}
 		if e.Ready() == nil {

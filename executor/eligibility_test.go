@@ -184,7 +184,7 @@ func TestQueueByPriority(t *testing.T) {
 	told := map[string]api.Outcome{}
 	w.s.input(func() {
 		for _, user := range []string{"ann", "bob", "eve", "ada", "nobody"} {
-			w.s.p.Claim(w.s.now(), Request{User: user, Key: "1", Quantity: 1}, func(a Answer) { told[user] = a.Outcome })
+			w.s.p.Begin(w.s.now(), Request{User: user, Key: "1", Quantity: 1}, func(a Answer) { told[user] = a.Outcome })
 		}
 	})
 	w.runUntil("all are told", func() bool { return len(told) == 5 })
@@ -259,7 +259,7 @@ func TestQueueDepth(t *testing.T) {
 	overloaded := func() (n int) {
 		w.s.input(func() {
 			for i := range 20 {
-				w.s.p.Claim(w.s.now(), Request{User: fmt.Sprint("user", w.at, i), Quantity: 1}, func(a Answer) {
+				w.s.p.Begin(w.s.now(), Request{User: fmt.Sprint("user", w.at, i), Quantity: 1}, func(a Answer) {
 					if a.Outcome == api.Overloaded {
 						n++
 					}

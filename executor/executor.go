@@ -4,7 +4,7 @@
 //
 // # The life of a claim
 //
-// Executor.Claim hands a request to admission (admission.go). A request that cannot be answered
+// Executor.Do hands a request to admission (admission.go). A request that cannot be answered
 // by any sale, or that comes while this process does not serve, is refused there. What
 // the ledger already decides is answered from memory, without a store: who has units
 // under this key, who has all that a user may have, that all is sold. Any other goes to
@@ -25,7 +25,6 @@
 package executor
 
 import (
-	"context"
 	"crypto/rand"
 	"fmt"
 	"log/slog"
@@ -34,13 +33,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"salectl/api"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	"salectl/backends/lists"
 	"salectl/backends/quorum"
-	"salectl/executor/shard"
-	"salectl/spec"
 	"salectl/units"
 )
 
@@ -127,89 +123,6 @@ func (e *Executor) Logs() ledger.Logs { return e.cfg.Logs }
 
 // Sale returns the name.
 func (e *Executor) Sale() string { return e.cfg.Sale }
-
-// Claim answers one request, when the answer is durable or ctx has ended.
-func (e *Executor) Claim(ctx context.Context, r Request) Answer {
-	a := e.claim(ctx, r)
-	e.payloads.add(ctx, &a)
-	return a
-}
-
-// claim is Claim without what the units are.
-func (e *Executor) claim(ctx context.Context, r Request) Answer {
-	if len(r.Names) > 0 {
-		away := e.away.Load()
-		if e.serving.Load() == nil { // what was read in an earlier one may be old
-			return e.refuse(r, *away)
-		}
-		if no := e.payloads.choose(ctx, &r, away); no.Outcome != "" {
-			return e.refuse(r, no)
-		}
-	}
-	a, ticket, t := e.admit(ctx, e.cfg.Clock(), r, nil)
-	return e.wait(ctx, a, ticket, t, 0)
-}
-
-// claimAgain is claim of a request during which the rules have changed so often already, the
-// last time under the ticket before.
-func (e *Executor) claimAgain(ctx context.Context, before *shard.Ticket, changed int) Answer {
-	a, ticket, t := e.admitAgain(ctx, e.cfg.Clock(), before, nil)
-	return e.wait(ctx, a, ticket, t, changed)
-}
-
-// wait waits for the answer to a request that was admitted; nil: a is the answer.
-func (e *Executor) wait(ctx context.Context, a Answer, ticket *shard.Ticket, t *session, changed int) Answer {
-	switch {
-	case ticket == nil:
-		return a
-	case !ticket.Await(ctx):
-		a = ticket.GiveUp()
-	case ticket.OtherRules() && changed < mostRuleChanges:
-		return e.claimAgain(ctx, ticket, changed+1)
-	default:
-		a = ticket.Finish()
-	}
-	t.completeAnswer(&a)
-	return a
-}
-
-// mostRuleChanges is how often a request is decided on again because the rules have
-// changed since. Beyond that, whoever asked asks again: this process has not heard yet
-// what its shard was told.
-const mostRuleChanges = 2
-
-// User is Service's.
-func (e *Executor) User(ctx context.Context, user string, p api.Page) (claims []Claim, next string, why api.Outcome) {
-	if t := e.serving.Load(); t != nil {
-		e.drained(ctx, spec.HomeShard(user, len(t.shards)))
-	}
-	a, here := e.claims(e.cfg.Clock(), user, p)
-	if !here {
-		a = e.await(ctx, func(answered func(Answer)) func() { return e.queryUser(user, p, answered) })
-	}
-	e.payloads.addNow(ctx, &a)
-	fit(&a, p)
-	return a.Claims, a.Next, a.Outcome
-}
-
-// drained waits until the ledger has what a node gave of a shard's list, if the shard is this process's.
-func (e *Executor) drained(ctx context.Context, shard int) {
-	t := e.serving.Load()
-	if t == nil || shard >= len(t.shards) {
-		return
-	}
-	if s := t.local(shard); s != nil {
-		select {
-		case <-s.Drain():
-		case <-time.After(lookPatience):
-		case <-ctx.Done():
-		}
-	}
-}
-
-// lookPatience is how long somebody who asks what a user has is kept waiting for the
-// ledger to have what the node gave.
-const lookPatience = 500 * time.Millisecond
 
 // Ready returns nil while this process can sell on every shard.
 func (e *Executor) Ready() error { return e.ready(e.cfg.Clock()) }

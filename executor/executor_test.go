@@ -53,7 +53,7 @@ func TestRaceForTheLastUnit(t *testing.T) {
 					t.Errorf("%s got two", a.Claim.User)
 				}
 				buyers[a.Claim.User] = true
-				if claims, _, no := p.User(t.Context(), a.Claim.User, api.Page{}); no != "" || len(claims) != 1 || claims[0].ID != a.Claim.ID {
+				if claims, _, no := lookupUser(t.Context(), p, a.Claim.User, api.Page{}); no != "" || len(claims) != 1 || claims[0].ID != a.Claim.ID {
 					t.Errorf("%s has %v, %s; was told %v", a.Claim.User, claims, no, a.Claim)
 				}
 			}
@@ -123,11 +123,11 @@ func TestBadRequests(t *testing.T) {
 			"less":          {User: "ann", Quantity: -1},
 			"more than may": {User: "ann", Quantity: api.MaxQuantity + 1},
 		} {
-			if a := p.Claim(t.Context(), r); a.Outcome != api.BadRequest || a.Message == "" {
+			if a := p.Do(t.Context(), r); a.Outcome != api.BadRequest || a.Message == "" {
 				t.Errorf("%s: %+v", name, a)
 			}
 		}
-		if a := p.Claim(t.Context(), Request{User: "änn\x00", Key: "\xff\x00", Quantity: 1}); a.Outcome != api.Sold {
+		if a := p.Do(t.Context(), Request{User: "änn\x00", Key: "\xff\x00", Quantity: 1}); a.Outcome != api.Sold {
 			t.Errorf("an odd user and key: %+v", a)
 		}
 	})

@@ -43,10 +43,10 @@ func TestForwardedAndGivenUp(t *testing.T) {
 				claim := func(user string, d time.Duration) Answer {
 					ctx, cancel := context.WithTimeout(c.t.Context(), d)
 					defer cancel()
-					return a.Claim(ctx, Request{User: user, Key: key, Quantity: 1})
+					return a.Do(ctx, Request{User: user, Key: key, Quantity: 1})
 				}
 				has := func(user string) int {
-					claims, _, why := b.User(c.t.Context(), user, api.Page{})
+					claims, _, why := lookupUser(c.t.Context(), b, user, api.Page{})
 					if why != "" {
 						c.t.Fatalf("the claims of %s cannot be told: %s", user, why)
 					}
@@ -117,19 +117,19 @@ func TestForwardedOfAnotherRun(t *testing.T) {
 		defer a.stop()
 		shared(a, b)
 		user := c.usersOf(b, 1)[0]
-		claim := func() Answer { return a.Claim(c.t.Context(), Request{User: user, Key: "key", Quantity: 1}) }
+		claim := func() Answer { return a.Do(c.t.Context(), Request{User: user, Key: "key", Quantity: 1}) }
 		synctest.Wait()
 		run := b.session().uid
 		b.session().uid = "of the next run"
 		if got := claim(); got.Accepted() || got.Outcome.Row().Retry != api.Again {
 			c.t.Errorf("a claim of another run: %+v", got)
 		}
-		if claims, _, why := a.User(c.t.Context(), user, api.Page{}); why != api.Standby {
+		if claims, _, why := lookupUser(c.t.Context(), a, user, api.Page{}); why != api.Standby {
 			c.t.Errorf("the claims of a user of another run: %v, %q", claims, why)
 		}
 		synctest.Wait()
 		b.session().uid = run
-		if claims, _, why := a.User(c.t.Context(), user, api.Page{}); len(claims) > 0 || why != "" {
+		if claims, _, why := lookupUser(c.t.Context(), a, user, api.Page{}); len(claims) > 0 || why != "" {
 			c.t.Errorf("after a claim of another run: %v, %q", claims, why)
 		}
 		if got := claim(); got.Outcome != api.Sold || got.Replayed {

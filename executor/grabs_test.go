@@ -109,7 +109,7 @@ func TestLists(t *testing.T) {
 			for range 50 {
 				all.Go(func() {
 					for i := next.Add(1) - 1; i < users; i = next.Add(1) - 1 {
-						got[i] = finally(p.Claim, fmt.Sprint("user-", i), "a")
+						got[i] = finally(p.Do, fmt.Sprint("user-", i), "a")
 					}
 				})
 			}
@@ -125,11 +125,11 @@ func TestLists(t *testing.T) {
 					t.Errorf("users %d and %d have unit %d", other, i, unit)
 				}
 				whose[unit] = i
-				again := finally(p.Claim, fmt.Sprint("user-", i), "a")
+				again := finally(p.Do, fmt.Sprint("user-", i), "a")
 				if again.Outcome != api.Sold || !again.Replayed || again.Claim.Units[0] != unit || again.Claim.ID != a.Claim.ID || !again.Claim.At.Equal(a.Claim.At) {
 					t.Errorf("user %d got %+v, and then %+v", i, a, again)
 				}
-				if other := finally(p.Claim, fmt.Sprint("user-", i), "b"); other.Outcome != api.LimitReached || len(other.Claims) != 1 || other.Claims[0].Units[0] != unit {
+				if other := finally(p.Do, fmt.Sprint("user-", i), "b"); other.Outcome != api.LimitReached || len(other.Claims) != 1 || other.Claims[0].Units[0] != unit {
 					t.Errorf("user %d of unit %d got %+v with another key", i, unit, other)
 				}
 			}

@@ -23,7 +23,7 @@ func (m *clusterProcess) settles(a Answer, how api.How, payment string, want api
 	m.c.t.Helper()
 	ctx, cancel := context.WithTimeout(m.c.t.Context(), 5*time.Second)
 	defer cancel()
-	got := m.Settle(ctx, Settlement{Claim: a.Claim.ID, How: how, Settlement: api.Settlement{Payment: payment}})
+	got := settle(ctx, m, Settlement{Claim: a.Claim.ID, How: how, Settlement: api.Settlement{Payment: payment}})
 	if got.Outcome != want {
 		m.c.t.Fatalf("%s: %+v, want %s", how, got, want)
 	}

@@ -80,7 +80,7 @@ func TestManyNewHolds(t *testing.T) {
 	answered := 0
 	w.s.input(func() {
 		for i := range n {
-			w.s.p.Claim(w.s.now(), Request{User: fmt.Sprint("u", i), Key: "1", Quantity: 1}, func(Answer) { answered++ })
+			w.s.p.Begin(w.s.now(), Request{User: fmt.Sprint("u", i), Key: "1", Quantity: 1}, func(Answer) { answered++ })
 		}
 	})
 	w.runUntil("all have their answers", func() bool { return answered == n })

@@ -9,7 +9,6 @@ import (
 	"salectl/api"
 	"salectl/backends/clock"
 	"salectl/executor/shard"
-	"salectl/spec"
 )
 
 // links are the links that this process has made, by the id of the peer. It is safe for concurrent
@@ -195,35 +194,29 @@ func (d *admission) servePeerRequest(ctx context.Context, now clock.Now, by *inb
 		bounced(shard.Route{})
 		return
 	}
-	if e.Claim != nil {
-		e.Shard = spec.HomeShard(e.Claim.User, len(t.shards))
-	} else if e.Settle != nil {
-		e.Shard = e.Settle.Claim.Shard
-	}
-	if e.Shard < 0 || e.Shard >= len(t.shards) {
+	i, ok := e.Home(len(t.shards))
+	if !ok {
 		answered(Answer{Outcome: api.NoSuchClaim})
-		return
-	}
-	if e.Claim == nil && e.Settle == nil {
-		answered(d.servePeerQuery(now, e))
 		return
 	}
 	if by.over.Load() {
 		return // the peer has sent it again
 	}
-	bounce := func() { bounced(t.remotes[e.Shard].Route()) }
-	s := t.local(e.Shard)
+	bounce := func() { bounced(t.remotes[i].Route()) }
+	s := t.local(i)
 	if s == nil || !s.Serves() || !s.May(now) {
 		bounce()
 		return
 	}
-	var a Answer
-	var ticket *shard.Ticket
-	if e.Settle != nil {
-		a, ticket = d.admitSettlementTo(now, t, s, *e.Settle)
-	} else {
-		a, ticket = d.admitTo(ctx, now, t, s, *e.Claim)
+	if e.Query != nil {
+		if a, ok := d.lookup(now, t, i, e.Query); ok {
+			answered(a)
+		} else {
+			bounce()
+		}
+		return
 	}
+	a, ticket := d.admitTo(ctx, now, t, s, e.Request)
 	if ticket == nil {
 		answered(a)
 		return

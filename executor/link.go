@@ -62,14 +62,15 @@ func (v *Inbound) Over() bool { return v.by.over.Load() }
 func (v *Inbound) Gone() { v.e.inbound.leave(v.from, v.by) }
 
 // Serve takes in a forwarded request. ctx bounds the reads of the sale's rules.
-func (v *Inbound) Serve(ctx context.Context, id shard.ForwardedRequest) {
+func (v *Inbound) Serve(ctx context.Context, r shard.ForwardedRequest) {
 	serve := func() {
-		v.e.servePeer(ctx, v.e.cfg.Clock(), v.by, id,
-			func(a Answer) { v.back.Answered(id.ID, a) },
-			func(to shard.Route) { v.back.Bounced(id.ID, to) })
+		v.e.drained(ctx, &r.Request)
+		v.e.servePeer(ctx, v.e.cfg.Clock(), v.by, r,
+			func(a Answer) { v.back.Answered(r.ID, a) },
+			func(to shard.Route) { v.back.Bounced(r.ID, to) })
 	}
-	if id.Claim != nil && !v.e.prompt(id.Claim.User) { // which reads the user from a store
-		v.by.begin(id.ID) // which may be given up meanwhile
+	if !r.GiveUp && !v.e.prompt(&r.Request) {
+		v.by.begin(r.ID) // which may be given up meanwhile
 		go serve()
 		return
 	}

@@ -728,11 +728,11 @@ func TestListedFound(t *testing.T) {
 				if named, ok := shard.ParseClaimID(id.String()); !ok || named != id || id.Unit == 0 {
 					t.Errorf("%s is read as %+v, %v", id, named, ok)
 				}
-				if c, why := p.p.Find(w.now, id); why != "" || c.User != user || c.ID != id {
+				if c, why := p.p.find(w.now, id); why != "" || c.User != user || c.ID != id {
 					t.Errorf("%s: %s is %+v, %q", ack, id, c, why)
 				}
 			}
-			if _, why := p.p.Find(w.now, ClaimID{Shard: i, Unit: 99}); why != api.NoSuchClaim {
+			if _, why := p.p.find(w.now, ClaimID{Shard: i, Unit: 99}); why != api.NoSuchClaim {
 				t.Errorf("%s: a unit that nobody has: %q", ack, why)
 			}
 		}

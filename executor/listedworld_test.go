@@ -283,7 +283,7 @@ func (p *listedProcess) askFor(user, key string, quantity int64) *listedAsk {
 // queue has a user ask, and the process not act yet.
 func (p *listedProcess) queue(user, key string, quantity int64) *listedAsk {
 	x := &listedAsk{user: user, key: key}
-	x.withdraw = p.p.Claim(p.w.now, Request{User: user, Key: key, Quantity: quantity}, func(a Answer) { x.answers = append(x.answers, a) })
+	x.withdraw = p.p.Begin(p.w.now, Request{User: user, Key: key, Quantity: quantity}, func(a Answer) { x.answers = append(x.answers, a) })
 	return x
 }
 
@@ -331,6 +331,14 @@ func (w *listedWorld) list(shard int) lists.State {
 // has returns a user's claims, which the process is to know without a peer.
 func (p *Stepped) has(now clock.Now, user string) (claims []Claim, why api.Outcome) {
 	why = "no answer"
-	p.User(now, user, func(c []Claim, o api.Outcome) { claims, why = c, o })
+	page := api.Page{Limit: api.MaxPage}
+	p.Begin(now, Request{Query: &Query{User: user, Page: page}}, func(a Answer) { claims, why = a.Claims, a.Outcome })
 	return claims, why
+}
+
+// find returns a claim, which the process is to know without a peer.
+func (p *Stepped) find(now clock.Now, id ClaimID) (c Claim, why api.Outcome) {
+	why = "no answer"
+	p.Begin(now, Request{Query: &Query{Claim: id}}, func(a Answer) { c, why = a.Claim, a.Outcome })
+	return c, why
 }

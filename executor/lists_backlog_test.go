@@ -27,7 +27,7 @@ func TestListsBacklog(t *testing.T) {
 		func(sale *spec.Sale, _ *pb.Settings) { sale.Backlog = backlog }, spec.Shares(800, 4)...)
 	p := s.serve()
 	p.awaitLists()
-	c := newCrowd(t, s, p.Claim)
+	c := newCrowd(t, s, p.Do)
 	if a := c.one("first", "key"); a.Outcome != api.Sold {
 		t.Fatalf("%+v", a)
 	}
@@ -73,7 +73,7 @@ func TestListsStalledLedger(t *testing.T) {
 	t.Parallel()
 	s := newListSite(t, spec.AckLedger, 2, nil, spec.Shares(400, 4)...)
 	p := s.serve()
-	c := newCrowd(t, s, p.Claim)
+	c := newCrowd(t, s, p.Do)
 	c.race(40, func() {
 		c.at(30, p.logs.appends.close)
 		c.await("stalled", func() bool { return p.logs.appends.held.Load() == 4 })
@@ -98,7 +98,7 @@ func TestListsDrain(t *testing.T) {
 			c.Nodes, c.Lists = s.connect()
 			c.DrainTimeout = time.Minute
 		})
-		c := newCrowd(t, s, first.Claim)
+		c := newCrowd(t, s, first.Do)
 		first.awaitLists()
 		first.logs.appends.close()
 		var all sync.WaitGroup
@@ -135,7 +135,7 @@ func TestListsDrain(t *testing.T) {
 		}
 		c.kept() // with ack redis too: it drains before it leaves
 		second := s.serve()
-		c.claim = second.Claim
+		c.claim = second.Do
 		c.settle()
 	})
 }
@@ -167,7 +167,7 @@ func TestListsBacklogLost(t *testing.T) {
 	s := listSiteAt(t, spec.AckRedis, []string{server.Addr()},
 		func(sale *spec.Sale, _ *pb.Settings) { sale.Backlog = backlog }, spec.Shares(300, 2)...)
 	p := s.serve()
-	c := newCrowd(t, s, p.Claim)
+	c := newCrowd(t, s, p.Do)
 	c.lossy = true
 	_, kept := s.connect()
 	p.awaitLists()

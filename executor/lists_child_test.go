@@ -134,7 +134,7 @@ func TestListsChild(t *testing.T) {
 				}
 				_ = wait.Poll(wait.Limit, func() error {
 					r := childAnswer{User: fmt.Sprint(who.Users, i)}
-					r.Answer = p.Claim(context.Background(), Request{User: r.User, Key: "key", Quantity: 1})
+					r.Answer = p.Do(context.Background(), Request{User: r.User, Key: "key", Quantity: 1})
 					line, err := json.Marshal(r)
 					mu.Lock()
 					if err == nil {

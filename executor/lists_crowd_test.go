@@ -59,7 +59,7 @@ func newCrowd(t testing.TB, s *listSite, claim func(context.Context, Request) An
 func anyOf(ps ...*process) func(context.Context, Request) Answer {
 	return func(ctx context.Context, r Request) (a Answer) {
 		for _, i := range rand.Perm(len(ps)) {
-			switch a = ps[i].Claim(ctx, r); a.Outcome {
+			switch a = ps[i].Do(ctx, r); a.Outcome {
 			case api.Standby, api.Draining:
 				continue
 			}

@@ -78,7 +78,7 @@ func TestListsGenerations(t *testing.T) {
 		t.Parallel()
 		s := newListSite(t, ack, 2, always, 600, 0, 600, 600)
 		p := s.serve()
-		c := newCrowd(t, s, p.Claim)
+		c := newCrowd(t, s, p.Do)
 		stop := c.watchLedger()
 		defer stop()
 		c.begin(4000, 40)
@@ -140,7 +140,7 @@ func TestListsRaised(t *testing.T) {
 		t.Parallel()
 		s := newListSite(t, ack, 2, nil, 50, 30, 0)
 		p := s.serve()
-		c := newCrowd(t, s, p.Claim)
+		c := newCrowd(t, s, p.Do)
 		c.begin(200, 20)
 		c.end()
 		if n := c.count(api.SoldOut); c.sold() != 80 || n == 0 {

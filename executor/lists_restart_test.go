@@ -20,7 +20,7 @@ func TestListsKilled(t *testing.T) {
 		t.Parallel()
 		s := newListSite(t, ack, 3, always, spec.Shares(600, 6)...)
 		p := s.serve()
-		c := newCrowd(t, s, p.Claim)
+		c := newCrowd(t, s, p.Do)
 		c.race(40, func() {
 			for _, percent := range []int64{10, 30, 50} {
 				c.at(percent, func() { restart(t, s.servers[0]) })
@@ -39,7 +39,7 @@ func TestListsOnlyServerKilled(t *testing.T) {
 			sale.LockTTL = quorum.MinTTL // ends while the server abstains
 		}, 400, 0, 500)
 		p := s.serve()
-		c := newCrowd(t, s, p.Claim)
+		c := newCrowd(t, s, p.Do)
 		c.race(40, func() {
 			c.at(40, func() {
 				restart(t, server)
@@ -116,7 +116,7 @@ func TestListsForgotten(t *testing.T) {
 				s.servers = append([]*services.Redis{first}, others...)
 				early, strike := fault.prepare(t, s, step)
 				p := s.serve()
-				c := newCrowd(t, s, p.Claim)
+				c := newCrowd(t, s, p.Do)
 				c.lossy = ack == spec.AckRedis && !fault.keeps
 				c.race(40, func() {
 					c.at(20, early)

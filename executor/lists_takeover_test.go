@@ -35,7 +35,7 @@ func TestListsProcessKilled(t *testing.T) {
 		}
 		t.Logf("killed after %d, %d are in the ledger, outcomes %v", c.sold(), len(c.inLedger()), c.outcomes)
 		p := s.serve()
-		c.claim = p.Claim
+		c.claim = p.Do
 		c.settle()
 	})
 }
@@ -59,7 +59,7 @@ func TestListsProcessEnded(t *testing.T) {
 			t.Errorf("%d were told unknown by a process that had time", n)
 		}
 		p := s.serve()
-		c.claim = p.Claim
+		c.claim = p.Do
 		c.settle()
 	})
 }
@@ -83,7 +83,7 @@ func TestListsProcessPaused(t *testing.T) {
 		}
 		paused := c.sold()
 		p := s.serve()
-		c.claim = p.Claim
+		c.claim = p.Do
 		stop := c.watchLedger()
 		c.begin(600, 30)
 		c.at(40, func() { k.signal(syscall.SIGCONT) })
@@ -261,7 +261,7 @@ func TestListsReady(t *testing.T) {
 	t.Parallel()
 	s := newListSite(t, spec.AckLedger, 2, nil, 5, 5, 5)
 	first := s.serve()
-	c := newCrowd(t, s, first.Claim)
+	c := newCrowd(t, s, first.Do)
 	if a := c.one("first", "key"); a.Outcome != api.Sold {
 		t.Fatalf("%+v", a)
 	}
@@ -284,7 +284,7 @@ func TestListsReady(t *testing.T) {
 			t.Errorf("ready, with %+v", shard)
 		}
 	}
-	c.claim = second.Claim
+	c.claim = second.Do
 	c.settle()
 }
 
@@ -300,7 +300,7 @@ func TestListsPages(t *testing.T) {
 		c.DrainTimeout = time.Millisecond
 	})
 	first.awaitLists()
-	c := newCrowd(t, s, first.Claim)
+	c := newCrowd(t, s, first.Do)
 	first.logs.appends.close()
 	var next atomic.Int64
 	var all sync.WaitGroup
@@ -327,7 +327,7 @@ func TestListsPages(t *testing.T) {
 		t.Fatalf("%d were told of %d, and %d are in the ledger already", c.sold(), told, in)
 	}
 	restart(t, s.servers[0])
-	c.claim = s.serve().Claim
+	c.claim = s.serve().Do
 	c.await("in the ledger", func() bool { return len(c.inLedger()) >= told })
 	c.kept()
 	c.settle()

@@ -59,7 +59,7 @@ func TestListsTransfers(t *testing.T) {
 				return nil
 			})
 		})
-		c := newCrowd(t, s, p.Claim)
+		c := newCrowd(t, s, p.Do)
 		c.race(40, func() {})
 		if n := seen[0].taken.Load() + seen[1].taken.Load(); n < 3 {
 			t.Errorf("%d takes", n)
@@ -122,7 +122,7 @@ func TestListsOnlyOthersHave(t *testing.T) {
 		t.Parallel()
 		s := newListSite(t, ack, 2, nil, 0, 90)
 		p := s.serve()
-		c := newCrowd(t, s, p.Claim)
+		c := newCrowd(t, s, p.Do)
 		for i, n := 0, 0; n < 60; i++ {
 			user := fmt.Sprint("poor-", i)
 			if spec.HomeShard(user, 2) != 0 {

@@ -22,7 +22,7 @@ func TestListsNodeHangs(t *testing.T) {
 		t.Parallel()
 		s := newListSite(t, ack, 3, always, spec.Shares(900, 6)...)
 		p := s.serve()
-		c := newCrowd(t, s, p.Claim)
+		c := newCrowd(t, s, p.Do)
 		c.race(10, func() {
 			c.at(5, func() { mustDo(t, s.servers[1].Pause()) })
 			before := c.count(api.NoQuorum) + c.count(api.Unknown)
@@ -45,7 +45,7 @@ func TestListsNodeHangs(t *testing.T) {
 					}
 					ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 					defer cancel()
-					a := p.Claim(ctx, Request{User: user, Key: "key", Quantity: 1})
+					a := p.Do(ctx, Request{User: user, Key: "key", Quantity: 1})
 					if a.Outcome != api.NoQuorum && a.Outcome != api.Unknown && a.Outcome != api.Standby {
 						t.Errorf("%s of the node that hangs: %+v", user, a)
 					}
@@ -117,7 +117,7 @@ func TestListsTroubles(t *testing.T) {
 				t.Parallel()
 				s := newListSite(t, ack, 3, always, spec.Shares(480, 6)...)
 				p := s.serve()
-				c := newCrowd(t, s, p.Claim)
+				c := newCrowd(t, s, p.Do)
 				c.lossy = trouble.lossy && ack == spec.AckRedis
 				c.race(40, func() {
 					before := 0
@@ -166,7 +166,7 @@ func TestListsScriptsFlushed(t *testing.T) {
 		t.Parallel()
 		s := newListSite(t, ack, 2, always, spec.Shares(480, 4)...)
 		p := s.serve()
-		c := newCrowd(t, s, p.Claim)
+		c := newCrowd(t, s, p.Do)
 		c.patient = true
 		c.race(40, func() {
 			for percent := int64(5); percent < 95; percent += 5 {

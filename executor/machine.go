@@ -188,7 +188,6 @@ func (m *machine) cut(now clock.Now, id string) {
 	}
 	m.links.set(id, nil)
 	m.owner.linked(now, id, false)
-	m.queries.cut(id, m.notHere())
 	if m.session != nil {
 		for _, r := range m.session.remotes {
 			r.Forget(id)
@@ -199,10 +198,6 @@ func (m *machine) cut(now clock.Now, id string) {
 
 // answered takes in a peer's answer to a forwarded request.
 func (m *machine) answered(now clock.Now, id uint64, a Answer) {
-	if IsQuery(id) {
-		m.queries.answered(id, a)
-		return
-	}
 	m.links.answered.Add(1)
 	if t := m.serving.Load(); t != nil && shard.ShardOf(id) < len(t.remotes) {
 		t.remotes[shard.ShardOf(id)].Answered(now, id, a)
@@ -211,10 +206,6 @@ func (m *machine) answered(now clock.Now, id uint64, a Answer) {
 
 // bounced takes in that a peer does not own the shard of a forwarded request.
 func (m *machine) bounced(now clock.Now, id uint64, to shard.Route) {
-	if IsQuery(id) {
-		m.queries.answered(id, Answer{Outcome: m.notHere()})
-		return
-	}
 	m.links.bounced.Add(1)
 	if t := m.serving.Load(); t != nil && shard.ShardOf(id) < len(t.remotes) {
 		t.remotes[shard.ShardOf(id)].Bounced(now, id, to)

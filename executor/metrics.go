@@ -169,7 +169,7 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 		c.Collect(to)
 	}
 	now, health := m.clock(), m.of.health.Load()
-	m.sale.collect(m.of.status(now), m.of.notHere(), health, now.Wall, tellMetrics(to))
+	m.sale.collect(m.of.status(now), m.of.away.Load().Outcome, health, now.Wall, tellMetrics(to))
 	m.share.collect(m.of.serving.Load(), tellMetrics(to))
 	m.peers.collect(health, &m.of.links, tellMetrics(to))
 	m.locks.collect(health, tellMetrics(to))

@@ -199,7 +199,7 @@ func TestMetricsOfLists(t *testing.T) {
 	for slot := range uint64(20) {
 		for index := range 8 {
 			for shard := range 2 {
-				if c, no := p.Find(t.Context(), ClaimID{Shard: shard, Slot: slot, Index: index}, api.Page{}); no != api.NoSuchClaim {
+				if c, no := lookupClaim(t.Context(), p, ClaimID{Shard: shard, Slot: slot, Index: index}, api.Page{}); no != api.NoSuchClaim {
 					t.Errorf("a claim is found by its place in the log: %+v, %q", c, no)
 				}
 			}

@@ -235,11 +235,11 @@ func TestStandbyInTrouble(t *testing.T) {
 			if x := standby.claim(fmt.Sprint("user-", round)); x.Outcome != api.NoQuorum {
 				c.t.Errorf("without a majority a claim at the standby hears %+v", x)
 			}
-			if _, _, why := standby.User(c.t.Context(), "nobody", api.Page{}); why != api.NoQuorum {
+			if _, _, why := lookupUser(c.t.Context(), standby, "nobody", api.Page{}); why != api.NoQuorum {
 				c.t.Errorf("without a majority who asks the standby for a user's claims hears %q", why)
 			}
 			c.totals.cut(standby.cfg.Address)
-			if _, _, why := standby.User(c.t.Context(), "nobody", api.Page{}); why != api.NoQuorum {
+			if _, _, why := lookupUser(c.t.Context(), standby, "nobody", api.Page{}); why != api.NoQuorum {
 				c.t.Errorf("without a majority and links who asks the standby for a user's claims hears %q", why)
 			}
 			c.totals.join(standby.cfg.Address, standby.Executor, &standby.links)

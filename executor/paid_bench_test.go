@@ -52,7 +52,7 @@ func buyers(b *testing.B, e *Executor, callers, from, n int, want api.Outcome, t
 	for range callers {
 		all.Go(func() {
 			for i := next.Add(1); i <= int64(from+n); i = next.Add(1) {
-				a := e.Claim(context.Background(), Request{User: fmt.Sprintf("user-%011d", i), Key: fmt.Sprintf("key-%012d", i), Quantity: 1})
+				a := e.Do(context.Background(), Request{User: fmt.Sprintf("user-%011d", i), Key: fmt.Sprintf("key-%012d", i), Quantity: 1})
 				if a.Outcome != want || then != nil && then(a.Claim) != api.Sold {
 					wrong.Add(1)
 				}
@@ -105,7 +105,7 @@ func BenchmarkClaimAndPay(b *testing.B) {
 				alone += took(func() { buyers(b, plain, callers, offset, each, api.Sold, nil) })
 				both += took(func() {
 					buyers(b, paid, callers, offset, each, api.Held, func(c Claim) api.Outcome {
-						return paid.Settle(context.Background(), Settlement{Claim: c.ID, How: api.Confirm, Settlement: api.Settlement{Payment: c.User}}).Outcome
+						return settle(context.Background(), paid, Settlement{Claim: c.ID, How: api.Confirm, Settlement: api.Settlement{Payment: c.User}}).Outcome
 					})
 				})
 			}
@@ -270,7 +270,7 @@ func BenchmarkLookups(b *testing.B) {
 		b.Fatal(err)
 	}
 	claim := func(user string) {
-		if a := e.Claim(context.Background(), Request{User: user, Quantity: 1}); a.Outcome != api.Sold {
+		if a := e.Do(context.Background(), Request{User: user, Quantity: 1}); a.Outcome != api.Sold {
 			b.Errorf("%+v", a)
 		}
 	}

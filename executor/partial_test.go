@@ -28,7 +28,7 @@ func TestPartialClaims(t *testing.T) {
 		var a Answer
 		there := false
 		s.input(func() {
-			s.p.Claim(s.now(), Request{User: user, Key: key, Quantity: quantity}, func(got Answer) { a, there = got, true })
+			s.p.Begin(s.now(), Request{User: user, Key: key, Quantity: quantity}, func(got Answer) { a, there = got, true })
 		})
 		w.runUntil("there is an answer", func() bool { return there })
 		again := ""

@@ -59,7 +59,7 @@ func BenchmarkCodes(b *testing.B) {
 			plain, coded := paidSale(b, int64(room), 0), paidSale(b, int64(room), 0)
 			tellCodes(b, coded, room)
 			n, alone, told := inTurn(b, callers, plain, coded, api.Sold)
-			a := coded.Claim(context.Background(), Request{User: fmt.Sprintf("user-%011d", 1), Key: fmt.Sprintf("key-%012d", 1), Quantity: 1})
+			a := coded.Do(context.Background(), Request{User: fmt.Sprintf("user-%011d", 1), Key: fmt.Sprintf("key-%012d", 1), Quantity: 1})
 			if len(a.Claim.Payloads) != 1 {
 				b.Errorf("buyers are not told their codes: %+v", a)
 			}

@@ -164,14 +164,14 @@ func TestChooseByName(t *testing.T) {
 func TestChooseBeforeUnitsAreKnown(t *testing.T) {
 	e := New(Config{Sale: "test"}) // and does not run
 	r := Request{User: "ada", Quantity: 1, Names: []string{"A1"}}
-	want := e.Claim(t.Context(), Request{User: "ada", Quantity: 1})
-	if a := e.Claim(t.Context(), r); a.Outcome != api.Standby || !reflect.DeepEqual(a, want) {
+	want := e.Do(t.Context(), Request{User: "ada", Quantity: 1})
+	if a := e.Do(t.Context(), r); a.Outcome != api.Standby || !reflect.DeepEqual(a, want) {
 		t.Errorf("before a session: %+v, others are told %+v", a, want)
 	}
 	g, _ := newPayloads(t, nil)
 	e.payloads.reader.Store(g.reader.Load()) // from an earlier session, which has ended
 	r.Names = []string{"Z9"}
-	if a := e.Claim(t.Context(), r); !reflect.DeepEqual(a, want) {
+	if a := e.Do(t.Context(), r); !reflect.DeepEqual(a, want) {
 		t.Errorf("between two sessions: %+v, others are told %+v", a, want)
 	}
 	for _, begun := range []*payloads{g, new(payloads)} {

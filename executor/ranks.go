@@ -29,19 +29,20 @@ func (t *session) followDraw(sale *ledger.Sale) {
 	}
 }
 
-// tell says of entries that have no rank that they have not won. Those with a rank that has
-// no unit may yet get one.
-func (r *ranks) tell(a *Answer) {
+// markNotDrawn corrects the state of entries that have no rank: they have not won. Those with a rank
+// that has no unit may yet get one.
+func (r *ranks) markNotDrawn(a *Answer) {
 	if a.Outcome == api.Entered && !r.has[a.Claim.ID] {
-		a.Outcome, a.Claim.State = api.NotDrawn, api.NotDrawn
+		a.Outcome = api.NotDrawn
 	}
-	r.tellAll(a.Claims)
+	r.markClaim(&a.Claim)
+	for i := range a.Claims {
+		r.markClaim(&a.Claims[i])
+	}
 }
 
-func (r *ranks) tellAll(claims []Claim) {
-	for i := range claims {
-		if c := &claims[i]; c.State == api.Entered && !r.has[c.ID] {
-			c.State = api.NotDrawn
-		}
+func (r *ranks) markClaim(c *Claim) {
+	if c.State == api.Entered && !r.has[c.ID] {
+		c.State = api.NotDrawn
 	}
 }

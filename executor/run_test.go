@@ -123,7 +123,7 @@ func TestLookupsEndInTime(t *testing.T) {
 	}
 	userOf := func(m *clusterProcess, user string) func(context.Context) api.Outcome {
 		return func(ctx context.Context) api.Outcome {
-			_, _, why := m.User(ctx, user, api.Page{})
+			_, _, why := lookupUser(ctx, m, user, api.Page{})
 			return why
 		}
 	}
@@ -137,7 +137,7 @@ func TestLookupsEndInTime(t *testing.T) {
 		defer b.links.open()
 		ends(c.t, "a user's claims", userOf(a, user), api.Standby)
 		ends(c.t, "a claim", func(ctx context.Context) api.Outcome {
-			_, why := a.Find(ctx, ClaimID{Shard: spec.HomeShard(user, 2), Slot: 1}, api.Page{})
+			_, why := lookupClaim(ctx, a, ClaimID{Shard: spec.HomeShard(user, 2), Slot: 1}, api.Page{})
 			return why
 		}, api.Standby)
 	})

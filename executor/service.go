@@ -13,30 +13,27 @@ import (
 
 // Service is a sale as its buyers see it. Executor is one.
 type Service interface {
-	Settler
 	// Sale is the name.
 	Sale() string
-	// Claim answers one request. It returns when the answer is durable, or
-	// when ctx has ended: then with Unknown if the claim may yet be accepted.
-	Claim(ctx context.Context, r Request) Answer
+	// Do answers one request. It returns when the answer is durable, or when ctx has ended: then
+	// with Unknown if a claim may yet be accepted, or a settlement may yet be done. To repeat a
+	// settlement is safe, and a claim with its key.
+	//
+	// A settlement has the outcome How.Done if it is done, now or, with Replayed, before. A query
+	// that finds what it requests has the outcome ""; the claims of a user are in the order of
+	// acceptance. A query has BadRequest if its cursor is invalid.
+	Do(ctx context.Context, r Request) Answer
 	// Decline answers a request that is not to be let in, with why; but with
 	// Unknown, or with the claim, if an earlier request of the same user and key may
 	// yet be accepted, or was.
 	Decline(r Request, why api.Outcome) Answer
-	// Begin is Claim for somebody who does not wait: answered is called once, from any
-	// goroutine, perhaps before Begin returns; it must not block, nor ask for anything
-	// more. giveUp is the end of Claim's context, and does nothing after the answer.
+	// Begin is Do without a wait: answered is called once, from any goroutine, perhaps before Begin
+	// returns. It must not block, nor begin another request. giveUp stands for the end of Do's
+	// context, and does nothing after the answer.
 	Begin(r Request, answered func(Answer)) (giveUp func())
 	// Place says where a user's claims are decided, and PlaceOf where those of a shard are.
 	Place(user string) Place
 	PlaceOf(shard int) Place
-	// User returns a page of a user's claims, in the order of acceptance, and the cursor of the
-	// next page; an Outcome other than "" says why they cannot be read now, that the cursor is
-	// invalid, or that ctx has ended.
-	User(ctx context.Context, user string, p api.Page) (claims []Claim, next string, why api.Outcome)
-	// Find returns one claim by its id, with a page of its refunds due; an Outcome other than ""
-	// says why it cannot be read now, that the cursor is invalid, or that there is no such claim.
-	Find(ctx context.Context, id ClaimID, p api.Page) (Claim, api.Outcome)
 	// Status is what this process knows of the sale.
 	Status() Status
 	// Ready returns nil while this process can sell on every shard.
@@ -86,9 +83,11 @@ type MoveStatus struct {
 	Stage    string // due, or what this process does of it: follows, takes, gives
 }
 
-// What is asked and answered, as a shard has it.
+// Requests and answers, as a shard has them.
 type (
 	Request     = shard.Request
+	Settlement  = shard.Settlement
+	Query       = shard.Query
 	Answer      = shard.Answer
 	Claim       = shard.Claim
 	ClaimID     = shard.ClaimID

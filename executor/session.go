@@ -81,6 +81,7 @@ func newSession(o *owner, cfg shard.Config, d *admission, first uint64) *session
 			Queue:  func() int { return int(t.depth.Load()) },
 			Send:   d.links.forward,
 			Home:   t.home(i),
+			Lookup: func(now clock.Now, q *Query) (Answer, bool) { return d.lookup(now, t, i, q) },
 			Why:    func() Answer { return *d.away.Load() },
 			Notify: o.cfg.Notify,
 		}))
@@ -328,28 +329,18 @@ func (t *session) completeAnswer(a *Answer) {
 		return
 	}
 	if r := t.ranks.Load(); r != nil {
-		r.tell(a)
+		r.markNotDrawn(a)
 	}
-	if t.packets == nil {
-		return
-	}
-	if a.Accepted() {
-		a.Claim.Packets = t.packets()
-	}
-	t.priceAll(a.Claims)
-}
-
-// priceAll is price of claims that were looked up.
-func (t *session) priceAll(claims []Claim) {
-	if r := t.ranks.Load(); r != nil {
-		r.tellAll(claims)
-	}
-	if t.packets == nil || len(claims) == 0 {
+	found := a.Accepted() || a.Outcome == "" && a.Claim.User != ""
+	if t.packets == nil || !found && len(a.Claims) == 0 {
 		return
 	}
 	packets := t.packets()
-	for i := range claims {
-		claims[i].Packets = packets
+	if found {
+		a.Claim.Packets = packets
+	}
+	for i := range a.Claims {
+		a.Claims[i].Packets = packets
 	}
 }
 

@@ -50,14 +50,14 @@ func (w *paidWorld) answer(ask func(s *steppedProcess, answered func(Answer))) (
 func (w *paidWorld) claim(user, key string) Answer {
 	w.t.Helper()
 	return w.answer(func(s *steppedProcess, answered func(Answer)) {
-		s.p.Claim(s.now(), Request{User: user, Key: key, Quantity: 1}, answered)
+		s.p.Begin(s.now(), Request{User: user, Key: key, Quantity: 1}, answered)
 	})
 }
 
 func (w *paidWorld) settle(how api.How, a Answer, payment string) Answer {
 	w.t.Helper()
 	x := Settlement{Claim: a.Claim.ID, How: how, Settlement: api.Settlement{Payment: payment, Who: "ann@shop", Reason: "she asked for it"}}
-	return w.answer(func(s *steppedProcess, answered func(Answer)) { s.p.Settle(s.now(), x, answered) })
+	return w.answer(func(s *steppedProcess, answered func(Answer)) { s.p.Begin(s.now(), Request{Settle: &x}, answered) })
 }
 
 // want holds an answer against how it reads, such as "sold again, refund due".
@@ -120,10 +120,10 @@ func TestRefund(t *testing.T) {
 	w.want(w.claim("ann", "1"), "refunded again")
 	w.want(w.claim("ann", "2"), "held")
 	w.want(w.answer(func(s *steppedProcess, answered func(Answer)) {
-		s.p.Settle(s.now(), Settlement{Claim: ClaimID{Slot: 999}, How: api.Refund}, answered)
+		s.p.Begin(s.now(), Request{Settle: &Settlement{Claim: ClaimID{Slot: 999}, How: api.Refund}}, answered)
 	}), "no_such_claim")
 	w.want(w.answer(func(s *steppedProcess, answered func(Answer)) {
-		s.p.Settle(s.now(), Settlement{Claim: ClaimID{Shard: 7}, How: api.Refund}, answered)
+		s.p.Begin(s.now(), Request{Settle: &Settlement{Claim: ClaimID{Shard: 7}, How: api.Refund}}, answered)
 	}), "no_such_claim")
 }
 
@@ -278,7 +278,7 @@ func TestLookUp(t *testing.T) {
 	refunded := w.settle(api.Refund, a, "")
 	find := func(id ClaimID, want api.Outcome) Claim {
 		t.Helper()
-		c, no := w.s.p.Find(w.s.now(), id)
+		c, no := w.s.p.find(w.s.now(), id)
 		if no != want {
 			t.Errorf("%v: %q, want %q", id, no, want)
 		}
@@ -305,7 +305,7 @@ func TestLookUp(t *testing.T) {
 	find(ClaimID{Unit: 1}, api.NoSuchClaim)
 	w.s.input(func() { w.s.p.Drain(w.s.now()) })
 	w.pass(5 * time.Second)
-	if _, no := w.s.p.Find(w.s.now(), b.Claim.ID); no == "" {
+	if _, no := w.s.p.find(w.s.now(), b.Claim.ID); no == "" {
 		t.Error("a process that does not serve any more finds a claim")
 	}
 }

@@ -209,7 +209,7 @@ func (s *site) serve(change func(*Config)) *process {
 // later starts a claim and returns where its answer comes.
 func (p *process) later(ctx context.Context, user, key string) <-chan Answer {
 	c := make(chan Answer, 1)
-	go func() { c <- p.Claim(ctx, Request{User: user, Key: key, Quantity: 1}) }()
+	go func() { c <- p.Do(ctx, Request{User: user, Key: key, Quantity: 1}) }()
 	return c
 }
 
@@ -217,7 +217,7 @@ func (p *process) later(ctx context.Context, user, key string) <-chan Answer {
 func (p *process) claim(user, key string) Answer {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	return p.Claim(ctx, Request{User: user, Key: key, Quantity: 1})
+	return p.Do(ctx, Request{User: user, Key: key, Quantity: 1})
 }
 
 // buy claims one unit, again and again while none is to be had just now.
@@ -236,7 +236,7 @@ func (p *process) read() func() {
 	registry.MustRegister(p.Collectors()...)
 	return func() {
 		p.Status()
-		p.User(context.Background(), "buyer-1", api.Page{})
+		lookupUser(context.Background(), p, "buyer-1", api.Page{})
 		_ = p.Ready()
 		if _, err := registry.Gather(); err != nil {
 			p.t.Error(err)

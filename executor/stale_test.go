@@ -41,7 +41,7 @@ func (r *replies) serve(s *steppedProcess, serve func(clock.Now, shard.Forwarded
 	}, func(shard.Route) { r.bounced++ })
 }
 
-// TestVisitByASpentLease: a process that was paused until its leases had run out returns what a
+// TestPeerRequestUnderASpentLease: a process that was paused until its leases had run out returns what a
 // peer has passed on, and answers nothing of it: the peer waits for the next owner.
 func TestPeerRequestUnderASpentLease(t *testing.T) {
 	w := newSteppedWorld(t, 1, 10, 10)
@@ -53,8 +53,8 @@ func TestPeerRequestUnderASpentLease(t *testing.T) {
 	w.pass(2 * quorum.DefaultTTL)
 	serve := b.p.Accept(a.p.Me().ID, "")
 	for what, e := range map[string]shard.ForwardedRequest{
-		"a claim":      {ID: 1, Claim: &Request{User: user, Key: "key", Quantity: 1}},
-		"a settlement": {ID: 2, Settle: &Settlement{Claim: ClaimID{Shard: home, Slot: 9}, How: api.Cancel}},
+		"a claim":      {ID: 1, Request: Request{User: user, Key: "key", Quantity: 1}},
+		"a settlement": {ID: 2, Request: Request{Settle: &Settlement{Claim: ClaimID{Shard: home, Slot: 9}, How: api.Cancel}}},
 	} {
 		var got replies
 		if got.serve(b, serve, e); got != (replies{bounced: 1}) {
@@ -70,7 +70,7 @@ func TestRecallByASpentLease(t *testing.T) {
 	s := w.process("first")
 	w.serving()
 	claim := func(key string) (a Answer) {
-		s.p.Claim(s.now(), Request{User: "ann", Key: key, Quantity: 1}, func(got Answer) { a = got })
+		s.p.Begin(s.now(), Request{User: "ann", Key: key, Quantity: 1}, func(got Answer) { a = got })
 		s.step()
 		return a
 	}
@@ -154,7 +154,7 @@ func TestLinkMadeAgain(t *testing.T) {
 	w.serving()
 	var before, after replies
 	claim := func(id uint64, user string) shard.ForwardedRequest {
-		return shard.ForwardedRequest{ID: id, Claim: &Request{User: user, Key: "key", Quantity: 1}}
+		return shard.ForwardedRequest{ID: id, Request: Request{User: user, Key: "key", Quantity: 1}}
 	}
 	one := s.p.Accept("peer", "")
 	before.serve(s, one, claim(1, "ann")) // waits: nothing acts before step

@@ -7,7 +7,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"salectl/api"
 	"salectl/backends/calls"
 	"salectl/backends/clock"
 	"salectl/executor/shard"
@@ -69,11 +68,11 @@ func NewStepped(cfg MachineConfig) *Stepped {
 	return p
 }
 
-// Claim asks for units. answered is called once: before Claim returns if the
-// answer is known, within a later Next, or by withdraw. That is the end of the
-// context of Executor.Claim: who asked waits no longer and gets Overloaded, if
-// the claim surely is not accepted, or Unknown. It does nothing after an answer.
-func (p *Stepped) Claim(now clock.Now, r Request, answered func(Answer)) (withdraw func()) {
+// Begin is Service's at a time. answered is called once: before Begin returns if the
+// answer is known, within a later Next, or by withdraw. That stands for the end of the
+// context of Executor.Do: a claim is answered with Overloaded, if it surely is not
+// accepted, or with Unknown. It does nothing after an answer.
+func (p *Stepped) Begin(now clock.Now, r Request, answered func(Answer)) (withdraw func()) {
 	p.now = now
 	x := &asyncRequest{shell: p, answered: answered}
 	if a, ticket, _ := p.admit(context.Background(), now, r, x); ticket == nil {
@@ -100,17 +99,6 @@ func (p *Stepped) repeat(x *asyncRequest) {
 	if a, ticket, _ := p.admitAgain(context.Background(), p.now, x.ticket, x); ticket == nil {
 		x.finish(a)
 	}
-}
-
-// User is Executor's. answered is called once.
-func (p *Stepped) User(now clock.Now, user string, answered func([]Claim, api.Outcome)) {
-	p.now = now
-	a, here := p.claims(now, user, api.Page{Limit: api.MaxPage})
-	if here {
-		answered(a.Claims, a.Outcome)
-		return
-	}
-	p.queryUser(user, api.Page{Limit: api.MaxPage}, func(a Answer) { answered(a.Claims, a.Outcome) })
 }
 
 // Ready is Executor's.

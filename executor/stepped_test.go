@@ -94,7 +94,7 @@ func TestSteppedWithdraw(t *testing.T) {
 	w.serving()
 	var told []api.Outcome
 	claim := func(user string) (withdraw func()) {
-		return s.p.Claim(s.now(), Request{User: user, Quantity: 1}, func(a Answer) { told = append(told, a.Outcome) })
+		return s.p.Begin(s.now(), Request{User: user, Quantity: 1}, func(a Answer) { told = append(told, a.Outcome) })
 	}
 	claim("ann")()
 	ann := claim("ann")
@@ -125,7 +125,7 @@ func TestSteppedDrainOfAStoreThatIsOff(t *testing.T) {
 	var told []api.Outcome
 	claim := func(user string) {
 		s.input(func() {
-			s.p.Claim(s.now(), Request{User: user, Quantity: 1}, func(a Answer) { told = append(told, a.Outcome) })
+			s.p.Begin(s.now(), Request{User: user, Quantity: 1}, func(a Answer) { told = append(told, a.Outcome) })
 		})
 	}
 	claim("ann")
@@ -170,7 +170,7 @@ func TestSteppedDamagedSale(t *testing.T) {
 	s := w.process("first")
 	w.serving()
 	var told []Answer
-	s.p.Claim(s.now(), Request{User: "ann", Quantity: 1}, func(a Answer) { told = append(told, a) })
+	s.p.Begin(s.now(), Request{User: "ann", Quantity: 1}, func(a Answer) { told = append(told, a) })
 	calls, _, _ := s.p.Next(s.now())
 	log := spec.SaleLog("stepped")
 	head, entries, err := w.logs.Read(t.Context(), log, 0, 100)
@@ -206,7 +206,7 @@ func TestScatteredUnitsInTime(t *testing.T) {
 	for i := range buyers {
 		asked := w.at
 		s.input(func() {
-			s.p.Claim(s.now(), Request{User: fmt.Sprintf("user-%d", i), Key: "key", Quantity: quantity}, func(a Answer) {
+			s.p.Begin(s.now(), Request{User: fmt.Sprintf("user-%d", i), Key: "key", Quantity: quantity}, func(a Answer) {
 				if a.Outcome == api.Sold {
 					sold++
 				}

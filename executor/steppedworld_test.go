@@ -323,7 +323,7 @@ func (b *steppedBuyer) ask() {
 	}
 	var withdraw func()
 	s.input(func() {
-		withdraw = s.p.Claim(s.now(), Request{User: b.user, Key: "only", Quantity: 1}, receiver)
+		withdraw = s.p.Begin(s.now(), Request{User: b.user, Key: "only", Quantity: 1}, receiver)
 	})
 	w.after(2*time.Second, func() {
 		if withdraw != nil && s.p != nil {

@@ -27,7 +27,7 @@ func TestStandby(t *testing.T) {
 		if second.Ready() == nil || second.Status().Away != api.Standby {
 			t.Errorf("the second process: ready %v, %+v", second.Ready(), second.Status())
 		}
-		if _, _, no := second.User(t.Context(), "ann", api.Page{}); no != api.Standby {
+		if _, _, no := lookupUser(t.Context(), second, "ann", api.Page{}); no != api.Standby {
 			t.Errorf("the second process tells a user's claims: %q", no)
 		}
 		was := first.claim("ann", "1")
@@ -150,7 +150,7 @@ func TestSaleLogUnreadable(t *testing.T) {
 		if a := p.claim("ann", "1"); a.Outcome != api.Sold || !a.Replayed || a.Claim.ID != was.Claim.ID {
 			t.Errorf("asked again: %+v, was %+v", a, was)
 		}
-		if _, _, no := p.User(t.Context(), "ann", api.Page{}); no != api.NoQuorum {
+		if _, _, no := lookupUser(t.Context(), p, "ann", api.Page{}); no != api.NoQuorum {
 			t.Errorf("a user's claims are told from a memory that may be old: %q", no)
 		}
 		p.logs.reads.open()
@@ -196,7 +196,7 @@ func TestHalfReadShard(t *testing.T) {
 			session := second.serving.Load()
 			return session != nil && session.local(0) != nil && session.local(0).Status().Slot == 1
 		})
-		if claims, _, outcome := second.User(t.Context(), "ann", api.Page{}); outcome == "" {
+		if claims, _, outcome := lookupUser(t.Context(), second, "ann", api.Page{}); outcome == "" {
 			t.Errorf("ann is told that she has %v", claims)
 		}
 		if st := second.Status(); st.Away == "" {
@@ -204,7 +204,7 @@ func TestHalfReadShard(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
-		if a := second.Claim(ctx, Request{User: "bob", Quantity: 2}); a.Outcome == api.LimitReached {
+		if a := second.Do(ctx, Request{User: "bob", Quantity: 2}); a.Outcome == api.LimitReached {
 			t.Errorf("bob may have 3 and has none: %+v", a)
 		}
 	})

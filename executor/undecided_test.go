@@ -40,7 +40,7 @@ func TestUndecided(t *testing.T) {
 				m.c.t.Errorf("declined, %s hears %+v", user, a)
 			}
 		}
-		if a := m.Claim(m.c.t.Context(), Request{User: "dora", Quantity: 1}); a.Outcome != want {
+		if a := m.Do(m.c.t.Context(), Request{User: "dora", Quantity: 1}); a.Outcome != want {
 			m.c.t.Errorf("without a key, dora hears %+v, want %s", a, want)
 		}
 	}
@@ -111,7 +111,7 @@ func TestUndecided(t *testing.T) {
 			m := begin(c)
 			defer m.stop()
 			for _, user := range []string{"eve", "fay"} { // they have no time limit
-				go m.Claim(c.t.Context(), Request{User: user, Key: "key", Quantity: 1})
+				go m.Do(c.t.Context(), Request{User: user, Key: "key", Quantity: 1})
 			}
 			time.Sleep(time.Millisecond)
 			hears(m, api.Overloaded)
@@ -128,11 +128,11 @@ func TestUndecided(t *testing.T) {
 			defer m.stop()
 			first, end := context.WithCancel(c.t.Context())
 			heard := make(chan Answer, 1)
-			go func() { heard <- m.Claim(first, Request{User: "eve", Key: "key", Quantity: 1}) }()
+			go func() { heard <- m.Do(first, Request{User: "eve", Key: "key", Quantity: 1}) }()
 			time.Sleep(time.Millisecond)
 			second, cancel := context.WithTimeout(c.t.Context(), time.Second)
 			defer cancel()
-			if a := m.Claim(second, Request{User: "eve", Key: "key", Quantity: 1}); a.Outcome != api.Unknown {
+			if a := m.Do(second, Request{User: "eve", Key: "key", Quantity: 1}); a.Outcome != api.Unknown {
 				t.Errorf("given up while an earlier request waits: %+v", a)
 			}
 			end()
@@ -237,7 +237,7 @@ func TestUndecidedWhenLost(t *testing.T) {
 		wait.Until(t, "the process is ready", func() bool { return p.Ready() == nil })
 		request := Request{User: "ann", Key: "1", Quantity: 1}
 		logs.appends.close()
-		go p.Claim(t.Context(), request)
+		go p.Do(t.Context(), request)
 		wait.Until(t, "an append is held", func() bool { return logs.appends.held.Load() == 1 })
 		log := spec.SaleLog(s.sale.Name)
 		head, entries, err := s.logs.Read(t.Context(), log, 0, 10)
@@ -248,16 +248,16 @@ func TestUndecidedWhenLost(t *testing.T) {
 			t.Fatal(err)
 		}
 		wait.Until(t, "the session has ended", func() bool { return p.serving.Load() == nil })
-		if a := p.Claim(t.Context(), request); a.Outcome != api.Unknown {
+		if a := p.Do(t.Context(), request); a.Outcome != api.Unknown {
 			t.Errorf("while it ends ann hears %+v", a)
 		}
 		if <-ended == nil {
 			t.Error("Run ends without an error")
 		}
-		if a := p.Claim(t.Context(), request); a.Outcome != api.Unknown {
+		if a := p.Do(t.Context(), request); a.Outcome != api.Unknown {
 			t.Errorf("after it has ended ann hears %+v", a)
 		}
-		if a := p.Claim(t.Context(), Request{User: "bob", Key: "1", Quantity: 1}); a.Outcome != api.NoQuorum {
+		if a := p.Do(t.Context(), Request{User: "bob", Key: "1", Quantity: 1}); a.Outcome != api.NoQuorum {
 			t.Errorf("bob hears %+v", a)
 		}
 	})

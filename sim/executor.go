@@ -162,7 +162,7 @@ func (e *server) claim(op int, r executor.Request, answered func(a executor.Answ
 	e.eventOr("claim", func(now clock.Now) {
 		e.w.note(e.name, "is asked", r.User+" "+r.Key, nil)
 		ended := e.w.history.RequestReceived(e.w.now, op, e.run)
-		back = s.Claim(now, r, func(a executor.Answer) {
+		back = s.Begin(now, r, func(a executor.Answer) {
 			ended(a.Outcome)
 			if e.life == life {
 				e.w.note(e.name, "answers", r.User+" "+r.Key+" "+string(a.Outcome), nil)
@@ -186,7 +186,7 @@ func (e *server) settle(x executor.Settlement, answered func(a executor.Answer, 
 	}
 	life, s := e.life, e.s
 	e.eventOr("settle", func(now clock.Now) {
-		s.Settle(now, x, func(a executor.Answer) {
+		s.Begin(now, executor.Request{Settle: &x}, func(a executor.Answer) {
 			if e.life == life {
 				e.w.note(e.name, "settles", x.Claim.String()+" "+string(a.Outcome), nil)
 				answered(a, true)
@@ -204,9 +204,10 @@ func (e *server) read(user string, answered func(a check.Answer, heard bool)) {
 	}
 	e.eventOr("read", func(now clock.Now) {
 		life := e.life
-		e.s.User(now, user, func(claims []executor.Claim, outcome api.Outcome) {
+		page := api.Page{Limit: api.MaxPage}
+		e.s.Begin(now, executor.Request{Query: &executor.Query{User: user, Page: page}}, func(a executor.Answer) {
 			if e.life == life {
-				answered(check.Answer{Outcome: outcome, Claims: claimsOf(claims)}, true)
+				answered(check.Answer{Outcome: a.Outcome, Claims: claimsOf(a.Claims)}, true)
 			}
 		})
 	}, func() { answered(check.Answer{}, false) })

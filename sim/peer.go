@@ -205,8 +205,8 @@ func (l *link) request(now clock.Now, r *streampb.Request) error {
 		return nil // the link was closed before
 	}
 	return links.ReceiveRequest(r, func(x shard.ForwardedRequest) {
-		if x.Claim != nil {
-			l.to.w.note(l.to.name, "is visited", x.Claim.User+" "+x.Claim.Key, nil)
+		if !x.GiveUp && x.IsClaim() {
+			l.to.w.note(l.to.name, "is visited", x.User+" "+x.Key, nil)
 		}
 		l.serve(now, x, func(a executor.Answer) {
 			l.send(back, "is answered", streampb.AppendReply(nil, links.EncodeReply(x.ID, a)))
@@ -276,8 +276,8 @@ func (e *server) unlink() {
 // Forward is executor.Link's.
 func (l *link) Forward(x shard.ForwardedRequest) bool {
 	sent := l.send(there, "request", streampb.AppendRequest(nil, links.EncodeRequest(x)))
-	if sent && x.Claim != nil {
-		l.asked[x.ID] = l.from.w.history.Forwarded(l.from.w.now, l.to.name, x.Claim.User, x.Claim.Key)
+	if sent && !x.GiveUp && x.IsClaim() {
+		l.asked[x.ID] = l.from.w.history.Forwarded(l.from.w.now, l.to.name, x.User, x.Key)
 	}
 	return sent
 }

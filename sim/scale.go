@@ -331,7 +331,7 @@ func (w *scaleWorld) ask() {
 			if p == owner {
 				p.worth += w.Costs.Decide
 			}
-			p.s.Claim(now, executor.Request{User: user, Key: "key", Quantity: 1}, func(a executor.Answer) {
+			p.s.Begin(now, executor.Request{User: user, Key: "key", Quantity: 1}, func(a executor.Answer) {
 				if !a.Outcome.Accepted() {
 					w.failed = fmt.Errorf("%s was told %q", user, a.Outcome)
 				}

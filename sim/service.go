@@ -355,14 +355,14 @@ type checkedSale struct {
 // Sale is payments.Books's.
 func (checkedSale) Sale() string { return saleName }
 
-// Settle is payments.SteppedSale's, and counts the answers.
-func (s checkedSale) Settle(now clock.Now, x executor.Settlement, answered func(executor.Answer)) (withdraw func()) {
-	return s.Stepped.Settle(now, x, func(a executor.Answer) {
+// Begin is payments.SteppedSale's, and counts the answers.
+func (s checkedSale) Begin(now clock.Now, r executor.Request, answered func(executor.Answer)) (withdraw func()) {
+	return s.Stepped.Begin(now, r, func(a executor.Answer) {
 		outcome := a.Outcome
 		if a.Replayed {
 			outcome = api.Replayed
 		}
-		s.counted[fmt.Sprintf("salectl_payment_settlements_total %s %s", x.How, outcome)]++
+		s.counted[fmt.Sprintf("salectl_payment_settlements_total %s %s", r.Settle.How, outcome)]++
 		answered(a)
 	})
 }

@@ -171,7 +171,7 @@ func (e *server) takeWebhook(header http.Header, text string, answered func(outc
 		case !ok:
 			answered(api.NoSuchClaim, false)
 		default:
-			s.Settle(now, executor.Settlement{Claim: id, How: x.How, Settlement: x.Settlement}, func(a executor.Answer) {
+			s.Begin(now, executor.Request{Settle: &executor.Settlement{Claim: id, How: x.How, Settlement: x.Settlement}}, func(a executor.Answer) {
 				if e.life == life {
 					e.w.note(e.name, "settles", x.Claim+" "+string(a.Outcome), nil)
 					answered(a.Outcome, a.Outcome.Row().Retry == api.Final && a.Claim.User != "")

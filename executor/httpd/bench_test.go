@@ -60,7 +60,7 @@ type waiting struct {
 	done chan executor.Answer
 }
 
-func (b *batched) Claim(ctx context.Context, r executor.Request) executor.Answer {
+func (b *batched) Do(ctx context.Context, r executor.Request) executor.Answer {
 	w := &waiting{r.User, make(chan executor.Answer, 1)}
 	b.queue <- w
 	select {

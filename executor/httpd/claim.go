@@ -61,7 +61,7 @@ func (s *Server) claim(w http.ResponseWriter, r *http.Request, sale *sale) api.O
 	if s.draining.Load() {
 		a = sale.Decline(request, api.Draining)
 	} else {
-		a = sale.Claim(ctx, request)
+		a = sale.Do(ctx, request)
 	}
 	cancel()
 	sale.tell(w.Header(), sale.Place(request.User))

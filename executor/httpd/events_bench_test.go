@@ -123,7 +123,7 @@ func offer(b *testing.B, e *executor.Executor, first, n, rate int) {
 		for range 200 {
 			all.Go(func() {
 				for i := next.Add(1); i <= int64(n); i = next.Add(1) {
-					took(e.Claim(context.Background(), request(int(i))))
+					took(e.Do(context.Background(), request(int(i))))
 				}
 			})
 		}

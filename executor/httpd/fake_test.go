@@ -29,19 +29,23 @@ var _ executor.Service = (*fake)(nil)
 
 func (f *fake) Sale() string { return f.name }
 
-func (f *fake) Claim(ctx context.Context, r executor.Request) executor.Answer {
-	return f.claim(ctx, r)
+func (f *fake) Do(ctx context.Context, r executor.Request) executor.Answer {
+	switch {
+	case r.Settle != nil:
+		return f.settle(ctx, *r.Settle)
+	case r.Query == nil:
+		return f.claim(ctx, r)
+	case r.Query.User == "":
+		claim, why := f.findClaim(r.Query.Claim, r.Query.Page)
+		return executor.Answer{Claim: claim, Outcome: why}
+	}
+	claims, next, why := f.claimsOf(r.Query.User, r.Query.Page)
+	return executor.Answer{Claims: claims, Next: next, Outcome: why}
 }
 
 func (f *fake) Begin(r executor.Request, answered func(executor.Answer)) (giveUp func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	go func() { defer cancel(); answered(f.claim(ctx, r)) }()
-	return cancel
-}
-
-func (f *fake) BeginSettle(x executor.Settlement, answered func(executor.Answer)) (giveUp func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() { defer cancel(); answered(f.settle(ctx, x)) }()
+	go func() { defer cancel(); answered(f.Do(ctx, r)) }()
 	return cancel
 }
 
@@ -56,11 +60,7 @@ func (f *fake) Decline(r executor.Request, why api.Outcome) executor.Answer {
 	return f.decline(r, why)
 }
 
-func (f *fake) Settle(ctx context.Context, x executor.Settlement) executor.Answer {
-	return f.settle(ctx, x)
-}
-
-func (f *fake) User(_ context.Context, user string, p api.Page) (claims []executor.Claim, next string, why api.Outcome) {
+func (f *fake) claimsOf(user string, p api.Page) (claims []executor.Claim, next string, why api.Outcome) {
 	if f.page != nil {
 		return f.page(user, p)
 	}
@@ -68,7 +68,7 @@ func (f *fake) User(_ context.Context, user string, p api.Page) (claims []execut
 	return claims, "", why
 }
 
-func (f *fake) Find(_ context.Context, id executor.ClaimID, p api.Page) (executor.Claim, api.Outcome) {
+func (f *fake) findClaim(id executor.ClaimID, p api.Page) (executor.Claim, api.Outcome) {
 	if f.findPage != nil {
 		return f.findPage(id, p)
 	}

@@ -196,14 +196,14 @@ func (s *Server) getUser(w http.ResponseWriter, r *http.Request, sale *sale, seg
 		writeBadRequest(w, f)
 		return
 	}
-	claims, next, outcome := sale.User(r.Context(), user, page)
+	a := sale.Do(r.Context(), executor.Request{Query: &executor.Query{User: user, Page: page}})
 	sale.tell(w.Header(), sale.Place(user))
-	if outcome != "" {
-		p := notFound(outcome)
+	if a.Outcome != "" {
+		p := notFound(a.Outcome)
 		p.write(w)
 		return
 	}
-	writeJSON(w, http.StatusOK, userView{sale.name, user, appendClaims(nil, sale.name, claims), next})
+	writeJSON(w, http.StatusOK, userView{sale.name, user, appendClaims(nil, sale.name, a.Claims), a.Next})
 }
 
 // pageOf is the part of a list that a request asks for.
@@ -245,25 +245,25 @@ func notFound(why api.Outcome) problem {
 // getClaim answers GET /v1/sales/{sale}/claims/{claim}.
 func (s *Server) getClaim(w http.ResponseWriter, r *http.Request, sale *sale, text string) {
 	id, ok := shard.ParseClaimID(text)
-	claim, outcome := executor.Claim{}, api.NoSuchClaim
+	a := executor.Answer{Outcome: api.NoSuchClaim}
 	page, f := pageOf(r)
 	if f != nil {
 		writeBadRequest(w, f)
 		return
 	}
 	if ok {
-		claim, outcome = sale.Find(r.Context(), id, page)
+		a = sale.Do(r.Context(), executor.Request{Query: &executor.Query{Claim: id, Page: page}})
 		sale.tell(w.Header(), sale.PlaceOf(id.Shard))
 	}
-	if outcome != "" {
-		p := notFound(outcome)
+	if a.Outcome != "" {
+		p := notFound(a.Outcome)
 		p.write(w)
 		return
 	}
 	h := w.Header()
 	h["Content-Type"] = typeJSON
 	h["Cache-Control"] = noStore
-	w.Write(appendClaim(nil, claim.State, sale.name, &claim))
+	w.Write(appendClaim(nil, a.Claim.State, sale.name, &a.Claim))
 }
 
 // writeJSON answers with v. Views change from one moment to the next, so nothing between here

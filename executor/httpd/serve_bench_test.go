@@ -85,7 +85,7 @@ func serveOn(b testing.TB, logs ledger.Logs, name string, stock int64, shards in
 func sellOut(b *testing.B, e *executor.Executor) {
 	b.Helper()
 	for i := 0; ; i++ {
-		switch a := e.Claim(b.Context(), executor.Request{User: fmt.Sprint("early-", i), Quantity: 1}); a.Outcome {
+		switch a := e.Do(b.Context(), executor.Request{User: fmt.Sprint("early-", i), Quantity: 1}); a.Outcome {
 		case api.SoldOut:
 			return
 		case api.Sold, api.NoneNow:

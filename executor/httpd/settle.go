@@ -75,7 +75,7 @@ func (s *Server) settleAnswer(ctx context.Context, sale *sale, claim string, how
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.claimTimeout)
 	defer cancel()
-	return s.unrecorded(sale, claim, x, sale.Settle(ctx, x))
+	return s.unrecorded(sale, claim, x, sale.Do(ctx, executor.Request{Settle: &x}))
 }
 
 // unrecorded tells the log, and whoever has asked, of a payment that no ledger has, since the sale

@@ -52,7 +52,7 @@ func (c *callers) run(total int) error {
 // within asks an executor.
 func within(e *executor.Executor) func(context.Context, string, string) error {
 	return func(ctx context.Context, user, key string) error {
-		if a := e.Claim(ctx, executor.Request{User: user, Key: key, Quantity: 1}); a.Outcome != api.Sold {
+		if a := e.Do(ctx, executor.Request{User: user, Key: key, Quantity: 1}); a.Outcome != api.Sold {
 			return fmt.Errorf("%+v", a)
 		}
 		return nil

@@ -331,15 +331,17 @@ type slowLookups struct {
 	inside chan struct{}
 }
 
-func (f *slowLookups) User(ctx context.Context, _ string, _ api.Page) ([]executor.Claim, string, api.Outcome) {
-	f.inside <- struct{}{}
-	<-ctx.Done()
-	return nil, "", api.Standby
-}
-
-func (f *slowLookups) Find(ctx context.Context, _ executor.ClaimID, _ api.Page) (executor.Claim, api.Outcome) {
-	_, _, why := f.User(ctx, "", api.Page{})
-	return executor.Claim{}, why
+func (f *slowLookups) Begin(r executor.Request, answered func(executor.Answer)) (giveUp func()) {
+	if r.Query == nil {
+		return f.fake.Begin(r, answered)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		f.inside <- struct{}{}
+		<-ctx.Done()
+		answered(executor.Answer{Outcome: api.Standby})
+	}()
+	return cancel
 }
 
 // Requests behind a lookup do not wait for it, and it ends when it is given up or its time is over.

@@ -2,7 +2,6 @@ package httpd
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -225,9 +224,12 @@ func (u *under) answered(a executor.Answer) {
 	x.mu.Unlock()
 }
 
-// foundThem takes in what a look-up has found.
-func (u *under) foundThem(all []executor.Claim, next string, outcome api.Outcome) {
-	u.claims, u.next, u.outcome = all, next, outcome
+// found takes in the answer to a query.
+func (u *under) found(a executor.Answer) {
+	u.claims, u.next, u.outcome = a.Claims, a.Next, a.Outcome
+	if u.kind == looksAtClaim && a.Outcome == "" {
+		u.claims = []executor.Claim{a.Claim}
+	}
 	u.answered(executor.Answer{})
 }
 
@@ -280,24 +282,13 @@ func (x *stream) settle(r *streampb.Request, asks *streampb.Settlement) bool {
 	case x.server.draining.Load():
 		u.answered(executor.Answer{Outcome: api.Draining})
 	case s.How == api.Confirm:
-		u.begun(x.sale.BeginSettle(s, func(a executor.Answer) {
+		u.begun(x.sale.Begin(executor.Request{Settle: &s}, func(a executor.Answer) {
 			u.done(x.server.unrecorded(x.sale, s.Claim.String(), s, a))
 		}))
 	default:
-		u.begun(x.sale.BeginSettle(s, u.done))
+		u.begun(x.sale.Begin(executor.Request{Settle: &s}, u.done))
 	}
 	return true
-}
-
-// lookUp has a goroutine make a lookup, which may wait for a node or a peer. It ends when the
-// request is answered.
-func (u *under) lookUp(do func(context.Context) (all []executor.Claim, next string, why api.Outcome)) {
-	ctx, cancel := context.WithCancel(u.stream.ctx)
-	u.begun(cancel)
-	go func() {
-		defer cancel()
-		u.foundThem(do(ctx))
-	}()
 }
 
 // user looks up a page of a user's claims.
@@ -317,7 +308,7 @@ func (x *stream) user(r *streampb.Request, asks *streampb.User) bool {
 		u.answered(executor.Answer{Outcome: api.BadRequest, Message: err.Error()})
 		return true
 	}
-	u.lookUp(func(ctx context.Context) ([]executor.Claim, string, api.Outcome) { return x.sale.User(ctx, user, page) })
+	u.begun(x.sale.Begin(executor.Request{Query: &executor.Query{User: user, Page: page}}, u.found))
 	return true
 }
 
@@ -333,10 +324,7 @@ func (x *stream) find(r *streampb.Request, asks *streampb.Find) bool {
 		return ok
 	}
 	u.shard = id.Shard
-	u.lookUp(func(ctx context.Context) ([]executor.Claim, string, api.Outcome) {
-		claim, outcome := x.sale.Find(ctx, id, page)
-		return []executor.Claim{claim}, "", outcome
-	})
+	u.begun(x.sale.Begin(executor.Request{Query: &executor.Query{Claim: id, Page: page}}, u.found))
 	return true
 }
 

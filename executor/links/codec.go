@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"salectl/api"
 	"salectl/api/streampb"
 	"salectl/executor"
 	"salectl/executor/shard"
@@ -26,16 +25,20 @@ func EncodeRequest(e shard.ForwardedRequest) *streampb.Request {
 	switch {
 	case e.GiveUp:
 		r.Asks = &streampb.Request_Cancel{Cancel: &streampb.Cancel{}}
-	case e.Claim != nil:
-		r.Asks = &streampb.Request_Claim{Claim: &streampb.NewClaim{
-			User: e.Claim.User, Key: e.Claim.Key, Quantity: e.Claim.Quantity, Units: e.Claim.Units, Adjacent: e.Claim.Adjacent,
-		}}
 	case e.Settle != nil:
 		r.Asks = &streampb.Request_Settle{Settle: e.Settle.ToStream()}
-	case e.Find != nil:
-		r.Asks = &streampb.Request_Find{Find: &streampb.Find{Claim: e.Find.ToStream(), Before: e.Page.Before, Limit: uint32(e.Page.Limit)}}
+	case e.Query != nil && e.Query.User == "":
+		r.Asks = &streampb.Request_Find{Find: &streampb.Find{
+			Claim: e.Query.Claim.ToStream(), Before: e.Query.Page.Before, Limit: uint32(e.Query.Page.Limit),
+		}}
+	case e.Query != nil:
+		r.Asks = &streampb.Request_User{User: &streampb.User{
+			User: e.Query.User, Before: e.Query.Page.Before, Limit: uint32(e.Query.Page.Limit),
+		}}
 	default:
-		r.Asks = &streampb.Request_User{User: &streampb.User{User: e.User, Before: e.Page.Before, Limit: uint32(e.Page.Limit)}}
+		r.Asks = &streampb.Request_Claim{Claim: &streampb.NewClaim{
+			User: e.User, Key: e.Key, Quantity: e.Quantity, Units: e.Units, Adjacent: e.Adjacent,
+		}}
 	}
 	return r
 }
@@ -47,7 +50,7 @@ func decodeRequest(r *streampb.Request) (shard.ForwardedRequest, bool) {
 	case *streampb.Request_Cancel:
 		e.GiveUp = true
 	case *streampb.Request_Claim:
-		e.Claim = &shard.Request{
+		e.Request = shard.Request{
 			User: asks.Claim.GetUser(), Key: asks.Claim.GetKey(), Quantity: max(asks.Claim.GetQuantity(), 1),
 			Units: asks.Claim.GetUnits(), Adjacent: asks.Claim.GetAdjacent(),
 		}
@@ -55,10 +58,9 @@ func decodeRequest(r *streampb.Request) (shard.ForwardedRequest, bool) {
 		x := shard.SettlementOf(asks.Settle)
 		e.Settle = &x
 	case *streampb.Request_Find:
-		id := shard.ClaimIDOf(asks.Find.GetClaim())
-		e.Find, e.Page = &id, shard.PageOf(asks.Find)
+		e.Query = &shard.Query{Claim: shard.ClaimIDOf(asks.Find.GetClaim()), Page: shard.PageOf(asks.Find)}
 	case *streampb.Request_User:
-		e.User, e.Page = asks.User.GetUser(), shard.PageOf(asks.User)
+		e.Query = &shard.Query{User: asks.User.GetUser(), Page: shard.PageOf(asks.User)}
 	default:
 		return e, false
 	}
@@ -113,11 +115,11 @@ func EncodeReply(id uint64, a shard.Answer) *streampb.Reply {
 	if a.Elsewhere {
 		return &streampb.Reply{Id: id, Says: &streampb.Reply_NotMine{NotMine: &streampb.NotMine{Tried: true}}}
 	}
-	if executor.IsQuery(id) {
+	if a.Outcome == "" { // of a query
 		if a.Claim.User != "" {
 			a.Claims = []shard.Claim{a.Claim}
 		}
-		found := &streampb.Claims{Outcome: string(a.Outcome), Claims: shard.ClaimsToStream(a.Claims), Next: a.Next}
+		found := &streampb.Claims{Claims: shard.ClaimsToStream(a.Claims), Next: a.Next}
 		return &streampb.Reply{Id: id, Says: &streampb.Reply_Claims{Claims: found}}
 	}
 	m := new(streampb.Answer)
@@ -152,9 +154,9 @@ func ReceiveReply(r *streampb.Reply, receiver executor.Replies) {
 	}
 }
 
-// found is what a look has found.
+// found returns the answer to a query.
 func found(m *streampb.Claims) shard.Answer {
-	a := shard.Answer{Outcome: api.Outcome(m.GetOutcome()), Claims: shard.ClaimsOf(m.GetClaims()), Next: m.GetNext()}
+	a := shard.Answer{Claims: shard.ClaimsOf(m.GetClaims()), Next: m.GetNext()}
 	if len(a.Claims) == 1 {
 		a.Claim = a.Claims[0]
 	}

@@ -44,7 +44,7 @@ func sells(t *testing.T, e *executor.Executor, user string, quantity int64) {
 	wait.UntilNil(t, fmt.Sprintf("%d units for %s", quantity, user), func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 		defer cancel()
-		if a := e.Claim(ctx, executor.Request{User: user, Key: "key", Quantity: quantity}); a.Outcome != api.Sold {
+		if a := e.Do(ctx, executor.Request{User: user, Key: "key", Quantity: quantity}); a.Outcome != api.Sold {
 			return fmt.Errorf("%+v", a)
 		}
 		return nil
@@ -107,7 +107,7 @@ func TestScatteredTransfer(t *testing.T) {
 	}
 	both := make(chan executor.Answer, 2)
 	for _, user := range users {
-		go func() { both <- a.Claim(t.Context(), executor.Request{User: user, Key: "key", Quantity: 1000}) }()
+		go func() { both <- a.Do(t.Context(), executor.Request{User: user, Key: "key", Quantity: 1000}) }()
 	}
 	<-both
 	<-both // perhaps none_now, while the units are under way

@@ -135,27 +135,27 @@ func TestForwarded(t *testing.T) {
 		for _, owner := range []*executor.Executor{p.a, p.b} {
 			user := p.userOf(owner)
 			r := executor.Request{User: user, Key: "key", Quantity: 2}
-			sold := asked.Claim(t.Context(), r)
+			sold := asked.Do(t.Context(), r)
 			if sold.Outcome != api.Sold || sold.Replayed || len(sold.Claim.Units) != 2 || sold.Claim.User != user {
 				t.Fatalf("%+v", sold)
 			}
-			if again := asked.Claim(t.Context(), r); again.Outcome != api.Sold || !again.Replayed || again.Claim.ID != sold.Claim.ID {
+			if again := asked.Do(t.Context(), r); again.Outcome != api.Sold || !again.Replayed || again.Claim.ID != sold.Claim.ID {
 				t.Errorf("asked again: %+v", again)
 			}
-			if more := asked.Claim(t.Context(), executor.Request{User: user, Key: "more", Quantity: 9}); more.Outcome != api.LimitReached || len(more.Claims) != 1 {
+			if more := asked.Do(t.Context(), executor.Request{User: user, Key: "more", Quantity: 9}); more.Outcome != api.LimitReached || len(more.Claims) != 1 {
 				t.Errorf("asked for more than a user may have: %+v", more)
 			}
-			if claims, _, why := asked.User(t.Context(), user, api.Page{}); why != "" || len(claims) != 1 || claims[0].ID != sold.Claim.ID {
+			if claims, _, why := lookupUser(t.Context(), asked, user, api.Page{}); why != "" || len(claims) != 1 || claims[0].ID != sold.Claim.ID {
 				t.Errorf("the user's claims are %+v %s", claims, why)
 			}
-			if c, why := asked.Find(t.Context(), sold.Claim.ID, api.Page{}); why != "" || c.User != user {
+			if c, why := lookupClaim(t.Context(), asked, sold.Claim.ID, api.Page{}); why != "" || c.User != user {
 				t.Errorf("the claim is %+v %s", c, why)
 			}
 			refund := executor.Settlement{Claim: sold.Claim.ID, How: api.Refund}
-			if back := asked.Settle(t.Context(), refund); back.Outcome != api.Refunded {
+			if back := settle(t.Context(), asked, refund); back.Outcome != api.Refunded {
 				t.Errorf("refunded: %+v", back)
 			}
-			if claims, _, _ := asked.User(t.Context(), "nobody-"+user, api.Page{}); len(claims) != 0 {
+			if claims, _, _ := lookupUser(t.Context(), asked, "nobody-"+user, api.Page{}); len(claims) != 0 {
 				t.Errorf("nobody has %+v", claims)
 			}
 		}
@@ -181,7 +181,7 @@ func TestLinkToTheProcessBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-receiver.closed // the link is not taken
-	if a := p.a.Claim(t.Context(), executor.Request{User: p.userOf(p.b), Quantity: 1}); a.Outcome != api.Sold {
+	if a := p.a.Do(t.Context(), executor.Request{User: p.userOf(p.b), Quantity: 1}); a.Outcome != api.Sold {
 		t.Errorf("what goes by the other link: %+v", a)
 	}
 }
@@ -205,11 +205,11 @@ func TestHelloOfAnOlderLink(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Forward(shard.ForwardedRequest{ID: 1 << 63, User: p.userOf(p.b)})
+	l.Forward(shard.ForwardedRequest{ID: 1 << 63, Request: shard.Request{Query: &shard.Query{User: p.userOf(p.b)}}})
 	<-older.answered // its first message has been read
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()
-	if a := p.a.Claim(ctx, executor.Request{User: p.userOf(p.b), Key: "key", Quantity: 1}); a.Outcome != api.Sold {
+	if a := p.a.Do(ctx, executor.Request{User: p.userOf(p.b), Key: "key", Quantity: 1}); a.Outcome != api.Sold {
 		t.Errorf("what goes by the other link: %+v", a)
 	}
 }
@@ -227,7 +227,7 @@ func TestForwardedChoice(t *testing.T) {
 	find := func(asked *executor.Executor, r executor.Request) (a executor.Answer) {
 		t.Helper()
 		wait.Until(t, "all shards have answered", func() bool {
-			a = asked.Claim(t.Context(), r)
+			a = asked.Do(t.Context(), r)
 			return a.Outcome != api.UnitsTaken && a.Outcome != api.NotAdjacent
 		})
 		return a
@@ -241,7 +241,7 @@ func TestForwardedChoice(t *testing.T) {
 		if sold.Outcome != api.Sold || !slices.Equal(sold.Claim.Units, named) {
 			t.Errorf("for units %v: %+v", named, sold)
 		}
-		taken := asked.Claim(t.Context(), executor.Request{User: p.userOf(other), Key: "named", Quantity: 1, Units: named[:1]})
+		taken := asked.Do(t.Context(), executor.Request{User: p.userOf(other), Key: "named", Quantity: 1, Units: named[:1]})
 		if taken.Outcome != api.UnitsTaken || taken.RetryAfter != time.Second {
 			t.Errorf("for unit %d again: %+v", named[0], taken)
 		}
@@ -251,7 +251,7 @@ func TestForwardedChoice(t *testing.T) {
 		}
 		row.First += 6
 	}
-	none := p.a.Claim(t.Context(), executor.Request{User: p.userOf(other), Quantity: 1, Adjacent: true})
+	none := p.a.Do(t.Context(), executor.Request{User: p.userOf(other), Quantity: 1, Adjacent: true})
 	if none.Outcome != api.NotAdjacent {
 		t.Errorf("for an adjacent one when the row is sold: %+v", none)
 	}
@@ -299,7 +299,7 @@ func (p *pair) claim(b *testing.B, owner *executor.Executor, callers, n int) {
 		all.Go(func() {
 			for left.Add(-1) >= 0 {
 				r := executor.Request{User: p.userOf(owner), Key: "key", Quantity: 1}
-				if a := p.a.Claim(context.Background(), r); a.Outcome != api.Sold {
+				if a := p.a.Do(context.Background(), r); a.Outcome != api.Sold {
 					wrong.CompareAndSwap(nil, &a)
 					return
 				}

@@ -34,7 +34,7 @@ func TestPages(t *testing.T) {
 				user := p.userOf(p.b)
 				add := func(i int) shard.ClaimID {
 					t.Helper()
-					a := p.b.Claim(t.Context(), executor.Request{User: user, Key: fmt.Sprint(i), Quantity: c.quantity})
+					a := p.b.Do(t.Context(), executor.Request{User: user, Key: fmt.Sprint(i), Quantity: c.quantity})
 					if a.Outcome != api.Sold {
 						t.Fatalf("claim %d: %+v", i, a)
 					}
@@ -47,7 +47,7 @@ func TestPages(t *testing.T) {
 				var got []shard.ClaimID
 				page := api.Page{Limit: c.limit}
 				for n := 0; ; n++ {
-					claims, next, why := asked.User(t.Context(), user, page)
+					claims, next, why := lookupUser(t.Context(), asked, user, page)
 					if why != "" {
 						t.Fatalf("page %d: %s", n, why)
 					}
@@ -70,14 +70,14 @@ func TestPages(t *testing.T) {
 					t.Errorf("the pages have %v, want %v", got, want)
 				}
 				other := p.userOf(p.b)
-				p.b.Claim(t.Context(), executor.Request{User: other, Quantity: 1})
+				p.b.Do(t.Context(), executor.Request{User: other, Quantity: 1})
 				for _, user := range []string{other, "nobody-" + other} {
-					if _, _, why := asked.User(t.Context(), user, api.Page{Before: want[0].String()}); why != api.BadRequest {
+					if _, _, why := lookupUser(t.Context(), asked, user, api.Page{Before: want[0].String()}); why != api.BadRequest {
 						t.Errorf("a cursor of another user: %q", why)
 					}
 				}
 				for _, cursor := range []string{"x", "0-0-0", "1-0-0", "77-1-0"} {
-					if _, _, why := asked.User(t.Context(), user, api.Page{Before: cursor}); why != api.BadRequest {
+					if _, _, why := lookupUser(t.Context(), asked, user, api.Page{Before: cursor}); why != api.BadRequest {
 						t.Errorf("the cursor %q: %q", cursor, why)
 					}
 				}
@@ -91,16 +91,16 @@ func TestPages(t *testing.T) {
 func TestPagesOfRefundsDue(t *testing.T) {
 	p := newPair(t)
 	for _, asked := range []*executor.Executor{p.a, p.b} {
-		sold := p.b.Claim(t.Context(), executor.Request{User: p.userOf(p.b), Quantity: 1})
+		sold := p.b.Do(t.Context(), executor.Request{User: p.userOf(p.b), Quantity: 1})
 		var want []string
 		pay := func(i int) {
 			t.Helper()
 			x := executor.Settlement{Claim: sold.Claim.ID, How: api.Confirm, Settlement: api.Settlement{Payment: fmt.Sprint("p", i)}}
-			if a := p.b.Settle(t.Context(), x); !a.RefundDue {
+			if a := settle(t.Context(), p.b, x); !a.RefundDue {
 				t.Fatalf("payment %d: %+v", i, a)
 			}
 		}
-		if c, why := asked.Find(t.Context(), sold.Claim.ID, api.Page{Before: "p0"}); why != api.BadRequest {
+		if c, why := lookupClaim(t.Context(), asked, sold.Claim.ID, api.Page{Before: "p0"}); why != api.BadRequest {
 			t.Errorf("a cursor of a claim without refunds due: %+v %q", c, why)
 		}
 		for i := range 25 {
@@ -110,7 +110,7 @@ func TestPagesOfRefundsDue(t *testing.T) {
 		for limit, size := range map[int]int{0: 10, 4: 4, 1000: 25} {
 			var got []string
 			for page := (api.Page{Limit: limit}); ; {
-				c, why := asked.Find(t.Context(), sold.Claim.ID, page)
+				c, why := lookupClaim(t.Context(), asked, sold.Claim.ID, page)
 				if why != "" || c.Books == nil || c.Books.Owed != len(want) {
 					t.Fatalf("limit %d: %+v %s", limit, c.Books, why)
 				}
@@ -126,10 +126,10 @@ func TestPagesOfRefundsDue(t *testing.T) {
 				t.Errorf("limit %d: the pages have %v", limit, got)
 			}
 		}
-		if c, why := asked.Find(t.Context(), sold.Claim.ID, api.Page{Before: "p0"}); why != "" || len(c.Books.RefundsDue) != 0 || c.Books.Next != "" {
+		if c, why := lookupClaim(t.Context(), asked, sold.Claim.ID, api.Page{Before: "p0"}); why != "" || len(c.Books.RefundsDue) != 0 || c.Books.Next != "" {
 			t.Errorf("before the first: %+v %s", c.Books, why)
 		}
-		if _, why := asked.Find(t.Context(), sold.Claim.ID, api.Page{Before: "q"}); why != api.BadRequest {
+		if _, why := lookupClaim(t.Context(), asked, sold.Claim.ID, api.Page{Before: "q"}); why != api.BadRequest {
 			t.Errorf("a cursor of another claim: %q", why)
 		}
 	}

@@ -133,5 +133,5 @@ func (c *Checker) ask(ctx context.Context, a *attempt) {
 func (c *Checker) settle(ctx context.Context, x executor.Settlement) executor.Answer {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
-	return c.cfg.Sale.Settle(ctx, x)
+	return c.cfg.Sale.Do(ctx, executor.Request{Settle: &x})
 }

@@ -144,7 +144,7 @@ func TestServiceIsBad(t *testing.T) {
 	}
 	for user, c := range bad {
 		wait.Until(t, user+" is counted", func() bool { return s.service.count(user) > 1 && counted(c.want) > 0 })
-		if claims, _, _ := p.User(t.Context(), user, api.Page{}); claims[0].State != api.Held {
+		if claims, _, _ := lookupUser(t.Context(), p, user, api.Page{}); claims[0].State != api.Held {
 			t.Errorf("%s: the claim is %s", user, claims[0].State)
 		}
 	}
@@ -170,7 +170,7 @@ func TestServiceContradictsItself(t *testing.T) {
 	p := s.serve()
 	p.claim("ada")
 	wait.Until(t, "it was asked", func() bool { return strings.Contains(p.checker.Health().Error, errBoth.Error()) })
-	if claims, _, _ := p.User(t.Context(), "ada", api.Page{}); claims[0].State != api.Held {
+	if claims, _, _ := lookupUser(t.Context(), p, "ada", api.Page{}); claims[0].State != api.Held {
 		t.Errorf("the claim is %s", claims[0].State)
 	}
 }
@@ -205,7 +205,7 @@ func TestServiceTakesItBack(t *testing.T) {
 	p := s.serve()
 	c := p.claim("ada")
 	p.become("ada", api.Sold)
-	a := p.Settle(t.Context(), executor.Settlement{Claim: c.ID, How: api.Confirm, Settlement: api.Settlement{Payment: "pay-" + c.ID.String()}})
+	a := settle(t.Context(), p, executor.Settlement{Claim: c.ID, How: api.Confirm, Settlement: api.Settlement{Payment: "pay-" + c.ID.String()}})
 	if a.Outcome != api.Sold || !a.Replayed {
 		t.Errorf("the same payment from elsewhere: %+v", a)
 	}
@@ -268,7 +268,7 @@ func TestPaymentOfACancelledClaim(t *testing.T) {
 	claims := map[string]executor.Claim{"soon": p.claim("soon"), "late": p.claim("late"), "never": p.claim("never")}
 	for user, c := range claims {
 		wait.Until(t, user+" was asked about", func() bool { return s.service.count(user) > 0 })
-		a := p.Settle(t.Context(), executor.Settlement{Claim: c.ID, How: api.Cancel, Settlement: api.Settlement{Who: user}})
+		a := settle(t.Context(), p, executor.Settlement{Claim: c.ID, How: api.Cancel, Settlement: api.Settlement{Who: user}})
 		if a.Outcome != api.Cancelled {
 			t.Fatalf("%s: %+v", user, a)
 		}
@@ -310,7 +310,7 @@ func TestCancelledBeforeATakeover(t *testing.T) {
 	paid := s.pending()
 	first := s.serve()
 	c := first.claim("early")
-	if a := first.Settle(t.Context(), executor.Settlement{Claim: c.ID, How: api.Cancel}); a.Outcome != api.Cancelled {
+	if a := settle(t.Context(), first, executor.Settlement{Claim: c.ID, How: api.Cancel}); a.Outcome != api.Cancelled {
 		t.Fatalf("%+v", a)
 	}
 	first.stop()
@@ -441,7 +441,8 @@ func (s *lying) Unpaid(id executor.ClaimID) (executor.Hold, bool) {
 	return executor.Hold{Claim: executor.Claim{ID: id, State: api.Held, HeldUntil: time.Now().Add(time.Minute)}, Release: time.Now().Add(time.Minute)}, true
 }
 
-func (s *lying) Settle(_ context.Context, x executor.Settlement) executor.Answer {
+func (s *lying) Do(_ context.Context, r executor.Request) executor.Answer {
+	x := *r.Settle
 	s.asked = append(s.asked, x)
 	a := s.answers[0]
 	if s.answers = s.answers[1:]; len(s.answers) == 0 {

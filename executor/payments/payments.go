@@ -39,8 +39,8 @@ import (
 // Sale is what this package needs of a sale. An executor.Executor is one.
 type Sale interface {
 	Books
-	// Settle is executor.Service's.
-	Settle(ctx context.Context, s executor.Settlement) executor.Answer
+	// Do is executor.Service's.
+	Do(ctx context.Context, r executor.Request) executor.Answer
 }
 
 // Books is what a sale declares and what it holds.

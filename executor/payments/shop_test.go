@@ -176,7 +176,7 @@ func (s *shop) serve() *seller {
 // claim claims a unit.
 func (p *seller) claim(user string) executor.Claim {
 	p.t.Helper()
-	a := p.Claim(context.Background(), executor.Request{User: user, Key: "1", Quantity: 1})
+	a := p.Do(context.Background(), executor.Request{User: user, Key: "1", Quantity: 1})
 	if a.Outcome != api.Held {
 		p.t.Fatalf("%s: %+v", user, a)
 	}
@@ -187,7 +187,7 @@ func (p *seller) claim(user string) executor.Claim {
 func (p *seller) become(user string, state api.Outcome) {
 	p.t.Helper()
 	wait.Until(p.t, user+"'s claim is "+string(state), func() bool {
-		claims, _, _ := p.User(p.t.Context(), user, api.Page{})
+		claims, _, _ := lookupUser(p.t.Context(), p, user, api.Page{})
 		return len(claims) == 1 && claims[0].State == state
 	})
 }

@@ -25,7 +25,7 @@ type Stepped struct {
 // SteppedSale is a Sale that answers later. An executor.Stepped is one, but for its name.
 type SteppedSale interface {
 	Books
-	Settle(now clock.Now, s executor.Settlement, answered func(executor.Answer)) (withdraw func())
+	Begin(now clock.Now, r executor.Request, answered func(executor.Answer)) (withdraw func())
 }
 
 // Exchange is a request to the payment service. Replied is to be called once, with what
@@ -104,7 +104,7 @@ func (p *Stepped) settle(now clock.Now, a *attempt) bool {
 	}
 	waits := &settling{attempt: a, until: now.Mono + settleTimeout}
 	p.waiting = append(p.waiting, waits)
-	waits.withdraw = p.sale.Settle(now, x, func(answer executor.Answer) {
+	waits.withdraw = p.sale.Begin(now, executor.Request{Settle: &x}, func(answer executor.Answer) {
 		a.settled = answer
 		p.metrics.settled(x.How, answer)
 		p.waiting = slices.DeleteFunc(p.waiting, func(other *settling) bool { return other == waits })

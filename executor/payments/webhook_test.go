@@ -38,7 +38,7 @@ func (s onlyDeclared) NewHolds(*executor.HoldsSeen, time.Time) ([]executor.Hold,
 	return nil, false, false
 }
 func (s onlyDeclared) Unpaid(executor.ClaimID) (executor.Hold, bool) { return executor.Hold{}, false }
-func (s onlyDeclared) Settle(context.Context, executor.Settlement) executor.Answer {
+func (s onlyDeclared) Do(context.Context, executor.Request) executor.Answer {
 	return executor.Answer{Outcome: api.NoSuchClaim}
 }
 

@@ -6,10 +6,14 @@ import (
 	"salectl/api"
 	"salectl/backends/ledger"
 	"salectl/rules"
+	"salectl/spec"
 )
 
-// Request is one claim as it reaches the executor.
+// Request is what a client or a peer requests of a sale: a claim, unless Settle or Query is set.
 type Request struct {
+	Settle *Settlement // confirms, extends, cancels or refunds a claim
+	Query  *Query      // reads claims
+
 	User     string // 1 to api.MaxUser bytes
 	Key      string // identifies the request together with User, at most api.MaxKey bytes; "" is a new request
 	Quantity int64  // units wanted, 1 to api.MaxQuantity; all or nothing, unless the sale has partial
@@ -24,6 +28,32 @@ type Request struct {
 	before *Ticket // its own, which is under way still; nil: there is none. See Ticket.Again
 }
 
+// Query requests a claim, or a page of a user's claims.
+type Query struct {
+	Claim ClaimID  // or
+	User  string   // whose claims are requested
+	Page  api.Page // of the user's claims, or of the claim's refunds due
+}
+
+// IsClaim reports whether the request is a claim.
+func (r *Request) IsClaim() bool { return r.Settle == nil && r.Query == nil }
+
+// Home returns the shard that answers the request, of that many. It returns false if the request is
+// about a claim that none of them can have.
+func (r *Request) Home(shards int) (shard int, ok bool) {
+	switch {
+	case r.Settle != nil:
+		shard = r.Settle.Claim.Shard
+	case r.Query != nil && r.Query.User == "":
+		shard = r.Query.Claim.Shard
+	case r.Query != nil:
+		return spec.HomeShard(r.Query.User, shards), true
+	default:
+		return spec.HomeShard(r.User, shards), true
+	}
+	return shard, shard >= 0 && shard < shards
+}
+
 // Chooses reports whether the request is for particular units, or for adjacent ones.
 func (r *Request) Chooses() bool { return r.Adjacent || r.Units != nil }
 
@@ -35,13 +65,14 @@ type Admittance struct {
 
 // Answer is what a claim gets.
 type Answer struct {
-	Outcome api.Outcome
+	Outcome api.Outcome // "" if a Query found what it requested
 	// Claim is set where that is Accepted, and for all that says what became of a claim.
 	Claim Claim
 	// Replayed says that the request had been accepted before, or that another
 	// request of the same key is the one that was: this is the same answer again.
 	Replayed bool
 	// Claims are the newest of the user's, for LimitReached, and Count is how many the user has.
+	// They answer a Query for a user's claims.
 	Claims []Claim
 	Count  int
 	// Next is, of a page of a user's claims, the cursor of the next; "": it is the last.

@@ -356,7 +356,7 @@ func TestTriedElsewhere(t *testing.T) {
 			}
 			x := NewTicket(new(sync.Pool), Request{User: test.user, Key: "1", Quantity: 1}, nil, w.now.Mono)
 			if x.keyless = test.minted; test.settles {
-				x = NewSettlement(new(sync.Pool), Settlement{How: api.Cancel}, w.now.Mono)
+				x = NewTicket(new(sync.Pool), Request{Settle: &Settlement{How: api.Cancel}}, nil, w.now.Mono)
 			}
 			x.enter(s)
 			x.maybeDecided, x.fromPeer, x.answer = !test.untried, test.visits, test.says

@@ -119,7 +119,7 @@ func (e ownerDecides) partial() bool { return e.q.state.Settings().GetPartial() 
 
 // look decides one request. last: there are no units to wait for.
 func (e ownerDecides) look(now clock.Now, d *ledger.Draft, t *Ticket, last bool) decision {
-	if t.settlement != nil {
+	if t.Settle != nil {
 		return e.q.settle(d, t)
 	}
 	if e.partial() && !last && e.q.requests.behind && !t.Chooses() {

@@ -50,16 +50,11 @@ type Route struct {
 type ForwardedRequest struct {
 	ID     uint64
 	UID    string // of the run that it is for
-	Shard  int
-	Claim  *Request    // or
-	Settle *Settlement // or
-	User   string      // whose claims are queried, or
-	Find   *ClaimID    // the claim that is queried
-	Page   api.Page    // of User or Find
-	GiveUp bool        // withdraws the request of this ID: nobody waits for its answer any more
+	GiveUp bool   // withdraws the request of this ID: nobody waits for its answer any more
+	Request
 }
 
-// Patience is for how long a request waits for a shard that moves.
+// Patience is for how long a request waits for a shard that moves, and a query for its answer.
 const Patience = time.Second
 
 // restFor is how long an owner that has not taken its shard yet is left alone.
@@ -78,6 +73,8 @@ type RemoteConfig struct {
 	Send func(owner string, e ForwardedRequest) bool
 	// Home queues a ticket on the shard of this process, or says why not.
 	Home func(now clock.Now, t *Ticket) api.Outcome
+	// Lookup answers a query if the shard is this process's.
+	Lookup func(now clock.Now, q *Query) (a Answer, ok bool)
 	// Why is what requests are told that nobody could be asked for.
 	Why func() Answer
 	// Notify is called when requests begin to wait, so that Tick is due sooner than it said,
@@ -111,8 +108,7 @@ func (r *Remote) Route() Route {
 func (r *Remote) Learn(now clock.Now, to Route) {
 	r.change(func() []*Ticket {
 		r.learn(to)
-		r.pump(now)
-		return nil
+		return r.pump(now)
 	})
 }
 
@@ -145,10 +141,11 @@ func (r *Remote) Offer(now clock.Now, t *Ticket) api.Outcome {
 	waited := len(r.queue)
 	r.enter(now, t)
 	r.queue = append(r.queue, t)
-	r.pump(now)
+	over := r.pump(now)
 	r.count()
 	r.notify(waited)
 	r.mu.Unlock()
+	completeAll(over)
 	return ""
 }
 
@@ -184,8 +181,7 @@ func (r *Remote) Moved(now clock.Now, ts []*Ticket) {
 		if r.closed != nil {
 			return r.refuseAll(*r.closed)
 		}
-		r.pump(now)
-		return nil
+		return r.pump(now)
 	})
 }
 
@@ -218,15 +214,15 @@ func completeAll(over []*Ticket) {
 	}
 }
 
-// pump sends what waits, if there is somebody to send it to. mu is held.
-func (r *Remote) pump(now clock.Now) {
+// pump sends what waits, if there is somebody to send it to. It returns the tickets that it has
+// answered. mu is held.
+func (r *Remote) pump(now clock.Now) (over []*Ticket) {
 	to := r.route.Owner
 	switch {
 	case to == "" || len(r.queue) == 0 || now.Mono < r.rests || len(r.sent) > 0 && r.at != to:
-		return
+		return nil
 	case to == r.cfg.Me:
-		r.home(now)
-		return
+		return r.home(now)
 	}
 	n := 0
 	for _, t := range r.queue {
@@ -240,9 +236,7 @@ func (r *Remote) pump(now clock.Now) {
 		t.passedBy.Store(r)
 		r.last++
 		t.forwardID = uint64(r.cfg.Shard)<<forwardBits | r.last&(1<<forwardBits-1)
-		e := t.forwarded(r.cfg.Shard)
-		e.UID = r.cfg.UID
-		if !r.cfg.Send(to, e) {
+		if !r.cfg.Send(to, ForwardedRequest{ID: t.forwardID, UID: r.cfg.UID, Request: t.Request}) {
 			if !t.maybeDecided {
 				t.putBack()
 			}
@@ -252,17 +246,26 @@ func (r *Remote) pump(now clock.Now) {
 		r.at, r.sent = to, append(r.sent, t)
 	}
 	r.queue = slices.Delete(r.queue, 0, n)
+	return nil
 }
 
-// home queues what waits on the shard, which is this process's. mu is held.
-func (r *Remote) home(now clock.Now) {
+// home queues what waits on the shard, which is this process's. It returns the queries that it has
+// answered. mu is held.
+func (r *Remote) home(now clock.Now) (over []*Ticket) {
 	n := 0
 	for _, t := range r.queue {
 		if !r.claims(t) {
 			n++
 			continue
 		}
-		if r.cfg.Home(now, t) != "" {
+		if t.Query != nil {
+			a, ok := r.cfg.Lookup(now, t.Query)
+			if !ok {
+				t.putBack()
+				break
+			}
+			t.answer, over = a, append(over, t)
+		} else if r.cfg.Home(now, t) != "" {
 			if !t.maybeDecided {
 				t.putBack()
 			}
@@ -271,6 +274,7 @@ func (r *Remote) home(now clock.Now) {
 		n++
 	}
 	r.queue = slices.Delete(r.queue, 0, n)
+	return over
 }
 
 // claims takes a ticket that waits, to have it decided; false: nobody waits for it any
@@ -290,7 +294,7 @@ func (r *Remote) cancel(t *Ticket) {
 	defer r.mu.Unlock()
 	t.cancelled = true
 	if slices.Contains(r.sent, t) {
-		r.cfg.Send(r.at, ForwardedRequest{ID: t.forwardID, Shard: r.cfg.Shard, GiveUp: true}) // a courtesy: it may be lost
+		r.cfg.Send(r.at, ForwardedRequest{ID: t.forwardID, GiveUp: true}) // a courtesy: it may be lost
 	}
 }
 
@@ -299,15 +303,6 @@ const forwardBits = 44
 
 // ShardOf returns the shard of a forwarded request by its id.
 func ShardOf(id uint64) int { return int(id >> forwardBits) }
-
-func (t *Ticket) forwarded(shard int) ForwardedRequest {
-	e := ForwardedRequest{ID: t.forwardID, Shard: shard, Settle: t.settlement}
-	if t.settlement == nil {
-		r := t.Request
-		e.Claim = &r
-	}
-	return e
-}
 
 // back takes a ticket out of those sent; nil: it is not among them. mu is held.
 func (r *Remote) back(id uint64) *Ticket {
@@ -336,15 +331,15 @@ func (r *Remote) Answered(now clock.Now, id uint64, a Answer) {
 			t.maybeDecided = true
 			r.rest(now)
 			r.putBack(t)
-			r.pump(now)
-			return nil
+			return r.pump(now)
 		}
 		r.answer(t, a)
+		over := []*Ticket{t}
 		if r.probes || len(r.sent) == 0 {
 			r.probes = false
-			r.pump(now)
+			over = append(over, r.pump(now)...)
 		}
-		return []*Ticket{t}
+		return over
 	})
 }
 
@@ -383,8 +378,8 @@ func (r *Remote) Bounced(now clock.Now, id uint64, to Route) {
 		r.rest(now)
 		r.learn(to)
 		r.putBack(t)
-		r.pump(now) // first, if it is known by now who takes it
-		return r.giveUp(now)
+		over := r.pump(now) // first, if it is known by now who takes it
+		return append(over, r.giveUp(now)...)
 	})
 }
 
@@ -420,13 +415,13 @@ func (r *Remote) Cut(now clock.Now, owner string) (unanswered int) {
 			sent := r.sent
 			r.sent, unanswered = nil, len(sent)
 			for _, t := range sent {
-				t.maybeDecided = true
-				t.parkedAt = now.Mono
+				if t.maybeDecided = t.Query == nil; t.maybeDecided {
+					t.parkedAt = now.Mono
+				}
 				r.putBack(t)
 			}
 		}
-		r.pump(now)
-		return nil
+		return r.pump(now)
 	})
 	return unanswered
 }
@@ -435,16 +430,17 @@ func (r *Remote) Cut(now clock.Now, owner string) (unanswered int) {
 // before something else happens.
 func (r *Remote) Tick(now clock.Now) (wake time.Duration) {
 	r.change(func() []*Ticket {
-		over := r.giveUp(now)
-		r.pump(now)
-		if len(r.queue) > 0 {
-			wake = r.queue[0].parkedAt + Patience
-			for _, t := range r.queue {
-				wake = min(wake, t.parkedAt+Patience)
+		over := append(r.giveUp(now), r.pump(now)...)
+		for _, t := range r.queue {
+			wake = clock.Soonest(wake, t.parkedAt+Patience)
+		}
+		for _, t := range r.sent {
+			if t.Query != nil {
+				wake = clock.Soonest(wake, t.parkedAt+Patience)
 			}
-			if r.rests > now.Mono {
-				wake = min(wake, r.rests)
-			}
+		}
+		if len(r.queue) > 0 && r.rests > now.Mono {
+			wake = clock.Soonest(wake, r.rests)
 		}
 		return over
 	})
@@ -454,10 +450,21 @@ func (r *Remote) Tick(now clock.Now) (wake time.Duration) {
 // giveUp refuses those that have waited for too long. mu is held.
 func (r *Remote) giveUp(now clock.Now) (over []*Ticket) {
 	late := func(t *Ticket) bool { return now.Mono >= t.parkedAt+Patience }
-	if !slices.ContainsFunc(r.queue, late) {
+	lateQuery := func(t *Ticket) bool { return t.Query != nil && late(t) }
+	unanswered := slices.ContainsFunc(r.sent, lateQuery)
+	if !unanswered && !slices.ContainsFunc(r.queue, late) {
 		return nil
 	}
 	why := r.cfg.Why()
+	if unanswered {
+		r.sent = slices.DeleteFunc(r.sent, func(t *Ticket) bool {
+			if !lateQuery(t) {
+				return false
+			}
+			t.putBack()
+			return r.refuse(t, why, &over)
+		})
+	}
 	r.queue = slices.DeleteFunc(r.queue, func(t *Ticket) bool {
 		return late(t) && r.refuse(t, why, &over)
 	})
@@ -485,7 +492,9 @@ func (r *Remote) Close(why Answer) {
 	r.change(func() []*Ticket {
 		r.closed = &why
 		for _, t := range r.sent {
-			t.maybeDecided = true
+			if t.maybeDecided = t.Query == nil; !t.maybeDecided {
+				t.putBack()
+			}
 		}
 		r.queue, r.sent = append(r.sent, r.queue...), nil
 		return r.refuseAll(why)

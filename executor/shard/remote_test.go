@@ -2,6 +2,7 @@ package shard
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -64,6 +65,7 @@ func newRemoteWorld(t *testing.T) *remoteWorld {
 			}
 			return w.noHome
 		},
+		Lookup: func(_ clock.Now, q *Query) (Answer, bool) { return Answer{Claim: Claim{User: q.User}}, w.noHome == "" },
 		Why:    func() Answer { return Answer{Outcome: meanwhile, RetryAfter: time.Second} },
 		Notify: func() { w.notices++ },
 	})
@@ -74,12 +76,16 @@ func (w *remoteWorld) mint() string { w.keys++; return fmt.Sprint("minted-", w.k
 
 // ticket is a request that nobody was asked for yet.
 func (w *remoteWorld) ticket(user, key string) *waiter {
-	x := &waiter{remoteWorld: w, ticket: NewTicket(&w.pool, Request{User: user, Key: key, Quantity: 1}, w.mint, w.now.Mono)}
+	return w.ticketFor(Request{User: user, Key: key, Quantity: 1})
+}
+
+func (w *remoteWorld) ticketFor(r Request) *waiter {
+	x := &waiter{remoteWorld: w, ticket: NewTicket(&w.pool, r, w.mint, w.now.Mono)}
 	x.ticket.OnAnswer(WaiterFunc(func() {
 		a := x.ticket.answer
 		x.told = append(x.told, a)
 		if len(x.told) > 1 {
-			w.t.Errorf("%s was told %+v", user, x.told)
+			w.t.Errorf("%+v was told %+v", r, x.told)
 		}
 	}))
 	return x
@@ -106,9 +112,9 @@ func (w *remoteWorld) asked(to string, users ...string) []ForwardedRequest {
 	var requests []ForwardedRequest
 	for _, e := range w.sent {
 		if e.to != to {
-			w.t.Errorf("%s is asked for %s, want %s", e.to, e.Claim.User, to)
+			w.t.Errorf("%s is asked for %s, want %s", e.to, e.User, to)
 		}
-		got, requests = append(got, e.Claim.User), append(requests, e.ForwardedRequest)
+		got, requests = append(got, e.User), append(requests, e.ForwardedRequest)
 	}
 	if w.sent = nil; !slices.Equal(got, users) {
 		w.t.Fatalf("asked for %v, want %v", got, users)
@@ -201,11 +207,11 @@ func TestRemotePassesOn(t *testing.T) {
 	c := w.offers("c", "1")
 	es := w.asked("p", "a", "b", "c")
 	for i, e := range es {
-		if ShardOf(e.ID) != 3 || i > 0 && e.ID <= es[i-1].ID || e.Claim == nil || e.Claim.Quantity != 1 || e.Shard != 3 {
+		if ShardOf(e.ID) != 3 || i > 0 && e.ID <= es[i-1].ID || e.Quantity != 1 {
 			t.Errorf("%+v", e)
 		}
 	}
-	if es[0].Claim.Key != "1" || es[1].Claim.Key == "" {
+	if es[0].Key != "1" || es[1].Key == "" {
 		t.Error("a request goes without a key: asked for twice, it would be two")
 	}
 	if queued, sent := w.r.Waiting(); queued != 0 || sent != 3 {
@@ -291,7 +297,7 @@ func TestRemoteForsaken(t *testing.T) {
 			if got := x.ticket.GiveUp(); got.Outcome != api.Unknown {
 				t.Errorf("who gives up hears %+v", got)
 			}
-			if len(w.sent) != 1 || w.sent[0].to != "p" || w.sent[0].ForwardedRequest != (ForwardedRequest{ID: es[i].ID, Shard: 3, GiveUp: true}) {
+			if len(w.sent) != 1 || w.sent[0].to != "p" || !reflect.DeepEqual(w.sent[0].ForwardedRequest, ForwardedRequest{ID: es[i].ID, GiveUp: true}) {
 				t.Errorf("the owner hears %+v, want that request %d is given up", w.sent, es[i].ID)
 			}
 			w.sent = nil
@@ -400,7 +406,7 @@ func TestRemoteCut(t *testing.T) {
 	w.answers(first[0], remoteSold) // too late to count: it is asked for again
 	w.r.Learn(w.now, w.owner("q", 5))
 	again := w.asked("q", "a", "b", "c")
-	if again[0].Claim.Key != first[0].Claim.Key || again[0].ID == first[0].ID {
+	if again[0].Key != first[0].Key || again[0].ID == first[0].ID {
 		t.Errorf("asked for %+v, and then for %+v", first[0], again[0])
 	}
 	w.answers(again[0], Answer{Outcome: api.Sold, Replayed: true, Claim: Claim{Units: []int64{1}}})
@@ -695,12 +701,11 @@ func TestRemoteCloses(t *testing.T) {
 func TestRemoteSettles(t *testing.T) {
 	w := newRemoteWorld(t)
 	w.r.Learn(w.now, w.owner("p", 4))
-	x := &waiter{remoteWorld: w, ticket: NewSettlement(&w.pool, Settlement{Claim: ClaimID{Shard: 3, Slot: 7}, How: api.Confirm}, w.now.Mono)}
-	x.ticket.OnAnswer(WaiterFunc(func() { x.told = append(x.told, x.ticket.answer) }))
+	x := w.ticketFor(Request{Settle: &Settlement{Claim: ClaimID{Shard: 3, Slot: 7}, How: api.Confirm}})
 	if refused := w.r.Offer(w.now, x.ticket); refused != "" {
 		t.Fatal(refused)
 	}
-	if len(w.sent) != 1 || w.sent[0].Claim != nil || w.sent[0].Settle == nil || w.sent[0].Settle.Claim.Slot != 7 {
+	if len(w.sent) != 1 || w.sent[0].Settle == nil || w.sent[0].Settle.Claim.Slot != 7 {
 		t.Fatalf("%+v", w.sent)
 	}
 	w.r.Cut(w.now, "p") // it may have been done
@@ -711,4 +716,76 @@ func TestRemoteSettles(t *testing.T) {
 		w.r.Close(Answer{Outcome: api.Closed})
 	}
 	x.hears(api.Unknown)
+}
+
+// query has a query of a user come.
+func (w *remoteWorld) query(user string) *waiter {
+	w.t.Helper()
+	x := w.ticketFor(Request{Query: &Query{User: user}})
+	if refused := w.r.Offer(w.now, x.ticket); refused != "" {
+		w.t.Fatalf("the query of %s is refused: %s", user, refused)
+	}
+	return x
+}
+
+// TestRemoteQueries sends queries to the owner, behind the claims that came before. A query changes
+// nothing: it is sent again without a doubt, and waits for Patience in all.
+func TestRemoteQueries(t *testing.T) {
+	w := newRemoteWorld(t)
+	a, b := w.offers("a", "1"), w.query("b")
+	w.r.Learn(w.now, w.owner("p", 4))
+	if len(w.sent) != 2 || w.sent[0].User != "a" || w.sent[1].Query.User != "b" {
+		t.Fatalf("sent %+v", w.sent)
+	}
+	w.answers(w.sent[1].ForwardedRequest, Answer{Claims: []Claim{{User: "b"}}})
+	if len(b.told) != 1 || b.told[0].Outcome != "" || len(b.told[0].Claims) != 1 {
+		t.Errorf("the query is answered with %+v", b.told)
+	}
+	w.answers(w.sent[0].ForwardedRequest, remoteSold)
+	a.hears(api.Sold)
+
+	w.sent = nil
+	cut := w.query("c")
+	w.r.Forget("p")
+	w.r.Cut(w.now, "p")
+	w.r.Learn(w.now, w.owner("q", 5))
+	if len(w.sent) != 2 || w.sent[1].to != "q" {
+		t.Fatalf("sent %+v", w.sent)
+	}
+	w.pass(Patience / 2)
+	cut.hears("")
+	w.pass(Patience) // q does not answer
+	cut.hears(meanwhile)
+	w.answers(w.sent[1].ForwardedRequest, Answer{})
+	cut.hears(meanwhile)
+}
+
+// TestRemoteQueryComesHome: a query that waits is answered by this process once that owns the shard.
+func TestRemoteQueryComesHome(t *testing.T) {
+	w := newRemoteWorld(t)
+	x := w.query("a")
+	w.noHome = api.Standby
+	w.r.Learn(w.now, w.owner("me", 4))
+	x.hears("")
+	w.noHome = ""
+	w.r.Tick(w.now)
+	if len(x.told) != 1 || x.told[0].Claim.User != "a" || w.r.Busy() {
+		t.Errorf("it is answered with %+v", x.told)
+	}
+}
+
+// TestRemoteEndsQueries: a query that is given up, or on which the session ends, is never in doubt.
+func TestRemoteEndsQueries(t *testing.T) {
+	w := newRemoteWorld(t)
+	waits := w.query("a")
+	w.r.Learn(w.now, w.owner("p", 4))
+	sent := w.query("b")
+	if got := sent.ticket.GiveUp(); got.Outcome != api.Standby {
+		t.Errorf("a query that is given up is answered with %+v", got)
+	}
+	w.r.Close(Answer{Outcome: api.NoQuorum})
+	waits.hears(api.NoQuorum)
+	if n := w.doubts.Len(); n != 0 {
+		t.Errorf("%d requests are in doubt", n)
+	}
 }

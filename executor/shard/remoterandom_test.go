@@ -149,12 +149,12 @@ func (c *remoteCrowd) servePeer(l *crowdLink, e ForwardedRequest) {
 func (c *remoteCrowd) decide(who string, e ForwardedRequest) (a Answer, mine bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	x := c.asks[e.Claim.Quantity]
+	x := c.asks[e.Quantity]
 	if c.owner != who {
 		x.bounced = true // and what was sent behind it may find the owner
 		return Answer{}, false
 	}
-	id := identity{e.Claim.User, e.Claim.Key}
+	id := identity{e.User, e.Key}
 	if number, sold := c.log[id]; sold {
 		return Answer{Outcome: api.Sold, Replayed: true, Claim: Claim{Units: []int64{int64(number)}}}, true
 	}
@@ -204,7 +204,7 @@ func (c *remoteCrowd) decideHome() {
 			continue
 		}
 		c.sleep(time.Millisecond)
-		a, mine := c.decide("me", t.forwarded(3))
+		a, mine := c.decide("me", ForwardedRequest{Request: t.Request})
 		if !mine {
 			a = Answer{Outcome: api.NoQuorum, Elsewhere: true}
 		}

@@ -2,7 +2,6 @@ package shard
 
 import (
 	"slices"
-	"sync"
 	"time"
 
 	"salectl/api"
@@ -20,15 +19,8 @@ type Settlement struct {
 	api.Settlement
 }
 
-// NewSettlement is NewTicket for what is asked of a claim.
-func NewSettlement(pool *sync.Pool, x Settlement, now time.Duration) *Ticket {
-	t := newTicket(pool, now)
-	t.settlement = &x
-	return t
-}
-
 // refunds reports whether it asks for a unit to come back that was sold.
-func (t *Ticket) refunds() bool { return t.settlement != nil && t.settlement.How == api.Refund }
+func (t *Ticket) refunds() bool { return t.Settle != nil && t.Settle.How == api.Refund }
 
 // expireAtOnce bounds the holds that one commit ends: it has room for claims beside them.
 const expireAtOnce = 8192
@@ -61,7 +53,7 @@ func (q *sequencer) nextRelease(now clock.Now) time.Duration {
 
 // settle decides on what is asked of a claim.
 func (q *sequencer) settle(d *ledger.Draft, t *Ticket) decision {
-	x, v, owed := t.settlement, ledger.Settlement{}, false
+	x, v, owed := t.Settle, ledger.Settlement{}, false
 	claim := ledger.Claim{Slot: x.Claim.Slot, Index: x.Claim.Index}
 	switch x.How {
 	case api.Confirm:
@@ -87,7 +79,7 @@ func (q *sequencer) settle(d *ledger.Draft, t *Ticket) decision {
 // takes a commit to show: another process may own the shard by now and have granted that claim,
 // where the clocks of lock nodes were set and they have given the lease away too early.
 func (r *requests) askBeyond(next uint64) bool {
-	return slices.ContainsFunc(r.batch, func(t *Ticket) bool { return t.settlement != nil && t.settlement.Claim.Slot >= next })
+	return slices.ContainsFunc(r.batch, func(t *Ticket) bool { return t.Settle != nil && t.Settle.Claim.Slot >= next })
 }
 
 // confirm takes a payment. One that comes too late buys the claim after all, where the

@@ -1,11 +1,8 @@
 package shard
 
 import (
-	"cmp"
-	"slices"
 	"time"
 
-	"salectl/api"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
@@ -76,60 +73,6 @@ func (s *Shard) Recall(now clock.Now, r Request) (Answer, bool) {
 		return Answer{}, false
 	}
 	return answerOf(s.seq.shard, state, r.User, v, now), true
-}
-
-// User returns a page of a user's claims, and the cursor of the next page. false: the cursor of this
-// one names no claim of the user.
-func (s *Shard) User(user string, p api.Page) (claims []Claim, next string, ok bool) {
-	var than ClaimID
-	if p.Before != "" {
-		than, ok = ParseClaimID(p.Before)
-		if !ok || than.Shard != s.seq.shard || than.Slot == 0 && than.Unit == 0 {
-			return nil, "", false
-		}
-	}
-	s.state.RLock()
-	defer s.state.RUnlock()
-	older, ok := s.seq.state.Backward(user, than.Slot, than.Index, than.Unit)
-	most, size := cmp.Or(p.Limit, api.DefaultClaims), int64(0)
-	for c := range older {
-		claim := asItStands(s.seq.state, lookedUp(s.seq.shard, c))
-		if size += claim.Size(); len(claims) == most || size > PageBytes && len(claims) > 0 {
-			next = claims[len(claims)-1].ID.String()
-			break
-		}
-		claims = append(claims, claim)
-	}
-	slices.Reverse(claims)
-	return claims, next, ok
-}
-
-// Find returns a claim by its place in the log, or by the unit that a node gave, with a page of its
-// refunds due. An Outcome other than "" says what there is not.
-func (s *Shard) Find(id ClaimID, p api.Page) (Claim, api.Outcome) {
-	s.state.RLock()
-	defer s.state.RUnlock()
-	c, ok := s.seq.state.ClaimAt(id.Slot, id.Index)
-	if id.Unit != 0 {
-		c, ok = s.seq.state.ClaimOfGrab(id.Unit)
-	}
-	if !ok || c.Grabbed != (id.Unit != 0) { // which has another name
-		return Claim{}, api.NoSuchClaim
-	}
-	claim := lookedUp(s.seq.shard, c)
-	if p != (api.Page{}) {
-		due, more, ok := s.seq.state.RefundsDue(c.Slot, c.Index, p.Before, cmp.Or(p.Limit, api.DefaultRefunds))
-		if !ok {
-			return Claim{}, api.BadRequest
-		}
-		if claim.Books != nil {
-			claim.Books.RefundsDue, claim.Books.Next = due, ""
-			if more {
-				claim.Books.Next = due[0]
-			}
-		}
-	}
-	return asItStands(s.seq.state, claim), ""
 }
 
 // Status returns the shard as it stands.

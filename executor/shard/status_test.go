@@ -54,7 +54,8 @@ func TestUserPageBytes(t *testing.T) {
 	s := &Shard{seq: h.actors[0].q}
 	var pages []int
 	for page := (api.Page{}); ; {
-		claims, next, ok := s.User("ada", page)
+		a := s.Lookup(&Query{User: "ada", Page: page})
+		claims, next, ok := a.Claims, a.Next, a.Outcome == ""
 		var size int64
 		for _, c := range claims {
 			size += c.Size()

@@ -14,9 +14,8 @@ import (
 // takes it for a decision.
 type Ticket struct {
 	Request
-	by         *Admittance   // how the rules have admitted it; nil: there are none
-	settlement *Settlement   // nil: it is a claim
-	queuedAt   time.Duration // monotonic
+	by       *Admittance   // how the rules have admitted it; nil: there are none
+	queuedAt time.Duration // monotonic
 
 	// answer and op belong to the sequencer until done is signalled, and to the
 	// waiter from then on.
@@ -93,10 +92,10 @@ func (t *Ticket) putBack() { t.state.Store(ticketWaiting) }
 func (t *Ticket) withdrawn() bool { return t.state.Load() == ticketWithdrawn }
 
 // NewTicket takes a ticket from a pool, or makes one that Free puts there. mint makes the key of a
-// request that has none.
+// claim that has none.
 func NewTicket(pool *sync.Pool, r Request, mint func() string, now time.Duration) *Ticket {
 	t := newTicket(pool, now)
-	t.Request, t.want, t.search, t.keyless = r, r.Quantity, nil, r.Key == ""
+	t.Request, t.want, t.search, t.keyless = r, r.Quantity, nil, r.Key == "" && r.IsClaim()
 	if t.keyless {
 		t.Key = mint()
 	}
@@ -112,8 +111,8 @@ func (t *Ticket) Received() Request {
 	return r
 }
 
-// keyed reports whether the request came with a key, by which it may be repeated before its answer. A
-// settlement has none.
+// keyed reports whether the request came with a key, by which it may be repeated before its answer.
+// Only claims have keys.
 func (t *Ticket) keyed() bool { return t.Key != "" && !t.keyless }
 
 // forRequester returns an answer as the requester may see it. The key of a keyless request belongs to
@@ -178,7 +177,7 @@ func (t *Ticket) complete() {
 
 // Free puts a ticket back into its pool. Nobody else may refer to it.
 func (t *Ticket) Free() {
-	t.Request, t.by, t.settlement, t.waiter, t.superseded = Request{}, nil, nil, nil, nil
+	t.Request, t.by, t.waiter, t.superseded = Request{}, nil, nil, nil
 	t.holder.Store(nil)
 	t.pool.Put(t)
 }
@@ -233,6 +232,9 @@ func (t *Ticket) GiveUp() Answer {
 		if by := t.passedBy.Load(); by != nil {
 			by.cancel(t)
 		}
+		if t.Query != nil {
+			return here(api.Standby)
+		}
 		return Undecided
 	}
 }
@@ -246,6 +248,8 @@ func (t *Ticket) WithdrawnAnswer() Answer {
 	a := Answer{Outcome: api.Overloaded, RetryAfter: time.Second, Message: "nobody had time to decide on this request"}
 	in := t.heldBy()
 	switch {
+	case t.Query != nil:
+		return here(api.Standby)
 	case in == nil && t.maybeDecided:
 		return Undecided
 	case in == nil: // it cannot be repeated

@@ -63,7 +63,7 @@ func (s *Shard) reconsider(t *Ticket) {
 		}
 		return
 	}
-	if t.settlement != nil {
+	if t.Settle != nil {
 		if !looked || t.answer.Outcome == api.Closed && (t.maybeDecided || t.fromPeer) {
 			t.answer.undecide()
 		}

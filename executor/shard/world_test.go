@@ -199,7 +199,7 @@ func (h *host) request(r Request) *asked {
 // settles asks something of a claim.
 func (h *host) settles(x Settlement) *asked {
 	a := h.actors[x.Claim.Shard]
-	s := &asked{actor: a, ticket: NewSettlement(&h.w.pool, x, h.w.now.Mono)}
+	s := &asked{actor: a, ticket: NewTicket(&h.w.pool, Request{Settle: &x}, nil, h.w.now.Mono)}
 	h.w.tickets[s.ticket] = s
 	a.queue = append(a.queue, s.ticket)
 	return s

@@ -131,7 +131,7 @@ func (o *ours) grab(ctx context.Context, user string) (bool, error) {
 }
 
 func (o *ours) claim(ctx context.Context, user string) executor.Answer {
-	return o.Claim(ctx, executor.Request{User: user, Quantity: 1})
+	return o.Do(ctx, executor.Request{User: user, Quantity: 1})
 }
 
 // drained waits until the ledger has so many grabs.

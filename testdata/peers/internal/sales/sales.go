@@ -155,7 +155,7 @@ func (s *Serving) Claimer(name func(i int64) string) crowd.Claimer {
 		for again := 0; ; again++ {
 			// Real clients each have a context of their own. This crowd's is one, at
 			// whose lock all of them would meet, before and after each wait.
-			a := s.Claim(context.Background(), r)
+			a := s.Do(context.Background(), r)
 			row := a.Outcome.Row()
 			switch {
 			case a.Outcome == api.Sold:
