@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -14,6 +15,7 @@ import (
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	"salectl/executor/shard"
+	"salectl/executor/status"
 	"salectl/spec"
 )
 
@@ -259,6 +261,16 @@ func check(r *Request) string {
 	return ""
 }
 
+// oldest returns the stall that began first.
+func oldest(all map[int]Stall) (first Stall) {
+	for _, s := range all {
+		if first.Since.IsZero() || s.Since.Before(first.Since) {
+			first = s
+		}
+	}
+	return first
+}
+
 // ready returns nil while this process can answer for every shard: by itself, or by a peer.
 func (d *admission) ready(now clock.Now) error {
 	t := d.serving.Load()
@@ -280,7 +292,7 @@ func (d *admission) ready(now clock.Now) error {
 	if len(stalled) > 0 {
 		first := oldest(stalled)
 		return fmt.Errorf("%s: shards %s of %d are stalled since %s: %s",
-			stallPart(first), names(stalled), len(t.shards), first.Since.UTC().Format(time.RFC3339), first.Error)
+			stallPart(first), status.Ranges(slices.Sorted(maps.Keys(stalled))), len(t.shards), first.Since.UTC().Format(time.RFC3339), first.Error)
 	}
 	votes := d.away.Load().Outcome != api.NoQuorum
 	loads := t.totals.Loads()
@@ -304,7 +316,7 @@ func (d *admission) ready(now clock.Now) error {
 	case len(missing) == len(t.shards) || len(missing) > 0 && !votes:
 		return d.absent()
 	case len(missing) > 0:
-		return fmt.Errorf("%s: no process is known to own shards %s of %d", api.Standby, names(missing), len(t.shards))
+		return fmt.Errorf("%s: no process is known to own shards %s of %d", api.Standby, status.Ranges(slices.Sorted(maps.Keys(missing))), len(t.shards))
 	case stuck != "":
 		return errors.New(stuck)
 	}
@@ -345,7 +357,7 @@ func (d *admission) absent() error {
 	case h.unread != nil:
 		return fmt.Errorf("%s: %s", partLedger, h.cannotRead())
 	case away.Outcome == api.Standby && h.idle != "":
-		return fmt.Errorf("%s: %s: %s", api.Standby, h.idle, undrain)
+		return fmt.Errorf("%s: %s: %s", api.Standby, h.idle, status.Idle.Remedy)
 	}
 	return fmt.Errorf("%s: %s", away.Outcome, away.Message)
 }

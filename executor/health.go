@@ -147,9 +147,6 @@ func (o *owner) idle() string {
 	return fmt.Sprintf("all %d processes are on standby", standby)
 }
 
-// undrain is the remedy where no process is to own shards.
-const undrain = "'salectl drain --undo ADDRESS', with the admin address of one, lets it own shards again"
-
 // The parts of a sale that may fail, as operators are told.
 const (
 	partLedger = "ledger"
@@ -197,20 +194,13 @@ type nodeWatch []watched
 
 type watched struct {
 	NodeStatus
-	failures int       // in a row
-	downAt   time.Time // when it was last seen to go down
+	failures int // in a row
 	// errors counts its errors by kind. It is replaced, never changed.
 	errors map[string]uint64
 
 	// wrong is how far its clock is ahead of the median of the nodes', where
 	// that is known.
 	wrong time.Duration
-
-	// What the log was told.
-	toldDown  bool
-	toldWrong bool
-	toldAt    time.Duration // of the last time it was down
-	toldVotes time.Time     // the VotesFrom of the last time it abstained
 }
 
 func newNodeWatch(names []string) nodeWatch {
@@ -239,7 +229,7 @@ func (w nodeWatch) silent(before bool) bool {
 // asked says that a node is asked. Only the first time counts.
 func (w nodeWatch) asked(now clock.Now, node int) {
 	if n := &w[node]; n.Since.IsZero() {
-		n.Since, n.downAt = now.Wall, now.Wall
+		n.Since = now.Wall
 	}
 }
 
@@ -253,7 +243,7 @@ func (w nodeWatch) heard(now clock.Now, node int, v quorum.NodeView) {
 		n.Up, n.Since, n.Error, n.failures = true, now.Wall, "", 0
 	default:
 		if n.Up {
-			n.Up, n.Since, n.downAt = false, now.Wall, now.Wall
+			n.Up, n.Since = false, now.Wall
 		}
 		// The name stands beside it wherever it is shown.
 		n.Error, n.VotesFrom = strings.TrimPrefix(shard.OneLine(v.Err), "lock node "+n.Name+": "), time.Time{}

@@ -10,9 +10,9 @@ import (
 
 	"salectl/backends/calls"
 	"salectl/backends/clock"
-	"salectl/backends/ledger"
 	"salectl/backends/quorum"
 	"salectl/executor/shard"
+	"salectl/executor/status"
 )
 
 // runner runs a machine for an Executor: it has the event loop of Run and what belongs to
@@ -32,21 +32,14 @@ type runner struct {
 	notified chan struct{}                 // has a place: shards or requests have something for peers
 	looked   time.Duration                 // monotonic: when it was last seen to what they have
 	dialing  map[string]context.CancelFunc // of the links to peers, by id
+	process  status.Reporter               // of the problems that it has whether or not it serves
+	missing  *logged                       // the run whose log was gone when the problems were compiled last
 
 	// Of the present session.
-	over      chan struct{}  // closed when it ends
-	heavy     map[int]bool   // shards that were warned of
-	broken    map[int]string // by shard: why its log could not be gone on with
-	clockSeen clockWatch
-	setBack   map[int]time.Duration // by shard: what was told of its log's time
-	stalls    stallWatch
-	rules     ruleWatch
-	idle      bool // the log was told that no process is to own shards
-	peers     peerWatch
-	missing   *logged       // the run whose log was gone at the last look
-	reported  *logged       // the last one of which that was logged
-	untold    bool          // the log was told that what units are cannot be read
-	turns     chan struct{} // has a place for each shard that may be loaded at a time
+	over      chan struct{}     // closed when it ends
+	broken    map[int]brokenLog // by shard
+	ofSession status.Reporter   // of the session's problems
+	turns     chan struct{}     // has a place for each shard that may be loaded at a time
 }
 
 // shardEnd is the end of a shard's machine, and why.
@@ -117,7 +110,7 @@ func (r *runner) loop(ctx context.Context) error {
 				take()
 			case end := <-r.ended:
 				r.machine.ended(r.clock(), end.shard)
-				r.tellBroken(end)
+				r.foundBroken(end)
 				r.e.metrics.sessions.WithLabelValues("ended").Inc()
 			case do := <-r.e.inbox:
 				do(r)
@@ -238,8 +231,7 @@ func (r *runner) start() {
 		}
 	}
 	r.over, r.turns = over, make(chan struct{}, loadAtOnce)
-	r.heavy, r.broken, r.stalls, r.setBack, r.owned = make(map[int]bool), make(map[int]string), stallWatch{}, make(map[int]time.Duration), 0
-	r.peers = peerWatch{}
+	r.broken, r.ofSession, r.owned = make(map[int]brokenLog), status.Reporter{}, 0
 	r.e.cfg.Logger.Info("this process takes its share of the sale", "sale", r.cfg.Sale, "uid", t.uid, "shards", len(t.shards))
 }
 
@@ -277,84 +269,8 @@ func (r *runner) do(what func()) bool {
 	}
 }
 
-// look tells the log what has changed.
-func (r *runner) look() {
-	now, log := r.clock(), r.e.cfg.Logger.With("sale", r.e.cfg.Sale)
-	r.owner.watch.tell(now, log)
-	r.clockSeen.tell(r.owner.clockOff, log)
-	r.logPayloads(log)
-	r.reportMissing(log)
-	if r.session != nil {
-		r.stalls.tell(now, r.session.stalled(), log)
-		r.tellSetBack(log)
-		r.warnOfLargeLogs(log)
-		r.tellShare(log)
-		r.tellIdle(log)
-		r.rules.tell(now, r.session.eligibility.Load(), log)
-		r.peers.tell(now, r.owner, log)
-	}
-}
-
-// logPayloads logs that payloads cannot be read any more, and that they can again.
-func (r *runner) logPayloads(log *slog.Logger) {
-	switch err := r.e.payloads.failed.Load(); {
-	case err != nil && !r.untold:
-		log.Warn("what units are cannot be read: claims are sold, and their buyers have to ask again for it", "error", shard.OneLine(*err))
-	case err == nil && r.untold:
-		log.Info("what units are can be read again")
-	default:
-		return
-	}
-	r.untold = !r.untold
-}
-
-// reportMissing logs that the log of a live run is gone: nothing that salectl does deletes it. It is
-// gone when it is found so twice, since a read may lag.
-func (r *runner) reportMissing(log *slog.Logger) {
-	lost, before := r.owner.missing, r.missing
-	if r.missing = lost; lost == nil || lost != before || lost == r.reported {
-		return
-	}
-	r.reported = lost
-	log.Error("the sale's log is gone, and its run had not ended: the ledger was deleted or replaced",
-		"run", lost.run, "uid", lost.uid, "generation", lost.generation, "seen", r.owner.seen,
-		"remedy", "put the ledger back, and leave this process running until then; apply would begin a run that sells all units again")
-}
-
-// tellSetBack names the shards whose logs' time was ahead, once each.
-func (r *runner) tellSetBack(log *slog.Logger) {
-	for _, s := range r.session.locals() {
-		by := s.WasSetBack()
-		if by == 0 || r.setBack[s.Number()] == by {
-			continue
-		}
-		r.setBack[s.Number()] = by
-		log.Warn("the time of a shard's log was ahead of this host's clock and was set back: a clock was wrong when it was written",
-			"shard", s.Number(), "by", by.Round(time.Millisecond),
-			"remedy", "see that this host's clock is right; the times of claims of before stay as they were written")
-	}
-}
-
-// tellBroken names a shard whose log is gone or damaged when it is found so for the second time:
-// a sale that is being destroyed has no logs either, until its own log is read again.
-func (r *runner) tellBroken(end shardEnd) {
-	if !errors.Is(end.why, ledger.ErrGone) && !errors.Is(end.why, ledger.ErrCorrupt) {
-		return
-	}
-	why := shard.OneLine(end.why)
-	switch told, before := r.broken[end.shard]; {
-	case !before:
-		r.broken[end.shard] = "" // not told yet
-	case told != why:
-		r.broken[end.shard] = why
-		r.e.cfg.Logger.Error("a shard's log is gone or damaged: its units are not sold, and its users' claims not looked at",
-			"sale", r.e.cfg.Sale, "shard", end.shard, "seen", r.session.totals.Seen(end.shard), "why", why,
-			"remedy", "see what 'salectl plan' and 'salectl audit' say; leave this process running, since it knows how far the log went")
-	}
-}
-
-// tellShare says how many shards this process owns, where that has changed.
-func (r *runner) tellShare(log *slog.Logger) {
+// logShare logs how many shards this process owns, where that has changed.
+func (r *runner) logShare(log *slog.Logger) {
 	locals := r.session.locals()
 	for _, s := range locals {
 		if s.Serves() {
@@ -365,34 +281,6 @@ func (r *runner) tellShare(log *slog.Logger) {
 	if n != r.owned {
 		r.owned = n
 		log.Info("this process owns shards", "owned", n, "of", len(r.session.shards), "members", len(r.owner.members))
-	}
-}
-
-// tellIdle says when no process is to own shards, and when one is again.
-func (r *runner) tellIdle(log *slog.Logger) {
-	switch idle := r.health.Load().idle; {
-	case idle != "" && !r.idle:
-		log.Warn("no process is to own shards: nothing is sold of those that nobody owns", "why", idle, "remedy", undrain)
-	case idle == "" && r.idle:
-		log.Info("all shards are owned, or to be owned, again")
-	default:
-		return
-	}
-	r.idle = !r.idle
-}
-
-// largeLog is the size from which a shard's log is warned of. A log is kept
-// whole, in one row, and HBase refuses rows of 1 GiB.
-const largeLog = 256 << 20
-
-// warnOfLargeLogs warns once a session of each log that has become large.
-func (r *runner) warnOfLargeLogs(log *slog.Logger) {
-	for _, s := range r.session.locals() {
-		if bytes := s.Bytes(); bytes >= largeLog && !r.heavy[s.Number()] {
-			r.heavy[s.Number()] = true
-			log.Warn("a shard's log is large; destroy the sale and begin a new run in good time, with more locks",
-				"shard", s.Number(), "bytes", bytes, "limit", 1<<30)
-		}
 	}
 }
 

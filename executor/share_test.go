@@ -782,7 +782,7 @@ func TestShareOfOneWhoHears(t *testing.T) {
 		t.Errorf("the others own %d and %d of 12, and it owns %d", x, y, z)
 	}
 	told := newWatching(t)
-	new(peerWatch).tell(w.now, c.o, told.log)
+	told.report(c.o.peerProblems(w.now))
 	if lines := strings.Count(told.out.String(), "another process of the sale is not reached"); lines != 2 {
 		t.Errorf("of two that it does not reach the log of the one that hears them has %q", told.out.String())
 	}

@@ -1,0 +1,142 @@
+package executor
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"salectl/backends/clock"
+	"salectl/backends/ledger"
+	"salectl/backends/quorum"
+	"salectl/executor/shard"
+	"salectl/executor/status"
+)
+
+// lookEvery is how often the list of problems is compiled.
+const lookEvery = time.Second
+
+// downAfter is how many answers of a node have to fail until it is a problem: a node that is slow once
+// is none.
+const downAfter = 2
+
+// awayAfter is how long a process that the lock nodes list is not reached until it is a problem. They
+// list one that was killed for a ttl, and none that has ended.
+const awayAfter = 2 * time.Second
+
+// problems returns the problems of the lock nodes and of this host's clock.
+func (w nodeWatch) problems() (all []status.Problem) {
+	for i := range w {
+		n := &w[i]
+		if !n.Up && n.failures >= downAfter {
+			all = append(all, status.Problem{Kind: status.NodeDown, Where: n.Name, Since: n.Since, Why: n.Error})
+		}
+		if !n.VotesFrom.IsZero() {
+			why := "it votes again at " + n.VotesFrom.UTC().Format(time.RFC3339)
+			all = append(all, status.Problem{Kind: status.NodeAbstains, Where: n.Name, Why: why})
+		}
+		if n.wrong.Abs() > quorum.MaxTTL {
+			why := "it is ahead by " + n.wrong.Round(time.Millisecond).String()
+			all = append(all, status.Problem{Kind: status.NodeClock, Where: n.Name, Why: why})
+		}
+	}
+	return all
+}
+
+// peerProblems returns the processes of the sale that this one does not reach, and whether it is
+// isolated.
+func (o *owner) peerProblems(now clock.Now) (all []status.Problem) {
+	for _, id := range o.peers.ids() {
+		if p := o.peers.all[id]; !o.isUp(now, id) && p.listed && now.Mono >= max(p.reached, o.metAt)+awayAfter {
+			all = append(all, status.Problem{Kind: status.PeerUnreached, Where: p.Address})
+		}
+	}
+	if o.isolated(now) {
+		reached, there := o.reaches(now)
+		why := fmt.Sprintf("it reaches %d of %d others, and the ttl is %v", reached-1, there-1, o.ttl)
+		all = append(all, status.Problem{Kind: status.Isolated, Where: o.cfg.Address, Why: why})
+	}
+	return all
+}
+
+// problems returns the problems that a process has whether or not it serves.
+func (r *runner) problems() []status.Problem {
+	all := r.owner.watch.problems()
+	if off := r.owner.clockOff; off != 0 {
+		all = append(all, status.Problem{Kind: status.Clock, Why: "it is ahead by " + off.Round(time.Millisecond).String()})
+	}
+	if err := r.e.payloads.failed.Load(); err != nil {
+		all = append(all, status.Problem{Kind: status.Payloads, Why: shard.OneLine(*err)})
+	}
+	// Nothing that salectl does deletes the log of a live run. It is gone when it is found so twice,
+	// since a read may lag.
+	if gone := r.owner.missing; gone != nil && gone == r.missing {
+		why := fmt.Sprintf("its uid is %s, its generation was %d, and %d slots of it were read", gone.uid, gone.generation, r.owner.seen)
+		all = append(all, status.Problem{Kind: status.SaleLogGone, Where: fmt.Sprint(gone.run), Why: why})
+	}
+	r.missing = r.owner.missing
+	return all
+}
+
+// sessionProblems returns the problems of the present session.
+func (r *runner) sessionProblems(now clock.Now) []status.Problem {
+	all := r.owner.peerProblems(now)
+	if idle := r.health.Load().idle; idle != "" {
+		all = append(all, status.Problem{Kind: status.Idle, Why: idle})
+	}
+	if e := r.session.eligibility.Load(); e != nil {
+		if p := e.trouble.Load(); p != nil {
+			all = append(all, status.Problem{Kind: status.Rules, Why: shard.OneLine(p.Err)})
+		}
+	}
+	for _, i := range slices.Sorted(maps.Keys(r.broken)) {
+		if x := r.broken[i]; x.times > 1 {
+			all = append(all, status.OfShard(status.ShardLogBroken, i, time.Time{}, x.why))
+		}
+	}
+	for _, s := range r.session.locals() {
+		i := s.Number()
+		if stall := s.Stalled(); stall != nil {
+			all = append(all, status.OfShard(status.Stalled, i, stall.Since, stall.Error))
+		}
+		if by := s.WasSetBack(); by != 0 {
+			all = append(all, status.OfShard(status.ShardLogAhead, i, time.Time{}, "it was ahead by "+by.Round(time.Millisecond).String()))
+		}
+		if bytes := s.Bytes(); bytes >= largeLog {
+			all = append(all, status.OfShard(status.ShardLogLarge, i, time.Time{}, "it has reached a quarter of the 1 GiB that a store may refuse"))
+		}
+	}
+	return all
+}
+
+// largeLog is the size from which a shard's log is a problem. A log is kept whole, in one row, and
+// HBase refuses rows of 1 GiB.
+const largeLog = 256 << 20
+
+// brokenLog is a shard's log that this process could not go on with.
+type brokenLog struct {
+	why   string
+	times int // that it was found so for this reason
+}
+
+// foundBroken takes in the end of a shard's machine. A log that is gone or damaged is a problem when it
+// is found so for the second time: a sale that is being destroyed has no logs either, until its own
+// log is read again.
+func (r *runner) foundBroken(end shardEnd) {
+	if !errors.Is(end.why, ledger.ErrGone) && !errors.Is(end.why, ledger.ErrCorrupt) {
+		return
+	}
+	why := fmt.Sprintf("%s; %d slots of it were read before", shard.OneLine(end.why), r.session.totals.Seen(end.shard))
+	r.broken[end.shard] = brokenLog{why, r.broken[end.shard].times + 1}
+}
+
+// look compiles the list of problems, and logs what has changed.
+func (r *runner) look() {
+	now, log := r.clock(), r.e.cfg.Logger.With("sale", r.e.cfg.Sale)
+	r.process.Report(now, r.problems(), log)
+	if r.session != nil {
+		r.logShare(log)
+		r.ofSession.Report(now, r.sessionProblems(now), log)
+	}
+}

@@ -1,0 +1,186 @@
+// Package status lists what is wrong with the service of a sale at one process.
+//
+// The process compiles the list of its problems about once a second. Its log lines derive from two
+// lists that follow each other: a Reporter writes one when a problem begins, and one when it ends.
+// What is wrong, what it is called, how grave it is and what an operator does about it is declared
+// once, by a Kind.
+//
+// The package decides nothing: its callers find the problems, and serve no request differently
+// because of one.
+package status
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"salectl/backends/clock"
+)
+
+// Kind is a kind of problem.
+type Kind struct {
+	Name    string // in metrics
+	Subject string // names Where in a log line, or shards; "": the problem is the process's, or the sale's
+	Level   slog.Level
+	Began   string // the message of the log line when a problem begins
+	Ended   string // and when it ends; "": what happened cannot end, and each new Why is reported
+	Remedy  string // for an operator; "": Began or Why names it
+}
+
+// Problem is something that is wrong.
+type Problem struct {
+	*Kind
+	Where  string    // what fails, as Subject calls it
+	Shards []int     // ascending; of kinds whose subject is shards
+	Since  time.Time // when it began; zero: it is not known
+	Why    string    // in one line; "": Began says all
+}
+
+// OfShard returns a problem of one shard.
+func OfShard(k *Kind, shard int, since time.Time, why string) Problem {
+	return Problem{Kind: k, Shards: []int{shard}, Since: since, Why: why}
+}
+
+// Quiet is the least time between two lines that a problem of one kind and subject has begun: what
+// comes and goes all the time would fill the log.
+const Quiet = 10 * time.Second
+
+// Reporter writes to a log which problems have begun and which have ended. The zero value has
+// reported none.
+type Reporter struct {
+	open map[identity]Problem       // reported, and not ended
+	last map[identity]time.Duration // when a problem of a kind and subject was reported, monotonic
+}
+
+// identity tells problems apart.
+type identity struct {
+	kind  *Kind
+	where string
+	shard int // -1: of no shard
+}
+
+func (p *Problem) identity() identity {
+	if len(p.Shards) > 0 {
+		return identity{p.Kind, p.Where, p.Shards[0]}
+	}
+	return identity{p.Kind, p.Where, -1}
+}
+
+// Report takes in all problems that there are now; each is of one shard at most. The problems of
+// shards that begin, or end, in the same call share a line for each kind: a store that fails takes
+// many shards with it.
+func (r *Reporter) Report(now clock.Now, problems []Problem, log *slog.Logger) {
+	if r.open == nil {
+		r.open, r.last = make(map[identity]Problem), make(map[identity]time.Duration)
+	}
+	present := make(map[identity]bool, len(problems))
+	var began, ended []Problem
+	for _, p := range problems {
+		id := p.identity()
+		present[id] = true
+		before, open := r.open[id]
+		if open && (p.Ended != "" || p.Why == before.Why) {
+			continue
+		}
+		topic := identity{p.Kind, p.Where, -1}
+		if last, reported := r.last[topic]; reported && last != now.Mono && now.Mono < last+Quiet {
+			continue
+		}
+		r.open[id], r.last[topic] = p, now.Mono
+		began = append(began, p)
+	}
+	for id, p := range r.open {
+		if !present[id] {
+			delete(r.open, id)
+			ended = append(ended, p)
+		}
+	}
+	slices.SortFunc(ended, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Where, b.Where), slices.Compare(a.Shards, b.Shards))
+	})
+	for _, p := range Merge(ended) {
+		if p.Ended == "" {
+			continue
+		}
+		attrs := p.subject(nil)
+		if !p.Since.IsZero() {
+			attrs = append(attrs, "after", now.Wall.Sub(p.Since).Round(time.Millisecond))
+		}
+		log.Info(p.Ended, attrs...)
+	}
+	for _, p := range Merge(began) {
+		attrs := p.subject(nil)
+		if !p.Since.IsZero() {
+			attrs = append(attrs, "since", p.Since.UTC())
+		}
+		if p.Why != "" {
+			attrs = append(attrs, "why", p.Why)
+		}
+		if p.Remedy != "" {
+			attrs = append(attrs, "remedy", p.Remedy)
+		}
+		log.Log(context.Background(), p.Level, p.Began, attrs...)
+	}
+}
+
+// subject appends the attribute of a log line that names what fails.
+func (p *Problem) subject(attrs []any) []any {
+	switch {
+	case len(p.Shards) > 0:
+		return append(attrs, p.Subject, Ranges(p.Shards))
+	case p.Subject != "":
+		return append(attrs, p.Subject, p.Where)
+	}
+	return attrs
+}
+
+// Merge returns the problems with one for all shards that have a kind of problem, since the earliest
+// time and with the cause of that. The order is that of the first problem of each kind.
+func Merge(problems []Problem) (merged []Problem) {
+	at := make(map[*Kind]int)
+	for _, p := range problems {
+		i, known := at[p.Kind]
+		switch {
+		case len(p.Shards) == 0:
+			merged = append(merged, p)
+		case !known:
+			at[p.Kind] = len(merged)
+			p.Shards = slices.Clone(p.Shards)
+			merged = append(merged, p)
+		default:
+			m := &merged[i]
+			m.Shards = append(m.Shards, p.Shards...)
+			if p.Since.Before(m.Since) {
+				m.Since, m.Why = p.Since, p.Why
+			}
+		}
+	}
+	for i := range merged {
+		slices.Sort(merged[i].Shards)
+	}
+	return merged
+}
+
+// Ranges returns ascending numbers as text, such as "0-3,7".
+func Ranges(numbers []int) string {
+	var b strings.Builder
+	for i := 0; i < len(numbers); {
+		j := i
+		for j+1 < len(numbers) && numbers[j+1] == numbers[j]+1 {
+			j++
+		}
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprint(&b, numbers[i])
+		if j > i {
+			fmt.Fprintf(&b, "-%d", numbers[j])
+		}
+		i = j + 1
+	}
+	return b.String()
+}
