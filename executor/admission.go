@@ -295,7 +295,7 @@ func (d *admission) ready(now clock.Now) error {
 			stallPart(first), status.Ranges(slices.Sorted(maps.Keys(stalled))), len(t.shards), first.Since.UTC().Format(time.RFC3339), first.Error)
 	}
 	votes := d.away.Load().Outcome != api.NoQuorum
-	loads := t.totals.Loads()
+	known := t.totals.Shards()
 	missing, stuck := make(map[int]Stall), ""
 	for i := range t.shards {
 		s, owner := t.local(i), t.remotes[i].Route()
@@ -303,8 +303,8 @@ func (d *admission) ready(now clock.Now) error {
 		case s == nil && (t.links.to(owner.Owner) == nil || !votes && !h.holds(i)):
 			// While a shard moves nobody says for a moment that it owns it; that is no trouble.
 			missing[i] = Stall{}
-		case s == nil && loads[i].Stuck != "" && stuck == "":
-			stuck = fmt.Sprintf("%s: shard %d of %d is stalled at %s", loads[i].Stuck, i, len(t.shards), owner.Address)
+		case s == nil && known[i].Load.Stuck != "" && stuck == "":
+			stuck = fmt.Sprintf("%s: shard %d of %d is stalled at %s", known[i].Load.Stuck, i, len(t.shards), owner.Address)
 		case s == nil:
 		case !s.Serves():
 			return fmt.Errorf("shard %d is being taken over", i)
@@ -378,44 +378,44 @@ func (d *admission) status(now clock.Now) Status {
 	if e := t.eligibility.Load(); e != nil {
 		v.Unchecked = e.trouble.Load()
 	}
-	totals, slots, known := t.totals.Totals()
-	loads, releases := t.totals.Loads(), t.totals.Releases()
+	all := t.totals.Shards()
 	settings, votes := t.settings.Load(), d.away.Load().Outcome != api.NoQuorum
 	v.Shards = make([]ShardStatus, 0, len(t.shards))
 	for i := range t.shards {
 		s, owner := t.local(i), t.remotes[i].Route()
+		known := &all[i]
 		var one ShardStatus
 		switch {
 		case s != nil && s.Serves():
 			one = s.Status()
 			one.NoLease = !s.May(now)
 			v.Sells = v.Sells || !one.NoLease && one.Stall == nil
-		case s == nil && known[i] && owner.Owner != "":
-			one = shard.StatusOf(i, slots[i], totals[i])
-			one.Queue, one.NextRelease = loads[i].Queue, releases[i]
+		case s == nil && known.Known && owner.Owner != "":
+			one = shard.StatusOf(i, known.Next, known.Totals)
+			one.Queue, one.NextRelease = known.Load.Queue, known.Release
 			one.Paid = settings.GetPayment() != nil || !settings.GetDraw() && one.Outcomes != ledger.Outcomes{}
-			one.Stuck = loads[i].Stuck == partLedger
-			one.NoLease = loads[i].Stuck != "" && !one.Stuck || !votes && !h.holds(i)
-			v.Sells = v.Sells || h.holds(i) && loads[i].Stuck == "" // as far as is known here
+			one.Stuck = known.Load.Stuck == partLedger
+			one.NoLease = known.Load.Stuck != "" && !one.Stuck || !votes && !h.holds(i)
+			v.Sells = v.Sells || h.holds(i) && known.Load.Stuck == "" // as far as is known here
 		default:
 			one.Shard, one.Unknown, v.Away = i, true, d.away.Load().Outcome
 		}
-		one.Load = loads[i].PerSecond
+		one.Load = known.Load.PerSecond
 		if !one.Unknown || s == nil && h.holds(i) { // else it is who owned it last
 			one.Owner = owner.Address
 		}
 		v.Shards = append(v.Shards, one)
 		if !one.Unknown {
-			v.Phase, v.Generation = totals[i].Phase, one.Generation
+			v.Phase, v.Generation = known.Totals.Phase, one.Generation
 		}
 	}
 	v.PerUser, v.Partial = settings.GetPerUserLimit(), settings.GetPartial()
 	if drawn := t.drawn.Load(); drawn != nil {
 		is := *drawn
-		for _, one := range totals {
-			is.Winners += one.Limit
-			is.Entries += one.Entries
-			is.Lapsed += one.Lapsed()
+		for i := range all {
+			is.Winners += all[i].Totals.Limit
+			is.Entries += all[i].Totals.Entries
+			is.Lapsed += all[i].Totals.Lapsed()
 		}
 		v.Draw = &is
 	}

@@ -72,8 +72,7 @@ func (o *owner) outdated(members []member) {
 
 // epochOf is the newest epoch of a shard's log that is known.
 func (o *owner) epochOf(shard int) uint64 {
-	totals, _, _ := o.totals.Totals()
-	epoch := totals[shard].Epoch
+	epoch := o.totals.Shards()[shard].Totals.Epoch
 	for _, p := range o.peers.all {
 		epoch = max(epoch, p.owns[shard])
 	}

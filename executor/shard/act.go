@@ -75,7 +75,7 @@ func (s *Shard) carry(e Effects) {
 	}
 	now := s.clock()
 	stall := s.seq.stall(now)
-	s.forgetDoubts() // before anybody is asked under a new fill
+	s.forgetDoubts(s.seq.engine.drained(), s.seq.engine.logCompleteEpoch()) // before anybody is asked under a new fill
 	s.front.carry(now, e)
 	if stall == nil {
 		stall = s.front.stall(now)
@@ -89,9 +89,7 @@ func (s *Shard) carry(e Effects) {
 // close turns late comers away.
 func (s *Shard) close() {
 	s.serving.Store(false)
-	s.mu.Lock()
-	s.closed, s.refusal = true, s.seq.refusal
-	s.mu.Unlock()
+	s.inbox.close(s.seq.refusal)
 	s.front.shutDown(s.seq.refusal)
 	s.collect()
 	s.handBack(s.seq.next(s.clock()).answered)

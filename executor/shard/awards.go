@@ -94,5 +94,9 @@ func (b *SaleTotals) Drawn(since uint64) {
 func (b *SaleTotals) mayBeAwarded() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return ledger.MayBeAwarded(b.shards, b.drawnSince)
+	totals := make([]ledger.Totals, len(b.shards))
+	for i := range b.shards {
+		totals[i] = b.shards[i].Totals
+	}
+	return ledger.MayBeAwarded(totals, b.drawnSince)
 }

@@ -361,7 +361,7 @@ func TestChooseWithAKeyOfOthers(t *testing.T) {
 			other := h.choose(c.other)
 			w.settle()
 			other.want(t, "key_reused")
-			a := &Shard{seq: h.actors[0].q}
+			a := &Shard{ledgerView: ledgerView{seq: h.actors[0].q}}
 			for x, want := range map[*wants]string{&c.first: "sold", &c.other: "key_reused"} {
 				r := Request{User: w.buyer(0, 0), Key: "key", Quantity: 2, Units: x.units, Adjacent: x.units == nil}
 				if got, ok := a.Recall(w.now, r); !ok || string(got.Outcome) != want {

@@ -654,14 +654,14 @@ func TestStallOfASequencer(t *testing.T) {
 		want  string // "": it does not
 		since time.Duration
 	}{
-		"nothing is under way":            {sequencer{mode: serving, trouble: refused, readAt: ago(time.Minute)}, "", 0},
-		"an append is":                    {sequencer{mode: serving, sent: new(ledger.Entry), sentAt: ago(StallAfter - 1)}, "", 0},
-		"an append is for too long":       {sequencer{mode: serving, sent: new(ledger.Entry), sentAt: ago(StallAfter)}, "the outcome of an append is not known", StallAfter},
-		"an append fails for too long":    {sequencer{mode: serving, sent: new(ledger.Entry), sentAt: ago(time.Minute), trouble: refused}, "connection refused", time.Minute},
-		"the log is being read":           {sequencer{mode: loading, readAt: ago(time.Minute)}, "", 0},
-		"reading fails":                   {sequencer{mode: loading, readAt: ago(StallAfter - 1), trouble: refused}, "", 0},
-		"reading fails for too long":      {sequencer{mode: loading, readAt: ago(StallAfter), trouble: refused}, "connection refused", StallAfter},
-		"reading fails, which just began": {sequencer{mode: loading, trouble: refused}, "", 0},
+		"nothing is under way":            {sequencer{mode: serving, appending: appending{trouble: refused}, reading: reading{readAt: ago(time.Minute)}}, "", 0},
+		"an append is":                    {sequencer{mode: serving, appending: appending{sent: new(ledger.Entry), sentAt: ago(StallAfter - 1)}}, "", 0},
+		"an append is for too long":       {sequencer{mode: serving, appending: appending{sent: new(ledger.Entry), sentAt: ago(StallAfter)}}, "the outcome of an append is not known", StallAfter},
+		"an append fails for too long":    {sequencer{mode: serving, appending: appending{sent: new(ledger.Entry), sentAt: ago(time.Minute), trouble: refused}}, "connection refused", time.Minute},
+		"the log is being read":           {sequencer{mode: loading, reading: reading{readAt: ago(time.Minute)}}, "", 0},
+		"reading fails":                   {sequencer{mode: loading, appending: appending{trouble: refused}, reading: reading{readAt: ago(StallAfter - 1)}}, "", 0},
+		"reading fails for too long":      {sequencer{mode: loading, appending: appending{trouble: refused}, reading: reading{readAt: ago(StallAfter)}}, "connection refused", StallAfter},
+		"reading fails, which just began": {sequencer{mode: loading, appending: appending{trouble: refused}}, "", 0},
 	} {
 		q := &test.q
 		q.engine = ownerDecides{q}
@@ -675,7 +675,7 @@ func TestStallOfASequencer(t *testing.T) {
 	if err := (&sequencer{}).lastTrouble(); err == nil || err.Error() != "the store's answers do not fit together" {
 		t.Errorf("a store that never failed: %v", err)
 	}
-	if err := (&sequencer{trouble: refused}).lastTrouble(); err != refused {
+	if err := (&sequencer{appending: appending{trouble: refused}}).lastTrouble(); err != refused {
 		t.Errorf("a store that failed: %v", err)
 	}
 }

@@ -195,7 +195,7 @@ func TestGiveUp(t *testing.T) {
 	s := c.queues[0].shard
 	wait := func(user string, taken bool) *Ticket {
 		x := NewTicket(new(sync.Pool), Request{User: user, Key: "key", Quantity: 1}, nil, c.now.Mono)
-		x.enter(s)
+		x.enter(&s.pending)
 		if taken {
 			x.take()
 		}
@@ -268,7 +268,7 @@ func TestDecidedAgain(t *testing.T) {
 			s := newCounted(t, 10).queues[0].shard
 			enter := func(r Request) *Ticket {
 				x := NewTicket(new(sync.Pool), r, nil, 0)
-				x.enter(s)
+				x.enter(&s.pending)
 				return x
 			}
 			first, second := enter(Request{User: "ann", Key: "key", Quantity: 1}), enter(Request{User: "ann", Key: "key", Quantity: 1})
@@ -358,7 +358,7 @@ func TestTriedElsewhere(t *testing.T) {
 			if x.keyless = test.minted; test.settles {
 				x = NewTicket(new(sync.Pool), Request{Settle: &Settlement{How: api.Cancel}}, nil, w.now.Mono)
 			}
-			x.enter(s)
+			x.enter(&s.pending)
 			x.maybeDecided, x.fromPeer, x.answer = !test.untried, test.visits, test.says
 			s.conclude([]*Ticket{x}, s.front.mayHave)
 			got := x.answer

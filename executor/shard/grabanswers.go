@@ -199,9 +199,7 @@ func (n *news) pass() {
 	if n.shard.Post(n.Gave) {
 		return
 	}
-	n.shard.mu.Lock()
-	refusal := n.shard.refusal
-	n.shard.mu.Unlock()
+	refusal := n.shard.refused()
 	var answered []*Ticket
 	for _, t := range n.unlogged {
 		t.answer = Undecided

@@ -530,7 +530,7 @@ func TestGrabberFull(t *testing.T) {
 // keptWaiting has a request wait that was let in before the ledger fell behind.
 func (c *counted) keptWaiting(shard int, user string) *Ticket {
 	x := NewTicket(new(sync.Pool), Request{User: user, Key: "key", Quantity: 1}, nil, c.now.Mono)
-	x.enter(c.queues[shard].shard)
+	x.enter(&c.queues[shard].shard.pending)
 	c.queues[shard].queue = append(c.queues[shard].queue, x)
 	return x
 }

@@ -160,7 +160,7 @@ func (gs *shardQueue) offer(now clock.Now, t *Ticket) api.Outcome {
 	case len(gs.queue)+gs.inFlight >= gs.node.bound, gs.backlog.full():
 		return api.Overloaded
 	}
-	t.enter(gs.shard)
+	t.enter(&gs.shard.pending)
 	if gs.queue = append(gs.queue, t); len(gs.queue) == 1 {
 		gs.node.rouse()
 	}

@@ -19,7 +19,7 @@ func TestHoldOfAnEntryPaidEarly(t *testing.T) {
 	early := h.settles(Settlement{Claim: entry.answer.Claim.ID, How: api.Confirm, Settlement: api.Settlement{Payment: "early"}})
 	w.settle()
 	early.want(t, "not_drawn")
-	s := &Shard{seq: h.actors[0].q}
+	s := &Shard{ledgerView: ledgerView{seq: h.actors[0].q}}
 	if got := s.Holds(); got.Count != 0 {
 		t.Errorf("before the award %d holds have ended", got.Count)
 	}

@@ -187,7 +187,7 @@ func (c *remoteCrowd) homes(_ clock.Now, t *Ticket) api.Outcome {
 		return api.Standby
 	}
 	c.asks[t.Quantity].moved = true
-	t.enter(c.shard)
+	t.enter(&c.shard.pending)
 	c.home = append(c.home, t)
 	return ""
 }

@@ -30,14 +30,7 @@ type Load struct {
 func (b *SaleTotals) Measured(shard int, l Load) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.loads[shard] = l
-}
-
-// Loads returns how busy the shards are.
-func (b *SaleTotals) Loads() []Load {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return slices.Clone(b.loads)
+	b.shards[shard].Load = l
 }
 
 // News reports whether a shard of this process has changed, since Reported, in a way that matters to
@@ -59,7 +52,9 @@ func (b *SaleTotals) Reported() {
 	b.news.Store(false)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	copy(b.reported, b.shards)
+	for i := range b.shards {
+		b.shards[i].reported = b.shards[i].Totals
+	}
 }
 
 // Reports returns how the shards of this process stand that have changed since the slots
@@ -67,13 +62,14 @@ func (b *SaleTotals) Reported() {
 func (b *SaleTotals) Reports(told map[int]uint64) (all []Report) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for i, t := range b.shards {
+	for i := range b.shards {
+		s := &b.shards[i]
 		next, ok := told[i]
-		if !b.mine[i] || !b.known[i] || ok && next == b.slots[i] {
+		if !s.mine || !s.Known || ok && next == s.Next {
 			continue
 		}
-		told[i] = b.slots[i]
-		all = append(all, Report{Shard: i, Next: b.slots[i], Totals: t, Release: b.due[i], Queue: b.loads[i].Queue, Load: b.loads[i].PerSecond, Stuck: b.loads[i].Stuck})
+		told[i] = s.Next
+		all = append(all, Report{Shard: i, Next: s.Next, Totals: s.Totals, Release: s.Release, Queue: s.Load.Queue, Load: s.Load.PerSecond, Stuck: s.Load.Stuck})
 	}
 	return all
 }
@@ -82,15 +78,16 @@ func (b *SaleTotals) Reports(told map[int]uint64) (all []Report) {
 func (b *SaleTotals) Receive(r Report) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.mine[r.Shard] {
+	s := &b.shards[r.Shard]
+	if s.mine {
 		return
 	}
-	b.loads[r.Shard] = Load{r.Load, r.Queue, r.Stuck} // which changes without a commit, too
-	if b.known[r.Shard] && r.Next <= b.slots[r.Shard] {
+	s.Load = Load{r.Load, r.Queue, r.Stuck} // which changes without a commit, too
+	if s.Known && r.Next <= s.Next {
 		return
 	}
-	b.shards[r.Shard], b.slots[r.Shard], b.due[r.Shard], b.known[r.Shard] = r.Totals, r.Next, r.Release, true
-	b.seen[r.Shard] = max(b.seen[r.Shard], r.Next)
+	s.Totals, s.Next, s.Release, s.Known = r.Totals, r.Next, r.Release, true
+	s.seen = max(s.seen, r.Next)
 	b.recompute()
 }
 
@@ -125,7 +122,10 @@ func (b *SaleTotals) NeedsProof(now clock.Now) (slots []uint64, unsure bool) {
 	if !b.needsProof(now) {
 		return nil, false
 	}
-	return slices.Clone(b.slots), true
+	for i := range b.shards {
+		slots = append(slots, b.shards[i].Next)
+	}
+	return slots, true
 }
 
 func (b *SaleTotals) needsProof(now clock.Now) bool {
@@ -170,11 +170,11 @@ func (b *SaleTotals) Prove(slots []uint64, at clock.Now) {
 func (b *SaleTotals) PromiseNoReturn(now clock.Now) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if slices.Contains(b.returning, true) {
+	if slices.ContainsFunc(b.shards, func(s shardEntry) bool { return s.returning }) {
 		return false
 	}
-	for i := range b.promised {
-		b.promised[i] = now.Mono + promiseFor
+	for i := range b.shards {
+		b.shards[i].promised = now.Mono + promiseFor
 	}
 	return true
 }
@@ -184,8 +184,8 @@ func (b *SaleTotals) PromiseNoReturn(now clock.Now) bool {
 func (b *SaleTotals) TakeOver(shard int, now clock.Now) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.mine) > 1 {
-		b.promised[shard] = now.Mono + promiseFor
+	if len(b.shards) > 1 {
+		b.shards[shard].promised = now.Mono + promiseFor
 	}
 }
 
@@ -194,9 +194,10 @@ func (b *SaleTotals) TakeOver(shard int, now clock.Now) {
 func (b *SaleTotals) BeginReturn(shard int, now clock.Now) (at time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.returning[shard] = true
-	if now.Mono < b.promised[shard] {
-		return b.promised[shard]
+	s := &b.shards[shard]
+	s.returning = true
+	if now.Mono < s.promised {
+		return s.promised
 	}
 	return 0
 }
@@ -205,7 +206,7 @@ func (b *SaleTotals) BeginReturn(shard int, now clock.Now) (at time.Duration) {
 func (b *SaleTotals) EndReturn(shard int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.returning[shard] = false
+	b.shards[shard].returning = false
 }
 
 // ForgetProof takes in that the totals of other processes' shards are unknown: a new proof is due.
@@ -216,18 +217,13 @@ func (b *SaleTotals) ForgetProof() {
 	b.recompute()
 }
 
-// Releases returns when the next hold of each shard is to be released; zero: none is, or it is
-// not known.
-func (b *SaleTotals) Releases() []time.Time {
+// Shards returns what is known of each shard.
+func (b *SaleTotals) Shards() []ShardTotals {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return slices.Clone(b.due)
-}
-
-// Totals returns the totals of each shard, the slot behind the last that they include, and whether
-// they are known.
-func (b *SaleTotals) Totals() (totals []ledger.Totals, slots []uint64, known []bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return slices.Clone(b.shards), slices.Clone(b.slots), slices.Clone(b.known)
+	all := make([]ShardTotals, len(b.shards))
+	for i := range b.shards {
+		all[i] = b.shards[i].ShardTotals
+	}
+	return all
 }

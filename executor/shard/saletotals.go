@@ -26,33 +26,38 @@ type SaleTotals struct {
 	mu          sync.Mutex
 	newest      uint64 // generation that the sale's log has
 	drawnSince  uint64 // the one in which the order of a draw was revealed; 0: it is not
-	shards      []ledger.Totals
-	slots       []uint64        // by shard: the slot behind the last that its totals include
-	seen        []uint64        // by shard: the slot behind the last that this process knows of
-	reported    []ledger.Totals // shards as they were when peers were last sent reports
-	mine        []bool          // shards of this process
-	due         []time.Time     // by shard: when its next hold is to be released; zero: it has none
-	known       []bool
-	loads       []Load
+	shards      []shardEntry
 	provenSlots []uint64 // the slots at which all shards were at one instant; nil: they were not read
 
 	// For the proof between processes: see PromiseNoReturn.
 	provenAt     atomic.Pointer[clock.Now] // when that read began; nil: all shards are this process's
 	queriedUntil atomic.Int64              // monotonic: until when to renew the proof, as AllSold was called
-	promised     []time.Duration           // monotonic, by shard of this process
-	returning    []bool                    // units may come back by a commit that is under way, or about to be
-	short        []bool                    // claims wait there for units
-	requested    []int64                   // by shard: units that others have requested of it, without a reply yet
+}
+
+// ShardTotals is what a process knows of a shard.
+type ShardTotals struct {
+	Totals  ledger.Totals
+	Next    uint64    // the slot behind the last that Totals includes
+	Known   bool      // Totals, Next and Release are
+	Release time.Time // when the next of its holds is to be released; zero: it has none
+	Load    Load
+}
+
+// shardEntry is what SaleTotals has of a shard.
+type shardEntry struct {
+	ShardTotals
+	seen      uint64        // the slot behind the last that this process knows of
+	reported  ledger.Totals // as they were when peers were last sent reports
+	mine      bool          // it is of this process
+	promised  time.Duration // monotonic: until when no unit comes back to it, if it is of this process
+	returning bool          // units may come back by a commit that is under way, or about to be
+	short     bool          // claims wait there for units
+	requested int64         // units that others have requested of it, without a reply yet
 }
 
 // NewSaleTotals returns the totals of a sale with so many shards, none of which is known.
 func NewSaleTotals(shards int) *SaleTotals {
-	return &SaleTotals{
-		promised: make([]time.Duration, shards), returning: make([]bool, shards),
-		shards: make([]ledger.Totals, shards), reported: make([]ledger.Totals, shards), slots: make([]uint64, shards), seen: make([]uint64, shards), mine: make([]bool, shards), due: make([]time.Time, shards), known: make([]bool, shards),
-		loads: make([]Load, shards),
-		short: make([]bool, shards), requested: make([]int64, shards),
-	}
+	return &SaleTotals{shards: make([]shardEntry, shards)}
 }
 
 // AllSold reports whether all units are sold, or were when a shard last committed.
@@ -71,9 +76,10 @@ func (b *SaleTotals) AllSold(now clock.Now) bool {
 func (b *SaleTotals) Set(shard int, next uint64, t ledger.Totals, release time.Time, serves bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.shards[shard], b.slots[shard], b.due[shard], b.known[shard], b.mine[shard] = t, next, release, true, serves
-	b.returning[shard], b.seen[shard] = false, max(b.seen[shard], next)
-	if serves && matters(b.reported[shard], t) && b.news.CompareAndSwap(false, true) {
+	s := &b.shards[shard]
+	s.Totals, s.Next, s.Release, s.Known, s.mine = t, next, release, true, serves
+	s.returning, s.seen = false, max(s.seen, next)
+	if serves && matters(s.reported, t) && b.news.CompareAndSwap(false, true) {
 		b.notify()
 	}
 	b.recompute()
@@ -84,14 +90,15 @@ func (b *SaleTotals) Set(shard int, next uint64, t ledger.Totals, release time.T
 func (b *SaleTotals) Seen(shard int) uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.seen[shard]
+	return b.shards[shard].seen
 }
 
 // Leave takes in that another process is to own a shard.
 func (b *SaleTotals) Leave(shard int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.mine[shard], b.returning[shard], b.loads[shard] = false, false, Load{}
+	s := &b.shards[shard]
+	s.mine, s.returning, s.Load = false, false, Load{}
 	b.recompute()
 }
 
@@ -110,14 +117,14 @@ func (b *SaleTotals) Generation(newest uint64) {
 // refunds. What others report may be older than a refund after which the unit was sold
 // again, and counted twice: so all shards have to be seen at one instant.
 func (b *SaleTotals) recompute() {
-	all := b.allMine()
+	all := !slices.ContainsFunc(b.shards, func(s shardEntry) bool { return !s.mine })
 	if all {
 		b.provenAt.Store(nil)
 	} else if b.provenAt.Load() == nil {
 		b.provenAt.Store(new(clock.Now))
 	}
 	adds := b.addsUp()
-	sure := all || slices.Equal(b.provenSlots, b.slots)
+	sure := all || b.isAt(b.provenSlots)
 	b.soldOut.Store(adds && sure)
 	if adds && !sure {
 		b.notify()
@@ -133,24 +140,28 @@ func (b *SaleTotals) notify() {
 // addsUp reports whether the totals add up to all units sold. mu is held.
 func (b *SaleTotals) addsUp() bool {
 	var sold, limit int64
-	for i, t := range b.shards {
-		if !b.known[i] || t.Generation != b.newest {
+	for i := range b.shards {
+		s := &b.shards[i]
+		if !s.Known || s.Totals.Generation != b.newest {
 			return false
 		}
-		sold += t.Sold
-		limit += t.Limit
+		sold += s.Totals.Sold
+		limit += s.Totals.Limit
 	}
 	return sold == limit
 }
 
-func (b *SaleTotals) allMine() bool { return !slices.Contains(b.mine, false) }
+// isAt reports whether the totals of each shard end before these slots. mu is held.
+func (b *SaleTotals) isAt(slots []uint64) bool {
+	return slices.EqualFunc(b.shards, slots, func(s shardEntry, next uint64) bool { return s.Next == next })
+}
 
 // release returns when the next hold of any shard is to be released; zero: none is.
 func (b *SaleTotals) release() (first time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, at := range b.due {
-		if !at.IsZero() && (first.IsZero() || at.Before(first)) {
+	for i := range b.shards {
+		if at := b.shards[i].Release; !at.IsZero() && (first.IsZero() || at.Before(first)) {
 			first = at
 		}
 	}
@@ -161,7 +172,7 @@ func (b *SaleTotals) release() (first time.Time) {
 func (b *SaleTotals) setShort(shard int, units bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.short[shard] = units
+	b.shards[shard].short = units
 }
 
 // request is a shard's request for units of another.
@@ -183,15 +194,16 @@ func (b *SaleTotals) plan(to int, units int64, skip func(shard int) bool) []requ
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var found []request
-	for i, t := range b.shards {
-		spare := t.Available - b.requested[i]
-		if b.known[i] && spare > 0 && i != to && !(b.short[i] && i < to) && !skip(i) {
+	for i := range b.shards {
+		s := &b.shards[i]
+		spare := s.Totals.Available - s.requested
+		if s.Known && spare > 0 && i != to && !(s.short && i < to) && !skip(i) {
 			found = append(found, request{shard: i, units: spare})
 		}
 	}
 	slices.SortStableFunc(found, func(x, y request) int {
-		if b.short[x.shard] != b.short[y.shard] {
-			if b.short[y.shard] {
+		if b.shards[x.shard].short != b.shards[y.shard].short {
+			if b.shards[y.shard].short {
 				return -1
 			}
 			return 1
@@ -203,7 +215,7 @@ func (b *SaleTotals) plan(to int, units int64, skip func(shard int) bool) []requ
 		r := &found[n]
 		r.units = min(r.units, units)
 		units -= r.units
-		b.requested[r.shard] += r.units
+		b.shards[r.shard].requested += r.units
 	}
 	return found[:n]
 }
@@ -213,9 +225,9 @@ func (b *SaleTotals) plan(to int, units int64, skip func(shard int) bool) []requ
 func (b *SaleTotals) others(to int, least int64) (found []request) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for i, t := range b.shards {
-		if b.known[i] && t.Available >= least && i != to {
-			found = append(found, request{shard: i, units: t.Available})
+	for i := range b.shards {
+		if s := &b.shards[i]; s.Known && s.Totals.Available >= least && i != to {
+			found = append(found, request{shard: i, units: s.Totals.Available})
 		}
 	}
 	slices.SortStableFunc(found, func(x, y request) int { return cmp.Compare(y.units, x.units) })
@@ -227,8 +239,8 @@ func (b *SaleTotals) others(to int, least int64) (found []request) {
 func (b *SaleTotals) anyOther(to int, least int64, skip func(shard int) bool) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for i, t := range b.shards {
-		if b.known[i] && t.Available >= least && i != to && !skip(i) {
+	for i := range b.shards {
+		if s := &b.shards[i]; s.Known && s.Totals.Available >= least && i != to && !skip(i) {
 			return true
 		}
 	}
@@ -239,7 +251,7 @@ func (b *SaleTotals) anyOther(to int, least int64, skip func(shard int) bool) bo
 func (b *SaleTotals) answered(r request) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.requested[r.shard] -= r.units
+	b.shards[r.shard].requested -= r.units
 }
 
 // available reports whether at least n units are for sale: available on a shard, or in flight between
@@ -247,8 +259,8 @@ func (b *SaleTotals) answered(r request) {
 func (b *SaleTotals) available(n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, t := range b.shards {
-		n -= t.Available + t.InFlight
+	for i := range b.shards {
+		n -= b.shards[i].Totals.Available + b.shards[i].Totals.InFlight
 	}
 	return n <= 0
 }
@@ -257,8 +269,8 @@ func (b *SaleTotals) available(n int64) bool {
 func (b *SaleTotals) anyElsewhere(shard int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for i, t := range b.shards {
-		if t.InFlight > 0 || i != shard && t.Available > 0 {
+	for i := range b.shards {
+		if t := &b.shards[i].Totals; t.InFlight > 0 || i != shard && t.Available > 0 {
 			return true
 		}
 	}

@@ -28,7 +28,28 @@ type sequencer struct {
 	address string
 	totals  *SaleTotals
 
-	state  *ledger.State
+	state *ledger.State
+	appending
+	reading
+	tally Tally
+
+	mode mode
+	ending
+	rights  Rights
+	pending []*pb.Generation // to be taken, in order
+
+	setBack  time.Duration // by how much the log's time was last, 0: it never was
+	returnAt time.Duration // monotonic: until when what brings units back waits; 0: nothing does
+	bounds   ledger.Bounds // of a commit
+
+	requests  requests
+	transfers transfers
+	awards    awards
+	engine    engine
+}
+
+// appending is the commit under way.
+type appending struct {
 	writer *ledger.Writer
 	draft  *ledger.Draft
 	sent   *ledger.Entry
@@ -37,22 +58,21 @@ type sequencer struct {
 	do     ledger.Do // what the writer wants done next
 
 	trouble error // what the store said last, nil if all was well
-	tally   Tally
+}
 
-	mode    mode
+// ending is how a sequencer stops.
+type ending struct {
 	closing *Halt  // to stop when nothing waits any more
 	why     error  // for stopped
 	refusal Answer // for tickets that come when stopped
-	rights  Rights
-	pending []*pb.Generation // to be taken, in order
+}
 
-	setBack time.Duration // by how much the log's time was last, 0: it never was
-
+// reading is how a sequencer reads its log.
+type reading struct {
 	// follows says that the log is read on while there are no rights, so that little is
 	// left to read when they come; the next time is at followAt, which is monotonic.
 	follows  bool
 	followAt time.Duration
-	returnAt time.Duration // monotonic: until when what brings units back waits; 0: nothing does
 
 	// While loading: the slot that the log is read to, and since when.
 	readTo uint64
@@ -61,13 +81,7 @@ type sequencer struct {
 	// What the log has at least, by all that is known: so many slots, by what this process had
 	// seen when it began to read on, and the generation that every shard had before.
 	least, applied uint64
-	bounds         ledger.Bounds // of a commit
-	rereads        int           // since it was found to have less
-
-	requests  requests
-	transfers transfers
-	awards    awards
-	engine    engine
+	rereads        int // since it was found to have less
 }
 
 // mode is how far a sequencer's life has come.

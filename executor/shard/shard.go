@@ -4,11 +4,11 @@
 //
 // # The life of a claim
 //
-//  1. Recall and Refuse answer from memory what needs no commit (decided.go,
+//  1. Recall and Refuse answer from memory what needs no commit (ledgerview.go,
 //     undecided.go). Any other request becomes a Ticket (ticket.go), which Offer queues.
 //     It enters the requests under way (underway.go), so that a repetition of the same
 //     key hears nothing that denies it. With engine ledger it waits in the shard's own
-//     queue (shard.go), with engine redis in that of the node which has the shard's
+//     queue (inbox.go), with engine redis in that of the node which has the shard's
 //     list (grabs.go).
 //  2. Engine ledger: when the shard's last commit is known, its sequencer takes all that
 //     has queued and decides it in order against the ledger's state (sequencer.go,
@@ -23,7 +23,7 @@
 //     it.
 //  3. When an append is known to be in the log, its tickets get their answers; when it
 //     stays unknown, they are in doubt (doubts.go) until the log has been read behind it.
-//  4. Shard.conclude looks once more at each answer that denies a claim, takes the tickets
+//  4. pending.conclude looks once more at each answer that denies a claim, takes the tickets
 //     from those under way and tells whoever waits. One that the rules of before had let in
 //     stays under way until the rules in force have decided on it (Ticket.Again).
 //
@@ -42,8 +42,6 @@ package shard
 
 import (
 	"cmp"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"salectl/api"
@@ -72,54 +70,24 @@ type Config struct {
 	Answered func(waited time.Duration) // after a batch is answered: how long its first request waited; nil: nobody counts
 }
 
-// Shard is one shard as the process that serves it has it: the queue of its requests,
-// the sequencer that decides them, and what is known of those that have no answer yet.
+// Shard is one shard as the process that serves it has it: its inbox, the sequencer that decides, the
+// requests without an answer, and what others read of the shard meanwhile.
 // One goroutine calls Act, Happens, Loading, Ended, Answered, Counted and the Took of the
 // shard's calls, in a loop: Act, and then whatever comes first. All other methods are safe
 // for concurrent use.
 type Shard struct {
-	// seq belongs to whoever runs the shard, but for its ledger state: see state.
-	seq   *sequencer
+	ledgerView
+	published
+	inbox
+	pending
+
 	clock clock.Clock
 	post  func(Message)
 	told  func(time.Duration)
-	moved func([]*Ticket)
-	self  holder // itself, for its tickets
-
-	front front
-
-	// state guards the ledger's state of seq, which only events change. Claims
-	// are looked up under it while the next commit is decided and appended.
-	state sync.RWMutex
-
-	// underway and doubts are the requests of which it is not known what becomes of
-	// them: let in and not answered, and answered with Unknown.
-	underway *underway
-	doubts   *Doubts
-	uid      string // of the run
-
 	holds holdTally
+	node  int
 
-	// mu guards the mail and is held for no longer than it takes to copy it.
-	mu      sync.Mutex
-	bound   int // requests that may wait
-	queue   []*Ticket
-	inside  int // requests that the sequencer has and that wait for units
-	closed  bool
-	refusal Answer // what it told whom it had not decided on, once it is closed
-	events  []Event
-
-	wake             chan struct{} // holds one signal: there is mail
-	serving          atomic.Bool
-	follows          atomic.Bool            // it has read its log to the end, and reads it on
-	rights           atomic.Pointer[Rights] // nil: there never were any
-	logCompleteEpoch atomic.Uint64          // the fill that has settled the doubts; 1 without lists. Only whoever runs it writes it
-	drained          atomic.Bool            // the list is off, and the log has all that it gave
-	stall            atomic.Pointer[Stall]  // nil: it does not stall
-	setBack          atomic.Int64           // see sequencer
-	node             int
-	decided          atomic.Uint64 // requests that were answered, in all
-	replied          int           // requests that replies of the store have answered; see Answered
+	replied int // requests that replies of the store have answered; see Answered
 }
 
 // New returns a shard that begins, with Next, by reading its log.
@@ -128,11 +96,14 @@ func New(c Config) *Shard {
 	seq.follows, seq.applied, seq.bounds = c.Follows, c.Applied, c.Bounds
 	seq.transfers.names = cmp.Or(c.Bounds.Ranges, mostNamed)
 	s := &Shard{
-		seq:   seq,
-		clock: c.Clock, post: c.Post, moved: c.Moved, told: c.Answered, bound: c.Queue, uid: c.UID, node: c.Node, doubts: c.Doubts,
-		wake: make(chan struct{}, 1), front: noFront{},
+		ledgerView: ledgerView{seq: seq},
+		inbox:      inbox{bound: c.Queue, wake: make(chan struct{}, 1)},
+		pending: pending{
+			underway: new(underway), doubts: c.Doubts, uid: c.UID, shard: c.Shard, front: noFront{}, clock: c.Clock, moved: c.Moved,
+		},
+		clock: c.Clock, post: c.Post, told: c.Answered, node: c.Node,
 	}
-	s.self, s.underway = s, new(underway)
+	s.pending.ledger, s.pending.published, s.pending.self = &s.ledgerView, &s.published, &s.pending
 	if c.Remote != nil {
 		s.underway = &c.Remote.underway
 	}
@@ -141,9 +112,6 @@ func New(c Config) *Shard {
 
 // Number is the shard's, from 0.
 func (s *Shard) Number() int { return s.seq.shard }
-
-// Mail holds a signal while there is mail for Next.
-func (s *Shard) Mail() <-chan struct{} { return s.wake }
 
 // Loading reports whether the shard's log is being read.
 func (s *Shard) Loading() bool { return s.seq.mode == loading }
@@ -164,67 +132,13 @@ func (s *Shard) Offer(now clock.Now, t *Ticket) api.Outcome {
 	if s.front.takes(t) {
 		return s.front.offer(now, t)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.closed:
-		return api.Standby
-	case len(s.queue)+s.inside >= s.bound:
-		return api.Overloaded
-	}
-	t.enter(s)
-	if s.queue = append(s.queue, t); len(s.queue) == 1 {
-		s.rouse()
-	}
-	return ""
-}
-
-// Bound sets how many requests may wait from here on. Those that wait stay.
-func (s *Shard) Bound(requests int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.bound = requests
-}
-
-// Post queues an event for the sequencer. It returns false if that has ended, and
-// will not hear of it.
-func (s *Shard) Post(e Event) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return false
-	}
-	s.events = append(s.events, e)
-	s.rouse()
-	return true
+	return s.inbox.offer(t, &s.pending)
 }
 
 // Grant says what rights this process has to append to the shard, from here on.
 func (s *Shard) Grant(r Rights) {
 	s.rights.Store(&r)
 	s.Post(r)
-}
-
-// May reports whether this process may append to the shard.
-func (s *Shard) May(now clock.Now) bool {
-	r := s.rights.Load()
-	return r != nil && r.Valid(now)
-}
-
-// Leased reports whether this process has the shard's lease, and until when by its
-// monotonic clock.
-func (s *Shard) Leased(now clock.Now) (until time.Duration, ok bool) {
-	if r := s.rights.Load(); r != nil && r.Lease.At(now) {
-		return r.Lease.Until(), true
-	}
-	return 0, false
-}
-
-func (s *Shard) rouse() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
 }
 
 // Happens lets events change the sequencer, and with it the ledger's state.
@@ -239,16 +153,7 @@ func (s *Shard) Happens(events ...Event) {
 // collect takes the mail in. While a commit is under way requests stay in the
 // queue, where whoever gives up can withdraw them.
 func (s *Shard) collect() {
-	s.mu.Lock()
-	events, queue := s.events, s.queue
-	s.events = nil
-	if s.seq.sent != nil {
-		queue = nil
-	} else {
-		s.queue = nil
-		s.inside = len(s.seq.requests.waiting) + len(queue)
-	}
-	s.mu.Unlock()
+	events, queue := s.inbox.take(s.seq.sent == nil, len(s.seq.requests.waiting))
 	if len(events) > 0 {
 		s.Happens(events...)
 	}
@@ -283,9 +188,7 @@ func (s *Shard) handBack(ts []*Ticket) {
 		return
 	}
 	oldest := ts[0].queuedAt
-	s.mu.Lock()
-	s.inside -= min(len(ts), s.inside)
-	s.mu.Unlock()
+	s.inbox.decided(len(ts))
 	for _, t := range ts {
 		oldest = min(oldest, t.queuedAt)
 	}

@@ -46,19 +46,19 @@ func (q *sequencer) stall(now clock.Now) *Stall {
 func (q *sequencer) stalled(now clock.Now) bool { return q.pendingFor(now) >= StallAfter }
 
 // pendingFor returns for how long the commit under way has been.
-func (q *sequencer) pendingFor(now clock.Now) time.Duration {
-	if q.sent == nil {
+func (a *appending) pendingFor(now clock.Now) time.Duration {
+	if a.sent == nil {
 		return 0
 	}
-	return now.Since(q.sentAt)
+	return now.Since(a.sentAt)
 }
 
 // lastTrouble is what the store said last.
-func (q *sequencer) lastTrouble() error {
-	if q.trouble == nil {
+func (a *appending) lastTrouble() error {
+	if a.trouble == nil {
 		return errors.New("the store's answers do not fit together")
 	}
-	return q.trouble
+	return a.trouble
 }
 
 // Tally counts what became of appends, since it was last taken.

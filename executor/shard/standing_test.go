@@ -100,7 +100,7 @@ func TestStandings(t *testing.T) {
 
 // A list that is off has given nothing that the ledger lacks, whoever has drained it.
 func TestNothingUndrainedOfAListThatIsOff(t *testing.T) {
-	gs := &shardQueue{node: NewNodeBatcher("", 1), shard: &Shard{closed: true}, users: map[string]grantState{}, given: 1}
+	gs := &shardQueue{node: NewNodeBatcher("", 1), shard: &Shard{inbox: inbox{closed: true}}, users: map[string]grantState{}, given: 1}
 	gs.set("u", lacking)
 	gs.set("v", unsure)
 	done := gs.drain()

@@ -51,7 +51,7 @@ func TestUserPageBytes(t *testing.T) {
 		h.ask("ada", fmt.Sprint(i), quantity)
 	}
 	w.settle()
-	s := &Shard{seq: h.actors[0].q}
+	s := &Shard{ledgerView: ledgerView{seq: h.actors[0].q}}
 	var pages []int
 	for page := (api.Page{}); ; {
 		a := s.Lookup(&Query{User: "ada", Page: page})

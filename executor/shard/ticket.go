@@ -29,8 +29,18 @@ type Ticket struct {
 	superseded *atomic.Bool // if true, the peer has repeated it, and this one is not decided any more
 	fill       uint64       // of the list that gave it something
 
-	// These belong to a request that came with a key, while it is in the table underway of its shard.
-	// The table's lock guards them, except hash.
+	keyEntry
+	forwarding
+
+	state  atomic.Int32
+	done   chan struct{} // holds one signal
+	waiter Waiter        // called in place of the signal; nil: none
+	pool   *sync.Pool    // where it goes when it is free
+}
+
+// keyEntry belongs to a request that came with a key, while it is in the table underway of its shard.
+// The table's lock guards it, except hash.
+type keyEntry struct {
 	holder  atomic.Pointer[holder] // nil: it came without a key, and cannot be repeated; it may change while the requester gives up
 	hash    uint64
 	number  uint64 // in the order of entering
@@ -38,8 +48,11 @@ type Ticket struct {
 
 	retained  bool // it stays in the table although it has an answer: its request is decided again
 	abandoned bool // the requester has gone, though it may be accepted
+}
 
-	// These belong to a forwarded request. The lock of its Remote guards them.
+// forwarding belongs to a request that waits for the owner of its shard. The lock of its Remote guards
+// it, except passedBy.
+type forwarding struct {
 	forwardID    uint64        // its id there; 0: it was never forwarded
 	turn         uint64        // in the order of arrival
 	parkedAt     time.Duration // monotonic: since when it waits for an owner
@@ -48,11 +61,6 @@ type Ticket struct {
 	cancelled    bool          // the requester has gone
 
 	passedBy atomic.Pointer[Remote] // that has forwarded it; nil: none
-
-	state  atomic.Int32
-	done   chan struct{} // holds one signal
-	waiter Waiter        // called in place of the signal; nil: none
-	pool   *sync.Pool    // where it goes when it is free
 }
 
 // holder is what holds a ticket until its answer: a shard of this process, or a Remote.
@@ -156,12 +164,12 @@ func newTicket(pool *sync.Pool, now time.Duration) *Ticket {
 
 // enter adds the ticket to the table underway of a shard. The caller holds the queue's lock: tickets of
 // one key are answered in the order in which they have entered.
-func (t *Ticket) enter(s *Shard) {
+func (t *Ticket) enter(p *pending) {
 	if t.keyed() {
 		if t.holder.Load() == nil { // else it is there already
-			s.underway.enter(t)
+			p.underway.enter(t)
 		}
-		t.holder.Store(&s.self)
+		t.holder.Store(&p.self)
 	}
 	t.state.CompareAndSwap(ticketTaken, ticketWaiting) // one that has waited for a peer was taken: it may be withdrawn again
 }

@@ -347,8 +347,8 @@ func (h *host) wantRest() {
 		if n := len(a.q.transfers.arrived) + len(a.q.transfers.acks) + len(a.q.transfers.wants) + len(a.q.transfers.moving); n != 0 || a.wake != 0 {
 			h.w.t.Errorf("shard %d keeps %d messages, and wants to be woken at %v", i, n, a.wake)
 		}
-		if h.totals.short[i] || h.totals.requested[i] != 0 {
-			h.w.t.Errorf("by the board claims wait on shard %d: %v, and it owes others %d units", i, h.totals.short[i], h.totals.requested[i])
+		if h.totals.shards[i].short || h.totals.shards[i].requested != 0 {
+			h.w.t.Errorf("by the board claims wait on shard %d: %v, and it owes others %d units", i, h.totals.shards[i].short, h.totals.shards[i].requested)
 		}
 	}
 }
@@ -584,8 +584,8 @@ func TestTransferEnds(t *testing.T) {
 		t.Fatalf("it has asked %d shards, and the units are there for others", len(x.asked))
 	}
 	x.end()
-	if other() != 1 || b.short[1] {
-		t.Errorf("short: %v, and what nobody will hear of is not asked for again", b.short[1])
+	if other() != 1 || b.shards[1].short {
+		t.Errorf("short: %v, and what nobody will hear of is not asked for again", b.shards[1].short)
 	}
 }
 

@@ -1,0 +1,153 @@
+package shard
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+
+	"salectl/api"
+	"salectl/backends/clock"
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+)
+
+// ledgerView reads what the log of a shard says, as far as it was read. All methods are safe for
+// concurrent use.
+type ledgerView struct {
+	// state guards the ledger's state of seq, which only events change. Claims are looked up under it
+	// while the next commit is decided and appended. All else of seq belongs to whoever runs the shard.
+	state sync.RWMutex
+	seq   *sequencer
+}
+
+// Recall answers a request from memory, if what is in the ledger decides it.
+func (l *ledgerView) Recall(now clock.Now, r Request) (Answer, bool) {
+	l.state.RLock()
+	defer l.state.RUnlock()
+	state := l.seq.state
+	if state.Settings() == nil {
+		return Answer{}, false
+	}
+	var v ledger.Decision
+	var ok bool
+	switch timeUs := now.Wall.UnixMicro(); {
+	case r.Adjacent:
+		v, ok = state.RecallAdjacent(r.User, r.Key, r.Quantity, timeUs)
+	case r.Units != nil:
+		v, ok = state.RecallUnits(r.User, r.Key, r.Units, timeUs)
+	default:
+		v, ok = state.Recall(r.User, r.Key, r.Quantity, timeUs)
+	}
+	if !ok {
+		return Answer{}, false
+	}
+	return answerOf(l.seq.shard, state, r.User, v, now), true
+}
+
+// Lookup answers a query from what was read of the log. The answer has BadRequest if its cursor is
+// invalid.
+func (l *ledgerView) Lookup(q *Query) Answer {
+	if q.User == "" {
+		return l.lookupClaim(q.Claim, q.Page)
+	}
+	return l.lookupUser(q.User, q.Page)
+}
+
+// lookupUser returns a page of a user's claims.
+func (l *ledgerView) lookupUser(user string, p api.Page) (a Answer) {
+	var than ClaimID
+	if p.Before != "" {
+		var ok bool
+		than, ok = ParseClaimID(p.Before)
+		if !ok || than.Shard != l.seq.shard || than.Slot == 0 && than.Unit == 0 {
+			return Answer{Outcome: api.BadRequest}
+		}
+	}
+	l.state.RLock()
+	defer l.state.RUnlock()
+	older, ok := l.seq.state.Backward(user, than.Slot, than.Index, than.Unit)
+	if !ok {
+		return Answer{Outcome: api.BadRequest}
+	}
+	most, size := cmp.Or(p.Limit, api.DefaultClaims), int64(0)
+	for c := range older {
+		claim := asItStands(l.seq.state, lookedUp(l.seq.shard, c))
+		if size += claim.Size(); len(a.Claims) == most || size > PageBytes && len(a.Claims) > 0 {
+			a.Next = a.Claims[len(a.Claims)-1].ID.String()
+			break
+		}
+		a.Claims = append(a.Claims, claim)
+	}
+	slices.Reverse(a.Claims)
+	return a
+}
+
+// lookupClaim returns a claim by its place in the log, or by the unit that a node gave, with a page of
+// its refunds due.
+func (l *ledgerView) lookupClaim(id ClaimID, p api.Page) Answer {
+	l.state.RLock()
+	defer l.state.RUnlock()
+	c, ok := l.seq.state.ClaimAt(id.Slot, id.Index)
+	if id.Unit != 0 {
+		c, ok = l.seq.state.ClaimOfGrab(id.Unit)
+	}
+	if !ok || c.Grabbed != (id.Unit != 0) { // which has another name
+		return Answer{Outcome: api.NoSuchClaim}
+	}
+	claim := lookedUp(l.seq.shard, c)
+	if p != (api.Page{}) {
+		due, more, ok := l.seq.state.RefundsDue(c.Slot, c.Index, p.Before, cmp.Or(p.Limit, api.DefaultRefunds))
+		if !ok {
+			return Answer{Outcome: api.BadRequest}
+		}
+		if claim.Books != nil {
+			claim.Books.RefundsDue, claim.Books.Next = due, ""
+			if more {
+				claim.Books.Next = due[0]
+			}
+		}
+	}
+	return Answer{Claim: asItStands(l.seq.state, claim)}
+}
+
+// ledgerStatus is the part of Status that follows from the log. The front is not part
+// of it: the front of a list calls Recall under its own lock, so that whoever locked
+// the state first and the front then would deadlock with it.
+func (l *ledgerView) ledgerStatus() Status {
+	l.state.RLock()
+	defer l.state.RUnlock()
+	st := l.seq.state
+	v := Status{
+		Shard: l.seq.shard, Epoch: st.Epoch, Generation: st.Generation, Limit: st.Limit,
+		Available: st.Available, Held: st.Held, Sold: st.Sold, InFlight: st.InFlight, Bytes: st.Bytes(),
+	}
+	if st.Next() > 0 {
+		v.Slot = st.Next() - 1
+	}
+	v.Owned = st.IsOwner(l.seq.me) // false while this process reads that another has taken the shard over
+	v.Outcomes, v.Entries, v.Drawn = st.Outcomes, st.Totals.Entries, st.Settings().GetDraw()
+	v.Paid = st.Settings().GetPayment() != nil || st.HoldRecords() > 0 && !v.Drawn
+	v.NextRelease = released(st)
+	return v
+}
+
+// Terms returns the phase of the sale and its settings, as the shard's log has them.
+func (l *ledgerView) Terms() (phase string, settings *pb.Settings) {
+	l.state.RLock()
+	defer l.state.RUnlock()
+	return l.seq.state.Phase, l.seq.state.Settings()
+}
+
+// Epoch is that of the shard's log: it grows whenever a process takes the shard over.
+func (l *ledgerView) Epoch() uint64 {
+	l.state.RLock()
+	defer l.state.RUnlock()
+	return l.seq.state.Epoch
+}
+
+// Bytes returns the size of the shard's log.
+func (l *ledgerView) Bytes() int64 {
+	l.state.RLock()
+	defer l.state.RUnlock()
+	return l.seq.state.Bytes()
+}
