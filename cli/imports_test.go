@@ -52,7 +52,8 @@ var layers = []struct {
 	{"executor/reload", 1, nil}, // what a server does about its sale files; it reads none
 	{"executor/links", 6, nil},
 	{"executor/payments", 6, nil},
-	{"executor/httpd", 6, []string{"executor/payments"}},
+	{"executor/httpd", 6, []string{"executor/payments", "executor/httpd/wire"}},
+	{"executor/httpd/wire", 6, nil},      // the form of requests and responses; it knows no sale
 	{"executor/httpd/dashboard", 2, nil}, // it shows what it is told, and knows no executor
 	{"executor/rehearse", 6, nil},
 	{"report", 6, []string{"executor/rehearse"}},

@@ -12,6 +12,7 @@ import (
 	"salectl/api"
 	"salectl/backends/ledger"
 	"salectl/executor/httpd/dashboard"
+	"salectl/executor/httpd/wire"
 )
 
 // Admin answers operators: /healthz, /readyz, /openapi.json, how sales stand with all that is
@@ -46,7 +47,7 @@ func (s *Server) admin() http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch h, pattern := mux.Handler(r); {
 		case !clean(r.URL.EscapedPath()): // the mux would send the client elsewhere
-			writeNoSuchPath(w)
+			wire.WriteNoSuchPath(w)
 		case pattern == "":
 			refuseRoute(w, r, h)
 		default:
@@ -66,16 +67,16 @@ func refuseRoute(w http.ResponseWriter, r *http.Request, h http.Handler) {
 	said := unsent{header: http.Header{}}
 	h.ServeHTTP(&said, r)
 	if allowed := said.header.Get("Allow"); said.status == http.StatusMethodNotAllowed {
-		writeMethodNotAllowed(w, allowed)
+		wire.WriteMethodNotAllowed(w, allowed)
 		return
 	}
 	rest, _ := strings.CutPrefix(r.URL.EscapedPath(), api.SalesPath)
 	_, rest, _ = strings.Cut(rest, "/")
 	switch kind, _, _ := strings.Cut(rest, "/"); kind {
 	case "claims", "users", "stream", "events", "webhooks":
-		writeOtherAddress(w, "This is the admin address: claims, users, streams, events and webhooks are at the address that 'salectl serve' was told with --listen.")
+		wire.WriteOtherAddress(w, "This is the admin address: claims, users, streams, events and webhooks are at the address that 'salectl serve' was told with --listen.")
 	default:
-		writeNoSuchPath(w)
+		wire.WriteNoSuchPath(w)
 	}
 }
 
@@ -117,7 +118,7 @@ func (s *Server) getReady(w http.ResponseWriter, _ *http.Request) {
 	if !view.Ready {
 		status = http.StatusServiceUnavailable
 	}
-	writeJSON(w, status, view)
+	wire.WriteJSON(w, status, view)
 }
 
 func (s *Server) goingDown() bool { return s.draining.Load() || s.leaving.Load() }

@@ -10,6 +10,7 @@ import (
 
 	"salectl/api"
 	"salectl/executor"
+	"salectl/executor/httpd/wire"
 )
 
 // nowhere is where answers go that nobody reads.
@@ -38,7 +39,7 @@ func BenchmarkAnswer(b *testing.B) {
 				b.Fatal(err)
 			}
 			r.Header = with.header
-			r.Header["Content-Type"] = typeJSON
+			r.Header["Content-Type"] = wire.JSONType
 			w := &nowhere{http.Header{}}
 			b.ReportAllocs()
 			for b.Loop() {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"salectl/api"
+	"salectl/executor/httpd/wire"
 	"salectl/internal/files"
 )
 
@@ -203,7 +204,7 @@ func (s *Server) withCertificates(h http.HandlerFunc) http.HandlerFunc {
 			rest, _ := strings.CutPrefix(path, api.SalesPath)
 			_, below, _ := strings.Cut(rest, "/")
 			if below != "webhooks/"+paymentWebhook && path != api.AlivePath && path != api.ReadyPath {
-				writeForbidden(w, "This server asks for a client certificate, and the connection has shown none.")
+				wire.WriteForbidden(w, "This server asks for a client certificate, and the connection has shown none.")
 				return
 			}
 		}

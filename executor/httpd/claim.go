@@ -12,6 +12,7 @@ import (
 	"salectl/api"
 	"salectl/api/streampb"
 	"salectl/executor"
+	"salectl/executor/httpd/wire"
 )
 
 // maxBody is the most that the body of a claim may have, as much as a message of a stream:
@@ -38,7 +39,7 @@ func (s *Server) postClaim(w http.ResponseWriter, r *http.Request, name string) 
 		began := s.now().Mono
 		label := s.claim(w, r, sale)
 		sale.metrics.claim(label, s.now().Mono-began)
-		note(w, label)
+		wire.Note(w, label)
 	})
 }
 
@@ -50,10 +51,10 @@ func (s *Server) claim(w http.ResponseWriter, r *http.Request, sale *sale) api.O
 	request, f := s.readClaim(r, &b.in)
 	switch {
 	case f == crowded:
-		writeOutcome(w, api.Overloaded)
+		wire.WriteOutcome(w, api.Overloaded)
 		return api.Overloaded
 	case f != nil:
-		writeBadRequest(w, f)
+		wire.WriteBadRequest(w, f)
 		return api.BadRequest
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.claimTimeout)
@@ -67,18 +68,18 @@ func (s *Server) claim(w http.ResponseWriter, r *http.Request, sale *sale) api.O
 	sale.tell(w.Header(), sale.Place(request.User))
 
 	if !a.Accepted() {
-		s.refuse(w, sale, &a)
+		wire.Refuse(w, sale.name, s.now, &a)
 		return a.Outcome
 	}
-	b.out = appendClaim(b.out[:0], a.Outcome, sale.name, &a.Claim)
+	b.out = wire.AppendClaim(b.out[:0], a.Outcome, sale.name, &a.Claim)
 	h := w.Header()
-	h["Content-Type"] = typeJSON
+	h["Content-Type"] = wire.JSONType
 	if a.Replayed {
 		w.WriteHeader(http.StatusOK)
 	} else {
 		b.location[0] = locationOf(sale.name, &a.Claim)
 		h["Location"] = b.location[:] // net/http keeps nothing of it behind WriteHeader
-		w.WriteHeader(prepared[a.Outcome].row.Status)
+		w.WriteHeader(wire.StatusOf(a.Outcome))
 	}
 	w.Write(b.out)
 	if a.Replayed {
@@ -94,45 +95,11 @@ func locationOf(sale string, c *executor.Claim) string {
 	}
 	b := make([]byte, 0, 128) // of the stack
 	b = append(append(append(b, api.SalesPath...), sale...), "/claims/"...)
-	return string(appendID(b, c.ID))
-}
-
-// refuse writes an answer that is no accepted claim, and no claim settled as asked.
-func (s *Server) refuse(w http.ResponseWriter, sale *sale, a *executor.Answer) {
-	whole, known := prepared[a.Outcome]
-	about := a.Claim.User != "" // a claim that was accepted
-	if known && !whole.row.Timed && a.Message == "" && a.Outcome != api.LimitReached && !about && !a.RefundDue {
-		writeProblem(w, whole.row.Status, max(a.RetryAfter, whole.row.RetryAfter), whole.body)
-		return
-	}
-	p := s.refusal(sale, a)
-	p.write(w)
-}
-
-// refusal is the document of an answer that is no accepted claim, and no claim settled as
-// asked.
-func (s *Server) refusal(sale *sale, a *executor.Answer) problem {
-	about := a.Claim.User != ""
-	p := problemOf(a.Outcome)
-	p.retryAfter = max(a.RetryAfter, p.retryAfter)
-	if a.Message != "" {
-		p.detail = a.Message
-	}
-	p.rule, p.reason, p.refundDue = a.Rule, a.Reason, a.RefundDue
-	switch {
-	case a.Outcome == api.LimitReached:
-		p.claims, p.count = appendClaims(nil, sale.name, a.Claims), a.Count
-	case about:
-		p.claims = appendClaims(nil, sale.name, []executor.Claim{a.Claim})
-	}
-	if prepared[a.Outcome].row.Timed { // the clocks of buyers differ
-		p.now, p.opensAt = s.now().Wall, a.OpensAt
-	}
-	return p
+	return string(wire.AppendID(b, c.ID))
 }
 
 // readClaim reads a claim from a request. Nothing in it points into buf.
-func (s *Server) readClaim(r *http.Request, buf *[usualBody]byte) (executor.Request, *fault) {
+func (s *Server) readClaim(r *http.Request, buf *[usualBody]byte) (executor.Request, *wire.Fault) {
 	var none executor.Request
 	if f := checkContentType(r.Header["Content-Type"]); f != nil {
 		return none, f
@@ -143,16 +110,16 @@ func (s *Server) readClaim(r *http.Request, buf *[usualBody]byte) (executor.Requ
 	case 1:
 		key = keys[0]
 		if err := api.CheckKey(key); err != nil {
-			return none, &fault{http.StatusBadRequest, err.Error()}
+			return none, wire.Malformed("%v", err)
 		}
 	default:
-		return none, malformed("%s: given %d times", api.KeyHeader, len(keys))
+		return none, wire.Malformed("%s: given %d times", api.KeyHeader, len(keys))
 	}
 	body, f := readBody(r, buf[:], maxBody, s.bodies)
 	if f != nil {
 		return none, f
 	}
-	claim, f := parseClaim(body)
+	claim, f := wire.ParseClaim(body)
 	claim.Key = key
 	return claim, f
 }
@@ -160,20 +127,20 @@ func (s *Server) readClaim(r *http.Request, buf *[usualBody]byte) (executor.Requ
 // checkContentType wants JSON, said once. That keeps web pages of other sites out:
 // a browser lets them post a form, plain text or bytes without a type anywhere, but
 // before it sends JSON it asks the server, which refuses.
-func checkContentType(values []string) *fault {
+func checkContentType(values []string) *wire.Fault {
 	if len(values) == 1 {
-		if values[0] == typeJSON[0] {
+		if values[0] == wire.JSONType[0] {
 			return nil
 		}
-		if media, _, err := mime.ParseMediaType(values[0]); err == nil && media == typeJSON[0] {
+		if media, _, err := mime.ParseMediaType(values[0]); err == nil && media == wire.JSONType[0] {
 			return nil
 		}
 	}
-	return &fault{http.StatusUnsupportedMediaType, "Content-Type: must be application/json, given once"}
+	return &wire.Fault{Status: http.StatusUnsupportedMediaType, Detail: "Content-Type: must be application/json, given once"}
 }
 
 // crowded says that a body has no room beside those of other requests.
-var crowded = &fault{http.StatusTooManyRequests, "too many requests are being read"}
+var crowded = &wire.Fault{Status: http.StatusTooManyRequests, Detail: "too many requests are being read"}
 
 // mostBodies bounds the memory of large bodies that clients are sending. Nothing else ends
 // those that never come to their end before the connection's time is up.
@@ -182,7 +149,7 @@ const mostBodies = 32 << 20
 // readBody reads a body of at most so many bytes, into buf if it has fewer than that. For a
 // larger one it takes no more memory than twice what the client has sent, while the client sends
 // it, and of bodies at most; nil: as much as there is.
-func readBody(r *http.Request, buf []byte, most int, bodies *replyMemory) ([]byte, *fault) {
+func readBody(r *http.Request, buf []byte, most int, bodies *replyMemory) ([]byte, *wire.Fault) {
 	var held int64
 	if bodies != nil {
 		defer func() { bodies.add(-held) }()
@@ -204,12 +171,12 @@ func readBody(r *http.Request, buf []byte, most int, bodies *replyMemory) ([]byt
 	}
 	switch {
 	case err == nil:
-		return nil, &fault{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is too large; it may have at most %d KiB", most>>10)}
+		return nil, &wire.Fault{Status: http.StatusRequestEntityTooLarge, Detail: fmt.Sprintf("the body is too large; it may have at most %d KiB", most>>10)}
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		// The second is also what a body cut short gives; then it is no whole
 		// object, or the client did not wait for the answer anyway.
 		return buf[:n], nil
 	default:
-		return nil, malformed("the body could not be read to its end")
+		return nil, wire.Malformed("the body could not be read to its end")
 	}
 }

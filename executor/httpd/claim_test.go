@@ -254,19 +254,6 @@ func TestClaimOfLongNames(t *testing.T) {
 	}
 }
 
-// TestClaimIDs holds the written form of a claim's name against the executor's.
-func TestClaimIDs(t *testing.T) {
-	for _, id := range []executor.ClaimID{{}, {Shard: 1023, Slot: 1<<64 - 1, Index: 99999}, {Shard: 7, Unit: 123}} {
-		var got struct{ Claim string }
-		if err := json.Unmarshal(appendClaim(nil, api.Sold, "movie", &executor.Claim{ID: id}), &got); err != nil {
-			t.Fatal(err)
-		}
-		if got.Claim != id.String() {
-			t.Errorf("claim %q, want %q", got.Claim, id)
-		}
-	}
-}
-
 var badRequests = map[string]struct {
 	body   string
 	header http.Header

@@ -16,6 +16,7 @@ import (
 	"salectl/api"
 	"salectl/backends/feed"
 	"salectl/backends/ledger"
+	"salectl/executor/httpd/wire"
 )
 
 // A follower is one request that lasts: it is answered with what the ledger says of a sale, as it
@@ -86,13 +87,13 @@ func (s *Server) getEvents(w http.ResponseWriter, r *http.Request, name string, 
 		c, f := feedOf(name, r)
 		switch site := r.Header.Get("Sec-Fetch-Site"); {
 		case sale.logs == nil:
-			writeNoSuchPath(w)
+			wire.WriteNoSuchPath(w)
 		case site != "" && site != "same-origin" && site != "none":
-			writeForbidden(w, "Web pages of other sites may not do this.")
+			wire.WriteForbidden(w, "Web pages of other sites may not do this.")
 		case f != nil:
-			writeBadRequest(w, f)
+			wire.WriteBadRequest(w, f)
 		case s.leaving.Load():
-			writeOutcome(w, api.Draining)
+			wire.WriteOutcome(w, api.Draining)
 		default:
 			s.follow(w, r, sale, c, by)
 		}
@@ -100,20 +101,20 @@ func (s *Server) getEvents(w http.ResponseWriter, r *http.Request, name string, 
 }
 
 // feedOf is what a request wants to be told.
-func feedOf(sale string, r *http.Request) (c feed.Config, _ *fault) {
+func feedOf(sale string, r *http.Request) (c feed.Config, _ *wire.Fault) {
 	c.Sale = sale
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return c, malformed("the query: %v", err)
+		return c, wire.Malformed("the query: %v", err)
 	}
 	for name, values := range query {
 		switch {
 		case name != "from" && name != "commits":
-			return c, malformed("%s: unknown parameter; there are from and commits", name)
+			return c, wire.Malformed("%s: unknown parameter; there are from and commits", name)
 		case len(values) != 1:
-			return c, malformed("%s: given twice", name)
+			return c, wire.Malformed("%s: given twice", name)
 		case name == "commits" && values[0] != "true" && values[0] != "false":
-			return c, malformed("commits: must be true or false")
+			return c, wire.Malformed("commits: must be true or false")
 		}
 	}
 	c.Commits = query.Get("commits") == "true"
@@ -127,7 +128,7 @@ func feedOf(sale string, r *http.Request) (c feed.Config, _ *fault) {
 	}
 	p, err := feed.ParsePosition(from)
 	if err != nil {
-		return c, malformed("%s: %v; send the id of an event as it came", where, err)
+		return c, wire.Malformed("%s: %v; send the id of an event as it came", where, err)
 	}
 	c.From = &p
 	return c, nil
@@ -144,8 +145,7 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, sale *sale, c fe
 	f.encoder = json.NewEncoder(f.lines)
 	f.encoder.SetEscapeHTML(false)
 	if !s.followers.add(f, s.mostFollowers) {
-		(&problem{status: http.StatusServiceUnavailable, title: "Service Unavailable", retryAfter: 5 * time.Second,
-			detail: fmt.Sprintf("This process has %d followers already, which is as many as it takes. Ask another process of the sale, or this one later.", s.mostFollowers)}).write(w)
+		wire.WriteUnavailable(w, 5*time.Second, fmt.Sprintf("This process has %d followers already, which is as many as it takes. Ask another process of the sale, or this one later.", s.mostFollowers))
 		return
 	}
 	defer s.followers.remove(f)
@@ -223,7 +223,7 @@ func (f *follower) begin() {
 	f.begun = true
 	h := f.out.Header()
 	h["Content-Type"] = []string{api.TypeEvents}
-	h["Cache-Control"] = noStore
+	h["Cache-Control"] = wire.NoStore
 	h.Set("X-Accel-Buffering", "no") // a proxy is to pass on each event as it comes
 	f.out.WriteHeader(http.StatusOK)
 }
@@ -290,9 +290,9 @@ func (f *follower) ended(err error, reader *feed.Reader) {
 		err = fmt.Errorf("%w: %w", err, f.trouble)
 	}
 	if !known && !f.begun {
-		s.log.Warn("a feed cannot begin", append(about(w, f.request), "sale", f.sale.name, "why", err)...)
+		s.log.Warn("a feed cannot begin", append(wire.LogAttrs(w, f.request), "sale", f.sale.name, "why", err)...)
 	} else if !known {
-		s.log.Debug("a feed has ended", append(about(w, f.request), "sale", f.sale.name, "why", err)...)
+		s.log.Debug("a feed has ended", append(wire.LogAttrs(w, f.request), "sale", f.sale.name, "why", err)...)
 	}
 	if f.begun {
 		f.farewell(err, gone)
@@ -303,21 +303,19 @@ func (f *follower) ended(err error, reader *feed.Reader) {
 	case errors.Is(err, errOver):
 		w.WriteHeader(http.StatusNoContent)
 	case errors.Is(err, errLeaving):
-		writeOutcome(w, api.Draining)
+		wire.WriteOutcome(w, api.Draining)
 	case errors.Is(err, errNoRight):
-		f.by.may(MayFollow).write(w)
+		f.by.may(MayFollow).Write(w)
 	case errors.Is(err, ledger.ErrGone):
-		writeOutcome(w, api.NoSuchSale)
+		wire.WriteOutcome(w, api.NoSuchSale)
 	case gone:
-		p := problem{status: http.StatusGone, title: "Gone", detail: err.Error() + "."}
-		p.exportDigest = hex.EncodeToString(reader.ExportDigest())
-		p.write(w)
+		p := wire.NewProblem(http.StatusGone, err.Error()+".")
+		p.ExportDigest = hex.EncodeToString(reader.ExportDigest())
+		p.Write(w)
 	case errors.Is(err, feed.ErrForeign):
-		(&problem{status: http.StatusConflict, title: "Conflict",
-			detail: err.Error() + ". Begin without a position, and drop what was told before it."}).write(w)
+		wire.NewProblem(http.StatusConflict, err.Error()+". Begin without a position, and drop what was told before it.").Write(w)
 	default:
-		(&problem{status: http.StatusServiceUnavailable, title: "Service Unavailable", retryAfter: time.Second,
-			detail: "The ledger cannot be read at the moment."}).write(w)
+		wire.WriteUnavailable(w, time.Second, "The ledger cannot be read at the moment.")
 	}
 }
 

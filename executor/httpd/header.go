@@ -2,6 +2,8 @@ package httpd
 
 import (
 	"net/http"
+
+	"salectl/executor/httpd/wire"
 )
 
 // withBoundedHeader refuses a request whose header has more than maxHeader bytes, and serves the
@@ -11,8 +13,7 @@ import (
 func withBoundedHeader(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if headerBytes(r) > maxHeader {
-			(&problem{status: http.StatusRequestHeaderFieldsTooLarge, title: http.StatusText(http.StatusRequestHeaderFieldsTooLarge),
-				detail: "The header of the request has more than 32 KiB. Send fewer or smaller fields, such as cookies."}).write(w)
+			wire.NewProblem(http.StatusRequestHeaderFieldsTooLarge, "The header of the request has more than 32 KiB. Send fewer or smaller fields, such as cookies.").Write(w)
 			return
 		}
 		h(w, r)

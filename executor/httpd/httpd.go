@@ -26,6 +26,7 @@ import (
 	"salectl/backends/clock"
 	"salectl/executor"
 	"salectl/executor/httpd/dashboard"
+	"salectl/executor/httpd/wire"
 	"salectl/executor/payments"
 	"salectl/executor/reload"
 )
@@ -304,9 +305,9 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	case kind == "users" && named && !strings.Contains(id, "/"):
 		s.withSale(w, r, http.MethodGet, name, func(sale *sale) { s.getUser(w, r, sale, id) })
 	case kind == "claims" && strings.HasSuffix(id, "/"+string(api.Refund)):
-		writeOtherAddress(w, "Refunds are asked of the admin address, which 'salectl serve' was told with --admin.")
+		wire.WriteOtherAddress(w, "Refunds are asked of the admin address, which 'salectl serve' was told with --admin.")
 	default:
-		writeNoSuchPath(w)
+		wire.WriteNoSuchPath(w)
 	}
 }
 
@@ -321,7 +322,7 @@ func (s *Server) answerElsewhere(w http.ResponseWriter, r *http.Request) {
 			s.getSales(w, r)
 		}
 	default:
-		writeNoSuchPath(w)
+		wire.WriteNoSuchPath(w)
 	}
 }
 
@@ -342,11 +343,11 @@ func (s *Server) letIn(w http.ResponseWriter, r *http.Request, needs Rights) (by
 	by = s.accessOf(r)
 	switch missing := by.may(needs); {
 	case missing != nil:
-		missing.challenge(w.Header(), r)
-		missing.write(w)
+		missing.Challenge(w.Header(), r)
+		missing.Write(w)
 		return by, false
 	case ofOtherSite(r):
-		writeForbidden(w, "Web pages of other sites may not do this.")
+		wire.WriteForbidden(w, "Web pages of other sites may not do this.")
 		return by, false
 	}
 	return by, true
@@ -359,7 +360,7 @@ func (s *Server) withSale(w http.ResponseWriter, r *http.Request, method, name s
 	case r.Method == method:
 	case r.Method == http.MethodHead && method == http.MethodGet:
 	default:
-		writeMethodNotAllowed(w, method)
+		wire.WriteMethodNotAllowed(w, method)
 		return
 	}
 	sale, ok := s.sales()[name]
@@ -368,4 +369,15 @@ func (s *Server) withSale(w http.ResponseWriter, r *http.Request, method, name s
 		return
 	}
 	f(sale)
+}
+
+// writeNotServed says that a sale is not served here: that there is none, or, where this server
+// is to serve it and cannot yet, that it may be asked again.
+func (s *Server) writeNotServed(w http.ResponseWriter, name string) {
+	p := wire.ProblemOf(api.NoSuchSale)
+	if lack, declared := (*s.unserved.Load())[name]; declared && !lack.Absent {
+		p = wire.ProblemOf(api.Standby)
+		p.Detail = "This server is to serve the sale, and cannot yet; this request was not looked at. Ask again, here or at another process of the sale."
+	}
+	p.Write(w)
 }

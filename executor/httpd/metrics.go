@@ -1,13 +1,12 @@
 package httpd
 
 import (
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"salectl/api"
+	"salectl/executor/httpd/wire"
 )
 
 // other is the label of an outcome that this package has never heard of.
@@ -142,12 +141,12 @@ type saleMetrics struct {
 
 func (m *metrics) of(sale string) saleMetrics {
 	s := saleMetrics{
-		claims:   make(map[api.Outcome]prometheus.Counter, len(prepared)+2),
+		claims:   make(map[api.Outcome]prometheus.Counter, len(api.Outcomes())+2),
 		duration: m.duration.WithLabelValues(sale),
 		streams:  m.streams.WithLabelValues(sale),
 	}
-	for _, o := range slices.AppendSeq([]api.Outcome{api.Replayed, other}, maps.Keys(prepared)) {
-		s.claims[o] = m.claims.WithLabelValues(sale, string(o))
+	for _, row := range append(api.Outcomes(), api.Row{Outcome: api.Replayed}, api.Row{Outcome: other}) {
+		s.claims[row.Outcome] = m.claims.WithLabelValues(sale, string(row.Outcome))
 	}
 	return s
 }
@@ -172,7 +171,7 @@ func (s *saleMetrics) claim(label api.Outcome, took time.Duration) {
 // settlement counts an answer. Few sales settle claims, so what is counted has no zero
 // before the first one.
 func (m *metrics) settlement(sale string, how api.How, label api.Outcome, took time.Duration) {
-	if _, known := prepared[label]; !known && label != api.Replayed {
+	if !wire.Known(label) && label != api.Replayed {
 		label = other
 	}
 	m.settlements.WithLabelValues(sale, string(how), string(label)).Inc()
@@ -181,7 +180,7 @@ func (m *metrics) settlement(sale string, how api.How, label api.Outcome, took t
 
 // webhook counts a message of a payment service.
 func (m *metrics) webhook(sale string, label api.Outcome, took time.Duration) {
-	if _, known := prepared[label]; !known && label != api.Replayed && label != ignored && label != rejected {
+	if !wire.Known(label) && label != api.Replayed && label != ignored && label != rejected {
 		label = other
 	}
 	m.webhooks.WithLabelValues(sale, string(label)).Inc()

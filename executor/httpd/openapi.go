@@ -8,6 +8,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"salectl/api"
+	"salectl/executor/httpd/wire"
 )
 
 // openAPI is the OpenAPI document as JSON, made when it is first asked for. A test reads it,
@@ -28,9 +29,9 @@ var openAPI = sync.OnceValue(func() []byte {
 // sale.
 func getOpenAPI(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		writeMethodNotAllowed(w, http.MethodGet)
+		wire.WriteMethodNotAllowed(w, http.MethodGet)
 		return
 	}
-	w.Header()["Content-Type"] = typeJSON
+	w.Header()["Content-Type"] = wire.JSONType
 	w.Write(openAPI())
 }

@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 
 	"salectl/api"
 	"salectl/executor"
+	"salectl/executor/httpd/wire"
 )
 
 // Operated is a sale of which an operator may say what this process is to own. An
@@ -37,11 +39,11 @@ func (s *Server) operators(mux *http.ServeMux) {
 			o, ok := sale.Service.(Operated)
 			switch {
 			case !ok:
-				writeNoSuchPath(w)
+				wire.WriteNoSuchPath(w)
 			case r.Method == http.MethodPost && (s.draining.Load() || s.leaving.Load()):
-				writeOutcome(w, api.Draining)
+				wire.WriteOutcome(w, api.Draining)
 			case r.Method != http.MethodPost && r.Method != http.MethodGet:
-				writeMethodNotAllowed(w, "GET, POST")
+				wire.WriteMethodNotAllowed(w, "GET, POST")
 			default:
 				serve(w, r, o)
 			}
@@ -57,7 +59,7 @@ func (s *Server) drainOrTell(w http.ResponseWriter, r *http.Request, sale Operat
 	if r.Method == http.MethodPost {
 		undo, f := readOrder(r, "undo")
 		if f != nil {
-			writeBadRequest(w, f)
+			wire.WriteBadRequest(w, f)
 			return
 		}
 		share, err = sale.StandBy(r.Context(), undo)
@@ -68,7 +70,7 @@ func (s *Server) drainOrTell(w http.ResponseWriter, r *http.Request, sale Operat
 		writeRefused(w, err)
 		return
 	}
-	writeJSON(w, http.StatusOK, api.Share{
+	wire.WriteJSON(w, http.StatusOK, api.Share{
 		Sale: r.PathValue("sale"), State: cmp.Or(share.State, api.ProcessServing),
 		Shards: share.Owns, Assigned: share.Assigned, Takers: share.Takers,
 	})
@@ -78,14 +80,14 @@ func (s *Server) moveOrTell(w http.ResponseWriter, r *http.Request, sale Operate
 	text := r.PathValue("shard")
 	shard, err := strconv.Atoi(text)
 	if err != nil || strconv.Itoa(shard) != text {
-		writeBadRequest(w, &fault{http.StatusUnprocessableEntity, "shard: must be a number from 0"})
+		wire.WriteBadRequest(w, wire.Unacceptable(errors.New("shard: must be a number from 0")))
 		return
 	}
 	var at executor.ShardOwner
 	if r.Method == http.MethodPost {
 		anyone, f := readOrder(r, "any")
 		if f != nil {
-			writeBadRequest(w, f)
+			wire.WriteBadRequest(w, f)
 			return
 		}
 		at, err = sale.Move(r.Context(), shard, anyone)
@@ -96,7 +98,7 @@ func (s *Server) moveOrTell(w http.ResponseWriter, r *http.Request, sale Operate
 		writeRefused(w, err)
 		return
 	}
-	writeJSON(w, http.StatusOK, api.ShardOwner{
+	wire.WriteJSON(w, http.StatusOK, api.ShardOwner{
 		Sale: r.PathValue("sale"), Shard: at.Shard, Owner: at.Owner, Assigned: at.Assigned, Here: at.Here, Moved: at.Moved, Pinned: at.Pinned,
 	})
 }
@@ -107,7 +109,7 @@ const maxOrder = 1024
 // readOrder reads what an operator says, an api.DrainRequest or api.MoveRequest: an object
 // that has at most the one field, true or false. Where a slip in its name were forgiven, a
 // process that is to take its share again would be drained.
-func readOrder(r *http.Request, field string) (on bool, _ *fault) {
+func readOrder(r *http.Request, field string) (on bool, _ *wire.Fault) {
 	if f := checkContentType(r.Header["Content-Type"]); f != nil {
 		return false, f
 	}
@@ -115,12 +117,12 @@ func readOrder(r *http.Request, field string) (on bool, _ *fault) {
 	if f != nil {
 		return false, f
 	}
-	p := parser{in: body}
-	f = p.object(`{"`+field+`": true}`, func(given []byte) (f *fault) {
+	p := wire.Parser{In: body}
+	f = p.Object(`{"`+field+`": true}`, func(given []byte) (f *wire.Fault) {
 		if string(given) != field {
-			return malformed("%s: unknown field; there is %s", name(given), field)
+			return wire.Malformed("%s: unknown field; there is %s", wire.QuoteName(given), field)
 		}
-		on, f = p.truth(field)
+		on, f = p.Bool(field)
 		return f
 	})
 	return on, f
@@ -130,12 +132,12 @@ func readOrder(r *http.Request, field string) (on bool, _ *fault) {
 func writeRefused(w http.ResponseWriter, err error) {
 	switch {
 	case errors.Is(err, executor.ErrNoShard):
-		writeBadRequest(w, &fault{http.StatusUnprocessableEntity, "shard: " + err.Error()})
+		wire.WriteBadRequest(w, wire.Unacceptable(fmt.Errorf("shard: %w", err)))
 	case errors.Is(err, executor.ErrStandby):
-		(&problem{status: http.StatusConflict, title: "Conflict", detail: err.Error()}).write(w)
+		wire.NewProblem(http.StatusConflict, err.Error()).Write(w)
 	default:
-		p := problemOf(api.Standby)
-		p.detail = err.Error()
-		p.write(w)
+		p := wire.ProblemOf(api.Standby)
+		p.Detail = err.Error()
+		p.Write(w)
 	}
 }

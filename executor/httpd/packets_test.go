@@ -62,13 +62,3 @@ func TestPackets(t *testing.T) {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 }
-
-// TestClaimsCostNothing holds the answer to a claim to no allocation, with names
-// that need no quotes, where units are no packets.
-func TestClaimsCostNothing(t *testing.T) {
-	claim := &executor.Claim{ID: executor.ClaimID{Shard: 3, Slot: 17}, User: "u", Units: []int64{5, 7}, State: api.Sold, At: noon}
-	b := make([]byte, 0, 1024)
-	if n := testing.AllocsPerRun(100, func() { b = appendClaim(b[:0], api.Sold, "movie", claim) }); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
-}

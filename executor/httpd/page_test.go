@@ -11,6 +11,7 @@ import (
 	"salectl/api"
 	"salectl/api/streampb"
 	"salectl/executor"
+	"salectl/executor/httpd/wire"
 	"salectl/executor/shard"
 )
 
@@ -80,17 +81,6 @@ func TestPagesOverHTTP(t *testing.T) {
 	}
 }
 
-// A page that has no refunds due says how many there are.
-func TestPageWithoutRefundsDue(t *testing.T) {
-	for want, books := range map[string]shard.Books{
-		`,"refundsDue":3`: {Owed: 3}, "": {}, `,"refundDue":["p"],"refundsDue":3,"refundDueNext":"p"`: {Owed: 3, RefundsDue: []string{"p"}, Next: "p"},
-	} {
-		if got := string(appendBooks(nil, &books)); got != want {
-			t.Errorf("%+v: %s, want %s", books, got, want)
-		}
-	}
-}
-
 // TestPagesOverStreams asks for the same pages over HTTP, over streams of lines, and by the client over
 // streams and over HTTP.
 func TestPagesOverStreams(t *testing.T) {
@@ -115,7 +105,7 @@ func TestPagesOverStreams(t *testing.T) {
 			continue
 		}
 		query := "?before=" + url.QueryEscape(p.Before)
-		line := `,"before":` + string(appendString(nil, p.Before))
+		line := `,"before":` + string(wire.AppendString(nil, p.Before))
 		if p.Limit != 0 {
 			query, line = query+fmt.Sprint("&limit=", p.Limit), line+fmt.Sprintf(`,"limit":%d`, p.Limit)
 		}

@@ -4,6 +4,8 @@ import (
 	"net"
 	"net/http"
 	"strings"
+
+	"salectl/executor/httpd/wire"
 )
 
 // Web pages must not use a server that only listens on loopback: the browser of
@@ -35,7 +37,7 @@ func withHosts(l net.Addr, more []string, h http.HandlerFunc) http.HandlerFunc {
 	usual := l.String()
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Host != usual && !known[hostOf(r.Host)] {
-			writeForbidden(w, "This server is reached from this machine alone, under localhost, 127.0.0.1 and [::1], and the request names another host. "+
+			wire.WriteForbidden(w, "This server is reached from this machine alone, under localhost, 127.0.0.1 and [::1], and the request names another host. "+
 				"A proxy before it must send one of these as Host.")
 			return
 		}

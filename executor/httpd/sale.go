@@ -11,6 +11,7 @@ import (
 	"salectl/api"
 	"salectl/backends/ledger"
 	"salectl/executor"
+	"salectl/executor/httpd/wire"
 	"salectl/executor/payments"
 	"salectl/executor/shard"
 )
@@ -75,20 +76,20 @@ func (s *Server) getSale(w http.ResponseWriter, sale *sale, rights Rights, admin
 	if operates {
 		sale.operations(view, &status, admin)
 	}
-	writeJSON(w, http.StatusOK, view)
+	wire.WriteJSON(w, http.StatusOK, view)
 }
 
 // writeAway says why it cannot be told how the sale stands; to operators also what is known still.
 func (s *sale) writeAway(w http.ResponseWriter, status *executor.Status, operates, admin bool) {
 	row := status.Away.Row()
 	if !operates || row.Status != http.StatusServiceUnavailable {
-		writeOutcome(w, status.Away)
+		wire.WriteOutcome(w, status.Away)
 		return
 	}
 	var view api.Sale
 	s.operations(&view, status, admin)
-	note(w, row.Outcome)
-	writeProblem(w, row.Status, row.RetryAfter, encoded(api.Problem{
+	wire.Note(w, row.Outcome)
+	wire.WriteProblem(w, row.Status, row.RetryAfter, wire.MustMarshal(api.Problem{
 		Type: api.OutcomeType + string(row.Outcome), Title: row.Title, Status: row.Status, Detail: row.Detail, Outcome: row.Outcome,
 		Known: &api.Known{Nodes: view.Nodes, Shards: view.Shards, Processes: view.Processes, Owners: view.Owners, Moves: view.Moves},
 	}))
@@ -188,36 +189,36 @@ type userView struct {
 func (s *Server) getUser(w http.ResponseWriter, r *http.Request, sale *sale, segment string) {
 	user, _ := url.PathUnescape(segment) // what URL.EscapedPath returns is escaped properly
 	if err := api.CheckUser(user); err != nil {
-		writeBadRequest(w, unacceptable(err))
+		wire.WriteBadRequest(w, wire.Unacceptable(err))
 		return
 	}
 	page, f := pageOf(r)
 	if f != nil {
-		writeBadRequest(w, f)
+		wire.WriteBadRequest(w, f)
 		return
 	}
 	a := sale.Do(r.Context(), executor.Request{Query: &executor.Query{User: user, Page: page}})
 	sale.tell(w.Header(), sale.Place(user))
 	if a.Outcome != "" {
-		p := notFound(a.Outcome)
-		p.write(w)
+		p := wire.NotFound(a.Outcome)
+		p.Write(w)
 		return
 	}
-	writeJSON(w, http.StatusOK, userView{sale.name, user, appendClaims(nil, sale.name, a.Claims), a.Next})
+	wire.WriteJSON(w, http.StatusOK, userView{sale.name, user, wire.AppendClaims(nil, sale.name, a.Claims), a.Next})
 }
 
 // pageOf is the part of a list that a request asks for.
-func pageOf(r *http.Request) (p api.Page, _ *fault) {
+func pageOf(r *http.Request) (p api.Page, _ *wire.Fault) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return p, malformed("the query: %v", err)
+		return p, wire.Malformed("the query: %v", err)
 	}
 	for name, values := range query {
 		switch {
 		case name != "before" && name != "limit":
-			return p, malformed("%s: unknown parameter; there are before and limit", name)
+			return p, wire.Malformed("%s: unknown parameter; there are before and limit", name)
 		case len(values) != 1:
-			return p, malformed("%s: given twice", name)
+			return p, wire.Malformed("%s: given twice", name)
 		}
 	}
 	p.Before = query.Get("before")
@@ -228,18 +229,9 @@ func pageOf(r *http.Request) (p api.Page, _ *fault) {
 		}
 	}
 	if err := p.Check(); err != nil {
-		return p, unacceptable(err)
+		return p, wire.Unacceptable(err)
 	}
 	return p, nil
-}
-
-// notFound is the problem of a look-up that has found nothing.
-func notFound(why api.Outcome) problem {
-	p := problemOf(why)
-	if why == api.BadRequest {
-		p.detail = "before: is no cursor of this list; take the one that the page before has, or none."
-	}
-	return p
 }
 
 // getClaim answers GET /v1/sales/{sale}/claims/{claim}.
@@ -248,7 +240,7 @@ func (s *Server) getClaim(w http.ResponseWriter, r *http.Request, sale *sale, te
 	a := executor.Answer{Outcome: api.NoSuchClaim}
 	page, f := pageOf(r)
 	if f != nil {
-		writeBadRequest(w, f)
+		wire.WriteBadRequest(w, f)
 		return
 	}
 	if ok {
@@ -256,34 +248,14 @@ func (s *Server) getClaim(w http.ResponseWriter, r *http.Request, sale *sale, te
 		sale.tell(w.Header(), sale.PlaceOf(id.Shard))
 	}
 	if a.Outcome != "" {
-		p := notFound(a.Outcome)
-		p.write(w)
+		p := wire.NotFound(a.Outcome)
+		p.Write(w)
 		return
 	}
 	h := w.Header()
-	h["Content-Type"] = typeJSON
-	h["Cache-Control"] = noStore
-	w.Write(appendClaim(nil, a.Claim.State, sale.name, &a.Claim))
-}
-
-// writeJSON answers with v. Views change from one moment to the next, so nothing between here
-// and the client may keep them.
-func writeJSON(w http.ResponseWriter, status int, v any) {
-	body := encoded(v)
-	h := w.Header()
-	h["Content-Type"] = typeJSON
-	h["Cache-Control"] = noStore
-	w.WriteHeader(status)
-	w.Write(body)
-}
-
-// encoded is v, whose encoding cannot fail.
-func encoded(v any) []byte {
-	body, err := json.Marshal(v)
-	if err != nil {
-		panic(err)
-	}
-	return body
+	h["Content-Type"] = wire.JSONType
+	h["Cache-Control"] = wire.NoStore
+	w.Write(wire.AppendClaim(nil, a.Claim.State, sale.name, &a.Claim))
 }
 
 // moment is a time as people read it: nobody asks for more than milliseconds.

@@ -12,6 +12,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/draw"
 	"salectl/executor"
+	"salectl/executor/httpd/wire"
 	"salectl/executor/shard"
 )
 
@@ -80,7 +81,8 @@ func TestGetSaleThatIsAway(t *testing.T) {
 		Sales: []executor.Service{&fake{name: "movie", status: func() executor.Status { return status }}},
 	})
 	document := func(o api.Outcome, more string) string {
-		return strings.TrimSuffix(string(prepared[o].body), "}") + more + "}"
+		p := wire.ProblemOf(o)
+		return strings.TrimSuffix(string(p.Append(nil)), "}") + more + "}"
 	}
 	const known = `,"known":{"nodes":[{"name":"a:1","up":false,"since":"2026-11-11T12:00:00Z","error":"connection refused"}],` +
 		`"shards":[{"shard":0,"since":"2026-11-11T12:00:00Z","error":"too slow"}],` +

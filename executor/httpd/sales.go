@@ -8,19 +8,20 @@ import (
 
 	"salectl/api"
 	"salectl/backends/ledger"
+	"salectl/executor/httpd/wire"
 )
 
 // getSales answers GET /v1/sales.
 func (s *Server) getSales(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		writeMethodNotAllowed(w, http.MethodGet)
+		wire.WriteMethodNotAllowed(w, http.MethodGet)
 		return
 	}
 	all := api.Sales{Sales: make([]api.SaleSummary, 0, len(s.sales())), ServerTime: s.now().Wall.UTC()}
 	for _, name := range slices.Sorted(maps.Keys(s.sales())) {
 		all.Sales = append(all.Sales, s.summary(s.sales()[name]))
 	}
-	writeJSON(w, http.StatusOK, all)
+	wire.WriteJSON(w, http.StatusOK, all)
 }
 
 // summary is the most important of how a sale stands.

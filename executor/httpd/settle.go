@@ -8,6 +8,7 @@ import (
 
 	"salectl/api"
 	"salectl/executor"
+	"salectl/executor/httpd/wire"
 	"salectl/executor/shard"
 )
 
@@ -31,7 +32,7 @@ func (s *Server) postSettlement(w http.ResponseWriter, r *http.Request, name, re
 		began := s.now().Mono
 		label := s.settle(w, r, sale, claim, how)
 		s.metrics.settlement(sale.name, how, label, s.now().Mono-began)
-		note(w, label)
+		wire.Note(w, label)
 	})
 }
 
@@ -42,21 +43,19 @@ func (s *Server) settle(w http.ResponseWriter, r *http.Request, sale *sale, clai
 	case f == nil:
 		a = s.settleAnswer(r.Context(), sale, claim, how, said)
 	case f != crowded:
-		writeBadRequest(w, f)
+		wire.WriteBadRequest(w, f)
 		return api.BadRequest
 	}
 	if a.Claim.User != "" {
 		sale.tell(w.Header(), sale.PlaceOf(a.Claim.ID.Shard))
 	}
 	if a.Outcome != how.Done() {
-		if a.Message == "" {
-			a.Message = notSettled[a.Outcome]
-		}
-		s.refuse(w, sale, &a)
+		wire.NotSettled(&a)
+		wire.Refuse(w, sale.name, s.now, &a)
 		return a.Outcome
 	}
-	w.Header()["Content-Type"] = typeJSON
-	w.Write(appendClaim(nil, a.Outcome, sale.name, &a.Claim))
+	w.Header()["Content-Type"] = wire.JSONType
+	w.Write(wire.AppendClaim(nil, a.Outcome, sale.name, &a.Claim))
 	if a.Replayed {
 		return api.Replayed
 	}
@@ -90,7 +89,7 @@ func (s *Server) unrecorded(sale *sale, claim string, x executor.Settlement, a e
 }
 
 // readSettlement reads a settlement from a request.
-func (s *Server) readSettlement(r *http.Request, how api.How) (api.Settlement, *fault) {
+func (s *Server) readSettlement(r *http.Request, how api.How) (api.Settlement, *wire.Fault) {
 	if f := checkContentType(r.Header["Content-Type"]); f != nil {
 		return api.Settlement{}, f
 	}
@@ -98,16 +97,5 @@ func (s *Server) readSettlement(r *http.Request, how api.How) (api.Settlement, *
 	if f != nil {
 		return api.Settlement{}, f
 	}
-	return parseSettlement(body, how)
-}
-
-// notSettled are details where those of the table speak of a claim's key. A settlement
-// has none: whoever is not answered asks again.
-var notSettled = map[api.Outcome]string{
-	api.Overloaded: "Too many requests are waiting; this one was not looked at. Ask again.",
-	api.NoQuorum:   "This server has lost the right to sell for the moment; it did not do what was asked. Ask again.",
-	api.Unknown:    "Nobody knows yet whether this was done. Ask again: it is done once.",
-	api.Standby:    "The process that owns the shard cannot be reached from here at the moment; this request was not looked at. Ask again.",
-	api.NotChecked: "The rules of the sale could not be checked; this request was not looked at. Ask again.",
-	api.Draining:   "This server is going down; this request was not looked at. Ask again.",
+	return wire.ParseSettlement(body, how)
 }

@@ -14,6 +14,7 @@ import (
 
 	"salectl/api"
 	"salectl/executor"
+	"salectl/executor/httpd/wire"
 )
 
 // A stream is one request of HTTP/2 that lasts: many requests to a sale come in its body,
@@ -78,11 +79,11 @@ func (s *Server) postStream(w http.ResponseWriter, r *http.Request, name string,
 		peer := r.Header[api.PeerHeader] != nil
 		switch _, binary := form.(*protobufForm); {
 		case f != nil:
-			writeBadRequest(w, f)
+			wire.WriteBadRequest(w, f)
 		case peer && (s.peers == nil || !binary):
-			writeForbidden(w, "This server takes no streams of other processes of the sale here.")
+			wire.WriteForbidden(w, "This server takes no streams of other processes of the sale here.")
 		case s.draining.Load():
-			writeOutcome(w, api.Draining)
+			wire.WriteOutcome(w, api.Draining)
 		default:
 			s.stream(w, r, sale, form, by, peer)
 		}
@@ -92,13 +93,12 @@ func (s *Server) postStream(w http.ResponseWriter, r *http.Request, name string,
 // writeWantsHTTP2 answers a request for a stream by HTTP/1.1, whose body may have no end.
 func writeWantsHTTP2(w http.ResponseWriter) {
 	w.Header().Set("Connection", "close")
-	(&problem{status: http.StatusHTTPVersionNotSupported, title: "HTTP Version Not Supported",
-		detail: "A stream needs HTTP/2. Without TLS, begin the connection with it (prior knowledge); a proxy before the server must speak it to the server, too. " +
-			"Claims one by one go to /v1/sales/{sale}/claims over any version."}).write(w)
+	wire.NewProblem(http.StatusHTTPVersionNotSupported, "A stream needs HTTP/2. Without TLS, begin the connection with it (prior knowledge); a proxy before the server must speak it to the server, too. "+
+		"Claims one by one go to /v1/sales/{sale}/claims over any version.").Write(w)
 }
 
 // formOf returns the form of messages that the client has chosen.
-func formOf(values []string) (form, *fault) {
+func formOf(values []string) (form, *wire.Fault) {
 	if len(values) == 1 {
 		switch media, _, _ := mime.ParseMediaType(values[0]); media {
 		case api.TypeStream:
@@ -107,7 +107,7 @@ func formOf(values []string) (form, *fault) {
 			return new(linesForm), nil
 		}
 	}
-	return nil, &fault{http.StatusUnsupportedMediaType, "Content-Type: must be " + api.TypeStream + " or " + api.TypeLines + ", given once"}
+	return nil, &wire.Fault{Status: http.StatusUnsupportedMediaType, Detail: "Content-Type: must be " + api.TypeStream + " or " + api.TypeLines + ", given once"}
 }
 
 // stream serves a stream to its end.
@@ -119,9 +119,9 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, sale *sale, form
 	x.news.L, x.room.L = &x.mu, &x.mu
 	x.memories = s.memoriesOf(&by)
 	if !s.streams.add(x, s.mostStreams) {
-		p := problemOf(api.Overloaded)
-		p.detail = fmt.Sprintf("There are %d streams already, which is as many as this server has. Use one for many requests.", s.mostStreams)
-		p.write(w)
+		p := wire.ProblemOf(api.Overloaded)
+		p.Detail = fmt.Sprintf("There are %d streams already, which is as many as this server has. Use one for many requests.", s.mostStreams)
+		p.Write(w)
 		return
 	}
 	defer s.streams.remove(x)
@@ -129,7 +129,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, sale *sale, form
 	defer sale.metrics.streams.Dec()
 	// It lasts for longer than a request may; see timer.
 	if err := errors.Join(x.control.SetReadDeadline(time.Time{}), x.control.SetWriteDeadline(time.Time{})); err != nil {
-		writeOutcome(w, api.Overloaded)
+		wire.WriteOutcome(w, api.Overloaded)
 		return
 	}
 	x.timer = time.AfterFunc(time.Hour, x.due)
@@ -138,7 +138,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, sale *sale, form
 	x.mu.Unlock()
 	defer x.close()
 	h := w.Header()
-	h["Content-Type"], h["Cache-Control"] = []string{form.media()}, noStore
+	h["Content-Type"], h["Cache-Control"] = []string{form.media()}, wire.NoStore
 	if s.address != "" {
 		h[api.AddressHeader] = []string{s.address}
 	}
@@ -172,7 +172,7 @@ func (x *stream) watchTokenLocked(now time.Duration) {
 
 // revokeLocked ends a stream whose token permits nothing any more: no more is read, and what
 // is under way is answered. A reader that has a message finds out by itself.
-func (x *stream) revokeLocked(missing *problem) {
+func (x *stream) revokeLocked(missing *wire.Problem) {
 	if x.over || x.late {
 		return
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
 	"salectl/api"
 	"salectl/api/streampb"
 	"salectl/executor"

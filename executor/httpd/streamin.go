@@ -11,6 +11,7 @@ import (
 	"salectl/api"
 	"salectl/api/streampb"
 	"salectl/executor"
+	"salectl/executor/httpd/wire"
 	"salectl/executor/shard"
 )
 
@@ -19,16 +20,16 @@ type form interface {
 	media() string
 	// cut takes the first message off what was read; nil without a fault: it is not there
 	// to its end yet.
-	cut(b []byte) (message, rest []byte, f *fault)
+	cut(b []byte) (message, rest []byte, f *wire.Fault)
 	// request reads a message, which is overwritten by the next. A fault of a message
 	// whose id is known is about that request alone; else it ends the stream.
-	request(message []byte) (*streampb.Request, *fault)
+	request(message []byte) (*streampb.Request, *wire.Fault)
 	// What is appended: an answer to a claim or settlement, to a look-up, that the server
 	// goes away, and what is wrong with a message (id) or the stream (0).
 	answer(b []byte, u *under) []byte
 	found(b []byte, u *under) []byte
 	goingAway(b []byte) []byte
-	problem(b []byte, id uint64, p *problem) []byte
+	problem(b []byte, id uint64, p *wire.Problem) []byte
 }
 
 // read takes in requests until there are no more.
@@ -57,7 +58,7 @@ func (x *stream) read(body io.Reader) {
 		}
 		switch {
 		case err == io.EOF && len(rest) > 0:
-			x.refuse(0, malformed("the stream ends within a message"))
+			x.refuse(0, wire.Malformed("the stream ends within a message"))
 			x.end(nil)
 			return
 		case err == io.EOF || err != nil && x.left(err):
@@ -85,12 +86,12 @@ func (x *stream) take(message []byte, first bool) bool {
 		return id != 0
 	}
 	if _, ok := r.Asks.(*streampb.Request_Hello); ok {
-		x.refuse(0, malformed("hello: only another process of the sale says it, on a stream that it has made with the header %s", api.PeerHeader))
+		x.refuse(0, wire.Malformed("hello: only another process of the sale says it, on a stream that it has made with the header %s", api.PeerHeader))
 		x.end(nil)
 		return false
 	}
 	if r.Id == 0 {
-		x.refuse(0, malformed("id: missing; each request has one, from 1"))
+		x.refuse(0, wire.Malformed("id: missing; each request has one, from 1"))
 		x.end(nil)
 		return false
 	}
@@ -99,7 +100,7 @@ func (x *stream) take(message []byte, first bool) bool {
 	}
 	switch missing := x.by.may(rightOf(r)); {
 	case missing == nil:
-	case missing.scope != "":
+	case missing.Scope != "":
 		x.say(r.Id, missing)
 		return true
 	default: // its token was taken away since
@@ -119,7 +120,7 @@ func (x *stream) take(message []byte, first bool) bool {
 	case *streampb.Request_Cancel:
 		x.cancel(r.Id)
 	default:
-		x.refuse(r.Id, malformed("the request asks for nothing that is known here: it has claim, settle, user, find or cancel"))
+		x.refuse(r.Id, wire.Malformed("the request asks for nothing that is known here: it has claim, settle, user, find or cancel"))
 	}
 	return true
 }
@@ -133,13 +134,13 @@ func rightOf(r *streampb.Request) Rights {
 }
 
 // refuse says what is wrong with a message, or with the stream.
-func (x *stream) refuse(id uint64, f *fault) {
-	p := problemOf(api.BadRequest)
-	p.status, p.detail = f.status, f.detail
+func (x *stream) refuse(id uint64, f *wire.Fault) {
+	p := wire.ProblemOf(api.BadRequest)
+	p.Status, p.Detail = f.Status, f.Detail
 	x.say(id, &p)
 }
 
-func (x *stream) say(id uint64, p *problem) {
+func (x *stream) say(id uint64, p *wire.Problem) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for len(x.extra) > mostUnsent && x.broken == nil { // a client that sends faults and reads nothing
@@ -173,8 +174,7 @@ func (x *stream) begin(r *streampb.Request, k kind) (u *under, ok bool) {
 	if _, used := x.open[r.Id]; used {
 		x.holdLocked(-size)
 		x.mu.Unlock()
-		x.say(r.Id, &problem{status: http.StatusConflict, title: "Conflict",
-			detail: "id: another request with it is under way; give each its own until it is answered."})
+		x.say(r.Id, wire.NewProblem(http.StatusConflict, "id: another request with it is under way; give each its own until it is answered."))
 		return nil, true
 	}
 	if last := len(x.spare) - 1; last >= 0 {
@@ -248,8 +248,8 @@ func (x *stream) claim(r *streampb.Request, asks *streampb.NewClaim) bool {
 		err = cmp.Or(err, errors.New("units: these are numbers, by which processes ask each other: say the names of the units that are wanted in names"))
 	}
 	if len(c.Names) > 0 {
-		if f := named(&c, asks.GetQuantity() > 1); f != nil {
-			err = cmp.Or(err, errors.New(f.detail))
+		if f := wire.CheckNames(&c, asks.GetQuantity() > 1); f != nil {
+			err = cmp.Or(err, errors.New(f.Detail))
 		}
 	}
 	if err == nil && c.Key != "" {
@@ -295,7 +295,7 @@ func (x *stream) settle(r *streampb.Request, asks *streampb.Settlement) bool {
 func (x *stream) user(r *streampb.Request, asks *streampb.User) bool {
 	page, user := shard.PageOf(asks), asks.GetUser()
 	if err := page.Check(); err != nil {
-		x.refuse(r.Id, unacceptable(err))
+		x.refuse(r.Id, wire.Unacceptable(err))
 		return true
 	}
 	u, ok := x.begin(r, looksAtUser)
@@ -316,7 +316,7 @@ func (x *stream) user(r *streampb.Request, asks *streampb.User) bool {
 func (x *stream) find(r *streampb.Request, asks *streampb.Find) bool {
 	id, page := shard.ClaimIDOf(asks.GetClaim()), shard.PageOf(asks)
 	if err := page.Check(); err != nil {
-		x.refuse(r.Id, unacceptable(err))
+		x.refuse(r.Id, wire.Unacceptable(err))
 		return true
 	}
 	u, ok := x.begin(r, looksAtClaim)

@@ -5,6 +5,7 @@ import (
 
 	"salectl/api"
 	"salectl/executor"
+	"salectl/executor/httpd/wire"
 )
 
 // atOnce is about how much is written at a time: more waits until that is under way.
@@ -51,8 +52,8 @@ func (x *stream) encode(b []byte, u *under) []byte {
 	if u.kind == looksAtUser || u.kind == looksAtClaim {
 		return x.form.found(b, u)
 	}
-	if u.kind == settles && u.answer.Outcome != u.how.Done() && u.answer.Message == "" {
-		u.answer.Message = notSettled[u.answer.Outcome]
+	if u.kind == settles && u.answer.Outcome != u.how.Done() {
+		wire.NotSettled(&u.answer)
 	}
 	return x.form.answer(b, u)
 }

@@ -4,6 +4,7 @@ import (
 	"io"
 
 	"salectl/api/streampb"
+	"salectl/executor/httpd/wire"
 )
 
 // Peers takes streams of other processes of a sale.
@@ -25,7 +26,7 @@ func (x *stream) link(body io.Reader) {
 		again, ok := r.Asks.(*streampb.Request_Hello)
 		switch {
 		case heard == nil && !ok:
-			x.refuse(0, malformed("hello: missing; the stream of another process of the sale begins with one"))
+			x.refuse(0, wire.Malformed("hello: missing; the stream of another process of the sale begins with one"))
 			return false
 		case heard == nil:
 			heard, gone = x.server.peers.Accept(x.sale.name, again.Hello, x.send)
@@ -64,7 +65,7 @@ func (x *stream) listen(body io.Reader, take func(*streampb.Request) bool) error
 			rest = after
 			r, err := new(streampb.Decoder).Request(message)
 			if err != nil {
-				x.refuse(0, malformed("%v", err))
+				x.refuse(0, wire.Malformed("%v", err))
 				return nil
 			}
 			x.awaitRoom()

@@ -6,6 +6,7 @@ import (
 
 	"salectl/api"
 	"salectl/api/streampb"
+	"salectl/executor/httpd/wire"
 	"salectl/executor/shard"
 )
 
@@ -22,21 +23,21 @@ type protobufForm struct {
 
 func (*protobufForm) media() string { return api.TypeStream }
 
-func (*protobufForm) cut(b []byte) (message, rest []byte, f *fault) {
+func (*protobufForm) cut(b []byte) (message, rest []byte, f *wire.Fault) {
 	message, rest, err := streampb.Cut(b, streampb.MaxMessage)
 	switch {
 	case errors.Is(err, streampb.ErrTooLong):
-		f = &fault{http.StatusRequestEntityTooLarge, err.Error()}
+		f = &wire.Fault{Status: http.StatusRequestEntityTooLarge, Detail: err.Error()}
 	case err != nil:
-		f = malformed("%v", err)
+		f = wire.Malformed("%v", err)
 	}
 	return message, rest, f
 }
 
-func (p *protobufForm) request(message []byte) (*streampb.Request, *fault) {
+func (p *protobufForm) request(message []byte) (*streampb.Request, *wire.Fault) {
 	r, err := p.decoder.Request(message)
 	if err != nil {
-		return nil, malformed("%v", err)
+		return nil, wire.Malformed("%v", err)
 	}
 	return r, nil
 }
@@ -47,7 +48,7 @@ func (p *protobufForm) answer(b []byte, u *under) []byte {
 	u.answer.ToStream(a)
 	place := u.place()
 	a.Owner, a.Shard, a.Shards = place.Owner, uint32(place.Shard), uint32(place.Shards)
-	if a.ServerTimeNs = 0; prepared[u.answer.Outcome].row.Timed {
+	if a.ServerTimeNs = 0; wire.Timed(u.answer.Outcome) {
 		a.ServerTimeNs = u.stream.server.now().Wall.UnixNano()
 	}
 	p.says.Answer = a
@@ -68,8 +69,8 @@ func (p *protobufForm) goingAway(b []byte) []byte {
 	return streampb.AppendReply(b, &streampb.Reply{Says: &streampb.Reply_GoingAway{GoingAway: &streampb.GoingAway{}}})
 }
 
-func (p *protobufForm) problem(b []byte, id uint64, said *problem) []byte {
+func (p *protobufForm) problem(b []byte, id uint64, said *wire.Problem) []byte {
 	return streampb.AppendReply(b, &streampb.Reply{Id: id, Says: &streampb.Reply_Problem{Problem: &streampb.Problem{
-		Status: uint32(said.status), Title: said.title, Detail: said.detail, Outcome: string(said.outcome),
+		Status: uint32(said.Status), Title: said.Title, Detail: said.Detail, Outcome: string(said.Outcome),
 	}}})
 }

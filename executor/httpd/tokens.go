@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"strings"
 	"sync/atomic"
+
+	"salectl/executor/httpd/wire"
 )
 
 // Rights are what a token permits.
@@ -263,14 +265,13 @@ func (a *access) rights() Rights {
 
 // may reports whether a request may do what needs a right. If not, the problem says what is
 // missing.
-func (a *access) may(needs Rights) *problem {
+func (a *access) may(needs Rights) *wire.Problem {
 	switch has := a.rights(); {
 	case has == 0:
-		return &problem{status: http.StatusUnauthorized, title: "Unauthorized",
-			detail: "Send a token of the server as \"Authorization: Bearer <token>\"."}
+		return wire.NewProblem(http.StatusUnauthorized, "Send a token of the server as \"Authorization: Bearer <token>\".")
 	case has&needs == 0:
-		return &problem{status: http.StatusForbidden, title: "Forbidden", scope: needs.word(),
-			detail: fmt.Sprintf("The token has not the right to %s, which this request needs.", needs.word())}
+		return &wire.Problem{Status: http.StatusForbidden, Title: "Forbidden", Scope: needs.word(),
+			Detail: fmt.Sprintf("The token has not the right to %s, which this request needs.", needs.word())}
 	}
 	return nil
 }

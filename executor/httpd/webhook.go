@@ -7,6 +7,7 @@ import (
 
 	"salectl/api"
 	"salectl/executor"
+	"salectl/executor/httpd/wire"
 	"salectl/executor/payments"
 )
 
@@ -27,7 +28,7 @@ func (s *Server) postWebhook(w http.ResponseWriter, r *http.Request, name string
 		began := s.now().Mono
 		label := s.webhook(w, r, sale)
 		s.metrics.webhook(sale.name, label, s.now().Mono-began)
-		note(w, label)
+		wire.Note(w, label)
 	})
 }
 
@@ -39,12 +40,12 @@ func (s *Server) webhook(w http.ResponseWriter, r *http.Request, sale *sale) api
 	event, f, err := s.readEvent(r, sale)
 	switch {
 	case f != nil:
-		writeBadRequest(w, f)
+		wire.WriteBadRequest(w, f)
 		return rejected
 	case err != nil:
 		return s.rejectWebhook(w, r, sale, err)
 	case event.How == "":
-		writeJSON(w, http.StatusOK, api.WebhookAnswer{Outcome: ignored, Sale: sale.name})
+		wire.WriteJSON(w, http.StatusOK, api.WebhookAnswer{Outcome: ignored, Sale: sale.name})
 		return ignored
 	}
 	a := s.settleAnswer(r.Context(), sale, event.Claim, event.How, event.Settlement)
@@ -53,7 +54,7 @@ func (s *Server) webhook(w http.ResponseWriter, r *http.Request, sale *sale) api
 
 // readEvent reads a message, and checks its signature. Until then it may be anybody's, and counts
 // for the memory that it takes.
-func (s *Server) readEvent(r *http.Request, sale *sale) (payments.Event, *fault, error) {
+func (s *Server) readEvent(r *http.Request, sale *sale) (payments.Event, *wire.Fault, error) {
 	if !s.unsigned.tryTake(bytesOfMessage) {
 		return payments.Event{}, nil, errUnsigned
 	}
@@ -85,18 +86,18 @@ var errUnsigned = errors.New("too many messages are read")
 func (s *Server) answerWebhook(w http.ResponseWriter, r *http.Request, sale *sale, event *payments.Event, a *executor.Answer) api.Outcome {
 	switch row := a.Outcome.Row(); {
 	case row.Retry != api.Final:
-		p := problemOf(a.Outcome)
-		p.status, p.retryAfter = http.StatusServiceUnavailable, max(a.RetryAfter, p.retryAfter, time.Second)
-		p.detail = "This message was not carried out, or nobody knows yet. Send it again: it is carried out once."
-		p.write(w)
+		p := wire.ProblemOf(a.Outcome)
+		p.Status, p.RetryAfter = http.StatusServiceUnavailable, max(a.RetryAfter, p.RetryAfter, time.Second)
+		p.Detail = "This message was not carried out, or nobody knows yet. Send it again: it is carried out once."
+		p.Write(w)
 	case a.Claim.User == "": // there is no such claim, or no such sale
-		s.refuse(w, sale, a)
+		wire.Refuse(w, sale.name, s.now, a)
 	default:
 		if a.RefundDue {
-			s.log.With(about(w, r)...).Warn("a payment bought nothing and is owed back", "sale", sale.name, "claim", event.Claim,
+			s.log.With(wire.LogAttrs(w, r)...).Warn("a payment bought nothing and is owed back", "sale", sale.name, "claim", event.Claim,
 				"payment", event.Payment, "outcome", a.Outcome)
 		}
-		writeJSON(w, http.StatusOK, api.WebhookAnswer{Outcome: a.Outcome, Sale: sale.name, Claim: event.Claim, RefundDue: a.RefundDue})
+		wire.WriteJSON(w, http.StatusOK, api.WebhookAnswer{Outcome: a.Outcome, Sale: sale.name, Claim: event.Claim, RefundDue: a.RefundDue})
 		if a.Replayed {
 			return api.Replayed
 		}
@@ -109,18 +110,16 @@ func (s *Server) rejectWebhook(w http.ResponseWriter, r *http.Request, sale *sal
 	var rejection *payments.Rejection
 	switch {
 	case errors.As(err, &rejection) && rejection.Clock && sale.clockOff():
-		(&problem{status: http.StatusServiceUnavailable, title: http.StatusText(http.StatusServiceUnavailable), retryAfter: unreadyRetry,
-			detail: "This server knows that its clock is wrong, and cannot tell how old the message is. Send it again, here later or to another process of the sale."}).write(w)
+		wire.WriteUnavailable(w, unreadyRetry, "This server knows that its clock is wrong, and cannot tell how old the message is. Send it again, here later or to another process of the sale.")
 		return rejected
 	case errors.As(err, &rejection):
-		(&problem{status: rejection.Status, title: http.StatusText(rejection.Status), detail: rejection.Detail}).write(w)
+		wire.NewProblem(rejection.Status, rejection.Detail).Write(w)
 		return rejected
 	case errors.Is(err, errUnsigned):
-		(&problem{status: http.StatusServiceUnavailable, title: http.StatusText(http.StatusServiceUnavailable), retryAfter: time.Second,
-			detail: "Too many messages are being read; this one was not looked at. Send it again."}).write(w)
+		wire.WriteUnavailable(w, time.Second, "Too many messages are being read; this one was not looked at. Send it again.")
 		return rejected
 	case errors.Is(err, payments.ErrNoWebhook):
-		(&problem{status: http.StatusNotFound, title: "Not Found", detail: "This sale takes no webhooks: its file has no payment.webhook."}).write(w)
+		wire.NewProblem(http.StatusNotFound, "This sale takes no webhooks: its file has no payment.webhook.").Write(w)
 		return rejected
 	case errors.Is(err, payments.ErrAway):
 		a := executor.Answer{Outcome: sale.Status().Away}
@@ -129,8 +128,7 @@ func (s *Server) rejectWebhook(w http.ResponseWriter, r *http.Request, sale *sal
 		}
 		return s.answerWebhook(w, r, sale, &payments.Event{}, &a)
 	}
-	(&problem{status: http.StatusServiceUnavailable, title: http.StatusText(http.StatusServiceUnavailable), retryAfter: unreadyRetry,
-		detail: "This server cannot read messages of the payment service now; its log says why. Send it again later."}).write(w)
+	wire.WriteUnavailable(w, unreadyRetry, "This server cannot read messages of the payment service now; its log says why. Send it again later.")
 	return rejected
 }
 

@@ -1,7 +1,8 @@
-package httpd
+package wire
 
 import (
 	"encoding/json"
+	"net/http"
 	"strconv"
 	"time"
 
@@ -12,17 +13,16 @@ import (
 	"salectl/spec"
 )
 
-// The answers to claims are put together by hand: that takes a tenth of what
-// encoding/json takes (0.1 µs, no allocation, instead of 1 µs and five) on the
-// one path that a whole crowd takes at once. What is asked for seldom goes
-// through encoding/json.
+// Claims are encoded by hand, which takes a tenth of the time of encoding/json (0.1 µs and no
+// allocation instead of 1 µs and five) on the path of all buyers. Rare responses go through
+// encoding/json.
 
-// appendClaim appends one claim that was accepted as its buyer sees it: an api.Claim.
-func appendClaim(b []byte, outcome api.Outcome, sale string, c *executor.Claim) []byte {
-	b = appendString(append(b, `{"outcome":`...), string(outcome))
-	b = append(appendID(append(b, `,"claim":"`...), c.ID), '"')
-	b = appendString(append(b, `,"sale":`...), sale)
-	b = appendString(append(b, `,"user":`...), c.User)
+// AppendClaim appends an accepted claim as its buyer sees it: an api.Claim.
+func AppendClaim(b []byte, outcome api.Outcome, sale string, c *executor.Claim) []byte {
+	b = AppendString(append(b, `{"outcome":`...), string(outcome))
+	b = append(AppendID(append(b, `,"claim":"`...), c.ID), '"')
+	b = AppendString(append(b, `,"sale":`...), sale)
+	b = AppendString(append(b, `,"user":`...), c.User)
 	b = append(b, `,"units":[`...)
 	for i, unit := range c.Units {
 		if i > 0 {
@@ -53,7 +53,7 @@ func appendClaim(b []byte, outcome api.Outcome, sale string, c *executor.Claim) 
 	return append(b, '}')
 }
 
-// appendBooks appends what is told to whoever looks a claim up.
+// appendBooks appends what only a lookup of a claim returns.
 func appendBooks(b []byte, books *shard.Books) []byte {
 	if !books.SettledAt.IsZero() {
 		b = appendTime(append(b, `,"settledAt":`...), books.SettledAt)
@@ -61,7 +61,7 @@ func appendBooks(b []byte, books *shard.Books) []byte {
 	for _, text := range []struct{ name, value string }{{"who", books.Who}, {"why", books.Why}, {"payment", books.Payment}} {
 		if text.value != "" {
 			b = append(append(append(b, `,"`...), text.name...), `":`...)
-			b = appendString(b, text.value)
+			b = AppendString(b, text.value)
 		}
 	}
 	if books.Extended {
@@ -76,7 +76,7 @@ func appendBooks(b []byte, books *shard.Books) []byte {
 		} else {
 			b = append(b, ',')
 		}
-		b = appendString(b, payment)
+		b = AppendString(b, payment)
 	}
 	if len(books.RefundsDue) > 0 {
 		b = strconv.AppendInt(append(b, `],"refundsDue":`...), int64(books.Owed), 10)
@@ -84,13 +84,13 @@ func appendBooks(b []byte, books *shard.Books) []byte {
 		b = strconv.AppendInt(append(b, `,"refundsDue":`...), int64(books.Owed), 10)
 	}
 	if books.Next != "" {
-		b = appendString(append(b, `,"refundDueNext":`...), books.Next)
+		b = AppendString(append(b, `,"refundDueNext":`...), books.Next)
 	}
 	return b
 }
 
-// appendID appends the text form of a claim's name.
-func appendID(b []byte, id executor.ClaimID) []byte {
+// AppendID appends the text form of a claim's id.
+func AppendID(b []byte, id executor.ClaimID) []byte {
 	if id.Unit != 0 {
 		return append(b, id.String()...)
 	}
@@ -99,8 +99,7 @@ func appendID(b []byte, id executor.ClaimID) []byte {
 	return strconv.AppendInt(append(b, '-'), int64(id.Index), 10)
 }
 
-// appendAmounts appends what each of the units is worth, in their order, and in
-// which currency.
+// appendAmounts appends the value of each unit, in their order, and the currency.
 func appendAmounts(b []byte, units []int64, packets *spec.Packets) []byte {
 	b = append(b, `,"amounts":[`...)
 	for i, unit := range units {
@@ -109,10 +108,10 @@ func appendAmounts(b []byte, units []int64, packets *spec.Packets) []byte {
 		}
 		b = append(append(append(b, '"'), packets.Text(unit)...), '"')
 	}
-	return appendString(append(b, `],"currency":`...), packets.Currency)
+	return AppendString(append(b, `],"currency":`...), packets.Currency)
 }
 
-// appendPayloads appends what each of the units is, in their order.
+// appendPayloads appends the payload of each unit, in their order.
 func appendPayloads(b []byte, payloads []ledger.Payload) []byte {
 	b = append(b, `,"payloads":[`...)
 	for i, p := range payloads {
@@ -124,34 +123,34 @@ func appendPayloads(b []byte, payloads []ledger.Payload) []byte {
 			if j > 0 {
 				b = append(b, ',')
 			}
-			b = appendString(append(appendString(b, name), ':'), p.Values[j])
+			b = AppendString(append(AppendString(b, name), ':'), p.Values[j])
 		}
 		b = append(b, '}')
 	}
 	return append(b, ']')
 }
 
-// appendClaims appends a JSON array, never null.
-func appendClaims(b []byte, sale string, claims []executor.Claim) []byte {
+// AppendClaims appends a JSON array of claims, never null.
+func AppendClaims(b []byte, sale string, claims []executor.Claim) []byte {
 	b = append(b, '[')
 	for i := range claims {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendClaim(b, claims[i].State, sale, &claims[i])
+		b = AppendClaim(b, claims[i].State, sale, &claims[i])
 	}
 	return append(b, ']')
 }
 
-// appendTime appends a time in UTC, whatever zone it came with.
+// appendTime appends a time in UTC, whatever its zone is.
 func appendTime(b []byte, t time.Time) []byte {
 	b = append(b, '"')
 	b = t.UTC().AppendFormat(b, time.RFC3339Nano)
 	return append(b, '"')
 }
 
-// appendString appends s as a JSON string.
-func appendString(b []byte, s string) []byte {
+// AppendString appends s as a JSON string.
+func AppendString(b []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
 			quoted, _ := json.Marshal(s) // strings never fail
@@ -161,4 +160,23 @@ func appendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	b = append(b, s...)
 	return append(b, '"')
+}
+
+// WriteJSON writes v as a response that no cache keeps, since views change all the time.
+func WriteJSON(w http.ResponseWriter, status int, v any) {
+	body := MustMarshal(v)
+	h := w.Header()
+	h["Content-Type"] = JSONType
+	h["Cache-Control"] = NoStore
+	w.WriteHeader(status)
+	w.Write(body)
+}
+
+// MustMarshal returns the JSON of v, whose encoding cannot fail.
+func MustMarshal(v any) []byte {
+	body, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return body
 }

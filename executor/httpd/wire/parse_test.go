@@ -1,4 +1,4 @@
-package httpd
+package wire
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"salectl/api"
+	"salectl/api/streampb"
 	"salectl/executor"
 )
 
@@ -34,9 +35,9 @@ var wellFormed = map[string]struct {
 func TestParseClaim(t *testing.T) {
 	for name, c := range wellFormed {
 		t.Run(name, func(t *testing.T) {
-			r, f := parseClaim([]byte(c.body))
+			r, f := ParseClaim([]byte(c.body))
 			if f != nil {
-				t.Fatalf("refused: %s", f.detail)
+				t.Fatalf("refused: %s", f.Detail)
 			}
 			if r.User != c.user || r.Quantity != c.quantity || r.Names != nil || r.Adjacent {
 				t.Errorf("got %+v, want %q, %d", r, c.user, c.quantity)
@@ -53,7 +54,7 @@ func TestParseClaimThatChooses(t *testing.T) {
 		`{"user":"u","quantity":3,"adjacent":true}`:     {User: "u", Quantity: 3, Adjacent: true},
 		`{"user":"u","adjacent":false}`:                 {User: "u", Quantity: 1},
 	} {
-		if r, f := parseClaim([]byte(body)); f != nil || !reflect.DeepEqual(r, want) {
+		if r, f := ParseClaim([]byte(body)); f != nil || !reflect.DeepEqual(r, want) {
 			t.Errorf("%s is %+v, %v", body, r, f)
 		}
 	}
@@ -143,12 +144,12 @@ var malformedBodies = map[string]struct {
 func TestParseClaimRefuses(t *testing.T) {
 	for name, c := range malformedBodies {
 		t.Run(name, func(t *testing.T) {
-			r, f := parseClaim([]byte(c.body))
+			r, f := ParseClaim([]byte(c.body))
 			if f == nil {
 				t.Fatalf("accepted as %+v", r)
 			}
-			if f.status != c.status || !strings.Contains(f.detail, c.detail) {
-				t.Errorf("got %d %q, want %d and %q in it", f.status, f.detail, c.status, c.detail)
+			if f.Status != c.status || !strings.Contains(f.Detail, c.detail) {
+				t.Errorf("got %d %q, want %d and %q in it", f.Status, f.Detail, c.status, c.detail)
 			}
 		})
 	}
@@ -164,15 +165,15 @@ func FuzzParseClaim(f *testing.F) {
 		f.Add([]byte(c.body))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		if len(body) > maxBody {
+		if len(body) > streampb.MaxMessage {
 			return // never reaches the parser
 		}
-		claim, got := parseClaim(body)
+		claim, got := ParseClaim(body)
 		status := http.StatusOK
 		if got != nil {
-			status = got.status
-			if !utf8.ValidString(got.detail) {
-				t.Errorf("detail %q is not UTF-8", got.detail)
+			status = got.Status
+			if !utf8.ValidString(got.Detail) {
+				t.Errorf("detail %q is not UTF-8", got.Detail)
 			}
 		}
 		want, wantStatus := oracle(body)

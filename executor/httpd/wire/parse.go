@@ -1,0 +1,375 @@
+package wire
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"salectl/api"
+	"salectl/api/streampb"
+	"salectl/executor"
+	"salectl/executor/shard"
+)
+
+// Fault is an error in the form of a request.
+type Fault struct {
+	Status int    // 400, 404, 413, 415 or 422
+	Detail string // names the field and says what would be right
+}
+
+// Malformed returns a fault with status 400.
+func Malformed(format string, args ...any) *Fault {
+	return &Fault{http.StatusBadRequest, fmt.Sprintf(format, args...)}
+}
+
+// Unacceptable returns a fault with status 422, for a value that is not allowed.
+func Unacceptable(err error) *Fault { return &Fault{http.StatusUnprocessableEntity, err.Error()} }
+
+// ParseClaim parses the body of a claim: a JSON object with a string "user" and, optionally, an
+// integer "quantity", the names of the requested "units", or a boolean "adjacent".
+//
+// The parser is written by hand because encoding/json accepts repeated keys, keys that differ in case,
+// and invalid UTF-8 or surrogates, all of which it replaces by "\uFFFD": two users would become one.
+func ParseClaim(body []byte) (r executor.Request, _ *Fault) {
+	p := Parser{In: body}
+	var userText []byte
+	var seenUser, seenQuantity, seenUnits bool
+	r.Quantity = 1
+	f := p.Object(`{"user": "u-1", "quantity": 1}`, func(field []byte) (f *Fault) {
+		switch string(field) {
+		case "user":
+			seenUser = true
+			userText, f = p.text("user")
+		case "quantity":
+			seenQuantity = true
+			r.Quantity, f = p.Integer("quantity")
+		case "units":
+			seenUnits = true
+			r.Names, f = p.Texts("units")
+		case "adjacent":
+			r.Adjacent, f = p.Bool("adjacent")
+		default:
+			f = Malformed("%s: unknown field; a claim has user, quantity, units and adjacent", QuoteName(field))
+		}
+		return f
+	})
+	if f != nil {
+		return executor.Request{}, f
+	}
+	if !seenUser {
+		return executor.Request{}, Malformed("user: missing")
+	}
+	r.User = string(userText)
+	if seenUnits {
+		if f := CheckNames(&r, seenQuantity); f != nil {
+			return executor.Request{}, f
+		}
+	}
+	if err := cmp.Or(api.CheckUser(r.User), api.CheckQuantity(r.Quantity)); err != nil {
+		return executor.Request{}, Unacceptable(err)
+	}
+	return r, nil
+}
+
+// CheckNames checks the names of the units that are requested and sets the quantity to their number. The
+// argument quantity tells whether the request has a quantity, too.
+func CheckNames(r *executor.Request, quantity bool) *Fault {
+	n := int64(len(r.Names))
+	switch err := api.CheckNames(r.Names); {
+	case err != nil:
+		return Unacceptable(err)
+	case quantity && r.Quantity != n:
+		return Unacceptable(fmt.Errorf("quantity: is %d, and %d units are named; leave it out", r.Quantity, n))
+	case r.Adjacent:
+		return Unacceptable(errors.New("adjacent: goes with a quantity, not with units that are named"))
+	}
+	r.Quantity = n
+	return nil
+}
+
+// ParseSettlement parses the body of a settlement: a JSON object with those fields of an
+// api.Settlement that belong to how.
+func ParseSettlement(body []byte, how api.How) (x api.Settlement, _ *Fault) {
+	p := Parser{In: body}
+	f := p.Object(`{"reason": "sent back"}`, func(field []byte) (f *Fault) {
+		var text []byte
+		into := map[string]*string{"payment": &x.Payment, "who": &x.Who, "reason": &x.Reason}[string(field)]
+		switch {
+		case into != nil:
+			text, f = p.text(string(field))
+			*into = string(text)
+		case string(field) == "retire":
+			x.Retire, f = p.Bool("retire")
+		default:
+			return Malformed("%s: unknown field; there are payment, who, reason and retire", QuoteName(field))
+		}
+		return f
+	})
+	if f != nil {
+		return x, f
+	}
+	if err := x.Check(how); err != nil {
+		return x, Unacceptable(err)
+	}
+	return x, nil
+}
+
+// QuoteName quotes the name of a field, which may be anything, and shortens it.
+func QuoteName(field []byte) string {
+	if len(field) > 40 {
+		return fmt.Sprintf("%q…", bytes.ToValidUTF8(field[:40], nil))
+	}
+	return fmt.Sprintf("%q", field)
+}
+
+// Parser reads JSON objects of strings, integers, booleans and lists of strings.
+type Parser struct {
+	In []byte
+	at int
+
+	Overflowed bool // the last integer was out of the range of int64
+}
+
+func (p *Parser) space() {
+	for p.at < len(p.In) {
+		switch p.In[p.at] {
+		case ' ', '\t', '\n', '\r':
+			p.at++
+		default:
+			return
+		}
+	}
+}
+
+// take skips space and then c, and reports whether c was there.
+func (p *Parser) take(c byte) bool {
+	p.space()
+	if p.at == len(p.In) || p.In[p.at] != c {
+		return false
+	}
+	p.at++
+	return true
+}
+
+// Object reads an object, which is all of the input. value reads the value of a field; like is an
+// example for the fault of a body that is no object.
+func (p *Parser) Object(like string, value func(field []byte) *Fault) *Fault {
+	if p.at == 0 && bytes.HasPrefix(p.In, []byte("\ufeff")) {
+		p.at = len("\ufeff") // RFC 8259 lets a reader pass over a byte order mark
+	}
+	if p.space(); p.at == len(p.In) || p.In[p.at] != '{' {
+		return Malformed("the body must be a JSON object like %s", like)
+	}
+	if f := p.Members(value); f != nil {
+		return f
+	}
+	if p.space(); p.at < len(p.In) {
+		return Malformed("something follows the object; a request has one")
+	}
+	return nil
+}
+
+// Members reads an object. value reads the value of a field.
+func (p *Parser) Members(value func(field []byte) *Fault) *Fault {
+	if !p.take('{') {
+		return Malformed("the value must be a JSON object")
+	}
+	var seen []string
+	for more := !p.take('}'); more; {
+		field, f := p.text("a field's name")
+		if f != nil {
+			return f
+		}
+		if slices.Contains(seen, string(field)) {
+			return Malformed("%s: given twice", field)
+		}
+		seen = append(seen, string(field))
+		if !p.take(':') {
+			return Malformed("%s: a colon and a value must follow the name", QuoteName(field))
+		}
+		if f := value(field); f != nil {
+			return f
+		}
+		if more = p.take(','); !more && !p.take('}') {
+			return Malformed("%s: a comma or the end of the object must follow the value", field)
+		}
+	}
+	return nil
+}
+
+// text reads a string; what names it in a fault. The result may be a part of the input and must be
+// copied to be kept.
+func (p *Parser) text(what string) ([]byte, *Fault) {
+	if !p.take('"') {
+		return nil, Malformed("%s: must be a string in double quotes", what)
+	}
+	start, escaped := p.at, false
+	for ; p.at < len(p.In); p.at++ {
+		switch c := p.In[p.at]; {
+		case c == '"':
+			raw := p.In[start:p.at]
+			p.at++
+			if !utf8.Valid(raw) {
+				return nil, Malformed("%s: must be UTF-8", what)
+			}
+			if !escaped {
+				return raw, nil
+			}
+			text, ok := unescape(raw)
+			if !ok {
+				return nil, Malformed("%s: has a bad escape sequence", what)
+			}
+			return text, nil
+		case c == '\\':
+			escaped = true
+			p.at++ // whatever is escaped, it does not end the string
+		case c < ' ':
+			return nil, Malformed("%s: must not contain control characters", what)
+		}
+	}
+	return nil, Malformed("%s: the string has no end", what)
+}
+
+// Texts reads a list of strings.
+func (p *Parser) Texts(what string) (all []string, _ *Fault) {
+	if !p.take('[') {
+		return nil, Malformed("%s: must be a list of strings", what)
+	}
+	for more := !p.take(']'); more; {
+		text, f := p.text(what)
+		if f != nil {
+			return nil, f
+		}
+		all = append(all, string(text))
+		if more = p.take(','); !more && !p.take(']') {
+			return nil, Malformed("%s: a comma or the end of the list must follow a string", what)
+		}
+	}
+	return all, nil
+}
+
+// String reads a string.
+func (p *Parser) String(what string) (string, *Fault) {
+	text, f := p.text(what)
+	return string(text), f
+}
+
+// ClaimID reads the id of a claim. The result for a malformed id is one that no claim has.
+func (p *Parser) ClaimID(what string) (*streampb.ClaimID, *Fault) {
+	text, f := p.text(what)
+	if f != nil {
+		return nil, f
+	}
+	id, ok := shard.ParseClaimID(string(text))
+	if !ok {
+		id = shard.ClaimID{Shard: noShard}
+	}
+	return &streampb.ClaimID{Shard: uint32(id.Shard), Slot: id.Slot, Index: uint32(id.Index), Unit: id.Unit}, nil
+}
+
+// noShard is one that no sale has.
+const noShard = 1<<31 - 1
+
+// Integer reads a number without fraction and exponent. One that is out of the range of int64 becomes
+// the nearest value, and sets Overflowed.
+func (p *Parser) Integer(what string) (int64, *Fault) {
+	negative := p.take('-') // before it may be space, after it may not
+	if !negative {
+		p.space()
+	}
+	start, n := p.at, int64(0)
+	p.Overflowed = false
+	for ; p.at < len(p.In) && isDigit(p.In[p.at]); p.at++ {
+		digit := int64(p.In[p.at] - '0')
+		if n > (math.MaxInt64-digit)/10 {
+			n, p.Overflowed = math.MaxInt64, true
+			continue
+		}
+		n = n*10 + digit
+	}
+	digits := p.In[start:p.at]
+	followed := p.at < len(p.In) && (p.In[p.at] == '.' || p.In[p.at]|0x20 == 'e')
+	if len(digits) == 0 || followed || digits[0] == '0' && len(digits) > 1 {
+		return 0, Malformed("%s: must be an integer like 1, in plain digits and without quotes", what)
+	}
+	if negative {
+		n = -n
+	}
+	return n, nil
+}
+
+// Bool reads true or false.
+func (p *Parser) Bool(what string) (bool, *Fault) {
+	p.space()
+	for word, value := range map[string]bool{"true": true, "false": false} {
+		if bytes.HasPrefix(p.In[p.at:], []byte(word)) {
+			p.at += len(word)
+			return value, nil
+		}
+	}
+	return false, Malformed("%s: must be true or false, without quotes", what)
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+var unescaped = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
+
+// unescape resolves the escape sequences of a JSON string. It refuses half a
+// surrogate pair, which is no character.
+func unescape(raw []byte) ([]byte, bool) {
+	out := make([]byte, 0, len(raw))
+	for i := 0; i < len(raw); {
+		if raw[i] != '\\' {
+			out = append(out, raw[i])
+			i++
+			continue
+		}
+		if c := unescaped[raw[i+1]]; c != 0 {
+			out = append(out, c)
+			i += 2
+			continue
+		}
+		r := codeUnit(raw[i:])
+		i += 6
+		if utf16.IsSurrogate(r) {
+			if i > len(raw) {
+				return nil, false
+			}
+			r = utf16.DecodeRune(r, codeUnit(raw[i:]))
+			i += 6
+			if r == utf8.RuneError {
+				return nil, false
+			}
+		}
+		if r < 0 {
+			return nil, false
+		}
+		out = utf8.AppendRune(out, r)
+	}
+	return out, true
+}
+
+// codeUnit reads the \uXXXX that raw begins with; -1: it does not.
+func codeUnit(raw []byte) rune {
+	if len(raw) < 6 || raw[0] != '\\' || raw[1] != 'u' {
+		return -1
+	}
+	var r rune
+	for _, c := range raw[2:6] {
+		switch {
+		case isDigit(c):
+			r = r<<4 | rune(c-'0')
+		case 'a' <= c|0x20 && c|0x20 <= 'f':
+			r = r<<4 | rune(c|0x20-'a'+10)
+		default:
+			return -1
+		}
+	}
+	return r
+}

@@ -1,0 +1,207 @@
+package wire
+
+import (
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"salectl/api"
+)
+
+// Header values that all responses share, which saves each of them an allocation. They must not be
+// changed.
+var (
+	JSONType    = []string{api.TypeJSON} // of Content-Type
+	typeProblem = []string{api.TypeProblem}
+	NoStore     = []string{"no-store"} // of Cache-Control
+)
+
+// Problem is an api.Problem that is written without encoding/json.
+type Problem struct {
+	// Outcome is that of the request; "": the request concerns no claim, and the type of the
+	// problem is about:blank.
+	Outcome       api.Outcome
+	Status        int
+	Title, Detail string
+	RetryAfter    time.Duration
+
+	// Fields of some outcomes. now and opensAt are left out when zero.
+	now     time.Time
+	opensAt time.Time
+	rule    string // left out, with reason, when empty
+	reason  string
+	claims  []byte // a JSON array; nil: left out
+	count   int    // left out when 0
+
+	refundDue bool // left out when false
+
+	ExportDigest string // in hex; left out when empty
+
+	Scope string // the right that the token lacks; only in the header
+}
+
+// NewProblem returns the problem of a request that concerns no claim. Its title is that of the status.
+func NewProblem(status int, detail string) *Problem {
+	return &Problem{Status: status, Title: http.StatusText(status), Detail: detail}
+}
+
+// ProblemOf returns the problem of an outcome, as the table of outcomes has it.
+func ProblemOf(o api.Outcome) Problem {
+	row := o.Row()
+	return Problem{Outcome: o, Status: row.Status, Title: row.Title, Detail: row.Detail, RetryAfter: row.RetryAfter}
+}
+
+// Append appends the document. Its members stand in the order of the RFC.
+func (p *Problem) Append(b []byte) []byte {
+	b = append(b, `{"type":"`...)
+	if p.Outcome == "" {
+		b = append(b, "about:blank"...)
+	} else {
+		b = append(append(b, api.OutcomeType...), p.Outcome...)
+	}
+	b = AppendString(append(b, `","title":`...), p.Title)
+	b = strconv.AppendInt(append(b, `,"status":`...), int64(p.Status), 10)
+	b = AppendString(append(b, `,"detail":`...), p.Detail)
+	if p.Outcome != "" {
+		b = AppendString(append(b, `,"outcome":`...), string(p.Outcome))
+	}
+	if !p.now.IsZero() {
+		b = appendTime(append(b, `,"serverTime":`...), p.now)
+	}
+	if !p.opensAt.IsZero() {
+		b = appendTime(append(b, `,"opensAt":`...), p.opensAt)
+	}
+	if p.rule != "" {
+		b = AppendString(append(b, `,"rule":`...), p.rule)
+		b = AppendString(append(b, `,"reason":`...), p.reason)
+	}
+	if p.claims != nil {
+		b = append(append(b, `,"claims":`...), p.claims...)
+	}
+	if p.count != 0 {
+		b = strconv.AppendInt(append(b, `,"count":`...), int64(p.count), 10)
+	}
+	if p.refundDue {
+		b = append(b, `,"refundDue":true`...)
+	}
+	if p.ExportDigest != "" {
+		b = AppendString(append(b, `,"exportDigest":`...), p.ExportDigest)
+	}
+	return append(b, '}')
+}
+
+// Write writes the problem as a response.
+func (p *Problem) Write(w http.ResponseWriter) {
+	Note(w, p.Outcome)
+	WriteProblem(w, p.Status, p.RetryAfter, p.Append(make([]byte, 0, 512)))
+}
+
+// WriteProblem writes a problem document as a response, with the header Retry-After unless retryAfter is 0.
+func WriteProblem(w http.ResponseWriter, status int, retryAfter time.Duration, body []byte) {
+	h := w.Header()
+	h["Content-Type"] = typeProblem
+	if retryAfter > 0 {
+		h["Retry-After"] = RetryAfterHeader(retryAfter)
+	}
+	w.WriteHeader(status)
+	w.Write(body) // an error here means that the client has gone
+}
+
+var retryAfterOne = []string{"1"}
+
+// RetryAfterHeader returns the value of the header Retry-After: whole seconds, rounded up, so that no
+// client retries too early, and at least 1.
+func RetryAfterHeader(d time.Duration) []string {
+	if d <= time.Second {
+		return retryAfterOne
+	}
+	return []string{strconv.FormatInt(int64(math.Ceil(d.Seconds())), 10)}
+}
+
+// document is the row of an outcome and its complete problem document.
+type document struct {
+	row  api.Row
+	body []byte
+}
+
+// prepared has the documents of all outcomes: a refusal that has nothing but an outcome only copies
+// one.
+var prepared = func() map[api.Outcome]document {
+	m := make(map[api.Outcome]document)
+	for _, row := range api.Outcomes() {
+		p := ProblemOf(row.Outcome)
+		m[row.Outcome] = document{row, p.Append(nil)}
+	}
+	return m
+}()
+
+// Known reports whether the table of outcomes has an outcome.
+func Known(o api.Outcome) bool {
+	_, is := prepared[o]
+	return is
+}
+
+// StatusOf returns the HTTP status of an outcome that is in the table.
+func StatusOf(o api.Outcome) int { return prepared[o].row.Status }
+
+// Timed reports whether the problem document of an outcome has the server's time.
+func Timed(o api.Outcome) bool { return prepared[o].row.Timed }
+
+// WriteOutcome writes the problem of an outcome.
+func WriteOutcome(w http.ResponseWriter, o api.Outcome) {
+	p := ProblemOf(o)
+	p.Write(w)
+}
+
+// WriteBadRequest writes a fault as a problem of outcome `bad_request`.
+func WriteBadRequest(w http.ResponseWriter, f *Fault) {
+	p := ProblemOf(api.BadRequest)
+	p.Status, p.Detail = f.Status, f.Detail
+	p.Write(w)
+}
+
+// nothingHere begins the detail of each answer for a path that does not exist.
+const nothingHere = "There is nothing at this path. "
+
+// WriteNoSuchPath answers 404 for a path that does not exist.
+func WriteNoSuchPath(w http.ResponseWriter) {
+	NewProblem(http.StatusNotFound, nothingHere+"Claims go to /v1/sales/{sale}/claims.").Write(w)
+}
+
+// WriteOtherAddress answers 404 for a path that the server has at its other address, which detail
+// names. The outcome is bad_request, which clients show and do not send again.
+func WriteOtherAddress(w http.ResponseWriter, detail string) {
+	WriteBadRequest(w, &Fault{Status: http.StatusNotFound, Detail: nothingHere + detail})
+}
+
+// WriteUnavailable answers 503 and says when to try again.
+func WriteUnavailable(w http.ResponseWriter, retryAfter time.Duration, detail string) {
+	p := NewProblem(http.StatusServiceUnavailable, detail)
+	p.RetryAfter = retryAfter
+	p.Write(w)
+}
+
+// WriteMethodNotAllowed answers 405 and names the methods that are allowed.
+func WriteMethodNotAllowed(w http.ResponseWriter, allowed string) {
+	w.Header().Set("Allow", allowed)
+	NewProblem(http.StatusMethodNotAllowed, "This path takes "+allowed+".").Write(w)
+}
+
+// WriteForbidden answers 403.
+func WriteForbidden(w http.ResponseWriter, detail string) {
+	NewProblem(http.StatusForbidden, detail).Write(w)
+}
+
+// Challenge sets the header WWW-Authenticate of a response to a request that lacks a right, as RFC 6750
+// describes it.
+func (p *Problem) Challenge(h http.Header, r *http.Request) {
+	says := "Bearer"
+	switch {
+	case p.Scope != "":
+		says = `Bearer error="insufficient_scope", scope="` + p.Scope + `"`
+	case r.Header.Get("Authorization") != "":
+		says = `Bearer error="invalid_token"`
+	}
+	h.Set("WWW-Authenticate", says)
+}

@@ -1,0 +1,69 @@
+package wire
+
+import (
+	"net/http"
+
+	"salectl/api"
+	"salectl/backends/clock"
+	"salectl/executor"
+)
+
+// Refuse writes an answer other than an accepted claim or a claim that was settled as requested.
+func Refuse(w http.ResponseWriter, sale string, now clock.Clock, a *executor.Answer) {
+	whole, known := prepared[a.Outcome]
+	about := a.Claim.User != "" // a claim that was accepted
+	if known && !whole.row.Timed && a.Message == "" && a.Outcome != api.LimitReached && !about && !a.RefundDue {
+		WriteProblem(w, whole.row.Status, max(a.RetryAfter, whole.row.RetryAfter), whole.body)
+		return
+	}
+	p := Refusal(sale, now, a)
+	p.Write(w)
+}
+
+// Refusal returns the problem of an answer other than an accepted claim or a claim that was settled as
+// requested.
+func Refusal(sale string, now clock.Clock, a *executor.Answer) Problem {
+	about := a.Claim.User != ""
+	p := ProblemOf(a.Outcome)
+	p.RetryAfter = max(a.RetryAfter, p.RetryAfter)
+	if a.Message != "" {
+		p.Detail = a.Message
+	}
+	p.rule, p.reason, p.refundDue = a.Rule, a.Reason, a.RefundDue
+	switch {
+	case a.Outcome == api.LimitReached:
+		p.claims, p.count = AppendClaims(nil, sale, a.Claims), a.Count
+	case about:
+		p.claims = AppendClaims(nil, sale, []executor.Claim{a.Claim})
+	}
+	if Timed(a.Outcome) { // the clocks of buyers differ
+		p.now, p.opensAt = now().Wall, a.OpensAt
+	}
+	return p
+}
+
+// NotFound returns the problem of a lookup that has found nothing.
+func NotFound(why api.Outcome) Problem {
+	p := ProblemOf(why)
+	if why == api.BadRequest {
+		p.Detail = "before: is no cursor of this list; take the one that the page before has, or none."
+	}
+	return p
+}
+
+// NotSettled sets the message of a settlement that was not carried out, if it has none and that of the
+// table of outcomes is about the key of a claim: a settlement has no key.
+func NotSettled(a *executor.Answer) {
+	if a.Message == "" {
+		a.Message = notSettled[a.Outcome]
+	}
+}
+
+var notSettled = map[api.Outcome]string{
+	api.Overloaded: "Too many requests are waiting; this one was not looked at. Ask again.",
+	api.NoQuorum:   "This server has lost the right to sell for the moment; it did not do what was asked. Ask again.",
+	api.Unknown:    "Nobody knows yet whether this was done. Ask again: it is done once.",
+	api.Standby:    "The process that owns the shard cannot be reached from here at the moment; this request was not looked at. Ask again.",
+	api.NotChecked: "The rules of the sale could not be checked; this request was not looked at. Ask again.",
+	api.Draining:   "This server is going down; this request was not looked at. Ask again.",
+}
