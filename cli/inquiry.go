@@ -11,7 +11,7 @@ import (
 	urfave "github.com/urfave/cli/v2"
 
 	"salectl/api"
-	"salectl/executor/httpd"
+	"salectl/executor/httpd/access"
 )
 
 // inquiry is how a command asks a server for something of a sale, until the server has
@@ -58,7 +58,7 @@ func parseInquiry(f *flags, server string) inquiry {
 
 // speaksTLS refuses flags of TLS beside the URL of a server that speaks none; nil: there is no URL.
 func (f *flags) speaksTLS(server *url.URL, by secrets) {
-	if server != nil && server.Scheme == "http" && by.tls != (httpd.TLSFiles{}) {
+	if server != nil && server.Scheme == "http" && by.tls != (access.TLSFiles{}) {
 		f.refuse("--tls-ca, --tls-cert and --tls-key go with a URL that begins with https, not with %s", server)
 	}
 }

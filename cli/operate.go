@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"salectl/api"
-	"salectl/executor/httpd"
+	"salectl/executor/httpd/access"
 	"salectl/planner"
 )
 
@@ -37,7 +37,7 @@ const (
 func (f *flags) adminAddress(what, text string, by secrets) *url.URL {
 	switch {
 	case strings.Contains(text, "://"):
-	case by.tls != (httpd.TLSFiles{}):
+	case by.tls != (access.TLSFiles{}):
 		text = "https://" + text
 	default:
 		text = "http://" + text

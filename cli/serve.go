@@ -15,6 +15,7 @@ import (
 
 	"salectl/backends"
 	"salectl/executor/httpd"
+	"salectl/executor/httpd/access"
 	"salectl/spec"
 )
 
@@ -29,7 +30,7 @@ type serveOptions struct {
 	listen    string
 	admin     string
 	tokenFile string
-	tls       httpd.TLSFiles
+	tls       access.TLSFiles
 	insecure  bool
 	advertise string // "": where it listens
 	standby   bool
@@ -106,7 +107,7 @@ func parseServe(f *flags) serveOptions {
 		if name == "admin" {
 			guarded = o.tls.ClientCA != ""
 		}
-		if err := httpd.CheckListen(*address, guarded, o.insecure); err != nil && *address != "" {
+		if err := access.CheckListen(*address, guarded, o.insecure); err != nil && *address != "" {
 			f.refuse("--%s: %v", name, err)
 		}
 	}
@@ -128,11 +129,11 @@ func (p *program) serve(ctx context.Context, o serveOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	tokens, err := httpd.ReadTokens(o.tokenFile, httpd.Open(o.listen) || httpd.Open(o.admin))
+	tokens, err := access.ReadTokens(o.tokenFile, access.Reachable(o.listen) || access.Reachable(o.admin))
 	if err != nil {
 		return err
 	}
-	certificates, err := httpd.ReadCertificates(o.tls)
+	certificates, err := access.ReadCertificates(o.tls)
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/executor"
 	"salectl/executor/httpd"
+	"salectl/executor/httpd/access"
 	"salectl/executor/links"
 	"salectl/executor/payments"
 	"salectl/planner"
@@ -31,14 +32,14 @@ import (
 // server is what serve runs: an executor for each sale behind one HTTP server.
 type server struct {
 	log          *slog.Logger
-	address      string              // of buyers, as other processes read it
-	standby      bool                // it is to own no shard
-	hosts        []string            // names in the addresses that it was told to listen at
-	most         int                 // connections of buyers at a time
-	followers    int                 // of feeds, at a time
-	idle         time.Duration       // how long a connection is kept that has no request
-	tokens       *httpd.Tokens       // nil: none is asked for
-	certificates *httpd.Certificates // nil: there is no TLS
+	address      string               // of buyers, as other processes read it
+	standby      bool                 // it is to own no shard
+	hosts        []string             // names in the addresses that it was told to listen at
+	most         int                  // connections of buyers at a time
+	followers    int                  // of feeds, at a time
+	idle         time.Duration        // how long a connection is kept that has no request
+	tokens       *access.Tokens       // nil: none is asked for
+	certificates *access.Certificates // nil: there is no TLS
 	stores       backends.Stores
 	env          payments.Lookup
 
@@ -240,7 +241,7 @@ func (s *server) run(ctx context.Context, buyers, admin net.Listener, first []ho
 	}
 	opening.Go(func() { k.keep(serving) }) // it begins what is waited for after it
 	opening.Go(func() { s.open(serving); close(opened) })
-	checkers.Go(func() { httpd.Watch(serving, s.log, clock.System(), s.reloaded()...) })
+	checkers.Go(func() { access.Watch(serving, s.log, clock.System(), s.reloaded()...) })
 	// With the last sale gone there is nothing to answer.
 	go func() { executors.Wait(); stop() }()
 	var adminErr error
@@ -299,7 +300,7 @@ func (s *server) named() {
 }
 
 // reloaded are the files that are read again while the server serves.
-func (s *server) reloaded() (all []httpd.Reloaded) {
+func (s *server) reloaded() (all []access.Reloaded) {
 	if s.tokens != nil {
 		all = append(all, s.tokens)
 	}

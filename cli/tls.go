@@ -3,9 +3,9 @@ package cli
 import (
 	"crypto/tls"
 
-	urfave "github.com/urfave/cli/v2"
+	"salectl/executor/httpd/access"
 
-	"salectl/executor/httpd"
+	urfave "github.com/urfave/cli/v2"
 )
 
 // tlsFlags are how a command that asks servers speaks TLS to them.
@@ -18,8 +18,8 @@ func tlsFlags() []urfave.Flag {
 }
 
 // tlsFiles reads what a command says of TLS.
-func (f *flags) tlsFiles() httpd.TLSFiles {
-	files := httpd.TLSFiles{Cert: f.text("tls-cert"), Key: f.text("tls-key"), CA: f.text("tls-ca")}
+func (f *flags) tlsFiles() access.TLSFiles {
+	files := access.TLSFiles{Cert: f.text("tls-cert"), Key: f.text("tls-key"), CA: f.text("tls-ca")}
 	if (files.Cert == "") != (files.Key == "") {
 		f.refuse("--tls-cert and --tls-key go together: name both files or none")
 	}
@@ -29,7 +29,7 @@ func (f *flags) tlsFiles() httpd.TLSFiles {
 // secrets are what a command proves itself with to servers.
 type secrets struct {
 	tokenFile string
-	tls       httpd.TLSFiles
+	tls       access.TLSFiles
 }
 
 // secrets reads the flags of both.
@@ -37,10 +37,10 @@ func (f *flags) secrets() secrets { return secrets{f.text("token-file"), f.tlsFi
 
 // read reads the files.
 func (s secrets) read() (token string, over *tls.Config, err error) {
-	if token, err = httpd.ReadToken(s.tokenFile); err != nil {
+	if token, err = access.ReadToken(s.tokenFile); err != nil {
 		return "", nil, err
 	}
-	certificates, err := httpd.ReadCertificates(s.tls)
+	certificates, err := access.ReadCertificates(s.tls)
 	return token, certificates.Client(), err
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"salectl/api"
 	"salectl/backends/ledger"
+	"salectl/executor/httpd/access"
 	"salectl/executor/httpd/dashboard"
 	"salectl/executor/httpd/wire"
 )
@@ -29,12 +30,12 @@ func (s *Server) admin() http.HandlerFunc {
 	})
 	mux.HandleFunc("GET "+api.ReadyPath, s.getReady)
 	mux.HandleFunc(api.SalesPath+"{sale}/claims/{claim}/"+string(api.Refund), func(w http.ResponseWriter, r *http.Request) {
-		if _, ok := s.letIn(w, r, MayOperate); ok {
+		if _, ok := s.letIn(w, r, access.MayOperate); ok {
 			s.postSettlement(w, r, r.PathValue("sale"), r.PathValue("claim")+"/"+string(api.Refund))
 		}
 	})
 	mux.HandleFunc(api.SalesPath+"{sale}", func(w http.ResponseWriter, r *http.Request) {
-		s.withSale(w, r, http.MethodGet, r.PathValue("sale"), func(sale *sale) { s.getSale(w, sale, mayAll, true) })
+		s.withSale(w, r, http.MethodGet, r.PathValue("sale"), func(sale *sale) { s.getSale(w, sale, access.MayAll, true) })
 	})
 	mux.HandleFunc(api.AllSalesPath, func(w http.ResponseWriter, r *http.Request) { s.getSales(w, r) })
 	mux.HandleFunc(api.OpenAPIPath, getOpenAPI)

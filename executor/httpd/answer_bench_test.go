@@ -10,6 +10,7 @@ import (
 
 	"salectl/api"
 	"salectl/executor"
+	"salectl/executor/httpd/httpdtest"
 	"salectl/executor/httpd/wire"
 )
 
@@ -22,8 +23,8 @@ func (w *nowhere) WriteHeader(int)             {}
 
 // BenchmarkAnswer is what the handler of claims costs, without net/http and the sale.
 func BenchmarkAnswer(b *testing.B) {
-	s := New(Config{Log: slog.New(slog.DiscardHandler), Sales: []executor.Service{&fake{name: "movie",
-		claim: func(context.Context, executor.Request) executor.Answer { return soldTo("ada") }}}})
+	s := New(Config{Log: slog.New(slog.DiscardHandler), Sales: []executor.Service{&httpdtest.Fake{Name: "movie",
+		ClaimFunc: func(context.Context, executor.Request) executor.Answer { return httpdtest.SoldTo("ada") }}}})
 	serve := s.identified(s.answer)
 	for _, with := range []struct {
 		name   string

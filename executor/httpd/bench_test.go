@@ -11,6 +11,7 @@ import (
 
 	"salectl/api"
 	"salectl/executor"
+	"salectl/executor/httpd/httpdtest"
 )
 
 // echo is what HTTP costs anyway: a bare net/http handler that reads the same
@@ -51,7 +52,7 @@ var benchTime = time.Date(2026, 11, 11, 12, 0, 0, 123456789, time.UTC)
 // batched answers as an executor does: callers wait in a queue until one
 // goroutine has taken all that have gathered and answers them together.
 type batched struct {
-	fake
+	httpdtest.Fake
 	queue chan *waiting
 }
 
@@ -89,15 +90,9 @@ func (b *batched) run(ctx context.Context) {
 			}
 		}
 		for _, w := range batch {
-			w.done <- soldTo(w.user)
+			w.done <- httpdtest.SoldTo(w.user)
 		}
 	}
-}
-
-func soldTo(user string) executor.Answer {
-	return executor.Answer{Outcome: api.Sold, Claim: executor.Claim{
-		ID: executor.ClaimID{Shard: 3, Slot: 1234, Index: 56}, User: user, Units: []int64{1}, State: api.Sold, At: benchTime,
-	}}
 }
 
 // BenchmarkHTTP compares answers to claims with what HTTP costs anyway. The
@@ -105,15 +100,15 @@ func soldTo(user string) executor.Answer {
 // on each alike; the ratios are what to look at.
 func BenchmarkHTTP(b *testing.B) {
 	const conns, round = 64, 2000
-	queue := &batched{fake: fake{name: "batched"}, queue: make(chan *waiting, 4096)}
+	queue := &batched{Fake: httpdtest.Fake{Name: "batched"}, queue: make(chan *waiting, 4096)}
 	ctx, cancel := context.WithCancel(context.Background())
 	stopped := make(chan struct{})
 	go func() { defer close(stopped); queue.run(ctx) }()
 	b.Cleanup(func() { cancel(); <-stopped })
 
 	s := New(Config{Sales: []executor.Service{
-		&fake{name: "claim", claim: func(_ context.Context, r executor.Request) executor.Answer { return soldTo(r.User) }},
-		&fake{name: "sold-out", claim: func(context.Context, executor.Request) executor.Answer {
+		&httpdtest.Fake{Name: "claim", ClaimFunc: func(_ context.Context, r executor.Request) executor.Answer { return httpdtest.SoldTo(r.User) }},
+		&httpdtest.Fake{Name: "sold-out", ClaimFunc: func(context.Context, executor.Request) executor.Answer {
 			return executor.Answer{Outcome: api.SoldOut}
 		}},
 		queue,

@@ -10,15 +10,17 @@ import (
 
 	"salectl/api"
 	"salectl/executor"
+	"salectl/executor/httpd/access"
+	"salectl/executor/httpd/httpdtest"
 )
 
 // Large bodies that clients are sending take bounded memory, and small ones are read beside them.
 func TestCrowdedBodies(t *testing.T) {
-	s := New(Config{Sales: []executor.Service{&fake{name: "movie", claim: sells,
-		settle: func(context.Context, executor.Settlement) executor.Answer {
+	s := New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie", ClaimFunc: sells,
+		SettleFunc: func(context.Context, executor.Settlement) executor.Answer {
 			return executor.Answer{Outcome: api.NoSuchClaim}
 		}}}})
-	s.bodies = newReplyMemory(2*usualBody + 1024)
+	s.bodies = access.NewMemory(2*usualBody + 1024)
 	large := `{"user":"ada"` + strings.Repeat(" ", usualBody) + "}"
 	wants := func(path, body string, status int, detail string) {
 		t.Helper()
@@ -55,7 +57,7 @@ func TestCrowdedBodies(t *testing.T) {
 	}
 	wants(claimsPath, large, 201, "sold")
 	wants(settle, "{"+strings.Repeat(" ", 1024)+"}", 404, "no_such_claim")
-	if held := s.bodies.used.Load(); held != 0 {
+	if held := s.bodies.InUse(); held != 0 {
 		t.Errorf("%d bytes are held", held)
 	}
 }

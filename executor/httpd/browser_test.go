@@ -14,6 +14,7 @@ import (
 
 	"salectl/api"
 	"salectl/executor"
+	"salectl/executor/httpd/httpdtest"
 	"salectl/services/browser"
 )
 
@@ -29,14 +30,14 @@ func TestWebPages(t *testing.T) {
 	}
 	var mu sync.Mutex
 	claimed := make(map[string]bool)
-	movie := &fake{name: "movie",
-		claim: func(_ context.Context, r executor.Request) executor.Answer {
+	movie := &httpdtest.Fake{Name: "movie",
+		ClaimFunc: func(_ context.Context, r executor.Request) executor.Answer {
 			mu.Lock()
 			defer mu.Unlock()
 			claimed[r.User] = true
-			return soldTo(r.User)
+			return httpdtest.SoldTo(r.User)
 		},
-		user: func(string) ([]executor.Claim, api.Outcome) { return []executor.Claim{firstClaim}, "" },
+		UserFunc: func(string) ([]executor.Claim, api.Outcome) { return []executor.Claim{firstClaim}, "" },
 	}
 	has := func(user string) bool {
 		mu.Lock()

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"io"
 	"log/slog"
@@ -20,83 +19,24 @@ import (
 
 	"salectl/api"
 	"salectl/executor"
+	"salectl/executor/httpd/access"
+	"salectl/executor/httpd/httpdtest"
 	"salectl/services/certs"
 )
 
-func authority(t testing.TB, name string) *certs.Authority {
-	t.Helper()
-	a, err := certs.New(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
+// serverFiles issues a certificate for loopback.
+func serverFiles(t testing.TB, a *certs.Authority, dir, name string, l certs.Leaf) access.TLSFiles {
+	cert, key := httpdtest.Issue(t, a, dir, name, l)
+	return access.TLSFiles{Cert: cert, Key: key}
 }
 
-// issue writes a certificate for loopback, and returns the files' names.
-func issue(t testing.TB, a *certs.Authority, dir, name string, l certs.Leaf) TLSFiles {
+func certificates(t testing.TB, files access.TLSFiles) *access.Certificates {
 	t.Helper()
-	l.Hosts = []string{"127.0.0.1", "localhost"}
-	if err := a.Write(dir, name, l); err != nil {
-		t.Fatal(err)
-	}
-	return TLSFiles{Cert: filepath.Join(dir, name+".pem"), Key: filepath.Join(dir, name+".key")}
-}
-
-func certificates(t testing.TB, files TLSFiles) *Certificates {
-	t.Helper()
-	c, err := ReadCertificates(files)
+	c, err := access.ReadCertificates(files)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c
-}
-
-func TestReadCertificates(t *testing.T) {
-	ca, dir := authority(t, "ca"), t.TempDir()
-	good, other := issue(t, ca, dir, "good", certs.Leaf{}), issue(t, ca, dir, "other", certs.Leaf{})
-	ofCA := filepath.Join(dir, "ca.pem")
-	write(t, ofCA, string(ca.PEM))
-	open := filepath.Join(dir, "open.key")
-	write(t, open, "")
-	if err := os.Chmod(open, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	empty := filepath.Join(dir, "empty")
-	write(t, empty, "")
-	long := filepath.Join(dir, "long")
-	write(t, long, strings.Repeat("x", maxPEM+1))
-	for name, c := range map[string]struct {
-		files  TLSFiles
-		remedy string // "": no error
-	}{
-		"all":                {TLSFiles{good.Cert, good.Key, ofCA, ofCA}, ""},
-		"a client's":         {TLSFiles{CA: ofCA}, ""},
-		"another key":        {TLSFiles{Cert: good.Cert, Key: other.Key}, "private key does not match public key"},
-		"a key for all":      {TLSFiles{Cert: good.Cert, Key: open}, "chmod o-rwx " + open},
-		"no certificate":     {TLSFiles{Cert: empty, Key: good.Key}, "no certificate and its key"},
-		"no authority":       {TLSFiles{CA: empty}, "has no certificate in PEM"},
-		"no client's":        {TLSFiles{Cert: good.Cert, Key: good.Key, ClientCA: good.Key}, "has no certificate in PEM"},
-		"something long":     {TLSFiles{CA: long}, "more than 4194304 bytes"},
-		"a long certificate": {TLSFiles{Cert: long, Key: good.Key}, "more than 4194304 bytes"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got, err := ReadCertificates(c.files)
-			switch {
-			case c.remedy == "" && (err != nil || got.Client().RootCAs == nil || got.Server() != (c.files.Cert != "")):
-				t.Errorf("%+v, %v", got, err)
-			case c.remedy != "" && (!errors.Is(err, ErrBadTLS) || !strings.Contains(err.Error(), c.remedy)):
-				t.Errorf("got %v, want ErrBadTLS with %q", err, c.remedy)
-			}
-		})
-	}
-	for _, files := range []TLSFiles{{CA: "/none"}, {Cert: "/none", Key: good.Key}, {Cert: good.Cert, Key: "/none"}} {
-		if _, err := ReadCertificates(files); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("%+v: %v", files, err)
-		}
-	}
-	if c, err := ReadCertificates(TLSFiles{}); c != nil || err != nil || c.Client() != nil || c.Server() {
-		t.Errorf("no files: %v, %v", c, err)
-	}
 }
 
 // overTLS is a client that believes an authority.
@@ -124,8 +64,8 @@ func ask(t testing.TB, c *http.Client, method, url string) (*http.Response, erro
 // Both listeners speak TLS, by HTTP/1.1 and HTTP/2, streams as well; a certificate that is
 // renewed is shown to new connections, and those that are open go on.
 func TestServeTLS(t *testing.T) {
-	ca, dir := authority(t, "ca"), t.TempDir()
-	files := issue(t, ca, dir, "server", certs.Leaf{})
+	ca, dir := httpdtest.Authority(t, "ca"), t.TempDir()
+	files := serverFiles(t, ca, dir, "server", certs.Leaf{})
 	c := certificates(t, files)
 	s := New(Config{Sales: []executor.Service{guardedSale()}, Certificates: c, Log: slog.New(slog.DiscardHandler)})
 	buyers, admin := serve(t, s), serveWith(t, s, s.ServeAdmin)
@@ -148,7 +88,7 @@ func TestServeTLS(t *testing.T) {
 	if r, err := ask(t, client, "GET", admin.url+"/healthz"); err != nil || r.StatusCode != 200 {
 		t.Errorf("the admin address: %v, %v", r, err)
 	}
-	if _, err := claim(overTLS(t, authority(t, "another"))); !errors.As(err, new(*tls.CertificateVerificationError)) {
+	if _, err := claim(overTLS(t, httpdtest.Authority(t, "another"))); !errors.As(err, new(*tls.CertificateVerificationError)) {
 		t.Errorf("a client that does not believe the server: %v", err)
 	}
 	for _, stream := range []bool{true, false} {
@@ -171,9 +111,9 @@ func TestServeTLS(t *testing.T) {
 	}
 
 	// The key first: until the certificate is there, too, the old ones remain.
-	fresh := issue(t, ca, t.TempDir(), "server", certs.Leaf{})
+	fresh := serverFiles(t, ca, t.TempDir(), "server", certs.Leaf{})
 	move(t, fresh.Key, files.Key)
-	if changed, err := c.Reload(); changed || !errors.Is(err, ErrBadTLS) {
+	if changed, err := c.Reload(); changed || !errors.Is(err, access.ErrBadTLS) {
 		t.Errorf("a key without its certificate: %v, %v", changed, err)
 	}
 	if r, err := claim(overTLS(t, ca)); err != nil || r.TLS.PeerCertificates[0].SerialNumber.Cmp(first) != 0 {
@@ -204,10 +144,10 @@ func move(t *testing.T, from, to string) {
 // Where clients are to prove who they are, those alone need not who can have no certificate;
 // whom the server believes may change.
 func TestClientCertificates(t *testing.T) {
-	ca, clients, strangers, dir := authority(t, "ca"), authority(t, "clients"), authority(t, "strangers"), t.TempDir()
-	files := issue(t, ca, dir, "server", certs.Leaf{})
+	ca, clients, strangers, dir := httpdtest.Authority(t, "ca"), httpdtest.Authority(t, "clients"), httpdtest.Authority(t, "strangers"), t.TempDir()
+	files := serverFiles(t, ca, dir, "server", certs.Leaf{})
 	files.ClientCA = filepath.Join(dir, "clients.pem")
-	write(t, files.ClientCA, string(clients.PEM))
+	httpdtest.WriteFile(t, files.ClientCA, string(clients.PEM))
 	pair := func(a *certs.Authority, l certs.Leaf) tls.Certificate {
 		cert, key, err := a.Issue(l)
 		if err != nil {
@@ -267,7 +207,7 @@ func TestClientCertificates(t *testing.T) {
 	if r, err := ask(t, client, "GET", urls["/v1/sales/movie"]); err != nil || r.StatusCode != 200 {
 		t.Errorf("%v, %v", r, err)
 	}
-	write(t, files.ClientCA, string(strangers.PEM))
+	httpdtest.WriteFile(t, files.ClientCA, string(strangers.PEM))
 	if changed, err := c.Reload(); !changed || err != nil {
 		t.Fatal(changed, err)
 	}
@@ -280,46 +220,10 @@ func TestClientCertificates(t *testing.T) {
 	}
 }
 
-func TestCertificateWarnings(t *testing.T) {
-	ca := authority(t, "ca")
-	until := time.Now().Add(99 * time.Hour).UTC().Truncate(time.Second) // it began an hour ago
-	c := certificates(t, issue(t, ca, t.TempDir(), "server", certs.Leaf{Until: until}))
-	var out bytes.Buffer
-	log, said := slog.New(slog.NewTextHandler(&out, nil)), ""
-	for _, step := range []struct {
-		left time.Duration
-		want string
-	}{
-		{99 * time.Hour, ""},
-		{11 * time.Hour, ""},
-		{9 * time.Hour, "level=WARN msg=\"the certificate expires at " + until.Format(time.RFC3339)},
-		{8 * time.Hour, ""},
-		{-time.Second, "level=WARN msg=\"the certificate has expired at " + until.Format(time.RFC3339)},
-		{-time.Hour, ""},
-	} {
-		out.Reset()
-		said = warn(log, c, until.Add(-step.left), said)
-		if got := out.String(); !strings.Contains(got, step.want) || step.want == "" && got != "" {
-			t.Errorf("%v before its end: logged is %q, want %q", step.left, got, step.want)
-		}
-	}
-	if err := c.Names("localhost"); err != nil {
-		t.Error(err)
-	}
-	if err := c.Names("elsewhere.test"); !errors.As(err, new(x509.HostnameError)) {
-		t.Errorf("another host: %v", err)
-	}
-	files := filepath.Join(t.TempDir(), "ca.pem")
-	write(t, files, string(ca.PEM))
-	if got := certificates(t, TLSFiles{CA: files}).Warning(until.AddDate(9, 0, 0)); got != "" {
-		t.Errorf("without a certificate of its own: %s", got)
-	}
-}
-
 // A connection that says nothing is none to warn of, one that cannot agree is.
 // A scrape tells when the certificate begins and ends, by the files as they were read last.
 func TestCertificateMetrics(t *testing.T) {
-	value := func(c *Certificates) (values []float64) {
+	value := func(c *access.Certificates) (values []float64) {
 		r := prometheus.NewRegistry()
 		r.MustRegister(validity{c})
 		families, err := r.Gather()
@@ -331,14 +235,14 @@ func TestCertificateMetrics(t *testing.T) {
 		}
 		return values
 	}
-	ca, dir := authority(t, "ca"), t.TempDir()
+	ca, dir := httpdtest.Authority(t, "ca"), t.TempDir()
 	until := time.Now().Add(99 * time.Hour)
-	c := certificates(t, issue(t, ca, dir, "server", certs.Leaf{Until: until}))
+	c := certificates(t, serverFiles(t, ca, dir, "server", certs.Leaf{Until: until}))
 	if got := value(c); len(got) != 2 || got[0] > float64(time.Now().Unix()) || got[1] != float64(until.Unix()) {
 		t.Errorf("%f, until %d", got, until.Unix())
 	}
 	until = until.Add(time.Hour)
-	issue(t, ca, dir, "server", certs.Leaf{Until: until})
+	serverFiles(t, ca, dir, "server", certs.Leaf{Until: until})
 	if _, err := c.Reload(); err != nil {
 		t.Fatal(err)
 	}
@@ -365,16 +269,16 @@ func TestHandshakesAreLogged(t *testing.T) {
 
 // A client that follows owners speaks TLS to those that do, by what it was told of TLS.
 func TestClientFollowsOwnersOverTLS(t *testing.T) {
-	ca := authority(t, "ca")
-	c := certificates(t, issue(t, ca, t.TempDir(), "server", certs.Leaf{}))
+	ca := httpdtest.Authority(t, "ca")
+	c := certificates(t, serverFiles(t, ca, t.TempDir(), "server", certs.Leaf{}))
 	var owner string
 	var came atomic.Int64
 	start := func(claim func(context.Context, executor.Request) executor.Answer) string {
-		sale := &placed{fake: fake{name: "movie", claim: claim}, shards: 1, ownerOf: func(int) string { return owner }}
+		sale := &placed{Fake: httpdtest.Fake{Name: "movie", ClaimFunc: claim}, shards: 1, ownerOf: func(int) string { return owner }}
 		v := serve(t, New(Config{Sales: []executor.Service{sale}, Certificates: c}))
 		return strings.Replace(v.url, "http://", "https://", 1)
 	}
-	sells := func(_ context.Context, r executor.Request) executor.Answer { return soldTo(r.User) }
+	sells := func(_ context.Context, r executor.Request) executor.Answer { return httpdtest.SoldTo(r.User) }
 	first := start(sells)
 	owner = start(func(ctx context.Context, r executor.Request) executor.Answer { came.Add(1); return sells(ctx, r) })
 	for _, stream := range []bool{true, false} {

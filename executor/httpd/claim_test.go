@@ -19,6 +19,7 @@ import (
 	"salectl/api"
 	"salectl/backends/clock"
 	"salectl/executor"
+	"salectl/executor/httpd/httpdtest"
 )
 
 // noon is when all requests of these tests arrive, in a zone that answers must
@@ -168,13 +169,13 @@ func TestAnswers(t *testing.T) {
 		covered[c.answer.Outcome] = true
 		t.Run(name, func(t *testing.T) {
 			var got executor.Request
-			s := New(Config{Clock: atNoon, Sales: []executor.Service{&fake{
-				name: "movie",
-				claim: func(_ context.Context, r executor.Request) executor.Answer {
+			s := New(Config{Clock: atNoon, Sales: []executor.Service{&httpdtest.Fake{
+				Name: "movie",
+				ClaimFunc: func(_ context.Context, r executor.Request) executor.Answer {
 					got = r
 					return c.answer
 				},
-				status: func() executor.Status { t.Error("the sale was looked at once more"); return executor.Status{} },
+				StatusFunc: func() executor.Status { t.Error("the sale was looked at once more"); return executor.Status{} },
 			}}})
 			r := post(t, s, claimsPath, `{"user":"\"u\"","quantity":2}`, http.Header{"Idempotency-Key": {"k-1"}})
 
@@ -211,8 +212,8 @@ func TestAnswers(t *testing.T) {
 // each answer is what encoding/json makes of it, with nothing lost.
 func TestAnswersAreOfTheAPI(t *testing.T) {
 	for name, c := range answers {
-		s := New(Config{Clock: atNoon, Sales: []executor.Service{&fake{
-			name: "movie", claim: func(context.Context, executor.Request) executor.Answer { return c.answer },
+		s := New(Config{Clock: atNoon, Sales: []executor.Service{&httpdtest.Fake{
+			Name: "movie", ClaimFunc: func(context.Context, executor.Request) executor.Answer { return c.answer },
 		}}})
 		body := text(t, post(t, s, claimsPath, `{"user":"u"}`, nil))
 		into := any(new(api.Problem))
@@ -232,7 +233,7 @@ func TestAnswersAreOfTheAPI(t *testing.T) {
 // A claim may name as many units as there may be, also by long names.
 func TestClaimOfLongNames(t *testing.T) {
 	var got executor.Request
-	s := New(Config{Sales: []executor.Service{&fake{name: "movie", claim: func(_ context.Context, r executor.Request) executor.Answer {
+	s := New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie", ClaimFunc: func(_ context.Context, r executor.Request) executor.Answer {
 		got = r
 		return executor.Answer{Outcome: api.UnitsTaken}
 	}}}})
@@ -282,7 +283,7 @@ var badRequests = map[string]struct {
 }
 
 func TestBadRequests(t *testing.T) {
-	s := New(Config{Sales: []executor.Service{&fake{name: "movie", claim: func(_ context.Context, r executor.Request) executor.Answer {
+	s := New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie", ClaimFunc: func(_ context.Context, r executor.Request) executor.Answer {
 		t.Errorf("the executor was asked for %+v", r)
 		return executor.Answer{}
 	}}}})
@@ -305,8 +306,8 @@ func TestBadRequests(t *testing.T) {
 
 // TestChunkedBody sends bodies whose length nobody has announced.
 func TestChunkedBody(t *testing.T) {
-	s := New(Config{Sales: []executor.Service{&fake{name: "movie", claim: func(_ context.Context, r executor.Request) executor.Answer {
-		return soldTo(r.User)
+	s := New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie", ClaimFunc: func(_ context.Context, r executor.Request) executor.Answer {
+		return httpdtest.SoldTo(r.User)
 	}}}})
 	for body, want := range map[string]int{
 		`{"user":"u"}`: 201,
@@ -323,8 +324,8 @@ func TestChunkedBody(t *testing.T) {
 }
 
 func TestContentTypesAccepted(t *testing.T) {
-	s := New(Config{Sales: []executor.Service{&fake{name: "movie", claim: func(_ context.Context, r executor.Request) executor.Answer {
-		return soldTo(r.User)
+	s := New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie", ClaimFunc: func(_ context.Context, r executor.Request) executor.Answer {
+		return httpdtest.SoldTo(r.User)
 	}}}})
 	for _, header := range []http.Header{
 		{"Content-Type": {"application/json"}},
@@ -338,7 +339,7 @@ func TestContentTypesAccepted(t *testing.T) {
 
 func TestClaimsAreCounted(t *testing.T) {
 	next := make(chan executor.Answer, 10)
-	s := New(Config{Sales: []executor.Service{&fake{name: "movie", claim: func(context.Context, executor.Request) executor.Answer {
+	s := New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie", ClaimFunc: func(context.Context, executor.Request) executor.Answer {
 		return <-next
 	}}}})
 	for _, a := range []executor.Answer{

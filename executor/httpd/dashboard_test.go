@@ -12,6 +12,7 @@ import (
 	"salectl/api"
 	"salectl/executor"
 	"salectl/executor/httpd/dashboard"
+	"salectl/executor/httpd/httpdtest"
 	"salectl/services/browser"
 )
 
@@ -33,7 +34,7 @@ func (v *serving) watch(t *testing.T, sale string) (status int, in *bufio.Reader
 // TestWatchersLeaveRoom has as many watch as may: health is still told, and the server ends
 // without waiting for them.
 func TestWatchersLeaveRoom(t *testing.T) {
-	s := New(Config{Sales: []executor.Service{&fake{name: "movie"}}})
+	s := New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie"}}})
 	admin := serveWith(t, s, s.ServeAdmin)
 	for range dashboard.MostViewers {
 		if status, in := admin.watch(t, "movie"); status != 200 {
@@ -59,7 +60,7 @@ func TestWatchersLeaveRoom(t *testing.T) {
 }
 
 func TestDashboardIsFound(t *testing.T) {
-	s := New(Config{Sales: []executor.Service{&fake{name: "movie"}}})
+	s := New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie"}}})
 	for path, want := range map[string]string{"/": "/dashboard/", "/dashboard": "/dashboard/", "/dashboard/": "/dashboard/sales/movie"} {
 		if r := do(s.Admin(), "GET", path, "", nil); r.StatusCode/100 != 3 || r.Header.Get("Location") != want {
 			t.Errorf("%s leads to %s: %d", path, r.Header.Get("Location"), r.StatusCode)
@@ -73,7 +74,7 @@ func TestDashboardIsFound(t *testing.T) {
 // TestLook holds what the pages are told against what the sale and the server know.
 func TestLook(t *testing.T) {
 	load := 12.34
-	movie := &fake{name: "movie", ready: func() error { return fmt.Errorf("stalled: shards 1 of 4") }, status: func() executor.Status {
+	movie := &httpdtest.Fake{Name: "movie", ReadyFunc: func() error { return fmt.Errorf("stalled: shards 1 of 4") }, StatusFunc: func() executor.Status {
 		return executor.Status{
 			Sale: "movie", Phase: "open", Sells: true, Moves: []executor.MoveStatus{{Shard: 2}},
 			Shards: []executor.ShardStatus{

@@ -16,6 +16,7 @@ import (
 	"salectl/api"
 	"salectl/backends/feed"
 	"salectl/backends/ledger"
+	"salectl/executor/httpd/access"
 	"salectl/executor/httpd/wire"
 )
 
@@ -67,7 +68,7 @@ type follower struct {
 	encoder *json.Encoder
 
 	mu      sync.Mutex // held while something is sent; guards what follows
-	by      access
+	by      access.Grant
 	begun   bool          // the status was sent
 	sent    time.Duration // monotonic: when something was sent last
 	trouble error         // why the ledger could not be read when it was tried last
@@ -82,7 +83,7 @@ type follower struct {
 }
 
 // getEvents answers GET /v1/sales/{sale}/events.
-func (s *Server) getEvents(w http.ResponseWriter, r *http.Request, name string, by access) {
+func (s *Server) getEvents(w http.ResponseWriter, r *http.Request, name string, by access.Grant) {
 	s.withSale(w, r, http.MethodGet, name, func(sale *sale) {
 		c, f := feedOf(name, r)
 		switch site := r.Header.Get("Sec-Fetch-Site"); {
@@ -135,7 +136,7 @@ func feedOf(sale string, r *http.Request) (c feed.Config, _ *wire.Fault) {
 }
 
 // follow serves a follower to its end.
-func (s *Server) follow(w http.ResponseWriter, r *http.Request, sale *sale, c feed.Config, by access) {
+func (s *Server) follow(w http.ResponseWriter, r *http.Request, sale *sale, c feed.Config, by access.Grant) {
 	ctx, end := context.WithCancelCause(r.Context())
 	defer end(nil)
 	f := &follower{
@@ -177,7 +178,7 @@ func (f *follower) beat(ctx context.Context) {
 		case !f.begun && now-began >= f.server.beginWithin:
 			f.end(errLate)
 		case !f.begun:
-		case f.by.may(MayFollow) != nil:
+		case f.by.May(access.MayFollow) != nil:
 			f.end(errNoRight)
 		case now-f.sent >= f.server.heartbeat:
 			if f.comment("") != nil {
@@ -305,7 +306,7 @@ func (f *follower) ended(err error, reader *feed.Reader) {
 	case errors.Is(err, errLeaving):
 		wire.WriteOutcome(w, api.Draining)
 	case errors.Is(err, errNoRight):
-		f.by.may(MayFollow).Write(w)
+		f.by.May(access.MayFollow).Write(w)
 	case errors.Is(err, ledger.ErrGone):
 		wire.WriteOutcome(w, api.NoSuchSale)
 	case gone:

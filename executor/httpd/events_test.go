@@ -26,6 +26,7 @@ import (
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/executor"
+	"salectl/executor/httpd/httpdtest"
 	"salectl/executor/saletest"
 	"salectl/internal/wait"
 	"salectl/services/browser"
@@ -39,7 +40,7 @@ const resolvedLine = `"type":"salectl.resolved"`
 
 // followable is a sale that can be followed.
 type followable struct {
-	fake
+	httpdtest.Fake
 	logs ledger.Logs
 }
 
@@ -49,7 +50,7 @@ func (f *followable) Logs() ledger.Logs { return f.logs }
 func newFollowable(t *testing.T, logs ledger.Logs) *followable {
 	t.Helper()
 	saletest.ProvisionAs(t, logs, saletest.Declared("movie", 40_000, 2, 5), []int64{20_000, 20_000}, &pb.Settings{PerUserLimit: 5, Phase: pb.Phase_OPEN})
-	f := &followable{fake{name: "movie"}, logs}
+	f := &followable{httpdtest.Fake{Name: "movie"}, logs}
 	for shard := range 2 {
 		f.says(t, shard, func(d *ledger.Draft) { d.Own("here") })
 	}
@@ -198,7 +199,7 @@ func TestEvents(t *testing.T) {
 	}
 	defer logs.Close()
 	sale := newFollowable(t, logs)
-	v := serve(t, New(Config{Sales: []executor.Service{sale, &fake{name: "other"}}}))
+	v := serve(t, New(Config{Sales: []executor.Service{sale, &httpdtest.Fake{Name: "other"}}}))
 	url, c := v.url+eventsPath, clientOf(t, v.url)
 
 	// What is written: an id with what ends a batch, and nowhere else.
@@ -332,7 +333,7 @@ func TestEventsNeedARight(t *testing.T) {
 	l.until(`"type":"salectl.shard.generation"`)
 	l.until(`"type":"salectl.shard.generation"`)
 	l.until(":\n") // nothing is left to be told
-	tokens.now(t, "ops\n")
+	rewrite(t, tokens, "ops\n")
 	l.until(": the token does not permit to follow any more")
 	if rest, err := io.ReadAll(l.lines); err != nil || strings.TrimSpace(string(rest)) != "" {
 		t.Errorf("then there is %q, %v", rest, err)
@@ -344,7 +345,7 @@ func TestEventsNeedARight(t *testing.T) {
 // makes room.
 func TestFollowersAreBounded(t *testing.T) {
 	sale := newFollowable(t, backendtest.NewStore().Handle(nil))
-	s := New(Config{Sales: []executor.Service{sale, &fake{name: "other"}}, Followers: 1})
+	s := New(Config{Sales: []executor.Service{sale, &httpdtest.Fake{Name: "other"}}, Followers: 1})
 	v := serve(t, s)
 	values := func() (all map[string]float64) {
 		registry := prometheus.NewRegistry()

@@ -12,18 +12,20 @@ import (
 
 	"salectl/api"
 	"salectl/executor"
+	"salectl/executor/httpd/access"
+	"salectl/executor/httpd/httpdtest"
 )
 
 // A request whose header is too large is refused by itself, the same by HTTP/1.1 and HTTP/2:
 // requests that are under way on its connection, or follow on it, are served.
 func TestLargeHeader(t *testing.T) {
 	for name, header := range map[string]http.Header{
-		"one field":   {"Cookie": {strings.Repeat("c", maxHeader)}},
-		"many fields": {"X-Field": slices.Repeat([]string{"value"}, maxHeader/32)},
+		"one field":   {"Cookie": {strings.Repeat("c", access.MaxHeader)}},
+		"many fields": {"X-Field": slices.Repeat([]string{"value"}, access.MaxHeader/32)},
 	} {
 		for _, two := range []bool{false, true} {
-			v := serve(t, New(Config{Sales: []executor.Service{&fake{
-				name: "movie", claim: func(_ context.Context, r executor.Request) executor.Answer { return soldTo(r.User) },
+			v := serve(t, New(Config{Sales: []executor.Service{&httpdtest.Fake{
+				Name: "movie", ClaimFunc: func(_ context.Context, r executor.Request) executor.Answer { return httpdtest.SoldTo(r.User) },
 			}}}))
 			client := v.client
 			if two {
@@ -81,7 +83,7 @@ func TestLargeHeader(t *testing.T) {
 					t.Errorf("%s: the claim that was under way: %d", name, status)
 				}
 			}
-			if status, said := ask(strings.NewReader(`{"user":"d"}`), http.Header{"Cookie": {strings.Repeat("c", maxHeader-1000)}}); status != 201 || connections.Load() != 1 {
+			if status, said := ask(strings.NewReader(`{"user":"d"}`), http.Header{"Cookie": {strings.Repeat("c", access.MaxHeader-1000)}}); status != 201 || connections.Load() != 1 {
 				t.Errorf("%s, HTTP/2 %v: the next claim: %d %s, on connection %d", name, two, status, said, connections.Load())
 			}
 		}

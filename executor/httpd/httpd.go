@@ -25,6 +25,7 @@ import (
 	"salectl/api"
 	"salectl/backends/clock"
 	"salectl/executor"
+	"salectl/executor/httpd/access"
 	"salectl/executor/httpd/dashboard"
 	"salectl/executor/httpd/wire"
 	"salectl/executor/payments"
@@ -41,11 +42,11 @@ type Config struct {
 
 	// Tokens are what is sent as "Authorization: Bearer <token>", and say what its sender may
 	// do. nil: no one is asked for one, and everything is permitted.
-	Tokens *Tokens
+	Tokens *access.Tokens
 
 	// Certificates are what Serve and ServeAdmin speak TLS with. nil, or without one of the
 	// server: they speak plain HTTP.
-	Certificates *Certificates
+	Certificates *access.Certificates
 
 	// Hosts are names under which loopback listeners are reached, beside the usual
 	// ones: see withHosts.
@@ -131,8 +132,8 @@ type Server struct {
 	mostFollowers int
 	heartbeat     time.Duration // of a feed
 	beginWithin   time.Duration // so is its first batch there
-	tokens        *Tokens
-	certs         *Certificates // nil: there is no TLS
+	tokens        *access.Tokens
+	certs         *access.Certificates // nil: there is no TLS
 	connections   int
 	claimTimeout  time.Duration
 	drainTimeout  time.Duration
@@ -151,9 +152,9 @@ type Server struct {
 	ending    atomic.Bool // Serve is: set once, before streams are told to go away
 	buyers    atomic.Pointer[http.Server]
 	streams   streams
-	memory    *replyMemory // of the requests of all streams
-	bodies    *replyMemory // of large bodies that are being read
-	unsigned  *replyMemory // of messages whose signatures are not checked yet
+	memory    *access.Memory // of the requests of all streams
+	bodies    *access.Memory // of large bodies that are being read
+	unsigned  *access.Memory // of messages whose signatures are not checked yet
 	followers followers
 }
 
@@ -179,9 +180,9 @@ func New(c Config) *Server {
 		log:           c.Log,
 		gatherer:      c.Metrics,
 		metrics:       newMetrics(),
-		memory:        newReplyMemory(mostOfStreams),
-		bodies:        newReplyMemory(mostBodies),
-		unsigned:      newReplyMemory(mostUnsigned),
+		memory:        access.NewMemory(mostOfStreams),
+		bodies:        access.NewMemory(mostBodies),
+		unsigned:      access.NewMemory(mostUnsigned),
 	}
 	if s.connections <= 0 {
 		s.connections = MostConnections
@@ -276,14 +277,14 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 		writeWantsHTTP2(w)
 		return
 	}
-	needs := MayClaim
+	needs := access.MayClaim
 	switch {
 	case kind == "events":
-		needs = MayFollow
+		needs = access.MayFollow
 	case kind == "stream" && r.Header[api.PeerHeader] != nil:
-		needs = MayOperate
+		needs = access.MayOperate
 	case kind == "claims" && strings.HasSuffix(id, "/"+string(api.Confirm)):
-		needs = MayConfirm
+		needs = access.MayConfirm
 	}
 	by, ok := s.letIn(w, r, needs)
 	if !ok {
@@ -291,7 +292,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case !deeper:
-		s.withSale(w, r, http.MethodGet, name, func(sale *sale) { s.getSale(w, sale, by.rights(), false) })
+		s.withSale(w, r, http.MethodGet, name, func(sale *sale) { s.getSale(w, sale, by.Rights(), false) })
 	case kind == "claims" && !named:
 		s.postClaim(w, r, name)
 	case kind == "claims" && ofBuyers(id):
@@ -318,7 +319,7 @@ func (s *Server) answerElsewhere(w http.ResponseWriter, r *http.Request) {
 		getOpenAPI(w, r)
 	case api.AllSalesPath:
 		s.untilOpened(r.Context())
-		if _, ok := s.letIn(w, r, MayClaim); ok {
+		if _, ok := s.letIn(w, r, access.MayClaim); ok {
 			s.getSales(w, r)
 		}
 	default:
@@ -339,14 +340,14 @@ func (s *Server) untilOpened(ctx context.Context) {
 
 // letIn reports whether a request may ask for something of a sale that needs a right, and if not
 // answers it.
-func (s *Server) letIn(w http.ResponseWriter, r *http.Request, needs Rights) (by access, ok bool) {
-	by = s.accessOf(r)
-	switch missing := by.may(needs); {
+func (s *Server) letIn(w http.ResponseWriter, r *http.Request, needs access.Rights) (by access.Grant, ok bool) {
+	by = s.tokens.OfRequest(r)
+	switch missing := by.May(needs); {
 	case missing != nil:
 		missing.Challenge(w.Header(), r)
 		missing.Write(w)
 		return by, false
-	case ofOtherSite(r):
+	case access.CrossOrigin(r):
 		wire.WriteForbidden(w, "Web pages of other sites may not do this.")
 		return by, false
 	}

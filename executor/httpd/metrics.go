@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"salectl/api"
+	"salectl/executor/httpd/access"
 	"salectl/executor/httpd/wire"
 )
 
@@ -112,7 +113,7 @@ func (f feeds) Collect(to chan<- prometheus.Metric) {
 }
 
 // validity tells from when until when the process's certificate is valid, if it has one.
-type validity struct{ of *Certificates }
+type validity struct{ of *access.Certificates }
 
 var (
 	validFromDesc  = prometheus.NewDesc("salectl_tls_certificate_from_timestamp_seconds", "From when the certificate that the process shows is valid.", nil, nil)

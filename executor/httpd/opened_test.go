@@ -7,6 +7,7 @@ import (
 
 	"salectl/api"
 	"salectl/executor"
+	"salectl/executor/httpd/httpdtest"
 )
 
 // What comes before a process knows who can answer waits for that, over HTTP and over a
@@ -20,10 +21,10 @@ func TestRequestsWaitUntilOpened(t *testing.T) {
 		default:
 			early.Add(1)
 		}
-		return soldTo(r.User)
+		return httpdtest.SoldTo(r.User)
 	}
 	p := newParty()
-	v := serve(t, New(Config{Sales: []executor.Service{&fake{name: "movie", claim: claim}}, Peers: p, Opened: opened}))
+	v := serve(t, New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie", ClaimFunc: claim}}, Peers: p, Opened: opened}))
 	answers := make(chan api.Answer)
 	for _, stream := range []bool{true, false} {
 		c := buyer(t, func(cfg *api.Config) { cfg.Stream = stream }, v.url)

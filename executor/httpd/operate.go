@@ -10,6 +10,7 @@ import (
 
 	"salectl/api"
 	"salectl/executor"
+	"salectl/executor/httpd/access"
 	"salectl/executor/httpd/wire"
 )
 
@@ -28,7 +29,7 @@ type Operated interface {
 func (s *Server) operators(mux *http.ServeMux) {
 	guarded := func(pattern string, serve func(http.ResponseWriter, *http.Request, Operated)) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			if _, ok := s.letIn(w, r, MayOperate); !ok {
+			if _, ok := s.letIn(w, r, access.MayOperate); !ok {
 				return
 			}
 			sale := s.sales()[r.PathValue("sale")]

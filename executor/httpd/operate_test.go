@@ -9,11 +9,12 @@ import (
 
 	"salectl/api"
 	"salectl/executor"
+	"salectl/executor/httpd/httpdtest"
 )
 
 // operated is a sale that an operator may move; it notes what it was asked.
 type operated struct {
-	fake
+	httpdtest.Fake
 	asked []string
 	err   error
 }
@@ -64,7 +65,7 @@ func TestOperators(t *testing.T) {
 		{"POST", "shards/03/move", `{}`, "", 422, ""},
 		{"PUT", "drain", `{}`, "", 405, ""},
 	} {
-		sale := &operated{fake: fake{name: "movie"}}
+		sale := &operated{Fake: httpdtest.Fake{Name: "movie"}}
 		s := New(Config{Sales: []executor.Service{sale}})
 		r := do(s.Admin(), c.method, api.SalesPath+"movie/"+c.path, c.body, nil)
 		if got := text(t, r); r.StatusCode != c.status || strings.Join(sale.asked, "; ") != c.asked || c.answer != "" && got != c.answer {
@@ -93,7 +94,7 @@ func TestOperatorsAreGuarded(t *testing.T) {
 		"another site":   {"", http.Header{"Sec-Fetch-Site": {"cross-site"}}, false, 403},
 		"going down":     {"", nil, true, 503},
 	} {
-		sale := &operated{fake: fake{name: "movie"}}
+		sale := &operated{Fake: httpdtest.Fake{Name: "movie"}}
 		s := New(Config{Sales: []executor.Service{sale}, Tokens: tokensOf(t, c.token)})
 		if c.leaving {
 			s.Retire()
@@ -115,7 +116,7 @@ func TestOperatorsAreRefused(t *testing.T) {
 		fmt.Errorf("%w: it is on standby", executor.ErrStandby):     409,
 		executor.ErrNotServing: 503,
 	} {
-		s := New(Config{Sales: []executor.Service{&operated{fake: fake{name: "movie"}, err: err}, &fake{name: "opera"}}})
+		s := New(Config{Sales: []executor.Service{&operated{Fake: httpdtest.Fake{Name: "movie"}, err: err}, &httpdtest.Fake{Name: "opera"}}})
 		for _, path := range []string{"drain", "shards/9/move"} {
 			r := do(s.Admin(), "POST", api.SalesPath+"movie/"+path, "{}", nil)
 			if said := text(t, r); r.StatusCode != want || !strings.Contains(said, err.Error()) {

@@ -9,6 +9,7 @@ import (
 	"salectl/api"
 	"salectl/backends/ledger"
 	"salectl/executor"
+	"salectl/executor/httpd/httpdtest"
 	"salectl/spec"
 )
 
@@ -27,11 +28,11 @@ func TestPackets(t *testing.T) {
 	const severalBody = `{"outcome":"sold","claim":"1-5-1","sale":"movie","user":"u","units":[1,4],"amounts":["0.03","0.02"],"currency":"CNY","at":"2026-11-11T12:00:00Z"}`
 
 	var answer executor.Answer
-	f := &fake{
-		name:  "movie",
-		claim: func(context.Context, executor.Request) executor.Answer { return answer },
-		user:  func(string) ([]executor.Claim, api.Outcome) { return []executor.Claim{grab, several}, "" },
-		status: func() executor.Status {
+	f := &httpdtest.Fake{
+		Name:      "movie",
+		ClaimFunc: func(context.Context, executor.Request) executor.Answer { return answer },
+		UserFunc:  func(string) ([]executor.Claim, api.Outcome) { return []executor.Claim{grab, several}, "" },
+		StatusFunc: func() executor.Status {
 			return executor.Status{RedPacket: &red, Commitment: ledger.Hash{0xab, 31: 0xcd}, Shards: []executor.ShardStatus{
 				{Limit: 2, Listed: true, ListOn: true, Undrained: 5}, {Limit: 1, Listed: true, Undrained: 2}, {Limit: 1, Listed: true, ListOn: true},
 			}}

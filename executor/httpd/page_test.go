@@ -11,25 +11,26 @@ import (
 	"salectl/api"
 	"salectl/api/streampb"
 	"salectl/executor"
+	"salectl/executor/httpd/httpdtest"
 	"salectl/executor/httpd/wire"
 	"salectl/executor/shard"
 )
 
 // tellsPages has look-ups return the page that they ask for, as the payment of a claim.
-func tellsPages(next string) *fake {
+func tellsPages(next string) *httpdtest.Fake {
 	claim := func(p api.Page) executor.Claim {
-		c := soldTo("ada").Claim
+		c := httpdtest.SoldTo("ada").Claim
 		c.Books = &shard.Books{Payment: fmt.Sprintf("%s %d", p.Before, p.Limit), RefundsDue: []string{"p1"}, Owed: 3, Next: next}
 		return c
 	}
-	return &fake{name: "movie",
-		page: func(_ string, p api.Page) ([]executor.Claim, string, api.Outcome) {
+	return &httpdtest.Fake{Name: "movie",
+		UserPageFunc: func(_ string, p api.Page) ([]executor.Claim, string, api.Outcome) {
 			if p.Before == "none" {
 				return nil, "", api.BadRequest
 			}
 			return []executor.Claim{claim(p)}, next, ""
 		},
-		findPage: func(_ executor.ClaimID, p api.Page) (executor.Claim, api.Outcome) {
+		FindPageFunc: func(_ executor.ClaimID, p api.Page) (executor.Claim, api.Outcome) {
 			if p.Before == "none" {
 				return executor.Claim{}, api.BadRequest
 			}

@@ -2,21 +2,20 @@ package httpd
 
 import (
 	"context"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 
 	"salectl/api"
 	"salectl/executor"
+	"salectl/executor/httpd/httpdtest"
 )
 
 // What browsers say of who asks: for a claim, and for a look, which no page of
 // another site can read.
 func TestOtherSites(t *testing.T) {
-	s := New(Config{Sales: []executor.Service{&fake{name: "movie",
-		claim: func(_ context.Context, r executor.Request) executor.Answer { return soldTo(r.User) },
-		user:  func(string) ([]executor.Claim, api.Outcome) { return nil, "" },
+	s := New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie",
+		ClaimFunc: func(_ context.Context, r executor.Request) executor.Answer { return httpdtest.SoldTo(r.User) },
+		UserFunc:  func(string) ([]executor.Claim, api.Outcome) { return nil, "" },
 	}}})
 	for name, c := range map[string]struct {
 		header http.Header
@@ -43,47 +42,6 @@ func TestOtherSites(t *testing.T) {
 	}
 }
 
-// On loopback only those names are answered to that mean this machine everywhere.
-func TestHosts(t *testing.T) {
-	inner := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(200) })
-	loopback := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080}
-	for name, c := range map[string]struct {
-		at   net.Addr
-		more []string
-		ok   []string
-		not  []string
-	}{
-		"loopback": {loopback, nil,
-			[]string{"127.0.0.1:8080", "127.0.0.1", "localhost", "LocalHost:9090", "localhost.", "[::1]:8080", "[::1]", ""},
-			[]string{"evil.test", "evil.test:8080", "127.0.0.1.evil.test", "localhost.evil.test:8080", "127.8.0.1:8080", "192.168.0.1:8080", "box:8080", "127.0.0.1:8080:1"}},
-		"its own name": {loopback, []string{"Box"}, []string{"box:8080", "localhost"}, []string{"boxes:8080"}},
-		"another of 127": {&net.TCPAddr{IP: net.IPv4(127, 8, 0, 1), Port: 1}, nil,
-			[]string{"127.8.0.1:1", "127.8.0.1:2", "localhost"}, []string{"127.9.0.1:1"}},
-		"IPv6":     {&net.TCPAddr{IP: net.IPv6loopback, Port: 8080}, nil, []string{"[::1]:8080", "localhost:8080"}, []string{"evil.test:8080", "[::2]:8080"}},
-		"beyond":   {&net.TCPAddr{IP: net.IPv4(192, 168, 0, 1), Port: 8080}, nil, []string{"shop.test", "192.168.0.1"}, nil},
-		"anywhere": {&net.TCPAddr{IP: net.IPv6unspecified, Port: 8080}, nil, []string{"shop.test"}, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			h := withHosts(c.at, c.more, inner)
-			ask := func(host string, want int) {
-				r := httptest.NewRequest("GET", "/", nil)
-				r.Host = host
-				w := httptest.NewRecorder()
-				h.ServeHTTP(w, r)
-				if w.Code != want {
-					t.Errorf("Host %q: status %d, want %d", host, w.Code, want)
-				}
-			}
-			for _, host := range c.ok {
-				ask(host, 200)
-			}
-			for _, host := range c.not {
-				ask(host, 403)
-			}
-		})
-	}
-}
-
 // Both listeners are guarded; with a token the buyers' is by that.
 func TestListenersAreGuarded(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -94,7 +52,7 @@ func TestListenersAreGuarded(t *testing.T) {
 		"buyers": {"", false, 403}, "buyers with a token": {"secret", false, 401}, "admin": {"", true, 403}, "admin beside a token": {"secret", true, 403},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := New(Config{Sales: []executor.Service{&fake{name: "movie"}}, Tokens: tokensOf(t, c.token)})
+			s := New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie"}}, Tokens: tokensOf(t, c.token)})
 			run, path := s.Serve, "/v1/sales/movie/users/u"
 			if c.admin {
 				run, path = s.ServeAdmin, "/healthz"

@@ -7,6 +7,7 @@ import (
 
 	"salectl/api"
 	"salectl/executor"
+	"salectl/executor/httpd/httpdtest"
 )
 
 func pointer[T any](v T) *T { return &v }
@@ -25,7 +26,7 @@ func TestProcesses(t *testing.T) {
 		},
 		Moves: []executor.MoveStatus{{Shard: 1, From: "b:1", To: "a:1", Stage: "follows"}},
 	}
-	s := New(Config{Clock: atNoon, Sales: []executor.Service{&fake{name: "movie", status: func() executor.Status { return status }}}})
+	s := New(Config{Clock: atNoon, Sales: []executor.Service{&httpdtest.Fake{Name: "movie", StatusFunc: func() executor.Status { return status }}}})
 	const want = `"processes":[{"address":"a:1","version":"v2","state":"serving","here":true,"up":true,"shards":1,"assigned":1,"requests":12,"forwarded":6},` +
 		`{"address":"b:1","version":"v2","state":"serving","up":false,"assigned":2},` +
 		`{"address":"c:1","state":"standby","up":true,"shards":0,"assigned":0}],` +

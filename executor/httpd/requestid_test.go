@@ -12,15 +12,16 @@ import (
 
 	"salectl/api"
 	"salectl/executor"
+	"salectl/executor/httpd/httpdtest"
 )
 
 // buyersOf is a server of one sale that sells to everybody, and what it logs, as JSON.
 func buyersOf(level slog.Level) (*Server, *bytes.Buffer) {
 	var log bytes.Buffer
 	return New(Config{
-		Sales: []executor.Service{&fake{name: "movie",
-			claim: func(_ context.Context, r executor.Request) executor.Answer { return soldTo(r.User) },
-			user:  func(string) ([]executor.Claim, api.Outcome) { return nil, "" },
+		Sales: []executor.Service{&httpdtest.Fake{Name: "movie",
+			ClaimFunc: func(_ context.Context, r executor.Request) executor.Answer { return httpdtest.SoldTo(r.User) },
+			UserFunc:  func(string) ([]executor.Claim, api.Outcome) { return nil, "" },
 		}},
 		Log: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: level})),
 	}), &log
@@ -114,11 +115,11 @@ func TestRequestIDCostsNothing(t *testing.T) {
 
 // TestLocation: 201 says where the claim is looked up, and what was there before does not.
 func TestLocation(t *testing.T) {
-	a := soldTo("ada")
-	s := New(Config{Sales: []executor.Service{&fake{name: "movie",
-		claim: func(context.Context, executor.Request) executor.Answer { return a },
-		find:  func(executor.ClaimID) (executor.Claim, api.Outcome) { return a.Claim, "" },
-		user:  func(string) ([]executor.Claim, api.Outcome) { return []executor.Claim{a.Claim}, "" },
+	a := httpdtest.SoldTo("ada")
+	s := New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie",
+		ClaimFunc: func(context.Context, executor.Request) executor.Answer { return a },
+		FindFunc:  func(executor.ClaimID) (executor.Claim, api.Outcome) { return a.Claim, "" },
+		UserFunc:  func(string) ([]executor.Claim, api.Outcome) { return []executor.Claim{a.Claim}, "" },
 	}}})
 	look := func(user, want string) {
 		t.Helper()

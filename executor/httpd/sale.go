@@ -11,6 +11,7 @@ import (
 	"salectl/api"
 	"salectl/backends/ledger"
 	"salectl/executor"
+	"salectl/executor/httpd/access"
 	"salectl/executor/httpd/wire"
 	"salectl/executor/payments"
 	"salectl/executor/shard"
@@ -66,8 +67,8 @@ func withHolds(v *api.Holds, shard executor.ShardStatus) *api.Holds {
 	return v
 }
 
-func (s *Server) getSale(w http.ResponseWriter, sale *sale, rights Rights, admin bool) {
-	status, operates := sale.Status(), rights&MayOperate != 0
+func (s *Server) getSale(w http.ResponseWriter, sale *sale, rights access.Rights, admin bool) {
+	status, operates := sale.Status(), rights&access.MayOperate != 0
 	if status.Away != "" {
 		sale.writeAway(w, &status, operates, admin)
 		return

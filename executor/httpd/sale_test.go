@@ -12,6 +12,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/draw"
 	"salectl/executor"
+	"salectl/executor/httpd/httpdtest"
 	"salectl/executor/httpd/wire"
 	"salectl/executor/shard"
 )
@@ -30,7 +31,7 @@ func TestGetSale(t *testing.T) {
 			{Name: "c:1", Up: true, Since: noon, VotesFrom: noon.Add(10 * time.Second)},
 		},
 	}
-	s := New(Config{Clock: atNoon, Sales: []executor.Service{&fake{name: "movie", status: func() executor.Status { return status }}}})
+	s := New(Config{Clock: atNoon, Sales: []executor.Service{&httpdtest.Fake{Name: "movie", StatusFunc: func() executor.Status { return status }}}})
 	const want = `{"sale":"movie","uid":"5a1e","phase":"open","soldOut":false,"stock":40,"available":31,"held":1,"sold":5,"inFlight":3,"perUserLimit":2,` +
 		`"opensAt":"2026-11-11T11:00:00Z","generation":4,"serverTime":"2026-11-11T12:00:00Z",` +
 		`"nodes":[{"name":"a:1","up":true,"since":"2026-11-11T11:00:00Z"},` +
@@ -78,7 +79,7 @@ func TestGetSaleThatIsAway(t *testing.T) {
 	}
 	s := New(Config{
 		Clock: atNoon, Tokens: tokensOf(t, "shop claim\nops operate\n"),
-		Sales: []executor.Service{&fake{name: "movie", status: func() executor.Status { return status }}},
+		Sales: []executor.Service{&httpdtest.Fake{Name: "movie", StatusFunc: func() executor.Status { return status }}},
 	})
 	document := func(o api.Outcome, more string) string {
 		p := wire.ProblemOf(o)
@@ -146,7 +147,7 @@ func TestPhase(t *testing.T) {
 			if len(c.status.Shards) == 0 {
 				c.status.Shards = []executor.ShardStatus{{Limit: 1, Available: 1}}
 			}
-			s := New(Config{Clock: atNoon, Sales: []executor.Service{&fake{name: "movie", status: func() executor.Status { return c.status }}}})
+			s := New(Config{Clock: atNoon, Sales: []executor.Service{&httpdtest.Fake{Name: "movie", StatusFunc: func() executor.Status { return c.status }}}})
 			if got := text(t, do(s, http.MethodGet, "/v1/sales/movie", "", nil)); !strings.Contains(got, c.want) {
 				t.Errorf("%s lacks %s", got, c.want)
 			}
@@ -177,7 +178,7 @@ func TestGetUser(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var asked string
-			s := New(Config{Sales: []executor.Service{&fake{name: "movie", user: func(user string) ([]executor.Claim, api.Outcome) {
+			s := New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie", UserFunc: func(user string) ([]executor.Claim, api.Outcome) {
 				asked = user
 				return c.claims, c.outcome
 			}}}})
@@ -191,7 +192,7 @@ func TestGetUser(t *testing.T) {
 }
 
 func TestPathsAndMethods(t *testing.T) {
-	s := New(Config{Sales: []executor.Service{&fake{name: "movie"}}})
+	s := New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie"}}})
 	for name, c := range map[string]struct {
 		method, path string
 		status       int
@@ -255,7 +256,7 @@ func TestGetClaim(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := false
-			s := New(Config{Sales: []executor.Service{&fake{name: "movie", find: func(id executor.ClaimID) (executor.Claim, api.Outcome) {
+			s := New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie", FindFunc: func(id executor.ClaimID) (executor.Claim, api.Outcome) {
 				asked = id == executor.ClaimID{Shard: 3, Slot: 17, Index: 2}
 				return c.claim, c.outcome
 			}}}})
@@ -270,7 +271,7 @@ func TestGetClaim(t *testing.T) {
 			}
 		})
 	}
-	s := New(Config{Sales: []executor.Service{&fake{name: "movie"}}})
+	s := New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie"}}})
 	if r := do(s, http.MethodPost, "/v1/sales/movie/claims/3-17-2", "{}", nil); r.StatusCode != 405 || r.Header.Get("Allow") != http.MethodGet {
 		t.Errorf("posted to a claim: %d, allowed is %s", r.StatusCode, r.Header.Get("Allow"))
 	}

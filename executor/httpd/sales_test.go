@@ -9,15 +9,16 @@ import (
 
 	"salectl/api"
 	"salectl/executor"
+	"salectl/executor/httpd/httpdtest"
 )
 
 // TestGetSales lists the sales, at both addresses, in the words of each sale alone.
 func TestGetSales(t *testing.T) {
-	open := &fake{name: "b-movie", status: func() executor.Status {
+	open := &httpdtest.Fake{Name: "b-movie", StatusFunc: func() executor.Status {
 		return executor.Status{UID: "u-1", Phase: "open", Sells: true, Generation: 3, OpensAt: noon, ClosesAt: noon.Add(time.Hour), Shards: []executor.ShardStatus{
 			{Limit: 5, Sold: 3, Available: 2}, {Limit: 4, Sold: 1, Held: 1, Available: 2}}}
 	}}
-	away := &fake{name: "a-play", status: func() executor.Status { return executor.Status{Away: api.Standby} }}
+	away := &httpdtest.Fake{Name: "a-play", StatusFunc: func() executor.Status { return executor.Status{Away: api.Standby} }}
 	s := New(Config{Sales: []executor.Service{open, away}, Clock: atNoon, Tokens: tokensOf(t, "s3cret")})
 	authorized := http.Header{"Authorization": {"Bearer s3cret"}}
 	for _, r := range []*http.Response{do(s, "GET", "/v1/sales", "", authorized), do(s.Admin(), "GET", "/v1/sales", "", nil)} {

@@ -10,6 +10,9 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"salectl/api"
+	"salectl/executor/httpd/access"
 )
 
 // What a connection may take. A claim's own time is Config.ClaimTimeout.
@@ -17,8 +20,6 @@ const (
 	headerTimeout = 5 * time.Second
 	bodyTimeout   = 5 * time.Second
 	answerTimeout = 10 * time.Second
-	maxHeader     = 32 << 10 // a position of a feed of 1,024 shards has up to 20 KB
-	mostHeader    = 4 * maxHeader
 )
 
 // Serve answers buyers on l until ctx ends. Then it drains: readyz says 503, a
@@ -26,14 +27,14 @@ const (
 // requests under way are answered. It returns nil when they are, and an error
 // when DrainTimeout has cut some off. It closes l in any case.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	h := s.withCertificates(s.answer)
+	h := s.certs.Require(needsNoCertificate, s.answer)
 	if s.tokens == nil { // no page knows one
-		h = withHosts(l.Addr(), s.hosts, h)
+		h = access.WithHosts(l.Addr(), s.hosts, h)
 	}
 	server := s.httpServer(h)
 	withHTTP2(server)
 	s.buyers.Store(server)
-	return s.serve(ctx, newConnections(l, s.connections), server, func() {
+	return s.serve(ctx, access.NewListener(l, s.connections), server, func() {
 		if !s.retired.Load() { // else peers decide on what comes still
 			s.draining.Store(true)
 		}
@@ -59,15 +60,24 @@ func (s *Server) Retired() { s.retired.Store(true) }
 // ServeAdmin answers operators on l until ctx ends. Let it end after Serve has
 // returned, so that readyz can tell that the server drains.
 func (s *Server) ServeAdmin(ctx context.Context, l net.Listener) error {
-	return s.serve(ctx, newConnections(l, AdminConnections), s.httpServer(withHosts(l.Addr(), s.hosts, s.withCertificates(s.admin()))), s.dashboard.Close)
+	return s.serve(ctx, access.NewListener(l, AdminConnections), s.httpServer(access.WithHosts(l.Addr(), s.hosts, s.certs.Require(needsNoCertificate, s.admin()))), s.dashboard.Close)
 }
 
-func (s *Server) serve(ctx context.Context, l *connections, server *http.Server, ending func()) error {
-	server.ConnState = l.turned
+// needsNoCertificate reports whether a request needs no client certificate, because its sender often
+// has none: a message of a payment service, which is signed, or a probe of a load balancer.
+func needsNoCertificate(r *http.Request) bool {
+	path := r.URL.EscapedPath()
+	rest, _ := strings.CutPrefix(path, api.SalesPath)
+	_, below, _ := strings.Cut(rest, "/")
+	return below == "webhooks/"+paymentWebhook || path == api.AlivePath || path == api.ReadyPath
+}
+
+func (s *Server) serve(ctx context.Context, l *access.Listener, server *http.Server, ending func()) error {
+	server.ConnState = l.ConnState
 	done := make(chan error, 1)
 	go func() {
 		if s.certs.Server() {
-			server.TLSConfig = s.certs.listener()
+			server.TLSConfig = s.certs.ServerConfig()
 			done <- server.ServeTLS(l, "", "")
 		} else {
 			done <- server.Serve(l)
@@ -119,12 +129,12 @@ func (s *Server) httpServer(h http.HandlerFunc) *http.Server {
 	// the claim's context as if the buyer had gone. So they include its time.
 	read := headerTimeout + bodyTimeout + s.claimTimeout
 	return &http.Server{
-		Handler:           s.identified(withBoundedHeader(h)),
+		Handler:           s.identified(access.WithBoundedHeader(h)),
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       read,
 		WriteTimeout:      read + answerTimeout,
 		IdleTimeout:       s.idleTimeout,
-		MaxHeaderBytes:    mostHeader, // see withBoundedHeader
+		MaxHeaderBytes:    access.MaxHeaderRead, // see withBoundedHeader
 		ErrorLog:          log.New(connectionLog{s.log}, "", 0),
 	}
 }

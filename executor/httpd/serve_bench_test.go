@@ -16,6 +16,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/quorum"
 	"salectl/executor"
+	"salectl/executor/httpd/httpdtest"
 	"salectl/executor/saletest"
 	"salectl/internal/wait"
 	"salectl/planner"
@@ -142,8 +143,8 @@ func BenchmarkServe(b *testing.B) {
 // The processor time is that of both ends.
 func BenchmarkServeTLS(b *testing.B) {
 	const conns, round = 200, 4000
-	ca := authority(b, "ca")
-	files := issue(b, ca, b.TempDir(), "server", certs.Leaf{})
+	ca := httpdtest.Authority(b, "ca")
+	files := serverFiles(b, ca, b.TempDir(), "server", certs.Leaf{})
 	secure := start(b, New(Config{Sales: []executor.Service{serveReal(b, "secure", 100_000_000)}, Certificates: certificates(b, files)}).Serve)
 	plain := start(b, New(Config{Sales: []executor.Service{serveReal(b, "plain", 100_000_000)}}).Serve)
 	loads := []*load{

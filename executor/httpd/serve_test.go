@@ -18,6 +18,7 @@ import (
 	"salectl/api"
 	"salectl/backends/ledger"
 	"salectl/executor"
+	"salectl/executor/httpd/httpdtest"
 	"salectl/executor/reload"
 )
 
@@ -94,18 +95,18 @@ func (v *serving) claim(status chan<- int) {
 
 // gate is a sale whose claims stop inside until the test lets them go on.
 type gate struct {
-	fake
+	httpdtest.Fake
 	inside chan struct{} // one for each claim that has arrived
 	open   chan struct{}
 }
 
 func newGate() *gate {
-	g := &gate{fake: fake{name: "movie"}, inside: make(chan struct{}, 10), open: make(chan struct{})}
-	g.fake.claim = func(ctx context.Context, r executor.Request) executor.Answer {
+	g := &gate{Fake: httpdtest.Fake{Name: "movie"}, inside: make(chan struct{}, 10), open: make(chan struct{})}
+	g.Fake.ClaimFunc = func(ctx context.Context, r executor.Request) executor.Answer {
 		g.inside <- struct{}{}
 		select {
 		case <-g.open:
-			return soldTo(r.User)
+			return httpdtest.SoldTo(r.User)
 		case <-ctx.Done():
 			return executor.Answer{Outcome: api.Unknown}
 		}
@@ -195,9 +196,9 @@ func TestClaimTimeout(t *testing.T) {
 // TestBuyerGone ends a claim's context when its buyer hangs up.
 func TestBuyerGone(t *testing.T) {
 	inside, gone := make(chan struct{}), make(chan error, 1)
-	v := serve(t, New(Config{ClaimTimeout: time.Hour, Sales: []executor.Service{&fake{
-		name: "movie",
-		claim: func(ctx context.Context, _ executor.Request) executor.Answer {
+	v := serve(t, New(Config{ClaimTimeout: time.Hour, Sales: []executor.Service{&httpdtest.Fake{
+		Name: "movie",
+		ClaimFunc: func(ctx context.Context, _ executor.Request) executor.Answer {
 			close(inside)
 			<-ctx.Done()
 			gone <- ctx.Err()
@@ -254,8 +255,8 @@ func TestHeaderTooLarge(t *testing.T) {
 
 func TestReadyz(t *testing.T) {
 	reasons := map[string]error{}
-	ready := func(name string) *fake {
-		return &fake{name: name, ready: func() error { return reasons[name] }}
+	ready := func(name string) *httpdtest.Fake {
+		return &httpdtest.Fake{Name: name, ReadyFunc: func() error { return reasons[name] }}
 	}
 	registry := prometheus.NewRegistry()
 	s := New(Config{Metrics: registry, Sales: []executor.Service{ready("opera"), ready("movie")}})
@@ -295,9 +296,9 @@ func TestReadyz(t *testing.T) {
 // A sale that has ended for good is told of as it is, and takes no other out of service; but one
 // of which another run is declared does, until that is served.
 func TestReadyBesideOver(t *testing.T) {
-	s := New(Config{Sales: []executor.Service{&fake{name: "movie"}, &fake{
-		name: "opera", ready: func() error { return errors.New("it is destroyed") },
-		status: func() executor.Status { return executor.Status{Away: api.NoSuchSale, Phase: ledger.PhaseDestroyed} },
+	s := New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie"}, &httpdtest.Fake{
+		Name: "opera", ReadyFunc: func() error { return errors.New("it is destroyed") },
+		StatusFunc: func() executor.Status { return executor.Status{Away: api.NoSuchSale, Phase: ledger.PhaseDestroyed} },
 	}}})
 	told := func(want string) {
 		t.Helper()
@@ -315,10 +316,10 @@ func TestReadyBesideOver(t *testing.T) {
 
 // Who has a stream of a sale that is removed is told to go elsewhere; others are not.
 func TestRemove(t *testing.T) {
-	s := New(Config{Sales: []executor.Service{&fake{name: "movie", claim: sells}}})
+	s := New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie", ClaimFunc: sells}}})
 	v := serve(t, s)
 	gone := listen(t, v, nil)
-	s.Add(&fake{name: "opera", claim: sells}, Payments{})
+	s.Add(&httpdtest.Fake{Name: "opera", ClaimFunc: sells}, Payments{})
 	stays := listen(t, v, func(c *api.StreamConfig) { c.Sale = "opera" })
 	s.Remove("movie")
 	if r := gone.hears(); r.GetGoingAway() == nil {
@@ -339,7 +340,7 @@ func TestRemove(t *testing.T) {
 	if r := do(s, "POST", "/v1/sales/movie/claims", `{"user":"ada"}`, nil); r.StatusCode != 404 {
 		t.Errorf("a claim gets %d", r.StatusCode)
 	}
-	s.Add(&fake{name: "movie", claim: sells}, Payments{})
+	s.Add(&httpdtest.Fake{Name: "movie", ClaimFunc: sells}, Payments{})
 	again := listen(t, v, nil)
 	again.send(claimOf(1, "ada"))
 	if got := again.outcome(1); got != "sold" {
@@ -350,7 +351,7 @@ func TestRemove(t *testing.T) {
 // A sale that is declared and not served makes a server unready. Who asks for it is told that
 // there is none only where that is known.
 func TestDeclared(t *testing.T) {
-	s := New(Config{Sales: []executor.Service{&fake{name: "movie"}}})
+	s := New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie"}}})
 	s.Declare(map[string]reload.Lack{"opera": {Why: "not applied", Absent: true}, "circus": {Why: "the ledger cannot be read"}})
 	want := `{"ready":false,"sales":[{"sale":"circus","ready":false,"reason":"the ledger cannot be read"},{"sale":"movie","ready":true},{"sale":"opera","ready":false,"reason":"not applied"}]}`
 	if body := text(t, do(s.Admin(), "GET", "/readyz", "", nil)); body != want {
@@ -372,7 +373,7 @@ func TestDeclared(t *testing.T) {
 
 func TestAdmin(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	s := New(Config{Metrics: registry, Sales: []executor.Service{&fake{name: "movie"}}})
+	s := New(Config{Metrics: registry, Sales: []executor.Service{&httpdtest.Fake{Name: "movie"}}})
 	registry.MustRegister(s.Collectors()...)
 	for path, want := range map[string]string{
 		"/healthz": "ok\n",

@@ -11,13 +11,14 @@ import (
 
 	"salectl/api"
 	"salectl/executor"
+	"salectl/executor/httpd/httpdtest"
 )
 
 // settling returns a server whose sale answers settlements with f.
 func settling(f func(executor.Settlement) executor.Answer) *Server {
-	return New(Config{Clock: atNoon, Sales: []executor.Service{&fake{
-		name:   "movie",
-		settle: func(_ context.Context, x executor.Settlement) executor.Answer { return f(x) },
+	return New(Config{Clock: atNoon, Sales: []executor.Service{&httpdtest.Fake{
+		Name:       "movie",
+		SettleFunc: func(_ context.Context, x executor.Settlement) executor.Answer { return f(x) },
 	}}})
 }
 
@@ -177,7 +178,7 @@ func TestLongSettlement(t *testing.T) {
 // Whoever may not claim may not settle; a refund needs the token, too, and no page of
 // another site gets one.
 func TestSettlementsAreGuarded(t *testing.T) {
-	service := &fake{name: "movie", settle: func(_ context.Context, x executor.Settlement) executor.Answer {
+	service := &httpdtest.Fake{Name: "movie", SettleFunc: func(_ context.Context, x executor.Settlement) executor.Answer {
 		return executor.Answer{Outcome: x.How.Done(), Claim: firstClaim}
 	}}
 	guarded, open := New(Config{Sales: []executor.Service{service}, Tokens: tokensOf(t, "s3cret")}), New(Config{Sales: []executor.Service{service}})
@@ -206,9 +207,9 @@ func TestSettlementsAreGuarded(t *testing.T) {
 
 // A settlement that takes too long ends with what the sale says then.
 func TestSettlementTimesOut(t *testing.T) {
-	s := New(Config{ClaimTimeout: time.Nanosecond, Sales: []executor.Service{&fake{
-		name: "movie",
-		settle: func(ctx context.Context, _ executor.Settlement) executor.Answer {
+	s := New(Config{ClaimTimeout: time.Nanosecond, Sales: []executor.Service{&httpdtest.Fake{
+		Name: "movie",
+		SettleFunc: func(ctx context.Context, _ executor.Settlement) executor.Answer {
 			<-ctx.Done()
 			return executor.Answer{Outcome: api.Unknown}
 		},

@@ -14,6 +14,7 @@ import (
 
 	"salectl/api"
 	"salectl/executor"
+	"salectl/executor/httpd/access"
 	"salectl/executor/httpd/wire"
 )
 
@@ -47,10 +48,10 @@ type stream struct {
 	out     io.Writer
 	peer    bool // another process of the sale has made it
 
-	memories []*replyMemory // that count its requests beside others
+	memories []*access.Memory // that count its requests beside others
 
 	now time.Duration // of the last read; the reader's
-	by  access        // the reader's
+	by  access.Grant  // the reader's
 
 	mu     sync.Mutex // guards what follows
 	news   sync.Cond  // for the writer
@@ -73,7 +74,7 @@ type stream struct {
 }
 
 // postStream answers POST /v1/sales/{sale}/stream.
-func (s *Server) postStream(w http.ResponseWriter, r *http.Request, name string, by access) {
+func (s *Server) postStream(w http.ResponseWriter, r *http.Request, name string, by access.Grant) {
 	s.withSale(w, r, http.MethodPost, name, func(sale *sale) {
 		form, f := formOf(r.Header["Content-Type"])
 		peer := r.Header[api.PeerHeader] != nil
@@ -111,7 +112,7 @@ func formOf(values []string) (form, *wire.Fault) {
 }
 
 // stream serves a stream to its end.
-func (s *Server) stream(w http.ResponseWriter, r *http.Request, sale *sale, form form, by access, peer bool) {
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, sale *sale, form form, by access.Grant, peer bool) {
 	x := &stream{
 		server: s, ctx: r.Context(), sale: sale, form: form, control: http.NewResponseController(w), out: w, by: by, peer: peer,
 		open: make(map[uint64]*under),
@@ -165,7 +166,7 @@ const tokenCheck = time.Second
 // watchTokenLocked has due called to check the token of a client. A peer shows its newest token
 // by the messages that it sends all the time, each of which is checked.
 func (x *stream) watchTokenLocked(now time.Duration) {
-	if x.by.tokens != nil && !x.peer {
+	if _, ok := x.by.Token(); ok && !x.peer {
 		x.dueLocked(now, now+tokenCheck)
 	}
 }
@@ -203,7 +204,7 @@ func (x *stream) end(broken error) {
 	x.room.Broadcast()
 	x.mu.Unlock()
 	for _, m := range x.memories {
-		m.wake()
+		m.Wake()
 	}
 	for _, giveUp := range ups {
 		giveUp()
@@ -283,8 +284,8 @@ func (x *stream) due() {
 	x.next = 0
 	x.watchTokenLocked(now)
 	if !x.peer {
-		by := x.by.again()
-		if missing := by.may(mayAll); missing != nil {
+		by := x.by.Renewed()
+		if missing := by.May(access.MayAll); missing != nil {
 			x.revokeLocked(missing)
 		}
 	}
@@ -323,7 +324,7 @@ type streams struct {
 	open  map[*stream]struct{}
 	peers int // of open
 
-	memory map[[sha256.Size]byte]*replyMemory // of requests, by the digest of their token
+	memory map[[sha256.Size]byte]*access.Memory // of requests, by the digest of their token
 }
 
 func (s *streams) add(x *stream, most int) bool {

@@ -14,6 +14,7 @@ import (
 	"salectl/api"
 	"salectl/api/streampb"
 	"salectl/executor"
+	"salectl/executor/httpd/httpdtest"
 )
 
 // listener is a client of a stream that keeps what it hears.
@@ -75,10 +76,10 @@ func (l *listener) outcome(id uint64) string {
 }
 
 // sells answers claims at once.
-func sells(_ context.Context, r executor.Request) executor.Answer { return soldTo(r.User) }
+func sells(_ context.Context, r executor.Request) executor.Answer { return httpdtest.SoldTo(r.User) }
 
 func TestStream(t *testing.T) {
-	sale := &fake{name: "movie", claim: sells, place: executor.Place{Shard: 2, Shards: 5, Owner: "there:2"}}
+	sale := &httpdtest.Fake{Name: "movie", ClaimFunc: sells, At: executor.Place{Shard: 2, Shards: 5, Owner: "there:2"}}
 	v := serve(t, New(Config{Sales: []executor.Service{sale}, Address: "here:1"}))
 	l := listen(t, v, nil)
 	if l.Address() != "here:1" {
@@ -126,25 +127,25 @@ func TestStream(t *testing.T) {
 
 // A stream says the same of a settlement and of what is looked up as HTTP does.
 func TestStreamSettlesAndLooks(t *testing.T) {
-	held := soldTo("ada").Claim
+	held := httpdtest.SoldTo("ada").Claim
 	held.State = api.Held
-	sale := &fake{name: "movie",
-		settle: func(_ context.Context, x executor.Settlement) executor.Answer {
+	sale := &httpdtest.Fake{Name: "movie",
+		SettleFunc: func(_ context.Context, x executor.Settlement) executor.Answer {
 			if x.How == api.Confirm && x.Payment == "p-1" && x.Claim == held.ID {
-				return soldTo("ada")
+				return httpdtest.SoldTo("ada")
 			}
 			return executor.Answer{Outcome: api.NotHeld, Claim: held}
 		},
-		user: func(user string) ([]executor.Claim, api.Outcome) {
+		UserFunc: func(user string) ([]executor.Claim, api.Outcome) {
 			if user != "ada" {
 				return nil, api.Standby
 			}
 			return []executor.Claim{held}, ""
 		},
-		find: func(id executor.ClaimID) (executor.Claim, api.Outcome) {
+		FindFunc: func(id executor.ClaimID) (executor.Claim, api.Outcome) {
 			switch {
 			case id == (executor.ClaimID{Shard: 4, Unit: 7}):
-				return soldTo("bob").Claim, ""
+				return httpdtest.SoldTo("bob").Claim, ""
 			case id != held.ID:
 				return executor.Claim{}, api.NoSuchClaim
 			}
@@ -274,7 +275,7 @@ func TestStreamRefusesRequests(t *testing.T) {
 
 // A stream is opened for those that the other paths let in, and by HTTP/2 alone.
 func TestStreamIsRefused(t *testing.T) {
-	v := serve(t, New(Config{Sales: []executor.Service{&fake{name: "movie", claim: sells}}, Tokens: tokensOf(t, "s3cret"), Streams: 1}))
+	v := serve(t, New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie", ClaimFunc: sells}}, Tokens: tokensOf(t, "s3cret"), Streams: 1}))
 	for name, c := range map[string]struct {
 		change func(*api.StreamConfig)
 		status int
@@ -327,13 +328,13 @@ func TestStreamIsRefused(t *testing.T) {
 
 // slowLookups is a sale that has to wait for a peer to look anything up.
 type slowLookups struct {
-	fake
+	httpdtest.Fake
 	inside chan struct{}
 }
 
 func (f *slowLookups) Begin(r executor.Request, answered func(executor.Answer)) (giveUp func()) {
 	if r.Query == nil {
-		return f.fake.Begin(r, answered)
+		return f.Fake.Begin(r, answered)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
@@ -346,7 +347,7 @@ func (f *slowLookups) Begin(r executor.Request, answered func(executor.Answer)) 
 
 // Requests behind a lookup do not wait for it, and it ends when it is given up or its time is over.
 func TestStreamLooksBeside(t *testing.T) {
-	sale := &slowLookups{fake{name: "movie", claim: sells}, make(chan struct{})}
+	sale := &slowLookups{httpdtest.Fake{Name: "movie", ClaimFunc: sells}, make(chan struct{})}
 	l := listen(t, serve(t, New(Config{Sales: []executor.Service{sale}, ClaimTimeout: time.Hour})), nil)
 	for _, asks := range []func(*streampb.Request){
 		func(r *streampb.Request) { r.Asks = &streampb.Request_User{User: &streampb.User{User: "ada"}} },

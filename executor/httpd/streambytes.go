@@ -2,12 +2,11 @@ package httpd
 
 import (
 	"crypto/sha256"
-	"sync"
-	"sync/atomic"
 
 	"salectl/api"
 	"salectl/api/streampb"
 	"salectl/executor"
+	"salectl/executor/httpd/access"
 	"salectl/executor/shard"
 )
 
@@ -48,85 +47,23 @@ func bytesOf(all ...executor.Claim) (n int64) {
 	return n
 }
 
-// replyMemory counts the bytes of requests on several streams. It is safe for concurrent use.
-type replyMemory struct {
-	most    int64
-	used    atomic.Int64
-	waiting atomic.Int32
-
-	mu   sync.Mutex
-	room sync.Cond
-}
-
-func newReplyMemory(most int64) *replyMemory {
-	m := &replyMemory{most: most}
-	m.room.L = &m.mu
-	return m
-}
-
-// take waits for room for n bytes and takes it; over ends the wait. One request has room however
-// large it is.
-func (m *replyMemory) take(n int64, over func() bool) {
-	for !m.tryTake(n) {
-		m.mu.Lock()
-		m.waiting.Add(1) // before the look that decides: see add
-		if used := m.used.Load(); used != 0 && used+n > m.most && !over() {
-			m.room.Wait()
-		}
-		m.waiting.Add(-1)
-		m.mu.Unlock()
-		if over() {
-			m.used.Add(n)
-			return
-		}
-	}
-}
-
-func (m *replyMemory) tryTake(n int64) bool {
-	for {
-		used := m.used.Load()
-		if used != 0 && used+n > m.most {
-			return false
-		}
-		if m.used.CompareAndSwap(used, used+n) {
-			return true
-		}
-	}
-}
-
-// add counts n bytes more, or less.
-func (m *replyMemory) add(n int64) {
-	m.used.Add(n)
-	if n < 0 {
-		m.wake()
-	}
-}
-
-// wake has those who wait look again.
-func (m *replyMemory) wake() {
-	if m.waiting.Load() > 0 {
-		m.mu.Lock()
-		m.room.Broadcast()
-		m.mu.Unlock()
-	}
-}
-
 // memoriesOf are those that count the requests of a stream: its token's, and that of all.
-func (s *Server) memoriesOf(by *access) []*replyMemory {
-	if by.tokens == nil {
-		return []*replyMemory{s.memory}
+func (s *Server) memoriesOf(by *access.Grant) []*access.Memory {
+	token, ok := by.Token()
+	if !ok {
+		return []*access.Memory{s.memory}
 	}
 	s.streams.mu.Lock()
 	defer s.streams.mu.Unlock()
-	m := s.streams.memory[by.digest]
+	m := s.streams.memory[token]
 	if m == nil {
 		if s.streams.memory == nil {
-			s.streams.memory = make(map[[sha256.Size]byte]*replyMemory)
+			s.streams.memory = make(map[[sha256.Size]byte]*access.Memory)
 		}
-		m = newReplyMemory(mostOfToken)
-		s.streams.memory[by.digest] = m // of a token that is good: there are few
+		m = access.NewMemory(mostOfToken)
+		s.streams.memory[token] = m // of a token that is good: there are few
 	}
-	return []*replyMemory{m, s.memory}
+	return []*access.Memory{m, s.memory}
 }
 
 // isBroken reports whether the stream is broken, for a reader that waits.
@@ -140,6 +77,6 @@ func (x *stream) isBroken() bool {
 func (x *stream) holdLocked(n int64) {
 	x.held += n
 	for _, m := range x.memories {
-		m.add(n)
+		m.Add(n)
 	}
 }

@@ -1,13 +1,13 @@
 package httpd
 
 import (
-	"errors"
-	"sync/atomic"
 	"testing"
 
 	"salectl/api"
 	"salectl/api/streampb"
 	"salectl/executor"
+	"salectl/executor/httpd/access"
+	"salectl/executor/httpd/httpdtest"
 	"salectl/internal/wait"
 )
 
@@ -21,13 +21,14 @@ func TestStreamBytes(t *testing.T) {
 func testStreamBytes(t *testing.T, units, asked int) {
 	large := make([]executor.Claim, 100)
 	for i := range large {
-		large[i] = soldTo("ada").Claim
+		large[i] = httpdtest.SoldTo("ada").Claim
 		large[i].Units = make([]int64, units)
 	}
 	size := bytesOf(large...) + bytesOf(executor.Claim{})
-	sale := &fake{name: "movie", user: func(string) ([]executor.Claim, api.Outcome) { return large, "" }}
+	sale := &httpdtest.Fake{Name: "movie", UserFunc: func(string) ([]executor.Claim, api.Outcome) { return large, "" }}
 	s := New(Config{Sales: []executor.Service{sale}, Tokens: tokensOf(t, "one claim\ntwo operate\nthree operate\n")})
-	s.memory.most = 40 << 20
+	const most = 40 << 20
+	s.memory = access.NewMemory(most)
 	v := serve(t, s)
 	read := make(chan struct{})
 	look := func(id uint64) *streampb.Request {
@@ -49,14 +50,14 @@ func testStreamBytes(t *testing.T, units, asked int) {
 	}
 	same, before := 0, int64(0)
 	wait.Until(t, "the server reads no more", func() bool {
-		used := s.memory.used.Load()
+		used := s.memory.InUse()
 		if same++; used != before || used == 0 {
 			same, before = 0, used
 		}
 		return same == 20
 	})
 	beyond := max(0, size-bytesOfUser) // of each reply, which is larger than expected
-	if used, most := s.memory.used.Load(), s.memory.most+s.memory.most/bytesOfUser*beyond; used > most || used < s.memory.most/2 {
+	if used, limit := s.memory.InUse(), int64(most+most/bytesOfUser*beyond); used > limit || used < most/2 {
 		t.Errorf("replies of %d bytes are kept, at most %d are to be", used, most)
 	}
 	for x := range s.openStreams() {
@@ -72,40 +73,11 @@ func testStreamBytes(t *testing.T, units, asked int) {
 			t.Errorf("%d of %d replies, and the stream ends with %v", heard[i], asked, err)
 		}
 	}
-	wait.Until(t, "nothing is kept any more", func() bool { return s.memory.used.Load() == 0 })
+	wait.Until(t, "nothing is kept any more", func() bool { return s.memory.InUse() == 0 })
 	for token, m := range s.streams.memory {
-		if m.used.Load() != 0 {
-			t.Errorf("%d bytes are kept for a token %x", m.used.Load(), token[:2])
+		if m.InUse() != 0 {
+			t.Errorf("%d bytes are kept for a token %x", m.InUse(), token[:2])
 		}
-	}
-}
-
-// A request on a stream waits while those of its token count for too much, and others do not.
-func TestReplyMemory(t *testing.T) {
-	m := newReplyMemory(100)
-	never := func() bool { return false }
-	m.take(500, never) // alone
-	took := make(chan error, 1)
-	go func() { m.take(60, never); took <- nil }()
-	wait.Until(t, "a request waits", func() bool { return m.waiting.Load() == 1 })
-	select {
-	case <-took:
-		t.Error("it takes what is not there")
-	default:
-	}
-	m.add(-500)
-	<-took
-	var over atomic.Bool
-	go func() {
-		m.take(50, over.Load)
-		took <- errors.New("over")
-	}()
-	wait.Until(t, "another waits", func() bool { return m.waiting.Load() == 1 })
-	over.Store(true)
-	m.wake()
-	<-took
-	if used := m.used.Load(); used != 110 { // its stream gives all back
-		t.Errorf("%d bytes are taken", used)
 	}
 }
 

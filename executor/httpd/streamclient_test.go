@@ -16,6 +16,7 @@ import (
 	"salectl/api"
 	"salectl/backends/clock"
 	"salectl/executor"
+	"salectl/executor/httpd/httpdtest"
 	"salectl/internal/wait"
 	"salectl/spec"
 )
@@ -42,17 +43,17 @@ func buyer(t *testing.T, change func(*api.Config), servers ...string) *api.Clien
 // many attempts.
 func TestClientTellsTheSame(t *testing.T) {
 	answers := everyAnswer()
-	sale := &fake{name: "movie",
-		claim: func(_ context.Context, r executor.Request) executor.Answer { return answers[r.User] },
-		settle: func(_ context.Context, x executor.Settlement) executor.Answer {
+	sale := &httpdtest.Fake{Name: "movie",
+		ClaimFunc: func(_ context.Context, r executor.Request) executor.Answer { return answers[r.User] },
+		SettleFunc: func(_ context.Context, x executor.Settlement) executor.Answer {
 			a := answers[x.Payment+x.Reason]
 			if a.Accepted() && a.Outcome != x.How.Done() { // no settlement is answered so
 				a.Outcome = api.NoExtension
 			}
 			return a
 		},
-		user: func(user string) ([]executor.Claim, api.Outcome) { return answers[user].Claims, "" },
-		find: func(id executor.ClaimID) (executor.Claim, api.Outcome) {
+		UserFunc: func(user string) ([]executor.Claim, api.Outcome) { return answers[user].Claims, "" },
+		FindFunc: func(id executor.ClaimID) (executor.Claim, api.Outcome) {
 			if id.Slot != 1234 {
 				return executor.Claim{}, api.NoSuchClaim
 			}
@@ -128,7 +129,7 @@ func TestClientTellsTheSame(t *testing.T) {
 
 // Whoever asks the one address of a server for what its other one has is told so.
 func TestClientAtTheWrongAddress(t *testing.T) {
-	s := New(Config{Sales: []executor.Service{&fake{name: "movie"}}})
+	s := New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie"}}})
 	buyers, admin := serve(t, s), httptest.NewServer(s.Admin())
 	t.Cleanup(admin.Close)
 	for _, stream := range []bool{false, true} {
@@ -163,7 +164,7 @@ func TestClientAtTheWrongAddress(t *testing.T) {
 
 // shop is a sale in memory: each user and key gets one unit, whoever asks how often.
 type shop struct {
-	fake
+	httpdtest.Fake
 	mu    sync.Mutex
 	units map[string]int64
 	asked atomic.Int64
@@ -171,12 +172,12 @@ type shop struct {
 
 func newShop() *shop {
 	s := &shop{units: make(map[string]int64)}
-	s.name = "movie"
-	s.claim = func(_ context.Context, r executor.Request) executor.Answer {
+	s.Name = "movie"
+	s.ClaimFunc = func(_ context.Context, r executor.Request) executor.Answer {
 		s.asked.Add(1)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		a := soldTo(r.User)
+		a := httpdtest.SoldTo(r.User)
 		unit, replayed := s.units[r.User+"|"+r.Key]
 		if !replayed {
 			unit = int64(len(s.units) + 1)
@@ -338,14 +339,14 @@ func owners(t *testing.T, n, shards int, ownerOf func(shard int) string) (all []
 	t.Helper()
 	for range n {
 		count := new(atomic.Int64)
-		sale := &placed{fake: fake{name: "movie"}, shards: shards, ownerOf: ownerOf}
-		sale.claim = func(_ context.Context, r executor.Request) executor.Answer {
+		sale := &placed{Fake: httpdtest.Fake{Name: "movie"}, shards: shards, ownerOf: ownerOf}
+		sale.ClaimFunc = func(_ context.Context, r executor.Request) executor.Answer {
 			count.Add(1)
-			return soldTo(r.User)
+			return httpdtest.SoldTo(r.User)
 		}
-		sale.settle = func(context.Context, executor.Settlement) executor.Answer {
+		sale.SettleFunc = func(context.Context, executor.Settlement) executor.Answer {
 			count.Add(1)
-			return soldTo("ada")
+			return httpdtest.SoldTo("ada")
 		}
 		all, came = append(all, serve(t, New(Config{Sales: []executor.Service{sale}, Tokens: tokensOf(t, "s3cret")}))), append(came, count)
 	}
@@ -354,7 +355,7 @@ func owners(t *testing.T, n, shards int, ownerOf func(shard int) string) (all []
 
 // placed is a sale whose shards have owners.
 type placed struct {
-	fake
+	httpdtest.Fake
 	shards  int
 	ownerOf func(shard int) string
 }

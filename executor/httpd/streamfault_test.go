@@ -16,6 +16,7 @@ import (
 	"salectl/api"
 	"salectl/api/streampb"
 	"salectl/executor"
+	"salectl/executor/httpd/httpdtest"
 	"salectl/internal/wait"
 )
 
@@ -78,7 +79,7 @@ func (e endless) Read(b []byte) (int, error) {
 
 // What cannot be taken apart ends the stream, after the answers to what came before.
 func TestStreamOfGarbage(t *testing.T) {
-	v := serve(t, New(Config{Sales: []executor.Service{&fake{name: "movie", claim: sells}}}))
+	v := serve(t, New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie", ClaimFunc: sells}}}))
 	good := streampb.AppendRequest(nil, claimOf(7, "ada"))
 	for name, c := range map[string]struct {
 		bytes  []byte
@@ -132,7 +133,7 @@ func cutting(cut chan<- net.Conn) *http.Transport {
 // Where the connection is cut, what is under way is given up and the client hears of it.
 func TestStreamIsCut(t *testing.T) {
 	gone := make(chan error, 2)
-	g := &fake{name: "movie", claim: func(ctx context.Context, _ executor.Request) executor.Answer {
+	g := &httpdtest.Fake{Name: "movie", ClaimFunc: func(ctx context.Context, _ executor.Request) executor.Answer {
 		gone <- nil
 		<-ctx.Done()
 		gone <- ctx.Err()
@@ -167,9 +168,9 @@ func patient() *http.Transport {
 // for it is bounded, and nothing is lost.
 func TestStreamBackpressure(t *testing.T) {
 	var asked atomic.Int64
-	sale := &prompt{fake{name: "movie", claim: func(ctx context.Context, r executor.Request) executor.Answer {
+	sale := &prompt{httpdtest.Fake{Name: "movie", ClaimFunc: func(ctx context.Context, r executor.Request) executor.Answer {
 		asked.Add(1)
-		return soldTo(r.User)
+		return httpdtest.SoldTo(r.User)
 	}}}
 	v := serve(t, New(Config{Sales: []executor.Service{sale}}))
 	read := make(chan struct{})
@@ -216,10 +217,10 @@ func (l *listener) fill(enough func() bool) (sent uint64) {
 }
 
 // prompt answers within Begin.
-type prompt struct{ fake }
+type prompt struct{ httpdtest.Fake }
 
 func (p *prompt) Begin(r executor.Request, answered func(executor.Answer)) (giveUp func()) {
-	answered(p.claim(context.Background(), r))
+	answered(p.ClaimFunc(context.Background(), r))
 	return func() {}
 }
 
@@ -237,7 +238,7 @@ func (s *Server) underWay() (n int) {
 
 // A client that reads nothing for too long loses its stream.
 func TestStreamStalls(t *testing.T) {
-	sale := &prompt{fake{name: "movie", claim: sells}}
+	sale := &prompt{httpdtest.Fake{Name: "movie", ClaimFunc: sells}}
 	s := New(Config{Sales: []executor.Service{sale}})
 	s.stall = time.Millisecond
 	v := serve(t, s)
@@ -285,7 +286,7 @@ func TestStreamDrains(t *testing.T) {
 // A stream that begins when all were told that the server goes away is told, too, also where
 // peers decide on what comes still.
 func TestStreamBeginsLate(t *testing.T) {
-	s := New(Config{Sales: []executor.Service{&fake{name: "movie", claim: sells}}})
+	s := New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie", ClaimFunc: sells}}})
 	v := serve(t, s)
 	s.Retired()
 	s.ending.Store(true)
@@ -300,7 +301,7 @@ func TestStreamBeginsLate(t *testing.T) {
 
 // A client that does not end its stream does not keep the server.
 func TestStreamIsLeft(t *testing.T) {
-	v := serve(t, New(Config{Sales: []executor.Service{&fake{name: "movie", claim: sells}}}))
+	v := serve(t, New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie", ClaimFunc: sells}}}))
 	l := listen(t, v, nil)
 	v.end()
 	if r := l.hears(); r.GetGoingAway() == nil {

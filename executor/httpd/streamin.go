@@ -11,6 +11,7 @@ import (
 	"salectl/api"
 	"salectl/api/streampb"
 	"salectl/executor"
+	"salectl/executor/httpd/access"
 	"salectl/executor/httpd/wire"
 	"salectl/executor/shard"
 )
@@ -98,7 +99,7 @@ func (x *stream) take(message []byte, first bool) bool {
 	if first {
 		x.server.untilOpened(x.ctx)
 	}
-	switch missing := x.by.may(rightOf(r)); {
+	switch missing := x.by.May(rightOf(r)); {
 	case missing == nil:
 	case missing.Scope != "":
 		x.say(r.Id, missing)
@@ -126,11 +127,11 @@ func (x *stream) take(message []byte, first bool) bool {
 }
 
 // rightOf is what a request needs.
-func rightOf(r *streampb.Request) Rights {
+func rightOf(r *streampb.Request) access.Rights {
 	if r.GetSettle().GetHow() == string(api.Confirm) {
-		return MayConfirm
+		return access.MayConfirm
 	}
-	return MayClaim
+	return access.MayClaim
 }
 
 // refuse says what is wrong with a message, or with the stream.
@@ -161,7 +162,7 @@ func (x *stream) begin(r *streampb.Request, k kind) (u *under, ok bool) {
 	}
 	x.mu.Unlock()
 	for _, m := range x.memories {
-		m.take(size, x.isBroken)
+		m.Take(size, x.isBroken)
 	}
 	x.mu.Lock()
 	x.held += size

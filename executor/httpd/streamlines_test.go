@@ -13,6 +13,7 @@ import (
 	"salectl/api"
 	"salectl/backends/clock"
 	"salectl/executor"
+	"salectl/executor/httpd/httpdtest"
 )
 
 // lines sends lines and returns the objects that are answered, by id.
@@ -34,7 +35,7 @@ func lines(t *testing.T, v *serving, in ...string) map[float64][]map[string]any 
 
 // every answer that an executor may give, by the user who gets it.
 func everyAnswer() map[string]executor.Answer {
-	sold := soldTo("ada")
+	sold := httpdtest.SoldTo("ada")
 	held := sold
 	held.Outcome, held.Claim.State, held.Claim.HeldUntil = api.Held, api.Held, benchTime.Add(time.Minute)
 	few := sold
@@ -61,7 +62,7 @@ func everyAnswer() map[string]executor.Answer {
 func TestLinesSayWhatHTTPSays(t *testing.T) {
 	answers := everyAnswer()
 	place := executor.Place{Shard: 2, Shards: 5, Owner: "there:2"}
-	sale := &fake{name: "movie", place: place, claim: func(_ context.Context, r executor.Request) executor.Answer { return answers[r.User] }}
+	sale := &httpdtest.Fake{Name: "movie", At: place, ClaimFunc: func(_ context.Context, r executor.Request) executor.Answer { return answers[r.User] }}
 	s := New(Config{Sales: []executor.Service{sale}})
 	now := s.now
 	at := now()
@@ -92,10 +93,10 @@ func TestLinesSayWhatHTTPSays(t *testing.T) {
 
 // Settlements and look-ups are answered as by HTTP, too.
 func TestLinesSettleAndLook(t *testing.T) {
-	held := soldTo("ada").Claim
+	held := httpdtest.SoldTo("ada").Claim
 	held.State = api.Held
-	sale := &fake{name: "movie",
-		settle: func(_ context.Context, x executor.Settlement) executor.Answer {
+	sale := &httpdtest.Fake{Name: "movie",
+		SettleFunc: func(_ context.Context, x executor.Settlement) executor.Answer {
 			if x.Claim != held.ID {
 				return executor.Answer{Outcome: api.NoSuchClaim}
 			}
@@ -104,13 +105,13 @@ func TestLinesSettleAndLook(t *testing.T) {
 			}
 			return executor.Answer{Outcome: api.NotHeld, Claim: held}
 		},
-		user: func(user string) ([]executor.Claim, api.Outcome) {
+		UserFunc: func(user string) ([]executor.Claim, api.Outcome) {
 			if user == "eve" {
 				return nil, api.NoQuorum
 			}
 			return []executor.Claim{held}, ""
 		},
-		find: func(id executor.ClaimID) (executor.Claim, api.Outcome) {
+		FindFunc: func(id executor.ClaimID) (executor.Claim, api.Outcome) {
 			if id != held.ID {
 				return executor.Claim{}, api.NoSuchClaim
 			}
@@ -149,7 +150,7 @@ func TestLinesSettleAndLook(t *testing.T) {
 // What is wrong with a line is told under its id, if it has one before, and the stream
 // goes on; otherwise it ends.
 func TestLinesAreRefused(t *testing.T) {
-	sale := &fake{name: "movie", claim: sells}
+	sale := &httpdtest.Fake{Name: "movie", ClaimFunc: sells}
 	v := serve(t, New(Config{Sales: []executor.Service{sale}}))
 	const good = `{"id":2,"claim":{"user":"bob","key":"k","quantity":2},"timeoutMs":10}`
 	for line, c := range map[string]struct {

@@ -12,6 +12,7 @@ import (
 	"salectl/api"
 	"salectl/backends/clock"
 	"salectl/executor"
+	"salectl/executor/httpd/httpdtest"
 )
 
 // The page for those who write a client has requests that are understood, and answers that
@@ -38,8 +39,8 @@ func TestPageOfStreams(t *testing.T) {
 		}},
 		"eve": {Outcome: api.NotOpen, OpensAt: opens, RetryAfter: 90 * time.Second},
 	}
-	sale := &fake{name: "movie-tickets", place: executor.Place{Shard: 4, Shards: 5, Owner: "10.0.0.7:8080"},
-		claim: func(_ context.Context, r executor.Request) executor.Answer { return answers[r.User] }}
+	sale := &httpdtest.Fake{Name: "movie-tickets", At: executor.Place{Shard: 4, Shards: 5, Owner: "10.0.0.7:8080"},
+		ClaimFunc: func(_ context.Context, r executor.Request) executor.Answer { return answers[r.User] }}
 	s := New(Config{Sales: []executor.Service{sale}})
 	now := s.now()
 	now.Wall = opens.Add(-90 * time.Second)

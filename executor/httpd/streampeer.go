@@ -4,6 +4,7 @@ import (
 	"io"
 
 	"salectl/api/streampb"
+	"salectl/executor/httpd/access"
 	"salectl/executor/httpd/wire"
 )
 
@@ -32,10 +33,10 @@ func (x *stream) link(body io.Reader) {
 			heard, gone = x.server.peers.Accept(x.sale.name, again.Hello, x.send)
 			return heard != nil
 		case ok:
-			x.by = x.server.accessBy(again.Hello.GetToken())
+			x.by = x.server.tokens.OfToken(again.Hello.GetToken())
 			return true
 		}
-		if missing := x.by.may(MayOperate); missing != nil {
+		if missing := x.by.May(access.MayOperate); missing != nil {
 			x.say(0, missing)
 			return false
 		}

@@ -11,6 +11,7 @@ import (
 	"salectl/api"
 	"salectl/api/streampb"
 	"salectl/executor"
+	"salectl/executor/httpd/httpdtest"
 )
 
 // party is a process of a sale that others link to.
@@ -66,7 +67,7 @@ func hello(id string) *streampb.Request {
 // what is sent reaches it.
 func TestPeers(t *testing.T) {
 	p := newParty()
-	v := serve(t, New(Config{Sales: []executor.Service{&fake{name: "movie", claim: sells}}, Peers: p}))
+	v := serve(t, New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie", ClaimFunc: sells}}, Peers: p}))
 	l := link(t, v, nil)
 	l.send(hello("b"))
 	if h := <-p.hello; p.sale != "movie" || h.PeerId != "b" || h.Address != "there:2" || h.Version != "v1" {
@@ -110,7 +111,7 @@ func TestPeers(t *testing.T) {
 // A link ends with its connection, and by garbage.
 func TestPeersLoseTheirLink(t *testing.T) {
 	p := newParty()
-	v := serve(t, New(Config{Sales: []executor.Service{&fake{name: "movie"}}, Peers: p}))
+	v := serve(t, New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie"}}, Peers: p}))
 	l := link(t, v, nil)
 	l.send(hello("b"))
 	<-p.hello
@@ -130,7 +131,7 @@ func TestPeersLoseTheirLink(t *testing.T) {
 func TestPeersAreEnded(t *testing.T) {
 	p := newParty()
 	p.ends = true
-	v := serve(t, New(Config{Sales: []executor.Service{&fake{name: "movie"}}, Peers: p}))
+	v := serve(t, New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie"}}, Peers: p}))
 	l := link(t, v, nil)
 	l.send(hello("b"))
 	<-p.hello
@@ -144,7 +145,7 @@ func TestPeersAreEnded(t *testing.T) {
 // lost.
 func TestPeersThatDoNotRead(t *testing.T) {
 	p := newParty()
-	v := serve(t, New(Config{Sales: []executor.Service{&fake{name: "movie"}}, Peers: p}))
+	v := serve(t, New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie"}}, Peers: p}))
 	var taken atomic.Uint64
 	big := make([]byte, 10_000)
 	p.answers = func(r *streampb.Request) {
@@ -175,7 +176,7 @@ func TestPeersThatDoNotRead(t *testing.T) {
 // The streams of clients take none from other processes of the sale.
 func TestPeersHaveStreamsOfTheirOwn(t *testing.T) {
 	p := newParty()
-	v := serve(t, New(Config{Sales: []executor.Service{&fake{name: "movie", claim: sells}}, Peers: p, Streams: 1}))
+	v := serve(t, New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie", ClaimFunc: sells}}, Peers: p, Streams: 1}))
 	client := listen(t, v, nil)
 	if _, err := api.DialStream(t.Context(), api.StreamConfig{Server: v.url, Sale: "movie", Received: func(*streampb.Reply) {}}); err == nil || !strings.Contains(err.Error(), "429") {
 		t.Errorf("a second client: %v", err)
@@ -205,14 +206,14 @@ func TestPeersHaveStreamsOfTheirOwn(t *testing.T) {
 
 // Who is not let in is told, or loses the stream.
 func TestPeersAreRefused(t *testing.T) {
-	v := serve(t, New(Config{Sales: []executor.Service{&fake{name: "movie"}}}))
+	v := serve(t, New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie"}}}))
 	_, err := api.DialStream(t.Context(), api.StreamConfig{Server: v.url, Sale: "movie", Peer: true, Received: func(*streampb.Reply) {}})
 	if err == nil || !strings.Contains(err.Error(), "403") || !strings.Contains(err.Error(), "no streams of other processes") {
 		t.Errorf("heard %v", err)
 	}
 	p := newParty()
 	p.shy = true
-	l := link(t, serve(t, New(Config{Sales: []executor.Service{&fake{name: "movie"}}, Peers: p})), nil)
+	l := link(t, serve(t, New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie"}}, Peers: p})), nil)
 	l.send(hello("b"))
 	if err := <-l.closed; err != nil {
 		t.Error(err)
@@ -222,7 +223,7 @@ func TestPeersAreRefused(t *testing.T) {
 // Links are told that the server goes away, and last until the other process ends them.
 func TestPeersDrain(t *testing.T) {
 	p := newParty()
-	v := serve(t, New(Config{Sales: []executor.Service{&fake{name: "movie"}}, Peers: p, DrainTimeout: time.Hour}))
+	v := serve(t, New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie"}}, Peers: p, DrainTimeout: time.Hour}))
 	l := link(t, v, nil)
 	l.send(hello("b"))
 	<-p.hello

@@ -1,13 +1,9 @@
 package httpd
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"log/slog"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,133 +12,39 @@ import (
 	"salectl/api"
 	"salectl/api/streampb"
 	"salectl/executor"
+	"salectl/executor/httpd/access"
+	"salectl/executor/httpd/httpdtest"
 )
 
 // tokensOf are the tokens of a file with that content; nil of none.
-func tokensOf(t testing.TB, content string) *Tokens {
+func tokensOf(t testing.TB, content string) *access.Tokens {
 	t.Helper()
 	if content == "" {
 		return nil
 	}
 	path := filepath.Join(t.TempDir(), "tokens")
-	write(t, path, content)
-	tokens, err := ReadTokens(path, false)
+	httpdtest.WriteFile(t, path, content)
+	tokens, err := access.ReadTokens(path, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return tokens
 }
 
-func write(t testing.TB, path, content string) {
+// rewrite changes the file of tokens, and has it read again.
+func rewrite(t testing.TB, tokens *access.Tokens, content string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// now changes the file of tokens, and has it read again.
-func (v *Tokens) now(t testing.TB, content string) {
-	t.Helper()
-	write(t, v.path, content)
-	if changed, err := v.Reload(); err != nil || !changed {
+	httpdtest.WriteFile(t, strings.TrimPrefix(tokens.String(), "token file "), content)
+	if changed, err := tokens.Reload(); err != nil || !changed {
 		t.Fatalf("read again: %v, %v", changed, err)
-	}
-}
-
-func TestReadTokens(t *testing.T) {
-	many := strings.Builder{}
-	for i := range 65 {
-		fmt.Fprintln(&many, "token", i)
-	}
-	for name, c := range map[string]struct {
-		content string
-		mode    os.FileMode
-		tokens  string // with their rights
-		shown   string
-		remedy  string // "": no error
-	}{
-		"one line":         {content: "s3cret\n", tokens: "s3cret 15", shown: "s3cret"},
-		"for a group":      {content: "s3cret", mode: 0o640, tokens: "s3cret 15", shown: "s3cret"},
-		"Windows line end": {content: "a claim\r\nb\r\n", tokens: "a 1, b 15", shown: "b"},
-		"rights":           {content: "# of the shop\n\n a  claim \ne follow\nb operate\n#c\nd", tokens: "a 1, e 4, b 15, d 15", shown: "b"},
-		"several rights":   {content: "a claim  confirm\ne follow claim\nf confirm\nb claim operate", tokens: "a 9, e 5, f 8, b 15", shown: "b"},
-
-		"empty":             {content: "", remedy: "write a random one"},
-		"only comments":     {content: "\n# none\n", remedy: "write a random one"},
-		"nobody operates":   {content: "a claim\nb follow\n", remedy: "a line with a token alone"},
-		"another right":     {content: "a\nb everything", remedy: "line 2"},
-		"a comment behind":  {content: "a claim # the shop", remedy: "claim, confirm, follow or operate, and nothing else"},
-		"one token twice":   {content: "a claim\n\na operate", remedy: "has the token of line 1 again"},
-		"not ASCII":         {content: "né", remedy: "visible ASCII"},
-		"a tab":             {content: "a\tclaim", remedy: "visible ASCII"},
-		"something long":    {content: strings.Repeat("x", 5000), remedy: "more than 4096"},
-		"something longer":  {content: strings.Repeat("# x\n", 20_000), remedy: "more than 65536"},
-		"too many":          {content: strings.ReplaceAll(many.String(), " ", "-"), remedy: "65 tokens, at most 64"},
-		"open for everyone": {content: "s3cret", mode: 0o644, remedy: "defaultMode: 0400"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "token")
-			write(t, path, c.content)
-			if c.mode != 0 { // whatever the umask
-				if err := os.Chmod(path, c.mode); err != nil {
-					t.Fatal(err)
-				}
-			}
-			tokens, err := ReadTokens(path, false)
-			switch {
-			case c.remedy == "" && err != nil:
-				t.Fatal(err)
-			case c.remedy != "" && (!errors.Is(err, ErrBadToken) || !strings.Contains(err.Error(), c.remedy) || !strings.Contains(err.Error(), path)):
-				t.Fatalf("got %v, want ErrBadToken with %q and the path", err, c.remedy)
-			case c.remedy != "":
-				return
-			}
-			var all []string
-			for _, token := range tokens.set.Load().all {
-				all = append(all, fmt.Sprint(token.text, " ", token.rights))
-			}
-			if got := strings.Join(all, ", "); got != c.tokens || tokens.Shown() != c.shown {
-				t.Errorf("tokens %q, shown is %q", got, tokens.Shown())
-			}
-			if first, err := ReadToken(path); err != nil || !strings.HasPrefix(c.tokens, first+" ") {
-				t.Errorf("a client sends %q, %v", first, err)
-			}
-		})
-	}
-	if _, err := ReadTokens(filepath.Join(t.TempDir(), "none"), false); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("no file: %v", err)
-	}
-	if tokens, err := ReadTokens("", false); tokens != nil || err != nil || tokens.Shown() != "" {
-		t.Errorf("no path: %v, %v", tokens, err)
-	}
-	// Where other machines can show one, a token that can be guessed is refused; a mark of an
-	// editor before the first is no part of it.
-	path := filepath.Join(t.TempDir(), "tokens")
-	for content, fine := range map[string]bool{"\ufeff0123456789abcdef\r\n": true, "0123456789abcdef\n0123456789abcde claim\n": false} {
-		write(t, path, content)
-		tokens, err := ReadTokens(path, true)
-		if fine && (err != nil || tokens.Shown() != "0123456789abcdef") {
-			t.Errorf("%q: %v", content, err)
-		}
-		if !fine && (!errors.Is(err, ErrBadToken) || !strings.Contains(err.Error(), "the token in line 2 of "+path+" has 15 bytes, and at least 16 are needed")) {
-			t.Errorf("%q: %v", content, err)
-		}
-	}
-	for addr, open := range map[string]bool{"127.0.0.1:80": false, "[::1]:80": false, "localhost:0": false, ":80": true, "0.0.0.0:80": true, "shop:80": true} {
-		if Open(addr) != open {
-			t.Errorf("%s is open: %v", addr, !open)
-		}
-	}
-	if token, err := ReadToken(""); token != "" || err != nil {
-		t.Errorf("no path of a client: %q, %v", token, err)
 	}
 }
 
 func TestToken(t *testing.T) {
 	const token = "the-token-of-this-test"
-	s := New(Config{Tokens: tokensOf(t, "before claim\n"+token+"\nbehind operate\n"), Sales: []executor.Service{&fake{
-		name:  "movie",
-		claim: func(_ context.Context, r executor.Request) executor.Answer { return soldTo(r.User) },
+	s := New(Config{Tokens: tokensOf(t, "before claim\n"+token+"\nbehind operate\n"), Sales: []executor.Service{&httpdtest.Fake{
+		Name:      "movie",
+		ClaimFunc: func(_ context.Context, r executor.Request) executor.Answer { return httpdtest.SoldTo(r.User) },
 	}}})
 	for name, c := range map[string]struct {
 		header string
@@ -186,15 +88,15 @@ func TestToken(t *testing.T) {
 
 // guardedSale says yes to everything.
 func guardedSale() *operated {
-	return &operated{fake: fake{
-		name:  "movie",
-		claim: func(_ context.Context, r executor.Request) executor.Answer { return soldTo(r.User) },
-		settle: func(_ context.Context, x executor.Settlement) executor.Answer {
+	return &operated{Fake: httpdtest.Fake{
+		Name:      "movie",
+		ClaimFunc: func(_ context.Context, r executor.Request) executor.Answer { return httpdtest.SoldTo(r.User) },
+		SettleFunc: func(_ context.Context, x executor.Settlement) executor.Answer {
 			return executor.Answer{Outcome: x.How.Done(), Claim: firstClaim}
 		},
-		user: func(string) ([]executor.Claim, api.Outcome) { return nil, "" },
-		find: func(executor.ClaimID) (executor.Claim, api.Outcome) { return firstClaim, "" },
-		status: func() executor.Status {
+		UserFunc: func(string) ([]executor.Claim, api.Outcome) { return nil, "" },
+		FindFunc: func(executor.ClaimID) (executor.Claim, api.Outcome) { return firstClaim, "" },
+		StatusFunc: func() executor.Status {
 			return executor.Status{Phase: "open", Sells: true, Nodes: []executor.NodeStatus{{Name: "redis-1:6379", Up: true}},
 				Shards: []executor.ShardStatus{{Limit: 1, Owner: "a:1"}}, Members: []executor.MemberStatus{{Address: "a:1", Up: true}}}
 		},
@@ -311,38 +213,10 @@ func TestTokensAreReadAgain(t *testing.T) {
 		{"new claim\n", false, true, []string{"old", "new"}, "new"},
 		{"new\n", true, false, []string{"new"}, "new"},
 	} {
-		write(t, tokens.path, step.content)
+		httpdtest.WriteFile(t, strings.TrimPrefix(tokens.String(), "token file "), step.content)
 		changed, err := tokens.Reload()
 		if changed != step.changed || (err != nil) != step.unfit || !slices.Equal(good(), step.good) || tokens.Shown() != step.shown {
 			t.Errorf("%q: changed %v, %v, good are %q, shown is %q", step.content, changed, err, good(), tokens.Shown())
-		}
-	}
-}
-
-// A fault of a file is logged once, and so is a change.
-func TestReloadLogs(t *testing.T) {
-	var out bytes.Buffer
-	log := slog.New(slog.NewTextHandler(&out, nil))
-	tokens := tokensOf(t, "old\n")
-	said := ""
-	for _, c := range []struct{ content, want string }{
-		{"old\n", ""},
-		{"", "level=ERROR msg=\"a file is not fit for use as it is now; what was read before remains in force\" file=\"token file "},
-		{"", ""},
-		{"a b", "level=ERROR"},
-		{"old\n", ""},
-		{"a b", "level=ERROR"},
-		{"new\n", "level=INFO msg=\"a file has changed and was read again\" file=\"token file "},
-		{"new\n", ""},
-	} {
-		write(t, tokens.path, c.content)
-		out.Reset()
-		said = reloadFile(log, tokens, said)
-		if got := out.String(); !strings.Contains(got, c.want) || c.want == "" && got != "" {
-			t.Errorf("%q: logged is %q, want %q", c.content, got, c.want)
-		}
-		if strings.Contains(out.String(), "old") || strings.Contains(out.String(), "new") {
-			t.Errorf("a token is logged: %s", &out)
 		}
 	}
 }
@@ -378,10 +252,10 @@ func TestRightsOverStreams(t *testing.T) {
 	}
 	refused(shop, 2)
 	refused(ops)
-	tokens.now(t, "shop operate\nops claim\n")
+	rewrite(t, tokens, "shop operate\nops claim\n")
 	refused(shop)
 	refused(ops, 2)
-	tokens.now(t, "shop operate\n")
+	rewrite(t, tokens, "shop operate\n")
 	refused(shop)
 	// Nothing comes on the streams of tokens that are taken out.
 	for _, l := range []*listener{ops, shop} {
@@ -392,7 +266,7 @@ func TestRightsOverStreams(t *testing.T) {
 			t.Errorf("the stream ends with %v", err)
 		}
 		if l == ops {
-			tokens.now(t, "another operate\n")
+			rewrite(t, tokens, "another operate\n")
 		}
 	}
 }
@@ -412,13 +286,13 @@ func TestRightsOfPeers(t *testing.T) {
 	}
 	l.send(claimOf(1, "ada"))
 	<-p.heard
-	tokens.now(t, "new operate\nshop\n") // it shows the new one before it sends anything else
+	rewrite(t, tokens, "new operate\nshop\n") // it shows the new one before it sends anything else
 	l.send(&streampb.Request{Asks: &streampb.Request_Hello{Hello: &streampb.Hello{Token: "new"}}})
 	l.send(claimOf(2, "ada"))
 	if r := <-p.heard; r.Id != 2 {
 		t.Errorf("with another token it hears %v", r)
 	}
-	tokens.now(t, "new claim\nshop\n")
+	rewrite(t, tokens, "new claim\nshop\n")
 	l.send(claimOf(3, "ada"))
 	if r := l.hears(); r.Id != 0 || r.GetProblem().GetStatus() != 403 {
 		t.Errorf("a link goes on without its right: %v", r)

@@ -55,10 +55,10 @@ func (s *Server) webhook(w http.ResponseWriter, r *http.Request, sale *sale) api
 // readEvent reads a message, and checks its signature. Until then it may be anybody's, and counts
 // for the memory that it takes.
 func (s *Server) readEvent(r *http.Request, sale *sale) (payments.Event, *wire.Fault, error) {
-	if !s.unsigned.tryTake(bytesOfMessage) {
+	if !s.unsigned.TryTake(bytesOfMessage) {
 		return payments.Event{}, nil, errUnsigned
 	}
-	defer s.unsigned.add(-bytesOfMessage)
+	defer s.unsigned.Add(-bytesOfMessage)
 	body, f := readBody(r, nil, payments.MaxEvent, s.unsigned)
 	switch {
 	case f == crowded:

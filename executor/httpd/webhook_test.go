@@ -22,13 +22,15 @@ import (
 	"salectl/api/streampb"
 	"salectl/backends/clock"
 	"salectl/executor"
+	"salectl/executor/httpd/access"
+	"salectl/executor/httpd/httpdtest"
 	"salectl/executor/payments"
 	"salectl/spec"
 )
 
 // toldSale is a sale whose payment service tells by itself.
 type toldSale struct {
-	*fake
+	*httpdtest.Fake
 	declared spec.Sale
 	away     bool
 	ended    bool // its run, while it is away
@@ -55,15 +57,14 @@ var webhookKey = []byte("a key of twenty-four bytes")
 const webhookPath = "/v1/sales/movie/webhooks/payment"
 
 // told returns a server whose sale answers settlements with f.
-func told(f func(executor.Settlement) executor.Answer, change func(*toldSale, *Config)) *Server {
+func told(t testing.TB, f func(executor.Settlement) executor.Answer, change func(*toldSale, *Config)) *Server {
 	sale := &toldSale{
-		fake: &fake{name: "movie", settle: func(_ context.Context, x executor.Settlement) executor.Answer { return f(x) }},
+		Fake: &httpdtest.Fake{Name: "movie", SettleFunc: func(_ context.Context, x executor.Settlement) executor.Answer { return f(x) }},
 		declared: spec.Sale{Name: "movie", Payment: &spec.Payment{Webhook: &spec.PaymentWebhook{
 			SecretsEnv: "KEYS", Success: `event.type == "paid"`, Failure: `event.type == "failed"`, Claim: "event.claim", Payment: "event.id",
 		}}},
 	}
-	tokens := new(Tokens)
-	tokens.set.Store(&tokenSet{}) // no token is good, and none is asked for
+	tokens := tokensOf(t, "nobody-has-this-token") // and webhooks need none
 	cfg := Config{Clock: atNoon, Sales: []executor.Service{sale}, Tokens: tokens, Log: slog.New(slog.DiscardHandler)}
 	if change != nil {
 		change(sale, &cfg)
@@ -96,7 +97,7 @@ func send(t *testing.T, s *Server, body string) (status int, header http.Header,
 // wrong.
 func TestWebhookByAWrongClock(t *testing.T) {
 	for off, want := range map[time.Duration]int{0: 403, time.Hour: 503} {
-		s := told(func(executor.Settlement) executor.Answer { return executor.Answer{} }, func(sale *toldSale, c *Config) {
+		s := told(t, func(executor.Settlement) executor.Answer { return executor.Answer{} }, func(sale *toldSale, c *Config) {
 			sale.off = off
 			c.Clock = func() clock.Now { return clock.Now{Wall: noon.Add(time.Hour)} }
 		})
@@ -151,7 +152,7 @@ func TestWebhook(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var asked executor.Settlement
-			s := told(func(x executor.Settlement) executor.Answer { asked = x; return c.answer }, nil)
+			s := told(t, func(x executor.Settlement) executor.Answer { asked = x; return c.answer }, nil)
 			status, header, said := send(t, s, c.body)
 			if asked != c.want || status != c.status || !strings.Contains(said, c.said) {
 				t.Errorf("the sale was asked %+v, answered %d %s\nwant %+v, %d, %s", asked, status, said, c.want, c.status, c.said)
@@ -174,7 +175,7 @@ func TestWebhookIsGuarded(t *testing.T) {
 		return executor.Answer{Outcome: api.Unknown}
 	}
 	const body = `{"type":"paid","claim":"1-2-3","id":"p1"}`
-	s := told(never, nil)
+	s := told(t, never, nil)
 	for name, c := range map[string]struct {
 		method string
 		header http.Header
@@ -206,13 +207,13 @@ func TestWebhookIsGuarded(t *testing.T) {
 		"no webhook": {func(s *toldSale, _ *Config) { s.declared.Payment.Webhook = nil }, 404, "This sale takes no webhooks: its file has no payment.webhook."},
 		"no key":     {func(s *toldSale, _ *Config) { s.declared.Payment.Webhook.SecretsEnv = "OTHER" }, 503, "its log says why"},
 		"standby": {func(s *toldSale, _ *Config) {
-			s.away, s.status = true, func() executor.Status { return executor.Status{Away: api.Standby} }
+			s.away, s.StatusFunc = true, func() executor.Status { return executor.Status{Away: api.Standby} }
 		}, 503, `"outcome":"standby"`},
 		"no sale": {func(s *toldSale, _ *Config) {
-			s.away, s.status = true, func() executor.Status { return executor.Status{Away: api.NoSuchSale} }
+			s.away, s.StatusFunc = true, func() executor.Status { return executor.Status{Away: api.NoSuchSale} }
 		}, 404, `"outcome":"no_such_sale"`},
 	} {
-		status, header, said := send(t, told(never, c.change), body)
+		status, header, said := send(t, told(t, never, c.change), body)
 		if status != c.status || !strings.Contains(said, c.said) || (status == 503) != (header.Get("Retry-After") != "") {
 			t.Errorf("%s: %d %s %v", name, status, said, header)
 		}
@@ -221,7 +222,7 @@ func TestWebhookIsGuarded(t *testing.T) {
 	if status, _, said := send(t, s, body); status != 503 || !strings.Contains(said, `"outcome":"draining"`) {
 		t.Errorf("while it goes down: %d %s", status, said)
 	}
-	without := New(Config{Sales: []executor.Service{&fake{name: "movie"}}})
+	without := New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie"}}})
 	if r := do(without, "POST", webhookPath, body, nil); r.StatusCode != 404 {
 		t.Errorf("without webhooks: %d", r.StatusCode)
 	}
@@ -246,7 +247,7 @@ func TestPaymentCheckIsShown(t *testing.T) {
 // it comes. The answer is no success, so that who sends it has it, too.
 func TestPaymentAfterTheEnd(t *testing.T) {
 	logged := new(bytes.Buffer)
-	s := told(func(executor.Settlement) executor.Answer { return executor.Answer{Outcome: api.NoSuchSale} }, func(sale *toldSale, c *Config) {
+	s := told(t, func(executor.Settlement) executor.Answer { return executor.Answer{Outcome: api.NoSuchSale} }, func(sale *toldSale, c *Config) {
 		sale.away, sale.ended, c.Tokens = true, true, nil
 		c.Log = slog.New(slog.NewTextHandler(logged, nil))
 	})
@@ -288,7 +289,7 @@ func TestPaymentAfterTheEnd(t *testing.T) {
 // A payment that a ledger has, as one that is owed back, is none that no ledger has.
 func TestPaymentThatIsOwedBack(t *testing.T) {
 	logged := new(bytes.Buffer)
-	s := told(func(executor.Settlement) executor.Answer {
+	s := told(t, func(executor.Settlement) executor.Answer {
 		return executor.Answer{Outcome: api.Expired, Claim: heldClaim(api.Expired), RefundDue: true}
 	}, func(_ *toldSale, c *Config) { c.Tokens, c.Log = nil, slog.New(slog.NewTextHandler(logged, nil)) })
 	r := do(s, http.MethodPost, "/v1/sales/movie/claims/1-2-3/confirm", `{"payment":"p-2"}`, nil)
@@ -300,10 +301,10 @@ func TestPaymentThatIsOwedBack(t *testing.T) {
 // Messages that are not signed yet take bounded memory. What has no room is sent again, and finds
 // room when the others have ended.
 func TestUnsignedMessages(t *testing.T) {
-	s := told(func(executor.Settlement) executor.Answer {
+	s := told(t, func(executor.Settlement) executor.Answer {
 		return executor.Answer{Outcome: api.Sold, Claim: heldClaim(api.Sold)}
 	}, nil)
-	s.unsigned = newReplyMemory(3*bytesOfMessage + 4096)
+	s.unsigned = access.NewMemory(3*bytesOfMessage + 4096)
 	const paid = `{"type":"paid","claim":"1-2-3","id":"p1"}`
 	wants := func(want int) {
 		t.Helper()
@@ -345,7 +346,7 @@ func TestUnsignedMessages(t *testing.T) {
 			t.Errorf("a message without a header: %d", status)
 		}
 	}
-	if held := s.unsigned.used.Load(); held != 0 {
+	if held := s.unsigned.InUse(); held != 0 {
 		t.Errorf("%d bytes are held", held)
 	}
 }

@@ -29,7 +29,7 @@ var stages = []stage{
 		"salectl/testdata/peers/internal/crowd.", "salectl/testdata/peers/internal/sales.", "salectl/testdata/peers/internal/httpload.",
 	}},
 	{callersCalls, nil},
-	{httpServer, []string{"net/http.", "net/http/", "salectl/executor/httpd."}},
+	{httpServer, []string{"net/http.", "net/http/", "salectl/executor/httpd.", "salectl/executor/httpd/"}},
 	{httpCalls, nil},
 	{"recall: what the ledger has of it", []string{"salectl/executor.(*session).recall", "salectl/executor/shard.(*Shard).Recall"}},
 	{"admission, into the queue", []string{

@@ -1,4 +1,4 @@
-package httpd
+package access
 
 import (
 	"net"
@@ -14,7 +14,7 @@ func TestVanished(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := newConnections(inner, 1)
+	l := NewListener(inner, 1)
 	defer l.Close()
 	client, err := net.Dial("tcp", inner.Addr().String())
 	if err != nil {
@@ -26,7 +26,7 @@ func TestVanished(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer accepted.Close()
-	raw, err := accepted.(*connection).Conn.(*net.TCPConn).SyscallConn()
+	raw, err := accepted.(*conn).Conn.(*net.TCPConn).SyscallConn()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func TestVanished(t *testing.T) {
 	if e := raw.Control(func(fd uintptr) { is, err = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT) }); e != nil || err != nil {
 		t.Fatal(e, err)
 	}
-	if int64(is) != vanishedAfter.Milliseconds() {
-		t.Errorf("it waits for %d ms for what was sent to be acknowledged, want %v", is, vanishedAfter)
+	if int64(is) != userTimeout.Milliseconds() {
+		t.Errorf("it waits for %d ms for what was sent to be acknowledged, want %v", is, userTimeout)
 	}
 }

@@ -1,4 +1,4 @@
-package httpd
+package access
 
 import (
 	"fmt"
@@ -15,22 +15,22 @@ func BenchmarkAccess(b *testing.B) {
 		for i := range n {
 			fmt.Fprintf(&lines, "6dd0b1e3d4f8b0a5a3a96dd0b1e3d4f8b0a5a3a96dd0b1e3d4f8b0a5a3a9%04d\n", i)
 		}
-		s := New(Config{Tokens: tokensOf(b, lines.String())})
-		last := s.tokens.set.Load().all[n-1].text
+		tokens := tokensOf(b, lines.String())
+		last := tokens.set.Load().all[n-1].text
 		r := &http.Request{Header: http.Header{"Authorization": {"Bearer " + last}}}
 		b.Run(fmt.Sprintf("request/tokens=%d", n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if by := s.accessOf(r); by.may(MayOperate) != nil {
+				if by := tokens.OfRequest(r); by.May(MayOperate) != nil {
 					b.Fatal("it may not")
 				}
 			}
 		})
 		b.Run(fmt.Sprintf("stream/tokens=%d", n), func(b *testing.B) {
-			by := s.accessOf(r)
+			by := tokens.OfRequest(r)
 			b.ReportAllocs()
 			for b.Loop() {
-				if by.may(MayOperate) != nil {
+				if by.May(MayOperate) != nil {
 					b.Fatal("it may not")
 				}
 			}

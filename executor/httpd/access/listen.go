@@ -1,4 +1,4 @@
-package httpd
+package access
 
 import (
 	"errors"
@@ -6,32 +6,31 @@ import (
 	"net"
 )
 
-// ErrExposed says that strangers could reach the server and nothing would stop
-// them.
+// ErrExposed means that other machines could reach the server, and it would ask for no token.
 var ErrExposed = errors.New("listening beyond loopback needs a token")
 
-// CheckListen refuses an address that other machines can reach, unless buyers
-// need a token or the user has said that all is open on purpose. A host name
-// other than localhost counts as reachable: what it means may change.
+// CheckListen decides whether serve may listen at an address. One that other machines can reach needs
+// tokens, or the flag --insecure.
 func CheckListen(addr string, hasToken, insecure bool) error {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
 		return fmt.Errorf("listen address %q: %w; write host:port, like 127.0.0.1:8080", addr, err)
 	}
-	if hasToken || insecure || !open(host) {
+	if hasToken || insecure || !reachable(host) {
 		return nil
 	}
 	return fmt.Errorf("%w: other machines can reach %s; listen on 127.0.0.1 or [::1], "+
 		"give a bearer-token file, or say --insecure if everyone may claim", ErrExposed, addr)
 }
 
-// Open reports whether other machines can reach an address.
-func Open(addr string) bool {
+// Reachable reports whether other machines can reach an address. A host name other than localhost
+// counts as reachable, since what it resolves to may change.
+func Reachable(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
-	return err == nil && open(host)
+	return err == nil && reachable(host)
 }
 
-func open(host string) bool {
+func reachable(host string) bool {
 	ip := net.ParseIP(host)
 	return host != "localhost" && (ip == nil || !ip.IsLoopback())
 }

@@ -1,4 +1,4 @@
-package httpd
+package access
 
 import (
 	"bytes"
@@ -19,17 +19,18 @@ type Rights uint8
 // The rights of a token file. A token that may operate may do all.
 const (
 	MayClaim   Rights = 1 << iota // claim, extend and cancel what is held, look claims up, read how the sale stands
-	MayOperate                    // refund, drain, move, read of nodes and shards, link to the process
-	MayFollow                     // be told all that the ledger says, as it comes
+	MayOperate                    // refund, drain, move, read the state of nodes and shards, link to the process
+	MayFollow                     // follow the feed of the ledger
 	MayConfirm                    // confirm that a claim is paid
 )
 
-const mayAll = MayClaim | MayOperate | MayFollow | MayConfirm
+// MayAll are all rights.
+const MayAll = MayClaim | MayOperate | MayFollow | MayConfirm
 
-// rightsByWord are the rights as they are written in a token file.
-var rightsByWord = map[string]Rights{"claim": MayClaim, "confirm": MayConfirm, "follow": MayFollow, "operate": mayAll}
+// rightsByWord has the rights as they are written in a token file.
+var rightsByWord = map[string]Rights{"claim": MayClaim, "confirm": MayConfirm, "follow": MayFollow, "operate": MayAll}
 
-// word is how a right is written in a token file.
+// word returns a right as it is written in a token file.
 func (r Rights) word() string {
 	switch {
 	case r&MayOperate != 0:
@@ -42,26 +43,27 @@ func (r Rights) word() string {
 	return "claim"
 }
 
-// ErrBadToken says that a token file is not fit for use.
+// ErrBadToken means that a token file is not usable.
 var ErrBadToken = errors.New("unusable token file")
 
-// Bounds of a token file: they keep out files that are something else, and a request is
-// compared with every token.
+// Bounds of a token file: they keep out files that are something else, and each request is compared
+// with every token.
 const (
-	leastToken = 16 // where other machines can show one
+	leastToken = 16 // where other machines can reach the server
 	maxToken   = 4096
 	mostTokens = 64
 	maxTokens  = 64 << 10 // bytes
 )
 
-// Tokens are the bearer tokens that a server takes. They can be read again while it serves.
+// Tokens are the bearer tokens that a server accepts. They can be read again while it serves. nil: the
+// server asks for none, and permits everything.
 type Tokens struct {
 	path string
-	open bool // other machines can show them
+	open bool // other machines can reach the server
 	set  atomic.Pointer[tokenSet]
 }
 
-// tokenSet is what one reading of a file has brought. Nobody writes to it.
+// tokenSet is the content of a token file. It does not change.
 type tokenSet struct {
 	content []byte
 	all     []token
@@ -78,7 +80,7 @@ type token struct {
 // ReadTokens refuses a file that everyone on the machine can read, and one without a token
 // that may operate: the processes of a sale show it to each other. Where the server is open,
 // so that other machines reach it, it refuses a token that can be guessed. Without a path
-// there are none.
+// it returns nil.
 func ReadTokens(path string, open bool) (*Tokens, error) {
 	if path == "" {
 		return nil, nil
@@ -102,8 +104,8 @@ func ReadToken(path string) (string, error) {
 	return set.all[0].text, nil
 }
 
-// Reload reads the file again. From then on its tokens are good, and no others. If it is not
-// fit for use, those of before remain. changed says whether it has other contents than before.
+// Reload reads the file again: from then on its tokens are valid, and no others. If it is not usable, the
+// previous ones remain. changed reports whether the content is another one.
 func (t *Tokens) Reload() (changed bool, err error) {
 	set, err := readTokenSet(t.path, t.open)
 	if err != nil {
@@ -123,7 +125,7 @@ func (t *Tokens) Reload() (changed bool, err error) {
 // String names the file.
 func (t *Tokens) String() string { return "token file " + t.path }
 
-// Shown is the token that this process shows to the others of a sale: the first that may
+// Shown returns the token that this process shows to the others of a sale: the first that may
 // operate. Without tokens it is "".
 func (t *Tokens) Shown() string {
 	if t == nil {
@@ -160,7 +162,7 @@ func parseTokens(path string, content []byte, open bool) (*tokenSet, error) {
 			continue
 		}
 		text, words, _ := strings.Cut(line, " ")
-		rights, known := rightsOf(words)
+		rights, known := parseRights(words)
 		switch {
 		case len(text) > maxToken:
 			return nil, fmt.Errorf("%w: the token in line %d of %s has more than %d bytes", ErrBadToken, number, path, maxToken)
@@ -186,8 +188,8 @@ func parseTokens(path string, content []byte, open bool) (*tokenSet, error) {
 	return set, nil
 }
 
-// rightsOf are those that stand behind a token, all if there are none; false: one is not known.
-func rightsOf(words string) (rights Rights, known bool) {
+// parseRights returns the rights that follow a token, all if there are none; false: one is unknown.
+func parseRights(words string) (rights Rights, known bool) {
 	for word := range strings.FieldsSeq(words) {
 		right, known := rightsByWord[word]
 		if !known {
@@ -196,13 +198,13 @@ func rightsOf(words string) (rights Rights, known bool) {
 		rights |= right
 	}
 	if rights == 0 {
-		return mayAll, true
+		return MayAll, true
 	}
 	return rights, true
 }
 
-// rights are those of the token with that digest. All tokens are compared, and only digests
-// are, so the time taken tells nothing, not even a length.
+// rights returns those of the token with that digest. It compares the digests of all tokens, so that the
+// time that it takes tells nothing, not even a length.
 func (s *tokenSet) rights(digest *[sha256.Size]byte) Rights {
 	var rights Rights
 	for i := range s.all {
@@ -212,61 +214,60 @@ func (s *tokenSet) rights(digest *[sha256.Size]byte) Rights {
 	return rights
 }
 
-// access is what whoever sends requests may do, by the token that was sent. The zero access
-// of a server without tokens may do everything.
-type access struct {
+// Grant is what the sender of requests may do, by the token that was sent. The zero Grant is that of
+// a server without tokens: everything is permitted. One goroutine uses it.
+type Grant struct {
 	tokens *Tokens
 	set    *tokenSet // by which the rights were found
 	digest [sha256.Size]byte
 	found  Rights
 }
 
-// accessOf finds out what the sender of a request may do.
-func (s *Server) accessOf(r *http.Request) (a access) {
-	if s.tokens == nil {
-		return a
+// OfRequest returns the grant of the token that a request has in its header Authorization.
+func (t *Tokens) OfRequest(r *http.Request) Grant {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if t != nil && !strings.EqualFold(scheme, "Bearer") {
+		return Grant{tokens: t}
 	}
-	scheme, text, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "Bearer") {
-		return access{tokens: s.tokens}
-	}
-	return s.accessBy(strings.TrimSpace(text))
+	return t.OfToken(strings.TrimSpace(token))
 }
 
-// accessBy is what whoever shows a token may do.
-func (s *Server) accessBy(token string) (a access) {
-	if s.tokens == nil {
-		return a
+// OfToken returns the grant of a token.
+func (t *Tokens) OfToken(token string) Grant {
+	if t == nil {
+		return Grant{}
 	}
-	a.tokens, a.digest, a.set = s.tokens, sha256.Sum256([]byte(token)), s.tokens.set.Load()
-	a.found = a.set.rights(&a.digest)
-	return a
+	g := Grant{tokens: t, digest: sha256.Sum256([]byte(token))}
+	return g.Renewed()
 }
 
-// again is the access by the same token as of now, for a goroutine that a is not of.
-func (a *access) again() access {
-	if a.tokens == nil {
-		return access{}
+// Renewed returns the grant of the same token by the newest file. Unlike Rights it may be called while
+// another goroutine uses the grant.
+func (g *Grant) Renewed() Grant {
+	if g.tokens == nil {
+		return Grant{}
 	}
-	set := a.tokens.set.Load()
-	return access{tokens: a.tokens, set: set, digest: a.digest, found: set.rights(&a.digest)}
+	set := g.tokens.set.Load()
+	return Grant{tokens: g.tokens, set: set, digest: g.digest, found: set.rights(&g.digest)}
 }
 
-// rights are those of now: a token that was taken out of the file since has none.
-func (a *access) rights() Rights {
-	if a.tokens == nil {
-		return mayAll
+// Token returns the digest of the token; ok is false if the server asks for none.
+func (g *Grant) Token() (digest [sha256.Size]byte, ok bool) { return g.digest, g.tokens != nil }
+
+// Rights returns the rights of the token by the newest file: none, if it was removed.
+func (g *Grant) Rights() Rights {
+	if g.tokens == nil {
+		return MayAll
 	}
-	if now := a.tokens.set.Load(); a.set != nil && a.set != now {
-		a.set, a.found = now, now.rights(&a.digest)
+	if now := g.tokens.set.Load(); g.set != nil && g.set != now {
+		g.set, g.found = now, now.rights(&g.digest)
 	}
-	return a.found
+	return g.found
 }
 
-// may reports whether a request may do what needs a right. If not, the problem says what is
-// missing.
-func (a *access) may(needs Rights) *wire.Problem {
-	switch has := a.rights(); {
+// May returns nil if the token has one of the rights, and else the problem that the response has.
+func (g *Grant) May(needs Rights) *wire.Problem {
+	switch has := g.Rights(); {
 	case has == 0:
 		return wire.NewProblem(http.StatusUnauthorized, "Send a token of the server as \"Authorization: Bearer <token>\".")
 	case has&needs == 0:

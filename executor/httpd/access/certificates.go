@@ -1,4 +1,4 @@
-package httpd
+package access
 
 import (
 	"bytes"
@@ -11,28 +11,28 @@ import (
 	"sync/atomic"
 	"time"
 
-	"salectl/api"
 	"salectl/executor/httpd/wire"
 	"salectl/internal/files"
 )
 
-// ErrBadTLS says that a file of certificates or keys is not fit for use.
+// ErrBadTLS means that a file of certificates or keys is not usable.
 var ErrBadTLS = errors.New("unusable TLS file")
 
-// TLSFiles name what a process proves itself with over TLS, and whom it believes; "": none.
+// TLSFiles names the certificate of a process, and the authorities that it trusts; "": none.
 type TLSFiles struct {
 	Cert, Key string // its own certificate, with those between it and its authority, and its key
-	CA        string // the authorities of others' certificates; "": those of the system
+	CA        string // the authorities of the certificates of others; "": those of the system
 	ClientCA  string // of a server: the authorities of its clients' certificates; "": none is asked for
 }
 
-// Certificates are what TLSFiles have. They can be read again while they are in use.
+// Certificates are the content of TLSFiles. They can be read again while they are in use. nil: there
+// are none.
 type Certificates struct {
 	files TLSFiles
 	now   atomic.Pointer[credentials]
 }
 
-// credentials are what one reading of the files has brought.
+// credentials are the content of TLSFiles at one time.
 type credentials struct {
 	content [][]byte
 	own     *tls.Certificate // nil: none
@@ -53,9 +53,8 @@ func ReadCertificates(files TLSFiles) (*Certificates, error) {
 	return c, nil
 }
 
-// Reload reads the files again. Connections that are open go on as they are. If the files are
-// not fit for use, what was read before remains: so a certificate and its key may be replaced
-// one after the other.
+// Reload reads the files again. Open connections go on as they are. If the files are not usable, what was
+// read before remains in force: a certificate and its key may be replaced one after the other.
 func (c *Certificates) Reload() (changed bool, err error) {
 	read, err := c.files.read()
 	if err != nil {
@@ -79,8 +78,7 @@ func (c *Certificates) String() string {
 	return "TLS " + strings.Join(names, ", ")
 }
 
-// Client is with what others are reached over TLS, by the files as they were read last. nil:
-// with what net/http does by itself.
+// Client returns the configuration of a client, by the newest files. nil: the default of net/http.
 func (c *Certificates) Client() *tls.Config {
 	if c == nil {
 		return nil
@@ -91,13 +89,13 @@ func (c *Certificates) Client() *tls.Config {
 // Server reports whether there is a certificate to serve with.
 func (c *Certificates) Server() bool { return c != nil && c.now.Load().server != nil }
 
-// listener is how connections are accepted, each by the files as they were read last.
-func (c *Certificates) listener() *tls.Config {
+// ServerConfig returns the configuration of a server, whose connections are each by the newest files.
+func (c *Certificates) ServerConfig() *tls.Config {
 	return &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.now.Load().server, nil }}
 }
 
-// Warning says what is wrong with the certificate at a time, "" if nothing is: that it has
-// expired, or is about to, with a tenth of its time left.
+// Warning returns that the certificate has expired, or is about to, with a tenth of its time left; ""
+// otherwise.
 func (c *Certificates) Warning(now time.Time) string {
 	own := c.now.Load().own
 	switch {
@@ -111,7 +109,7 @@ func (c *Certificates) Warning(now time.Time) string {
 	return ""
 }
 
-// Validity returns from when until when the own certificate is valid; ok is false if there is none.
+// Validity returns the validity of the process's own certificate; ok is false if there is none.
 func (c *Certificates) Validity() (from, until time.Time, ok bool) {
 	if c == nil || c.now.Load().own == nil {
 		return time.Time{}, time.Time{}, false
@@ -120,9 +118,10 @@ func (c *Certificates) Validity() (from, until time.Time, ok bool) {
 	return leaf.NotBefore, leaf.NotAfter, true
 }
 
-// Names reports whether the certificate is one of a host, nil if it is.
+// Names returns nil if the certificate is one of the host.
 func (c *Certificates) Names(host string) error { return c.now.Load().own.Leaf.VerifyHostname(host) }
 
+// read reads the files.
 func (f TLSFiles) read() (*credentials, error) {
 	r := &credentials{client: new(tls.Config)}
 	var err error
@@ -150,7 +149,7 @@ func (f TLSFiles) read() (*credentials, error) {
 	r.client.Certificates = []tls.Certificate{pair}
 	r.server = &tls.Config{Certificates: r.client.Certificates, NextProtos: []string{"h2", "http/1.1"}}
 	if clients != nil {
-		// Each handshake asks: what one of before has proved may not be so by now.
+		// Without tickets: what an earlier handshake has proved may not be valid any more.
 		r.server.ClientCAs, r.server.ClientAuth, r.server.SessionTicketsDisabled = clients, tls.VerifyClientCertIfGiven, true
 	}
 	return r, nil
@@ -159,7 +158,7 @@ func (f TLSFiles) read() (*credentials, error) {
 // maxPEM keeps out files that are something else. The authorities of a system have some 200 KB.
 const maxPEM = 4 << 20
 
-// authorities are those of a file; nil without one.
+// authorities returns those of a file, nil without one.
 func (r *credentials) authorities(path string) (*x509.CertPool, error) {
 	if path == "" {
 		return nil, nil
@@ -188,25 +187,19 @@ func (r *credentials) public(path string) ([]byte, error) {
 	return content, nil
 }
 
-// withCertificates guards a handler whose clients prove who they are. Two kinds of requests
-// need no certificate, because their senders often can have none: messages of a payment
-// service, which are signed, and questions of a load balancer whether the process runs.
+// Require guards a handler whose clients need a certificate, unless their requests are exempt. Without
+// an authority of clients it returns the handler as it is.
 //
-// It is asked for here, and not in the handshake, so that these can be let through; one that
-// is shown and is not of the authority ends the handshake.
-func (s *Server) withCertificates(h http.HandlerFunc) http.HandlerFunc {
-	if s.certs == nil || s.certs.files.ClientCA == "" {
+// The certificate is required here and not in the handshake, so that exempt requests need none. A
+// handshake with a certificate of another authority fails.
+func (c *Certificates) Require(exempt func(*http.Request) bool, h http.HandlerFunc) http.HandlerFunc {
+	if c == nil || c.files.ClientCA == "" {
 		return h
 	}
 	return func(w http.ResponseWriter, r *http.Request) {
-		if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
-			path := r.URL.EscapedPath()
-			rest, _ := strings.CutPrefix(path, api.SalesPath)
-			_, below, _ := strings.Cut(rest, "/")
-			if below != "webhooks/"+paymentWebhook && path != api.AlivePath && path != api.ReadyPath {
-				wire.WriteForbidden(w, "This server asks for a client certificate, and the connection has shown none.")
-				return
-			}
+		if (r.TLS == nil || len(r.TLS.VerifiedChains) == 0) && !exempt(r) {
+			wire.WriteForbidden(w, "This server asks for a client certificate, and the connection has shown none.")
+			return
 		}
 		h(w, r)
 	}

@@ -1,0 +1,131 @@
+// Package httpdtest has what the tests of httpd and of the packages below it share: a sale whose answers
+// a test chooses, and files of tokens and certificates.
+package httpdtest
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"salectl/api"
+	"salectl/executor"
+	"salectl/services/certs"
+)
+
+// Fake is a sale whose answers a test chooses. A nil function answers with the zero value.
+type Fake struct {
+	Name        string
+	ClaimFunc   func(context.Context, executor.Request) executor.Answer
+	DeclineFunc func(executor.Request, api.Outcome) executor.Answer
+	SettleFunc  func(context.Context, executor.Settlement) executor.Answer
+	UserFunc    func(string) ([]executor.Claim, api.Outcome)
+	// Lookups of pages; nil: UserFunc and FindFunc.
+	UserPageFunc func(string, api.Page) ([]executor.Claim, string, api.Outcome)
+	FindPageFunc func(executor.ClaimID, api.Page) (executor.Claim, api.Outcome)
+
+	FindFunc   func(executor.ClaimID) (executor.Claim, api.Outcome)
+	StatusFunc func() executor.Status
+	ReadyFunc  func() error
+	At         executor.Place
+}
+
+var _ executor.Service = (*Fake)(nil)
+
+func (f *Fake) Sale() string { return f.Name }
+
+func (f *Fake) Do(ctx context.Context, r executor.Request) executor.Answer {
+	switch {
+	case r.Settle != nil:
+		return f.SettleFunc(ctx, *r.Settle)
+	case r.Query == nil:
+		return f.ClaimFunc(ctx, r)
+	case r.Query.User == "":
+		claim, why := f.findClaim(r.Query.Claim, r.Query.Page)
+		return executor.Answer{Claim: claim, Outcome: why}
+	}
+	claims, next, why := f.claimsOf(r.Query.User, r.Query.Page)
+	return executor.Answer{Claims: claims, Next: next, Outcome: why}
+}
+
+func (f *Fake) Begin(r executor.Request, answered func(executor.Answer)) (giveUp func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { defer cancel(); answered(f.Do(ctx, r)) }()
+	return cancel
+}
+
+func (f *Fake) Place(user string) executor.Place { return f.At }
+
+func (f *Fake) PlaceOf(int) executor.Place { return f.At }
+
+func (f *Fake) Decline(r executor.Request, why api.Outcome) executor.Answer {
+	if f.DeclineFunc == nil {
+		return executor.Answer{Outcome: why}
+	}
+	return f.DeclineFunc(r, why)
+}
+
+func (f *Fake) claimsOf(user string, p api.Page) (claims []executor.Claim, next string, why api.Outcome) {
+	if f.UserPageFunc != nil {
+		return f.UserPageFunc(user, p)
+	}
+	claims, why = f.UserFunc(user)
+	return claims, "", why
+}
+
+func (f *Fake) findClaim(id executor.ClaimID, p api.Page) (executor.Claim, api.Outcome) {
+	if f.FindPageFunc != nil {
+		return f.FindPageFunc(id, p)
+	}
+	return f.FindFunc(id)
+}
+
+func (f *Fake) Status() executor.Status {
+	if f.StatusFunc == nil {
+		return executor.Status{}
+	}
+	return f.StatusFunc()
+}
+
+func (f *Fake) Ready() error {
+	if f.ReadyFunc == nil {
+		return nil
+	}
+	return f.ReadyFunc()
+}
+
+// SoldTo returns the answer to a claim that got unit 1.
+func SoldTo(user string) executor.Answer {
+	return executor.Answer{Outcome: api.Sold, Claim: executor.Claim{
+		ID: executor.ClaimID{Shard: 3, Slot: 1234, Index: 56}, User: user, Units: []int64{1}, State: api.Sold, At: time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC),
+	}}
+}
+
+// WriteFile writes a file that only its owner can read.
+func WriteFile(t testing.TB, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Authority returns a new certificate authority.
+func Authority(t testing.TB, name string) *certs.Authority {
+	t.Helper()
+	a, err := certs.New(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// Issue writes a certificate for loopback, and returns the names of its file and of that of its key.
+func Issue(t testing.TB, a *certs.Authority, dir, name string, l certs.Leaf) (cert, key string) {
+	t.Helper()
+	l.Hosts = []string{"127.0.0.1", "localhost"}
+	if err := a.Write(dir, name, l); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, name+".pem"), filepath.Join(dir, name+".key")
+}
