@@ -52,11 +52,13 @@ var layers = []struct {
 	{"executor/reload", 1, nil}, // what a server does about its sale files; it reads none
 	{"executor/links", 6, nil},
 	{"executor/payments", 6, nil},
-	{"executor/httpd", 6, []string{"executor/payments", "executor/httpd/access", "executor/httpd/wire"}},
+	{"executor/httpd", 6, []string{"executor/payments", "executor/httpd/access", "executor/httpd/events", "executor/httpd/stream", "executor/httpd/wire"}},
 	{"executor/httpd/access", 6, []string{"executor/httpd/wire"}}, // who may reach a server; it knows no path
-	{"executor/httpd/httpdtest", 9, nil},                          // for tests alone
-	{"executor/httpd/wire", 6, nil},                               // the form of requests and responses; it knows no sale
-	{"executor/httpd/dashboard", 2, nil},                          // it shows what it is told, and knows no executor
+	{"executor/httpd/events", 6, []string{"executor/httpd/access", "executor/httpd/wire"}},
+	{"executor/httpd/stream", 6, []string{"executor/httpd/access", "executor/httpd/wire"}},
+	{"executor/httpd/httpdtest", 9, nil}, // for tests alone
+	{"executor/httpd/wire", 6, nil},      // the form of requests and responses; it knows no sale
+	{"executor/httpd/dashboard", 2, nil}, // it shows what it is told, and knows no executor
 	{"executor/rehearse", 6, nil},
 	{"report", 6, []string{"executor/rehearse"}},
 	{"report/threshold", 1, nil},

@@ -16,6 +16,7 @@ import (
 	"salectl/backends"
 	"salectl/executor/httpd"
 	"salectl/executor/httpd/access"
+	"salectl/executor/httpd/events"
 	"salectl/spec"
 )
 
@@ -65,7 +66,7 @@ func (p *program) serveCommand() *urfave.Command {
 			onFlag("standby", "own no shard of a sale, and pass on what is asked, until it is started again without this"),
 			valueFlag("connections", fmt.Sprintf("keep at most `N` connections of buyers; one more closes the one that has been idle for longest "+
 				"(default: as many as may be open files, less what the rest needs, at most %d)", httpd.MostConnections)),
-			valueFlag("followers", fmt.Sprintf("let at most `N` programs follow the feeds of the sales at a time (default: %d)", httpd.MostFollowers)),
+			valueFlag("followers", fmt.Sprintf("let at most `N` programs follow the feeds of the sales at a time (default: %d)", events.DefaultLimit)),
 			valueFlag("idle-timeout", fmt.Sprintf("close a connection on which there has been no request for a `DURATION`; longer than a load balancer before it keeps one "+
 				"(default: %.0fs)", httpd.DefaultIdleTimeout.Seconds())),
 			valueFlag("log-format", "log as `FORMAT`: text or json (default: text)"),

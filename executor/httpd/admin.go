@@ -4,23 +4,20 @@ import (
 	"io"
 	"net/http"
 	"path"
-	"slices"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"salectl/api"
-	"salectl/backends/ledger"
 	"salectl/executor/httpd/access"
 	"salectl/executor/httpd/dashboard"
 	"salectl/executor/httpd/wire"
 )
 
-// Admin answers operators: /healthz, /readyz, /openapi.json, how sales stand with all that is
-// known of their lock nodes and shards, the pages of package dashboard and, if Config.Metrics is
-// set, /metrics. It asks no one who only looks for a token; who may reach it is up to its
-// listener. A refund needs a token that may operate, if there are tokens, and so does what an
-// operator may have the process do (operate.go).
+// Admin answers operators: /healthz, /readyz, /openapi.json, how sales stand with all that is known of their
+// lock nodes and shards, the pages of package dashboard and, if Config.Metrics is set, /metrics. Reading
+// needs no token; who may reach it is up to its listener. A refund needs a token that may operate, if
+// there are tokens, and so does what an operator may have the process do (operate.go).
 func (s *Server) Admin() http.Handler { return s.identified(s.admin()) }
 
 func (s *Server) admin() http.HandlerFunc {
@@ -31,23 +28,31 @@ func (s *Server) admin() http.HandlerFunc {
 	mux.HandleFunc("GET "+api.ReadyPath, s.getReady)
 	mux.HandleFunc(api.SalesPath+"{sale}/claims/{claim}/"+string(api.Refund), func(w http.ResponseWriter, r *http.Request) {
 		if _, ok := s.letIn(w, r, access.MayOperate); ok {
-			s.postSettlement(w, r, r.PathValue("sale"), r.PathValue("claim")+"/"+string(api.Refund))
+			s.withSale(w, r, http.MethodPost, r.PathValue("sale"), func(sale *sale) { s.postSettlement(w, r, sale, r.PathValue("claim")+"/"+string(api.Refund)) })
 		}
 	})
 	mux.HandleFunc(api.SalesPath+"{sale}", func(w http.ResponseWriter, r *http.Request) {
-		s.withSale(w, r, http.MethodGet, r.PathValue("sale"), func(sale *sale) { s.getSale(w, sale, access.MayAll, true) })
+		s.withSale(w, r, http.MethodGet, r.PathValue("sale"), func(sale *sale) { sale.getSale(w, access.MayAll, true, s.config.Clock().Wall) })
 	})
-	mux.HandleFunc(api.AllSalesPath, func(w http.ResponseWriter, r *http.Request) { s.getSales(w, r) })
-	mux.HandleFunc(api.OpenAPIPath, getOpenAPI)
+	mux.HandleFunc(api.AllSalesPath, func(w http.ResponseWriter, r *http.Request) {
+		if hasMethod(w, r, http.MethodGet) {
+			s.getSales(w)
+		}
+	})
+	mux.HandleFunc(api.OpenAPIPath, func(w http.ResponseWriter, r *http.Request) {
+		if hasMethod(w, r, http.MethodGet) {
+			getOpenAPI(w)
+		}
+	})
 	s.operators(mux)
 	mux.Handle("GET "+dashboard.Path, s.dashboard.Handler())
 	mux.Handle("GET /{$}", http.RedirectHandler(dashboard.Path, http.StatusFound))
-	if s.gatherer != nil {
-		mux.Handle("GET /metrics", promhttp.HandlerFor(s.gatherer, promhttp.HandlerOpts{}))
+	if s.config.Metrics != nil {
+		mux.Handle("GET /metrics", promhttp.HandlerFor(s.config.Metrics, promhttp.HandlerOpts{}))
 	}
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch h, pattern := mux.Handler(r); {
-		case !clean(r.URL.EscapedPath()): // the mux would send the client elsewhere
+		case !clean(r.URL.EscapedPath()): // the mux would redirect the client
 			wire.WriteNoSuchPath(w)
 		case pattern == "":
 			refuseRoute(w, r, h)
@@ -57,17 +62,17 @@ func (s *Server) admin() http.HandlerFunc {
 	}
 }
 
-// clean reports whether a path has no empty parts, and none that mean others.
+// clean reports whether a path has no empty parts, "." or "..".
 func clean(p string) bool {
 	return strings.TrimSuffix(p, "/") == strings.TrimSuffix(path.Clean(p), "/")
 }
 
-// refuseRoute says in a problem document that there is nothing at a path, or not with the method,
-// as the handler would say in plain text.
+// refuseRoute answers with a problem document that there is nothing at a path, or not with the method, which
+// handler h of the mux would say in plain text.
 func refuseRoute(w http.ResponseWriter, r *http.Request, h http.Handler) {
-	said := unsent{header: http.Header{}}
-	h.ServeHTTP(&said, r)
-	if allowed := said.header.Get("Allow"); said.status == http.StatusMethodNotAllowed {
+	response := discardWriter{header: http.Header{}}
+	h.ServeHTTP(&response, r)
+	if allowed := response.header.Get("Allow"); response.status == http.StatusMethodNotAllowed {
 		wire.WriteMethodNotAllowed(w, allowed)
 		return
 	}
@@ -81,56 +86,43 @@ func refuseRoute(w http.ResponseWriter, r *http.Request, h http.Handler) {
 	}
 }
 
-// unsent is an answer that nobody gets.
-type unsent struct {
+// discardWriter is a ResponseWriter that keeps only the header and status.
+type discardWriter struct {
 	header http.Header
 	status int
 }
 
-func (u *unsent) Header() http.Header         { return u.header }
-func (u *unsent) WriteHeader(status int)      { u.status = status }
-func (u *unsent) Write(b []byte) (int, error) { return len(b), nil }
+func (d *discardWriter) Header() http.Header         { return d.header }
+func (d *discardWriter) WriteHeader(status int)      { d.status = status }
+func (d *discardWriter) Write(b []byte) (int, error) { return len(b), nil }
 
-// getReady says 200 only while every sale can be sold on every shard, but for those that have
-// ended for good.
-func (s *Server) getReady(w http.ResponseWriter, _ *http.Request) {
-	view := api.Readiness{Ready: true, Sales: make([]api.SaleReadiness, 0, len(s.sales()))}
-	say := func(name, why string, over bool) {
-		one := api.SaleReadiness{Sale: name, Ready: why == "", Reason: why}
-		view.Ready = view.Ready && (one.Ready || over)
-		view.Sales = append(view.Sales, one)
+// operators adds the requests by which operators direct a process. Like refunds these are at the admin
+// address and need a token that may operate, if there are tokens: the address of buyers is open to every
+// application that sells, and none of these may take a process out of service.
+func (s *Server) operators(mux *http.ServeMux) {
+	guarded := func(pattern string, serve func(http.ResponseWriter, *http.Request, Operated)) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			if _, ok := s.letIn(w, r, access.MayOperate); !ok {
+				return
+			}
+			sale := s.sales()[r.PathValue("sale")]
+			if sale == nil {
+				s.writeNotServed(w, r.PathValue("sale"))
+				return
+			}
+			o, ok := sale.Service.(Operated)
+			switch {
+			case !ok:
+				wire.WriteNoSuchPath(w)
+			case r.Method == http.MethodPost && (s.goingDown()):
+				wire.WriteOutcome(w, api.Draining)
+			case r.Method != http.MethodPost && r.Method != http.MethodGet:
+				wire.WriteMethodNotAllowed(w, "GET, POST")
+			default:
+				serve(w, r, o)
+			}
+		})
 	}
-	sales, unserved := s.sales(), *s.unserved.Load()
-	for name, sale := range sales {
-		why := s.unready(sale)
-		over := ledger.Over(sale.Status().Phase) && !s.goingDown()
-		if lack, declared := unserved[name]; over && declared { // another run of it
-			why, over = lack.Why, lack.Over
-		}
-		say(name, why, over)
-	}
-	for name, lack := range unserved {
-		if sales[name] == nil {
-			say(name, lack.Why, lack.Over)
-		}
-	}
-	slices.SortFunc(view.Sales, func(a, b api.SaleReadiness) int { return strings.Compare(a.Sale, b.Sale) })
-	status := http.StatusOK
-	if !view.Ready {
-		status = http.StatusServiceUnavailable
-	}
-	wire.WriteJSON(w, status, view)
-}
-
-func (s *Server) goingDown() bool { return s.draining.Load() || s.leaving.Load() }
-
-// unready says why a sale cannot be sold on every shard; "": it can.
-func (s *Server) unready(sale *sale) string {
-	if s.goingDown() {
-		return "the server is going down"
-	}
-	if err := sale.Ready(); err != nil {
-		return err.Error()
-	}
-	return ""
+	guarded(api.SalesPath+"{sale}/drain", drain)
+	guarded(api.SalesPath+"{sale}/shards/{shard}/move", move)
 }

@@ -11,9 +11,8 @@ import (
 	"salectl/executor/httpd/wire"
 )
 
-// checkContentType wants JSON, said once. That keeps web pages of other sites out:
-// a browser lets them post a form, plain text or bytes without a type anywhere, but
-// before it sends JSON it asks the server, which refuses.
+// checkContentType requires JSON. That keeps web pages of other sites out: a browser lets them post forms,
+// plain text or bytes without a type anywhere, but asks the server before it sends JSON.
 func checkContentType(values []string) *wire.Fault {
 	if len(values) == 1 {
 		if values[0] == wire.JSONType[0] {
@@ -26,24 +25,23 @@ func checkContentType(values []string) *wire.Fault {
 	return &wire.Fault{Status: http.StatusUnsupportedMediaType, Detail: "Content-Type: must be application/json, given once"}
 }
 
-// crowded says that a body has no room beside those of other requests.
+// crowded is the fault of a body that has no room beside those of other requests.
 var crowded = &wire.Fault{Status: http.StatusTooManyRequests, Detail: "too many requests are being read"}
 
-// mostBodies bounds the memory of large bodies that clients are sending. Nothing else ends
-// those that never come to their end before the connection's time is up.
-const mostBodies = 32 << 20
+// maxBodies bounds the memory of large bodies that clients are sending. Only the timeout of the connection
+// ends those that are never complete.
+const maxBodies = 32 << 20
 
-// readBody reads a body of at most so many bytes, into buf if it has fewer than that. For a
-// larger one it takes no more memory than twice what the client has sent, while the client sends
-// it, and of bodies at most; nil: as much as there is.
-func readBody(r *http.Request, buf []byte, most int, bodies *access.Memory) ([]byte, *wire.Fault) {
+// readBody reads a body of at most limit bytes, into buf if it fits. A larger one takes at most twice the
+// memory of what the client has sent so far, which counts for bodies; nil: for nothing.
+func readBody(r *http.Request, buf []byte, limit int, bodies *access.Memory) ([]byte, *wire.Fault) {
 	var held int64
 	if bodies != nil {
 		defer func() { bodies.Add(-held) }()
 	}
 	n, err := io.ReadFull(r.Body, buf)
-	for err == nil && n <= most {
-		size := min(max(2*n, 1024), most+1) // one more, to see that it is too large
+	for err == nil && n <= limit {
+		size := min(max(2*n, 1024), limit+1) // one more, to see that it is too large
 		if bodies != nil {
 			if !bodies.TryTake(int64(size)) {
 				return nil, crowded
@@ -58,7 +56,7 @@ func readBody(r *http.Request, buf []byte, most int, bodies *access.Memory) ([]b
 	}
 	switch {
 	case err == nil:
-		return nil, &wire.Fault{Status: http.StatusRequestEntityTooLarge, Detail: fmt.Sprintf("the body is too large; it may have at most %d KiB", most>>10)}
+		return nil, &wire.Fault{Status: http.StatusRequestEntityTooLarge, Detail: fmt.Sprintf("the body is too large; it may have at most %d KiB", limit>>10)}
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		// The second is also what a body cut short gives; then it is no whole
 		// object, or the client did not wait for the answer anyway.

@@ -112,14 +112,14 @@ func TestServeTLS(t *testing.T) {
 
 	// The key first: until the certificate is there, too, the old ones remain.
 	fresh := serverFiles(t, ca, t.TempDir(), "server", certs.Leaf{})
-	move(t, fresh.Key, files.Key)
+	moveFile(t, fresh.Key, files.Key)
 	if changed, err := c.Reload(); changed || !errors.Is(err, access.ErrBadTLS) {
 		t.Errorf("a key without its certificate: %v, %v", changed, err)
 	}
 	if r, err := claim(overTLS(t, ca)); err != nil || r.TLS.PeerCertificates[0].SerialNumber.Cmp(first) != 0 {
 		t.Errorf("a key without its certificate: %v, %v", r, err)
 	}
-	move(t, fresh.Cert, files.Cert)
+	moveFile(t, fresh.Cert, files.Cert)
 	if changed, err := c.Reload(); !changed || err != nil {
 		t.Errorf("renewed: %v, %v", changed, err)
 	}
@@ -134,7 +134,7 @@ func TestServeTLS(t *testing.T) {
 	}
 }
 
-func move(t *testing.T, from, to string) {
+func moveFile(t *testing.T, from, to string) {
 	t.Helper()
 	if err := os.Rename(from, to); err != nil {
 		t.Fatal(err)

@@ -8,18 +8,18 @@ import (
 	"salectl/api"
 	"salectl/api/streampb"
 	"salectl/executor"
+	"salectl/executor/httpd/access"
 	"salectl/executor/httpd/wire"
 )
 
-// maxBody is the most that the body of a claim may have, as much as a message of a stream:
-// it is for names of units.
+// maxBody is how large the body of a claim may be: with names of units, as large as a message of a
+// stream.
 const maxBody = streampb.MaxMessage
 
-// usualBody is more than a claim takes that names no units, also if every letter of the
-// user's id is escaped.
+// usualBody is enough for a claim that names no units, even if every letter of the user's id is escaped.
 const usualBody = 4096
 
-// buffers are what one claim needs while it is read and answered.
+// buffers are reused to read and answer claims.
 type buffers struct {
 	in  [usualBody]byte
 	out []byte
@@ -30,13 +30,11 @@ type buffers struct {
 var pool = sync.Pool{New: func() any { return &buffers{out: make([]byte, 0, 1024)} }}
 
 // postClaim answers POST /v1/sales/{sale}/claims.
-func (s *Server) postClaim(w http.ResponseWriter, r *http.Request, name string) {
-	s.withSale(w, r, http.MethodPost, name, func(sale *sale) {
-		began := s.now().Mono
-		label := s.claim(w, r, sale)
-		sale.metrics.claim(label, s.now().Mono-began)
-		wire.Note(w, label)
-	})
+func (s *Server) postClaim(w http.ResponseWriter, r *http.Request, sale *sale) {
+	began := s.config.Clock().Mono
+	label := s.claim(w, r, sale)
+	sale.CountClaim(label, s.config.Clock().Mono-began)
+	wire.Note(w, label)
 }
 
 // claim answers one claim and returns its label in metrics.
@@ -44,7 +42,7 @@ func (s *Server) claim(w http.ResponseWriter, r *http.Request, sale *sale) api.O
 	b := pool.Get().(*buffers)
 	defer pool.Put(b)
 
-	request, f := s.readClaim(r, &b.in)
+	request, f := readClaim(r, &b.in, s.bodies)
 	switch {
 	case f == crowded:
 		wire.WriteOutcome(w, api.Overloaded)
@@ -53,7 +51,7 @@ func (s *Server) claim(w http.ResponseWriter, r *http.Request, sale *sale) api.O
 		wire.WriteBadRequest(w, f)
 		return api.BadRequest
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), s.claimTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), s.config.ClaimTimeout)
 	var a executor.Answer
 	if s.draining.Load() {
 		a = sale.Decline(request, api.Draining)
@@ -61,10 +59,10 @@ func (s *Server) claim(w http.ResponseWriter, r *http.Request, sale *sale) api.O
 		a = sale.Do(ctx, request)
 	}
 	cancel()
-	sale.tell(w.Header(), sale.Place(request.User))
+	sale.setPlace(w.Header(), sale.Place(request.User))
 
 	if !a.Accepted() {
-		wire.Refuse(w, sale.name, s.now, &a)
+		wire.Refuse(w, sale.name, s.config.Clock, &a)
 		return a.Outcome
 	}
 	b.out = wire.AppendClaim(b.out[:0], a.Outcome, sale.name, &a.Claim)
@@ -84,7 +82,7 @@ func (s *Server) claim(w http.ResponseWriter, r *http.Request, sale *sale) api.O
 	return a.Outcome
 }
 
-// locationOf is where an accepted claim is looked up: one that a node gave by its user.
+// locationOf returns where an accepted claim is looked up: by its user, if a lock node granted it.
 func locationOf(sale string, c *executor.Claim) string {
 	if c.ID.Unit != 0 {
 		return api.UserPath(sale, c.User)
@@ -95,7 +93,7 @@ func locationOf(sale string, c *executor.Claim) string {
 }
 
 // readClaim reads a claim from a request. Nothing in it points into buf.
-func (s *Server) readClaim(r *http.Request, buf *[usualBody]byte) (executor.Request, *wire.Fault) {
+func readClaim(r *http.Request, buf *[usualBody]byte, bodies *access.Memory) (executor.Request, *wire.Fault) {
 	var none executor.Request
 	if f := checkContentType(r.Header["Content-Type"]); f != nil {
 		return none, f
@@ -111,7 +109,7 @@ func (s *Server) readClaim(r *http.Request, buf *[usualBody]byte) (executor.Requ
 	default:
 		return none, wire.Malformed("%s: given %d times", api.KeyHeader, len(keys))
 	}
-	body, f := readBody(r, buf[:], maxBody, s.bodies)
+	body, f := readBody(r, buf[:], maxBody, bodies)
 	if f != nil {
 		return none, f
 	}

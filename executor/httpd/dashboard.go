@@ -9,11 +9,11 @@ import (
 	"salectl/executor/httpd/dashboard"
 )
 
-// look is what the pages show of a sale at this moment.
+// look returns what the pages show of a sale now.
 func (s *Server) look(sale *sale) dashboard.Look {
 	status := sale.Status()
-	l := dashboard.Look{View: sale.view(&status, s.now().Wall), Away: status.Away, Unready: s.unready(sale)}
-	l.Answers, l.Took = sale.metrics.read()
+	l := dashboard.Look{View: sale.view(&status, s.config.Clock().Wall), Away: status.Away, Unready: s.unready(sale)}
+	l.Answers, l.Took = sale.read()
 	moving := make(map[int]bool)
 	for _, m := range status.Moves {
 		moving[m.Shard] = true

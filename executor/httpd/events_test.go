@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -26,6 +25,7 @@ import (
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/executor"
+	"salectl/executor/httpd/events"
 	"salectl/executor/httpd/httpdtest"
 	"salectl/executor/saletest"
 	"salectl/internal/wait"
@@ -314,7 +314,7 @@ func TestEventsNeedARight(t *testing.T) {
 	sale := newFollowable(t, backendtest.NewStore().Handle(nil))
 	tokens := tokensOf(t, "shop claim\nbooks follow\nops\n")
 	s := New(Config{Sales: []executor.Service{sale}, Tokens: tokens})
-	s.heartbeat = 20 * time.Millisecond
+	changeFeeds(s, func(c *events.Config) { c.Heartbeat = 20 * time.Millisecond })
 	v := serve(t, s)
 	url := v.url + eventsPath
 	if h := refused(t, url, 401, "Send a token"); h.Get("WWW-Authenticate") != "Bearer" {
@@ -349,7 +349,7 @@ func TestFollowersAreBounded(t *testing.T) {
 	v := serve(t, s)
 	values := func() (all map[string]float64) {
 		registry := prometheus.NewRegistry()
-		registry.MustRegister(feeds{s})
+		registry.MustRegister(followers{s})
 		families, err := registry.Gather()
 		if err != nil {
 			t.Fatal(err)
@@ -400,7 +400,7 @@ func TestFollowersLeave(t *testing.T) {
 	defer deaf.Close()
 	fmt.Fprintf(deaf, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", eventsPath)
 	wait.Until(t, "one follows", func() bool {
-		n, _ := here.followers.of(here.sales()["movie"])
+		n, _ := here.feeds.Lag(here.sales()["movie"].feed)
 		return n == 1
 	})
 
@@ -438,6 +438,13 @@ func TestFollowersLeave(t *testing.T) {
 	}
 }
 
+// changeFeeds has a server that serves nothing yet serve feeds by another configuration.
+func changeFeeds(s *Server, change func(*events.Config)) {
+	c := s.feedConfig()
+	change(&c)
+	s.feeds = events.New(c)
+}
+
 // TestEventsOverHTTP2: a feed on which nothing is written for longer than a write may take goes on.
 func TestEventsOverHTTP2(t *testing.T) {
 	synctest.Test(t, eventsOverHTTP2)
@@ -446,7 +453,7 @@ func TestEventsOverHTTP2(t *testing.T) {
 func eventsOverHTTP2(t *testing.T) {
 	sale := newFollowable(t, backendtest.NewStore().Handle(nil))
 	s := New(Config{Sales: []executor.Service{sale}})
-	s.stall, s.heartbeat = 30*time.Millisecond, 200*time.Millisecond
+	changeFeeds(s, func(c *events.Config) { c.WriteTimeout, c.Heartbeat = 30*time.Millisecond, 200*time.Millisecond })
 	pipe := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
 	v := serveAt(t, s, pipe, s.Serve)
 	two := &http.Transport{Protocols: new(http.Protocols), DialContext: pipe.dial}
@@ -531,21 +538,21 @@ func TestEventsWithoutAStore(t *testing.T) {
 	store := &away{Logs: backendtest.NewStore().Handle(nil)}
 	sale := newFollowable(t, store)
 	s := New(Config{Sales: []executor.Service{sale}})
-	s.heartbeat, s.beginWithin = 20*time.Millisecond, 50*time.Millisecond
+	changeFeeds(s, func(c *events.Config) { c.Heartbeat, c.BeginTimeout = 20*time.Millisecond, 50*time.Millisecond })
 	v := serve(t, s)
 	store.is.Store(true)
 	if h := refused(t, v.url+eventsPath, 503, "The ledger cannot be read at the moment."); h.Get("Retry-After") != "1" {
 		t.Errorf("%v", h)
 	}
 	store.is.Store(false)
-	s.beginWithin = time.Hour
+	changeFeeds(s, func(c *events.Config) { c.Heartbeat, c.BeginTimeout = 20*time.Millisecond, time.Hour })
 	l := hear(t, v.url+eventsPath)
 	l.until(resolvedLine)
 	l.until(":\n")
 	store.is.Store(true)
 	l.until(": the ledger cannot be read, which is tried again\n")
 	l.until(":\n")
-	if _, lag := s.followers.of(s.sales()["movie"]); lag <= 0 {
+	if _, lag := s.feeds.Lag(s.sales()["movie"].feed); lag <= 0 {
 		t.Errorf("it lags by %v", lag)
 	}
 	store.is.Store(false)
@@ -554,60 +561,6 @@ func TestEventsWithoutAStore(t *testing.T) {
 	if got := l.until("ada"); strings.Contains(got, "10.0.0.7") {
 		t.Errorf("it is told\n%s", got)
 	}
-}
-
-// TestReadsOfFollowers: all followers of a sale have few reads under way at a time.
-func TestReadsOfFollowers(t *testing.T) {
-	store := &slow{inside: make(chan struct{}, 10), open: make(chan struct{})}
-	logs := readsOf(&followable{logs: store})
-	var reads sync.WaitGroup
-	for i := range readsOfFollowers {
-		reads.Go(func() {
-			if i == 0 {
-				logs.Heads(t.Context(), nil)
-			} else {
-				logs.Read(t.Context(), "log", 0, 1)
-			}
-		})
-		<-store.inside
-	}
-	over, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := logs.Heads(over, nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("one more look at heads: %v", err)
-	}
-	if _, _, err := logs.Read(over, "log", 0, 1); !errors.Is(err, context.Canceled) {
-		t.Errorf("one more read: %v", err)
-	}
-	close(store.open)
-	reads.Wait()
-	if _, err := logs.Heads(t.Context(), nil); err != nil {
-		t.Errorf("a look at heads when there is room: %v", err)
-	}
-}
-
-// slow is a store whose reads last until it is open. It takes no account of contexts.
-type slow struct {
-	ledger.Logs
-	inside, open chan struct{}
-	under        atomic.Int64
-}
-
-var errTooMany = errors.New("more reads than there may be")
-
-func (s *slow) Read(context.Context, string, uint64, int) ([]byte, [][]byte, error) {
-	defer s.under.Add(-1)
-	if s.under.Add(1) > readsOfFollowers {
-		return nil, nil, errTooMany
-	}
-	s.inside <- struct{}{}
-	<-s.open
-	return nil, nil, nil
-}
-
-func (s *slow) Heads(context.Context, []string) ([][]byte, error) {
-	_, _, err := s.Read(context.Background(), "", 0, 0)
-	return nil, err
 }
 
 // TestEventSource: an EventSource of a browser takes each event for what docs/feed.md says. Its last

@@ -6,14 +6,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"salectl/api"
-	"salectl/executor/httpd/access"
 	"salectl/executor/httpd/wire"
 )
 
-// other is the label of an outcome that this package has never heard of.
+// other is the label of an outcome that is not in the table.
 const other api.Outcome = "other"
 
-// metrics are the HTTP side's; queues, appends and units are the executor's.
+// metrics are those of HTTP; the executor has those of queues, appends and units.
 type metrics struct {
 	claims   *prometheus.CounterVec
 	duration *prometheus.HistogramVec
@@ -27,7 +26,7 @@ type metrics struct {
 	streams *prometheus.GaugeVec
 }
 
-// durations are from an answer out of memory to one that waits for its timeout.
+// durations range from an answer out of memory to one that waits for its timeout.
 var durations = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 
 func newMetrics() *metrics {
@@ -66,82 +65,19 @@ func newMetrics() *metrics {
 	}
 }
 
-// Collectors are the Server's metrics, for whoever has the registry.
-func (s *Server) Collectors() []prometheus.Collector {
-	return []prometheus.Collector{s.metrics.claims, s.metrics.duration, s.metrics.settlements, s.metrics.settling,
-		s.metrics.webhooks, s.metrics.delivering, s.metrics.streams, ready{s}, feeds{s}, validity{s.certs}}
-}
-
-// ready tells for each sale whether it is ready, as /readyz does.
-type ready struct{ *Server }
-
-var readyDesc = prometheus.NewDesc("salectl_ready", "1 while this process can answer for every shard of the sale, as /readyz says.", []string{"sale"}, nil)
-
-// Describe and Collect make ready a prometheus.Collector.
-func (r ready) Describe(to chan<- *prometheus.Desc) { to <- readyDesc }
-
-func (r ready) Collect(to chan<- prometheus.Metric) {
-	for name, sale := range r.sales() {
-		is := 0.
-		if r.unready(sale) == "" {
-			is = 1
-		}
-		to <- prometheus.MustNewConstMetric(readyDesc, prometheus.GaugeValue, is, name)
-	}
-}
-
-// feeds tells who follows each sale.
-type feeds struct{ *Server }
-
-var (
-	followersDesc = prometheus.NewDesc("salectl_feed_followers", "Programs that follow the feed of the sale here.", []string{"sale"}, nil)
-	feedLagDesc   = prometheus.NewDesc("salectl_feed_lag_seconds", "Of the follower that is furthest behind, how old the newest commit was that it was told when it was told, "+
-		"or how old is what it has not taken yet.", []string{"sale"}, nil)
-)
-
-// Describe and Collect make feeds a prometheus.Collector.
-func (f feeds) Describe(to chan<- *prometheus.Desc) { to <- followersDesc; to <- feedLagDesc }
-
-func (f feeds) Collect(to chan<- prometheus.Metric) {
-	for name, sale := range f.sales() {
-		n, lag := f.followers.of(sale)
-		to <- prometheus.MustNewConstMetric(followersDesc, prometheus.GaugeValue, float64(n), name)
-		if n > 0 {
-			to <- prometheus.MustNewConstMetric(feedLagDesc, prometheus.GaugeValue, lag.Seconds(), name)
-		}
-	}
-}
-
-// validity tells from when until when the process's certificate is valid, if it has one.
-type validity struct{ of *access.Certificates }
-
-var (
-	validFromDesc  = prometheus.NewDesc("salectl_tls_certificate_from_timestamp_seconds", "From when the certificate that the process shows is valid.", nil, nil)
-	validUntilDesc = prometheus.NewDesc("salectl_tls_certificate_until_timestamp_seconds", "Until when the certificate that the process shows is valid.", nil, nil)
-)
-
-// Describe and Collect make validity a prometheus.Collector.
-func (v validity) Describe(to chan<- *prometheus.Desc) { to <- validFromDesc; to <- validUntilDesc }
-
-func (v validity) Collect(to chan<- prometheus.Metric) {
-	from, until, ok := v.of.Validity()
-	if !ok {
-		return
-	}
-	to <- prometheus.MustNewConstMetric(validFromDesc, prometheus.GaugeValue, float64(from.Unix()))
-	to <- prometheus.MustNewConstMetric(validUntilDesc, prometheus.GaugeValue, float64(until.Unix()))
-}
-
-// saleMetrics are one sale's counters. They are looked up once, and so are there
-// with a zero before the first claim.
+// saleMetrics counts what is answered for one sale. The counters of claims exist from the beginning, with
+// zero; the others since the first answer, since few sales have settlements or webhooks.
 type saleMetrics struct {
+	all      *metrics
+	sale     string
 	claims   map[api.Outcome]prometheus.Counter
 	duration prometheus.Observer
 	streams  prometheus.Gauge
 }
 
-func (m *metrics) of(sale string) saleMetrics {
-	s := saleMetrics{
+func (m *metrics) of(sale string) *saleMetrics {
+	s := &saleMetrics{
+		all: m, sale: sale,
 		claims:   make(map[api.Outcome]prometheus.Counter, len(api.Outcomes())+2),
 		duration: m.duration.WithLabelValues(sale),
 		streams:  m.streams.WithLabelValues(sale),
@@ -160,7 +96,11 @@ func (m *metrics) forget(sale string) {
 	}
 }
 
-func (s *saleMetrics) claim(label api.Outcome, took time.Duration) {
+// CountStreams counts streams that begin or, with -1, end.
+func (s *saleMetrics) CountStreams(change int) { s.streams.Add(float64(change)) }
+
+// CountClaim counts an answer to a claim.
+func (s *saleMetrics) CountClaim(label api.Outcome, took time.Duration) {
 	counter, ok := s.claims[label]
 	if !ok {
 		counter = s.claims[other]
@@ -169,21 +109,20 @@ func (s *saleMetrics) claim(label api.Outcome, took time.Duration) {
 	s.duration.Observe(took.Seconds())
 }
 
-// settlement counts an answer. Few sales settle claims, so what is counted has no zero
-// before the first one.
-func (m *metrics) settlement(sale string, how api.How, label api.Outcome, took time.Duration) {
+// CountSettlement counts an answer to a settlement.
+func (s *saleMetrics) CountSettlement(how api.How, label api.Outcome, took time.Duration) {
 	if !wire.Known(label) && label != api.Replayed {
 		label = other
 	}
-	m.settlements.WithLabelValues(sale, string(how), string(label)).Inc()
-	m.settling.WithLabelValues(sale).Observe(took.Seconds())
+	s.all.settlements.WithLabelValues(s.sale, string(how), string(label)).Inc()
+	s.all.settling.WithLabelValues(s.sale).Observe(took.Seconds())
 }
 
-// webhook counts a message of a payment service.
-func (m *metrics) webhook(sale string, label api.Outcome, took time.Duration) {
+// countWebhook counts a message of a payment service.
+func (s *saleMetrics) countWebhook(label api.Outcome, took time.Duration) {
 	if !wire.Known(label) && label != api.Replayed && label != ignored && label != rejected {
 		label = other
 	}
-	m.webhooks.WithLabelValues(sale, string(label)).Inc()
-	m.delivering.WithLabelValues(sale).Observe(took.Seconds())
+	s.all.webhooks.WithLabelValues(s.sale, string(label)).Inc()
+	s.all.delivering.WithLabelValues(s.sale).Observe(took.Seconds())
 }

@@ -11,8 +11,7 @@ import (
 	"salectl/executor/httpd/wire"
 )
 
-// openAPI is the OpenAPI document as JSON, made when it is first asked for. A test reads it,
-// so that it is YAML.
+// openAPI returns the OpenAPI document as JSON, made on the first call. A test ensures that it is YAML.
 var openAPI = sync.OnceValue(func() []byte {
 	var document map[string]any
 	if err := yaml.Unmarshal([]byte(api.OpenAPI), &document); err != nil {
@@ -25,13 +24,8 @@ var openAPI = sync.OnceValue(func() []byte {
 	return body
 })
 
-// getOpenAPI answers GET /openapi.json. It asks for no token: the document tells nothing of a
-// sale.
-func getOpenAPI(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		wire.WriteMethodNotAllowed(w, http.MethodGet)
-		return
-	}
+// getOpenAPI answers GET /openapi.json. It needs no token: the document is about no sale.
+func getOpenAPI(w http.ResponseWriter) {
 	w.Header()["Content-Type"] = wire.JSONType
 	w.Write(openAPI())
 }

@@ -33,7 +33,7 @@ func TestRequestsWaitUntilOpened(t *testing.T) {
 			answers <- a
 		}()
 	}
-	link(t, v, nil).send(hello("b"))
+	link(t, v.url, nil).send(hello("b"))
 	<-p.hello
 	close(opened)
 	for range 2 {

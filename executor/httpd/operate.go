@@ -10,12 +10,10 @@ import (
 
 	"salectl/api"
 	"salectl/executor"
-	"salectl/executor/httpd/access"
 	"salectl/executor/httpd/wire"
 )
 
-// Operated is a sale of which an operator may say what this process is to own. An
-// executor.Executor is one; those that are none are not moved.
+// Operated is a sale of which operators may direct what this process owns. An executor.Executor is one.
 type Operated interface {
 	StandBy(ctx context.Context, undo bool) (executor.Share, error)
 	Share(ctx context.Context) (executor.Share, error)
@@ -23,38 +21,8 @@ type Operated interface {
 	ShardOwner(ctx context.Context, shard int) (executor.ShardOwner, error)
 }
 
-// operators adds what operators may have a process do. Like a refund that is asked for at
-// the admin address, with a token that may operate if there are tokens: the claims address is
-// open to every application that sells, and none of these is to take a process out of service.
-func (s *Server) operators(mux *http.ServeMux) {
-	guarded := func(pattern string, serve func(http.ResponseWriter, *http.Request, Operated)) {
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			if _, ok := s.letIn(w, r, access.MayOperate); !ok {
-				return
-			}
-			sale := s.sales()[r.PathValue("sale")]
-			if sale == nil {
-				s.writeNotServed(w, r.PathValue("sale"))
-				return
-			}
-			o, ok := sale.Service.(Operated)
-			switch {
-			case !ok:
-				wire.WriteNoSuchPath(w)
-			case r.Method == http.MethodPost && (s.draining.Load() || s.leaving.Load()):
-				wire.WriteOutcome(w, api.Draining)
-			case r.Method != http.MethodPost && r.Method != http.MethodGet:
-				wire.WriteMethodNotAllowed(w, "GET, POST")
-			default:
-				serve(w, r, o)
-			}
-		})
-	}
-	guarded(api.SalesPath+"{sale}/drain", s.drainOrTell)
-	guarded(api.SalesPath+"{sale}/shards/{shard}/move", s.moveOrTell)
-}
-
-func (s *Server) drainOrTell(w http.ResponseWriter, r *http.Request, sale Operated) {
+// drain answers GET and POST /v1/sales/{sale}/drain.
+func drain(w http.ResponseWriter, r *http.Request, sale Operated) {
 	var share executor.Share
 	var err error
 	if r.Method == http.MethodPost {
@@ -77,7 +45,8 @@ func (s *Server) drainOrTell(w http.ResponseWriter, r *http.Request, sale Operat
 	})
 }
 
-func (s *Server) moveOrTell(w http.ResponseWriter, r *http.Request, sale Operated) {
+// move answers GET and POST /v1/sales/{sale}/shards/{shard}/move.
+func move(w http.ResponseWriter, r *http.Request, sale Operated) {
 	text := r.PathValue("shard")
 	shard, err := strconv.Atoi(text)
 	if err != nil || strconv.Itoa(shard) != text {
@@ -104,12 +73,11 @@ func (s *Server) moveOrTell(w http.ResponseWriter, r *http.Request, sale Operate
 	})
 }
 
-// maxOrder is the most that the body of an operator's request may have.
+// maxOrder is how large the body of an operator's request may be.
 const maxOrder = 1024
 
-// readOrder reads what an operator says, an api.DrainRequest or api.MoveRequest: an object
-// that has at most the one field, true or false. Where a slip in its name were forgiven, a
-// process that is to take its share again would be drained.
+// readOrder reads an api.DrainRequest or api.MoveRequest: an object with at most the one field, true or
+// false. If a misspelt name were ignored, a process that is to take its share again would be drained.
 func readOrder(r *http.Request, field string) (on bool, _ *wire.Fault) {
 	if f := checkContentType(r.Header["Content-Type"]); f != nil {
 		return false, f
@@ -129,7 +97,7 @@ func readOrder(r *http.Request, field string) (on bool, _ *wire.Fault) {
 	return on, f
 }
 
-// writeRefused says why a process does not do what an operator wants.
+// writeRefused answers why a process does not do what an operator wants.
 func writeRefused(w http.ResponseWriter, err error) {
 	switch {
 	case errors.Is(err, executor.ErrNoShard):

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"salectl/api"
-	"salectl/api/streampb"
 	"salectl/executor"
 	"salectl/executor/httpd/httpdtest"
 	"salectl/executor/httpd/wire"
@@ -128,27 +127,5 @@ func TestPagesOverStreams(t *testing.T) {
 		if _, err := client.UserPage(t.Context(), "ada", api.Page{Before: "none"}); err == nil || !strings.HasPrefix(err.Error(), "bad_request: ") {
 			t.Errorf("a cursor that is none: %v", err)
 		}
-	}
-}
-
-// TestReplyBytesOfPages: a stream reserves for a look-up as much as the largest page without payloads
-// takes.
-func TestReplyBytesOfPages(t *testing.T) {
-	largest := func(due int) executor.Claim {
-		b := &shard.Books{Who: strings.Repeat("w", api.MaxWho), Why: strings.Repeat("r", api.MaxReason), Payment: strings.Repeat("p", api.MaxPayment)}
-		for range due {
-			b.RefundsDue = append(b.RefundsDue, strings.Repeat("p", api.MaxPayment))
-		}
-		return executor.Claim{Units: make([]int64, api.MaxQuantity), Books: b}
-	}
-	for _, limit := range []int{0, 1, 10, 11, api.MaxPage} {
-		r := &streampb.Request{Asks: &streampb.Request_Find{Find: &streampb.Find{Limit: uint32(limit)}}}
-		if size, reserved := bytesOf(executor.Claim{}, largest(max(limit, api.DefaultRefunds))), replyBytes(r, looksAtClaim); size > reserved {
-			t.Errorf("a claim with %d refunds due has %d bytes, %d are reserved", limit, size, reserved)
-		}
-	}
-	// A page of claims has shard.PageBytes: see links.TestPages.
-	if size, reserved := shard.PageBytes+bytesOf(executor.Claim{}), replyBytes(nil, looksAtUser); size > reserved {
-		t.Errorf("a page has %d bytes, %d are reserved", size, reserved)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"salectl/executor"
 )
 
-// places are the headers that say where claims are decided, by shard: made once, so that
-// they cost an answer no allocation.
+// places has the headers that say where claims are decided, by shard. They are made once, which saves each
+// response an allocation.
 type places struct {
 	at []atomic.Pointer[placeHeaders]
 }
@@ -20,8 +20,8 @@ type placeHeaders struct {
 	values [2][]string // of api.ShardHeader and api.OwnerHeader
 }
 
-// tell sets the headers, where it is known what they are to say.
-func (s *sale) tell(h http.Header, p executor.Place) {
+// setPlace sets the headers that say where a request is decided, if that is known.
+func (s *sale) setPlace(h http.Header, p executor.Place) {
 	if p.Shards <= 0 || p.Shard < 0 || p.Shard >= p.Shards {
 		return
 	}

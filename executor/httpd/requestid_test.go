@@ -148,7 +148,7 @@ func TestIdleTimeout(t *testing.T) {
 		t.Errorf("connections are kept for %s", of)
 	}
 	s, _ := buyersOf(slog.LevelInfo)
-	s.idleTimeout = time.Millisecond
+	s.config.IdleTimeout = time.Millisecond
 	v := serve(t, s)
 	one := visit(t, v)
 	one.ask()

@@ -11,12 +11,11 @@ import (
 	"salectl/executor/httpd/wire"
 )
 
-// identified answers with a request's X-Request-Id, and at level debug has a line in the log
-// for each request. A request that has no id is given one only where something is logged of
-// it: so it costs those who ask for nothing a look into two maps.
+// identified sets the X-Request-Id of responses and, at level debug, logs each request. A request without an
+// id gets one only if something is logged of it.
 func (s *Server) identified(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if s.log.Enabled(r.Context(), slog.LevelDebug) {
+		if s.config.Log.Enabled(r.Context(), slog.LevelDebug) {
 			s.logged(w, r, h)
 			return
 		}
@@ -31,7 +30,7 @@ func (s *Server) identified(h http.HandlerFunc) http.HandlerFunc {
 func (s *Server) logged(w http.ResponseWriter, r *http.Request, h http.HandlerFunc) {
 	attrs := wire.LogAttrs(w, r)
 	o := &wire.Recorder{ResponseWriter: w, Status: http.StatusOK}
-	began := s.now().Mono
+	began := s.config.Clock().Mono
 	defer func() {
 		attrs = append(attrs, "method", r.Method, "path", r.URL.EscapedPath())
 		if rest, ok := strings.CutPrefix(r.URL.EscapedPath(), api.SalesPath); ok {
@@ -43,8 +42,8 @@ func (s *Server) logged(w http.ResponseWriter, r *http.Request, h http.HandlerFu
 		if o.Outcome != "" {
 			attrs = append(attrs, "outcome", string(o.Outcome))
 		}
-		took := (s.now().Mono - began).Round(time.Microsecond)
-		s.log.DebugContext(context.WithoutCancel(r.Context()), "request answered", append(attrs, "duration", took)...)
+		took := (s.config.Clock().Mono - began).Round(time.Microsecond)
+		s.config.Log.DebugContext(context.WithoutCancel(r.Context()), "request answered", append(attrs, "duration", took)...)
 	}()
 	h(o, r)
 }

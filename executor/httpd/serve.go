@@ -15,37 +15,35 @@ import (
 	"salectl/executor/httpd/access"
 )
 
-// What a connection may take. A claim's own time is Config.ClaimTimeout.
+// Timeouts of a connection, beside Config.ClaimTimeout.
 const (
 	headerTimeout = 5 * time.Second
 	bodyTimeout   = 5 * time.Second
-	answerTimeout = 10 * time.Second
+	writeTimeout  = 10 * time.Second
 )
 
-// Serve answers buyers on l until ctx ends. Then it drains: readyz says 503, a
-// new claim gets 503 `draining`, no connection is accepted any more, and
-// requests under way are answered. It returns nil when they are, and an error
-// when DrainTimeout has cut some off. It closes l in any case.
+// Serve answers buyers on l until ctx ends. Then it drains: readyz says 503, a new claim gets 503 `draining`,
+// no connection is accepted any more, and requests in flight are answered. It returns nil when they are, and
+// an error if some had no answer within DrainTimeout. It closes l in any case.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	h := s.certs.Require(needsNoCertificate, s.answer)
-	if s.tokens == nil { // no page knows one
-		h = access.WithHosts(l.Addr(), s.hosts, h)
+	h := s.config.Certificates.Require(needsNoCertificate, s.answer)
+	if s.config.Tokens == nil { // no page knows one
+		h = access.WithHosts(l.Addr(), s.config.Hosts, h)
 	}
 	server := s.httpServer(h)
 	withHTTP2(server)
 	s.buyers.Store(server)
-	return s.serve(ctx, access.NewListener(l, s.connections), server, func() {
-		if !s.retired.Load() { // else peers decide on what comes still
+	return s.serve(ctx, access.NewListener(l, s.config.Connections), server, func() {
+		if !s.retired.Load() { // else peers decide on the claims that still come
 			s.draining.Store(true)
 		}
-		s.ending.Store(true)
-		s.streams.goAway(nil)
-		s.followers.leave()
+		s.streams.GoAway()
+		s.feeds.Leave()
 	})
 }
 
-// Retire says that this process is about to go, while it still answers: readyz says 503,
-// and connections are not kept for another request.
+// Retire declares that this process is about to go, while it still answers: readyz says 503, and connections
+// are closed after their request.
 func (s *Server) Retire() {
 	s.leaving.Store(true)
 	if server := s.buyers.Load(); server != nil {
@@ -53,14 +51,14 @@ func (s *Server) Retire() {
 	}
 }
 
-// Retired says that peers decide on all that comes from here on: when Serve ends, claims
-// that come still are passed on, and not refused.
+// Retired declares that peers decide on all claims from now on: when Serve ends, claims that still come are
+// passed on and not refused.
 func (s *Server) Retired() { s.retired.Store(true) }
 
 // ServeAdmin answers operators on l until ctx ends. Let it end after Serve has
 // returned, so that readyz can tell that the server drains.
 func (s *Server) ServeAdmin(ctx context.Context, l net.Listener) error {
-	return s.serve(ctx, access.NewListener(l, AdminConnections), s.httpServer(access.WithHosts(l.Addr(), s.hosts, s.certs.Require(needsNoCertificate, s.admin()))), s.dashboard.Close)
+	return s.serve(ctx, access.NewListener(l, AdminConnections), s.httpServer(access.WithHosts(l.Addr(), s.config.Hosts, s.config.Certificates.Require(needsNoCertificate, s.admin()))), s.dashboard.Close)
 }
 
 // needsNoCertificate reports whether a request needs no client certificate, because its sender often
@@ -72,12 +70,13 @@ func needsNoCertificate(r *http.Request) bool {
 	return below == "webhooks/"+paymentWebhook || path == api.AlivePath || path == api.ReadyPath
 }
 
+// serve serves until ctx ends, and then calls ending and drains.
 func (s *Server) serve(ctx context.Context, l *access.Listener, server *http.Server, ending func()) error {
 	server.ConnState = l.ConnState
 	done := make(chan error, 1)
 	go func() {
-		if s.certs.Server() {
-			server.TLSConfig = s.certs.ServerConfig()
+		if s.config.Certificates.Server() {
+			server.TLSConfig = s.config.Certificates.ServerConfig()
 			done <- server.ServeTLS(l, "", "")
 		} else {
 			done <- server.Serve(l)
@@ -92,12 +91,12 @@ func (s *Server) serve(ctx context.Context, l *access.Listener, server *http.Ser
 	}
 
 	ending()
-	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.drainTimeout)
+	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.config.DrainTimeout)
 	defer cancel()
 	err := server.Shutdown(bound)
 	if err != nil {
 		server.Close()
-		err = fmt.Errorf("drain %s: requests were still under way after %s and have been cut off: %w", l.Addr(), s.drainTimeout, err)
+		err = fmt.Errorf("drain %s: requests were still under way after %s and have been cut off: %w", l.Addr(), s.config.DrainTimeout, err)
 	}
 	if serveErr := <-done; !errors.Is(serveErr, http.ErrServerClosed) {
 		err = errors.Join(err, serveErr)
@@ -105,42 +104,42 @@ func (s *Server) serve(ctx context.Context, l *access.Listener, server *http.Ser
 	return err
 }
 
-// withHTTP2 has a server speak HTTP/2 beside HTTP/1.1 on the same connections: those without
-// TLS begin with it or do not. A peer that has gone without a word is found out, or its
-// streams would be open for ever.
+// withHTTP2 has a server speak HTTP/2 beside HTTP/1.1 on the same listener, also without TLS, by prior
+// knowledge. Pings detect a client that has vanished, whose streams would be open for ever.
 func withHTTP2(server *http.Server) {
 	server.Protocols = new(http.Protocols)
 	server.Protocols.SetHTTP1(true)
 	server.Protocols.SetHTTP2(true)
 	server.Protocols.SetUnencryptedHTTP2(true)
 	server.HTTP2 = &http.HTTP2Config{
-		MaxConcurrentStreams: mostOfConnection,
+		MaxConcurrentStreams: maxOfConnection,
 		SendPingTimeout:      15 * time.Second, PingTimeout: 15 * time.Second,
-		WriteByteTimeout: answerTimeout,
+		WriteByteTimeout: writeTimeout,
 	}
 }
 
-// mostOfConnection is how many requests may be under way on one connection by HTTP/2.
-const mostOfConnection = 100
+// maxOfConnection is how many requests a connection by HTTP/2 may have in flight.
+const maxOfConnection = 100
 
+// httpServer returns a server with its timeouts and bounds.
 func (s *Server) httpServer(h http.HandlerFunc) *http.Server {
-	// net/http counts both from the moment it begins to read a request, and a
-	// read deadline that passes while a claim waits for its append would end
-	// the claim's context as if the buyer had gone. So they include its time.
-	read := headerTimeout + bodyTimeout + s.claimTimeout
+	// net/http counts both from the moment at which it begins to read a request, and a read deadline
+	// that passes while a claim waits for its append would end the claim's context as if the buyer
+	// had gone. So they include its time.
+	read := headerTimeout + bodyTimeout + s.config.ClaimTimeout
 	return &http.Server{
 		Handler:           s.identified(access.WithBoundedHeader(h)),
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       read,
-		WriteTimeout:      read + answerTimeout,
-		IdleTimeout:       s.idleTimeout,
+		WriteTimeout:      read + writeTimeout,
+		IdleTimeout:       s.config.IdleTimeout,
 		MaxHeaderBytes:    access.MaxHeaderRead, // see withBoundedHeader
-		ErrorLog:          log.New(connectionLog{s.log}, "", 0),
+		ErrorLog:          log.New(connectionLog{s.config.Log}, "", 0),
 	}
 }
 
-// connectionLog takes what net/http has to say of connections. One that ends before its TLS
-// handshake is nothing to warn of: load balancers look that way whether anybody listens.
+// connectionLog logs the errors of net/http about connections. One that ends before its TLS handshake is no
+// warning: load balancers probe a listener that way.
 type connectionLog struct{ log *slog.Logger }
 
 func (l connectionLog) Write(line []byte) (int, error) {

@@ -318,9 +318,9 @@ func TestReadyBesideOver(t *testing.T) {
 func TestRemove(t *testing.T) {
 	s := New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie", ClaimFunc: sells}}})
 	v := serve(t, s)
-	gone := listen(t, v, nil)
+	gone := listen(t, v.url, nil)
 	s.Add(&httpdtest.Fake{Name: "opera", ClaimFunc: sells}, Payments{})
-	stays := listen(t, v, func(c *api.StreamConfig) { c.Sale = "opera" })
+	stays := listen(t, v.url, func(c *api.StreamConfig) { c.Sale = "opera" })
 	s.Remove("movie")
 	if r := gone.hears(); r.GetGoingAway() == nil {
 		t.Errorf("heard %v", r)
@@ -341,7 +341,7 @@ func TestRemove(t *testing.T) {
 		t.Errorf("a claim gets %d", r.StatusCode)
 	}
 	s.Add(&httpdtest.Fake{Name: "movie", ClaimFunc: sells}, Payments{})
-	again := listen(t, v, nil)
+	again := listen(t, v.url, nil)
 	again.send(claimOf(1, "ada"))
 	if got := again.outcome(1); got != "sold" {
 		t.Errorf("the sale that is served again says %s", got)

@@ -17,71 +17,10 @@ import (
 	"salectl/executor/httpd/httpdtest"
 )
 
-// listener is a client of a stream that keeps what it hears.
-type listener struct {
-	*api.StreamConn
-	t      *testing.T
-	heard  chan *streampb.Reply
-	closed chan error
-}
-
-// listen opens a stream at a server.
-func listen(t *testing.T, v *serving, change func(*api.StreamConfig)) *listener {
-	t.Helper()
-	l := &listener{t: t, heard: make(chan *streampb.Reply, 100_000), closed: make(chan error, 1)}
-	cfg := api.StreamConfig{
-		Server: v.url, Sale: "movie",
-		Received: func(r *streampb.Reply) { l.heard <- r }, Closed: func(err error) { close(l.heard); l.closed <- err },
-	}
-	if change != nil {
-		change(&cfg)
-	}
-	var err error
-	if l.StreamConn, err = api.DialStream(t.Context(), cfg); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(l.Close)
-	return l
-}
-
-func (l *listener) send(r *streampb.Request) {
-	l.t.Helper()
-	if err := l.Send(r); err != nil {
-		l.t.Fatal(err)
-	}
-}
-
-func claimOf(id uint64, user string) *streampb.Request {
-	return &streampb.Request{Id: id, Asks: &streampb.Request_Claim{Claim: &streampb.NewClaim{User: user, Quantity: 1}}}
-}
-
-// hears returns the next message.
-func (l *listener) hears() *streampb.Reply {
-	l.t.Helper()
-	r, ok := <-l.heard
-	if !ok {
-		l.t.Fatalf("the stream is closed: %v", <-l.closed)
-	}
-	return r
-}
-
-// outcome returns that of the next message, which is the answer to a request.
-func (l *listener) outcome(id uint64) string {
-	l.t.Helper()
-	r := l.hears()
-	if r.Id != id || r.GetAnswer() == nil {
-		l.t.Fatalf("heard %v, want the answer to %d", r, id)
-	}
-	return r.GetAnswer().Outcome
-}
-
-// sells answers claims at once.
-func sells(_ context.Context, r executor.Request) executor.Answer { return httpdtest.SoldTo(r.User) }
-
 func TestStream(t *testing.T) {
 	sale := &httpdtest.Fake{Name: "movie", ClaimFunc: sells, At: executor.Place{Shard: 2, Shards: 5, Owner: "there:2"}}
 	v := serve(t, New(Config{Sales: []executor.Service{sale}, Address: "here:1"}))
-	l := listen(t, v, nil)
+	l := listen(t, v.url, nil)
 	if l.Address() != "here:1" {
 		t.Errorf("the address %q", l.Address())
 	}
@@ -152,7 +91,7 @@ func TestStreamSettlesAndLooks(t *testing.T) {
 			return held, ""
 		},
 	}
-	l := listen(t, serve(t, New(Config{Sales: []executor.Service{sale}})), nil)
+	l := listen(t, serve(t, New(Config{Sales: []executor.Service{sale}})).url, nil)
 	id := &streampb.ClaimID{Shard: 3, Slot: 1234, Index: 56}
 	settle := func(n uint64, x *streampb.Settlement) *streampb.Request {
 		return &streampb.Request{Id: n, Asks: &streampb.Request_Settle{Settle: x}}
@@ -204,7 +143,7 @@ func TestStreamSettlesAndLooks(t *testing.T) {
 func TestStreamGivesUp(t *testing.T) {
 	g := newGate()
 	v := serve(t, New(Config{Sales: []executor.Service{g}, ClaimTimeout: time.Hour}))
-	l := listen(t, v, nil)
+	l := listen(t, v.url, nil)
 	l.send(claimOf(1, "ada"))
 	<-g.inside
 	l.send(claimOf(2, "bob"))
@@ -230,7 +169,7 @@ func TestStreamGivesUp(t *testing.T) {
 // The server's own time is the most that a request gets.
 func TestStreamTimeout(t *testing.T) {
 	g := newGate()
-	l := listen(t, serve(t, New(Config{Sales: []executor.Service{g}, ClaimTimeout: time.Millisecond})), nil)
+	l := listen(t, serve(t, New(Config{Sales: []executor.Service{g}, ClaimTimeout: time.Millisecond})).url, nil)
 	long := claimOf(1, "ada")
 	long.TimeoutMs = 3_600_000
 	l.send(long)
@@ -242,7 +181,7 @@ func TestStreamTimeout(t *testing.T) {
 // What is wrong with one request is told of that one, and the stream goes on.
 func TestStreamRefusesRequests(t *testing.T) {
 	g := newGate()
-	l := listen(t, serve(t, New(Config{Sales: []executor.Service{g}})), nil)
+	l := listen(t, serve(t, New(Config{Sales: []executor.Service{g}})).url, nil)
 	for why, r := range map[string]*streampb.Request{
 		"user: must not be empty": claimOf(1, ""),
 		"255":                     claimOf(1, strings.Repeat("x", 300)),
@@ -317,7 +256,7 @@ func TestStreamIsRefused(t *testing.T) {
 	if r := post(api.TypeLines + "; charset=utf-8"); r.StatusCode != 200 || r.ProtoMajor != 2 {
 		t.Errorf("lines: %d over %s", r.StatusCode, r.Proto)
 	}
-	_ = listen(t, v, func(c *api.StreamConfig) { c.Token = "s3cret" })
+	_ = listen(t, v.url, func(c *api.StreamConfig) { c.Token = "s3cret" })
 	if r := post(api.TypeStream); r.StatusCode != 429 || !strings.Contains(text(t, r), "1 streams") {
 		t.Errorf("one stream too many: %d", r.StatusCode)
 	}
@@ -348,7 +287,7 @@ func (f *slowLookups) Begin(r executor.Request, answered func(executor.Answer)) 
 // Requests behind a lookup do not wait for it, and it ends when it is given up or its time is over.
 func TestStreamLooksBeside(t *testing.T) {
 	sale := &slowLookups{httpdtest.Fake{Name: "movie", ClaimFunc: sells}, make(chan struct{})}
-	l := listen(t, serve(t, New(Config{Sales: []executor.Service{sale}, ClaimTimeout: time.Hour})), nil)
+	l := listen(t, serve(t, New(Config{Sales: []executor.Service{sale}, ClaimTimeout: time.Hour})).url, nil)
 	for _, asks := range []func(*streampb.Request){
 		func(r *streampb.Request) { r.Asks = &streampb.Request_User{User: &streampb.User{User: "ada"}} },
 		func(r *streampb.Request) {

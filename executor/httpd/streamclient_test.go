@@ -60,9 +60,8 @@ func TestClientTellsTheSame(t *testing.T) {
 			return answers["held"].Claim, ""
 		},
 	}
-	s := New(Config{Sales: []executor.Service{sale}})
-	now := s.now()
-	s.now = func() clock.Now { return now }
+	now := clock.System()()
+	s := New(Config{Sales: []executor.Service{sale}, Clock: func() clock.Now { return now }})
 	v := serve(t, s)
 	three := func(a api.Attempt) bool { return a.Number < 3 }
 	plain := buyer(t, func(c *api.Config) { c.Stream, c.Transport, c.Attempted = false, v.client.Transport, three }, v.url)

@@ -17,7 +17,7 @@ import (
 	"salectl/api/streampb"
 	"salectl/executor"
 	"salectl/executor/httpd/httpdtest"
-	"salectl/internal/wait"
+	"salectl/executor/httpd/stream"
 )
 
 // raw opens a stream whose bytes are the test's. It returns all of the answer.
@@ -141,7 +141,7 @@ func TestStreamIsCut(t *testing.T) {
 	}}
 	v := serve(t, New(Config{Sales: []executor.Service{g}, ClaimTimeout: time.Hour}))
 	conns := make(chan net.Conn, 1)
-	l := listen(t, v, func(c *api.StreamConfig) { c.Transport = cutting(conns) })
+	l := listen(t, v.url, func(c *api.StreamConfig) { c.Transport = cutting(conns) })
 	l.send(claimOf(1, "ada"))
 	<-gone
 	(<-conns).Close()
@@ -157,16 +157,10 @@ func TestStreamIsCut(t *testing.T) {
 	}
 }
 
-// patient is a transport that takes in little before its reader reads.
-func patient() *http.Transport {
-	protocols := new(http.Protocols)
-	protocols.SetUnencryptedHTTP2(true)
-	return &http.Transport{Protocols: protocols, HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10, MaxReceiveBufferPerConnection: 64 << 10}}
-}
-
 // A client that does not read its answers is not read from either: what the server keeps
 // for it is bounded, and nothing is lost.
 func TestStreamBackpressure(t *testing.T) {
+	const inFlight = 8192 // at most, of a stream
 	var asked atomic.Int64
 	sale := &prompt{httpdtest.Fake{Name: "movie", ClaimFunc: func(ctx context.Context, r executor.Request) executor.Answer {
 		asked.Add(1)
@@ -175,13 +169,13 @@ func TestStreamBackpressure(t *testing.T) {
 	v := serve(t, New(Config{Sales: []executor.Service{sale}}))
 	read := make(chan struct{})
 	heard := make(map[uint64]bool)
-	l := listen(t, v, func(c *api.StreamConfig) {
-		c.Transport = patient()
+	l := listen(t, v.url, func(c *api.StreamConfig) {
+		c.Transport = httpdtest.SmallBuffers()
 		c.Received = func(r *streampb.Reply) { <-read; heard[r.Id] = true }
 	})
-	sent := l.fill(func() bool { return v.Server.underWay() >= mostUnder })
+	sent := l.fill(func() bool { return asked.Load() >= inFlight })
 	// A few answers are gone to where the client has room for them, and no others.
-	if n := asked.Load(); n > mostUnder+(256<<10)/40 || uint64(n) >= sent {
+	if n := asked.Load(); n > inFlight+(256<<10)/40 || uint64(n) >= sent {
 		t.Errorf("%d of %d requests were taken in", n, sent)
 	}
 	close(read)
@@ -191,60 +185,17 @@ func TestStreamBackpressure(t *testing.T) {
 	}
 }
 
-// fill sends claims until no more are taken, and enough says that they should not be. It returns
-// how many it has sent.
-func (l *listener) fill(enough func() bool) (sent uint64) {
-	l.t.Helper()
-	full := 0 // polls in a row that sent nothing
-	wait.Until(l.t, "the server reads no more", func() bool {
-		before := sent
-		for {
-			err := l.TrySend(claimOf(sent+1, "ada"))
-			if errors.Is(err, api.ErrStreamFull) {
-				break
-			}
-			if err != nil {
-				l.t.Fatal(err)
-			}
-			sent++
-		}
-		if full++; sent != before || !enough() {
-			full = 0
-		}
-		return full == 20
-	})
-	return sent
-}
-
-// prompt answers within Begin.
-type prompt struct{ httpdtest.Fake }
-
-func (p *prompt) Begin(r executor.Request, answered func(executor.Answer)) (giveUp func()) {
-	answered(p.ClaimFunc(context.Background(), r))
-	return func() {}
-}
-
-// underWay is how many requests streams have that have no answer sent.
-func (s *Server) underWay() (n int) {
-	s.streams.mu.Lock()
-	defer s.streams.mu.Unlock()
-	for x := range s.streams.open {
-		x.mu.Lock()
-		n += x.count
-		x.mu.Unlock()
-	}
-	return n
-}
-
 // A client that reads nothing for too long loses its stream.
 func TestStreamStalls(t *testing.T) {
 	sale := &prompt{httpdtest.Fake{Name: "movie", ClaimFunc: sells}}
 	s := New(Config{Sales: []executor.Service{sale}})
-	s.stall = time.Millisecond
+	impatient := s.streamConfig()
+	impatient.WriteTimeout = time.Millisecond
+	s.streams = stream.New(impatient)
 	v := serve(t, s)
 	read := make(chan struct{})
-	l := listen(t, v, func(c *api.StreamConfig) {
-		c.Transport = patient()
+	l := listen(t, v.url, func(c *api.StreamConfig) {
+		c.Transport = httpdtest.SmallBuffers()
 		c.Received = func(r *streampb.Reply) { <-read }
 	})
 	for id := uint64(1); l.Send(claimOf(id, fmt.Sprint("user-", id))) == nil; id++ {
@@ -259,7 +210,7 @@ func TestStreamStalls(t *testing.T) {
 func TestStreamDrains(t *testing.T) {
 	g := newGate()
 	v := serve(t, New(Config{Sales: []executor.Service{g}}))
-	l := listen(t, v, nil)
+	l := listen(t, v.url, nil)
 	l.send(claimOf(1, "ada"))
 	<-g.inside
 	v.end()
@@ -289,8 +240,8 @@ func TestStreamBeginsLate(t *testing.T) {
 	s := New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie", ClaimFunc: sells}}})
 	v := serve(t, s)
 	s.Retired()
-	s.ending.Store(true)
-	l := listen(t, v, nil)
+	s.streams.GoAway()
+	l := listen(t, v.url, nil)
 	if r := l.hears(); r.GetGoingAway() == nil {
 		t.Fatalf("heard %v", r)
 	}
@@ -302,7 +253,7 @@ func TestStreamBeginsLate(t *testing.T) {
 // A client that does not end its stream does not keep the server.
 func TestStreamIsLeft(t *testing.T) {
 	v := serve(t, New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie", ClaimFunc: sells}}}))
-	l := listen(t, v, nil)
+	l := listen(t, v.url, nil)
 	v.end()
 	if r := l.hears(); r.GetGoingAway() == nil {
 		t.Fatalf("heard %v", r)

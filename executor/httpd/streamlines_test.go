@@ -63,10 +63,8 @@ func TestLinesSayWhatHTTPSays(t *testing.T) {
 	answers := everyAnswer()
 	place := executor.Place{Shard: 2, Shards: 5, Owner: "there:2"}
 	sale := &httpdtest.Fake{Name: "movie", At: place, ClaimFunc: func(_ context.Context, r executor.Request) executor.Answer { return answers[r.User] }}
-	s := New(Config{Sales: []executor.Service{sale}})
-	now := s.now
-	at := now()
-	s.now = func() clock.Now { n := now(); n.Wall = at.Wall; return n }
+	at := clock.System()()
+	s := New(Config{Sales: []executor.Service{sale}, Clock: func() clock.Now { n := clock.System()(); n.Wall = at.Wall; return n }})
 	v := serve(t, s)
 	for user := range answers {
 		r := post(t, s, claimsPath, fmt.Sprintf(`{"user":%q}`, user), nil)
@@ -202,13 +200,5 @@ func TestLinesAreRefused(t *testing.T) {
 		if goesOn := len(got[2]) == 1; goesOn != (c.id != 0) {
 			t.Errorf("%.80s: what follows is answered: %v", line, goesOn)
 		}
-	}
-}
-
-// Lines tell that the server goes away.
-func TestLinesDrain(t *testing.T) {
-	form := new(linesForm)
-	if got := string(form.goingAway(nil)); got != `{"goingAway":true}`+"\n" {
-		t.Errorf("it says %s", got)
 	}
 }

@@ -14,44 +14,10 @@ import (
 	"salectl/executor/httpd/httpdtest"
 )
 
-// party is a process of a sale that others link to.
-type party struct {
-	hello chan *streampb.Hello
-	sale  string
-	heard chan *streampb.Request
-	gone  chan error
-	send  func(*streampb.Reply) error
-	shy   bool // refuses
-	ends  bool // the stream, at the first message
-
-	answers func(*streampb.Request) // in place of heard
-}
-
-func newParty() *party {
-	return &party{hello: make(chan *streampb.Hello, 1), heard: make(chan *streampb.Request, 10_000), gone: make(chan error, 1)}
-}
-
-func (p *party) Accept(sale string, hello *streampb.Hello, send func(*streampb.Reply) error) (func(*streampb.Request) bool, func(error)) {
-	p.sale, p.send = sale, send
-	p.hello <- hello
-	if p.shy {
-		return nil, nil
-	}
-	heard := func(r *streampb.Request) bool {
-		if p.answers != nil {
-			p.answers(r)
-			return true
-		}
-		p.heard <- r
-		return !p.ends
-	}
-	return heard, func(err error) { p.gone <- err }
-}
-
 // link is listen for another process of the sale.
-func link(t *testing.T, v *serving, change func(*api.StreamConfig)) *listener {
+func link(t *testing.T, server string, change func(*api.StreamConfig)) *listener {
 	t.Helper()
-	return listen(t, v, func(c *api.StreamConfig) {
+	return listen(t, server, func(c *api.StreamConfig) {
 		c.Peer = true
 		if change != nil {
 			change(c)
@@ -59,16 +25,12 @@ func link(t *testing.T, v *serving, change func(*api.StreamConfig)) *listener {
 	})
 }
 
-func hello(id string) *streampb.Request {
-	return &streampb.Request{Asks: &streampb.Request_Hello{Hello: &streampb.Hello{PeerId: id, Address: "there:2", Version: "v1"}}}
-}
-
 // A process that says hello is handed over: each of its messages is heard, in order, and
 // what is sent reaches it.
 func TestPeers(t *testing.T) {
 	p := newParty()
 	v := serve(t, New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie", ClaimFunc: sells}}, Peers: p}))
-	l := link(t, v, nil)
+	l := link(t, v.url, nil)
 	l.send(hello("b"))
 	if h := <-p.hello; p.sale != "movie" || h.PeerId != "b" || h.Address != "there:2" || h.Version != "v1" {
 		t.Errorf("%s says %v", p.sale, h)
@@ -112,7 +74,7 @@ func TestPeers(t *testing.T) {
 func TestPeersLoseTheirLink(t *testing.T) {
 	p := newParty()
 	v := serve(t, New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie"}}, Peers: p}))
-	l := link(t, v, nil)
+	l := link(t, v.url, nil)
 	l.send(hello("b"))
 	<-p.hello
 	l.Abort()
@@ -132,7 +94,7 @@ func TestPeersAreEnded(t *testing.T) {
 	p := newParty()
 	p.ends = true
 	v := serve(t, New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie"}}, Peers: p}))
-	l := link(t, v, nil)
+	l := link(t, v.url, nil)
 	l.send(hello("b"))
 	<-p.hello
 	l.send(claimOf(5, "ada"))
@@ -144,6 +106,7 @@ func TestPeersAreEnded(t *testing.T) {
 // A peer that does not read its replies is not read from either. Its link lasts, and nothing is
 // lost.
 func TestPeersThatDoNotRead(t *testing.T) {
+	const maxUnsent = 4 << 20 // before nothing more is read
 	p := newParty()
 	v := serve(t, New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie"}}, Peers: p}))
 	var taken atomic.Uint64
@@ -155,15 +118,15 @@ func TestPeersThatDoNotRead(t *testing.T) {
 		}
 	}
 	read, heard := make(chan struct{}), uint64(0)
-	l := link(t, v, func(c *api.StreamConfig) {
-		c.Transport = patient()
+	l := link(t, v.url, func(c *api.StreamConfig) {
+		c.Transport = httpdtest.SmallBuffers()
 		c.Received = func(*streampb.Reply) { <-read; heard++ }
 	})
 	l.send(hello("b"))
 	<-p.hello
-	sent := l.fill(func() bool { return taken.Load()*uint64(len(big)) > mostUnsent })
+	sent := l.fill(func() bool { return taken.Load()*uint64(len(big)) > maxUnsent })
 	// The writer has some of it in hand, and the windows of HTTP/2 have some.
-	if n := taken.Load(); n*uint64(len(big)) > 2*mostUnsent+1<<20 || n >= sent {
+	if n := taken.Load(); n*uint64(len(big)) > 2*maxUnsent+1<<20 || n >= sent {
 		t.Errorf("%d of %d requests were taken in", n, sent)
 	}
 	close(read)
@@ -177,11 +140,11 @@ func TestPeersThatDoNotRead(t *testing.T) {
 func TestPeersHaveStreamsOfTheirOwn(t *testing.T) {
 	p := newParty()
 	v := serve(t, New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie", ClaimFunc: sells}}, Peers: p, Streams: 1}))
-	client := listen(t, v, nil)
+	client := listen(t, v.url, nil)
 	if _, err := api.DialStream(t.Context(), api.StreamConfig{Server: v.url, Sale: "movie", Received: func(*streampb.Reply) {}}); err == nil || !strings.Contains(err.Error(), "429") {
 		t.Errorf("a second client: %v", err)
 	}
-	l := link(t, v, nil)
+	l := link(t, v.url, nil)
 	l.send(hello("b"))
 	<-p.hello
 	l.CloseSend()
@@ -197,7 +160,7 @@ func TestPeersHaveStreamsOfTheirOwn(t *testing.T) {
 	if r := client.hears(); r.GetProblem().GetStatus() != 400 || !strings.Contains(r.GetProblem().Detail, "hello") {
 		t.Errorf("heard %v", r)
 	}
-	l = link(t, v, nil)
+	l = link(t, v.url, nil)
 	l.send(claimOf(1, "ada"))
 	if r := l.hears(); r.GetProblem().GetStatus() != 400 || !strings.Contains(r.GetProblem().Detail, "hello") {
 		t.Errorf("heard %v", r)
@@ -213,7 +176,7 @@ func TestPeersAreRefused(t *testing.T) {
 	}
 	p := newParty()
 	p.shy = true
-	l := link(t, serve(t, New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie"}}, Peers: p})), nil)
+	l := link(t, serve(t, New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie"}}, Peers: p})).url, nil)
 	l.send(hello("b"))
 	if err := <-l.closed; err != nil {
 		t.Error(err)
@@ -224,7 +187,7 @@ func TestPeersAreRefused(t *testing.T) {
 func TestPeersDrain(t *testing.T) {
 	p := newParty()
 	v := serve(t, New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie"}}, Peers: p, DrainTimeout: time.Hour}))
-	l := link(t, v, nil)
+	l := link(t, v.url, nil)
 	l.send(hello("b"))
 	<-p.hello
 	v.end()

@@ -232,8 +232,8 @@ func TestRightsOverStreams(t *testing.T) {
 	find := &streampb.Request{Id: 5, Asks: &streampb.Request_Find{Find: &streampb.Find{Claim: &streampb.ClaimID{Slot: 1}}}}
 	all := []*streampb.Request{claimOf(1, "ada"), confirm, cancel, extend, user, find}
 
-	shop := listen(t, v, func(c *api.StreamConfig) { c.Token = "shop" })
-	ops := listen(t, v, func(c *api.StreamConfig) { c.Token = "ops" })
+	shop := listen(t, v.url, func(c *api.StreamConfig) { c.Token = "shop" })
+	ops := listen(t, v.url, func(c *api.StreamConfig) { c.Token = "ops" })
 	refused := func(l *listener, want ...uint64) {
 		t.Helper()
 		var got []uint64
@@ -279,7 +279,7 @@ func TestRightsOfPeers(t *testing.T) {
 	if _, err := api.DialStream(t.Context(), api.StreamConfig{Server: v.url, Sale: "movie", Token: "shop", Peer: true, Received: func(*streampb.Reply) {}}); err == nil || !strings.Contains(err.Error(), "403") {
 		t.Errorf("a token that may claim links: %v", err)
 	}
-	l := link(t, v, func(c *api.StreamConfig) { c.Token = "ops" })
+	l := link(t, v.url, func(c *api.StreamConfig) { c.Token = "ops" })
 	l.send(hello("b"))
 	if h := <-p.hello; h.PeerId != "b" {
 		t.Errorf("hello is %v", h)

@@ -23,13 +23,11 @@ const (
 
 // postWebhook answers POST /v1/sales/{sale}/webhooks/payment. Its sender has no token: the
 // signature says who it is.
-func (s *Server) postWebhook(w http.ResponseWriter, r *http.Request, name string) {
-	s.withSale(w, r, http.MethodPost, name, func(sale *sale) {
-		began := s.now().Mono
-		label := s.webhook(w, r, sale)
-		s.metrics.webhook(sale.name, label, s.now().Mono-began)
-		wire.Note(w, label)
-	})
+func (s *Server) postWebhook(w http.ResponseWriter, r *http.Request, sale *sale) {
+	began := s.config.Clock().Mono
+	label := s.webhook(w, r, sale)
+	sale.countWebhook(label, s.config.Clock().Mono-began)
+	wire.Note(w, label)
 }
 
 // webhook answers one message and returns its label in metrics.
@@ -66,14 +64,14 @@ func (s *Server) readEvent(r *http.Request, sale *sale) (payments.Event, *wire.F
 	case f != nil:
 		return payments.Event{}, f, nil
 	}
-	event, err := sale.webhook.Read(s.now().Wall, r.Header, body)
+	event, err := sale.webhook.Read(s.config.Clock().Wall, r.Header, body)
 	return event, nil, err
 }
 
-// mostUnsigned bounds the memory of messages whose signatures are not checked yet, and
+// maxUnsigned bounds the memory of messages whose signatures are not checked yet, and
 // bytesOfMessage is about what one takes beside its body.
 const (
-	mostUnsigned   = 8 << 20
+	maxUnsigned    = 8 << 20
 	bytesOfMessage = 8 << 10
 )
 
@@ -91,10 +89,10 @@ func (s *Server) answerWebhook(w http.ResponseWriter, r *http.Request, sale *sal
 		p.Detail = "This message was not carried out, or nobody knows yet. Send it again: it is carried out once."
 		p.Write(w)
 	case a.Claim.User == "": // there is no such claim, or no such sale
-		wire.Refuse(w, sale.name, s.now, a)
+		wire.Refuse(w, sale.name, s.config.Clock, a)
 	default:
 		if a.RefundDue {
-			s.log.With(wire.LogAttrs(w, r)...).Warn("a payment bought nothing and is owed back", "sale", sale.name, "claim", event.Claim,
+			s.config.Log.With(wire.LogAttrs(w, r)...).Warn("a payment bought nothing and is owed back", "sale", sale.name, "claim", event.Claim,
 				"payment", event.Payment, "outcome", a.Outcome)
 		}
 		wire.WriteJSON(w, http.StatusOK, api.WebhookAnswer{Outcome: a.Outcome, Sale: sale.name, Claim: event.Claim, RefundDue: a.RefundDue})
@@ -130,12 +128,6 @@ func (s *Server) rejectWebhook(w http.ResponseWriter, r *http.Request, sale *sal
 	}
 	wire.WriteUnavailable(w, unreadyRetry, "This server cannot read messages of the payment service now; its log says why. Send it again later.")
 	return rejected
-}
-
-// clockOff reports whether this process knows that its clock is wrong.
-func (s *sale) clockOff() bool {
-	e, ok := s.Service.(interface{ ClockOff() time.Duration })
-	return ok && e.ClockOff() != 0
 }
 
 // unreadyRetry is when to send a message again to a server that lacks a key.

@@ -272,7 +272,7 @@ func TestPaymentAfterTheEnd(t *testing.T) {
 		t.Errorf("the log says\n%s", logged)
 	}
 	logged.Reset()
-	l := listen(t, serve(t, s), nil)
+	l := listen(t, serve(t, s).url, nil)
 	id := &streampb.ClaimID{Shard: 3, Slot: 1234, Index: 56}
 	l.send(&streampb.Request{Id: 1, Asks: &streampb.Request_Settle{Settle: &streampb.Settlement{Claim: id, How: "confirm", Payment: "p-3"}}})
 	answer := l.hears().GetAnswer()

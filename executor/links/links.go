@@ -162,7 +162,7 @@ func (l *link) received(r *streampb.Reply) {
 	ReceiveReply(r, l.receiver)
 }
 
-// Host takes the links of peers for the sales of a process. It is httpd.Peers.
+// Host takes the links of peers for the sales of a process. It is stream.Peers of package httpd/stream.
 type Host struct {
 	Log *slog.Logger
 
@@ -175,7 +175,7 @@ func (h *Host) Add(e *executor.Executor) { h.sales.Store(e.Sale(), e) }
 // Remove has them taken no more.
 func (h *Host) Remove(e *executor.Executor) { h.sales.Delete(e.Sale()) }
 
-// Accept is httpd.Peers'.
+// Accept is that of stream.Peers.
 func (h *Host) Accept(sale string, hello *streampb.Hello, send func(*streampb.Reply) error) (heard func(*streampb.Request) bool, gone func(error)) {
 	of, ok := h.sales.Load(sale)
 	if !ok {

@@ -4,6 +4,7 @@ package httpdtest
 
 import (
 	"context"
+	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
@@ -128,4 +129,11 @@ func Issue(t testing.TB, a *certs.Authority, dir, name string, l certs.Leaf) (ce
 		t.Fatal(err)
 	}
 	return filepath.Join(dir, name+".pem"), filepath.Join(dir, name+".key")
+}
+
+// SmallBuffers returns a transport of HTTP/2 that receives little before its reader reads.
+func SmallBuffers() *http.Transport {
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	return &http.Transport{Protocols: protocols, HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10, MaxReceiveBufferPerConnection: 64 << 10}}
 }

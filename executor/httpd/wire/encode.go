@@ -142,6 +142,18 @@ func AppendClaims(b []byte, sale string, claims []executor.Claim) []byte {
 	return append(b, ']')
 }
 
+// AppendUser appends a page of a user's claims, and the cursor of the next one, if there is one: an
+// api.User.
+func AppendUser(b []byte, sale, user string, claims []executor.Claim, next string) []byte {
+	b = AppendString(append(b, `{"sale":`...), sale)
+	b = AppendString(append(b, `,"user":`...), user)
+	b = AppendClaims(append(b, `,"claims":`...), sale, claims)
+	if next != "" {
+		b = AppendString(append(b, `,"next":`...), next)
+	}
+	return append(b, '}')
+}
+
 // appendTime appends a time in UTC, whatever its zone is.
 func appendTime(b []byte, t time.Time) []byte {
 	b = append(b, '"')
@@ -163,8 +175,10 @@ func AppendString(b []byte, s string) []byte {
 }
 
 // WriteJSON writes v as a response that no cache keeps, since views change all the time.
-func WriteJSON(w http.ResponseWriter, status int, v any) {
-	body := MustMarshal(v)
+func WriteJSON(w http.ResponseWriter, status int, v any) { WriteBody(w, status, MustMarshal(v)) }
+
+// WriteBody writes JSON as a response that no cache keeps.
+func WriteBody(w http.ResponseWriter, status int, body []byte) {
 	h := w.Header()
 	h["Content-Type"] = JSONType
 	h["Cache-Control"] = NoStore

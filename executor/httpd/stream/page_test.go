@@ -1,7 +1,6 @@
-package httpd
+package stream
 
 import (
-	"context"
 	"encoding/json"
 	"os"
 	"regexp"
@@ -12,13 +11,12 @@ import (
 	"salectl/api"
 	"salectl/backends/clock"
 	"salectl/executor"
-	"salectl/executor/httpd/httpdtest"
 )
 
 // The page for those who write a client has requests that are understood, and answers that
 // are given.
 func TestPageOfStreams(t *testing.T) {
-	text, err := os.ReadFile("../../docs/stream.md")
+	text, err := os.ReadFile("../../../docs/stream.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +26,7 @@ func TestPageOfStreams(t *testing.T) {
 		t.Errorf("the page has %d requests", len(requests))
 	}
 	for _, r := range requests {
-		if got, f := new(linesForm).request([]byte(r[1])); f != nil || got.Asks == nil {
+		if got, f := new(lines).decode([]byte(r[1])); f != nil || got.Asks == nil {
 			t.Errorf("%s: %v", r[1], f)
 		}
 	}
@@ -39,20 +37,16 @@ func TestPageOfStreams(t *testing.T) {
 		}},
 		"eve": {Outcome: api.NotOpen, OpensAt: opens, RetryAfter: 90 * time.Second},
 	}
-	sale := &httpdtest.Fake{Name: "movie-tickets", At: executor.Place{Shard: 4, Shards: 5, Owner: "10.0.0.7:8080"},
-		ClaimFunc: func(_ context.Context, r executor.Request) executor.Answer { return answers[r.User] }}
-	s := New(Config{Sales: []executor.Service{sale}})
-	now := s.now()
+	now := clock.System()()
 	now.Wall = opens.Add(-90 * time.Second)
-	s.now = func() clock.Now { return now }
-	x := &stream{server: s, sale: s.sales()["movie-tickets"]}
+	codec := &lines{sale: "movie-tickets", now: func() clock.Now { return now }}
 	for _, user := range []string{"ada", "eve"} {
-		line := string(new(linesForm).answer(nil, &under{stream: x, id: 1, user: user, answer: answers[user]}))
+		line := string(codec.appendAnswer(nil, &inflight{id: 1, answer: answers[user]}, executor.Place{Shard: 4, Shards: 5, Owner: "10.0.0.7:8080"}))
 		if !json.Valid([]byte(line)) || !strings.Contains(page, "\n"+line) {
 			t.Errorf("the page does not have %s", line)
 		}
 	}
-	if away := string(new(linesForm).goingAway(nil)); !strings.Contains(page, "`"+strings.TrimSpace(away)+"`") {
+	if away := string(codec.appendGoingAway(nil)); !strings.Contains(page, "`"+strings.TrimSpace(away)+"`") {
 		t.Errorf("the page does not have %s", away)
 	}
 	for _, media := range []string{api.TypeLines, api.TypeStream, api.AddressHeader, api.ShardHeader + ": 4/5", api.OwnerHeader} {

@@ -1,4 +1,4 @@
-package httpd
+package stream
 
 import (
 	"bytes"
@@ -10,20 +10,26 @@ import (
 
 	"salectl/api"
 	"salectl/api/streampb"
+	"salectl/backends/clock"
+	"salectl/executor"
 	"salectl/executor/httpd/wire"
 )
 
-// linesForm is the form of messages as JSON objects, one a line. What it answers is what
-// HTTP answers, with the request's id and the status in it.
-type linesForm struct {
-	whole streampb.Request
-	claim streampb.Request_Claim
-	asks  streampb.NewClaim
+// lines is the codec of JSON objects, one a line. A response is the document that HTTP has, with the
+// id of the request, the status and the values of headers in it.
+type lines struct {
+	sale string
+	now  clock.Clock
+
+	// What follows is used again for each request.
+	request streampb.Request
+	claim   streampb.Request_Claim
+	asks    streampb.NewClaim
 }
 
-func (*linesForm) media() string { return api.TypeLines }
+func (*lines) mediaType() string { return api.TypeLines }
 
-func (*linesForm) cut(b []byte) (message, rest []byte, f *wire.Fault) {
+func (*lines) next(b []byte) (message, rest []byte, f *wire.Fault) {
 	for {
 		end := bytes.IndexByte(b, '\n')
 		switch {
@@ -39,10 +45,9 @@ func (*linesForm) cut(b []byte) (message, rest []byte, f *wire.Fault) {
 	}
 }
 
-// request reads a line. Where it is no request, what was read of it before is returned all
-// the same: it may have an id.
-func (l *linesForm) request(line []byte) (*streampb.Request, *wire.Fault) {
-	r := &l.whole
+// decode decodes a line. With a fault it returns what it has read so far, which may have an id.
+func (l *lines) decode(line []byte) (*streampb.Request, *wire.Fault) {
+	r := &l.request
 	r.Reset()
 	p := wire.Parser{In: line}
 	seen := 0
@@ -82,16 +87,16 @@ func (l *linesForm) request(line []byte) (*streampb.Request, *wire.Fault) {
 		if seen++; seen > 1 {
 			return wire.Malformed("%s: a request asks for one thing, and this one asks for another before", wire.QuoteName(field))
 		}
-		return l.asked(&p, r, field)
+		return l.decodeAsks(&p, r, field)
 	})
 	if f == nil && page != (api.Page{}) {
-		f = paged(r, page)
+		f = setPage(r, page)
 	}
 	return r, f
 }
 
-// paged has a look-up ask for a page.
-func paged(r *streampb.Request, p api.Page) *wire.Fault {
+// setPage sets the page of a lookup.
+func setPage(r *streampb.Request, p api.Page) *wire.Fault {
 	switch asks := r.Asks.(type) {
 	case *streampb.Request_User:
 		asks.User.Before, asks.User.Limit = p.Before, uint32(p.Limit)
@@ -103,8 +108,8 @@ func paged(r *streampb.Request, p api.Page) *wire.Fault {
 	return nil
 }
 
-// asked reads what a request asks for.
-func (l *linesForm) asked(p *wire.Parser, r *streampb.Request, field []byte) *wire.Fault {
+// decodeAsks decodes what a request asks for.
+func (l *lines) decodeAsks(p *wire.Parser, r *streampb.Request, field []byte) *wire.Fault {
 	switch string(field) {
 	case "claim":
 		l.asks.Reset()
@@ -121,8 +126,10 @@ func (l *linesForm) asked(p *wire.Parser, r *streampb.Request, field []byte) *wi
 				}
 			case "quantity":
 				quantity = true
-				if l.asks.Quantity, f = p.Integer("claim.quantity"); f == nil {
-					f = quantityFault(l.asks.Quantity)
+				if l.asks.Quantity, f = p.Integer("claim.quantity"); f == nil { // 0 is none: in a message without one it is 1
+					if err := api.CheckQuantity(l.asks.Quantity); err != nil {
+						f = wire.Unacceptable(err)
+					}
 				}
 			case "units":
 				units = true
@@ -144,7 +151,7 @@ func (l *linesForm) asked(p *wire.Parser, r *streampb.Request, field []byte) *wi
 	case "settle":
 		m := new(streampb.Settlement)
 		r.Asks = &streampb.Request_Settle{Settle: m}
-		return p.Members(func(field []byte) (f *wire.Fault) { return streamSettlement(p, m, field) })
+		return p.Members(func(field []byte) (f *wire.Fault) { return decodeSettlement(p, m, field) })
 	case "user":
 		user, f := p.String("user")
 		r.Asks = &streampb.Request_User{User: &streampb.User{User: user}}
@@ -164,8 +171,8 @@ func (l *linesForm) asked(p *wire.Parser, r *streampb.Request, field []byte) *wi
 	return wire.Malformed("%s: unknown field; a request has id, timeoutMs, before and limit of a page, and one of claim, settle, user, find and cancel", wire.QuoteName(field))
 }
 
-// streamSettlement parses a field of a settlement.
-func streamSettlement(p *wire.Parser, m *streampb.Settlement, field []byte) (f *wire.Fault) {
+// decodeSettlement decodes a field of a settlement.
+func decodeSettlement(p *wire.Parser, m *streampb.Settlement, field []byte) (f *wire.Fault) {
 	switch string(field) {
 	case "claim":
 		m.Claim, f = p.ClaimID("settle.claim")
@@ -183,60 +190,51 @@ func streamSettlement(p *wire.Parser, m *streampb.Settlement, field []byte) (f *
 	return f
 }
 
-// quantityFault says that a quantity of 0 is none: in a message without one it is 1.
-func quantityFault(quantity int64) *wire.Fault {
-	if err := api.CheckQuantity(quantity); err != nil {
-		return wire.Unacceptable(err)
-	}
-	return nil
-}
-
-func (l *linesForm) answer(b []byte, u *under) []byte {
-	a := &u.answer
-	sale, server := u.stream.sale, u.stream.server
-	if done := u.kind == claims && a.Accepted() || u.kind == settles && a.Outcome == u.how.Done(); done {
-		status := wire.StatusOf(a.Outcome)
-		if a.Replayed || u.kind == settles {
-			status = http.StatusOK
+func (l *lines) appendAnswer(b []byte, r *inflight, at executor.Place) []byte {
+	a := &r.answer
+	if r.settled() {
+		status := http.StatusOK
+		if r.kind == claim && !a.Replayed {
+			status = wire.StatusOf(a.Outcome)
 		}
-		b, at := opened(b, u.id, status)
-		return closed(wire.AppendClaim(b, a.Outcome, sale.name, &a.Claim), at, u, 0)
+		b, brace := beginLine(b, r.id, status)
+		return endLine(wire.AppendClaim(b, a.Outcome, l.sale, &a.Claim), brace, at, 0)
 	}
-	p := wire.Refusal(sale.name, server.now, a)
-	b, at := opened(b, u.id, 0)
-	return closed(p.Append(b), at, u, p.RetryAfter)
+	p := wire.Refusal(l.sale, l.now, a)
+	return appendProblemLine(b, r.id, &p, at)
 }
 
-func (l *linesForm) found(b []byte, u *under) []byte {
-	sale := u.stream.sale.name
-	if u.outcome != "" {
-		p := wire.NotFound(u.outcome)
-		b, at := opened(b, u.id, 0)
-		return closed(p.Append(b), at, u, p.RetryAfter)
+func (l *lines) appendLookup(b []byte, r *inflight, at executor.Place) []byte {
+	a := &r.answer
+	if a.Outcome != "" {
+		p := wire.NotFound(a.Outcome)
+		return appendProblemLine(b, r.id, &p, at)
 	}
-	b, at := opened(b, u.id, http.StatusOK)
-	if u.kind == looksAtClaim {
-		return closed(wire.AppendClaim(b, u.claims[0].State, sale, &u.claims[0]), at, u, 0)
+	b, brace := beginLine(b, r.id, http.StatusOK)
+	if r.kind == claimLookup {
+		b = wire.AppendClaim(b, a.Claim.State, l.sale, &a.Claim)
+	} else {
+		b = wire.AppendUser(b, l.sale, r.user, a.Claims, a.Next)
 	}
-	b = wire.AppendString(append(b, `{"sale":`...), sale)
-	b = wire.AppendString(append(b, `,"user":`...), u.user)
-	b = wire.AppendClaims(append(b, `,"claims":`...), sale, u.claims)
-	if u.next != "" {
-		b = wire.AppendString(append(b, `,"next":`...), u.next)
-	}
-	return closed(append(b, '}'), at, u, 0)
+	return endLine(b, brace, at, 0)
 }
 
-func (*linesForm) goingAway(b []byte) []byte { return append(b, `{"goingAway":true}`+"\n"...) }
+func (*lines) appendGoingAway(b []byte) []byte { return append(b, `{"goingAway":true}`+"\n"...) }
 
-func (*linesForm) problem(b []byte, id uint64, p *wire.Problem) []byte {
-	b, at := opened(b, id, 0)
-	return closed(p.Append(b), at, nil, 0)
+func (*lines) appendProblem(b []byte, id uint64, p *wire.Problem) []byte {
+	b, brace := beginLine(b, id, 0)
+	return endLine(p.Append(b), brace, executor.Place{}, 0)
 }
 
-// opened begins an object with an id and, if it is not 0, a status. The one that is appended
-// next goes on with it.
-func opened(b []byte, id uint64, status int) (_ []byte, at int) {
+// appendProblemLine appends a problem with what HTTP has in headers.
+func appendProblemLine(b []byte, id uint64, p *wire.Problem, at executor.Place) []byte {
+	b, brace := beginLine(b, id, 0)
+	return endLine(p.Append(b), brace, at, p.RetryAfter)
+}
+
+// beginLine begins an object with an id and, if it is not 0, a status. The object that is appended
+// next, at brace, continues it.
+func beginLine(b []byte, id uint64, status int) (_ []byte, brace int) {
 	b = strconv.AppendUint(append(b, `{"id":`...), id, 10)
 	if status != 0 {
 		b = strconv.AppendInt(append(b, `,"status":`...), int64(status), 10)
@@ -244,19 +242,17 @@ func opened(b []byte, id uint64, status int) (_ []byte, at int) {
 	return b, len(b)
 }
 
-// closed ends the line of an object that was appended at, with what HTTP says in headers.
-func closed(b []byte, at int, u *under, retryAfter time.Duration) []byte {
-	b[at] = ',' // which was its brace
+// endLine joins the object at brace to the one before it, and adds what HTTP has in headers.
+func endLine(b []byte, brace int, at executor.Place, retryAfter time.Duration) []byte {
+	b[brace] = ','
 	b = b[:len(b)-1]
 	if retryAfter > 0 {
 		b = append(append(b, `,"retryAfter":`...), wire.RetryAfterHeader(retryAfter)[0]...)
 	}
-	if u != nil {
-		if place := u.place(); place.Shards > 0 {
-			b = strconv.AppendInt(append(b, `,"shard":`...), int64(place.Shard), 10)
-			b = strconv.AppendInt(append(b, `,"shards":`...), int64(place.Shards), 10)
-			b = wire.AppendString(append(b, `,"owner":`...), place.Owner)
-		}
+	if at.Shards > 0 {
+		b = strconv.AppendInt(append(b, `,"shard":`...), int64(at.Shard), 10)
+		b = strconv.AppendInt(append(b, `,"shards":`...), int64(at.Shards), 10)
+		b = wire.AppendString(append(b, `,"owner":`...), at.Owner)
 	}
 	return append(b, '}', '\n')
 }

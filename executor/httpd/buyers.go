@@ -1,0 +1,89 @@
+package httpd
+
+import (
+	"net/http"
+	"strings"
+
+	"salectl/api"
+	"salectl/executor/httpd/access"
+	"salectl/executor/httpd/stream"
+	"salectl/executor/httpd/wire"
+)
+
+// answer answers a request of buyers.
+//
+// It takes paths apart without http.ServeMux for two reasons: the id of a user may be any text, and
+// ServeMux would redirect the ids "." and ".." to other pages; and its 404 and 405 are no problem
+// documents.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
+	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), api.SalesPath)
+	if !ok {
+		s.answerElsewhere(w, r)
+		return
+	}
+	name, rest, deeper := strings.Cut(rest, "/")
+	kind, id, named := strings.Cut(rest, "/")
+	if kind != "stream" { // which waits itself, unless it is that of a peer
+		s.awaitOpened(r.Context())
+	}
+	if kind == "webhooks" && id == paymentWebhook {
+		s.withSale(w, r, http.MethodPost, name, func(sale *sale) { s.postWebhook(w, r, sale) })
+		return
+	}
+	if kind == "stream" && !named && r.ProtoMajor < 2 && r.Method == http.MethodPost {
+		stream.RefuseHTTP1(w)
+		return
+	}
+	needs := access.MayClaim
+	switch {
+	case kind == "events":
+		needs = access.MayFollow
+	case kind == "stream" && stream.FromPeer(r):
+		needs = access.MayOperate
+	case kind == "claims" && strings.HasSuffix(id, "/"+string(api.Confirm)):
+		needs = access.MayConfirm
+	}
+	grant, ok := s.letIn(w, r, needs)
+	if !ok {
+		return
+	}
+	get := func(f func(*sale)) { s.withSale(w, r, http.MethodGet, name, f) }
+	post := func(f func(*sale)) { s.withSale(w, r, http.MethodPost, name, f) }
+	switch {
+	case !deeper:
+		get(func(sale *sale) { sale.getSale(w, grant.Rights(), false, s.config.Clock().Wall) })
+	case kind == "claims" && !named:
+		post(func(sale *sale) { s.postClaim(w, r, sale) })
+	case kind == "claims" && ofBuyers(id):
+		post(func(sale *sale) { s.postSettlement(w, r, sale, id) })
+	case kind == "claims" && id != "" && !strings.Contains(id, "/"):
+		get(func(sale *sale) { sale.getClaim(w, r, id) })
+	case kind == "stream" && !named:
+		post(func(sale *sale) { s.streams.Serve(w, r, sale, grant) })
+	case kind == "events" && !named:
+		get(func(sale *sale) { s.feeds.Serve(w, r, sale.feed, grant) })
+	case kind == "users" && named && !strings.Contains(id, "/"):
+		get(func(sale *sale) { sale.getUser(w, r, id) })
+	case kind == "claims" && strings.HasSuffix(id, "/"+string(api.Refund)):
+		wire.WriteOtherAddress(w, "Refunds are asked of the admin address, which 'salectl serve' was told with --admin.")
+	default:
+		wire.WriteNoSuchPath(w)
+	}
+}
+
+// answerElsewhere answers a request that is about no one sale.
+func (s *Server) answerElsewhere(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.EscapedPath() {
+	case api.OpenAPIPath:
+		if hasMethod(w, r, http.MethodGet) {
+			getOpenAPI(w)
+		}
+	case api.AllSalesPath:
+		s.awaitOpened(r.Context())
+		if _, ok := s.letIn(w, r, access.MayClaim); ok && hasMethod(w, r, http.MethodGet) {
+			s.getSales(w)
+		}
+	default:
+		wire.WriteNoSuchPath(w)
+	}
+}

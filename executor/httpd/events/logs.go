@@ -1,0 +1,62 @@
+package events
+
+import (
+	"context"
+
+	"salectl/backends/ledger"
+)
+
+// maxReads is how many reads of a sale's ledger all its followers have in flight at a time: fewer than a
+// store takes at once, so that there is always room for sellers.
+const maxReads = 2
+
+// Sale is a sale whose ledger can be followed.
+type Sale struct {
+	name string
+	logs ledger.Logs
+}
+
+// NewSale returns a sale that can be followed, or nil if a service has no ledger to follow. An
+// executor.Executor has.
+func NewSale(name string, service any) *Sale {
+	followed, ok := service.(interface{ Logs() ledger.Logs })
+	if !ok {
+		return nil
+	}
+	return &Sale{name, boundedLogs{followed.Logs(), make(chan struct{}, maxReads)}}
+}
+
+// boundedLogs has few reads in flight at a time.
+type boundedLogs struct {
+	ledger.Logs
+	places chan struct{}
+}
+
+func (l boundedLogs) enter(ctx context.Context) error {
+	select {
+	case l.places <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (l boundedLogs) leave() { <-l.places }
+
+// Read reads from the store.
+func (l boundedLogs) Read(ctx context.Context, log string, from uint64, most int) (head []byte, entries [][]byte, err error) {
+	if err := l.enter(ctx); err != nil {
+		return nil, nil, err
+	}
+	defer l.leave()
+	return l.Logs.Read(ctx, log, from, most)
+}
+
+// Heads reads from the store.
+func (l boundedLogs) Heads(ctx context.Context, logs []string) ([][]byte, error) {
+	if err := l.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer l.leave()
+	return l.Logs.Heads(ctx, logs)
+}

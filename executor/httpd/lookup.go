@@ -1,0 +1,82 @@
+package httpd
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"salectl/api"
+	"salectl/executor"
+	"salectl/executor/httpd/wire"
+	"salectl/executor/shard"
+)
+
+// getUser answers GET /v1/sales/{sale}/users/{user}.
+func (s *sale) getUser(w http.ResponseWriter, r *http.Request, segment string) {
+	user, _ := url.PathUnescape(segment) // what URL.EscapedPath returns is escaped properly
+	if err := api.CheckUser(user); err != nil {
+		wire.WriteBadRequest(w, wire.Unacceptable(err))
+		return
+	}
+	page, f := pageOf(r)
+	if f != nil {
+		wire.WriteBadRequest(w, f)
+		return
+	}
+	a := s.Do(r.Context(), executor.Request{Query: &executor.Query{User: user, Page: page}})
+	s.setPlace(w.Header(), s.Place(user))
+	if a.Outcome != "" {
+		p := wire.NotFound(a.Outcome)
+		p.Write(w)
+		return
+	}
+	wire.WriteBody(w, http.StatusOK, wire.AppendUser(nil, s.name, user, a.Claims, a.Next))
+}
+
+// pageOf returns the page that a request asks for.
+func pageOf(r *http.Request) (p api.Page, _ *wire.Fault) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return p, wire.Malformed("the query: %v", err)
+	}
+	for name, values := range query {
+		switch {
+		case name != "before" && name != "limit":
+			return p, wire.Malformed("%s: unknown parameter; there are before and limit", name)
+		case len(values) != 1:
+			return p, wire.Malformed("%s: given twice", name)
+		}
+	}
+	p.Before = query.Get("before")
+	if query.Has("limit") {
+		text := query.Get("limit")
+		if p.Limit, err = strconv.Atoi(text); err != nil || p.Limit < 1 || text != strconv.Itoa(p.Limit) {
+			p.Limit = -1
+		}
+	}
+	if err := p.Check(); err != nil {
+		return p, wire.Unacceptable(err)
+	}
+	return p, nil
+}
+
+// getClaim answers GET /v1/sales/{sale}/claims/{claim}.
+func (s *sale) getClaim(w http.ResponseWriter, r *http.Request, text string) {
+	id, ok := shard.ParseClaimID(text)
+	a := executor.Answer{Outcome: api.NoSuchClaim}
+	page, f := pageOf(r)
+	if f != nil {
+		wire.WriteBadRequest(w, f)
+		return
+	}
+	if ok {
+		a = s.Do(r.Context(), executor.Request{Query: &executor.Query{Claim: id, Page: page}})
+		s.setPlace(w.Header(), s.PlaceOf(id.Shard))
+	}
+	if a.Outcome != "" {
+		p := wire.NotFound(a.Outcome)
+		p.Write(w)
+		return
+	}
+	wire.WriteBody(w, http.StatusOK, wire.AppendClaim(nil, a.Claim.State, s.name, &a.Claim))
+}

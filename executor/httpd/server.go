@@ -1,0 +1,73 @@
+package httpd
+
+import (
+	"context"
+	"net/http"
+	"sync/atomic"
+
+	"salectl/api"
+	"salectl/executor/httpd/access"
+	"salectl/executor/httpd/dashboard"
+	"salectl/executor/httpd/events"
+	"salectl/executor/httpd/stream"
+	"salectl/executor/httpd/wire"
+	"salectl/executor/reload"
+)
+
+// Server answers HTTP requests for one or several sales. New makes one.
+type Server struct {
+	config    Config // with its defaults
+	metrics   *metrics
+	dashboard *dashboard.Dashboard
+	streams   *stream.Server
+	feeds     *events.Server
+	bodies    *access.Memory // of large bodies that are being read
+	unsigned  *access.Memory // of messages whose signatures are not checked yet
+
+	served   atomic.Pointer[map[string]*sale]       // by name; replaced as a whole
+	unserved atomic.Pointer[map[string]reload.Lack] // see Declare
+
+	draining atomic.Bool // set once by Serve: claims are refused
+	leaving  atomic.Bool // see Retire
+	retired  atomic.Bool // see Retired
+	buyers   atomic.Pointer[http.Server]
+}
+
+// sales returns the sales that are served, by name.
+func (s *Server) sales() map[string]*sale { return *s.served.Load() }
+
+// awaitOpened waits until requests may be answered.
+func (s *Server) awaitOpened(ctx context.Context) {
+	if s.config.Opened == nil {
+		return
+	}
+	select {
+	case <-s.config.Opened:
+	case <-ctx.Done():
+	}
+}
+
+// goingDown reports whether the server is about to go, or drains.
+func (s *Server) goingDown() bool { return s.draining.Load() || s.leaving.Load() }
+
+// unready returns why a sale cannot be sold on every shard; "": it can.
+func (s *Server) unready(sale *sale) string {
+	if s.goingDown() {
+		return "the server is going down"
+	}
+	if err := sale.Ready(); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// writeNotServed answers a request for a sale that is not served here: there is none, or this server is to
+// serve it and cannot yet.
+func (s *Server) writeNotServed(w http.ResponseWriter, name string) {
+	p := wire.ProblemOf(api.NoSuchSale)
+	if lack, declared := (*s.unserved.Load())[name]; declared && !lack.Absent {
+		p = wire.ProblemOf(api.Standby)
+		p.Detail = "This server is to serve the sale, and cannot yet; this request was not looked at. Ask again, here or at another process of the sale."
+	}
+	p.Write(w)
+}

@@ -1,0 +1,100 @@
+package httpd
+
+import (
+	"cmp"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"salectl/api"
+	"salectl/backends/ledger"
+	"salectl/executor"
+	"salectl/executor/httpd/access"
+	"salectl/executor/httpd/wire"
+)
+
+// getSales answers GET /v1/sales.
+func (s *Server) getSales(w http.ResponseWriter) {
+	now := s.config.Clock().Wall
+	all := api.Sales{Sales: make([]api.SaleSummary, 0, len(s.sales())), ServerTime: now.UTC()}
+	for _, name := range slices.Sorted(maps.Keys(s.sales())) {
+		all.Sales = append(all.Sales, s.sales()[name].summary(now))
+	}
+	wire.WriteJSON(w, http.StatusOK, all)
+}
+
+// summary returns the most important of how a sale stands.
+func (s *sale) summary(now time.Time) api.SaleSummary {
+	status := s.Status()
+	if status.Away != "" {
+		return api.SaleSummary{Sale: s.name, Phase: cmp.Or(status.Phase, ledger.PhaseUnknown), Outcome: status.Away}
+	}
+	v := s.stands(&status, now)
+	return api.SaleSummary{
+		Sale: v.Sale, UID: v.UID, Generation: v.Generation, Phase: v.Phase, SoldOut: v.SoldOut,
+		Stock: v.Stock, Available: v.Available, Held: v.Held, Sold: v.Sold, OpensAt: v.OpensAt, ClosesAt: v.ClosesAt,
+	}
+}
+
+// getSale answers GET /v1/sales/{sale}, with more for a sender that may operate, and yet more at the admin
+// address.
+func (s *sale) getSale(w http.ResponseWriter, rights access.Rights, admin bool, now time.Time) {
+	status, operates := s.Status(), rights&access.MayOperate != 0
+	if status.Away != "" {
+		s.writeAway(w, &status, operates, admin)
+		return
+	}
+	view := s.stands(&status, now)
+	if operates {
+		s.operations(view, &status, admin)
+	}
+	wire.WriteJSON(w, http.StatusOK, view)
+}
+
+// writeAway answers why this process cannot tell how the sale stands, and operators also what it knows.
+func (s *sale) writeAway(w http.ResponseWriter, status *executor.Status, operates, admin bool) {
+	row := status.Away.Row()
+	if !operates || row.Status != http.StatusServiceUnavailable {
+		wire.WriteOutcome(w, status.Away)
+		return
+	}
+	var view api.Sale
+	s.operations(&view, status, admin)
+	wire.Note(w, row.Outcome)
+	wire.WriteProblem(w, row.Status, row.RetryAfter, wire.MustMarshal(api.Problem{
+		Type: api.OutcomeType + string(row.Outcome), Title: row.Title, Status: row.Status, Detail: row.Detail, Outcome: row.Outcome,
+		Known: &api.Known{Nodes: view.Nodes, Shards: view.Shards, Processes: view.Processes, Owners: view.Owners, Moves: view.Moves},
+	}))
+}
+
+// getReady answers 200 only while every sale can be sold on every shard, except those that have ended.
+func (s *Server) getReady(w http.ResponseWriter, _ *http.Request) {
+	view := api.Readiness{Ready: true, Sales: make([]api.SaleReadiness, 0, len(s.sales()))}
+	say := func(name, why string, over bool) {
+		one := api.SaleReadiness{Sale: name, Ready: why == "", Reason: why}
+		view.Ready = view.Ready && (one.Ready || over)
+		view.Sales = append(view.Sales, one)
+	}
+	sales, unserved := s.sales(), *s.unserved.Load()
+	for name, sale := range sales {
+		why := s.unready(sale)
+		over := ledger.Over(sale.Status().Phase) && !s.goingDown()
+		if lack, declared := unserved[name]; over && declared { // another run of it
+			why, over = lack.Why, lack.Over
+		}
+		say(name, why, over)
+	}
+	for name, lack := range unserved {
+		if sales[name] == nil {
+			say(name, lack.Why, lack.Over)
+		}
+	}
+	slices.SortFunc(view.Sales, func(a, b api.SaleReadiness) int { return strings.Compare(a.Sale, b.Sale) })
+	status := http.StatusOK
+	if !view.Ready {
+		status = http.StatusServiceUnavailable
+	}
+	wire.WriteJSON(w, status, view)
+}

@@ -1,0 +1,43 @@
+package stream
+
+import (
+	"mime"
+	"net/http"
+
+	"salectl/api"
+	"salectl/api/streampb"
+	"salectl/backends/clock"
+	"salectl/executor"
+	"salectl/executor/httpd/wire"
+)
+
+// codec is an encoding of messages: protobuf, or lines of JSON. The reader of a stream uses next and
+// decode, the writer the others, except that any goroutine may use appendGoingAway and appendProblem.
+type codec interface {
+	mediaType() string
+	// next returns the first message of b and what follows it; nil without a fault: the message
+	// is incomplete.
+	next(b []byte) (message, rest []byte, f *wire.Fault)
+	// decode decodes a message; the next call overwrites the result. A fault of a message whose
+	// id is known concerns that request alone; else it ends the stream.
+	decode(message []byte) (*streampb.Request, *wire.Fault)
+
+	appendAnswer(b []byte, r *inflight, at executor.Place) []byte // of a claim or settlement
+	appendLookup(b []byte, r *inflight, at executor.Place) []byte
+	appendGoingAway(b []byte) []byte
+	// appendProblem appends what is wrong with a message or, with id 0, with the stream.
+	appendProblem(b []byte, id uint64, p *wire.Problem) []byte
+}
+
+// codecOf returns the codec that a client has chosen by Content-Type, for messages about a sale.
+func codecOf(contentType []string, sale string, now clock.Clock) (codec, *wire.Fault) {
+	if len(contentType) == 1 {
+		switch media, _, _ := mime.ParseMediaType(contentType[0]); media {
+		case api.TypeStream:
+			return &protobuf{now: now}, nil
+		case api.TypeLines:
+			return &lines{sale: sale, now: now}, nil
+		}
+	}
+	return nil, &wire.Fault{Status: http.StatusUnsupportedMediaType, Detail: "Content-Type: must be " + api.TypeStream + " or " + api.TypeLines + ", given once"}
+}

@@ -1,0 +1,85 @@
+package stream
+
+import (
+	"errors"
+	"io"
+	"time"
+
+	"salectl/api/streampb"
+	"salectl/executor/httpd/access"
+	"salectl/executor/httpd/wire"
+)
+
+// Peers takes streams of other processes of a sale.
+type Peers interface {
+	// Accept takes the stream of a process, or refuses it with handle nil. handle is called with each
+	// message, one after the other, which is the peer's to keep; it ends the stream by returning
+	// false. While the process reads too little of what was sent, handle is not called. gone is called
+	// once, after the last message; its error is nil unless the stream is broken. send sends a
+	// message and never waits: an error means that the stream is over.
+	Accept(sale string, hello *streampb.Hello, send func(*streampb.Reply) error) (handle func(*streampb.Request) bool, gone func(error))
+}
+
+var errOver = errors.New("the stream is over")
+
+// link passes the messages of another process on to Peers. The goroutine of the handler uses it.
+type link struct {
+	*stream
+	grant  access.Grant // of the newest hello
+	handle func(*streampb.Request) bool
+	gone   func(error)
+}
+
+// servePeer hands the stream over to Peers when its first message says hello.
+func (s *stream) servePeer(body io.Reader) {
+	l := &link{stream: s, grant: s.grant}
+	err := s.receive(body, l.take)
+	if err == io.ErrUnexpectedEOF {
+		err = nil // the process has ended it
+	}
+	s.end(err)
+	if l.gone != nil {
+		l.gone(err)
+	}
+}
+
+// take takes a message when the process has read enough; false: no more is to be read.
+func (l *link) take(message []byte, _ time.Duration) bool {
+	r, err := new(streampb.Decoder).Request(message)
+	if err != nil {
+		l.refuse(0, wire.Malformed("%v", err))
+		return false
+	}
+	l.awaitRoom()
+	hello, ok := r.Asks.(*streampb.Request_Hello)
+	switch {
+	case l.handle == nil && !ok:
+		l.refuse(0, wire.Malformed("hello: missing; the stream of another process of the sale begins with one"))
+		return false
+	case l.handle == nil:
+		l.handle, l.gone = l.config.Peers.Accept(l.sale.Sale(), hello.Hello, l.send)
+		return l.handle != nil
+	case ok:
+		l.grant = l.config.Tokens.OfToken(hello.Hello.GetToken())
+		return true
+	}
+	if missing := l.grant.May(access.MayOperate); missing != nil {
+		l.say(0, missing)
+		return false
+	}
+	return l.handle(r)
+}
+
+// send is what Peers sends with.
+func (l *link) send(r *streampb.Reply) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over || l.broken != nil {
+		return errOver
+	}
+	if len(l.extra) == 0 {
+		l.news.Signal()
+	}
+	l.extra = streampb.AppendReply(l.extra, r)
+	return nil
+}

@@ -1,0 +1,82 @@
+package stream
+
+import (
+	"errors"
+	"net/http"
+
+	"salectl/api"
+	"salectl/api/streampb"
+	"salectl/backends/clock"
+	"salectl/executor"
+	"salectl/executor/httpd/wire"
+	"salectl/executor/shard"
+)
+
+// protobuf is the codec of protobuf messages.
+type protobuf struct {
+	now     clock.Clock
+	decoder streampb.Decoder
+
+	// What follows is used again for each answer.
+	reply  streampb.Reply
+	says   streampb.Reply_Answer
+	answer streampb.Answer
+	claim  streampb.Claim
+}
+
+func (*protobuf) mediaType() string { return api.TypeStream }
+
+func (*protobuf) next(b []byte) (message, rest []byte, f *wire.Fault) {
+	message, rest, err := streampb.Cut(b, streampb.MaxMessage)
+	switch {
+	case errors.Is(err, streampb.ErrTooLong):
+		f = &wire.Fault{Status: http.StatusRequestEntityTooLarge, Detail: err.Error()}
+	case err != nil:
+		f = wire.Malformed("%v", err)
+	}
+	return message, rest, f
+}
+
+func (p *protobuf) decode(message []byte) (*streampb.Request, *wire.Fault) {
+	r, err := p.decoder.Request(message)
+	if err != nil {
+		return nil, wire.Malformed("%v", err)
+	}
+	return r, nil
+}
+
+func (p *protobuf) appendAnswer(b []byte, r *inflight, at executor.Place) []byte {
+	a := &p.answer
+	a.Claim = &p.claim
+	r.answer.ToStream(a)
+	a.Owner, a.Shard, a.Shards = at.Owner, uint32(at.Shard), uint32(at.Shards)
+	if a.ServerTimeNs = 0; wire.Timed(r.answer.Outcome) {
+		a.ServerTimeNs = p.now().Wall.UnixNano()
+	}
+	p.says.Answer = a
+	p.reply.Id, p.reply.Says = r.id, &p.says
+	return streampb.AppendReply(b, &p.reply)
+}
+
+func (p *protobuf) appendLookup(b []byte, r *inflight, at executor.Place) []byte {
+	a := &r.answer
+	found := &streampb.Claims{Outcome: string(a.Outcome), Owner: at.Owner, Shard: uint32(at.Shard), Shards: uint32(at.Shards)}
+	switch {
+	case a.Outcome != "":
+	case r.kind == claimLookup:
+		found.Claims = shard.ClaimsToStream([]executor.Claim{a.Claim})
+	default:
+		found.Claims, found.Next = shard.ClaimsToStream(a.Claims), a.Next
+	}
+	return streampb.AppendReply(b, &streampb.Reply{Id: r.id, Says: &streampb.Reply_Claims{Claims: found}})
+}
+
+func (*protobuf) appendGoingAway(b []byte) []byte {
+	return streampb.AppendReply(b, &streampb.Reply{Says: &streampb.Reply_GoingAway{GoingAway: &streampb.GoingAway{}}})
+}
+
+func (*protobuf) appendProblem(b []byte, id uint64, p *wire.Problem) []byte {
+	return streampb.AppendReply(b, &streampb.Reply{Id: id, Says: &streampb.Reply_Problem{Problem: &streampb.Problem{
+		Status: uint32(p.Status), Title: p.Title, Detail: p.Detail, Outcome: string(p.Outcome),
+	}}})
+}

@@ -1,0 +1,229 @@
+// Package stream serves client streams: requests of HTTP/2 that last, with many requests to a sale in
+// their body, whose responses go out as they come.
+//
+// It guarantees what the routes of httpd guarantee: an answer means what the executor said, and each
+// request has exactly one response unless the stream breaks. A client that reads slowly, or sends
+// much, is read no further once its responses take too much memory; it never delays other streams.
+// A request is never refused because the stream ends: when the client has sent the last one, and when the
+// server goes away, requests in flight are answered first.
+//
+// Two goroutines serve a stream: that of the handler reads (client.go), and one writes what is ready
+// (writer.go). Requests in flight have none; a timer ends those that take too long. A stream is
+//
+//	open      requests are read
+//	away      the client knows that the server goes away; requests are still read
+//	late      and has had its time: nothing is read once no request is in flight
+//	over      nothing more is read; requests in flight are answered, then the stream ends
+//	broken    nothing can be written any more; requests in flight are cancelled
+//
+// and only ever moves forward; away and late may be passed over.
+//
+// A peer's link is such a stream in another mode (peer.go): its messages go to Peers, and this package
+// only carries them. It shares all but the client's part: client.go, and the requests in flight.
+//
+// Its callers route requests, find the sale, and check that the token permits claims or, for a
+// peer, operation. What a claim is decided on is up to the sale.
+package stream
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"salectl/api"
+	"salectl/backends/clock"
+	"salectl/executor"
+	"salectl/executor/httpd/access"
+	"salectl/executor/httpd/wire"
+)
+
+// DefaultLimit is how many streams of clients may be open at a time, and how many of peers besides.
+const DefaultLimit = 1000
+
+// Config is what a Server needs. All but Peers and Address is required.
+type Config struct {
+	Tokens  *access.Tokens
+	Peers   Peers  // nil: streams of peers are refused
+	Limit   int    // of streams of clients that are open at a time, and of those of peers
+	Address string // of this process, for clients; "": unknown
+
+	// AwaitOpened returns when requests of clients may be answered, or ctx has ended.
+	AwaitOpened func(ctx context.Context)
+	// Draining reports whether claims and settlements are refused.
+	Draining func() bool
+
+	ClaimTimeout time.Duration // of a request
+	DrainTimeout time.Duration // within which the server ends
+	WriteTimeout time.Duration // of a write
+	Clock        clock.Clock
+}
+
+// Sale is a sale that is served over streams.
+type Sale interface {
+	executor.Service
+	// Removed reports whether the server no longer serves the sale.
+	Removed() bool
+	// CountStreams, CountClaim and CountSettlement are for metrics.
+	CountStreams(change int)
+	CountClaim(outcome api.Outcome, took time.Duration)
+	CountSettlement(how api.How, outcome api.Outcome, took time.Duration)
+}
+
+// Server serves streams. It is safe for concurrent use.
+type Server struct {
+	config Config
+	memory *access.Memory // of the requests of all streams
+
+	mu       sync.Mutex // guards what follows
+	open     map[*stream]struct{}
+	peers    int // of open
+	ending   bool
+	byTokens map[[sha256.Size]byte]*access.Memory // of requests, by the digest of their token
+}
+
+// New returns a Server.
+func New(c Config) *Server {
+	return &Server{
+		config: c, memory: access.NewMemory(maxTotalBytes),
+		open: make(map[*stream]struct{}), byTokens: make(map[[sha256.Size]byte]*access.Memory),
+	}
+}
+
+// RefuseHTTP1 answers a request for a stream by HTTP/1.1, whose body cannot last.
+func RefuseHTTP1(w http.ResponseWriter) {
+	w.Header().Set("Connection", "close")
+	wire.NewProblem(http.StatusHTTPVersionNotSupported, "A stream needs HTTP/2. Without TLS, begin the connection with it (prior knowledge); a proxy before the server must speak it to the server, too. "+
+		"Claims one by one go to /v1/sales/{sale}/claims over any version.").Write(w)
+}
+
+// FromPeer reports whether another process of the sale asks for a stream.
+func FromPeer(r *http.Request) bool { return r.Header[api.PeerHeader] != nil }
+
+// Serve answers POST /v1/sales/{sale}/stream, and returns when the stream has ended.
+func (s *Server) Serve(w http.ResponseWriter, r *http.Request, sale Sale, grant access.Grant) {
+	codec, f := codecOf(r.Header["Content-Type"], sale.Sale(), s.config.Clock)
+	_, binary := codec.(*protobuf)
+	switch {
+	case f != nil:
+		wire.WriteBadRequest(w, f)
+		return
+	case FromPeer(r) && (s.config.Peers == nil || !binary):
+		wire.WriteForbidden(w, "This server takes no streams of other processes of the sale here.")
+		return
+	case s.config.Draining():
+		wire.WriteOutcome(w, api.Draining)
+		return
+	}
+	x := newStream(&s.config, w, r, sale, codec, grant, FromPeer(r))
+	x.requests.memories = s.memories(&grant)
+	if !s.add(x) {
+		p := wire.ProblemOf(api.Overloaded)
+		p.Detail = fmt.Sprintf("There are %d streams already, which is as many as this server has. Use one for many requests.", s.config.Limit)
+		p.Write(w)
+		return
+	}
+	defer s.remove(x)
+	sale.CountStreams(1)
+	defer sale.CountStreams(-1)
+	// It lasts for longer than other requests may; expire replaces the deadlines.
+	if err := errors.Join(x.control.SetReadDeadline(time.Time{}), x.control.SetWriteDeadline(time.Time{})); err != nil {
+		wire.WriteOutcome(w, api.Overloaded)
+		return
+	}
+	x.start()
+	defer x.close()
+	h := w.Header()
+	h["Content-Type"], h["Cache-Control"] = []string{codec.mediaType()}, wire.NoStore
+	if s.config.Address != "" {
+		h[api.AddressHeader] = []string{s.config.Address}
+	}
+	w.WriteHeader(http.StatusOK)
+	if x.control.Flush() != nil {
+		return
+	}
+	written := make(chan struct{})
+	go func() { defer close(written); x.write() }()
+	if s.isEnding() || sale.Removed() { // since GoAway or Remove was called
+		x.goAway()
+	}
+	if x.peer {
+		x.servePeer(r.Body)
+	} else {
+		x.serveClient(r.Body)
+	}
+	<-written
+}
+
+// GoAway tells all clients that the server goes away, also those that come later.
+func (s *Server) GoAway() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ending = true
+	for x := range s.open {
+		x.goAway()
+	}
+}
+
+// Remove tells the clients of a sale that the server goes away. The sale is Removed before.
+func (s *Server) Remove(sale Sale) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for x := range s.open {
+		if x.sale == sale {
+			x.goAway()
+		}
+	}
+}
+
+func (s *Server) isEnding() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ending
+}
+
+// add adds a stream, unless there are too many.
+func (s *Server) add(x *stream) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := len(s.open) - s.peers
+	if x.peer {
+		n = s.peers
+	}
+	if n >= s.config.Limit {
+		return false
+	}
+	if x.peer {
+		s.peers++
+	}
+	s.open[x] = struct{}{}
+	return true
+}
+
+func (s *Server) remove(x *stream) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, x)
+	if x.peer {
+		s.peers--
+	}
+}
+
+// memories returns what bounds the requests of a stream beside its own limit.
+func (s *Server) memories(grant *access.Grant) []*access.Memory {
+	token, ok := grant.Token()
+	if !ok {
+		return []*access.Memory{s.memory}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.byTokens[token]
+	if m == nil {
+		m = access.NewMemory(maxTokenBytes)
+		s.byTokens[token] = m // of a valid token: there are few
+	}
+	return []*access.Memory{m, s.memory}
+}

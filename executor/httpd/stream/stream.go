@@ -1,0 +1,216 @@
+package stream
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"salectl/executor/httpd/access"
+)
+
+const (
+	// maxInFlight bounds the requests of a stream; with so many it is read no further.
+	maxInFlight = 8192
+	// maxUnsent bounds the bytes of messages beside answers; with more a stream is read no further.
+	maxUnsent = 4 << 20
+	// awayGrace is how long a client that knows that the server goes away may still use a stream that
+	// has no request in flight.
+	awayGrace = time.Second
+	// tokenCheck is how often the token of a silent stream is checked.
+	tokenCheck = time.Second
+)
+
+// past is a deadline that has passed.
+var past = time.Unix(1, 0)
+
+// stream is one of a client or, if peer, of another process of the sale. Its states are those of the
+// package comment.
+type stream struct {
+	config  *Config
+	ctx     context.Context // of the HTTP request
+	sale    Sale
+	codec   codec
+	control *http.ResponseController
+	out     io.Writer
+	peer    bool
+	grant   access.Grant // of the HTTP request; it is only renewed
+
+	mu       sync.Mutex // guards what follows
+	news     sync.Cond  // for the writer: there is something to write, or over
+	room     sync.Cond  // for the reader: something was sent, or broken
+	requests requests
+	ready    []*inflight // that are answered, to be written
+	extra    []byte      // other messages, to be written
+	away     bool
+	late     bool
+	over     bool
+	broken   error // why nothing can be written; nil: it is not broken
+	closed   bool  // control must not be used any more
+	timer    timer
+}
+
+// requests are the requests of a stream that are in flight.
+type requests struct {
+	open     map[uint64]*inflight // by id; without those that are being sent
+	spare    []*inflight          // to be used again
+	count    int                  // of requests that have no response sent
+	bytes    int64                // that these count for
+	memories []*access.Memory     // that count them, too
+}
+
+// holdLocked counts bytes of requests, more or less.
+func (r *requests) holdLocked(n int64) {
+	r.bytes += n
+	for _, m := range r.memories {
+		m.Add(n)
+	}
+}
+
+// timer calls stream.expire. Its times are monotonic, or 0.
+type timer struct {
+	*time.Timer
+	due     time.Duration // when it fires
+	writing time.Duration // since when the writer has been writing
+}
+
+func newStream(config *Config, w http.ResponseWriter, r *http.Request, sale Sale, codec codec, grant access.Grant, peer bool) *stream {
+	s := &stream{
+		config: config, ctx: r.Context(), sale: sale, codec: codec, control: http.NewResponseController(w), out: w,
+		peer: peer, grant: grant, requests: requests{open: make(map[uint64]*inflight)},
+	}
+	s.news.L, s.room.L = &s.mu, &s.mu
+	return s
+}
+
+// start starts the timer.
+func (s *stream) start() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.timer.Timer = time.AfterFunc(time.Hour, s.expire)
+	s.checkTokenLocked(s.config.Clock().Mono)
+}
+
+// end makes the stream over: nothing more is read. broken is why nothing can be written any more, nil
+// if it can.
+func (s *stream) end(broken error) {
+	s.mu.Lock()
+	s.over = true
+	if s.broken == nil {
+		s.broken = broken
+	}
+	var cancels []func()
+	if s.broken != nil {
+		for _, r := range s.requests.open {
+			if !r.answered && r.cancel != nil {
+				cancels = append(cancels, r.cancel)
+			}
+		}
+		if !s.closed { // reading and writing fail at once
+			_ = s.control.SetReadDeadline(past)
+			_ = s.control.SetWriteDeadline(past)
+		}
+	}
+	s.news.Signal()
+	s.room.Broadcast()
+	s.mu.Unlock()
+	for _, m := range s.requests.memories {
+		m.Wake()
+	}
+	for _, cancel := range cancels {
+		cancel()
+	}
+}
+
+// close is called when the HTTP request ends.
+func (s *stream) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	s.timer.Stop()
+}
+
+// goAway tells the client that the server goes away. After a while the stream ends when no request is
+// in flight. A peer does not end its stream: what is not answered by then it sends to the new
+// owner of the shard.
+func (s *stream) goAway() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.away || s.over {
+		return
+	}
+	s.away = true
+	s.extra = s.codec.appendGoingAway(s.extra)
+	s.news.Signal()
+	time.AfterFunc(min(awayGrace, s.config.DrainTimeout/2), func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.late = true
+		s.leaveLocked()
+	})
+}
+
+// leaveLocked ends reading if it is late and no request is in flight.
+func (s *stream) leaveLocked() {
+	if s.late && !s.over && !s.closed && s.requests.count == 0 {
+		_ = s.control.SetReadDeadline(past)
+	}
+}
+
+// expire checks the token and ends what takes too long: requests, and writes to a client that reads
+// nothing.
+func (s *stream) expire() {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return
+	}
+	now := s.config.Clock().Mono
+	s.timer.due = 0
+	s.checkTokenLocked(now)
+	if writing := s.timer.writing; writing != 0 {
+		if now >= writing+s.config.WriteTimeout {
+			_ = s.control.SetWriteDeadline(past)
+		}
+		s.wakeLocked(now, max(writing+s.config.WriteTimeout, now+time.Second))
+	}
+	var cancels []func()
+	for _, r := range s.requests.open {
+		switch {
+		case r.answered:
+		case r.until <= now && r.cancel != nil:
+			cancels = append(cancels, r.cancel)
+		default:
+			s.wakeLocked(now, max(r.until, now+time.Millisecond))
+		}
+	}
+	s.mu.Unlock()
+	for _, cancel := range cancels {
+		cancel()
+	}
+}
+
+// wakeLocked has expire called at a time or before.
+func (s *stream) wakeLocked(now, at time.Duration) {
+	if s.timer.due == 0 || at < s.timer.due {
+		s.timer.due = at
+		s.timer.Reset(at - now)
+	}
+}
+
+// checkTokenLocked ends reading when the token of a client is no longer valid, and checks again later.
+// Messages that come are checked one by one; so are those of a peer, which come all the time.
+func (s *stream) checkTokenLocked(now time.Duration) {
+	if _, ok := s.grant.Token(); !ok || s.peer {
+		return
+	}
+	s.wakeLocked(now, now+tokenCheck)
+	grant := s.grant.Renewed()
+	if missing := grant.May(access.MayAll); missing != nil && !s.over && !s.late {
+		s.late = true
+		s.extra = s.codec.appendProblem(s.extra, 0, missing)
+		s.news.Signal()
+		_ = s.control.SetReadDeadline(past)
+	}
+}

@@ -1,0 +1,136 @@
+package httpd
+
+import (
+	"time"
+
+	"salectl/api"
+	"salectl/backends/ledger"
+	"salectl/executor"
+	"salectl/executor/payments"
+	"salectl/executor/shard"
+)
+
+// withList adds the list of a shard, if it has one. nil: there are no lists.
+func withList(v *api.Lists, shard executor.ShardStatus) *api.Lists {
+	if !shard.Listed {
+		return v
+	}
+	if v == nil {
+		v = new(api.Lists)
+	}
+	if shard.ListOn {
+		v.On++
+	} else {
+		v.Off++
+	}
+	v.Undrained += shard.Undrained
+	return v
+}
+
+// withHolds adds the holds of a shard, if it has any. nil: there are no holds.
+func withHolds(v *api.Holds, shard executor.ShardStatus) *api.Holds {
+	if !shard.Paid {
+		return v
+	}
+	if v == nil {
+		v = new(api.Holds)
+	}
+	if next := shard.NextRelease.UTC(); !shard.NextRelease.IsZero() && (v.NextRelease.IsZero() || next.Before(v.NextRelease)) {
+		v.NextRelease = next
+	}
+	o := shard.Outcomes
+	v.Open += o.OpenHolds
+	v.Confirmed += o.Confirmed
+	v.Expired += o.Expired
+	v.Cancelled += o.Cancelled
+	v.Refunded += o.Refunded
+	v.Resold += o.Resold
+	v.RefundsDue += o.RefundsDue
+	return v
+}
+
+// view returns all that is known of a sale, as the admin address shows it.
+func (s *sale) view(status *executor.Status, now time.Time) *api.Sale {
+	view := s.stands(status, now)
+	s.operations(view, status, true)
+	return view
+}
+
+// stands returns what everybody who may claim may know of a sale.
+func (s *sale) stands(status *executor.Status, now time.Time) *api.Sale {
+	view := &api.Sale{
+		Sale:         s.name,
+		UID:          status.UID,
+		Phase:        ledger.PhaseAt(status.Phase, status.OpensAt, status.ClosesAt, now),
+		PerUserLimit: status.PerUser,
+		Partial:      status.Partial,
+		OpensAt:      status.OpensAt.UTC(),
+		ClosesAt:     status.ClosesAt.UTC(),
+		Generation:   status.Generation,
+		ServerTime:   now.UTC(),
+		Draw:         status.Draw,
+	}
+	if p := status.RedPacket; p != nil {
+		view.Packets = &api.Packets{Currency: p.Currency, Total: p.Format(p.Total), Commitment: status.Commitment.String()}
+	}
+	for _, shard := range status.Shards {
+		view.Holds = withHolds(view.Holds, shard)
+		view.Stock += shard.Limit
+		view.Available += shard.Available
+		view.Held += shard.Held
+		view.Sold += shard.Sold
+		view.InFlight += shard.InFlight
+	}
+	view.SoldOut = view.Draw == nil && view.Stock > 0 && view.Sold == view.Stock
+	if view.Phase == ledger.PhaseOpen && !status.Sells {
+		view.Phase = ledger.PhaseStalled
+	}
+	return view
+}
+
+// operations adds what operators may know of a sale. Names of lock nodes, which are addresses, and errors,
+// which have addresses in them, are shown at the admin address alone.
+func (s *sale) operations(view *api.Sale, status *executor.Status, admin bool) {
+	private := func(text string) string {
+		if admin {
+			return text
+		}
+		return ""
+	}
+	view.Nodes, view.Shards = make([]api.Node, 0, len(status.Nodes)), []api.Shard{}
+	view.Processes, view.Owners, view.Moves = processes(status.Members), ownership(status.Shards), moves(status.Moves)
+	for _, n := range status.Nodes {
+		view.Nodes = append(view.Nodes, api.Node{
+			Name: private(n.Name), Up: n.Up, Since: moment(n.Since), Error: private(n.Error), VotesFrom: n.VotesFrom.UTC(),
+		})
+	}
+	for _, shard := range status.Shards {
+		view.Lists = withList(view.Lists, shard)
+		if stall := shard.Stall; stall != nil {
+			view.Shards = append(view.Shards, api.Shard{Shard: shard.Shard, Since: moment(stall.Since), Error: private(stall.Error)})
+		}
+	}
+	if u := status.Unchecked; u != nil {
+		view.RuleCheck = &api.RuleCheck{FailingSince: moment(u.Since), Error: private(shard.OneLine(u.Err))}
+	}
+	if s.checker != nil {
+		if view.PaymentCheck = paymentCheck(s.checker.Health()); view.PaymentCheck != nil {
+			view.PaymentCheck.Error = private(view.PaymentCheck.Error)
+		}
+	}
+}
+
+// paymentCheck returns how the checks of payments go; nil if there is nothing to show.
+func paymentCheck(h payments.Health) *api.PaymentCheck {
+	if h.Watched == 0 && h.Since.IsZero() {
+		return nil
+	}
+	v := &api.PaymentCheck{Watched: h.Watched, Error: h.Error}
+	if !h.Since.IsZero() {
+		v.FailingSince = moment(h.Since)
+	}
+	return v
+}
+
+// moment returns a time in milliseconds, for people.
+func moment(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
