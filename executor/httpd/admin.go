@@ -32,11 +32,11 @@ func (s *Server) admin() http.HandlerFunc {
 		}
 	})
 	mux.HandleFunc(api.SalesPath+"{sale}", func(w http.ResponseWriter, r *http.Request) {
-		s.withSale(w, r, http.MethodGet, r.PathValue("sale"), func(sale *sale) { sale.getSale(w, access.MayAll, true, s.config.Clock().Wall) })
+		s.withSale(w, r, http.MethodGet, r.PathValue("sale"), func(sale *sale) { sale.getSale(w, access.MayAll, true) })
 	})
 	mux.HandleFunc(api.AllSalesPath, func(w http.ResponseWriter, r *http.Request) {
 		if hasMethod(w, r, http.MethodGet) {
-			s.getSales(w)
+			writeSales(w, s.sales(), s.config.Clock().Wall)
 		}
 	})
 	mux.HandleFunc(api.OpenAPIPath, func(w http.ResponseWriter, r *http.Request) {

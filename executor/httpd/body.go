@@ -25,6 +25,14 @@ func checkContentType(values []string) *wire.Fault {
 	return &wire.Fault{Status: http.StatusUnsupportedMediaType, Detail: "Content-Type: must be application/json, given once"}
 }
 
+// readJSON is readBody for a request that must be of JSON.
+func readJSON(r *http.Request, limit int, bodies *access.Memory) ([]byte, *wire.Fault) {
+	if f := checkContentType(r.Header["Content-Type"]); f != nil {
+		return nil, f
+	}
+	return readBody(r, nil, limit, bodies)
+}
+
 // crowded is the fault of a body that has no room beside those of other requests.
 var crowded = &wire.Fault{Status: http.StatusTooManyRequests, Detail: "too many requests are being read"}
 

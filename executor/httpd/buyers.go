@@ -51,7 +51,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	post := func(f func(*sale)) { s.withSale(w, r, http.MethodPost, name, f) }
 	switch {
 	case !deeper:
-		get(func(sale *sale) { sale.getSale(w, grant.Rights(), false, s.config.Clock().Wall) })
+		get(func(sale *sale) { sale.getSale(w, grant.Rights(), false) })
 	case kind == "claims" && !named:
 		post(func(sale *sale) { s.postClaim(w, r, sale) })
 	case kind == "claims" && ofBuyers(id):
@@ -81,7 +81,7 @@ func (s *Server) answerElsewhere(w http.ResponseWriter, r *http.Request) {
 	case api.AllSalesPath:
 		s.awaitOpened(r.Context())
 		if _, ok := s.letIn(w, r, access.MayClaim); ok && hasMethod(w, r, http.MethodGet) {
-			s.getSales(w)
+			writeSales(w, s.sales(), s.config.Clock().Wall)
 		}
 	default:
 		wire.WriteNoSuchPath(w)

@@ -225,7 +225,7 @@ func TestClientCertificates(t *testing.T) {
 func TestCertificateMetrics(t *testing.T) {
 	value := func(c *access.Certificates) (values []float64) {
 		r := prometheus.NewRegistry()
-		r.MustRegister(validity{c})
+		r.MustRegister(states{New(Config{Certificates: c})})
 		families, err := r.Gather()
 		if err != nil {
 			t.Fatal(err)

@@ -62,7 +62,7 @@ func (s *Server) claim(w http.ResponseWriter, r *http.Request, sale *sale) api.O
 	sale.setPlace(w.Header(), sale.Place(request.User))
 
 	if !a.Accepted() {
-		wire.Refuse(w, sale.name, s.config.Clock, &a)
+		sale.refuse(w, &a)
 		return a.Outcome
 	}
 	b.out = wire.AppendClaim(b.out[:0], a.Outcome, sale.name, &a.Claim)

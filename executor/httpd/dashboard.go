@@ -9,11 +9,11 @@ import (
 	"salectl/executor/httpd/dashboard"
 )
 
-// look returns what the pages show of a sale now.
-func (s *Server) look(sale *sale) dashboard.Look {
-	status := sale.Status()
-	l := dashboard.Look{View: sale.view(&status, s.config.Clock().Wall), Away: status.Away, Unready: s.unready(sale)}
-	l.Answers, l.Took = sale.read()
+// look returns what the pages show of a sale now. unready is why it cannot be sold on every shard.
+func (s *sale) look(unready string) dashboard.Look {
+	status := s.Status()
+	l := dashboard.Look{View: s.view(&status), Away: status.Away, Unready: unready}
+	l.Answers, l.Took = s.read()
 	moving := make(map[int]bool)
 	for _, m := range status.Moves {
 		moving[m.Shard] = true

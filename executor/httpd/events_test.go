@@ -349,7 +349,7 @@ func TestFollowersAreBounded(t *testing.T) {
 	v := serve(t, s)
 	values := func() (all map[string]float64) {
 		registry := prometheus.NewRegistry()
-		registry.MustRegister(followers{s})
+		registry.MustRegister(states{s})
 		families, err := registry.Gather()
 		if err != nil {
 			t.Fatal(err)
@@ -357,6 +357,9 @@ func TestFollowersAreBounded(t *testing.T) {
 		all = make(map[string]float64)
 		for _, f := range families {
 			for _, m := range f.GetMetric() {
+				if !strings.HasPrefix(f.GetName(), "salectl_feed_") {
+					continue
+				}
 				all[f.GetName()+" "+m.GetLabel()[0].GetValue()] = m.GetGauge().GetValue()
 			}
 		}

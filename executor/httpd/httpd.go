@@ -176,12 +176,12 @@ func (s *Server) Add(service executor.Service, p Payments) {
 		all = make(map[string]*sale)
 	}
 	added := &sale{
-		Service: service, saleMetrics: s.metrics.of(name), name: name, log: s.config.Log, feed: events.NewSale(name, service),
+		Service: service, saleMetrics: s.metrics.of(name), name: name, clock: s.config.Clock, log: s.config.Log, feed: events.NewSale(name, service),
 		checker: p.Checker, webhook: p.Webhook,
 	}
 	all[name] = added
 	s.served.Store(&all)
-	s.dashboard.Add(dashboard.Sale{Name: name, Look: func() dashboard.Look { return s.look(added) }})
+	s.dashboard.Add(dashboard.Sale{Name: name, Look: func() dashboard.Look { return added.look(s.unready(added)) }})
 }
 
 // Remove has the server serve a sale no longer, and forget what it counted of it.

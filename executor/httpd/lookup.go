@@ -35,22 +35,14 @@ func (s *sale) getUser(w http.ResponseWriter, r *http.Request, segment string) {
 
 // pageOf returns the page that a request asks for.
 func pageOf(r *http.Request) (p api.Page, _ *wire.Fault) {
-	query, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		return p, wire.Malformed("the query: %v", err)
-	}
-	for name, values := range query {
-		switch {
-		case name != "before" && name != "limit":
-			return p, wire.Malformed("%s: unknown parameter; there are before and limit", name)
-		case len(values) != 1:
-			return p, wire.Malformed("%s: given twice", name)
-		}
+	query, f := wire.Query(r, "before", "limit")
+	if f != nil {
+		return p, f
 	}
 	p.Before = query.Get("before")
 	if query.Has("limit") {
 		text := query.Get("limit")
-		if p.Limit, err = strconv.Atoi(text); err != nil || p.Limit < 1 || text != strconv.Itoa(p.Limit) {
+		if p.Limit, _ = strconv.Atoi(text); p.Limit < 1 || text != strconv.Itoa(p.Limit) {
 			p.Limit = -1
 		}
 	}

@@ -30,34 +30,22 @@ type metrics struct {
 var durations = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 
 func newMetrics() *metrics {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append([]string{"sale"}, labels...))
+	}
+	histogram := func(name, help string) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: durations}, []string{"sale"})
+	}
 	return &metrics{
-		claims: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "salectl_http_claims_total",
-			Help: "Claims answered over HTTP, by outcome. An accepted claim asked again counts as replayed.",
-		}, []string{"sale", "outcome"}),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "salectl_http_claim_duration_seconds",
-			Help:    "Time from a claim's headers to its answer.",
-			Buckets: durations,
-		}, []string{"sale"}),
-		settlements: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "salectl_http_settlements_total",
-			Help: "Claims that were to be confirmed, extended, cancelled or refunded over HTTP, by the outcome. What had been done before counts as replayed.",
-		}, []string{"sale", "how", "outcome"}),
-		settling: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "salectl_http_settlement_duration_seconds",
-			Help:    "Time from the headers of a confirm, extend, cancel or refund to its answer.",
-			Buckets: durations,
-		}, []string{"sale"}),
-		webhooks: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "salectl_http_webhooks_total",
-			Help: "Messages of payment services, by the outcome for their claim. ignored: it is about none. rejected: the service did not send it, or it was not understood.",
-		}, []string{"sale", "outcome"}),
-		delivering: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "salectl_http_webhook_duration_seconds",
-			Help:    "Time from the headers of a payment service's message to its answer.",
-			Buckets: durations,
-		}, []string{"sale"}),
+		claims: counter("salectl_http_claims_total",
+			"Claims answered over HTTP, by outcome. An accepted claim asked again counts as replayed.", "outcome"),
+		duration: histogram("salectl_http_claim_duration_seconds", "Time from a claim's headers to its answer."),
+		settlements: counter("salectl_http_settlements_total",
+			"Claims that were to be confirmed, extended, cancelled or refunded over HTTP, by the outcome. What had been done before counts as replayed.", "how", "outcome"),
+		settling: histogram("salectl_http_settlement_duration_seconds", "Time from the headers of a confirm, extend, cancel or refund to its answer."),
+		webhooks: counter("salectl_http_webhooks_total",
+			"Messages of payment services, by the outcome for their claim. ignored: it is about none. rejected: the service did not send it, or it was not understood.", "outcome"),
+		delivering: histogram("salectl_http_webhook_duration_seconds", "Time from the headers of a payment service's message to its answer."),
 		streams: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "salectl_http_streams",
 			Help: "Streams that are open. The claims that come over them count as those that come one by one.",
@@ -68,7 +56,7 @@ func newMetrics() *metrics {
 // saleMetrics counts what is answered for one sale. The counters of claims exist from the beginning, with
 // zero; the others since the first answer, since few sales have settlements or webhooks.
 type saleMetrics struct {
-	all      *metrics
+	metrics  *metrics
 	sale     string
 	claims   map[api.Outcome]prometheus.Counter
 	duration prometheus.Observer
@@ -77,7 +65,7 @@ type saleMetrics struct {
 
 func (m *metrics) of(sale string) *saleMetrics {
 	s := &saleMetrics{
-		all: m, sale: sale,
+		metrics: m, sale: sale,
 		claims:   make(map[api.Outcome]prometheus.Counter, len(api.Outcomes())+2),
 		duration: m.duration.WithLabelValues(sale),
 		streams:  m.streams.WithLabelValues(sale),
@@ -88,11 +76,16 @@ func (m *metrics) of(sale string) *saleMetrics {
 	return s
 }
 
+// all returns the vectors.
+func (m *metrics) all() []prometheus.Collector {
+	return []prometheus.Collector{m.claims, m.duration, m.settlements, m.settling, m.webhooks, m.delivering, m.streams}
+}
+
 // forget drops what was counted of a sale.
 func (m *metrics) forget(sale string) {
 	of := prometheus.Labels{"sale": sale}
-	for _, v := range []interface{ DeletePartialMatch(prometheus.Labels) int }{m.claims, m.duration, m.settlements, m.settling, m.webhooks, m.delivering, m.streams} {
-		v.DeletePartialMatch(of)
+	for _, v := range m.all() {
+		v.(interface{ DeletePartialMatch(prometheus.Labels) int }).DeletePartialMatch(of)
 	}
 }
 
@@ -114,8 +107,8 @@ func (s *saleMetrics) CountSettlement(how api.How, label api.Outcome, took time.
 	if !wire.Known(label) && label != api.Replayed {
 		label = other
 	}
-	s.all.settlements.WithLabelValues(s.sale, string(how), string(label)).Inc()
-	s.all.settling.WithLabelValues(s.sale).Observe(took.Seconds())
+	s.metrics.settlements.WithLabelValues(s.sale, string(how), string(label)).Inc()
+	s.metrics.settling.WithLabelValues(s.sale).Observe(took.Seconds())
 }
 
 // countWebhook counts a message of a payment service.
@@ -123,6 +116,50 @@ func (s *saleMetrics) countWebhook(label api.Outcome, took time.Duration) {
 	if !wire.Known(label) && label != api.Replayed && label != ignored && label != rejected {
 		label = other
 	}
-	s.all.webhooks.WithLabelValues(s.sale, string(label)).Inc()
-	s.all.delivering.WithLabelValues(s.sale).Observe(took.Seconds())
+	s.metrics.webhooks.WithLabelValues(s.sale, string(label)).Inc()
+	s.metrics.delivering.WithLabelValues(s.sale).Observe(took.Seconds())
+}
+
+// Collectors returns the metrics of the Server, to be registered.
+func (s *Server) Collectors() []prometheus.Collector { return append(s.metrics.all(), states{s}) }
+
+// states collects what is so at the moment of a scrape.
+type states struct{ *Server }
+
+var (
+	readyDesc     = prometheus.NewDesc("salectl_ready", "1 while this process can answer for every shard of the sale, as /readyz says.", []string{"sale"}, nil)
+	followersDesc = prometheus.NewDesc("salectl_feed_followers", "Programs that follow the feed of the sale here.", []string{"sale"}, nil)
+	feedLagDesc   = prometheus.NewDesc("salectl_feed_lag_seconds", "Of the follower that is furthest behind, how old the newest commit was that it was told when it was told, "+
+		"or how old is what it has not taken yet.", []string{"sale"}, nil)
+	validFromDesc  = prometheus.NewDesc("salectl_tls_certificate_from_timestamp_seconds", "From when the certificate that the process shows is valid.", nil, nil)
+	validUntilDesc = prometheus.NewDesc("salectl_tls_certificate_until_timestamp_seconds", "Until when the certificate that the process shows is valid.", nil, nil)
+)
+
+// Describe and Collect make states a prometheus.Collector.
+func (s states) Describe(to chan<- *prometheus.Desc) {
+	for _, desc := range []*prometheus.Desc{readyDesc, followersDesc, feedLagDesc, validFromDesc, validUntilDesc} {
+		to <- desc
+	}
+}
+
+func (s states) Collect(to chan<- prometheus.Metric) {
+	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
+	}
+	for name, sale := range s.sales() {
+		if s.unready(sale) == "" {
+			gauge(readyDesc, 1, name)
+		} else {
+			gauge(readyDesc, 0, name)
+		}
+		n, lag := s.feeds.Lag(sale.feed)
+		gauge(followersDesc, float64(n), name)
+		if n > 0 {
+			gauge(feedLagDesc, lag.Seconds(), name)
+		}
+	}
+	if from, until, ok := s.config.Certificates.Validity(); ok {
+		gauge(validFromDesc, float64(from.Unix()))
+		gauge(validUntilDesc, float64(until.Unix()))
+	}
 }

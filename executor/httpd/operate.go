@@ -79,10 +79,7 @@ const maxOrder = 1024
 // readOrder reads an api.DrainRequest or api.MoveRequest: an object with at most the one field, true or
 // false. If a misspelt name were ignored, a process that is to take its share again would be drained.
 func readOrder(r *http.Request, field string) (on bool, _ *wire.Fault) {
-	if f := checkContentType(r.Header["Content-Type"]); f != nil {
-		return false, f
-	}
-	body, f := readBody(r, nil, maxOrder, nil)
+	body, f := readJSON(r, maxOrder, nil)
 	if f != nil {
 		return false, f
 	}

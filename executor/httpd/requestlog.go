@@ -15,35 +15,29 @@ import (
 // id gets one only if something is logged of it.
 func (s *Server) identified(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if s.config.Log.Enabled(r.Context(), slog.LevelDebug) {
-			s.logged(w, r, h)
+		if !s.config.Log.Enabled(r.Context(), slog.LevelDebug) {
+			if r.Header[api.RequestIDHeader] != nil {
+				wire.RequestID(w, r)
+			}
+			h(w, r)
 			return
 		}
-		if r.Header[api.RequestIDHeader] != nil {
-			wire.RequestID(w, r)
-		}
-		h(w, r)
-	}
-}
-
-// logged answers a request and logs it.
-func (s *Server) logged(w http.ResponseWriter, r *http.Request, h http.HandlerFunc) {
-	attrs := wire.LogAttrs(w, r)
-	o := &wire.Recorder{ResponseWriter: w, Status: http.StatusOK}
-	began := s.config.Clock().Mono
-	defer func() {
-		attrs = append(attrs, "method", r.Method, "path", r.URL.EscapedPath())
-		if rest, ok := strings.CutPrefix(r.URL.EscapedPath(), api.SalesPath); ok {
-			if name, _, _ := strings.Cut(rest, "/"); s.sales()[name] != nil {
-				attrs = append(attrs, "sale", name)
+		attrs := append(wire.LogAttrs(w, r), "method", r.Method, "path", r.URL.EscapedPath())
+		response := &wire.Recorder{ResponseWriter: w, Status: http.StatusOK}
+		began := s.config.Clock().Mono
+		defer func() {
+			if rest, ok := strings.CutPrefix(r.URL.EscapedPath(), api.SalesPath); ok {
+				if name, _, _ := strings.Cut(rest, "/"); s.sales()[name] != nil {
+					attrs = append(attrs, "sale", name)
+				}
 			}
-		}
-		attrs = append(attrs, "status", o.Status)
-		if o.Outcome != "" {
-			attrs = append(attrs, "outcome", string(o.Outcome))
-		}
-		took := (s.config.Clock().Mono - began).Round(time.Microsecond)
-		s.config.Log.DebugContext(context.WithoutCancel(r.Context()), "request answered", append(attrs, "duration", took)...)
-	}()
-	h(o, r)
+			attrs = append(attrs, "status", response.Status)
+			if response.Outcome != "" {
+				attrs = append(attrs, "outcome", string(response.Outcome))
+			}
+			took := (s.config.Clock().Mono - began).Round(time.Microsecond)
+			s.config.Log.DebugContext(context.WithoutCancel(r.Context()), "request answered", append(attrs, "duration", took)...)
+		}()
+		h(response, r)
+	}
 }

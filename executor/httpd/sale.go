@@ -4,13 +4,17 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"net/http"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"salectl/api"
+	"salectl/backends/clock"
 	"salectl/executor"
 	"salectl/executor/httpd/events"
+	"salectl/executor/httpd/wire"
 	"salectl/executor/payments"
 )
 
@@ -20,6 +24,7 @@ type sale struct {
 	executor.Service
 	*saleMetrics
 	name    string
+	clock   clock.Clock
 	log     *slog.Logger
 	feed    *events.Sale      // nil: nobody can follow the sale
 	checker *payments.Checker // nil: there is none
@@ -48,6 +53,9 @@ func (s *sale) Begin(r executor.Request, answered func(executor.Answer)) (cancel
 	return s.Service.Begin(r, func(a executor.Answer) { answered(s.reportUnrecorded(r.Settle.Claim.String(), r.Settle, a)) })
 }
 
+// refuse writes an answer other than an accepted claim or a claim that was settled as requested.
+func (s *sale) refuse(w http.ResponseWriter, a *executor.Answer) { wire.Refuse(w, s.name, s.clock, a) }
+
 // reportUnrecorded logs, and adds to the answer, that a payment is in no ledger, since the sale has ended
 // or has no such claim: nothing else remembers that it must be paid back.
 func (s *sale) reportUnrecorded(claim string, x *executor.Settlement, a executor.Answer) executor.Answer {
@@ -63,4 +71,38 @@ func (s *sale) reportUnrecorded(claim string, x *executor.Settlement, a executor
 func (s *sale) clockOff() bool {
 	e, ok := s.Service.(interface{ ClockOff() time.Duration })
 	return ok && e.ClockOff() != 0
+}
+
+// places has the headers that say where claims are decided, by shard. They are made once, which saves each
+// response an allocation.
+type places struct {
+	at []atomic.Pointer[placeHeaders]
+}
+
+type placeHeaders struct {
+	owner  string
+	values [2][]string // of api.ShardHeader and api.OwnerHeader
+}
+
+// setPlace sets the headers that say where a request is decided, if that is known.
+func (s *sale) setPlace(h http.Header, p executor.Place) {
+	if p.Shards <= 0 || p.Shard < 0 || p.Shard >= p.Shards {
+		return
+	}
+	all := s.places.Load()
+	if all == nil || len(all.at) != p.Shards {
+		all = &places{at: make([]atomic.Pointer[placeHeaders], p.Shards)}
+		s.places.Store(all)
+	}
+	one := all.at[p.Shard].Load()
+	if one == nil || one.owner != p.Owner {
+		one = &placeHeaders{owner: p.Owner}
+		one.values[0] = []string{strconv.Itoa(p.Shard) + "/" + strconv.Itoa(p.Shards)}
+		one.values[1] = []string{p.Owner}
+		all.at[p.Shard].Store(one)
+	}
+	h[api.ShardHeader] = one.values[0]
+	if p.Owner != "" {
+		h[api.OwnerHeader] = one.values[1]
+	}
 }

@@ -49,7 +49,7 @@ func (s *Server) settle(w http.ResponseWriter, r *http.Request, sale *sale, clai
 	}
 	if a.Outcome != how.Done() {
 		wire.NotSettled(&a)
-		wire.Refuse(w, sale.name, s.config.Clock, &a)
+		sale.refuse(w, &a)
 		return a.Outcome
 	}
 	w.Header()["Content-Type"] = wire.JSONType
@@ -77,10 +77,7 @@ func (s *Server) settleAnswer(ctx context.Context, sale *sale, claim string, how
 
 // readSettlement reads a settlement from a request.
 func readSettlement(r *http.Request, how api.How, bodies *access.Memory) (api.Settlement, *wire.Fault) {
-	if f := checkContentType(r.Header["Content-Type"]); f != nil {
-		return api.Settlement{}, f
-	}
-	body, f := readBody(r, nil, maxSettlement, bodies)
+	body, f := readJSON(r, maxSettlement, bodies)
 	if f != nil {
 		return api.Settlement{}, f
 	}

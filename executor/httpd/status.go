@@ -15,23 +15,22 @@ import (
 	"salectl/executor/httpd/wire"
 )
 
-// getSales answers GET /v1/sales.
-func (s *Server) getSales(w http.ResponseWriter) {
-	now := s.config.Clock().Wall
-	all := api.Sales{Sales: make([]api.SaleSummary, 0, len(s.sales())), ServerTime: now.UTC()}
-	for _, name := range slices.Sorted(maps.Keys(s.sales())) {
-		all.Sales = append(all.Sales, s.sales()[name].summary(now))
+// writeSales answers GET /v1/sales.
+func writeSales(w http.ResponseWriter, sales map[string]*sale, now time.Time) {
+	all := api.Sales{Sales: make([]api.SaleSummary, 0, len(sales)), ServerTime: now.UTC()}
+	for _, name := range slices.Sorted(maps.Keys(sales)) {
+		all.Sales = append(all.Sales, sales[name].summary())
 	}
 	wire.WriteJSON(w, http.StatusOK, all)
 }
 
 // summary returns the most important of how a sale stands.
-func (s *sale) summary(now time.Time) api.SaleSummary {
+func (s *sale) summary() api.SaleSummary {
 	status := s.Status()
 	if status.Away != "" {
 		return api.SaleSummary{Sale: s.name, Phase: cmp.Or(status.Phase, ledger.PhaseUnknown), Outcome: status.Away}
 	}
-	v := s.stands(&status, now)
+	v := s.stands(&status)
 	return api.SaleSummary{
 		Sale: v.Sale, UID: v.UID, Generation: v.Generation, Phase: v.Phase, SoldOut: v.SoldOut,
 		Stock: v.Stock, Available: v.Available, Held: v.Held, Sold: v.Sold, OpensAt: v.OpensAt, ClosesAt: v.ClosesAt,
@@ -40,13 +39,13 @@ func (s *sale) summary(now time.Time) api.SaleSummary {
 
 // getSale answers GET /v1/sales/{sale}, with more for a sender that may operate, and yet more at the admin
 // address.
-func (s *sale) getSale(w http.ResponseWriter, rights access.Rights, admin bool, now time.Time) {
+func (s *sale) getSale(w http.ResponseWriter, rights access.Rights, admin bool) {
 	status, operates := s.Status(), rights&access.MayOperate != 0
 	if status.Away != "" {
 		s.writeAway(w, &status, operates, admin)
 		return
 	}
-	view := s.stands(&status, now)
+	view := s.stands(&status)
 	if operates {
 		s.operations(view, &status, admin)
 	}

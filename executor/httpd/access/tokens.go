@@ -30,18 +30,8 @@ const MayAll = MayClaim | MayOperate | MayFollow | MayConfirm
 // rightsByWord has the rights as they are written in a token file.
 var rightsByWord = map[string]Rights{"claim": MayClaim, "confirm": MayConfirm, "follow": MayFollow, "operate": MayAll}
 
-// word returns a right as it is written in a token file.
-func (r Rights) word() string {
-	switch {
-	case r&MayOperate != 0:
-		return "operate"
-	case r&MayFollow != 0:
-		return "follow"
-	case r&MayConfirm != 0:
-		return "confirm"
-	}
-	return "claim"
-}
+// wordOf has the one right that a request needs as it is written in a token file.
+var wordOf = map[Rights]string{MayClaim: "claim", MayConfirm: "confirm", MayFollow: "follow", MayOperate: "operate"}
 
 // ErrBadToken means that a token file is not usable.
 var ErrBadToken = errors.New("unusable token file")
@@ -265,14 +255,15 @@ func (g *Grant) Rights() Rights {
 	return g.found
 }
 
-// May returns nil if the token has one of the rights, and else the problem that the response has.
+// May returns nil if the token has the right or, of MayAll, any right, and else the problem that the response
+// has.
 func (g *Grant) May(needs Rights) *wire.Problem {
 	switch has := g.Rights(); {
 	case has == 0:
 		return wire.NewProblem(http.StatusUnauthorized, "Send a token of the server as \"Authorization: Bearer <token>\".")
 	case has&needs == 0:
-		return &wire.Problem{Status: http.StatusForbidden, Title: "Forbidden", Scope: needs.word(),
-			Detail: fmt.Sprintf("The token has not the right to %s, which this request needs.", needs.word())}
+		return &wire.Problem{Status: http.StatusForbidden, Title: "Forbidden", Scope: wordOf[needs],
+			Detail: fmt.Sprintf("The token has not the right to %s, which this request needs.", wordOf[needs])}
 	}
 	return nil
 }

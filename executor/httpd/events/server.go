@@ -19,7 +19,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"sync"
 	"time"
 
@@ -111,19 +110,12 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, sale *Sale, c fe
 // parse returns the feed that a request asks for.
 func parse(sale string, r *http.Request) (c feed.Config, _ *wire.Fault) {
 	c.Sale = sale
-	query, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		return c, wire.Malformed("the query: %v", err)
+	query, f := wire.Query(r, "from", "commits")
+	if f != nil {
+		return c, f
 	}
-	for name, values := range query {
-		switch {
-		case name != "from" && name != "commits":
-			return c, wire.Malformed("%s: unknown parameter; there are from and commits", name)
-		case len(values) != 1:
-			return c, wire.Malformed("%s: given twice", name)
-		case name == "commits" && values[0] != "true" && values[0] != "false":
-			return c, wire.Malformed("commits: must be true or false")
-		}
+	if commits := query.Get("commits"); query.Has("commits") && commits != "true" && commits != "false" {
+		return c, wire.Malformed("commits: must be true or false")
 	}
 	c.Commits = query.Get("commits") == "true"
 	// A client that has received events by this URL before adds the header.

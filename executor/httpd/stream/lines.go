@@ -173,20 +173,15 @@ func (l *lines) decodeAsks(p *wire.Parser, r *streampb.Request, field []byte) *w
 
 // decodeSettlement decodes a field of a settlement.
 func decodeSettlement(p *wire.Parser, m *streampb.Settlement, field []byte) (f *wire.Fault) {
-	switch string(field) {
-	case "claim":
+	if string(field) == "claim" {
 		m.Claim, f = p.ClaimID("settle.claim")
-	case "how":
-		m.How, f = p.String("settle.how")
-	case "payment":
-		m.Payment, f = p.String("settle.payment")
-	case "who":
-		m.Who, f = p.String("settle.who")
-	case "reason":
-		m.Reason, f = p.String("settle.reason")
-	default:
-		f = wire.Malformed("settle.%s: unknown field; there are claim, how, payment, who and reason", wire.QuoteName(field))
+		return f
 	}
+	into := map[string]*string{"how": &m.How, "payment": &m.Payment, "who": &m.Who, "reason": &m.Reason}[string(field)]
+	if into == nil {
+		return wire.Malformed("settle.%s: unknown field; there are claim, how, payment, who and reason", wire.QuoteName(field))
+	}
+	*into, f = p.String("settle." + string(field))
 	return f
 }
 

@@ -53,40 +53,23 @@ func AppendClaim(b []byte, outcome api.Outcome, sale string, c *executor.Claim) 
 	return append(b, '}')
 }
 
-// appendBooks appends what only a lookup of a claim returns.
+// appendBooks appends what only a lookup of a claim returns, which is rare enough for encoding/json.
 func appendBooks(b []byte, books *shard.Books) []byte {
-	if !books.SettledAt.IsZero() {
-		b = appendTime(append(b, `,"settledAt":`...), books.SettledAt)
+	fields := MustMarshal(struct {
+		SettledAt     time.Time `json:"settledAt,omitzero"`
+		Who           string    `json:"who,omitempty"`
+		Why           string    `json:"why,omitempty"`
+		Payment       string    `json:"payment,omitempty"`
+		Extended      bool      `json:"extended,omitempty"`
+		Retired       bool      `json:"retired,omitempty"`
+		RefundDue     []string  `json:"refundDue,omitempty"`
+		RefundsDue    int       `json:"refundsDue,omitempty"`
+		RefundDueNext string    `json:"refundDueNext,omitempty"`
+	}{books.SettledAt.UTC(), books.Who, books.Why, books.Payment, books.Extended, books.Retired, books.RefundsDue, books.Owed, books.Next})
+	if len(fields) == len("{}") {
+		return b
 	}
-	for _, text := range []struct{ name, value string }{{"who", books.Who}, {"why", books.Why}, {"payment", books.Payment}} {
-		if text.value != "" {
-			b = append(append(append(b, `,"`...), text.name...), `":`...)
-			b = AppendString(b, text.value)
-		}
-	}
-	if books.Extended {
-		b = append(b, `,"extended":true`...)
-	}
-	if books.Retired {
-		b = append(b, `,"retired":true`...)
-	}
-	for i, payment := range books.RefundsDue {
-		if i == 0 {
-			b = append(b, `,"refundDue":[`...)
-		} else {
-			b = append(b, ',')
-		}
-		b = AppendString(b, payment)
-	}
-	if len(books.RefundsDue) > 0 {
-		b = strconv.AppendInt(append(b, `],"refundsDue":`...), int64(books.Owed), 10)
-	} else if books.Owed > 0 { // a page without any
-		b = strconv.AppendInt(append(b, `,"refundsDue":`...), int64(books.Owed), 10)
-	}
-	if books.Next != "" {
-		b = AppendString(append(b, `,"refundDueNext":`...), books.Next)
-	}
-	return b
+	return append(append(b, ','), fields[1:len(fields)-1]...)
 }
 
 // AppendID appends the text form of a claim's id.

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"net/url"
 	"slices"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -118,6 +120,23 @@ func ParseSettlement(body []byte, how api.How) (x api.Settlement, _ *Fault) {
 		return x, Unacceptable(err)
 	}
 	return x, nil
+}
+
+// Query returns the query of a request, which may have each of the named parameters once.
+func Query(r *http.Request, names ...string) (url.Values, *Fault) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, Malformed("the query: %v", err)
+	}
+	for name, values := range query {
+		switch {
+		case !slices.Contains(names, name):
+			return nil, Malformed("%s: unknown parameter; there are %s", name, strings.Join(names, " and "))
+		case len(values) != 1:
+			return nil, Malformed("%s: given twice", name)
+		}
+	}
+	return query, nil
 }
 
 // QuoteName quotes the name of a field, which may be anything, and shortens it.

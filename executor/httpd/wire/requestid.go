@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"log/slog"
 	"net/http"
+	"regexp"
 	"strings"
 
 	"salectl/api"
@@ -23,32 +24,22 @@ func RequestID(w http.ResponseWriter, r *http.Request) string {
 	return ids[0]
 }
 
-// traceID returns the trace id of a W3C traceparent: 32 hexadecimal digits, or "" if the
-// request is part of no trace.
+// traceParent is a W3C traceparent, such as 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01. A later
+// version than 00 may go on behind a dash.
+var traceParent = regexp.MustCompile(`^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?$`)
+
+// traceID returns the trace id of a request, or "" if it is part of no trace.
 func traceID(r *http.Request) string {
 	values := r.Header["Traceparent"]
 	if len(values) != 1 {
 		return ""
 	}
-	// 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01; a later version may go on
-	// behind a dash.
-	v := values[0]
-	const version, trace, parent, flags = 2, 35, 52, 55
-	switch {
-	case len(v) < flags || len(v) > flags && (v[:version] == "00" || v[flags] != '-'):
+	m := traceParent.FindStringSubmatch(values[0])
+	if m == nil || m[1] == "ff" || m[1] == "00" && m[4] != "" || strings.Trim(m[2], "0") == "" || strings.Trim(m[3], "0") == "" {
 		return ""
-	case v[version] != '-' || v[trace] != '-' || v[parent] != '-':
-		return ""
-	case !hexadecimal(v[:version]) || !hexadecimal(v[version+1:trace]) || !hexadecimal(v[trace+1:parent]) || !hexadecimal(v[parent+1:flags]):
-		return ""
-	case v[:version] == "ff" || strings.Trim(v[version+1:trace], "0") == "" || strings.Trim(v[trace+1:parent], "0") == "":
-		return "" // which the standard calls invalid
 	}
-	return v[version+1 : trace]
+	return m[2]
 }
-
-// hexadecimal reports whether a text has only small hexadecimal digits, as the standard wants.
-func hexadecimal(s string) bool { return strings.Trim(s, "0123456789abcdef") == "" }
 
 // LogAttrs returns the attributes by which a line of the log is found from a request.
 func LogAttrs(w http.ResponseWriter, r *http.Request) []any {
