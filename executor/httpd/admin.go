@@ -18,25 +18,25 @@ import (
 // lock nodes and shards, the pages of package dashboard and, if Config.Metrics is set, /metrics. Reading
 // needs no token; who may reach it is up to its listener. A refund needs a token that may operate, if
 // there are tokens, and so does what an operator may have the process do (operate.go).
-func (s *Server) Admin() http.Handler { return s.identified(s.admin()) }
+func (server *Server) Admin() http.Handler { return server.identified(server.admin()) }
 
-func (s *Server) admin() http.HandlerFunc {
+func (server *Server) admin() http.HandlerFunc {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+api.AlivePath, func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, "ok\n")
 	})
-	mux.HandleFunc("GET "+api.ReadyPath, s.getReady)
+	mux.HandleFunc("GET "+api.ReadyPath, server.getReady)
 	mux.HandleFunc(api.SalesPath+"{sale}/claims/{claim}/"+string(api.Refund), func(w http.ResponseWriter, r *http.Request) {
-		if _, ok := s.letIn(w, r, access.MayOperate); ok {
-			s.withSale(w, r, http.MethodPost, r.PathValue("sale"), func(sale *sale) { s.postSettlement(w, r, sale, r.PathValue("claim")+"/"+string(api.Refund)) })
+		if _, ok := server.letIn(w, r, access.MayOperate); ok {
+			server.withSale(w, r, http.MethodPost, r.PathValue("sale"), func(sale *sale) { server.postSettlement(w, r, sale, r.PathValue("claim")+"/"+string(api.Refund)) })
 		}
 	})
 	mux.HandleFunc(api.SalesPath+"{sale}", func(w http.ResponseWriter, r *http.Request) {
-		s.withSale(w, r, http.MethodGet, r.PathValue("sale"), func(sale *sale) { sale.getSale(w, access.MayAll, true) })
+		server.withSale(w, r, http.MethodGet, r.PathValue("sale"), func(sale *sale) { sale.getSale(w, access.MayAll, true) })
 	})
 	mux.HandleFunc(api.AllSalesPath, func(w http.ResponseWriter, r *http.Request) {
 		if hasMethod(w, r, http.MethodGet) {
-			writeSales(w, s.sales(), s.config.Clock().Wall)
+			writeSales(w, server.sales(), server.config.Clock().Wall)
 		}
 	})
 	mux.HandleFunc(api.OpenAPIPath, func(w http.ResponseWriter, r *http.Request) {
@@ -44,11 +44,11 @@ func (s *Server) admin() http.HandlerFunc {
 			getOpenAPI(w)
 		}
 	})
-	s.operators(mux)
-	mux.Handle("GET "+dashboard.Path, s.dashboard.Handler())
+	server.operators(mux)
+	mux.Handle("GET "+dashboard.Path, server.dashboard.Handler())
 	mux.Handle("GET /{$}", http.RedirectHandler(dashboard.Path, http.StatusFound))
-	if s.config.Metrics != nil {
-		mux.Handle("GET /metrics", promhttp.HandlerFor(s.config.Metrics, promhttp.HandlerOpts{}))
+	if server.config.Metrics != nil {
+		mux.Handle("GET /metrics", promhttp.HandlerFor(server.config.Metrics, promhttp.HandlerOpts{}))
 	}
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch h, pattern := mux.Handler(r); {
@@ -69,9 +69,9 @@ func clean(p string) bool {
 
 // refuseRoute answers with a problem document that there is nothing at a path, or not with the method, which
 // handler h of the mux would say in plain text.
-func refuseRoute(w http.ResponseWriter, r *http.Request, h http.Handler) {
+func refuseRoute(w http.ResponseWriter, r *http.Request, handler http.Handler) {
 	response := discardWriter{header: http.Header{}}
-	h.ServeHTTP(&response, r)
+	handler.ServeHTTP(&response, r)
 	if allowed := response.header.Get("Allow"); response.status == http.StatusMethodNotAllowed {
 		wire.WriteMethodNotAllowed(w, allowed)
 		return
@@ -99,22 +99,22 @@ func (d *discardWriter) Write(b []byte) (int, error) { return len(b), nil }
 // operators adds the requests by which operators direct a process. Like refunds these are at the admin
 // address and need a token that may operate, if there are tokens: the address of buyers is open to every
 // application that sells, and none of these may take a process out of service.
-func (s *Server) operators(mux *http.ServeMux) {
+func (server *Server) operators(mux *http.ServeMux) {
 	guarded := func(pattern string, serve func(http.ResponseWriter, *http.Request, Operated)) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			if _, ok := s.letIn(w, r, access.MayOperate); !ok {
+			if _, ok := server.letIn(w, r, access.MayOperate); !ok {
 				return
 			}
-			sale := s.sales()[r.PathValue("sale")]
+			sale := server.sales()[r.PathValue("sale")]
 			if sale == nil {
-				s.writeNotServed(w, r.PathValue("sale"))
+				server.writeNotServed(w, r.PathValue("sale"))
 				return
 			}
 			o, ok := sale.Service.(Operated)
 			switch {
 			case !ok:
 				wire.WriteNoSuchPath(w)
-			case r.Method == http.MethodPost && (s.goingDown()):
+			case r.Method == http.MethodPost && (server.goingDown()):
 				wire.WriteOutcome(w, api.Draining)
 			case r.Method != http.MethodPost && r.Method != http.MethodGet:
 				wire.WriteMethodNotAllowed(w, "GET, POST")

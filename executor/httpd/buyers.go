@@ -15,19 +15,19 @@ import (
 // It takes paths apart without http.ServeMux for two reasons: the id of a user may be any text, and
 // ServeMux would redirect the ids "." and ".." to other pages; and its 404 and 405 are no problem
 // documents.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
+func (server *Server) answer(w http.ResponseWriter, r *http.Request) {
 	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), api.SalesPath)
 	if !ok {
-		s.answerElsewhere(w, r)
+		server.answerElsewhere(w, r)
 		return
 	}
 	name, rest, deeper := strings.Cut(rest, "/")
 	kind, id, named := strings.Cut(rest, "/")
 	if kind != "stream" { // which waits itself, unless it is that of a peer
-		s.awaitOpened(r.Context())
+		server.awaitOpened(r.Context())
 	}
 	if kind == "webhooks" && id == paymentWebhook {
-		s.withSale(w, r, http.MethodPost, name, func(sale *sale) { s.postWebhook(w, r, sale) })
+		server.withSale(w, r, http.MethodPost, name, func(sale *sale) { server.postWebhook(w, r, sale) })
 		return
 	}
 	if kind == "stream" && !named && r.ProtoMajor < 2 && r.Method == http.MethodPost {
@@ -43,25 +43,25 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	case kind == "claims" && strings.HasSuffix(id, "/"+string(api.Confirm)):
 		needs = access.MayConfirm
 	}
-	grant, ok := s.letIn(w, r, needs)
+	grant, ok := server.letIn(w, r, needs)
 	if !ok {
 		return
 	}
-	get := func(f func(*sale)) { s.withSale(w, r, http.MethodGet, name, f) }
-	post := func(f func(*sale)) { s.withSale(w, r, http.MethodPost, name, f) }
+	get := func(f func(*sale)) { server.withSale(w, r, http.MethodGet, name, f) }
+	post := func(f func(*sale)) { server.withSale(w, r, http.MethodPost, name, f) }
 	switch {
 	case !deeper:
 		get(func(sale *sale) { sale.getSale(w, grant.Rights(), false) })
 	case kind == "claims" && !named:
-		post(func(sale *sale) { s.postClaim(w, r, sale) })
+		post(func(sale *sale) { server.postClaim(w, r, sale) })
 	case kind == "claims" && ofBuyers(id):
-		post(func(sale *sale) { s.postSettlement(w, r, sale, id) })
+		post(func(sale *sale) { server.postSettlement(w, r, sale, id) })
 	case kind == "claims" && id != "" && !strings.Contains(id, "/"):
 		get(func(sale *sale) { sale.getClaim(w, r, id) })
 	case kind == "stream" && !named:
-		post(func(sale *sale) { s.streams.Serve(w, r, sale, grant) })
+		post(func(sale *sale) { server.streams.Serve(w, r, sale, grant) })
 	case kind == "events" && !named:
-		get(func(sale *sale) { s.feeds.Serve(w, r, sale.feed, grant) })
+		get(func(sale *sale) { server.feeds.Serve(w, r, sale.feed, grant) })
 	case kind == "users" && named && !strings.Contains(id, "/"):
 		get(func(sale *sale) { sale.getUser(w, r, id) })
 	case kind == "claims" && strings.HasSuffix(id, "/"+string(api.Refund)):
@@ -72,16 +72,16 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 }
 
 // answerElsewhere answers a request that is about no one sale.
-func (s *Server) answerElsewhere(w http.ResponseWriter, r *http.Request) {
+func (server *Server) answerElsewhere(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.EscapedPath() {
 	case api.OpenAPIPath:
 		if hasMethod(w, r, http.MethodGet) {
 			getOpenAPI(w)
 		}
 	case api.AllSalesPath:
-		s.awaitOpened(r.Context())
-		if _, ok := s.letIn(w, r, access.MayClaim); ok && hasMethod(w, r, http.MethodGet) {
-			writeSales(w, s.sales(), s.config.Clock().Wall)
+		server.awaitOpened(r.Context())
+		if _, ok := server.letIn(w, r, access.MayClaim); ok && hasMethod(w, r, http.MethodGet) {
+			writeSales(w, server.sales(), server.config.Clock().Wall)
 		}
 	default:
 		wire.WriteNoSuchPath(w)

@@ -30,19 +30,19 @@ type buffers struct {
 var pool = sync.Pool{New: func() any { return &buffers{out: make([]byte, 0, 1024)} }}
 
 // postClaim answers POST /v1/sales/{sale}/claims.
-func (s *Server) postClaim(w http.ResponseWriter, r *http.Request, sale *sale) {
-	began := s.config.Clock().Mono
-	label := s.claim(w, r, sale)
-	sale.CountClaim(label, s.config.Clock().Mono-began)
+func (server *Server) postClaim(w http.ResponseWriter, r *http.Request, sale *sale) {
+	began := server.config.Clock().Mono
+	label := server.claim(w, r, sale)
+	sale.CountClaim(label, server.config.Clock().Mono-began)
 	wire.Note(w, label)
 }
 
 // claim answers one claim and returns its label in metrics.
-func (s *Server) claim(w http.ResponseWriter, r *http.Request, sale *sale) api.Outcome {
+func (server *Server) claim(w http.ResponseWriter, r *http.Request, sale *sale) api.Outcome {
 	b := pool.Get().(*buffers)
 	defer pool.Put(b)
 
-	request, f := readClaim(r, &b.in, s.bodies)
+	request, f := readClaim(r, &b.in, server.bodies)
 	switch {
 	case f == crowded:
 		wire.WriteOutcome(w, api.Overloaded)
@@ -51,9 +51,9 @@ func (s *Server) claim(w http.ResponseWriter, r *http.Request, sale *sale) api.O
 		wire.WriteBadRequest(w, f)
 		return api.BadRequest
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), s.config.ClaimTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), server.config.ClaimTimeout)
 	var a executor.Answer
-	if s.draining.Load() {
+	if server.draining.Load() {
 		a = sale.Decline(request, api.Draining)
 	} else {
 		a = sale.Do(ctx, request)

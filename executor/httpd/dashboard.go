@@ -10,10 +10,10 @@ import (
 )
 
 // look returns what the pages show of a sale now. unready is why it cannot be sold on every shard.
-func (s *sale) look(unready string) dashboard.Look {
-	status := s.Status()
-	l := dashboard.Look{View: s.view(&status), Away: status.Away, Unready: unready}
-	l.Answers, l.Took = s.read()
+func (sale *sale) look(unready string) dashboard.Look {
+	status := sale.Status()
+	l := dashboard.Look{View: sale.view(&status), Away: status.Away, Unready: unready}
+	l.Answers, l.Took = sale.read()
 	moving := make(map[int]bool)
 	for _, m := range status.Moves {
 		moving[m.Shard] = true
@@ -34,15 +34,15 @@ func shardOf(s *executor.ShardStatus, busy, moving bool) dashboard.Shard {
 }
 
 // read returns how many claims were answered, by outcome, and how long they took.
-func (s *saleMetrics) read() (map[api.Outcome]uint64, dashboard.Histogram) {
+func (counts *saleMetrics) read() (map[api.Outcome]uint64, dashboard.Histogram) {
 	answers := make(map[api.Outcome]uint64)
-	for outcome, counter := range s.claims {
+	for outcome, counter := range counts.claims {
 		if n := written(counter).GetCounter().GetValue(); n > 0 {
 			answers[outcome] = uint64(n)
 		}
 	}
 	var took dashboard.Histogram
-	h := written(s.duration.(prometheus.Metric)).GetHistogram() // a HistogramVec has no others
+	h := written(counts.duration.(prometheus.Metric)).GetHistogram() // a HistogramVec has no others
 	below := uint64(0)
 	for _, b := range h.GetBucket() {
 		took.Bounds = append(took.Bounds, b.GetUpperBound())

@@ -115,49 +115,49 @@ const (
 )
 
 // New returns a Server. It starts nothing.
-func New(c Config) *Server {
-	c.Connections = orDefault(c.Connections, MostConnections)
-	c.Streams = orDefault(c.Streams, stream.DefaultLimit)
-	c.Followers = orDefault(c.Followers, events.DefaultLimit)
-	c.ClaimTimeout = orDefault(c.ClaimTimeout, DefaultClaimTimeout)
-	c.DrainTimeout = orDefault(c.DrainTimeout, c.ClaimTimeout+5*time.Second)
-	c.IdleTimeout = orDefault(c.IdleTimeout, DefaultIdleTimeout)
-	if c.Clock == nil {
-		c.Clock = clock.System()
+func New(config Config) *Server {
+	config.Connections = orDefault(config.Connections, MostConnections)
+	config.Streams = orDefault(config.Streams, stream.DefaultLimit)
+	config.Followers = orDefault(config.Followers, events.DefaultLimit)
+	config.ClaimTimeout = orDefault(config.ClaimTimeout, DefaultClaimTimeout)
+	config.DrainTimeout = orDefault(config.DrainTimeout, config.ClaimTimeout+5*time.Second)
+	config.IdleTimeout = orDefault(config.IdleTimeout, DefaultIdleTimeout)
+	if config.Clock == nil {
+		config.Clock = clock.System()
 	}
-	if c.Log == nil {
-		c.Log = slog.Default()
+	if config.Log == nil {
+		config.Log = slog.Default()
 	}
 	s := &Server{
-		config:    c,
+		config:    config,
 		metrics:   newMetrics(),
-		dashboard: dashboard.New(dashboard.Config{Process: c.Address, Clock: c.Clock}),
+		dashboard: dashboard.New(dashboard.Config{Process: config.Address, Clock: config.Clock}),
 		bodies:    access.NewMemory(maxBodies),
 		unsigned:  access.NewMemory(maxUnsigned),
 	}
 	s.streams, s.feeds = stream.New(s.streamConfig()), events.New(s.feedConfig())
 	s.served.Store(new(map[string]*sale))
 	s.unserved.Store(new(map[string]reload.Lack))
-	for _, service := range c.Sales {
-		s.Add(service, c.Payments[service.Sale()])
+	for _, service := range config.Sales {
+		s.Add(service, config.Payments[service.Sale()])
 	}
 	return s
 }
 
 // streamConfig returns the configuration of streams.
-func (s *Server) streamConfig() stream.Config {
-	c := &s.config
+func (server *Server) streamConfig() stream.Config {
+	c := &server.config
 	return stream.Config{
-		Tokens: c.Tokens, Peers: c.Peers, Limit: c.Streams, Address: c.Address, AwaitOpened: s.awaitOpened, Draining: s.draining.Load,
+		Tokens: c.Tokens, Peers: c.Peers, Limit: c.Streams, Address: c.Address, AwaitOpened: server.awaitOpened, Draining: server.draining.Load,
 		ClaimTimeout: c.ClaimTimeout, DrainTimeout: c.DrainTimeout, WriteTimeout: writeTimeout, Clock: c.Clock,
 	}
 }
 
 // feedConfig returns the configuration of feeds.
-func (s *Server) feedConfig() events.Config {
+func (server *Server) feedConfig() events.Config {
 	return events.Config{
-		Limit: s.config.Followers, BeginTimeout: 10 * time.Second, Heartbeat: 10 * time.Second, WriteTimeout: writeTimeout,
-		Clock: s.config.Clock, Log: s.config.Log, Leaving: s.leaving.Load,
+		Limit: server.config.Followers, BeginTimeout: 10 * time.Second, Heartbeat: 10 * time.Second, WriteTimeout: writeTimeout,
+		Clock: server.config.Clock, Log: server.config.Log, Leaving: server.leaving.Load,
 	}
 }
 
@@ -170,38 +170,40 @@ func orDefault[T int | time.Duration](n, byDefault T) T {
 }
 
 // Add has the server serve another sale. One goroutine calls it and Remove.
-func (s *Server) Add(service executor.Service, p Payments) {
-	name, all := service.Sale(), maps.Clone(s.sales())
+func (server *Server) Add(service executor.Service, payment Payments) {
+	name, all := service.Sale(), maps.Clone(server.sales())
 	if all == nil {
 		all = make(map[string]*sale)
 	}
 	added := &sale{
-		Service: service, saleMetrics: s.metrics.of(name), name: name, clock: s.config.Clock, log: s.config.Log, feed: events.NewSale(name, service),
-		checker: p.Checker, webhook: p.Webhook,
+		Service: service, saleMetrics: server.metrics.of(name), name: name, clock: server.config.Clock, log: server.config.Log, feed: events.NewSale(name, service),
+		checker: payment.Checker, webhook: payment.Webhook,
 	}
 	all[name] = added
-	s.served.Store(&all)
-	s.dashboard.Add(dashboard.Sale{Name: name, Look: func() dashboard.Look { return added.look(s.unready(added)) }})
+	server.served.Store(&all)
+	server.dashboard.Add(dashboard.Sale{Name: name, Look: func() dashboard.Look { return added.look(server.unready(added)) }})
 }
 
 // Remove has the server serve a sale no longer, and forget what it counted of it.
-func (s *Server) Remove(name string) {
-	gone := s.sales()[name]
+func (server *Server) Remove(name string) {
+	gone := server.sales()[name]
 	if gone == nil {
 		return
 	}
-	all := maps.Clone(s.sales())
+	all := maps.Clone(server.sales())
 	delete(all, name)
-	s.served.Store(&all)
+	server.served.Store(&all)
 	gone.removed.Store(true)
-	s.streams.Remove(gone)
-	s.dashboard.Remove(name)
-	s.metrics.forget(name)
+	server.streams.Remove(gone)
+	server.dashboard.Remove(name)
+	server.metrics.forget(name)
 }
 
 // Declare sets the sales that this server should serve and does not, by name: while there is one that is not
 // over it is not ready, and a request for one that may exist is answered to try again.
-func (s *Server) Declare(unserved map[string]reload.Lack) { s.unserved.Store(&unserved) }
+func (server *Server) Declare(unserved map[string]reload.Lack) { server.unserved.Store(&unserved) }
 
 // ServeHTTP answers buyers.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.identified(s.answer)(w, r) }
+func (server *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	server.identified(server.answer)(w, r)
+}

@@ -12,7 +12,7 @@ import (
 )
 
 // getUser answers GET /v1/sales/{sale}/users/{user}.
-func (s *sale) getUser(w http.ResponseWriter, r *http.Request, segment string) {
+func (sale *sale) getUser(w http.ResponseWriter, r *http.Request, segment string) {
 	user, _ := url.PathUnescape(segment) // what URL.EscapedPath returns is escaped properly
 	if err := api.CheckUser(user); err != nil {
 		wire.WriteBadRequest(w, wire.Unacceptable(err))
@@ -23,14 +23,14 @@ func (s *sale) getUser(w http.ResponseWriter, r *http.Request, segment string) {
 		wire.WriteBadRequest(w, f)
 		return
 	}
-	a := s.Do(r.Context(), executor.Request{Query: &executor.Query{User: user, Page: page}})
-	s.setPlace(w.Header(), s.Place(user))
+	a := sale.Do(r.Context(), executor.Request{Query: &executor.Query{User: user, Page: page}})
+	sale.setPlace(w.Header(), sale.Place(user))
 	if a.Outcome != "" {
 		p := wire.NotFound(a.Outcome)
 		p.Write(w)
 		return
 	}
-	wire.WriteBody(w, http.StatusOK, wire.AppendUser(nil, s.name, user, a.Claims, a.Next))
+	wire.WriteBody(w, http.StatusOK, wire.AppendUser(nil, sale.name, user, a.Claims, a.Next))
 }
 
 // pageOf returns the page that a request asks for.
@@ -53,7 +53,7 @@ func pageOf(r *http.Request) (p api.Page, _ *wire.Fault) {
 }
 
 // getClaim answers GET /v1/sales/{sale}/claims/{claim}.
-func (s *sale) getClaim(w http.ResponseWriter, r *http.Request, text string) {
+func (sale *sale) getClaim(w http.ResponseWriter, r *http.Request, text string) {
 	id, ok := shard.ParseClaimID(text)
 	a := executor.Answer{Outcome: api.NoSuchClaim}
 	page, f := pageOf(r)
@@ -62,13 +62,13 @@ func (s *sale) getClaim(w http.ResponseWriter, r *http.Request, text string) {
 		return
 	}
 	if ok {
-		a = s.Do(r.Context(), executor.Request{Query: &executor.Query{Claim: id, Page: page}})
-		s.setPlace(w.Header(), s.PlaceOf(id.Shard))
+		a = sale.Do(r.Context(), executor.Request{Query: &executor.Query{Claim: id, Page: page}})
+		sale.setPlace(w.Header(), sale.PlaceOf(id.Shard))
 	}
 	if a.Outcome != "" {
 		p := wire.NotFound(a.Outcome)
 		p.Write(w)
 		return
 	}
-	wire.WriteBody(w, http.StatusOK, wire.AppendClaim(nil, a.Claim.State, s.name, &a.Claim))
+	wire.WriteBody(w, http.StatusOK, wire.AppendClaim(nil, a.Claim.State, sale.name, &a.Claim))
 }

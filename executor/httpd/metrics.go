@@ -63,65 +63,67 @@ type saleMetrics struct {
 	streams  prometheus.Gauge
 }
 
-func (m *metrics) of(sale string) *saleMetrics {
+func (metrics *metrics) of(sale string) *saleMetrics {
 	s := &saleMetrics{
-		metrics: m, sale: sale,
+		metrics: metrics, sale: sale,
 		claims:   make(map[api.Outcome]prometheus.Counter, len(api.Outcomes())+2),
-		duration: m.duration.WithLabelValues(sale),
-		streams:  m.streams.WithLabelValues(sale),
+		duration: metrics.duration.WithLabelValues(sale),
+		streams:  metrics.streams.WithLabelValues(sale),
 	}
 	for _, row := range append(api.Outcomes(), api.Row{Outcome: api.Replayed}, api.Row{Outcome: other}) {
-		s.claims[row.Outcome] = m.claims.WithLabelValues(sale, string(row.Outcome))
+		s.claims[row.Outcome] = metrics.claims.WithLabelValues(sale, string(row.Outcome))
 	}
 	return s
 }
 
 // all returns the vectors.
-func (m *metrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.claims, m.duration, m.settlements, m.settling, m.webhooks, m.delivering, m.streams}
+func (metrics *metrics) all() []prometheus.Collector {
+	return []prometheus.Collector{metrics.claims, metrics.duration, metrics.settlements, metrics.settling, metrics.webhooks, metrics.delivering, metrics.streams}
 }
 
 // forget drops what was counted of a sale.
-func (m *metrics) forget(sale string) {
+func (metrics *metrics) forget(sale string) {
 	of := prometheus.Labels{"sale": sale}
-	for _, v := range m.all() {
+	for _, v := range metrics.all() {
 		v.(interface{ DeletePartialMatch(prometheus.Labels) int }).DeletePartialMatch(of)
 	}
 }
 
 // CountStreams counts streams that begin or, with -1, end.
-func (s *saleMetrics) CountStreams(change int) { s.streams.Add(float64(change)) }
+func (counts *saleMetrics) CountStreams(change int) { counts.streams.Add(float64(change)) }
 
 // CountClaim counts an answer to a claim.
-func (s *saleMetrics) CountClaim(label api.Outcome, took time.Duration) {
-	counter, ok := s.claims[label]
+func (counts *saleMetrics) CountClaim(label api.Outcome, took time.Duration) {
+	counter, ok := counts.claims[label]
 	if !ok {
-		counter = s.claims[other]
+		counter = counts.claims[other]
 	}
 	counter.Inc()
-	s.duration.Observe(took.Seconds())
+	counts.duration.Observe(took.Seconds())
 }
 
 // CountSettlement counts an answer to a settlement.
-func (s *saleMetrics) CountSettlement(how api.How, label api.Outcome, took time.Duration) {
+func (counts *saleMetrics) CountSettlement(how api.How, label api.Outcome, took time.Duration) {
 	if !wire.Known(label) && label != api.Replayed {
 		label = other
 	}
-	s.metrics.settlements.WithLabelValues(s.sale, string(how), string(label)).Inc()
-	s.metrics.settling.WithLabelValues(s.sale).Observe(took.Seconds())
+	counts.metrics.settlements.WithLabelValues(counts.sale, string(how), string(label)).Inc()
+	counts.metrics.settling.WithLabelValues(counts.sale).Observe(took.Seconds())
 }
 
 // countWebhook counts a message of a payment service.
-func (s *saleMetrics) countWebhook(label api.Outcome, took time.Duration) {
+func (counts *saleMetrics) countWebhook(label api.Outcome, took time.Duration) {
 	if !wire.Known(label) && label != api.Replayed && label != ignored && label != rejected {
 		label = other
 	}
-	s.metrics.webhooks.WithLabelValues(s.sale, string(label)).Inc()
-	s.metrics.delivering.WithLabelValues(s.sale).Observe(took.Seconds())
+	counts.metrics.webhooks.WithLabelValues(counts.sale, string(label)).Inc()
+	counts.metrics.delivering.WithLabelValues(counts.sale).Observe(took.Seconds())
 }
 
 // Collectors returns the metrics of the Server, to be registered.
-func (s *Server) Collectors() []prometheus.Collector { return append(s.metrics.all(), states{s}) }
+func (server *Server) Collectors() []prometheus.Collector {
+	return append(server.metrics.all(), states{server})
+}
 
 // states collects what is so at the moment of a scrape.
 type states struct{ *Server }
@@ -136,29 +138,29 @@ var (
 )
 
 // Describe and Collect make states a prometheus.Collector.
-func (s states) Describe(to chan<- *prometheus.Desc) {
+func (states states) Describe(to chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{readyDesc, followersDesc, feedLagDesc, validFromDesc, validUntilDesc} {
 		to <- desc
 	}
 }
 
-func (s states) Collect(to chan<- prometheus.Metric) {
+func (states states) Collect(to chan<- prometheus.Metric) {
 	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
 		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 	}
-	for name, sale := range s.sales() {
-		if s.unready(sale) == "" {
+	for name, sale := range states.sales() {
+		if states.unready(sale) == "" {
 			gauge(readyDesc, 1, name)
 		} else {
 			gauge(readyDesc, 0, name)
 		}
-		n, lag := s.feeds.Lag(sale.feed)
+		n, lag := states.feeds.Lag(sale.feed)
 		gauge(followersDesc, float64(n), name)
 		if n > 0 {
 			gauge(feedLagDesc, lag.Seconds(), name)
 		}
 	}
-	if from, until, ok := s.config.Certificates.Validity(); ok {
+	if from, until, ok := states.config.Certificates.Validity(); ok {
 		gauge(validFromDesc, float64(from.Unix()))
 		gauge(validUntilDesc, float64(until.Unix()))
 	}

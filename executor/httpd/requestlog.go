@@ -13,21 +13,21 @@ import (
 
 // identified sets the X-Request-Id of responses and, at level debug, logs each request. A request without an
 // id gets one only if something is logged of it.
-func (s *Server) identified(h http.HandlerFunc) http.HandlerFunc {
+func (server *Server) identified(handler http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if !s.config.Log.Enabled(r.Context(), slog.LevelDebug) {
+		if !server.config.Log.Enabled(r.Context(), slog.LevelDebug) {
 			if r.Header[api.RequestIDHeader] != nil {
 				wire.RequestID(w, r)
 			}
-			h(w, r)
+			handler(w, r)
 			return
 		}
 		attrs := append(wire.LogAttrs(w, r), "method", r.Method, "path", r.URL.EscapedPath())
 		response := &wire.Recorder{ResponseWriter: w, Status: http.StatusOK}
-		began := s.config.Clock().Mono
+		began := server.config.Clock().Mono
 		defer func() {
 			if rest, ok := strings.CutPrefix(r.URL.EscapedPath(), api.SalesPath); ok {
-				if name, _, _ := strings.Cut(rest, "/"); s.sales()[name] != nil {
+				if name, _, _ := strings.Cut(rest, "/"); server.sales()[name] != nil {
 					attrs = append(attrs, "sale", name)
 				}
 			}
@@ -35,9 +35,9 @@ func (s *Server) identified(h http.HandlerFunc) http.HandlerFunc {
 			if response.Outcome != "" {
 				attrs = append(attrs, "outcome", string(response.Outcome))
 			}
-			took := (s.config.Clock().Mono - began).Round(time.Microsecond)
-			s.config.Log.DebugContext(context.WithoutCancel(r.Context()), "request answered", append(attrs, "duration", took)...)
+			took := (server.config.Clock().Mono - began).Round(time.Microsecond)
+			server.config.Log.DebugContext(context.WithoutCancel(r.Context()), "request answered", append(attrs, "duration", took)...)
 		}()
-		h(response, r)
+		handler(response, r)
 	}
 }

@@ -34,42 +34,44 @@ type sale struct {
 }
 
 // Removed reports whether the server no longer serves the sale.
-func (s *sale) Removed() bool { return s.removed.Load() }
+func (sale *sale) Removed() bool { return sale.removed.Load() }
 
 // Do answers a request.
-func (s *sale) Do(ctx context.Context, r executor.Request) executor.Answer {
-	a := s.Service.Do(ctx, r)
+func (sale *sale) Do(ctx context.Context, r executor.Request) executor.Answer {
+	a := sale.Service.Do(ctx, r)
 	if r.Settle != nil {
-		return s.reportUnrecorded(r.Settle.Claim.String(), r.Settle, a)
+		return sale.reportUnrecorded(r.Settle.Claim.String(), r.Settle, a)
 	}
 	return a
 }
 
 // Begin begins to answer a request.
-func (s *sale) Begin(r executor.Request, answered func(executor.Answer)) (cancel func()) {
+func (sale *sale) Begin(r executor.Request, answered func(executor.Answer)) (cancel func()) {
 	if r.Settle == nil || r.Settle.How != api.Confirm {
-		return s.Service.Begin(r, answered)
+		return sale.Service.Begin(r, answered)
 	}
-	return s.Service.Begin(r, func(a executor.Answer) { answered(s.reportUnrecorded(r.Settle.Claim.String(), r.Settle, a)) })
+	return sale.Service.Begin(r, func(a executor.Answer) { answered(sale.reportUnrecorded(r.Settle.Claim.String(), r.Settle, a)) })
 }
 
 // refuse writes an answer other than an accepted claim or a claim that was settled as requested.
-func (s *sale) refuse(w http.ResponseWriter, a *executor.Answer) { wire.Refuse(w, s.name, s.clock, a) }
+func (sale *sale) refuse(w http.ResponseWriter, a *executor.Answer) {
+	wire.Refuse(w, sale.name, sale.clock, a)
+}
 
 // reportUnrecorded logs, and adds to the answer, that a payment is in no ledger, since the sale has ended
 // or has no such claim: nothing else remembers that it must be paid back.
-func (s *sale) reportUnrecorded(claim string, x *executor.Settlement, a executor.Answer) executor.Answer {
+func (sale *sale) reportUnrecorded(claim string, x *executor.Settlement, a executor.Answer) executor.Answer {
 	if x.How == api.Confirm && a.Claim.User == "" && a.Outcome.Row().Retry == api.Final {
 		a.Message = cmp.Or(strings.TrimSuffix(a.Message, "."), strings.TrimSuffix(a.Outcome.Row().Detail, ".")) + ". The payment bought nothing, and no ledger has it: pay it back."
-		s.log.Warn("a payment bought nothing, and the ledger does not have it: pay it back", "sale", s.name, "claim", claim,
+		sale.log.Warn("a payment bought nothing, and the ledger does not have it: pay it back", "sale", sale.name, "claim", claim,
 			"payment", x.Payment, "outcome", a.Outcome)
 	}
 	return a
 }
 
 // clockOff reports whether this process knows that its clock is wrong.
-func (s *sale) clockOff() bool {
-	e, ok := s.Service.(interface{ ClockOff() time.Duration })
+func (sale *sale) clockOff() bool {
+	e, ok := sale.Service.(interface{ ClockOff() time.Duration })
 	return ok && e.ClockOff() != 0
 }
 
@@ -85,24 +87,24 @@ type placeHeaders struct {
 }
 
 // setPlace sets the headers that say where a request is decided, if that is known.
-func (s *sale) setPlace(h http.Header, p executor.Place) {
-	if p.Shards <= 0 || p.Shard < 0 || p.Shard >= p.Shards {
+func (sale *sale) setPlace(header http.Header, place executor.Place) {
+	if place.Shards <= 0 || place.Shard < 0 || place.Shard >= place.Shards {
 		return
 	}
-	all := s.places.Load()
-	if all == nil || len(all.at) != p.Shards {
-		all = &places{at: make([]atomic.Pointer[placeHeaders], p.Shards)}
-		s.places.Store(all)
+	all := sale.places.Load()
+	if all == nil || len(all.at) != place.Shards {
+		all = &places{at: make([]atomic.Pointer[placeHeaders], place.Shards)}
+		sale.places.Store(all)
 	}
-	one := all.at[p.Shard].Load()
-	if one == nil || one.owner != p.Owner {
-		one = &placeHeaders{owner: p.Owner}
-		one.values[0] = []string{strconv.Itoa(p.Shard) + "/" + strconv.Itoa(p.Shards)}
-		one.values[1] = []string{p.Owner}
-		all.at[p.Shard].Store(one)
+	one := all.at[place.Shard].Load()
+	if one == nil || one.owner != place.Owner {
+		one = &placeHeaders{owner: place.Owner}
+		one.values[0] = []string{strconv.Itoa(place.Shard) + "/" + strconv.Itoa(place.Shards)}
+		one.values[1] = []string{place.Owner}
+		all.at[place.Shard].Store(one)
 	}
-	h[api.ShardHeader] = one.values[0]
-	if p.Owner != "" {
-		h[api.OwnerHeader] = one.values[1]
+	header[api.ShardHeader] = one.values[0]
+	if place.Owner != "" {
+		header[api.OwnerHeader] = one.values[1]
 	}
 }

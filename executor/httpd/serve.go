@@ -22,43 +22,43 @@ const (
 	writeTimeout  = 10 * time.Second
 )
 
-// Serve answers buyers on l until ctx ends. Then it drains: readyz says 503, a new claim gets 503 `draining`,
+// Serve answers buyers on listener until ctx ends. Then it drains: readyz says 503, a new claim gets 503 `draining`,
 // no connection is accepted any more, and requests in flight are answered. It returns nil when they are, and
-// an error if some had no answer within DrainTimeout. It closes l in any case.
-func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	h := s.config.Certificates.Require(needsNoCertificate, s.answer)
-	if s.config.Tokens == nil { // no page knows one
-		h = access.WithHosts(l.Addr(), s.config.Hosts, h)
+// an error if some had no answer within DrainTimeout. It closes the listener in any case.
+func (server *Server) Serve(ctx context.Context, listener net.Listener) error {
+	h := server.config.Certificates.Require(needsNoCertificate, server.answer)
+	if server.config.Tokens == nil { // no page knows one
+		h = access.WithHosts(listener.Addr(), server.config.Hosts, h)
 	}
-	server := s.httpServer(h)
-	withHTTP2(server)
-	s.buyers.Store(server)
-	return s.serve(ctx, access.NewListener(l, s.config.Connections), server, func() {
-		if !s.retired.Load() { // else peers decide on the claims that still come
-			s.draining.Store(true)
+	inner := server.httpServer(h)
+	withHTTP2(inner)
+	server.buyers.Store(inner)
+	return server.serve(ctx, access.NewListener(listener, server.config.Connections), inner, func() {
+		if !server.retired.Load() { // else peers decide on the claims that still come
+			server.draining.Store(true)
 		}
-		s.streams.GoAway()
-		s.feeds.Leave()
+		server.streams.GoAway()
+		server.feeds.Leave()
 	})
 }
 
 // Retire declares that this process is about to go, while it still answers: readyz says 503, and connections
 // are closed after their request.
-func (s *Server) Retire() {
-	s.leaving.Store(true)
-	if server := s.buyers.Load(); server != nil {
-		server.SetKeepAlivesEnabled(false)
+func (server *Server) Retire() {
+	server.leaving.Store(true)
+	if inner := server.buyers.Load(); inner != nil {
+		inner.SetKeepAlivesEnabled(false)
 	}
 }
 
 // Retired declares that peers decide on all claims from now on: when Serve ends, claims that still come are
 // passed on and not refused.
-func (s *Server) Retired() { s.retired.Store(true) }
+func (server *Server) Retired() { server.retired.Store(true) }
 
-// ServeAdmin answers operators on l until ctx ends. Let it end after Serve has
+// ServeAdmin answers operators on listener until ctx ends. It should end after Serve has
 // returned, so that readyz can tell that the server drains.
-func (s *Server) ServeAdmin(ctx context.Context, l net.Listener) error {
-	return s.serve(ctx, access.NewListener(l, AdminConnections), s.httpServer(access.WithHosts(l.Addr(), s.config.Hosts, s.config.Certificates.Require(needsNoCertificate, s.admin()))), s.dashboard.Close)
+func (server *Server) ServeAdmin(ctx context.Context, listener net.Listener) error {
+	return server.serve(ctx, access.NewListener(listener, AdminConnections), server.httpServer(access.WithHosts(listener.Addr(), server.config.Hosts, server.config.Certificates.Require(needsNoCertificate, server.admin()))), server.dashboard.Close)
 }
 
 // needsNoCertificate reports whether a request needs no client certificate, because its sender often
@@ -71,32 +71,32 @@ func needsNoCertificate(r *http.Request) bool {
 }
 
 // serve serves until ctx ends, and then calls ending and drains.
-func (s *Server) serve(ctx context.Context, l *access.Listener, server *http.Server, ending func()) error {
-	server.ConnState = l.ConnState
+func (server *Server) serve(ctx context.Context, listener *access.Listener, inner *http.Server, ending func()) error {
+	inner.ConnState = listener.ConnState
 	done := make(chan error, 1)
 	go func() {
-		if s.config.Certificates.Server() {
-			server.TLSConfig = s.config.Certificates.ServerConfig()
-			done <- server.ServeTLS(l, "", "")
+		if server.config.Certificates.Server() {
+			inner.TLSConfig = server.config.Certificates.ServerConfig()
+			done <- inner.ServeTLS(listener, "", "")
 		} else {
-			done <- server.Serve(l)
+			done <- inner.Serve(listener)
 		}
 	}()
 
 	select {
 	case err := <-done:
-		server.Close()
-		return fmt.Errorf("serve on %s: %w", l.Addr(), err)
+		inner.Close()
+		return fmt.Errorf("serve on %s: %w", listener.Addr(), err)
 	case <-ctx.Done():
 	}
 
 	ending()
-	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.config.DrainTimeout)
+	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), server.config.DrainTimeout)
 	defer cancel()
-	err := server.Shutdown(bound)
+	err := inner.Shutdown(bound)
 	if err != nil {
-		server.Close()
-		err = fmt.Errorf("drain %s: requests were still under way after %s and have been cut off: %w", l.Addr(), s.config.DrainTimeout, err)
+		inner.Close()
+		err = fmt.Errorf("drain %s: requests were still under way after %s and have been cut off: %w", listener.Addr(), server.config.DrainTimeout, err)
 	}
 	if serveErr := <-done; !errors.Is(serveErr, http.ErrServerClosed) {
 		err = errors.Join(err, serveErr)
@@ -122,19 +122,19 @@ func withHTTP2(server *http.Server) {
 const maxOfConnection = 100
 
 // httpServer returns a server with its timeouts and bounds.
-func (s *Server) httpServer(h http.HandlerFunc) *http.Server {
+func (server *Server) httpServer(handler http.HandlerFunc) *http.Server {
 	// net/http counts both from the moment at which it begins to read a request, and a read deadline
 	// that passes while a claim waits for its append would end the claim's context as if the buyer
 	// had gone. So they include its time.
-	read := headerTimeout + bodyTimeout + s.config.ClaimTimeout
+	read := headerTimeout + bodyTimeout + server.config.ClaimTimeout
 	return &http.Server{
-		Handler:           s.identified(access.WithBoundedHeader(h)),
+		Handler:           server.identified(access.WithBoundedHeader(handler)),
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       read,
 		WriteTimeout:      read + writeTimeout,
-		IdleTimeout:       s.config.IdleTimeout,
+		IdleTimeout:       server.config.IdleTimeout,
 		MaxHeaderBytes:    access.MaxHeaderRead, // see withBoundedHeader
-		ErrorLog:          log.New(connectionLog{s.config.Log}, "", 0),
+		ErrorLog:          log.New(connectionLog{server.config.Log}, "", 0),
 	}
 }
 

@@ -34,25 +34,25 @@ type Server struct {
 }
 
 // sales returns the sales that are served, by name.
-func (s *Server) sales() map[string]*sale { return *s.served.Load() }
+func (server *Server) sales() map[string]*sale { return *server.served.Load() }
 
 // awaitOpened waits until requests may be answered.
-func (s *Server) awaitOpened(ctx context.Context) {
-	if s.config.Opened == nil {
+func (server *Server) awaitOpened(ctx context.Context) {
+	if server.config.Opened == nil {
 		return
 	}
 	select {
-	case <-s.config.Opened:
+	case <-server.config.Opened:
 	case <-ctx.Done():
 	}
 }
 
 // goingDown reports whether the server is about to go, or drains.
-func (s *Server) goingDown() bool { return s.draining.Load() || s.leaving.Load() }
+func (server *Server) goingDown() bool { return server.draining.Load() || server.leaving.Load() }
 
 // unready returns why a sale cannot be sold on every shard; "": it can.
-func (s *Server) unready(sale *sale) string {
-	if s.goingDown() {
+func (server *Server) unready(sale *sale) string {
+	if server.goingDown() {
 		return "the server is going down"
 	}
 	if err := sale.Ready(); err != nil {
@@ -63,9 +63,9 @@ func (s *Server) unready(sale *sale) string {
 
 // writeNotServed answers a request for a sale that is not served here: there is none, or this server is to
 // serve it and cannot yet.
-func (s *Server) writeNotServed(w http.ResponseWriter, name string) {
+func (server *Server) writeNotServed(w http.ResponseWriter, name string) {
 	p := wire.ProblemOf(api.NoSuchSale)
-	if lack, declared := (*s.unserved.Load())[name]; declared && !lack.Absent {
+	if lack, declared := (*server.unserved.Load())[name]; declared && !lack.Absent {
 		p = wire.ProblemOf(api.Standby)
 		p.Detail = "This server is to serve the sale, and cannot yet; this request was not looked at. Ask again, here or at another process of the sale."
 	}
@@ -73,8 +73,8 @@ func (s *Server) writeNotServed(w http.ResponseWriter, name string) {
 }
 
 // letIn reports whether the token of a request has a right, and if not answers it.
-func (s *Server) letIn(w http.ResponseWriter, r *http.Request, needs access.Rights) (grant access.Grant, ok bool) {
-	grant = s.config.Tokens.OfRequest(r)
+func (server *Server) letIn(w http.ResponseWriter, r *http.Request, needs access.Rights) (grant access.Grant, ok bool) {
+	grant = server.config.Tokens.OfRequest(r)
 	switch missing := grant.May(needs); {
 	case missing != nil:
 		missing.Challenge(w.Header(), r)
@@ -98,13 +98,13 @@ func hasMethod(w http.ResponseWriter, r *http.Request, method string) bool {
 
 // withSale calls f with the sale of that name, if it is served here and the request has the method, and
 // otherwise answers the request.
-func (s *Server) withSale(w http.ResponseWriter, r *http.Request, method, name string, f func(*sale)) {
+func (server *Server) withSale(w http.ResponseWriter, r *http.Request, method, name string, f func(*sale)) {
 	if !hasMethod(w, r, method) {
 		return
 	}
-	sale, ok := s.sales()[name]
+	sale, ok := server.sales()[name]
 	if !ok {
-		s.writeNotServed(w, name)
+		server.writeNotServed(w, name)
 		return
 	}
 	f(sale)

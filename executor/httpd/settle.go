@@ -25,21 +25,21 @@ func ofBuyers(rest string) bool {
 
 // postSettlement answers POST /v1/sales/{sale}/claims/{rest}, where rest is a claim and how it is
 // settled.
-func (s *Server) postSettlement(w http.ResponseWriter, r *http.Request, sale *sale, rest string) {
+func (server *Server) postSettlement(w http.ResponseWriter, r *http.Request, sale *sale, rest string) {
 	claim, way, _ := strings.Cut(rest, "/")
 	how := api.How(way)
-	began := s.config.Clock().Mono
-	label := s.settle(w, r, sale, claim, how)
-	sale.CountSettlement(how, label, s.config.Clock().Mono-began)
+	began := server.config.Clock().Mono
+	label := server.settle(w, r, sale, claim, how)
+	sale.CountSettlement(how, label, server.config.Clock().Mono-began)
 	wire.Note(w, label)
 }
 
 // settle answers one settlement and returns its label in metrics.
-func (s *Server) settle(w http.ResponseWriter, r *http.Request, sale *sale, claim string, how api.How) api.Outcome {
+func (server *Server) settle(w http.ResponseWriter, r *http.Request, sale *sale, claim string, how api.How) api.Outcome {
 	a := executor.Answer{Outcome: api.Overloaded}
-	switch x, f := readSettlement(r, how, s.bodies); {
+	switch x, f := readSettlement(r, how, server.bodies); {
 	case f == nil:
-		a = s.settleAnswer(r.Context(), sale, claim, how, x)
+		a = server.settleAnswer(r.Context(), sale, claim, how, x)
 	case f != crowded:
 		wire.WriteBadRequest(w, f)
 		return api.BadRequest
@@ -61,16 +61,16 @@ func (s *Server) settle(w http.ResponseWriter, r *http.Request, sale *sale, clai
 }
 
 // settleAnswer has the sale settle a claim.
-func (s *Server) settleAnswer(ctx context.Context, sale *sale, claim string, how api.How, body api.Settlement) executor.Answer {
+func (server *Server) settleAnswer(ctx context.Context, sale *sale, claim string, how api.How, body api.Settlement) executor.Answer {
 	id, ok := shard.ParseClaimID(claim)
 	x := executor.Settlement{Claim: id, How: how, Settlement: body}
 	switch {
-	case s.draining.Load():
+	case server.draining.Load():
 		return executor.Answer{Outcome: api.Draining}
 	case !ok:
 		return sale.reportUnrecorded(claim, &x, executor.Answer{Outcome: api.NoSuchClaim})
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.config.ClaimTimeout)
+	ctx, cancel := context.WithTimeout(ctx, server.config.ClaimTimeout)
 	defer cancel()
 	return sale.Do(ctx, executor.Request{Settle: &x})
 }

@@ -25,12 +25,12 @@ func writeSales(w http.ResponseWriter, sales map[string]*sale, now time.Time) {
 }
 
 // summary returns the most important of how a sale stands.
-func (s *sale) summary() api.SaleSummary {
-	status := s.Status()
+func (sale *sale) summary() api.SaleSummary {
+	status := sale.Status()
 	if status.Away != "" {
-		return api.SaleSummary{Sale: s.name, Phase: cmp.Or(status.Phase, ledger.PhaseUnknown), Outcome: status.Away}
+		return api.SaleSummary{Sale: sale.name, Phase: cmp.Or(status.Phase, ledger.PhaseUnknown), Outcome: status.Away}
 	}
-	v := s.stands(&status)
+	v := sale.stands(&status)
 	return api.SaleSummary{
 		Sale: v.Sale, UID: v.UID, Generation: v.Generation, Phase: v.Phase, SoldOut: v.SoldOut,
 		Stock: v.Stock, Available: v.Available, Held: v.Held, Sold: v.Sold, OpensAt: v.OpensAt, ClosesAt: v.ClosesAt,
@@ -39,28 +39,28 @@ func (s *sale) summary() api.SaleSummary {
 
 // getSale answers GET /v1/sales/{sale}, with more for a sender that may operate, and yet more at the admin
 // address.
-func (s *sale) getSale(w http.ResponseWriter, rights access.Rights, admin bool) {
-	status, operates := s.Status(), rights&access.MayOperate != 0
+func (sale *sale) getSale(w http.ResponseWriter, rights access.Rights, admin bool) {
+	status, operates := sale.Status(), rights&access.MayOperate != 0
 	if status.Away != "" {
-		s.writeAway(w, &status, operates, admin)
+		sale.writeAway(w, &status, operates, admin)
 		return
 	}
-	view := s.stands(&status)
+	view := sale.stands(&status)
 	if operates {
-		s.operations(view, &status, admin)
+		sale.operations(view, &status, admin)
 	}
 	wire.WriteJSON(w, http.StatusOK, view)
 }
 
 // writeAway answers why this process cannot tell how the sale stands, and operators also what it knows.
-func (s *sale) writeAway(w http.ResponseWriter, status *executor.Status, operates, admin bool) {
+func (sale *sale) writeAway(w http.ResponseWriter, status *executor.Status, operates, admin bool) {
 	row := status.Away.Row()
 	if !operates || row.Status != http.StatusServiceUnavailable {
 		wire.WriteOutcome(w, status.Away)
 		return
 	}
 	var view api.Sale
-	s.operations(&view, status, admin)
+	sale.operations(&view, status, admin)
 	wire.Note(w, row.Outcome)
 	wire.WriteProblem(w, row.Status, row.RetryAfter, wire.MustMarshal(api.Problem{
 		Type: api.OutcomeType + string(row.Outcome), Title: row.Title, Status: row.Status, Detail: row.Detail, Outcome: row.Outcome,
@@ -69,17 +69,17 @@ func (s *sale) writeAway(w http.ResponseWriter, status *executor.Status, operate
 }
 
 // getReady answers 200 only while every sale can be sold on every shard, except those that have ended.
-func (s *Server) getReady(w http.ResponseWriter, _ *http.Request) {
-	view := api.Readiness{Ready: true, Sales: make([]api.SaleReadiness, 0, len(s.sales()))}
+func (server *Server) getReady(w http.ResponseWriter, _ *http.Request) {
+	view := api.Readiness{Ready: true, Sales: make([]api.SaleReadiness, 0, len(server.sales()))}
 	say := func(name, why string, over bool) {
 		one := api.SaleReadiness{Sale: name, Ready: why == "", Reason: why}
 		view.Ready = view.Ready && (one.Ready || over)
 		view.Sales = append(view.Sales, one)
 	}
-	sales, unserved := s.sales(), *s.unserved.Load()
+	sales, unserved := server.sales(), *server.unserved.Load()
 	for name, sale := range sales {
-		why := s.unready(sale)
-		over := ledger.Over(sale.Status().Phase) && !s.goingDown()
+		why := server.unready(sale)
+		over := ledger.Over(sale.Status().Phase) && !server.goingDown()
 		if lack, declared := unserved[name]; over && declared { // another run of it
 			why, over = lack.Why, lack.Over
 		}

@@ -14,56 +14,56 @@ import (
 )
 
 // withList adds the list of a shard, if it has one. nil: there are no lists.
-func withList(v *api.Lists, shard executor.ShardStatus) *api.Lists {
+func withList(lists *api.Lists, shard executor.ShardStatus) *api.Lists {
 	if !shard.Listed {
-		return v
+		return lists
 	}
-	if v == nil {
-		v = new(api.Lists)
+	if lists == nil {
+		lists = new(api.Lists)
 	}
 	if shard.ListOn {
-		v.On++
+		lists.On++
 	} else {
-		v.Off++
+		lists.Off++
 	}
-	v.Undrained += shard.Undrained
-	return v
+	lists.Undrained += shard.Undrained
+	return lists
 }
 
 // withHolds adds the holds of a shard, if it has any. nil: there are no holds.
-func withHolds(v *api.Holds, shard executor.ShardStatus) *api.Holds {
+func withHolds(holds *api.Holds, shard executor.ShardStatus) *api.Holds {
 	if !shard.Paid {
-		return v
+		return holds
 	}
-	if v == nil {
-		v = new(api.Holds)
+	if holds == nil {
+		holds = new(api.Holds)
 	}
-	if next := shard.NextRelease.UTC(); !shard.NextRelease.IsZero() && (v.NextRelease.IsZero() || next.Before(v.NextRelease)) {
-		v.NextRelease = next
+	if next := shard.NextRelease.UTC(); !shard.NextRelease.IsZero() && (holds.NextRelease.IsZero() || next.Before(holds.NextRelease)) {
+		holds.NextRelease = next
 	}
 	o := shard.Outcomes
-	v.Open += o.OpenHolds
-	v.Confirmed += o.Confirmed
-	v.Expired += o.Expired
-	v.Cancelled += o.Cancelled
-	v.Refunded += o.Refunded
-	v.Resold += o.Resold
-	v.RefundsDue += o.RefundsDue
-	return v
+	holds.Open += o.OpenHolds
+	holds.Confirmed += o.Confirmed
+	holds.Expired += o.Expired
+	holds.Cancelled += o.Cancelled
+	holds.Refunded += o.Refunded
+	holds.Resold += o.Resold
+	holds.RefundsDue += o.RefundsDue
+	return holds
 }
 
 // view returns all that is known of a sale, as the admin address shows it.
-func (s *sale) view(status *executor.Status) *api.Sale {
-	view := s.stands(status)
-	s.operations(view, status, true)
+func (sale *sale) view(status *executor.Status) *api.Sale {
+	view := sale.stands(status)
+	sale.operations(view, status, true)
 	return view
 }
 
 // stands returns what everybody who may claim may know of a sale.
-func (s *sale) stands(status *executor.Status) *api.Sale {
-	now := s.clock().Wall
+func (sale *sale) stands(status *executor.Status) *api.Sale {
+	now := sale.clock().Wall
 	view := &api.Sale{
-		Sale:         s.name,
+		Sale:         sale.name,
 		UID:          status.UID,
 		Phase:        ledger.PhaseAt(status.Phase, status.OpensAt, status.ClosesAt, now),
 		PerUserLimit: status.PerUser,
@@ -94,7 +94,7 @@ func (s *sale) stands(status *executor.Status) *api.Sale {
 
 // operations adds what operators may know of a sale. Names of lock nodes, which are addresses, and errors,
 // which have addresses in them, are shown at the admin address alone.
-func (s *sale) operations(view *api.Sale, status *executor.Status, admin bool) {
+func (sale *sale) operations(view *api.Sale, status *executor.Status, admin bool) {
 	private := func(text string) string {
 		if admin {
 			return text
@@ -117,8 +117,8 @@ func (s *sale) operations(view *api.Sale, status *executor.Status, admin bool) {
 	if u := status.Unchecked; u != nil {
 		view.RuleCheck = &api.RuleCheck{FailingSince: moment(u.Since), Error: private(shard.OneLine(u.Err))}
 	}
-	if s.checker != nil {
-		if view.PaymentCheck = paymentCheck(s.checker.Health()); view.PaymentCheck != nil {
+	if sale.checker != nil {
+		if view.PaymentCheck = paymentCheck(sale.checker.Health()); view.PaymentCheck != nil {
 			view.PaymentCheck.Error = private(view.PaymentCheck.Error)
 		}
 	}

@@ -55,22 +55,22 @@ func ReadCertificates(files TLSFiles) (*Certificates, error) {
 
 // Reload reads the files again. Open connections go on as they are. If the files are not usable, what was
 // read before remains in force: a certificate and its key may be replaced one after the other.
-func (c *Certificates) Reload() (changed bool, err error) {
-	read, err := c.files.read()
+func (certs *Certificates) Reload() (changed bool, err error) {
+	read, err := certs.files.read()
 	if err != nil {
 		return false, err
 	}
-	if before := c.now.Load(); before != nil && bytes.Equal(bytes.Join(before.content, []byte{0}), bytes.Join(read.content, []byte{0})) {
+	if before := certs.now.Load(); before != nil && bytes.Equal(bytes.Join(before.content, []byte{0}), bytes.Join(read.content, []byte{0})) {
 		return false, nil
 	}
-	c.now.Store(read)
+	certs.now.Store(read)
 	return true, nil
 }
 
 // String names the files.
-func (c *Certificates) String() string {
+func (certs *Certificates) String() string {
 	var names []string
-	for _, path := range []string{c.files.Cert, c.files.Key, c.files.CA, c.files.ClientCA} {
+	for _, path := range []string{certs.files.Cert, certs.files.Key, certs.files.CA, certs.files.ClientCA} {
 		if path != "" {
 			names = append(names, path)
 		}
@@ -79,25 +79,25 @@ func (c *Certificates) String() string {
 }
 
 // Client returns the configuration of a client, by the newest files. nil: the default of net/http.
-func (c *Certificates) Client() *tls.Config {
-	if c == nil {
+func (certs *Certificates) Client() *tls.Config {
+	if certs == nil {
 		return nil
 	}
-	return c.now.Load().client
+	return certs.now.Load().client
 }
 
 // Server reports whether there is a certificate to serve with.
-func (c *Certificates) Server() bool { return c != nil && c.now.Load().server != nil }
+func (certs *Certificates) Server() bool { return certs != nil && certs.now.Load().server != nil }
 
 // ServerConfig returns the configuration of a server, whose connections are each by the newest files.
-func (c *Certificates) ServerConfig() *tls.Config {
-	return &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.now.Load().server, nil }}
+func (certs *Certificates) ServerConfig() *tls.Config {
+	return &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return certs.now.Load().server, nil }}
 }
 
 // Warning returns that the certificate has expired, or is about to, with a tenth of its time left; ""
 // otherwise.
-func (c *Certificates) Warning(now time.Time) string {
-	own := c.now.Load().own
+func (certs *Certificates) Warning(now time.Time) string {
+	own := certs.now.Load().own
 	switch {
 	case own == nil:
 		return ""
@@ -110,40 +110,42 @@ func (c *Certificates) Warning(now time.Time) string {
 }
 
 // Validity returns the validity of the process's own certificate; ok is false if there is none.
-func (c *Certificates) Validity() (from, until time.Time, ok bool) {
-	if c == nil || c.now.Load().own == nil {
+func (certs *Certificates) Validity() (from, until time.Time, ok bool) {
+	if certs == nil || certs.now.Load().own == nil {
 		return time.Time{}, time.Time{}, false
 	}
-	leaf := c.now.Load().own.Leaf
+	leaf := certs.now.Load().own.Leaf
 	return leaf.NotBefore, leaf.NotAfter, true
 }
 
 // Names returns nil if the certificate is one of the host.
-func (c *Certificates) Names(host string) error { return c.now.Load().own.Leaf.VerifyHostname(host) }
+func (certs *Certificates) Names(host string) error {
+	return certs.now.Load().own.Leaf.VerifyHostname(host)
+}
 
 // read reads the files.
-func (f TLSFiles) read() (*credentials, error) {
+func (paths TLSFiles) read() (*credentials, error) {
 	r := &credentials{client: new(tls.Config)}
 	var err error
-	if r.client.RootCAs, err = r.authorities(f.CA); err != nil {
+	if r.client.RootCAs, err = r.authorities(paths.CA); err != nil {
 		return nil, err
 	}
-	clients, err := r.authorities(f.ClientCA)
-	if err != nil || f.Cert == "" {
+	clients, err := r.authorities(paths.ClientCA)
+	if err != nil || paths.Cert == "" {
 		return r, err
 	}
-	cert, err := r.public(f.Cert)
+	cert, err := r.public(paths.Cert)
 	if err != nil {
 		return nil, err
 	}
-	key, err := readSecret("TLS file", f.Key, maxPEM, ErrBadTLS)
+	key, err := readSecret("TLS file", paths.Key, maxPEM, ErrBadTLS)
 	if err != nil {
 		return nil, err
 	}
 	r.content = append(r.content, key)
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s and %s are no certificate and its key: %s", ErrBadTLS, f.Cert, f.Key, strings.TrimPrefix(err.Error(), "tls: "))
+		return nil, fmt.Errorf("%w: %s and %s are no certificate and its key: %s", ErrBadTLS, paths.Cert, paths.Key, strings.TrimPrefix(err.Error(), "tls: "))
 	}
 	r.own = &pair
 	r.client.Certificates = []tls.Certificate{pair}
@@ -159,11 +161,11 @@ func (f TLSFiles) read() (*credentials, error) {
 const maxPEM = 4 << 20
 
 // authorities returns those of a file, nil without one.
-func (r *credentials) authorities(path string) (*x509.CertPool, error) {
+func (creds *credentials) authorities(path string) (*x509.CertPool, error) {
 	if path == "" {
 		return nil, nil
 	}
-	content, err := r.public(path)
+	content, err := creds.public(path)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +177,7 @@ func (r *credentials) authorities(path string) (*x509.CertPool, error) {
 }
 
 // public reads a file that is no secret.
-func (r *credentials) public(path string) ([]byte, error) {
+func (creds *credentials) public(path string) ([]byte, error) {
 	content, err := files.Read(path, maxPEM)
 	switch {
 	case err != nil:
@@ -183,7 +185,7 @@ func (r *credentials) public(path string) ([]byte, error) {
 	case len(content) > maxPEM:
 		return nil, fmt.Errorf("%w: %s has more than %d bytes", ErrBadTLS, path, maxPEM)
 	}
-	r.content = append(r.content, content)
+	creds.content = append(creds.content, content)
 	return content, nil
 }
 
@@ -192,8 +194,8 @@ func (r *credentials) public(path string) ([]byte, error) {
 //
 // The certificate is required here and not in the handshake, so that exempt requests need none. A
 // handshake with a certificate of another authority fails.
-func (c *Certificates) Require(exempt func(*http.Request) bool, h http.HandlerFunc) http.HandlerFunc {
-	if c == nil || c.files.ClientCA == "" {
+func (certs *Certificates) Require(exempt func(*http.Request) bool, h http.HandlerFunc) http.HandlerFunc {
+	if certs == nil || certs.files.ClientCA == "" {
 		return h
 	}
 	return func(w http.ResponseWriter, r *http.Request) {

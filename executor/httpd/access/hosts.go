@@ -22,10 +22,10 @@ func CrossOrigin(r *http.Request) bool { return crossOrigin.Check(r) != nil }
 
 // WithHosts guards a handler that is reached at address. On loopback it answers to the usual names, to
 // that of the address and to more; elsewhere to every name.
-func WithHosts(address net.Addr, more []string, h http.HandlerFunc) http.HandlerFunc {
+func WithHosts(address net.Addr, more []string, handler http.HandlerFunc) http.HandlerFunc {
 	tcp, ok := address.(*net.TCPAddr)
 	if !ok || !tcp.IP.IsLoopback() {
-		return h
+		return handler
 	}
 	known := map[string]bool{"": true, "localhost": true, "127.0.0.1": true, "::1": true, tcp.IP.String(): true}
 	for _, name := range more {
@@ -38,7 +38,7 @@ func WithHosts(address net.Addr, more []string, h http.HandlerFunc) http.Handler
 				"A proxy before it must send one of these as Host.")
 			return
 		}
-		h(w, r)
+		handler(w, r)
 	}
 }
 

@@ -46,87 +46,87 @@ func NewListener(inner net.Listener, limit int) *Listener {
 }
 
 // Accept returns the next connection, when there is room for it.
-func (l *Listener) Accept() (net.Conn, error) {
-	inner, err := l.Listener.Accept()
+func (listener *Listener) Accept() (net.Conn, error) {
+	inner, err := listener.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
 	setUserTimeout(inner, userTimeout)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for l.open >= l.limit && !l.closed {
-		if longest := l.idle.Front(); longest != nil {
+	listener.mu.Lock()
+	defer listener.mu.Unlock()
+	for listener.open >= listener.limit && !listener.closed {
+		if longest := listener.idle.Front(); longest != nil {
 			c := longest.Value.(*conn)
-			l.removeLocked(c)
+			listener.removeLocked(c)
 			_ = c.Conn.Close() // under its reader; only the client notices
 		} else {
-			l.change.Wait()
+			listener.change.Wait()
 		}
 	}
-	if l.closed {
+	if listener.closed {
 		_ = inner.Close() // it was never used
 		return nil, net.ErrClosed
 	}
-	l.open++
-	c := &conn{Conn: inner, listener: l}
-	c.idle = l.idle.PushBack(c) // until its first request
+	listener.open++
+	c := &conn{Conn: inner, listener: listener}
+	c.idle = listener.idle.PushBack(c) // until its first request
 	return c, nil
 }
 
 // removeLocked no longer counts a connection.
-func (l *Listener) removeLocked(c *conn) {
+func (listener *Listener) removeLocked(c *conn) {
 	if c.over {
 		return
 	}
 	c.over = true
-	l.open--
+	listener.open--
 	if c.idle != nil {
-		l.idle.Remove(c.idle)
+		listener.idle.Remove(c.idle)
 		c.idle = nil
 	}
-	l.change.Signal()
+	listener.change.Signal()
 }
 
 // Close closes the listener and ends an Accept that waits for room.
-func (l *Listener) Close() error {
-	l.mu.Lock()
-	l.closed = true
-	l.change.Broadcast()
-	l.mu.Unlock()
-	return l.Listener.Close()
+func (listener *Listener) Close() error {
+	listener.mu.Lock()
+	listener.closed = true
+	listener.change.Broadcast()
+	listener.mu.Unlock()
+	return listener.Listener.Close()
 }
 
 // ConnState is that of http.Server: it learns whether a connection is idle.
-func (l *Listener) ConnState(served net.Conn, state http.ConnState) {
+func (listener *Listener) ConnState(served net.Conn, state http.ConnState) {
 	if secure, ok := served.(*tls.Conn); ok {
 		served = secure.NetConn()
 	}
 	c := served.(*conn)
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	listener.mu.Lock()
+	defer listener.mu.Unlock()
 	switch {
 	case c.over:
 	case state == http.StateActive && c.idle != nil:
-		l.idle.Remove(c.idle)
+		listener.idle.Remove(c.idle)
 		c.idle = nil
 	case state == http.StateIdle && c.idle == nil:
-		c.idle = l.idle.PushBack(c)
-		l.change.Signal()
+		c.idle = listener.idle.PushBack(c)
+		listener.change.Signal()
 	}
 }
 
 // CloseWrite lets a server end a response to a client that is still sending.
-func (c *conn) CloseWrite() error {
-	if tcp, ok := c.Conn.(*net.TCPConn); ok {
+func (conn *conn) CloseWrite() error {
+	if tcp, ok := conn.Conn.(*net.TCPConn); ok {
 		return tcp.CloseWrite()
 	}
 	return nil
 }
 
 // Close closes the connection.
-func (c *conn) Close() error {
-	c.listener.mu.Lock()
-	c.listener.removeLocked(c)
-	c.listener.mu.Unlock()
-	return c.Conn.Close()
+func (conn *conn) Close() error {
+	conn.listener.mu.Lock()
+	conn.listener.removeLocked(conn)
+	conn.listener.mu.Unlock()
+	return conn.Conn.Close()
 }

@@ -24,51 +24,51 @@ func NewMemory(limit int64) *Memory {
 
 // Take counts n bytes more when there is room for them, and waits for that. over, which Wake has checked
 // again, ends the wait. One request has room whatever its size is.
-func (m *Memory) Take(n int64, over func() bool) {
-	for !m.TryTake(n) {
-		m.mu.Lock()
-		m.waiting.Add(1) // before the check that decides: see Add
-		if used := m.used.Load(); used != 0 && used+n > m.limit && !over() {
-			m.room.Wait()
+func (memory *Memory) Take(n int64, over func() bool) {
+	for !memory.TryTake(n) {
+		memory.mu.Lock()
+		memory.waiting.Add(1) // before the check that decides: see Add
+		if used := memory.used.Load(); used != 0 && used+n > memory.limit && !over() {
+			memory.room.Wait()
 		}
-		m.waiting.Add(-1)
-		m.mu.Unlock()
+		memory.waiting.Add(-1)
+		memory.mu.Unlock()
 		if over() {
-			m.used.Add(n)
+			memory.used.Add(n)
 			return
 		}
 	}
 }
 
 // TryTake counts n bytes more if there is room for them.
-func (m *Memory) TryTake(n int64) bool {
+func (memory *Memory) TryTake(n int64) bool {
 	for {
-		used := m.used.Load()
-		if used != 0 && used+n > m.limit {
+		used := memory.used.Load()
+		if used != 0 && used+n > memory.limit {
 			return false
 		}
-		if m.used.CompareAndSwap(used, used+n) {
+		if memory.used.CompareAndSwap(used, used+n) {
 			return true
 		}
 	}
 }
 
 // Add counts n bytes more, or less, whether there is room or not.
-func (m *Memory) Add(n int64) {
-	m.used.Add(n)
+func (memory *Memory) Add(n int64) {
+	memory.used.Add(n)
 	if n < 0 {
-		m.Wake()
+		memory.Wake()
 	}
 }
 
 // InUse returns how many bytes are counted.
-func (m *Memory) InUse() int64 { return m.used.Load() }
+func (memory *Memory) InUse() int64 { return memory.used.Load() }
 
 // Wake has all calls of Take check again whether they are over.
-func (m *Memory) Wake() {
-	if m.waiting.Load() > 0 {
-		m.mu.Lock()
-		m.room.Broadcast()
-		m.mu.Unlock()
+func (memory *Memory) Wake() {
+	if memory.waiting.Load() > 0 {
+		memory.mu.Lock()
+		memory.room.Broadcast()
+		memory.mu.Unlock()
 	}
 }

@@ -96,36 +96,36 @@ func ReadToken(path string) (string, error) {
 
 // Reload reads the file again: from then on its tokens are valid, and no others. If it is not usable, the
 // previous ones remain. changed reports whether the content is another one.
-func (t *Tokens) Reload() (changed bool, err error) {
-	set, err := readTokenSet(t.path, t.open)
+func (tokens *Tokens) Reload() (changed bool, err error) {
+	set, err := readTokenSet(tokens.path, tokens.open)
 	if err != nil {
 		return false, err
 	}
 	if set.shown() == "" {
 		return false, fmt.Errorf("%w: no token in %s may operate, and the processes of a sale show each other the first that may; "+
-			"write a line with a token alone, or with \"operate\" behind it", ErrBadToken, t.path)
+			"write a line with a token alone, or with \"operate\" behind it", ErrBadToken, tokens.path)
 	}
-	if before := t.set.Load(); before != nil && bytes.Equal(before.content, set.content) {
+	if before := tokens.set.Load(); before != nil && bytes.Equal(before.content, set.content) {
 		return false, nil
 	}
-	t.set.Store(set)
+	tokens.set.Store(set)
 	return true, nil
 }
 
 // String names the file.
-func (t *Tokens) String() string { return "token file " + t.path }
+func (tokens *Tokens) String() string { return "token file " + tokens.path }
 
 // Shown returns the token that this process shows to the others of a sale: the first that may
 // operate. Without tokens it is "".
-func (t *Tokens) Shown() string {
-	if t == nil {
+func (tokens *Tokens) Shown() string {
+	if tokens == nil {
 		return ""
 	}
-	return t.set.Load().shown()
+	return tokens.set.Load().shown()
 }
 
-func (s *tokenSet) shown() string {
-	for _, t := range s.all {
+func (set *tokenSet) shown() string {
+	for _, t := range set.all {
 		if t.rights&MayOperate != 0 {
 			return t.text
 		}
@@ -195,11 +195,11 @@ func parseRights(words string) (rights Rights, known bool) {
 
 // rights returns those of the token with that digest. It compares the digests of all tokens, so that the
 // time that it takes tells nothing, not even a length.
-func (s *tokenSet) rights(digest *[sha256.Size]byte) Rights {
+func (set *tokenSet) rights(digest *[sha256.Size]byte) Rights {
 	var rights Rights
-	for i := range s.all {
-		same := subtle.ConstantTimeCompare(digest[:], s.all[i].digest[:])
-		rights |= s.all[i].rights & -Rights(same)
+	for i := range set.all {
+		same := subtle.ConstantTimeCompare(digest[:], set.all[i].digest[:])
+		rights |= set.all[i].rights & -Rights(same)
 	}
 	return rights
 }
@@ -214,51 +214,53 @@ type Grant struct {
 }
 
 // OfRequest returns the grant of the token that a request has in its header Authorization.
-func (t *Tokens) OfRequest(r *http.Request) Grant {
+func (tokens *Tokens) OfRequest(r *http.Request) Grant {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if t != nil && !strings.EqualFold(scheme, "Bearer") {
-		return Grant{tokens: t}
+	if tokens != nil && !strings.EqualFold(scheme, "Bearer") {
+		return Grant{tokens: tokens}
 	}
-	return t.OfToken(strings.TrimSpace(token))
+	return tokens.OfToken(strings.TrimSpace(token))
 }
 
 // OfToken returns the grant of a token.
-func (t *Tokens) OfToken(token string) Grant {
-	if t == nil {
+func (tokens *Tokens) OfToken(token string) Grant {
+	if tokens == nil {
 		return Grant{}
 	}
-	g := Grant{tokens: t, digest: sha256.Sum256([]byte(token))}
+	g := Grant{tokens: tokens, digest: sha256.Sum256([]byte(token))}
 	return g.Renewed()
 }
 
 // Renewed returns the grant of the same token by the newest file. Unlike Rights it may be called while
 // another goroutine uses the grant.
-func (g *Grant) Renewed() Grant {
-	if g.tokens == nil {
+func (grant *Grant) Renewed() Grant {
+	if grant.tokens == nil {
 		return Grant{}
 	}
-	set := g.tokens.set.Load()
-	return Grant{tokens: g.tokens, set: set, digest: g.digest, found: set.rights(&g.digest)}
+	set := grant.tokens.set.Load()
+	return Grant{tokens: grant.tokens, set: set, digest: grant.digest, found: set.rights(&grant.digest)}
 }
 
 // Token returns the digest of the token; ok is false if the server asks for none.
-func (g *Grant) Token() (digest [sha256.Size]byte, ok bool) { return g.digest, g.tokens != nil }
+func (grant *Grant) Token() (digest [sha256.Size]byte, ok bool) {
+	return grant.digest, grant.tokens != nil
+}
 
 // Rights returns the rights of the token by the newest file: none, if it was removed.
-func (g *Grant) Rights() Rights {
-	if g.tokens == nil {
+func (grant *Grant) Rights() Rights {
+	if grant.tokens == nil {
 		return MayAll
 	}
-	if now := g.tokens.set.Load(); g.set != nil && g.set != now {
-		g.set, g.found = now, now.rights(&g.digest)
+	if now := grant.tokens.set.Load(); grant.set != nil && grant.set != now {
+		grant.set, grant.found = now, now.rights(&grant.digest)
 	}
-	return g.found
+	return grant.found
 }
 
 // May returns nil if the token has the right or, of MayAll, any right, and else the problem that the response
 // has.
-func (g *Grant) May(needs Rights) *wire.Problem {
-	switch has := g.Rights(); {
+func (grant *Grant) May(needs Rights) *wire.Problem {
+	switch has := grant.Rights(); {
 	case has == 0:
 		return wire.NewProblem(http.StatusUnauthorized, "Send a token of the server as \"Authorization: Bearer <token>\".")
 	case has&needs == 0:

@@ -54,9 +54,9 @@ type follower struct {
 
 // beat sends a comment where nothing else was sent. It ends a follower whose token is no longer valid, and
 // one for which the ledger does not answer.
-func (f *follower) beat(ctx context.Context) {
-	began := f.server.config.Clock().Mono
-	ticks := time.NewTicker(min(time.Second, f.server.config.Heartbeat))
+func (follower *follower) beat(ctx context.Context) {
+	began := follower.server.config.Clock().Mono
+	ticks := time.NewTicker(min(time.Second, follower.server.config.Heartbeat))
 	defer ticks.Stop()
 	for {
 		select {
@@ -64,141 +64,141 @@ func (f *follower) beat(ctx context.Context) {
 			return
 		case <-ticks.C:
 		}
-		f.mu.Lock()
-		now := f.server.config.Clock().Mono
+		follower.mu.Lock()
+		now := follower.server.config.Clock().Mono
 		switch {
-		case !f.begun && now-began >= f.server.config.BeginTimeout:
-			f.end(errLate)
-		case !f.begun:
-		case f.grant.May(access.MayFollow) != nil:
-			f.end(errNoRight)
-		case now-f.sent >= f.server.config.Heartbeat:
-			if f.comment("") != nil {
-				f.end(nil)
+		case !follower.begun && now-began >= follower.server.config.BeginTimeout:
+			follower.end(errLate)
+		case !follower.begun:
+		case follower.grant.May(access.MayFollow) != nil:
+			follower.end(errNoRight)
+		case now-follower.sent >= follower.server.config.Heartbeat:
+			if follower.comment("") != nil {
+				follower.end(nil)
 			}
 		}
-		f.mu.Unlock()
+		follower.mu.Unlock()
 	}
 }
 
 // take sends a batch.
-func (f *follower) take(b *feed.Batch) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !f.begun {
+func (follower *follower) take(b *feed.Batch) error {
+	follower.mu.Lock()
+	defer follower.mu.Unlock()
+	if !follower.begun {
 		if b.Ended && len(b.Events) == 1 {
 			return errOver
 		}
-		f.begin()
-		if f.request.Method == http.MethodHead {
+		follower.begin()
+		if follower.request.Method == http.MethodHead {
 			return errHead
 		}
 	}
-	read := f.server.config.Clock().Wall
+	read := follower.server.config.Clock().Wall
 	if b.TimeUs != 0 {
 		read = time.UnixMicro(b.TimeUs)
 	}
-	f.lag.behind(read)
+	follower.lag.behind(read)
 	for i := range b.Events {
-		if err := f.event(&b.Events[i]); err != nil {
+		if err := follower.event(&b.Events[i]); err != nil {
 			return err
 		}
 	}
-	if err := f.flush(); err != nil {
+	if err := follower.flush(); err != nil {
 		return err
 	}
-	f.lag.caughtUp(read, f.server.config.Clock().Wall)
+	follower.lag.caughtUp(read, follower.server.config.Clock().Wall)
 	return nil
 }
 
 // begin sends the status and header of a response of events.
-func (f *follower) begin() {
-	f.begun = true
-	h := f.out.Header()
+func (follower *follower) begin() {
+	follower.begun = true
+	h := follower.out.Header()
 	h["Content-Type"] = []string{api.TypeEvents}
 	h["Cache-Control"] = wire.NoStore
 	h.Set("X-Accel-Buffering", "no") // a proxy is to pass on each event as it comes
-	f.out.WriteHeader(http.StatusOK)
+	follower.out.WriteHeader(http.StatusOK)
 }
 
 // event writes one event. Only one of type resolved has an id: a client that went on after another one
 // would receive events that were sent beside it again, or not at all.
-func (f *follower) event(e *feed.Event) error {
+func (follower *follower) event(e *feed.Event) error {
 	if e.Type == feed.TypeResolved {
-		f.lines.WriteString("id: " + e.ID + "\n")
+		follower.lines.WriteString("id: " + e.ID + "\n")
 	}
-	f.lines.WriteString("event: " + e.Type + "\ndata: ")
-	if err := f.encoder.Encode(e); err != nil { // which ends in a line break
+	follower.lines.WriteString("event: " + e.Type + "\ndata: ")
+	if err := follower.encoder.Encode(e); err != nil { // which ends in a line break
 		return err
 	}
-	return f.lines.WriteByte('\n')
+	return follower.lines.WriteByte('\n')
 }
 
 // comment sends a line that clients ignore.
-func (f *follower) comment(text string) error {
-	f.lines.WriteString(strings.TrimSpace(": "+text) + "\n\n")
-	return f.flush()
+func (follower *follower) comment(text string) error {
+	follower.lines.WriteString(strings.TrimSpace(": "+text) + "\n\n")
+	return follower.flush()
 }
 
-func (f *follower) flush() error {
-	if err := f.lines.Flush(); err != nil {
+func (follower *follower) flush() error {
+	if err := follower.lines.Flush(); err != nil {
 		return err
 	}
-	if err := f.control.Flush(); err != nil {
+	if err := follower.control.Flush(); err != nil {
 		return err
 	}
-	f.limit(false)
-	f.sent = f.server.config.Clock().Mono
+	follower.limit(false)
+	follower.sent = follower.server.config.Clock().Mono
 	return nil
 }
 
 // troubled notes that the ledger cannot be read or, with nil, that it can be read again, and tells the
 // client.
-func (f *follower) troubled(err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.trouble = err
+func (follower *follower) troubled(err error) {
+	follower.mu.Lock()
+	defer follower.mu.Unlock()
+	follower.trouble = err
 	text := "the ledger can be read again"
-	if now := f.server.config.Clock().Wall; err != nil {
+	if now := follower.server.config.Clock().Wall; err != nil {
 		text = "the ledger cannot be read, which is tried again"
-		f.lag.behind(now)
+		follower.lag.behind(now)
 	} else {
-		f.lag.caughtUp(now, now)
+		follower.lag.caughtUp(now, now)
 	}
-	if f.begun && f.comment(text) != nil {
-		f.end(nil)
+	if follower.begun && follower.comment(text) != nil {
+		follower.end(nil)
 	}
 }
 
 // ended says why the feed has ended. Errors of the store have addresses in them and only go to the log.
-func (f *follower) ended(err error, reader *feed.Reader) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	defer f.close()
-	w, log := f.out, f.server.config.Log
+func (follower *follower) ended(err error, reader *feed.Reader) {
+	follower.mu.Lock()
+	defer follower.mu.Unlock()
+	defer follower.close()
+	w, log := follower.out, follower.server.config.Log
 	gone := errors.Is(err, feed.ErrGone) && !errors.Is(err, ledger.ErrGone)
-	known := err == nil || gone || f.request.Context().Err() != nil || errors.Is(err, feed.ErrForeign) || errors.Is(err, ledger.ErrGone) ||
+	known := err == nil || gone || follower.request.Context().Err() != nil || errors.Is(err, feed.ErrForeign) || errors.Is(err, ledger.ErrGone) ||
 		errors.Is(err, errOver) || errors.Is(err, errHead) || errors.Is(err, errLeaving) || errors.Is(err, errNoRight) || errors.Is(err, context.Canceled)
-	if errors.Is(err, errLate) && f.trouble != nil {
-		err = fmt.Errorf("%w: %w", err, f.trouble)
+	if errors.Is(err, errLate) && follower.trouble != nil {
+		err = fmt.Errorf("%w: %w", err, follower.trouble)
 	}
-	if !known && !f.begun {
-		log.Warn("a feed cannot begin", append(wire.LogAttrs(w, f.request), "sale", f.sale.name, "why", err)...)
+	if !known && !follower.begun {
+		log.Warn("a feed cannot begin", append(wire.LogAttrs(w, follower.request), "sale", follower.sale.name, "why", err)...)
 	} else if !known {
-		log.Debug("a feed has ended", append(wire.LogAttrs(w, f.request), "sale", f.sale.name, "why", err)...)
+		log.Debug("a feed has ended", append(wire.LogAttrs(w, follower.request), "sale", follower.sale.name, "why", err)...)
 	}
-	if f.begun {
-		f.farewell(err, gone)
+	if follower.begun {
+		follower.farewell(err, gone)
 		return
 	}
 	switch {
-	case f.request.Context().Err() != nil: // nobody is there
+	case follower.request.Context().Err() != nil: // nobody is there
 	case errors.Is(err, errOver):
 		w.WriteHeader(http.StatusNoContent)
 	case errors.Is(err, errLeaving):
 		wire.WriteOutcome(w, api.Draining)
 	case errors.Is(err, errNoRight):
-		f.grant.May(access.MayFollow).Write(w)
+		follower.grant.May(access.MayFollow).Write(w)
 	case errors.Is(err, ledger.ErrGone):
 		wire.WriteOutcome(w, api.NoSuchSale)
 	case gone:
@@ -213,17 +213,17 @@ func (f *follower) ended(err error, reader *feed.Reader) {
 }
 
 // farewell tells a client that has received events why there are no more.
-func (f *follower) farewell(err error, gone bool) {
+func (follower *follower) farewell(err error, gone bool) {
 	text := ""
 	switch {
 	case gone, errors.Is(err, errLeaving), errors.Is(err, errNoRight):
 		text = err.Error()
-	case err == nil, errors.Is(err, errHead), f.request.Context().Err() != nil:
+	case err == nil, errors.Is(err, errHead), follower.request.Context().Err() != nil:
 		return
 	default:
 		text = "the feed cannot go on here"
 	}
-	_ = f.comment(text) // the client may be gone
+	_ = follower.comment(text) // the client may be gone
 }
 
 // bounded is what a follower writes to. Each write, of at most a buffer, has a deadline, so that a client
@@ -237,34 +237,34 @@ func (b bounded) Write(p []byte) (int, error) {
 
 // limit sets the deadline of writes. While nothing is written there is none: HTTP/2 ends a stream whose
 // deadline has passed, whether anything waits to be written or not.
-func (f *follower) limit(writes bool) {
-	f.writing.Lock()
-	defer f.writing.Unlock()
-	until := f.until
+func (follower *follower) limit(writes bool) {
+	follower.writing.Lock()
+	defer follower.writing.Unlock()
+	until := follower.until
 	if writes {
-		if until = time.Now().Add(f.server.config.WriteTimeout); !f.until.IsZero() && f.until.Before(until) {
-			until = f.until
+		if until = time.Now().Add(follower.server.config.WriteTimeout); !follower.until.IsZero() && follower.until.Before(until) {
+			until = follower.until
 		}
 	}
-	if !f.closed {
-		_ = f.control.SetWriteDeadline(until)
+	if !follower.closed {
+		_ = follower.control.SetWriteDeadline(until)
 	}
 }
 
 // leave ends a follower because the server goes down.
-func (f *follower) leave() {
-	f.writing.Lock()
-	f.until = time.Now().Add(leavingGrace)
-	f.writing.Unlock()
-	f.limit(true)
-	f.end(errLeaving)
+func (follower *follower) leave() {
+	follower.writing.Lock()
+	follower.until = time.Now().Add(leavingGrace)
+	follower.writing.Unlock()
+	follower.limit(true)
+	follower.end(errLeaving)
 }
 
 // close is called when the request ends: others use the connection from then on.
-func (f *follower) close() {
-	f.writing.Lock()
-	defer f.writing.Unlock()
-	f.closed = true
+func (follower *follower) close() {
+	follower.writing.Lock()
+	defer follower.writing.Unlock()
+	follower.closed = true
 }
 
 // lagMeter knows how far a follower is behind the ledger.
@@ -275,28 +275,28 @@ type lagMeter struct {
 }
 
 // behind notes that there is something to send that is as old as since.
-func (l *lagMeter) behind(since time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.since.IsZero() || since.Before(l.since) {
-		l.since = since
+func (meter *lagMeter) behind(since time.Time) {
+	meter.mu.Lock()
+	defer meter.mu.Unlock()
+	if meter.since.IsZero() || since.Before(meter.since) {
+		meter.since = since
 	}
 }
 
 // caughtUp notes that all is sent, the newest of it as old as newest.
-func (l *lagMeter) caughtUp(newest, now time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.since, l.last = time.Time{}, max(0, now.Sub(newest))
+func (meter *lagMeter) caughtUp(newest, now time.Time) {
+	meter.mu.Lock()
+	defer meter.mu.Unlock()
+	meter.since, meter.last = time.Time{}, max(0, now.Sub(newest))
 }
 
 // lag returns how old the newest was that was sent when it was sent or, if something waits to be sent, how
 // old that is.
-func (l *lagMeter) lag(now time.Time) time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.since.IsZero() {
-		return max(0, now.Sub(l.since))
+func (meter *lagMeter) lag(now time.Time) time.Duration {
+	meter.mu.Lock()
+	defer meter.mu.Unlock()
+	if !meter.since.IsZero() {
+		return max(0, now.Sub(meter.since))
 	}
-	return l.last
+	return meter.last
 }

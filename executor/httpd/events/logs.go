@@ -32,31 +32,31 @@ type boundedLogs struct {
 	places chan struct{}
 }
 
-func (l boundedLogs) enter(ctx context.Context) error {
+func (bounded boundedLogs) enter(ctx context.Context) error {
 	select {
-	case l.places <- struct{}{}:
+	case bounded.places <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-func (l boundedLogs) leave() { <-l.places }
+func (bounded boundedLogs) leave() { <-bounded.places }
 
 // Read reads from the store.
-func (l boundedLogs) Read(ctx context.Context, log string, from uint64, most int) (head []byte, entries [][]byte, err error) {
-	if err := l.enter(ctx); err != nil {
+func (bounded boundedLogs) Read(ctx context.Context, log string, from uint64, most int) (head []byte, entries [][]byte, err error) {
+	if err := bounded.enter(ctx); err != nil {
 		return nil, nil, err
 	}
-	defer l.leave()
-	return l.Logs.Read(ctx, log, from, most)
+	defer bounded.leave()
+	return bounded.Logs.Read(ctx, log, from, most)
 }
 
 // Heads reads from the store.
-func (l boundedLogs) Heads(ctx context.Context, logs []string) ([][]byte, error) {
-	if err := l.enter(ctx); err != nil {
+func (bounded boundedLogs) Heads(ctx context.Context, logs []string) ([][]byte, error) {
+	if err := bounded.enter(ctx); err != nil {
 		return nil, err
 	}
-	defer l.leave()
-	return l.Logs.Heads(ctx, logs)
+	defer bounded.leave()
+	return bounded.Logs.Heads(ctx, logs)
 }

@@ -64,7 +64,7 @@ func New(c Config) *Server {
 
 // Serve answers GET /v1/sales/{sale}/events, and returns when the feed has ended. A nil sale cannot be
 // followed.
-func (s *Server) Serve(w http.ResponseWriter, r *http.Request, sale *Sale, grant access.Grant) {
+func (server *Server) Serve(w http.ResponseWriter, r *http.Request, sale *Sale, grant access.Grant) {
 	if sale == nil {
 		wire.WriteNoSuchPath(w)
 		return
@@ -75,33 +75,33 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request, sale *Sale, grant
 		wire.WriteForbidden(w, "Web pages of other sites may not do this.")
 	case f != nil:
 		wire.WriteBadRequest(w, f)
-	case s.config.Leaving():
+	case server.config.Leaving():
 		wire.WriteOutcome(w, api.Draining)
 	default:
-		s.follow(w, r, sale, config, grant)
+		server.follow(w, r, sale, config, grant)
 	}
 }
 
 // follow serves a follower to its end.
-func (s *Server) follow(w http.ResponseWriter, r *http.Request, sale *Sale, c feed.Config, grant access.Grant) {
+func (server *Server) follow(w http.ResponseWriter, r *http.Request, sale *Sale, config feed.Config, grant access.Grant) {
 	ctx, end := context.WithCancelCause(r.Context())
 	defer end(nil)
 	f := &follower{
-		server: s, sale: sale, request: r, out: w, control: http.NewResponseController(w), end: end, grant: grant, sent: s.config.Clock().Mono,
+		server: server, sale: sale, request: r, out: w, control: http.NewResponseController(w), end: end, grant: grant, sent: server.config.Clock().Mono,
 	}
 	f.lines = bufio.NewWriterSize(bounded{f}, 1<<16)
 	f.encoder = json.NewEncoder(f.lines)
 	f.encoder.SetEscapeHTML(false)
-	if !s.add(f) {
-		wire.WriteUnavailable(w, 5*time.Second, fmt.Sprintf("This process has %d followers already, which is as many as it takes. Ask another process of the sale, or this one later.", s.config.Limit))
+	if !server.add(f) {
+		wire.WriteUnavailable(w, 5*time.Second, fmt.Sprintf("This process has %d followers already, which is as many as it takes. Ask another process of the sale, or this one later.", server.config.Limit))
 		return
 	}
-	defer s.remove(f)
+	defer server.remove(f)
 	_ = f.control.SetReadDeadline(time.Time{}) // if it cannot be set, there is none
-	reader := feed.New(c)
+	reader := feed.New(config)
 	beats := make(chan struct{})
 	go func() { defer close(beats); f.beat(ctx) }()
-	err := feed.Follow(ctx, feed.Shell{Logs: sale.logs, Clock: s.config.Clock, Trouble: f.troubled}, reader, f.take)
+	err := feed.Follow(ctx, feed.Shell{Logs: sale.logs, Clock: server.config.Clock, Trouble: f.troubled}, reader, f.take)
 	end(nil)
 	<-beats
 	f.ended(err, reader)
@@ -135,43 +135,43 @@ func parse(sale string, r *http.Request) (c feed.Config, _ *wire.Fault) {
 }
 
 // add adds a follower, unless there are too many.
-func (s *Server) add(f *follower) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.open) >= s.config.Limit {
+func (server *Server) add(f *follower) bool {
+	server.mu.Lock()
+	defer server.mu.Unlock()
+	if len(server.open) >= server.config.Limit {
 		return false
 	}
-	s.open[f] = struct{}{}
-	if s.left {
+	server.open[f] = struct{}{}
+	if server.left {
 		f.leave()
 	}
 	return true
 }
 
-func (s *Server) remove(f *follower) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.open, f)
+func (server *Server) remove(f *follower) {
+	server.mu.Lock()
+	defer server.mu.Unlock()
+	delete(server.open, f)
 }
 
 // Leave ends all followers because the server goes down, also those that come later.
-func (s *Server) Leave() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.left = true
-	for f := range s.open {
+func (server *Server) Leave() {
+	server.mu.Lock()
+	defer server.mu.Unlock()
+	server.left = true
+	for f := range server.open {
 		f.leave()
 	}
 }
 
 // Lag returns how many follow a sale, and the largest lag of them.
-func (s *Server) Lag(sale *Sale) (followers int, lag time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for f := range s.open {
+func (server *Server) Lag(sale *Sale) (followers int, lag time.Duration) {
+	server.mu.Lock()
+	defer server.mu.Unlock()
+	for f := range server.open {
 		if f.sale == sale {
 			followers++
-			lag = max(lag, f.lag.lag(s.config.Clock().Wall))
+			lag = max(lag, f.lag.lag(server.config.Clock().Wall))
 		}
 	}
 	return followers, lag

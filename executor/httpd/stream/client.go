@@ -24,70 +24,70 @@ type client struct {
 }
 
 // serveClient takes requests until there are no more.
-func (s *stream) serveClient(body io.Reader) {
-	c := &client{stream: s, grant: s.grant}
-	err := s.receive(body, c.take)
+func (stream *stream) serveClient(body io.Reader) {
+	c := &client{stream: stream, grant: stream.grant}
+	err := stream.receive(body, c.take)
 	if err == io.ErrUnexpectedEOF {
-		s.refuse(0, wire.Malformed("the stream ends within a message"))
+		stream.refuse(0, wire.Malformed("the stream ends within a message"))
 		err = nil
 	}
-	s.end(err)
+	stream.end(err)
 }
 
 // take takes a message; false: no more is to be read.
-func (c *client) take(message []byte, now time.Duration) bool {
-	c.now = now
-	r, f := c.codec.decode(message)
+func (client *client) take(message []byte, now time.Duration) bool {
+	client.now = now
+	r, f := client.codec.decode(message)
 	if f != nil {
 		id := r.GetId()
-		c.refuse(id, f)
+		client.refuse(id, f)
 		return id != 0
 	}
 	if _, ok := r.Asks.(*streampb.Request_Hello); ok {
-		c.refuse(0, wire.Malformed("hello: only another process of the sale says it, on a stream that it has made with the header %s", api.PeerHeader))
+		client.refuse(0, wire.Malformed("hello: only another process of the sale says it, on a stream that it has made with the header %s", api.PeerHeader))
 		return false
 	}
 	if r.Id == 0 {
-		c.refuse(0, wire.Malformed("id: missing; each request has one, from 1"))
+		client.refuse(0, wire.Malformed("id: missing; each request has one, from 1"))
 		return false
 	}
-	if !c.opened {
-		c.config.AwaitOpened(c.ctx)
-		c.opened = true
+	if !client.opened {
+		client.config.AwaitOpened(client.ctx)
+		client.opened = true
 	}
 	right := access.MayClaim
 	if r.GetSettle().GetHow() == string(api.Confirm) {
 		right = access.MayConfirm
 	}
-	switch missing := c.grant.May(right); {
+	switch missing := client.grant.May(right); {
 	case missing == nil:
 	case missing.Scope != "":
-		c.say(r.Id, missing)
+		client.say(r.Id, missing)
 		return true
 	default: // the token is no longer valid
-		c.say(0, missing)
+		client.say(0, missing)
 		return false
 	}
 	switch asks := r.Asks.(type) {
 	case *streampb.Request_Claim:
-		return c.claim(r, asks.Claim)
+		return client.claim(r, asks.Claim)
 	case *streampb.Request_Settle:
-		return c.settle(r, asks.Settle)
+		return client.settle(r, asks.Settle)
 	case *streampb.Request_User:
-		return c.lookUpUser(r, asks.User)
+		return client.lookUpUser(r, asks.User)
 	case *streampb.Request_Find:
-		return c.lookUpClaim(r, asks.Find)
+		return client.lookUpClaim(r, asks.Find)
 	case *streampb.Request_Cancel:
-		c.cancel(r.Id)
+		client.cancel(r.Id)
 	default:
-		c.refuse(r.Id, wire.Malformed("the request asks for nothing that is known here: it has claim, settle, user, find or cancel"))
+		client.refuse(r.Id, wire.Malformed("the request asks for nothing that is known here: it has claim, settle, user, find or cancel"))
 	}
 	return true
 }
 
 // claim has the sale decide on a claim.
-func (c *client) claim(r *streampb.Request, asks *streampb.NewClaim) bool {
-	u, ok := c.begin(r, claim)
+func (client *client) claim(r *streampb.Request, asks *streampb.NewClaim) bool {
+	u, ok := client.begin(r, claim)
 	if u == nil {
 		return ok
 	}
@@ -111,17 +111,17 @@ func (c *client) claim(r *streampb.Request, asks *streampb.NewClaim) bool {
 	switch {
 	case err != nil:
 		u.complete(executor.Answer{Outcome: api.BadRequest, Message: err.Error()})
-	case c.config.Draining():
-		u.complete(c.sale.Decline(request, api.Draining))
+	case client.config.Draining():
+		u.complete(client.sale.Decline(request, api.Draining))
 	default:
-		u.begun(c.sale.Begin(request, u.done))
+		u.begun(client.sale.Begin(request, u.done))
 	}
 	return true
 }
 
 // settle has the sale settle a claim.
-func (c *client) settle(r *streampb.Request, asks *streampb.Settlement) bool {
-	u, ok := c.begin(r, settlement)
+func (client *client) settle(r *streampb.Request, asks *streampb.Settlement) bool {
+	u, ok := client.begin(r, settlement)
 	if u == nil {
 		return ok
 	}
@@ -133,22 +133,22 @@ func (c *client) settle(r *streampb.Request, asks *streampb.Settlement) bool {
 		u.complete(executor.Answer{Outcome: api.BadRequest, Message: "how: a refund is asked of the admin address"})
 	case err != nil:
 		u.complete(executor.Answer{Outcome: api.BadRequest, Message: err.Error()})
-	case c.config.Draining():
+	case client.config.Draining():
 		u.complete(executor.Answer{Outcome: api.Draining})
 	default:
-		u.begun(c.sale.Begin(executor.Request{Settle: &x}, u.done))
+		u.begun(client.sale.Begin(executor.Request{Settle: &x}, u.done))
 	}
 	return true
 }
 
 // lookUpUser looks up a page of a user's claims.
-func (c *client) lookUpUser(r *streampb.Request, asks *streampb.User) bool {
+func (client *client) lookUpUser(r *streampb.Request, asks *streampb.User) bool {
 	page, user := shard.PageOf(asks), asks.GetUser()
 	if err := page.Check(); err != nil {
-		c.refuse(r.Id, wire.Unacceptable(err))
+		client.refuse(r.Id, wire.Unacceptable(err))
 		return true
 	}
-	u, ok := c.begin(r, userLookup)
+	u, ok := client.begin(r, userLookup)
 	if u == nil {
 		return ok
 	}
@@ -158,22 +158,22 @@ func (c *client) lookUpUser(r *streampb.Request, asks *streampb.User) bool {
 		u.complete(executor.Answer{Outcome: api.BadRequest, Message: err.Error()})
 		return true
 	}
-	u.begun(c.sale.Begin(executor.Request{Query: &executor.Query{User: user, Page: page}}, u.done))
+	u.begun(client.sale.Begin(executor.Request{Query: &executor.Query{User: user, Page: page}}, u.done))
 	return true
 }
 
 // lookUpClaim looks up a claim, with a page of its refunds due.
-func (c *client) lookUpClaim(r *streampb.Request, asks *streampb.Find) bool {
+func (client *client) lookUpClaim(r *streampb.Request, asks *streampb.Find) bool {
 	id, page := shard.ClaimIDOf(asks.GetClaim()), shard.PageOf(asks)
 	if err := page.Check(); err != nil {
-		c.refuse(r.Id, wire.Unacceptable(err))
+		client.refuse(r.Id, wire.Unacceptable(err))
 		return true
 	}
-	u, ok := c.begin(r, claimLookup)
+	u, ok := client.begin(r, claimLookup)
 	if u == nil {
 		return ok
 	}
 	u.shard = id.Shard
-	u.begun(c.sale.Begin(executor.Request{Query: &executor.Query{Claim: id, Page: page}}, u.done))
+	u.begun(client.sale.Begin(executor.Request{Query: &executor.Query{Claim: id, Page: page}}, u.done))
 	return true
 }

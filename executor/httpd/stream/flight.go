@@ -11,12 +11,12 @@ import (
 
 // begin takes a request when there is room for it. nil: it is not to be answered, since its id is in
 // use or, if ok is false, the stream is broken.
-func (c *client) begin(r *streampb.Request, k kind) (u *inflight, ok bool) {
-	s, size := c.stream, likelySize(r, k)
+func (client *client) begin(r *streampb.Request, asks kind) (u *inflight, ok bool) {
+	s, size := client.stream, likelySize(r, asks)
 	s.mu.Lock()
 	for (s.requests.count >= maxInFlight || s.requests.bytes != 0 && s.requests.bytes+size > maxBytes) && s.broken == nil {
 		s.room.Wait()
-		c.now = s.config.Clock().Mono
+		client.now = s.config.Clock().Mono
 	}
 	s.mu.Unlock()
 	for _, m := range s.requests.memories {
@@ -42,30 +42,30 @@ func (c *client) begin(r *streampb.Request, k kind) (u *inflight, ok bool) {
 		u = &inflight{stream: s}
 		u.done = u.complete
 	}
-	u.id, u.kind, u.size, u.began, u.until = r.Id, k, size, c.now, c.now+s.config.ClaimTimeout
+	u.id, u.kind, u.size, u.began, u.until = r.Id, asks, size, client.now, client.now+s.config.ClaimTimeout
 	if ms := r.TimeoutMs; ms > 0 {
-		u.until = c.now + min(s.config.ClaimTimeout, time.Duration(ms)*time.Millisecond)
+		u.until = client.now + min(s.config.ClaimTimeout, time.Duration(ms)*time.Millisecond)
 	}
 	s.requests.open[u.id] = u
 	s.requests.count++
-	s.wakeLocked(c.now, u.until)
+	s.wakeLocked(client.now, u.until)
 	s.mu.Unlock()
 	return u, true
 }
 
 // isBroken reports whether the stream is broken.
-func (s *stream) isBroken() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.broken != nil
+func (stream *stream) isBroken() bool {
+	stream.mu.Lock()
+	defer stream.mu.Unlock()
+	return stream.broken != nil
 }
 
 // begun notes how to end a request early.
-func (r *inflight) begun(cancel func()) {
-	s := r.stream
+func (request *inflight) begun(cancel func()) {
+	s := request.stream
 	s.mu.Lock()
-	r.cancel = cancel
-	broken := s.broken != nil && !r.answered
+	request.cancel = cancel
+	broken := s.broken != nil && !request.answered
 	s.mu.Unlock()
 	if broken {
 		cancel()
@@ -73,29 +73,29 @@ func (r *inflight) begun(cancel func()) {
 }
 
 // complete takes the answer to a request, and has it written.
-func (r *inflight) complete(a executor.Answer) {
-	s := r.stream
+func (request *inflight) complete(answer executor.Answer) {
+	s := request.stream
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r.answer, r.answered = a, true
-	if more := sizeOf(a.Claim) + sizeOf(a.Claims...) - r.size; more > 0 {
-		r.size += more
+	request.answer, request.answered = answer, true
+	if more := sizeOf(answer.Claim) + sizeOf(answer.Claims...) - request.size; more > 0 {
+		request.size += more
 		s.requests.holdLocked(more)
 	}
-	s.ready = append(s.ready, r)
+	s.ready = append(s.ready, request)
 	if len(s.ready) == 1 {
 		s.news.Signal()
 	}
 }
 
 // cancel ends a request early, if it has no answer yet.
-func (c *client) cancel(id uint64) {
-	c.mu.Lock()
+func (client *client) cancel(id uint64) {
+	client.mu.Lock()
 	var cancel func()
-	if r, ok := c.requests.open[id]; ok && !r.answered {
+	if r, ok := client.requests.open[id]; ok && !r.answered {
 		cancel = r.cancel
 	}
-	c.mu.Unlock()
+	client.mu.Unlock()
 	if cancel != nil {
 		cancel()
 	}

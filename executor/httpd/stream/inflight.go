@@ -41,11 +41,11 @@ const (
 )
 
 // reset prepares a request that has its response sent to be used again.
-func (r *inflight) reset() { *r = inflight{stream: r.stream, done: r.done} }
+func (request *inflight) reset() { *request = inflight{stream: request.stream, done: request.done} }
 
 // settled reports whether a claim was accepted, or settled as requested.
-func (r *inflight) settled() bool {
-	return r.kind == claim && r.answer.Accepted() || r.kind == settlement && r.answer.Outcome == r.how.Done()
+func (request *inflight) settled() bool {
+	return request.kind == claim && request.answer.Accepted() || request.kind == settlement && request.answer.Outcome == request.how.Done()
 }
 
 // Responses that are not sent yet take memory. So a request counts for the likely size of its response

@@ -46,8 +46,8 @@ func (*lines) next(b []byte) (message, rest []byte, f *wire.Fault) {
 }
 
 // decode decodes a line. With a fault it returns what it has read so far, which may have an id.
-func (l *lines) decode(line []byte) (*streampb.Request, *wire.Fault) {
-	r := &l.request
+func (codec *lines) decode(line []byte) (*streampb.Request, *wire.Fault) {
+	r := &codec.request
 	r.Reset()
 	p := wire.Parser{In: line}
 	seen := 0
@@ -87,7 +87,7 @@ func (l *lines) decode(line []byte) (*streampb.Request, *wire.Fault) {
 		if seen++; seen > 1 {
 			return wire.Malformed("%s: a request asks for one thing, and this one asks for another before", wire.QuoteName(field))
 		}
-		return l.decodeAsks(&p, r, field)
+		return codec.decodeAsks(&p, r, field)
 	})
 	if f == nil && page != (api.Page{}) {
 		f = setPage(r, page)
@@ -109,59 +109,59 @@ func setPage(r *streampb.Request, p api.Page) *wire.Fault {
 }
 
 // decodeAsks decodes what a request asks for.
-func (l *lines) decodeAsks(p *wire.Parser, r *streampb.Request, field []byte) *wire.Fault {
+func (codec *lines) decodeAsks(parser *wire.Parser, r *streampb.Request, field []byte) *wire.Fault {
 	switch string(field) {
 	case "claim":
-		l.asks.Reset()
-		l.claim.Claim, r.Asks = &l.asks, &l.claim
-		l.asks.Quantity = 1
+		codec.asks.Reset()
+		codec.claim.Claim, r.Asks = &codec.asks, &codec.claim
+		codec.asks.Quantity = 1
 		var units, quantity bool
-		f := p.Members(func(field []byte) (f *wire.Fault) {
+		f := parser.Members(func(field []byte) (f *wire.Fault) {
 			switch string(field) {
 			case "user":
-				l.asks.User, f = p.String("claim.user")
+				codec.asks.User, f = parser.String("claim.user")
 			case "key":
-				if l.asks.Key, f = p.String("claim.key"); f == nil && l.asks.Key == "" {
+				if codec.asks.Key, f = parser.String("claim.key"); f == nil && codec.asks.Key == "" {
 					f = wire.Malformed("claim.key: empty; leave it out or give a key")
 				}
 			case "quantity":
 				quantity = true
-				if l.asks.Quantity, f = p.Integer("claim.quantity"); f == nil { // 0 is none: in a message without one it is 1
-					if err := api.CheckQuantity(l.asks.Quantity); err != nil {
+				if codec.asks.Quantity, f = parser.Integer("claim.quantity"); f == nil { // 0 is none: in a message without one it is 1
+					if err := api.CheckQuantity(codec.asks.Quantity); err != nil {
 						f = wire.Unacceptable(err)
 					}
 				}
 			case "units":
 				units = true
-				l.asks.Names, f = p.Texts("claim.units")
+				codec.asks.Names, f = parser.Texts("claim.units")
 			case "adjacent":
-				l.asks.Adjacent, f = p.Bool("claim.adjacent")
+				codec.asks.Adjacent, f = parser.Bool("claim.adjacent")
 			default:
 				f = wire.Malformed("claim.%s: unknown field; a claim has user, key, quantity, units and adjacent", wire.QuoteName(field))
 			}
 			return f
 		})
-		switch n := int64(len(l.asks.Names)); {
+		switch n := int64(len(codec.asks.Names)); {
 		case f == nil && units && n == 0:
 			f = wire.Unacceptable(api.CheckNames(nil))
-		case f == nil && units && quantity && l.asks.Quantity != n:
-			f = wire.Unacceptable(fmt.Errorf("quantity: is %d, and %d units are named; leave it out", l.asks.Quantity, n))
+		case f == nil && units && quantity && codec.asks.Quantity != n:
+			f = wire.Unacceptable(fmt.Errorf("quantity: is %d, and %d units are named; leave it out", codec.asks.Quantity, n))
 		}
 		return f
 	case "settle":
 		m := new(streampb.Settlement)
 		r.Asks = &streampb.Request_Settle{Settle: m}
-		return p.Members(func(field []byte) (f *wire.Fault) { return decodeSettlement(p, m, field) })
+		return parser.Members(func(field []byte) (f *wire.Fault) { return decodeSettlement(parser, m, field) })
 	case "user":
-		user, f := p.String("user")
+		user, f := parser.String("user")
 		r.Asks = &streampb.Request_User{User: &streampb.User{User: user}}
 		return f
 	case "find":
-		id, f := p.ClaimID("find")
+		id, f := parser.ClaimID("find")
 		r.Asks = &streampb.Request_Find{Find: &streampb.Find{Claim: id}}
 		return f
 	case "cancel":
-		truly, f := p.Bool("cancel")
+		truly, f := parser.Bool("cancel")
 		if f == nil && !truly {
 			f = wire.Malformed("cancel: may only be true")
 		}
@@ -185,7 +185,7 @@ func decodeSettlement(p *wire.Parser, m *streampb.Settlement, field []byte) (f *
 	return f
 }
 
-func (l *lines) appendAnswer(b []byte, r *inflight, at executor.Place) []byte {
+func (codec *lines) appendAnswer(b []byte, r *inflight, at executor.Place) []byte {
 	a := &r.answer
 	if r.settled() {
 		status := http.StatusOK
@@ -193,13 +193,13 @@ func (l *lines) appendAnswer(b []byte, r *inflight, at executor.Place) []byte {
 			status = wire.StatusOf(a.Outcome)
 		}
 		b, brace := beginLine(b, r.id, status)
-		return endLine(wire.AppendClaim(b, a.Outcome, l.sale, &a.Claim), brace, at, 0)
+		return endLine(wire.AppendClaim(b, a.Outcome, codec.sale, &a.Claim), brace, at, 0)
 	}
-	p := wire.Refusal(l.sale, l.now, a)
+	p := wire.Refusal(codec.sale, codec.now, a)
 	return appendProblemLine(b, r.id, &p, at)
 }
 
-func (l *lines) appendLookup(b []byte, r *inflight, at executor.Place) []byte {
+func (codec *lines) appendLookup(b []byte, r *inflight, at executor.Place) []byte {
 	a := &r.answer
 	if a.Outcome != "" {
 		p := wire.NotFound(a.Outcome)
@@ -207,9 +207,9 @@ func (l *lines) appendLookup(b []byte, r *inflight, at executor.Place) []byte {
 	}
 	b, brace := beginLine(b, r.id, http.StatusOK)
 	if r.kind == claimLookup {
-		b = wire.AppendClaim(b, a.Claim.State, l.sale, &a.Claim)
+		b = wire.AppendClaim(b, a.Claim.State, codec.sale, &a.Claim)
 	} else {
-		b = wire.AppendUser(b, l.sale, r.user, a.Claims, a.Next)
+		b = wire.AppendUser(b, codec.sale, r.user, a.Claims, a.Next)
 	}
 	return endLine(b, brace, at, 0)
 }

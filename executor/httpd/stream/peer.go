@@ -31,55 +31,55 @@ type link struct {
 }
 
 // servePeer hands the stream over to Peers when its first message says hello.
-func (s *stream) servePeer(body io.Reader) {
-	l := &link{stream: s, grant: s.grant}
-	err := s.receive(body, l.take)
+func (stream *stream) servePeer(body io.Reader) {
+	l := &link{stream: stream, grant: stream.grant}
+	err := stream.receive(body, l.take)
 	if err == io.ErrUnexpectedEOF {
 		err = nil // the process has ended it
 	}
-	s.end(err)
+	stream.end(err)
 	if l.gone != nil {
 		l.gone(err)
 	}
 }
 
 // take takes a message when the process has read enough; false: no more is to be read.
-func (l *link) take(message []byte, _ time.Duration) bool {
+func (link *link) take(message []byte, _ time.Duration) bool {
 	r, err := new(streampb.Decoder).Request(message)
 	if err != nil {
-		l.refuse(0, wire.Malformed("%v", err))
+		link.refuse(0, wire.Malformed("%v", err))
 		return false
 	}
-	l.awaitRoom()
+	link.awaitRoom()
 	hello, ok := r.Asks.(*streampb.Request_Hello)
 	switch {
-	case l.handle == nil && !ok:
-		l.refuse(0, wire.Malformed("hello: missing; the stream of another process of the sale begins with one"))
+	case link.handle == nil && !ok:
+		link.refuse(0, wire.Malformed("hello: missing; the stream of another process of the sale begins with one"))
 		return false
-	case l.handle == nil:
-		l.handle, l.gone = l.config.Peers.Accept(l.sale.Sale(), hello.Hello, l.send)
-		return l.handle != nil
+	case link.handle == nil:
+		link.handle, link.gone = link.config.Peers.Accept(link.sale.Sale(), hello.Hello, link.send)
+		return link.handle != nil
 	case ok:
-		l.grant = l.config.Tokens.OfToken(hello.Hello.GetToken())
+		link.grant = link.config.Tokens.OfToken(hello.Hello.GetToken())
 		return true
 	}
-	if missing := l.grant.May(access.MayOperate); missing != nil {
-		l.say(0, missing)
+	if missing := link.grant.May(access.MayOperate); missing != nil {
+		link.say(0, missing)
 		return false
 	}
-	return l.handle(r)
+	return link.handle(r)
 }
 
 // send is what Peers sends with.
-func (l *link) send(r *streampb.Reply) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.over || l.broken != nil {
+func (link *link) send(r *streampb.Reply) error {
+	link.mu.Lock()
+	defer link.mu.Unlock()
+	if link.over || link.broken != nil {
 		return errOver
 	}
-	if len(l.extra) == 0 {
-		l.news.Signal()
+	if len(link.extra) == 0 {
+		link.news.Signal()
 	}
-	l.extra = streampb.AppendReply(l.extra, r)
+	link.extra = streampb.AppendReply(link.extra, r)
 	return nil
 }

@@ -37,28 +37,28 @@ func (*protobuf) next(b []byte) (message, rest []byte, f *wire.Fault) {
 	return message, rest, f
 }
 
-func (p *protobuf) decode(message []byte) (*streampb.Request, *wire.Fault) {
-	r, err := p.decoder.Request(message)
+func (codec *protobuf) decode(message []byte) (*streampb.Request, *wire.Fault) {
+	r, err := codec.decoder.Request(message)
 	if err != nil {
 		return nil, wire.Malformed("%v", err)
 	}
 	return r, nil
 }
 
-func (p *protobuf) appendAnswer(b []byte, r *inflight, at executor.Place) []byte {
-	a := &p.answer
-	a.Claim = &p.claim
+func (codec *protobuf) appendAnswer(b []byte, r *inflight, at executor.Place) []byte {
+	a := &codec.answer
+	a.Claim = &codec.claim
 	r.answer.ToStream(a)
 	a.Owner, a.Shard, a.Shards = at.Owner, uint32(at.Shard), uint32(at.Shards)
 	if a.ServerTimeNs = 0; wire.Timed(r.answer.Outcome) {
-		a.ServerTimeNs = p.now().Wall.UnixNano()
+		a.ServerTimeNs = codec.now().Wall.UnixNano()
 	}
-	p.says.Answer = a
-	p.reply.Id, p.reply.Says = r.id, &p.says
-	return streampb.AppendReply(b, &p.reply)
+	codec.says.Answer = a
+	codec.reply.Id, codec.reply.Says = r.id, &codec.says
+	return streampb.AppendReply(b, &codec.reply)
 }
 
-func (p *protobuf) appendLookup(b []byte, r *inflight, at executor.Place) []byte {
+func (codec *protobuf) appendLookup(b []byte, r *inflight, at executor.Place) []byte {
 	a := &r.answer
 	found := &streampb.Claims{Outcome: string(a.Outcome), Owner: at.Owner, Shard: uint32(at.Shard), Shards: uint32(at.Shards)}
 	switch {

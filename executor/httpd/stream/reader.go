@@ -13,17 +13,17 @@ import (
 // receive passes on messages, with the time at which they were read, until there are no more or take
 // returns false. It returns nil if the stream has ended as it should, also since the server goes away;
 // io.ErrUnexpectedEOF if it has ended within a message; and else why it is broken.
-func (s *stream) receive(body io.Reader, take func(message []byte, now time.Duration) bool) error {
+func (stream *stream) receive(body io.Reader, take func(message []byte, now time.Duration) bool) error {
 	buf, n := make([]byte, 32<<10), 0
 	for {
 		more, err := body.Read(buf[n:])
-		now := s.config.Clock().Mono
+		now := stream.config.Clock().Mono
 		n += more
 		rest := buf[:n]
 		for {
-			message, after, f := s.codec.next(rest)
+			message, after, f := stream.codec.next(rest)
 			if f != nil {
-				s.refuse(0, f)
+				stream.refuse(0, f)
 				return nil
 			}
 			if message == nil {
@@ -37,7 +37,7 @@ func (s *stream) receive(body io.Reader, take func(message []byte, now time.Dura
 		switch {
 		case err == io.EOF && len(rest) > 0:
 			return io.ErrUnexpectedEOF
-		case err == io.EOF || err != nil && s.hasLeft(err):
+		case err == io.EOF || err != nil && stream.hasLeft(err):
 			return nil
 		case err != nil:
 			return err
@@ -49,33 +49,33 @@ func (s *stream) receive(body io.Reader, take func(message []byte, now time.Dura
 }
 
 // hasLeft reports whether reading has ended because the server goes away.
-func (s *stream) hasLeft(err error) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.late && errors.Is(err, os.ErrDeadlineExceeded)
+func (stream *stream) hasLeft(err error) bool {
+	stream.mu.Lock()
+	defer stream.mu.Unlock()
+	return stream.late && errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // refuse sends what is wrong with a request, or with id 0 with the stream.
-func (s *stream) refuse(id uint64, f *wire.Fault) {
+func (stream *stream) refuse(id uint64, f *wire.Fault) {
 	p := wire.ProblemOf(api.BadRequest)
 	p.Status, p.Detail = f.Status, f.Detail
-	s.say(id, &p)
+	stream.say(id, &p)
 }
 
 // say sends a problem of a request, or with id 0 of the stream.
-func (s *stream) say(id uint64, p *wire.Problem) {
-	s.awaitRoom() // the client may send faults and read nothing
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.extra = s.codec.appendProblem(s.extra, id, p)
-	s.news.Signal()
+func (stream *stream) say(id uint64, p *wire.Problem) {
+	stream.awaitRoom() // the client may send faults and read nothing
+	stream.mu.Lock()
+	defer stream.mu.Unlock()
+	stream.extra = stream.codec.appendProblem(stream.extra, id, p)
+	stream.news.Signal()
 }
 
 // awaitRoom waits while too much waits to be sent.
-func (s *stream) awaitRoom() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for len(s.extra) > maxUnsent && s.broken == nil {
-		s.room.Wait()
+func (stream *stream) awaitRoom() {
+	stream.mu.Lock()
+	defer stream.mu.Unlock()
+	for len(stream.extra) > maxUnsent && stream.broken == nil {
+		stream.room.Wait()
 	}
 }

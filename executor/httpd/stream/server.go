@@ -104,29 +104,29 @@ func RefuseHTTP1(w http.ResponseWriter) {
 func FromPeer(r *http.Request) bool { return r.Header[api.PeerHeader] != nil }
 
 // Serve answers POST /v1/sales/{sale}/stream, and returns when the stream has ended.
-func (s *Server) Serve(w http.ResponseWriter, r *http.Request, sale Sale, grant access.Grant) {
-	codec, f := codecOf(r.Header["Content-Type"], sale.Sale(), s.config.Clock)
+func (server *Server) Serve(w http.ResponseWriter, r *http.Request, sale Sale, grant access.Grant) {
+	codec, f := codecOf(r.Header["Content-Type"], sale.Sale(), server.config.Clock)
 	_, binary := codec.(*protobuf)
 	switch {
 	case f != nil:
 		wire.WriteBadRequest(w, f)
 		return
-	case FromPeer(r) && (s.config.Peers == nil || !binary):
+	case FromPeer(r) && (server.config.Peers == nil || !binary):
 		wire.WriteForbidden(w, "This server takes no streams of other processes of the sale here.")
 		return
-	case s.config.Draining():
+	case server.config.Draining():
 		wire.WriteOutcome(w, api.Draining)
 		return
 	}
-	x := newStream(&s.config, w, r, sale, codec, grant, FromPeer(r))
-	x.requests.memories = s.memories(&grant)
-	if !s.add(x) {
+	x := newStream(&server.config, w, r, sale, codec, grant, FromPeer(r))
+	x.requests.memories = server.memories(&grant)
+	if !server.add(x) {
 		p := wire.ProblemOf(api.Overloaded)
-		p.Detail = fmt.Sprintf("There are %d streams already, which is as many as this server has. Use one for many requests.", s.config.Limit)
+		p.Detail = fmt.Sprintf("There are %d streams already, which is as many as this server has. Use one for many requests.", server.config.Limit)
 		p.Write(w)
 		return
 	}
-	defer s.remove(x)
+	defer server.remove(x)
 	sale.CountStreams(1)
 	defer sale.CountStreams(-1)
 	// It lasts for longer than other requests may; expire replaces the deadlines.
@@ -138,8 +138,8 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request, sale Sale, grant 
 	defer x.close()
 	h := w.Header()
 	h["Content-Type"], h["Cache-Control"] = []string{codec.mediaType()}, wire.NoStore
-	if s.config.Address != "" {
-		h[api.AddressHeader] = []string{s.config.Address}
+	if server.config.Address != "" {
+		h[api.AddressHeader] = []string{server.config.Address}
 	}
 	w.WriteHeader(http.StatusOK)
 	if x.control.Flush() != nil {
@@ -147,7 +147,7 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request, sale Sale, grant 
 	}
 	written := make(chan struct{})
 	go func() { defer close(written); x.write() }()
-	if s.isEnding() || sale.Removed() { // since GoAway or Remove was called
+	if server.isEnding() || sale.Removed() { // since GoAway or Remove was called
 		x.goAway()
 	}
 	if x.peer {
@@ -159,71 +159,71 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request, sale Sale, grant 
 }
 
 // GoAway tells all clients that the server goes away, also those that come later.
-func (s *Server) GoAway() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ending = true
-	for x := range s.open {
+func (server *Server) GoAway() {
+	server.mu.Lock()
+	defer server.mu.Unlock()
+	server.ending = true
+	for x := range server.open {
 		x.goAway()
 	}
 }
 
 // Remove tells the clients of a sale that the server goes away. The sale is Removed before.
-func (s *Server) Remove(sale Sale) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for x := range s.open {
+func (server *Server) Remove(sale Sale) {
+	server.mu.Lock()
+	defer server.mu.Unlock()
+	for x := range server.open {
 		if x.sale == sale {
 			x.goAway()
 		}
 	}
 }
 
-func (s *Server) isEnding() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ending
+func (server *Server) isEnding() bool {
+	server.mu.Lock()
+	defer server.mu.Unlock()
+	return server.ending
 }
 
 // add adds a stream, unless there are too many.
-func (s *Server) add(x *stream) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := len(s.open) - s.peers
-	if x.peer {
-		n = s.peers
+func (server *Server) add(added *stream) bool {
+	server.mu.Lock()
+	defer server.mu.Unlock()
+	n := len(server.open) - server.peers
+	if added.peer {
+		n = server.peers
 	}
-	if n >= s.config.Limit {
+	if n >= server.config.Limit {
 		return false
 	}
-	if x.peer {
-		s.peers++
+	if added.peer {
+		server.peers++
 	}
-	s.open[x] = struct{}{}
+	server.open[added] = struct{}{}
 	return true
 }
 
-func (s *Server) remove(x *stream) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.open, x)
+func (server *Server) remove(x *stream) {
+	server.mu.Lock()
+	defer server.mu.Unlock()
+	delete(server.open, x)
 	if x.peer {
-		s.peers--
+		server.peers--
 	}
 }
 
 // memories returns what bounds the requests of a stream beside its own limit.
-func (s *Server) memories(grant *access.Grant) []*access.Memory {
+func (server *Server) memories(grant *access.Grant) []*access.Memory {
 	token, ok := grant.Token()
 	if !ok {
-		return []*access.Memory{s.memory}
+		return []*access.Memory{server.memory}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	m := s.byTokens[token]
+	server.mu.Lock()
+	defer server.mu.Unlock()
+	m := server.byTokens[token]
 	if m == nil {
 		m = access.NewMemory(maxTokenBytes)
-		s.byTokens[token] = m // of a valid token: there are few
+		server.byTokens[token] = m // of a valid token: there are few
 	}
-	return []*access.Memory{m, s.memory}
+	return []*access.Memory{m, server.memory}
 }

@@ -61,9 +61,9 @@ type requests struct {
 }
 
 // holdLocked counts bytes of requests, more or less.
-func (r *requests) holdLocked(n int64) {
-	r.bytes += n
-	for _, m := range r.memories {
+func (requests *requests) holdLocked(n int64) {
+	requests.bytes += n
+	for _, m := range requests.memories {
 		m.Add(n)
 	}
 }
@@ -85,37 +85,37 @@ func newStream(config *Config, w http.ResponseWriter, r *http.Request, sale Sale
 }
 
 // start starts the timer.
-func (s *stream) start() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.timer.Timer = time.AfterFunc(time.Hour, s.expire)
-	s.checkTokenLocked(s.config.Clock().Mono)
+func (stream *stream) start() {
+	stream.mu.Lock()
+	defer stream.mu.Unlock()
+	stream.timer.Timer = time.AfterFunc(time.Hour, stream.expire)
+	stream.checkTokenLocked(stream.config.Clock().Mono)
 }
 
 // end makes the stream over: nothing more is read. broken is why nothing can be written any more, nil
 // if it can.
-func (s *stream) end(broken error) {
-	s.mu.Lock()
-	s.over = true
-	if s.broken == nil {
-		s.broken = broken
+func (stream *stream) end(broken error) {
+	stream.mu.Lock()
+	stream.over = true
+	if stream.broken == nil {
+		stream.broken = broken
 	}
 	var cancels []func()
-	if s.broken != nil {
-		for _, r := range s.requests.open {
+	if stream.broken != nil {
+		for _, r := range stream.requests.open {
 			if !r.answered && r.cancel != nil {
 				cancels = append(cancels, r.cancel)
 			}
 		}
-		if !s.closed { // reading and writing fail at once
-			_ = s.control.SetReadDeadline(past)
-			_ = s.control.SetWriteDeadline(past)
+		if !stream.closed { // reading and writing fail at once
+			_ = stream.control.SetReadDeadline(past)
+			_ = stream.control.SetWriteDeadline(past)
 		}
 	}
-	s.news.Signal()
-	s.room.Broadcast()
-	s.mu.Unlock()
-	for _, m := range s.requests.memories {
+	stream.news.Signal()
+	stream.room.Broadcast()
+	stream.mu.Unlock()
+	for _, m := range stream.requests.memories {
 		m.Wake()
 	}
 	for _, cancel := range cancels {
@@ -124,93 +124,93 @@ func (s *stream) end(broken error) {
 }
 
 // close is called when the HTTP request ends.
-func (s *stream) close() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closed = true
-	s.timer.Stop()
+func (stream *stream) close() {
+	stream.mu.Lock()
+	defer stream.mu.Unlock()
+	stream.closed = true
+	stream.timer.Stop()
 }
 
 // goAway tells the client that the server goes away. After a while the stream ends when no request is
 // in flight. A peer does not end its stream: what is not answered by then it sends to the new
 // owner of the shard.
-func (s *stream) goAway() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.away || s.over {
+func (stream *stream) goAway() {
+	stream.mu.Lock()
+	defer stream.mu.Unlock()
+	if stream.away || stream.over {
 		return
 	}
-	s.away = true
-	s.extra = s.codec.appendGoingAway(s.extra)
-	s.news.Signal()
-	time.AfterFunc(min(awayGrace, s.config.DrainTimeout/2), func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.late = true
-		s.leaveLocked()
+	stream.away = true
+	stream.extra = stream.codec.appendGoingAway(stream.extra)
+	stream.news.Signal()
+	time.AfterFunc(min(awayGrace, stream.config.DrainTimeout/2), func() {
+		stream.mu.Lock()
+		defer stream.mu.Unlock()
+		stream.late = true
+		stream.leaveLocked()
 	})
 }
 
 // leaveLocked ends reading if it is late and no request is in flight.
-func (s *stream) leaveLocked() {
-	if s.late && !s.over && !s.closed && s.requests.count == 0 {
-		_ = s.control.SetReadDeadline(past)
+func (stream *stream) leaveLocked() {
+	if stream.late && !stream.over && !stream.closed && stream.requests.count == 0 {
+		_ = stream.control.SetReadDeadline(past)
 	}
 }
 
 // expire checks the token and ends what takes too long: requests, and writes to a client that reads
 // nothing.
-func (s *stream) expire() {
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
+func (stream *stream) expire() {
+	stream.mu.Lock()
+	if stream.closed {
+		stream.mu.Unlock()
 		return
 	}
-	now := s.config.Clock().Mono
-	s.timer.due = 0
-	s.checkTokenLocked(now)
-	if writing := s.timer.writing; writing != 0 {
-		if now >= writing+s.config.WriteTimeout {
-			_ = s.control.SetWriteDeadline(past)
+	now := stream.config.Clock().Mono
+	stream.timer.due = 0
+	stream.checkTokenLocked(now)
+	if writing := stream.timer.writing; writing != 0 {
+		if now >= writing+stream.config.WriteTimeout {
+			_ = stream.control.SetWriteDeadline(past)
 		}
-		s.wakeLocked(now, max(writing+s.config.WriteTimeout, now+time.Second))
+		stream.wakeLocked(now, max(writing+stream.config.WriteTimeout, now+time.Second))
 	}
 	var cancels []func()
-	for _, r := range s.requests.open {
+	for _, r := range stream.requests.open {
 		switch {
 		case r.answered:
 		case r.until <= now && r.cancel != nil:
 			cancels = append(cancels, r.cancel)
 		default:
-			s.wakeLocked(now, max(r.until, now+time.Millisecond))
+			stream.wakeLocked(now, max(r.until, now+time.Millisecond))
 		}
 	}
-	s.mu.Unlock()
+	stream.mu.Unlock()
 	for _, cancel := range cancels {
 		cancel()
 	}
 }
 
 // wakeLocked has expire called at a time or before.
-func (s *stream) wakeLocked(now, at time.Duration) {
-	if s.timer.due == 0 || at < s.timer.due {
-		s.timer.due = at
-		s.timer.Reset(at - now)
+func (stream *stream) wakeLocked(now, at time.Duration) {
+	if stream.timer.due == 0 || at < stream.timer.due {
+		stream.timer.due = at
+		stream.timer.Reset(at - now)
 	}
 }
 
 // checkTokenLocked ends reading when the token of a client is no longer valid, and checks again later.
 // Messages that come are checked one by one; so are those of a peer, which come all the time.
-func (s *stream) checkTokenLocked(now time.Duration) {
-	if _, ok := s.grant.Token(); !ok || s.peer {
+func (stream *stream) checkTokenLocked(now time.Duration) {
+	if _, ok := stream.grant.Token(); !ok || stream.peer {
 		return
 	}
-	s.wakeLocked(now, now+tokenCheck)
-	grant := s.grant.Renewed()
-	if missing := grant.May(access.MayAll); missing != nil && !s.over && !s.late {
-		s.late = true
-		s.extra = s.codec.appendProblem(s.extra, 0, missing)
-		s.news.Signal()
-		_ = s.control.SetReadDeadline(past)
+	stream.wakeLocked(now, now+tokenCheck)
+	grant := stream.grant.Renewed()
+	if missing := grant.May(access.MayAll); missing != nil && !stream.over && !stream.late {
+		stream.late = true
+		stream.extra = stream.codec.appendProblem(stream.extra, 0, missing)
+		stream.news.Signal()
+		_ = stream.control.SetReadDeadline(past)
 	}
 }

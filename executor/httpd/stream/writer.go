@@ -11,60 +11,60 @@ import (
 const writeSize = 64 << 10
 
 // write sends what becomes ready until the stream is over and all requests are answered.
-func (s *stream) write() {
+func (stream *stream) write() {
 	var batch []*inflight
 	var buf []byte
-	for s.awaitNews() {
+	for stream.awaitNews() {
 		runtime.Gosched() // others that are about to answer do so first
-		s.mu.Lock()
-		batch, s.ready = s.ready, batch[:0]
-		buf, s.extra = s.extra, buf[:0]
-		s.mu.Unlock()
+		stream.mu.Lock()
+		batch, stream.ready = stream.ready, batch[:0]
+		buf, stream.extra = stream.extra, buf[:0]
+		stream.mu.Unlock()
 		for sent := 0; sent < len(batch) || len(buf) > 0; {
 			from := sent
 			for ; sent < len(batch) && len(buf) < writeSize; sent++ {
-				buf = s.encode(buf, batch[sent])
+				buf = stream.encode(buf, batch[sent])
 			}
-			s.beforeWrite(batch[from:sent])
-			s.put(buf)
-			s.afterWrite(batch[from:sent])
+			stream.beforeWrite(batch[from:sent])
+			stream.put(buf)
+			stream.afterWrite(batch[from:sent])
 			buf = buf[:0]
 		}
 	}
 }
 
 // awaitNews waits until there is something to write; false: there will be no more.
-func (s *stream) awaitNews() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for len(s.ready) == 0 && len(s.extra) == 0 {
-		if s.over && s.requests.count == 0 {
+func (stream *stream) awaitNews() bool {
+	stream.mu.Lock()
+	defer stream.mu.Unlock()
+	for len(stream.ready) == 0 && len(stream.extra) == 0 {
+		if stream.over && stream.requests.count == 0 {
 			return false
 		}
-		s.news.Wait()
+		stream.news.Wait()
 	}
 	return true
 }
 
 // encode appends the response to a request.
-func (s *stream) encode(b []byte, r *inflight) []byte {
+func (stream *stream) encode(b []byte, r *inflight) []byte {
 	switch r.kind {
 	case userLookup:
-		return s.codec.appendLookup(b, r, s.sale.Place(r.user))
+		return stream.codec.appendLookup(b, r, stream.sale.Place(r.user))
 	case claimLookup:
-		return s.codec.appendLookup(b, r, s.sale.PlaceOf(r.shard))
+		return stream.codec.appendLookup(b, r, stream.sale.PlaceOf(r.shard))
 	case settlement:
 		if !r.settled() {
 			wire.NotSettled(&r.answer)
 		}
-		return s.codec.appendAnswer(b, r, s.sale.PlaceOf(r.shard))
+		return stream.codec.appendAnswer(b, r, stream.sale.PlaceOf(r.shard))
 	}
-	return s.codec.appendAnswer(b, r, s.sale.Place(r.user))
+	return stream.codec.appendAnswer(b, r, stream.sale.Place(r.user))
 }
 
 // beforeWrite counts responses that are about to be sent. From then on their ids may be used again.
-func (s *stream) beforeWrite(batch []*inflight) {
-	now := s.config.Clock().Mono
+func (stream *stream) beforeWrite(batch []*inflight) {
+	now := stream.config.Clock().Mono
 	for _, r := range batch {
 		label := r.answer.Outcome
 		if r.answer.Replayed && (label.Accepted() || r.settled()) {
@@ -72,50 +72,50 @@ func (s *stream) beforeWrite(batch []*inflight) {
 		}
 		switch r.kind {
 		case claim:
-			s.sale.CountClaim(label, now-r.began)
+			stream.sale.CountClaim(label, now-r.began)
 		case settlement:
-			s.sale.CountSettlement(r.how, label, now-r.began)
+			stream.sale.CountSettlement(r.how, label, now-r.began)
 		}
 	}
-	s.mu.Lock()
+	stream.mu.Lock()
 	for _, r := range batch {
-		delete(s.requests.open, r.id)
+		delete(stream.requests.open, r.id)
 	}
-	s.timer.writing = now
-	s.wakeLocked(now, now+s.config.WriteTimeout)
-	s.mu.Unlock()
+	stream.timer.writing = now
+	stream.wakeLocked(now, now+stream.config.WriteTimeout)
+	stream.mu.Unlock()
 }
 
 // put writes.
-func (s *stream) put(b []byte) {
-	s.mu.Lock()
-	broken := s.broken != nil
-	s.mu.Unlock()
+func (stream *stream) put(b []byte) {
+	stream.mu.Lock()
+	broken := stream.broken != nil
+	stream.mu.Unlock()
 	if broken {
 		return
 	}
-	_, err := s.out.Write(b)
+	_, err := stream.out.Write(b)
 	if err == nil {
-		err = s.control.Flush()
+		err = stream.control.Flush()
 	}
 	if err != nil {
-		s.end(err)
+		stream.end(err)
 	}
 }
 
 // afterWrite makes room for as many requests.
-func (s *stream) afterWrite(batch []*inflight) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.timer.writing = 0
-	s.requests.count -= len(batch)
+func (stream *stream) afterWrite(batch []*inflight) {
+	stream.mu.Lock()
+	defer stream.mu.Unlock()
+	stream.timer.writing = 0
+	stream.requests.count -= len(batch)
 	var size int64
 	for _, r := range batch {
 		size += r.size
 		r.reset()
 	}
-	s.requests.holdLocked(-size)
-	s.requests.spare = append(s.requests.spare, batch...)
-	s.room.Signal()
-	s.leaveLocked()
+	stream.requests.holdLocked(-size)
+	stream.requests.spare = append(stream.requests.spare, batch...)
+	stream.room.Signal()
+	stream.leaveLocked()
 }

@@ -18,37 +18,37 @@ import (
 // encoding/json.
 
 // AppendClaim appends an accepted claim as its buyer sees it: an api.Claim.
-func AppendClaim(b []byte, outcome api.Outcome, sale string, c *executor.Claim) []byte {
+func AppendClaim(b []byte, outcome api.Outcome, sale string, claim *executor.Claim) []byte {
 	b = AppendString(append(b, `{"outcome":`...), string(outcome))
-	b = append(AppendID(append(b, `,"claim":"`...), c.ID), '"')
+	b = append(AppendID(append(b, `,"claim":"`...), claim.ID), '"')
 	b = AppendString(append(b, `,"sale":`...), sale)
-	b = AppendString(append(b, `,"user":`...), c.User)
+	b = AppendString(append(b, `,"user":`...), claim.User)
 	b = append(b, `,"units":[`...)
-	for i, unit := range c.Units {
+	for i, unit := range claim.Units {
 		if i > 0 {
 			b = append(b, ',')
 		}
 		b = strconv.AppendInt(b, unit, 10)
 	}
 	b = append(b, ']')
-	if c.Asked != 0 {
-		b = strconv.AppendInt(append(b, `,"asked":`...), c.Asked, 10)
+	if claim.Asked != 0 {
+		b = strconv.AppendInt(append(b, `,"asked":`...), claim.Asked, 10)
 	}
-	if c.Packets != nil {
-		b = appendAmounts(b, c.Units, c.Packets)
+	if claim.Packets != nil {
+		b = appendAmounts(b, claim.Units, claim.Packets)
 	}
-	if len(c.Payloads) > 0 {
-		b = appendPayloads(b, c.Payloads)
+	if len(claim.Payloads) > 0 {
+		b = appendPayloads(b, claim.Payloads)
 	}
-	if c.Undelivered {
+	if claim.Undelivered {
 		b = append(b, `,"undelivered":true`...)
 	}
-	b = appendTime(append(b, `,"at":`...), c.At)
-	if !c.HeldUntil.IsZero() {
-		b = appendTime(append(b, `,"heldUntil":`...), c.HeldUntil)
+	b = appendTime(append(b, `,"at":`...), claim.At)
+	if !claim.HeldUntil.IsZero() {
+		b = appendTime(append(b, `,"heldUntil":`...), claim.HeldUntil)
 	}
-	if c.Books != nil {
-		b = appendBooks(b, c.Books)
+	if claim.Books != nil {
+		b = appendBooks(b, claim.Books)
 	}
 	return append(b, '}')
 }

@@ -155,11 +155,11 @@ type Parser struct {
 	Overflowed bool // the last integer was out of the range of int64
 }
 
-func (p *Parser) space() {
-	for p.at < len(p.In) {
-		switch p.In[p.at] {
+func (parser *Parser) space() {
+	for parser.at < len(parser.In) {
+		switch parser.In[parser.at] {
 		case ' ', '\t', '\n', '\r':
-			p.at++
+			parser.at++
 		default:
 			return
 		}
@@ -167,41 +167,41 @@ func (p *Parser) space() {
 }
 
 // take skips space and then c, and reports whether c was there.
-func (p *Parser) take(c byte) bool {
-	p.space()
-	if p.at == len(p.In) || p.In[p.at] != c {
+func (parser *Parser) take(c byte) bool {
+	parser.space()
+	if parser.at == len(parser.In) || parser.In[parser.at] != c {
 		return false
 	}
-	p.at++
+	parser.at++
 	return true
 }
 
 // Object reads an object, which is all of the input. value reads the value of a field; like is an
 // example for the fault of a body that is no object.
-func (p *Parser) Object(like string, value func(field []byte) *Fault) *Fault {
-	if p.at == 0 && bytes.HasPrefix(p.In, []byte("\ufeff")) {
-		p.at = len("\ufeff") // RFC 8259 lets a reader pass over a byte order mark
+func (parser *Parser) Object(like string, value func(field []byte) *Fault) *Fault {
+	if parser.at == 0 && bytes.HasPrefix(parser.In, []byte("\ufeff")) {
+		parser.at = len("\ufeff") // RFC 8259 lets a reader pass over a byte order mark
 	}
-	if p.space(); p.at == len(p.In) || p.In[p.at] != '{' {
+	if parser.space(); parser.at == len(parser.In) || parser.In[parser.at] != '{' {
 		return Malformed("the body must be a JSON object like %s", like)
 	}
-	if f := p.Members(value); f != nil {
+	if f := parser.Members(value); f != nil {
 		return f
 	}
-	if p.space(); p.at < len(p.In) {
+	if parser.space(); parser.at < len(parser.In) {
 		return Malformed("something follows the object; a request has one")
 	}
 	return nil
 }
 
 // Members reads an object. value reads the value of a field.
-func (p *Parser) Members(value func(field []byte) *Fault) *Fault {
-	if !p.take('{') {
+func (parser *Parser) Members(value func(field []byte) *Fault) *Fault {
+	if !parser.take('{') {
 		return Malformed("the value must be a JSON object")
 	}
 	var seen []string
-	for more := !p.take('}'); more; {
-		field, f := p.text("a field's name")
+	for more := !parser.take('}'); more; {
+		field, f := parser.text("a field's name")
 		if f != nil {
 			return f
 		}
@@ -209,13 +209,13 @@ func (p *Parser) Members(value func(field []byte) *Fault) *Fault {
 			return Malformed("%s: given twice", field)
 		}
 		seen = append(seen, string(field))
-		if !p.take(':') {
+		if !parser.take(':') {
 			return Malformed("%s: a colon and a value must follow the name", QuoteName(field))
 		}
 		if f := value(field); f != nil {
 			return f
 		}
-		if more = p.take(','); !more && !p.take('}') {
+		if more = parser.take(','); !more && !parser.take('}') {
 			return Malformed("%s: a comma or the end of the object must follow the value", field)
 		}
 	}
@@ -224,16 +224,16 @@ func (p *Parser) Members(value func(field []byte) *Fault) *Fault {
 
 // text reads a string; what names it in a fault. The result may be a part of the input and must be
 // copied to be kept.
-func (p *Parser) text(what string) ([]byte, *Fault) {
-	if !p.take('"') {
+func (parser *Parser) text(what string) ([]byte, *Fault) {
+	if !parser.take('"') {
 		return nil, Malformed("%s: must be a string in double quotes", what)
 	}
-	start, escaped := p.at, false
-	for ; p.at < len(p.In); p.at++ {
-		switch c := p.In[p.at]; {
+	start, escaped := parser.at, false
+	for ; parser.at < len(parser.In); parser.at++ {
+		switch c := parser.In[parser.at]; {
 		case c == '"':
-			raw := p.In[start:p.at]
-			p.at++
+			raw := parser.In[start:parser.at]
+			parser.at++
 			if !utf8.Valid(raw) {
 				return nil, Malformed("%s: must be UTF-8", what)
 			}
@@ -247,7 +247,7 @@ func (p *Parser) text(what string) ([]byte, *Fault) {
 			return text, nil
 		case c == '\\':
 			escaped = true
-			p.at++ // whatever is escaped, it does not end the string
+			parser.at++ // whatever is escaped, it does not end the string
 		case c < ' ':
 			return nil, Malformed("%s: must not contain control characters", what)
 		}
@@ -256,17 +256,17 @@ func (p *Parser) text(what string) ([]byte, *Fault) {
 }
 
 // Texts reads a list of strings.
-func (p *Parser) Texts(what string) (all []string, _ *Fault) {
-	if !p.take('[') {
+func (parser *Parser) Texts(what string) (all []string, _ *Fault) {
+	if !parser.take('[') {
 		return nil, Malformed("%s: must be a list of strings", what)
 	}
-	for more := !p.take(']'); more; {
-		text, f := p.text(what)
+	for more := !parser.take(']'); more; {
+		text, f := parser.text(what)
 		if f != nil {
 			return nil, f
 		}
 		all = append(all, string(text))
-		if more = p.take(','); !more && !p.take(']') {
+		if more = parser.take(','); !more && !parser.take(']') {
 			return nil, Malformed("%s: a comma or the end of the list must follow a string", what)
 		}
 	}
@@ -274,14 +274,14 @@ func (p *Parser) Texts(what string) (all []string, _ *Fault) {
 }
 
 // String reads a string.
-func (p *Parser) String(what string) (string, *Fault) {
-	text, f := p.text(what)
+func (parser *Parser) String(what string) (string, *Fault) {
+	text, f := parser.text(what)
 	return string(text), f
 }
 
 // ClaimID reads the id of a claim. The result for a malformed id is one that no claim has.
-func (p *Parser) ClaimID(what string) (*streampb.ClaimID, *Fault) {
-	text, f := p.text(what)
+func (parser *Parser) ClaimID(what string) (*streampb.ClaimID, *Fault) {
+	text, f := parser.text(what)
 	if f != nil {
 		return nil, f
 	}
@@ -297,23 +297,23 @@ const noShard = 1<<31 - 1
 
 // Integer reads a number without fraction and exponent. One that is out of the range of int64 becomes
 // the nearest value, and sets Overflowed.
-func (p *Parser) Integer(what string) (int64, *Fault) {
-	negative := p.take('-') // before it may be space, after it may not
+func (parser *Parser) Integer(what string) (int64, *Fault) {
+	negative := parser.take('-') // before it may be space, after it may not
 	if !negative {
-		p.space()
+		parser.space()
 	}
-	start, n := p.at, int64(0)
-	p.Overflowed = false
-	for ; p.at < len(p.In) && isDigit(p.In[p.at]); p.at++ {
-		digit := int64(p.In[p.at] - '0')
+	start, n := parser.at, int64(0)
+	parser.Overflowed = false
+	for ; parser.at < len(parser.In) && isDigit(parser.In[parser.at]); parser.at++ {
+		digit := int64(parser.In[parser.at] - '0')
 		if n > (math.MaxInt64-digit)/10 {
-			n, p.Overflowed = math.MaxInt64, true
+			n, parser.Overflowed = math.MaxInt64, true
 			continue
 		}
 		n = n*10 + digit
 	}
-	digits := p.In[start:p.at]
-	followed := p.at < len(p.In) && (p.In[p.at] == '.' || p.In[p.at]|0x20 == 'e')
+	digits := parser.In[start:parser.at]
+	followed := parser.at < len(parser.In) && (parser.In[parser.at] == '.' || parser.In[parser.at]|0x20 == 'e')
 	if len(digits) == 0 || followed || digits[0] == '0' && len(digits) > 1 {
 		return 0, Malformed("%s: must be an integer like 1, in plain digits and without quotes", what)
 	}
@@ -324,11 +324,11 @@ func (p *Parser) Integer(what string) (int64, *Fault) {
 }
 
 // Bool reads true or false.
-func (p *Parser) Bool(what string) (bool, *Fault) {
-	p.space()
+func (parser *Parser) Bool(what string) (bool, *Fault) {
+	parser.space()
 	for word, value := range map[string]bool{"true": true, "false": false} {
-		if bytes.HasPrefix(p.In[p.at:], []byte(word)) {
-			p.at += len(word)
+		if bytes.HasPrefix(parser.In[parser.at:], []byte(word)) {
+			parser.at += len(word)
 			return value, nil
 		}
 	}

@@ -53,48 +53,48 @@ func ProblemOf(o api.Outcome) Problem {
 }
 
 // Append appends the document. Its members stand in the order of the RFC.
-func (p *Problem) Append(b []byte) []byte {
+func (problem *Problem) Append(b []byte) []byte {
 	b = append(b, `{"type":"`...)
-	if p.Outcome == "" {
+	if problem.Outcome == "" {
 		b = append(b, "about:blank"...)
 	} else {
-		b = append(append(b, api.OutcomeType...), p.Outcome...)
+		b = append(append(b, api.OutcomeType...), problem.Outcome...)
 	}
-	b = AppendString(append(b, `","title":`...), p.Title)
-	b = strconv.AppendInt(append(b, `,"status":`...), int64(p.Status), 10)
-	b = AppendString(append(b, `,"detail":`...), p.Detail)
-	if p.Outcome != "" {
-		b = AppendString(append(b, `,"outcome":`...), string(p.Outcome))
+	b = AppendString(append(b, `","title":`...), problem.Title)
+	b = strconv.AppendInt(append(b, `,"status":`...), int64(problem.Status), 10)
+	b = AppendString(append(b, `,"detail":`...), problem.Detail)
+	if problem.Outcome != "" {
+		b = AppendString(append(b, `,"outcome":`...), string(problem.Outcome))
 	}
-	if !p.now.IsZero() {
-		b = appendTime(append(b, `,"serverTime":`...), p.now)
+	if !problem.now.IsZero() {
+		b = appendTime(append(b, `,"serverTime":`...), problem.now)
 	}
-	if !p.opensAt.IsZero() {
-		b = appendTime(append(b, `,"opensAt":`...), p.opensAt)
+	if !problem.opensAt.IsZero() {
+		b = appendTime(append(b, `,"opensAt":`...), problem.opensAt)
 	}
-	if p.rule != "" {
-		b = AppendString(append(b, `,"rule":`...), p.rule)
-		b = AppendString(append(b, `,"reason":`...), p.reason)
+	if problem.rule != "" {
+		b = AppendString(append(b, `,"rule":`...), problem.rule)
+		b = AppendString(append(b, `,"reason":`...), problem.reason)
 	}
-	if p.claims != nil {
-		b = append(append(b, `,"claims":`...), p.claims...)
+	if problem.claims != nil {
+		b = append(append(b, `,"claims":`...), problem.claims...)
 	}
-	if p.count != 0 {
-		b = strconv.AppendInt(append(b, `,"count":`...), int64(p.count), 10)
+	if problem.count != 0 {
+		b = strconv.AppendInt(append(b, `,"count":`...), int64(problem.count), 10)
 	}
-	if p.refundDue {
+	if problem.refundDue {
 		b = append(b, `,"refundDue":true`...)
 	}
-	if p.ExportDigest != "" {
-		b = AppendString(append(b, `,"exportDigest":`...), p.ExportDigest)
+	if problem.ExportDigest != "" {
+		b = AppendString(append(b, `,"exportDigest":`...), problem.ExportDigest)
 	}
 	return append(b, '}')
 }
 
 // Write writes the problem as a response.
-func (p *Problem) Write(w http.ResponseWriter) {
-	Note(w, p.Outcome)
-	WriteProblem(w, p.Status, p.RetryAfter, p.Append(make([]byte, 0, 512)))
+func (problem *Problem) Write(w http.ResponseWriter) {
+	Note(w, problem.Outcome)
+	WriteProblem(w, problem.Status, problem.RetryAfter, problem.Append(make([]byte, 0, 512)))
 }
 
 // WriteProblem writes a problem document as a response, with the header Retry-After unless retryAfter is 0.
@@ -195,11 +195,11 @@ func WriteForbidden(w http.ResponseWriter, detail string) {
 
 // Challenge sets the header WWW-Authenticate of a response to a request that lacks a right, as RFC 6750
 // describes it.
-func (p *Problem) Challenge(h http.Header, r *http.Request) {
+func (problem *Problem) Challenge(h http.Header, r *http.Request) {
 	says := "Bearer"
 	switch {
-	case p.Scope != "":
-		says = `Bearer error="insufficient_scope", scope="` + p.Scope + `"`
+	case problem.Scope != "":
+		says = `Bearer error="insufficient_scope", scope="` + problem.Scope + `"`
 	case r.Header.Get("Authorization") != "":
 		says = `Bearer error="invalid_token"`
 	}

@@ -22,22 +22,22 @@ func Refuse(w http.ResponseWriter, sale string, now clock.Clock, a *executor.Ans
 
 // Refusal returns the problem of an answer other than an accepted claim or a claim that was settled as
 // requested.
-func Refusal(sale string, now clock.Clock, a *executor.Answer) Problem {
-	about := a.Claim.User != ""
-	p := ProblemOf(a.Outcome)
-	p.RetryAfter = max(a.RetryAfter, p.RetryAfter)
-	if a.Message != "" {
-		p.Detail = a.Message
+func Refusal(sale string, now clock.Clock, answer *executor.Answer) Problem {
+	about := answer.Claim.User != ""
+	p := ProblemOf(answer.Outcome)
+	p.RetryAfter = max(answer.RetryAfter, p.RetryAfter)
+	if answer.Message != "" {
+		p.Detail = answer.Message
 	}
-	p.rule, p.reason, p.refundDue = a.Rule, a.Reason, a.RefundDue
+	p.rule, p.reason, p.refundDue = answer.Rule, answer.Reason, answer.RefundDue
 	switch {
-	case a.Outcome == api.LimitReached:
-		p.claims, p.count = AppendClaims(nil, sale, a.Claims), a.Count
+	case answer.Outcome == api.LimitReached:
+		p.claims, p.count = AppendClaims(nil, sale, answer.Claims), answer.Count
 	case about:
-		p.claims = AppendClaims(nil, sale, []executor.Claim{a.Claim})
+		p.claims = AppendClaims(nil, sale, []executor.Claim{answer.Claim})
 	}
-	if Timed(a.Outcome) { // the clocks of buyers differ
-		p.now, p.opensAt = now().Wall, a.OpensAt
+	if Timed(answer.Outcome) { // the clocks of buyers differ
+		p.now, p.opensAt = now().Wall, answer.OpensAt
 	}
 	return p
 }

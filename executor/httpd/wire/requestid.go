@@ -58,13 +58,13 @@ type Recorder struct {
 }
 
 // WriteHeader is that of http.ResponseWriter.
-func (o *Recorder) WriteHeader(status int) {
-	o.Status = status
-	o.ResponseWriter.WriteHeader(status)
+func (recorder *Recorder) WriteHeader(status int) {
+	recorder.Status = status
+	recorder.ResponseWriter.WriteHeader(status)
 }
 
 // Unwrap is for http.ResponseController.
-func (o *Recorder) Unwrap() http.ResponseWriter { return o.ResponseWriter }
+func (recorder *Recorder) Unwrap() http.ResponseWriter { return recorder.ResponseWriter }
 
 // Note records the outcome of a request, if w is a Recorder.
 func Note(w http.ResponseWriter, outcome api.Outcome) {
