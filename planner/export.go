@@ -69,7 +69,7 @@ func ReadWhole(ctx context.Context, logs ledger.Logs, name string, sale *ledger.
 		i := slices.IndexFunc(lacks, func(what string) bool { return what != "" })
 		lags := sale.Behind(shards)
 		switch {
-		case sale.UID() != uid || sale.Destroyed() || i >= 0 && sale.Sealed() != nil:
+		case sale.UID() != uid || sale.Destroyed() || readShort(sale, shards):
 			return fmt.Errorf("sale %s is being deleted, its ledger is in the export that destroy wrote: %w", name, ledger.ErrGone)
 		case i < 0 && !lags:
 			return nil
@@ -88,6 +88,17 @@ func ReadWhole(ctx context.Context, logs ledger.Logs, name string, sale *ledger.
 			return err
 		}
 	}
+}
+
+// readShort reports whether shards were read without slots that the sale was sealed with: before they
+// were sealed, or while their logs are deleted. A sale that was never applied may have lost all of them.
+func readShort(sale *ledger.Sale, shards []*ledger.State) bool {
+	for i, slots := range sale.Sealed().GetSlots() {
+		if shards[i].Next() < slots {
+			return true
+		}
+	}
+	return false
 }
 
 // partOf is a shard of which not all is there.

@@ -21,6 +21,13 @@ func TestReadWhole(t *testing.T) {
 		}
 	}
 	begin := func(w *world) { w.mustApply(tickets(10)) }
+	amid := func(w *world) { w.runUntil(w.mustPlan(tickets(10)), 2) }
+	erase := func(w *world) {
+		runDestroyUntil(w, w.planDestroy(), func(*process) bool {
+			is := w.actual()
+			return is.Sale.Sealed() != nil && !slices.ContainsFunc(is.Shards, func(s ShardActual) bool { return s.Head != nil })
+		})
+	}
 	for name, test := range map[string]struct {
 		before, since func(*world)
 		generation    uint64
@@ -29,8 +36,8 @@ func TestReadWhole(t *testing.T) {
 	}{
 		"nothing since":    {begin, nil, 1, nil, ""},
 		"an apply since":   {begin, func(w *world) { w.mustApply(tickets(20)) }, 2, nil, ""},
-		"amid the first":   {func(w *world) { w.runUntil(w.mustPlan(tickets(10)), 2) }, nil, 0, nil, ""},
-		"the first, since": {func(w *world) { w.runUntil(w.mustPlan(tickets(10)), 2) }, begin, 1, nil, ""},
+		"amid the first":   {amid, nil, 0, nil, ""},
+		"the first, since": {amid, begin, 1, nil, ""},
 		"a log is lost":    {func(w *world) { begin(w); lose(w) }, nil, 0, ledger.ErrCorrupt, "shard/1 of a live sale has no log ("},
 		"amid the seals": {func(w *world) {
 			begin(w)
@@ -38,9 +45,12 @@ func TestReadWhole(t *testing.T) {
 				return slices.ContainsFunc(p.x.states, func(s *ledger.State) bool { return s != nil && s.Sealed() })
 			})
 		}, nil, 0, ErrRefused, "is not sealed, and shard "},
-		"sealed since":   {begin, (*world).seal, 0, ledger.ErrGone, "sale tickets is being deleted"},
-		"deleted":        {func(w *world) { begin(w); w.seal(); lose(w) }, nil, 0, ledger.ErrGone, "sale tickets is being deleted"},
-		"another by now": {begin, func(w *world) { w.mustDestroy(); s := tickets(10); s.Run = 2; w.mustApply(s) }, 0, ledger.ErrGone, "sale tickets is being deleted"},
+		"sealed since":                 {begin, (*world).seal, 0, ledger.ErrGone, "sale tickets is being deleted"},
+		"deleted":                      {func(w *world) { begin(w); w.seal(); lose(w) }, nil, 0, ledger.ErrGone, "sale tickets is being deleted"},
+		"deleted, never applied":       {func(w *world) { amid(w); erase(w) }, nil, 0, ledger.ErrGone, "sale tickets is being deleted"},
+		"deleted since, never applied": {amid, erase, 0, ledger.ErrGone, "sale tickets is being deleted"},
+		"sealed, and not deleted":      {func(w *world) { begin(w); w.seal() }, nil, 2, nil, ""},
+		"another by now":               {begin, func(w *world) { w.mustDestroy(); s := tickets(10); s.Run = 2; w.mustApply(s) }, 0, ledger.ErrGone, "sale tickets is being deleted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -49,6 +49,7 @@ func TestWorldsThatFailed(t *testing.T) {
 	for name, seed := range map[string]uint64{
 		"a claim for one unit overtook one that waited for several and was given none":         92003341,
 		"a live export had shards with generations that its log of the sale lacked":            91011021,
+		"an export of a sale that was never applied lacked the logs that a destroy deleted":    98002899,
 		"a process counted a shard as its own that it had read to be another's":                91011764,
 		"an export of a draw that was destroyed amid its reveal":                               5091,
 		"buyers told closed when a read of the sale's log lagged":                              29,
