@@ -59,25 +59,18 @@ func (p *program) audit(ctx context.Context, o auditOptions) error {
 	defer sparing()()
 	return p.forEachReported(ctx, o.source, o.reporting, "audit", func(ctx context.Context, sale spec.Sale) error {
 		return p.withStore(sale, func(store *backends.Store) error {
-			passes := int64(1)
-			if o.filter.Set() {
-				passes++
-			}
-			logs, end := p.watchRead(ctx, store.Logs, sale.Name, "reading the ledger", passes, o.json)
+			logs, end := p.watchRead(ctx, store.Logs, sale.Name, "reading the ledger", 1, o.json)
 			page := &report.Page{Sale: sale, Backend: store.Name}
-			a, err := ledger.AuditShowing(ctx, logs, sale.Name, func(log *ledger.Sale, shards []*ledger.State) {
+			found, err := auditFinding(ctx, logs, sale, o.filter, func(log *ledger.Sale, shards []*ledger.State) {
 				if o.asked() {
 					page.Ledger = report.NewLedger(log, shards)
 				}
 			})
-			found := audited{Audit: a}
-			if err == nil && o.filter.Set() {
-				found.Found, err = find(ctx, logs, sale, o.filter)
-			}
 			end()
 			if err != nil {
 				return readError(ctx, err)
 			}
+			a := found.Audit
 			a.Warn(time.Now())
 			kept := true
 			if page.Audit = a; o.asked() {

@@ -34,17 +34,24 @@ func parseFilter(f *flags) ledger.ClaimFilter {
 	return filter
 }
 
-// find returns the claims of a sale that match, as its ledger has them now.
-func find(ctx context.Context, logs ledger.Logs, sale spec.Sale, filter ledger.ClaimFilter) ([]ledger.ExportClaim, error) {
-	log, shards, err := ledger.LoadSale(ctx, logs, sale.Name)
-	if err != nil {
-		return nil, err
+// auditFinding audits a sale, and finds claims that match in what the audit has read, so that both
+// are of one cut. show is that of ledger.AuditShowing.
+func auditFinding(ctx context.Context, logs ledger.Logs, sale spec.Sale, filter ledger.ClaimFilter, show func(*ledger.Sale, []*ledger.State)) (a audited, err error) {
+	var log *ledger.Sale
+	var shards []*ledger.State
+	a.Audit, err = ledger.AuditShowing(ctx, logs, sale.Name, func(read *ledger.Sale, states []*ledger.State) {
+		log, shards = read, states
+		show(read, states)
+	})
+	if err != nil || !filter.Set() {
+		return a, err
 	}
 	payloads, err := payloadReader(ctx, logs, sale, log)
 	if err != nil {
-		return nil, err
+		return a, err
 	}
-	return ledger.FindClaims(ctx, logs, sale.Name, log.UID(), shards, payloads, filter)
+	a.Found, err = ledger.FindClaims(ctx, logs, sale.Name, log.UID(), shards, payloads, filter)
+	return a, err
 }
 
 // foundText lists claims.
