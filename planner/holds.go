@@ -13,7 +13,7 @@ import (
 type HoldsActual struct {
 	Cancel bool      // it cancels them; else it waits until each is settled
 	Err    error     // why it is not known how long it waits
-	Last   time.Time // when the last of them is released, unless it is extended
+	Last   time.Time // when the last of them is released, unless it is extended; zero: none is open any more
 }
 
 // ReadHolds reads when the holds of a sale are released. Without holds it returns nil.
@@ -23,8 +23,7 @@ func ReadHolds(ctx context.Context, logs ledger.Logs, actual *Actual) *HoldsActu
 	}
 	shards, err := ledger.LoadShards(ctx, logs, actual.Sale)
 	holds := &HoldsActual{Err: err}
-	if err == nil {
-		_, last, _ := holdsOf(shards)
+	if _, last, n := holdsOf(shards); err == nil && n > 0 {
 		holds.Last = time.UnixMicro(last)
 	}
 	return holds
@@ -52,7 +51,7 @@ func (p *Plan) holds(ends *Ends, holds *HoldsActual) {
 	case ends.Held == 0:
 	case holds != nil && holds.Cancel:
 		p.warn("%s: these claims are cancelled, and payments that come for them must be paid back", held)
-	case holds == nil || holds.Err != nil:
+	case holds == nil || holds.Err != nil || holds.Last.IsZero():
 		p.warn("%s: destroy closes the sale, then waits until each of these claims is paid, cancelled or released; --cancel-holds cancels them instead", held)
 	default:
 		ends.HeldUntil = timeText(holds.Last.Truncate(time.Second).Add(time.Second))

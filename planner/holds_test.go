@@ -98,6 +98,8 @@ func TestPlanOfADestroyWithHolds(t *testing.T) {
 	actual.Holds.Cancel = true
 	warns("3 units are held for payments: these claims are cancelled, and payments that come for them must be paid back", "")
 	w.destroyHeld(true)
+	actual.Holds = ReadHolds(t.Context(), w.config().Logs, actual) // of before: there are no logs any more
+	warns("3 units are held for payments: destroy closes the sale, then waits until each of these claims is paid, cancelled or released;", "")
 	if holds := ReadHolds(t.Context(), w.config().Logs, w.actual()); holds != nil {
 		t.Errorf("once it is destroyed: %+v", holds)
 	}
