@@ -879,6 +879,36 @@ func TestGrabberRefusesNobodyWhoHas(t *testing.T) {
 	}
 }
 
+// TestGrabberKeyless has requests answered with the claim that the log has for their keys. Only one
+// that came with its key is a repetition.
+func TestGrabberKeyless(t *testing.T) {
+	for name, end := range map[string]func(c *counted, x *Ticket) Answer{
+		"the list is off for good": func(c *counted, x *Ticket) Answer {
+			c.queues[0].answerWaiting(c.now)
+			return c.told(x, api.Sold)
+		},
+		"nobody waits for it": func(_ *counted, x *Ticket) Answer { return x.GiveUp() },
+	} {
+		for _, keyless := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, keyless %v", name, keyless), func(t *testing.T) {
+				w := newWorld(t, 1, 9)
+				w.serving("first").ask("ann", "key", 1)
+				w.settle()
+				c := newCountedAs(t, spec.AckLedger, 1)
+				c.queues[0].turn(c.now, 0)
+				x := c.wait(0, "ann")
+				x.keyless = keyless
+				s := c.queues[0].shard
+				s.logCompleteEpoch.Store(2)
+				s.seq.state = saletest.LoadShard(t, w.logs, 0, 1)
+				if a := end(c, x); a.Outcome != api.Sold || a.Replayed == keyless {
+					t.Errorf("%+v", a)
+				}
+			})
+		}
+	}
+}
+
 // TestGrabberConcludes has requests that are answered not count as under way any more,
 // however they are: another one of the same key could not be refused as long as they do.
 func TestGrabberConcludes(t *testing.T) {

@@ -240,7 +240,7 @@ func (gs *shardQueue) carry(now clock.Now, e Effects) {
 func (gs *shardQueue) answerWaiting(now clock.Now) {
 	waited := gs.handBack()
 	for _, t := range waited {
-		t.answer = gs.engine.withoutUnits(t, now)
+		t.answer = t.forRequester(gs.engine.withoutUnits(t, now))
 	}
 	gs.shard.tell(waited, gs.mayHave)
 }

@@ -268,7 +268,7 @@ func (t *Ticket) WithdrawnAnswer() Answer {
 		in.abandoned(t)
 		return Undecided
 	}
-	return in.Refuse(t.Request, a)
+	return t.forRequester(in.Refuse(t.Request, a))
 }
 
 // Undecided is the answer while the outcome of a claim is unknown.
