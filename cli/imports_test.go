@@ -47,6 +47,7 @@ var layers = []struct {
 	{"backends", 4, nil},
 	{"planner", 5, nil},
 	{"executor/saletest", 3, nil},
+	{"executor/status", 2, nil}, // what is wrong with a process; it knows no sale
 	{"executor/shard", 4, nil},
 	{"executor", 5, nil},
 	{"executor/reload", 1, nil}, // what a server does about its sale files; it reads none
