@@ -42,7 +42,8 @@ func (client *client) begin(r *streampb.Request, asks kind) (u *inflight, ok boo
 		u = &inflight{stream: s}
 		u.done = u.complete
 	}
-	u.id, u.kind, u.size, u.began, u.until = r.Id, asks, size, client.now, client.now+s.config.ClaimTimeout
+	// begun may have set cancel after the response to the request before was sent.
+	u.cancel, u.id, u.kind, u.size, u.began, u.until = nil, r.Id, asks, size, client.now, client.now+s.config.ClaimTimeout
 	if ms := r.TimeoutMs; ms > 0 {
 		u.until = client.now + min(s.config.ClaimTimeout, time.Duration(ms)*time.Millisecond)
 	}

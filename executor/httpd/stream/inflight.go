@@ -40,9 +40,6 @@ const (
 	claimLookup
 )
 
-// reset prepares a request that has its response sent to be used again.
-func (request *inflight) reset() { *request = inflight{stream: request.stream, done: request.done} }
-
 // settled reports whether a claim was accepted, or settled as requested.
 func (request *inflight) settled() bool {
 	return request.kind == claim && request.answer.Accepted() || request.kind == settlement && request.answer.Outcome == request.how.Done()

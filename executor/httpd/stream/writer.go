@@ -4,6 +4,7 @@ import (
 	"runtime"
 
 	"salectl/api"
+	"salectl/executor"
 	"salectl/executor/httpd/wire"
 )
 
@@ -112,7 +113,7 @@ func (stream *stream) afterWrite(batch []*inflight) {
 	var size int64
 	for _, r := range batch {
 		size += r.size
-		r.reset()
+		r.answer, r.answered, r.cancel, r.user, r.how = executor.Answer{}, false, nil, "", ""
 	}
 	stream.requests.holdLocked(-size)
 	stream.requests.spare = append(stream.requests.spare, batch...)
