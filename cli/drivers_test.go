@@ -19,8 +19,8 @@ import (
 
 	"salectl/api"
 	"salectl/backends"
-	"salectl/backends/backendtest"
 	"salectl/backends/ledger"
+	"salectl/backends/memory"
 	"salectl/backends/quorum"
 	"salectl/internal/wait"
 	"salectl/services/scripts"
@@ -29,16 +29,16 @@ import (
 
 // memoryHome is a store and lock nodes of kinds that the program does not have.
 type memoryHome struct {
-	logs  *backendtest.Store
-	nodes []*backendtest.Node
+	logs  *memory.Store
+	nodes []*memory.Node
 
 	away, silent atomic.Bool // the store fails, or does not answer
 }
 
 // fault is that of a call of the store.
-func (m *memoryHome) fault(backendtest.Call) (f backendtest.Fault) {
+func (m *memoryHome) fault(memory.Call) (f memory.Fault) {
 	if m.away.Load() {
-		f.Kind = backendtest.ErrorBefore
+		f.Kind = memory.ErrorBefore
 	}
 	return f
 }
@@ -59,9 +59,9 @@ func (l silentLogs) Read(ctx context.Context, log string, from uint64, max int) 
 
 func newMemoryHome(t *testing.T) *memoryHome {
 	began := time.Now()
-	m := &memoryHome{logs: backendtest.NewStore()}
+	m := &memoryHome{logs: memory.NewStore()}
 	for i := range 3 {
-		m.nodes = append(m.nodes, backendtest.NewNode(fmt.Sprintf("memory-%d", i), began))
+		m.nodes = append(m.nodes, memory.NewNode(fmt.Sprintf("memory-%d", i), began))
 	}
 	all := slices.Clone(m.nodes) // a test may change which of them the home has
 	over, ended := make(chan struct{}), make(chan struct{})
@@ -210,7 +210,7 @@ func TestAThirdKindOfStore(t *testing.T) {
 	m.nodes = append(m.nodes, lost)
 
 	// A node that had its marker mends it when it is back: apply does not wait.
-	lost.SetFaults(func(backendtest.Call) backendtest.Fault { return backendtest.Fault{Kind: backendtest.ErrorBefore} })
+	lost.SetFaults(func(memory.Call) memory.Fault { return memory.Fault{Kind: memory.ErrorBefore} })
 	document(", perUserLimit: 2")
 	run(0, "apply", "-f", path, "--yes")
 	lost.SetFaults(nil)
@@ -306,7 +306,7 @@ func TestStatusInAnOutage(t *testing.T) {
 	if said := status(7, "tickets", "--wait-for", "closed", "--timeout", "3s"); !strings.Contains(said, "timed out after 3s: ") {
 		t.Errorf("who waits in vain is not told so: %s", said)
 	}
-	m.nodes[0].SetFaults(func(backendtest.Call) backendtest.Fault { return backendtest.Fault{Kind: backendtest.ErrorBefore} })
+	m.nodes[0].SetFaults(func(memory.Call) memory.Fault { return memory.Fault{Kind: memory.ErrorBefore} })
 	if said := status(1, "tickets"); !strings.Contains(said, "served at "+at) || !strings.Contains(said, "memory-0        -          -  down") {
 		t.Errorf("with a node away, too, status says %s", said)
 	}

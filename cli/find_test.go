@@ -3,8 +3,8 @@ package cli
 import (
 	"testing"
 
-	"salectl/backends/backendtest"
 	"salectl/backends/ledger"
+	"salectl/backends/memory"
 	"salectl/executor/saletest"
 	"salectl/spec"
 )
@@ -12,7 +12,7 @@ import (
 // An audit finds claims in what it has audited, even if a destroy deletes the logs of the shards
 // right after that.
 func TestAuditFindsClaimsOfItsCut(t *testing.T) {
-	logs, sale := backendtest.NewStore().Handle(nil), saletest.Declared("tickets", 2, 1, 1)
+	logs, sale := memory.NewStore().Handle(nil), saletest.Declared("tickets", 2, 1, 1)
 	saletest.Provision(t, logs, sale, []int64{2})
 	log := spec.ShardLog(saletest.UID, 0, 1)
 	state := ledger.NewState(log)

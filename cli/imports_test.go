@@ -42,6 +42,7 @@ var layers = []struct {
 	{"backends/embedded", 3, nil},
 	{"backends/hbase", 3, nil},
 	{"backends/redis", 3, nil},
+	{"backends/memory", 3, nil}, // for the simulation and tests alone
 	{"backends/backendtest", 3, nil},
 	{"backends/feed", 4, nil},
 	{"backends", 4, nil},

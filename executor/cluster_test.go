@@ -15,10 +15,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"salectl/api"
-	"salectl/backends/backendtest"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/lists"
+	"salectl/backends/memory"
 	"salectl/backends/quorum"
 	"salectl/executor/saletest"
 	"salectl/spec"
@@ -29,9 +29,9 @@ import (
 type cluster struct {
 	t      *testing.T
 	sale   spec.Sale
-	store  *backendtest.Store
+	store  *memory.Store
 	logs   ledger.Logs // a handle without faults
-	nodes  []*backendtest.Node
+	nodes  []*memory.Node
 	lists  []lists.Node // of engine redis
 	queue  int          // Config.Queue of its processes
 	log    string       // that their gatedStore.one is about
@@ -58,7 +58,7 @@ func inClusterThatCloses(t *testing.T, after, ttl time.Duration, shares []int64,
 // inClusterAs is inCluster of a sale that change has changed, with its settings.
 func inClusterAs(t *testing.T, ttl time.Duration, shares []int64, change func(c *cluster, settings *pb.Settings), test func(c *cluster)) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &cluster{t: t, store: backendtest.NewStore(), totals: newSwitchboard(), ended: make(chan struct{})}
+		c := &cluster{t: t, store: memory.NewStore(), totals: newSwitchboard(), ended: make(chan struct{})}
 		c.logs = c.store.Handle(nil)
 		stock := int64(0)
 		for _, n := range shares {
@@ -70,7 +70,7 @@ func inClusterAs(t *testing.T, ttl time.Duration, shares []int64, change func(c 
 		change(c, settings)
 		saletest.ProvisionAs(t, c.logs, c.sale, shares, settings)
 		for i := range 5 {
-			c.nodes = append(c.nodes, backendtest.NewNode(fmt.Sprint("node", i), time.Now()))
+			c.nodes = append(c.nodes, memory.NewNode(fmt.Sprint("node", i), time.Now()))
 			saletest.Mark(t, c.nodes[i])
 		}
 		var clocks sync.WaitGroup
@@ -175,7 +175,7 @@ func (s *gatedStore) Read(ctx context.Context, log string, from uint64, max int)
 }
 
 // start starts a process whose calls of the store suffer the faults.
-func (c *cluster) start(name string, faults backendtest.Faults) *clusterProcess {
+func (c *cluster) start(name string, faults memory.Faults) *clusterProcess {
 	m := &clusterProcess{c: c, store: &gatedStore{Logs: c.store.Handle(faults), log: c.log}, log: &lines{}}
 	var nodes []quorum.Node
 	for _, n := range c.nodes {
@@ -205,7 +205,7 @@ func (c *cluster) start(name string, faults backendtest.Faults) *clusterProcess 
 }
 
 // serve is start, once it is ready.
-func (c *cluster) serve(name string, faults backendtest.Faults) *clusterProcess {
+func (c *cluster) serve(name string, faults memory.Faults) *clusterProcess {
 	c.t.Helper()
 	m := c.start(name, faults)
 	m.within(10*time.Second, "ready", func() bool { return m.Ready() == nil })

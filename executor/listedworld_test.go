@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"salectl/api"
-	"salectl/backends/backendtest"
 	"salectl/backends/calls"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/lists"
+	"salectl/backends/memory"
 	"salectl/backends/quorum"
 	"salectl/executor/saletest"
 	"salectl/spec"
@@ -26,10 +26,10 @@ import (
 // test keeps them.
 type listedWorld struct {
 	t      testing.TB
-	store  *backendtest.Store
+	store  *memory.Store
 	logs   ledger.Logs
-	lock   *backendtest.Node
-	nodes  []*backendtest.Lists
+	lock   *memory.Node
+	nodes  []*memory.Lists
 	shards int
 	ack    spec.Ack
 	queue  int // as MachineConfig has it
@@ -86,7 +86,7 @@ func newListedWorldAs(t testing.TB, ack spec.Ack, change func(*spec.Sale, *pb.Se
 func newListedStores(t testing.TB, ack spec.Ack, change func(*spec.Sale, *pb.Settings), shares ...int64) *listedWorld {
 	t.Helper()
 	w := &listedWorld{
-		t: t, store: backendtest.NewStore(), shards: len(shares), ack: ack,
+		t: t, store: memory.NewStore(), shards: len(shares), ack: ack,
 		now: clock.Now{Mono: time.Hour, Wall: time.Unix(1_800_000_000, 0)},
 	}
 	w.provision(change, shares)
@@ -97,7 +97,7 @@ func newListedStores(t testing.TB, ack spec.Ack, change func(*spec.Sale, *pb.Set
 func (w *listedWorld) provision(change func(*spec.Sale, *pb.Settings), shares []int64) {
 	w.t.Helper()
 	w.logs = w.store.Handle(nil)
-	w.lock = backendtest.NewNode("lock", w.now.Wall)
+	w.lock = memory.NewNode("lock", w.now.Wall)
 	saletest.Mark(w.t, w.lock)
 	stock := int64(0)
 	for _, n := range shares {
@@ -112,7 +112,7 @@ func (w *listedWorld) provision(change func(*spec.Sale, *pb.Settings), shares []
 			break
 		}
 		name := fmt.Sprint("node", i)
-		w.nodes = append(w.nodes, backendtest.NewLists(name, func() time.Time { return w.now.Wall }))
+		w.nodes = append(w.nodes, memory.NewLists(name, func() time.Time { return w.now.Wall }))
 		sale.Redis.Nodes = append(sale.Redis.Nodes, name)
 	}
 	settings := &pb.Settings{PerUserLimit: 1, Phase: pb.Phase_OPEN}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"salectl/api"
-	"salectl/backends/backendtest"
+	"salectl/backends/memory"
 	"salectl/backends/quorum"
 	"salectl/executor/shard"
 )
@@ -118,7 +118,7 @@ func TestOwnerDrainsBesideDeadNodes(t *testing.T) {
 func TestOwnerReadsThePast(t *testing.T) {
 	w := applied(t, 2)
 	present := w.logs
-	w.logs = backendtest.NewStore().Handle(nil)
+	w.logs = memory.NewStore().Handle(nil)
 	w.pass(quorum.DefaultTTL / readsPerTTL)
 	w.logs = present
 	w.wantStage(leaving)

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"salectl/api"
-	"salectl/backends/backendtest"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/memory"
 	"salectl/backends/quorum"
 	"salectl/executor/saletest"
 	"salectl/executor/shard"
@@ -271,7 +271,7 @@ func TestOwnerIsToldOfThePast(t *testing.T) {
 	w.end()
 	want := func(lag int, o api.Outcome) {
 		t.Helper()
-		w.logs = w.store.Handle(backendtest.On(backendtest.OpRead, backendtest.Script(backendtest.Fault{Kind: backendtest.Stale, N: lag})))
+		w.logs = w.store.Handle(memory.On(memory.OpRead, memory.Script(memory.Fault{Kind: memory.Stale, N: lag})))
 		if lag == 0 {
 			w.logs = w.store.Handle(nil)
 		}
@@ -668,7 +668,7 @@ func TestOwnerLateReply(t *testing.T) {
 func TestOwnerSaysWhyNodesFail(t *testing.T) {
 	w := newOwnerWorldOn(t, 3, quorum.DefaultTTL)
 	for _, n := range w.nodes {
-		n.SetFaults(func(backendtest.Call) backendtest.Fault { return backendtest.Fault{Kind: backendtest.Denied} })
+		n.SetFaults(func(memory.Call) memory.Fault { return memory.Fault{Kind: memory.Denied} })
 	}
 	w.apply(2)
 	w.pass(quorum.DefaultTTL)
@@ -682,8 +682,8 @@ func TestOwnerSaysWhyNodesFail(t *testing.T) {
 	}
 	w.pass(quorum.DefaultTTL)
 	w.wantShares(owned, owned)
-	w.nodes[1].SetFaults(backendtest.On(backendtest.OpMeet, func(backendtest.Call) backendtest.Fault {
-		return backendtest.Fault{Kind: backendtest.Denied}
+	w.nodes[1].SetFaults(memory.On(memory.OpMeet, func(memory.Call) memory.Fault {
+		return memory.Fault{Kind: memory.Denied}
 	}))
 	w.pass(quorum.DefaultTTL)
 	if n := w.o.health().nodes[1]; !n.Up {
@@ -716,7 +716,7 @@ func TestOwnerHealth(t *testing.T) {
 		t.Errorf("won %d times", votes())
 	}
 	w.hangs[2] = false
-	w.logs = backendtest.NewStore().Handle(nil) // by which the sale is gone, and the session ends
+	w.logs = memory.NewStore().Handle(nil) // by which the sale is gone, and the session ends
 	w.pass(quorum.DefaultTTL / readsPerTTL)
 	w.end()
 	w.logs = w.store.Handle(nil)
@@ -732,7 +732,7 @@ func TestOwnerHealth(t *testing.T) {
 func TestOwnerAnotherTTL(t *testing.T) {
 	w := applied(t, 2)
 	present := w.logs
-	w.logs = backendtest.NewStore().Handle(nil) // by which the sale is gone
+	w.logs = memory.NewStore().Handle(nil) // by which the sale is gone
 	w.pass(quorum.DefaultTTL / readsPerTTL)
 	w.wantStage(leaving)
 	w.nodeOff = true

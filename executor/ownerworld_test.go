@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"salectl/backends/backendtest"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
+	"salectl/backends/memory"
 	"salectl/backends/quorum"
 	"salectl/executor/saletest"
 	"salectl/executor/shard"
@@ -26,10 +26,10 @@ type ownerWorld struct {
 	t     testing.TB
 	sale  string
 	ttl   time.Duration
-	store *backendtest.Store
+	store *memory.Store
 	logs  ledger.Logs
-	nodes []*backendtest.Node
-	node  *backendtest.Node // the first
+	nodes []*memory.Node
+	node  *memory.Node // the first
 	now   clock.Now
 	later []timedInput // in the order of their making
 
@@ -113,12 +113,12 @@ func newOwnerWorldOn(t testing.TB, nodes int, ttl time.Duration) *ownerWorld {
 // newOwnerWorldFor has no process.
 func newOwnerWorldFor(t testing.TB, nodes int, ttl time.Duration) *ownerWorld {
 	w := &ownerWorld{
-		t: t, sale: "owned", ttl: ttl, store: backendtest.NewStore(),
+		t: t, sale: "owned", ttl: ttl, store: memory.NewStore(),
 		now: clock.Now{Mono: time.Hour, Wall: time.Unix(1_800_000_000, 0)}, epochs: make([]uint64, 64),
 	}
 	w.logs = w.store.Handle(nil)
 	for i := range nodes {
-		w.nodes = append(w.nodes, backendtest.NewNode(fmt.Sprint("node", i), w.now.Wall))
+		w.nodes = append(w.nodes, memory.NewNode(fmt.Sprint("node", i), w.now.Wall))
 		saletest.Mark(t, w.nodes[i])
 	}
 	w.node = w.nodes[0]

@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 
 	"salectl/api"
-	"salectl/backends/backendtest"
 	"salectl/backends/ledger"
+	"salectl/backends/memory"
 	"salectl/spec"
 	"salectl/units"
 )
@@ -36,7 +36,7 @@ func (l *deafLogs) Read(ctx context.Context, log string, from uint64, max int) (
 func newPayloads(t *testing.T, key *units.Key) (*payloads, *deafLogs) {
 	t.Helper()
 	const uid = "0123456789abcdef"
-	logs, log := backendtest.NewStore().Handle(nil), spec.UnitsLog(uid)
+	logs, log := memory.NewStore().Handle(nil), spec.UnitsLog(uid)
 	fold := ledger.NewPayloads(log)
 	op, err := ledger.SealPayload(key, strings.NewReader("twelve bytes"), log, ledger.Hash{1}, 1, []string{"seat"}, []units.Unit{{Name: "A1"}, {Name: "A2"}})
 	if err != nil {

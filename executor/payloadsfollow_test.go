@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"salectl/api"
-	"salectl/backends/backendtest"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/memory"
 	"salectl/executor/saletest"
 	"salectl/spec"
 	"salectl/units"
@@ -17,7 +17,7 @@ import (
 // TestFollowLaterPlans: buyers of units that a later plan has added are told their payloads, too.
 func TestFollowLaterPlans(t *testing.T) {
 	const name = "test"
-	logs, log := backendtest.NewStore().Handle(nil), spec.UnitsLog(saletest.UID)
+	logs, log := memory.NewStore().Handle(nil), spec.UnitsLog(saletest.UID)
 	saletest.Provision(t, logs, saletest.Declared(name, 2, 1, 1), []int64{2})
 	g, fold := new(payloads), ledger.NewPayloads(log)
 	for generation := range 2 {

@@ -6,29 +6,29 @@ import (
 	"testing"
 	"time"
 
-	"salectl/backends/backendtest"
+	"salectl/backends/memory"
 	"salectl/backends/quorum"
 )
 
 // A process may not begin where too few lock nodes would ever let it have a lease.
 func TestPermitted(t *testing.T) {
 	for name, test := range map[string]struct {
-		faults []backendtest.Kind // of a node each
-		want   []string           // of the error; none: it may begin
+		faults []memory.Kind // of a node each
+		want   []string      // of the error; none: it may begin
 	}{
-		"all do":                             {[]backendtest.Kind{0, 0, 0}, nil},
-		"none does":                          {[]backendtest.Kind{backendtest.Denied, backendtest.Denied, backendtest.Denied}, []string{"node-0: ", "node-1: ", "node-2: "}},
-		"a majority does":                    {[]backendtest.Kind{0, backendtest.Denied, 0}, nil},
-		"a minority does":                    {[]backendtest.Kind{backendtest.Denied, 0, backendtest.Denied}, []string{"node-0: ", "node-2: "}},
-		"the others may be back":             {[]backendtest.Kind{backendtest.ErrorBefore, backendtest.Denied, backendtest.ErrorBefore}, nil},
-		"the other is away, and no majority": {[]backendtest.Kind{backendtest.Denied, backendtest.Denied, backendtest.ErrorBefore}, []string{"node-0: ", "node-1: ", "node-2: "}},
-		"the only one does not":              {[]backendtest.Kind{backendtest.Denied}, []string{"node-0: "}},
+		"all do":                             {[]memory.Kind{0, 0, 0}, nil},
+		"none does":                          {[]memory.Kind{memory.Denied, memory.Denied, memory.Denied}, []string{"node-0: ", "node-1: ", "node-2: "}},
+		"a majority does":                    {[]memory.Kind{0, memory.Denied, 0}, nil},
+		"a minority does":                    {[]memory.Kind{memory.Denied, 0, memory.Denied}, []string{"node-0: ", "node-2: "}},
+		"the others may be back":             {[]memory.Kind{memory.ErrorBefore, memory.Denied, memory.ErrorBefore}, nil},
+		"the other is away, and no majority": {[]memory.Kind{memory.Denied, memory.Denied, memory.ErrorBefore}, []string{"node-0: ", "node-1: ", "node-2: "}},
+		"the only one does not":              {[]memory.Kind{memory.Denied}, []string{"node-0: "}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var nodes []quorum.Node
 			for i, kind := range test.faults {
-				n := backendtest.NewNode("node-"+string(rune('0'+i)), time.Unix(1_800_000_000, 0))
-				n.SetFaults(func(backendtest.Call) backendtest.Fault { return backendtest.Fault{Kind: kind} })
+				n := memory.NewNode("node-"+string(rune('0'+i)), time.Unix(1_800_000_000, 0))
+				n.SetFaults(func(memory.Call) memory.Fault { return memory.Fault{Kind: kind} })
 				nodes = append(nodes, n)
 			}
 			err := Permitted(t.Context(), nodes, "uid")
@@ -48,12 +48,12 @@ func TestPermitted(t *testing.T) {
 // not taken for one who is there.
 func TestPermittedBesideANodeThatHangs(t *testing.T) {
 	began := time.Unix(1_800_000_000, 0)
-	a, b := backendtest.NewNode("node-0", began), backendtest.NewNode("node-1", began)
+	a, b := memory.NewNode("node-0", began), memory.NewNode("node-1", began)
 	other := quorum.Member{ID: "other"}
 	if _, err := a.Meet(t.Context(), roomOf("uid"), other, time.Second); err != nil {
 		t.Fatal(err)
 	}
-	hangs := &hangingNode{Node: backendtest.NewNode("node-2", began)}
+	hangs := &hangingNode{Node: memory.NewNode("node-2", began)}
 	if err := Permitted(t.Context(), []quorum.Node{hangs, a, b}, "uid"); err != nil || !hangs.canceled {
 		t.Errorf("%v; the call of the node that hangs was ended: %v", err, hangs.canceled)
 	}

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"salectl/api"
-	"salectl/backends/backendtest"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/lists"
+	"salectl/backends/memory"
 	"salectl/backends/quorum"
 	"salectl/executor/saletest"
 	"salectl/spec"
@@ -37,7 +37,7 @@ func (n *gatedLists) Grab(ctx context.Context, batches []lists.Batch) ([]lists.G
 func inListedCluster(t *testing.T, shares []int64, test func(c *cluster, node *gatedLists)) {
 	var node *gatedLists
 	inClusterAs(t, quorum.DefaultTTL, shares, func(c *cluster, _ *pb.Settings) {
-		node = &gatedLists{Node: backendtest.NewLists("node", time.Now)}
+		node = &gatedLists{Node: memory.NewLists("node", time.Now)}
 		c.lists = []lists.Node{node}
 		c.sale.Engine, c.sale.Ack, c.sale.Backlog, c.sale.Redis = spec.EngineRedis, spec.AckRedis, spec.DefaultBacklog, &spec.Redis{Nodes: []string{"node"}}
 	}, func(c *cluster) { test(c, node) })

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"salectl/api"
-	"salectl/backends/backendtest"
 	"salectl/backends/calls"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
+	"salectl/backends/memory"
 	"salectl/backends/quorum"
 	"salectl/executor/saletest"
 	"salectl/spec"
@@ -28,9 +28,9 @@ type steppedWorld struct {
 	random *rand.Rand
 	loss   float64 // of a call's request, and of its reply
 	off    bool    // the store cannot be reached
-	store  *backendtest.Store
+	store  *memory.Store
 	logs   ledger.Logs
-	nodes  []*backendtest.Node
+	nodes  []*memory.Node
 	names  []string
 	shards int
 	keys   int
@@ -74,7 +74,7 @@ func newSteppedWorld(t testing.TB, seed uint64, shares ...int64) *steppedWorld {
 func newSteppedWorldOf(t testing.TB, seed uint64, perUser int64, shares ...int64) *steppedWorld {
 	t.Helper()
 	w := &steppedWorld{
-		t: t, random: rand.New(rand.NewPCG(seed, 5)), store: backendtest.NewStore(),
+		t: t, random: rand.New(rand.NewPCG(seed, 5)), store: memory.NewStore(),
 		shards: len(shares), trace: sha256.New(), landed: make(map[string]int),
 	}
 	w.tell = func(format string, args ...any) {
@@ -89,7 +89,7 @@ func newSteppedWorldOf(t testing.TB, seed uint64, perUser int64, shares ...int64
 	saletest.Provision(t, w.logs, saletest.Declared("stepped", stock, len(shares), perUser), shares)
 	for i := range 3 {
 		w.names = append(w.names, fmt.Sprint("node", i))
-		w.nodes = append(w.nodes, backendtest.NewNode(w.names[i], steppedBegan))
+		w.nodes = append(w.nodes, memory.NewNode(w.names[i], steppedBegan))
 		saletest.Mark(t, w.nodes[i])
 	}
 	return w

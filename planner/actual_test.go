@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"salectl/backends/backendtest"
 	"salectl/backends/ledger"
+	"salectl/backends/memory"
 	"salectl/backends/quorum"
 	"salectl/spec"
 )
@@ -42,13 +42,13 @@ func nodesOfLeases(t *testing.T, key func(uid string) string, leases ...string) 
 func TestReadOnce(t *testing.T) {
 	w := newWorld(t)
 	reads, heads := 0, 0
-	w.faults = func(c backendtest.Call) backendtest.Fault {
-		if c.Op == backendtest.OpRead && c.Log == spec.SaleLog("tickets") {
+	w.faults = func(c memory.Call) memory.Fault {
+		if c.Op == memory.OpRead && c.Log == spec.SaleLog("tickets") {
 			reads++
-		} else if c.Op == backendtest.OpHeads {
+		} else if c.Op == memory.OpHeads {
 			heads++
 		}
-		return backendtest.Fault{}
+		return memory.Fault{}
 	}
 	for _, when := range []string{"no sale", "applied"} {
 		reads, heads = 0, 0

@@ -10,9 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"salectl/backends/backendtest"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/memory"
 	"salectl/backends/quorum"
 	"salectl/spec"
 )
@@ -128,9 +128,9 @@ func TestAppliesOverlap(t *testing.T) {
 			w.mustApply(tickets(8))
 		}
 		if seed%4 > 1 {
-			w.faults = backendtest.Random(seed, backendtest.Rates{
-				backendtest.ErrorBefore: 0.05, backendtest.LostReply: 0.05, backendtest.OwnTaken: 0.05,
-				backendtest.Late: 0.05, backendtest.Twice: 0.05, backendtest.Stale: 0.1,
+			w.faults = memory.Random(seed, memory.Rates{
+				memory.ErrorBefore: 0.05, memory.LostReply: 0.05, memory.OwnTaken: 0.05,
+				memory.Late: 0.05, memory.Twice: 0.05, memory.Stale: 0.1,
 			})
 		}
 		choose := seeded(seed)
@@ -243,7 +243,7 @@ func TestApplyWaitsForTheOwner(t *testing.T) {
 			}
 			if test.silent {
 				for _, n := range w.nodes[1:] {
-					n.SetFaults(backendtest.On(backendtest.OpList, always(backendtest.ErrorBefore)))
+					n.SetFaults(memory.On(memory.OpList, always(memory.ErrorBefore)))
 				}
 			}
 			plan := w.mustPlan(tickets(20))
@@ -274,8 +274,8 @@ func TestApplyWaitsForTheOwner(t *testing.T) {
 	}
 }
 
-func always(kind backendtest.Kind) backendtest.Faults {
-	return func(backendtest.Call) backendtest.Fault { return backendtest.Fault{Kind: kind} }
+func always(kind memory.Kind) memory.Faults {
+	return func(memory.Call) memory.Fault { return memory.Fault{Kind: kind} }
 }
 
 // A busy owner takes slot after slot. The planner loses, looks again, and wins.
@@ -395,7 +395,7 @@ func TestShardThatGoesWhileItIsMade(t *testing.T) {
 			k := p.next(0)
 			r := reply{id: k.id}
 			if test.kind == ledger.AppendRequest {
-				r.log.Err = backendtest.ErrInjected
+				r.log.Err = memory.ErrInjected
 			}
 			p.take(p.x.core.reply(w.now, r))
 			if test.kind == ledger.AppendRequest {
@@ -444,7 +444,7 @@ func TestCreateIsNotSentAgainAfterDestroy(t *testing.T) {
 			k := p.next(0)
 			lost = true
 			w.mustDestroy()
-			p.take(p.x.core.reply(w.now, reply{id: k.id, log: ledger.Reply{Err: backendtest.ErrInjected}}))
+			p.take(p.x.core.reply(w.now, reply{id: k.id, log: ledger.Reply{Err: memory.ErrInjected}}))
 			continue
 		}
 		p.step(inOrder)
@@ -539,7 +539,7 @@ func TestNoCreateAfterDestroy(t *testing.T) {
 }
 
 func TestMarkers(t *testing.T) {
-	votes := func(w *world, n *backendtest.Node, uid string) bool {
+	votes := func(w *world, n *memory.Node, uid string) bool {
 		c, err := n.Vote(t.Context(), quorum.Ballot{
 			Marker: spec.Marker(uid), TTL: quorum.MinTTL, Asks: []quorum.Ask{{Key: "k", Token: "t"}},
 		})
@@ -589,7 +589,7 @@ func TestMarkers(t *testing.T) {
 	}
 }
 
-func down(n *backendtest.Node) { n.SetFaults(always(backendtest.ErrorBefore)) }
+func down(n *memory.Node) { n.SetFaults(always(memory.ErrorBefore)) }
 
 // Whoever completes the apply of another has not read the run ids before the
 // sale could have had leases: a read of its log may lag. So its markers abstain.
@@ -766,11 +766,11 @@ func TestApplyOutOfTime(t *testing.T) {
 					ctx, cancel = context.WithTimeout(t.Context(), 0)
 				}
 				defer cancel()
-				w.faults = func(c backendtest.Call) backendtest.Fault {
-					if c.Op == backendtest.OpAppend && strings.HasPrefix(c.Log, test.log) {
-						return backendtest.Fault{Kind: backendtest.ErrorBefore}
+				w.faults = func(c memory.Call) memory.Fault {
+					if c.Op == memory.OpAppend && strings.HasPrefix(c.Log, test.log) {
+						return memory.Fault{Kind: memory.ErrorBefore}
 					}
-					return backendtest.Fault{}
+					return memory.Fault{}
 				}
 				cfg := w.config()
 				cfg.Clock = clockOf(w)
@@ -788,9 +788,9 @@ func TestApplyOutOfTime(t *testing.T) {
 // A store that cannot be written is told after a while, with its own words.
 func TestApplyGivesUp(t *testing.T) {
 	w := newWorld(t)
-	w.faults = backendtest.On(backendtest.OpAppend, always(backendtest.ErrorBefore))
+	w.faults = memory.On(memory.OpAppend, always(memory.ErrorBefore))
 	err := w.run(w.mustPlan(tickets(10)))
-	if !errors.Is(err, backendtest.ErrInjected) || errors.Is(err, ErrPartly) {
+	if !errors.Is(err, memory.ErrInjected) || errors.Is(err, ErrPartly) {
 		t.Errorf("apply: %v", err)
 	}
 	if w.now.Mono < 10*time.Second || w.now.Mono > 30*time.Second {

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"salectl/backends/backendtest"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/memory"
 	"salectl/spec"
 )
 
@@ -215,7 +215,7 @@ func TestDestroyOfAShardThatGoes(t *testing.T) {
 		"when it is read but for its close": func(w *sealWorld) {
 			w.stepUntil(w.planned)
 			w.ownerCloses()
-			w.reads = []backendtest.Fault{past(1)}
+			w.reads = []memory.Fault{past(1)}
 			w.stepUntil(func() bool { return len(w.reads) == 0 })
 		},
 		"before it ends its transfer": func(w *sealWorld) { w.p.stepTo(moments["to end a transfer"]) },
@@ -289,9 +289,9 @@ func TestExportOfALogThatIsGoneWhileReadsLag(t *testing.T) {
 	sold(w)
 	plan := w.planDestroy()
 	lagging := false
-	w.faults = backendtest.On(backendtest.OpRead, func(c backendtest.Call) backendtest.Fault {
+	w.faults = memory.On(memory.OpRead, func(c memory.Call) memory.Fault {
 		if c.Log != spec.SaleLog("tickets") || !lagging {
-			return backendtest.Fault{}
+			return memory.Fault{}
 		}
 		lagging = false
 		return past(100)

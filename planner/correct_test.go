@@ -7,14 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"salectl/backends/backendtest"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/lists"
+	"salectl/backends/memory"
 	"salectl/spec"
 )
 
 // onNodes is a sale of engine redis on nodes, and a world in which its processes use these.
-func (w *listWorld) onNodes(nodes ...*backendtest.Lists) spec.Sale {
+func (w *listWorld) onNodes(nodes ...*memory.Lists) spec.Sale {
 	w.keepers = nodes
 	s := numbers(30)
 	s.Redis = &spec.Redis{}
@@ -25,9 +25,9 @@ func (w *listWorld) onNodes(nodes ...*backendtest.Lists) spec.Sale {
 }
 
 // correctable returns a world, its two nodes and a third that nobody means.
-func correctable(t *testing.T) (w *listWorld, right []*backendtest.Lists, wrong *backendtest.Lists) {
+func correctable(t *testing.T) (w *listWorld, right []*memory.Lists, wrong *memory.Lists) {
 	w = newListWorld(t)
-	return w, w.keepers, backendtest.NewLists("redis-9:6379", func() time.Time { return w.now.Wall })
+	return w, w.keepers, memory.NewLists("redis-9:6379", func() time.Time { return w.now.Wall })
 }
 
 // A sale that was never on every shard has its nodes corrected in place; one that was is paused
@@ -35,7 +35,7 @@ func correctable(t *testing.T) (w *listWorld, right []*backendtest.Lists, wrong 
 func TestNodesAreCorrected(t *testing.T) {
 	w, right, wrong := correctable(t)
 	declared := w.onNodes(right[0], wrong)
-	wrong.SetFaults(always(backendtest.ErrorBefore))
+	wrong.SetFaults(always(memory.ErrorBefore))
 	if _, err := w.apply(w.mustPlan(declared)); !errors.Is(err, ErrPartly) || !strings.Contains(err.Error(), "on node redis-9:6379 cannot be filled, tried for 200ms") {
 		t.Fatalf("apply: %v", err)
 	}

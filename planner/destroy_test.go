@@ -13,9 +13,9 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"salectl/backends/backendtest"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/memory"
 	"salectl/backends/quorum"
 	"salectl/rules"
 	"salectl/spec"
@@ -167,9 +167,9 @@ func TestDestroysOverlap(t *testing.T) {
 	for seed := range uint64(60) {
 		w := newWorld(t)
 		sold(w)
-		w.faults = backendtest.Random(seed, backendtest.Rates{
-			backendtest.ErrorBefore: 0.05, backendtest.LostReply: 0.05, backendtest.OwnTaken: 0.05,
-			backendtest.Late: 0.05, backendtest.Twice: 0.05, backendtest.Stale: 0.1,
+		w.faults = memory.Random(seed, memory.Rates{
+			memory.ErrorBefore: 0.05, memory.LostReply: 0.05, memory.OwnTaken: 0.05,
+			memory.Late: 0.05, memory.Twice: 0.05, memory.Stale: 0.1,
 		})
 		choose := seeded(seed)
 		plan := w.planDestroy()

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"salectl/backends/backendtest"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/memory"
 	"salectl/spec"
 )
 
@@ -17,15 +17,15 @@ import (
 // known of the sale stays until the log is read as far again: another shard may
 // ask for its next generation at any time.
 func TestApplyReadsThePast(t *testing.T) {
-	now := backendtest.Fault{}
-	gone, begin := backendtest.Fault{Kind: backendtest.Stale, N: 2}, backendtest.Fault{Kind: backendtest.Stale, N: 1}
+	now := memory.Fault{}
+	gone, begin := memory.Fault{Kind: memory.Stale, N: 2}, memory.Fault{Kind: memory.Stale, N: 1}
 	for name, test := range map[string]struct {
 		shards int
-		reads  []backendtest.Fault // of the sale's log, in order; then all are of now
-		from   []uint64            // the slots from which it is read first
+		reads  []memory.Fault // of the sale's log, in order; then all are of now
+		from   []uint64       // the slots from which it is read first
 	}{
-		"gone, while a shard is at work":      {3, []backendtest.Fault{now, now, gone}, []uint64{0, 2, 2, 0}},
-		"gone, and then no more than a begin": {1, []backendtest.Fault{now, gone, begin}, []uint64{0, 2, 0, 0}},
+		"gone, while a shard is at work":      {3, []memory.Fault{now, now, gone}, []uint64{0, 2, 2, 0}},
+		"gone, and then no more than a begin": {1, []memory.Fault{now, gone, begin}, []uint64{0, 2, 0, 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -34,9 +34,9 @@ func TestApplyReadsThePast(t *testing.T) {
 			for first := w.begin(w.mustPlan(small)); w.actual().Sale.Generation() == 0; {
 				first.step(inOrder)
 			}
-			log, reads := spec.SaleLog("tickets"), backendtest.Script(test.reads...)
+			log, reads := spec.SaleLog("tickets"), memory.Script(test.reads...)
 			var from []uint64
-			w.faults = backendtest.On(backendtest.OpRead, func(c backendtest.Call) backendtest.Fault {
+			w.faults = memory.On(memory.OpRead, func(c memory.Call) memory.Fault {
 				if c.Log != log {
 					return now
 				}
@@ -116,17 +116,17 @@ func TestSaleLogThatSeemsGone(t *testing.T) {
 	w := newWorld(t)
 	w.mustApply(tickets(10))
 	lost := false
-	w.faults = func(c backendtest.Call) backendtest.Fault {
+	w.faults = func(c memory.Call) memory.Fault {
 		switch {
 		case c.Log != spec.SaleLog("tickets"):
-		case c.Op == backendtest.OpAppend:
+		case c.Op == memory.OpAppend:
 			lost = true
-			return backendtest.Fault{Kind: backendtest.LostReply}
-		case c.Op == backendtest.OpRead && lost:
+			return memory.Fault{Kind: memory.LostReply}
+		case c.Op == memory.OpRead && lost:
 			lost = false
 			return past(100)
 		}
-		return backendtest.Fault{}
+		return memory.Fault{}
 	}
 	slots := func(plan *Plan, want uint64) {
 		t.Helper()
@@ -152,16 +152,16 @@ func TestSaleLogThatSeemsGone(t *testing.T) {
 
 // stale has the first reads of the sale's log answered from so many slots ago.
 func (w *world) stale(slots ...int) {
-	lags := make([]backendtest.Fault, len(slots))
+	lags := make([]memory.Fault, len(slots))
 	for i, n := range slots {
 		if n > 0 {
-			lags[i] = backendtest.Fault{Kind: backendtest.Stale, N: n}
+			lags[i] = memory.Fault{Kind: memory.Stale, N: n}
 		}
 	}
-	reads := backendtest.Script(lags...)
-	w.faults = backendtest.On(backendtest.OpRead, func(c backendtest.Call) backendtest.Fault {
+	reads := memory.Script(lags...)
+	w.faults = memory.On(memory.OpRead, func(c memory.Call) memory.Fault {
 		if c.Log != spec.SaleLog("tickets") {
-			return backendtest.Fault{}
+			return memory.Fault{}
 		}
 		return reads(c)
 	})
@@ -240,12 +240,12 @@ func TestPauseOfAPausedSaleBesideAResume(t *testing.T) {
 func TestCreateThatIsNotStored(t *testing.T) {
 	w := newWorld(t)
 	failed := 0
-	w.faults = backendtest.On(backendtest.OpAppend, func(c backendtest.Call) backendtest.Fault {
+	w.faults = memory.On(memory.OpAppend, func(c memory.Call) memory.Fault {
 		if !strings.HasSuffix(c.Log, "/1") || failed == 2 {
-			return backendtest.Fault{}
+			return memory.Fault{}
 		}
 		failed++
-		return backendtest.Fault{Kind: backendtest.ErrorBefore}
+		return memory.Fault{Kind: memory.ErrorBefore}
 	})
 	w.mustApply(tickets(10))
 	if w.wantStock(10); failed != 2 {

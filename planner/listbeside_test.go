@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"salectl/backends/backendtest"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/lists"
+	"salectl/backends/memory"
 	"salectl/spec"
 )
 
@@ -186,7 +186,7 @@ func TestNoListsAreForgotten(t *testing.T) {
 	w.mustApply(tickets(30))
 	p := w.begin(w.planDestroy())
 	for _, n := range w.keepers {
-		n.SetFaults(always(backendtest.ErrorBefore))
+		n.SetFaults(always(memory.ErrorBefore))
 	}
 	if err := p.finish(); err != nil || len(p.x.result.Warnings) > 0 {
 		t.Errorf("destroy: %v, warnings %q", err, p.x.result.Warnings)

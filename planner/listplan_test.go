@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"salectl/backends/backendtest"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/lists"
+	"salectl/backends/memory"
 	"salectl/spec"
 )
 
@@ -59,7 +59,7 @@ func TestPlanOfLists(t *testing.T) {
 	w.mustApply(numbers(30))
 	w.wantOn()
 
-	fails := func(backendtest.Call) backendtest.Fault { return backendtest.Fault{Kind: backendtest.ErrorBefore} }
+	fails := func(memory.Call) memory.Fault { return memory.Fault{Kind: memory.ErrorBefore} }
 	w.keepers[1].SetFaults(fails)
 	wantListed(t, w.mustPlan(numbers(30)), "update list/1 list unknown>on")
 	w.keepers[1].SetFaults(nil)
@@ -93,7 +93,7 @@ func TestReasonsOfLists(t *testing.T) {
 		}
 		return p
 	}
-	away := func(n *backendtest.Lists) { n.SetFaults(always(backendtest.ErrorBefore)) }
+	away := func(n *memory.Lists) { n.SetFaults(always(memory.ErrorBefore)) }
 	const created = "create list/1: the shard's units are put there"
 	for name, test := range map[string]struct {
 		before func(*listWorld)
@@ -150,7 +150,7 @@ func TestReasonsOfLists(t *testing.T) {
 	w := newListWorld(t)
 	applied(w)
 	actual := w.actual()
-	actual.Shards[0] = ShardActual{Err: backendtest.ErrInjected}
+	actual.Shards[0] = ShardActual{Err: memory.ErrInjected}
 	if p, err := Make(numbers(30), actual); err != nil || !p.Empty() {
 		t.Errorf("of a shard that cannot be read: %+v, %v", p, err)
 	}
@@ -286,7 +286,7 @@ func TestWarningsOfSettings(t *testing.T) {
 		})
 	}
 	w := newListWorld(t)
-	w.keepers[0].SetFaults(backendtest.On(backendtest.OpSettings, always(backendtest.ErrorBefore)))
+	w.keepers[0].SetFaults(memory.On(memory.OpSettings, always(memory.ErrorBefore)))
 	sale := numbers(30)
 	sale.Ack = spec.AckRedis
 	if p := w.mustPlan(sale); len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], "whether node redis-0:6379 keeps what it has granted could not be checked") {
@@ -298,7 +298,7 @@ func TestStatusOfLists(t *testing.T) {
 	w := newListWorld(t)
 	w.mustApply(numbers(30))
 	w.grab(1, 3)
-	w.keepers[0].SetFaults(always(backendtest.ErrorBefore))
+	w.keepers[0].SetFaults(always(memory.ErrorBefore))
 	s, err := NewStatus(w.actual())
 	if err != nil {
 		t.Fatal(err)
@@ -324,7 +324,7 @@ func TestUnserved(t *testing.T) {
 	away := func(node int, is bool) {
 		w.nodes[node].SetFaults(nil)
 		if is {
-			w.nodes[node].SetFaults(always(backendtest.ErrorBefore))
+			w.nodes[node].SetFaults(always(memory.ErrorBefore))
 		}
 	}
 	want := func(when string, want bool) {

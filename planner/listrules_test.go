@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"salectl/backends/backendtest"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/memory"
 	"salectl/spec"
 )
 
@@ -147,8 +147,8 @@ func TestDestroyPlansTheRefund(t *testing.T) {
 	want("once they were received", Ends{Sold: 6, Available: 24, Refund: refund, Claims: 6})
 
 	actual = w.actual()
-	actual.Lists[1].Err = backendtest.ErrInjected
-	actual.Shards[2] = ShardActual{Err: backendtest.ErrInjected}
+	actual.Lists[1].Err = memory.ErrInjected
+	actual.Shards[2] = ShardActual{Err: memory.ErrInjected}
 	actual.Packets = ReadPackets(t.Context(), w.logs(nil), actual)
 	if p, err := MakeDestroy(actual); err != nil || len(p.Warnings) != 3 ||
 		!strings.HasPrefix(p.Warnings[0], "how much of the red packet is left is not known: shard/2: ") ||
@@ -265,7 +265,7 @@ func TestListsWhoseShardsAreNotAllPaused(t *testing.T) {
 	}
 	w.mustPhase(pb.Phase_PAUSED)
 	actual := w.actual()
-	actual.Shards[1] = ShardActual{Err: backendtest.ErrInjected}
+	actual.Shards[1] = ShardActual{Err: memory.ErrInjected}
 	if _, err := Make(sale, actual); !errors.Is(err, ErrRefused) {
 		t.Errorf("where a shard cannot be read: %v", err)
 	}
@@ -282,7 +282,7 @@ func TestListsOnTheWrongNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	right := w.keepers
-	w.keepers = []*backendtest.Lists{right[0]}
+	w.keepers = []*memory.Lists{right[0]}
 	if err := w.run(pause); !errors.Is(err, ErrRefused) {
 		t.Errorf("a saved plan: %v", err)
 	}
@@ -293,13 +293,13 @@ func TestListsOnTheWrongNodes(t *testing.T) {
 	if err := w.begin(pause).killAfterPlanned(); err != nil {
 		t.Fatal(err)
 	}
-	w.keepers = []*backendtest.Lists{right[0]}
+	w.keepers = []*memory.Lists{right[0]}
 	if err := w.run(pause); !errors.Is(err, ErrRefused) {
 		t.Errorf("a saved plan that has begun: %v", err)
 	}
 	w.keepers = right
 	w.mustPhase(pb.Phase_OPEN)
-	w.keepers = []*backendtest.Lists{right[1], right[0]}
+	w.keepers = []*memory.Lists{right[1], right[0]}
 	if _, err := MakePhase(w.actual(), pb.Phase_PAUSED); !errors.Is(err, ErrRefused) {
 		t.Errorf("pause: %v", err)
 	}
@@ -314,7 +314,7 @@ func TestListsOnTheWrongNodes(t *testing.T) {
 	}
 	w.keepers = right
 	w.seal()
-	w.keepers = []*backendtest.Lists{right[1], right[0]}
+	w.keepers = []*memory.Lists{right[1], right[0]}
 	if _, err := MakeDestroy(w.actual()); err != nil {
 		t.Errorf("destroy, of what is sealed: %v", err)
 	}

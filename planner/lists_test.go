@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"salectl/backends/backendtest"
 	"salectl/backends/calls"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/lists"
+	"salectl/backends/memory"
 	"salectl/spec"
 )
 
@@ -179,10 +179,10 @@ func TestListsKilledAtEveryCall(t *testing.T) {
 // A node that restarts between any two calls keeps nobody from going on: one that
 // kept all loses nothing, and one that lost all gives no unit twice.
 func TestListsOnANodeThatRestarts(t *testing.T) {
-	for name, restart := range map[string]func(*backendtest.Lists){
-		"with all":     (*backendtest.Lists).Restart,
-		"with nothing": (*backendtest.Lists).RestartEmpty,
-		"flushed":      (*backendtest.Lists).Flush,
+	for name, restart := range map[string]func(*memory.Lists){
+		"with all":     (*memory.Lists).Restart,
+		"with nothing": (*memory.Lists).RestartEmpty,
+		"flushed":      (*memory.Lists).Flush,
 	} {
 		for _, job := range []job{applyJob{numbers(40)}, phaseJob{pb.Phase_PAUSED}} {
 			t.Run(fmt.Sprintf("%s, %T", name, job), func(t *testing.T) {
@@ -231,15 +231,15 @@ func TestListsUnderCommandsAtOnce(t *testing.T) {
 		}
 		if seed%2 == 1 {
 			for i, n := range w.keepers {
-				n.SetFaults(backendtest.Random(seed+uint64(1000*i), backendtest.Rates{
-					backendtest.ErrorBefore: 0.1, backendtest.LostReply: 0.1, backendtest.Late: 0.1,
+				n.SetFaults(memory.Random(seed+uint64(1000*i), memory.Rates{
+					memory.ErrorBefore: 0.1, memory.LostReply: 0.1, memory.Late: 0.1,
 				}))
 			}
 		}
 		if seed%4 > 1 {
-			w.faults = backendtest.Random(seed, backendtest.Rates{
-				backendtest.ErrorBefore: 0.05, backendtest.LostReply: 0.05, backendtest.OwnTaken: 0.05,
-				backendtest.Late: 0.05, backendtest.Twice: 0.05, backendtest.Stale: 0.1,
+			w.faults = memory.Random(seed, memory.Rates{
+				memory.ErrorBefore: 0.05, memory.LostReply: 0.05, memory.OwnTaken: 0.05,
+				memory.Late: 0.05, memory.Twice: 0.05, memory.Stale: 0.1,
 			})
 		}
 		random := rand.New(rand.NewPCG(seed, 3))
@@ -256,7 +256,7 @@ func TestListsUnderCommandsAtOnce(t *testing.T) {
 			c := running[i]
 			if c.step(random.IntN, c.served); c.done {
 				running = slices.Delete(running, i, i+1)
-				if c.err != nil && !isOneOf(c.err, ErrStale, ErrRefused, ErrPartly, ErrStore, backendtest.ErrInjected) {
+				if c.err != nil && !isOneOf(c.err, ErrStale, ErrRefused, ErrPartly, ErrStore, memory.ErrInjected) {
 					t.Fatalf("seed %d: %T: %v", seed, c.job, c.err)
 				}
 			}
@@ -289,7 +289,7 @@ func TestListsOnANodeThatIsAway(t *testing.T) {
 	away := func(is bool) {
 		w.keepers[1].SetFaults(nil)
 		if is {
-			w.keepers[1].SetFaults(func(backendtest.Call) backendtest.Fault { return backendtest.Fault{Kind: backendtest.ErrorBefore} })
+			w.keepers[1].SetFaults(func(memory.Call) memory.Fault { return memory.Fault{Kind: memory.ErrorBefore} })
 		}
 	}
 	wantPartly := func(job job) {
@@ -368,7 +368,7 @@ func TestListsFallShort(t *testing.T) {
 // A node that answers and cannot be written is given up like one that is away.
 func TestListsOnANodeThatIsFull(t *testing.T) {
 	w := newListWorld(t)
-	w.keepers[0].SetFaults(backendtest.On(backendtest.OpPut, always(backendtest.ErrorBefore)))
+	w.keepers[0].SetFaults(memory.On(memory.OpPut, always(memory.ErrorBefore)))
 	began := w.now.Mono
 	err := w.command(applyJob{numbers(30)}).finish()
 	if !errors.Is(err, ErrPartly) || !strings.Contains(err.Error(), "on node redis-0:6379 cannot be filled, tried for 10s (put)") {
@@ -417,13 +417,13 @@ func TestListsAreLookedAt(t *testing.T) {
 func TestListsThatAnotherHasBrought(t *testing.T) {
 	for name, test := range map[string]struct {
 		meanwhile pb.Phase
-		heads     []backendtest.Fault // of the readings of heads after that
+		heads     []memory.Fault // of the readings of heads after that
 		err       error
 		fill      uint64
 		on        bool
 	}{
 		"filled":                    {pb.Phase_OPEN, nil, nil, 2, true},
-		"filled, and the head lags": {pb.Phase_OPEN, []backendtest.Fault{past(100)}, nil, 3, true},
+		"filled, and the head lags": {pb.Phase_OPEN, []memory.Fault{past(100)}, nil, 3, true},
 		"stopped":                   {pb.Phase_PAUSED, nil, ErrStale, 1, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -434,10 +434,10 @@ func TestListsThatAnotherHasBrought(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var heads []backendtest.Fault
-			w.faults = backendtest.On(backendtest.OpHeads, func(backendtest.Call) backendtest.Fault {
+			var heads []memory.Fault
+			w.faults = memory.On(memory.OpHeads, func(memory.Call) memory.Fault {
 				if len(heads) == 0 {
-					return backendtest.Fault{}
+					return memory.Fault{}
 				}
 				next := heads[0]
 				heads = heads[1:]
@@ -550,11 +550,11 @@ func TestListsOfTwoWhoRebuild(t *testing.T) {
 		"the first has died, and the node does not answer": {pb.Phase_OPEN, func(w *listWorld, p *process) {
 			p.step(inOrder)
 			asked := 0
-			w.keepers[1].SetFaults(backendtest.On(backendtest.OpInspect, func(backendtest.Call) backendtest.Fault {
+			w.keepers[1].SetFaults(memory.On(memory.OpInspect, func(memory.Call) memory.Fault {
 				if asked++; asked > 1 {
-					return backendtest.Fault{}
+					return memory.Fault{}
 				}
-				return backendtest.Fault{Kind: backendtest.ErrorBefore}
+				return memory.Fault{Kind: memory.ErrorBefore}
 			}))
 		}, 0, 3},
 		"the first has died after half of it": {pb.Phase_OPEN, func(w *listWorld, p *process) {
@@ -617,16 +617,16 @@ func TestListsOfAShardThatGoes(t *testing.T) {
 				}
 				lag := false
 				log := spec.ShardLog(plan.UID, 1, 3)
-				w.faults = func(c backendtest.Call) backendtest.Fault {
+				w.faults = func(c memory.Call) memory.Fault {
 					switch {
 					case c.Log != log || !lag:
-					case c.Op == backendtest.OpAppend:
-						return backendtest.Fault{Kind: backendtest.ErrorBefore}
-					case c.Op == backendtest.OpRead:
+					case c.Op == memory.OpAppend:
+						return memory.Fault{Kind: memory.ErrorBefore}
+					case c.Op == memory.OpRead:
 						lag = false
 						return past(100)
 					}
-					return backendtest.Fault{}
+					return memory.Fault{}
 				}
 				p := w.begin(plan)
 				for !until(p) {
@@ -699,12 +699,12 @@ func TestListsThatComeFurther(t *testing.T) {
 			p := w.begin(w.mustPlan(numbers(90)))
 			p.x.sizes, p.x.core.patience = lists.Sizes{Read: 10, Put: 1, Move: 10}, 40*time.Millisecond
 			calls, most := 0, 5
-			w.keepers[1].SetFaults(func(c backendtest.Call) backendtest.Fault {
-				if calls++; c.Op == backendtest.OpInspect || calls <= most {
-					return backendtest.Fault{}
+			w.keepers[1].SetFaults(func(c memory.Call) memory.Fault {
+				if calls++; c.Op == memory.OpInspect || calls <= most {
+					return memory.Fault{}
 				}
 				calls, most = 0, most+test.further
-				return backendtest.Fault{Kind: backendtest.ErrorBefore}
+				return memory.Fault{Kind: memory.ErrorBefore}
 			})
 			w.pass(time.Second) // no time is counted from 0
 			began := w.now.Mono
@@ -754,11 +754,11 @@ func TestListsAreForgotten(t *testing.T) {
 		}
 		var asked []time.Duration
 		began := w.now.Mono
-		w.keepers[0].SetFaults(backendtest.On(backendtest.OpForgetList, func(backendtest.Call) backendtest.Fault {
+		w.keepers[0].SetFaults(memory.On(memory.OpForgetList, func(memory.Call) memory.Fault {
 			if asked = append(asked, w.now.Mono-began); len(asked) <= fails {
-				return backendtest.Fault{Kind: backendtest.ErrorBefore}
+				return memory.Fault{Kind: memory.ErrorBefore}
 			}
-			return backendtest.Fault{}
+			return memory.Fault{}
 		}))
 		for !p.done {
 			p.step(inOrder)

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"salectl/backends/backendtest"
 	"salectl/backends/ledger"
 	"salectl/backends/lists"
+	"salectl/backends/memory"
 	"salectl/spec"
 )
 
@@ -24,7 +24,7 @@ type listWorld struct {
 func newListWorld(t testing.TB) *listWorld {
 	w := &listWorld{world: newWorld(t), told: make(map[string]int64)}
 	for i := range 2 {
-		w.keepers = append(w.keepers, backendtest.NewLists(fmt.Sprintf("redis-%d:6379", i), func() time.Time { return w.now.Wall }))
+		w.keepers = append(w.keepers, memory.NewLists(fmt.Sprintf("redis-%d:6379", i), func() time.Time { return w.now.Wall }))
 	}
 	return w
 }
@@ -44,7 +44,7 @@ func packets(stock int64) spec.Sale {
 	return s
 }
 
-func (w *listWorld) keeper(shard int) *backendtest.Lists {
+func (w *listWorld) keeper(shard int) *memory.Lists {
 	return w.keepers[spec.ListNode(shard, len(w.keepers))]
 }
 

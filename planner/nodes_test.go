@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"salectl/backends/backendtest"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/memory"
 	"salectl/backends/quorum"
 	"salectl/spec"
 )
@@ -26,7 +26,7 @@ func (w *world) apply(plan *Plan) (*Result, error) {
 	return Apply(w.Context(), cfg, plan)
 }
 
-func up(n *backendtest.Node) { n.SetFaults(nil) }
+func up(n *memory.Node) { n.SetFaults(nil) }
 
 // A node that is away leaves the first apply undone in part; the next one with
 // the node there completes it, and until then the plan is not empty.
@@ -199,22 +199,22 @@ func TestPatienceWithNodes(t *testing.T) {
 	const patience = 60 * time.Millisecond // which ends with the second pause
 	want := []time.Duration{0, 20 * time.Millisecond, 60 * time.Millisecond, 140 * time.Millisecond}
 	for name, test := range map[string]struct {
-		op   backendtest.Op
+		op   memory.Op
 		want error
 	}{
-		"before anything is written": {backendtest.OpInfo, ErrTimeout},
-		"when markers are written":   {backendtest.OpMark, ErrPartly},
+		"before anything is written": {memory.OpInfo, ErrTimeout},
+		"when markers are written":   {memory.OpMark, ErrPartly},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			plan := w.mustPlan(tickets(10))
 			var asked []time.Duration
 			for i, n := range w.nodes[:2] {
-				n.SetFaults(backendtest.On(test.op, func(backendtest.Call) backendtest.Fault {
+				n.SetFaults(memory.On(test.op, func(memory.Call) memory.Fault {
 					if i == 0 {
 						asked = append(asked, w.now.Mono)
 					}
-					return backendtest.Fault{Kind: backendtest.ErrorBefore}
+					return memory.Fault{Kind: memory.ErrorBefore}
 				}))
 			}
 			if err := w.runWith(plan, patience); !errors.Is(err, test.want) {
@@ -263,7 +263,7 @@ func TestMarkerThatIsNotMended(t *testing.T) {
 	w.mustApply(tickets(10))
 	w.nodes[1].RestartEmpty()
 	plan := w.mustPlan(tickets(10))
-	w.nodes[1].SetFaults(backendtest.On(backendtest.OpMark, always(backendtest.ErrorBefore)))
+	w.nodes[1].SetFaults(memory.On(memory.OpMark, always(memory.ErrorBefore)))
 	if result, err := w.apply(plan); err != nil || result.Changed || len(result.Warnings) != 1 {
 		t.Errorf("apply: %+v, %v", result, err)
 	}
@@ -469,7 +469,7 @@ func TestDestroyLetsLeasesGo(t *testing.T) {
 // A node that does not answer when it is swept is asked again a few times, and then
 // left alone.
 func TestSweepTries(t *testing.T) {
-	for name, op := range map[string]backendtest.Op{"list": backendtest.OpList, "release": backendtest.OpRelease, "forget": backendtest.OpForget} {
+	for name, op := range map[string]memory.Op{"list": memory.OpList, "release": memory.OpRelease, "forget": memory.OpForget} {
 		for fails := 1; fails <= sweepTries; fails++ {
 			w := newWorld(t)
 			w.mustApply(tickets(10))
@@ -479,11 +479,11 @@ func TestSweepTries(t *testing.T) {
 			}
 			var asked []time.Duration
 			began := w.now.Mono
-			w.nodes[1].SetFaults(backendtest.On(op, func(backendtest.Call) backendtest.Fault {
+			w.nodes[1].SetFaults(memory.On(op, func(memory.Call) memory.Fault {
 				if asked = append(asked, w.now.Mono-began); len(asked) <= fails {
-					return backendtest.Fault{Kind: backendtest.ErrorBefore}
+					return memory.Fault{Kind: memory.ErrorBefore}
 				}
-				return backendtest.Fault{}
+				return memory.Fault{}
 			}))
 			for !p.done {
 				p.step(inOrder)
@@ -491,7 +491,7 @@ func TestSweepTries(t *testing.T) {
 			const ms = time.Millisecond
 			want := []time.Duration{0, 40 * ms, 120 * ms, 280 * ms}
 			want = want[:min(fails+1, sweepTries)]
-			if op == backendtest.OpForget && fails < sweepTries { // the marker of the sale's name
+			if op == memory.OpForget && fails < sweepTries { // the marker of the sale's name
 				want = append(want, want[fails])
 			}
 			if !slices.Equal(asked, want) {
@@ -762,11 +762,11 @@ func TestClosesAtHasPassed(t *testing.T) {
 // where no plan can show it.
 func TestDestroyAgainSweepsNodes(t *testing.T) {
 	for name, test := range map[string]struct {
-		away func(*backendtest.Node)
+		away func(*memory.Node)
 		plan string
 	}{
-		"it still knows its marker": {func(*backendtest.Node) {}, "-node/node-1 marker good>"},
-		"it is another by now":      {func(n *backendtest.Node) { n.RestartFrom(n.Promises()) }, ""},
+		"it still knows its marker": {func(*memory.Node) {}, "-node/node-1 marker good>"},
+		"it is another by now":      {func(n *memory.Node) { n.RestartFrom(n.Promises()) }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -786,9 +786,9 @@ func TestDestroyAgainSweepsNodes(t *testing.T) {
 				t.Errorf("the plan is %q", brief(again))
 			}
 			forgets := 0
-			w.nodes[1].SetFaults(backendtest.On(backendtest.OpForget, func(backendtest.Call) backendtest.Fault {
+			w.nodes[1].SetFaults(memory.On(memory.OpForget, func(memory.Call) memory.Fault {
 				forgets++
-				return backendtest.Fault{}
+				return memory.Fault{}
 			}))
 			cfg := w.config()
 			cfg.Clock = clockOf(w)
@@ -867,22 +867,22 @@ func TestStoreErrors(t *testing.T) {
 	w := newWorld(t)
 	w.mustApply(tickets(10))
 	plan := w.mustPlan(tickets(20))
-	w.faults = func(c backendtest.Call) backendtest.Fault {
-		if c.Op == backendtest.OpRead && strings.HasPrefix(c.Log, "sale/") {
-			return backendtest.Fault{Kind: backendtest.ErrorBefore}
+	w.faults = func(c memory.Call) memory.Fault {
+		if c.Op == memory.OpRead && strings.HasPrefix(c.Log, "sale/") {
+			return memory.Fault{Kind: memory.ErrorBefore}
 		}
-		return backendtest.Fault{}
+		return memory.Fault{}
 	}
 	if _, err := ReadSale(t.Context(), w.running(), "tickets"); !errors.Is(err, ErrStore) || errors.Is(err, ledger.ErrCorrupt) {
 		t.Errorf("reading: %v", err)
 	}
-	w.faults = backendtest.On(backendtest.OpHeads, always(backendtest.ErrorBefore))
+	w.faults = memory.On(memory.OpHeads, always(memory.ErrorBefore))
 	if err := w.run(plan); !errors.Is(err, ErrStore) || !errors.Is(err, ErrPartly) || !strings.Contains(err.Error(), "the heads of the shards") {
 		t.Errorf("apply: %v", err)
 	}
 	w = newWorld(t)
 	w.table = &fakeTable{}
-	w.faults = backendtest.On(backendtest.OpAppend, always(backendtest.ErrorBefore))
+	w.faults = memory.On(memory.OpAppend, always(memory.ErrorBefore))
 	if err := w.run(w.mustPlan(tickets(10))); !errors.Is(err, ErrStore) || !errors.Is(err, ErrPartly) {
 		t.Errorf("apply that has made the table and no more: %v", err)
 	}
@@ -903,7 +903,7 @@ func TestMarkerThatCannotBeRead(t *testing.T) {
 	w := newWorld(t)
 	w.mustApply(tickets(10))
 	p := w.begin(w.mustPlan(tickets(20)))
-	w.nodes[1].SetFaults(backendtest.On(backendtest.OpReadMarker, always(backendtest.ErrorBefore)))
+	w.nodes[1].SetFaults(memory.On(memory.OpReadMarker, always(memory.ErrorBefore)))
 	if err := p.finish(); err != nil || len(p.x.result.Warnings) != 1 || !strings.HasPrefix(p.x.result.Warnings[0], "lock node node-1 cannot be used") {
 		t.Errorf("%v, warnings %q", err, p.x.result.Warnings)
 	}

@@ -9,21 +9,21 @@ import (
 	"testing"
 	"time"
 
-	"salectl/backends/backendtest"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/memory"
 )
 
 // What a store or a node does not permit it does not permit a moment later either: nothing
 // waits for that. In these tests time passes only where something waits.
 
 // denies makes a node permit nothing of what these methods do, of all if none is named.
-func denies(ops ...backendtest.Op) backendtest.Faults {
-	return func(c backendtest.Call) backendtest.Fault {
+func denies(ops ...memory.Op) memory.Faults {
+	return func(c memory.Call) memory.Fault {
 		if len(ops) == 0 || slices.Contains(ops, c.Op) {
-			return backendtest.Fault{Kind: backendtest.Denied}
+			return memory.Fault{Kind: memory.Denied}
 		}
-		return backendtest.Fault{}
+		return memory.Fault{}
 	}
 }
 
@@ -56,15 +56,15 @@ func TestNodesThatDoNotPermit(t *testing.T) {
 		name   string
 		denied []int // nodes
 		down   []int
-		ops    []backendtest.Op
+		ops    []memory.Op
 		says   []string // of the apply of a new sale; none: it goes on
 		begun  bool     // the sale's log has the plan
 	}{
 		{name: "none", denied: []int{0, 1, 2}, says: []string{"nothing was changed: a new sale needs 2 of 3 lock nodes", "node-0: ", "node-1: ", "node-2: "}},
 		{name: "a minority", denied: []int{1}, says: []string{"lock node node-1 could not be marked: "}, begun: true},
 		{name: "beside one that is down", denied: []int{0, 2}, down: []int{1}, says: []string{"node-0: ", "node-2: "}},
-		{name: "what writes", denied: []int{0, 1, 2}, ops: []backendtest.Op{backendtest.OpMark}, says: []string{"0 of 3 lock nodes have a marker", "node-2"}, begun: true},
-		{name: "what writes, on a majority", denied: []int{0, 1}, ops: []backendtest.Op{backendtest.OpMark}, says: []string{"1 of 3 lock nodes have a marker", "node-1"}, begun: true},
+		{name: "what writes", denied: []int{0, 1, 2}, ops: []memory.Op{memory.OpMark}, says: []string{"0 of 3 lock nodes have a marker", "node-2"}, begun: true},
+		{name: "what writes, on a majority", denied: []int{0, 1}, ops: []memory.Op{memory.OpMark}, says: []string{"1 of 3 lock nodes have a marker", "node-1"}, begun: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -130,7 +130,7 @@ func TestAMinorityThatDoesNotPermit(t *testing.T) {
 
 func TestListNodesThatDoNotPermit(t *testing.T) {
 	w := newListWorld(t)
-	w.keepers[1].SetFaults(denies(backendtest.OpStop))
+	w.keepers[1].SetFaults(denies(memory.OpStop))
 	err := w.atOnce("apply", w.command(applyJob{numbers(30)}).finish, "list/1 on node redis-1:6379 cannot be filled (stop)")
 	if !errors.Is(err, ErrPartly) {
 		t.Errorf("apply: %v", err)
@@ -142,7 +142,7 @@ func TestListNodesThatDoNotPermit(t *testing.T) {
 	w.atOnce("pause", w.command(phaseJob{pb.Phase_PAUSED}).finish, "list/1 on node redis-1:6379 cannot be stopped and drained (run id)")
 	w.keepers[1].SetFaults(nil)
 	w.mustPhase(pb.Phase_PAUSED)
-	w.keepers[1].SetFaults(denies(backendtest.OpInspect))
+	w.keepers[1].SetFaults(denies(memory.OpInspect))
 	w.atOnce("resume", w.command(phaseJob{pb.Phase_OPEN}).finish, "list/1 on node redis-1:6379 cannot be looked at")
 	w.keepers[1].SetFaults(nil)
 	w.mustPhase(pb.Phase_PAUSED)
@@ -161,7 +161,7 @@ func TestListNodesThatDoNotPermit(t *testing.T) {
 func TestListsOfLockNodesThatDoNotPermit(t *testing.T) {
 	w := newListWorld(t)
 	for i, n := range w.keepers {
-		w.nodes[i] = backendtest.NewNode(n.Name(), epoch)
+		w.nodes[i] = memory.NewNode(n.Name(), epoch)
 	}
 	w.mustApply(numbers(30))
 	plan := w.mustPlan(numbers(40))
@@ -178,14 +178,14 @@ func TestListsOfLockNodesThatDoNotPermit(t *testing.T) {
 }
 
 func TestStoreThatDoesNotPermit(t *testing.T) {
-	denied := backendtest.Fault{Kind: backendtest.Denied}
-	for name, op := range map[string]backendtest.Op{
-		"append": backendtest.OpAppend, "read": backendtest.OpRead, "heads": backendtest.OpHeads,
+	denied := memory.Fault{Kind: memory.Denied}
+	for name, op := range map[string]memory.Op{
+		"append": memory.OpAppend, "read": memory.OpRead, "heads": memory.OpHeads,
 	} {
 		w := newWorld(t)
 		w.mustApply(tickets(10))
 		plan := w.mustPlan(tickets(20))
-		w.faults = backendtest.On(op, func(backendtest.Call) backendtest.Fault { return denied })
+		w.faults = memory.On(op, func(memory.Call) memory.Fault { return denied })
 		err := w.atOnce(name, func() error { return w.run(plan) })
 		if !errors.Is(err, ErrStore) {
 			t.Errorf("%s: %v, want ErrStore", name, err)
@@ -194,7 +194,7 @@ func TestStoreThatDoesNotPermit(t *testing.T) {
 	w := newWorld(t)
 	w.mustApply(tickets(10))
 	reads := 0
-	w.faults = backendtest.On(backendtest.OpRead, func(backendtest.Call) backendtest.Fault { reads++; return denied })
+	w.faults = memory.On(memory.OpRead, func(memory.Call) memory.Fault { reads++; return denied })
 	if _, err := ReadSale(t.Context(), w.config(), "tickets"); !errors.Is(err, ErrStore) || !errors.Is(err, fs.ErrPermission) || reads != 1 {
 		t.Errorf("reading: %v, after %d reads", err, reads)
 	}

@@ -13,9 +13,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	"salectl/backends/backendtest"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/memory"
 	"salectl/backends/quorum"
 	"salectl/spec"
 )
@@ -361,21 +361,21 @@ func TestMakeDestroy(t *testing.T) {
 		"a shard and a node are away": {
 			func(w *world) { w.mustApply(tickets(10)) },
 			func(a *Actual) {
-				a.Shards[1] = ShardActual{Err: backendtest.ErrInjected}
-				a.Nodes[1] = NodeActual{Name: "node-1", Err: backendtest.ErrInjected}
+				a.Shards[1] = ShardActual{Err: memory.ErrInjected}
+				a.Nodes[1] = NodeActual{Name: "node-1", Err: memory.ErrInjected}
 			},
 			"-shard/0 limit 4>; -shard/1; -shard/2 limit 3>" + strings.Replace(nodes, "1 marker good", "1 marker unknown", 1) + sale, true,
 		},
 		"sealed, and deleted in part": {
 			func(w *world) { w.mustApply(tickets(10)); w.seal() },
-			func(a *Actual) { a.Shards[0], a.Shards[1] = ShardActual{}, ShardActual{Err: backendtest.ErrInjected} },
+			func(a *Actual) { a.Shards[0], a.Shards[1] = ShardActual{}, ShardActual{Err: memory.ErrInjected} },
 			"-shard/1; -shard/2 limit 3>" + nodes + strings.Replace(sale, "open", "sealed", 1), false,
 		},
 		"destroyed": {func(w *world) { w.mustApply(tickets(10)); w.mustDestroy() }, nil, "", false},
 		"destroyed, and a lease is left": {
 			func(w *world) { w.mustApply(tickets(10)); w.mustDestroy() },
 			func(a *Actual) {
-				a.Shards[0].Err = backendtest.ErrInjected
+				a.Shards[0].Err = memory.ErrInjected
 				a.Nodes[1].Leases = []quorum.Holding{{Key: "lease"}}
 			},
 			"-shard/0; -node/node-1 marker missing>", false,
@@ -533,7 +533,7 @@ func TestMakeWithAnUnreadableShard(t *testing.T) {
 	w := newWorld(t)
 	w.mustApply(tickets(10))
 	actual := w.actual()
-	actual.Shards[1] = ShardActual{Err: backendtest.ErrInjected}
+	actual.Shards[1] = ShardActual{Err: memory.ErrInjected}
 	if p, err := Make(tickets(10), actual); err != nil || !p.Empty() || fmt.Sprint(p.Warnings) != "[shard/1 cannot be read: injected fault]" {
 		t.Errorf("nothing changes: %v, %v", p, err)
 	}
@@ -541,7 +541,7 @@ func TestMakeWithAnUnreadableShard(t *testing.T) {
 	if err != nil || brief(p) != "~sale/tickets perUserLimit 2>9" {
 		t.Errorf("the limit changes: %v, %v", p, err)
 	}
-	if _, err := Make(tickets(11), actual); !errors.Is(err, backendtest.ErrInjected) {
+	if _, err := Make(tickets(11), actual); !errors.Is(err, memory.ErrInjected) {
 		t.Errorf("the stock changes: %v", err)
 	}
 }
@@ -565,18 +565,18 @@ func TestMakeMendsMarkers(t *testing.T) {
 // Planning does not write, not even where there is nothing yet.
 func TestPlanWritesNothing(t *testing.T) {
 	w := newWorld(t)
-	w.faults = func(c backendtest.Call) backendtest.Fault {
-		if c.Op != backendtest.OpRead { // nor looks for shards
+	w.faults = func(c memory.Call) memory.Fault {
+		if c.Op != memory.OpRead { // nor looks for shards
 			t.Errorf("%v of %s", c.Op, c.Log)
 		}
-		return backendtest.Fault{}
+		return memory.Fault{}
 	}
 	for _, n := range w.nodes {
-		n.SetFaults(func(c backendtest.Call) backendtest.Fault {
-			if c.Op != backendtest.OpInfo && c.Op != backendtest.OpList && c.Op != backendtest.OpReadMarker {
+		n.SetFaults(func(c memory.Call) memory.Fault {
+			if c.Op != memory.OpInfo && c.Op != memory.OpList && c.Op != memory.OpReadMarker {
 				t.Errorf("%v", c.Op)
 			}
-			return backendtest.Fault{}
+			return memory.Fault{}
 		})
 	}
 	actual, err := ReadActual(t.Context(), w.config(), "tickets")

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"salectl/backends/backendtest"
 	"salectl/backends/calls"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/memory"
 	"salectl/spec"
 )
 
@@ -26,11 +26,11 @@ func TestMachineReading(t *testing.T) {
 		"a node is away": func(w *world) { sold(w); down(w.nodes[1]) },
 		"its leases cannot be read": func(w *world) {
 			sold(w)
-			w.nodes[1].SetFaults(backendtest.On(backendtest.OpList, always(backendtest.ErrorBefore)))
+			w.nodes[1].SetFaults(memory.On(memory.OpList, always(memory.ErrorBefore)))
 		},
 		"nor its marker": func(w *world) {
 			sold(w)
-			w.nodes[1].SetFaults(backendtest.On(backendtest.OpReadMarker, always(backendtest.ErrorBefore)))
+			w.nodes[1].SetFaults(memory.On(memory.OpReadMarker, always(memory.ErrorBefore)))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -61,9 +61,9 @@ func TestReadingThatLags(t *testing.T) {
 	w := newWorld(t)
 	w.mustApply(tickets(10))
 	first := true
-	w.faults = backendtest.On(backendtest.OpHeads, func(backendtest.Call) backendtest.Fault {
+	w.faults = memory.On(memory.OpHeads, func(memory.Call) memory.Fault {
 		if !first {
-			return backendtest.Fault{}
+			return memory.Fault{}
 		}
 		first = false
 		return past(100)
@@ -89,8 +89,8 @@ func TestMachineReadingOfLists(t *testing.T) {
 		"paused":               func(w *listWorld) { w.mustApply(numbers(30)); w.mustPhase(pb.Phase_PAUSED) },
 		"destroyed":            func(w *listWorld) { w.mustApply(numbers(30)); w.mustDestroy() },
 		"a node forgot all":    func(w *listWorld) { w.mustApply(numbers(30)); w.keepers[0].RestartEmpty() },
-		"a node is away":       func(w *listWorld) { w.mustApply(numbers(30)); w.keepers[0].SetFaults(always(backendtest.ErrorBefore)) },
-		"it tells no settings": func(w *listWorld) { w.keepers[1].SetFaults(always(backendtest.ErrorBefore)) },
+		"a node is away":       func(w *listWorld) { w.mustApply(numbers(30)); w.keepers[0].SetFaults(always(memory.ErrorBefore)) },
+		"it tells no settings": func(w *listWorld) { w.keepers[1].SetFaults(always(memory.ErrorBefore)) },
 		"without any node":     func(w *listWorld) { w.mustApply(numbers(30)); w.keepers = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -102,12 +102,12 @@ func TestMachineReadingOfLists(t *testing.T) {
 			asked := 0
 			for _, k := range w.keepers {
 				if name == "a node is away" {
-					k.SetFaults(backendtest.On(backendtest.OpInspect, func(backendtest.Call) backendtest.Fault {
+					k.SetFaults(memory.On(memory.OpInspect, func(memory.Call) memory.Fault {
 						if k != w.keepers[0] {
-							return backendtest.Fault{}
+							return memory.Fault{}
 						}
 						asked++
-						return backendtest.Fault{Kind: backendtest.ErrorBefore}
+						return memory.Fault{Kind: memory.ErrorBefore}
 					}))
 				}
 			}

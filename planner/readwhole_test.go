@@ -7,8 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"salectl/backends/backendtest"
 	"salectl/backends/ledger"
+	"salectl/backends/memory"
 	"salectl/spec"
 )
 
@@ -121,9 +121,9 @@ func TestReadWholeOfALaggingLog(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w, sale := test.begin(t)
 				lags, whole := test.reads, w.actual().Sale
-				logs := w.store.Handle(backendtest.On(backendtest.OpRead, func(c backendtest.Call) backendtest.Fault {
+				logs := w.store.Handle(memory.On(memory.OpRead, func(c memory.Call) memory.Fault {
 					if c.Log != spec.SaleLog("tickets") || lags == 0 {
-						return backendtest.Fault{}
+						return memory.Fault{}
 					}
 					lags--
 					return past(test.back)

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"salectl/backends/backendtest"
 	"salectl/backends/ledger"
+	"salectl/backends/memory"
 	"salectl/spec"
 )
 
@@ -18,8 +18,8 @@ type sealWorld struct {
 	plan   *Plan
 	p      *process
 	sender *owner
-	log    string              // of shard 0
-	reads  []backendtest.Fault // of that, in order; then all are of now
+	log    string         // of shard 0
+	reads  []memory.Fault // of that, in order; then all are of now
 }
 
 func newSealWorld(t *testing.T) *sealWorld {
@@ -32,9 +32,9 @@ func newSealWorld(t *testing.T) *sealWorld {
 	}
 	w.plan = w.planDestroy()
 	w.log = spec.ShardLog(w.plan.UID, 0, 3)
-	w.faults = backendtest.On(backendtest.OpRead, func(c backendtest.Call) backendtest.Fault {
+	w.faults = memory.On(memory.OpRead, func(c memory.Call) memory.Fault {
 		if c.Log != w.log || len(w.reads) == 0 {
-			return backendtest.Fault{}
+			return memory.Fault{}
 		}
 		next := w.reads[0]
 		w.reads = w.reads[1:]
@@ -92,23 +92,23 @@ func (w *sealWorld) ownerCloses() {
 }
 
 // past answers a read as it was some changes of its log ago.
-func past(changes int) backendtest.Fault {
-	return backendtest.Fault{Kind: backendtest.Stale, N: changes}
+func past(changes int) memory.Fault {
+	return memory.Fault{Kind: memory.Stale, N: changes}
 }
 
 // Reads may lag behind the close of a shard, and behind units that it has sent
 // before. It is not sealed while they are on their way.
 func TestDestroyReadsThePast(t *testing.T) {
-	now, gone, beforeOut, beforeClose := backendtest.Fault{}, past(4), past(2), past(1)
+	now, gone, beforeOut, beforeClose := memory.Fault{}, past(4), past(2), past(1)
 	for name, test := range map[string]struct {
 		ownerCloses bool
-		reads       []backendtest.Fault // once the close is planned
+		reads       []memory.Fault // once the close is planned
 	}{
-		"the owner took the close":            {true, []backendtest.Fault{beforeOut}},
-		"the owner took it, and more lags":    {true, []backendtest.Fault{beforeOut, beforeOut, beforeClose}},
-		"gone, and then no more than a begin": {false, []backendtest.Fault{now, gone, beforeOut}},
-		"gone, and then all but the close":    {false, []backendtest.Fault{now, gone, beforeClose}},
-		"gone twice, and then a begin":        {false, []backendtest.Fault{now, gone, gone, beforeOut}},
+		"the owner took the close":            {true, []memory.Fault{beforeOut}},
+		"the owner took it, and more lags":    {true, []memory.Fault{beforeOut, beforeOut, beforeClose}},
+		"gone, and then no more than a begin": {false, []memory.Fault{now, gone, beforeOut}},
+		"gone, and then all but the close":    {false, []memory.Fault{now, gone, beforeClose}},
+		"gone twice, and then a begin":        {false, []memory.Fault{now, gone, gone, beforeOut}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newSealWorld(t)
@@ -128,7 +128,7 @@ func TestDestroyReadsOnlyThePast(t *testing.T) {
 	w := newSealWorld(t)
 	w.stepUntil(w.planned)
 	w.ownerCloses()
-	w.reads = slices.Repeat([]backendtest.Fault{past(2)}, 10000)
+	w.reads = slices.Repeat([]memory.Fault{past(2)}, 10000)
 	began := w.now.Mono
 	if err := w.finish(); !errors.Is(err, ErrPartly) || !errors.Is(err, ErrStore) {
 		t.Fatalf("got %v, want ErrPartly for ErrStore", err)
@@ -158,9 +158,9 @@ func TestDestroyIsNotFirstToSeal(t *testing.T) {
 	for name, befall := range map[string]func(w *sealWorld){
 		"but a new owner":                         func(w *sealWorld) { w.owner(0) },
 		"but another destroy":                     rival,
-		"but another destroy, and the log lags":   func(w *sealWorld) { rival(w); w.reads = []backendtest.Fault{past(1)} },
-		"but another destroy, and it seems gone":  func(w *sealWorld) { rival(w); w.reads = []backendtest.Fault{past(9)} },
-		"but another destroy, and it seems begun": func(w *sealWorld) { rival(w); w.reads = []backendtest.Fault{past(9), past(4)} },
+		"but another destroy, and the log lags":   func(w *sealWorld) { rival(w); w.reads = []memory.Fault{past(1)} },
+		"but another destroy, and it seems gone":  func(w *sealWorld) { rival(w); w.reads = []memory.Fault{past(9)} },
+		"but another destroy, and it seems begun": func(w *sealWorld) { rival(w); w.reads = []memory.Fault{past(9), past(4)} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newSealWorld(t)

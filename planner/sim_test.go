@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"salectl/backends/backendtest"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/lists"
+	"salectl/backends/memory"
 	"salectl/backends/quorum"
 	"salectl/spec"
 	"salectl/units"
@@ -24,18 +24,18 @@ import (
 // nothing else can happen.
 type world struct {
 	testing.TB
-	store *backendtest.Store
-	nodes []*backendtest.Node
+	store *memory.Store
+	nodes []*memory.Node
 	// keepers are the nodes that keep lists; none where the engine is ledger.
-	keepers []*backendtest.Lists
+	keepers []*memory.Lists
 	now     clock.Now
 	drawn   uint64 // numbers drawn: uids and writers are counted, not random
 
-	faults backendtest.Faults // of every planner's handle
-	late   []func()           // calls that a killed planner had sent
-	table  *fakeTable         // of the logs; nil: they need none
-	unfit  map[string]string  // what nodes say of themselves, by name
-	folder string             // of exports
+	faults memory.Faults     // of every planner's handle
+	late   []func()          // calls that a killed planner had sent
+	table  *fakeTable        // of the logs; nil: they need none
+	unfit  map[string]string // what nodes say of themselves, by name
+	folder string            // of exports
 
 	units *NewUnits // what the next process is told of new units
 	key   *units.Key
@@ -46,9 +46,9 @@ type world struct {
 var epoch = time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
 
 func newWorld(t testing.TB) *world {
-	w := &world{TB: t, store: backendtest.NewStore(), now: clock.Now{Wall: epoch}, folder: t.TempDir()}
+	w := &world{TB: t, store: memory.NewStore(), now: clock.Now{Wall: epoch}, folder: t.TempDir()}
 	for i := range 3 {
-		w.nodes = append(w.nodes, backendtest.NewNode(fmt.Sprintf("node-%d", i), epoch))
+		w.nodes = append(w.nodes, memory.NewNode(fmt.Sprintf("node-%d", i), epoch))
 	}
 	return w
 }
@@ -84,7 +84,7 @@ func (w *world) running() Config {
 	return cfg
 }
 
-func (w *world) logs(faults backendtest.Faults) ledger.Logs {
+func (w *world) logs(faults memory.Faults) ledger.Logs {
 	if w.table != nil {
 		return tabled{w.store.Handle(faults), w.table}
 	}
@@ -93,7 +93,7 @@ func (w *world) logs(faults backendtest.Faults) ledger.Logs {
 
 // unfitNode is a node that may be badly set up.
 type unfitNode struct {
-	*backendtest.Node
+	*memory.Node
 	w *world
 }
 

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"salectl/backends/backendtest"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/memory"
 )
 
 func (w *world) status() *Status {
@@ -89,7 +89,7 @@ func TestStatusOfShardsWithoutAHead(t *testing.T) {
 	w.mustApply(tickets(10))
 	w.runUntil(pauses(w), 2)
 	actual := w.actual()
-	for name, shard := range map[string]ShardActual{"has no log": {}, "cannot be read": {Err: backendtest.ErrInjected}} {
+	for name, shard := range map[string]ShardActual{"has no log": {}, "cannot be read": {Err: memory.ErrInjected}} {
 		actual.Shards[2] = shard
 		s, err := NewStatus(actual)
 		if err != nil || s.Phase != ledger.PhaseStalled || len(s.Warnings) == 0 || // open, and no node votes yet
@@ -178,7 +178,7 @@ type oneLost struct {
 
 func (l oneLost) Heads(ctx context.Context, logs []string) ([][]byte, error) {
 	if slices.Contains(logs, l.lost) {
-		return nil, backendtest.ErrInjected
+		return nil, memory.ErrInjected
 	}
 	return l.Logs.Heads(ctx, logs)
 }
@@ -226,7 +226,7 @@ func TestStatusOfAServedSale(t *testing.T) {
 	if err != nil || s.Owner == "" || len(s.Warnings) > 0 {
 		t.Errorf("owner %q, warnings %q, %v", s.Owner, s.Warnings, err)
 	}
-	w.faults = backendtest.On(backendtest.OpRead, always(backendtest.ErrorBefore))
+	w.faults = memory.On(memory.OpRead, always(memory.ErrorBefore))
 	if s, err := ReadStatus(t.Context(), w.running(), "tickets"); s != nil || !errors.Is(err, ErrStore) {
 		t.Errorf("what cannot be read stands as %+v, %v", s, err)
 	}

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"salectl/backends/backendtest"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/memory"
 	"salectl/spec"
 )
 
@@ -134,7 +134,7 @@ func TestUnfitTableSaysWhatToDo(t *testing.T) {
 		!strings.HasSuffix(refusal.Reason, "family s keeps 3 versions") {
 		t.Errorf("%#v", refusal)
 	}
-	w.faults = func(c backendtest.Call) backendtest.Fault { return backendtest.Fault{Kind: backendtest.ErrorBefore} }
+	w.faults = func(c memory.Call) memory.Fault { return memory.Fault{Kind: memory.ErrorBefore} }
 	if _, err := ReadActual(t.Context(), w.running(), "tickets"); !errors.As(err, &refusal) {
 		t.Errorf("where nothing can be read either: %v", err)
 	}
@@ -236,7 +236,7 @@ func lags() func() error {
 func TestTableThatIsMadeIsAChange(t *testing.T) {
 	w := newWorld(t)
 	w.table = &fakeTable{}
-	w.faults = backendtest.On(backendtest.OpRead, always(backendtest.ErrorBefore))
+	w.faults = memory.On(memory.OpRead, always(memory.ErrorBefore))
 	plan, err := Make(tickets(10), &Actual{Name: "tickets", Sale: ledger.NewSale(spec.SaleLog("tickets")), Nonce: workUID,
 		Table: &TableActual{Name: "sales", Err: ledger.ErrNoTable}, Nodes: w.actual().Nodes})
 	if err != nil {
@@ -293,7 +293,7 @@ func TestReadSaleDoesNotAskForTheTable(t *testing.T) {
 	if err != nil || asked > 0 || a.Table == nil || a.Table.Name != "sales" || a.Table.Err != nil {
 		t.Errorf("asked %d times: %+v, %v", asked, a.Table, err)
 	}
-	w.faults = backendtest.On(backendtest.OpRead, always(backendtest.ErrorBefore))
+	w.faults = memory.On(memory.OpRead, always(memory.ErrorBefore))
 	if a, err := ReadSale(t.Context(), w.running(), "tickets"); a != nil || !errors.Is(err, ErrStore) {
 		t.Errorf("what cannot be read is %+v, %v", a, err)
 	}

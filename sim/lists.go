@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"salectl/backends/backendtest"
 	"salectl/backends/ledger"
 	"salectl/backends/lists"
+	"salectl/backends/memory"
 	"salectl/sim/check"
 	"salectl/spec"
 )
@@ -70,10 +70,10 @@ func (l *listed) declare(s *spec.Sale, nodes []string) {
 // listNode is the part of a node that keeps lists, in memory, with the node's
 // clock. It writes down what it gave and what it lost.
 type listNode struct {
-	*backendtest.Lists
+	*memory.Lists
 	node    *node
 	index   int // of the node
-	saved   backendtest.ListsSnapshot
+	saved   memory.ListsSnapshot
 	savedAt uint64 // by the history's count
 }
 
@@ -81,7 +81,7 @@ var _ lists.Node = (*listNode)(nil)
 
 func newListNode(n *node, index int) *listNode {
 	return &listNode{
-		Lists: backendtest.NewLists(n.Name(), func() time.Time { return n.clock.now(n.w.now).Wall }),
+		Lists: memory.NewLists(n.Name(), func() time.Time { return n.clock.now(n.w.now).Wall }),
 		node:  n, index: index,
 	}
 }

@@ -7,17 +7,17 @@ import (
 	"slices"
 	"time"
 
-	"salectl/backends/backendtest"
+	"salectl/backends/memory"
 	"salectl/backends/quorum"
 )
 
 // node is one lock server: a node in memory with a clock of its own.
 type node struct {
-	*backendtest.Node
+	*memory.Node
 	w     *world
 	clock hostClock
-	set   time.Time            // what the node's clock was last set to
-	saved backendtest.Promises // what was last written to its disk
+	set   time.Time       // what the node's clock was last set to
+	saved memory.Promises // what was last written to its disk
 	down  bool
 
 	// The markers that stay until they are forgotten: one that only a vote has
@@ -29,7 +29,7 @@ type node struct {
 
 func newNode(w *world, i int, clock hostClock) *node {
 	n := &node{w: w, clock: clock, set: clock.now(0).Wall, lasting: make(map[string]bool)}
-	n.Node = backendtest.NewNode(fmt.Sprintf("node-%d", i), n.set)
+	n.Node = memory.NewNode(fmt.Sprintf("node-%d", i), n.set)
 	if w.scenario.lists != nil {
 		n.lists = newListNode(n, i)
 	}

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"salectl/backends/backendtest"
 	"salectl/backends/calls"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
+	"salectl/backends/memory"
 	"salectl/backends/quorum"
 	"salectl/executor"
 	"salectl/executor/shard"
@@ -73,10 +73,10 @@ const scaleMost = 256
 // Scale has so many processes sell, each as fast as its callers ask and its processors let
 // it. The machines that decide are those that ship.
 func Scale(o ScaleOptions) (*ScaleResult, error) {
-	w := &scaleWorld{ScaleOptions: o, random: rand.New(rand.NewPCG(1, uint64(o.Processes))), store: backendtest.NewStore()}
+	w := &scaleWorld{ScaleOptions: o, random: rand.New(rand.NewPCG(1, uint64(o.Processes))), store: memory.NewStore()}
 	w.logs = w.store.Handle(nil)
 	for i := range 3 {
-		w.nodes = append(w.nodes, backendtest.NewNode(fmt.Sprint("node-", i), epoch))
+		w.nodes = append(w.nodes, memory.NewNode(fmt.Sprint("node-", i), epoch))
 		w.names = append(w.names, w.nodes[i].Name())
 	}
 	w.machines = make([]scaleMachine, o.Store.Machines)
@@ -104,9 +104,9 @@ type scaleWorld struct {
 	loop
 	ScaleOptions
 	random    *rand.Rand
-	store     *backendtest.Store
+	store     *memory.Store
 	logs      ledger.Logs
-	nodes     []*backendtest.Node
+	nodes     []*memory.Node
 	names     []string
 	nodesAt   time.Duration // what the nodes' clocks show
 	machines  []scaleMachine

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"time"
 
-	"salectl/backends/backendtest"
 	"salectl/backends/ledger"
+	"salectl/backends/memory"
 )
 
 // store is the one store of the logs: in memory, with every promise kept, and
@@ -16,13 +16,13 @@ import (
 // driver alone to see to. It writes down every slot that became durable.
 type store struct {
 	w      *world
-	memory *backendtest.Store
-	logs   *backendtest.Memory
+	memory *memory.Store
+	logs   *memory.Logs
 	frozen bool          // reads are answered from the past
 	thawed time.Duration // when they last were
 	down   bool
-	slow   time.Duration     // at most, that owners' appends take longer
-	fault  backendtest.Fault // of the next call
+	slow   time.Duration // at most, that owners' appends take longer
+	fault  memory.Fault  // of the next call
 }
 
 var _ ledger.Logs = (*store)(nil)
@@ -30,12 +30,12 @@ var _ ledger.Logs = (*store)(nil)
 var errDown = errors.New("connection refused")
 
 func newStore(w *world) *store {
-	s := &store{w: w, memory: backendtest.NewStore()}
+	s := &store{w: w, memory: memory.NewStore()}
 	s.memory.CompareHeadsOnly(true)
 	s.memory.SetPage(w.scenario.page)
-	s.logs = s.memory.Handle(func(backendtest.Call) backendtest.Fault {
+	s.logs = s.memory.Handle(func(memory.Call) memory.Fault {
 		fault := s.fault
-		s.fault = backendtest.Fault{}
+		s.fault = memory.Fault{}
 		return fault
 	})
 	return s
@@ -90,7 +90,7 @@ func (s *store) lag() {
 	}
 	back := 1 + s.w.random.store.IntN(4)
 	if s.w.fault("store", "stale read") {
-		s.fault = backendtest.Fault{Kind: backendtest.Stale, N: back}
+		s.fault = memory.Fault{Kind: memory.Stale, N: back}
 	}
 }
 

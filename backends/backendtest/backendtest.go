@@ -1,10 +1,6 @@
-// Package backendtest holds every backend to what it promised. TestLogs and
-// TestNode are the promises of ledger.Logs and quorum.Node, one subtest each; a
-// backend's own test is a call of them.
-//
-// It also has both in memory, Store and Node, with the faults that real stores
-// were seen to have, drawn from a seed or scripted. They are for the tests of
-// the protocols above, which must come through all of them.
+// Package backendtest holds every backend to what it promised. TestLogs, TestNode and
+// TestLists are the promises of ledger.Logs, quorum.Node and lists.Node, one subtest
+// each; a backend's own test is a call of them.
 package backendtest
 
 import (

@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"salectl/backends/backendtest"
 	"salectl/backends/calls"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/memory"
 	"salectl/executor/saletest"
 	"salectl/spec"
 )
@@ -94,10 +94,10 @@ func ids(all []*Batch) (ids []string) {
 // sold returns a sale in which all kinds of things have come to pass.
 func sold(t *testing.T) ledger.Logs {
 	t.Helper()
-	return soldIn(t, backendtest.NewStore())
+	return soldIn(t, memory.NewStore())
 }
 
-func soldIn(t *testing.T, store *backendtest.Store) ledger.Logs {
+func soldIn(t *testing.T, store *memory.Store) ledger.Logs {
 	t.Helper()
 	logs := store.Handle(nil)
 	saletest.ProvisionAs(t, logs, saletest.Declared(testSale, 10, 2, 5), []int64{5, 5}, held)
@@ -333,7 +333,7 @@ func TestLag(t *testing.T) {
 		"the place, and the log is sealed": {logOf(0), 9, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			store := backendtest.NewStore()
+			store := memory.NewStore()
 			logs := soldIn(t, store)
 			c := Config{Sale: testSale}
 			if test.from {
@@ -347,12 +347,12 @@ func TestLag(t *testing.T) {
 				saletest.AppendSale(t, logs, testSale, closes(t, logs))
 			}
 			lags, lagged := 3, false
-			d := newDriven(store.Handle(func(k backendtest.Call) backendtest.Fault {
-				if lagged = lags > 0 && (k.Op == backendtest.OpHeads || k.Log == test.log); !lagged {
-					return backendtest.Fault{}
+			d := newDriven(store.Handle(func(k memory.Call) memory.Fault {
+				if lagged = lags > 0 && (k.Op == memory.OpHeads || k.Log == test.log); !lagged {
+					return memory.Fault{}
 				}
 				lags--
-				return backendtest.Fault{Kind: backendtest.Stale, N: test.back}
+				return memory.Fault{Kind: memory.Stale, N: test.back}
 			}), c)
 			d.pause = func() time.Duration {
 				if lagged {

@@ -9,9 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"salectl/backends/backendtest"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/memory"
 	"salectl/executor/saletest"
 	"salectl/spec"
 	"salectl/units"
@@ -39,22 +39,22 @@ func storeUnits(t *testing.T, logs ledger.Logs) {
 func TestUnitsOfClaims(t *testing.T) {
 	for name, test := range map[string]struct {
 		stored, sealed bool
-		fault          backendtest.Kind // of reads of the log of units
-		times          int              // that it comes
+		fault          memory.Kind // of reads of the log of units
+		times          int         // that it comes
 		want           string
 		err            error
 	}{
 		"stored":                    {stored: true, want: "[map[seat:A2]]"},
-		"a read lags":               {stored: true, fault: backendtest.Stale, times: 2, want: "[map[seat:A2]]"},
-		"a read fails":              {stored: true, fault: backendtest.ErrorBefore, times: 20, want: "[map[seat:A2]]"},
+		"a read lags":               {stored: true, fault: memory.Stale, times: 2, want: "[map[seat:A2]]"},
+		"a read fails":              {stored: true, fault: memory.ErrorBefore, times: 20, want: "[map[seat:A2]]"},
 		"deleted, the sale sealed":  {sealed: true, want: "[]"},
-		"it fails, the sale sealed": {stored: true, sealed: true, fault: backendtest.ErrorBefore, times: 1 << 20, want: "[]"},
+		"it fails, the sale sealed": {stored: true, sealed: true, fault: memory.ErrorBefore, times: 1 << 20, want: "[]"},
 		"never stored":              {want: "[]", err: ledger.ErrNoPayload},
-		"not permitted":             {stored: true, fault: backendtest.Denied, times: 1 << 20, want: "[]", err: fs.ErrPermission},
+		"not permitted":             {stored: true, fault: memory.Denied, times: 1 << 20, want: "[]", err: fs.ErrPermission},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := backendtest.NewStore()
+				store := memory.NewStore()
 				logs := soldIn(t, store)
 				saletest.Replan(t, logs, testSale, func(p *pb.Planned) { p.Units = []byte{1} })
 				for shard := range 2 {
@@ -69,12 +69,12 @@ func TestUnitsOfClaims(t *testing.T) {
 				}
 				r := New(Config{Sale: testSale})
 				r.sale.fold = read
-				g := NewPayloads(store.Handle(func(k backendtest.Call) backendtest.Fault {
+				g := NewPayloads(store.Handle(func(k memory.Call) memory.Fault {
 					if k.Log != spec.UnitsLog(saletest.UID) || test.times == 0 {
-						return backendtest.Fault{}
+						return memory.Fault{}
 					}
 					test.times--
-					return backendtest.Fault{Kind: test.fault, N: 1}
+					return memory.Fault{Kind: test.fault, N: 1}
 				}), r)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				defer cancel()

@@ -10,10 +10,10 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"salectl/backends/backendtest"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/memory"
 )
 
 const simLog = "00/0123456789abcdef/0"
@@ -39,7 +39,7 @@ func TestProtocol(t *testing.T) {
 type sim struct {
 	t      *testing.T
 	rand   *rand.Rand
-	store  *backendtest.Store
+	store  *memory.Store
 	clean  ledger.Logs // a handle without faults
 	procs  []*proc
 	strays []func() // calls of processes that died, not made yet
@@ -72,17 +72,17 @@ type proc struct {
 
 func simulate(t *testing.T, seed uint64) string {
 	s := &sim{
-		t: t, rand: rand.New(rand.NewPCG(seed, 1)), store: backendtest.NewStore(),
+		t: t, rand: rand.New(rand.NewPCG(seed, 1)), store: memory.NewStore(),
 		trace: sha256.New(), acked: make(map[string]bool),
 	}
 	s.clean = s.store.Handle(nil)
 	s.create()
-	rates := backendtest.Rates{
-		backendtest.ErrorBefore: 0.06, backendtest.LostReply: 0.12, backendtest.OwnTaken: 0.06,
-		backendtest.Late: 0.12, backendtest.Twice: 0.06, backendtest.Stale: 0.2,
+	rates := memory.Rates{
+		memory.ErrorBefore: 0.06, memory.LostReply: 0.12, memory.OwnTaken: 0.06,
+		memory.Late: 0.12, memory.Twice: 0.06, memory.Stale: 0.2,
 	}
 	for i := range 5 {
-		p := &proc{sim: s, planner: i >= 3, logs: s.store.Handle(backendtest.Random(seed*8+uint64(i), rates))}
+		p := &proc{sim: s, planner: i >= 3, logs: s.store.Handle(memory.Random(seed*8+uint64(i), rates))}
 		s.procs = append(s.procs, p)
 		p.start()
 	}

@@ -143,7 +143,7 @@ type Unit struct {
 
 // Entry is one entry of a stream: what one Batch was given.
 type Entry struct {
-	ID    string // places are in the order of their entries, by Compare
+	ID    string // the place in the stream; places are in the order of their entries
 	Fill  uint64
 	Grabs []ledger.Grab
 }

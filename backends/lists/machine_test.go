@@ -8,18 +8,18 @@ import (
 	"testing"
 	"time"
 
-	"salectl/backends/backendtest"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/lists"
+	"salectl/backends/memory"
 )
 
 // bench is one shard's log and its list on a node, and machines that keep the two
 // in line, without anything between.
 type bench struct {
 	testing.TB
-	node  *backendtest.Lists
+	node  *memory.Lists
 	list  lists.List
 	state *ledger.State
 	now   clock.Now
@@ -31,7 +31,7 @@ type bench struct {
 func newBench(t testing.TB, units int64) *bench {
 	b := &bench{TB: t, list: lists.List{UID: "00112233aabbccdd", Shard: 0}, state: ledger.NewState("log"), told: map[string]int64{}}
 	b.now = clock.Now{Wall: time.UnixMicro(1_700_000_000_000_000), Mono: time.Minute}
-	b.node = backendtest.NewLists("redis:6379", func() time.Time { return b.now.Wall })
+	b.node = memory.NewLists("redis:6379", func() time.Time { return b.now.Wall })
 	d := b.draft()
 	b.must(d.Generation(&pb.Generation{
 		Number: 1, Add: []*pb.Range{{First: 1, Count: units}}, Settings: &pb.Settings{PerUserLimit: 1, Phase: pb.Phase_OPEN},
@@ -285,11 +285,11 @@ func TestRebuildFailsAnywhere(t *testing.T) {
 // A node that is emptied, or goes back to what it had, gives nothing until its
 // list is filled anew; what the log had by then is kept.
 func TestLost(t *testing.T) {
-	for name, lose := range map[string]func(*bench, backendtest.ListsSnapshot){
-		"flushed":       func(b *bench, _ backendtest.ListsSnapshot) { b.node.Flush() },
-		"empty":         func(b *bench, _ backendtest.ListsSnapshot) { b.node.RestartEmpty() },
-		"a snapshot":    func(b *bench, old backendtest.ListsSnapshot) { b.node.RestartFrom(old) },
-		"everything is": func(b *bench, _ backendtest.ListsSnapshot) { b.node.Restart() },
+	for name, lose := range map[string]func(*bench, memory.ListsSnapshot){
+		"flushed":       func(b *bench, _ memory.ListsSnapshot) { b.node.Flush() },
+		"empty":         func(b *bench, _ memory.ListsSnapshot) { b.node.RestartEmpty() },
+		"a snapshot":    func(b *bench, old memory.ListsSnapshot) { b.node.RestartFrom(old) },
+		"everything is": func(b *bench, _ memory.ListsSnapshot) { b.node.Restart() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, 20)

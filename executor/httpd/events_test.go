@@ -19,11 +19,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"salectl/api"
-	"salectl/backends/backendtest"
 	"salectl/backends/embedded"
 	"salectl/backends/feed"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/memory"
 	"salectl/executor"
 	"salectl/executor/httpd/events"
 	"salectl/executor/httpd/httpdtest"
@@ -300,7 +300,7 @@ func TestEvents(t *testing.T) {
 	}
 
 	// Another run knows nothing of it.
-	other := newFollowable(t, backendtest.NewStore().Handle(nil))
+	other := newFollowable(t, memory.NewStore().Handle(nil))
 	w := serve(t, New(Config{Sales: []executor.Service{other}}))
 	for shard := range 2 {
 		other.sells(t, shard, "eve")
@@ -311,7 +311,7 @@ func TestEvents(t *testing.T) {
 // TestEventsNeedARight: who may claim may not follow, who may follow may do nothing else, and
 // whose token goes is told nothing more.
 func TestEventsNeedARight(t *testing.T) {
-	sale := newFollowable(t, backendtest.NewStore().Handle(nil))
+	sale := newFollowable(t, memory.NewStore().Handle(nil))
 	tokens := tokensOf(t, "shop claim\nbooks follow\nops\n")
 	s := New(Config{Sales: []executor.Service{sale}, Tokens: tokens})
 	changeFeeds(s, func(c *events.Config) { c.Heartbeat = 20 * time.Millisecond })
@@ -344,7 +344,7 @@ func TestEventsNeedARight(t *testing.T) {
 // TestFollowersAreBounded: there are so many at most, metrics tell of them, and one who leaves
 // makes room.
 func TestFollowersAreBounded(t *testing.T) {
-	sale := newFollowable(t, backendtest.NewStore().Handle(nil))
+	sale := newFollowable(t, memory.NewStore().Handle(nil))
 	s := New(Config{Sales: []executor.Service{sale, &httpdtest.Fake{Name: "other"}}, Followers: 1})
 	v := serve(t, s)
 	values := func() (all map[string]float64) {
@@ -386,7 +386,7 @@ func TestFollowersAreBounded(t *testing.T) {
 // TestFollowersLeave: a server that goes down waits neither for one who follows nor for one who
 // takes nothing, and a client goes on elsewhere.
 func TestFollowersLeave(t *testing.T) {
-	sale := newFollowable(t, backendtest.NewStore().Handle(nil))
+	sale := newFollowable(t, memory.NewStore().Handle(nil))
 	here, there := serve(t, New(Config{Sales: []executor.Service{sale}})), serve(t, New(Config{Sales: []executor.Service{sale}}))
 	// One takes nothing of what is more than a connection keeps.
 	for n := range 5 {
@@ -454,7 +454,7 @@ func TestEventsOverHTTP2(t *testing.T) {
 }
 
 func eventsOverHTTP2(t *testing.T) {
-	sale := newFollowable(t, backendtest.NewStore().Handle(nil))
+	sale := newFollowable(t, memory.NewStore().Handle(nil))
 	s := New(Config{Sales: []executor.Service{sale}})
 	changeFeeds(s, func(c *events.Config) { c.WriteTimeout, c.Heartbeat = 30*time.Millisecond, 200*time.Millisecond })
 	pipe := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
@@ -538,7 +538,7 @@ func (a *away) Heads(ctx context.Context, logs []string) ([][]byte, error) {
 // TestEventsWithoutAStore: who comes while the store is away is told so, and nobody its address;
 // who has come waits, and hears that somebody is there.
 func TestEventsWithoutAStore(t *testing.T) {
-	store := &away{Logs: backendtest.NewStore().Handle(nil)}
+	store := &away{Logs: memory.NewStore().Handle(nil)}
 	sale := newFollowable(t, store)
 	s := New(Config{Sales: []executor.Service{sale}})
 	changeFeeds(s, func(c *events.Config) { c.Heartbeat, c.BeginTimeout = 20*time.Millisecond, 50*time.Millisecond })
@@ -570,7 +570,7 @@ func TestEventsWithoutAStore(t *testing.T) {
 // id is that of the newest batch, it goes on behind that by itself, and it stops at the end.
 func TestEventSource(t *testing.T) {
 	browsing := browser.Start(t)
-	sale := newFollowable(t, backendtest.NewStore().Handle(nil))
+	sale := newFollowable(t, memory.NewStore().Handle(nil))
 	v := serve(t, New(Config{Sales: []executor.Service{sale}}))
 	browser.Go(t, browsing, v.url+api.OpenAPIPath) // a page of the same server
 	browser.Run(t, browsing, `(() => {
@@ -620,7 +620,7 @@ func TestEventSource(t *testing.T) {
 
 // A position of the largest sale comes back in a header and in a URL, by either version of HTTP.
 func TestLargestPosition(t *testing.T) {
-	f := newFollowable(t, backendtest.NewStore().Handle(nil))
+	f := newFollowable(t, memory.NewStore().Handle(nil))
 	v := serve(t, New(Config{Sales: []executor.Service{f}, Log: slog.New(slog.DiscardHandler)}))
 	place := feed.Place{Slots: 1 << 40, Check: [8]byte{1, 2, 3, 4, 5, 6, 7, 8}}
 	position := feed.Position{UID: saletest.UID, Sale: place, Shards: slices.Repeat([]feed.Place{place}, spec.MaxLockCount)}.String()

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"salectl/api"
-	"salectl/backends/backendtest"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/memory"
 	"salectl/backends/quorum"
 	"salectl/executor/saletest"
 )
@@ -249,20 +249,20 @@ func TestHalt(t *testing.T) {
 }
 
 // broken makes all calls of some methods fail while on is true.
-func broken(on *bool, methods ...backendtest.Op) backendtest.Faults {
-	return func(c backendtest.Call) backendtest.Fault {
+func broken(on *bool, methods ...memory.Op) memory.Faults {
+	return func(c memory.Call) memory.Fault {
 		for _, op := range methods {
 			if *on && c.Op == op {
-				return backendtest.Fault{Kind: backendtest.ErrorBefore}
+				return memory.Fault{Kind: memory.ErrorBefore}
 			}
 		}
-		return backendtest.Fault{}
+		return memory.Fault{}
 	}
 }
 
 func TestInDoubt(t *testing.T) {
 	var off bool
-	begin := func(t *testing.T, methods ...backendtest.Op) (*host, *asked) {
+	begin := func(t *testing.T, methods ...memory.Op) (*host, *asked) {
 		off = false
 		w := newWorld(t, 1, 9)
 		h := w.host("first", broken(&off, methods...))
@@ -271,7 +271,7 @@ func TestInDoubt(t *testing.T) {
 		off = true
 		return h, x
 	}
-	both := []backendtest.Op{backendtest.OpAppend, backendtest.OpRead}
+	both := []memory.Op{memory.OpAppend, memory.OpRead}
 	t.Run("resolved in time", func(t *testing.T) {
 		h, x := begin(t, both...)
 		h.w.pass(time.Second)
@@ -316,7 +316,7 @@ func TestInDoubt(t *testing.T) {
 		late.want(t, "draining")
 	})
 	t.Run("taken by whom, while stopping", func(t *testing.T) {
-		h, x := begin(t, backendtest.OpRead)
+		h, x := begin(t, memory.OpRead)
 		saletest.Replan(t, h.w.logs, h.w.sale, func(p *pb.Planned) { saletest.Deal(p, 0, 1) })
 		saletest.Take(t, h.w.logs, h.w.sale, 0)
 		// The slot shows that another has it; what else it has cannot be read.
@@ -337,18 +337,18 @@ func TestInDoubt(t *testing.T) {
 		h.w.pass(10 * time.Second)
 		x.want(t, "unknown")
 	})
-	for name, fault := range map[string]backendtest.Fault{
-		"the reply was lost":  {Kind: backendtest.LostReply},
-		"taken by itself":     {Kind: backendtest.OwnTaken},
-		"comes in late":       {Kind: backendtest.Late, N: 3},
-		"comes in far later":  {Kind: backendtest.Late},
-		"is stored twice":     {Kind: backendtest.Twice, N: 2},
-		"failed before":       {Kind: backendtest.ErrorBefore},
+	for name, fault := range map[string]memory.Fault{
+		"the reply was lost":  {Kind: memory.LostReply},
+		"taken by itself":     {Kind: memory.OwnTaken},
+		"comes in late":       {Kind: memory.Late, N: 3},
+		"comes in far later":  {Kind: memory.Late},
+		"is stored twice":     {Kind: memory.Twice, N: 2},
+		"failed before":       {Kind: memory.ErrorBefore},
 		"was served normally": {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 1, 9)
-			h := w.host("first", backendtest.On(backendtest.OpAppend, backendtest.Script(backendtest.Fault{}, fault, fault)))
+			h := w.host("first", memory.On(memory.OpAppend, memory.Script(memory.Fault{}, fault, fault)))
 			w.settle()
 			x := h.ask("ann", "1", 1)
 			w.pass(time.Second)
@@ -364,24 +364,24 @@ func TestInDoubt(t *testing.T) {
 // Whoever owns the shard next gives the same request the same answer.
 func TestUnknownAskedAgain(t *testing.T) {
 	for name, c := range map[string]struct {
-		fault backendtest.Fault
+		fault memory.Fault
 		want  string
 	}{
-		"it was stored":            {backendtest.Fault{Kind: backendtest.LostReply}, "sold again"},
-		"it was not":               {backendtest.Fault{Kind: backendtest.ErrorBefore}, "sold"},
-		"it comes in when refused": {backendtest.Fault{Kind: backendtest.Late}, "sold"},
+		"it was stored":            {memory.Fault{Kind: memory.LostReply}, "sold again"},
+		"it was not":               {memory.Fault{Kind: memory.ErrorBefore}, "sold"},
+		"it comes in when refused": {memory.Fault{Kind: memory.Late}, "sold"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 1, 9)
 			var off bool
-			faults := func(call backendtest.Call) backendtest.Fault {
+			faults := func(call memory.Call) memory.Fault {
 				switch {
-				case off && call.Op == backendtest.OpAppend:
+				case off && call.Op == memory.OpAppend:
 					return c.fault
-				case off && call.Op == backendtest.OpRead:
-					return backendtest.Fault{Kind: backendtest.ErrorBefore}
+				case off && call.Op == memory.OpRead:
+					return memory.Fault{Kind: memory.ErrorBefore}
 				}
-				return backendtest.Fault{}
+				return memory.Fault{}
 			}
 			first := w.host("first", faults)
 			w.settle()
@@ -439,16 +439,16 @@ func TestStoppedAndContinued(t *testing.T) {
 // TestTally counts what becomes of appends.
 func TestTally(t *testing.T) {
 	for name, c := range map[string]struct {
-		fault backendtest.Fault
+		fault memory.Fault
 		want  Tally
 	}{
-		"at once":            {backendtest.Fault{}, Tally{Committed: 1}},
-		"the reply was lost": {backendtest.Fault{Kind: backendtest.LostReply}, Tally{Committed: 1, Unknown: 1}},
-		"failed before":      {backendtest.Fault{Kind: backendtest.ErrorBefore}, Tally{Committed: 1, Unknown: 1, Resent: 1}},
+		"at once":            {memory.Fault{}, Tally{Committed: 1}},
+		"the reply was lost": {memory.Fault{Kind: memory.LostReply}, Tally{Committed: 1, Unknown: 1}},
+		"failed before":      {memory.Fault{Kind: memory.ErrorBefore}, Tally{Committed: 1, Unknown: 1, Resent: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 1, 9)
-			h := w.host("first", backendtest.On(backendtest.OpAppend, backendtest.Script(backendtest.Fault{}, c.fault)))
+			h := w.host("first", memory.On(memory.OpAppend, memory.Script(memory.Fault{}, c.fault)))
 			w.settle()
 			q := h.actors[0].q
 			q.tally = Tally{}
@@ -461,7 +461,7 @@ func TestTally(t *testing.T) {
 	}
 	t.Run("a read that fails", func(t *testing.T) {
 		w := newWorld(t, 1, 9)
-		h := w.host("first", func(c backendtest.Call) backendtest.Fault { return backendtest.Fault{} })
+		h := w.host("first", func(c memory.Call) memory.Fault { return memory.Fault{} })
 		w.settle()
 		a := h.actors[0]
 		a.q.tally = Tally{}

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"salectl/api"
-	"salectl/backends/backendtest"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/memory"
 	"salectl/executor/saletest"
 )
 
@@ -25,7 +25,7 @@ import (
 type chaos struct {
 	*world
 	r       *rand.Rand
-	faults  backendtest.Faults
+	faults  memory.Faults
 	hosts   int // started so far
 	luck    int // one in so many misfortunes happens
 	buyers  []string
@@ -66,18 +66,18 @@ func newChaos(t testing.TB, seed uint64) *chaos {
 	}
 	c := &chaos{world: newWorldAs(t, settings, shares...), r: r, luck: 1 + r.IntN(16), chooses: settings.Choose}
 	rate := 0.1 * r.Float64()
-	faults := backendtest.Random(seed, backendtest.Rates{
-		backendtest.ErrorBefore: rate, backendtest.LostReply: rate, backendtest.OwnTaken: rate,
-		backendtest.Late: rate, backendtest.Twice: rate, backendtest.Stale: rate,
+	faults := memory.Random(seed, memory.Rates{
+		memory.ErrorBefore: rate, memory.LostReply: rate, memory.OwnTaken: rate,
+		memory.Late: rate, memory.Twice: rate, memory.Stale: rate,
 	})
-	c.faults = func(call backendtest.Call) backendtest.Fault {
+	c.faults = func(call memory.Call) memory.Fault {
 		switch {
 		case c.now.Mono >= c.outage:
 			return faults(call)
-		case call.Op == backendtest.OpAppend && r.IntN(2) == 0:
-			return backendtest.Fault{Kind: backendtest.LostReply}
+		case call.Op == memory.OpAppend && r.IntN(2) == 0:
+			return memory.Fault{Kind: memory.LostReply}
 		}
-		return backendtest.Fault{Kind: backendtest.ErrorBefore}
+		return memory.Fault{Kind: memory.ErrorBefore}
 	}
 	c.mail = func(Message) int {
 		switch c.r.IntN(20) {
@@ -173,7 +173,7 @@ func (c *chaos) start() {
 		}
 	}
 	c.hosts++
-	c.host(fmt.Sprint("host", c.hosts), func(call backendtest.Call) backendtest.Fault { return c.faults(call) })
+	c.host(fmt.Sprint("host", c.hosts), func(call memory.Call) memory.Fault { return c.faults(call) })
 }
 
 // bury takes a process out of the world after it has stopped properly: all
@@ -249,7 +249,7 @@ func (c *chaos) calm() {
 			h.halt(Halt{Why: errEnd, Refusal: api.Draining})
 		}
 	}
-	c.faults = func(backendtest.Call) backendtest.Fault { return backendtest.Fault{} }
+	c.faults = func(memory.Call) memory.Fault { return memory.Fault{} }
 	c.mail = nil
 	c.pass(5 * time.Second)
 	c.store.Land()

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"salectl/backends/backendtest"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/memory"
 	"salectl/backends/quorum"
 	"salectl/executor/saletest"
 	"salectl/spec"
@@ -28,7 +28,7 @@ type world struct {
 	t      testing.TB
 	sale   string
 	shards int
-	store  *backendtest.Store
+	store  *memory.Store
 	logs   ledger.Logs // a handle without faults
 	now    clock.Now
 
@@ -86,7 +86,7 @@ func newWorld(t testing.TB, perUser int64, shares ...int64) *world {
 func newWorldAs(t testing.TB, settings *pb.Settings, shares ...int64) *world {
 	t.Helper()
 	w := &world{
-		t: t, sale: "world", shards: len(shares), store: backendtest.NewStore(),
+		t: t, sale: "world", shards: len(shares), store: memory.NewStore(),
 		now:     clock.Now{Mono: time.Hour, Wall: time.Unix(1_800_000_000, 0)},
 		tickets: make(map[*Ticket]*asked), commits: make(map[ClaimID]*pb.Commit),
 	}
@@ -106,7 +106,7 @@ func newWorldAs(t testing.TB, settings *pb.Settings, shares ...int64) *world {
 
 // host starts a process that has rights. Its calls of the store suffer the
 // faults.
-func (w *world) host(name string, faults backendtest.Faults) *host {
+func (w *world) host(name string, faults memory.Faults) *host {
 	h := &host{w: w, name: name, totals: NewSaleTotals(w.shards), leased: true}
 	for i := range w.shards {
 		q := newSequencer(i, spec.ShardLog(saletest.UID, i, w.shards), fmt.Appendf(nil, "%-8.8s", name), name+":1", h.totals)

@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"salectl/backends/backendtest"
 	"salectl/backends/calls"
 	"salectl/backends/clock"
 	"salectl/backends/feed"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/memory"
 )
 
 // follower is a consumer of what a world has stored.
@@ -21,7 +21,7 @@ type follower struct {
 	w      *world
 	number int
 	reader *feed.Reader
-	logs   *backendtest.Memory
+	logs   *memory.Logs
 	read   map[string]int // entries of each log that are in logs
 	now    clock.Now
 }
@@ -30,7 +30,7 @@ type follower struct {
 func (w *world) consume(now bool) *follower {
 	return &follower{
 		w: w, number: w.h.Followed(w.pass(), now), reader: feed.New(feed.Config{Sale: "tickets", Now: now, Commits: true}),
-		logs: backendtest.NewStore().Handle(nil), read: make(map[string]int), now: clock.Now{Mono: time.Second, Wall: time.Unix(0, 0)},
+		logs: memory.NewStore().Handle(nil), read: make(map[string]int), now: clock.Now{Mono: time.Second, Wall: time.Unix(0, 0)},
 	}
 }
 

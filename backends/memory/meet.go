@@ -1,4 +1,4 @@
-package backendtest
+package memory
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package backendtest
+package memory
 
 import (
 	"fmt"
@@ -9,12 +9,12 @@ import (
 	"salectl/backends/lists"
 )
 
-// memoryList is one list of a node. What follows must be called with the node's
+// list is one list of a node. What follows must be called with the node's
 // mu held; each is one step, like the script of the same name.
-type memoryList struct {
+type list struct {
 	units   []int64
 	taken   map[string]ledger.Grab
-	entries []memoryEntry
+	entries []entry
 	last    place // of the stream, whatever was deleted since
 
 	fill, gave, token uint64 // fill: 0 while it is off
@@ -23,7 +23,7 @@ type memoryList struct {
 	opens, closes     int64  // microseconds since 1970, closes 0: never
 }
 
-type memoryEntry struct {
+type entry struct {
 	at place
 	lists.Entry
 }
@@ -48,14 +48,14 @@ func placeOf(id string) (p place, err error) {
 }
 
 // list returns a list, an empty one if the node has none of that name.
-func (n *Lists) list(l lists.List) *memoryList {
+func (n *Lists) list(l lists.List) *list {
 	if found := n.memory[l]; found != nil {
 		return found
 	}
-	return &memoryList{taken: make(map[string]ledger.Grab)}
+	return &list{taken: make(map[string]ledger.Grab)}
 }
 
-func (n *Lists) gives(l *memoryList, fill uint64) bool {
+func (n *Lists) gives(l *list, fill uint64) bool {
 	return l.fill != 0 && l.fill == fill && l.runID == n.runID()
 }
 
@@ -76,7 +76,7 @@ func (n *Lists) grab(b lists.Batch) lists.Given {
 
 // give says what the users have, and gives to those who have nothing if it is open.
 // ms is the node's time, of which the place of what it records is made.
-func (l *memoryList) give(b lists.Batch, open bool, ms uint64) (units []lists.Unit) {
+func (l *list) give(b lists.Batch, open bool, ms uint64) (units []lists.Unit) {
 	var grabs []ledger.Grab
 	for i, user := range b.Users {
 		g, found := l.taken[user]
@@ -101,7 +101,7 @@ func (l *memoryList) give(b lists.Batch, open bool, ms uint64) (units []lists.Un
 		} else {
 			l.last.seq++
 		}
-		l.entries = append(l.entries, memoryEntry{l.last, lists.Entry{ID: l.last.String(), Fill: b.Fill, Grabs: grabs}})
+		l.entries = append(l.entries, entry{l.last, lists.Entry{ID: l.last.String(), Fill: b.Fill, Grabs: grabs}})
 	}
 	return units
 }
@@ -120,7 +120,7 @@ func (n *Lists) stop(name lists.List, fill uint64, runID string) error {
 }
 
 // mayFill says why whoever has a token and a run id may not fill a list.
-func (n *Lists) mayFill(l *memoryList, fill uint64, runID string) error {
+func (n *Lists) mayFill(l *list, fill uint64, runID string) error {
 	switch {
 	case runID != n.runID():
 		return lists.ErrOtherRun
@@ -160,7 +160,7 @@ func (n *Lists) put(name lists.List, fill uint64, runID string, p lists.Part) er
 	return nil
 }
 
-func (l *memoryList) push(units ledger.Units) {
+func (l *list) push(units ledger.Units) {
 	for _, r := range units {
 		for i := range r.Count {
 			l.units = append(l.units, r.First+i)
@@ -194,7 +194,7 @@ func micros(t time.Time) int64 {
 	return t.UnixMicro()
 }
 
-func (l *memoryList) forgetUpTo(p place) {
+func (l *list) forgetUpTo(p place) {
 	for len(l.entries) > 0 && l.entries[0].at.upTo(p) {
 		l.entries = l.entries[1:]
 	}

@@ -1,4 +1,4 @@
-package backendtest
+package memory
 
 import (
 	"context"
@@ -26,11 +26,11 @@ type Lists struct {
 	late     lateWrites
 	runs     int // the run id is made of it
 	settings lists.Settings
-	memory   map[lists.List]*memoryList
+	memory   map[lists.List]*list
 }
 
 // ListsSnapshot is what a node has of all its lists at some time.
-type ListsSnapshot struct{ memory map[lists.List]*memoryList }
+type ListsSnapshot struct{ memory map[lists.List]*list }
 
 var _ lists.Node = (*Lists)(nil)
 
@@ -38,7 +38,7 @@ var _ lists.Node = (*Lists)(nil)
 // keeps everything, and syncs it before it answers.
 func NewLists(name string, now func() time.Time) *Lists {
 	return &Lists{
-		name: name, now: now, runs: 1, memory: make(map[lists.List]*memoryList),
+		name: name, now: now, runs: 1, memory: make(map[lists.List]*list),
 		settings: lists.Settings{AOF: true, Fsync: "always"},
 	}
 }
@@ -95,8 +95,8 @@ func (n *Lists) Flush() {
 	clear(n.memory)
 }
 
-func cloneLists(memory map[lists.List]*memoryList) map[lists.List]*memoryList {
-	clone := make(map[lists.List]*memoryList, len(memory))
+func cloneLists(memory map[lists.List]*list) map[lists.List]*list {
+	clone := make(map[lists.List]*list, len(memory))
 	for name, l := range memory {
 		c := *l
 		c.units, c.taken, c.entries = slices.Clone(l.units), maps.Clone(l.taken), slices.Clone(l.entries)

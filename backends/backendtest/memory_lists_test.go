@@ -9,33 +9,34 @@ import (
 
 	"salectl/backends/ledger"
 	"salectl/backends/lists"
+	"salectl/backends/memory"
 )
 
-func newLists() *Lists {
-	return NewLists("memory", func() time.Time { return time.Unix(1_800_000_000, 0) })
+func newLists() *memory.Lists {
+	return memory.NewLists("memory", func() time.Time { return time.Unix(1_800_000_000, 0) })
 }
 
 // Each fault of a grab, told by what the list then holds: at once, after three
 // more calls, and when all that is late has landed.
 func TestListsFaults(t *testing.T) {
 	for name, test := range map[string]struct {
-		fault              Fault
+		fault              memory.Fault
 		now, later, landed int64 // users who have a unit
 	}{
-		"none":         {Fault{}, 1, 1, 1},
-		"error before": {Fault{Kind: ErrorBefore}, 0, 0, 0},
-		"reply lost":   {Fault{Kind: LostReply}, 1, 1, 1},
-		"late":         {Fault{Kind: Late, N: 2}, 0, 1, 1},
-		"very late":    {Fault{Kind: Late}, 0, 0, 1},
+		"none":         {memory.Fault{}, 1, 1, 1},
+		"error before": {memory.Fault{Kind: memory.ErrorBefore}, 0, 0, 0},
+		"reply lost":   {memory.Fault{Kind: memory.LostReply}, 1, 1, 1},
+		"late":         {memory.Fault{Kind: memory.Late, N: 2}, 0, 1, 1},
+		"very late":    {memory.Fault{Kind: memory.Late}, 0, 0, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newLists()
 			l := listsTest{T: t, a: n, b: n}
 			l.fill(shard, 1, ledger.Range{First: 1, Count: 9})
-			n.SetFaults(On(OpGrab, Script(test.fault)))
+			n.SetFaults(memory.On(memory.OpGrab, memory.Script(test.fault)))
 			b := batch(shard, 1, "one")
 			given, err := n.Grab(t.Context(), []lists.Batch{b})
-			if errors.Is(err, ErrInjected) != (test.fault.Kind != None) || (given == nil) != (err != nil) {
+			if errors.Is(err, memory.ErrInjected) != (test.fault.Kind != memory.None) || (given == nil) != (err != nil) {
 				t.Errorf("the caller hears %+v, %v", given, err)
 			}
 			b.Users[0] = "another" // the batch is its caller's again
@@ -63,7 +64,7 @@ func TestListsLateWrites(t *testing.T) {
 	n := newLists()
 	l := listsTest{T: t, a: n, b: n}
 	l.fill(shard, 1, ledger.Range{First: 1, Count: 9})
-	n.SetFaults(On(OpTake, Script(Fault{Kind: Late}, Fault{Kind: Late})))
+	n.SetFaults(memory.On(memory.OpTake, memory.Script(memory.Fault{Kind: memory.Late}, memory.Fault{Kind: memory.Late})))
 	n.Take(t.Context(), shard, 1, 3)
 	l.stop(shard, 2)
 	if n.Land() != 1 || l.state(shard).Units != 9 {
@@ -106,7 +107,7 @@ func TestListsAreDeterministic(t *testing.T) {
 		n := newLists()
 		l := listsTest{T: t, a: n, b: n}
 		l.fill(shard, 1, ledger.Range{First: 1, Count: 900})
-		n.SetFaults(Random(7, Rates{ErrorBefore: 0.2, LostReply: 0.2, Late: 0.2}))
+		n.SetFaults(memory.Random(7, memory.Rates{memory.ErrorBefore: 0.2, memory.LostReply: 0.2, memory.Late: 0.2}))
 		for i := range 50 {
 			given, err := n.Grab(t.Context(), []lists.Batch{batch(shard, 1, names(fmt.Sprint(i), 9)...)})
 			all = append(all, given, fmt.Sprint(err))

@@ -1,4 +1,19 @@
-package backendtest
+// Package memory has the interfaces of the backends in memory: Store and its handles
+// are ledger.Logs, Node is quorum.Node, Lists is lists.Node. They are what the simulation
+// and the tests of the protocols above run on; no sale of a user does.
+//
+// Without faults they keep every promise of their interface: they pass the suites of
+// package backendtest, as the drivers of real servers do. They start no goroutine, read no
+// clock but the one they are given, and answer the same calls in the same order alike.
+//
+// With Faults, a call suffers what real servers were seen to do: an error before
+// anything was done, a lost reply, a write that comes in late or twice, a read from the
+// past, a log that is gone, and a right that is missing. Store.CompareHeadsOnly is HBase
+// without the check of its driver; Restart, RestartEmpty, RestartFrom and Flush are what
+// becomes of a Redis, whose run id then is another; Hang is a server that was frozen.
+// Which calls suffer what is up to the caller: Script names each fault, Random draws
+// them from a seed.
+package memory
 
 import (
 	"errors"
@@ -211,7 +226,7 @@ func (f Faults) ask(c Call) Fault {
 	}
 	fault := f(c)
 	if !c.Op.takes(fault.Kind) {
-		panic(fmt.Sprintf("backendtest: the fault %v does not suit the method %v", fault.Kind, c.Op))
+		panic(fmt.Sprintf("memory: the fault %v does not suit the method %v", fault.Kind, c.Op))
 	}
 	return fault
 }

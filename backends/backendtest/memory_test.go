@@ -6,16 +6,17 @@ import (
 
 	"salectl/backends/ledger"
 	"salectl/backends/lists"
+	"salectl/backends/memory"
 	"salectl/backends/quorum"
 )
 
 func TestMemory(t *testing.T) {
 	TestLogs(t, func(*testing.T) (a, b ledger.Logs) {
-		s := NewStore()
+		s := memory.NewStore()
 		return s.Handle(nil), s.Handle(nil)
 	})
 	TestLogsReopened(t, func(*testing.T) (reopen func() ledger.Logs) {
-		s := NewStore()
+		s := memory.NewStore()
 		return func() ledger.Logs { return s.Handle(nil) }
 	})
 }
@@ -23,7 +24,7 @@ func TestMemory(t *testing.T) {
 // A store that compares heads alone takes any slot with the right head, as HBase
 // does without its driver.
 func TestMemoryThatComparesHeadsOnly(t *testing.T) {
-	s := NewStore()
+	s := memory.NewStore()
 	s.CompareHeadsOnly(true)
 	l := fill(t, s.Handle(nil), "log", 4)
 	if err := l.logs.Append(t.Context(), l.name, 1, l.head, headOf(1, "two"), []byte("over it")); err != nil {
@@ -39,7 +40,7 @@ func TestMemoryThatComparesHeadsOnly(t *testing.T) {
 }
 
 func TestMemoryPages(t *testing.T) {
-	s := NewStore()
+	s := memory.NewStore()
 	s.SetPage(3)
 	l := fill(t, s.Handle(nil), "log", 7)
 	wantRead(t, l.logs, l.name, 0, 10, l.head, l.entries[:3])
@@ -49,7 +50,7 @@ func TestMemoryPages(t *testing.T) {
 
 func TestMemoryNode(t *testing.T) {
 	TestNode(t, func(*testing.T) (a, b quorum.Node, hands Hands) {
-		n := NewNode("memory", time.Unix(1_800_000_000, 0))
+		n := memory.NewNode("memory", time.Unix(1_800_000_000, 0))
 		return n, n, Hands{
 			Advance: n.Advance,
 			Lose:    n.RestartEmpty,
@@ -60,8 +61,8 @@ func TestMemoryNode(t *testing.T) {
 
 func TestMemoryLists(t *testing.T) {
 	TestLists(t, func(*testing.T) (a, b lists.Node, hands ListsHands) {
-		n := NewLists("memory", func() time.Time { return time.Unix(1_800_000_000, 0) })
-		var saved ListsSnapshot
+		n := memory.NewLists("memory", func() time.Time { return time.Unix(1_800_000_000, 0) })
+		var saved memory.ListsSnapshot
 		return n, n, ListsHands{
 			Restart: n.Restart, RestartEmpty: n.RestartEmpty, Flush: n.Flush,
 			Save:         func() { saved = n.Snapshot() },

@@ -1,4 +1,4 @@
-package backendtest
+package memory
 
 import (
 	"bytes"
@@ -17,16 +17,16 @@ import (
 type Store struct {
 	// mu guards everything below.
 	mu        sync.Mutex
-	logs      map[string]*memoryLog
+	logs      map[string]*log
 	late      lateWrites
 	maxEntry  int
 	headsOnly bool
 	page      int // entries that a read returns at most
 }
 
-// memoryLog is a log, and what it was. Versions are never changed, so the past
+// log is a log, and what it was. Versions are never changed, so the past
 // can be read.
-type memoryLog struct {
+type log struct {
 	versions []version // the last is now
 }
 
@@ -45,7 +45,7 @@ const keptVersions = 16
 
 // NewStore returns an empty store. It refuses entries above 1 MiB.
 func NewStore() *Store {
-	return &Store{logs: make(map[string]*memoryLog), maxEntry: 1 << 20, page: math.MaxInt}
+	return &Store{logs: make(map[string]*log), maxEntry: 1 << 20, page: math.MaxInt}
 }
 
 // CompareHeadsOnly has appends judged as HBase itself does, without the check of
@@ -88,22 +88,22 @@ func (s *Store) Held() int {
 
 // Handle returns a handle of its own on the store, whose calls suffer the
 // faults; nil for none.
-func (s *Store) Handle(faults Faults) *Memory {
-	return &Memory{store: s, faults: faults}
+func (s *Store) Handle(faults Faults) *Logs {
+	return &Logs{store: s, faults: faults}
 }
 
-// Memory is a handle on a Store.
-type Memory struct {
+// Logs is a handle on a Store.
+type Logs struct {
 	store  *Store
 	faults Faults // asked under the store's mu
 }
 
-var _ ledger.Logs = (*Memory)(nil)
+var _ ledger.Logs = (*Logs)(nil)
 
-var _ ledger.Lister = (*Memory)(nil)
+var _ ledger.Lister = (*Logs)(nil)
 
 // List is ledger.Lister's.
-func (m *Memory) List(ctx context.Context, prefix string) (names []string, err error) {
+func (m *Logs) List(ctx context.Context, prefix string) (names []string, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ func (m *Memory) List(ctx context.Context, prefix string) (names []string, err e
 }
 
 // begin counts a call and returns its fault. The store's mu is held.
-func (m *Memory) begin(c Call) Fault {
+func (m *Logs) begin(c Call) Fault {
 	m.store.late.call()
 	fault := m.faults.ask(c)
 	if fault.Kind == Vanish {
@@ -130,7 +130,7 @@ func (m *Memory) begin(c Call) Fault {
 }
 
 // Append is ledger.Logs's.
-func (m *Memory) Append(ctx context.Context, log string, slot uint64, prev, head, entry []byte) error {
+func (m *Logs) Append(ctx context.Context, log string, slot uint64, prev, head, entry []byte) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func (v version) overwrite(slot uint64, entry []byte) version {
 
 // Read is ledger.Logs's. Head and entries are of one moment, and entries[i] is
 // slot from+i: where from has been deleted there are none.
-func (m *Memory) Read(ctx context.Context, log string, from uint64, max int) (head []byte, entries [][]byte, err error) {
+func (m *Logs) Read(ctx context.Context, log string, from uint64, max int) (head []byte, entries [][]byte, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
@@ -210,7 +210,7 @@ func (m *Memory) Read(ctx context.Context, log string, from uint64, max int) (he
 }
 
 // Heads is ledger.Logs's.
-func (m *Memory) Heads(ctx context.Context, logs []string) ([][]byte, error) {
+func (m *Logs) Heads(ctx context.Context, logs []string) ([][]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -232,7 +232,7 @@ func (m *Memory) Heads(ctx context.Context, logs []string) ([][]byte, error) {
 }
 
 // Delete is ledger.Logs's.
-func (m *Memory) Delete(ctx context.Context, log string, upTo uint64) error {
+func (m *Logs) Delete(ctx context.Context, log string, upTo uint64) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -261,10 +261,10 @@ func (s *Store) delete(log string, upTo uint64) {
 }
 
 // log returns a log to be changed. mu is held.
-func (s *Store) log(name string) *memoryLog {
+func (s *Store) log(name string) *log {
 	l := s.logs[name]
 	if l == nil {
-		l = &memoryLog{versions: []version{{}}}
+		l = &log{versions: []version{{}}}
 		s.logs[name] = l
 	}
 	return l
@@ -279,11 +279,11 @@ func (s *Store) peek(name string, back int) version {
 }
 
 // at returns the version some changes ago, or the oldest that is kept.
-func (l *memoryLog) at(back int) version {
+func (l *log) at(back int) version {
 	return l.versions[max(0, len(l.versions)-1-back)]
 }
 
-func (l *memoryLog) change(v version) {
+func (l *log) change(v version) {
 	if len(l.versions) == keptVersions {
 		copy(l.versions, l.versions[1:])
 		l.versions = l.versions[:keptVersions-1]
