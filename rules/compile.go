@@ -55,11 +55,8 @@ type expression struct {
 
 // Compile checks a declaration. The error holds all problems, each a *Problem,
 // in the order of variables, rules and priority; spec.Problems finds them, too.
-// Any other error is that of SelfCheck.
+// Any other error is of CEL's own.
 func Compile(d Declaration) (*Set, error) {
-	if err := SelfCheck(); err != nil {
-		return nil, err
-	}
 	schema := d.Attributes
 	if schema == nil {
 		schema = noAttributes

@@ -1,10 +1,7 @@
 package rules
 
 import (
-	"errors"
-	"fmt"
 	"math"
-	"sync"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/cost"
@@ -49,8 +46,8 @@ func newEnvironment(p *provider, history bool) (*cel.Env, error) {
 	return cel.NewCustomEnv(options...)
 }
 
-// programOptions are those of every expression. SelfCheck tries the limit under
-// these very options.
+// programOptions are those of every expression. TestEvaluationsStopAtTheirCost tries the
+// limit under these very options.
 func programOptions(limit uint64) []cel.ProgramOption {
 	return []cel.ProgramOption{
 		evalOptions,
@@ -157,90 +154,4 @@ func (sizes) EstimateCallCost(function, overload string, _ *cost.AstNode, _ []co
 	// The longest is a timestamp or a double with all its digits.
 	size := cost.RangedSizeEstimate(0, 40)
 	return cost.NewCallEstimate(cost.FixedCostEstimate(1), &size)
-}
-
-// SelfCheck proves that an evaluation stops at the limit of its cost, under the
-// options that all rules are evaluated with. Compile calls it and refuses to go
-// on if it fails. It is done once a process.
-func SelfCheck() error { return checkedOnce() }
-
-var checkedOnce = sync.OnceValue(func() error { return selfCheck(programOptions) })
-
-// selfCheckLimit is far above what each probe costs with little data, and far
-// below what it costs with much.
-const selfCheckLimit = 60
-
-// probes are expressions of all kinds that count: loops, calls, texts, reading
-// attributes, making lists.
-var probes = []string{
-	"user.list.all(x, x != 'no')",
-	"user.list.map(x, x + 'a').size() > -1",
-	"!history.exists(h, h.sale == 'no')",
-	"history.units() > -1",
-	"user.list.all(x, !x.contains('no'))",
-	"user.list.all(x, !x.matches('^no+$'))",
-	"user.list.all(x, !(x in ['no', 'never']))",
-	"variables.far",
-}
-
-// selfCheck evaluates each probe with little data, which must succeed, and with
-// much, which must stop.
-func selfCheck(options func(limit uint64) []cel.ProgramOption) error {
-	schema, err := NewSchema(Attribute{"list", Strings})
-	if err != nil {
-		return err
-	}
-	few, err := selfCheckInput(schema, 1)
-	if err != nil {
-		return err
-	}
-	many, err := selfCheckInput(schema, MaxList)
-	if err != nil {
-		return err
-	}
-	c, err := newCompiler(schema, true)
-	if err != nil {
-		return err
-	}
-	c.options = options(selfCheckLimit)
-	c.variable(Variable{Name: "far", Expression: probes[0]})
-	for _, probe := range probes {
-		x := c.expression(place{"rule", "self-check", "require"}, probe, types.BoolType)
-		if len(c.problems) > 0 {
-			return fmt.Errorf("the self-check of CEL failed: %w", c.problems[0])
-		}
-		if err := selfCheckProbe(c.set, x, few, many); err != nil {
-			return fmt.Errorf("the self-check of CEL failed on %q: %w; rules cannot be used with this build of salectl", probe, err)
-		}
-	}
-	return nil
-}
-
-func selfCheckProbe(s *Set, x *expression, few, many *Input) error {
-	e := evaluation{counts: true}
-	e.reset(s, few)
-	if val, err := e.evaluate(x); err != nil || val != types.True {
-		return fmt.Errorf("with one element it is %v, %v", val, err)
-	}
-	e.reset(s, many)
-	switch _, err := e.evaluate(x); {
-	case err == nil:
-		return errors.New("the limit of its cost is ignored")
-	case !tooCostly(err):
-		return err
-	}
-	return nil
-}
-
-func selfCheckInput(s *Schema, n int) (*Input, error) {
-	list := make([]string, n)
-	for i := range list {
-		list[i] = "yes"
-	}
-	user, err := s.New("self-check", []Value{StringsOf(list)})
-	history := make([]Purchase, n)
-	for i := range history {
-		history[i].Sale = "yes"
-	}
-	return &Input{User: user, History: history}, err
 }

@@ -45,8 +45,8 @@
 // Each rule has a worst-case cost in CEL's units, estimated from the sizes that
 // values can have here: a text has at most MaxText bytes and a list at most
 // MaxList elements. A rule whose worst case is above MaxCost is refused by
-// Compile. Evaluation counts again and stops at the same limit. SelfCheck proves
-// that it does, since CEL has once ignored the limit under some options. To count
+// Compile. Evaluation counts again and stops at the same limit, which a test holds
+// CEL to, since it has once ignored the limit under some options. To count
 // takes CEL as long as the evaluation itself, so Decide does not count what has no
 // loop and costs at most MaxUncounted: each part of it is evaluated once at most,
 // and the limit is far away even if that estimate were wrong many times over.
