@@ -23,8 +23,9 @@ func (e Entry) Compare(other Entry) int {
 // in, and whether they were thinned out by others of its kind before, the lowest are the
 // same.
 type Lowest struct {
-	most int64
-	heap []Entry // the highest of them first
+	most    int64
+	entries []Entry // fewer than twice as many
+	cut     bool    // the first most are the lowest so far, sorted
 }
 
 // NewLowest keeps so many.
@@ -32,43 +33,18 @@ func NewLowest(most int64) *Lowest { return &Lowest{most: most} }
 
 // Add gives it an entry.
 func (l *Lowest) Add(e Entry) {
-	switch {
-	case int64(len(l.heap)) < l.most:
-		l.heap = append(l.heap, e)
-		l.up()
-	case l.most > 0 && e.Compare(l.heap[0]) < 0:
-		l.heap[0] = e
-		l.down()
+	if l.cut && (l.most == 0 || e.Compare(l.entries[l.most-1]) > 0) {
+		return
+	}
+	if l.entries = append(l.entries, e); int64(len(l.entries)) >= 2*l.most {
+		l.Ranked()
+		l.cut = true
 	}
 }
 
-func (l *Lowest) up() {
-	for at := len(l.heap) - 1; at > 0; {
-		parent := (at - 1) / 2
-		if l.heap[at].Compare(l.heap[parent]) < 0 {
-			return
-		}
-		l.heap[at], l.heap[parent] = l.heap[parent], l.heap[at]
-		at = parent
-	}
-}
-
-func (l *Lowest) down() {
-	for at := 0; ; {
-		child := 2*at + 1
-		if child+1 < len(l.heap) && l.heap[child].Compare(l.heap[child+1]) < 0 {
-			child++
-		}
-		if child >= len(l.heap) || l.heap[child].Compare(l.heap[at]) < 0 {
-			return
-		}
-		l.heap[at], l.heap[child] = l.heap[child], l.heap[at]
-		at = child
-	}
-}
-
-// Ranked returns them, the lowest first. Lowest is of no use afterwards.
+// Ranked returns them, the lowest first.
 func (l *Lowest) Ranked() []Entry {
-	slices.SortFunc(l.heap, Entry.Compare)
-	return l.heap
+	slices.SortFunc(l.entries, Entry.Compare)
+	l.entries = l.entries[:min(l.most, int64(len(l.entries)))]
+	return l.entries
 }
