@@ -29,6 +29,7 @@ var layers = []struct {
 	{"spec", 0, []string{"internal/files"}},
 	{"internal/files", 0, nil},
 	{"internal/tamper", 0, nil}, // for tests alone, as is
+	{"internal/text", 0, nil},
 	{"internal/wait", 0, nil},
 	{"csvfile", 1, nil},
 	{"units", 1, []string{"csvfile"}}, // what units are; it knows no store and no sale under way

@@ -16,6 +16,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/executor/shard"
 	"salectl/executor/status"
+	"salectl/internal/text"
 	"salectl/spec"
 )
 
@@ -292,7 +293,7 @@ func (d *admission) ready(now clock.Now) error {
 	if len(stalled) > 0 {
 		first := oldest(stalled)
 		return fmt.Errorf("%s: shards %s of %d are stalled since %s: %s",
-			stallPart(first), status.Ranges(slices.Sorted(maps.Keys(stalled))), len(t.shards), first.Since.UTC().Format(time.RFC3339), first.Error)
+			stallPart(first), text.Ranges(slices.Sorted(maps.Keys(stalled))), len(t.shards), first.Since.UTC().Format(time.RFC3339), first.Error)
 	}
 	votes := d.away.Load().Outcome != api.NoQuorum
 	known := t.totals.Shards()
@@ -316,7 +317,7 @@ func (d *admission) ready(now clock.Now) error {
 	case len(missing) == len(t.shards) || len(missing) > 0 && !votes:
 		return d.absent()
 	case len(missing) > 0:
-		return fmt.Errorf("%s: no process is known to own shards %s of %d", api.Standby, status.Ranges(slices.Sorted(maps.Keys(missing))), len(t.shards))
+		return fmt.Errorf("%s: no process is known to own shards %s of %d", api.Standby, text.Ranges(slices.Sorted(maps.Keys(missing))), len(t.shards))
 	case stuck != "":
 		return errors.New(stuck)
 	}

@@ -617,7 +617,7 @@ func TestNodeErrorsInShort(t *testing.T) {
 		"out of time":       {fmt.Errorf("asking: %w", context.DeadlineExceeded), "no answer in time"},
 		"refused":           {fmt.Errorf("dial tcp a:1: %w", syscall.ECONNREFUSED), "connection refused"},
 		"just short enough": {errors.New(strings.Repeat("x", shortLine)), strings.Repeat("x", shortLine)},
-		"too long to read":  {errors.New(long), long[:shortLine-1] + "…"},
+		"too long to read":  {errors.New(long), long[:shortLine-3] + "…"},
 		"a long remedy":     {errors.New("lock node a:1: " + long[:shortLine-1] + " (the server's words)"), long[:shortLine-1]},
 	} {
 		if got := nodeShort("a:1", test.err); got != test.want {

@@ -8,6 +8,7 @@ import (
 
 	"salectl/backends/ledger"
 	"salectl/backends/quorum"
+	"salectl/internal/text"
 	"salectl/spec"
 )
 
@@ -52,7 +53,7 @@ func (o *Outage) reason() string {
 	if !found {
 		cause = o.why.Error()
 	}
-	return inOneLine(cause)
+	return text.OneLine(cause)
 }
 
 // Status says how the sale stands if a run is its own; "": nobody knows which is.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"salectl/internal/text"
 	"strings"
 	"syscall"
 )
@@ -84,7 +85,7 @@ func nodeShort(name string, err error) string {
 		return word
 	}
 	words, _, _ := strings.Cut(err.Error(), " (")
-	return oneLine(strings.TrimPrefix(words, "lock node "+name+": "))
+	return short(strings.TrimPrefix(words, "lock node "+name+": "))
 }
 
 // inShort is an error in one short line.
@@ -92,7 +93,7 @@ func inShort(err error) string {
 	if word, ok := inAWord(err); ok {
 		return word
 	}
-	return oneLine(err.Error())
+	return short(err.Error())
 }
 
 // inAWord is an error that needs no other words.
@@ -106,17 +107,7 @@ func inAWord(err error) (string, bool) {
 	return "", false
 }
 
-// shortLine is how many characters of an error stand in a list or table.
+// shortLine is how many bytes of an error stand in a list or table.
 const shortLine = 160
 
-func oneLine(text string) string {
-	line := []rune(inOneLine(text))
-	if len(line) > shortLine {
-		line = append(line[:shortLine-1], '…')
-	}
-	return string(line)
-}
-
-func inOneLine(text string) string {
-	return strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " ")
-}
+func short(s string) string { return text.Short(s, shortLine) }

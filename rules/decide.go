@@ -2,9 +2,7 @@ package rules
 
 import (
 	"errors"
-	"strings"
-	"unicode"
-	"unicode/utf8"
+	"salectl/internal/text"
 
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
@@ -140,17 +138,4 @@ func (e *evaluation) reason(err error) (Reason, string) {
 }
 
 // oneLine makes one printable line of at most MaxMessage bytes of a text.
-func oneLine(text string) string {
-	text = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, "\ufffd"), unicode.IsSpace), " ")
-	text = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return utf8.RuneError
-		}
-		return r
-	}, text)
-	if len(text) <= MaxMessage {
-		return text
-	}
-	const more = "…"
-	return strings.ToValidUTF8(text[:MaxMessage-len(more)], "") + more
-}
+func oneLine(s string) string { return text.Short(s, MaxMessage) }

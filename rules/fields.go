@@ -75,12 +75,12 @@ func newProvider(s *Schema) *provider {
 
 var claimFields = []field{
 	{"quantity", types.IntType, func(from any) (ref.Val, error) { return types.Int(from.(*evaluation).in.Claim.Quantity), nil }},
-	{"key", types.StringType, func(from any) (ref.Val, error) { return text(from.(*evaluation).in.Claim.Key), nil }},
+	{"key", types.StringType, func(from any) (ref.Val, error) { return textValue(from.(*evaluation).in.Claim.Key), nil }},
 	{"at", types.TimestampType, func(from any) (ref.Val, error) { return instant(from.(*evaluation).in.Claim.At), nil }},
 }
 
 var saleFields = []field{
-	{"name", types.StringType, func(from any) (ref.Val, error) { return text(from.(*evaluation).in.Sale.Name), nil }},
+	{"name", types.StringType, func(from any) (ref.Val, error) { return textValue(from.(*evaluation).in.Sale.Name), nil }},
 	{"stock", types.IntType, func(from any) (ref.Val, error) { return types.Int(from.(*evaluation).in.Sale.Stock), nil }},
 	{"perUserLimit", types.IntType, func(from any) (ref.Val, error) { return types.Int(from.(*evaluation).in.Sale.PerUserLimit), nil }},
 	{"opensAt", types.TimestampType, func(from any) (ref.Val, error) { return instant(from.(*evaluation).in.Sale.OpensAt), nil }},
@@ -88,12 +88,12 @@ var saleFields = []field{
 }
 
 var purchaseFields = []field{
-	{"sale", types.StringType, func(from any) (ref.Val, error) { return text(from.(*purchase).Sale), nil }},
+	{"sale", types.StringType, func(from any) (ref.Val, error) { return textValue(from.(*purchase).Sale), nil }},
 	{"units", types.IntType, func(from any) (ref.Val, error) { return types.Int(from.(*purchase).Units), nil }},
 	{"at", types.TimestampType, func(from any) (ref.Val, error) { return instant(from.(*purchase).At), nil }},
 }
 
-func text(s string) ref.Val {
+func textValue(s string) ref.Val {
 	if s == "" {
 		return nil
 	}

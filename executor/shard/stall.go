@@ -2,10 +2,10 @@ package shard
 
 import (
 	"errors"
-	"strings"
 	"time"
 
 	"salectl/backends/clock"
+	"salectl/internal/text"
 )
 
 // Stall is why a shard takes no claims for the moment.
@@ -80,11 +80,4 @@ func (t *Tally) Add(other Tally) {
 }
 
 // OneLine is an error's text as it fits into a line of a log or a table.
-func OneLine(err error) string {
-	const most = 200
-	text := strings.Join(strings.Fields(err.Error()), " ")
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "…"
-	}
-	return text
-}
+func OneLine(err error) string { return text.Short(err.Error(), 200) }

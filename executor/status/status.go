@@ -12,13 +12,12 @@ package status
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"time"
 
 	"salectl/backends/clock"
+	"salectl/internal/text"
 )
 
 // Kind is a kind of problem.
@@ -131,7 +130,7 @@ func (r *Reporter) Report(now clock.Now, problems []Problem, log *slog.Logger) {
 func (p *Problem) subject(attrs []any) []any {
 	switch {
 	case len(p.Shards) > 0:
-		return append(attrs, p.Subject, Ranges(p.Shards))
+		return append(attrs, p.Subject, text.Ranges(p.Shards))
 	case p.Subject != "":
 		return append(attrs, p.Subject, p.Where)
 	}
@@ -163,24 +162,4 @@ func Merge(problems []Problem) (merged []Problem) {
 		slices.Sort(merged[i].Shards)
 	}
 	return merged
-}
-
-// Ranges returns ascending numbers as text, such as "0-3,7".
-func Ranges(numbers []int) string {
-	var b strings.Builder
-	for i := 0; i < len(numbers); {
-		j := i
-		for j+1 < len(numbers) && numbers[j+1] == numbers[j]+1 {
-			j++
-		}
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		fmt.Fprint(&b, numbers[i])
-		if j > i {
-			fmt.Fprintf(&b, "-%d", numbers[j])
-		}
-		i = j + 1
-	}
-	return b.String()
 }

@@ -109,13 +109,3 @@ func TestReporterOfWhatCannotEnd(t *testing.T) {
 	w.pass(time.Second)
 	w.wrote()
 }
-
-func TestRanges(t *testing.T) {
-	for want, numbers := range map[string][]int{
-		"": nil, "4": {4}, "0-3,7": {0, 1, 2, 3, 7}, "1,3,5-6": {1, 3, 5, 6},
-	} {
-		if got := Ranges(numbers); got != want {
-			t.Errorf("%v is %q, want %q", numbers, got, want)
-		}
-	}
-}

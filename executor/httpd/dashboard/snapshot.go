@@ -11,6 +11,7 @@ import (
 
 	"salectl/api"
 	"salectl/backends/clock"
+	"salectl/internal/text"
 )
 
 // remembered is for how long a page can look back.
@@ -223,30 +224,12 @@ func stalls(shards []api.Shard) (all []stall) {
 				one.Since = s.Since
 			}
 		}
-		one.Shards = ranges(numbers)
+		slices.Sort(numbers)
+		one.Shards = text.Ranges(numbers)
 		all = append(all, one)
 	}
 	slices.SortFunc(all, func(a, b stall) int { return strings.Compare(a.Error, b.Error) })
 	return all
-}
-
-// ranges writes numbers as "0-3,7".
-func ranges(numbers []int) string {
-	slices.Sort(numbers)
-	var parts []string
-	for i := 0; i < len(numbers); {
-		j := i
-		for j+1 < len(numbers) && numbers[j+1] == numbers[j]+1 {
-			j++
-		}
-		if j > i {
-			parts = append(parts, fmt.Sprintf("%d-%d", numbers[i], numbers[j]))
-		} else {
-			parts = append(parts, fmt.Sprint(numbers[i]))
-		}
-		i = j + 1
-	}
-	return strings.Join(parts, ",")
 }
 
 // encode makes a server-sent event. JSON on one line needs no more than one field.
