@@ -54,6 +54,9 @@ func (k *Locks) Keepers() int {
 	return len(k.keepers)
 }
 
+// State returns where the machine stands.
+func (m *Machine) State() State { return m.state }
+
 // Valid reports whether all held keys still are ours, and there are any.
 func (m *Machine) Valid(now clock.Now) bool { return m.Validity().At(now) }
 

@@ -56,11 +56,6 @@ type Roster struct {
 
 	nodes []rosterNode
 	seq   uint64 // of the last call
-
-	changes uint64
-	shown   []Member // who was there at the last change
-	sure    bool
-	stale   time.Duration // when the next of what nodes have said is too old
 }
 
 type rosterState int
@@ -82,8 +77,6 @@ type rosterNode struct {
 	met   bool          // it has answered
 	heard time.Duration // when the meeting was sent that it answered last
 	there []present     // who was there
-
-	seen seen
 }
 
 // meeting is a call under way.
@@ -107,7 +100,7 @@ func NewRoster(cfg RosterConfig) (*Roster, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	return &Roster{cfg: cfg, nodes: make([]rosterNode, len(cfg.Nodes)), stale: never}, nil
+	return &Roster{cfg: cfg, nodes: make([]rosterNode, len(cfg.Nodes))}, nil
 }
 
 // Present says that this process is there, and a note of it, of at most 1,000 bytes.
@@ -163,41 +156,19 @@ func (r *Roster) Reply(now clock.Now, reply Reply) Effects {
 		return r.effects()
 	}
 	n.call = nil
-	if n.seen.err = reply.Err; reply.Err != nil {
-		n.seen.trouble = reply.Err
-		n.seen.errors++
+	if reply.Err != nil {
 		if c.number == r.number {
 			n.deaf++
 		}
 		return r.effects()
 	}
-	n.seen.trouble, n.deaf = nil, 0
-	n.seen.answers++
+	n.deaf = 0
 	there := make([]present, len(reply.Members))
 	for i, m := range reply.Members {
 		there[i] = presentOf(m)
 	}
-	news := r.isNews(n, there)
 	n.told, n.met, n.heard, n.there = c.number, true, c.sent, there
-	if news {
-		r.compare()
-	}
 	return r.effects()
-}
-
-// isNews reports whether a node does not just say again what it said before and still
-// counts: with a hundred members who each meet every node twice a second, that is
-// what it mostly does.
-func (r *Roster) isNews(n *rosterNode, there []present) bool {
-	if !n.met || r.aged-n.heard > r.cfg.TTL || len(there) != len(n.there) {
-		return true
-	}
-	for i, p := range n.there {
-		if p.ID != there[i].ID || p.Note != there[i].Note || p.number != there[i].number || r.aged-n.heard >= p.Left {
-			return true
-		}
-	}
-	return false
 }
 
 // presentOf parts a member's note from its number. A note without one is older than any.
@@ -216,9 +187,6 @@ func (r *Roster) observe(now clock.Now) {
 	}
 	r.aged += max(0, now.Since(r.last))
 	r.last = now
-	if r.aged >= r.stale {
-		r.compare()
-	}
 }
 
 // effects meets the nodes that are free and due, and hands over what the shell has to

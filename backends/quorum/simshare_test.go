@@ -53,7 +53,7 @@ type sharer struct {
 	over bool // it has left
 
 	lives   int                // of the process
-	changes uint64             // of the roster, that were followed
+	there   string             // that was followed
 	pending map[pendant]uint64 // the calls under way
 	timers  map[bool]int
 }
@@ -148,9 +148,14 @@ func (s *sharer) input(roster bool, what string, step func(clock.Now) quorum.Eff
 		p.w.logf("%s is told %v %v: %v", s.id, ev.Kind, ev.Keys, ev.Cause)
 		s.told(ev)
 	}
-	if roster && s.r.Changes() != s.changes {
-		s.changes = s.r.Changes()
-		s.follow()
+	if members, sure := s.r.Members(p.clock()); roster {
+		for i := range members {
+			members[i].Left = 0
+		}
+		if there := fmt.Sprint(members, sure); there != s.there {
+			s.there = there
+			s.follow()
+		}
 	}
 }
 

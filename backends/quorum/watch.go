@@ -33,9 +33,6 @@ type NodeView struct {
 	VotesFrom time.Time // set while it abstains: when it votes again, by its own clock
 }
 
-// State returns where the machine stands.
-func (m *Machine) State() State { return m.state }
-
 // Keys returns the keys that are held, in the order in which they were won.
 func (m *Machine) Keys() []string {
 	keys := make([]string, len(m.held))
