@@ -3,7 +3,6 @@ package planner
 import (
 	"bytes"
 	"fmt"
-	"slices"
 
 	"salectl/backends/ledger"
 	"salectl/spec"
@@ -45,18 +44,12 @@ const (
 	ReasonLogOlder   ActionReason = "log_older"   // it lacks a generation that every shard had
 )
 
-// Reasons are all of them, in the order above: drift comes last.
+// Reasons are all of them, in the order above: drift comes last, from ReasonOtherGeneration on.
 var Reasons = []ActionReason{
 	ReasonNew, ReasonNewRun, ReasonDeclarationChanged, ReasonPhaseChanges, ReasonNewNode, ReasonRequested,
 	ReasonGenerationPending, ReasonNodePending, ReasonRemovalFellShort, ReasonDestroyPending, ReasonLateWrite,
 	ReasonOtherGeneration, ReasonPhaseByHand, ReasonSettingsDiffer, ReasonMarkerMissing,
 	ReasonListMissing, ReasonListOff, ReasonListUnknown, ReasonTableUnfit, ReasonLogMissing, ReasonLogOlder,
-}
-
-// Drift reports whether somebody else, or a fault, has changed what there is: neither the file
-// nor a command has asked for it.
-func (r ActionReason) Drift() bool {
-	return slices.Index(Reasons, r) >= slices.Index(Reasons, ReasonOtherGeneration)
 }
 
 // since finds the generation that has replaced what the file declares, and says who has

@@ -55,7 +55,7 @@ func (s *source) calls() string {
 	return fmt.Sprint(s.asked)
 }
 
-var levels = mustSchema(Attribute{"level", Int})
+var levels = NewSchema(Attribute{"level", Int})
 
 // cacheOf keeps three users for a minute and asks for two at a time.
 func cacheOf(t testing.TB, s Users) *Cache {
@@ -271,7 +271,7 @@ func TestCacheUnderLoad(t *testing.T) {
 }
 
 func BenchmarkLookup(b *testing.B) {
-	five := mustSchema(shopper.attributes[:5]...)
+	five := NewSchema(shopper.attributes[:5]...)
 	var text strings.Builder
 	text.WriteString("id,level,city,score,vip,since\n")
 	ids := make([]string, 10_000)

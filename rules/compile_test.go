@@ -338,7 +338,7 @@ func TestUncounted(t *testing.T) {
 // The hash is of what is declared and of nothing else.
 func TestHash(t *testing.T) {
 	base := func() Declaration {
-		return Declaration{Attributes: mustSchema(Attribute{"a", Int}, Attribute{"b", Int}), Variables: []Variable{{"x", "user.a"}},
+		return Declaration{Attributes: NewSchema(Attribute{"a", Int}, Attribute{"b", Int}), Variables: []Variable{{"x", "user.a"}},
 			Rules: []Rule{{Name: "r", Require: "user.a > 1", Message: "no"}}, Priority: "user.a"}
 	}
 	first := mustCompile(t, base()).Hash()
@@ -348,7 +348,7 @@ func TestHash(t *testing.T) {
 	for name, same := range map[string]func(*Declaration){
 		"nothing":             func(*Declaration) {},
 		"deny written out":    func(d *Declaration) { d.Rules[0].Enforce = Deny },
-		"order of attributes": func(d *Declaration) { d.Attributes = mustSchema(Attribute{"b", Int}, Attribute{"a", Int}) },
+		"order of attributes": func(d *Declaration) { d.Attributes = NewSchema(Attribute{"b", Int}, Attribute{"a", Int}) },
 	} {
 		d := base()
 		same(&d)
@@ -366,7 +366,7 @@ func TestHash(t *testing.T) {
 		"variable":   func(d *Declaration) { d.Variables[0].Expression = "user.b" },
 		"priority":   func(d *Declaration) { d.Priority = "" },
 		"history":    func(d *Declaration) { d.History = true },
-		"attribute":  func(d *Declaration) { d.Attributes = mustSchema(Attribute{"a", Int}, Attribute{"b", String}) },
+		"attribute":  func(d *Declaration) { d.Attributes = NewSchema(Attribute{"a", Int}, Attribute{"b", String}) },
 		"twice":      func(d *Declaration) { d.Rules = append(d.Rules, Rule{Name: "t", Require: "true"}) },
 	} {
 		d := base()

@@ -228,7 +228,7 @@ func TestVariables(t *testing.T) {
 
 // Rules that are newer than the attributes of a user go by name and type.
 func TestAttributesOfAnotherSchema(t *testing.T) {
-	older := mustSchema(Attribute{"city", String}, Attribute{"level", String}, Attribute{"vip", Bool})
+	older := NewSchema(Attribute{"city", String}, Attribute{"level", String}, Attribute{"vip", Bool})
 	in := input(t)
 	in.User = mustNew(t, older, "ada", StringOf("Wien"), StringOf("5"), BoolOf(true))
 	if v := requiring(t, "user.city == 'Wien' && user.vip").Decide(in); !v.Allowed() {
@@ -271,7 +271,7 @@ func TestPriority(t *testing.T) {
 	for _, s := range []*Set{level, score} {
 		low, err1 := s.Priority(with(1, 1))
 		high, err2 := s.Priority(with(2, 2))
-		if err1 != nil || err2 != nil || high.Compare(low) != 1 || low.Compare(high) != -1 || low.Compare(low) != 0 || !s.HasPriority() {
+		if err1 != nil || err2 != nil || high.Compare(low) != 1 || low.Compare(high) != -1 || low.Compare(low) != 0 || s.priority == nil {
 			t.Errorf("%+v, %v, %+v, %v", low, err1, high, err2)
 		}
 	}
@@ -281,7 +281,7 @@ func TestPriority(t *testing.T) {
 	if b, _ := big.Priority(with(1, 0)); b.Compare(a) != 1 {
 		t.Errorf("%+v does not come before %+v", b, a)
 	}
-	if p, err := none.Priority(with(1, 1)); err != nil || p != (Priority{}) || none.HasPriority() {
+	if p, err := none.Priority(with(1, 1)); err != nil || p != (Priority{}) || none.priority != nil {
 		t.Errorf("%+v, %v", p, err)
 	}
 	var failed *PriorityError

@@ -84,7 +84,7 @@ func TestOpenFileManifest(t *testing.T) {
 }
 
 func TestOpenFileSaysWhatIsWrong(t *testing.T) {
-	level := mustSchema(Attribute{"level", Int}, Attribute{"vip", Bool})
+	level := NewSchema(Attribute{"level", Int}, Attribute{"vip", Bool})
 	for _, c := range []struct{ name, text, want string }{
 		{"users.csv", "id,level,vip\nada,5,true\nbob,x,yes\nada,,\n,1,\n", `
 users.csv:3:5: level: "x" is no int; write digits such as 42, from -9223372036854775808 to 9223372036854775807
@@ -204,7 +204,7 @@ func TestManyUsers(t *testing.T) {
 
 // A file full of mistakes is not a screen full of messages.
 func TestOpenFileStopsAtSomeProblems(t *testing.T) {
-	_, err := OpenFile(write(t, "users.csv", "id,level\n"+strings.Repeat("a,x\n", 1000)), mustSchema(Attribute{"level", Int}))
+	_, err := OpenFile(write(t, "users.csv", "id,level\n"+strings.Repeat("a,x\n", 1000)), NewSchema(Attribute{"level", Int}))
 	if n := len(spec.Problems(err)); n != maxFileProblems {
 		t.Errorf("%d problems", n)
 	}
@@ -220,7 +220,7 @@ func TestAFileIsCompact(t *testing.T) {
 	}
 	path := write(t, "users.csv", text.String())
 	text.Reset()
-	five := mustSchema(shopper.attributes[:5]...)
+	five := NewSchema(shopper.attributes[:5]...)
 	before := heap()
 	f, err := OpenFile(path, five)
 	if err != nil {
@@ -252,11 +252,7 @@ func TestFileIDs(t *testing.T) {
 		want = append(want, fmt.Sprintf("user-%d", i*7919%1000))
 		text += want[i] + "\n"
 	}
-	schema, err := NewSchema()
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := OpenFile(write(t, "users.csv", text), schema)
+	f, err := OpenFile(write(t, "users.csv", text), NewSchema())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,17 +10,9 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // shopper has an attribute of each type.
-var shopper = mustSchema(
+var shopper = NewSchema(
 	Attribute{"level", Int}, Attribute{"city", String}, Attribute{"score", Double},
 	Attribute{"vip", Bool}, Attribute{"since", Timestamp}, Attribute{"tags", Strings})
-
-func mustSchema(attributes ...Attribute) *Schema {
-	s, err := NewSchema(attributes...)
-	if err != nil {
-		panic(err)
-	}
-	return s
-}
 
 var (
 	noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)

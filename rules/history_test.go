@@ -87,8 +87,8 @@ func TestHistoryFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := all[0].History()
-	if h.Runs() != 2 || len(got) != 2 || got[0].Sale != "drop-2" || got[1] != (Purchase{"drop-1", "0011223344556677", 3, time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC)}) {
-		t.Errorf("%d runs, ada bought %v", h.Runs(), got)
+	if len(h.runs) != 2 || len(got) != 2 || got[0].Sale != "drop-2" || got[1] != (Purchase{"drop-1", "0011223344556677", 3, time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC)}) {
+		t.Errorf("%d runs, ada bought %v", len(h.runs), got)
 	}
 	if len(all[1].History())+len(all[2].History()) != 0 {
 		t.Error("a refund, or nothing, counts as a purchase")
@@ -131,7 +131,7 @@ func TestHistoryFiles(t *testing.T) {
 	for _, name := range []string{"a.live.ndjson", "z.live.ndjson"} {
 		write(name, newer)
 		h, err := OpenHistoryFiles([]string{filepath.Join(dir, "drop-1.ndjson"), filepath.Join(dir, "?.live.ndjson")})
-		if err != nil || h.Runs() != 1 || len(h.users["zoe"]) != 1 || h.users["ada"][0].Units != 3 {
+		if err != nil || len(h.runs) != 1 || len(h.users["zoe"]) != 1 || h.users["ada"][0].Units != 3 {
 			t.Errorf("%s: zoe bought %v, %v", name, h.users["zoe"], err)
 		}
 		if err := os.Remove(filepath.Join(dir, name)); err != nil {

@@ -165,9 +165,6 @@ func plainName(pattern string) (name string, is bool) {
 	return b.String(), true
 }
 
-// Runs is the number of runs of sales that were read.
-func (h *HistoryFiles) Runs() int { return len(h.runs) }
-
 // History implements Histories. It never fails.
 func (h *HistoryFiles) History(_ context.Context, ids []string) ([][]Purchase, error) {
 	all := make([][]Purchase, len(ids))

@@ -28,10 +28,6 @@ func (p Priority) Compare(q Priority) int {
 	return cmp.Compare(p.decimal, q.decimal)
 }
 
-// HasPriority reports whether the declaration has an expression for the order of
-// the queue.
-func (s *Set) HasPriority() bool { return s.priority != nil }
-
 // Priority evaluates the expression for the order of the queue. Without one, all
 // claims are equal. The error says why it could not be evaluated; Reason sorts it.
 func (s *Set) Priority(in *Input) (Priority, error) {

@@ -50,7 +50,7 @@ func SchemaFor(s spec.Sale) *Schema {
 		kind, _ := ParseType(a.Type) // spec takes no other
 		attributes = append(attributes, Attribute{a.Name, kind})
 	}
-	return newSchema(attributes)
+	return NewSchema(attributes...)
 }
 
 // SaleOf is the sale as rules see it.

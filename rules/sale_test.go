@@ -40,11 +40,11 @@ func TestForSale(t *testing.T) {
 		t.Fatal(err)
 	}
 	v := set.Decide(&Input{User: user, Claim: Claim{Quantity: 1}, Sale: SaleOf(sale), Now: noon})
-	if v.Refusal.Message != "Members only." || len(v.Audits) != 1 || v.Audits[0].Rule != "adults" || !set.HasPriority() {
+	if v.Refusal.Message != "Members only." || len(v.Audits) != 1 || v.Audits[0].Rule != "adults" || set.priority == nil {
 		t.Errorf("the verdict is %+v", v)
 	}
 	want := mustCompile(t, Declaration{
-		Attributes: mustSchema(Attribute{"level", Int}, Attribute{"born", Timestamp}),
+		Attributes: NewSchema(Attribute{"level", Int}, Attribute{"born", Timestamp}),
 		Variables:  []Variable{{"adult", `now - user.born > duration("157680h")`}},
 		Rules:      []Rule{{Name: "members", Require: "user.level > 1", Message: "Members only."}, {Name: "adults", Require: "variables.adult", Enforce: Audit}},
 		Priority:   "user.level",

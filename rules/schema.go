@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -43,9 +42,6 @@ func ParseType(name string) (Type, bool) {
 	return 0, false
 }
 
-// TypeNames are the names of all types.
-func TypeNames() []string { return slices.Clone(spec.AttributeTypes) }
-
 func (t Type) cel() *types.Type {
 	return map[Type]*types.Type{
 		String: types.StringType, Int: types.IntType, Double: types.DoubleType, Bool: types.BoolType,
@@ -67,31 +63,8 @@ type Schema struct {
 	same       unique.Handle[string] // equal for schemas of the same attributes in the same order
 }
 
-// NewSchema checks the attributes. The error has all that is wrong with them.
-func NewSchema(attributes ...Attribute) (*Schema, error) {
-	s := newSchema(attributes)
-	var errs []error
-	if len(attributes) > MaxAttributes {
-		errs = append(errs, fmt.Errorf("%d attributes are declared, at most %d are allowed", len(attributes), MaxAttributes))
-	}
-	for i, a := range attributes {
-		twice := s.index[a.Name] != i
-		switch err := spec.CheckIdentifier(a.Name); {
-		case err != nil:
-			errs = append(errs, fmt.Errorf("attribute %w", err))
-		case a.Name == fieldID || a.Name == fieldKnown:
-			errs = append(errs, fmt.Errorf("attribute %q: every user has it; leave it out", a.Name))
-		case twice:
-			errs = append(errs, fmt.Errorf("attribute %q is declared twice", a.Name))
-		case typeNames[a.Type] == "":
-			errs = append(errs, fmt.Errorf("attribute %q has no type: write one of %s", a.Name, strings.Join(TypeNames(), ", ")))
-		}
-	}
-	return s, errors.Join(errs...)
-}
-
-// newSchema is NewSchema without the checks.
-func newSchema(attributes []Attribute) *Schema {
+// NewSchema returns the schema of some attributes, which spec has checked.
+func NewSchema(attributes ...Attribute) *Schema {
 	s := &Schema{attributes: slices.Clone(attributes), index: map[string]int{}}
 	for i, a := range attributes {
 		s.index[a.Name] = i
@@ -115,4 +88,4 @@ func (s *Schema) Names() []string {
 }
 
 // noAttributes is the schema of a declaration that has none.
-var noAttributes = newSchema(nil)
+var noAttributes = NewSchema()

@@ -89,13 +89,7 @@ func (o *operators) scheduleRules() {
 }
 
 // levelled is what is declared of users.
-var levelled = func() *rules.Schema {
-	s, err := rules.NewSchema(rules.Attribute{Name: "level", Type: rules.Int})
-	if err != nil {
-		panic(err)
-	}
-	return s
-}()
+var levelled = rules.NewSchema(rules.Attribute{Name: "level", Type: rules.Int})
 
 // attributesOf is what is known of a user after so many moves.
 func attributesOf(user string, moves int) (a rules.Attributes, level int64) {

@@ -139,13 +139,7 @@ func knownFrom(user string, from check.Sources, users, purchases int) (level, bo
 }
 
 // nobody is what is declared of users where no table of them is.
-var nobody = func() *rules.Schema {
-	s, err := rules.NewSchema()
-	if err != nil {
-		panic(err)
-	}
-	return s
-}()
+var nobody = rules.NewSchema()
 
 // table is a table of users or purchases as a process reads it.
 type table struct {

@@ -148,10 +148,6 @@ func (r *Reader) Take() *Batch {
 // Trouble is why the store cannot be read at the moment; nil: it can.
 func (r *Reader) Trouble() error { return r.failed }
 
-// Sealed reports whether the sale is sealed: what is left to be told is there already, and will be
-// deleted.
-func (r *Reader) Sealed() bool { return r.sale.sealed != nil }
-
 // ExportDigest is the SHA-256 of the export that destroy has written; nil: the sale is not
 // sealed.
 func (r *Reader) ExportDigest() []byte { return r.sale.sealed.GetExportDigest() }

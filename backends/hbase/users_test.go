@@ -16,15 +16,8 @@ import (
 )
 
 // member is what the tests know of a user.
-func member(t testing.TB) *rules.Schema {
-	t.Helper()
-	s, err := rules.NewSchema(rules.Attribute{Name: "level", Type: rules.Int}, rules.Attribute{Name: "since", Type: rules.Timestamp},
-		rules.Attribute{Name: "tags", Type: rules.Strings})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
+var member = rules.NewSchema(rules.Attribute{Name: "level", Type: rules.Int}, rules.Attribute{Name: "since", Type: rules.Timestamp},
+	rules.Attribute{Name: "tags", Type: rules.Strings})
 
 // mustOpenUsers opens users whose rows are in the table that all tests share, and
 // a function that writes a row of them.
@@ -32,7 +25,7 @@ func mustOpenUsers(t testing.TB, change ...func(*UsersOptions)) (*Users, func(id
 	t.Helper()
 	logs := mustOpen(t)
 	o := UsersOptions{Options: Options{Zookeeper: []string{mustStandalone(t).Zookeeper()}, Table: "sales"},
-		Family: family, Columns: map[string]string{"since": "registered"}, Schema: member(t)}
+		Family: family, Columns: map[string]string{"since": "registered"}, Schema: member}
 	for _, c := range change {
 		c(&o)
 	}
@@ -146,9 +139,9 @@ func TestUsersThatCannotBeRead(t *testing.T) {
 func TestOpenUsersSaysWhatIsWrong(t *testing.T) {
 	options := Options{Zookeeper: []string{"127.0.0.1:1"}, Table: "users"}
 	for want, o := range map[string]UsersOptions{
-		"need a family": {Options: options, Schema: member(t)},
-		"the attributes level and since have the same column f:level": {Options: options, Family: "f", Schema: member(t), Columns: map[string]string{"since": "level"}},
-		"no HBase table is given":                                     {Options: Options{Zookeeper: options.Zookeeper}, Family: "f", Schema: member(t)},
+		"need a family": {Options: options, Schema: member},
+		"the attributes level and since have the same column f:level": {Options: options, Family: "f", Schema: member, Columns: map[string]string{"since": "level"}},
+		"no HBase table is given":                                     {Options: Options{Zookeeper: options.Zookeeper}, Family: "f", Schema: member},
 	} {
 		if _, err := OpenUsers(o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
