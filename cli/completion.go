@@ -95,11 +95,11 @@ _%[1]s() {
 	fi
 	case $prev in
 `, app.Name, commandWords(app.Commands))
-	for _, name := range sortedKeys(wordValues) {
+	for _, name := range slices.Sorted(maps.Keys(wordValues)) {
 		fmt.Fprintf(w, "\t--%s) COMPREPLY=($(compgen -W %q -- \"$cur\")); return ;;\n", name, wordValues[name])
 	}
 	var paths []string
-	for _, name := range sortedKeys(fileValues) {
+	for _, name := range slices.Sorted(maps.Keys(fileValues)) {
 		paths = append(paths, dashed(name))
 	}
 	fmt.Fprintf(w, "\t%s) compopt -o default; return ;;\n\tesac\n\tcase ${COMP_WORDS[1]} in\n", strings.Join(paths, "|"))
@@ -236,5 +236,3 @@ func single(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) +
 func fishWord(s string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(s) + "'"
 }
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	urfave "github.com/urfave/cli/v2"
 
@@ -113,7 +115,7 @@ func unnamed(read []nodeLocks) []unnamedLeases {
 		}
 	}
 	var all []unnamedLeases
-	for _, uid := range sortedKeys(shards) {
+	for _, uid := range slices.Sorted(maps.Keys(shards)) {
 		all = append(all, unnamedLeases{uid, len(shards[uid])})
 	}
 	return all

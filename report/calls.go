@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -86,7 +87,7 @@ func outcomesTable(calls []rehearse.Call) *table {
 		took[calls[i].Outcome] = append(took[calls[i].Outcome], d)
 		every = append(every, d)
 	}
-	names := sortedKeys(took)
+	names := slices.Sorted(maps.Keys(took))
 	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(rehearse.KindOf(a), rehearse.KindOf(b)) })
 	t := newTable("Outcomes", "outcome", ">requests", ">share", ">p50", ">p90", ">p99", ">max")
 	row := func(name string, all []time.Duration) {

@@ -187,18 +187,22 @@ func (c *canvas) svg(label string) template.HTML {
 		chartWidth, c.height, html.EscapeString(label), c.String()))
 }
 
-// stacked draws bars over time, one series upon the other.
-func stacked(b bins, all []series, what, label string) template.HTML {
-	c := newCanvas(chartHeight)
-	most := 0.0
-	for i := range b.n {
+// highest is the most that all series have together in one of n bins.
+func highest(all []series, n int) (most float64) {
+	for i := range n {
 		sum := 0.0
 		for _, s := range all {
 			sum += s.values[i]
 		}
 		most = max(most, sum)
 	}
-	c.scale(most, what)
+	return most
+}
+
+// stacked draws bars over time, one series upon the other.
+func stacked(b bins, all []series, what, label string) template.HTML {
+	c := newCanvas(chartHeight)
+	c.scale(highest(all, b.n), what)
 	w := c.width() / float64(b.n)
 	gap := 0.0
 	if w >= leastBarGap {

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -181,14 +182,7 @@ func (l *Ledger) claimsFigure(w window) figure {
 	if l.isDraw() {
 		noun, accepted = "entries", "taken"
 	}
-	most := 0.0
-	for bin := range w.n {
-		sum := 0.0
-		for _, s := range all {
-			sum += s.values[bin]
-		}
-		most = max(most, sum)
-	}
+	most := highest(all, w.n)
 	f := figure{Says: fmt.Sprintf("%s %s were %s; at most %s within %s.%s", spec.Grouped(l.Claims), noun, accepted,
 		spec.Grouped(int64(most)), offset(w.width, w.width), w.says), Legend: all}
 	if len(all) > 1 {
@@ -332,7 +326,7 @@ func (p *Page) users() (s section, ok bool) {
 	if l.spread[0] > 0 {
 		s.Says[0] += fmt.Sprintf(" %s and no units, or none any more.", count(l.spread[0], "user has claims", "users have claims"))
 	}
-	many := sortedKeys(l.spread)
+	many := slices.Sorted(maps.Keys(l.spread))
 	if many[0] == 0 {
 		many = many[1:]
 	}
@@ -459,7 +453,7 @@ func (p *Page) rules() (s section, ok bool) {
 		return s, true
 	}
 	s.Table = newTable("Refusals by rule", "rule", ">requests refused")
-	for _, rule := range sortedKeys(r.Refused) {
+	for _, rule := range slices.Sorted(maps.Keys(r.Refused)) {
 		s.Table.row(rule, r.Refused[rule])
 	}
 	return s, true

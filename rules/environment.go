@@ -18,20 +18,27 @@ const maxRegex = 1000
 // or behind each other.
 const maxNesting = 3
 
-// newEnvironment is CEL with what rules see, and without dyn: behind that, names
-// and types would not be checked before a claim comes.
-func newEnvironment(p *provider, history bool) (*cel.Env, error) {
-	options := []cel.EnvOption{
-		cel.CustomTypeProvider(p),
+// newCEL is CEL within the bounds of all expressions, and without dyn and type.
+func newCEL(options ...cel.EnvOption) (*cel.Env, error) {
+	return cel.NewCustomEnv(append(options,
 		cel.StdLib(cel.StdLibSubset((&env.LibrarySubset{}).AddExcludedFunctions(env.NewFunction("dyn"), env.NewFunction("type")))),
 		cel.ParserExpressionSizeLimit(MaxExpression),
 		cel.ParserRecursionLimit(50),
 		cel.ExpressionNodeLimit(10_000),
 		cel.RegexProgramSizeLimit(maxRegex),
 		cel.DefaultUTCTimeZone(true),
-		cel.CrossTypeNumericComparisons(false),
 		cel.ASTValidators(cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals(), cel.ValidateRegexLiterals(),
-			cel.ValidateHomogeneousAggregateLiterals(), cel.ValidateComprehensionNestingLimit(maxNesting)),
+			cel.ValidateComprehensionNestingLimit(maxNesting)),
+	)...)
+}
+
+// newEnvironment is CEL with what rules see, and without dyn: behind that, names
+// and types would not be checked before a claim comes.
+func newEnvironment(p *provider, history bool) (*cel.Env, error) {
+	options := []cel.EnvOption{
+		cel.CustomTypeProvider(p),
+		cel.CrossTypeNumericComparisons(false),
+		cel.ASTValidators(cel.ValidateHomogeneousAggregateLiterals()),
 		cel.Variable(userName, types.NewObjectType(userType)),
 		cel.Variable(claimName, types.NewObjectType(claimType)),
 		cel.Variable(saleName, types.NewObjectType(saleType)),
@@ -43,7 +50,7 @@ func newEnvironment(p *provider, history bool) (*cel.Env, error) {
 	if history {
 		options = append(options, cel.Variable(historyName, types.NewListType(purchaseObject)))
 	}
-	return cel.NewCustomEnv(options...)
+	return newCEL(options...)
 }
 
 // programOptions are those of every expression. TestEvaluationsStopAtTheirCost tries the

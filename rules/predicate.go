@@ -13,7 +13,6 @@ import (
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/ast"
-	"cel.dev/cel-go/common/env"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 
@@ -120,21 +119,13 @@ var toldEnvironments = [...]func() (*cel.Env, error){
 func newToldEnvironment(s Scope) (*cel.Env, error) {
 	options := []cel.EnvOption{
 		cel.CustomTypeProvider(toldObjects),
-		cel.StdLib(cel.StdLibSubset((&env.LibrarySubset{}).AddExcludedFunctions(env.NewFunction("dyn"), env.NewFunction("type")))),
-		cel.ParserExpressionSizeLimit(MaxExpression),
-		cel.ParserRecursionLimit(50),
-		cel.ExpressionNodeLimit(10_000),
-		cel.RegexProgramSizeLimit(maxRegex),
-		cel.DefaultUTCTimeZone(true),
 		cel.CrossTypeNumericComparisons(true), // a number of JSON is an int or a double, as it is written
-		cel.ASTValidators(cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals(), cel.ValidateRegexLiterals(),
-			cel.ValidateComprehensionNestingLimit(maxNesting)),
 	}
 	_, kinds := s.toldNames()
 	for name, kind := range kinds {
 		options = append(options, cel.Variable(name, kind))
 	}
-	return cel.NewCustomEnv(options...)
+	return newCEL(options...)
 }
 
 // Condition compiles an expression that is to be true or false.

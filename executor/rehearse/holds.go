@@ -226,7 +226,7 @@ func (j *judge) held() {
 			}
 		}
 	}
-	for _, unit := range sorted(units) {
+	for _, unit := range slices.Sorted(maps.Keys(units)) {
 		all := byTime(units[unit])
 		for i := 1; i < len(all); i++ {
 			a, b := all[i-1], all[i]
@@ -245,7 +245,7 @@ func (j *judge) held() {
 			j.free = append(j.free, unit)
 		}
 	}
-	for _, user := range sorted(users) {
+	for _, user := range slices.Sorted(maps.Keys(users)) {
 		j.limit(user, users[user])
 	}
 }
@@ -296,15 +296,6 @@ func (j *judge) firstPaid() []time.Time {
 func byTime(all []possession) []possession {
 	slices.SortStableFunc(all, func(a, b possession) int { return cmp.Or(a.from.Compare(b.from), a.to.Compare(b.to)) })
 	return all
-}
-
-func sorted[K cmp.Ordered, V any](m map[K]V) []K {
-	keys := make([]K, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 func end(t time.Time) string {
