@@ -254,8 +254,8 @@ func (c *Client) LookUp(ctx context.Context, claim string) (Claim, error) {
 func (c *Client) LookUpPage(ctx context.Context, claim string, p Page) (Claim, error) {
 	var found Claim
 	if id, ok := ParseClaimID(claim); ok && c.cfg.Stream {
-		claims, _, err := c.lookOver(ctx, func(int) int { return int(id.Shard) },
-			&streampb.Request{Asks: &streampb.Request_Find{Find: &streampb.Find{Claim: id, Before: p.Before, Limit: uint32(p.Limit)}}})
+		claims, _, err := c.lookOver(ctx, func(int) int { return id.Shard },
+			&streampb.Request{Asks: &streampb.Request_Find{Find: &streampb.Find{Claim: id.ToStream(), Before: p.Before, Limit: uint32(p.Limit)}}})
 		if err == nil && len(claims) == 1 {
 			found = claims[0]
 		}

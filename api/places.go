@@ -38,12 +38,10 @@ func shardOf(user string, shards int) int { return int(xxhash.Sum64String(user) 
 
 // shardOfClaim is the shard in a claim's name, -1 if it has none.
 func shardOfClaim(claim string) int {
-	text, _, _ := strings.Cut(claim, "-")
-	shard, err := strconv.Atoi(text)
-	if err != nil {
-		return -1
+	if id, ok := ParseClaimID(claim); ok {
+		return id.Shard
 	}
-	return shard
+	return -1
 }
 
 // first returns the server to ask first: the one that decides on a shard, if that is known,

@@ -96,7 +96,7 @@ func (c *Client) Settle(ctx context.Context, claim string, how How, s Settlement
 	defer a.free()
 	a.path, a.key, a.body = settlePath(claim, how), []string{}, body
 	if id, ok := ParseClaimID(claim); ok && c.cfg.Stream && how != Refund {
-		a.settles = &streampb.Settlement{Claim: id, How: string(how), Payment: s.Payment, Who: s.Who, Reason: s.Reason}
+		a.settles = &streampb.Settlement{Claim: id.ToStream(), How: string(how), Payment: s.Payment, Who: s.Who, Reason: s.Reason}
 	}
 	a.server = c.first(func(int) int { return shardOfClaim(claim) })
 	err = a.ask(ctx)

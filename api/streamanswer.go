@@ -75,7 +75,7 @@ func (c *Client) claimOf(a *Claim, m *streampb.Claim, outcome Outcome, user stri
 	if a.User == user {
 		a.User = user // so that the other can be freed
 	}
-	a.ID = claimID(m.GetId())
+	a.ID = ClaimIDOf(m.GetId()).String()
 	a.Units = append(make([]int64, 0, len(m.GetUnits())), m.GetUnits()...)
 	a.Asked, a.At, a.HeldUntil = m.GetAsked(), timeOf(m.GetAtNs()), timeOf(m.GetHeldUntilNs())
 	if p := m.GetPackets(); p != nil {
@@ -101,39 +101,6 @@ func payloadOf(m *streampb.Payload) map[string]string {
 		p[name] = m.GetValues()[i]
 	}
 	return p
-}
-
-// claimID is the name of a claim as text.
-func claimID(id *streampb.ClaimID) string {
-	var room [48]byte
-	b := strconv.AppendUint(room[:0], uint64(id.GetShard()), 10)
-	if unit := id.GetUnit(); unit != 0 {
-		return string(strconv.AppendInt(append(b, "-u"...), unit, 10))
-	}
-	b = strconv.AppendUint(append(b, '-'), id.GetSlot(), 10)
-	return string(strconv.AppendUint(append(b, '-'), uint64(id.GetIndex()), 10))
-}
-
-// ParseClaimID reads the name of a claim as answers have it; false: it is the name of none.
-func ParseClaimID(text string) (*streampb.ClaimID, bool) {
-	shard, rest, _ := strings.Cut(text, "-")
-	id := new(streampb.ClaimID)
-	n, err := strconv.ParseUint(shard, 10, 31)
-	if err != nil {
-		return nil, false
-	}
-	id.Shard = uint32(n)
-	if unit, ok := strings.CutPrefix(rest, "u"); ok {
-		id.Unit, err = strconv.ParseInt(unit, 10, 64)
-		return id, err == nil && id.Unit > 0 && claimID(id) == text
-	}
-	slot, index, _ := strings.Cut(rest, "-")
-	if id.Slot, err = strconv.ParseUint(slot, 10, 64); err != nil {
-		return nil, false
-	}
-	n, err = strconv.ParseUint(index, 10, 31)
-	id.Index = uint32(n)
-	return id, err == nil && claimID(id) == text
 }
 
 // amountText writes minor units as people do: 37 is 0.37 with two decimals.

@@ -725,7 +725,7 @@ func TestListedFound(t *testing.T) {
 			for _, user := range w.buyers(i, 3) {
 				id := p.ask(user, "1").want(t, api.Sold).Claim.ID
 				w.pass(shard.DrainLater)
-				if named, ok := shard.ParseClaimID(id.String()); !ok || named != id || id.Unit == 0 {
+				if named, ok := api.ParseClaimID(id.String()); !ok || named != id || id.Unit == 0 {
 					t.Errorf("%s is read as %+v, %v", id, named, ok)
 				}
 				if c, why := p.p.find(w.now, id); why != "" || c.User != user || c.ID != id {

@@ -12,7 +12,6 @@ import (
 	"salectl/api"
 	"salectl/backends/clock"
 	"salectl/executor"
-	"salectl/executor/shard"
 )
 
 // payEvent is a webhook of the payment service.
@@ -162,7 +161,7 @@ func (e *server) takeWebhook(header http.Header, text string, answered func(outc
 	life, s := e.life, e.s
 	e.eventOr("webhook", func(now clock.Now) {
 		x, err := e.webhook.Read(now.Wall, header, []byte(text))
-		id, ok := shard.ParseClaimID(x.Claim)
+		id, ok := api.ParseClaimID(x.Claim)
 		switch {
 		case err != nil:
 			answered(webhookRejected, false)

@@ -6,6 +6,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"salectl/api"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 )
@@ -257,7 +258,7 @@ func (t *eventMaker) worth(units []int64) (all []string) {
 }
 
 func claimID(shard int, slot uint64, index int) string {
-	return strconv.Itoa(shard) + "-" + strconv.FormatUint(slot, 10) + "-" + strconv.Itoa(index)
+	return api.ClaimID{Shard: shard, Slot: slot, Index: index}.String()
 }
 
 // settle tells what became of a claim. Whoever appends a Settle has asked the reducer before

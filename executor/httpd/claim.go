@@ -89,7 +89,7 @@ func locationOf(sale string, c *executor.Claim) string {
 	}
 	b := make([]byte, 0, 128) // of the stack
 	b = append(append(append(b, api.SalesPath...), sale...), "/claims/"...)
-	return string(wire.AppendID(b, c.ID))
+	return string(c.ID.Append(b))
 }
 
 // readClaim reads a claim from a request. Nothing in it points into buf.

@@ -8,7 +8,6 @@ import (
 	"salectl/api"
 	"salectl/executor"
 	"salectl/executor/httpd/wire"
-	"salectl/executor/shard"
 )
 
 // getUser answers GET /v1/sales/{sale}/users/{user}.
@@ -54,7 +53,7 @@ func pageOf(r *http.Request) (p api.Page, _ *wire.Fault) {
 
 // getClaim answers GET /v1/sales/{sale}/claims/{claim}.
 func (sale *sale) getClaim(w http.ResponseWriter, r *http.Request, text string) {
-	id, ok := shard.ParseClaimID(text)
+	id, ok := api.ParseClaimID(text)
 	a := executor.Answer{Outcome: api.NoSuchClaim}
 	page, f := pageOf(r)
 	if f != nil {

@@ -9,7 +9,6 @@ import (
 	"salectl/executor"
 	"salectl/executor/httpd/access"
 	"salectl/executor/httpd/wire"
-	"salectl/executor/shard"
 )
 
 // maxSettlement is how large the body of a settlement may be. The longest texts take a sixth of it, or all
@@ -62,7 +61,7 @@ func (server *Server) settle(w http.ResponseWriter, r *http.Request, sale *sale,
 
 // settleAnswer has the sale settle a claim.
 func (server *Server) settleAnswer(ctx context.Context, sale *sale, claim string, how api.How, body api.Settlement) executor.Answer {
-	id, ok := shard.ParseClaimID(claim)
+	id, ok := api.ParseClaimID(claim)
 	x := executor.Settlement{Claim: id, How: how, Settlement: body}
 	switch {
 	case server.draining.Load():

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"salectl/api"
 	"salectl/api/streampb"
 	"salectl/executor"
 	"salectl/executor/shard"
@@ -58,7 +59,7 @@ func decodeRequest(r *streampb.Request) (shard.ForwardedRequest, bool) {
 		x := shard.SettlementOf(asks.Settle)
 		e.Settle = &x
 	case *streampb.Request_Find:
-		e.Query = &shard.Query{Claim: shard.ClaimIDOf(asks.Find.GetClaim()), Page: shard.PageOf(asks.Find)}
+		e.Query = &shard.Query{Claim: api.ClaimIDOf(asks.Find.GetClaim()), Page: shard.PageOf(asks.Find)}
 	case *streampb.Request_User:
 		e.Query = &shard.Query{User: asks.User.GetUser(), Page: shard.PageOf(asks.User)}
 	default:

@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -70,30 +69,8 @@ func (c *Claim) Size() int64 {
 	return int64(n)
 }
 
-// ClaimID names a claim by its place in the ledger, or, where a node gave it from
-// a list before it had one, by its unit. Its text form is that of ledger.Claim.
-type ClaimID struct {
-	Shard int
-	Slot  uint64
-	Index int   // among the ops of the commit
-	Unit  int64 // 0, or the unit of a grab; then Slot and Index are not set
-}
-
-// ParseClaimID reads a ClaimID's text form.
-func ParseClaimID(s string) (id ClaimID, ok bool) {
-	m, ok := api.ParseClaimID(s)
-	if !ok {
-		return ClaimID{}, false
-	}
-	return ClaimIDOf(m), true
-}
-
-func (id ClaimID) String() string {
-	if id.Unit != 0 {
-		return ledger.GrabID(id.Shard, id.Unit)
-	}
-	return fmt.Sprintf("%d-%d-%d", id.Shard, id.Slot, id.Index)
-}
+// ClaimID names a claim.
+type ClaimID = api.ClaimID
 
 // Stays reports whether a claim is as it was answered for as long as it is not refunded. What
 // becomes of a hold or of an entry only who reads the log to its end can tell.

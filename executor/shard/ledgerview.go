@@ -58,7 +58,7 @@ func (l *ledgerView) lookupUser(user string, p api.Page) (a Answer) {
 	var than ClaimID
 	if p.Before != "" {
 		var ok bool
-		than, ok = ParseClaimID(p.Before)
+		than, ok = api.ParseClaimID(p.Before)
 		if !ok || than.Shard != l.seq.shard || than.Slot == 0 && than.Unit == 0 {
 			return Answer{Outcome: api.BadRequest}
 		}

@@ -50,7 +50,7 @@ func (c *Claim) ToStream(m *streampb.Claim) {
 	if m.Id == nil {
 		m.Id = new(streampb.ClaimID)
 	}
-	c.ID.toStream(m.Id)
+	c.ID.Put(m.Id)
 	m.User, m.Units, m.Asked, m.State = c.User, c.Units, c.Asked, string(c.State)
 	m.AtNs, m.HeldUntilNs, m.Books, m.Packets = toNs(c.At), toNs(c.HeldUntil), nil, nil
 	m.Payloads, m.Undelivered = m.Payloads[:0], c.Undelivered
@@ -74,7 +74,7 @@ func (c *Claim) ToStream(m *streampb.Claim) {
 // ClaimOf is ToStream backwards; of the packets it has those of the claim alone.
 func ClaimOf(m *streampb.Claim) Claim {
 	c := Claim{
-		ID: ClaimIDOf(m.GetId()), User: m.GetUser(), Asked: m.GetAsked(), State: api.Outcome(m.GetState()),
+		ID: api.ClaimIDOf(m.GetId()), User: m.GetUser(), Asked: m.GetAsked(), State: api.Outcome(m.GetState()),
 		Units: append([]int64(nil), m.GetUnits()...), At: ofNs(m.GetAtNs()), HeldUntil: ofNs(m.GetHeldUntilNs()),
 		Undelivered: m.GetUndelivered(),
 	}
@@ -125,29 +125,18 @@ func PageOf(m interface {
 
 // ToStream returns the message that asks for a settlement.
 func (x *Settlement) ToStream() *streampb.Settlement {
-	m := &streampb.Settlement{
-		Claim: new(streampb.ClaimID), How: string(x.How),
+	return &streampb.Settlement{
+		Claim: x.Claim.ToStream(), How: string(x.How),
 		Payment: x.Payment, Who: x.Who, Reason: x.Reason, Retire: x.Retire,
 	}
-	x.Claim.toStream(m.Claim)
-	return m
 }
 
 // SettlementOf is ToStream backwards.
 func SettlementOf(m *streampb.Settlement) Settlement {
 	return Settlement{
-		Claim: ClaimIDOf(m.GetClaim()), How: api.How(m.GetHow()),
+		Claim: api.ClaimIDOf(m.GetClaim()), How: api.How(m.GetHow()),
 		Settlement: api.Settlement{Payment: m.GetPayment(), Who: m.GetWho(), Reason: m.GetReason(), Retire: m.GetRetire()},
 	}
-}
-
-func (id ClaimID) toStream(m *streampb.ClaimID) {
-	m.Shard, m.Slot, m.Index, m.Unit = uint32(id.Shard), id.Slot, uint32(id.Index), id.Unit
-}
-
-// ClaimIDOf returns the id that a message names.
-func ClaimIDOf(m *streampb.ClaimID) ClaimID {
-	return ClaimID{Shard: int(m.GetShard()), Slot: m.GetSlot(), Index: int(m.GetIndex()), Unit: m.GetUnit()}
 }
 
 // toNs is a time as a message has it, 0 for none.
@@ -163,11 +152,4 @@ func ofNs(ns int64) time.Time {
 		return time.Time{}
 	}
 	return time.Unix(0, ns).UTC()
-}
-
-// ToStream returns the message that names a claim.
-func (id ClaimID) ToStream() *streampb.ClaimID {
-	m := new(streampb.ClaimID)
-	id.toStream(m)
-	return m
 }

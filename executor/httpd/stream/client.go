@@ -164,7 +164,7 @@ func (client *client) lookUpUser(r *streampb.Request, asks *streampb.User) bool 
 
 // lookUpClaim looks up a claim, with a page of its refunds due.
 func (client *client) lookUpClaim(r *streampb.Request, asks *streampb.Find) bool {
-	id, page := shard.ClaimIDOf(asks.GetClaim()), shard.PageOf(asks)
+	id, page := api.ClaimIDOf(asks.GetClaim()), shard.PageOf(asks)
 	if err := page.Check(); err != nil {
 		client.refuse(r.Id, wire.Unacceptable(err))
 		return true

@@ -20,7 +20,7 @@ import (
 // AppendClaim appends an accepted claim as its buyer sees it: an api.Claim.
 func AppendClaim(b []byte, outcome api.Outcome, sale string, claim *executor.Claim) []byte {
 	b = AppendString(append(b, `{"outcome":`...), string(outcome))
-	b = append(AppendID(append(b, `,"claim":"`...), claim.ID), '"')
+	b = append(claim.ID.Append(append(b, `,"claim":"`...)), '"')
 	b = AppendString(append(b, `,"sale":`...), sale)
 	b = AppendString(append(b, `,"user":`...), claim.User)
 	b = append(b, `,"units":[`...)
@@ -70,16 +70,6 @@ func appendBooks(b []byte, books *shard.Books) []byte {
 		return b
 	}
 	return append(append(b, ','), fields[1:len(fields)-1]...)
-}
-
-// AppendID appends the text form of a claim's id.
-func AppendID(b []byte, id executor.ClaimID) []byte {
-	if id.Unit != 0 {
-		return append(b, id.String()...)
-	}
-	b = strconv.AppendInt(b, int64(id.Shard), 10)
-	b = strconv.AppendUint(append(b, '-'), id.Slot, 10)
-	return strconv.AppendInt(append(b, '-'), int64(id.Index), 10)
 }
 
 // appendAmounts appends the value of each unit, in their order, and the currency.

@@ -16,7 +16,6 @@ import (
 	"salectl/api"
 	"salectl/api/streampb"
 	"salectl/executor"
-	"salectl/executor/shard"
 )
 
 // Fault is an error in the form of a request.
@@ -285,11 +284,11 @@ func (parser *Parser) ClaimID(what string) (*streampb.ClaimID, *Fault) {
 	if f != nil {
 		return nil, f
 	}
-	id, ok := shard.ParseClaimID(string(text))
+	id, ok := api.ParseClaimID(string(text))
 	if !ok {
-		id = shard.ClaimID{Shard: noShard}
+		id.Shard = noShard
 	}
-	return &streampb.ClaimID{Shard: uint32(id.Shard), Slot: id.Slot, Index: uint32(id.Index), Unit: id.Unit}, nil
+	return id.ToStream(), nil
 }
 
 // noShard is one that no sale has.
