@@ -22,6 +22,7 @@ import (
 	"salectl/executor/httpd"
 	"salectl/executor/httpd/access"
 	"salectl/executor/links"
+	"salectl/executor/ownership"
 	"salectl/executor/payments"
 	"salectl/planner"
 	"salectl/rules"
@@ -84,7 +85,7 @@ func (s *server) ready(ctx context.Context, p *program, store *backends.Store, s
 	for _, f := range actual.Faults() { // no reason to refuse: a sale that is live is safe in its ledger
 		s.log.Warn("a lock node is not set up as it must be", "sale", sale.Name, "node", f.Node, "why", f.Why)
 	}
-	if err := executor.Permitted(ctx, store.Nodes, actual.Sale.UID()); err != nil {
+	if err := ownership.Permitted(ctx, store.Nodes, actual.Sale.UID()); err != nil {
 		return nil, nil, fmt.Errorf("sale %s cannot be served: %w", sale.Name, err)
 	}
 	key, err := payloadKey(sale)

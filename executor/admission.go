@@ -14,6 +14,7 @@ import (
 	"salectl/api"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
+	"salectl/executor/ownership"
 	"salectl/executor/shard"
 	"salectl/executor/status"
 	"salectl/internal/text"
@@ -47,15 +48,11 @@ func (d *admission) open(sale, me string, mint func() string) {
 	d.tickets = new(sync.Pool)
 }
 
-// show takes over the owner's view of the sale, for answers and statuses.
-func (d *admission) show(now clock.Now, o *owner) {
-	d.away.Store(o.absent())
-	h := o.health()
-	h.members, h.moving, h.held = o.memberStatus(now), o.moving(now), o.held(now)
-	if slices.Contains(h.held, false) {
-		h.idle = o.idle()
-	}
-	d.health.Store(h)
+// show takes over the state of the ownership of shards, for answers and statuses.
+func (d *admission) show(now clock.Now, o *ownership.Machine) {
+	away := o.Absent()
+	d.away.Store(&away)
+	d.health.Store(&health{o.Status(now)})
 }
 
 // lose ends the session, if there is one, because nobody can follow the sale any
@@ -214,7 +211,7 @@ func (d *admission) pass(now clock.Now, t *session, i int, ticket *shard.Ticket,
 const notFollowed = "the sale's log cannot be followed"
 
 // notLooked is the message to the buyers of a stalled shard.
-const notLooked = "the ledger does not answer; this request was not looked at"
+const notLooked = ownership.Unread
 
 // Decline is Service's.
 func (d *admission) Decline(r Request, why api.Outcome) Answer {
@@ -277,7 +274,7 @@ func (d *admission) ready(now clock.Now) error {
 	t := d.serving.Load()
 	switch {
 	case d.draining.Load():
-		return errDraining
+		return ownership.ErrDraining
 	case t == nil:
 		return d.absent()
 	}
@@ -349,16 +346,16 @@ func stallPart(s Stall) string {
 func (d *admission) absent() error {
 	away, h := d.away.Load(), d.health.Load()
 	switch {
-	case away.Outcome == api.NoQuorum && h.clockOff != 0:
+	case away.Outcome == api.NoQuorum && h.ClockOff != 0:
 		return fmt.Errorf("%s: %s", partClock, h.wrongClock())
 	case away.Outcome == api.NoQuorum && away.Message == notFollowed:
 		return fmt.Errorf("%s: %s", partLedger, notFollowed)
 	case away.Outcome == api.NoQuorum && away.Message != notLooked:
 		return fmt.Errorf("%s: %s%s", partNodes, away.Message, h.troubles())
-	case h.unread != nil:
+	case h.Unread != nil:
 		return fmt.Errorf("%s: %s", partLedger, h.cannotRead())
-	case away.Outcome == api.Standby && h.idle != "":
-		return fmt.Errorf("%s: %s: %s", api.Standby, h.idle, status.Idle.Remedy)
+	case away.Outcome == api.Standby && h.Idle != "":
+		return fmt.Errorf("%s: %s: %s", api.Standby, h.Idle, status.Idle.Remedy)
 	}
 	return fmt.Errorf("%s: %s", away.Outcome, away.Message)
 }
@@ -367,11 +364,11 @@ func (d *admission) absent() error {
 // have told of theirs.
 func (d *admission) status(now clock.Now) Status {
 	t, h := d.serving.Load(), d.health.Load()
-	v := Status{Sale: d.sale, Run: h.logged.run, Nodes: h.nodes, Members: h.members, Moves: h.moving}
+	v := Status{Sale: d.sale, Run: h.Logged.Run, Nodes: h.Nodes, Members: h.Members, Moves: h.Moves}
 	if t == nil {
 		v.Away = d.away.Load().Outcome
-		if ledger.Over(h.logged.phase) { // else nobody knows who does not have the shards
-			v.Phase = h.logged.phase
+		if ledger.Over(h.Logged.Phase) { // else nobody knows who does not have the shards
+			v.Phase = h.Logged.Phase
 		}
 		return v
 	}

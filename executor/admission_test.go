@@ -11,6 +11,7 @@ import (
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/quorum"
+	"salectl/executor/ownership"
 	"salectl/executor/saletest"
 	"salectl/executor/shard"
 	"salectl/spec"
@@ -178,7 +179,7 @@ func TestDoor(t *testing.T) {
 	x.want(t, api.SoldOut)
 	p.askFor(users[0], "3", 1).want(t, api.LimitReached)
 	p.p.Drain(w.now)
-	ready(p, errDraining.Error())
+	ready(p, ownership.ErrDraining.Error())
 	p.queue("later", "1", 1).want(t, api.SoldOut)
 	p.run()
 	p.queue("later", "1", 1).want(t, api.Draining)
@@ -254,7 +255,7 @@ func TestDoorDamaged(t *testing.T) {
 		p.keeps("append claims")
 		x := p.ask("ann", "1")
 		damage(w)
-		w.pass(quorum.DefaultTTL / readsPerTTL)
+		w.pass(quorum.DefaultTTL / ownership.ReadsPerTTL)
 		if p.gone || p.p.Err() == nil {
 			t.Fatalf("gone: %v, %v", p.gone, p.p.Err())
 		}

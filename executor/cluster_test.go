@@ -20,6 +20,7 @@ import (
 	"salectl/backends/lists"
 	"salectl/backends/memory"
 	"salectl/backends/quorum"
+	"salectl/executor/ownership"
 	"salectl/executor/saletest"
 	"salectl/spec"
 )
@@ -393,7 +394,7 @@ func TestMovesWhileOneIsAway(t *testing.T) {
 			}
 			return len(s.Members)
 		}
-		a.within(goneAfter, "told of the other for a second", func() bool { return look() > 0 && unreached == 100 })
+		a.within(ownership.GoneAfter, "told of the other for a second", func() bool { return look() > 0 && unreached == 100 })
 		gone.links.open()
 		b := c.start("b", nil)
 		defer b.stop()

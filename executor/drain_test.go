@@ -10,6 +10,7 @@ import (
 
 	"salectl/api"
 	"salectl/backends/quorum"
+	"salectl/executor/ownership"
 	"salectl/internal/wait"
 	"salectl/spec"
 )
@@ -77,7 +78,7 @@ func TestDrain(t *testing.T) {
 			p, answers := begin(t, s, time.Minute)
 			ended := make(chan error, 1)
 			go func() { ended <- p.stop() }()
-			wait.Until(t, "the process is draining", func() bool { return p.Ready() == errDraining })
+			wait.Until(t, "the process is draining", func() bool { return p.Ready() == ownership.ErrDraining })
 			if a := p.claim("late", "1"); a.Outcome != api.Draining {
 				t.Errorf("a claim while it drains: %+v", a)
 			}

@@ -48,9 +48,11 @@ func (p *listedProcess) setBack() {
 }
 
 // rights are those that the process has to a shard.
-func (p *listedProcess) rights(i int) shard.Rights {
-	o := p.p.owner
-	return shard.Rights{Lease: o.leases.Validity(o.shares.keys[i]), ReadAt: o.readAt, TTL: o.ttl}
+func (p *listedProcess) rights(i int) shard.Rights { return p.p.owner.Rights(i) }
+
+// nextRead returns the time until the process reads the sale's log, which it last did so long before.
+func (p *listedProcess) nextRead(every time.Duration) time.Duration {
+	return p.p.health.Load().Logged.ReadAt.Add(every).Sub(p.w.now.Wall)
 }
 
 // tooLarge has the store refuse the append under way for its size.
@@ -642,7 +644,7 @@ func TestListedStallsSince(t *testing.T) {
 			w.plan(pb.Phase_PAUSED)
 			w.pass(quorumRead + 2*shard.StallAfter)
 			w.plan(pb.Phase_OPEN)
-			w.pass(p.p.owner.nextRead - w.now.Mono - time.Millisecond)
+			w.pass(p.nextRead(quorumRead) - time.Millisecond)
 		},
 		"never before": func(w *listedWorld, p *listedProcess) { w.pass(3 * shard.StallAfter) },
 	} {

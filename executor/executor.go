@@ -13,7 +13,7 @@
 //
 // # Who decides, and who runs
 //
-// Step machines decide everything: owner (which shards this process serves), package shard
+// Step machines decide everything: package ownership (which shards this process serves), package shard
 // (what a shard appends and answers) and, beneath them, the lease and the append protocol
 // of packages quorum and ledger.
 //
@@ -129,7 +129,7 @@ func (e *Executor) Ready() error { return e.ready(e.cfg.Clock()) }
 
 // ClockOff is by how much this host's clock is off the median of the lock nodes', where that is
 // too much to decide by; else 0.
-func (e *Executor) ClockOff() time.Duration { return e.health.Load().clockOff }
+func (e *Executor) ClockOff() time.Duration { return e.health.Load().ClockOff }
 
 // Status is what this process knows of the sale, once it has read all of it.
 func (e *Executor) Status() Status { return e.status(e.cfg.Clock()) }

@@ -8,6 +8,7 @@ import (
 
 	"salectl/api"
 	"salectl/backends/clock"
+	"salectl/executor/ownership"
 	"salectl/executor/shard"
 )
 
@@ -52,7 +53,7 @@ func (l *links) forward(id string, e shard.ForwardedRequest) bool {
 	return to != nil && to.Forward(e)
 }
 
-func (l *links) sendUpdate(id string, t *PeerUpdate) bool {
+func (l *links) sendUpdate(id string, t *ownership.PeerUpdate) bool {
 	to := l.to(id)
 	return to != nil && to.Update(t)
 }

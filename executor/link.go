@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"salectl/executor/ownership"
 	"salectl/executor/shard"
 )
 
@@ -12,6 +13,15 @@ type Peer struct {
 	ID      string // of this start of the process
 	Address string // where it answers
 	Version string
+}
+
+// Link is a connection to one peer. Its methods do not wait. Messages arrive in order, or, once the
+// link is cut, not at all. The methods return false if the link is cut or full.
+type Link interface {
+	// Forward sends a request for the peer to decide. Its LinkReceiver gets the reply.
+	Forward(e shard.ForwardedRequest) bool
+	// Update sends an update.
+	Update(t *ownership.PeerUpdate) bool
 }
 
 // LinkReceiver receives the replies that come back by a link. Its methods are called in the
@@ -78,9 +88,9 @@ func (v *Inbound) Serve(ctx context.Context, r shard.ForwardedRequest) {
 }
 
 // Update takes in an update of the peer.
-func (v *Inbound) Update(ctx context.Context, t *PeerUpdate) {
+func (v *Inbound) Update(ctx context.Context, t *ownership.PeerUpdate) {
 	select {
-	case v.e.inbox <- func(r *runner) { r.owner.receive(r.clock(), v.from, t) }:
+	case v.e.inbox <- func(r *runner) { r.owner.Receive(r.clock(), v.from, t) }:
 	case <-ctx.Done():
 	case <-v.e.ended:
 	}
@@ -90,7 +100,7 @@ func (v *Inbound) Update(ctx context.Context, t *PeerUpdate) {
 // requests of a new process wait until it knows who owns which shard.
 func (v *Inbound) Discover(ctx context.Context) {
 	select {
-	case v.e.inbox <- func(r *runner) { r.owner.discover(r.clock(), v.from) }:
+	case v.e.inbox <- func(r *runner) { r.owner.Discover(r.clock(), v.from) }:
 	case <-ctx.Done():
 	case <-v.e.ended:
 	}
@@ -100,13 +110,13 @@ func (v *Inbound) Discover(ctx context.Context) {
 const dialAgain = 100 * time.Millisecond
 
 // dial keeps a link to a peer.
-func (r *runner) dial(m member) {
+func (r *runner) dial(m ownership.Process) {
 	if r.e.cfg.Dial == nil || r.dialing[m.ID] != nil {
 		return
 	}
 	ctx, hang := context.WithCancel(r.calls)
 	r.dialing[m.ID] = hang
-	from := Peer{ID: r.owner.me, Address: r.cfg.Address, Version: r.cfg.Version}
+	from := Peer{ID: idOf(r.cfg.Me), Address: r.cfg.Address, Version: r.cfg.Version}
 	to := Peer{ID: m.ID, Address: m.Address, Version: m.Version}
 	r.running.Go(func() {
 		defer hang()
@@ -138,6 +148,9 @@ func (h *linkReceiver) Bounced(id uint64, to shard.Route) { h.r.bounced(h.r.cloc
 
 func (h *linkReceiver) Closed(error) { close(h.closed) }
 
+// retireEvery is how often Retire looks what is left.
+const retireEvery = 10 * time.Millisecond
+
 // Retire has this process give its shards to its peers, and own none from here on. It
 // returns how many it has left: none, unless ctx has ended or no peer can take them. tell
 // hears how many there are, at first and then once a second.
@@ -151,9 +164,9 @@ func (e *Executor) Retire(ctx context.Context, tell func(left int)) (left int) {
 		select {
 		case e.inbox <- func(r *runner) {
 			if first {
-				r.owner.retire(r.clock())
+				r.owner.Retire(r.clock())
 			}
-			n, takers := r.owner.retired(r.clock())
+			n, takers := r.owner.Retired(r.clock())
 			got <- stand{n, takers}
 		}:
 		case <-ctx.Done():
@@ -170,7 +183,7 @@ func (e *Executor) Retire(ctx context.Context, tell func(left int)) (left int) {
 			tell(left)
 		}
 		select {
-		case <-time.After(lookWarm):
+		case <-time.After(retireEvery):
 		case <-ctx.Done():
 			return left
 		}

@@ -13,6 +13,7 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/lists"
 	"salectl/backends/quorum"
+	"salectl/executor/ownership"
 	"salectl/executor/saletest"
 	"salectl/executor/shard"
 	"salectl/spec"
@@ -194,7 +195,7 @@ func TestListedPause(t *testing.T) {
 }
 
 // quorumRead is how often the sale's log is read by who serves.
-const quorumRead = quorum.DefaultTTL / readsPerTTL
+const quorumRead = quorum.DefaultTTL / ownership.ReadsPerTTL
 
 // TestListedNodeForgets has a node forget what it gave before that was in the ledger.
 // With ack ledger nobody was told; who waits is told to ask again.
@@ -419,7 +420,7 @@ func TestListedEndsWhileOwed(t *testing.T) {
 			behind := p.ask(users[1], "1")
 			p.keeps("append", "grab")
 			short := p.ask(users[2], "1")
-			p.p.owner.leave(w.now, shard.Halt{Why: shard.ErrOtherOwner, Refusal: api.Standby})
+			p.p.session.stop(shard.Halt{Why: shard.ErrOtherOwner, Refusal: api.Standby})
 			p.p.own.news = true
 			p.run()
 			late := p.ask(users[3], "1")
@@ -632,7 +633,7 @@ func TestListedWithdrawn(t *testing.T) {
 		w := newListedWorld(t, spec.AckLedger, 0, 9)
 		p := w.first
 		users := w.buyers(0, 3)
-		w.pass(p.p.owner.nextRead - w.now.Mono - 100*time.Millisecond)
+		w.pass(p.nextRead(500*time.Millisecond) - 100*time.Millisecond) // as often as without a session
 		w.plan(pb.Phase_PAUSED)
 		p.keeps("list take")
 		x, y := p.ask(users[0], "1"), p.ask(users[1], "1")

@@ -11,6 +11,7 @@ import (
 	"salectl/api"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/lists"
+	"salectl/executor/ownership"
 	"salectl/executor/saletest"
 	"salectl/internal/wait"
 	"salectl/spec"
@@ -121,7 +122,7 @@ func TestListsDrain(t *testing.T) {
 		wait.Until(t, "the ledger lacks 60 grabs", func() bool { return first.logs.appends.held.Load() == 3 && first.undrained()+slow.Load() == 60 })
 		ended := make(chan error, 1)
 		go func() { ended <- first.stop() }()
-		wait.Until(t, "the process is draining", func() bool { return first.Ready() == errDraining })
+		wait.Until(t, "the process is draining", func() bool { return first.Ready() == ownership.ErrDraining })
 		if a := first.claim("late", "key"); a.Outcome != api.Draining {
 			t.Errorf("a claim while it drains: %+v", a)
 		}

@@ -34,8 +34,8 @@ func newLockMetrics(describe describing) lockMetrics {
 
 func (m *lockMetrics) collect(h *health, to tellMetrics) {
 	m.collectNodes(h, to)
-	to.gauge(m.clock, h.clockOff.Seconds())
-	s := &h.locks
+	to.gauge(m.clock, h.ClockOff.Seconds())
+	s := &h.Locks
 	to.count(m.tries, float64(s.Won), "won")
 	to.count(m.tries, float64(s.Refused), "refused")
 	to.count(m.votes, float64(s.Yes), "yes")
@@ -48,8 +48,8 @@ func (m *lockMetrics) collect(h *health, to tellMetrics) {
 	to.count(m.repaired, float64(s.Repaired))
 	to.count(m.acquiring, s.Acquiring.Seconds())
 	to.count(m.waited, s.Waited.Seconds())
-	for i, n := range h.nodes {
-		for kind, errors := range h.errors[i] {
+	for _, n := range h.Nodes {
+		for kind, errors := range n.Errors {
 			to.count(m.errors, float64(errors), n.Name, kind)
 		}
 	}
@@ -58,7 +58,7 @@ func (m *lockMetrics) collect(h *health, to tellMetrics) {
 // collectNodes tells nothing of nodes that this process has not asked.
 func (m *lockMetrics) collectNodes(h *health, to tellMetrics) {
 	voting, asked := 0, 0
-	for _, n := range h.nodes {
+	for _, n := range h.Nodes {
 		if n.Since.IsZero() {
 			continue
 		}
@@ -70,6 +70,6 @@ func (m *lockMetrics) collectNodes(h *health, to tellMetrics) {
 		}
 	}
 	if asked > 0 {
-		to.gauge(m.quorum, one(2*voting > len(h.nodes)))
+		to.gauge(m.quorum, one(2*voting > len(h.Nodes)))
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	"salectl/backends/lists"
+	"salectl/executor/ownership"
 	"salectl/executor/shard"
 )
 
@@ -33,13 +34,21 @@ type MachineConfig struct {
 	Notify  func()                    // as in shard.SaleTotals and shard.RemoteConfig
 }
 
+// owner returns the machine of the ownership of shards.
+func (cfg MachineConfig) owner() *ownership.Machine {
+	return ownership.New(ownership.Config{
+		Sale: cfg.Sale, ID: idOf(cfg.Me), Address: cfg.Address, Version: cfg.Version, Standby: cfg.Standby,
+		Nodes: cfg.Nodes, Lists: cfg.Lists, Token: cfg.Token, Jitter: cfg.Jitter,
+	})
+}
+
 // machine is the part of a process that Executor and Stepped share: the owner, its session, and
 // admission. It makes no call and starts no goroutine. The shell around it makes the calls of
 // advance, runs the shards and batchers of the session, and makes the links to peers.
 type machine struct {
 	*admission
 	cfg   MachineConfig
-	owner *owner
+	owner *ownership.Machine
 	clock clock.Clock                // of the shards
 	told  func(oldest time.Duration) // shard.Config.Answered; nil: nobody counts
 
@@ -52,7 +61,7 @@ type machine struct {
 
 // machineEffects are what advance leaves to the shell.
 type machineEffects struct {
-	ownerEffects
+	ownership.Effects
 	opened []*shard.Shard // to run
 }
 
@@ -60,60 +69,60 @@ type machineEffects struct {
 // calls do with each call to make. An error means that the sale's log cannot be followed; the shards
 // are stopping.
 func (m *machine) advance(now clock.Now, do func(calls.Call)) (machineEffects, error) {
-	out, err := m.owner.next(now)
+	out, err := m.owner.Advance(now)
 	if err != nil {
 		err = fmt.Errorf("sale %s cannot be served: %w", m.cfg.Sale, err)
 		m.lose(m.session, err)
-		return machineEffects{ownerEffects: out}, err
+		return machineEffects{Effects: out}, err
 	}
-	done := machineEffects{ownerEffects: out}
-	if out.read != nil {
-		do(calls.OfLogs("read sale", shard.CallTimeout, out.read, m.owner.read))
+	done := machineEffects{Effects: out}
+	if out.Read != nil {
+		do(calls.OfLogs("read sale", shard.CallTimeout, out.Read, m.owner.SaleRead))
 	}
-	if out.ended { // another may begin in the same step
-		m.end()
+	if out.Ended != nil { // another may begin in the same step
+		m.end(out.Ended.Refusal)
 	}
-	if out.start {
-		m.begin()
+	if out.Start != nil {
+		m.begin(out.Start)
 	}
 	if t := m.session; t != nil {
-		if out.plans {
-			t.plan(m.owner)
+		if out.Plans {
+			t.plan(m.owner.Sale(), m.cfg)
 		}
-		t.followDraw(m.owner.sale)
-		for _, x := range out.open {
-			done.opened = append(done.opened, t.open(now, x.shard, x.follows, m.owner.sale.Applied(), m.owner.plans(x.shard)))
+		t.followDraw(m.owner.Sale())
+		for _, x := range out.Open {
+			done.opened = append(done.opened, t.open(now, x.Shard, x.Follows, m.owner.Sale().Applied(), plansOf(m.owner.Sale(), x.Shard)))
 		}
-		for _, i := range out.given {
+		for _, i := range out.Given {
 			t.given[i].Store(int64(now.Mono))
 		}
-		for _, x := range out.rights {
-			t.grant(now, x.shard, x.rights)
+		for _, x := range out.Rights {
+			t.grant(now, x.Shard, x.Rights)
 		}
 	}
-	for _, c := range out.calls { // shards lose their rights before the leases are released
-		do(calls.OfNode(c, m.owner.voted))
+	for _, c := range out.Calls { // shards lose their rights before the leases are released
+		do(calls.OfNode(c, m.owner.LeaseReply))
 	}
-	for _, c := range out.roster {
-		do(calls.OfNode(c, m.owner.rosterReply))
+	for _, c := range out.Roster {
+		do(calls.OfNode(c, m.owner.RosterReply))
 	}
 	if t := m.session; t != nil {
-		for _, x := range out.halts {
-			if s := t.running[x.shard]; s != nil {
-				s.Post(x.halt)
+		for _, x := range out.Halts {
+			if s := t.running[x.Shard]; s != nil {
+				s.Post(x.Halt)
 			}
 		}
-		for _, x := range out.moves {
+		for _, x := range out.Moves {
 			if s := t.local(x.To); s != nil {
 				s.Post(x)
 			}
 		}
 		m.route(now)
 	}
-	for _, x := range out.updates {
-		m.links.sendUpdate(x.to, x.update)
+	for _, x := range out.Updates {
+		m.links.sendUpdate(x.To, x.Update)
 	}
-	for _, id := range out.hang {
+	for _, id := range out.Hang {
 		m.cut(now, id)
 	}
 	m.measure(now)
@@ -122,10 +131,10 @@ func (m *machine) advance(now clock.Now, do func(calls.Call)) (machineEffects, e
 }
 
 // begin begins a session.
-func (m *machine) begin() {
+func (m *machine) begin(run *ownership.Run) {
 	m.sessions++
-	m.session = newSession(m.owner, shard.Config{Me: m.cfg.Me, Clock: m.clock, Queue: m.cfg.Queue, Doubts: &m.doubts, Answered: m.told}, m.admission, m.sessions<<32)
-	m.owner.totals, m.owner.warm = m.session.totals, m.session.follows
+	m.session = newSession(run, m.cfg, shard.Config{Me: m.cfg.Me, Clock: m.clock, Queue: m.cfg.Queue, Doubts: &m.doubts, Answered: m.told}, m.admission, m.sessions<<32)
+	m.owner.Serve(m.session.totals, m.session.follows)
 	m.left.Store(nil)
 	m.sold.Store(nil)
 	m.serving.Store(m.session)
@@ -133,26 +142,25 @@ func (m *machine) begin() {
 
 // route tells the session who owns which shard.
 func (m *machine) route(now clock.Now) {
-	o, t := m.owner, m.session
-	if o.stage != serving {
+	if !m.owner.Serving() {
 		return
 	}
-	for i := range t.remotes {
+	for i := range m.session.remotes {
 		m.routeTo(now, i)
 	}
 }
 
 // routeTo tells it of one shard.
 func (m *machine) routeTo(now clock.Now, i int) {
-	o, t := m.owner, m.session
-	r, id := t.remotes[i], o.holder[i]
-	switch s := t.local(i); {
-	case s != nil && s.Serves():
-		r.Learn(now, shard.Route{Owner: o.me, Address: o.cfg.Address, Epoch: s.Epoch()})
-	case id != "":
-		p := o.peers.all[id]
-		r.Learn(now, shard.Route{Owner: id, Address: p.Address, Epoch: p.owns[i]})
-	case !o.silent && o.shares.all[i].free(now, o.ttl): // else nobody can own it, and who did last is told
+	r := m.session.remotes[i]
+	if s := m.session.local(i); s != nil && s.Serves() {
+		r.Learn(now, shard.Route{Owner: idOf(m.cfg.Me), Address: m.cfg.Address, Epoch: s.Epoch()})
+		return
+	}
+	switch to, lost := m.owner.Route(now, i); {
+	case to.Owner != "":
+		r.Learn(now, to)
+	case lost:
 		r.Forget(r.Route().Owner)
 	}
 }
@@ -167,7 +175,7 @@ func (m *machine) passTime(now clock.Now) (wake time.Duration) {
 		if !r.Busy() {
 			continue
 		}
-		if m.owner.stage == serving { // a shard of this process may have begun to serve
+		if m.owner.Serving() { // a shard of this process may have begun to serve
 			m.routeTo(now, i)
 		}
 		wake = clock.Soonest(wake, r.Tick(now))
@@ -178,7 +186,7 @@ func (m *machine) passTime(now clock.Now) (wake time.Duration) {
 // linked takes in that there is a link to a peer.
 func (m *machine) linked(now clock.Now, id string, to Link) {
 	m.links.set(id, to)
-	m.owner.linked(now, id, true)
+	m.owner.Linked(now, id, true)
 }
 
 // cut takes in that there is no link to a peer any more.
@@ -187,7 +195,7 @@ func (m *machine) cut(now clock.Now, id string) {
 		return
 	}
 	m.links.set(id, nil)
-	m.owner.linked(now, id, false)
+	m.owner.Linked(now, id, false)
 	if m.session != nil {
 		for _, r := range m.session.remotes {
 			r.Forget(id)
@@ -215,23 +223,23 @@ func (m *machine) bounced(now clock.Now, id uint64, to shard.Route) {
 // drain has the session end and no other begin.
 func (m *machine) drain(now clock.Now) {
 	m.draining.Store(true)
-	m.owner.drain(now)
+	m.owner.Drain(now)
 }
 
 // ended says that the machine of a shard has ended, and no call of it is under way.
 func (m *machine) ended(now clock.Now, i int) {
 	m.session.close(i)
 	delete(m.meters.shards, i)
-	m.owner.ended(now, i)
+	m.owner.ShardEnded(now, i)
 }
 
 // end ends the session, of which nothing runs.
-func (m *machine) end() {
+func (m *machine) end(why api.Outcome) {
 	m.serving.Store(nil)
-	if m.owner.halt.Refusal == api.Closed {
+	if why == api.Closed {
 		m.sold.Store(m.session.declared.Load())
 	}
-	m.session.release(here(m.owner.halt.Refusal))
+	m.session.release(here(why))
 	m.session, m.meters.shards = nil, nil
 }
 

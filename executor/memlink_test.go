@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 
+	"salectl/executor/ownership"
 	"salectl/executor/shard"
 )
 
@@ -66,7 +67,7 @@ func (s *switchboard) dial(ctx context.Context, from, to Peer, receiver LinkRece
 	}
 	l.gone = inbound.Gone
 	l.forward = func(e shard.ForwardedRequest) { inbound.Serve(ctx, e) }
-	l.update = func(t *PeerUpdate) { inbound.Update(ctx, t) }
+	l.update = func(t *ownership.PeerUpdate) { inbound.Update(ctx, t) }
 	gates := []*gate{here.held, there.held}
 	for _, lane := range []*lane{l.out, l.back} {
 		l.lanes.Go(func() { lane.run(ctx, gates) })
@@ -81,7 +82,7 @@ type memLink struct {
 	from, to  string
 	receiver  LinkReceiver
 	forward   func(shard.ForwardedRequest)
-	update    func(*PeerUpdate)
+	update    func(*ownership.PeerUpdate)
 	out, back *lane
 	lanes     sync.WaitGroup
 	gone      func() // of the Inbound
@@ -90,7 +91,7 @@ type memLink struct {
 }
 
 func (l *memLink) Forward(e shard.ForwardedRequest) bool { return l.out.put(func() { l.forward(e) }) }
-func (l *memLink) Update(t *PeerUpdate) bool             { return l.out.put(func() { l.update(t) }) }
+func (l *memLink) Update(t *ownership.PeerUpdate) bool   { return l.out.put(func() { l.update(t) }) }
 
 func (l *memLink) Answered(id uint64, a Answer) {
 	l.back.put(func() { l.receiver.Answered(id, a) })

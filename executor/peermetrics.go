@@ -27,8 +27,8 @@ func (m *peerMetrics) collect(h *health, l *links, to tellMetrics) {
 	for outcome, n := range map[string]uint64{"answered": l.answered.Load(), "not_owner": l.bounced.Load(), "lost": l.lost.Load()} {
 		to.count(m.forwards, float64(n), outcome)
 	}
-	up, states := 0, map[string]int{api.ProcessServing: 0, memberStandby: 0, memberDraining: 0, memberUnable: 0}
-	for _, x := range h.members {
+	up, states := 0, map[string]int{api.ProcessServing: 0, api.ProcessStandby: 0, api.ProcessDraining: 0, api.ProcessUnable: 0}
+	for _, x := range h.Members {
 		states[cmp.Or(x.State, api.ProcessServing)]++
 		if x.Up && !x.Here {
 			up++
@@ -38,5 +38,5 @@ func (m *peerMetrics) collect(h *health, l *links, to tellMetrics) {
 		to.gauge(m.members, float64(n), state)
 	}
 	to.gauge(m.links, float64(up))
-	to.gauge(m.due, float64(len(h.moving)))
+	to.gauge(m.due, float64(len(h.Moves)))
 }

@@ -10,6 +10,7 @@ import (
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	"salectl/backends/quorum"
+	"salectl/executor/ownership"
 	"salectl/executor/shard"
 	"salectl/executor/status"
 )
@@ -25,19 +26,18 @@ const downAfter = 2
 // list one that was killed for a ttl, and none that has ended.
 const awayAfter = 2 * time.Second
 
-// problems returns the problems of the lock nodes and of this host's clock.
-func (w nodeWatch) problems() (all []status.Problem) {
-	for i := range w {
-		n := &w[i]
-		if !n.Up && n.failures >= downAfter {
+// nodeProblems returns the problems of the lock nodes.
+func nodeProblems(nodes []NodeStatus) (all []status.Problem) {
+	for _, n := range nodes {
+		if !n.Up && n.Failures >= downAfter {
 			all = append(all, status.Problem{Kind: status.NodeDown, Where: n.Name, Since: n.Since, Why: n.Error})
 		}
 		if !n.VotesFrom.IsZero() {
 			why := "it votes again at " + n.VotesFrom.UTC().Format(time.RFC3339)
 			all = append(all, status.Problem{Kind: status.NodeAbstains, Where: n.Name, Why: why})
 		}
-		if n.wrong.Abs() > quorum.MaxTTL {
-			why := "it is ahead by " + n.wrong.Round(time.Millisecond).String()
+		if n.Ahead.Abs() > quorum.MaxTTL {
+			why := "it is ahead by " + n.Ahead.Round(time.Millisecond).String()
 			all = append(all, status.Problem{Kind: status.NodeClock, Where: n.Name, Why: why})
 		}
 	}
@@ -46,24 +46,24 @@ func (w nodeWatch) problems() (all []status.Problem) {
 
 // peerProblems returns the processes of the sale that this one does not reach, and whether it is
 // isolated.
-func (o *owner) peerProblems(now clock.Now) (all []status.Problem) {
-	for _, id := range o.peers.ids() {
-		if p := o.peers.all[id]; !o.isUp(now, id) && p.listed && now.Mono >= max(p.reached, o.metAt)+awayAfter {
+func peerProblems(now clock.Now, r ownership.Reach, address string) (all []status.Problem) {
+	for _, p := range r.Peers {
+		if !p.Up && p.Since != 0 && now.Mono >= p.Since+awayAfter {
 			all = append(all, status.Problem{Kind: status.PeerUnreached, Where: p.Address})
 		}
 	}
-	if o.isolated(now) {
-		reached, there := o.reaches(now)
-		why := fmt.Sprintf("it reaches %d of %d others, and the ttl is %v", reached-1, there-1, o.ttl)
-		all = append(all, status.Problem{Kind: status.Isolated, Where: o.cfg.Address, Why: why})
+	if r.Isolated {
+		why := fmt.Sprintf("it reaches %d of %d others, and the ttl is %v", r.Reached-1, r.Counted-1, r.TTL)
+		all = append(all, status.Problem{Kind: status.Isolated, Where: address, Why: why})
 	}
 	return all
 }
 
 // problems returns the problems that a process has whether or not it serves.
 func (r *runner) problems() []status.Problem {
-	all := r.owner.watch.problems()
-	if off := r.owner.clockOff; off != 0 {
+	h := r.health.Load()
+	all := nodeProblems(h.Nodes)
+	if off := h.ClockOff; off != 0 {
 		all = append(all, status.Problem{Kind: status.Clock, Why: "it is ahead by " + off.Round(time.Millisecond).String()})
 	}
 	if err := r.e.payloads.failed.Load(); err != nil {
@@ -71,18 +71,18 @@ func (r *runner) problems() []status.Problem {
 	}
 	// Nothing that salectl does deletes the log of a live run. It is gone when it is found so twice,
 	// since a read may lag.
-	if gone := r.owner.missing; gone != nil && gone == r.missing {
-		why := fmt.Sprintf("its uid is %s, its generation was %d, and %d slots of it were read", gone.uid, gone.generation, r.owner.seen)
-		all = append(all, status.Problem{Kind: status.SaleLogGone, Where: fmt.Sprint(gone.run), Why: why})
+	if gone := h.Missing; gone != nil && gone == r.missing {
+		why := fmt.Sprintf("its uid is %s, its generation was %d, and %d slots of it were read", gone.UID, gone.Generation, h.Seen)
+		all = append(all, status.Problem{Kind: status.SaleLogGone, Where: fmt.Sprint(gone.Run), Why: why})
 	}
-	r.missing = r.owner.missing
+	r.missing = h.Missing
 	return all
 }
 
 // sessionProblems returns the problems of the present session.
 func (r *runner) sessionProblems(now clock.Now) []status.Problem {
-	all := r.owner.peerProblems(now)
-	if idle := r.health.Load().idle; idle != "" {
+	all := peerProblems(now, r.owner.Reach(now), r.cfg.Address)
+	if idle := r.health.Load().Idle; idle != "" {
 		all = append(all, status.Problem{Kind: status.Idle, Why: idle})
 	}
 	if e := r.session.eligibility.Load(); e != nil {

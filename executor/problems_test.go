@@ -10,6 +10,7 @@ import (
 
 	"salectl/backends/clock"
 	"salectl/backends/quorum"
+	"salectl/executor/ownership"
 	"salectl/executor/status"
 )
 
@@ -53,50 +54,50 @@ func (w *watching) told(want ...string) {
 var errRefused = errors.New("lock node a:1: nothing answers:\n connection refused")
 
 func TestNodeWatch(t *testing.T) {
-	for name, test := range map[string]func(w *watching, n nodeWatch, heard func(error)){
-		"up from the beginning": func(w *watching, n nodeWatch, heard func(error)) {
+	for name, test := range map[string]func(w *watching, n ownership.Nodes, heard func(error)){
+		"up from the beginning": func(w *watching, n ownership.Nodes, heard func(error)) {
 			heard(nil)
 			w.pass(time.Hour)
 			heard(nil)
 			w.told()
-			if s := n.status()[0]; !s.Up || s.Error != "" || w.now.Wall.Sub(s.Since) != time.Hour || s.String() != "" {
+			if s := n[0]; !s.Up || s.Error != "" || w.now.Wall.Sub(s.Since) != time.Hour || s.String() != "" {
 				w.t.Errorf("%+v", s)
 			}
 		},
-		"a wrong clock": func(w *watching, n nodeWatch, heard func(error)) {
+		"a wrong clock": func(w *watching, n ownership.Nodes, heard func(error)) {
 			heard(nil)
-			n[0].wrong = 10 * time.Second
-			w.report(n.problems())
+			n[0].Ahead = 10 * time.Second
+			w.report(nodeProblems(n))
 			w.told()
-			n[0].wrong = -time.Hour
-			w.report(n.problems())
-			w.report(n.problems())
+			n[0].Ahead = -time.Hour
+			w.report(nodeProblems(n))
+			w.report(nodeProblems(n))
 			w.told(`msg="the clock of a lock node is wrong" node=a:1 why="it is ahead by -1h0m0s" remedy="set it right; hours are judged by this process's clock"`)
-			n[0].wrong = time.Second
-			w.report(n.problems())
+			n[0].Ahead = time.Second
+			w.report(nodeProblems(n))
 			w.told(`msg="the clock of a lock node is right again" node=a:1`)
 		},
-		"never up": func(w *watching, n nodeWatch, heard func(error)) {
-			if s := n.status()[0]; s.Up || s.Error == "" {
+		"never up": func(w *watching, n ownership.Nodes, heard func(error)) {
+			if s := n[0]; s.Up || s.Error == "" {
 				w.t.Errorf("%+v", s)
 			}
-			n.asked(w.now, 0)
+			n.Called(w.now, 0)
 			w.pass(time.Second)
 			heard(errRefused)
-			n.asked(w.now, 0)
+			n.Called(w.now, 0)
 			heard(errRefused)
 			w.told(`msg="a lock node cannot be used" node=a:1 since=2027-01-15T08:00:00.000Z why="nothing answers: connection refused"`)
 		},
-		"slow once": func(w *watching, n nodeWatch, heard func(error)) {
+		"slow once": func(w *watching, n ownership.Nodes, heard func(error)) {
 			heard(nil)
 			heard(errRefused)
-			if s := n.status()[0]; s.Up || s.String() != "a:1 is down since 2027-01-15T08:00:00Z: nothing answers: connection refused" {
+			if s := n[0]; s.Up || s.String() != "a:1 is down since 2027-01-15T08:00:00Z: nothing answers: connection refused" {
 				w.t.Errorf("%+v", s)
 			}
 			heard(nil)
 			w.told()
 		},
-		"down and up": func(w *watching, n nodeWatch, heard func(error)) {
+		"down and up": func(w *watching, n ownership.Nodes, heard func(error)) {
 			heard(nil)
 			w.pass(time.Minute)
 			heard(errRefused)
@@ -108,7 +109,7 @@ func TestNodeWatch(t *testing.T) {
 			heard(nil)
 			w.told(`msg="a lock node can be used again" node=a:1 after=1m1s`)
 		},
-		"up and down all the time": func(w *watching, n nodeWatch, heard func(error)) {
+		"up and down all the time": func(w *watching, n ownership.Nodes, heard func(error)) {
 			for range 100 {
 				heard(errRefused)
 				heard(errRefused)
@@ -120,30 +121,30 @@ func TestNodeWatch(t *testing.T) {
 				w.t.Errorf("%d lines in 20 s", lines)
 			}
 		},
-		"abstains": func(w *watching, n nodeWatch, heard func(error)) {
+		"abstains": func(w *watching, n ownership.Nodes, heard func(error)) {
 			heard(nil)
 			for range 3 {
-				n.heard(w.now, 0, quorum.NodeView{VotesFrom: time.Unix(1_800_000_010, 0)})
-				w.report(n.problems())
+				n.Replied(w.now, 0, quorum.NodeView{VotesFrom: time.Unix(1_800_000_010, 0)})
+				w.report(nodeProblems(n))
 			}
 			w.told(`msg="a lock node has lost its memory and abstains" node=a:1 why="it votes again at 2027-01-15T08:00:10Z"`)
-			if s := n.status()[0]; !s.Up || s.String() != "a:1 lost its memory and votes again at 2027-01-15T08:00:10Z" {
+			if s := n[0]; !s.Up || s.String() != "a:1 lost its memory and votes again at 2027-01-15T08:00:10Z" {
 				w.t.Errorf("%+v", s)
 			}
 			heard(nil)
 			w.told(`msg="a lock node votes again" node=a:1`)
-			if s := n.status()[0]; !s.VotesFrom.IsZero() {
+			if s := n[0]; !s.VotesFrom.IsZero() {
 				w.t.Errorf("%+v", s)
 			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWatching(t)
-			n := newNodeWatch([]string{"a:1"})
+			n := ownership.NewNodes([]string{"a:1"})
 			test(w, n, func(err error) {
-				n.asked(w.now, 0)
-				n.heard(w.now, 0, quorum.NodeView{Err: err})
-				w.report(n.problems())
+				n.Called(w.now, 0)
+				n.Replied(w.now, 0, quorum.NodeView{Err: err})
+				w.report(nodeProblems(n))
 			})
 		})
 	}
@@ -152,38 +153,28 @@ func TestNodeWatch(t *testing.T) {
 // TestPeerProblems lists a process that is not reached, and one that reaches nobody, until that is
 // over.
 func TestPeerProblems(t *testing.T) {
-	w := newSharedWorld(t, 3, 6)
-	a, b := w.joins("a", nil), w.joins("b", nil)
-	w.converge(5 * time.Second)
-	c := w.joins("c", nil)
-	c.cut(a)
-	c.cut(b)
-	ofA, ofC := newWatching(t), newWatching(t)
-	ofA.report(a.o.peerProblems(w.now))
-	ofA.told()
-	w.pass(goneAfter)
+	w := newWatching(t)
+	r := ownership.Reach{Reached: 3, Counted: 3, TTL: 3 * time.Second, Peers: []ownership.PeerReach{
+		{ID: "b", Address: "b:1", Up: true, Since: w.now.Mono}, {ID: "c", Address: "c:1", Since: w.now.Mono}, {ID: "d", Address: "d:1"},
+	}}
+	look := func() { w.report(peerProblems(w.now, r, "a:1")) }
+	w.pass(awayAfter - 1)
+	look()
+	w.told()
+	w.pass(1)
 	const remedy = `remedy="if it runs, look at its --advertise and --token-file, and at the network"`
 	const away = `msg="another process of the sale is not reached: it has died, or the way to it is cut" peer=%s ` + remedy
 	for range 2 { // the second time it is known
-		ofA.report(a.o.peerProblems(w.now))
+		look()
 	}
-	ofA.told(fmt.Sprintf(away, c.o.cfg.Address))
-	ofC.report(c.o.peerProblems(w.now))
-	ofC.told(fmt.Sprintf(away, a.o.cfg.Address), fmt.Sprintf(away, b.o.cfg.Address),
-		`msg="this process reaches fewer than half of the processes of the sale, while others reach each other: `+
-			`it takes no shards, and gives up its own after a ttl of that" advertises=`+c.o.cfg.Address+
-			` why="it reaches 0 of 2 others, and the ttl is 3s" remedy="look at its --advertise and --token-file, and at the network"`)
-	c.join(a)
-	c.join(b)
-	w.pass(goneAfter)
-	ofA.report(a.o.peerProblems(w.now))
+	w.told(fmt.Sprintf(away, "c:1"))
+	r.Peers[1].Up, r.Isolated, r.Reached = true, true, 1
+	look()
 	const reached = `msg="another process of the sale is reached again, or has left it" peer=`
-	ofA.told(reached + c.o.cfg.Address)
-	ofC.report(c.o.peerProblems(w.now))
-	ofC.told(`msg="this process takes shards again: it reaches half of the processes of the sale, or none of them reaches more" advertises=`+c.o.cfg.Address,
-		reached+a.o.cfg.Address, reached+b.o.cfg.Address)
-	b.dead = true
-	w.pass(awayAfter + beatEvery)
-	ofA.report(a.o.peerProblems(w.now))
-	ofA.told(fmt.Sprintf(away, b.o.cfg.Address))
+	w.told(reached+"c:1", `msg="this process reaches fewer than half of the processes of the sale, while others reach each other: `+
+		`it takes no shards, and gives up its own after a ttl of that" advertises=a:1`+
+		` why="it reaches 0 of 2 others, and the ttl is 3s" remedy="look at its --advertise and --token-file, and at the network"`)
+	r.Isolated, r.Reached = false, 3
+	look()
+	w.told(`msg="this process takes shards again: it reaches half of the processes of the sale, or none of them reaches more" advertises=a:1`)
 }

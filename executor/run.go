@@ -11,6 +11,7 @@ import (
 	"salectl/backends/calls"
 	"salectl/backends/clock"
 	"salectl/backends/quorum"
+	"salectl/executor/ownership"
 	"salectl/executor/shard"
 	"salectl/executor/status"
 )
@@ -33,7 +34,7 @@ type runner struct {
 	looked   time.Duration                 // monotonic: when it was last seen to what they have
 	dialing  map[string]context.CancelFunc // of the links to peers, by id
 	process  status.Reporter               // of the problems that it has whether or not it serves
-	missing  *logged                       // the run whose log was gone when the problems were compiled last
+	missing  *ownership.Logged             // the run whose log was gone when the problems were compiled last
 
 	// Of the present session.
 	over      chan struct{}     // closed when it ends
@@ -64,7 +65,7 @@ func (e *Executor) Run(ctx context.Context) error {
 		}
 	}
 	r := &runner{
-		machine: machine{admission: &e.admission, cfg: cfg, owner: newOwner(cfg), clock: e.cfg.Clock, told: e.metrics.answered},
+		machine: machine{admission: &e.admission, cfg: cfg, owner: cfg.owner(), clock: e.cfg.Clock, told: e.metrics.answered},
 		e:       e, ends: calls.Ends{Logs: e.cfg.Logs, Nodes: e.cfg.Nodes, Lists: e.cfg.Lists}, replies: make(chan func()),
 		ended: make(chan shardEnd), notified: notified, dialing: make(map[string]context.CancelFunc),
 	}
@@ -93,19 +94,19 @@ func (r *runner) loop(ctx context.Context) error {
 			return err
 		}
 		r.follow(out)
-		if r.owner.gone(r.clock()) {
+		if r.owner.Gone(r.clock()) {
 			return nil
 		}
 		now := r.clock()
 		r.looked = now.Mono
-		wake := r.wakes(now, out.wake)
+		wake := r.wakes(now, out.Wake)
 		for quiet := true; quiet; {
 			quiet = false
 			timer.Reset(until(wake, r.clock()))
 			select {
 			case <-r.notified:
 				quiet = true
-				wake = r.wakes(r.clock(), out.wake)
+				wake = r.wakes(r.clock(), out.Wake)
 			case take := <-r.replies:
 				take()
 			case end := <-r.ended:
@@ -116,11 +117,11 @@ func (r *runner) loop(ctx context.Context) error {
 				do(r)
 			case <-timer.C:
 				now := r.clock()
-				if quiet = !r.due(now, out.wake); quiet { // requests wait for a peer
+				if quiet = !r.due(now, out.Wake); quiet { // requests wait for a peer
 					r.looked = now.Mono
-					wake = r.wakes(now, out.wake)
+					wake = r.wakes(now, out.Wake)
 				} else {
-					r.owner.tick(now)
+					r.owner.Tick(now)
 				}
 			case <-look.C:
 				r.look()
@@ -128,7 +129,7 @@ func (r *runner) loop(ctx context.Context) error {
 				stopping, late = nil, time.After(r.e.cfg.DrainTimeout)
 				r.drain(r.clock())
 			case <-late:
-				r.session.stop(tooLate)
+				r.session.stop(ownership.TooLate)
 			}
 		}
 	}
@@ -147,7 +148,7 @@ func (r *runner) wakes(now clock.Now, owner time.Duration) time.Duration {
 		news = now.Mono
 	}
 	if news != 0 {
-		wake = clock.Soonest(wake, max(news, r.looked+updateEvery))
+		wake = clock.Soonest(wake, max(news, r.looked+ownership.UpdateEvery))
 	}
 	return wake
 }
@@ -177,33 +178,33 @@ func (r *runner) call(c calls.Call) {
 
 // follow tells the log what the owner has done, and runs what it has begun.
 func (r *runner) follow(out machineEffects) {
-	for _, event := range out.events {
+	for _, event := range out.Events {
 		r.report(event)
 	}
-	for _, x := range out.updates {
-		r.e.metrics.moves.WithLabelValues("given").Add(float64(len(x.update.Gives)))
+	for _, x := range out.Updates {
+		r.e.metrics.moves.WithLabelValues("given").Add(float64(len(x.Update.Gives)))
 	}
-	r.e.metrics.moves.WithLabelValues("taken").Add(float64(len(out.given)))
-	if out.ended {
+	r.e.metrics.moves.WithLabelValues("taken").Add(float64(len(out.Given)))
+	if out.Ended != nil {
 		close(r.over) // a call of a node that is under way goes on: the loop does not wait for it
-		r.e.cfg.Logger.Info("this process sells no more", "sale", r.cfg.Sale, "why", r.owner.halt.Why)
+		r.e.cfg.Logger.Info("this process sells no more", "sale", r.cfg.Sale, "why", out.Ended.Why)
 	}
-	if out.start {
+	if out.Start != nil {
 		r.start()
 	}
 	for _, s := range out.opened {
 		r.open(s)
 	}
-	if out.plans && r.session != nil {
+	if out.Plans && r.session != nil {
 		r.prepare()
 	}
-	for _, id := range out.hang {
+	for _, id := range out.Hang {
 		if hang := r.dialing[id]; hang != nil {
 			hang()
 			delete(r.dialing, id)
 		}
 	}
-	for _, m := range out.dial {
+	for _, m := range out.Dial {
 		r.dial(m)
 	}
 }
@@ -214,8 +215,8 @@ func (r *runner) prepare() {
 	if e := r.session.eligibility.Load(); e != nil {
 		r.running.Go(func() { e.prepare(r.clock()) })
 	}
-	r.e.payloads.follow(r.owner.sale, r.e.cfg.Logs, r.e.cfg.Key)
-	choose := r.owner.sale.Newest().GetSettings().GetChoose()
+	r.e.payloads.follow(r.owner.Sale(), r.e.cfg.Logs, r.e.cfg.Key)
+	choose := r.owner.Sale().Newest().GetSettings().GetChoose()
 	r.running.Go(func() { r.e.payloads.prepare(r.calls, choose) })
 }
 
@@ -280,7 +281,7 @@ func (r *runner) logShare(log *slog.Logger) {
 	n := len(locals)
 	if n != r.owned {
 		r.owned = n
-		log.Info("this process owns shards", "owned", n, "of", len(r.session.shards), "members", len(r.owner.members))
+		log.Info("this process owns shards", "owned", n, "of", len(r.session.shards), "members", len(r.health.Load().Members))
 	}
 }
 

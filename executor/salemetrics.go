@@ -61,20 +61,20 @@ func (m *saleMetrics) collect(s Status, away api.Outcome, h *health, now time.Ti
 	for _, phase := range phases {
 		to.gauge(m.phase, one(phase == is), phase)
 	}
-	if h.unread != nil || !h.logged.readAt.IsZero() {
-		to.gauge(m.ledgerUp, one(h.unread == nil))
-		to.moment(m.ledgerRead, h.logged.readAt)
+	if h.Unread != nil || !h.Logged.ReadAt.IsZero() {
+		to.gauge(m.ledgerUp, one(h.Unread == nil))
+		to.moment(m.ledgerRead, h.Logged.ReadAt)
 	}
-	if l := h.logged; l.phase != "" {
-		to.gauge(m.info, 1, l.uid)
-		to.gauge(m.shards, float64(l.shards))
-		to.gauge(m.generation, float64(l.generation))
-		to.gauge(m.limit, float64(l.perUser))
-		to.moment(m.opens, l.opensAt)
-		to.moment(m.closes, l.closesAt)
+	if l := h.Logged; l.Phase != "" {
+		to.gauge(m.info, 1, l.UID)
+		to.gauge(m.shards, float64(l.Shards))
+		to.gauge(m.generation, float64(l.Generation))
+		to.gauge(m.limit, float64(l.PerUser))
+		to.moment(m.opens, l.OpensAt)
+		to.moment(m.closes, l.ClosesAt)
 	}
 	// What nobody says that it owns may be sold by processes of which this one does not hear.
-	if s.Away == "" && !slices.Contains(h.held, false) {
+	if s.Away == "" && !slices.Contains(h.Held, false) {
 		m.collectUnits(s, to)
 	}
 }
@@ -124,10 +124,10 @@ func phaseNow(s Status, away api.Outcome, h *health, now time.Time) string {
 	switch {
 	case s.Away == "":
 		phase = ledger.PhaseAt(s.Phase, s.OpensAt, s.ClosesAt, now)
-	case h.unread == nil && h.logged.phase != "":
-		phase = ledger.PhaseAt(h.logged.phase, h.logged.opensAt, h.logged.closesAt, now)
+	case h.Unread == nil && h.Logged.Phase != "":
+		phase = ledger.PhaseAt(h.Logged.Phase, h.Logged.OpensAt, h.Logged.ClosesAt, now)
 	}
-	if phase == ledger.PhaseOpen && !s.Sells && (s.Away == "" || away == api.NoQuorum || h.idle != "") {
+	if phase == ledger.PhaseOpen && !s.Sells && (s.Away == "" || away == api.NoQuorum || h.Idle != "") {
 		return ledger.PhaseStalled
 	}
 	return phase

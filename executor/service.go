@@ -7,6 +7,7 @@ import (
 	"salectl/api"
 	"salectl/backends/ledger"
 	"salectl/draw"
+	"salectl/executor/ownership"
 	"salectl/executor/shard"
 	"salectl/spec"
 )
@@ -63,26 +64,6 @@ type Status struct {
 	Moves      []MoveStatus   // shards that are not where they should be, or about to
 }
 
-// MemberStatus is a process of the sale.
-type MemberStatus struct {
-	ID       string // of this start of the process
-	Address  string // where it answers
-	Version  string
-	State    string   // "": it owns shards; standby, draining, unable
-	Here     bool     // it is the one that tells
-	Up       bool     // there is a link to it, and it has said something lately
-	Shards   int      // that it owns, if Up; else nobody here knows
-	Assigned int      // shards that are assigned to it
-	Traffic  *Traffic // nil: it is not known
-}
-
-// MoveStatus is a shard that is assigned to another process than its owner, as far as is known.
-type MoveStatus struct {
-	Shard    int
-	From, To string // addresses; From is "" where no process is known to own it
-	Stage    string // due, or what this process does of it: follows, takes, gives
-}
-
 // Requests and answers, as a shard has them.
 type (
 	Request     = shard.Request
@@ -94,4 +75,14 @@ type (
 	Hold        = shard.Hold
 	ShardStatus = shard.Status
 	Stall       = shard.Stall
+)
+
+// What is known of lock nodes, processes and the owners of shards.
+type (
+	NodeStatus   = ownership.NodeStatus
+	MemberStatus = ownership.ProcessStatus
+	MoveStatus   = ownership.MoveStatus
+	Traffic      = ownership.Traffic
+	Share        = ownership.Share
+	ShardOwner   = ownership.ShardOwner
 )

@@ -11,6 +11,7 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/lists"
 	"salectl/draw"
+	"salectl/executor/ownership"
 	"salectl/executor/shard"
 	"salectl/spec"
 )
@@ -50,40 +51,38 @@ type session struct {
 	drawnAt  uint64                      // the slot behind what that was read from; only the machine touches it
 }
 
-// newSession returns the session that the owner has begun. cfg is what is the same for all
-// shards.
-func newSession(o *owner, cfg shard.Config, d *admission, first uint64) *session {
-	n := o.sale.Shards()
+// newSession returns the session of a run. cfg is what is the same for all shards.
+func newSession(run *ownership.Run, own MachineConfig, cfg shard.Config, d *admission, first uint64) *session {
+	n := run.Shards
 	t := &session{
-		uid: o.uid, shards: make([]atomic.Pointer[shard.Shard], n), given: make([]atomic.Int64, n), totals: shard.NewSaleTotals(n), ack: o.declared.Ack,
-		links: &d.links, sizes: o.cfg.Sizes, running: make(map[int]*shard.Shard),
+		uid: run.UID, shards: make([]atomic.Pointer[shard.Shard], n), given: make([]atomic.Int64, n), totals: shard.NewSaleTotals(n), ack: run.Declared.Ack,
+		links: &d.links, sizes: own.Sizes, running: make(map[int]*shard.Shard),
 	}
-	t.totals.Notify = o.cfg.Notify
+	t.totals.Notify = own.Notify
 	t.depth.Store(int64(cfg.Queue))
-	declared := o.declared
-	t.declared.Store(&declared)
-	if o.red != nil {
-		t.red, t.commits, t.packets = &o.red.RedPacket, o.red.Commitment(), sync.OnceValue(o.red.Deal)
+	t.declared.Store(&run.Declared)
+	if red := run.RedPacket; red != nil {
+		t.red, t.commits, t.packets = &red.RedPacket, red.Commitment(), sync.OnceValue(red.Deal)
 	}
-	if o.declared.Engine == spec.EngineRedis {
-		for range o.cfg.Lists {
+	if run.Declared.Engine == spec.EngineRedis {
+		for range own.Lists {
 			t.grabs = append(t.grabs, shard.NewNodeBatcher(t.ack, cfg.Queue))
 		}
 	}
-	cfg.Address, cfg.UID, cfg.Totals, cfg.Bounds = o.cfg.Address, t.uid, t.totals, o.cfg.Bounds
+	cfg.Address, cfg.UID, cfg.Totals, cfg.Bounds = own.Address, t.uid, t.totals, own.Bounds
 	t.sizes.Ranges = cfg.Bounds.Ranges
 	t.post = t.carry
 	cfg.Post = func(m shard.Message) { t.post(m) }
 	t.cfg = cfg
 	for i := range n {
 		t.remotes = append(t.remotes, shard.NewRemote(shard.RemoteConfig{
-			Shard: i, UID: t.uid, Doubts: cfg.Doubts, Me: o.me, First: first,
+			Shard: i, UID: t.uid, Doubts: cfg.Doubts, Me: idOf(own.Me), First: first,
 			Queue:  func() int { return int(t.depth.Load()) },
 			Send:   d.links.forward,
 			Home:   t.home(i),
 			Lookup: func(now clock.Now, q *Query) (Answer, bool) { return d.lookup(now, t, i, q) },
 			Why:    func() Answer { return *d.away.Load() },
-			Notify: o.cfg.Notify,
+			Notify: own.Notify,
 		}))
 	}
 	return t
@@ -122,7 +121,7 @@ func (t *session) carry(m shard.Message) {
 	if s := t.local(m.To); s != nil && s.Post(m) {
 		return
 	}
-	t.links.sendUpdate(t.remotes[m.To].Route().Owner, &PeerUpdate{Run: t.uid, Moves: []shard.Message{m}})
+	t.links.sendUpdate(t.remotes[m.To].Route().Owner, &ownership.PeerUpdate{Run: t.uid, Moves: []shard.Message{m}})
 }
 
 // open makes the machine of a shard, which reads its log and appends Own when it has
@@ -203,16 +202,16 @@ func (t *session) node(shard int) int { return spec.ListNode(shard, len(t.grabs)
 const loadAtOnce = 64
 
 // plan passes on the generations of the sale's log.
-func (t *session) plan(o *owner) {
-	t.totals.Generation(o.sale.Generation())
-	t.declare(o)
-	t.boundQueues(o.cfg.Queue)
-	if o.sale.Ranked() && t.ranks.Load() == nil {
-		t.ranks.Store(ranksOf(o.sale))
-		t.totals.Drawn(o.sale.DrawnSince())
+func (t *session) plan(sale *ledger.Sale, own MachineConfig) {
+	t.totals.Generation(sale.Generation())
+	t.declare(sale, own)
+	t.boundQueues(own.Queue)
+	if sale.Ranked() && t.ranks.Load() == nil {
+		t.ranks.Store(ranksOf(sale))
+		t.totals.Drawn(sale.DrawnSince())
 	}
 	for i, s := range t.running {
-		s.Post(shard.Planned(o.plans(i)))
+		s.Post(shard.Planned(plansOf(sale, i)))
 		if r := t.ranks.Load(); r != nil {
 			s.Post(r.shards[i])
 		}
@@ -220,6 +219,16 @@ func (t *session) plan(o *owner) {
 			t.grabs[t.node(i)].Allot(s, t.mayLack(i))
 		}
 	}
+}
+
+// plansOf returns what the generations of the sale's log do to a shard, from the
+// first.
+func plansOf(sale *ledger.Sale, shard int) []*pb.Generation {
+	all := make([]*pb.Generation, sale.Generation())
+	for i := range all {
+		all[i] = sale.ShardGeneration(uint64(i+1), shard)
+	}
+	return all
 }
 
 // boundQueues has as many requests wait as the newest generation declares; depth is how
@@ -237,8 +246,8 @@ func (t *session) boundQueues(depth int) {
 // declare takes in what the newest generation declares. One that this program cannot read,
 // since a newer one has written it, changes nothing: what it says to the shards they can
 // read, and they grant no claim by the rules of before.
-func (t *session) declare(o *owner) {
-	newest := o.sale.Newest()
+func (t *session) declare(sale *ledger.Sale, own MachineConfig) {
+	newest := sale.Newest()
 	t.settings.Store(newest.GetSettings())
 	hash := string(newest.GetSettings().GetRules())
 	declared, err := spec.FromJSON(newest.GetSpec())
@@ -249,14 +258,14 @@ func (t *session) declare(o *owner) {
 	case hash == "":
 		t.eligibility.Store(nil)
 	case err == nil:
-		t.rule(o, declared, hash)
+		t.rule(own, declared, hash)
 	}
 }
 
 // rule takes in rules.
-func (t *session) rule(o *owner, declared spec.Sale, hash string) {
+func (t *session) rule(own MachineConfig, declared spec.Sale, hash string) {
 	before := t.eligibility.Load()
-	e := newEligibility(declared, hash, o.cfg.Users, before, o.cfg.Ruled)
+	e := newEligibility(declared, hash, own.Users, before, own.Ruled)
 	if before == nil || e.users != before.users {
 		t.users = append(t.users, e.users)
 	}

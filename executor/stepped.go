@@ -9,6 +9,7 @@ import (
 
 	"salectl/backends/calls"
 	"salectl/backends/clock"
+	"salectl/executor/ownership"
 	"salectl/executor/shard"
 )
 
@@ -63,7 +64,7 @@ func NewStepped(cfg MachineConfig) *Stepped {
 		cfg.Queue = defaultQueue
 	}
 	p := &Stepped{own: stepper{news: true}}
-	p.machine = machine{admission: new(admission), cfg: cfg, owner: newOwner(cfg), clock: func() clock.Now { return p.now }}
+	p.machine = machine{admission: new(admission), cfg: cfg, owner: cfg.owner(), clock: func() clock.Now { return p.now }}
 	p.open(cfg.Sale, idOf(cfg.Me), cfg.Key)
 	return p
 }
@@ -144,7 +145,7 @@ func (p *Stepped) Peers() (hang []string, dial []Peer) {
 
 // Me names the process to its peers.
 func (p *Stepped) Me() Peer {
-	return Peer{ID: p.owner.me, Address: p.cfg.Address, Version: p.cfg.Version}
+	return Peer{ID: idOf(p.cfg.Me), Address: p.cfg.Address, Version: p.cfg.Version}
 }
 
 // Linked says that there is a link to a peer, Cut that it is cut.
@@ -160,9 +161,9 @@ func (p *Stepped) Cut(now clock.Now, id string) {
 }
 
 // ReceiveUpdate takes in an update of a peer.
-func (p *Stepped) ReceiveUpdate(now clock.Now, from string, t *PeerUpdate) {
+func (p *Stepped) ReceiveUpdate(now clock.Now, from string, t *ownership.PeerUpdate) {
 	p.now, p.own.news = now, true
-	p.owner.receive(now, from, t)
+	p.owner.Receive(now, from, t)
 }
 
 // Accept begins to serve a link of a peer, and returns the function that serves its requests.
@@ -196,27 +197,27 @@ func (p *Stepped) Bounced(now clock.Now, id uint64, to shard.Route) {
 // them.
 func (p *Stepped) Retire(now clock.Now) {
 	p.now, p.own.news = now, true
-	p.owner.retire(now)
+	p.owner.Retire(now)
 }
 
 // StandBy is Executor's, for a process that shares the sale; of another it is ignored.
 func (p *Stepped) StandBy(now clock.Now, undo bool) {
 	p.now, p.own.news = now, true
-	if p.owner.operable() {
-		p.owner.standBy(now, undo)
+	if p.owner.Operable() {
+		p.owner.StandBy(now, undo)
 	}
 }
 
 // Move is Executor's, and ignored where that returns an error.
 func (p *Stepped) Move(now clock.Now, shard int, anyone bool) {
 	p.now, p.own.news = now, true
-	if p.owner.operable() && shard < len(p.owner.shares.all) {
-		_ = p.owner.move(now, shard, anyone)
+	if p.owner.Operable() && shard < len(p.session.shards) {
+		_ = p.owner.Move(now, shard, anyone)
 	}
 }
 
 // Retired says how many shards this process has left, and whether a peer can take them.
-func (p *Stepped) Retired(now clock.Now) (left int, takers bool) { return p.owner.retired(now) }
+func (p *Stepped) Retired(now clock.Now) (left int, takers bool) { return p.owner.Retired(now) }
 
 // Err is what Run of an Executor would have returned: nil, unless the sale's log
 // cannot be followed.
@@ -227,11 +228,11 @@ func (p *Stepped) Err() error { return p.failed }
 func (p *Stepped) Tick(now clock.Now) {
 	p.now = now
 	if p.own.due(now) {
-		p.owner.tick(now)
+		p.owner.Tick(now)
 	}
 	if p.late != 0 && p.late <= now.Mono {
 		p.late = 0
-		p.session.stop(tooLate)
+		p.session.stop(ownership.TooLate)
 	}
 	for _, s := range p.shards {
 		if s.due(now) {
@@ -275,9 +276,9 @@ func (p *Stepped) Next(now clock.Now) (calls []calls.Call, wake time.Duration, g
 		return calls, 0, true
 	}
 	wake = clock.Soonest(p.own.wake, p.late, p.batches.wake, p.passing)
-	if p.session != nil && p.owner.stage == serving && len(p.owner.peers.all) > 0 && p.session.totals.News() {
-		wake = clock.Soonest(wake, max(p.owner.broadcastAt+updateEvery, now.Mono+1))
-		p.own.wake = clock.Soonest(p.own.wake, p.owner.broadcastAt+updateEvery)
+	if update := p.owner.NextUpdate(); p.session != nil && update != 0 && p.session.totals.News() {
+		wake = clock.Soonest(wake, max(update, now.Mono+1))
+		p.own.wake = clock.Soonest(p.own.wake, update)
 	}
 	for _, s := range p.shards {
 		wake = clock.Soonest(wake, s.wake)
@@ -311,21 +312,21 @@ func (p *Stepped) step() bool {
 		p.gone = p.session == nil
 		return true
 	}
-	if out.start {
+	if out.Start != nil {
 		p.shards, p.batches = nil, stepper{news: true, under: p.batches.under}
 	}
 	for _, s := range out.opened {
 		p.shards = append(p.shards, &steppedShard{Shard: s, stepper: stepper{news: true}})
 	}
-	for _, id := range out.hang {
+	for _, id := range out.Hang {
 		p.dial = slices.DeleteFunc(p.dial, func(to Peer) bool { return to.ID == id })
 	}
-	p.hang = append(p.hang, out.hang...)
-	for _, m := range out.dial {
+	p.hang = append(p.hang, out.Hang...)
+	for _, m := range out.Dial {
 		p.dial = append(p.dial, Peer{ID: m.ID, Address: m.Address, Version: m.Version})
 	}
-	p.own.wake = out.wake
-	if p.gone = p.owner.gone(p.now); p.gone {
+	p.own.wake = out.Wake
+	if p.gone = p.owner.Gone(p.now); p.gone {
 		p.own.wake, p.late = 0, 0
 	}
 	return true

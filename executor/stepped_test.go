@@ -154,8 +154,8 @@ func TestSteppedDrainWhileLoading(t *testing.T) {
 	s := w.process("first")
 	w.runUntil("its shards are read", func() bool { return len(s.p.shards) == 2 })
 	s.input(func() { s.p.Drain(s.now()) })
-	if _, over := s.p.shards[0].Ended(); !over || s.p.owner.stage != leaving || s.gone {
-		t.Errorf("with reads under way it is in stage %d, gone: %t", s.p.owner.stage, s.gone)
+	if _, over := s.p.shards[0].Ended(); !over || s.p.owner.Serving() || s.p.session == nil || s.gone {
+		t.Errorf("with reads under way it serves: %t, gone: %t", s.p.owner.Serving(), s.gone)
 	}
 	w.runUntil("it is gone", func() bool { return s.gone })
 	if w.landed["read shard"] != 2 || w.landed["release"] == 0 || w.landed["append own"] != 0 {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"salectl/backends/clock"
+	"salectl/executor/ownership"
 	"salectl/executor/shard"
 )
 
@@ -132,6 +133,6 @@ func (l *steppedLink) Forward(e shard.ForwardedRequest) bool {
 }
 
 // Update is Link's.
-func (l *steppedLink) Update(t *PeerUpdate) bool {
+func (l *steppedLink) Update(t *ownership.PeerUpdate) bool {
 	return l.carry(linkThere, func() { l.to.p.ReceiveUpdate(l.to.now(), l.from.p.Me().ID, t) })
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"salectl/backends/clock"
+	"salectl/executor/ownership"
 	"salectl/executor/shard"
 )
 
@@ -68,6 +69,6 @@ func (m *machine) measure(now clock.Now) {
 	}
 	came, passed := m.requests.look(now.Mono, m.admission.came.Load()), m.forwards.look(now.Mono, m.links.answered.Load())
 	if came != nil {
-		m.owner.traffic = &Traffic{Came: *came, Passed: *passed}
+		m.owner.SetTraffic(ownership.Traffic{Came: *came, Passed: *passed})
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
+	"salectl/executor/ownership"
 	"salectl/executor/shard"
 )
 
@@ -28,14 +29,14 @@ func TestWakes(t *testing.T) {
 	}{
 		"nothing":                {looked: time.Second, want: time.Minute},
 		"news":                   {news: true, looked: time.Second, want: 0, due: true},
-		"news after a look":      {news: true, looked: updateEvery / 4, want: updateEvery * 3 / 4, due: true},
+		"news after a look":      {news: true, looked: ownership.UpdateEvery / 4, want: ownership.UpdateEvery * 3 / 4, due: true},
 		"news for nobody":        {alone: true, news: true, looked: time.Second, want: time.Minute},
 		"a request waits":        {waits: true, looked: time.Second, want: 0},
-		"one waits after a look": {waits: true, looked: 0, want: updateEvery},
+		"one waits after a look": {waits: true, looked: 0, want: ownership.UpdateEvery},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &runner{
-				machine: machine{owner: new(owner), session: &session{totals: shard.NewSaleTotals(2), remotes: []*shard.Remote{remote(), remote()}}},
+				machine: machine{owner: new(ownership.Machine), session: &session{totals: shard.NewSaleTotals(2), remotes: []*shard.Remote{remote(), remote()}}},
 				looked:  now.Mono - c.looked, dialing: map[string]context.CancelFunc{"peer": func() {}},
 			}
 			if c.alone {

@@ -10,6 +10,7 @@ import (
 	"salectl/backends/clock"
 	"salectl/executor"
 	"salectl/executor/links"
+	"salectl/executor/ownership"
 	"salectl/executor/shard"
 )
 
@@ -213,7 +214,7 @@ func (l *link) request(now clock.Now, r *streampb.Request) error {
 		}, func(r shard.Route) {
 			l.send(back, "is bounced", streampb.AppendReply(nil, links.EncodeBounce(x.ID, r)))
 		})
-	}, func(t *executor.PeerUpdate) { l.to.s.ReceiveUpdate(now, l.id, t) })
+	}, func(t *ownership.PeerUpdate) { l.to.s.ReceiveUpdate(now, l.id, t) })
 }
 
 // answers takes in what a peer says to what it was asked.
@@ -283,7 +284,7 @@ func (l *link) Forward(x shard.ForwardedRequest) bool {
 }
 
 // Update is executor.Link's.
-func (l *link) Update(t *executor.PeerUpdate) bool {
+func (l *link) Update(t *ownership.PeerUpdate) bool {
 	w := l.from.w
 	if !l.open || l.unread[there] > w.peering.unsent {
 		return false

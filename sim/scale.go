@@ -15,6 +15,7 @@ import (
 	"salectl/backends/memory"
 	"salectl/backends/quorum"
 	"salectl/executor"
+	"salectl/executor/ownership"
 	"salectl/executor/shard"
 	"salectl/planner"
 	"salectl/spec"
@@ -428,7 +429,7 @@ func (l *scaleLink) Forward(x shard.ForwardedRequest) bool {
 }
 
 // Update is executor.Link's.
-func (l *scaleLink) Update(t *executor.PeerUpdate) bool {
+func (l *scaleLink) Update(t *ownership.PeerUpdate) bool {
 	id := l.from.s.Me().ID
 	l.goes(there, l.from.w.Costs.Call, func(now clock.Now) { l.to.s.ReceiveUpdate(now, id, t) })
 	return true

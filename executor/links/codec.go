@@ -7,6 +7,7 @@ import (
 	"salectl/api"
 	"salectl/api/streampb"
 	"salectl/executor"
+	"salectl/executor/ownership"
 	"salectl/executor/shard"
 )
 
@@ -69,7 +70,7 @@ func decodeRequest(r *streampb.Request) (shard.ForwardedRequest, bool) {
 }
 
 // EncodeUpdate returns an update as messages of a stream, of at most that many bytes each.
-func EncodeUpdate(t *executor.PeerUpdate, most int) (all []*streampb.Request, err error) {
+func EncodeUpdate(t *ownership.PeerUpdate, most int) (all []*streampb.Request, err error) {
 	text, err := json.Marshal(t)
 	if err != nil {
 		return nil, err
@@ -96,9 +97,9 @@ func EncodeUpdate(t *executor.PeerUpdate, most int) (all []*streampb.Request, er
 const updateOverhead = 8
 
 // ReceiveRequest decodes a message of a peer, and calls serve or update with it.
-func ReceiveRequest(r *streampb.Request, serve func(shard.ForwardedRequest), update func(*executor.PeerUpdate)) error {
+func ReceiveRequest(r *streampb.Request, serve func(shard.ForwardedRequest), update func(*ownership.PeerUpdate)) error {
 	if text := r.GetPeer(); text != nil {
-		t := new(executor.PeerUpdate)
+		t := new(ownership.PeerUpdate)
 		if err := json.Unmarshal(text, t); err != nil {
 			return err
 		}

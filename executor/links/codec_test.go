@@ -11,13 +11,14 @@ import (
 	"salectl/backends/ledger"
 	"salectl/executor"
 	"salectl/executor/links"
+	"salectl/executor/ownership"
 	"salectl/executor/saletest"
 	"salectl/executor/shard"
 	"salectl/spec"
 )
 
 // hears returns what arrives of an update that is sent in messages of at most that many bytes.
-func hears(t *testing.T, told *executor.PeerUpdate, most int) (heard []*executor.PeerUpdate) {
+func hears(t *testing.T, told *ownership.PeerUpdate, most int) (heard []*ownership.PeerUpdate) {
 	t.Helper()
 	all, err := links.EncodeUpdate(told, most)
 	if err != nil {
@@ -32,7 +33,7 @@ func hears(t *testing.T, told *executor.PeerUpdate, most int) (heard []*executor
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = links.ReceiveRequest(got, func(e shard.ForwardedRequest) { t.Errorf("it asks for %+v", e) }, func(t *executor.PeerUpdate) { heard = append(heard, t) })
+		err = links.ReceiveRequest(got, func(e shard.ForwardedRequest) { t.Errorf("it asks for %+v", e) }, func(t *ownership.PeerUpdate) { heard = append(heard, t) })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,17 +63,17 @@ func reports() (all []shard.Report) {
 // TestUpdatesAreDivided: a process that owns all shards of the largest sale says so in messages
 // that each fit into a stream, and nothing of it is lost or comes in another order.
 func TestUpdatesAreDivided(t *testing.T) {
-	state, owns := "standby", &executor.Owns{}
+	state, owns := "standby", &ownership.Owns{}
 	for i := range spec.MaxLockCount {
 		owns.Shards, owns.Epochs = append(owns.Shards, i), append(owns.Epochs, most)
 	}
-	for _, told := range []*executor.PeerUpdate{
+	for _, told := range []*ownership.PeerUpdate{
 		{Run: saletest.UID, State: &state, Owns: owns, Reports: reports(), Traffic: &executor.Traffic{Came: 1, Passed: 2}},
 		{Run: saletest.UID, State: &state, Reports: reports()[:1]},
 		{Run: saletest.UID, Collects: 7, Returns: true, Reports: reports()},
 	} {
 		for _, size := range []int{streampb.MaxMessage, 40_000} {
-			got := executor.PeerUpdate{Run: saletest.UID}
+			got := ownership.PeerUpdate{Run: saletest.UID}
 			for _, part := range hears(t, told, size) {
 				if part.Run != saletest.UID || part.Collects != told.Collects || part.Returns != told.Returns {
 					t.Errorf("a part is of run %q, and answers %d, %v", part.Run, part.Collects, part.Returns)
@@ -99,11 +100,11 @@ func TestLargestTransferFits(t *testing.T) {
 	for i := range int64(ledger.MaxRanges + 1) { // a claim that names its units, and a run beside them
 		m.Units = append(m.Units, ledger.Range{First: most/2 + 3*i, Count: 2})
 	}
-	heard := hears(t, &executor.PeerUpdate{Run: saletest.UID, Moves: []shard.Message{m}}, streampb.MaxMessage)
+	heard := hears(t, &ownership.PeerUpdate{Run: saletest.UID, Moves: []shard.Message{m}}, streampb.MaxMessage)
 	if len(heard) != 1 || !reflect.DeepEqual(heard[0].Moves, []shard.Message{m}) {
 		t.Errorf("%d messages arrive", len(heard))
 	}
-	if _, err := links.EncodeUpdate(&executor.PeerUpdate{Moves: []shard.Message{m}}, 1000); !errors.Is(err, streampb.ErrTooLong) {
+	if _, err := links.EncodeUpdate(&ownership.PeerUpdate{Moves: []shard.Message{m}}, 1000); !errors.Is(err, streampb.ErrTooLong) {
 		t.Errorf("of what cannot be divided: %v", err)
 	}
 }

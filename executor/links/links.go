@@ -1,6 +1,6 @@
 // Package links carries what the processes of a sale ask and tell each other over the
 // stream that clients use too: requests as any client sends them, marked as forwarded, and
-// between them each executor.PeerUpdate, as JSON.
+// between them each ownership.PeerUpdate, as JSON.
 //
 // A process makes a link to each of its peers. On it go its own requests and what it has
 // to tell; the answers come back on the same. So between two processes there are two.
@@ -19,6 +19,7 @@ import (
 	"salectl/api"
 	"salectl/api/streampb"
 	"salectl/executor"
+	"salectl/executor/ownership"
 	"salectl/executor/shard"
 )
 
@@ -89,7 +90,7 @@ type link struct {
 func (l *link) Forward(e shard.ForwardedRequest) bool { return l.send(EncodeRequest(e)) }
 
 // Update is executor.Link's.
-func (l *link) Update(t *executor.PeerUpdate) bool {
+func (l *link) Update(t *ownership.PeerUpdate) bool {
 	all, err := EncodeUpdate(t, streampb.MaxMessage)
 	if err != nil {
 		l.log.Error("what another process of the sale is to be told cannot be sent", "peer", l.conn.Address(), "why", err)
@@ -190,7 +191,7 @@ func (h *Host) Accept(sale string, hello *streampb.Hello, send func(*streampb.Re
 	}
 	v.Discover(ctx)
 	heard = func(r *streampb.Request) bool {
-		err := ReceiveRequest(r, func(e shard.ForwardedRequest) { v.Serve(ctx, e) }, func(t *executor.PeerUpdate) { v.Update(ctx, t) })
+		err := ReceiveRequest(r, func(e shard.ForwardedRequest) { v.Serve(ctx, e) }, func(t *ownership.PeerUpdate) { v.Update(ctx, t) })
 		if err != nil {
 			h.Log.Warn("a peer says what cannot be read", "sale", sale, "peer", hello.GetAddress(), "why", err)
 		}

@@ -24,6 +24,7 @@ var targets = []target{
 	{folder: "backends/lists"},
 	{folder: "backends/quorum"},
 	{folder: "executor", without: []string{"health", "lockmetrics", "loops", "metrics", "run", "service", "stepped"}},
+	{folder: "executor/ownership", without: []string{"nodes"}},
 	{folder: "executor/shard", also: []string{"executor"}},
 	{folder: "planner", without: []string{"callname", "export", "machine", "run"}},
 	{folder: "sim/check"},

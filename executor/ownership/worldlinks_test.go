@@ -1,8 +1,13 @@
-package executor
+package ownership
 
 import (
+	"time"
+
 	"salectl/backends/clock"
 )
+
+// dialAgain is how long a peer is left alone after a link to it was cut, or not made.
+const dialAgain = 100 * time.Millisecond
 
 // The links between the processes of an ownerWorld.
 
@@ -28,7 +33,7 @@ func (h *ownerHost) dial(id string) {
 		case !h.wanted[id] || h.links[id] != nil || h.dead:
 		case h.w.reach(h, to):
 			h.links[id] = to
-			h.input(func(now clock.Now) { h.o.linked(now, id, true) })
+			h.input(func(now clock.Now) { h.o.Linked(now, id, true) })
 		default:
 			h.w.after(dialAgain, func() { h.dial(id) })
 		}
@@ -39,7 +44,7 @@ func (h *ownerHost) dial(id string) {
 func (h *ownerHost) unlink(id string) {
 	if h.links[id] != nil {
 		delete(h.links, id)
-		h.input(func(now clock.Now) { h.o.linked(now, id, false) })
+		h.input(func(now clock.Now) { h.o.Linked(now, id, false) })
 	}
 	if h.wanted[id] {
 		h.dial(id)
@@ -57,7 +62,7 @@ func (h *ownerHost) tell(id string, what *PeerUpdate) {
 	}
 	h.w.after(tellTakes, func() {
 		if h.w.reach(h, to) && h.links[id] == to {
-			to.input(func(now clock.Now) { to.o.receive(now, h.o.me, what) })
+			to.input(func(now clock.Now) { to.o.Receive(now, h.o.me, what) })
 		}
 	})
 }
@@ -91,7 +96,7 @@ func (h *ownerHost) join(with *ownerHost) { delete(h.cutFrom, with) }
 // goesOn is the end of being still: all that came meanwhile comes at once.
 func (h *ownerHost) goesOn() {
 	h.still = false
-	kept := append([]func(clock.Now){h.o.tick}, h.kept...)
+	kept := append([]func(clock.Now){h.o.Tick}, h.kept...)
 	h.kept = nil
 	for _, do := range kept {
 		h.input(do)

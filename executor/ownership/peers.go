@@ -1,4 +1,4 @@
-package executor
+package ownership
 
 import (
 	"encoding/json"
@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"salectl/api"
 	"salectl/backends/clock"
 	"salectl/backends/quorum"
 	"salectl/executor/shard"
@@ -15,11 +16,11 @@ import (
 // reports which shards it owns, and counts as reachable as long as it reports anything.
 type peers struct {
 	all           map[string]*peer
-	members       []member      // by the last complete view of the lock nodes, with this process
+	members       []Process     // by the last complete view of the lock nodes, with this process
 	assigned      bool          // desired has been computed from members
 	metAt         time.Duration // monotonic: when members were first known; 0: they are not
 	holder        []string      // by shard: the peer that says it owns it
-	noted         member        // the note of this process on the lock nodes
+	noted         Process       // the note of this process on the lock nodes
 	isolatedSince time.Duration // monotonic: since when this process is isolated; 0: it is not
 
 	totals      *shard.SaleTotals
@@ -37,9 +38,9 @@ type peers struct {
 
 // peer is another process of the sale.
 type peer struct {
-	member
+	Process
 	note         string        // as the lock nodes have it
-	noted        member        // what that says, decoded
+	noted        Process       // what that says, decoded
 	listed       bool          // the lock nodes have it
 	since        time.Duration // monotonic: when they first had it
 	up           bool          // there is a link to it
@@ -61,17 +62,17 @@ type peer struct {
 const (
 	beatEvery   = 250 * time.Millisecond
 	allEvery    = time.Second
-	updateEvery = 20 * time.Millisecond
+	UpdateEvery = 20 * time.Millisecond
 	silentAfter = 900 * time.Millisecond
 	reportedFor = 2 * time.Second
 
-	// goneAfter is the silence after which a peer that the lock nodes still list is assigned nothing:
+	// GoneAfter is the silence after which a peer that the lock nodes still list is assigned nothing:
 	// it has died, or it cannot be reached at the address in its note. A process that starts waits
 	// as long for the peers that it discovers.
-	goneAfter = 5 * time.Second
+	GoneAfter = 5 * time.Second
 
 	// unreachedAfter is the silence after which a listed peer counts as not reached. Lock nodes with
-	// the default ttl have dropped a dead process by then, and notes change before goneAfter.
+	// the default ttl have dropped a dead process by then, and notes change before GoneAfter.
 	unreachedAfter = 4 * time.Second
 )
 
@@ -81,7 +82,7 @@ func (f *peers) ids() []string { return slices.Sorted(maps.Keys(f.all)) }
 func newPeers() peers { return peers{all: make(map[string]*peer)} }
 
 // announce writes the note of this process to the lock nodes.
-func (o *owner) announce(now clock.Now) (err error) {
+func (o *Machine) announce(now clock.Now) (err error) {
 	if o.stage != serving {
 		return nil
 	}
@@ -113,15 +114,15 @@ func (o *owner) announce(now clock.Now) (err error) {
 func roomOf(uid string) string { return "salectl:" + uid + ":members" }
 
 // myself returns the note of this process.
-func (o *owner) myself() member {
-	m := member{ID: o.me, Address: o.cfg.Address, Version: o.cfg.Version, Pins: o.pins}
+func (o *Machine) myself() Process {
+	m := Process{ID: o.me, Address: o.cfg.Address, Version: o.cfg.Version, Pins: o.pins}
 	switch {
 	case o.ending, o.draining:
-		m.State = memberDraining
+		m.State = api.ProcessDraining
 	case o.standby:
-		m.State = memberStandby
+		m.State = api.ProcessStandby
 	case o.clockOff != 0:
-		m.State = memberUnable
+		m.State = api.ProcessUnable
 	}
 	return m
 }
@@ -131,7 +132,7 @@ func (o *owner) myself() member {
 // have died. The processes that were listed when this one started count at once. A link alone does
 // not count: a link to the record of a dead process, at whose address another one runs, is made and
 // refused again and again.
-func (o *owner) reaches(now clock.Now) (reached, counted int) {
+func (o *Machine) reaches(now clock.Now) (reached, counted int) {
 	counted, reached = 1, 1
 	for _, p := range o.peers.all {
 		switch {
@@ -147,16 +148,16 @@ func (o *owner) reaches(now clock.Now) (reached, counted int) {
 }
 
 // isolated reports whether this process reaches fewer than half of the listed processes, while a peer
-// that it has not reached for goneAfter reaches half or more. It may be listed under a wrong address,
+// that it has not reached for GoneAfter reaches half or more. It may be listed under a wrong address,
 // or be unable to make links. Clients would reach its shards through this process alone, so it takes
 // no others, and releases those it owns after a ttl. A dead peer is not listed for so long. Of two
 // processes that do not reach each other each reaches half, and neither is isolated.
-func (o *owner) isolated(now clock.Now) bool {
+func (o *Machine) isolated(now clock.Now) bool {
 	if o.noted.Linked {
 		return false
 	}
 	for _, p := range o.peers.all {
-		if p.listed && p.State == "" && p.Linked && (p.reached == 0 || now.Mono >= p.reached+goneAfter) {
+		if p.listed && p.State == "" && p.Linked && (p.reached == 0 || now.Mono >= p.reached+GoneAfter) {
 			return true
 		}
 	}
@@ -165,7 +166,7 @@ func (o *owner) isolated(now clock.Now) bool {
 
 // isolatedTooLong notes since when this process is isolated, and reports whether it has been for a
 // ttl, so that it releases its shards.
-func (o *owner) isolatedTooLong(now clock.Now) bool {
+func (o *Machine) isolatedTooLong(now clock.Now) bool {
 	switch {
 	case !o.isolated(now):
 		o.isolatedSince = 0
@@ -176,10 +177,10 @@ func (o *owner) isolatedTooLong(now clock.Now) bool {
 }
 
 // discovered carries out the calls of the roster, and takes in the members that it has found.
-func (o *owner) discovered(now clock.Now, e quorum.Effects) {
-	o.out.roster = append(o.out.roster, e.Calls...)
+func (o *Machine) discovered(now clock.Now, e quorum.Effects) {
+	o.out.Roster = append(o.out.Roster, e.Calls...)
 	for _, c := range e.Calls {
-		o.watch.asked(now, c.Node)
+		o.watch.Called(now, c.Node)
 	}
 	o.rosterWake = e.Wake
 	if o.stage == serving {
@@ -189,14 +190,14 @@ func (o *owner) discovered(now clock.Now, e quorum.Effects) {
 
 // discover reads the list of members if a link to this process was made by a peer that it does not
 // know.
-func (o *owner) discover(now clock.Now, from string) {
+func (o *Machine) Discover(now clock.Now, from string) {
 	if o.stage == serving && o.roster != nil && o.peers.all[from] == nil {
 		o.discovered(now, o.roster.Look(now))
 	}
 }
 
 // view takes in the members that the lock nodes list.
-func (o *owner) view(now clock.Now) {
+func (o *Machine) view(now clock.Now) {
 	listed, sure := o.roster.Members(now)
 	if !sure {
 		return
@@ -207,13 +208,13 @@ func (o *owner) view(now clock.Now) {
 	for _, p := range o.peers.all {
 		p.listed = false
 	}
-	members := []member{o.myself()} // also where the nodes have just forgotten it
+	members := []Process{o.myself()} // also where the nodes have just forgotten it
 	for _, l := range listed {
 		if l.ID == o.me {
 			continue
 		}
 		p := o.peers.all[l.ID]
-		m := member{ID: l.ID}
+		m := Process{ID: l.ID}
 		switch {
 		case p != nil && p.note == l.Note:
 			m = p.noted
@@ -224,16 +225,16 @@ func (o *owner) view(now clock.Now) {
 			p = &peer{since: now.Mono, owns: make(map[int]uint64), sent: make(map[int]uint64)}
 			o.peers.all[m.ID] = p
 		}
-		p.member, p.listed, p.noted, p.note = m, true, m, l.Note
+		p.Process, p.listed, p.noted, p.note = m, true, m, l.Note
 		if p.reported != nil && now.Mono < p.reportedAt+reportedFor {
 			p.State, p.Pins = *p.reported, p.reportedPins
 		}
 		if !p.dialed {
 			p.dialed = true
-			o.out.dial = append(o.out.dial, m)
+			o.out.Dial = append(o.out.Dial, m)
 		}
-		if now.Mono < max(p.heard, o.metAt)+goneAfter {
-			members = append(members, p.member)
+		if now.Mono < max(p.heard, o.metAt)+GoneAfter {
+			members = append(members, p.Process)
 		}
 	}
 	for _, id := range o.peers.ids() {
@@ -248,14 +249,14 @@ func (o *owner) view(now clock.Now) {
 }
 
 // hangUp ends the link to a peer, or the attempt to make one.
-func (o *owner) hangUp(id string) {
-	o.out.dial = slices.DeleteFunc(o.out.dial, func(m member) bool { return m.ID == id })
-	o.out.hang = append(o.out.hang, id)
+func (o *Machine) hangUp(id string) {
+	o.out.Dial = slices.DeleteFunc(o.out.Dial, func(m Process) bool { return m.ID == id })
+	o.out.Hang = append(o.out.Hang, id)
 }
 
 // assign computes which member should own which shard.
-func (o *owner) assign(members []member) {
-	slices.SortFunc(members, func(a, b member) int {
+func (o *Machine) assign(members []Process) {
+	slices.SortFunc(members, func(a, b Process) int {
 		if a.ID < b.ID {
 			return -1
 		}
@@ -270,12 +271,12 @@ func (o *owner) assign(members []member) {
 }
 
 // sameRole reports whether two members are assigned the same.
-func sameRole(a, b member) bool {
+func sameRole(a, b Process) bool {
 	return a.ID == b.ID && a.State == b.State && a.Version == b.Version && slices.Equal(a.Pins, b.Pins)
 }
 
 // linked takes in that the link to a peer was made (up) or cut.
-func (o *owner) linked(now clock.Now, id string, up bool) {
+func (o *Machine) Linked(now clock.Now, id string, up bool) {
 	p := o.peers.all[id]
 	if p == nil {
 		return
@@ -290,7 +291,7 @@ func (o *owner) linked(now clock.Now, id string, up bool) {
 }
 
 // forgetOwned forgets which shards a peer owns.
-func (o *owner) forgetOwned(id string) {
+func (o *Machine) forgetOwned(id string) {
 	for i := range o.holder {
 		if o.holder[i] == id {
 			o.holder[i] = ""
@@ -301,28 +302,79 @@ func (o *owner) forgetOwned(id string) {
 
 // isUp reports whether there is a link to a peer, and the peer has sent something within
 // silentAfter.
-func (o *owner) isUp(now clock.Now, id string) bool {
+func (o *Machine) isUp(now clock.Now, id string) bool {
 	p := o.peers.all[id]
 	return p != nil && p.up && now.Mono < p.heard+silentAfter
 }
 
 // ownerOf returns the reachable peer that reports to own a shard, "" if there is none.
-func (o *owner) ownerOf(now clock.Now, i int) string {
+func (o *Machine) ownerOf(now clock.Now, i int) string {
 	if id := o.holder[i]; id != "" && o.isUp(now, id) {
 		return id
 	}
 	return ""
 }
 
+// Route returns the peer that reports to own a shard. Where there is none, owner is "", and lost
+// reports whether the last owner has lost the shard: it may still own it while the lock nodes are
+// silent, or for a ttl.
+func (o *Machine) Route(now clock.Now, i int) (r shard.Route, lost bool) {
+	id := o.holder[i]
+	if id == "" {
+		return r, !o.silent && o.shares.all[i].free(now, o.ttl)
+	}
+	p := o.peers.all[id]
+	return shard.Route{Owner: id, Address: p.Address, Epoch: p.owns[i]}, false
+}
+
+// Reach is which processes of the sale this process reaches.
+type Reach struct {
+	Peers    []PeerReach
+	Isolated bool // see isolated
+	Reached  int  // processes, with this one
+	Counted  int  // processes that should be reached, with this one
+	TTL      time.Duration
+}
+
+// PeerReach is one of the peers of Reach.
+type PeerReach struct {
+	ID, Address string
+	Up          bool
+	Since       time.Duration // monotonic: when a listed peer was last reached, or could first have been; 0: it is not listed
+}
+
+// Reach returns which processes this one reaches.
+func (o *Machine) Reach(now clock.Now) (r Reach) {
+	for _, id := range o.peers.ids() {
+		p := o.peers.all[id]
+		one := PeerReach{ID: id, Address: p.Address, Up: o.isUp(now, id)}
+		if p.listed {
+			one.Since = max(p.reached, o.metAt)
+		}
+		r.Peers = append(r.Peers, one)
+	}
+	r.Isolated, r.TTL = o.isolated(now), o.ttl
+	r.Reached, r.Counted = o.reaches(now)
+	return r
+}
+
+// NextUpdate returns when peers may next be sent an update, by the monotonic clock; 0: there are none.
+func (o *Machine) NextUpdate() time.Duration {
+	if o.stage != serving || len(o.peers.all) == 0 {
+		return 0
+	}
+	return o.broadcastAt + UpdateEvery
+}
+
 // send sends an update to a peer.
-func (o *owner) send(to string, u *PeerUpdate) {
+func (o *Machine) send(to string, u *PeerUpdate) {
 	u.Run = o.uid
-	o.out.updates = append(o.out.updates, outgoingUpdate{to, u})
+	o.out.Updates = append(o.out.Updates, Outgoing{to, u})
 }
 
 // receive takes in an update of a peer, unless it is about another run of the sale: that run has
 // other units and logs under the same shard numbers.
-func (o *owner) receive(now clock.Now, from string, t *PeerUpdate) {
+func (o *Machine) Receive(now clock.Now, from string, t *PeerUpdate) {
 	p := o.peers.all[from]
 	if p == nil || o.stage != serving || t.Run != o.uid {
 		return
@@ -373,7 +425,7 @@ func (o *owner) receive(now clock.Now, from string, t *PeerUpdate) {
 	}
 	for _, m := range t.Moves {
 		if m.Valid(len(o.holder)) {
-			o.out.moves = append(o.out.moves, m)
+			o.out.Moves = append(o.out.Moves, m)
 		}
 	}
 	if t.Collect != 0 {
@@ -386,13 +438,13 @@ func (o *owner) receive(now clock.Now, from string, t *PeerUpdate) {
 }
 
 // broadcast sends peers what has changed, and a beat where nothing has.
-func (o *owner) broadcast(now clock.Now) {
+func (o *Machine) broadcast(now clock.Now) {
 	_ = o.announce(now) // the roster is made already, which alone may fail
 	if len(o.peers.all) == 0 {
 		o.peers.wake = 0
 		return
 	}
-	news := o.changedAt != 0 || o.totals.News() && now.Mono >= o.broadcastAt+updateEvery
+	news := o.changedAt != 0 || o.totals.News() && now.Mono >= o.broadcastAt+UpdateEvery
 	if news || now.Mono >= o.broadcastAt+beatEvery {
 		o.totals.Reported()
 		state := o.myself().State
@@ -415,7 +467,7 @@ func (o *owner) broadcast(now clock.Now) {
 	o.proveSoldOut(now)
 	o.peers.wake = o.broadcastAt + beatEvery
 	if o.totals.News() {
-		o.peers.wake = o.broadcastAt + updateEvery
+		o.peers.wake = o.broadcastAt + UpdateEvery
 	}
 	for _, p := range o.peers.all {
 		if silent := p.heard + silentAfter; p.up && now.Mono < silent {
@@ -426,17 +478,17 @@ func (o *owner) broadcast(now clock.Now) {
 
 // sureReports is how the shards stand of which this process has the lease now: of another
 // it might not have heard that somebody else owns it.
-func (o *owner) sureReports(now clock.Now) []shard.Report {
+func (o *Machine) sureReports(now clock.Now) []shard.Report {
 	return slices.DeleteFunc(o.totals.Reports(make(map[int]uint64)), func(r shard.Report) bool { return !o.has(now, r.Shard) })
 }
 
 // has reports whether this process owns a shard at an instant.
-func (o *owner) has(now clock.Now, i int) bool {
+func (o *Machine) has(now clock.Now, i int) bool {
 	return o.shares.all[i].stage == owned && o.leases.Validity(o.shares.keys[i]).At(now)
 }
 
 // owns is what this process owns.
-func (o *owner) owns() *Owns {
+func (o *Machine) owns() *Owns {
 	owns := &Owns{}
 	for _, r := range o.totals.Reports(make(map[int]uint64)) {
 		if o.shares.all[r.Shard].stage == owned {
@@ -461,7 +513,7 @@ type collection struct {
 const collectAgain = 200 * time.Millisecond
 
 // proveSoldOut requests reports of all shards from their owners, if all units seem to be sold.
-func (o *owner) proveSoldOut(now clock.Now) {
+func (o *Machine) proveSoldOut(now clock.Now) {
 	c := &o.collection
 	for i, id := range o.holder {
 		if !o.has(now, i) && !o.isUp(now, id) {
@@ -491,7 +543,7 @@ func (o *owner) proveSoldOut(now clock.Now) {
 }
 
 // collect takes in how the shards of a peer stand, which was asked.
-func (o *owner) collect(n uint64, reports []shard.Report) {
+func (o *Machine) collect(n uint64, reports []shard.Report) {
 	c := &o.collection
 	if c.at == 0 || n != c.n {
 		return

@@ -1,4 +1,4 @@
-package executor
+package ownership
 
 import (
 	"cmp"
@@ -22,7 +22,7 @@ type pin struct {
 }
 
 // newestPin returns the pin of a shard that counts, and whose it is; "": there is none.
-func newestPin(members []member, shard int) (newest pin, of string) {
+func newestPin(members []Process, shard int) (newest pin, of string) {
 	for _, m := range members {
 		for _, p := range m.Pins {
 			if p.Shard == shard && (of == "" || cmp.Or(cmp.Compare(p.Number, newest.Number), cmp.Compare(m.ID, of)) > 0) {
@@ -35,7 +35,7 @@ func newestPin(members []member, shard int) (newest pin, of string) {
 
 // pinned returns which shards are pinned, and to whom: to processes that own
 // shards.
-func pinned(members []member, shards int) map[int]string {
+func pinned(members []Process, shards int) map[int]string {
 	to := make(map[int]string)
 	for _, m := range members {
 		for _, p := range m.Pins {
@@ -51,7 +51,7 @@ func pinned(members []member, shards int) map[int]string {
 }
 
 // pin has a shard moved here, or with anyone wherever it would be without pins.
-func (o *owner) pin(now clock.Now, shard int, anyone bool) {
+func (o *Machine) pin(now clock.Now, shard int, anyone bool) {
 	// A takeover outdoes many pins of before it, also such as this process has yet to hear of.
 	p := pin{Shard: shard, Number: o.epochOf(shard) << 10, Any: anyone}
 	if newest, of := newestPin(o.members, shard); of != "" {
@@ -63,7 +63,7 @@ func (o *owner) pin(now clock.Now, shard int, anyone bool) {
 }
 
 // outdated drops the pins of this process that a newer one of another has ended.
-func (o *owner) outdated(members []member) {
+func (o *Machine) outdated(members []Process) {
 	o.pins = slices.DeleteFunc(slices.Clone(o.pins), func(p pin) bool {
 		newest, of := newestPin(members, p.Shard)
 		return of != "" && of != o.me && newest.Number >= p.Number
@@ -71,7 +71,7 @@ func (o *owner) outdated(members []member) {
 }
 
 // epochOf is the newest epoch of a shard's log that is known.
-func (o *owner) epochOf(shard int) uint64 {
+func (o *Machine) epochOf(shard int) uint64 {
 	epoch := o.totals.Shards()[shard].Totals.Epoch
 	for _, p := range o.peers.all {
 		epoch = max(epoch, p.owns[shard])
@@ -80,7 +80,7 @@ func (o *owner) epochOf(shard int) uint64 {
 }
 
 // present tells all what this process is from here on.
-func (o *owner) present(now clock.Now) {
+func (o *Machine) present(now clock.Now) {
 	members := slices.Clone(o.members)
 	for i := range members {
 		if members[i].ID == o.me {

@@ -1,4 +1,4 @@
-package executor
+package ownership
 
 import (
 	"testing"
@@ -10,8 +10,8 @@ import (
 )
 
 // newServingOwner returns an owner that serves a run of two shards, with one peer.
-func newServingOwner() *owner {
-	o := &owner{stage: serving, uid: "this run", shares: newShares("this run", 2)}
+func newServingOwner() *Machine {
+	o := &Machine{stage: serving, uid: "this run", shares: newShares("this run", 2)}
 	o.peers = newPeers()
 	o.peers.all["peer"] = &peer{owns: make(map[int]uint64)}
 	o.holder, o.totals = make([]string, 2), shard.NewSaleTotals(2)
@@ -24,13 +24,13 @@ func TestUpdateOfAnotherRun(t *testing.T) {
 	now := clock.Now{Mono: time.Hour}
 	for run, heard := range map[string]bool{"the run before": false, "": false, "this run": true} {
 		o := newServingOwner()
-		o.receive(now, "peer", &PeerUpdate{
+		o.Receive(now, "peer", &PeerUpdate{
 			Run: run, Owns: &Owns{Shards: []int{1}, Epochs: []uint64{3}}, Reports: []shard.Report{{Shard: 1, Next: 7}},
 			Wants: []Want{{Shard: 0}}, Moves: []shard.Message{{Kind: shard.Sent, From: 1, To: 0, K: 1, Units: ledger.Units{{First: 5, Count: 2}}}},
 		})
 		for what, got := range map[string]bool{
 			"the owner of a shard": o.holder[1] == "peer", "how far its log is": o.totals.Seen(1) == 7,
-			"units": len(o.out.moves) == 1, "who wants a shard": o.shares.all[0].wanted == "peer", "that the peer is there": o.peers.all["peer"].heard != 0,
+			"units": len(o.out.Moves) == 1, "who wants a shard": o.shares.all[0].wanted == "peer", "that the peer is there": o.peers.all["peer"].heard != 0,
 		} {
 			if got != heard {
 				t.Errorf("of %q it hears %s: %v, want %v", run, what, got, heard)
@@ -43,7 +43,7 @@ func TestUpdateOfAnotherRun(t *testing.T) {
 func TestUpdatesThatCannotBe(t *testing.T) {
 	o := newServingOwner()
 	for _, i := range []int{-1, 2, 1 << 40} {
-		o.receive(clock.Now{Mono: time.Hour}, "peer", &PeerUpdate{
+		o.Receive(clock.Now{Mono: time.Hour}, "peer", &PeerUpdate{
 			Run: "this run", Owns: &Owns{Shards: []int{i, 0, 1}, Epochs: []uint64{1}}, Reports: []shard.Report{{Shard: i}},
 			Wants: []Want{{Shard: i}}, Agrees: []int{i}, Gives: []int{i},
 			Moves: []shard.Message{
@@ -53,7 +53,7 @@ func TestUpdatesThatCannotBe(t *testing.T) {
 			},
 		})
 	}
-	if len(o.out.moves) != 0 || o.holder[0] != "" || o.holder[1] != "" {
-		t.Errorf("it takes in %v, and that shards are of %q", o.out.moves, o.holder)
+	if len(o.out.Moves) != 0 || o.holder[0] != "" || o.holder[1] != "" {
+		t.Errorf("it takes in %v, and that shards are of %q", o.out.Moves, o.holder)
 	}
 }

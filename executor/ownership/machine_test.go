@@ -1,4 +1,4 @@
-package executor
+package ownership
 
 import (
 	"context"
@@ -26,11 +26,11 @@ func TestOwnerFollowsTheSale(t *testing.T) {
 		t.Helper()
 		w.pass(2 * followEvery)
 		w.wantStage(following)
-		if a := w.o.absent(); a.Outcome != o {
+		if a := w.o.Absent(); a.Outcome != o {
 			t.Fatalf("claims are told %+v, want %s", a, o)
 		}
 	}
-	if a := w.o.absent(); a.Outcome != api.Standby {
+	if a := w.o.Absent(); a.Outcome != api.Standby {
 		t.Errorf("before the first read claims are told %+v", a)
 	}
 	want(api.NoSuchSale)
@@ -60,16 +60,16 @@ func TestOwnerFollowsTheSale(t *testing.T) {
 
 	// A new generation is passed on within a third of a ttl, before newer rights.
 	saletest.Replan(t, w.logs, w.sale, func(p *pb.Planned) { p.Settings.Phase = pb.Phase_CLOSED })
-	w.pass(quorum.DefaultTTL / readsPerTTL)
-	if got := w.o.plans(1); w.plans != 2 || len(got) != 2 || got[1].GetSettings().GetPhase() != pb.Phase_CLOSED {
+	w.pass(quorum.DefaultTTL / ReadsPerTTL)
+	if got := w.o.Sale(); w.plans != 2 || got.Generation() != 2 || got.ShardGeneration(2, 1).GetSettings().GetPhase() != pb.Phase_CLOSED {
 		t.Fatalf("told %d times, of %v", w.plans, got)
 	}
 
 	// The run ends, and another begins.
 	saletest.AppendSale(t, w.logs, w.sale, &pb.Op{Op: &pb.Op_Sealed{Sealed: &pb.Sealed{Roots: [][]byte{make([]byte, 32), make([]byte, 32)}, Slots: []uint64{1, 1}}}})
-	w.pass(quorum.DefaultTTL / readsPerTTL)
+	w.pass(quorum.DefaultTTL / ReadsPerTTL)
 	w.wantStage(leaving)
-	if len(w.halts) != 2 || w.halts[0].halt.Refusal != api.Closed || w.halts[1].halt.Gentle || w.halts[1].halt.Why != errNotLive {
+	if len(w.halts) != 2 || w.halts[0].Halt.Refusal != api.Closed || w.halts[1].Halt.Gentle || w.halts[1].Halt.Why != errNotLive {
 		t.Fatalf("stopped with %+v", w.halts)
 	}
 	if len(w.holders()) != 2 {
@@ -114,7 +114,7 @@ func TestOwnerWaitsForLeases(t *testing.T) {
 	w.rival(0)
 	w.pass(quorum.DefaultTTL / 2)
 	w.wantShares(trying, owned, owned)
-	if a := w.o.absent(); a.Outcome != api.Standby {
+	if a := w.o.Absent(); a.Outcome != api.Standby {
 		t.Errorf("claims are told %+v", a)
 	}
 	if got := w.mayAppendTo(); w.starts != 1 || !slices.Equal(got, []int{1, 2}) {
@@ -130,7 +130,7 @@ func TestOwnerWaitsForLeases(t *testing.T) {
 // TestOwnerIsAStandby owns nothing by the wish of an operator, and is there all the same.
 func TestOwnerIsAStandby(t *testing.T) {
 	w := newOwnerWorldFor(t, 1, quorum.DefaultTTL)
-	w.ownerHost = w.host("first", func(c *MachineConfig) { c.Standby = true })
+	w.ownerHost = w.host("first", func(c *Config) { c.Standby = true })
 	w.apply(2)
 	w.pass(10 * time.Second)
 	w.wantStage(serving)
@@ -138,10 +138,10 @@ func TestOwnerIsAStandby(t *testing.T) {
 	if got := w.holders(); len(got) != 0 || w.starts != 1 || len(w.opened) != 0 {
 		t.Errorf("leases %v, %d starts, opened %v", got, w.starts, w.opened)
 	}
-	if m := w.o.memberStatus(w.now); len(m) != 1 || m[0].State != memberStandby || !m[0].Here {
+	if m := w.o.memberStatus(w.now); len(m) != 1 || m[0].State != api.ProcessStandby || !m[0].Here {
 		t.Errorf("members %+v", m)
 	}
-	if a := w.o.absent(); a.Outcome != api.Standby {
+	if a := w.o.Absent(); a.Outcome != api.Standby {
 		t.Errorf("claims are told %+v", a)
 	}
 }
@@ -155,7 +155,7 @@ func TestOwnerLosesItsLeases(t *testing.T) {
 	}
 	w.wantStage(serving) // the run goes on
 	w.wantShares(stopping, stopping)
-	if h := w.halts[0].halt; len(w.halts) != 2 || h.Refusal != api.NoQuorum || !h.Elsewhere || h.Gentle || !errors.Is(h.Why, quorum.ErrLost) {
+	if h := w.halts[0].Halt; len(w.halts) != 2 || h.Refusal != api.NoQuorum || !h.Elsewhere || h.Gentle || !errors.Is(h.Why, quorum.ErrLost) {
 		t.Fatalf("stopped with %+v", w.halts)
 	}
 	w.end()
@@ -163,7 +163,7 @@ func TestOwnerLosesItsLeases(t *testing.T) {
 	w.wantShares(trying, trying) // they do not rest, as after one that ended by itself
 	for range 10 {
 		w.pass(time.Second)
-		if a := w.o.absent(); a.Outcome != api.NoQuorum {
+		if a := w.o.Absent(); a.Outcome != api.NoQuorum {
 			t.Errorf("while the node is away claims are told %+v", a)
 		}
 	}
@@ -211,7 +211,7 @@ func TestOwnerTellsOfALoss(t *testing.T) {
 			w.o.stop(w.now, 1, shard.Halt{Why: errGiven, Refusal: api.NoQuorum, Elsewhere: true}, "another")
 		},
 		"leaving":  func(w *ownerWorld) { w.o.leave(w.now, shard.Halt{Why: errNotLive, Refusal: api.Closed}) },
-		"draining": func(w *ownerWorld) { w.o.drain(w.now) },
+		"draining": func(w *ownerWorld) { w.o.Drain(w.now) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newOwnerWorldOn(t, 3, quorum.DefaultTTL)
@@ -246,7 +246,7 @@ func TestOwnerStopsSlowly(t *testing.T) {
 	for range 20 {
 		w.pass(quorum.DefaultTTL / 20)
 		w.wantShares(trying, trying)
-		if a := w.o.absent(); a.Outcome != api.NoQuorum {
+		if a := w.o.Absent(); a.Outcome != api.NoQuorum {
 			t.Fatalf("claims are told %+v", a)
 		}
 	}
@@ -267,7 +267,7 @@ func TestOwnerIsToldOfThePast(t *testing.T) {
 	} {
 		saletest.AppendSale(t, w.logs, w.sale, op)
 	}
-	w.pass(quorum.DefaultTTL / readsPerTTL)
+	w.pass(quorum.DefaultTTL / ReadsPerTTL)
 	w.end()
 	want := func(lag int, o api.Outcome) {
 		t.Helper()
@@ -276,7 +276,7 @@ func TestOwnerIsToldOfThePast(t *testing.T) {
 			w.logs = w.store.Handle(nil)
 		}
 		w.pass(followEvery)
-		if a := w.o.absent(); a.Outcome != o {
+		if a := w.o.Absent(); a.Outcome != o {
 			t.Fatalf("with a read from %d slots ago claims are told %+v, want %s", lag, a, o)
 		}
 	}
@@ -334,11 +334,10 @@ func TestOwnerClock(t *testing.T) {
 			if !c.serves && len(w.opened) != 0 {
 				t.Errorf("it has begun to serve: %+v", w.opened)
 			}
-			part, why := w.o.health().withoutRights(true)
-			if off := part == partClock && strings.HasPrefix(why, "this host's clock is "+c.ahead.String()+" off"); off == c.serves {
-				t.Errorf("it says %q", why)
+			if off := w.o.Status(w.now).ClockOff; off != 0 == c.serves || !c.serves && off != c.ahead {
+				t.Errorf("its clock is %v off", off)
 			}
-			if a := w.o.absent(); !c.serves && (a.Outcome != api.NoQuorum || !strings.Contains(a.Message, "clock is wrong")) {
+			if a := w.o.Absent(); !c.serves && (a.Outcome != api.NoQuorum || !strings.Contains(a.Message, "clock is wrong")) {
 				t.Errorf("claims are told %+v", a)
 			}
 			// Somebody sets the clock right that is ahead; a jump forward would
@@ -350,7 +349,7 @@ func TestOwnerClock(t *testing.T) {
 			if !w.valid() {
 				t.Error("it may not append with a clock that is right again")
 			}
-			if off := w.o.health().clockOff; off != 0 {
+			if off := w.o.Status(w.now).ClockOff; off != 0 {
 				t.Errorf("by what it says its clock is %v off still", off)
 			}
 		})
@@ -369,12 +368,12 @@ func TestOwnerClockGoesWrong(t *testing.T) {
 	}
 	w.pass(quorum.DefaultTTL)
 	w.wantShares(stopping, stopping)
-	if h := w.halts[0].halt; len(w.halts) != 2 || h.Why != errClock || h.Refusal != api.NoQuorum || !h.Elsewhere {
+	if h := w.halts[0].Halt; len(w.halts) != 2 || h.Why != errClock || h.Refusal != api.NoQuorum || !h.Elsewhere {
 		t.Fatalf("stopped with %+v", w.halts)
 	}
 	w.end()
 	w.run()
-	if m := w.o.memberStatus(w.now); len(m) != 1 || m[0].State != memberUnable {
+	if m := w.o.memberStatus(w.now); len(m) != 1 || m[0].State != api.ProcessUnable {
 		t.Errorf("members %+v", m)
 	}
 	w.pass(restAfter / 2)
@@ -414,12 +413,12 @@ func TestOwnerLogIsNoLongerTheSame(t *testing.T) {
 		if err := w.logs.Delete(context.Background(), spec.SaleLog(w.sale), 1<<40); err != nil {
 			t.Fatal(err)
 		}
-		w.pass(quorum.DefaultTTL / readsPerTTL)
+		w.pass(quorum.DefaultTTL / ReadsPerTTL)
 		w.wantStage(leaving)
 		w.end()
 		w.pass(2 * time.Second)
 		w.wantStage(following)
-		if a := w.o.absent(); a.Outcome != api.Standby { // for all that it knows the read lags
+		if a := w.o.Absent(); a.Outcome != api.Standby { // for all that it knows the read lags
 			t.Errorf("claims are told %+v", a)
 		}
 	})
@@ -472,16 +471,16 @@ func TestOwnerDrains(t *testing.T) {
 				reach(w)
 				w.nodeOff = off
 				stopped := len(w.halts)
-				w.o.drain(w.now)
+				w.o.Drain(w.now)
 				began := w.now.Mono
 				w.run()
 				if len(w.running) > 0 {
-					if w.o.gone(w.now) || len(w.halts) != len(w.running) {
-						t.Fatalf("gone: %v, stopped with %+v", w.o.gone(w.now), w.halts)
+					if w.o.Gone(w.now) || len(w.halts) != len(w.running) {
+						t.Fatalf("gone: %v, stopped with %+v", w.o.Gone(w.now), w.halts)
 					}
 					for _, h := range w.halts[stopped:] {
-						if h.halt.Why != errDraining || h.halt.Refusal != api.Draining || !h.halt.Gentle || h.halt.Elsewhere {
-							t.Errorf("shard %d is stopped with %+v", h.shard, h.halt)
+						if h.Halt.Why != ErrDraining || h.Halt.Refusal != api.Draining || !h.Halt.Gentle || h.Halt.Elsewhere {
+							t.Errorf("shard %d is stopped with %+v", h.Shard, h.Halt)
 						}
 					}
 					w.pass(time.Second)
@@ -490,16 +489,16 @@ func TestOwnerDrains(t *testing.T) {
 				}
 				if off && len(w.opened) > 0 { // the node has time to hear of the release twice
 					w.pass(3*quorum.CallTimeout(quorum.DefaultTTL) - (w.now.Mono - began) - time.Millisecond)
-					if w.o.gone(w.now) {
+					if w.o.Gone(w.now) {
 						t.Error("gone before the node had time to hear of it")
 					}
 					w.pass(time.Millisecond)
-					if !w.o.gone(w.now) {
+					if !w.o.Gone(w.now) {
 						t.Error("not gone when the node has had its time")
 					}
 				}
 				w.pass(2 * quorum.DefaultTTL)
-				if !w.o.gone(w.now) {
+				if !w.o.Gone(w.now) {
 					t.Fatalf("not gone in stage %d", w.o.stage)
 				}
 				if !off && w.holds("first:1") != 0 {
@@ -508,7 +507,7 @@ func TestOwnerDrains(t *testing.T) {
 				if there := w.there(); !off && len(there) != 0 {
 					t.Errorf("the node has it as there: %v", there)
 				}
-				if a := w.o.absent(); a.Outcome != api.Draining {
+				if a := w.o.Absent(); a.Outcome != api.Draining {
 					t.Errorf("claims are told %+v", a)
 				}
 				w.pass(time.Minute)
@@ -539,9 +538,9 @@ func TestOwnerAnotherRun(t *testing.T) {
 			}
 			saletest.Replan(t, w.logs, w.sale, func(p *pb.Planned) { p.Generation, p.Run, p.Uid = 1, 2, other })
 			saletest.AppendSale(t, w.logs, w.sale, &pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: 1}}})
-			w.pass(quorum.DefaultTTL / readsPerTTL)
+			w.pass(quorum.DefaultTTL / ReadsPerTTL)
 			w.wantStage(leaving)
-			if len(w.halts) != 2 || w.halts[0].halt.Refusal != api.Standby || w.halts[0].halt.Why != errNotLive {
+			if len(w.halts) != 2 || w.halts[0].Halt.Refusal != api.Standby || w.halts[0].Halt.Why != errNotLive {
 				t.Fatalf("stopped with %+v", w.halts)
 			}
 			w.nodeOff = node
@@ -578,7 +577,7 @@ func TestOwnerReads(t *testing.T) {
 	w.wantShares(owned, owned)
 	w.reads = 0
 	w.pass(10 * quorum.MaxTTL)
-	if w.reads != 10*readsPerTTL {
+	if w.reads != 10*ReadsPerTTL {
 		t.Errorf("%d reads in ten ttls", w.reads)
 	}
 
@@ -586,20 +585,20 @@ func TestOwnerReads(t *testing.T) {
 	// it is there, whether or not a node answers then.
 	w.pass(w.o.nextRead - w.now.Mono - 1)
 	w.move(1)
-	w.o.tick(w.now)
-	out, err := w.o.next(w.now)
-	if out.read == nil || err != nil {
+	w.o.Tick(w.now)
+	out, err := w.o.Advance(w.now)
+	if out.Read == nil || err != nil {
 		t.Fatalf("%+v, %v", out, err)
 	}
 	sent := w.now
 	w.move(300 * time.Millisecond)
-	if out, err := w.o.next(w.now); out.read != nil || err != nil {
+	if out, err := w.o.Advance(w.now); out.Read != nil || err != nil {
 		t.Fatalf("it reads again: %+v, %v", out, err)
 	}
 	w.move(300 * time.Millisecond)
-	w.o.read(w.now, out.read.Do(t.Context(), w.logs))
-	out, err = w.o.next(w.now)
-	if err != nil || len(out.rights) != 2 || out.rights[0].rights.ReadAt != sent || out.rights[1].rights.ReadAt != sent {
+	w.o.SaleRead(w.now, out.Read.Do(t.Context(), w.logs))
+	out, err = w.o.Advance(w.now)
+	if err != nil || len(out.Rights) != 2 || out.Rights[0].Rights.ReadAt != sent || out.Rights[1].Rights.ReadAt != sent {
 		t.Errorf("%+v, %v", out, err)
 	}
 }
@@ -608,12 +607,12 @@ func TestOwnerReads(t *testing.T) {
 func TestOwnerCannotServe(t *testing.T) {
 	for name, c := range map[string]struct {
 		plan func(p *pb.Planned)
-		cfg  func(c *MachineConfig)
+		cfg  func(c *Config)
 		want string
 	}{
 		"a declaration that cannot be read": {func(p *pb.Planned) { p.Spec = []byte("{") }, nil, "generation 1 of sale owned: "},
 		"lists that it was not told of": {
-			nil, func(c *MachineConfig) { c.Lists = []string{"a:1", "b:2"} },
+			nil, func(c *Config) { c.Lists = []string{"a:1", "b:2"} },
 			"it was applied with engine ledger and lists on [], and this process was told of lists on [a:1 b:2]; see that the file says what was applied",
 		},
 		"a red packet without a seed": {
@@ -623,9 +622,9 @@ func TestOwnerCannotServe(t *testing.T) {
 				sale.HBase = &spec.HBase{Zookeeper: []string{"z:1"}, ZookeeperRoot: "/hbase", Table: "t"}
 				sale.RedPacket = &spec.RedPacket{Currency: "CNY", Total: 100, Min: 1, Split: spec.SplitRandom}
 				p.Spec, _ = sale.JSON()
-			}, func(c *MachineConfig) { c.Lists = []string{"a:1"} }, ledger.ErrCorrupt.Error() + ": the red packet's seed has 0 bytes",
+			}, func(c *Config) { c.Lists = []string{"a:1"} }, ledger.ErrCorrupt.Error() + ": the red packet's seed has 0 bytes",
 		},
-		"no lock nodes": {nil, func(c *MachineConfig) { c.Nodes = nil }, ""},
+		"no lock nodes": {nil, func(c *Config) { c.Nodes = nil }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newOwnerWorld(t)
@@ -657,7 +656,7 @@ func TestOwnerCannotServe(t *testing.T) {
 func TestOwnerLateReply(t *testing.T) {
 	w := newOwnerWorld(t)
 	w.pass(time.Second)
-	w.o.voted(w.now, quorum.Reply{Err: errors.New("too late")})
+	w.o.LeaseReply(w.now, quorum.Reply{Err: errors.New("too late")})
 	w.pass(time.Second)
 	w.wantStage(following)
 }
@@ -672,7 +671,7 @@ func TestOwnerSaysWhyNodesFail(t *testing.T) {
 	}
 	w.apply(2)
 	w.pass(quorum.DefaultTTL)
-	for _, n := range w.o.health().nodes {
+	for _, n := range w.o.Status(w.now).Nodes {
 		if n.Up || n.Since.IsZero() || !strings.Contains(n.Error, fs.ErrPermission.Error()) {
 			t.Errorf("%+v", n)
 		}
@@ -686,7 +685,7 @@ func TestOwnerSaysWhyNodesFail(t *testing.T) {
 		return memory.Fault{Kind: memory.Denied}
 	}))
 	w.pass(quorum.DefaultTTL)
-	if n := w.o.health().nodes[1]; !n.Up {
+	if n := w.o.Status(w.now).Nodes[1]; !n.Up {
 		t.Errorf("it votes, and is down: %+v", n)
 	}
 }
@@ -701,23 +700,23 @@ func TestOwnerHealth(t *testing.T) {
 	w.apply(2)
 	w.pass(quorum.DefaultTTL)
 	w.wantShares(owned, owned)
-	nodes := w.o.health().nodes
+	nodes := w.o.Status(w.now).Nodes
 	if !nodes[0].Up || nodes[2].Up || nodes[2].Since.IsZero() || nodes[2].Since.Sub(began) > time.Second {
 		t.Errorf("%+v, began at %v", nodes, began)
 	}
-	if off := w.o.watch[1].wrong - w.o.watch[0].wrong; off != 4*time.Second {
+	if off := w.o.watch[1].Ahead - w.o.watch[0].Ahead; off != 4*time.Second {
 		t.Errorf("by what it knows two nodes' clocks are %v apart", off)
 	}
 	if !slices.ContainsFunc(w.events, func(e quorum.Event) bool { return e.Kind == quorum.Won && len(e.Keys) == 2 }) {
 		t.Errorf("it tells of %+v", w.events)
 	}
-	votes := func() uint64 { s := w.o.health().locks; return s.Won }
+	votes := func() uint64 { s := w.o.Status(w.now).Locks; return s.Won }
 	if votes() != 2 {
 		t.Errorf("won %d times", votes())
 	}
 	w.hangs[2] = false
 	w.logs = memory.NewStore().Handle(nil) // by which the sale is gone, and the session ends
-	w.pass(quorum.DefaultTTL / readsPerTTL)
+	w.pass(quorum.DefaultTTL / ReadsPerTTL)
 	w.end()
 	w.logs = w.store.Handle(nil)
 	w.pass(3 * quorum.DefaultTTL)
@@ -733,7 +732,7 @@ func TestOwnerAnotherTTL(t *testing.T) {
 	w := applied(t, 2)
 	present := w.logs
 	w.logs = memory.NewStore().Handle(nil) // by which the sale is gone
-	w.pass(quorum.DefaultTTL / readsPerTTL)
+	w.pass(quorum.DefaultTTL / ReadsPerTTL)
 	w.wantStage(leaving)
 	w.nodeOff = true
 	w.end()

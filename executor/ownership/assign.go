@@ -1,4 +1,4 @@
-package executor
+package ownership
 
 import (
 	"cmp"
@@ -6,12 +6,10 @@ import (
 	"slices"
 
 	"github.com/cespare/xxhash/v2"
-
-	"salectl/api"
 )
 
 // member is the note that a process of a sale writes about itself to the lock nodes.
-type member struct {
+type Process struct {
 	ID      string `json:"-"` // of this start of the process
 	Address string `json:"address"`
 	Version string `json:"version,omitempty"`
@@ -24,16 +22,9 @@ type member struct {
 }
 
 // same reports whether two notes are equal.
-func (m member) same(o member) bool {
+func (m Process) same(o Process) bool {
 	return m.ID == o.ID && m.Address == o.Address && m.Version == o.Version && m.State == o.State && slices.Equal(m.Pins, o.Pins) && m.Linked == o.Linked
 }
-
-// The states of a process that is to own no shard.
-const (
-	memberStandby  = api.ProcessStandby  // by the wish of an operator
-	memberDraining = api.ProcessDraining // it gives its shards away
-	memberUnable   = api.ProcessUnable   // its clock is wrong, or it cannot read the sale's log
-)
 
 // assign returns the id of the process that should own each shard, by the members that a process
 // sees; "": no member may own the shard. It is rendezvous hashing (Thaler and Ravishankar, 1996) with a ceiling, after the bounded
@@ -44,9 +35,9 @@ const (
 // more. A pinned shard is its member's beyond that.
 //
 // The result depends on the arguments alone, and not on the order of members.
-func assign(run string, shards int, members []member) []string {
+func assign(run string, shards int, members []Process) []string {
 	owners := make([]string, shards)
-	var able []member
+	var able []Process
 	for _, m := range members {
 		if m.State == "" {
 			able = append(able, m)
@@ -55,7 +46,7 @@ func assign(run string, shards int, members []member) []string {
 	if len(able) == 0 {
 		return owners
 	}
-	slices.SortFunc(able, func(a, b member) int {
+	slices.SortFunc(able, func(a, b Process) int {
 		return cmp.Or(compareVersions(b.Version, a.Version), cmp.Compare(a.ID, b.ID))
 	})
 	free := shards

@@ -1,11 +1,11 @@
-package executor
+package ownership
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 	"time"
 
+	"salectl/api"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	"salectl/executor/shard"
@@ -14,20 +14,20 @@ import (
 // The pin with the highest number counts, and of two that are alike one, whoever looks. One
 // of a process that is to own nothing counts for nobody, and neither does an older one then.
 func TestPins(t *testing.T) {
-	named := func(id, state string, pins ...pin) member { return member{ID: id, State: state, Pins: pins} }
+	named := func(id, state string, pins ...pin) Process { return Process{ID: id, State: state, Pins: pins} }
 	for name, c := range map[string]struct {
-		members []member
+		members []Process
 		want    string // whose shard 1 is; "": wherever it would be
 	}{
-		"none":                   {[]member{named("a", ""), named("b", "")}, ""},
-		"one":                    {[]member{named("a", ""), named("b", "", pin{Shard: 1, Number: 1})}, "b"},
-		"a newer one":            {[]member{named("a", "", pin{Shard: 1, Number: 7}), named("b", "", pin{Shard: 1, Number: 6})}, "a"},
-		"two alike":              {[]member{named("a", "", pin{Shard: 1, Number: 6}), named("b", "", pin{Shard: 1, Number: 6})}, "b"},
-		"of another shard":       {[]member{named("a", "", pin{Shard: 1, Number: 6}), named("b", "", pin{Shard: 2, Number: 9})}, "a"},
-		"ended":                  {[]member{named("a", "", pin{Shard: 1, Number: 6}), named("b", "", pin{Shard: 1, Number: 7, Any: true})}, ""},
-		"ended, and pinned anew": {[]member{named("a", "", pin{Shard: 1, Number: 8}), named("b", "", pin{Shard: 1, Number: 7, Any: true})}, "a"},
-		"drained":                {[]member{named("a", "", pin{Shard: 1, Number: 6}), named("b", memberStandby, pin{Shard: 1, Number: 7})}, ""},
-		"of no shard":            {[]member{named("a", "", pin{Shard: -1, Number: 6}, pin{Shard: 9, Number: 6}), named("b", "")}, ""},
+		"none":                   {[]Process{named("a", ""), named("b", "")}, ""},
+		"one":                    {[]Process{named("a", ""), named("b", "", pin{Shard: 1, Number: 1})}, "b"},
+		"a newer one":            {[]Process{named("a", "", pin{Shard: 1, Number: 7}), named("b", "", pin{Shard: 1, Number: 6})}, "a"},
+		"two alike":              {[]Process{named("a", "", pin{Shard: 1, Number: 6}), named("b", "", pin{Shard: 1, Number: 6})}, "b"},
+		"of another shard":       {[]Process{named("a", "", pin{Shard: 1, Number: 6}), named("b", "", pin{Shard: 2, Number: 9})}, "a"},
+		"ended":                  {[]Process{named("a", "", pin{Shard: 1, Number: 6}), named("b", "", pin{Shard: 1, Number: 7, Any: true})}, ""},
+		"ended, and pinned anew": {[]Process{named("a", "", pin{Shard: 1, Number: 8}), named("b", "", pin{Shard: 1, Number: 7, Any: true})}, "a"},
+		"drained":                {[]Process{named("a", "", pin{Shard: 1, Number: 6}), named("b", api.ProcessStandby, pin{Shard: 1, Number: 7})}, ""},
+		"of no shard":            {[]Process{named("a", "", pin{Shard: -1, Number: 6}, pin{Shard: 9, Number: 6}), named("b", "")}, ""},
 	} {
 		backwards := slices.Clone(c.members)
 		slices.Reverse(backwards)
@@ -49,8 +49,8 @@ func TestPins(t *testing.T) {
 // process knows: the first pin, or that the shard was taken over since.
 func TestTheLastMoveCounts(t *testing.T) {
 	at := clock.Now{Mono: time.Minute}
-	process := func(id string) *owner {
-		o := newOwner(MachineConfig{Sale: "movie", Address: id + ":1"})
+	process := func(id string) *Machine {
+		o := New(Config{Sale: "movie", Address: id + ":1"})
 		o.me, o.totals = id, shard.NewSaleTotals(4)
 		o.shares.all, o.shares.desired = make([]share, 4), make([]string, 4)
 		o.holder = make([]string, 4)
@@ -67,14 +67,14 @@ func TestTheLastMoveCounts(t *testing.T) {
 		"it knows the pin, and since": {true, 9, true},
 	} {
 		a, b := process("2"), process("1")
-		both := func() []member { return []member{a.myself(), b.myself()} }
+		both := func() []Process { return []Process{a.myself(), b.myself()} }
 		a.assign(both())
 		a.totals.Set(2, 1, ledger.Totals{Epoch: 4}, time.Time{}, true)
 		a.pin(at, 2, false)
 		if a.shares.desired[2] != "2" || len(a.pins) != 1 || a.pins[0].Number != 4<<10+1 {
 			t.Fatalf("%s: the first: %v, shard 2 is to be of %q", name, a.pins, a.shares.desired[2])
 		}
-		b.assign([]member{b.myself(), {ID: "2"}})
+		b.assign([]Process{b.myself(), {ID: "2"}})
 		if c.knows {
 			b.assign(both())
 		}
@@ -96,26 +96,9 @@ func TestTheLastMoveCounts(t *testing.T) {
 		all = both()
 		b.assign(all)
 		a.assign(slices.Clone(all))
-		free := assign("", 4, []member{{ID: "1"}, {ID: "2"}})
+		free := assign("", 4, []Process{{ID: "1"}, {ID: "2"}})
 		if len(b.pins) != 0 || b.shares.desired[2] != free[2] || a.shares.desired[2] != free[2] {
 			t.Errorf("%s: ended: pins %v and %v, shard 2 is to be of %q", name, a.pins, b.pins, b.shares.desired[2])
-		}
-	}
-}
-
-// A rate is that of the five seconds before the last look, and none is told before.
-func TestMeter(t *testing.T) {
-	var m meter
-	for i, c := range []struct {
-		count uint64
-		want  string
-	}{{7, "?"}, {8, "?"}, {9, "?"}, {10, "?"}, {11, "?"}, {17, "2"}, {18, "2"}, {18, "1.8"}, {18, "1.6"}, {18, "1.4"}, {18, "0.2"}, {18, "0"}} {
-		got := "?"
-		if rate := m.look(time.Duration(i)*time.Second, c.count); rate != nil {
-			got = fmt.Sprint(*rate)
-		}
-		if got != c.want {
-			t.Errorf("after %d s: %s, want %s", i, got, c.want)
 		}
 	}
 }

@@ -1,15 +1,17 @@
-package executor
+package ownership
 
 import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"salectl/api"
 )
 
-func membersNamed(n int) (all []member) {
+func membersNamed(n int) (all []Process) {
 	for i := range n {
-		all = append(all, member{ID: fmt.Sprint("member-", i), Version: "v1.2.3"})
+		all = append(all, Process{ID: fmt.Sprint("member-", i), Version: "v1.2.3"})
 	}
 	return all
 }
@@ -76,7 +78,7 @@ func TestAssignMovesFew(t *testing.T) {
 func TestAssignDependsOnWhoIsThere(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	members := membersNamed(9)
-	members[3].Version, members[4].Version, members[7].State = "v1.3.0", "v1.3.0", memberDraining
+	members[3].Version, members[4].Version, members[7].State = "v1.3.0", "v1.3.0", api.ProcessDraining
 	members[5].Pins = []pin{{Shard: 7, Number: 1}, {Shard: 11, Number: 1}, {Shard: 99, Number: 1}}
 	members[6].Pins = []pin{{Shard: 11, Number: 2}, {Shard: 12, Number: 1}}
 	want := assign("run", 50, members)
@@ -98,12 +100,12 @@ func TestAssignDependsOnWhoIsThere(t *testing.T) {
 // others.
 func TestAssignToNobody(t *testing.T) {
 	members := membersNamed(4)
-	members[0].State, members[1].State, members[2].State = memberStandby, memberDraining, memberUnable
+	members[0].State, members[1].State, members[2].State = api.ProcessStandby, api.ProcessDraining, api.ProcessUnable
 	members[0].Pins = []pin{{Shard: 2, Number: 1}}
 	if of := shareOf(assign("run", 10, members)); of[members[3].ID] != 10 {
 		t.Errorf("%v; only %s is to own shards", of, members[3].ID)
 	}
-	for _, none := range [][]member{nil, members[:3]} {
+	for _, none := range [][]Process{nil, members[:3]} {
 		if of := shareOf(assign("run", 10, none)); of[""] != 10 {
 			t.Errorf("%v, want nobody", of)
 		}
@@ -158,7 +160,7 @@ func TestAssignPins(t *testing.T) {
 	if of := shareOf(again); of[""] != 0 || again[5] != members[0].ID {
 		t.Errorf("%v; a shard that is pinned twice is %s's", of, again[5])
 	}
-	members[1].State = memberDraining // and its pins with it
+	members[1].State = api.ProcessDraining // and its pins with it
 	if of := shareOf(assign("run", 12, members)); of[members[1].ID] != 0 || of[""] != 0 {
 		t.Errorf("%v", of)
 	}

@@ -1,4 +1,4 @@
-package executor
+package ownership
 
 import (
 	"context"
@@ -45,7 +45,7 @@ type ownerWorld struct {
 // ownerHost is the process of an owner.
 type ownerHost struct {
 	w     *ownerWorld
-	o     *owner
+	o     *Machine
 	token int
 	wake  time.Duration
 	heard bool // something has come in since next was called last
@@ -66,8 +66,8 @@ type ownerHost struct {
 
 	starts int
 	ends   int // of sessions
-	opened []opening
-	halts  []halting
+	opened []Opening
+	halts  []Halting
 	reads  int // of the sale's log
 	events []quorum.Event
 	plans  int // times that the generations were told
@@ -126,7 +126,7 @@ func newOwnerWorldFor(t testing.TB, nodes int, ttl time.Duration) *ownerWorld {
 }
 
 // host starts a process.
-func (w *ownerWorld) host(name string, change func(*MachineConfig)) *ownerHost {
+func (w *ownerWorld) host(name string, change func(*Config)) *ownerHost {
 	h := &ownerHost{
 		w: w, hangs: map[int]bool{}, refuses: map[int]bool{}, running: map[int]*madeUp{},
 		links: map[string]*ownerHost{}, wanted: map[string]bool{}, cutFrom: map[*ownerHost]bool{}, heard: true,
@@ -135,15 +135,15 @@ func (w *ownerWorld) host(name string, change func(*MachineConfig)) *ownerHost {
 	for _, n := range w.nodes {
 		names = append(names, n.Name())
 	}
-	cfg := MachineConfig{
-		Sale: w.sale, Address: name + ":1", Nodes: names, Me: fmt.Appendf(nil, "%-8.8s", name),
+	cfg := Config{
+		Sale: w.sale, Address: name + ":1", Nodes: names, ID: fmt.Sprintf("%x", fmt.Appendf(nil, "%-8.8s", name)),
 		Token:  func() string { h.token++; return fmt.Sprint(name, "-", h.token) },
 		Jitter: func() float64 { return 0.5 },
 	}
 	if change != nil {
 		change(&cfg)
 	}
-	h.o = newOwner(cfg)
+	h.o = New(cfg)
 	w.all = append(w.all, h)
 	return h
 }
@@ -231,40 +231,40 @@ func (h *ownerHost) act() {
 		s := h.running[i]
 		return s != nil && s.follows && s.warmAt <= w.now.Mono
 	}
-	out, err := h.o.next(h.here())
+	out, err := h.o.Advance(h.here())
 	if err != nil {
 		h.err = err
 		return
 	}
-	h.wake = out.wake
-	if out.wake != 0 && out.wake <= w.now.Mono {
-		w.t.Fatalf("%s wants to be woken at %v, now is %v", h.o.cfg.Address, out.wake, w.now.Mono)
+	h.wake = out.Wake
+	if out.Wake != 0 && out.Wake <= w.now.Mono {
+		w.t.Fatalf("%s wants to be woken at %v, now is %v", h.o.cfg.Address, out.Wake, w.now.Mono)
 	}
 	h.take(out)
-	if out.read != nil {
+	if out.Read != nil {
 		h.reads++
 		reply := ledger.Reply{Err: errors.New("the store is off")}
 		if !h.logsOff {
-			reply = out.read.Do(context.Background(), w.logs)
+			reply = out.Read.Do(context.Background(), w.logs)
 		}
-		h.input(func(now clock.Now) { h.o.read(now, reply) })
+		h.input(func(now clock.Now) { h.o.SaleRead(now, reply) })
 	}
-	for _, c := range out.calls {
-		h.call(c, h.o.voted)
+	for _, c := range out.Calls {
+		h.call(c, h.o.LeaseReply)
 	}
-	for _, c := range out.roster {
-		h.call(c, h.o.rosterReply)
+	for _, c := range out.Roster {
+		h.call(c, h.o.RosterReply)
 	}
-	for _, x := range out.halts {
+	for _, x := range out.Halts {
 		h.halts = append(h.halts, x)
-		if s := h.running[x.shard]; s != nil && !h.byHand {
+		if s := h.running[x.Shard]; s != nil && !h.byHand {
 			s.endAt = w.now.Mono + haltTakes
 		}
 	}
-	for _, x := range out.updates {
-		h.tell(x.to, x.update)
+	for _, x := range out.Updates {
+		h.tell(x.To, x.Update)
 	}
-	if out.ended {
+	if out.Ended != nil {
 		h.ends++
 		if len(h.running) > 0 {
 			w.t.Errorf("the session of %s has ended, and %d machines run", h.o.cfg.Address, len(h.running))
@@ -273,38 +273,38 @@ func (h *ownerHost) act() {
 }
 
 // take takes in what the owner wants done but for what it wants sent.
-func (h *ownerHost) take(out ownerEffects) {
+func (h *ownerHost) take(out Effects) {
 	w := h.w
-	h.events = append(h.events, out.events...)
-	if out.start {
+	h.events = append(h.events, out.Events...)
+	if out.Start != nil {
 		h.starts++
 		h.o.totals = shard.NewSaleTotals(h.o.sale.Shards())
 		h.heard = true
 	}
-	if out.plans {
+	if out.Plans {
 		h.plans++
 	}
-	for _, x := range out.open {
-		if h.running[x.shard] != nil {
-			w.t.Errorf("%s has shard %d run twice", h.o.cfg.Address, x.shard)
+	for _, x := range out.Open {
+		if h.running[x.Shard] != nil {
+			w.t.Errorf("%s has shard %d run twice", h.o.cfg.Address, x.Shard)
 		}
 		h.opened = append(h.opened, x)
-		h.running[x.shard] = &madeUp{follows: x.follows, warmAt: w.now.Mono + warmTakes}
+		h.running[x.Shard] = &madeUp{follows: x.Follows, warmAt: w.now.Mono + warmTakes}
 	}
-	for _, x := range out.rights {
-		s := h.running[x.shard]
+	for _, x := range out.Rights {
+		s := h.running[x.Shard]
 		if s == nil {
 			continue
 		}
-		if s.rights = x.rights; s.takeAt == 0 && h.may(s) {
+		if s.rights = x.Rights; s.takeAt == 0 && h.may(s) {
 			s.takeAt = max(s.warmAt, w.now.Mono+takeTakes)
 		}
 	}
-	for _, id := range out.hang {
+	for _, id := range out.Hang {
 		delete(h.wanted, id)
 		h.unlink(id)
 	}
-	for _, m := range out.dial {
+	for _, m := range out.Dial {
 		h.wanted[m.ID] = true
 		h.dial(m.ID)
 	}
@@ -352,7 +352,7 @@ func (h *ownerHost) end(shards ...int) {
 		h.input(func(now clock.Now) {
 			h.o.totals.Leave(i)
 			delete(h.running, i)
-			h.o.ended(now, i)
+			h.o.ShardEnded(now, i)
 		})
 	}
 }
@@ -386,7 +386,7 @@ func (h *ownerHost) due() (at time.Duration) {
 		at = clock.Soonest(at, s.endAt)
 	}
 	if len(h.links) > 0 { // as a runner does
-		at = clock.Soonest(at, h.w.now.Mono+updateEvery)
+		at = clock.Soonest(at, h.w.now.Mono+UpdateEvery)
 	}
 	return at
 }
@@ -417,7 +417,7 @@ func (w *ownerWorld) pass(d time.Duration) {
 				continue
 			}
 			if h.wake != 0 && h.wake <= w.now.Mono || len(h.links) > 0 {
-				h.input(h.o.tick)
+				h.input(h.o.Tick)
 			}
 			h.live()
 		}

@@ -1,4 +1,4 @@
-package executor
+package ownership
 
 import (
 	"slices"
@@ -65,17 +65,8 @@ type Want struct {
 	Warm  bool // the shard's log has been read to its end
 }
 
-// Link is a connection to one peer. Its methods do not wait. Messages arrive in order, or, once the
-// link is cut, not at all. The methods return false if the link is cut or full.
-type Link interface {
-	// Forward sends a request for the peer to decide. Its LinkReceiver gets the reply.
-	Forward(e shard.ForwardedRequest) bool
-	// Update sends an update.
-	Update(t *PeerUpdate) bool
-}
-
 // outgoingUpdate is an update that is to be sent.
-type outgoingUpdate struct {
-	to     string // the id of a peer
-	update *PeerUpdate
+type Outgoing struct {
+	To     string // the id of a peer
+	Update *PeerUpdate
 }

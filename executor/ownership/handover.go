@@ -1,4 +1,4 @@
-package executor
+package ownership
 
 import (
 	"slices"
@@ -32,7 +32,7 @@ type shares struct {
 	keys        []string // of the shards' leases
 	desired     []string // by shard: the id of the process it is assigned to; "": none
 	fallbacks   []string // the same without members that cannot be reached; nil: all can
-	fallbacksOf []member
+	fallbacksOf []Process
 	wake        time.Duration
 }
 
@@ -71,21 +71,21 @@ func (s shareStage) String() string {
 }
 
 // opening starts the machine of a shard.
-type opening struct {
-	shard   int
-	follows bool // without rights: another process owns the shard
+type Opening struct {
+	Shard   int
+	Follows bool // without rights: another process owns the shard
 }
 
 // granted gives a shard its rights.
-type granted struct {
-	shard  int
-	rights shard.Rights
+type Grant struct {
+	Shard  int
+	Rights shard.Rights
 }
 
 // halting stops the machine of a shard.
-type halting struct {
-	shard int
-	halt  shard.Halt
+type Halting struct {
+	Shard int
+	Halt  shard.Halt
 }
 
 // How often a peer is asked for a shard, how often the lease of one that was given is tried
@@ -113,13 +113,13 @@ func (s *shares) running() bool {
 }
 
 // enter begins a stage.
-func (o *owner) enter(now clock.Now, i int, stage shareStage) {
+func (o *Machine) enter(now clock.Now, i int, stage shareStage) {
 	s := &o.shares.all[i]
 	s.stage, s.since, s.asked, s.woken, s.fallback = stage, now.Mono, 0, 0, false
 }
 
 // share moves each shard one stage towards its assignment.
-func (o *owner) share(now clock.Now) {
+func (o *Machine) share(now clock.Now) {
 	o.shares.wake = 0
 	switch {
 	case o.clockLost(now):
@@ -214,8 +214,8 @@ func (o *owner) share(now clock.Now) {
 
 // assignFallbacks computes the assignment without the members that could be reached before and
 // cannot be now.
-func (o *owner) assignFallbacks(now clock.Now) {
-	gone := func(m member) bool {
+func (o *Machine) assignFallbacks(now clock.Now) {
+	gone := func(m Process) bool {
 		p := o.peers.all[m.ID]
 		return p != nil && p.heard != 0 && !o.isUp(now, m.ID)
 	}
@@ -230,7 +230,7 @@ func (o *owner) assignFallbacks(now clock.Now) {
 
 // warming returns how many shards are followed or about to be taken, without those that a fallback
 // has read to the end.
-func (o *owner) warming() (n int) {
+func (o *Machine) warming() (n int) {
 	for i := range o.shares.all {
 		s := &o.shares.all[i]
 		if (s.stage == warming || s.stage == taking) && !(s.fallback && o.warm(i)) {
@@ -242,7 +242,7 @@ func (o *owner) warming() (n int) {
 
 // isFree reports whether a shard has had no known owner for so long that any process may take it:
 // the assigned one cannot, or not all processes know it.
-func (o *owner) isFree(now clock.Now, s *share, holder string) bool {
+func (o *Machine) isFree(now clock.Now, s *share, holder string) bool {
 	if holder != "" || s.stage == owned || s.stage == stopping {
 		s.freed = 0
 		return false
@@ -264,7 +264,7 @@ func (s *share) free(now clock.Now, ttl time.Duration) bool {
 }
 
 // ask requests a shard of its owner every askEvery.
-func (o *owner) ask(now clock.Now, i int, holder string, warm bool) {
+func (o *Machine) ask(now clock.Now, i int, holder string, warm bool) {
 	s := &o.shares.all[i]
 	if s.asked == 0 || now.Mono >= s.asked+askEvery {
 		s.asked = now.Mono
@@ -275,7 +275,7 @@ func (o *owner) ask(now clock.Now, i int, holder string, warm bool) {
 
 // offer releases a shard to the peer that it is assigned to, if the peer has requested it and has
 // read its log. It agrees to a first request, so that the peer begins to read.
-func (o *owner) offer(now clock.Now, i int) {
+func (o *Machine) offer(now clock.Now, i int) {
 	s := &o.shares.all[i]
 	to := o.shares.desired[i]
 	if to == o.me || to == "" || s.wanted != to || now.Mono >= s.wantedAt+wantsFor || !o.isUp(now, to) {
@@ -291,7 +291,7 @@ func (o *owner) offer(now clock.Now, i int) {
 }
 
 // want takes in a peer's request for a shard.
-func (o *owner) want(now clock.Now, from string, w Want) {
+func (o *Machine) want(now clock.Now, from string, w Want) {
 	if w.Shard < 0 || w.Shard >= len(o.shares.all) {
 		return
 	}
@@ -301,7 +301,7 @@ func (o *owner) want(now clock.Now, from string, w Want) {
 
 // agreed takes in that the owner of a shard agrees to release it. This process follows its log from
 // here on.
-func (o *owner) agreed(now clock.Now, from string, i int) {
+func (o *Machine) agreed(now clock.Now, from string, i int) {
 	if i < 0 || i >= len(o.shares.all) || o.shares.all[i].stage != away || o.shares.desired[i] != o.me || o.retiring() {
 		return
 	}
@@ -313,7 +313,7 @@ func (o *owner) agreed(now clock.Now, from string, i int) {
 }
 
 // given takes in that the lease of a shard was released to this process.
-func (o *owner) given(now clock.Now, from string, i int) {
+func (o *Machine) given(now clock.Now, from string, i int) {
 	if i < 0 || i >= len(o.shares.all) || o.shares.all[i].stage != warming {
 		return
 	}
@@ -325,18 +325,18 @@ func (o *owner) given(now clock.Now, from string, i int) {
 	}
 	o.enter(now, i, taking)
 	o.shares.all[i].woken = now.Mono
-	o.out.given = append(o.out.given, i)
+	o.out.Given = append(o.out.Given, i)
 	o.leased(now, o.leases.Acquire(now, o.shares.keys[i]))
 	o.leased(now, o.leases.Woken(now, o.shares.keys[i]))
 }
 
-func (o *owner) open(i int, follows bool) {
+func (o *Machine) open(i int, follows bool) {
 	o.shares.all[i].runs = true
-	o.out.open = append(o.out.open, opening{shard: i, follows: follows})
+	o.out.Open = append(o.out.Open, Opening{Shard: i, Follows: follows})
 }
 
 // won takes in that this process has the lease of a shard.
-func (o *owner) won(now clock.Now, i int) {
+func (o *Machine) won(now clock.Now, i int) {
 	if o.stage != serving {
 		return // it is being given back
 	}
@@ -360,7 +360,7 @@ func (o *owner) won(now clock.Now, i int) {
 
 // lost takes in that the lease of a shard is lost. The shard loses its rights at once, before it
 // stops.
-func (o *owner) lost(now clock.Now, i int, why error) {
+func (o *Machine) lost(now clock.Now, i int, why error) {
 	if o.stage == following {
 		return
 	}
@@ -373,14 +373,14 @@ func (o *owner) lost(now clock.Now, i int, why error) {
 
 // stop stops the machine of a shard, if it runs, and then releases the lease, or ceases to try for
 // it.
-func (o *owner) stop(now clock.Now, i int, h shard.Halt, to string) {
+func (o *Machine) stop(now clock.Now, i int, h shard.Halt, to string) {
 	s := &o.shares.all[i]
 	switch {
 	case s.stage == stopping:
 	case s.runs:
 		o.enter(now, i, stopping)
 		s.to = to
-		o.out.halts = append(o.out.halts, halting{i, h})
+		o.out.Halts = append(o.out.Halts, Halting{i, h})
 	case s.stage == trying:
 		o.enter(now, i, away)
 		o.leased(now, o.leases.Release(now, "", o.shares.keys[i]))
@@ -389,7 +389,7 @@ func (o *owner) stop(now clock.Now, i int, h shard.Halt, to string) {
 
 // ended takes in that the machine of a shard has ended. If it was not stopped, the cause may last: a
 // shard is sealed while its sale is still being exported. So it rests for a while.
-func (o *owner) ended(now clock.Now, i int) {
+func (o *Machine) ShardEnded(now clock.Now, i int) {
 	if i >= len(o.shares.all) {
 		return
 	}
@@ -409,7 +409,7 @@ func (o *owner) ended(now clock.Now, i int) {
 }
 
 // grantAll gives each shard its present rights.
-func (o *owner) grantAll(now clock.Now) {
+func (o *Machine) grantAll(now clock.Now) {
 	if o.leases == nil {
 		return
 	}
@@ -421,42 +421,46 @@ func (o *owner) grantAll(now clock.Now) {
 	}
 }
 
-// grant gives one shard its present rights. It has none if this host's clock is off by more than a
-// ttl, because its timestamps cannot be trusted then.
-func (o *owner) grant(now clock.Now, i int) {
+// grant gives one shard its present rights.
+func (o *Machine) grant(now clock.Now, i int) {
 	if !o.shares.all[i].runs {
 		return
 	}
-	r := shard.Rights{Lease: o.leases.Validity(o.shares.keys[i]), ReadAt: o.readAt, TTL: o.ttl}
+	o.out.Rights = append(o.out.Rights, Grant{i, o.Rights(i)})
+}
+
+// Rights returns the present rights to a shard. There are none if this host's clock is off by more
+// than a ttl, because its timestamps cannot be trusted then.
+func (o *Machine) Rights(i int) shard.Rights {
 	if o.clockOff != 0 {
-		r = shard.Rights{}
+		return shard.Rights{}
 	}
-	o.out.rights = append(o.out.rights, granted{i, r})
+	return shard.Rights{Lease: o.leases.Validity(o.shares.keys[i]), ReadAt: o.readAt, TTL: o.ttl}
 }
 
 // retiring reports whether this process is to own no shard any more.
-func (o *owner) retiring() bool { return o.ending || o.draining || o.standby }
+func (o *Machine) retiring() bool { return o.ending || o.draining || o.standby }
 
 // retire has this process release its shards to its peers, and own none from here on, because it is
 // about to end.
-func (o *owner) retire(now clock.Now) {
+func (o *Machine) Retire(now clock.Now) {
 	o.ending = true
 	o.present(now)
 }
 
 // standBy has this process release its shards to its peers, and own none from here on; with undo it
 // is assigned shards again.
-func (o *owner) standBy(now clock.Now, undo bool) {
+func (o *Machine) StandBy(now clock.Now, undo bool) {
 	o.standby = !undo
 	o.present(now)
 }
 
 // retired returns how many shards this process still has, and whether a peer could take them.
-func (o *owner) retired(now clock.Now) (left int, takers bool) {
+func (o *Machine) Retired(now clock.Now) (left int, takers bool) {
 	for i := range o.shares.all {
 		if st := o.shares.all[i].stage; o.shares.all[i].runs && st != warming && st != taking {
 			left++
 		}
 	}
-	return left, slices.ContainsFunc(o.members, func(m member) bool { return m.ID != o.me && m.State == "" && o.isUp(now, m.ID) })
+	return left, slices.ContainsFunc(o.members, func(m Process) bool { return m.ID != o.me && m.State == "" && o.isUp(now, m.ID) })
 }

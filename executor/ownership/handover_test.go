@@ -1,4 +1,4 @@
-package executor
+package ownership
 
 import (
 	"context"
@@ -43,7 +43,7 @@ func newSharedWorld(t testing.TB, nodes, shards int) *sharedWorld {
 }
 
 // joins starts a process, with what it is besides.
-func (w *sharedWorld) joins(name string, change func(*MachineConfig)) *ownerHost {
+func (w *sharedWorld) joins(name string, change func(*Config)) *ownerHost {
 	h := w.host(name, change)
 	w.ownerHost = h
 	return h
@@ -172,17 +172,17 @@ func TestShare(t *testing.T) {
 	// The second gives its shards away, and goes.
 	second := hosts[1]
 	had := second.owns()
-	second.input(func(now clock.Now) { second.o.retire(now) })
-	if left, takers := second.o.retired(w.now); left != len(had) || !takers {
+	second.input(func(now clock.Now) { second.o.Retire(now) })
+	if left, takers := second.o.Retired(w.now); left != len(had) || !takers {
 		t.Errorf("it has %d shards left of %d, peers take them: %v", left, len(had), takers)
 	}
-	if _, ok := w.passUntil(func() bool { left, _ := second.o.retired(w.now); return left == 0 }, time.Second); !ok {
+	if _, ok := w.passUntil(func() bool { left, _ := second.o.Retired(w.now); return left == 0 }, time.Second); !ok {
 		t.Fatalf("after a second it still owns %v of %v", second.owns(), had)
 	}
 	w.converge(time.Second)
-	second.input(second.o.drain)
-	w.passUntil(func() bool { return second.o.gone(w.now) }, 3*quorum.CallTimeout(w.ttl))
-	if !second.o.gone(w.now) {
+	second.input(second.o.Drain)
+	w.passUntil(func() bool { return second.o.Gone(w.now) }, 3*quorum.CallTimeout(w.ttl))
+	if !second.o.Gone(w.now) {
 		t.Error("it is not gone")
 	}
 	second.dead = true
@@ -420,7 +420,7 @@ func TestShareDespiteLoss(t *testing.T) {
 		w.joins("b", nil)
 		w.joins("c", nil)
 		w.converge(20 * time.Second)
-		a.input(func(now clock.Now) { a.o.retire(now) })
+		a.input(func(now clock.Now) { a.o.Retire(now) })
 		w.converge(20 * time.Second)
 		if got := a.owns(); len(got) != 0 {
 			t.Errorf("seed %d: a owns %v", seed, got)
@@ -555,7 +555,7 @@ func TestShareGivenToAWrongClock(t *testing.T) {
 // when nobody has taken a shard for a ttl.
 func TestShareIsPrompt(t *testing.T) {
 	w := newSharedWorld(t, 3, 1)
-	a := w.joins("a", func(c *MachineConfig) { c.Standby = true })
+	a := w.joins("a", func(c *Config) { c.Standby = true })
 	w.pass(time.Second)
 	for what, begin := range map[string]func(now clock.Now){
 		"its clock is wrong":       func(now clock.Now) { a.o.clockOff, a.o.offSince = time.Hour, now.Mono },
@@ -580,12 +580,12 @@ func TestShareOfNobody(t *testing.T) {
 		w := newSharedWorld(t, 1, 3)
 		a := w.joins("a", nil)
 		for i := range standbys {
-			w.joins(fmt.Sprint("standby", i), func(c *MachineConfig) { c.Standby = true })
+			w.joins(fmt.Sprint("standby", i), func(c *Config) { c.Standby = true })
 		}
 		w.pass(2 * time.Second)
-		a.input(func(now clock.Now) { a.o.retire(now) })
+		a.input(func(now clock.Now) { a.o.Retire(now) })
 		w.pass(2 * time.Second)
-		if left, takers := a.o.retired(w.now); left != 3 || takers {
+		if left, takers := a.o.Retired(w.now); left != 3 || takers {
 			t.Errorf("%d standbys: %d shards are left, peers take them: %v", standbys, left, takers)
 		}
 		if got := a.owns(); len(got) != 3 {
@@ -647,7 +647,7 @@ func TestShareAtRandom(t *testing.T) {
 				a.still = true
 				w.after(time.Duration(random.Int64N(int64(2*w.ttl))), a.goesOn)
 			case what == 4 && alive > 1:
-				a.input(func(now clock.Now) { a.o.retire(now) })
+				a.input(func(now clock.Now) { a.o.Retire(now) })
 			case what == 5 && a != b:
 				a.cut(b)
 				w.after(time.Duration(random.Int64N(int64(2*w.ttl))), func() { a.join(b) })
@@ -686,7 +686,7 @@ func TestShareOfIsolatedProcess(t *testing.T) {
 	b, c := w.joins("b", nil), w.joins("c", nil)
 	d.cut(b)
 	d.cut(c)
-	w.pass(goneAfter + 3*w.ttl)
+	w.pass(GoneAfter + 3*w.ttl)
 	if x, y, z := len(a.owns()), len(b.owns()), len(c.owns()); x+y+z != 12 {
 		t.Fatalf("the others own %d, %d and %d of 12", x, y, z)
 	}
@@ -737,7 +737,7 @@ func TestShareIsGivenUp(t *testing.T) {
 				}
 			}
 			parted(func(a, b *ownerHost) { a.cut(b) })
-			w.pass(goneAfter - beatEvery)
+			w.pass(GoneAfter - beatEvery)
 			if n := w.changes() - before; n != 0 {
 				t.Errorf("%d shards moved before it was known that links were gone for long", n)
 			}
@@ -777,14 +777,12 @@ func TestShareOfOneWhoHears(t *testing.T) {
 	a, b, c := w.joins("a", nil), w.joins("b", nil), w.joins("c", nil)
 	w.converge(5 * time.Second)
 	c.shuts()
-	w.pass(goneAfter + w.ttl + 2*time.Second)
+	w.pass(GoneAfter + w.ttl + 2*time.Second)
 	if x, y, z := len(a.owns()), len(b.owns()), len(c.owns()); x+y != 12 || z != 0 {
 		t.Errorf("the others own %d and %d of 12, and it owns %d", x, y, z)
 	}
-	told := newWatching(t)
-	told.report(c.o.peerProblems(w.now))
-	if lines := strings.Count(told.out.String(), "another process of the sale is not reached"); lines != 2 {
-		t.Errorf("of two that it does not reach the log of the one that hears them has %q", told.out.String())
+	if peers := c.o.Reach(w.now).Peers; len(peers) != 2 || peers[0].Up || peers[1].Up || w.now.Mono-peers[0].Since < GoneAfter || w.now.Mono-peers[1].Since < GoneAfter {
+		t.Errorf("by what it hears of two that it does not reach: %+v", peers)
 	}
 	c.shut = false
 	w.converge(10 * time.Second)
@@ -803,7 +801,7 @@ func TestShareIsGivenUpBesideTheDead(t *testing.T) {
 			d.cut(b)
 			d.cut(c)
 			w.gap()
-			passBesideTheDead(w, linked, goneAfter+w.ttl+2*time.Second)
+			passBesideTheDead(w, linked, GoneAfter+w.ttl+2*time.Second)
 			if x, y, z := len(a.owns()), len(b.owns()), len(c.owns()); x+y+z != 12 {
 				t.Errorf("the others own %d, %d and %d of 12", x, y, z)
 			}
@@ -821,7 +819,7 @@ func TestShareIsGivenUpBesideTheDead(t *testing.T) {
 // that have died.
 func passBesideTheDead(w *sharedWorld, linked bool, d time.Duration) {
 	w.t.Helper()
-	note, err := json.Marshal(member{Address: "nowhere:1", Linked: linked})
+	note, err := json.Marshal(Process{Address: "nowhere:1", Linked: linked})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -838,7 +836,7 @@ func passBesideTheDead(w *sharedWorld, linked bool, d time.Duration) {
 // TestReaches has a link made to a record of a peer, which counts once something is heard by it:
 // at the address of one that has died another may live, who refuses the link after a moment.
 func TestReaches(t *testing.T) {
-	o := &owner{stage: serving}
+	o := &Machine{stage: serving}
 	o.peers.all = map[string]*peer{"died": {listed: true}, "lives": {listed: true}, "gone": {}}
 	now := clock.Now{Mono: time.Hour}
 	want := func(reached, of int) {
@@ -851,17 +849,17 @@ func TestReaches(t *testing.T) {
 	for range 10 { // each link to the one that died is made and refused
 		now.Mono += dialAgain
 		for id := range o.peers.all {
-			o.linked(now, id, id != "died")
+			o.Linked(now, id, id != "died")
 		}
-		o.linked(now, "died", true)
+		o.Linked(now, "died", true)
 		want(1, 3)
 	}
-	o.receive(now, "lives", new(PeerUpdate))
-	o.receive(now, "gone", new(PeerUpdate))
+	o.Receive(now, "lives", new(PeerUpdate))
+	o.Receive(now, "gone", new(PeerUpdate))
 	want(2, 3)
-	o.linked(now, "lives", false)
+	o.Linked(now, "lives", false)
 	want(1, 2) // it may have died
-	o.linked(now, "lives", true)
+	o.Linked(now, "lives", true)
 	want(2, 3)
 	now.Mono += silentAfter
 	want(1, 2)
@@ -879,7 +877,7 @@ func TestShareOfAStranger(t *testing.T) {
 	w := newSharedWorld(t, 3, 8)
 	a, b := w.joins("a", nil), w.joins("b", nil)
 	w.converge(3 * time.Second)
-	note, err := json.Marshal(member{Address: "nowhere:1"})
+	note, err := json.Marshal(Process{Address: "nowhere:1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -893,19 +891,55 @@ func TestShareOfAStranger(t *testing.T) {
 		}
 	}
 	before := w.changes()
-	pass(goneAfter + time.Second)
+	pass(GoneAfter + time.Second)
 	if x, y := len(a.owns()), len(b.owns()); x != 4 || y != 4 {
 		t.Errorf("they own %d and %d of 8", x, y)
 	}
 	if n := w.changes() - before; n != 0 {
 		t.Errorf("for one who is not there %d shards got another owner", n)
 	}
-	a.input(func(now clock.Now) { a.o.retire(now) })
-	if _, takers := a.o.retired(w.now); !takers {
+	a.input(func(now clock.Now) { a.o.Retire(now) })
+	if _, takers := a.o.Retired(w.now); !takers {
 		t.Error("nobody is there to take its shards")
 	}
 	pass(2 * time.Second)
 	if x, y := len(a.owns()), len(b.owns()); x != 0 || y != 8 {
 		t.Errorf("they own %d and %d of 8", x, y)
+	}
+}
+
+// TestReach has a process that reaches neither of two others, and then one that has died.
+func TestReach(t *testing.T) {
+	w := newSharedWorld(t, 3, 6)
+	a, b := w.joins("a", nil), w.joins("b", nil)
+	w.converge(5 * time.Second)
+	c := w.joins("c", nil)
+	c.cut(a)
+	c.cut(b)
+	want := func(of *ownerHost, isolated bool, reached int, silent ...*ownerHost) {
+		t.Helper()
+		r := of.o.Reach(w.now)
+		if r.Isolated != isolated || r.Reached != reached || r.Counted != 3 || len(r.Peers) != 2 || r.TTL != w.ttl {
+			t.Errorf("%+v", r)
+		}
+		for _, p := range r.Peers {
+			is := slices.ContainsFunc(silent, func(h *ownerHost) bool { return h.o.me == p.ID })
+			if p.Up == is || is && (p.Since == 0 || p.Since > w.now.Mono-time.Second) {
+				t.Errorf("%+v", p)
+			}
+		}
+	}
+	w.pass(GoneAfter)
+	want(a, false, 2, c)
+	want(c, true, 1, a, b)
+	c.join(a)
+	c.join(b)
+	w.pass(GoneAfter)
+	want(a, false, 3)
+	want(c, false, 3)
+	b.dead = true
+	w.pass(unreachedAfter + beatEvery)
+	if r := a.o.Reach(w.now); len(r.Peers) != 1 {
+		t.Errorf("once the lock nodes have forgotten the dead: %+v", r)
 	}
 }
