@@ -6,6 +6,7 @@ import (
 
 	"salectl/api"
 	"salectl/backends/clock"
+	"salectl/backends/quorum"
 	"salectl/executor/shard"
 	"salectl/spec"
 )
@@ -26,14 +27,19 @@ import (
 // Both sides agree before the owner stops, as in Kafka's KIP-848, where a revocation is acknowledged
 // before the partition is assigned again.
 
-// shares is the state of each shard in this process.
-type shares struct {
-	all         []share
-	keys        []string // of the shards' leases
-	desired     []string // by shard: the id of the process it is assigned to; "": none
-	fallbacks   []string // the same without members that cannot be reached; nil: all can
-	fallbacksOf []Process
-	wake        time.Duration
+// handover is the state of each shard in this process, and the leases of the shards.
+type handover struct {
+	*process
+	log        *saleLog
+	peers      *peers
+	assignment *assignment
+
+	all       []share
+	keys      []string         // of the shards' leases
+	leases    *quorum.Group    // kept after the session, until the nodes know that it is over
+	leaseWake time.Duration    // monotonic: when the leases want to be told the time
+	caughtUp  func(i int) bool // whether the machine of a shard has read its log to the end
+	wake      time.Duration    // monotonic
 }
 
 // share is the state of one shard in this process.
@@ -70,170 +76,144 @@ func (s shareStage) String() string {
 	return [...]string{"away", "trying", "warming", "taking", "owned", "stopping"}[s]
 }
 
-// opening starts the machine of a shard.
-type Opening struct {
-	Shard   int
-	Follows bool // without rights: another process owns the shard
-}
-
-// granted gives a shard its rights.
-type Grant struct {
-	Shard  int
-	Rights shard.Rights
-}
-
-// halting stops the machine of a shard.
-type Halting struct {
-	Shard int
-	Halt  shard.Halt
-}
-
 // How often a peer is asked for a shard, how often the lease of one that was given is tried
 // for, how long what a peer has asked for counts, how many shards a process follows at a
-// time to take them, and how often it looks whether it has read their logs.
+// time to take them, how often it looks whether it has read their logs, and how long a shard that
+// ended by itself is left alone.
 const (
 	askEvery   = 200 * time.Millisecond
 	wakeEvery  = 25 * time.Millisecond
 	wantsFor   = time.Second
 	warmAtOnce = 16
 	lookWarm   = 10 * time.Millisecond
+	restAfter  = time.Second
 )
 
-func newShares(uid string, n int) shares {
-	s := shares{all: make([]share, n), desired: make([]string, n)}
+// begin begins a session in which this process has no shard of n.
+func (h *handover) begin(n int) {
+	h.all, h.keys, h.wake = make([]share, n), nil, 0
 	for i := range n {
-		s.keys = append(s.keys, spec.LeaseKey(uid, i))
+		h.keys = append(h.keys, spec.LeaseKey(h.uid, i))
 	}
-	return s
 }
 
 // running reports whether the machine of any shard runs.
-func (s *shares) running() bool {
-	return slices.ContainsFunc(s.all, func(x share) bool { return x.runs })
+func (h *handover) running() bool {
+	return slices.ContainsFunc(h.all, func(s share) bool { return s.runs })
 }
 
 // enter begins a stage.
-func (o *Machine) enter(now clock.Now, i int, stage shareStage) {
-	s := &o.shares.all[i]
+func (h *handover) enter(now clock.Now, i int, stage shareStage) {
+	s := &h.all[i]
 	s.stage, s.since, s.asked, s.woken, s.fallback = stage, now.Mono, 0, 0, false
 }
 
-// share moves each shard one stage towards its assignment.
-func (o *Machine) share(now clock.Now) {
-	o.shares.wake = 0
+// advance moves each shard one stage towards its assignment.
+func (h *handover) advance(now clock.Now) {
+	h.wake = 0
 	switch {
-	case o.clockLost(now):
-		for i := range o.shares.all {
-			o.stop(now, i, shard.Halt{Why: errClock, Refusal: api.NoQuorum, Elsewhere: true}, "")
+	case h.clock.lost(now, h.ttl):
+		for i := range h.all {
+			h.stop(now, i, shard.Halt{Why: errClock, Refusal: api.NoQuorum, Elsewhere: true}, "")
 		}
-	case o.clockOff != 0:
-		o.shares.wake = o.offSince + o.ttl + 1
+	case h.clock.off != 0:
+		h.wake = h.clock.since + h.ttl + 1
 	}
 	var try, end []string
-	o.assignFallbacks(now)
-	warm := o.warming()
-	isolatedTooLong := o.isolatedTooLong(now)
-	leaves := o.retiring() || o.isolatedSince != 0
-	for i := range o.shares.all {
-		s := &o.shares.all[i]
-		holder := o.ownerOf(now, i)
-		mine := (o.shares.desired[i] == o.me || o.isFree(now, s, holder)) && !leaves
-		fallback := holder == "" && o.shares.fallbacks != nil && o.shares.fallbacks[i] == o.me && !leaves
+	h.assignFallbacks(now)
+	warm := h.warming()
+	isolatedTooLong := h.peers.isolatedTooLong(now)
+	leaves := h.retiring() || h.peers.isolatedSince != 0
+	for i := range h.all {
+		s := &h.all[i]
+		holder := h.peers.ownerOf(now, i)
+		mine := (h.assignment.desired[i] == h.cfg.ID || h.isFree(now, s, holder)) && !leaves
+		fallback := holder == "" && h.assignment.fallbacks != nil && h.assignment.fallbacks[i] == h.cfg.ID && !leaves
 		switch s.stage {
 		case away:
 			switch {
-			case o.clockOff != 0 && !o.clockKnown && i == 0 && now.Mono >= s.rests:
+			case h.clock.off != 0 && !h.clock.known && i == 0 && now.Mono >= s.rests:
 				s.rests = now.Mono + restAfter
-				o.enter(now, i, trying)
-				try = append(try, o.shares.keys[i])
-			case !mine && !fallback || o.clockOff != 0:
+				h.enter(now, i, trying)
+				try = append(try, h.keys[i])
+			case !mine && !fallback || h.clock.off != 0:
 			case now.Mono < s.rests:
-				o.shares.wake = clock.Soonest(o.shares.wake, s.rests)
+				h.wake = clock.Soonest(h.wake, s.rests)
 			case !mine:
 				if warm < warmAtOnce {
 					warm++
-					o.enter(now, i, warming)
+					h.enter(now, i, warming)
 					s.fallback = true
-					o.open(i, true)
+					h.open(i, true)
 				}
-			case holder == "" || !o.clockKnown: // a vote tells the time, also one that is refused
-				o.enter(now, i, trying)
-				try = append(try, o.shares.keys[i])
+			case holder == "" || !h.clock.known: // a vote tells the time, also one that is refused
+				h.enter(now, i, trying)
+				try = append(try, h.keys[i])
 			case warm < warmAtOnce:
-				o.ask(now, i, holder, false)
+				h.ask(now, i, holder, false)
 			}
 		case trying:
-			if o.clockKnown && (!mine || holder != "") {
-				o.enter(now, i, away)
-				end = append(end, o.shares.keys[i])
+			if h.clock.known && (!mine || holder != "") {
+				h.enter(now, i, away)
+				end = append(end, h.keys[i])
 			}
 		case warming:
 			switch {
 			case !mine && !fallback:
-				o.stop(now, i, shard.Halt{Why: errGiven, Refusal: api.Standby, Elsewhere: true}, "")
-			case !mine && !o.warm(i):
+				h.stop(now, i, shard.Halt{Why: errGiven, Refusal: api.Standby, Elsewhere: true}, "")
+			case !mine && !h.caughtUp(i):
 				s.fallback = true
-				o.shares.wake = clock.Soonest(o.shares.wake, now.Mono+lookWarm)
+				h.wake = clock.Soonest(h.wake, now.Mono+lookWarm)
 			case !mine: // the lock nodes have its owner still
-				o.enter(now, i, taking)
+				h.enter(now, i, taking)
 				s.fallback = true
-				try = append(try, o.shares.keys[i])
+				try = append(try, h.keys[i])
 			case holder == "": // its owner is gone
-				o.enter(now, i, taking)
-				try = append(try, o.shares.keys[i])
-			case o.warm(i):
-				o.ask(now, i, holder, true)
+				h.enter(now, i, taking)
+				try = append(try, h.keys[i])
+			case h.caughtUp(i):
+				h.ask(now, i, holder, true)
 			default:
-				o.shares.wake = clock.Soonest(o.shares.wake, now.Mono+lookWarm)
+				h.wake = clock.Soonest(h.wake, now.Mono+lookWarm)
 			}
 		case taking:
 			switch {
-			case !mine && !fallback && (s.woken == 0 || o.retiring()): // what it was given it takes, and gives on: nobody else has it
-				o.stop(now, i, shard.Halt{Why: errGiven, Refusal: api.Standby, Elsewhere: true}, "")
+			case !mine && !fallback && (s.woken == 0 || h.retiring()): // what it was given it takes, and gives on: nobody else has it
+				h.stop(now, i, shard.Halt{Why: errGiven, Refusal: api.Standby, Elsewhere: true}, "")
 			case holder != "" && now.Mono >= s.since+wantsFor: // it was not given after all
-				o.enter(now, i, warming)
-				end = append(end, o.shares.keys[i])
+				h.enter(now, i, warming)
+				end = append(end, h.keys[i])
 			case s.woken != 0 && now.Mono < s.since+wantsFor: // nodes may hear that it is free later than this process
 				if now.Mono >= s.woken+wakeEvery {
 					s.woken = now.Mono
-					o.leased(now, o.leases.Woken(now, o.shares.keys[i]))
+					h.leased(now, h.leases.Woken(now, h.keys[i]))
 				}
-				o.shares.wake = clock.Soonest(o.shares.wake, s.woken+wakeEvery)
+				h.wake = clock.Soonest(h.wake, s.woken+wakeEvery)
 			}
 		case owned:
 			if isolatedTooLong {
-				o.stop(now, i, shard.Halt{Why: errIsolated, Refusal: api.Standby, Elsewhere: true}, "")
+				h.stop(now, i, shard.Halt{Why: errIsolated, Refusal: api.Standby, Elsewhere: true}, "")
 			} else {
-				o.offer(now, i)
+				h.offer(now, i)
 			}
 		}
 	}
-	o.leased(now, o.leases.Acquire(now, try...))
-	o.leased(now, o.leases.Release(now, "", end...))
+	h.leased(now, h.leases.Acquire(now, try...))
+	h.leased(now, h.leases.Release(now, "", end...))
 }
 
-// assignFallbacks computes the assignment without the members that could be reached before and
+// assignFallbacks computes the assignment without the processes that could be reached before and
 // cannot be now.
-func (o *Machine) assignFallbacks(now clock.Now) {
-	gone := func(m Process) bool {
-		p := o.peers.all[m.ID]
-		return p != nil && p.heard != 0 && !o.isUp(now, m.ID)
-	}
-	if !slices.ContainsFunc(o.members, gone) {
-		o.shares.fallbacks, o.shares.fallbacksOf = nil, nil
-		return
-	}
-	if up := slices.DeleteFunc(slices.Clone(o.members), gone); !slices.EqualFunc(up, o.shares.fallbacksOf, sameRole) {
-		o.shares.fallbacks, o.shares.fallbacksOf = assign(o.uid, len(o.shares.all), up), up
-	}
+func (h *handover) assignFallbacks(now clock.Now) {
+	h.assignment.fallBack(h.uid, len(h.all), func(p Process) bool { return h.peers.lost(now, p.ID) })
 }
 
 // warming returns how many shards are followed or about to be taken, without those that a fallback
 // has read to the end.
-func (o *Machine) warming() (n int) {
-	for i := range o.shares.all {
-		s := &o.shares.all[i]
-		if (s.stage == warming || s.stage == taking) && !(s.fallback && o.warm(i)) {
+func (h *handover) warming() (n int) {
+	for i := range h.all {
+		s := &h.all[i]
+		if (s.stage == warming || s.stage == taking) && !(s.fallback && h.caughtUp(i)) {
 			n++
 		}
 	}
@@ -242,7 +222,7 @@ func (o *Machine) warming() (n int) {
 
 // isFree reports whether a shard has had no known owner for so long that any process may take it:
 // the assigned one cannot, or not all processes know it.
-func (o *Machine) isFree(now clock.Now, s *share, holder string) bool {
+func (h *handover) isFree(now clock.Now, s *share, holder string) bool {
 	if holder != "" || s.stage == owned || s.stage == stopping {
 		s.freed = 0
 		return false
@@ -250,11 +230,11 @@ func (o *Machine) isFree(now clock.Now, s *share, holder string) bool {
 	if s.freed == 0 {
 		s.freed = now.Mono
 	}
-	if !s.free(now, o.ttl) {
-		o.shares.wake = clock.Soonest(o.shares.wake, s.freed+o.ttl)
+	if !s.free(now, h.ttl) {
+		h.wake = clock.Soonest(h.wake, s.freed+h.ttl)
 		return false
 	}
-	return o.assigned
+	return h.assignment.known
 }
 
 // free reports whether the shard has had no known owner for a ttl. A shard that moves is not without
@@ -264,203 +244,192 @@ func (s *share) free(now clock.Now, ttl time.Duration) bool {
 }
 
 // ask requests a shard of its owner every askEvery.
-func (o *Machine) ask(now clock.Now, i int, holder string, warm bool) {
-	s := &o.shares.all[i]
+func (h *handover) ask(now clock.Now, i int, holder string, warm bool) {
+	s := &h.all[i]
 	if s.asked == 0 || now.Mono >= s.asked+askEvery {
 		s.asked = now.Mono
-		o.send(holder, &PeerUpdate{Wants: []Want{{Shard: i, Warm: warm}}})
+		h.send(holder, &PeerUpdate{Wants: []Want{{Shard: i, Warm: warm}}})
 	}
-	o.shares.wake = clock.Soonest(o.shares.wake, s.asked+askEvery)
+	h.wake = clock.Soonest(h.wake, s.asked+askEvery)
 }
 
 // offer releases a shard to the peer that it is assigned to, if the peer has requested it and has
 // read its log. It agrees to a first request, so that the peer begins to read.
-func (o *Machine) offer(now clock.Now, i int) {
-	s := &o.shares.all[i]
-	to := o.shares.desired[i]
-	if to == o.me || to == "" || s.wanted != to || now.Mono >= s.wantedAt+wantsFor || !o.isUp(now, to) {
+func (h *handover) offer(now clock.Now, i int) {
+	s := &h.all[i]
+	to := h.assignment.desired[i]
+	if to == h.cfg.ID || to == "" || s.wanted != to || now.Mono >= s.wantedAt+wantsFor || !h.peers.isUp(now, to) {
 		return
 	}
 	if !s.wantWarm {
 		s.wanted = ""
-		o.send(to, &PeerUpdate{Agrees: []int{i}})
+		h.send(to, &PeerUpdate{Agrees: []int{i}})
 		return
 	}
-	o.moves++
-	o.stop(now, i, shard.Halt{Why: errGiven, Refusal: api.NoQuorum, Elsewhere: true}, to)
+	h.stop(now, i, shard.Halt{Why: errGiven, Refusal: api.NoQuorum, Elsewhere: true}, to)
 }
 
 // want takes in a peer's request for a shard.
-func (o *Machine) want(now clock.Now, from string, w Want) {
-	if w.Shard < 0 || w.Shard >= len(o.shares.all) {
+func (h *handover) want(now clock.Now, from string, w Want) {
+	if w.Shard < 0 || w.Shard >= len(h.all) {
 		return
 	}
-	s := &o.shares.all[w.Shard]
+	s := &h.all[w.Shard]
 	s.wanted, s.wantedAt, s.wantWarm = from, now.Mono, w.Warm
 }
 
 // agreed takes in that the owner of a shard agrees to release it. This process follows its log from
 // here on.
-func (o *Machine) agreed(now clock.Now, from string, i int) {
-	if i < 0 || i >= len(o.shares.all) || o.shares.all[i].stage != away || o.shares.desired[i] != o.me || o.retiring() {
+func (h *handover) agreed(now clock.Now, from string, i int) {
+	if i < 0 || i >= len(h.all) || h.all[i].stage != away || h.assignment.desired[i] != h.cfg.ID || h.retiring() {
 		return
 	}
-	if o.warming() >= warmAtOnce {
+	if h.warming() >= warmAtOnce {
 		return // it is asked for again
 	}
-	o.enter(now, i, warming)
-	o.open(i, true)
+	h.enter(now, i, warming)
+	h.open(i, true)
 }
 
 // given takes in that the lease of a shard was released to this process.
-func (o *Machine) given(now clock.Now, from string, i int) {
-	if i < 0 || i >= len(o.shares.all) || o.shares.all[i].stage != warming {
+func (h *handover) given(now clock.Now, from string, i int) {
+	if i < 0 || i >= len(h.all) || h.all[i].stage != warming {
 		return
 	}
-	if p := o.peers.all[from]; p != nil {
+	if p := h.peers.all[from]; p != nil {
 		delete(p.owns, i)
 	}
-	if o.holder[i] == from {
-		o.holder[i] = ""
+	if h.peers.holder[i] == from {
+		h.peers.holder[i] = ""
 	}
-	o.enter(now, i, taking)
-	o.shares.all[i].woken = now.Mono
-	o.out.Given = append(o.out.Given, i)
-	o.leased(now, o.leases.Acquire(now, o.shares.keys[i]))
-	o.leased(now, o.leases.Woken(now, o.shares.keys[i]))
+	h.enter(now, i, taking)
+	h.all[i].woken = now.Mono
+	h.out.Given = append(h.out.Given, i)
+	h.leased(now, h.leases.Acquire(now, h.keys[i]))
+	h.leased(now, h.leases.Woken(now, h.keys[i]))
 }
 
-func (o *Machine) open(i int, follows bool) {
-	o.shares.all[i].runs = true
-	o.out.Open = append(o.out.Open, Opening{Shard: i, Follows: follows})
+func (h *handover) open(i int, follows bool) {
+	h.all[i].runs = true
+	h.out.Open = append(h.out.Open, Opening{Shard: i, Follows: follows})
+}
+
+// leased takes in what the leases want done and have found out.
+func (h *handover) leased(now clock.Now, e quorum.Effects) {
+	h.out.Calls = append(h.out.Calls, e.Calls...)
+	for _, c := range e.Calls {
+		h.nodes.Called(now, c.Node)
+	}
+	h.leaseWake = e.Wake
+	for _, event := range e.Events {
+		h.out.Events = append(h.out.Events, event)
+		for _, key := range event.Keys {
+			_, i, _ := spec.ParseLeaseKey(key)
+			switch event.Kind {
+			case quorum.Won:
+				h.won(now, i)
+			case quorum.Losing:
+				h.lost(now, i, event.Cause)
+			}
+		}
+	}
 }
 
 // won takes in that this process has the lease of a shard.
-func (o *Machine) won(now clock.Now, i int) {
-	if o.stage != serving {
+func (h *handover) won(now clock.Now, i int) {
+	if h.stage != serving {
 		return // it is being given back
 	}
-	switch s := &o.shares.all[i]; {
-	case s.stage == trying && o.clockOff != 0: // it could not sell: another may
+	switch s := &h.all[i]; {
+	case s.stage == trying && h.clock.off != 0: // it could not sell: another may
 		s.rests = now.Mono + restAfter
-		o.enter(now, i, away)
-		o.leased(now, o.leases.Release(now, "", o.shares.keys[i]))
-	case s.stage == taking && o.clockOff != 0: // nor here
+		h.enter(now, i, away)
+		h.leased(now, h.leases.Release(now, "", h.keys[i]))
+	case s.stage == taking && h.clock.off != 0: // nor here
 		s.rests = now.Mono + restAfter
-		o.stop(now, i, shard.Halt{Why: errClock, Refusal: api.NoQuorum, Elsewhere: true}, "")
+		h.stop(now, i, shard.Halt{Why: errClock, Refusal: api.NoQuorum, Elsewhere: true}, "")
 	case s.stage == trying:
-		o.enter(now, i, owned)
-		o.open(i, false)
-		o.grant(now, i)
+		h.enter(now, i, owned)
+		h.open(i, false)
+		h.grant(now, i)
 	case s.stage == taking:
-		o.enter(now, i, owned)
-		o.grant(now, i)
+		h.enter(now, i, owned)
+		h.grant(now, i)
 	}
 }
 
 // lost takes in that the lease of a shard is lost. The shard loses its rights at once, before it
 // stops.
-func (o *Machine) lost(now clock.Now, i int, why error) {
-	if o.stage == following {
+func (h *handover) lost(now clock.Now, i int, why error) {
+	if h.stage == following {
 		return
 	}
-	o.grant(now, i)
-	if o.stage == leaving {
+	h.grant(now, i)
+	if h.stage == leaving {
 		return
 	}
-	o.stop(now, i, shard.Halt{Why: why, Refusal: api.NoQuorum, Elsewhere: true}, "")
+	h.stop(now, i, shard.Halt{Why: why, Refusal: api.NoQuorum, Elsewhere: true}, "")
 }
 
 // stop stops the machine of a shard, if it runs, and then releases the lease, or ceases to try for
 // it.
-func (o *Machine) stop(now clock.Now, i int, h shard.Halt, to string) {
-	s := &o.shares.all[i]
+func (h *handover) stop(now clock.Now, i int, halt shard.Halt, to string) {
+	s := &h.all[i]
 	switch {
 	case s.stage == stopping:
 	case s.runs:
-		o.enter(now, i, stopping)
+		h.enter(now, i, stopping)
 		s.to = to
-		o.out.Halts = append(o.out.Halts, Halting{i, h})
+		h.out.Halts = append(h.out.Halts, Halting{i, halt})
 	case s.stage == trying:
-		o.enter(now, i, away)
-		o.leased(now, o.leases.Release(now, "", o.shares.keys[i]))
+		h.enter(now, i, away)
+		h.leased(now, h.leases.Release(now, "", h.keys[i]))
 	}
 }
 
 // ended takes in that the machine of a shard has ended. If it was not stopped, the cause may last: a
 // shard is sealed while its sale is still being exported. So it rests for a while.
-func (o *Machine) ShardEnded(now clock.Now, i int) {
-	if i >= len(o.shares.all) {
-		return
-	}
-	s := &o.shares.all[i]
+func (h *handover) ended(now clock.Now, i int) {
+	s := &h.all[i]
 	if s.stage != stopping {
 		s.rests = now.Mono + restAfter
 	}
 	to := s.to
 	s.runs, s.to, s.wanted = false, "", ""
-	o.enter(now, i, away)
-	o.leased(now, o.leases.Release(now, to, o.shares.keys[i]))
+	h.enter(now, i, away)
+	h.leased(now, h.leases.Release(now, to, h.keys[i]))
 	if to != "" {
-		o.send(to, &PeerUpdate{Gives: []int{i}})
+		h.send(to, &PeerUpdate{Gives: []int{i}})
 	}
-	o.changedAt = now.Mono // that it is not owned any more
-	o.endIfIdle(now)
+	h.peers.changedAt = now.Mono // that it is not owned any more
 }
 
 // grantAll gives each shard its present rights.
-func (o *Machine) grantAll(now clock.Now) {
-	if o.leases == nil {
+func (h *handover) grantAll(now clock.Now) {
+	if h.leases == nil {
 		return
 	}
-	o.readClock(now)
-	for i := range o.shares.all {
-		if o.shares.all[i].stage == owned || o.shares.all[i].stage == stopping {
-			o.grant(now, i)
+	h.clock.read(now, h.leases, h.ttl)
+	for i := range h.all {
+		if h.all[i].stage == owned || h.all[i].stage == stopping {
+			h.grant(now, i)
 		}
 	}
 }
 
 // grant gives one shard its present rights.
-func (o *Machine) grant(now clock.Now, i int) {
-	if !o.shares.all[i].runs {
+func (h *handover) grant(now clock.Now, i int) {
+	if !h.all[i].runs {
 		return
 	}
-	o.out.Rights = append(o.out.Rights, Grant{i, o.Rights(i)})
+	h.out.Rights = append(h.out.Rights, Grant{i, h.rights(i)})
 }
 
-// Rights returns the present rights to a shard. There are none if this host's clock is off by more
+// rights returns the present rights to a shard. There are none if this host's clock is off by more
 // than a ttl, because its timestamps cannot be trusted then.
-func (o *Machine) Rights(i int) shard.Rights {
-	if o.clockOff != 0 {
+func (h *handover) rights(i int) shard.Rights {
+	if h.clock.off != 0 {
 		return shard.Rights{}
 	}
-	return shard.Rights{Lease: o.leases.Validity(o.shares.keys[i]), ReadAt: o.readAt, TTL: o.ttl}
-}
-
-// retiring reports whether this process is to own no shard any more.
-func (o *Machine) retiring() bool { return o.ending || o.draining || o.standby }
-
-// retire has this process release its shards to its peers, and own none from here on, because it is
-// about to end.
-func (o *Machine) Retire(now clock.Now) {
-	o.ending = true
-	o.present(now)
-}
-
-// standBy has this process release its shards to its peers, and own none from here on; with undo it
-// is assigned shards again.
-func (o *Machine) StandBy(now clock.Now, undo bool) {
-	o.standby = !undo
-	o.present(now)
-}
-
-// retired returns how many shards this process still has, and whether a peer could take them.
-func (o *Machine) Retired(now clock.Now) (left int, takers bool) {
-	for i := range o.shares.all {
-		if st := o.shares.all[i].stage; o.shares.all[i].runs && st != warming && st != taking {
-			left++
-		}
-	}
-	return left, slices.ContainsFunc(o.members, func(m Process) bool { return m.ID != o.me && m.State == "" && o.isUp(now, m.ID) })
+	return shard.Rights{Lease: h.leases.Validity(h.keys[i]), ReadAt: h.log.readAt, TTL: h.ttl}
 }

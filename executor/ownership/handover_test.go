@@ -85,7 +85,7 @@ func (w *sharedWorld) shared() bool {
 			if !h.acts() || h.o.stage != serving {
 				continue
 			}
-			who := w.named(h.o.shares.desired[i])
+			who := w.named(h.o.assignment.desired[i])
 			if who == nil || !who.acts() || who.running[i] == nil || who.running[i].epoch != w.epochs[i] || who.running[i].endAt != 0 || who.stages()[i] != owned {
 				return false
 			}
@@ -100,7 +100,7 @@ func (w *sharedWorld) converge(atMost time.Duration) {
 	took, ok := w.passUntil(w.shared, atMost)
 	if !ok {
 		for _, h := range w.all {
-			w.t.Logf("%s: acts %v, stage %v, shards %v, desired %q, holder %q, links %d", h.o.me, h.acts(), h.o.stage, h.stages(), h.o.shares.desired, h.o.holder, len(h.links))
+			w.t.Logf("%s: acts %v, stage %v, shards %v, desired %q, holder %q, links %d", h.o.cfg.ID, h.acts(), h.o.stage, h.stages(), h.o.assignment.desired, h.o.peers.holder, len(h.links))
 		}
 		w.t.Fatalf("after %v the shards are not shared as they should be", took)
 	}
@@ -141,7 +141,7 @@ func TestShare(t *testing.T) {
 		t.Helper()
 		for _, h := range hosts {
 			if got := h.owns(); len(got) != n {
-				t.Errorf("%s owns %v, want %d", h.o.me, got, n)
+				t.Errorf("%s owns %v, want %d", h.o.cfg.ID, got, n)
 			}
 		}
 		if gap := w.gap(); gap > handOver {
@@ -152,14 +152,14 @@ func TestShare(t *testing.T) {
 	for i, name := range []string{"second", "third", "fourth"} {
 		was := make([]string, 12)
 		for s := range was {
-			was[s] = hosts[0].o.shares.desired[s]
+			was[s] = hosts[0].o.assignment.desired[s]
 		}
 		hosts = append(hosts, w.joins(name, nil))
 		w.converge(3 * time.Second)
 		even(12 / (i + 2))
 		moved := 0
 		for s := range was {
-			if was[s] != hosts[0].o.shares.desired[s] {
+			if was[s] != hosts[0].o.assignment.desired[s] {
 				moved++
 			}
 		}
@@ -211,7 +211,7 @@ func TestShareOfTheDead(t *testing.T) {
 			w.gap()
 			for i := 1; i < 4; i++ {
 				h := hosts[i]
-				had, before, was := h.owns(), w.changes(), slices.Clone(hosts[0].o.shares.desired)
+				had, before, was := h.owns(), w.changes(), slices.Clone(hosts[0].o.assignment.desired)
 				end(h)
 				w.converge(crash + time.Second)
 				gap := w.gap(had...)
@@ -223,7 +223,7 @@ func TestShareOfTheDead(t *testing.T) {
 				}
 				moved := 0
 				for s := range was {
-					if was[s] != hosts[0].o.shares.desired[s] {
+					if was[s] != hosts[0].o.assignment.desired[s] {
 						moved++
 					}
 				}
@@ -241,7 +241,7 @@ func TestShareOfTheDead(t *testing.T) {
 			w.converge(5 * time.Second)
 			for _, h := range hosts {
 				if got := h.owns(); len(got) != 3 {
-					t.Errorf("when all go on %s owns %v", h.o.me, got)
+					t.Errorf("when all go on %s owns %v", h.o.cfg.ID, got)
 				}
 			}
 		})
@@ -303,7 +303,7 @@ func TestShareIsFollowedByItsFallback(t *testing.T) {
 	w.converge(crash + time.Second)
 	for i, h := range fallbacks {
 		if !slices.Contains(h.owns(), i) {
-			t.Errorf("%s has followed shard %d, and does not own it in the end", h.o.me, i)
+			t.Errorf("%s has followed shard %d, and does not own it in the end", h.o.cfg.ID, i)
 		}
 	}
 }
@@ -355,9 +355,9 @@ func TestShareOfOtherMinds(t *testing.T) {
 			for i, who := range minds(a, b) {
 				id := ""
 				if who != nil {
-					id = who.o.me
+					id = who.o.cfg.ID
 				}
-				desired := []*ownerHost{a, b}[i].o.shares.desired
+				desired := []*ownerHost{a, b}[i].o.assignment.desired
 				for s := range desired {
 					desired[s] = id
 				}
@@ -370,7 +370,7 @@ func TestShareOfOtherMinds(t *testing.T) {
 				t.Errorf("they own %v and %v", a.owns(), b.owns())
 			}
 			for _, h := range w.all {
-				h.o.assigned = false // to see again what is there
+				h.o.assignment.known = false // to see again what is there
 			}
 			w.converge(3 * time.Second)
 		})
@@ -462,7 +462,7 @@ func TestShareSuccessorDies(t *testing.T) {
 func TestShareOwnerDies(t *testing.T) {
 	for name, reached := range map[string]func(a, b *ownerHost) bool{
 		"asked": func(_, b *ownerHost) bool {
-			return slices.ContainsFunc(b.o.shares.all, func(s share) bool { return s.asked != 0 })
+			return slices.ContainsFunc(b.o.handover.all, func(s share) bool { return s.asked != 0 })
 		},
 		"agreed":  func(_, b *ownerHost) bool { return slices.Contains(b.stages(), warming) },
 		"stopped": func(a, _ *ownerHost) bool { return slices.Contains(a.stages(), stopping) },
@@ -476,7 +476,7 @@ func TestShareOwnerDies(t *testing.T) {
 			w.gap()
 			done := false
 			w.watch = func() {
-				if !done && len(b.o.shares.all) > 0 && reached(a, b) {
+				if !done && len(b.o.handover.all) > 0 && reached(a, b) {
 					done = true
 					a.die()
 				}
@@ -558,15 +558,15 @@ func TestShareIsPrompt(t *testing.T) {
 	a := w.joins("a", func(c *Config) { c.Standby = true })
 	w.pass(time.Second)
 	for what, begin := range map[string]func(now clock.Now){
-		"its clock is wrong":       func(now clock.Now) { a.o.clockOff, a.o.offSince = time.Hour, now.Mono },
-		"nobody has the shard":     func(now clock.Now) { a.o.clockOff, a.o.shares.desired[0] = 0, "" },
-		"its successor is unknown": func(now clock.Now) { a.o.clockOff, a.o.shares.desired[0] = 0, "b" },
+		"its clock is wrong":       func(now clock.Now) { a.o.clock.off, a.o.clock.since = time.Hour, now.Mono },
+		"nobody has the shard":     func(now clock.Now) { a.o.clock.off, a.o.assignment.desired[0] = 0, "" },
+		"its successor is unknown": func(now clock.Now) { a.o.clock.off, a.o.assignment.desired[0] = 0, "b" },
 	} {
 		a.input(func(now clock.Now) {
-			a.o.shares.all[0].freed = now.Mono
+			a.o.handover.all[0].freed = now.Mono
 			begin(now)
-			a.o.share(now)
-			if wake := a.o.shares.wake - now.Mono; wake < a.o.ttl || wake > a.o.ttl+1 {
+			a.o.handover.advance(now)
+			if wake := a.o.handover.wake - now.Mono; wake < a.o.ttl || wake > a.o.ttl+1 {
 				t.Errorf("%s: it looks again after %v, want %v", what, wake, a.o.ttl)
 			}
 		})
@@ -604,7 +604,7 @@ func TestShareOfManyShards(t *testing.T) {
 	most := 0
 	w.watch = func() {
 		n := 0
-		for _, s := range b.o.shares.all {
+		for _, s := range b.o.handover.all {
 			if s.stage == warming || s.stage == taking {
 				n++
 			}
@@ -747,7 +747,7 @@ func TestShareIsGivenUp(t *testing.T) {
 				if n := len(h.owns()); (n == 0) != strings.Contains(c.givesUp, name) {
 					t.Errorf("%s owns %d", name, n)
 				}
-				for _, m := range h.o.moving(h.here()) {
+				for _, m := range h.o.handover.moving(h.here()) {
 					if m.Stage == api.MoveDue {
 						t.Errorf("%s tells of a move that nobody is about to begin: %+v", name, m)
 					}
@@ -836,12 +836,13 @@ func passBesideTheDead(w *sharedWorld, linked bool, d time.Duration) {
 // TestReaches has a link made to a record of a peer, which counts once something is heard by it:
 // at the address of one that has died another may live, who refuses the link after a moment.
 func TestReaches(t *testing.T) {
-	o := &Machine{stage: serving}
+	o := New(Config{})
+	o.stage = serving
 	o.peers.all = map[string]*peer{"died": {listed: true}, "lives": {listed: true}, "gone": {}}
 	now := clock.Now{Mono: time.Hour}
 	want := func(reached, of int) {
 		t.Helper()
-		if n, there := o.reaches(now); n != reached || there != of {
+		if n, there := o.peers.reaches(now); n != reached || there != of {
 			t.Errorf("it reaches %d of %d, want %d of %d", n, there, reached, of)
 		}
 	}
@@ -923,7 +924,7 @@ func TestReach(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 		for _, p := range r.Peers {
-			is := slices.ContainsFunc(silent, func(h *ownerHost) bool { return h.o.me == p.ID })
+			is := slices.ContainsFunc(silent, func(h *ownerHost) bool { return h.o.cfg.ID == p.ID })
 			if p.Up == is || is && (p.Since == 0 || p.Since > w.now.Mono-time.Second) {
 				t.Errorf("%+v", p)
 			}

@@ -1,11 +1,68 @@
 // Package ownership decides which process of a sale owns which shard.
+//
+// # Guarantees
+//
+// A process appends to a shard's log with Rights only, which a Machine gives it while it has the
+// shard's lease, the sale's log was read within a ttl, and this host's clock is not off. Rights end
+// with the lease, before the lock nodes may give it to another process. Each shard is owned by one of
+// the processes that reach each other: the assigned one where both it and the present owner agree,
+// else the first that gets the lease. A shard moves between two live processes without a ttl passing,
+// and a shard whose owner has died is owned again about a ttl and a second later. The commits that
+// count are decided by the shard's log alone, so a wrong lease costs time, and no unit is sold twice.
+//
+// # What is left to callers
+//
+// A Machine makes no call and starts no goroutine. Callers pass in replies of the store (SaleRead)
+// and of lock nodes (LeaseReply, RosterReply), updates of peers (Receive), made and cut links
+// (Linked), ends of shards' machines (ShardEnded), wishes of operators (StandBy, Retire, Drain) and the
+// time (Tick). After one or more of them they call Advance, carry out its Effects, and call Tick when
+// its Wake has come. A caller starts a session with the Run of Effects.Start, and hands its totals to
+// Serve before the next Advance. Calls may fail, repeat and be late; updates may be lost.
+//
+// # The session of a process (stage)
+//
+//	following  the sale's log is read; it has no live run, as far as is known
+//	    -> serving    a run is live: Start
+//	serving    this process is announced, finds peers, and owns shards
+//	    -> leaving    the run has ended, its log is gone, or the process drains: Halts
+//	leaving    machines of shards are stopping
+//	    -> following  the last has ended: leases are released, Ended
+//
+// # A shard in this process (shareStage), while the session is serving
+//
+//	away       another process owns it, or none
+//	    -> trying     it has no owner that can be reached, and is assigned here or to nobody who takes it
+//	    -> warming    the owner has accepted the request for it, or this process is its fallback
+//	trying     its lease is tried for, nothing runs
+//	    -> owned      the lease is won: Open
+//	    -> away       another process owns it, or is assigned it
+//	warming    its machine follows the log, which another process appends to
+//	    -> taking     the owner has granted it or cannot be reached any more
+//	    -> stopping   it is assigned to another process
+//	taking     its machine follows the log, and the lease is tried for
+//	    -> owned      the lease is won
+//	    -> warming    its owner has it still
+//	    -> stopping   it is assigned to another process
+//	owned      its lease is held, and its machine runs
+//	    -> stopping   the lease is lost, the assigned process has requested it and read its log, this
+//	                  host's clock is off, or this process is isolated
+//	stopping   its machine is stopping
+//	    -> away       it has ended: the lease is released, to the assigned process if it has read the log
+//
+// A machine that ends by itself leaves the shard away, from any stage, and the shard rests for a
+// second.
+//
+// # Files
+//
+// Calls between files lead from each of these to those before it: effects, update, assign, nodes,
+// salelog, hostclock, process, assignment, peers (what is known of the peers), handover (the stages of
+// shards), roster (the lock nodes' list of processes), soldout, updates (to and from peers), machine;
+// operate and status are what operators and statuses need of a machine.
 package ownership
 
 import (
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"salectl/api"
@@ -16,455 +73,289 @@ import (
 	"salectl/spec"
 )
 
-// Config configures a machine. Version, Standby and Lists may be empty; all other fields are required.
-type Config struct {
-	Sale    string         // the name
-	ID      string         // of this start of the process
-	Address string         // where the process answers claims
-	Version string         // of the program
-	Standby bool           // the process is to own no shard
-	Nodes   []string       // the lock nodes' names
-	Lists   []string       // those of the nodes that keep lists, for engine redis
-	Token   func() string  // makes the tokens of leases, each new
-	Jitter  func() float64 // from 0 to below 1
-}
-
-// owner is the step machine by which a process takes its share of a sale. It follows the
-// sale's log. While a run of the sale is live there is a session: the process says on the
-// lock nodes that it is there, finds its peers, takes the leases of the shards that it
-// should own, has their machines run, and tells them how long they may append (share.go).
-// When the run ends it has all stopped and gives everything back.
-//
-// Events go in by its methods; next then says what to do.
+// Machine is the step machine by which a process takes its share of a sale. Events go in by its
+// methods; Advance then says what to do.
 type Machine struct {
-	cfg    Config
-	me     string // the process's id
-	sale   *ledger.Sale
-	reader *ledger.Writer // only ever reads
-	do     ledger.Do      // what the reader wants done next
-	damage error          // the sale's log cannot be followed
+	process
+	log        saleLog
+	peers      peers
+	assignment assignment
+	handover   handover
+	roster     roster
+	updates    updates
 
-	sentAt   clock.Now     // when the read under way was sent
-	readAt   clock.Now     // when the last good read was sent: what it found was true then
-	nextRead time.Duration // monotonic
-
-	stage      stage
-	ending     bool // it gives its shards away before it drains
-	draining   bool
-	standby    bool    // by the wish of an operator: it owns no shard
-	readErr    error   // of the last read, nil if it was good
-	seen       uint64  // slots of the sale's log that were read once: it is not deleted
-	missing    *Logged // the live run whose log is gone; nil: there is none
-	watch      Nodes
-	clockKnown bool          // the lock nodes have told the time in this session
-	clockOff   time.Duration // of this host, where it was too much when it was last known
-	offSince   time.Duration // monotonic: since when it is
-	silent     bool          // by the last reply, no majority of the lock nodes votes
-	partUntil  time.Duration // monotonic: a drain waits no longer for nodes to confirm a release
-
-	// Of the present session.
-	uid        string
-	ttl        time.Duration
-	halt       shard.Halt     // for leaving
-	locks      quorum.Stats   // of the leases before these
-	leases     *quorum.Group  // kept after the session, until the nodes know that it is over
-	wake       time.Duration  // monotonic: when the leases want to be told the time
-	roster     *quorum.Roster // who is there; kept as the leases are
-	rosterWake time.Duration  // monotonic
-	told       uint64         // the newest generation that the shards were told of
-	toldRanks  bool           // they were told the ranks of their entries
-	shares
-	peers
-
-	out Effects
+	halt      shard.Halt    // for leaving
+	partUntil time.Duration // monotonic: a drain waits no longer for nodes to confirm a release
+	locks     quorum.Stats  // of the leases of sessions before
+	told      uint64        // the newest generation that the shards were told of
+	toldRanks bool          // they were told the ranks of their entries
 }
-
-// stage is how far a session has come.
-type stage int
-
-const (
-	following stage = iota // there is none: the sale has no live run, as far as is known
-	serving                // shards are owned, or may be
-	leaving                // what runs is being stopped
-)
-
-// Run is a run of the sale, for a session.
-type Run struct {
-	UID       string
-	Shards    int
-	Declared  spec.Sale
-	RedPacket *ledger.RedPacket // nil: units are no packets
-}
-
-// Effects are what a machine wants done.
-type Effects struct {
-	Read    *ledger.Request
-	Calls   []quorum.Call // of the leases
-	Roster  []quorum.Call
-	Start   *Run       // begin a session
-	Open    []Opening  // run the machines of shards
-	Rights  []Grant    // tell them
-	Halts   []Halting  // stop them
-	Plans   bool       // tell them the generations of sale
-	Updates []Outgoing // to peers
-	Given   []int      // shards whose leases a peer has freed for this process
-	Dial    []Process  // make links to peers
-	Hang    []string   // end those to peers, by id
-	Moves   []shard.Message
-	Ended   *shard.Halt // nothing of the session is left, which ended by this halt
-	Events  []quorum.Event
-	Wake    time.Duration
-}
-
-// ReadsPerTTL is how often a ttl the sale's log is read while there is a session.
-const ReadsPerTTL = 3
-
-// How often the sale's log is read while there is no session, and how long a shard that ended by
-// itself is left alone.
-const (
-	followEvery = 500 * time.Millisecond
-	restAfter   = time.Second
-)
-
-// Why a session ends, or a shard is given up.
-var (
-	errNotLive  = errors.New("the sale's run has ended")
-	errLost     = errors.New("the sale's log is gone, of a run that has not ended")
-	ErrDraining = errors.New("the process is going down")
-	errClock    = errors.New("this host's clock is off the lock nodes' clocks")
-	errGiven    = errors.New("another process is to own the shard")
-	errIsolated = errors.New("this process reaches few of the others, which reach each other")
-)
-
-// TooLate ends a drain that has not come to its end in time.
-var TooLate = shard.Halt{Why: ErrDraining, Refusal: api.Draining}
 
 // New returns a machine that begins to read the sale's log.
 func New(cfg Config) *Machine {
-	o := &Machine{cfg: cfg, me: cfg.ID, standby: cfg.Standby, watch: NewNodes(cfg.Nodes)}
-	o.peers = newPeers()
-	o.forget()
-	return o
+	m := &Machine{process: process{cfg: cfg, standby: cfg.Standby, nodes: NewNodes(cfg.Nodes)}, log: saleLog{name: spec.SaleLog(cfg.Sale)}}
+	m.log.restart()
+	m.peers.process = &m.process
+	m.handover = handover{process: &m.process, log: &m.log, peers: &m.peers, assignment: &m.assignment}
+	m.roster = roster{process: &m.process, peers: &m.peers, assignment: &m.assignment}
+	m.updates = updates{process: &m.process, peers: &m.peers, handover: &m.handover, roster: &m.roster}
+	m.forgetSession()
+	return m
+}
+
+// forgetSession forgets what is known of a session.
+func (m *Machine) forgetSession() {
+	m.peers.begin(0)
+	m.handover.all, m.handover.caughtUp, m.assignment.members, m.assignment.known = nil, nil, nil, false
+	m.updates.collection = collection{handover: &m.handover}
+	m.updates.sentAt, m.updates.allAt, m.updates.wake = 0, 0, 0
+	m.pins, m.traffic = nil, nil
 }
 
 // Serve gives the machine the totals of the session that it has started, and warm, which reports
 // whether the machine of a shard has read its log to the end.
-func (o *Machine) Serve(totals *shard.SaleTotals, warm func(i int) bool) {
-	o.totals, o.warm = totals, warm
+func (m *Machine) Serve(totals *shard.SaleTotals, warm func(i int) bool) {
+	m.updates.collection.totals, m.handover.caughtUp = totals, warm
 }
 
 // Serving reports whether shards are owned, or may be.
-func (o *Machine) Serving() bool { return o.stage == serving }
+func (m *Machine) Serving() bool { return m.stage == serving }
 
 // Sale returns the sale's log as it was read last.
-func (o *Machine) Sale() *ledger.Sale { return o.sale }
+func (m *Machine) Sale() *ledger.Sale { return m.log.sale }
 
 // SetTraffic sets the traffic that peers are sent.
-func (o *Machine) SetTraffic(t Traffic) { o.traffic = &t }
+func (m *Machine) SetTraffic(t Traffic) { m.traffic = &t }
 
 // StandsBy reports whether an operator has this process own no shard.
-func (o *Machine) StandsBy() bool { return o.standby }
-
-// forget begins to read the sale's log anew.
-func (o *Machine) forget() {
-	log := spec.SaleLog(o.cfg.Sale)
-	o.sale = ledger.NewSale(log)
-	o.reader = ledger.NewWriter(log, o.sale)
-}
+func (m *Machine) StandsBy() bool { return m.standby }
 
 // live reports whether there is a run to be served, and it is the session's if there
 // is a session.
-func (o *Machine) live() bool {
-	return o.sale.Live() && o.sale.Applied() > 0 && (o.stage == following || o.sale.UID() == o.uid)
+func (m *Machine) live() bool {
+	return m.log.sale.Live() && m.log.sale.Applied() > 0 && (m.stage == following || m.log.sale.UID() == m.uid)
 }
 
-// read takes in the reply to the read under way.
-func (o *Machine) SaleRead(now clock.Now, r ledger.Reply) {
-	o.readErr = r.Err
-	o.followed(now, o.reader.Done(now, r))
-}
-
-// followed takes in what the reader found out.
-func (o *Machine) followed(now clock.Now, do ledger.Do) {
-	o.do = do
-	switch do.Event {
-	case ledger.CaughtUp:
-		o.readAt = o.sentAt
-		if o.missing != nil && o.sale.Run() >= o.missing.Run {
-			o.missing = nil
-		}
-		o.seen = max(o.seen, o.sale.Next())
-		o.nextRead = now.Mono + o.interval()
-		o.grantAll(now)
-	case ledger.Gone:
-		if o.sale.Live() {
-			was := o.logged()
-			o.missing = &was
-		}
-		o.forget()
-		o.nextRead = now.Mono + o.interval()
-	case ledger.Damaged:
-		o.damage = do.Err
+// SaleRead takes in the reply to the read under way.
+func (m *Machine) SaleRead(now clock.Now, r ledger.Reply) {
+	if m.log.replied(now, r, m.readEvery()) {
+		m.handover.grantAll(now)
 	}
 }
 
-func (o *Machine) interval() time.Duration {
-	if o.stage == following {
-		return followEvery
-	}
-	return o.ttl / ReadsPerTTL
-}
-
-// voted takes in a lock node's reply.
-func (o *Machine) LeaseReply(now clock.Now, r quorum.Reply) {
-	if o.leases == nil {
+// LeaseReply takes in a lock node's reply.
+func (m *Machine) LeaseReply(now clock.Now, r quorum.Reply) {
+	if m.handover.leases == nil {
 		return
 	}
-	e := o.leases.Reply(now, r)
-	o.readClock(now)
-	o.leased(now, e)
-	o.heard(now, r.Node, o.leases.Nodes()[r.Node])
-	o.watch.clock(now, r.Node, o.leases)
-	o.grantAll(now)
+	e := m.handover.leases.Reply(now, r)
+	m.clock.read(now, m.handover.leases, m.ttl)
+	m.handover.leased(now, e)
+	m.heard(now, r.Node, m.handover.leases.Nodes()[r.Node])
+	m.nodes.clock(now, r.Node, m.handover.leases)
+	m.handover.grantAll(now)
 }
 
-// heard takes in how a lock node is.
-func (o *Machine) heard(now clock.Now, node int, v quorum.NodeView) {
-	o.watch.Replied(now, node, v)
-	o.silent = o.watch.silent(o.silent)
-}
-
-// rosterReply takes in a lock node's reply to a call of the roster. Of a process that wants no lease,
+// RosterReply takes in a lock node's reply to a call of the roster. Of a process that wants no lease,
 // such as one on standby, these replies alone show how the nodes are; not whether one
 // abstains, which only a vote tells.
-func (o *Machine) RosterReply(now clock.Now, r quorum.Reply) {
-	if o.roster == nil {
+func (m *Machine) RosterReply(now clock.Now, r quorum.Reply) {
+	if m.roster.entries == nil {
 		return
 	}
-	if !slices.ContainsFunc(o.shares.all, func(s share) bool { return s.stage != away }) {
+	if !slices.ContainsFunc(m.handover.all, func(s share) bool { return s.stage != away }) {
 		v := quorum.NodeView{Err: r.Err}
-		if until := o.watch[r.Node].VotesFrom; until.After(now.Wall) {
+		if until := m.nodes[r.Node].VotesFrom; until.After(now.Wall) {
 			v.VotesFrom = until
 		}
-		o.heard(now, r.Node, v)
+		m.heard(now, r.Node, v)
 	}
-	o.discovered(now, o.roster.Reply(now, r))
+	m.roster.discovered(now, m.roster.entries.Reply(now, r))
 }
 
-// tick tells the time.
-func (o *Machine) Tick(now clock.Now) {
-	o.followed(now, o.reader.Tick(now))
-	if o.leases != nil {
-		o.leased(now, o.leases.Tick(now))
+// Tick takes in the time.
+func (m *Machine) Tick(now clock.Now) {
+	if m.log.tick(now, m.readEvery()) {
+		m.handover.grantAll(now)
 	}
-	if o.roster != nil {
-		o.discovered(now, o.roster.Tick(now))
+	if m.handover.leases != nil {
+		m.handover.leased(now, m.handover.leases.Tick(now))
+	}
+	if m.roster.entries != nil {
+		m.roster.discovered(now, m.roster.entries.Tick(now))
 	}
 }
 
 // leave ends the session: what runs first, then the leases.
-func (o *Machine) leave(now clock.Now, h shard.Halt) {
-	if o.stage != serving {
+func (m *Machine) leave(now clock.Now, h shard.Halt) {
+	if m.stage != serving {
 		return
 	}
-	o.stage, o.halt = leaving, h
-	for i := range o.shares.all {
-		o.stop(now, i, h, "")
+	m.stage, m.halt = leaving, h
+	for i := range m.handover.all {
+		m.handover.stop(now, i, h, "")
 	}
-	o.endIfIdle(now)
+	m.endIfIdle(now)
 }
 
 // endIfIdle ends the session when none of its machines runs any more. The next session does not wait
 // until all nodes have the release: a node that is away is sent it for longer than a ttl, and the
 // others may be a majority again meanwhile.
-func (o *Machine) endIfIdle(now clock.Now) {
-	if o.stage != leaving || o.shares.running() {
+func (m *Machine) endIfIdle(now clock.Now) {
+	if m.stage != leaving || m.handover.running() {
 		return
 	}
-	h := o.halt
-	o.stage, o.out.Ended = following, &h
-	o.partUntil = now.Mono + 3*quorum.CallTimeout(o.ttl)
-	o.leased(now, o.leases.Release(now, "", o.shares.keys...))
-	o.discovered(now, o.roster.Leave(now))
-	for _, id := range o.peers.ids() {
-		o.hangUp(id)
+	h := m.halt
+	m.stage, m.out.Ended = following, &h
+	m.partUntil = now.Mono + 3*quorum.CallTimeout(m.ttl)
+	m.handover.leased(now, m.handover.leases.Release(now, "", m.handover.keys...))
+	m.roster.discovered(now, m.roster.entries.Leave(now))
+	for _, id := range m.peers.ids() {
+		m.roster.hangUp(id)
 	}
-	o.shares.all, o.peers = nil, newPeers()
+	m.forgetSession()
 }
 
-// drain ends the session and begins no other. Peers have had the time to take what was to
-// be given to them: see retire.
-func (o *Machine) Drain(now clock.Now) {
-	o.draining = true
-	o.leave(now, shard.Halt{Why: ErrDraining, Refusal: api.Draining, Gentle: true})
+// Drain ends the session and begins no other. Peers have had the time to take what was to
+// be given to them: see Retire.
+func (m *Machine) Drain(now clock.Now) {
+	m.draining = true
+	m.leave(now, shard.Halt{Why: ErrDraining, Refusal: api.Draining, Gentle: true})
 }
 
-// gone reports whether a drain is complete: no lease is held, and the nodes know or
+// Gone reports whether a drain is complete: no lease is held, and the nodes know or
 // had time to hear it twice. One that does not forgets the leases by itself.
-func (o *Machine) Gone(now clock.Now) bool {
-	return o.draining && o.stage == following && (o.leases == nil || now.Mono >= o.partUntil)
-}
-
-// leased takes in what the leases want done and have found out.
-func (o *Machine) leased(now clock.Now, e quorum.Effects) {
-	o.out.Calls = append(o.out.Calls, e.Calls...)
-	for _, c := range e.Calls {
-		o.watch.Called(now, c.Node)
-	}
-	o.wake = e.Wake
-	for _, event := range e.Events {
-		o.out.Events = append(o.out.Events, event)
-		for _, key := range event.Keys {
-			_, i, _ := spec.ParseLeaseKey(key)
-			switch event.Kind {
-			case quorum.Won:
-				o.won(now, i)
-			case quorum.Losing:
-				o.lost(now, i, event.Cause)
-			}
-		}
-	}
+func (m *Machine) Gone(now clock.Now) bool {
+	return m.draining && m.stage == following && (m.handover.leases == nil || now.Mono >= m.partUntil)
 }
 
 // parted forgets the leases and the roster of a session that has ended, when the nodes know
 // of its end or had their time.
-func (o *Machine) parted() {
-	if o.stage == following && o.leases != nil && o.leases.Settled() && o.roster.Gone() {
-		o.locks = o.locks.Plus(o.leases.Stats())
-		o.leases, o.roster, o.wake, o.rosterWake = nil, nil, 0, 0
+func (m *Machine) parted() {
+	if m.stage == following && m.handover.leases != nil && m.handover.leases.Settled() && m.roster.entries.Gone() {
+		m.locks = m.locks.Plus(m.handover.leases.Stats())
+		m.handover.leases, m.roster.entries, m.handover.leaseWake, m.roster.wake = nil, nil, 0, 0
 	}
-}
-
-// readClock takes in how far this host's clock is off. It is too much by more than a
-// ttl, and nothing while too few nodes tell the time.
-func (o *Machine) readClock(now clock.Now) {
-	off, known := o.leases.ClockOff(now)
-	if !known { // what was wrong may be right again; share finds out
-		o.clockKnown = o.clockKnown && o.clockOff == 0
-		return
-	}
-	o.clockKnown = true
-	switch {
-	case off.Abs() <= o.ttl:
-		o.clockOff = 0
-	case o.clockOff == 0:
-		o.clockOff, o.offSince = off, now.Mono
-	default:
-		o.clockOff = off
-	}
-}
-
-// clockLost reports whether this host's clock has been wrong for so long that another
-// process is to sell.
-func (o *Machine) clockLost(now clock.Now) bool {
-	return o.clockOff != 0 && now.Mono-o.offSince > o.ttl
-}
-
-// parting is what buyers are told whose request was not decided when the run
-// ended: that it is closed, if the log says so. A log that is gone says nothing:
-// the read may have lagged.
-func (o *Machine) parting() api.Outcome {
-	if o.sale.UID() == o.uid {
-		return api.Closed
-	}
-	return api.Standby
 }
 
 // begin begins a session. Leases that still have releases to send go on if they serve the
 // new session as well; otherwise they come first.
-func (o *Machine) begin(now clock.Now) error {
-	declared, err := spec.FromJSON(o.sale.Newest().GetSpec())
+func (m *Machine) begin(now clock.Now) error {
+	declared, err := spec.FromJSON(m.log.sale.Newest().GetSpec())
 	if err != nil {
-		return fmt.Errorf("generation %d of sale %s: %w", o.sale.Generation(), o.cfg.Sale, err)
+		return fmt.Errorf("generation %d of sale %s: %w", m.log.sale.Generation(), m.cfg.Sale, err)
 	}
-	if o.leases != nil && (o.uid != o.sale.UID() || o.ttl != declared.LockTTL) {
+	if m.handover.leases != nil && (m.uid != m.log.sale.UID() || m.ttl != declared.LockTTL) {
 		return nil
 	}
-	if err := o.servable(declared); err != nil {
+	if err := m.cfg.servable(declared); err != nil {
 		return err
 	}
-	red, err := ledger.RedPacketOf(o.sale)
+	red, err := ledger.RedPacketOf(m.log.sale)
 	if err != nil {
 		return err
 	}
-	o.uid, o.ttl, o.told = o.sale.UID(), declared.LockTTL, 0
-	o.toldRanks = false
-	o.clockKnown = false
-	if o.leases == nil {
-		o.leases, err = quorum.NewGroup(quorum.Config{
-			Nodes: o.cfg.Nodes, Marker: spec.Marker(o.uid), TTL: o.ttl, Address: o.cfg.Address,
-			Token: o.cfg.Token, Jitter: o.cfg.Jitter, Waiter: o.me,
+	m.uid, m.ttl, m.told = m.log.sale.UID(), declared.LockTTL, 0
+	m.toldRanks = false
+	m.clock.known = false
+	if m.handover.leases == nil {
+		m.handover.leases, err = quorum.NewGroup(quorum.Config{
+			Nodes: m.cfg.Nodes, Marker: spec.Marker(m.uid), TTL: m.ttl, Address: m.cfg.Address,
+			Token: m.cfg.Token, Jitter: m.cfg.Jitter, Waiter: m.cfg.ID,
 		})
 		if err != nil {
 			return err
 		}
 	}
-	o.shares = newShares(o.uid, o.sale.Shards())
-	o.stage = serving
-	o.out.Start = &Run{UID: o.uid, Shards: o.sale.Shards(), Declared: declared, RedPacket: red}
-	return o.announce(now)
+	m.peers.begin(m.log.sale.Shards())
+	m.assignment = assignment{desired: make([]string, m.log.sale.Shards())}
+	m.handover.begin(m.log.sale.Shards())
+	m.stage = serving
+	m.out.Start = &Run{UID: m.uid, Shards: m.log.sale.Shards(), Declared: declared, RedPacket: red}
+	return m.roster.announce(now)
 }
 
-// servable reports whether this process can serve what is declared, with what it was
-// given. The lists lie where the ledger says: elsewhere there are others, or
-// none.
-func (o *Machine) servable(declared spec.Sale) error {
-	var nodes []string
-	if declared.Engine == spec.EngineRedis {
-		nodes = declared.Redis.Nodes
-	}
-	if !slices.Equal(nodes, o.cfg.Lists) {
-		return fmt.Errorf("it was applied with engine %s and lists on [%s], and this process was told of lists on [%s]; see that the file says what was applied",
-			declared.Engine, strings.Join(nodes, " "), strings.Join(o.cfg.Lists, " "))
-	}
-	return nil
-}
-
-// Advance says what to do after the events taken in. An error ends the owner: it
+// Advance returns what to do after the events taken in. An error ends the owner: it
 // cannot know what it would serve.
-func (o *Machine) Advance(now clock.Now) (Effects, error) {
-	o.parted()
+func (m *Machine) Advance(now clock.Now) (Effects, error) {
+	m.parted()
 	switch {
-	case o.damage != nil:
-		return Effects{}, o.damage
-	case o.stage == following && o.live() && !o.draining:
-		if err := o.begin(now); err != nil {
+	case m.log.damage != nil:
+		return Effects{}, m.log.damage
+	case m.stage == following && m.live() && !m.draining:
+		if err := m.begin(now); err != nil {
 			return Effects{}, err
 		}
-	case o.stage != following && !o.live():
+	case m.stage != following && !m.live():
 		why := errNotLive
-		if o.missing != nil {
+		if m.log.missing != nil {
 			why = errLost
 		}
-		o.leave(now, shard.Halt{Why: why, Refusal: o.parting()})
+		m.leave(now, shard.Halt{Why: why, Refusal: m.log.parting(m.uid)})
 	}
-	if o.stage == serving && o.totals != nil { // else the session is about to begin
-		if o.sale.Generation() > o.told || o.sale.Ranked() != o.toldRanks {
-			o.told, o.toldRanks, o.out.Plans = o.sale.Generation(), o.sale.Ranked(), true
+	if m.stage == serving && m.updates.collection.totals != nil { // else the session is about to begin
+		if m.log.sale.Generation() > m.told || m.log.sale.Ranked() != m.toldRanks {
+			m.told, m.toldRanks, m.out.Plans = m.log.sale.Generation(), m.log.sale.Ranked(), true
 		}
-		o.share(now)
-		o.broadcast(now)
+		m.handover.advance(now)
+		m.updates.broadcast(now)
 	}
-	if o.reader.Idle() && now.Mono >= o.nextRead {
-		o.do = o.reader.CatchUp()
+	read, wake := m.log.next(now)
+	out := m.out
+	m.out = Effects{}
+	out.Read, out.Wake = read, clock.Soonest(m.handover.leaseWake, wake)
+	if m.roster.entries != nil {
+		out.Wake = clock.Soonest(out.Wake, m.roster.wake)
 	}
-	out := o.out
-	o.out = Effects{}
-	if out.Read = o.do.Send; out.Read != nil {
-		o.sentAt, o.do.Send = now, nil
+	if m.stage == serving {
+		out.Wake = clock.Soonest(out.Wake, clock.Soonest(m.handover.wake, m.updates.wake))
 	}
-	out.Wake = clock.Soonest(o.wake, o.do.Wake)
-	if o.roster != nil {
-		out.Wake = clock.Soonest(out.Wake, o.rosterWake)
-	}
-	if o.stage == serving {
-		out.Wake = clock.Soonest(out.Wake, clock.Soonest(o.shares.wake, o.peers.wake))
-	}
-	if o.draining && o.stage == following && !o.Gone(now) {
-		out.Wake = clock.Soonest(out.Wake, o.partUntil)
-	}
-	if o.reader.Idle() {
-		out.Wake = clock.Soonest(out.Wake, o.nextRead)
+	if m.draining && m.stage == following && !m.Gone(now) {
+		out.Wake = clock.Soonest(out.Wake, m.partUntil)
 	}
 	return out, nil
+}
+
+// Receive takes in an update of a peer.
+func (m *Machine) Receive(now clock.Now, from string, u *PeerUpdate) { m.updates.receive(now, from, u) }
+
+// Discover reads the list of processes if a link to this process was made by a peer that it does not
+// know.
+func (m *Machine) Discover(now clock.Now, from string) { m.roster.discover(now, from) }
+
+// Linked takes in that the link to a peer was made (up) or cut.
+func (m *Machine) Linked(now clock.Now, id string, up bool) { m.peers.linked(now, id, up) }
+
+// ShardEnded takes in that the machine of a shard has ended, and no call of it is under way.
+func (m *Machine) ShardEnded(now clock.Now, i int) {
+	if i < len(m.handover.all) {
+		m.handover.ended(now, i)
+		m.endIfIdle(now)
+	}
+}
+
+// Rights returns the present rights to a shard.
+func (m *Machine) Rights(i int) shard.Rights { return m.handover.rights(i) }
+
+// Reach returns which processes this one reaches.
+func (m *Machine) Reach(now clock.Now) Reach { return m.peers.reach(now) }
+
+// Route returns the peer that reports to own a shard. Where there is none, owner is "", and lost
+// reports whether the last owner has lost the shard: it may still own it while the lock nodes are
+// silent, or for a ttl.
+func (m *Machine) Route(now clock.Now, i int) (r shard.Route, lost bool) {
+	id := m.peers.holder[i]
+	if id == "" {
+		return r, !m.silent && m.handover.all[i].free(now, m.ttl)
+	}
+	p := m.peers.all[id]
+	return shard.Route{Owner: id, Address: p.Address, Epoch: p.owns[i]}, false
+}
+
+// NextUpdate returns when peers may next be sent an update, by the monotonic clock; 0: there are none.
+func (m *Machine) NextUpdate() time.Duration {
+	if m.stage != serving || len(m.peers.all) == 0 {
+		return 0
+	}
+	return m.updates.sentAt + UpdateEvery
 }

@@ -138,7 +138,7 @@ func TestOwnerIsAStandby(t *testing.T) {
 	if got := w.holders(); len(got) != 0 || w.starts != 1 || len(w.opened) != 0 {
 		t.Errorf("leases %v, %d starts, opened %v", got, w.starts, w.opened)
 	}
-	if m := w.o.memberStatus(w.now); len(m) != 1 || m[0].State != api.ProcessStandby || !m[0].Here {
+	if m := w.o.handover.processes(w.now); len(m) != 1 || m[0].State != api.ProcessStandby || !m[0].Here {
 		t.Errorf("members %+v", m)
 	}
 	if a := w.o.Absent(); a.Outcome != api.Standby {
@@ -208,7 +208,7 @@ func TestOwnerTellsOfALoss(t *testing.T) {
 	for name, before := range map[string]func(w *ownerWorld){
 		"owning": func(*ownerWorld) {},
 		"giving": func(w *ownerWorld) {
-			w.o.stop(w.now, 1, shard.Halt{Why: errGiven, Refusal: api.NoQuorum, Elsewhere: true}, "another")
+			w.o.handover.stop(w.now, 1, shard.Halt{Why: errGiven, Refusal: api.NoQuorum, Elsewhere: true}, "another")
 		},
 		"leaving":  func(w *ownerWorld) { w.o.leave(w.now, shard.Halt{Why: errNotLive, Refusal: api.Closed}) },
 		"draining": func(w *ownerWorld) { w.o.Drain(w.now) },
@@ -220,7 +220,7 @@ func TestOwnerTellsOfALoss(t *testing.T) {
 			w.wantShares(owned, owned)
 			w.hangs[0], w.hangs[1], w.hangs[2] = true, true, true // an answer would have it tell again
 			before(w)
-			lost := func() bool { return w.o.leases.State(w.o.shares.keys[0]) == quorum.Lost }
+			lost := func() bool { return w.o.handover.leases.State(w.o.handover.keys[0]) == quorum.Lost }
 			if _, ok := w.passUntil(lost, quorum.DefaultTTL); !ok {
 				t.Fatal("the leases are not lost a ttl after all nodes hang")
 			}
@@ -373,7 +373,7 @@ func TestOwnerClockGoesWrong(t *testing.T) {
 	}
 	w.end()
 	w.run()
-	if m := w.o.memberStatus(w.now); len(m) != 1 || m[0].State != api.ProcessUnable {
+	if m := w.o.handover.processes(w.now); len(m) != 1 || m[0].State != api.ProcessUnable {
 		t.Errorf("members %+v", m)
 	}
 	w.pass(restAfter / 2)
@@ -454,7 +454,7 @@ func TestOwnerDrains(t *testing.T) {
 		"resting":   func(w *ownerWorld) { provision(w); w.end(2); w.run(); w.wantShares(owned, owned, away) },
 		"giving": func(w *ownerWorld) {
 			provision(w)
-			w.o.stop(w.now, 0, shard.Halt{Why: errGiven, Refusal: api.NoQuorum, Elsewhere: true}, "another")
+			w.o.handover.stop(w.now, 0, shard.Halt{Why: errGiven, Refusal: api.NoQuorum, Elsewhere: true}, "another")
 			w.run()
 			w.wantShares(stopping, owned, owned)
 		},
@@ -583,7 +583,7 @@ func TestOwnerReads(t *testing.T) {
 
 	// One that takes a while: what it found was true when it was sent, and is told when
 	// it is there, whether or not a node answers then.
-	w.pass(w.o.nextRead - w.now.Mono - 1)
+	w.pass(w.o.log.nextRead - w.now.Mono - 1)
 	w.move(1)
 	w.o.Tick(w.now)
 	out, err := w.o.Advance(w.now)
@@ -704,7 +704,7 @@ func TestOwnerHealth(t *testing.T) {
 	if !nodes[0].Up || nodes[2].Up || nodes[2].Since.IsZero() || nodes[2].Since.Sub(began) > time.Second {
 		t.Errorf("%+v, began at %v", nodes, began)
 	}
-	if off := w.o.watch[1].Ahead - w.o.watch[0].Ahead; off != 4*time.Second {
+	if off := w.o.nodes[1].Ahead - w.o.nodes[0].Ahead; off != 4*time.Second {
 		t.Errorf("by what it knows two nodes' clocks are %v apart", off)
 	}
 	if !slices.ContainsFunc(w.events, func(e quorum.Event) bool { return e.Kind == quorum.Won && len(e.Keys) == 2 }) {

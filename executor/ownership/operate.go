@@ -3,6 +3,7 @@ package ownership
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"salectl/backends/clock"
 )
@@ -30,26 +31,26 @@ type ShardOwner struct {
 }
 
 // Operable reports whether operators can have this process do something: it shares the sale.
-func (o *Machine) Operable() bool {
-	return o.stage == serving && o.totals != nil && o.assigned && !o.draining
+func (m *Machine) Operable() bool {
+	return m.stage == serving && m.updates.collection.totals != nil && m.assignment.known && !m.draining
 }
 
 // Move has a shard moved here, or with anyone wherever it would be without the word of an
 // operator.
-func (o *Machine) Move(now clock.Now, shard int, anyone bool) error {
-	if !anyone && o.retiring() {
+func (m *Machine) Move(now clock.Now, shard int, anyone bool) error {
+	if !anyone && m.retiring() {
 		return fmt.Errorf("%w: it is on standby", ErrStandby)
 	}
-	o.pin(now, shard, anyone)
+	m.pin(now, shard, anyone)
 	return nil
 }
 
 // Share returns how much of the sale this process has.
-func (o *Machine) Share(now clock.Now) Share {
-	left, takers := o.Retired(now)
-	s := Share{State: o.myself().State, Owns: left, Takers: takers}
-	for _, id := range o.shares.desired {
-		if id == o.me {
+func (m *Machine) Share(now clock.Now) Share {
+	left, takers := m.Retired(now)
+	s := Share{State: m.note().State, Owns: left, Takers: takers}
+	for _, id := range m.assignment.desired {
+		if id == m.cfg.ID {
 			s.Assigned++
 		}
 	}
@@ -57,12 +58,57 @@ func (o *Machine) Share(now clock.Now) Share {
 }
 
 // ShardOwner returns the owner of a shard by what this process knows.
-func (o *Machine) ShardOwner(now clock.Now, i int) ShardOwner {
-	w := ShardOwner{Shard: i, Owner: o.addressOf(o.ownerOf(now, i)), Assigned: o.addressOf(o.shares.desired[i])}
-	if o.shares.all[i].stage == owned {
-		w.Owner, w.Here = o.cfg.Address, true
+func (m *Machine) ShardOwner(now clock.Now, i int) ShardOwner {
+	w := ShardOwner{Shard: i, Owner: m.assignment.addressOf(m.peers.ownerOf(now, i)), Assigned: m.assignment.addressOf(m.assignment.desired[i])}
+	if m.handover.all[i].stage == owned {
+		w.Owner, w.Here = m.cfg.Address, true
 	}
-	to := pinned(o.members, len(o.shares.all))[i]
-	w.Pinned, w.Moved = to == o.me, o.addressOf(to)
+	to := pinned(m.assignment.members, len(m.handover.all))[i]
+	w.Pinned, w.Moved = to == m.cfg.ID, m.assignment.addressOf(to)
 	return w
+}
+
+// Retire has this process release its shards to its peers, and own none from here on, because it is
+// about to end.
+func (m *Machine) Retire(now clock.Now) {
+	m.ending = true
+	m.roster.present(now)
+}
+
+// StandBy has this process release its shards to its peers, and own none from here on; with undo it
+// is assigned shards again.
+func (m *Machine) StandBy(now clock.Now, undo bool) {
+	m.standby = !undo
+	m.roster.present(now)
+}
+
+// Retired returns how many shards this process still has, and whether a peer could take them.
+func (m *Machine) Retired(now clock.Now) (left int, takers bool) {
+	for i := range m.handover.all {
+		if st := m.handover.all[i].stage; m.handover.all[i].runs && st != warming && st != taking {
+			left++
+		}
+	}
+	return left, slices.ContainsFunc(m.assignment.members, func(p Process) bool { return p.ID != m.cfg.ID && p.State == "" && m.peers.isUp(now, p.ID) })
+}
+
+// pin has a shard moved here, or with anyone wherever it would be without pins.
+func (m *Machine) pin(now clock.Now, shard int, anyone bool) {
+	// A takeover outdoes many pins of before it, also such as this process has yet to hear of.
+	p := pin{Shard: shard, Number: m.epochOf(shard) << 10, Any: anyone}
+	if newest, of := newestPin(m.assignment.members, shard); of != "" {
+		p.Number = max(p.Number, newest.Number)
+	}
+	p.Number++
+	m.pins = append(slices.DeleteFunc(slices.Clone(m.pins), func(x pin) bool { return x.Shard == shard }), p)
+	m.roster.present(now)
+}
+
+// epochOf is the newest epoch of a shard's log that is known.
+func (m *Machine) epochOf(shard int) uint64 {
+	epoch := m.updates.collection.totals.Shards()[shard].Totals.Epoch
+	for _, p := range m.peers.all {
+		epoch = max(epoch, p.owns[shard])
+	}
+	return epoch
 }

@@ -1,11 +1,6 @@
 package ownership
 
-import (
-	"cmp"
-	"slices"
-
-	"salectl/backends/clock"
-)
+import "cmp"
 
 // Pins are how an operator moves a shard: the process that is to own it says so in its
 // member note, and assign heeds that. What is pinned to two processes is the one's that was
@@ -48,45 +43,4 @@ func pinned(members []Process, shards int) map[int]string {
 		}
 	}
 	return to
-}
-
-// pin has a shard moved here, or with anyone wherever it would be without pins.
-func (o *Machine) pin(now clock.Now, shard int, anyone bool) {
-	// A takeover outdoes many pins of before it, also such as this process has yet to hear of.
-	p := pin{Shard: shard, Number: o.epochOf(shard) << 10, Any: anyone}
-	if newest, of := newestPin(o.members, shard); of != "" {
-		p.Number = max(p.Number, newest.Number)
-	}
-	p.Number++
-	o.pins = append(slices.DeleteFunc(slices.Clone(o.pins), func(x pin) bool { return x.Shard == shard }), p)
-	o.present(now)
-}
-
-// outdated drops the pins of this process that a newer one of another has ended.
-func (o *Machine) outdated(members []Process) {
-	o.pins = slices.DeleteFunc(slices.Clone(o.pins), func(p pin) bool {
-		newest, of := newestPin(members, p.Shard)
-		return of != "" && of != o.me && newest.Number >= p.Number
-	})
-}
-
-// epochOf is the newest epoch of a shard's log that is known.
-func (o *Machine) epochOf(shard int) uint64 {
-	epoch := o.totals.Shards()[shard].Totals.Epoch
-	for _, p := range o.peers.all {
-		epoch = max(epoch, p.owns[shard])
-	}
-	return epoch
-}
-
-// present tells all what this process is from here on.
-func (o *Machine) present(now clock.Now) {
-	members := slices.Clone(o.members)
-	for i := range members {
-		if members[i].ID == o.me {
-			members[i] = o.myself()
-		}
-	}
-	o.assign(members)
-	_ = o.announce(now) // there is a roster already
 }

@@ -51,9 +51,9 @@ func TestTheLastMoveCounts(t *testing.T) {
 	at := clock.Now{Mono: time.Minute}
 	process := func(id string) *Machine {
 		o := New(Config{Sale: "movie", Address: id + ":1"})
-		o.me, o.totals = id, shard.NewSaleTotals(4)
-		o.shares.all, o.shares.desired = make([]share, 4), make([]string, 4)
-		o.holder = make([]string, 4)
+		o.cfg.ID, o.updates.collection.totals = id, shard.NewSaleTotals(4)
+		o.handover.all, o.assignment.desired = make([]share, 4), make([]string, 4)
+		o.peers.holder = make([]string, 4)
 		return o
 	}
 	for name, c := range map[string]struct {
@@ -67,38 +67,38 @@ func TestTheLastMoveCounts(t *testing.T) {
 		"it knows the pin, and since": {true, 9, true},
 	} {
 		a, b := process("2"), process("1")
-		both := func() []Process { return []Process{a.myself(), b.myself()} }
-		a.assign(both())
-		a.totals.Set(2, 1, ledger.Totals{Epoch: 4}, time.Time{}, true)
+		both := func() []Process { return []Process{a.note(), b.note()} }
+		a.roster.assign(both())
+		a.updates.collection.totals.Set(2, 1, ledger.Totals{Epoch: 4}, time.Time{}, true)
 		a.pin(at, 2, false)
-		if a.shares.desired[2] != "2" || len(a.pins) != 1 || a.pins[0].Number != 4<<10+1 {
-			t.Fatalf("%s: the first: %v, shard 2 is to be of %q", name, a.pins, a.shares.desired[2])
+		if a.assignment.desired[2] != "2" || len(a.pins) != 1 || a.pins[0].Number != 4<<10+1 {
+			t.Fatalf("%s: the first: %v, shard 2 is to be of %q", name, a.pins, a.assignment.desired[2])
 		}
-		b.assign([]Process{b.myself(), {ID: "2"}})
+		b.roster.assign([]Process{b.note(), {ID: "2"}})
 		if c.knows {
-			b.assign(both())
+			b.roster.assign(both())
 		}
-		b.totals.Set(2, 1, ledger.Totals{Epoch: max(c.epoch, 4)}, time.Time{}, true)
+		b.updates.collection.totals.Set(2, 1, ledger.Totals{Epoch: max(c.epoch, 4)}, time.Time{}, true)
 		b.pin(at, 2, false)
 		all := both()
-		a.assign(all)
-		b.assign(slices.Clone(all))
+		a.roster.assign(all)
+		b.roster.assign(slices.Clone(all))
 		to, left := "1", [2]int{0, 1}
 		if !c.wins {
 			to, left = "2", [2]int{1, 0}
 		}
-		if a.shares.desired[2] != to || b.shares.desired[2] != to || len(a.pins) != left[0] || len(b.pins) != left[1] {
-			t.Errorf("%s: shard 2 is to be of %q and %q, pins %v and %v", name, a.shares.desired[2], b.shares.desired[2], a.pins, b.pins)
+		if a.assignment.desired[2] != to || b.assignment.desired[2] != to || len(a.pins) != left[0] || len(b.pins) != left[1] {
+			t.Errorf("%s: shard 2 is to be of %q and %q, pins %v and %v", name, a.assignment.desired[2], b.assignment.desired[2], a.pins, b.pins)
 		}
 		// Any of them ends it.
-		a.assign(both())
+		a.roster.assign(both())
 		a.pin(at, 2, true)
 		all = both()
-		b.assign(all)
-		a.assign(slices.Clone(all))
+		b.roster.assign(all)
+		a.roster.assign(slices.Clone(all))
 		free := assign("", 4, []Process{{ID: "1"}, {ID: "2"}})
-		if len(b.pins) != 0 || b.shares.desired[2] != free[2] || a.shares.desired[2] != free[2] {
-			t.Errorf("%s: ended: pins %v and %v, shard 2 is to be of %q", name, a.pins, b.pins, b.shares.desired[2])
+		if len(b.pins) != 0 || b.assignment.desired[2] != free[2] || a.assignment.desired[2] != free[2] {
+			t.Errorf("%s: ended: pins %v and %v, shard 2 is to be of %q", name, a.pins, b.pins, b.assignment.desired[2])
 		}
 	}
 }

@@ -16,13 +16,13 @@ import (
 // reportsTo is for how many shards a process answers a peer that looks whether all is sold.
 func (h *ownerHost) reportsTo(peer *ownerHost) int {
 	h.w.t.Helper()
-	h.o.Receive(h.here(), peer.o.me, &PeerUpdate{Run: h.o.uid, Collect: 7})
+	h.o.Receive(h.here(), peer.o.cfg.ID, &PeerUpdate{Run: h.o.uid, Collect: 7})
 	for _, x := range h.o.out.Updates {
 		if x.Update.Collects == 7 {
 			return len(x.Update.Reports)
 		}
 	}
-	h.w.t.Fatalf("%s does not answer", h.o.me)
+	h.w.t.Fatalf("%s does not answer", h.o.cfg.ID)
 	return 0
 }
 
@@ -59,12 +59,13 @@ func TestAnswersToALook(t *testing.T) {
 		"of a shard that is not it": {&PeerUpdate{Collects: 2, Reports: []shard.Report{{Shard: 2, Next: 7}}}, false},
 	} {
 		o := newServingOwner()
-		o.collection = collection{n: 2, at: now.Mono, began: now, slots: []uint64{3, 7}, same: []bool{true, false}}
+		look := &o.updates.collection
+		look.n, look.at, look.began, look.slots, look.same = 2, now.Mono, now, []uint64{3, 7}, []bool{true, false}
 		if c.says.Run = o.uid; c.says.Reports == nil {
 			c.says.Reports = []shard.Report{{Shard: 1, Next: 7}}
 		}
 		o.Receive(now, "peer", c.says)
-		if sure := o.collection.at == 0; sure != c.sure {
+		if sure := look.at == 0; sure != c.sure {
 			t.Errorf("an answer %s makes it sure: %v", name, sure)
 		}
 	}
@@ -77,16 +78,16 @@ func TestLinkEndsWhatAPeerOwns(t *testing.T) {
 	owns := &PeerUpdate{Run: o.uid, Owns: &Owns{Shards: []int{1}, Epochs: []uint64{3}}}
 	o.Linked(now, "peer", true)
 	o.Receive(now, "peer", owns)
-	if id := o.ownerOf(now, 1); id != "peer" {
+	if id := o.peers.ownerOf(now, 1); id != "peer" {
 		t.Fatalf("the owner is %q", id)
 	}
 	o.Linked(now, "peer", false)
 	o.Linked(now, "peer", true)
-	if id := o.ownerOf(now, 1); id != "" {
+	if id := o.peers.ownerOf(now, 1); id != "" {
 		t.Errorf("with the link made again the owner is %q", id)
 	}
 	o.Receive(now, "peer", owns)
-	if id := o.ownerOf(now, 1); id != "peer" {
+	if id := o.peers.ownerOf(now, 1); id != "peer" {
 		t.Errorf("when it says so again the owner is %q", id)
 	}
 }
@@ -100,7 +101,7 @@ func (w *sharedWorld) moved(to *ownerHost, shard int) {
 		}
 	})
 	if _, ok := w.passUntil(func() bool { return slices.Contains(to.owns(), shard) && w.shared() }, 5*time.Second); !ok {
-		w.t.Fatalf("%s does not get shard %d", to.o.me, shard)
+		w.t.Fatalf("%s does not get shard %d", to.o.cfg.ID, shard)
 	}
 }
 
@@ -148,12 +149,12 @@ func TestGiverOwnsNoMore(t *testing.T) {
 	a, b := w.joins("a", nil), w.joins("b", nil)
 	w.converge(5 * time.Second)
 	w.moved(a, 0)
-	b.o.enter(b.here(), 0, warming)
-	if id := b.o.ownerOf(b.here(), 0); id != a.o.me {
+	b.o.handover.enter(b.here(), 0, warming)
+	if id := b.o.peers.ownerOf(b.here(), 0); id != a.o.cfg.ID {
 		t.Fatalf("the owner is %q", id)
 	}
-	b.o.Receive(b.here(), a.o.me, &PeerUpdate{Run: b.o.uid, Gives: []int{0}})
-	if id := b.o.ownerOf(b.here(), 0); id != "" || b.stages()[0] != taking {
+	b.o.Receive(b.here(), a.o.cfg.ID, &PeerUpdate{Run: b.o.uid, Gives: []int{0}})
+	if id := b.o.peers.ownerOf(b.here(), 0); id != "" || b.stages()[0] != taking {
 		t.Errorf("once it is given the owner is %q, and it is %v", id, b.stages())
 	}
 }

@@ -7,7 +7,6 @@ import (
 
 	"salectl/api"
 	"salectl/backends/clock"
-	"salectl/backends/ledger"
 	"salectl/backends/quorum"
 	"salectl/executor/shard"
 )
@@ -25,19 +24,6 @@ type Status struct {
 	Moves    []MoveStatus
 	Held     []bool // by shard: a process that can be reached says now that it owns it
 	Idle     string // why nobody is to own the shards that nobody owns; "": somebody is
-}
-
-// Logged is what the sale's log says, as it was read last.
-type Logged struct {
-	ReadAt     time.Time // when that was; zero: never
-	Phase      string    // in the ledger; "": it says nothing
-	UID        string
-	Run        int64
-	Generation uint64
-	Shards     int
-	PerUser    int64
-	OpensAt    time.Time
-	ClosesAt   time.Time
 }
 
 // ProcessStatus is a process of the sale.
@@ -60,75 +46,62 @@ type MoveStatus struct {
 	Stage    string // due, or what this process does of it: follows, takes, gives
 }
 
-// logged is what the sale's log says. What was read once is there, or the store answers from
-// the past.
-func (o *Machine) logged() Logged {
-	l := Logged{ReadAt: o.readAt.Wall}
-	if l.ReadAt.IsZero() || o.sale.Next() < o.seen || o.sale.Generation() == 0 {
-		return l
-	}
-	l.Phase, l.UID, l.Run, l.Generation, l.Shards = o.sale.Phase(), o.sale.UID(), o.sale.Run(), o.sale.Generation(), o.sale.Shards()
-	settings := o.sale.Newest().GetSettings()
-	l.PerUser, l.OpensAt, l.ClosesAt = settings.GetPerUserLimit(), ledger.Time(settings.GetOpensAtUs()), ledger.Time(settings.GetClosesAtUs())
-	return l
-}
-
 // Status returns the state of this process.
-func (o *Machine) Status(now clock.Now) Status {
+func (m *Machine) Status(now clock.Now) Status {
 	s := Status{
-		Nodes: o.watch.Status(), Logged: o.logged(), Missing: o.missing, Seen: o.seen, Unread: o.readErr, ClockOff: o.clockOff,
-		Locks: o.locks, Members: o.memberStatus(now), Moves: o.moving(now), Held: o.held(now),
+		Nodes: m.nodes.Status(), Logged: m.log.logged(), Missing: m.log.missing, Seen: m.log.seen, Unread: m.log.readErr, ClockOff: m.clock.off,
+		Locks: m.locks, Members: m.handover.processes(now), Moves: m.handover.moving(now), Held: m.handover.held(now),
 	}
-	if o.leases != nil {
-		s.Locks = s.Locks.Plus(o.leases.Stats())
+	if m.handover.leases != nil {
+		s.Locks = s.Locks.Plus(m.handover.leases.Stats())
 	}
 	if slices.Contains(s.Held, false) {
-		s.Idle = o.idle()
+		s.Idle = m.assignment.idle()
 	}
 	return s
 }
 
 // Absent returns the answer to claims while this process does not serve.
-func (o *Machine) Absent() shard.Answer {
+func (m *Machine) Absent() shard.Answer {
 	switch {
-	case o.draining:
+	case m.draining:
 		return shard.Answer{Outcome: api.Draining, RetryAfter: time.Second}
-	case o.readAt == clock.Now{}:
+	case m.log.readAt == clock.Now{}:
 		return shard.Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: "the sale's log has not been read yet"}
-	case o.missing != nil:
-		return shard.Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: fmt.Sprintf("the sale's log is gone, and its run %d (%s) had not ended", o.missing.Run, o.missing.UID)}
-	case o.sale.Next() < o.seen: // a buyer does not ask again who was told that the sale has ended
+	case m.log.missing != nil:
+		return shard.Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: fmt.Sprintf("the sale's log is gone, and its run %d (%s) had not ended", m.log.missing.Run, m.log.missing.UID)}
+	case m.log.sale.Next() < m.log.seen: // a buyer does not ask again who was told that the sale has ended
 		return shard.Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: "the sale's log was read further before: the store answers from the past"}
-	case o.sale.Generation() == 0:
+	case m.log.sale.Generation() == 0:
 		return shard.Answer{Outcome: api.NoSuchSale, Message: "the sale is not applied"}
-	case o.sale.Destroyed():
+	case m.log.sale.Destroyed():
 		return shard.Answer{Outcome: api.NoSuchSale, Message: "the sale is destroyed"}
-	case o.sale.Sealed() != nil:
+	case m.log.sale.Sealed() != nil:
 		return shard.Answer{Outcome: api.Closed, Message: "the sale has ended; what became of every claim stands in its export"}
-	case o.sale.Applied() == 0:
+	case m.log.sale.Applied() == 0:
 		return shard.Answer{Outcome: api.NotOpen, RetryAfter: time.Second, Message: "the sale is not applied yet"}
-	case o.clockOff != 0:
+	case m.clock.off != 0:
 		return shard.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: "this host's clock is wrong: another process is to serve the sale"}
-	case o.silent:
+	case m.silent:
 		return shard.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: "no majority of the lock nodes votes"}
-	case o.readErr != nil:
+	case m.log.readErr != nil:
 		return shard.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: Unread}
 	}
-	if idle := o.idle(); idle != "" {
+	if idle := m.assignment.idle(); idle != "" {
 		return shard.Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: idle}
 	}
-	if o.isolatedSince != 0 {
+	if m.peers.isolatedSince != 0 {
 		return shard.Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: errIsolated.Error()}
 	}
 	return shard.Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: "no process that can be reached owns the shard, or this one is about to"}
 }
 
-// idle says why no process is to own shards, "" if one is: all are on standby, but for those that
+// idle returns why no process may own shards, "" if one may: all are on standby, but for those that
 // cannot own any.
-func (o *Machine) idle() string {
+func (a *assignment) idle() string {
 	standby := 0
-	for _, m := range o.members {
-		switch m.State {
+	for _, p := range a.members {
+		switch p.State {
 		case "":
 			return ""
 		case api.ProcessStandby:
@@ -138,91 +111,81 @@ func (o *Machine) idle() string {
 	switch {
 	case standby == 0:
 		return ""
-	case standby < len(o.members):
-		return fmt.Sprintf("%d of %d processes are on standby, and the others cannot own shards", standby, len(o.members))
+	case standby < len(a.members):
+		return fmt.Sprintf("%d of %d processes are on standby, and the others cannot own shards", standby, len(a.members))
 	case standby == 1:
 		return "the only process is on standby"
 	}
 	return fmt.Sprintf("all %d processes are on standby", standby)
 }
 
-// memberStatus is who there is, as far as is known.
-func (o *Machine) memberStatus(now clock.Now) (all []ProcessStatus) {
-	owns, should := make(map[string]int), make(map[string]int)
-	for i := range o.shares.all {
-		should[o.shares.desired[i]]++
-		if o.shares.all[i].stage == owned {
-			owns[o.me]++
-		} else if id := o.ownerOf(now, i); id != "" {
+// processes returns the processes of the sale, as far as they are known.
+func (h *handover) processes(now clock.Now) (all []ProcessStatus) {
+	owns, assigned := make(map[string]int), make(map[string]int)
+	for i := range h.all {
+		assigned[h.assignment.desired[i]]++
+		if h.all[i].stage == owned {
+			owns[h.cfg.ID]++
+		} else if id := h.peers.ownerOf(now, i); id != "" {
 			owns[id]++
 		}
 	}
-	for _, m := range o.members {
+	for _, p := range h.assignment.members {
 		s := ProcessStatus{
-			ID: m.ID, Address: m.Address, Version: m.Version, State: m.State, Here: m.ID == o.me,
-			Shards: owns[m.ID], Assigned: should[m.ID],
+			ID: p.ID, Address: p.Address, Version: p.Version, State: p.State, Here: p.ID == h.cfg.ID,
+			Shards: owns[p.ID], Assigned: assigned[p.ID],
 		}
 		if s.Here {
-			s.Up, s.Traffic = true, o.traffic
-		} else if p := o.peers.all[m.ID]; p != nil && o.isUp(now, m.ID) {
-			s.Up, s.Traffic = true, p.traffic
+			s.Up, s.Traffic = true, h.traffic
+		} else if peer := h.peers.all[p.ID]; peer != nil && h.peers.isUp(now, p.ID) {
+			s.Up, s.Traffic = true, peer.traffic
 		}
 		all = append(all, s)
 	}
 	return all
 }
 
-// held is, by shard, whether a process that can be reached owns it, as far as is known.
-func (o *Machine) held(now clock.Now) []bool {
-	all := make([]bool, len(o.shares.all))
+// held returns, by shard, whether a process that can be reached owns it, as far as is known.
+func (h *handover) held(now clock.Now) []bool {
+	all := make([]bool, len(h.all))
 	for i := range all {
-		all[i] = o.shares.all[i].stage == owned || o.ownerOf(now, i) != ""
+		all[i] = h.all[i].stage == owned || h.peers.ownerOf(now, i) != ""
 	}
 	return all
 }
 
-// moving is which shards are not where they should be, as far as whoever should own them is
-// there: what a process that cannot be reached owned goes to its fallback.
-func (o *Machine) moving(now clock.Now) (all []MoveStatus) {
-	for i := range o.shares.all {
-		s := &o.shares.all[i]
-		holder, to := o.ownerOf(now, i), o.shares.desired[i]
-		m := MoveStatus{Shard: i, Stage: api.MoveDue}
+// moving returns the shards that are assigned to another process than their owner, as far as that
+// process can be reached: a shard whose owner cannot goes to its fallback.
+func (h *handover) moving(now clock.Now) (all []MoveStatus) {
+	for i := range h.all {
+		s := &h.all[i]
+		holder, to := h.peers.ownerOf(now, i), h.assignment.desired[i]
+		move := MoveStatus{Shard: i, Stage: api.MoveDue}
 		switch s.stage {
 		case owned, stopping:
-			holder = o.me
+			holder = h.cfg.ID
 			if s.stage == stopping && s.to != "" {
-				to, m.Stage = s.to, api.MoveGives
+				to, move.Stage = s.to, api.MoveGives
 			}
 		case warming:
-			m.Stage = api.MoveFollows
+			move.Stage = api.MoveFollows
 		case trying, taking:
-			m.Stage = api.MoveTakes
+			move.Stage = api.MoveTakes
 		}
 		switch {
 		case holder != "":
-		case o.isolatedSince != 0: // those who are not reached see to it
+		case h.peers.isolatedSince != 0: // those who are not reached see to it
 			continue
-		case o.shares.fallbacks != nil:
-			to = o.shares.fallbacks[i]
+		case h.assignment.fallbacks != nil:
+			to = h.assignment.fallbacks[i]
 		}
-		if to == holder || to != o.me && !o.isUp(now, to) {
+		if to == holder || to != h.cfg.ID && !h.peers.isUp(now, to) {
 			continue
 		}
-		m.From, m.To = o.addressOf(holder), o.addressOf(to)
-		all = append(all, m)
+		move.From, move.To = h.assignment.addressOf(holder), h.assignment.addressOf(to)
+		all = append(all, move)
 	}
 	return all
-}
-
-// addressOf is where a member answers.
-func (o *Machine) addressOf(id string) string {
-	for _, m := range o.members {
-		if m.ID == id {
-			return m.Address
-		}
-	}
-	return ""
 }
 
 // Unread is the message of claims that are not decided because the ledger does not answer.

@@ -64,9 +64,3 @@ type Want struct {
 	Shard int
 	Warm  bool // the shard's log has been read to its end
 }
-
-// outgoingUpdate is an update that is to be sent.
-type Outgoing struct {
-	To     string // the id of a peer
-	Update *PeerUpdate
-}

@@ -11,10 +11,13 @@ import (
 
 // newServingOwner returns an owner that serves a run of two shards, with one peer.
 func newServingOwner() *Machine {
-	o := &Machine{stage: serving, uid: "this run", shares: newShares("this run", 2)}
-	o.peers = newPeers()
+	o := New(Config{ID: "me"})
+	o.stage, o.uid = serving, "this run"
+	o.handover.begin(2)
+	o.peers.begin(2)
+	o.assignment.desired = make([]string, 2)
 	o.peers.all["peer"] = &peer{owns: make(map[int]uint64)}
-	o.holder, o.totals = make([]string, 2), shard.NewSaleTotals(2)
+	o.Serve(shard.NewSaleTotals(2), nil)
 	return o
 }
 
@@ -29,8 +32,8 @@ func TestUpdateOfAnotherRun(t *testing.T) {
 			Wants: []Want{{Shard: 0}}, Moves: []shard.Message{{Kind: shard.Sent, From: 1, To: 0, K: 1, Units: ledger.Units{{First: 5, Count: 2}}}},
 		})
 		for what, got := range map[string]bool{
-			"the owner of a shard": o.holder[1] == "peer", "how far its log is": o.totals.Seen(1) == 7,
-			"units": len(o.out.Moves) == 1, "who wants a shard": o.shares.all[0].wanted == "peer", "that the peer is there": o.peers.all["peer"].heard != 0,
+			"the owner of a shard": o.peers.holder[1] == "peer", "how far its log is": o.updates.collection.totals.Seen(1) == 7,
+			"units": len(o.out.Moves) == 1, "who wants a shard": o.handover.all[0].wanted == "peer", "that the peer is there": o.peers.all["peer"].heard != 0,
 		} {
 			if got != heard {
 				t.Errorf("of %q it hears %s: %v, want %v", run, what, got, heard)
@@ -53,7 +56,7 @@ func TestUpdatesThatCannotBe(t *testing.T) {
 			},
 		})
 	}
-	if len(o.out.Moves) != 0 || o.holder[0] != "" || o.holder[1] != "" {
-		t.Errorf("it takes in %v, and that shards are of %q", o.out.Moves, o.holder)
+	if len(o.out.Moves) != 0 || o.peers.holder[0] != "" || o.peers.holder[1] != "" {
+		t.Errorf("it takes in %v, and that shards are of %q", o.out.Moves, o.peers.holder)
 	}
 }

@@ -227,7 +227,7 @@ func (h *ownerHost) act() {
 	for _, i := range h.shardsThat(func(s *madeUp) bool { return s.endAt != 0 && s.endAt <= w.now.Mono }) {
 		h.end(i)
 	}
-	h.o.warm = func(i int) bool {
+	h.o.handover.caughtUp = func(i int) bool {
 		s := h.running[i]
 		return s != nil && s.follows && s.warmAt <= w.now.Mono
 	}
@@ -278,7 +278,7 @@ func (h *ownerHost) take(out Effects) {
 	h.events = append(h.events, out.Events...)
 	if out.Start != nil {
 		h.starts++
-		h.o.totals = shard.NewSaleTotals(h.o.sale.Shards())
+		h.o.updates.collection.totals = shard.NewSaleTotals(h.o.log.sale.Shards())
 		h.heard = true
 	}
 	if out.Plans {
@@ -350,7 +350,7 @@ func (h *ownerHost) end(shards ...int) {
 	}
 	for _, i := range shards {
 		h.input(func(now clock.Now) {
-			h.o.totals.Leave(i)
+			h.o.updates.collection.totals.Leave(i)
 			delete(h.running, i)
 			h.o.ShardEnded(now, i)
 		})
@@ -370,7 +370,7 @@ func (h *ownerHost) live() {
 		case s.takeAt != 0 && s.takeAt <= w.now.Mono && s.epoch == 0 && s.endAt == 0 && h.may(s):
 			w.epochs[i]++
 			s.epoch = w.epochs[i]
-			h.o.totals.Set(i, s.epoch, ledger.Totals{Epoch: s.epoch, Limit: 1}, time.Time{}, true)
+			h.o.updates.collection.totals.Set(i, s.epoch, ledger.Totals{Epoch: s.epoch, Limit: 1}, time.Time{}, true)
 			h.heard = true
 		}
 	}
@@ -472,7 +472,7 @@ func (w *ownerWorld) wantStage(want stage) {
 
 // stages returns how far the process is with its shards.
 func (h *ownerHost) stages() (all []shareStage) {
-	for _, s := range h.o.shares.all {
+	for _, s := range h.o.handover.all {
 		all = append(all, s.stage)
 	}
 	return all
@@ -488,7 +488,7 @@ func (h *ownerHost) wantShares(want ...shareStage) {
 
 // valid reports whether the process may append to all shards.
 func (h *ownerHost) valid() bool {
-	return len(h.o.shares.all) > 0 && len(h.mayAppendTo()) == len(h.o.shares.all)
+	return len(h.o.handover.all) > 0 && len(h.mayAppendTo()) == len(h.o.handover.all)
 }
 
 // mayAppendTo returns the shards to which the process may append.

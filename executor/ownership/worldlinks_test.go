@@ -14,7 +14,7 @@ const dialAgain = 100 * time.Millisecond
 // named returns the process of that id.
 func (w *ownerWorld) named(id string) *ownerHost {
 	for _, h := range w.all {
-		if h.o.me == id {
+		if h.o.cfg.ID == id {
 			return h
 		}
 	}
@@ -62,7 +62,7 @@ func (h *ownerHost) tell(id string, what *PeerUpdate) {
 	}
 	h.w.after(tellTakes, func() {
 		if h.w.reach(h, to) && h.links[id] == to {
-			to.input(func(now clock.Now) { to.o.Receive(now, h.o.me, what) })
+			to.input(func(now clock.Now) { to.o.Receive(now, h.o.cfg.ID, what) })
 		}
 	})
 }
@@ -71,22 +71,22 @@ func (h *ownerHost) tell(id string, what *PeerUpdate) {
 func (h *ownerHost) die() {
 	h.dead = true
 	for _, other := range h.w.all {
-		other.unlink(h.o.me)
+		other.unlink(h.o.cfg.ID)
 	}
 }
 
 // cut keeps two processes from reaching each other, until joined.
 func (h *ownerHost) cut(from *ownerHost) {
 	h.cutFrom[from] = true
-	h.unlink(from.o.me)
-	from.unlink(h.o.me)
+	h.unlink(from.o.cfg.ID)
+	from.unlink(h.o.cfg.ID)
 }
 
 // shuts has a process make no links any more, and lose those that it has.
 func (h *ownerHost) shuts() {
 	h.shut = true
 	for _, other := range h.w.all {
-		h.unlink(other.o.me)
+		h.unlink(other.o.cfg.ID)
 	}
 }
 

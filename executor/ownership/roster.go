@@ -1,0 +1,153 @@
+package ownership
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"salectl/backends/clock"
+	"salectl/backends/quorum"
+)
+
+// roster announces this process on the lock nodes, and takes in the processes that they list.
+type roster struct {
+	*process
+	peers      *peers
+	assignment *assignment
+	entries    *quorum.Roster // kept after the session, until the nodes know that it is over
+	wake       time.Duration  // monotonic
+}
+
+// announce writes the note of this process to the lock nodes.
+func (r *roster) announce(now clock.Now) (err error) {
+	if r.stage != serving {
+		return nil
+	}
+	if r.entries == nil {
+		r.entries, err = quorum.NewRoster(quorum.RosterConfig{Nodes: r.cfg.Nodes, Room: roomOf(r.uid), ID: r.cfg.ID, TTL: r.ttl})
+		if err != nil {
+			return err
+		}
+	}
+	me := r.note()
+	reached, counted := r.peers.reaches(now)
+	me.Linked = 2*reached >= counted
+	if !me.same(r.peers.noted) {
+		note, err := json.Marshal(me)
+		if err != nil {
+			return err
+		}
+		me.Pins = slices.Clone(me.Pins)
+		r.peers.noted, r.peers.changedAt = me, now.Mono
+		r.discovered(now, r.entries.Present(now, string(note)))
+	}
+	return nil
+}
+
+// roomOf is the key of a run's members on a lock node.
+func roomOf(uid string) string { return "salectl:" + uid + ":members" }
+
+// discovered carries out the calls of the roster, and takes in the members that it has found.
+func (r *roster) discovered(now clock.Now, e quorum.Effects) {
+	r.out.Roster = append(r.out.Roster, e.Calls...)
+	for _, c := range e.Calls {
+		r.nodes.Called(now, c.Node)
+	}
+	r.wake = e.Wake
+	if r.stage == serving {
+		r.view(now)
+	}
+}
+
+// discover reads the list of members if a link to this process was made by a peer that it does not
+// know.
+func (r *roster) discover(now clock.Now, from string) {
+	if r.stage == serving && r.entries != nil && r.peers.all[from] == nil {
+		r.discovered(now, r.entries.Look(now))
+	}
+}
+
+// view takes in the members that the lock nodes list.
+func (r *roster) view(now clock.Now) {
+	listed, sure := r.entries.Members(now)
+	if !sure {
+		return
+	}
+	if r.peers.metAt == 0 {
+		r.peers.metAt = now.Mono
+	}
+	for _, p := range r.peers.all {
+		p.listed = false
+	}
+	members := []Process{r.note()} // also where the nodes have just forgotten it
+	for _, l := range listed {
+		if l.ID == r.cfg.ID {
+			continue
+		}
+		p := r.peers.all[l.ID]
+		m := Process{ID: l.ID}
+		switch {
+		case p != nil && p.note == l.Note:
+			m = p.noted
+		case json.Unmarshal([]byte(l.Note), &m) != nil:
+			continue
+		}
+		if p == nil {
+			p = &peer{since: now.Mono, owns: make(map[int]uint64), sent: make(map[int]uint64)}
+			r.peers.all[m.ID] = p
+		}
+		p.Process, p.listed, p.noted, p.note = m, true, m, l.Note
+		if p.reported != nil && now.Mono < p.reportedAt+reportedFor {
+			p.State, p.Pins = *p.reported, p.reportedPins
+		}
+		if !p.dialed {
+			p.dialed = true
+			r.out.Dial = append(r.out.Dial, m)
+		}
+		if now.Mono < max(p.heard, r.peers.metAt)+GoneAfter {
+			members = append(members, p.Process)
+		}
+	}
+	for _, id := range r.peers.ids() {
+		p := r.peers.all[id]
+		if !p.listed && !(p.up && now.Mono < p.heard+silentAfter) {
+			r.peers.forgetOwned(id)
+			delete(r.peers.all, id)
+			r.hangUp(id)
+		}
+	}
+	r.assign(members)
+}
+
+// hangUp ends the link to a peer, or the attempt to make one.
+func (r *roster) hangUp(id string) {
+	r.out.Dial = slices.DeleteFunc(r.out.Dial, func(m Process) bool { return m.ID == id })
+	r.out.Hang = append(r.out.Hang, id)
+}
+
+// assign computes which of some members should own which shard.
+func (r *roster) assign(members []Process) {
+	if r.assignment.set(r.uid, len(r.peers.holder), members) {
+		r.outdated(members)
+	}
+}
+
+// outdated drops the pins of this process that a newer one of another has ended.
+func (r *roster) outdated(members []Process) {
+	r.pins = slices.DeleteFunc(slices.Clone(r.pins), func(p pin) bool {
+		newest, of := newestPin(members, p.Shard)
+		return of != "" && of != r.cfg.ID && newest.Number >= p.Number
+	})
+}
+
+// present tells all what this process is from here on.
+func (r *roster) present(now clock.Now) {
+	members := slices.Clone(r.assignment.members)
+	for i := range members {
+		if members[i].ID == r.cfg.ID {
+			members[i] = r.note()
+		}
+	}
+	r.assign(members)
+	_ = r.announce(now) // there is a roster already
+}

@@ -1,0 +1,124 @@
+package ownership
+
+import (
+	"slices"
+	"time"
+
+	"salectl/backends/clock"
+)
+
+// updates sends and receives the updates of peers.
+type updates struct {
+	*process
+	peers      *peers
+	handover   *handover
+	roster     *roster
+	collection collection
+	sentAt     time.Duration // monotonic: when peers were last sent an update
+	allAt      time.Duration // monotonic: when the next update has all reports
+	wake       time.Duration // monotonic
+}
+
+// receive takes in an update of a peer, unless it is about another run of the sale: that run has
+// other units and logs under the same shard numbers.
+func (u *updates) receive(now clock.Now, from string, t *PeerUpdate) {
+	p := u.peers.all[from]
+	if p == nil || u.stage != serving || t.Run != u.uid {
+		return
+	}
+	p.heard = now.Mono
+	if p.up {
+		p.reached = now.Mono
+	}
+	if t.Traffic != nil {
+		p.traffic = t.Traffic
+	}
+	if t.State != nil && (*t.State != p.State || !slices.Equal(t.Pins, p.Pins)) {
+		p.reported, p.reportedAt, p.State, p.Pins = t.State, now.Mono, *t.State, t.Pins
+		p.reportedPins = t.Pins
+		members := slices.Clone(u.roster.assignment.members)
+		for i := range members {
+			if members[i].ID == from {
+				members[i].State, members[i].Pins = *t.State, t.Pins
+			}
+		}
+		u.roster.assign(members)
+	}
+	if t.Owns != nil {
+		u.peers.forgetOwned(from)
+		for n, i := range t.Owns.Shards {
+			if i < 0 || i >= len(u.peers.holder) || n >= len(t.Owns.Epochs) {
+				continue
+			}
+			p.owns[i] = t.Owns.Epochs[n]
+			if other := u.peers.all[u.peers.holder[i]]; other == nil || other.owns[i] <= p.owns[i] {
+				u.peers.holder[i] = from
+			}
+		}
+	}
+	for _, r := range t.Reports {
+		if r.Shard >= 0 && r.Shard < len(u.peers.holder) {
+			u.collection.totals.Receive(r)
+		}
+	}
+	for _, w := range t.Wants {
+		u.handover.want(now, from, w)
+	}
+	for _, i := range t.Agrees {
+		u.handover.agreed(now, from, i)
+	}
+	for _, i := range t.Gives {
+		u.handover.given(now, from, i)
+	}
+	for _, m := range t.Moves {
+		if m.Valid(len(u.peers.holder)) {
+			u.out.Moves = append(u.out.Moves, m)
+		}
+	}
+	if t.Collect != 0 {
+		promised := u.collection.totals.PromiseNoReturn(now)
+		u.send(from, &PeerUpdate{Collects: t.Collect, Returns: !promised, Reports: u.collection.sureReports(now)})
+	}
+	if t.Collects != 0 && !t.Returns {
+		u.collection.collect(t.Collects, t.Reports)
+	}
+}
+
+// broadcast sends peers what has changed, and a beat where nothing has.
+func (u *updates) broadcast(now clock.Now) {
+	_ = u.roster.announce(now) // the roster is made already, which alone may fail
+	if len(u.peers.all) == 0 {
+		u.wake = 0
+		return
+	}
+	news := u.peers.changedAt != 0 || u.collection.totals.News() && now.Mono >= u.sentAt+UpdateEvery
+	if news || now.Mono >= u.sentAt+beatEvery {
+		u.collection.totals.Reported()
+		state := u.note().State
+		owns := u.collection.owns()
+		all := now.Mono >= u.allAt // a peer that did not know this process yet has dropped its updates
+		if all {
+			u.allAt = now.Mono + allEvery
+		}
+		for _, id := range u.peers.ids() {
+			p := u.peers.all[id]
+			if all {
+				clear(p.sent)
+			}
+			if p.up {
+				u.send(id, &PeerUpdate{State: &state, Pins: u.pins, Owns: owns, Reports: u.collection.totals.Reports(p.sent), Traffic: u.traffic})
+			}
+		}
+		u.peers.changedAt, u.sentAt = 0, now.Mono
+	}
+	u.collection.proveSoldOut(now)
+	u.wake = u.sentAt + beatEvery
+	if u.collection.totals.News() {
+		u.wake = u.sentAt + UpdateEvery
+	}
+	for _, p := range u.peers.all {
+		if silent := p.heard + silentAfter; p.up && now.Mono < silent {
+			u.wake = min(u.wake, silent)
+		}
+	}
+}
