@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 )
 
 // What operators ask a process at its admin address.
@@ -28,24 +27,6 @@ type Share struct {
 	Takers bool `json:"takers"`
 }
 
-// MoveRequest is the body of POST /v1/sales/{sale}/shards/{shard}/move, whose answer, like
-// that of a GET, is the ShardOwner of the shard then.
-type MoveRequest struct {
-	Any bool `json:"any,omitempty"` // the shard is to be wherever it would be without moves
-}
-
-// ShardOwner is the owner of a shard, and the process that the shard is assigned to, as one process
-// knows them.
-type ShardOwner struct {
-	Sale     string `json:"sale"`
-	Shard    int    `json:"shard"`
-	Owner    string `json:"owner,omitempty"`    // an address; "": it is not known
-	Assigned string `json:"assigned,omitempty"` // an address; "": no process can
-	Here     bool   `json:"here"`               // the process that answers owns the shard, and serves it
-	Moved    string `json:"moved,omitempty"`    // the address of the process that an operator has moved it to
-	Pinned   bool   `json:"pinned"`             // which is the one that answers
-}
-
 // Share asks the first server, an admin address, how much of the sale its process has.
 // Errors are those of Status.
 func (c *Client) Share(ctx context.Context) (Share, error) {
@@ -61,23 +42,6 @@ func (c *Client) Drain(ctx context.Context, undo bool) (Share, error) {
 func (c *Client) share(ctx context.Context, method string, body any) (s Share, err error) {
 	err = c.operate(ctx, method, salePath(c.cfg.Sale)+"/drain", body, &s, func() bool { return s.Sale == c.cfg.Sale })
 	return s, err
-}
-
-// ShardOwner queries the first server, an admin address, for the owner of a shard.
-func (c *Client) ShardOwner(ctx context.Context, shard int) (ShardOwner, error) {
-	return c.shardOwner(ctx, http.MethodGet, shard, nil)
-}
-
-// Move has a shard moved to the process at the first server, an admin address, or with
-// anyone to whichever would own it without moves. It returns before that is done.
-func (c *Client) Move(ctx context.Context, shard int, anyone bool) (ShardOwner, error) {
-	return c.shardOwner(ctx, http.MethodPost, shard, MoveRequest{anyone})
-}
-
-func (c *Client) shardOwner(ctx context.Context, method string, shard int, body any) (w ShardOwner, err error) {
-	path := salePath(c.cfg.Sale) + "/shards/" + strconv.Itoa(shard) + "/move"
-	err = c.operate(ctx, method, path, body, &w, func() bool { return w.Sale == c.cfg.Sale && w.Shard == shard })
-	return w, err
 }
 
 // operate asks the first server once.
@@ -105,7 +69,7 @@ func (c *Client) operate(ctx context.Context, method, path string, body, into an
 		return nil
 	}
 	problem := new(Problem)
-	if json.Unmarshal(said.Bytes(), problem) == nil && (problem.Outcome != "" || response.StatusCode == http.StatusConflict) {
+	if json.Unmarshal(said.Bytes(), problem) == nil && problem.Outcome != "" {
 		return problem
 	}
 	return unexpected(base, response, said)

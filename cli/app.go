@@ -27,7 +27,7 @@ func (p *program) newApp() *urfave.App {
 		Flags: []urfave.Flag{helpFlag(), onFlag("version", "print the version")},
 		Commands: []*urfave.Command{
 			p.validateCommand(), p.planCommand(), p.applyCommand(), p.serveCommand(), p.claimCommand(),
-			p.drainCommand(), p.moveCommand(), p.confirmCommand(), p.extendCommand(), p.cancelCommand(), p.refundCommand(),
+			p.drainCommand(), p.confirmCommand(), p.extendCommand(), p.cancelCommand(), p.refundCommand(),
 			p.drawCommand(), p.pauseCommand(), p.resumeCommand(), p.closeCommand(), p.destroyCommand(),
 			p.statusCommand(), p.listCommand(), p.showCommand(), p.historyCommand(), p.claimsCommand(), p.explainCommand(), p.auditCommand(), p.exportCommand(), p.rehearseCommand(), p.lockCommand(),
 			p.schemaCommand(), p.completionCommand(), p.versionCommand(), p.helpCommand(),

@@ -36,7 +36,7 @@ func (p *program) drainCommand() *urfave.Command {
 	}
 }
 
-// operatingFlags are those of drain and move.
+// operatingFlags are those of drain.
 func operatingFlags(more ...urfave.Flag) []urfave.Flag {
 	return append(append(append(more, valueFlag("token-file", "send the first bearer token in `FILE`")), tlsFlags()...),
 		valueFlag("timeout", fmt.Sprintf("give up after `DURATION` (default: %s)", defaultOperating)),

@@ -60,7 +60,6 @@ func TestFlagsThatDoNotGoTogether(t *testing.T) {
 		{"confirm --server " + server + " --sale s --claim 0-1-0 --payment p --tls-ca " + ca, "go with a URL that begins with https"},
 		{"refund --admin " + server + " --sale s --claim 0-1-0 --reason r --tls-ca " + ca, "go with a URL that begins with https"},
 		{"drain " + server + " --tls-ca " + ca, "go with a URL that begins with https"},
-		{"move s 0 " + server + " --tls-ca " + ca, "go with a URL that begins with https"},
 		{"serve --tls-cert x", "--tls-cert and --tls-key go together"},
 		{"serve --tls-client-ca x", "--tls-client-ca needs --tls-cert and --tls-key"},
 	} {

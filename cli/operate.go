@@ -15,7 +15,7 @@ import (
 	"salectl/planner"
 )
 
-// operating is how drain and move ask a process at its admin address.
+// operating is how drain asks a process at its admin address.
 type operating struct {
 	secrets
 	command string
@@ -25,10 +25,10 @@ type operating struct {
 }
 
 const (
-	// defaultOperating is how long drain and move wait: a few shards move in well under a
+	// defaultOperating is how long drain waits: a few shards move in well under a
 	// second, many of a large sale take longer.
 	defaultOperating = time.Minute
-	// operatingEvery is how often they look.
+	// operatingEvery is how often it looks.
 	operatingEvery = 100 * time.Millisecond
 )
 
@@ -109,8 +109,6 @@ func (o *operator) explain(ctx context.Context, err error) error {
 		return nil
 	case ctx.Err() != nil && errors.Is(context.Cause(ctx), errTimeout):
 		return fmt.Errorf("%w: %s does not answer", context.Cause(ctx), o.admin.Host)
-	case errors.As(err, &problem) && problem.Outcome == "":
-		return &planner.Refusal{Reason: problem.Detail, Remedy: fmt.Sprintf("'salectl drain --undo %s' lets it own shards again.", o.admin.Host)}
 	case errors.As(err, &problem) && problem.Outcome == api.Draining:
 		return &planner.Refusal{Reason: o.admin.Host + " is going down"}
 	case errors.As(err, &problem):

@@ -84,5 +84,4 @@ type (
 	MoveStatus   = ownership.MoveStatus
 	Traffic      = ownership.Traffic
 	Share        = ownership.Share
-	ShardOwner   = ownership.ShardOwner
 )

@@ -208,14 +208,6 @@ func (p *Stepped) StandBy(now clock.Now, undo bool) {
 	}
 }
 
-// Move is Executor's, and ignored where that returns an error.
-func (p *Stepped) Move(now clock.Now, shard int, anyone bool) {
-	p.now, p.own.news = now, true
-	if p.owner.Operable() && shard < len(p.session.shards) {
-		_ = p.owner.Move(now, shard, anyone)
-	}
-}
-
 // Retired says how many shards this process has left, and whether a peer can take them.
 func (p *Stepped) Retired(now clock.Now) (left int, takers bool) { return p.owner.Retired(now) }
 

@@ -49,7 +49,7 @@ var happenings = []string{
 // shows what it never did.
 func Failpoints() []string {
 	names := append([]string(nil), happenings...)
-	names = append(names, "fault: "+nodeHourOff, "fault: "+hostsAhead, "fault: "+shardMoved)
+	names = append(names, "fault: "+nodeHourOff, "fault: "+hostsAhead, "fault: "+drained)
 	for _, f := range peerFaults {
 		names = append(names, "fault: "+f.what)
 	}

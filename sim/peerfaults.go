@@ -21,7 +21,7 @@ type peering struct {
 	bounds  ledger.Bounds
 
 	faults map[peerStep][]*peerFault
-	moves  int // of shards, there and back
+	drains int // of processes, one after another
 }
 
 // usualPeering has the limits of a stream as it is served.
@@ -119,7 +119,7 @@ func (w *world) drawPeering(r random) {
 		}
 	}
 	if r.chance(0.4) {
-		p.moves = 1 + r.IntN(4)
+		p.drains = 1 + r.IntN(4)
 	}
 	if s := &w.scenario; len(p.faults[transferSent]) > 0 && s.lists == nil && s.drawn == nil {
 		s.stock = int64(2*s.shards) + r.Int64N(20) // so that shards are short while there are faults
@@ -127,19 +127,24 @@ func (w *world) drawPeering(r random) {
 	}
 }
 
-// scheduleMoves has operators move shards to and fro: each leaves a process, comes back, and leaves
-// again, while what its owners have promised still counts.
-func (w *world) scheduleMoves() {
+// scheduleDrains has operators drain one process and another for a moment: their shards leave, come
+// back, and leave again, while what their owners have promised still counts.
+func (w *world) scheduleDrains() {
 	r := w.random.beset
-	for range w.peering.moves {
-		shard, a, b := r.IntN(w.scenario.shards), w.server(r), w.server(r)
+	for range w.peering.drains {
+		a, b := w.server(r), w.server(r)
 		var turn func(left int)
 		turn = func(left int) {
-			if w.calm || left == 0 || !w.fault("world", shardMoved) {
+			if w.calm || left == 0 || !w.fault("world", drained) {
 				return
 			}
-			if a.alive {
-				a.event("is to own a shard", func(now clock.Now) { a.s.Move(now, shard, left == 1) })
+			if e := a; e.alive && e.n != w.fleet.standby {
+				e.event("stands by", func(now clock.Now) { e.s.StandBy(now, false) })
+				w.after(drainedFor, func() {
+					if e.alive {
+						e.event("stands by no more", func(now clock.Now) { e.s.StandBy(now, true) })
+					}
+				})
 			}
 			a, b = b, a
 			w.after(r.spread(100*time.Millisecond, 2*time.Second), func() { turn(left - 1) })
@@ -148,5 +153,8 @@ func (w *world) scheduleMoves() {
 	}
 }
 
-// shardMoved is the fault that operators make.
-const shardMoved = "shard moved to and fro"
+// drainedFor is how long such a process owns no shard.
+const drainedFor = 300 * time.Millisecond
+
+// drained is the fault that operators make.
+const drained = "process drained for a moment"

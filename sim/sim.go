@@ -255,7 +255,7 @@ func (w *world) live() {
 		}
 		w.scenario.files.remove()
 	}()
-	w.scheduleMoves()
+	w.scheduleDrains()
 	for _, c := range w.clients {
 		w.at(c.between(0, 2*time.Second), c.live)
 	}

@@ -126,8 +126,6 @@ func (k *work) next(then func()) {
 		on()
 	case draw < 2:
 		k.restart(e, on)
-	case draw < 3:
-		k.move(e, on)
 	case draw < 4:
 		k.standBy(e, on)
 	default:
@@ -170,21 +168,6 @@ func (k *work) given(e *server, then func()) {
 		left, takers := e.s.Retired(e.now())
 		return left == 0 || !takers
 	}, then)
-}
-
-// move moves a shard to a process, and later, perhaps, to wherever it should be.
-func (k *work) move(e *server, then func()) {
-	shard := k.IntN(k.w.scenario.shards)
-	pin := func(anyone bool) {
-		k.w.hit("work: move")
-		e.event("is to own a shard", func(now clock.Now) { e.s.Move(now, shard, anyone) })
-	}
-	pin(false)
-	if k.chance(0.5) {
-		k.w.after(k.between(0, 3*time.Second), func() { pin(true); then() })
-		return
-	}
-	k.w.after(time.Second, then)
 }
 
 // standBy has a process give its shards away, and take its share again.

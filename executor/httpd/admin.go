@@ -124,5 +124,4 @@ func (server *Server) operators(mux *http.ServeMux) {
 		})
 	}
 	guarded(api.SalesPath+"{sale}/drain", drain)
-	guarded(api.SalesPath+"{sale}/shards/{shard}/move", move)
 }

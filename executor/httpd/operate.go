@@ -3,10 +3,7 @@ package httpd
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"net/http"
-	"strconv"
 
 	"salectl/api"
 	"salectl/executor"
@@ -17,8 +14,6 @@ import (
 type Operated interface {
 	StandBy(ctx context.Context, undo bool) (executor.Share, error)
 	Share(ctx context.Context) (executor.Share, error)
-	Move(ctx context.Context, shard int, anyone bool) (executor.ShardOwner, error)
-	ShardOwner(ctx context.Context, shard int) (executor.ShardOwner, error)
 }
 
 // drain answers GET and POST /v1/sales/{sale}/drain.
@@ -45,38 +40,10 @@ func drain(w http.ResponseWriter, r *http.Request, sale Operated) {
 	})
 }
 
-// move answers GET and POST /v1/sales/{sale}/shards/{shard}/move.
-func move(w http.ResponseWriter, r *http.Request, sale Operated) {
-	text := r.PathValue("shard")
-	shard, err := strconv.Atoi(text)
-	if err != nil || strconv.Itoa(shard) != text {
-		wire.WriteBadRequest(w, wire.Unacceptable(errors.New("shard: must be a number from 0")))
-		return
-	}
-	var at executor.ShardOwner
-	if r.Method == http.MethodPost {
-		anyone, f := readOrder(r, "any")
-		if f != nil {
-			wire.WriteBadRequest(w, f)
-			return
-		}
-		at, err = sale.Move(r.Context(), shard, anyone)
-	} else {
-		at, err = sale.ShardOwner(r.Context(), shard)
-	}
-	if err != nil {
-		writeRefused(w, err)
-		return
-	}
-	wire.WriteJSON(w, http.StatusOK, api.ShardOwner{
-		Sale: r.PathValue("sale"), Shard: at.Shard, Owner: at.Owner, Assigned: at.Assigned, Here: at.Here, Moved: at.Moved, Pinned: at.Pinned,
-	})
-}
-
 // maxOrder is how large the body of an operator's request may be.
 const maxOrder = 1024
 
-// readOrder reads an api.DrainRequest or api.MoveRequest: an object with at most the one field, true or
+// readOrder reads an api.DrainRequest: an object with at most the one field, true or
 // false. If a misspelt name were ignored, a process that is to take its share again would be drained.
 func readOrder(r *http.Request, field string) (on bool, _ *wire.Fault) {
 	body, f := readJSON(r, maxOrder, nil)
@@ -96,14 +63,7 @@ func readOrder(r *http.Request, field string) (on bool, _ *wire.Fault) {
 
 // writeRefused answers why a process does not do what an operator wants.
 func writeRefused(w http.ResponseWriter, err error) {
-	switch {
-	case errors.Is(err, executor.ErrNoShard):
-		wire.WriteBadRequest(w, wire.Unacceptable(fmt.Errorf("shard: %w", err)))
-	case errors.Is(err, executor.ErrStandby):
-		wire.NewProblem(http.StatusConflict, err.Error()).Write(w)
-	default:
-		p := wire.ProblemOf(api.Standby)
-		p.Detail = err.Error()
-		p.Write(w)
-	}
+	p := wire.ProblemOf(api.Standby)
+	p.Detail = err.Error()
+	p.Write(w)
 }

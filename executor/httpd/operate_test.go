@@ -32,14 +32,6 @@ func (o *operated) Share(context.Context) (executor.Share, error) {
 	return executor.Share{Owns: 2, Assigned: 3}, o.note("share")
 }
 
-func (o *operated) Move(_ context.Context, shard int, anyone bool) (executor.ShardOwner, error) {
-	return executor.ShardOwner{Shard: shard, Owner: "b:1", Assigned: "a:1", Moved: "a:1", Pinned: true}, o.note("move %d any=%t", shard, anyone)
-}
-
-func (o *operated) ShardOwner(_ context.Context, shard int) (executor.ShardOwner, error) {
-	return executor.ShardOwner{Shard: shard, Owner: "a:1", Assigned: "a:1", Here: true}, o.note("where %d", shard)
-}
-
 // What operators ask for reaches the sale, at the admin address alone.
 func TestOperators(t *testing.T) {
 	for _, c := range []struct {
@@ -51,18 +43,12 @@ func TestOperators(t *testing.T) {
 		{"POST", "drain", `{}`, "standby undo=false", 200, `{"sale":"movie","state":"standby","shards":2,"assigned":0,"takers":true}`},
 		{"POST", "drain", `{"undo":true}`, "standby undo=true", 200, ""},
 		{"GET", "drain", "", "share", 200, `{"sale":"movie","state":"serving","shards":2,"assigned":3,"takers":false}`},
-		{"POST", "shards/3/move", `{}`, "move 3 any=false", 200, `{"sale":"movie","shard":3,"owner":"b:1","assigned":"a:1","here":false,"moved":"a:1","pinned":true}`},
-		{"POST", "shards/3/move", `{"any":true}`, "move 3 any=true", 200, ""},
-		{"GET", "shards/12/move", "", "where 12", 200, `{"sale":"movie","shard":12,"owner":"a:1","assigned":"a:1","here":true,"pinned":false}`},
 		{"POST", "drain", `{`, "", 400, ""},
 		{"POST", "drain", ``, "", 400, ""},
 		{"POST", "drain", `null`, "", 400, ""},
 		{"POST", "drain", `{"undo": null}`, "", 400, ""},
 		{"POST", "drain", `{"undoo": true}`, "", 400, ""},
 		{"POST", "drain", `{"undo": true, "undo": false}`, "", 400, ""},
-		{"POST", "shards/3/move", `{"undo": true}`, "", 400, ""},
-		{"POST", "shards/three/move", `{}`, "", 422, ""},
-		{"POST", "shards/03/move", `{}`, "", 422, ""},
 		{"PUT", "drain", `{}`, "", 405, ""},
 	} {
 		sale := &operated{Fake: httpdtest.Fake{Name: "movie"}}
@@ -99,7 +85,7 @@ func TestOperatorsAreGuarded(t *testing.T) {
 		if c.leaving {
 			s.Retire()
 		}
-		for _, path := range []string{"drain", "shards/0/move"} {
+		for _, path := range []string{"drain"} {
 			r := do(s.Admin(), "POST", api.SalesPath+"movie/"+path, "{}", c.header)
 			if r.StatusCode != c.want || (len(sale.asked) > 0) != (c.want == 200) {
 				t.Errorf("%s, %s: %d, want %d; the sale was asked %q", name, path, r.StatusCode, c.want, sale.asked)
@@ -112,12 +98,10 @@ func TestOperatorsAreGuarded(t *testing.T) {
 // Each reason not to do it has its status.
 func TestOperatorsAreRefused(t *testing.T) {
 	for err, want := range map[error]int{
-		fmt.Errorf("%w: it has shards 0 to 4", executor.ErrNoShard): 422,
-		fmt.Errorf("%w: it is on standby", executor.ErrStandby):     409,
 		executor.ErrNotServing: 503,
 	} {
 		s := New(Config{Sales: []executor.Service{&operated{Fake: httpdtest.Fake{Name: "movie"}, err: err}, &httpdtest.Fake{Name: "opera"}}})
-		for _, path := range []string{"drain", "shards/9/move"} {
+		for _, path := range []string{"drain"} {
 			r := do(s.Admin(), "POST", api.SalesPath+"movie/"+path, "{}", nil)
 			if said := text(t, r); r.StatusCode != want || !strings.Contains(said, err.Error()) {
 				t.Errorf("%v: %d %s", err, r.StatusCode, said)

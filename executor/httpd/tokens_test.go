@@ -122,8 +122,6 @@ func TestRights(t *testing.T) {
 		{true, "POST", "/claims/1-2-3/refund", `{}`, "operate"},
 		{true, "POST", "/drain", `{}`, "operate"},
 		{true, "GET", "/drain", "", "operate"},
-		{true, "POST", "/shards/1/move", `{}`, "operate"},
-		{true, "GET", "/shards/1/move", "", "operate"},
 	} {
 		at := func(s *Server) http.Handler {
 			if c.admin {

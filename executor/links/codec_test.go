@@ -79,7 +79,7 @@ func TestUpdatesAreDivided(t *testing.T) {
 					t.Errorf("a part is of run %q, and answers %d, %v", part.Run, part.Collects, part.Returns)
 				}
 				if part.State != nil {
-					got.State, got.Pins, got.Traffic = part.State, part.Pins, part.Traffic
+					got.State, got.Traffic = part.State, part.Traffic
 				}
 				if part.Owns != nil {
 					got.Owns = part.Owns

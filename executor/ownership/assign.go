@@ -15,7 +15,6 @@ type Process struct {
 	Version string `json:"version,omitempty"`
 	// State is "" for a process that owns shards; else it owns none, or is to own none.
 	State string `json:"state,omitempty"`
-	Pins  []pin  `json:"pins,omitempty"` // shards that an operator has moved to it
 	// Linked reports that it reaches half of the processes that the lock nodes list, itself
 	// included: see owner.reaches.
 	Linked bool `json:"linked,omitempty"`
@@ -23,7 +22,7 @@ type Process struct {
 
 // same reports whether two notes are equal.
 func (m Process) same(o Process) bool {
-	return m.ID == o.ID && m.Address == o.Address && m.Version == o.Version && m.State == o.State && slices.Equal(m.Pins, o.Pins) && m.Linked == o.Linked
+	return m.ID == o.ID && m.Address == o.Address && m.Version == o.Version && m.State == o.State && m.Linked == o.Linked
 }
 
 // assign returns the id of the process that should own each shard, by the members that a process
@@ -32,7 +31,7 @@ func (m Process) same(o Process) bool {
 // taken in the order of their hash, and a shard goes to the first member that has fewer
 // than its share: nobody has more than the ceiling, and a member that comes or goes moves
 // few shards. Where the shares are unequal by one, the members of the newest version have
-// more. A pinned shard is its member's beyond that.
+// more.
 //
 // The result depends on the arguments alone, and not on the order of members.
 func assign(run string, shards int, members []Process) []string {
@@ -49,11 +48,6 @@ func assign(run string, shards int, members []Process) []string {
 	slices.SortFunc(able, func(a, b Process) int {
 		return cmp.Or(compareVersions(b.Version, a.Version), cmp.Compare(a.ID, b.ID))
 	})
-	free := shards
-	for s, id := range pinned(members, shards) {
-		owners[s] = id
-		free--
-	}
 	type pair struct {
 		hash          uint64
 		shard, member int
@@ -61,8 +55,8 @@ func assign(run string, shards int, members []Process) []string {
 	pairs := make([]pair, 0, shards*len(able))
 	room := make([]int, len(able))
 	for i, m := range able {
-		room[i] = free / len(able)
-		if i < free%len(able) {
+		room[i] = shards / len(able)
+		if i < shards%len(able) {
 			room[i]++
 		}
 		key := append([]byte(run+"/"+m.ID+"/"), make([]byte, 8)...)

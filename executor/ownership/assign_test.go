@@ -79,8 +79,6 @@ func TestAssignDependsOnWhoIsThere(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	members := membersNamed(9)
 	members[3].Version, members[4].Version, members[7].State = "v1.3.0", "v1.3.0", api.ProcessDraining
-	members[5].Pins = []pin{{Shard: 7, Number: 1}, {Shard: 11, Number: 1}, {Shard: 99, Number: 1}}
-	members[6].Pins = []pin{{Shard: 11, Number: 2}, {Shard: 12, Number: 1}}
 	want := assign("run", 50, members)
 	for range 100 {
 		random.Shuffle(len(members), func(i, j int) { members[i], members[j] = members[j], members[i] })
@@ -101,7 +99,6 @@ func TestAssignDependsOnWhoIsThere(t *testing.T) {
 func TestAssignToNobody(t *testing.T) {
 	members := membersNamed(4)
 	members[0].State, members[1].State, members[2].State = api.ProcessStandby, api.ProcessDraining, api.ProcessUnable
-	members[0].Pins = []pin{{Shard: 2, Number: 1}}
 	if of := shareOf(assign("run", 10, members)); of[members[3].ID] != 10 {
 		t.Errorf("%v; only %s is to own shards", of, members[3].ID)
 	}
@@ -135,34 +132,6 @@ func TestAssignPrefersNewVersions(t *testing.T) {
 				t.Errorf("%d shards: %s, of version %q, has %d, want %d", shards, m.ID, m.Version, of[m.ID], want[i])
 			}
 		}
-	}
-}
-
-// TestAssignPins gives a member the shards that an operator has moved to it, beyond its
-// share of the others.
-func TestAssignPins(t *testing.T) {
-	members := membersNamed(3)
-	for i := range 6 {
-		members[1].Pins = append(members[1].Pins, pin{Shard: i, Number: 1})
-	}
-	owners := assign("run", 12, members)
-	for _, p := range members[1].Pins {
-		if owners[p.Shard] != members[1].ID {
-			t.Errorf("shard %d is %s's", p.Shard, owners[p.Shard])
-		}
-	}
-	if of := shareOf(owners); of[members[0].ID] != 2 || of[members[1].ID] != 8 || of[members[2].ID] != 2 {
-		t.Errorf("%v", of)
-	}
-	// One shard is pinned twice, and others are none.
-	members[0].Pins = []pin{{Shard: 5, Number: 2}, {Shard: -1, Number: 1}, {Shard: 12, Number: 1}, {Shard: 1 << 40, Number: 1}}
-	again := assign("run", 12, members)
-	if of := shareOf(again); of[""] != 0 || again[5] != members[0].ID {
-		t.Errorf("%v; a shard that is pinned twice is %s's", of, again[5])
-	}
-	members[1].State = api.ProcessDraining // and its pins with it
-	if of := shareOf(assign("run", 12, members)); of[members[1].ID] != 0 || of[""] != 0 {
-		t.Errorf("%v", of)
 	}
 }
 

@@ -14,15 +14,14 @@ type assignment struct {
 	fallbacksOf []Process
 }
 
-// set computes the assignment of n shards of a run to members. It returns false if nothing has changed.
-func (a *assignment) set(run string, n int, members []Process) bool {
+// set computes the assignment of n shards of a run to members.
+func (a *assignment) set(run string, n int, members []Process) {
 	slices.SortFunc(members, func(a, b Process) int { return cmp.Compare(a.ID, b.ID) })
 	if a.known && slices.EqualFunc(members, a.members, sameRole) {
-		return false
+		return
 	}
 	a.members, a.known = members, true
 	a.desired = assign(run, n, members)
-	return true
 }
 
 // fallBack computes the assignment without the members that are lost.
@@ -38,7 +37,7 @@ func (a *assignment) fallBack(run string, n int, lost func(Process) bool) {
 
 // sameRole reports whether two members are assigned the same.
 func sameRole(a, b Process) bool {
-	return a.ID == b.ID && a.State == b.State && a.Version == b.Version && slices.Equal(a.Pins, b.Pins)
+	return a.ID == b.ID && a.State == b.State && a.Version == b.Version
 }
 
 // addressOf returns the address of a member, "" if there is no such member.

@@ -109,7 +109,7 @@ func (m *Machine) forgetSession() {
 	m.handover.all, m.handover.caughtUp, m.assignment.members, m.assignment.known = nil, nil, nil, false
 	m.updates.collection = collection{handover: &m.handover}
 	m.updates.sentAt, m.updates.allAt, m.updates.wake = 0, 0, 0
-	m.pins, m.traffic = nil, nil
+	m.traffic = nil
 }
 
 // Serve gives the machine the totals of the session that it has started, and warm, which reports

@@ -23,20 +23,19 @@ type peers struct {
 // peer is another process of the sale.
 type peer struct {
 	Process
-	note         string        // as the lock nodes have it
-	noted        Process       // what that says, decoded
-	listed       bool          // the lock nodes have it
-	since        time.Duration // monotonic: when they first had it
-	up           bool          // there is a link to it
-	dialed       bool          // or one is being made
-	heard        time.Duration // monotonic: when something last came from it
-	reached      time.Duration // monotonic: the same, while there was a link to it
-	reported     *string       // its state by its own updates
-	reportedAt   time.Duration
-	reportedPins []pin
-	owns         map[int]uint64 // epoch by shard
-	traffic      *Traffic       // nil: it is not known
-	sent         map[int]uint64 // by shard: the slot of the last report that it was sent
+	note       string        // as the lock nodes have it
+	noted      Process       // what that says, decoded
+	listed     bool          // the lock nodes have it
+	since      time.Duration // monotonic: when they first had it
+	up         bool          // there is a link to it
+	dialed     bool          // or one is being made
+	heard      time.Duration // monotonic: when something last came from it
+	reached    time.Duration // monotonic: the same, while there was a link to it
+	reported   *string       // its state by its own updates
+	reportedAt time.Duration
+	owns       map[int]uint64 // epoch by shard
+	traffic    *Traffic       // nil: it is not known
+	sent       map[int]uint64 // by shard: the slot of the last report that it was sent
 }
 
 // A peer is sent an update every beatEvery, all reports every allEvery, and news within updateEvery.

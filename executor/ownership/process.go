@@ -28,7 +28,6 @@ type process struct {
 	// Of the present session.
 	uid     string
 	ttl     time.Duration
-	pins    []pin    // shards that an operator has moved here
 	traffic *Traffic // nil: it is not known
 }
 
@@ -59,7 +58,7 @@ func (p *process) retiring() bool { return p.ending || p.draining || p.standby }
 
 // note returns what this process writes about itself to the lock nodes.
 func (p *process) note() Process {
-	note := Process{ID: p.cfg.ID, Address: p.cfg.Address, Version: p.cfg.Version, Pins: p.pins}
+	note := Process{ID: p.cfg.ID, Address: p.cfg.Address, Version: p.cfg.Version}
 	switch {
 	case p.ending, p.draining:
 		note.State = api.ProcessDraining

@@ -37,7 +37,6 @@ func (r *roster) announce(now clock.Now) (err error) {
 		if err != nil {
 			return err
 		}
-		me.Pins = slices.Clone(me.Pins)
 		r.peers.noted, r.peers.changedAt = me, now.Mono
 		r.discovered(now, r.entries.Present(now, string(note)))
 	}
@@ -98,7 +97,7 @@ func (r *roster) view(now clock.Now) {
 		}
 		p.Process, p.listed, p.noted, p.note = m, true, m, l.Note
 		if p.reported != nil && now.Mono < p.reportedAt+reportedFor {
-			p.State, p.Pins = *p.reported, p.reportedPins
+			p.State = *p.reported
 		}
 		if !p.dialed {
 			p.dialed = true
@@ -127,17 +126,7 @@ func (r *roster) hangUp(id string) {
 
 // assign computes which of some members should own which shard.
 func (r *roster) assign(members []Process) {
-	if r.assignment.set(r.uid, len(r.peers.holder), members) {
-		r.outdated(members)
-	}
-}
-
-// outdated drops the pins of this process that a newer one of another has ended.
-func (r *roster) outdated(members []Process) {
-	r.pins = slices.DeleteFunc(slices.Clone(r.pins), func(p pin) bool {
-		newest, of := newestPin(members, p.Shard)
-		return of != "" && of != r.cfg.ID && newest.Number >= p.Number
-	})
+	r.assignment.set(r.uid, len(r.peers.holder), members)
 }
 
 // present tells all what this process is from here on.

@@ -1,7 +1,6 @@
 package ownership
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -92,16 +91,23 @@ func TestLinkEndsWhatAPeerOwns(t *testing.T) {
 	}
 }
 
-// moved has a shard go from one process to another.
-func (w *sharedWorld) moved(to *ownerHost, shard int) {
+// shareOne starts two processes that share a sale of one shard, and returns the one that owns it first.
+func shareOne(t *testing.T) (w *sharedWorld, home, other *ownerHost) {
+	w = newSharedWorld(t, 3, 1)
+	home, other = w.joins("a", nil), w.joins("b", nil)
+	w.converge(5 * time.Second)
+	if len(home.owns()) == 0 {
+		home, other = other, home
+	}
+	return w, home, other
+}
+
+// moved has the shard go to the process to while another stands by, or with undo back from it.
+func (w *sharedWorld) moved(from, to *ownerHost, undo bool) {
 	w.t.Helper()
-	to.input(func(now clock.Now) {
-		if err := to.o.Move(now, shard, false); err != nil {
-			w.t.Error(err)
-		}
-	})
-	if _, ok := w.passUntil(func() bool { return slices.Contains(to.owns(), shard) && w.shared() }, 5*time.Second); !ok {
-		w.t.Fatalf("%s does not get shard %d", to.o.cfg.ID, shard)
+	from.input(func(now clock.Now) { from.o.StandBy(now, undo) })
+	if _, ok := w.passUntil(func() bool { return len(to.owns()) == 1 && w.shared() }, 5*time.Second); !ok {
+		w.t.Fatalf("%s does not get the shard", to.o.cfg.ID)
 	}
 }
 
@@ -109,11 +115,9 @@ func (w *sharedWorld) moved(to *ownerHost, shard int) {
 // fallback of its owner while that is silent. It ceases to when the owner is heard again: this time
 // the shard was not given to it.
 func TestSecondTakeover(t *testing.T) {
-	w := newSharedWorld(t, 3, 1)
-	a, b := w.joins("a", nil), w.joins("b", nil)
-	w.converge(5 * time.Second)
-	w.moved(b, 0)
-	w.moved(a, 0)
+	w, a, b := shareOne(t)
+	w.moved(a, b, false)
+	w.moved(a, a, true)
 	w.pass(time.Second)
 	a.still = true
 	if _, ok := w.passUntil(func() bool { return b.stages()[0] == taking }, silentAfter+time.Second); !ok {
@@ -128,12 +132,9 @@ func TestSecondTakeover(t *testing.T) {
 // TestSecondRelease: a shard that ends by itself is freed for whoever comes, though it was given
 // to a peer by name before.
 func TestSecondRelease(t *testing.T) {
-	w := newSharedWorld(t, 3, 1)
-	a, b := w.joins("a", nil), w.joins("b", nil)
-	w.converge(5 * time.Second)
-	w.moved(a, 0)
-	w.moved(b, 0)
-	w.moved(a, 0)
+	w, a, b := shareOne(t)
+	w.moved(a, b, false)
+	w.moved(a, a, true)
 	a.end(0)
 	for _, x := range a.o.out.Updates {
 		if len(x.Update.Gives) > 0 {
@@ -145,10 +146,9 @@ func TestSecondRelease(t *testing.T) {
 // TestGiverOwnsNoMore: who has given a shard is not its owner any more, before it has said what it
 // owns since.
 func TestGiverOwnsNoMore(t *testing.T) {
-	w := newSharedWorld(t, 3, 1)
-	a, b := w.joins("a", nil), w.joins("b", nil)
-	w.converge(5 * time.Second)
-	w.moved(a, 0)
+	w, a, b := shareOne(t)
+	w.moved(a, b, false)
+	w.moved(a, a, true)
 	b.o.handover.enter(b.here(), 0, warming)
 	if id := b.o.peers.ownerOf(b.here(), 0); id != a.o.cfg.ID {
 		t.Fatalf("the owner is %q", id)

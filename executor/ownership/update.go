@@ -10,7 +10,6 @@ import (
 // what matters is sent again.
 type PeerUpdate struct {
 	Run      string          // the uid of the run that it is about
-	Pins     []pin           `json:",omitempty"` // of the process; with State
 	State    *string         `json:",omitempty"` // of the process, as in member, where it has changed
 	Owns     *Owns           `json:",omitempty"` // nil: as it was
 	Reports  []shard.Report  `json:",omitempty"` // of shards that it owns, and that have changed

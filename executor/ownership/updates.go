@@ -33,13 +33,12 @@ func (u *updates) receive(now clock.Now, from string, t *PeerUpdate) {
 	if t.Traffic != nil {
 		p.traffic = t.Traffic
 	}
-	if t.State != nil && (*t.State != p.State || !slices.Equal(t.Pins, p.Pins)) {
-		p.reported, p.reportedAt, p.State, p.Pins = t.State, now.Mono, *t.State, t.Pins
-		p.reportedPins = t.Pins
+	if t.State != nil && *t.State != p.State {
+		p.reported, p.reportedAt, p.State = t.State, now.Mono, *t.State
 		members := slices.Clone(u.roster.assignment.members)
 		for i := range members {
 			if members[i].ID == from {
-				members[i].State, members[i].Pins = *t.State, t.Pins
+				members[i].State = *t.State
 			}
 		}
 		u.roster.assign(members)
@@ -106,7 +105,7 @@ func (u *updates) broadcast(now clock.Now) {
 				clear(p.sent)
 			}
 			if p.up {
-				u.send(id, &PeerUpdate{State: &state, Pins: u.pins, Owns: owns, Reports: u.collection.totals.Reports(p.sent), Traffic: u.traffic})
+				u.send(id, &PeerUpdate{State: &state, Owns: owns, Reports: u.collection.totals.Reports(p.sent), Traffic: u.traffic})
 			}
 		}
 		u.peers.changedAt, u.sentAt = 0, now.Mono

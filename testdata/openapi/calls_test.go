@@ -311,11 +311,6 @@ var special = map[string]func(*world, *call){
 	"drainProcess 200":  func(w *world, c *call) { c.body = `{"undo":true}` },
 	"drainProcess 503":  (*world).destroyed,
 	"getShare 503":      (*world).destroyed,
-	"getShardOwner 503": (*world).destroyed,
-	"getShardOwner 422": func(w *world, c *call) { c.shard = "1" },
-	"moveShard 503":     (*world).destroyed,
-	"moveShard 409":     func(w *world, c *call) { c.to(w.idle) },
-	"moveShard 422":     func(w *world, c *call) { c.shard = "1" },
 }
 
 // others makes the calls that say more than one of the document's answers.

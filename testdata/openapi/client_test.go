@@ -121,7 +121,7 @@ func TestClientIsGenerated(t *testing.T) {
 		t.Error("the document has changed since the client was generated: go generate ./client")
 	}
 	whole := generate("-generate", "types,client", "-package", "client")
-	for _, name := range []string{"MoveShard", "OpenStream", "ReceivePayment"} {
+	for _, name := range []string{"DrainProcess", "OpenStream", "ReceivePayment"} {
 		if !bytes.Contains(whole, []byte(") "+name)) {
 			t.Errorf("what is generated from the whole document lacks %s", name)
 		}

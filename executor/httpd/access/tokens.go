@@ -19,7 +19,7 @@ type Rights uint8
 // The rights of a token file. A token that may operate may do all.
 const (
 	MayClaim   Rights = 1 << iota // claim, extend and cancel what is held, look claims up, read how the sale stands
-	MayOperate                    // refund, drain, move, read the state of nodes and shards, link to the process
+	MayOperate                    // refund, drain, read the state of nodes and shards, link to the process
 	MayFollow                     // follow the feed of the ledger
 	MayConfirm                    // confirm that a claim is paid
 )
