@@ -93,7 +93,7 @@ func (m *machine) advance(now clock.Now, do func(calls.Call)) (machineEffects, e
 		for _, x := range out.Open {
 			done.opened = append(done.opened, t.open(now, x.Shard, x.Follows, m.owner.Sale().Applied(), plansOf(m.owner.Sale(), x.Shard)))
 		}
-		for _, i := range out.Given {
+		for _, i := range out.Granted {
 			t.given[i].Store(int64(now.Mono))
 		}
 		for _, x := range out.Rights {
@@ -112,7 +112,7 @@ func (m *machine) advance(now clock.Now, do func(calls.Call)) (machineEffects, e
 				s.Post(x.Halt)
 			}
 		}
-		for _, x := range out.Moves {
+		for _, x := range out.Messages {
 			if s := t.local(x.To); s != nil {
 				s.Post(x)
 			}

@@ -182,9 +182,9 @@ func (r *runner) follow(out machineEffects) {
 		r.report(event)
 	}
 	for _, x := range out.Updates {
-		r.e.metrics.moves.WithLabelValues("given").Add(float64(len(x.Update.Gives)))
+		r.e.metrics.moves.WithLabelValues("given").Add(float64(len(x.Update.Granted)))
 	}
-	r.e.metrics.moves.WithLabelValues("taken").Add(float64(len(out.Given)))
+	r.e.metrics.moves.WithLabelValues("taken").Add(float64(len(out.Granted)))
 	if out.Ended != nil {
 		close(r.over) // a call of a node that is under way goes on: the loop does not wait for it
 		r.e.cfg.Logger.Info("this process sells no more", "sale", r.cfg.Sale, "why", out.Ended.Why)

@@ -121,7 +121,7 @@ func (t *session) carry(m shard.Message) {
 	if s := t.local(m.To); s != nil && s.Post(m) {
 		return
 	}
-	t.links.sendUpdate(t.remotes[m.To].Route().Owner, &ownership.PeerUpdate{Run: t.uid, Moves: []shard.Message{m}})
+	t.links.sendUpdate(t.remotes[m.To].Route().Owner, &ownership.PeerUpdate{Run: t.uid, Messages: []shard.Message{m}})
 }
 
 // open makes the machine of a shard, which reads its log and appends Own when it has

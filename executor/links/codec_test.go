@@ -63,29 +63,29 @@ func reports() (all []shard.Report) {
 // TestUpdatesAreDivided: a process that owns all shards of the largest sale says so in messages
 // that each fit into a stream, and nothing of it is lost or comes in another order.
 func TestUpdatesAreDivided(t *testing.T) {
-	state, owns := "standby", &ownership.Owns{}
+	state, owns := "standby", &ownership.Owned{}
 	for i := range spec.MaxLockCount {
 		owns.Shards, owns.Epochs = append(owns.Shards, i), append(owns.Epochs, most)
 	}
 	for _, told := range []*ownership.PeerUpdate{
-		{Run: saletest.UID, State: &state, Owns: owns, Reports: reports(), Traffic: &executor.Traffic{Came: 1, Passed: 2}},
+		{Run: saletest.UID, State: &state, Owned: owns, Reports: reports(), Traffic: &executor.Traffic{Came: 1, Passed: 2}},
 		{Run: saletest.UID, State: &state, Reports: reports()[:1]},
-		{Run: saletest.UID, Collects: 7, Returns: true, Reports: reports()},
+		{Run: saletest.UID, ProofReply: 7, UnitsMayReturn: true, Reports: reports()},
 	} {
 		for _, size := range []int{streampb.MaxMessage, 40_000} {
 			got := ownership.PeerUpdate{Run: saletest.UID}
 			for _, part := range hears(t, told, size) {
-				if part.Run != saletest.UID || part.Collects != told.Collects || part.Returns != told.Returns {
-					t.Errorf("a part is of run %q, and answers %d, %v", part.Run, part.Collects, part.Returns)
+				if part.Run != saletest.UID || part.ProofReply != told.ProofReply || part.UnitsMayReturn != told.UnitsMayReturn {
+					t.Errorf("a part is of run %q, and answers %d, %v", part.Run, part.ProofReply, part.UnitsMayReturn)
 				}
 				if part.State != nil {
 					got.State, got.Traffic = part.State, part.Traffic
 				}
-				if part.Owns != nil {
-					got.Owns = part.Owns
+				if part.Owned != nil {
+					got.Owned = part.Owned
 				}
 				got.Reports = append(got.Reports, part.Reports...)
-				got.Collects, got.Returns = part.Collects, part.Returns
+				got.ProofReply, got.UnitsMayReturn = part.ProofReply, part.UnitsMayReturn
 			}
 			if !reflect.DeepEqual(&got, told) {
 				t.Errorf("in messages of %d bytes: %d reports of %d arrive, or something else is another", size, len(got.Reports), len(told.Reports))
@@ -100,11 +100,11 @@ func TestLargestTransferFits(t *testing.T) {
 	for i := range int64(ledger.MaxRanges + 1) { // a claim that names its units, and a run beside them
 		m.Units = append(m.Units, ledger.Range{First: most/2 + 3*i, Count: 2})
 	}
-	heard := hears(t, &ownership.PeerUpdate{Run: saletest.UID, Moves: []shard.Message{m}}, streampb.MaxMessage)
-	if len(heard) != 1 || !reflect.DeepEqual(heard[0].Moves, []shard.Message{m}) {
+	heard := hears(t, &ownership.PeerUpdate{Run: saletest.UID, Messages: []shard.Message{m}}, streampb.MaxMessage)
+	if len(heard) != 1 || !reflect.DeepEqual(heard[0].Messages, []shard.Message{m}) {
 		t.Errorf("%d messages arrive", len(heard))
 	}
-	if _, err := links.EncodeUpdate(&ownership.PeerUpdate{Moves: []shard.Message{m}}, 1000); !errors.Is(err, streampb.ErrTooLong) {
+	if _, err := links.EncodeUpdate(&ownership.PeerUpdate{Messages: []shard.Message{m}}, 1000); !errors.Is(err, streampb.ErrTooLong) {
 		t.Errorf("of what cannot be divided: %v", err)
 	}
 }

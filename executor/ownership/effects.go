@@ -21,22 +21,22 @@ type Run struct {
 
 // Effects are what a machine wants done.
 type Effects struct {
-	Read    *ledger.Request
-	Calls   []quorum.Call // of the leases
-	Roster  []quorum.Call
-	Start   *Run       // begin a session
-	Open    []Opening  // run the machines of shards
-	Rights  []Grant    // tell them
-	Halts   []Halting  // stop them
-	Plans   bool       // tell them the generations of sale
-	Updates []Outgoing // to peers
-	Given   []int      // shards whose leases a peer has freed for this process
-	Dial    []Process  // make links to peers
-	Hang    []string   // end those to peers, by id
-	Moves   []shard.Message
-	Ended   *shard.Halt // nothing of the session is left, which ended by this halt
-	Events  []quorum.Event
-	Wake    time.Duration
+	Read     *ledger.Request
+	Calls    []quorum.Call // of the leases
+	Roster   []quorum.Call
+	Start    *Run       // begin a session
+	Open     []Opening  // run the machines of shards
+	Rights   []Grant    // tell them
+	Halts    []Halting  // stop them
+	Plans    bool       // tell them the generations of sale
+	Updates  []Outgoing // to peers
+	Granted  []int      // shards whose leases a peer has freed for this process
+	Dial     []Process  // make links to peers
+	Hang     []string   // end those to peers, by id
+	Messages []shard.Message
+	Ended    *shard.Halt // nothing of the session is left, which ended by this halt
+	Events   []quorum.Event
+	Wake     time.Duration
 }
 
 // Opening starts the machine of a shard.

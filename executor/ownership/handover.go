@@ -44,20 +44,20 @@ type handover struct {
 
 // share is the state of one shard in this process.
 type share struct {
-	stage    shareStage
-	runs     bool          // its machine does
-	fallback bool          // warming or taking: as the fallback of an owner that cannot be reached
-	to       string        // stopping: who is to have the lease; "": whoever comes
-	rests    time.Duration // monotonic: it is not tried for before
-	asked    time.Duration // monotonic: when its owner was last asked for it; 0: it was not
-	freed    time.Duration // monotonic: since when no owner is known; 0: one is
-	since    time.Duration // monotonic: when the stage began
-	woken    time.Duration // monotonic: taking, when the lease was last tried for anew; 0: its owner has not given it
+	stage       shareStage
+	runs        bool          // its machine does
+	fallback    bool          // warming or taking: as the fallback of an owner that cannot be reached
+	to          string        // stopping: who is to have the lease; "": whoever comes
+	rests       time.Duration // monotonic: it is not tried for before
+	requestSent time.Duration // monotonic: when its owner was last asked for it; 0: it was not
+	freed       time.Duration // monotonic: since when no owner is known; 0: one is
+	since       time.Duration // monotonic: when the stage began
+	retried     time.Duration // monotonic: taking, when the lease was last tried for anew; 0: its owner has not given it
 
 	// The request of a peer for it.
-	wanted   string        // the peer's id
-	wantedAt time.Duration // monotonic
-	wantWarm bool          // the peer has read its log
+	requester         string        // the peer's id
+	requestedAt       time.Duration // monotonic
+	requesterCaughtUp bool          // the peer has read its log
 }
 
 // shareStage is the stage of a shard in this process.
@@ -76,17 +76,17 @@ func (s shareStage) String() string {
 	return [...]string{"away", "trying", "warming", "taking", "owned", "stopping"}[s]
 }
 
-// How often a peer is asked for a shard, how often the lease of one that was given is tried
-// for, how long what a peer has asked for counts, how many shards a process follows at a
+// How often a shard is requested of its owner, how often the lease of a granted shard is tried
+// for, how long a request counts, how many shards a process follows at a
 // time to take them, how often it looks whether it has read their logs, and how long a shard that
 // ended by itself is left alone.
 const (
-	askEvery   = 200 * time.Millisecond
-	wakeEvery  = 25 * time.Millisecond
-	wantsFor   = time.Second
-	warmAtOnce = 16
-	lookWarm   = 10 * time.Millisecond
-	restAfter  = time.Second
+	requestEvery = 200 * time.Millisecond
+	retryEvery   = 25 * time.Millisecond
+	requestFor   = time.Second
+	followAtOnce = 16
+	checkEvery   = 10 * time.Millisecond
+	restAfter    = time.Second
 )
 
 // begin begins a session in which this process has no shard of n.
@@ -105,7 +105,7 @@ func (h *handover) running() bool {
 // enter begins a stage.
 func (h *handover) enter(now clock.Now, i int, stage shareStage) {
 	s := &h.all[i]
-	s.stage, s.since, s.asked, s.woken, s.fallback = stage, now.Mono, 0, 0, false
+	s.stage, s.since, s.requestSent, s.retried, s.fallback = stage, now.Mono, 0, 0, false
 }
 
 // advance moves each shard one stage towards its assignment.
@@ -121,7 +121,7 @@ func (h *handover) advance(now clock.Now) {
 	}
 	var try, end []string
 	h.assignFallbacks(now)
-	warm := h.warming()
+	warm := h.followed()
 	isolatedTooLong := h.peers.isolatedTooLong(now)
 	leaves := h.retiring() || h.peers.isolatedSince != 0
 	for i := range h.all {
@@ -140,7 +140,7 @@ func (h *handover) advance(now clock.Now) {
 			case now.Mono < s.rests:
 				h.wake = clock.Soonest(h.wake, s.rests)
 			case !mine:
-				if warm < warmAtOnce {
+				if warm < followAtOnce {
 					warm++
 					h.enter(now, i, warming)
 					s.fallback = true
@@ -149,8 +149,8 @@ func (h *handover) advance(now clock.Now) {
 			case holder == "" || !h.clock.known: // a vote tells the time, also one that is refused
 				h.enter(now, i, trying)
 				try = append(try, h.keys[i])
-			case warm < warmAtOnce:
-				h.ask(now, i, holder, false)
+			case warm < followAtOnce:
+				h.request(now, i, holder, false)
 			}
 		case trying:
 			if h.clock.known && (!mine || holder != "") {
@@ -163,7 +163,7 @@ func (h *handover) advance(now clock.Now) {
 				h.stop(now, i, shard.Halt{Why: errGiven, Refusal: api.Standby, Elsewhere: true}, "")
 			case !mine && !h.caughtUp(i):
 				s.fallback = true
-				h.wake = clock.Soonest(h.wake, now.Mono+lookWarm)
+				h.wake = clock.Soonest(h.wake, now.Mono+checkEvery)
 			case !mine: // the lock nodes have its owner still
 				h.enter(now, i, taking)
 				s.fallback = true
@@ -172,23 +172,23 @@ func (h *handover) advance(now clock.Now) {
 				h.enter(now, i, taking)
 				try = append(try, h.keys[i])
 			case h.caughtUp(i):
-				h.ask(now, i, holder, true)
+				h.request(now, i, holder, true)
 			default:
-				h.wake = clock.Soonest(h.wake, now.Mono+lookWarm)
+				h.wake = clock.Soonest(h.wake, now.Mono+checkEvery)
 			}
 		case taking:
 			switch {
-			case !mine && !fallback && (s.woken == 0 || h.retiring()): // what it was given it takes, and gives on: nobody else has it
+			case !mine && !fallback && (s.retried == 0 || h.retiring()): // what it was given it takes, and gives on: nobody else has it
 				h.stop(now, i, shard.Halt{Why: errGiven, Refusal: api.Standby, Elsewhere: true}, "")
-			case holder != "" && now.Mono >= s.since+wantsFor: // it was not given after all
+			case holder != "" && now.Mono >= s.since+requestFor: // it was not given after all
 				h.enter(now, i, warming)
 				end = append(end, h.keys[i])
-			case s.woken != 0 && now.Mono < s.since+wantsFor: // nodes may hear that it is free later than this process
-				if now.Mono >= s.woken+wakeEvery {
-					s.woken = now.Mono
+			case s.retried != 0 && now.Mono < s.since+requestFor: // nodes may hear that it is free later than this process
+				if now.Mono >= s.retried+retryEvery {
+					s.retried = now.Mono
 					h.leased(now, h.leases.Woken(now, h.keys[i]))
 				}
-				h.wake = clock.Soonest(h.wake, s.woken+wakeEvery)
+				h.wake = clock.Soonest(h.wake, s.retried+retryEvery)
 			}
 		case owned:
 			if isolatedTooLong {
@@ -208,9 +208,9 @@ func (h *handover) assignFallbacks(now clock.Now) {
 	h.assignment.fallBack(h.uid, len(h.all), func(p Process) bool { return h.peers.lost(now, p.ID) })
 }
 
-// warming returns how many shards are followed or about to be taken, without those that a fallback
+// followed returns how many shards are followed or about to be taken, without those that a fallback
 // has read to the end.
-func (h *handover) warming() (n int) {
+func (h *handover) followed() (n int) {
 	for i := range h.all {
 		s := &h.all[i]
 		if (s.stage == warming || s.stage == taking) && !(s.fallback && h.caughtUp(i)) {
@@ -243,14 +243,14 @@ func (s *share) free(now clock.Now, ttl time.Duration) bool {
 	return s.freed != 0 && now.Mono >= s.freed+ttl
 }
 
-// ask requests a shard of its owner every askEvery.
-func (h *handover) ask(now clock.Now, i int, holder string, warm bool) {
+// request requests a shard of its owner every requestEvery.
+func (h *handover) request(now clock.Now, i int, holder string, warm bool) {
 	s := &h.all[i]
-	if s.asked == 0 || now.Mono >= s.asked+askEvery {
-		s.asked = now.Mono
-		h.send(holder, &PeerUpdate{Wants: []Want{{Shard: i, Warm: warm}}})
+	if s.requestSent == 0 || now.Mono >= s.requestSent+requestEvery {
+		s.requestSent = now.Mono
+		h.send(holder, &PeerUpdate{Requested: []ShardRequest{{Shard: i, CaughtUp: warm}}})
 	}
-	h.wake = clock.Soonest(h.wake, s.asked+askEvery)
+	h.wake = clock.Soonest(h.wake, s.requestSent+requestEvery)
 }
 
 // offer releases a shard to the peer that it is assigned to, if the peer has requested it and has
@@ -258,41 +258,41 @@ func (h *handover) ask(now clock.Now, i int, holder string, warm bool) {
 func (h *handover) offer(now clock.Now, i int) {
 	s := &h.all[i]
 	to := h.assignment.desired[i]
-	if to == h.cfg.ID || to == "" || s.wanted != to || now.Mono >= s.wantedAt+wantsFor || !h.peers.isUp(now, to) {
+	if to == h.cfg.ID || to == "" || s.requester != to || now.Mono >= s.requestedAt+requestFor || !h.peers.isUp(now, to) {
 		return
 	}
-	if !s.wantWarm {
-		s.wanted = ""
-		h.send(to, &PeerUpdate{Agrees: []int{i}})
+	if !s.requesterCaughtUp {
+		s.requester = ""
+		h.send(to, &PeerUpdate{Accepted: []int{i}})
 		return
 	}
 	h.stop(now, i, shard.Halt{Why: errGiven, Refusal: api.NoQuorum, Elsewhere: true}, to)
 }
 
-// want takes in a peer's request for a shard.
-func (h *handover) want(now clock.Now, from string, w Want) {
+// requested takes in a peer's request for a shard.
+func (h *handover) requested(now clock.Now, from string, w ShardRequest) {
 	if w.Shard < 0 || w.Shard >= len(h.all) {
 		return
 	}
 	s := &h.all[w.Shard]
-	s.wanted, s.wantedAt, s.wantWarm = from, now.Mono, w.Warm
+	s.requester, s.requestedAt, s.requesterCaughtUp = from, now.Mono, w.CaughtUp
 }
 
-// agreed takes in that the owner of a shard agrees to release it. This process follows its log from
+// accepted takes in that the owner of a shard agrees to release it. This process follows its log from
 // here on.
-func (h *handover) agreed(now clock.Now, from string, i int) {
+func (h *handover) accepted(now clock.Now, from string, i int) {
 	if i < 0 || i >= len(h.all) || h.all[i].stage != away || h.assignment.desired[i] != h.cfg.ID || h.retiring() {
 		return
 	}
-	if h.warming() >= warmAtOnce {
+	if h.followed() >= followAtOnce {
 		return // it is asked for again
 	}
 	h.enter(now, i, warming)
 	h.open(i, true)
 }
 
-// given takes in that the lease of a shard was released to this process.
-func (h *handover) given(now clock.Now, from string, i int) {
+// granted takes in that the lease of a shard was released to this process.
+func (h *handover) granted(now clock.Now, from string, i int) {
 	if i < 0 || i >= len(h.all) || h.all[i].stage != warming {
 		return
 	}
@@ -303,8 +303,8 @@ func (h *handover) given(now clock.Now, from string, i int) {
 		h.peers.holder[i] = ""
 	}
 	h.enter(now, i, taking)
-	h.all[i].woken = now.Mono
-	h.out.Given = append(h.out.Given, i)
+	h.all[i].retried = now.Mono
+	h.out.Granted = append(h.out.Granted, i)
 	h.leased(now, h.leases.Acquire(now, h.keys[i]))
 	h.leased(now, h.leases.Woken(now, h.keys[i]))
 }
@@ -395,11 +395,11 @@ func (h *handover) ended(now clock.Now, i int) {
 		s.rests = now.Mono + restAfter
 	}
 	to := s.to
-	s.runs, s.to, s.wanted = false, "", ""
+	s.runs, s.to, s.requester = false, "", ""
 	h.enter(now, i, away)
 	h.leased(now, h.leases.Release(now, to, h.keys[i]))
 	if to != "" {
-		h.send(to, &PeerUpdate{Gives: []int{i}})
+		h.send(to, &PeerUpdate{Granted: []int{i}})
 	}
 	h.peers.changedAt = now.Mono // that it is not owned any more
 }

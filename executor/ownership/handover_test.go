@@ -104,7 +104,7 @@ func (w *sharedWorld) converge(atMost time.Duration) {
 		}
 		w.t.Fatalf("after %v the shards are not shared as they should be", took)
 	}
-	w.pass(2 * askEvery)
+	w.pass(2 * requestEvery)
 }
 
 // changes counts how often shards have got another owner.
@@ -329,8 +329,8 @@ func TestShareOfManyFallbacks(t *testing.T) {
 		return warm, cold
 	}
 	w.pass(5 * time.Millisecond)
-	if warm, cold := follows(); warm != 0 || cold != warmAtOnce {
-		t.Errorf("at first %d are followed and %d are read, want %d and none", cold, warm, warmAtOnce)
+	if warm, cold := follows(); warm != 0 || cold != followAtOnce {
+		t.Errorf("at first %d are followed and %d are read, want %d and none", cold, warm, followAtOnce)
 	}
 	w.pass(4 * warmTakes)
 	if warm, cold := follows(); warm != had || cold != 0 {
@@ -462,7 +462,7 @@ func TestShareSuccessorDies(t *testing.T) {
 func TestShareOwnerDies(t *testing.T) {
 	for name, reached := range map[string]func(a, b *ownerHost) bool{
 		"asked": func(_, b *ownerHost) bool {
-			return slices.ContainsFunc(b.o.handover.all, func(s share) bool { return s.asked != 0 })
+			return slices.ContainsFunc(b.o.handover.all, func(s share) bool { return s.requestSent != 0 })
 		},
 		"agreed":  func(_, b *ownerHost) bool { return slices.Contains(b.stages(), warming) },
 		"stopped": func(a, _ *ownerHost) bool { return slices.Contains(a.stages(), stopping) },
@@ -613,7 +613,7 @@ func TestShareOfManyShards(t *testing.T) {
 		w.look()
 	}
 	w.converge(10 * time.Second)
-	if most > warmAtOnce || most < 2 {
+	if most > followAtOnce || most < 2 {
 		t.Errorf("%d shards were followed at a time", most)
 	}
 	if gap := w.gap(); gap > handOver || len(a.owns()) != 30 {

@@ -14,7 +14,7 @@ type peers struct {
 	*process
 	all           map[string]*peer
 	holder        []string      // by shard: the peer that says it owns it
-	metAt         time.Duration // monotonic: when the peers were first listed; 0: they are not
+	discoveredAt  time.Duration // monotonic: when the peers were first listed; 0: they are not
 	noted         Process       // the note of this process on the lock nodes
 	isolatedSince time.Duration // monotonic: since when this process is isolated; 0: it is not
 	changedAt     time.Duration // monotonic: when what this process owns changed; 0: peers know
@@ -29,7 +29,7 @@ type peer struct {
 	since      time.Duration // monotonic: when they first had it
 	up         bool          // there is a link to it
 	dialed     bool          // or one is being made
-	heard      time.Duration // monotonic: when something last came from it
+	lastSeen   time.Duration // monotonic: when something last came from it
 	reached    time.Duration // monotonic: the same, while there was a link to it
 	reported   *string       // its state by its own updates
 	reportedAt time.Duration
@@ -80,7 +80,7 @@ func (ps *peers) reaches(now clock.Now) (reached, counted int) {
 		case p.up && p.reached != 0 && now.Mono < p.reached+silentAfter:
 			counted++
 			reached++
-		case p.reached == 0 && p.since == ps.metAt, now.Mono >= max(p.reached, p.since)+unreachedAfter:
+		case p.reached == 0 && p.since == ps.discoveredAt, now.Mono >= max(p.reached, p.since)+unreachedAfter:
 			counted++
 		}
 	}
@@ -123,7 +123,7 @@ func (ps *peers) linked(now clock.Now, id string, up bool) {
 		return
 	}
 	if p.up = up; up {
-		p.heard = now.Mono
+		p.lastSeen = now.Mono
 		clear(p.sent)
 		ps.changedAt = now.Mono
 		return
@@ -145,7 +145,7 @@ func (ps *peers) forgetOwned(id string) {
 // silentAfter.
 func (ps *peers) isUp(now clock.Now, id string) bool {
 	p := ps.all[id]
-	return p != nil && p.up && now.Mono < p.heard+silentAfter
+	return p != nil && p.up && now.Mono < p.lastSeen+silentAfter
 }
 
 // ownerOf returns the reachable peer that reports to own a shard, "" if there is none.
@@ -178,7 +178,7 @@ func (ps *peers) reach(now clock.Now) (r Reach) {
 		p := ps.all[id]
 		one := PeerReach{ID: id, Address: p.Address, Up: ps.isUp(now, id)}
 		if p.listed {
-			one.Since = max(p.reached, ps.metAt)
+			one.Since = max(p.reached, ps.discoveredAt)
 		}
 		r.Peers = append(r.Peers, one)
 	}
@@ -190,5 +190,5 @@ func (ps *peers) reach(now clock.Now) (r Reach) {
 // lost reports whether a process could be reached before and cannot be now.
 func (ps *peers) lost(now clock.Now, id string) bool {
 	p := ps.all[id]
-	return p != nil && p.heard != 0 && !ps.isUp(now, id)
+	return p != nil && p.lastSeen != 0 && !ps.isUp(now, id)
 }

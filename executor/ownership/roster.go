@@ -72,8 +72,8 @@ func (r *roster) view(now clock.Now) {
 	if !sure {
 		return
 	}
-	if r.peers.metAt == 0 {
-		r.peers.metAt = now.Mono
+	if r.peers.discoveredAt == 0 {
+		r.peers.discoveredAt = now.Mono
 	}
 	for _, p := range r.peers.all {
 		p.listed = false
@@ -103,13 +103,13 @@ func (r *roster) view(now clock.Now) {
 			p.dialed = true
 			r.out.Dial = append(r.out.Dial, m)
 		}
-		if now.Mono < max(p.heard, r.peers.metAt)+GoneAfter {
+		if now.Mono < max(p.lastSeen, r.peers.discoveredAt)+GoneAfter {
 			members = append(members, p.Process)
 		}
 	}
 	for _, id := range r.peers.ids() {
 		p := r.peers.all[id]
-		if !p.listed && !(p.up && now.Mono < p.heard+silentAfter) {
+		if !p.listed && !(p.up && now.Mono < p.lastSeen+silentAfter) {
 			r.peers.forgetOwned(id)
 			delete(r.peers.all, id)
 			r.hangUp(id)

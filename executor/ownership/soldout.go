@@ -14,11 +14,11 @@ type collection struct {
 	handover *handover
 	totals   *shard.SaleTotals // of the session
 
-	n     uint64
-	at    time.Duration // monotonic: when peers were sent the request; 0: no collection is in progress
-	began clock.Now
-	slots []uint64
-	same  []bool // by shard: its owner has confirmed the slot
+	number uint64
+	at     time.Duration // monotonic: when peers were sent the request; 0: no collection is in progress
+	began  clock.Now
+	slots  []uint64
+	same   []bool // by shard: its owner has confirmed the slot
 }
 
 // collectAgain is how long the replies of peers to a collection are waited for.
@@ -36,8 +36,8 @@ func (c *collection) has(now clock.Now, i int) bool {
 }
 
 // owns is what this process owns.
-func (c *collection) owns() *Owns {
-	owns := &Owns{}
+func (c *collection) owns() *Owned {
+	owns := &Owned{}
 	for _, r := range c.totals.Reports(make(map[int]uint64)) {
 		if c.handover.all[r.Shard].stage == owned {
 			owns.Shards = append(owns.Shards, r.Shard)
@@ -63,7 +63,7 @@ func (c *collection) proveSoldOut(now clock.Now) {
 	case c.at != 0 && now.Mono < c.at+collectAgain:
 		return
 	}
-	*c = collection{handover: c.handover, totals: c.totals, n: c.n + 1, at: now.Mono, began: now, slots: slots, same: make([]bool, len(slots))}
+	*c = collection{handover: c.handover, totals: c.totals, number: c.number + 1, at: now.Mono, began: now, slots: slots, same: make([]bool, len(slots))}
 	asked := make(map[string]bool)
 	for i, id := range c.handover.peers.holder {
 		switch {
@@ -71,14 +71,14 @@ func (c *collection) proveSoldOut(now clock.Now) {
 			c.same[i] = true // or settle finds that it is not
 		case !asked[id]:
 			asked[id] = true
-			c.handover.send(id, &PeerUpdate{Collect: c.n})
+			c.handover.send(id, &PeerUpdate{ProofRequest: c.number})
 		}
 	}
 }
 
 // collect takes in how the shards of a peer stand, which was asked.
 func (c *collection) collect(n uint64, reports []shard.Report) {
-	if c.at == 0 || n != c.n {
+	if c.at == 0 || n != c.number {
 		return
 	}
 	for _, r := range reports {

@@ -15,9 +15,9 @@ import (
 // reportsTo is for how many shards a process answers a peer that looks whether all is sold.
 func (h *ownerHost) reportsTo(peer *ownerHost) int {
 	h.w.t.Helper()
-	h.o.Receive(h.here(), peer.o.cfg.ID, &PeerUpdate{Run: h.o.uid, Collect: 7})
+	h.o.Receive(h.here(), peer.o.cfg.ID, &PeerUpdate{Run: h.o.uid, ProofRequest: 7})
 	for _, x := range h.o.out.Updates {
-		if x.Update.Collects == 7 {
+		if x.Update.ProofReply == 7 {
 			return len(x.Update.Reports)
 		}
 	}
@@ -50,16 +50,16 @@ func TestAnswersToALook(t *testing.T) {
 		says *PeerUpdate
 		sure bool
 	}{
-		"to this one":               {&PeerUpdate{Collects: 2}, true},
-		"to the one before":         {&PeerUpdate{Collects: 1}, false},
-		"units may come back":       {&PeerUpdate{Collects: 2, Returns: true}, false},
-		"the shard has gone on":     {&PeerUpdate{Collects: 2, Reports: []shard.Report{{Shard: 1, Next: 8}}}, false},
-		"of another of its shards":  {&PeerUpdate{Collects: 2, Reports: []shard.Report{{Shard: 0, Next: 7}}}, false},
-		"of a shard that is not it": {&PeerUpdate{Collects: 2, Reports: []shard.Report{{Shard: 2, Next: 7}}}, false},
+		"to this one":               {&PeerUpdate{ProofReply: 2}, true},
+		"to the one before":         {&PeerUpdate{ProofReply: 1}, false},
+		"units may come back":       {&PeerUpdate{ProofReply: 2, UnitsMayReturn: true}, false},
+		"the shard has gone on":     {&PeerUpdate{ProofReply: 2, Reports: []shard.Report{{Shard: 1, Next: 8}}}, false},
+		"of another of its shards":  {&PeerUpdate{ProofReply: 2, Reports: []shard.Report{{Shard: 0, Next: 7}}}, false},
+		"of a shard that is not it": {&PeerUpdate{ProofReply: 2, Reports: []shard.Report{{Shard: 2, Next: 7}}}, false},
 	} {
 		o := newServingOwner()
 		look := &o.updates.collection
-		look.n, look.at, look.began, look.slots, look.same = 2, now.Mono, now, []uint64{3, 7}, []bool{true, false}
+		look.number, look.at, look.began, look.slots, look.same = 2, now.Mono, now, []uint64{3, 7}, []bool{true, false}
 		if c.says.Run = o.uid; c.says.Reports == nil {
 			c.says.Reports = []shard.Report{{Shard: 1, Next: 7}}
 		}
@@ -74,7 +74,7 @@ func TestAnswersToALook(t *testing.T) {
 // link is made again, until the peer says so.
 func TestLinkEndsWhatAPeerOwns(t *testing.T) {
 	o, now := newServingOwner(), clock.Now{Mono: time.Hour}
-	owns := &PeerUpdate{Run: o.uid, Owns: &Owns{Shards: []int{1}, Epochs: []uint64{3}}}
+	owns := &PeerUpdate{Run: o.uid, Owned: &Owned{Shards: []int{1}, Epochs: []uint64{3}}}
 	o.Linked(now, "peer", true)
 	o.Receive(now, "peer", owns)
 	if id := o.peers.ownerOf(now, 1); id != "peer" {
@@ -137,7 +137,7 @@ func TestSecondRelease(t *testing.T) {
 	w.moved(a, a, true)
 	a.end(0)
 	for _, x := range a.o.out.Updates {
-		if len(x.Update.Gives) > 0 {
+		if len(x.Update.Granted) > 0 {
 			t.Errorf("it is freed for %s", x.To)
 		}
 	}
@@ -153,7 +153,7 @@ func TestGiverOwnsNoMore(t *testing.T) {
 	if id := b.o.peers.ownerOf(b.here(), 0); id != a.o.cfg.ID {
 		t.Fatalf("the owner is %q", id)
 	}
-	b.o.Receive(b.here(), a.o.cfg.ID, &PeerUpdate{Run: b.o.uid, Gives: []int{0}})
+	b.o.Receive(b.here(), a.o.cfg.ID, &PeerUpdate{Run: b.o.uid, Granted: []int{0}})
 	if id := b.o.peers.ownerOf(b.here(), 0); id != "" || b.stages()[0] != taking {
 		t.Errorf("once it is given the owner is %q, and it is %v", id, b.stages())
 	}
@@ -162,8 +162,8 @@ func TestGiverOwnsNoMore(t *testing.T) {
 // TestPartsHaveAll: what a process says of itself and what it owns are divided where they do not
 // fit into one message, also where there is nothing else to say.
 func TestPartsHaveAll(t *testing.T) {
-	state, owns := api.ProcessStandby, &Owns{Shards: []int{1}, Epochs: []uint64{3}}
-	told := &PeerUpdate{Run: "run", State: &state, Owns: owns}
+	state, owns := api.ProcessStandby, &Owned{Shards: []int{1}, Epochs: []uint64{3}}
+	told := &PeerUpdate{Run: "run", State: &state, Owned: owns}
 	var states, all int
 	for _, part := range told.Parts(2) {
 		if part.Run != "run" {
@@ -172,7 +172,7 @@ func TestPartsHaveAll(t *testing.T) {
 		if part.State != nil {
 			states++
 		}
-		if part.Owns == owns {
+		if part.Owned == owns {
 			all++
 		}
 	}

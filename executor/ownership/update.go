@@ -9,18 +9,18 @@ import (
 // PeerUpdate is what one process of a sale sends another without a request. An update may be lost:
 // what matters is sent again.
 type PeerUpdate struct {
-	Run      string          // the uid of the run that it is about
-	State    *string         `json:",omitempty"` // of the process, as in member, where it has changed
-	Owns     *Owns           `json:",omitempty"` // nil: as it was
-	Reports  []shard.Report  `json:",omitempty"` // of shards that it owns, and that have changed
-	Wants    []Want          `json:",omitempty"` // shards that the other owns, and it should
-	Agrees   []int           `json:",omitempty"` // shards that the other may follow, to be given them
-	Gives    []int           `json:",omitempty"` // shards whose leases were freed for the other
-	Moves    []shard.Message `json:",omitempty"` // between shards
-	Collect  uint64          `json:",omitempty"` // not 0: a request for reports of all shards that the other owns
-	Collects uint64          `json:",omitempty"` // not 0: the reply to that, with all shards it owns in Reports
-	Returns  bool            `json:",omitempty"` // with Collects: units may come back soon, so that nothing is promised
-	Traffic  *Traffic        `json:",omitempty"` // of the process; nil: it is not known
+	Run            string          // the uid of the run that it is about
+	State          *string         `json:",omitempty"` // of the process, as in Process
+	Owned          *Owned          `json:",omitempty"` // nil: as before
+	Reports        []shard.Report  `json:",omitempty"` // of shards that it owns, and that have changed
+	Requested      []ShardRequest  `json:",omitempty"` // shards that the receiver owns, and that are assigned to the sender
+	Accepted       []int           `json:",omitempty"` // requested shards that the receiver may follow, until they are granted
+	Granted        []int           `json:",omitempty"` // requested shards whose leases were released to the receiver
+	Messages       []shard.Message `json:",omitempty"` // between shards
+	ProofRequest   uint64          `json:",omitempty"` // not 0: the number of a request for reports of all shards that the receiver owns
+	ProofReply     uint64          `json:",omitempty"` // not 0: the number of the request that this replies to, with Reports of all shards that the sender owns
+	UnitsMayReturn bool            `json:",omitempty"` // with ProofReply: units may be returned soon, so the reply proves nothing
+	Traffic        *Traffic        `json:",omitempty"` // of the process; nil: it is not known
 }
 
 // Parts divides an update into n messages or more, to be received in order. It returns one if the
@@ -29,7 +29,7 @@ type PeerUpdate struct {
 func (t *PeerUpdate) Parts(n int) (parts []*PeerUpdate) {
 	first, rest := *t, PeerUpdate{Run: t.Run}
 	switch {
-	case len(t.Reports) > 0 && (t.State != nil || t.Owns != nil):
+	case len(t.Reports) > 0 && (t.State != nil || t.Owned != nil):
 		first.Reports, rest.Reports = nil, t.Reports
 		return []*PeerUpdate{&first, &rest}
 	case len(t.Reports) > 1: // each part answers for its shards; see collect
@@ -39,8 +39,8 @@ func (t *PeerUpdate) Parts(n int) (parts []*PeerUpdate) {
 			parts = append(parts, &part)
 		}
 		return parts
-	case t.State != nil && t.Owns != nil:
-		first.Owns, rest.Owns = nil, t.Owns
+	case t.State != nil && t.Owned != nil:
+		first.Owned, rest.Owned = nil, t.Owned
 		return []*PeerUpdate{&first, &rest}
 	}
 	return []*PeerUpdate{t}
@@ -52,14 +52,14 @@ type Traffic struct {
 	Passed float64 // those that peers have answered, a second: each once, however often it was passed on
 }
 
-// Owns is all shards that a process owns, with the epochs of their logs.
-type Owns struct {
+// Owned is all shards that a process owns, with the epochs of their logs.
+type Owned struct {
 	Shards []int
 	Epochs []uint64
 }
 
-// Want asks for a shard.
-type Want struct {
-	Shard int
-	Warm  bool // the shard's log has been read to its end
+// ShardRequest requests a shard.
+type ShardRequest struct {
+	Shard    int
+	CaughtUp bool // the shard's log has been read to its end
 }

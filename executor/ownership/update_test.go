@@ -28,12 +28,12 @@ func TestUpdateOfAnotherRun(t *testing.T) {
 	for run, heard := range map[string]bool{"the run before": false, "": false, "this run": true} {
 		o := newServingOwner()
 		o.Receive(now, "peer", &PeerUpdate{
-			Run: run, Owns: &Owns{Shards: []int{1}, Epochs: []uint64{3}}, Reports: []shard.Report{{Shard: 1, Next: 7}},
-			Wants: []Want{{Shard: 0}}, Moves: []shard.Message{{Kind: shard.Sent, From: 1, To: 0, K: 1, Units: ledger.Units{{First: 5, Count: 2}}}},
+			Run: run, Owned: &Owned{Shards: []int{1}, Epochs: []uint64{3}}, Reports: []shard.Report{{Shard: 1, Next: 7}},
+			Requested: []ShardRequest{{Shard: 0}}, Messages: []shard.Message{{Kind: shard.Sent, From: 1, To: 0, K: 1, Units: ledger.Units{{First: 5, Count: 2}}}},
 		})
 		for what, got := range map[string]bool{
 			"the owner of a shard": o.peers.holder[1] == "peer", "how far its log is": o.updates.collection.totals.Seen(1) == 7,
-			"units": len(o.out.Moves) == 1, "who wants a shard": o.handover.all[0].wanted == "peer", "that the peer is there": o.peers.all["peer"].heard != 0,
+			"units": len(o.out.Messages) == 1, "who wants a shard": o.handover.all[0].requester == "peer", "that the peer is there": o.peers.all["peer"].lastSeen != 0,
 		} {
 			if got != heard {
 				t.Errorf("of %q it hears %s: %v, want %v", run, what, got, heard)
@@ -47,16 +47,16 @@ func TestUpdatesThatCannotBe(t *testing.T) {
 	o := newServingOwner()
 	for _, i := range []int{-1, 2, 1 << 40} {
 		o.Receive(clock.Now{Mono: time.Hour}, "peer", &PeerUpdate{
-			Run: "this run", Owns: &Owns{Shards: []int{i, 0, 1}, Epochs: []uint64{1}}, Reports: []shard.Report{{Shard: i}},
-			Wants: []Want{{Shard: i}}, Agrees: []int{i}, Gives: []int{i},
-			Moves: []shard.Message{
+			Run: "this run", Owned: &Owned{Shards: []int{i, 0, 1}, Epochs: []uint64{1}}, Reports: []shard.Report{{Shard: i}},
+			Requested: []ShardRequest{{Shard: i}}, Accepted: []int{i}, Granted: []int{i},
+			Messages: []shard.Message{
 				{From: i, To: 1}, {From: 0, To: i}, {From: 1, To: 1}, {From: 0, To: 1, N: -1}, {From: 0, To: 1, Run: -1},
 				{From: 0, To: 1, Units: ledger.Units{{First: 0, Count: 1}}}, {From: 0, To: 1, Units: ledger.Units{{First: 1, Count: -1}}},
 				{From: 0, To: 1, Units: ledger.Units{{First: 1, Count: 2}, {First: 2, Count: 1}}},
 			},
 		})
 	}
-	if len(o.out.Moves) != 0 || o.peers.holder[0] != "" || o.peers.holder[1] != "" {
-		t.Errorf("it takes in %v, and that shards are of %q", o.out.Moves, o.peers.holder)
+	if len(o.out.Messages) != 0 || o.peers.holder[0] != "" || o.peers.holder[1] != "" {
+		t.Errorf("it takes in %v, and that shards are of %q", o.out.Messages, o.peers.holder)
 	}
 }

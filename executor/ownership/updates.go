@@ -26,7 +26,7 @@ func (u *updates) receive(now clock.Now, from string, t *PeerUpdate) {
 	if p == nil || u.stage != serving || t.Run != u.uid {
 		return
 	}
-	p.heard = now.Mono
+	p.lastSeen = now.Mono
 	if p.up {
 		p.reached = now.Mono
 	}
@@ -43,13 +43,13 @@ func (u *updates) receive(now clock.Now, from string, t *PeerUpdate) {
 		}
 		u.roster.assign(members)
 	}
-	if t.Owns != nil {
+	if t.Owned != nil {
 		u.peers.forgetOwned(from)
-		for n, i := range t.Owns.Shards {
-			if i < 0 || i >= len(u.peers.holder) || n >= len(t.Owns.Epochs) {
+		for n, i := range t.Owned.Shards {
+			if i < 0 || i >= len(u.peers.holder) || n >= len(t.Owned.Epochs) {
 				continue
 			}
-			p.owns[i] = t.Owns.Epochs[n]
+			p.owns[i] = t.Owned.Epochs[n]
 			if other := u.peers.all[u.peers.holder[i]]; other == nil || other.owns[i] <= p.owns[i] {
 				u.peers.holder[i] = from
 			}
@@ -60,26 +60,26 @@ func (u *updates) receive(now clock.Now, from string, t *PeerUpdate) {
 			u.collection.totals.Receive(r)
 		}
 	}
-	for _, w := range t.Wants {
-		u.handover.want(now, from, w)
+	for _, w := range t.Requested {
+		u.handover.requested(now, from, w)
 	}
-	for _, i := range t.Agrees {
-		u.handover.agreed(now, from, i)
+	for _, i := range t.Accepted {
+		u.handover.accepted(now, from, i)
 	}
-	for _, i := range t.Gives {
-		u.handover.given(now, from, i)
+	for _, i := range t.Granted {
+		u.handover.granted(now, from, i)
 	}
-	for _, m := range t.Moves {
+	for _, m := range t.Messages {
 		if m.Valid(len(u.peers.holder)) {
-			u.out.Moves = append(u.out.Moves, m)
+			u.out.Messages = append(u.out.Messages, m)
 		}
 	}
-	if t.Collect != 0 {
+	if t.ProofRequest != 0 {
 		promised := u.collection.totals.PromiseNoReturn(now)
-		u.send(from, &PeerUpdate{Collects: t.Collect, Returns: !promised, Reports: u.collection.sureReports(now)})
+		u.send(from, &PeerUpdate{ProofReply: t.ProofRequest, UnitsMayReturn: !promised, Reports: u.collection.sureReports(now)})
 	}
-	if t.Collects != 0 && !t.Returns {
-		u.collection.collect(t.Collects, t.Reports)
+	if t.ProofReply != 0 && !t.UnitsMayReturn {
+		u.collection.collect(t.ProofReply, t.Reports)
 	}
 }
 
@@ -105,7 +105,7 @@ func (u *updates) broadcast(now clock.Now) {
 				clear(p.sent)
 			}
 			if p.up {
-				u.send(id, &PeerUpdate{State: &state, Owns: owns, Reports: u.collection.totals.Reports(p.sent), Traffic: u.traffic})
+				u.send(id, &PeerUpdate{State: &state, Owned: owns, Reports: u.collection.totals.Reports(p.sent), Traffic: u.traffic})
 			}
 		}
 		u.peers.changedAt, u.sentAt = 0, now.Mono
@@ -116,7 +116,7 @@ func (u *updates) broadcast(now clock.Now) {
 		u.wake = u.sentAt + UpdateEvery
 	}
 	for _, p := range u.peers.all {
-		if silent := p.heard + silentAfter; p.up && now.Mono < silent {
+		if silent := p.lastSeen + silentAfter; p.up && now.Mono < silent {
 			u.wake = min(u.wake, silent)
 		}
 	}
