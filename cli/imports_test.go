@@ -51,6 +51,7 @@ var layers = []struct {
 	{"executor/saletest", 3, nil},
 	{"executor/status", 2, nil}, // what is wrong with a process; it knows no sale
 	{"executor/shard", 4, nil},
+	{"executor/ownership", 4, []string{"executor/shard"}}, // which process has which shard
 	{"executor", 5, nil},
 	{"executor/reload", 1, nil}, // what a server does about its sale files; it reads none
 	{"executor/links", 6, nil},

@@ -308,9 +308,9 @@ var special = map[string]func(*world, *call){
 	},
 	"receivePayment 422": func(w *world, c *call) { c.sign(`{"type":"paid"}`) },
 
-	"drainProcess 200":  func(w *world, c *call) { c.body = `{"undo":true}` },
-	"drainProcess 503":  (*world).destroyed,
-	"getShare 503":      (*world).destroyed,
+	"drainProcess 200": func(w *world, c *call) { c.body = `{"undo":true}` },
+	"drainProcess 503": (*world).destroyed,
+	"getShare 503":     (*world).destroyed,
 }
 
 // others makes the calls that say more than one of the document's answers.
