@@ -70,7 +70,7 @@ func (p *program) audit(ctx context.Context, o auditOptions) error {
 			if err != nil {
 				return readError(ctx, err)
 			}
-			a := found.Audit
+			a := found.Report
 			a.Warn(time.Now())
 			kept := true
 			if page.Audit = a; o.asked() {
@@ -85,7 +85,7 @@ func (p *program) audit(ctx context.Context, o auditOptions) error {
 
 // audited is what audit answers.
 type audited struct {
-	*ledger.Audit
+	*ledger.Report
 	Thresholds []threshold.Result
 	Found      []ledger.ExportClaim // nil: no claims were looked for
 	Export     *exportAudit         // the file that was audited; nil: the ledger was
@@ -99,11 +99,11 @@ func (p *program) auditText(a audited, all bool) {
 		verdict = c.red(count(len(a.Problems), "problem"))
 	}
 	fmt.Fprintf(p.out, "%s: %s\n", c.bold(a.Sale), verdict)
-	fmt.Fprintf(p.out, "  %s\n", accounted(a.Audit))
+	fmt.Fprintf(p.out, "  %s\n", accounted(a.Report))
 	if a.Packets != nil {
 		fmt.Fprintf(p.out, "  %s\n", paid(a.Packets))
 	}
-	for _, line := range becameOf(a.Audit) {
+	for _, line := range becameOf(a.Report) {
 		fmt.Fprintf(p.out, "  %s\n", line)
 	}
 	fmt.Fprintf(p.out, "  %s and %s read, run %s\n", count(a.Shards, "shard"), count(a.Slots, "slot"), a.UID)
@@ -121,7 +121,7 @@ func (p *program) auditText(a audited, all bool) {
 }
 
 // becameOf says what became of claims that were not just sold; nothing where all were.
-func becameOf(a *ledger.Audit) (lines []string) {
+func becameOf(a *ledger.Report) (lines []string) {
 	o := a.Outcomes
 	if o == (ledger.Outcomes{}) {
 		return nil
@@ -139,7 +139,7 @@ func becameOf(a *ledger.Audit) (lines []string) {
 }
 
 // accounted says where the units of a sale are.
-func accounted(a *ledger.Audit) string {
+func accounted(a *ledger.Report) string {
 	s := fmt.Sprintf("%s of %s sold to %s", grouped(a.Sold), count(a.Stock, "unit"), count(a.Users, "user")) +
 		some(a.Held, "held") + some(a.Available, "available") + some(a.InFlight, "on the way between shards")
 	if a.OK {
@@ -157,11 +157,11 @@ func paid(r *ledger.PacketsAudit) string {
 func (p *program) auditJSON(a audited) {
 	p.emit(struct {
 		FormatVersion int `json:"formatVersion"`
-		*ledger.Audit
+		*ledger.Report
 		Thresholds []threshold.Result `json:"thresholds,omitempty"`
 		// Found are the claims that were looked for.
 		Found []ledger.ExportClaim `json:"found,omitzero"`
 		// Export is the file that was audited.
 		Export *exportAudit `json:"export,omitempty"`
-	}{formatVersion, a.Audit, a.Thresholds, a.Found, a.Export})
+	}{formatVersion, a.Report, a.Thresholds, a.Found, a.Export})
 }

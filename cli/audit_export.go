@@ -63,7 +63,7 @@ func (p *program) auditExport(o auditOptions) error {
 		}
 	}
 	a.OK = len(a.Problems) == 0
-	found := audited{Audit: a, Export: x}
+	found := audited{Report: a, Export: x}
 	pick(o.json, func(a audited) { p.auditText(a, o.all) }, p.auditJSON)(found)
 	if !a.OK {
 		return shown{errAudit}

@@ -35,11 +35,11 @@ func parseFilter(f *flags) ledger.ClaimFilter {
 }
 
 // auditFinding audits a sale, and finds claims that match in what the audit has read, so that both
-// are of one cut. show is that of ledger.AuditShowing.
+// are of one cut. show is that of ledger.RunAudit.
 func auditFinding(ctx context.Context, logs ledger.Logs, sale spec.Sale, filter ledger.ClaimFilter, show func(*ledger.Sale, []*ledger.State)) (a audited, err error) {
 	var log *ledger.Sale
 	var shards []*ledger.State
-	a.Audit, err = ledger.AuditShowing(ctx, logs, sale.Name, func(read *ledger.Sale, states []*ledger.State) {
+	a.Report, err = ledger.RunAudit(ctx, logs, sale.Name, ledger.NewState, func(read *ledger.Sale, states []*ledger.State) {
 		log, shards = read, states
 		show(read, states)
 	})

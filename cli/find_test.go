@@ -34,6 +34,6 @@ func TestAuditFindsClaimsOfItsCut(t *testing.T) {
 		}
 	})
 	if err != nil || !a.OK || a.Sold != 1 || len(a.Found) != 1 || a.Found[0].User != "ada" {
-		t.Errorf("%v, %+v found %+v", err, a.Audit, a.Found)
+		t.Errorf("%v, %+v found %+v", err, a.Report, a.Found)
 	}
 }

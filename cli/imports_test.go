@@ -35,7 +35,8 @@ var layers = []struct {
 	{"units", 1, []string{"csvfile"}}, // what units are; it knows no store and no sale under way
 	{"backends/clock", 1, nil},
 	{"rules", 2, nil}, // who may claim; it knows no store and no sale under way
-	{"backends/ledger", 2, []string{"backends/ledger/ledgerpb"}},
+	{"backends/ledger", 2, []string{"backends/ledger/internal/chunked", "backends/ledger/ledgerpb"}},
+	{"backends/ledger/internal/chunked", 2, nil},
 	{"backends/ledger/ledgerpb", 2, nil},
 	{"backends/lists", 2, []string{"backends/ledger", "backends/ledger/ledgerpb"}},
 	{"backends/quorum", 2, nil},

@@ -93,16 +93,16 @@ func TestListsInStatus(t *testing.T) {
 
 // TestPacketsInAudit says what became of the money.
 func TestPacketsInAudit(t *testing.T) {
-	a := &ledger.Audit{OK: true, Sale: "luck", Packets: &ledger.PacketsAudit{
+	a := &ledger.Report{OK: true, Sale: "luck", Packets: &ledger.PacketsAudit{
 		Currency: "CNY", Total: "100.00", Granted: "99.50", Left: "0.50", Packets: 1_000, Taken: 990,
 	}}
 	p := newCapture()
-	p.auditText(audited{Audit: a}, false)
+	p.auditText(audited{Report: a}, false)
 	if got := p.out.String(); !strings.Contains(got, "\n  100.00 CNY in 1,000 packets: 99.50 granted in 990, 0.50 left\n") {
 		t.Errorf("audit says %s", got)
 	}
 	p = newCapture()
-	p.auditJSON(audited{Audit: a})
+	p.auditJSON(audited{Report: a})
 	const json = `"packets":{"currency":"CNY","total":"100.00","granted":"99.50","left":"0.50","packets":1000,"taken":990}`
 	if got := p.out.String(); !strings.Contains(got, json) {
 		t.Errorf("audit --json says %s", got)

@@ -133,7 +133,7 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 		}
 		page.Rehearsal = seen
 		// Beside the server, as an auditor would.
-		page.Audit, err = ledger.AuditShowing(ctx, store.Logs, c.sale.Name, func(log *ledger.Sale, shards []*ledger.State) {
+		page.Audit, err = ledger.RunAudit(ctx, store.Logs, c.sale.Name, ledger.NewState, func(log *ledger.Sale, shards []*ledger.State) {
 			if o.file != "" {
 				page.Ledger = report.NewLedger(log, shards)
 			}
@@ -154,7 +154,7 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 }
 
 // compare holds what buyers were told against the ledger, claim by claim.
-func (c *copied) compare(ctx context.Context, r *rehearse.Report, audit *ledger.Audit, declared spec.Sale, drawn *copiedDraw) error {
+func (c *copied) compare(ctx context.Context, r *rehearse.Report, audit *ledger.Report, declared spec.Sale, drawn *copiedDraw) error {
 	log, shards, err := ledger.LoadSale(ctx, c.store.Logs, c.sale.Name)
 	if err != nil {
 		return err
@@ -208,7 +208,7 @@ func (p *program) bar() func(done, total int) {
 	}
 }
 
-func (p *program) rehearsedText(r *rehearse.Report, a *ledger.Audit) {
+func (p *program) rehearsedText(r *rehearse.Report, a *ledger.Report) {
 	p.gap()
 	r.Audit = auditLine{a, p.colours(p.out)}
 	_ = r.WriteText(p.out) // answer remembers what goes wrong
@@ -216,13 +216,13 @@ func (p *program) rehearsedText(r *rehearse.Report, a *ledger.Audit) {
 
 // auditLine is an audit in the text of a report.
 type auditLine struct {
-	*ledger.Audit
+	*ledger.Report
 	palette
 }
 
 func (l auditLine) String() string {
 	if l.OK {
-		return l.green("ok") + ": " + accounted(l.Audit)
+		return l.green("ok") + ": " + accounted(l.Report)
 	}
 	s := l.red(count(len(l.Problems), "problem"))
 	for _, problem := range l.Problems {
@@ -231,7 +231,7 @@ func (l auditLine) String() string {
 	return s
 }
 
-func (p *program) rehearsedJSON(r *rehearse.Report, a *ledger.Audit) {
+func (p *program) rehearsedJSON(r *rehearse.Report, a *ledger.Report) {
 	r.Audit = a
 	p.emit(r)
 }

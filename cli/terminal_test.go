@@ -382,7 +382,7 @@ func TestReadingALongLedgerHasABar(t *testing.T) {
 	if _, can := watched.(ledger.Scanner); !can {
 		t.Error("what reads the ledger cannot scan it any more")
 	}
-	if a, err := ledger.NewAudit(t.Context(), watched, "long"); err != nil || !a.OK {
+	if a, err := ledger.RunAudit(t.Context(), watched, "long", ledger.NewState, nil); err != nil || !a.OK {
 		t.Errorf("%+v, %v", a, err)
 	}
 	tty.await("(0/40002)")

@@ -151,7 +151,7 @@ func (l *luck) grab(e *executor.Executor, user int64, key string) {
 // that packet there, and nobody else has any.
 func (l *luck) accounted() {
 	l.t.Helper()
-	audit, err := ledger.NewAudit(l.t.Context(), l.store.Logs, l.sale.Name)
+	audit, err := ledger.RunAudit(l.t.Context(), l.store.Logs, l.sale.Name, ledger.NewState, nil)
 	if err != nil {
 		l.t.Fatal(err)
 	}

@@ -81,8 +81,8 @@ func (u *UnitsActual) read(ctx context.Context, logs ledger.Logs, actual *Actual
 		dropped[i] = s.DroppedUnits()
 		for g := s.Generation + 1; g <= sale.Generation(); g++ {
 			op := sale.ShardGeneration(g, i)
-			dropped[i] = dropped[i].Minus(op.GetRestore()) // they come back
-			leaving[i] = leaving[i].Minus(op.GetRestore())
+			restored, _ := ledger.UnitsOf(op.GetRestore()) // of what was accepted each is well formed
+			dropped[i], leaving[i] = dropped[i].Minus(restored), leaving[i].Minus(restored)
 			if leaving[i], err = leaving[i].Plus(op.GetDrop()); err != nil {
 				return fmt.Errorf("%s, generation %d: %w", shardAddress(i), g, err)
 			}

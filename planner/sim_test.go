@@ -340,9 +340,9 @@ func (w *world) mustPhase(phase pb.Phase) {
 }
 
 // audit checks every unit of the sale.
-func (w *world) audit() *ledger.Audit {
+func (w *world) audit() *ledger.Report {
 	w.Helper()
-	a, err := ledger.NewAudit(context.Background(), w.store.Handle(nil), "tickets")
+	a, err := ledger.RunAudit(context.Background(), w.store.Handle(nil), "tickets", ledger.NewState, nil)
 	if err != nil {
 		w.Fatalf("audit: %v", err)
 	}

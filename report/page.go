@@ -29,7 +29,7 @@ import (
 type Page struct {
 	Sale    spec.Sale // as declared
 	Backend string
-	Audit   *ledger.Audit
+	Audit   *ledger.Report
 	Ledger  *Ledger // as the audit has read it
 
 	// Rehearsal is what the crowd saw; nil: it is the report of a sale, and of who was

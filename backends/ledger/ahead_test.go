@@ -108,7 +108,7 @@ func TestHeadOfBefore(t *testing.T) {
 	h := newWorld(t).shards[0].Head()
 	before := h
 	before.TimeUs = 0
-	if !before.tells(h) || !h.tells(h) {
+	if !sameHead(before, h) || !sameHead(h, h) {
 		t.Error("the same head does not tell the same")
 	}
 	if by, wrong := before.Ahead(time.Now()); wrong {
@@ -116,7 +116,7 @@ func TestHeadOfBefore(t *testing.T) {
 	}
 	other := h
 	other.TimeUs++
-	if other.tells(h) {
+	if sameHead(other, h) {
 		t.Error("another time tells the same")
 	}
 }

@@ -37,36 +37,6 @@ func (a *arena) get(t text) string { return string(a.bytes(t)) }
 
 func (a *arena) equal(t text, s string) bool { return string(a.bytes(t)) == s }
 
-// chunked is a list that copies nothing when it grows beyond its first chunk.
-// A pointer into it is good until the next add.
-type chunked[T any] struct {
-	chunks [][]T
-}
-
-const chunkLen = 1 << 10
-
-func (l *chunked[T]) len() int {
-	if len(l.chunks) == 0 {
-		return 0
-	}
-	return (len(l.chunks)-1)*chunkLen + len(l.chunks[len(l.chunks)-1])
-}
-
-func (l *chunked[T]) at(i uint32) *T { return &l.chunks[i/chunkLen][i%chunkLen] }
-
-func (l *chunked[T]) add(v T) uint32 {
-	n := l.len()
-	switch {
-	case n == 0:
-		l.chunks = append(l.chunks, nil) // grows as it fills: most shards stay small
-	case n%chunkLen == 0:
-		l.chunks = append(l.chunks, make([]T, 0, chunkLen))
-	}
-	last := len(l.chunks) - 1
-	l.chunks[last] = append(l.chunks[last], v)
-	return uint32(n)
-}
-
 // table finds indexes by the hash of what they stand for. It is open addressing
 // over words of half a hash and an index + 1: a miss, which is what a new claim
 // and a sold-out sale mostly see, costs one cache line where Go's map costs

@@ -15,7 +15,7 @@ import (
 // together for the order.
 
 // entry notes a claim that is an entry, of a user who may be known already.
-func (b *book) entry(at place, user uint32, known bool, op *pb.Claim) {
+func (b *Book) entry(at place, user uint32, known bool, op *pb.Claim) {
 	if known {
 		b.fault("user %q has a second entry", op.GetUser())
 	}
@@ -28,12 +28,12 @@ func (b *book) entry(at place, user uint32, known bool, op *pb.Claim) {
 	if ruled := len(b.settings.GetRules()) > 0; ruled != (len(op.GetAttributes()) == AttributesLen) || !ruled && len(op.GetAttributes()) > 0 {
 		b.fault("an entry with %d bytes of attributes in a sale whose rule set is %x", len(op.GetAttributes()), b.settings.GetRules())
 	}
-	b.claims.add(bookClaim{at.index, user, 0})
-	b.first.add(0)
-	b.labels = append(b.labels, draw.Label(spec.LogUID(b.log), op.GetUser(), string(op.GetKey())))
+	b.claims.Add(bookClaim{at.index, user, 0})
+	b.first.Add(0)
+	b.labels = append(b.labels, draw.Label(spec.LogUID(b.Log()), op.GetUser(), string(op.GetKey())))
 }
 
-func (b *book) closeEntries(op *pb.Entries) {
+func (b *Book) closeEntries(op *pb.Entries) {
 	tree := draw.Tree{Entries: int64(len(b.labels)), Root: draw.Root(b.labels)}
 	if op.GetCount() != tree.Entries || !bytes.Equal(op.GetRoot(), tree.Root[:]) {
 		b.fault("%d entries with the root %x, the log has %d with %v", op.GetCount(), op.GetRoot(), tree.Entries, tree.Root)
@@ -42,8 +42,8 @@ func (b *book) closeEntries(op *pb.Entries) {
 }
 
 // award gives an entry its unit.
-func (b *book) award(c *pb.Commit, n uint32, history *claimHistory, op *pb.Settle) {
-	claim, pay := b.claims.at(n), b.settings.GetPayment()
+func (b *Book) award(c *pb.Commit, n uint32, history *claimHistory, op *pb.Settle) {
+	claim, pay := b.claims.At(n), b.settings.GetPayment()
 	if b.entries == nil || len(op.GetUnits()) != 1 {
 		b.fault("an award of %d units, with the entries closed: %v", len(op.GetUnits()), b.entries != nil)
 	}
@@ -60,63 +60,60 @@ func (b *book) award(c *pb.Commit, n uint32, history *claimHistory, op *pb.Settl
 		b.outcomes.OpenHolds++
 	}
 	b.carry(n, &b.free, to)
-	b.accounts.at(claim.user).units += int64(claim.count)
+	b.accounts.At(claim.user).units += int64(claim.count)
 }
 
-// trees holds the entries of each shard against what the sale's log says of them.
-func (a *Audit) trees(x *exportedDraw, books []*book) {
-	if x == nil {
-		return
-	}
-	for i, b := range books {
-		if i < len(x.record.Shards) && (b.entries == nil || *b.entries != x.record.Shards[i]) {
-			a.problem("shard %d: its entries are %v, and the sale's log says %v", i, b.entries, x.record.Shards[i])
+// Entries compares the entries of each shard with what the sale's log says of them.
+func (r *Recount) Entries(trees []draw.Tree) {
+	for i, b := range r.books {
+		if i < len(trees) && (b.entries == nil || *b.entries != trees[i]) {
+			r.Problem("shard %d: its entries are %v, and the sale's log says %v", i, b.entries, trees[i])
 		}
 	}
 }
 
-// draw holds the draw of a sale against its entries: by the books, and by the verifier that
+// draw verifies the draw of a sale: its entries by the books, and its order by the verifier that
 // everybody has. An error says that the store could not be read.
-func (a *Audit) draw(ctx context.Context, logs Logs, sale *Sale, books []*book) error {
-	if sale.Draw() == nil {
-		return nil
-	}
-	x, err := drawOf(sale)
+func (r *Recount) draw(ctx context.Context, logs Logs, sale *Sale) error {
+	x, err := DrawResultOf(sale)
 	if err != nil {
-		a.problem("%v", err)
+		r.Problem("%v", err)
 		return nil
 	}
-	switch err := x.look(ctx, logs, sale); {
+	if x == nil {
+		return nil
+	}
+	switch err := x.ReadHeads(ctx, logs, sale); {
 	case errors.Is(err, ErrCorrupt):
-		a.problem("%v", err)
+		r.Problem("%v", err)
 		return nil
 	case err != nil:
 		return err
 	}
-	states := make([]*State, len(books))
-	for i, b := range books {
-		states[i] = b.state
+	shards := make([]DrawShard, len(r.books))
+	for i, b := range r.books {
+		shards[i] = b.reducer.DrawShard()
 	}
-	x.cut(states)
-	a.trees(x, books)
-	v, err := draw.NewVerifier(a.Sale, sale.UID(), *x.header(states), draw.Options{})
+	x.Cut(shards)
+	r.Entries(x.Trees())
+	v, err := draw.NewVerifier(r.Sale, sale.UID(), *x.Record(shards), draw.Options{})
 	if err != nil {
-		a.problem("%v", err)
+		r.Problem("%v", err)
 		return nil
 	}
-	for shard, b := range books {
-		for i := range b.state.Claims() {
-			c := b.state.Claim(i)
-			line := exportClaim(a.Sale, shard, c, &ofSale{draw: x})
-			err = v.Add(draw.Line{Claim: line.Claim, User: c.User, Key: c.Key, State: line.State, At: line.At, Label: *line.Label, Rank: line.Rank})
+	for shard, b := range r.books {
+		for i := range b.reducer.Claims() {
+			c := b.reducer.Claim(i)
+			label, rank := x.Label(shard, c)
+			err = v.Add(draw.Line{Claim: c.ID(shard), User: c.User, Key: c.Key, State: c.State.String(), At: FormatTime(c.TimeUs), Label: label, Rank: rank})
 			if err != nil {
-				a.problem("%v", err)
+				r.Problem("%v", err)
 			}
 		}
 	}
-	a.Draw = v.Report()
-	for _, problem := range a.Draw.Problems {
-		a.problem("the draw: %s", problem)
+	r.Draw = v.Report()
+	for _, problem := range r.Draw.Problems {
+		r.Problem("the draw: %s", problem)
 	}
 	return nil
 }

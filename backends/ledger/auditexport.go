@@ -3,6 +3,7 @@ package ledger
 import (
 	"bufio"
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,7 +12,6 @@ import (
 	"slices"
 	"strings"
 
-	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/draw"
 	"salectl/spec"
 	"salectl/units"
@@ -25,8 +25,8 @@ import (
 // wrong with it stands in the audit. unproven says what such a file cannot prove. The key is
 // that of the units, by which it is proven what these are: nil where they are public, or where
 // that is to stay unproven. One that does not open them is an error.
-func AuditExport(from io.ReadSeeker, key *units.Key) (a *Audit, unproven []string, err error) {
-	x := exportAudit{exportReader: exportReader{lines: bufio.NewReaderSize(from, 1<<16)}}
+func AuditExport(from io.ReadSeeker, key *units.Key) (a *Report, unproven []string, err error) {
+	x := exportAudit{Recount: &Recount{Report: new(Report)}, exportReader: exportReader{lines: bufio.NewReaderSize(from, 1<<16)}}
 	if err := x.open(); err != nil {
 		return nil, nil, err
 	}
@@ -45,15 +45,15 @@ func AuditExport(from io.ReadSeeker, key *units.Key) (a *Audit, unproven []strin
 		return nil, nil, err
 	}
 	x.OK = len(x.Problems) == 0
-	return x.Audit, x.unproven(), nil
+	return x.Report, x.unproven(), nil
 }
 
 type exportAudit struct {
-	*Audit
+	*Recount
 	exportReader
 	number int // of the line that was read last
 	header ExportHeader
-	books  []*book
+	shards []*State
 	last   []int // by shard, then of logs: the line of the last commit that was taken in
 	of     ofSale
 	worth  int64
@@ -78,12 +78,11 @@ func (x *exportAudit) read() error {
 }
 
 func (x *exportAudit) at(format string, args ...any) {
-	x.problem("line %d: %s", x.number, fmt.Sprintf(format, args...))
+	x.Problem("line %d: %s", x.number, fmt.Sprintf(format, args...))
 }
 
 // open reads the header.
 func (x *exportAudit) open() error {
-	x.Audit = &Audit{Problems: []string{}, Warnings: []string{}}
 	if err := x.read(); err != nil {
 		return err
 	}
@@ -100,11 +99,8 @@ func (x *exportAudit) open() error {
 	if h.SaleLog == nil {
 		return errors.New("the export's header has no saleLog: export the sale again")
 	}
-	x.Sale, x.UID, x.Shards = h.Sale, h.UID, len(h.Roots)
-	for i := range h.Roots {
-		x.books = append(x.books, newBook(spec.ShardLog(h.UID, i, len(h.Roots)), i, len(h.Roots)))
-	}
-	x.last = make([]int, len(x.books))
+	x.Recount, x.shards = NewRecount(h.Sale, h.UID, len(h.Roots), NewState)
+	x.last = make([]int, len(x.shards))
 	x.openLogs()
 	return nil
 }
@@ -127,11 +123,11 @@ func (x *exportAudit) book() error {
 			x.at("it cannot be read: %v", err)
 			continue
 		}
-		if c.Shard < 0 || c.Shard >= len(x.books) {
-			x.at("it is of shard %d, and the header names the roots of %d shards", c.Shard, len(x.books))
+		if c.Shard < 0 || c.Shard >= len(x.shards) {
+			x.at("it is of shard %d, and the header names the roots of %d shards", c.Shard, len(x.shards))
 			continue
 		}
-		b := x.books[c.Shard]
+		b := x.Books()[c.Shard]
 		switch {
 		case !bytes.Equal(x.line, exportLine(c)):
 			x.at("slot %d of shard %d is written otherwise than salectl writes it", c.Slot, c.Shard)
@@ -141,22 +137,22 @@ func (x *exportAudit) book() error {
 			x.at("slot %d of shard %d stands behind those of a later shard", c.Slot, c.Shard)
 		}
 		switch {
-		case b.damage != nil: // what follows it cannot be judged
-		case c.Slot < b.next:
+		case b.Damaged() != nil: // what follows it cannot be judged
+		case c.Slot < b.Next():
 			x.at("slot %d of shard %d stands here a second time, or out of order", c.Slot, c.Shard)
-		case c.Slot > b.next && b.next == 0:
-			b.damage = fmt.Errorf("line %d: slot %d of shard %d stands where slot 0 should: what is before it is missing, and what follows cannot be judged",
-				x.number, c.Slot, c.Shard)
-		case c.Slot > b.next:
-			b.damage = fmt.Errorf("line %d: slot %d of shard %d follows slot %d in line %d: what was between them is missing, and what follows cannot be judged",
-				x.number, c.Slot, c.Shard, b.next-1, x.last[c.Shard])
+		case c.Slot > b.Next() && b.Next() == 0:
+			b.Damage(fmt.Errorf("line %d: slot %d of shard %d stands where slot 0 should: what is before it is missing, and what follows cannot be judged",
+				x.number, c.Slot, c.Shard))
+		case c.Slot > b.Next():
+			b.Damage(fmt.Errorf("line %d: slot %d of shard %d follows slot %d in line %d: what was between them is missing, and what follows cannot be judged",
+				x.number, c.Slot, c.Shard, b.Next()-1, x.last[c.Shard]))
 		default:
-			hash := sum(c.Commit)
+			hash := Hash(sha256.Sum256(c.Commit))
 			if x.header.Redacted && c.Hash != nil {
 				hash = *c.Hash
 			}
-			if err := b.fold(c.Commit, hash); err != nil {
-				b.damage = fmt.Errorf("line %d: slot %d of shard %d does not continue what is before it, and what follows cannot be judged: %w", x.number, c.Slot, c.Shard, err)
+			if err := b.FoldRedacted(c.Commit, hash); err != nil {
+				b.Damage(fmt.Errorf("line %d: slot %d of shard %d does not continue what is before it, and what follows cannot be judged: %w", x.number, c.Slot, c.Shard, err))
 				continue
 			}
 			x.last[c.Shard] = x.number
@@ -166,28 +162,21 @@ func (x *exportAudit) book() error {
 
 // account judges the books, by themselves, against each other, and against what was planned.
 func (x *exportAudit) account() {
-	var held []endedHold
-	for i, b := range x.books {
-		x.add(b)
-		held = append(held, b.ended...)
-		if b.damage != nil {
-			x.problem("%v", b.damage)
-		} else if b.hash != x.header.Roots[i] {
-			x.problem("%s", x.endsOtherwise(i, fmt.Sprintf("shard %d", i), b.next))
+	for i, b := range x.Books() {
+		if err := b.Damaged(); err != nil {
+			x.Problem("%v", err)
+		} else if b.Root() != x.header.Roots[i] {
+			x.Problem("%s", x.endsOtherwise(i, fmt.Sprintf("shard %d", i), b.Next()))
 		}
-		x.faults(b)
-		x.transfers(x.books, b)
+		x.Shard(b)
 	}
-	x.HoldTimes = newHoldTimes(held)
-	x.payments(x.books)
+	x.Claims()
 	x.endLogs()
 	x.ends()
+	x.Units(x.sale)
 	if x.sale != nil {
-		x.planned()
-		return
+		x.units()
 	}
-	x.sameSettings()
-	x.place(x.books, func(b *book) []*pb.Generation { return b.generations })
 }
 
 // endsOtherwise says that a log does not end in the file as the header says, by its place in last
@@ -206,18 +195,21 @@ func (x *exportAudit) ends() {
 	if x.sale != nil {
 		applied = x.sale.Applied()
 	}
-	for i, what := range Lacks(applied, statesOf(x.books)) {
+	for i, what := range Lacks(applied, x.shards) {
 		if what != "" && !x.damaged(i) {
-			x.problem("shard %d %s", i, what)
+			x.Problem("shard %d %s", i, what)
 		}
 	}
 }
 
 // damaged reports whether a shard could not be read to its end, or any of them where shard is -1.
 func (x *exportAudit) damaged(shard int) bool {
-	return slices.ContainsFunc(x.books, func(b *book) bool {
-		return (shard < 0 || b.shard == shard) && (b.damage != nil || b.refused != nil)
-	})
+	for i, b := range x.Books() {
+		if (shard < 0 || i == shard) && !b.Compared() {
+			return true
+		}
+	}
+	return false
 }
 
 // claims holds the header and the lines of the claims against the books.
@@ -225,7 +217,7 @@ func (x *exportAudit) claims() error {
 	if err := x.read(); err != nil {
 		return err
 	}
-	states := statesOf(x.books)
+	states := x.shards
 	if x.sale == nil || !x.whole(states) {
 		return nil
 	}
@@ -307,25 +299,25 @@ func (x *exportAudit) claims() error {
 	}
 	missing(total)
 	if unjudged > 0 {
-		x.problem("%s could not be judged, since commits cannot be read", spec.Count(unjudged, "claim"))
+		x.Problem("%s could not be judged, since commits cannot be read", spec.Count(unjudged, "claim"))
 	}
 	if verifier != nil && !x.damaged(-1) {
 		x.Draw = verifier.Report()
 		for _, problem := range x.Draw.Problems {
-			x.problem("the draw: %s", problem)
+			x.Problem("the draw: %s", problem)
 		}
 	}
 	if p, has := x.of.packets, x.header.Packets; p != nil && p.dealt == nil && has != nil {
 		granted, left := p.Format(x.worth), p.Format(p.Total-x.worth)
 		if granted != has.Granted || left != has.Refund {
-			x.problem("line 1: the packets that were granted come to %s by the lines of the claims, which leaves %s, and to %s and %s by the header",
+			x.Problem("line 1: the packets that were granted come to %s by the lines of the claims, which leaves %s, and to %s and %s by the header",
 				granted, left, has.Granted, has.Refund)
 		}
 	}
 	return nil
 }
 
-// hold compares the line of a claim with what its commits say.
+// compareClaim compares the line of a claim with what its commits say.
 func (x *exportAudit) compareClaim(line ExportClaim, shard int, c Claim) {
 	want := exportClaim(x.Sale, shard, c, &x.of)
 	want.Payloads = x.payloadsOf(line, c)
@@ -361,11 +353,11 @@ func (x *exportAudit) whole(states []*State) bool {
 		x.of.redact = new(redaction)
 	}
 	if err := x.ofLog(states); err != nil {
-		x.problem("%v", err)
+		x.Problem("%v", err)
 		return false
 	}
-	x.of.draw.cut(states)
-	x.trees(x.of.draw, x.books)
+	x.of.draw.Cut(DrawShards(states))
+	x.Entries(x.of.draw.Trees())
 	if x.damaged(-1) {
 		return true
 	}
@@ -394,27 +386,27 @@ func (x *exportAudit) whole(states []*State) bool {
 // against. While packets may still be given the file has not their seed, and which amount each
 // has cannot be told.
 func (x *exportAudit) ofLog(states []*State) error {
-	red, err := declaredPacket(x.sale)
+	red, err := DeclaredRedPacket(x.sale)
 	if err == nil {
-		x.of.draw, err = drawOf(x.sale)
+		x.of.draw, err = DrawResultOf(x.sale)
 	}
 	if err != nil {
 		return err
 	}
 	x.of.units = x.header.UnitsLog
 	if x.payloads != nil && x.header.UnitsLog != nil {
-		x.of.units = x.payloads.exported(x.added())
+		x.of.units = x.payloads.Part(x.added())
 	}
 	if red == nil {
 		return nil
 	}
 	x.of.packets = &exportedPackets{red, nil}
-	if len(red.seed) == 0 && (!over(states) || x.damaged(-1)) {
-		x.samePackets(x.sale, red)
+	if len(red.Seed()) == 0 && (!over(states) || x.damaged(-1)) {
+		x.SameRedPacket(x.sale, red)
 		return nil
 	}
-	x.packets(x.sale, x.books)
-	if red.check() == nil { // else packets has told
+	x.RedPacket(x.sale)
+	if red.Validate() == nil { // else RedPacket has reported it
 		x.of.packets.dealt = red.Deal()
 	}
 	return nil
@@ -422,11 +414,11 @@ func (x *exportAudit) ofLog(states []*State) error {
 
 // over reports whether no shard gives anything to anybody any more.
 func over(states []*State) bool {
-	return !slices.ContainsFunc(states, func(s *State) bool { return !s.over() })
+	return !slices.ContainsFunc(states, func(s *State) bool { return !givesNothing(s) })
 }
 
 func (x *exportAudit) sealed() bool {
-	return !slices.ContainsFunc(x.books, func(b *book) bool { return !b.state.Sealed() })
+	return !slices.ContainsFunc(x.shards, func(s *State) bool { return !s.Sealed() })
 }
 
 func (x *exportAudit) verifier() *draw.Verifier {
@@ -435,7 +427,7 @@ func (x *exportAudit) verifier() *draw.Verifier {
 	}
 	v, err := draw.NewVerifier(x.Sale, x.UID, *x.header.Draw, draw.Options{})
 	if err != nil {
-		x.problem("line 1: %v", err)
+		x.Problem("line 1: %v", err)
 		return nil
 	}
 	return v

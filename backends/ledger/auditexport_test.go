@@ -13,7 +13,7 @@ import (
 )
 
 // mustAuditExport audits an export that can be read.
-func mustAuditExport(t testing.TB, file []byte) *Audit {
+func mustAuditExport(t testing.TB, file []byte) *Report {
 	t.Helper()
 	a, _, err := AuditExport(bytes.NewReader(file), nil)
 	if err != nil {

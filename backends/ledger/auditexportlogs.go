@@ -2,8 +2,8 @@ package ledger
 
 import (
 	"bytes"
-	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,21 +23,33 @@ import (
 type auditedLog struct {
 	name   string // in the lines
 	place  int    // in exportAudit.last
-	has    *ExportLog
-	at     *chain
+	has    *LogPart
+	at     *Tail
 	apply  func(*pb.Commit, Hash) error
 	damage error // why what follows is not judged
 }
 
 // openLogs prepares for the logs that the header names.
 func (x *exportAudit) openLogs() {
-	h, shards := x.header, len(x.books)
+	h, shards := x.header, len(x.shards)
 	x.last = append(x.last, 0, 0)
 	x.sale, x.payloads = NewSale(spec.SaleLog(h.Sale)), NewPayloads(spec.UnitsLog(h.UID))
-	x.sale.next = h.SaleLog.First // what is before it is of earlier runs
-	x.logs = []*auditedLog{{name: exportedSale, place: shards, has: h.SaleLog, at: &x.sale.chain, apply: x.sale.Apply}}
+	sale := &auditedLog{name: exportedSale, place: shards, has: h.SaleLog, at: NewTail(x.sale.Log()), apply: x.sale.Apply}
+	sale.begin(x.sale, nil)
+	x.logs = []*auditedLog{sale}
 	if h.UnitsLog != nil {
-		x.logs = append(x.logs, &auditedLog{name: exportedUnits, place: shards + 1, has: h.UnitsLog, at: &x.payloads.chain, apply: x.payloads.Apply})
+		x.logs = append(x.logs, &auditedLog{name: exportedUnits, place: shards + 1, has: h.UnitsLog, at: NewTail(x.payloads.Log()), apply: x.payloads.Apply})
+	}
+}
+
+// begin goes to the first slot that the file has of the sale's log, if slots of earlier runs are
+// before it. before is the hash of the last of them, nil if that is not known yet.
+func (l *auditedLog) begin(sale *Sale, before []byte) {
+	if l.has.First > 0 {
+		h := Head{Slot: l.has.First - 1}
+		copy(h.Hash[:], before)
+		l.at.Skip(h)
+		sale.Skip(h)
 	}
 }
 
@@ -64,11 +76,11 @@ func (x *exportAudit) logCommit() {
 	}
 	switch {
 	case l.damage != nil:
-	case c.Slot < l.at.next:
+	case c.Slot < l.at.Next():
 		x.at("slot %d of the log %q stands here a second time, or out of order", c.Slot, c.Log)
-	case c.Slot > l.at.next:
+	case c.Slot > l.at.Next():
 		l.damage = fmt.Errorf("line %d: slot %d of the log %q stands where slot %d should: what was between is missing, and what follows cannot be judged",
-			x.number, c.Slot, c.Log, l.at.next)
+			x.number, c.Slot, c.Log, l.at.Next())
 	default:
 		if err := x.fold(l, c); err != nil {
 			l.damage = fmt.Errorf("line %d: slot %d of the log %q does not continue what is before it, and what follows cannot be judged: %w", x.number, c.Slot, c.Log, err)
@@ -87,21 +99,23 @@ func (x *exportAudit) fold(l *auditedLog, c ExportLogCommit) error {
 	if begins := x.last[l.place] == 0; begins && l.has.First > 0 {
 		first := new(pb.Commit)
 		if err := proto.Unmarshal(c.Commit, first); err != nil {
-			return l.at.corrupt("does not decode: %v", err)
+			return l.at.Corrupt("does not decode: %v", err)
 		}
-		copy(l.at.hash[:], first.GetPrev())
+		l.begin(x.sale, first.GetPrev())
 	}
-	commit, err := l.at.decode(c.Commit)
+	hash := Hash(sha256.Sum256(c.Commit))
+	if c.Hash != nil {
+		hash = *c.Hash
+	}
+	commit, err := l.at.TakeRedacted(c.Commit, hash)
 	if err != nil {
 		return err
 	}
-	hash := sum(c.Commit)
 	if c.Hash != nil {
 		planned := slices.ContainsFunc(commit.GetOps(), func(op *pb.Op) bool { return op.GetPlanned() != nil })
 		if p := x.header.Packets; p == nil || len(p.Seed) > 0 || !planned || slices.ContainsFunc(commit.GetOps(), hasSeed) {
 			return fmt.Errorf("it has a hash as one from which a seed was left out, and is none")
 		}
-		hash = *c.Hash
 	}
 	return l.apply(commit, hash)
 }
@@ -110,20 +124,20 @@ func (x *exportAudit) fold(l *auditedLog, c ExportLogCommit) error {
 // relied on.
 func (x *exportAudit) endLogs() {
 	whole := func(l *auditedLog) bool {
-		if l.damage == nil && (l.at.next != l.has.First+l.has.Slots || l.at.hash != l.has.Root) {
-			l.damage = errors.New(x.endsOtherwise(l.place, fmt.Sprintf("the log %q", l.name), l.at.next))
+		if l.damage == nil && (l.at.Next() != l.has.First+l.has.Slots || l.at.Root() != l.has.Root) {
+			l.damage = errors.New(x.endsOtherwise(l.place, fmt.Sprintf("the log %q", l.name), l.at.Next()))
 		}
 		if l.damage != nil {
-			x.problem("%v", l.damage)
+			x.Problem("%v", l.damage)
 		}
 		return l.damage == nil
 	}
 	switch {
 	case !whole(x.logs[0]):
 		x.sale = nil
-	case x.sale.UID() != x.UID || x.sale.Shards() != len(x.books):
-		x.problem("the log %q is of run %q with %s, the header of run %q with %s", exportedSale,
-			x.sale.UID(), spec.Count(x.sale.Shards(), "shard"), x.UID, spec.Count(len(x.books), "shard"))
+	case x.sale.UID() != x.UID || x.sale.Shards() != len(x.shards):
+		x.Problem("the log %q is of run %q with %s, the header of run %q with %s", exportedSale,
+			x.sale.UID(), spec.Count(x.sale.Shards(), "shard"), x.UID, spec.Count(len(x.shards), "shard"))
 		x.sale = nil
 	}
 	if len(x.logs) > 1 && !whole(x.logs[1]) {
@@ -131,47 +145,28 @@ func (x *exportAudit) endLogs() {
 	}
 }
 
-// planned holds the shards, and what units were stored, against what the sale's log has planned.
-func (x *exportAudit) planned() {
-	for _, b := range x.books {
-		x.generations(x.sale, b)
-	}
-	x.place(x.books, plannedBy(x.sale))
+// units checks that what units were stored is what the sale's log has planned.
+func (x *exportAudit) units() {
 	if x.sale.Newest().GetUnits() == nil {
 		return
 	}
 	switch {
 	case x.header.UnitsLog == nil && !x.header.Redacted:
-		x.problem("line 1: the header names no log of units, and the sale's log says that they are more than numbers")
+		x.Problem("line 1: the header names no log of units, and the sale's log says that they are more than numbers")
 	case x.header.UnitsLog != nil && x.payloads != nil:
-		x.checkPayloads(&payloadBook{fold: x.payloads}, x.added())
-	}
-}
-
-// sameSettings compares the settings of all shards with those of the one with most generations. It is
-// for a file whose log of the sale is damaged.
-func (x *exportAudit) sameSettings() {
-	most := slices.MaxFunc(x.books, func(a, b *book) int { return cmp.Compare(len(a.generations), len(b.generations)) })
-	for _, b := range x.books {
-		for g, taken := range b.generations {
-			if !proto.Equal(taken.GetSettings(), most.generations[g].GetSettings()) {
-				x.problem("shards %d and %d took other settings in generation %d", b.shard, most.shard, g+1)
-			}
-		}
+		x.Payloads(x.payloads, x.added())
 	}
 }
 
 // added are the units that the generations have added which the shards have.
-func (x *exportAudit) added() []Added { return x.sale.addedTo(statesOf(x.books)) }
+func (x *exportAudit) added() []Added { return addedTo(x.sale, x.shards) }
 
 // openUnits makes the reader of what the units are; nil if that cannot be told. A key that opens
 // nothing of the file is an error.
 func (x *exportAudit) openUnits(key *units.Key) error {
 	sealedWith := ""
 	if x.payloads != nil {
-		for _, p := range x.payloads.plans {
-			sealedWith = p.key
-		}
+		sealedWith = x.payloads.KeyID()
 	}
 	switch {
 	case key != nil && sealedWith == "" && !x.damaged(-1):
@@ -184,8 +179,7 @@ func (x *exportAudit) openUnits(key *units.Key) error {
 		x.locked = true
 		return nil
 	}
-	x.reader = NewPayloadReader(fileLog(x.entries), x.UID, key)
-	x.reader.fold = x.payloads
+	x.reader = NewPayloadReaderOf(fileLog(x.entries), x.payloads, key)
 	x.reader.Follow(x.added())
 	return nil
 }
@@ -196,7 +190,7 @@ func (x *exportAudit) payloadsOf(line ExportClaim, c Claim) []map[string]string 
 	if x.reader == nil {
 		return line.Payloads
 	}
-	told, err := x.reader.ofClaim(context.Background(), c)
+	told, err := x.reader.OfClaim(context.Background(), c)
 	if err != nil {
 		x.at("what the units of claim %s are: %v", line.Claim, err)
 		return line.Payloads

@@ -40,7 +40,7 @@ func TestExportOfLaterRun(t *testing.T) {
 		wantNoticed(t, w, "is gone", last-i, slices.Delete(slices.Clone(lines), last-i, last-i+1))
 	}
 	earlier := w.logs.logs[w.sale.log].entries[0]
-	header.SaleLog = &ExportLog{Slots: 1, Root: sum(earlier)}
+	header.SaleLog = &LogPart{Slots: 1, Root: sum(earlier)}
 	forged := append(slices.Clone(lines[:last-2]), string(exportLine(ExportLogCommit{Log: "sale", Commit: earlier})))
 	forged[0] = string(exportLine(header))
 	if said := mustAuditExport(t, []byte(strings.Join(forged, ""))).Problems; !slices.ContainsFunc(said, func(s string) bool {
@@ -123,14 +123,8 @@ func TestSealedBeforeApplied(t *testing.T) {
 	w.say(applied(2))
 	w.say(planOp(&pb.Planned{Generation: 3, Uid: testUID, Run: 1, Settings: phase(pb.Phase_CLOSED), Shards: []*pb.ShardChange{{}, {}, {}}}))
 	w.say(applied(3))
-	a := &exportAudit{Audit: &Audit{}, sale: w.sale}
-	for i, s := range w.shards {
-		b := newBook(s.log, i, worldShards)
-		if _, err := Load(t.Context(), w.logs, s.log, b); err != nil {
-			t.Fatal(err)
-		}
-		a.books = append(a.books, b)
-	}
+	a := &exportAudit{sale: w.sale, shards: w.shards}
+	a.Recount, _ = NewRecount("test", testUID, worldShards, NewState)
 	a.ends()
 	if want := "shard 0 ended at generation 2, and 3 were applied"; !slices.Contains(a.Problems, want) {
 		t.Errorf("%q, want %s", a.Problems, want)
@@ -201,7 +195,7 @@ func TestAuditOfExportWithPayloads(t *testing.T) {
 	for name, key := range map[string]*units.Key{"public": nil, "secret": mustKey(t, 1)} {
 		_, lines := payloadExport(t, key, whole)
 		text := strings.Join(lines, "")
-		audit := func(text string) (*Audit, []string) {
+		audit := func(text string) (*Report, []string) {
 			a, unproven, err := AuditExport(strings.NewReader(text), key)
 			if err != nil {
 				t.Fatal(err)
@@ -243,7 +237,7 @@ func TestExportWithoutItsUnits(t *testing.T) {
 		var failed error
 		var again bytes.Buffer
 		payloadExport(t, nil, func(w *world, payloads *PayloadReader, to *bytes.Buffer) error {
-			log := w.logs.logs[payloads.fold.log]
+			log := w.logs.logs[payloads.fold.Log()]
 			now := *log
 			w.logs.before = func() {
 				if *log = (stored{}); slots > 0 {

@@ -47,7 +47,7 @@ func TestAuditReadsAgainWhatLags(t *testing.T) {
 		"the second generation is missed": {early, MissingTries, []string{"shard 1 has 1 generation, 2 were applied"}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			a, err := NewAudit(t.Context(), &behind{w.logs, w.shards[1].log, c.past, c.reads}, "test")
+			a, err := RunAudit(t.Context(), &behind{w.logs, w.shards[1].log, c.past, c.reads}, "test", NewState, nil)
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
@@ -69,7 +69,7 @@ func TestAuditReadsAgainWhatUnitsAre(t *testing.T) {
 	w, _ := payloadExport(t, nil, func(*world, *PayloadReader, *bytes.Buffer) error { return nil })
 	synctest.Test(t, func(t *testing.T) {
 		for reads, want := range map[int]bool{MissingTries - 1: true, MissingTries: false} {
-			a, err := NewAudit(t.Context(), &behind{w.logs, spec.UnitsLog(testUID), nil, reads}, "test")
+			a, err := RunAudit(t.Context(), &behind{w.logs, spec.UnitsLog(testUID), nil, reads}, "test", NewState, nil)
 			if err != nil || a.OK != want {
 				t.Errorf("%d reads lag: %v, %+v", reads, err, a)
 			}
@@ -85,7 +85,7 @@ func TestAuditReadsAgainForACut(t *testing.T) {
 	const ack = "shard 0 has an ack of transfer 1 to shard 1, which never received it"
 	synctest.Test(t, func(t *testing.T) {
 		for reads, want := range map[int]bool{MissingTries: true, MissingTries + 1: false} { // the first before the cut is closed
-			a, err := NewAudit(t.Context(), &behind{w.logs, w.shards[1].log, early, reads}, "test")
+			a, err := RunAudit(t.Context(), &behind{w.logs, w.shards[1].log, early, reads}, "test", NewState, nil)
 			if err != nil || slices.Contains(a.Problems, ack) == want || a.OK != want {
 				t.Errorf("%d reads lag: %v, %+v", reads, err, a)
 			}
@@ -105,7 +105,7 @@ func TestAuditReadsAgainForRanks(t *testing.T) {
 	w.award(1)
 	synctest.Test(t, func(t *testing.T) {
 		for reads, want := range map[int]bool{MissingTries: true, MissingTries + 1: false} { // the first before the shards are read
-			a, err := NewAudit(t.Context(), &behind{w.logs, w.sale.log, early, reads}, "test")
+			a, err := RunAudit(t.Context(), &behind{w.logs, w.sale.log, early, reads}, "test", NewState, nil)
 			if err != nil || a.OK != want {
 				t.Errorf("%d reads lag: %v, %+v", reads, err, a)
 			}
@@ -121,7 +121,7 @@ func (headless) Heads(context.Context, []string) ([][]byte, error) { return nil,
 // A store that fails amid the audit of a draw is no problem of the ledger.
 func TestAuditOfDrawWhoseHeadsCannotBeRead(t *testing.T) {
 	w := newDrawWorld(t, 3, nil, nil)
-	if a, err := NewAudit(t.Context(), headless{w.logs}, "test"); !errors.Is(err, errBroken) {
+	if a, err := RunAudit(t.Context(), headless{w.logs}, "test", NewState, nil); !errors.Is(err, errBroken) {
 		t.Errorf("%+v, %v", a, err)
 	}
 }

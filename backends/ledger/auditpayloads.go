@@ -3,78 +3,42 @@ package ledger
 import (
 	"context"
 	"errors"
-
-	"salectl/spec"
 )
 
 // What an audit knows of what units are, where they are more than numbers: that it is stored of
 // each. What it is needs the key, and is held against the declaration by a plan.
 
-// payloadBook is the log of units as an audit reads it; nil where units are numbers.
-type payloadBook struct {
-	fold   *Payloads
-	damage error // why it cannot be read further
-}
-
-func newPayloadBook(sale *Sale) *payloadBook {
-	if len(sale.Newest().GetUnits()) == 0 {
-		return nil
-	}
-	return &payloadBook{fold: NewPayloads(spec.UnitsLog(sale.UID()))}
-}
-
-// read reads the log, and again a few times while it does not say what units are that were added:
-// a read may lag.
-func (g *payloadBook) read(ctx context.Context, logs Logs, added []Added) error {
-	if g == nil {
-		return nil
-	}
+// readPayloads reads the log of units, and again a few times while it does not say what units are
+// that were added: a read may lag. damage says why it cannot be read further.
+func readPayloads(ctx context.Context, logs Logs, log *Payloads, added []Added) (damage, err error) {
 	for try := 1; ; try++ {
-		_, err := Load(ctx, logs, g.fold.log, g.fold)
+		_, err := Load(ctx, logs, log.Log(), log)
 		switch {
 		case errors.Is(err, ErrCorrupt) || errors.Is(err, ErrGone):
-			g.damage = err
-			return nil
-		case err != nil || try == MissingTries || len(g.lacks(added)) == 0:
-			return err
+			return err, nil
+		case err != nil || try == MissingTries || len(unstored(log, added)) == 0:
+			return nil, err
 		}
 		if err := Wait(ctx, logs, MissingPause); err != nil {
-			return err
+			return nil, err
 		}
 	}
 }
 
-// lacks are units that plans have added and of which the log does not say what they are.
-func (g *payloadBook) lacks(added []Added) (all []Units) {
+// unstored returns the units that plans have added and of which the log does not say what they are.
+func unstored(log *Payloads, added []Added) (all []Units) {
 	for _, plan := range added {
-		lacks := Units{plan.Units}
-		if known := g.fold.plans[plan.Plan]; known != nil {
-			for _, p := range known.parts {
-				lacks = lacks.minus(Units{p.units})
-			}
-		}
-		if len(lacks) > 0 {
-			all = append(all, lacks)
+		if missing := log.Missing(plan); len(missing) > 0 {
+			all = append(all, missing)
 		}
 	}
 	return all
 }
 
-// gone reports whether the log has nothing that could be read.
-func (g *payloadBook) gone() bool {
-	return g != nil && (g.fold.next == 0 || errors.Is(g.damage, ErrGone))
-}
-
-// checkPayloads checks that the log has the payload of each unit that plans had added before the
-// log was read.
-func (a *Audit) checkPayloads(g *payloadBook, added []Added) {
-	if g == nil {
-		return
-	}
-	if g.damage != nil {
-		a.problem("what the units are: %v", g.damage)
-	}
-	for _, lacks := range g.lacks(added) {
-		a.problem("units %v are in the sale, and what they are is not stored", lacks)
+// Payloads checks that the log of units has the payload of each unit that plans had added before
+// it was read.
+func (r *Recount) Payloads(log *Payloads, added []Added) {
+	for _, missing := range unstored(log, added) {
+		r.Problem("units %v are in the sale, and what they are is not stored", missing)
 	}
 }

@@ -15,9 +15,9 @@ type payment struct{ bought, owed []string }
 // shard does not know the payments of others, so that a confirmation cannot be refused for this.
 // What one payment has bought is a problem until all of it but one claim is refunded. What it is
 // owed back for beside is a warning: whoever pays it back for each claim pays too much.
-func (a *Audit) payments(books []*book) {
+func (a *Report) payments(books []*Book) {
 	once, again := make(map[name]struct{}), make(map[string]*payment)
-	eachPayment(books, func(_ *book, _ uint32, reference string, _ bool) {
+	eachPayment(books, func(_ *Book, _ uint32, reference string, _ bool) {
 		n := nameOf(reference)
 		if _, known := once[n]; known {
 			again[reference] = new(payment)
@@ -27,7 +27,7 @@ func (a *Audit) payments(books []*book) {
 	if len(again) == 0 {
 		return
 	}
-	eachPayment(books, func(b *book, claim uint32, reference string, owed bool) {
+	eachPayment(books, func(b *Book, claim uint32, reference string, owed bool) {
 		switch p := again[reference]; {
 		case p == nil:
 		case owed:
@@ -39,7 +39,7 @@ func (a *Audit) payments(books []*book) {
 	for _, reference := range slices.Sorted(maps.Keys(again)) {
 		p := again[reference]
 		if len(p.bought) > 1 {
-			a.problem("payment %q has bought %s, and a payment buys one: refund the others", reference, someClaims(p.bought))
+			a.Problem("payment %q has bought %s, and a payment buys one: refund the others", reference, someClaims(p.bought))
 		}
 		if len(p.owed) > 0 && len(a.Warnings) < enough {
 			a.Warnings = append(a.Warnings, fmt.Sprintf("payment %q is owed back for %s, and has bought %s: pay it back once, less what it has bought",
@@ -50,7 +50,7 @@ func (a *Audit) payments(books []*book) {
 
 // eachPayment calls f for each payment that has bought a claim which is still sold, and for each
 // that is owed back.
-func eachPayment(books []*book, f func(b *book, claim uint32, reference string, owed bool)) {
+func eachPayment(books []*Book, f func(b *Book, claim uint32, reference string, owed bool)) {
 	for _, b := range books {
 		for n, history := range b.claimHistories {
 			if history.state == "sold" && history.paid != "" {
@@ -66,9 +66,9 @@ func eachPayment(books []*book, f func(b *book, claim uint32, reference string, 
 }
 
 // id is the id of a claim.
-func (b *book) id(n uint32) string {
+func (b *Book) id(n uint32) string {
 	slot := sort.Search(len(b.slots), func(i int) bool { return b.slots[i] > n }) - 1
-	return Claim{Slot: uint64(slot), Index: int(b.claims.at(n).index)}.ID(b.shard)
+	return Claim{Slot: uint64(slot), Index: int(b.claims.At(n).index)}.ID(b.shard)
 }
 
 // someClaims names the first of several claims, and says how many there are.

@@ -18,7 +18,7 @@ func TestAuditOfSharedPayments(t *testing.T) {
 	want := func(warnings []string, problems ...string) {
 		t.Helper()
 		file := mustExport(t, w)
-		for what, a := range map[string]*Audit{"ledger": mustAudit(t, w.logs), "export": mustAuditExport(t, file)} {
+		for what, a := range map[string]*Report{"ledger": mustAudit(t, w.logs), "export": mustAuditExport(t, file)} {
 			if a.OK != (len(problems) == 0) || !slices.Equal(a.Problems, problems) || !slices.Equal(a.Warnings, warnings) {
 				t.Errorf("audit of the %s: %v\n%q\n%q", what, a.OK, a.Problems, a.Warnings)
 			}

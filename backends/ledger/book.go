@@ -2,24 +2,39 @@ package ledger
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"hash/maphash"
 
+	"salectl/backends/ledger/internal/chunked"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/draw"
 	"salectl/spec"
 )
 
-// book is an account of one shard for an audit, kept from its commits alone and
+// Reducer is the account that the program itself keeps of a shard, and decides by: *ledger.State.
+// An audit applies the same commits to it, and compares it with a Book. It judges nothing by a
+// Reducer but what is held against the commits otherwise: the order of a draw is worked out from
+// the claims by draw.Verifier.
+type Reducer interface {
+	Apply(c *pb.Commit, hash Hash, size int) error
+	Head() Head
+	Claims() int
+	Claim(i int) Claim
+	DrawShard() DrawShard
+}
+
+// Book is an account of one shard for an audit, kept from its commits alone and
 // by other means than the reducer: sets of units, entered and taken out. It
-// folds the commits too, so that the two can be compared; it goes on where the
+// applies the commits to the reducer too, so that the two can be compared; it goes on where the
 // reducer refuses, so that what came of it is seen.
-type book struct {
-	chain
+type Book struct {
+	tail    *Tail
+	slot    uint64 // the one that is entered
 	shard   int
 	shards  int // of the sale
-	state   *State
+	reducer Reducer
 	damage  error    // the log could not be read to its end
 	refused error    // what the reducer did not take
 	faults  []string // what does not add up
@@ -28,18 +43,18 @@ type book struct {
 	settings       *pb.Settings // in force
 	dealt          int64        // units added
 	users          map[name]uint32
-	accounts       chunked[account]
+	accounts       chunked.List[account]
 	over           map[string]int64  // units of users when they were beyond the limit
 	unpaid         map[uint32]int64  // claims that were cancelled or have expired, by account
 	requests       map[name]struct{} // but for each user's first
 	away           map[string]int    // users who have claims here, to the shard that is their home
 	fill           uint64            // of the shard's list, 0: it has none
 	slots          []uint32          // of each: how many claims are before it
-	claims         chunked[bookClaim]
-	first          chunked[int64]           // unit of each claim; the others follow it, or see scattered
+	claims         chunked.List[bookClaim]
+	first          chunked.List[int64]      // unit of each claim; the others follow it, or see scattered
 	scattered      map[uint32][]int64       // the units of claims that do not follow one another
 	claimHistories map[uint32]claimHistory  // of claims that were held or refunded
-	owed           map[owedPayment]struct{} // of claimHistories
+	owed           map[bookPayment]struct{} // of claimHistories
 	outcomes       Outcomes
 	labels         []draw.Digest // of the entries of a draw
 	entries        *draw.Tree    // what the log says of them at the close
@@ -92,70 +107,93 @@ type exchange struct {
 	acked          int // of sent
 }
 
-func newBook(log string, shard, shards int) *book {
-	return &book{
-		chain: newChain(log), shard: shard, shards: shards, state: NewState(log),
+func newBook(log string, shard, shards int, reducer Reducer) *Book {
+	return &Book{
+		tail: NewTail(log), shard: shard, shards: shards, reducer: reducer,
 		users: make(map[name]uint32), over: make(map[string]int64), unpaid: make(map[uint32]int64), requests: make(map[name]struct{}), away: make(map[string]int),
-		scattered: make(map[uint32][]int64), claimHistories: make(map[uint32]claimHistory), owed: make(map[owedPayment]struct{}), peers: make(map[int]*exchange),
+		scattered: make(map[uint32][]int64), claimHistories: make(map[uint32]claimHistory), owed: make(map[bookPayment]struct{}), peers: make(map[int]*exchange),
 	}
 }
 
 // read books the log to its end.
-func (b *book) read(ctx context.Context, logs Logs) error {
-	w, err := Load(ctx, logs, b.log, b)
+func (b *Book) read(ctx context.Context, logs Logs) error {
+	w, err := Load(ctx, logs, b.Log(), b)
 	switch {
 	case errors.Is(err, ErrCorrupt):
 		b.damage = err
 		return nil
-	case err != nil || b.next == 0:
+	case err != nil || b.Next() == 0:
 		return err
 	}
-	head, _ := ParseHead(w.head) // the Writer has read it, and checked that it is that of the last slot
-	if b.refused == nil && !head.tells(b.state.Head()) {
-		b.faults = append(b.faults, fmt.Sprintf("the head says %+v, its slots add up to %+v", head.Totals, b.state.Totals))
+	head, _ := ParseHead(w.Head()) // the Writer has read it, and checked that it is that of the last slot
+	if is := b.reducer.Head(); b.refused == nil && !sameHead(head, is) {
+		b.faults = append(b.faults, fmt.Sprintf("the head says %+v, its slots add up to %+v", head.Totals, is.Totals))
 	}
 	return nil
 }
 
+// sameHead reports whether a stored head says what the entries add up to. One that was stored
+// before heads had a time has none.
+func sameHead(stored, sum Head) bool {
+	if stored.TimeUs == 0 {
+		sum.TimeUs = 0
+	}
+	return stored == sum
+}
+
 // readOn books further slots, no more than until enough says so.
-func (b *book) readOn(ctx context.Context, logs Logs, enough func() bool) error {
+func (b *Book) readOn(ctx context.Context, logs Logs, enough func() bool) error {
 	if b.damage != nil {
 		return nil
 	}
-	err := loadUntil(ctx, logs, b.log, b, enough)
+	err := LoadUntil(ctx, logs, b.Log(), b, enough)
 	if errors.Is(err, ErrCorrupt) {
 		b.damage, err = err, nil
 	}
 	return err
 }
 
+// Log returns the log's name.
+func (b *Book) Log() string { return b.tail.Log() }
+
 // Next returns the slot after the last one booked.
-func (b *book) Next() uint64 { return b.next }
+func (b *Book) Next() uint64 { return b.tail.Next() }
 
 // Root returns the hash of the last slot booked.
-func (b *book) Root() Hash { return b.hash }
+func (b *Book) Root() Hash { return b.tail.Root() }
 
-// Fold books a slot, and folds it as long as the reducer agrees.
-func (b *book) Fold(entry []byte) error { return b.fold(entry, sum(entry)) }
+// Damage ends the book: what follows cannot be judged, for a reason that the caller reports.
+func (b *Book) Damage(err error) { b.damage = err }
 
-// fold is Fold of a slot whose stored bytes have the hash, whatever was redacted since.
-func (b *book) fold(entry []byte, hash Hash) error {
-	commit, err := b.decode(entry)
+// Damaged returns why the log could not be read to its end; nil: it could.
+func (b *Book) Damaged() error { return b.damage }
+
+// Compared reports whether the reducer has taken the whole log, so that what it has of the shard
+// can be compared.
+func (b *Book) Compared() bool { return b.damage == nil && b.refused == nil }
+
+// Fold books a slot, and applies it to the reducer as long as that agrees.
+func (b *Book) Fold(entry []byte) error { return b.FoldRedacted(entry, sha256.Sum256(entry)) }
+
+// FoldRedacted is Fold of a slot whose stored bytes have the hash, whatever was redacted since.
+func (b *Book) FoldRedacted(entry []byte, hash Hash) error {
+	slot := b.Next()
+	commit, err := b.tail.TakeRedacted(entry, hash)
 	if err != nil {
 		return err
 	}
-	b.slots = append(b.slots, uint32(b.claims.len()))
+	b.slot = slot
+	b.slots = append(b.slots, uint32(b.claims.Len()))
 	for i, op := range commit.GetOps() {
-		b.enter(commit, place{b.next, uint32(i)}, op)
+		b.enter(commit, place{slot, uint32(i)}, op)
 	}
 	if b.refused == nil {
-		b.refused = b.state.Apply(commit, hash, len(entry))
+		b.refused = b.reducer.Apply(commit, hash, len(entry))
 	}
-	b.advance(commit, hash)
 	return nil
 }
 
-func (b *book) enter(c *pb.Commit, at place, op *pb.Op) {
+func (b *Book) enter(c *pb.Commit, at place, op *pb.Op) {
 	switch op := op.GetOp().(type) {
 	case *pb.Op_Claim:
 		b.claim(c, at, op.Claim)
@@ -184,7 +222,7 @@ func (b *book) enter(c *pb.Commit, at place, op *pb.Op) {
 
 // move does to each range what a transfer does on this side, and returns the
 // units of the transfer.
-func (b *book) move(ranges []*pb.Range, do func(Range)) (units Units) {
+func (b *Book) move(ranges []*pb.Range, do func(Range)) (units Units) {
 	for _, r := range ranges {
 		do(Range{r.GetFirst(), r.GetCount()})
 		b.put(&units, Range{r.GetFirst(), r.GetCount()})
@@ -192,13 +230,13 @@ func (b *book) move(ranges []*pb.Range, do func(Range)) (units Units) {
 	return units
 }
 
-func (b *book) claim(c *pb.Commit, at place, op *pb.Claim) {
+func (b *Book) claim(c *pb.Commit, at place, op *pb.Claim) {
 	user, id := nameOf(op.GetUser()), nameOf(op.GetUser(), string(op.GetKey()))
 	n, known := b.users[user]
 	if !known {
-		n = b.accounts.add(account{first: id[0]})
+		n = b.accounts.Add(account{first: id[0]})
 		b.users[user] = n
-	} else if b.accounts.at(n).first == id[0] {
+	} else if b.accounts.At(n).first == id[0] {
 		return // said twice, counts once
 	} else {
 		if _, again := b.requests[id]; again {
@@ -219,7 +257,7 @@ func (b *book) claim(c *pb.Commit, at place, op *pb.Claim) {
 		b.entry(at, n, known, op)
 		return
 	}
-	has := b.accounts.at(n)
+	has := b.accounts.At(n)
 	has.units += int64(len(op.GetUnits()))
 	if has.units > b.settings.GetPerUserLimit() {
 		b.over[op.GetUser()] = has.units
@@ -240,7 +278,7 @@ func (b *book) claim(c *pb.Commit, at place, op *pb.Claim) {
 
 // part accounts for a claim of fewer units than were asked for, by a user who has so many
 // with it: none that the user might have had is left over.
-func (b *book) part(op *pb.Claim, units int64) {
+func (b *Book) part(op *pb.Claim, units int64) {
 	if op.GetAsked() == 0 {
 		return
 	}
@@ -251,7 +289,7 @@ func (b *book) part(op *pb.Claim, units int64) {
 	}
 }
 
-func (b *book) generation(op *pb.Generation) {
+func (b *Book) generation(op *pb.Generation) {
 	if op.GetNumber() <= uint64(len(b.generations)) {
 		return
 	}
@@ -277,7 +315,7 @@ func (b *book) generation(op *pb.Generation) {
 	for left := op.GetRemove(); left > 0 && len(b.free) > 0; {
 		last := b.free[len(b.free)-1]
 		n := min(left, last.Count)
-		gone := Range{last.end() - n, n}
+		gone := Range{last.End() - n, n}
 		b.take(&b.free, gone)
 		b.put(&b.removed, gone)
 		left -= n
@@ -293,28 +331,28 @@ func eachUnit(ranges []*pb.Range, each func(unit Range)) {
 	}
 }
 
-func (b *book) put(to *Units, r Range) {
+func (b *Book) put(to *Units, r Range) {
 	switch err := to.Add(r); {
 	case err == nil:
-	case !r.valid():
+	case !r.Valid():
 		b.fault("%v", err)
 	default:
 		b.twice = append(b.twice, r)
 	}
 }
 
-func (b *book) take(from *Units, r Range) {
+func (b *Book) take(from *Units, r Range) {
 	if err := from.Remove(r); err != nil {
 		b.fault("%v", err)
 	}
 }
 
 // fault notes what does not add up in the slot that is entered.
-func (b *book) fault(format string, args ...any) {
-	b.faults = append(b.faults, fmt.Sprintf("slot %d: ", b.next)+fmt.Sprintf(format, args...))
+func (b *Book) fault(format string, args ...any) {
+	b.faults = append(b.faults, fmt.Sprintf("slot %d: ", b.slot)+fmt.Sprintf(format, args...))
 }
 
-func (b *book) peer(shard int) *exchange {
+func (b *Book) peer(shard int) *exchange {
 	x := b.peers[shard]
 	if x == nil {
 		x = new(exchange)
@@ -325,7 +363,7 @@ func (b *book) peer(shard int) *exchange {
 
 // inFlight counts as the reducer does: sent and not acknowledged, whether or
 // not the other side has received it.
-func (b *book) inFlight() (n int64) {
+func (b *Book) inFlight() (n int64) {
 	for _, x := range b.peers {
 		for _, units := range x.sent[min(x.acked, len(x.sent)):] {
 			n += units.Count()

@@ -19,6 +19,12 @@ type bookClaim struct {
 	count uint32 // of units
 }
 
+// bookPayment is a payment that is owed back for a claim.
+type bookPayment struct {
+	claim   uint32
+	payment string
+}
+
 // claimHistory is the history of a claim that was held or refunded.
 type claimHistory struct {
 	state    string // as a ClaimState calls itself
@@ -31,15 +37,15 @@ type claimHistory struct {
 }
 
 // enroll notes a claim, and says whether it is held.
-func (b *book) enroll(c *pb.Commit, at place, user uint32, op *pb.Claim) bool {
+func (b *Book) enroll(c *pb.Commit, at place, user uint32, op *pb.Claim) bool {
 	units := op.GetUnits()
 	if len(units) == 0 {
 		b.fault("a claim of nothing")
 		return false
 	}
-	n := b.claims.add(bookClaim{at.index, user, uint32(len(units))})
-	b.first.add(units[0])
-	if !isRun(units) {
+	n := b.claims.Add(bookClaim{at.index, user, uint32(len(units))})
+	b.first.Add(units[0])
+	if !adjacent(units) {
 		b.scattered[n] = slices.Clone(units)
 	}
 	pay := b.settings.GetPayment()
@@ -60,31 +66,41 @@ func (b *book) enroll(c *pb.Commit, at place, user uint32, op *pb.Claim) bool {
 	return true
 }
 
+// adjacent reports whether units follow one another.
+func adjacent(units []int64) bool {
+	for i, unit := range units {
+		if unit != units[0]+int64(i) {
+			return false
+		}
+	}
+	return true
+}
+
 // find returns the number of the claim at a place.
-func (b *book) find(at place) (uint32, bool) {
+func (b *Book) find(at place) (uint32, bool) {
 	if at.slot >= uint64(len(b.slots)) {
 		return 0, false
 	}
-	from, end := int(b.slots[at.slot]), b.claims.len()
+	from, end := int(b.slots[at.slot]), b.claims.Len()
 	if at.slot+1 < uint64(len(b.slots)) {
 		end = int(b.slots[at.slot+1])
 	}
-	n := from + sort.Search(end-from, func(i int) bool { return b.claims.at(uint32(from+i)).index >= at.index })
-	return uint32(n), n < end && b.claims.at(uint32(n)).index == at.index
+	n := from + sort.Search(end-from, func(i int) bool { return b.claims.At(uint32(from+i)).index >= at.index })
+	return uint32(n), n < end && b.claims.At(uint32(n)).index == at.index
 }
 
-func (b *book) units(n uint32) []int64 {
+func (b *Book) units(n uint32) []int64 {
 	if units, ok := b.scattered[n]; ok {
 		return units
 	}
-	units := make([]int64, b.claims.at(n).count)
+	units := make([]int64, b.claims.At(n).count)
 	for i := range units {
-		units[i] = *b.first.at(n) + int64(i)
+		units[i] = *b.first.At(n) + int64(i)
 	}
 	return units
 }
 
-func (b *book) settle(c *pb.Commit, op *pb.Settle) {
+func (b *Book) settle(c *pb.Commit, op *pb.Settle) {
 	n, ok := b.find(place{op.GetSlot(), op.GetIndex()})
 	if !ok {
 		b.fault("a settle of slot %d, op %d, where no claim is", op.GetSlot(), op.GetIndex())
@@ -93,7 +109,7 @@ func (b *book) settle(c *pb.Commit, op *pb.Settle) {
 	history, known := b.claimHistories[n]
 	if !known {
 		history.state = "sold"
-		if b.claims.at(n).count == 0 {
+		if b.claims.At(n).count == 0 {
 			history.state = "entered"
 		}
 	}
@@ -127,15 +143,15 @@ func (b *book) settle(c *pb.Commit, op *pb.Settle) {
 			b.fault("a payment is owed back for a claim that is %s", was)
 		}
 		history.owed = append(history.owed, op.GetPayment())
-		b.owed[owedPayment{n, op.GetPayment()}] = struct{}{}
+		b.owed[bookPayment{n, op.GetPayment()}] = struct{}{}
 		b.outcomes.RefundsDue++
 	}
 	b.claimHistories[n] = history
 }
 
 // owes reports whether a payment is owed back for a claim.
-func (b *book) owes(n uint32, payment string) bool {
-	_, ok := b.owed[owedPayment{n, payment}]
+func (b *Book) owes(n uint32, payment string) bool {
+	_, ok := b.owed[bookPayment{n, payment}]
 	return ok
 }
 
@@ -146,7 +162,7 @@ func paidOtherwise(history claimHistory, op *pb.Settle) bool {
 }
 
 // endHold takes a claim out of the holds, or gives it a later deadline.
-func (b *book) endHold(c *pb.Commit, n uint32, history *claimHistory, op *pb.Settle) {
+func (b *Book) endHold(c *pb.Commit, n uint32, history *claimHistory, op *pb.Settle) {
 	over := c.GetTimeUs() >= history.until+history.grace
 	switch op.GetHow() {
 	case pb.Settle_EXTEND:
@@ -172,7 +188,7 @@ func (b *book) endHold(c *pb.Commit, n uint32, history *claimHistory, op *pb.Set
 		b.outcomes.Cancelled++
 		b.carry(n, &b.held, &b.free)
 		b.forget(n)
-		b.unpaid[b.claims.at(n).user]++
+		b.unpaid[b.claims.At(n).user]++
 	case pb.Settle_EXPIRE:
 		if !over {
 			b.fault("a hold until %d and %d us of grace expires at %d", history.until, history.grace, c.GetTimeUs())
@@ -181,13 +197,13 @@ func (b *book) endHold(c *pb.Commit, n uint32, history *claimHistory, op *pb.Set
 		b.outcomes.Expired++
 		b.carry(n, &b.held, &b.free)
 		b.forget(n)
-		b.unpaid[b.claims.at(n).user]++
+		b.unpaid[b.claims.At(n).user]++
 	}
 	b.outcomes.OpenHolds--
-	b.ended = append(b.ended, endedHold{c.GetTimeUs() - history.since, int64(b.claims.at(n).count)})
+	b.ended = append(b.ended, endedHold{c.GetTimeUs() - history.since, int64(b.claims.At(n).count)})
 }
 
-func (b *book) refund(n uint32, history *claimHistory, op *pb.Settle) {
+func (b *Book) refund(n uint32, history *claimHistory, op *pb.Settle) {
 	if history.state != "sold" {
 		b.fault("a claim that is %s is refunded", history.state)
 	}
@@ -201,8 +217,8 @@ func (b *book) refund(n uint32, history *claimHistory, op *pb.Settle) {
 	b.forget(n)
 }
 
-func (b *book) resell(n uint32, history *claimHistory, op *pb.Settle) {
-	claim := b.claims.at(n)
+func (b *Book) resell(n uint32, history *claimHistory, op *pb.Settle) {
+	claim := b.claims.At(n)
 	if history.state != "expired" || b.settings.GetPayment().GetLate() != pb.Payment_RESELL || b.owes(n, op.GetPayment()) {
 		b.fault("a claim that is %s is resold, late payments: %v, owed back: %q", history.state, b.settings.GetPayment().GetLate(), history.owed)
 	}
@@ -213,7 +229,7 @@ func (b *book) resell(n uint32, history *claimHistory, op *pb.Settle) {
 	history.state, history.paid = "sold", op.GetPayment()
 	b.outcomes.Resold++
 	b.carry(n, &b.free, &b.sold)
-	has := b.accounts.at(claim.user)
+	has := b.accounts.At(claim.user)
 	has.units += int64(len(op.GetUnits()))
 	b.unpaid[claim.user]--
 	if limit := b.settings.GetPerUserLimit(); has.units > limit {
@@ -222,7 +238,7 @@ func (b *book) resell(n uint32, history *claimHistory, op *pb.Settle) {
 }
 
 // carry takes the units of a claim from one place to another.
-func (b *book) carry(n uint32, from, to *Units) {
+func (b *Book) carry(n uint32, from, to *Units) {
 	for _, unit := range b.units(n) {
 		b.take(from, Range{unit, 1})
 		b.put(to, Range{unit, 1})
@@ -230,16 +246,16 @@ func (b *book) carry(n uint32, from, to *Units) {
 }
 
 // forget takes the units of a claim off its user's account.
-func (b *book) forget(n uint32) {
-	b.accounts.at(b.claims.at(n).user).units -= int64(len(b.units(n)))
+func (b *Book) forget(n uint32) {
+	b.accounts.At(b.claims.At(n).user).units -= int64(len(b.units(n)))
 }
 
-// differs holds what became of each claim against what the reducer says.
-func (b *book) differs(a *Audit) {
+// compareClaims compares what became of each claim with what the reducer says.
+func (b *Book) compareClaims(r *Report) {
 	for n, history := range b.claimHistories {
-		c := b.state.Claim(int(n))
+		c := b.reducer.Claim(int(n))
 		if c.State.String() != history.state || c.HeldUntilUs != history.until || c.Payment != history.paid || !slices.Equal(c.RefundsDue, history.owed) {
-			a.problem("claim %s folds to %v until %d, paid by %q, owing %q; its commits say %s until %d, by %q, owing %q", c.ID(b.shard),
+			r.Problem("claim %s folds to %v until %d, paid by %q, owing %q; its commits say %s until %d, by %q, owing %q", c.ID(b.shard),
 				c.State, c.HeldUntilUs, c.Payment, c.RefundsDue, history.state, history.until, history.paid, history.owed)
 		}
 	}

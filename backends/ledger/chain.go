@@ -31,6 +31,9 @@ type chain struct {
 	timeUs int64
 }
 
+// Log returns the log's name.
+func (c *chain) Log() string { return c.log }
+
 func newChain(log string) chain {
 	return chain{log: log, hash: sha256.Sum256([]byte(log))}
 }

@@ -111,9 +111,9 @@ func (d *Draft) Missing(u *Units, units []int64) {
 // and of the others the highest, as many as share says when it is told how many there are.
 // They lie in no more ranges than a transfer may have, if those named do.
 func (d *Draft) Pick(named Units, run int64, share func(spare int64) int64, kept Units) Units {
-	rest := d.available.minus(kept)
-	picked := rest.minus(rest.minus(named))
-	rest = rest.minus(picked)
+	rest := d.available.Minus(kept)
+	picked := rest.Minus(rest.Minus(named))
+	rest = rest.Minus(picked)
 	var more []Range
 	if run > 0 {
 		if first, ok := rest.run(run, d.state.settings.GetRows()); ok {
@@ -130,7 +130,7 @@ func (d *Draft) Pick(named Units, run int64, share func(spare int64) int64, kept
 
 func (u Units) has(unit int64) bool {
 	i := u.after(unit) - 1
-	return i >= 0 && unit < u[i].end()
+	return i >= 0 && unit < u[i].End()
 }
 
 // Include puts those of the units listed into the set that are not there.
@@ -161,8 +161,8 @@ func (u Units) run(n int64, rows []*pb.Range) (first int64, ok bool) {
 			continue
 		}
 		row += sort.Search(len(rows)-row, func(i int) bool { return rows[row+i].GetFirst()+rows[row+i].GetCount() > r.First })
-		for i := row; i < len(rows) && rows[i].GetFirst() < r.end(); i++ {
-			first, end := max(r.First, rows[i].GetFirst()), min(r.end(), rows[i].GetFirst()+rows[i].GetCount())
+		for i := row; i < len(rows) && rows[i].GetFirst() < r.End(); i++ {
+			first, end := max(r.First, rows[i].GetFirst()), min(r.End(), rows[i].GetFirst()+rows[i].GetCount())
 			if end-first >= n {
 				return first, true
 			}
@@ -182,7 +182,7 @@ func choosable(s *pb.Settings) error {
 	}
 	for i, row := range rows {
 		r := Range{row.GetFirst(), row.GetCount()}
-		if !r.valid() || i > 0 && r.First < rows[i-1].GetFirst()+rows[i-1].GetCount() {
+		if !r.Valid() || i > 0 && r.First < rows[i-1].GetFirst()+rows[i-1].GetCount() {
 			return fmt.Errorf("row %d has the units %d+%d: rows are ranges in ascending order that share no unit", i+1, r.First, r.Count)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sort"
 
+	"salectl/backends/ledger/internal/chunked"
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
@@ -25,8 +26,8 @@ type claims struct {
 	mask    uint64 // of hashes; a test makes it small, so that they collide
 	byUser  table  // to users
 	byKey   table  // to records of users who have several, where owners decide
-	users   chunked[userRecord]
-	records chunked[claimRecord]
+	users   chunked.List[userRecord]
+	records chunked.List[claimRecord]
 	text    arena
 	times   []int64 // of each slot, in microseconds since 1970
 	granted []int64 // of each record: the time of a grab, by its node's clock; none where owners decide
@@ -51,8 +52,8 @@ type claims struct {
 
 	// Those that were held or refunded; see dealRecord.
 	byClaim     table // from records to deals
-	holdRecords chunked[holdRecord]
-	owed        chunked[owedRecord]
+	holdRecords chunked.List[holdRecord]
+	owed        chunked.List[owedRecord]
 	byOwed      table    // from claims and payments to owed
 	queue       []queued // the holds, by their release
 	awarded     []uint32 // of a draw: the records that were given units, in the order of that
@@ -188,13 +189,13 @@ func (c *claims) requestHash(user uint64, key string) uint64 {
 }
 
 func (c *claims) findUser(hash uint64, user string) (uint32, bool) {
-	return c.byUser.find(hash, func(i uint32) bool { return c.text.equal(c.users.at(i).name, user) })
+	return c.byUser.find(hash, func(i uint32) bool { return c.text.equal(c.users.At(i).name, user) })
 }
 
 // findClaim returns the index of the claim under the key of a user with a hash, +1; 0: none.
 func (c *claims) findClaim(hash uint64, user uint32, key string) uint32 {
-	last := c.users.at(user).last
-	if r := c.records.at(last - 1); r.prev == 0 {
+	last := c.users.At(user).last
+	if r := c.records.At(last - 1); r.prev == 0 {
 		if c.text.equal(r.key, key) {
 			return last
 		}
@@ -204,7 +205,7 @@ func (c *claims) findClaim(hash uint64, user uint32, key string) uint32 {
 		return c.findGrab(last, key)
 	}
 	i, ok := c.byKey.find(c.requestHash(hash, key), func(i uint32) bool {
-		r := c.records.at(i)
+		r := c.records.At(i)
 		return r.user == user && c.text.equal(r.key, key)
 	})
 	if !ok {
@@ -216,8 +217,8 @@ func (c *claims) findClaim(hash uint64, user uint32, key string) uint32 {
 // findGrab is findClaim where nodes give, at most one unit to a user: byKey would be
 // for nothing.
 func (c *claims) findGrab(i uint32, key string) uint32 {
-	for i != 0 && !c.text.equal(c.records.at(i-1).key, key) {
-		i = c.records.at(i - 1).prev
+	for i != 0 && !c.text.equal(c.records.At(i-1).key, key) {
+		i = c.records.At(i - 1).prev
 	}
 	return i
 }
@@ -232,7 +233,7 @@ func (c *claims) unitsAt(at claimIndex) int64 {
 
 // unitsOf returns how many units a user has, held and sold.
 func (c *claims) unitsOf(user uint32) int64 {
-	if n := c.users.at(user).units; n != tooMany {
+	if n := c.users.At(user).units; n != tooMany {
 		return int64(n)
 	}
 	return c.overflowUnits[user]
@@ -248,7 +249,7 @@ func (c *claims) unpaidAt(at claimIndex) int64 {
 
 // giveUser adds to the units of a user, or takes away.
 func (c *claims) giveUser(user uint32, n int64) {
-	u := c.users.at(user)
+	u := c.users.At(user)
 	n += c.unitsOf(user)
 	delete(c.overflowUnits, user)
 	if n >= tooMany {
@@ -260,12 +261,12 @@ func (c *claims) giveUser(user uint32, n int64) {
 // insert remembers a new claim at an index where there was none.
 func (c *claims) insert(at claimIndex, slot uint64, index int, op *pb.Claim) {
 	if at.user == 0 {
-		u := c.users.add(userRecord{name: c.text.put(op.GetUser())})
+		u := c.users.Add(userRecord{name: c.text.put(op.GetUser())})
 		c.byUser.add(at.userHash, u)
 		at.user = u + 1
 	}
 	units := op.GetUnits()
-	owner := c.users.at(at.user - 1)
+	owner := c.users.At(at.user - 1)
 	r := claimRecord{
 		key: c.text.put(string(op.GetKey())), user: at.user - 1, prev: owner.last,
 		slot: uint32(slot), count: uint32(len(units)), place: uint32(index) << 8,
@@ -276,12 +277,12 @@ func (c *claims) insert(at claimIndex, slot uint64, index int, op *pb.Claim) {
 	case op.GetHeldUntilUs() != 0:
 		r.setState(StateHeld)
 	}
-	i := c.records.add(r)
+	i := c.records.Add(r)
 	c.writeUnits(i, units)
 	if op.GetFill() != 0 {
 		c.granted = append(c.granted, op.GetGrantedUs()) // before the first fill there is no claim
 	} else if owner.last != 0 {
-		if before := c.records.at(owner.last - 1); before.prev == 0 {
+		if before := c.records.At(owner.last - 1); before.prev == 0 {
 			c.byKey.add(c.requestHash(at.userHash, c.text.get(before.key)), owner.last-1)
 		}
 		c.byKey.add(c.requestHash(at.userHash, string(op.GetKey())), i)
@@ -307,7 +308,7 @@ func (c *claims) writeUnits(i uint32, units []int64) {
 	switch {
 	case len(units) == 0: // an entry
 	case isRun(units) && units[0] <= math.MaxUint32:
-		c.records.at(i).first = uint32(units[0])
+		c.records.At(i).first = uint32(units[0])
 		delete(c.scattered, i)
 	default:
 		c.scattered[i] = slices.Clone(units)
@@ -328,10 +329,10 @@ func (c *claims) at(i uint32) Claim { return c.with(i, mostDue) }
 
 // with returns a claim with so many of its refunds due at most.
 func (c *claims) with(i uint32, due int) Claim {
-	r := c.records.at(i)
+	r := c.records.At(i)
 	claim := Claim{
 		Slot: uint64(r.slot), Index: r.index(),
-		User: c.text.get(c.users.at(r.user).name), Key: c.text.get(r.key),
+		User: c.text.get(c.users.At(r.user).name), Key: c.text.get(r.key),
 		Units: c.units(i), Asked: int64(c.asked[i]), State: r.state(), TimeUs: c.times[r.slot],
 		Ruling: c.rulings.of(i, uint64(r.slot)),
 	}
@@ -349,7 +350,7 @@ func (c *claims) quantity(i uint32) int64 {
 	if asked := c.asked[i]; asked != 0 {
 		return int64(asked)
 	}
-	return max(int64(c.records.at(i).count), 1) // an entry is for one
+	return max(int64(c.records.At(i).count), 1) // an entry is for one
 }
 
 // chosen reports whether a claim may be one of a demand, if that chooses.
@@ -368,7 +369,7 @@ func (c *claims) units(i uint32) []int64 {
 	if units, ok := c.scattered[i]; ok {
 		return slices.Clone(units)
 	}
-	r := c.records.at(i)
+	r := c.records.At(i)
 	units := make([]int64, r.count)
 	for j := range units {
 		units[j] = int64(r.first) + int64(j)
@@ -383,7 +384,7 @@ func (c *claims) ofUser(user string, most int) (newest []Claim, count int) {
 	if !ok {
 		return nil, 0
 	}
-	for i := c.users.at(u).last; i != 0 && len(newest) < most; i = c.records.at(i - 1).prev {
+	for i := c.users.At(u).last; i != 0 && len(newest) < most; i = c.records.At(i - 1).prev {
 		newest = append(newest, c.at(i-1))
 	}
 	slices.Reverse(newest)
@@ -398,23 +399,23 @@ func (c *claims) olderThan(user string, slot uint64, index int, unit int64) (i u
 	if !ok {
 		return 0, all
 	}
-	i = c.users.at(u).last
+	i = c.users.At(u).last
 	switch {
 	case all:
 		return i, true
 	case unit != 0: // such a user has few claims
-		for i != 0 && (int(i-1) >= len(c.granted) || int64(c.records.at(i-1).first) != unit) {
-			i = c.records.at(i - 1).prev
+		for i != 0 && (int(i-1) >= len(c.granted) || int64(c.records.At(i-1).first) != unit) {
+			i = c.records.At(i - 1).prev
 		}
 		if i == 0 {
 			return 0, false
 		}
-		return c.records.at(i - 1).prev, true
+		return c.records.At(i - 1).prev, true
 	}
-	if i, ok = c.locate(slot, index); !ok || c.records.at(i).user != u {
+	if i, ok = c.locate(slot, index); !ok || c.records.At(i).user != u {
 		return 0, false
 	}
-	return c.records.at(i).prev, true
+	return c.records.At(i).prev, true
 }
 
 const mostCounted = 8
@@ -425,7 +426,7 @@ func (c *claims) claimsOf(user uint32) int {
 		return int(n)
 	}
 	n := 0
-	for i := c.users.at(user).last; i != 0; i = c.records.at(i - 1).prev {
+	for i := c.users.At(user).last; i != 0; i = c.records.At(i - 1).prev {
 		n++
 	}
 	return n
@@ -433,14 +434,14 @@ func (c *claims) claimsOf(user uint32) int {
 
 // locate returns the index of the claim at a place in the log.
 func (c *claims) locate(slot uint64, index int) (uint32, bool) {
-	n := c.records.len()
+	n := c.records.Len()
 	i := sort.Search(n, func(i int) bool {
-		r := c.records.at(uint32(i))
+		r := c.records.At(uint32(i))
 		return uint64(r.slot) > slot || uint64(r.slot) == slot && r.index() >= index
 	})
 	if i == n {
 		return 0, false
 	}
-	r := c.records.at(uint32(i))
+	r := c.records.At(uint32(i))
 	return uint32(i), uint64(r.slot) == slot && r.index() == index
 }

@@ -88,7 +88,7 @@ func TestClaimsAgainstModel(t *testing.T) {
 							return
 						}
 						var older []Claim
-						for ; i != 0; i = c.records.at(i - 1).prev {
+						for ; i != 0; i = c.records.At(i - 1).prev {
 							older = append(older, c.at(i-1))
 						}
 						slices.Reverse(older)
@@ -103,7 +103,7 @@ func TestClaimsAgainstModel(t *testing.T) {
 					},
 					"": func(t *rapid.T) {
 						var all []Claim
-						for i := range c.records.len() {
+						for i := range c.records.Len() {
 							all = append(all, c.at(uint32(i)))
 						}
 						wantClaims(t, all, model)
@@ -168,6 +168,7 @@ func TestClaimsManyChunks(t *testing.T) {
 		t.Errorf("nothing is kept as %+v", got)
 	}
 	insertNew(&c, 0, 2, &pb.Claim{User: "", Key: []byte(long), Units: []int64{3}})
+	const chunkLen = 1 << 10
 	users, keys := names('u', 5*chunkLen), names('k', 5*chunkLen)
 	for i := range users {
 		insertNew(&c, 1, i, &pb.Claim{User: users[i], Key: []byte(keys[i]), Units: []int64{int64(i + 4)}})

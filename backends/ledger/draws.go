@@ -78,10 +78,10 @@ func (s *State) enter(c *pb.Commit, i int, op *pb.Claim) error {
 // Labels returns the labels of a shard's entries in the order of its log.
 func (s *State) Labels() []draw.Digest {
 	uid := spec.LogUID(s.log)
-	labels := make([]draw.Digest, s.claims.records.len())
+	labels := make([]draw.Digest, s.claims.records.Len())
 	for i := range labels {
-		r := s.claims.records.at(uint32(i))
-		labels[i] = draw.Label(uid, s.claims.text.get(s.claims.users.at(r.user).name), s.claims.text.get(r.key))
+		r := s.claims.records.At(uint32(i))
+		labels[i] = draw.Label(uid, s.claims.text.get(s.claims.users.At(r.user).name), s.claims.text.get(r.key))
 	}
 	return labels
 }
@@ -153,14 +153,14 @@ func (s *State) term(timeUs int64) (untilUs, graceUs int64) {
 
 // award gives an entry its units.
 func (c *claims) award(i uint32, slot uint64, op *pb.Settle) {
-	r := c.records.at(i)
+	r := c.records.At(i)
 	r.count = 1
 	c.writeUnits(i, op.GetUnits())
 	c.giveUser(r.user, 1)
 	c.awarded = append(c.awarded, i)
 	r.setState(StateSold)
 	at := c.holdRecordOf(i) // it has one where a payment came before
-	d := c.holdRecords.at(at)
+	d := c.holdRecords.At(at)
 	d.heldUntil, d.grace, d.settled, d.awarded = op.GetHeldUntilUs(), op.GetGraceUs(), uint32(slot)+1, uint32(slot)+1
 	if op.GetHeldUntilUs() != 0 {
 		r.setState(StateHeld)
@@ -379,7 +379,7 @@ func DrawTerms(first *pb.Planned) (draw.Terms, error) {
 	case declared.Draw == nil:
 		return draw.Terms{}, fmt.Errorf("generation 1 of run %s declares no draw: %w", first.GetUid(), ErrCorrupt)
 	}
-	t := draw.Terms{Closes: exportTime(first.GetSettings().GetClosesAtUs()), Substitutes: declared.Draw.Substitutes}
+	t := draw.Terms{Closes: FormatTime(first.GetSettings().GetClosesAtUs()), Substitutes: declared.Draw.Substitutes}
 	if b := declared.Draw.Beacon; b != nil {
 		t.Beacon = &draw.Beacon{Name: b.Name, Round: b.Round, Fallback: string(b.Fallback)}
 	}

@@ -151,7 +151,7 @@ func (w *drawWorld) award(rank int64) {
 func (w *drawWorld) verify() *draw.Report {
 	w.t.Helper()
 	ctx := w.t.Context()
-	a, err := NewAudit(ctx, w.logs, "test")
+	a, err := RunAudit(ctx, w.logs, "test", NewState, nil)
 	if err != nil || !a.OK || a.Draw == nil || !a.Draw.OK {
 		w.t.Fatalf("audit: %v, %+v", err, a)
 	}
@@ -524,7 +524,7 @@ func TestAuditOfADraw(t *testing.T) {
 			w.close()
 			w.reveal(nil, 6, 6)
 			test.do(w)
-			a, err := NewAudit(t.Context(), w.logs, "test")
+			a, err := RunAudit(t.Context(), w.logs, "test", NewState, nil)
 			if err != nil || a.OK != (test.want == "") || !strings.Contains(fmt.Sprint(a.Problems), test.want) {
 				t.Errorf("%v: %+v, want %q", err, a, test.want)
 			}

@@ -37,8 +37,8 @@ type ExportHeader struct {
 	// The logs that follow the commits of the shards: the sale's own, which says what was
 	// planned, and that of what its units are, nil if they are numbers or it is left out.
 	// Files that were written before there were such logs have none of them.
-	SaleLog  *ExportLog `json:"saleLog,omitempty"`
-	UnitsLog *ExportLog `json:"unitsLog,omitempty"`
+	SaleLog  *LogPart `json:"saleLog,omitempty"`
+	UnitsLog *LogPart `json:"unitsLog,omitempty"`
 
 	// Redacted says that keys are replaced by digests, and what else is gone that
 	// only the owner of an export may have.
@@ -166,7 +166,7 @@ func ExportRedacted(ctx context.Context, logs Logs, sale string, log *Sale, shar
 }
 
 func (x *ofSale) export(ctx context.Context, logs Logs, sale, uid string, shards []*State, payloads *PayloadReader, to io.Writer) error {
-	x.draw.cut(shards)
+	x.draw.Cut(DrawShards(shards))
 	if err := x.readUnits(ctx, payloads, shards); err != nil {
 		return err
 	}
@@ -178,7 +178,7 @@ func (x *ofSale) export(ctx context.Context, logs Logs, sale, uid string, shards
 	}
 	for shard, s := range shards {
 		for i := range s.Claims() {
-			line, err := payloads.exportClaim(ctx, sale, shard, s.Claim(i), x)
+			line, err := x.claim(ctx, payloads, sale, shard, s.Claim(i))
 			if err != nil {
 				return err
 			}
@@ -204,24 +204,38 @@ func (x *ofSale) header(sale, uid string, shards []*State) ExportHeader {
 	h := Header(sale, uid, shards)
 	h.Redacted = x.redact != nil
 	if h.UnitsLog = x.units; x.sale != nil {
-		h.SaleLog = x.sale.exported(shards)
+		h.SaleLog = x.sale.Part(NewestGeneration(shards))
 	}
-	h.Packets, h.Draw = x.packets.header(shards), x.draw.header(shards)
+	h.Packets, h.Draw = x.packets.header(shards), x.draw.Record(DrawShards(shards))
 	return h
+}
+
+// claim is the line of a claim, with what its units are.
+func (x *ofSale) claim(ctx context.Context, payloads *PayloadReader, sale string, shard int, c Claim) (ExportClaim, error) {
+	line := exportClaim(sale, shard, c, x)
+	told, err := payloads.OfClaim(ctx, c)
+	if err != nil {
+		return line, fmt.Errorf("claim %s: %w", line.Claim, err)
+	}
+	for _, p := range told {
+		line.Payloads = append(line.Payloads, p.Map())
+	}
+	return line, nil
 }
 
 func exportClaim(sale string, shard int, c Claim, x *ofSale) ExportClaim {
 	line := ExportClaim{
 		Claim: c.ID(shard), Sale: sale, User: c.User, Units: c.Units, Asked: c.Asked, Amounts: x.amounts(c.Units),
 		State: c.State.String(), At: time.UnixMicro(c.TimeUs).UTC().Format(time.RFC3339Nano),
-		HeldUntil: exportTime(c.HeldUntilUs), SettledAt: exportTime(c.SettledUs),
+		HeldUntil: FormatTime(c.HeldUntilUs), SettledAt: FormatTime(c.SettledUs),
 		Who: c.Who, Why: c.Reason, Payment: c.Payment, Retired: c.Retired, RefundDue: c.RefundsDue,
 	}
 	if c.Ruling.Rules != "" {
 		line.Rules, line.Attributes = fmt.Sprintf("%x", c.Ruling.Rules), fmt.Sprintf("%x", c.Ruling.Attributes)
 	}
-	if x != nil {
-		x.draw.tell(&line, shard, c)
+	if x != nil && x.draw != nil {
+		label, rank := x.draw.Label(shard, c)
+		line.Label, line.Rank = &label, rank
 	}
 	if utf8.ValidString(c.Key) {
 		line.Key = c.Key
@@ -231,17 +245,8 @@ func exportClaim(sale string, shard int, c Claim, x *ofSale) ExportClaim {
 	return line
 }
 
-// exportTime writes a time in microseconds since 1970, of which 0 is none.
-func exportTime(us int64) string {
-	if us == 0 {
-		return ""
-	}
-	return time.UnixMicro(us).UTC().Format(time.RFC3339Nano)
-}
-
 func exportCommits(ctx context.Context, logs Logs, shard int, s *State, redact *redaction, lines *json.Encoder) error {
-	copied := newChain(s.log)
-	return copySlots(ctx, logs, &copied, s.next, s.hash, func(slot uint64, entry []byte, commit *pb.Commit, hash Hash) (err error) {
+	return copySlots(ctx, logs, NewTail(s.Log()), s.Next(), s.Root(), func(slot uint64, entry []byte, commit *pb.Commit, hash Hash) (err error) {
 		line := ExportCommit{Shard: shard, Slot: slot, Commit: entry}
 		if redact != nil {
 			if line.Commit, err = redact.commit(commit); err != nil {
@@ -255,29 +260,28 @@ func exportCommits(ctx context.Context, logs Logs, shard int, s *State, redact *
 
 // copySlots reads a log once more from where copied stands to a slot, before which it must
 // have the hash that was folded, and hands out what it has.
-func copySlots(ctx context.Context, logs Logs, copied *chain, to uint64, root Hash, each func(slot uint64, entry []byte, commit *pb.Commit, hash Hash) error) error {
-	for copied.next < to {
-		_, entries, err := logs.Read(ctx, copied.log, copied.next, readAtOnce)
+func copySlots(ctx context.Context, logs Logs, copied *Tail, to uint64, root Hash, each func(slot uint64, entry []byte, commit *pb.Commit, hash Hash) error) error {
+	for copied.Next() < to {
+		_, entries, err := logs.Read(ctx, copied.Log(), copied.Next(), readAtOnce)
 		if err != nil {
-			return fmt.Errorf("exporting log %s: %w", copied.log, err)
+			return fmt.Errorf("exporting log %s: %w", copied.Log(), err)
 		}
 		if len(entries) == 0 {
-			return fmt.Errorf("exporting log %s: %w at slot %d", copied.log, ErrGone, copied.next)
+			return fmt.Errorf("exporting log %s: %w at slot %d", copied.Log(), ErrGone, copied.Next())
 		}
-		for _, entry := range entries[:min(uint64(len(entries)), to-copied.next)] {
-			commit, err := copied.decode(entry)
+		for _, entry := range entries[:min(uint64(len(entries)), to-copied.Next())] {
+			slot := copied.Next()
+			commit, err := copied.Take(entry)
 			if err != nil {
 				return err
 			}
-			hash := sum(entry)
-			if err := each(copied.next, entry, commit, hash); err != nil {
+			if err := each(slot, entry, commit, copied.Root()); err != nil {
 				return err
 			}
-			copied.advance(commit, hash)
 		}
 	}
-	if copied.hash != root {
-		return copied.corrupt("the log is not what was folded from it before")
+	if copied.Root() != root {
+		return copied.Corrupt("the log is not what was folded from it before")
 	}
 	return nil
 }

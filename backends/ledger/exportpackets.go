@@ -39,9 +39,9 @@ func (p *exportedPackets) header(shards []*State) *ExportPackets {
 	if p == nil {
 		return nil
 	}
-	granted, seed := int64(0), p.seed
+	granted, seed := int64(0), p.Seed()
 	for _, s := range shards {
-		if !s.over() {
+		if !givesNothing(s) {
 			seed = nil // who has it knows what each packet holds that nobody has yet
 		}
 		for i := range s.Claims() {
@@ -52,7 +52,7 @@ func (p *exportedPackets) header(shards []*State) *ExportPackets {
 	}
 	return &ExportPackets{
 		Currency: p.Currency, Total: p.Format(p.Total), Granted: p.Format(granted), Refund: p.Format(p.Total - granted),
-		Split: p.Split, Min: p.Format(p.Min), Packets: p.count, Commitment: p.Commitment(), Seed: seed,
+		Split: p.Split, Min: p.Format(p.Min), Packets: p.Packets(), Commitment: p.Commitment(), Seed: seed,
 	}
 }
 
@@ -67,6 +67,9 @@ func (p *exportedPackets) amounts(units []int64) (all []string) {
 	return all
 }
 
+// givesNothing reports whether the shard gives nothing to anybody any more, whatever comes.
+func givesNothing(s *State) bool { return s.Sealed() || s.Phase == PhaseClosed }
+
 // all reports whether shards have as many units as there are packets. It adds up limits and not
 // counts: a transfer that was received and not acknowledged yet is in the counts of two shards.
 func (p *exportedPackets) all(shards []*State) bool {
@@ -74,5 +77,5 @@ func (p *exportedPackets) all(shards []*State) bool {
 	for _, s := range shards {
 		limit += s.Limit
 	}
-	return p == nil || p.count == limit
+	return p == nil || p.Packets() == limit
 }

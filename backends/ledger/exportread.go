@@ -36,8 +36,7 @@ func CheckExport(ctx context.Context, logs Logs, from io.Reader, sale string, lo
 		return err
 	}
 	for shard, s := range shards {
-		at := newChain(s.log)
-		err := r.slots(&at, s.next, s.hash, func(slot uint64, commit []byte) any {
+		err := r.slots(NewTail(s.Log()), s.Next(), s.Root(), func(slot uint64, commit []byte) any {
 			return ExportCommit{Shard: shard, Slot: slot, Commit: commit}
 		})
 		if err != nil {
@@ -45,11 +44,11 @@ func CheckExport(ctx context.Context, logs Logs, from io.Reader, sale string, lo
 		}
 	}
 	for _, log := range x.logs(want) {
-		err := r.slots(&log.from, log.has.First+log.has.Slots, log.has.Root, func(slot uint64, commit []byte) any {
+		err := r.slots(log.from, log.has.First+log.has.Slots, log.has.Root, func(slot uint64, commit []byte) any {
 			return ExportLogCommit{Log: log.name, Slot: slot, Commit: commit}
 		})
 		if err != nil {
-			return fmt.Errorf("log %s: %w", log.from.log, err)
+			return fmt.Errorf("log %s: %w", log.from.Log(), err)
 		}
 	}
 	if len(r.line) > 0 {
@@ -109,7 +108,7 @@ func (r *exportReader) claims(ctx context.Context, sale string, shards []*State,
 			if err != nil {
 				return err
 			}
-			claim, err2 := payloads.exportClaim(ctx, sale, shard, s.Claim(i), x)
+			claim, err2 := x.claim(ctx, payloads, sale, shard, s.Claim(i))
 			if err2 != nil {
 				return err2
 			}
@@ -127,26 +126,24 @@ func (r *exportReader) claims(ctx context.Context, sale string, shards []*State,
 
 // slots reads the lines of a log's commits up to a slot, from the last line read on, and the
 // line after them. line makes of a commit the line that should be there.
-func (r *exportReader) slots(at *chain, to uint64, root Hash, line func(slot uint64, commit []byte) any) error {
-	for at.next < to {
+func (r *exportReader) slots(at *Tail, to uint64, root Hash, line func(slot uint64, commit []byte) any) error {
+	for at.Next() < to {
 		var has struct{ Commit []byte }
 		if err := json.Unmarshal(r.line, &has); err != nil {
 			return fmt.Errorf("a line of the export: %w: %w", err, ErrCorrupt)
 		}
-		if !bytes.Equal(r.line, exportLine(line(at.next, has.Commit))) {
-			return fmt.Errorf("the export has another line than that of slot %d: %w", at.next, ErrCorrupt)
+		if !bytes.Equal(r.line, exportLine(line(at.Next(), has.Commit))) {
+			return fmt.Errorf("the export has another line than that of slot %d: %w", at.Next(), ErrCorrupt)
 		}
-		commit, err := at.decode(has.Commit)
-		if err != nil {
+		if _, err := at.Take(has.Commit); err != nil {
 			return err
 		}
-		at.advance(commit, sum(has.Commit))
 		if err := r.next(); err != nil {
 			return err
 		}
 	}
-	if at.hash != root {
-		return at.corrupt("the export has other commits than were folded")
+	if at.Root() != root {
+		return at.Corrupt("the export has other commits than were folded")
 	}
 	return nil
 }

@@ -73,7 +73,7 @@ func FindClaims(ctx context.Context, logs Logs, sale, uid string, shards []*Stat
 	for shard, s := range shards {
 		for i := range s.Claims() {
 			if c := s.Claim(i); f.matches(c) {
-				line, err := payloads.exportClaim(ctx, sale, shard, c, x)
+				line, err := x.claim(ctx, payloads, sale, shard, c)
 				if err != nil {
 					return nil, err
 				}

@@ -43,14 +43,6 @@ type Head struct {
 	Totals
 }
 
-// tells reports whether a stored head tells what the entries add up to.
-func (h Head) tells(sum Head) bool {
-	if h.TimeUs == 0 {
-		sum.TimeUs = 0
-	}
-	return h == sum
-}
-
 // Ahead returns how far the log's time is ahead of a clock, and whether that is more
 // than clocks may differ: somebody has appended to it whose clock was wrong.
 func (h Head) Ahead(now time.Time) (by time.Duration, wrong bool) {

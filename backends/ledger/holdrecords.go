@@ -45,7 +45,7 @@ func (c *claims) owedHash(i uint32, payment string) uint64 {
 // findOwed returns the number of a payment that is owed back for a claim.
 func (c *claims) findOwed(i uint32, payment string) (at uint32, ok bool) {
 	return c.byOwed.find(c.owedHash(i, payment), func(at uint32) bool {
-		o := c.owed.at(at)
+		o := c.owed.At(at)
 		return o.claim == i && c.text.equal(o.payment, payment)
 	})
 }
@@ -59,8 +59,8 @@ func (c *claims) owes(i uint32, payment string) bool {
 // dueFrom returns a payment by its number, +1, and those before it of the same claim, at most most,
 // in their order. more: there are older ones.
 func (c *claims) dueFrom(o uint32, most int) (due []string, more bool) {
-	for ; o != 0 && len(due) < most; o = c.owed.at(o - 1).prev {
-		due = append(due, c.text.get(c.owed.at(o-1).payment))
+	for ; o != 0 && len(due) < most; o = c.owed.At(o - 1).prev {
+		due = append(due, c.text.get(c.owed.At(o-1).payment))
 	}
 	slices.Reverse(due)
 	return due, o != 0
@@ -72,11 +72,11 @@ func (c *claims) holdRecord(i uint32) *holdRecord {
 	if !ok {
 		return nil
 	}
-	return c.holdRecords.at(at)
+	return c.holdRecords.At(at)
 }
 
 func (c *claims) findHoldRecord(i uint32) (at uint32, ok bool) {
-	return c.byClaim.find(uint64(i), func(at uint32) bool { return c.holdRecords.at(at).claim == i })
+	return c.byClaim.find(uint64(i), func(at uint32) bool { return c.holdRecords.At(at).claim == i })
 }
 
 // holdRecordOf returns the index of a claim's hold record. It adds one if there is none.
@@ -90,7 +90,7 @@ func (c *claims) holdRecordOf(i uint32) uint32 {
 
 // newHoldRecord adds the hold record of a claim that has none.
 func (c *claims) newHoldRecord(d holdRecord) uint32 {
-	at := c.holdRecords.add(d)
+	at := c.holdRecords.Add(d)
 	c.byClaim.add(uint64(d.claim), at)
 	return at
 }
@@ -105,7 +105,7 @@ func (c *claims) heldUntil(i uint32) int64 {
 
 // standing says where a claim stands for somebody who has this payment.
 func (c *claims) standing(i uint32, payment string) standing {
-	at := standing{state: c.records.at(i).state(), grabbed: int(i) < len(c.granted)}
+	at := standing{state: c.records.At(i).state(), grabbed: int(i) < len(c.granted)}
 	at.another = payment != "" // a claim that was never held was bought by none
 	if d := c.holdRecord(i); d != nil {
 		at.releaseUs, at.extended = d.heldUntil+d.grace, d.extended
@@ -123,14 +123,14 @@ func (c *claims) settle(i uint32, slot uint64, op *pb.Settle) {
 		c.award(i, slot, op)
 		return
 	}
-	d, r := c.holdRecords.at(c.holdRecordOf(i)), c.records.at(i)
+	d, r := c.holdRecords.At(c.holdRecordOf(i)), c.records.At(i)
 	switch op.GetHow() {
 	case pb.Settle_EXTEND:
 		d.extended, d.heldUntil = true, op.GetHeldUntilUs()
 		c.requeue(d)
 		return
 	case pb.Settle_REFUND_DUE:
-		at := c.owed.add(owedRecord{payment: c.text.put(op.GetPayment()), claim: i, prev: d.owed})
+		at := c.owed.Add(owedRecord{payment: c.text.put(op.GetPayment()), claim: i, prev: d.owed})
 		c.byOwed.add(c.owedHash(i, op.GetPayment()), at)
 		d.owed, d.due = at+1, d.due+1
 		return

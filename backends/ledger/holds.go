@@ -9,7 +9,7 @@ import (
 func (s *State) Holds() []Claim {
 	var at []uint32
 	for _, q := range s.claims.queue {
-		at = append(at, s.claims.holdRecords.at(q.record).claim)
+		at = append(at, s.claims.holdRecords.At(q.record).claim)
 	}
 	slices.Sort(at)
 	var holds []Claim
@@ -31,7 +31,7 @@ func (s *State) Due(timeUs int64, n int) []Claim {
 	var due []Claim
 	for len(next.at) > 0 && len(due) < n && q[next.at[0]].releaseUs <= timeUs {
 		at := heap.Pop(&next).(int)
-		due = append(due, s.claims.at(s.claims.holdRecords.at(q[at].record).claim))
+		due = append(due, s.claims.at(s.claims.holdRecords.At(q[at].record).claim))
 		for child := 2*at + 1; child <= 2*at+2 && child < len(q); child++ {
 			heap.Push(&next, child)
 		}
@@ -61,7 +61,7 @@ func (a queued) before(b queued) bool {
 
 // enqueue puts a hold into the queue.
 func (c *claims) enqueue(history uint32) {
-	d := c.holdRecords.at(history)
+	d := c.holdRecords.At(history)
 	c.queue = append(c.queue, queued{})
 	c.up(len(c.queue)-1, queued{d.heldUntil + d.grace, history})
 }
@@ -117,7 +117,7 @@ func (c *claims) down(at int, q queued) {
 
 func (c *claims) put(at int, q queued) {
 	c.queue[at] = q
-	c.holdRecords.at(q.record).queued = uint32(at) + 1
+	c.holdRecords.At(q.record).queued = uint32(at) + 1
 }
 
 // frontier are the places of a queue that may come next, itself a heap.

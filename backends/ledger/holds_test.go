@@ -24,7 +24,7 @@ func TestQueueAgainstModel(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"hold": func(t *rapid.T) {
 				for range rapid.IntRange(1, 8).Draw(t, "holds") {
-					n := c.records.len()
+					n := c.records.Len()
 					insertNew(c, uint64(n), 0, &pb.Claim{
 						User: fmt.Sprint("u", n), Units: []int64{int64(n + 1)},
 						HeldUntilUs: rapid.Int64Range(1, 40).Draw(t, "until"), GraceUs: rapid.Int64Range(0, 9).Draw(t, "grace"),

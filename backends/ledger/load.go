@@ -32,9 +32,9 @@ const (
 // are far away, and few enough for their memory and ours.
 const loadAtOnce = 16
 
-// eachShard calls read for every shard, for several at a time, and returns the
-// first error. Then the others' context has ended.
-func eachShard(ctx context.Context, logs Logs, shards int, read func(ctx context.Context, shard int) error) error {
+// EachShard calls read for every shard, for several at a time unless the logs are Paced, and
+// returns the first error. Then the others' context has ended.
+func EachShard(ctx context.Context, logs Logs, shards int, read func(ctx context.Context, shard int) error) error {
 	if _, paced := logs.(Paced); paced {
 		for shard := range shards {
 			if err := read(ctx, shard); err != nil {
@@ -89,10 +89,10 @@ func Load(ctx context.Context, logs Logs, log string, fold Folder) (*Writer, err
 	}
 }
 
-// loadUntil reads a log on, no further than until enough says so. Live shards
+// LoadUntil is Load that stops before the first slot at which enough returns true. Live shards
 // read to their ends would show new transfers each time, and no cut of them
 // would ever close.
-func loadUntil(ctx context.Context, logs Logs, log string, fold Folder, enough func() bool) error {
+func LoadUntil(ctx context.Context, logs Logs, log string, fold Folder, enough func() bool) error {
 	_, err := Load(ctx, logs, log, untilEnough{fold, enough})
 	if errors.Is(err, errEnough) {
 		return nil
@@ -148,7 +148,7 @@ func LoadShards(ctx context.Context, logs Logs, sale *Sale) ([]*State, error) {
 	for i := range shards {
 		shards[i] = NewState(spec.ShardLog(sale.UID(), i, len(shards)))
 	}
-	for _, err := range foldTogether(ctx, logs, shards) {
+	for _, err := range FoldTogether(ctx, logs, shards) {
 		if err != nil {
 			return nil, err
 		}
@@ -158,7 +158,7 @@ func LoadShards(ctx context.Context, logs Logs, sale *Sale) ([]*State, error) {
 
 // ReadOn reads shards on, each as far as its log goes, and to a cut as LoadShards does.
 func ReadOn(ctx context.Context, logs Logs, shards []*State) error {
-	err := eachShard(ctx, logs, len(shards), func(ctx context.Context, i int) error {
+	err := EachShard(ctx, logs, len(shards), func(ctx context.Context, i int) error {
 		_, err := Load(ctx, logs, shards[i].log, shards[i])
 		return err
 	})
@@ -175,7 +175,7 @@ func ReadOn(ctx context.Context, logs Logs, shards []*State) error {
 				}
 				behind, before := shards[other], shards[other].next
 				enough := func() bool { return behind.knows(i, p) }
-				if err := loadUntil(ctx, logs, behind.log, behind, enough); err != nil {
+				if err := LoadUntil(ctx, logs, behind.log, behind, enough); err != nil {
 					return err
 				}
 				again = again || behind.next != before
@@ -188,9 +188,12 @@ func ReadOn(ctx context.Context, logs Logs, shards []*State) error {
 // Behind reports whether the sale's own log was read without what shards have: a generation, or the
 // ranks of a draw, without which no entry has a unit.
 func (s *Sale) Behind(shards []*State) bool {
-	return slices.ContainsFunc(shards, func(shard *State) bool {
-		return shard.Generation > s.Generation() || s.Draw() != nil && !s.Ranked() && shard.Sold+shard.Held+shard.Lapsed() > 0
-	})
+	return slices.ContainsFunc(shards, func(shard *State) bool { return s.BehindShard(shard.Totals) })
+}
+
+// BehindShard is Behind by the totals of one shard.
+func (s *Sale) BehindShard(t Totals) bool {
+	return t.Generation > s.Generation() || s.Draw() != nil && !s.Ranked() && t.Sold+t.Held+t.Lapsed() > 0
 }
 
 // Lacks says of each shard what is missing of it, "" if nothing is, by the newest generation

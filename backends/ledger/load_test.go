@@ -196,7 +196,7 @@ func TestLoadShardsTogether(t *testing.T) {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		began = time.Now()
-		if _, err := NewAudit(t.Context(), slow{w.logs}, "test"); err != nil || time.Since(began) > 3*time.Second {
+		if _, err := RunAudit(t.Context(), slow{w.logs}, "test", NewState, nil); err != nil || time.Since(began) > 3*time.Second {
 			t.Errorf("audit: %v after %v", err, time.Since(began))
 		}
 	})
@@ -302,11 +302,11 @@ func TestReadsOnToACut(t *testing.T) {
 		}
 		check("folded", w, logs, func(i int) uint64 { return states[i].Next() })
 		w, logs = cut()
-		books, err := readBooks(t.Context(), logs, w.sale, 0)
+		r, _, err := readRecount(t.Context(), logs, w.sale, 0)
 		if err != nil {
 			t.Fatal(name, err)
 		}
-		check("booked", w, logs, func(i int) uint64 { return books[i].Next() })
+		check("booked", w, logs, func(i int) uint64 { return r.books[i].Next() })
 	}
 }
 
@@ -324,7 +324,7 @@ func TestCutsOfABrokenStore(t *testing.T) {
 			if _, err := LoadShards(t.Context(), logs, w.sale); !errors.Is(err, errBroken) {
 				t.Errorf("%s: folded: %v", name, err)
 			}
-			if _, err := readBooks(t.Context(), logs, w.sale, 0); !errors.Is(err, errBroken) {
+			if _, _, err := readRecount(t.Context(), logs, w.sale, 0); !errors.Is(err, errBroken) {
 				t.Errorf("%s: booked: %v", name, err)
 			}
 		}

@@ -72,9 +72,9 @@ func TestCheckExportTakesNoMemory(t *testing.T) {
 func TestAuditTakesLittleMemory(t *testing.T) {
 	w := largeWorld(t, 30_000)
 	empty := int64(heapInUse())
-	var books []*book
+	var books []*Book
 	for shard, s := range w.shards {
-		b := newBook(s.log, shard, worldShards)
+		b := newBook(s.log, shard, worldShards, NewState(s.log))
 		if _, err := Load(t.Context(), w.logs, s.log, b); err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +82,7 @@ func TestAuditTakesLittleMemory(t *testing.T) {
 	}
 	all := int64(heapInUse()) - empty
 	for _, b := range books {
-		b.state = nil
+		b.reducer = nil
 	}
 	account := int64(heapInUse()) - empty
 	t.Logf("%d bytes, without the reducer's state %d", all, account)

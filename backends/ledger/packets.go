@@ -7,6 +7,65 @@ import (
 	"salectl/spec"
 )
 
+// RedPacket is the red packet of a run, and what its amounts follow from.
+type RedPacket struct {
+	spec.RedPacket
+	uid   string // of the run
+	count int64  // of packets: units 1 to count
+	seed  []byte // 32 bytes, once it is checked
+}
+
+// RedPacketOf returns the red packet of a sale's present run, nil if its units are
+// no packets. ErrCorrupt: none was ever declared as the sale's log has it.
+func RedPacketOf(sale *Sale) (*RedPacket, error) {
+	red, err := DeclaredRedPacket(sale)
+	if err == nil && red != nil {
+		err = red.Validate()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	return red, nil
+}
+
+// DeclaredRedPacket is RedPacketOf without Validate, for those who report what is wrong with it.
+func DeclaredRedPacket(sale *Sale) (*RedPacket, error) {
+	first, _ := sale.Planned(1)
+	if len(first.GetSpec()) == 0 && len(first.GetSeed()) == 0 {
+		return nil, nil // it declares nothing
+	}
+	declared, err := spec.FromJSON(first.GetSpec())
+	if err != nil {
+		return nil, fmt.Errorf("generation 1: %w", err)
+	}
+	if declared.RedPacket == nil {
+		return nil, nil
+	}
+	return &RedPacket{*declared.RedPacket, sale.UID(), declared.Stock, first.GetSeed()}, nil
+}
+
+// Validate says why the packets cannot be dealt: what is said of them may come from a
+// file that somebody has altered.
+func (r *RedPacket) Validate() error {
+	switch n := len([32]byte{}); {
+	case len(r.seed) != n:
+		return fmt.Errorf("the red packet's seed has %d bytes, not %d", len(r.seed), n)
+	case r.count < 1 || r.count > spec.MaxRedisStock:
+		return fmt.Errorf("a red packet of %d packets: there are 1 to %d", r.count, spec.MaxRedisStock)
+	}
+	return r.Check(r.count)
+}
+
+// Packets is how many there are.
+func (r *RedPacket) Packets() int64 { return r.count }
+
+// Seed is what the amounts follow from, and is to be kept secret as long as a packet may still be
+// given. It has 32 bytes once it is validated.
+func (r *RedPacket) Seed() []byte { return r.seed }
+
+// Deal deals the packets, which must be valid.
+func (r *RedPacket) Deal() *spec.Packets { return r.RedPacket.Deal(r.count, [32]byte(r.seed)) }
+
 // PacketsStatus is what everybody may know of a red packet while it is given out.
 type PacketsStatus struct {
 	Currency   string     `json:"currency"` // ISO 4217
@@ -48,6 +107,3 @@ func PacketsStatusOf(sale *Sale) *PacketsStatus {
 	}
 	return red.Status()
 }
-
-// over reports whether the shard gives nothing to anybody any more, whatever comes.
-func (s *State) over() bool { return s.Sealed() || s.Phase == PhaseClosed }

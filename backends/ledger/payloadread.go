@@ -71,8 +71,14 @@ const keptSlots = 256
 // NewPayloadReader returns the reader of what the units of a run are; nil as key if they are
 // public. It knows of no unit before Follow.
 func NewPayloadReader(logs Logs, uid string, key *units.Key) *PayloadReader {
+	return NewPayloadReaderOf(logs, NewPayloads(spec.UnitsLog(uid)), key)
+}
+
+// NewPayloadReaderOf is NewPayloadReader of a log that may be read in part, which is the reader's
+// from then on.
+func NewPayloadReaderOf(logs Logs, log *Payloads, key *units.Key) *PayloadReader {
 	return &PayloadReader{
-		logs: logs, key: key, fold: NewPayloads(spec.UnitsLog(uid)), kept: make(map[uint64]*keptSlot),
+		logs: logs, key: key, fold: log, kept: make(map[uint64]*keptSlot),
 		reading: make(turn, 1), indexing: make(turn, 1),
 	}
 }
@@ -97,7 +103,7 @@ func (r *PayloadReader) Follow(added []Added) {
 
 // planOf returns the plan that has added a unit. mu is held.
 func (r *PayloadReader) planOf(unit int64) (plan Hash, ok bool) {
-	i, found := slices.BinarySearchFunc(r.added, unit, func(a Added, unit int64) int { return a.Units.compare(unit) })
+	i, found := slices.BinarySearchFunc(r.added, unit, func(a Added, unit int64) int { return a.Units.Compare(unit) })
 	if !found {
 		return Hash{}, false
 	}
@@ -142,7 +148,7 @@ func (r *PayloadReader) Read(ctx context.Context, numbers []int64) ([]Payload, e
 		return found, nil
 	}
 	if err := r.reading.lock(ctx); err != nil {
-		return nil, fmt.Errorf("waiting for another read of log %s: %w", r.fold.log, err)
+		return nil, fmt.Errorf("waiting for another read of log %s: %w", r.fold.Log(), err)
 	}
 	defer r.reading.unlock()
 	found := make([]Payload, 0, len(numbers))
@@ -205,7 +211,7 @@ func (r *PayloadReader) CatchUp(ctx context.Context) error {
 
 // catchUp reads the log of units to its end. reading is held.
 func (r *PayloadReader) catchUp(ctx context.Context) error {
-	_, err := Load(ctx, r.logs, r.fold.log, lockedFolder{r.fold, &r.mu})
+	_, err := Load(ctx, r.logs, r.fold.Log(), lockedFolder{r.fold, &r.mu})
 	return err
 }
 
@@ -223,14 +229,14 @@ func (f lockedFolder) Fold(entry []byte) error {
 
 // load reads a slot, keeps and returns it. reading is held.
 func (r *PayloadReader) load(ctx context.Context, plan Hash, unit int64, slot uint64) (*keptSlot, error) {
-	op, err := readPayload(ctx, r.logs, r.fold.log, slot)
+	op, err := readPayload(ctx, r.logs, r.fold.Log(), slot)
 	if err != nil {
 		return nil, err
 	}
 	if string(op.GetPlan()) != string(plan[:]) || unit < op.GetFirst() || unit >= op.GetFirst()+op.GetCount() {
-		return nil, fmt.Errorf("%w: log %s, slot %d does not have unit %d", ErrCorrupt, r.fold.log, slot, unit)
+		return nil, fmt.Errorf("%w: log %s, slot %d does not have unit %d", ErrCorrupt, r.fold.Log(), slot, unit)
 	}
-	opened, err := openPayload(r.key, r.fold.log, op)
+	opened, err := openPayload(r.key, r.fold.Log(), op)
 	if err != nil {
 		return nil, err
 	}
@@ -239,7 +245,7 @@ func (r *PayloadReader) load(ctx context.Context, plan Hash, unit int64, slot ui
 		kept.values = append(append(kept.values, u.Name), u.Attributes...)
 	}
 	if len(kept.values) != len(opened)*len(kept.columns) {
-		return nil, fmt.Errorf("%w: log %s, slot %d has units with more columns than it names, or fewer", ErrCorrupt, r.fold.log, slot)
+		return nil, fmt.Errorf("%w: log %s, slot %d has units with more columns than it names, or fewer", ErrCorrupt, r.fold.Log(), slot)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -354,7 +360,7 @@ func (r *PayloadReader) index(ctx context.Context) error {
 		return nil
 	}
 	if err := r.indexing.lock(ctx); err != nil {
-		return fmt.Errorf("waiting for the names of log %s: %w", r.fold.log, err)
+		return fmt.Errorf("waiting for the names of log %s: %w", r.fold.Log(), err)
 	}
 	defer r.indexing.unlock()
 	if r.indexed() {
@@ -380,7 +386,7 @@ func (r *PayloadReader) indexed() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := len(r.added)
-	return n == 0 || r.next == r.added[n-1].Units.end()
+	return n == 0 || r.next == r.added[n-1].Units.End()
 }
 
 // EachUnit tells what all units are, in the order of their numbers.
@@ -397,12 +403,12 @@ func (r *PayloadReader) each(ctx context.Context, from int64, each func(number i
 	added := r.added
 	r.mu.Unlock()
 	for _, a := range added {
-		for unit := max(from, a.Units.First); unit < a.Units.end(); {
+		for unit := max(from, a.Units.First); unit < a.Units.End(); {
 			kept, err := r.nextSlot(ctx, a.Plan, unit)
 			if err != nil {
 				return fmt.Errorf("unit %d: %w", unit, err)
 			}
-			for ; unit < kept.units.end(); unit++ {
+			for ; unit < kept.units.End(); unit++ {
 				has := kept.of(unit).Values
 				if err := each(unit, units.Unit{Name: has[0], Attributes: has[1:]}); err != nil {
 					return err
@@ -422,26 +428,29 @@ func (r *PayloadReader) nextSlot(ctx context.Context, plan Hash, unit int64) (*k
 	return r.slot(ctx, plan, unit)
 }
 
-// exportClaim is the line of a claim, with what its units are.
-func (r *PayloadReader) exportClaim(ctx context.Context, sale string, shard int, c Claim, x *ofSale) (ExportClaim, error) {
-	line := exportClaim(sale, shard, c, x)
-	payloads, err := r.ofClaim(ctx, c)
-	if err != nil {
-		return line, fmt.Errorf("claim %s: %w", line.Claim, err)
-	}
-	for _, p := range payloads {
-		line.Payloads = append(line.Payloads, p.Map())
-	}
-	return line, nil
-}
-
-// ofClaim returns what the units of a claim are, as far as its buyer has been told: nothing
+// OfClaim returns what the units of a claim are, as far as its buyer has been told: nothing
 // of secrets if it was never sold. A nil reader is one of units that are numbers.
-func (r *PayloadReader) ofClaim(ctx context.Context, c Claim) ([]Payload, error) {
+func (r *PayloadReader) OfClaim(ctx context.Context, c Claim) ([]Payload, error) {
 	if r == nil || !r.Tells(c.State == StateSold || c.State == StateRefunded) {
 		return nil, nil
 	}
 	return r.Read(ctx, c.Units)
+}
+
+// Part returns how much of the log says what those units are that plans have added, nil if none is
+// added. It reads the log on. ErrGone: the log does not say what one of them is.
+func (r *PayloadReader) Part(ctx context.Context, added []Added) (*LogPart, error) {
+	if err := r.CatchUp(ctx); err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, a := range added {
+		if next := max(r.fold.Stored(a.Plan), a.Units.First); next < a.Units.End() {
+			return nil, fmt.Errorf("exporting log %s, which does not say what unit %d is (did the read of it lag?): %w", r.fold.Log(), next, ErrGone)
+		}
+	}
+	return r.fold.Part(added), nil
 }
 
 // Tells reports whether the buyer of a claim is told what its units are: secrets only once it is

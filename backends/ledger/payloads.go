@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"slices"
 
@@ -17,7 +18,7 @@ import (
 // Several processes that carry out one plan store the same units; what is stored twice
 // counts once.
 type Payloads struct {
-	chain
+	tail   *Tail
 	plans  map[Hash]*planPayloads
 	hashes []Hash // of each slot
 }
@@ -37,34 +38,37 @@ type part struct {
 
 // NewPayloads returns a log of units before its first slot.
 func NewPayloads(log string) *Payloads {
-	return &Payloads{chain: newChain(log), plans: make(map[Hash]*planPayloads)}
+	return &Payloads{tail: NewTail(log), plans: make(map[Hash]*planPayloads)}
 }
 
+// Log returns the log's name.
+func (p *Payloads) Log() string { return p.tail.Log() }
+
 // Next returns the slot after the last one folded.
-func (p *Payloads) Next() uint64 { return p.next }
+func (p *Payloads) Next() uint64 { return p.tail.Next() }
 
 // Root returns the hash of the last slot folded.
-func (p *Payloads) Root() Hash { return p.hash }
+func (p *Payloads) Root() Hash { return p.tail.Root() }
 
 // Fold takes in the next slot. After an error the state is of no use.
 func (p *Payloads) Fold(entry []byte) error {
-	commit, err := p.decode(entry)
+	commit, err := p.tail.Decode(entry)
 	if err != nil {
 		return err
 	}
-	return p.Apply(commit, sum(entry))
+	return p.Apply(commit, sha256.Sum256(entry))
 }
 
 // Apply takes in a commit whose stored bytes are known to be right.
 func (p *Payloads) Apply(c *pb.Commit, hash Hash) error {
 	payload, err := payloadOf(c)
 	if err != nil {
-		return p.corrupt("%v", err)
+		return p.tail.Corrupt("%v", err)
 	}
 	if err := p.add(payload, true); err != nil {
-		return p.corrupt("%v", err)
+		return p.tail.Corrupt("%v", err)
 	}
-	p.advance(c, hash)
+	p.tail.Skip(Head{Slot: p.tail.Next(), Hash: hash, TimeUs: c.GetTimeUs()})
 	p.hashes = append(p.hashes, hash)
 	return nil
 }
@@ -80,7 +84,7 @@ func payloadOf(c *pb.Commit) (*pb.Payload, error) {
 // add takes a payload in, or only says whether it could be.
 func (p *Payloads) add(op *pb.Payload, keep bool) error {
 	var plan Hash
-	if len(op.GetPlan()) != len(plan) || op.GetCount() < 1 || !(Range{op.GetFirst(), op.GetCount()}).valid() {
+	if len(op.GetPlan()) != len(plan) || op.GetCount() < 1 || !(Range{op.GetFirst(), op.GetCount()}).Valid() {
 		return fmt.Errorf("units %d+%d of plan %x are no payload", op.GetFirst(), op.GetCount(), op.GetPlan())
 	}
 	copy(plan[:], op.GetPlan())
@@ -96,7 +100,7 @@ func (p *Payloads) add(op *pb.Payload, keep bool) error {
 		return fmt.Errorf("the units of plan %v go on with %d after %d", plan, op.GetFirst(), known.end()-1)
 	}
 	if keep {
-		known.parts = append(known.parts, part{Range{op.GetFirst(), op.GetCount()}, p.next})
+		known.parts = append(known.parts, part{Range{op.GetFirst(), op.GetCount()}, p.tail.Next()})
 		p.plans[plan] = known
 	}
 	return nil
@@ -104,7 +108,7 @@ func (p *Payloads) add(op *pb.Payload, keep bool) error {
 
 // end is the unit behind the last that is stored.
 func (k *planPayloads) end() int64 {
-	return k.parts[len(k.parts)-1].units.end()
+	return k.parts[len(k.parts)-1].units.End()
 }
 
 // Stored returns the unit behind the last of a plan that is stored; 0: none is.
@@ -121,45 +125,51 @@ func (p *Payloads) Find(plan Hash, unit int64) (slot uint64, beside Range, ok bo
 	if known == nil {
 		return 0, Range{}, false
 	}
-	i, found := slices.BinarySearchFunc(known.parts, unit, func(x part, unit int64) int { return x.units.compare(unit) })
+	i, found := slices.BinarySearchFunc(known.parts, unit, func(x part, unit int64) int { return x.units.Compare(unit) })
 	if !found {
 		return 0, Range{}, false
 	}
 	return known.parts[i].slot, known.parts[i].units, true
 }
 
+// Part returns how much of the log an export has: to the last of those units that plans have
+// added, nil if none is stored.
+func (p *Payloads) Part(added []Added) *LogPart {
+	next := uint64(0)
+	for _, a := range added {
+		if known := p.plans[a.Plan]; known != nil {
+			next = max(next, known.parts[len(known.parts)-1].slot+1)
+		}
+	}
+	if next == 0 {
+		return nil
+	}
+	return &LogPart{Slots: next, Root: p.hashes[next-1]}
+}
+
+// Missing returns those units of a plan that the log does not say anything of.
+func (p *Payloads) Missing(a Added) Units {
+	missing := Units{a.Units}
+	if known := p.plans[a.Plan]; known != nil {
+		for _, part := range known.parts {
+			missing = missing.Minus(Units{part.units})
+		}
+	}
+	return missing
+}
+
+// KeyID returns the id of the key that units are sealed with, "" if none are.
+func (p *Payloads) KeyID() (id string) {
+	for _, known := range p.plans {
+		id = known.key
+	}
+	return id
+}
+
 // Entry encodes a payload to follow. It fails on one that could not.
 func (p *Payloads) Entry(writer []byte, timeUs int64, op *pb.Payload) (*Entry, error) {
 	if err := p.add(op, false); err != nil {
-		return nil, fmt.Errorf("log %s, slot %d: %w", p.log, p.next, err)
+		return nil, fmt.Errorf("log %s, slot %d: %w", p.tail.Log(), p.tail.Next(), err)
 	}
-	commit := &pb.Commit{Writer: writer, TimeUs: timeUs, Ops: []*pb.Op{{Op: &pb.Op_Payload{Payload: op}}}}
-	stored, hash, err := p.encode(commit)
-	if err != nil {
-		return nil, err
-	}
-	head := Head{Slot: p.next, Hash: hash, TimeUs: commit.GetTimeUs()}
-	return &Entry{Commit: commit, Hash: hash, Bytes: stored, Head: head.Encode()}, nil
-}
-
-// Added is what one plan has added to a run.
-type Added struct {
-	Plan  Hash // its digest
-	Units Range
-}
-
-// Added returns which plans have added units to the present run, in the order of the units.
-func (s *Sale) Added() []Added { return s.addedBy(s.Generation()) }
-
-// addedBy is Added of the generations up to one of them.
-func (s *Sale) addedBy(generation uint64) (all []Added) {
-	first := int64(1)
-	for _, p := range s.generations[:generation] {
-		if next := p.GetNextUnit(); next > first {
-			a := Added{Units: Range{first, next - first}}
-			copy(a.Plan[:], p.GetPlanDigest())
-			all, first = append(all, a), next
-		}
-	}
-	return all
+	return p.tail.Entry(&pb.Commit{Writer: writer, TimeUs: timeUs, Ops: []*pb.Op{{Op: &pb.Op_Payload{Payload: op}}}})
 }

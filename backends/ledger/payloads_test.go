@@ -51,7 +51,7 @@ func (w *payloadWorld) store(plan byte, first int64, names ...string) error {
 	for _, name := range names {
 		us = append(us, units.Unit{Name: name, Attributes: []string{strings.ToLower(name)}})
 	}
-	op, err := SealPayload(w.key, rand.Reader, w.fold.log, Hash{plan}, first, []string{"code", "small"}, us)
+	op, err := SealPayload(w.key, rand.Reader, w.fold.Log(), Hash{plan}, first, []string{"code", "small"}, us)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func (w *payloadWorld) append(op *pb.Payload) error {
 	if err != nil {
 		return err
 	}
-	if err := w.logs.Append(w.t.Context(), w.fold.log, w.fold.Next(), w.head, e.Head, e.Bytes); err != nil {
+	if err := w.logs.Append(w.t.Context(), w.fold.Log(), w.fold.Next(), w.head, e.Head, e.Bytes); err != nil {
 		w.t.Fatal(err)
 	}
 	w.head = e.Head
@@ -238,7 +238,7 @@ func TestExportPayloads(t *testing.T) {
 		t.Errorf("an altered payload passes: %v", err)
 	}
 	for state, told := range map[ClaimState]bool{StateSold: true, StateRefunded: true, StateHeld: false, StateExpired: false, StateCancelled: false} {
-		got, err := payloads.reader().ofClaim(t.Context(), Claim{State: state, Units: []int64{1}})
+		got, err := payloads.reader().OfClaim(t.Context(), Claim{State: state, Units: []int64{1}})
 		if err != nil || (len(got) > 0) != told {
 			t.Errorf("of a claim that is %v: %v, %v", state, got, err)
 		}
@@ -252,27 +252,25 @@ func TestAuditMissesPayloads(t *testing.T) {
 	w.mustStore(1, 1, "A", "B")
 	w.mustStore(2, 1, "X", "Y", "Z")
 	w.mustStore(3, 4, "D", "E")
-	p := planned(1, pb.Phase_OPEN)
-	p.Units = []byte("digest")
-	book := newPayloadBook(mustSale(t, planOp(p)))
-	if err := book.read(t.Context(), w.logs, nil); err != nil || book.gone() {
-		t.Fatal(err)
+	log := NewPayloads(w.fold.Log())
+	if damage, err := readPayloads(t.Context(), w.logs, log, nil); err != nil || damage != nil {
+		t.Fatal(err, damage)
 	}
-	a := new(Audit)
-	a.checkPayloads(book, []Added{{Hash{1}, Range{1, 3}}, {Hash{3}, Range{4, 2}}, {Hash{4}, Range{6, 2}}})
+	r, _ := NewRecount("test", testUID, 1, NewState)
+	r.Payloads(log, []Added{{Hash{1}, Range{1, 3}}, {Hash{3}, Range{4, 2}}, {Hash{4}, Range{6, 2}}})
 	want := []string{"units [3] are in the sale, and what they are is not stored", "units [6-7] are in the sale, and what they are is not stored"}
-	if !slices.Equal(a.Problems, want) {
-		t.Errorf("problems are %q", a.Problems)
+	if !slices.Equal(r.Problems, want) {
+		t.Errorf("problems are %q", r.Problems)
 	}
-	a = new(Audit)
-	if a.checkPayloads(book, []Added{{Hash{1}, Range{1, 2}}, {Hash{3}, Range{4, 2}}}); len(a.Problems) > 0 {
-		t.Errorf("all is stored, and problems are %q", a.Problems)
+	r, _ = NewRecount("test", testUID, 1, NewState)
+	if r.Payloads(log, []Added{{Hash{1}, Range{1, 2}}, {Hash{3}, Range{4, 2}}}); len(r.Problems) > 0 {
+		t.Errorf("all is stored, and problems are %q", r.Problems)
 	}
-	stored := w.logs.logs[w.fold.log]
+	stored := w.logs.logs[w.fold.Log()]
 	stored.entries[1][20] ^= 1
-	book = newPayloadBook(mustSale(t, planOp(p)))
-	if err := book.read(t.Context(), w.logs, nil); err != nil || !errors.Is(book.damage, ErrCorrupt) || book.gone() {
-		t.Errorf("a damaged log is %v, %v", book.damage, err)
+	log = NewPayloads(w.fold.Log())
+	if damage, err := readPayloads(t.Context(), w.logs, log, nil); err != nil || !errors.Is(damage, ErrCorrupt) || log.Next() == 0 {
+		t.Errorf("a damaged log is %v, %v", damage, err)
 	}
 }
 

@@ -120,7 +120,7 @@ func (s *State) rebuild(op *pb.Rebuild) error {
 }
 
 func (s *State) out(c *pb.Commit, op *pb.Out) error {
-	units, err := unitsOf(op.GetUnits())
+	units, err := UnitsOf(op.GetUnits())
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (s *State) in(op *pb.In) error {
 	if op.GetK() != p.inK+1 {
 		return fmt.Errorf("transfer %d from shard %d after %d", op.GetK(), op.GetFrom(), p.inK)
 	}
-	units, err := unitsOf(op.GetUnits())
+	units, err := UnitsOf(op.GetUnits())
 	if err != nil {
 		return err
 	}
@@ -243,7 +243,7 @@ func changeOf(op *pb.Generation) (c change, err error) {
 		to     *Units
 		ranges []*pb.Range
 	}{{&c.add, op.GetAdd()}, {&c.drop, op.GetDrop()}, {&c.restore, op.GetRestore()}} {
-		if *x.to, err = unitsOf(x.ranges); err != nil {
+		if *x.to, err = UnitsOf(x.ranges); err != nil {
 			return c, err
 		}
 	}

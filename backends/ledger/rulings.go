@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sort"
 
+	"salectl/backends/ledger/internal/chunked"
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
@@ -46,7 +47,7 @@ func rulable(s *pb.Settings) error {
 // rulings are what the claims of a shard were let in by.
 type rulings struct {
 	sets       []ruleSet
-	attributes chunked[[AttributesLen]byte] // by claim; none where the last ones were without rules
+	attributes chunked.List[[AttributesLen]byte] // by claim; none where the last ones were without rules
 }
 
 // ruleSet is in force from the slot behind its generation.
@@ -67,10 +68,10 @@ func (r *rulings) add(claim uint32, attributes []byte) {
 	if len(attributes) == 0 {
 		return
 	}
-	for uint32(r.attributes.len()) < claim {
-		r.attributes.add([AttributesLen]byte{})
+	for uint32(r.attributes.Len()) < claim {
+		r.attributes.Add([AttributesLen]byte{})
 	}
-	r.attributes.add([AttributesLen]byte(attributes))
+	r.attributes.Add([AttributesLen]byte(attributes))
 }
 
 // of returns what a claim of a slot was let in by.
@@ -79,5 +80,5 @@ func (r *rulings) of(claim uint32, slot uint64) (v Ruling) {
 	if i == 0 || r.sets[i-1].hash == "" {
 		return Ruling{}
 	}
-	return Ruling{r.sets[i-1].hash, *r.attributes.at(claim)}
+	return Ruling{r.sets[i-1].hash, *r.attributes.At(claim)}
 }

@@ -19,7 +19,7 @@ type Sale struct {
 	generations []*pb.Planned
 	slots       []uint64 // where each generation stands
 	before      Hash     // of the slot before the first of them
-	marks       []mark
+	marks       []logMark
 	applied     uint64   // the newest generation that every shard has
 	unmarked    []string // when that was noted
 	sealed      *pb.Sealed

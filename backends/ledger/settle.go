@@ -227,7 +227,7 @@ func (s *State) settled(c *pb.Commit, i uint32, op *pb.Settle) error {
 			return err
 		}
 	}
-	s.Totals.settle(moved(int64(s.claims.records.at(i).count), op), op)
+	s.Totals.settle(moved(int64(s.claims.records.At(i).count), op), op)
 	s.claims.settle(i, s.next, op)
 	return nil
 }
@@ -253,7 +253,7 @@ func frees(op *pb.Settle) bool {
 
 // resell takes the units of a late payment.
 func (s *State) resell(c *pb.Commit, i uint32, op *pb.Settle) error {
-	r := s.claims.records.at(i)
+	r := s.claims.records.At(i)
 	n, had := int64(len(op.GetUnits())), s.claims.unitsOf(r.user)
 	own := s.claims.units(i)
 	switch {

@@ -125,10 +125,10 @@ func TestStateSettles(t *testing.T) {
 			commits := append([]commit{sells, by(heldFor("u", "k", 1, 2))}, test.commits...)
 			s := begun(t)
 			mustFold(t, s, commits...)
-			b, a := booked(t, commits...), new(Audit)
-			b.differs(a)
+			b, a := booked(t, commits...), new(Report)
+			b.compareClaims(a)
 			if len(b.faults)+len(b.twice)+len(a.Problems) > 0 || b.refused != nil || b.outcomes != s.Outcomes ||
-				b.accounts.at(b.users[nameOf("u")]).units != s.UserUnits("u") ||
+				b.accounts.At(b.users[nameOf("u")]).units != s.UserUnits("u") ||
 				!slices.Equal(b.free, s.available) || b.held.Count() != s.Held || b.sold.Count() != s.Sold || b.dealt-b.removed.Count() != s.Limit {
 				t.Errorf("the book has %+v, %v, %v, %q: %+v", b.outcomes, b.faults, b.refused, a.Problems, b)
 			}
@@ -153,9 +153,9 @@ func TestStateSettles(t *testing.T) {
 
 // booked returns the book of a shard that has begun and goes on with some commits, which
 // are stored whatever the reducer says.
-func booked(t *testing.T, commits ...commit) *book {
+func booked(t *testing.T, commits ...commit) *Book {
 	t.Helper()
-	b, written := newBook(testLog, 0, 1), newChain(testLog)
+	b, written := newBook(testLog, 0, 1, NewState(testLog)), newChain(testLog)
 	first := []commit{by(generation(1, 0, phase(pb.Phase_OPEN), Range{1, 10})).as("planner", 0).at(0), by(own()).at(5)}
 	for _, c := range append(first, commits...) {
 		entry, hash, err := written.encode(c.proto())

@@ -98,7 +98,7 @@ func (d *Draft) resells(n uint32, now Claim, payment string) bool {
 	if d.state.verdict(pb.Settle_RESELL, d.standing(n, now, payment), d.commit.TimeUs) != SettleDone {
 		return false
 	}
-	user := d.state.claims.records.at(n).user
+	user := d.state.claims.records.At(n).user
 	_, more := d.granted(claimIndex{userHash: d.state.claims.hash(now.User)}, now.User)
 	left := d.state.settings.GetPerUserLimit() - d.state.claims.unitsOf(user) - more.units
 	return int64(len(now.Units)) <= min(left, d.totals.Available)

@@ -159,7 +159,7 @@ func (s *State) AvailableUnits() Units { return slices.Clone(s.available) }
 func (s *State) DroppedUnits() Units { return slices.Clone(s.dropped) }
 
 // Claims returns how many claims were accepted.
-func (s *State) Claims() int { return s.claims.records.len() }
+func (s *State) Claims() int { return s.claims.records.Len() }
 
 // Claim returns the i-th claim accepted, with all its refunds due.
 func (s *State) Claim(i int) Claim { return s.claims.with(uint32(i), math.MaxInt) }
@@ -178,7 +178,7 @@ func (s *State) ClaimAt(slot uint64, index int) (Claim, bool) {
 // after the other, a million in a few milliseconds: there is no index of them.
 func (s *State) ClaimOfGrab(unit int64) (Claim, bool) {
 	for i := range s.claims.granted {
-		if r := s.claims.records.at(uint32(i)); int64(r.first) == unit {
+		if r := s.claims.records.At(uint32(i)); int64(r.first) == unit {
 			return s.claims.at(uint32(i)), true
 		}
 	}
@@ -212,7 +212,7 @@ func (s *State) Backward(user string, slot uint64, index int, unit int64) (older
 	i, ok := s.claims.olderThan(user, slot, index, unit)
 	return func(yield func(Claim) bool) {
 		for at := i; at != 0 && yield(s.claims.at(at-1)); {
-			at = s.claims.records.at(at - 1).prev
+			at = s.claims.records.At(at - 1).prev
 		}
 	}, ok
 }
@@ -235,7 +235,7 @@ func (s *State) RefundsDue(slot uint64, index int, before string, most int) (due
 		if !ok {
 			return nil, false, false
 		}
-		from = s.claims.owed.at(at).prev
+		from = s.claims.owed.At(at).prev
 	}
 	due, more = s.claims.dueFrom(from, most)
 	return due, more, true
@@ -245,8 +245,8 @@ func (s *State) RefundsDue(slot uint64, index int, before string, most int) (due
 // sold.
 func (s *State) Users() iter.Seq2[string, int64] {
 	return func(yield func(string, int64) bool) {
-		for i := range s.claims.users.len() {
-			u := s.claims.users.at(uint32(i))
+		for i := range s.claims.users.Len() {
+			u := s.claims.users.At(uint32(i))
 			if !yield(s.claims.text.get(u.name), s.claims.unitsOf(uint32(i))) {
 				return
 			}
@@ -297,4 +297,13 @@ func Time(us int64) time.Time {
 		return time.Time{}
 	}
 	return time.UnixMicro(us)
+}
+
+// FormatTime writes a time as exports have it: microseconds since 1970 in RFC 3339, UTC; "" for
+// 0, which is none.
+func FormatTime(us int64) string {
+	if us == 0 {
+		return ""
+	}
+	return time.UnixMicro(us).UTC().Format(time.RFC3339Nano)
 }

@@ -72,7 +72,7 @@ func TestStateTakes(t *testing.T) {
 		"a generation again":        {[]commit{by(generation(2, 0, phase(pb.Phase_OPEN), Range{11, 5})), by(generation(2, 0, phase(pb.Phase_OPEN), Range{11, 5})), by(generation(1, 0, phase(pb.Phase_OPEN), Range{1, 10}))}, "limit 15: 15 available, 0 held, 0 sold, 0 in flight", nil},
 		"a removal":                 {[]commit{by(generation(2, 4, phase(pb.Phase_OPEN))), by(claim("u", "k", 6))}, "limit 6: 5 available, 0 held, 1 sold, 0 in flight", func(s *State) bool { return s.Shortfall() == 0 }},
 		"a removal of too many":     {[]commit{by(claim("u", "k", 1, 2, 3)), by(generation(2, 8, phase(pb.Phase_OPEN)))}, "limit 3: 0 available, 0 held, 3 sold, 0 in flight", func(s *State) bool { return s.Shortfall() == 1 }},
-		"a removal of the new":      {[]commit{by(generation(2, 1, phase(pb.Phase_OPEN), Range{11, 1}))}, "limit 10: 10 available, 0 held, 0 sold, 0 in flight", func(s *State) bool { return s.available[0].end() == 11 }},
+		"a removal of the new":      {[]commit{by(generation(2, 1, phase(pb.Phase_OPEN), Range{11, 1}))}, "limit 10: 10 available, 0 held, 0 sold, 0 in flight", func(s *State) bool { return s.available[0].End() == 11 }},
 		"a shortfall forgotten":     {[]commit{by(generation(2, 99, phase(pb.Phase_OPEN))), by(generation(3, 0, phase(pb.Phase_OPEN), Range{11, 1}))}, "limit 1: 1 available, 0 held, 0 sold, 0 in flight", func(s *State) bool { return s.Shortfall() == 0 }},
 		"a seal":                    {[]commit{by(claim("u", "k", 1)), closed, by(seal()).as("planner", 1)}, "limit 10: 9 available, 0 held, 1 sold, 0 in flight", func(s *State) bool { return s.Sealed() && s.Phase == PhaseSealed }},
 		"commits of one time":       {[]commit{by(claim("u", "k", 1)).at(20), by(claim("v", "k", 2)).at(20)}, "limit 10: 8 available, 0 held, 2 sold, 0 in flight", nil},
@@ -221,7 +221,7 @@ func recount(s *State) error {
 		}
 	}
 	for _, r := range s.available {
-		for unit := r.First; unit < r.end(); unit++ {
+		for unit := r.First; unit < r.End(); unit++ {
 			errs = append(errs, put(unit, "available"))
 		}
 	}

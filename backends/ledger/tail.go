@@ -33,14 +33,34 @@ func (t *Tail) SkipTo(next uint64, entry []byte) error {
 }
 
 // Take takes in the next slot.
-func (t *Tail) Take(entry []byte) (*pb.Commit, error) {
+func (t *Tail) Take(entry []byte) (*pb.Commit, error) { return t.TakeRedacted(entry, sum(entry)) }
+
+// Decode reads the entry of the next slot and checks that it follows. It does not take it in.
+func (t *Tail) Decode(entry []byte) (*pb.Commit, error) { return t.decode(entry) }
+
+// TakeRedacted is Take of a slot of whose stored bytes something is left out in entry. hash is
+// that of the stored bytes. The caller must have it from where it trusts.
+func (t *Tail) TakeRedacted(entry []byte, hash Hash) (*pb.Commit, error) {
 	commit, err := t.decode(entry)
 	if err != nil {
 		return nil, err
 	}
-	t.advance(commit, sum(entry))
+	t.advance(commit, hash)
 	return commit, nil
 }
+
+// Entry completes a commit that is to follow and encodes it. Its head has no totals.
+func (t *Tail) Entry(commit *pb.Commit) (*Entry, error) {
+	stored, hash, err := t.encode(commit)
+	if err != nil {
+		return nil, err
+	}
+	head := Head{Slot: t.next, Hash: hash, TimeUs: commit.GetTimeUs()}
+	return &Entry{Commit: commit, Hash: hash, Bytes: stored, Head: head.Encode()}, nil
+}
+
+// Corrupt returns ErrCorrupt of the next slot, with what is wrong.
+func (t *Tail) Corrupt(format string, args ...any) error { return t.corrupt(format, args...) }
 
 // Ends holds the log's head against what was taken of the log: it says whether the log ends
 // with that. more: slots come behind it, or the read of one of the two lags.
@@ -54,9 +74,6 @@ func (t *Tail) Ends(head []byte) (more bool, err error) {
 	}
 	return h.Slot+1 > t.next, nil
 }
-
-// Log returns the log's name.
-func (t *Tail) Log() string { return t.log }
 
 // Next returns the slot after the last one taken.
 func (t *Tail) Next() uint64 { return t.next }

@@ -6,19 +6,17 @@ import (
 	"sync"
 )
 
-// together is a fold of one of many logs that are read at once.
-type together interface {
+// NamedFolder is a fold of one of many logs that are read at once.
+type NamedFolder interface {
 	Folder
-	of() string // the log
+	Log() string // the log's name
 }
 
-func (c *chain) of() string { return c.log }
-
-// foldTogether folds what a Scanner hands out of many logs, as many at a time as there are
+// FoldTogether folds what a Scanner hands out of many logs, as many at a time as there are
 // processors. It returns the error that each fold ended with. What was not handed out is left
-// to Load, which reads each log on to its end and holds it against its head; so is whatever
+// to Load, which reads each log on to its end and compares it with its head; so is whatever
 // is wrong with the store.
-func foldTogether[F together](ctx context.Context, logs Logs, folds []F) (failed []error) {
+func FoldTogether[F NamedFolder](ctx context.Context, logs Logs, folds []F) (failed []error) {
 	failed = make([]error, len(folds))
 	store, can := logs.(Scanner)
 	if !can || len(folds) < 2 {
@@ -26,7 +24,7 @@ func foldTogether[F together](ctx context.Context, logs Logs, folds []F) (failed
 	}
 	names := make([]string, len(folds))
 	for i, fold := range folds {
-		names[i] = fold.of()
+		names[i] = fold.Log()
 	}
 	var folding sync.WaitGroup
 	queues := make([]chan []handed, runtime.GOMAXPROCS(0))

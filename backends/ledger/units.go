@@ -12,12 +12,13 @@ import (
 // Range is a run of unit numbers: First, First+1, ... (Count of them).
 type Range struct{ First, Count int64 }
 
-func (r Range) end() int64 { return r.First + r.Count }
+// End returns the number behind the last unit.
+func (r Range) End() int64 { return r.First + r.Count }
 
-// compare reports whether the run lies before a unit (-1), has it (0) or lies behind it.
-func (r Range) compare(unit int64) int {
+// Compare reports whether the run lies before a unit (-1), has it (0) or lies behind it.
+func (r Range) Compare(unit int64) int {
 	switch {
-	case r.end() <= unit:
+	case r.End() <= unit:
 		return -1
 	case r.First > unit:
 		return 1
@@ -25,13 +26,14 @@ func (r Range) compare(unit int64) int {
 	return 0
 }
 
-func (r Range) valid() bool { return r.First >= 1 && r.Count >= 1 && r.end() > r.First }
+// Valid reports whether the range has units, all with numbers above 0.
+func (r Range) Valid() bool { return r.First >= 1 && r.Count >= 1 && r.End() > r.First }
 
 func (r Range) String() string {
 	if r.Count == 1 {
 		return fmt.Sprint(r.First)
 	}
-	return fmt.Sprintf("%d-%d", r.First, r.end()-1)
+	return fmt.Sprintf("%d-%d", r.First, r.End()-1)
 }
 
 // Units is a set of unit numbers: disjoint ranges in ascending order, none
@@ -42,7 +44,7 @@ type Units []Range
 // another process.
 func (u Units) Valid() bool {
 	for i, r := range u {
-		if !r.valid() || i > 0 && r.First < u[i-1].end() {
+		if !r.Valid() || i > 0 && r.First < u[i-1].End() {
 			return false
 		}
 	}
@@ -60,15 +62,15 @@ func (u Units) Count() (n int64) {
 // Add puts a range into the set. It fails, and changes nothing, if the range is
 // malformed or one of its units is in the set already.
 func (u *Units) Add(r Range) error {
-	if !r.valid() {
+	if !r.Valid() {
 		return fmt.Errorf("units %d+%d are no range", r.First, r.Count)
 	}
 	i := u.after(r.First)
-	if i > 0 && (*u)[i-1].end() > r.First || i < len(*u) && (*u)[i].First < r.end() {
+	if i > 0 && (*u)[i-1].End() > r.First || i < len(*u) && (*u)[i].First < r.End() {
 		return fmt.Errorf("units %v are here already", r)
 	}
-	joinsLeft := i > 0 && (*u)[i-1].end() == r.First
-	joinsRight := i < len(*u) && (*u)[i].First == r.end()
+	joinsLeft := i > 0 && (*u)[i-1].End() == r.First
+	joinsRight := i < len(*u) && (*u)[i].First == r.End()
 	switch {
 	case joinsLeft && joinsRight:
 		(*u)[i-1].Count += r.Count + (*u)[i].Count
@@ -87,11 +89,11 @@ func (u *Units) Add(r Range) error {
 // all of its units are there.
 func (u *Units) Remove(r Range) error {
 	i := u.after(r.First) - 1
-	if !r.valid() || i < 0 || (*u)[i].end() < r.end() {
+	if !r.Valid() || i < 0 || (*u)[i].End() < r.End() {
 		return fmt.Errorf("units %v are not here", r)
 	}
 	left := Range{(*u)[i].First, r.First - (*u)[i].First}
-	right := Range{r.end(), (*u)[i].end() - r.end()}
+	right := Range{r.End(), (*u)[i].End() - r.End()}
 	switch {
 	case left.Count > 0 && right.Count > 0:
 		(*u)[i] = left
@@ -146,7 +148,7 @@ func (u *Units) addEach(units []int64) error {
 func (u Units) hasEach(units []int64) bool {
 	for len(units) > 0 {
 		r := run(units)
-		if i := u.after(r.First) - 1; i < 0 || u[i].end() < r.end() {
+		if i := u.after(r.First) - 1; i < 0 || u[i].End() < r.End() {
 			return false
 		}
 		units = units[r.Count:]
@@ -168,13 +170,13 @@ func (u Units) Those(numbers []int64) (found Units) {
 }
 
 // Without returns the set without some units.
-func (u Units) Without(numbers []int64) Units { return u.minus(u.Those(numbers)) }
+func (u Units) Without(numbers []int64) Units { return u.Minus(u.Those(numbers)) }
 
 // lowest returns the n lowest units. The set must have that many.
 func (u Units) lowest(n int) []int64 {
 	units := make([]int64, 0, n)
 	for i := 0; len(units) < n; i++ {
-		for unit := u[i].First; unit < u[i].end() && len(units) < n; unit++ {
+		for unit := u[i].First; unit < u[i].End() && len(units) < n; unit++ {
 			units = append(units, unit)
 		}
 	}
@@ -204,7 +206,7 @@ func (u *Units) takeHighest(n int64, most int) Units {
 		r := &(*u)[len(*u)-1]
 		c := min(n, r.Count)
 		r.Count -= c
-		out = append(out, Range{r.end(), c})
+		out = append(out, Range{r.End(), c})
 		n -= c
 		if r.Count == 0 {
 			*u = (*u)[:len(*u)-1]
@@ -226,22 +228,22 @@ func (u *Units) addAll(others Units) error {
 
 // takeThose removes those of the wanted units that are in the set, and returns them.
 func (u *Units) takeThose(wanted Units) Units {
-	rest := u.minus(wanted)
-	taken := u.minus(rest)
+	rest := u.Minus(wanted)
+	taken := u.Minus(rest)
 	*u = rest
 	return taken
 }
 
-// minus returns the units that are in u and not in v.
-func (u Units) minus(v Units) (out Units) {
+// Minus returns the units that are in u and not in v.
+func (u Units) Minus(v Units) (out Units) {
 	for _, r := range u {
 		v = v[max(0, v.after(r.First)-1):]
-		for i := 0; i < len(v) && v[i].First < r.end(); i++ {
+		for i := 0; i < len(v) && v[i].First < r.End(); i++ {
 			if n := v[i].First - r.First; n > 0 {
 				out = append(out, Range{r.First, n})
 			}
-			if next := v[i].end(); next > r.First {
-				r = Range{next, r.end() - next}
+			if next := v[i].End(); next > r.First {
+				r = Range{next, r.End() - next}
 			}
 		}
 		if r.Count > 0 {
@@ -259,15 +261,9 @@ func (u Units) after(unit int64) int {
 	return sort.Search(len(u), func(i int) bool { return u[i].First > unit })
 }
 
-// Minus returns the set without those of some ranges, as they are stored.
-func (u Units) Minus(ranges []*pb.Range) Units {
-	others, _ := unitsOf(ranges) // of what was accepted each is well formed
-	return u.minus(others)
-}
-
 // Plus returns the set with those of some ranges, of which it must have none.
 func (u Units) Plus(ranges []*pb.Range) (Units, error) {
-	others, err := unitsOf(ranges)
+	others, err := UnitsOf(ranges)
 	all := slices.Clone(u)
 	return all, errors.Join(err, all.addAll(others))
 }
@@ -284,9 +280,9 @@ func (u Units) Proto() []*pb.Range {
 	return out
 }
 
-// unitsOf reads ranges as they are stored. Their order does not matter; a unit
+// UnitsOf reads ranges as they are stored. Their order does not matter; a unit
 // named twice is an error.
-func unitsOf(ranges []*pb.Range) (Units, error) {
+func UnitsOf(ranges []*pb.Range) (Units, error) {
 	var u Units
 	for _, r := range ranges {
 		if err := u.Add(Range{r.GetFirst(), r.GetCount()}); err != nil {

@@ -24,10 +24,10 @@ func (m unitSet) sorted() []int64 {
 func list(t interface{ Fatalf(string, ...any) }, u Units) []int64 {
 	all := []int64{}
 	for i, r := range u {
-		if !r.valid() || i > 0 && u[i-1].end() >= r.First {
+		if !r.Valid() || i > 0 && u[i-1].End() >= r.First {
 			t.Fatalf("%v is not disjoint, ascending and joined", u)
 		}
-		for unit := r.First; unit < r.end(); unit++ {
+		for unit := r.First; unit < r.End(); unit++ {
 			all = append(all, unit)
 		}
 	}
@@ -106,7 +106,7 @@ func TestUnitsAgainstModel(t *testing.T) {
 						want = append(want, unit)
 					}
 				}
-				if got := list(t, u.minus(v)); !slices.Equal(got, want) {
+				if got := list(t, u.Minus(v)); !slices.Equal(got, want) {
 					t.Fatalf("%v without %v is %v, not %v", u, v, got, want)
 				}
 			},
@@ -114,7 +114,7 @@ func TestUnitsAgainstModel(t *testing.T) {
 				if got := list(t, u); !slices.Equal(got, model.sorted()) || u.Count() != int64(len(model)) {
 					t.Fatalf("%v, the model has %v", u, model.sorted())
 				}
-				read, err := unitsOf(u.Proto())
+				read, err := UnitsOf(u.Proto())
 				if err != nil || !slices.Equal(read, u) {
 					t.Fatalf("%v is read back as %v: %v", u, read, err)
 				}

@@ -126,6 +126,9 @@ func NewWriter(log string, fold Folder) *Writer { return &Writer{log: log, fold:
 // Log returns the log's name.
 func (w *Writer) Log() string { return w.log }
 
+// Head returns the head as it is stored with the last slot folded, nil if there is no log.
+func (w *Writer) Head() []byte { return w.head }
+
 // Idle reports whether nothing is under way, so that the next step may be begun.
 func (w *Writer) Idle() bool { return w.under == 0 && w.wake == 0 && w.sent == nil }
 

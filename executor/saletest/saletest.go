@@ -190,9 +190,9 @@ func Mark(t testing.TB, node quorum.Node) {
 }
 
 // Audited fails the test unless an audit finds everything right.
-func Audited(t testing.TB, logs ledger.Logs, name string) *ledger.Audit {
+func Audited(t testing.TB, logs ledger.Logs, name string) *ledger.Report {
 	t.Helper()
-	a, err := ledger.NewAudit(context.Background(), logs, name)
+	a, err := ledger.RunAudit(context.Background(), logs, name, ledger.NewState, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

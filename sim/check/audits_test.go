@@ -15,7 +15,7 @@ import (
 func (w *world) audited(change func(a *Audit, is *auditFound)) {
 	w.t.Helper()
 	a := Audit{Began: w.h.Count(), How: Done}
-	found, err := ledger.AuditShowing(w.t.Context(), reader{w: w}, "tickets", func(sale *ledger.Sale, shards []*ledger.State) {
+	found, err := ledger.RunAudit(w.t.Context(), reader{w: w}, "tickets", ledger.NewState, func(sale *ledger.Sale, shards []*ledger.State) {
 		a.UID = sale.UID()
 		for _, s := range shards {
 			a.Slots = append(a.Slots, s.Next())

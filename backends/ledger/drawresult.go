@@ -11,25 +11,11 @@ import (
 	"salectl/spec"
 )
 
-// ofSale is what an export needs of the sale's own log, and of that of its units.
-type ofSale struct {
-	sale    *Sale
-	units   *ExportLog       // nil: the units are numbers, or what they are is left out
-	packets *exportedPackets // nil: units are no packets of money
-	draw    *exportedDraw    // nil: the sale is no draw
-	redact  *redaction       // nil: nothing is redacted
-}
-
-func (x *ofSale) amounts(units []int64) []string {
-	if x == nil {
-		return nil
-	}
-	return x.packets.amounts(units)
-}
-
-// exportedDraw is how a sale was drawn: what the header says of it but for what the shards
-// say themselves, and the rank of each entry that has one.
-type exportedDraw struct {
+// DrawResult is how a sale was drawn: its record, as an export has it, but for what the shards
+// say themselves, and the rank of each entry that has one. A nil DrawResult is that of a sale that
+// is no draw. Get it with DrawResultOf, have it ReadHeads, Cut it to the shards and take its
+// Record.
+type DrawResult struct {
 	uid    string
 	record draw.Record
 
@@ -38,33 +24,27 @@ type exportedDraw struct {
 	heads       []Totals // of the shards, as they were later than what is exported; none: not looked at
 }
 
-// loadOfSale is readOfSale of a log that is yet to be read.
-func loadOfSale(ctx context.Context, logs Logs, name, uid string) (*ofSale, error) {
-	sale := NewSale(spec.SaleLog(name))
-	if _, err := Load(ctx, logs, sale.log, sale); err != nil {
-		return nil, fmt.Errorf("exporting: %w", err)
-	}
-	if sale.UID() != uid {
-		return nil, fmt.Errorf("exporting run %s of sale %s, whose log has run %q: %w", uid, name, sale.UID(), ErrGone)
-	}
-	return readOfSale(ctx, logs, sale)
+// DrawShard is what the record of a draw needs of one shard.
+type DrawShard struct {
+	Totals
+	AwardBound int64 // as State.AwardBound has it
+	Closed     bool  // the log says which entries the shard has
 }
 
-// readOfSale takes from the sale's own log what an export needs of it.
-func readOfSale(ctx context.Context, logs Logs, sale *Sale) (*ofSale, error) {
-	packets, err := packetsOf(sale)
-	if err != nil {
-		return nil, err
+// DrawShard returns what the record of a draw needs of the shard.
+func (s *State) DrawShard() DrawShard { return DrawShard{s.Totals, s.AwardBound(), s.entries != nil} }
+
+// DrawShards returns DrawShard of all shards.
+func DrawShards(shards []*State) []DrawShard {
+	all := make([]DrawShard, len(shards))
+	for i, s := range shards {
+		all[i] = s.DrawShard()
 	}
-	drawn, err := drawOf(sale)
-	if err == nil && drawn != nil {
-		err = drawn.look(ctx, logs, sale)
-	}
-	return &ofSale{sale: sale, packets: packets, draw: drawn}, err
+	return all
 }
 
-// drawOf is how a sale was drawn as far as its own log says it; nil: it is no draw.
-func drawOf(sale *Sale) (*exportedDraw, error) {
+// DrawResultOf returns how a sale was drawn as far as its own log says it; nil: it is no draw.
+func DrawResultOf(sale *Sale) (*DrawResult, error) {
 	if sale.Draw() == nil {
 		return nil, nil
 	}
@@ -72,17 +52,17 @@ func drawOf(sale *Sale) (*exportedDraw, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &exportedDraw{uid: sale.UID(), generations: sale.generations, record: *record, ranks: make(map[Rank]int64, len(sale.Ranks()))}
+	x := &DrawResult{uid: sale.UID(), generations: sale.generations, record: *record, ranks: make(map[Rank]int64, len(sale.Ranks()))}
 	for i, rank := range sale.Ranks() {
 		x.ranks[rank] = int64(i) + 1
 	}
 	return x, nil
 }
 
-// look reads how the shards stand. What is exported was read before, one shard after the
+// ReadHeads reads how the shards stand. What is exported was read before, one shard after the
 // other: a rank that one has awarded may be due to an award that lapsed on another since
 // that was read. How many may be awarded only grows, so that a later look has them all.
-func (x *exportedDraw) look(ctx context.Context, logs Logs, sale *Sale) error {
+func (x *DrawResult) ReadHeads(ctx context.Context, logs Logs, sale *Sale) error {
 	names := make([]string, sale.Shards())
 	for i := range names {
 		names[i] = spec.ShardLog(sale.UID(), i, len(names))
@@ -105,16 +85,20 @@ func (x *exportedDraw) look(ctx context.Context, logs Logs, sale *Sale) error {
 	return nil
 }
 
-// cut leaves out the hours of generations that no shard has taken. It leaves out what the sale's
+// Cut leaves out the hours of generations that no shard has taken. It leaves out what the sale's
 // log says of the close and after, if shards were read before theirs said which entries they have.
-func (x *exportedDraw) cut(shards []*State) {
+func (x *DrawResult) Cut(shards []DrawShard) {
 	if x == nil {
 		return
 	}
 	if n := len(x.generations); n > 0 { // a file without the sale's log has none
-		x.record.Opens, x.record.Closes = entryHours(x.generations[:min(max(int(takenBy(shards)), 1), n)])
+		newest := uint64(1)
+		for _, s := range shards {
+			newest = max(newest, s.Generation)
+		}
+		x.record.Opens, x.record.Closes = entryHours(x.generations[:min(int(newest), n)])
 	}
-	if !slices.ContainsFunc(shards, func(s *State) bool { return s.entries == nil }) {
+	if !slices.ContainsFunc(shards, func(s DrawShard) bool { return !s.Closed }) {
 		return
 	}
 	x.record.Shards, x.record.Root, x.record.Link, x.record.Ranks, x.record.Stock, x.record.CommittedCloses = nil, nil, nil, 0, 0, ""
@@ -160,18 +144,26 @@ func entryHours(generations []*pb.Planned) (opens, closes string) {
 	for _, p := range generations {
 		latest = max(latest, p.GetSettings().GetClosesAtUs())
 	}
-	return exportTime(generations[len(generations)-1].GetSettings().GetOpensAtUs()), exportTime(latest)
+	return FormatTime(generations[len(generations)-1].GetSettings().GetOpensAtUs()), FormatTime(latest)
 }
 
-// header is the part of the header, for shards as they are folded.
-func (x *exportedDraw) header(shards []*State) *draw.Record {
+// Trees returns the entries of each shard by the sale's log; nil: it does not say.
+func (x *DrawResult) Trees() []draw.Tree {
+	if x == nil {
+		return nil
+	}
+	return x.record.Shards
+}
+
+// Record returns the record, for shards as they are folded.
+func (x *DrawResult) Record(shards []DrawShard) *draw.Record {
 	if x == nil {
 		return nil
 	}
 	r := x.record
 	r.Winners, r.Lapsed, r.Reach, r.Ended = 0, 0, 0, true
 	for i, s := range shards {
-		t, reach := s.Totals, s.AwardBound()
+		t, reach := s.Totals, s.AwardBound
 		if i < len(x.heads) && x.heads[i].Limit+x.heads[i].Lapsed() > t.Limit+t.Lapsed() {
 			if t = x.heads[i]; s.Phase != PhaseClosed {
 				reach = t.Limit + t.Lapsed()
@@ -180,25 +172,21 @@ func (x *exportedDraw) header(shards []*State) *draw.Record {
 		r.Reach += reach
 		r.Winners += t.Limit
 		r.Lapsed += t.Lapsed()
-		r.Ended = r.Ended && s.Sealed()
+		r.Ended = r.Ended && s.Phase == PhaseSealed
 	}
 	return &r
 }
 
-// tell adds to the line of an entry what it was drawn by.
-func (x *exportedDraw) tell(line *ExportClaim, shard int, c Claim) {
-	if x == nil {
-		return
-	}
-	label := draw.Label(x.uid, c.User, c.Key)
-	line.Label, line.Rank = &label, x.ranks[Rank{shard, c.Slot, c.Index}]
+// Label returns the label of an entry, and its rank if that was published, else 0.
+func (x *DrawResult) Label(shard int, c Claim) (label draw.Digest, rank int64) {
+	return draw.Label(x.uid, c.User, c.Key), x.ranks[Rank{shard, c.Slot, c.Index}]
 }
 
 // DrawEntries returns the entries of a shard in the order of its log, without their values.
 func (s *State) DrawEntries(shard int) []draw.Entry {
-	all := make([]draw.Entry, s.claims.records.len())
+	all := make([]draw.Entry, s.claims.records.Len())
 	for i, label := range s.Labels() {
-		r := s.claims.records.at(uint32(i))
+		r := s.claims.records.At(uint32(i))
 		all[i] = draw.Entry{Label: label, Shard: shard, Slot: uint64(r.slot), Index: r.index()}
 	}
 	return all

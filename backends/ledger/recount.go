@@ -1,0 +1,207 @@
+package ledger
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/spec"
+)
+
+// Recount is an account of all shards of a sale, from commits that its caller has. First the
+// caller folds all commits into the Books. Then it calls Shard for each of them, then Claims, then
+// Units, then what else it has the logs for: Payloads, RedPacket, Entries. What they find stands in
+// the Report. OK is the caller's to set, once all is compared.
+type Recount struct {
+	*Report
+	books []*Book
+}
+
+// NewRecount returns the account of a run that has so many shards, and the reducers that
+// newReducer has made of each of their logs.
+func NewRecount[R Reducer](sale, uid string, shards int, newReducer func(log string) R) (*Recount, []R) {
+	r := &Recount{Report: &Report{Sale: sale, UID: uid, Shards: shards, Problems: []string{}, Warnings: []string{}}}
+	reducers := make([]R, shards)
+	for i := range shards {
+		log := spec.ShardLog(uid, i, shards)
+		reducers[i] = newReducer(log)
+		r.books = append(r.books, newBook(log, i, shards, reducers[i]))
+	}
+	return r, reducers
+}
+
+// Books returns the books of all shards.
+func (r *Recount) Books() []*Book { return r.books }
+
+// Shard counts what a shard has, reports what its book has found by itself and where the reducer
+// does not agree with it, and compares what it received with what the others sent.
+func (r *Recount) Shard(b *Book) {
+	r.add(b)
+	r.compare(b)
+	r.transfers(b)
+}
+
+// add counts what a shard has, as its commits add up.
+func (r *Recount) add(b *Book) {
+	r.Slots += b.Next()
+	for i := range b.accounts.Len() {
+		if b.accounts.At(uint32(i)).units > 0 {
+			r.Users++
+		}
+	}
+	r.OverLimit += int64(len(b.over))
+	r.Sold += b.sold.Count()
+	r.Held += b.held.Count()
+	r.Available += b.free.Count()
+	r.Stock += b.dealt - b.removed.Count()
+	r.Outcomes.Add(b.outcomes)
+}
+
+// compare reports what a book has found, and compares it with the reducer.
+func (r *Recount) compare(b *Book) {
+	for _, what := range b.faults {
+		r.Problem("shard %d: %s", b.shard, what)
+	}
+	for user, home := range b.away {
+		r.Problem("user %q has claims on shard %d, the home shard is %d", user, b.shard, home)
+	}
+	for user, units := range b.over {
+		r.Problem("shard %d: user %q had %s, more than the limit", b.shard, user, spec.Count(units, "unit"))
+	}
+	if b.refused != nil {
+		r.Problem("shard %d: %v", b.shard, b.refused)
+		return
+	}
+	s := b.reducer.Head()
+	fold := [...]int64{s.Sold, s.Held, s.Available, s.InFlight, s.Limit}
+	book := [...]int64{b.sold.Count(), b.held.Count(), b.free.Count(), b.inFlight(), b.dealt - b.removed.Count()}
+	if fold != book {
+		r.Problem("shard %d folds to sold, held, available, in flight, limit %v, its commits add up to %v", b.shard, fold, book)
+	}
+	if s.Outcomes != b.outcomes {
+		r.Problem("shard %d folds to %+v, its commits add up to %+v", b.shard, s.Outcomes, b.outcomes)
+	}
+	b.compareClaims(r.Report)
+}
+
+// transfers compares what a shard received with what the others sent.
+func (r *Recount) transfers(b *Book) {
+	for peer, x := range b.peers {
+		if peer >= len(r.books) {
+			r.Problem("shard %d names a shard %d that does not exist", b.shard, peer)
+			continue
+		}
+		there := r.books[peer].peer(b.shard)
+		for i, units := range x.received {
+			switch {
+			case i >= len(there.sent):
+				r.Problem("shard %d received transfer %d from shard %d, which never sent it", b.shard, i+1, peer)
+			case !slices.Equal(units, there.sent[i]):
+				r.Problem("transfer %d from shard %d to %d: sent %v, received %v", i+1, peer, b.shard, there.sent[i], units)
+			}
+		}
+		if x.acked > len(there.received) {
+			r.Problem("shard %d has an ack of transfer %d to shard %d, which never received it", b.shard, x.acked, peer)
+		}
+	}
+}
+
+// Claims sums up the holds of all shards, and reports payments that stand for more than one claim.
+func (r *Recount) Claims() {
+	var ended []endedHold
+	for _, b := range r.books {
+		ended = append(ended, b.ended...)
+	}
+	r.HoldTimes = newHoldTimes(ended)
+	r.payments(r.books)
+}
+
+// Units checks that every unit dealt is in exactly one place, and compares what each shard has
+// taken with what the sale's log has planned for it. Without that log, which is nil, the shards are
+// compared with each other.
+func (r *Recount) Units(sale *Sale) {
+	if sale == nil {
+		r.sameSettings()
+		r.place(func(b *Book) []*pb.Generation { return b.generations })
+		return
+	}
+	for _, b := range r.books {
+		for i, taken := range b.generations {
+			g := uint64(i + 1)
+			if g > sale.Generation() || !proto.Equal(taken, sale.ShardGeneration(g, b.shard)) {
+				r.Problem("shard %d took another generation %d than was planned", b.shard, g)
+			}
+		}
+	}
+	r.place(func(b *Book) (planned []*pb.Generation) { // as far as the shard has taken it
+		for g := range b.generations[:min(uint64(len(b.generations)), sale.Generation())] {
+			planned = append(planned, sale.ShardGeneration(uint64(g+1), b.shard))
+		}
+		return planned
+	})
+}
+
+// sameSettings compares the settings of all shards with those of the one with most generations.
+func (r *Recount) sameSettings() {
+	most := slices.MaxFunc(r.books, func(a, b *Book) int { return cmp.Compare(len(a.generations), len(b.generations)) })
+	for _, b := range r.books {
+		for g, taken := range b.generations {
+			if !proto.Equal(taken.GetSettings(), most.generations[g].GetSettings()) {
+				r.Problem("shards %d and %d took other settings in generation %d", b.shard, most.shard, g+1)
+			}
+		}
+	}
+}
+
+// place checks that every unit dealt is in exactly one place of all shards. planned are the
+// generations that a shard was to take.
+func (r *Recount) place(planned func(*Book) []*pb.Generation) {
+	var dealt, seen Units
+	put := func(units Units, where string, shards ...any) {
+		fresh := units.Minus(seen)
+		if twice := units.Minus(fresh); len(twice) > 0 {
+			r.Oversold += twice.Count()
+			r.Problem("units %v are in two places, one is %s", twice, fmt.Sprintf(where, shards...))
+		}
+		for _, run := range fresh {
+			_ = seen.Add(run) // none of them is there
+		}
+	}
+	for _, b := range r.books {
+		for _, g := range planned(b) {
+			units, err := UnitsOf(g.GetAdd())
+			for _, run := range units {
+				err = errors.Join(err, dealt.Add(run))
+			}
+			if err != nil {
+				r.Problem("generation %d deals units twice: %v", g.GetNumber(), err)
+			}
+		}
+		put(b.free, "available on shard %d", b.shard)
+		put(b.sold, "sold on shard %d", b.shard)
+		put(b.removed, "removed on shard %d", b.shard)
+		for _, run := range b.twice {
+			put(Units{run}, "on shard %d, where it came twice", b.shard)
+		}
+		put(b.held, "held on shard %d", b.shard)
+		for to, x := range b.peers {
+			if to >= len(r.books) {
+				continue
+			}
+			for _, units := range x.sent[min(len(r.books[to].peer(b.shard).received), len(x.sent)):] {
+				r.InFlight += units.Count()
+				put(units, "on the way from shard %d to %d", b.shard, to)
+			}
+		}
+	}
+	if lost := dealt.Minus(seen); len(lost) > 0 {
+		r.Problem("units %v were dealt and are nowhere", lost)
+	}
+	if made := seen.Minus(dealt); len(made) > 0 {
+		r.Problem("units %v are in the ledger and were never dealt", made)
+	}
+}
