@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -71,52 +70,5 @@ func TestTimeStays(t *testing.T) {
 	}
 	if near := c.timeUs - MaxAhead.Microseconds(); c.at(near) != c.timeUs || c.at(near-1) != near-1 || c.at(0) != c.timeUs {
 		t.Errorf("within %v it is %d, beyond %d, without a clock %d", MaxAhead, c.at(near), c.at(near-1), c.at(0))
-	}
-}
-
-// An audit of a ledger that was written by a clock which was ahead says so, and finds
-// nothing wrong.
-func TestAuditWarnsOfAClock(t *testing.T) {
-	w := newWorld(t)
-	logs := w.logs
-	last := time.UnixMicro(w.shards[worldShards-1].Head().TimeUs) // the newest of all
-	for name, test := range map[string]struct {
-		now  time.Time
-		want string
-	}{
-		"the clock is right":             {last, ""},
-		"it is as far off as clocks are": {last.Add(-MaxAhead), ""},
-		"it is a little further off": {last.Add(-MaxAhead - time.Microsecond), "the time of log aa/" + testUID +
-			"/2 is 20s ahead of this host's clock: a clock was wrong when it was appended to, or this one is"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			a := mustAudit(t, logs)
-			a.Warn(test.now)
-			if got := strings.Join(a.Warnings, "; "); got != test.want || !a.OK {
-				t.Errorf("it warns of %q, want %q; problems %q", got, test.want, a.Problems)
-			}
-		})
-	}
-	a := mustAudit(t, logs)
-	if a.Warn(last.Add(-time.Hour)); len(a.Warnings) != worldShards+1 {
-		t.Errorf("of %d logs it names %q", worldShards+1, a.Warnings)
-	}
-}
-
-// TestHeadOfBefore takes a head that was stored before heads had a time.
-func TestHeadOfBefore(t *testing.T) {
-	h := newWorld(t).shards[0].Head()
-	before := h
-	before.TimeUs = 0
-	if !sameHead(before, h) || !sameHead(h, h) {
-		t.Error("the same head does not tell the same")
-	}
-	if by, wrong := before.Ahead(time.Now()); wrong {
-		t.Errorf("it is ahead by %v", by)
-	}
-	other := h
-	other.TimeUs++
-	if sameHead(other, h) {
-		t.Error("another time tells the same")
 	}
 }

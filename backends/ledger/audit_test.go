@@ -1,4 +1,4 @@
-package ledger
+package ledger_test
 
 import (
 	"bytes"
@@ -13,19 +13,20 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
 )
 
-func mustAudit(t *testing.T, logs Logs) *Report {
+func mustAudit(t *testing.T, logs ledger.Logs) *ledger.Report {
 	t.Helper()
-	a, err := RunAudit(t.Context(), logs, "test", NewState, nil)
+	a, err := ledger.RunAudit(t.Context(), logs, "test", ledger.NewState, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m, plain := logs.(*memory); plain && m.before == nil {
+	if m, plain := logs.(*ledger.MemoryLogs); plain && m.Before == nil {
 		for _, most := range []uint64{3, 1000} { // as much of each log is handed out before it is read
-			if b, err := RunAudit(t.Context(), scanned{m, rand.New(rand.NewPCG(most, 1)), most}, "test", NewState, nil); err != nil || !reflect.DeepEqual(a, b) {
+			if b, err := ledger.RunAudit(t.Context(), scanned{m, rand.New(rand.NewPCG(most, 1)), most}, "test", ledger.NewState, nil); err != nil || !reflect.DeepEqual(a, b) {
 				t.Errorf("with up to %d slots of each log handed out: %+v, %v\nwithout: %+v", most, b, err, a)
 			}
 		}
@@ -36,7 +37,7 @@ func mustAudit(t *testing.T, logs Logs) *Report {
 // scanned is a Scanner that hands out no more than so many slots of each log, in a random
 // order of the logs.
 type scanned struct {
-	*memory
+	*ledger.MemoryLogs
 	random *rand.Rand
 	most   uint64
 }
@@ -44,117 +45,118 @@ type scanned struct {
 func (s scanned) Scan(_ context.Context, logs []string, each func(log int, entry []byte) error) error {
 	next := make([]uint64, len(logs))
 	for left := len(logs); left > 0; {
-		if s.before != nil && s.random.IntN(20) == 0 {
-			s.before()
+		if s.Before != nil && s.random.IntN(20) == 0 {
+			s.Before()
 		}
 		log := s.random.IntN(len(logs))
-		switch stored := s.logs[logs[log]]; {
+		switch stored := s.Logs[logs[log]]; {
 		case next[log] == math.MaxUint64:
-		case stored == nil, next[log] == min(uint64(len(stored.entries)), s.most):
+		case stored == nil, next[log] == min(uint64(len(stored.Entries)), s.most):
 			next[log] = math.MaxUint64
 			left--
 		default:
-			if err := each(log, stored.entries[next[log]]); err != nil {
+			if err := each(log, stored.Entries[next[log]]); err != nil {
 				return err
 			}
 			next[log]++
 		}
 	}
-	return errBroken // which is for whoever reads on to find out
+	return ledger.ErrBroken // which is for whoever reads on to find out
 }
 
 func TestAuditOfGoodLedgers(t *testing.T) {
 	for name, test := range map[string]struct {
-		world func(*testing.T) *world
-		want  Report
+		world func(*testing.T) *ledger.World
+		want  ledger.Report
 	}{
 		"new": {
-			func(t *testing.T) *world { return newWorld(t) },
-			Report{Stock: 30, Available: 30, Slots: 6},
+			func(t *testing.T) *ledger.World { return ledger.NewWorld(t) },
+			ledger.Report{Stock: 30, Available: 30, Slots: 6},
 		},
 		"busy": {
-			func(t *testing.T) *world { return busyWorld(t) },
-			Report{Stock: 30, Sold: 8, Held: 8, Available: 10, InFlight: 4, Users: 10, Slots: 25, Outcomes: Outcomes{OpenHolds: 5, Confirmed: 5}},
+			func(t *testing.T) *ledger.World { return ledger.BusyWorld(t) },
+			ledger.Report{Stock: 30, Sold: 8, Held: 8, Available: 10, InFlight: 4, Users: 10, Slots: 25, Outcomes: ledger.Outcomes{OpenHolds: 5, Confirmed: 5}},
 		},
 		"sealed": {
-			func(t *testing.T) *world {
-				w := busyWorld(t)
-				w.end()
-				w.say(w.roots())
+			func(t *testing.T) *ledger.World {
+				w := ledger.BusyWorld(t)
+				w.End()
+				w.Say(w.Roots())
 				return w
 			},
-			Report{Stock: 30, Sold: 14, Available: 16, Users: 8, Slots: 39, Outcomes: Outcomes{Confirmed: 8, Cancelled: 2}},
+			ledger.Report{Stock: 30, Sold: 14, Available: 16, Users: 8, Slots: 39, Outcomes: ledger.Outcomes{Confirmed: 8, Cancelled: 2}},
 		},
 		"said twice": {
-			func(t *testing.T) *world {
-				w := newWorld(t)
-				d := w.draft(1)
-				user := w.buyer(1)
+			func(t *testing.T) *ledger.World {
+				w := ledger.NewWorld(t)
+				d := w.Draft(1)
+				user := w.Buyer(1)
 				for _, key := range []string{"k", "l"} {
 					d.Claim(user, key, 1)
 				}
-				w.commit(1, d)
-				w.move(1, 2, 2, 2)
-				first, sent := w.sale.ShardGeneration(1, 1), w.shards[1].Open()[0]
-				w.follow(1, claim(user, "k", 11), claim(user, "l", 5), &pb.Op{Op: &pb.Op_Generation{Generation: first}})
-				w.follow(2, in(1, 1, sent.Units...))
+				w.Commit(1, d)
+				w.Move(1, 2, 2, 2)
+				first, sent := w.Sale.ShardGeneration(1, 1), w.Shards[1].Open()[0]
+				w.Follow(1, ledger.ClaimOp(user, "k", 11), ledger.ClaimOp(user, "l", 5), &pb.Op{Op: &pb.Op_Generation{Generation: first}})
+				w.Follow(2, ledger.InOp(1, 1, sent.Units...))
 				return w
 			},
-			Report{Stock: 30, Sold: 2, Available: 28, Users: 1, Slots: 11},
+			ledger.Report{Stock: 30, Sold: 2, Available: 28, Users: 1, Slots: 11},
 		},
 		"with lists": {
-			func(t *testing.T) *world {
-				w := newWorld(t)
-				w.follow(1, rebuild(1))
-				w.follow(1, grabbed(w.buyer(1), "k", 1, w.timeUs, 15))
+			func(t *testing.T) *ledger.World {
+				w := ledger.NewWorld(t)
+				w.Follow(1, ledger.RebuildOp(1))
+				w.Follow(1, ledger.GrabbedOp(w.Buyer(1), "k", 1, w.TimeUs, 15))
 				return w
 			},
-			Report{Stock: 30, Sold: 1, Available: 29, Users: 1, Slots: 8},
+			ledger.Report{Stock: 30, Sold: 1, Available: 29, Users: 1, Slots: 8},
 		},
 		"more removed than there is": {
-			func(t *testing.T) *world {
-				w := worldOf(t, held())
-				w.sell(3, 1)
-				w.plan(0, 9, held())
+			func(t *testing.T) *ledger.World {
+				w := ledger.WorldOf(t, ledger.HeldSettings())
+				w.Sell(3, 1)
+				w.Plan(0, 9, ledger.HeldSettings())
 				return w
 			},
-			Report{Stock: 8, Sold: 3, Held: 3, Available: 2, Users: 2, Slots: 11, Outcomes: Outcomes{OpenHolds: 1, Confirmed: 1}},
+			ledger.Report{Stock: 8, Sold: 3, Held: 3, Available: 2, Users: 2, Slots: 11, Outcomes: ledger.Outcomes{OpenHolds: 1, Confirmed: 1}},
 		},
 		"a user who was given units back": {
-			func(t *testing.T) *world {
-				w := worldOf(t, held())
-				user := w.buyer(1)
+			func(t *testing.T) *ledger.World {
+				w := ledger.WorldOf(t, ledger.HeldSettings())
+				user := w.Buyer(1)
 				for _, key := range []string{"k", "l"} {
-					d := w.draft(1)
-					if v := d.Claim(user, key, 3); v.Kind != Granted {
+					d := w.Draft(1)
+					if v := d.Claim(user, key, 3); v.Kind != ledger.Granted {
 						t.Fatalf("decision %d", v.Kind)
 					}
-					w.commit(1, d)
+					w.Commit(1, d)
 					if key == "k" {
-						w.settle(1, settle(w.shards[1].next-1, 0, pb.Settle_CANCEL))
+						w.Settle(1, ledger.SettleOp(w.Shards[1].Next()-1, 0, pb.Settle_CANCEL))
 					}
 				}
 				return w
 			},
-			Report{Stock: 30, Held: 3, Available: 27, Users: 1, Slots: 9, Outcomes: Outcomes{OpenHolds: 1, Cancelled: 1}},
+			ledger.Report{Stock: 30, Held: 3, Available: 27, Users: 1, Slots: 9, Outcomes: ledger.Outcomes{OpenHolds: 1, Cancelled: 1}},
 		},
 		"planned, on no shard yet": {
-			func(t *testing.T) *world {
-				w := &world{t: t, logs: &memory{logs: make(map[string]*stored)}, sale: NewSale(spec.SaleLog("test"))}
-				p := planned(1, pb.Phase_OPEN)
+			func(t *testing.T) *ledger.World {
+				w := &ledger.World{T: t, Logs: &ledger.MemoryLogs{Logs: make(map[string]*ledger.StoredLog)}, Sale: ledger.NewSale(spec.SaleLog("test"))}
+				p := ledger.PlannedOf(1, pb.Phase_OPEN)
 				p.Shards = append(p.Shards, &pb.ShardChange{})
-				w.say(planOp(p))
+				w.Say(ledger.PlanOp(p))
 				return w
 			},
-			Report{},
+			ledger.Report{},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := mustAudit(t, test.world(t).logs)
+			got := mustAudit(t, test.world(t).Logs)
 			want := test.want
-			want.OK, want.Sale, want.UID, want.Shards, want.Problems, want.heads = true, "test", testUID, worldShards, []string{}, got.heads
+			want.OK, want.Sale, want.UID, want.Shards, want.Problems = true, "test", ledger.TestUID, ledger.WorldShards, []string{}
+			want.Warnings = []string{}
 			want.HoldTimes = got.HoldTimes // TestHoldTimes has them
-			if fmt.Sprintf("%+v", *got) != fmt.Sprintf("%+v", want) {
+			if string(lineOf(got)) != string(lineOf(want)) {
 				t.Errorf("audit\n%+v, want\n%+v", *got, want)
 			}
 		})
@@ -164,238 +166,222 @@ func TestAuditOfGoodLedgers(t *testing.T) {
 // damages is what may be wrong with a busy world's ledger, and how an audit
 // must name it.
 var damages = map[string]struct {
-	plant func(*world)
+	plant func(*ledger.World)
 	want  []string
-	count Report // Oversold and OverLimit
+	count ledger.Report // Oversold and OverLimit
 }{
 	"a unit sold twice": {
-		func(w *world) { w.plant(0, claim(w.buyer(0), "k", 1)) },
-		[]string{"units [1] are in two places", "shard 0: the ledger is damaged"}, Report{Oversold: 1},
+		func(w *ledger.World) { w.Plant(0, ledger.ClaimOp(w.Buyer(0), "k", 1)) },
+		[]string{"units [1] are in two places", "shard 0: the ledger is damaged"}, ledger.Report{Oversold: 1},
 	},
 	"a unit sold twice by one claim": {
-		func(w *world) { w.plant(0, claim(w.buyer(0), "k", 7, 7)) },
-		[]string{"units [7] are in two places"}, Report{Oversold: 1},
+		func(w *ledger.World) { w.Plant(0, ledger.ClaimOp(w.Buyer(0), "k", 7, 7)) },
+		[]string{"units [7] are in two places"}, ledger.Report{Oversold: 1},
 	},
 	"a held unit sold": {
-		func(w *world) { w.plant(0, claim(w.buyer(0), "k", 3)) },
-		[]string{"units [3] are in two places"}, Report{Oversold: 1},
+		func(w *ledger.World) { w.Plant(0, ledger.ClaimOp(w.Buyer(0), "k", 3)) },
+		[]string{"units [3] are in two places"}, ledger.Report{Oversold: 1},
 	},
 	"a unit of another shard sold": {
-		func(w *world) { w.plant(0, claim(w.buyer(0), "k", 11, 12)) },
-		[]string{"units [11-12] are in two places", "units 11 are not here"}, Report{Oversold: 2},
+		func(w *ledger.World) { w.Plant(0, ledger.ClaimOp(w.Buyer(0), "k", 11, 12)) },
+		[]string{"units [11-12] are in two places", "units 11 are not here"}, ledger.Report{Oversold: 2},
 	},
 	"a unit on its way sold": {
-		func(w *world) { w.plant(2, claim(w.buyer(2), "k", 30)) },
-		[]string{"units [30] are in two places"}, Report{Oversold: 1},
+		func(w *ledger.World) { w.Plant(2, ledger.ClaimOp(w.Buyer(2), "k", 30)) },
+		[]string{"units [30] are in two places"}, ledger.Report{Oversold: 1},
 	},
 	"a unit that nobody dealt": {
-		func(w *world) { w.plant(0, claim(w.buyer(0), "k", 999)) },
-		[]string{"units [999] are in the ledger and were never dealt"}, Report{},
+		func(w *ledger.World) { w.Plant(0, ledger.ClaimOp(w.Buyer(0), "k", 999)) },
+		[]string{"units [999] are in the ledger and were never dealt"}, ledger.Report{},
 	},
 	"the limit passed": {
-		func(w *world) {
-			user := w.buyer(1)
-			w.plant(1, claim(user, "k", 15, 16), claim(user, "l", 17, 18))
+		func(w *ledger.World) {
+			user := w.Buyer(1)
+			w.Plant(1, ledger.ClaimOp(user, "k", 15, 16), ledger.ClaimOp(user, "l", 17, 18))
 		},
-		[]string{" had 4 units, more than the limit"}, Report{OverLimit: 1},
+		[]string{" had 4 units, more than the limit"}, ledger.Report{OverLimit: 1},
 	},
 	"the limit passed by holds": {
-		func(w *world) { w.plant(1, hold(w.buyer(1), "k", 9e15, 15, 16, 17, 18)) },
-		[]string{" had 4 units, more than the limit"}, Report{OverLimit: 1},
+		func(w *ledger.World) { w.Plant(1, ledger.HoldOp(w.Buyer(1), "k", 9e15, 15, 16, 17, 18)) },
+		[]string{" had 4 units, more than the limit"}, ledger.Report{OverLimit: 1},
 	},
 	"an owner that was shut out": {
-		func(w *world) {
-			d := w.shards[1].Draft([]byte("other"), 0)
+		func(w *ledger.World) {
+			d := w.Shards[1].Draft([]byte("other"), 0)
 			d.Own("there:1")
-			w.commit(1, d)
-			w.plant(1, claim(w.buyer(1), "k", 15))
+			w.Commit(1, d)
+			w.Plant(1, ledger.ClaimOp(w.Buyer(1), "k", 15))
 		},
-		[]string{"a claim by somebody who is not the owner"}, Report{},
+		[]string{"a claim by somebody who is not the owner"}, ledger.Report{},
 	},
 	"a slot lost": {
-		func(w *world) {
-			l := w.logs.logs[w.shards[1].log]
-			l.entries = append(l.entries[:3:3], l.entries[4:]...)
+		func(w *ledger.World) {
+			l := w.Logs.Logs[w.Shards[1].Log()]
+			l.Entries = append(l.Entries[:3:3], l.Entries[4:]...)
 		},
-		[]string{"shard 1: the ledger is damaged", "slot 3: does not follow the slot before it: a slot was lost or altered"}, Report{},
+		[]string{"shard 1: the ledger is damaged", "slot 3: does not follow the slot before it: a slot was lost or altered"}, ledger.Report{},
 	},
 	"the last slot lost": {
-		func(w *world) {
-			l := w.logs.logs[w.shards[1].log]
-			l.entries = l.entries[:len(l.entries)-1]
+		func(w *ledger.World) {
+			l := w.Logs.Logs[w.Shards[1].Log()]
+			l.Entries = l.Entries[:len(l.Entries)-1]
 		},
-		[]string{"shard 1: the ledger is damaged", "a slot was lost"}, Report{},
+		[]string{"shard 1: the ledger is damaged", "a slot was lost"}, ledger.Report{},
 	},
 	"a byte altered": {
-		func(w *world) {
-			l := w.logs.logs[w.shards[1].log]
-			l.entries[2] = bytes.Replace(l.entries[2], []byte("user"), []byte("lser"), 1)
+		func(w *ledger.World) {
+			l := w.Logs.Logs[w.Shards[1].Log()]
+			l.Entries[2] = bytes.Replace(l.Entries[2], []byte("user"), []byte("lser"), 1)
 		},
-		[]string{"shard 1: the ledger is damaged", "slot 3: does not follow"}, Report{},
+		[]string{"shard 1: the ledger is damaged", "slot 3: does not follow"}, ledger.Report{},
 	},
 	"a byte altered in the last slot": {
-		func(w *world) {
-			l := w.logs.logs[w.shards[1].log]
-			last := len(l.entries) - 1
-			l.entries[last] = bytes.Replace(l.entries[last], []byte("payment"), []byte("taymenp"), 1)
+		func(w *ledger.World) {
+			l := w.Logs.Logs[w.Shards[1].Log()]
+			last := len(l.Entries) - 1
+			l.Entries[last] = bytes.Replace(l.Entries[last], []byte("payment"), []byte("taymenp"), 1)
 		},
-		[]string{"shard 1: the ledger is damaged", "the head does not belong to slot"}, Report{},
+		[]string{"shard 1: the ledger is damaged", "the head does not belong to slot"}, ledger.Report{},
 	},
 	"a claim away from home": {
-		func(w *world) {
-			d := w.draft(0)
-			d.Claim(w.buyer(2), "k", 1)
-			w.commit(0, d)
+		func(w *ledger.World) {
+			d := w.Draft(0)
+			d.Claim(w.Buyer(2), "k", 1)
+			w.Commit(0, d)
 		},
-		[]string{"has claims on shard 0, the home shard is 2"}, Report{},
+		[]string{"has claims on shard 0, the home shard is 2"}, ledger.Report{},
 	},
 	"another generation than planned": {
-		func(w *world) {
-			d := w.draft(2)
-			if err := d.Generation(&pb.Generation{Number: 3, Add: []*pb.Range{{First: 77, Count: 1}}, Settings: phase(pb.Phase_OPEN)}); err != nil {
-				w.t.Fatal(err)
+		func(w *ledger.World) {
+			d := w.Draft(2)
+			if err := d.Generation(&pb.Generation{Number: 3, Add: []*pb.Range{{First: 77, Count: 1}}, Settings: ledger.PhaseSettings(pb.Phase_OPEN)}); err != nil {
+				w.T.Fatal(err)
 			}
-			w.commit(2, d)
+			w.Commit(2, d)
 		},
-		[]string{"shard 2 took another generation 3 than was planned", "units [77] are in the ledger and were never dealt"}, Report{},
+		[]string{"shard 2 took another generation 3 than was planned", "units [77] are in the ledger and were never dealt"}, ledger.Report{},
 	},
 	"another limit than planned": {
-		func(w *world) {
-			p := planned(3, pb.Phase_OPEN)
+		func(w *ledger.World) {
+			p := ledger.PlannedOf(3, pb.Phase_OPEN)
 			p.Shards = append(p.Shards, &pb.ShardChange{})
-			w.say(planOp(p))
-			d := w.draft(2)
-			if err := d.Generation(&pb.Generation{Number: 3, Settings: openSettings(1000)}); err != nil {
-				w.t.Fatal(err)
+			w.Say(ledger.PlanOp(p))
+			d := w.Draft(2)
+			if err := d.Generation(&pb.Generation{Number: 3, Settings: ledger.OpenSettings(1000)}); err != nil {
+				w.T.Fatal(err)
 			}
-			w.commit(2, d)
+			w.Commit(2, d)
 		},
-		[]string{"shard 2 took another generation 3 than was planned"}, Report{},
+		[]string{"shard 2 took another generation 3 than was planned"}, ledger.Report{},
 	},
 	"a generation applied that a shard has not": {
-		func(w *world) {
-			p := planned(3, pb.Phase_OPEN)
+		func(w *ledger.World) {
+			p := ledger.PlannedOf(3, pb.Phase_OPEN)
 			p.Shards = append(p.Shards, &pb.ShardChange{})
-			w.say(planOp(p))
-			w.say(applied(3))
+			w.Say(ledger.PlanOp(p))
+			w.Say(ledger.AppliedOp(3))
 		},
-		[]string{"shard 0 has 2 generations, 3 were applied"}, Report{},
+		[]string{"shard 0 has 2 generations, 3 were applied"}, ledger.Report{},
 	},
 	"units dealt twice": {
-		func(w *world) {
-			w.next = 1
-			p := &pb.Planned{Generation: 3, Uid: testUID, Run: 1, Settings: phase(pb.Phase_OPEN)}
+		func(w *ledger.World) {
+			w.Next = 1
+			p := &pb.Planned{Generation: 3, Uid: ledger.TestUID, Run: 1, Settings: ledger.PhaseSettings(pb.Phase_OPEN)}
 			p.Shards = []*pb.ShardChange{{}, {Add: []*pb.Range{{First: 1, Count: 2}}}, {}}
-			w.say(planOp(p))
-			w.plant(1, &pb.Op{Op: &pb.Op_Generation{Generation: w.sale.ShardGeneration(3, 1)}})
+			w.Say(ledger.PlanOp(p))
+			w.Plant(1, &pb.Op{Op: &pb.Op_Generation{Generation: w.Sale.ShardGeneration(3, 1)}})
 		},
-		[]string{"generation 3 deals units twice", "units [1-2] are in two places"}, Report{Oversold: 2},
+		[]string{"generation 3 deals units twice", "units [1-2] are in two places"}, ledger.Report{Oversold: 2},
 	},
 	"a shard's log missing": {
-		func(w *world) { delete(w.logs.logs, w.shards[2].log) },
-		[]string{"shard 2 has no log"}, Report{},
+		func(w *ledger.World) { delete(w.Logs.Logs, w.Shards[2].Log()) },
+		[]string{"shard 2 has no log"}, ledger.Report{},
 	},
 	"a transfer that nobody sent": {
-		func(w *world) { w.plant(1, in(2, 1, Range{50, 2})) },
-		[]string{"shard 1 received transfer 1 from shard 2, which never sent it", "units [50-51] are in the ledger and were never dealt"}, Report{},
+		func(w *ledger.World) { w.Plant(1, ledger.InOp(2, 1, ledger.Range{50, 2})) },
+		[]string{"shard 1 received transfer 1 from shard 2, which never sent it", "units [50-51] are in the ledger and were never dealt"}, ledger.Report{},
 	},
 	"a transfer received in part": {
-		func(w *world) {
-			sent := w.shards[2].Open()[0].Units
-			w.plant(0, in(2, 1, Range{sent[0].First, 1}))
+		func(w *ledger.World) {
+			sent := w.Shards[2].Open()[0].Units
+			w.Plant(0, ledger.InOp(2, 1, ledger.Range{sent[0].First, 1}))
 		},
-		[]string{"transfer 1 from shard 2 to 0: sent ", " were dealt and are nowhere"}, Report{},
+		[]string{"transfer 1 from shard 2 to 0: sent ", " were dealt and are nowhere"}, ledger.Report{},
 	},
 	"a transfer acknowledged that never came": {
-		func(w *world) { w.plant(2, ack(0, 1)) },
-		[]string{"shard 2 has an ack of transfer 1 to shard 0, which never received it"}, Report{},
+		func(w *ledger.World) { w.Plant(2, ledger.AckOp(0, 1)) },
+		[]string{"shard 2 has an ack of transfer 1 to shard 0, which never received it"}, ledger.Report{},
 	},
 	"a transfer to nowhere": {
-		func(w *world) { w.move(1, 7, 1, 1) },
-		[]string{"shard 1 names a shard 7 that does not exist", " were dealt and are nowhere"}, Report{},
+		func(w *ledger.World) { w.Move(1, 7, 1, 1) },
+		[]string{"shard 1 names a shard 7 that does not exist", " were dealt and are nowhere"}, ledger.Report{},
 	},
 	"a transfer to the first that does not exist": {
-		func(w *world) { w.move(1, worldShards, 1, 1) },
-		[]string{"shard 1 names a shard 3 that does not exist", " were dealt and are nowhere"}, Report{},
+		func(w *ledger.World) { w.Move(1, ledger.WorldShards, 1, 1) },
+		[]string{"shard 1 names a shard 3 that does not exist", " were dealt and are nowhere"}, ledger.Report{},
 	},
 	"a transfer of no range": {
-		func(w *world) { w.plant(1, out(2, 1, Range{1, 0})) },
-		[]string{": units 1+0 are no range"}, Report{},
+		func(w *ledger.World) { w.Plant(1, ledger.OutOp(2, 1, ledger.Range{1, 0})) },
+		[]string{": units 1+0 are no range"}, ledger.Report{},
 	},
 	"a transfer received of no range": {
-		func(w *world) { w.plant(1, in(2, 1, Range{1, 0})) },
-		[]string{"shard 1: slot 9: units 1+0 are no range\nshard 1: slot 9"}, Report{},
+		func(w *ledger.World) { w.Plant(1, ledger.InOp(2, 1, ledger.Range{1, 0})) },
+		[]string{"shard 1: slot 9: units 1+0 are no range\nshard 1: slot 9"}, ledger.Report{},
 	},
 	"a settle of no claim": {
-		func(w *world) { w.plant(1, settle(1, 7, pb.Settle_CANCEL)) },
-		[]string{"no claim stands at slot 1, op 7"}, Report{},
+		func(w *ledger.World) { w.Plant(1, ledger.SettleOp(1, 7, pb.Settle_CANCEL)) },
+		[]string{"no claim stands at slot 1, op 7"}, ledger.Report{},
 	},
 	"a claim of another fill": {
-		func(w *world) { w.plant(1, grabbed(w.buyer(1), "k", 1, w.timeUs, 15)) },
-		[]string{": a claim of fill 1 at fill 0", "a claim of fill 1, the shard is at 0"}, Report{},
+		func(w *ledger.World) { w.Plant(1, ledger.GrabbedOp(w.Buyer(1), "k", 1, w.TimeUs, 15)) },
+		[]string{": a claim of fill 1 at fill 0", "a claim of fill 1, the shard is at 0"}, ledger.Report{},
 	},
 	"what comes after damage": {
-		func(w *world) {
-			w.plant(1, claim(w.buyer(1), "k", 1))
-			w.plant(1, claim(w.buyer(1), "k", 15))
+		func(w *ledger.World) {
+			w.Plant(1, ledger.ClaimOp(w.Buyer(1), "k", 1))
+			w.Plant(1, ledger.ClaimOp(w.Buyer(1), "k", 15))
 		},
-		[]string{"units 1 are not here"}, Report{Oversold: 1},
+		[]string{"units 1 are not here"}, ledger.Report{Oversold: 1},
 	},
 	"a transfer of nonsense": {
-		func(w *world) { w.plant(1, out(2, 1, Range{1, 1 << 62})) },
-		[]string{"shard 1: slot"}, Report{Oversold: 33},
+		func(w *ledger.World) { w.Plant(1, ledger.OutOp(2, 1, ledger.Range{1, 1 << 62})) },
+		[]string{"shard 1: slot"}, ledger.Report{Oversold: 33},
 	},
 	"a head's numbers": {
-		func(w *world) {
-			h := w.shards[1].Head()
+		func(w *ledger.World) {
+			h := w.Shards[1].Head()
 			h.Sold++
-			w.logs.logs[w.shards[1].log].head = h.Encode()
+			w.Logs.Logs[w.Shards[1].Log()].Head = h.Encode()
 		},
-		[]string{"shard 1: the head says"}, Report{},
+		[]string{"shard 1: the head says"}, ledger.Report{},
 	},
 	"the sale's head": {
-		func(w *world) {
-			h := w.sale.Head()
-			h.Phase = PhaseClosed
-			w.logs.logs[w.sale.log].head = h.Encode()
+		func(w *ledger.World) {
+			h := w.Sale.Head()
+			h.Phase = ledger.PhaseClosed
+			w.Logs.Logs[w.Sale.Log()].Head = h.Encode()
 		},
-		[]string{"the sale's log: the head says"}, Report{},
+		[]string{"the sale's log: the head says"}, ledger.Report{},
 	},
 	"another end than sealed": {
-		func(w *world) {
-			w.end()
-			op := w.roots()
+		func(w *ledger.World) {
+			w.End()
+			op := w.Roots()
 			op.GetSealed().Roots[1][0] ^= 1
-			w.say(op)
+			w.Say(op)
 		},
-		[]string{"shard 1 does not end in the slot that the sale was sealed with"}, Report{},
+		[]string{"shard 1 does not end in the slot that the sale was sealed with"}, ledger.Report{},
 	},
-}
-
-// follow stores a commit that the state takes, past any draft.
-func (w *world) follow(shard int, ops ...*pb.Op) {
-	w.t.Helper()
-	s := w.shards[shard]
-	c := commit{string(testOwner), s.Epoch, w.timeUs, ops}.proto()
-	entry, hash, err := s.encode(c)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	slot := s.next
-	if err := s.Apply(c, hash, len(entry)); err != nil {
-		w.t.Fatal(err)
-	}
-	w.store(s.log, slot, &Entry{Bytes: entry, Head: s.Head().Encode()})
 }
 
 // One transfer that is wrong hides no other, in whatever order they are looked at.
 func TestAuditFindsAllTransfers(t *testing.T) {
-	w := newWorld(t)
-	w.move(1, 7, 1, 1)
-	w.move(1, 0, 1, 1)
-	w.plant(1, in(2, 1, Range{50, 1}))
+	w := ledger.NewWorld(t)
+	w.Move(1, 7, 1, 1)
+	w.Move(1, 0, 1, 1)
+	w.Plant(1, ledger.InOp(2, 1, ledger.Range{50, 1}))
 	for range 20 {
-		a := mustAudit(t, w.logs)
+		a := mustAudit(t, w.Logs)
 		if a.InFlight != 1 {
 			t.Fatalf("%d units on the way to a shard that exists, want 1", a.InFlight)
 		}
@@ -411,40 +397,40 @@ func TestAuditFindsAllTransfers(t *testing.T) {
 // A sale that is destroyed is said to be, and a log that breaks off in the middle
 // is not taken for a short one.
 func TestAuditSaysWhatItCannotRead(t *testing.T) {
-	w := newWorld(t)
-	w.timesCommit(1, 2*readAtOnce)
+	w := ledger.NewWorld(t)
+	w.TimesCommit(1, 2*ledger.ReadAtOnce)
 	synctest.Test(t, func(t *testing.T) {
-		if _, err := RunAudit(t.Context(), brokenOff{w.logs, w.shards[1].log}, "test", NewState, nil); !errors.Is(err, errBroken) {
+		if _, err := ledger.RunAudit(t.Context(), brokenOff{w.Logs, w.Shards[1].Log()}, "test", ledger.NewState, nil); !errors.Is(err, ledger.ErrBroken) {
 			t.Errorf("got %v", err)
 		}
 	})
-	w.say(sealedOf(3))
-	w.say(destroyed())
-	if _, err := RunAudit(t.Context(), w.logs, "test", NewState, nil); err == nil || !strings.Contains(err.Error(), "is destroyed") {
+	w.Say(ledger.SealedOfOp(3))
+	w.Say(ledger.DestroyedOp())
+	if _, err := ledger.RunAudit(t.Context(), w.Logs, "test", ledger.NewState, nil); err == nil || !strings.Contains(err.Error(), "is destroyed") {
 		t.Errorf("got %v", err)
 	}
 }
 
 // brokenOff is Logs of which one log can be read from its begin only.
 type brokenOff struct {
-	*memory
+	*ledger.MemoryLogs
 	log string
 }
 
 func (b brokenOff) Read(ctx context.Context, log string, from uint64, max int) ([]byte, [][]byte, error) {
 	if log == b.log && from > 0 {
-		return nil, nil, errBroken
+		return nil, nil, ledger.ErrBroken
 	}
-	return b.memory.Read(ctx, log, from, max)
+	return b.MemoryLogs.Read(ctx, log, from, max)
 }
 
 func TestAuditFindsDamage(t *testing.T) {
 	for name, damage := range damages {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { // a lost slot is waited for
-				w := busyWorld(t)
+				w := ledger.BusyWorld(t)
 				damage.plant(w)
-				a := mustAudit(t, w.logs)
+				a := mustAudit(t, w.Logs)
 				problems := strings.Join(a.Problems, "\n")
 				for _, want := range damage.want {
 					if !strings.Contains(problems, want) {
@@ -465,13 +451,13 @@ func TestAuditFindsDamage(t *testing.T) {
 // What comes after a slot that the reducer refused is still held against the rules, and
 // is not blamed on the head or on the slots behind it.
 func TestAuditAfterARefusal(t *testing.T) {
-	w := newWorld(t)
-	d, user := w.draft(0), w.buyer(0)
+	w := ledger.NewWorld(t)
+	d, user := w.Draft(0), w.Buyer(0)
 	d.Claim(user, "k", 3)
-	w.commit(0, d)
-	w.plant(0, claim(user, "another", 4))
-	w.plant(0, claim(w.buyer(0), "k", 5))
-	a := mustAudit(t, w.logs)
+	w.Commit(0, d)
+	w.Plant(0, ledger.ClaimOp(user, "another", 4))
+	w.Plant(0, ledger.ClaimOp(w.Buyer(0), "k", 5))
+	a := mustAudit(t, w.Logs)
 	if want := []string{
 		", slot 3: op 0: user ", fmt.Sprintf("shard 0: user %q had 4 units, more than the limit", user),
 	}; len(a.Problems) != 2 || !strings.Contains(a.Problems[0], want[0]) || a.Problems[1] != want[1] || a.Sold != 5 || a.Users != 2 {
@@ -482,24 +468,24 @@ func TestAuditAfterARefusal(t *testing.T) {
 // A hold that is settled twice is settled once.
 func TestAuditOfSettledTwice(t *testing.T) {
 	for _, how := range []pb.Settle_How{pb.Settle_CONFIRM, pb.Settle_CANCEL} {
-		w := worldOf(t, held())
-		w.sell(2, 0)
-		c := w.shards[0].Claim(1)
+		w := ledger.WorldOf(t, ledger.HeldSettings())
+		w.Sell(2, 0)
+		c := w.Shards[0].Claim(1)
 		for range 2 {
-			w.settle(0, settle(c.Slot, uint32(c.Index), how))
+			w.Settle(0, ledger.SettleOp(c.Slot, uint32(c.Index), how))
 		}
-		if a := mustAudit(t, w.logs); !a.OK || a.Users != 2-a.Cancelled-a.Expired || a.Held != 0 {
+		if a := mustAudit(t, w.Logs); !a.OK || a.Users != 2-a.Cancelled-a.Expired || a.Held != 0 {
 			t.Errorf("%v: %+v", how, a)
 		}
 	}
 }
 
 func TestAuditNamesNoMoreThanEnough(t *testing.T) {
-	w := newWorld(t)
+	w := ledger.NewWorld(t)
 	for range 300 {
-		w.plant(0, claim(w.buyer(1), "k", 1))
+		w.Plant(0, ledger.ClaimOp(w.Buyer(1), "k", 1))
 	}
-	if a := mustAudit(t, w.logs); len(a.Problems) != 100 || a.OK {
+	if a := mustAudit(t, w.Logs); len(a.Problems) != 100 || a.OK {
 		t.Errorf("%d problems", len(a.Problems))
 	}
 }
@@ -508,8 +494,8 @@ func TestAuditNamesNoMoreThanEnough(t *testing.T) {
 // each read something more has happened. Every cut must add up.
 func TestAuditOfLiveSale(t *testing.T) {
 	for seed := range uint64(50) {
-		w := newWorld(t)
-		w.plan(10_000, 0, phase(pb.Phase_OPEN))
+		w := ledger.NewWorld(t)
+		w.Plan(10_000, 0, ledger.PhaseSettings(pb.Phase_OPEN))
 		random := rand.New(rand.NewPCG(seed, 1))
 		reads := 0
 		live := func() {
@@ -517,23 +503,23 @@ func TestAuditOfLiveSale(t *testing.T) {
 				t.Fatal("the audit runs after the sale for ever")
 			}
 			for range random.IntN(60) {
-				w.anything(random)
+				w.Anything(random)
 			}
 		}
 		for range 50 {
-			w.anything(random)
+			w.Anything(random)
 		}
-		w.logs.before = live
-		var logs Logs = w.logs
+		w.Logs.Before = live
+		var logs ledger.Logs = w.Logs
 		if seed%2 == 1 {
-			logs = scanned{w.logs, random, 40}
+			logs = scanned{w.Logs, random, 40}
 		}
 		a := mustAudit(t, logs)
 		if !a.OK || a.Sold+a.Held+a.Available+a.InFlight != a.Stock {
 			t.Fatalf("seed %d: %+v", seed, a)
 		}
-		w.logs.before = nil
-		if a = mustAudit(t, w.logs); !a.OK {
+		w.Logs.Before = nil
+		if a = mustAudit(t, w.Logs); !a.OK {
 			t.Fatalf("seed %d, at rest: %+v", seed, a)
 		}
 	}
@@ -543,22 +529,22 @@ func TestAuditOfLiveSale(t *testing.T) {
 // unit of the cut is missing, or in two shards.
 func TestLoadShardsOfLiveSale(t *testing.T) {
 	for seed := range uint64(50) {
-		w := newWorld(t)
-		w.plan(10_000, 0, phase(pb.Phase_OPEN))
+		w := ledger.NewWorld(t)
+		w.Plan(10_000, 0, ledger.PhaseSettings(pb.Phase_OPEN))
 		random := rand.New(rand.NewPCG(seed, 2))
 		for range 50 {
-			w.anything(random)
+			w.Anything(random)
 		}
-		w.logs.before = func() {
+		w.Logs.Before = func() {
 			for range random.IntN(60) {
-				w.anything(random)
+				w.Anything(random)
 			}
 		}
-		var logs Logs = w.logs
+		var logs ledger.Logs = w.Logs
 		if seed%2 == 1 {
-			logs = scanned{w.logs, random, 40}
+			logs = scanned{w.Logs, random, 40}
 		}
-		shards, err := LoadShards(t.Context(), logs, w.sale)
+		shards, err := ledger.LoadShards(t.Context(), logs, w.Sale)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -578,113 +564,90 @@ func TestLoadShardsOfLiveSale(t *testing.T) {
 	}
 }
 
-// anything lets one thing happen, most often a step of a transfer.
-func (w *world) anything(random *rand.Rand) {
-	from := random.IntN(worldShards)
-	to := (from + 1 + random.IntN(worldShards-1)) % worldShards
-	open, ok := w.shards[from].OpenTo(to)
-	switch n := random.IntN(20); {
-	case n == 0:
-		w.plan(int64(random.IntN(3)), int64(random.IntN(3)), phase(pb.Phase_OPEN))
-	case n < 3:
-		w.sell(1, from)
-	case !ok:
-		w.move(from, to, 1+random.Int64N(3), 1)
-	case w.shards[to].Received(from) < open.K:
-		d := w.draft(to)
-		if err := d.In(from, open.K, open.Units); err != nil {
-			w.t.Fatal(err)
-		}
-		w.commit(to, d)
-	default:
-		d := w.draft(from)
-		d.Ack(to, open.K)
-		w.commit(from, d)
-	}
-}
-
 func TestAuditCannotRead(t *testing.T) {
 	for name, test := range map[string]struct {
-		prepare func(*world) Logs
+		prepare func(*ledger.World) ledger.Logs
 		want    error
 	}{
 		"no sale": {
-			func(*world) Logs { return &memory{logs: make(map[string]*stored)} }, ErrGone,
+			func(*ledger.World) ledger.Logs { return &ledger.MemoryLogs{Logs: make(map[string]*ledger.StoredLog)} }, ledger.ErrGone,
 		},
 		"a destroyed sale": {
-			func(w *world) Logs {
-				w.say(sealedOf(3))
-				w.say(destroyed())
-				return w.logs
-			}, ErrGone,
+			func(w *ledger.World) ledger.Logs {
+				w.Say(ledger.SealedOfOp(3))
+				w.Say(ledger.DestroyedOp())
+				return w.Logs
+			}, ledger.ErrGone,
 		},
 		"a sale being deleted": {
-			func(w *world) Logs {
-				w.end()
-				w.say(w.roots())
-				delete(w.logs.logs, w.shards[0].log)
-				return w.logs
-			}, ErrGone,
+			func(w *ledger.World) ledger.Logs {
+				w.End()
+				w.Say(w.Roots())
+				delete(w.Logs.Logs, w.Shards[0].Log())
+				return w.Logs
+			}, ledger.ErrGone,
 		},
 		"a sale deleted meanwhile": {
-			func(w *world) Logs {
+			func(w *ledger.World) ledger.Logs {
 				reads := 0
-				w.logs.before = func() {
+				w.Logs.Before = func() {
 					if reads++; reads == 3 {
-						w.logs.before = nil
-						w.end()
-						w.say(w.roots())
-						for _, s := range w.shards {
-							delete(w.logs.logs, s.log)
+						w.Logs.Before = nil
+						w.End()
+						w.Say(w.Roots())
+						for _, s := range w.Shards {
+							delete(w.Logs.Logs, s.Log())
 						}
 					}
 				}
-				return w.logs
-			}, ErrGone,
+				return w.Logs
+			}, ledger.ErrGone,
 		},
 		"a sale destroyed meanwhile": {
-			func(w *world) Logs {
-				w.meanwhile(func() {
-					w.say(sealedOf(3))
-					w.say(destroyed())
+			func(w *ledger.World) ledger.Logs {
+				w.Meanwhile(func() {
+					w.Say(ledger.SealedOfOp(3))
+					w.Say(ledger.DestroyedOp())
 				})
-				return w.logs
-			}, ErrGone,
+				return w.Logs
+			}, ledger.ErrGone,
 		},
 		"a sale begun anew meanwhile": {
-			func(w *world) Logs {
-				w.meanwhile(func() {
-					w.say(sealedOf(3))
-					w.say(destroyed())
-					p := planned(1, pb.Phase_OPEN)
+			func(w *ledger.World) ledger.Logs {
+				w.Meanwhile(func() {
+					w.Say(ledger.SealedOfOp(3))
+					w.Say(ledger.DestroyedOp())
+					p := ledger.PlannedOf(1, pb.Phase_OPEN)
 					p.Run, p.Uid = 2, "another"
-					w.say(planOp(p))
+					w.Say(ledger.PlanOp(p))
 				})
-				return w.logs
-			}, ErrGone,
+				return w.Logs
+			}, ledger.ErrGone,
 		},
 		"a sale's log that cannot be read again": {
-			func(w *world) Logs {
-				w.meanwhile(func() {
-					w.logs.logs[w.sale.log].entries[0] = []byte("noise")
-					w.logs.logs[w.sale.log].head = []byte("noise")
+			func(w *ledger.World) ledger.Logs {
+				w.Meanwhile(func() {
+					w.Logs.Logs[w.Sale.Log()].Entries[0] = []byte("noise")
+					w.Logs.Logs[w.Sale.Log()].Head = []byte("noise")
 				})
-				return w.logs
-			}, ErrCorrupt,
+				return w.Logs
+			}, ledger.ErrCorrupt,
 		},
 		"a sale's log that is damaged": {
-			func(w *world) Logs {
-				w.logs.logs[w.sale.log].entries[0] = []byte("noise")
-				return w.logs
-			}, ErrCorrupt,
+			func(w *ledger.World) ledger.Logs {
+				w.Logs.Logs[w.Sale.Log()].Entries[0] = []byte("noise")
+				return w.Logs
+			}, ledger.ErrCorrupt,
 		},
 		"a store that is down": {
-			func(w *world) Logs { return broken{w.logs, w.shards[1].log} }, errBroken,
+			func(w *ledger.World) ledger.Logs {
+				return ledger.BrokenLogs{MemoryLogs: w.Logs, Log: w.Shards[1].Log()}
+			}, ledger.ErrBroken,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a, err := RunAudit(t.Context(), test.prepare(newWorld(t)), "test", NewState, nil)
+				a, err := ledger.RunAudit(t.Context(), test.prepare(ledger.NewWorld(t)), "test", ledger.NewState, nil)
 				if !errors.Is(err, test.want) {
 					t.Errorf("%+v, %v", a, err)
 				}
@@ -693,37 +656,13 @@ func TestAuditCannotRead(t *testing.T) {
 	}
 }
 
-// meanwhile does something once, when an audit has begun to read the shards.
-func (w *world) meanwhile(do func()) {
-	reads := 0
-	w.logs.before = func() {
-		if reads++; reads == 3 {
-			w.logs.before = nil
-			do()
-		}
-	}
-}
-
-// broken is Logs of which one log cannot be read.
-type broken struct {
-	*memory
-	log string
-}
-
-func (b broken) Read(ctx context.Context, log string, from uint64, max int) ([]byte, [][]byte, error) {
-	if log == b.log {
-		return nil, nil, errBroken
-	}
-	return b.memory.Read(ctx, log, from, max)
-}
-
 // Who looks on sees the cut that the audit has read, also what the reducer did not take.
 func TestAuditShows(t *testing.T) {
-	w := busyWorld(t)
-	w.plant(0, claim(w.buyer(0), "k", 1))
+	w := ledger.BusyWorld(t)
+	w.Plant(0, ledger.ClaimOp(w.Buyer(0), "k", 1))
 	var users, units, holds int64
-	a, err := RunAudit(t.Context(), w.logs, "test", NewState, func(sale *Sale, shards []*State) {
-		if sale.UID() != testUID || len(shards) != worldShards {
+	a, err := ledger.RunAudit(t.Context(), w.Logs, "test", ledger.NewState, func(sale *ledger.Sale, shards []*ledger.State) {
+		if sale.UID() != ledger.TestUID || len(shards) != ledger.WorldShards {
 			t.Errorf("sale %s with %d shards", sale.UID(), len(shards))
 		}
 		for _, s := range shards {

@@ -1,21 +1,23 @@
-package ledger
+package ledger_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
 
+	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
 )
 
 // mustAuditExport audits an export that can be read.
-func mustAuditExport(t testing.TB, file []byte) *Report {
+func mustAuditExport(t testing.TB, file []byte) *ledger.Report {
 	t.Helper()
-	a, _, err := AuditExport(bytes.NewReader(file), nil)
+	a, _, err := ledger.AuditExport(bytes.NewReader(file), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,33 +26,32 @@ func mustAuditExport(t testing.TB, file []byte) *Report {
 
 // TestAuditOfExport says of an export what an audit says of the ledger that it is of.
 func TestAuditOfExport(t *testing.T) {
-	for name, w := range map[string]*world{
-		"busy": func() *world { w, _ := exported(t); return w }(),
-		"red packet, open": func() *world {
-			w := packetsWorld(t, nil)
-			w.taken(3)
+	for name, w := range map[string]*ledger.World{
+		"busy": func() *ledger.World { w, _ := exported(t); return w }(),
+		"red packet, open": func() *ledger.World {
+			w := ledger.PacketsWorld(t, nil)
+			w.Taken(3)
 			return w
 		}(),
-		"red packet, sealed": func() *world {
-			w := packetsWorld(t, nil)
-			w.taken(3)
-			w.seal()
+		"red packet, sealed": func() *ledger.World {
+			w := ledger.PacketsWorld(t, nil)
+			w.Taken(3)
+			w.Seal()
 			return w
 		}(),
-		"on the way": func() *world {
-			w := newWorld(t)
-			w.sell(2, 0, 1)
-			w.move(0, 1, 2, 2)
-			w.move(2, 0, 3, 1)
+		"on the way": func() *ledger.World {
+			w := ledger.NewWorld(t)
+			w.Sell(2, 0, 1)
+			w.Move(0, 1, 2, 2)
+			w.Move(2, 0, 3, 1)
 			return w
 		}(),
 	} {
-		live := mustAudit(t, w.logs)
+		live := mustAudit(t, w.Logs)
 		a := mustAuditExport(t, mustExport(t, w))
 		if !a.OK {
 			t.Errorf("%s: %q", name, a.Problems)
 		}
-		live.heads = nil
 		if name == "red packet, open" {
 			live.Packets = nil // what nobody has yet cannot be told without the seed
 		}
@@ -64,12 +65,12 @@ func TestAuditOfExport(t *testing.T) {
 
 // TestAuditOfTamperedExport names what was done to an export, and where.
 func TestAuditOfTamperedExport(t *testing.T) {
-	w := newWorld(t)
-	d := w.draft(0)
+	w := ledger.NewWorld(t)
+	d := w.Draft(0)
 	d.Claim("user1", "key1", 2)
 	d.Claim("user2", "key2", 1)
-	w.commit(0, d)
-	w.end()
+	w.Commit(0, d)
+	w.End()
 	lines := exportLines(mustExport(t, w))
 	if len(lines) < 9 || !strings.HasPrefix(lines[2], `{"claim":"0-2-1"`) || !strings.HasPrefix(lines[6], `{"shard":0,"slot":3`) {
 		t.Fatalf("other lines than the cases below are for: %q", lines)
@@ -101,7 +102,7 @@ func TestAuditOfTamperedExport(t *testing.T) {
 		"a commit removed":    {slices.Delete(slices.Clone(lines), 6, 7), `line 7: slot 4 of shard 0 follows slot 2 in line 6: what was between them is missing`},
 		"a commit doubled":    {slices.Insert(slices.Clone(lines), 6, lines[6]), `line 8: slot 3 of shard 0 stands here a second time, or out of order`},
 		"a commit altered":    {replace(5, `"commit":"Cg`, `"commit":"Ch`), `line 6: slot 2 of shard 0 does not continue what is before it`},
-		"a commit redacted":   {replace(6, `"}`, `","hash":"`+w.shards[0].Root().String()+`"}`), `line 7: slot 3 of shard 0 is redacted: true; the header says: false`},
+		"a commit redacted":   {replace(6, `"}`, `","hash":"`+w.Shards[0].Root().String()+`"}`), `line 7: slot 3 of shard 0 is redacted: true; the header says: false`},
 		"of no shard":         {replace(6, `"shard":0`, `"shard":7`), `line 7: it is of shard 7, and the header names the roots of 3 shards`},
 		"the end cut off":     {lines[:last], `the log "sale" ends here otherwise than the header says, line 1: slots are missing`},
 		"a shard's end":       {slices.Delete(slices.Clone(lines), sale-1, sale), ` ends here otherwise than the header says, line 1`},
@@ -112,15 +113,15 @@ func TestAuditOfTamperedExport(t *testing.T) {
 		"a plan removed":      {slices.Delete(slices.Clone(lines), sale, sale+1), `: slot 1 of the log "sale" stands where slot 0 should`},
 		"a plan doubled":      {slices.Insert(slices.Clone(lines), sale, lines[sale]), `slot 0 of the log "sale" stands here a second time, or out of order`},
 		"a plan altered":      {replace(sale, `"commit":"Cg`, `"commit":"Ch`), `slot 0 of the log "sale" does not continue what is before it`},
-		"a plan redacted":     {replace(sale, `"}`, `","hash":"`+w.sale.marks[0].hash.String()+`"}`), `as one from which a seed was left out, and is none`},
+		"a plan redacted":     {replace(sale, `"}`, `","hash":"`+w.Sale.Part(1).Root.String()+`"}`), `as one from which a seed was left out, and is none`},
 		"a plan before":       {slices.Insert(slices.Delete(slices.Clone(lines), sale, sale+1), sale-1, lines[sale]), `of shard 2 stands behind those of a later shard`},
 		"of another log":      {replace(sale, `"log":"sale"`, `"log":"sales"`), `it is of the log "sales", and the header names no such log`},
 		"another form of it":  {replace(sale, `"log":`, `"log": `), `slot 0 of the log "sale" is written otherwise than salectl writes it`},
 		"no log of the sale":  {replace(0, `"saleLog"`, `"saleLag"`), ``},
 		"cut within the line": {append(slices.Clone(lines[:last]), lines[last][:9]), `the file ends in the middle of this line: its end was cut off`},
-		"another root":        {replace(0, `"roots":["`+w.shards[0].Root().String()[:2], `"roots":["zz`), ``},
+		"another root":        {replace(0, `"roots":["`+w.Shards[0].Root().String()[:2], `"roots":["zz`), ``},
 	} {
-		a, _, err := AuditExport(strings.NewReader(strings.Join(c.lines, "")), nil)
+		a, _, err := ledger.AuditExport(strings.NewReader(strings.Join(c.lines, "")), nil)
 		switch {
 		case c.want == "":
 			if err == nil {
@@ -156,10 +157,10 @@ func wantFound(t *testing.T, all []alteration) {
 // TestAuditOfExportOfPackets finds amounts that do not follow from the seed, a seed that was
 // not committed to, and where there is none yet, a sum that the amounts do not come to.
 func TestAuditOfExportOfPackets(t *testing.T) {
-	w := packetsWorld(t, nil)
-	w.taken(3)
+	w := ledger.PacketsWorld(t, nil)
+	w.Taken(3)
 	open := string(mustExport(t, w))
-	w.seal()
+	w.Seal()
 	sealed := string(mustExport(t, w))
 	wantFound(t, []alteration{
 		{sealed, `"amounts":["`, `"amounts":["9`, `line 2: claim `},
@@ -176,17 +177,17 @@ func TestAuditOfExportOfPackets(t *testing.T) {
 // TestAuditOfExportWithoutItsPackets finds that the header does not tell of the red packet that the
 // sale's log declares, where somebody has written that log anew without the seed.
 func TestAuditOfExportWithoutItsPackets(t *testing.T) {
-	w := packetsWorld(t, nil)
-	w.taken(1)
+	w := ledger.PacketsWorld(t, nil)
+	w.Taken(1)
 	lines := exportLines(mustExport(t, w))
-	var header ExportHeader
-	var first ExportLogCommit
+	var header ledger.ExportHeader
+	var first ledger.ExportLogCommit
 	last := len(lines) - 1
 	if err := errors.Join(json.Unmarshal([]byte(lines[0]), &header), json.Unmarshal([]byte(lines[last]), &first)); err != nil {
 		t.Fatal(err)
 	}
-	first.Hash, header.Packets, header.SaleLog.Root = nil, nil, sum(first.Commit)
-	lines[0], lines[last] = string(exportLine(header)), string(exportLine(first))
+	first.Hash, header.Packets, header.SaleLog.Root = nil, nil, sha256.Sum256(first.Commit)
+	lines[0], lines[last] = string(lineOf(header)), string(lineOf(first))
 	said := mustAuditExport(t, []byte(strings.Join(lines, ""))).Problems
 	if !slices.ContainsFunc(said, func(s string) bool { return strings.HasPrefix(s, `line 1: the header has no packets.currency`) }) {
 		t.Errorf("%q", said)
@@ -196,14 +197,14 @@ func TestAuditOfExportWithoutItsPackets(t *testing.T) {
 // TestAuditOfExportOfOtherPacketsLater finds that a later generation declares another red packet,
 // also while packets may be given.
 func TestAuditOfExportOfOtherPacketsLater(t *testing.T) {
-	w := packetsWorld(t, nil)
-	w.replan(func(_ *pb.Planned, declared *spec.Sale) { declared.RedPacket.Total++ })
-	for i := range w.shards {
-		d := w.draft(i)
-		if err := d.Generation(w.sale.ShardGeneration(2, i)); err != nil {
+	w := ledger.PacketsWorld(t, nil)
+	w.Replan(func(_ *pb.Planned, declared *spec.Sale) { declared.RedPacket.Total++ })
+	for i := range w.Shards {
+		d := w.Draft(i)
+		if err := d.Generation(w.Sale.ShardGeneration(2, i)); err != nil {
 			t.Fatal(err)
 		}
-		w.commit(i, d)
+		w.Commit(i, d)
 	}
 	said := mustAuditExport(t, mustExport(t, w)).Problems
 	if !slices.Equal(said, []string{"generation 2 declares another red packet than was dealt"}) {
@@ -214,33 +215,33 @@ func TestAuditOfExportOfOtherPacketsLater(t *testing.T) {
 // TestAuditOfExportsThatDisagree audits exports whose shards are each whole by themselves, as
 // somebody may make them who writes roots anew.
 func TestAuditOfExportsThatDisagree(t *testing.T) {
-	w := newWorld(t)
-	w.move(0, 1, 2, 2)
+	w := ledger.NewWorld(t)
+	w.Move(0, 1, 2, 2)
 	lines := exportLines(mustExport(t, w))
 	last := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, `{"shard":1`) }) - 1
-	var before ExportCommit
+	var before ledger.ExportCommit
 	if err := json.Unmarshal([]byte(lines[last-1]), &before); err != nil {
 		t.Fatal(err)
 	}
-	lines[0] = strings.Replace(lines[0], w.shards[0].Root().String(), sum(before.Commit).String(), 1)
+	lines[0] = strings.Replace(lines[0], w.Shards[0].Root().String(), ledger.Hash(sha256.Sum256(before.Commit)).String(), 1)
 	unsent := slices.Delete(slices.Clone(lines), last, last+1)
 
-	w = newWorld(t)
+	w = ledger.NewWorld(t)
 	take := func(i int, number uint64, settings *pb.Settings) {
-		d := w.draft(i)
+		d := w.Draft(i)
 		if err := d.Generation(&pb.Generation{Number: number, Settings: settings}); err != nil {
 			t.Fatal(err)
 		}
-		w.commit(i, d)
+		w.Commit(i, d)
 	}
 	for i, limit := range []int64{3, 5} {
-		take(i, 2, openSettings(limit))
-		take(i, 3, openSettings(limit))
+		take(i, 2, ledger.OpenSettings(limit))
+		take(i, 3, ledger.OpenSettings(limit))
 	}
-	take(2, 2, phase(pb.Phase_CLOSED))
-	d := w.draft(2)
+	take(2, 2, ledger.PhaseSettings(pb.Phase_CLOSED))
+	d := w.Draft(2)
 	d.Seal()
-	w.commit(2, d)
+	w.Commit(2, d)
 	for name, c := range map[string]struct {
 		file string
 		want string
@@ -258,16 +259,16 @@ func TestAuditOfExportsThatDisagree(t *testing.T) {
 // TestAuditOfShortenedExport audits exports that have less of a shard than there is, and are whole in
 // all else. An apply or a destroy that is under way shortens none.
 func TestAuditOfShortenedExport(t *testing.T) {
-	sealed := newWorld(t)
-	sealed.sell(1, 0, 1, 2)
-	sealed.end()
-	open := newWorld(t)
-	open.sell(1, 0, 1, 2)
-	begun := newWorld(t)
-	begun.plan(0, 0, phase(pb.Phase_PAUSED))
-	begun.plan(0, 0, phase(pb.Phase_OPEN))
+	sealed := ledger.NewWorld(t)
+	sealed.Sell(1, 0, 1, 2)
+	sealed.End()
+	open := ledger.NewWorld(t)
+	open.Sell(1, 0, 1, 2)
+	begun := ledger.NewWorld(t)
+	begun.Plan(0, 0, ledger.PhaseSettings(pb.Phase_PAUSED))
+	begun.Plan(0, 0, ledger.PhaseSettings(pb.Phase_OPEN))
 	for name, c := range map[string]struct {
-		w     *world
+		w     *ledger.World
 		slots map[int]uint64 // that a shard has; of the others all
 		want  []string
 	}{
@@ -278,24 +279,24 @@ func TestAuditOfShortenedExport(t *testing.T) {
 		"no logs but one":     {open, map[int]uint64{0: 0, 2: 0}, []string{"shard 0 has no log", "shard 2 has no log"}},
 		"before it had owner": {open, map[int]uint64{0: 1}, nil},
 		"before its close":    {sealed, map[int]uint64{0: 3}, []string{"shard 0 ended at generation 1, shard 1 has 2"}},
-		"before its seal":     {sealed, map[int]uint64{2: sealed.shards[2].Next() - 1}, []string{"shard 2 is not sealed, and shard 1 is"}},
+		"before its seal":     {sealed, map[int]uint64{2: sealed.Shards[2].Next() - 1}, []string{"shard 2 is not sealed, and shard 1 is"}},
 		"no seals":            {sealed, map[int]uint64{0: 4, 1: 4, 2: 4}, nil},
 		"amid an apply":       {sealed, map[int]uint64{0: 3, 1: 3, 2: 4}, nil},
 		"amid a later apply":  {begun, map[int]uint64{0: 2, 1: 3, 2: 3}, nil},
 		"before what it had":  {begun, map[int]uint64{0: 2, 1: 2}, []string{"shard 0 ended at generation 1, and 2 were applied", "shard 1 ended at generation 1, and 2 were applied"}},
 		"amid the first":      {open, map[int]uint64{0: 0, 1: 1, 2: 1}, nil},
 	} {
-		shards := slices.Clone(c.w.shards)
+		shards := slices.Clone(c.w.Shards)
 		for i, slots := range c.slots {
-			shards[i] = NewState(shards[i].log)
-			for _, entry := range c.w.logs.logs[shards[i].log].entries[:slots] {
+			shards[i] = ledger.NewState(shards[i].Log())
+			for _, entry := range c.w.Logs.Logs[shards[i].Log()].Entries[:slots] {
 				if err := shards[i].Fold(entry); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}
 		var file bytes.Buffer
-		if err := Export(t.Context(), c.w.logs, "test", testUID, shards, nil, &file); err != nil {
+		if err := ledger.Export(t.Context(), c.w.Logs, "test", ledger.TestUID, shards, nil, &file); err != nil {
 			t.Fatal(err)
 		}
 		if said := mustAuditExport(t, file.Bytes()).Problems; !slices.Equal(said, c.want) && len(said)+len(c.want) > 0 {
@@ -307,8 +308,8 @@ func TestAuditOfShortenedExport(t *testing.T) {
 // TestAuditOfUnreadableCommits says how many claims it could not judge, and not that they are
 // in no commit.
 func TestAuditOfUnreadableCommits(t *testing.T) {
-	w := newWorld(t)
-	w.sell(1, 0, 0, 1)
+	w := ledger.NewWorld(t)
+	w.Sell(1, 0, 0, 1)
 	lines := exportLines(mustExport(t, w))
 	first := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, `{"shard":0,"slot":1,`) })
 	said := strings.Join(mustAuditExport(t, []byte(strings.Join(slices.Delete(lines, first, first+1), ""))).Problems, "\n")
@@ -320,11 +321,11 @@ func TestAuditOfUnreadableCommits(t *testing.T) {
 // TestAuditOfExportOfPacketsAmidTheFirstApply finds nothing wrong with an export of packets that was
 // written before all shards had taken theirs.
 func TestAuditOfExportOfPacketsAmidTheFirstApply(t *testing.T) {
-	w := packetsWorld(t, nil)
-	for i, s := range w.shards { // the first is created, and none has an owner yet
-		w.shards[i] = NewState(s.log)
+	w := ledger.PacketsWorld(t, nil)
+	for i, s := range w.Shards { // the first is created, and none has an owner yet
+		w.Shards[i] = ledger.NewState(s.Log())
 	}
-	if err := w.shards[0].Fold(w.logs.logs[w.shards[0].log].entries[0]); err != nil {
+	if err := w.Shards[0].Fold(w.Logs.Logs[w.Shards[0].Log()].Entries[0]); err != nil {
 		t.Fatal(err)
 	}
 	if said := mustAuditExport(t, mustExport(t, w)).Problems; len(said) > 0 {
@@ -336,8 +337,8 @@ func TestAuditOfExportOfPacketsAmidTheFirstApply(t *testing.T) {
 // written between the steps of a transfer.
 func TestAuditOfExportOfPacketsAmidATransfer(t *testing.T) {
 	for steps := 1; steps <= 3; steps++ {
-		w := packetsWorld(t, nil)
-		w.move(0, 1, 2, steps)
+		w := ledger.PacketsWorld(t, nil)
+		w.Move(0, 1, 2, steps)
 		if said := mustAuditExport(t, mustExport(t, w)).Problems; len(said) > 0 {
 			t.Errorf("after %d steps: %q", steps, said)
 		}

@@ -1,4 +1,4 @@
-package ledger
+package ledger_test
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"salectl/backends/ledger"
 	"salectl/internal/tamper"
 	"salectl/spec"
 )
@@ -14,22 +15,22 @@ import (
 // TestAuditOfAnyHeader alters each value of the header of an export, alone, and in the same way the last
 // line of each log. An audit finds it, or the value is one that it says it cannot prove.
 func TestAuditOfAnyHeader(t *testing.T) {
-	drawWorld := func() *drawWorld {
-		w := newDrawWorld(t, 3, nil, &spec.Beacon{Name: "drand quicknet", Round: "12345", Fallback: spec.FallbackNone})
-		for i := range w.shards {
-			w.enter(i, 2)
+	drawWorld := func() *ledger.DrawWorld {
+		w := ledger.NewDrawWorld(t, 3, nil, &spec.Beacon{Name: "drand quicknet", Round: "12345", Fallback: spec.FallbackNone})
+		for i := range w.Shards {
+			w.Enter(i, 2)
 		}
 		return w
 	}
 	entered, closed, awarded := drawWorld(), drawWorld(), drawWorld()
-	closed.close()
-	awarded.close()
-	awarded.reveal([]byte{1, 2, 3}, 6, 4)
-	awarded.award(1)
-	packets := packetsWorld(t, nil)
-	packets.taken(3)
+	closed.Close()
+	awarded.Close()
+	awarded.Reveal([]byte{1, 2, 3}, 6, 4)
+	awarded.Award(1)
+	packets := ledger.PacketsWorld(t, nil)
+	packets.Taken(3)
 	open := mustExport(t, packets)
-	packets.seal()
+	packets.Seal()
 	busy, _ := exported(t)
 	_, payloads := payloadExport(t, nil, exportPayloads)
 	const (
@@ -45,26 +46,26 @@ func TestAuditOfAnyHeader(t *testing.T) {
 		"units":           {[]byte(strings.Join(payloads, "")), `^$`, ""},
 		"packets, open":   {open, seed, "the seed is left out"},
 		"packets, sealed": {mustExport(t, packets), `^$`, ""},
-		"draw, entered":   {mustExport(t, entered.world), heads, "how many units the draw has"},
-		"draw, closed":    {mustExport(t, closed.world), heads, "how many units the draw has"},
-		"draw, awarded":   {mustExport(t, awarded.world), heads, "how many units the draw has"},
+		"draw, entered":   {mustExport(t, entered.World), heads, "how many units the draw has"},
+		"draw, closed":    {mustExport(t, closed.World), heads, "how many units the draw has"},
+		"draw, awarded":   {mustExport(t, awarded.World), heads, "how many units the draw has"},
 		"draw, sealed":    {drawnExport(t), `^$`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			lines := exportLines(c.file)
-			a, said, err := AuditExport(bytes.NewReader(c.file), nil)
+			a, said, err := ledger.AuditExport(bytes.NewReader(c.file), nil)
 			if err != nil || !a.OK || (len(said) > 1) != (c.says != "") || !strings.Contains(strings.Join(said, "\n"), c.says) {
 				t.Fatalf("%v, %+v, not proven: %q", err, a, said)
 			}
 			unproven := regexp.MustCompile(c.unproven)
 			for i, line := range lines {
-				if i > 0 && (isClaim([]byte(line)) || i+1 < len(lines) && logOf(line) == logOf(lines[i+1])) {
+				if i > 0 && (strings.HasPrefix(line, `{"claim":`) || i+1 < len(lines) && logOf(line) == logOf(lines[i+1])) {
 					continue
 				}
 				for what, altered := range tamper.Line(line) {
 					other := slices.Clone(lines)
 					other[i] = altered
-					a, _, err := AuditExport(strings.NewReader(strings.Join(other, "")), nil)
+					a, _, err := ledger.AuditExport(strings.NewReader(strings.Join(other, "")), nil)
 					if err == nil && a.OK && !unproven.MatchString(what) {
 						t.Errorf("line %d, not found: %s", i+1, what)
 					}
@@ -77,6 +78,6 @@ func TestAuditOfAnyHeader(t *testing.T) {
 // logOf is the part of a commit's line that says of which log it is.
 func logOf(line string) string { return line[:strings.IndexByte(line, ',')] }
 
-func exportPayloads(w *world, payloads *PayloadReader, to *bytes.Buffer) error {
-	return Export(w.t.Context(), w.logs, "test", testUID, w.shards, payloads, to)
+func exportPayloads(w *ledger.World, payloads *ledger.PayloadReader, to *bytes.Buffer) error {
+	return ledger.Export(w.T.Context(), w.Logs, "test", ledger.TestUID, w.Shards, payloads, to)
 }

@@ -1,7 +1,8 @@
-package ledger
+package ledger_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,28 +11,30 @@ import (
 	"strings"
 	"testing"
 
+	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/spec"
 	"salectl/units"
 )
 
 // TestExportOfLaterRun exports a run whose sale had another before: its part of the sale's own
 // log begins behind that, and is audited as it is.
 func TestExportOfLaterRun(t *testing.T) {
-	w := worldOf(t, openSettings(3), func(w *world) {
-		before := planned(1, pb.Phase_OPEN)
+	w := ledger.WorldOf(t, ledger.OpenSettings(3), func(w *ledger.World) {
+		before := ledger.PlannedOf(1, pb.Phase_OPEN)
 		before.Uid = "fedcba9876543210"
-		for _, op := range []*pb.Op{planOp(before), sealed(), destroyed()} {
-			w.say(op)
+		for _, op := range []*pb.Op{ledger.PlanOp(before), ledger.SealedOp(), ledger.DestroyedOp()} {
+			w.Say(op)
 		}
 	})
-	w.sell(2, 0)
-	w.end()
+	w.Sell(2, 0)
+	w.End()
 	file := mustExport(t, w)
 	header, _, err := readExport(file)
 	if err != nil || header.SaleLog.First != 3 || header.SaleLog.Slots != 3 {
 		t.Errorf("%+v, %v", header.SaleLog, err)
 	}
-	if err := CheckExport(t.Context(), w.logs, bytes.NewReader(file), "test", w.sale, w.shards, nil); err != nil {
+	if err := ledger.CheckExport(t.Context(), w.Logs, bytes.NewReader(file), "test", w.Sale, w.Shards, nil); err != nil {
 		t.Error(err)
 	}
 	lines := exportLines(file)
@@ -39,10 +42,10 @@ func TestExportOfLaterRun(t *testing.T) {
 	for i := range 3 {
 		wantNoticed(t, w, "is gone", last-i, slices.Delete(slices.Clone(lines), last-i, last-i+1))
 	}
-	earlier := w.logs.logs[w.sale.log].entries[0]
-	header.SaleLog = &LogPart{Slots: 1, Root: sum(earlier)}
-	forged := append(slices.Clone(lines[:last-2]), string(exportLine(ExportLogCommit{Log: "sale", Commit: earlier})))
-	forged[0] = string(exportLine(header))
+	earlier := w.Logs.Logs[w.Sale.Log()].Entries[0]
+	header.SaleLog = &ledger.LogPart{Slots: 1, Root: sha256.Sum256(earlier)}
+	forged := append(slices.Clone(lines[:last-2]), string(lineOf(ledger.ExportLogCommit{Log: "sale", Commit: earlier})))
+	forged[0] = string(lineOf(header))
 	if said := mustAuditExport(t, []byte(strings.Join(forged, ""))).Problems; !slices.ContainsFunc(said, func(s string) bool {
 		return strings.Contains(s, `the log "sale" is of run "fedcba9876543210"`)
 	}) {
@@ -53,26 +56,26 @@ func TestExportOfLaterRun(t *testing.T) {
 // TestExportHasWhatShardsTook exports the sale's log to the last generation that a shard has: what
 // comes behind it changes no export of the same shards.
 func TestExportHasWhatShardsTook(t *testing.T) {
-	w := newWorld(t)
-	w.sell(1, 1)
+	w := ledger.NewWorld(t)
+	w.Sell(1, 1)
 	before := mustExport(t, w)
-	for _, op := range []*pb.Op{applied(1), plan(2, pb.Phase_PAUSED)} {
+	for _, op := range []*pb.Op{ledger.AppliedOp(1), ledger.PlanOf(2, pb.Phase_PAUSED)} {
 		p := op.GetPlanned()
 		if p != nil {
 			p.Shards = []*pb.ShardChange{{}, {}, {}}
 		}
-		w.say(op)
+		w.Say(op)
 		if !bytes.Equal(mustExport(t, w), before) {
 			t.Errorf("after %v it is another export", op)
 		}
 	}
-	d := w.draft(1)
-	if err := d.Generation(w.sale.ShardGeneration(2, 1)); err != nil {
+	d := w.Draft(1)
+	if err := d.Generation(w.Sale.ShardGeneration(2, 1)); err != nil {
 		t.Fatal(err)
 	}
-	w.commit(1, d)
+	w.Commit(1, d)
 	header, _, err := readExport(mustExport(t, w))
-	if err != nil || header.SaleLog.Slots != w.sale.Next() {
+	if err != nil || header.SaleLog.Slots != w.Sale.Next() {
 		t.Errorf("once a shard has it: %+v, %v", header.SaleLog, err)
 	}
 }
@@ -84,24 +87,24 @@ func TestAuditOfExportAgainstPlans(t *testing.T) {
 		op   *pb.Generation
 		want []string
 	}{
-		"units": {&pb.Generation{Number: 2, Add: []*pb.Range{{First: 31, Count: 5}}, Settings: openSettings(3)}, []string{
+		"units": {&pb.Generation{Number: 2, Add: []*pb.Range{{First: 31, Count: 5}}, Settings: ledger.OpenSettings(3)}, []string{
 			"shard 0 took another generation 2 than was planned", "units [31-35] are in the ledger and were never dealt"}},
-		"a limit": {&pb.Generation{Number: 2, Settings: openSettings(30)}, []string{"shard 0 took another generation 2 than was planned"}},
-		"a generation more": {&pb.Generation{Number: 3, Settings: openSettings(3)}, []string{
+		"a limit": {&pb.Generation{Number: 2, Settings: ledger.OpenSettings(30)}, []string{"shard 0 took another generation 2 than was planned"}},
+		"a generation more": {&pb.Generation{Number: 3, Settings: ledger.OpenSettings(3)}, []string{
 			"shard 0 took another generation 3 than was planned"}},
 	} {
-		w := newWorld(t)
-		w.say(planOp(&pb.Planned{Generation: 2, Uid: testUID, Run: 1, Settings: openSettings(3), Shards: []*pb.ShardChange{{}, {}, {}}}))
+		w := ledger.NewWorld(t)
+		w.Say(ledger.PlanOp(&pb.Planned{Generation: 2, Uid: ledger.TestUID, Run: 1, Settings: ledger.OpenSettings(3), Shards: []*pb.ShardChange{{}, {}, {}}}))
 		for number := uint64(2); number <= c.op.GetNumber(); number++ {
 			op := c.op
 			if number < op.GetNumber() {
-				op = w.sale.ShardGeneration(number, 0)
+				op = w.Sale.ShardGeneration(number, 0)
 			}
-			d := w.draft(0)
+			d := w.Draft(0)
 			if err := d.Generation(op); err != nil {
 				t.Fatal(err)
 			}
-			w.commit(0, d)
+			w.Commit(0, d)
 		}
 		said := mustAuditExport(t, mustExport(t, w)).Problems
 		for _, want := range c.want {
@@ -115,35 +118,26 @@ func TestAuditOfExportAgainstPlans(t *testing.T) {
 // TestSealedBeforeApplied finds a shard that ended before a generation that is said to be on
 // every shard.
 func TestSealedBeforeApplied(t *testing.T) {
-	w := newWorld(t)
-	w.end()
-	forged := *w.sale
-	forged.sealed = nil
-	w.sale = &forged
-	w.say(applied(2))
-	w.say(planOp(&pb.Planned{Generation: 3, Uid: testUID, Run: 1, Settings: phase(pb.Phase_CLOSED), Shards: []*pb.ShardChange{{}, {}, {}}}))
-	w.say(applied(3))
-	a := &exportAudit{sale: w.sale, shards: w.shards}
-	a.Recount, _ = NewRecount("test", testUID, worldShards, NewState)
-	a.ends()
-	if want := "shard 0 ended at generation 2, and 3 were applied"; !slices.Contains(a.Problems, want) {
-		t.Errorf("%q, want %s", a.Problems, want)
+	w := ledger.NewWorld(t)
+	w.End()
+	if got := ledger.Lacks(3, w.Shards)[0]; got != "ended at generation 2, and 3 were applied" {
+		t.Errorf("shard 0 %q", got)
 	}
 }
 
 // TestNoSeedInExportOfOpenPackets looks for the seed in all that an export has while packets may
 // still be given, and for each hash that is told in its place.
 func TestNoSeedInExportOfOpenPackets(t *testing.T) {
-	w := packetsWorld(t, nil)
-	w.taken(3)
+	w := ledger.PacketsWorld(t, nil)
+	w.Taken(3)
 	file := mustExport(t, w)
 	hashes := 0
 	for _, line := range exportLines(file) {
-		var c ExportLogCommit
+		var c ledger.ExportLogCommit
 		if err := json.Unmarshal([]byte(line), &c); err != nil {
 			t.Fatal(err)
 		}
-		if bytes.Contains(c.Commit, testSeed) || strings.Contains(line, "BwcHBwcHBwcH") {
+		if bytes.Contains(c.Commit, ledger.TestSeed) || strings.Contains(line, "BwcHBwcHBwcH") {
 			t.Errorf("the seed is in %s", line)
 		}
 		if c.Log != "" && c.Hash != nil {
@@ -153,7 +147,7 @@ func TestNoSeedInExportOfOpenPackets(t *testing.T) {
 	if a := mustAuditExport(t, file); !a.OK || hashes != 1 {
 		t.Errorf("%q, with %d hashes", a.Problems, hashes)
 	}
-	w.seal()
+	w.Seal()
 	if file = mustExport(t, w); bytes.Contains(file, []byte(`"hash":`)) {
 		t.Error("the seed is left out of a sale that is over")
 	}
@@ -161,14 +155,14 @@ func TestNoSeedInExportOfOpenPackets(t *testing.T) {
 
 // payloadExport exports a sale of units that are CODE1 to CODE30, of which two are sold and two are
 // held.
-func payloadExport(t *testing.T, key *units.Key, export func(*world, *PayloadReader, *bytes.Buffer) error) (*world, []string) {
+func payloadExport(t *testing.T, key *units.Key, export func(*ledger.World, *ledger.PayloadReader, *bytes.Buffer) error) (*ledger.World, []string) {
 	t.Helper()
-	plan := Hash{1}
-	w := worldOf(t, openSettings(3), func(w *world) {
-		w.change = func(p *pb.Planned) { p.Units, p.PlanDigest, p.NextUnit = []byte("digest"), plan[:], 31 }
+	plan := ledger.Hash{1}
+	w := ledger.WorldOf(t, ledger.OpenSettings(3), func(w *ledger.World) {
+		w.Change = func(p *pb.Planned) { p.Units, p.PlanDigest, p.NextUnit = []byte("digest"), plan[:], 31 }
 	})
 	payloads := newPayloadWorld(t, key)
-	payloads.logs = w.logs
+	payloads.logs = w.Logs
 	for first := int64(1); first <= 30; first += 10 {
 		var names []string
 		for unit := range int64(10) {
@@ -177,8 +171,8 @@ func payloadExport(t *testing.T, key *units.Key, export func(*world, *PayloadRea
 		payloads.mustStore(1, first, names...)
 	}
 	payloads.mustStore(9, 1, "NEVER") // of a plan that came to nothing
-	payloads.added = w.sale.Added()
-	w.sell(2, 0)
+	payloads.added = w.Sale.Added()
+	w.Sell(2, 0)
 	var to bytes.Buffer
 	if err := export(w, payloads.reader(), &to); err != nil {
 		t.Fatal(err)
@@ -189,14 +183,14 @@ func payloadExport(t *testing.T, key *units.Key, export func(*world, *PayloadRea
 // TestAuditOfExportWithPayloads proves what the units of claims are by the log of units, with the key
 // where they are secret.
 func TestAuditOfExportWithPayloads(t *testing.T) {
-	whole := func(w *world, payloads *PayloadReader, to *bytes.Buffer) error {
-		return Export(t.Context(), w.logs, "test", testUID, w.shards, payloads, to)
+	whole := func(w *ledger.World, payloads *ledger.PayloadReader, to *bytes.Buffer) error {
+		return ledger.Export(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, payloads, to)
 	}
 	for name, key := range map[string]*units.Key{"public": nil, "secret": mustKey(t, 1)} {
 		_, lines := payloadExport(t, key, whole)
 		text := strings.Join(lines, "")
-		audit := func(text string) (*Report, []string) {
-			a, unproven, err := AuditExport(strings.NewReader(text), key)
+		audit := func(text string) (*ledger.Report, []string) {
+			a, unproven, err := ledger.AuditExport(strings.NewReader(text), key)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -219,9 +213,9 @@ func TestAuditOfExportWithPayloads(t *testing.T) {
 			if c.text == text {
 				t.Fatalf("%s, %s: nothing was altered", name, what)
 			}
-			a, _, err := AuditExport(strings.NewReader(c.text), nil)
+			a, _, err := ledger.AuditExport(strings.NewReader(c.text), nil)
 			if key != nil && !strings.Contains(c.text, "unitsLag") && !strings.Contains(c.want, `"units"`) {
-				a, _, err = AuditExport(strings.NewReader(c.text), key)
+				a, _, err = ledger.AuditExport(strings.NewReader(c.text), key)
 			}
 			if err != nil || a.OK || !strings.Contains(strings.Join(a.Problems, "\n"), c.want) {
 				t.Errorf("%s, %s: %v, %q\nwant %s", name, what, err, a.Problems, c.want)
@@ -236,25 +230,21 @@ func TestExportWithoutItsUnits(t *testing.T) {
 	for slots := range 4 {
 		var failed error
 		var again bytes.Buffer
-		payloadExport(t, nil, func(w *world, payloads *PayloadReader, to *bytes.Buffer) error {
-			log := w.logs.logs[payloads.fold.Log()]
+		payloadExport(t, nil, func(w *ledger.World, payloads *ledger.PayloadReader, to *bytes.Buffer) error {
+			log := w.Logs.Logs[spec.UnitsLog(ledger.TestUID)]
 			now := *log
-			w.logs.before = func() {
-				if *log = (stored{}); slots > 0 {
-					head := Head{Slot: uint64(slots - 1), Hash: sum(now.entries[slots-1])}
-					*log = stored{head.Encode(), now.entries[:slots]}
+			w.Logs.Before = func() {
+				if *log = (ledger.StoredLog{}); slots > 0 {
+					head := ledger.Head{Slot: uint64(slots - 1), Hash: sha256.Sum256(now.Entries[slots-1])}
+					*log = ledger.StoredLog{head.Encode(), now.Entries[:slots]}
 				}
 			}
-			x, err := readOfSale(t.Context(), w.logs, w.sale)
-			if err != nil {
-				return err
-			}
-			failed = x.readUnits(t.Context(), payloads, w.shards)
-			w.logs.before = nil
+			failed = ledger.Export(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, payloads, io.Discard)
+			w.Logs.Before = nil
 			*log = now
-			return Export(t.Context(), w.logs, "test", testUID, w.shards, payloads, io.MultiWriter(to, &again))
+			return ledger.Export(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, payloads, io.MultiWriter(to, &again))
 		})
-		if (slots < 3) != errors.Is(failed, ErrGone) {
+		if (slots < 3) != errors.Is(failed, ledger.ErrGone) {
 			t.Errorf("of %d slots: %v", slots, failed)
 		}
 		if a := mustAuditExport(t, again.Bytes()); !a.OK {
@@ -278,13 +268,13 @@ func TestAuditOfExportOfSecretsWithoutKey(t *testing.T) {
 		"public":      {with: key, err: "the file has no units that are encrypted"},
 		"redacted":    {sealed: key, redact: true, unproven: "what the units are: they are secret, and were left out"},
 	} {
-		_, lines := payloadExport(t, c.sealed, func(w *world, payloads *PayloadReader, to *bytes.Buffer) error {
+		_, lines := payloadExport(t, c.sealed, func(w *ledger.World, payloads *ledger.PayloadReader, to *bytes.Buffer) error {
 			if c.redact {
-				return ExportRedacted(t.Context(), w.logs, "test", w.sale, w.shards, payloads, to)
+				return ledger.ExportRedacted(t.Context(), w.Logs, "test", w.Sale, w.Shards, payloads, to)
 			}
-			return Export(t.Context(), w.logs, "test", testUID, w.shards, payloads, to)
+			return ledger.Export(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, payloads, to)
 		})
-		a, unproven, err := AuditExport(strings.NewReader(strings.Join(lines, "")), c.with)
+		a, unproven, err := ledger.AuditExport(strings.NewReader(strings.Join(lines, "")), c.with)
 		switch {
 		case c.err != "":
 			if err == nil || !strings.Contains(err.Error(), c.err) {
@@ -301,8 +291,8 @@ func TestAuditOfExportOfSecretsWithoutKey(t *testing.T) {
 
 // TestAuditOfExportWithoutSaleLog refuses a header that names no log of the sale.
 func TestAuditOfExportWithoutSaleLog(t *testing.T) {
-	file := strings.Replace(string(mustExport(t, newWorld(t))), `"saleLog"`, `"log"`, 1)
-	if _, _, err := AuditExport(strings.NewReader(file), nil); err == nil || err.Error() != "the export's header has no saleLog: export the sale again" {
+	file := strings.Replace(string(mustExport(t, ledger.NewWorld(t))), `"saleLog"`, `"log"`, 1)
+	if _, _, err := ledger.AuditExport(strings.NewReader(file), nil); err == nil || err.Error() != "the export's header has no saleLog: export the sale again" {
 		t.Errorf("%v", err)
 	}
 }
@@ -310,13 +300,13 @@ func TestAuditOfExportWithoutSaleLog(t *testing.T) {
 // TestAuditOfExportComparesSettings compares the settings of the shards with each other where the
 // log of the sale is damaged.
 func TestAuditOfExportComparesSettings(t *testing.T) {
-	w := newWorld(t)
+	w := ledger.NewWorld(t)
 	for i, limit := range []int64{3, 5, 3} {
-		d := w.draft(i)
-		if err := d.Generation(&pb.Generation{Number: 2, Settings: openSettings(limit)}); err != nil {
+		d := w.Draft(i)
+		if err := d.Generation(&pb.Generation{Number: 2, Settings: ledger.OpenSettings(limit)}); err != nil {
 			t.Fatal(err)
 		}
-		w.commit(i, d)
+		w.Commit(i, d)
 	}
 	wantFound(t, []alteration{{string(mustExport(t, w)), `{"log":"sale","slot":0,"commit":"`, `{"log":"sale","slot":0,"commit":"AAAA`, "shards 1 and 0 took other settings in generation 2"}})
 }

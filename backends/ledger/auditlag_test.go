@@ -1,4 +1,4 @@
-package ledger
+package ledger_test
 
 import (
 	"bytes"
@@ -8,46 +8,47 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"salectl/backends/ledger"
 	"salectl/spec"
 )
 
 // behind is Logs in which the first reads of one log are answered from the past.
 type behind struct {
-	*memory
+	*ledger.MemoryLogs
 	log   string
-	past  *stored // nil: it was not there
-	reads int     // that lag
+	past  *ledger.StoredLog // nil: it was not there
+	reads int               // that lag
 }
 
 func (b *behind) Read(ctx context.Context, log string, from uint64, max int) ([]byte, [][]byte, error) {
 	if log != b.log || b.reads == 0 {
-		return b.memory.Read(ctx, log, from, max)
+		return b.MemoryLogs.Read(ctx, log, from, max)
 	}
 	b.reads--
 	if b.past == nil {
 		return nil, nil, nil
 	}
-	return b.past.head, b.past.entries[min(from, uint64(len(b.past.entries))):], nil
+	return b.past.Head, b.past.Entries[min(from, uint64(len(b.past.Entries))):], nil
 }
 
 // An audit reads a shard again that lacks what was applied, since a read may lag, and in the end
 // believes what it reads.
 func TestAuditReadsAgainWhatLags(t *testing.T) {
-	w := newWorld(t)
-	early := new(*w.logs.logs[w.shards[1].log])
-	w.plan(0, 0, openSettings(5))
+	w := ledger.NewWorld(t)
+	early := new(*w.Logs.Logs[w.Shards[1].Log()])
+	w.Plan(0, 0, ledger.OpenSettings(5))
 	for name, c := range map[string]struct {
-		past  *stored
+		past  *ledger.StoredLog
 		reads int
 		want  []string
 	}{
-		"no log yet":                      {nil, MissingTries - 1, nil},
-		"no log":                          {nil, MissingTries, []string{"shard 1 has no log"}},
-		"before the second generation":    {early, MissingTries - 1, nil},
-		"the second generation is missed": {early, MissingTries, []string{"shard 1 has 1 generation, 2 were applied"}},
+		"no log yet":                      {nil, ledger.MissingTries - 1, nil},
+		"no log":                          {nil, ledger.MissingTries, []string{"shard 1 has no log"}},
+		"before the second generation":    {early, ledger.MissingTries - 1, nil},
+		"the second generation is missed": {early, ledger.MissingTries, []string{"shard 1 has 1 generation, 2 were applied"}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			a, err := RunAudit(t.Context(), &behind{w.logs, w.shards[1].log, c.past, c.reads}, "test", NewState, nil)
+			a, err := ledger.RunAudit(t.Context(), &behind{w.Logs, w.Shards[1].Log(), c.past, c.reads}, "test", ledger.NewState, nil)
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
@@ -66,10 +67,10 @@ func unseen(problem string) bool {
 
 // So it reads the log of units again.
 func TestAuditReadsAgainWhatUnitsAre(t *testing.T) {
-	w, _ := payloadExport(t, nil, func(*world, *PayloadReader, *bytes.Buffer) error { return nil })
+	w, _ := payloadExport(t, nil, func(*ledger.World, *ledger.PayloadReader, *bytes.Buffer) error { return nil })
 	synctest.Test(t, func(t *testing.T) {
-		for reads, want := range map[int]bool{MissingTries - 1: true, MissingTries: false} {
-			a, err := RunAudit(t.Context(), &behind{w.logs, spec.UnitsLog(testUID), nil, reads}, "test", NewState, nil)
+		for reads, want := range map[int]bool{ledger.MissingTries - 1: true, ledger.MissingTries: false} {
+			a, err := ledger.RunAudit(t.Context(), &behind{w.Logs, spec.UnitsLog(ledger.TestUID), nil, reads}, "test", ledger.NewState, nil)
 			if err != nil || a.OK != want {
 				t.Errorf("%d reads lag: %v, %+v", reads, err, a)
 			}
@@ -79,13 +80,13 @@ func TestAuditReadsAgainWhatUnitsAre(t *testing.T) {
 
 // And it reads a shard on again that lacks a transfer which another has seen acknowledged.
 func TestAuditReadsAgainForACut(t *testing.T) {
-	w := newWorld(t)
-	early := new(*w.logs.logs[w.shards[1].log])
-	w.move(0, 1, 1, 3)
+	w := ledger.NewWorld(t)
+	early := new(*w.Logs.Logs[w.Shards[1].Log()])
+	w.Move(0, 1, 1, 3)
 	const ack = "shard 0 has an ack of transfer 1 to shard 1, which never received it"
 	synctest.Test(t, func(t *testing.T) {
-		for reads, want := range map[int]bool{MissingTries: true, MissingTries + 1: false} { // the first before the cut is closed
-			a, err := RunAudit(t.Context(), &behind{w.logs, w.shards[1].log, early, reads}, "test", NewState, nil)
+		for reads, want := range map[int]bool{ledger.MissingTries: true, ledger.MissingTries + 1: false} { // the first before the cut is closed
+			a, err := ledger.RunAudit(t.Context(), &behind{w.Logs, w.Shards[1].Log(), early, reads}, "test", ledger.NewState, nil)
 			if err != nil || slices.Contains(a.Problems, ack) == want || a.OK != want {
 				t.Errorf("%d reads lag: %v, %+v", reads, err, a)
 			}
@@ -95,17 +96,17 @@ func TestAuditReadsAgainForACut(t *testing.T) {
 
 // And it reads the sale's own log again that lacks the ranks by which units were awarded.
 func TestAuditReadsAgainForRanks(t *testing.T) {
-	w := newDrawWorld(t, 3, nil, nil)
-	for i := range w.shards {
-		w.enter(i, 3)
+	w := ledger.NewDrawWorld(t, 3, nil, nil)
+	for i := range w.Shards {
+		w.Enter(i, 3)
 	}
-	w.close()
-	early := new(*w.logs.logs[w.sale.log])
-	w.reveal(nil, 6, 3)
-	w.award(1)
+	w.Close()
+	early := new(*w.Logs.Logs[w.Sale.Log()])
+	w.Reveal(nil, 6, 3)
+	w.Award(1)
 	synctest.Test(t, func(t *testing.T) {
-		for reads, want := range map[int]bool{MissingTries: true, MissingTries + 1: false} { // the first before the shards are read
-			a, err := RunAudit(t.Context(), &behind{w.logs, w.sale.log, early, reads}, "test", NewState, nil)
+		for reads, want := range map[int]bool{ledger.MissingTries: true, ledger.MissingTries + 1: false} { // the first before the shards are read
+			a, err := ledger.RunAudit(t.Context(), &behind{w.Logs, w.Sale.Log(), early, reads}, "test", ledger.NewState, nil)
 			if err != nil || a.OK != want {
 				t.Errorf("%d reads lag: %v, %+v", reads, err, a)
 			}
@@ -114,14 +115,14 @@ func TestAuditReadsAgainForRanks(t *testing.T) {
 }
 
 // headless is Logs whose heads cannot be read.
-type headless struct{ *memory }
+type headless struct{ *ledger.MemoryLogs }
 
-func (headless) Heads(context.Context, []string) ([][]byte, error) { return nil, errBroken }
+func (headless) Heads(context.Context, []string) ([][]byte, error) { return nil, ledger.ErrBroken }
 
 // A store that fails amid the audit of a draw is no problem of the ledger.
 func TestAuditOfDrawWhoseHeadsCannotBeRead(t *testing.T) {
-	w := newDrawWorld(t, 3, nil, nil)
-	if a, err := RunAudit(t.Context(), headless{w.logs}, "test", NewState, nil); !errors.Is(err, errBroken) {
+	w := ledger.NewDrawWorld(t, 3, nil, nil)
+	if a, err := ledger.RunAudit(t.Context(), headless{w.Logs}, "test", ledger.NewState, nil); !errors.Is(err, ledger.ErrBroken) {
 		t.Errorf("%+v, %v", a, err)
 	}
 }

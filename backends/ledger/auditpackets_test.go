@@ -1,97 +1,35 @@
-package ledger
+package ledger_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
 )
 
-var testSeed = bytes.Repeat([]byte{7}, 32)
-
-// packetsWorld is a red packet of 100.00 in 30 packets over three shards. change
-// may alter what is declared.
-func packetsWorld(t testing.TB, change func(*pb.Planned, *spec.Sale)) *world {
-	t.Helper()
-	w := &world{t: t, logs: &memory{logs: make(map[string]*stored)}, sale: NewSale(spec.SaleLog("test")), timeUs: 1_000_000, next: 1}
-	for i := range worldShards {
-		w.shards = append(w.shards, NewState(spec.ShardLog(testUID, i, worldShards)))
-	}
-	declared := spec.Sale{
-		Name: "test", Run: 1, Stock: 30, LockCount: worldShards, PerUserLimit: 1, LockTTL: spec.DefaultLockTTL,
-		Engine: spec.EngineRedis, Ack: spec.AckLedger, Backlog: 10,
-		RedPacket: &spec.RedPacket{Currency: "CNY", Scale: 2, Total: 10_000, Min: 5, Split: spec.SplitRandom},
-	}
-	p := &pb.Planned{Generation: 1, Uid: testUID, Run: 1, Settings: openSettings(1), Seed: testSeed}
-	for range w.shards {
-		p.Shards = append(p.Shards, &pb.ShardChange{Add: []*pb.Range{{First: w.next, Count: 10}}})
-		w.next += 10
-	}
-	if change != nil {
-		change(p, &declared)
-	}
-	stored, err := declared.JSON()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if p.Spec == nil {
-		p.Spec = stored
-	}
-	w.say(planOp(p))
-	w.begin(w.shards)
-	w.say(applied(1))
-	return w
-}
-
-// begin brings some shards, from the first on, to the first generation.
-func (w *world) begin(shards []*State) {
-	w.t.Helper()
-	for i := range shards {
-		d := w.draft(i)
-		if err := d.Generation(w.sale.ShardGeneration(1, i)); err != nil {
-			w.t.Fatal(err)
-		}
-		w.commit(i, d)
-		d = w.draft(i)
-		d.Own("here:1")
-		w.commit(i, d)
-	}
-}
-
-// taken gives each shard's users so many packets.
-func (w *world) taken(each int) {
-	for i := range w.shards {
-		d := w.draft(i)
-		for range each {
-			if v := d.Claim(w.buyer(i), "key", 1); v.Kind != Granted {
-				w.t.Fatalf("decision %d", v.Kind)
-			}
-		}
-		w.commit(i, d)
-	}
-}
-
 func TestAuditOfPackets(t *testing.T) {
-	w := packetsWorld(t, nil)
-	w.taken(3)
-	w.move(0, 1, 2, 2) // received, not acknowledged
-	w.move(2, 0, 3, 1) // on the way
-	dealt := spec.RedPacket{Currency: "CNY", Scale: 2, Total: 10_000, Min: 5, Split: spec.SplitRandom}.Deal(30, [32]byte(testSeed))
+	w := ledger.PacketsWorld(t, nil)
+	w.Taken(3)
+	w.Move(0, 1, 2, 2) // received, not acknowledged
+	w.Move(2, 0, 3, 1) // on the way
+	dealt := spec.RedPacket{Currency: "CNY", Scale: 2, Total: 10_000, Min: 5, Split: spec.SplitRandom}.Deal(30, [32]byte(ledger.TestSeed))
 	granted := int64(0)
-	for _, s := range w.shards {
+	for _, s := range w.Shards {
 		for i := range s.Claims() {
 			granted += dealt.Sum(s.Claim(i).Units...)
 		}
 	}
-	want := PacketsAudit{
+	want := ledger.PacketsAudit{
 		Currency: "CNY", Total: "100.00", Granted: dealt.Format(granted), Left: dealt.Format(10_000 - granted), Packets: 30, Taken: 9,
 	}
-	if a := mustAudit(t, w.logs); !a.OK || a.Packets == nil || *a.Packets != want {
+	if a := mustAudit(t, w.Logs); !a.OK || a.Packets == nil || *a.Packets != want {
 		t.Errorf("%+v, %+v\nwant %+v", a, a.Packets, want)
 	}
 }
@@ -99,16 +37,16 @@ func TestAuditOfPackets(t *testing.T) {
 // TestAuditOfPacketsToCome looks while an apply has reached one of three shards:
 // what the others are to get is left.
 func TestAuditOfPacketsToCome(t *testing.T) {
-	w := packetsWorld(t, nil)
-	planned, _ := w.sale.Planned(1)
-	half := &world{t: t, logs: &memory{logs: make(map[string]*stored)}, sale: NewSale(spec.SaleLog("test")), timeUs: 1_000_000}
-	for i := range worldShards {
-		half.shards = append(half.shards, NewState(spec.ShardLog(testUID, i, worldShards)))
+	w := ledger.PacketsWorld(t, nil)
+	planned, _ := w.Sale.Planned(1)
+	half := &ledger.World{T: t, Logs: &ledger.MemoryLogs{Logs: make(map[string]*ledger.StoredLog)}, Sale: ledger.NewSale(spec.SaleLog("test")), TimeUs: 1_000_000}
+	for i := range ledger.WorldShards {
+		half.Shards = append(half.Shards, ledger.NewState(spec.ShardLog(ledger.TestUID, i, ledger.WorldShards)))
 	}
-	half.say(planOp(planned))
-	half.begin(half.shards[:1])
-	want := PacketsAudit{Currency: "CNY", Total: "100.00", Granted: "0.00", Left: "100.00", Packets: 30}
-	if a := mustAudit(t, half.logs); !a.OK || a.Packets == nil || *a.Packets != want {
+	half.Say(ledger.PlanOp(planned))
+	half.Begin(half.Shards[:1])
+	want := ledger.PacketsAudit{Currency: "CNY", Total: "100.00", Granted: "0.00", Left: "100.00", Packets: 30}
+	if a := mustAudit(t, half.Logs); !a.OK || a.Packets == nil || *a.Packets != want {
 		t.Errorf("%+v, %+v\nwant %+v", a, a.Packets, want)
 	}
 }
@@ -117,52 +55,52 @@ func TestAuditOfPacketsToCome(t *testing.T) {
 func TestAuditOfBadPackets(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*pb.Planned, *spec.Sale)
-		later  func(*world)
+		later  func(*ledger.World)
 		want   string
 	}{
 		"no seed":      {change: func(p *pb.Planned, _ *spec.Sale) { p.Seed = nil }, want: "the red packet's seed has 0 bytes, not 32"},
-		"short seed":   {change: func(p *pb.Planned, _ *spec.Sale) { p.Seed = testSeed[:31] }, want: "the red packet's seed has 31 bytes, not 32"},
-		"long seed":    {change: func(p *pb.Planned, _ *spec.Sale) { p.Seed = append(slices.Clone(testSeed), 1) }, want: "the red packet's seed has 33 bytes, not 32"},
+		"short seed":   {change: func(p *pb.Planned, _ *spec.Sale) { p.Seed = ledger.TestSeed[:31] }, want: "the red packet's seed has 31 bytes, not 32"},
+		"long seed":    {change: func(p *pb.Planned, _ *spec.Sale) { p.Seed = append(slices.Clone(ledger.TestSeed), 1) }, want: "the red packet's seed has 33 bytes, not 32"},
 		"no document":  {change: func(p *pb.Planned, _ *spec.Sale) { p.Spec = []byte("{") }, want: "what the sale declares cannot be read"},
 		"a seed alone": {change: func(p *pb.Planned, _ *spec.Sale) { p.Spec = []byte{} }, want: "what the sale declares cannot be read"},
 		"a unit instead of a packet": {change: func(p *pb.Planned, _ *spec.Sale) {
 			p.Shards[2].Add = []*pb.Range{{First: 21, Count: 9}, {First: 31, Count: 1}}
 		}, want: "are left, which is not 30 of 100.00"},
-		"no red packet later": {later: func(w *world) {
-			w.replan(func(p *pb.Planned, s *spec.Sale) { s.RedPacket = nil })
+		"no red packet later": {later: func(w *ledger.World) {
+			w.Replan(func(p *pb.Planned, s *spec.Sale) { s.RedPacket = nil })
 		}, want: "generation 2 declares another red packet than was dealt"},
-		"another stock later": {later: func(w *world) {
-			w.replan(func(p *pb.Planned, s *spec.Sale) { s.Stock++ })
+		"another stock later": {later: func(w *ledger.World) {
+			w.Replan(func(p *pb.Planned, s *spec.Sale) { s.Stock++ })
 		}, want: "generation 2 declares another red packet than was dealt"},
-		"no document later": {later: func(w *world) {
-			p := planned(2, pb.Phase_OPEN)
+		"no document later": {later: func(w *ledger.World) {
+			p := ledger.PlannedOf(2, pb.Phase_OPEN)
 			p.Shards, p.Spec = append(p.Shards, &pb.ShardChange{}), []byte("{")
-			w.say(planOp(p))
+			w.Say(ledger.PlanOp(p))
 		}, want: "what generation 2 declares cannot be read"},
 		"a stock beyond all lists": {change: func(_ *pb.Planned, s *spec.Sale) { s.Stock = spec.MaxRedisStock + 1; s.RedPacket.Total = spec.MaxTotal },
 			want: "a red packet of 10000001 packets"},
 		"fewer units than packets": {change: func(_ *pb.Planned, s *spec.Sale) { s.Stock = 31 }, want: "are left, which is not 31 of 100.00"},
 		"more units than packets":  {change: func(_ *pb.Planned, s *spec.Sale) { s.Stock = 29 }, want: "are left, which is not 29 of 100.00"},
-		"another total later": {later: func(w *world) {
-			w.replan(func(p *pb.Planned, s *spec.Sale) { s.RedPacket.Total++ })
+		"another total later": {later: func(w *ledger.World) {
+			w.Replan(func(p *pb.Planned, s *spec.Sale) { s.RedPacket.Total++ })
 		}, want: "generation 2 declares another red packet than was dealt"},
-		"another seed later": {later: func(w *world) {
-			w.replan(func(p *pb.Planned, s *spec.Sale) { p.Seed = bytes.Repeat([]byte{8}, 32) })
+		"another seed later": {later: func(w *ledger.World) {
+			w.Replan(func(p *pb.Planned, s *spec.Sale) { p.Seed = bytes.Repeat([]byte{8}, 32) })
 		}, want: "generation 2 has a seed of its own"},
-		"another refund": {later: func(w *world) {
-			w.seal()
-			op := w.roots()
+		"another refund": {later: func(w *ledger.World) {
+			w.Seal()
+			op := w.Roots()
 			op.GetSealed().Refund = 1
-			w.say(op)
+			w.Say(op)
 		}, want: "the sale was sealed with a refund of 0.01, and "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := packetsWorld(t, c.change)
-			w.taken(2)
+			w := ledger.PacketsWorld(t, c.change)
+			w.Taken(2)
 			if c.later != nil {
 				c.later(w)
 			}
-			a := mustAudit(t, w.logs)
+			a := mustAudit(t, w.Logs)
 			if a.OK || !slices.ContainsFunc(a.Problems, func(p string) bool { return strings.Contains(p, c.want) }) {
 				t.Errorf("ok %v, problems %q, want %q", a.OK, a.Problems, c.want)
 			}
@@ -174,118 +112,69 @@ func TestAuditOfBadPackets(t *testing.T) {
 // held, and a later generation that repeats the seed; the sale ends with the right
 // refund.
 func TestAuditOfEqualPackets(t *testing.T) {
-	w := packetsWorld(t, func(p *pb.Planned, s *spec.Sale) {
+	w := ledger.PacketsWorld(t, func(p *pb.Planned, s *spec.Sale) {
 		s.RedPacket.Total = 30 * s.RedPacket.Min
-		p.Settings = held()
+		p.Settings = ledger.HeldSettings()
 	})
-	w.taken(2)
-	d := w.draft(1)
-	d.Claim(w.buyer(1), "key", 1)
-	w.commit(1, d)
-	w.replan(func(p *pb.Planned, _ *spec.Sale) { p.Seed = testSeed })
-	want := PacketsAudit{Currency: "CNY", Total: "1.50", Granted: "0.35", Left: "1.15", Packets: 30, Taken: 7}
-	if a := mustAudit(t, w.logs); !a.OK || a.Packets == nil || *a.Packets != want {
+	w.Taken(2)
+	d := w.Draft(1)
+	d.Claim(w.Buyer(1), "key", 1)
+	w.Commit(1, d)
+	w.Replan(func(p *pb.Planned, _ *spec.Sale) { p.Seed = ledger.TestSeed })
+	want := ledger.PacketsAudit{Currency: "CNY", Total: "1.50", Granted: "0.35", Left: "1.15", Packets: 30, Taken: 7}
+	if a := mustAudit(t, w.Logs); !a.OK || a.Packets == nil || *a.Packets != want {
 		t.Errorf("%+v, %+v\nwant %+v", a, a.Packets, want)
 	}
-	w = packetsWorld(t, func(_ *pb.Planned, s *spec.Sale) { s.RedPacket.Total = 30 * s.RedPacket.Min })
-	w.taken(2)
-	w.seal()
-	op := w.roots()
+	w = ledger.PacketsWorld(t, func(_ *pb.Planned, s *spec.Sale) { s.RedPacket.Total = 30 * s.RedPacket.Min })
+	w.Taken(2)
+	w.Seal()
+	op := w.Roots()
 	op.GetSealed().Refund = 24 * 5
-	w.say(op)
-	if a := mustAudit(t, w.logs); !a.OK || a.Packets.Left != "1.20" {
+	w.Say(op)
+	if a := mustAudit(t, w.Logs); !a.OK || a.Packets.Left != "1.20" {
 		t.Errorf("%+v, %+v", a, a.Packets)
 	}
 }
 
 // Packets on their way to a shard that does not exist are nowhere.
 func TestAuditOfPacketsToNowhere(t *testing.T) {
-	for _, to := range []int{worldShards, 7} {
-		w := packetsWorld(t, nil)
-		w.move(1, to, 1, 1)
-		problems := strings.Join(mustAudit(t, w.logs).Problems, "\n")
+	for _, to := range []int{ledger.WorldShards, 7} {
+		w := ledger.PacketsWorld(t, nil)
+		w.Move(1, to, 1, 1)
+		problems := strings.Join(mustAudit(t, w.Logs).Problems, "\n")
 		if !strings.Contains(problems, "does not exist") || !strings.Contains(problems, "29 of ") {
 			t.Errorf("to shard %d: %s", to, problems)
 		}
 	}
 }
 
-// One packet is a red packet, and so are as many as a list may have; a sale of
-// units is none.
-func TestRedPacketOf(t *testing.T) {
-	for count, good := range map[int64]bool{0: false, 1: true, spec.MaxRedisStock: true, spec.MaxRedisStock + 1: false} {
-		red := &RedPacket{spec.RedPacket{Currency: "CNY", Scale: 2, Total: 5 * max(count, 1), Min: 5, Split: spec.SplitRandom}, testUID, count, testSeed}
-		if err := red.Validate(); (err == nil) != good {
-			t.Errorf("%d packets: %v", count, err)
-		}
-	}
-	w := packetsWorld(t, func(_ *pb.Planned, s *spec.Sale) { s.RedPacket = nil })
-	if red, err := RedPacketOf(w.sale); red != nil || err != nil {
-		t.Errorf("%+v, %v", red, err)
-	}
-	if a := mustAudit(t, w.logs); !a.OK || a.Packets != nil {
-		t.Errorf("%+v", a)
-	}
-}
-
-// seal ends the shards of a sale in which nothing is open.
-func (w *world) seal() {
-	w.replan(func(p *pb.Planned, _ *spec.Sale) { p.Settings = phase(pb.Phase_CLOSED) })
-	for i := range w.shards {
-		d := w.draft(i)
-		if err := d.Generation(w.sale.ShardGeneration(2, i)); err != nil {
-			w.t.Fatal(err)
-		}
-		d.Seal()
-		w.commit(i, d)
-	}
-}
-
-// replan appends a further generation that changes no units.
-func (w *world) replan(change func(*pb.Planned, *spec.Sale)) {
-	first, _ := w.sale.Planned(1)
-	declared, err := spec.FromJSON(first.GetSpec())
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	p := &pb.Planned{Generation: w.sale.Generation() + 1, Uid: testUID, Run: 1, Settings: openSettings(1), Shards: make([]*pb.ShardChange, worldShards)}
-	for i := range p.Shards {
-		p.Shards[i] = &pb.ShardChange{}
-	}
-	change(p, &declared)
-	if p.Spec, err = declared.JSON(); err != nil {
-		w.t.Fatal(err)
-	}
-	w.say(planOp(p))
-}
-
 // TestExportOfPackets checks that an export says what each claim is worth, and
 // can be checked without the sale's log.
 func TestExportOfPackets(t *testing.T) {
-	w := packetsWorld(t, nil)
-	w.taken(3)
-	w.seal()
+	w := ledger.PacketsWorld(t, nil)
+	w.Taken(3)
+	w.Seal()
 	file := mustExport(t, w)
 	header, shards, err := readExport(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	dealt := spec.RedPacket{Currency: "CNY", Scale: 2, Total: 10_000, Min: 5, Split: spec.SplitRandom}.Deal(30, [32]byte(testSeed))
+	dealt := spec.RedPacket{Currency: "CNY", Scale: 2, Total: 10_000, Min: 5, Split: spec.SplitRandom}.Deal(30, [32]byte(ledger.TestSeed))
 	granted, lines := int64(0), bytes.SplitAfter(file, []byte("\n"))[1:]
 	for i, s := range shards {
 		for n := range s.Claims() {
 			c := s.Claim(n)
 			granted += dealt.Amount(c.Units[0])
-			var line ExportClaim
+			var line ledger.ExportClaim
 			if err := json.Unmarshal(lines[0], &line); err != nil || line.Claim != c.ID(i) || !slices.Equal(line.Amounts, []string{dealt.Text(c.Units[0])}) {
 				t.Errorf("claim %s: line %s, %v", c.ID(i), lines[0], err)
 			}
 			lines = lines[1:]
 		}
 	}
-	want := ExportPackets{
+	want := ledger.ExportPackets{
 		Currency: "CNY", Total: "100.00", Granted: dealt.Format(granted), Refund: dealt.Format(10_000 - granted),
-		Split: "random", Min: "0.05", Packets: 30, Commitment: testCommitment, Seed: testSeed,
+		Split: "random", Min: "0.05", Packets: 30, Commitment: testCommitment, Seed: ledger.TestSeed,
 	}
 	if got := header.Packets; got == nil || fmt.Sprint(*got) != fmt.Sprint(want) {
 		t.Errorf("%+v\nwant %+v", got, want)
@@ -293,20 +182,20 @@ func TestExportOfPackets(t *testing.T) {
 }
 
 // testCommitment is to testSeed and the packets of packetsWorld.
-var testCommitment = sum([]byte("salectl red packet v1\n" + testUID + "\nCNY\n100.00\n30\nrandom\n0.05\n" + string(testSeed)))
+var testCommitment = ledger.Hash(sha256.Sum256([]byte("salectl red packet v1\n" + ledger.TestUID + "\nCNY\n100.00\n30\nrandom\n0.05\n" + string(ledger.TestSeed))))
 
 // TestSeedOfOpenPackets exports a red packet before and after its last packet can be given.
 // Only then is the seed told, and the commitment is to it.
 func TestSeedOfOpenPackets(t *testing.T) {
-	w := packetsWorld(t, nil)
-	w.taken(3)
-	if got := PacketsStatusOf(w.sale); got == nil || got.Commitment != testCommitment {
+	w := ledger.PacketsWorld(t, nil)
+	w.Taken(3)
+	if got := ledger.PacketsStatusOf(w.Sale); got == nil || got.Commitment != testCommitment {
 		t.Errorf("%+v, want the commitment %v", got, testCommitment)
 	}
 	told := func(when string, want []byte) {
 		t.Helper()
 		first, _, _ := bytes.Cut(mustExport(t, w), []byte("\n"))
-		var header ExportHeader
+		var header ledger.ExportHeader
 		if err := json.Unmarshal(first, &header); err != nil {
 			t.Fatal(err)
 		}
@@ -316,15 +205,15 @@ func TestSeedOfOpenPackets(t *testing.T) {
 	}
 	become := func(p pb.Phase, shards ...int) {
 		t.Helper()
-		if w.sale.Newest().GetSettings().GetPhase() != p {
-			w.replan(func(planned *pb.Planned, _ *spec.Sale) { planned.Settings = phase(p) })
+		if w.Sale.Newest().GetSettings().GetPhase() != p {
+			w.Replan(func(planned *pb.Planned, _ *spec.Sale) { planned.Settings = ledger.PhaseSettings(p) })
 		}
 		for _, i := range shards {
-			d := w.draft(i)
-			if err := d.Generation(w.sale.ShardGeneration(w.sale.Generation(), i)); err != nil {
+			d := w.Draft(i)
+			if err := d.Generation(w.Sale.ShardGeneration(w.Sale.Generation(), i)); err != nil {
 				t.Fatal(err)
 			}
-			w.commit(i, d)
+			w.Commit(i, d)
 		}
 	}
 	told("open", nil)
@@ -333,31 +222,31 @@ func TestSeedOfOpenPackets(t *testing.T) {
 	become(pb.Phase_CLOSED, 0, 1)
 	told("closed but for one shard", nil)
 	become(pb.Phase_CLOSED, 2)
-	told("closed", testSeed)
+	told("closed", ledger.TestSeed)
 }
 
 // What is held for somebody is granted, and what was given back is not; it counts for
 // one packet wherever it is.
 func TestExportOfHeldPackets(t *testing.T) {
-	w := packetsWorld(t, func(p *pb.Planned, _ *spec.Sale) { p.Settings = held() })
-	w.move(2, 0, 3, 1) // on the way
-	d := w.draft(1)
+	w := ledger.PacketsWorld(t, func(p *pb.Planned, _ *spec.Sale) { p.Settings = ledger.HeldSettings() })
+	w.Move(2, 0, 3, 1) // on the way
+	d := w.Draft(1)
 	for range 3 {
-		d.Claim(w.buyer(1), "key", 1)
+		d.Claim(w.Buyer(1), "key", 1)
 	}
-	w.commit(1, d)
-	c := w.shards[1].Claim(0)
-	w.settle(1, settle(c.Slot, uint32(c.Index), pb.Settle_CANCEL))
-	w.taken(2)
-	var header ExportHeader
+	w.Commit(1, d)
+	c := w.Shards[1].Claim(0)
+	w.Settle(1, ledger.SettleOp(c.Slot, uint32(c.Index), pb.Settle_CANCEL))
+	w.Taken(2)
+	var header ledger.ExportHeader
 	if err := json.NewDecoder(bytes.NewReader(mustExport(t, w))).Decode(&header); err != nil {
 		t.Fatal(err)
 	}
-	dealt := spec.RedPacket{Currency: "CNY", Scale: 2, Total: 10_000, Min: 5, Split: spec.SplitRandom}.Deal(30, [32]byte(testSeed))
+	dealt := spec.RedPacket{Currency: "CNY", Scale: 2, Total: 10_000, Min: 5, Split: spec.SplitRandom}.Deal(30, [32]byte(ledger.TestSeed))
 	granted, had := int64(0), 0
-	for _, s := range w.shards {
+	for _, s := range w.Shards {
 		for i := range s.Claims() {
-			if c := s.Claim(i); c.State != StateCancelled {
+			if c := s.Claim(i); c.State != ledger.StateCancelled {
 				granted, had = granted+dealt.Amount(c.Units[0]), had+1
 			}
 		}
@@ -369,9 +258,9 @@ func TestExportOfHeldPackets(t *testing.T) {
 
 // TestAlteredExportOfPackets alters what an export says of money.
 func TestAlteredExportOfPackets(t *testing.T) {
-	w := packetsWorld(t, nil)
-	w.taken(3)
-	w.seal()
+	w := ledger.PacketsWorld(t, nil)
+	w.Taken(3)
+	w.Seal()
 	file := string(mustExport(t, w))
 	header, _, err := readExport([]byte(file))
 	if err != nil {
@@ -413,8 +302,8 @@ func TestAlteredExportOfPackets(t *testing.T) {
 // TestExportOfUntakenPackets alters the number of packets where no claim's amount
 // tells of it.
 func TestExportOfUntakenPackets(t *testing.T) {
-	w := packetsWorld(t, nil)
-	w.seal()
+	w := ledger.PacketsWorld(t, nil)
+	w.Seal()
 	file := string(mustExport(t, w))
 	if _, _, err := readExport([]byte(file)); err != nil {
 		t.Fatal(err)
@@ -426,12 +315,12 @@ func TestExportOfUntakenPackets(t *testing.T) {
 
 // TestExportOfAnotherRun exports what the sale's log does not name.
 func TestExportOfAnotherRun(t *testing.T) {
-	w := packetsWorld(t, nil)
-	if err := Export(t.Context(), w.logs, "test", "fedcba9876543210", w.shards, nil, new(bytes.Buffer)); err == nil {
+	w := ledger.PacketsWorld(t, nil)
+	if err := ledger.Export(t.Context(), w.Logs, "test", "fedcba9876543210", w.Shards, nil, new(bytes.Buffer)); err == nil {
 		t.Error("it was exported")
 	}
-	w = packetsWorld(t, func(p *pb.Planned, _ *spec.Sale) { p.Seed = testSeed[:5] })
-	if err := Export(t.Context(), w.logs, "test", testUID, w.shards, nil, new(bytes.Buffer)); err == nil {
+	w = ledger.PacketsWorld(t, func(p *pb.Planned, _ *spec.Sale) { p.Seed = ledger.TestSeed[:5] })
+	if err := ledger.Export(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, nil, new(bytes.Buffer)); err == nil {
 		t.Error("it was exported without a seed")
 	}
 }

@@ -1,61 +1,63 @@
-package ledger
+package ledger_test
 
 import (
 	"fmt"
 	"slices"
 	"testing"
+
+	"salectl/backends/ledger"
 )
 
 // A payment buys one claim. Where it has bought several, on whatever shards, audits of the ledger
 // and of an export say so until the others are refunded; and where it is owed back beside.
 func TestAuditOfSharedPayments(t *testing.T) {
-	w := worldOf(t, held())
-	settle := func(shard int, do func(d *Draft, claim func(int) Claim)) {
-		d := w.draft(shard)
-		do(d, w.shards[shard].Claim)
-		w.commit(shard, d)
+	w := ledger.WorldOf(t, ledger.HeldSettings())
+	settle := func(shard int, do func(d *ledger.Draft, claim func(int) ledger.Claim)) {
+		d := w.Draft(shard)
+		do(d, w.Shards[shard].Claim)
+		w.Commit(shard, d)
 	}
 	want := func(warnings []string, problems ...string) {
 		t.Helper()
 		file := mustExport(t, w)
-		for what, a := range map[string]*Report{"ledger": mustAudit(t, w.logs), "export": mustAuditExport(t, file)} {
+		for what, a := range map[string]*ledger.Report{"ledger": mustAudit(t, w.Logs), "export": mustAuditExport(t, file)} {
 			if a.OK != (len(problems) == 0) || !slices.Equal(a.Problems, problems) || !slices.Equal(a.Warnings, warnings) {
 				t.Errorf("audit of the %s: %v\n%q\n%q", what, a.OK, a.Problems, a.Warnings)
 			}
 		}
 	}
-	for shard := range worldShards {
-		settle(shard, func(d *Draft, _ func(int) Claim) {
+	for shard := range ledger.WorldShards {
+		settle(shard, func(d *ledger.Draft, _ func(int) ledger.Claim) {
 			for range 3 {
-				d.Claim(w.buyer(shard), "key", 1)
+				d.Claim(w.Buyer(shard), "key", 1)
 			}
 		})
-		settle(shard, func(d *Draft, claim func(int) Claim) {
+		settle(shard, func(d *ledger.Draft, claim func(int) ledger.Claim) {
 			d.Confirm(claim(0), fmt.Sprint("own ", shard))
 			d.Confirm(claim(1), "")
 			d.Cancel(claim(2), "", "")
 		})
 	}
 	want([]string{})
-	settle(0, func(d *Draft, claim func(int) Claim) { d.Late(claim(2), "own 0") })
+	settle(0, func(d *ledger.Draft, claim func(int) ledger.Claim) { d.Late(claim(2), "own 0") })
 	owed := fmt.Sprintf(`payment "own 0" is owed back for claim %s, and has bought claim %s: pay it back once, less what it has bought`,
-		w.shards[0].Claim(2).ID(0), w.shards[0].Claim(0).ID(0))
+		w.Shards[0].Claim(2).ID(0), w.Shards[0].Claim(0).ID(0))
 	want([]string{owed})
 
-	ids := []string{w.shards[0].Claim(0).ID(0)}
+	ids := []string{w.Shards[0].Claim(0).ID(0)}
 	for shard := range 2 {
-		settle(shard, func(d *Draft, _ func(int) Claim) { d.Claim(w.buyer(shard), "key", 1) })
-		settle(shard, func(d *Draft, claim func(int) Claim) { d.Confirm(claim(3), "own 0") })
-		ids = append(ids, w.shards[shard].Claim(3).ID(shard))
+		settle(shard, func(d *ledger.Draft, _ func(int) ledger.Claim) { d.Claim(w.Buyer(shard), "key", 1) })
+		settle(shard, func(d *ledger.Draft, claim func(int) ledger.Claim) { d.Confirm(claim(3), "own 0") })
+		ids = append(ids, w.Shards[shard].Claim(3).ID(shard))
 	}
 	slices.Sort(ids)
 	owed = fmt.Sprintf(`payment "own 0" is owed back for claim %s, and has bought 3 claims (%s, %s, %s): pay it back once, less what it has bought`,
-		w.shards[0].Claim(2).ID(0), ids[0], ids[1], ids[2])
+		w.Shards[0].Claim(2).ID(0), ids[0], ids[1], ids[2])
 	want([]string{owed}, fmt.Sprintf(`payment "own 0" has bought 3 claims (%s, %s, %s), and a payment buys one: refund the others`, ids[0], ids[1], ids[2]))
 
 	for shard := range 2 {
-		settle(shard, func(d *Draft, claim func(int) Claim) { d.Refund(claim(3), "ada", "not paid", false) })
+		settle(shard, func(d *ledger.Draft, claim func(int) ledger.Claim) { d.Refund(claim(3), "ada", "not paid", false) })
 	}
 	want([]string{fmt.Sprintf(`payment "own 0" is owed back for claim %s, and has bought claim %s: pay it back once, less what it has bought`,
-		w.shards[0].Claim(2).ID(0), w.shards[0].Claim(0).ID(0))})
+		w.Shards[0].Claim(2).ID(0), w.Shards[0].Claim(0).ID(0))})
 }

@@ -19,8 +19,8 @@ func BenchmarkCommit(b *testing.B) {
 			b.ReportAllocs()
 			for done := 0; done < b.N; {
 				b.StopTimer()
-				s, _ := mustOpenShard(b, stock, 1)
-				d := s.Draft(testOwner, 1)
+				s, _ := MustOpenShard(b, stock, 1)
+				d := s.Draft(TestOwner, 1)
 				b.StartTimer()
 				for at := 0; at < stock && done < b.N; at += batch {
 					d.Reset(int64(at))
@@ -29,7 +29,7 @@ func BenchmarkCommit(b *testing.B) {
 							b.Fatal(v)
 						}
 					}
-					mustCommit(b, s, d)
+					MustCommit(b, s, d)
 					done += batch
 				}
 			}
@@ -46,12 +46,12 @@ func BenchmarkEnter(b *testing.B) {
 		b.StopTimer()
 		s := NewState(testLog)
 		d := s.Draft([]byte("planner1"), 0)
-		if err := d.Generation(&pb.Generation{Number: 1, Settings: drawSettings(nil)}); err != nil {
+		if err := d.Generation(&pb.Generation{Number: 1, Settings: DrawSettings(nil)}); err != nil {
 			b.Fatal(err)
 		}
-		mustCommit(b, s, d)
+		MustCommit(b, s, d)
 		mustOwn(b, s)
-		d = s.Draft(testOwner, 1)
+		d = s.Draft(TestOwner, 1)
 		b.StartTimer()
 		for at := 0; at < entries && done < b.N; at += batch {
 			d.Reset(int64(at))
@@ -60,7 +60,7 @@ func BenchmarkEnter(b *testing.B) {
 					b.Fatal(v)
 				}
 			}
-			mustCommit(b, s, d)
+			MustCommit(b, s, d)
 			done += batch
 		}
 	}
@@ -75,14 +75,14 @@ func BenchmarkClaimAndPay(b *testing.B) {
 	for done := 0; done < b.N; {
 		b.StopTimer()
 		s := mustOpenHolding(b, stock)
-		d := s.Draft(testOwner, 1)
+		d := s.Draft(TestOwner, 1)
 		b.StartTimer()
 		for at := 0; at < stock && done < b.N; at += batch {
 			d.Reset(int64(at))
 			for i := at; i < at+batch; i++ {
 				d.Claim(users[i], keys[i], 1)
 			}
-			mustCommit(b, s, d)
+			MustCommit(b, s, d)
 			d.Reset(int64(at))
 			for i := at; i < at+batch; i++ {
 				c, _ := s.Find(users[i], keys[i])
@@ -90,7 +90,7 @@ func BenchmarkClaimAndPay(b *testing.B) {
 					b.Fatal(v)
 				}
 			}
-			mustCommit(b, s, d)
+			MustCommit(b, s, d)
 			done += batch
 		}
 	}
@@ -98,12 +98,12 @@ func BenchmarkClaimAndPay(b *testing.B) {
 
 // mustOpenHolding returns a shard whose claims are held for a second.
 func mustOpenHolding(tb testing.TB, stock int64) *State {
-	s, _ := mustOpenShard(tb, stock, 1)
-	d := s.Draft(testOwner, 1)
+	s, _ := MustOpenShard(tb, stock, 1)
+	d := s.Draft(TestOwner, 1)
 	if err := d.Generation(&pb.Generation{Number: 2, Settings: paying(1, &pb.Payment{HoldForUs: 1_000_000, Late: pb.Payment_RESELL})}); err != nil {
 		tb.Fatal(err)
 	}
-	mustCommit(tb, s, d)
+	MustCommit(tb, s, d)
 	return s
 }
 
@@ -115,18 +115,18 @@ func BenchmarkExpire(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
 		s := mustOpenHolding(b, 2*holds)
-		d := s.Draft(testOwner, 1)
+		d := s.Draft(TestOwner, 1)
 		for at := 0; at < 2*holds; at += batch {
 			d.Reset(int64(at))
 			for i := at; i < at+batch; i++ {
 				d.Claim(users[i], keys[i], 1)
 			}
-			mustCommit(b, s, d)
+			MustCommit(b, s, d)
 			d.Reset(int64(at))
 			for i := at; i < at+batch; i += 2 {
 				d.Confirm(s.Claim(i), keys[i])
 			}
-			mustCommit(b, s, d)
+			MustCommit(b, s, d)
 		}
 		b.StartTimer()
 		ended := 0
@@ -135,7 +135,7 @@ func BenchmarkExpire(b *testing.B) {
 			for _, c := range due {
 				d.Expire(c)
 			}
-			mustCommit(b, s, d)
+			MustCommit(b, s, d)
 			ended += len(due)
 		}
 		if ended != holds || s.OpenHolds != 0 {
@@ -149,15 +149,15 @@ func BenchmarkExpire(b *testing.B) {
 // slot.
 func storedClaims(tb testing.TB, stock int) [][]byte {
 	users, keys := names('u', stock), names('k', stock)
-	s, first := mustOpenShard(tb, int64(stock), 1)
+	s, first := MustOpenShard(tb, int64(stock), 1)
 	entries := [][]byte{first[0].Bytes, first[1].Bytes}
-	d := s.Draft(testOwner, 1)
+	d := s.Draft(TestOwner, 1)
 	for at := 0; at < stock; at += 100 {
 		d.Reset(int64(at))
 		for i := at; i < min(at+100, stock); i++ {
 			d.Claim(users[i], keys[i], 1)
 		}
-		entries = append(entries, mustCommit(tb, s, d).Bytes)
+		entries = append(entries, MustCommit(tb, s, d).Bytes)
 	}
 	return entries
 }
@@ -183,16 +183,16 @@ func BenchmarkFold(b *testing.B) {
 // shards at a time, through Logs.
 func BenchmarkLoad(b *testing.B) {
 	const shards, stock = 64, 15_625
-	w := &world{t: b, logs: &memory{logs: make(map[string]*stored)}}
+	w := &World{T: b, Logs: &MemoryLogs{Logs: make(map[string]*StoredLog)}}
 	var head Head
 	for _, e := range storedClaims(b, stock) {
 		hash := sum(e)
 		head = Head{Slot: head.Slot + 1, Hash: hash}
-		if w.logs.logs[testLog] == nil {
-			w.logs.logs[testLog], head.Slot = new(stored), 0
+		if w.Logs.Logs[testLog] == nil {
+			w.Logs.Logs[testLog], head.Slot = new(StoredLog), 0
 		}
-		l := w.logs.logs[testLog]
-		l.head, l.entries = head.Encode(), append(l.entries, e)
+		l := w.Logs.Logs[testLog]
+		l.Head, l.Entries = head.Encode(), append(l.Entries, e)
 	}
 	for b.Loop() {
 		states := make([]*State, shards)
@@ -201,7 +201,7 @@ func BenchmarkLoad(b *testing.B) {
 			wait.Go(func() {
 				for i := half; i < shards; i += 2 {
 					states[i] = NewState(testLog)
-					if _, err := Load(b.Context(), w.logs, testLog, states[i]); err != nil {
+					if _, err := Load(b.Context(), w.Logs, testLog, states[i]); err != nil {
 						b.Error(err)
 					}
 				}

@@ -11,18 +11,18 @@ import (
 // threeSlots returns the stored bytes of a small log.
 func threeSlots(t testing.TB) [][]byte {
 	t.Helper()
-	s, first := mustOpenShard(t, 10, 2)
-	d := s.Draft(testOwner, 30)
+	s, first := MustOpenShard(t, 10, 2)
+	d := s.Draft(TestOwner, 30)
 	d.Claim("u", "k", 2)
-	return [][]byte{first[0].Bytes, first[1].Bytes, mustCommit(t, s, d).Bytes}
+	return [][]byte{first[0].Bytes, first[1].Bytes, MustCommit(t, s, d).Bytes}
 }
 
 func TestChainBreaks(t *testing.T) {
 	whole := threeSlots(t)
 	late, err := func() ([]byte, error) {
-		s, _ := mustOpenShard(t, 10, 2)
+		s, _ := MustOpenShard(t, 10, 2)
 		s.timeUs = -1 // so that the entry's time is not mended
-		entry, _, err := s.encode(by().at(-1).proto())
+		entry, _, err := s.encode(By().at(-1).proto())
 		return entry, err
 	}()
 	if err != nil {
@@ -69,12 +69,12 @@ func TestChainBreaks(t *testing.T) {
 // TestEncodedCommitStays checks that what an Entry holds does not change with
 // the state that it came from.
 func TestEncodedCommitStays(t *testing.T) {
-	s, _ := mustOpenShard(t, 10, 2)
-	d := s.Draft(testOwner, 30)
+	s, _ := MustOpenShard(t, 10, 2)
+	d := s.Draft(TestOwner, 30)
 	d.Claim("u", "k", 1)
 	prev := s.hash
-	e := mustCommit(t, s, d)
-	mustCommit(t, s, s.Draft(testOwner, 31))
+	e := MustCommit(t, s, d)
+	MustCommit(t, s, s.Draft(TestOwner, 31))
 	if !bytes.Equal(e.Commit.GetPrev(), prev[:]) || sum(e.Bytes) != e.Hash {
 		t.Error("an entry changed after it was applied")
 	}

@@ -27,7 +27,7 @@ func seatsOf(t *testing.T, settings *pb.Settings, units ...*pb.Range) *State {
 	if err := d.Generation(&pb.Generation{Number: 1, Add: units, Settings: settings}); err != nil {
 		t.Fatal(err)
 	}
-	mustCommit(t, s, d)
+	MustCommit(t, s, d)
 	mustOwn(t, s)
 	return s
 }
@@ -58,10 +58,10 @@ func TestClaimUnits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := seatsOf(t, c.settings, &pb.Range{First: 2, Count: 21}, &pb.Range{First: 100, Count: 9})
-			d := s.Draft(testOwner, 0)
+			d := s.Draft(TestOwner, 0)
 			if c.had > 0 {
 				d.Claim("u", "before", c.had)
-				mustCommit(t, s, d)
+				MustCommit(t, s, d)
 				d.Reset(0)
 			}
 			v := d.ClaimUnits(Ruling{}, "u", "k", c.units)
@@ -80,7 +80,7 @@ func TestClaimUnits(t *testing.T) {
 			if again := d.ClaimUnits(Ruling{}, "u", "k", c.units); again.Kind != ReplayHere {
 				t.Errorf("asked again: decision %d", again.Kind)
 			}
-			mustCommit(t, s, d)
+			MustCommit(t, s, d)
 			d.Reset(0)
 			if again := d.ClaimUnits(Ruling{}, "u", "k", c.units); again.Kind != Replay || !slices.Equal(again.Claim.Units, c.units) {
 				t.Errorf("asked again later: %+v", again)
@@ -112,11 +112,11 @@ func TestClaimAdjacent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := seatsOf(t, c.settings, c.units...)
-			d := s.Draft(testOwner, 0)
+			d := s.Draft(TestOwner, 0)
 			got := "short"
 			if v := d.ClaimAdjacent(Ruling{}, "u", "k", c.n); v.Kind == Granted {
 				got = fmt.Sprint(d.Units(v.Op))
-				mustCommit(t, s, d)
+				MustCommit(t, s, d)
 			} else if v.Kind != Short {
 				t.Fatalf("decision %d", v.Kind)
 			}
@@ -125,8 +125,8 @@ func TestClaimAdjacent(t *testing.T) {
 			}
 		})
 	}
-	plain := seatsOf(t, openSettings(3), &pb.Range{First: 1, Count: 9})
-	if v := plain.Draft(testOwner, 0).ClaimAdjacent(Ruling{}, "u", "k", 2); v.Kind != NoChoice {
+	plain := seatsOf(t, OpenSettings(3), &pb.Range{First: 1, Count: 9})
+	if v := plain.Draft(TestOwner, 0).ClaimAdjacent(Ruling{}, "u", "k", 2); v.Kind != NoChoice {
 		t.Errorf("where nobody may choose: decision %d", v.Kind)
 	}
 }
@@ -154,7 +154,7 @@ func TestPick(t *testing.T) {
 		"all of it":           {Units{{12, 1}}, 2, half, Units{{10, 1}}, "[2-3 8-9 11-12]"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := seatsOf(t, seats(), &pb.Range{First: 2, Count: 10}, &pb.Range{First: 12, Count: 1}).Draft(testOwner, 0)
+			d := seatsOf(t, seats(), &pb.Range{First: 2, Count: 10}, &pb.Range{First: 12, Count: 1}).Draft(TestOwner, 0)
 			got := d.Pick(c.named, c.run, c.share, c.kept)
 			if fmt.Sprint(got) != c.want {
 				t.Errorf("picked %v, want %s", got, c.want)
@@ -168,7 +168,7 @@ func TestPick(t *testing.T) {
 
 // What a shard lacks of the units that are asked for is counted once.
 func TestMissing(t *testing.T) {
-	d := seatsOf(t, seats(), &pb.Range{First: 2, Count: 3}).Draft(testOwner, 0)
+	d := seatsOf(t, seats(), &pb.Range{First: 2, Count: 3}).Draft(TestOwner, 0)
 	var u Units
 	d.Missing(&u, []int64{1, 2, 5, 6})
 	d.Missing(&u, []int64{3, 6, 9})
@@ -192,7 +192,7 @@ func TestRowsThatAreNone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			op := &pb.Generation{Number: 1, Settings: c.settings}
 			s := NewState(testLog)
-			for who, err := range map[string]error{"draft": s.Draft(testOwner, 0).Generation(op), "reducer": s.generation(op)} {
+			for who, err := range map[string]error{"draft": s.Draft(TestOwner, 0).Generation(op), "reducer": s.generation(op)} {
 				if err == nil || !strings.Contains(err.Error(), c.want) {
 					t.Errorf("the %s says %v, want %q", who, err, c.want)
 				}
@@ -249,7 +249,7 @@ func TestKeyOfOtherUnits(t *testing.T) {
 				}
 				return s.Recall("u", "k", a.any, 0)
 			}
-			d := s.Draft(testOwner, 0)
+			d := s.Draft(TestOwner, 0)
 			if v := draft(d, c.first); v.Kind != Granted {
 				t.Fatalf("decision %d", v.Kind)
 			}
@@ -260,7 +260,7 @@ func TestKeyOfOtherUnits(t *testing.T) {
 			if v := draft(d, c.then); v.Kind != here {
 				t.Errorf("in the same commit: decision %d, want %d", v.Kind, here)
 			}
-			mustCommit(t, s, d)
+			MustCommit(t, s, d)
 			d.Reset(0)
 			if v := draft(d, c.then); v.Kind != later {
 				t.Errorf("in a later commit: decision %d, want %d", v.Kind, later)
@@ -275,28 +275,28 @@ func TestKeyOfOtherUnits(t *testing.T) {
 // A late payment that bought other units than the claim had chosen leaves its key good for
 // those that it had.
 func TestKeyOfUnitsThatWereResold(t *testing.T) {
-	settings := proto.CloneOf(held())
+	settings := proto.CloneOf(HeldSettings())
 	settings.Choose = true
-	w := worldOf(t, settings)
-	d, user := w.draft(0), w.buyer(0)
-	chosen := w.shards[0].AvailableUnits()[0].First
+	w := WorldOf(t, settings)
+	d, user := w.Draft(0), w.Buyer(0)
+	chosen := w.Shards[0].AvailableUnits()[0].First
 	if v := d.ClaimUnits(Ruling{}, user, "k", []int64{chosen}); v.Kind != Granted {
 		t.Fatalf("%+v", v)
 	}
-	w.commit(0, d)
-	w.timeUs += 1_001_000
-	d = w.draft(0)
-	d.Expire(w.shards[0].Claim(0))
-	d.ClaimUnits(Ruling{}, w.buyer(0), "k", []int64{chosen})
-	v := d.Late(w.shards[0].Claim(0), "payment")
+	w.Commit(0, d)
+	w.TimeUs += 1_001_000
+	d = w.Draft(0)
+	d.Expire(w.Shards[0].Claim(0))
+	d.ClaimUnits(Ruling{}, w.Buyer(0), "k", []int64{chosen})
+	v := d.Late(w.Shards[0].Claim(0), "payment")
 	if v.Kind != SettleDone || v.Claim.Units[0] == chosen {
 		t.Fatalf("%+v", v)
 	}
-	w.commit(0, d)
-	if again, ok := w.shards[0].RecallUnits(user, "k", []int64{chosen}, w.timeUs); !ok || again.Kind != Replay || again.Claim.Units[0] != v.Claim.Units[0] {
+	w.Commit(0, d)
+	if again, ok := w.Shards[0].RecallUnits(user, "k", []int64{chosen}, w.TimeUs); !ok || again.Kind != Replay || again.Claim.Units[0] != v.Claim.Units[0] {
 		t.Errorf("for what it had chosen: %+v, %v", again, ok)
 	}
-	if other, ok := w.shards[0].RecallUnits(user, "k", v.Claim.Units, w.timeUs); !ok || other.Kind != KeyReused {
+	if other, ok := w.Shards[0].RecallUnits(user, "k", v.Claim.Units, w.TimeUs); !ok || other.Kind != KeyReused {
 		t.Errorf("for what it was given later: %+v, %v", other, ok)
 	}
 }

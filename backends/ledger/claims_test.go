@@ -194,14 +194,14 @@ func TestClaimsMemory(t *testing.T) {
 	const n, most = 1_000_000, 300
 	c := newClaims()
 	op := &pb.Claim{Key: make([]byte, 16), Units: []int64{0}}
-	before := heapInUse()
+	before := HeapInUse()
 	for i := range n {
 		op.User = fmt.Sprintf("u%015d", i)
 		copy(op.Key, fmt.Sprintf("k%015d", i))
 		op.Units[0] = int64(i + 1)
 		insertNew(&c, uint64(i/100), i%100, op)
 	}
-	each := float64(heapInUse()-before) / n
+	each := float64(HeapInUse()-before) / n
 	t.Logf("%.0f bytes a claim", each)
 	if each > most {
 		t.Errorf("%.0f bytes a claim, at most %d are granted", each, most)
@@ -209,7 +209,7 @@ func TestClaimsMemory(t *testing.T) {
 	runtime.KeepAlive(&c)
 }
 
-func heapInUse() uint64 {
+func HeapInUse() uint64 {
 	var m runtime.MemStats
 	runtime.GC()
 	runtime.GC()

@@ -14,12 +14,12 @@ import (
 // MaxEntry, with a transfer that is as scattered as it may be on top.
 func TestDraftFills(t *testing.T) {
 	const scattered = 3 * MaxRanges
-	s, _ := mustOpenShard(t, 10_000_000, math.MaxInt64)
+	s, _ := MustOpenShard(t, 10_000_000, math.MaxInt64)
 	var units Units
 	for i := range int64(scattered) {
 		units = append(units, Range{math.MaxInt64/2 + 2*i, 1}) // the widest numbers
 	}
-	d := s.Draft(testOwner, 30)
+	d := s.Draft(TestOwner, 30)
 	if err := d.In(1, 1, units[:MaxRanges]); err != nil {
 		t.Fatal(err)
 	}
@@ -30,35 +30,35 @@ func TestDraftFills(t *testing.T) {
 		}
 	}
 	d.Out(2, scattered)
-	e := mustCommit(t, s, d)
+	e := MustCommit(t, s, d)
 	if len(e.Bytes) > MaxEntry || len(e.Bytes) > d.size {
 		t.Errorf("the entry has %d bytes, %d were counted", len(e.Bytes), d.size)
 	}
-	if v := s.Draft(testOwner, 31).Claim("next", "k", 1); full == 0 || v.Kind != Granted {
+	if v := s.Draft(TestOwner, 31).Claim("next", "k", 1); full == 0 || v.Kind != Granted {
 		t.Errorf("the next commit says %v to a claim after %d", v.Kind, full)
 	}
 }
 
 func TestDraftOutIsBounded(t *testing.T) {
-	s, _ := mustOpenShard(t, 1, 1)
+	s, _ := MustOpenShard(t, 1, 1)
 	for i := range int64(MaxRanges + 10) {
 		if err := s.available.Add(Range{10 + 2*i, 1}); err != nil {
 			t.Fatal(err)
 		}
 		s.Available, s.Limit = s.Available+1, s.Limit+1
 	}
-	d := s.Draft(testOwner, 30)
+	d := s.Draft(TestOwner, 30)
 	if sent := d.Out(1, math.MaxInt64); len(sent.Units) != MaxRanges || d.Available() != 11 {
 		t.Errorf("%d ranges were sent, %d units are left", len(sent.Units), d.Available())
 	}
-	mustCommit(t, s, d)
+	MustCommit(t, s, d)
 }
 
 // TestDraftReset checks that what a claim was granted outlives the draft's next
 // commits, while nothing else of the old commit comes back.
 func TestDraftReset(t *testing.T) {
-	s, _ := mustOpenShard(t, 1000, 3)
-	d := s.Draft(testOwner, 30)
+	s, _ := MustOpenShard(t, 1000, 3)
+	d := s.Draft(TestOwner, 30)
 	var granted [][]int64
 	for commit := range 20 {
 		d.Reset(int64(30 + commit))
@@ -69,7 +69,7 @@ func TestDraftReset(t *testing.T) {
 		if commit%3 == 2 {
 			continue // the store refused it
 		}
-		e := mustCommit(t, s, d)
+		e := MustCommit(t, s, d)
 		if n := len(e.Commit.GetOps()); n != 7 {
 			t.Fatalf("commit %d has %d ops", commit, n)
 		}
@@ -97,26 +97,26 @@ func TestDraftVerdicts(t *testing.T) {
 		want     DecisionKind
 		why      Refusal
 	}{
-		"granted":        {openSettings(5), 4, Granted, Allowed},
-		"over the limit": {openSettings(5), 5, OverLimit, Allowed},
-		"beyond int64":   {openSettings(5), math.MaxInt64, OverLimit, Allowed},
-		"all that is":    {openSettings(math.MaxInt64), math.MaxInt64 - 1, Short, Allowed},
-		"beyond all":     {openSettings(math.MaxInt64), math.MaxInt64, OverLimit, Allowed},
-		"short":          {openSettings(50), 11, Short, Allowed},
-		"paused":         {phase(pb.Phase_PAUSED), 1, NotNow, RefusedPaused},
-		"closed":         {phase(pb.Phase_CLOSED), 1, NotNow, RefusedClosed},
+		"granted":        {OpenSettings(5), 4, Granted, Allowed},
+		"over the limit": {OpenSettings(5), 5, OverLimit, Allowed},
+		"beyond int64":   {OpenSettings(5), math.MaxInt64, OverLimit, Allowed},
+		"all that is":    {OpenSettings(math.MaxInt64), math.MaxInt64 - 1, Short, Allowed},
+		"beyond all":     {OpenSettings(math.MaxInt64), math.MaxInt64, OverLimit, Allowed},
+		"short":          {OpenSettings(50), 11, Short, Allowed},
+		"paused":         {PhaseSettings(pb.Phase_PAUSED), 1, NotNow, RefusedPaused},
+		"closed":         {PhaseSettings(pb.Phase_CLOSED), 1, NotNow, RefusedClosed},
 		"not open yet":   {&pb.Settings{PerUserLimit: 1, Phase: pb.Phase_OPEN, OpensAtUs: 31}, 1, NotNow, RefusedNotYet},
 		"over":           {&pb.Settings{PerUserLimit: 1, Phase: pb.Phase_OPEN, ClosesAtUs: 30}, 1, NotNow, RefusedClosed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, _ := mustOpenShard(t, 10, 5)
-			d := s.Draft(testOwner, 20)
+			s, _ := MustOpenShard(t, 10, 5)
+			d := s.Draft(TestOwner, 20)
 			d.Claim("u", "first", 1)
 			if err := d.Generation(&pb.Generation{Number: 2, Settings: test.settings}); err != nil {
 				t.Fatal(err)
 			}
-			mustCommit(t, s, d)
-			v := s.Draft(testOwner, 30).Claim("u", "k", test.quantity)
+			MustCommit(t, s, d)
+			v := s.Draft(TestOwner, 30).Claim("u", "k", test.quantity)
 			if v.Kind != test.want || v.Refusal != test.why {
 				t.Errorf("decision %d, %q, want %d, %q", v.Kind, v.Refusal, test.want, test.why)
 			}
@@ -140,24 +140,24 @@ func TestRequestsThatTheLogHas(t *testing.T) {
 		quantity int64
 		want     DecisionKind
 	}{
-		"again":                    {openSettings(2), "u", 2, Replay},
-		"again, after the end":     {phase(pb.Phase_CLOSED), "u", 2, Replay},
-		"for more":                 {openSettings(5), "u", 3, KeyReused},
-		"for less":                 {openSettings(5), "u", 1, KeyReused},
-		"for more, past the limit": {openSettings(2), "u", 3, KeyReused},
-		"for more, after the end":  {phase(pb.Phase_CLOSED), "u", 3, KeyReused},
-		"of another user":          {openSettings(5), "v", 3, Granted},
+		"again":                    {OpenSettings(2), "u", 2, Replay},
+		"again, after the end":     {PhaseSettings(pb.Phase_CLOSED), "u", 2, Replay},
+		"for more":                 {OpenSettings(5), "u", 3, KeyReused},
+		"for less":                 {OpenSettings(5), "u", 1, KeyReused},
+		"for more, past the limit": {OpenSettings(2), "u", 3, KeyReused},
+		"for more, after the end":  {PhaseSettings(pb.Phase_CLOSED), "u", 3, KeyReused},
+		"of another user":          {OpenSettings(5), "v", 3, Granted},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, _ := mustOpenShard(t, 10, 5)
-			d := s.Draft(testOwner, 20)
+			s, _ := MustOpenShard(t, 10, 5)
+			d := s.Draft(TestOwner, 20)
 			d.Claim("u", "k", 2)
 			if err := d.Generation(&pb.Generation{Number: 2, Settings: test.settings}); err != nil {
 				t.Fatal(err)
 			}
-			mustCommit(t, s, d)
+			MustCommit(t, s, d)
 			recalled, known := s.Recall(test.user, "k", test.quantity, 30)
-			drafted := s.Draft(testOwner, 30).Claim(test.user, "k", test.quantity)
+			drafted := s.Draft(TestOwner, 30).Claim(test.user, "k", test.quantity)
 			if known != (test.want != Granted) || recalled.Kind != test.want || drafted.Kind != test.want {
 				t.Errorf("recalled %d (%v), drafted %d, want %d", recalled.Kind, known, drafted.Kind, test.want)
 			}
@@ -178,8 +178,8 @@ func TestDraftThatIsFull(t *testing.T) {
 		"of a key that fills it":  {1, softEntry - 64, Full},
 		"of texts that just fit":  {softEntry/2 - 100, softEntry/2 - 100, Granted},
 	} {
-		s, _ := mustOpenShard(t, 10, 5)
-		if v := s.Draft(testOwner, 30).Claim(strings.Repeat("u", test.user), strings.Repeat("k", test.key), 1); v.Kind != test.want {
+		s, _ := MustOpenShard(t, 10, 5)
+		if v := s.Draft(TestOwner, 30).Claim(strings.Repeat("u", test.user), strings.Repeat("k", test.key), 1); v.Kind != test.want {
 			t.Errorf("%s: decision %d, want %d", name, v.Kind, test.want)
 		}
 	}
@@ -190,80 +190,80 @@ func TestDraftThatIsFull(t *testing.T) {
 func TestClockBehindTheLog(t *testing.T) {
 	s := NewState(testLog)
 	hours := &pb.Settings{PerUserLimit: 1, Phase: pb.Phase_OPEN, OpensAtUs: 50, ClosesAtUs: 60}
-	mustFold(t, s,
-		by(generation(1, 0, hours, Range{1, 10})).as("planner", 0),
-		by(own()).as(string(testOwner), 1).at(55))
+	MustFold(t, s,
+		By(GenerationOp(1, 0, hours, Range{1, 10})).as("planner", 0),
+		By(own()).as(string(TestOwner), 1).at(55))
 	if v, known := s.Recall("u", "k", 1, 40); known || s.Refusal(40) != Allowed {
 		t.Errorf("recalled %+v", v)
 	}
-	d := s.Draft(testOwner, 40)
+	d := s.Draft(TestOwner, 40)
 	if v := d.Claim("u", "k", 1); v.Kind != Granted || d.TimeUs() != 55 {
 		t.Errorf("decision %d at %d", v.Kind, d.TimeUs())
 	}
-	mustCommit(t, s, d)
+	MustCommit(t, s, d)
 }
 
 // TestDraftLeavesState drafts one of everything while readers look at the
 // state. The race detector watches.
 func TestDraftLeavesState(t *testing.T) {
-	s, _ := mustOpenShard(t, 100, 5)
-	before := observe(s)
+	s, _ := MustOpenShard(t, 100, 5)
+	before := Observe(s)
 	done := make(chan string)
 	go func() {
 		text := ""
 		for range 100 {
-			text = observe(s)
+			text = Observe(s)
 		}
 		done <- text
 	}()
-	d := s.Draft(testOwner, 30)
+	d := s.Draft(TestOwner, 30)
 	d.Claim("u", "k", 2)
 	d.Out(4, 3)
 	d.Ack(5, 1)
 	if err := d.In(6, 1, Units{{500, 2}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Generation(&pb.Generation{Number: 2, Remove: 5, Settings: openSettings(1)}); err != nil {
+	if err := d.Generation(&pb.Generation{Number: 2, Remove: 5, Settings: OpenSettings(1)}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := d.Encode(); err != nil {
 		t.Fatal(err)
 	}
-	if during := <-done; during != before || observe(s) != before {
-		t.Errorf("the state was\n%s\nand is\n%s", before, observe(s))
+	if during := <-done; during != before || Observe(s) != before {
+		t.Errorf("the state was\n%s\nand is\n%s", before, Observe(s))
 	}
 }
 
 // TestDraftAfterRemoval sends units in the commit that removes others: those
 // that are gone must not be sent.
 func TestDraftAfterRemoval(t *testing.T) {
-	s, _ := mustOpenShard(t, 10, 5)
-	d := s.Draft(testOwner, 30)
-	if err := d.Generation(&pb.Generation{Number: 2, Remove: 4, Settings: openSettings(5)}); err != nil {
+	s, _ := MustOpenShard(t, 10, 5)
+	d := s.Draft(TestOwner, 30)
+	if err := d.Generation(&pb.Generation{Number: 2, Remove: 4, Settings: OpenSettings(5)}); err != nil {
 		t.Fatal(err)
 	}
 	if sent := d.Out(1, 3); !slices.Equal(sent.Units, Units{{4, 3}}) {
 		t.Errorf("sent %v", sent.Units)
 	}
-	mustCommit(t, s, d)
+	MustCommit(t, s, d)
 }
 
 // Of the units that a generation takes out by name those go that are available. The others
 // stay whose they are, and fall short. What was dropped comes back if it is named again.
 func TestDraftOfNamedRemoval(t *testing.T) {
-	s, _ := mustOpenShard(t, 10, 5)
-	d := s.Draft(testOwner, 30)
+	s, _ := MustOpenShard(t, 10, 5)
+	d := s.Draft(TestOwner, 30)
 	d.Claim("u", "k", 2) // units 1 and 2
-	mustCommit(t, s, d)
-	d = s.Draft(testOwner, 31)
+	MustCommit(t, s, d)
+	d = s.Draft(TestOwner, 31)
 	op := &pb.Generation{
-		Number: 2, Settings: openSettings(5), Remove: 1, Add: []*pb.Range{{First: 30, Count: 2}},
+		Number: 2, Settings: OpenSettings(5), Remove: 1, Add: []*pb.Range{{First: 30, Count: 2}},
 		Drop: []*pb.Range{{First: 2, Count: 2}, {First: 7, Count: 1}, {First: 99, Count: 1}, {First: 30, Count: 1}},
 	}
 	if err := d.Generation(op); err != nil {
 		t.Fatal(err)
 	}
-	mustCommit(t, s, d)
+	MustCommit(t, s, d)
 	if got, want := s.AvailableUnits(), (Units{{4, 3}, {8, 3}}); !slices.Equal(got, want) {
 		t.Errorf("units %v are available, not %v", got, want)
 	}
@@ -273,13 +273,13 @@ func TestDraftOfNamedRemoval(t *testing.T) {
 	if s.Limit != 8 || s.Available != 6 || s.Shortfall() != 2 {
 		t.Errorf("the limit is %d, %d are available, and %d could not go", s.Limit, s.Available, s.Shortfall())
 	}
-	d = s.Draft(testOwner, 32)
+	d = s.Draft(TestOwner, 32)
 	if err := d.Generation(&pb.Generation{
-		Number: 3, Settings: openSettings(5), Restore: []*pb.Range{{First: 2, Count: 2}, {First: 6, Count: 2}}, Drop: []*pb.Range{{First: 7, Count: 1}},
+		Number: 3, Settings: OpenSettings(5), Restore: []*pb.Range{{First: 2, Count: 2}, {First: 6, Count: 2}}, Drop: []*pb.Range{{First: 7, Count: 1}},
 	}); err != nil {
 		t.Fatal(err)
 	}
-	mustCommit(t, s, d)
+	MustCommit(t, s, d)
 	if got, want := s.AvailableUnits(), (Units{{3, 4}, {8, 3}}); !slices.Equal(got, want) || s.Limit != 9 || s.Shortfall() != 0 {
 		t.Errorf("units %v are available, not %v; the limit is %d, and %d could not go", got, want, s.Limit, s.Shortfall())
 	}
@@ -290,22 +290,22 @@ func TestDraftOfNamedRemoval(t *testing.T) {
 
 // What a buyer was told is secret no longer: no other is to get it.
 func TestDraftRefundOfASecret(t *testing.T) {
-	s, _ := mustOpenShard(t, 10, 5)
-	settings := openSettings(5)
+	s, _ := MustOpenShard(t, 10, 5)
+	settings := OpenSettings(5)
 	settings.Secret = true
-	d := s.Draft(testOwner, 30)
+	d := s.Draft(TestOwner, 30)
 	if err := d.Generation(&pb.Generation{Number: 2, Settings: settings}); err != nil {
 		t.Fatal(err)
 	}
-	mustCommit(t, s, d)
-	d = s.Draft(testOwner, 31)
+	MustCommit(t, s, d)
+	d = s.Draft(TestOwner, 31)
 	d.Claim("u", "k", 2)
-	mustCommit(t, s, d)
-	d = s.Draft(testOwner, 32)
+	MustCommit(t, s, d)
+	d = s.Draft(TestOwner, 32)
 	if v := d.Refund(s.Claim(0), "ops", "broken", false); v.Kind != SettleDone || !v.Claim.Retired {
 		t.Errorf("the refund is %v, of %+v", v.Kind, v.Claim)
 	}
-	mustCommit(t, s, d)
+	MustCommit(t, s, d)
 	if s.Available != 8 || s.Limit != 8 {
 		t.Errorf("%d units are available of %d", s.Available, s.Limit)
 	}
@@ -323,15 +323,15 @@ func TestDraftGenerationThatDoesNotFit(t *testing.T) {
 		"a unit to drop twice": {Number: 2, Drop: []*pb.Range{{First: 1, Count: 2}, {First: 2, Count: 1}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, _ := mustOpenShard(t, 10, 5)
-			if err := s.Draft(testOwner, 30).Generation(op); err == nil {
+			s, _ := MustOpenShard(t, 10, 5)
+			if err := s.Draft(TestOwner, 30).Generation(op); err == nil {
 				t.Error("it was drafted")
 			}
 		})
 	}
 	t.Run("one it has", func(t *testing.T) {
-		s, _ := mustOpenShard(t, 10, 5)
-		d := s.Draft(testOwner, 30)
+		s, _ := MustOpenShard(t, 10, 5)
+		d := s.Draft(TestOwner, 30)
 		if err := d.Generation(&pb.Generation{Number: 1, Add: []*pb.Range{{First: 1, Count: 10}}}); err != nil || d.Ops() != 0 {
 			t.Errorf("%d ops: %v", d.Ops(), err)
 		}
@@ -346,9 +346,9 @@ func TestDraftTwice(t *testing.T) {
 }
 
 func testDraftTwice(t *testing.T, mask uint64) {
-	s, _ := mustOpenShard(t, 10, 2)
+	s, _ := MustOpenShard(t, 10, 2)
 	s.claims.mask = mask
-	d := s.Draft(testOwner, 20)
+	d := s.Draft(TestOwner, 20)
 	d.Claim("other", "k", 1)
 	first := d.Claim("u", "k", 1)
 	for name, test := range map[string]struct {
@@ -375,13 +375,13 @@ func testDraftTwice(t *testing.T, mask uint64) {
 	if v := d.Claim("u", "m", 1); v.Kind != OverLimit {
 		t.Errorf("a third unit gets %d", v.Kind)
 	}
-	mustCommit(t, s, d)
+	MustCommit(t, s, d)
 }
 
 // A commit that cannot be stored is not.
 func TestDraftOfNoText(t *testing.T) {
-	s, _ := mustOpenShard(t, 10, 2)
-	d := s.Draft(testOwner, 20)
+	s, _ := MustOpenShard(t, 10, 2)
+	d := s.Draft(TestOwner, 20)
 	d.Claim("\xff", "k", 1)
 	if e, err := d.Encode(); err == nil {
 		t.Errorf("encoded as %q", e.Bytes)
@@ -395,18 +395,18 @@ func TestDraftOfNoText(t *testing.T) {
 
 // A transfer that is acknowledged twice is acknowledged once.
 func TestDraftAcksOnce(t *testing.T) {
-	s, _ := mustOpenShard(t, 10, 2)
-	d := s.Draft(testOwner, 20)
+	s, _ := MustOpenShard(t, 10, 2)
+	d := s.Draft(TestOwner, 20)
 	d.Out(3, 4)
-	mustCommit(t, s, d)
-	d = s.Draft(testOwner, 20)
+	MustCommit(t, s, d)
+	d = s.Draft(TestOwner, 20)
 	d.Ack(3, 1)
 	d.Ack(3, 1)
 	if d.Ops() != 1 || d.totals.InFlight != 0 {
 		t.Errorf("%d ops, %d in flight", d.Ops(), d.totals.InFlight)
 	}
-	mustCommit(t, s, d)
-	d = s.Draft(testOwner, 20)
+	MustCommit(t, s, d)
+	d = s.Draft(TestOwner, 20)
 	if d.Ack(3, 1); d.Ops() != 0 {
 		t.Errorf("%d ops", d.Ops())
 	}
@@ -414,8 +414,8 @@ func TestDraftAcksOnce(t *testing.T) {
 
 // A draft that is used for ever keeps no more than one commit needs.
 func TestDraftForgets(t *testing.T) {
-	s, _ := mustOpenShard(t, 10, 2)
-	d := s.Draft(testOwner, 20)
+	s, _ := MustOpenShard(t, 10, 2)
+	d := s.Draft(TestOwner, 20)
 	for range 1000 {
 		d.Reset(20)
 		d.Claim("u", "k", 1)
@@ -426,14 +426,14 @@ func TestDraftForgets(t *testing.T) {
 }
 
 func TestDraftInThatDoesNotFit(t *testing.T) {
-	s, _ := mustOpenShard(t, 10, 2)
-	d := s.Draft(testOwner, 20)
+	s, _ := MustOpenShard(t, 10, 2)
+	d := s.Draft(TestOwner, 20)
 	for range 2 { // once
 		if err := d.In(3, 1, Units{{30, 1}}); err != nil || d.Ops() != 1 || d.Available() != 11 {
 			t.Errorf("%d ops, %d units, %v", d.Ops(), d.Available(), err)
 		}
 	}
-	if err := s.Draft(testOwner, 20).In(3, 1, Units{{20, 1}, {10, 1}}); err == nil || !strings.Contains(err.Error(), "transfer 1 from shard 3: units 10") {
+	if err := s.Draft(TestOwner, 20).In(3, 1, Units{{20, 1}, {10, 1}}); err == nil || !strings.Contains(err.Error(), "transfer 1 from shard 3: units 10") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,7 +1,6 @@
-package ledger
+package ledger_test
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -15,28 +14,29 @@ import (
 	"testing/iotest"
 	"testing/synctest"
 
+	"salectl/backends/ledger"
 	"salectl/spec"
 	"salectl/units"
 )
 
 // exported returns the export of a sealed world whose claims have all kinds of
 // states and keys.
-func exported(t *testing.T) (*world, []byte) {
+func exported(t *testing.T) (*ledger.World, []byte) {
 	t.Helper()
-	w := busyWorld(t)
-	d := w.draft(1)
-	d.Claim(w.buyer(1), "\xff\x00 no text", 1)
-	d.Claim(w.buyer(1), "", 1)
-	d.Claim(w.buyer(1), "<&>\u2028\"", 1)
-	w.commit(1, d)
-	w.end()
+	w := ledger.BusyWorld(t)
+	d := w.Draft(1)
+	d.Claim(w.Buyer(1), "\xff\x00 no text", 1)
+	d.Claim(w.Buyer(1), "", 1)
+	d.Claim(w.Buyer(1), "<&>\u2028\"", 1)
+	w.Commit(1, d)
+	w.End()
 	return w, mustExport(t, w)
 }
 
-func mustExport(t testing.TB, w *world) []byte {
+func mustExport(t testing.TB, w *ledger.World) []byte {
 	t.Helper()
 	var to bytes.Buffer
-	if err := Export(t.Context(), w.logs, "test", testUID, w.shards, nil, &to); err != nil {
+	if err := ledger.Export(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, nil, &to); err != nil {
 		t.Fatal(err)
 	}
 	return to.Bytes()
@@ -44,35 +44,32 @@ func mustExport(t testing.TB, w *world) []byte {
 
 // readExport folds the commits of an export, for whoever has nothing else of the
 // sale, and audits it.
-func readExport(file []byte) (ExportHeader, []*State, error) {
-	r := exportReader{lines: bufio.NewReaderSize(bytes.NewReader(file), 1<<16)}
-	header, err := r.header()
-	if err != nil {
+func readExport(file []byte) (ledger.ExportHeader, []*ledger.State, error) {
+	lines := append(exportLines(file), "")
+	var header ledger.ExportHeader
+	if err := json.Unmarshal([]byte(lines[0]), &header); err != nil {
 		return header, nil, err
 	}
-	shards := make([]*State, len(header.Roots))
+	shards := make([]*ledger.State, len(header.Roots))
 	for i := range shards {
-		shards[i] = NewState(spec.ShardLog(header.UID, i, len(shards)))
+		shards[i] = ledger.NewState(spec.ShardLog(header.UID, i, len(shards)))
 	}
-	for {
-		if err := r.next(); err != nil {
-			return header, nil, err
-		}
-		if len(r.line) == 0 || isLogCommit(r.line) {
+	for _, line := range lines[1:] {
+		if line == "" || strings.HasPrefix(line, `{"log":`) {
 			break
 		}
-		var c ExportCommit
-		if isClaim(r.line) {
+		if strings.HasPrefix(line, `{"claim":`) {
 			continue
 		}
-		if err := json.Unmarshal(r.line, &c); err != nil {
+		var c ledger.ExportCommit
+		if err := json.Unmarshal([]byte(line), &c); err != nil {
 			return header, nil, err
 		}
 		if err := shards[c.Shard].Fold(c.Commit); err != nil {
 			return header, nil, err
 		}
 	}
-	a, _, err := AuditExport(bytes.NewReader(file), nil)
+	a, _, err := ledger.AuditExport(bytes.NewReader(file), nil)
 	if err == nil && !a.OK {
 		err = errors.New(strings.Join(a.Problems, "\n"))
 	}
@@ -85,15 +82,15 @@ func TestExportRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if header.Sale != "test" || header.UID != testUID || header.Format != 1 || header.Kind != "export" || len(shards) != worldShards {
+	if header.Sale != "test" || header.UID != ledger.TestUID || header.Format != 1 || header.Kind != "export" || len(shards) != ledger.WorldShards {
 		t.Errorf("header %+v", header)
 	}
 	for i, s := range shards {
-		if observe(s) != observe(w.shards[i]) || header.Roots[i] != s.Root() {
-			t.Errorf("shard %d comes back as\n%s", i, observe(s))
+		if ledger.Observe(s) != ledger.Observe(w.Shards[i]) || header.Roots[i] != s.Root() {
+			t.Errorf("shard %d comes back as\n%s", i, ledger.Observe(s))
 		}
 	}
-	want := ExportCounts{Shards: 3, Slots: 43, Claims: 13, Sold: 16, Available: 14, Outcomes: Outcomes{Confirmed: 10, Cancelled: 3}}
+	want := ledger.ExportCounts{Shards: 3, Slots: 43, Claims: 13, Sold: 16, Available: 14, Outcomes: ledger.Outcomes{Confirmed: 10, Cancelled: 3}}
 	if header.Counts != want {
 		t.Errorf("counts %+v", header.Counts)
 	}
@@ -104,9 +101,9 @@ func TestExportIsTheSameAgain(t *testing.T) {
 	if !bytes.Equal(mustExport(t, w), file) {
 		t.Error("two exports of one fold differ")
 	}
-	for i, s := range w.shards {
-		w.shards[i] = NewState(s.log)
-		if _, err := Load(t.Context(), w.logs, s.log, w.shards[i]); err != nil {
+	for i, s := range w.Shards {
+		w.Shards[i] = ledger.NewState(s.Log())
+		if _, err := ledger.Load(t.Context(), w.Logs, s.Log(), w.Shards[i]); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -116,14 +113,14 @@ func TestExportIsTheSameAgain(t *testing.T) {
 }
 
 func TestExportForm(t *testing.T) {
-	w := newWorld(t)
-	d := w.draft(0)
+	w := ledger.NewWorld(t)
+	d := w.Draft(0)
 	d.Claim("user1", "key <1>", 2)
 	d.Claim("user2", "\xff", 1)
-	w.commit(0, d)
+	w.Commit(0, d)
 	lines := strings.Split(string(mustExport(t, w)), "\n")
 	for i, want := range []string{
-		`{"format":1,"kind":"export","sale":"test","uid":"0123456789abcdef","roots":["` + w.shards[0].Root().String() + `",`,
+		`{"format":1,"kind":"export","sale":"test","uid":"0123456789abcdef","roots":["` + w.Shards[0].Root().String() + `",`,
 		`{"claim":"0-2-0","sale":"test","user":"user1","units":[1,2],"state":"sold","at":"1970-01-01T00:00:01.000007Z","key":"key <1>"}`,
 		`{"claim":"0-2-1","sale":"test","user":"user2","units":[3],"state":"sold","at":"1970-01-01T00:00:01.000007Z","keyBase64":"/w=="}`,
 		`{"shard":0,"slot":0,"commit":"`,
@@ -132,7 +129,7 @@ func TestExportForm(t *testing.T) {
 			t.Errorf("line %d is\n%s, want\n%s", i+1, lines[i], want)
 		}
 	}
-	if !strings.HasSuffix(lines[0], `"counts":{"shards":3,"slots":7,"claims":2,"sold":3,"held":0,"available":27,"inFlight":0},"saleLog":{"first":0,"slots":1,"root":"`+w.sale.marks[0].hash.String()+`"}}`) {
+	if !strings.HasSuffix(lines[0], `"counts":{"shards":3,"slots":7,"claims":2,"sold":3,"held":0,"available":27,"inFlight":0},"saleLog":{"first":0,"slots":1,"root":"`+w.Sale.Part(1).Root.String()+`"}}`) {
 		t.Errorf("the header ends otherwise: %s", lines[0])
 	}
 }
@@ -164,22 +161,22 @@ func TestExportTamperedCommits(t *testing.T) {
 	w, file := exported(t)
 	lines := exportLines(file)
 	for i, line := range lines {
-		var c ExportCommit
+		var c ledger.ExportCommit
 		if err := json.Unmarshal([]byte(line), &c); err != nil || len(c.Commit) == 0 {
 			continue
 		}
-		for what, alter := range map[string]func(*ExportCommit){
-			"names the slot after":     func(c *ExportCommit) { c.Slot++ },
-			"names the shard before":   func(c *ExportCommit) { c.Shard-- },
-			"names the shard after":    func(c *ExportCommit) { c.Shard++ },
-			"is by another writer":     func(c *ExportCommit) { c.Commit[2] ^= 1 },
-			"has a commit without end": func(c *ExportCommit) { c.Commit = c.Commit[:len(c.Commit)-1] },
+		for what, alter := range map[string]func(*ledger.ExportCommit){
+			"names the slot after":     func(c *ledger.ExportCommit) { c.Slot++ },
+			"names the shard before":   func(c *ledger.ExportCommit) { c.Shard-- },
+			"names the shard after":    func(c *ledger.ExportCommit) { c.Shard++ },
+			"is by another writer":     func(c *ledger.ExportCommit) { c.Commit[2] ^= 1 },
+			"has a commit without end": func(c *ledger.ExportCommit) { c.Commit = c.Commit[:len(c.Commit)-1] },
 		} {
 			other := c
 			other.Commit = bytes.Clone(c.Commit)
 			alter(&other)
 			altered := slices.Clone(lines)
-			altered[i] = string(exportLine(other))
+			altered[i] = string(lineOf(other))
 			wantNoticed(t, w, what, i, altered)
 		}
 	}
@@ -198,22 +195,22 @@ func TestExportTamperedAtEveryByte(t *testing.T) {
 func TestAuditOfAnyExport(t *testing.T) {
 	key := mustKey(t, 1)
 	payloads := func(key *units.Key, redact bool) []byte {
-		_, lines := payloadExport(t, key, func(w *world, payloads *PayloadReader, to *bytes.Buffer) error {
+		_, lines := payloadExport(t, key, func(w *ledger.World, payloads *ledger.PayloadReader, to *bytes.Buffer) error {
 			if redact {
-				return ExportRedacted(t.Context(), w.logs, "test", w.sale, w.shards, payloads, to)
+				return ledger.ExportRedacted(t.Context(), w.Logs, "test", w.Sale, w.Shards, payloads, to)
 			}
-			return Export(t.Context(), w.logs, "test", testUID, w.shards, payloads, to)
+			return ledger.Export(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, payloads, to)
 		})
 		return []byte(strings.Join(lines, ""))
 	}
-	packets := packetsWorld(t, nil)
-	packets.taken(1)
+	packets := ledger.PacketsWorld(t, nil)
+	packets.Taken(1)
 	open := mustExport(t, packets)
-	packets.seal()
-	moving := newWorld(t)
-	moving.sell(1, 1)
-	moving.move(0, 1, 2, 1)
-	moving.move(2, 0, 3, 2)
+	packets.Seal()
+	moving := ledger.NewWorld(t)
+	moving.Sell(1, 1)
+	moving.Move(0, 1, 2, 1)
+	moving.Move(2, 0, 3, 2)
 	for name, c := range map[string]struct {
 		file     []byte
 		key      *units.Key
@@ -230,11 +227,11 @@ func TestAuditOfAnyExport(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			noticed := func(lines []string) bool {
-				a, _, err := AuditExport(strings.NewReader(strings.Join(lines, "")), c.key)
+				a, _, err := ledger.AuditExport(strings.NewReader(strings.Join(lines, "")), c.key)
 				return err != nil || !a.OK
 			}
 			lines := exportLines(c.file)
-			if a, _, err := AuditExport(bytes.NewReader(c.file), c.key); err != nil || !a.OK {
+			if a, _, err := ledger.AuditExport(bytes.NewReader(c.file), c.key); err != nil || !a.OK {
 				t.Fatalf("%v, %+v", err, a)
 			}
 			for i, line := range lines {
@@ -295,13 +292,13 @@ func exportLines(file []byte) []string { return slices.Collect(strings.Lines(str
 
 // wantNoticed checks that an export of which a line was altered is refused, by itself
 // and as that of the world's ledger.
-func wantNoticed(t *testing.T, w *world, what string, line int, lines []string) {
+func wantNoticed(t *testing.T, w *ledger.World, what string, line int, lines []string) {
 	t.Helper()
 	altered := strings.Join(lines, "")
-	if a, _, err := AuditExport(strings.NewReader(altered), nil); err == nil && a.OK {
+	if a, _, err := ledger.AuditExport(strings.NewReader(altered), nil); err == nil && a.OK {
 		t.Errorf("line %d %s, and its audit did not notice:\n%s", line+1, what, lines[min(line, len(lines)-1)])
 	}
-	if err := CheckExport(t.Context(), w.logs, strings.NewReader(altered), "test", w.sale, w.shards, nil); err == nil {
+	if err := ledger.CheckExport(t.Context(), w.Logs, strings.NewReader(altered), "test", w.Sale, w.Shards, nil); err == nil {
 		t.Errorf("line %d %s, and it passes for the ledger's:\n%s", line+1, what, lines[min(line, len(lines)-1)])
 	}
 }
@@ -309,21 +306,21 @@ func wantNoticed(t *testing.T, w *world, what string, line int, lines []string) 
 // An export that is right in itself is still not that of other shards.
 func TestCheckExportOfAnother(t *testing.T) {
 	w, file := exported(t)
-	older := busyWorld(t)
-	planned := NewSale(w.sale.log)
-	if err := planned.Fold(w.logs.logs[w.sale.log].entries[0]); err != nil {
+	older := ledger.BusyWorld(t)
+	planned := ledger.NewSale(w.Sale.Log())
+	if err := planned.Fold(w.Logs.Logs[w.Sale.Log()].Entries[0]); err != nil {
 		t.Fatal(err)
 	}
 	for name, other := range map[string]struct {
 		sale   string
-		log    *Sale
-		shards []*State
+		log    *ledger.Sale
+		shards []*ledger.State
 	}{
-		"sale":       {"tset", w.sale, w.shards},
-		"an older":   {"test", w.sale, older.shards},
-		"older plan": {"test", planned, w.shards},
+		"sale":       {"tset", w.Sale, w.Shards},
+		"an older":   {"test", w.Sale, older.Shards},
+		"older plan": {"test", planned, w.Shards},
 	} {
-		if err := CheckExport(t.Context(), w.logs, bytes.NewReader(file), other.sale, other.log, other.shards, nil); !errors.Is(err, ErrCorrupt) {
+		if err := ledger.CheckExport(t.Context(), w.Logs, bytes.NewReader(file), other.sale, other.log, other.shards, nil); !errors.Is(err, ledger.ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -338,7 +335,7 @@ func TestCheckExportOfBadDisk(t *testing.T) {
 			continue
 		}
 		from := io.MultiReader(bytes.NewReader(file[:at+1]), &errorOnce{}, bytes.NewReader(file[at+1:]))
-		if err := CheckExport(t.Context(), w.logs, from, "test", w.sale, w.shards, nil); !errors.Is(err, errBroken) {
+		if err := ledger.CheckExport(t.Context(), w.Logs, from, "test", w.Sale, w.Shards, nil); !errors.Is(err, ledger.ErrBroken) {
 			t.Errorf("after %d bytes: %v", at+1, err)
 		}
 	}
@@ -352,36 +349,36 @@ func (e *errorOnce) Read([]byte) (int, error) {
 		return 0, io.EOF
 	}
 	e.failed = true
-	return 0, errBroken
+	return 0, ledger.ErrBroken
 }
 
 // What was altered is told of, so that somebody may find it.
 func TestExportTellsWhatIsWrong(t *testing.T) {
 	w, file := exported(t)
 	lines := strings.SplitAfter(string(file), "\n")
-	claims := w.shards[0].Claims() + w.shards[1].Claims() + w.shards[2].Claims()
+	claims := w.Shards[0].Claims() + w.Shards[1].Claims() + w.Shards[2].Claims()
 	last := lines[claims] // of the claims
 	insert := func(line string) string { return strings.Join(slices.Insert(slices.Clone(lines), claims+1, line), "") }
-	var first ExportCommit
+	var first ledger.ExportCommit
 	if err := json.Unmarshal([]byte(lines[claims+1]), &first); err != nil {
 		t.Fatal(err)
 	}
 	first.Commit[2] ^= 1 // of its writer
 	for want, altered := range map[string]string{
-		"slot 1: does not follow":          strings.Replace(string(file), lines[claims+1], string(exportLine(first)), 1),
+		"slot 1: does not follow":          strings.Replace(string(file), lines[claims+1], string(lineOf(first)), 1),
 		"a claim that is in no commit":     insert(last),
 		"a line of the export: ":           insert("noise\n"),
 		"another line than that of slot 0": insert("{}\n"),
 		"in the middle of a line":          strings.TrimSuffix(string(file), "\n"),
 	} {
-		err := CheckExport(t.Context(), w.logs, strings.NewReader(altered), "test", w.sale, w.shards, nil)
-		if err == nil || !strings.Contains(err.Error(), want) || errors.Is(err, ErrCorrupt) == errors.Is(err, io.ErrUnexpectedEOF) {
+		err := ledger.CheckExport(t.Context(), w.Logs, strings.NewReader(altered), "test", w.Sale, w.Shards, nil)
+		if err == nil || !strings.Contains(err.Error(), want) || errors.Is(err, ledger.ErrCorrupt) == errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Errorf("want %q: %v", want, err)
 		}
 	}
 	// A disk that fails in the middle of a line says nothing of the line.
-	from := io.MultiReader(strings.NewReader(insert(last)[:len(strings.Join(lines[:claims+1], ""))+20]), iotest.ErrReader(errBroken))
-	if err := CheckExport(t.Context(), w.logs, from, "test", w.sale, w.shards, nil); !errors.Is(err, errBroken) {
+	from := io.MultiReader(strings.NewReader(insert(last)[:len(strings.Join(lines[:claims+1], ""))+20]), iotest.ErrReader(ledger.ErrBroken))
+	if err := ledger.CheckExport(t.Context(), w.Logs, from, "test", w.Sale, w.Shards, nil); !errors.Is(err, ledger.ErrBroken) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -389,13 +386,13 @@ func TestExportTellsWhatIsWrong(t *testing.T) {
 func TestReadExportOfSomethingElse(t *testing.T) {
 	for name, test := range map[string]struct{ file, want string }{
 		"nothing":         {"", "begins with a header"},
-		"no JSON":         {"hello", "in the middle of a line"},
+		"no JSON":         {"hello", "begins with a header"},
 		"no JSON, a line": {"hello\n", "begins with a header"},
 		"a later version": {`{"format":2,"kind":"export","sale":"test","uid":"x","roots":[],"counts":{}}` + "\n{}\n", "an export of format 2"},
 		"another JSON":    {`{"apiVersion":"salectl/v1"}` + "\n", `of kind ""`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, _, err := readExport([]byte(test.file)); err == nil || !strings.Contains(err.Error(), test.want) {
+			if _, _, err := ledger.AuditExport(strings.NewReader(test.file), nil); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
 		})
@@ -404,33 +401,33 @@ func TestReadExportOfSomethingElse(t *testing.T) {
 
 // The header counts what is held and on the way, too.
 func TestExportHeaderOfLiveSale(t *testing.T) {
-	w := busyWorld(t)
-	want := ExportCounts{Shards: 3, Slots: w.shards[0].Next() + w.shards[1].Next() + w.shards[2].Next(), Claims: 10, Sold: 8, Held: 8, Outcomes: Outcomes{OpenHolds: 5, Confirmed: 5}}
-	for _, s := range w.shards {
+	w := ledger.BusyWorld(t)
+	want := ledger.ExportCounts{Shards: 3, Slots: w.Shards[0].Next() + w.Shards[1].Next() + w.Shards[2].Next(), Claims: 10, Sold: 8, Held: 8, Outcomes: ledger.Outcomes{OpenHolds: 5, Confirmed: 5}}
+	for _, s := range w.Shards {
 		want.Available += s.Available
 		want.InFlight += s.InFlight
 	}
-	if got := Header("test", testUID, w.shards).Counts; got != want || got.InFlight != 5 {
+	if got := ledger.Header("test", ledger.TestUID, w.Shards).Counts; got != want || got.InFlight != 5 {
 		t.Errorf("counts %+v, want %+v", got, want)
 	}
 }
 
 // TestExportOfLiveSale exports what was folded while the logs have gone on.
 func TestExportOfLiveSale(t *testing.T) {
-	w := busyWorld(t)
-	w.timesCommit(2, readAtOnce) // so that the cut is within the second page
-	cut := slices.Clone(w.shards)
+	w := ledger.BusyWorld(t)
+	w.TimesCommit(2, ledger.ReadAtOnce) // so that the cut is within the second page
+	cut := slices.Clone(w.Shards)
 	for i, s := range cut {
-		cut[i] = NewState(s.log)
-		if _, err := Load(t.Context(), w.logs, s.log, cut[i]); err != nil {
+		cut[i] = ledger.NewState(s.Log())
+		if _, err := ledger.Load(t.Context(), w.Logs, s.Log(), cut[i]); err != nil {
 			t.Fatal(err)
 		}
 	}
 	before := mustExport(t, w)
-	w.sell(1, 1)
-	w.timesCommit(2, 2*readAtOnce)
+	w.Sell(1, 1)
+	w.TimesCommit(2, 2*ledger.ReadAtOnce)
 	var file bytes.Buffer
-	if err := Export(t.Context(), w.logs, "test", testUID, cut, nil, &file); err != nil {
+	if err := ledger.Export(t.Context(), w.Logs, "test", ledger.TestUID, cut, nil, &file); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(file.Bytes(), before) {
@@ -443,48 +440,48 @@ func TestExportOfLiveSale(t *testing.T) {
 
 func TestExportFails(t *testing.T) {
 	for name, test := range map[string]struct {
-		damage func(*world)
+		damage func(*ledger.World)
 		want   error
 	}{
-		"a slot altered since": {func(w *world) { w.logs.logs[w.shards[1].log].entries[2][3] ^= 1 }, ErrCorrupt},
-		"the last slot altered since": {func(w *world) {
-			l := w.logs.logs[w.shards[0].log]
-			last := len(l.entries) - 1
-			l.entries[last] = bytes.Replace(l.entries[last], []byte("payment"), []byte("taymenp"), 1)
-		}, ErrCorrupt},
-		"slots lost since": {func(w *world) {
-			l := w.logs.logs[w.shards[1].log]
-			l.entries = l.entries[:3]
-		}, ErrGone},
-		"a log deleted since": {func(w *world) { delete(w.logs.logs, w.shards[1].log) }, ErrGone},
-		"another log": {func(w *world) {
-			w.logs.logs[w.shards[1].log] = w.logs.logs[w.shards[0].log]
-		}, ErrCorrupt},
+		"a slot altered since": {func(w *ledger.World) { w.Logs.Logs[w.Shards[1].Log()].Entries[2][3] ^= 1 }, ledger.ErrCorrupt},
+		"the last slot altered since": {func(w *ledger.World) {
+			l := w.Logs.Logs[w.Shards[0].Log()]
+			last := len(l.Entries) - 1
+			l.Entries[last] = bytes.Replace(l.Entries[last], []byte("payment"), []byte("taymenp"), 1)
+		}, ledger.ErrCorrupt},
+		"slots lost since": {func(w *ledger.World) {
+			l := w.Logs.Logs[w.Shards[1].Log()]
+			l.Entries = l.Entries[:3]
+		}, ledger.ErrGone},
+		"a log deleted since": {func(w *ledger.World) { delete(w.Logs.Logs, w.Shards[1].Log()) }, ledger.ErrGone},
+		"another log": {func(w *ledger.World) {
+			w.Logs.Logs[w.Shards[1].Log()] = w.Logs.Logs[w.Shards[0].Log()]
+		}, ledger.ErrCorrupt},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := busyWorld(t)
+			w := ledger.BusyWorld(t)
 			test.damage(w)
-			if err := Export(t.Context(), w.logs, "test", testUID, w.shards, nil, io.Discard); !errors.Is(err, test.want) {
+			if err := ledger.Export(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, nil, io.Discard); !errors.Is(err, test.want) {
 				t.Errorf("got %v", err)
 			}
 		})
 	}
-	for what, log := range map[string]func(*world) string{
-		"a shard's log": func(w *world) string { return w.shards[1].log },
-		"the sale's":    func(w *world) string { return w.sale.log },
+	for what, log := range map[string]func(*ledger.World) string{
+		"a shard's log": func(w *ledger.World) string { return w.Shards[1].Log() },
+		"the sale's":    func(w *ledger.World) string { return w.Sale.Log() },
 	} {
 		t.Run(what+" cannot be read", func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := busyWorld(t)
-				if err := Export(t.Context(), broken{w.logs, log(w)}, "test", testUID, w.shards, nil, io.Discard); !errors.Is(err, errBroken) {
+				w := ledger.BusyWorld(t)
+				if err := ledger.Export(t.Context(), ledger.BrokenLogs{MemoryLogs: w.Logs, Log: log(w)}, "test", ledger.TestUID, w.Shards, nil, io.Discard); !errors.Is(err, ledger.ErrBroken) {
 					t.Errorf("got %v", err)
 				}
 			})
 		})
 	}
 	t.Run("a full disk", func(t *testing.T) {
-		w := busyWorld(t)
-		if err := Export(t.Context(), w.logs, "test", testUID, w.shards, nil, fullDisk{}); !errors.Is(err, errBroken) {
+		w := ledger.BusyWorld(t)
+		if err := ledger.Export(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, nil, fullDisk{}); !errors.Is(err, ledger.ErrBroken) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -492,4 +489,25 @@ func TestExportFails(t *testing.T) {
 
 type fullDisk struct{}
 
-func (fullDisk) Write([]byte) (int, error) { return 0, errBroken }
+func (fullDisk) Write([]byte) (int, error) { return 0, ledger.ErrBroken }
+
+// lineOf is a line as an export has it.
+func lineOf(v any) []byte {
+	var line bytes.Buffer
+	lines := json.NewEncoder(&line)
+	lines.SetEscapeHTML(false)
+	if err := lines.Encode(v); err != nil {
+		panic(err)
+	}
+	return line.Bytes()
+}
+
+// claimLines are the lines of all claims.
+func claimLines(t *testing.T, w *ledger.World) []ledger.ExportClaim {
+	t.Helper()
+	found, err := ledger.FindClaims(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, nil, ledger.ClaimFilter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}

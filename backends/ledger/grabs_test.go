@@ -9,19 +9,19 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
-func rebuild(fill uint64) *pb.Op {
+func RebuildOp(fill uint64) *pb.Op {
 	return &pb.Op{Op: &pb.Op_Rebuild{Rebuild: &pb.Rebuild{Fill: fill}}}
 }
 
-func grabbed(user, key string, fill uint64, grantedUs int64, units ...int64) *pb.Op {
+func GrabbedOp(user, key string, fill uint64, grantedUs int64, units ...int64) *pb.Op {
 	return &pb.Op{Op: &pb.Op_Claim{Claim: &pb.Claim{User: user, Key: []byte(key), Units: units, Fill: fill, GrantedUs: grantedUs}}}
 }
 
 // listed returns the shard of begun with a list at its first fill: slots 0 to 2.
 func listed(t testing.TB) *State {
 	t.Helper()
-	s := begun(t)
-	mustFold(t, s, by(rebuild(1)).as("drainer", 1))
+	s := BegunState(t)
+	MustFold(t, s, By(RebuildOp(1)).as("drainer", 1))
 	return s
 }
 
@@ -35,17 +35,17 @@ func TestStateTakesGrabs(t *testing.T) {
 		commits []commit
 		want    string
 	}{
-		"by whoever drains":           {[]commit{by(grabbed("u", "k", 1, 7, 4)).as("drainer", 1)}, "limit 10: 9 available, 0 held, 1 sold, 0 in flight"},
-		"again, whatever unit":        {[]commit{by(grabbed("u", "k", 1, 7, 4)), by(grabbed("u", "k", 1, 7, 4)), by(grabbed("u", "k", 1, 7, 5))}, "limit 10: 9 available, 0 held, 1 sold, 0 in flight"},
-		"of an earlier fill, again":   {[]commit{by(grabbed("u", "k", 1, 7, 4)), by(rebuild(2)), by(grabbed("u", "k", 2, 7, 4))}, "limit 10: 9 available, 0 held, 1 sold, 0 in flight"},
-		"several of a user":           {[]commit{by(grabbed("u", "k", 1, 7, 4), grabbed("u", "l", 1, 7, 5)), by(grabbed("u", "l", 1, 7, 6), grabbed("u", "m", 1, 7, 6))}, "limit 10: 7 available, 0 held, 3 sold, 0 in flight"},
-		"granted while it was open":   {[]commit{by(generation(2, 0, hours())), by(grabbed("u", "k", 1, 50, 4), grabbed("v", "k", 1, 59, 5)).at(99)}, "limit 10: 8 available, 0 held, 2 sold, 0 in flight"},
-		"a rebuild while paused":      {[]commit{by(generation(2, 0, phase(pb.Phase_PAUSED))), by(rebuild(2))}, "limit 10: 10 available, 0 held, 0 sold, 0 in flight"},
-		"a rebuild of one that sells": {[]commit{by(grabbed("u", "k", 1, 7, 4)), by(rebuild(2)), by(rebuild(3))}, "limit 10: 9 available, 0 held, 1 sold, 0 in flight"},
+		"by whoever drains":           {[]commit{By(GrabbedOp("u", "k", 1, 7, 4)).as("drainer", 1)}, "limit 10: 9 available, 0 held, 1 sold, 0 in flight"},
+		"again, whatever unit":        {[]commit{By(GrabbedOp("u", "k", 1, 7, 4)), By(GrabbedOp("u", "k", 1, 7, 4)), By(GrabbedOp("u", "k", 1, 7, 5))}, "limit 10: 9 available, 0 held, 1 sold, 0 in flight"},
+		"of an earlier fill, again":   {[]commit{By(GrabbedOp("u", "k", 1, 7, 4)), By(RebuildOp(2)), By(GrabbedOp("u", "k", 2, 7, 4))}, "limit 10: 9 available, 0 held, 1 sold, 0 in flight"},
+		"several of a user":           {[]commit{By(GrabbedOp("u", "k", 1, 7, 4), GrabbedOp("u", "l", 1, 7, 5)), By(GrabbedOp("u", "l", 1, 7, 6), GrabbedOp("u", "m", 1, 7, 6))}, "limit 10: 7 available, 0 held, 3 sold, 0 in flight"},
+		"granted while it was open":   {[]commit{By(GenerationOp(2, 0, hours())), By(GrabbedOp("u", "k", 1, 50, 4), GrabbedOp("v", "k", 1, 59, 5)).at(99)}, "limit 10: 8 available, 0 held, 2 sold, 0 in flight"},
+		"a rebuild while paused":      {[]commit{By(GenerationOp(2, 0, PhaseSettings(pb.Phase_PAUSED))), By(RebuildOp(2))}, "limit 10: 10 available, 0 held, 0 sold, 0 in flight"},
+		"a rebuild of one that sells": {[]commit{By(GrabbedOp("u", "k", 1, 7, 4)), By(RebuildOp(2)), By(RebuildOp(3))}, "limit 10: 9 available, 0 held, 1 sold, 0 in flight"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := listed(t)
-			mustFold(t, s, test.commits...)
+			MustFold(t, s, test.commits...)
 			if got := figures(s); got != test.want {
 				t.Errorf("%s\nwant %s", got, test.want)
 			}
@@ -54,38 +54,38 @@ func TestStateTakesGrabs(t *testing.T) {
 }
 
 func TestStateRefusesGrabs(t *testing.T) {
-	closed := by(generation(2, 0, phase(pb.Phase_CLOSED)))
+	closed := By(GenerationOp(2, 0, PhaseSettings(pb.Phase_CLOSED)))
 	for name, test := range map[string]struct {
 		commits []commit // the last is refused
 		want    string
 	}{
-		"of an older fill":           {[]commit{by(rebuild(2)), by(grabbed("u", "k", 1, 7, 4))}, "a claim of fill 1, the shard is at 2"},
-		"of a later fill":            {[]commit{by(grabbed("u", "k", 2, 7, 4))}, "a claim of fill 2, the shard is at 1"},
-		"a claim past the list":      {[]commit{by(claim("u", "k", 4))}, "a claim of fill 0, the shard is at 1"},
-		"that is held":               {[]commit{by(&pb.Op{Op: &pb.Op_Claim{Claim: &pb.Claim{User: "u", Key: []byte("k"), Units: []int64{4}, Fill: 1, HeldUntilUs: 99}}})}, "a grab that is held"},
-		"of nothing":                 {[]commit{by(grabbed("u", "k", 1, 7))}, "a claim for nothing"},
-		"of a unit that another has": {[]commit{by(grabbed("u", "k", 1, 7, 4)), by(grabbed("v", "k", 1, 7, 4))}, "units 4 are not here"},
-		"past the limit":             {[]commit{by(grabbed("u", "k", 1, 7, 1), grabbed("u", "l", 1, 7, 2), grabbed("u", "m", 1, 7, 3), grabbed("u", "n", 1, 7, 4))}, `user "u" has 3 units and may not have 1 more`},
-		"granted before it opened":   {[]commit{by(generation(2, 0, hours())), by(grabbed("u", "k", 1, 49, 4)).at(55)}, "a claim when the sale is"},
-		"granted after it closed":    {[]commit{by(generation(2, 0, hours())), by(grabbed("u", "k", 1, 60, 4)).at(55)}, "a claim when the sale is"},
-		"when closed":                {[]commit{closed, by(grabbed("u", "k", 1, 7, 4))}, "a claim when the sale is"},
-		"a rebuild when closed":      {[]commit{closed, by(rebuild(2))}, "a rebuild of the list of a closed shard"},
-		"a fill left out":            {[]commit{by(rebuild(3))}, "fill 3 after 1"},
-		"a fill twice":               {[]commit{by(rebuild(1))}, "fill 1 after 1"},
+		"of an older fill":           {[]commit{By(RebuildOp(2)), By(GrabbedOp("u", "k", 1, 7, 4))}, "a claim of fill 1, the shard is at 2"},
+		"of a later fill":            {[]commit{By(GrabbedOp("u", "k", 2, 7, 4))}, "a claim of fill 2, the shard is at 1"},
+		"a claim past the list":      {[]commit{By(ClaimOp("u", "k", 4))}, "a claim of fill 0, the shard is at 1"},
+		"that is held":               {[]commit{By(&pb.Op{Op: &pb.Op_Claim{Claim: &pb.Claim{User: "u", Key: []byte("k"), Units: []int64{4}, Fill: 1, HeldUntilUs: 99}}})}, "a grab that is held"},
+		"of nothing":                 {[]commit{By(GrabbedOp("u", "k", 1, 7))}, "a claim for nothing"},
+		"of a unit that another has": {[]commit{By(GrabbedOp("u", "k", 1, 7, 4)), By(GrabbedOp("v", "k", 1, 7, 4))}, "units 4 are not here"},
+		"past the limit":             {[]commit{By(GrabbedOp("u", "k", 1, 7, 1), GrabbedOp("u", "l", 1, 7, 2), GrabbedOp("u", "m", 1, 7, 3), GrabbedOp("u", "n", 1, 7, 4))}, `user "u" has 3 units and may not have 1 more`},
+		"granted before it opened":   {[]commit{By(GenerationOp(2, 0, hours())), By(GrabbedOp("u", "k", 1, 49, 4)).at(55)}, "a claim when the sale is"},
+		"granted after it closed":    {[]commit{By(GenerationOp(2, 0, hours())), By(GrabbedOp("u", "k", 1, 60, 4)).at(55)}, "a claim when the sale is"},
+		"when closed":                {[]commit{closed, By(GrabbedOp("u", "k", 1, 7, 4))}, "a claim when the sale is"},
+		"a rebuild when closed":      {[]commit{closed, By(RebuildOp(2))}, "a rebuild of the list of a closed shard"},
+		"a fill left out":            {[]commit{By(RebuildOp(3))}, "fill 3 after 1"},
+		"a fill twice":               {[]commit{By(RebuildOp(1))}, "fill 1 after 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := listed(t)
 			last := len(test.commits) - 1
-			mustFold(t, s, test.commits[:last]...)
-			if _, err := fold(s, test.commits[last]); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), test.want) {
+			MustFold(t, s, test.commits[:last]...)
+			if _, err := FoldCommit(s, test.commits[last]); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want an error that says %q", err, test.want)
 			}
 		})
 	}
 	t.Run("a first list of a shard that has sold", func(t *testing.T) {
-		s := begun(t)
-		mustFold(t, s, by(claim("u", "k", 1)))
-		if _, err := fold(s, by(rebuild(1))); !errors.Is(err, ErrCorrupt) {
+		s := BegunState(t)
+		MustFold(t, s, By(ClaimOp("u", "k", 1)))
+		if _, err := FoldCommit(s, By(RebuildOp(1))); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -101,39 +101,39 @@ func TestDraftGrab(t *testing.T) {
 		grab         Grab
 		want         DecisionKind
 	}{
-		"new":                                 {nil, nil, openSettings(1), first, Granted},
-		"another's beside it":                 {[]Grab{{"v", "k", 3, 30}}, []Grab{{"w", "k", 5, 30}}, openSettings(1), first, Granted},
-		"had before":                          {[]Grab{first}, nil, openSettings(1), first, Replay},
-		"had before, one of several":          {[]Grab{{"u", "j", 1, 30}, first, {"u", "l", 2, 30}}, nil, openSettings(3), first, Replay},
-		"had here":                            {nil, []Grab{{"v", "k", 3, 30}, first}, openSettings(1), first, ReplayHere},
-		"had before, with another unit":       {[]Grab{{"u", "k", 5, 30}}, nil, openSettings(1), first, Void},
-		"had here, with another unit":         {nil, []Grab{{"u", "k", 5, 30}}, openSettings(1), first, Void},
-		"the unit is another's":               {[]Grab{{"v", "k", 4, 30}}, nil, openSettings(1), first, Void},
-		"the unit is another's here":          {nil, []Grab{{"v", "k", 4, 30}}, openSettings(1), first, Void},
-		"the user has another":                {[]Grab{{"u", "j", 5, 30}}, nil, openSettings(1), first, Void},
-		"the user has another here":           {nil, []Grab{{"v", "k", 3, 30}, {"u", "j", 5, 30}}, openSettings(1), first, Void},
-		"the user may have another here":      {nil, []Grab{{"v", "k", 3, 30}, {"u", "j", 5, 30}}, openSettings(2), first, Granted},
+		"new":                                 {nil, nil, OpenSettings(1), first, Granted},
+		"another's beside it":                 {[]Grab{{"v", "k", 3, 30}}, []Grab{{"w", "k", 5, 30}}, OpenSettings(1), first, Granted},
+		"had before":                          {[]Grab{first}, nil, OpenSettings(1), first, Replay},
+		"had before, one of several":          {[]Grab{{"u", "j", 1, 30}, first, {"u", "l", 2, 30}}, nil, OpenSettings(3), first, Replay},
+		"had here":                            {nil, []Grab{{"v", "k", 3, 30}, first}, OpenSettings(1), first, ReplayHere},
+		"had before, with another unit":       {[]Grab{{"u", "k", 5, 30}}, nil, OpenSettings(1), first, Void},
+		"had here, with another unit":         {nil, []Grab{{"u", "k", 5, 30}}, OpenSettings(1), first, Void},
+		"the unit is another's":               {[]Grab{{"v", "k", 4, 30}}, nil, OpenSettings(1), first, Void},
+		"the unit is another's here":          {nil, []Grab{{"v", "k", 4, 30}}, OpenSettings(1), first, Void},
+		"the user has another":                {[]Grab{{"u", "j", 5, 30}}, nil, OpenSettings(1), first, Void},
+		"the user has another here":           {nil, []Grab{{"v", "k", 3, 30}, {"u", "j", 5, 30}}, OpenSettings(1), first, Void},
+		"the user may have another here":      {nil, []Grab{{"v", "k", 3, 30}, {"u", "j", 5, 30}}, OpenSettings(2), first, Granted},
 		"granted while it was open":           {nil, nil, hours(), Grab{"u", "k", 4, 55}, Granted},
 		"granted before":                      {nil, nil, hours(), first, Void},
-		"of a user and a key that fill a lot": {nil, nil, openSettings(1), Grab{strings.Repeat("u", softEntry-64), "k", 4, 30}, Full},
-		"of a key that fills a lot":           {nil, nil, openSettings(1), Grab{"u", strings.Repeat("k", softEntry-64), 4, 30}, Full},
+		"of a user and a key that fill a lot": {nil, nil, OpenSettings(1), Grab{strings.Repeat("u", softEntry-64), "k", 4, 30}, Full},
+		"of a key that fills a lot":           {nil, nil, OpenSettings(1), Grab{"u", strings.Repeat("k", softEntry-64), 4, 30}, Full},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := NewState(testLog)
-			mustFold(t, s, by(generation(1, 0, test.settings, Range{1, 10})).as("planner", 0).at(0))
-			d := s.Draft(testOwner, 20)
+			MustFold(t, s, By(GenerationOp(1, 0, test.settings, Range{1, 10})).as("planner", 0).at(0))
+			d := s.Draft(TestOwner, 20)
 			if fill := d.Rebuild(); fill != 1 {
 				t.Fatalf("begins fill %d", fill)
 			}
-			mustCommit(t, s, d)
-			d = s.Draft(testOwner, 99)
+			MustCommit(t, s, d)
+			d = s.Draft(TestOwner, 99)
 			for _, g := range test.before {
 				if v := d.Grab(g); v.Kind != Granted {
 					t.Fatalf("%+v gets %d", g, v.Kind)
 				}
 			}
-			mustCommit(t, s, d)
-			d = s.Draft(testOwner, 99)
+			MustCommit(t, s, d)
+			d = s.Draft(TestOwner, 99)
 			for _, g := range test.here {
 				if v := d.Grab(g); v.Kind != Granted {
 					t.Fatalf("%+v gets %d", g, v.Kind)
@@ -161,7 +161,7 @@ func TestDraftGrab(t *testing.T) {
 			if v.Kind != Granted && (d.Ops() != ops || d.Available() != left) {
 				t.Errorf("%d ops and %d units became %d and %d", ops, left, d.Ops(), d.Available())
 			}
-			e := mustCommit(t, s, d) // which refuses an op that does not fit
+			e := MustCommit(t, s, d) // which refuses an op that does not fit
 			if head, err := ParseHead(e.Head); err != nil || head != s.Head() {
 				t.Errorf("the head is %+v, %v, the state's %+v", head, err, s.Head())
 			}
@@ -172,7 +172,7 @@ func TestDraftGrab(t *testing.T) {
 // A grab is known by its unit, and its time is that of its node.
 func TestGrabAsClaim(t *testing.T) {
 	s := listed(t)
-	mustFold(t, s, by(grabbed("u", "k", 1, 7, 4), grabbed("u", "l", 1, 8, 2)), by(grabbed("v", "k", 1, 9, 3)).at(20))
+	MustFold(t, s, By(GrabbedOp("u", "k", 1, 7, 4), GrabbedOp("u", "l", 1, 8, 2)), By(GrabbedOp("v", "k", 1, 9, 3)).at(20))
 	for key, want := range map[string]string{"k": "3-u4 at 7", "l": "3-u2 at 8"} {
 		c, ok := s.Find("u", key)
 		if got := fmt.Sprintf("%s at %d", c.ID(3), c.TimeUs); !ok || !c.Grabbed || got != want {
@@ -202,7 +202,7 @@ func TestOutTaken(t *testing.T) {
 	if tr, err := d.OutTaken(1, Units{{2, 2}, {9, 1}}); err != nil || tr.K != 1 || d.Available() != 7 {
 		t.Errorf("%+v, %v, %d left", tr, err, d.Available())
 	}
-	mustCommit(t, s, d)
+	MustCommit(t, s, d)
 	if _, err := s.Draft([]byte("a"), 20).OutTaken(2, Units{{1, 1}, {9, 1}}); err == nil || !strings.Contains(err.Error(), "shard 2: units 9") {
 		t.Errorf("got %v", err)
 	}
@@ -211,7 +211,7 @@ func TestOutTaken(t *testing.T) {
 // A page of a user's grabs begins behind the one that the page before ends with.
 func TestBackwardFromAGrab(t *testing.T) {
 	s := listed(t)
-	mustFold(t, s, by(grabbed("u", "k", 1, 7, 4), grabbed("v", "k", 1, 7, 1)), by(grabbed("u", "l", 1, 7, 5)), by(grabbed("u", "m", 1, 7, 6)))
+	MustFold(t, s, By(GrabbedOp("u", "k", 1, 7, 4), GrabbedOp("v", "k", 1, 7, 1)), By(GrabbedOp("u", "l", 1, 7, 5)), By(GrabbedOp("u", "m", 1, 7, 6)))
 	for unit, want := range map[int64]string{0: "[6 5 4]", 6: "[5 4]", 5: "[4]", 4: "[]", 1: "none", 9: "none"} {
 		got := "none"
 		if older, ok := s.Backward("u", 0, 0, unit); ok {

@@ -9,7 +9,7 @@ import (
 
 const testLog = "00/0123456789abcdef/0"
 
-var testOwner = []byte("owner-01")
+var TestOwner = []byte("owner-01")
 
 // names returns n different names of 16 bytes.
 func names(prefix byte, n int) []string {
@@ -20,12 +20,12 @@ func names(prefix byte, n int) []string {
 	return all
 }
 
-func openSettings(perUser int64) *pb.Settings {
+func OpenSettings(perUser int64) *pb.Settings {
 	return &pb.Settings{PerUserLimit: perUser, Phase: pb.Phase_OPEN}
 }
 
 // mustCommit encodes a draft and applies it.
-func mustCommit(t testing.TB, s *State, d *Draft) *Entry {
+func MustCommit(t testing.TB, s *State, d *Draft) *Entry {
 	t.Helper()
 	e, err := d.Encode()
 	if err != nil {
@@ -42,23 +42,23 @@ func mustGeneration(t testing.TB, s *State, stock, perUser int64) *Entry {
 	t.Helper()
 	d := s.Draft([]byte("planner1"), 0)
 	err := d.Generation(&pb.Generation{
-		Number: 1, Add: []*pb.Range{{First: 1, Count: stock}}, Settings: openSettings(perUser),
+		Number: 1, Add: []*pb.Range{{First: 1, Count: stock}}, Settings: OpenSettings(perUser),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return mustCommit(t, s, d)
+	return MustCommit(t, s, d)
 }
 
 func mustOwn(t testing.TB, s *State) *Entry {
 	t.Helper()
-	d := s.Draft(testOwner, 0)
+	d := s.Draft(TestOwner, 0)
 	d.Own("127.0.0.1:7080")
-	return mustCommit(t, s, d)
+	return MustCommit(t, s, d)
 }
 
 // mustOpenShard returns a shard with an owner and its stored entries so far.
-func mustOpenShard(t testing.TB, stock, perUser int64) (*State, []*Entry) {
+func MustOpenShard(t testing.TB, stock, perUser int64) (*State, []*Entry) {
 	t.Helper()
 	s := NewState(testLog)
 	return s, []*Entry{mustGeneration(t, s, stock, perUser), mustOwn(t, s)}

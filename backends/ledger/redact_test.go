@@ -1,4 +1,4 @@
-package ledger
+package ledger_test
 
 import (
 	"bytes"
@@ -7,25 +7,25 @@ import (
 	"strings"
 	"testing"
 
-	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/ledger"
 	"salectl/draw"
 )
 
 // TestExportRedacted shares an export without the keys of its requests. It is still audited,
 // and has the same roots.
 func TestExportRedacted(t *testing.T) {
-	w := newWorld(t)
-	d, one, two := w.draft(0), w.buyer(0), w.buyer(0)
+	w := ledger.NewWorld(t)
+	d, one, two := w.Draft(0), w.Buyer(0), w.Buyer(0)
 	d.Claim(one, "CANARY-1", 2)
 	d.Claim(two, "CANARY-\xff", 1)
 	d.Claim(one, "CANARY-2", 1)
-	w.commit(0, d)
-	w.end()
+	w.Commit(0, d)
+	w.End()
 	var to bytes.Buffer
-	if err := ExportRedacted(t.Context(), w.logs, "test", w.sale, w.shards, nil, &to); err != nil {
+	if err := ledger.ExportRedacted(t.Context(), w.Logs, "test", w.Sale, w.Shards, nil, &to); err != nil {
 		t.Fatal(err)
 	}
-	a, unproven, err := AuditExport(bytes.NewReader(to.Bytes()), nil)
+	a, unproven, err := ledger.AuditExport(bytes.NewReader(to.Bytes()), nil)
 	if err != nil || !a.OK || a.Sold != 4 || a.Users != 2 {
 		t.Errorf("%+v, %v", a, err)
 	}
@@ -34,7 +34,7 @@ func TestExportRedacted(t *testing.T) {
 	}
 	lines := exportLines(to.Bytes())
 	for _, line := range lines {
-		var c ExportCommit
+		var c ledger.ExportCommit
 		if err := json.Unmarshal([]byte(line), &c); err != nil {
 			t.Fatal(err)
 		}
@@ -42,7 +42,7 @@ func TestExportRedacted(t *testing.T) {
 			t.Errorf("a key is in %s", line)
 		}
 	}
-	if want := `,"keyDigest":"` + draw.Label(testUID, two, "CANARY-\xff").String() + `"`; !strings.Contains(lines[2], want) {
+	if want := `,"keyDigest":"` + draw.Label(ledger.TestUID, two, "CANARY-\xff").String() + `"`; !strings.Contains(lines[2], want) {
 		t.Errorf("%s has no %s", lines[2], want)
 	}
 	if whole := exportLines(mustExport(t, w)); strings.Replace(lines[0], `,"redacted":true`, "", 1) != whole[0] {
@@ -65,24 +65,9 @@ func TestExportRedacted(t *testing.T) {
 
 // TestDrawIsNotRedacted refuses what nobody could verify.
 func TestDrawIsNotRedacted(t *testing.T) {
-	w := newDrawWorld(t, 10, nil, nil)
-	err := ExportRedacted(t.Context(), w.logs, "test", w.sale, w.shards, nil, new(bytes.Buffer))
-	if !errors.Is(err, ErrDrawRedacted) {
+	w := ledger.NewDrawWorld(t, 10, nil, nil)
+	err := ledger.ExportRedacted(t.Context(), w.Logs, "test", w.Sale, w.Shards, nil, new(bytes.Buffer))
+	if !errors.Is(err, ledger.ErrDrawRedacted) {
 		t.Errorf("%v", err)
-	}
-}
-
-// TestRedactedAttributes takes out what can be guessed of users, and leaves what it is given.
-func TestRedactedAttributes(t *testing.T) {
-	r := &redaction{uid: testUID, secret: true}
-	claim := &pb.Claim{User: "ann", Key: []byte("key"), Attributes: []byte("sixteen letters.")}
-	entry, err := r.commit(&pb.Commit{Ops: []*pb.Op{{Op: &pb.Op_Claim{Claim: claim}}}})
-	if err != nil || bytes.Contains(entry, claim.Attributes) || bytes.Contains(entry, []byte("key")) || string(claim.Key) != "key" || claim.Attributes[0] != 's' {
-		t.Errorf("%q of %v, %v", entry, claim, err)
-	}
-	line := ExportClaim{User: "ann", Key: "key", Attributes: "ab", Payloads: []map[string]string{{"code": "CANARY"}}}
-	r.claim(&line)
-	if line.Key != "" || line.Attributes != "" || line.Payloads != nil || *line.KeyDigest != draw.Label(testUID, "ann", "key") {
-		t.Errorf("%+v", line)
 	}
 }

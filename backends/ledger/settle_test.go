@@ -12,11 +12,11 @@ import (
 
 // sells has claims held for 89 us and 11 of grace, extended by 100; a late payment buys
 // what there is.
-var sells = by(generation(2, 0, paying(3, &pb.Payment{HoldForUs: 89, GraceUs: 11, ExtendByUs: 100, Late: pb.Payment_RESELL})))
+var sells = By(GenerationOp(2, 0, paying(3, &pb.Payment{HoldForUs: 89, GraceUs: 11, ExtendByUs: 100, Late: pb.Payment_RESELL})))
 
 // heldFor is a claim on the terms of sells, at 10.
 func heldFor(user, key string, units ...int64) *pb.Op {
-	op := hold(user, key, 99, units...)
+	op := HoldOp(user, key, 99, units...)
 	op.GetClaim().GraceUs = 11
 	return op
 }
@@ -30,7 +30,7 @@ func heldLater(user, key string, units ...int64) *pb.Op {
 
 // settleOf settles the claim of slot 3, which is op 0.
 func settleOf(how pb.Settle_How, change func(*pb.Settle)) *pb.Op {
-	op := settle(3, 0, how)
+	op := SettleOp(3, 0, how)
 	if change != nil {
 		change(op.GetSettle())
 	}
@@ -50,88 +50,84 @@ func extended(untilUs int64) *pb.Op {
 func owed(payment string) *pb.Op { return settleOf(pb.Settle_REFUND_DUE, paid(payment)) }
 
 var (
-	expired  = by(settleOf(pb.Settle_EXPIRE, nil)).at(110)
+	expired  = By(settleOf(pb.Settle_EXPIRE, nil)).at(110)
 	refunded = settleOf(pb.Settle_REFUND, func(op *pb.Settle) { op.Who, op.Reason = "ada", "broken" })
 	retired  = settleOf(pb.Settle_REFUND, func(op *pb.Settle) { op.Retire = true })
 )
 
-// What each op does to a claim of units 1 and 2 that is held at 10 until 99, and 11 of grace.
+// settles is what each op does to a claim of units 1 and 2 that is held at 10 until 99, and 11 of
+// grace.
+var settles = map[string]struct {
+	commits []commit
+	want    string
+	claim   Claim
+	counts  Outcomes
+}{
+	"a hold": {nil, "limit 10: 8 available, 2 held, 0 sold, 0 in flight",
+		Claim{State: StateHeld, HeldUntilUs: 99}, Outcomes{OpenHolds: 1}},
+	"a payment in the grace": {[]commit{By(settleOf(pb.Settle_CONFIRM, paid("p"))).at(109)}, "limit 10: 8 available, 0 held, 2 sold, 0 in flight",
+		Claim{State: StateSold, HeldUntilUs: 99, SettledUs: 109, Payment: "p"}, Outcomes{Confirmed: 1}},
+	"an expiry after the grace": {[]commit{expired}, "limit 10: 10 available, 0 held, 0 sold, 0 in flight",
+		Claim{State: StateExpired, HeldUntilUs: 99, SettledUs: 110}, Outcomes{Expired: 1}},
+	"a cancellation": {[]commit{By(settleOf(pb.Settle_CANCEL, func(op *pb.Settle) { op.Who, op.Reason = "u", "dear" })).at(20)},
+		"limit 10: 10 available, 0 held, 0 sold, 0 in flight",
+		Claim{State: StateCancelled, HeldUntilUs: 99, SettledUs: 20, Who: "u", Reason: "dear"}, Outcomes{Cancelled: 1}},
+	"an extension, once": {[]commit{By(extended(199)).at(109), By(extended(299)).at(150)}, "limit 10: 8 available, 2 held, 0 sold, 0 in flight",
+		Claim{State: StateHeld, HeldUntilUs: 199, Extended: true}, Outcomes{OpenHolds: 1}},
+	"a payment after an extension": {[]commit{By(extended(199)).at(109), By(settleOf(pb.Settle_CONFIRM, paid("p"))).at(209)},
+		"limit 10: 8 available, 0 held, 2 sold, 0 in flight",
+		Claim{State: StateSold, HeldUntilUs: 199, Extended: true, SettledUs: 209, Payment: "p"}, Outcomes{Confirmed: 1}},
+	"an extension of what has expired": {[]commit{expired, By(extended(199)).at(111)}, "limit 10: 10 available, 0 held, 0 sold, 0 in flight",
+		Claim{State: StateExpired, HeldUntilUs: 99, SettledUs: 110}, Outcomes{Expired: 1}},
+	"a refund, twice": {[]commit{By(settleOf(pb.Settle_CONFIRM, paid("p"))), By(refunded, retired).at(30)},
+		"limit 10: 10 available, 0 held, 0 sold, 0 in flight",
+		Claim{State: StateRefunded, HeldUntilUs: 99, SettledUs: 30, Payment: "p", Who: "ada", Reason: "broken"}, Outcomes{Confirmed: 1, Refunded: 1}},
+	"a refund that retires": {[]commit{By(settleOf(pb.Settle_CONFIRM, nil), retired)}, "limit 8: 8 available, 0 held, 0 sold, 0 in flight",
+		Claim{State: StateRefunded, HeldUntilUs: 99, SettledUs: 10, Retired: true}, Outcomes{Confirmed: 1, Refunded: 1}},
+	"a resale of its own units, twice": {[]commit{expired, By(resold("p", 1, 2)).at(111), By(resold("p", 1, 2)).at(112)},
+		"limit 10: 8 available, 0 held, 2 sold, 0 in flight",
+		Claim{State: StateSold, HeldUntilUs: 99, SettledUs: 111, Payment: "p"}, Outcomes{Expired: 1, Resold: 1}},
+	"a resale of others": {[]commit{expired, By(heldLater("v", "k", 2)).at(110), By(resold("p", 7, 5)).at(111)},
+		"limit 10: 7 available, 1 held, 2 sold, 0 in flight",
+		Claim{Units: []int64{7, 5}, State: StateSold, HeldUntilUs: 99, SettledUs: 111, Payment: "p"}, Outcomes{OpenHolds: 1, Expired: 1, Resold: 1}},
+	"a resale of a run of others": {[]commit{expired, By(heldLater("v", "k", 2)).at(110), By(resold("p", 7, 5)).at(111), By(refunded).at(111), By(owed("q")).at(112)},
+		"limit 10: 9 available, 1 held, 0 sold, 0 in flight",
+		Claim{Units: []int64{7, 5}, State: StateRefunded, HeldUntilUs: 99, SettledUs: 111, Payment: "p", Who: "ada", Reason: "broken", RefundsDue: []string{"q"}},
+		Outcomes{OpenHolds: 1, Expired: 1, Resold: 1, Refunded: 1, RefundsDue: 1}},
+	"payments owed back, each once": {[]commit{expired, By(owed("p"), owed("")).at(111), By(owed("p"), owed("q"), owed("q")).at(112)},
+		"limit 10: 10 available, 0 held, 0 sold, 0 in flight",
+		Claim{State: StateExpired, HeldUntilUs: 99, SettledUs: 110, RefundsDue: []string{"p", "", "q"}}, Outcomes{Expired: 1, RefundsDue: 3}},
+	"a second payment, owed back": {[]commit{By(settleOf(pb.Settle_CONFIRM, paid("p"))), By(owed("q"), owed("p"), owed(""))},
+		"limit 10: 8 available, 0 held, 2 sold, 0 in flight",
+		Claim{State: StateSold, HeldUntilUs: 99, SettledUs: 10, Payment: "p", RefundsDue: []string{"q"}}, Outcomes{Confirmed: 1, RefundsDue: 1}},
+	"a payment of what was paid by no name": {[]commit{By(settleOf(pb.Settle_CONFIRM, nil), owed("q"), resold("q", 1, 2))},
+		"limit 10: 8 available, 0 held, 2 sold, 0 in flight",
+		Claim{State: StateSold, HeldUntilUs: 99, SettledUs: 10}, Outcomes{Confirmed: 1}},
+	"the longest payment": {[]commit{By(settleOf(pb.Settle_CONFIRM, paid(strings.Repeat("p", MaxPayment))))},
+		"limit 10: 8 available, 0 held, 2 sold, 0 in flight",
+		Claim{State: StateSold, HeldUntilUs: 99, SettledUs: 10, Payment: strings.Repeat("p", MaxPayment)}, Outcomes{Confirmed: 1}},
+	"the longest name and reason": {[]commit{By(settleOf(pb.Settle_CANCEL, func(op *pb.Settle) {
+		op.Who, op.Reason = strings.Repeat("w", MaxWho), strings.Repeat("r", MaxReason)
+	}))}, "limit 10: 10 available, 0 held, 0 sold, 0 in flight",
+		Claim{State: StateCancelled, HeldUntilUs: 99, SettledUs: 10, Who: strings.Repeat("w", MaxWho), Reason: strings.Repeat("r", MaxReason)}, Outcomes{Cancelled: 1}},
+	"a resale, and the payment owed back before": {[]commit{expired, By(owed("p")).at(110), By(resold("q", 1, 2)).at(110)},
+		"limit 10: 8 available, 0 held, 2 sold, 0 in flight",
+		Claim{State: StateSold, HeldUntilUs: 99, SettledUs: 110, Payment: "q", RefundsDue: []string{"p"}}, Outcomes{Expired: 1, Resold: 1, RefundsDue: 1}},
+	"a resale when closed": {[]commit{expired, By(GenerationOp(3, 0, &pb.Settings{
+		PerUserLimit: 3, Phase: pb.Phase_CLOSED, Payment: &pb.Payment{HoldForUs: 1, Late: pb.Payment_RESELL},
+	})).at(110), By(resold("p", 1, 2)).at(110)}, "limit 10: 8 available, 0 held, 2 sold, 0 in flight",
+		Claim{State: StateSold, HeldUntilUs: 99, SettledUs: 110, Payment: "p"}, Outcomes{Expired: 1, Resold: 1}},
+	"its own terms after a generation": {[]commit{By(GenerationOp(3, 0, PhaseSettings(pb.Phase_OPEN))), By(settleOf(pb.Settle_CONFIRM, nil)).at(109)},
+		"limit 10: 8 available, 0 held, 2 sold, 0 in flight",
+		Claim{State: StateSold, HeldUntilUs: 99, SettledUs: 109}, Outcomes{Confirmed: 1}},
+}
+
 func TestStateSettles(t *testing.T) {
-	for name, test := range map[string]struct {
-		commits []commit
-		want    string
-		claim   Claim
-		counts  Outcomes
-	}{
-		"a hold": {nil, "limit 10: 8 available, 2 held, 0 sold, 0 in flight",
-			Claim{State: StateHeld, HeldUntilUs: 99}, Outcomes{OpenHolds: 1}},
-		"a payment in the grace": {[]commit{by(settleOf(pb.Settle_CONFIRM, paid("p"))).at(109)}, "limit 10: 8 available, 0 held, 2 sold, 0 in flight",
-			Claim{State: StateSold, HeldUntilUs: 99, SettledUs: 109, Payment: "p"}, Outcomes{Confirmed: 1}},
-		"an expiry after the grace": {[]commit{expired}, "limit 10: 10 available, 0 held, 0 sold, 0 in flight",
-			Claim{State: StateExpired, HeldUntilUs: 99, SettledUs: 110}, Outcomes{Expired: 1}},
-		"a cancellation": {[]commit{by(settleOf(pb.Settle_CANCEL, func(op *pb.Settle) { op.Who, op.Reason = "u", "dear" })).at(20)},
-			"limit 10: 10 available, 0 held, 0 sold, 0 in flight",
-			Claim{State: StateCancelled, HeldUntilUs: 99, SettledUs: 20, Who: "u", Reason: "dear"}, Outcomes{Cancelled: 1}},
-		"an extension, once": {[]commit{by(extended(199)).at(109), by(extended(299)).at(150)}, "limit 10: 8 available, 2 held, 0 sold, 0 in flight",
-			Claim{State: StateHeld, HeldUntilUs: 199, Extended: true}, Outcomes{OpenHolds: 1}},
-		"a payment after an extension": {[]commit{by(extended(199)).at(109), by(settleOf(pb.Settle_CONFIRM, paid("p"))).at(209)},
-			"limit 10: 8 available, 0 held, 2 sold, 0 in flight",
-			Claim{State: StateSold, HeldUntilUs: 199, Extended: true, SettledUs: 209, Payment: "p"}, Outcomes{Confirmed: 1}},
-		"an extension of what has expired": {[]commit{expired, by(extended(199)).at(111)}, "limit 10: 10 available, 0 held, 0 sold, 0 in flight",
-			Claim{State: StateExpired, HeldUntilUs: 99, SettledUs: 110}, Outcomes{Expired: 1}},
-		"a refund, twice": {[]commit{by(settleOf(pb.Settle_CONFIRM, paid("p"))), by(refunded, retired).at(30)},
-			"limit 10: 10 available, 0 held, 0 sold, 0 in flight",
-			Claim{State: StateRefunded, HeldUntilUs: 99, SettledUs: 30, Payment: "p", Who: "ada", Reason: "broken"}, Outcomes{Confirmed: 1, Refunded: 1}},
-		"a refund that retires": {[]commit{by(settleOf(pb.Settle_CONFIRM, nil), retired)}, "limit 8: 8 available, 0 held, 0 sold, 0 in flight",
-			Claim{State: StateRefunded, HeldUntilUs: 99, SettledUs: 10, Retired: true}, Outcomes{Confirmed: 1, Refunded: 1}},
-		"a resale of its own units, twice": {[]commit{expired, by(resold("p", 1, 2)).at(111), by(resold("p", 1, 2)).at(112)},
-			"limit 10: 8 available, 0 held, 2 sold, 0 in flight",
-			Claim{State: StateSold, HeldUntilUs: 99, SettledUs: 111, Payment: "p"}, Outcomes{Expired: 1, Resold: 1}},
-		"a resale of others": {[]commit{expired, by(heldLater("v", "k", 2)).at(110), by(resold("p", 7, 5)).at(111)},
-			"limit 10: 7 available, 1 held, 2 sold, 0 in flight",
-			Claim{Units: []int64{7, 5}, State: StateSold, HeldUntilUs: 99, SettledUs: 111, Payment: "p"}, Outcomes{OpenHolds: 1, Expired: 1, Resold: 1}},
-		"a resale of a run of others": {[]commit{expired, by(heldLater("v", "k", 2)).at(110), by(resold("p", 7, 5)).at(111), by(refunded).at(111), by(owed("q")).at(112)},
-			"limit 10: 9 available, 1 held, 0 sold, 0 in flight",
-			Claim{Units: []int64{7, 5}, State: StateRefunded, HeldUntilUs: 99, SettledUs: 111, Payment: "p", Who: "ada", Reason: "broken", RefundsDue: []string{"q"}},
-			Outcomes{OpenHolds: 1, Expired: 1, Resold: 1, Refunded: 1, RefundsDue: 1}},
-		"payments owed back, each once": {[]commit{expired, by(owed("p"), owed("")).at(111), by(owed("p"), owed("q"), owed("q")).at(112)},
-			"limit 10: 10 available, 0 held, 0 sold, 0 in flight",
-			Claim{State: StateExpired, HeldUntilUs: 99, SettledUs: 110, RefundsDue: []string{"p", "", "q"}}, Outcomes{Expired: 1, RefundsDue: 3}},
-		"a second payment, owed back": {[]commit{by(settleOf(pb.Settle_CONFIRM, paid("p"))), by(owed("q"), owed("p"), owed(""))},
-			"limit 10: 8 available, 0 held, 2 sold, 0 in flight",
-			Claim{State: StateSold, HeldUntilUs: 99, SettledUs: 10, Payment: "p", RefundsDue: []string{"q"}}, Outcomes{Confirmed: 1, RefundsDue: 1}},
-		"a payment of what was paid by no name": {[]commit{by(settleOf(pb.Settle_CONFIRM, nil), owed("q"), resold("q", 1, 2))},
-			"limit 10: 8 available, 0 held, 2 sold, 0 in flight",
-			Claim{State: StateSold, HeldUntilUs: 99, SettledUs: 10}, Outcomes{Confirmed: 1}},
-		"the longest payment": {[]commit{by(settleOf(pb.Settle_CONFIRM, paid(strings.Repeat("p", MaxPayment))))},
-			"limit 10: 8 available, 0 held, 2 sold, 0 in flight",
-			Claim{State: StateSold, HeldUntilUs: 99, SettledUs: 10, Payment: strings.Repeat("p", MaxPayment)}, Outcomes{Confirmed: 1}},
-		"the longest name and reason": {[]commit{by(settleOf(pb.Settle_CANCEL, func(op *pb.Settle) {
-			op.Who, op.Reason = strings.Repeat("w", MaxWho), strings.Repeat("r", MaxReason)
-		}))}, "limit 10: 10 available, 0 held, 0 sold, 0 in flight",
-			Claim{State: StateCancelled, HeldUntilUs: 99, SettledUs: 10, Who: strings.Repeat("w", MaxWho), Reason: strings.Repeat("r", MaxReason)}, Outcomes{Cancelled: 1}},
-		"a resale, and the payment owed back before": {[]commit{expired, by(owed("p")).at(110), by(resold("q", 1, 2)).at(110)},
-			"limit 10: 8 available, 0 held, 2 sold, 0 in flight",
-			Claim{State: StateSold, HeldUntilUs: 99, SettledUs: 110, Payment: "q", RefundsDue: []string{"p"}}, Outcomes{Expired: 1, Resold: 1, RefundsDue: 1}},
-		"a resale when closed": {[]commit{expired, by(generation(3, 0, &pb.Settings{
-			PerUserLimit: 3, Phase: pb.Phase_CLOSED, Payment: &pb.Payment{HoldForUs: 1, Late: pb.Payment_RESELL},
-		})).at(110), by(resold("p", 1, 2)).at(110)}, "limit 10: 8 available, 0 held, 2 sold, 0 in flight",
-			Claim{State: StateSold, HeldUntilUs: 99, SettledUs: 110, Payment: "p"}, Outcomes{Expired: 1, Resold: 1}},
-		"its own terms after a generation": {[]commit{by(generation(3, 0, phase(pb.Phase_OPEN))), by(settleOf(pb.Settle_CONFIRM, nil)).at(109)},
-			"limit 10: 8 available, 0 held, 2 sold, 0 in flight",
-			Claim{State: StateSold, HeldUntilUs: 99, SettledUs: 109}, Outcomes{Confirmed: 1}},
-	} {
+	for name, test := range settles {
 		t.Run(name, func(t *testing.T) {
-			commits := append([]commit{sells, by(heldFor("u", "k", 1, 2))}, test.commits...)
-			s := begun(t)
-			mustFold(t, s, commits...)
-			b, a := booked(t, commits...), new(Report)
-			b.compareClaims(a)
-			if len(b.faults)+len(b.twice)+len(a.Problems) > 0 || b.refused != nil || b.outcomes != s.Outcomes ||
-				b.accounts.At(b.users[nameOf("u")]).units != s.UserUnits("u") ||
-				!slices.Equal(b.free, s.available) || b.held.Count() != s.Held || b.sold.Count() != s.Sold || b.dealt-b.removed.Count() != s.Limit {
-				t.Errorf("the book has %+v, %v, %v, %q: %+v", b.outcomes, b.faults, b.refused, a.Problems, b)
-			}
+			commits := append([]commit{sells, By(heldFor("u", "k", 1, 2))}, test.commits...)
+			s := BegunState(t)
+			MustFold(t, s, commits...)
 			if got := figures(s); got != test.want || s.Outcomes != test.counts {
 				t.Errorf("%s, %+v\nwant %s, %+v", got, s.Outcomes, test.want, test.counts)
 			}
@@ -151,111 +147,101 @@ func TestStateSettles(t *testing.T) {
 	}
 }
 
-// booked returns the book of a shard that has begun and goes on with some commits, which
-// are stored whatever the reducer says.
-func booked(t *testing.T, commits ...commit) *Book {
-	t.Helper()
-	b, written := newBook(testLog, 0, 1, NewState(testLog)), newChain(testLog)
-	first := []commit{by(generation(1, 0, phase(pb.Phase_OPEN), Range{1, 10})).as("planner", 0).at(0), by(own()).at(5)}
-	for _, c := range append(first, commits...) {
-		entry, hash, err := written.encode(c.proto())
-		if err != nil {
-			t.Fatal(err)
-		}
-		written.advance(c.proto(), hash)
-		if err := b.Fold(entry); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return b
+// refusedSettle is a commit that is refused behind others.
+type refusedSettle struct {
+	before []commit
+	commit commit
+	want   string
 }
 
-// A book finds a claim by its place, and nothing elsewhere.
-func TestBookFindsClaims(t *testing.T) {
-	b := booked(t, by(claim("u", "k", 1), ack(3, 0), claim("v", "k", 2)), by(claim("w", "k", 3)), by(), by(ack(3, 0), claim("x", "k", 4)))
-	places := map[place]uint32{{2, 0}: 0, {2, 2}: 1, {3, 0}: 2, {5, 1}: 3}
-	for slot := range uint64(8) {
-		for index := range uint32(4) {
-			want, there := places[place{slot, index}]
-			if n, ok := b.find(place{slot, index}); ok != there || ok && n != want {
-				t.Errorf("slot %d, op %d: claim %d, %v, want %d, %v", slot, index, n, ok, want, there)
-			}
-		}
-	}
-}
-
-// unbooked are refusals that are no matter of what adds up: a book has no say in them.
-var unbooked = []string{"a resale by a stranger", "a resale of others for nothing", "a payment of many bytes", "a name of many bytes",
-	"a reason of many bytes", "a way of the future", "a grace without a hold"}
-
-func TestStateRefusesToSettle(t *testing.T) {
-	confirmed := by(settleOf(pb.Settle_CONFIRM, paid("p")))
-	cancelled := by(settleOf(pb.Settle_CANCEL, nil))
-	refuses := by(generation(3, 0, paying(3, &pb.Payment{HoldForUs: 1, Late: pb.Payment_REFUSE}))).at(110)
+func refusedSettles() map[string]refusedSettle {
+	confirmed := By(settleOf(pb.Settle_CONFIRM, paid("p")))
+	cancelled := By(settleOf(pb.Settle_CANCEL, nil))
+	refuses := By(GenerationOp(3, 0, paying(3, &pb.Payment{HoldForUs: 1, Late: pb.Payment_REFUSE}))).at(110)
 	long := strings.Repeat("x", MaxReason+1)
 	texts := "a payment, name or reason of more than 255, 255 or 1023 bytes"
-	for name, test := range map[string]struct {
-		before []commit
-		commit commit
-		want   string
-	}{
-		"a payment at the release":       {nil, by(settleOf(pb.Settle_CONFIRM, nil)).at(110), "CONFIRM of a claim that is held, at 110, to be released at 110"},
-		"an expiry in the grace":         {nil, by(settleOf(pb.Settle_EXPIRE, nil)).at(109), "EXPIRE of a claim that is held, at 109, to be released at 110"},
-		"an extension at the release":    {nil, by(extended(199)).at(110), "EXTEND of a claim that is held, at 110"},
-		"an extension by too much":       {nil, by(extended(200)), "a hold is extended to 200, by the settings it is to 199"},
-		"an extension that is not":       {[]commit{by(generation(3, 0, phase(pb.Phase_OPEN)))}, by(extended(99)), "EXTEND of a claim that is held"},
-		"a refund of a hold":             {nil, by(refunded), "REFUND of a claim that is held"},
-		"a refund of what has expired":   {[]commit{expired}, by(refunded).at(110), "REFUND of a claim that is expired."},
-		"a refund of what was cancelled": {[]commit{cancelled}, by(refunded), "REFUND of a claim that is cancelled."},
-		"a resale of a hold":             {nil, by(resold("p", 1, 2)), "RESELL of a claim that is held"},
-		"a resale of a hold to expire":   {nil, by(resold("p", 1, 2)).at(110), "RESELL of a claim that is held"},
-		"a resale of what was cancelled": {[]commit{cancelled}, by(resold("p", 1, 2)), "RESELL of a claim that is cancelled"},
-		"a resale by another payment":    {[]commit{confirmed}, by(resold("q", 1, 2)), "RESELL of a claim that is sold"},
-		"a resale by one owed back":      {[]commit{expired, by(owed("p")).at(110)}, by(resold("p", 1, 2)).at(110), "by a payment that is owed back"},
-		"a resale that is refused":       {[]commit{expired, refuses}, by(resold("p", 1, 2)).at(110), "which the settings refuse"},
-		"a resale in a plain sale":       {[]commit{expired, by(generation(3, 0, phase(pb.Phase_OPEN))).at(110)}, by(resold("p", 1, 2)).at(110), "which the settings refuse"},
-		"a resale by a stranger":         {[]commit{expired}, by(resold("p", 1, 2)).as("planner", 1).at(110), "resold by somebody who is not the owner"},
-		"a resale of fewer":              {[]commit{expired}, by(resold("p", 1)).at(110), "a claim of 2 units is resold with 1"},
-		"a resale of others for nothing": {[]commit{expired}, by(resold("p", 3, 4)).at(110), "other units than its own, which are available"},
-		"a resale of what others have":   {[]commit{expired, by(heldLater("v", "k", 2)).at(110)}, by(resold("p", 1, 2)).at(110), "units 1-2 are not here"},
-		"a resale past the limit":        {[]commit{expired, by(heldLater("u", "l", 5, 6)).at(110)}, by(resold("p", 1, 2)).at(110), "to a user who has 2 units and may not have 2 more"},
-		"a payment owed back for a hold": {nil, by(owed("p")), "REFUND_DUE of a claim that is held"},
-		"owed back, to be released":      {nil, by(owed("p")).at(110), "REFUND_DUE of a claim that is held"},
-		"owed back after its refund":     {[]commit{confirmed, by(refunded)}, by(owed("p")), "REFUND_DUE of a claim that is refunded"},
-		"a payment of many bytes":        {nil, by(settleOf(pb.Settle_CONFIRM, paid(long[:MaxPayment+1]))), texts},
-		"a name of many bytes":           {nil, by(settleOf(pb.Settle_CANCEL, func(op *pb.Settle) { op.Who = long[:MaxWho+1] })), texts},
-		"a reason of many bytes":         {nil, by(settleOf(pb.Settle_CANCEL, func(op *pb.Settle) { op.Reason = long })), texts},
-		"a way of the future":            {nil, by(settleOf(99, nil)), "settled in a way that is not known: 99"},
-		"a claim sold at once":           {nil, by(claim("v", "k", 5)), "a claim that is held until 0 and 0 us of grace, by the settings it is until 99 and 11"},
-		"a hold for longer":              {nil, by(hold("v", "k", 100, 5)), "a claim that is held until 100"},
-		"a hold of no grace":             {nil, by(hold("v", "k", 99, 5)), "held until 99 and 0 us of grace"},
-		"a hold without grace":           {[]commit{by(generation(3, 0, phase(pb.Phase_OPEN)))}, by(hold("v", "k", 99, 5)), "by the settings it is until 0 and 0"},
-		"a grace without a hold": {[]commit{by(generation(3, 0, phase(pb.Phase_OPEN)))}, by(&pb.Op{Op: &pb.Op_Claim{Claim: &pb.Claim{
+	return map[string]refusedSettle{
+		"a payment at the release":       {nil, By(settleOf(pb.Settle_CONFIRM, nil)).at(110), "CONFIRM of a claim that is held, at 110, to be released at 110"},
+		"an expiry in the grace":         {nil, By(settleOf(pb.Settle_EXPIRE, nil)).at(109), "EXPIRE of a claim that is held, at 109, to be released at 110"},
+		"an extension at the release":    {nil, By(extended(199)).at(110), "EXTEND of a claim that is held, at 110"},
+		"an extension by too much":       {nil, By(extended(200)), "a hold is extended to 200, by the settings it is to 199"},
+		"an extension that is not":       {[]commit{By(GenerationOp(3, 0, PhaseSettings(pb.Phase_OPEN)))}, By(extended(99)), "EXTEND of a claim that is held"},
+		"a refund of a hold":             {nil, By(refunded), "REFUND of a claim that is held"},
+		"a refund of what has expired":   {[]commit{expired}, By(refunded).at(110), "REFUND of a claim that is expired."},
+		"a refund of what was cancelled": {[]commit{cancelled}, By(refunded), "REFUND of a claim that is cancelled."},
+		"a resale of a hold":             {nil, By(resold("p", 1, 2)), "RESELL of a claim that is held"},
+		"a resale of a hold to expire":   {nil, By(resold("p", 1, 2)).at(110), "RESELL of a claim that is held"},
+		"a resale of what was cancelled": {[]commit{cancelled}, By(resold("p", 1, 2)), "RESELL of a claim that is cancelled"},
+		"a resale by another payment":    {[]commit{confirmed}, By(resold("q", 1, 2)), "RESELL of a claim that is sold"},
+		"a resale by one owed back":      {[]commit{expired, By(owed("p")).at(110)}, By(resold("p", 1, 2)).at(110), "by a payment that is owed back"},
+		"a resale that is refused":       {[]commit{expired, refuses}, By(resold("p", 1, 2)).at(110), "which the settings refuse"},
+		"a resale in a plain sale":       {[]commit{expired, By(GenerationOp(3, 0, PhaseSettings(pb.Phase_OPEN))).at(110)}, By(resold("p", 1, 2)).at(110), "which the settings refuse"},
+		"a resale by a stranger":         {[]commit{expired}, By(resold("p", 1, 2)).as("planner", 1).at(110), "resold by somebody who is not the owner"},
+		"a resale of fewer":              {[]commit{expired}, By(resold("p", 1)).at(110), "a claim of 2 units is resold with 1"},
+		"a resale of others for nothing": {[]commit{expired}, By(resold("p", 3, 4)).at(110), "other units than its own, which are available"},
+		"a resale of what others have":   {[]commit{expired, By(heldLater("v", "k", 2)).at(110)}, By(resold("p", 1, 2)).at(110), "units 1-2 are not here"},
+		"a resale past the limit":        {[]commit{expired, By(heldLater("u", "l", 5, 6)).at(110)}, By(resold("p", 1, 2)).at(110), "to a user who has 2 units and may not have 2 more"},
+		"a payment owed back for a hold": {nil, By(owed("p")), "REFUND_DUE of a claim that is held"},
+		"owed back, to be released":      {nil, By(owed("p")).at(110), "REFUND_DUE of a claim that is held"},
+		"owed back after its refund":     {[]commit{confirmed, By(refunded)}, By(owed("p")), "REFUND_DUE of a claim that is refunded"},
+		"a payment of many bytes":        {nil, By(settleOf(pb.Settle_CONFIRM, paid(long[:MaxPayment+1]))), texts},
+		"a name of many bytes":           {nil, By(settleOf(pb.Settle_CANCEL, func(op *pb.Settle) { op.Who = long[:MaxWho+1] })), texts},
+		"a reason of many bytes":         {nil, By(settleOf(pb.Settle_CANCEL, func(op *pb.Settle) { op.Reason = long })), texts},
+		"a way of the future":            {nil, By(settleOf(99, nil)), "settled in a way that is not known: 99"},
+		"a claim sold at once":           {nil, By(ClaimOp("v", "k", 5)), "a claim that is held until 0 and 0 us of grace, by the settings it is until 99 and 11"},
+		"a hold for longer":              {nil, By(HoldOp("v", "k", 100, 5)), "a claim that is held until 100"},
+		"a hold of no grace":             {nil, By(HoldOp("v", "k", 99, 5)), "held until 99 and 0 us of grace"},
+		"a hold without grace":           {[]commit{By(GenerationOp(3, 0, PhaseSettings(pb.Phase_OPEN)))}, By(HoldOp("v", "k", 99, 5)), "by the settings it is until 0 and 0"},
+		"a grace without a hold": {[]commit{By(GenerationOp(3, 0, PhaseSettings(pb.Phase_OPEN)))}, By(&pb.Op{Op: &pb.Op_Claim{Claim: &pb.Claim{
 			User: "v", Key: []byte("k"), Units: []int64{5}, GraceUs: 1,
 		}}}), "held until 0 and 1 us of grace"},
-		"a claim after an unpaid one": {[]commit{expired, few}, by(hold("u", "l", 199, 1)).at(110), `user "u" has 1 claim that were cancelled or have expired, and may claim no more`},
-		"a hold in a plain sale":      {[]commit{by(generation(3, 0, phase(pb.Phase_OPEN)))}, by(heldFor("v", "k", 5)), "by the settings it is until 0 and 0"},
-	} {
+		"a claim after an unpaid one": {[]commit{expired, few}, By(HoldOp("u", "l", 199, 1)).at(110), `user "u" has 1 claim that were cancelled or have expired, and may claim no more`},
+		"a hold in a plain sale":      {[]commit{By(GenerationOp(3, 0, PhaseSettings(pb.Phase_OPEN)))}, By(heldFor("v", "k", 5)), "by the settings it is until 0 and 0"},
+	}
+}
+
+func TestStateRefusesToSettle(t *testing.T) {
+	for name, test := range refusedSettles() {
 		t.Run(name, func(t *testing.T) {
-			s := begun(t)
-			mustFold(t, s, append([]commit{sells, by(heldFor("u", "k", 1, 2))}, test.before...)...)
-			_, err := fold(s, test.commit)
+			s := BegunState(t)
+			MustFold(t, s, append([]commit{sells, By(heldFor("u", "k", 1, 2))}, test.before...)...)
+			_, err := FoldCommit(s, test.commit)
 			if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error()+".", test.want) {
 				t.Errorf("got %v, want %q", err, test.want)
-			}
-			commits := append([]commit{sells, by(heldFor("u", "k", 1, 2))}, test.before...)
-			b := booked(t, append(commits, test.commit)...)
-			if b.refused == nil || (len(b.faults) > 0) == slices.Contains(unbooked, name) {
-				t.Errorf("the book has %v, %v", b.faults, b.refused)
 			}
 		})
 	}
 }
 
+// SettledCommits are the commits of TestStateSettles, from slot 2 on, for tests of other packages.
+func SettledCommits() map[string][]*pb.Commit {
+	all := make(map[string][]*pb.Commit)
+	for name, test := range settles {
+		all[name] = protos(test.commits)
+	}
+	return all
+}
+
+// RefusedCommits are those of TestStateRefusesToSettle, of which the last is refused.
+func RefusedCommits() map[string][]*pb.Commit {
+	all := make(map[string][]*pb.Commit)
+	for name, test := range refusedSettles() {
+		all[name] = protos(append(slices.Clip(test.before), test.commit))
+	}
+	return all
+}
+
+func protos(commits []commit) (all []*pb.Commit) {
+	for _, c := range append([]commit{By(GenerationOp(1, 0, PhaseSettings(pb.Phase_OPEN), Range{1, 10})).as("planner", 0).at(0), By(own()).at(5), sells, By(heldFor("u", "k", 1, 2))}, commits...) {
+		all = append(all, c.proto())
+	}
+	return all
+}
+
 // A claim whose units lay apart has those that it is resold with, and no other.
 func TestResoldWithARun(t *testing.T) {
-	s := begun(t)
-	mustFold(t, s, sells, by(heldFor("u", "k", 1, 3)), expired, by(heldLater("v", "k", 1)).at(110), by(resold("p", 7, 8)).at(110))
+	s := BegunState(t)
+	MustFold(t, s, sells, By(heldFor("u", "k", 1, 3)), expired, By(heldLater("v", "k", 1)).at(110), By(resold("p", 7, 8)).at(110))
 	if c := s.Claim(0); !slices.Equal(c.Units, []int64{7, 8}) {
 		t.Errorf("units %v", c.Units)
 	}
@@ -273,11 +259,11 @@ func TestPaymentsThatAreNone(t *testing.T) {
 		"for ever":            {HoldForUs: maxTerm + 1, Late: pb.Payment_REFUSE},
 		"no way when late":    {HoldForUs: 1},
 	} {
-		op := generation(2, 0, paying(1, p))
-		if _, err := fold(begun(t), by(op)); err == nil || !strings.Contains(err.Error(), "a payment ") {
+		op := GenerationOp(2, 0, paying(1, p))
+		if _, err := FoldCommit(BegunState(t), By(op)); err == nil || !strings.Contains(err.Error(), "a payment ") {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err := begun(t).Draft(testOwner, 0).Generation(op.GetGeneration()); err == nil {
+		if err := BegunState(t).Draft(TestOwner, 0).Generation(op.GetGeneration()); err == nil {
 			t.Errorf("%s: drafted", name)
 		}
 	}
@@ -285,22 +271,22 @@ func TestPaymentsThatAreNone(t *testing.T) {
 
 // A grab from a list is not settled, nor taken in where claims are held.
 func TestGrabsAreNotSettled(t *testing.T) {
-	s := begun(t)
-	mustFold(t, s, by(rebuild(1)), by(grabbed("u", "k", 1, 10, 5)))
+	s := BegunState(t)
+	MustFold(t, s, By(RebuildOp(1)), By(GrabbedOp("u", "k", 1, 10, 5)))
 	d := s.Draft([]byte("a"), 20)
 	if v := d.Refund(s.Claim(0), "ada", "", false); v.Kind != SettleInvalid || d.Ops() != 0 {
 		t.Errorf("settlement %d", v.Kind)
 	}
-	mustFold(t, s, by(settle(3, 0, pb.Settle_CONFIRM))) // it is sold: nothing is left to do
-	if _, err := fold(s, by(settle(3, 0, pb.Settle_REFUND))); err == nil || !strings.Contains(err.Error(), "is sold, from a list") {
+	MustFold(t, s, By(SettleOp(3, 0, pb.Settle_CONFIRM))) // it is sold: nothing is left to do
+	if _, err := FoldCommit(s, By(SettleOp(3, 0, pb.Settle_REFUND))); err == nil || !strings.Contains(err.Error(), "is sold, from a list") {
 		t.Errorf("got %v", err)
 	}
-	s = begun(t)
-	mustFold(t, s, by(rebuild(1)), sells)
+	s = BegunState(t)
+	MustFold(t, s, By(RebuildOp(1)), sells)
 	if v := s.Draft([]byte("a"), 20).Grab(Grab{User: "u", Key: "k", Unit: 5, GrantedUs: 10}); v.Kind != Void {
 		t.Errorf("decision %d", v.Kind)
 	}
-	if _, err := fold(s, by(grabbed("u", "k", 1, 10, 5))); err == nil {
+	if _, err := FoldCommit(s, By(GrabbedOp("u", "k", 1, 10, 5))); err == nil {
 		t.Error("a grab is taken in where claims are held")
 	}
 }
@@ -309,8 +295,8 @@ func TestGrabsAreNotSettled(t *testing.T) {
 // a draft at a time.
 func drafted(t *testing.T, timeUs int64) (*State, *Draft) {
 	t.Helper()
-	s := begun(t)
-	mustFold(t, s, sells, by(heldFor("u", "k", 1, 2)))
+	s := BegunState(t)
+	MustFold(t, s, sells, By(heldFor("u", "k", 1, 2)))
 	return s, s.Draft([]byte("a"), timeUs)
 }
 
@@ -363,7 +349,7 @@ func TestSettlementsOfOneDraft(t *testing.T) {
 			if d.Ops() != test.ops {
 				t.Errorf("%d ops, want %d", d.Ops(), test.ops)
 			}
-			if e := mustCommit(t, s, d); string(e.Head) != string(s.Head().Encode()) {
+			if e := MustCommit(t, s, d); string(e.Head) != string(s.Head().Encode()) {
 				t.Errorf("the head is %s, the state's %s", e.Head, s.Head().Encode())
 			}
 			if err := recount(s); err != nil {
@@ -386,7 +372,7 @@ func TestManyRefundsDue(t *testing.T) {
 	if v := d.Cancel(c, "", ""); v.Kind != SettleDone {
 		t.Fatalf("settlement %d", v.Kind)
 	}
-	mustCommit(t, s, d)
+	MustCommit(t, s, d)
 	pay := func(d *Draft, i int) {
 		if v := d.Late(c, fmt.Sprint("p", i)); v.Kind != SettleRefundDue || v.Claim.Owed < i+1 {
 			t.Fatalf("payment %d: settlement %d, %d are owed back", i, v.Kind, v.Claim.Owed)
@@ -402,7 +388,7 @@ func TestManyRefundsDue(t *testing.T) {
 		if d.Ops() != 1 {
 			t.Fatalf("payment %d: %d ops", i, d.Ops())
 		}
-		mustCommit(t, s, d)
+		MustCommit(t, s, d)
 		want = append(want, fmt.Sprint("p", i))
 		if i+1 == 50 || i+1 == n {
 			d := s.Draft([]byte("a"), 130)
@@ -445,7 +431,7 @@ func TestManyRefundsDue(t *testing.T) {
 }
 
 // few allows a user one claim that is cancelled or expires.
-var few = by(generation(3, 0, paying(3, &pb.Payment{HoldForUs: 89, Late: pb.Payment_RESELL, UnpaidPerUser: 1}))).at(110)
+var few = By(GenerationOp(3, 0, paying(3, &pb.Payment{HoldForUs: 89, Late: pb.Payment_RESELL, UnpaidPerUser: 1}))).at(110)
 
 // TestUnpaidPerUser counts the claims of a user that were cancelled or have expired, in the state and
 // in the draft, up to the bound of the settings.
@@ -453,8 +439,8 @@ func TestUnpaidPerUser(t *testing.T) {
 	for _, most := range []int64{0, 1, 2, 3} { // 0 is no bound
 		s, d := drafted(t, 110)
 		d.Expire(s.Claim(0))
-		mustCommit(t, s, d) // one
-		mustFold(t, s, by(generation(3, 0, paying(3, &pb.Payment{HoldForUs: 89, Late: pb.Payment_RESELL, UnpaidPerUser: most}))).at(110))
+		MustCommit(t, s, d) // one
+		MustFold(t, s, By(GenerationOp(3, 0, paying(3, &pb.Payment{HoldForUs: 89, Late: pb.Payment_RESELL, UnpaidPerUser: most}))).at(110))
 		claims := func(key string, unpaid int64) {
 			t.Helper()
 			want := Granted
@@ -470,7 +456,7 @@ func TestUnpaidPerUser(t *testing.T) {
 		if v := d.Claim("v", "k", 1); v.Kind != Granted {
 			t.Errorf("decision %d for another user", v.Kind)
 		}
-		mustCommit(t, s, d)
+		MustCommit(t, s, d)
 		if most == 1 {
 			// What is paid late does not count, in the same commit and later.
 			d.Reset(110)
@@ -478,17 +464,17 @@ func TestUnpaidPerUser(t *testing.T) {
 				t.Errorf("settlement %d", v.Kind)
 			}
 			claims("m", 0)
-			mustCommit(t, s, d)
+			MustCommit(t, s, d)
 			d.Reset(110)
 			d.Cancel(s.Claim(2), "", "")
 			claims("n", 1)
-			mustCommit(t, s, d)
+			MustCommit(t, s, d)
 			continue
 		}
 		d.Reset(110)
 		d.Cancel(s.Claim(1), "", "") // two, in this commit
 		claims("m", 2)
-		mustCommit(t, s, d)
+		MustCommit(t, s, d)
 		if v, decided := s.Recall("u", "n", 1, 110); decided != (most == 2) || decided && v.Kind != OverUnpaid {
 			t.Errorf("a recall with 2 of %d unpaid claims: %d, %v", most, v.Kind, decided)
 		}
@@ -512,7 +498,7 @@ func TestClaimsBehindSettlements(t *testing.T) {
 	if v := d.Claim("u", "m", 1); v.Kind != OverLimit {
 		t.Errorf("decision %d", v.Kind)
 	}
-	mustCommit(t, s, d)
+	MustCommit(t, s, d)
 	if err := recount(s); err != nil {
 		t.Error(err)
 	}
@@ -523,7 +509,7 @@ func TestClaimsBehindSettlements(t *testing.T) {
 	if v := d.Claim("u", "l", 3); v.Kind != Granted || !slices.Equal(d.Units(v.Op), []int64{3, 4, 5}) {
 		t.Errorf("decision %d", v.Kind)
 	}
-	mustCommit(t, s, d)
+	MustCommit(t, s, d)
 	// A late payment takes other units where somebody has its own.
 	s, d = drafted(t, 110)
 	d.Expire(s.Claim(0))
@@ -531,7 +517,7 @@ func TestClaimsBehindSettlements(t *testing.T) {
 	if v := d.Late(s.Claim(0), "p"); v.Kind != SettleDone || !slices.Equal(v.Claim.Units, []int64{2, 3}) {
 		t.Errorf("settlement %d, units %v", v.Kind, v.Claim.Units)
 	}
-	mustCommit(t, s, d)
+	MustCommit(t, s, d)
 }
 
 // What cannot be written is not.
@@ -551,13 +537,13 @@ func TestSettlementsThatAreNotWritten(t *testing.T) {
 			t.Errorf("%s: settlement %d, %d ops", name, v.Kind, d.Ops())
 		}
 	}
-	if err := d.Generation(generation(3, 0, phase(pb.Phase_OPEN)).GetGeneration()); err != nil {
+	if err := d.Generation(GenerationOp(3, 0, PhaseSettings(pb.Phase_OPEN)).GetGeneration()); err != nil {
 		t.Fatal(err)
 	}
 	if v := d.Expire(s.Claim(0)); v.Kind != SettleFull {
 		t.Errorf("settlement %d behind a new generation", v.Kind)
 	}
-	mustFold(t, s, by(generation(3, 0, paying(3, &pb.Payment{HoldForUs: 1, Late: pb.Payment_REFUSE}))))
+	MustFold(t, s, By(GenerationOp(3, 0, paying(3, &pb.Payment{HoldForUs: 1, Late: pb.Payment_REFUSE}))))
 	d.Reset(20)
 	if v := d.Extend(s.Claim(0)); v.Kind != SettleNoExtension {
 		t.Errorf("settlement %d where nothing is extended", v.Kind)
@@ -584,7 +570,7 @@ func TestLateToTheLimit(t *testing.T) {
 	if v := d.Late(s.Claim(0), "p"); v.Kind != SettleDone || d.Available() != 0 {
 		t.Errorf("settlement %d, %d available", v.Kind, d.Available())
 	}
-	mustCommit(t, s, d)
+	MustCommit(t, s, d)
 	s, d = drafted(t, 110)
 	d.size = softEntry
 	if v := d.Late(s.Claim(0), "p"); v.Kind != SettleFull || d.Ops() != 0 {
@@ -598,26 +584,26 @@ func TestSettlementsAreCounted(t *testing.T) {
 	s := NewState(testLog)
 	mustGeneration(t, s, 2*n, n)
 	mustOwn(t, s)
-	d := s.Draft(testOwner, 1)
+	d := s.Draft(TestOwner, 1)
 	if err := d.Generation(&pb.Generation{Number: 2, Settings: paying(n, &pb.Payment{HoldForUs: 1, Late: pb.Payment_RESELL})}); err != nil {
 		t.Fatal(err)
 	}
-	mustCommit(t, s, d)
+	MustCommit(t, s, d)
 	d.Reset(1)
 	d.Claim("u", "k", n)
-	mustCommit(t, s, d)
+	MustCommit(t, s, d)
 	d.Reset(2)
 	if v := d.Late(s.Claim(0), strings.Repeat("p", MaxPayment)); v.Kind != SettleDone {
 		t.Errorf("settlement %d", v.Kind)
 	}
-	if e := mustCommit(t, s, d); len(e.Bytes) > d.size {
+	if e := MustCommit(t, s, d); len(e.Bytes) > d.size {
 		t.Errorf("the entry has %d bytes, %d were counted", len(e.Bytes), d.size)
 	}
 	d.Reset(2)
 	for i := range n / 10 {
 		d.Late(s.Claim(0), fmt.Sprintf("%0255d", i))
 	}
-	if e := mustCommit(t, s, d); len(e.Bytes) > d.size || d.Ops() != n/10 {
+	if e := MustCommit(t, s, d); len(e.Bytes) > d.size || d.Ops() != n/10 {
 		t.Errorf("the entry of %d ops has %d bytes, %d were counted", d.Ops(), len(e.Bytes), d.size)
 	}
 }
@@ -628,16 +614,16 @@ func TestSettlementsFill(t *testing.T) {
 	s := NewState(testLog)
 	mustGeneration(t, s, n, n)
 	mustOwn(t, s)
-	d := s.Draft(testOwner, 1)
+	d := s.Draft(TestOwner, 1)
 	if err := d.Generation(&pb.Generation{Number: 2, Settings: paying(n, &pb.Payment{HoldForUs: maxTerm, Late: pb.Payment_REFUSE})}); err != nil {
 		t.Fatal(err)
 	}
-	mustCommit(t, s, d)
+	MustCommit(t, s, d)
 	d.Reset(1)
 	for i := range n {
 		d.Claim("u", fmt.Sprint(i), 1)
 	}
-	mustCommit(t, s, d)
+	MustCommit(t, s, d)
 	d.Reset(1)
 	done := 0
 	for ; d.Cancel(s.Claim(done), strings.Repeat("w", MaxWho), strings.Repeat("r", MaxReason)).Kind == SettleDone; done++ {
@@ -648,21 +634,21 @@ func TestSettlementsFill(t *testing.T) {
 	if v := d.Cancel(s.Claim(0), "", strings.Repeat("r", MaxReason)); v.Kind != SettleAlready {
 		t.Errorf("settlement %d of what is in the full commit", v.Kind)
 	}
-	if e := mustCommit(t, s, d); len(e.Bytes) > d.size || d.size > softEntry || len(e.Bytes) < softEntry*9/10 {
+	if e := MustCommit(t, s, d); len(e.Bytes) > d.size || d.size > softEntry || len(e.Bytes) < softEntry*9/10 {
 		t.Errorf("the entry has %d bytes, %d were counted", len(e.Bytes), d.size)
 	}
 }
 
 // The queue tells the earliest release first, whatever ended in between.
 func TestDueInOrder(t *testing.T) {
-	s := begun(t)
+	s := BegunState(t)
 	if _, ok := s.NextDue(); ok || len(s.Due(1<<60, 9)) > 0 {
 		t.Error("something is due")
 	}
-	mustFold(t, s, sells, by(heldFor("a", "k", 1), heldFor("b", "k", 2), heldFor("c", "k", 3)),
-		by(generation(3, 0, paying(3, &pb.Payment{HoldForUs: 50, Late: pb.Payment_REFUSE}))).at(20),
-		by(hold("d", "k", 70, 4), hold("e", "k", 70, 5)).at(20),
-		by(generation(4, 0, paying(3, &pb.Payment{HoldForUs: 50, ExtendByUs: 100, Late: pb.Payment_REFUSE}))).at(20))
+	MustFold(t, s, sells, By(heldFor("a", "k", 1), heldFor("b", "k", 2), heldFor("c", "k", 3)),
+		By(GenerationOp(3, 0, paying(3, &pb.Payment{HoldForUs: 50, Late: pb.Payment_REFUSE}))).at(20),
+		By(HoldOp("d", "k", 70, 4), HoldOp("e", "k", 70, 5)).at(20),
+		By(GenerationOp(4, 0, paying(3, &pb.Payment{HoldForUs: 50, ExtendByUs: 100, Late: pb.Payment_REFUSE}))).at(20))
 	users := func(timeUs int64, n int) (all string) {
 		for _, c := range s.Due(timeUs, n) {
 			all += c.User
@@ -681,7 +667,7 @@ func TestDueInOrder(t *testing.T) {
 	d := s.Draft([]byte("a"), 20)
 	d.Extend(s.Claim(3))
 	d.Cancel(s.Claim(0), "", "")
-	mustCommit(t, s, d)
+	MustCommit(t, s, d)
 	if next, _ := s.NextDue(); next != 70 || users(1000, 9) != "ebcd" {
 		t.Errorf("next is %d, all are %q", next, users(1000, 9))
 	}

@@ -12,169 +12,169 @@ import (
 )
 
 // memory is Logs without faults, whose insides a test may damage.
-type memory struct {
+type MemoryLogs struct {
 	reading sync.Mutex // shards are read several at a time
-	logs    map[string]*stored
-	before  func() // called before each Read
+	Logs    map[string]*StoredLog
+	Before  func() // called before each Read
 }
 
-type stored struct {
-	head    []byte
-	entries [][]byte
+type StoredLog struct {
+	Head    []byte
+	Entries [][]byte
 }
 
-func (m *memory) Append(_ context.Context, log string, slot uint64, prev, head, entry []byte) error {
-	l := m.logs[log]
+func (m *MemoryLogs) Append(_ context.Context, log string, slot uint64, prev, head, entry []byte) error {
+	l := m.Logs[log]
 	if l == nil {
-		l = new(stored)
+		l = new(StoredLog)
 	}
-	if !bytes.Equal(l.head, prev) || slot != uint64(len(l.entries)) {
+	if !bytes.Equal(l.Head, prev) || slot != uint64(len(l.Entries)) {
 		return ErrTaken
 	}
-	l.head, l.entries = head, append(l.entries, entry)
-	m.logs[log] = l
+	l.Head, l.Entries = head, append(l.Entries, entry)
+	m.Logs[log] = l
 	return nil
 }
 
-func (m *memory) Read(_ context.Context, log string, from uint64, max int) ([]byte, [][]byte, error) {
+func (m *MemoryLogs) Read(_ context.Context, log string, from uint64, max int) ([]byte, [][]byte, error) {
 	m.reading.Lock()
 	defer m.reading.Unlock()
-	if m.before != nil {
-		m.before()
+	if m.Before != nil {
+		m.Before()
 	}
-	l := m.logs[log]
+	l := m.Logs[log]
 	if l == nil {
 		return nil, nil, nil
 	}
-	n := uint64(len(l.entries))
+	n := uint64(len(l.Entries))
 	from = min(from, n)
-	return l.head, l.entries[from:min(n, from+uint64(max))], nil
+	return l.Head, l.Entries[from:min(n, from+uint64(max))], nil
 }
 
-func (m *memory) Heads(_ context.Context, logs []string) (heads [][]byte, err error) {
+func (m *MemoryLogs) Heads(_ context.Context, logs []string) (heads [][]byte, err error) {
 	for _, log := range logs {
-		heads = append(heads, m.logs[log].head)
+		heads = append(heads, m.Logs[log].Head)
 	}
 	return heads, nil
 }
 
-func (m *memory) Delete(_ context.Context, log string, _ uint64) error {
-	delete(m.logs, log)
+func (m *MemoryLogs) Delete(_ context.Context, log string, _ uint64) error {
+	delete(m.Logs, log)
 	return nil
 }
 
 // world is a sale with its logs, written by its rules unless a test breaks them.
-type world struct {
-	t      testing.TB
-	logs   *memory
-	sale   *Sale
-	shards []*State
-	timeUs int64
+type World struct {
+	T      testing.TB
+	Logs   *MemoryLogs
+	Sale   *Sale
+	Shards []*State
+	TimeUs int64
 	buyers int
-	next   int64 // unit
-	change func(*pb.Planned)
+	Next   int64 // unit
+	Change func(*pb.Planned)
 }
 
-const worldShards = 3
+const WorldShards = 3
 
 // newWorld returns a sale of 10 units a shard, at most 3 a user.
-func newWorld(t testing.TB) *world { return worldOf(t, phase(pb.Phase_OPEN)) }
+func NewWorld(t testing.TB) *World { return WorldOf(t, PhaseSettings(pb.Phase_OPEN)) }
 
 // held are the settings of a sale whose claims are held for a second.
-func held() *pb.Settings {
+func HeldSettings() *pb.Settings {
 	return paying(3, &pb.Payment{HoldForUs: 1_000_000, GraceUs: 1000, ExtendByUs: 500_000, Late: pb.Payment_RESELL})
 }
 
 // worldOf returns a sale of such settings. What is first is called before anything is planned.
-func worldOf(t testing.TB, settings *pb.Settings, first ...func(*world)) *world {
-	w := &world{t: t, logs: &memory{logs: make(map[string]*stored)}, sale: NewSale(spec.SaleLog("test")), timeUs: 1_000_000, next: 1}
-	for i := range worldShards {
-		w.shards = append(w.shards, NewState(spec.ShardLog(testUID, i, worldShards)))
+func WorldOf(t testing.TB, settings *pb.Settings, first ...func(*World)) *World {
+	w := &World{T: t, Logs: &MemoryLogs{Logs: make(map[string]*StoredLog)}, Sale: NewSale(spec.SaleLog("test")), TimeUs: 1_000_000, Next: 1}
+	for i := range WorldShards {
+		w.Shards = append(w.Shards, NewState(spec.ShardLog(TestUID, i, WorldShards)))
 	}
 	for _, do := range first {
 		do(w)
 	}
-	w.plan(10, 0, settings)
-	for i := range w.shards {
-		d := w.draft(i)
+	w.Plan(10, 0, settings)
+	for i := range w.Shards {
+		d := w.Draft(i)
 		d.Own("here:1")
-		w.commit(i, d)
+		w.Commit(i, d)
 	}
 	return w
 }
 
 // plan adds and removes units of every shard, by a generation that is applied.
-func (w *world) plan(add, remove int64, settings *pb.Settings) {
-	p := &pb.Planned{Generation: w.sale.Generation() + 1, Uid: testUID, Run: w.sale.Run(), Settings: settings}
-	if !w.sale.Live() {
+func (w *World) Plan(add, remove int64, settings *pb.Settings) {
+	p := &pb.Planned{Generation: w.Sale.Generation() + 1, Uid: TestUID, Run: w.Sale.Run(), Settings: settings}
+	if !w.Sale.Live() {
 		p.Generation, p.Run = 1, p.Run+1
 	}
-	for range w.shards {
+	for range w.Shards {
 		change := &pb.ShardChange{Remove: remove}
 		if add > 0 {
-			change.Add = []*pb.Range{{First: w.next, Count: add}}
+			change.Add = []*pb.Range{{First: w.Next, Count: add}}
 		}
-		w.next += add
+		w.Next += add
 		p.Shards = append(p.Shards, change)
 	}
-	if w.change != nil {
-		w.change(p)
+	if w.Change != nil {
+		w.Change(p)
 	}
-	w.say(planOp(p))
-	for i := range w.shards {
-		d := w.draft(i)
-		if err := d.Generation(w.sale.ShardGeneration(p.Generation, i)); err != nil {
-			w.t.Fatal(err)
+	w.Say(PlanOp(p))
+	for i := range w.Shards {
+		d := w.Draft(i)
+		if err := d.Generation(w.Sale.ShardGeneration(p.Generation, i)); err != nil {
+			w.T.Fatal(err)
 		}
-		w.commit(i, d)
+		w.Commit(i, d)
 	}
-	w.say(applied(p.Generation))
+	w.Say(AppliedOp(p.Generation))
 }
 
 // say appends to the sale's log.
-func (w *world) say(op *pb.Op) {
-	w.t.Helper()
-	e, err := w.sale.Entry([]byte("planner1"), w.timeUs, op)
+func (w *World) Say(op *pb.Op) {
+	w.T.Helper()
+	e, err := w.Sale.Entry([]byte("planner1"), w.TimeUs, op)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
-	w.store(w.sale.log, w.sale.next, e)
-	if err := w.sale.Apply(e.Commit, e.Hash); err != nil {
-		w.t.Fatal(err)
+	w.store(w.Sale.log, w.Sale.next, e)
+	if err := w.Sale.Apply(e.Commit, e.Hash); err != nil {
+		w.T.Fatal(err)
 	}
 }
 
-func (w *world) store(log string, slot uint64, e *Entry) {
-	w.t.Helper()
+func (w *World) store(log string, slot uint64, e *Entry) {
+	w.T.Helper()
 	var prev []byte
-	if l := w.logs.logs[log]; l != nil {
-		prev = l.head
+	if l := w.Logs.Logs[log]; l != nil {
+		prev = l.Head
 	}
-	if err := w.logs.Append(w.t.Context(), log, slot, prev, e.Head, e.Bytes); err != nil {
-		w.t.Fatalf("log %s, slot %d: %v", log, slot, err)
+	if err := w.Logs.Append(w.T.Context(), log, slot, prev, e.Head, e.Bytes); err != nil {
+		w.T.Fatalf("log %s, slot %d: %v", log, slot, err)
 	}
 }
 
-func (w *world) draft(shard int) *Draft {
-	w.timeUs++
-	return w.shards[shard].Draft(testOwner, w.timeUs)
+func (w *World) Draft(shard int) *Draft {
+	w.TimeUs++
+	return w.Shards[shard].Draft(TestOwner, w.TimeUs)
 }
 
-func (w *world) commit(shard int, d *Draft) {
-	w.t.Helper()
-	slot := w.shards[shard].next
-	w.store(w.shards[shard].log, slot, mustCommit(w.t, w.shards[shard], d))
+func (w *World) Commit(shard int, d *Draft) {
+	w.T.Helper()
+	slot := w.Shards[shard].next
+	w.store(w.Shards[shard].log, slot, MustCommit(w.T, w.Shards[shard], d))
 }
 
 // plant stores a commit that no state was asked about. The head gets totals
 // that the shard had before.
-func (w *world) plant(shard int, ops ...*pb.Op) {
-	w.t.Helper()
-	s := w.shards[shard]
-	c := commit{string(testOwner), s.Epoch, w.timeUs, ops}.proto()
+func (w *World) Plant(shard int, ops ...*pb.Op) {
+	w.T.Helper()
+	s := w.Shards[shard]
+	c := commit{string(TestOwner), s.Epoch, w.TimeUs, ops}.proto()
 	entry, hash, err := s.encode(c)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	head := Head{Slot: s.next, Hash: hash, TimeUs: s.timeUs, Totals: s.Totals}
 	w.store(s.log, s.next, &Entry{Bytes: entry, Head: head.Encode()})
@@ -182,10 +182,10 @@ func (w *world) plant(shard int, ops ...*pb.Op) {
 }
 
 // buyer returns a new user of a home shard.
-func (w *world) buyer(shard int) string {
+func (w *World) Buyer(shard int) string {
 	for {
 		w.buyers++
-		if user := fmt.Sprint("user", w.buyers); spec.HomeShard(user, worldShards) == shard {
+		if user := fmt.Sprint("user", w.buyers); spec.HomeShard(user, WorldShards) == shard {
 			return user
 		}
 	}
@@ -193,116 +193,116 @@ func (w *world) buyer(shard int) string {
 
 // sell sells to two users of each of some shards. Where claims are held, the second
 // does not pay.
-func (w *world) sell(quantity int64, shards ...int) {
-	w.t.Helper()
+func (w *World) Sell(quantity int64, shards ...int) {
+	w.T.Helper()
 	for _, shard := range shards {
-		d := w.draft(shard)
-		first := w.shards[shard].Claims()
+		d := w.Draft(shard)
+		first := w.Shards[shard].Claims()
 		for range 2 {
-			if v := d.Claim(w.buyer(shard), "key", quantity); v.Kind != Granted {
-				w.t.Fatalf("decision %d", v.Kind)
+			if v := d.Claim(w.Buyer(shard), "key", quantity); v.Kind != Granted {
+				w.T.Fatalf("decision %d", v.Kind)
 			}
 		}
-		w.commit(shard, d)
-		if w.shards[shard].Claim(first).State == StateHeld {
+		w.Commit(shard, d)
+		if w.Shards[shard].Claim(first).State == StateHeld {
 			w.pay(shard, first)
 		}
 	}
 }
 
 // pay confirms a hold.
-func (w *world) pay(shard, claim int) {
-	w.t.Helper()
-	d := w.draft(shard)
-	if v := d.Confirm(w.shards[shard].Claim(claim), fmt.Sprintf("payment %d-%d", shard, claim)); v.Kind != SettleDone {
-		w.t.Fatalf("settlement %d", v.Kind)
+func (w *World) pay(shard, claim int) {
+	w.T.Helper()
+	d := w.Draft(shard)
+	if v := d.Confirm(w.Shards[shard].Claim(claim), fmt.Sprintf("payment %d-%d", shard, claim)); v.Kind != SettleDone {
+		w.T.Fatalf("settlement %d", v.Kind)
 	}
-	w.commit(shard, d)
+	w.Commit(shard, d)
 }
 
 // move takes a transfer n steps far: Out, In, Ack.
-func (w *world) move(from, to int, units int64, steps int) {
-	w.t.Helper()
-	d := w.draft(from)
+func (w *World) Move(from, to int, units int64, steps int) {
+	w.T.Helper()
+	d := w.Draft(from)
 	sent := d.Out(to, units)
-	w.commit(from, d)
+	w.Commit(from, d)
 	if steps > 1 {
-		d = w.draft(to)
+		d = w.Draft(to)
 		if err := d.In(from, sent.K, sent.Units); err != nil {
-			w.t.Fatal(err)
+			w.T.Fatal(err)
 		}
-		w.commit(to, d)
+		w.Commit(to, d)
 	}
 	if steps > 2 {
-		d = w.draft(from)
+		d = w.Draft(from)
 		d.Ack(to, sent.K)
-		w.commit(from, d)
+		w.Commit(from, d)
 	}
 }
 
 // busyWorld returns a sale in which everything is somewhere: of 33 units, 3
 // were removed, 8 are sold, 8 held, 4 on the way.
-func busyWorld(t testing.TB) *world {
-	w := worldOf(t, held())
-	w.sell(2, 0, 1, 2)
-	w.plan(1, 1, held())
-	w.move(0, 1, 2, 3)
-	w.move(0, 1, 1, 2) // received, not acknowledged
-	w.move(2, 0, 4, 1) // on the way
-	w.sell(1, 0, 1)
+func BusyWorld(t testing.TB) *World {
+	w := WorldOf(t, HeldSettings())
+	w.Sell(2, 0, 1, 2)
+	w.Plan(1, 1, HeldSettings())
+	w.Move(0, 1, 2, 3)
+	w.Move(0, 1, 1, 2) // received, not acknowledged
+	w.Move(2, 0, 4, 1) // on the way
+	w.Sell(1, 0, 1)
 	return w
 }
 
 // end closes a sale, settles all that is open, and seals the shards.
-func (w *world) end() {
-	w.plan(0, 0, phase(pb.Phase_CLOSED))
-	for from, s := range w.shards {
+func (w *World) End() {
+	w.Plan(0, 0, PhaseSettings(pb.Phase_CLOSED))
+	for from, s := range w.Shards {
 		for _, open := range s.Open() {
-			d := w.draft(open.To)
+			d := w.Draft(open.To)
 			if err := d.In(from, open.K, open.Units); err != nil {
-				w.t.Fatal(err)
+				w.T.Fatal(err)
 			}
 			if d.Ops() > 0 {
-				w.commit(open.To, d)
+				w.Commit(open.To, d)
 			}
-			d = w.draft(from)
+			d = w.Draft(from)
 			d.Ack(open.To, open.K)
-			w.commit(from, d)
+			w.Commit(from, d)
 		}
 		for i := range s.Claims() {
 			if c := s.Claim(i); c.State == StateHeld {
 				how := []pb.Settle_How{pb.Settle_CONFIRM, pb.Settle_CANCEL}[i/2%2]
-				w.settle(from, settle(c.Slot, uint32(c.Index), how))
+				w.Settle(from, SettleOp(c.Slot, uint32(c.Index), how))
 			}
 		}
 	}
-	for i := range w.shards {
-		d := w.draft(i)
+	for i := range w.Shards {
+		d := w.Draft(i)
 		d.Seal()
-		w.commit(i, d)
+		w.Commit(i, d)
 	}
 }
 
 // settle stores a Settle past any draft.
-func (w *world) settle(shard int, op *pb.Op) {
-	w.t.Helper()
-	s := w.shards[shard]
-	c := commit{"planner1", s.Epoch, w.timeUs, []*pb.Op{op}}.proto()
+func (w *World) Settle(shard int, op *pb.Op) {
+	w.T.Helper()
+	s := w.Shards[shard]
+	c := commit{"planner1", s.Epoch, w.TimeUs, []*pb.Op{op}}.proto()
 	entry, hash, err := s.encode(c)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	slot := s.next
 	if err := s.Apply(c, hash, len(entry)); err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	w.store(s.log, slot, &Entry{Bytes: entry, Head: s.Head().Encode()})
 }
 
 // roots are what the sale is sealed with.
-func (w *world) roots() *pb.Op {
+func (w *World) Roots() *pb.Op {
 	end := new(pb.Sealed)
-	for _, s := range w.shards {
+	for _, s := range w.Shards {
 		end.Roots, end.Slots = append(end.Roots, bytes.Clone(s.hash[:])), append(end.Slots, s.next)
 	}
 	return &pb.Op{Op: &pb.Op_Sealed{Sealed: end}}

@@ -13,7 +13,7 @@ import (
 	"salectl/backends/clock"
 )
 
-var errBroken = errors.New("broken")
+var ErrBroken = errors.New("broken")
 
 // trial is a Writer that has read a log of two slots and has an entry to
 // append, beside what somebody else could have written into the same slot.
@@ -29,7 +29,7 @@ type trial struct {
 func newTrial(t *testing.T) *trial {
 	t.Helper()
 	b := &trial{s: NewState(testLog)}
-	other, stored := mustOpenShard(t, 10, 5)
+	other, stored := MustOpenShard(t, 10, 5)
 	b.before = Reply{Head: stored[1].Head, Entries: [][]byte{stored[0].Bytes, stored[1].Bytes}}
 	b.w = NewWriter(testLog, b.s)
 	b.w.CatchUp()
@@ -38,8 +38,8 @@ func newTrial(t *testing.T) *trial {
 	}
 	d := other.Draft([]byte("other"), 30)
 	d.Own("other:1")
-	b.theirs = mustCommit(t, other, d)
-	d = b.s.Draft(testOwner, 30)
+	b.theirs = MustCommit(t, other, d)
+	d = b.s.Draft(TestOwner, 30)
 	d.Claim("u", "k", 1)
 	mine, err := d.Encode()
 	if err != nil {
@@ -125,7 +125,7 @@ var slotHolds = map[string]struct {
 		},
 	},
 	"an unknown": {
-		func(b *trial) Reply { return Reply{Err: errBroken} },
+		func(b *trial) Reply { return Reply{Err: ErrBroken} },
 		func(t *testing.T, b *trial, do Do) { b.wantRead(t, b.wait(t, do), 2) },
 	},
 	"no log": {
@@ -161,7 +161,7 @@ func (b *trial) wantCommitted(t *testing.T, do Do) {
 
 func (b *trial) wantTaken(t *testing.T, do Do) {
 	t.Helper()
-	if do.Event != Taken || do.Send != nil || do.Wake != 0 || !b.w.Idle() || b.s.Next() != 3 || b.s.IsOwner(testOwner) {
+	if do.Event != Taken || do.Send != nil || do.Wake != 0 || !b.w.Idle() || b.s.Next() != 3 || b.s.IsOwner(TestOwner) {
 		t.Fatalf("not taken: %+v", do)
 	}
 	next := b.w.Append(b.now, b.mine)
@@ -171,7 +171,7 @@ func (b *trial) wantTaken(t *testing.T, do Do) {
 }
 
 func TestWriterOutcomes(t *testing.T) {
-	for outcome, err := range map[string]error{"taken": ErrTaken, "unknown": errBroken} {
+	for outcome, err := range map[string]error{"taken": ErrTaken, "unknown": ErrBroken} {
 		for holds, slot := range slotHolds {
 			t.Run(outcome+", the slot holds "+holds, func(t *testing.T) {
 				b := newTrial(t)
@@ -203,7 +203,7 @@ func TestWriterPatience(t *testing.T) {
 	b.w.Append(b.now, b.mine)
 	first, last := b.now, time.Duration(0)
 	for range 20 {
-		do := b.w.Done(b.now, Reply{Err: errBroken})
+		do := b.w.Done(b.now, Reply{Err: ErrBroken})
 		do = b.w.Done(b.now, Reply{Head: b.before.Head})
 		if pause := do.Wake - b.now.Mono; pause < last {
 			t.Fatalf("a pause of %v after one of %v", pause, last)
@@ -235,7 +235,7 @@ func TestWriterCreates(t *testing.T) {
 		if do := w.Append(clock.Now{}, first); do.Send.Prev != nil || do.Send.Slot != 0 {
 			t.Fatalf("a create: %+v", do.Send)
 		}
-		if do := w.Done(clock.Now{}, Reply{Err: errBroken}); do.Send.Kind != ReadRequest {
+		if do := w.Done(clock.Now{}, Reply{Err: ErrBroken}); do.Send.Kind != ReadRequest {
 			t.Fatalf("an unknown create: %+v", do)
 		}
 		return w
@@ -261,7 +261,7 @@ func TestWriterCreates(t *testing.T) {
 			t.Fatalf("after giving up: %+v", do)
 		}
 		w.CatchUp() // it was stored all the same
-		if do := w.Done(clock.Now{}, Reply{Err: errBroken}); do.Wake != firstRetry {
+		if do := w.Done(clock.Now{}, Reply{Err: ErrBroken}); do.Wake != firstRetry {
 			t.Fatalf("the first pause of the new read is %v", do.Wake)
 		}
 		w.Tick(clock.Now{Mono: firstRetry})
@@ -294,7 +294,7 @@ func TestWriterReads(t *testing.T) {
 		"as it was":             {[]Reply{{Head: heads[1], Entries: entries[:2]}}, CaughtUp},
 		"the head lags":         {[]Reply{{Head: heads[0], Entries: entries}, {Head: heads[0]}, {Head: heads[2]}}, CaughtUp},
 		"the slots lag":         {[]Reply{{Head: heads[2]}, {Head: heads[2], Entries: entries[:1]}, {Head: heads[2]}, {Head: heads[2], Entries: entries[1:]}}, CaughtUp},
-		"with errors":           {[]Reply{{Err: errBroken}, {Head: heads[2], Entries: entries[:2]}, {Err: errBroken}, {Head: heads[2], Entries: entries[2:]}}, CaughtUp},
+		"with errors":           {[]Reply{{Err: ErrBroken}, {Head: heads[2], Entries: entries[:2]}, {Err: ErrBroken}, {Head: heads[2], Entries: entries[2:]}}, CaughtUp},
 		"nothing there":         {[]Reply{{}}, CaughtUp},
 		"deleted meanwhile":     {[]Reply{{Head: heads[2], Entries: entries[:1]}, {}}, Gone},
 		"a head of other bytes": {[]Reply{{Head: wrong.Encode(), Entries: entries}}, Damaged},
@@ -336,14 +336,14 @@ func TestWriterReadsOn(t *testing.T) {
 
 // Each slot that is read is news, after which the pauses begin anew.
 func TestWriterPausesAfterNews(t *testing.T) {
-	other, stored := mustOpenShard(t, 10, 5)
+	other, stored := MustOpenShard(t, 10, 5)
 	b := &trial{w: NewWriter(testLog, NewState(testLog)), s: other}
 	do := b.w.CatchUp()
 	for _, entry := range [][]byte{nil, nil, stored[0].Bytes, nil} {
 		if entry != nil {
 			b.wantRead(t, b.w.Done(b.now, Reply{Head: stored[1].Head, Entries: [][]byte{entry}}), 1)
 		}
-		do = b.w.Done(b.now, Reply{Err: errBroken})
+		do = b.w.Done(b.now, Reply{Err: ErrBroken})
 		if entry != nil && do.Wake-b.now.Mono != firstRetry {
 			t.Errorf("the first pause after news is %v", do.Wake-b.now.Mono)
 		}
@@ -353,13 +353,13 @@ func TestWriterPausesAfterNews(t *testing.T) {
 
 // Of large entries no more are read at once than make a page.
 func TestWriterReadsPages(t *testing.T) {
-	s, stored := mustOpenShard(t, 10, 5)
-	d := s.Draft(testOwner, 30)
+	s, stored := MustOpenShard(t, 10, 5)
+	d := s.Draft(TestOwner, 30)
 	for i := range 5 {
 		d.Claim(fmt.Sprint("u", i), strings.Repeat("k", 50_000), 1)
 	}
-	large := mustCommit(t, s, d)
-	next := mustCommit(t, s, s.Draft(testOwner, 31))
+	large := MustCommit(t, s, d)
+	next := MustCommit(t, s, s.Draft(TestOwner, 31))
 	w := NewWriter(testLog, NewState(testLog))
 	w.CatchUp()
 	w.Done(clock.Now{}, Reply{Head: next.Head, Entries: [][]byte{stored[0].Bytes, stored[1].Bytes}})
@@ -382,13 +382,13 @@ func TestWriterTells(t *testing.T) {
 	is("at first", true, false, false)
 	b.w.CatchUp()
 	is("while it reads", false, false, false)
-	first := b.w.Done(b.now, Reply{Err: errBroken})
+	first := b.w.Done(b.now, Reply{Err: ErrBroken})
 	is("after a read that failed", false, false, false)
 	b.wait(t, first)
 	b.w.Done(b.now, Reply{Head: b.before.Head})
 	b.w.Append(b.now, b.mine)
 	is("while it appends", false, true, false)
-	b.w.Done(b.now, Reply{Err: errBroken})
+	b.w.Done(b.now, Reply{Err: ErrBroken})
 	is("while nobody knows", false, false, true)
 	b.w.Done(b.now, Reply{Head: b.mine.Head, Entries: [][]byte{b.mine.Bytes}})
 	is("when it is stored", true, false, false)
