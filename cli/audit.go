@@ -9,6 +9,7 @@ import (
 
 	"salectl/backends"
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/export"
 	"salectl/report"
 	"salectl/report/threshold"
 	"salectl/spec"
@@ -45,7 +46,7 @@ func (p *program) auditCommand() *urfave.Command {
 type auditOptions struct {
 	source
 	reporting
-	filter ledger.ClaimFilter
+	filter export.Filter
 
 	export   string // a file to audit instead of sales; "": none
 	unitsKey string // the file with the key of its units; "": none
@@ -87,8 +88,8 @@ func (p *program) audit(ctx context.Context, o auditOptions) error {
 type audited struct {
 	*ledger.Report
 	Thresholds []threshold.Result
-	Found      []ledger.ExportClaim // nil: no claims were looked for
-	Export     *exportAudit         // the file that was audited; nil: the ledger was
+	Found      []export.Claim // nil: no claims were looked for
+	Export     *exportAudit   // the file that was audited; nil: the ledger was
 }
 
 func (p *program) auditText(a audited, all bool) {
@@ -160,7 +161,7 @@ func (p *program) auditJSON(a audited) {
 		*ledger.Report
 		Thresholds []threshold.Result `json:"thresholds,omitempty"`
 		// Found are the claims that were looked for.
-		Found []ledger.ExportClaim `json:"found,omitzero"`
+		Found []export.Claim `json:"found,omitzero"`
 		// Export is the file that was audited.
 		Export *exportAudit `json:"export,omitempty"`
 	}{formatVersion, a.Report, a.Thresholds, a.Found, a.Export})

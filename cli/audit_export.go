@@ -9,7 +9,7 @@ import (
 	"io/fs"
 	"os"
 
-	"salectl/backends/ledger"
+	"salectl/backends/ledger/export"
 	"salectl/planner"
 	"salectl/units"
 )
@@ -37,7 +37,7 @@ func (p *program) auditExport(o auditOptions) error {
 			return err
 		}
 	}
-	a, unproven, err := ledger.AuditExport(f, key)
+	a, unproven, err := export.Audit(f, key)
 	if err != nil {
 		return fmt.Errorf("auditing %s: %w", o.export, err)
 	}

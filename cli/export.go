@@ -10,6 +10,7 @@ import (
 
 	"salectl/backends"
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/export"
 	"salectl/planner"
 	"salectl/spec"
 )
@@ -17,7 +18,7 @@ import (
 type exportOptions struct {
 	source
 	out    string // a file, "-" for standard output, "" for the sale's own name
-	filter ledger.ClaimFilter
+	filter export.Filter
 	csv    bool // a table of claims, and no export
 	redact bool // the keys of requests
 	follow followed
@@ -122,7 +123,7 @@ func (p *program) export(ctx context.Context, o exportOptions) error {
 				fmt.Fprintf(p.out, "Extracted claims to %s, which is no export; %s has its SHA-256\n", path, planner.ManifestPath(path))
 				return nil
 			}
-			p.exported(path, ledger.Header(sale.Name, uid, shards).Counts)
+			p.exported(path, export.NewHeader(sale.Name, uid, shards).Counts)
 			return nil
 		})
 	})
@@ -133,7 +134,7 @@ func exportWriter(ctx context.Context, logs ledger.Logs, sale spec.Sale, log *le
 	uid := log.UID()
 	if o.csv {
 		return func(w io.Writer) error {
-			return ledger.ExportCSV(ctx, logs, sale.Name, uid, shards, o.filter, w)
+			return export.WriteCSV(ctx, logs, sale.Name, uid, shards, o.filter, w)
 		}, nil
 	}
 	payloads, err := payloadReader(ctx, logs, sale, log)
@@ -142,22 +143,22 @@ func exportWriter(ctx context.Context, logs ledger.Logs, sale spec.Sale, log *le
 	}
 	if o.filter.Set() {
 		return func(w io.Writer) error {
-			return ledger.Extract(ctx, logs, sale.Name, uid, shards, payloads, o.filter, w)
+			return export.WriteExtract(ctx, logs, sale.Name, uid, shards, payloads, o.filter, w)
 		}, nil
 	}
 	if o.redact {
 		return func(w io.Writer) error {
-			return ledger.ExportRedacted(ctx, logs, sale.Name, log, shards, payloads, w)
+			return export.WriteRedacted(ctx, logs, sale.Name, log, shards, payloads, w)
 		}, nil
 	}
-	return func(w io.Writer) error { return ledger.ExportBy(ctx, logs, sale.Name, log, shards, payloads, w) }, nil
+	return func(w io.Writer) error { return export.Write(ctx, logs, sale.Name, log, shards, payloads, w) }, nil
 }
 
 // liveExport is another file than destroy's, which would be in its way.
 func liveExport(sale, uid string) string { return fmt.Sprintf("%s-%s.live.ndjson", sale, uid) }
 
 // exported is what export says; where the file itself is the answer, nothing.
-func (p *program) exported(path string, c ledger.ExportCounts) {
+func (p *program) exported(path string, c export.Counts) {
 	fmt.Fprintf(p.out, "Exported %s and %s to %s; %s has its SHA-256\n",
 		count(c.Claims, "claim"), count(c.Slots, "slot"), path, planner.ManifestPath(path))
 }

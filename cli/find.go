@@ -9,6 +9,7 @@ import (
 
 	"salectl/api"
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/export"
 	"salectl/spec"
 )
 
@@ -17,14 +18,14 @@ func filterFlags(what string) []urfave.Flag {
 	return []urfave.Flag{
 		valueFlag("user", what+" the claims of the user with that `ID`"),
 		valueFlag("unit", what+" the claims that have unit `N`, or had it last"),
-		valueFlag("state", what+" the claims in a `STATE`: "+strings.Join(ledger.ClaimStates(), ", ")),
+		valueFlag("state", what+" the claims in a `STATE`: "+strings.Join(export.States(), ", ")),
 	}
 }
 
-func parseFilter(f *flags) ledger.ClaimFilter {
-	filter := ledger.ClaimFilter{User: f.text("user"), Unit: f.number("unit", 1, 1<<53, 0)}
+func parseFilter(f *flags) export.Filter {
+	filter := export.Filter{User: f.text("user"), Unit: f.number("unit", 1, 1<<53, 0)}
 	if f.c.IsSet("state") {
-		filter.State = f.oneOf("state", ledger.ClaimStates()...)
+		filter.State = f.oneOf("state", export.States()...)
 	}
 	if filter.User != "" {
 		if err := api.CheckUser(filter.User); err != nil {
@@ -36,7 +37,7 @@ func parseFilter(f *flags) ledger.ClaimFilter {
 
 // auditFinding audits a sale, and finds claims that match in what the audit has read, so that both
 // are of one cut. show is that of ledger.RunAudit.
-func auditFinding(ctx context.Context, logs ledger.Logs, sale spec.Sale, filter ledger.ClaimFilter, show func(*ledger.Sale, []*ledger.State)) (a audited, err error) {
+func auditFinding(ctx context.Context, logs ledger.Logs, sale spec.Sale, filter export.Filter, show func(*ledger.Sale, []*ledger.State)) (a audited, err error) {
 	var log *ledger.Sale
 	var shards []*ledger.State
 	a.Report, err = ledger.RunAudit(ctx, logs, sale.Name, ledger.NewState, func(read *ledger.Sale, states []*ledger.State) {
@@ -50,12 +51,12 @@ func auditFinding(ctx context.Context, logs ledger.Logs, sale spec.Sale, filter 
 	if err != nil {
 		return a, err
 	}
-	a.Found, err = ledger.FindClaims(ctx, logs, sale.Name, log.UID(), shards, payloads, filter)
+	a.Found, err = export.Find(ctx, logs, sale.Name, log.UID(), shards, payloads, filter)
 	return a, err
 }
 
 // foundText lists claims.
-func (p *program) foundText(found []ledger.ExportClaim) {
+func (p *program) foundText(found []export.Claim) {
 	c := p.colours(p.out)
 	fmt.Fprintf(p.out, "  %s found\n", count(len(found), "claim"))
 	if len(found) == 0 {

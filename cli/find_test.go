@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/export"
 	"salectl/backends/memory"
 	"salectl/executor/saletest"
 	"salectl/spec"
@@ -28,7 +29,7 @@ func TestAuditFindsClaimsOfItsCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	saletest.Settle(t, logs, w, e)
-	a, err := auditFinding(t.Context(), logs, sale, ledger.ClaimFilter{User: "ada"}, func(*ledger.Sale, []*ledger.State) {
+	a, err := auditFinding(t.Context(), logs, sale, export.Filter{User: "ada"}, func(*ledger.Sale, []*ledger.State) {
 		if err := logs.Delete(t.Context(), log, 100); err != nil {
 			t.Fatal(err)
 		}

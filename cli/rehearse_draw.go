@@ -9,6 +9,7 @@ import (
 
 	"salectl/api"
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/export"
 	"salectl/draw"
 	"salectl/executor/rehearse"
 	"salectl/planner"
@@ -125,7 +126,7 @@ func (w *copiedDraw) verify(ctx context.Context, uid string, shards []*ledger.St
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
-		to.CloseWithError(ledger.Export(ctx, w.store.Logs, w.sale.Name, uid, shards, nil, to))
+		to.CloseWithError(export.WriteRun(ctx, w.store.Logs, w.sale.Name, uid, shards, nil, to))
 	}()
 	report, err := draw.Verify(from, draw.Options{Beacon: w.beacon})
 	from.Close() // Verify has left the commits unread

@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"salectl/api"
-	"salectl/backends/ledger"
+	"salectl/backends/ledger/export"
 	"salectl/internal/wait"
 	"salectl/services"
 	"salectl/services/scripts"
@@ -307,7 +307,7 @@ func (s *paidSale) accounted() {
 }
 
 // holds checks that all that a buyer was told of a claim holds.
-func (s *paidSale) holds(b *toldBuyer, c ledger.ExportClaim, count map[string]int) {
+func (s *paidSale) holds(b *toldBuyer, c export.Claim, count map[string]int) {
 	until, state := b.claim.HeldUntil, "expired" // which all come to of which nobody was told anything else
 	for _, step := range b.asked {
 		a := step.answer
@@ -353,16 +353,16 @@ func (s *paidSale) holds(b *toldBuyer, c ledger.ExportClaim, count map[string]in
 func exportTime(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
 // exported returns the claims of the export, by their ids.
-func (s *paidSale) exported() map[string]ledger.ExportClaim {
+func (s *paidSale) exported() map[string]export.Claim {
 	text, err := os.ReadFile(filepath.Join(s.dir, "end.ndjson"))
 	if err != nil {
 		s.Fatal(err)
 	}
-	claims := map[string]ledger.ExportClaim{}
+	claims := map[string]export.Claim{}
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	lines.Buffer(nil, len(text)+1)
 	for lines.Scan() {
-		var c ledger.ExportClaim
+		var c export.Claim
 		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
 			s.Fatal(err)
 		}

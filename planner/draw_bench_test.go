@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/export"
 	"salectl/draw"
 	"salectl/spec"
 )
@@ -62,7 +63,7 @@ func BenchmarkReveal(b *testing.B) {
 		states, err := ledger.LoadShards(context.Background(), w.store.Handle(nil), log)
 		var to bytes.Buffer
 		if err == nil {
-			err = ledger.Export(context.Background(), w.store.Handle(nil), "tickets", log.UID(), states, nil, &to)
+			err = export.WriteRun(context.Background(), w.store.Handle(nil), "tickets", log.UID(), states, nil, &to)
 		}
 		if err != nil {
 			b.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/export"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/draw"
 	"salectl/spec"
@@ -85,7 +86,7 @@ func (w *world) wantDrawn(beacon []byte) []ledger.Rank {
 	var to bytes.Buffer
 	shards, err := ledger.LoadShards(context.Background(), w.store.Handle(nil), sale)
 	if err == nil {
-		err = ledger.Export(context.Background(), w.store.Handle(nil), "tickets", sale.UID(), shards, nil, &to)
+		err = export.WriteRun(context.Background(), w.store.Handle(nil), "tickets", sale.UID(), shards, nil, &to)
 	}
 	if err != nil {
 		w.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"slices"
 
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/export"
 	"salectl/spec"
 	"salectl/units"
 )
@@ -36,7 +37,7 @@ func checkExportPath(path, uid string, sealed bool) error {
 		return fmt.Errorf("the ledger cannot be exported: %w", err)
 	default:
 		defer f.Close()
-		var header ledger.ExportHeader
+		var header export.Header
 		if err := json.NewDecoder(f).Decode(&header); err != nil || header.UID != uid || !sealed {
 			return inTheWay(path)
 		}
@@ -192,7 +193,7 @@ func checkExport(ctx context.Context, logs ledger.Logs, path string, digest []by
 // Write writes the export, and returns the SHA-256 of its bytes.
 func (e *Export) Write(ctx context.Context, logs ledger.Logs, to io.Writer) ([]byte, error) {
 	digest := sha256.New()
-	if err := ledger.ExportBy(ctx, logs, e.sale, e.log, e.shards, e.reader(logs), io.MultiWriter(to, digest)); err != nil {
+	if err := export.Write(ctx, logs, e.sale, e.log, e.shards, e.reader(logs), io.MultiWriter(to, digest)); err != nil {
 		return nil, fmt.Errorf("exporting: %w", err)
 	}
 	return digest.Sum(nil), nil
@@ -202,7 +203,7 @@ func (e *Export) Write(ctx context.Context, logs ledger.Logs, to io.Writer) ([]b
 // and these must be those of the ledger.
 func (e *Export) Check(ctx context.Context, logs ledger.Logs, from io.Reader, place string, digest []byte) error {
 	read := sha256.New()
-	err := ledger.CheckExport(ctx, logs, io.TeeReader(from, read), e.sale, e.log, e.shards, e.reader(logs))
+	err := export.Check(ctx, logs, io.TeeReader(from, read), e.sale, e.log, e.shards, e.reader(logs))
 	if err == nil && !bytes.Equal(read.Sum(nil), digest) {
 		err = errors.New("it is not what was written")
 	}

@@ -7,12 +7,13 @@ import (
 	"strings"
 
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/export"
 	"salectl/spec"
 )
 
 // ReadExport folds the commits of an export, as whoever has nothing else of the sale
 // would, and audits it.
-func ReadExport(content []byte) (header ledger.ExportHeader, shards []*ledger.State, err error) {
+func ReadExport(content []byte) (header export.Header, shards []*ledger.State, err error) {
 	first, rest, _ := bytes.Cut(content, []byte("\n"))
 	if err := json.Unmarshal(first, &header); err != nil {
 		return header, nil, err
@@ -22,8 +23,9 @@ func ReadExport(content []byte) (header ledger.ExportHeader, shards []*ledger.St
 	}
 	for line := range bytes.Lines(rest) {
 		var c struct {
-			ledger.ExportCommit
-			Log string `json:"log"`
+			Shard  int
+			Commit []byte
+			Log    string `json:"log"`
 		}
 		if err := json.Unmarshal(line, &c); err != nil {
 			return header, nil, err
@@ -35,7 +37,7 @@ func ReadExport(content []byte) (header ledger.ExportHeader, shards []*ledger.St
 			return header, nil, err
 		}
 	}
-	a, _, err := ledger.AuditExport(bytes.NewReader(content), nil)
+	a, _, err := export.Audit(bytes.NewReader(content), nil)
 	if err == nil && !a.OK {
 		err = errors.New(strings.Join(a.Problems, "\n"))
 	}

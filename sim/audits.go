@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/export"
 	"salectl/planner"
 	"salectl/sim/check"
 	"salectl/units"
@@ -162,11 +163,11 @@ func exportLive(ctx context.Context, logs ledger.Logs, redact bool, key *units.K
 	}
 	payloads := unitsReader(logs, sale, key)
 	if redact {
-		if err := ledger.ExportRedacted(ctx, logs, saleName, sale, shards, payloads, to); !errors.Is(err, ledger.ErrDrawRedacted) {
+		if err := export.WriteRedacted(ctx, logs, saleName, sale, shards, payloads, to); !errors.Is(err, export.ErrDrawRedacted) {
 			return err
 		}
 	}
-	return ledger.ExportBy(ctx, logs, saleName, sale, shards, payloads, to)
+	return export.Write(ctx, logs, saleName, sale, shards, payloads, to)
 }
 
 // unitsReader reads what the units of a sale are; nil where they are numbers.

@@ -19,7 +19,7 @@ import (
 	"strings"
 	"time"
 
-	"salectl/backends/ledger"
+	"salectl/backends/ledger/export"
 	"salectl/sim/check"
 	"salectl/units"
 )
@@ -122,7 +122,7 @@ func auditExport(content []byte, key *units.Key) error {
 	if !bytes.Contains(content, []byte(`"unitsLog"`)) {
 		key = nil // a file that was written before the sale had units needs none
 	}
-	a, _, err := ledger.AuditExport(bytes.NewReader(content), key)
+	a, _, err := export.Audit(bytes.NewReader(content), key)
 	if err != nil {
 		return err
 	}

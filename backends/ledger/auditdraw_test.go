@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/export"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/draw"
 	"salectl/spec"
@@ -23,13 +24,13 @@ func verifyDraw(w *ledger.DrawWorld) *draw.Report {
 		w.T.Fatalf("audit: %v, %+v", err, a)
 	}
 	var to bytes.Buffer
-	if err := ledger.Export(ctx, w.Logs, "test", ledger.TestUID, w.Shards, nil, &to); err != nil {
+	if err := export.WriteRun(ctx, w.Logs, "test", ledger.TestUID, w.Shards, nil, &to); err != nil {
 		w.T.Fatal(err)
 	}
 	if a := mustAuditExport(w.T, to.Bytes()); !a.OK || a.Draw == nil {
 		w.T.Errorf("an audit of the export: %q", a.Problems)
 	}
-	if err := ledger.CheckExport(ctx, w.Logs, bytes.NewReader(to.Bytes()), "test", w.Sale, w.Shards, nil); err != nil {
+	if err := export.Check(ctx, w.Logs, bytes.NewReader(to.Bytes()), "test", w.Sale, w.Shards, nil); err != nil {
 		w.T.Fatal(err)
 	}
 	r, err := draw.Verify(&to, draw.Options{})
@@ -150,7 +151,7 @@ func TestExportAcrossTheClose(t *testing.T) {
 	w.Reveal(nil, 6, 6)
 	w.Award(1)
 	var to bytes.Buffer
-	if err := ledger.Export(t.Context(), w.Logs, "test", ledger.TestUID, before, nil, &to); err != nil {
+	if err := export.WriteRun(t.Context(), w.Logs, "test", ledger.TestUID, before, nil, &to); err != nil {
 		t.Fatal(err)
 	}
 	if r, err := draw.Verify(&to, draw.Options{}); err != nil || !r.OK || r.Revealed || r.Entries != 6 {

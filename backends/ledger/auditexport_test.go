@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/export"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
 )
@@ -17,7 +18,7 @@ import (
 // mustAuditExport audits an export that can be read.
 func mustAuditExport(t testing.TB, file []byte) *ledger.Report {
 	t.Helper()
-	a, _, err := ledger.AuditExport(bytes.NewReader(file), nil)
+	a, _, err := export.Audit(bytes.NewReader(file), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +122,7 @@ func TestAuditOfTamperedExport(t *testing.T) {
 		"cut within the line": {append(slices.Clone(lines[:last]), lines[last][:9]), `the file ends in the middle of this line: its end was cut off`},
 		"another root":        {replace(0, `"roots":["`+w.Shards[0].Root().String()[:2], `"roots":["zz`), ``},
 	} {
-		a, _, err := ledger.AuditExport(strings.NewReader(strings.Join(c.lines, "")), nil)
+		a, _, err := export.Audit(strings.NewReader(strings.Join(c.lines, "")), nil)
 		switch {
 		case c.want == "":
 			if err == nil {
@@ -180,8 +181,8 @@ func TestAuditOfExportWithoutItsPackets(t *testing.T) {
 	w := ledger.PacketsWorld(t, nil)
 	w.Taken(1)
 	lines := exportLines(mustExport(t, w))
-	var header ledger.ExportHeader
-	var first ledger.ExportLogCommit
+	var header export.Header
+	var first export.LogCommit
 	last := len(lines) - 1
 	if err := errors.Join(json.Unmarshal([]byte(lines[0]), &header), json.Unmarshal([]byte(lines[last]), &first)); err != nil {
 		t.Fatal(err)
@@ -219,7 +220,7 @@ func TestAuditOfExportsThatDisagree(t *testing.T) {
 	w.Move(0, 1, 2, 2)
 	lines := exportLines(mustExport(t, w))
 	last := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, `{"shard":1`) }) - 1
-	var before ledger.ExportCommit
+	var before export.Commit
 	if err := json.Unmarshal([]byte(lines[last-1]), &before); err != nil {
 		t.Fatal(err)
 	}
@@ -296,7 +297,7 @@ func TestAuditOfShortenedExport(t *testing.T) {
 			}
 		}
 		var file bytes.Buffer
-		if err := ledger.Export(t.Context(), c.w.Logs, "test", ledger.TestUID, shards, nil, &file); err != nil {
+		if err := export.WriteRun(t.Context(), c.w.Logs, "test", ledger.TestUID, shards, nil, &file); err != nil {
 			t.Fatal(err)
 		}
 		if said := mustAuditExport(t, file.Bytes()).Problems; !slices.Equal(said, c.want) && len(said)+len(c.want) > 0 {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/export"
 	"salectl/internal/tamper"
 	"salectl/spec"
 )
@@ -53,7 +54,7 @@ func TestAuditOfAnyHeader(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			lines := exportLines(c.file)
-			a, said, err := ledger.AuditExport(bytes.NewReader(c.file), nil)
+			a, said, err := export.Audit(bytes.NewReader(c.file), nil)
 			if err != nil || !a.OK || (len(said) > 1) != (c.says != "") || !strings.Contains(strings.Join(said, "\n"), c.says) {
 				t.Fatalf("%v, %+v, not proven: %q", err, a, said)
 			}
@@ -65,7 +66,7 @@ func TestAuditOfAnyHeader(t *testing.T) {
 				for what, altered := range tamper.Line(line) {
 					other := slices.Clone(lines)
 					other[i] = altered
-					a, _, err := ledger.AuditExport(strings.NewReader(strings.Join(other, "")), nil)
+					a, _, err := export.Audit(strings.NewReader(strings.Join(other, "")), nil)
 					if err == nil && a.OK && !unproven.MatchString(what) {
 						t.Errorf("line %d, not found: %s", i+1, what)
 					}
@@ -79,5 +80,5 @@ func TestAuditOfAnyHeader(t *testing.T) {
 func logOf(line string) string { return line[:strings.IndexByte(line, ',')] }
 
 func exportPayloads(w *ledger.World, payloads *ledger.PayloadReader, to *bytes.Buffer) error {
-	return ledger.Export(w.T.Context(), w.Logs, "test", ledger.TestUID, w.Shards, payloads, to)
+	return export.WriteRun(w.T.Context(), w.Logs, "test", ledger.TestUID, w.Shards, payloads, to)
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/export"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
 	"salectl/units"
@@ -34,7 +35,7 @@ func TestExportOfLaterRun(t *testing.T) {
 	if err != nil || header.SaleLog.First != 3 || header.SaleLog.Slots != 3 {
 		t.Errorf("%+v, %v", header.SaleLog, err)
 	}
-	if err := ledger.CheckExport(t.Context(), w.Logs, bytes.NewReader(file), "test", w.Sale, w.Shards, nil); err != nil {
+	if err := export.Check(t.Context(), w.Logs, bytes.NewReader(file), "test", w.Sale, w.Shards, nil); err != nil {
 		t.Error(err)
 	}
 	lines := exportLines(file)
@@ -44,7 +45,7 @@ func TestExportOfLaterRun(t *testing.T) {
 	}
 	earlier := w.Logs.Logs[w.Sale.Log()].Entries[0]
 	header.SaleLog = &ledger.LogPart{Slots: 1, Root: sha256.Sum256(earlier)}
-	forged := append(slices.Clone(lines[:last-2]), string(lineOf(ledger.ExportLogCommit{Log: "sale", Commit: earlier})))
+	forged := append(slices.Clone(lines[:last-2]), string(lineOf(export.LogCommit{Log: "sale", Commit: earlier})))
 	forged[0] = string(lineOf(header))
 	if said := mustAuditExport(t, []byte(strings.Join(forged, ""))).Problems; !slices.ContainsFunc(said, func(s string) bool {
 		return strings.Contains(s, `the log "sale" is of run "fedcba9876543210"`)
@@ -133,7 +134,7 @@ func TestNoSeedInExportOfOpenPackets(t *testing.T) {
 	file := mustExport(t, w)
 	hashes := 0
 	for _, line := range exportLines(file) {
-		var c ledger.ExportLogCommit
+		var c export.LogCommit
 		if err := json.Unmarshal([]byte(line), &c); err != nil {
 			t.Fatal(err)
 		}
@@ -184,13 +185,13 @@ func payloadExport(t *testing.T, key *units.Key, export func(*ledger.World, *led
 // where they are secret.
 func TestAuditOfExportWithPayloads(t *testing.T) {
 	whole := func(w *ledger.World, payloads *ledger.PayloadReader, to *bytes.Buffer) error {
-		return ledger.Export(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, payloads, to)
+		return export.WriteRun(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, payloads, to)
 	}
 	for name, key := range map[string]*units.Key{"public": nil, "secret": mustKey(t, 1)} {
 		_, lines := payloadExport(t, key, whole)
 		text := strings.Join(lines, "")
 		audit := func(text string) (*ledger.Report, []string) {
-			a, unproven, err := ledger.AuditExport(strings.NewReader(text), key)
+			a, unproven, err := export.Audit(strings.NewReader(text), key)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -213,9 +214,9 @@ func TestAuditOfExportWithPayloads(t *testing.T) {
 			if c.text == text {
 				t.Fatalf("%s, %s: nothing was altered", name, what)
 			}
-			a, _, err := ledger.AuditExport(strings.NewReader(c.text), nil)
+			a, _, err := export.Audit(strings.NewReader(c.text), nil)
 			if key != nil && !strings.Contains(c.text, "unitsLag") && !strings.Contains(c.want, `"units"`) {
-				a, _, err = ledger.AuditExport(strings.NewReader(c.text), key)
+				a, _, err = export.Audit(strings.NewReader(c.text), key)
 			}
 			if err != nil || a.OK || !strings.Contains(strings.Join(a.Problems, "\n"), c.want) {
 				t.Errorf("%s, %s: %v, %q\nwant %s", name, what, err, a.Problems, c.want)
@@ -239,10 +240,10 @@ func TestExportWithoutItsUnits(t *testing.T) {
 					*log = ledger.StoredLog{head.Encode(), now.Entries[:slots]}
 				}
 			}
-			failed = ledger.Export(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, payloads, io.Discard)
+			failed = export.WriteRun(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, payloads, io.Discard)
 			w.Logs.Before = nil
 			*log = now
-			return ledger.Export(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, payloads, io.MultiWriter(to, &again))
+			return export.WriteRun(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, payloads, io.MultiWriter(to, &again))
 		})
 		if (slots < 3) != errors.Is(failed, ledger.ErrGone) {
 			t.Errorf("of %d slots: %v", slots, failed)
@@ -270,11 +271,11 @@ func TestAuditOfExportOfSecretsWithoutKey(t *testing.T) {
 	} {
 		_, lines := payloadExport(t, c.sealed, func(w *ledger.World, payloads *ledger.PayloadReader, to *bytes.Buffer) error {
 			if c.redact {
-				return ledger.ExportRedacted(t.Context(), w.Logs, "test", w.Sale, w.Shards, payloads, to)
+				return export.WriteRedacted(t.Context(), w.Logs, "test", w.Sale, w.Shards, payloads, to)
 			}
-			return ledger.Export(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, payloads, to)
+			return export.WriteRun(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, payloads, to)
 		})
-		a, unproven, err := ledger.AuditExport(strings.NewReader(strings.Join(lines, "")), c.with)
+		a, unproven, err := export.Audit(strings.NewReader(strings.Join(lines, "")), c.with)
 		switch {
 		case c.err != "":
 			if err == nil || !strings.Contains(err.Error(), c.err) {
@@ -292,7 +293,7 @@ func TestAuditOfExportOfSecretsWithoutKey(t *testing.T) {
 // TestAuditOfExportWithoutSaleLog refuses a header that names no log of the sale.
 func TestAuditOfExportWithoutSaleLog(t *testing.T) {
 	file := strings.Replace(string(mustExport(t, ledger.NewWorld(t))), `"saleLog"`, `"log"`, 1)
-	if _, _, err := ledger.AuditExport(strings.NewReader(file), nil); err == nil || err.Error() != "the export's header has no saleLog: export the sale again" {
+	if _, _, err := export.Audit(strings.NewReader(file), nil); err == nil || err.Error() != "the export's header has no saleLog: export the sale again" {
 		t.Errorf("%v", err)
 	}
 }

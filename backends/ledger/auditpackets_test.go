@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/export"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
 )
@@ -165,14 +166,14 @@ func TestExportOfPackets(t *testing.T) {
 		for n := range s.Claims() {
 			c := s.Claim(n)
 			granted += dealt.Amount(c.Units[0])
-			var line ledger.ExportClaim
+			var line export.Claim
 			if err := json.Unmarshal(lines[0], &line); err != nil || line.Claim != c.ID(i) || !slices.Equal(line.Amounts, []string{dealt.Text(c.Units[0])}) {
 				t.Errorf("claim %s: line %s, %v", c.ID(i), lines[0], err)
 			}
 			lines = lines[1:]
 		}
 	}
-	want := ledger.ExportPackets{
+	want := export.Packets{
 		Currency: "CNY", Total: "100.00", Granted: dealt.Format(granted), Refund: dealt.Format(10_000 - granted),
 		Split: "random", Min: "0.05", Packets: 30, Commitment: testCommitment, Seed: ledger.TestSeed,
 	}
@@ -195,7 +196,7 @@ func TestSeedOfOpenPackets(t *testing.T) {
 	told := func(when string, want []byte) {
 		t.Helper()
 		first, _, _ := bytes.Cut(mustExport(t, w), []byte("\n"))
-		var header ledger.ExportHeader
+		var header export.Header
 		if err := json.Unmarshal(first, &header); err != nil {
 			t.Fatal(err)
 		}
@@ -238,7 +239,7 @@ func TestExportOfHeldPackets(t *testing.T) {
 	c := w.Shards[1].Claim(0)
 	w.Settle(1, ledger.SettleOp(c.Slot, uint32(c.Index), pb.Settle_CANCEL))
 	w.Taken(2)
-	var header ledger.ExportHeader
+	var header export.Header
 	if err := json.NewDecoder(bytes.NewReader(mustExport(t, w))).Decode(&header); err != nil {
 		t.Fatal(err)
 	}
@@ -316,11 +317,11 @@ func TestExportOfUntakenPackets(t *testing.T) {
 // TestExportOfAnotherRun exports what the sale's log does not name.
 func TestExportOfAnotherRun(t *testing.T) {
 	w := ledger.PacketsWorld(t, nil)
-	if err := ledger.Export(t.Context(), w.Logs, "test", "fedcba9876543210", w.Shards, nil, new(bytes.Buffer)); err == nil {
+	if err := export.WriteRun(t.Context(), w.Logs, "test", "fedcba9876543210", w.Shards, nil, new(bytes.Buffer)); err == nil {
 		t.Error("it was exported")
 	}
 	w = ledger.PacketsWorld(t, func(p *pb.Planned, _ *spec.Sale) { p.Seed = ledger.TestSeed[:5] })
-	if err := ledger.Export(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, nil, new(bytes.Buffer)); err == nil {
+	if err := export.WriteRun(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, nil, new(bytes.Buffer)); err == nil {
 		t.Error("it was exported without a seed")
 	}
 }

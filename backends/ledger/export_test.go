@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/export"
 	"salectl/spec"
 	"salectl/units"
 )
@@ -36,7 +37,7 @@ func exported(t *testing.T) (*ledger.World, []byte) {
 func mustExport(t testing.TB, w *ledger.World) []byte {
 	t.Helper()
 	var to bytes.Buffer
-	if err := ledger.Export(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, nil, &to); err != nil {
+	if err := export.WriteRun(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, nil, &to); err != nil {
 		t.Fatal(err)
 	}
 	return to.Bytes()
@@ -44,9 +45,9 @@ func mustExport(t testing.TB, w *ledger.World) []byte {
 
 // readExport folds the commits of an export, for whoever has nothing else of the
 // sale, and audits it.
-func readExport(file []byte) (ledger.ExportHeader, []*ledger.State, error) {
+func readExport(file []byte) (export.Header, []*ledger.State, error) {
 	lines := append(exportLines(file), "")
-	var header ledger.ExportHeader
+	var header export.Header
 	if err := json.Unmarshal([]byte(lines[0]), &header); err != nil {
 		return header, nil, err
 	}
@@ -61,7 +62,7 @@ func readExport(file []byte) (ledger.ExportHeader, []*ledger.State, error) {
 		if strings.HasPrefix(line, `{"claim":`) {
 			continue
 		}
-		var c ledger.ExportCommit
+		var c export.Commit
 		if err := json.Unmarshal([]byte(line), &c); err != nil {
 			return header, nil, err
 		}
@@ -69,7 +70,7 @@ func readExport(file []byte) (ledger.ExportHeader, []*ledger.State, error) {
 			return header, nil, err
 		}
 	}
-	a, _, err := ledger.AuditExport(bytes.NewReader(file), nil)
+	a, _, err := export.Audit(bytes.NewReader(file), nil)
 	if err == nil && !a.OK {
 		err = errors.New(strings.Join(a.Problems, "\n"))
 	}
@@ -90,7 +91,7 @@ func TestExportRoundTrip(t *testing.T) {
 			t.Errorf("shard %d comes back as\n%s", i, ledger.Observe(s))
 		}
 	}
-	want := ledger.ExportCounts{Shards: 3, Slots: 43, Claims: 13, Sold: 16, Available: 14, Outcomes: ledger.Outcomes{Confirmed: 10, Cancelled: 3}}
+	want := export.Counts{Shards: 3, Slots: 43, Claims: 13, Sold: 16, Available: 14, Outcomes: ledger.Outcomes{Confirmed: 10, Cancelled: 3}}
 	if header.Counts != want {
 		t.Errorf("counts %+v", header.Counts)
 	}
@@ -161,16 +162,16 @@ func TestExportTamperedCommits(t *testing.T) {
 	w, file := exported(t)
 	lines := exportLines(file)
 	for i, line := range lines {
-		var c ledger.ExportCommit
+		var c export.Commit
 		if err := json.Unmarshal([]byte(line), &c); err != nil || len(c.Commit) == 0 {
 			continue
 		}
-		for what, alter := range map[string]func(*ledger.ExportCommit){
-			"names the slot after":     func(c *ledger.ExportCommit) { c.Slot++ },
-			"names the shard before":   func(c *ledger.ExportCommit) { c.Shard-- },
-			"names the shard after":    func(c *ledger.ExportCommit) { c.Shard++ },
-			"is by another writer":     func(c *ledger.ExportCommit) { c.Commit[2] ^= 1 },
-			"has a commit without end": func(c *ledger.ExportCommit) { c.Commit = c.Commit[:len(c.Commit)-1] },
+		for what, alter := range map[string]func(*export.Commit){
+			"names the slot after":     func(c *export.Commit) { c.Slot++ },
+			"names the shard before":   func(c *export.Commit) { c.Shard-- },
+			"names the shard after":    func(c *export.Commit) { c.Shard++ },
+			"is by another writer":     func(c *export.Commit) { c.Commit[2] ^= 1 },
+			"has a commit without end": func(c *export.Commit) { c.Commit = c.Commit[:len(c.Commit)-1] },
 		} {
 			other := c
 			other.Commit = bytes.Clone(c.Commit)
@@ -197,9 +198,9 @@ func TestAuditOfAnyExport(t *testing.T) {
 	payloads := func(key *units.Key, redact bool) []byte {
 		_, lines := payloadExport(t, key, func(w *ledger.World, payloads *ledger.PayloadReader, to *bytes.Buffer) error {
 			if redact {
-				return ledger.ExportRedacted(t.Context(), w.Logs, "test", w.Sale, w.Shards, payloads, to)
+				return export.WriteRedacted(t.Context(), w.Logs, "test", w.Sale, w.Shards, payloads, to)
 			}
-			return ledger.Export(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, payloads, to)
+			return export.WriteRun(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, payloads, to)
 		})
 		return []byte(strings.Join(lines, ""))
 	}
@@ -227,11 +228,11 @@ func TestAuditOfAnyExport(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			noticed := func(lines []string) bool {
-				a, _, err := ledger.AuditExport(strings.NewReader(strings.Join(lines, "")), c.key)
+				a, _, err := export.Audit(strings.NewReader(strings.Join(lines, "")), c.key)
 				return err != nil || !a.OK
 			}
 			lines := exportLines(c.file)
-			if a, _, err := ledger.AuditExport(bytes.NewReader(c.file), c.key); err != nil || !a.OK {
+			if a, _, err := export.Audit(bytes.NewReader(c.file), c.key); err != nil || !a.OK {
 				t.Fatalf("%v, %+v", err, a)
 			}
 			for i, line := range lines {
@@ -295,10 +296,10 @@ func exportLines(file []byte) []string { return slices.Collect(strings.Lines(str
 func wantNoticed(t *testing.T, w *ledger.World, what string, line int, lines []string) {
 	t.Helper()
 	altered := strings.Join(lines, "")
-	if a, _, err := ledger.AuditExport(strings.NewReader(altered), nil); err == nil && a.OK {
+	if a, _, err := export.Audit(strings.NewReader(altered), nil); err == nil && a.OK {
 		t.Errorf("line %d %s, and its audit did not notice:\n%s", line+1, what, lines[min(line, len(lines)-1)])
 	}
-	if err := ledger.CheckExport(t.Context(), w.Logs, strings.NewReader(altered), "test", w.Sale, w.Shards, nil); err == nil {
+	if err := export.Check(t.Context(), w.Logs, strings.NewReader(altered), "test", w.Sale, w.Shards, nil); err == nil {
 		t.Errorf("line %d %s, and it passes for the ledger's:\n%s", line+1, what, lines[min(line, len(lines)-1)])
 	}
 }
@@ -320,7 +321,7 @@ func TestCheckExportOfAnother(t *testing.T) {
 		"an older":   {"test", w.Sale, older.Shards},
 		"older plan": {"test", planned, w.Shards},
 	} {
-		if err := ledger.CheckExport(t.Context(), w.Logs, bytes.NewReader(file), other.sale, other.log, other.shards, nil); !errors.Is(err, ledger.ErrCorrupt) {
+		if err := export.Check(t.Context(), w.Logs, bytes.NewReader(file), other.sale, other.log, other.shards, nil); !errors.Is(err, ledger.ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -335,7 +336,7 @@ func TestCheckExportOfBadDisk(t *testing.T) {
 			continue
 		}
 		from := io.MultiReader(bytes.NewReader(file[:at+1]), &errorOnce{}, bytes.NewReader(file[at+1:]))
-		if err := ledger.CheckExport(t.Context(), w.Logs, from, "test", w.Sale, w.Shards, nil); !errors.Is(err, ledger.ErrBroken) {
+		if err := export.Check(t.Context(), w.Logs, from, "test", w.Sale, w.Shards, nil); !errors.Is(err, ledger.ErrBroken) {
 			t.Errorf("after %d bytes: %v", at+1, err)
 		}
 	}
@@ -359,7 +360,7 @@ func TestExportTellsWhatIsWrong(t *testing.T) {
 	claims := w.Shards[0].Claims() + w.Shards[1].Claims() + w.Shards[2].Claims()
 	last := lines[claims] // of the claims
 	insert := func(line string) string { return strings.Join(slices.Insert(slices.Clone(lines), claims+1, line), "") }
-	var first ledger.ExportCommit
+	var first export.Commit
 	if err := json.Unmarshal([]byte(lines[claims+1]), &first); err != nil {
 		t.Fatal(err)
 	}
@@ -371,14 +372,14 @@ func TestExportTellsWhatIsWrong(t *testing.T) {
 		"another line than that of slot 0": insert("{}\n"),
 		"in the middle of a line":          strings.TrimSuffix(string(file), "\n"),
 	} {
-		err := ledger.CheckExport(t.Context(), w.Logs, strings.NewReader(altered), "test", w.Sale, w.Shards, nil)
+		err := export.Check(t.Context(), w.Logs, strings.NewReader(altered), "test", w.Sale, w.Shards, nil)
 		if err == nil || !strings.Contains(err.Error(), want) || errors.Is(err, ledger.ErrCorrupt) == errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Errorf("want %q: %v", want, err)
 		}
 	}
 	// A disk that fails in the middle of a line says nothing of the line.
 	from := io.MultiReader(strings.NewReader(insert(last)[:len(strings.Join(lines[:claims+1], ""))+20]), iotest.ErrReader(ledger.ErrBroken))
-	if err := ledger.CheckExport(t.Context(), w.Logs, from, "test", w.Sale, w.Shards, nil); !errors.Is(err, ledger.ErrBroken) {
+	if err := export.Check(t.Context(), w.Logs, from, "test", w.Sale, w.Shards, nil); !errors.Is(err, ledger.ErrBroken) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -392,7 +393,7 @@ func TestReadExportOfSomethingElse(t *testing.T) {
 		"another JSON":    {`{"apiVersion":"salectl/v1"}` + "\n", `of kind ""`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, _, err := ledger.AuditExport(strings.NewReader(test.file), nil); err == nil || !strings.Contains(err.Error(), test.want) {
+			if _, _, err := export.Audit(strings.NewReader(test.file), nil); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
 		})
@@ -402,12 +403,12 @@ func TestReadExportOfSomethingElse(t *testing.T) {
 // The header counts what is held and on the way, too.
 func TestExportHeaderOfLiveSale(t *testing.T) {
 	w := ledger.BusyWorld(t)
-	want := ledger.ExportCounts{Shards: 3, Slots: w.Shards[0].Next() + w.Shards[1].Next() + w.Shards[2].Next(), Claims: 10, Sold: 8, Held: 8, Outcomes: ledger.Outcomes{OpenHolds: 5, Confirmed: 5}}
+	want := export.Counts{Shards: 3, Slots: w.Shards[0].Next() + w.Shards[1].Next() + w.Shards[2].Next(), Claims: 10, Sold: 8, Held: 8, Outcomes: ledger.Outcomes{OpenHolds: 5, Confirmed: 5}}
 	for _, s := range w.Shards {
 		want.Available += s.Available
 		want.InFlight += s.InFlight
 	}
-	if got := ledger.Header("test", ledger.TestUID, w.Shards).Counts; got != want || got.InFlight != 5 {
+	if got := export.NewHeader("test", ledger.TestUID, w.Shards).Counts; got != want || got.InFlight != 5 {
 		t.Errorf("counts %+v, want %+v", got, want)
 	}
 }
@@ -427,7 +428,7 @@ func TestExportOfLiveSale(t *testing.T) {
 	w.Sell(1, 1)
 	w.TimesCommit(2, 2*ledger.ReadAtOnce)
 	var file bytes.Buffer
-	if err := ledger.Export(t.Context(), w.Logs, "test", ledger.TestUID, cut, nil, &file); err != nil {
+	if err := export.WriteRun(t.Context(), w.Logs, "test", ledger.TestUID, cut, nil, &file); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(file.Bytes(), before) {
@@ -461,7 +462,7 @@ func TestExportFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := ledger.BusyWorld(t)
 			test.damage(w)
-			if err := ledger.Export(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, nil, io.Discard); !errors.Is(err, test.want) {
+			if err := export.WriteRun(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, nil, io.Discard); !errors.Is(err, test.want) {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -473,7 +474,7 @@ func TestExportFails(t *testing.T) {
 		t.Run(what+" cannot be read", func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := ledger.BusyWorld(t)
-				if err := ledger.Export(t.Context(), ledger.BrokenLogs{MemoryLogs: w.Logs, Log: log(w)}, "test", ledger.TestUID, w.Shards, nil, io.Discard); !errors.Is(err, ledger.ErrBroken) {
+				if err := export.WriteRun(t.Context(), ledger.BrokenLogs{MemoryLogs: w.Logs, Log: log(w)}, "test", ledger.TestUID, w.Shards, nil, io.Discard); !errors.Is(err, ledger.ErrBroken) {
 					t.Errorf("got %v", err)
 				}
 			})
@@ -481,7 +482,7 @@ func TestExportFails(t *testing.T) {
 	}
 	t.Run("a full disk", func(t *testing.T) {
 		w := ledger.BusyWorld(t)
-		if err := ledger.Export(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, nil, fullDisk{}); !errors.Is(err, ledger.ErrBroken) {
+		if err := export.WriteRun(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, nil, fullDisk{}); !errors.Is(err, ledger.ErrBroken) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -503,9 +504,9 @@ func lineOf(v any) []byte {
 }
 
 // claimLines are the lines of all claims.
-func claimLines(t *testing.T, w *ledger.World) []ledger.ExportClaim {
+func claimLines(t *testing.T, w *ledger.World) []export.Claim {
 	t.Helper()
-	found, err := ledger.FindClaims(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, nil, ledger.ClaimFilter{})
+	found, err := export.Find(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, nil, export.Filter{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/export"
 )
 
 // TestExportCSV writes claims of users who would like a spreadsheet to work for them.
@@ -18,7 +19,7 @@ func TestExportCSV(t *testing.T) {
 	}
 	w.Commit(0, d)
 	var to bytes.Buffer
-	if err := ledger.ExportCSV(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, ledger.ClaimFilter{}, &to); err != nil {
+	if err := export.WriteCSV(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, export.Filter{}, &to); err != nil {
 		t.Fatal(err)
 	}
 	const want = "\ufeffclaim,sale,user,state,units,quantity,amount,currency,payment,at,held_until,settled_at,retired,who,why,refund_due\r\n" +
@@ -47,11 +48,11 @@ func TestExportCSVAddsUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		filter ledger.ClaimFilter
+		filter export.Filter
 		rows   int
-	}{{ledger.ClaimFilter{}, 9}, {ledger.ClaimFilter{User: w.Shards[1].Claim(0).User}, 1}} {
+	}{{export.Filter{}, 9}, {export.Filter{User: w.Shards[1].Claim(0).User}, 1}} {
 		var to bytes.Buffer
-		if err := ledger.ExportCSV(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, c.filter, &to); err != nil {
+		if err := export.WriteCSV(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, c.filter, &to); err != nil {
 			t.Fatal(err)
 		}
 		rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(to.String(), "\ufeff"))).ReadAll()

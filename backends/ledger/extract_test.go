@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/export"
 )
 
 // TestExtract looks for claims of dealsWorld in all ways.
@@ -17,30 +18,30 @@ func TestExtract(t *testing.T) {
 	first := w.Shards[1].Claim(0)
 	resold := w.Shards[1].Claim(5)
 	for name, c := range map[string]struct {
-		filter ledger.ClaimFilter
+		filter export.Filter
 		want   string // indexes of claims of shard 1
 	}{
-		"all":               {ledger.ClaimFilter{}, "0 1 2 3 4 5 6 7 8 9"},
-		"held":              {ledger.ClaimFilter{State: "held"}, "1 7 8 9"},
-		"sold":              {ledger.ClaimFilter{State: "sold"}, "0 5"},
-		"expired":           {ledger.ClaimFilter{State: "expired"}, "3"},
-		"cancelled":         {ledger.ClaimFilter{State: "cancelled"}, "2"},
-		"refunded":          {ledger.ClaimFilter{State: "refunded"}, "4 6"},
-		"owed back":         {ledger.ClaimFilter{State: "refund_due"}, "0 3"},
-		"by user":           {ledger.ClaimFilter{User: first.User}, "0"},
-		"by user and state": {ledger.ClaimFilter{User: first.User, State: "refund_due"}, "0"},
-		"of another state":  {ledger.ClaimFilter{User: first.User, State: "held"}, ""},
-		"nobody":            {ledger.ClaimFilter{User: "nobody"}, ""},
-		"by unit":           {ledger.ClaimFilter{Unit: resold.Units[0]}, "4 5"}, // 4 was refunded, and had it before
-		"no such unit":      {ledger.ClaimFilter{Unit: 4711}, ""},
+		"all":               {export.Filter{}, "0 1 2 3 4 5 6 7 8 9"},
+		"held":              {export.Filter{State: "held"}, "1 7 8 9"},
+		"sold":              {export.Filter{State: "sold"}, "0 5"},
+		"expired":           {export.Filter{State: "expired"}, "3"},
+		"cancelled":         {export.Filter{State: "cancelled"}, "2"},
+		"refunded":          {export.Filter{State: "refunded"}, "4 6"},
+		"owed back":         {export.Filter{State: "refund_due"}, "0 3"},
+		"by user":           {export.Filter{User: first.User}, "0"},
+		"by user and state": {export.Filter{User: first.User, State: "refund_due"}, "0"},
+		"of another state":  {export.Filter{User: first.User, State: "held"}, ""},
+		"nobody":            {export.Filter{User: "nobody"}, ""},
+		"by unit":           {export.Filter{Unit: resold.Units[0]}, "4 5"}, // 4 was refunded, and had it before
+		"no such unit":      {export.Filter{Unit: 4711}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var to bytes.Buffer
-			if err := ledger.Extract(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, nil, c.filter, &to); err != nil {
+			if err := export.WriteExtract(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, nil, c.filter, &to); err != nil {
 				t.Fatal(err)
 			}
 			lines := slices.Collect(strings.Lines(to.String()))
-			var header ledger.ExtractHeader
+			var header export.ExtractHeader
 			if err := json.Unmarshal([]byte(lines[0]), &header); err != nil || header.Filter != c.filter || header.Claims != len(lines)-1 || header.Format != 1 || header.Kind != "extract" {
 				t.Errorf("header %s (%v)", lines[0], err)
 			}
@@ -54,7 +55,7 @@ func TestExtract(t *testing.T) {
 			}
 		})
 	}
-	if err := ledger.Extract(t.Context(), w.Logs, "test", "fedcba9876543210", w.Shards, nil, ledger.ClaimFilter{}, new(bytes.Buffer)); !errors.Is(err, ledger.ErrGone) {
+	if err := export.WriteExtract(t.Context(), w.Logs, "test", "fedcba9876543210", w.Shards, nil, export.Filter{}, new(bytes.Buffer)); !errors.Is(err, ledger.ErrGone) {
 		t.Errorf("of another run: %v", err)
 	}
 }
@@ -63,14 +64,14 @@ func TestExtract(t *testing.T) {
 func TestExtractIsNoExport(t *testing.T) {
 	w := ledger.HistoriesWorld(t)
 	var to bytes.Buffer
-	if err := ledger.Extract(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, nil, ledger.ClaimFilter{}, &to); err != nil {
+	if err := export.WriteExtract(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, nil, export.Filter{}, &to); err != nil {
 		t.Fatal(err)
 	}
-	if err := ledger.CheckExport(t.Context(), w.Logs, bytes.NewReader(to.Bytes()), "test", w.Sale, w.Shards, nil); err == nil {
+	if err := export.Check(t.Context(), w.Logs, bytes.NewReader(to.Bytes()), "test", w.Sale, w.Shards, nil); err == nil {
 		t.Error("an extract passes for an export")
 	}
-	var header ledger.ExportHeader
-	if err := json.Unmarshal([]byte(strings.SplitN(to.String(), "\n", 2)[0]), &header); err != nil || header.Kind == ledger.KindExport || header.Sale != "" || header.UID != "" {
+	var header export.Header
+	if err := json.Unmarshal([]byte(strings.SplitN(to.String(), "\n", 2)[0]), &header); err != nil || header.Kind == export.Kind || header.Sale != "" || header.UID != "" {
 		t.Errorf("read as an export's, the header of an extract is %+v, %v", header, err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/export"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
 )
@@ -58,7 +59,7 @@ func TestCheckExportTakesNoMemory(t *testing.T) {
 	for _, left := range []float64{0.6, 0.1} { // among the claims, and among the commits
 		from := &measured{from: bytes.NewReader(file), at: int(left * float64(len(file)))}
 		before := int64(ledger.HeapInUse())
-		if err := ledger.CheckExport(t.Context(), w.Logs, from, "test", w.Sale, w.Shards, nil); err != nil {
+		if err := export.Check(t.Context(), w.Logs, from, "test", w.Sale, w.Shards, nil); err != nil {
 			t.Fatal(err)
 		}
 		if took := from.use - before; from.use == 0 || took > int64(len(file)/10) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/export"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/internal/wait"
 	"salectl/spec"
@@ -198,7 +199,7 @@ func TestExportPayloads(t *testing.T) {
 	d := w.Draft(1)
 	w.Commit(1, d)
 	var to bytes.Buffer
-	if err := ledger.Export(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, payloads.reader(), &to); err != nil {
+	if err := export.WriteRun(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, payloads.reader(), &to); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(to.String(), `"units":[1,2],"payloads":[{"code":"CODE1","small":"code1"},{"code":"CODE2","small":"code2"}]`) {
@@ -207,11 +208,11 @@ func TestExportPayloads(t *testing.T) {
 	if a := mustAuditExport(t, to.Bytes()); !a.OK {
 		t.Errorf("an audit of the export: %q", a.Problems)
 	}
-	if err := ledger.CheckExport(t.Context(), w.Logs, bytes.NewReader(to.Bytes()), "test", w.Sale, w.Shards, payloads.reader()); err != nil {
+	if err := export.Check(t.Context(), w.Logs, bytes.NewReader(to.Bytes()), "test", w.Sale, w.Shards, payloads.reader()); err != nil {
 		t.Error(err)
 	}
 	altered := strings.Replace(to.String(), "CODE2", "CODE3", 1)
-	if err := ledger.CheckExport(t.Context(), w.Logs, strings.NewReader(altered), "test", w.Sale, w.Shards, payloads.reader()); !errors.Is(err, ledger.ErrCorrupt) {
+	if err := export.Check(t.Context(), w.Logs, strings.NewReader(altered), "test", w.Sale, w.Shards, payloads.reader()); !errors.Is(err, ledger.ErrCorrupt) {
 		t.Errorf("an altered payload passes: %v", err)
 	}
 	for state, told := range map[ledger.ClaimState]bool{ledger.StateSold: true, ledger.StateRefunded: true, ledger.StateHeld: false, ledger.StateExpired: false, ledger.StateCancelled: false} {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/export"
 	"salectl/draw"
 )
 
@@ -22,10 +23,10 @@ func TestExportRedacted(t *testing.T) {
 	w.Commit(0, d)
 	w.End()
 	var to bytes.Buffer
-	if err := ledger.ExportRedacted(t.Context(), w.Logs, "test", w.Sale, w.Shards, nil, &to); err != nil {
+	if err := export.WriteRedacted(t.Context(), w.Logs, "test", w.Sale, w.Shards, nil, &to); err != nil {
 		t.Fatal(err)
 	}
-	a, unproven, err := ledger.AuditExport(bytes.NewReader(to.Bytes()), nil)
+	a, unproven, err := export.Audit(bytes.NewReader(to.Bytes()), nil)
 	if err != nil || !a.OK || a.Sold != 4 || a.Users != 2 {
 		t.Errorf("%+v, %v", a, err)
 	}
@@ -34,7 +35,7 @@ func TestExportRedacted(t *testing.T) {
 	}
 	lines := exportLines(to.Bytes())
 	for _, line := range lines {
-		var c ledger.ExportCommit
+		var c export.Commit
 		if err := json.Unmarshal([]byte(line), &c); err != nil {
 			t.Fatal(err)
 		}
@@ -66,8 +67,8 @@ func TestExportRedacted(t *testing.T) {
 // TestDrawIsNotRedacted refuses what nobody could verify.
 func TestDrawIsNotRedacted(t *testing.T) {
 	w := ledger.NewDrawWorld(t, 10, nil, nil)
-	err := ledger.ExportRedacted(t.Context(), w.Logs, "test", w.Sale, w.Shards, nil, new(bytes.Buffer))
-	if !errors.Is(err, ledger.ErrDrawRedacted) {
+	err := export.WriteRedacted(t.Context(), w.Logs, "test", w.Sale, w.Shards, nil, new(bytes.Buffer))
+	if !errors.Is(err, export.ErrDrawRedacted) {
 		t.Errorf("%v", err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/export"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
 )
@@ -62,7 +63,7 @@ func (w *world) exportedLive(change func(*LiveExport)) {
 		w.t.Fatal(err)
 	}
 	var file bytes.Buffer
-	if err := ledger.ExportBy(w.t.Context(), reader{w: w}, "tickets", sale, shards, nil, &file); err != nil {
+	if err := export.Write(w.t.Context(), reader{w: w}, "tickets", sale, shards, nil, &file); err != nil {
 		w.t.Fatal(err)
 	}
 	if x.Bytes = file.Bytes(); change != nil {

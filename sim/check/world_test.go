@@ -12,6 +12,7 @@ import (
 
 	"salectl/api"
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/export"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
 )
@@ -551,7 +552,7 @@ func (w *world) noteSealed() {
 		payloads = ledger.NewPayloadReader(reader{w: w}, w.uid, nil)
 		payloads.Follow(w.sale.Added())
 	}
-	if err := ledger.Export(w.t.Context(), reader{w: w}, "tickets", w.uid, w.shards, payloads, &file); err != nil {
+	if err := export.WriteRun(w.t.Context(), reader{w: w}, "tickets", w.uid, w.shards, payloads, &file); err != nil {
 		w.t.Fatal(err)
 	}
 	w.h.Exported(w.pass(), file.Bytes())

@@ -1,38 +1,40 @@
-package ledger
+package export
 
 import (
 	"bufio"
 	"context"
 	"io"
 	"slices"
+
+	"salectl/backends/ledger"
 )
 
 // KindExtract is what an extract's header says in its field kind.
 const KindExtract = "extract"
 
-// stateRefundDue is what a ClaimFilter takes beside the states of claims: a payment for the
+// stateRefundDue is what a Filter takes beside the states of claims: a payment for the
 // claim is owed back, whatever its state.
 const stateRefundDue = "refund_due"
 
-// ClaimStates are all that a ClaimFilter takes as a state.
-func ClaimStates() []string {
+// States are all that a Filter takes as a state.
+func States() []string {
 	return []string{
-		StateHeld.String(), StateSold.String(), StateExpired.String(), StateCancelled.String(), StateRefunded.String(), StateEntered.String(), stateRefundDue,
+		ledger.StateHeld.String(), ledger.StateSold.String(), ledger.StateExpired.String(), ledger.StateCancelled.String(), ledger.StateRefunded.String(), ledger.StateEntered.String(), stateRefundDue,
 	}
 }
 
-// ClaimFilter says which claims somebody looks for: those that all its fields match that
+// Filter says which claims somebody looks for: those that all its fields match that
 // are set.
-type ClaimFilter struct {
+type Filter struct {
 	User  string `json:"user,omitempty"`
 	Unit  int64  `json:"unit,omitempty"`  // the claim has it, or had it last; 0: any
-	State string `json:"state,omitempty"` // one of ClaimStates
+	State string `json:"state,omitempty"` // one of States
 }
 
 // Set reports whether the filter leaves anything out.
-func (f ClaimFilter) Set() bool { return f != ClaimFilter{} }
+func (f Filter) Set() bool { return f != Filter{} }
 
-func (f ClaimFilter) matches(c Claim) bool {
+func (f Filter) matches(c ledger.Claim) bool {
 	switch {
 	case f.User != "" && c.User != f.User,
 		f.Unit != 0 && !slices.Contains(c.Units, f.Unit):
@@ -45,14 +47,14 @@ func (f ClaimFilter) matches(c Claim) bool {
 
 // ExtractHeader is the first line of an extract: some of a sale's claims, each in the
 // line that it has in an export. It is no export, and nobody takes it for one: it is of
-// another kind, has no sale and uid where an ExportHeader has them, and none of the
+// another kind, has no sale and uid where a Header has them, and none of the
 // commits that would prove it.
 type ExtractHeader struct {
-	Format int         `json:"format"` // ExportFormat
-	Kind   string      `json:"kind"`   // KindExtract
-	Of     ExtractOf   `json:"of"`
-	Filter ClaimFilter `json:"filter"`
-	Claims int         `json:"claims"` // how many lines follow
+	Format int       `json:"format"` // Format of this package
+	Kind   string    `json:"kind"`   // KindExtract
+	Of     ExtractOf `json:"of"`
+	Filter Filter    `json:"filter"`
+	Claims int       `json:"claims"` // how many lines follow
 }
 
 // ExtractOf is the sale that an extract is of.
@@ -61,15 +63,15 @@ type ExtractOf struct {
 	UID  string `json:"uid"`
 }
 
-// FindClaims returns the claims that match, by shard and in the order of their acceptance,
+// Find returns the claims that match, by shard and in the order of their acceptance,
 // as lines of an export. What the units are worth is read from the sale's own log, which
 // must be of the same run (else ErrGone).
-func FindClaims(ctx context.Context, logs Logs, sale, uid string, shards []*State, payloads *PayloadReader, f ClaimFilter) ([]ExportClaim, error) {
+func Find(ctx context.Context, logs ledger.Logs, sale, uid string, shards []*ledger.State, payloads *ledger.PayloadReader, f Filter) ([]Claim, error) {
 	x, err := loadOfSale(ctx, logs, sale, uid)
 	if err != nil {
 		return nil, err
 	}
-	found := []ExportClaim{}
+	found := []Claim{}
 	for shard, s := range shards {
 		for i := range s.Claims() {
 			if c := s.Claim(i); f.matches(c) {
@@ -84,15 +86,15 @@ func FindClaims(ctx context.Context, logs Logs, sale, uid string, shards []*Stat
 	return found, nil
 }
 
-// Extract writes an extract of the shards as they are folded.
-func Extract(ctx context.Context, logs Logs, sale, uid string, shards []*State, payloads *PayloadReader, f ClaimFilter, to io.Writer) error {
-	found, err := FindClaims(ctx, logs, sale, uid, shards, payloads, f)
+// WriteExtract writes an extract of the shards as they are folded.
+func WriteExtract(ctx context.Context, logs ledger.Logs, sale, uid string, shards []*ledger.State, payloads *ledger.PayloadReader, f Filter, to io.Writer) error {
+	found, err := Find(ctx, logs, sale, uid, shards, payloads, f)
 	if err != nil {
 		return err
 	}
 	w := bufio.NewWriterSize(to, 1<<16)
 	lines := lineEncoder(w)
-	if err := lines.Encode(ExtractHeader{ExportFormat, KindExtract, ExtractOf{sale, uid}, f, len(found)}); err != nil {
+	if err := lines.Encode(ExtractHeader{Format, KindExtract, ExtractOf{sale, uid}, f, len(found)}); err != nil {
 		return err
 	}
 	for i := range found {

@@ -1,4 +1,4 @@
-package ledger
+package export
 
 import (
 	"bufio"
@@ -7,16 +7,18 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+
+	"salectl/backends/ledger"
 )
 
-// CheckExport reads an export of shards as they are folded back, and holds it
+// Check reads an export of shards as they are folded back, and holds it
 // against them and the sale's own log byte for byte: the header, a line for each claim, and
 // commits that hash to the roots, so that they are those that were folded. ErrCorrupt
 // says that something was altered, added or left out since the export was written.
 //
 // It keeps no more than a line in memory: who has folded a large sale has no room
 // for another fold.
-func CheckExport(ctx context.Context, logs Logs, from io.Reader, sale string, log *Sale, shards []*State, payloads *PayloadReader) error {
+func Check(ctx context.Context, logs ledger.Logs, from io.Reader, sale string, log *ledger.Sale, shards []*ledger.State, payloads *ledger.PayloadReader) error {
 	x, err := readOfSale(ctx, logs, log)
 	if err != nil {
 		return err
@@ -24,20 +26,20 @@ func CheckExport(ctx context.Context, logs Logs, from io.Reader, sale string, lo
 	if err := x.readUnits(ctx, payloads, shards); err != nil {
 		return err
 	}
-	r := exportReader{lines: bufio.NewReaderSize(from, 1<<16)}
+	r := lineReader{lines: bufio.NewReaderSize(from, 1<<16)}
 	if _, err := r.header(); err != nil {
 		return err
 	}
 	want := x.header(sale, log.UID(), shards)
-	if !bytes.Equal(r.line, exportLine(want)) || !x.packets.all(shards) {
-		return fmt.Errorf("the export's header is not that of the ledger: %w", ErrCorrupt)
+	if !bytes.Equal(r.line, encode(want)) || !x.packets.all(shards) {
+		return fmt.Errorf("the export's header is not that of the ledger: %w", ledger.ErrCorrupt)
 	}
 	if err := r.claims(ctx, sale, shards, x, payloads); err != nil {
 		return err
 	}
 	for shard, s := range shards {
-		err := r.slots(NewTail(s.Log()), s.Next(), s.Root(), func(slot uint64, commit []byte) any {
-			return ExportCommit{Shard: shard, Slot: slot, Commit: commit}
+		err := r.slots(ledger.NewTail(s.Log()), s.Next(), s.Root(), func(slot uint64, commit []byte) any {
+			return Commit{Shard: shard, Slot: slot, Commit: commit}
 		})
 		if err != nil {
 			return fmt.Errorf("shard %d: %w", shard, err)
@@ -45,26 +47,26 @@ func CheckExport(ctx context.Context, logs Logs, from io.Reader, sale string, lo
 	}
 	for _, log := range x.logs(want) {
 		err := r.slots(log.from, log.has.First+log.has.Slots, log.has.Root, func(slot uint64, commit []byte) any {
-			return ExportLogCommit{Log: log.name, Slot: slot, Commit: commit}
+			return LogCommit{Log: log.name, Slot: slot, Commit: commit}
 		})
 		if err != nil {
 			return fmt.Errorf("log %s: %w", log.from.Log(), err)
 		}
 	}
 	if len(r.line) > 0 {
-		return fmt.Errorf("the export goes on behind its end: %w", ErrCorrupt)
+		return fmt.Errorf("the export goes on behind its end: %w", ledger.ErrCorrupt)
 	}
 	return nil
 }
 
-// exportReader reads an export line by line.
-type exportReader struct {
+// lineReader reads an export line by line.
+type lineReader struct {
 	lines *bufio.Reader
 	line  []byte // the last one read; none at the end
 }
 
 // next reads the next line, none at the end.
-func (r *exportReader) next() (err error) {
+func (r *lineReader) next() (err error) {
 	r.line, err = r.lines.ReadBytes('\n')
 	switch {
 	case err == io.EOF && len(r.line) == 0:
@@ -76,7 +78,7 @@ func (r *exportReader) next() (err error) {
 }
 
 // header reads the first line.
-func (r *exportReader) header() (header ExportHeader, err error) {
+func (r *lineReader) header() (header Header, err error) {
 	if err = r.next(); err == nil {
 		err = json.Unmarshal(r.line, &header)
 	}
@@ -87,12 +89,12 @@ func (r *exportReader) header() (header ExportHeader, err error) {
 }
 
 // check says why what follows the header cannot be read.
-func (h *ExportHeader) check() error {
+func (h *Header) check() error {
 	switch {
-	case h.Kind != KindExport:
-		return fmt.Errorf("an export begins with a header of kind %q, and this one is of kind %q", KindExport, h.Kind)
-	case h.Format != ExportFormat:
-		return fmt.Errorf("an export of format %d cannot be read, only format %d", h.Format, ExportFormat)
+	case h.Kind != Kind:
+		return fmt.Errorf("an export begins with a header of kind %q, and this one is of kind %q", Kind, h.Kind)
+	case h.Format != Format:
+		return fmt.Errorf("an export of format %d cannot be read, only format %d", h.Format, Format)
 	}
 	return nil
 }
@@ -101,7 +103,7 @@ func isClaim(line []byte) bool { return bytes.HasPrefix(line, []byte(`{"claim":`
 
 // claims reads the lines of the claims, which are to be those of the shards, and
 // the line after them.
-func (r *exportReader) claims(ctx context.Context, sale string, shards []*State, x *ofSale, payloads *PayloadReader) error {
+func (r *lineReader) claims(ctx context.Context, sale string, shards []*ledger.State, x *ofSale, payloads *ledger.PayloadReader) error {
 	err := r.next()
 	for shard, s := range shards {
 		for i := range s.Claims() {
@@ -112,8 +114,8 @@ func (r *exportReader) claims(ctx context.Context, sale string, shards []*State,
 			if err2 != nil {
 				return err2
 			}
-			if !bytes.Equal(r.line, exportLine(claim)) {
-				return fmt.Errorf("claim %s has another line in the export than in its commit: %w", claim.Claim, ErrCorrupt)
+			if !bytes.Equal(r.line, encode(claim)) {
+				return fmt.Errorf("claim %s has another line in the export than in its commit: %w", claim.Claim, ledger.ErrCorrupt)
 			}
 			err = r.next()
 		}
@@ -121,19 +123,19 @@ func (r *exportReader) claims(ctx context.Context, sale string, shards []*State,
 	if err != nil || !isClaim(r.line) {
 		return err
 	}
-	return fmt.Errorf("the export has a line for a claim that is in no commit: %w", ErrCorrupt)
+	return fmt.Errorf("the export has a line for a claim that is in no commit: %w", ledger.ErrCorrupt)
 }
 
 // slots reads the lines of a log's commits up to a slot, from the last line read on, and the
 // line after them. line makes of a commit the line that should be there.
-func (r *exportReader) slots(at *Tail, to uint64, root Hash, line func(slot uint64, commit []byte) any) error {
+func (r *lineReader) slots(at *ledger.Tail, to uint64, root ledger.Hash, line func(slot uint64, commit []byte) any) error {
 	for at.Next() < to {
 		var has struct{ Commit []byte }
 		if err := json.Unmarshal(r.line, &has); err != nil {
-			return fmt.Errorf("a line of the export: %w: %w", err, ErrCorrupt)
+			return fmt.Errorf("a line of the export: %w: %w", err, ledger.ErrCorrupt)
 		}
-		if !bytes.Equal(r.line, exportLine(line(at.Next(), has.Commit))) {
-			return fmt.Errorf("the export has another line than that of slot %d: %w", at.Next(), ErrCorrupt)
+		if !bytes.Equal(r.line, encode(line(at.Next(), has.Commit))) {
+			return fmt.Errorf("the export has another line than that of slot %d: %w", at.Next(), ledger.ErrCorrupt)
 		}
 		if _, err := at.Take(has.Commit); err != nil {
 			return err

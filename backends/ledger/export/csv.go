@@ -1,4 +1,4 @@
-package ledger
+package export
 
 import (
 	"context"
@@ -7,19 +7,21 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"salectl/backends/ledger"
 )
 
-// csvColumns are the columns of ExportCSV.
+// csvColumns are the columns of WriteCSV.
 var csvColumns = []string{
 	"claim", "sale", "user", "state", "units", "quantity", "amount", "currency", "payment",
 	"at", "held_until", "settled_at", "retired", "who", "why", "refund_due",
 }
 
-// ExportCSV writes the claims that match as a table for bookkeeping, in the order of an export:
+// WriteCSV writes the claims that match as a table for bookkeeping, in the order of an export:
 // RFC 4180, with a row of names behind a byte order mark, without which spreadsheets take UTF-8
 // for something else. It proves nothing, and has neither keys of requests nor what units are.
 // Ids, and what somebody else has chosen, are written as safe has it.
-func ExportCSV(ctx context.Context, logs Logs, sale, uid string, shards []*State, f ClaimFilter, to io.Writer) error {
+func WriteCSV(ctx context.Context, logs ledger.Logs, sale, uid string, shards []*ledger.State, f Filter, to io.Writer) error {
 	x, err := loadOfSale(ctx, logs, sale, uid)
 	if err != nil {
 		return err
@@ -38,7 +40,7 @@ func ExportCSV(ctx context.Context, logs Logs, sale, uid string, shards []*State
 			if !f.matches(c) {
 				continue
 			}
-			if err := w.Write(csvRow(exportClaim(sale, shard, c, x), x)); err != nil {
+			if err := w.Write(csvRow(claimLine(sale, shard, c, x), x)); err != nil {
 				return err
 			}
 		}
@@ -47,7 +49,7 @@ func ExportCSV(ctx context.Context, logs Logs, sale, uid string, shards []*State
 	return w.Error()
 }
 
-func csvRow(c ExportClaim, x *ofSale) []string {
+func csvRow(c Claim, x *ofSale) []string {
 	units := make([]string, len(c.Units))
 	for i, unit := range c.Units {
 		units[i] = strconv.FormatInt(unit, 10)

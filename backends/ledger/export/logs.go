@@ -1,4 +1,4 @@
-package ledger
+package export
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
 )
@@ -18,28 +19,28 @@ import (
 
 // The logs, as the lines of their commits name them.
 const (
-	exportedSale  = "sale"
-	exportedUnits = "units"
+	saleLogName  = "sale"
+	unitsLogName = "units"
 )
 
-// ExportLogCommit is the line of a commit of such a log.
-type ExportLogCommit struct {
+// LogCommit is the line of a commit of such a log.
+type LogCommit struct {
 	Log    string `json:"log"` // sale or units
 	Slot   uint64 `json:"slot"`
 	Commit []byte `json:"commit"` // base64
 	// Hash is the SHA-256 of the bytes that the slot has, where Commit lacks the seed of a red
 	// packet.
-	Hash *Hash `json:"hash,omitempty"`
+	Hash *ledger.Hash `json:"hash,omitempty"`
 }
 
 // addedTo returns which plans have added units by the generations that an export of shards has.
-func addedTo(sale *Sale, shards []*State) []Added {
-	return sale.AddedBy(min(max(NewestGeneration(shards), 1), sale.Generation()))
+func addedTo(sale *ledger.Sale, shards []*ledger.State) []ledger.Added {
+	return sale.AddedBy(min(max(ledger.NewestGeneration(shards), 1), sale.Generation()))
 }
 
 // readUnits looks how much there is to export of what the units are. Somebody who is not to
 // have secrets does not get them encrypted either.
-func (x *ofSale) readUnits(ctx context.Context, payloads *PayloadReader, shards []*State) error {
+func (x *ofSale) readUnits(ctx context.Context, payloads *ledger.PayloadReader, shards []*ledger.State) error {
 	if payloads == nil || x.redact != nil && payloads.Secret() {
 		return nil
 	}
@@ -48,11 +49,11 @@ func (x *ofSale) readUnits(ctx context.Context, payloads *PayloadReader, shards 
 	return err
 }
 
-// exportLogs writes the commits of both logs, which must be those that were folded.
-func (x *ofSale) exportLogs(ctx context.Context, logs Logs, h ExportHeader, lines *json.Encoder) error {
+// writeLogs writes the commits of both logs, which must be those that were folded.
+func (x *ofSale) writeLogs(ctx context.Context, logs ledger.Logs, h Header, lines *json.Encoder) error {
 	for _, log := range x.logs(h) {
-		err := copySlots(ctx, logs, log.from, log.has.First+log.has.Slots, log.has.Root, func(slot uint64, entry []byte, commit *pb.Commit, hash Hash) error {
-			line, err := exportLogCommit(log.name, slot, entry, commit, hash, log.open)
+		err := copySlots(ctx, logs, log.from, log.has.First+log.has.Slots, log.has.Root, func(slot uint64, entry []byte, commit *pb.Commit, hash ledger.Hash) error {
+			line, err := newLogCommit(log.name, slot, entry, commit, hash, log.open)
 			if err != nil {
 				return err
 			}
@@ -65,29 +66,29 @@ func (x *ofSale) exportLogs(ctx context.Context, logs Logs, h ExportHeader, line
 	return nil
 }
 
-// exportedLog is one of the two logs, as a header has it.
-type exportedLog struct {
+// writtenLog is one of the two logs, as a header has it.
+type writtenLog struct {
 	name string // in the lines
-	from *Tail
-	has  LogPart
+	from *ledger.Tail
+	has  ledger.LogPart
 	open bool // it is that of a red packet of which packets may still be given
 }
 
 // logs are those that stand in an export with a header.
-func (x *ofSale) logs(h ExportHeader) (all []exportedLog) {
+func (x *ofSale) logs(h Header) (all []writtenLog) {
 	if h.SaleLog != nil {
-		all = append(all, exportedLog{exportedSale, x.sale.RunTail(), *h.SaleLog, h.Packets != nil && len(h.Packets.Seed) == 0})
+		all = append(all, writtenLog{saleLogName, x.sale.RunTail(), *h.SaleLog, h.Packets != nil && len(h.Packets.Seed) == 0})
 	}
 	if h.UnitsLog != nil {
-		all = append(all, exportedLog{exportedUnits, NewTail(spec.UnitsLog(h.UID)), *h.UnitsLog, false})
+		all = append(all, writtenLog{unitsLogName, ledger.NewTail(spec.UnitsLog(h.UID)), *h.UnitsLog, false})
 	}
 	return all
 }
 
-// exportLogCommit is the line of a slot. While packets may still be given it lacks their seed:
+// newLogCommit is the line of a slot. While packets may still be given it lacks their seed:
 // who has it knows what each packet holds that nobody has yet.
-func exportLogCommit(log string, slot uint64, entry []byte, commit *pb.Commit, hash Hash, open bool) (ExportLogCommit, error) {
-	line := ExportLogCommit{Log: log, Slot: slot, Commit: entry}
+func newLogCommit(log string, slot uint64, entry []byte, commit *pb.Commit, hash ledger.Hash, open bool) (LogCommit, error) {
+	line := LogCommit{Log: log, Slot: slot, Commit: entry}
 	if !open || !slices.ContainsFunc(commit.GetOps(), hasSeed) {
 		return line, nil
 	}
@@ -98,7 +99,7 @@ func exportLogCommit(log string, slot uint64, entry []byte, commit *pb.Commit, h
 		}
 	}
 	var err error
-	if line.Commit, err = appendCommit(nil, commit); err != nil {
+	if line.Commit, err = proto.Marshal(commit); err != nil {
 		return line, fmt.Errorf("leaving out a seed: %w", err)
 	}
 	line.Hash = &hash

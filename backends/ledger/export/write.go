@@ -1,4 +1,22 @@
-package ledger
+// Package export writes a sale's ledger to a file, finds claims in a ledger, and judges such files.
+//
+// An export is NDJSON: a header, a line for each claim, then a line for each commit of the shards,
+// at last those of the sale's own log and of the log of its units. Nothing in it depends on when
+// or where it was written, so two exports of one sealed sale are the same bytes. Write is given
+// shards as they are folded (ledger.LoadShards) and reads their commits once more: ErrCorrupt says
+// that they are others than were folded. WriteRedacted leaves out what only the owner of a sale may
+// have; WriteCSV and WriteExtract write parts, which prove nothing.
+//
+// Check compares an export with the ledger that it was written from, before that is deleted. Audit
+// has the file alone: it recounts the commits in it by package audit, and holds the header and the
+// lines of the claims against what these fold to. It says what such a file cannot prove.
+//
+// Callers choose a cut of the shards, keep the file safe and complete (a write that fails leaves a
+// part of one), and name a key to read units that are encrypted.
+//
+// Audit is here rather than in package audit because a line is what the reducer makes of a claim:
+// so export imports audit, and audit knows neither exports nor the reducer.
+package export
 
 import (
 	"bufio"
@@ -10,49 +28,45 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/draw"
 )
 
-// An export is NDJSON: a header, a line a claim, then a line a commit, both by
-// shard and slot, and at last the commits of the sale's own log and of that of its units
-// (exportlogs.go). Nothing in it depends on when or where it was written, so two
-// exports of one sealed sale are the same bytes.
+// Format is the version of the format, in the header's field format.
+const Format = 1
 
-// ExportFormat is the version of the format, in the header's field format.
-const ExportFormat = 1
+// Kind is what the header's field kind says, and no other file of salectl.
+const Kind = "export"
 
-// KindExport is what the header's field kind says, and no other file of salectl.
-const KindExport = "export"
-
-// ExportHeader is the first line.
-type ExportHeader struct {
-	Format int          `json:"format"`
-	Kind   string       `json:"kind"`
-	Sale   string       `json:"sale"`
-	UID    string       `json:"uid"`
-	Roots  []Hash       `json:"roots"` // of each shard: the hash of its last slot
-	Counts ExportCounts `json:"counts"`
+// Header is the first line.
+type Header struct {
+	Format int           `json:"format"`
+	Kind   string        `json:"kind"`
+	Sale   string        `json:"sale"`
+	UID    string        `json:"uid"`
+	Roots  []ledger.Hash `json:"roots"` // of each shard: the hash of its last slot
+	Counts Counts        `json:"counts"`
 
 	// The logs that follow the commits of the shards: the sale's own, which says what was
 	// planned, and that of what its units are, nil if they are numbers or it is left out.
 	// Files that were written before there were such logs have none of them.
-	SaleLog  *LogPart `json:"saleLog,omitempty"`
-	UnitsLog *LogPart `json:"unitsLog,omitempty"`
+	SaleLog  *ledger.LogPart `json:"saleLog,omitempty"`
+	UnitsLog *ledger.LogPart `json:"unitsLog,omitempty"`
 
 	// Redacted says that keys are replaced by digests, and what else is gone that
 	// only the owner of an export may have.
 	Redacted bool `json:"redacted,omitempty"`
 
 	// Packets is what the units came to, nil if they are no packets of money.
-	Packets *ExportPackets `json:"packets,omitempty"`
+	Packets *Packets `json:"packets,omitempty"`
 
 	// Draw is how the sale was drawn, nil if it was not: draw.Verify works it out again.
 	Draw *draw.Record `json:"draw,omitempty"`
 }
 
-// ExportCounts are the sums over all shards.
-type ExportCounts struct {
+// Counts are the sums over all shards.
+type Counts struct {
 	Shards    int    `json:"shards"`
 	Slots     uint64 `json:"slots"`
 	Claims    int64  `json:"claims"`
@@ -60,12 +74,12 @@ type ExportCounts struct {
 	Held      int64  `json:"held"`
 	Available int64  `json:"available"`
 	InFlight  int64  `json:"inFlight"`
-	Outcomes
+	ledger.Outcomes
 }
 
-// ExportClaim is the line of a claim. A key that is no UTF-8 text is written as
+// Claim is the line of a claim. A key that is no UTF-8 text is written as
 // base64 in keyBase64 instead.
-type ExportClaim struct {
+type Claim struct {
 	Claim   string   `json:"claim"` // as Claim.ID has it
 	Sale    string   `json:"sale"`
 	User    string   `json:"user"`
@@ -103,19 +117,19 @@ type ExportClaim struct {
 	RefundDue []string `json:"refundDue,omitempty"`
 }
 
-// ExportCommit is the line of a commit: the bytes of a slot.
-type ExportCommit struct {
+// Commit is the line of a commit: the bytes of a slot.
+type Commit struct {
 	Shard  int    `json:"shard"`
 	Slot   uint64 `json:"slot"`
 	Commit []byte `json:"commit"` // base64
 	// Hash is the SHA-256 of the bytes that the slot has, where Commit is redacted.
-	Hash *Hash `json:"hash,omitempty"`
+	Hash *ledger.Hash `json:"hash,omitempty"`
 }
 
-// Header returns the first line of an export of the shards as they are folded,
+// NewHeader returns the first line of an export of the shards as they are folded,
 // but for what only the sale's own log says.
-func Header(sale string, uid string, shards []*State) ExportHeader {
-	h := ExportHeader{Format: ExportFormat, Kind: KindExport, Sale: sale, UID: uid}
+func NewHeader(sale string, uid string, shards []*ledger.State) Header {
+	h := Header{Format: Format, Kind: Kind, Sale: sale, UID: uid}
 	for _, s := range shards {
 		h.Roots = append(h.Roots, s.Root())
 		h.Counts.Slots += s.Next()
@@ -130,30 +144,30 @@ func Header(sale string, uid string, shards []*State) ExportHeader {
 	return h
 }
 
-// Export writes an export of the shards as they are folded. The commits are
+// WriteRun writes an export of the shards as they are folded. The commits are
 // read once more and must hash to the same roots. The sale's own log must be of the same
 // run (else ErrGone) and have every generation that the shards have; what units are
 // is read by payloads, which is nil where they are numbers.
-func Export(ctx context.Context, logs Logs, sale, uid string, shards []*State, payloads *PayloadReader, to io.Writer) error {
+func WriteRun(ctx context.Context, logs ledger.Logs, sale, uid string, shards []*ledger.State, payloads *ledger.PayloadReader, to io.Writer) error {
 	x, err := loadOfSale(ctx, logs, sale, uid)
 	if err != nil {
 		return err
 	}
-	return x.export(ctx, logs, sale, uid, shards, payloads, to)
+	return x.write(ctx, logs, sale, uid, shards, payloads, to)
 }
 
-// ExportBy is Export with the sale's own log as it is folded.
-func ExportBy(ctx context.Context, logs Logs, sale string, log *Sale, shards []*State, payloads *PayloadReader, to io.Writer) error {
+// Write is WriteRun with the sale's own log as it is folded.
+func Write(ctx context.Context, logs ledger.Logs, sale string, log *ledger.Sale, shards []*ledger.State, payloads *ledger.PayloadReader, to io.Writer) error {
 	x, err := readOfSale(ctx, logs, log)
 	if err != nil {
 		return err
 	}
-	return x.export(ctx, logs, sale, log.UID(), shards, payloads, to)
+	return x.write(ctx, logs, sale, log.UID(), shards, payloads, to)
 }
 
-// ExportRedacted is ExportBy for somebody who is not to have the keys of requests, see
+// WriteRedacted is Write for somebody who is not to have the keys of requests, see
 // redaction. That of a draw is ErrDrawRedacted.
-func ExportRedacted(ctx context.Context, logs Logs, sale string, log *Sale, shards []*State, payloads *PayloadReader, to io.Writer) error {
+func WriteRedacted(ctx context.Context, logs ledger.Logs, sale string, log *ledger.Sale, shards []*ledger.State, payloads *ledger.PayloadReader, to io.Writer) error {
 	x, err := readOfSale(ctx, logs, log)
 	if err != nil {
 		return err
@@ -162,11 +176,11 @@ func ExportRedacted(ctx context.Context, logs Logs, sale string, log *Sale, shar
 		return ErrDrawRedacted
 	}
 	x.redact = &redaction{uid: log.UID(), secret: payloads.Secret()}
-	return x.export(ctx, logs, sale, log.UID(), shards, payloads, to)
+	return x.write(ctx, logs, sale, log.UID(), shards, payloads, to)
 }
 
-func (x *ofSale) export(ctx context.Context, logs Logs, sale, uid string, shards []*State, payloads *PayloadReader, to io.Writer) error {
-	x.draw.Cut(DrawShards(shards))
+func (x *ofSale) write(ctx context.Context, logs ledger.Logs, sale, uid string, shards []*ledger.State, payloads *ledger.PayloadReader, to io.Writer) error {
+	x.draw.Cut(ledger.DrawShards(shards))
 	if err := x.readUnits(ctx, payloads, shards); err != nil {
 		return err
 	}
@@ -189,30 +203,30 @@ func (x *ofSale) export(ctx context.Context, logs Logs, sale, uid string, shards
 		}
 	}
 	for shard, s := range shards {
-		if err := exportCommits(ctx, logs, shard, s, x.redact, lines); err != nil {
+		if err := writeCommits(ctx, logs, shard, s, x.redact, lines); err != nil {
 			return err
 		}
 	}
-	if err := x.exportLogs(ctx, logs, header, lines); err != nil {
+	if err := x.writeLogs(ctx, logs, header, lines); err != nil {
 		return err
 	}
 	return w.Flush()
 }
 
 // header is the first line of the shards as they are folded.
-func (x *ofSale) header(sale, uid string, shards []*State) ExportHeader {
-	h := Header(sale, uid, shards)
+func (x *ofSale) header(sale, uid string, shards []*ledger.State) Header {
+	h := NewHeader(sale, uid, shards)
 	h.Redacted = x.redact != nil
 	if h.UnitsLog = x.units; x.sale != nil {
-		h.SaleLog = x.sale.Part(NewestGeneration(shards))
+		h.SaleLog = x.sale.Part(ledger.NewestGeneration(shards))
 	}
-	h.Packets, h.Draw = x.packets.header(shards), x.draw.Record(DrawShards(shards))
+	h.Packets, h.Draw = x.packets.header(shards), x.draw.Record(ledger.DrawShards(shards))
 	return h
 }
 
 // claim is the line of a claim, with what its units are.
-func (x *ofSale) claim(ctx context.Context, payloads *PayloadReader, sale string, shard int, c Claim) (ExportClaim, error) {
-	line := exportClaim(sale, shard, c, x)
+func (x *ofSale) claim(ctx context.Context, payloads *ledger.PayloadReader, sale string, shard int, c ledger.Claim) (Claim, error) {
+	line := claimLine(sale, shard, c, x)
 	told, err := payloads.OfClaim(ctx, c)
 	if err != nil {
 		return line, fmt.Errorf("claim %s: %w", line.Claim, err)
@@ -223,11 +237,11 @@ func (x *ofSale) claim(ctx context.Context, payloads *PayloadReader, sale string
 	return line, nil
 }
 
-func exportClaim(sale string, shard int, c Claim, x *ofSale) ExportClaim {
-	line := ExportClaim{
+func claimLine(sale string, shard int, c ledger.Claim, x *ofSale) Claim {
+	line := Claim{
 		Claim: c.ID(shard), Sale: sale, User: c.User, Units: c.Units, Asked: c.Asked, Amounts: x.amounts(c.Units),
 		State: c.State.String(), At: time.UnixMicro(c.TimeUs).UTC().Format(time.RFC3339Nano),
-		HeldUntil: FormatTime(c.HeldUntilUs), SettledAt: FormatTime(c.SettledUs),
+		HeldUntil: ledger.FormatTime(c.HeldUntilUs), SettledAt: ledger.FormatTime(c.SettledUs),
 		Who: c.Who, Why: c.Reason, Payment: c.Payment, Retired: c.Retired, RefundDue: c.RefundsDue,
 	}
 	if c.Ruling.Rules != "" {
@@ -245,9 +259,9 @@ func exportClaim(sale string, shard int, c Claim, x *ofSale) ExportClaim {
 	return line
 }
 
-func exportCommits(ctx context.Context, logs Logs, shard int, s *State, redact *redaction, lines *json.Encoder) error {
-	return copySlots(ctx, logs, NewTail(s.Log()), s.Next(), s.Root(), func(slot uint64, entry []byte, commit *pb.Commit, hash Hash) (err error) {
-		line := ExportCommit{Shard: shard, Slot: slot, Commit: entry}
+func writeCommits(ctx context.Context, logs ledger.Logs, shard int, s *ledger.State, redact *redaction, lines *json.Encoder) error {
+	return copySlots(ctx, logs, ledger.NewTail(s.Log()), s.Next(), s.Root(), func(slot uint64, entry []byte, commit *pb.Commit, hash ledger.Hash) (err error) {
+		line := Commit{Shard: shard, Slot: slot, Commit: entry}
 		if redact != nil {
 			if line.Commit, err = redact.commit(commit); err != nil {
 				return err
@@ -258,16 +272,19 @@ func exportCommits(ctx context.Context, logs Logs, shard int, s *State, redact *
 	})
 }
 
+// readAtOnce is how many slots of a log are read at once.
+const readAtOnce = 64
+
 // copySlots reads a log once more from where copied stands to a slot, before which it must
 // have the hash that was folded, and hands out what it has.
-func copySlots(ctx context.Context, logs Logs, copied *Tail, to uint64, root Hash, each func(slot uint64, entry []byte, commit *pb.Commit, hash Hash) error) error {
+func copySlots(ctx context.Context, logs ledger.Logs, copied *ledger.Tail, to uint64, root ledger.Hash, each func(slot uint64, entry []byte, commit *pb.Commit, hash ledger.Hash) error) error {
 	for copied.Next() < to {
 		_, entries, err := logs.Read(ctx, copied.Log(), copied.Next(), readAtOnce)
 		if err != nil {
 			return fmt.Errorf("exporting log %s: %w", copied.Log(), err)
 		}
 		if len(entries) == 0 {
-			return fmt.Errorf("exporting log %s: %w at slot %d", copied.Log(), ErrGone, copied.Next())
+			return fmt.Errorf("exporting log %s: %w at slot %d", copied.Log(), ledger.ErrGone, copied.Next())
 		}
 		for _, entry := range entries[:min(uint64(len(entries)), to-copied.Next())] {
 			slot := copied.Next()
@@ -286,8 +303,8 @@ func copySlots(ctx context.Context, logs Logs, copied *Tail, to uint64, root Has
 	return nil
 }
 
-// exportLine is a line as Export writes it.
-func exportLine(v any) []byte {
+// encode is a line as Write writes it.
+func encode(v any) []byte {
 	var line bytes.Buffer
 	if err := lineEncoder(&line).Encode(v); err != nil {
 		panic(err) // plain fields cannot fail to encode

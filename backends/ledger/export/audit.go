@@ -1,4 +1,4 @@
-package ledger
+package export
 
 import (
 	"bufio"
@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"salectl/backends/ledger"
 	"salectl/draw"
 	"salectl/spec"
 	"salectl/units"
@@ -21,12 +22,12 @@ import (
 // commits as an audit of the ledger, holds them against the sale's own log, and header and
 // claims against both. Each problem that a line has begins with its number.
 
-// AuditExport audits an export. The error says that it is none, or cannot be read; what is
+// Audit audits an export. The error says that it is none, or cannot be read; what is
 // wrong with it stands in the audit. unproven says what such a file cannot prove. The key is
 // that of the units, by which it is proven what these are: nil where they are public, or where
 // that is to stay unproven. One that does not open them is an error.
-func AuditExport(from io.ReadSeeker, key *units.Key) (a *Report, unproven []string, err error) {
-	x := exportAudit{Recount: &Recount{Report: new(Report)}, exportReader: exportReader{lines: bufio.NewReaderSize(from, 1<<16)}}
+func Audit(from io.ReadSeeker, key *units.Key) (a *ledger.Report, unproven []string, err error) {
+	x := fileAudit{Recount: &ledger.Recount{Report: new(ledger.Report)}, lineReader: lineReader{lines: bufio.NewReaderSize(from, 1<<16)}}
 	if err := x.open(); err != nil {
 		return nil, nil, err
 	}
@@ -40,7 +41,7 @@ func AuditExport(from io.ReadSeeker, key *units.Key) (a *Report, unproven []stri
 	if err := x.openUnits(key); err != nil {
 		return nil, nil, err
 	}
-	x.exportReader, x.number = exportReader{lines: bufio.NewReaderSize(from, 1<<16)}, 0
+	x.lineReader, x.number = lineReader{lines: bufio.NewReaderSize(from, 1<<16)}, 0
 	if err := x.claims(); err != nil {
 		return nil, nil, err
 	}
@@ -48,26 +49,26 @@ func AuditExport(from io.ReadSeeker, key *units.Key) (a *Report, unproven []stri
 	return x.Report, x.unproven(), nil
 }
 
-type exportAudit struct {
-	*Recount
-	exportReader
+type fileAudit struct {
+	*ledger.Recount
+	lineReader
 	number int // of the line that was read last
-	header ExportHeader
-	shards []*State
+	header Header
+	shards []*ledger.State
 	last   []int // by shard, then of logs: the line of the last commit that was taken in
 	of     ofSale
 	worth  int64
 
 	logs     []*auditedLog
-	sale     *Sale     // nil: its log cannot be relied on
-	payloads *Payloads // nil: that log cannot
-	entries  [][]byte  // of that log
-	reader   *PayloadReader
+	sale     *ledger.Sale     // nil: its log cannot be relied on
+	payloads *ledger.Payloads // nil: that log cannot
+	entries  [][]byte         // of that log
+	reader   *ledger.PayloadReader
 	locked   bool // what the units are is encrypted, and there is no key
 }
 
 // read is next, counting lines; a line that the file ends in is a problem, and is not judged.
-func (x *exportAudit) read() error {
+func (x *fileAudit) read() error {
 	err := x.next()
 	x.number++
 	if errors.Is(err, io.ErrUnexpectedEOF) {
@@ -77,12 +78,12 @@ func (x *exportAudit) read() error {
 	return err
 }
 
-func (x *exportAudit) at(format string, args ...any) {
+func (x *fileAudit) at(format string, args ...any) {
 	x.Problem("line %d: %s", x.number, fmt.Sprintf(format, args...))
 }
 
 // open reads the header.
-func (x *exportAudit) open() error {
+func (x *fileAudit) open() error {
 	if err := x.read(); err != nil {
 		return err
 	}
@@ -99,14 +100,14 @@ func (x *exportAudit) open() error {
 	if h.SaleLog == nil {
 		return errors.New("the export's header has no saleLog: export the sale again")
 	}
-	x.Recount, x.shards = NewRecount(h.Sale, h.UID, len(h.Roots), NewState)
+	x.Recount, x.shards = ledger.NewRecount(h.Sale, h.UID, len(h.Roots), ledger.NewState)
 	x.last = make([]int, len(x.shards))
 	x.openLogs()
 	return nil
 }
 
 // book enters the commits.
-func (x *exportAudit) book() error {
+func (x *fileAudit) book() error {
 	for {
 		if err := x.read(); err != nil || len(x.line) == 0 {
 			return err
@@ -118,7 +119,7 @@ func (x *exportAudit) book() error {
 			x.logCommit()
 			continue
 		}
-		var c ExportCommit
+		var c Commit
 		if err := json.Unmarshal(x.line, &c); err != nil {
 			x.at("it cannot be read: %v", err)
 			continue
@@ -129,7 +130,7 @@ func (x *exportAudit) book() error {
 		}
 		b := x.Books()[c.Shard]
 		switch {
-		case !bytes.Equal(x.line, exportLine(c)):
+		case !bytes.Equal(x.line, encode(c)):
 			x.at("slot %d of shard %d is written otherwise than salectl writes it", c.Slot, c.Shard)
 		case x.header.Redacted != (c.Hash != nil):
 			x.at("slot %d of shard %d is redacted: %v; the header says: %v", c.Slot, c.Shard, c.Hash != nil, x.header.Redacted)
@@ -147,7 +148,7 @@ func (x *exportAudit) book() error {
 			b.Damage(fmt.Errorf("line %d: slot %d of shard %d follows slot %d in line %d: what was between them is missing, and what follows cannot be judged",
 				x.number, c.Slot, c.Shard, b.Next()-1, x.last[c.Shard]))
 		default:
-			hash := Hash(sha256.Sum256(c.Commit))
+			hash := ledger.Hash(sha256.Sum256(c.Commit))
 			if x.header.Redacted && c.Hash != nil {
 				hash = *c.Hash
 			}
@@ -161,7 +162,7 @@ func (x *exportAudit) book() error {
 }
 
 // account judges the books, by themselves, against each other, and against what was planned.
-func (x *exportAudit) account() {
+func (x *fileAudit) account() {
 	for i, b := range x.Books() {
 		if err := b.Damaged(); err != nil {
 			x.Problem("%v", err)
@@ -181,7 +182,7 @@ func (x *exportAudit) account() {
 
 // endsOtherwise says that a log does not end in the file as the header says, by its place in last
 // and its next slot.
-func (x *exportAudit) endsOtherwise(place int, what string, next uint64) string {
+func (x *fileAudit) endsOtherwise(place int, what string, next uint64) string {
 	if x.last[place] == 0 {
 		return fmt.Sprintf("%s has no slot %d, and a root in the header, line 1: its lines are missing, or the file ends too early", what, next)
 	}
@@ -190,12 +191,12 @@ func (x *exportAudit) endsOtherwise(place int, what string, next uint64) string 
 
 // ends tells which shards cannot have ended where they do in the file, though each is whole by
 // itself.
-func (x *exportAudit) ends() {
+func (x *fileAudit) ends() {
 	applied := uint64(0)
 	if x.sale != nil {
 		applied = x.sale.Applied()
 	}
-	for i, what := range Lacks(applied, x.shards) {
+	for i, what := range ledger.Lacks(applied, x.shards) {
 		if what != "" && !x.damaged(i) {
 			x.Problem("shard %d %s", i, what)
 		}
@@ -203,7 +204,7 @@ func (x *exportAudit) ends() {
 }
 
 // damaged reports whether a shard could not be read to its end, or any of them where shard is -1.
-func (x *exportAudit) damaged(shard int) bool {
+func (x *fileAudit) damaged(shard int) bool {
 	for i, b := range x.Books() {
 		if (shard < 0 || i == shard) && !b.Compared() {
 			return true
@@ -213,7 +214,7 @@ func (x *exportAudit) damaged(shard int) bool {
 }
 
 // claims holds the header and the lines of the claims against the books.
-func (x *exportAudit) claims() error {
+func (x *fileAudit) claims() error {
 	if err := x.read(); err != nil {
 		return err
 	}
@@ -226,7 +227,7 @@ func (x *exportAudit) claims() error {
 		firsts[i] = total
 		total += s.Claims()
 	}
-	claim := func(k int) (int, Claim) {
+	claim := func(k int) (int, ledger.Claim) {
 		shard, found := slices.BinarySearch(firsts, k+1)
 		if found || shard > 0 {
 			shard--
@@ -252,7 +253,7 @@ func (x *exportAudit) claims() error {
 		if !isClaim(x.line) {
 			break
 		}
-		var line ExportClaim
+		var line Claim
 		if err := json.Unmarshal(x.line, &line); err != nil {
 			x.at("it cannot be read: %v", err)
 			continue
@@ -318,8 +319,8 @@ func (x *exportAudit) claims() error {
 }
 
 // compareClaim compares the line of a claim with what its commits say.
-func (x *exportAudit) compareClaim(line ExportClaim, shard int, c Claim) {
-	want := exportClaim(x.Sale, shard, c, &x.of)
+func (x *fileAudit) compareClaim(line Claim, shard int, c ledger.Claim) {
+	want := claimLine(x.Sale, shard, c, &x.of)
 	want.Payloads = x.payloadsOf(line, c)
 	if p := x.of.packets; p != nil && p.dealt == nil {
 		want.Amounts = line.Amounts
@@ -334,19 +335,19 @@ func (x *exportAudit) compareClaim(line ExportClaim, shard int, c Claim) {
 		if len(line.Amounts) != len(c.Units) {
 			x.at("claim %s has %s for %s", line.Claim, spec.Count(len(line.Amounts), "amount"), spec.Count(len(c.Units), "unit"))
 		}
-		if c.State == StateSold || c.State == StateHeld {
+		if c.State == ledger.StateSold || c.State == ledger.StateHeld {
 			x.worth += sum
 		}
 	}
 	if x.header.Redacted {
 		redactedLine(&want, c.Key)
 	}
-	x.differs("claim "+line.Claim, exportLine(want), "its commits say")
+	x.differs("claim "+line.Claim, encode(want), "its commits say")
 }
 
 // whole holds the header against the books and the sale's log, and says whether claims can be
 // held against it.
-func (x *exportAudit) whole(states []*State) bool {
+func (x *fileAudit) whole(states []*ledger.State) bool {
 	h := x.header
 	x.of = ofSale{sale: x.sale}
 	if h.Redacted {
@@ -356,7 +357,7 @@ func (x *exportAudit) whole(states []*State) bool {
 		x.Problem("%v", err)
 		return false
 	}
-	x.of.draw.Cut(DrawShards(states))
+	x.of.draw.Cut(ledger.DrawShards(states))
 	x.Entries(x.of.draw.Trees())
 	if x.damaged(-1) {
 		return true
@@ -368,7 +369,7 @@ func (x *exportAudit) whole(states []*State) bool {
 			p.Granted, p.Refund, p.Commitment = h.Packets.Granted, h.Packets.Refund, h.Packets.Commitment
 		}
 		// While a sale begins shards may not have taken their packets yet.
-		began := !slices.ContainsFunc(states, func(s *State) bool { return s.Generation == 0 })
+		began := !slices.ContainsFunc(states, func(s *ledger.State) bool { return s.Generation == 0 })
 		if began && !x.of.packets.all(states) {
 			x.at("there are to be %d packets, and the commits have another number of units", p.Packets)
 		}
@@ -378,17 +379,17 @@ func (x *exportAudit) whole(states []*State) bool {
 		has.Lapsed >= d.Lapsed && has.Winners+has.Lapsed >= d.Winners+d.Lapsed && has.Reach >= d.Reach {
 		d.Winners, d.Lapsed, d.Reach = has.Winners, has.Lapsed, has.Reach
 	}
-	x.differs("the header", exportLine(want), "the commits say")
+	x.differs("the header", encode(want), "the commits say")
 	return true
 }
 
 // ofLog takes from the sale's log, and from that of its units, what header and claims are held
 // against. While packets may still be given the file has not their seed, and which amount each
 // has cannot be told.
-func (x *exportAudit) ofLog(states []*State) error {
-	red, err := DeclaredRedPacket(x.sale)
+func (x *fileAudit) ofLog(states []*ledger.State) error {
+	red, err := ledger.DeclaredRedPacket(x.sale)
 	if err == nil {
-		x.of.draw, err = DrawResultOf(x.sale)
+		x.of.draw, err = ledger.DrawResultOf(x.sale)
 	}
 	if err != nil {
 		return err
@@ -400,7 +401,7 @@ func (x *exportAudit) ofLog(states []*State) error {
 	if red == nil {
 		return nil
 	}
-	x.of.packets = &exportedPackets{red, nil}
+	x.of.packets = &redPacket{red, nil}
 	if len(red.Seed()) == 0 && (!over(states) || x.damaged(-1)) {
 		x.SameRedPacket(x.sale, red)
 		return nil
@@ -413,15 +414,15 @@ func (x *exportAudit) ofLog(states []*State) error {
 }
 
 // over reports whether no shard gives anything to anybody any more.
-func over(states []*State) bool {
-	return !slices.ContainsFunc(states, func(s *State) bool { return !givesNothing(s) })
+func over(states []*ledger.State) bool {
+	return !slices.ContainsFunc(states, func(s *ledger.State) bool { return !givesNothing(s) })
 }
 
-func (x *exportAudit) sealed() bool {
-	return !slices.ContainsFunc(x.shards, func(s *State) bool { return !s.Sealed() })
+func (x *fileAudit) sealed() bool {
+	return !slices.ContainsFunc(x.shards, func(s *ledger.State) bool { return !s.Sealed() })
 }
 
-func (x *exportAudit) verifier() *draw.Verifier {
+func (x *fileAudit) verifier() *draw.Verifier {
 	if x.header.Draw == nil {
 		return nil
 	}
@@ -435,7 +436,7 @@ func (x *exportAudit) verifier() *draw.Verifier {
 
 // differs tells in which fields the line that was read last differs from the one that should
 // be there.
-func (x *exportAudit) differs(what string, want []byte, source string) {
+func (x *fileAudit) differs(what string, want []byte, source string) {
 	if bytes.Equal(x.line, want) {
 		return
 	}
@@ -480,7 +481,7 @@ func fields(line []byte) map[string]string {
 }
 
 // unproven says what the file alone cannot prove.
-func (x *exportAudit) unproven() (all []string) {
+func (x *fileAudit) unproven() (all []string) {
 	all = append(all, "that this is the export of the sale, and not one made up as a whole: hold its SHA-256 against the one that 'salectl history' tells of the sale, and a live export's against its manifest")
 	if p := x.of.packets; p != nil && p.dealt == nil {
 		const left = "the seed is left out while a packet may still be given"

@@ -1,4 +1,4 @@
-package ledger
+package export
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
 	"salectl/units"
@@ -23,30 +24,30 @@ import (
 type auditedLog struct {
 	name   string // in the lines
 	place  int    // in exportAudit.last
-	has    *LogPart
-	at     *Tail
-	apply  func(*pb.Commit, Hash) error
+	has    *ledger.LogPart
+	at     *ledger.Tail
+	apply  func(*pb.Commit, ledger.Hash) error
 	damage error // why what follows is not judged
 }
 
 // openLogs prepares for the logs that the header names.
-func (x *exportAudit) openLogs() {
+func (x *fileAudit) openLogs() {
 	h, shards := x.header, len(x.shards)
 	x.last = append(x.last, 0, 0)
-	x.sale, x.payloads = NewSale(spec.SaleLog(h.Sale)), NewPayloads(spec.UnitsLog(h.UID))
-	sale := &auditedLog{name: exportedSale, place: shards, has: h.SaleLog, at: NewTail(x.sale.Log()), apply: x.sale.Apply}
+	x.sale, x.payloads = ledger.NewSale(spec.SaleLog(h.Sale)), ledger.NewPayloads(spec.UnitsLog(h.UID))
+	sale := &auditedLog{name: saleLogName, place: shards, has: h.SaleLog, at: ledger.NewTail(x.sale.Log()), apply: x.sale.Apply}
 	sale.begin(x.sale, nil)
 	x.logs = []*auditedLog{sale}
 	if h.UnitsLog != nil {
-		x.logs = append(x.logs, &auditedLog{name: exportedUnits, place: shards + 1, has: h.UnitsLog, at: NewTail(x.payloads.Log()), apply: x.payloads.Apply})
+		x.logs = append(x.logs, &auditedLog{name: unitsLogName, place: shards + 1, has: h.UnitsLog, at: ledger.NewTail(x.payloads.Log()), apply: x.payloads.Apply})
 	}
 }
 
 // begin goes to the first slot that the file has of the sale's log, if slots of earlier runs are
 // before it. before is the hash of the last of them, nil if that is not known yet.
-func (l *auditedLog) begin(sale *Sale, before []byte) {
+func (l *auditedLog) begin(sale *ledger.Sale, before []byte) {
 	if l.has.First > 0 {
-		h := Head{Slot: l.has.First - 1}
+		h := ledger.Head{Slot: l.has.First - 1}
 		copy(h.Hash[:], before)
 		l.at.Skip(h)
 		sale.Skip(h)
@@ -56,8 +57,8 @@ func (l *auditedLog) begin(sale *Sale, before []byte) {
 func isLogCommit(line []byte) bool { return bytes.HasPrefix(line, []byte(`{"log":`)) }
 
 // logCommit takes in a line of one of the two logs.
-func (x *exportAudit) logCommit() {
-	var c ExportLogCommit
+func (x *fileAudit) logCommit() {
+	var c LogCommit
 	if err := json.Unmarshal(x.line, &c); err != nil {
 		x.at("it cannot be read: %v", err)
 		return
@@ -69,7 +70,7 @@ func (x *exportAudit) logCommit() {
 	}
 	l := x.logs[i]
 	switch {
-	case !bytes.Equal(x.line, exportLine(c)):
+	case !bytes.Equal(x.line, encode(c)):
 		x.at("slot %d of the log %q is written otherwise than salectl writes it", c.Slot, c.Log)
 	case slices.ContainsFunc(x.last[l.place+1:], func(line int) bool { return line > 0 }):
 		x.at("slot %d of the log %q stands behind those of a later log", c.Slot, c.Log)
@@ -87,7 +88,7 @@ func (x *exportAudit) logCommit() {
 			return
 		}
 		x.last[l.place] = x.number
-		if l.name == exportedUnits {
+		if l.name == unitsLogName {
 			x.entries = append(x.entries, c.Commit)
 		}
 	}
@@ -95,7 +96,7 @@ func (x *exportAudit) logCommit() {
 
 // fold takes in the commit of a line. Where the log's part begins behind earlier runs, the file
 // does not have what is before it.
-func (x *exportAudit) fold(l *auditedLog, c ExportLogCommit) error {
+func (x *fileAudit) fold(l *auditedLog, c LogCommit) error {
 	if begins := x.last[l.place] == 0; begins && l.has.First > 0 {
 		first := new(pb.Commit)
 		if err := proto.Unmarshal(c.Commit, first); err != nil {
@@ -103,7 +104,7 @@ func (x *exportAudit) fold(l *auditedLog, c ExportLogCommit) error {
 		}
 		l.begin(x.sale, first.GetPrev())
 	}
-	hash := Hash(sha256.Sum256(c.Commit))
+	hash := ledger.Hash(sha256.Sum256(c.Commit))
 	if c.Hash != nil {
 		hash = *c.Hash
 	}
@@ -122,7 +123,7 @@ func (x *exportAudit) fold(l *auditedLog, c ExportLogCommit) error {
 
 // endLogs holds both logs against the header, after the last line, and forgets one that cannot be
 // relied on.
-func (x *exportAudit) endLogs() {
+func (x *fileAudit) endLogs() {
 	whole := func(l *auditedLog) bool {
 		if l.damage == nil && (l.at.Next() != l.has.First+l.has.Slots || l.at.Root() != l.has.Root) {
 			l.damage = errors.New(x.endsOtherwise(l.place, fmt.Sprintf("the log %q", l.name), l.at.Next()))
@@ -136,7 +137,7 @@ func (x *exportAudit) endLogs() {
 	case !whole(x.logs[0]):
 		x.sale = nil
 	case x.sale.UID() != x.UID || x.sale.Shards() != len(x.shards):
-		x.Problem("the log %q is of run %q with %s, the header of run %q with %s", exportedSale,
+		x.Problem("the log %q is of run %q with %s, the header of run %q with %s", saleLogName,
 			x.sale.UID(), spec.Count(x.sale.Shards(), "shard"), x.UID, spec.Count(len(x.shards), "shard"))
 		x.sale = nil
 	}
@@ -146,7 +147,7 @@ func (x *exportAudit) endLogs() {
 }
 
 // units checks that what units were stored is what the sale's log has planned.
-func (x *exportAudit) units() {
+func (x *fileAudit) units() {
 	if x.sale.Newest().GetUnits() == nil {
 		return
 	}
@@ -159,11 +160,11 @@ func (x *exportAudit) units() {
 }
 
 // added are the units that the generations have added which the shards have.
-func (x *exportAudit) added() []Added { return addedTo(x.sale, x.shards) }
+func (x *fileAudit) added() []ledger.Added { return addedTo(x.sale, x.shards) }
 
 // openUnits makes the reader of what the units are; nil if that cannot be told. A key that opens
 // nothing of the file is an error.
-func (x *exportAudit) openUnits(key *units.Key) error {
+func (x *fileAudit) openUnits(key *units.Key) error {
 	sealedWith := ""
 	if x.payloads != nil {
 		sealedWith = x.payloads.KeyID()
@@ -179,14 +180,14 @@ func (x *exportAudit) openUnits(key *units.Key) error {
 		x.locked = true
 		return nil
 	}
-	x.reader = NewPayloadReaderOf(fileLog(x.entries), x.payloads, key)
+	x.reader = ledger.NewPayloadReaderOf(fileLog(x.entries), x.payloads, key)
 	x.reader.Follow(x.added())
 	return nil
 }
 
 // payloadsOf is what the line of a claim is to say of its units: what they are by the log of
 // units, or what it says if that cannot be told.
-func (x *exportAudit) payloadsOf(line ExportClaim, c Claim) []map[string]string {
+func (x *fileAudit) payloadsOf(line Claim, c ledger.Claim) []map[string]string {
 	if x.reader == nil {
 		return line.Payloads
 	}

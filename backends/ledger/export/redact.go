@@ -1,4 +1,4 @@
-package ledger
+package export
 
 import (
 	"errors"
@@ -26,7 +26,7 @@ type redaction struct {
 	secret bool // what units are is secret
 }
 
-func (r *redaction) claim(line *ExportClaim) {
+func (r *redaction) claim(line *Claim) {
 	if r == nil {
 		return
 	}
@@ -42,7 +42,7 @@ func (r *redaction) claim(line *ExportClaim) {
 }
 
 // redactedLine replaces the key of a line by its digest.
-func redactedLine(line *ExportClaim, digest string) {
+func redactedLine(line *Claim, digest string) {
 	line.Key, line.KeyBase64, line.Attributes, line.KeyDigest = "", nil, "", new(draw.Digest)
 	copy(line.KeyDigest[:], digest)
 }
@@ -57,7 +57,7 @@ func (r *redaction) commit(c *pb.Commit) ([]byte, error) {
 			clear(claim.GetAttributes())
 		}
 	}
-	entry, err := appendCommit(nil, c)
+	entry, err := proto.Marshal(c)
 	if err != nil {
 		return nil, fmt.Errorf("redacting a commit: %w", err)
 	}
