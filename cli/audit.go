@@ -9,6 +9,7 @@ import (
 
 	"salectl/backends"
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/audit"
 	"salectl/backends/ledger/export"
 	"salectl/report"
 	"salectl/report/threshold"
@@ -86,7 +87,7 @@ func (p *program) audit(ctx context.Context, o auditOptions) error {
 
 // audited is what audit answers.
 type audited struct {
-	*ledger.Report
+	*audit.Report
 	Thresholds []threshold.Result
 	Found      []export.Claim // nil: no claims were looked for
 	Export     *exportAudit   // the file that was audited; nil: the ledger was
@@ -122,7 +123,7 @@ func (p *program) auditText(a audited, all bool) {
 }
 
 // becameOf says what became of claims that were not just sold; nothing where all were.
-func becameOf(a *ledger.Report) (lines []string) {
+func becameOf(a *audit.Report) (lines []string) {
 	o := a.Outcomes
 	if o == (ledger.Outcomes{}) {
 		return nil
@@ -140,7 +141,7 @@ func becameOf(a *ledger.Report) (lines []string) {
 }
 
 // accounted says where the units of a sale are.
-func accounted(a *ledger.Report) string {
+func accounted(a *audit.Report) string {
 	s := fmt.Sprintf("%s of %s sold to %s", grouped(a.Sold), count(a.Stock, "unit"), count(a.Users, "user")) +
 		some(a.Held, "held") + some(a.Available, "available") + some(a.InFlight, "on the way between shards")
 	if a.OK {
@@ -150,7 +151,7 @@ func accounted(a *ledger.Report) string {
 }
 
 // paid says what became of a red packet's money.
-func paid(r *ledger.PacketsAudit) string {
+func paid(r *audit.Packets) string {
 	return fmt.Sprintf("%s %s in %s: %s granted in %s, %s left",
 		r.Total, r.Currency, count(r.Packets, "packet"), r.Granted, grouped(r.Taken), r.Left)
 }
@@ -158,7 +159,7 @@ func paid(r *ledger.PacketsAudit) string {
 func (p *program) auditJSON(a audited) {
 	p.emit(struct {
 		FormatVersion int `json:"formatVersion"`
-		*ledger.Report
+		*audit.Report
 		Thresholds []threshold.Result `json:"thresholds,omitempty"`
 		// Found are the claims that were looked for.
 		Found []export.Claim `json:"found,omitzero"`

@@ -9,6 +9,7 @@ import (
 
 	"salectl/api"
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/audit"
 	"salectl/backends/ledger/export"
 	"salectl/spec"
 )
@@ -36,11 +37,11 @@ func parseFilter(f *flags) export.Filter {
 }
 
 // auditFinding audits a sale, and finds claims that match in what the audit has read, so that both
-// are of one cut. show is that of ledger.RunAudit.
+// are of one cut. show is that of audit.Run.
 func auditFinding(ctx context.Context, logs ledger.Logs, sale spec.Sale, filter export.Filter, show func(*ledger.Sale, []*ledger.State)) (a audited, err error) {
 	var log *ledger.Sale
 	var shards []*ledger.State
-	a.Report, err = ledger.RunAudit(ctx, logs, sale.Name, ledger.NewState, func(read *ledger.Sale, states []*ledger.State) {
+	a.Report, err = audit.Run(ctx, logs, sale.Name, ledger.NewState, func(read *ledger.Sale, states []*ledger.State) {
 		log, shards = read, states
 		show(read, states)
 	})

@@ -12,6 +12,7 @@ import (
 
 	"salectl/backends"
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/audit"
 	"salectl/planner"
 	"salectl/services"
 	"salectl/spec"
@@ -93,7 +94,7 @@ func TestListsInStatus(t *testing.T) {
 
 // TestPacketsInAudit says what became of the money.
 func TestPacketsInAudit(t *testing.T) {
-	a := &ledger.Report{OK: true, Sale: "luck", Packets: &ledger.PacketsAudit{
+	a := &audit.Report{OK: true, Sale: "luck", Packets: &audit.Packets{
 		Currency: "CNY", Total: "100.00", Granted: "99.50", Left: "0.50", Packets: 1_000, Taken: 990,
 	}}
 	p := newCapture()

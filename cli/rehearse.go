@@ -13,6 +13,7 @@ import (
 	"salectl/api"
 	"salectl/backends"
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/audit"
 	"salectl/executor/rehearse"
 	"salectl/planner"
 	"salectl/report"
@@ -133,7 +134,7 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 		}
 		page.Rehearsal = seen
 		// Beside the server, as an auditor would.
-		page.Audit, err = ledger.RunAudit(ctx, store.Logs, c.sale.Name, ledger.NewState, func(log *ledger.Sale, shards []*ledger.State) {
+		page.Audit, err = audit.Run(ctx, store.Logs, c.sale.Name, ledger.NewState, func(log *ledger.Sale, shards []*ledger.State) {
 			if o.file != "" {
 				page.Ledger = report.NewLedger(log, shards)
 			}
@@ -154,7 +155,7 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 }
 
 // compare holds what buyers were told against the ledger, claim by claim.
-func (c *copied) compare(ctx context.Context, r *rehearse.Report, audit *ledger.Report, declared spec.Sale, drawn *copiedDraw) error {
+func (c *copied) compare(ctx context.Context, r *rehearse.Report, audit *audit.Report, declared spec.Sale, drawn *copiedDraw) error {
 	log, shards, err := ledger.LoadSale(ctx, c.store.Logs, c.sale.Name)
 	if err != nil {
 		return err
@@ -208,7 +209,7 @@ func (p *program) bar() func(done, total int) {
 	}
 }
 
-func (p *program) rehearsedText(r *rehearse.Report, a *ledger.Report) {
+func (p *program) rehearsedText(r *rehearse.Report, a *audit.Report) {
 	p.gap()
 	r.Audit = auditLine{a, p.colours(p.out)}
 	_ = r.WriteText(p.out) // answer remembers what goes wrong
@@ -216,7 +217,7 @@ func (p *program) rehearsedText(r *rehearse.Report, a *ledger.Report) {
 
 // auditLine is an audit in the text of a report.
 type auditLine struct {
-	*ledger.Report
+	*audit.Report
 	palette
 }
 
@@ -231,7 +232,7 @@ func (l auditLine) String() string {
 	return s
 }
 
-func (p *program) rehearsedJSON(r *rehearse.Report, a *ledger.Report) {
+func (p *program) rehearsedJSON(r *rehearse.Report, a *audit.Report) {
 	r.Audit = a
 	p.emit(r)
 }

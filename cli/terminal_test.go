@@ -21,6 +21,7 @@ import (
 	"salectl/api"
 	"salectl/backends/embedded"
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/audit"
 	"salectl/services"
 )
 
@@ -382,7 +383,7 @@ func TestReadingALongLedgerHasABar(t *testing.T) {
 	if _, can := watched.(ledger.Scanner); !can {
 		t.Error("what reads the ledger cannot scan it any more")
 	}
-	if a, err := ledger.RunAudit(t.Context(), watched, "long", ledger.NewState, nil); err != nil || !a.OK {
+	if a, err := audit.Run(t.Context(), watched, "long", ledger.NewState, nil); err != nil || !a.OK {
 		t.Errorf("%+v, %v", a, err)
 	}
 	tty.await("(0/40002)")

@@ -16,6 +16,7 @@ import (
 	"salectl/backends"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/audit"
 	"salectl/executor"
 	"salectl/internal/wait"
 	"salectl/planner"
@@ -151,7 +152,7 @@ func (l *luck) grab(e *executor.Executor, user int64, key string) {
 // that packet there, and nobody else has any.
 func (l *luck) accounted() {
 	l.t.Helper()
-	audit, err := ledger.RunAudit(l.t.Context(), l.store.Logs, l.sale.Name, ledger.NewState, nil)
+	audit, err := audit.Run(l.t.Context(), l.store.Logs, l.sale.Name, ledger.NewState, nil)
 	if err != nil {
 		l.t.Fatal(err)
 	}

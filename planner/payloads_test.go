@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/audit"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
 	"salectl/units"
@@ -430,7 +431,7 @@ func TestAuditOfUnits(t *testing.T) {
 	if err := g.store.Handle(nil).Delete(t.Context(), log, 99); err != nil {
 		t.Fatal(err)
 	}
-	a, err := ledger.RunAudit(t.Context(), g.store.Handle(nil), "tickets", ledger.NewState, nil)
+	a, err := audit.Run(t.Context(), g.store.Handle(nil), "tickets", ledger.NewState, nil)
 	if err != nil || a.OK || len(a.Problems) != 2 || !strings.Contains(a.Problems[0], "units [1-9] are in the sale, and what they are is not stored") {
 		t.Errorf("the log of units is gone: %+v, %v", a, err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/audit"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/lists"
 	"salectl/backends/memory"
@@ -340,9 +341,9 @@ func (w *world) mustPhase(phase pb.Phase) {
 }
 
 // audit checks every unit of the sale.
-func (w *world) audit() *ledger.Report {
+func (w *world) audit() *audit.Report {
 	w.Helper()
-	a, err := ledger.RunAudit(context.Background(), w.store.Handle(nil), "tickets", ledger.NewState, nil)
+	a, err := audit.Run(context.Background(), w.store.Handle(nil), "tickets", ledger.NewState, nil)
 	if err != nil {
 		w.Fatalf("audit: %v", err)
 	}

@@ -59,7 +59,7 @@ type buyer struct {
 	units int64
 }
 
-// NewLedger sums up a sale as ledger.RunAudit shows it. It keeps nothing of what it is
+// NewLedger sums up a sale as audit.Run shows it. It keeps nothing of what it is
 // given but the settings.
 func NewLedger(sale *ledger.Sale, shards []*ledger.State) *Ledger {
 	l := &Ledger{

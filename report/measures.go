@@ -3,7 +3,7 @@ package report
 import (
 	"time"
 
-	"salectl/backends/ledger"
+	"salectl/backends/ledger/audit"
 	"salectl/report/threshold"
 )
 
@@ -27,7 +27,7 @@ var AuditMeasures = threshold.Metrics{All: []threshold.Metric{
 }}
 
 // AuditValues are what an audit has measured.
-func AuditValues(a *ledger.Report, l *Ledger) threshold.Values {
+func AuditValues(a *audit.Report, l *Ledger) threshold.Values {
 	of := map[string]float64{
 		"stock": float64(a.Stock), "sold": float64(a.Sold), "held": float64(a.Held),
 		"available": float64(a.Available), "in_flight": float64(a.InFlight), "users": float64(a.Users),

@@ -19,7 +19,7 @@ import (
 	"strings"
 	"time"
 
-	"salectl/backends/ledger"
+	"salectl/backends/ledger/audit"
 	"salectl/executor/rehearse"
 	"salectl/report/threshold"
 	"salectl/spec"
@@ -29,7 +29,7 @@ import (
 type Page struct {
 	Sale    spec.Sale // as declared
 	Backend string
-	Audit   *ledger.Report
+	Audit   *audit.Report
 	Ledger  *Ledger // as the audit has read it
 
 	// Rehearsal is what the crowd saw; nil: it is the report of a sale, and of who was

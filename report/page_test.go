@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/audit"
 	"salectl/report/threshold"
 	"salectl/spec"
 )
@@ -22,7 +23,7 @@ func sample(t *testing.T) *Page {
 	s.claim(102, "b", 1)
 	return &Page{
 		Sale: spec.Sale{Name: "movie", Stock: 10, LockCount: 1, PerUserLimit: 4}, Backend: "embedded",
-		Audit:  &ledger.Report{OK: true, UID: "u", Stock: 10, Sold: 4, Available: 6, Users: 2, Shards: 1, Slots: 9},
+		Audit:  &audit.Report{OK: true, UID: "u", Stock: 10, Sold: 4, Available: 6, Users: 2, Shards: 1, Slots: 9},
 		Ledger: NewLedger(sale, []*ledger.State{s.State}), At: time.Unix(1_000_000, 0), Version: "devel",
 	}
 }
@@ -96,7 +97,7 @@ func TestVerdictInWords(t *testing.T) {
 func TestAPageOfNothing(t *testing.T) {
 	p := sample(t)
 	sale, s := opened(t, nil)
-	p.Ledger, p.Audit = NewLedger(sale, []*ledger.State{s.State, ledger.NewState("lost")}), &ledger.Report{OK: true, Stock: 10, Available: 10}
+	p.Ledger, p.Audit = NewLedger(sale, []*ledger.State{s.State, ledger.NewState("lost")}), &audit.Report{OK: true, Stock: 10, Available: 10}
 	if text := written(t, p); !strings.Contains(text, "The ledger has no claim.") || strings.Contains(text, "NaN") {
 		t.Error(text)
 	}

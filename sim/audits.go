@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/audit"
 	"salectl/backends/ledger/export"
 	"salectl/planner"
 	"salectl/sim/check"
@@ -103,7 +104,7 @@ func (a *auditor) start(kind string, run func(ctx context.Context, logs ledger.L
 func (a *auditor) audit() {
 	found, began := check.Audit{Began: a.w.history.Count()}, a.w.now
 	a.start("audit", func(ctx context.Context, logs ledger.Logs) func() {
-		is, err := ledger.RunAudit(ctx, logs, saleName, ledger.NewState, func(sale *ledger.Sale, shards []*ledger.State) {
+		is, err := audit.Run(ctx, logs, saleName, ledger.NewState, func(sale *ledger.Sale, shards []*ledger.State) {
 			found.UID = sale.UID()
 			for _, s := range shards {
 				found.Slots = append(found.Slots, s.Next())

@@ -14,19 +14,20 @@ import (
 	"testing/synctest"
 
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/audit"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
 )
 
-func mustAudit(t *testing.T, logs ledger.Logs) *ledger.Report {
+func mustAudit(t *testing.T, logs ledger.Logs) *audit.Report {
 	t.Helper()
-	a, err := ledger.RunAudit(t.Context(), logs, "test", ledger.NewState, nil)
+	a, err := audit.Run(t.Context(), logs, "test", ledger.NewState, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if m, plain := logs.(*ledger.MemoryLogs); plain && m.Before == nil {
 		for _, most := range []uint64{3, 1000} { // as much of each log is handed out before it is read
-			if b, err := ledger.RunAudit(t.Context(), scanned{m, rand.New(rand.NewPCG(most, 1)), most}, "test", ledger.NewState, nil); err != nil || !reflect.DeepEqual(a, b) {
+			if b, err := audit.Run(t.Context(), scanned{m, rand.New(rand.NewPCG(most, 1)), most}, "test", ledger.NewState, nil); err != nil || !reflect.DeepEqual(a, b) {
 				t.Errorf("with up to %d slots of each log handed out: %+v, %v\nwithout: %+v", most, b, err, a)
 			}
 		}
@@ -67,15 +68,15 @@ func (s scanned) Scan(_ context.Context, logs []string, each func(log int, entry
 func TestAuditOfGoodLedgers(t *testing.T) {
 	for name, test := range map[string]struct {
 		world func(*testing.T) *ledger.World
-		want  ledger.Report
+		want  audit.Report
 	}{
 		"new": {
 			func(t *testing.T) *ledger.World { return ledger.NewWorld(t) },
-			ledger.Report{Stock: 30, Available: 30, Slots: 6},
+			audit.Report{Stock: 30, Available: 30, Slots: 6},
 		},
 		"busy": {
 			func(t *testing.T) *ledger.World { return ledger.BusyWorld(t) },
-			ledger.Report{Stock: 30, Sold: 8, Held: 8, Available: 10, InFlight: 4, Users: 10, Slots: 25, Outcomes: ledger.Outcomes{OpenHolds: 5, Confirmed: 5}},
+			audit.Report{Stock: 30, Sold: 8, Held: 8, Available: 10, InFlight: 4, Users: 10, Slots: 25, Outcomes: ledger.Outcomes{OpenHolds: 5, Confirmed: 5}},
 		},
 		"sealed": {
 			func(t *testing.T) *ledger.World {
@@ -84,7 +85,7 @@ func TestAuditOfGoodLedgers(t *testing.T) {
 				w.Say(w.Roots())
 				return w
 			},
-			ledger.Report{Stock: 30, Sold: 14, Available: 16, Users: 8, Slots: 39, Outcomes: ledger.Outcomes{Confirmed: 8, Cancelled: 2}},
+			audit.Report{Stock: 30, Sold: 14, Available: 16, Users: 8, Slots: 39, Outcomes: ledger.Outcomes{Confirmed: 8, Cancelled: 2}},
 		},
 		"said twice": {
 			func(t *testing.T) *ledger.World {
@@ -101,7 +102,7 @@ func TestAuditOfGoodLedgers(t *testing.T) {
 				w.Follow(2, ledger.InOp(1, 1, sent.Units...))
 				return w
 			},
-			ledger.Report{Stock: 30, Sold: 2, Available: 28, Users: 1, Slots: 11},
+			audit.Report{Stock: 30, Sold: 2, Available: 28, Users: 1, Slots: 11},
 		},
 		"with lists": {
 			func(t *testing.T) *ledger.World {
@@ -110,7 +111,7 @@ func TestAuditOfGoodLedgers(t *testing.T) {
 				w.Follow(1, ledger.GrabbedOp(w.Buyer(1), "k", 1, w.TimeUs, 15))
 				return w
 			},
-			ledger.Report{Stock: 30, Sold: 1, Available: 29, Users: 1, Slots: 8},
+			audit.Report{Stock: 30, Sold: 1, Available: 29, Users: 1, Slots: 8},
 		},
 		"more removed than there is": {
 			func(t *testing.T) *ledger.World {
@@ -119,7 +120,7 @@ func TestAuditOfGoodLedgers(t *testing.T) {
 				w.Plan(0, 9, ledger.HeldSettings())
 				return w
 			},
-			ledger.Report{Stock: 8, Sold: 3, Held: 3, Available: 2, Users: 2, Slots: 11, Outcomes: ledger.Outcomes{OpenHolds: 1, Confirmed: 1}},
+			audit.Report{Stock: 8, Sold: 3, Held: 3, Available: 2, Users: 2, Slots: 11, Outcomes: ledger.Outcomes{OpenHolds: 1, Confirmed: 1}},
 		},
 		"a user who was given units back": {
 			func(t *testing.T) *ledger.World {
@@ -137,7 +138,7 @@ func TestAuditOfGoodLedgers(t *testing.T) {
 				}
 				return w
 			},
-			ledger.Report{Stock: 30, Held: 3, Available: 27, Users: 1, Slots: 9, Outcomes: ledger.Outcomes{OpenHolds: 1, Cancelled: 1}},
+			audit.Report{Stock: 30, Held: 3, Available: 27, Users: 1, Slots: 9, Outcomes: ledger.Outcomes{OpenHolds: 1, Cancelled: 1}},
 		},
 		"planned, on no shard yet": {
 			func(t *testing.T) *ledger.World {
@@ -147,7 +148,7 @@ func TestAuditOfGoodLedgers(t *testing.T) {
 				w.Say(ledger.PlanOp(p))
 				return w
 			},
-			ledger.Report{},
+			audit.Report{},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -168,42 +169,42 @@ func TestAuditOfGoodLedgers(t *testing.T) {
 var damages = map[string]struct {
 	plant func(*ledger.World)
 	want  []string
-	count ledger.Report // Oversold and OverLimit
+	count audit.Report // Oversold and OverLimit
 }{
 	"a unit sold twice": {
 		func(w *ledger.World) { w.Plant(0, ledger.ClaimOp(w.Buyer(0), "k", 1)) },
-		[]string{"units [1] are in two places", "shard 0: the ledger is damaged"}, ledger.Report{Oversold: 1},
+		[]string{"units [1] are in two places", "shard 0: the ledger is damaged"}, audit.Report{Oversold: 1},
 	},
 	"a unit sold twice by one claim": {
 		func(w *ledger.World) { w.Plant(0, ledger.ClaimOp(w.Buyer(0), "k", 7, 7)) },
-		[]string{"units [7] are in two places"}, ledger.Report{Oversold: 1},
+		[]string{"units [7] are in two places"}, audit.Report{Oversold: 1},
 	},
 	"a held unit sold": {
 		func(w *ledger.World) { w.Plant(0, ledger.ClaimOp(w.Buyer(0), "k", 3)) },
-		[]string{"units [3] are in two places"}, ledger.Report{Oversold: 1},
+		[]string{"units [3] are in two places"}, audit.Report{Oversold: 1},
 	},
 	"a unit of another shard sold": {
 		func(w *ledger.World) { w.Plant(0, ledger.ClaimOp(w.Buyer(0), "k", 11, 12)) },
-		[]string{"units [11-12] are in two places", "units 11 are not here"}, ledger.Report{Oversold: 2},
+		[]string{"units [11-12] are in two places", "units 11 are not here"}, audit.Report{Oversold: 2},
 	},
 	"a unit on its way sold": {
 		func(w *ledger.World) { w.Plant(2, ledger.ClaimOp(w.Buyer(2), "k", 30)) },
-		[]string{"units [30] are in two places"}, ledger.Report{Oversold: 1},
+		[]string{"units [30] are in two places"}, audit.Report{Oversold: 1},
 	},
 	"a unit that nobody dealt": {
 		func(w *ledger.World) { w.Plant(0, ledger.ClaimOp(w.Buyer(0), "k", 999)) },
-		[]string{"units [999] are in the ledger and were never dealt"}, ledger.Report{},
+		[]string{"units [999] are in the ledger and were never dealt"}, audit.Report{},
 	},
 	"the limit passed": {
 		func(w *ledger.World) {
 			user := w.Buyer(1)
 			w.Plant(1, ledger.ClaimOp(user, "k", 15, 16), ledger.ClaimOp(user, "l", 17, 18))
 		},
-		[]string{" had 4 units, more than the limit"}, ledger.Report{OverLimit: 1},
+		[]string{" had 4 units, more than the limit"}, audit.Report{OverLimit: 1},
 	},
 	"the limit passed by holds": {
 		func(w *ledger.World) { w.Plant(1, ledger.HoldOp(w.Buyer(1), "k", 9e15, 15, 16, 17, 18)) },
-		[]string{" had 4 units, more than the limit"}, ledger.Report{OverLimit: 1},
+		[]string{" had 4 units, more than the limit"}, audit.Report{OverLimit: 1},
 	},
 	"an owner that was shut out": {
 		func(w *ledger.World) {
@@ -212,28 +213,28 @@ var damages = map[string]struct {
 			w.Commit(1, d)
 			w.Plant(1, ledger.ClaimOp(w.Buyer(1), "k", 15))
 		},
-		[]string{"a claim by somebody who is not the owner"}, ledger.Report{},
+		[]string{"a claim by somebody who is not the owner"}, audit.Report{},
 	},
 	"a slot lost": {
 		func(w *ledger.World) {
 			l := w.Logs.Logs[w.Shards[1].Log()]
 			l.Entries = append(l.Entries[:3:3], l.Entries[4:]...)
 		},
-		[]string{"shard 1: the ledger is damaged", "slot 3: does not follow the slot before it: a slot was lost or altered"}, ledger.Report{},
+		[]string{"shard 1: the ledger is damaged", "slot 3: does not follow the slot before it: a slot was lost or altered"}, audit.Report{},
 	},
 	"the last slot lost": {
 		func(w *ledger.World) {
 			l := w.Logs.Logs[w.Shards[1].Log()]
 			l.Entries = l.Entries[:len(l.Entries)-1]
 		},
-		[]string{"shard 1: the ledger is damaged", "a slot was lost"}, ledger.Report{},
+		[]string{"shard 1: the ledger is damaged", "a slot was lost"}, audit.Report{},
 	},
 	"a byte altered": {
 		func(w *ledger.World) {
 			l := w.Logs.Logs[w.Shards[1].Log()]
 			l.Entries[2] = bytes.Replace(l.Entries[2], []byte("user"), []byte("lser"), 1)
 		},
-		[]string{"shard 1: the ledger is damaged", "slot 3: does not follow"}, ledger.Report{},
+		[]string{"shard 1: the ledger is damaged", "slot 3: does not follow"}, audit.Report{},
 	},
 	"a byte altered in the last slot": {
 		func(w *ledger.World) {
@@ -241,7 +242,7 @@ var damages = map[string]struct {
 			last := len(l.Entries) - 1
 			l.Entries[last] = bytes.Replace(l.Entries[last], []byte("payment"), []byte("taymenp"), 1)
 		},
-		[]string{"shard 1: the ledger is damaged", "the head does not belong to slot"}, ledger.Report{},
+		[]string{"shard 1: the ledger is damaged", "the head does not belong to slot"}, audit.Report{},
 	},
 	"a claim away from home": {
 		func(w *ledger.World) {
@@ -249,7 +250,7 @@ var damages = map[string]struct {
 			d.Claim(w.Buyer(2), "k", 1)
 			w.Commit(0, d)
 		},
-		[]string{"has claims on shard 0, the home shard is 2"}, ledger.Report{},
+		[]string{"has claims on shard 0, the home shard is 2"}, audit.Report{},
 	},
 	"another generation than planned": {
 		func(w *ledger.World) {
@@ -259,7 +260,7 @@ var damages = map[string]struct {
 			}
 			w.Commit(2, d)
 		},
-		[]string{"shard 2 took another generation 3 than was planned", "units [77] are in the ledger and were never dealt"}, ledger.Report{},
+		[]string{"shard 2 took another generation 3 than was planned", "units [77] are in the ledger and were never dealt"}, audit.Report{},
 	},
 	"another limit than planned": {
 		func(w *ledger.World) {
@@ -272,7 +273,7 @@ var damages = map[string]struct {
 			}
 			w.Commit(2, d)
 		},
-		[]string{"shard 2 took another generation 3 than was planned"}, ledger.Report{},
+		[]string{"shard 2 took another generation 3 than was planned"}, audit.Report{},
 	},
 	"a generation applied that a shard has not": {
 		func(w *ledger.World) {
@@ -281,7 +282,7 @@ var damages = map[string]struct {
 			w.Say(ledger.PlanOp(p))
 			w.Say(ledger.AppliedOp(3))
 		},
-		[]string{"shard 0 has 2 generations, 3 were applied"}, ledger.Report{},
+		[]string{"shard 0 has 2 generations, 3 were applied"}, audit.Report{},
 	},
 	"units dealt twice": {
 		func(w *ledger.World) {
@@ -291,61 +292,61 @@ var damages = map[string]struct {
 			w.Say(ledger.PlanOp(p))
 			w.Plant(1, &pb.Op{Op: &pb.Op_Generation{Generation: w.Sale.ShardGeneration(3, 1)}})
 		},
-		[]string{"generation 3 deals units twice", "units [1-2] are in two places"}, ledger.Report{Oversold: 2},
+		[]string{"generation 3 deals units twice", "units [1-2] are in two places"}, audit.Report{Oversold: 2},
 	},
 	"a shard's log missing": {
 		func(w *ledger.World) { delete(w.Logs.Logs, w.Shards[2].Log()) },
-		[]string{"shard 2 has no log"}, ledger.Report{},
+		[]string{"shard 2 has no log"}, audit.Report{},
 	},
 	"a transfer that nobody sent": {
 		func(w *ledger.World) { w.Plant(1, ledger.InOp(2, 1, ledger.Range{50, 2})) },
-		[]string{"shard 1 received transfer 1 from shard 2, which never sent it", "units [50-51] are in the ledger and were never dealt"}, ledger.Report{},
+		[]string{"shard 1 received transfer 1 from shard 2, which never sent it", "units [50-51] are in the ledger and were never dealt"}, audit.Report{},
 	},
 	"a transfer received in part": {
 		func(w *ledger.World) {
 			sent := w.Shards[2].Open()[0].Units
 			w.Plant(0, ledger.InOp(2, 1, ledger.Range{sent[0].First, 1}))
 		},
-		[]string{"transfer 1 from shard 2 to 0: sent ", " were dealt and are nowhere"}, ledger.Report{},
+		[]string{"transfer 1 from shard 2 to 0: sent ", " were dealt and are nowhere"}, audit.Report{},
 	},
 	"a transfer acknowledged that never came": {
 		func(w *ledger.World) { w.Plant(2, ledger.AckOp(0, 1)) },
-		[]string{"shard 2 has an ack of transfer 1 to shard 0, which never received it"}, ledger.Report{},
+		[]string{"shard 2 has an ack of transfer 1 to shard 0, which never received it"}, audit.Report{},
 	},
 	"a transfer to nowhere": {
 		func(w *ledger.World) { w.Move(1, 7, 1, 1) },
-		[]string{"shard 1 names a shard 7 that does not exist", " were dealt and are nowhere"}, ledger.Report{},
+		[]string{"shard 1 names a shard 7 that does not exist", " were dealt and are nowhere"}, audit.Report{},
 	},
 	"a transfer to the first that does not exist": {
 		func(w *ledger.World) { w.Move(1, ledger.WorldShards, 1, 1) },
-		[]string{"shard 1 names a shard 3 that does not exist", " were dealt and are nowhere"}, ledger.Report{},
+		[]string{"shard 1 names a shard 3 that does not exist", " were dealt and are nowhere"}, audit.Report{},
 	},
 	"a transfer of no range": {
 		func(w *ledger.World) { w.Plant(1, ledger.OutOp(2, 1, ledger.Range{1, 0})) },
-		[]string{": units 1+0 are no range"}, ledger.Report{},
+		[]string{": units 1+0 are no range"}, audit.Report{},
 	},
 	"a transfer received of no range": {
 		func(w *ledger.World) { w.Plant(1, ledger.InOp(2, 1, ledger.Range{1, 0})) },
-		[]string{"shard 1: slot 9: units 1+0 are no range\nshard 1: slot 9"}, ledger.Report{},
+		[]string{"shard 1: slot 9: units 1+0 are no range\nshard 1: slot 9"}, audit.Report{},
 	},
 	"a settle of no claim": {
 		func(w *ledger.World) { w.Plant(1, ledger.SettleOp(1, 7, pb.Settle_CANCEL)) },
-		[]string{"no claim stands at slot 1, op 7"}, ledger.Report{},
+		[]string{"no claim stands at slot 1, op 7"}, audit.Report{},
 	},
 	"a claim of another fill": {
 		func(w *ledger.World) { w.Plant(1, ledger.GrabbedOp(w.Buyer(1), "k", 1, w.TimeUs, 15)) },
-		[]string{": a claim of fill 1 at fill 0", "a claim of fill 1, the shard is at 0"}, ledger.Report{},
+		[]string{": a claim of fill 1 at fill 0", "a claim of fill 1, the shard is at 0"}, audit.Report{},
 	},
 	"what comes after damage": {
 		func(w *ledger.World) {
 			w.Plant(1, ledger.ClaimOp(w.Buyer(1), "k", 1))
 			w.Plant(1, ledger.ClaimOp(w.Buyer(1), "k", 15))
 		},
-		[]string{"units 1 are not here"}, ledger.Report{Oversold: 1},
+		[]string{"units 1 are not here"}, audit.Report{Oversold: 1},
 	},
 	"a transfer of nonsense": {
 		func(w *ledger.World) { w.Plant(1, ledger.OutOp(2, 1, ledger.Range{1, 1 << 62})) },
-		[]string{"shard 1: slot"}, ledger.Report{Oversold: 33},
+		[]string{"shard 1: slot"}, audit.Report{Oversold: 33},
 	},
 	"a head's numbers": {
 		func(w *ledger.World) {
@@ -353,7 +354,7 @@ var damages = map[string]struct {
 			h.Sold++
 			w.Logs.Logs[w.Shards[1].Log()].Head = h.Encode()
 		},
-		[]string{"shard 1: the head says"}, ledger.Report{},
+		[]string{"shard 1: the head says"}, audit.Report{},
 	},
 	"the sale's head": {
 		func(w *ledger.World) {
@@ -361,7 +362,7 @@ var damages = map[string]struct {
 			h.Phase = ledger.PhaseClosed
 			w.Logs.Logs[w.Sale.Log()].Head = h.Encode()
 		},
-		[]string{"the sale's log: the head says"}, ledger.Report{},
+		[]string{"the sale's log: the head says"}, audit.Report{},
 	},
 	"another end than sealed": {
 		func(w *ledger.World) {
@@ -370,7 +371,7 @@ var damages = map[string]struct {
 			op.GetSealed().Roots[1][0] ^= 1
 			w.Say(op)
 		},
-		[]string{"shard 1 does not end in the slot that the sale was sealed with"}, ledger.Report{},
+		[]string{"shard 1 does not end in the slot that the sale was sealed with"}, audit.Report{},
 	},
 }
 
@@ -400,13 +401,13 @@ func TestAuditSaysWhatItCannotRead(t *testing.T) {
 	w := ledger.NewWorld(t)
 	w.TimesCommit(1, 2*ledger.ReadAtOnce)
 	synctest.Test(t, func(t *testing.T) {
-		if _, err := ledger.RunAudit(t.Context(), brokenOff{w.Logs, w.Shards[1].Log()}, "test", ledger.NewState, nil); !errors.Is(err, ledger.ErrBroken) {
+		if _, err := audit.Run(t.Context(), brokenOff{w.Logs, w.Shards[1].Log()}, "test", ledger.NewState, nil); !errors.Is(err, ledger.ErrBroken) {
 			t.Errorf("got %v", err)
 		}
 	})
 	w.Say(ledger.SealedOfOp(3))
 	w.Say(ledger.DestroyedOp())
-	if _, err := ledger.RunAudit(t.Context(), w.Logs, "test", ledger.NewState, nil); err == nil || !strings.Contains(err.Error(), "is destroyed") {
+	if _, err := audit.Run(t.Context(), w.Logs, "test", ledger.NewState, nil); err == nil || !strings.Contains(err.Error(), "is destroyed") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -647,7 +648,7 @@ func TestAuditCannotRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a, err := ledger.RunAudit(t.Context(), test.prepare(ledger.NewWorld(t)), "test", ledger.NewState, nil)
+				a, err := audit.Run(t.Context(), test.prepare(ledger.NewWorld(t)), "test", ledger.NewState, nil)
 				if !errors.Is(err, test.want) {
 					t.Errorf("%+v, %v", a, err)
 				}
@@ -661,7 +662,7 @@ func TestAuditShows(t *testing.T) {
 	w := ledger.BusyWorld(t)
 	w.Plant(0, ledger.ClaimOp(w.Buyer(0), "k", 1))
 	var users, units, holds int64
-	a, err := ledger.RunAudit(t.Context(), w.Logs, "test", ledger.NewState, func(sale *ledger.Sale, shards []*ledger.State) {
+	a, err := audit.Run(t.Context(), w.Logs, "test", ledger.NewState, func(sale *ledger.Sale, shards []*ledger.State) {
 		if sale.UID() != ledger.TestUID || len(shards) != ledger.WorldShards {
 			t.Errorf("sale %s with %d shards", sale.UID(), len(shards))
 		}

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/audit"
 	"salectl/backends/ledger/export"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/draw"
@@ -19,7 +20,7 @@ import (
 func verifyDraw(w *ledger.DrawWorld) *draw.Report {
 	w.T.Helper()
 	ctx := w.T.Context()
-	a, err := ledger.RunAudit(ctx, w.Logs, "test", ledger.NewState, nil)
+	a, err := audit.Run(ctx, w.Logs, "test", ledger.NewState, nil)
 	if err != nil || !a.OK || a.Draw == nil || !a.Draw.OK {
 		w.T.Fatalf("audit: %v, %+v", err, a)
 	}
@@ -179,7 +180,7 @@ func TestAuditOfADraw(t *testing.T) {
 			w.Close()
 			w.Reveal(nil, 6, 6)
 			test.do(w)
-			a, err := ledger.RunAudit(t.Context(), w.Logs, "test", ledger.NewState, nil)
+			a, err := audit.Run(t.Context(), w.Logs, "test", ledger.NewState, nil)
 			if err != nil || a.OK != (test.want == "") || !strings.Contains(fmt.Sprint(a.Problems), test.want) {
 				t.Errorf("%v: %+v, want %q", err, a, test.want)
 			}

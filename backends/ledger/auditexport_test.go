@@ -10,13 +10,14 @@ import (
 	"testing"
 
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/audit"
 	"salectl/backends/ledger/export"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
 )
 
 // mustAuditExport audits an export that can be read.
-func mustAuditExport(t testing.TB, file []byte) *ledger.Report {
+func mustAuditExport(t testing.TB, file []byte) *audit.Report {
 	t.Helper()
 	a, _, err := export.Audit(bytes.NewReader(file), nil)
 	if err != nil {

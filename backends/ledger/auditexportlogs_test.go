@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/audit"
 	"salectl/backends/ledger/export"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
@@ -190,7 +191,7 @@ func TestAuditOfExportWithPayloads(t *testing.T) {
 	for name, key := range map[string]*units.Key{"public": nil, "secret": mustKey(t, 1)} {
 		_, lines := payloadExport(t, key, whole)
 		text := strings.Join(lines, "")
-		audit := func(text string) (*ledger.Report, []string) {
+		audit := func(text string) (*audit.Report, []string) {
 			a, unproven, err := export.Audit(strings.NewReader(text), key)
 			if err != nil {
 				t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/audit"
 )
 
 // The audit adds the commits up by other means than the reducer does, and compares. No
@@ -21,7 +22,7 @@ func TestAuditComparesWithTheFold(t *testing.T) {
 		"limit":     func(s *ledger.Totals) { s.Limit++ },
 	} {
 		w := ledger.BusyWorld(t)
-		r, err := ledger.RunAudit(t.Context(), w.Logs, "test", func(log string) ledger.Reducer {
+		r, err := audit.Run(t.Context(), w.Logs, "test", func(log string) audit.Reducer {
 			if log != w.Shards[1].Log() {
 				return ledger.NewState(log)
 			}

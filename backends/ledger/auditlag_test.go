@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/audit"
 	"salectl/spec"
 )
 
@@ -48,7 +49,7 @@ func TestAuditReadsAgainWhatLags(t *testing.T) {
 		"the second generation is missed": {early, ledger.MissingTries, []string{"shard 1 has 1 generation, 2 were applied"}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			a, err := ledger.RunAudit(t.Context(), &behind{w.Logs, w.Shards[1].Log(), c.past, c.reads}, "test", ledger.NewState, nil)
+			a, err := audit.Run(t.Context(), &behind{w.Logs, w.Shards[1].Log(), c.past, c.reads}, "test", ledger.NewState, nil)
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
@@ -70,7 +71,7 @@ func TestAuditReadsAgainWhatUnitsAre(t *testing.T) {
 	w, _ := payloadExport(t, nil, func(*ledger.World, *ledger.PayloadReader, *bytes.Buffer) error { return nil })
 	synctest.Test(t, func(t *testing.T) {
 		for reads, want := range map[int]bool{ledger.MissingTries - 1: true, ledger.MissingTries: false} {
-			a, err := ledger.RunAudit(t.Context(), &behind{w.Logs, spec.UnitsLog(ledger.TestUID), nil, reads}, "test", ledger.NewState, nil)
+			a, err := audit.Run(t.Context(), &behind{w.Logs, spec.UnitsLog(ledger.TestUID), nil, reads}, "test", ledger.NewState, nil)
 			if err != nil || a.OK != want {
 				t.Errorf("%d reads lag: %v, %+v", reads, err, a)
 			}
@@ -86,7 +87,7 @@ func TestAuditReadsAgainForACut(t *testing.T) {
 	const ack = "shard 0 has an ack of transfer 1 to shard 1, which never received it"
 	synctest.Test(t, func(t *testing.T) {
 		for reads, want := range map[int]bool{ledger.MissingTries: true, ledger.MissingTries + 1: false} { // the first before the cut is closed
-			a, err := ledger.RunAudit(t.Context(), &behind{w.Logs, w.Shards[1].Log(), early, reads}, "test", ledger.NewState, nil)
+			a, err := audit.Run(t.Context(), &behind{w.Logs, w.Shards[1].Log(), early, reads}, "test", ledger.NewState, nil)
 			if err != nil || slices.Contains(a.Problems, ack) == want || a.OK != want {
 				t.Errorf("%d reads lag: %v, %+v", reads, err, a)
 			}
@@ -106,7 +107,7 @@ func TestAuditReadsAgainForRanks(t *testing.T) {
 	w.Award(1)
 	synctest.Test(t, func(t *testing.T) {
 		for reads, want := range map[int]bool{ledger.MissingTries: true, ledger.MissingTries + 1: false} { // the first before the shards are read
-			a, err := ledger.RunAudit(t.Context(), &behind{w.Logs, w.Sale.Log(), early, reads}, "test", ledger.NewState, nil)
+			a, err := audit.Run(t.Context(), &behind{w.Logs, w.Sale.Log(), early, reads}, "test", ledger.NewState, nil)
 			if err != nil || a.OK != want {
 				t.Errorf("%d reads lag: %v, %+v", reads, err, a)
 			}
@@ -122,7 +123,7 @@ func (headless) Heads(context.Context, []string) ([][]byte, error) { return nil,
 // A store that fails amid the audit of a draw is no problem of the ledger.
 func TestAuditOfDrawWhoseHeadsCannotBeRead(t *testing.T) {
 	w := ledger.NewDrawWorld(t, 3, nil, nil)
-	if a, err := ledger.RunAudit(t.Context(), headless{w.Logs}, "test", ledger.NewState, nil); !errors.Is(err, ledger.ErrBroken) {
+	if a, err := audit.Run(t.Context(), headless{w.Logs}, "test", ledger.NewState, nil); !errors.Is(err, ledger.ErrBroken) {
 		t.Errorf("%+v, %v", a, err)
 	}
 }

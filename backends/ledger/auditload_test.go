@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/audit"
 )
 
 // slow is Logs whose reads take a second.
@@ -28,7 +29,7 @@ func TestLoadShardsTogether(t *testing.T) {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		began = time.Now()
-		if _, err := ledger.RunAudit(t.Context(), slow{w.Logs}, "test", ledger.NewState, nil); err != nil || time.Since(began) > 3*time.Second {
+		if _, err := audit.Run(t.Context(), slow{w.Logs}, "test", ledger.NewState, nil); err != nil || time.Since(began) > 3*time.Second {
 			t.Errorf("audit: %v after %v", err, time.Since(began))
 		}
 	})
@@ -118,7 +119,7 @@ func TestReadsOnToACut(t *testing.T) {
 		}
 		check("folded", w, logs, func(i int) uint64 { return states[i].Next() })
 		w, logs = cut()
-		_, err = ledger.RunAudit(t.Context(), logs, "test", ledger.NewState, func(_ *ledger.Sale, shards []*ledger.State) { states = shards })
+		_, err = audit.Run(t.Context(), logs, "test", ledger.NewState, func(_ *ledger.Sale, shards []*ledger.State) { states = shards })
 		if err != nil {
 			t.Fatal(name, err)
 		}
@@ -140,7 +141,7 @@ func TestCutsOfABrokenStore(t *testing.T) {
 			if _, err := ledger.LoadShards(t.Context(), logs, w.Sale); !errors.Is(err, ledger.ErrBroken) {
 				t.Errorf("%s: folded: %v", name, err)
 			}
-			if _, err := ledger.RunAudit(t.Context(), logs, "test", ledger.NewState, nil); !errors.Is(err, ledger.ErrBroken) {
+			if _, err := audit.Run(t.Context(), logs, "test", ledger.NewState, nil); !errors.Is(err, ledger.ErrBroken) {
 				t.Errorf("%s: booked: %v", name, err)
 			}
 		}

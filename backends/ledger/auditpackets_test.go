@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/audit"
 	"salectl/backends/ledger/export"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
@@ -27,7 +28,7 @@ func TestAuditOfPackets(t *testing.T) {
 			granted += dealt.Sum(s.Claim(i).Units...)
 		}
 	}
-	want := ledger.PacketsAudit{
+	want := audit.Packets{
 		Currency: "CNY", Total: "100.00", Granted: dealt.Format(granted), Left: dealt.Format(10_000 - granted), Packets: 30, Taken: 9,
 	}
 	if a := mustAudit(t, w.Logs); !a.OK || a.Packets == nil || *a.Packets != want {
@@ -46,7 +47,7 @@ func TestAuditOfPacketsToCome(t *testing.T) {
 	}
 	half.Say(ledger.PlanOp(planned))
 	half.Begin(half.Shards[:1])
-	want := ledger.PacketsAudit{Currency: "CNY", Total: "100.00", Granted: "0.00", Left: "100.00", Packets: 30}
+	want := audit.Packets{Currency: "CNY", Total: "100.00", Granted: "0.00", Left: "100.00", Packets: 30}
 	if a := mustAudit(t, half.Logs); !a.OK || a.Packets == nil || *a.Packets != want {
 		t.Errorf("%+v, %+v\nwant %+v", a, a.Packets, want)
 	}
@@ -122,7 +123,7 @@ func TestAuditOfEqualPackets(t *testing.T) {
 	d.Claim(w.Buyer(1), "key", 1)
 	w.Commit(1, d)
 	w.Replan(func(p *pb.Planned, _ *spec.Sale) { p.Seed = ledger.TestSeed })
-	want := ledger.PacketsAudit{Currency: "CNY", Total: "1.50", Granted: "0.35", Left: "1.15", Packets: 30, Taken: 7}
+	want := audit.Packets{Currency: "CNY", Total: "1.50", Granted: "0.35", Left: "1.15", Packets: 30, Taken: 7}
 	if a := mustAudit(t, w.Logs); !a.OK || a.Packets == nil || *a.Packets != want {
 		t.Errorf("%+v, %+v\nwant %+v", a, a.Packets, want)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/audit"
 )
 
 // A payment buys one claim. Where it has bought several, on whatever shards, audits of the ledger
@@ -20,7 +21,7 @@ func TestAuditOfSharedPayments(t *testing.T) {
 	want := func(warnings []string, problems ...string) {
 		t.Helper()
 		file := mustExport(t, w)
-		for what, a := range map[string]*ledger.Report{"ledger": mustAudit(t, w.Logs), "export": mustAuditExport(t, file)} {
+		for what, a := range map[string]*audit.Report{"ledger": mustAudit(t, w.Logs), "export": mustAuditExport(t, file)} {
 			if a.OK != (len(problems) == 0) || !slices.Equal(a.Problems, problems) || !slices.Equal(a.Warnings, warnings) {
 				t.Errorf("audit of the %s: %v\n%q\n%q", what, a.OK, a.Problems, a.Warnings)
 			}

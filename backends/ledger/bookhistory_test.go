@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/audit"
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
@@ -130,7 +131,7 @@ func TestAuditFindsTheReducersHistories(t *testing.T) {
 		"a payment":  {nil, func(c *ledger.Claim) { c.Payment += "x" }, "claim 1-2-1 folds to held"},
 		"a due":      {nil, func(c *ledger.Claim) { c.RefundsDue = append(c.RefundsDue, "x") }, "claim 1-2-1 folds to held"},
 	} {
-		r, err := ledger.RunAudit(t.Context(), w.Logs, "test", func(log string) ledger.Reducer {
+		r, err := audit.Run(t.Context(), w.Logs, "test", func(log string) audit.Reducer {
 			if log != w.Shards[1].Log() {
 				return ledger.NewState(log)
 			}
@@ -147,7 +148,7 @@ func TestAuditFindsTheReducersHistories(t *testing.T) {
 
 // miscount is a reducer that counts outcomes or keeps claim 1 otherwise than its commits say.
 type miscount struct {
-	ledger.Reducer
+	audit.Reducer
 	counts func(*ledger.Totals)
 	claim  func(*ledger.Claim)
 }
@@ -223,7 +224,7 @@ func TestHoldTimes(t *testing.T) {
 	got := mustAudit(t, w.Logs).HoldTimes
 	// Three paid and one cancelled in the commit after that of their claims, two expired at
 	// the release.
-	want := ledger.HoldTimes{Holds: 6, UnitSeconds: 2.002008, P50: 0.000001, P90: 1.001002, P99: 1.001002, Max: 1.001002}
+	want := audit.HoldTimes{Holds: 6, UnitSeconds: 2.002008, P50: 0.000001, P90: 1.001002, P99: 1.001002, Max: 1.001002}
 	if got == nil || *got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

@@ -6,14 +6,15 @@ import (
 	"testing"
 
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/audit"
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
 // booked returns the account of a sale of one shard that has some commits, which are stored
 // whatever the reducer says.
-func booked(t *testing.T, commits []*pb.Commit) *ledger.Recount {
+func booked(t *testing.T, commits []*pb.Commit) *audit.Recount {
 	t.Helper()
-	r, _ := ledger.NewRecount("test", "0123456789abcdef", 1, ledger.NewState)
+	r, _ := audit.NewRecount("test", "0123456789abcdef", 1, ledger.NewState)
 	b := r.Books()[0]
 	written := ledger.NewTail(b.Log())
 	for _, c := range commits {

@@ -8,7 +8,7 @@
 // may write is the business of package quorum, and only a matter of progress.
 //
 // States, drafts and writers are free of I/O, goroutines and clocks. What reads
-// whole logs (Load, LoadShards, RunAudit, Export) takes the Logs to read from.
+// whole logs (Load, LoadShards) takes the Logs to read from.
 package ledger
 
 import (

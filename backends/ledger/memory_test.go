@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/audit"
 	"salectl/backends/ledger/export"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
@@ -74,10 +75,10 @@ func TestCheckExportTakesNoMemory(t *testing.T) {
 func TestAuditTakesLittleMemory(t *testing.T) {
 	w := largeWorld(t, 30_000)
 	empty := int64(ledger.HeapInUse())
-	recount := recounted(t, w, func(log string) ledger.Reducer { return ledger.NewState(log) })
+	recount := recounted(t, w, func(log string) audit.Reducer { return ledger.NewState(log) })
 	all := int64(ledger.HeapInUse()) - empty
 	runtime.KeepAlive(recount)
-	recount = recounted(t, w, func(string) ledger.Reducer { return noReducer{} })
+	recount = recounted(t, w, func(string) audit.Reducer { return noReducer{} })
 	account := int64(ledger.HeapInUse()) - empty
 	t.Logf("%d bytes, without the reducer's state %d", all, account)
 	if reducer := all - account; account > reducer*8/10 || reducer > 120*30_000 {
@@ -88,15 +89,15 @@ func TestAuditTakesLittleMemory(t *testing.T) {
 }
 
 // noReducer keeps nothing.
-type noReducer struct{ ledger.Reducer }
+type noReducer struct{ audit.Reducer }
 
 func (noReducer) Apply(*pb.Commit, ledger.Hash, int) error { return nil }
 func (noReducer) Head() ledger.Head                        { return ledger.Head{} }
 
 // recounted has booked all shards of a sale.
-func recounted(t *testing.T, w *ledger.World, newReducer func(string) ledger.Reducer) *ledger.Recount {
+func recounted(t *testing.T, w *ledger.World, newReducer func(string) audit.Reducer) *audit.Recount {
 	t.Helper()
-	r, _ := ledger.NewRecount("test", ledger.TestUID, ledger.WorldShards, newReducer)
+	r, _ := audit.NewRecount("test", ledger.TestUID, ledger.WorldShards, newReducer)
 	for _, b := range r.Books() {
 		if _, err := ledger.Load(t.Context(), w.Logs, b.Log(), b); err != nil {
 			t.Fatal(err)

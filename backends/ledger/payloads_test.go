@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/audit"
 	"salectl/backends/ledger/export"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/internal/wait"
@@ -231,13 +232,13 @@ func TestAuditMissesPayloads(t *testing.T) {
 	w.mustStore(2, 1, "X", "Y", "Z")
 	w.mustStore(3, 4, "D", "E")
 	log := w.fold
-	r, _ := ledger.NewRecount("test", ledger.TestUID, 1, ledger.NewState)
+	r, _ := audit.NewRecount("test", ledger.TestUID, 1, ledger.NewState)
 	r.Payloads(log, []ledger.Added{{ledger.Hash{1}, ledger.Range{1, 3}}, {ledger.Hash{3}, ledger.Range{4, 2}}, {ledger.Hash{4}, ledger.Range{6, 2}}})
 	want := []string{"units [3] are in the sale, and what they are is not stored", "units [6-7] are in the sale, and what they are is not stored"}
 	if !slices.Equal(r.Problems, want) {
 		t.Errorf("problems are %q", r.Problems)
 	}
-	r, _ = ledger.NewRecount("test", ledger.TestUID, 1, ledger.NewState)
+	r, _ = audit.NewRecount("test", ledger.TestUID, 1, ledger.NewState)
 	if r.Payloads(log, []ledger.Added{{ledger.Hash{1}, ledger.Range{1, 2}}, {ledger.Hash{3}, ledger.Range{4, 2}}}); len(r.Problems) > 0 {
 		t.Errorf("all is stored, and problems are %q", r.Problems)
 	}

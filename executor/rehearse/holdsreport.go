@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"salectl/api"
-	"salectl/backends/ledger"
+	"salectl/backends/ledger/audit"
 	"salectl/spec"
 )
 
@@ -38,7 +38,7 @@ type Payment struct {
 	SoldAgain int64 `json:"soldAgain"` // and were given to somebody else
 
 	// HoldTimes is how long units lay in holds, for whoever can read the ledger to fill in.
-	HoldTimes *ledger.HoldTimes `json:"holdTimes,omitempty"`
+	HoldTimes *audit.HoldTimes `json:"holdTimes,omitempty"`
 }
 
 // Terms are how claims are paid.

@@ -11,6 +11,7 @@ import (
 
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/audit"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/quorum"
 	"salectl/draw"
@@ -190,9 +191,9 @@ func Mark(t testing.TB, node quorum.Node) {
 }
 
 // Audited fails the test unless an audit finds everything right.
-func Audited(t testing.TB, logs ledger.Logs, name string) *ledger.Report {
+func Audited(t testing.TB, logs ledger.Logs, name string) *audit.Report {
 	t.Helper()
-	a, err := ledger.RunAudit(context.Background(), logs, name, ledger.NewState, nil)
+	a, err := audit.Run(context.Background(), logs, name, ledger.NewState, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

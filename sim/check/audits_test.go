@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/audit"
 	"salectl/backends/ledger/export"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
@@ -16,7 +17,7 @@ import (
 func (w *world) audited(change func(a *Audit, is *auditFound)) {
 	w.t.Helper()
 	a := Audit{Began: w.h.Count(), How: Done}
-	found, err := ledger.RunAudit(w.t.Context(), reader{w: w}, "tickets", ledger.NewState, func(sale *ledger.Sale, shards []*ledger.State) {
+	found, err := audit.Run(w.t.Context(), reader{w: w}, "tickets", ledger.NewState, func(sale *ledger.Sale, shards []*ledger.State) {
 		a.UID = sale.UID()
 		for _, s := range shards {
 			a.Slots = append(a.Slots, s.Next())

@@ -21,6 +21,7 @@ import (
 // left out: their tests need servers. No test may need a file of the repository.
 var targets = []target{
 	{folder: "backends/ledger"},
+	{folder: "backends/ledger/audit", also: []string{"backends/ledger"}},
 	{folder: "backends/ledger/export", also: []string{"backends/ledger"}},
 	{folder: "backends/ledger/internal/chunked", also: []string{"backends/ledger"}},
 	{folder: "backends/lists"},

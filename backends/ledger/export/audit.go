@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/audit"
 	"salectl/draw"
 	"salectl/spec"
 	"salectl/units"
@@ -26,8 +27,8 @@ import (
 // wrong with it stands in the audit. unproven says what such a file cannot prove. The key is
 // that of the units, by which it is proven what these are: nil where they are public, or where
 // that is to stay unproven. One that does not open them is an error.
-func Audit(from io.ReadSeeker, key *units.Key) (a *ledger.Report, unproven []string, err error) {
-	x := fileAudit{Recount: &ledger.Recount{Report: new(ledger.Report)}, lineReader: lineReader{lines: bufio.NewReaderSize(from, 1<<16)}}
+func Audit(from io.ReadSeeker, key *units.Key) (a *audit.Report, unproven []string, err error) {
+	x := fileAudit{Recount: &audit.Recount{Report: new(audit.Report)}, lineReader: lineReader{lines: bufio.NewReaderSize(from, 1<<16)}}
 	if err := x.open(); err != nil {
 		return nil, nil, err
 	}
@@ -50,7 +51,7 @@ func Audit(from io.ReadSeeker, key *units.Key) (a *ledger.Report, unproven []str
 }
 
 type fileAudit struct {
-	*ledger.Recount
+	*audit.Recount
 	lineReader
 	number int // of the line that was read last
 	header Header
@@ -100,7 +101,7 @@ func (x *fileAudit) open() error {
 	if h.SaleLog == nil {
 		return errors.New("the export's header has no saleLog: export the sale again")
 	}
-	x.Recount, x.shards = ledger.NewRecount(h.Sale, h.UID, len(h.Roots), ledger.NewState)
+	x.Recount, x.shards = audit.NewRecount(h.Sale, h.UID, len(h.Roots), ledger.NewState)
 	x.last = make([]int, len(x.shards))
 	x.openLogs()
 	return nil

@@ -15,6 +15,7 @@ import (
 	"salectl/backends"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/audit"
 	"salectl/executor"
 	"salectl/planner"
 	"salectl/spec"
@@ -173,7 +174,7 @@ func (s *Serving) Claimer(name func(i int64) string) crowd.Claimer {
 
 // Audit fails unless the ledger has exactly the claims that were accepted.
 func (s *Site) Audit(ctx context.Context, sale string, accepted int64) error {
-	a, err := ledger.RunAudit(ctx, s.Store.Logs, sale, ledger.NewState, nil)
+	a, err := audit.Run(ctx, s.Store.Logs, sale, ledger.NewState, nil)
 	switch {
 	case err != nil:
 		return err

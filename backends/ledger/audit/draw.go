@@ -1,4 +1,4 @@
-package ledger
+package audit
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 
+	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/draw"
 	"salectl/spec"
@@ -25,7 +26,7 @@ func (b *Book) entry(at place, user uint32, known bool, op *pb.Claim) {
 	if len(op.GetUnits()) > 0 || op.GetHeldUntilUs() != 0 {
 		b.fault("an entry that has %d units, until %d", len(op.GetUnits()), op.GetHeldUntilUs())
 	}
-	if ruled := len(b.settings.GetRules()) > 0; ruled != (len(op.GetAttributes()) == AttributesLen) || !ruled && len(op.GetAttributes()) > 0 {
+	if ruled := len(b.settings.GetRules()) > 0; ruled != (len(op.GetAttributes()) == ledger.AttributesLen) || !ruled && len(op.GetAttributes()) > 0 {
 		b.fault("an entry with %d bytes of attributes in a sale whose rule set is %x", len(op.GetAttributes()), b.settings.GetRules())
 	}
 	b.claims.Add(bookClaim{at.index, user, 0})
@@ -74,8 +75,8 @@ func (r *Recount) Entries(trees []draw.Tree) {
 
 // draw verifies the draw of a sale: its entries by the books, and its order by the verifier that
 // everybody has. An error says that the store could not be read.
-func (r *Recount) draw(ctx context.Context, logs Logs, sale *Sale) error {
-	x, err := DrawResultOf(sale)
+func (r *Recount) draw(ctx context.Context, logs ledger.Logs, sale *ledger.Sale) error {
+	x, err := ledger.DrawResultOf(sale)
 	if err != nil {
 		r.Problem("%v", err)
 		return nil
@@ -84,13 +85,13 @@ func (r *Recount) draw(ctx context.Context, logs Logs, sale *Sale) error {
 		return nil
 	}
 	switch err := x.ReadHeads(ctx, logs, sale); {
-	case errors.Is(err, ErrCorrupt):
+	case errors.Is(err, ledger.ErrCorrupt):
 		r.Problem("%v", err)
 		return nil
 	case err != nil:
 		return err
 	}
-	shards := make([]DrawShard, len(r.books))
+	shards := make([]ledger.DrawShard, len(r.books))
 	for i, b := range r.books {
 		shards[i] = b.reducer.DrawShard()
 	}
@@ -105,7 +106,7 @@ func (r *Recount) draw(ctx context.Context, logs Logs, sale *Sale) error {
 		for i := range b.reducer.Claims() {
 			c := b.reducer.Claim(i)
 			label, rank := x.Label(shard, c)
-			err = v.Add(draw.Line{Claim: c.ID(shard), User: c.User, Key: c.Key, State: c.State.String(), At: FormatTime(c.TimeUs), Label: label, Rank: rank})
+			err = v.Add(draw.Line{Claim: c.ID(shard), User: c.User, Key: c.Key, State: c.State.String(), At: ledger.FormatTime(c.TimeUs), Label: label, Rank: rank})
 			if err != nil {
 				r.Problem("%v", err)
 			}

@@ -1,4 +1,4 @@
-package ledger
+package audit
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/maphash"
 
+	"salectl/backends/ledger"
 	"salectl/backends/ledger/internal/chunked"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/draw"
@@ -18,11 +19,11 @@ import (
 // Reducer but what is held against the commits otherwise: the order of a draw is worked out from
 // the claims by draw.Verifier.
 type Reducer interface {
-	Apply(c *pb.Commit, hash Hash, size int) error
-	Head() Head
+	Apply(c *pb.Commit, hash ledger.Hash, size int) error
+	Head() ledger.Head
 	Claims() int
-	Claim(i int) Claim
-	DrawShard() DrawShard
+	Claim(i int) ledger.Claim
+	DrawShard() ledger.DrawShard
 }
 
 // Book is an account of one shard for an audit, kept from its commits alone and
@@ -30,7 +31,7 @@ type Reducer interface {
 // applies the commits to the reducer too, so that the two can be compared; it goes on where the
 // reducer refuses, so that what came of it is seen.
 type Book struct {
-	tail    *Tail
+	tail    *ledger.Tail
 	slot    uint64 // the one that is entered
 	shard   int
 	shards  int // of the sale
@@ -55,16 +56,16 @@ type Book struct {
 	scattered      map[uint32][]int64       // the units of claims that do not follow one another
 	claimHistories map[uint32]claimHistory  // of claims that were held or refunded
 	owed           map[bookPayment]struct{} // of claimHistories
-	outcomes       Outcomes
+	outcomes       ledger.Outcomes
 	labels         []draw.Digest // of the entries of a draw
 	entries        *draw.Tree    // what the log says of them at the close
 	ended          []endedHold   // of each hold that has ended
-	free           Units
-	held           Units
-	sold           Units
-	removed        Units
-	dropped        Units   // of these, those that generations have named
-	twice          []Range // came to where some of them were already
+	free           ledger.Units
+	held           ledger.Units
+	sold           ledger.Units
+	removed        ledger.Units
+	dropped        ledger.Units   // of these, those that generations have named
+	twice          []ledger.Range // came to where some of them were already
 	peers          map[int]*exchange
 }
 
@@ -103,29 +104,29 @@ type place struct {
 // exchange is what was sent to and received from one other shard: the units of
 // each transfer, in order.
 type exchange struct {
-	sent, received []Units
+	sent, received []ledger.Units
 	acked          int // of sent
 }
 
 func newBook(log string, shard, shards int, reducer Reducer) *Book {
 	return &Book{
-		tail: NewTail(log), shard: shard, shards: shards, reducer: reducer,
+		tail: ledger.NewTail(log), shard: shard, shards: shards, reducer: reducer,
 		users: make(map[name]uint32), over: make(map[string]int64), unpaid: make(map[uint32]int64), requests: make(map[name]struct{}), away: make(map[string]int),
 		scattered: make(map[uint32][]int64), claimHistories: make(map[uint32]claimHistory), owed: make(map[bookPayment]struct{}), peers: make(map[int]*exchange),
 	}
 }
 
 // read books the log to its end.
-func (b *Book) read(ctx context.Context, logs Logs) error {
-	w, err := Load(ctx, logs, b.Log(), b)
+func (b *Book) read(ctx context.Context, logs ledger.Logs) error {
+	w, err := ledger.Load(ctx, logs, b.Log(), b)
 	switch {
-	case errors.Is(err, ErrCorrupt):
+	case errors.Is(err, ledger.ErrCorrupt):
 		b.damage = err
 		return nil
 	case err != nil || b.Next() == 0:
 		return err
 	}
-	head, _ := ParseHead(w.Head()) // the Writer has read it, and checked that it is that of the last slot
+	head, _ := ledger.ParseHead(w.Head()) // the Writer has read it, and checked that it is that of the last slot
 	if is := b.reducer.Head(); b.refused == nil && !sameHead(head, is) {
 		b.faults = append(b.faults, fmt.Sprintf("the head says %+v, its slots add up to %+v", head.Totals, is.Totals))
 	}
@@ -134,7 +135,7 @@ func (b *Book) read(ctx context.Context, logs Logs) error {
 
 // sameHead reports whether a stored head says what the entries add up to. One that was stored
 // before heads had a time has none.
-func sameHead(stored, sum Head) bool {
+func sameHead(stored, sum ledger.Head) bool {
 	if stored.TimeUs == 0 {
 		sum.TimeUs = 0
 	}
@@ -142,12 +143,12 @@ func sameHead(stored, sum Head) bool {
 }
 
 // readOn books further slots, no more than until enough says so.
-func (b *Book) readOn(ctx context.Context, logs Logs, enough func() bool) error {
+func (b *Book) readOn(ctx context.Context, logs ledger.Logs, enough func() bool) error {
 	if b.damage != nil {
 		return nil
 	}
-	err := LoadUntil(ctx, logs, b.Log(), b, enough)
-	if errors.Is(err, ErrCorrupt) {
+	err := ledger.LoadUntil(ctx, logs, b.Log(), b, enough)
+	if errors.Is(err, ledger.ErrCorrupt) {
 		b.damage, err = err, nil
 	}
 	return err
@@ -160,7 +161,7 @@ func (b *Book) Log() string { return b.tail.Log() }
 func (b *Book) Next() uint64 { return b.tail.Next() }
 
 // Root returns the hash of the last slot booked.
-func (b *Book) Root() Hash { return b.tail.Root() }
+func (b *Book) Root() ledger.Hash { return b.tail.Root() }
 
 // Damage ends the book: what follows cannot be judged, for a reason that the caller reports.
 func (b *Book) Damage(err error) { b.damage = err }
@@ -176,7 +177,7 @@ func (b *Book) Compared() bool { return b.damage == nil && b.refused == nil }
 func (b *Book) Fold(entry []byte) error { return b.FoldRedacted(entry, sha256.Sum256(entry)) }
 
 // FoldRedacted is Fold of a slot whose stored bytes have the hash, whatever was redacted since.
-func (b *Book) FoldRedacted(entry []byte, hash Hash) error {
+func (b *Book) FoldRedacted(entry []byte, hash ledger.Hash) error {
 	slot := b.Next()
 	commit, err := b.tail.TakeRedacted(entry, hash)
 	if err != nil {
@@ -207,13 +208,13 @@ func (b *Book) enter(c *pb.Commit, at place, op *pb.Op) {
 		b.generation(op.Generation)
 	case *pb.Op_Out:
 		x := b.peer(int(op.Out.GetTo()))
-		x.sent = append(x.sent, b.move(op.Out.GetUnits(), func(r Range) { b.take(&b.free, r) }))
+		x.sent = append(x.sent, b.move(op.Out.GetUnits(), func(r ledger.Range) { b.take(&b.free, r) }))
 	case *pb.Op_In:
 		x := b.peer(int(op.In.GetFrom()))
 		if op.In.GetK() <= uint64(len(x.received)) {
 			return // said twice, counts once
 		}
-		x.received = append(x.received, b.move(op.In.GetUnits(), func(r Range) { b.put(&b.free, r) }))
+		x.received = append(x.received, b.move(op.In.GetUnits(), func(r ledger.Range) { b.put(&b.free, r) }))
 	case *pb.Op_Ack:
 		x := b.peer(int(op.Ack.GetTo()))
 		x.acked = max(x.acked, int(op.Ack.GetK()))
@@ -222,10 +223,10 @@ func (b *Book) enter(c *pb.Commit, at place, op *pb.Op) {
 
 // move does to each range what a transfer does on this side, and returns the
 // units of the transfer.
-func (b *Book) move(ranges []*pb.Range, do func(Range)) (units Units) {
+func (b *Book) move(ranges []*pb.Range, do func(ledger.Range)) (units ledger.Units) {
 	for _, r := range ranges {
-		do(Range{r.GetFirst(), r.GetCount()})
-		b.put(&units, Range{r.GetFirst(), r.GetCount()})
+		do(ledger.Range{First: r.GetFirst(), Count: r.GetCount()})
+		b.put(&units, ledger.Range{First: r.GetFirst(), Count: r.GetCount()})
 	}
 	return units
 }
@@ -271,8 +272,8 @@ func (b *Book) claim(c *pb.Commit, at place, op *pb.Claim) {
 		to = &b.held
 	}
 	for _, unit := range op.GetUnits() {
-		b.take(&b.free, Range{unit, 1})
-		b.put(to, Range{unit, 1})
+		b.take(&b.free, ledger.Range{First: unit, Count: 1})
+		b.put(to, ledger.Range{First: unit, Count: 1})
 	}
 }
 
@@ -297,15 +298,15 @@ func (b *Book) generation(op *pb.Generation) {
 	b.settings = op.GetSettings()
 	for _, r := range op.GetAdd() {
 		b.dealt += r.GetCount()
-		b.put(&b.free, Range{r.GetFirst(), r.GetCount()})
+		b.put(&b.free, ledger.Range{First: r.GetFirst(), Count: r.GetCount()})
 	}
-	eachUnit(op.GetRestore(), func(unit Range) {
+	eachUnit(op.GetRestore(), func(unit ledger.Range) {
 		if b.dropped.Remove(unit) == nil {
 			b.take(&b.removed, unit)
 			b.put(&b.free, unit)
 		}
 	})
-	eachUnit(op.GetDrop(), func(unit Range) {
+	eachUnit(op.GetDrop(), func(unit ledger.Range) {
 		if b.free.Remove(unit) == nil {
 			b.put(&b.removed, unit)
 			b.put(&b.dropped, unit)
@@ -315,7 +316,7 @@ func (b *Book) generation(op *pb.Generation) {
 	for left := op.GetRemove(); left > 0 && len(b.free) > 0; {
 		last := b.free[len(b.free)-1]
 		n := min(left, last.Count)
-		gone := Range{last.End() - n, n}
+		gone := ledger.Range{First: last.End() - n, Count: n}
 		b.take(&b.free, gone)
 		b.put(&b.removed, gone)
 		left -= n
@@ -323,15 +324,15 @@ func (b *Book) generation(op *pb.Generation) {
 }
 
 // eachUnit tells of the units of ranges one by one.
-func eachUnit(ranges []*pb.Range, each func(unit Range)) {
+func eachUnit(ranges []*pb.Range, each func(unit ledger.Range)) {
 	for _, r := range ranges {
 		for unit := r.GetFirst(); unit < r.GetFirst()+r.GetCount(); unit++ {
-			each(Range{unit, 1})
+			each(ledger.Range{First: unit, Count: 1})
 		}
 	}
 }
 
-func (b *Book) put(to *Units, r Range) {
+func (b *Book) put(to *ledger.Units, r ledger.Range) {
 	switch err := to.Add(r); {
 	case err == nil:
 	case !r.Valid():
@@ -341,7 +342,7 @@ func (b *Book) put(to *Units, r Range) {
 	}
 }
 
-func (b *Book) take(from *Units, r Range) {
+func (b *Book) take(from *ledger.Units, r ledger.Range) {
 	if err := from.Remove(r); err != nil {
 		b.fault("%v", err)
 	}

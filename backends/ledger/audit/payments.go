@@ -1,4 +1,4 @@
-package ledger
+package audit
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sort"
 	"strings"
+
+	"salectl/backends/ledger"
 )
 
 // payment is what the claims of all shards say of one payment reference, by their ids.
@@ -68,7 +70,7 @@ func eachPayment(books []*Book, f func(b *Book, claim uint32, reference string, 
 // id is the id of a claim.
 func (b *Book) id(n uint32) string {
 	slot := sort.Search(len(b.slots), func(i int) bool { return b.slots[i] > n }) - 1
-	return Claim{Slot: uint64(slot), Index: int(b.claims.At(n).index)}.ID(b.shard)
+	return ledger.Claim{Slot: uint64(slot), Index: int(b.claims.At(n).index)}.ID(b.shard)
 }
 
 // someClaims names the first of several claims, and says how many there are.

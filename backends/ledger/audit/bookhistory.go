@@ -1,9 +1,10 @@
-package ledger
+package audit
 
 import (
 	"slices"
 	"sort"
 
+	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
@@ -55,7 +56,7 @@ func (b *Book) enroll(c *pb.Commit, at place, user uint32, op *pb.Claim) bool {
 		b.fault("a claim held for %d us and %d of grace, not for %d and %d",
 			op.GetHeldUntilUs()-c.GetTimeUs(), op.GetGraceUs(), pay.GetHoldForUs(), pay.GetGraceUs())
 	}
-	if ruled := len(b.settings.GetRules()) > 0; ruled != (len(op.GetAttributes()) == AttributesLen) || !ruled && len(op.GetAttributes()) > 0 {
+	if ruled := len(b.settings.GetRules()) > 0; ruled != (len(op.GetAttributes()) == ledger.AttributesLen) || !ruled && len(op.GetAttributes()) > 0 {
 		b.fault("a claim with %d bytes of attributes in a sale whose rule set is %x", len(op.GetAttributes()), b.settings.GetRules())
 	}
 	if op.GetHeldUntilUs() == 0 {
@@ -238,10 +239,10 @@ func (b *Book) resell(n uint32, history *claimHistory, op *pb.Settle) {
 }
 
 // carry takes the units of a claim from one place to another.
-func (b *Book) carry(n uint32, from, to *Units) {
+func (b *Book) carry(n uint32, from, to *ledger.Units) {
 	for _, unit := range b.units(n) {
-		b.take(from, Range{unit, 1})
-		b.put(to, Range{unit, 1})
+		b.take(from, ledger.Range{First: unit, Count: 1})
+		b.put(to, ledger.Range{First: unit, Count: 1})
 	}
 }
 

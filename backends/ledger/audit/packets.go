@@ -1,14 +1,15 @@
-package ledger
+package audit
 
 import (
 	"bytes"
 
+	"salectl/backends/ledger"
 	"salectl/spec"
 )
 
-// PacketsAudit is what an audit found of a red packet. Amounts are exact
+// Packets is what an audit found of a red packet. Amounts are exact
 // decimals with all digits that the currency has.
-type PacketsAudit struct {
+type Packets struct {
 	Currency string `json:"currency"`
 	Total    string `json:"total"`   // declared
 	Granted  string `json:"granted"` // in packets that somebody has
@@ -20,8 +21,8 @@ type PacketsAudit struct {
 // RedPacket compares a red packet with its declaration, by adding up: all amounts
 // make the total, none is below the least, and what was granted and what is left
 // make the total too.
-func (r *Recount) RedPacket(sale *Sale) {
-	red, err := DeclaredRedPacket(sale)
+func (r *Recount) RedPacket(sale *ledger.Sale) {
+	red, err := ledger.DeclaredRedPacket(sale)
 	switch {
 	case err != nil:
 		r.Problem("what the sale declares cannot be read: %v", err)
@@ -46,7 +47,7 @@ func (r *Recount) RedPacket(sale *Sale) {
 		r.Problem("the packets come to %s, and %s was declared", red.Format(sum), red.Format(red.Total))
 	}
 	granted, left := grantedAndLeft(sale, r.books)
-	found := PacketsAudit{Currency: red.Currency, Total: red.Format(red.Total), Packets: red.Packets(), Taken: granted.count}
+	found := Packets{Currency: red.Currency, Total: red.Format(red.Total), Packets: red.Packets(), Taken: granted.count}
 	found.Granted, found.Left = red.Format(granted.worth(dealt)), red.Format(left.worth(dealt))
 	r.Packets = &found
 	if got := granted.worth(dealt) + left.worth(dealt); got != red.Total || granted.count+left.count != red.Packets() {
@@ -59,7 +60,7 @@ func (r *Recount) RedPacket(sale *Sale) {
 }
 
 // SameRedPacket checks that later generations leave the red packet as it was dealt.
-func (r *Recount) SameRedPacket(sale *Sale, red *RedPacket) {
+func (r *Recount) SameRedPacket(sale *ledger.Sale, red *ledger.RedPacket) {
 	for g := uint64(2); g <= sale.Generation(); g++ {
 		p, _ := sale.Planned(g)
 		now, err := spec.FromJSON(p.GetSpec())
@@ -76,11 +77,11 @@ func (r *Recount) SameRedPacket(sale *Sale, red *RedPacket) {
 
 // multiset is the packets of several places, each counted as often as it occurs.
 type multiset struct {
-	places []Units
+	places []ledger.Units
 	count  int64
 }
 
-func (h *multiset) add(units Units) {
+func (h *multiset) add(units ledger.Units) {
 	h.places = append(h.places, units)
 	h.count += units.Count()
 }
@@ -99,7 +100,7 @@ func (h *multiset) worth(dealt *spec.Packets) (sum int64) {
 
 // grantedAndLeft says where the units are, as the books have it. Those of a shard
 // that has taken no generation yet are left.
-func grantedAndLeft(sale *Sale, books []*Book) (granted, left multiset) {
+func grantedAndLeft(sale *ledger.Sale, books []*Book) (granted, left multiset) {
 	for _, b := range books {
 		granted.add(b.sold)
 		granted.add(b.held)
@@ -112,7 +113,7 @@ func grantedAndLeft(sale *Sale, books []*Book) (granted, left multiset) {
 			}
 		}
 		if len(b.generations) == 0 {
-			units, err := UnitsOf(sale.ShardGeneration(1, b.shard).GetAdd())
+			units, err := ledger.UnitsOf(sale.ShardGeneration(1, b.shard).GetAdd())
 			if err == nil { // else place says so
 				left.add(units)
 			}

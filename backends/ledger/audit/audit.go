@@ -1,4 +1,20 @@
-package ledger
+// Package audit counts a sale again, from the commits in its logs.
+//
+// It keeps an account of its own, a Book for each shard: sets of units that ops enter and take out.
+// It does not judge by the reducer that the program sells by (ledger.State), but compares it with
+// the books, claim by claim. A unit that is in two places, a user with more than the limit, a
+// transfer that nobody sent, a log that is not whole, or a difference of the two accounts stands in
+// the Report as a problem. The package uses no part of the reducer, which a test sees to; callers
+// pass ledger.NewState.
+//
+// Run audits a sale in a store. It may run beside a live sale, and never writes. Recount is for
+// callers who have the commits from elsewhere, such as a file. Its steps have an order:
+//
+//	NewRecount -> Book.Fold of all commits -> Shard (each) -> Claims -> Units -> Payloads, RedPacket, Entries
+//
+// An audit proves what the logs reach. That these are the logs of the sale, and what its units are
+// where that is secret, is left to others: see package export, and the plan of a sale.
+package audit
 
 import (
 	"context"
@@ -8,6 +24,7 @@ import (
 	"slices"
 	"time"
 
+	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/draw"
 	"salectl/spec"
@@ -17,20 +34,20 @@ import (
 // every unit ever dealt is in exactly one place, nobody passed the limit, and
 // every log is whole.
 type Report struct {
-	OK        bool   `json:"ok"`
-	Sale      string `json:"sale"`
-	UID       string `json:"uid"`
-	Stock     int64  `json:"stock"` // units added minus removed
-	Sold      int64  `json:"sold"`
-	Held      int64  `json:"held"`
-	Available int64  `json:"available"`
-	InFlight  int64  `json:"inFlight"`
-	Users     int64  `json:"users"` // that have units, held or sold
-	Shards    int    `json:"shards"`
-	Slots     uint64 `json:"slots"`
-	Oversold  int64  `json:"oversold"`  // units that are in two places
-	OverLimit int64  `json:"overLimit"` // users who had more than the limit
-	Outcomes         // of the claims
+	OK              bool   `json:"ok"`
+	Sale            string `json:"sale"`
+	UID             string `json:"uid"`
+	Stock           int64  `json:"stock"` // units added minus removed
+	Sold            int64  `json:"sold"`
+	Held            int64  `json:"held"`
+	Available       int64  `json:"available"`
+	InFlight        int64  `json:"inFlight"`
+	Users           int64  `json:"users"` // that have units, held or sold
+	Shards          int    `json:"shards"`
+	Slots           uint64 `json:"slots"`
+	Oversold        int64  `json:"oversold"`  // units that are in two places
+	OverLimit       int64  `json:"overLimit"` // users who had more than the limit
+	ledger.Outcomes        // of the claims
 	// HoldTimes says how long units lay in holds, nil if no hold has ended.
 	HoldTimes *HoldTimes `json:"holdTimes,omitempty"`
 	Problems  []string   `json:"problems"`
@@ -42,9 +59,9 @@ type Report struct {
 	Draw *draw.Report `json:"draw,omitempty"`
 
 	// Packets is what the units come to, nil if they are no packets of money.
-	Packets *PacketsAudit `json:"packets,omitempty"`
+	Packets *Packets `json:"packets,omitempty"`
 
-	heads map[string]Head // of the logs that were read
+	heads map[string]ledger.Head // of the logs that were read
 }
 
 // Warn adds a warning for each log whose time is ahead of a clock: somebody has
@@ -68,7 +85,7 @@ func (a *Report) Problem(format string, args ...any) {
 	}
 }
 
-// RunAudit audits a sale by all its logs. It accounts for each unit by Books, and compares them with
+// Run audits a sale by all its logs. It accounts for each unit by Books, and compares them with
 // what the reducers say that newReducer makes for the log of each shard, which is ledger.NewState.
 // It may run beside a live sale: it reads on until no shard has received or acknowledged
 // what it has not yet seen sent or received. An error means that the shards
@@ -77,30 +94,30 @@ func (a *Report) Problem(format string, args ...any) {
 //
 // Unless show is nil it is called once, with the sale and its shards as the reducers have them,
 // those of one cut. A shard that the reducer refused to fold on is shown as it was until then.
-func RunAudit[R Reducer](ctx context.Context, logs Logs, name string, newReducer func(log string) R, show func(*Sale, []R)) (*Report, error) {
-	sale := NewSale(spec.SaleLog(name))
-	w, err := Load(ctx, logs, sale.Log(), sale)
+func Run[R Reducer](ctx context.Context, logs ledger.Logs, name string, newReducer func(log string) R, show func(*ledger.Sale, []R)) (*Report, error) {
+	sale := ledger.NewSale(spec.SaleLog(name))
+	w, err := ledger.Load(ctx, logs, sale.Log(), sale)
 	switch {
 	case err != nil:
 		return nil, err
 	case sale.Generation() == 0:
-		return nil, fmt.Errorf("sale %s does not exist: %w", name, ErrGone)
+		return nil, fmt.Errorf("sale %s does not exist: %w", name, ledger.ErrGone)
 	case sale.Destroyed():
-		return nil, fmt.Errorf("sale %s is destroyed, its ledger is in the export alone: %w", name, ErrGone)
+		return nil, fmt.Errorf("sale %s is destroyed, its ledger is in the export alone: %w", name, ledger.ErrGone)
 	}
 	a, reducers := NewRecount(name, sale.UID(), sale.Shards(), newReducer)
-	a.heads = map[string]Head{sale.Log(): sale.Head()}
-	if head, err := ParseHead(w.Head()); err != nil || !sameHead(head, sale.Head()) {
+	a.heads = map[string]ledger.Head{sale.Log(): sale.Head()}
+	if head, err := ledger.ParseHead(w.Head()); err != nil || !sameHead(head, sale.Head()) {
 		a.Problem("the sale's log: the head says %+v, its slots add up to %+v", head.Totals, sale.Head().Totals)
 	}
 	applied, sealed, added := sale.Applied(), sale.Sealed(), sale.Added()
 	if err := readBooks(ctx, logs, a.books, applied, sealed); err != nil {
 		return nil, err
 	}
-	var payloads *Payloads
+	var payloads *ledger.Payloads
 	var damage error
 	if len(sale.Newest().GetUnits()) > 0 {
-		payloads = NewPayloads(spec.UnitsLog(sale.UID()))
+		payloads = ledger.NewPayloads(spec.UnitsLog(sale.UID()))
 		if damage, err = readPayloads(ctx, logs, payloads, added); err != nil {
 			return nil, err
 		}
@@ -108,8 +125,8 @@ func RunAudit[R Reducer](ctx context.Context, logs Logs, name string, newReducer
 	if err := readPlans(ctx, logs, sale, a.books); err != nil {
 		return nil, err
 	}
-	if deleted(sale, a.UID, a.books, payloads != nil && (payloads.Next() == 0 || errors.Is(damage, ErrGone))) {
-		return nil, fmt.Errorf("sale %s is being deleted, its ledger is in the export alone: %w", name, ErrGone)
+	if deleted(sale, a.UID, a.books, payloads != nil && (payloads.Next() == 0 || errors.Is(damage, ledger.ErrGone))) {
+		return nil, fmt.Errorf("sale %s is being deleted, its ledger is in the export alone: %w", name, ledger.ErrGone)
 	}
 	for _, b := range a.books {
 		a.complete(b, applied, sealed)
@@ -154,7 +171,7 @@ func (r *Recount) complete(b *Book, applied uint64, sealed *pb.Sealed) {
 
 // deleted reports whether the logs of the shards, or that of the units, may have been deleted
 // while they were read, or before.
-func deleted(sale *Sale, uid string, books []*Book, payloadsGone bool) bool {
+func deleted(sale *ledger.Sale, uid string, books []*Book, payloadsGone bool) bool {
 	return sale.UID() != uid || sale.Destroyed() || sale.Sealed() != nil &&
 		(payloadsGone || slices.ContainsFunc(books, func(b *Book) bool { return b.Next() == 0 }))
 }
@@ -162,17 +179,17 @@ func deleted(sale *Sale, uid string, books []*Book, payloadsGone bool) bool {
 // readBooks reads all shards up to a cut that is closed under In to Out and Ack
 // to In. A read may lag: shards that lack a generation that was applied, or the slot
 // that the sale was sealed with, are read again a few times.
-func readBooks(ctx context.Context, logs Logs, books []*Book, applied uint64, sealed *pb.Sealed) error {
-	failed := FoldTogether(ctx, logs, books)
-	err := EachShard(ctx, logs, len(books), func(ctx context.Context, shard int) error {
+func readBooks(ctx context.Context, logs ledger.Logs, books []*Book, applied uint64, sealed *pb.Sealed) error {
+	failed := ledger.FoldTogether(ctx, logs, books)
+	err := ledger.EachShard(ctx, logs, len(books), func(ctx context.Context, shard int) error {
 		if books[shard].damage = failed[shard]; failed[shard] != nil {
 			return nil
 		}
 		return books[shard].read(ctx, logs)
 	})
-	for try := 1; err == nil && try < MissingTries && slices.ContainsFunc(books, lacks(applied, sealed)); try++ {
-		if err = Wait(ctx, logs, MissingPause); err == nil {
-			err = EachShard(ctx, logs, len(books), func(ctx context.Context, shard int) error {
+	for try := 1; err == nil && try < ledger.MissingTries && slices.ContainsFunc(books, lacks(applied, sealed)); try++ {
+		if err = ledger.Wait(ctx, logs, ledger.MissingPause); err == nil {
+			err = ledger.EachShard(ctx, logs, len(books), func(ctx context.Context, shard int) error {
 				if !lacks(applied, sealed)(books[shard]) {
 					return nil
 				}
@@ -202,17 +219,17 @@ func (b *Book) endsWith(sealed *pb.Sealed) bool {
 
 // readPlans reads the sale's log on. Read after the shards, it has every generation that they
 // have, and the ranks of what they have awarded, unless the read lags: then it is read again a few times.
-func readPlans(ctx context.Context, logs Logs, sale *Sale, books []*Book) error {
+func readPlans(ctx context.Context, logs ledger.Logs, sale *ledger.Sale, books []*Book) error {
 	uid := sale.UID()
 	for try := 1; ; try++ {
-		if _, err := Load(ctx, logs, sale.Log(), sale); err != nil {
+		if _, err := ledger.Load(ctx, logs, sale.Log(), sale); err != nil {
 			return err
 		}
 		lags := sale.UID() == uid && lagsBehind(sale, books)
-		if !lags || try == MissingTries {
+		if !lags || try == ledger.MissingTries {
 			return nil
 		}
-		if err := Wait(ctx, logs, MissingPause); err != nil {
+		if err := ledger.Wait(ctx, logs, ledger.MissingPause); err != nil {
 			return err
 		}
 	}
@@ -220,14 +237,14 @@ func readPlans(ctx context.Context, logs Logs, sale *Sale, books []*Book) error 
 
 // lagsBehind reports whether the sale's own log was read without what shards have: a generation, or the
 // ranks of a draw, without which no entry has a unit.
-func lagsBehind(sale *Sale, books []*Book) bool {
+func lagsBehind(sale *ledger.Sale, books []*Book) bool {
 	return slices.ContainsFunc(books, func(b *Book) bool { return sale.BehindShard(b.reducer.Head().Totals) })
 }
 
 // closeCut reads shards on until what is received was sent, and what is acknowledged
 // received. It ends, since it reads on no further than to what came before the cut
 // that it began with. A read may lag: where it shows nothing new it is repeated a few times.
-func closeCut(ctx context.Context, logs Logs, books []*Book) error {
+func closeCut(ctx context.Context, logs ledger.Logs, books []*Book) error {
 	for try := 1; ; try++ {
 		lacks, read := false, false
 		for shard, b := range books {
@@ -250,10 +267,10 @@ func closeCut(ctx context.Context, logs Logs, books []*Book) error {
 		switch {
 		case read:
 			try = 0
-		case !lacks || try == MissingTries:
+		case !lacks || try == ledger.MissingTries:
 			return nil
 		default:
-			if err := Wait(ctx, logs, MissingPause); err != nil {
+			if err := ledger.Wait(ctx, logs, ledger.MissingPause); err != nil {
 				return err
 			}
 		}

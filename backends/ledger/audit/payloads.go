@@ -1,8 +1,10 @@
-package ledger
+package audit
 
 import (
 	"context"
 	"errors"
+
+	"salectl/backends/ledger"
 )
 
 // What an audit knows of what units are, where they are more than numbers: that it is stored of
@@ -10,23 +12,23 @@ import (
 
 // readPayloads reads the log of units, and again a few times while it does not say what units are
 // that were added: a read may lag. damage says why it cannot be read further.
-func readPayloads(ctx context.Context, logs Logs, log *Payloads, added []Added) (damage, err error) {
+func readPayloads(ctx context.Context, logs ledger.Logs, log *ledger.Payloads, added []ledger.Added) (damage, err error) {
 	for try := 1; ; try++ {
-		_, err := Load(ctx, logs, log.Log(), log)
+		_, err := ledger.Load(ctx, logs, log.Log(), log)
 		switch {
-		case errors.Is(err, ErrCorrupt) || errors.Is(err, ErrGone):
+		case errors.Is(err, ledger.ErrCorrupt) || errors.Is(err, ledger.ErrGone):
 			return err, nil
-		case err != nil || try == MissingTries || len(unstored(log, added)) == 0:
+		case err != nil || try == ledger.MissingTries || len(unstored(log, added)) == 0:
 			return nil, err
 		}
-		if err := Wait(ctx, logs, MissingPause); err != nil {
+		if err := ledger.Wait(ctx, logs, ledger.MissingPause); err != nil {
 			return nil, err
 		}
 	}
 }
 
 // unstored returns the units that plans have added and of which the log does not say what they are.
-func unstored(log *Payloads, added []Added) (all []Units) {
+func unstored(log *ledger.Payloads, added []ledger.Added) (all []ledger.Units) {
 	for _, plan := range added {
 		if missing := log.Missing(plan); len(missing) > 0 {
 			all = append(all, missing)
@@ -37,7 +39,7 @@ func unstored(log *Payloads, added []Added) (all []Units) {
 
 // Payloads checks that the log of units has the payload of each unit that plans had added before
 // it was read.
-func (r *Recount) Payloads(log *Payloads, added []Added) {
+func (r *Recount) Payloads(log *ledger.Payloads, added []ledger.Added) {
 	for _, missing := range unstored(log, added) {
 		r.Problem("units %v are in the sale, and what they are is not stored", missing)
 	}

@@ -1,4 +1,4 @@
-package ledger
+package audit
 
 import (
 	"cmp"
@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
 )
@@ -123,7 +124,7 @@ func (r *Recount) Claims() {
 // Units checks that every unit dealt is in exactly one place, and compares what each shard has
 // taken with what the sale's log has planned for it. Without that log, which is nil, the shards are
 // compared with each other.
-func (r *Recount) Units(sale *Sale) {
+func (r *Recount) Units(sale *ledger.Sale) {
 	if sale == nil {
 		r.sameSettings()
 		r.place(func(b *Book) []*pb.Generation { return b.generations })
@@ -160,8 +161,8 @@ func (r *Recount) sameSettings() {
 // place checks that every unit dealt is in exactly one place of all shards. planned are the
 // generations that a shard was to take.
 func (r *Recount) place(planned func(*Book) []*pb.Generation) {
-	var dealt, seen Units
-	put := func(units Units, where string, shards ...any) {
+	var dealt, seen ledger.Units
+	put := func(units ledger.Units, where string, shards ...any) {
 		fresh := units.Minus(seen)
 		if twice := units.Minus(fresh); len(twice) > 0 {
 			r.Oversold += twice.Count()
@@ -173,7 +174,7 @@ func (r *Recount) place(planned func(*Book) []*pb.Generation) {
 	}
 	for _, b := range r.books {
 		for _, g := range planned(b) {
-			units, err := UnitsOf(g.GetAdd())
+			units, err := ledger.UnitsOf(g.GetAdd())
 			for _, run := range units {
 				err = errors.Join(err, dealt.Add(run))
 			}
@@ -185,7 +186,7 @@ func (r *Recount) place(planned func(*Book) []*pb.Generation) {
 		put(b.sold, "sold on shard %d", b.shard)
 		put(b.removed, "removed on shard %d", b.shard)
 		for _, run := range b.twice {
-			put(Units{run}, "on shard %d, where it came twice", b.shard)
+			put(ledger.Units{run}, "on shard %d, where it came twice", b.shard)
 		}
 		put(b.held, "held on shard %d", b.shard)
 		for to, x := range b.peers {
