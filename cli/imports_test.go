@@ -37,8 +37,9 @@ var layers = []struct {
 	{"rules", 2, nil}, // who may claim; it knows no store and no sale under way
 	{"backends/ledger", 2, []string{"backends/ledger/internal/chunked", "backends/ledger/ledgerpb"}},
 	{"backends/ledger/internal/chunked", 2, nil},
-	{"backends/ledger/audit", 2, []string{"backends/ledger", "backends/ledger/internal/chunked", "backends/ledger/ledgerpb"}},
-	{"backends/ledger/export", 2, []string{"backends/ledger", "backends/ledger/audit", "backends/ledger/ledgerpb"}},
+	{"backends/ledger/audit", 2, []string{"backends/ledger", "backends/ledger/internal/chunked", "backends/ledger/ledgerpb", "backends/ledger/payload"}},
+	{"backends/ledger/export", 2, []string{"backends/ledger", "backends/ledger/audit", "backends/ledger/ledgerpb", "backends/ledger/payload"}},
+	{"backends/ledger/payload", 2, []string{"backends/ledger", "backends/ledger/ledgerpb"}},
 	{"backends/ledger/ledgerpb", 2, nil},
 	{"backends/lists", 2, []string{"backends/ledger", "backends/ledger/ledgerpb"}},
 	{"backends/quorum", 2, nil},
@@ -111,7 +112,7 @@ var vendors = map[string]string{
 	"github.com/invopop":         "spec",
 	"github.com/chromedp":        "services/browser",
 	"github.com/prometheus":      "executor executor/payments executor/httpd cli sim",
-	"google.golang.org/protobuf": "api/streampb backends/ledger backends/ledger/audit backends/ledger/export backends/ledger/ledgerpb backends/hbase planner executor/saletest sim sim/check",
+	"google.golang.org/protobuf": "api/streampb backends/ledger backends/ledger/audit backends/ledger/export backends/ledger/payload backends/ledger/ledgerpb backends/hbase planner executor/saletest sim sim/check",
 	"github.com/anishathalye":    "sim/check",
 	"cel.dev":                    "rules",
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/payload"
 	"salectl/planner"
 	"salectl/spec"
 	"salectl/units"
@@ -45,7 +46,7 @@ func payloadKey(sale spec.Sale) (*units.Key, error) {
 
 // payloadReader returns a reader of a sale's payloads, by the sale's log. A key that opens none of
 // them is refused, also where nothing is sold yet.
-func payloadReader(ctx context.Context, logs ledger.Logs, sale spec.Sale, log *ledger.Sale) (*ledger.PayloadReader, error) {
+func payloadReader(ctx context.Context, logs ledger.Logs, sale spec.Sale, log *ledger.Sale) (*payload.Reader, error) {
 	if log.Newest() == nil || len(log.Newest().GetUnits()) == 0 {
 		return nil, nil
 	}
@@ -53,10 +54,10 @@ func payloadReader(ctx context.Context, logs ledger.Logs, sale spec.Sale, log *l
 	if err != nil {
 		return nil, err
 	}
-	if err := ledger.FitsUnits(ctx, logs, log, key); err != nil {
+	if err := payload.CheckKey(ctx, logs, log, key); err != nil {
 		return nil, err
 	}
-	r := ledger.NewPayloadReader(logs, log.UID(), key)
+	r := payload.NewReader(logs, log.UID(), key)
 	r.Follow(log.Added())
 	return r, nil
 }

@@ -17,7 +17,7 @@ import (
 
 	"salectl/backends"
 	"salectl/backends/clock"
-	"salectl/backends/ledger"
+	"salectl/backends/ledger/payload"
 	"salectl/executor"
 	"salectl/executor/httpd"
 	"salectl/executor/httpd/access"
@@ -92,7 +92,7 @@ func (s *server) ready(ctx context.Context, p *program, store *backends.Store, s
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := ledger.FitsUnits(ctx, store.Logs, actual.Sale, key); err != nil {
+	if err := payload.CheckKey(ctx, store.Logs, actual.Sale, key); err != nil {
 		return nil, nil, err
 	}
 	if draw, missing := units.DrawKey(sale, s.env); missing != nil {

@@ -10,6 +10,7 @@ import (
 
 	"salectl/api"
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/payload"
 	"salectl/units"
 )
 
@@ -17,9 +18,9 @@ import (
 // know payloads, and processes do not forward them: the process that answers a buyer reads them from
 // the ledger, once the claim is there.
 type payloads struct {
-	reader  atomic.Pointer[ledger.PayloadReader] // nil: the units have no payloads, or these are not known yet
-	numbers atomic.Bool                          // the units have no payloads
-	failed  atomic.Pointer[error]                // the error of the last read; nil: it succeeded
+	reader  atomic.Pointer[payload.Reader] // nil: the units have no payloads, or these are not known yet
+	numbers atomic.Bool                    // the units have no payloads
+	failed  atomic.Pointer[error]          // the error of the last read; nil: it succeeded
 }
 
 // forget begins a session, in which payloads are unknown before follow is called.
@@ -36,7 +37,7 @@ func (g *payloads) follow(sale *ledger.Sale, logs ledger.Logs, key *units.Key) {
 	}
 	reader := g.reader.Load()
 	if reader == nil {
-		reader = ledger.NewPayloadReader(logs, sale.UID(), key)
+		reader = payload.NewReader(logs, sale.UID(), key)
 	}
 	reader.Follow(sale.Added())
 	g.reader.Store(reader)
@@ -116,7 +117,7 @@ func (g *payloads) add(ctx context.Context, a *Answer) {
 	}
 }
 
-func (g *payloads) addToClaim(ctx context.Context, reader *ledger.PayloadReader, c *Claim) {
+func (g *payloads) addToClaim(ctx context.Context, reader *payload.Reader, c *Claim) {
 	for try := 1; !addCached(reader, c); try++ {
 		payloads, err := reader.Read(ctx, c.Units)
 		if err == nil {
@@ -133,7 +134,7 @@ func (g *payloads) addToClaim(ctx context.Context, reader *ledger.PayloadReader,
 }
 
 // addCached adds payloads to one claim, and returns false if they have to be read for that.
-func addCached(reader *ledger.PayloadReader, c *Claim) bool {
+func addCached(reader *payload.Reader, c *Claim) bool {
 	if len(c.Units) == 0 || !reader.Tells(c.State == api.Sold || c.State == api.Refunded) {
 		return true
 	}

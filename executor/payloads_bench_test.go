@@ -8,6 +8,7 @@ import (
 
 	"salectl/api"
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/payload"
 	"salectl/executor/saletest"
 	"salectl/spec"
 	"salectl/units"
@@ -22,14 +23,14 @@ func tellCodes(b *testing.B, e *Executor, n int) {
 		b.Fatal(err)
 	}
 	log := spec.UnitsLog(saletest.UID)
-	fold, plan := ledger.NewPayloads(log), ledger.Hash{1}
+	fold, plan := payload.NewLog(log), ledger.Hash{1}
 	var head []byte
 	for from := 0; from < n; from += inSlot {
 		var some []units.Unit
 		for i := from; i < min(from+inSlot, n); i++ {
 			some = append(some, units.Unit{Name: fmt.Sprintf("CODE-%011d", i)})
 		}
-		op, err := ledger.SealPayload(key, rand.Reader, log, plan, int64(from)+1, []string{"code"}, some)
+		op, err := payload.Seal(key, rand.Reader, log, plan, int64(from)+1, []string{"code"}, some)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -45,7 +46,7 @@ func tellCodes(b *testing.B, e *Executor, n int) {
 		}
 		head = entry.Head
 	}
-	reader := ledger.NewPayloadReader(e.cfg.Logs, saletest.UID, key)
+	reader := payload.NewReader(e.cfg.Logs, saletest.UID, key)
 	reader.Follow([]ledger.Added{{Plan: plan, Units: ledger.Range{First: 1, Count: int64(n)}}})
 	e.payloads.reader.Store(reader)
 }

@@ -11,6 +11,7 @@ import (
 
 	"salectl/api"
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/payload"
 	"salectl/backends/memory"
 	"salectl/spec"
 	"salectl/units"
@@ -37,8 +38,8 @@ func newPayloads(t *testing.T, key *units.Key) (*payloads, *deafLogs) {
 	t.Helper()
 	const uid = "0123456789abcdef"
 	logs, log := memory.NewStore().Handle(nil), spec.UnitsLog(uid)
-	fold := ledger.NewPayloads(log)
-	op, err := ledger.SealPayload(key, strings.NewReader("twelve bytes"), log, ledger.Hash{1}, 1, []string{"seat"}, []units.Unit{{Name: "A1"}, {Name: "A2"}})
+	fold := payload.NewLog(log)
+	op, err := payload.Seal(key, strings.NewReader("twelve bytes"), log, ledger.Hash{1}, 1, []string{"seat"}, []units.Unit{{Name: "A1"}, {Name: "A2"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,15 +51,15 @@ func newPayloads(t *testing.T, key *units.Key) (*payloads, *deafLogs) {
 		t.Fatal(err)
 	}
 	g, deaf := new(payloads), &deafLogs{Logs: logs}
-	reader := ledger.NewPayloadReader(deaf, uid, key)
+	reader := payload.NewReader(deaf, uid, key)
 	reader.Follow([]ledger.Added{{Plan: ledger.Hash{1}, Units: ledger.Range{First: 1, Count: 2}}})
 	g.reader.Store(reader)
 	return g, deaf
 }
 
-func seats(names ...string) (all []ledger.Payload) {
+func seats(names ...string) (all []payload.Fields) {
 	for _, name := range names {
-		all = append(all, ledger.Payload{Columns: []string{"seat"}, Values: []string{name}})
+		all = append(all, payload.Fields{Columns: []string{"seat"}, Values: []string{name}})
 	}
 	return all
 }
@@ -123,7 +124,7 @@ func TestDeliverSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	g, _ := newPayloads(t, key)
-	for state, want := range map[api.Outcome][]ledger.Payload{api.Held: nil, api.Cancelled: nil, api.Expired: nil, api.Sold: seats("A1"), api.Refunded: seats("A1")} {
+	for state, want := range map[api.Outcome][]payload.Fields{api.Held: nil, api.Cancelled: nil, api.Expired: nil, api.Sold: seats("A1"), api.Refunded: seats("A1")} {
 		a := Answer{Outcome: state, Claim: Claim{State: state, Units: []int64{1}}}
 		if g.add(t.Context(), &a); !reflect.DeepEqual(a.Claim.Payloads, want) || a.Claim.Undelivered {
 			t.Errorf("%s: told %+v", state, a.Claim)

@@ -8,6 +8,7 @@ import (
 	"salectl/api"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/ledger/payload"
 	"salectl/backends/memory"
 	"salectl/executor/saletest"
 	"salectl/spec"
@@ -19,7 +20,7 @@ func TestFollowLaterPlans(t *testing.T) {
 	const name = "test"
 	logs, log := memory.NewStore().Handle(nil), spec.UnitsLog(saletest.UID)
 	saletest.Provision(t, logs, saletest.Declared(name, 2, 1, 1), []int64{2})
-	g, fold := new(payloads), ledger.NewPayloads(log)
+	g, fold := new(payloads), payload.NewLog(log)
 	for generation := range 2 {
 		saletest.Replan(t, logs, name, func(p *pb.Planned) {
 			p.Units = []byte{1}
@@ -32,7 +33,7 @@ func TestFollowLaterPlans(t *testing.T) {
 		sale := saletest.LoadSale(t, logs, name)
 		added := sale.Added()[generation]
 		first := added.Units.First
-		op, err := ledger.SealPayload(nil, nil, log, added.Plan, first, []string{"seat"}, []units.Unit{{Name: fmt.Sprint("A", first)}, {Name: fmt.Sprint("A", first+1)}})
+		op, err := payload.Seal(nil, nil, log, added.Plan, first, []string{"seat"}, []units.Unit{{Name: fmt.Sprint("A", first)}, {Name: fmt.Sprint("A", first+1)}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"salectl/backends/ledger"
+	"salectl/backends/ledger/payload"
 	"salectl/executor/shard"
 )
 
@@ -13,7 +13,7 @@ import (
 func TestPageWithPayloads(t *testing.T) {
 	claims := func(sizes ...int) (all []Claim) {
 		for i, n := range sizes {
-			all = append(all, Claim{ID: ClaimID{Shard: 3, Slot: uint64(i) + 1}, Payloads: []ledger.Payload{{Values: []string{strings.Repeat("x", n)}}}})
+			all = append(all, Claim{ID: ClaimID{Shard: 3, Slot: uint64(i) + 1}, Payloads: []payload.Fields{{Values: []string{strings.Repeat("x", n)}}}})
 		}
 		return all
 	}

@@ -15,6 +15,7 @@ import (
 
 	"salectl/backends/ledger"
 	"salectl/backends/ledger/export"
+	"salectl/backends/ledger/payload"
 	"salectl/spec"
 	"salectl/units"
 )
@@ -130,11 +131,11 @@ type Export struct {
 }
 
 // reader reads what the units are; nil where they are numbers.
-func (e *Export) reader(logs ledger.Logs) *ledger.PayloadReader {
+func (e *Export) reader(logs ledger.Logs) *payload.Reader {
 	if !e.payloads {
 		return nil
 	}
-	r := ledger.NewPayloadReader(logs, e.uid, e.key)
+	r := payload.NewReader(logs, e.uid, e.key)
 	r.Follow(e.added)
 	return r
 }

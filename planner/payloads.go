@@ -11,6 +11,7 @@ import (
 
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/ledger/payload"
 	"salectl/spec"
 	"salectl/units"
 )
@@ -74,7 +75,7 @@ func (u *UnitsActual) read(ctx context.Context, logs ledger.Logs, actual *Actual
 	if err != nil {
 		return err
 	}
-	has := ledger.NewPayloadReader(logs, sale.UID(), u.source.Key())
+	has := payload.NewReader(logs, sale.UID(), u.source.Key())
 	has.Follow(sale.Added())
 	dropped, leaving := make([]ledger.Units, len(shards)), make([]ledger.Units, len(shards))
 	for i, s := range shards {
@@ -390,7 +391,7 @@ func (n *NewUnits) payload(random io.Reader, log string, plan ledger.Hash, added
 	if len(us) == 0 || first+int64(len(us)) > added.First+added.Count {
 		return nil, fmt.Errorf("the units have changed since the plan was made: %w", ErrStale)
 	}
-	return ledger.SealPayload(n.source.Key(), random, log, plan, first, n.source.Columns(), us)
+	return payload.Seal(n.source.Key(), random, log, plan, first, n.source.Columns(), us)
 }
 
 // storing has the log of units say what the units are that a plan adds. Another process that
@@ -398,7 +399,7 @@ func (n *NewUnits) payload(random io.Reader, log string, plan ledger.Hash, added
 type storing struct {
 	x     *execution
 	log   *logDriver
-	fold  *ledger.Payloads
+	fold  *payload.Log
 	plan  ledger.Hash
 	added ledger.Range
 	then  func()
@@ -422,7 +423,7 @@ func (x *execution) storeUnits(then func()) {
 	}
 	x.begin(storingUnits)
 	name := spec.UnitsLog(x.intent.GetUid())
-	fold := ledger.NewPayloads(name)
+	fold := payload.NewLog(name)
 	s := &storing{x: x, fold: fold, plan: x.plan.Digest, added: added, then: then}
 	s.log = &logDriver{core: x.core, w: ledger.NewWriter(name, fold), apply: func(e *ledger.Entry) error {
 		return fold.Apply(e.Commit, e.Hash)

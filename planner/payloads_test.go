@@ -15,6 +15,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/ledger/audit"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/ledger/payload"
 	"salectl/spec"
 	"salectl/units"
 )
@@ -120,7 +121,7 @@ func (g *payloadSale) wantUnits(s spec.Sale, want ...string) {
 	if err != nil {
 		g.Fatal(err)
 	}
-	r := ledger.NewPayloadReader(g.logs(nil), sale.UID(), g.source(s).Key())
+	r := payload.NewReader(g.logs(nil), sale.UID(), g.source(s).Key())
 	r.Follow(sale.Added())
 	var got []string
 	for _, shard := range shards {

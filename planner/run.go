@@ -6,6 +6,7 @@ import (
 
 	"salectl/backends/calls"
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/payload"
 )
 
 // Apply carries out a plan of Make or MakePhase. It ends when every shard has
@@ -105,7 +106,7 @@ func checkDestroy(ctx context.Context, cfg Config, plan *Plan, exportPath string
 	if ended := actual.Sale.UID() == plan.UID && !actual.Sale.Live(); ended {
 		return nil
 	}
-	if err := ledger.FitsUnits(ctx, cfg.Logs, actual.Sale, cfg.Key); err != nil {
+	if err := payload.CheckKey(ctx, cfg.Logs, actual.Sale, cfg.Key); err != nil {
 		return fmt.Errorf("sale %s is not destroyed, its export could not say what was sold: %w", plan.Sale, err)
 	}
 	if cfg.Remember != nil {

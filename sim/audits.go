@@ -11,6 +11,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/ledger/audit"
 	"salectl/backends/ledger/export"
+	"salectl/backends/ledger/payload"
 	"salectl/planner"
 	"salectl/sim/check"
 	"salectl/units"
@@ -172,11 +173,11 @@ func exportLive(ctx context.Context, logs ledger.Logs, redact bool, key *units.K
 }
 
 // unitsReader reads what the units of a sale are; nil where they are numbers.
-func unitsReader(logs ledger.Logs, sale *ledger.Sale, key *units.Key) *ledger.PayloadReader {
+func unitsReader(logs ledger.Logs, sale *ledger.Sale, key *units.Key) *payload.Reader {
 	if len(sale.Newest().GetUnits()) == 0 {
 		return nil
 	}
-	r := ledger.NewPayloadReader(logs, sale.UID(), key)
+	r := payload.NewReader(logs, sale.UID(), key)
 	r.Follow(sale.Added())
 	return r
 }

@@ -10,6 +10,7 @@ import (
 	"salectl/backends/calls"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/payload"
 )
 
 // Shell is where a Reader runs.
@@ -66,7 +67,7 @@ func Follow(ctx context.Context, sh Shell, r *Reader, take func(*Batch) error) e
 type Payloads struct {
 	logs       ledger.Logs
 	of         *Reader
-	reader     *ledger.PayloadReader
+	reader     *payload.Reader
 	generation uint64
 }
 
@@ -83,7 +84,7 @@ func (g *Payloads) Add(ctx context.Context, b *Batch, trouble func(error)) error
 		return nil
 	}
 	if g.reader == nil {
-		g.reader = ledger.NewPayloadReader(g.logs, sale.UID(), nil)
+		g.reader = payload.NewReader(g.logs, sale.UID(), nil)
 	}
 	if g.generation != sale.Generation() {
 		g.generation = sale.Generation()
@@ -109,7 +110,7 @@ func (g *Payloads) Add(ctx context.Context, b *Batch, trouble func(error)) error
 }
 
 // read returns what units are; nil: the sale has come to its end.
-func (g *Payloads) read(ctx context.Context, sale *ledger.Sale, units []int64, trouble func(error)) ([]ledger.Payload, error) {
+func (g *Payloads) read(ctx context.Context, sale *ledger.Sale, units []int64, trouble func(error)) ([]payload.Fields, error) {
 	for tries := 0; ; tries++ {
 		payloads, err := g.reader.Read(ctx, units)
 		switch {
@@ -119,7 +120,7 @@ func (g *Payloads) read(ctx context.Context, sale *ledger.Sale, units []int64, t
 			return nil, err
 		case g.over(ctx, sale):
 			return nil, nil
-		case errors.Is(err, ledger.ErrNoPayload) && tries >= patience: // before that the read may have lagged
+		case errors.Is(err, payload.ErrUnreadable) && tries >= patience: // before that the read may have lagged
 			return nil, err
 		}
 		trouble(err)

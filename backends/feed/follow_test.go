@@ -11,6 +11,7 @@ import (
 
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/ledger/payload"
 	"salectl/backends/memory"
 	"salectl/executor/saletest"
 	"salectl/spec"
@@ -21,11 +22,11 @@ import (
 func storeUnits(t *testing.T, logs ledger.Logs) {
 	t.Helper()
 	log := spec.UnitsLog(saletest.UID)
-	op, err := ledger.SealPayload(nil, nil, log, ledger.Hash{}, 1, []string{"seat"}, []units.Unit{{Name: "A1"}, {Name: "A2"}})
+	op, err := payload.Seal(nil, nil, log, ledger.Hash{}, 1, []string{"seat"}, []units.Unit{{Name: "A1"}, {Name: "A2"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	entry, err := ledger.NewPayloads(log).Entry(saletest.Planner, saletest.PlannedUs, op)
+	entry, err := payload.NewLog(log).Entry(saletest.Planner, saletest.PlannedUs, op)
 	if err == nil {
 		err = logs.Append(t.Context(), log, 0, nil, entry.Head, entry.Bytes)
 	}
@@ -49,7 +50,7 @@ func TestUnitsOfClaims(t *testing.T) {
 		"a read fails":              {stored: true, fault: memory.ErrorBefore, times: 20, want: "[map[seat:A2]]"},
 		"deleted, the sale sealed":  {sealed: true, want: "[]"},
 		"it fails, the sale sealed": {stored: true, sealed: true, fault: memory.ErrorBefore, times: 1 << 20, want: "[]"},
-		"never stored":              {want: "[]", err: ledger.ErrNoPayload},
+		"never stored":              {want: "[]", err: payload.ErrUnreadable},
 		"not permitted":             {stored: true, fault: memory.Denied, times: 1 << 20, want: "[]", err: fs.ErrPermission},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 
 	"salectl/backends/ledger"
 	"salectl/backends/ledger/export"
+	"salectl/backends/ledger/payload"
 	"salectl/internal/tamper"
 	"salectl/spec"
 )
@@ -79,6 +80,6 @@ func TestAuditOfAnyHeader(t *testing.T) {
 // logOf is the part of a commit's line that says of which log it is.
 func logOf(line string) string { return line[:strings.IndexByte(line, ',')] }
 
-func exportPayloads(w *ledger.World, payloads *ledger.PayloadReader, to *bytes.Buffer) error {
+func exportPayloads(w *ledger.World, payloads *payload.Reader, to *bytes.Buffer) error {
 	return export.WriteRun(w.T.Context(), w.Logs, "test", ledger.TestUID, w.Shards, payloads, to)
 }

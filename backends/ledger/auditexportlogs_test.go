@@ -15,6 +15,7 @@ import (
 	"salectl/backends/ledger/audit"
 	"salectl/backends/ledger/export"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/ledger/payload"
 	"salectl/spec"
 	"salectl/units"
 )
@@ -157,7 +158,7 @@ func TestNoSeedInExportOfOpenPackets(t *testing.T) {
 
 // payloadExport exports a sale of units that are CODE1 to CODE30, of which two are sold and two are
 // held.
-func payloadExport(t *testing.T, key *units.Key, export func(*ledger.World, *ledger.PayloadReader, *bytes.Buffer) error) (*ledger.World, []string) {
+func payloadExport(t *testing.T, key *units.Key, export func(*ledger.World, *payload.Reader, *bytes.Buffer) error) (*ledger.World, []string) {
 	t.Helper()
 	plan := ledger.Hash{1}
 	w := ledger.WorldOf(t, ledger.OpenSettings(3), func(w *ledger.World) {
@@ -185,7 +186,7 @@ func payloadExport(t *testing.T, key *units.Key, export func(*ledger.World, *led
 // TestAuditOfExportWithPayloads proves what the units of claims are by the log of units, with the key
 // where they are secret.
 func TestAuditOfExportWithPayloads(t *testing.T) {
-	whole := func(w *ledger.World, payloads *ledger.PayloadReader, to *bytes.Buffer) error {
+	whole := func(w *ledger.World, payloads *payload.Reader, to *bytes.Buffer) error {
 		return export.WriteRun(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, payloads, to)
 	}
 	for name, key := range map[string]*units.Key{"public": nil, "secret": mustKey(t, 1)} {
@@ -232,7 +233,7 @@ func TestExportWithoutItsUnits(t *testing.T) {
 	for slots := range 4 {
 		var failed error
 		var again bytes.Buffer
-		payloadExport(t, nil, func(w *ledger.World, payloads *ledger.PayloadReader, to *bytes.Buffer) error {
+		payloadExport(t, nil, func(w *ledger.World, payloads *payload.Reader, to *bytes.Buffer) error {
 			log := w.Logs.Logs[spec.UnitsLog(ledger.TestUID)]
 			now := *log
 			w.Logs.Before = func() {
@@ -270,7 +271,7 @@ func TestAuditOfExportOfSecretsWithoutKey(t *testing.T) {
 		"public":      {with: key, err: "the file has no units that are encrypted"},
 		"redacted":    {sealed: key, redact: true, unproven: "what the units are: they are secret, and were left out"},
 	} {
-		_, lines := payloadExport(t, c.sealed, func(w *ledger.World, payloads *ledger.PayloadReader, to *bytes.Buffer) error {
+		_, lines := payloadExport(t, c.sealed, func(w *ledger.World, payloads *payload.Reader, to *bytes.Buffer) error {
 			if c.redact {
 				return export.WriteRedacted(t.Context(), w.Logs, "test", w.Sale, w.Shards, payloads, to)
 			}

@@ -10,6 +10,7 @@ import (
 
 	"salectl/backends/ledger"
 	"salectl/backends/ledger/audit"
+	"salectl/backends/ledger/payload"
 	"salectl/spec"
 )
 
@@ -68,7 +69,7 @@ func unseen(problem string) bool {
 
 // So it reads the log of units again.
 func TestAuditReadsAgainWhatUnitsAre(t *testing.T) {
-	w, _ := payloadExport(t, nil, func(*ledger.World, *ledger.PayloadReader, *bytes.Buffer) error { return nil })
+	w, _ := payloadExport(t, nil, func(*ledger.World, *payload.Reader, *bytes.Buffer) error { return nil })
 	synctest.Test(t, func(t *testing.T) {
 		for reads, want := range map[int]bool{ledger.MissingTries - 1: true, ledger.MissingTries: false} {
 			a, err := audit.Run(t.Context(), &behind{w.Logs, spec.UnitsLog(ledger.TestUID), nil, reads}, "test", ledger.NewState, nil)

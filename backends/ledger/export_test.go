@@ -16,6 +16,7 @@ import (
 
 	"salectl/backends/ledger"
 	"salectl/backends/ledger/export"
+	"salectl/backends/ledger/payload"
 	"salectl/spec"
 	"salectl/units"
 )
@@ -196,7 +197,7 @@ func TestExportTamperedAtEveryByte(t *testing.T) {
 func TestAuditOfAnyExport(t *testing.T) {
 	key := mustKey(t, 1)
 	payloads := func(key *units.Key, redact bool) []byte {
-		_, lines := payloadExport(t, key, func(w *ledger.World, payloads *ledger.PayloadReader, to *bytes.Buffer) error {
+		_, lines := payloadExport(t, key, func(w *ledger.World, payloads *payload.Reader, to *bytes.Buffer) error {
 			if redact {
 				return export.WriteRedacted(t.Context(), w.Logs, "test", w.Sale, w.Shards, payloads, to)
 			}

@@ -8,7 +8,9 @@
 // may write is the business of package quorum, and only a matter of progress.
 //
 // States, drafts and writers are free of I/O, goroutines and clocks. What reads
-// whole logs (Load, LoadShards) takes the Logs to read from.
+// whole logs (Load, LoadShards) takes the Logs to read from. What recounts a
+// sale, exports it or reads what its units are lies in the packages below, which
+// this one does not know: audit, export and payload.
 package ledger
 
 import (

@@ -16,6 +16,7 @@ import (
 	"salectl/backends/ledger/audit"
 	"salectl/backends/ledger/export"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/ledger/payload"
 	"salectl/internal/wait"
 	"salectl/spec"
 	"salectl/units"
@@ -37,14 +38,14 @@ func mustKey(t *testing.T, b byte) *units.Key {
 type payloadWorld struct {
 	t     *testing.T
 	logs  *ledger.MemoryLogs
-	fold  *ledger.Payloads
+	fold  *payload.Log
 	head  []byte
 	key   *units.Key
 	added []ledger.Added
 }
 
 func newPayloadWorld(t *testing.T, key *units.Key) *payloadWorld {
-	return &payloadWorld{t: t, logs: &ledger.MemoryLogs{Logs: make(map[string]*ledger.StoredLog)}, fold: ledger.NewPayloads(spec.UnitsLog(ledger.TestUID)), key: key}
+	return &payloadWorld{t: t, logs: &ledger.MemoryLogs{Logs: make(map[string]*ledger.StoredLog)}, fold: payload.NewLog(spec.UnitsLog(ledger.TestUID)), key: key}
 }
 
 // store stores units of a plan.
@@ -54,7 +55,7 @@ func (w *payloadWorld) store(plan byte, first int64, names ...string) error {
 	for _, name := range names {
 		us = append(us, units.Unit{Name: name, Attributes: []string{strings.ToLower(name)}})
 	}
-	op, err := ledger.SealPayload(w.key, rand.Reader, w.fold.Log(), ledger.Hash{plan}, first, []string{"code", "small"}, us)
+	op, err := payload.Seal(w.key, rand.Reader, w.fold.Log(), ledger.Hash{plan}, first, []string{"code", "small"}, us)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -85,13 +86,13 @@ func (w *payloadWorld) mustStore(plan byte, first int64, names ...string) {
 }
 
 // reader is one of a process that has just begun.
-func (w *payloadWorld) reader() *ledger.PayloadReader {
-	r := ledger.NewPayloadReader(w.logs, ledger.TestUID, w.key)
+func (w *payloadWorld) reader() *payload.Reader {
+	r := payload.NewReader(w.logs, ledger.TestUID, w.key)
 	r.Follow(w.added)
 	return r
 }
 
-func (w *payloadWorld) want(r *ledger.PayloadReader, unit int64, name string) {
+func (w *payloadWorld) want(r *payload.Reader, unit int64, name string) {
 	w.t.Helper()
 	got, err := r.Read(w.t.Context(), []int64{unit})
 	want := map[string]string{"code": name, "small": strings.ToLower(name)}
@@ -165,11 +166,11 @@ func TestPayloadThatCannotBeRead(t *testing.T) {
 	w := newPayloadWorld(t, mustKey(t, 1))
 	w.mustStore(1, 1, "SECRET")
 	w.added = []ledger.Added{{ledger.Hash{1}, ledger.Range{1, 2}}}
-	other, none := ledger.NewPayloadReader(w.logs, ledger.TestUID, mustKey(t, 2)), ledger.NewPayloadReader(w.logs, ledger.TestUID, nil)
+	other, none := payload.NewReader(w.logs, ledger.TestUID, mustKey(t, 2)), payload.NewReader(w.logs, ledger.TestUID, nil)
 	other.Follow(w.added)
 	none.Follow(w.added)
 	for name, test := range map[string]struct {
-		r    *ledger.PayloadReader
+		r    *payload.Reader
 		unit int64
 		want string
 	}{
@@ -177,10 +178,10 @@ func TestPayloadThatCannotBeRead(t *testing.T) {
 		"no key":         {none, 1, "there is no key"},
 		"not stored":     {w.reader(), 2, "it is not stored"},
 		"of no plan":     {w.reader(), 3, "no plan has added it"},
-		"a plan unheard": {ledger.NewPayloadReader(w.logs, ledger.TestUID, w.key), 1, "no plan has added it"},
+		"a plan unheard": {payload.NewReader(w.logs, ledger.TestUID, w.key), 1, "no plan has added it"},
 	} {
 		_, err := test.r.Read(t.Context(), []int64{test.unit})
-		if !errors.Is(err, ledger.ErrNoPayload) || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "SECRET") {
+		if !errors.Is(err, payload.ErrUnreadable) || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "SECRET") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -261,7 +262,7 @@ func TestPayloadsAreNotWaitedForForever(t *testing.T) {
 	w := newPayloadWorld(t, nil)
 	w.mustStore(1, 1, "A", "B")
 	held := heldLogs{w.logs, make(chan struct{}, 9), make(chan struct{})}
-	r := ledger.NewPayloadReader(held, ledger.TestUID, nil)
+	r := payload.NewReader(held, ledger.TestUID, nil)
 	r.Follow([]ledger.Added{{ledger.Hash{1}, ledger.Range{1, 2}}})
 	first := make(chan error)
 	go func() {

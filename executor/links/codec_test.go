@@ -9,6 +9,7 @@ import (
 
 	"salectl/api/streampb"
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/payload"
 	"salectl/executor"
 	"salectl/executor/links"
 	"salectl/executor/ownership"
@@ -115,7 +116,7 @@ func TestRepliesArrive(t *testing.T) {
 	claim := shard.Claim{
 		ID: shard.ClaimID{Shard: 3, Slot: 1 << 40, Index: 5}, User: "ada", Units: []int64{2, 1 << 41}, Asked: 3, State: "held", At: at, HeldUntil: at.Add(time.Hour),
 		Books:    &shard.Books{SettledAt: at, Who: "who", Why: "why", Payment: "payment", Extended: true, Retired: true, RefundsDue: []string{"due"}, Owed: 2, Next: "due"},
-		Payloads: []ledger.Payload{{Columns: []string{"seat"}, Values: []string{"A1"}}}, Undelivered: true,
+		Payloads: []payload.Fields{{Columns: []string{"seat"}, Values: []string{"A1"}}}, Undelivered: true,
 	}
 	look := uint64(1<<63 | 4)
 	tried := shard.Undecided
@@ -151,7 +152,7 @@ func TestRepliesArrive(t *testing.T) {
 func TestPayloadsOfOneLength(t *testing.T) {
 	sent := &streampb.Claim{Payloads: []*streampb.Payload{{Names: []string{"seat", "gate"}, Values: []string{"A1"}}}}
 	got := shard.ClaimOf(sent).Payloads
-	if want := []ledger.Payload{{Columns: []string{"seat"}, Values: []string{"A1"}}}; !reflect.DeepEqual(got, want) {
+	if want := []payload.Fields{{Columns: []string{"seat"}, Values: []string{"A1"}}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"salectl/api"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/ledger/payload"
 	"salectl/spec"
 )
 
@@ -32,7 +33,7 @@ type Claim struct {
 
 	// Payloads is what the units are, nil where they are numbers or it is not told yet.
 	// Undelivered says that it could not be read. They are set in what Service returns.
-	Payloads    []ledger.Payload
+	Payloads    []payload.Fields
 	Undelivered bool
 }
 

@@ -5,7 +5,7 @@ import (
 
 	"salectl/api"
 	"salectl/api/streampb"
-	"salectl/backends/ledger"
+	"salectl/backends/ledger/payload"
 	"salectl/spec"
 )
 
@@ -80,7 +80,7 @@ func ClaimOf(m *streampb.Claim) Claim {
 	}
 	for _, p := range m.GetPayloads() {
 		n := min(len(p.GetNames()), len(p.GetValues())) // another process may send anything
-		c.Payloads = append(c.Payloads, ledger.Payload{Columns: p.GetNames()[:n], Values: p.GetValues()[:n]})
+		c.Payloads = append(c.Payloads, payload.Fields{Columns: p.GetNames()[:n], Values: p.GetValues()[:n]})
 	}
 	if b := m.GetBooks(); b != nil {
 		c.Books = &Books{

@@ -14,6 +14,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/ledger/export"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/ledger/payload"
 	"salectl/spec"
 )
 
@@ -45,7 +46,7 @@ type world struct {
 	off            time.Duration // that writers' clocks are ahead
 	opens, closes  time.Duration // of the next generations, since 1970; 0: none
 	partial        bool          // of the next generations: whether a claim may get a part
-	payloadLogs    *ledger.Payloads
+	payloadLogs    *payload.Log
 	choose         bool        // and whether buyers may choose units
 	rows           []*pb.Range // which lie side by side
 	draw           *pb.Draw    // by which the run is drawn; nil: it is no draw
@@ -70,7 +71,7 @@ func emptyWorld(t testing.TB) *world {
 
 // begins goes on with a new run, of which nothing is stored yet.
 func (w *world) begins(uid string) {
-	w.uid, w.run, w.next, w.shards, w.payloadLogs = uid, w.run+1, 1, nil, ledger.NewPayloads(payloadLog(uid))
+	w.uid, w.run, w.next, w.shards, w.payloadLogs = uid, w.run+1, 1, nil, payload.NewLog(payloadLog(uid))
 	for i := range shards {
 		w.shards = append(w.shards, ledger.NewState(w.log(i)))
 	}
@@ -547,9 +548,9 @@ func (w *world) sealShards() {
 func (w *world) noteSealed() {
 	w.t.Helper()
 	var file bytes.Buffer
-	var payloads *ledger.PayloadReader
+	var payloads *payload.Reader
 	if w.payloadLogs.Next() > 0 {
-		payloads = ledger.NewPayloadReader(reader{w: w}, w.uid, nil)
+		payloads = payload.NewReader(reader{w: w}, w.uid, nil)
 		payloads.Follow(w.sale.Added())
 	}
 	if err := export.WriteRun(w.t.Context(), reader{w: w}, "tickets", w.uid, w.shards, payloads, &file); err != nil {

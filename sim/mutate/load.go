@@ -23,6 +23,7 @@ var targets = []target{
 	{folder: "backends/ledger"},
 	{folder: "backends/ledger/audit", also: []string{"backends/ledger"}},
 	{folder: "backends/ledger/export", also: []string{"backends/ledger"}},
+	{folder: "backends/ledger/payload", also: []string{"backends/ledger"}},
 	{folder: "backends/ledger/internal/chunked", also: []string{"backends/ledger"}},
 	{folder: "backends/lists"},
 	{folder: "backends/quorum"},

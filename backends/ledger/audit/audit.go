@@ -26,6 +26,7 @@ import (
 
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/ledger/payload"
 	"salectl/draw"
 	"salectl/spec"
 )
@@ -114,10 +115,10 @@ func Run[R Reducer](ctx context.Context, logs ledger.Logs, name string, newReduc
 	if err := readBooks(ctx, logs, a.books, applied, sealed); err != nil {
 		return nil, err
 	}
-	var payloads *ledger.Payloads
+	var payloads *payload.Log
 	var damage error
 	if len(sale.Newest().GetUnits()) > 0 {
-		payloads = ledger.NewPayloads(spec.UnitsLog(sale.UID()))
+		payloads = payload.NewLog(spec.UnitsLog(sale.UID()))
 		if damage, err = readPayloads(ctx, logs, payloads, added); err != nil {
 			return nil, err
 		}

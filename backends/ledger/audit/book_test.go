@@ -5,9 +5,9 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"salectl/backends/backendtest"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/memory"
 )
 
 func claimOp(user string, unit int64) *pb.Op {
@@ -33,7 +33,7 @@ type log struct {
 }
 
 func newLog(t *testing.T) *log {
-	return &log{t: t, logs: backendtest.NewStore().Handle(nil), tail: ledger.NewTail("00/0123456789abcdef/0")}
+	return &log{t: t, logs: memory.NewStore().Handle(nil), tail: ledger.NewTail("00/0123456789abcdef/0")}
 }
 
 // append stores a commit; damaged: with bytes that do not decode.

@@ -20,8 +20,7 @@ var allowed = strings.Fields(`
 	Sale NewSale Added RedPacket DeclaredRedPacket
 	Range Units UnitsOf
 	Claim Outcomes AttributesLen FormatTime
-	DrawResultOf DrawShard
-	Payloads NewPayloads`)
+	DrawResultOf DrawShard`)
 
 // TestIndependence finds what of package ledger the audit uses.
 func TestIndependence(t *testing.T) {

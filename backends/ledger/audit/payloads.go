@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/payload"
 )
 
 // What an audit knows of what units are, where they are more than numbers: that it is stored of
@@ -12,7 +13,7 @@ import (
 
 // readPayloads reads the log of units, and again a few times while it does not say what units are
 // that were added: a read may lag. damage says why it cannot be read further.
-func readPayloads(ctx context.Context, logs ledger.Logs, log *ledger.Payloads, added []ledger.Added) (damage, err error) {
+func readPayloads(ctx context.Context, logs ledger.Logs, log *payload.Log, added []ledger.Added) (damage, err error) {
 	for try := 1; ; try++ {
 		_, err := ledger.Load(ctx, logs, log.Log(), log)
 		switch {
@@ -28,7 +29,7 @@ func readPayloads(ctx context.Context, logs ledger.Logs, log *ledger.Payloads, a
 }
 
 // unstored returns the units that plans have added and of which the log does not say what they are.
-func unstored(log *ledger.Payloads, added []ledger.Added) (all []ledger.Units) {
+func unstored(log *payload.Log, added []ledger.Added) (all []ledger.Units) {
 	for _, plan := range added {
 		if missing := log.Missing(plan); len(missing) > 0 {
 			all = append(all, missing)
@@ -39,7 +40,7 @@ func unstored(log *ledger.Payloads, added []ledger.Added) (all []ledger.Units) {
 
 // Payloads checks that the log of units has the payload of each unit that plans had added before
 // it was read.
-func (r *Recount) Payloads(log *ledger.Payloads, added []ledger.Added) {
+func (r *Recount) Payloads(log *payload.Log, added []ledger.Added) {
 	for _, missing := range unstored(log, added) {
 		r.Problem("units %v are in the sale, and what they are is not stored", missing)
 	}

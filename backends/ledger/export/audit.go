@@ -14,6 +14,7 @@ import (
 
 	"salectl/backends/ledger"
 	"salectl/backends/ledger/audit"
+	"salectl/backends/ledger/payload"
 	"salectl/draw"
 	"salectl/spec"
 	"salectl/units"
@@ -61,10 +62,10 @@ type fileAudit struct {
 	worth  int64
 
 	logs     []*auditedLog
-	sale     *ledger.Sale     // nil: its log cannot be relied on
-	payloads *ledger.Payloads // nil: that log cannot
-	entries  [][]byte         // of that log
-	reader   *ledger.PayloadReader
+	sale     *ledger.Sale // nil: its log cannot be relied on
+	payloads *payload.Log // nil: that log cannot
+	entries  [][]byte     // of that log
+	reader   *payload.Reader
 	locked   bool // what the units are is encrypted, and there is no key
 }
 

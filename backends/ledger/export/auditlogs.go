@@ -13,6 +13,7 @@ import (
 
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/ledger/payload"
 	"salectl/spec"
 	"salectl/units"
 )
@@ -34,7 +35,7 @@ type auditedLog struct {
 func (x *fileAudit) openLogs() {
 	h, shards := x.header, len(x.shards)
 	x.last = append(x.last, 0, 0)
-	x.sale, x.payloads = ledger.NewSale(spec.SaleLog(h.Sale)), ledger.NewPayloads(spec.UnitsLog(h.UID))
+	x.sale, x.payloads = ledger.NewSale(spec.SaleLog(h.Sale)), payload.NewLog(spec.UnitsLog(h.UID))
 	sale := &auditedLog{name: saleLogName, place: shards, has: h.SaleLog, at: ledger.NewTail(x.sale.Log()), apply: x.sale.Apply}
 	sale.begin(x.sale, nil)
 	x.logs = []*auditedLog{sale}
@@ -180,7 +181,7 @@ func (x *fileAudit) openUnits(key *units.Key) error {
 		x.locked = true
 		return nil
 	}
-	x.reader = ledger.NewPayloadReaderOf(fileLog(x.entries), x.payloads, key)
+	x.reader = payload.NewReaderOf(fileLog(x.entries), x.payloads, key)
 	x.reader.Follow(x.added())
 	return nil
 }

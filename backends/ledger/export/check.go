@@ -9,6 +9,7 @@ import (
 	"io"
 
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/payload"
 )
 
 // Check reads an export of shards as they are folded back, and holds it
@@ -18,7 +19,7 @@ import (
 //
 // It keeps no more than a line in memory: who has folded a large sale has no room
 // for another fold.
-func Check(ctx context.Context, logs ledger.Logs, from io.Reader, sale string, log *ledger.Sale, shards []*ledger.State, payloads *ledger.PayloadReader) error {
+func Check(ctx context.Context, logs ledger.Logs, from io.Reader, sale string, log *ledger.Sale, shards []*ledger.State, payloads *payload.Reader) error {
 	x, err := readOfSale(ctx, logs, log)
 	if err != nil {
 		return err
@@ -103,7 +104,7 @@ func isClaim(line []byte) bool { return bytes.HasPrefix(line, []byte(`{"claim":`
 
 // claims reads the lines of the claims, which are to be those of the shards, and
 // the line after them.
-func (r *lineReader) claims(ctx context.Context, sale string, shards []*ledger.State, x *ofSale, payloads *ledger.PayloadReader) error {
+func (r *lineReader) claims(ctx context.Context, sale string, shards []*ledger.State, x *ofSale, payloads *payload.Reader) error {
 	err := r.next()
 	for shard, s := range shards {
 		for i := range s.Claims() {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"salectl/backends/ledger"
+	"salectl/backends/ledger/payload"
 )
 
 // KindExtract is what an extract's header says in its field kind.
@@ -66,7 +67,7 @@ type ExtractOf struct {
 // Find returns the claims that match, by shard and in the order of their acceptance,
 // as lines of an export. What the units are worth is read from the sale's own log, which
 // must be of the same run (else ErrGone).
-func Find(ctx context.Context, logs ledger.Logs, sale, uid string, shards []*ledger.State, payloads *ledger.PayloadReader, f Filter) ([]Claim, error) {
+func Find(ctx context.Context, logs ledger.Logs, sale, uid string, shards []*ledger.State, payloads *payload.Reader, f Filter) ([]Claim, error) {
 	x, err := loadOfSale(ctx, logs, sale, uid)
 	if err != nil {
 		return nil, err
@@ -87,7 +88,7 @@ func Find(ctx context.Context, logs ledger.Logs, sale, uid string, shards []*led
 }
 
 // WriteExtract writes an extract of the shards as they are folded.
-func WriteExtract(ctx context.Context, logs ledger.Logs, sale, uid string, shards []*ledger.State, payloads *ledger.PayloadReader, f Filter, to io.Writer) error {
+func WriteExtract(ctx context.Context, logs ledger.Logs, sale, uid string, shards []*ledger.State, payloads *payload.Reader, f Filter, to io.Writer) error {
 	found, err := Find(ctx, logs, sale, uid, shards, payloads, f)
 	if err != nil {
 		return err

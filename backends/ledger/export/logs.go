@@ -10,6 +10,7 @@ import (
 
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/ledger/payload"
 	"salectl/spec"
 )
 
@@ -40,7 +41,7 @@ func addedTo(sale *ledger.Sale, shards []*ledger.State) []ledger.Added {
 
 // readUnits looks how much there is to export of what the units are. Somebody who is not to
 // have secrets does not get them encrypted either.
-func (x *ofSale) readUnits(ctx context.Context, payloads *ledger.PayloadReader, shards []*ledger.State) error {
+func (x *ofSale) readUnits(ctx context.Context, payloads *payload.Reader, shards []*ledger.State) error {
 	if payloads == nil || x.redact != nil && payloads.Secret() {
 		return nil
 	}

@@ -30,6 +30,7 @@ import (
 
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/ledger/payload"
 	"salectl/draw"
 )
 
@@ -148,7 +149,7 @@ func NewHeader(sale string, uid string, shards []*ledger.State) Header {
 // read once more and must hash to the same roots. The sale's own log must be of the same
 // run (else ErrGone) and have every generation that the shards have; what units are
 // is read by payloads, which is nil where they are numbers.
-func WriteRun(ctx context.Context, logs ledger.Logs, sale, uid string, shards []*ledger.State, payloads *ledger.PayloadReader, to io.Writer) error {
+func WriteRun(ctx context.Context, logs ledger.Logs, sale, uid string, shards []*ledger.State, payloads *payload.Reader, to io.Writer) error {
 	x, err := loadOfSale(ctx, logs, sale, uid)
 	if err != nil {
 		return err
@@ -157,7 +158,7 @@ func WriteRun(ctx context.Context, logs ledger.Logs, sale, uid string, shards []
 }
 
 // Write is WriteRun with the sale's own log as it is folded.
-func Write(ctx context.Context, logs ledger.Logs, sale string, log *ledger.Sale, shards []*ledger.State, payloads *ledger.PayloadReader, to io.Writer) error {
+func Write(ctx context.Context, logs ledger.Logs, sale string, log *ledger.Sale, shards []*ledger.State, payloads *payload.Reader, to io.Writer) error {
 	x, err := readOfSale(ctx, logs, log)
 	if err != nil {
 		return err
@@ -167,7 +168,7 @@ func Write(ctx context.Context, logs ledger.Logs, sale string, log *ledger.Sale,
 
 // WriteRedacted is Write for somebody who is not to have the keys of requests, see
 // redaction. That of a draw is ErrDrawRedacted.
-func WriteRedacted(ctx context.Context, logs ledger.Logs, sale string, log *ledger.Sale, shards []*ledger.State, payloads *ledger.PayloadReader, to io.Writer) error {
+func WriteRedacted(ctx context.Context, logs ledger.Logs, sale string, log *ledger.Sale, shards []*ledger.State, payloads *payload.Reader, to io.Writer) error {
 	x, err := readOfSale(ctx, logs, log)
 	if err != nil {
 		return err
@@ -179,7 +180,7 @@ func WriteRedacted(ctx context.Context, logs ledger.Logs, sale string, log *ledg
 	return x.write(ctx, logs, sale, log.UID(), shards, payloads, to)
 }
 
-func (x *ofSale) write(ctx context.Context, logs ledger.Logs, sale, uid string, shards []*ledger.State, payloads *ledger.PayloadReader, to io.Writer) error {
+func (x *ofSale) write(ctx context.Context, logs ledger.Logs, sale, uid string, shards []*ledger.State, payloads *payload.Reader, to io.Writer) error {
 	x.draw.Cut(ledger.DrawShards(shards))
 	if err := x.readUnits(ctx, payloads, shards); err != nil {
 		return err
@@ -225,7 +226,7 @@ func (x *ofSale) header(sale, uid string, shards []*ledger.State) Header {
 }
 
 // claim is the line of a claim, with what its units are.
-func (x *ofSale) claim(ctx context.Context, payloads *ledger.PayloadReader, sale string, shard int, c ledger.Claim) (Claim, error) {
+func (x *ofSale) claim(ctx context.Context, payloads *payload.Reader, sale string, shard int, c ledger.Claim) (Claim, error) {
 	line := claimLine(sale, shard, c, x)
 	told, err := payloads.OfClaim(ctx, c)
 	if err != nil {

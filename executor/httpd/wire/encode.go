@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"salectl/api"
-	"salectl/backends/ledger"
+	"salectl/backends/ledger/payload"
 	"salectl/executor"
 	"salectl/executor/shard"
 	"salectl/spec"
@@ -85,7 +85,7 @@ func appendAmounts(b []byte, units []int64, packets *spec.Packets) []byte {
 }
 
 // appendPayloads appends the payload of each unit, in their order.
-func appendPayloads(b []byte, payloads []ledger.Payload) []byte {
+func appendPayloads(b []byte, payloads []payload.Fields) []byte {
 	b = append(b, `,"payloads":[`...)
 	for i, p := range payloads {
 		if i > 0 {

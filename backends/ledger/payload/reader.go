@@ -1,4 +1,4 @@
-package ledger
+package payload
 
 import (
 	"context"
@@ -11,22 +11,23 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
 	"salectl/units"
 )
 
-// PayloadReader reads what the units of a run are: the sale's log says which plan has added
+// Reader reads what the units of a run are: the sale's log says which plan has added
 // a unit, and the log of units what that plan says of it. It keeps what it has read last, so
 // that units which are sold one after another are read together. Its methods are safe for
 // concurrent use.
-type PayloadReader struct {
-	logs Logs
+type Reader struct {
+	logs ledger.Logs
 	key  *units.Key
 
 	mu     sync.Mutex
-	added  []Added // to the run, as far as the reader was told
-	fold   *Payloads
+	added  []ledger.Added // to the run, as far as the reader was told
+	fold   *Log
 	kept   map[uint64]*keptSlot
 	oldest []uint64 // slots that are kept, in the order in which they were read
 
@@ -53,68 +54,68 @@ func (t turn) unlock() { <-t }
 
 // keptSlot is what a slot of the log of units has, opened.
 type keptSlot struct {
-	units   Range
+	units   ledger.Range
 	columns []string
 	values  []string // of one unit after the other, as many as there are columns
 }
 
 // of returns what a unit is, which the slot has.
-func (k *keptSlot) of(unit int64) Payload {
+func (k *keptSlot) of(unit int64) Fields {
 	n := len(k.columns)
 	at := int(unit-k.units.First) * n
-	return Payload{Columns: k.columns, Values: k.values[at : at+n : at+n]}
+	return Fields{Columns: k.columns, Values: k.values[at : at+n : at+n]}
 }
 
 // keptSlots is how many slots are kept. A slot has some 64 kB.
 const keptSlots = 256
 
-// NewPayloadReader returns the reader of what the units of a run are; nil as key if they are
+// NewReader returns the reader of what the units of a run are; nil as key if they are
 // public. It knows of no unit before Follow.
-func NewPayloadReader(logs Logs, uid string, key *units.Key) *PayloadReader {
-	return NewPayloadReaderOf(logs, NewPayloads(spec.UnitsLog(uid)), key)
+func NewReader(logs ledger.Logs, uid string, key *units.Key) *Reader {
+	return NewReaderOf(logs, NewLog(spec.UnitsLog(uid)), key)
 }
 
-// NewPayloadReaderOf is NewPayloadReader of a log that may be read in part, which is the reader's
+// NewReaderOf is NewReader of a log that may be read in part, which is the reader's
 // from then on.
-func NewPayloadReaderOf(logs Logs, log *Payloads, key *units.Key) *PayloadReader {
-	return &PayloadReader{
+func NewReaderOf(logs ledger.Logs, log *Log, key *units.Key) *Reader {
+	return &Reader{
 		logs: logs, key: key, fold: log, kept: make(map[uint64]*keptSlot),
 		reading: make(turn, 1), indexing: make(turn, 1),
 	}
 }
 
-// Payload is what one unit is.
-type Payload struct {
+// Fields is the payload of one unit: what it is.
+type Fields struct {
 	Columns []string // names of what it has
 	Values  []string // by column; the first is the unit's name
 }
 
-// ErrNoPayload says that what a unit is cannot be told: it was never stored, or it is
+// ErrUnreadable says that what a unit is cannot be told: it was never stored, or it is
 // sealed with another key.
-var ErrNoPayload = errors.New("what the unit is cannot be told")
+var ErrUnreadable = errors.New("what the unit is cannot be told")
 
 // Follow tells the reader which units the plans of the run have added, as Sale.Added has
 // them.
-func (r *PayloadReader) Follow(added []Added) {
+func (r *Reader) Follow(added []ledger.Added) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.added = added
 }
 
 // planOf returns the plan that has added a unit. mu is held.
-func (r *PayloadReader) planOf(unit int64) (plan Hash, ok bool) {
-	i, found := slices.BinarySearchFunc(r.added, unit, func(a Added, unit int64) int { return a.Units.Compare(unit) })
+func (r *Reader) planOf(unit int64) (plan ledger.Hash, ok bool) {
+	i, found := slices.BinarySearchFunc(r.added, unit, func(a ledger.Added, unit int64) int { return a.Units.Compare(unit) })
 	if !found {
-		return Hash{}, false
+		return ledger.Hash{}, false
 	}
 	return r.added[i].Plan, true
 }
 
 // Kept returns what units are if that needs no reading.
-func (r *PayloadReader) Kept(numbers []int64) ([]Payload, bool) {
+func (r *Reader) Kept(numbers []int64) ([]Fields, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	found := make([]Payload, 0, len(numbers))
+	found := make([]Fields, 0, len(numbers))
 	for _, unit := range numbers {
 		p, ok := r.keptUnit(unit)
 		if !ok {
@@ -126,24 +127,24 @@ func (r *PayloadReader) Kept(numbers []int64) ([]Payload, bool) {
 }
 
 // keptUnit returns what a unit is, if its slot is kept. mu is held.
-func (r *PayloadReader) keptUnit(unit int64) (Payload, bool) {
+func (r *Reader) keptUnit(unit int64) (Fields, bool) {
 	plan, ok := r.planOf(unit)
 	if !ok {
-		return Payload{}, false
+		return Fields{}, false
 	}
 	slot, _, ok := r.fold.Find(plan, unit)
 	if !ok {
-		return Payload{}, false
+		return Fields{}, false
 	}
 	kept := r.kept[slot]
 	if kept == nil {
-		return Payload{}, false
+		return Fields{}, false
 	}
 	return kept.of(unit), true
 }
 
 // Read returns what units are, in their order.
-func (r *PayloadReader) Read(ctx context.Context, numbers []int64) ([]Payload, error) {
+func (r *Reader) Read(ctx context.Context, numbers []int64) ([]Fields, error) {
 	if found, ok := r.Kept(numbers); ok {
 		return found, nil
 	}
@@ -151,7 +152,7 @@ func (r *PayloadReader) Read(ctx context.Context, numbers []int64) ([]Payload, e
 		return nil, fmt.Errorf("waiting for another read of log %s: %w", r.fold.Log(), err)
 	}
 	defer r.reading.unlock()
-	found := make([]Payload, 0, len(numbers))
+	found := make([]Fields, 0, len(numbers))
 	for _, unit := range numbers {
 		p, err := r.read(ctx, unit)
 		if err != nil {
@@ -163,36 +164,36 @@ func (r *PayloadReader) Read(ctx context.Context, numbers []int64) ([]Payload, e
 }
 
 // read returns what a unit is, after a read if it has to. reading is held.
-func (r *PayloadReader) read(ctx context.Context, unit int64) (Payload, error) {
+func (r *Reader) read(ctx context.Context, unit int64) (Fields, error) {
 	r.mu.Lock()
 	plan, added := r.planOf(unit)
 	_, _, stored := r.fold.Find(plan, unit)
 	r.mu.Unlock()
 	if !added {
-		return Payload{}, fmt.Errorf("%w: no plan has added it", ErrNoPayload)
+		return Fields{}, fmt.Errorf("%w: no plan has added it", ErrUnreadable)
 	}
 	if !stored {
 		if err := r.catchUp(ctx); err != nil {
-			return Payload{}, err
+			return Fields{}, err
 		}
 	}
 	kept, err := r.slot(ctx, plan, unit)
 	if err != nil {
-		return Payload{}, err
+		return Fields{}, err
 	}
 	return kept.of(unit), nil
 }
 
 // slot returns the slot that has a unit of a plan, as far as the log was read, after a read
 // if it is not kept. reading is held.
-func (r *PayloadReader) slot(ctx context.Context, plan Hash, unit int64) (*keptSlot, error) {
+func (r *Reader) slot(ctx context.Context, plan ledger.Hash, unit int64) (*keptSlot, error) {
 	r.mu.Lock()
 	slot, _, stored := r.fold.Find(plan, unit)
 	kept := r.kept[slot]
 	r.mu.Unlock()
 	switch {
 	case !stored:
-		return nil, fmt.Errorf("%w: it is not stored", ErrNoPayload)
+		return nil, fmt.Errorf("%w: it is not stored", ErrUnreadable)
 	case kept != nil:
 		return kept, nil
 	}
@@ -201,7 +202,7 @@ func (r *PayloadReader) slot(ctx context.Context, plan Hash, unit int64) (*keptS
 
 // CatchUp reads where the units are in their log, as far as that goes, so that nobody who
 // asks for one of them has to wait for it.
-func (r *PayloadReader) CatchUp(ctx context.Context) error {
+func (r *Reader) CatchUp(ctx context.Context) error {
 	if err := r.reading.lock(ctx); err != nil {
 		return err
 	}
@@ -210,42 +211,42 @@ func (r *PayloadReader) CatchUp(ctx context.Context) error {
 }
 
 // catchUp reads the log of units to its end. reading is held.
-func (r *PayloadReader) catchUp(ctx context.Context) error {
-	_, err := Load(ctx, r.logs, r.fold.Log(), lockedFolder{r.fold, &r.mu})
+func (r *Reader) catchUp(ctx context.Context) error {
+	_, err := ledger.Load(ctx, r.logs, r.fold.Log(), lockedFolder{r.fold, &r.mu})
 	return err
 }
 
 // lockedFolder folds under a lock.
 type lockedFolder struct {
-	*Payloads
+	*Log
 	mu *sync.Mutex
 }
 
 func (f lockedFolder) Fold(entry []byte) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.Payloads.Fold(entry)
+	return f.Log.Fold(entry)
 }
 
 // load reads a slot, keeps and returns it. reading is held.
-func (r *PayloadReader) load(ctx context.Context, plan Hash, unit int64, slot uint64) (*keptSlot, error) {
-	op, err := readPayload(ctx, r.logs, r.fold.Log(), slot)
+func (r *Reader) load(ctx context.Context, plan ledger.Hash, unit int64, slot uint64) (*keptSlot, error) {
+	op, err := readSlot(ctx, r.logs, r.fold.Log(), slot)
 	if err != nil {
 		return nil, err
 	}
 	if string(op.GetPlan()) != string(plan[:]) || unit < op.GetFirst() || unit >= op.GetFirst()+op.GetCount() {
-		return nil, fmt.Errorf("%w: log %s, slot %d does not have unit %d", ErrCorrupt, r.fold.Log(), slot, unit)
+		return nil, fmt.Errorf("%w: log %s, slot %d does not have unit %d", ledger.ErrCorrupt, r.fold.Log(), slot, unit)
 	}
-	opened, err := openPayload(r.key, r.fold.Log(), op)
+	opened, err := open(r.key, r.fold.Log(), op)
 	if err != nil {
 		return nil, err
 	}
-	kept := &keptSlot{units: Range{op.GetFirst(), op.GetCount()}, columns: op.GetColumns()}
+	kept := &keptSlot{units: ledger.Range{First: op.GetFirst(), Count: op.GetCount()}, columns: op.GetColumns()}
 	for _, u := range opened {
 		kept.values = append(append(kept.values, u.Name), u.Attributes...)
 	}
 	if len(kept.values) != len(opened)*len(kept.columns) {
-		return nil, fmt.Errorf("%w: log %s, slot %d has units with more columns than it names, or fewer", ErrCorrupt, r.fold.Log(), slot)
+		return nil, fmt.Errorf("%w: log %s, slot %d has units with more columns than it names, or fewer", ledger.ErrCorrupt, r.fold.Log(), slot)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -258,43 +259,43 @@ func (r *PayloadReader) load(ctx context.Context, plan Hash, unit int64, slot ui
 	return kept, nil
 }
 
-// readPayload reads one slot of a log of units.
-func readPayload(ctx context.Context, logs Logs, log string, slot uint64) (*pb.Payload, error) {
+// readSlot reads one slot of a log of units.
+func readSlot(ctx context.Context, logs ledger.Logs, log string, slot uint64) (*pb.Payload, error) {
 	_, entries, err := logs.Read(ctx, log, slot, 1)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("reading log %s: %w", log, err)
 	case len(entries) == 0:
-		return nil, fmt.Errorf("log %s: %w", log, ErrGone)
+		return nil, fmt.Errorf("log %s: %w", log, ledger.ErrGone)
 	}
 	commit := new(pb.Commit)
 	if err := proto.Unmarshal(entries[0], commit); err != nil {
-		return nil, fmt.Errorf("%w: log %s, slot %d does not decode: %w", ErrCorrupt, log, slot, err)
+		return nil, fmt.Errorf("%w: log %s, slot %d does not decode: %w", ledger.ErrCorrupt, log, slot, err)
 	}
 	op, err := payloadOf(commit)
 	if err != nil {
-		return nil, fmt.Errorf("%w: log %s, slot %d: %w", ErrCorrupt, log, slot, err)
+		return nil, fmt.Errorf("%w: log %s, slot %d: %w", ledger.ErrCorrupt, log, slot, err)
 	}
 	return op, nil
 }
 
-// FitsUnits reports whether what the units of a sale's present run are can be read with a key;
+// CheckKey reports whether what the units of a sale's present run are can be read with a key;
 // nil is that of public ones.
-func FitsUnits(ctx context.Context, logs Logs, sale *Sale, key *units.Key) error {
+func CheckKey(ctx context.Context, logs ledger.Logs, sale *ledger.Sale, key *units.Key) error {
 	if len(sale.Newest().GetUnits()) == 0 {
 		return nil
 	}
 	log := spec.UnitsLog(sale.UID())
-	op, err := readPayload(ctx, logs, log, 0)
+	op, err := readSlot(ctx, logs, log, 0)
 	if err == nil {
-		_, err = openPayload(key, log, op)
+		_, err = open(key, log, op)
 	}
 	return err
 }
 
-// SealPayload makes the payload of units of a plan, the first of which has a number. With a
+// Seal makes the payload of units of a plan, the first of which has a number. With a
 // key they are sealed to the place that they have in the log.
-func SealPayload(key *units.Key, random io.Reader, log string, plan Hash, first int64, columns []string, us []units.Unit) (*pb.Payload, error) {
+func Seal(key *units.Key, random io.Reader, log string, plan ledger.Hash, first int64, columns []string, us []units.Unit) (*pb.Payload, error) {
 	op := &pb.Payload{Plan: plan[:], First: first, Count: int64(len(us)), Columns: columns, Units: units.Pack(nil, us)}
 	if key == nil {
 		return op, nil
@@ -305,19 +306,19 @@ func SealPayload(key *units.Key, random io.Reader, log string, plan Hash, first 
 	return op, err
 }
 
-// openPayload is SealPayload backwards.
-func openPayload(key *units.Key, log string, op *pb.Payload) ([]units.Unit, error) {
+// open is Seal backwards.
+func open(key *units.Key, log string, op *pb.Payload) ([]units.Unit, error) {
 	packed := op.GetUnits()
 	if op.GetKey() != "" {
 		switch {
 		case key == nil:
-			return nil, fmt.Errorf("%w: it is sealed, and there is no key", ErrNoPayload)
+			return nil, fmt.Errorf("%w: it is sealed, and there is no key", ErrUnreadable)
 		case key.ID() != op.GetKey():
-			return nil, fmt.Errorf("%w: it is sealed with the key %s, and this one is %s", ErrNoPayload, op.GetKey(), key.ID())
+			return nil, fmt.Errorf("%w: it is sealed with the key %s, and this one is %s", ErrUnreadable, op.GetKey(), key.ID())
 		}
 		var err error
 		if packed, err = key.Open(placeOf(log, op), packed); err != nil {
-			return nil, fmt.Errorf("%w: log %s: %w", ErrCorrupt, log, err)
+			return nil, fmt.Errorf("%w: log %s: %w", ledger.ErrCorrupt, log, err)
 		}
 	}
 	us, err := units.Unpack(packed)
@@ -325,7 +326,7 @@ func openPayload(key *units.Key, log string, op *pb.Payload) ([]units.Unit, erro
 		err = fmt.Errorf("%d units where %d are", len(us), op.GetCount())
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: log %s: %w", ErrCorrupt, log, err)
+		return nil, fmt.Errorf("%w: log %s: %w", ledger.ErrCorrupt, log, err)
 	}
 	return us, nil
 }
@@ -338,7 +339,7 @@ func placeOf(log string, op *pb.Payload) []byte {
 // Numbers returns the numbers of the units of some names: of one that was taken out of the
 // sale and came back, the newest. unknown is the first name that no unit has. The first call,
 // and the first behind a plan that adds units, reads what all new ones are.
-func (r *PayloadReader) Numbers(ctx context.Context, names []string) (numbers []int64, unknown string, err error) {
+func (r *Reader) Numbers(ctx context.Context, names []string) (numbers []int64, unknown string, err error) {
 	if err := r.index(ctx); err != nil {
 		return nil, "", err
 	}
@@ -355,7 +356,7 @@ func (r *PayloadReader) Numbers(ctx context.Context, names []string) (numbers []
 }
 
 // index takes down which units have which names, of those that were added since it last did.
-func (r *PayloadReader) index(ctx context.Context) error {
+func (r *Reader) index(ctx context.Context) error {
 	if r.indexed() {
 		return nil
 	}
@@ -382,7 +383,7 @@ func (r *PayloadReader) index(ctx context.Context) error {
 }
 
 // indexed reports whether all units are that plans have added.
-func (r *PayloadReader) indexed() bool {
+func (r *Reader) indexed() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := len(r.added)
@@ -390,12 +391,12 @@ func (r *PayloadReader) indexed() bool {
 }
 
 // EachUnit tells what all units are, in the order of their numbers.
-func (r *PayloadReader) EachUnit(ctx context.Context, each func(number int64, u units.Unit) error) error {
+func (r *Reader) EachUnit(ctx context.Context, each func(number int64, u units.Unit) error) error {
 	return r.each(ctx, 1, each)
 }
 
 // each is EachUnit from a unit on. Others may read between two slots.
-func (r *PayloadReader) each(ctx context.Context, from int64, each func(number int64, u units.Unit) error) error {
+func (r *Reader) each(ctx context.Context, from int64, each func(number int64, u units.Unit) error) error {
 	if err := r.CatchUp(ctx); err != nil {
 		return err
 	}
@@ -420,7 +421,7 @@ func (r *PayloadReader) each(ctx context.Context, from int64, each func(number i
 }
 
 // nextSlot is slot for who does not hold reading.
-func (r *PayloadReader) nextSlot(ctx context.Context, plan Hash, unit int64) (*keptSlot, error) {
+func (r *Reader) nextSlot(ctx context.Context, plan ledger.Hash, unit int64) (*keptSlot, error) {
 	if err := r.reading.lock(ctx); err != nil {
 		return nil, err
 	}
@@ -430,8 +431,8 @@ func (r *PayloadReader) nextSlot(ctx context.Context, plan Hash, unit int64) (*k
 
 // OfClaim returns what the units of a claim are, as far as its buyer has been told: nothing
 // of secrets if it was never sold. A nil reader is one of units that are numbers.
-func (r *PayloadReader) OfClaim(ctx context.Context, c Claim) ([]Payload, error) {
-	if r == nil || !r.Tells(c.State == StateSold || c.State == StateRefunded) {
+func (r *Reader) OfClaim(ctx context.Context, c ledger.Claim) ([]Fields, error) {
+	if r == nil || !r.Tells(c.State == ledger.StateSold || c.State == ledger.StateRefunded) {
 		return nil, nil
 	}
 	return r.Read(ctx, c.Units)
@@ -439,7 +440,7 @@ func (r *PayloadReader) OfClaim(ctx context.Context, c Claim) ([]Payload, error)
 
 // Part returns how much of the log says what those units are that plans have added, nil if none is
 // added. It reads the log on. ErrGone: the log does not say what one of them is.
-func (r *PayloadReader) Part(ctx context.Context, added []Added) (*LogPart, error) {
+func (r *Reader) Part(ctx context.Context, added []ledger.Added) (*ledger.LogPart, error) {
 	if err := r.CatchUp(ctx); err != nil {
 		return nil, err
 	}
@@ -447,7 +448,7 @@ func (r *PayloadReader) Part(ctx context.Context, added []Added) (*LogPart, erro
 	defer r.mu.Unlock()
 	for _, a := range added {
 		if next := max(r.fold.Stored(a.Plan), a.Units.First); next < a.Units.End() {
-			return nil, fmt.Errorf("exporting log %s, which does not say what unit %d is (did the read of it lag?): %w", r.fold.Log(), next, ErrGone)
+			return nil, fmt.Errorf("exporting log %s, which does not say what unit %d is (did the read of it lag?): %w", r.fold.Log(), next, ledger.ErrGone)
 		}
 	}
 	return r.fold.Part(added), nil
@@ -455,13 +456,13 @@ func (r *PayloadReader) Part(ctx context.Context, added []Added) (*LogPart, erro
 
 // Tells reports whether the buyer of a claim is told what its units are: secrets only once it is
 // sold, or was.
-func (r *PayloadReader) Tells(sold bool) bool { return sold || r.key == nil }
+func (r *Reader) Tells(sold bool) bool { return sold || r.key == nil }
 
 // Secret reports whether what the reader tells is secret.
-func (r *PayloadReader) Secret() bool { return r != nil && r.key != nil }
+func (r *Reader) Secret() bool { return r != nil && r.key != nil }
 
 // Map is the payload by the names of what the unit has.
-func (p Payload) Map() map[string]string {
+func (p Fields) Map() map[string]string {
 	m := make(map[string]string, len(p.Columns))
 	for i, name := range p.Columns {
 		m[name] = p.Values[i]
