@@ -155,7 +155,7 @@ func TestListedTakesInParts(t *testing.T) {
 	p.let(p.the("list take"))
 	p.run()
 	p.the("list take")
-	p.tell(0, shard.Hurried{})
+	p.tell(0, shard.DrainRequested{})
 	p.lets()
 	w.units(5, 6)
 	if n := p.count("append out"); n != 1 {
@@ -232,7 +232,7 @@ func TestListedTakesOverOneByOne(t *testing.T) {
 			p.run()
 			w.pass(100 * time.Millisecond)
 			here, there := p.ask(w.buyers(0, 1)[0], "1"), p.ask(w.buyers(1, 1)[0], "1")
-			p.tell(1, shard.Hurried{})
+			p.tell(1, shard.DrainRequested{})
 			here.want(t, api.Sold)
 			there.want(t, "")
 			if name == "the list cannot be read" {
@@ -478,7 +478,7 @@ func TestListedHasOneByNow(t *testing.T) {
 	p := w.first
 	p.ask("ann", "1").want(t, api.Sold)
 	x := shard.NewTicket(new(sync.Pool), Request{User: "ann", Key: "1", Quantity: 1}, nil, w.now.Mono)
-	p.tell(0, shard.Gave{At: w.now, Fill: 1, Short: []*shard.Ticket{x}})
+	p.tell(0, shard.GrabsDone{At: w.now, Fill: 1, Short: []*shard.Ticket{x}})
 	if a := x.Wait(t.Context()); a.Outcome != api.Sold || !a.Replayed {
 		t.Errorf("%+v", a)
 	}
@@ -621,7 +621,7 @@ func TestListedWaitsForUnits(t *testing.T) {
 	x := p.ask(w.buyers(0, 1)[0], "1")
 	p.the("list add")
 	before := p.count("grab")
-	p.tell(0, shard.Hurried{})
+	p.tell(0, shard.DrainRequested{})
 	if n := p.count("grab"); n != before {
 		t.Errorf("%d calls for who waits", n-before)
 	}

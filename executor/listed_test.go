@@ -246,7 +246,7 @@ func TestListedNodeStaysAway(t *testing.T) {
 	p.ask(mine[1], "1")
 	w.pass(shard.GrabTimeout)
 	other := p.ask(others[0], "1")
-	w.pass(shard.LookForStuck)
+	w.pass(shard.StuckCheckEvery)
 	other.want(t, api.Sold)
 	err := p.p.Ready(w.now)
 	if err == nil || !strings.HasPrefix(err.Error(), "lock nodes: shards 1 of 2 are stalled since") {

@@ -19,15 +19,15 @@ const CallTimeout = 2 * time.Second
 // list's node are under way. Ticked is due at the monotonic time wake; 0: it is not. A
 // shard that has ended by then is closed, and hears of nothing any more.
 func (s *Shard) Act(do func(calls.Call)) (wake time.Duration) {
-	e := s.next()
+	e := s.nextEffects()
 	if e.Send != nil {
-		do(calls.OfLogs(s.step(e.Send), CallTimeout, e.Send, s.stored))
+		do(calls.OfLogs(s.callName(e.Send), CallTimeout, e.Send, s.storeReplied))
 	}
 	if e.List != nil {
-		do(calls.OfList(s.node, "list "+e.List.Kind.String(), CallTimeout, e.List.Do, s.listed,
+		do(calls.OfList(s.node, "list "+e.List.Kind.String(), CallTimeout, e.List.Do, s.listReplied,
 			func(err error) lists.Reply { return lists.Reply{Err: err} }))
 	}
-	s.carry(e)
+	s.applyEffects(e)
 	if _, over := s.Ended(); over {
 		s.close()
 	}
@@ -35,25 +35,25 @@ func (s *Shard) Act(do func(calls.Call)) (wake time.Duration) {
 }
 
 // next takes the mail in and returns what the sequencer then wants done.
-func (s *Shard) next() Effects {
+func (s *Shard) nextEffects() Effects {
 	s.collect()
 	return s.seq.next(s.clock())
 }
 
 // stored takes in the reply of the store, and hands back what that has answered before the
 // next commit is decided.
-func (s *Shard) stored(_ clock.Now, r ledger.Reply) {
+func (s *Shard) storeReplied(_ clock.Now, r ledger.Reply) {
 	if _, over := s.Ended(); over {
 		return
 	}
 	s.Happens(replied{r})
-	answered := s.seq.requests.taken()
-	s.handBack(answered)
+	answered := s.seq.requests.takeAnswered()
+	s.deliverAnswered(answered)
 	s.replied += len(answered)
 }
 
 // listed takes in the reply of the list's node.
-func (s *Shard) listed(_ clock.Now, r lists.Reply) {
+func (s *Shard) listReplied(_ clock.Now, r lists.Reply) {
 	if _, over := s.Ended(); !over {
 		s.Happens(listReplied{r})
 	}
@@ -68,17 +68,17 @@ func (s *Shard) Answered() int {
 }
 
 // carry delivers what the sequencer has to say, and shows how it stands.
-func (s *Shard) carry(e Effects) {
-	s.handBack(e.answered)
+func (s *Shard) applyEffects(e Effects) {
+	s.deliverAnswered(e.answered)
 	for _, m := range e.messages {
 		s.post(m)
 	}
 	now := s.clock()
 	stall := s.seq.stall(now)
 	s.forgetDoubts(s.seq.engine.drained(), s.seq.engine.logCompleteEpoch()) // before anybody is asked under a new fill
-	s.front.carry(now, e)
+	s.nodeQueue.applyEffects(now, e)
 	if stall == nil {
-		stall = s.front.stall(now)
+		stall = s.nodeQueue.stall(now)
 	}
 	s.setBack.Store(int64(s.seq.setBack))
 	s.serving.Store(s.seq.mode == serving)
@@ -90,15 +90,15 @@ func (s *Shard) carry(e Effects) {
 func (s *Shard) close() {
 	s.serving.Store(false)
 	s.inbox.close(s.seq.refusal)
-	s.front.shutDown(s.seq.refusal)
+	s.nodeQueue.shutDown(s.seq.refusal)
 	s.collect()
-	s.handBack(s.seq.next(s.clock()).answered)
-	s.seq.transfers.end()
+	s.deliverAnswered(s.seq.next(s.clock()).answered)
+	s.seq.transfers.release()
 }
 
 // step names what a request of the store does: "read shard", "read back", or "append" and
 // the kind of ops that it appends, "mixed" if there are several.
-func (s *Shard) step(r *ledger.Request) string {
+func (s *Shard) callName(r *ledger.Request) string {
 	switch {
 	case r.Kind != ledger.AppendRequest && s.seq.sent != nil:
 		return "read back"

@@ -26,21 +26,21 @@ type awards struct {
 	next int     // those before were given their units
 }
 
-func (a *awards) ranked(all []Award) {
+func (a *awards) set(all []Award) {
 	if len(a.all) == 0 {
 		a.all = all
 	}
 }
 
 // open reports whether there are entries that may be given units, now or later.
-func (a *awards) open() bool { return a.next < len(a.all) }
+func (a *awards) hasMore() bool { return a.next < len(a.all) }
 
 // award gives entries their units. What does not fit into the draft, or has no unit here,
 // waits for the next.
-func (q *sequencer) award(d *ledger.Draft) {
-	q.requests.lacking = 0
+func (q *sequencer) draftAwards(d *ledger.Draft) {
+	q.requests.awardsShort = 0
 	a := &q.awards
-	if !a.open() || q.state.Phase == ledger.PhaseClosed {
+	if !a.hasMore() || q.state.Phase == ledger.PhaseClosed {
 		return
 	}
 	last := q.totals.mayBeAwarded()
@@ -52,13 +52,13 @@ func (q *sequencer) award(d *ledger.Draft) {
 			}
 			continue
 		}
-		if q.requests.lacking > 0 {
-			q.requests.lacking++
+		if q.requests.awardsShort > 0 {
+			q.requests.awardsShort++
 			continue
 		}
 		switch d.Award(claim).Kind {
 		case ledger.SettleShort:
-			q.requests.lacking++
+			q.requests.awardsShort++
 		case ledger.SettleFull:
 			return
 		}
@@ -68,7 +68,7 @@ func (q *sequencer) award(d *ledger.Draft) {
 // awardsAt is when to look again whether entries may be given units: other shards may have
 // lost some, or have some to spare. And it is when the sale closes, if this shard is to say
 // then which entries it has. It is monotonic; 0: there is no need.
-func (q *sequencer) awardsAt(now clock.Now) time.Duration {
+func (q *sequencer) nextAward(now clock.Now) time.Duration {
 	if q.mode != serving || q.sent != nil || q.returnAt != 0 || !q.rights.Valid(now) {
 		return 0
 	}
@@ -76,7 +76,7 @@ func (q *sequencer) awardsAt(now clock.Now) time.Duration {
 	if _, closed := q.state.Entries(); settings.GetDraw() && !closed {
 		return now.Mono + max(time.UnixMicro(settings.GetClosesAtUs()).Sub(now.Wall), 0) + time.Microsecond
 	}
-	if q.awards.open() && q.state.Phase != ledger.PhaseClosed {
+	if q.awards.hasMore() && q.state.Phase != ledger.PhaseClosed {
 		return now.Mono + RepeatAfter
 	}
 	return 0

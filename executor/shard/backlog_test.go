@@ -35,7 +35,7 @@ func newCounted(t *testing.T, most int64) *counted {
 			Totals: NewSaleTotals(2), Doubts: new(Doubts), Clock: func() clock.Now { return c.now },
 		})
 		c.queues = append(c.queues, c.g.Serve(s, lists.List{UID: saletest.UID, Shard: i}, lists.Sizes{}, most, c.now))
-		c.queues[i].turn(c.now, 1)
+		c.queues[i].setFill(c.now, 1)
 	}
 	return c
 }
@@ -87,18 +87,18 @@ func (c *counted) gives(call *GrabCall, before bool) {
 		}
 		given.Units = append(given.Units, u)
 	}
-	c.g.Done(c.now, call, []lists.Given{given}, nil)
+	c.g.HandleReply(c.now, call, []lists.Given{given}, nil)
 }
 
 func (c *counted) lacks(want int64) {
 	c.Helper()
-	if got := c.queues[0].backlog.lacks(); got != want {
+	if got := c.queues[0].backlog.size(); got != want {
 		c.Errorf("the ledger lacks %d, want %d", got, want)
 	}
-	if n := c.queues[0].backlog.fresh; n != 0 {
+	if n := c.queues[0].backlog.reserved; n != 0 {
 		c.Errorf("%d are counted for calls that are over", n)
 	}
-	if b := c.queues[1].backlog; b.lacks() != 0 || b.fresh != 0 {
+	if b := c.queues[1].backlog; b.size() != 0 || b.reserved != 0 {
 		c.Errorf("another shard has %+v", b)
 	}
 }
@@ -115,68 +115,68 @@ func TestBacklogCounts(t *testing.T) {
 		c.gives(c.asks("a", "b", "c"), false)
 		c.lacks(3)
 		c.asks()
-		c.queues[0].drained([]string{"b"})
+		c.queues[0].markLogged([]string{"b"})
 		c.lacks(2)
 	})
 	t.Run("a reply that is lost", func(t *testing.T) {
 		c := open(t)
-		c.g.Done(c.now, c.asks("a", "b", "c"), nil, lost)
+		c.g.HandleReply(c.now, c.asks("a", "b", "c"), nil, lost)
 		c.lacks(3)
-		c.queues[0].drained([]string{"a"})
+		c.queues[0].markLogged([]string{"a"})
 		c.lacks(2)
 		c.gives(c.asks("a", "b", "c"), true)
 		c.lacks(2)
-		c.queues[0].drained([]string{"b", "c"})
+		c.queues[0].markLogged([]string{"b", "c"})
 		c.lacks(0)
 	})
 	t.Run("a call that was not sent", func(t *testing.T) {
 		c := open(t)
-		c.g.Done(c.now, c.asks("a", "b", "c"), nil, quorum.ErrUnsent)
+		c.g.HandleReply(c.now, c.asks("a", "b", "c"), nil, quorum.ErrUnsent)
 		c.lacks(0)
-		c.g.Done(c.now, c.asks("a"), nil, quorum.ErrUnsent) // one tells whether the node answers
+		c.g.HandleReply(c.now, c.asks("a"), nil, quorum.ErrUnsent) // one tells whether the node answers
 		c.lacks(0)
 	})
 	t.Run("a node that is silent", func(t *testing.T) {
 		c := open(t)
 		c.g.Allot(c.queues[0].shard, 4)
 		c.offer("e", "f")
-		c.g.Done(c.now, c.asks("a", "b", "c", "d"), nil, lost)
+		c.g.HandleReply(c.now, c.asks("a", "b", "c", "d"), nil, lost)
 		c.now.Mono += StallAfter
-		c.g.Done(c.now, c.asks("a", "b", "c", "d"), nil, lost) // who waits has waited for too long
+		c.g.HandleReply(c.now, c.asks("a", "b", "c", "d"), nil, lost) // who waits has waited for too long
 		c.lacks(4)
 		if n := c.queues[0].waiting(); n != 0 {
 			t.Errorf("%d wait still", n)
 		}
-		c.queues[0].turn(c.now, 2)
+		c.queues[0].setFill(c.now, 2)
 		c.lacks(0)
 		c.offer("g", "h")
-		c.g.Done(c.now, c.asks("g"), nil, lost)
+		c.g.HandleReply(c.now, c.asks("g"), nil, lost)
 		c.asks("g") // no other before it has its answer
 	})
 	t.Run("a drainer that overtakes the reply", func(t *testing.T) {
 		c := open(t)
 		call := c.asks("a", "b", "c")
-		c.queues[0].drained([]string{"a", "c"})
+		c.queues[0].markLogged([]string{"a", "c"})
 		c.gives(call, false)
 		c.lacks(1)
 		call = c.asks("d")
-		c.queues[0].drained([]string{"d"})
-		c.g.Done(c.now, call, nil, lost)
+		c.queues[0].markLogged([]string{"d"})
+		c.g.HandleReply(c.now, call, nil, lost)
 		c.lacks(1)
 	})
 	t.Run("a list that is off", func(t *testing.T) {
 		c := open(t)
 		call := c.asks("a", "b", "c")
-		c.queues[0].turn(c.now, 0)
+		c.queues[0].setFill(c.now, 0)
 		c.gives(call, false)
 		c.lacks(3)
-		c.queues[0].turn(c.now, 2)
+		c.queues[0].setFill(c.now, 2)
 		c.lacks(0)
 	})
 	t.Run("a list that was filled anew", func(t *testing.T) {
 		c := open(t)
 		call := c.asks("a", "b", "c")
-		c.queues[0].turn(c.now, 2)
+		c.queues[0].setFill(c.now, 2)
 		c.gives(call, false)
 		c.lacks(0)
 		c.gives(c.asks("d"), false)
@@ -185,14 +185,14 @@ func TestBacklogCounts(t *testing.T) {
 	t.Run("a list that was filled anew, and a reply that is lost", func(t *testing.T) {
 		c := open(t)
 		call := c.asks("a", "b", "c")
-		c.queues[0].turn(c.now, 2)
-		c.g.Done(c.now, call, nil, lost)
+		c.queues[0].setFill(c.now, 2)
+		c.g.HandleReply(c.now, call, nil, lost)
 		c.lacks(0)
 	})
 	t.Run("a user who has a unit and asks once more", func(t *testing.T) {
 		c := open(t)
 		c.gives(c.asks("a", "b", "c"), false)
-		c.queues[0].drained([]string{"b", "c"})
+		c.queues[0].markLogged([]string{"b", "c"})
 		c.g.Allot(c.queues[0].shard, 2)
 		c.offer("a")
 		c.gives(c.asks("d", "a"), true) // only of d it is not known
@@ -204,15 +204,15 @@ func TestBacklogCounts(t *testing.T) {
 	t.Run("a shard that has ended", func(t *testing.T) {
 		c := open(t)
 		call := c.asks("a", "b", "c")
-		c.queues[0].shutDown(here(api.Standby))
+		c.queues[0].shutDown(refuseHere(api.Standby))
 		c.gives(call, false)
 		c.lacks(0)
 	})
 	t.Run("users for whom nobody asks any more", func(t *testing.T) {
 		c := open(t)
-		c.g.Done(c.now, c.asks("a", "b", "c"), nil, lost)
+		c.g.HandleReply(c.now, c.asks("a", "b", "c"), nil, lost)
 		call := c.asks("a", "b", "c")
-		c.g.Done(c.now, call, []lists.Given{{At: 1, Units: make([]lists.Unit, 3)}}, nil) // the list is empty: a late call may find some yet
+		c.g.HandleReply(c.now, call, []lists.Given{{At: 1, Units: make([]lists.Unit, 3)}}, nil) // the list is empty: a late call may find some yet
 		c.lacks(3)
 		shard := c.g.shards[0].shard
 		shard.events = nil
@@ -234,15 +234,15 @@ func TestFreeStuck(t *testing.T) {
 		"nobody may have something":       {func(_ *counted, q *shardQueue) { q.set("a", 0) }, 0, false},
 		"the list is off":                 {func(_ *counted, q *shardQueue) { q.fill = 0 }, 0, false},
 		"the ledger is not that far back": {func(_ *counted, q *shardQueue) { q.set("lacks one", 0) }, 0, true},
-		"another shard's is":              {func(c *counted, q *shardQueue) { q.set("lacks one", 0); c.queues[0].backlog.behind = 3 }, 0, true},
+		"another shard's is":              {func(c *counted, q *shardQueue) { q.set("lacks one", 0); c.queues[0].backlog.unlogged = 3 }, 0, true},
 		"a call is under way":             {func(_ *counted, q *shardQueue) { q.set("b", inFlight) }, 0, true},
 		"the node does not answer": {func(c *counted, q *shardQueue) {
-			q.failed.note(c.now, errors.New("it is silent"))
-			q.restsTo = c.now.Mono - LookForStuck + 1
+			q.failed.record(c.now, errors.New("it is silent"))
+			q.retryAt = c.now.Mono - StuckCheckEvery + 1
 		}, 0, true},
 		"the node did not answer, and nobody may ask it": {func(c *counted, q *shardQueue) {
-			q.failed.note(c.now, errors.New("it is silent"))
-			q.restsTo = c.now.Mono - LookForStuck
+			q.failed.record(c.now, errors.New("it is silent"))
+			q.retryAt = c.now.Mono - StuckCheckEvery
 		}, 1, true},
 		"somebody asks again": {func(c *counted, q *shardQueue) {
 			q.queue = []*Ticket{{Request: Request{User: "c"}}, {Request: Request{User: "a"}, sentToList: true}}
@@ -253,18 +253,18 @@ func TestFreeStuck(t *testing.T) {
 			c := newCounted(t, 3)
 			q := c.queues[1] // behind a shard of which nothing is in doubt
 			for _, user := range []string{"lacks one", "lacks another"} {
-				q.set(user, lacking)
+				q.set(user, unloggedGrab)
 			}
 			q.set("a", unsure)
 			test.change(c, q)
 			q.shard.events = nil
-			wake := c.g.freeStuck(c.now)
+			wake := c.g.rebuildStuck(c.now)
 			if n := len(q.shard.events); n != test.events || n > 0 && q.shard.events[0] != Event(FillLost{1}) {
 				t.Errorf("events %v, want %d", q.shard.events, test.events)
 			}
 			want := time.Duration(0)
 			if test.wakes {
-				want = c.now.Mono + LookForStuck
+				want = c.now.Mono + StuckCheckEvery
 			}
 			if wake != want {
 				t.Errorf("it is looked again at %v, want %v", wake, want)

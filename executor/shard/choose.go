@@ -32,14 +32,14 @@ import (
 
 // search is what is known of other shards, for one claim that waits.
 type search struct {
-	since uint64       // the number of the first request that counts for it
-	none  map[int]bool // shards that have answered one, and not sent what would do
-	at    int          // the shard that is asked for adjacent units for it, +1; 0: none is
+	firstRequest uint64       // the number of the first request that counts for it
+	none         map[int]bool // shards that have answered one, and not sent what would do
+	askedShard   int          // the shard that is asked for adjacent units for it, +1; 0: none is
 }
 
 // mostNamed bounds the units that a shard is asked for by their numbers at a time, so that a
 // transfer has them all. It is enough for any claim.
-const mostNamed = api.MaxQuantity
+const maxNamedUnits = api.MaxQuantity
 
 // notFound is what a claim is told for which no shard has what it chooses.
 func notFound(t *Ticket) Answer {
@@ -50,7 +50,7 @@ func notFound(t *Ticket) Answer {
 }
 
 // least is how many units a shard must have to be asked on behalf of a claim.
-func (t *Ticket) least() int64 {
+func (t *Ticket) minUnits() int64 {
 	if t.Adjacent {
 		return t.Quantity
 	}
@@ -60,17 +60,17 @@ func (t *Ticket) least() int64 {
 // mayFind reports whether another shard may have what a claim chooses and lacks here.
 func (x *transfers) mayFind(t *Ticket) bool {
 	answered := func(shard int) bool { return t.search != nil && t.search.none[shard] }
-	return slices.ContainsFunc(x.asked, func(r request) bool { return !answered(r.shard) }) ||
-		x.totals.anyOther(x.shard, t.least(), answered)
+	return slices.ContainsFunc(x.requested, func(r request) bool { return !answered(r.shard) }) ||
+		x.totals.anyOtherHas(x.shard, t.minUnits(), answered)
 }
 
 // searches reports whether a claim that chooses waits for what others have been asked for.
-func (x *transfers) searches(t *Ticket) bool { return t.Chooses() && len(x.asked) > 0 }
+func (x *transfers) isSearching(t *Ticket) bool { return t.Chooses() && len(x.requested) > 0 }
 
 // search adds to whom other shards are about to be asked what claims that wait choose and
 // lack, and returns the units named among that.
-func (x *transfers) search(d *ledger.Draft, whom []request) ([]request, ledger.Units) {
-	claims := x.searching()
+func (x *transfers) addSearches(d *ledger.Draft, whom []request) ([]request, ledger.Units) {
+	claims := x.searchingClaims()
 	if len(claims) == 0 {
 		return whom, nil
 	}
@@ -78,8 +78,8 @@ func (x *transfers) search(d *ledger.Draft, whom []request) ([]request, ledger.U
 	for _, t := range claims {
 		d.Missing(&named, t.Units)
 	}
-	for _, other := range x.totals.others(x.shard, 1) {
-		if x.asks(other.shard) {
+	for _, other := range x.totals.withUnits(x.shard, 1) {
+		if x.hasRequested(other.shard) {
 			continue
 		}
 		r := request{shard: other.shard}
@@ -92,8 +92,8 @@ func (x *transfers) search(d *ledger.Draft, whom []request) ([]request, ledger.U
 			case t.search.none[r.shard]:
 			case !t.Adjacent:
 				r.named = true
-			case r.run == 0 && t.search.at == 0 && t.Quantity <= other.units:
-				r.run, t.search.at = t.Quantity, r.shard+1
+			case r.run == 0 && t.search.askedShard == 0 && t.Quantity <= other.units:
+				r.run, t.search.askedShard = t.Quantity, r.shard+1
 			}
 		}
 		switch {
@@ -108,8 +108,8 @@ func (x *transfers) search(d *ledger.Draft, whom []request) ([]request, ledger.U
 
 // searching returns the claims for which others are searched, in their order. Where they name
 // more units than may be asked for, the last ones wait.
-func (x *transfers) searching() (claims []*Ticket) {
-	room := x.names
+func (x *transfers) searchingClaims() (claims []*Ticket) {
+	room := x.maxNamed
 	for _, t := range x.requests.short() {
 		if t.search != nil {
 			room -= len(t.Units)
@@ -123,7 +123,7 @@ func (x *transfers) searching() (claims []*Ticket) {
 			continue
 		case t.search == nil:
 			room -= len(t.Units)
-			t.search = &search{since: x.number + 1, none: make(map[int]bool)}
+			t.search = &search{firstRequest: x.number + 1, none: make(map[int]bool)}
 		}
 		claims = append(claims, t)
 	}
@@ -131,15 +131,15 @@ func (x *transfers) searching() (claims []*Ticket) {
 }
 
 // searched takes in that a shard has answered a request, with those units, or not at all.
-func (x *transfers) searched(r request, sent ledger.Units) {
+func (x *transfers) recordSearch(r request, sent ledger.Units) {
 	adjacent := r.run > 0 && sent.HasRun(r.run, x.state.Settings())
 	for _, t := range x.requests.waiting {
 		s := t.search
-		if s == nil || s.since > r.number {
+		if s == nil || s.firstRequest > r.number {
 			continue
 		}
-		if s.at == r.shard+1 {
-			s.at = 0
+		if s.askedShard == r.shard+1 {
+			s.askedShard = 0
 		}
 		if t.Adjacent && r.run > 0 && r.run <= t.Quantity && !adjacent || !t.Adjacent && r.named {
 			s.none[r.shard] = true
@@ -149,22 +149,22 @@ func (x *transfers) searched(r request, sent ledger.Units) {
 
 // searchAnew takes back a request: the shard has sent units again, and nobody knows whether
 // they answer it. Claims go on searching there, if what came does not do.
-func (x *transfers) searchAnew(r request) {
+func (x *transfers) retrySearch(r request) {
 	for _, t := range x.requests.waiting {
-		if t.search != nil && t.search.at == r.shard+1 {
-			t.search.at = 0
+		if t.search != nil && t.search.askedShard == r.shard+1 {
+			t.search.askedShard = 0
 		}
 	}
 }
 
 // out puts units for a shard that asked for some into the draft.
-func (x *transfers) out(d *ledger.Draft, w Message) (ledger.Transfer, error) {
+func (x *transfers) draftOut(d *ledger.Draft, w Message) (ledger.Transfer, error) {
 	chooses := w.Run > 0 || len(w.Units) > 0
 	any, run := w.N > 0 || !chooses, w.Run
-	if x.keeps(w) {
+	if x.withholds(w) {
 		any, run = false, 0
 	}
-	kept := x.kept(w)
+	kept := x.reservedUnits(w)
 	if any && !chooses && len(kept) == 0 {
 		return d.Out(w.From, share(d.Available(), w.N)), nil
 	}
@@ -182,7 +182,7 @@ func (x *transfers) out(d *ledger.Draft, w Message) (ledger.Transfer, error) {
 
 // kept returns the units that a shard that asked does not get, because claims name them that
 // wait here.
-func (x *transfers) kept(w Message) (kept ledger.Units) {
+func (x *transfers) reservedUnits(w Message) (kept ledger.Units) {
 	if w.From < x.shard {
 		return nil
 	}

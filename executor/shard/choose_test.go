@@ -291,14 +291,14 @@ func TestChooseMoreThanMayBeAskedFor(t *testing.T) {
 	if n := count(all, api.Sold); n != len(all) {
 		t.Errorf("%d of %d got their units", n, len(all))
 	}
-	if most > mostNamed {
+	if most > maxNamedUnits {
 		t.Errorf("a shard was asked for %d units at once", most)
 	}
 }
 
 // Whoever takes a shard over begins to search anew.
 func TestSearchAnew(t *testing.T) {
-	x := &Ticket{search: &search{since: 7}}
+	x := &Ticket{search: &search{firstRequest: 7}}
 	new(requests).add([]*Ticket{x})
 	if x.search != nil {
 		t.Error("what an owner before has asked counts")
@@ -337,7 +337,7 @@ func TestOut(t *testing.T) {
 				q.requests.waiting = append(q.requests.waiting, &Ticket{Request: r})
 			}
 			d := q.state.Draft(q.me, 0)
-			got, err := q.transfers.out(d, c.want)
+			got, err := q.transfers.draftOut(d, c.want)
 			if err != nil || fmt.Sprint(got.Units) != c.gives || d.Available() != 10-got.Units.Count() || d.Ops() != min(1, len(got.Units)) {
 				t.Errorf("it gives %v, %v; want %s", got.Units, err, c.gives)
 			}

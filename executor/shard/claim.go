@@ -78,7 +78,7 @@ type ClaimID = api.ClaimID
 func (c Claim) Stays() bool { return c.HeldUntil.IsZero() && c.State == api.Sold }
 
 // grantedAs is the state in which claims begin that are granted under settings.
-func grantedAs(s *pb.Settings) api.Outcome {
+func initialState(s *pb.Settings) api.Outcome {
 	switch {
 	case s.GetDraw():
 		return api.Entered
@@ -112,7 +112,7 @@ func claimOf(shard int, c ledger.Claim) Claim {
 }
 
 // lookedUp is a claim with what the books say of it.
-func lookedUp(shard int, c ledger.Claim) Claim {
+func claimWithBooks(shard int, c ledger.Claim) Claim {
 	claim := claimOf(shard, c)
 	if c.HeldUntilUs != 0 || c.SettledUs != 0 || len(c.RefundsDue) > 0 {
 		claim.Books = &Books{
@@ -128,7 +128,7 @@ func lookedUp(shard int, c ledger.Claim) Claim {
 
 // asItStands is a claim as it stands in a state: an entry that has no unit when its sale is closed
 // for good has won nothing.
-func asItStands(s *ledger.State, c Claim) Claim {
+func withFinalState(s *ledger.State, c Claim) Claim {
 	if c.State == api.Entered && s.Phase == ledger.PhaseClosed {
 		c.State = api.NotDrawn
 	}
@@ -145,7 +145,7 @@ func overLimit(shard int, s *ledger.State, user string) Answer {
 		if units += len(c.Units); units > api.MaxQuantity && i < len(newest)-1 {
 			break
 		}
-		a.Claims = append(a.Claims, asItStands(s, claimOf(shard, c)))
+		a.Claims = append(a.Claims, withFinalState(s, claimOf(shard, c)))
 	}
 	slices.Reverse(a.Claims)
 	return a

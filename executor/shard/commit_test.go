@@ -355,12 +355,12 @@ func TestLogUnusable(t *testing.T) {
 		}, "it ends before slot 3, and this process has seen 4 slots of it"},
 		"an older copy than what was applied": {4, func(_ *host, q *sequencer) *sequencer {
 			q = newSequencer(0, q.writer.Log(), []byte("me"), "me:1", NewSaleTotals(1))
-			q.applied = 2
+			q.minGeneration = 2
 			return q
 		}, "it ends with generation 1, and generation 2 was on every shard"},
 		"the log as it was last": {4, func(h *host, q *sequencer) *sequencer {
 			q = newSequencer(0, q.writer.Log(), []byte("me"), "me:1", h.totals)
-			q.applied = 1
+			q.minGeneration = 1
 			return q
 		}, ""},
 	} {
@@ -378,7 +378,7 @@ func TestLogUnusable(t *testing.T) {
 			q.grant(w.now, h.actors[0].q.rights)
 			for range 20 {
 				if e := q.next(w.now); e.Send != nil {
-					q.done(w.now, e.Send.Do(t.Context(), w.logs))
+					q.storeReplied(w.now, e.Send.Do(t.Context(), w.logs))
 				}
 			}
 			head, entries, err := w.logs.Read(t.Context(), log, 0, 10)

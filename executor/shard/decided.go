@@ -12,7 +12,7 @@ import (
 func answerOf(shard int, s *ledger.State, user string, v ledger.Decision, now clock.Now) Answer {
 	switch v.Kind {
 	case ledger.Replay:
-		claim := asItStands(s, claimOf(shard, *v.Claim))
+		claim := withFinalState(s, claimOf(shard, *v.Claim))
 		return Answer{Outcome: claim.State, Claim: claim, Replayed: true}
 	case ledger.KeyReused:
 		return Answer{Outcome: api.KeyReused, Message: "this key was used for another quantity, or for other units"}

@@ -327,7 +327,7 @@ func TestInDoubt(t *testing.T) {
 		reply := stale.Do(context.Background(), h.w.logs)
 		reply.Head = bytes.Replace(reply.Head, []byte(`"slot":2`), []byte(`"slot":3`), 1)
 		h.actors[0].under = nil
-		h.actors[0].step(func(q *sequencer) { q.done(h.w.now, reply) })
+		h.actors[0].step(func(q *sequencer) { q.storeReplied(h.w.now, reply) })
 		off = true
 		h.w.pass(3 * time.Second)
 		if !h.actors[0].q.stalled(h.w.now) {
@@ -427,7 +427,7 @@ func TestStoppedAndContinued(t *testing.T) {
 
 	late := first.ask("carl", "1", 1)
 	reply := stuck.Do(context.Background(), a.logs)
-	a.step(func(q *sequencer) { q.done(w.now, reply) })
+	a.step(func(q *sequencer) { q.storeReplied(w.now, reply) })
 	w.settle()
 	x.want(t, "standby")
 	late.want(t, "standby")
@@ -468,7 +468,7 @@ func TestTally(t *testing.T) {
 		x := h.ask("ann", "1", 1)
 		a.step(nil)
 		a.under = nil
-		a.step(func(q *sequencer) { q.done(w.now, ledger.Reply{Err: errors.New("the reply is lost")}) })
+		a.step(func(q *sequencer) { q.storeReplied(w.now, ledger.Reply{Err: errors.New("the reply is lost")}) })
 		w.pass(time.Second)
 		x.want(t, "sold")
 		if want := (Tally{Committed: 1, Unknown: 1, Resent: 1}); a.q.tally != want {
@@ -514,7 +514,7 @@ func TestStallSays(t *testing.T) {
 		}
 		a.under = nil
 		w := a.h.w
-		a.step(func(q *sequencer) { q.done(w.now, r) })
+		a.step(func(q *sequencer) { q.storeReplied(w.now, r) })
 		if a.under == nil { // it pauses
 			w.move(a.wake - w.now.Mono)
 			a.step(func(q *sequencer) { q.tick(w.now) })
@@ -581,7 +581,7 @@ func TestGivesUpALogThatCannotBeRead(t *testing.T) {
 		for a.q.mode != stopped && w.now.Mono < until {
 			if a.under != nil {
 				a.under = nil
-				a.step(func(q *sequencer) { q.done(w.now, away) })
+				a.step(func(q *sequencer) { q.storeReplied(w.now, away) })
 			}
 			w.move(min(max(a.wake-w.now.Mono, time.Millisecond), until-w.now.Mono))
 			a.step(func(q *sequencer) { q.tick(w.now) })
@@ -612,7 +612,7 @@ func TestGivesUpALogThatCannotBeRead(t *testing.T) {
 	part := b.under.Do(context.Background(), b.logs)
 	b.under = nil
 	part.Head = bytes.Replace(part.Head, []byte(`"slot":0`), []byte(`"slot":9`), 1)
-	b.step(func(q *sequencer) { q.done(w.now, part) })
+	b.step(func(q *sequencer) { q.storeReplied(w.now, part) })
 	fail(b, began+GiveUpAfter+time.Second)
 	if b.q.mode != loading || b.q.state.Next() != 1 {
 		t.Errorf("mode %d after slot %d, %v", b.q.mode, b.q.state.Next(), b.q.why)
@@ -654,17 +654,17 @@ func TestStallOfASequencer(t *testing.T) {
 		want  string // "": it does not
 		since time.Duration
 	}{
-		"nothing is under way":            {sequencer{mode: serving, appending: appending{trouble: refused}, reading: reading{readAt: ago(time.Minute)}}, "", 0},
+		"nothing is under way":            {sequencer{mode: serving, appending: appending{lastErr: refused}, reading: reading{readAt: ago(time.Minute)}}, "", 0},
 		"an append is":                    {sequencer{mode: serving, appending: appending{sent: new(ledger.Entry), sentAt: ago(StallAfter - 1)}}, "", 0},
 		"an append is for too long":       {sequencer{mode: serving, appending: appending{sent: new(ledger.Entry), sentAt: ago(StallAfter)}}, "the outcome of an append is not known", StallAfter},
-		"an append fails for too long":    {sequencer{mode: serving, appending: appending{sent: new(ledger.Entry), sentAt: ago(time.Minute), trouble: refused}}, "connection refused", time.Minute},
+		"an append fails for too long":    {sequencer{mode: serving, appending: appending{sent: new(ledger.Entry), sentAt: ago(time.Minute), lastErr: refused}}, "connection refused", time.Minute},
 		"the log is being read":           {sequencer{mode: loading, reading: reading{readAt: ago(time.Minute)}}, "", 0},
-		"reading fails":                   {sequencer{mode: loading, appending: appending{trouble: refused}, reading: reading{readAt: ago(StallAfter - 1)}}, "", 0},
-		"reading fails for too long":      {sequencer{mode: loading, appending: appending{trouble: refused}, reading: reading{readAt: ago(StallAfter)}}, "connection refused", StallAfter},
-		"reading fails, which just began": {sequencer{mode: loading, appending: appending{trouble: refused}}, "", 0},
+		"reading fails":                   {sequencer{mode: loading, appending: appending{lastErr: refused}, reading: reading{readAt: ago(StallAfter - 1)}}, "", 0},
+		"reading fails for too long":      {sequencer{mode: loading, appending: appending{lastErr: refused}, reading: reading{readAt: ago(StallAfter)}}, "connection refused", StallAfter},
+		"reading fails, which just began": {sequencer{mode: loading, appending: appending{lastErr: refused}}, "", 0},
 	} {
 		q := &test.q
-		q.engine = ownerDecides{q}
+		q.engine = ownerEngine{q}
 		switch s := q.stall(now); {
 		case (s != nil) != (test.want != ""):
 			t.Errorf("%s: %+v", name, s)
@@ -672,10 +672,10 @@ func TestStallOfASequencer(t *testing.T) {
 			t.Errorf("%s: %+v, want %q since %v", name, s, test.want, ago(test.since).Wall)
 		}
 	}
-	if err := (&sequencer{}).lastTrouble(); err == nil || err.Error() != "the store's answers do not fit together" {
+	if err := (&sequencer{}).lastError(); err == nil || err.Error() != "the store's answers do not fit together" {
 		t.Errorf("a store that never failed: %v", err)
 	}
-	if err := (&sequencer{appending: appending{trouble: refused}}).lastTrouble(); err != refused {
+	if err := (&sequencer{appending: appending{lastErr: refused}}).lastError(); err != refused {
 		t.Errorf("a store that failed: %v", err)
 	}
 }

@@ -29,7 +29,7 @@ const AnyKey = ""
 // mostDoubts bounds what is remembered of one shard: with that many, everything on
 // it is in doubt. They come at the rate at which a node is asked that does not
 // answer, about a thousand a second.
-const mostDoubts = 100_000
+const maxDoubts = 100_000
 
 // Len is how many requests are in doubt.
 func (d *Doubts) Len() int64 { return d.n.Load() }
@@ -50,7 +50,7 @@ func (d *Doubts) Add(uid string, shard int, user, key string) {
 		all = make(map[identity]struct{})
 		d.shards[shard] = all
 	}
-	if _, known := all[identity{user, key}]; !known && len(all) < mostDoubts {
+	if _, known := all[identity{user, key}]; !known && len(all) < maxDoubts {
 		all[identity{user, key}] = struct{}{}
 		d.n.Add(1)
 	}
@@ -64,7 +64,7 @@ func (d *Doubts) Has(user, key string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, all := range d.shards {
-		if len(all) == mostDoubts {
+		if len(all) == maxDoubts {
 			return true
 		}
 		for _, key := range [...]string{key, AnyKey} {
@@ -84,7 +84,7 @@ func (d *Doubts) drop(shard int, user, key string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	all := d.shards[shard]
-	if _, known := all[identity{user, key}]; known && len(all) < mostDoubts {
+	if _, known := all[identity{user, key}]; known && len(all) < maxDoubts {
 		delete(all, identity{user, key})
 		d.n.Add(-1)
 	}

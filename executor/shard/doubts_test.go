@@ -46,8 +46,8 @@ func TestUnderway(t *testing.T) {
 		if got := u.has(&Request{User: user, Key: "key"}); got != (count(user) > 0) {
 			t.Fatalf("%s is under way: %v, with %d requests", user, got, count(user))
 		}
-		if u.has(&Request{User: user, Key: "another"}) || int(u.n.Load()) != len(in) {
-			t.Fatalf("another key is under way, or %d of %d are", u.n.Load(), len(in))
+		if u.has(&Request{User: user, Key: "another"}) || int(u.size.Load()) != len(in) {
+			t.Fatalf("another key is under way, or %d of %d are", u.size.Load(), len(in))
 		}
 	}
 }
@@ -81,11 +81,11 @@ func TestGivenInDoubtAfterTheSession(t *testing.T) {
 	for name, lose := range map[string]func(c *counted, ask func(users ...string) *GrabCall){
 		"after the answer": func(c *counted, ask func(users ...string) *GrabCall) {
 			c.gives(ask("ann"), false)
-			c.queues[0].shutDown(here(api.Standby))
+			c.queues[0].shutDown(refuseHere(api.Standby))
 		},
 		"before the answer": func(c *counted, ask func(users ...string) *GrabCall) {
 			call := ask("ann")
-			c.queues[0].shutDown(here(api.Standby))
+			c.queues[0].shutDown(refuseHere(api.Standby))
 			c.gives(call, false)
 		},
 	} {
@@ -121,7 +121,7 @@ func TestClosedListTellsWhatItGave(t *testing.T) {
 		}
 	}
 	call := c.asks("has", "has under another key", "has nothing")
-	c.g.Done(c.now, call, []lists.Given{{Why: lists.ErrClosed, At: 9, Units: []lists.Unit{
+	c.g.HandleReply(c.now, call, []lists.Given{{Why: lists.ErrClosed, At: 9, Units: []lists.Unit{
 		{Number: 1, Before: true, Key: "key", At: 5}, {Number: 2, Before: true, Key: "first", At: 5}, {},
 	}}}, nil)
 	for user, want := range map[string]api.Outcome{"has": api.Sold, "has under another key": api.Closed, "has nothing": api.Closed} {
@@ -158,11 +158,11 @@ func TestDoubts(t *testing.T) {
 	if d.Has("bob", "a") || d.n.Load() != 0 {
 		t.Error("bob's is known")
 	}
-	for i := range mostDoubts + 5 {
+	for i := range maxDoubts + 5 {
 		d.Add("run-1", 3, fmt.Sprint("user-", i), "a")
 	}
 	d.drop(3, "user-0", "a")
-	if !d.Has("user-0", "a") || !d.Has("somebody", "else") || d.n.Load() != mostDoubts {
+	if !d.Has("user-0", "a") || !d.Has("somebody", "else") || d.n.Load() != maxDoubts {
 		t.Errorf("with %d in doubt somebody is sure", d.n.Load())
 	}
 	d.forget("run-1", 3)
@@ -201,11 +201,11 @@ func TestGiveUp(t *testing.T) {
 		}
 		return x
 	}
-	if a := wait("ann", false).GiveUp(); a.Outcome != api.Overloaded || s.underway.n.Load() != 0 || s.doubts.Has("ann", "key") {
-		t.Errorf("nobody looked at it: %+v, %d are under way", a, s.underway.n.Load())
+	if a := wait("ann", false).GiveUp(); a.Outcome != api.Overloaded || s.underway.size.Load() != 0 || s.doubts.Has("ann", "key") {
+		t.Errorf("nobody looked at it: %+v, %d are under way", a, s.underway.size.Load())
 	}
-	if a := wait("bob", true).GiveUp(); a.Outcome != api.Unknown || s.underway.n.Load() != 1 || !s.doubts.Has("bob", "key") {
-		t.Errorf("it is being decided: %+v, %d are under way", a, s.underway.n.Load())
+	if a := wait("bob", true).GiveUp(); a.Outcome != api.Unknown || s.underway.size.Load() != 1 || !s.doubts.Has("bob", "key") {
+		t.Errorf("it is being decided: %+v, %d are under way", a, s.underway.size.Load())
 	}
 	s.drained.Store(true)
 	if a := wait("cat", true).GiveUp(); a.Outcome != api.Unknown || !s.doubts.Has("cat", "key") { // which may move to another process undecided
@@ -227,8 +227,8 @@ func TestDecidedAgain(t *testing.T) {
 		"it waits again": func(t *testing.T, s *Shard, enter func(Request) *Ticket, first, second *Ticket) {
 			again := enter(first.Repeat())
 			first.Finish()
-			if again.number >= second.number || s.underway.n.Load() != 2 {
-				t.Errorf("it is number %d, behind %d, of %d", again.number, second.number, s.underway.n.Load())
+			if again.number >= second.number || s.underway.size.Load() != 2 {
+				t.Errorf("it is number %d, behind %d, of %d", again.number, second.number, s.underway.size.Load())
 			}
 			second.answer, again.answer = noneNow, noneNow
 			s.conclude([]*Ticket{second}, func(string) bool { return false })
@@ -285,7 +285,7 @@ func TestDecidedAgain(t *testing.T) {
 				t.Errorf("the first is told %+v", first.answer)
 			}
 			next(t, s, enter, first, second)
-			if n := s.underway.n.Load(); n != 0 {
+			if n := s.underway.size.Load(); n != 0 {
 				t.Errorf("%d are under way", n)
 			}
 		})
@@ -295,7 +295,7 @@ func TestDecidedAgain(t *testing.T) {
 // TestTriedElsewhere refuses requests without a look on which another process may have
 // decided: what that has accepted is not denied, whether this one knows it by now or not.
 func TestTriedElsewhere(t *testing.T) {
-	noQuorum, elsewhere := here(api.NoQuorum), elsewhere(api.NoQuorum)
+	noQuorum, elsewhere := refuseHere(api.NoQuorum), refuseElsewhere(api.NoQuorum)
 	for name, test := range map[string]struct {
 		user    string
 		surely  bool // the log is read behind all that the other has sent there
@@ -312,27 +312,27 @@ func TestTriedElsewhere(t *testing.T) {
 		"not read yet":                         {user: "ann", says: noQuorum, want: api.Unknown, doubt: true},
 		"not read yet, asked of nobody":        {user: "bob", untried: true, says: noQuorum, want: api.NoQuorum},
 		"not read yet, without a key":          {user: "bob", minted: true, says: noQuorum, want: api.Unknown},
-		"not read yet, at the end of the sale": {user: "ann", says: here(api.Closed), want: api.Unknown, doubt: true},
+		"not read yet, at the end of the sale": {user: "ann", says: refuseHere(api.Closed), want: api.Unknown, doubt: true},
 		"not read yet, and it goes on":         {user: "ann", moves: true, says: elsewhere, want: api.NoQuorum},
 		"not read yet, and nobody takes it on": {user: "ann", says: elsewhere, want: api.Unknown, doubt: true},
 		"not read yet, of a claim":             {user: "ann", settles: true, says: noQuorum, want: api.Unknown},
 		"accepted":                             {user: "ann", surely: true, says: noQuorum, want: api.Sold},
 		"accepted, without a key":              {user: "ann", surely: true, minted: true, says: noQuorum, want: api.Sold},
-		"accepted, at the end of the sale":     {user: "ann", surely: true, says: here(api.Closed), want: api.Sold},
+		"accepted, at the end of the sale":     {user: "ann", surely: true, says: refuseHere(api.Closed), want: api.Sold},
 		"held, perhaps paid":                   {user: "ann", surely: true, held: true, says: noQuorum, want: api.Unknown, doubt: true},
-		"held, by who has looked":              {user: "ann", surely: true, held: true, says: here(api.Closed), want: api.Held},
+		"held, by who has looked":              {user: "ann", surely: true, held: true, says: refuseHere(api.Closed), want: api.Held},
 		"not accepted":                         {user: "bob", surely: true, says: noQuorum, want: api.NoQuorum},
 		"accepted or not, of a claim":          {user: "ann", surely: true, settles: true, says: noQuorum, want: api.Unknown},
 		"looked at, of a claim":                {user: "ann", surely: true, settles: true, says: Answer{Outcome: api.NoSuchClaim}, want: api.NoSuchClaim},
-		"at the end, accepted here":            {user: "ann", surely: true, untried: true, says: here(api.Closed), want: api.Sold},
-		"at the end, held here":                {user: "ann", surely: true, untried: true, held: true, says: here(api.Closed), want: api.Held},
-		"at the end, not accepted":             {user: "bob", surely: true, untried: true, says: here(api.Closed), want: api.Closed},
-		"after the end, accepted here":         {user: "ann", untried: true, says: here(api.Closed), want: api.Sold},
-		"after the end, held, perhaps paid":    {user: "ann", untried: true, held: true, says: here(api.Closed), want: api.Unknown, doubt: true},
-		"after the end, not accepted":          {user: "bob", untried: true, says: here(api.Closed), want: api.Closed},
-		"at the end, of a claim, tried":        {user: "ann", surely: true, settles: true, says: here(api.Closed), want: api.Unknown},
-		"at the end, of a claim, by a peer":    {user: "ann", surely: true, untried: true, visits: true, settles: true, says: here(api.Closed), want: api.Unknown},
-		"at the end, of a claim":               {user: "ann", surely: true, untried: true, settles: true, says: here(api.Closed), want: api.Closed},
+		"at the end, accepted here":            {user: "ann", surely: true, untried: true, says: refuseHere(api.Closed), want: api.Sold},
+		"at the end, held here":                {user: "ann", surely: true, untried: true, held: true, says: refuseHere(api.Closed), want: api.Held},
+		"at the end, not accepted":             {user: "bob", surely: true, untried: true, says: refuseHere(api.Closed), want: api.Closed},
+		"after the end, accepted here":         {user: "ann", untried: true, says: refuseHere(api.Closed), want: api.Sold},
+		"after the end, held, perhaps paid":    {user: "ann", untried: true, held: true, says: refuseHere(api.Closed), want: api.Unknown, doubt: true},
+		"after the end, not accepted":          {user: "bob", untried: true, says: refuseHere(api.Closed), want: api.Closed},
+		"at the end, of a claim, tried":        {user: "ann", surely: true, settles: true, says: refuseHere(api.Closed), want: api.Unknown},
+		"at the end, of a claim, by a peer":    {user: "ann", surely: true, untried: true, visits: true, settles: true, says: refuseHere(api.Closed), want: api.Unknown},
+		"at the end, of a claim":               {user: "ann", surely: true, untried: true, settles: true, says: refuseHere(api.Closed), want: api.Closed},
 		"accepted now":                         {user: "bob", surely: true, says: Answer{Outcome: api.Sold}, want: api.Sold},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -360,7 +360,7 @@ func TestTriedElsewhere(t *testing.T) {
 			}
 			x.enter(&s.pending)
 			x.maybeDecided, x.fromPeer, x.answer = !test.untried, test.visits, test.says
-			s.conclude([]*Ticket{x}, s.front.mayHave)
+			s.conclude([]*Ticket{x}, s.nodeQueue.mayHave)
 			got := x.answer
 			if got.Outcome != test.want || s.doubts.Has(test.user, "1") != test.doubt {
 				t.Errorf("it is told %+v, want %q; in doubt: %v", got, test.want, s.doubts.Has(test.user, "1"))

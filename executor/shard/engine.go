@@ -17,28 +17,28 @@ import (
 type engine interface {
 	// target begins a draft. changing: a generation is to change the shard before anything else is
 	// appended.
-	target(now clock.Now, changing bool)
+	setTarget(now clock.Now, changing bool)
 	// quiet reports whether a generation may be appended to the log now.
-	quiet() bool
+	quiescent() bool
 	// decide decides the requests into the draft. An error ends the sequencer.
 	decide(now clock.Now, d *ledger.Draft) error
 	// logged takes in that the draft is in the log, or had nothing to append.
-	logged(now clock.Now)
+	draftLogged(now clock.Now)
 	// changed takes in that others have appended to the log.
-	changed(now clock.Now)
+	logChanged(now clock.Now)
 	// came takes in units that other shards have sent, and that the log has.
-	came(units []ledger.Units)
+	unitsReceived(units []ledger.Units)
 
 	// due reports whether there is something to append beside the requests.
 	due(now clock.Now) bool
 	// drafted returns how many claims the draft has beside those of the batch.
-	drafted() int
+	draftedClaims() int
 	// hurry has everything appended that the log lacks.
-	hurry()
+	drainNow()
 	// idle reports whether no request waits for units that the log lacks.
 	idle() bool
 	// act adds effects, after each event.
-	act(now clock.Now, e *Effects)
+	addEffects(now clock.Now, e *Effects)
 	// stall returns since when and why the engine gives no units; nil: it does.
 	stall(now clock.Now) *Stall
 	// logCompleteEpoch numbers the times from which on the log alone decides who has which unit. Earlier
@@ -49,87 +49,87 @@ type engine interface {
 }
 
 // ownerDecides is the engine with which the owner of a shard decides its claims.
-type ownerDecides struct{ q *sequencer }
+type ownerEngine struct{ q *sequencer }
 
-func (e ownerDecides) target(clock.Now, bool) {}
-func (e ownerDecides) quiet() bool            { return true }
-func (e ownerDecides) logged(clock.Now)       {}
-func (e ownerDecides) changed(clock.Now)      {}
-func (e ownerDecides) came([]ledger.Units)    {}
-func (e ownerDecides) due(clock.Now) bool     { return false }
-func (e ownerDecides) drafted() int           { return 0 }
-func (e ownerDecides) hurry()                 {}
-func (e ownerDecides) idle() bool             { return true }
-func (e ownerDecides) stall(clock.Now) *Stall { return nil }
-func (e ownerDecides) drained() bool          { return false }
+func (e ownerEngine) setTarget(clock.Now, bool)    {}
+func (e ownerEngine) quiescent() bool              { return true }
+func (e ownerEngine) draftLogged(clock.Now)        {}
+func (e ownerEngine) logChanged(clock.Now)         {}
+func (e ownerEngine) unitsReceived([]ledger.Units) {}
+func (e ownerEngine) due(clock.Now) bool           { return false }
+func (e ownerEngine) draftedClaims() int           { return 0 }
+func (e ownerEngine) drainNow()                    {}
+func (e ownerEngine) idle() bool                   { return true }
+func (e ownerEngine) stall(clock.Now) *Stall       { return nil }
+func (e ownerEngine) drained() bool                { return false }
 
-func (e ownerDecides) act(now clock.Now, effects *Effects) {
-	effects.Wake = clock.Soonest(effects.Wake, clock.Soonest(e.q.nextRelease(now), e.q.awardsAt(now)))
+func (e ownerEngine) addEffects(now clock.Now, effects *Effects) {
+	effects.Wake = clock.Soonest(effects.Wake, clock.Soonest(e.q.nextRelease(now), e.q.nextAward(now)))
 }
 
-func (e ownerDecides) logCompleteEpoch() uint64 {
+func (e ownerEngine) logCompleteEpoch() uint64 {
 	if e.q.mode == serving {
 		return 1
 	}
 	return 0
 }
 
-func (e ownerDecides) decide(now clock.Now, d *ledger.Draft) error {
+func (e ownerEngine) decide(now clock.Now, d *ledger.Draft) error {
 	q := e.q
 	if q.state.MayCloseEntries(d.TimeUs()) {
 		d.Entries() // alone in its commit: what follows is decided behind it
 		return nil
 	}
-	if err := q.transfers.receive(d); err != nil {
+	if err := q.transfers.draftIns(d); err != nil {
 		return err
 	}
 	q.expire(d)
-	q.award(d)
-	q.requests.decide(func(t *Ticket) decision { return e.look(now, d, t, false) })
+	q.draftAwards(d)
+	q.requests.decide(func(t *Ticket) decision { return e.decideOne(now, d, t, false) })
 	if q.totals.AllSold(now) {
 		q.refuseShort(now, func(*Ticket) bool { return false }) // all of them: nobody hears sold_out while an earlier request of theirs waits
 	}
 	var failed error
-	q.transfers.give(func(w Message) (t ledger.Transfer, later bool) {
+	q.transfers.draftOuts(func(w Message) (t ledger.Transfer, later bool) {
 		if failed == nil && d.Available() > 0 && q.state.Phase != ledger.PhaseClosed {
-			t, failed = q.transfers.out(d, w)
+			t, failed = q.transfers.draftOut(d, w)
 		}
 		return t, false
 	})
-	q.seek(now, d.Available(), func(now clock.Now) { e.endWaiting(now, d) })
+	q.seekUnits(now, d.Available(), func(now clock.Now) { e.endWaiting(now, d) })
 	return failed
 }
 
 // endWaiting decides on those who wait for units that no shard has to spare: the first get
 // what is here, where the sale allows that. When that is in the log the others are looked at
 // again. Where nobody gets anything all are refused.
-func (e ownerDecides) endWaiting(now clock.Now, d *ledger.Draft) {
+func (e ownerEngine) endWaiting(now clock.Now, d *ledger.Draft) {
 	if e.partial() {
-		e.q.requests.lookAgain()
-		e.q.requests.decide(func(t *Ticket) decision { return e.look(now, d, t, true) })
+		e.q.requests.retryAll()
+		e.q.requests.decide(func(t *Ticket) decision { return e.decideOne(now, d, t, true) })
 		clear(e.q.transfers.denied)
 	}
 	if d.Ops() == 0 {
-		e.q.refuseShort(now, e.q.transfers.searches)
+		e.q.refuseShort(now, e.q.transfers.isSearching)
 	}
 }
 
 // partial reports whether a claim that is short may get a part.
-func (e ownerDecides) partial() bool { return e.q.state.Settings().GetPartial() }
+func (e ownerEngine) partial() bool { return e.q.state.Settings().GetPartial() }
 
 // look decides one request. last: there are no units to wait for.
-func (e ownerDecides) look(now clock.Now, d *ledger.Draft, t *Ticket, last bool) decision {
+func (e ownerEngine) decideOne(now clock.Now, d *ledger.Draft, t *Ticket, last bool) decision {
 	if t.Settle != nil {
 		return e.q.settle(d, t)
 	}
-	if e.partial() && !last && e.q.requests.behind && !t.Chooses() {
+	if e.partial() && !last && e.q.requests.earlierShort && !t.Chooses() {
 		t.want = 0 // earlier requests get what is here if no other shard has units
 		return short
 	}
-	accepted := grantedAs(e.q.state.Settings())
+	accepted := initialState(e.q.state.Settings())
 	var by ledger.Ruling
-	if t.by != nil {
-		by = t.by.Ruling
+	if t.admittance != nil {
+		by = t.admittance.Ruling
 	}
 	var v ledger.Decision
 	switch {

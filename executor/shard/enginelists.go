@@ -14,7 +14,7 @@ import (
 // listGives is the engine with which a list on a node has the units. A NodeBatcher grabs units there
 // for users. The sequencer drains the list into the log, exchanges units with other shards, and
 // rebuilds the list.
-type listGives struct {
+type listEngine struct {
 	q    *sequencer
 	list *lists.Machine
 	busy func() bool // requests wait for the node, or its grabs for the ledger
@@ -22,20 +22,20 @@ type listGives struct {
 	unlogged       []*Ticket           // that the list has given a unit since the log was last compared
 	unloggedByUnit map[int64][]*Ticket // by the unit that the log lacks
 	drafting       bool                // the draft has grabs of the list, or its rebuild
-	offered        int                 // the number of those grabs
+	draftedGrabs   int                 // the number of those grabs
 	sendsTaken     bool                // the draft sends units that were taken from the list
-	receives       bool                // units are on their way into the list, for requests that wait
+	receiving      bool                // units are on their way into the list, for requests that wait
 	earlierFill    bool                // some of unlogged are of an earlier fill
 	fill           uint64              // under which the list gave at the last event
 	offSince       clock.Now           // since when the list gives nothing; zero: it does
 	fills          int                 // of the list, as counted so far
 	voids          int
-	inLedger       []string // users whose grabs the log has now, for the shard queue
+	loggedUsers    []string // users whose grabs the log has now, for the shard queue
 }
 
 // useList makes a list the engine of a sequencer. It is called before the first event.
-func (q *sequencer) useList(l lists.List, sizes lists.Sizes, busy func() bool) *listGives {
-	e := &listGives{q: q, list: lists.NewMachine(l, sizes), busy: busy, unloggedByUnit: make(map[int64][]*Ticket)}
+func (q *sequencer) useList(l lists.List, sizes lists.Sizes, busy func() bool) *listEngine {
+	e := &listEngine{q: q, list: lists.NewMachine(l, sizes), busy: busy, unloggedByUnit: make(map[int64][]*Ticket)}
 	q.engine = e
 	return e
 }
@@ -43,13 +43,13 @@ func (q *sequencer) useList(l lists.List, sizes lists.Sizes, busy func() bool) *
 // open reports whether the list is to be kept. The list of a shard that is paused or
 // closed is off, and all that it gave is in the log: no generation comes into it
 // before.
-func (e *listGives) open() bool { return e.q.mode == serving && e.q.state.Phase == ledger.PhaseOpen }
+func (e *listEngine) open() bool { return e.q.mode == serving && e.q.state.Phase == ledger.PhaseOpen }
 
 // drained reports whether the list is off, and the log has all that it gave.
-func (e *listGives) drained() bool { return e.q.mode == serving && !e.open() }
+func (e *listEngine) drained() bool { return e.q.mode == serving && !e.open() }
 
 // logCompleteEpoch is the fill under which the list gives: it was filled from the log.
-func (e *listGives) logCompleteEpoch() uint64 {
+func (e *listEngine) logCompleteEpoch() uint64 {
 	if !e.open() {
 		return 0
 	}
@@ -57,8 +57,8 @@ func (e *listGives) logCompleteEpoch() uint64 {
 }
 
 // target sets the state that the list is to reach: off if a generation is to change the shard.
-func (e *listGives) target(now clock.Now, changing bool) {
-	e.drafting, e.offered, e.sendsTaken = false, 0, false
+func (e *listEngine) setTarget(now clock.Now, changing bool) {
+	e.drafting, e.draftedGrabs, e.sendsTaken = false, 0, false
 	switch {
 	case !e.open():
 	case changing:
@@ -68,19 +68,19 @@ func (e *listGives) target(now clock.Now, changing bool) {
 	}
 }
 
-func (e *listGives) quiet() bool { return !e.open() || e.list.Stopped(e.q.state) }
+func (e *listEngine) quiescent() bool { return !e.open() || e.list.Stopped(e.q.state) }
 
-func (e *listGives) due(now clock.Now) bool {
+func (e *listEngine) due(now clock.Now) bool {
 	return e.open() && e.q.rights.Valid(now) && e.list.Due()
 }
 
-func (e *listGives) hurry() { e.list.Hurry() }
+func (e *listEngine) drainNow() { e.list.Hurry() }
 
-func (e *listGives) idle() bool {
+func (e *listEngine) idle() bool {
 	return len(e.unlogged) == 0 && len(e.unloggedByUnit) == 0 && !e.busy()
 }
 
-func (e *listGives) drafted() int { return e.offered }
+func (e *listEngine) draftedClaims() int { return e.draftedGrabs }
 
 // DrainLater is when what was answered already is drained: the more gathers, the
 // less it costs, and those who grab meanwhile have the processors.
@@ -88,7 +88,7 @@ const DrainLater = 250 * time.Millisecond
 
 // given takes in that the node gave units: to the requests in unlogged, which are answered when the
 // log has them, and perhaps to others that have their answer. soon: the list is drained at once.
-func (e *listGives) given(now clock.Now, unlogged []*Ticket, soon bool) {
+func (e *listEngine) addGrabs(now clock.Now, unlogged []*Ticket, soon bool) {
 	e.unlogged = append(e.unlogged, unlogged...)
 	e.earlierFill = e.earlierFill || len(unlogged) > 0 && unlogged[0].fill != e.fill
 	within := DrainLater
@@ -100,49 +100,49 @@ func (e *listGives) given(now clock.Now, unlogged []*Ticket, soon bool) {
 
 // decide puts into the draft what the list has to append, and what goes to other
 // shards and comes from them.
-func (e *listGives) decide(now clock.Now, d *ledger.Draft) error {
+func (e *listEngine) decide(now clock.Now, d *ledger.Draft) error {
 	q := e.q
 	e.answerLogged()
 	if e.open() {
 		e.drafting = true
-		if e.list.Draft(d, q.requests.most) {
+		if e.list.Draft(d, q.requests.maxBatch) {
 			return nil
 		}
-		e.offered = d.Ops()
+		e.draftedGrabs = d.Ops()
 	}
 	if !e.open() || e.list.On() != 0 { // else the list is about to be filled from the log as it is
-		if err := q.transfers.receive(d); err != nil {
+		if err := q.transfers.draftIns(d); err != nil {
 			return err
 		}
-		if err := e.give(d); err != nil {
+		if err := e.giveUnits(d); err != nil {
 			return err
 		}
 	}
 	if !e.open() {
-		q.requests.refuse(func(t *Ticket) Answer { return e.withoutUnits(t, now) })
-		q.transfers.remind(now)
+		q.requests.refuse(func(t *Ticket) Answer { return e.refusalFor(t, now) })
+		q.transfers.scheduleResend(now)
 		return nil
 	}
 	// Who asks for more than the one unit that a list gives a user gets nothing, nor does
 	// anybody where no shard has a unit.
-	q.requests.sift(func(t *Ticket) bool {
+	q.requests.filterDue(func(t *Ticket) bool {
 		stays := t.Quantity == 1 && q.totals.available(1)
 		if !stays && t.take() {
-			q.requests.answer(t, e.withoutUnits(t, now))
+			q.requests.answer(t, e.refusalFor(t, now))
 		}
 		return stays
 	})
-	if e.receives { // units are on their way into the list, for those who wait
-		q.transfers.remind(now)
+	if e.receiving { // units are on their way into the list, for those who wait
+		q.transfers.scheduleResend(now)
 		return nil
 	}
-	q.seek(now, 0, func(now clock.Now) { q.refuseShort(now, func(*Ticket) bool { return false }) }) // who waits found the list empty, whatever the log says
+	q.seekUnits(now, 0, func(now clock.Now) { q.refuseShort(now, func(*Ticket) bool { return false }) }) // who waits found the list empty, whatever the log says
 	return nil
 }
 
 // withoutUnits is the answer to a request that gets no units: what its user has got meanwhile, why
 // there are none now, or that there are none.
-func (e *listGives) withoutUnits(t *Ticket, now clock.Now) Answer {
+func (e *listEngine) refusalFor(t *Ticket, now clock.Now) Answer {
 	q := e.q
 	if v, ok := q.state.Recall(t.User, t.Key, t.Quantity, now.Wall.UnixMicro()); ok {
 		return answerOf(q.shard, q.state, t.User, v, now)
@@ -151,7 +151,7 @@ func (e *listGives) withoutUnits(t *Ticket, now clock.Now) Answer {
 }
 
 // answerLogged answers the requests whose unit the log has by now.
-func (e *listGives) answerLogged() {
+func (e *listEngine) answerLogged() {
 	for _, t := range e.unlogged {
 		unit := unitOf(t.answer)
 		if c, ok := e.q.state.Find(t.User, t.Key); ok && c.Units[0] == unit || t.answer.Outcome == api.LimitReached && e.q.state.UserUnits(t.User) > 0 {
@@ -171,15 +171,15 @@ func unitOf(a Answer) int64 {
 	return a.Claim.Units[0]
 }
 
-func (e *listGives) logged(now clock.Now) {
+func (e *listEngine) draftLogged(now clock.Now) {
 	if e.drafting {
 		e.drafting = false
 		for _, g := range e.list.Committed(now, e.q.state) {
-			e.inLedger = append(e.inLedger, g.User)
+			e.loggedUsers = append(e.loggedUsers, g.User)
 			ts := e.unloggedByUnit[g.Unit]
 			delete(e.unloggedByUnit, g.Unit)
 			for _, t := range ts {
-				e.q.requests.answer(t, e.kept(t))
+				e.q.requests.answer(t, e.loggedAnswer(t))
 			}
 		}
 	}
@@ -187,20 +187,20 @@ func (e *listGives) logged(now clock.Now) {
 		e.sendsTaken = false
 		e.list.Gave()
 	}
-	e.changed(now)
+	e.logChanged(now)
 }
 
-func (e *listGives) changed(now clock.Now) { e.list.Observe(now, e.q.state) }
+func (e *listEngine) logChanged(now clock.Now) { e.list.Observe(now, e.q.state) }
 
-func (e *listGives) came(units []ledger.Units) {
+func (e *listEngine) unitsReceived(units []ledger.Units) {
 	for _, u := range units {
 		e.list.Receive(u)
-		e.receives = true
+		e.receiving = true
 	}
 }
 
 // kept is the answer to a request whose grab was to be appended: the node's, if the log agrees.
-func (e *listGives) kept(t *Ticket) Answer {
+func (e *listEngine) loggedAnswer(t *Ticket) Answer {
 	if claims := e.q.state.User(t.User); len(claims) > 0 && claims[0].Units[0] == unitOf(t.answer) {
 		return t.answer
 	}
@@ -208,20 +208,20 @@ func (e *listGives) kept(t *Ticket) Answer {
 }
 
 // give sends units to shards that have requested them. They are taken out of the list first.
-func (e *listGives) give(d *ledger.Draft) (failed error) {
+func (e *listEngine) giveUnits(d *ledger.Draft) (failed error) {
 	q, open := e.q, e.open()
 	var units ledger.Units
 	if open {
 		units = e.list.Taken()
 	}
-	q.transfers.give(func(w Message) (t ledger.Transfer, later bool) {
+	q.transfers.draftOuts(func(w Message) (t ledger.Transfer, later bool) {
 		spare := d.Available()
 		switch {
 		case len(units) > 0:
 			t, failed = d.OutTaken(w.From, units)
 			units, e.sendsTaken = nil, true
 			return t, failed != nil
-		case spare == 0, open && e.list.Empty(), q.transfers.keeps(w), q.state.Phase == ledger.PhaseClosed:
+		case spare == 0, open && e.list.Empty(), q.transfers.withholds(w), q.state.Phase == ledger.PhaseClosed:
 			return t, false
 		case !open:
 			return d.Out(w.From, share(spare, w.N)), false
@@ -236,11 +236,11 @@ func (e *listGives) give(d *ledger.Draft) (failed error) {
 }
 
 // act adds the effects of the list.
-func (e *listGives) act(now clock.Now, out *Effects) {
+func (e *listEngine) addEffects(now clock.Now, out *Effects) {
 	q := e.q
 	if q.mode == stopped {
 		e.giveUpUnlogged()
-		out.answered = append(out.answered, q.requests.taken()...)
+		out.answered = append(out.answered, q.requests.takeAnswered()...)
 		return
 	}
 	if e.open() && q.rights.Valid(now) {
@@ -258,19 +258,19 @@ func (e *listGives) act(now clock.Now, out *Effects) {
 	if fill != 0 && (fill != e.fill || e.earlierFill) {
 		e.fill, e.earlierFill = fill, false
 		e.answerEarlierFills()
-		out.answered = append(out.answered, q.requests.taken()...)
+		out.answered = append(out.answered, q.requests.takeAnswered()...)
 	}
-	if e.receives && fill != 0 && !e.list.Receiving() {
-		e.receives = false
-		out.again, q.requests.waiting, q.requests.fresh = q.requests.waiting, nil, 0
+	if e.receiving && fill != 0 && !e.list.Receiving() {
+		e.receiving = false
+		out.requeued, q.requests.waiting, q.requests.due = q.requests.waiting, nil, 0
 	}
-	out.drained, e.inLedger = e.inLedger, nil
+	out.loggedUsers, e.loggedUsers = e.loggedUsers, nil
 	fills, voids := e.list.Fills(), e.list.Voids()
 	q.tally.Fills, q.tally.Voids = q.tally.Fills+uint64(fills-e.fills), q.tally.Voids+uint64(voids-e.voids)
 	e.fills, e.voids = fills, voids
 }
 
-func (e *listGives) stall(now clock.Now) *Stall {
+func (e *listEngine) stall(now clock.Now) *Stall {
 	if !e.open() || e.offSince == (clock.Now{}) || now.Since(e.offSince) < StallAfter {
 		return nil
 	}
@@ -283,14 +283,14 @@ func (e *listGives) stall(now clock.Now) *Stall {
 
 // answerEarlierFills answers the requests whose grabs were of an earlier fill than the present one:
 // the log has those that survived.
-func (e *listGives) answerEarlierFills() {
+func (e *listEngine) answerEarlierFills() {
 	e.answerLogged()
 	for _, unit := range slices.Sorted(maps.Keys(e.unloggedByUnit)) {
 		e.unloggedByUnit[unit] = slices.DeleteFunc(e.unloggedByUnit[unit], func(t *Ticket) bool {
 			if t.fill == e.fill {
 				return false
 			}
-			a := e.kept(t)
+			a := e.loggedAnswer(t)
 			if a.Outcome == api.Unknown { // the log lacks it, and always will
 				a = Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: "the node has lost it; ask again"}
 			}
@@ -304,7 +304,7 @@ func (e *listGives) answerEarlierFills() {
 }
 
 // giveUpUnlogged answers the requests whose outcome this process will not read in the log.
-func (e *listGives) giveUpUnlogged() {
+func (e *listEngine) giveUpUnlogged() {
 	e.answerLogged()
 	for _, unit := range slices.Sorted(maps.Keys(e.unloggedByUnit)) {
 		for _, t := range e.unloggedByUnit[unit] {

@@ -44,25 +44,25 @@ type (
 
 // answer is what the undecided are told.
 func (h Halt) answer() Answer {
-	a := here(h.Refusal)
+	a := refuseHere(h.Refusal)
 	a.Elsewhere = h.Elsewhere
 	return a
 }
 
 // here refuses what no other process would decide either, elsewhere what another may.
-func here(why api.Outcome) Answer { return Answer{Outcome: why, RetryAfter: time.Second} }
+func refuseHere(why api.Outcome) Answer { return Answer{Outcome: why, RetryAfter: time.Second} }
 
-func elsewhere(why api.Outcome) Answer {
+func refuseElsewhere(why api.Outcome) Answer {
 	return Answer{Outcome: why, RetryAfter: time.Second, Elsewhere: true}
 }
 
 func (Ticked) happen(now clock.Now, q *sequencer)    { q.tick(now) }
-func (r replied) happen(now clock.Now, q *sequencer) { q.done(now, r.Reply) }
+func (r replied) happen(now clock.Now, q *sequencer) { q.storeReplied(now, r.Reply) }
 func (p Planned) happen(_ clock.Now, q *sequencer)   { q.pending = p }
-func (r Ranked) happen(_ clock.Now, q *sequencer)    { q.awards.ranked(r) }
+func (r Ranked) happen(_ clock.Now, q *sequencer)    { q.awards.set(r) }
 func (h Halt) happen(_ clock.Now, q *sequencer)      { q.halt(h) }
 func (r Rights) happen(now clock.Now, q *sequencer)  { q.grant(now, r) }
-func (m Message) happen(_ clock.Now, q *sequencer)   { q.transfers.hear(m) }
+func (m Message) happen(_ clock.Now, q *sequencer)   { q.transfers.handle(m) }
 
 func (Ticked) String() string    { return "tick" }
 func (r replied) String() string { return fmt.Sprintf("reply of the store: %v", orOK(r.Err)) }
@@ -76,44 +76,44 @@ type (
 	// listReplied: the reply to the call of the list's node that is under way.
 	listReplied struct{ lists.Reply }
 	// Hurried: somebody waits for the ledger to have what the list gave.
-	Hurried struct{}
+	DrainRequested struct{}
 	// FillLost: the node does not have what it gave in a fill, or nobody knows.
 	FillLost struct{ Fill uint64 }
 	// Gave: a call of the node has come back.
-	Gave struct {
+	GrabsDone struct {
 		At       clock.Now
 		Fill     uint64        // under which the node was asked
-		begun    time.Duration // monotonic: when it was asked
-		lost     bool          // that fill is not the list's any more
-		soon     bool          // what the list gave is to be drained at once
+		calledAt time.Duration // monotonic: when it was asked
+		fillLost bool          // that fill is not the list's any more
+		drainNow bool          // what the list gave is to be drained at once
 		unlogged []*Ticket     // given something, to be answered when the ledger has it
 		Short    []*Ticket     // given nothing, for the list is empty
 	}
 )
 
-func listOf(q *sequencer) *listGives { return q.engine.(*listGives) }
+func listEngineOf(q *sequencer) *listEngine { return q.engine.(*listEngine) }
 
-func (r listReplied) happen(now clock.Now, q *sequencer) { listOf(q).list.Done(now, r.Reply) }
-func (Hurried) happen(_ clock.Now, q *sequencer)         { q.engine.hurry() }
-func (l FillLost) happen(now clock.Now, q *sequencer)    { listOf(q).list.Lost(now, l.Fill) }
+func (r listReplied) happen(now clock.Now, q *sequencer) { listEngineOf(q).list.Done(now, r.Reply) }
+func (DrainRequested) happen(_ clock.Now, q *sequencer)  { q.engine.drainNow() }
+func (l FillLost) happen(now clock.Now, q *sequencer)    { listEngineOf(q).list.Lost(now, l.Fill) }
 
-func (g Gave) happen(_ clock.Now, q *sequencer) {
-	e := listOf(q)
-	if g.lost {
+func (g GrabsDone) happen(_ clock.Now, q *sequencer) {
+	e := listEngineOf(q)
+	if g.fillLost {
 		e.list.Lost(g.At, g.Fill)
 	}
-	e.given(g.At, g.unlogged, g.soon)
+	e.addGrabs(g.At, g.unlogged, g.drainNow)
 	if len(g.Short) > 0 {
-		e.list.Dry(g.At, g.Fill, g.begun)
+		e.list.Dry(g.At, g.Fill, g.calledAt)
 	}
-	q.claims(g.Short)
+	q.addRequests(g.Short)
 }
 
-func (r listReplied) String() string { return fmt.Sprintf("reply of the list's node: %v", orOK(r.Err)) }
-func (Hurried) String() string       { return "drain at once" }
-func (l FillLost) String() string    { return fmt.Sprintf("fill %d is lost", l.Fill) }
-func (g Gave) String() string {
-	return fmt.Sprintf("fill %d gave %d, had nothing for %d, lost: %v", g.Fill, len(g.unlogged), len(g.Short), g.lost)
+func (r listReplied) String() string  { return fmt.Sprintf("reply of the list's node: %v", orOK(r.Err)) }
+func (DrainRequested) String() string { return "drain at once" }
+func (l FillLost) String() string     { return fmt.Sprintf("fill %d is lost", l.Fill) }
+func (g GrabsDone) String() string {
+	return fmt.Sprintf("fill %d gave %d, had nothing for %d, lost: %v", g.Fill, len(g.unlogged), len(g.Short), g.fillLost)
 }
 
 func orOK(err error) any {

@@ -14,43 +14,43 @@ import (
 // What came of the calls of nodes: answers, and news for the sequencers.
 
 // news is what a sequencer is to hear of one batch.
-type news struct {
-	shard *Shard
-	any   bool // there is something to hear
-	Gave
+type batchResult struct {
+	shard  *Shard
+	notify bool // there is something to hear
+	GrabsDone
 }
 
 // Done takes in what came of a call, and answers those who can be answered now.
-func (g *NodeBatcher) Done(now clock.Now, c *GrabCall, given []lists.Given, err error) {
-	all := make([]news, len(c.Batches))
+func (g *NodeBatcher) HandleReply(now clock.Now, c *GrabCall, given []lists.Given, err error) {
+	all := make([]batchResult, len(c.Batches))
 	var answered []*Ticket
 	g.mu.Lock()
-	g.under--
+	g.calls--
 	for i, gs := range c.shards {
 		from := len(answered)
 		n := &all[i]
-		n.shard, n.Gave = gs.shard, Gave{At: now, Fill: c.Batches[i].Fill, begun: c.begun}
-		counted := gs.counts == n.Fill // else the list was drained since, to be filled anew
+		n.shard, n.GrabsDone = gs.shard, GrabsDone{At: now, Fill: c.Batches[i].Fill, calledAt: c.calledAt}
+		counted := gs.countedFill == n.Fill // else the list was drained since, to be filled anew
 		switch {
 		case err != nil:
-			gs.restsTo = now.Mono + GrabPause
-			gs.failed.note(now, err)
+			gs.retryAt = now.Mono + GrabPause
+			gs.failed.record(now, err)
 			sent := !errors.Is(err, quorum.ErrUnsent)
 			for _, t := range c.tickets[i] {
 				if sent && counted {
-					gs.mayHaveGiven(t.User)
+					gs.setUnsure(t.User)
 				} else {
-					gs.gaveNothing(t.User)
+					gs.setNothingGiven(t.User)
 				}
 			}
-			answered = append(answered, gs.keepAsking(now, c.tickets[i], sent)...)
+			answered = append(answered, gs.requeueUnanswered(now, c.tickets[i], sent)...)
 		case errors.Is(given[i].Why, lists.ErrFill):
-			n.lost, n.any = true, true
+			n.fillLost, n.notify = true, true
 			if gs.fill == n.Fill {
-				gs.fill, gs.off = 0, now
+				gs.fill, gs.offSince = 0, now
 			}
 			for _, t := range c.tickets[i] {
-				gs.gaveNothing(t.User)
+				gs.setNothingGiven(t.User)
 				if !t.sentToList {
 					t.putBack()
 				}
@@ -58,41 +58,41 @@ func (g *NodeBatcher) Done(now clock.Now, c *GrabCall, given []lists.Given, err 
 			gs.queue = append(c.tickets[i], gs.queue...)
 		default:
 			gs.failed = failure{}
-			gs.count(c.tickets[i], given[i], counted)
-			fresh := g.decide(gs, c.tickets[i], given[i], n, &answered)
+			gs.countGiven(c.tickets[i], given[i], counted)
+			fresh := g.answerBatch(gs, c.tickets[i], given[i], n, &answered)
 			if counted {
 				gs.given += fresh
 			}
 			// Who finds nothing wants to know whether all is sold.
-			n.soon = !gs.hurried && (len(n.Short) > 0 || gs.backlog.large())
-			n.any = n.soon || len(n.unlogged) > 0 || len(n.Short) > 0 || fresh > 0 && !gs.told
-			gs.told, gs.hurried = gs.told || n.any, gs.hurried || n.soon
+			n.drainNow = !gs.drainUrgent && (len(n.Short) > 0 || gs.backlog.aboveHalf())
+			n.notify = n.drainNow || len(n.unlogged) > 0 || len(n.Short) > 0 || fresh > 0 && !gs.drainScheduled
+			gs.drainScheduled, gs.drainUrgent = gs.drainScheduled || n.notify, gs.drainUrgent || n.drainNow
 		}
 		gs.shard.conclude(answered[from:], gs.mayHaveLocked)
-		if gs.shut != nil {
-			g.refuse(gs, *gs.shut)
-			g.abandon(gs)
+		if gs.refusal != nil {
+			g.refuse(gs, *gs.refusal)
+			g.abandonCounts(gs)
 		}
 	}
-	g.rouse()
+	g.signal()
 	g.unlock()
 	for _, t := range answered {
 		t.complete()
 	}
 	for i := range all {
-		if all[i].any {
-			all[i].pass()
+		if all[i].notify {
+			all[i].post()
 		}
 	}
 }
 
 // count takes in what a batch was given, for what the ledger lacks.
-func (gs *shardQueue) count(ts []*Ticket, given lists.Given, counted bool) {
+func (gs *shardQueue) countGiven(ts []*Ticket, given lists.Given, counted bool) {
 	for i, t := range ts {
 		if counted && given.Units[i].Number != 0 {
-			gs.gave(t.User, !given.Units[i].Before)
+			gs.setGiven(t.User, !given.Units[i].Before)
 		} else {
-			gs.gaveNothing(t.User)
+			gs.setNothingGiven(t.User)
 		}
 	}
 }
@@ -100,7 +100,7 @@ func (gs *shardQueue) count(ts []*Ticket, given lists.Given, counted bool) {
 // keepAsking queues again those for whom a call was not answered: to ask again is
 // safe. sent: they may have been given something. It returns those who have waited
 // for too long, and have their answer, also of those who were not asked for yet.
-func (gs *shardQueue) keepAsking(now clock.Now, ts []*Ticket, sent bool) (over []*Ticket) {
+func (gs *shardQueue) requeueUnanswered(now clock.Now, ts []*Ticket, sent bool) (over []*Ticket) {
 	var again []*Ticket
 	for _, t := range ts {
 		if t.sentToList = t.sentToList || sent; sent {
@@ -138,11 +138,11 @@ var NodeSilent = Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message:
 // decide works out the answers to one batch. What the list gave now is recorded
 // in its stream; with ack redis that is enough to answer. It returns how many
 // units were given now.
-func (g *NodeBatcher) decide(gs *shardQueue, ts []*Ticket, given lists.Given, n *news, answered *[]*Ticket) (fresh int64) {
+func (g *NodeBatcher) answerBatch(gs *shardQueue, ts []*Ticket, given lists.Given, n *batchResult, answered *[]*Ticket) (fresh int64) {
 	for i, t := range ts {
 		u := given.Units[i]
 		if u.Number == 0 && given.Why != nil {
-			t.answer = offHours(given)
+			t.answer = outsideHours(given)
 			*answered = append(*answered, t)
 			continue
 		}
@@ -163,7 +163,7 @@ func (g *NodeBatcher) decide(gs *shardQueue, ts []*Ticket, given lists.Given, n 
 			// Of keys that were not minted here it cannot be told who came first.
 			t.answer = t.forRequester(Answer{Outcome: api.Sold, Claim: grabClaim(gs, t.User, u.Number, u.At), Replayed: true})
 		case given.Why != nil:
-			t.answer = offHours(given)
+			t.answer = outsideHours(given)
 			*answered = append(*answered, t)
 			continue
 		default:
@@ -179,7 +179,7 @@ func (g *NodeBatcher) decide(gs *shardQueue, ts []*Ticket, given lists.Given, n 
 }
 
 // offHours is the answer where it is not time.
-func offHours(given lists.Given) Answer {
+func outsideHours(given lists.Given) Answer {
 	if errors.Is(given.Why, lists.ErrNotOpen) {
 		wait := time.Duration(given.OpensAt-given.At) * time.Microsecond
 		return Answer{Outcome: api.NotOpen, OpensAt: time.UnixMicro(given.OpensAt), RetryAfter: wait}
@@ -195,8 +195,8 @@ func grabClaim(gs *shardQueue, user string, unit, atUs int64) Claim {
 
 // pass tells the sequencer. If that has ended, nobody here will know what the
 // ledger says; the next owner of the shard may.
-func (n *news) pass() {
-	if n.shard.Post(n.Gave) {
+func (n *batchResult) post() {
+	if n.shard.Post(n.GrabsDone) {
 		return
 	}
 	refusal := n.shard.refused()
@@ -212,5 +212,5 @@ func (n *news) pass() {
 			answered = append(answered, t)
 		}
 	}
-	n.shard.tell(answered, n.shard.front.mayHave)
+	n.shard.concludeAndDeliver(answered, n.shard.nodeQueue.mayHave)
 }

@@ -47,7 +47,7 @@ func (c *counted) next() (*GrabCall, time.Duration) {
 
 // nothing answers a call: the list is empty.
 func (c *counted) nothing(call *GrabCall) {
-	c.g.Done(c.now, call, []lists.Given{{At: 1, Units: make([]lists.Unit, len(call.Batches[0].Users))}}, nil)
+	c.g.HandleReply(c.now, call, []lists.Given{{At: 1, Units: make([]lists.Unit, len(call.Batches[0].Users))}}, nil)
 }
 
 // told fails the test unless a ticket has that answer, "" for none.
@@ -88,13 +88,13 @@ func TestGrabberWakes(t *testing.T) {
 	c.gives(call, false)
 	want(c, "a call is over", true)
 	c.told(a, api.Sold)
-	c.queues[0].drained([]string{"a"})
+	c.queues[0].markLogged([]string{"a"})
 	want(c, "the ledger has more", true)
-	c.queues[0].turn(c.now, 1)
+	c.queues[0].setFill(c.now, 1)
 	want(c, "the list gives as before", false)
-	c.queues[0].turn(c.now, 2)
+	c.queues[0].setFill(c.now, 2)
 	want(c, "the list gives again", true)
-	c.queues[0].again([]*Ticket{NewTicket(new(sync.Pool), Request{User: "d", Key: "key", Quantity: 1}, nil, c.now.Mono)})
+	c.queues[0].requeue([]*Ticket{NewTicket(new(sync.Pool), Request{User: "d", Key: "key", Quantity: 1}, nil, c.now.Mono)})
 	want(c, "units have come", true)
 	for i := range grabsAtOnce {
 		c.wait(0, fmt.Sprint("many-", i))
@@ -146,7 +146,7 @@ func TestGrabCalls(t *testing.T) {
 		if n := c.queues[1].waiting(); n != 700 {
 			t.Errorf("%d wait on shard 1", n)
 		}
-		c.g.Done(c.now, first, []lists.Given{{Why: lists.ErrFill}, {Why: lists.ErrFill}}, nil)
+		c.g.HandleReply(c.now, first, []lists.Given{{Why: lists.ErrFill}, {Why: lists.ErrFill}}, nil)
 		if third, _ := c.next(); third != nil {
 			t.Errorf("of lists that are off it asks %v", sizes(third))
 		}
@@ -191,7 +191,7 @@ func TestGrabCalls(t *testing.T) {
 		first, _ := c.next()
 		second, _ := c.next()
 		for _, call := range []*GrabCall{first, second} {
-			c.g.Done(c.now, call, nil, errors.New("the reply is lost"))
+			c.g.HandleReply(c.now, call, nil, errors.New("the reply is lost"))
 		}
 		c.now.Mono += GrabPause
 		again, _ := c.next()
@@ -199,7 +199,7 @@ func TestGrabCalls(t *testing.T) {
 	})
 	t.Run("nobody of a list that is off", func(t *testing.T) {
 		c := newCountedAs(t, spec.AckLedger, 10_000)
-		c.queues[1].turn(c.now, 0)
+		c.queues[1].setFill(c.now, 0)
 		crowd(c, 1, 3)
 		if call, wake := c.next(); call != nil || wake != 0 {
 			t.Errorf("it asks %v, or at %v", sizes(call), wake)
@@ -216,7 +216,7 @@ func TestGrabCalls(t *testing.T) {
 		c := newCountedAs(t, spec.AckLedger, 10_000)
 		c.wait(0, "a")
 		call, _ := c.next()
-		c.g.Done(c.now, call, nil, quorum.ErrUnsent)
+		c.g.HandleReply(c.now, call, nil, quorum.ErrUnsent)
 		again := c.now.Mono + GrabPause
 		c.now.Mono = again - 1
 		if call, wake := c.next(); call != nil || wake != again {
@@ -226,8 +226,8 @@ func TestGrabCalls(t *testing.T) {
 		if call, _ = c.next(); call == nil {
 			t.Error("it does not ask when the pause is over")
 		}
-		c.g.Done(c.now, call, nil, quorum.ErrUnsent)
-		c.queues[0].handBack()
+		c.g.HandleReply(c.now, call, nil, quorum.ErrUnsent)
+		c.queues[0].takeQueued()
 		if call, wake := c.next(); call != nil || wake != 0 {
 			t.Errorf("with nobody it asks %v, or at %v", sizes(call), wake)
 		}
@@ -262,19 +262,19 @@ func TestGrabberRefuses(t *testing.T) {
 		c.unit++
 	}
 	offer("")
-	c.queues[0].turn(c.now, 0)
+	c.queues[0].setFill(c.now, 0)
 	waits := c.wait(0, "waits")
 	c.now.Mono += StallAfter - 1
 	offer("")
-	c.queues[0].turn(c.now, 0)
+	c.queues[0].setFill(c.now, 0)
 	c.told(waits, "")
 	c.now.Mono++
 	offer(api.NoQuorum)
-	c.queues[0].turn(c.now, 0)
+	c.queues[0].setFill(c.now, 0)
 	if a := c.told(waits, api.NoQuorum); a.Message != NodeSilent.Message {
 		t.Errorf("%+v", a)
 	}
-	c.queues[0].turn(c.now, 2)
+	c.queues[0].setFill(c.now, 2)
 	c.g.bound = 2
 	offer("")
 	call, _ := c.next()
@@ -286,14 +286,14 @@ func TestGrabberRefuses(t *testing.T) {
 	call, _ = c.next()
 	c.gives(call, false)
 	offer(api.Overloaded) // the ledger lacks as many as it may
-	c.queues[0].shutDown(here(api.Draining))
+	c.queues[0].shutDown(refuseHere(api.Draining))
 	offer(api.Draining)
 	x := NewTicket(new(sync.Pool), Request{User: "x", Key: "key", Quantity: 1}, nil, c.now.Mono)
-	c.queues[0].again([]*Ticket{x})
+	c.queues[0].requeue([]*Ticket{x})
 	if a := c.told(x, api.Draining); a.RetryAfter != time.Second {
 		t.Errorf("%+v", a)
 	}
-	if on, behind := c.queues[0].fill != 0, c.queues[0].backlog.behind; on || behind != 0 {
+	if on, behind := c.queues[0].fill != 0, c.queues[0].backlog.unlogged; on || behind != 0 {
 		t.Errorf("on %v, behind %d", on, behind)
 	}
 }
@@ -321,10 +321,10 @@ func TestGrabberTells(t *testing.T) {
 		heard(c, 1)
 		c.gives(call(c, "b"), false)
 		heard(c, 0)
-		if given, behind := c.queues[0].given, c.queues[0].backlog.behind; given != 2 || behind != 2 {
+		if given, behind := c.queues[0].given, c.queues[0].backlog.unlogged; given != 2 || behind != 2 {
 			t.Errorf("%d given, %d behind", given, behind)
 		}
-		c.queues[0].drained([]string{"a"})
+		c.queues[0].markLogged([]string{"a"})
 		c.gives(call(c, "a"), true)
 		heard(c, 0)
 		c.gives(call(c, "c"), false)
@@ -373,17 +373,17 @@ func TestGrabberTells(t *testing.T) {
 		c := newCountedAs(t, spec.AckRedis, 8)
 		x := c.wait(0, "a")
 		first, _ := c.next()
-		c.g.Done(c.now, first, []lists.Given{{Why: lists.ErrFill}}, nil)
+		c.g.HandleReply(c.now, first, []lists.Given{{Why: lists.ErrFill}}, nil)
 		heard(c, 1)
 		if on := c.queues[0].fill != 0; on || c.queues[0].waiting() != 1 || !x.Withdraw() {
 			t.Errorf("on: %v, %d wait", on, c.queues[0].waiting())
 		}
 		// A reply from before does not turn off what gives again.
 		c.wait(0, "b")
-		c.queues[0].turn(c.now, 2)
+		c.queues[0].setFill(c.now, 2)
 		late, _ := c.next()
-		c.queues[0].turn(c.now, 3)
-		c.g.Done(c.now, late, []lists.Given{{Why: lists.ErrFill}}, nil)
+		c.queues[0].setFill(c.now, 3)
+		c.g.HandleReply(c.now, late, []lists.Given{{Why: lists.ErrFill}}, nil)
 		if on := c.queues[0].fill != 0; !on {
 			t.Error("it is off")
 		}
@@ -392,11 +392,11 @@ func TestGrabberTells(t *testing.T) {
 		for ack, want := range map[spec.Ack][2]api.Outcome{spec.AckLedger: {api.Unknown, api.Standby}, spec.AckRedis: {api.Sold, api.Standby}} {
 			c := newCountedAs(t, ack, 8)
 			s := c.g.shards[0].shard
-			s.closed, s.refusal = true, here(api.Standby)
+			s.closed, s.refusal = true, refuseHere(api.Standby)
 			x, y, z := c.wait(0, "a"), c.wait(0, "b"), c.wait(0, "c")
 			both, _ := c.next()
 			x.waiter = waiterFunc(func() { z.Withdraw(); x.done <- struct{}{} }) // at once, if x has its answer before
-			c.g.Done(c.now, both, []lists.Given{{At: 1, Units: []lists.Unit{{Number: 1}, {}, {}}}}, nil)
+			c.g.HandleReply(c.now, both, []lists.Given{{At: 1, Units: []lists.Unit{{Number: 1}, {}, {}}}}, nil)
 			c.told(x, want[0])
 			if ack == spec.AckRedis {
 				c.told(z, "")
@@ -419,7 +419,7 @@ func TestGrabberHours(t *testing.T) {
 		asked := []*Ticket{c.wait(0, "a"), c.wait(0, "has a unit"), c.wait(0, "b")}
 		call, _ := c.next()
 		units := []lists.Unit{{}, {Number: 1, Before: true, Key: "another"}, {}}
-		c.g.Done(c.now, call, []lists.Given{{Why: why, At: 1_000_000, OpensAt: 6_000_000, Units: units}}, nil)
+		c.g.HandleReply(c.now, call, []lists.Given{{Why: why, At: 1_000_000, OpensAt: 6_000_000, Units: units}}, nil)
 		for _, x := range asked {
 			if a := c.told(x, want.Outcome); a.RetryAfter != want.RetryAfter {
 				t.Errorf("%s: %+v, want %+v", x.User, a, want)
@@ -442,7 +442,7 @@ func TestGrabberSilence(t *testing.T) {
 	c.now.Mono++
 	later := c.wait(0, "later")
 	c.now.Mono = begun.Mono + StallAfter - 1
-	c.g.Done(c.now, call, nil, lost)
+	c.g.HandleReply(c.now, call, nil, lost)
 	c.told(asked, "")
 	c.now.Mono += GrabPause
 	if s := c.queues[0].stall(c.now); s == nil || s.Error != lost.Error() || !s.Since.Equal(begun.Wall) || !s.Node {
@@ -454,7 +454,7 @@ func TestGrabberSilence(t *testing.T) {
 	}
 	c.now.Mono = begun.Mono + StallAfter + GrabPause
 	later.queuedAt = c.now.Mono - StallAfter + 1
-	c.g.Done(c.now, call, nil, lost)
+	c.g.HandleReply(c.now, call, nil, lost)
 	c.told(asked, api.Unknown)
 	if a := c.told(early, api.NoQuorum); a.Message != NodeSilent.Message {
 		t.Errorf("%+v", a)
@@ -463,7 +463,7 @@ func TestGrabberSilence(t *testing.T) {
 	c.told(later, "")
 	c.now.Mono += GrabPause
 	call, _ = c.next()
-	c.g.Done(c.now, call, nil, quorum.ErrUnsent) // nothing can have been given
+	c.g.HandleReply(c.now, call, nil, quorum.ErrUnsent) // nothing can have been given
 	c.told(later, api.NoQuorum)
 	last := c.now
 	c.now.Mono = last.Mono + 2*StallAfter
@@ -515,7 +515,7 @@ func TestGrabberFull(t *testing.T) {
 		t.Errorf("it asks again, or at %v", wake)
 	}
 	c.told(z, api.Overloaded)
-	c.queues[0].drained([]string{"a"})
+	c.queues[0].markLogged([]string{"a"})
 	c.wait(0, "f")
 	c.gives(c.asks("f"), false)
 	c.wait(1, "g")
@@ -539,14 +539,14 @@ func (c *counted) keptWaiting(shard int, user string) *Ticket {
 // gives, whatever the other shards are about.
 func TestGrabberTakesOver(t *testing.T) {
 	c := newCountedAs(t, spec.AckRedis, 2)
-	c.queues[0].turn(c.now, 0) // its list is read, and filled anew
+	c.queues[0].setFill(c.now, 0) // its list is read, and filled anew
 	c.wait(0, "a")
 	c.wait(1, "b")
 	c.gives(c.asks("b"), false)
-	c.queues[0].turn(c.now, 2)
+	c.queues[0].setFill(c.now, 2)
 	c.gives(c.asks("a"), false)
 	for i, q := range c.queues {
-		if n := q.backlog.lacks(); n != 1 {
+		if n := q.backlog.size(); n != 1 {
 			t.Errorf("of shard %d the ledger lacks %d", i, n)
 		}
 	}
@@ -574,11 +574,11 @@ func TestAllot(t *testing.T) {
 	c.lacks(2) // what it lacks already stays
 	c.asks()
 	c.told(d, api.Overloaded)
-	c.queues[0].drained([]string{"a"})
+	c.queues[0].markLogged([]string{"a"})
 	if o := c.queues[0].offer(c.now, NewTicket(new(sync.Pool), Request{User: "e", Key: "key", Quantity: 1}, nil, c.now.Mono)); o != api.Overloaded {
 		t.Errorf("%q, and the ledger lacks as many as it may", o)
 	}
-	c.queues[0].drained([]string{"b"})
+	c.queues[0].markLogged([]string{"b"})
 	c.offer("e")
 	c.asks("e")
 }
@@ -613,7 +613,7 @@ func TestGrabberDropsDoubts(t *testing.T) {
 			}
 			s.doubts.Add(saletest.UID, 0, "a", "key")
 			call, _ := c.next()
-			c.g.Done(c.now, call, []lists.Given{{At: 1, Units: []lists.Unit{test.unit}}}, nil)
+			c.g.HandleReply(c.now, call, []lists.Given{{At: 1, Units: []lists.Unit{test.unit}}}, nil)
 			if s.doubts.Has("a", "key") != test.stays {
 				t.Errorf("in doubt: %v", !test.stays)
 			}
@@ -657,11 +657,11 @@ func TestGrabberAsksAgain(t *testing.T) {
 				call, _ := c.next()
 				switch reply {
 				case off:
-					c.g.Done(c.now, call, []lists.Given{{Why: off}}, nil)
+					c.g.HandleReply(c.now, call, []lists.Given{{Why: off}}, nil)
 				case empty:
 					c.nothing(call)
 				default:
-					c.g.Done(c.now, call, nil, reply)
+					c.g.HandleReply(c.now, call, nil, reply)
 				}
 			}
 			if s.doubts.Has("a", "key") != test.mayHave {
@@ -676,10 +676,10 @@ func TestGrabberAsksAgain(t *testing.T) {
 			if x.state.Load() == ticketWaiting == test.mayHave {
 				t.Errorf("it may be withdrawn: %v", test.mayHave)
 			}
-			c.queues[0].turn(c.now, 2)
+			c.queues[0].setFill(c.now, 2)
 			c.now.Mono = x.queuedAt + StallAfter
 			call, _ := c.next()
-			c.g.Done(c.now, call, nil, quorum.ErrUnsent)
+			c.g.HandleReply(c.now, call, nil, quorum.ErrUnsent)
 			c.told(x, test.end)
 		})
 	}
@@ -696,9 +696,9 @@ func TestGrabberGivesUp(t *testing.T) {
 	inCall := []*Ticket{c.wait(0, "b"), c.wait(0, "c")}
 	second, _ := c.next()
 	queued := []*Ticket{c.wait(0, "d"), c.wait(0, "e")}
-	c.g.Done(c.now, first, nil, lost)
+	c.g.HandleReply(c.now, first, nil, lost)
 	c.now.Mono += StallAfter
-	c.g.Done(c.now, second, nil, lost)
+	c.g.HandleReply(c.now, second, nil, lost)
 	for _, x := range inCall {
 		c.told(x, api.Unknown)
 	}
@@ -721,7 +721,7 @@ func TestGrabberHandsOver(t *testing.T) {
 	var moved []*Ticket
 	s.moved = func(ts []*Ticket) { moved = append(moved, ts...) }
 	call, _ := c.next()
-	s.closed, s.refusal = true, elsewhere(api.NoQuorum)
+	s.closed, s.refusal = true, refuseElsewhere(api.NoQuorum)
 	c.gives(call, false)
 	c.told(x, "")
 	c.told(y, "")
@@ -744,8 +744,8 @@ func TestGrabberTellsOfLimits(t *testing.T) {
 		call, _ := c.next()
 		s := c.queues[0].shard
 		s.serving.Store(false)
-		c.queues[0].shutDown(elsewhere(api.NoQuorum))
-		c.g.Done(c.now, call, []lists.Given{{Units: []lists.Unit{{Number: 1, Before: true, Key: "another"}}}}, nil)
+		c.queues[0].shutDown(refuseElsewhere(api.NoQuorum))
+		c.g.HandleReply(c.now, call, []lists.Given{{Units: []lists.Unit{{Number: 1, Before: true, Key: "another"}}}}, nil)
 		if !s.doubts.Has("a", AnyKey) {
 			t.Fatal("nobody is in doubt")
 		}
@@ -792,7 +792,7 @@ func TestGrabberTriedElsewhere(t *testing.T) {
 	}{
 		"while the list is filled": {0, func(c *counted, x *Ticket) Answer {
 			c.now.Mono += StallAfter
-			c.queues[0].turn(c.now, 0)
+			c.queues[0].setFill(c.now, 0)
 			return c.told(x, api.Unknown)
 		}, api.Unknown},
 		"while the list is filled, for somebody who goes": {0, func(_ *counted, x *Ticket) Answer { return x.GiveUp() }, api.Unknown},
@@ -803,7 +803,7 @@ func TestGrabberTriedElsewhere(t *testing.T) {
 		}, api.Unknown},
 		"filled, and off again": {2, func(c *counted, x *Ticket) Answer {
 			c.now.Mono += StallAfter
-			c.queues[0].turn(c.now, 0)
+			c.queues[0].setFill(c.now, 0)
 			return c.told(x, api.NoQuorum)
 		}, api.NoQuorum},
 		"filled, and somebody goes": {2, func(_ *counted, x *Ticket) Answer { return x.GiveUp() }, api.Overloaded},
@@ -813,7 +813,7 @@ func TestGrabberTriedElsewhere(t *testing.T) {
 			s := c.queues[0].shard
 			s.serving.Store(true)
 			s.logCompleteEpoch.Store(end.fill)
-			c.queues[0].turn(c.now, 0)
+			c.queues[0].setFill(c.now, 0)
 			x := NewTicket(new(sync.Pool), Request{User: "a", Key: "key", Quantity: 1}, nil, c.now.Mono)
 			x.maybeDecided = true
 			if o := c.queues[0].offer(c.now, x); o != "" {
@@ -838,21 +838,21 @@ func TestGrabberRefusesNobodyWhoHas(t *testing.T) {
 		has, hasAnother api.Outcome // who has it under this key, or under another one
 	}{
 		"while the ledger is as far behind as it may be": {func(c *counted) {
-			c.queues[0].turn(c.now, 2)
-			c.queues[0].set("somebody", lacking)
+			c.queues[0].setFill(c.now, 2)
+			c.queues[0].set("somebody", unloggedGrab)
 			c.next()
 		}, api.Sold, api.Overloaded},
 		"without rights": {func(c *counted) {
-			c.queues[0].turn(c.now, 2)
+			c.queues[0].setFill(c.now, 2)
 			c.noRights = true
 			c.next()
 		}, api.Sold, api.NoQuorum},
 		"while the list is off": {func(c *counted) {
 			c.now.Mono += StallAfter
-			c.queues[0].turn(c.now, 0)
+			c.queues[0].setFill(c.now, 0)
 		}, api.Sold, api.NoQuorum},
 		"for good":                   {func(c *counted) { c.queues[0].shutDown(Answer{Outcome: api.Closed}) }, api.Sold, api.Closed},
-		"where another is to decide": {func(c *counted) { c.queues[0].shutDown(elsewhere(api.Standby)) }, api.Standby, api.Standby},
+		"where another is to decide": {func(c *counted) { c.queues[0].shutDown(refuseElsewhere(api.Standby)) }, api.Standby, api.Standby},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 1, 9)
@@ -860,7 +860,7 @@ func TestGrabberRefusesNobodyWhoHas(t *testing.T) {
 			w.serving("first").ask("bob", "another", 1)
 			w.settle()
 			c := newCountedAs(t, spec.AckLedger, 1)
-			c.queues[0].turn(c.now, 0)
+			c.queues[0].setFill(c.now, 0)
 			has, mints, hasAnother, hasNothing := c.wait(0, "ann"), c.wait(0, "ann"), c.wait(0, "bob"), c.wait(0, "cid")
 			mints.keyless = true // as if whoever asks had given no key
 			s := c.queues[0].shard
@@ -884,7 +884,7 @@ func TestGrabberRefusesNobodyWhoHas(t *testing.T) {
 func TestGrabberKeyless(t *testing.T) {
 	for name, end := range map[string]func(c *counted, x *Ticket) Answer{
 		"the list is off for good": func(c *counted, x *Ticket) Answer {
-			c.queues[0].answerWaiting(c.now)
+			c.queues[0].answerQueued(c.now)
 			return c.told(x, api.Sold)
 		},
 		"nobody waits for it": func(_ *counted, x *Ticket) Answer { return x.GiveUp() },
@@ -895,7 +895,7 @@ func TestGrabberKeyless(t *testing.T) {
 				w.serving("first").ask("ann", "key", 1)
 				w.settle()
 				c := newCountedAs(t, spec.AckLedger, 1)
-				c.queues[0].turn(c.now, 0)
+				c.queues[0].setFill(c.now, 0)
 				x := c.wait(0, "ann")
 				x.keyless = keyless
 				s := c.queues[0].shard
@@ -923,24 +923,24 @@ func TestGrabberConcludes(t *testing.T) {
 		}, api.NoQuorum},
 		"by the end of the sequencer": {func(c *counted, call func() *GrabCall) {
 			s := c.queues[0].shard
-			s.closed, s.refusal = true, here(api.Standby)
+			s.closed, s.refusal = true, refuseHere(api.Standby)
 			c.nothing(call())
 		}, api.Standby},
-		"by the end of the shard": {func(c *counted, _ func() *GrabCall) { c.queues[0].shutDown(here(api.Standby)) }, api.Standby},
+		"by the end of the shard": {func(c *counted, _ func() *GrabCall) { c.queues[0].shutDown(refuseHere(api.Standby)) }, api.Standby},
 		"by the end of the shard, while a call is under way that was not sent": {func(c *counted, call func() *GrabCall) {
 			under := call()
-			c.queues[0].shutDown(here(api.Standby))
-			c.g.Done(c.now, under, nil, quorum.ErrUnsent)
+			c.queues[0].shutDown(refuseHere(api.Standby))
+			c.g.HandleReply(c.now, under, nil, quorum.ErrUnsent)
 		}, api.Standby},
 		"by the end of the shard, while a call is under way whose reply is lost": {func(c *counted, call func() *GrabCall) {
 			under := call()
-			c.queues[0].shutDown(here(api.Standby))
-			c.g.Done(c.now, under, nil, errors.New("the reply is lost"))
+			c.queues[0].shutDown(refuseHere(api.Standby))
+			c.g.HandleReply(c.now, under, nil, errors.New("the reply is lost"))
 		}, api.Unknown},
 		"by the end of the shard, while a call is under way that finds the list off": {func(c *counted, call func() *GrabCall) {
 			under := call()
-			c.queues[0].shutDown(here(api.Standby))
-			c.g.Done(c.now, under, []lists.Given{{Why: lists.ErrFill}}, nil)
+			c.queues[0].shutDown(refuseHere(api.Standby))
+			c.g.HandleReply(c.now, under, []lists.Given{{Why: lists.ErrFill}}, nil)
 		}, api.Standby},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -969,7 +969,7 @@ func TestGrabberEndsInDoubt(t *testing.T) {
 	c.wait(0, "asked")
 	call, _ = c.next()
 	s := c.queues[0].shard
-	c.queues[0].shutDown(here(api.Standby))
+	c.queues[0].shutDown(refuseHere(api.Standby))
 	if !s.doubts.Has("given", AnyKey) || s.doubts.Has("asked", AnyKey) {
 		t.Errorf("in doubt are %v", s.doubts.shards)
 	}
@@ -985,10 +985,10 @@ func TestGrabberHandsBack(t *testing.T) {
 	c := newCountedAs(t, spec.AckRedis, 100)
 	asked := c.wait(0, "asked")
 	call, _ := c.next()
-	c.g.Done(c.now, call, nil, errors.New("the reply is lost"))
+	c.g.HandleReply(c.now, call, nil, errors.New("the reply is lost"))
 	gone, waits := c.wait(0, "gone"), c.wait(0, "waits")
 	gone.Withdraw()
-	if got := c.queues[0].handBack(); !slices.Equal(got, []*Ticket{asked, waits}) {
+	if got := c.queues[0].takeQueued(); !slices.Equal(got, []*Ticket{asked, waits}) {
 		t.Errorf("%d are handed back", len(got))
 	}
 	if n := c.queues[0].waiting(); n != 0 {
@@ -1010,9 +1010,9 @@ func drained(wait <-chan struct{}) bool {
 // nobody here will know.
 func TestDrainEnds(t *testing.T) {
 	for name, end := range map[string]func(q *shardQueue, now clock.Now){
-		"the ledger has it":       func(q *shardQueue, now clock.Now) { q.drained([]string{"a", "b"}) },
-		"the list is filled anew": func(q *shardQueue, now clock.Now) { q.turn(now, 2) },
-		"the shard ends":          func(q *shardQueue, now clock.Now) { q.shutDown(here(api.Standby)) },
+		"the ledger has it":       func(q *shardQueue, now clock.Now) { q.markLogged([]string{"a", "b"}) },
+		"the list is filled anew": func(q *shardQueue, now clock.Now) { q.setFill(now, 2) },
+		"the shard ends":          func(q *shardQueue, now clock.Now) { q.shutDown(refuseHere(api.Standby)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCountedAs(t, spec.AckRedis, 100)
@@ -1026,13 +1026,13 @@ func TestDrainEnds(t *testing.T) {
 			c.gives(call, false)
 			q.shard.events = nil
 			wait := q.drain()
-			if len(q.shard.events) != 1 || q.shard.events[0] != Event(Hurried{}) {
+			if len(q.shard.events) != 1 || q.shard.events[0] != Event(DrainRequested{}) {
 				t.Errorf("the sequencer hears %v", q.shard.events)
 			}
 			c.wait(0, "later")
 			call, _ = c.next()
 			c.gives(call, false)
-			q.drained([]string{"a"})
+			q.markLogged([]string{"a"})
 			if drained(wait) {
 				t.Fatal("one has waited for a part")
 			}
@@ -1040,7 +1040,7 @@ func TestDrainEnds(t *testing.T) {
 			if !drained(wait) {
 				t.Error("one waits still")
 			}
-			q.drained(nil) // it is not told twice
+			q.markLogged(nil) // it is not told twice
 		})
 	}
 }
@@ -1052,13 +1052,13 @@ func TestGrabberCarries(t *testing.T) {
 		wakes bool
 	}{
 		"nothing":                       {Effects{}, false},
-		"the ledger has more":           {Effects{drained: []string{"a"}}, true},
-		"units came for those who wait": {Effects{again: []*Ticket{NewTicket(new(sync.Pool), Request{User: "a", Key: "1", Quantity: 1}, nil, 0)}}, true},
+		"the ledger has more":           {Effects{loggedUsers: []string{"a"}}, true},
+		"units came for those who wait": {Effects{requeued: []*Ticket{NewTicket(new(sync.Pool), Request{User: "a", Key: "1", Quantity: 1}, nil, 0)}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCountedAs(t, spec.AckRedis, 100)
 			<-c.g.wake
-			c.queues[0].carry(c.now, test.said)
+			c.queues[0].applyEffects(c.now, test.said)
 			if woken := len(c.g.wake) > 0; woken != test.wakes {
 				t.Errorf("woken: %v", woken)
 			}
@@ -1073,17 +1073,17 @@ func TestDrainWaits(t *testing.T) {
 	c := newCountedAs(t, spec.AckRedis, 100)
 	c.wait(0, "before")
 	early, _ := c.next()
-	c.queues[0].turn(c.now, 2)
+	c.queues[0].setFill(c.now, 2)
 	c.wait(0, "a")
 	call, _ := c.next()
 	c.gives(call, false)
 	wait := c.queues[0].drain()
 	c.gives(early, false)
-	c.queues[0].drained([]string{"another"})
+	c.queues[0].markLogged([]string{"another"})
 	if drained(wait) {
 		t.Error("what was given before is taken for what is waited for")
 	}
-	c.queues[0].drained([]string{"a"})
+	c.queues[0].markLogged([]string{"a"})
 	if !drained(wait) {
 		t.Error("one waits for what was given before")
 	}
@@ -1100,7 +1100,7 @@ func TestGrabberStalls(t *testing.T) {
 	c.wait(0, "a")
 	for range 3 {
 		call, _ := c.next()
-		c.g.Done(c.now, call, nil, quorum.ErrUnsent)
+		c.g.HandleReply(c.now, call, nil, quorum.ErrUnsent)
 		c.now.Mono, c.now.Wall = c.now.Mono+GrabPause, c.now.Wall.Add(GrabPause)
 	}
 	if s := c.queues[0].stall(c.now); s == nil || !s.Since.Equal(since) {
@@ -1118,18 +1118,18 @@ func TestGrabberOwns(t *testing.T) {
 	})
 	c.queues[1] = c.g.Serve(s, lists.List{UID: saletest.UID, Shard: 1}, lists.Sizes{}, 100, c.now)
 	c.now.Mono += 2 * StallAfter
-	c.queues[1].turn(c.now, 0)
+	c.queues[1].setFill(c.now, 0)
 	c.g.Own(s, c.now)
 	x := c.wait(1, "x")
 	c.now.Mono += StallAfter - 1
-	c.queues[1].turn(c.now, 0)
+	c.queues[1].setFill(c.now, 0)
 	c.told(x, "")
 	c.now.Mono++
-	c.queues[1].turn(c.now, 0)
+	c.queues[1].setFill(c.now, 0)
 	c.told(x, api.NoQuorum)
-	c.queues[0].turn(c.now, 0)
+	c.queues[0].setFill(c.now, 0)
 	c.now.Mono += StallAfter
-	c.queues[0].turn(c.now, 1)
+	c.queues[0].setFill(c.now, 1)
 	c.g.Own(c.queues[0].shard, c.now) // which gives, and goes on
 	c.wait(0, "y")
 }

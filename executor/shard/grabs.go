@@ -24,16 +24,16 @@ type NodeBatcher struct {
 
 	wake chan struct{} // holds one signal: there may be something to ask
 
-	mu       sync.Mutex
-	shards   []*shardQueue // of this node
-	from     int           // of shards, where the next call begins
-	under    int           // calls under way
-	answered []answered    // those who are to be told so by unlock
+	mu        sync.Mutex
+	shards    []*shardQueue // of this node
+	nextShard int           // of shards, where the next call begins
+	calls     int           // calls under way
+	answered  []answered    // those who are to be told so by unlock
 }
 
 // answered is a request that has its answer.
 type answered struct {
-	by     *Shard
+	shard  *Shard
 	ticket *Ticket
 }
 
@@ -43,7 +43,7 @@ func (g *NodeBatcher) unlock() {
 	g.answered = nil
 	g.mu.Unlock()
 	for _, a := range all {
-		a.by.deliver([]*Ticket{a.ticket})
+		a.shard.deliver([]*Ticket{a.ticket})
 	}
 }
 
@@ -52,34 +52,34 @@ func (g *NodeBatcher) unlock() {
 type shardQueue struct {
 	node   *NodeBatcher
 	shard  *Shard
-	engine *listGives // of the shard's sequencer
+	engine *listEngine // of the shard's sequencer
 	list   lists.List
 	filled atomic.Bool // the list gives, if it should
 
-	fill    uint64        // under which the list gives; 0: it does not
-	off     clock.Now     // since when it does not
-	restsTo time.Duration // monotonic: after an error it is not asked before
-	queue   []*Ticket
-	given   int64         // grabs in all
-	told    bool          // the sequencer knows that there is something to drain
-	hurried bool          // and that it is to do so at once
-	failed  failure       // what the node does not do, though the list is on
-	shut    *Answer       // what all are told from here on; nil: the shard has not ended
-	waiters []drainWaiter // for the ledger to have what was given
+	fill           uint64        // under which the list gives; 0: it does not
+	offSince       clock.Now     // since when it does not
+	retryAt        time.Duration // monotonic: after an error it is not asked before
+	queue          []*Ticket
+	given          int64         // grabs in all
+	drainScheduled bool          // the sequencer knows that there is something to drain
+	drainUrgent    bool          // and that it is to do so at once
+	failed         failure       // what the node does not do, though the list is on
+	refusal        *Answer       // what all are told from here on; nil: the shard has not ended
+	waiters        []drainWaiter // for the ledger to have what was given
 
 	// What the ledger lacks; see set.
-	counts   uint64 // the fill of which that is: the present, or the last one
-	users    map[string]grantState
-	inFlight int // for whom calls are under way
-	backlog  backlog
+	countedFill uint64 // the fill of which that is: the present, or the last one
+	users       map[string]grantState
+	inFlight    int // for whom calls are under way
+	backlog     backlog
 }
 
 // GrabCall is one call of a node, with the tickets of each of its batches.
 type GrabCall struct {
-	Batches []lists.Batch
-	shards  []*shardQueue
-	tickets [][]*Ticket
-	begun   time.Duration // monotonic
+	Batches  []lists.Batch
+	shards   []*shardQueue
+	tickets  [][]*Ticket
+	calledAt time.Duration // monotonic
 }
 
 // How a node is asked.
@@ -102,9 +102,9 @@ func (g *NodeBatcher) Mail() <-chan struct{} { return g.wake }
 // Serve makes the lists' node the way to the units of a shard: from here on they lie in
 // its list, of whose grabs the ledger may lack so many.
 func (g *NodeBatcher) Serve(s *Shard, l lists.List, sizes lists.Sizes, mayLack int64, now clock.Now) *shardQueue {
-	gs := &shardQueue{node: g, shard: s, list: l, off: now, users: make(map[string]grantState), backlog: backlog{most: mayLack}}
+	gs := &shardQueue{node: g, shard: s, list: l, offSince: now, users: make(map[string]grantState), backlog: backlog{limit: mayLack}}
 	gs.engine = s.seq.useList(l, sizes, gs.busy)
-	s.front = gs
+	s.nodeQueue = gs
 	g.mu.Lock() // shards come while the node is asked about others
 	defer g.mu.Unlock()
 	g.shards = append(g.shards, gs)
@@ -114,23 +114,23 @@ func (g *NodeBatcher) Serve(s *Shard, l lists.List, sizes lists.Sizes, mayLack i
 // Own says that a shard whose machine followed its log is this process's from here on: its
 // list has until StallAfter to give.
 func (g *NodeBatcher) Own(s *Shard, now clock.Now) {
-	if gs, ok := s.front.(*shardQueue); ok {
+	if gs, ok := s.nodeQueue.(*shardQueue); ok {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		if gs.fill == 0 {
-			gs.off = now
+			gs.offSince = now
 		}
 	}
 }
 
 // Leave ends the way to the units of a shard, whose machine has ended.
 func (g *NodeBatcher) Leave(s *Shard) {
-	if gs, ok := s.front.(*shardQueue); ok {
+	if gs, ok := s.nodeQueue.(*shardQueue); ok {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		g.shards = slices.DeleteFunc(g.shards, func(x *shardQueue) bool { return x == gs })
-		if g.from >= len(g.shards) {
-			g.from = 0
+		if g.nextShard >= len(g.shards) {
+			g.nextShard = 0
 		}
 	}
 }
@@ -138,11 +138,11 @@ func (g *NodeBatcher) Leave(s *Shard) {
 // Allot sets how many of the grabs of a shard's list the ledger may lack from here on. What
 // it lacks already stays.
 func (g *NodeBatcher) Allot(s *Shard, mayLack int64) {
-	if gs, ok := s.front.(*shardQueue); ok {
+	if gs, ok := s.nodeQueue.(*shardQueue); ok {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		gs.backlog.most = mayLack
-		g.rouse()
+		gs.backlog.limit = mayLack
+		g.signal()
 	}
 }
 
@@ -151,34 +151,34 @@ func (gs *shardQueue) offer(now clock.Now, t *Ticket) api.Outcome {
 	gs.node.mu.Lock()
 	defer gs.node.mu.Unlock()
 	switch {
-	case gs.shut != nil && gs.shut.Elsewhere: // as a shard without a list says when it has ended
+	case gs.refusal != nil && gs.refusal.Elsewhere: // as a shard without a list says when it has ended
 		return api.Standby
-	case gs.shut != nil:
-		return gs.shut.Outcome
-	case gs.fill == 0 && now.Since(gs.off) >= StallAfter:
+	case gs.refusal != nil:
+		return gs.refusal.Outcome
+	case gs.fill == 0 && now.Since(gs.offSince) >= StallAfter:
 		return api.NoQuorum
 	case len(gs.queue)+gs.inFlight >= gs.node.bound, gs.backlog.full():
 		return api.Overloaded
 	}
 	t.enter(&gs.shard.pending)
 	if gs.queue = append(gs.queue, t); len(gs.queue) == 1 {
-		gs.node.rouse()
+		gs.node.signal()
 	}
 	return ""
 }
 
 // again queues tickets that were short of units, which have come since.
-func (gs *shardQueue) again(ts []*Ticket) {
+func (gs *shardQueue) requeue(ts []*Ticket) {
 	gs.node.mu.Lock()
 	defer gs.node.unlock()
 	gs.queue = append(gs.queue, ts...)
-	if gs.shut != nil {
-		gs.node.refuse(gs, *gs.shut)
+	if gs.refusal != nil {
+		gs.node.refuse(gs, *gs.refusal)
 	}
-	gs.node.rouse()
+	gs.node.signal()
 }
 
-func (g *NodeBatcher) rouse() {
+func (g *NodeBatcher) signal() {
 	select {
 	case g.wake <- struct{}{}:
 	default:
@@ -205,72 +205,72 @@ func (gs *shardQueue) waiting() int {
 func (gs *shardQueue) busy() bool {
 	gs.node.mu.Lock()
 	defer gs.node.mu.Unlock()
-	return len(gs.queue)+gs.inFlight > 0 || gs.backlog.behind > 0
+	return len(gs.queue)+gs.inFlight > 0 || gs.backlog.unlogged > 0
 }
 
 // takes: whoever asks for more than one unit gets none of a list.
-func (gs *shardQueue) takes(t *Ticket) bool { return t.Quantity == 1 }
+func (gs *shardQueue) accepts(t *Ticket) bool { return t.Quantity == 1 }
 
 func (gs *shardQueue) mayLack() bool { return !gs.shard.drained.Load() }
 
 func (gs *shardQueue) ready() bool { return gs.filled.Load() }
 
 // carry learns how the list is, and whom to ask for again.
-func (gs *shardQueue) carry(now clock.Now, e Effects) {
+func (gs *shardQueue) applyEffects(now clock.Now, e Effects) {
 	list := gs.engine
 	fill, drained := uint64(0), list.drained()
 	if list.open() {
 		fill = list.list.On()
 	}
 	gs.filled.Store(fill != 0 || drained)
-	gs.turn(now, fill)
-	if len(e.drained) > 0 {
-		gs.drained(e.drained)
+	gs.setFill(now, fill)
+	if len(e.loggedUsers) > 0 {
+		gs.markLogged(e.loggedUsers)
 	}
-	if len(e.again) > 0 {
-		gs.again(e.again)
+	if len(e.requeued) > 0 {
+		gs.requeue(e.requeued)
 	}
 	if drained {
-		gs.answerWaiting(now)
+		gs.answerQueued(now)
 	}
 }
 
 // answerWaiting answers those who wait for a list that gives nothing any more: what
 // they have by the log, or why they get nothing.
-func (gs *shardQueue) answerWaiting(now clock.Now) {
-	waited := gs.handBack()
+func (gs *shardQueue) answerQueued(now clock.Now) {
+	waited := gs.takeQueued()
 	for _, t := range waited {
-		t.answer = t.forRequester(gs.engine.withoutUnits(t, now))
+		t.answer = t.forRequester(gs.engine.refusalFor(t, now))
 	}
-	gs.shard.tell(waited, gs.mayHave)
+	gs.shard.concludeAndDeliver(waited, gs.mayHave)
 }
 
 // turn says under which fill a list gives, 0 if it does not.
-func (gs *shardQueue) turn(now clock.Now, fill uint64) {
+func (gs *shardQueue) setFill(now clock.Now, fill uint64) {
 	gs.node.mu.Lock()
 	defer gs.node.unlock()
 	switch {
 	case gs.fill == fill:
 	case fill == 0:
-		gs.fill, gs.off = 0, now
+		gs.fill, gs.offSince = 0, now
 	default: // it is filled from the ledger, which has all that was given before
-		gs.anew()
-		gs.fill, gs.counts, gs.restsTo, gs.told, gs.hurried = fill, fill, 0, false, false
+		gs.resetCounts()
+		gs.fill, gs.countedFill, gs.retryAt, gs.drainScheduled, gs.drainUrgent = fill, fill, 0, false, false
 		gs.wakeWaiters()
-		gs.node.rouse()
+		gs.node.signal()
 	}
-	if gs.fill == 0 && now.Since(gs.off) >= StallAfter {
+	if gs.fill == 0 && now.Since(gs.offSince) >= StallAfter {
 		gs.node.refuse(gs, NodeSilent)
 	}
 }
 
 // handBack hands back all who wait on a shard and have no answer: the ledger has all
 // that its list gave, also what others have drained.
-func (gs *shardQueue) handBack() (waited []*Ticket) {
+func (gs *shardQueue) takeQueued() (waited []*Ticket) {
 	gs.node.mu.Lock()
 	defer gs.node.mu.Unlock()
-	if gs.backlog.lacks() > 0 {
-		gs.anew()
+	if gs.backlog.size() > 0 {
+		gs.resetCounts()
 		gs.wakeWaiters()
 	}
 	for _, t := range gs.queue {
@@ -291,11 +291,11 @@ func (g *NodeBatcher) refuse(gs *shardQueue, a Answer) {
 			t.answer = Undecided
 			t.answer.Elsewhere = a.Elsewhere
 		case t.take():
-			t.answer = gs.orHad(t, a)
+			t.answer = gs.recallOr(t, a)
 		default:
 			continue // nobody waits for it any more
 		}
-		gs.tell(t)
+		gs.conclude(t)
 	}
 	gs.queue = nil
 }
@@ -303,7 +303,7 @@ func (g *NodeBatcher) refuse(gs *shardQueue, a Answer) {
 // orHad is the refusal of a request, unless the log has its claim: the owner before may have
 // had the node give it something, which came into the log when this process filled the list,
 // while the request waited for that.
-func (gs *shardQueue) orHad(t *Ticket, a Answer) Answer {
+func (gs *shardQueue) recallOr(t *Ticket, a Answer) Answer {
 	if a.Elsewhere {
 		return a
 	}
@@ -314,7 +314,7 @@ func (gs *shardQueue) orHad(t *Ticket, a Answer) Answer {
 }
 
 // tell has a request told its answer by unlock.
-func (gs *shardQueue) tell(t *Ticket) {
+func (gs *shardQueue) conclude(t *Ticket) {
 	gs.shard.conclude([]*Ticket{t}, gs.mayHaveLocked)
 	gs.node.answered = append(gs.node.answered, answered{gs.shard, t})
 }
@@ -323,33 +323,33 @@ func (gs *shardQueue) tell(t *Ticket) {
 func (gs *shardQueue) shutDown(refusal Answer) {
 	gs.node.mu.Lock()
 	defer gs.node.unlock()
-	gs.shut, gs.fill = &refusal, 0
+	gs.refusal, gs.fill = &refusal, 0
 	gs.node.refuse(gs, refusal)
-	gs.node.abandon(gs)
+	gs.node.abandonCounts(gs)
 }
 
 // abandon ends the count of what the ledger lacks: nobody here will know what becomes
 // of it. Whoever was given something, or may have been, stays in doubt.
-func (g *NodeBatcher) abandon(gs *shardQueue) {
+func (g *NodeBatcher) abandonCounts(gs *shardQueue) {
 	for user, s := range gs.users {
-		if !s.may() {
+		if !s.uncounted() {
 			gs.shard.keepInDoubt(user, AnyKey)
 		}
 	}
-	gs.anew()
+	gs.resetCounts()
 	gs.wakeWaiters()
 }
 
 // drained says of which users of a shard the ledger has the grabs.
-func (gs *shardQueue) drained(users []string) {
+func (gs *shardQueue) markLogged(users []string) {
 	gs.node.mu.Lock()
 	defer gs.node.mu.Unlock()
-	gs.told, gs.hurried = false, false
+	gs.drainScheduled, gs.drainUrgent = false, false
 	for _, user := range users {
-		gs.hasIn(user)
+		gs.setLogged(user)
 	}
 	gs.wakeWaiters()
-	gs.node.rouse()
+	gs.node.signal()
 }
 
 // drainWaiter waits until the ledger has so many of the grabs in all.
@@ -361,19 +361,19 @@ type drainWaiter struct {
 func (gs *shardQueue) drain() <-chan struct{} {
 	gs.node.mu.Lock()
 	defer gs.node.mu.Unlock()
-	if gs.backlog.behind == 0 {
+	if gs.backlog.unlogged == 0 {
 		return closedChan
 	}
 	w := drainWaiter{grabs: gs.given, done: make(chan struct{})}
 	gs.waiters = append(gs.waiters, w)
-	gs.shard.Post(Hurried{})
+	gs.shard.Post(DrainRequested{})
 	return w.done
 }
 
 // wakeWaiters tells those who wait for what the ledger has now.
 func (gs *shardQueue) wakeWaiters() {
 	gs.waiters = slices.DeleteFunc(gs.waiters, func(w drainWaiter) bool {
-		there := gs.given-gs.backlog.behind >= w.grabs
+		there := gs.given-gs.backlog.unlogged >= w.grabs
 		if there {
 			close(w.done)
 		}
@@ -381,10 +381,10 @@ func (gs *shardQueue) wakeWaiters() {
 	})
 }
 
-func (gs *shardQueue) show(v *Status) {
+func (gs *shardQueue) addStatus(v *Status) {
 	gs.node.mu.Lock()
 	defer gs.node.mu.Unlock()
-	v.Listed, v.ListOn, v.Undrained = true, gs.fill != 0, gs.backlog.behind
+	v.Listed, v.ListOn, v.Undrained = true, gs.fill != 0, gs.backlog.unlogged
 }
 
 // Next puts what is to be asked into c. false: nothing is now, or before the
@@ -393,21 +393,21 @@ func (g *NodeBatcher) Next(now clock.Now, c *GrabCall) (bool, time.Duration) {
 	g.mu.Lock()
 	defer g.unlock()
 	c.reset()
-	c.begun = now.Mono
+	c.calledAt = now.Mono
 	switch {
-	case g.under >= CallsAtOnce:
+	case g.calls >= CallsAtOnce:
 		return false, 0
 	}
-	wake, n, room := g.freeStuck(now), len(g.shards), grabsAtOnce
+	wake, n, room := g.rebuildStuck(now), len(g.shards), grabsAtOnce
 	for i := range n {
-		gs := g.shards[(g.from+i)%n]
+		gs := g.shards[(g.nextShard+i)%n]
 		if len(gs.queue) > 0 {
-			g.turnAway(now, gs)
+			g.refuseBlocked(now, gs)
 		}
 		switch {
 		case len(gs.queue) == 0, gs.fill == 0:
-		case gs.restsTo > now.Mono:
-			wake = clock.Soonest(wake, gs.restsTo)
+		case gs.retryAt > now.Mono:
+			wake = clock.Soonest(wake, gs.retryAt)
 		default:
 			room -= c.add(now, gs, room)
 		}
@@ -415,10 +415,10 @@ func (g *NodeBatcher) Next(now clock.Now, c *GrabCall) (bool, time.Duration) {
 	if len(c.Batches) == 0 {
 		return false, wake
 	}
-	g.from = (g.from + 1) % n
-	g.under++
+	g.nextShard = (g.nextShard + 1) % n
+	g.calls++
 	if slices.ContainsFunc(g.shards, func(gs *shardQueue) bool { return gs.fill != 0 && len(gs.queue) > 0 }) {
-		g.rouse() // for whoever else makes calls
+		g.signal() // for whoever else makes calls
 	}
 	return true, 0
 }
@@ -429,7 +429,7 @@ func (g *NodeBatcher) Call(node int, c *GrabCall) calls.Call {
 	return calls.OfList(node, "grab", GrabTimeout, func(ctx context.Context, list lists.Node) GrabReply {
 		given, err := list.Grab(ctx, c.Batches)
 		return GrabReply{given, err}
-	}, func(now clock.Now, r GrabReply) { g.Done(now, c, r.Given, r.Err) }, func(err error) GrabReply { return GrabReply{Err: err} })
+	}, func(now clock.Now, r GrabReply) { g.HandleReply(now, c, r.Given, r.Err) }, func(err error) GrabReply { return GrabReply{Err: err} })
 }
 
 // GrabReply is what a node says to a GrabCall: what it has given to each of its batches.
@@ -446,11 +446,11 @@ func (c *GrabCall) reset() {
 // where the last call was not answered one, once all have their answer who may have
 // been given something. A node that is silent for long is then asked for few of
 // whom nobody knows what they have.
-func (gs *shardQueue) probe() int {
+func (gs *shardQueue) firstAttempts() int {
 	switch {
 	case gs.failed.err == nil:
 		return grabsAtOnce
-	case gs.asksAgain():
+	case gs.hasRepeats():
 		return 0
 	}
 	return 1
@@ -460,7 +460,7 @@ func (gs *shardQueue) probe() int {
 // node is being asked, and of users who may be given a unit that is not counted yet as
 // many as the backlog has room for. It returns how many.
 func (c *GrabCall) add(now clock.Now, gs *shardQueue, most int) int {
-	first := gs.probe()
+	first := gs.firstAttempts()
 	size := min(most, len(gs.queue))
 	b := lists.Batch{
 		List: gs.list, Fill: gs.fill, At: now.Wall.UnixMicro(), Users: make([]string, 0, size), Keys: make([]string, 0, size),
@@ -473,7 +473,7 @@ func (c *GrabCall) add(now clock.Now, gs *shardQueue, most int) int {
 			break
 		}
 		s := gs.users[t.User]
-		if s&inFlight != 0 || s.may() && gs.backlog.room() == 0 || !t.sentToList && first == 0 {
+		if s&inFlight != 0 || s.uncounted() && gs.backlog.room() == 0 || !t.sentToList && first == 0 {
 			keep = append(keep, t) // its turn comes
 			continue
 		}
@@ -482,8 +482,8 @@ func (c *GrabCall) add(now clock.Now, gs *shardQueue, most int) int {
 				continue // nobody waits for it any more
 			}
 			if t.isSuperseded() {
-				t.answer = here(api.NoQuorum)
-				gs.tell(t)
+				t.answer = refuseHere(api.NoQuorum)
+				gs.conclude(t)
 				continue
 			}
 			first--

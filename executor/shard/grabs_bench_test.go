@@ -29,7 +29,7 @@ func BenchmarkGrabCalls(b *testing.B) {
 				})
 				s.rights.Store(&Rights{Lease: leaseFrom(b, now), ReadAt: now, TTL: quorum.DefaultTTL})
 				queues = append(queues, g.Serve(s, lists.List{UID: saletest.UID, Shard: i}, lists.Sizes{}, spec.MaxBacklog, now))
-				queues[i].turn(now, 1)
+				queues[i].setFill(now, 1)
 			}
 			users := make([]string, grabsAtOnce)
 			for i := range users {
@@ -55,9 +55,9 @@ func BenchmarkGrabCalls(b *testing.B) {
 						given[i].Units[n].Number = int64(n + 1)
 					}
 				}
-				g.Done(now, call, given, nil)
+				g.HandleReply(now, call, given, nil)
 				for i, gs := range call.shards {
-					gs.drained(call.Batches[i].Users)
+					gs.markLogged(call.Batches[i].Users)
 					gs.shard.events = gs.shard.events[:0]
 				}
 			}

@@ -14,7 +14,7 @@ import (
 // turnAway refuses those who wait on a shard that this process may not give units of, and
 // while the ledger is as far behind as it may be all but those who may have been given
 // something.
-func (g *NodeBatcher) turnAway(now clock.Now, gs *shardQueue) {
+func (g *NodeBatcher) refuseBlocked(now clock.Now, gs *shardQueue) {
 	switch {
 	case !gs.shard.May(now): // its clock may be the reason
 		g.refuse(gs, Answer{Outcome: api.NoQuorum, RetryAfter: time.Second})
@@ -33,7 +33,7 @@ type failure struct {
 	err         error // nil: it does
 }
 
-func (f *failure) note(now clock.Now, err error) {
+func (f *failure) record(now clock.Now, err error) {
 	if f.err == nil {
 		f.since = now
 	}

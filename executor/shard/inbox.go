@@ -34,7 +34,7 @@ func (b *inbox) offer(t *Ticket, p *pending) api.Outcome {
 	}
 	t.enter(p)
 	if b.queue = append(b.queue, t); len(b.queue) == 1 {
-		b.rouse()
+		b.signal()
 	}
 	return ""
 }
@@ -55,11 +55,11 @@ func (b *inbox) Post(e Event) bool {
 		return false
 	}
 	b.events = append(b.events, e)
-	b.rouse()
+	b.signal()
 	return true
 }
 
-func (b *inbox) rouse() {
+func (b *inbox) signal() {
 	select {
 	case b.wake <- struct{}{}:
 	default:

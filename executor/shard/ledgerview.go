@@ -71,7 +71,7 @@ func (l *ledgerView) lookupUser(user string, p api.Page) (a Answer) {
 	}
 	most, size := cmp.Or(p.Limit, api.DefaultClaims), int64(0)
 	for c := range older {
-		claim := asItStands(l.seq.state, lookedUp(l.seq.shard, c))
+		claim := withFinalState(l.seq.state, claimWithBooks(l.seq.shard, c))
 		if size += claim.Size(); len(a.Claims) == most || size > PageBytes && len(a.Claims) > 0 {
 			a.Next = a.Claims[len(a.Claims)-1].ID.String()
 			break
@@ -94,7 +94,7 @@ func (l *ledgerView) lookupClaim(id ClaimID, p api.Page) Answer {
 	if !ok || c.Grabbed != (id.Unit != 0) { // which has another name
 		return Answer{Outcome: api.NoSuchClaim}
 	}
-	claim := lookedUp(l.seq.shard, c)
+	claim := claimWithBooks(l.seq.shard, c)
 	if p != (api.Page{}) {
 		due, more, ok := l.seq.state.RefundsDue(c.Slot, c.Index, p.Before, cmp.Or(p.Limit, api.DefaultRefunds))
 		if !ok {
@@ -107,7 +107,7 @@ func (l *ledgerView) lookupClaim(id ClaimID, p api.Page) Answer {
 			}
 		}
 	}
-	return Answer{Claim: asItStands(l.seq.state, claim)}
+	return Answer{Claim: withFinalState(l.seq.state, claim)}
 }
 
 // ledgerStatus is the part of Status that follows from the log. The front is not part
@@ -127,7 +127,7 @@ func (l *ledgerView) ledgerStatus() Status {
 	v.Owned = st.IsOwner(l.seq.me) // false while this process reads that another has taken the shard over
 	v.Outcomes, v.Entries, v.Drawn = st.Outcomes, st.Totals.Entries, st.Settings().GetDraw()
 	v.Paid = st.Settings().GetPayment() != nil || st.HoldRecords() > 0 && !v.Drawn
-	v.NextRelease = released(st)
+	v.NextRelease = nextReleaseTime(st)
 	return v
 }
 

@@ -25,18 +25,18 @@ type Remote struct {
 	self holder // itself, for its tickets
 
 	underway underway     // those that came with a key, here and on the shard of this process
-	n        atomic.Int64 // tickets; written under mu
+	tickets  atomic.Int64 // tickets; written under mu
 
-	mu     sync.Mutex
-	route  Route
-	rests  time.Duration // monotonic: the owner is not asked before
-	probes bool          // it has not taken its shard yet: one request at a time asks whether it has
-	queue  []*Ticket     // not sent, in order
-	sent   []*Ticket     // in order, all to the process at
-	at     string
-	last   uint64 // id of a forwarded request
-	turns  uint64 // that tickets have been given
-	closed *Answer
+	mu          sync.Mutex
+	route       Route
+	pausedUntil time.Duration // monotonic: the owner is not asked before
+	probing     bool          // it has not taken its shard yet: one request at a time asks whether it has
+	queue       []*Ticket     // not sent, in order
+	sent        []*Ticket     // in order, all to the process at
+	sentTo      string
+	lastID      uint64 // id of a forwarded request
+	turns       uint64 // that tickets have been given
+	closed      *Answer
 }
 
 // Route says who owns a shard.
@@ -58,7 +58,7 @@ type ForwardedRequest struct {
 const Patience = time.Second
 
 // restFor is how long an owner that has not taken its shard yet is left alone.
-const restFor = 5 * time.Millisecond
+const ownerPause = 5 * time.Millisecond
 
 // RemoteConfig is what a Remote is made of; all but Notify is required.
 type RemoteConfig struct {
@@ -85,17 +85,17 @@ type RemoteConfig struct {
 
 // NewRemote returns the stand-in of a shard of which no owner is known.
 func NewRemote(c RemoteConfig) *Remote {
-	r := &Remote{cfg: c, last: c.First}
+	r := &Remote{cfg: c, lastID: c.First}
 	r.self = r
 	return r
 }
 
 // Busy reports whether requests wait here, or for an answer of the owner: what comes then is
 // to wait behind them, also where the shard is this process's by now.
-func (r *Remote) Busy() bool { return r.n.Load() > 0 }
+func (r *Remote) Busy() bool { return r.tickets.Load() > 0 }
 
 // count brings n up to date. mu is held.
-func (r *Remote) count() { r.n.Store(int64(len(r.queue) + len(r.sent))) }
+func (r *Remote) updateCount() { r.tickets.Store(int64(len(r.queue) + len(r.sent))) }
 
 // Route returns who owns the shard as far as is known.
 func (r *Remote) Route() Route {
@@ -114,7 +114,7 @@ func (r *Remote) Learn(now clock.Now, to Route) {
 
 func (r *Remote) learn(to Route) {
 	if to.Owner != "" && (to.Epoch > r.route.Epoch || r.route.Owner == "") {
-		r.route, r.rests, r.probes = to, 0, false
+		r.route, r.pausedUntil, r.probing = to, 0, false
 	}
 }
 
@@ -142,7 +142,7 @@ func (r *Remote) Offer(now clock.Now, t *Ticket) api.Outcome {
 	r.enter(now, t)
 	r.queue = append(r.queue, t)
 	over := r.pump(now)
-	r.count()
+	r.updateCount()
 	r.notify(waited)
 	r.mu.Unlock()
 	completeAll(over)
@@ -202,7 +202,7 @@ func (r *Remote) change(do func() []*Ticket) {
 	r.mu.Lock()
 	waited := len(r.queue)
 	over := do()
-	r.count()
+	r.updateCount()
 	r.notify(waited)
 	r.mu.Unlock()
 	completeAll(over)
@@ -219,23 +219,23 @@ func completeAll(over []*Ticket) {
 func (r *Remote) pump(now clock.Now) (over []*Ticket) {
 	to := r.route.Owner
 	switch {
-	case to == "" || len(r.queue) == 0 || now.Mono < r.rests || len(r.sent) > 0 && r.at != to:
+	case to == "" || len(r.queue) == 0 || now.Mono < r.pausedUntil || len(r.sent) > 0 && r.sentTo != to:
 		return nil
 	case to == r.cfg.Me:
-		return r.home(now)
+		return r.queueHome(now)
 	}
 	n := 0
 	for _, t := range r.queue {
-		if r.probes && len(r.sent) > 0 {
+		if r.probing && len(r.sent) > 0 {
 			break
 		}
-		if !r.claims(t) {
+		if !r.takeForDecision(t) {
 			n++
 			continue
 		}
 		t.passedBy.Store(r)
-		r.last++
-		t.forwardID = uint64(r.cfg.Shard)<<forwardBits | r.last&(1<<forwardBits-1)
+		r.lastID++
+		t.forwardID = uint64(r.cfg.Shard)<<forwardBits | r.lastID&(1<<forwardBits-1)
 		if !r.cfg.Send(to, ForwardedRequest{ID: t.forwardID, UID: r.cfg.UID, Request: t.Request}) {
 			if !t.maybeDecided {
 				t.putBack()
@@ -243,7 +243,7 @@ func (r *Remote) pump(now clock.Now) (over []*Ticket) {
 			break
 		}
 		n++
-		r.at, r.sent = to, append(r.sent, t)
+		r.sentTo, r.sent = to, append(r.sent, t)
 	}
 	r.queue = slices.Delete(r.queue, 0, n)
 	return nil
@@ -251,10 +251,10 @@ func (r *Remote) pump(now clock.Now) (over []*Ticket) {
 
 // home queues what waits on the shard, which is this process's. It returns the queries that it has
 // answered. mu is held.
-func (r *Remote) home(now clock.Now) (over []*Ticket) {
+func (r *Remote) queueHome(now clock.Now) (over []*Ticket) {
 	n := 0
 	for _, t := range r.queue {
-		if !r.claims(t) {
+		if !r.takeForDecision(t) {
 			n++
 			continue
 		}
@@ -279,7 +279,7 @@ func (r *Remote) home(now clock.Now) (over []*Ticket) {
 
 // claims takes a ticket that waits, to have it decided; false: nobody waits for it any
 // more. mu is held.
-func (r *Remote) claims(t *Ticket) bool {
+func (r *Remote) takeForDecision(t *Ticket) bool {
 	if t.cancelled {
 		r.drop(t)
 		return false
@@ -294,7 +294,7 @@ func (r *Remote) cancel(t *Ticket) {
 	defer r.mu.Unlock()
 	t.cancelled = true
 	if slices.Contains(r.sent, t) {
-		r.cfg.Send(r.at, ForwardedRequest{ID: t.forwardID, GiveUp: true}) // a courtesy: it may be lost
+		r.cfg.Send(r.sentTo, ForwardedRequest{ID: t.forwardID, GiveUp: true}) // a courtesy: it may be lost
 	}
 }
 
@@ -305,7 +305,7 @@ const forwardBits = 44
 func ShardOf(id uint64) int { return int(id >> forwardBits) }
 
 // back takes a ticket out of those sent; nil: it is not among them. mu is held.
-func (r *Remote) back(id uint64) *Ticket {
+func (r *Remote) takeSent(id uint64) *Ticket {
 	i := slices.IndexFunc(r.sent, func(t *Ticket) bool { return t.forwardID == id })
 	if i < 0 {
 		return nil
@@ -323,20 +323,20 @@ func (r *Remote) back(id uint64) *Ticket {
 // Answered takes in the owner's answer to a request.
 func (r *Remote) Answered(now clock.Now, id uint64, a Answer) {
 	r.change(func() []*Ticket {
-		t := r.back(id)
+		t := r.takeSent(id)
 		if t == nil {
 			return nil
 		}
 		if a.Elsewhere { // it has stopped, and does not know what became of it
 			t.maybeDecided = true
-			r.rest(now)
+			r.pauseOwner(now)
 			r.putBack(t)
 			return r.pump(now)
 		}
 		r.answer(t, a)
 		over := []*Ticket{t}
-		if r.probes || len(r.sent) == 0 {
-			r.probes = false
+		if r.probing || len(r.sent) == 0 {
+			r.probing = false
 			over = append(over, r.pump(now)...)
 		}
 		return over
@@ -356,7 +356,7 @@ func (r *Remote) answer(t *Ticket, a Answer) {
 	}
 	u := &r.underway
 	u.mu.Lock()
-	u.answered(t)
+	u.removeAnswered(t)
 	before := u.hasBefore(t.User, t.Key, t.hash, t.number)
 	u.mu.Unlock()
 	if a.Denies() && (before || undecided && r.cfg.Doubts.Has(t.User, t.Key)) {
@@ -371,11 +371,11 @@ func (r *Remote) answer(t *Ticket, a Answer) {
 // knows. The request waits for its turn again, before all that came later.
 func (r *Remote) Bounced(now clock.Now, id uint64, to Route) {
 	r.change(func() []*Ticket {
-		t := r.back(id)
+		t := r.takeSent(id)
 		if t == nil {
 			return nil
 		}
-		r.rest(now)
+		r.pauseOwner(now)
 		r.learn(to)
 		r.putBack(t)
 		over := r.pump(now) // first, if it is known by now who takes it
@@ -384,9 +384,9 @@ func (r *Remote) Bounced(now clock.Now, id uint64, to Route) {
 }
 
 // rest leaves the owner alone for a little, which did not take what it was sent. mu is held.
-func (r *Remote) rest(now clock.Now) {
-	if r.route.Owner == r.at {
-		r.rests, r.probes = now.Mono+restFor, true
+func (r *Remote) pauseOwner(now clock.Now) {
+	if r.route.Owner == r.sentTo {
+		r.pausedUntil, r.probing = now.Mono+ownerPause, true
 	}
 }
 
@@ -411,7 +411,7 @@ func (r *Remote) putBack(t *Ticket) {
 // again, there or elsewhere. It may have been decided. Cut returns how many those are.
 func (r *Remote) Cut(now clock.Now, owner string) (unanswered int) {
 	r.change(func() []*Ticket {
-		if r.at == owner {
+		if r.sentTo == owner {
 			sent := r.sent
 			r.sent, unanswered = nil, len(sent)
 			for _, t := range sent {
@@ -439,8 +439,8 @@ func (r *Remote) Tick(now clock.Now) (wake time.Duration) {
 				wake = clock.Soonest(wake, t.parkedAt+Patience)
 			}
 		}
-		if len(r.queue) > 0 && r.rests > now.Mono {
-			wake = clock.Soonest(wake, r.rests)
+		if len(r.queue) > 0 && r.pausedUntil > now.Mono {
+			wake = clock.Soonest(wake, r.pausedUntil)
 		}
 		return over
 	})

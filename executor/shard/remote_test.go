@@ -281,7 +281,7 @@ func TestRemoteKeepsOrder(t *testing.T) {
 	c.hears(api.SoldOut)
 	w.bounces(Route{}, es[2]) // q does not know either who has it
 	w.asked("")
-	w.pass(restFor)
+	w.pass(ownerPause)
 	w.asked("q", "d")
 }
 
@@ -309,8 +309,8 @@ func TestRemoteForsaken(t *testing.T) {
 		w.answers(es[0], remoteSold)
 		c.hears(api.Sold)
 		a.hears("")
-		if w.r.Busy() || w.r.underway.n.Load() != 0 {
-			t.Errorf("those that nobody waits for are still under way: %d", w.r.underway.n.Load())
+		if w.r.Busy() || w.r.underway.size.Load() != 0 {
+			t.Errorf("those that nobody waits for are still under way: %d", w.r.underway.size.Load())
 		}
 
 		d := w.offers("d", key)
@@ -338,14 +338,14 @@ func TestRemoteBounces(t *testing.T) {
 	w.bounces(w.owner("o", 3), es...)
 	w.asked("")
 	for range 3 {
-		w.pass(restFor - 1)
+		w.pass(ownerPause - 1)
 		w.asked("")
 		w.pass(1)
 		es = w.asked("p", "a")
 		w.offers("late", "")
 		w.bounces(w.owner("p", 4), es...)
 	}
-	w.pass(restFor)
+	w.pass(ownerPause)
 	es = w.asked("p", "a")
 	w.answers(es[0], remoteSold)
 	a.hears(api.Sold)
@@ -386,7 +386,7 @@ func TestRemoteBouncesLate(t *testing.T) {
 	es = w.asked("q", "a")
 	a.hears("")
 	w.bounces(w.owner("q", 5), es...) // which does not take it after all
-	w.pass(restFor)
+	w.pass(ownerPause)
 	a.hears(meanwhile)
 }
 
@@ -450,9 +450,9 @@ func TestRemoteTriedBefore(t *testing.T) {
 		want  api.Outcome
 		doubt bool
 	}{
-		"not looked at":                {"1", here(api.NoQuorum), api.Unknown, true},
-		"not looked at, without a key": {"", here(api.Overloaded), api.Unknown, false},
-		"looked at":                    {"1", here(api.Paused), api.Paused, false},
+		"not looked at":                {"1", refuseHere(api.NoQuorum), api.Unknown, true},
+		"not looked at, without a key": {"", refuseHere(api.Overloaded), api.Unknown, false},
+		"looked at":                    {"1", refuseHere(api.Paused), api.Paused, false},
 		"looked at, by other rules":    {"1", Answer{Outcome: api.NotChecked, OtherRules: true}, api.NotChecked, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -492,7 +492,7 @@ func TestRemoteOtherRules(t *testing.T) {
 	es = w.asked("p", "a")
 	gone.ticket.GiveUp()
 	w.answers(es[0], Answer{Outcome: api.NotChecked, OtherRules: true})
-	if n := w.r.underway.n.Load(); n != 0 {
+	if n := w.r.underway.size.Load(); n != 0 {
 		t.Errorf("%d are under way", n)
 	}
 }
@@ -564,7 +564,7 @@ func TestRemoteGivesUp(t *testing.T) {
 	if got := c.ticket.GiveUp(); got.Outcome != api.Overloaded {
 		t.Errorf("when it came back: %+v", got)
 	}
-	w.pass(restFor)
+	w.pass(ownerPause)
 	w.asked("")
 	if w.r.Busy() {
 		t.Error("it is busy with what nobody waits for")

@@ -35,13 +35,13 @@ func (b *SaleTotals) Measured(shard int, l Load) {
 
 // News reports whether a shard of this process has changed, since Reported, in a way that matters to
 // peers.
-func (b *SaleTotals) News() bool { return b.news.Load() }
+func (b *SaleTotals) News() bool { return b.changed.Load() }
 
 // matters reports whether peers should hear soon how a shard stands, and not only when they are
 // told something anyway. They go by it when one of their shards is short of units: whether
 // this one has some, and roughly how many; of few, how many. A shard that has none left is
 // watched closely, for all may be sold.
-func matters(told, t ledger.Totals) bool {
+func worthReporting(told, t ledger.Totals) bool {
 	const few = 16
 	return t.Available == 0 || t.Available != told.Available && min(t.Available, told.Available) < few || t.Available < told.Available/2 || t.Available/2 > told.Available ||
 		(t.InFlight == 0) != (told.InFlight == 0) || t.Epoch != told.Epoch || t.Generation != told.Generation || t.Limit != told.Limit
@@ -49,7 +49,7 @@ func matters(told, t ledger.Totals) bool {
 
 // Reported takes in that peers are about to be sent reports.
 func (b *SaleTotals) Reported() {
-	b.news.Store(false)
+	b.changed.Store(false)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range b.shards {
@@ -65,7 +65,7 @@ func (b *SaleTotals) Reports(told map[int]uint64) (all []Report) {
 	for i := range b.shards {
 		s := &b.shards[i]
 		next, ok := told[i]
-		if !s.mine || !s.Known || ok && next == s.Next {
+		if !s.owned || !s.Known || ok && next == s.Next {
 			continue
 		}
 		told[i] = s.Next
@@ -79,7 +79,7 @@ func (b *SaleTotals) Receive(r Report) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := &b.shards[r.Shard]
-	if s.mine {
+	if s.owned {
 		return
 	}
 	s.Load = Load{r.Load, r.Queue, r.Stuck} // which changes without a commit, too

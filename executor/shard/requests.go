@@ -10,14 +10,14 @@ import (
 // requests are those that a sequencer has and that are not answered yet: undecided
 // ones, in the order of their coming, and the batch of the commit under way.
 type requests struct {
-	waiting []*Ticket // undecided: those that are short of units, then new ones
-	fresh   int       // of waiting: how many at the end are to be looked at
-	ranked  bool      // some have priorities
-	behind  bool      // a request before the one being decided waits for units, whichever
-	batch   []*Ticket // decided in the commit under way
-	most    int       // claims a commit may have, after one was too large; 0: any number
-	lacking int64     // units that awards of a draw wait for
-	done    []*Ticket // answered, to be handed back
+	waiting      []*Ticket // undecided: those that are short of units, then new ones
+	due          int       // of waiting: how many at the end are to be looked at
+	prioritized  bool      // some have priorities
+	earlierShort bool      // a request before the one being decided waits for units, whichever
+	batch        []*Ticket // decided in the commit under way
+	maxBatch     int       // claims a commit may have, after one was too large; 0: any number
+	awardsShort  int64     // units that awards of a draw wait for
+	answered     []*Ticket // answered, to be handed back
 }
 
 // add takes in new requests.
@@ -26,43 +26,43 @@ func (r *requests) add(ts []*Ticket) {
 		t.search = nil // an owner before may have begun one
 	}
 	r.waiting = append(r.waiting, ts...)
-	r.fresh += len(ts)
-	r.ranked = r.ranked || slices.ContainsFunc(ts, func(t *Ticket) bool { return t.by != nil && t.by.Priority != rules.Priority{} })
+	r.due += len(ts)
+	r.prioritized = r.prioritized || slices.ContainsFunc(ts, func(t *Ticket) bool { return t.admittance != nil && t.admittance.Priority != rules.Priority{} })
 }
 
 // rank puts those that are to be looked at in the order of their priorities, those of one
 // priority in that of their coming.
-func (r *requests) rank() {
-	if r.ranked {
+func (r *requests) sortDue() {
+	if r.prioritized {
 		slices.SortStableFunc(r.waiting[len(r.short()):], func(a, b *Ticket) int { return b.priority().Compare(a.priority()) })
-		r.ranked = len(r.waiting) > 0
+		r.prioritized = len(r.waiting) > 0
 	}
 }
 
 // lookAgain has all undecided requests looked at: units may have come, or be gone for
 // good.
-func (r *requests) lookAgain() { r.fresh = len(r.waiting) }
+func (r *requests) retryAll() { r.due = len(r.waiting) }
 
 // short returns the requests that wait for units.
-func (r *requests) short() []*Ticket { return r.waiting[:len(r.waiting)-r.fresh] }
+func (r *requests) short() []*Ticket { return r.waiting[:len(r.waiting)-r.due] }
 
 // answer says what a request gets.
 func (r *requests) answer(t *Ticket, a Answer) {
 	t.answer = t.forRequester(a)
-	r.done = append(r.done, t)
+	r.answered = append(r.answered, t)
 }
 
 // taken returns the requests that were answered since it was last called.
-func (r *requests) taken() []*Ticket {
-	done := r.done
-	r.done = nil
+func (r *requests) takeAnswered() []*Ticket {
+	done := r.answered
+	r.answered = nil
 	return done
 }
 
 // refuse answers all undecided requests.
 func (r *requests) refuse(why func(*Ticket) Answer) {
-	r.lookAgain()
-	r.sift(func(t *Ticket) bool {
+	r.retryAll()
+	r.filterDue(func(t *Ticket) bool {
 		if t.take() {
 			r.answer(t, why(t))
 		}
@@ -88,16 +88,16 @@ func (r *requests) refuseShort(stays func(*Ticket) bool, why func(*Ticket) Answe
 
 // lack reports whether awards, or requests that do not choose their units, wait for units,
 // whichever these are.
-func (r *requests) lack() bool {
-	return r.lacking > 0 || slices.ContainsFunc(r.waiting, func(t *Ticket) bool { return !t.Chooses() })
+func (r *requests) waitForUnits() bool {
+	return r.awardsShort > 0 || slices.ContainsFunc(r.waiting, func(t *Ticket) bool { return !t.Chooses() })
 }
 
 // sift looks at the requests that are to be looked at: those that stay wait for units
 // from here on, the others are done with.
-func (r *requests) sift(stays func(*Ticket) bool) {
+func (r *requests) filterDue(stays func(*Ticket) bool) {
 	from := len(r.short())
 	rest := slices.DeleteFunc(r.waiting[from:], func(t *Ticket) bool { return !stays(t) })
-	r.waiting, r.fresh = r.waiting[:from+len(rest)], 0
+	r.waiting, r.due = r.waiting[:from+len(rest)], 0
 }
 
 // A decision is what became of a request that was looked at.
@@ -113,21 +113,21 @@ const (
 // commit is full. Those that are decided join the batch; those that are short of units
 // go on waiting.
 func (r *requests) decide(look func(*Ticket) decision) {
-	r.rank()
-	keep := len(r.waiting) - r.fresh
-	r.behind = slices.ContainsFunc(r.short(), func(t *Ticket) bool { return !t.Chooses() })
-	r.fresh = 0
+	r.sortDue()
+	keep := len(r.waiting) - r.due
+	r.earlierShort = slices.ContainsFunc(r.short(), func(t *Ticket) bool { return !t.Chooses() })
+	r.due = 0
 	for i := keep; i < len(r.waiting); i++ {
 		t := r.waiting[i]
 		if !t.take() {
 			continue // nobody waits for it any more
 		}
 		if t.isSuperseded() {
-			r.answer(t, here(api.NoQuorum))
+			r.answer(t, refuseHere(api.NoQuorum))
 			continue
 		}
 		d := full
-		if r.most == 0 || len(r.batch) < r.most {
+		if r.maxBatch == 0 || len(r.batch) < r.maxBatch {
 			d = look(t)
 		}
 		if d == decided {
@@ -136,11 +136,11 @@ func (r *requests) decide(look func(*Ticket) decision) {
 		}
 		t.putBack()
 		if d == full {
-			r.fresh = len(r.waiting) - i
+			r.due = len(r.waiting) - i
 			keep += copy(r.waiting[keep:], r.waiting[i:])
 			break
 		}
-		r.behind = r.behind || !t.Chooses()
+		r.earlierShort = r.earlierShort || !t.Chooses()
 		r.waiting[keep] = t
 		keep++
 	}
@@ -149,17 +149,17 @@ func (r *requests) decide(look func(*Ticket) decision) {
 }
 
 // undo makes the batch wait for another decision, before all others.
-func (r *requests) undo() {
+func (r *requests) restoreBatch() {
 	for _, t := range r.batch {
 		t.putBack()
 	}
 	r.waiting = append(r.batch, r.waiting...)
 	r.batch = nil
-	r.lookAgain()
+	r.retryAll()
 }
 
 // finishBatch answers the batch: final says with what, given what was decided.
-func (r *requests) finishBatch(final func(*Ticket) Answer) {
+func (r *requests) answerBatch(final func(*Ticket) Answer) {
 	for _, t := range r.batch {
 		r.answer(t, final(t))
 	}

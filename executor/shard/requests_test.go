@@ -32,7 +32,7 @@ func users(ts []*Ticket) string {
 // looked at, the batch, and those that were answered since the last time.
 func (r *requests) holds(t *testing.T, short, fresh, batch, done string) {
 	t.Helper()
-	got := []string{users(r.short()), users(r.waiting[len(r.short()):]), users(r.batch), users(r.taken())}
+	got := []string{users(r.short()), users(r.waiting[len(r.short()):]), users(r.batch), users(r.takeAnswered())}
 	if want := []string{short, fresh, batch, done}; !slices.Equal(got, want) {
 		t.Errorf("short, fresh, batch and done are %q, want %q", got, want)
 	}
@@ -65,23 +65,23 @@ func TestRequests(t *testing.T) {
 		if all[1].Withdraw() || !all[5].Withdraw() || !all[0].Withdraw() {
 			t.Error("requests can be withdrawn until they are decided, and not after")
 		}
-		r.finishBatch(func(t *Ticket) Answer { return t.answer })
+		r.answerBatch(func(t *Ticket) Answer { return t.answer })
 		r.holds(t, "a", "e f", "", "b:sold c:sold d:sold")
 	})
 	t.Run("so many a commit", func(t *testing.T) {
-		r := &requests{most: 2}
+		r := &requests{maxBatch: 2}
 		r.add(waiters("a", "b", "c", "d"))
 		r.decide(func(*Ticket) decision { return decided })
 		r.holds(t, "", "c d", "a b", "")
 	})
 	t.Run("looked at again", func(t *testing.T) {
 		r, _ := begin()
-		r.lookAgain()
+		r.retryAll()
 		r.holds(t, "", "a e f", "b:sold c:sold d:sold", "")
 	})
 	t.Run("undone", func(t *testing.T) {
 		r, all := begin()
-		r.undo()
+		r.restoreBatch()
 		r.holds(t, "", "b:sold c:sold d:sold a e f", "", "") // and are decided anew
 		if !all[1].Withdraw() {
 			t.Error("what is undone cannot be withdrawn")
@@ -112,7 +112,7 @@ func TestRequests(t *testing.T) {
 	})
 	t.Run("sifted", func(t *testing.T) {
 		r, _ := begin()
-		r.sift(func(t *Ticket) bool { return t.User != "e" })
+		r.filterDue(func(t *Ticket) bool { return t.User != "e" })
 		r.holds(t, "a f", "", "b:sold c:sold d:sold", "")
 	})
 }

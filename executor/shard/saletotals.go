@@ -20,7 +20,7 @@ type SaleTotals struct {
 	Notify func()
 
 	soldOut atomic.Bool
-	news    atomic.Bool // a shard of this process has changed in a way that matters to peers
+	changed atomic.Bool // a shard of this process has changed in a way that matters to peers
 
 	// mu guards the rest. It is taken once a commit.
 	mu          sync.Mutex
@@ -48,7 +48,7 @@ type shardEntry struct {
 	ShardTotals
 	seen      uint64        // the slot behind the last that this process knows of
 	reported  ledger.Totals // as they were when peers were last sent reports
-	mine      bool          // it is of this process
+	owned     bool          // it is of this process
 	promised  time.Duration // monotonic: until when no unit comes back to it, if it is of this process
 	returning bool          // units may come back by a commit that is under way, or about to be
 	short     bool          // claims wait there for units
@@ -77,9 +77,9 @@ func (b *SaleTotals) Set(shard int, next uint64, t ledger.Totals, release time.T
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := &b.shards[shard]
-	s.Totals, s.Next, s.Release, s.Known, s.mine = t, next, release, true, serves
+	s.Totals, s.Next, s.Release, s.Known, s.owned = t, next, release, true, serves
 	s.returning, s.seen = false, max(s.seen, next)
-	if serves && matters(s.reported, t) && b.news.CompareAndSwap(false, true) {
+	if serves && worthReporting(s.reported, t) && b.changed.CompareAndSwap(false, true) {
 		b.notify()
 	}
 	b.recompute()
@@ -98,7 +98,7 @@ func (b *SaleTotals) Leave(shard int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := &b.shards[shard]
-	s.mine, s.returning, s.Load = false, false, Load{}
+	s.owned, s.returning, s.Load = false, false, Load{}
 	b.recompute()
 }
 
@@ -117,7 +117,7 @@ func (b *SaleTotals) Generation(newest uint64) {
 // refunds. What others report may be older than a refund after which the unit was sold
 // again, and counted twice: so all shards have to be seen at one instant.
 func (b *SaleTotals) recompute() {
-	all := !slices.ContainsFunc(b.shards, func(s shardEntry) bool { return !s.mine })
+	all := !slices.ContainsFunc(b.shards, func(s shardEntry) bool { return !s.owned })
 	if all {
 		b.provenAt.Store(nil)
 	} else if b.provenAt.Load() == nil {
@@ -177,12 +177,12 @@ func (b *SaleTotals) setShort(shard int, units bool) {
 
 // request is a shard's request for units of another.
 type request struct {
-	shard  int
-	units  int64         // whichever they are
-	named  bool          // and those that claims choose by name
-	run    int64         // and so many adjacent ones; 0: none
-	number uint64        // from 1
-	until  time.Duration // monotonic: when to take no reply for a denial
+	shard    int
+	units    int64         // whichever they are
+	named    bool          // and those that claims choose by name
+	run      int64         // and so many adjacent ones; 0: none
+	number   uint64        // from 1
+	deadline time.Duration // monotonic: when to take no reply for a denial
 }
 
 // plan returns the requests of a shard for units that it lacks: of few shards, those with the most
@@ -190,7 +190,7 @@ type request struct {
 // gone until answered is called. Otherwise all shards that are short would choose the same one. A
 // shard that is short itself comes last, and only for a shard with a lower number: it gives to no
 // other.
-func (b *SaleTotals) plan(to int, units int64, skip func(shard int) bool) []request {
+func (b *SaleTotals) planRequests(to int, units int64, skip func(shard int) bool) []request {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var found []request
@@ -222,7 +222,7 @@ func (b *SaleTotals) plan(to int, units int64, skip func(shard int) bool) []requ
 
 // others returns a request for each shard that has at least so many units available, those with the
 // most first. The requests of other shards do not count: it is unknown which units they will get.
-func (b *SaleTotals) others(to int, least int64) (found []request) {
+func (b *SaleTotals) withUnits(to int, least int64) (found []request) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range b.shards {
@@ -236,7 +236,7 @@ func (b *SaleTotals) others(to int, least int64) (found []request) {
 
 // anyOther reports whether another shard has so many units available and is not among those that
 // skip names.
-func (b *SaleTotals) anyOther(to int, least int64, skip func(shard int) bool) bool {
+func (b *SaleTotals) anyOtherHas(to int, least int64, skip func(shard int) bool) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range b.shards {
@@ -248,7 +248,7 @@ func (b *SaleTotals) anyOther(to int, least int64, skip func(shard int) bool) bo
 }
 
 // answered takes in that a request was answered, or given up.
-func (b *SaleTotals) answered(r request) {
+func (b *SaleTotals) requestEnded(r request) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.shards[r.shard].requested -= r.units

@@ -69,7 +69,7 @@ func TestBoardWithin(t *testing.T) {
 
 func TestBoardAsk(t *testing.T) {
 	ask := func(b *SaleTotals, to int, units int64, skip ...int) (got [][2]int64) {
-		for _, r := range b.plan(to, units, func(shard int) bool { return slices.Contains(skip, shard) }) {
+		for _, r := range b.planRequests(to, units, func(shard int) bool { return slices.Contains(skip, shard) }) {
 			got = append(got, [2]int64{int64(r.shard), r.units})
 		}
 		return got
@@ -96,11 +96,11 @@ func TestBoardAsk(t *testing.T) {
 	})
 	t.Run("what others have asked for is gone, until they are answered", func(t *testing.T) {
 		b := boardOf(0, 0, 5, 4)
-		first := b.plan(0, 3, func(int) bool { return false })
+		first := b.planRequests(0, 3, func(int) bool { return false })
 		want(t, ask(b, 1, 4), [2]int64{3, 4})
 		want(t, ask(b, 1, 9), [2]int64{2, 2})
 		for _, r := range first {
-			b.answered(r)
+			b.requestEnded(r)
 		}
 		want(t, ask(b, 1, 9), [2]int64{2, 3})
 	})
@@ -219,8 +219,8 @@ func TestBoardNews(t *testing.T) {
 		return t
 	}
 	for name, c := range map[string]struct {
-		from, to ledger.Totals
-		news     bool
+		from, to    ledger.Totals
+		batchResult bool
 	}{
 		"the first":                    {ledger.Totals{}, told, true},
 		"nothing":                      {told, told, false},
@@ -250,8 +250,8 @@ func TestBoardNews(t *testing.T) {
 		for slot := range uint64(2) { // of what is news already nobody has to be told
 			b.Set(0, 2+slot, c.to, time.Time{}, true)
 		}
-		if b.News() != c.news || (notices == 1) != c.news || (b.Due(now) == now.Mono) != c.news {
-			t.Errorf("%s: news %v, %d notices, due at %v, want %v", name, b.News(), notices, b.Due(now), c.news)
+		if b.News() != c.batchResult || (notices == 1) != c.batchResult || (b.Due(now) == now.Mono) != c.batchResult {
+			t.Errorf("%s: news %v, %d notices, due at %v, want %v", name, b.News(), notices, b.Due(now), c.batchResult)
 		}
 	}
 }

@@ -50,14 +50,14 @@ type sequencer struct {
 
 // appending is the commit under way.
 type appending struct {
-	writer *ledger.Writer
-	draft  *ledger.Draft
-	sent   *ledger.Entry
-	sentAt clock.Now // when sent was first appended
-	sends  int       // how often it was
-	do     ledger.Do // what the writer wants done next
+	writer   *ledger.Writer
+	draft    *ledger.Draft
+	sent     *ledger.Entry
+	sentAt   clock.Now // when sent was first appended
+	attempts int       // how often it was
+	do       ledger.Do // what the writer wants done next
 
-	trouble error // what the store said last, nil if all was well
+	lastErr error // what the store said last, nil if all was well
 }
 
 // ending is how a sequencer stops.
@@ -80,8 +80,8 @@ type reading struct {
 
 	// What the log has at least, by all that is known: so many slots, by what this process had
 	// seen when it began to read on, and the generation that every shard had before.
-	least, applied uint64
-	rereads        int // since it was found to have less
+	minSlots, minGeneration uint64
+	rereads                 int // since it was found to have less
 }
 
 // mode is how far a sequencer's life has come.
@@ -115,13 +115,13 @@ func (r Rights) Valid(now clock.Now) bool {
 
 // Effects are what a sequencer wants done.
 type Effects struct {
-	Send     *ledger.Request // to make of the store
-	List     *lists.Call     // to make of the node that has the shard's list
-	Wake     time.Duration   // Ticked is due at this monotonic time; 0: it is not
-	answered []*Ticket
-	messages []Message
-	again    []*Ticket // to ask the node for once more
-	drained  []string  // users whose grabs came into the ledger
+	Send        *ledger.Request // to make of the store
+	List        *lists.Call     // to make of the node that has the shard's list
+	Wake        time.Duration   // Ticked is due at this monotonic time; 0: it is not
+	answered    []*Ticket
+	messages    []Message
+	requeued    []*Ticket // to ask the node for once more
+	loggedUsers []string  // users whose grabs came into the ledger
 }
 
 // Errors that end a sequencer.
@@ -137,7 +137,7 @@ func newSequencer(shard int, log string, me []byte, address string, b *SaleTotal
 	q.writer = ledger.NewWriter(log, q.state)
 	q.readOn()
 	q.transfers = newTransfers(shard, b, q.state, &q.requests)
-	q.engine = ownerDecides{q}
+	q.engine = ownerEngine{q}
 	return q
 }
 
@@ -164,7 +164,7 @@ func (q *sequencer) catchUp() {
 
 // readOn reads the log to its end, which is not before what this process has seen of it by now.
 func (q *sequencer) readOn() {
-	q.least = q.totals.Seen(q.shard)
+	q.minSlots = q.totals.Seen(q.shard)
 	q.do = q.writer.CatchUp()
 }
 
@@ -181,7 +181,7 @@ func (q *sequencer) follow(now clock.Now) time.Duration {
 }
 
 // claims takes in new requests.
-func (q *sequencer) claims(ts []*Ticket) {
+func (q *sequencer) addRequests(ts []*Ticket) {
 	if q.mode >= stopping {
 		for _, t := range ts {
 			if t.take() {
@@ -195,27 +195,27 @@ func (q *sequencer) claims(ts []*Ticket) {
 
 // tick tells the time.
 func (q *sequencer) tick(now clock.Now) {
-	q.step(now, q.writer.Tick(now))
-	q.transfers.repeat(now)
+	q.handleWriterEvent(now, q.writer.Tick(now))
+	q.transfers.repeatDue(now)
 }
 
 // done takes in the reply to the request under way.
-func (q *sequencer) done(now clock.Now, r ledger.Reply) {
+func (q *sequencer) storeReplied(now clock.Now, r ledger.Reply) {
 	appending := q.writer.Appending()
 	if r.Err != nil && !errors.Is(r.Err, ledger.ErrTaken) {
-		q.trouble = r.Err
+		q.lastErr = r.Err
 	}
 	if appending && r.Err != nil && !errors.Is(r.Err, ledger.ErrTooLarge) {
 		q.tally.Unknown++
 	}
-	q.step(now, q.writer.Done(now, r))
+	q.handleWriterEvent(now, q.writer.Done(now, r))
 }
 
 // halt ends the sequencer once the commit under way is known; if gently, once
 // nothing waits for a decision either.
 func (q *sequencer) halt(h Halt) {
 	if h.Gentle && q.mode == serving {
-		q.engine.hurry()
+		q.engine.drainNow()
 		q.closing = &h
 		return
 	}
@@ -236,13 +236,13 @@ func (q *sequencer) stop(why error, refusal Answer) {
 }
 
 // step takes in what the writer has found out.
-func (q *sequencer) step(now clock.Now, do ledger.Do) {
+func (q *sequencer) handleWriterEvent(now clock.Now, do ledger.Do) {
 	q.do = do
 	switch do.Event {
 	case ledger.Nothing:
 		switch {
-		case q.pendingFor(now) > GiveUpAfter:
-			q.abandon(fmt.Errorf("shard %d: %w: %w", q.shard, errStalled, q.lastTrouble()), elsewhere(api.NoQuorum))
+		case q.appendingFor(now) > GiveUpAfter:
+			q.abandon(fmt.Errorf("shard %d: %w: %w", q.shard, errStalled, q.lastError()), refuseElsewhere(api.NoQuorum))
 		case q.mode == stopping && q.stalled(now):
 			q.abandon(q.why, q.refusal) // nobody waits for us any more
 		}
@@ -251,80 +251,80 @@ func (q *sequencer) step(now clock.Now, do ledger.Do) {
 	case ledger.Committed:
 		q.committed(now)
 	case ledger.Taken:
-		q.taken(now)
+		q.slotTaken(now)
 	case ledger.TooLarge:
-		if q.requests.most == 1 {
+		if q.requests.maxBatch == 1 {
 			q.sent = nil // it is not stored, and never will be
-			q.abandon(fmt.Errorf("shard %d: a commit of one claim: %w", q.shard, ledger.ErrTooLarge), here(api.NoQuorum))
+			q.abandon(fmt.Errorf("shard %d: a commit of one claim: %w", q.shard, ledger.ErrTooLarge), refuseHere(api.NoQuorum))
 			return
 		}
-		q.requests.most = max((len(q.requests.batch)+q.engine.drafted())/2, 1)
-		q.undecide()
+		q.requests.maxBatch = max((len(q.requests.batch)+q.engine.draftedClaims())/2, 1)
+		q.undoBatch()
 	case ledger.Gone, ledger.Again:
-		q.abandon(ledger.ErrGone, here(api.NoQuorum)) // whether the sale has ended, its own log says
+		q.abandon(ledger.ErrGone, refuseHere(api.NoQuorum)) // whether the sale has ended, its own log says
 	case ledger.Damaged:
-		q.abandon(do.Err, here(api.NoQuorum))
+		q.abandon(do.Err, refuseHere(api.NoQuorum))
 	}
 }
 
 func (q *sequencer) caughtUp() {
-	q.trouble = nil
+	q.lastErr = nil
 	switch {
 	case q.state.Next() == 0:
 		// Only the planner creates logs. A live sale's that is not there is gone.
-		q.abandon(fmt.Errorf("shard %d: %w", q.shard, ledger.ErrGone), here(api.NoQuorum))
+		q.abandon(fmt.Errorf("shard %d: %w", q.shard, ledger.ErrGone), refuseHere(api.NoQuorum))
 	case q.state.Sealed():
-		q.abandon(errSealed, here(api.Closed))
-	case q.state.Next() < q.least || q.state.Generation < q.applied:
-		q.older()
+		q.abandon(errSealed, refuseHere(api.Closed))
+	case q.state.Next() < q.minSlots || q.state.Generation < q.minGeneration:
+		q.logTooShort()
 	default:
 		q.mode, q.rereads = takingOver, 0
 	}
 }
 
 // rereadMost is how often a log is read again that ends too early: a read may lag.
-const rereadMost = 3
+const maxRereads = 3
 
 // older takes in that the log ends before what is known of it. To go on behind it would give
 // units to others that were given before.
-func (q *sequencer) older() {
-	if q.rereads++; q.rereads <= rereadMost {
+func (q *sequencer) logTooShort() {
+	if q.rereads++; q.rereads <= maxRereads {
 		q.do = q.writer.CatchUp()
 		return
 	}
-	why := fmt.Sprintf("it ends before slot %d, and this process has seen %d slots of it", q.state.Next(), q.least)
-	if q.state.Generation < q.applied {
-		why = fmt.Sprintf("it ends with generation %d, and generation %d was on every shard", q.state.Generation, q.applied)
+	why := fmt.Sprintf("it ends before slot %d, and this process has seen %d slots of it", q.state.Next(), q.minSlots)
+	if q.state.Generation < q.minGeneration {
+		why = fmt.Sprintf("it ends with generation %d, and generation %d was on every shard", q.state.Generation, q.minGeneration)
 	}
-	q.abandon(fmt.Errorf("%w: the log of shard %d is an older copy: %s", ledger.ErrCorrupt, q.shard, why), here(api.NoQuorum))
+	q.abandon(fmt.Errorf("%w: the log of shard %d is an older copy: %s", ledger.ErrCorrupt, q.shard, why), refuseHere(api.NoQuorum))
 }
 
 // taken means that somebody else has written: a planner, whose commit changes
 // what can be decided, or a new owner, for whom this process steps back.
-func (q *sequencer) taken(now clock.Now) {
-	q.sent, q.trouble = nil, nil
+func (q *sequencer) slotTaken(now clock.Now) {
+	q.sent, q.lastErr = nil, nil
 	q.tally.Taken++
 	switch {
 	case q.state.Sealed():
-		q.abandon(errSealed, here(api.Closed))
+		q.abandon(errSealed, refuseHere(api.Closed))
 	case q.mode != takingOver && !q.state.IsOwner(q.me):
-		q.abandon(ErrOtherOwner, elsewhere(api.Standby))
+		q.abandon(ErrOtherOwner, refuseElsewhere(api.Standby))
 	default:
-		q.undecide()
-		q.post()
-		q.engine.changed(now)
+		q.undoBatch()
+		q.updateTotals()
+		q.engine.logChanged(now)
 	}
 }
 
 func (q *sequencer) committed(now clock.Now) {
 	e, slot := q.sent, q.state.Next()
 	if err := q.state.Apply(e.Commit, e.Hash, len(e.Bytes)); err != nil {
-		q.abandon(err, here(api.NoQuorum)) // what was decided is not what the reducer allows
+		q.abandon(err, refuseHere(api.NoQuorum)) // what was decided is not what the reducer allows
 		return
 	}
-	q.sent, q.requests.most, q.trouble = nil, 0, nil
+	q.sent, q.requests.maxBatch, q.lastErr = nil, 0, nil
 	q.tally.Committed++
-	q.requests.finishBatch(func(t *Ticket) Answer {
+	q.requests.answerBatch(func(t *Ticket) Answer {
 		switch {
 		case t.answer.Accepted() && t.answer.Claim.User == "":
 			t.answer.Claim = granted(q.shard, t, slot, e.Commit)
@@ -342,10 +342,10 @@ func (q *sequencer) committed(now clock.Now) {
 			q.totals.TakeOver(q.shard, now)
 		}
 	}
-	q.requests.lookAgain()
-	q.post()
-	q.engine.logged(now)
-	q.engine.came(q.transfers.moved())
+	q.requests.retryAll()
+	q.updateTotals()
+	q.engine.draftLogged(now)
+	q.engine.unitsReceived(q.transfers.transfersLogged())
 	switch {
 	case tookOver:
 		q.transfers.resend()
@@ -355,8 +355,8 @@ func (q *sequencer) committed(now clock.Now) {
 }
 
 // post sets the shard's entry in the sale's totals.
-func (q *sequencer) post() {
-	q.totals.Set(q.shard, q.state.Next(), q.state.Totals, released(q.state), q.mode == serving || q.mode == stopping)
+func (q *sequencer) updateTotals() {
+	q.totals.Set(q.shard, q.state.Next(), q.state.Totals, nextReleaseTime(q.state), q.mode == serving || q.mode == stopping)
 }
 
 // abandon ends the sequencer now. What is under way stays unknown.
@@ -366,33 +366,33 @@ func (q *sequencer) abandon(why error, refusal Answer) {
 		a = Undecided
 		a.Elsewhere = refusal.Elsewhere
 	}
-	q.requests.finishBatch(func(*Ticket) Answer { return a })
-	q.transfers.moving, q.sent, q.do = nil, nil, ledger.Do{}
+	q.requests.answerBatch(func(*Ticket) Answer { return a })
+	q.transfers.drafted, q.sent, q.do = nil, nil, ledger.Do{}
 	q.stop(why, refusal)
 	q.mode, q.why, q.refusal = stopped, why, refusal
 }
 
 // undecide makes the batch wait for another decision. None of it is in the log.
-func (q *sequencer) undecide() {
+func (q *sequencer) undoBatch() {
 	q.sent = nil
-	q.transfers.undo()
+	q.transfers.restore()
 	if q.mode == stopping {
-		q.requests.finishBatch(func(*Ticket) Answer { return q.refusal })
+		q.requests.answerBatch(func(*Ticket) Answer { return q.refusal })
 		q.mode = stopped
 		return
 	}
-	q.requests.undo()
+	q.requests.restoreBatch()
 }
 
 // next says what to do after the events taken in.
 func (q *sequencer) next(now clock.Now) Effects {
 	switch {
 	case q.mode == loading:
-		q.await(now)
+		q.awaitLog(now)
 	case q.mode == takingOver && !q.writer.Idle(): // the log is read on
 	case q.sent == nil && (q.mode == takingOver || q.mode == serving):
 		q.decide(now)
-		for q.sent == nil && q.returnAt == 0 && (q.requests.fresh > 0 || q.engine.due(now)) {
+		for q.sent == nil && q.returnAt == 0 && (q.requests.due > 0 || q.engine.due(now)) {
 			q.decide(now) // a commit's worth of requests was refused, and more wait
 		}
 		if q.closing != nil && q.sent == nil && len(q.requests.waiting) == 0 && q.engine.idle() {
@@ -404,30 +404,30 @@ func (q *sequencer) next(now clock.Now) Effects {
 	}
 	follow := q.follow(now)
 	if r := q.do.Send; r != nil && r.Kind == ledger.AppendRequest {
-		if q.sends++; q.sends > 1 {
+		if q.attempts++; q.attempts > 1 {
 			q.tally.Resent++
 		}
 	}
-	e := Effects{Send: q.do.Send, answered: q.requests.taken(), messages: q.transfers.said(), Wake: q.do.Wake}
+	e := Effects{Send: q.do.Send, answered: q.requests.takeAnswered(), messages: q.transfers.takeOutbox(), Wake: q.do.Wake}
 	q.do.Send = nil
 	if e.Wake == 0 {
 		e.Wake = clock.Soonest(q.transfers.repeatAt(), follow, q.returnAt)
 	}
-	q.engine.act(now, &e)
+	q.engine.addEffects(now, &e)
 	return e
 }
 
 // await turns requests away while the log is being read and this process may not
 // append anyway, and gives up a log that cannot be read on.
-func (q *sequencer) await(now clock.Now) {
+func (q *sequencer) awaitLog(now clock.Now) {
 	if !q.rights.Valid(now) {
-		q.turnAway()
+		q.refuseAll()
 	}
 	switch slot := q.state.Next(); {
 	case slot != q.readTo || q.readAt == clock.Now{}:
 		q.readTo, q.readAt = slot, now
 	case now.Since(q.readAt) > GiveUpAfter:
-		q.abandon(fmt.Errorf("shard %d: %w: %w", q.shard, errUnreadable, q.lastTrouble()), elsewhere(api.NoQuorum))
+		q.abandon(fmt.Errorf("shard %d: %w: %w", q.shard, errUnreadable, q.lastError()), refuseElsewhere(api.NoQuorum))
 	}
 }
 
@@ -435,7 +435,7 @@ func (q *sequencer) await(now clock.Now) {
 // needs none.
 func (q *sequencer) decide(now clock.Now) {
 	if !q.rights.Valid(now) {
-		q.turnAway()
+		q.refuseAll()
 		return
 	}
 	timeUs := now.Wall.UnixMicro()
@@ -445,10 +445,10 @@ func (q *sequencer) decide(now clock.Now) {
 	}
 	q.draft.Reset(timeUs)
 	g := q.nextGeneration()
-	if q.returnAt = q.returns(now, g != nil); q.returnAt != 0 {
+	if q.returnAt = q.returnDeadline(now, g != nil); q.returnAt != 0 {
 		return
 	}
-	q.engine.target(now, g != nil)
+	q.engine.setTarget(now, g != nil)
 	by, ahead := q.state.Ahead(timeUs)
 	if ahead {
 		q.setBack = by
@@ -457,31 +457,31 @@ func (q *sequencer) decide(now clock.Now) {
 	switch {
 	case q.mode == takingOver || ahead: // to own the shard anew sets its log's time back
 		q.draft.Own(q.address)
-	case g != nil && q.engine.quiet():
+	case g != nil && q.engine.quiescent():
 		// Alone in its commit: what follows is decided under its settings.
 		err = q.draft.Generation(g)
 	default:
 		err = q.engine.decide(now, q.draft)
 	}
 	if err != nil {
-		q.abandon(err, here(api.NoQuorum)) // what was to be appended does not fit the log
+		q.abandon(err, refuseHere(api.NoQuorum)) // what was to be appended does not fit the log
 		return
 	}
-	if q.draft.Ops() == 0 && q.requests.askBeyond(q.state.Next()) {
+	if q.draft.Ops() == 0 && q.requests.namesUnreadSlot(q.state.Next()) {
 		q.draft.Own(q.address) // which no log takes that has more slots than were read
 	}
 	if q.draft.Ops() == 0 {
 		q.totals.EndReturn(q.shard)
-		q.engine.logged(now)
-		q.requests.finishBatch(func(t *Ticket) Answer { return t.answer })
+		q.engine.draftLogged(now)
+		q.requests.answerBatch(func(t *Ticket) Answer { return t.answer })
 		return
 	}
 	e, err := q.draft.Encode()
 	if err != nil {
-		q.abandon(err, here(api.NoQuorum))
+		q.abandon(err, refuseHere(api.NoQuorum))
 		return
 	}
-	q.sent, q.sentAt, q.sends = e, now, 0
+	q.sent, q.sentAt, q.attempts = e, now, 0
 	q.do = q.writer.Append(now, e)
 }
 
@@ -495,7 +495,7 @@ func (q *sequencer) nextGeneration() *pb.Generation {
 // returns reports whether what there is to decide may bring units back, which other processes
 // may have been promised not to happen yet: the monotonic time until which it waits; 0: it
 // does not.
-func (q *sequencer) returns(now clock.Now, generation bool) time.Duration {
+func (q *sequencer) returnDeadline(now clock.Now, generation bool) time.Duration {
 	if q.mode != serving || !generation && !slices.ContainsFunc(q.requests.waiting, (*Ticket).refunds) {
 		return 0
 	}
@@ -503,25 +503,25 @@ func (q *sequencer) returns(now clock.Now, generation bool) time.Duration {
 }
 
 // turnAway answers everybody while this process may not append.
-func (q *sequencer) turnAway() {
+func (q *sequencer) refuseAll() {
 	q.requests.refuse(func(*Ticket) Answer { return Answer{Outcome: api.NoQuorum, RetryAfter: time.Second} })
 }
 
 // seek asks other shards for the units that waiting claims lack, without those that
 // are here for them, and for those that they choose. When nobody has any, and this commit
 // changes nothing about that, end ends the waiting.
-func (q *sequencer) seek(now clock.Now, here int64, end func(clock.Now)) {
-	lack := q.requests.lacking - here
+func (q *sequencer) seekUnits(now clock.Now, here int64, end func(clock.Now)) {
+	lack := q.requests.awardsShort - here
 	for _, t := range q.requests.short() {
 		if !t.withdrawn() && !t.Chooses() {
 			lack += t.want
 		}
 	}
-	q.transfers.ask(now, lack, q.draft)
-	if !q.transfers.asksForAny() && q.draft.Ops() == 0 {
+	q.transfers.requestUnits(now, lack, q.draft)
+	if !q.transfers.hasRequestedAny() && q.draft.Ops() == 0 {
 		end(now)
 	}
-	q.transfers.update(now)
+	q.transfers.updateShort(now)
 }
 
 // refuseShort answers those who wait for units, but for those that stay: there are none.

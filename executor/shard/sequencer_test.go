@@ -340,7 +340,7 @@ func TestWithdrawn(t *testing.T) {
 	a.call()
 	reply := a.under.Do(context.Background(), a.logs)
 	a.under = nil
-	a.q.done(w.now, reply)
+	a.q.storeReplied(w.now, reply)
 	if !taken.withdraw() {
 		t.Fatal("a request that waits for another decision cannot be withdrawn")
 	}

@@ -36,7 +36,7 @@ func (q *sequencer) expire(d *ledger.Draft) {
 }
 
 // released is when the next hold is to end; zero: none is.
-func released(s *ledger.State) time.Time {
+func nextReleaseTime(s *ledger.State) time.Time {
 	release, _ := s.NextDue()
 	return ledger.Time(release)
 }
@@ -70,7 +70,7 @@ func (q *sequencer) settle(d *ledger.Draft, t *Ticket) decision {
 	}
 	t.answer = Answer{Outcome: settlementOutcome(x.How, v.Kind), Replayed: v.Kind == ledger.SettleAlready, RefundDue: owed}
 	if v.Claim.User != "" {
-		t.answer.Claim = lookedUp(q.shard, v.Claim)
+		t.answer.Claim = claimWithBooks(q.shard, v.Claim)
 	}
 	return decided
 }
@@ -78,7 +78,7 @@ func (q *sequencer) settle(d *ledger.Draft, t *Ticket) decision {
 // askBeyond reports whether one of the batch names a claim of a slot from next on. That there is none
 // takes a commit to show: another process may own the shard by now and have granted that claim,
 // where the clocks of lock nodes were set and they have given the lease away too early.
-func (r *requests) askBeyond(next uint64) bool {
+func (r *requests) namesUnreadSlot(next uint64) bool {
 	return slices.ContainsFunc(r.batch, func(t *Ticket) bool { return t.Settle != nil && t.Settle.Claim.Slot >= next })
 }
 

@@ -81,11 +81,11 @@ type Shard struct {
 	inbox
 	pending
 
-	clock clock.Clock
-	post  func(Message)
-	told  func(time.Duration)
-	holds holdTally
-	node  int
+	clock       clock.Clock
+	post        func(Message)
+	observeWait func(time.Duration)
+	holds       holdTally
+	node        int
 
 	replied int // requests that replies of the store have answered; see Answered
 }
@@ -93,15 +93,15 @@ type Shard struct {
 // New returns a shard that begins, with Next, by reading its log.
 func New(c Config) *Shard {
 	seq := newSequencer(c.Shard, c.Log, c.Me, c.Address, c.Totals)
-	seq.follows, seq.applied, seq.bounds = c.Follows, c.Applied, c.Bounds
-	seq.transfers.names = cmp.Or(c.Bounds.Ranges, mostNamed)
+	seq.follows, seq.minGeneration, seq.bounds = c.Follows, c.Applied, c.Bounds
+	seq.transfers.maxNamed = cmp.Or(c.Bounds.Ranges, maxNamedUnits)
 	s := &Shard{
 		ledgerView: ledgerView{seq: seq},
 		inbox:      inbox{bound: c.Queue, wake: make(chan struct{}, 1)},
 		pending: pending{
-			underway: new(underway), doubts: c.Doubts, uid: c.UID, shard: c.Shard, front: noFront{}, clock: c.Clock, moved: c.Moved,
+			underway: new(underway), doubts: c.Doubts, uid: c.UID, shard: c.Shard, nodeQueue: noNodeQueue{}, clock: c.Clock, moved: c.Moved,
 		},
-		clock: c.Clock, post: c.Post, told: c.Answered, node: c.Node,
+		clock: c.Clock, post: c.Post, observeWait: c.Answered, node: c.Node,
 	}
 	s.pending.ledger, s.pending.published, s.pending.self = &s.ledgerView, &s.published, &s.pending
 	if c.Remote != nil {
@@ -129,8 +129,8 @@ func (s *Shard) Counted() Tally {
 
 // Offer queues a ticket, or says why not.
 func (s *Shard) Offer(now clock.Now, t *Ticket) api.Outcome {
-	if s.front.takes(t) {
-		return s.front.offer(now, t)
+	if s.nodeQueue.accepts(t) {
+		return s.nodeQueue.offer(now, t)
 	}
 	return s.inbox.offer(t, &s.pending)
 }
@@ -157,12 +157,12 @@ func (s *Shard) collect() {
 	if len(events) > 0 {
 		s.Happens(events...)
 	}
-	s.seq.claims(queue)
+	s.seq.addRequests(queue)
 }
 
 // tell tells requests their answers, and hands over those that another process is to
 // decide on.
-func (s *Shard) tell(ts []*Ticket, mayHave func(user string) bool) {
+func (s *Shard) concludeAndDeliver(ts []*Ticket, mayHave func(user string) bool) {
 	s.conclude(ts, mayHave)
 	s.deliver(ts)
 }
@@ -183,7 +183,7 @@ func (s *Shard) deliver(ts []*Ticket) {
 	}
 }
 
-func (s *Shard) handBack(ts []*Ticket) {
+func (s *Shard) deliverAnswered(ts []*Ticket) {
 	if len(ts) == 0 {
 		return
 	}
@@ -192,8 +192,8 @@ func (s *Shard) handBack(ts []*Ticket) {
 	for _, t := range ts {
 		oldest = min(oldest, t.queuedAt)
 	}
-	s.tell(ts, s.front.mayHave)
-	if s.told != nil {
-		s.told(s.clock().Mono - oldest)
+	s.concludeAndDeliver(ts, s.nodeQueue.mayHave)
+	if s.observeWait != nil {
+		s.observeWait(s.clock().Mono - oldest)
 	}
 }

@@ -34,7 +34,7 @@ func TestNamesAskedAreBounded(t *testing.T) {
 	w := newSeats(t, 5, 40)
 	h := w.serving("first")
 	for _, a := range h.actors {
-		a.q.transfers.names = bound
+		a.q.transfers.maxNamed = bound
 	}
 	most := 0
 	w.mail = func(m Message) int {

@@ -29,24 +29,24 @@ func (q *sequencer) stall(now clock.Now) *Stall {
 	since := q.sentAt
 	switch {
 	case q.stalled(now):
-	case q.mode == loading && q.trouble != nil && q.readAt != clock.Now{} && now.Since(q.readAt) >= StallAfter:
+	case q.mode == loading && q.lastErr != nil && q.readAt != clock.Now{} && now.Since(q.readAt) >= StallAfter:
 		since = q.readAt
 	default:
 		return q.engine.stall(now)
 	}
 	s := &Stall{Since: since.Wall, Error: "the outcome of an append is not known"}
-	if q.trouble != nil {
-		s.Error = OneLine(q.trouble)
+	if q.lastErr != nil {
+		s.Error = OneLine(q.lastErr)
 	}
 	return s
 }
 
 // stalled reports whether it has not been known for long what became of an append,
 // or of the slot that somebody else took.
-func (q *sequencer) stalled(now clock.Now) bool { return q.pendingFor(now) >= StallAfter }
+func (q *sequencer) stalled(now clock.Now) bool { return q.appendingFor(now) >= StallAfter }
 
 // pendingFor returns for how long the commit under way has been.
-func (a *appending) pendingFor(now clock.Now) time.Duration {
+func (a *appending) appendingFor(now clock.Now) time.Duration {
 	if a.sent == nil {
 		return 0
 	}
@@ -54,11 +54,11 @@ func (a *appending) pendingFor(now clock.Now) time.Duration {
 }
 
 // lastTrouble is what the store said last.
-func (a *appending) lastTrouble() error {
-	if a.trouble == nil {
+func (a *appending) lastError() error {
+	if a.lastErr == nil {
 		return errors.New("the store's answers do not fit together")
 	}
-	return a.trouble
+	return a.lastErr
 }
 
 // Tally counts what became of appends, since it was last taken.

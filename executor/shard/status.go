@@ -53,16 +53,16 @@ func StatusOf(shard int, next uint64, t ledger.Totals) Status {
 func (s *Shard) Status() Status {
 	v := s.ledgerStatus()
 	v.Queue, v.Owned, v.Stall = s.Waiting(), v.Owned && s.serving.Load(), s.stall.Load()
-	s.front.show(&v)
+	s.nodeQueue.addStatus(&v)
 	return v
 }
 
 // Waiting returns how many requests wait.
-func (s *Shard) Waiting() int { return s.front.waiting() + s.inbox.waiting() }
+func (s *Shard) Waiting() int { return s.nodeQueue.waiting() + s.inbox.waiting() }
 
 // Ready reports whether units are given, if they should be.
-func (s *Shard) Ready() bool { return s.front.ready() }
+func (s *Shard) Ready() bool { return s.nodeQueue.ready() }
 
 // Drain has all that a list gave so far come into the log, and returns a channel that
 // is closed when it is there.
-func (s *Shard) Drain() <-chan struct{} { return s.front.drain() }
+func (s *Shard) Drain() <-chan struct{} { return s.nodeQueue.drain() }

@@ -8,35 +8,35 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
-// openFront fails a test if it is called while the state is locked.
-type openFront struct {
-	noFront
+// lockedQueue fails a test if it is called while the state is locked.
+type lockedQueue struct {
+	noNodeQueue
 	t     *testing.T
 	shard *Shard
 	calls int
 }
 
-func (f *openFront) check() {
+func (f *lockedQueue) check() {
 	f.calls++
 	if !f.shard.state.TryLock() {
-		f.t.Error("the front is called while the state is locked")
+		f.t.Error("the node queue is called while the state is locked")
 		return
 	}
 	f.shard.state.Unlock()
 }
 
-func (f *openFront) waiting() int { f.check(); return 3 }
-func (f *openFront) show(v *Status) {
+func (f *lockedQueue) waiting() int { f.check(); return 3 }
+func (f *lockedQueue) addStatus(v *Status) {
 	f.check()
 	v.Undrained = 2
 }
 
-// A list's front calls Recall under its own lock: a status that locked the state
-// and then called the front could deadlock with it.
-func TestStatusCallsTheFrontWithoutTheState(t *testing.T) {
+// A node queue calls Recall under its own lock: a status that locked the state
+// and then called the queue could deadlock with it.
+func TestStatusCallsTheNodeQueueWithoutTheState(t *testing.T) {
 	s := New(Config{Shard: 1, Log: "log", Totals: NewSaleTotals(2)})
-	f := &openFront{t: t, shard: s}
-	s.front = f
+	f := &lockedQueue{t: t, shard: s}
+	s.nodeQueue = f
 	if v := s.Status(); v.Shard != 1 || v.Queue != 3 || v.Undrained != 2 || f.calls != 2 {
 		t.Errorf("after %d calls: %+v", f.calls, v)
 	}

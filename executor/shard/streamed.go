@@ -18,7 +18,7 @@ func (a *Answer) ToStream(m *streampb.Answer) {
 	m.Outcome, m.Replayed, m.RefundDue, m.OtherRules = string(a.Outcome), a.Replayed, a.RefundDue, a.OtherRules
 	m.Rule, m.Reason, m.Message = a.Rule, a.Reason, a.Message
 	m.OpensAtNs, m.RetryAfterNs = toNs(a.OpensAt), int64(a.RetryAfter)
-	if a.Claim.none() {
+	if a.Claim.isZero() {
 		m.Claim = nil
 	} else {
 		if m.Claim == nil {
@@ -40,7 +40,7 @@ func AnswerOf(m *streampb.Answer) Answer {
 }
 
 // none says that there is no claim.
-func (c *Claim) none() bool {
+func (c *Claim) isZero() bool {
 	return c.User == "" && c.ID == ClaimID{} && len(c.Units) == 0 && c.State == "" && c.Asked == 0 &&
 		c.At.IsZero() && c.HeldUntil.IsZero() && c.Books == nil && c.Packets == nil && c.Payloads == nil && !c.Undelivered
 }
@@ -89,13 +89,13 @@ func ClaimOf(m *streampb.Claim) Claim {
 		}
 	}
 	if p := m.GetPackets(); p != nil {
-		c.Packets = spec.SomePackets(p.Currency, int(min(p.Scale, mostDecimals)), c.Units, p.Amounts)
+		c.Packets = spec.SomePackets(p.Currency, int(min(p.Scale, maxDecimals)), c.Units, p.Amounts)
 	}
 	return c
 }
 
 // mostDecimals bounds the decimals of a currency, which are zeros that are written.
-const mostDecimals = 18
+const maxDecimals = 18
 
 // ClaimsToStream is ToStream for several.
 func ClaimsToStream(claims []Claim) (all []*streampb.Claim) {

@@ -14,8 +14,8 @@ import (
 // takes it for a decision.
 type Ticket struct {
 	Request
-	by       *Admittance   // how the rules have admitted it; nil: there are none
-	queuedAt time.Duration // monotonic
+	admittance *Admittance   // how the rules have admitted it; nil: there are none
+	queuedAt   time.Duration // monotonic
 
 	// answer and op belong to the sequencer until done is signalled, and to the
 	// waiter from then on.
@@ -41,10 +41,10 @@ type Ticket struct {
 // keyEntry belongs to a request that came with a key, while it is in the table underway of its shard.
 // The table's lock guards it, except hash.
 type keyEntry struct {
-	holder  atomic.Pointer[holder] // nil: it came without a key, and cannot be repeated; it may change while the requester gives up
-	hash    uint64
-	number  uint64 // in the order of entering
-	earlier *Ticket
+	holder       atomic.Pointer[holder] // nil: it came without a key, and cannot be repeated; it may change while the requester gives up
+	hash         uint64
+	number       uint64 // in the order of entering
+	nextInBucket *Ticket
 
 	retained  bool // it stays in the table although it has an answer: its request is decided again
 	abandoned bool // the requester has gone, though it may be accepted
@@ -139,12 +139,12 @@ func (t *Ticket) FromPeer(superseded *atomic.Bool) { t.fromPeer, t.superseded = 
 func (t *Ticket) isSuperseded() bool { return t.superseded != nil && t.superseded.Load() }
 
 // LetIn sets how the rules have admitted the request.
-func (t *Ticket) LetIn(by *Admittance) { t.by = by }
+func (t *Ticket) LetIn(by *Admittance) { t.admittance = by }
 
 // priority is that of the request; a settlement has none.
 func (t *Ticket) priority() (p rules.Priority) {
-	if t.by != nil {
-		p = t.by.Priority
+	if t.admittance != nil {
+		p = t.admittance.Priority
 	}
 	return p
 }
@@ -185,7 +185,7 @@ func (t *Ticket) complete() {
 
 // Free puts a ticket back into its pool. Nobody else may refer to it.
 func (t *Ticket) Free() {
-	t.Request, t.by, t.waiter, t.superseded = Request{}, nil, nil, nil
+	t.Request, t.admittance, t.waiter, t.superseded = Request{}, nil, nil, nil
 	t.holder.Store(nil)
 	t.pool.Put(t)
 }
@@ -241,7 +241,7 @@ func (t *Ticket) GiveUp() Answer {
 			by.cancel(t)
 		}
 		if t.Query != nil {
-			return here(api.Standby)
+			return refuseHere(api.Standby)
 		}
 		return Undecided
 	}
@@ -257,7 +257,7 @@ func (t *Ticket) WithdrawnAnswer() Answer {
 	in := t.heldBy()
 	switch {
 	case t.Query != nil:
-		return here(api.Standby)
+		return refuseHere(api.Standby)
 	case in == nil && t.maybeDecided:
 		return Undecided
 	case in == nil: // it cannot be repeated

@@ -80,17 +80,17 @@ type transfers struct {
 
 	outbox []Message // to other shards
 
-	wants   []Message // of shards that asked for units, in order
-	arrived []Message // sent to this shard and not in its log yet
-	acks    []Message // received elsewhere and not acknowledged here yet
-	moving  []Message // to be told once the commit under way is in the log
-	taken   []Message // those of wants and arrived that the commit under way answers
+	wants     []Message // of shards that asked for units, in order
+	arrived   []Message // sent to this shard and not in its log yet
+	acks      []Message // received elsewhere and not acknowledged here yet
+	drafted   []Message // to be told once the commit under way is in the log
+	answering []Message // those of wants and arrived that the commit under way answers
 
-	short  bool         // the sale's totals have it that claims wait here for any units
-	number uint64       // of the last request for units
-	asked  []request    // for units, and not answered
-	denied map[int]bool // shards that had none to spare, since units last came
-	names  int          // units that others are asked for by their numbers, at most
+	short     bool         // the sale's totals have it that claims wait here for any units
+	number    uint64       // of the last request for units
+	requested []request    // for units, and not answered
+	denied    map[int]bool // shards that had none to spare, since units last came
+	maxNamed  int          // units that others are asked for by their numbers, at most
 
 	// Monotonic; 0: not waiting. Traffic does not put it off, nor requests' end.
 	resendAt time.Duration // when to tell of transfers again
@@ -100,11 +100,11 @@ type transfers struct {
 const RepeatAfter = 500 * time.Millisecond
 
 func newTransfers(shard int, b *SaleTotals, s *ledger.State, r *requests) transfers {
-	return transfers{shard: shard, totals: b, state: s, requests: r, denied: make(map[int]bool), names: mostNamed}
+	return transfers{shard: shard, totals: b, state: s, requests: r, denied: make(map[int]bool), maxNamed: maxNamedUnits}
 }
 
 // hear takes in a message from another shard.
-func (x *transfers) hear(m Message) {
+func (x *transfers) handle(m Message) {
 	switch m.Kind {
 	case Want:
 		if i := slices.IndexFunc(x.wants, func(w Message) bool { return w.From == m.From }); i >= 0 {
@@ -113,10 +113,10 @@ func (x *transfers) hear(m Message) {
 			x.wants = append(x.wants, m)
 		}
 	case none:
-		x.deny(m.From, m.Ask)
+		x.recordDenial(m.From, m.Ask)
 	case Sent:
 		if m.K <= x.state.Received(m.From) {
-			x.say(Message{Kind: received, To: m.From, K: m.K})
+			x.send(Message{Kind: received, To: m.From, K: m.K})
 			return
 		}
 		x.arrived = append(x.arrived, m)
@@ -126,49 +126,49 @@ func (x *transfers) hear(m Message) {
 }
 
 // deny takes in that a shard has no units to spare, or does not answer.
-func (x *transfers) deny(shard int, number uint64) {
-	r, asked := x.answeredBy(shard, number)
+func (x *transfers) recordDenial(shard int, number uint64) {
+	r, asked := x.takeRequest(shard, number)
 	switch {
 	case asked:
-		x.searched(r, nil)
+		x.recordSearch(r, nil)
 	case number != 0:
 		return // it was asked again since, or has sent some
 	}
 	if !asked || r.units > 0 {
 		x.denied[shard] = true
 	}
-	x.requests.lookAgain()
+	x.requests.retryAll()
 }
 
 // answeredBy says that a shard has answered what it was asked by a request of that number, if
 // it was; 0: by any.
-func (x *transfers) answeredBy(shard int, number uint64) (r request, asked bool) {
-	i := slices.IndexFunc(x.asked, func(r request) bool { return r.shard == shard && (number == 0 || r.number == number) })
+func (x *transfers) takeRequest(shard int, number uint64) (r request, asked bool) {
+	i := slices.IndexFunc(x.requested, func(r request) bool { return r.shard == shard && (number == 0 || r.number == number) })
 	if i < 0 {
 		return request{}, false
 	}
-	r = x.asked[i]
-	x.totals.answered(r)
-	x.asked = slices.Delete(x.asked, i, i+1)
+	r = x.requested[i]
+	x.totals.requestEnded(r)
+	x.requested = slices.Delete(x.requested, i, i+1)
 	return r, true
 }
 
 // end takes back what the shard has noted in the sale's totals, when its process releases it.
-func (x *transfers) end() {
-	x.takeBack()
+func (x *transfers) release() {
+	x.cancelRequests()
 	if x.short {
 		x.short = false
 		x.totals.setShort(x.shard, false)
 	}
 }
 
-func (x *transfers) say(m Message) {
+func (x *transfers) send(m Message) {
 	m.From = x.shard
 	x.outbox = append(x.outbox, m)
 }
 
 // said returns the messages since it was last called.
-func (x *transfers) said() []Message {
+func (x *transfers) takeOutbox() []Message {
 	said := x.outbox
 	x.outbox = nil
 	return said
@@ -176,15 +176,15 @@ func (x *transfers) said() []Message {
 
 // receive puts what came from other shards into the draft, for all who wait.
 // Whatever does not fit the log comes again.
-func (x *transfers) receive(d *ledger.Draft) error {
+func (x *transfers) draftIns(d *ledger.Draft) error {
 	for _, m := range x.arrived {
 		if m.K == x.state.Received(m.From)+1 && !x.receiving(m.From) {
 			if err := d.In(m.From, m.K, m.Units); err != nil {
 				return err
 			}
-			x.moving = append(x.moving, Message{Kind: received, To: m.From, K: m.K, Units: m.Units, Ask: m.Ask})
-			x.taken = append(x.taken, m)
-			x.requests.lookAgain()
+			x.drafted = append(x.drafted, Message{Kind: received, To: m.From, K: m.K, Units: m.Units, Ask: m.Ask})
+			x.answering = append(x.answering, m)
+			x.requests.retryAll()
 		}
 	}
 	for _, m := range x.acks {
@@ -198,13 +198,13 @@ func (x *transfers) receive(d *ledger.Draft) error {
 
 // receiving reports whether the draft has units from a shard. It has none yet for others.
 func (x *transfers) receiving(from int) bool {
-	return slices.ContainsFunc(x.moving, func(m Message) bool { return m.To == from })
+	return slices.ContainsFunc(x.drafted, func(m Message) bool { return m.To == from })
 }
 
 // give answers shards that asked for units, once the last transfer to them is
 // acknowledged. out puts units for one of them into the draft; a transfer of number 0
 // says that there are none, later that there may be some in another commit.
-func (x *transfers) give(out func(w Message) (t ledger.Transfer, later bool)) {
+func (x *transfers) draftOuts(out func(w Message) (t ledger.Transfer, later bool)) {
 	var later []Message
 	for _, w := range x.wants {
 		if _, open := x.state.OpenTo(w.From); open {
@@ -215,10 +215,10 @@ func (x *transfers) give(out func(w Message) (t ledger.Transfer, later bool)) {
 		case wait:
 			later = append(later, w)
 		case t.K == 0:
-			x.say(Message{Kind: none, To: w.From, Ask: w.Ask})
+			x.send(Message{Kind: none, To: w.From, Ask: w.Ask})
 		default:
-			x.moving = append(x.moving, Message{Kind: Sent, To: w.From, K: t.K, Units: t.Units, Ask: w.Ask})
-			x.taken = append(x.taken, w)
+			x.drafted = append(x.drafted, Message{Kind: Sent, To: w.From, K: t.K, Units: t.Units, Ask: w.Ask})
+			x.answering = append(x.answering, w)
 		}
 	}
 	x.wants = later
@@ -226,91 +226,91 @@ func (x *transfers) give(out func(w Message) (t ledger.Transfer, later bool)) {
 
 // keeps reports whether a shard that asked gets nothing, unless it names its units, because
 // this one is short itself.
-func (x *transfers) keeps(w Message) bool { return w.From > x.shard && x.requests.lack() }
+func (x *transfers) withholds(w Message) bool { return w.From > x.shard && x.requests.waitForUnits() }
 
 // share is how many of the units that a shard can spare it gives to one that lacks
 // n: that many, or half of them, rounded up, if that is more.
 func share(spare, n int64) int64 { return max((spare+1)/2, min(spare, n)) }
 
 // moved tells the other shards what the log has now, and returns the units that came.
-func (x *transfers) moved() (came []ledger.Units) {
-	for _, m := range x.moving {
+func (x *transfers) transfersLogged() (came []ledger.Units) {
+	for _, m := range x.drafted {
 		told := m
 		if m.Kind == received {
 			told.Units = nil // they may be many, and the other shard has them in its log
 		}
-		x.say(told)
+		x.send(told)
 		if m.Kind == received {
 			came = append(came, m.Units)
 			clear(x.denied)
-			switch r, asked := x.answeredBy(m.To, m.Ask); {
+			switch r, asked := x.takeRequest(m.To, m.Ask); {
 			case !asked:
 			case m.Ask == 0:
-				x.searchAnew(r)
+				x.retrySearch(r)
 			default:
-				x.searched(r, m.Units)
+				x.recordSearch(r, m.Units)
 			}
 		}
 	}
-	x.moving, x.taken = nil, nil
+	x.drafted, x.answering = nil, nil
 	return came
 }
 
 // undo restores the messages that a commit was to answer, which is not in the log. A shard that
 // asked has asked for no more than it still does.
-func (x *transfers) undo() {
-	for _, m := range x.taken {
+func (x *transfers) restore() {
+	for _, m := range x.answering {
 		if m.Kind != Want || !slices.ContainsFunc(x.wants, func(w Message) bool { return w.From == m.From }) {
-			x.hear(m)
+			x.handle(m)
 		}
 	}
-	x.moving, x.taken = nil, nil
+	x.drafted, x.answering = nil, nil
 }
 
 // ask asks other shards for units that claims lack, if they lack any beyond those that
 // others were asked for already, and for those that claims choose.
-func (x *transfers) ask(now clock.Now, lack int64, d *ledger.Draft) {
-	for _, r := range x.asked {
+func (x *transfers) requestUnits(now clock.Now, lack int64, d *ledger.Draft) {
+	for _, r := range x.requested {
 		lack -= r.units
 	}
 	var whom []request
 	if lack > 0 {
-		whom = x.totals.plan(x.shard, lack, func(shard int) bool { return x.denied[shard] || x.asks(shard) })
+		whom = x.totals.planRequests(x.shard, lack, func(shard int) bool { return x.denied[shard] || x.hasRequested(shard) })
 	}
-	whom, named := x.search(d, whom)
+	whom, named := x.addSearches(d, whom)
 	for _, r := range whom {
 		x.number++
-		r.number, r.until = x.number, now.Mono+RepeatAfter
-		x.asked = append(x.asked, r)
+		r.number, r.deadline = x.number, now.Mono+RepeatAfter
+		x.requested = append(x.requested, r)
 		m := Message{Kind: Want, To: r.shard, N: r.units, Run: r.run, Ask: r.number}
 		if r.named {
 			m.Units = named
 		}
-		x.say(m)
+		x.send(m)
 	}
 }
 
 // asksForAny reports whether others were asked for units, whichever they are.
-func (x *transfers) asksForAny() bool {
-	return slices.ContainsFunc(x.asked, func(r request) bool { return r.units > 0 })
+func (x *transfers) hasRequestedAny() bool {
+	return slices.ContainsFunc(x.requested, func(r request) bool { return r.units > 0 })
 }
 
-func (x *transfers) asks(shard int) bool {
-	return slices.ContainsFunc(x.asked, func(r request) bool { return r.shard == shard })
+func (x *transfers) hasRequested(shard int) bool {
+	return slices.ContainsFunc(x.requested, func(r request) bool { return r.shard == shard })
 }
 
 // update notes in the sale's totals whether claims wait here, and sets when to repeat transfers that
 // are not acknowledged.
-func (x *transfers) update(now clock.Now) {
-	if short := x.requests.lack(); short != x.short {
+func (x *transfers) updateShort(now clock.Now) {
+	if short := x.requests.waitForUnits(); short != x.short {
 		x.short = short
 		x.totals.setShort(x.shard, short)
 	}
-	x.remind(now)
+	x.scheduleResend(now)
 }
 
 // remind sets when to tell again of transfers that are not acknowledged.
-func (x *transfers) remind(now clock.Now) {
+func (x *transfers) scheduleResend(now clock.Now) {
 	switch open := len(x.state.Open()) > 0; {
 	case !open:
 		x.resendAt = 0
@@ -321,10 +321,10 @@ func (x *transfers) remind(now clock.Now) {
 
 // repeat says again what may have been lost, and asks somebody else for units
 // if the one asked stays silent.
-func (x *transfers) repeat(now clock.Now) {
-	for _, r := range slices.Clone(x.asked) {
-		if now.Mono >= r.until {
-			x.deny(r.shard, r.number)
+func (x *transfers) repeatDue(now clock.Now) {
+	for _, r := range slices.Clone(x.requested) {
+		if now.Mono >= r.deadline {
+			x.recordDenial(r.shard, r.number)
 		}
 	}
 	if x.resendAt != 0 && now.Mono >= x.resendAt {
@@ -336,8 +336,8 @@ func (x *transfers) repeat(now clock.Now) {
 // repeatAt is when repeat has something to say, 0 if it has not.
 func (x *transfers) repeatAt() time.Duration {
 	at := x.resendAt
-	for _, r := range x.asked {
-		at = clock.Soonest(at, r.until)
+	for _, r := range x.requested {
+		at = clock.Soonest(at, r.deadline)
 	}
 	return at
 }
@@ -345,21 +345,21 @@ func (x *transfers) repeatAt() time.Duration {
 // resend tells the destinations of all transfers that are not acknowledged.
 func (x *transfers) resend() {
 	for _, t := range x.state.Open() {
-		x.say(Message{Kind: Sent, To: t.To, K: t.K, Units: t.Units})
+		x.send(Message{Kind: Sent, To: t.To, K: t.K, Units: t.Units})
 	}
 }
 
 // stop ends all waiting.
 func (x *transfers) stop() {
-	x.takeBack()
+	x.cancelRequests()
 	x.resendAt = 0
 }
 
 // takeBack takes back what others were asked for: or the shard, when this process has it
 // again, would count those units as gone and never ask for them.
-func (x *transfers) takeBack() {
-	for _, r := range x.asked {
-		x.totals.answered(r)
+func (x *transfers) cancelRequests() {
+	for _, r := range x.requested {
+		x.totals.requestEnded(r)
 	}
-	x.asked = nil
+	x.requested = nil
 }

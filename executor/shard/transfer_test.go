@@ -140,7 +140,7 @@ func TestShortGivesDownOnly(t *testing.T) {
 			w.settle()
 			giver := h.actors[c.giver]
 			said = nil
-			giver.step(func(q *sequencer) { q.transfers.hear(Message{Kind: Want, From: c.taker, To: c.giver}) })
+			giver.step(func(q *sequencer) { q.transfers.handle(Message{Kind: Want, From: c.taker, To: c.giver}) })
 			w.settle()
 			if len(said) != 1 || said[0].Kind != c.kind || said[0].To != c.taker {
 				t.Errorf("it said %+v", said)
@@ -155,7 +155,7 @@ func TestClosedGivesNothing(t *testing.T) {
 	h := w.serving("first")
 	saletest.Replan(t, w.logs, w.sale, func(p *pb.Planned) { p.Settings.Phase = pb.Phase_CLOSED })
 	saletest.Take(t, w.logs, w.sale, 1) // shard 0 does not know yet
-	h.actors[1].step(func(q *sequencer) { q.transfers.hear(Message{Kind: Want, From: 0, To: 1}) })
+	h.actors[1].step(func(q *sequencer) { q.transfers.handle(Message{Kind: Want, From: 0, To: 1}) })
 	x := h.ask(w.buyer(0, 0), "1", 1)
 	w.settle()
 	// Shard 1 finds out with its first append, and gives nothing from then on.
@@ -232,7 +232,7 @@ func TestMessages(t *testing.T) {
 		x := h.ask(w.buyer(0, 0), "1", 4)
 		for to.q.state.Received(1) == 0 {
 			if len(to.inbox) == 0 && to.under != nil && to.under.Kind == ledger.AppendRequest && units.K != 0 {
-				to.step(func(q *sequencer) { q.transfers.hear(units) })
+				to.step(func(q *sequencer) { q.transfers.handle(units) })
 			}
 			for _, a := range h.actors {
 				a.turn()
@@ -248,7 +248,7 @@ func TestMessages(t *testing.T) {
 		w.mail = func(m Message) int { old = append(old, m); return 1 }
 		finish(t, w, h, 0)
 		for i := len(old) - 1; i >= 0; i-- {
-			h.actors[old[i].To].step(func(q *sequencer) { q.transfers.hear(old[i]) })
+			h.actors[old[i].To].step(func(q *sequencer) { q.transfers.handle(old[i]) })
 			w.settle()
 		}
 	})
@@ -344,7 +344,7 @@ func (h *host) wantRest() {
 		if s.InFlight != 0 || len(s.Open()) != 0 {
 			h.w.t.Errorf("shard %d has transfers on their way: %+v", i, s.Open())
 		}
-		if n := len(a.q.transfers.arrived) + len(a.q.transfers.acks) + len(a.q.transfers.wants) + len(a.q.transfers.moving); n != 0 || a.wake != 0 {
+		if n := len(a.q.transfers.arrived) + len(a.q.transfers.acks) + len(a.q.transfers.wants) + len(a.q.transfers.drafted); n != 0 || a.wake != 0 {
 			h.w.t.Errorf("shard %d keeps %d messages, and wants to be woken at %v", i, n, a.wake)
 		}
 		if h.totals.shards[i].short || h.totals.shards[i].requested != 0 {
@@ -356,7 +356,7 @@ func (h *host) wantRest() {
 // say tells a shard what another says.
 func (h *host) say(all ...Message) {
 	for _, m := range all {
-		h.actors[m.To].step(func(q *sequencer) { q.transfers.hear(m) })
+		h.actors[m.To].step(func(q *sequencer) { q.transfers.handle(m) })
 	}
 }
 
@@ -395,7 +395,7 @@ func TestGives(t *testing.T) {
 	t.Run("as many as were asked for last", func(t *testing.T) {
 		w := newWorld(t, 9, 10, 0)
 		h := w.serving("first")
-		h.actors[0].step(func(q *sequencer) { q.transfers.hear(ask(1, 1)); q.transfers.hear(ask(1, 8)) })
+		h.actors[0].step(func(q *sequencer) { q.transfers.handle(ask(1, 1)); q.transfers.handle(ask(1, 8)) })
 		w.settle()
 		if s := saletest.LoadShard(t, w.logs, 0, 2); s.Available != 2 {
 			t.Errorf("%d are left of 10", s.Available)
@@ -409,7 +409,7 @@ func TestGives(t *testing.T) {
 		w.settle()
 		first := (*said)[0]
 		wantSaid(t, said, Message{Kind: Sent, To: 1, K: 1})
-		h.actors[0].step(func(q *sequencer) { q.transfers.hear(ask(1, 2)); q.transfers.hear(ask(2, 1)) })
+		h.actors[0].step(func(q *sequencer) { q.transfers.handle(ask(1, 2)); q.transfers.handle(ask(2, 1)) })
 		w.settle()
 		wantSaid(t, said, Message{Kind: Sent, To: 2, K: 1})
 		h.say(Message{Kind: received, From: 1, To: 0, K: 7}) // of another transfer
@@ -430,7 +430,7 @@ func TestGives(t *testing.T) {
 		h := w.serving("first")
 		said := w.says()
 		slots := w.slots(0)
-		h.actors[0].step(func(q *sequencer) { q.transfers.hear(ask(1, 1)); q.transfers.hear(ask(2, 1)) })
+		h.actors[0].step(func(q *sequencer) { q.transfers.handle(ask(1, 1)); q.transfers.handle(ask(2, 1)) })
 		w.settle()
 		wantSaid(t, said, Message{Kind: none, To: 1}, Message{Kind: none, To: 2})
 		if w.slots(0) != slots {
@@ -576,14 +576,14 @@ func TestTransferEnds(t *testing.T) {
 	b := NewSaleTotals(3)
 	b.Set(0, 1, ledger.Totals{Limit: 5, Available: 5}, time.Time{}, false)
 	x := newTransfers(1, b, nil, new(requests))
-	x.ask(clock.Now{Mono: time.Hour}, 5, nil)
+	x.requestUnits(clock.Now{Mono: time.Hour}, 5, nil)
 	x.short = true
 	b.setShort(1, true)
-	other := func() int { return len(b.plan(2, 1, func(int) bool { return false })) }
-	if len(x.asked) != 1 || other() != 0 {
-		t.Fatalf("it has asked %d shards, and the units are there for others", len(x.asked))
+	other := func() int { return len(b.planRequests(2, 1, func(int) bool { return false })) }
+	if len(x.requested) != 1 || other() != 0 {
+		t.Fatalf("it has asked %d shards, and the units are there for others", len(x.requested))
 	}
-	x.end()
+	x.release()
 	if other() != 1 || b.shards[1].short {
 		t.Errorf("short: %v, and what nobody will hear of is not asked for again", b.shards[1].short)
 	}
@@ -595,13 +595,13 @@ func TestTransfersStop(t *testing.T) {
 	b := NewSaleTotals(2)
 	b.Set(1, 1, ledger.Totals{Available: 3}, time.Time{}, true)
 	nobody := func(int) bool { return false }
-	x := &transfers{totals: b, asked: b.plan(0, 3, nobody)}
-	if left := b.plan(0, 1, nobody); len(x.asked) != 1 || len(left) != 0 {
-		t.Fatalf("asked %+v, and %+v of what is gone", x.asked, left)
+	x := &transfers{totals: b, requested: b.planRequests(0, 3, nobody)}
+	if left := b.planRequests(0, 1, nobody); len(x.requested) != 1 || len(left) != 0 {
+		t.Fatalf("asked %+v, and %+v of what is gone", x.requested, left)
 	}
 	x.stop()
-	x.end()
-	if again := b.plan(0, 3, nobody); len(again) != 1 || again[0].units != 3 {
+	x.release()
+	if again := b.planRequests(0, 3, nobody); len(again) != 1 || again[0].units != 3 {
 		t.Errorf("when the shard is back it asks %+v, want for all 3 units", again)
 	}
 }

@@ -11,15 +11,15 @@ import (
 // answered, and answered with Unknown. It keeps an answer from denying a claim that was accepted, or
 // may be yet. All methods are safe for concurrent use.
 type pending struct {
-	underway *underway
-	doubts   *Doubts
-	uid      string // of the run
-	shard    int
-	front    front
-	clock    clock.Clock
-	moved    func([]*Ticket)
-	self     holder        // itself, for its tickets
-	decided  atomic.Uint64 // requests that were answered, in all
+	underway  *underway
+	doubts    *Doubts
+	uid       string // of the run
+	shard     int
+	nodeQueue nodeQueue
+	clock     clock.Clock
+	moved     func([]*Ticket)
+	self      holder        // itself, for its tickets
+	decided   atomic.Uint64 // requests that were answered, in all
 
 	ledger    *ledgerView
 	published *published
@@ -41,7 +41,7 @@ func (p *pending) conclude(ts []*Ticket, mayHave func(user string) bool) {
 		if p.moves(t) || t.holder.Load() == nil { // the Remote keeps one that moves
 			continue
 		}
-		p.underway.answered(t)
+		p.underway.removeAnswered(t)
 		switch {
 		case t.answer.Outcome == api.Unknown:
 			p.doubt(t)
@@ -122,7 +122,7 @@ func (p *pending) Refuse(r Request, a Answer) Answer {
 		return a
 	}
 	inDoubt := p.underway.has(&r) ||
-		!p.decides(a) && (p.doubts.Has(r.User, r.Key) || p.front.mayHave(r.User))
+		!p.decides(a) && (p.doubts.Has(r.User, r.Key) || p.nodeQueue.mayHave(r.User))
 	// An earlier one may just have been answered. What became of a hold since is not known
 	// to a process that may not append, or has yet to read the log.
 	now := p.clock()
@@ -161,7 +161,7 @@ func (a *Answer) reachesLimit() bool { return a.Outcome == api.LimitReached && l
 // have something of the list which the log lacks: what else is known of that ends with
 // the session.
 func (p *pending) keepInDoubt(user, key string) {
-	if p.front.mayLack() {
+	if p.nodeQueue.mayLack() {
 		p.doubts.Add(p.uid, p.shard, user, key)
 	}
 }
@@ -169,7 +169,7 @@ func (p *pending) keepInDoubt(user, key string) {
 // Denies reports whether an answer of Recall would deny for good what the owner before may have given
 // the user by a list that this process has not filled yet. Then the list decides.
 func (p *pending) Denies(a Answer) bool {
-	return a.Denies() && a.Outcome.Row().Retry == api.Final && !a.isFinalForUser() && p.front.mayLack() && p.published.logCompleteEpoch.Load() == 0
+	return a.Denies() && a.Outcome.Row().Retry == api.Final && !a.isFinalForUser() && p.nodeQueue.mayLack() && p.published.logCompleteEpoch.Load() == 0
 }
 
 // withdrawn is holder's.
@@ -201,7 +201,7 @@ func (p *pending) forgetDoubts(drained bool, epoch uint64) {
 }
 
 // UnderWay returns how many requests that came with a key wait for their answer.
-func (p *pending) UnderWay() int { return int(p.underway.n.Load()) }
+func (p *pending) UnderWay() int { return int(p.underway.size.Load()) }
 
 // IsUnderWay reports whether a request of that user and key waits for its answer.
 func (p *pending) IsUnderWay(r Request) bool { return p.underway.has(&r) }

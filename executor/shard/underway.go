@@ -13,14 +13,14 @@ import (
 // It is a hash table of the tickets themselves, so that to enter and to leave it
 // costs a claim no allocation. All methods are safe for concurrent use.
 type underway struct {
-	mu      sync.Mutex
-	buckets []*Ticket    // each the newest of a chain by Ticket.earlier; a power of two of them
-	n       atomic.Int64 // of tickets; written under mu
-	entered uint64       // tickets in all
+	mu         sync.Mutex
+	buckets    []*Ticket    // each the newest of a chain by Ticket.earlier; a power of two of them
+	size       atomic.Int64 // of tickets; written under mu
+	lastNumber uint64       // tickets in all
 }
 
 // leastBuckets is how many there are at first.
-const leastBuckets = 64
+const minBuckets = 64
 
 var underwaySeed = maphash.MakeSeed()
 
@@ -28,7 +28,7 @@ func hashOf(user, key string) uint64 {
 	return maphash.String(underwaySeed, user)*0x9e3779b97f4a7c15 ^ maphash.String(underwaySeed, key)
 }
 
-func (u *underway) at(hash uint64) **Ticket { return &u.buckets[hash&uint64(len(u.buckets)-1)] }
+func (u *underway) bucket(hash uint64) **Ticket { return &u.buckets[hash&uint64(len(u.buckets)-1)] }
 
 // enter adds a ticket. One of a request that is decided again takes the place of the one before.
 func (u *underway) enter(t *Ticket) {
@@ -40,26 +40,26 @@ func (u *underway) enter(t *Ticket) {
 	if before != nil && u.replace(before, t) {
 		return
 	}
-	if int(u.n.Load()) == len(u.buckets) {
+	if int(u.size.Load()) == len(u.buckets) {
 		u.grow()
 	}
-	u.n.Add(1)
-	u.entered++
-	t.number = u.entered
-	first := u.at(t.hash)
-	t.earlier, *first = *first, t
+	u.size.Add(1)
+	u.lastNumber++
+	t.number = u.lastNumber
+	first := u.bucket(t.hash)
+	t.nextInBucket, *first = *first, t
 }
 
 // replace puts a ticket in the place of another one that has an answer. It returns false if the table
 // does not have that one. mu is held.
 func (u *underway) replace(before, t *Ticket) bool {
-	if u.n.Load() == 0 {
+	if u.size.Load() == 0 {
 		return false
 	}
-	for at := u.at(t.hash); *at != nil; at = &(*at).earlier {
+	for at := u.bucket(t.hash); *at != nil; at = &(*at).nextInBucket {
 		if *at == before {
-			*at, t.earlier, t.number = t, before.earlier, before.number
-			before.earlier, before.retained = nil, false
+			*at, t.nextInBucket, t.number = t, before.nextInBucket, before.number
+			before.nextInBucket, before.retained = nil, false
 			return true
 		}
 	}
@@ -68,7 +68,7 @@ func (u *underway) replace(before, t *Ticket) bool {
 
 // answered removes a ticket that has an answer, unless its request is to be decided again.
 // mu is held.
-func (u *underway) answered(t *Ticket) {
+func (u *underway) removeAnswered(t *Ticket) {
 	if t.retained = t.answer.OtherRules && !t.fromPeer && !t.abandoned; !t.retained {
 		u.remove(t)
 	}
@@ -88,11 +88,11 @@ func (u *underway) abandon(t *Ticket) {
 // grow doubles the buckets. They are never fewer again: a queue is bounded.
 func (u *underway) grow() {
 	old := u.buckets
-	u.buckets = make([]*Ticket, max(leastBuckets, 2*len(old)))
+	u.buckets = make([]*Ticket, max(minBuckets, 2*len(old)))
 	for _, t := range old {
 		for t != nil {
-			next, first := t.earlier, u.at(t.hash)
-			t.earlier, *first = *first, t
+			next, first := t.nextInBucket, u.bucket(t.hash)
+			t.nextInBucket, *first = *first, t
 			t = next
 		}
 	}
@@ -106,23 +106,23 @@ func (u *underway) leave(t *Ticket) {
 }
 
 func (u *underway) remove(t *Ticket) {
-	at := u.at(t.hash)
+	at := u.bucket(t.hash)
 	for *at != t {
-		at = &(*at).earlier
+		at = &(*at).nextInBucket
 	}
-	*at, t.earlier = t.earlier, nil
-	u.n.Add(-1)
+	*at, t.nextInBucket = t.nextInBucket, nil
+	u.size.Add(-1)
 }
 
 // has reports whether another request of the same user and key is under way.
 func (u *underway) has(r *Request) bool {
-	if u.n.Load() == 0 {
+	if u.size.Load() == 0 {
 		return false
 	}
 	hash := hashOf(r.User, r.Key)
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.hasOther(r.User, r.Key, hash, u.entered+1, r.before)
+	return u.hasOther(r.User, r.Key, hash, u.lastNumber+1, r.before)
 }
 
 // hasBefore reports the same of those that entered before the ticket of that number.
@@ -131,10 +131,10 @@ func (u *underway) hasBefore(user, key string, hash, number uint64) bool {
 }
 
 func (u *underway) hasOther(user, key string, hash, number uint64, but *Ticket) bool {
-	if u.n.Load() == 0 {
+	if u.size.Load() == 0 {
 		return false
 	}
-	for t := *u.at(hash); t != nil; t = t.earlier {
+	for t := *u.bucket(hash); t != nil; t = t.nextInBucket {
 		if t != but && t.hash == hash && t.number < number && t.User == user && t.Key == key {
 			return true
 		}

@@ -229,12 +229,12 @@ func (a *actor) step(event func(q *sequencer)) {
 		event(a.q)
 	}
 	if a.q.sent == nil {
-		a.q.claims(a.queue)
+		a.q.addRequests(a.queue)
 		a.queue = nil
 	}
 	a.take(a.q.next(a.h.w.now))
 	if a.q.mode == stopped {
-		a.q.claims(a.queue)
+		a.q.addRequests(a.queue)
 		a.queue = nil
 		a.take(a.q.next(a.h.w.now))
 		if a.under != nil { // it is made all the same, and nobody hears of it
@@ -302,7 +302,7 @@ func (a *actor) hear(n int) {
 	a.inbox = slices.Clone(a.inbox[n:])
 	a.step(func(q *sequencer) {
 		for _, m := range heard {
-			q.transfers.hear(m)
+			q.transfers.handle(m)
 		}
 	})
 }
@@ -313,7 +313,7 @@ func (a *actor) call() {
 	reply := r.Do(context.Background(), a.logs)
 	a.under = nil
 	a.h.w.tell("%v got %d entries, %v", a, len(reply.Entries), reply.Err)
-	a.step(func(q *sequencer) { q.done(a.h.w.now, reply) })
+	a.step(func(q *sequencer) { q.storeReplied(a.h.w.now, reply) })
 }
 
 // settle lets everybody act until nobody can without time passing.
@@ -376,7 +376,7 @@ func (w *world) tick() (any bool) {
 		any = true
 		a.step(func(q *sequencer) { q.tick(w.now) })
 		if a.wake != 0 && a.wake <= w.now.Mono {
-			w.t.Fatalf("%v wants to be woken again at once: wake=%v now=%v mode=%d asked=%v resend=%v do=%+v sent=%v idle=%v", a, a.wake, w.now.Mono, a.q.mode, a.q.transfers.asked, a.q.transfers.resendAt, a.q.do, a.q.sent != nil, a.q.writer.Idle())
+			w.t.Fatalf("%v wants to be woken again at once: wake=%v now=%v mode=%d asked=%v resend=%v do=%+v sent=%v idle=%v", a, a.wake, w.now.Mono, a.q.mode, a.q.transfers.requested, a.q.transfers.resendAt, a.q.do, a.q.sent != nil, a.q.writer.Idle())
 		}
 	}
 	return any

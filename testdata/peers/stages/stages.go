@@ -46,10 +46,10 @@ var stages = []stage{
 		"runtime.(*timer).", "runtime.(*timers).",
 	}},
 	{"deciding", []string{
-		"salectl/executor.(*shardLoop).", "salectl/executor/shard.(*Shard).Act", "salectl/executor/shard.(*Shard).next",
-		"salectl/executor/shard.(*Shard).collect", "salectl/executor/shard.(*Shard).Happens", "salectl/executor/shard.(*Shard).stored",
-		"salectl/executor/shard.(*Shard).carry", "salectl/executor/shard.(*sequencer).", "salectl/executor/shard.(*requests).",
-		"salectl/executor/shard.(*transfers).", "salectl/executor/shard.ownerDecides.",
+		"salectl/executor.(*shardLoop).", "salectl/executor/shard.(*Shard).Act", "salectl/executor/shard.(*Shard).nextEffects",
+		"salectl/executor/shard.(*Shard).collect", "salectl/executor/shard.(*Shard).Happens", "salectl/executor/shard.(*Shard).storeReplied",
+		"salectl/executor/shard.(*Shard).applyEffects", "salectl/executor/shard.(*sequencer).", "salectl/executor/shard.(*requests).",
+		"salectl/executor/shard.(*transfers).", "salectl/executor/shard.ownerEngine.",
 		"salectl/backends/ledger.(*Draft).", "salectl/backends/ledger.(*Writer).",
 	}},
 	{"encoding, hashing", []string{

@@ -8,15 +8,15 @@ import (
 // front is the outer part of a shard's engine: where requests wait that the engine
 // serves without the sequencer, and what is known of those. All its methods but carry
 // are safe for concurrent use.
-type front interface {
+type nodeQueue interface {
 	// takes reports whether a request waits here, and not in the shard's own queue.
-	takes(t *Ticket) bool
+	accepts(t *Ticket) bool
 	// offer queues a ticket, or says why not.
 	offer(now clock.Now, t *Ticket) api.Outcome
 	// waiting is how many requests wait.
 	waiting() int
 	// carry takes in what the sequencer has to say, and how it stands.
-	carry(now clock.Now, e Effects)
+	applyEffects(now clock.Now, e Effects)
 	// shutDown refuses all requests from here on.
 	shutDown(refusal Answer)
 
@@ -32,7 +32,7 @@ type front interface {
 	// stall says since when and why none are given though they should be; nil: they are.
 	stall(now clock.Now) *Stall
 	// show adds to a status.
-	show(v *Status)
+	addStatus(v *Status)
 }
 
 // closedChan is always closed.
@@ -43,16 +43,16 @@ var closedChan = func() chan struct{} {
 }()
 
 // noFront is the front where the owner decides: all requests go to the sequencer.
-type noFront struct{}
+type noNodeQueue struct{}
 
-func (noFront) takes(*Ticket) bool                   { return false }
-func (noFront) offer(clock.Now, *Ticket) api.Outcome { return api.Standby }
-func (noFront) waiting() int                         { return 0 }
-func (noFront) carry(clock.Now, Effects)             {}
-func (noFront) shutDown(Answer)                      {}
-func (noFront) mayHave(string) bool                  { return false }
-func (noFront) mayLack() bool                        { return false }
-func (noFront) drain() <-chan struct{}               { return closedChan }
-func (noFront) ready() bool                          { return true }
-func (noFront) stall(clock.Now) *Stall               { return nil }
-func (noFront) show(*Status)                         {}
+func (noNodeQueue) accepts(*Ticket) bool                 { return false }
+func (noNodeQueue) offer(clock.Now, *Ticket) api.Outcome { return api.Standby }
+func (noNodeQueue) waiting() int                         { return 0 }
+func (noNodeQueue) applyEffects(clock.Now, Effects)      {}
+func (noNodeQueue) shutDown(Answer)                      {}
+func (noNodeQueue) mayHave(string) bool                  { return false }
+func (noNodeQueue) mayLack() bool                        { return false }
+func (noNodeQueue) drain() <-chan struct{}               { return closedChan }
+func (noNodeQueue) ready() bool                          { return true }
+func (noNodeQueue) stall(clock.Now) *Stall               { return nil }
+func (noNodeQueue) addStatus(*Status)                    {}
