@@ -10,14 +10,14 @@ import (
 	"salectl/backends/lists"
 )
 
-// CallTimeout is how long one call of the store or of a list's node may take. An append
-// that takes longer is in doubt, and asked about.
+// CallTimeout is how long one call of the store or of a list's node may take. An append that takes
+// longer is in doubt, and the writer reads back its slot.
 const CallTimeout = 2 * time.Second
 
-// Act takes the mail in and lets the sequencer act. do gets the calls that the shard then
-// wants made, before anybody is told an answer: at most one of the store and one of the
-// list's node are under way. Ticked is due at the monotonic time wake; 0: it is not. A
-// shard that has ended by then is closed, and hears of nothing any more.
+// Act processes the mail and lets the sequencer act. It passes to do the calls that the shard needs,
+// before any answer is delivered: at most one call of the store and one of the list's node are under
+// way. wake is the monotonic time at which Ticked is due; 0: it is not due. If the shard has ended,
+// Act closes it, and no later event has an effect.
 func (s *Shard) Act(do func(calls.Call)) (wake time.Duration) {
 	e := s.nextEffects()
 	if e.Send != nil {
@@ -34,14 +34,14 @@ func (s *Shard) Act(do func(calls.Call)) (wake time.Duration) {
 	return e.Wake
 }
 
-// next takes the mail in and returns what the sequencer then wants done.
+// nextEffects processes the mail and returns the effects of the sequencer.
 func (s *Shard) nextEffects() Effects {
 	s.collect()
 	return s.seq.next(s.clock())
 }
 
-// stored takes in the reply of the store, and hands back what that has answered before the
-// next commit is decided.
+// storeReplied applies the reply of the store. It delivers the tickets that the reply has answered
+// before the next commit is decided.
 func (s *Shard) storeReplied(_ clock.Now, r ledger.Reply) {
 	if _, over := s.Ended(); over {
 		return
@@ -52,22 +52,21 @@ func (s *Shard) storeReplied(_ clock.Now, r ledger.Reply) {
 	s.replied += len(answered)
 }
 
-// listed takes in the reply of the list's node.
+// listReplied applies the reply of the list's node.
 func (s *Shard) listReplied(_ clock.Now, r lists.Reply) {
 	if _, over := s.Ended(); !over {
 		s.Happens(listReplied{r})
 	}
 }
 
-// Answered returns how many requests the store's replies have answered since it was last
-// asked.
+// Answered returns how many requests the store's replies have answered since its last call.
 func (s *Shard) Answered() int {
 	n := s.replied
 	s.replied = 0
 	return n
 }
 
-// carry delivers what the sequencer has to say, and shows how it stands.
+// applyEffects delivers the answers and messages of the sequencer, and publishes the shard's condition.
 func (s *Shard) applyEffects(e Effects) {
 	s.deliverAnswered(e.answered)
 	for _, m := range e.messages {
@@ -75,7 +74,7 @@ func (s *Shard) applyEffects(e Effects) {
 	}
 	now := s.clock()
 	stall := s.seq.stall(now)
-	s.forgetDoubts(s.seq.engine.drained(), s.seq.engine.logCompleteEpoch()) // before anybody is asked under a new fill
+	s.forgetDoubts(s.seq.engine.drained(), s.seq.engine.logCompleteEpoch()) // before the node is called under a new fill
 	s.nodeQueue.applyEffects(now, e)
 	if stall == nil {
 		stall = s.nodeQueue.stall(now)
@@ -86,7 +85,7 @@ func (s *Shard) applyEffects(e Effects) {
 	s.stall.Store(stall)
 }
 
-// close turns late comers away.
+// close ends the shard, and refuses the requests that still arrive.
 func (s *Shard) close() {
 	s.serving.Store(false)
 	s.inbox.close(s.seq.refusal)
@@ -96,8 +95,8 @@ func (s *Shard) close() {
 	s.seq.transfers.release()
 }
 
-// step names what a request of the store does: "read shard", "read back", or "append" and
-// the kind of ops that it appends, "mixed" if there are several.
+// callName returns the name of a call of the store: "read shard", "read back", or "append" and the
+// kind of ops that it appends, "mixed" if there are several.
 func (s *Shard) callName(r *ledger.Request) string {
 	switch {
 	case r.Kind != ledger.AppendRequest && s.seq.sent != nil:
@@ -109,7 +108,7 @@ func (s *Shard) callName(r *ledger.Request) string {
 	switch {
 	case kinds[0] == "claim" && len(kinds) == 1:
 		return "append claims"
-	case len(kinds) == 1, slices.Equal(kinds, []string{"in", "claim"}): // units that come go to who waits for them
+	case len(kinds) == 1, slices.Equal(kinds, []string{"in", "claim"}): // units received go to the claims that wait for them
 		return "append " + kinds[0]
 	}
 	return "append mixed"

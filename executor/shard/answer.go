@@ -25,7 +25,7 @@ type Request struct {
 	// Names of units are what Executor makes Units of. No shard knows them.
 	Names []string
 
-	before *Ticket // its own, which is under way still; nil: there is none. See Ticket.Again
+	before *Ticket // its earlier ticket, which is still under way; nil: there is none. See Ticket.Repeat
 }
 
 // Query requests a claim, or a page of a user's claims.
@@ -63,13 +63,13 @@ type Admittance struct {
 	Priority rules.Priority // among those that wait: the highest is decided first
 }
 
-// Answer is what a claim gets.
+// Answer is the answer to a request.
 type Answer struct {
 	Outcome api.Outcome // "" if a Query found what it requested
-	// Claim is set where that is Accepted, and for all that says what became of a claim.
+	// Claim is set if Outcome is Accepted, and in answers that report the state of a claim.
 	Claim Claim
-	// Replayed says that the request had been accepted before, or that another
-	// request of the same key is the one that was: this is the same answer again.
+	// Replayed means that the request had been accepted before, or that another request of the same
+	// key had: the answer is that request's.
 	Replayed bool
 	// Claims are the newest of the user's, for LimitReached, and Count is how many the user has.
 	// They answer a Query for a user's claims.
@@ -77,14 +77,14 @@ type Answer struct {
 	Count  int
 	// Next is, of a page of a user's claims, the cursor of the next; "": it is the last.
 	Next string
-	// RefundDue says that the payment of a settlement bought nothing, and that the ledger
-	// has it for the books.
+	// RefundDue means that the payment of a settlement bought nothing, and that the ledger has
+	// recorded it as a refund due.
 	RefundDue bool
-	// OtherRules says, with NotChecked, that the rules in force are not those that had let
-	// the request in: it is to be decided by the others.
+	// OtherRules means, with NotChecked, that the rules in force are not those that admitted the
+	// request: the rules in force are to decide it.
 	OtherRules bool
-	// Elsewhere says that this process has not decided, since the shard is another's
-	// now or about to be: Outcome is what to tell whoever does not ask there. With
+	// Elsewhere means that this process has not decided, because another process owns the shard or
+	// is about to. Outcome is the answer to a requester that cannot be forwarded there. With
 	// Unknown the request may have been decided here.
 	Elsewhere bool
 	// Rule and Reason are, for NotEligible, the name of the rule that has refused the
@@ -92,16 +92,16 @@ type Answer struct {
 	Rule, Reason string
 	// OpensAt is when the sale opens, for NotOpen.
 	OpensAt time.Time
-	// RetryAfter is when asking again may help; 0: it will not, or at once.
+	// RetryAfter is the delay after which a retry may succeed; 0: none will, or one at once may.
 	RetryAfter time.Duration
-	// Message says more, for people, where there is more to say.
+	// Message explains the answer to people, where there is more to explain.
 	Message string
 }
 
 // Accepted reports whether the claim has units, or is an entry that may be given some.
 func (a Answer) Accepted() bool { return a.Outcome.Accepted() }
 
-// Denies reports whether whoever gets the answer takes it that the claim is not
-// accepted, and would be wrong if an earlier request of the same key still can be.
-// SoldOut is among them: more units may come before that one is decided.
+// Denies reports whether the answer implies that the claim is not accepted. Such an answer is wrong
+// while an earlier request of the same key can still be accepted. SoldOut is among them: more units may
+// come before that request is decided.
 func (a Answer) Denies() bool { return a.Outcome.Denies() }

@@ -7,11 +7,11 @@ import (
 	"salectl/backends/ledger"
 )
 
-// A draw, as the owner of a shard has a part in it. At the close it says in the log which
-// entries the shard has. Once the ranks are published it gives the entries that have one
-// their units, in the order of their ranks, and as far as ranks may be awarded by now: how
-// far that is nobody decides, it follows from the totals of all shards. A shard that lacks
-// units for that asks others for them, as for claims.
+// The owner of a shard takes part in a draw as follows. At the close it records in the log
+// which entries the shard has. Once the ranks are published it gives the entries that have one
+// their units, in the order of their ranks, and as far as ranks may be awarded by now. That
+// limit follows from the totals of all shards; no process decides it. A shard that lacks units
+// for its entries requests them of other shards, as for claims.
 
 // Award is an entry that has a rank.
 type Award struct {
@@ -26,17 +26,18 @@ type awards struct {
 	next int     // those before were given their units
 }
 
+// set sets the entries, once.
 func (a *awards) set(all []Award) {
 	if len(a.all) == 0 {
 		a.all = all
 	}
 }
 
-// open reports whether there are entries that may be given units, now or later.
+// hasMore reports whether there are entries that may be given units, now or later.
 func (a *awards) hasMore() bool { return a.next < len(a.all) }
 
-// award gives entries their units. What does not fit into the draft, or has no unit here,
-// waits for the next.
+// draftAwards gives entries their units. An entry that does not fit into the draft, or for which no unit
+// is here, waits for the next commit.
 func (q *sequencer) draftAwards(d *ledger.Draft) {
 	q.requests.awardsShort = 0
 	a := &q.awards
@@ -65,9 +66,9 @@ func (q *sequencer) draftAwards(d *ledger.Draft) {
 	}
 }
 
-// awardsAt is when to look again whether entries may be given units: other shards may have
-// lost some, or have some to spare. And it is when the sale closes, if this shard is to say
-// then which entries it has. It is monotonic; 0: there is no need.
+// nextAward returns the monotonic time of the next check whether entries may be given units: other shards
+// may have lost some, or have some to spare. If this shard is to record its entries when the sale closes,
+// that is the time of the close. 0: no check is due.
 func (q *sequencer) nextAward(now clock.Now) time.Duration {
 	if q.mode != serving || q.sent != nil || q.returnAt != 0 || !q.rights.Valid(now) {
 		return 0
@@ -82,7 +83,7 @@ func (q *sequencer) nextAward(now clock.Now) time.Duration {
 	return 0
 }
 
-// Drawn says in which generation the order of a draw was revealed.
+// Drawn sets the generation in which the order of a draw was revealed.
 func (b *SaleTotals) Drawn(since uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -10,27 +10,26 @@ import (
 // more than the shard's allotment. Grabs from before this process had the shard do not count: the list
 // gives under a new fill only, and is filled when the ledger has all that survived.
 
-// backlog is how far the ledger is behind a shard's list, in users. The node's lock
-// guards it, as it does the users.
+// backlog counts the users whose grabs the ledger lacks. The node's lock guards it, and the map of users.
 type backlog struct {
 	limit    int64 // that the ledger may lack
-	unlogged int64 // who were given something that it lacks
-	unsure   int64 // who may have been
-	reserved int64 // whom a call under way may give something, and who are none of these
+	unlogged int64 // users with a grab that the ledger lacks
+	unsure   int64 // users who may have such a grab
+	reserved int64 // users in a call under way who are counted in neither
 }
 
-// lacks returns how many grabs the ledger lacks, or may lack.
+// size returns how many grabs the ledger lacks, or may lack.
 func (b *backlog) size() int64 { return b.unlogged + b.unsure }
 
 // room returns how many more users may be sent to the node.
 func (b *backlog) room() int64 { return max(b.limit-b.size()-b.reserved, 0) }
 
-// full reports whether the ledger is as far behind as it may be, large whether it is more than half as
-// far.
+// full reports whether the ledger may lack no more grabs, and aboveHalf whether it lacks more than half
+// as many.
 func (b *backlog) full() bool      { return b.size() >= b.limit }
 func (b *backlog) aboveHalf() bool { return b.size() > b.limit/2 }
 
-// count counts a user in a state n times.
+// count adds n users in a state to the counts; n may be negative.
 func (b *backlog) count(s grantState, n int64) {
 	if s&unloggedGrab != 0 {
 		b.unlogged += n
@@ -43,18 +42,18 @@ func (b *backlog) count(s grantState, n int64) {
 	}
 }
 
-// grantState is what is known of a user's grab in the present fill of a list. A user without one has
-// nothing, or the ledger has the grab.
+// grantState is what is known of a user's grab in the present fill of a list. A user with no state has
+// no grab, or the ledger has it.
 type grantState uint8
 
 const (
-	inFlight     grantState = 1 << iota // a call under way asks for a unit
-	unloggedGrab                        // the list gave one, which the ledger lacks
-	unsure                              // perhaps it did: a call that asked was not answered
+	inFlight     grantState = 1 << iota // a call under way requests a unit
+	unloggedGrab                        // the list gave a unit, and the ledger lacks it
+	unsure                              // the list may have given a unit: a call got no reply
 	superseded                          // the ledger has what the call under way gave
 )
 
-// may reports whether a call for the user may give a unit that is not counted yet.
+// uncounted reports whether a call for the user may give a unit that is not counted yet.
 func (s grantState) uncounted() bool { return s&(unloggedGrab|unsure) == 0 }
 
 // set changes a user's state, and the counts.
@@ -70,28 +69,29 @@ func (gs *shardQueue) set(user string, to grantState) {
 	}
 }
 
-// mayHaveLocked is mayHave for whoever holds the node's lock.
+// mayHaveLocked is mayHave with the node's lock held.
 func (gs *shardQueue) mayHaveLocked(user string) bool { return !gs.users[user].uncounted() }
 
-// gave takes in that the list has given a user a unit, now or by an earlier call.
+// setGiven records that the list has given a user a unit: by this call if now is set, else by an earlier
+// one.
 func (gs *shardQueue) setGiven(user string, now bool) {
 	switch s := gs.users[user]; {
 	case s&superseded != 0:
 		gs.set(user, 0)
 	case now, s&unsure != 0:
 		gs.set(user, unloggedGrab)
-	default: // the ledger has it, if that is not known to lack it
+	default: // the ledger has the unit, unless it is known to lack it
 		gs.set(user, s&^inFlight)
 	}
 }
 
-// gaveNothing takes in that a call gave a user nothing. One before that was not
-// answered may have given something, or may do so yet.
+// setNothingGiven records that a call gave a user no unit. An earlier call without a reply may have given
+// one, or may do so yet.
 func (gs *shardQueue) setNothingGiven(user string) {
 	gs.set(user, gs.users[user]&^(inFlight|superseded))
 }
 
-// mayHaveGiven takes in that a call that asked for a user was not answered.
+// setUnsure records that a call for a user got no reply.
 func (gs *shardQueue) setUnsure(user string) {
 	switch s := gs.users[user]; {
 	case s&superseded != 0:
@@ -103,27 +103,27 @@ func (gs *shardQueue) setUnsure(user string) {
 	}
 }
 
-// hasIn takes in that the ledger has what a user was given.
+// setLogged records that the ledger has the unit that a user was given.
 func (gs *shardQueue) setLogged(user string) {
 	if s := gs.users[user]; s&inFlight != 0 {
-		gs.set(user, inFlight|superseded) // the answer may tell of it yet
+		gs.set(user, inFlight|superseded) // the reply may still report the unit
 	} else {
 		gs.set(user, 0)
 	}
 }
 
-// anew begins to count: the list was filled from the ledger, which has all that was
-// given before and is not lost. Users stay for whom a call is under way.
+// resetCounts begins the counts of a new fill. The list was filled from the ledger, which has every grab
+// that is not lost. Only users with a call under way keep a state.
 func (gs *shardQueue) resetCounts() {
 	for user, s := range gs.users {
 		gs.set(user, s&inFlight)
 	}
 }
 
-// freeStuck has the lists filled anew whose users may have been given what nobody
-// asks for any more, if the ledger is as far behind them as it may be: they would be
-// counted for ever, and nobody new is asked for, so that a node which did not answer
-// would never be known to answer again. It returns when to look again, 0 if there are no such users.
+// rebuildStuck reports a fill as lost, so that its list is rebuilt, if the backlog is full, may contain
+// grabs of users for whom no request waits, and no call is under way. Without that the users would count
+// for ever and no new user would be sent to the node, so that a node which did not reply would never be
+// found to reply again. It returns the monotonic time of the next check; 0: there are no such users.
 func (g *NodeBatcher) rebuildStuck(now clock.Now) time.Duration {
 	wake := time.Duration(0)
 	for _, gs := range g.shards {
@@ -139,10 +139,10 @@ func (g *NodeBatcher) rebuildStuck(now clock.Now) time.Duration {
 	return wake
 }
 
+// StuckCheckEvery is the interval between the checks of rebuildStuck.
 const StuckCheckEvery = time.Second
 
-// asksAgain reports whether somebody is asked for again who may have been given
-// something.
+// hasRepeats reports whether a request waits whose user may have a grab from an earlier call.
 func (gs *shardQueue) hasRepeats() bool {
 	for _, t := range gs.queue {
 		if t.sentToList {

@@ -8,40 +8,40 @@ import (
 	"salectl/backends/ledger"
 )
 
-// Claims that choose their units, by their numbers or so many that lie side by side. The
-// home shard decides, as on all claims of its users. What it lacks it asks the other shards
-// for, in the messages by which it asks for any units. Nobody knows which units a shard has,
-// so it asks all that have some: for units named all at once and for all claims that wait,
-// for adjacent ones one shard after the other. A shard that has some of the units named
-// sends exactly those; one that has a run of adjacent ones sends the lowest. Runs are not put
-// together from what several shards have.
+// Claims may choose their units, by their numbers or as a run of adjacent ones. The home
+// shard decides them, like all claims of its users. It requests the units that it lacks of
+// other shards, in the messages by which it requests any units. Which units a shard has is
+// unknown, so the home shard sends requests to all shards that have some: for named units to
+// all at once and for all claims that wait, for adjacent ones to one shard after the other. A
+// shard that has some of the named units sends exactly those; one that has a run of adjacent
+// ones sends the lowest. Runs are not composed of the units of several shards.
 //
-// A claim waits until each shard that has units has answered one request that was made after
-// the claim had come, or has been silent for RepeatAfter; then it is refused if it has not
-// got its units. So it ends, whatever the others do. It may be refused while its units are on
-// their way between two shards, which is why it may be asked again.
+// A claim waits until each shard that has units has answered one request that was sent after
+// the claim had arrived, or has been silent for RepeatAfter. Then it is refused if it has not
+// got its units, so that it ends in any case. It may be refused while its units are on
+// their way between two shards, which is why it may be repeated.
 //
-// Units that came for a claim that is refused stay where they are: each transfer answers a
-// request, and each claim makes one request of each shard, and one more whenever that sends a
-// transfer again, so that units come to rest when no claims come any more. Two claims that
-// want each other's units do not swap them either. A shard keeps units that claims which wait
-// here name, and gives them to a lower-numbered shard only: of the claims that want a unit,
-// the one on the lowest shard gets it. A shard whose claims wait for any units gives those
-// that others name all the same: it can do with others. And units that claims wait for which
-// do not choose go to lower numbers only, as ever.
+// Units that came for a claim that is refused stay where they are. Each transfer answers a
+// request, and each claim causes one request to each shard, and one more whenever that shard
+// resends a transfer, so that units come to rest when no claims arrive any more. Two claims
+// that want each other's units do not swap them either. A shard keeps units that claims which
+// wait here name, and gives them to a lower-numbered shard only: of the claims that want a
+// unit, the one on the lowest shard gets it. A shard whose claims wait for any units still
+// gives those that others name, because other units serve its claims as well. Units for which
+// claims wait that do not choose go to lower numbers only, as in transfer.go.
 
-// search is what is known of other shards, for one claim that waits.
+// search is the progress of a search for the units that one waiting claim chooses.
 type search struct {
-	firstRequest uint64       // the number of the first request that counts for it
-	none         map[int]bool // shards that have answered one, and not sent what would do
-	askedShard   int          // the shard that is asked for adjacent units for it, +1; 0: none is
+	firstRequest uint64       // number of the first request to which replies count
+	none         map[int]bool // shards that have replied without fitting units
+	askedShard   int          // the shard with a request for adjacent units for the claim, +1; 0: none
 }
 
-// mostNamed bounds the units that a shard is asked for by their numbers at a time, so that a
-// transfer has them all. It is enough for any claim.
+// maxNamedUnits bounds the units that one request names, so that one transfer has room for them. It is
+// enough for any claim.
 const maxNamedUnits = api.MaxQuantity
 
-// notFound is what a claim is told for which no shard has what it chooses.
+// notFound returns the answer to a claim whose chosen units no shard has.
 func notFound(t *Ticket) Answer {
 	if t.Adjacent {
 		return Answer{Outcome: api.NotAdjacent, RetryAfter: time.Second}
@@ -49,7 +49,7 @@ func notFound(t *Ticket) Answer {
 	return Answer{Outcome: api.UnitsTaken, RetryAfter: time.Second}
 }
 
-// least is how many units a shard must have to be asked on behalf of a claim.
+// minUnits returns how many units a shard must have to receive a request for a claim.
 func (t *Ticket) minUnits() int64 {
 	if t.Adjacent {
 		return t.Quantity
@@ -57,18 +57,18 @@ func (t *Ticket) minUnits() int64 {
 	return 1
 }
 
-// mayFind reports whether another shard may have what a claim chooses and lacks here.
+// mayFind reports whether another shard may have the units that a claim chooses and this shard lacks.
 func (x *transfers) mayFind(t *Ticket) bool {
 	answered := func(shard int) bool { return t.search != nil && t.search.none[shard] }
 	return slices.ContainsFunc(x.requested, func(r request) bool { return !answered(r.shard) }) ||
 		x.totals.anyOtherHas(x.shard, t.minUnits(), answered)
 }
 
-// searches reports whether a claim that chooses waits for what others have been asked for.
+// isSearching reports whether a claim that chooses its units waits for a reply of another shard.
 func (x *transfers) isSearching(t *Ticket) bool { return t.Chooses() && len(x.requested) > 0 }
 
-// search adds to whom other shards are about to be asked what claims that wait choose and
-// lack, and returns the units named among that.
+// addSearches adds to whom requests for the units that waiting claims choose and lack, and returns the
+// units named among them.
 func (x *transfers) addSearches(d *ledger.Draft, whom []request) ([]request, ledger.Units) {
 	claims := x.searchingClaims()
 	if len(claims) == 0 {
@@ -106,8 +106,8 @@ func (x *transfers) addSearches(d *ledger.Draft, whom []request) ([]request, led
 	return whom, named
 }
 
-// searching returns the claims for which others are searched, in their order. Where they name
-// more units than may be asked for, the last ones wait.
+// searchingClaims returns the claims with a search, in their order. Where they name more units than a
+// request may have, the last ones wait.
 func (x *transfers) searchingClaims() (claims []*Ticket) {
 	room := x.maxNamed
 	for _, t := range x.requests.short() {
@@ -130,7 +130,7 @@ func (x *transfers) searchingClaims() (claims []*Ticket) {
 	return claims
 }
 
-// searched takes in that a shard has answered a request, with those units, or not at all.
+// recordSearch records that a shard has answered a request with the units sent, or did not reply in time.
 func (x *transfers) recordSearch(r request, sent ledger.Units) {
 	adjacent := r.run > 0 && sent.HasRun(r.run, x.state.Settings())
 	for _, t := range x.requests.waiting {
@@ -147,8 +147,8 @@ func (x *transfers) recordSearch(r request, sent ledger.Units) {
 	}
 }
 
-// searchAnew takes back a request: the shard has sent units again, and nobody knows whether
-// they answer it. Claims go on searching there, if what came does not do.
+// retrySearch allows another request for adjacent units to a shard. The shard has resent units, and it is
+// unknown whether they answer the request, so claims that got no fitting units keep searching there.
 func (x *transfers) retrySearch(r request) {
 	for _, t := range x.requests.waiting {
 		if t.search != nil && t.search.askedShard == r.shard+1 {
@@ -157,7 +157,7 @@ func (x *transfers) retrySearch(r request) {
 	}
 }
 
-// out puts units for a shard that asked for some into the draft.
+// draftOut adds a transfer to a shard that requested units to the draft.
 func (x *transfers) draftOut(d *ledger.Draft, w Message) (ledger.Transfer, error) {
 	chooses := w.Run > 0 || len(w.Units) > 0
 	any, run := w.N > 0 || !chooses, w.Run
@@ -180,8 +180,8 @@ func (x *transfers) draftOut(d *ledger.Draft, w Message) (ledger.Transfer, error
 	return d.OutTaken(w.From, units)
 }
 
-// kept returns the units that a shard that asked does not get, because claims name them that
-// wait here.
+// reservedUnits returns the units that the requesting shard does not get, because claims that wait here
+// name them.
 func (x *transfers) reservedUnits(w Message) (kept ledger.Units) {
 	if w.From < x.shard {
 		return nil

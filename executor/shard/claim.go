@@ -11,27 +11,27 @@ import (
 	"salectl/spec"
 )
 
-// Claims that were accepted, as a shard tells of them, and how they are named.
+// This file defines accepted claims, as a shard reports them, and their names.
 
 // Claim is an accepted claim, as its log has it.
 type Claim struct {
 	ID    ClaimID
 	User  string
 	Units []int64
-	Asked int64       // units that were asked for, where fewer were given; else 0
+	Asked int64       // units requested, where fewer were given; else 0
 	State api.Outcome // Sold, Held, Expired, Cancelled, Refunded, Entered or NotDrawn
 	At    time.Time
 	// HeldUntil is the deadline to pay by; zero: it was never held.
 	HeldUntil time.Time
 
-	// Books is set for whoever looks a claim up that was held or refunded.
+	// Books is set in the answer to a look-up of a claim that was held or refunded.
 	Books *Books
 
 	// Packets is what the units are worth, nil if they are no packets of money. It
 	// is set in what Service returns.
 	Packets *spec.Packets
 
-	// Payloads is what the units are, nil where they are numbers or it is not told yet.
+	// Payloads is what the units are, nil where they are numbers or are not published yet.
 	// Undelivered says that it could not be read. They are set in what Service returns.
 	Payloads    []payload.Fields
 	Undelivered bool
@@ -53,7 +53,7 @@ type Books struct {
 // PageBytes is how many bytes the claims of a page have, unless it is one claim.
 const PageBytes = 1 << 20
 
-// Size is about how many bytes of memory a claim takes.
+// Size returns about how many bytes of memory a claim takes.
 func (c *Claim) Size() int64 {
 	n := 512 + 24*len(c.Units)
 	for _, p := range c.Payloads {
@@ -73,11 +73,11 @@ func (c *Claim) Size() int64 {
 // ClaimID names a claim.
 type ClaimID = api.ClaimID
 
-// Stays reports whether a claim is as it was answered for as long as it is not refunded. What
-// becomes of a hold or of an entry only who reads the log to its end can tell.
+// Stays reports whether a claim stays as it was answered unless it is refunded. The later state of a hold
+// or of an entry is known only to a process that has read the log to its end.
 func (c Claim) Stays() bool { return c.HeldUntil.IsZero() && c.State == api.Sold }
 
-// grantedAs is the state in which claims begin that are granted under settings.
+// initialState returns the state of a claim that is granted under these settings.
 func initialState(s *pb.Settings) api.Outcome {
 	switch {
 	case s.GetDraw():
@@ -88,7 +88,7 @@ func initialState(s *pb.Settings) api.Outcome {
 	return api.Sold
 }
 
-// granted is the claim that a commit in a slot has granted to a ticket.
+// granted returns the claim that a commit in a slot has granted to a ticket.
 func granted(shard int, t *Ticket, slot uint64, c *pb.Commit) Claim {
 	op := c.GetOps()[t.op].GetClaim()
 	return Claim{
@@ -98,7 +98,7 @@ func granted(shard int, t *Ticket, slot uint64, c *pb.Commit) Claim {
 	}
 }
 
-// claimOf is a claim as its log has it.
+// claimOf returns a claim of the log.
 func claimOf(shard int, c ledger.Claim) Claim {
 	id := ClaimID{Shard: shard, Slot: c.Slot, Index: c.Index}
 	if c.Grabbed {
@@ -111,7 +111,7 @@ func claimOf(shard int, c ledger.Claim) Claim {
 	}
 }
 
-// lookedUp is a claim with what the books say of it.
+// claimWithBooks returns a claim of the log with its Books.
 func claimWithBooks(shard int, c ledger.Claim) Claim {
 	claim := claimOf(shard, c)
 	if c.HeldUntilUs != 0 || c.SettledUs != 0 || len(c.RefundsDue) > 0 {
@@ -126,7 +126,7 @@ func claimWithBooks(shard int, c ledger.Claim) Claim {
 	return claim
 }
 
-// asItStands is a claim as it stands in a state: an entry that has no unit when its sale is closed
+// withFinalState returns a claim with its state in s. An entry that has no unit when its sale is closed
 // for good has won nothing.
 func withFinalState(s *ledger.State, c Claim) Claim {
 	if c.State == api.Entered && s.Phase == ledger.PhaseClosed {
@@ -135,9 +135,8 @@ func withFinalState(s *ledger.State, c Claim) Claim {
 	return c
 }
 
-// overLimit is the answer to a user who may have no more: it lists the newest of the user's
-// claims, and no more of them than api.MaxListed, which have api.MaxQuantity units together or
-// are one.
+// overLimit returns the answer to a user who may have no more claims. It lists the user's newest claims,
+// at most api.MaxListed, which have at most api.MaxQuantity units together or are one.
 func overLimit(shard int, s *ledger.State, user string) Answer {
 	newest, count := s.Newest(user, api.MaxListed)
 	a, units := Answer{Outcome: api.LimitReached, Count: count}, 0

@@ -8,7 +8,7 @@ import (
 	"salectl/backends/ledger"
 )
 
-// answerOf puts a decision that the ledger's state alone gives into an answer.
+// answerOf returns the answer for a decision that the ledger's state alone determines.
 func answerOf(shard int, s *ledger.State, user string, v ledger.Decision, now clock.Now) Answer {
 	switch v.Kind {
 	case ledger.Replay:
@@ -32,6 +32,7 @@ func answerOf(shard int, s *ledger.State, user string, v ledger.Decision, now cl
 
 const overUnpaid = "As many claims of the user were cancelled or have expired as spec.payment.unpaidPerUser of the sale allows."
 
+// notNow returns the answer to a request for which the sale is not open.
 func notNow(s *ledger.State, why ledger.Refusal, now clock.Now) Answer {
 	switch why {
 	case ledger.RefusedPaused:

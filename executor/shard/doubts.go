@@ -5,33 +5,31 @@ import (
 	"sync/atomic"
 )
 
-// Doubts remembers requests that were answered with Unknown, or that a node was
-// asked for without an answer: each may have been accepted, or may be yet. It
-// belongs to the process and outlives sessions. What is in doubt on a shard is
-// settled when this process has taken the shard over and so has read its log
-// behind everything that it ever sent there; with a list, when the list was
-// filled anew. All methods are safe for concurrent use.
+// Doubts remembers requests that were answered with Unknown, or that a node may have received without a
+// reply: each may have been accepted, or may be yet. Doubts belong to the process and outlive sessions. A
+// doubt on a shard ends when this process has taken the shard over, and so has read its log behind
+// everything that it ever sent there. With a list, it ends when the list was filled again. All methods
+// are safe for concurrent use.
 type Doubts struct {
-	n atomic.Int64 // of all, so that whoever asks seldom needs mu
+	n atomic.Int64 // number of all doubts, so that readers seldom need mu
 
 	mu     sync.Mutex
-	uid    string // of the run that they are of
+	uid    string // of the run of the doubts
 	shards map[int]map[identity]struct{}
 }
 
-// identity is what one request has in common with those that ask for the same again.
+// identity is what one request has in common with its repetitions.
 type identity struct{ user, key string }
 
 // AnyKey stands for all requests of a user. A request that has no key of its own gets
 // one that nobody else has, so that none is known by this one.
 const AnyKey = ""
 
-// mostDoubts bounds what is remembered of one shard: with that many, everything on
-// it is in doubt. They come at the rate at which a node is asked that does not
-// answer, about a thousand a second.
+// maxDoubts bounds the doubts of one shard: with that many, everything on it is in doubt. They arise at
+// the rate of requests to a node that does not reply, about a thousand a second.
 const maxDoubts = 100_000
 
-// Len is how many requests are in doubt.
+// Len returns how many requests are in doubt.
 func (d *Doubts) Len() int64 { return d.n.Load() }
 
 // Add remembers a request of a shard.
@@ -76,7 +74,7 @@ func (d *Doubts) Has(user, key string) bool {
 	return false
 }
 
-// drop forgets a request of which it is known now what became of it.
+// drop forgets a request whose outcome is known now.
 func (d *Doubts) drop(shard int, user, key string) {
 	if d.n.Load() == 0 {
 		return
@@ -90,7 +88,7 @@ func (d *Doubts) drop(shard int, user, key string) {
 	}
 }
 
-// forget forgets what was in doubt on a shard, and all of other runs.
+// forget forgets the doubts of a shard, and all of other runs.
 func (d *Doubts) forget(uid string, shard int) {
 	if d.n.Load() == 0 {
 		return

@@ -8,47 +8,47 @@ import (
 	"salectl/backends/ledger"
 )
 
-// engine assigns the units of a shard to users. There are two. With ownerDecides the owner decides,
-// and appends before it answers. With listGives a node gives the units of a list, and the owner drains
-// the list into the log. A sequencer has one for its life.
+// engine assigns the units of a shard to users. There are two implementations. With ownerEngine the
+// owner decides, and appends before it answers. With listEngine a node gives the units of a list, and
+// the owner drains the list into the log. A sequencer keeps one engine for its life.
 //
-// A commit is made in this order: target, then either a generation, if quiet allows
-// it, or decide; and when it is in the log, or had nothing to append, logged.
+// A commit is made in this order: setTarget; then a generation, if quiescent allows it, or decide; then
+// draftLogged, once the commit is in the log or there was nothing to append.
 type engine interface {
-	// target begins a draft. changing: a generation is to change the shard before anything else is
-	// appended.
+	// setTarget begins a draft. changing means that a generation is to change the shard before
+	// anything else is appended.
 	setTarget(now clock.Now, changing bool)
-	// quiet reports whether a generation may be appended to the log now.
+	// quiescent reports whether a generation may be appended to the log now.
 	quiescent() bool
-	// decide decides the requests into the draft. An error ends the sequencer.
+	// decide adds the decisions on requests to the draft. An error ends the sequencer.
 	decide(now clock.Now, d *ledger.Draft) error
-	// logged takes in that the draft is in the log, or had nothing to append.
+	// draftLogged is called when the draft is in the log, or had nothing to append.
 	draftLogged(now clock.Now)
-	// changed takes in that others have appended to the log.
+	// logChanged is called when other processes have appended to the log.
 	logChanged(now clock.Now)
-	// came takes in units that other shards have sent, and that the log has.
+	// unitsReceived is called with units of other shards that the log has received.
 	unitsReceived(units []ledger.Units)
 
 	// due reports whether there is something to append beside the requests.
 	due(now clock.Now) bool
-	// drafted returns how many claims the draft has beside those of the batch.
+	// draftedClaims returns how many claims the draft has beside those of the batch.
 	draftedClaims() int
-	// hurry has everything appended that the log lacks.
+	// drainNow has everything appended at once that the log lacks.
 	drainNow()
 	// idle reports whether no request waits for units that the log lacks.
 	idle() bool
-	// act adds effects, after each event.
+	// addEffects adds the engine's effects, after each event.
 	addEffects(now clock.Now, e *Effects)
-	// stall returns since when and why the engine gives no units; nil: it does.
+	// stall returns since when and why the engine gives no units; nil: it gives them.
 	stall(now clock.Now) *Stall
-	// logCompleteEpoch numbers the times from which on the log alone decides who has which unit. Earlier
-	// doubts end when it changes. 0: the log is not complete yet.
+	// logCompleteEpoch numbers the periods in which the log alone decides who has each unit. Doubts of
+	// an earlier period end when it changes. 0: the log is not complete yet.
 	logCompleteEpoch() uint64
 	// drained reports whether the engine gives no units now, and the log has all that it gave.
 	drained() bool
 }
 
-// ownerDecides is the engine with which the owner of a shard decides its claims.
+// ownerEngine is the engine of a shard whose owner decides its claims.
 type ownerEngine struct{ q *sequencer }
 
 func (e ownerEngine) setTarget(clock.Now, bool)    {}
@@ -77,7 +77,7 @@ func (e ownerEngine) logCompleteEpoch() uint64 {
 func (e ownerEngine) decide(now clock.Now, d *ledger.Draft) error {
 	q := e.q
 	if q.state.MayCloseEntries(d.TimeUs()) {
-		d.Entries() // alone in its commit: what follows is decided behind it
+		d.Entries() // alone in its commit: later requests are decided after it
 		return nil
 	}
 	if err := q.transfers.draftIns(d); err != nil {
@@ -87,7 +87,7 @@ func (e ownerEngine) decide(now clock.Now, d *ledger.Draft) error {
 	q.draftAwards(d)
 	q.requests.decide(func(t *Ticket) decision { return e.decideOne(now, d, t, false) })
 	if q.totals.AllSold(now) {
-		q.refuseShort(now, func(*Ticket) bool { return false }) // all of them: nobody hears sold_out while an earlier request of theirs waits
+		q.refuseShort(now, func(*Ticket) bool { return false }) // all of them, so that no user gets sold_out while an earlier request of the user waits
 	}
 	var failed error
 	q.transfers.draftOuts(func(w Message) (t ledger.Transfer, later bool) {
@@ -100,9 +100,9 @@ func (e ownerEngine) decide(now clock.Now, d *ledger.Draft) error {
 	return failed
 }
 
-// endWaiting decides on those who wait for units that no shard has to spare: the first get
-// what is here, where the sale allows that. When that is in the log the others are looked at
-// again. Where nobody gets anything all are refused.
+// endWaiting decides the requests that wait although no shard has units to spare. Where the sale allows
+// partial claims, the first get what is here, and the others are decided again once that is in the log.
+// If none gets a unit, all are refused.
 func (e ownerEngine) endWaiting(now clock.Now, d *ledger.Draft) {
 	if e.partial() {
 		e.q.requests.retryAll()
@@ -117,7 +117,7 @@ func (e ownerEngine) endWaiting(now clock.Now, d *ledger.Draft) {
 // partial reports whether a claim that is short may get a part.
 func (e ownerEngine) partial() bool { return e.q.state.Settings().GetPartial() }
 
-// look decides one request. last: there are no units to wait for.
+// decideOne decides one request. last means that there are no units to wait for.
 func (e ownerEngine) decideOne(now clock.Now, d *ledger.Draft, t *Ticket, last bool) decision {
 	if t.Settle != nil {
 		return e.q.settle(d, t)

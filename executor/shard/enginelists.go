@@ -11,16 +11,16 @@ import (
 	"salectl/backends/lists"
 )
 
-// listGives is the engine with which a list on a node has the units. A NodeBatcher grabs units there
-// for users. The sequencer drains the list into the log, exchanges units with other shards, and
+// listEngine is the engine of a shard whose units are in a list on a node. A NodeBatcher grabs units
+// there for users. The sequencer drains the list into the log, exchanges units with other shards, and
 // rebuilds the list.
 type listEngine struct {
 	q    *sequencer
 	list *lists.Machine
 	busy func() bool // requests wait for the node, or its grabs for the ledger
 
-	unlogged       []*Ticket           // that the list has given a unit since the log was last compared
-	unloggedByUnit map[int64][]*Ticket // by the unit that the log lacks
+	unlogged       []*Ticket           // tickets that got a unit since the log was last compared
+	unloggedByUnit map[int64][]*Ticket // tickets by the unit that the log lacks
 	drafting       bool                // the draft has grabs of the list, or its rebuild
 	draftedGrabs   int                 // the number of those grabs
 	sendsTaken     bool                // the draft sends units that were taken from the list
@@ -33,22 +33,21 @@ type listEngine struct {
 	loggedUsers    []string // users whose grabs the log has now, for the shard queue
 }
 
-// useList makes a list the engine of a sequencer. It is called before the first event.
+// useList makes a list the engine of a sequencer. It must be called before the first event.
 func (q *sequencer) useList(l lists.List, sizes lists.Sizes, busy func() bool) *listEngine {
 	e := &listEngine{q: q, list: lists.NewMachine(l, sizes), busy: busy, unloggedByUnit: make(map[int64][]*Ticket)}
 	q.engine = e
 	return e
 }
 
-// open reports whether the list is to be kept. The list of a shard that is paused or
-// closed is off, and all that it gave is in the log: no generation comes into it
-// before.
+// open reports whether the list is to give units. The list of a shard that is paused or closed is off,
+// and the log has all that it gave: the generation that pauses or closes the shard is appended only then.
 func (e *listEngine) open() bool { return e.q.mode == serving && e.q.state.Phase == ledger.PhaseOpen }
 
 // drained reports whether the list is off, and the log has all that it gave.
 func (e *listEngine) drained() bool { return e.q.mode == serving && !e.open() }
 
-// logCompleteEpoch is the fill under which the list gives: it was filled from the log.
+// logCompleteEpoch returns the fill under which the list gives units: that fill came from the log.
 func (e *listEngine) logCompleteEpoch() uint64 {
 	if !e.open() {
 		return 0
@@ -56,7 +55,7 @@ func (e *listEngine) logCompleteEpoch() uint64 {
 	return e.list.On()
 }
 
-// target sets the state that the list is to reach: off if a generation is to change the shard.
+// setTarget sets the state that the list is to reach: off if a generation is to change the shard.
 func (e *listEngine) setTarget(now clock.Now, changing bool) {
 	e.drafting, e.draftedGrabs, e.sendsTaken = false, 0, false
 	switch {
@@ -82,12 +81,13 @@ func (e *listEngine) idle() bool {
 
 func (e *listEngine) draftedClaims() int { return e.draftedGrabs }
 
-// DrainLater is when what was answered already is drained: the more gathers, the
-// less it costs, and those who grab meanwhile have the processors.
+// DrainLater is the delay before grabs that are already answered are drained. Larger drains cost less
+// per grab, and the requests that arrive meanwhile have the processors.
 const DrainLater = 250 * time.Millisecond
 
-// given takes in that the node gave units: to the requests in unlogged, which are answered when the
-// log has them, and perhaps to others that have their answer. soon: the list is drained at once.
+// addGrabs adds the result of a node's call. unlogged are the requests that are answered when the log
+// has their units; other requests that got units may have their answer already. soon drains the list at
+// once.
 func (e *listEngine) addGrabs(now clock.Now, unlogged []*Ticket, soon bool) {
 	e.unlogged = append(e.unlogged, unlogged...)
 	e.earlierFill = e.earlierFill || len(unlogged) > 0 && unlogged[0].fill != e.fill
@@ -98,8 +98,8 @@ func (e *listEngine) addGrabs(now clock.Now, unlogged []*Ticket, soon bool) {
 	e.list.ScheduleDrain(now, within)
 }
 
-// decide puts into the draft what the list has to append, and what goes to other
-// shards and comes from them.
+// decide adds to the draft what the list has to append, and the units that go to and come from other
+// shards.
 func (e *listEngine) decide(now clock.Now, d *ledger.Draft) error {
 	q := e.q
 	e.answerLogged()
@@ -123,8 +123,8 @@ func (e *listEngine) decide(now clock.Now, d *ledger.Draft) error {
 		q.transfers.scheduleResend(now)
 		return nil
 	}
-	// Who asks for more than the one unit that a list gives a user gets nothing, nor does
-	// anybody where no shard has a unit.
+	// A request for more than the one unit that a list gives a user gets nothing, nor does any
+	// request where no shard has a unit.
 	q.requests.filterDue(func(t *Ticket) bool {
 		stays := t.Quantity == 1 && q.totals.available(1)
 		if !stays && t.take() {
@@ -132,16 +132,16 @@ func (e *listEngine) decide(now clock.Now, d *ledger.Draft) error {
 		}
 		return stays
 	})
-	if e.receiving { // units are on their way into the list, for those who wait
+	if e.receiving { // units are being added to the list, for the requests that wait
 		q.transfers.scheduleResend(now)
 		return nil
 	}
-	q.seekUnits(now, 0, func(now clock.Now) { q.refuseShort(now, func(*Ticket) bool { return false }) }) // who waits found the list empty, whatever the log says
+	q.seekUnits(now, 0, func(now clock.Now) { q.refuseShort(now, func(*Ticket) bool { return false }) }) // their calls found the list empty, whatever the log has
 	return nil
 }
 
-// withoutUnits is the answer to a request that gets no units: what its user has got meanwhile, why
-// there are none now, or that there are none.
+// refusalFor returns the answer to a request that gets no unit: the claim that its user got meanwhile,
+// the reason why no units are given now, or that there are none.
 func (e *listEngine) refusalFor(t *Ticket, now clock.Now) Answer {
 	q := e.q
 	if v, ok := q.state.Recall(t.User, t.Key, t.Quantity, now.Wall.UnixMicro()); ok {
@@ -150,7 +150,7 @@ func (e *listEngine) refusalFor(t *Ticket, now clock.Now) Answer {
 	return q.noUnits(now)
 }
 
-// answerLogged answers the requests whose unit the log has by now.
+// answerLogged answers the requests whose units the log has.
 func (e *listEngine) answerLogged() {
 	for _, t := range e.unlogged {
 		unit := unitOf(t.answer)
@@ -199,7 +199,7 @@ func (e *listEngine) unitsReceived(units []ledger.Units) {
 	}
 }
 
-// kept is the answer to a request whose grab was to be appended: the node's, if the log agrees.
+// loggedAnswer returns the answer to a request whose grab was drafted: the node's, if the log agrees.
 func (e *listEngine) loggedAnswer(t *Ticket) Answer {
 	if claims := e.q.state.User(t.User); len(claims) > 0 && claims[0].Units[0] == unitOf(t.answer) {
 		return t.answer
@@ -207,7 +207,7 @@ func (e *listEngine) loggedAnswer(t *Ticket) Answer {
 	return Undecided
 }
 
-// give sends units to shards that have requested them. They are taken out of the list first.
+// giveUnits sends units to the shards that have requested them, once they are taken out of the list.
 func (e *listEngine) giveUnits(d *ledger.Draft) (failed error) {
 	q, open := e.q, e.open()
 	var units ledger.Units
@@ -230,12 +230,12 @@ func (e *listEngine) giveUnits(d *ledger.Draft) (failed error) {
 		return t, true
 	})
 	if len(units) > 0 {
-		e.list.GiveBack() // no shard wants them any more
+		e.list.GiveBack() // no shard lacks them any more
 	}
 	return failed
 }
 
-// act adds the effects of the list.
+// addEffects implements engine.
 func (e *listEngine) addEffects(now clock.Now, out *Effects) {
 	q := e.q
 	if q.mode == stopped {
@@ -281,8 +281,8 @@ func (e *listEngine) stall(now clock.Now) *Stall {
 	return s
 }
 
-// answerEarlierFills answers the requests whose grabs were of an earlier fill than the present one:
-// the log has those that survived.
+// answerEarlierFills answers the requests whose grabs belong to an earlier fill than the present one: the
+// log has those grabs that survived.
 func (e *listEngine) answerEarlierFills() {
 	e.answerLogged()
 	for _, unit := range slices.Sorted(maps.Keys(e.unloggedByUnit)) {

@@ -11,9 +11,9 @@ import (
 	"salectl/backends/lists"
 )
 
-// Event is something that happens to a shard, other than that requests come. It is a
-// value: it can be printed, and has the same effect on a sequencer of the same state
-// at the same time. Only events change the ledger's state.
+// Event is a change in a shard's environment, other than the arrival of requests. It is a value: it can
+// be printed, and has the same effect on a sequencer of the same state at the same time. Only events
+// change the ledger's state.
 type Event interface {
 	happen(now clock.Now, q *sequencer)
 	fmt.Stringer
@@ -21,19 +21,18 @@ type Event interface {
 
 // Events of the shard itself. Message (from another shard) and Rights are others.
 type (
-	// Ticked: it is the time that Effects named, or later.
+	// Ticked is the arrival of the time Effects.Wake, or a later one.
 	Ticked struct{}
-	// replied: the reply to the request of the store that is under way.
+	// replied is the reply to the request of the store that is under way.
 	replied struct{ ledger.Reply }
-	// Planned: all generations of the sale's log, from the first, as far as they change
-	// this shard.
+	// Planned has all generations of the sale's log, from the first, as far as they change this shard.
 	Planned []*pb.Generation
-	// Ranked: the ranks of the entries of this shard, the lowest first, once the sale's log
+	// Ranked has the ranks of this shard's entries, the lowest first. It is posted once the sale's log
 	// has all ranks of its draw.
 	Ranked []Award
-	// Halt is why a shard is to stop, and what the undecided are told. A gentle one
-	// lets it decide what has been queued before. Elsewhere says that another process
-	// may decide on the undecided, as Answer has it.
+	// Halt stops a shard. Refusal is the outcome of its undecided requests. Gentle lets the shard
+	// decide first what is queued. Elsewhere means that another process may decide the undecided
+	// requests, as in Answer.
 	Halt struct {
 		Why       error
 		Refusal   api.Outcome
@@ -42,16 +41,17 @@ type (
 	}
 )
 
-// answer is what the undecided are told.
+// answer returns the answer to the undecided requests.
 func (h Halt) answer() Answer {
 	a := refuseHere(h.Refusal)
 	a.Elsewhere = h.Elsewhere
 	return a
 }
 
-// here refuses what no other process would decide either, elsewhere what another may.
+// refuseHere returns a refusal that every other process would give too.
 func refuseHere(why api.Outcome) Answer { return Answer{Outcome: why, RetryAfter: time.Second} }
 
+// refuseElsewhere returns a refusal of a request that another process may accept.
 func refuseElsewhere(why api.Outcome) Answer {
 	return Answer{Outcome: why, RetryAfter: time.Second, Elsewhere: true}
 }
@@ -71,19 +71,19 @@ func (r Ranked) String() string  { return fmt.Sprintf("ranked: %d entries", len(
 func (h Halt) String() string    { return fmt.Sprintf("stop: %v", h.Why) }
 func (r Rights) String() string  { return fmt.Sprintf("may append until %v", r.Lease.Until()) }
 
-// Events of a shard whose units lie in a list.
+// Events of a shard whose units are in a list.
 type (
-	// listReplied: the reply to the call of the list's node that is under way.
+	// listReplied is the reply to the call of the list's node that is under way.
 	listReplied struct{ lists.Reply }
-	// Hurried: somebody waits for the ledger to have what the list gave.
+	// DrainRequested requests that the grabs of the list be drained at once.
 	DrainRequested struct{}
-	// FillLost: the node does not have what it gave in a fill, or nobody knows.
+	// FillLost reports that the node has lost, or may have lost, the grabs of a fill.
 	FillLost struct{ Fill uint64 }
 	// Gave: a call of the node has come back.
 	GrabsDone struct {
 		At       clock.Now
-		Fill     uint64        // under which the node was asked
-		calledAt time.Duration // monotonic: when it was asked
+		Fill     uint64        // under which the node was called
+		calledAt time.Duration // monotonic: when it was called
 		fillLost bool          // that fill is not the list's any more
 		drainNow bool          // what the list gave is to be drained at once
 		unlogged []*Ticket     // given something, to be answered when the ledger has it

@@ -11,16 +11,17 @@ import (
 	"salectl/spec"
 )
 
-// What came of the calls of nodes: answers, and news for the sequencers.
+// This file handles the replies of nodes: it answers requests and notifies the sequencers.
 
-// news is what a sequencer is to hear of one batch.
+// batchResult is the event that the reply to one batch causes for its shard's sequencer.
 type batchResult struct {
 	shard  *Shard
-	notify bool // there is something to hear
+	notify bool // the event is to be posted
 	GrabsDone
 }
 
-// Done takes in what came of a call, and answers those who can be answered now.
+// HandleReply applies the reply to a call, and answers the requests that need no commit. given has a
+// result for each batch of the call, unless err is set.
 func (g *NodeBatcher) HandleReply(now clock.Now, c *GrabCall, given []lists.Given, err error) {
 	all := make([]batchResult, len(c.Batches))
 	var answered []*Ticket
@@ -30,7 +31,7 @@ func (g *NodeBatcher) HandleReply(now clock.Now, c *GrabCall, given []lists.Give
 		from := len(answered)
 		n := &all[i]
 		n.shard, n.GrabsDone = gs.shard, GrabsDone{At: now, Fill: c.Batches[i].Fill, calledAt: c.calledAt}
-		counted := gs.countedFill == n.Fill // else the list was drained since, to be filled anew
+		counted := gs.countedFill == n.Fill // else the list was drained since, and will be filled again
 		switch {
 		case err != nil:
 			gs.retryAt = now.Mono + GrabPause
@@ -63,7 +64,7 @@ func (g *NodeBatcher) HandleReply(now clock.Now, c *GrabCall, given []lists.Give
 			if counted {
 				gs.given += fresh
 			}
-			// Who finds nothing wants to know whether all is sold.
+			// A request that got no unit waits for the log to show whether all is sold.
 			n.drainNow = !gs.drainUrgent && (len(n.Short) > 0 || gs.backlog.aboveHalf())
 			n.notify = n.drainNow || len(n.unlogged) > 0 || len(n.Short) > 0 || fresh > 0 && !gs.drainScheduled
 			gs.drainScheduled, gs.drainUrgent = gs.drainScheduled || n.notify, gs.drainUrgent || n.drainNow
@@ -86,7 +87,8 @@ func (g *NodeBatcher) HandleReply(now clock.Now, c *GrabCall, given []lists.Give
 	}
 }
 
-// count takes in what a batch was given, for what the ledger lacks.
+// countGiven updates the backlog by the result of a batch. counted is false if the batch was of an
+// earlier fill than the counts.
 func (gs *shardQueue) countGiven(ts []*Ticket, given lists.Given, counted bool) {
 	for i, t := range ts {
 		if counted && given.Units[i].Number != 0 {
@@ -97,14 +99,14 @@ func (gs *shardQueue) countGiven(ts []*Ticket, given lists.Given, counted bool) 
 	}
 }
 
-// keepAsking queues again those for whom a call was not answered: to ask again is
-// safe. sent: they may have been given something. It returns those who have waited
-// for too long, and have their answer, also of those who were not asked for yet.
+// requeueUnanswered queues again the requests of a call without a reply: a repetition is safe. sent
+// means that the call may have given them units. It returns the requests that have waited for
+// StallAfter, with their answers, including those that were in no call yet.
 func (gs *shardQueue) requeueUnanswered(now clock.Now, ts []*Ticket, sent bool) (over []*Ticket) {
 	var again []*Ticket
 	for _, t := range ts {
 		if t.sentToList = t.sentToList || sent; sent {
-			gs.shard.doubt(t) // the call may yet land
+			gs.shard.doubt(t) // the call may still take effect
 		}
 		if now.Mono-t.queuedAt >= StallAfter {
 			t.answer = NodeSilent
@@ -132,12 +134,12 @@ func (gs *shardQueue) requeueUnanswered(now clock.Now, ts []*Ticket, sent bool) 
 	return over
 }
 
-// NodeSilent is the answer to whom a node that does not answer surely gave nothing.
+// NodeSilent is the answer to a request that certainly got no unit from a node that does not reply.
 var NodeSilent = Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: "the node that has its units does not answer"}
 
-// decide works out the answers to one batch. What the list gave now is recorded
-// in its stream; with ack redis that is enough to answer. It returns how many
-// units were given now.
+// answerBatch sets the answers to one batch, and appends to answered the requests that need no commit.
+// The list's stream records each unit that the list gave now; with ack redis that is enough to answer.
+// It returns how many units were given now.
 func (g *NodeBatcher) answerBatch(gs *shardQueue, ts []*Ticket, given lists.Given, n *batchResult, answered *[]*Ticket) (fresh int64) {
 	for i, t := range ts {
 		u := given.Units[i]
@@ -147,7 +149,7 @@ func (g *NodeBatcher) answerBatch(gs *shardQueue, ts []*Ticket, given lists.Give
 			continue
 		}
 		if u.Number == 0 {
-			t.sentToList = false // it has nothing; a call that was not answered may still give it something
+			t.sentToList = false // it has no unit; an earlier call without a reply may still give one
 			t.putBack()
 			n.Short = append(n.Short, t)
 			continue
@@ -160,7 +162,7 @@ func (g *NodeBatcher) answerBatch(gs *shardQueue, ts []*Ticket, given lists.Give
 			fresh++
 			t.answer = Answer{Outcome: api.Sold, Claim: grabClaim(gs, t.User, u.Number, given.At)}
 		case u.Key == t.Key:
-			// Of keys that were not minted here it cannot be told who came first.
+			// For a key that this process did not mint, it is unknown which request came first.
 			t.answer = t.forRequester(Answer{Outcome: api.Sold, Claim: grabClaim(gs, t.User, u.Number, u.At), Replayed: true})
 		case given.Why != nil:
 			t.answer = outsideHours(given)
@@ -178,7 +180,7 @@ func (g *NodeBatcher) answerBatch(gs *shardQueue, ts []*Ticket, given lists.Give
 	return fresh
 }
 
-// offHours is the answer where it is not time.
+// outsideHours returns the answer where the sale is not open yet, or closed.
 func outsideHours(given lists.Given) Answer {
 	if errors.Is(given.Why, lists.ErrNotOpen) {
 		wait := time.Duration(given.OpensAt-given.At) * time.Microsecond
@@ -187,14 +189,15 @@ func outsideHours(given lists.Given) Answer {
 	return Answer{Outcome: api.Closed}
 }
 
+// grabClaim returns the claim for a unit that a list gave.
 func grabClaim(gs *shardQueue, user string, unit, atUs int64) Claim {
 	return Claim{
 		ID: ClaimID{Shard: gs.list.Shard, Unit: unit}, User: user, Units: []int64{unit}, State: api.Sold, At: time.UnixMicro(atUs),
 	}
 }
 
-// pass tells the sequencer. If that has ended, nobody here will know what the
-// ledger says; the next owner of the shard may.
+// post posts the event to the sequencer. If the sequencer has ended, this process will not learn whether
+// the ledger has the grabs; the next owner of the shard may.
 func (n *batchResult) post() {
 	if n.shard.Post(n.GrabsDone) {
 		return

@@ -14,30 +14,29 @@ import (
 	"salectl/spec"
 )
 
-// NodeBatcher is the way of requests to one node that keeps lists: those that queue
-// while calls are under way go together in the next one. Like a sequencer it is a
-// step machine, but under a lock: whoever makes its calls gets them from Next and
-// hands what came of them to Done.
+// NodeBatcher sends requests to one node that keeps lists, in batches: requests that arrive while calls
+// are under way go into the next call. It is a step machine under a lock. Its caller gets calls from
+// Next and passes their replies to HandleReply.
 type NodeBatcher struct {
 	ack   spec.Ack
 	bound int // requests that may wait on one shard
 
-	wake chan struct{} // holds one signal: there may be something to ask
+	wake chan struct{} // holds one signal: there may be requests to send
 
 	mu        sync.Mutex
 	shards    []*shardQueue // of this node
-	nextShard int           // of shards, where the next call begins
+	nextShard int           // index into shards at which the next call begins
 	calls     int           // calls under way
-	answered  []answered    // those who are to be told so by unlock
+	answered  []answered    // to be delivered by unlock
 }
 
-// answered is a request that has its answer.
+// answered is a ticket that has its answer, and its shard.
 type answered struct {
 	shard  *Shard
 	ticket *Ticket
 }
 
-// unlock gives mu back, and tells those who were answered under it.
+// unlock releases mu, and then delivers the tickets that were answered while it was held.
 func (g *NodeBatcher) unlock() {
 	all := g.answered
 	g.answered = nil
@@ -47,30 +46,30 @@ func (g *NodeBatcher) unlock() {
 	}
 }
 
-// shardQueue is the requests of one shard that wait for its list's node, and what that
-// gave. It is the shard's front.
+// shardQueue is the nodeQueue of a shard with a list: the requests that wait for the node, and the
+// grabs that the ledger lacks.
 type shardQueue struct {
 	node   *NodeBatcher
 	shard  *Shard
 	engine *listEngine // of the shard's sequencer
 	list   lists.List
-	filled atomic.Bool // the list gives, if it should
+	filled atomic.Bool // the list gives units, or is off as it should be
 
-	fill           uint64        // under which the list gives; 0: it does not
-	offSince       clock.Now     // since when it does not
-	retryAt        time.Duration // monotonic: after an error it is not asked before
+	fill           uint64        // fill under which the list gives units; 0: it is off
+	offSince       clock.Now     // since when the list has been off
+	retryAt        time.Duration // monotonic: after an error, the time of the next call
 	queue          []*Ticket
 	given          int64         // grabs in all
-	drainScheduled bool          // the sequencer knows that there is something to drain
-	drainUrgent    bool          // and that it is to do so at once
-	failed         failure       // what the node does not do, though the list is on
-	refusal        *Answer       // what all are told from here on; nil: the shard has not ended
-	waiters        []drainWaiter // for the ledger to have what was given
+	drainScheduled bool          // the sequencer knows of grabs to drain
+	drainUrgent    bool          // the sequencer drains them at once
+	failed         failure       // of the node's calls while the list is on
+	refusal        *Answer       // answer to all requests after the shard has ended; nil: it has not
+	waiters        []drainWaiter // waiting for the ledger to have the grabs
 
-	// What the ledger lacks; see set.
-	countedFill uint64 // the fill of which that is: the present, or the last one
+	// The grabs that the ledger lacks; see set.
+	countedFill uint64 // the fill whose grabs they are: the present one, or the last
 	users       map[string]grantState
-	inFlight    int // for whom calls are under way
+	inFlight    int // users with a call under way
 	backlog     backlog
 }
 
@@ -82,7 +81,7 @@ type GrabCall struct {
 	calledAt time.Duration // monotonic
 }
 
-// How a node is asked.
+// Limits of the calls of a node.
 const (
 	grabsAtOnce = 512                   // requests in a call: the script stays well under a millisecond
 	CallsAtOnce = 2                     // under way at a time: one is decided while the other travels
@@ -90,29 +89,28 @@ const (
 	GrabPause   = 50 * time.Millisecond // after a call that failed
 )
 
-// NewNodeBatcher returns that of one node. bound is how many requests may wait on one
-// shard.
+// NewNodeBatcher returns the batcher of one node. bound is how many requests may wait on one shard.
 func NewNodeBatcher(ack spec.Ack, bound int) *NodeBatcher {
 	return &NodeBatcher{ack: ack, bound: bound, wake: make(chan struct{}, 1)}
 }
 
-// Mail holds a signal while there may be something to ask.
+// Mail returns a channel that holds a signal while there may be requests to send.
 func (g *NodeBatcher) Mail() <-chan struct{} { return g.wake }
 
-// Serve makes the lists' node the way to the units of a shard: from here on they lie in
-// its list, of whose grabs the ledger may lack so many.
+// Serve makes the node's list the source of a shard's units. The ledger may lack up to mayLack of the
+// list's grabs.
 func (g *NodeBatcher) Serve(s *Shard, l lists.List, sizes lists.Sizes, mayLack int64, now clock.Now) *shardQueue {
 	gs := &shardQueue{node: g, shard: s, list: l, offSince: now, users: make(map[string]grantState), backlog: backlog{limit: mayLack}}
 	gs.engine = s.seq.useList(l, sizes, gs.busy)
 	s.nodeQueue = gs
-	g.mu.Lock() // shards come while the node is asked about others
+	g.mu.Lock() // shards are added while calls for others are under way
 	defer g.mu.Unlock()
 	g.shards = append(g.shards, gs)
 	return gs
 }
 
-// Own says that a shard whose machine followed its log is this process's from here on: its
-// list has until StallAfter to give.
+// Own records that this process owns a shard whose log it followed before. The shard's list has
+// StallAfter from now to give units.
 func (g *NodeBatcher) Own(s *Shard, now clock.Now) {
 	if gs, ok := s.nodeQueue.(*shardQueue); ok {
 		g.mu.Lock()
@@ -123,7 +121,7 @@ func (g *NodeBatcher) Own(s *Shard, now clock.Now) {
 	}
 }
 
-// Leave ends the way to the units of a shard, whose machine has ended.
+// Leave removes a shard that has ended.
 func (g *NodeBatcher) Leave(s *Shard) {
 	if gs, ok := s.nodeQueue.(*shardQueue); ok {
 		g.mu.Lock()
@@ -135,8 +133,8 @@ func (g *NodeBatcher) Leave(s *Shard) {
 	}
 }
 
-// Allot sets how many of the grabs of a shard's list the ledger may lack from here on. What
-// it lacks already stays.
+// Allot sets how many of the grabs of a shard's list the ledger may lack. Grabs that it lacks already
+// stay.
 func (g *NodeBatcher) Allot(s *Shard, mayLack int64) {
 	if gs, ok := s.nodeQueue.(*shardQueue); ok {
 		g.mu.Lock()
@@ -146,12 +144,12 @@ func (g *NodeBatcher) Allot(s *Shard, mayLack int64) {
 	}
 }
 
-// offer queues a ticket, or says why not.
+// offer queues a ticket, or returns why it cannot.
 func (gs *shardQueue) offer(now clock.Now, t *Ticket) api.Outcome {
 	gs.node.mu.Lock()
 	defer gs.node.mu.Unlock()
 	switch {
-	case gs.refusal != nil && gs.refusal.Elsewhere: // as a shard without a list says when it has ended
+	case gs.refusal != nil && gs.refusal.Elsewhere: // as from the inbox of a shard that has ended
 		return api.Standby
 	case gs.refusal != nil:
 		return gs.refusal.Outcome
@@ -167,7 +165,7 @@ func (gs *shardQueue) offer(now clock.Now, t *Ticket) api.Outcome {
 	return ""
 }
 
-// again queues tickets that were short of units, which have come since.
+// requeue queues tickets that got no unit before, after units have been added to the list.
 func (gs *shardQueue) requeue(ts []*Ticket) {
 	gs.node.mu.Lock()
 	defer gs.node.unlock()
@@ -178,6 +176,7 @@ func (gs *shardQueue) requeue(ts []*Ticket) {
 	gs.node.signal()
 }
 
+// signal sends the signal of Mail.
 func (g *NodeBatcher) signal() {
 	select {
 	case g.wake <- struct{}{}:
@@ -185,37 +184,35 @@ func (g *NodeBatcher) signal() {
 	}
 }
 
-// mayHave reports whether a user was given something by a shard's list, or may have
-// been, that the ledger lacks.
+// mayHave reports whether a user has, or may have, a unit of the list that the ledger lacks.
 func (gs *shardQueue) mayHave(user string) bool {
 	gs.node.mu.Lock()
 	defer gs.node.mu.Unlock()
 	return gs.mayHaveLocked(user)
 }
 
-// waiting returns how many requests of a shard wait for the node.
+// waiting returns how many requests of the shard wait for the node.
 func (gs *shardQueue) waiting() int {
 	gs.node.mu.Lock()
 	defer gs.node.mu.Unlock()
 	return len(gs.queue) + gs.inFlight
 }
 
-// busy reports whether requests of a shard wait for the node, or the ledger does not
-// have all that it gave.
+// busy reports whether requests of the shard wait for the node, or the ledger lacks grabs.
 func (gs *shardQueue) busy() bool {
 	gs.node.mu.Lock()
 	defer gs.node.mu.Unlock()
 	return len(gs.queue)+gs.inFlight > 0 || gs.backlog.unlogged > 0
 }
 
-// takes: whoever asks for more than one unit gets none of a list.
+// accepts reports whether a request is for one unit. A list gives no more than one.
 func (gs *shardQueue) accepts(t *Ticket) bool { return t.Quantity == 1 }
 
 func (gs *shardQueue) mayLack() bool { return !gs.shard.drained.Load() }
 
 func (gs *shardQueue) ready() bool { return gs.filled.Load() }
 
-// carry learns how the list is, and whom to ask for again.
+// applyEffects applies the condition of the list, and the effects of the sequencer.
 func (gs *shardQueue) applyEffects(now clock.Now, e Effects) {
 	list := gs.engine
 	fill, drained := uint64(0), list.drained()
@@ -235,8 +232,8 @@ func (gs *shardQueue) applyEffects(now clock.Now, e Effects) {
 	}
 }
 
-// answerWaiting answers those who wait for a list that gives nothing any more: what
-// they have by the log, or why they get nothing.
+// answerQueued answers the queued requests of a list that is off for good: with the user's claim in the
+// log, or with the reason why there is none.
 func (gs *shardQueue) answerQueued(now clock.Now) {
 	waited := gs.takeQueued()
 	for _, t := range waited {
@@ -245,7 +242,7 @@ func (gs *shardQueue) answerQueued(now clock.Now) {
 	gs.shard.concludeAndDeliver(waited, gs.mayHave)
 }
 
-// turn says under which fill a list gives, 0 if it does not.
+// setFill sets the fill under which the list gives units; 0: it gives none.
 func (gs *shardQueue) setFill(now clock.Now, fill uint64) {
 	gs.node.mu.Lock()
 	defer gs.node.unlock()
@@ -253,7 +250,7 @@ func (gs *shardQueue) setFill(now clock.Now, fill uint64) {
 	case gs.fill == fill:
 	case fill == 0:
 		gs.fill, gs.offSince = 0, now
-	default: // it is filled from the ledger, which has all that was given before
+	default: // the list was filled from the ledger, which has all grabs of before
 		gs.resetCounts()
 		gs.fill, gs.countedFill, gs.retryAt, gs.drainScheduled, gs.drainUrgent = fill, fill, 0, false, false
 		gs.wakeWaiters()
@@ -264,8 +261,8 @@ func (gs *shardQueue) setFill(now clock.Now, fill uint64) {
 	}
 }
 
-// handBack hands back all who wait on a shard and have no answer: the ledger has all
-// that its list gave, also what others have drained.
+// takeQueued removes and returns all queued requests. The ledger has all grabs of the list, including
+// those that other processes have drained.
 func (gs *shardQueue) takeQueued() (waited []*Ticket) {
 	gs.node.mu.Lock()
 	defer gs.node.mu.Unlock()
@@ -282,8 +279,8 @@ func (gs *shardQueue) takeQueued() (waited []*Ticket) {
 	return waited
 }
 
-// refuse answers all who wait on a shard. Who was asked for before, without an
-// answer, may have been given something.
+// refuse answers all queued requests of a shard. A request with an earlier call that got no reply may
+// have a unit, so its answer is Undecided.
 func (g *NodeBatcher) refuse(gs *shardQueue, a Answer) {
 	for _, t := range gs.queue {
 		switch {
@@ -293,16 +290,16 @@ func (g *NodeBatcher) refuse(gs *shardQueue, a Answer) {
 		case t.take():
 			t.answer = gs.recallOr(t, a)
 		default:
-			continue // nobody waits for it any more
+			continue // it was withdrawn
 		}
 		gs.conclude(t)
 	}
 	gs.queue = nil
 }
 
-// orHad is the refusal of a request, unless the log has its claim: the owner before may have
-// had the node give it something, which came into the log when this process filled the list,
-// while the request waited for that.
+// recallOr returns the claim of a request if the log has it, else a. The node may have given the user
+// a unit for the owner before; that grab came into the log when this process filled the list, while the
+// request waited for the fill.
 func (gs *shardQueue) recallOr(t *Ticket, a Answer) Answer {
 	if a.Elsewhere {
 		return a
@@ -313,13 +310,13 @@ func (gs *shardQueue) recallOr(t *Ticket, a Answer) Answer {
 	return a
 }
 
-// tell has a request told its answer by unlock.
+// conclude concludes an answered ticket, and has unlock deliver it.
 func (gs *shardQueue) conclude(t *Ticket) {
 	gs.shard.conclude([]*Ticket{t}, gs.mayHaveLocked)
 	gs.node.answered = append(gs.node.answered, answered{gs.shard, t})
 }
 
-// shutDown refuses all requests of a shard from here on.
+// shutDown refuses all requests of the shard from now on.
 func (gs *shardQueue) shutDown(refusal Answer) {
 	gs.node.mu.Lock()
 	defer gs.node.unlock()
@@ -328,8 +325,8 @@ func (gs *shardQueue) shutDown(refusal Answer) {
 	gs.node.abandonCounts(gs)
 }
 
-// abandon ends the count of what the ledger lacks: nobody here will know what becomes
-// of it. Whoever was given something, or may have been, stays in doubt.
+// abandonCounts ends the counts of grabs that the ledger lacks: this process will not learn their
+// outcome. Users who have, or may have, such a grab stay in doubt.
 func (g *NodeBatcher) abandonCounts(gs *shardQueue) {
 	for user, s := range gs.users {
 		if !s.uncounted() {
@@ -340,7 +337,7 @@ func (g *NodeBatcher) abandonCounts(gs *shardQueue) {
 	gs.wakeWaiters()
 }
 
-// drained says of which users of a shard the ledger has the grabs.
+// markLogged records that the ledger has the grabs of these users.
 func (gs *shardQueue) markLogged(users []string) {
 	gs.node.mu.Lock()
 	defer gs.node.mu.Unlock()
@@ -352,12 +349,13 @@ func (gs *shardQueue) markLogged(users []string) {
 	gs.node.signal()
 }
 
-// drainWaiter waits until the ledger has so many of the grabs in all.
+// drainWaiter waits until the ledger has as many grabs, counted from the first.
 type drainWaiter struct {
 	grabs int64
 	done  chan struct{}
 }
 
+// drain implements nodeQueue.
 func (gs *shardQueue) drain() <-chan struct{} {
 	gs.node.mu.Lock()
 	defer gs.node.mu.Unlock()
@@ -370,7 +368,7 @@ func (gs *shardQueue) drain() <-chan struct{} {
 	return w.done
 }
 
-// wakeWaiters tells those who wait for what the ledger has now.
+// wakeWaiters closes the channels of the waiters whose grabs the ledger has.
 func (gs *shardQueue) wakeWaiters() {
 	gs.waiters = slices.DeleteFunc(gs.waiters, func(w drainWaiter) bool {
 		there := gs.given-gs.backlog.unlogged >= w.grabs
@@ -387,8 +385,8 @@ func (gs *shardQueue) addStatus(v *Status) {
 	v.Listed, v.ListOn, v.Undrained = true, gs.fill != 0, gs.backlog.unlogged
 }
 
-// Next puts what is to be asked into c. false: nothing is now, or before the
-// monotonic time returned, which is 0 where an event must come first.
+// Next prepares the next call in c. It returns false if no call is due now, and the monotonic time
+// from which one is; 0: not before an event.
 func (g *NodeBatcher) Next(now clock.Now, c *GrabCall) (bool, time.Duration) {
 	g.mu.Lock()
 	defer g.unlock()
@@ -418,13 +416,13 @@ func (g *NodeBatcher) Next(now clock.Now, c *GrabCall) (bool, time.Duration) {
 	g.nextShard = (g.nextShard + 1) % n
 	g.calls++
 	if slices.ContainsFunc(g.shards, func(gs *shardQueue) bool { return gs.fill != 0 && len(gs.queue) > 0 }) {
-		g.signal() // for whoever else makes calls
+		g.signal() // for another goroutine that makes calls
 	}
 	return true, 0
 }
 
-// Call returns a call that Next has prepared, of the node of that index; its reply is
-// taken in by Done.
+// Call returns the call that Next has prepared in c, of the node with that index. HandleReply receives
+// its reply.
 func (g *NodeBatcher) Call(node int, c *GrabCall) calls.Call {
 	return calls.OfList(node, "grab", GrabTimeout, func(ctx context.Context, list lists.Node) GrabReply {
 		given, err := list.Grab(ctx, c.Batches)
@@ -432,7 +430,7 @@ func (g *NodeBatcher) Call(node int, c *GrabCall) calls.Call {
 	}, func(now clock.Now, r GrabReply) { g.HandleReply(now, c, r.Given, r.Err) }, func(err error) GrabReply { return GrabReply{Err: err} })
 }
 
-// GrabReply is what a node says to a GrabCall: what it has given to each of its batches.
+// GrabReply is the reply of a node to a GrabCall: the units given, by batch.
 type GrabReply struct {
 	Given []lists.Given
 	Err   error
@@ -442,10 +440,9 @@ func (c *GrabCall) reset() {
 	c.Batches, c.shards, c.tickets = c.Batches[:0], c.shards[:0], c.tickets[:0]
 }
 
-// probe returns how many requests a shard's node may be asked for the first time:
-// where the last call was not answered one, once all have their answer who may have
-// been given something. A node that is silent for long is then asked for few of
-// whom nobody knows what they have.
+// firstAttempts returns how many requests that were in no call yet may go into the next call. After a
+// call without a reply it is one, and zero until all requests of that call have their answer: a node
+// that stays silent then leaves few requests in doubt.
 func (gs *shardQueue) firstAttempts() int {
 	switch {
 	case gs.failed.err == nil:
@@ -456,9 +453,9 @@ func (gs *shardQueue) firstAttempts() int {
 	return 1
 }
 
-// add takes up to most requests from a shard's queue, none of a user for whom the
-// node is being asked, and of users who may be given a unit that is not counted yet as
-// many as the backlog has room for. It returns how many.
+// add takes up to most requests from a shard's queue into the call. It takes no request of a user with
+// a call under way, and of users who may be given a unit that is not counted yet as many as the backlog
+// has room for. It returns how many requests it took.
 func (c *GrabCall) add(now clock.Now, gs *shardQueue, most int) int {
 	first := gs.firstAttempts()
 	size := min(most, len(gs.queue))
@@ -474,12 +471,12 @@ func (c *GrabCall) add(now clock.Now, gs *shardQueue, most int) int {
 		}
 		s := gs.users[t.User]
 		if s&inFlight != 0 || s.uncounted() && gs.backlog.room() == 0 || !t.sentToList && first == 0 {
-			keep = append(keep, t) // its turn comes
+			keep = append(keep, t) // for a later call
 			continue
 		}
 		if !t.sentToList {
 			if !t.take() {
-				continue // nobody waits for it any more
+				continue // it was withdrawn
 			}
 			if t.isSuperseded() {
 				t.answer = refuseHere(api.NoQuorum)

@@ -8,12 +8,11 @@ import (
 	"salectl/backends/clock"
 )
 
-// What keeps requests from nodes that keep lists: a ledger that is far behind, and
-// a node that gives nothing though its list is on.
+// This file handles two obstacles to requests: a ledger that is far behind, and a node that
+// gives nothing though its list is on.
 
-// turnAway refuses those who wait on a shard that this process may not give units of, and
-// while the ledger is as far behind as it may be all but those who may have been given
-// something.
+// refuseBlocked refuses the queued requests of a shard while this process may not append to it. While
+// the backlog is full, it refuses all but those that may have a unit from an earlier call.
 func (g *NodeBatcher) refuseBlocked(now clock.Now, gs *shardQueue) {
 	switch {
 	case !gs.shard.May(now): // its clock may be the reason
@@ -26,13 +25,13 @@ func (g *NodeBatcher) refuseBlocked(now clock.Now, gs *shardQueue) {
 	}
 }
 
-// failure is since when and why a node gives nothing from a list that is on, and
-// when it last said so.
+// failure is why a node's calls for a list that is on fail, since when, and the time of the last one.
 type failure struct {
 	since, last clock.Now
-	err         error // nil: it does
+	err         error // nil: they do not
 }
 
+// record records a failed call.
 func (f *failure) record(now clock.Now, err error) {
 	if f.err == nil {
 		f.since = now
@@ -40,8 +39,8 @@ func (f *failure) record(now clock.Now, err error) {
 	f.last, f.err = now, err
 }
 
-// stall says since when and why the node gives nothing from a shard's list, as long
-// as that is news: somebody must ask to find out that it does again.
+// stall returns since when and why the node's calls fail. It returns nil after 2*StallAfter without a
+// call: only a new request can show whether the node replies again.
 func (gs *shardQueue) stall(now clock.Now) *Stall {
 	gs.node.mu.Lock()
 	defer gs.node.mu.Unlock()

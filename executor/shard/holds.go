@@ -15,11 +15,11 @@ type Hold struct {
 	Release time.Time // when it expires, or would have: its deadline and the grace
 }
 
-// HoldsFrom looks at no more than most claims, in the order of their acceptance, or of a
-// draw in that of their awards, from the from-th on, and says where to go on: at the same
-// place if there were none. It returns those that are held, and those that have expired or
-// were cancelled and whose release is after since. What has been looked at need not be again:
-// a claim is held from the moment at which it got its units, or never.
+// HoldsFrom reads up to most claims from the from-th on, in the order of their acceptance, or for a draw
+// of their awards. It returns those that are held, and those that have expired or were cancelled and whose
+// release is after since. next is the position of the next call; it equals from if there were no claims.
+// Claims before it need not be read again: a claim is held from the moment at which it got its units, or
+// never.
 func (s *Shard) HoldsFrom(from, most int, since time.Time) (holds []Hold, next int) {
 	s.state.RLock()
 	defer s.state.RUnlock()
@@ -33,7 +33,7 @@ func (s *Shard) HoldsFrom(from, most int, since time.Time) (holds []Hold, next i
 	return holds, from
 }
 
-// Unpaid returns a claim as it stands, if it is held, has expired or was cancelled.
+// Unpaid returns the present state of a claim, if it is held, has expired or was cancelled.
 func (s *Shard) Unpaid(id ClaimID) (Hold, bool) {
 	s.state.RLock()
 	defer s.state.RUnlock()

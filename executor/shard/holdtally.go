@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// HoldTally says how long the holds of a shard lasted that have ended.
+// HoldTally counts the holds of a shard that have ended, by their duration.
 type HoldTally struct {
 	Count    uint64
 	Seconds  float64  // all of them together
@@ -16,19 +16,19 @@ type HoldTally struct {
 // HoldBounds are the bounds of a HoldTally, in seconds.
 var HoldBounds = []float64{.1, .5, 1, 5, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 3 * 3600, 24 * 3600}
 
-// holdTally adds up what the ledger says of holds, each once. It begins with the log, so
-// that after a takeover it has what was before.
+// holdTally adds up the holds of the ledger, each once. It begins with the log's first, so that after a
+// takeover it includes earlier ones.
 type holdTally struct {
 	mu   sync.Mutex
 	sum  HoldTally // of the holds that have ended; of those, Extended too
-	next int       // the first of the ledger's deals that was not looked at
+	next int       // the first of the ledger's holds that was not read
 	open []int     // those that were, and were held or may yet be
 }
 
-// tallyAtOnce bounds how many holds are looked at while the shard waits.
+// tallyAtOnce bounds how many holds are read at a time while the shard waits.
 const tallyAtOnce = 4096
 
-// Holds adds up what has ended since it was asked last.
+// Holds returns the tally. It adds the holds that have ended since its last call.
 func (s *Shard) Holds() HoldTally {
 	t := &s.holds
 	t.mu.Lock()

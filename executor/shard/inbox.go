@@ -19,10 +19,10 @@ type inbox struct {
 	wake    chan struct{} // holds one signal: there is mail
 }
 
-// Mail holds a signal while there is mail for Act.
+// Mail returns a channel that holds a signal while there is mail for Act.
 func (b *inbox) Mail() <-chan struct{} { return b.wake }
 
-// offer queues a ticket, or says why not.
+// offer queues a ticket, or returns why it cannot.
 func (b *inbox) offer(t *Ticket, p *pending) api.Outcome {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -46,8 +46,8 @@ func (b *inbox) Bound(requests int) {
 	b.bound = requests
 }
 
-// Post queues an event for the sequencer. It returns false if that has ended, and
-// will not hear of it.
+// Post queues an event for the sequencer. It returns false if the sequencer has ended, and will not
+// receive the event.
 func (b *inbox) Post(e Event) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -59,6 +59,7 @@ func (b *inbox) Post(e Event) bool {
 	return true
 }
 
+// signal sends the signal of Mail.
 func (b *inbox) signal() {
 	select {
 	case b.wake <- struct{}{}:
@@ -79,14 +80,14 @@ func (b *inbox) take(all bool, inside int) (events []Event, tickets []*Ticket) {
 	return events, tickets
 }
 
-// decided takes in that the sequencer has decided so many tickets.
+// decided records that the sequencer has decided n tickets.
 func (b *inbox) decided(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.inside -= min(n, b.inside)
 }
 
-// close ends the queueing, with the answer to tickets that are not decided.
+// close ends the inbox. refusal is the answer to undecided tickets.
 func (b *inbox) close(refusal Answer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -11,16 +11,15 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
-// ledgerView reads what the log of a shard says, as far as it was read. All methods are safe for
-// concurrent use.
+// ledgerView reads the log of a shard, as far as it was read. All methods are safe for concurrent use.
 type ledgerView struct {
 	// state guards the ledger's state of seq, which only events change. Claims are looked up under it
-	// while the next commit is decided and appended. All else of seq belongs to whoever runs the shard.
+	// while the next commit is decided and appended. The rest of seq belongs to the goroutine that runs the shard.
 	state sync.RWMutex
 	seq   *sequencer
 }
 
-// Recall answers a request from memory, if what is in the ledger decides it.
+// Recall answers a request from memory, if the ledger's state decides it.
 func (l *ledgerView) Recall(now clock.Now, r Request) (Answer, bool) {
 	l.state.RLock()
 	defer l.state.RUnlock()
@@ -110,9 +109,9 @@ func (l *ledgerView) lookupClaim(id ClaimID, p api.Page) Answer {
 	return Answer{Claim: withFinalState(l.seq.state, claim)}
 }
 
-// ledgerStatus is the part of Status that follows from the log. The front is not part
-// of it: the front of a list calls Recall under its own lock, so that whoever locked
-// the state first and the front then would deadlock with it.
+// ledgerStatus returns the part of Status that follows from the log. It excludes the nodeQueue: that of a
+// list calls Recall under its own lock, so a caller that locked the state first and the nodeQueue then
+// would deadlock with it.
 func (l *ledgerView) ledgerStatus() Status {
 	l.state.RLock()
 	defer l.state.RUnlock()
@@ -138,7 +137,7 @@ func (l *ledgerView) Terms() (phase string, settings *pb.Settings) {
 	return l.seq.state.Phase, l.seq.state.Settings()
 }
 
-// Epoch is that of the shard's log: it grows whenever a process takes the shard over.
+// Epoch returns the epoch of the shard's log: it grows whenever a process takes the shard over.
 func (l *ledgerView) Epoch() uint64 {
 	l.state.RLock()
 	defer l.state.RUnlock()

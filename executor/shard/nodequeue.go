@@ -5,33 +5,32 @@ import (
 	"salectl/backends/clock"
 )
 
-// front is the outer part of a shard's engine: where requests wait that the engine
-// serves without the sequencer, and what is known of those. All its methods but carry
-// are safe for concurrent use.
+// nodeQueue is the queue of the requests that a shard's list node serves without the sequencer. All its
+// methods but applyEffects are safe for concurrent use.
 type nodeQueue interface {
-	// takes reports whether a request waits here, and not in the shard's own queue.
+	// accepts reports whether a request waits in this queue, and not in the shard's inbox.
 	accepts(t *Ticket) bool
-	// offer queues a ticket, or says why not.
+	// offer queues a ticket, or returns why it cannot.
 	offer(now clock.Now, t *Ticket) api.Outcome
-	// waiting is how many requests wait.
+	// waiting returns how many requests wait.
 	waiting() int
-	// carry takes in what the sequencer has to say, and how it stands.
+	// applyEffects applies the effects of the sequencer, and its present condition.
 	applyEffects(now clock.Now, e Effects)
-	// shutDown refuses all requests from here on.
+	// shutDown refuses all requests from now on.
 	shutDown(refusal Answer)
 
-	// mayHave reports whether a user was given something, or may have been, that the log
-	// lacks; mayLack whether it may lack anything.
+	// mayHave reports whether a user has, or may have, a unit that the log lacks. mayLack reports
+	// whether the log may lack anything.
 	mayHave(user string) bool
 	mayLack() bool
-	// drain has all that was given so far come into the log, and returns a channel that
-	// is closed when it is there.
+	// drain has all grabs so far appended to the log, and returns a channel that is closed when
+	// the log has them.
 	drain() <-chan struct{}
-	// ready reports whether units are given, if they should be.
+	// ready reports whether the list gives units, or is off as it should be.
 	ready() bool
-	// stall says since when and why none are given though they should be; nil: they are.
+	// stall returns since when and why no units are given although they should be; nil: they are.
 	stall(now clock.Now) *Stall
-	// show adds to a status.
+	// addStatus sets the list's fields of a status.
 	addStatus(v *Status)
 }
 
@@ -42,7 +41,7 @@ var closedChan = func() chan struct{} {
 	return c
 }()
 
-// noFront is the front where the owner decides: all requests go to the sequencer.
+// noNodeQueue is the nodeQueue of a shard without a list: the sequencer decides all its requests.
 type noNodeQueue struct{}
 
 func (noNodeQueue) accepts(*Ticket) bool                 { return false }

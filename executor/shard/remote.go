@@ -11,26 +11,24 @@ import (
 	"salectl/backends/clock"
 )
 
-// Remote stands for a shard that another process owns: requests that came to this
-// process are passed on to the owner in the order of their coming, and its answers
-// back. While nobody is known to own the shard, or the owner does not take it yet, they
-// wait, for Patience at most.
+// Remote stands for a shard that another process owns. It forwards requests to the owner in the order of
+// their arrival, and passes the owner's answers back. While no owner is known, or the owner does not
+// serve the shard yet, requests wait for up to Patience.
 //
-// No request overtakes an earlier one: the next owner is asked when what was sent to the
-// one before has come back. A request that an owner has not answered is asked for again,
-// with its key, so that one that was accepted is answered from the log. All methods are
-// safe for concurrent use.
+// No request overtakes an earlier one: requests go to the next owner only after each request sent to the
+// last owner has come back. A request that an owner has not answered is sent again with its key, so
+// that one that was accepted is answered from the log. All methods are safe for concurrent use.
 type Remote struct {
 	cfg  RemoteConfig
-	self holder // itself, for its tickets
+	self holder // the Remote itself, as the holder of its tickets
 
 	underway underway     // those that came with a key, here and on the shard of this process
 	tickets  atomic.Int64 // tickets; written under mu
 
 	mu          sync.Mutex
 	route       Route
-	pausedUntil time.Duration // monotonic: the owner is not asked before
-	probing     bool          // it has not taken its shard yet: one request at a time asks whether it has
+	pausedUntil time.Duration // monotonic: no request is sent to the owner before
+	probing     bool          // the owner did not serve the shard yet: one request at a time is sent to find out
 	queue       []*Ticket     // not sent, in order
 	sent        []*Ticket     // in order, all to the process at
 	sentTo      string
@@ -39,9 +37,9 @@ type Remote struct {
 	closed      *Answer
 }
 
-// Route says who owns a shard.
+// Route is the owner of a shard and its address.
 type Route struct {
-	Owner   string // the id of a process; "": nobody knows
+	Owner   string // the id of a process; "": unknown
 	Address string // where it answers
 	Epoch   uint64 // of the shard's log under it: higher is newer
 }
@@ -50,14 +48,14 @@ type Route struct {
 type ForwardedRequest struct {
 	ID     uint64
 	UID    string // of the run that it is for
-	GiveUp bool   // withdraws the request of this ID: nobody waits for its answer any more
+	GiveUp bool   // withdraws the request of this ID: its requester has gone
 	Request
 }
 
-// Patience is for how long a request waits for a shard that moves, and a query for its answer.
+// Patience is how long a request waits for a shard that moves, and a query for its answer.
 const Patience = time.Second
 
-// restFor is how long an owner that has not taken its shard yet is left alone.
+// ownerPause is the pause before the next request to an owner that does not serve its shard yet.
 const ownerPause = 5 * time.Millisecond
 
 // RemoteConfig is what a Remote is made of; all but Notify is required.
@@ -71,40 +69,39 @@ type RemoteConfig struct {
 	// Send sends a request to the process of that id, and does not wait. It returns false if the
 	// process cannot be reached now, or cannot take more.
 	Send func(owner string, e ForwardedRequest) bool
-	// Home queues a ticket on the shard of this process, or says why not.
+	// Home queues a ticket on the shard of this process, or returns why it cannot.
 	Home func(now clock.Now, t *Ticket) api.Outcome
 	// Lookup answers a query if the shard is this process's.
 	Lookup func(now clock.Now, q *Query) (a Answer, ok bool)
-	// Why is what requests are told that nobody could be asked for.
+	// Why returns the answer to requests that could be sent to no process.
 	Why func() Answer
-	// Notify is called when requests begin to wait, so that Tick is due sooner than it said,
-	// and returns at once; nil: whoever has the Remote calls Tick often. It is called from
-	// any goroutine.
+	// Notify is called when requests begin to wait, so that Tick is due earlier than it returned. It must
+	// return at once, and is called from any goroutine; nil: the caller of Tick calls it often.
 	Notify func()
 }
 
-// NewRemote returns the stand-in of a shard of which no owner is known.
+// NewRemote returns a Remote with no known owner.
 func NewRemote(c RemoteConfig) *Remote {
 	r := &Remote{cfg: c, lastID: c.First}
 	r.self = r
 	return r
 }
 
-// Busy reports whether requests wait here, or for an answer of the owner: what comes then is
-// to wait behind them, also where the shard is this process's by now.
+// Busy reports whether requests wait here, or for an answer of the owner. Later requests must wait behind
+// them, even if this process owns the shard by now.
 func (r *Remote) Busy() bool { return r.tickets.Load() > 0 }
 
-// count brings n up to date. mu is held.
+// updateCount updates the number of tickets. mu is held.
 func (r *Remote) updateCount() { r.tickets.Store(int64(len(r.queue) + len(r.sent))) }
 
-// Route returns who owns the shard as far as is known.
+// Route returns the owner of the shard as far as is known.
 func (r *Remote) Route() Route {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.route
 }
 
-// Learn takes in who owns the shard, unless a newer owner is known.
+// Learn records the owner of the shard, unless a newer one is known.
 func (r *Remote) Learn(now clock.Now, to Route) {
 	r.change(func() []*Ticket {
 		r.learn(to)
@@ -118,7 +115,7 @@ func (r *Remote) learn(to Route) {
 	}
 }
 
-// Forget says that a process owns the shard no more.
+// Forget records that a process does not own the shard any more.
 func (r *Remote) Forget(owner string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -127,7 +124,7 @@ func (r *Remote) Forget(owner string) {
 	}
 }
 
-// Offer queues a ticket, or says why not.
+// Offer queues a ticket, or returns why it cannot.
 func (r *Remote) Offer(now clock.Now, t *Ticket) api.Outcome {
 	r.mu.Lock()
 	switch {
@@ -149,15 +146,15 @@ func (r *Remote) Offer(now clock.Now, t *Ticket) api.Outcome {
 	return ""
 }
 
-// notify says if requests begin to wait; waited is how many did before. mu is held.
+// notify calls Notify if requests have begun to wait; waited is how many waited before. mu is held.
 func (r *Remote) notify(waited int) {
 	if r.cfg.Notify != nil && waited == 0 && len(r.queue) > 0 {
 		r.cfg.Notify()
 	}
 }
 
-// Moved queues tickets that a shard of this process has not decided, or perhaps has. They
-// come before all that were offered since. The shard is this process's no more.
+// Moved queues tickets that a shard of this process has not decided, or may have. They come before all
+// that were offered since. The process does not own the shard any more.
 func (r *Remote) Moved(now clock.Now, ts []*Ticket) {
 	r.change(func() []*Ticket {
 		if r.route.Owner == r.cfg.Me {
@@ -166,7 +163,7 @@ func (r *Remote) Moved(now clock.Now, ts []*Ticket) {
 		for _, t := range ts {
 			t.maybeDecided = t.maybeDecided || t.answer.Outcome == api.Unknown
 			r.enter(now, t)
-			if !t.maybeDecided { // nobody has decided, so that whoever waits may give up
+			if !t.maybeDecided { // no process has decided, so the requester may withdraw it
 				t.putBack()
 			}
 		}
@@ -185,7 +182,7 @@ func (r *Remote) Moved(now clock.Now, ts []*Ticket) {
 	})
 }
 
-// enter has a ticket wait here. mu is held.
+// enter registers a ticket that begins to wait here. mu is held.
 func (r *Remote) enter(now clock.Now, t *Ticket) {
 	r.turns++
 	t.parkedAt, t.turn = now.Mono, r.turns
@@ -214,8 +211,8 @@ func completeAll(over []*Ticket) {
 	}
 }
 
-// pump sends what waits, if there is somebody to send it to. It returns the tickets that it has
-// answered. mu is held.
+// pump sends the queued requests, if their owner is known and may be called. It returns the tickets that
+// it has answered. mu is held.
 func (r *Remote) pump(now clock.Now) (over []*Ticket) {
 	to := r.route.Owner
 	switch {
@@ -249,8 +246,8 @@ func (r *Remote) pump(now clock.Now) (over []*Ticket) {
 	return nil
 }
 
-// home queues what waits on the shard, which is this process's. It returns the queries that it has
-// answered. mu is held.
+// queueHome queues the waiting requests on the shard of this process, which owns it. It returns the
+// queries that it has answered. mu is held.
 func (r *Remote) queueHome(now clock.Now) (over []*Ticket) {
 	n := 0
 	for _, t := range r.queue {
@@ -277,8 +274,8 @@ func (r *Remote) queueHome(now clock.Now) (over []*Ticket) {
 	return over
 }
 
-// claims takes a ticket that waits, to have it decided; false: nobody waits for it any
-// more. mu is held.
+// takeForDecision takes a waiting ticket for a decision. It returns false if the ticket was withdrawn. mu
+// is held.
 func (r *Remote) takeForDecision(t *Ticket) bool {
 	if t.cancelled {
 		r.drop(t)
@@ -287,8 +284,8 @@ func (r *Remote) takeForDecision(t *Ticket) bool {
 	return t.maybeDecided || t.take()
 }
 
-// cancel takes in that the requester of a forwarded ticket has gone. The owner is not to decide it, if
-// it has not yet, and it is forwarded to no other.
+// cancel records that the requester of a forwarded ticket has gone. The ticket is forwarded to no other
+// process, and the owner is notified, so that it does not decide the request if it has not yet.
 func (r *Remote) cancel(t *Ticket) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -304,7 +301,7 @@ const forwardBits = 44
 // ShardOf returns the shard of a forwarded request by its id.
 func ShardOf(id uint64) int { return int(id >> forwardBits) }
 
-// back takes a ticket out of those sent; nil: it is not among them. mu is held.
+// takeSent removes and returns a sent ticket by its id; nil: there is none. mu is held.
 func (r *Remote) takeSent(id uint64) *Ticket {
 	i := slices.IndexFunc(r.sent, func(t *Ticket) bool { return t.forwardID == id })
 	if i < 0 {
@@ -320,7 +317,7 @@ func (r *Remote) takeSent(id uint64) *Ticket {
 	return t
 }
 
-// Answered takes in the owner's answer to a request.
+// Answered handles the owner's answer to a request.
 func (r *Remote) Answered(now clock.Now, id uint64, a Answer) {
 	r.change(func() []*Ticket {
 		t := r.takeSent(id)
@@ -343,11 +340,11 @@ func (r *Remote) Answered(now clock.Now, id uint64, a Answer) {
 	})
 }
 
-// answer says what a request gets, unless that would deny what an earlier one of its key
-// may yet get. mu is held.
+// answer sets the answer to a ticket, unless that would deny what an earlier request of its key may yet
+// get. mu is held.
 func (r *Remote) answer(t *Ticket, a Answer) {
-	undecided := a.Outcome.Row().Retry == api.Again   // the owner has not looked what became of earlier ones
-	if undecided && t.maybeDecided && !a.OtherRules { // nor of this one, where it was asked for before
+	undecided := a.Outcome.Row().Retry == api.Again   // the owner has not read the outcome of earlier ones
+	if undecided && t.maybeDecided && !a.OtherRules { // nor of this one, if it was sent before
 		a = Undecided
 	}
 	t.answer = t.forRequester(a)
@@ -367,8 +364,8 @@ func (r *Remote) answer(t *Ticket, a Answer) {
 	}
 }
 
-// Bounced takes in that the process asked is not the owner, and who is as far as that
-// knows. The request waits for its turn again, before all that came later.
+// Bounced handles the reply of a process that is not the owner, with the owner that it knows. The request
+// waits again, before all later ones.
 func (r *Remote) Bounced(now clock.Now, id uint64, to Route) {
 	r.change(func() []*Ticket {
 		t := r.takeSent(id)
@@ -383,14 +380,14 @@ func (r *Remote) Bounced(now clock.Now, id uint64, to Route) {
 	})
 }
 
-// rest leaves the owner alone for a little, which did not take what it was sent. mu is held.
+// pauseOwner pauses requests to an owner that has refused one. mu is held.
 func (r *Remote) pauseOwner(now clock.Now) {
 	if r.route.Owner == r.sentTo {
 		r.pausedUntil, r.probing = now.Mono+ownerPause, true
 	}
 }
 
-// putBack has a ticket wait again that was sent, in its turn. mu is held.
+// putBack queues a sent ticket again in its turn. mu is held.
 func (r *Remote) putBack(t *Ticket) {
 	if !t.maybeDecided {
 		t.putBack()
@@ -407,8 +404,8 @@ func (r *Remote) putBack(t *Ticket) {
 	r.queue = slices.Insert(r.queue, at, t)
 }
 
-// Cut says that nothing more comes from a process: what it was asked for is asked for
-// again, there or elsewhere. It may have been decided. Cut returns how many those are.
+// Cut handles the end of the link to a process: its unanswered requests, which it may have decided, are
+// sent again, to it or to another owner. Cut returns how many there are.
 func (r *Remote) Cut(now clock.Now, owner string) (unanswered int) {
 	r.change(func() []*Ticket {
 		if r.sentTo == owner {
@@ -426,8 +423,8 @@ func (r *Remote) Cut(now clock.Now, owner string) (unanswered int) {
 	return unanswered
 }
 
-// Tick lets time pass. It returns when to be told again, by the monotonic clock; 0: not
-// before something else happens.
+// Tick advances the time. It returns the monotonic time at which it is due again; 0: not before another
+// call.
 func (r *Remote) Tick(now clock.Now) (wake time.Duration) {
 	r.change(func() []*Ticket {
 		over := append(r.giveUp(now), r.pump(now)...)
@@ -447,7 +444,7 @@ func (r *Remote) Tick(now clock.Now) (wake time.Duration) {
 	return wake
 }
 
-// giveUp refuses those that have waited for too long. mu is held.
+// giveUp refuses the requests that have waited for Patience. mu is held.
 func (r *Remote) giveUp(now clock.Now) (over []*Ticket) {
 	late := func(t *Ticket) bool { return now.Mono >= t.parkedAt+Patience }
 	lateQuery := func(t *Ticket) bool { return t.Query != nil && late(t) }
@@ -471,7 +468,7 @@ func (r *Remote) giveUp(now clock.Now) (over []*Ticket) {
 	return over
 }
 
-// refuse answers a ticket that is sent nowhere any more. mu is held.
+// refuse answers a ticket that is not sent again. mu is held.
 func (r *Remote) refuse(t *Ticket, why Answer, over *[]*Ticket) bool {
 	switch {
 	case t.cancelled:
@@ -480,14 +477,14 @@ func (r *Remote) refuse(t *Ticket, why Answer, over *[]*Ticket) bool {
 	case t.maybeDecided:
 		why = Undecided
 	case !t.take():
-		return true // nobody waits for it any more
+		return true // it was withdrawn
 	}
 	r.answer(t, why)
 	*over = append(*over, t)
 	return true
 }
 
-// Close refuses all that waits and all that comes from here on.
+// Close refuses all waiting and all later requests.
 func (r *Remote) Close(why Answer) {
 	r.change(func() []*Ticket {
 		r.closed = &why
@@ -501,7 +498,7 @@ func (r *Remote) Close(why Answer) {
 	})
 }
 
-// drop has a ticket that is gone wait no longer. mu is held.
+// drop removes a ticket whose requester has gone. mu is held.
 func (r *Remote) drop(t *Ticket) {
 	if t.holder.Load() == nil {
 		return
@@ -512,7 +509,7 @@ func (r *Remote) drop(t *Ticket) {
 	r.underway.leave(t)
 }
 
-// refuseAll refuses all that waits. mu is held.
+// refuseAll refuses all waiting requests. mu is held.
 func (r *Remote) refuseAll(why Answer) (over []*Ticket) {
 	for _, t := range r.queue {
 		r.refuse(t, why, &over)
@@ -521,15 +518,14 @@ func (r *Remote) refuseAll(why Answer) (over []*Ticket) {
 	return over
 }
 
-// Waiting is how many requests wait for somebody to ask, and how many for an answer.
+// Waiting returns how many requests wait to be sent, and how many for an answer.
 func (r *Remote) Waiting() (queued, sent int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.queue), len(r.sent)
 }
 
-// Refuse returns the answer to a request that is refused without a look at it, as that of
-// a Shard does.
+// Refuse implements holder. It returns the answer to a request that is refused without a look-up.
 func (r *Remote) Refuse(q Request, a Answer) Answer {
 	if q.Key != "" && a.Denies() && (r.underway.has(&q) || r.cfg.Doubts.Has(q.User, q.Key)) {
 		return Undecided
@@ -537,12 +533,13 @@ func (r *Remote) Refuse(q Request, a Answer) Answer {
 	return a
 }
 
-// knowsOutcome is holder's.
+// knowsOutcome implements holder.
 func (r *Remote) knowsOutcome() bool { return false }
 
-// withdrawn is holder's.
+// withdrawn implements holder.
 func (r *Remote) withdrawn(t *Ticket) { r.underway.leave(t) }
 
+// abandoned implements holder.
 func (r *Remote) abandoned(t *Ticket) {
 	r.underway.abandon(t)
 	r.cfg.Doubts.Add(r.cfg.UID, r.cfg.Shard, t.User, t.Key)

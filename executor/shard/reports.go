@@ -26,7 +26,7 @@ type Load struct {
 	Stuck     string   // the part that keeps it from being written, such as "ledger"; "": none
 }
 
-// Measured says how busy a shard of this process is.
+// Measured sets the load of a shard of this process.
 func (b *SaleTotals) Measured(shard int, l Load) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -37,17 +37,17 @@ func (b *SaleTotals) Measured(shard int, l Load) {
 // peers.
 func (b *SaleTotals) News() bool { return b.changed.Load() }
 
-// matters reports whether peers should hear soon how a shard stands, and not only when they are
-// told something anyway. They go by it when one of their shards is short of units: whether
-// this one has some, and roughly how many; of few, how many. A shard that has none left is
-// watched closely, for all may be sold.
+// worthReporting reports whether peers need the totals t soon, and not only with the next message; told
+// are the totals last reported. Peers use them when one of their shards is short of units: whether this
+// shard has some, and roughly how many; if few, exactly how many. A shard that has none left always
+// counts, for all may be sold.
 func worthReporting(told, t ledger.Totals) bool {
 	const few = 16
 	return t.Available == 0 || t.Available != told.Available && min(t.Available, told.Available) < few || t.Available < told.Available/2 || t.Available/2 > told.Available ||
 		(t.InFlight == 0) != (told.InFlight == 0) || t.Epoch != told.Epoch || t.Generation != told.Generation || t.Limit != told.Limit
 }
 
-// Reported takes in that peers are about to be sent reports.
+// Reported records that reports are about to be sent to peers.
 func (b *SaleTotals) Reported() {
 	b.changed.Store(false)
 	b.mu.Lock()
@@ -57,8 +57,8 @@ func (b *SaleTotals) Reported() {
 	}
 }
 
-// Reports returns how the shards of this process stand that have changed since the slots
-// of told, which it brings up to date; all of them where told is empty.
+// Reports returns the reports of this process's shards that have changed since the slots in told, which
+// it updates; all of them if told is empty.
 func (b *SaleTotals) Reports(told map[int]uint64) (all []Report) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -74,7 +74,7 @@ func (b *SaleTotals) Reports(told map[int]uint64) (all []Report) {
 	return all
 }
 
-// Receive takes in the report of another process, unless a newer one is known.
+// Receive records the report of another process, unless a newer one is known.
 func (b *SaleTotals) Receive(r Report) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -155,8 +155,8 @@ func (b *SaleTotals) Due(now clock.Now) time.Duration {
 	return 0
 }
 
-// Prove takes in that all shards were at these slots at an instant, and that their owners have
-// promised. The next commit that becomes known ends the proof.
+// Prove records that all shards were at these slots at an instant, and that their owners have promised.
+// The next commit that becomes known ends the proof.
 func (b *SaleTotals) Prove(slots []uint64, at clock.Now) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -179,8 +179,8 @@ func (b *SaleTotals) PromiseNoReturn(now clock.Now) bool {
 	return true
 }
 
-// TakeOver takes in that this process has taken a shard over. It keeps the promises that the owner
-// before may have made.
+// TakeOver records that this process has taken a shard over. It keeps the promises that the owner before
+// may have made.
 func (b *SaleTotals) TakeOver(shard int, now clock.Now) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -202,14 +202,14 @@ func (b *SaleTotals) BeginReturn(shard int, now clock.Now) (at time.Duration) {
 	return 0
 }
 
-// EndReturn takes in that no unit comes back after all.
+// EndReturn records that no unit comes back after all.
 func (b *SaleTotals) EndReturn(shard int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.shards[shard].returning = false
 }
 
-// ForgetProof takes in that the totals of other processes' shards are unknown: a new proof is due.
+// ForgetProof records that the totals of other processes' shards are unknown: a new proof is due.
 func (b *SaleTotals) ForgetProof() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -7,31 +7,30 @@ import (
 	"salectl/rules"
 )
 
-// requests are those that a sequencer has and that are not answered yet: undecided
-// ones, in the order of their coming, and the batch of the commit under way.
+// requests are the unanswered requests that a sequencer has: the undecided ones in the order of their
+// arrival, and the batch of the commit under way.
 type requests struct {
 	waiting      []*Ticket // undecided: those that are short of units, then new ones
-	due          int       // of waiting: how many at the end are to be looked at
+	due          int       // number of requests at the end of waiting that are due for a decision
 	prioritized  bool      // some have priorities
-	earlierShort bool      // a request before the one being decided waits for units, whichever
+	earlierShort bool      // a request before the one being decided waits for units, without choosing them
 	batch        []*Ticket // decided in the commit under way
 	maxBatch     int       // claims a commit may have, after one was too large; 0: any number
 	awardsShort  int64     // units that awards of a draw wait for
 	answered     []*Ticket // answered, to be handed back
 }
 
-// add takes in new requests.
+// add adds new requests.
 func (r *requests) add(ts []*Ticket) {
 	for _, t := range ts {
-		t.search = nil // an owner before may have begun one
+		t.search = nil // an earlier owner may have begun one
 	}
 	r.waiting = append(r.waiting, ts...)
 	r.due += len(ts)
 	r.prioritized = r.prioritized || slices.ContainsFunc(ts, func(t *Ticket) bool { return t.admittance != nil && t.admittance.Priority != rules.Priority{} })
 }
 
-// rank puts those that are to be looked at in the order of their priorities, those of one
-// priority in that of their coming.
+// sortDue sorts the requests that are due by priority, those of one priority by arrival.
 func (r *requests) sortDue() {
 	if r.prioritized {
 		slices.SortStableFunc(r.waiting[len(r.short()):], func(a, b *Ticket) int { return b.priority().Compare(a.priority()) })
@@ -39,20 +38,19 @@ func (r *requests) sortDue() {
 	}
 }
 
-// lookAgain has all undecided requests looked at: units may have come, or be gone for
-// good.
+// retryAll makes all undecided requests due for a decision: units may have come, or be gone for good.
 func (r *requests) retryAll() { r.due = len(r.waiting) }
 
 // short returns the requests that wait for units.
 func (r *requests) short() []*Ticket { return r.waiting[:len(r.waiting)-r.due] }
 
-// answer says what a request gets.
+// answer sets the answer to a request.
 func (r *requests) answer(t *Ticket, a Answer) {
 	t.answer = t.forRequester(a)
 	r.answered = append(r.answered, t)
 }
 
-// taken returns the requests that were answered since it was last called.
+// takeAnswered returns the requests that were answered since its last call.
 func (r *requests) takeAnswered() []*Ticket {
 	done := r.answered
 	r.answered = nil
@@ -70,7 +68,7 @@ func (r *requests) refuse(why func(*Ticket) Answer) {
 	})
 }
 
-// refuseShort answers the requests that wait for units, but for those that stay.
+// refuseShort answers the requests that wait for units, except those for which stays returns true.
 func (r *requests) refuseShort(stays func(*Ticket) bool, why func(*Ticket) Answer) {
 	short := r.short()
 	n := 0
@@ -86,21 +84,20 @@ func (r *requests) refuseShort(stays func(*Ticket) bool, why func(*Ticket) Answe
 	r.waiting = slices.Delete(r.waiting, n, len(short))
 }
 
-// lack reports whether awards, or requests that do not choose their units, wait for units,
-// whichever these are.
+// waitForUnits reports whether awards, or requests that do not choose their units, wait for units.
 func (r *requests) waitForUnits() bool {
 	return r.awardsShort > 0 || slices.ContainsFunc(r.waiting, func(t *Ticket) bool { return !t.Chooses() })
 }
 
-// sift looks at the requests that are to be looked at: those that stay wait for units
-// from here on, the others are done with.
+// filterDue calls stays for each request that is due. Those for which it returns true wait for units
+// from now on; the others are removed.
 func (r *requests) filterDue(stays func(*Ticket) bool) {
 	from := len(r.short())
 	rest := slices.DeleteFunc(r.waiting[from:], func(t *Ticket) bool { return !stays(t) })
 	r.waiting, r.due = r.waiting[:from+len(rest)], 0
 }
 
-// A decision is what became of a request that was looked at.
+// decision is the result of a decision on one request.
 type decision int
 
 const (
@@ -109,9 +106,8 @@ const (
 	full             // it waits for the next commit
 )
 
-// decide looks at the requests that are to be looked at, by their rank, until the
-// commit is full. Those that are decided join the batch; those that are short of units
-// go on waiting.
+// decide calls look for the requests that are due, by priority, until the commit is full. Decided
+// requests join the batch; requests that are short of units keep waiting.
 func (r *requests) decide(look func(*Ticket) decision) {
 	r.sortDue()
 	keep := len(r.waiting) - r.due
@@ -120,7 +116,7 @@ func (r *requests) decide(look func(*Ticket) decision) {
 	for i := keep; i < len(r.waiting); i++ {
 		t := r.waiting[i]
 		if !t.take() {
-			continue // nobody waits for it any more
+			continue // it was withdrawn
 		}
 		if t.isSuperseded() {
 			r.answer(t, refuseHere(api.NoQuorum))
@@ -148,7 +144,7 @@ func (r *requests) decide(look func(*Ticket) decision) {
 	r.waiting = r.waiting[:keep]
 }
 
-// undo makes the batch wait for another decision, before all others.
+// restoreBatch puts the batch back before all other requests, for another decision.
 func (r *requests) restoreBatch() {
 	for _, t := range r.batch {
 		t.putBack()
@@ -158,7 +154,7 @@ func (r *requests) restoreBatch() {
 	r.retryAll()
 }
 
-// finishBatch answers the batch: final says with what, given what was decided.
+// answerBatch answers the batch with what final returns for each request.
 func (r *requests) answerBatch(final func(*Ticket) Answer) {
 	for _, t := range r.batch {
 		r.answer(t, final(t))

@@ -93,7 +93,7 @@ func (b *SaleTotals) Seen(shard int) uint64 {
 	return b.shards[shard].seen
 }
 
-// Leave takes in that another process is to own a shard.
+// Leave records that another process is to own a shard.
 func (b *SaleTotals) Leave(shard int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -102,8 +102,8 @@ func (b *SaleTotals) Leave(shard int) {
 	b.recompute()
 }
 
-// Generation takes in that the sale's log has a newer generation. Not all is sold any more: the
-// generation may bring units.
+// Generation records that the sale's log has a newer generation. Not all is sold any more: the generation
+// may bring units.
 func (b *SaleTotals) Generation(newest uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -168,7 +168,7 @@ func (b *SaleTotals) release() (first time.Time) {
 	return first
 }
 
-// setShort notes whether claims wait on a shard for units.
+// setShort records whether claims wait on a shard for units.
 func (b *SaleTotals) setShort(shard int, units bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -185,9 +185,9 @@ type request struct {
 	deadline time.Duration // monotonic: when to take no reply for a denial
 }
 
-// plan returns the requests of a shard for units that it lacks: of few shards, those with the most
+// planRequests returns the requests of a shard for units that it lacks: of few shards, those with the most
 // units first, without those that skip names. Units that others have requested of a shard count as
-// gone until answered is called. Otherwise all shards that are short would choose the same one. A
+// gone until requestEnded is called. Otherwise all shards that are short would choose the same one. A
 // shard that is short itself comes last, and only for a shard with a lower number: it gives to no
 // other.
 func (b *SaleTotals) planRequests(to int, units int64, skip func(shard int) bool) []request {
@@ -220,7 +220,7 @@ func (b *SaleTotals) planRequests(to int, units int64, skip func(shard int) bool
 	return found[:n]
 }
 
-// others returns a request for each shard that has at least so many units available, those with the
+// withUnits returns a request for each shard that has at least so many units available, those with the
 // most first. The requests of other shards do not count: it is unknown which units they will get.
 func (b *SaleTotals) withUnits(to int, least int64) (found []request) {
 	b.mu.Lock()
@@ -234,7 +234,7 @@ func (b *SaleTotals) withUnits(to int, least int64) (found []request) {
 	return found
 }
 
-// anyOther reports whether another shard has so many units available and is not among those that
+// anyOtherHas reports whether another shard has so many units available and is not among those that
 // skip names.
 func (b *SaleTotals) anyOtherHas(to int, least int64, skip func(shard int) bool) bool {
 	b.mu.Lock()
@@ -247,7 +247,7 @@ func (b *SaleTotals) anyOtherHas(to int, least int64, skip func(shard int) bool)
 	return false
 }
 
-// answered takes in that a request was answered, or given up.
+// requestEnded records that a request was answered, or given up.
 func (b *SaleTotals) requestEnded(r request) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

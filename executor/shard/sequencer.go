@@ -14,14 +14,13 @@ import (
 	"salectl/backends/quorum"
 )
 
-// sequencer decides and appends for one shard: one commit at a time, each as
-// large as what has come in while the last one was under way. It is a step
-// machine. Events go in by the methods up to stop; next then says what to do.
-// Only events change the ledger's state, so that others may read it meanwhile
-// under a lock that next does not need.
+// sequencer decides the requests of one shard and appends the decisions: one commit at a time, with all
+// requests that arrived while the last one was under way. It is a step machine. Event methods, those
+// before stop, change it; next then returns its effects. Only events change the ledger's state, so that
+// other goroutines may read that state under a lock which next does not need.
 //
-// Its life: it reads the log, appends Own, and then serves until it is stopped,
-// finds another owner in the log, or finds the log gone.
+// A sequencer reads its log, appends Own, and then serves until it is stopped, finds another owner in
+// the log, or finds the log gone.
 type sequencer struct {
 	shard   int
 	me      []byte // this process, as commits name it
@@ -57,19 +56,19 @@ type appending struct {
 	attempts int       // how often it was
 	do       ledger.Do // what the writer wants done next
 
-	lastErr error // what the store said last, nil if all was well
+	lastErr error // the store's last error; nil: its last reply was good
 }
 
-// ending is how a sequencer stops.
+// ending is the end of a sequencer.
 type ending struct {
 	closing *Halt  // to stop when nothing waits any more
 	why     error  // for stopped
 	refusal Answer // for tickets that come when stopped
 }
 
-// reading is how a sequencer reads its log.
+// reading is the progress of a sequencer that reads its log.
 type reading struct {
-	// follows says that the log is read on while there are no rights, so that little is
+	// follows means that the log is read on while there are no rights, so that little is
 	// left to read when they come; the next time is at followAt, which is monotonic.
 	follows  bool
 	followAt time.Duration
@@ -84,7 +83,7 @@ type reading struct {
 	rereads                 int // since it was found to have less
 }
 
-// mode is how far a sequencer's life has come.
+// mode is the stage of a sequencer's life.
 type mode int
 
 const (
@@ -95,10 +94,9 @@ const (
 	stopped
 )
 
-// Rights are why this process may append: it has the leases of the sale's
-// shards, and it has read the sale's log not longer than a ttl ago, so that
-// whatever was planned before is on its way to the shards. Nothing that these
-// say guards stock; they keep a process that is late from getting in the way.
+// Rights are the reason why this process may append: it has the leases of the sale's shards, and it has
+// read the sale's log within the last TTL, so that every generation planned before is on its way to the
+// shards. Stock does not depend on Rights; they keep a process that is late from interfering.
 type Rights struct {
 	Lease  quorum.Validity
 	ReadAt clock.Now
@@ -115,12 +113,12 @@ func (r Rights) Valid(now clock.Now) bool {
 
 // Effects are what a sequencer wants done.
 type Effects struct {
-	Send        *ledger.Request // to make of the store
-	List        *lists.Call     // to make of the node that has the shard's list
+	Send        *ledger.Request // the request to the store
+	List        *lists.Call     // the call of the node that has the shard's list
 	Wake        time.Duration   // Ticked is due at this monotonic time; 0: it is not
 	answered    []*Ticket
 	messages    []Message
-	requeued    []*Ticket // to ask the node for once more
+	requeued    []*Ticket // to be sent to the node again
 	loggedUsers []string  // users whose grabs came into the ledger
 }
 
@@ -144,8 +142,8 @@ func newSequencer(shard int, log string, me []byte, address string, b *SaleTotal
 // followEvery is how often the log is read while another process appends to it.
 const followEvery = 50 * time.Millisecond
 
-// grant takes in what rights this process has. Before it appends for the first time it
-// reads what a process has appended that had them before.
+// grant sets the rights of this process. Before its first append the sequencer reads what the process
+// that had the rights before has appended.
 func (q *sequencer) grant(now clock.Now, r Rights) {
 	first := q.follows && r.Valid(now)
 	q.rights = r
@@ -155,20 +153,20 @@ func (q *sequencer) grant(now clock.Now, r Rights) {
 	}
 }
 
-// catchUp reads the log on, if nothing else is under way.
+// catchUp continues to read the log, if nothing else is under way.
 func (q *sequencer) catchUp() {
 	if q.mode == takingOver && q.sent == nil && q.writer.Idle() {
 		q.readOn()
 	}
 }
 
-// readOn reads the log to its end, which is not before what this process has seen of it by now.
+// readOn reads the log to its end, which is not before the last slot that this process has seen.
 func (q *sequencer) readOn() {
 	q.minSlots = q.totals.Seen(q.shard)
 	q.do = q.writer.CatchUp()
 }
 
-// follow reads the log on from time to time, and returns when it will next.
+// follow continues to read the log every followEvery, and returns the monotonic time of the next read.
 func (q *sequencer) follow(now clock.Now) time.Duration {
 	if !q.follows || q.mode != takingOver {
 		return 0
@@ -180,7 +178,7 @@ func (q *sequencer) follow(now clock.Now) time.Duration {
 	return q.followAt
 }
 
-// claims takes in new requests.
+// addRequests adds new requests.
 func (q *sequencer) addRequests(ts []*Ticket) {
 	if q.mode >= stopping {
 		for _, t := range ts {
@@ -193,13 +191,13 @@ func (q *sequencer) addRequests(ts []*Ticket) {
 	q.requests.add(ts)
 }
 
-// tick tells the time.
+// tick advances the time.
 func (q *sequencer) tick(now clock.Now) {
 	q.handleWriterEvent(now, q.writer.Tick(now))
 	q.transfers.repeatDue(now)
 }
 
-// done takes in the reply to the request under way.
+// storeReplied handles the reply to the request under way.
 func (q *sequencer) storeReplied(now clock.Now, r ledger.Reply) {
 	appending := q.writer.Appending()
 	if r.Err != nil && !errors.Is(r.Err, ledger.ErrTaken) {
@@ -211,8 +209,8 @@ func (q *sequencer) storeReplied(now clock.Now, r ledger.Reply) {
 	q.handleWriterEvent(now, q.writer.Done(now, r))
 }
 
-// halt ends the sequencer once the commit under way is known; if gently, once
-// nothing waits for a decision either.
+// halt ends the sequencer once the outcome of the commit under way is known. If h is gentle, it ends
+// only once no request waits for a decision either.
 func (q *sequencer) halt(h Halt) {
 	if h.Gentle && q.mode == serving {
 		q.engine.drainNow()
@@ -222,20 +220,20 @@ func (q *sequencer) halt(h Halt) {
 	q.stop(h.Why, h.answer())
 }
 
-// stop decides nothing more. Requests that are undecided get the answer given.
+// stop ends all decisions. Undecided requests get the answer refusal.
 func (q *sequencer) stop(why error, refusal Answer) {
 	if q.mode >= stopping {
 		return
 	}
 	q.mode, q.why, q.refusal = stopping, why, refusal
 	q.requests.refuse(func(*Ticket) Answer { return refusal })
-	q.transfers.stop() // no tick has anything to do any more
+	q.transfers.stop() // later ticks have no effect
 	if q.sent == nil {
 		q.mode = stopped
 	}
 }
 
-// step takes in what the writer has found out.
+// handleWriterEvent handles an event of the writer.
 func (q *sequencer) handleWriterEvent(now clock.Now, do ledger.Do) {
 	q.do = do
 	switch do.Event {
@@ -244,7 +242,7 @@ func (q *sequencer) handleWriterEvent(now clock.Now, do ledger.Do) {
 		case q.appendingFor(now) > GiveUpAfter:
 			q.abandon(fmt.Errorf("shard %d: %w: %w", q.shard, errStalled, q.lastError()), refuseElsewhere(api.NoQuorum))
 		case q.mode == stopping && q.stalled(now):
-			q.abandon(q.why, q.refusal) // nobody waits for us any more
+			q.abandon(q.why, q.refusal) // the shard stops in any case
 		}
 	case ledger.CaughtUp:
 		q.caughtUp()
@@ -261,7 +259,7 @@ func (q *sequencer) handleWriterEvent(now clock.Now, do ledger.Do) {
 		q.requests.maxBatch = max((len(q.requests.batch)+q.engine.draftedClaims())/2, 1)
 		q.undoBatch()
 	case ledger.Gone, ledger.Again:
-		q.abandon(ledger.ErrGone, refuseHere(api.NoQuorum)) // whether the sale has ended, its own log says
+		q.abandon(ledger.ErrGone, refuseHere(api.NoQuorum)) // the sale's own log shows whether the sale has ended
 	case ledger.Damaged:
 		q.abandon(do.Err, refuseHere(api.NoQuorum))
 	}
@@ -282,11 +280,11 @@ func (q *sequencer) caughtUp() {
 	}
 }
 
-// rereadMost is how often a log is read again that ends too early: a read may lag.
+// maxRereads is how often a log that ends too early is read again: a read may lag.
 const maxRereads = 3
 
-// older takes in that the log ends before what is known of it. To go on behind it would give
-// units to others that were given before.
+// logTooShort handles a log that ends before the slots or the generation that are known to be in it. The
+// sequencer must not append after that end: it would give units again that were given before.
 func (q *sequencer) logTooShort() {
 	if q.rereads++; q.rereads <= maxRereads {
 		q.do = q.writer.CatchUp()
@@ -299,8 +297,8 @@ func (q *sequencer) logTooShort() {
 	q.abandon(fmt.Errorf("%w: the log of shard %d is an older copy: %s", ledger.ErrCorrupt, q.shard, why), refuseHere(api.NoQuorum))
 }
 
-// taken means that somebody else has written: a planner, whose commit changes
-// what can be decided, or a new owner, for whom this process steps back.
+// slotTaken handles a slot that another process has written: a planner, whose commit changes what can be
+// decided, or a new owner, to whom this process yields the shard.
 func (q *sequencer) slotTaken(now clock.Now) {
 	q.sent, q.lastErr = nil, nil
 	q.tally.Taken++
@@ -338,7 +336,7 @@ func (q *sequencer) committed(now clock.Now) {
 	tookOver := q.mode == takingOver // and that was Own
 	if tookOver {
 		q.mode = serving
-		if q.state.Epoch > 1 { // else nobody has promised anything before
+		if q.state.Epoch > 1 { // else no earlier owner has promised anything
 			q.totals.TakeOver(q.shard, now)
 		}
 	}
@@ -354,12 +352,12 @@ func (q *sequencer) committed(now clock.Now) {
 	}
 }
 
-// post sets the shard's entry in the sale's totals.
+// updateTotals sets the shard's entry in the sale's totals.
 func (q *sequencer) updateTotals() {
 	q.totals.Set(q.shard, q.state.Next(), q.state.Totals, nextReleaseTime(q.state), q.mode == serving || q.mode == stopping)
 }
 
-// abandon ends the sequencer now. What is under way stays unknown.
+// abandon ends the sequencer now. The outcome of the commit under way stays unknown.
 func (q *sequencer) abandon(why error, refusal Answer) {
 	a := refusal
 	if q.sent != nil {
@@ -372,7 +370,7 @@ func (q *sequencer) abandon(why error, refusal Answer) {
 	q.mode, q.why, q.refusal = stopped, why, refusal
 }
 
-// undecide makes the batch wait for another decision. None of it is in the log.
+// undoBatch makes the batch wait for another decision. None of it is in the log.
 func (q *sequencer) undoBatch() {
 	q.sent = nil
 	q.transfers.restore()
@@ -384,7 +382,7 @@ func (q *sequencer) undoBatch() {
 	q.requests.restoreBatch()
 }
 
-// next says what to do after the events taken in.
+// next returns the effects of the events so far. It begins the next commit if none is under way.
 func (q *sequencer) next(now clock.Now) Effects {
 	switch {
 	case q.mode == loading:
@@ -400,7 +398,7 @@ func (q *sequencer) next(now clock.Now) Effects {
 		}
 	}
 	if now.Mono >= q.returnAt {
-		q.returnAt = 0 // whatever it was, it is looked at with the next commit
+		q.returnAt = 0 // the next commit decides the return
 	}
 	follow := q.follow(now)
 	if r := q.do.Send; r != nil && r.Kind == ledger.AppendRequest {
@@ -417,8 +415,8 @@ func (q *sequencer) next(now clock.Now) Effects {
 	return e
 }
 
-// await turns requests away while the log is being read and this process may not
-// append anyway, and gives up a log that cannot be read on.
+// awaitLog refuses requests while the log is being read and this process may not append, and abandons a
+// log that cannot be read further.
 func (q *sequencer) awaitLog(now clock.Now) {
 	if !q.rights.Valid(now) {
 		q.refuseAll()
@@ -431,8 +429,7 @@ func (q *sequencer) awaitLog(now clock.Now) {
 	}
 }
 
-// decide makes the next commit of what there is to do, and answers at once what
-// needs none.
+// decide makes the next commit, and answers at once the requests that need none.
 func (q *sequencer) decide(now clock.Now) {
 	if !q.rights.Valid(now) {
 		q.refuseAll()
@@ -485,6 +482,7 @@ func (q *sequencer) decide(now clock.Now) {
 	q.do = q.writer.Append(now, e)
 }
 
+// nextGeneration returns the next generation that the shard's log lacks; nil: there is none.
 func (q *sequencer) nextGeneration() *pb.Generation {
 	if n := q.state.Generation; n < uint64(len(q.pending)) {
 		return q.pending[n]
@@ -492,9 +490,8 @@ func (q *sequencer) nextGeneration() *pb.Generation {
 	return nil
 }
 
-// returns reports whether what there is to decide may bring units back, which other processes
-// may have been promised not to happen yet: the monotonic time until which it waits; 0: it
-// does not.
+// returnDeadline returns the monotonic time until which the next commit waits; 0: it does not wait. A
+// commit that may bring units back waits while promises to other processes exclude that.
 func (q *sequencer) returnDeadline(now clock.Now, generation bool) time.Duration {
 	if q.mode != serving || !generation && !slices.ContainsFunc(q.requests.waiting, (*Ticket).refunds) {
 		return 0
@@ -502,14 +499,14 @@ func (q *sequencer) returnDeadline(now clock.Now, generation bool) time.Duration
 	return q.totals.BeginReturn(q.shard, now)
 }
 
-// turnAway answers everybody while this process may not append.
+// refuseAll refuses all undecided requests, while this process may not append.
 func (q *sequencer) refuseAll() {
 	q.requests.refuse(func(*Ticket) Answer { return Answer{Outcome: api.NoQuorum, RetryAfter: time.Second} })
 }
 
-// seek asks other shards for the units that waiting claims lack, without those that
-// are here for them, and for those that they choose. When nobody has any, and this commit
-// changes nothing about that, end ends the waiting.
+// seekUnits requests units of other shards: those that waiting claims lack beyond the units here, and
+// those that they choose. If no request is unanswered and this commit has no ops, seekUnits calls end,
+// which ends the waiting.
 func (q *sequencer) seekUnits(now clock.Now, here int64, end func(clock.Now)) {
 	lack := q.requests.awardsShort - here
 	for _, t := range q.requests.short() {
@@ -524,7 +521,8 @@ func (q *sequencer) seekUnits(now clock.Now, here int64, end func(clock.Now)) {
 	q.transfers.updateShort(now)
 }
 
-// refuseShort answers those who wait for units, but for those that stay: there are none.
+// refuseShort answers the requests that wait for units, except those for which stays returns true: there
+// are no units.
 func (q *sequencer) refuseShort(now clock.Now, stays func(*Ticket) bool) {
 	q.requests.refuseShort(stays, func(t *Ticket) Answer {
 		if a := q.noUnits(now); a.Outcome == api.SoldOut || !t.Chooses() {
@@ -535,7 +533,7 @@ func (q *sequencer) refuseShort(now clock.Now, stays func(*Ticket) bool) {
 	clear(q.transfers.denied)
 }
 
-// noUnits is what a request is told for which no shard has units.
+// noUnits returns the answer to a request when no shard has units.
 func (q *sequencer) noUnits(now clock.Now) Answer {
 	if q.totals.AllSold(now) {
 		return Answer{Outcome: api.SoldOut}

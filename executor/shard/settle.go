@@ -9,17 +9,16 @@ import (
 	"salectl/backends/ledger"
 )
 
-// What is asked of claims that were accepted, and the end of holds that nobody pays.
+// Settlements of accepted claims, and the expiry of holds that are not paid.
 
-// Settlement is what is asked of a claim that was accepted. Its texts are within their
-// bounds.
+// Settlement is a request to change an accepted claim. Its texts are within their bounds.
 type Settlement struct {
 	Claim ClaimID
 	How   api.How
 	api.Settlement
 }
 
-// refunds reports whether it asks for a unit to come back that was sold.
+// refunds reports whether the request is for a refund, by which a sold unit comes back.
 func (t *Ticket) refunds() bool { return t.Settle != nil && t.Settle.How == api.Refund }
 
 // expireAtOnce bounds the holds that one commit ends: it has room for claims beside them.
@@ -35,7 +34,7 @@ func (q *sequencer) expire(d *ledger.Draft) {
 	}
 }
 
-// released is when the next hold is to end; zero: none is.
+// nextReleaseTime returns when the next hold is to end; zero: none is.
 func nextReleaseTime(s *ledger.State) time.Time {
 	release, _ := s.NextDue()
 	return ledger.Time(release)
@@ -51,7 +50,7 @@ func (q *sequencer) nextRelease(now clock.Now) time.Duration {
 	return now.Mono + max(time.UnixMicro(release).Sub(now.Wall), 0) + time.Microsecond
 }
 
-// settle decides on what is asked of a claim.
+// settle decides a settlement.
 func (q *sequencer) settle(d *ledger.Draft, t *Ticket) decision {
 	x, v, owed := t.Settle, ledger.Settlement{}, false
 	claim := ledger.Claim{Slot: x.Claim.Slot, Index: x.Claim.Index}
@@ -75,15 +74,15 @@ func (q *sequencer) settle(d *ledger.Draft, t *Ticket) decision {
 	return decided
 }
 
-// askBeyond reports whether one of the batch names a claim of a slot from next on. That there is none
-// takes a commit to show: another process may own the shard by now and have granted that claim,
-// where the clocks of lock nodes were set and they have given the lease away too early.
+// namesUnreadSlot reports whether one of the batch names a claim of a slot from next on. Only a commit can
+// prove that there is none: another process may own the shard by now and have granted that claim, if the
+// clocks of lock nodes were set and they have given the lease away too early.
 func (r *requests) namesUnreadSlot(next uint64) bool {
 	return slices.ContainsFunc(r.batch, func(t *Ticket) bool { return t.Settle != nil && t.Settle.Claim.Slot >= next })
 }
 
-// confirm takes a payment. One that comes too late buys the claim after all, where the
-// settings and the units allow it; else it is recorded as owed back.
+// confirm decides a payment. A payment that comes too late still buys the claim if the settings and the
+// units allow it; otherwise it is recorded as owed back.
 func confirm(d *ledger.Draft, claim ledger.Claim, payment string) (v ledger.Settlement, owed bool) {
 	v = d.Confirm(claim, payment)
 	switch v.Kind {

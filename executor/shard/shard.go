@@ -1,39 +1,37 @@
 // Package shard decides the claims of one shard of a sale: who gets its units, in
-// which order, and what each request is told. It makes no call and starts no
+// which order, and which answer each request gets. It makes no call and starts no
 // goroutine; package executor does both.
 //
 // # The life of a claim
 //
-//  1. Recall and Refuse answer from memory what needs no commit (ledgerview.go,
+//  1. Recall and Refuse answer from memory the requests that need no commit (ledgerview.go,
 //     undecided.go). Any other request becomes a Ticket (ticket.go), which Offer queues.
-//     It enters the requests under way (underway.go), so that a repetition of the same
-//     key hears nothing that denies it. With engine ledger it waits in the shard's own
-//     queue (inbox.go), with engine redis in that of the node which has the shard's
-//     list (grabs.go).
-//  2. Engine ledger: when the shard's last commit is known, its sequencer takes all that
-//     has queued and decides it in order against the ledger's state (sequencer.go,
-//     requests.go, ownerDecides in engine.go). Whoever gets nothing is answered; whoever
-//     is short of units waits while other shards are asked for some (transfer.go,
-//     saletotals.go), and gets a part at last if the sale allows it; all others go into one
+//     It enters the table underway (underway.go), so that no repetition of its key gets an
+//     answer that denies it. With engine ledger it waits in the shard's inbox (inbox.go),
+//     with engine redis in the queue of the node that has the shard's list (nodequeue.go,
+//     grabs.go).
+//  2. Engine ledger: when the outcome of the shard's last commit is known, its sequencer takes
+//     all queued requests and decides them in order against the ledger's state (sequencer.go,
+//     requests.go, ownerEngine in engine.go). Requests that get nothing are answered. Requests
+//     that are short of units wait while other shards are requested to send some (transfer.go,
+//     saletotals.go), and get a part at last if the sale allows it. All others go into one
 //     commit, which is appended to the shard's log.
-//     Engine redis: the node is asked for a whole batch at a time, and its list gives
-//     each user a unit (grabs.go, grabanswers.go). The sequencer drains what was given
-//     into the log (listGives in enginelists.go). With ack redis the answer is there when
-//     the node has said so, up to a bound (backlog.go); with ack ledger when the log has
-//     it.
-//  3. When an append is known to be in the log, its tickets get their answers; when it
+//     Engine redis: a call of the node has a whole batch of requests, and its list gives
+//     each user a unit (grabs.go, grabanswers.go). The sequencer drains the grabs into the
+//     log (listEngine in enginelists.go). With ack redis a request is answered when the node
+//     has replied, up to a bound (backlog.go); with ack ledger when the log has the grab.
+//  3. When an append is known to be in the log, its tickets get their answers. When its outcome
 //     stays unknown, they are in doubt (doubts.go) until the log has been read behind it.
-//  4. pending.conclude looks once more at each answer that denies a claim, takes the tickets
-//     from those under way and tells whoever waits. One that the rules of before had let in
-//     stays under way until the rules in force have decided on it (Ticket.Again).
+//  4. pending.conclude checks each answer that denies a claim once more, removes the tickets
+//     from underway and completes them. A request that earlier rules had admitted stays in
+//     underway until the rules in force have decided it (Ticket.Repeat).
 //
 // # How a shard is run
 //
-// The sequencer is a step machine: events, which are values (event.go), change it, and
-// Act (act.go) lets it act: whoever runs a shard makes the calls that it then wants, and
-// brings their replies back, which become events; the answers are handed out. What
-// differs between the engines is behind two seams: engine within a sequencer, front at
-// the shard's queue.
+// The sequencer is a step machine: events, which are values (event.go), change it. Act (act.go)
+// returns the calls that it needs; the goroutine that runs the shard makes them, and their
+// replies become events. The engines differ behind two interfaces: engine within a sequencer,
+// nodeQueue at the shard's queue.
 //
 // After 一种基于Redis和HBase的分锁方法 (a patent application of 2016), whose lock on
 // a shard is held here by one owner over many claims, and 管理分布式锁的方法和计算机
@@ -67,11 +65,11 @@ type Config struct {
 	Moved    func([]*Ticket)            // takes over, in their order, requests that came to this process and that another is to decide on; nil: they are refused
 	Applied  uint64                     // the generation that every shard had before the log is read
 	Follows  bool                       // read the log on while there are no rights to append
-	Answered func(waited time.Duration) // after a batch is answered: how long its first request waited; nil: nobody counts
+	Answered func(waited time.Duration) // after a batch is answered: how long its first request waited; nil: not called
 }
 
-// Shard is one shard as the process that serves it has it: its inbox, the sequencer that decides, the
-// requests without an answer, and what others read of the shard meanwhile.
+// Shard is one shard in the process that serves it: its inbox, the sequencer that decides, the
+// requests without an answer, and the state that other goroutines read meanwhile.
 // One goroutine calls Act, Happens, Loading, Ended, Answered, Counted and the Took of the
 // shard's calls, in a loop: Act, and then whatever comes first. All other methods are safe
 // for concurrent use.
@@ -110,24 +108,24 @@ func New(c Config) *Shard {
 	return s
 }
 
-// Number is the shard's, from 0.
+// Number returns the shard's number, from 0.
 func (s *Shard) Number() int { return s.seq.shard }
 
 // Loading reports whether the shard's log is being read.
 func (s *Shard) Loading() bool { return s.seq.mode == loading }
 
-// Ended reports whether the shard has, and why. It wants no call any more, and hears of
-// nothing; the reply to one that is under way is not waited for.
+// Ended reports whether the shard has ended, and why. An ended shard makes no more calls and ignores
+// events; the reply to a call under way is not waited for.
 func (s *Shard) Ended() (why error, over bool) { return s.seq.why, s.seq.mode == stopped }
 
-// Counted returns what the shard has counted since it was last asked.
+// Counted returns what the shard has counted since its last call.
 func (s *Shard) Counted() Tally {
 	t := s.seq.tally
 	s.seq.tally = Tally{}
 	return t
 }
 
-// Offer queues a ticket, or says why not.
+// Offer queues a ticket, or returns why it cannot.
 func (s *Shard) Offer(now clock.Now, t *Ticket) api.Outcome {
 	if s.nodeQueue.accepts(t) {
 		return s.nodeQueue.offer(now, t)
@@ -135,13 +133,13 @@ func (s *Shard) Offer(now clock.Now, t *Ticket) api.Outcome {
 	return s.inbox.offer(t, &s.pending)
 }
 
-// Grant says what rights this process has to append to the shard, from here on.
+// Grant sets the rights of this process to append to the shard.
 func (s *Shard) Grant(r Rights) {
 	s.rights.Store(&r)
 	s.Post(r)
 }
 
-// Happens lets events change the sequencer, and with it the ledger's state.
+// Happens applies events to the sequencer, and with it to the ledger's state.
 func (s *Shard) Happens(events ...Event) {
 	s.state.Lock()
 	defer s.state.Unlock()
@@ -150,8 +148,8 @@ func (s *Shard) Happens(events ...Event) {
 	}
 }
 
-// collect takes the mail in. While a commit is under way requests stay in the
-// queue, where whoever gives up can withdraw them.
+// collect applies the mail to the sequencer. While a commit is under way requests stay in the queue,
+// where a requester that gives up can withdraw them.
 func (s *Shard) collect() {
 	events, queue := s.inbox.take(s.seq.sent == nil, len(s.seq.requests.waiting))
 	if len(events) > 0 {
@@ -160,14 +158,14 @@ func (s *Shard) collect() {
 	s.seq.addRequests(queue)
 }
 
-// tell tells requests their answers, and hands over those that another process is to
-// decide on.
+// concludeAndDeliver completes requests with their answers, and passes on those that another process is
+// to decide.
 func (s *Shard) concludeAndDeliver(ts []*Ticket, mayHave func(user string) bool) {
 	s.conclude(ts, mayHave)
 	s.deliver(ts)
 }
 
-// deliver is the part of tell that others hear: they may take locks that are held while a
+// deliver is the part of concludeAndDeliver that calls others: they may take locks that are held while a
 // ticket is queued here.
 func (s *Shard) deliver(ts []*Ticket) {
 	var moved []*Ticket
@@ -183,6 +181,8 @@ func (s *Shard) deliver(ts []*Ticket) {
 	}
 }
 
+// deliverAnswered completes the tickets that the sequencer has answered, and reports how long the first
+// of them waited.
 func (s *Shard) deliverAnswered(ts []*Ticket) {
 	if len(ts) == 0 {
 		return

@@ -11,9 +11,9 @@ import (
 // Stall is why a shard takes no claims for the moment.
 type Stall struct {
 	Since time.Time // when its append was sent, or its log last read on
-	Error string    // what the store said last, in one line
+	Error string    // the store's last error, in one line
 
-	Node bool // it is the list's node that fails, which is asked all the same
+	Node bool // the list's node fails; requests are still sent to it
 }
 
 // How long an append may be in doubt: the shard takes no new claims after the
@@ -23,8 +23,8 @@ const (
 	GiveUpAfter = 60 * time.Second
 )
 
-// stall says since when the shard cannot go on, and why: it is not known what
-// became of an append, or its log cannot be read on. Nil: it can.
+// stall returns since when and why the shard cannot continue: the outcome of an append is unknown, or its
+// log cannot be read further. nil: it can.
 func (q *sequencer) stall(now clock.Now) *Stall {
 	since := q.sentAt
 	switch {
@@ -41,11 +41,11 @@ func (q *sequencer) stall(now clock.Now) *Stall {
 	return s
 }
 
-// stalled reports whether it has not been known for long what became of an append,
-// or of the slot that somebody else took.
+// stalled reports whether the outcome of an append, or of the slot that another process took, has been
+// unknown for StallAfter.
 func (q *sequencer) stalled(now clock.Now) bool { return q.appendingFor(now) >= StallAfter }
 
-// pendingFor returns for how long the commit under way has been.
+// appendingFor returns how long the commit under way has taken.
 func (a *appending) appendingFor(now clock.Now) time.Duration {
 	if a.sent == nil {
 		return 0
@@ -53,7 +53,7 @@ func (a *appending) appendingFor(now clock.Now) time.Duration {
 	return now.Since(a.sentAt)
 }
 
-// lastTrouble is what the store said last.
+// lastError returns the store's last error.
 func (a *appending) lastError() error {
 	if a.lastErr == nil {
 		return errors.New("the store's answers do not fit together")
@@ -61,7 +61,7 @@ func (a *appending) lastError() error {
 	return a.lastErr
 }
 
-// Tally counts what became of appends, since it was last taken.
+// Tally counts the outcomes of appends, since the last call of Counted.
 type Tally struct {
 	Committed, Taken uint64 // what they came to
 	Unknown          uint64 // calls that left the outcome open
@@ -79,5 +79,5 @@ func (t *Tally) Add(other Tally) {
 	t.Voids += other.Voids
 }
 
-// OneLine is an error's text as it fits into a line of a log or a table.
+// OneLine returns an error's text, shortened to fit a line of a log or a table.
 func OneLine(err error) string { return text.Short(err.Error(), 200) }

@@ -8,10 +8,10 @@ import (
 
 // What others may see of a shard while it sells.
 
-// Status is one shard as its owner has it.
+// Status is the state of one shard, as its owner has it.
 type Status struct {
 	Shard      int
-	Unknown    bool   // nobody has told of it: only Shard, Owner and Load are set
+	Unknown    bool   // no report of it is known: only Shard, Owner and Load are set
 	Slot       uint64 // of the last commit
 	Epoch      uint64
 	Generation uint64
@@ -27,7 +27,7 @@ type Status struct {
 	Undrained  int64    // grabs that the list gave and the log does not have yet
 	Owned      bool     // this process may append
 	NoLease    bool     // its owner, or who was that last, may not append now
-	Stuck      bool     // its owner, another process, says that its log cannot be read or written
+	Stuck      bool     // its owner, another process, reports that its log cannot be read or written
 	Owner      string   // where the process answers that owns it, as far as is known
 	Load       *float64 // requests decided a second, lately; nil: it is not known
 
@@ -41,7 +41,7 @@ type Status struct {
 	Stall *Stall // nil: it does not
 }
 
-// StatusOf is what is known of a shard of another process by its totals.
+// StatusOf returns the status of another process's shard by its totals.
 func StatusOf(shard int, next uint64, t ledger.Totals) Status {
 	return Status{
 		Shard: shard, Slot: max(next, 1) - 1, Epoch: t.Epoch, Generation: t.Generation, Limit: t.Limit, Available: t.Available,
@@ -49,7 +49,7 @@ func StatusOf(shard int, next uint64, t ledger.Totals) Status {
 	}
 }
 
-// Status returns the shard as it stands.
+// Status returns the present status of the shard.
 func (s *Shard) Status() Status {
 	v := s.ledgerStatus()
 	v.Queue, v.Owned, v.Stall = s.Waiting(), v.Owned && s.serving.Load(), s.stall.Load()
@@ -63,6 +63,6 @@ func (s *Shard) Waiting() int { return s.nodeQueue.waiting() + s.inbox.waiting()
 // Ready reports whether units are given, if they should be.
 func (s *Shard) Ready() bool { return s.nodeQueue.ready() }
 
-// Drain has all that a list gave so far come into the log, and returns a channel that
-// is closed when it is there.
+// Drain has all grabs of the list so far appended to the log, and returns a channel that is closed when
+// the log has them.
 func (s *Shard) Drain() <-chan struct{} { return s.nodeQueue.drain() }

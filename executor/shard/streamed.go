@@ -29,7 +29,7 @@ func (a *Answer) ToStream(m *streampb.Answer) {
 	m.Claims, m.Count = ClaimsToStream(a.Claims), uint32(a.Count)
 }
 
-// AnswerOf is ToStream backwards.
+// AnswerOf returns the answer of a message. It is the inverse of ToStream.
 func AnswerOf(m *streampb.Answer) Answer {
 	return Answer{
 		Outcome: api.Outcome(m.GetOutcome()), Claim: ClaimOf(m.GetClaim()), Claims: ClaimsOf(m.GetClaims()), Count: int(m.GetCount()),
@@ -39,7 +39,7 @@ func AnswerOf(m *streampb.Answer) Answer {
 	}
 }
 
-// none says that there is no claim.
+// isZero reports whether there is no claim.
 func (c *Claim) isZero() bool {
 	return c.User == "" && c.ID == ClaimID{} && len(c.Units) == 0 && c.State == "" && c.Asked == 0 &&
 		c.At.IsZero() && c.HeldUntil.IsZero() && c.Books == nil && c.Packets == nil && c.Payloads == nil && !c.Undelivered
@@ -71,7 +71,8 @@ func (c *Claim) ToStream(m *streampb.Claim) {
 	}
 }
 
-// ClaimOf is ToStream backwards; of the packets it has those of the claim alone.
+// ClaimOf returns the claim of a message. It is the inverse of ToStream, but has the packets of the claim's
+// units only.
 func ClaimOf(m *streampb.Claim) Claim {
 	c := Claim{
 		ID: api.ClaimIDOf(m.GetId()), User: m.GetUser(), Asked: m.GetAsked(), State: api.Outcome(m.GetState()),
@@ -97,7 +98,7 @@ func ClaimOf(m *streampb.Claim) Claim {
 // mostDecimals bounds the decimals of a currency, which are zeros that are written.
 const maxDecimals = 18
 
-// ClaimsToStream is ToStream for several.
+// ClaimsToStream returns the messages of several claims.
 func ClaimsToStream(claims []Claim) (all []*streampb.Claim) {
 	for i := range claims {
 		m := new(streampb.Claim)
@@ -107,7 +108,7 @@ func ClaimsToStream(claims []Claim) (all []*streampb.Claim) {
 	return all
 }
 
-// ClaimsOf is ClaimsToStream backwards.
+// ClaimsOf is the inverse of ClaimsToStream.
 func ClaimsOf(all []*streampb.Claim) (claims []Claim) {
 	for _, m := range all {
 		claims = append(claims, ClaimOf(m))
@@ -115,7 +116,7 @@ func ClaimsOf(all []*streampb.Claim) (claims []Claim) {
 	return claims
 }
 
-// PageOf is the page that a look-up asks for.
+// PageOf returns the page that a look-up requests.
 func PageOf(m interface {
 	GetBefore() string
 	GetLimit() uint32
@@ -123,7 +124,7 @@ func PageOf(m interface {
 	return api.Page{Before: m.GetBefore(), Limit: int(m.GetLimit())}
 }
 
-// ToStream returns the message that asks for a settlement.
+// ToStream returns the message that requests a settlement.
 func (x *Settlement) ToStream() *streampb.Settlement {
 	return &streampb.Settlement{
 		Claim: x.Claim.ToStream(), How: string(x.How),
@@ -131,7 +132,7 @@ func (x *Settlement) ToStream() *streampb.Settlement {
 	}
 }
 
-// SettlementOf is ToStream backwards.
+// SettlementOf returns the settlement of a message. It is the inverse of ToStream.
 func SettlementOf(m *streampb.Settlement) Settlement {
 	return Settlement{
 		Claim: api.ClaimIDOf(m.GetClaim()), How: api.How(m.GetHow()),
@@ -147,6 +148,7 @@ func toNs(t time.Time) int64 {
 	return t.UnixNano()
 }
 
+// ofNs is the inverse of toNs.
 func ofNs(ns int64) time.Time {
 	if ns == 0 {
 		return time.Time{}

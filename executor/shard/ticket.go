@@ -65,9 +65,9 @@ type forwarding struct {
 
 // holder is what holds a ticket until its answer: a shard of this process, or a Remote.
 type holder interface {
-	// withdrawn takes in that a ticket was withdrawn, and will not be decided.
+	// withdrawn is called when a ticket was withdrawn, and will not be decided.
 	withdrawn(t *Ticket)
-	// abandoned takes in that the requester has gone, though the ticket may be accepted.
+	// abandoned is called when the requester has gone, though the ticket may be accepted.
 	abandoned(t *Ticket)
 	Refuse(r Request, a Answer) Answer
 	// knowsOutcome reports whether the outcome is known here of a claim that another process may have
@@ -196,10 +196,10 @@ type Waiter interface{ Answered() }
 // WaiterFunc is a Waiter that is called.
 type WaiterFunc func()
 
-// Answered is Waiter's.
+// Answered implements Waiter.
 func (f WaiterFunc) Answered() { f() }
 
-// OnAnswer has w called when the ticket has its answer, in place of the signal for Wait.
+// OnAnswer sets w to be called when the ticket has its answer, instead of the signal for Wait.
 func (t *Ticket) OnAnswer(w Waiter) { t.waiter = w }
 
 // Wait returns the answer, or gives up when ctx ends.

@@ -10,32 +10,32 @@ import (
 )
 
 // A transfer moves units from a shard that has some to one that is short: the
-// source appends Out, the destination In, the source Ack. Who is short plans for
-// all that its claims lack, and asks as few shards for that as have it, each for
-// its part (want). The source sends that much, and at least half of what it can
-// spare, for those who come next; or it says that it has none. A shard that is
-// short itself gives only to a lower-numbered one, or two of them would swap for
-// ever.
+// source appends Out, the destination In, the source Ack. The short shard plans for
+// all that its claims lack, and requests it of as few shards as have it, each for
+// its part (Want). The source sends that much, and at least half of what it can
+// spare, for later claims; or it replies that it has none. A shard that is
+// short itself gives only to a lower-numbered one. Otherwise two of them would swap
+// units for ever.
 //
-// However much moves at a time, it comes to an end: units go from shards that are
-// not short to such that are, and among these to lower numbers. They go nowhere
+// Whatever the size of transfers, they come to an end: units go from shards that are
+// not short to shards that are, and among these to lower numbers. They go nowhere
 // else until a claim that waits is granted or refused.
 //
-// A claim may choose its units: by their numbers, or so many that lie side by side; see
+// A claim may choose its units, by their numbers or by a number of adjacent ones; see
 // choose.go.
 //
 // A sent transfer is never taken back. If a message is lost, or a process dies
 // between Out and In, the source sends the same transfer again.
 
-// Message is what shards tell each other.
+// Message is a message between two shards of a sale.
 type Message struct {
 	Kind     MessageKind
 	From, To int
 	N        int64        // for want: how many units from lacks, whichever they are
 	K        uint64       // for sent and received
-	Units    ledger.Units `json:",omitempty"` // for sent, and for received before it is told; for want: the units named that from lacks
+	Units    ledger.Units `json:",omitempty"` // for sent, and for received before it is sent; for want: the units named that from lacks
 	Run      int64        `json:",omitempty"` // for want: how many adjacent units from lacks; 0: none
-	Ask      uint64       `json:",omitempty"` // the number of a want, and for none and sent of that which they answer; 0: of none, or nobody knows
+	Ask      uint64       `json:",omitempty"` // the number of a want, and for none and sent of that which they answer; 0: of none, or unknown
 }
 
 // Valid reports whether a message can be between two of so many shards, as it may not be where it
@@ -45,7 +45,7 @@ func (m Message) Valid(shards int) bool {
 		m.N >= 0 && m.Run >= 0 && m.Units.Valid()
 }
 
-// MessageKind is what a message says.
+// MessageKind is the kind of a message.
 type MessageKind int
 
 const (
@@ -71,7 +71,7 @@ func (m Message) String() string {
 	return fmt.Sprintf("%s %d of shard %d", m.Kind, m.K, m.From)
 }
 
-// transfers gives units to other shards and takes them, for one shard.
+// transfers exchanges units with other shards, for one shard.
 type transfers struct {
 	shard    int
 	totals   *SaleTotals
@@ -80,20 +80,20 @@ type transfers struct {
 
 	outbox []Message // to other shards
 
-	wants     []Message // of shards that asked for units, in order
+	wants     []Message // requests of other shards for units, in order
 	arrived   []Message // sent to this shard and not in its log yet
-	acks      []Message // received elsewhere and not acknowledged here yet
-	drafted   []Message // to be told once the commit under way is in the log
-	answering []Message // those of wants and arrived that the commit under way answers
+	acks      []Message // receipts of other shards that are not in the log yet
+	drafted   []Message // to be sent once the commit under way is in the log
+	answering []Message // messages of wants and arrived that the commit under way answers
 
-	short     bool         // the sale's totals have it that claims wait here for any units
+	short     bool         // the sale's totals show that claims wait here for units, without choosing them
 	number    uint64       // of the last request for units
-	requested []request    // for units, and not answered
+	requested []request    // requests for units that are not answered
 	denied    map[int]bool // shards that had none to spare, since units last came
-	maxNamed  int          // units that others are asked for by their numbers, at most
+	maxNamed  int          // most units that are requested by number
 
 	// Monotonic; 0: not waiting. Traffic does not put it off, nor requests' end.
-	resendAt time.Duration // when to tell of transfers again
+	resendAt time.Duration // when to resend transfers
 }
 
 // RepeatAfter is how long a message may stay unanswered.
@@ -103,7 +103,7 @@ func newTransfers(shard int, b *SaleTotals, s *ledger.State, r *requests) transf
 	return transfers{shard: shard, totals: b, state: s, requests: r, denied: make(map[int]bool), maxNamed: maxNamedUnits}
 }
 
-// hear takes in a message from another shard.
+// handle handles a message from another shard.
 func (x *transfers) handle(m Message) {
 	switch m.Kind {
 	case Want:
@@ -125,14 +125,14 @@ func (x *transfers) handle(m Message) {
 	}
 }
 
-// deny takes in that a shard has no units to spare, or does not answer.
+// recordDenial records that a shard has no units to spare, or did not reply in time.
 func (x *transfers) recordDenial(shard int, number uint64) {
 	r, asked := x.takeRequest(shard, number)
 	switch {
 	case asked:
 		x.recordSearch(r, nil)
 	case number != 0:
-		return // it was asked again since, or has sent some
+		return // a later request was sent since, or the shard has sent units
 	}
 	if !asked || r.units > 0 {
 		x.denied[shard] = true
@@ -140,8 +140,7 @@ func (x *transfers) recordDenial(shard int, number uint64) {
 	x.requests.retryAll()
 }
 
-// answeredBy says that a shard has answered what it was asked by a request of that number, if
-// it was; 0: by any.
+// takeRequest removes and returns the request with that number to a shard; number 0: any request to it.
 func (x *transfers) takeRequest(shard int, number uint64) (r request, asked bool) {
 	i := slices.IndexFunc(x.requested, func(r request) bool { return r.shard == shard && (number == 0 || r.number == number) })
 	if i < 0 {
@@ -153,7 +152,7 @@ func (x *transfers) takeRequest(shard int, number uint64) (r request, asked bool
 	return r, true
 }
 
-// end takes back what the shard has noted in the sale's totals, when its process releases it.
+// release removes the shard's requests and shortage from the sale's totals, when its process releases it.
 func (x *transfers) release() {
 	x.cancelRequests()
 	if x.short {
@@ -162,20 +161,21 @@ func (x *transfers) release() {
 	}
 }
 
+// send queues a message for another shard.
 func (x *transfers) send(m Message) {
 	m.From = x.shard
 	x.outbox = append(x.outbox, m)
 }
 
-// said returns the messages since it was last called.
+// takeOutbox returns the messages queued since its last call.
 func (x *transfers) takeOutbox() []Message {
 	said := x.outbox
 	x.outbox = nil
 	return said
 }
 
-// receive puts what came from other shards into the draft, for all who wait.
-// Whatever does not fit the log comes again.
+// draftIns adds the transfers that have arrived, and the receipts of others, to the draft. The source
+// resends a transfer that does not fit the log.
 func (x *transfers) draftIns(d *ledger.Draft) error {
 	for _, m := range x.arrived {
 		if m.K == x.state.Received(m.From)+1 && !x.receiving(m.From) {
@@ -196,14 +196,15 @@ func (x *transfers) draftIns(d *ledger.Draft) error {
 	return nil
 }
 
-// receiving reports whether the draft has units from a shard. It has none yet for others.
+// receiving reports whether the draft has a transfer from a shard. The draft has no transfer to another
+// shard yet.
 func (x *transfers) receiving(from int) bool {
 	return slices.ContainsFunc(x.drafted, func(m Message) bool { return m.To == from })
 }
 
-// give answers shards that asked for units, once the last transfer to them is
-// acknowledged. out puts units for one of them into the draft; a transfer of number 0
-// says that there are none, later that there may be some in another commit.
+// draftOuts answers the shards that requested units, once the last transfer to them is acknowledged. out
+// adds a transfer for one of them to the draft. A transfer with number 0 means that there are no units;
+// later means that a later commit may have some.
 func (x *transfers) draftOuts(out func(w Message) (t ledger.Transfer, later bool)) {
 	var later []Message
 	for _, w := range x.wants {
@@ -224,15 +225,15 @@ func (x *transfers) draftOuts(out func(w Message) (t ledger.Transfer, later bool
 	x.wants = later
 }
 
-// keeps reports whether a shard that asked gets nothing, unless it names its units, because
-// this one is short itself.
+// withholds reports whether a shard that requested units gets only units that it named, because this
+// shard is short itself.
 func (x *transfers) withholds(w Message) bool { return w.From > x.shard && x.requests.waitForUnits() }
 
-// share is how many of the units that a shard can spare it gives to one that lacks
-// n: that many, or half of them, rounded up, if that is more.
+// share returns how many of spare units go to a shard that lacks n: n, or half of spare rounded up if
+// that is more.
 func share(spare, n int64) int64 { return max((spare+1)/2, min(spare, n)) }
 
-// moved tells the other shards what the log has now, and returns the units that came.
+// transfersLogged sends the messages of transfers that are now in the log, and returns the units received.
 func (x *transfers) transfersLogged() (came []ledger.Units) {
 	for _, m := range x.drafted {
 		told := m
@@ -256,8 +257,8 @@ func (x *transfers) transfersLogged() (came []ledger.Units) {
 	return came
 }
 
-// undo restores the messages that a commit was to answer, which is not in the log. A shard that
-// asked has asked for no more than it still does.
+// restore restores the messages that a failed commit was to answer. A newer request of a shard replaces
+// its older one: the older asked for no more than the shard still lacks.
 func (x *transfers) restore() {
 	for _, m := range x.answering {
 		if m.Kind != Want || !slices.ContainsFunc(x.wants, func(w Message) bool { return w.From == m.From }) {
@@ -267,8 +268,8 @@ func (x *transfers) restore() {
 	x.drafted, x.answering = nil, nil
 }
 
-// ask asks other shards for units that claims lack, if they lack any beyond those that
-// others were asked for already, and for those that claims choose.
+// requestUnits requests units of other shards: those that claims lack beyond what was requested already,
+// and those that claims choose.
 func (x *transfers) requestUnits(now clock.Now, lack int64, d *ledger.Draft) {
 	for _, r := range x.requested {
 		lack -= r.units
@@ -290,17 +291,18 @@ func (x *transfers) requestUnits(now clock.Now, lack int64, d *ledger.Draft) {
 	}
 }
 
-// asksForAny reports whether others were asked for units, whichever they are.
+// hasRequestedAny reports whether a request for units that claims do not choose is unanswered.
 func (x *transfers) hasRequestedAny() bool {
 	return slices.ContainsFunc(x.requested, func(r request) bool { return r.units > 0 })
 }
 
+// hasRequested reports whether a request to the shard is unanswered.
 func (x *transfers) hasRequested(shard int) bool {
 	return slices.ContainsFunc(x.requested, func(r request) bool { return r.shard == shard })
 }
 
-// update notes in the sale's totals whether claims wait here, and sets when to repeat transfers that
-// are not acknowledged.
+// updateShort records in the sale's totals whether claims wait here, and schedules the resending of
+// transfers that are not acknowledged.
 func (x *transfers) updateShort(now clock.Now) {
 	if short := x.requests.waitForUnits(); short != x.short {
 		x.short = short
@@ -309,7 +311,7 @@ func (x *transfers) updateShort(now clock.Now) {
 	x.scheduleResend(now)
 }
 
-// remind sets when to tell again of transfers that are not acknowledged.
+// scheduleResend sets when transfers that are not acknowledged are sent again.
 func (x *transfers) scheduleResend(now clock.Now) {
 	switch open := len(x.state.Open()) > 0; {
 	case !open:
@@ -319,8 +321,8 @@ func (x *transfers) scheduleResend(now clock.Now) {
 	}
 }
 
-// repeat says again what may have been lost, and asks somebody else for units
-// if the one asked stays silent.
+// repeatDue resends transfers that may have been lost, and records a denial by shards that did not reply
+// in time, so that others are requested.
 func (x *transfers) repeatDue(now clock.Now) {
 	for _, r := range slices.Clone(x.requested) {
 		if now.Mono >= r.deadline {
@@ -333,7 +335,7 @@ func (x *transfers) repeatDue(now clock.Now) {
 	}
 }
 
-// repeatAt is when repeat has something to say, 0 if it has not.
+// repeatAt returns the monotonic time at which repeatDue has something to do; 0: it has nothing.
 func (x *transfers) repeatAt() time.Duration {
 	at := x.resendAt
 	for _, r := range x.requested {
@@ -342,7 +344,7 @@ func (x *transfers) repeatAt() time.Duration {
 	return at
 }
 
-// resend tells the destinations of all transfers that are not acknowledged.
+// resend sends all transfers that are not acknowledged again.
 func (x *transfers) resend() {
 	for _, t := range x.state.Open() {
 		x.send(Message{Kind: Sent, To: t.To, K: t.K, Units: t.Units})
@@ -355,8 +357,8 @@ func (x *transfers) stop() {
 	x.resendAt = 0
 }
 
-// takeBack takes back what others were asked for: or the shard, when this process has it
-// again, would count those units as gone and never ask for them.
+// cancelRequests removes the unanswered requests from the sale's totals. Otherwise the totals would count
+// their units as gone when this process has the shard again, and the shard would never request them.
 func (x *transfers) cancelRequests() {
 	for _, r := range x.requested {
 		x.totals.requestEnded(r)

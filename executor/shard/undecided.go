@@ -172,10 +172,10 @@ func (p *pending) Denies(a Answer) bool {
 	return a.Denies() && a.Outcome.Row().Retry == api.Final && !a.isFinalForUser() && p.nodeQueue.mayLack() && p.published.logCompleteEpoch.Load() == 0
 }
 
-// withdrawn is holder's.
+// withdrawn implements holder.
 func (p *pending) withdrawn(t *Ticket) { p.underway.leave(t) }
 
-// abandoned is holder's.
+// abandoned implements holder.
 func (p *pending) abandoned(t *Ticket) {
 	p.underway.abandon(t)
 	if p.published.knowsOutcome() {
@@ -185,7 +185,7 @@ func (p *pending) abandoned(t *Ticket) {
 	}
 }
 
-// knowsOutcome is holder's.
+// knowsOutcome implements holder.
 func (p *pending) knowsOutcome() bool { return p.published.knowsOutcome() }
 
 // forgetDoubts forgets what was in doubt before this process took the shard over, or before its list

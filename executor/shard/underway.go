@@ -19,7 +19,7 @@ type underway struct {
 	lastNumber uint64       // tickets in all
 }
 
-// leastBuckets is how many there are at first.
+// minBuckets is the initial number of buckets.
 const minBuckets = 64
 
 var underwaySeed = maphash.MakeSeed()
@@ -28,9 +28,10 @@ func hashOf(user, key string) uint64 {
 	return maphash.String(underwaySeed, user)*0x9e3779b97f4a7c15 ^ maphash.String(underwaySeed, key)
 }
 
+// bucket returns the head of the chain for a hash. mu is held.
 func (u *underway) bucket(hash uint64) **Ticket { return &u.buckets[hash&uint64(len(u.buckets)-1)] }
 
-// enter adds a ticket. One of a request that is decided again takes the place of the one before.
+// enter adds a ticket. The ticket of a request that is decided again replaces the earlier one.
 func (u *underway) enter(t *Ticket) {
 	t.hash = hashOf(t.User, t.Key)
 	u.mu.Lock()
@@ -66,15 +67,15 @@ func (u *underway) replace(before, t *Ticket) bool {
 	return false
 }
 
-// answered removes a ticket that has an answer, unless its request is to be decided again.
-// mu is held.
+// removeAnswered removes a ticket that has an answer, unless its request is to be decided again. mu is
+// held.
 func (u *underway) removeAnswered(t *Ticket) {
 	if t.retained = t.answer.OtherRules && !t.fromPeer && !t.abandoned; !t.retained {
 		u.remove(t)
 	}
 }
 
-// abandon takes in that the requester of a ticket has gone, so that it is not decided again.
+// abandon records that the requester of a ticket has gone, so that the request is not decided again.
 func (u *underway) abandon(t *Ticket) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -85,7 +86,7 @@ func (u *underway) abandon(t *Ticket) {
 	}
 }
 
-// grow doubles the buckets. They are never fewer again: a queue is bounded.
+// grow doubles the buckets. They never shrink: the queue is bounded.
 func (u *underway) grow() {
 	old := u.buckets
 	u.buckets = make([]*Ticket, max(minBuckets, 2*len(old)))
@@ -98,13 +99,14 @@ func (u *underway) grow() {
 	}
 }
 
-// leave removes a ticket, which was there.
+// leave removes a ticket that is in the table.
 func (u *underway) leave(t *Ticket) {
 	u.mu.Lock()
 	u.remove(t)
 	u.mu.Unlock()
 }
 
+// remove removes a ticket that is in the table. mu is held.
 func (u *underway) remove(t *Ticket) {
 	at := u.bucket(t.hash)
 	for *at != t {
@@ -125,11 +127,13 @@ func (u *underway) has(r *Request) bool {
 	return u.hasOther(r.User, r.Key, hash, u.lastNumber+1, r.before)
 }
 
-// hasBefore reports the same of those that entered before the ticket of that number.
+// hasBefore reports whether a request of the same user and key entered before the ticket with that number
+// and is under way. mu is held.
 func (u *underway) hasBefore(user, key string, hash, number uint64) bool {
 	return u.hasOther(user, key, hash, number, nil)
 }
 
+// hasOther is hasBefore without the ticket but.
 func (u *underway) hasOther(user, key string, hash, number uint64, but *Ticket) bool {
 	if u.size.Load() == 0 {
 		return false
