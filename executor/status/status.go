@@ -44,8 +44,8 @@ func OfShard(k *Kind, shard int, since time.Time, why string) Problem {
 	return Problem{Kind: k, Shards: []int{shard}, Since: since, Why: why}
 }
 
-// Quiet is the least time between two lines that a problem of one kind and subject has begun: what
-// comes and goes all the time would fill the log.
+// Quiet is the least time between two lines that a problem of one kind and subject has begun, if it can
+// end: what comes and goes all the time would fill the log.
 const Quiet = 10 * time.Second
 
 // Reporter writes to a log which problems have begun and which have ended. The zero value has
@@ -86,7 +86,7 @@ func (r *Reporter) Report(now clock.Now, problems []Problem, log *slog.Logger) {
 			continue
 		}
 		topic := identity{p.Kind, p.Where, -1}
-		if last, reported := r.last[topic]; reported && last != now.Mono && now.Mono < last+Quiet {
+		if last, reported := r.last[topic]; p.Ended != "" && reported && last != now.Mono && now.Mono < last+Quiet {
 			continue
 		}
 		r.open[id], r.last[topic] = p, now.Mono

@@ -104,7 +104,7 @@ func TestReporterOfWhatCannotEnd(t *testing.T) {
 	w.pass(time.Second, broken("gone"))
 	w.pass(time.Second, broken("gone"))
 	w.wrote(line("gone"))
-	w.pass(Quiet, broken("damaged"))
+	w.pass(time.Second, broken("damaged"))
 	w.wrote(line("damaged"))
 	w.pass(time.Second)
 	w.wrote()

@@ -57,7 +57,7 @@ func TestDivide(t *testing.T) {
 		{httpCalls, []string{kernelCall, writeCall, "net.(*conn).Write", serve}},
 		{callersCalls, []string{kernelCall, writeCall, "net.(*conn).Write", ask}},
 		{votes, []string{kernelCall, writeCall, "net.(*conn).Write", "github.com/redis/go-redis/v9/internal/pool.(*Conn).WithWriter"}},
-		{"channels, locks: to wait and to wake", []string{"runtime.gopark", "runtime.chanrecv", "salectl/executor/shard.(*Ticket).Wait", "salectl/executor.(*Executor).claim"}},
+		{"channels, locks: to wait and to wake", []string{"runtime.gopark", "runtime.chanrecv", "salectl/executor/shard.(*Ticket).Wait", "salectl/executor.(*Executor).do"}},
 		{"scheduler: whom to run, sleeping threads", []string{kernelCall, "internal/runtime/syscall/linux.EpollWait", "runtime.netpoll", "runtime.findRunnable", "runtime.mcall"}},
 		{httpServer, []string{"bufio.(*Reader).fill", serve}},
 		{callers, []string{"bufio.(*Reader).fill", ask}},
@@ -108,10 +108,10 @@ func TestProbes(t *testing.T) {
 	const find, look = "salectl/backends/ledger.(*table).find", "salectl/backends/ledger.(*claims).look"
 	d := newDivider()
 	d.add(profileOf(
-		[]string{find, look, "salectl/executor/shard.(*Shard).Recall"},  // 1
-		[]string{"aeshashbody", look, find},                             // 2: it hashes
-		[]string{"memeqbody", "salectl/backends/ledger.(*arena).equal"}, // 3
-		[]string{"modernc.org/sqlite/lib._find"},                        // 4
+		[]string{find, look, "salectl/executor/shard.(*ledgerView).Recall"}, // 1
+		[]string{"aeshashbody", look, find},                                 // 2: it hashes
+		[]string{"memeqbody", "salectl/backends/ledger.(*arena).equal"},     // 3
+		[]string{"modernc.org/sqlite/lib._find"},                            // 4
 	))
 	if d.probing != 1+3 {
 		t.Errorf("%d samples are in the hash tables, want 4", d.probing)

@@ -31,7 +31,7 @@ var stages = []stage{
 	{callersCalls, nil},
 	{httpServer, []string{"net/http.", "net/http/", "salectl/executor/httpd.", "salectl/executor/httpd/"}},
 	{httpCalls, nil},
-	{"recall: what the ledger has of it", []string{"salectl/executor.(*session).recall", "salectl/executor/shard.(*Shard).Recall"}},
+	{"recall: what the ledger has of it", []string{"salectl/executor.(*session).recall", "salectl/executor/shard.(*ledgerView).Recall"}},
 	{"admission, into the queue", []string{
 		"salectl/executor.(*admission).", "salectl/executor.(*session).", "salectl/executor/shard.(*Shard).Offer",
 	}},
@@ -64,8 +64,8 @@ var stages = []stage{
 	{"applying the commit", []string{"salectl/backends/ledger.(*State).Apply"}},
 	{"answering", []string{
 		"salectl/executor.(*Executor).",
-		"salectl/executor/shard.(*requests).finishBatch", "salectl/executor/shard.(*sequencer).committed.func1", "salectl/executor/shard.granted",
-		"salectl/executor/shard.(*Shard).handBack", "salectl/executor/shard.(*Shard).tell", "salectl/executor/shard.(*Shard).conclude",
+		"salectl/executor/shard.(*requests).answerBatch", "salectl/executor/shard.(*sequencer).committed.func1", "salectl/executor/shard.granted",
+		"salectl/executor/shard.(*Shard).deliverAnswered", "salectl/executor/shard.(*Shard).concludeAndDeliver", "salectl/executor/shard.(*pending).conclude",
 		"salectl/executor/shard.(*Shard).deliver", "salectl/executor/shard.(*Ticket).Wait", "salectl/executor/shard.(*Ticket).Finish",
 		"salectl/executor/shard.(*Ticket).Free", "salectl/executor.(*payloads).add", "salectl/executor.(*session).completeAnswer",
 	}},
@@ -79,7 +79,7 @@ var stages = []stage{
 		"runtime.wbBufFlush", "runtime.bulkBarrierPreWrite",
 	}},
 	{votes, []string{
-		"salectl/executor.(*runner).", "salectl/executor.(*machine).", "salectl/executor.(*owner).", "salectl/executor.timedNode.",
+		"salectl/executor.(*runner).", "salectl/executor.(*machine).", "salectl/executor/ownership.", "salectl/executor.timedNode.",
 		"salectl/backends/quorum.(*Group).", "salectl/backends/redis.", "github.com/redis/go-redis/",
 	}},
 	{rest, nil},
