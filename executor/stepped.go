@@ -200,12 +200,14 @@ func (p *Stepped) Retire(now clock.Now) {
 	p.owner.Retire(now)
 }
 
-// StandBy is Executor's, for a process that shares the sale; of another it is ignored.
-func (p *Stepped) StandBy(now clock.Now, undo bool) {
+// StandBy is Executor's. It returns false, and does nothing, where that returns an error.
+func (p *Stepped) StandBy(now clock.Now, undo bool) bool {
 	p.now, p.own.news = now, true
-	if p.owner.Operable() {
-		p.owner.StandBy(now, undo)
+	if !p.owner.Operable() {
+		return false
 	}
+	p.owner.StandBy(now, undo)
+	return true
 }
 
 // Retired says how many shards this process has left, and whether a peer can take them.

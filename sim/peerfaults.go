@@ -139,11 +139,9 @@ func (w *world) scheduleDrains() {
 				return
 			}
 			if e := a; e.alive && e.n != w.fleet.standby {
-				e.event("stands by", func(now clock.Now) { e.s.StandBy(now, false) })
-				w.after(drainedFor, func() {
-					if e.alive {
-						e.event("stands by no more", func(now clock.Now) { e.s.StandBy(now, true) })
-					}
+				e.event("stands by", func(now clock.Now) {
+					e.s.StandBy(now, false)
+					w.after(drainedFor, e.standByNoMore)
 				})
 			}
 			a, b = b, a

@@ -177,12 +177,33 @@ func (k *work) standBy(e *server, then func()) {
 		return
 	}
 	k.w.hit("work: stand by")
-	e.event("stands by", func(now clock.Now) { e.s.StandBy(now, false) })
-	k.given(e, func() {
-		k.w.after(k.between(0, time.Second), func() {
-			e.event("stands by no more", func(now clock.Now) { e.s.StandBy(now, true) })
-			then()
+	e.eventOr("stands by", func(now clock.Now) {
+		e.s.StandBy(now, false)
+		k.given(e, func() {
+			k.w.after(k.between(0, time.Second), func() {
+				e.standByNoMore()
+				then()
+			})
 		})
+	}, then)
+}
+
+// standByNoMore ends a drain of the process. It is called once the drain has reached the process: what
+// a paused process is sent meanwhile arrives in any order. Operators repeat it if the process does not
+// share the sale for the moment. A process that has started since is not drained.
+func (e *server) standByNoMore() {
+	if !e.alive {
+		return
+	}
+	life := e.life
+	e.event("stands by no more", func(now clock.Now) {
+		if !e.s.StandBy(now, true) {
+			e.w.after(time.Second, func() {
+				if e.life == life {
+					e.standByNoMore()
+				}
+			})
+		}
 	})
 }
 
