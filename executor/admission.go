@@ -123,7 +123,7 @@ func (d *admission) lookup(now clock.Now, t *session, i int, q *Query) (a Answer
 // the ticket to queue.
 func (d *admission) admitTo(ctx context.Context, now clock.Now, t *session, s *shard.Shard, r Request) (Answer, *shard.Ticket) {
 	if r.Settle == nil {
-		// Only where all is sold is it asked what is under way: every claim writes that.
+		// The count of requests under way is read only where all is sold: every claim writes it.
 		idle := t.totals.AllSold(now) && s.UnderWay() == 0
 		if a, known := t.recall(now, s, r); known {
 			if a, known = t.answer(now, s, r, a, idle); known {

@@ -17,9 +17,10 @@
 // (what a shard appends and answers) and, beneath them, the lease and the append protocol
 // of packages quorum and ledger.
 //
-// Goroutines are in two places: runner.loop (run.go) runs the owner and starts all
-// others; loops.go has those of a session, one for each shard that this process has and two
-// for each node that keeps lists; link.go has one for each peer. Each call has a goroutine of its own, as long as it lasts.
+// runner.loop (run.go) runs the owner and starts the other goroutines: of a session, one for each
+// shard that this process has and two for each node that keeps lists (loops.go); one for each peer
+// (link.go); and one for each call, as long as it lasts. A request that has to wait for a store
+// before it is admitted, and has no goroutine of its own, gets one (request.go, link.go).
 // Stepped is a second shell, without goroutines and clocks, for simulations; what both
 // run is machine (machine.go).
 package executor

@@ -90,6 +90,11 @@ func (r *runner) sessionProblems(now clock.Now) []status.Problem {
 			all = append(all, status.Problem{Kind: status.Rules, Why: shard.OneLine(p.Err)})
 		}
 	}
+	for _, s := range r.session.locals() {
+		if s.Serves() {
+			delete(r.broken, s.Number())
+		}
+	}
 	for _, i := range slices.Sorted(maps.Keys(r.broken)) {
 		if x := r.broken[i]; x.times > 1 {
 			all = append(all, status.OfShard(status.ShardLogBroken, i, time.Time{}, x.why))
@@ -117,7 +122,7 @@ const largeLog = 256 << 20
 // brokenLog is a shard's log that this process could not go on with.
 type brokenLog struct {
 	why   string
-	times int // that it was found so for this reason
+	times int // that it was found so, for whichever reason
 }
 
 // foundBroken takes in the end of a shard's machine. A log that is gone or damaged is a problem when it

@@ -272,14 +272,7 @@ func (r *runner) do(what func()) bool {
 
 // logShare logs how many shards this process owns, where that has changed.
 func (r *runner) logShare(log *slog.Logger) {
-	locals := r.session.locals()
-	for _, s := range locals {
-		if s.Serves() {
-			delete(r.broken, s.Number())
-		}
-	}
-	n := len(locals)
-	if n != r.owned {
+	if n := len(r.session.locals()); n != r.owned {
 		r.owned = n
 		log.Info("this process owns shards", "owned", n, "of", len(r.session.shards), "members", len(r.health.Load().Members))
 	}

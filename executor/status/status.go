@@ -22,7 +22,6 @@ import (
 
 // Kind is a kind of problem.
 type Kind struct {
-	Name    string // in metrics
 	Subject string // names Where in a log line, or shards; "": the problem is the process's, or the sale's
 	Level   slog.Level
 	Began   string // the message of the log line when a problem begins
@@ -70,8 +69,8 @@ func (p *Problem) identity() identity {
 }
 
 // Report takes in all problems that there are now; each is of one shard at most. The problems of
-// shards that begin, or end, in the same call share a line for each kind: a store that fails takes
-// many shards with it.
+// shards that begin, or end, in the same call share lines: a store that fails takes many shards with
+// it.
 func (r *Reporter) Report(now clock.Now, problems []Problem, log *slog.Logger) {
 	if r.open == nil {
 		r.open, r.last = make(map[identity]Problem), make(map[identity]time.Duration)
@@ -99,9 +98,9 @@ func (r *Reporter) Report(now clock.Now, problems []Problem, log *slog.Logger) {
 		}
 	}
 	slices.SortFunc(ended, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Where, b.Where), slices.Compare(a.Shards, b.Shards))
+		return cmp.Or(cmp.Compare(a.Ended, b.Ended), cmp.Compare(a.Where, b.Where), slices.Compare(a.Shards, b.Shards))
 	})
-	for _, p := range Merge(ended) {
+	for _, p := range merge(ended) {
 		if p.Ended == "" {
 			continue
 		}
@@ -111,7 +110,7 @@ func (r *Reporter) Report(now clock.Now, problems []Problem, log *slog.Logger) {
 		}
 		log.Info(p.Ended, attrs...)
 	}
-	for _, p := range Merge(began) {
+	for _, p := range merge(began) {
 		attrs := p.subject(nil)
 		if !p.Since.IsZero() {
 			attrs = append(attrs, "since", p.Since.UTC())
@@ -137,17 +136,26 @@ func (p *Problem) subject(attrs []any) []any {
 	return attrs
 }
 
-// Merge returns the problems with one for all shards that have a kind of problem, since the earliest
-// time and with the cause of that. The order is that of the first problem of each kind.
-func Merge(problems []Problem) (merged []Problem) {
-	at := make(map[*Kind]int)
+// merge returns the problems with one for all shards that have a kind of problem, since the earliest
+// time and with the cause of that. Shards with a problem that cannot end share one only if they share
+// the cause too, which is reported once. The order is that of the first problem of each.
+func merge(problems []Problem) (merged []Problem) {
+	type cause struct {
+		kind *Kind
+		why  string
+	}
+	at := make(map[cause]int)
 	for _, p := range problems {
-		i, known := at[p.Kind]
+		of := cause{kind: p.Kind}
+		if p.Ended == "" {
+			of.why = p.Why
+		}
+		i, known := at[of]
 		switch {
 		case len(p.Shards) == 0:
 			merged = append(merged, p)
 		case !known:
-			at[p.Kind] = len(merged)
+			at[of] = len(merged)
 			p.Shards = slices.Clone(p.Shards)
 			merged = append(merged, p)
 		default:

@@ -108,4 +108,9 @@ func TestReporterOfWhatCannotEnd(t *testing.T) {
 	w.wrote(line("damaged"))
 	w.pass(time.Second)
 	w.wrote()
+
+	// Each cause is reported, though the shards have it at once.
+	of := func(shard int, why string) Problem { return OfShard(ShardLogBroken, shard, time.Time{}, why) }
+	w.pass(time.Second, of(1, "gone"), of(2, "damaged"), of(5, "gone"))
+	w.wrote(strings.Replace(line("gone"), "shards=3", "shards=1,5", 1), strings.Replace(line("damaged"), "shards=3", "shards=2", 1))
 }
