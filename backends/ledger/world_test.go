@@ -283,20 +283,10 @@ func (w *World) End() {
 	}
 }
 
-// settle stores a Settle past any draft.
+// Settle stores a Settle past any draft.
 func (w *World) Settle(shard int, op *pb.Op) {
 	w.T.Helper()
-	s := w.Shards[shard]
-	c := commit{"planner1", s.Epoch, w.TimeUs, []*pb.Op{op}}.proto()
-	entry, hash, err := s.encode(c)
-	if err != nil {
-		w.T.Fatal(err)
-	}
-	slot := s.next
-	if err := s.Apply(c, hash, len(entry)); err != nil {
-		w.T.Fatal(err)
-	}
-	w.store(s.log, slot, &Entry{Bytes: entry, Head: s.Head().Encode()})
+	w.commitAs("planner1", shard, op)
 }
 
 // roots are what the sale is sealed with.

@@ -13,11 +13,17 @@ import (
 	"salectl/spec"
 )
 
-// follow stores a commit that the state takes, past any draft.
+// Follow stores a commit of the owner that the state takes, past any draft.
 func (w *World) Follow(shard int, ops ...*pb.Op) {
 	w.T.Helper()
+	w.commitAs(string(TestOwner), shard, ops...)
+}
+
+// commitAs stores a commit of a writer that the state takes, past any draft.
+func (w *World) commitAs(writer string, shard int, ops ...*pb.Op) {
+	w.T.Helper()
 	s := w.Shards[shard]
-	c := commit{string(TestOwner), s.Epoch, w.TimeUs, ops}.proto()
+	c := commit{writer, s.Epoch, w.TimeUs, ops}.proto()
 	entry, hash, err := s.encode(c)
 	if err != nil {
 		w.T.Fatal(err)
