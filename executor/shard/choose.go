@@ -32,9 +32,8 @@ import (
 
 // search is the progress of a search for the units that one waiting claim chooses.
 type search struct {
-	firstRequest uint64       // number of the first request to which replies count
-	none         map[int]bool // shards that have replied without fitting units
-	askedShard   int          // the shard with a request for adjacent units for the claim, +1; 0: none
+	none       map[int]bool // shards that have replied without fitting units
+	askedShard int          // the shard with a request for adjacent units for the claim, +1; 0: none
 }
 
 // maxNamedUnits bounds the units that one request names, so that one transfer has room for them. It is
@@ -64,8 +63,15 @@ func (x *transfers) mayFind(t *Ticket) bool {
 		x.totals.anyOtherHas(x.shard, t.minUnits(), answered)
 }
 
-// isSearching reports whether a claim that chooses its units waits for a reply of another shard.
-func (x *transfers) isSearching(t *Ticket) bool { return t.Chooses() && len(x.requested) > 0 }
+// awaitsReply reports whether a claim still waits for replies of other shards: one that chooses its
+// units while a request is unanswered, another one if a shard left a request unanswered that was sent
+// before the claim waited.
+func (x *transfers) awaitsReply(t *Ticket) bool {
+	if t.Chooses() {
+		return len(x.requested) > 0
+	}
+	return x.silent != 0 && t.firstRequest > x.silent
+}
 
 // addSearches adds to whom requests for the units that waiting claims choose and lack, and returns the
 // units named among them.
@@ -123,7 +129,7 @@ func (x *transfers) searchingClaims() (claims []*Ticket) {
 			continue
 		case t.search == nil:
 			room -= len(t.Units)
-			t.search = &search{firstRequest: x.number + 1, none: make(map[int]bool)}
+			t.search, t.firstRequest = &search{none: make(map[int]bool)}, x.number+1
 		}
 		claims = append(claims, t)
 	}
@@ -135,7 +141,7 @@ func (x *transfers) recordSearch(r request, sent ledger.Units) {
 	adjacent := r.run > 0 && sent.HasRun(r.run, x.state.Settings())
 	for _, t := range x.requests.waiting {
 		s := t.search
-		if s == nil || s.firstRequest > r.number {
+		if s == nil || t.firstRequest > r.number {
 			continue
 		}
 		if s.askedShard == r.shard+1 {

@@ -298,7 +298,7 @@ func TestChooseMoreThanMayBeAskedFor(t *testing.T) {
 
 // Whoever takes a shard over begins to search anew.
 func TestSearchAnew(t *testing.T) {
-	x := &Ticket{search: &search{firstRequest: 7}}
+	x := &Ticket{search: new(search), firstRequest: 7}
 	new(requests).add([]*Ticket{x})
 	if x.search != nil {
 		t.Error("what an owner before has asked counts")

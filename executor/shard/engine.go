@@ -107,11 +107,12 @@ func (e ownerEngine) endWaiting(now clock.Now, d *ledger.Draft) {
 	if e.partial() {
 		e.q.requests.retryAll()
 		e.q.requests.decide(func(t *Ticket) decision { return e.decideOne(now, d, t, true) })
-		clear(e.q.transfers.denied)
+		if d.Ops() > 0 {
+			e.q.transfers.clearDenials()
+			return
+		}
 	}
-	if d.Ops() == 0 {
-		e.q.refuseShort(now, e.q.transfers.isSearching)
-	}
+	e.q.refuseUnserved(now)
 }
 
 // partial reports whether a claim that is short may get a part.

@@ -136,7 +136,7 @@ func (e *listEngine) decide(now clock.Now, d *ledger.Draft) error {
 		q.transfers.scheduleResend(now)
 		return nil
 	}
-	q.seekUnits(now, 0, func(now clock.Now) { q.refuseShort(now, func(*Ticket) bool { return false }) }) // their calls found the list empty, whatever the log has
+	q.seekUnits(now, 0, q.refuseUnserved) // their calls found the list empty, whatever the log has
 	return nil
 }
 

@@ -23,7 +23,7 @@ type requests struct {
 // add adds new requests.
 func (r *requests) add(ts []*Ticket) {
 	for _, t := range ts {
-		t.search = nil // an earlier owner may have begun one
+		t.search, t.firstRequest = nil, 0 // an earlier owner may have begun one
 	}
 	r.waiting = append(r.waiting, ts...)
 	r.due += len(ts)

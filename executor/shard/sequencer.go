@@ -511,6 +511,9 @@ func (q *sequencer) seekUnits(now clock.Now, here int64, end func(clock.Now)) {
 	lack := q.requests.awardsShort - here
 	for _, t := range q.requests.short() {
 		if !t.withdrawn() && !t.Chooses() {
+			if t.firstRequest == 0 {
+				t.firstRequest = q.transfers.number + 1
+			}
 			lack += t.want
 		}
 	}
@@ -530,7 +533,16 @@ func (q *sequencer) refuseShort(now clock.Now, stays func(*Ticket) bool) {
 		}
 		return notFound(t)
 	})
-	clear(q.transfers.denied)
+	q.transfers.clearDenials()
+}
+
+// refuseUnserved answers the requests that wait for units, except those that still wait for replies of
+// other shards. Units are requested again for the latter.
+func (q *sequencer) refuseUnserved(now clock.Now) {
+	q.refuseShort(now, q.transfers.awaitsReply)
+	if slices.ContainsFunc(q.requests.short(), func(t *Ticket) bool { return !t.Chooses() }) {
+		q.requests.retryAll()
+	}
 }
 
 // noUnits returns the answer to a request when no shard has units.

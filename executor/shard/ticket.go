@@ -19,15 +19,16 @@ type Ticket struct {
 
 	// answer and op belong to the sequencer until done is signalled, and to the
 	// waiter from then on.
-	answer     Answer
-	op         int          // of the claim granted, in the commit under way
-	want       int64        // units that it waits for, while it is short
-	search     *search      // of other shards, for the units that it chooses; nil: none began
-	sentToList bool         // a list node may have given it units
-	keyless    bool         // it came without a key, and has one of this process
-	fromPeer   bool         // a peer sent it, and forwards it to another by itself
-	superseded *atomic.Bool // if true, the peer has repeated it, and this one is not decided any more
-	fill       uint64       // of the list that gave it something
+	answer       Answer
+	op           int          // of the claim granted, in the commit under way
+	want         int64        // units that it waits for, while it is short
+	search       *search      // of other shards, for the units that it chooses; nil: none began
+	firstRequest uint64       // number of the first request for units to which replies count; 0: none yet
+	sentToList   bool         // a list node may have given it units
+	keyless      bool         // it came without a key, and has one of this process
+	fromPeer     bool         // a peer sent it, and forwards it to another by itself
+	superseded   *atomic.Bool // if true, the peer has repeated it, and this one is not decided any more
+	fill         uint64       // of the list that gave it something
 
 	keyEntry
 	forwarding
@@ -103,7 +104,7 @@ func (t *Ticket) withdrawn() bool { return t.state.Load() == ticketWithdrawn }
 // claim that has none.
 func NewTicket(pool *sync.Pool, r Request, mint func() string, now time.Duration) *Ticket {
 	t := newTicket(pool, now)
-	t.Request, t.want, t.search, t.keyless = r, r.Quantity, nil, r.Key == "" && r.IsClaim()
+	t.Request, t.want, t.search, t.firstRequest, t.keyless = r, r.Quantity, nil, 0, r.Key == "" && r.IsClaim()
 	if t.keyless {
 		t.Key = mint()
 	}

@@ -90,6 +90,7 @@ type transfers struct {
 	number    uint64       // of the last request for units
 	requested []request    // requests for units that are not answered
 	denied    map[int]bool // shards that had none to spare, since units last came
+	silent    uint64       // the lowest number of a request whose shard is denied since it did not reply in time; 0: none
 	maxNamed  int          // most units that are requested by number
 
 	// Monotonic; 0: not waiting. Traffic does not put it off, nor requests' end.
@@ -138,6 +139,12 @@ func (x *transfers) recordDenial(shard int, number uint64) {
 		x.denied[shard] = true
 	}
 	x.requests.retryAll()
+}
+
+// clearDenials makes all shards due for requests again.
+func (x *transfers) clearDenials() {
+	clear(x.denied)
+	x.silent = 0
 }
 
 // takeRequest removes and returns the request with that number to a shard; number 0: any request to it.
@@ -243,7 +250,7 @@ func (x *transfers) transfersLogged() (came []ledger.Units) {
 		x.send(told)
 		if m.Kind == received {
 			came = append(came, m.Units)
-			clear(x.denied)
+			x.clearDenials()
 			switch r, asked := x.takeRequest(m.To, m.Ask); {
 			case !asked:
 			case m.Ask == 0:
@@ -327,6 +334,9 @@ func (x *transfers) repeatDue(now clock.Now) {
 	for _, r := range slices.Clone(x.requested) {
 		if now.Mono >= r.deadline {
 			x.recordDenial(r.shard, r.number)
+			if r.units > 0 && (x.silent == 0 || r.number < x.silent) {
+				x.silent = r.number
+			}
 		}
 	}
 	if x.resendAt != 0 && now.Mono >= x.resendAt {
