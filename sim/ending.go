@@ -16,7 +16,7 @@ func (w *world) calmDown() {
 		n.serve()
 		n.clock = w.clock(w.Options.random(forScenario, 10+i))
 	}
-	w.skewed()
+	w.nodeClocksSet()
 	for _, e := range w.executors {
 		w.setClock(e)
 	}

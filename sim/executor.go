@@ -30,9 +30,8 @@ type server struct {
 	me                 []byte // as commits name it
 	suspended, setBack bool
 
-	version    string           // of the next run
-	nodeClocks []hostClock      // of the lock nodes, as last seen
-	links      map[string]*link // that it has made, by the id of the peer
+	version string           // of the next run
+	links   map[string]*link // that it has made, by the id of the peer
 
 	checker *payments.Stepped // of the present run; nil: there is no payment service
 	webhook *payments.Webhook
@@ -56,9 +55,6 @@ func (w *world) newServer(n int) *server {
 		e.unlink()
 		e.drained[e.life] = true
 		w.after(w.comeback(e.random), e.begin)
-	}
-	for _, n := range w.nodes {
-		e.nodeClocks = append(e.nodeClocks, n.clock)
 	}
 	return e
 }

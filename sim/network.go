@@ -177,7 +177,7 @@ func (r reached) String() string { return [...]string{"sent", "landed", "answere
 // hears, the call may land at any time.
 func (w *world) call(p *process, c calls.Call) {
 	w.reached(c.What, wasSent)
-	to, life, over := w.hostOf(c.Node), p.life, false
+	to, life, over, sent := w.hostOf(c.Node), p.life, false, w.now
 	finish := func(how reached, reply any, err error) {
 		if over || p.life != life {
 			return
@@ -223,6 +223,7 @@ func (w *world) call(p *process, c calls.Call) {
 		if (over || p.life != life) && c.What == "vote" {
 			w.struck() // it takes a shard that is free, as in a hand-over, and nobody has it for a ttl
 		}
+		w.store.sent = sent
 		reply := w.serve(c)
 		w.landed(p, c.What)
 		w.doubt(p, c.What, landed)

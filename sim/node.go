@@ -47,7 +47,13 @@ func (n *node) serve() {
 // setClock sets the node's clock forth or back.
 func (n *node) setClock(d time.Duration) {
 	n.clock.jump(d)
-	n.w.skewed()
+	n.w.nodeClocksSet()
+}
+
+// nodeClocksSet records that nodes may end their promises early, since their clocks were set.
+func (w *world) nodeClocksSet() {
+	w.history.Doubted(w.now, w.now+w.scenario.ttl)
+	w.skewed()
 }
 
 // skewed takes down how far the nodes' clocks are off.

@@ -98,9 +98,6 @@ func (w *world) told(op int, kind check.Kind, a check.Answer) {
 // holds takes down which leases a server has, and until when by its monotonic
 // clock. Of one whose clocks cannot know nothing is taken down.
 func (e *server) holds(uid string, until map[int]time.Duration) {
-	if e.nodeClockSet() {
-		e.w.history.Doubted(e.w.now, e.w.now+e.w.scenario.ttl)
-	}
 	for shard, to := range until {
 		switch {
 		case e.suspended && e.setBack:
@@ -110,14 +107,4 @@ func (e *server) holds(uid string, until map[int]time.Duration) {
 			e.w.history.Holds(e.w.now, e.run, uid, shard, e.clock.when(to))
 		}
 	}
-}
-
-// nodeClockSet reports whether the clock of a lock node was set since it was last
-// asked.
-func (e *server) nodeClockSet() (set bool) {
-	for i, n := range e.w.nodes {
-		set = set || e.nodeClocks[i] != n.clock
-		e.nodeClocks[i] = n.clock
-	}
-	return set
 }

@@ -23,6 +23,7 @@ type store struct {
 	down   bool
 	slow   time.Duration // at most, that owners' appends take longer
 	fault  memory.Fault  // of the next call
+	sent   time.Duration // when the present call was sent
 }
 
 var _ ledger.Logs = (*store)(nil)
@@ -54,7 +55,7 @@ func (s *store) Append(ctx context.Context, log string, slot uint64, prev, head,
 		return err
 	}
 	s.w.hit("append stored")
-	s.w.history.Stored(s.w.now, log, slot, bytes.Clone(entry), bytes.Clone(head))
+	s.w.history.Stored(s.w.now, s.sent, log, slot, bytes.Clone(entry), bytes.Clone(head))
 	s.w.service.stored(log, slot, entry)
 	if s.w.random.store.chance(ownTaken) && s.w.fault("store", "own append told taken") {
 		return ledger.ErrTaken

@@ -67,7 +67,7 @@ func (w *world) shiftAll(d time.Duration) {
 	for _, n := range w.nodes {
 		n.clock.jump(d)
 	}
-	w.skewed()
+	w.nodeClocksSet()
 	for _, e := range w.executors {
 		e.shift(d, e.clock.rate)
 	}

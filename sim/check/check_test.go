@@ -375,7 +375,7 @@ func TestTolerated(t *testing.T) {
 			first := w.log(0)
 			create := w.h.Logs[first][0]
 			w.another()
-			w.h.Stored(w.pass(), first, 0, create.Bytes, nil)
+			w.stored(first, 0, create.Bytes, nil)
 			w.close()
 		}},
 		"a late create, and a destroy that was killed": {grown, func(w *world) {
@@ -445,6 +445,11 @@ func TestTolerated(t *testing.T) {
 		}},
 		"a late create and the next append, by another planner": {grown, func(w *world) {
 			w.late(0, 2, func(c *pb.Commit) { c.Writer = []byte("planner2") })
+		}},
+		"a late create, and an owner's first append, sent before the delete": {grown, func(w *world) {
+			w.late(0, 2, func(c *pb.Commit) { c.Ops = []*pb.Op{{Op: &pb.Op_Own{Own: new(pb.Own)}}} })
+			entries := w.h.Logs[w.log(0)]
+			entries[len(entries)-1].Sent = 0
 		}},
 		"late appends that were stored before": {ended, func(w *world) { w.late(0, 5, func(*pb.Commit) {}) }},
 		"a late create that a destroy found": {grown, func(w *world) {
@@ -521,7 +526,7 @@ func (w *world) plant(shard int, c *pb.Commit, ops ...*pb.Op) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.h.Stored(w.pass(), w.log(shard), uint64(len(entries)), stored, nil)
+	w.stored(w.log(shard), uint64(len(entries)), stored, nil)
 }
 
 func claimOf(user, key string, units ...int64) *pb.Op {

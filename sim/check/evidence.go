@@ -47,6 +47,7 @@ type slot struct {
 	bytes   []byte
 	head    []byte
 	hash    [32]byte
+	delayed bool // sent before its log was deleted, stored after it
 	commit  *pb.Commit
 	before  uint64  // generation of a shard
 	after   moment  // of a shard
@@ -126,14 +127,14 @@ func accepted(outcome api.Outcome) bool {
 
 // decode reads the history: the runs from the sale's log, then the shards' logs.
 func decode(e *evidence, bad fault) {
-	gone := make(map[string]uint64) // the first delete of each log
+	gone := make(map[string]Place) // the first delete of each log
 	for _, d := range e.h.Deletes {
-		if gone[d.Log] == 0 {
-			gone[d.Log] = d.Seq
+		if gone[d.Log].Seq == 0 {
+			gone[d.Log] = d.Place
 		}
 	}
 	e.sale = &log{name: "sale/" + e.h.Sale}
-	e.sale.read(e.h.Logs[e.sale.name], 0, bad)
+	e.sale.read(e.h.Logs[e.sale.name], Place{}, bad)
 	named := e.readRuns(bad)
 	e.payloadLogs = make(map[string]*log)
 	for _, name := range slices.Sorted(maps.Keys(e.h.Logs)) {
@@ -157,7 +158,7 @@ func decode(e *evidence, bad fault) {
 }
 
 // read decodes a log's slots. Those stored after its delete are kept apart.
-func (l *log) read(entries []Entry, gone uint64, bad fault) {
+func (l *log) read(entries []Entry, gone Place, bad fault) {
 	read, commits := make([]slot, len(entries)), make([]pb.Commit, len(entries))
 	for i, entry := range entries {
 		s := &read[i]
@@ -166,7 +167,8 @@ func (l *log) read(entries []Entry, gone uint64, bad fault) {
 		if err := proto.Unmarshal(entry.Bytes, s.commit); err != nil {
 			bad("%v does not decode: %v", s, err)
 		}
-		if gone != 0 && s.Seq > gone {
+		if gone.Seq != 0 && s.Seq > gone.Seq {
+			s.delayed = entry.Sent < gone.At
 			l.late = append(l.late, s)
 		} else {
 			l.slots = append(l.slots, s)

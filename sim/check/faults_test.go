@@ -15,9 +15,9 @@ import (
 // ledgerFaults are planted into histories of sales of which the owners decide.
 var ledgerFaults = map[string]planted{
 	"a slot that is no commit": {open, func(w *world) {
-		w.h.Stored(w.pass(), w.log(0), uint64(len(w.h.Logs[w.log(0)])), []byte{0xff}, nil)
+		w.stored(w.log(0), uint64(len(w.h.Logs[w.log(0)])), []byte{0xff}, nil)
 	}, "decode chain epochs"},
-	"a log of nobody": {open, func(w *world) { w.h.Stored(w.pass(), "00/ffff/0", 0, nil, nil) }, "decode"},
+	"a log of nobody": {open, func(w *world) { w.stored("00/ffff/0", 0, nil, nil) }, "decode"},
 	"a unit sold twice": {newWorld, func(w *world) {
 		a, b := w.user(0), w.user(0)
 		w.buy(a, "k", 1)
@@ -230,7 +230,7 @@ var ledgerFaults = map[string]planted{
 	"a key left":                  {ended, func(w *world) { w.h.Final.Keys = []string{"salectl:x:marker"} }, "remains"},
 	"a late create left by the next destroy": {ended, func(w *world) {
 		first := w.h.Logs[w.log(0)][0]
-		w.h.Stored(w.pass(), w.log(0), 0, first.Bytes, first.Head)
+		w.stored(w.log(0), 0, first.Bytes, first.Head)
 		w.command("destroy", func() {})
 	}, "remains"},
 	"an append to a log that is gone": {ended, func(w *world) {
@@ -253,12 +253,12 @@ var ledgerFaults = map[string]planted{
 	}, "slots"},
 	"a late append without the create": {ended, func(w *world) {
 		second := w.h.Logs[w.log(0)][1]
-		w.h.Stored(w.pass(), w.log(0), 1, second.Bytes, second.Head)
+		w.stored(w.log(0), 1, second.Bytes, second.Head)
 	}, "slots"},
 	"a late append that was stored twice": {ended, func(w *world) {
 		second := w.h.Logs[w.log(0)][1]
 		w.late(0, 2, func(*pb.Commit) {})
-		w.h.Stored(w.pass(), w.log(0), 1, second.Bytes, second.Head)
+		w.stored(w.log(0), 1, second.Bytes, second.Head)
 	}, "slots"},
 	"a late append beyond all that the log had": {grown, func(w *world) {
 		n := len(w.h.Logs[w.log(0)])
@@ -269,7 +269,7 @@ var ledgerFaults = map[string]planted{
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		w.h.Stored(w.pass(), w.log(0), uint64(n), stored, nil)
+		w.stored(w.log(0), uint64(n), stored, nil)
 	}, "slots"},
 	"a late append in a slot of its own": {grown, func(w *world) {
 		w.late(0, 2, func(c *pb.Commit) { c.GetOps()[0].GetGeneration().Number = 3 })
@@ -280,7 +280,7 @@ var ledgerFaults = map[string]planted{
 		w.late(0, 1, func(*pb.Commit) {})
 		w.h.Deleted(w.pass(), w.log(0), 0)
 		second := w.h.Logs[w.log(0)][1]
-		w.h.Stored(w.pass(), w.log(0), 1, second.Bytes, nil)
+		w.stored(w.log(0), 1, second.Bytes, nil)
 	}, "slots"},
 	"a late append left by the next destroy": {grown, func(w *world) {
 		w.late(0, 2, func(*pb.Commit) {})

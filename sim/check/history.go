@@ -73,6 +73,7 @@ type Place struct {
 // Entry is a slot that became durable, whether or not its writer heard of it.
 type Entry struct {
 	Place
+	Sent  time.Duration // when the append was sent
 	Slot  uint64
 	Bytes []byte // as stored; nobody may change them
 	Head  []byte // of the log, as it was stored with the slot; nil: not to be judged
@@ -374,13 +375,13 @@ func (h *History) Tell(at time.Duration, e Event) {
 	h.Events = append(h.Events, e)
 }
 
-// Stored adds a slot that became durable, with the head that came with it. The
-// bytes are kept, not copied.
-func (h *History) Stored(at time.Duration, log string, slot uint64, bytes, head []byte) {
+// Stored adds a slot that became durable, with the head that came with it, and when its append
+// was sent. The bytes are kept, not copied.
+func (h *History) Stored(at, sent time.Duration, log string, slot uint64, bytes, head []byte) {
 	if h.Logs == nil {
 		h.Logs = make(map[string][]Entry)
 	}
-	h.Logs[log] = append(h.Logs[log], Entry{h.place(at), slot, bytes, head})
+	h.Logs[log] = append(h.Logs[log], Entry{h.place(at), sent, slot, bytes, head})
 }
 
 // Deleted adds a deletion that removed something.

@@ -47,17 +47,15 @@ func (s *slot) delayedCreate() bool {
 	return s.n == 0 && (s.generation() == 1 || len(ops) == 1 && ops[0].GetPayload() != nil)
 }
 
-// follows reports whether a slot that came after the delete was on its way too, and
-// found the last one that did: a delayed create, or what follows one in this way.
-// It is what stood in that slot before the delete; or the next generation, or the
-// beginning of a fill of its list, by a planner that read what it found and had not
-// heard of the destroy.
+// follows reports whether a slot that was stored after the delete may follow the last one that
+// was: a delayed create, or what follows one in this way. Its append was sent before the delete;
+// or it is the next generation, or the beginning of a fill of its list, of a planner that read
+// what it found and does not know of the destroy.
 func (e *evidence) follows(last, s *slot) bool {
-	before := s.log.slots
 	switch {
 	case s.n != last.n+1 || !bytes.Equal(s.commit.GetPrev(), last.hash[:]) || e.deleted(last, s.Seq):
 		return false
-	case s.n < uint64(len(before)) && bytes.Equal(s.bytes, before[s.n].bytes):
+	case s.delayed:
 		return true
 	}
 	ops := s.commit.GetOps()

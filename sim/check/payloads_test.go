@@ -43,7 +43,7 @@ func (w *world) storeNames(plan []byte, first int64, names ...string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.h.Stored(w.pass(), payloadLog(w.uid), w.payloadLogs.Next(), e.Bytes, e.Head)
+	w.stored(payloadLog(w.uid), w.payloadLogs.Next(), e.Bytes, e.Head)
 	if err := w.payloadLogs.Apply(e.Commit, e.Hash); err != nil {
 		w.t.Fatal(err)
 	}

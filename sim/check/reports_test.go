@@ -24,7 +24,7 @@ func (w *world) plantInSale(op *pb.Op) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.h.Stored(w.pass(), log, uint64(len(entries)), stored, nil)
+	w.stored(log, uint64(len(entries)), stored, nil)
 }
 
 // planned plants a generation that changes the phase and nothing else.

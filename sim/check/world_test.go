@@ -91,6 +91,12 @@ func (w *world) pass() time.Duration {
 	return w.at
 }
 
+// stored adds a slot whose append took no time.
+func (w *world) stored(log string, slot uint64, bytes, head []byte) {
+	at := w.pass()
+	w.h.Stored(at, at, log, slot, bytes, head)
+}
+
 // say appends to the sale's log.
 func (w *world) say(op *pb.Op) {
 	w.t.Helper()
@@ -98,7 +104,7 @@ func (w *world) say(op *pb.Op) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.h.Stored(w.pass(), spec.SaleLog("tickets"), w.sale.Next(), e.Bytes, e.Head)
+	w.stored(spec.SaleLog("tickets"), w.sale.Next(), e.Bytes, e.Head)
 	if err := w.sale.Apply(e.Commit, e.Hash); err != nil {
 		w.t.Fatal(err)
 	}
@@ -114,7 +120,7 @@ func (w *world) append(shard int, fill func(*ledger.Draft)) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.h.Stored(w.pass(), w.log(shard), s.Next(), e.Bytes, e.Head)
+	w.stored(w.log(shard), s.Next(), e.Bytes, e.Head)
 	if err := s.Apply(e.Commit, e.Hash, len(e.Bytes)); err != nil {
 		w.t.Fatal(err)
 	}
@@ -237,11 +243,13 @@ func (w *world) holds(process, uid string, from, to time.Duration) {
 }
 
 // late stores slots once more that a log had, from the first on, after it was
-// deleted, but for what change makes of the last.
+// deleted, but for what change makes of the last. Slots that change leaves as they
+// were had been sent before.
 func (w *world) late(shard, slots int, change func(c *pb.Commit)) {
 	w.t.Helper()
 	for i, e := range w.h.Logs[w.log(shard)][:slots] {
-		stored := e.Bytes
+		stored, at := e.Bytes, w.pass()
+		sent := e.At
 		if i == slots-1 {
 			c := new(pb.Commit)
 			if err := proto.Unmarshal(stored, c); err != nil {
@@ -252,8 +260,11 @@ func (w *world) late(shard, slots int, change func(c *pb.Commit)) {
 			if stored, err = proto.Marshal(c); err != nil {
 				w.t.Fatal(err)
 			}
+			if !bytes.Equal(stored, e.Bytes) {
+				sent = at
+			}
 		}
-		w.h.Stored(w.pass(), w.log(shard), uint64(i), stored, nil)
+		w.h.Stored(at, sent, w.log(shard), uint64(i), stored, nil)
 	}
 }
 
@@ -489,7 +500,7 @@ func (w *world) hold(user, key string, quantity int64, how pb.Settle_How) {
 	if err := s.Apply(commit, sha256.Sum256(stored), len(stored)); err != nil {
 		w.t.Fatal(err)
 	}
-	w.h.Stored(w.pass(), w.log(shard), s.Next()-1, stored, s.Head().Encode())
+	w.stored(w.log(shard), s.Next()-1, stored, s.Head().Encode())
 }
 
 // storeHeld stores a claim that is held for a time, by a generation between two others, and
