@@ -81,7 +81,10 @@ func mustOpenAt(t testing.TB, zookeeper string, change ...func(*Options)) *Logs 
 // table makes mustOpen open another table.
 func table(name string) func(*Options) { return func(o *Options) { o.Table = name } }
 
-// stores counts the stores that tests were given.
+// unused returns a name with an ending of its own, since a test may run again in one process.
+func unused(name string) string { return fmt.Sprintf("%s%d", name, stores.Add(1)) }
+
+// stores counts the stores and names that tests were given.
 var stores atomic.Int64
 
 // newPrefix begins the names of logs that nobody else uses, as those of shards

@@ -82,11 +82,13 @@ func TestUnfitTables(t *testing.T) {
 		change func(*pb.TableSchema)
 		want   string
 	}{
-		"versions": {set("VERSIONS", "3"), "alter 'versions', {NAME => 's', VERSIONS => 1}"},
-		"ttl":      {set("TTL", "86400"), "alter 'ttl', {NAME => 's', TTL => 'FOREVER'}"},
+		"versions": {set("VERSIONS", "3"), "alter 'TABLE', {NAME => 's', VERSIONS => 1}"},
+		"ttl":      {set("TTL", "86400"), "alter 'TABLE', {NAME => 's', TTL => 'FOREVER'}"},
 		"family":   {func(s *pb.TableSchema) { s.ColumnFamilies[0].Name = []byte("other") }, "no family s"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			name := unused(name)
+			test.want = strings.ReplaceAll(test.want, "TABLE", name)
 			logs := mustOpen(t, table(name))
 			s := schema(name)
 			test.change(s)
@@ -105,7 +107,8 @@ func TestUnfitTables(t *testing.T) {
 }
 
 func TestDisabledTable(t *testing.T) {
-	logs := mustOpen(t, table("off"))
+	name := unused("off")
+	logs := mustOpen(t, table(name))
 	if err := createTable(t, logs); err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +117,7 @@ func TestDisabledTable(t *testing.T) {
 		t.Errorf("create it again: %v", err)
 	}
 	err := logs.CheckTable(within(t, wait.Limit))
-	if !errors.Is(err, ledger.ErrTableUnfit) || !strings.Contains(err.Error(), "enable 'off'") {
+	if !errors.Is(err, ledger.ErrTableUnfit) || !strings.Contains(err.Error(), "enable '"+name+"'") {
 		t.Errorf("%v, want it unfit", err)
 	}
 	err = callsOf(logs)["Append"](within(t, wait.Limit))
@@ -124,15 +127,16 @@ func TestDisabledTable(t *testing.T) {
 }
 
 func TestNamespaces(t *testing.T) {
-	logs := mustOpen(t, table("shop:sales"))
-	if err := logs.CreateTable(within(t, wait.Limit)); err == nil || !strings.Contains(err.Error(), "create_namespace 'shop'") {
+	namespace := unused("shop")
+	logs := mustOpen(t, table(namespace+":sales"))
+	if err := logs.CreateTable(within(t, wait.Limit)); err == nil || !strings.Contains(err.Error(), "create_namespace '"+namespace+"'") {
 		t.Errorf("without its namespace: %v", err)
 	}
 	if err := logs.CheckTable(within(t, wait.Limit)); !errors.Is(err, ledger.ErrNoTable) {
 		t.Errorf("without its namespace: %v", err)
 	}
 	mustAskMaster(t, logs, "CreateNamespace", &pb.CreateNamespaceRequest{
-		NamespaceDescriptor: &pb.NamespaceDescriptor{Name: []byte("shop")},
+		NamespaceDescriptor: &pb.NamespaceDescriptor{Name: []byte(namespace)},
 	}, new(pb.CreateNamespaceResponse))
 	if err := createTable(t, logs); err != nil { // the namespace takes its time
 		t.Fatal(err)
