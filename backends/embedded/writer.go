@@ -10,16 +10,8 @@ import (
 	"zombiezen.com/go/sqlite"
 )
 
-// How writers of several processes share a file. SQLite lets one in and has the
-// others poll, so that a busy writer would starve the others. A writer that has
-// gone from transaction to transaction for longTurn rests for shortRest, which is
-// some polls long: others wait a tenth of a second, and a lone writer loses one
-// part in fifty.
-const (
-	pollEvery = 500 * time.Microsecond
-	longTurn  = 100 * time.Millisecond
-	shortRest = 2 * time.Millisecond
-)
+// pollEvery is how often a writer tries to begin a transaction while another process has the file.
+const pollEvery = 500 * time.Microsecond
 
 // maxTogether bounds the bytes of one transaction, so that a huge queue does
 // not hold the file, or the first in the queue, for long.
@@ -61,7 +53,7 @@ type writer struct {
 
 	// These belong to run.
 	session *session
-	turn    turn
+	queued  *queue
 }
 
 func newWriter(db *database) *writer {
@@ -160,9 +152,7 @@ func (w *writer) commit(batch []*change) {
 	answers := make([]error, len(batch))
 	err := w.connect(batch)
 	if err == nil {
-		time.Sleep(w.turn.rest(time.Now()))
 		err = w.transact(batch, answers)
-		w.turn.ended(time.Now())
 	}
 	failed := explain(w.db.path, err)
 	for i, c := range batch {
@@ -193,14 +183,15 @@ func (w *writer) connect(batch []*change) error {
 		return err
 	}
 	s.SetBusyTimeout(0) // transact polls by itself, and faster
-	w.session = s
+	w.session, w.queued = s, openQueue(w.db.path)
 	return nil
 }
 
 func (w *writer) disconnect() {
 	if w.session != nil {
+		w.queued.close()
 		w.session.Close()
-		w.session = nil
+		w.session, w.queued = nil, nil
 	}
 }
 
@@ -230,6 +221,7 @@ func (w *writer) transact(batch []*change, answers []error) error {
 
 // begin waits for the file's one place for a writer.
 func (w *writer) begin() error {
+	defer w.queued.enter()()
 	_, err := untilFree(func() (struct{}, error) { return struct{}{}, execute(w.session.Conn, "BEGIN IMMEDIATE") })
 	if err != nil {
 		w.recover(err)
@@ -245,23 +237,3 @@ func (w *writer) recover(cause error) {
 		w.disconnect()
 	}
 }
-
-// turn measures how long a writer has gone on without giving others a chance.
-type turn struct {
-	began, last time.Time
-}
-
-// rest returns how long to wait before a transaction that would begin now.
-func (t *turn) rest(now time.Time) time.Duration {
-	switch {
-	case now.Sub(t.last) >= shortRest:
-		t.began = now // it has rested by itself
-	case now.Sub(t.began) >= longTurn:
-		t.began = now.Add(shortRest)
-		return shortRest
-	}
-	return 0
-}
-
-// ended notes that a transaction has ended.
-func (t *turn) ended(now time.Time) { t.last = now }

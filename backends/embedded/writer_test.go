@@ -149,34 +149,6 @@ func TestClose(t *testing.T) {
 	}
 }
 
-func TestTurn(t *testing.T) {
-	var turn turn
-	now := time.Unix(1_800_000_000, 0)
-	transact := func(pause, length time.Duration) (rested time.Duration) {
-		now = now.Add(pause)
-		rested = turn.rest(now)
-		now = now.Add(rested + length)
-		turn.ended(now)
-		return rested
-	}
-	var worked, rested time.Duration
-	for range 10_000 {
-		rested += transact(10*time.Microsecond, 300*time.Microsecond)
-		worked += 310 * time.Microsecond
-		if most := (worked/longTurn + 1) * shortRest; rested > most {
-			t.Fatalf("rested %v in %v, want at most %v", rested, worked, most)
-		}
-	}
-	if least := worked / longTurn * shortRest / 2; rested < least {
-		t.Errorf("rested %v in %v, want at least %v", rested, worked, least)
-	}
-	for range 10_000 {
-		if rested := transact(shortRest, 10*time.Millisecond); rested > 0 {
-			t.Fatal("a writer that pauses by itself was made to rest")
-		}
-	}
-}
-
 // Beside a process that writes without end, another one gets its turns.
 func TestAnotherWriterGetsIn(t *testing.T) {
 	dir := t.TempDir()
