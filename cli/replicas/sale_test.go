@@ -66,7 +66,7 @@ func apply(t testing.TB, where store, o terms) *sale {
 
 func applyAs(t testing.TB, name string, where store, o terms) *sale {
 	t.Helper()
-	s := &sale{TB: t, name: name, shards: o.shards, env: o.env, dir: t.TempDir(), began: time.Now(), transport: &http.Transport{MaxIdleConnsPerHost: 256}}
+	s := &sale{TB: t, name: name, shards: o.shards, env: o.env, dir: folder(t), began: time.Now(), transport: &http.Transport{MaxIdleConnsPerHost: 256}}
 	t.Cleanup(s.transport.CloseIdleConnections)
 	text := fmt.Sprintf("apiVersion: salectl/v1\nkind: Sale\nmetadata: {name: %s}\nspec:\n  stock: %d\n  lockCount: %d\n  lock: {ttl: %v}\n%s%s",
 		s.name, o.stock, o.shards, o.ttl, o.spec, where(t, s.name))
@@ -76,6 +76,27 @@ func applyAs(t testing.TB, name string, where store, o terms) *sale {
 	t.Cleanup(s.tell)
 	s.well("apply", "--yes")
 	return s
+}
+
+// newFolder makes a folder, in memory where the system has one for files: a disk that other tests
+// keep busy would hold up the appends of a store for seconds, and claims with them.
+func newFolder() (string, error) {
+	dir, err := os.MkdirTemp("/dev/shm", "salectl-replicas-")
+	if err != nil {
+		dir, err = os.MkdirTemp("", "salectl-replicas-")
+	}
+	return dir, err
+}
+
+// folder returns a folder of newFolder that the test's end removes.
+func folder(t testing.TB) string {
+	t.Helper()
+	dir, err := newFolder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
 }
 
 // bearer is the token that is sent; "": none.

@@ -3,6 +3,7 @@ package replicas
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -34,7 +35,7 @@ func redisNodes(t testing.TB) string {
 	var nodes []string
 	for i := range 3 {
 		node, err := services.StartRedis(t.Context(), services.RedisOptions{
-			Dir: filepath.Join(t.TempDir(), fmt.Sprint(i)), Args: []string{"--appendonly", "yes", "--appendfsync", "always"},
+			Dir: filepath.Join(folder(t), fmt.Sprint(i)), Args: []string{"--appendonly", "yes", "--appendfsync", "always"},
 		})
 		services.Require(t, err)
 		t.Cleanup(node.Stop)
@@ -45,8 +46,16 @@ func redisNodes(t testing.TB) string {
 
 var (
 	startHBase = sync.OnceValues(func() (h *services.HBase, err error) {
-		if h, err = services.StartHBase(context.Background(), services.HBaseOptions{}); err == nil {
-			stopHBase = h.Stop
+		dir, err := newFolder()
+		if err != nil {
+			return nil, err
+		}
+		h, err = services.StartHBase(context.Background(), services.HBaseOptions{Dir: dir})
+		stopHBase = func() {
+			if err == nil {
+				h.Stop()
+			}
+			os.RemoveAll(dir)
 		}
 		return h, err
 	})
