@@ -112,14 +112,19 @@ func withHTTP2(server *http.Server) {
 	server.Protocols.SetHTTP2(true)
 	server.Protocols.SetUnencryptedHTTP2(true)
 	server.HTTP2 = &http.HTTP2Config{
-		MaxConcurrentStreams: maxOfConnection,
-		SendPingTimeout:      15 * time.Second, PingTimeout: 15 * time.Second,
+		MaxConcurrentStreams:      maxOfConnection,
+		MaxReceiveBufferPerStream: streamWindow, MaxReceiveBufferPerConnection: maxUnread,
+		SendPingTimeout: 15 * time.Second, PingTimeout: 15 * time.Second,
 		WriteByteTimeout: writeTimeout,
 	}
 }
 
-// maxOfConnection is how many requests a connection by HTTP/2 may have in flight.
-const maxOfConnection = 100
+// Bounds of a connection by HTTP/2.
+const (
+	maxOfConnection = 100       // requests in flight
+	streamWindow    = 64 << 10  // bytes that a request may send before they are read
+	maxUnread       = 128 << 10 // bytes that all its requests may send before they are read: anybody may send them
+)
 
 // httpServer returns a server with its timeouts and bounds.
 func (server *Server) httpServer(handler http.HandlerFunc) *http.Server {

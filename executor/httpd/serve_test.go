@@ -2,6 +2,7 @@ package httpd
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +21,7 @@ import (
 	"salectl/executor"
 	"salectl/executor/httpd/httpdtest"
 	"salectl/executor/reload"
+	"salectl/internal/wait"
 )
 
 // TestMain fails the run if a server has left a goroutine behind.
@@ -409,5 +411,46 @@ func TestAdmin(t *testing.T) {
 	cancel()
 	if err := <-done; err != nil {
 		t.Errorf("ServeAdmin: %v", err)
+	}
+}
+
+// The bodies that anybody sends on one connection by HTTP/2 take bounded memory until they are read,
+// whatever the number of requests: the server's first frames name its windows (RFC 9113, 6.5 and 6.9).
+func TestReceiveWindows(t *testing.T) {
+	v := serve(t, New(Config{}))
+	c, err := net.Dial("tcp", strings.TrimPrefix(v.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(wait.Limit))
+	const ping = "\x00\x00\x08\x06\x00\x00\x00\x00\x00salectl!"
+	if _, err := io.WriteString(c, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"+ping); err != nil {
+		t.Fatal(err)
+	}
+	const settings, pong, windowUpdate, initialWindow = 4, 6, 8, 4
+	stream, connection := uint32(0), uint32(65535) // of the RFC, until changed
+	for kind := byte(0); kind != pong; {
+		var head [9]byte
+		if _, err := io.ReadFull(c, head[:]); err != nil {
+			t.Fatal(err)
+		}
+		payload := make([]byte, int(head[0])<<16|int(head[1])<<8|int(head[2]))
+		if _, err := io.ReadFull(c, payload); err != nil {
+			t.Fatal(err)
+		}
+		switch kind = head[3]; kind {
+		case settings:
+			for ; len(payload) >= 6; payload = payload[6:] {
+				if binary.BigEndian.Uint16(payload) == initialWindow {
+					stream = binary.BigEndian.Uint32(payload[2:])
+				}
+			}
+		case windowUpdate:
+			connection += binary.BigEndian.Uint32(payload)
+		}
+	}
+	if stream != streamWindow || connection != maxUnread {
+		t.Errorf("a request may send %d bytes and a connection %d, want %d and %d", stream, connection, streamWindow, maxUnread)
 	}
 }
