@@ -157,7 +157,7 @@ func (d *admission) admitTo(ctx context.Context, now clock.Now, t *session, s *s
 		}
 	}
 	ticket := shard.NewTicket(d.tickets, r, d.mint, now.Mono)
-	ticket.LetIn(by)
+	ticket.Admit(by)
 	return Answer{}, ticket
 }
 

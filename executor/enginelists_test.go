@@ -134,7 +134,7 @@ func TestListedTooLarge(t *testing.T) {
 			w := newListedWorld(t, spec.AckLedger, 10, 1)
 			p := w.first
 			p.keeps("append out")
-			p.tell(0, shard.Message{Kind: shard.Want, From: 1, To: 0, N: 1})
+			p.tell(0, shard.Message{Kind: shard.Want, From: 1, To: 0, Lacks: 1})
 			test.between(p)
 			p.tooLarge("append out")
 			p.lets() // what the other shard has asked for is decided again
@@ -151,7 +151,7 @@ func TestListedTakesInParts(t *testing.T) {
 	p := w.process("first")
 	p.run()
 	p.keeps("list take")
-	p.tell(0, shard.Message{Kind: shard.Want, From: 1, To: 0, N: 1})
+	p.tell(0, shard.Message{Kind: shard.Want, From: 1, To: 0, Lacks: 1})
 	p.let(p.the("list take"))
 	p.run()
 	p.the("list take")
@@ -512,7 +512,7 @@ func TestListedHasNone(t *testing.T) {
 			session := p.p.serving.Load()
 			post := session.post
 			session.post = func(m shard.Message) { said = append(said, m.String()); post(m) }
-			p.tell(0, shard.Message{Kind: shard.Want, From: 1, To: 0, N: 1})
+			p.tell(0, shard.Message{Kind: shard.Want, From: 1, To: 0, Lacks: 1})
 			if !slices.Contains(said, "none from shard 0") {
 				t.Errorf("it says %q", said)
 			}
@@ -529,7 +529,7 @@ func TestListedDoesNotFit(t *testing.T) {
 		if err := w.nodes[0].Add(t.Context(), list, w.list(0).Fill, ledger.Units{{First: 97, Count: 3}}); err != nil {
 			t.Fatal(err)
 		}
-		p.tell(0, shard.Message{Kind: shard.Want, From: 1, To: 0, N: 1})
+		p.tell(0, shard.Message{Kind: shard.Want, From: 1, To: 0, Lacks: 1})
 		if s := w.shard(0); !x.over || s.Available != 5 || s.InFlight != 0 {
 			t.Errorf("the shard is at %+v", s.Totals)
 		}
@@ -540,7 +540,7 @@ func TestListedDoesNotFit(t *testing.T) {
 		w := newListedWorld(t, spec.AckLedger, 5, 1)
 		p := w.first
 		x := p.p.shards[0]
-		p.tell(0, shard.Message{Kind: shard.Sent, From: 1, To: 0, K: 1, Units: ledger.Units{{First: 1, Count: 2}}})
+		p.tell(0, shard.Message{Kind: shard.Sent, From: 1, To: 0, Transfer: 1, Units: ledger.Units{{First: 1, Count: 2}}})
 		if s := w.shard(0); !x.over || s.Available != 5 {
 			t.Errorf("the shard is at %+v", s.Totals)
 		}
@@ -554,7 +554,7 @@ func TestListedComesWhileFilled(t *testing.T) {
 	p := w.first
 	p.keep = func(c calls.Call) bool { return c.List && c.Node == 1 }
 	p.loses(1)
-	p.tell(0, shard.Message{Kind: shard.Want, From: 1, To: 0, N: 1})
+	p.tell(0, shard.Message{Kind: shard.Want, From: 1, To: 0, Lacks: 1})
 	if s := w.shard(0); s.InFlight != 5 || p.count("append in") != 0 {
 		t.Errorf("the shard is at %+v, %d transfers have come", s.Totals, p.count("append in"))
 	}
@@ -587,7 +587,7 @@ func TestListedRepeats(t *testing.T) {
 	p := w.first
 	p.keep = func(c calls.Call) bool { return c.List && c.Node == 1 }
 	p.loses(1)
-	p.tell(0, shard.Message{Kind: shard.Want, From: 1, To: 0, N: 1})
+	p.tell(0, shard.Message{Kind: shard.Want, From: 1, To: 0, Lacks: 1})
 	w.plan(pb.Phase_PAUSED)
 	w.pass(quorumRead)
 	if s := w.shard(0); s.Generation != 2 || s.InFlight != 5 {

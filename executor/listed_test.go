@@ -502,7 +502,7 @@ func TestListedStall(t *testing.T) {
 // there is, out of the list first; and none where that cannot be.
 func TestListedGives(t *testing.T) {
 	ask := func(p *listedProcess, from, to int, n int64) {
-		p.p.shards[to].Post(shard.Message{Kind: shard.Want, From: from, To: to, N: n})
+		p.p.shards[to].Post(shard.Message{Kind: shard.Want, From: from, To: to, Lacks: n})
 		p.run()
 	}
 	units := func(t *testing.T, w *listedWorld, want ...int64) {
@@ -526,8 +526,8 @@ func TestListedGives(t *testing.T) {
 	t.Run("several that ask, one after the other", func(t *testing.T) {
 		w := newListedWorld(t, spec.AckLedger, 16, 1, 1)
 		p := w.first
-		p.p.shards[0].Post(shard.Message{Kind: shard.Want, From: 1, To: 0, N: 1})
-		p.p.shards[0].Post(shard.Message{Kind: shard.Want, From: 2, To: 0, N: 1})
+		p.p.shards[0].Post(shard.Message{Kind: shard.Want, From: 1, To: 0, Lacks: 1})
+		p.p.shards[0].Post(shard.Message{Kind: shard.Want, From: 2, To: 0, Lacks: 1})
 		p.run()
 		units(t, w, 4, 9, 5)
 	})

@@ -57,7 +57,7 @@ func (l *shardLoop) run(ctx context.Context) error {
 			take()
 			gather(l.Answered())
 		case <-timer.C:
-			l.Happens(shard.Ticked{})
+			l.Apply(shard.Ticked{})
 		}
 	}
 }

@@ -154,14 +154,14 @@ func (m *machine) route(now clock.Now) {
 func (m *machine) routeTo(now clock.Now, i int) {
 	r := m.session.remotes[i]
 	if s := m.session.local(i); s != nil && s.Serves() {
-		r.Learn(now, shard.Route{Owner: idOf(m.cfg.Me), Address: m.cfg.Address, Epoch: s.Epoch()})
+		r.SetOwner(now, shard.Route{Owner: idOf(m.cfg.Me), Address: m.cfg.Address, Epoch: s.Epoch()})
 		return
 	}
 	switch to, lost := m.owner.Route(now, i); {
 	case to.Owner != "":
-		r.Learn(now, to)
+		r.SetOwner(now, to)
 	case lost:
-		r.Forget(r.Route().Owner)
+		r.ClearOwner(r.Route().Owner)
 	}
 }
 
@@ -198,8 +198,8 @@ func (m *machine) cut(now clock.Now, id string) {
 	m.owner.Linked(now, id, false)
 	if m.session != nil {
 		for _, r := range m.session.remotes {
-			r.Forget(id)
-			m.links.lost.Add(uint64(r.Cut(now, id)))
+			r.ClearOwner(id)
+			m.links.lost.Add(uint64(r.LinkEnded(now, id)))
 		}
 	}
 }

@@ -155,9 +155,9 @@ func TestOwnerDiesUnheard(t *testing.T) {
 		last.cut()
 		const later = 99 // than all that the processes have heard
 		for i, m := range idle {
-			m.session().remotes[0].Learn(m.cfg.Clock(), shard.Route{Owner: m.Me().ID, Address: m.Me().Address, Epoch: later})
+			m.session().remotes[0].SetOwner(m.cfg.Clock(), shard.Route{Owner: m.Me().ID, Address: m.Me().Address, Epoch: later})
 			other := idle[1-i].Me()
-			m.session().remotes[1].Learn(m.cfg.Clock(), shard.Route{Owner: other.ID, Address: other.Address, Epoch: later})
+			m.session().remotes[1].SetOwner(m.cfg.Clock(), shard.Route{Owner: other.ID, Address: other.Address, Epoch: later})
 		}
 		for _, m := range idle {
 			m.within(15*time.Second, "without owners", func() bool {

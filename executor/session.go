@@ -208,7 +208,7 @@ func (t *session) plan(sale *ledger.Sale, own MachineConfig) {
 	t.boundQueues(own.Queue)
 	if sale.Ranked() && t.ranks.Load() == nil {
 		t.ranks.Store(ranksOf(sale))
-		t.totals.Drawn(sale.DrawnSince())
+		t.totals.SetDrawn(sale.DrawnSince())
 	}
 	for i, s := range t.running {
 		s.Post(shard.Planned(plansOf(sale, i)))
@@ -299,7 +299,7 @@ func (t *session) release(a Answer) {
 func (t *session) recall(now clock.Now, s *shard.Shard, r Request) (Answer, bool) {
 	a, ok := s.Recall(now, r)
 	switch {
-	case ok && (a.Accepted() && a.Claim.Stays() || a.Outcome == api.KeyReused):
+	case ok && (a.Accepted() && a.Claim.IsFinal() || a.Outcome == api.KeyReused):
 		return a, true
 	case !s.May(now):
 		return Answer{Outcome: api.NoQuorum, RetryAfter: time.Second}, true

@@ -230,7 +230,7 @@ func (p *Stepped) Tick(now clock.Now) {
 	}
 	for _, s := range p.shards {
 		if s.due(now) {
-			s.Happens(shard.Ticked{})
+			s.Apply(shard.Ticked{})
 		}
 	}
 	p.batches.due(now)
@@ -270,7 +270,7 @@ func (p *Stepped) Next(now clock.Now) (calls []calls.Call, wake time.Duration, g
 		return calls, 0, true
 	}
 	wake = clock.Soonest(p.own.wake, p.late, p.batches.wake, p.passing)
-	if update := p.owner.NextUpdate(); p.session != nil && update != 0 && p.session.totals.News() {
+	if update := p.owner.NextUpdate(); p.session != nil && update != 0 && p.session.totals.Changed() {
 		wake = clock.Soonest(wake, max(update, now.Mono+1))
 		p.own.wake = clock.Soonest(p.own.wake, update)
 	}

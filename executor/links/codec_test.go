@@ -97,7 +97,7 @@ func TestUpdatesAreDivided(t *testing.T) {
 
 // TestLargestTransferFits: as many ranges as a transfer may have fit into a message, whatever their numbers.
 func TestLargestTransferFits(t *testing.T) {
-	m := shard.Message{Kind: shard.Sent, From: 1, To: 2, K: most, Ask: most}
+	m := shard.Message{Kind: shard.Sent, From: 1, To: 2, Transfer: most, Request: most}
 	for i := range int64(ledger.MaxRanges + 1) { // a claim that names its units, and a run beside them
 		m.Units = append(m.Units, ledger.Range{First: most/2 + 3*i, Count: 2})
 	}

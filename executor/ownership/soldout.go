@@ -87,7 +87,7 @@ func (c *collection) collect(n uint64, reports []shard.Report) {
 		}
 	}
 	if !slices.Contains(c.same, false) {
-		c.totals.Prove(c.slots, c.began)
+		c.totals.SetProof(c.slots, c.began)
 		c.at = 0
 	}
 }

@@ -29,7 +29,7 @@ func TestUpdateOfAnotherRun(t *testing.T) {
 		o := newServingOwner()
 		o.Receive(now, "peer", &PeerUpdate{
 			Run: run, Owned: &Owned{Shards: []int{1}, Epochs: []uint64{3}}, Reports: []shard.Report{{Shard: 1, Next: 7}},
-			Requested: []ShardRequest{{Shard: 0}}, Messages: []shard.Message{{Kind: shard.Sent, From: 1, To: 0, K: 1, Units: ledger.Units{{First: 5, Count: 2}}}},
+			Requested: []ShardRequest{{Shard: 0}}, Messages: []shard.Message{{Kind: shard.Sent, From: 1, To: 0, Transfer: 1, Units: ledger.Units{{First: 5, Count: 2}}}},
 		})
 		for what, got := range map[string]bool{
 			"the owner of a shard": o.peers.holder[1] == "peer", "how far its log is": o.updates.collection.totals.Seen(1) == 7,
@@ -50,7 +50,7 @@ func TestUpdatesThatCannotBe(t *testing.T) {
 			Run: "this run", Owned: &Owned{Shards: []int{i, 0, 1}, Epochs: []uint64{1}}, Reports: []shard.Report{{Shard: i}},
 			Requested: []ShardRequest{{Shard: i}}, Accepted: []int{i}, Granted: []int{i},
 			Messages: []shard.Message{
-				{From: i, To: 1}, {From: 0, To: i}, {From: 1, To: 1}, {From: 0, To: 1, N: -1}, {From: 0, To: 1, Run: -1},
+				{From: i, To: 1}, {From: 0, To: i}, {From: 1, To: 1}, {From: 0, To: 1, Lacks: -1}, {From: 0, To: 1, Run: -1},
 				{From: 0, To: 1, Units: ledger.Units{{First: 0, Count: 1}}}, {From: 0, To: 1, Units: ledger.Units{{First: 1, Count: -1}}},
 				{From: 0, To: 1, Units: ledger.Units{{First: 1, Count: 2}, {First: 2, Count: 1}}},
 			},

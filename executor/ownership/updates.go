@@ -90,7 +90,7 @@ func (u *updates) broadcast(now clock.Now) {
 		u.wake = 0
 		return
 	}
-	news := u.peers.changedAt != 0 || u.collection.totals.News() && now.Mono >= u.sentAt+UpdateEvery
+	news := u.peers.changedAt != 0 || u.collection.totals.Changed() && now.Mono >= u.sentAt+UpdateEvery
 	if news || now.Mono >= u.sentAt+beatEvery {
 		u.collection.totals.Reported()
 		state := u.note().State
@@ -112,7 +112,7 @@ func (u *updates) broadcast(now clock.Now) {
 	}
 	u.collection.proveSoldOut(now)
 	u.wake = u.sentAt + beatEvery
-	if u.collection.totals.News() {
+	if u.collection.totals.Changed() {
 		u.wake = u.sentAt + UpdateEvery
 	}
 	for _, p := range u.peers.all {

@@ -46,7 +46,7 @@ func (s *Shard) storeReplied(_ clock.Now, r ledger.Reply) {
 	if _, over := s.Ended(); over {
 		return
 	}
-	s.Happens(replied{r})
+	s.Apply(replied{r})
 	answered := s.seq.requests.takeAnswered()
 	s.deliverAnswered(answered)
 	s.replied += len(answered)
@@ -55,7 +55,7 @@ func (s *Shard) storeReplied(_ clock.Now, r ledger.Reply) {
 // listReplied applies the reply of the list's node.
 func (s *Shard) listReplied(_ clock.Now, r lists.Reply) {
 	if _, over := s.Ended(); !over {
-		s.Happens(listReplied{r})
+		s.Apply(listReplied{r})
 	}
 }
 

@@ -83,8 +83,8 @@ func (q *sequencer) nextAward(now clock.Now) time.Duration {
 	return 0
 }
 
-// Drawn sets the generation in which the order of a draw was revealed.
-func (b *SaleTotals) Drawn(since uint64) {
+// SetDrawn sets the generation in which the order of a draw was revealed.
+func (b *SaleTotals) SetDrawn(since uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.drawnSince = since

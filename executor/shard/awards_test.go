@@ -178,7 +178,7 @@ func TestAwardsBelieveNoOldStock(t *testing.T) {
 	b.Generation(2)
 	b.Set(0, 4, ledger.Totals{Generation: 2, Limit: 5}, time.Time{}, true)
 	b.Set(1, 4, ledger.Totals{Generation: 1, Limit: 6}, time.Time{}, false)
-	b.Drawn(2)
+	b.SetDrawn(2)
 	if last := b.mayBeAwarded(); last != 5 {
 		t.Errorf("by an old report the ranks up to %d may be awarded", last)
 	}

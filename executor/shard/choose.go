@@ -166,19 +166,19 @@ func (x *transfers) retrySearch(r request) {
 // draftOut adds a transfer to a shard that requested units to the draft.
 func (x *transfers) draftOut(d *ledger.Draft, w Message) (ledger.Transfer, error) {
 	chooses := w.Run > 0 || len(w.Units) > 0
-	any, run := w.N > 0 || !chooses, w.Run
+	any, run := w.Lacks > 0 || !chooses, w.Run
 	if x.withholds(w) {
 		any, run = false, 0
 	}
 	kept := x.reservedUnits(w)
 	if any && !chooses && len(kept) == 0 {
-		return d.Out(w.From, share(d.Available(), w.N)), nil
+		return d.Out(w.From, share(d.Available(), w.Lacks)), nil
 	}
 	units := d.Pick(w.Units, run, func(spare int64) int64 {
 		if !any {
 			return 0
 		}
-		return share(spare, w.N)
+		return share(spare, w.Lacks)
 	}, kept)
 	if len(units) == 0 {
 		return ledger.Transfer{}, nil

@@ -178,7 +178,7 @@ func TestLateAnswers(t *testing.T) {
 			}
 			x := h.choose(wants{units: first})
 			w.pass(RepeatAfter - time.Millisecond)
-			if late.From != 1 || late.Ask != 1 {
+			if late.From != 1 || late.Request != 1 {
 				t.Fatalf("the other shard has said %+v", late)
 			}
 			w.mail = func(Message) int { return 0 }
@@ -190,7 +190,7 @@ func TestLateAnswers(t *testing.T) {
 			w.settle()
 			x.want(t, "") // the request for its unit is on its way
 			w.mail = nil
-			h.say(Message{Kind: Want, From: 0, To: 1, Ask: 2, Units: ledger.Units{{First: 7, Count: 1}}})
+			h.say(Message{Kind: Want, From: 0, To: 1, Request: 2, Units: ledger.Units{{First: 7, Count: 1}}})
 			w.pass(RepeatAfter - time.Millisecond)
 			x.want(t, "sold")
 		})
@@ -227,7 +227,7 @@ func TestSearchBeyondATransferSentAgain(t *testing.T) {
 			then := h.choose(c.then)
 			w.settle()
 			then.want(t, "") // shard 1 is to answer it, once its transfer was received
-			if lost.Kind != Sent || lost.Ask != 0 {
+			if lost.Kind != Sent || lost.Request != 0 {
 				t.Fatalf("shard 1 has said %+v again", lost)
 			}
 			w.mail = nil
@@ -313,22 +313,22 @@ func TestOut(t *testing.T) {
 		want  Message
 		gives string
 	}{
-		"some":                      {nil, Message{From: 2, N: 3}, "[7-11]"},
+		"some":                      {nil, Message{From: 2, Lacks: 3}, "[7-11]"},
 		"named":                     {nil, Message{From: 2, Units: named}, "[2-3 9]"},
 		"none of those named":       {nil, Message{From: 2, Units: ledger.Units{{First: 1, Count: 1}}}, "[]"},
 		"a run":                     {nil, Message{From: 2, Run: 4}, "[2-5]"},
 		"no run":                    {nil, Message{From: 2, Run: 6}, "[]"},
-		"all kinds":                 {nil, Message{From: 2, Units: named, Run: 3, N: 1}, "[2-3 6-11]"},
+		"all kinds":                 {nil, Message{From: 2, Units: named, Run: 3, Lacks: 1}, "[2-3 6-11]"},
 		"named that are waited for": {[]Request{{Units: []int64{1, 3}}}, Message{From: 2, Units: named}, "[2 9]"},
 		"to a lower shard":          {[]Request{{Units: []int64{1, 3}}}, Message{From: 0, Units: named}, "[2-3 9]"},
 		"a run beside them":         {[]Request{{Units: []int64{1, 3}}}, Message{From: 2, Run: 4}, "[6-9]"},
 		"a run for a lower shard":   {[]Request{{Units: []int64{1, 3}}}, Message{From: 0, Run: 4}, "[2-5]"},
-		"some beside them":          {[]Request{{Units: []int64{1, 10}}}, Message{From: 2, N: 2}, "[6-9 11]"},
-		"some where adjacent ones are waited for": {[]Request{{Adjacent: true}}, Message{From: 2, N: 2}, "[7-11]"},
-		"some where any are waited for":           {[]Request{{}}, Message{From: 2, N: 2}, "[]"},
+		"some beside them":          {[]Request{{Units: []int64{1, 10}}}, Message{From: 2, Lacks: 2}, "[6-9 11]"},
+		"some where adjacent ones are waited for": {[]Request{{Adjacent: true}}, Message{From: 2, Lacks: 2}, "[7-11]"},
+		"some where any are waited for":           {[]Request{{}}, Message{From: 2, Lacks: 2}, "[]"},
 		"a run where any are waited for":          {[]Request{{}}, Message{From: 2, Run: 2}, "[]"},
-		"named where any are waited for":          {[]Request{{}}, Message{From: 2, Units: named, N: 5, Run: 2}, "[2-3 9]"},
-		"some for a lower shard":                  {[]Request{{}}, Message{From: 0, N: 2}, "[7-11]"},
+		"named where any are waited for":          {[]Request{{}}, Message{From: 2, Units: named, Lacks: 5, Run: 2}, "[2-3 9]"},
+		"some for a lower shard":                  {[]Request{{}}, Message{From: 0, Lacks: 2}, "[7-11]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newSeats(t, 1, 10, 1)

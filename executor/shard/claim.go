@@ -73,9 +73,9 @@ func (c *Claim) Size() int64 {
 // ClaimID names a claim.
 type ClaimID = api.ClaimID
 
-// Stays reports whether a claim stays as it was answered unless it is refunded. The later state of a hold
+// IsFinal reports whether only a refund can change what a claim was answered with. The later state of a hold
 // or of an entry is known only to a process that has read the log to its end.
-func (c Claim) Stays() bool { return c.HeldUntil.IsZero() && c.State == api.Sold }
+func (c Claim) IsFinal() bool { return c.HeldUntil.IsZero() && c.State == api.Sold }
 
 // initialState returns the state of a claim that is granted under these settings.
 func initialState(s *pb.Settings) api.Outcome {

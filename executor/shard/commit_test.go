@@ -180,11 +180,11 @@ func TestSlotTaken(t *testing.T) {
 	t.Run("by a planner while units are sent", func(t *testing.T) {
 		w := newWorld(t, 9, 4, 0)
 		h, said := w.serving("first"), w.says()
-		h.say(Message{Kind: Want, From: 1, To: 0, N: 2})
+		h.say(Message{Kind: Want, From: 1, To: 0, Lacks: 2})
 		saletest.Replan(t, w.logs, w.sale, func(p *pb.Planned) { saletest.Deal(p, 0, 1) })
 		saletest.Take(t, w.logs, w.sale, 0)
 		w.settle()
-		wantSaid(t, said, Message{Kind: Sent, From: 0, To: 1, K: 1})
+		wantSaid(t, said, Message{Kind: Sent, From: 0, To: 1, Transfer: 1})
 		w.mail = nil
 	})
 	t.Run("by a new owner", func(t *testing.T) {

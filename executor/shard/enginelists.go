@@ -224,9 +224,9 @@ func (e *listEngine) giveUnits(d *ledger.Draft) (failed error) {
 		case spare == 0, open && e.list.Empty(), q.transfers.withholds(w), q.state.Phase == ledger.PhaseClosed:
 			return t, false
 		case !open:
-			return d.Out(w.From, share(spare, w.N)), false
+			return d.Out(w.From, share(spare, w.Lacks)), false
 		}
-		e.list.Take(int(share(spare, w.N)))
+		e.list.Take(int(share(spare, w.Lacks)))
 		return t, true
 	})
 	if len(units) > 0 {

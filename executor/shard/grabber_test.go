@@ -307,7 +307,7 @@ func TestGrabberTells(t *testing.T) {
 		if got := len(s.events); got != want {
 			c.Errorf("%d events, want %d", got, want)
 		}
-		s.Happens(s.events...)
+		s.Apply(s.events...)
 		s.events = nil
 	}
 	call := func(c *counted, user string) *GrabCall {

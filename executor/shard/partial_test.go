@@ -176,8 +176,8 @@ func TestPartialAsksForWhatItMayHave(t *testing.T) {
 	w := newPartialWorld(t, 2, 0, 100)
 	h := w.serving("first")
 	w.mail = func(m Message) int {
-		if m.Kind == Want && m.N != 2 {
-			t.Errorf("asks for %d units", m.N)
+		if m.Kind == Want && m.Lacks != 2 {
+			t.Errorf("asks for %d units", m.Lacks)
 		}
 		return 1
 	}

@@ -101,8 +101,8 @@ func (r *Remote) Route() Route {
 	return r.route
 }
 
-// Learn records the owner of the shard, unless a newer one is known.
-func (r *Remote) Learn(now clock.Now, to Route) {
+// SetOwner records the owner of the shard, unless a newer one is known.
+func (r *Remote) SetOwner(now clock.Now, to Route) {
 	r.change(func() []*Ticket {
 		r.learn(to)
 		return r.pump(now)
@@ -115,8 +115,8 @@ func (r *Remote) learn(to Route) {
 	}
 }
 
-// Forget records that a process does not own the shard any more.
-func (r *Remote) Forget(owner string) {
+// ClearOwner records that a process does not own the shard any more.
+func (r *Remote) ClearOwner(owner string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.route.Owner == owner {
@@ -404,9 +404,9 @@ func (r *Remote) putBack(t *Ticket) {
 	r.queue = slices.Insert(r.queue, at, t)
 }
 
-// Cut handles the end of the link to a process: its unanswered requests, which it may have decided, are
-// sent again, to it or to another owner. Cut returns how many there are.
-func (r *Remote) Cut(now clock.Now, owner string) (unanswered int) {
+// LinkEnded handles the end of the link to a process: its unanswered requests, which it may have decided, are
+// sent again, to it or to another owner. LinkEnded returns how many there are.
+func (r *Remote) LinkEnded(now clock.Now, owner string) (unanswered int) {
 	r.change(func() []*Ticket {
 		if r.sentTo == owner {
 			sent := r.sent

@@ -182,7 +182,7 @@ func TestRemoteNotifies(t *testing.T) {
 	w.offers("b", "2")
 	w.r.Tick(w.now)
 	notified("another one waits as well", 0)
-	w.r.Learn(w.now, w.owner("p", 4))
+	w.r.SetOwner(w.now, w.owner("p", 4))
 	requests := w.asked("p", "a", "b")
 	w.offers("c", "3")
 	requests = append(requests, w.asked("p", "c")...)
@@ -203,7 +203,7 @@ func TestRemotePassesOn(t *testing.T) {
 	if !w.r.Busy() {
 		t.Error("two wait, and it is not busy")
 	}
-	w.r.Learn(w.now, w.owner("p", 4))
+	w.r.SetOwner(w.now, w.owner("p", 4))
 	c := w.offers("c", "1")
 	es := w.asked("p", "a", "b", "c")
 	for i, e := range es {
@@ -242,17 +242,17 @@ func TestRemoteLearns(t *testing.T) {
 	}{
 		{w.owner("p", 4), "p"}, {w.owner("q", 4), "p"}, {w.owner("q", 3), "p"}, {Route{}, "p"}, {w.owner("q", 5), "q"},
 	} {
-		w.r.Learn(w.now, step.hears)
+		w.r.SetOwner(w.now, step.hears)
 		if got := w.r.Route(); got.Owner != step.want {
 			t.Errorf("after %+v the owner is %+v, want %s", step.hears, got, step.want)
 		}
 	}
-	w.r.Forget("p")
+	w.r.ClearOwner("p")
 	if got := w.r.Route(); got.Owner != "q" {
 		t.Errorf("another was forgotten, and the owner is %+v", got)
 	}
-	w.r.Forget("q")
-	w.r.Learn(w.now, w.owner("p", 4)) // who says so itself
+	w.r.ClearOwner("q")
+	w.r.SetOwner(w.now, w.owner("p", 4)) // who says so itself
 	if got := w.r.Route(); got.Owner != "p" || got.Epoch != 4 {
 		t.Errorf("the owner is %+v", got)
 	}
@@ -263,10 +263,10 @@ func TestRemoteLearns(t *testing.T) {
 // coming.
 func TestRemoteKeepsOrder(t *testing.T) {
 	w := newRemoteWorld(t)
-	w.r.Learn(w.now, w.owner("p", 4))
+	w.r.SetOwner(w.now, w.owner("p", 4))
 	a, b, c := w.offers("a", "1"), w.offers("b", "1"), w.offers("c", "1")
 	es := w.asked("p", "a", "b", "c")
-	w.r.Learn(w.now, w.owner("q", 5))
+	w.r.SetOwner(w.now, w.owner("q", 5))
 	w.offers("d", "1")
 	w.bounces(w.owner("q", 5), es[1]) // it stopped in the midst
 	w.asked("")
@@ -290,7 +290,7 @@ func TestRemoteKeepsOrder(t *testing.T) {
 func TestRemoteForsaken(t *testing.T) {
 	for _, key := range []string{"1", ""} {
 		w := newRemoteWorld(t)
-		w.r.Learn(w.now, w.owner("p", 4))
+		w.r.SetOwner(w.now, w.owner("p", 4))
 		a, b, c := w.offers("a", key), w.offers("b", key), w.offers("c", key)
 		es := w.asked("p", "a", "b", "c")
 		for i, x := range []*waiter{a, b} {
@@ -317,8 +317,8 @@ func TestRemoteForsaken(t *testing.T) {
 		w.asked("q", "d")
 		d.ticket.GiveUp()
 		w.sent = nil
-		w.r.Cut(w.now, "q") // it may have been decided
-		w.r.Learn(w.now, w.owner("p", 6))
+		w.r.LinkEnded(w.now, "q") // it may have been decided
+		w.r.SetOwner(w.now, w.owner("p", 6))
 		w.asked("p")
 		w.offers("e", key)
 		w.asked("p", "e")
@@ -332,7 +332,7 @@ func TestRemoteForsaken(t *testing.T) {
 // request, and for all when it does.
 func TestRemoteBounces(t *testing.T) {
 	w := newRemoteWorld(t)
-	w.r.Learn(w.now, w.owner("p", 4))
+	w.r.SetOwner(w.now, w.owner("p", 4))
 	a, b := w.offers("a", "1"), w.offers("b", "1")
 	es := w.asked("p", "a", "b")
 	w.bounces(w.owner("o", 3), es...)
@@ -366,7 +366,7 @@ func TestRemotePatience(t *testing.T) {
 	if got := a.hears(meanwhile); got.RetryAfter == 0 {
 		t.Errorf("%+v", got)
 	}
-	w.r.Learn(w.now, w.owner("p", 4))
+	w.r.SetOwner(w.now, w.owner("p", 4))
 	es := w.asked("p", "b")
 	w.pass(10 * Patience)
 	b.hears("")
@@ -378,7 +378,7 @@ func TestRemotePatience(t *testing.T) {
 // who know nobody to ask: the next owner is known, and is asked.
 func TestRemoteBouncesLate(t *testing.T) {
 	w := newRemoteWorld(t)
-	w.r.Learn(w.now, w.owner("p", 4))
+	w.r.SetOwner(w.now, w.owner("p", 4))
 	a := w.offers("a", "1")
 	es := w.asked("p", "a")
 	w.pass(2 * Patience)
@@ -395,16 +395,16 @@ func TestRemoteBouncesLate(t *testing.T) {
 // which may have been accepted.
 func TestRemoteCut(t *testing.T) {
 	w := newRemoteWorld(t)
-	w.r.Learn(w.now, w.owner("p", 4))
+	w.r.SetOwner(w.now, w.owner("p", 4))
 	a, b := w.offers("a", "1"), w.offers("b", "1")
 	first := w.asked("p", "a", "b")
-	w.r.Cut(w.now, "another")
-	w.r.Forget("p")
-	w.r.Cut(w.now, "p")
+	w.r.LinkEnded(w.now, "another")
+	w.r.ClearOwner("p")
+	w.r.LinkEnded(w.now, "p")
 	c := w.offers("c", "1")
 	w.asked("")
 	w.answers(first[0], remoteSold) // too late to count: it is asked for again
-	w.r.Learn(w.now, w.owner("q", 5))
+	w.r.SetOwner(w.now, w.owner("q", 5))
 	again := w.asked("q", "a", "b", "c")
 	if again[0].Key != first[0].Key || again[0].ID == first[0].ID {
 		t.Errorf("asked for %+v, and then for %+v", first[0], again[0])
@@ -413,7 +413,7 @@ func TestRemoteCut(t *testing.T) {
 	a.hears(api.Sold)
 
 	// Nobody takes the others: of b it is not known, and c was never asked for by anybody.
-	w.r.Forget("q")
+	w.r.ClearOwner("q")
 	w.bounces(Route{}, again[1], again[2])
 	w.pass(Patience)
 	b.hears(api.Unknown)
@@ -427,12 +427,12 @@ func TestRemoteCut(t *testing.T) {
 // for again elsewhere.
 func TestRemoteStopped(t *testing.T) {
 	w := newRemoteWorld(t)
-	w.r.Learn(w.now, w.owner("p", 4))
+	w.r.SetOwner(w.now, w.owner("p", 4))
 	a, b := w.offers("a", "1"), w.offers("b", "1")
 	es := w.asked("p", "a", "b")
 	w.answers(es[0], remoteStopped)
 	a.hears("")
-	w.r.Learn(w.now, w.owner("q", 5))
+	w.r.SetOwner(w.now, w.owner("q", 5))
 	w.bounces(w.owner("q", 5), es[1])
 	es = w.asked("q", "a", "b")
 	w.answers(es[1], remoteSold)
@@ -457,10 +457,10 @@ func TestRemoteTriedBefore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newRemoteWorld(t)
-			w.r.Learn(w.now, w.owner("p", 4))
+			w.r.SetOwner(w.now, w.owner("p", 4))
 			x := w.offers("a", test.key)
 			w.answers(w.asked("p", "a")[0], remoteStopped)
-			w.r.Learn(w.now, w.owner("q", 5))
+			w.r.SetOwner(w.now, w.owner("q", 5))
 			w.answers(w.asked("q", "a")[0], test.says)
 			x.hears(test.want)
 			if w.doubts.Has("a", "1") != test.doubt {
@@ -474,7 +474,7 @@ func TestRemoteTriedBefore(t *testing.T) {
 // to be decided by other rules.
 func TestRemoteOtherRules(t *testing.T) {
 	w := newRemoteWorld(t)
-	w.r.Learn(w.now, w.owner("p", 4))
+	w.r.SetOwner(w.now, w.owner("p", 4))
 	first, second := w.offers("a", "1"), w.offers("a", "1")
 	es := w.asked("p", "a", "a")
 	w.answers(es[0], Answer{Outcome: api.NotChecked, OtherRules: true})
@@ -500,7 +500,7 @@ func TestRemoteOtherRules(t *testing.T) {
 // TestRemoteKeys denies nobody what an earlier request of the same key may yet get.
 func TestRemoteKeys(t *testing.T) {
 	w := newRemoteWorld(t)
-	w.r.Learn(w.now, w.owner("p", 4))
+	w.r.SetOwner(w.now, w.owner("p", 4))
 	first, second, other := w.offers("a", "1"), w.offers("a", "1"), w.offers("a", "2")
 	es := w.asked("p", "a", "a", "a")
 	if got := w.r.Refuse(Request{User: "a", Key: "1"}, Answer{Outcome: api.Overloaded}); got.Outcome != api.Unknown {
@@ -550,7 +550,7 @@ func TestRemoteGivesUp(t *testing.T) {
 	if got := a.ticket.GiveUp(); got.Outcome != api.Overloaded {
 		t.Errorf("while it waits: %+v", got)
 	}
-	w.r.Learn(w.now, w.owner("p", 4))
+	w.r.SetOwner(w.now, w.owner("p", 4))
 	es := w.asked("p", "b")
 	if got := b.ticket.GiveUp(); got.Outcome != api.Unknown || !w.doubts.Has("b", "1") {
 		t.Errorf("while it is asked for: %+v", got)
@@ -581,8 +581,8 @@ func TestRemoteGivesUp(t *testing.T) {
 	// Of one that was cut off nobody knows.
 	e := w.offers("e", "1")
 	w.asked("p", "e")
-	w.r.Forget("p")
-	w.r.Cut(w.now, "p")
+	w.r.ClearOwner("p")
+	w.r.LinkEnded(w.now, "p")
 	if got := e.ticket.GiveUp(); got.Outcome != api.Unknown {
 		t.Errorf("when the link was cut: %+v", got)
 	}
@@ -593,7 +593,7 @@ func TestRemoteGivesUp(t *testing.T) {
 func TestRemoteIsFull(t *testing.T) {
 	w := newRemoteWorld(t)
 	w.queue, w.full["p"] = 2, true
-	w.r.Learn(w.now, w.owner("p", 4))
+	w.r.SetOwner(w.now, w.owner("p", 4))
 	a := w.offers("a", "1")
 	w.offers("b", "1")
 	if got := w.r.Offer(w.now, w.ticket("c", "1").ticket); got != api.Overloaded {
@@ -613,10 +613,10 @@ func TestRemoteIsFull(t *testing.T) {
 // what has come home no longer waits here.
 func TestRemoteHome(t *testing.T) {
 	w := newRemoteWorld(t)
-	w.r.Learn(w.now, w.owner("p", 4))
+	w.r.SetOwner(w.now, w.owner("p", 4))
 	w.offers("sent", "1")
 	es := w.asked("p", "sent")
-	w.r.Learn(w.now, w.owner("me", 5))
+	w.r.SetOwner(w.now, w.owner("me", 5))
 	w.offers("a", "1")
 	if len(w.home) != 0 {
 		t.Fatal("one overtakes another that is sent")
@@ -643,7 +643,7 @@ func TestRemoteHome(t *testing.T) {
 // and what may have been decided is not denied.
 func TestRemoteMoved(t *testing.T) {
 	w := newRemoteWorld(t)
-	w.r.Learn(w.now, w.owner("me", 4))
+	w.r.SetOwner(w.now, w.owner("me", 4))
 	a, b, c := w.ticket("a", "1"), w.ticket("b", "1"), w.ticket("c", "1")
 	a.ticket.answer = remoteStopped // it was being appended
 	a.ticket.state.Store(ticketTaken)
@@ -657,10 +657,10 @@ func TestRemoteMoved(t *testing.T) {
 	if got := w.r.Route(); got.Owner != "" {
 		t.Errorf("the owner is still %+v", got)
 	}
-	w.r.Learn(w.now, w.owner("p", 5))
+	w.r.SetOwner(w.now, w.owner("p", 5))
 	es := w.asked("p", "a", "b", "c", "late")
-	w.r.Cut(w.now, "another")
-	w.r.Forget("p")
+	w.r.LinkEnded(w.now, "another")
+	w.r.ClearOwner("p")
 	w.bounces(Route{}, es...)
 	w.pass(Patience)
 	a.hears(api.Unknown)
@@ -673,10 +673,10 @@ func TestRemoteMoved(t *testing.T) {
 // not known.
 func TestRemoteCloses(t *testing.T) {
 	w := newRemoteWorld(t)
-	w.r.Learn(w.now, w.owner("p", 4))
+	w.r.SetOwner(w.now, w.owner("p", 4))
 	sent := w.offers("sent", "1")
 	es := w.asked("p", "sent")
-	w.r.Forget("p")
+	w.r.ClearOwner("p")
 	waits, gone := w.offers("waits", "1"), w.offers("gone", "1")
 	gone.ticket.GiveUp()
 	w.r.Close(Answer{Outcome: api.Closed})
@@ -700,7 +700,7 @@ func TestRemoteCloses(t *testing.T) {
 // TestRemoteSettles passes on what is asked of a claim.
 func TestRemoteSettles(t *testing.T) {
 	w := newRemoteWorld(t)
-	w.r.Learn(w.now, w.owner("p", 4))
+	w.r.SetOwner(w.now, w.owner("p", 4))
 	x := w.ticketFor(Request{Settle: &Settlement{Claim: ClaimID{Shard: 3, Slot: 7}, How: api.Confirm}})
 	if refused := w.r.Offer(w.now, x.ticket); refused != "" {
 		t.Fatal(refused)
@@ -708,8 +708,8 @@ func TestRemoteSettles(t *testing.T) {
 	if len(w.sent) != 1 || w.sent[0].Settle == nil || w.sent[0].Settle.Claim.Slot != 7 {
 		t.Fatalf("%+v", w.sent)
 	}
-	w.r.Cut(w.now, "p") // it may have been done
-	w.r.Forget("p")
+	w.r.LinkEnded(w.now, "p") // it may have been done
+	w.r.ClearOwner("p")
 	w.pass(Patience)
 	w.r.Tick(w.now)
 	if len(x.told) == 0 {
@@ -733,7 +733,7 @@ func (w *remoteWorld) query(user string) *waiter {
 func TestRemoteQueries(t *testing.T) {
 	w := newRemoteWorld(t)
 	a, b := w.offers("a", "1"), w.query("b")
-	w.r.Learn(w.now, w.owner("p", 4))
+	w.r.SetOwner(w.now, w.owner("p", 4))
 	if len(w.sent) != 2 || w.sent[0].User != "a" || w.sent[1].Query.User != "b" {
 		t.Fatalf("sent %+v", w.sent)
 	}
@@ -746,9 +746,9 @@ func TestRemoteQueries(t *testing.T) {
 
 	w.sent = nil
 	cut := w.query("c")
-	w.r.Forget("p")
-	w.r.Cut(w.now, "p")
-	w.r.Learn(w.now, w.owner("q", 5))
+	w.r.ClearOwner("p")
+	w.r.LinkEnded(w.now, "p")
+	w.r.SetOwner(w.now, w.owner("q", 5))
 	if len(w.sent) != 2 || w.sent[1].to != "q" {
 		t.Fatalf("sent %+v", w.sent)
 	}
@@ -765,7 +765,7 @@ func TestRemoteQueryComesHome(t *testing.T) {
 	w := newRemoteWorld(t)
 	x := w.query("a")
 	w.noHome = api.Standby
-	w.r.Learn(w.now, w.owner("me", 4))
+	w.r.SetOwner(w.now, w.owner("me", 4))
 	x.hears("")
 	w.noHome = ""
 	w.r.Tick(w.now)
@@ -778,7 +778,7 @@ func TestRemoteQueryComesHome(t *testing.T) {
 func TestRemoteEndsQueries(t *testing.T) {
 	w := newRemoteWorld(t)
 	waits := w.query("a")
-	w.r.Learn(w.now, w.owner("p", 4))
+	w.r.SetOwner(w.now, w.owner("p", 4))
 	sent := w.query("b")
 	if got := sent.ticket.GiveUp(); got.Outcome != api.Standby {
 		t.Errorf("a query that is given up is answered with %+v", got)

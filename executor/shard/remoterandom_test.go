@@ -118,8 +118,8 @@ func (c *remoteCrowd) cut(to string) {
 	c.mu.Unlock()
 	if l != nil {
 		close(l.over)
-		c.r.Forget(to)
-		c.r.Cut(c.now(), to)
+		c.r.ClearOwner(to)
+		c.r.LinkEnded(c.now(), to)
 	}
 }
 
@@ -303,7 +303,7 @@ func TestRemoteAtRandom(t *testing.T) {
 				c.mu.Lock()
 				to := Route{Owner: c.owner, Epoch: c.epoch}
 				c.mu.Unlock()
-				c.r.Learn(c.now(), to)
+				c.r.SetOwner(c.now(), to)
 			})
 			var inFlight sync.WaitGroup
 			var one sync.Mutex

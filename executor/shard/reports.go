@@ -33,9 +33,9 @@ func (b *SaleTotals) Measured(shard int, l Load) {
 	b.shards[shard].Load = l
 }
 
-// News reports whether a shard of this process has changed, since Reported, in a way that matters to
+// Changed reports whether a shard of this process has changed, since Reported, in a way that matters to
 // peers.
-func (b *SaleTotals) News() bool { return b.changed.Load() }
+func (b *SaleTotals) Changed() bool { return b.changed.Load() }
 
 // worthReporting reports whether peers need the totals t soon, and not only with the next message; told
 // are the totals last reported. Peers use them when one of their shards is short of units: whether this
@@ -140,7 +140,7 @@ func (b *SaleTotals) isQueried(now clock.Now) bool {
 // Due returns the monotonic time from which there is News or a proof is due; 0: not before Notify is
 // called.
 func (b *SaleTotals) Due(now clock.Now) time.Duration {
-	if b.News() {
+	if b.Changed() {
 		return now.Mono
 	}
 	b.mu.Lock()
@@ -155,9 +155,9 @@ func (b *SaleTotals) Due(now clock.Now) time.Duration {
 	return 0
 }
 
-// Prove records that all shards were at these slots at an instant, and that their owners have promised.
+// SetProof records that all shards were at these slots at an instant, and that their owners have promised.
 // The next commit that becomes known ends the proof.
-func (b *SaleTotals) Prove(slots []uint64, at clock.Now) {
+func (b *SaleTotals) SetProof(slots []uint64, at clock.Now) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.provenSlots = slots

@@ -242,7 +242,7 @@ func TestBoardNews(t *testing.T) {
 		b, notices := NewSaleTotals(2), 0
 		b.Set(0, 1, c.from, time.Time{}, true)
 		b.Reported()
-		if b.News() {
+		if b.Changed() {
 			t.Errorf("%s: there is news of what was just told", name)
 		}
 		b.Notify = func() { notices++ }
@@ -250,8 +250,8 @@ func TestBoardNews(t *testing.T) {
 		for slot := range uint64(2) { // of what is news already nobody has to be told
 			b.Set(0, 2+slot, c.to, time.Time{}, true)
 		}
-		if b.News() != c.batchResult || (notices == 1) != c.batchResult || (b.Due(now) == now.Mono) != c.batchResult {
-			t.Errorf("%s: news %v, %d notices, due at %v, want %v", name, b.News(), notices, b.Due(now), c.batchResult)
+		if b.Changed() != c.batchResult || (notices == 1) != c.batchResult || (b.Due(now) == now.Mono) != c.batchResult {
+			t.Errorf("%s: news %v, %d notices, due at %v, want %v", name, b.Changed(), notices, b.Due(now), c.batchResult)
 		}
 	}
 }
@@ -277,7 +277,7 @@ func TestBoardDue(t *testing.T) {
 	b.Receive(Report{Shard: 1, Next: 7, Totals: sold})
 	want("all is sold", now.Mono, 1)
 	slots, _ := b.NeedsProof(now)
-	b.Prove(slots, now)
+	b.SetProof(slots, now)
 	want("all is sold for sure", 0, 0)
 	for range 2 {
 		b.AllSold(now)
@@ -291,7 +291,7 @@ func TestBoardDue(t *testing.T) {
 		if !unsure {
 			t.Errorf("%s: it is time to look again, and it is not unsure", what)
 		}
-		b.Prove(slots, now)
+		b.SetProof(slots, now)
 	}
 	look("somebody has asked")
 	now.Mono, now.Wall = now.Mono+time.Second, now.Wall.Add(time.Second) // of NoneNow's RetryAfter

@@ -139,8 +139,8 @@ func (s *Shard) Grant(r Rights) {
 	s.Post(r)
 }
 
-// Happens applies events to the sequencer, and with it to the ledger's state.
-func (s *Shard) Happens(events ...Event) {
+// Apply applies events to the sequencer, and with it to the ledger's state.
+func (s *Shard) Apply(events ...Event) {
 	s.state.Lock()
 	defer s.state.Unlock()
 	for _, e := range events {
@@ -153,7 +153,7 @@ func (s *Shard) Happens(events ...Event) {
 func (s *Shard) collect() {
 	events, queue := s.inbox.take(s.seq.sent == nil, len(s.seq.requests.waiting))
 	if len(events) > 0 {
-		s.Happens(events...)
+		s.Apply(events...)
 	}
 	s.seq.addRequests(queue)
 }

@@ -139,8 +139,8 @@ func (t *Ticket) FromPeer(superseded *atomic.Bool) { t.fromPeer, t.superseded = 
 
 func (t *Ticket) isSuperseded() bool { return t.superseded != nil && t.superseded.Load() }
 
-// LetIn sets how the rules have admitted the request.
-func (t *Ticket) LetIn(by *Admittance) { t.admittance = by }
+// Admit sets how the rules have admitted the request.
+func (t *Ticket) Admit(by *Admittance) { t.admittance = by }
 
 // priority is that of the request; a settlement has none.
 func (t *Ticket) priority() (p rules.Priority) {

@@ -31,18 +31,18 @@ import (
 type Message struct {
 	Kind     MessageKind
 	From, To int
-	N        int64        // for want: how many units from lacks, whichever they are
-	K        uint64       // for sent and received
-	Units    ledger.Units `json:",omitempty"` // for sent, and for received before it is sent; for want: the units named that from lacks
-	Run      int64        `json:",omitempty"` // for want: how many adjacent units from lacks; 0: none
-	Ask      uint64       `json:",omitempty"` // the number of a want, and for none and sent of that which they answer; 0: of none, or unknown
+	Lacks    int64        // for want: number of units that from lacks, whichever they are
+	Run      int64        `json:",omitempty"` // for want: number of adjacent units that from lacks; 0: none
+	Units    ledger.Units `json:",omitempty"` // for want: units that from names and lacks; for sent, and for received before it is sent: those of the transfer
+	Transfer uint64       // for sent and received: number of the transfer
+	Request  uint64       `json:",omitempty"` // number of a want; for none and sent: of the want that they answer; 0: of none, or unknown
 }
 
 // Valid reports whether a message can be between two of so many shards, as it may not be where it
 // comes from another process.
 func (m Message) Valid(shards int) bool {
 	return m.From >= 0 && m.From < shards && m.To >= 0 && m.To < shards && m.From != m.To &&
-		m.N >= 0 && m.Run >= 0 && m.Units.Valid()
+		m.Lacks >= 0 && m.Run >= 0 && m.Units.Valid()
 }
 
 // MessageKind is the kind of a message.
@@ -60,7 +60,7 @@ func (k MessageKind) String() string { return [...]string{"want", "none", "sent"
 func (m Message) String() string {
 	switch m.Kind {
 	case Want:
-		s := fmt.Sprintf("want %d for shard %d", m.N, m.From)
+		s := fmt.Sprintf("want %d for shard %d", m.Lacks, m.From)
 		if m.Run > 0 || len(m.Units) > 0 {
 			s += fmt.Sprintf(", %d adjacent, and of %v", m.Run, m.Units)
 		}
@@ -68,7 +68,7 @@ func (m Message) String() string {
 	case none:
 		return fmt.Sprintf("none from shard %d", m.From)
 	}
-	return fmt.Sprintf("%s %d of shard %d", m.Kind, m.K, m.From)
+	return fmt.Sprintf("%s %d of shard %d", m.Kind, m.Transfer, m.From)
 }
 
 // transfers exchanges units with other shards, for one shard.
@@ -114,10 +114,10 @@ func (x *transfers) handle(m Message) {
 			x.wants = append(x.wants, m)
 		}
 	case none:
-		x.recordDenial(m.From, m.Ask)
+		x.recordDenial(m.From, m.Request)
 	case Sent:
-		if m.K <= x.state.Received(m.From) {
-			x.send(Message{Kind: received, To: m.From, K: m.K})
+		if m.Transfer <= x.state.Received(m.From) {
+			x.send(Message{Kind: received, To: m.From, Transfer: m.Transfer})
 			return
 		}
 		x.arrived = append(x.arrived, m)
@@ -185,18 +185,18 @@ func (x *transfers) takeOutbox() []Message {
 // resends a transfer that does not fit the log.
 func (x *transfers) draftIns(d *ledger.Draft) error {
 	for _, m := range x.arrived {
-		if m.K == x.state.Received(m.From)+1 && !x.receiving(m.From) {
-			if err := d.In(m.From, m.K, m.Units); err != nil {
+		if m.Transfer == x.state.Received(m.From)+1 && !x.receiving(m.From) {
+			if err := d.In(m.From, m.Transfer, m.Units); err != nil {
 				return err
 			}
-			x.drafted = append(x.drafted, Message{Kind: received, To: m.From, K: m.K, Units: m.Units, Ask: m.Ask})
+			x.drafted = append(x.drafted, Message{Kind: received, To: m.From, Transfer: m.Transfer, Units: m.Units, Request: m.Request})
 			x.answering = append(x.answering, m)
 			x.requests.retryAll()
 		}
 	}
 	for _, m := range x.acks {
-		if t, ok := x.state.OpenTo(m.From); ok && t.K == m.K {
-			d.Ack(m.From, m.K)
+		if t, ok := x.state.OpenTo(m.From); ok && t.K == m.Transfer {
+			d.Ack(m.From, m.Transfer)
 		}
 	}
 	x.arrived, x.acks = nil, nil
@@ -223,9 +223,9 @@ func (x *transfers) draftOuts(out func(w Message) (t ledger.Transfer, later bool
 		case wait:
 			later = append(later, w)
 		case t.K == 0:
-			x.send(Message{Kind: none, To: w.From, Ask: w.Ask})
+			x.send(Message{Kind: none, To: w.From, Request: w.Request})
 		default:
-			x.drafted = append(x.drafted, Message{Kind: Sent, To: w.From, K: t.K, Units: t.Units, Ask: w.Ask})
+			x.drafted = append(x.drafted, Message{Kind: Sent, To: w.From, Transfer: t.K, Units: t.Units, Request: w.Request})
 			x.answering = append(x.answering, w)
 		}
 	}
@@ -251,9 +251,9 @@ func (x *transfers) transfersLogged() (came []ledger.Units) {
 		if m.Kind == received {
 			came = append(came, m.Units)
 			x.clearDenials()
-			switch r, asked := x.takeRequest(m.To, m.Ask); {
+			switch r, asked := x.takeRequest(m.To, m.Request); {
 			case !asked:
-			case m.Ask == 0:
+			case m.Request == 0:
 				x.retrySearch(r)
 			default:
 				x.recordSearch(r, m.Units)
@@ -290,7 +290,7 @@ func (x *transfers) requestUnits(now clock.Now, lack int64, d *ledger.Draft) {
 		x.number++
 		r.number, r.deadline = x.number, now.Mono+RepeatAfter
 		x.requested = append(x.requested, r)
-		m := Message{Kind: Want, To: r.shard, N: r.units, Run: r.run, Ask: r.number}
+		m := Message{Kind: Want, To: r.shard, Lacks: r.units, Run: r.run, Request: r.number}
 		if r.named {
 			m.Units = named
 		}
@@ -357,7 +357,7 @@ func (x *transfers) repeatAt() time.Duration {
 // resend sends all transfers that are not acknowledged again.
 func (x *transfers) resend() {
 	for _, t := range x.state.Open() {
-		x.send(Message{Kind: Sent, To: t.To, K: t.K, Units: t.Units})
+		x.send(Message{Kind: Sent, To: t.To, Transfer: t.K, Units: t.Units})
 	}
 }
 

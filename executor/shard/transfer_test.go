@@ -231,7 +231,7 @@ func TestMessages(t *testing.T) {
 		to := h.actors[0]
 		x := h.ask(w.buyer(0, 0), "1", 4)
 		for to.q.state.Received(1) == 0 {
-			if len(to.inbox) == 0 && to.under != nil && to.under.Kind == ledger.AppendRequest && units.K != 0 {
+			if len(to.inbox) == 0 && to.under != nil && to.under.Kind == ledger.AppendRequest && units.Transfer != 0 {
 				to.step(func(q *sequencer) { q.transfers.handle(units) })
 			}
 			for _, a := range h.actors {
@@ -371,7 +371,7 @@ func (w *world) says() *[]Message {
 func wantSaid(t *testing.T, said *[]Message, want ...Message) {
 	t.Helper()
 	if !slices.EqualFunc(*said, want, func(a, b Message) bool {
-		return a.Kind == b.Kind && a.From == b.From && a.To == b.To && a.N == b.N && a.K == b.K
+		return a.Kind == b.Kind && a.From == b.From && a.To == b.To && a.Lacks == b.Lacks && a.Transfer == b.Transfer
 	}) {
 		t.Errorf("said %+v, want %+v", *said, want)
 	}
@@ -391,7 +391,7 @@ func TestShare(t *testing.T) {
 
 // TestGives holds what a shard gives that is asked for units, and when.
 func TestGives(t *testing.T) {
-	ask := func(from int, n int64) Message { return Message{Kind: Want, From: from, To: 0, N: n} }
+	ask := func(from int, n int64) Message { return Message{Kind: Want, From: from, To: 0, Lacks: n} }
 	t.Run("as many as were asked for last", func(t *testing.T) {
 		w := newWorld(t, 9, 10, 0)
 		h := w.serving("first")
@@ -408,19 +408,19 @@ func TestGives(t *testing.T) {
 		h.say(ask(1, 4))
 		w.settle()
 		first := (*said)[0]
-		wantSaid(t, said, Message{Kind: Sent, To: 1, K: 1})
+		wantSaid(t, said, Message{Kind: Sent, To: 1, Transfer: 1})
 		h.actors[0].step(func(q *sequencer) { q.transfers.handle(ask(1, 2)); q.transfers.handle(ask(2, 1)) })
 		w.settle()
-		wantSaid(t, said, Message{Kind: Sent, To: 2, K: 1})
-		h.say(Message{Kind: received, From: 1, To: 0, K: 7}) // of another transfer
+		wantSaid(t, said, Message{Kind: Sent, To: 2, Transfer: 1})
+		h.say(Message{Kind: received, From: 1, To: 0, Transfer: 7}) // of another transfer
 		w.settle()
 		wantSaid(t, said)
 		h.say(first)
 		w.settle()
-		wantSaid(t, said, Message{Kind: received, From: 1, To: 0, K: 1})
-		h.say(Message{Kind: received, From: 1, To: 0, K: 1})
+		wantSaid(t, said, Message{Kind: received, From: 1, To: 0, Transfer: 1})
+		h.say(Message{Kind: received, From: 1, To: 0, Transfer: 1})
 		w.settle()
-		wantSaid(t, said, Message{Kind: Sent, To: 1, K: 2})
+		wantSaid(t, said, Message{Kind: Sent, To: 1, Transfer: 2})
 		w.mail = nil
 		w.pass(2 * RepeatAfter)
 		h.wantRest()
@@ -443,7 +443,7 @@ func TestGives(t *testing.T) {
 		said := w.says()
 		h.say(ask(1, 4))
 		w.settle()
-		first := Message{Kind: Sent, To: 1, K: 1}
+		first := Message{Kind: Sent, To: 1, Transfer: 1}
 		wantSaid(t, said, first)
 		for range 3 {
 			w.move(RepeatAfter - time.Millisecond)
@@ -460,7 +460,7 @@ func TestGives(t *testing.T) {
 
 // TestSeeks holds whom a shard asks that is short, and for how many.
 func TestSeeks(t *testing.T) {
-	asks := func(from, to int, n int64) Message { return Message{Kind: Want, From: from, To: to, N: n} }
+	asks := func(from, to int, n int64) Message { return Message{Kind: Want, From: from, To: to, Lacks: n} }
 	t.Run("for what it lacks", func(t *testing.T) {
 		w := newWorld(t, 9, 2, 9, 8)
 		h := w.serving("first")
@@ -579,7 +579,7 @@ func TestTransferThatDoesNotFit(t *testing.T) {
 	slots := w.slots(0)
 	x := h.ask(w.buyer(0, 0), "1", 1)
 	h.actors[0].step(nil)
-	h.say(Message{Kind: Sent, From: 1, To: 0, K: 1, Units: ledger.Units{{First: 4, Count: 1}}})
+	h.say(Message{Kind: Sent, From: 1, To: 0, Transfer: 1, Units: ledger.Units{{First: 4, Count: 1}}})
 	w.settle()
 	x.want(t, "sold")
 	if q := h.actors[0].q; q.mode != stopped || q.why == nil || w.slots(0) != slots+1 {

@@ -92,7 +92,7 @@ func (p *pending) reconsider(t *Ticket) {
 	}
 	switch had, ok := p.ledger.Recall(p.clock(), t.Request); {
 	case !ok || had.Denies(): // it was not accepted
-	case !(looked && sure) && !had.Claim.Stays(): // what became of it since is not known
+	case !(looked && sure) && !had.Claim.IsFinal(): // what became of it since is not known
 		t.answer.undecide()
 	default:
 		t.answer = t.forRequester(had)
@@ -128,7 +128,7 @@ func (p *pending) Refuse(r Request, a Answer) Answer {
 	now := p.clock()
 	if again, ok := p.ledger.Recall(now, r); ok && again.Accepted() {
 		switch final := a.Outcome.Row().Retry != api.Again; {
-		case again.Claim.Stays(), final && p.published.Serves() && p.published.May(now):
+		case again.Claim.IsFinal(), final && p.published.Serves() && p.published.May(now):
 			return again
 		case final:
 			return Undecided
