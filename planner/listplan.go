@@ -140,31 +140,33 @@ func (a *Actual) sameLists() error {
 	return sameLists(a.Name, old, names, a.Sale.Applied() > 0)
 }
 
-// settingsWarnings tells where what a node has said may not be kept.
-func (p *Plan) settingsWarnings(actual *Actual, ack spec.Ack) {
+// durabilityWarnings returns where a list node may lose units that it has granted.
+func (a *Actual) durabilityWarnings(ack spec.Ack) (warnings []string) {
 	if ack != spec.AckRedis {
-		return // what the ledger has is kept, whatever becomes of a node
+		return nil // what the ledger has is kept, whatever becomes of a node
 	}
+	warn := func(format string, args ...any) { warnings = append(warnings, fmt.Sprintf(format, args...)) }
 	const remedy = "set appendonly yes and appendfsync always, or write ack: ledger"
-	for _, n := range actual.ListNodes {
+	for _, n := range a.ListNodes {
 		switch s := n.Settings; {
 		case n.Err != nil:
-			p.warn("whether node %s keeps what it has granted could not be checked: %s", n.Name, nodeShort(n.Name, n.Err))
+			warn("whether node %s keeps what it has granted could not be checked: %s", n.Name, nodeShort(n.Name, n.Err))
 		case s.AOF && s.Fsync == "always":
 		case s.AOF && s.Fsync == "":
-			p.warn("whether node %s syncs each grant could not be checked, it does not tell its settings (CONFIG GET): %s", n.Name, remedy)
+			warn("whether node %s syncs each grant could not be checked, it does not tell its settings (CONFIG GET): %s", n.Name, remedy)
 		case s.AOF && s.Fsync == "no":
-			p.warn("ack: redis: node %s leaves it to its host when grants come to the disk, and may lose some thirty seconds of them when that dies: %s",
+			warn("ack: redis: node %s leaves it to its host when grants come to the disk, and may lose some thirty seconds of them when that dies: %s",
 				n.Name, remedy)
 		case s.AOF:
-			p.warn("ack: redis: node %s may lose the grabs of the last second, or two, when it dies: %s", n.Name, remedy)
+			warn("ack: redis: node %s may lose the grabs of the last second, or two, when it dies: %s", n.Name, remedy)
 		case s.Snapshots:
-			p.warn("ack: redis: node %s only saves snapshots, and loses every grant since the last one when it dies: %s", n.Name, remedy)
+			warn("ack: redis: node %s only saves snapshots, and loses every grant since the last one when it dies: %s", n.Name, remedy)
 		default:
-			p.warn("ack: redis: node %s keeps nothing on a disk%s, and loses every grant that the ledger does not have when it dies: %s",
+			warn("ack: redis: node %s keeps nothing on a disk%s, and loses every grant that the ledger does not have when it dies: %s",
 				n.Name, unlessSaved(s), remedy)
 		}
 	}
+	return warnings
 }
 
 // unlessSaved is added where a node does not tell whether it saves snapshots.

@@ -283,6 +283,10 @@ func TestWarningsOfSettings(t *testing.T) {
 				}
 				w.mustApply(sale)
 			}
+			status, err := NewStatus(w.actual())
+			if warned := strings.Join(status.Warnings, "\n"); err != nil || strings.Contains(warned, "node redis-0:6379") != (test.want != "") || !strings.Contains(warned, test.want) {
+				t.Errorf("status warns of %q, %v; want %q", warned, err, test.want)
+			}
 		})
 	}
 	w := newListWorld(t)

@@ -102,7 +102,7 @@ func create(desired spec.Sale, actual *Actual) (*Plan, error) {
 	}
 	p.markers(actual)
 	p.spreadWarning(desired)
-	p.settingsWarnings(actual, desired.Ack)
+	p.durabilityWarnings(actual, desired.Ack)
 	p.warnings(actual, endOf(planned.GetSettings()))
 	return p, p.carry(planned)
 }
@@ -177,7 +177,7 @@ func change(desired spec.Sale, actual *Actual) (*Plan, error) {
 	}
 	changed = changed || !bytes.Equal(digest, newest.GetUnits())
 	settings := withRows(settingsOf(desired, phase), slices.Concat(inForce.GetRows(), actual.Units.rowsFrom(newest.GetNextUnit())))
-	p.settingsWarnings(actual, desired.Ack)
+	p.durabilityWarnings(actual, desired.Ack)
 	if !changed && !drifted && !moved && delta == 0 {
 		p.remaining(actual, shards)
 		p.lists(actual, settings.GetPhase())

@@ -236,12 +236,15 @@ func (s *Status) warnings(actual *Actual) {
 	}
 }
 
-// listWarnings tells which shards of an open sale give nothing, since their lists
-// are off.
+// listWarnings adds which shards of an open sale give nothing, since their lists
+// are off, and which nodes may lose what they have given.
 func (s *Status) listWarnings(actual *Actual) {
 	if err := actual.sameLists(); err != nil {
 		s.Warnings = append(s.Warnings, err.Error())
 		return
+	}
+	if old, err := declared(actual.Sale.Newest()); err == nil && old.Engine == spec.EngineRedis {
+		s.Warnings = append(s.Warnings, actual.durabilityWarnings(old.Ack)...)
 	}
 	var off []int
 	for i := range actual.Lists {

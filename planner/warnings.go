@@ -14,6 +14,13 @@ func (p *Plan) warn(format string, args ...any) {
 	p.Warnings = append(p.Warnings, strings.ToValidUTF8(fmt.Sprintf(format, args...), "?"))
 }
 
+// durabilityWarnings adds those of the list nodes.
+func (p *Plan) durabilityWarnings(actual *Actual, ack spec.Ack) {
+	for _, warning := range actual.durabilityWarnings(ack) {
+		p.warn("%s", warning)
+	}
+}
+
 // warnings tells what is no change and matters all the same. It comes before the
 // plan is complete. closesAtUs is of the plan's settings, in microseconds since
 // 1970; 0: there is no end.
