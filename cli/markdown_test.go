@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -95,4 +96,23 @@ func fencesShut(text string) bool {
 		}
 	}
 	return fence == ""
+}
+
+// TestMarkdownOfUnpaidClaims holds the sentence about a changed spec.payment.unpaidPerUser.
+func TestMarkdownOfUnpaidClaims(t *testing.T) {
+	unpaid := func(n int64) *planner.Attributes {
+		return &planner.Attributes{Payment: &planner.Payment{HoldForMs: 600_000, UnpaidPerUser: n}}
+	}
+	for name, c := range map[string]struct {
+		before, after int64
+		want          []string
+	}{
+		"other":   {20, 5, []string{"A user with 5 claims cancelled or expired may claim no more."}},
+		"one":     {20, 1, []string{"A user with 1 claim cancelled or expired may claim no more."}},
+		"as much": {20, 20, nil},
+	} {
+		if got := changeNoticed(unpaid(c.before), unpaid(c.after)); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
 }
