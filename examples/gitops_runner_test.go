@@ -205,7 +205,7 @@ func (s *site) bash(r *ran, dir, script string, variables []string) bool {
 	return err == nil
 }
 
-// keep stores the files that a glob names, by their paths in the workspace.
+// collect returns the files that a glob names, by their paths in the workspace.
 func (s *site) collect(dir, pattern string) map[string][]byte {
 	s.t.Helper()
 	files := map[string][]byte{}

@@ -9,7 +9,7 @@ import (
 	"salectl/spec"
 )
 
-// rule is a declaration of one rule over shopper, with history.
+// ruleOf returns a declaration of one rule over shopper, with history.
 func ruleOf(require string) Declaration {
 	return Declaration{Attributes: shopper, History: true, Rules: []Rule{{Name: "only", Require: require}}}
 }

@@ -33,7 +33,7 @@ func lines(t *testing.T, v *serving, in ...string) map[float64][]map[string]any 
 	return all
 }
 
-// every answer that an executor may give, by the user who gets it.
+// everyAnswer returns every answer that an executor may give, by the user who gets it.
 func everyAnswer() map[string]executor.Answer {
 	sold := httpdtest.SoldTo("ada")
 	held := sold

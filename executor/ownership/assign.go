@@ -8,7 +8,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// member is the note that a process of a sale writes about itself to the lock nodes.
+// Process is what a process of a sale publishes about itself at the lock nodes.
 type Process struct {
 	ID      string `json:"-"` // of this start of the process
 	Address string `json:"address"`

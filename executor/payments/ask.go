@@ -18,7 +18,7 @@ import (
 // maxBody is the most that an answer or an event may have.
 const maxBody = 64 << 10
 
-// who is named in the books for what a check cancels.
+// checkWho is recorded in the books as who cancels what a check cancels.
 const checkWho = "payment check"
 
 // result is a word for what came of asking the service, as metrics have it.

@@ -372,7 +372,7 @@ func TestConfigRefused(t *testing.T) {
 	}
 }
 
-// TestToken sends the token with everything, and nothing follows a redirect.
+// TestTokenAndRedirect sends the token with everything, and nothing follows a redirect.
 func TestTokenAndRedirect(t *testing.T) {
 	var without atomic.Int64
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") }))

@@ -18,11 +18,12 @@ type Request struct {
 	Key      string // identifies the request together with User, at most api.MaxKey bytes; "" is a new request
 	Quantity int64  // units wanted, 1 to api.MaxQuantity; all or nothing, unless the sale has partial
 
-	// Where the sale lets buyers choose; who does gets all or nothing. One of both at most.
-	Units    []int64 // the numbers of the units wanted, ascending and distinct, as many as Quantity; nil: any
-	Adjacent bool    // the units are to lie side by side
+	// Units and Adjacent choose units, where the sale allows it: all of them are granted, or none.
+	// At most one of the two is set.
+	Units    []int64 // numbers of the units wanted, ascending and distinct, as many as Quantity; nil: any
+	Adjacent bool    // the units are to be adjacent
 
-	// Names of units are what Executor makes Units of. No shard knows them.
+	// Names are names of units, which Executor resolves to Units. Shards do not use them.
 	Names []string
 
 	before *Ticket // its earlier ticket, which is still under way; nil: there is none. See Ticket.Repeat
@@ -57,10 +58,10 @@ func (r *Request) Home(shards int) (shard int, ok bool) {
 // Chooses reports whether the request is for particular units, or for adjacent ones.
 func (r *Request) Chooses() bool { return r.Adjacent || r.Units != nil }
 
-// Admittance is what the rules have decided on a request that they let in.
+// Admittance is the decision of the rules on a request that they admit.
 type Admittance struct {
 	Ruling   ledger.Ruling
-	Priority rules.Priority // among those that wait: the highest is decided first
+	Priority rules.Priority // among the requests that wait; the highest is decided first
 }
 
 // Answer is the answer to a request.

@@ -9,9 +9,9 @@ import (
 	"salectl/spec"
 )
 
-// Answers, claims and settlements as they go over a stream: the same in another form.
-// Nothing is lost on the way there and back, so that a process can pass on what another one
-// has decided.
+// Answers, claims and settlements in the form of a stream's messages.
+// Each conversion has an inverse and loses nothing, so that a process can forward what another
+// one has decided.
 
 // ToStream puts an answer into m, whose parts are used again. It sets no place.
 func (a *Answer) ToStream(m *streampb.Answer) {
@@ -95,7 +95,7 @@ func ClaimOf(m *streampb.Claim) Claim {
 	return c
 }
 
-// mostDecimals bounds the decimals of a currency, which are zeros that are written.
+// maxDecimals bounds the decimals of a currency that another process sends: each is written.
 const maxDecimals = 18
 
 // ClaimsToStream returns the messages of several claims.
@@ -140,7 +140,7 @@ func SettlementOf(m *streampb.Settlement) Settlement {
 	}
 }
 
-// toNs is a time as a message has it, 0 for none.
+// toNs returns a time in nanoseconds since 1970; 0: none.
 func toNs(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

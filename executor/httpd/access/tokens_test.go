@@ -11,7 +11,7 @@ import (
 	"salectl/executor/httpd/httpdtest"
 )
 
-// tokensX returns the tokens of a file with that content.
+// tokensOf returns the tokens of a file with that content.
 func tokensOf(t testing.TB, content string) *Tokens {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "tokens")

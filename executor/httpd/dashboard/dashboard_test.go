@@ -154,7 +154,6 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestPages holds what is where, and what the pages are allowed to do.
 // Who watches a sale that is removed gives their place back.
 func TestRemove(t *testing.T) {
 	c := newCounted(t, 1, "movie", "opera")
