@@ -72,6 +72,7 @@ func TestNodesAreCorrected(t *testing.T) {
 // comes before, the lists of the sale are those of the nodes declared last, and the sale is
 // known to be on every shard only when they are.
 func TestNodesAreCorrectedBesideAnApply(t *testing.T) {
+	named := false // an apply has said why it ends
 	for n := range 4 {
 		turned, pace := n%2 == 1, 1+n/2 // steps of the correction for each of the apply
 		for before := 0; ; before++ {
@@ -110,6 +111,7 @@ func TestNodesAreCorrectedBesideAnApply(t *testing.T) {
 			if other.err != nil {
 				continue
 			}
+			named = named || strings.Contains(p.err.Error(), "was declared on other nodes meanwhile")
 			w.wantOn()
 			for shard := range 3 {
 				l := lists.List{UID: w.actual().Sale.UID(), Shard: shard}
@@ -118,6 +120,9 @@ func TestNodesAreCorrectedBesideAnApply(t *testing.T) {
 				}
 			}
 		}
+	}
+	if !named {
+		t.Error("no apply ended since the sale was declared on other nodes meanwhile")
 	}
 }
 
