@@ -699,14 +699,14 @@ func TestExportIsReadBack(t *testing.T) {
 		if err := os.WriteFile(path, bad, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := checkExport(t.Context(), nil, path, digest, job); err == nil {
+		if err := checkExport(t.Context(), p.cfg.Logs, path, digest, job); err == nil {
 			t.Errorf("%s: it was taken for good", name)
 		}
 	}
 	if err := os.WriteFile(path, good, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := checkExport(t.Context(), nil, path, bytes.Repeat([]byte{1}, len(digest)), job); err == nil {
+	if err := checkExport(t.Context(), p.cfg.Logs, path, bytes.Repeat([]byte{1}, len(digest)), job); err == nil {
 		t.Error("it was taken for what was written, whose digest is another")
 	}
 }

@@ -51,6 +51,26 @@ func Audit(from io.ReadSeeker, key *units.Key) (a *audit.Report, unproven []stri
 	return x.Report, x.unproven(), nil
 }
 
+// lineReader reads an export line by line.
+type lineReader struct {
+	lines *bufio.Reader
+	line  []byte // the last one read; none at the end
+}
+
+// next reads the next line, none at the end.
+func (r *lineReader) next() (err error) {
+	r.line, err = r.lines.ReadBytes('\n')
+	switch {
+	case err == io.EOF && len(r.line) == 0:
+		return nil
+	case err == io.EOF:
+		return fmt.Errorf("the export ends in the middle of a line: %w", io.ErrUnexpectedEOF)
+	}
+	return err
+}
+
+func isClaim(line []byte) bool { return bytes.HasPrefix(line, []byte(`{"claim":`)) }
+
 type fileAudit struct {
 	*audit.Recount
 	lineReader
@@ -92,10 +112,13 @@ func (x *fileAudit) open() error {
 	if err := json.Unmarshal(x.line, &x.header); err != nil {
 		return fmt.Errorf("an export begins with a header: %w", err)
 	}
-	if err := x.header.check(); err != nil {
-		return err
-	}
 	h := x.header
+	switch {
+	case h.Kind != Kind:
+		return fmt.Errorf("an export begins with a header of kind %q, and this one is of kind %q", Kind, h.Kind)
+	case h.Format != Format:
+		return fmt.Errorf("an export of format %d cannot be read, only format %d", h.Format, Format)
+	}
 	if n := len(h.Roots); n < 1 || n > spec.MaxLockCount {
 		return fmt.Errorf("the export's header names the roots of %d shards: there are 1 to %d", n, spec.MaxLockCount)
 	}
