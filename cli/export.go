@@ -131,10 +131,9 @@ func (p *program) export(ctx context.Context, o exportOptions) error {
 
 // exportWriter returns what writes the export, extract or table that is asked for.
 func exportWriter(ctx context.Context, logs ledger.Logs, sale spec.Sale, log *ledger.Sale, shards []*ledger.State, o exportOptions) (func(io.Writer) error, error) {
-	uid := log.UID()
 	if o.csv {
 		return func(w io.Writer) error {
-			return export.WriteCSV(ctx, logs, sale.Name, uid, shards, o.filter, w)
+			return export.WriteCSV(ctx, logs, sale.Name, log, shards, o.filter, w)
 		}, nil
 	}
 	payloads, err := payloadReader(ctx, logs, sale, log)
@@ -143,7 +142,7 @@ func exportWriter(ctx context.Context, logs ledger.Logs, sale spec.Sale, log *le
 	}
 	if o.filter.Set() {
 		return func(w io.Writer) error {
-			return export.WriteExtract(ctx, logs, sale.Name, uid, shards, payloads, o.filter, w)
+			return export.WriteExtract(ctx, logs, sale.Name, log, shards, payloads, o.filter, w)
 		}, nil
 	}
 	if o.redact {

@@ -52,7 +52,7 @@ func auditFinding(ctx context.Context, logs ledger.Logs, sale spec.Sale, filter 
 	if err != nil {
 		return a, err
 	}
-	a.Found, err = export.Find(ctx, logs, sale.Name, log.UID(), shards, payloads, filter)
+	a.Found, err = export.Find(ctx, logs, sale.Name, log, shards, payloads, filter)
 	return a, err
 }
 

@@ -171,7 +171,7 @@ func (c *copied) compare(ctx context.Context, r *rehearse.Report, audit *audit.R
 		}
 	}
 	if drawn != nil {
-		verified, err := drawn.verify(ctx, log.UID(), shards)
+		verified, err := drawn.verify(ctx, log, shards)
 		if err != nil {
 			return err
 		}

@@ -121,12 +121,12 @@ func (w *copiedDraw) revealOnce(ctx context.Context) error {
 }
 
 // verify works the draw of the copy out again from an export, as draw verify does.
-func (w *copiedDraw) verify(ctx context.Context, uid string, shards []*ledger.State) (*draw.Report, error) {
+func (w *copiedDraw) verify(ctx context.Context, log *ledger.Sale, shards []*ledger.State) (*draw.Report, error) {
 	from, to := io.Pipe()
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
-		to.CloseWithError(export.WriteRun(ctx, w.store.Logs, w.sale.Name, uid, shards, nil, to))
+		to.CloseWithError(export.Write(ctx, w.store.Logs, w.sale.Name, log, shards, nil, to))
 	}()
 	report, err := draw.Verify(from, draw.Options{Beacon: w.beacon})
 	from.Close() // Verify has left the commits unread

@@ -63,7 +63,7 @@ func BenchmarkReveal(b *testing.B) {
 		states, err := ledger.LoadShards(context.Background(), w.store.Handle(nil), log)
 		var to bytes.Buffer
 		if err == nil {
-			err = export.WriteRun(context.Background(), w.store.Handle(nil), "tickets", log.UID(), states, nil, &to)
+			err = export.Write(context.Background(), w.store.Handle(nil), "tickets", log, states, nil, &to)
 		}
 		if err != nil {
 			b.Fatal(err)

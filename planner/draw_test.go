@@ -86,7 +86,7 @@ func (w *world) wantDrawn(beacon []byte) []ledger.Rank {
 	var to bytes.Buffer
 	shards, err := ledger.LoadShards(context.Background(), w.store.Handle(nil), sale)
 	if err == nil {
-		err = export.WriteRun(context.Background(), w.store.Handle(nil), "tickets", sale.UID(), shards, nil, &to)
+		err = export.Write(context.Background(), w.store.Handle(nil), "tickets", sale, shards, nil, &to)
 	}
 	if err != nil {
 		w.Fatal(err)

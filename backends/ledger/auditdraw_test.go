@@ -25,7 +25,7 @@ func verifyDraw(w *ledger.DrawWorld) *draw.Report {
 		w.T.Fatalf("audit: %v, %+v", err, a)
 	}
 	var to bytes.Buffer
-	if err := export.WriteRun(ctx, w.Logs, "test", ledger.TestUID, w.Shards, nil, &to); err != nil {
+	if err := export.Write(ctx, w.Logs, "test", w.Sale, w.Shards, nil, &to); err != nil {
 		w.T.Fatal(err)
 	}
 	if a := mustAuditExport(w.T, to.Bytes()); !a.OK || a.Draw == nil {
@@ -152,7 +152,7 @@ func TestExportAcrossTheClose(t *testing.T) {
 	w.Reveal(nil, 6, 6)
 	w.Award(1)
 	var to bytes.Buffer
-	if err := export.WriteRun(t.Context(), w.Logs, "test", ledger.TestUID, before, nil, &to); err != nil {
+	if err := export.Write(t.Context(), w.Logs, "test", w.Sale, before, nil, &to); err != nil {
 		t.Fatal(err)
 	}
 	if r, err := draw.Verify(&to, draw.Options{}); err != nil || !r.OK || r.Revealed || r.Entries != 6 {

@@ -298,7 +298,7 @@ func TestAuditOfShortenedExport(t *testing.T) {
 			}
 		}
 		var file bytes.Buffer
-		if err := export.WriteRun(t.Context(), c.w.Logs, "test", ledger.TestUID, shards, nil, &file); err != nil {
+		if err := export.Write(t.Context(), c.w.Logs, "test", c.w.Sale, shards, nil, &file); err != nil {
 			t.Fatal(err)
 		}
 		if said := mustAuditExport(t, file.Bytes()).Problems; !slices.Equal(said, c.want) && len(said)+len(c.want) > 0 {

@@ -81,5 +81,5 @@ func TestAuditOfAnyHeader(t *testing.T) {
 func logOf(line string) string { return line[:strings.IndexByte(line, ',')] }
 
 func exportPayloads(w *ledger.World, payloads *payload.Reader, to *bytes.Buffer) error {
-	return export.WriteRun(w.T.Context(), w.Logs, "test", ledger.TestUID, w.Shards, payloads, to)
+	return export.Write(w.T.Context(), w.Logs, "test", w.Sale, w.Shards, payloads, to)
 }

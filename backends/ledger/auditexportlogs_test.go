@@ -187,7 +187,7 @@ func payloadExport(t *testing.T, key *units.Key, export func(*ledger.World, *pay
 // where they are secret.
 func TestAuditOfExportWithPayloads(t *testing.T) {
 	whole := func(w *ledger.World, payloads *payload.Reader, to *bytes.Buffer) error {
-		return export.WriteRun(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, payloads, to)
+		return export.Write(t.Context(), w.Logs, "test", w.Sale, w.Shards, payloads, to)
 	}
 	for name, key := range map[string]*units.Key{"public": nil, "secret": mustKey(t, 1)} {
 		_, lines := payloadExport(t, key, whole)
@@ -242,10 +242,10 @@ func TestExportWithoutItsUnits(t *testing.T) {
 					*log = ledger.StoredLog{head.Encode(), now.Entries[:slots]}
 				}
 			}
-			failed = export.WriteRun(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, payloads, io.Discard)
+			failed = export.Write(t.Context(), w.Logs, "test", w.Sale, w.Shards, payloads, io.Discard)
 			w.Logs.Before = nil
 			*log = now
-			return export.WriteRun(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, payloads, io.MultiWriter(to, &again))
+			return export.Write(t.Context(), w.Logs, "test", w.Sale, w.Shards, payloads, io.MultiWriter(to, &again))
 		})
 		if (slots < 3) != errors.Is(failed, ledger.ErrGone) {
 			t.Errorf("of %d slots: %v", slots, failed)
@@ -275,7 +275,7 @@ func TestAuditOfExportOfSecretsWithoutKey(t *testing.T) {
 			if c.redact {
 				return export.WriteRedacted(t.Context(), w.Logs, "test", w.Sale, w.Shards, payloads, to)
 			}
-			return export.WriteRun(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, payloads, to)
+			return export.Write(t.Context(), w.Logs, "test", w.Sale, w.Shards, payloads, to)
 		})
 		a, unproven, err := export.Audit(strings.NewReader(strings.Join(lines, "")), c.with)
 		switch {

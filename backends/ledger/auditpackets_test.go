@@ -315,14 +315,10 @@ func TestExportOfUntakenPackets(t *testing.T) {
 	}
 }
 
-// TestExportOfAnotherRun exports what the sale's log does not name.
-func TestExportOfAnotherRun(t *testing.T) {
-	w := ledger.PacketsWorld(t, nil)
-	if err := export.WriteRun(t.Context(), w.Logs, "test", "fedcba9876543210", w.Shards, nil, new(bytes.Buffer)); err == nil {
-		t.Error("it was exported")
-	}
-	w = ledger.PacketsWorld(t, func(p *pb.Planned, _ *spec.Sale) { p.Seed = ledger.TestSeed[:5] })
-	if err := export.WriteRun(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, nil, new(bytes.Buffer)); err == nil {
+// TestExportWithoutSeed exports packets whose seed the sale's log does not have.
+func TestExportWithoutSeed(t *testing.T) {
+	w := ledger.PacketsWorld(t, func(p *pb.Planned, _ *spec.Sale) { p.Seed = ledger.TestSeed[:5] })
+	if err := export.Write(t.Context(), w.Logs, "test", w.Sale, w.Shards, nil, new(bytes.Buffer)); err == nil {
 		t.Error("it was exported without a seed")
 	}
 }

@@ -38,7 +38,7 @@ func exported(t *testing.T) (*ledger.World, []byte) {
 func mustExport(t testing.TB, w *ledger.World) []byte {
 	t.Helper()
 	var to bytes.Buffer
-	if err := export.WriteRun(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, nil, &to); err != nil {
+	if err := export.Write(t.Context(), w.Logs, "test", w.Sale, w.Shards, nil, &to); err != nil {
 		t.Fatal(err)
 	}
 	return to.Bytes()
@@ -201,7 +201,7 @@ func TestAuditOfAnyExport(t *testing.T) {
 			if redact {
 				return export.WriteRedacted(t.Context(), w.Logs, "test", w.Sale, w.Shards, payloads, to)
 			}
-			return export.WriteRun(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, payloads, to)
+			return export.Write(t.Context(), w.Logs, "test", w.Sale, w.Shards, payloads, to)
 		})
 		return []byte(strings.Join(lines, ""))
 	}
@@ -422,7 +422,7 @@ func TestExportOfLiveSale(t *testing.T) {
 	w.Sell(1, 1)
 	w.TimesCommit(2, 2*ledger.ReadAtOnce)
 	var file bytes.Buffer
-	if err := export.WriteRun(t.Context(), w.Logs, "test", ledger.TestUID, cut, nil, &file); err != nil {
+	if err := export.Write(t.Context(), w.Logs, "test", w.Sale, cut, nil, &file); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(file.Bytes(), before) {
@@ -456,7 +456,7 @@ func TestExportFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := ledger.BusyWorld(t)
 			test.damage(w)
-			if err := export.WriteRun(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, nil, io.Discard); !errors.Is(err, test.want) {
+			if err := export.Write(t.Context(), w.Logs, "test", w.Sale, w.Shards, nil, io.Discard); !errors.Is(err, test.want) {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -468,7 +468,7 @@ func TestExportFails(t *testing.T) {
 		t.Run(what+" cannot be read", func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := ledger.BusyWorld(t)
-				if err := export.WriteRun(t.Context(), ledger.BrokenLogs{MemoryLogs: w.Logs, Log: log(w)}, "test", ledger.TestUID, w.Shards, nil, io.Discard); !errors.Is(err, ledger.ErrBroken) {
+				if err := export.Write(t.Context(), ledger.BrokenLogs{MemoryLogs: w.Logs, Log: log(w)}, "test", w.Sale, w.Shards, nil, io.Discard); !errors.Is(err, ledger.ErrBroken) {
 					t.Errorf("got %v", err)
 				}
 			})
@@ -476,7 +476,7 @@ func TestExportFails(t *testing.T) {
 	}
 	t.Run("a full disk", func(t *testing.T) {
 		w := ledger.BusyWorld(t)
-		if err := export.WriteRun(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, nil, fullDisk{}); !errors.Is(err, ledger.ErrBroken) {
+		if err := export.Write(t.Context(), w.Logs, "test", w.Sale, w.Shards, nil, fullDisk{}); !errors.Is(err, ledger.ErrBroken) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -500,7 +500,7 @@ func lineOf(v any) []byte {
 // claimLines are the lines of all claims.
 func claimLines(t *testing.T, w *ledger.World) []export.Claim {
 	t.Helper()
-	found, err := export.Find(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, nil, export.Filter{})
+	found, err := export.Find(t.Context(), w.Logs, "test", w.Sale, w.Shards, nil, export.Filter{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -201,7 +201,7 @@ func TestExportPayloads(t *testing.T) {
 	d := w.Draft(1)
 	w.Commit(1, d)
 	var to bytes.Buffer
-	if err := export.WriteRun(t.Context(), w.Logs, "test", ledger.TestUID, w.Shards, payloads.reader(), &to); err != nil {
+	if err := export.Write(t.Context(), w.Logs, "test", w.Sale, w.Shards, payloads.reader(), &to); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(to.String(), `"units":[1,2],"payloads":[{"code":"CODE1","small":"code1"},{"code":"CODE2","small":"code2"}]`) {

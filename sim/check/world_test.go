@@ -564,7 +564,7 @@ func (w *world) noteSealed() {
 		payloads = payload.NewReader(reader{w: w}, w.uid, nil)
 		payloads.Follow(w.sale.Added())
 	}
-	if err := export.WriteRun(w.t.Context(), reader{w: w}, "tickets", w.uid, w.shards, payloads, &file); err != nil {
+	if err := export.Write(w.t.Context(), reader{w: w}, "tickets", w.sale, w.shards, payloads, &file); err != nil {
 		w.t.Fatal(err)
 	}
 	w.h.Exported(w.pass(), file.Bytes())

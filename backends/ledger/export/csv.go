@@ -21,8 +21,8 @@ var csvColumns = []string{
 // RFC 4180, with a row of names behind a byte order mark, without which spreadsheets take UTF-8
 // for something else. It proves nothing, and has neither keys of requests nor what units are.
 // Ids, and what somebody else has chosen, are written as safe has it.
-func WriteCSV(ctx context.Context, logs ledger.Logs, sale, uid string, shards []*ledger.State, f Filter, to io.Writer) error {
-	x, err := loadOfSale(ctx, logs, sale, uid)
+func WriteCSV(ctx context.Context, logs ledger.Logs, sale string, log *ledger.Sale, shards []*ledger.State, f Filter, to io.Writer) error {
+	x, err := readOfSale(ctx, logs, log)
 	if err != nil {
 		return err
 	}

@@ -65,10 +65,9 @@ type ExtractOf struct {
 }
 
 // Find returns the claims that match, by shard and in the order of their acceptance,
-// as lines of an export. What the units are worth is read from the sale's own log, which
-// must be of the same run (else ErrGone).
-func Find(ctx context.Context, logs ledger.Logs, sale, uid string, shards []*ledger.State, payloads *payload.Reader, f Filter) ([]Claim, error) {
-	x, err := loadOfSale(ctx, logs, sale, uid)
+// as lines of an export. What the units are worth is taken from the sale's own log.
+func Find(ctx context.Context, logs ledger.Logs, sale string, log *ledger.Sale, shards []*ledger.State, payloads *payload.Reader, f Filter) ([]Claim, error) {
+	x, err := readOfSale(ctx, logs, log)
 	if err != nil {
 		return nil, err
 	}
@@ -88,14 +87,14 @@ func Find(ctx context.Context, logs ledger.Logs, sale, uid string, shards []*led
 }
 
 // WriteExtract writes an extract of the shards as they are folded.
-func WriteExtract(ctx context.Context, logs ledger.Logs, sale, uid string, shards []*ledger.State, payloads *payload.Reader, f Filter, to io.Writer) error {
-	found, err := Find(ctx, logs, sale, uid, shards, payloads, f)
+func WriteExtract(ctx context.Context, logs ledger.Logs, sale string, log *ledger.Sale, shards []*ledger.State, payloads *payload.Reader, f Filter, to io.Writer) error {
+	found, err := Find(ctx, logs, sale, log, shards, payloads, f)
 	if err != nil {
 		return err
 	}
 	w := bufio.NewWriterSize(to, 1<<16)
 	lines := lineEncoder(w)
-	if err := lines.Encode(ExtractHeader{Format, KindExtract, ExtractOf{sale, uid}, f, len(found)}); err != nil {
+	if err := lines.Encode(ExtractHeader{Format, KindExtract, ExtractOf{sale, log.UID()}, f, len(found)}); err != nil {
 		return err
 	}
 	for i := range found {

@@ -2,10 +2,8 @@ package export
 
 import (
 	"context"
-	"fmt"
 
 	"salectl/backends/ledger"
-	"salectl/spec"
 )
 
 // ofSale is what an export needs of the sale's own log, and of that of its units.
@@ -22,18 +20,6 @@ func (x *ofSale) amounts(units []int64) []string {
 		return nil
 	}
 	return x.packets.amounts(units)
-}
-
-// loadOfSale is readOfSale of a log that is yet to be read.
-func loadOfSale(ctx context.Context, logs ledger.Logs, name, uid string) (*ofSale, error) {
-	sale := ledger.NewSale(spec.SaleLog(name))
-	if _, err := ledger.Load(ctx, logs, sale.Log(), sale); err != nil {
-		return nil, fmt.Errorf("exporting: %w", err)
-	}
-	if sale.UID() != uid {
-		return nil, fmt.Errorf("exporting run %s of sale %s, whose log has run %q: %w", uid, name, sale.UID(), ledger.ErrGone)
-	}
-	return readOfSale(ctx, logs, sale)
 }
 
 // readOfSale takes from the sale's own log what an export needs of it.

@@ -145,19 +145,9 @@ func NewHeader(sale string, uid string, shards []*ledger.State) Header {
 	return h
 }
 
-// WriteRun writes an export of the shards as they are folded. The commits are
-// read once more and must hash to the same roots. The sale's own log must be of the same
-// run (else ErrGone) and have every generation that the shards have; what units are
-// is read by payloads, which is nil where they are numbers.
-func WriteRun(ctx context.Context, logs ledger.Logs, sale, uid string, shards []*ledger.State, payloads *payload.Reader, to io.Writer) error {
-	x, err := loadOfSale(ctx, logs, sale, uid)
-	if err != nil {
-		return err
-	}
-	return x.write(ctx, logs, sale, uid, shards, payloads, to)
-}
-
-// Write is WriteRun with the sale's own log as it is folded.
+// Write writes an export of the shards and the sale's own log as they are folded. The commits are
+// read once more and must hash to the same roots. The sale's own log must have every generation that
+// the shards have; what units are is read by payloads, which is nil where they are numbers.
 func Write(ctx context.Context, logs ledger.Logs, sale string, log *ledger.Sale, shards []*ledger.State, payloads *payload.Reader, to io.Writer) error {
 	x, err := readOfSale(ctx, logs, log)
 	if err != nil {
