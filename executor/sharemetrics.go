@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"salectl/backends/ledger"
 	"salectl/executor/shard"
 )
 
@@ -70,7 +71,7 @@ type shardSums struct {
 	on, off             int
 	undrained           int64
 	paid                bool
-	holds               shard.HoldTally
+	holds               ledger.HoldTally
 }
 
 func (v *shardSums) add(of *shard.Shard) {
@@ -103,8 +104,8 @@ func (v *shardSums) add(of *shard.Shard) {
 
 // within is how many holds lasted no longer than each bound.
 func (v *shardSums) within() map[float64]uint64 {
-	buckets := make(map[float64]uint64, len(shard.HoldBounds))
-	for i, bound := range shard.HoldBounds {
+	buckets := make(map[float64]uint64, len(ledger.HoldBounds))
+	for i, bound := range ledger.HoldBounds {
 		buckets[bound] = v.holds.Within[i]
 	}
 	return buckets

@@ -56,6 +56,7 @@ type claims struct {
 	owed        chunked.List[owedRecord]
 	byOwed      table    // from claims and payments to owed
 	queue       []queued // the holds, by their release
+	tally       HoldTally
 	awarded     []uint32 // of a draw: the records that were given units, in the order of that
 
 	rulings rulings

@@ -127,6 +127,7 @@ func (c *claims) settle(i uint32, slot uint64, op *pb.Settle) {
 	switch op.GetHow() {
 	case pb.Settle_EXTEND:
 		d.extended, d.heldUntil = true, op.GetHeldUntilUs()
+		c.tally.Extended++
 		c.requeue(d)
 		return
 	case pb.Settle_REFUND_DUE:
@@ -158,6 +159,7 @@ func (c *claims) settle(i uint32, slot uint64, op *pb.Settle) {
 	}
 	if d.queued != 0 {
 		d.ended = uint32(slot) + 1
+		c.tally.ended(c.span(d))
 	}
 	c.unqueue(d)
 	d.settled = uint32(slot) + 1

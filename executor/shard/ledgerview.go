@@ -43,6 +43,14 @@ func (l *ledgerView) Recall(now clock.Now, r Request) (Answer, bool) {
 	return answerOf(l.seq.shard, state, r.User, v, now), true
 }
 
+// Holds returns the tally of the holds of the log. It has all holds since the log began, also those that
+// another process has served.
+func (l *ledgerView) Holds() ledger.HoldTally {
+	l.state.RLock()
+	defer l.state.RUnlock()
+	return l.seq.state.HoldTally()
+}
+
 // Lookup answers a query from what was read of the log. The answer has BadRequest if its cursor is
 // invalid.
 func (l *ledgerView) Lookup(q *Query) Answer {

@@ -82,7 +82,6 @@ type Shard struct {
 	clock       clock.Clock
 	post        func(Message)
 	observeWait func(time.Duration)
-	holds       holdTally
 	node        int
 
 	replied int // requests that replies of the store have answered; see Answered

@@ -1,0 +1,39 @@
+package ledger
+
+import "time"
+
+// HoldTally counts the holds that have ended, by their duration.
+type HoldTally struct {
+	Count    uint64
+	Seconds  float64                 // all of them together
+	Within   [len(HoldBounds)]uint64 // for each of HoldBounds, how many lasted no longer
+	Extended uint64                  // holds that got a later deadline, also of those that are open
+}
+
+// HoldBounds are the bounds of a HoldTally, in seconds.
+var HoldBounds = [...]float64{.1, .5, 1, 5, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 3 * 3600, 24 * 3600}
+
+// HoldTally returns the tally of all holds of the log.
+func (s *State) HoldTally() HoldTally { return s.claims.tally }
+
+// Add adds the holds of another shard.
+func (h *HoldTally) Add(other HoldTally) {
+	h.Count += other.Count
+	h.Seconds += other.Seconds
+	h.Extended += other.Extended
+	for i, n := range other.Within {
+		h.Within[i] += n
+	}
+}
+
+// ended counts a hold that has ended.
+func (h *HoldTally) ended(span HoldSpan) {
+	lasted := (time.Duration(span.EndedUs-span.SinceUs) * time.Microsecond).Seconds()
+	h.Count++
+	h.Seconds += lasted
+	for i, bound := range HoldBounds {
+		if lasted <= bound {
+			h.Within[i]++
+		}
+	}
+}
