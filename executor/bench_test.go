@@ -267,7 +267,7 @@ func storeShard(logs ledger.Logs, log string, buyers []string) error {
 		if err != nil {
 			return err
 		}
-		if do := w.Done(now, w.Append(now, e).Send.Do(context.Background(), logs)); do.Event != ledger.Committed {
+		if do := w.Done(now, w.Append(e).Send.Do(context.Background(), logs)); do.Event != ledger.Committed {
 			return fmt.Errorf("event %d, %w", do.Event, do.Err)
 		}
 		return state.Apply(e.Commit, e.Hash, len(e.Bytes))

@@ -206,7 +206,7 @@ func TestDestroyAndALateOwner(t *testing.T) {
 					d.Claim(o.newUser(), "late", 1)
 				}
 			})
-			request := o.writer.Append(w.now, late).Send
+			request := o.writer.Append(late).Send
 			plan := w.planDestroy()
 			killed := w.runKilled(plan, kill, dropped)
 			err := request.Do(t.Context(), w.store.Handle(nil)).Err
@@ -391,7 +391,7 @@ func (w *world) note(op *pb.Op) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	if r := writer.Append(w.now, e).Send.Do(context.Background(), logs); r.Err != nil {
+	if r := writer.Append(e).Send.Do(context.Background(), logs); r.Err != nil {
 		w.Fatal(r.Err)
 	}
 }

@@ -48,7 +48,7 @@ func (t *logDriver) read(then func(ledger.Event)) {
 func (t *logDriver) append(e *ledger.Entry, then func(ledger.Event)) {
 	t.begin(then)
 	t.sent = e
-	t.run(t.w.Append(t.core.now, e))
+	t.run(t.w.Append(e))
 }
 
 // resend sends a create once more, after Again.

@@ -419,7 +419,7 @@ func (o *owner) append(fill func(*ledger.Draft)) error {
 	o.w.Helper()
 	e := o.entry(fill)
 	logs := o.w.store.Handle(nil)
-	for do := o.writer.Append(o.w.now, e); ; {
+	for do := o.writer.Append(e); ; {
 		switch {
 		case do.Event == ledger.Committed:
 			return o.state.Apply(e.Commit, e.Hash, len(e.Bytes))

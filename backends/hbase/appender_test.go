@@ -73,7 +73,7 @@ func (a *appender) append(ctx context.Context) error {
 	entry := entryOf(a.log, a.tape.next, a.size)
 	hash := ledger.Hash(sha256.Sum256(entry))
 	e := &ledger.Entry{Bytes: entry, Hash: hash, Head: headOfEntry(a.tape.next, entry)}
-	event, err := a.drive(ctx, a.w.Append(a.now(), e))
+	event, err := a.drive(ctx, a.w.Append(e))
 	for event == ledger.Again { // nobody deletes these logs
 		event, err = a.drive(ctx, a.w.Resend())
 	}

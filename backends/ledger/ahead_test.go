@@ -46,7 +46,7 @@ func TestAheadIsSetBack(t *testing.T) {
 			if _, ok := s.Ahead(0); ok {
 				t.Error("without a clock it is ahead too")
 			}
-			if got := s.Refusal(right); got != test.want {
+			if got := s.refusal(s.at(right)); got != test.want {
 				t.Errorf("before it is set back: %q, want %q", got, test.want)
 			}
 			apply("owner-02", right, func(d *Draft) { d.Own("b:2") })

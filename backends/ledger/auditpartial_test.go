@@ -61,7 +61,7 @@ func TestPartsThatAreNone(t *testing.T) {
 func TestExportOfParts(t *testing.T) {
 	w := ledger.WorldOf(t, ledger.SomeSettings())
 	d := w.Draft(0)
-	d.ClaimSome(ledger.Ruling{}, w.Buyer(0), "k", 5)
+	d.ClaimBy(ledger.Ruling{}, w.Buyer(0), "k", 5, ledger.Demand{Some: true})
 	w.Commit(0, d)
 	d.Reset(w.TimeUs)
 	d.Claim(w.Buyer(0), "k", 2)
@@ -91,7 +91,7 @@ func TestResaleOfAPart(t *testing.T) {
 	w := ledger.WorldOf(t, settings)
 	d := w.Draft(0)
 	user := w.Buyer(0)
-	d.ClaimSome(ledger.Ruling{}, user, "k", 5)
+	d.ClaimBy(ledger.Ruling{}, user, "k", 5, ledger.Demand{Some: true})
 	w.Commit(0, d)
 	w.TimeUs += 1_001_000
 	d = w.Draft(0)
@@ -101,7 +101,7 @@ func TestResaleOfAPart(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 	w.Commit(0, d)
-	if v, ok := w.Shards[0].Recall(user, "k", 5, w.TimeUs); !ok || v.Kind != ledger.Replay || v.Claim.State != ledger.StateSold {
+	if v, ok := w.Shards[0].Recall(user, "k", 5, w.TimeUs, ledger.Demand{}); !ok || v.Kind != ledger.Replay || v.Claim.State != ledger.StateSold {
 		t.Errorf("%+v, %v", v, ok)
 	}
 	if a := mustAudit(t, w.Logs); !a.OK {

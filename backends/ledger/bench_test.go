@@ -228,8 +228,8 @@ func BenchmarkRecall(b *testing.B) {
 	strangers := names('x', stock)
 	for name, ask := range map[string]func(i int){
 		"same":     func(i int) { s.Find(users[i], keys[i]) },
-		"limit":    func(i int) { s.Recall(users[i], "another", 1, 0) },
-		"stranger": func(i int) { s.Recall(strangers[i], keys[i], 1, 0) },
+		"limit":    func(i int) { s.Recall(users[i], "another", 1, 0, Demand{}) },
+		"stranger": func(i int) { s.Recall(strangers[i], keys[i], 1, 0, Demand{}) },
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -16,62 +16,48 @@ import (
 // MaxRows is how many rows settings may have.
 const MaxRows = 10_000
 
-// demand is what a claim asks for beyond a quantity.
-type demand struct {
-	units    []int64 // these, in ascending order; nil: any
-	adjacent bool    // they are to lie side by side
-	some     bool    // no more units are to be waited for
+// Demand is what a claim asks for beyond a quantity. Where the settings let nobody choose, a claim with
+// Units or Adjacent is NoChoice; otherwise it gets all that it asks for or is Short, also where they
+// have partial.
+type Demand struct {
+	Units    []int64 // these, distinct and in ascending order, which replace the quantity; nil: any
+	Adjacent bool    // the lowest that lie side by side in a row
+	Some     bool    // no more units are to be waited for: it is Short only if the shard has none
 }
 
-func (w demand) chooses() bool { return w.adjacent || w.units != nil }
+func (w Demand) chooses() bool { return w.Adjacent || w.Units != nil }
+
+// quantity returns how many units are asked for.
+func (w Demand) quantity(n int64) int64 {
+	if w.Units != nil {
+		return int64(len(w.Units))
+	}
+	return n
+}
 
 // mayHaveGot reports whether a claim that was given units, of so many asked for if those were
 // more, else 0, may be one of this demand. The log does not have what a claim has chosen:
 // named units are what it was given, and adjacent ones have numbers that follow each other.
 // Their row may have changed since, when a unit of it was taken out. Whoever asks for any
 // units is content with those that another chose.
-func (w demand) mayHaveGot(units []int64, asked uint32) bool {
+func (w Demand) mayHaveGot(units []int64, asked uint32) bool {
 	switch {
 	case !w.chooses():
 		return true
 	case asked != 0:
 		return false
-	case w.units != nil:
-		return slices.Equal(units, w.units)
+	case w.Units != nil:
+		return slices.Equal(units, w.Units)
 	}
 	return isRun(units)
 }
 
-// ClaimUnits is ClaimBy for a request that asks for units by their numbers, which are
-// distinct and in ascending order. It gets these or nothing, also where the settings have
-// partial, and it is Short unless all of them are here. NoChoice: the settings let nobody
-// choose.
-func (d *Draft) ClaimUnits(r Ruling, user, key string, units []int64) Decision {
-	return d.claim(r, user, key, int64(len(units)), demand{units: units})
-}
-
-// ClaimAdjacent is ClaimUnits for a request that asks for so many adjacent units: it gets
-// the lowest that are here, and is Short if no row has so many side by side.
-func (d *Draft) ClaimAdjacent(r Ruling, user, key string, quantity int64) Decision {
-	return d.claim(r, user, key, quantity, demand{adjacent: true})
-}
-
-// RecallUnits is Recall for a request that asks for units by their numbers.
-func (s *State) RecallUnits(user, key string, units []int64, timeUs int64) (Decision, bool) {
-	return s.recall(user, key, int64(len(units)), timeUs, demand{units: units})
-}
-
-// RecallAdjacent is Recall for a request that asks for so many adjacent units.
-func (s *State) RecallAdjacent(user, key string, quantity, timeUs int64) (Decision, bool) {
-	return s.recall(user, key, quantity, timeUs, demand{adjacent: true})
-}
-
 // choose reports whether the units that a claim chooses are here, and where adjacent ones begin.
-func (d *Draft) choose(quantity int64, w demand) (first int64, ok bool) {
+func (d *Draft) choose(quantity int64, w Demand) (first int64, ok bool) {
 	switch {
-	case w.units != nil:
-		return 0, d.available.hasEach(w.units)
-	case w.adjacent:
+	case w.Units != nil:
+		return 0, d.available.hasEach(w.Units)
+	case w.Adjacent:
 		return d.available.run(quantity, d.state.settings.GetRows())
 	}
 	return 0, true
@@ -79,12 +65,12 @@ func (d *Draft) choose(quantity int64, w demand) (first int64, ok bool) {
 
 // takeUnits takes the n units of a claim, which are available: those that it asks for, those
 // from first on if they are to be adjacent, or the lowest.
-func (d *Draft) takeUnits(n int, first int64, w demand) []int64 {
+func (d *Draft) takeUnits(n int, first int64, w Demand) []int64 {
 	units := d.room(n)
 	switch {
-	case w.units != nil:
-		units = append(units, w.units...)
-	case w.adjacent:
+	case w.Units != nil:
+		units = append(units, w.Units...)
+	case w.Adjacent:
 		for i := range int64(n) {
 			units = append(units, first+i)
 		}

@@ -64,7 +64,7 @@ func TestClaimUnits(t *testing.T) {
 				MustCommit(t, s, d)
 				d.Reset(0)
 			}
-			v := d.ClaimUnits(Ruling{}, "u", "k", c.units)
+			v := d.ClaimBy(Ruling{}, "u", "k", 0, Demand{Units: c.units})
 			if v.Kind != c.want {
 				t.Fatalf("decision %d, want %d", v.Kind, c.want)
 			}
@@ -74,15 +74,15 @@ func TestClaimUnits(t *testing.T) {
 			if got := d.Units(v.Op); !slices.Equal(got, c.units) {
 				t.Errorf("units %v, want %v", got, c.units)
 			}
-			if other := d.ClaimUnits(Ruling{}, "w", "k", c.units); other.Kind != Short {
+			if other := d.ClaimBy(Ruling{}, "w", "k", 0, Demand{Units: c.units}); other.Kind != Short {
 				t.Errorf("somebody else gets decision %d", other.Kind)
 			}
-			if again := d.ClaimUnits(Ruling{}, "u", "k", c.units); again.Kind != ReplayHere {
+			if again := d.ClaimBy(Ruling{}, "u", "k", 0, Demand{Units: c.units}); again.Kind != ReplayHere {
 				t.Errorf("asked again: decision %d", again.Kind)
 			}
 			MustCommit(t, s, d)
 			d.Reset(0)
-			if again := d.ClaimUnits(Ruling{}, "u", "k", c.units); again.Kind != Replay || !slices.Equal(again.Claim.Units, c.units) {
+			if again := d.ClaimBy(Ruling{}, "u", "k", 0, Demand{Units: c.units}); again.Kind != Replay || !slices.Equal(again.Claim.Units, c.units) {
 				t.Errorf("asked again later: %+v", again)
 			}
 		})
@@ -114,7 +114,7 @@ func TestClaimAdjacent(t *testing.T) {
 			s := seatsOf(t, c.settings, c.units...)
 			d := s.Draft(TestOwner, 0)
 			got := "short"
-			if v := d.ClaimAdjacent(Ruling{}, "u", "k", c.n); v.Kind == Granted {
+			if v := d.ClaimBy(Ruling{}, "u", "k", c.n, Demand{Adjacent: true}); v.Kind == Granted {
 				got = fmt.Sprint(d.Units(v.Op))
 				MustCommit(t, s, d)
 			} else if v.Kind != Short {
@@ -126,7 +126,7 @@ func TestClaimAdjacent(t *testing.T) {
 		})
 	}
 	plain := seatsOf(t, OpenSettings(3), &pb.Range{First: 1, Count: 9})
-	if v := plain.Draft(TestOwner, 0).ClaimAdjacent(Ruling{}, "u", "k", 2); v.Kind != NoChoice {
+	if v := plain.Draft(TestOwner, 0).ClaimBy(Ruling{}, "u", "k", 2, Demand{Adjacent: true}); v.Kind != NoChoice {
 		t.Errorf("where nobody may choose: decision %d", v.Kind)
 	}
 }
@@ -234,20 +234,20 @@ func TestKeyOfOtherUnits(t *testing.T) {
 			draft := func(d *Draft, a ask) Decision {
 				switch {
 				case a.units != nil:
-					return d.ClaimUnits(Ruling{}, "u", "k", a.units)
+					return d.ClaimBy(Ruling{}, "u", "k", 0, Demand{Units: a.units})
 				case a.adjacent > 0:
-					return d.ClaimAdjacent(Ruling{}, "u", "k", a.adjacent)
+					return d.ClaimBy(Ruling{}, "u", "k", a.adjacent, Demand{Adjacent: true})
 				}
-				return d.ClaimSome(Ruling{}, "u", "k", a.any)
+				return d.ClaimBy(Ruling{}, "u", "k", a.any, Demand{Some: true})
 			}
 			recall := func(a ask) (Decision, bool) {
 				switch {
 				case a.units != nil:
-					return s.RecallUnits("u", "k", a.units, 0)
+					return s.Recall("u", "k", 0, 0, Demand{Units: a.units})
 				case a.adjacent > 0:
-					return s.RecallAdjacent("u", "k", a.adjacent, 0)
+					return s.Recall("u", "k", a.adjacent, 0, Demand{Adjacent: true})
 				}
-				return s.Recall("u", "k", a.any, 0)
+				return s.Recall("u", "k", a.any, 0, Demand{})
 			}
 			d := s.Draft(TestOwner, 0)
 			if v := draft(d, c.first); v.Kind != Granted {
@@ -280,23 +280,23 @@ func TestKeyOfUnitsThatWereResold(t *testing.T) {
 	w := WorldOf(t, settings)
 	d, user := w.Draft(0), w.Buyer(0)
 	chosen := w.Shards[0].AvailableUnits()[0].First
-	if v := d.ClaimUnits(Ruling{}, user, "k", []int64{chosen}); v.Kind != Granted {
+	if v := d.ClaimBy(Ruling{}, user, "k", 0, Demand{Units: []int64{chosen}}); v.Kind != Granted {
 		t.Fatalf("%+v", v)
 	}
 	w.Commit(0, d)
 	w.TimeUs += 1_001_000
 	d = w.Draft(0)
 	d.Expire(w.Shards[0].Claim(0))
-	d.ClaimUnits(Ruling{}, w.Buyer(0), "k", []int64{chosen})
+	d.ClaimBy(Ruling{}, w.Buyer(0), "k", 0, Demand{Units: []int64{chosen}})
 	v := d.Late(w.Shards[0].Claim(0), "payment")
 	if v.Kind != SettleDone || v.Claim.Units[0] == chosen {
 		t.Fatalf("%+v", v)
 	}
 	w.Commit(0, d)
-	if again, ok := w.Shards[0].RecallUnits(user, "k", []int64{chosen}, w.TimeUs); !ok || again.Kind != Replay || again.Claim.Units[0] != v.Claim.Units[0] {
+	if again, ok := w.Shards[0].Recall(user, "k", 0, w.TimeUs, Demand{Units: []int64{chosen}}); !ok || again.Kind != Replay || again.Claim.Units[0] != v.Claim.Units[0] {
 		t.Errorf("for what it had chosen: %+v, %v", again, ok)
 	}
-	if other, ok := w.Shards[0].RecallUnits(user, "k", v.Claim.Units, w.TimeUs); !ok || other.Kind != KeyReused {
+	if other, ok := w.Shards[0].Recall(user, "k", 0, w.TimeUs, Demand{Units: v.Claim.Units}); !ok || other.Kind != KeyReused {
 		t.Errorf("for what it was given later: %+v, %v", other, ok)
 	}
 }
@@ -306,13 +306,13 @@ func TestRecallOfChoiceWithPartial(t *testing.T) {
 	settings := seats()
 	settings.Partial = true
 	s := seatsOf(t, settings, &pb.Range{First: 2, Count: 9})
-	if v, ok := s.RecallUnits("u", "k", []int64{2, 3, 4, 5, 6}, 0); !ok || v.Kind != OverLimit {
+	if v, ok := s.Recall("u", "k", 0, 0, Demand{Units: []int64{2, 3, 4, 5, 6}}); !ok || v.Kind != OverLimit {
 		t.Errorf("units: %+v, %v", v, ok)
 	}
-	if v, ok := s.RecallAdjacent("u", "k", 5, 0); !ok || v.Kind != OverLimit {
+	if v, ok := s.Recall("u", "k", 5, 0, Demand{Adjacent: true}); !ok || v.Kind != OverLimit {
 		t.Errorf("adjacent ones: %+v, %v", v, ok)
 	}
-	if v, ok := s.Recall("u", "k", 5, 0); ok {
+	if v, ok := s.Recall("u", "k", 5, 0, Demand{}); ok {
 		t.Errorf("any: %+v", v)
 	}
 }

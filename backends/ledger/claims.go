@@ -355,7 +355,7 @@ func (c *claims) quantity(i uint32) int64 {
 }
 
 // chosen reports whether a claim may be one of a demand, if that chooses.
-func (c *claims) chosen(i uint32, w demand) bool {
+func (c *claims) chosen(i uint32, w Demand) bool {
 	if !w.chooses() {
 		return true
 	}

@@ -36,17 +36,13 @@ const (
 // Recall answers a request from the state alone, where that decides it: the same
 // request has its answer already, or the time or the limit forbids a new claim.
 // timeUs is the clock of whoever would write the next commit.
-func (s *State) Recall(user, key string, quantity, timeUs int64) (Decision, bool) {
-	return s.recall(user, key, quantity, timeUs, demand{})
-}
-
-func (s *State) recall(user, key string, quantity, timeUs int64, w demand) (Decision, bool) {
-	return s.ask(s.claims.look(user, key), quantity, grant{}, s.at(timeUs), w)
+func (s *State) Recall(user, key string, quantity, timeUs int64, w Demand) (Decision, bool) {
+	return s.ask(s.claims.look(user, key), w.quantity(quantity), grant{}, s.at(timeUs), w)
 }
 
 // ask is Recall for a commit of a known time, when the user is about to get
 // more units.
-func (s *State) ask(at claimIndex, quantity int64, more grant, timeUs int64, w demand) (Decision, bool) {
+func (s *State) ask(at claimIndex, quantity int64, more grant, timeUs int64, w Demand) (Decision, bool) {
 	if at.claim != 0 {
 		if s.claims.quantity(at.claim-1) != quantity || !s.claims.chosen(at.claim-1, w) {
 			return Decision{Kind: KeyReused}, true

@@ -73,24 +73,15 @@ func (s *State) Draft(writer []byte, timeUs int64) *Draft {
 // force, or sold at once if there is no payment.
 //
 // Where the settings have partial, a claim for more than its user may still have is one
-// for what that is. Short says how many units it may have, and ClaimSome grants those of
+// for what that is. Short says how many units it may have, and Demand.Some grants those of
 // them that are here.
 func (d *Draft) Claim(user, key string, quantity int64) Decision {
-	return d.ClaimBy(Ruling{}, user, key, quantity)
+	return d.ClaimBy(Ruling{}, user, key, quantity, Demand{})
 }
 
-// ClaimBy is Claim for a request that rules have let in.
-func (d *Draft) ClaimBy(r Ruling, user, key string, quantity int64) Decision {
-	return d.claim(r, user, key, quantity, demand{})
-}
-
-// ClaimSome is ClaimBy for a request that no more units are to be waited for. Where the
-// settings have partial it is Short only if the shard has no unit at all.
-func (d *Draft) ClaimSome(r Ruling, user, key string, quantity int64) Decision {
-	return d.claim(r, user, key, quantity, demand{some: true})
-}
-
-func (d *Draft) claim(r Ruling, user, key string, quantity int64, w demand) Decision {
+// ClaimBy is Claim for a request that rules have let in, and that may demand more than a quantity.
+func (d *Draft) ClaimBy(r Ruling, user, key string, quantity int64, w Demand) Decision {
+	quantity = w.quantity(quantity)
 	at := d.state.claims.look(user, key)
 	g, more := d.granted(at, user)
 	if op, ok := d.requested(at, g, user, key); ok {
@@ -118,7 +109,7 @@ func (d *Draft) claim(r Ruling, user, key string, quantity int64, w demand) Deci
 	}
 	chosen, has := d.choose(quantity, w)
 	if d.totals.Available < quantity || !has {
-		if !w.some || !partial || d.totals.Available == 0 {
+		if !w.Some || !partial || d.totals.Available == 0 {
 			return Decision{Kind: Short, Want: quantity}
 		}
 		quantity = d.totals.Available
@@ -170,7 +161,7 @@ func (d *Draft) Grab(g Grab) Decision {
 	if op, ok := d.requested(at, i, g.User, g.Key); ok {
 		return same(Decision{Kind: ReplayHere, Op: op}, d.Units(op), g.Unit)
 	}
-	if v, ok := d.state.ask(at, 1, more, g.GrantedUs, demand{}); ok && v.Kind == Replay {
+	if v, ok := d.state.ask(at, 1, more, g.GrantedUs, Demand{}); ok && v.Kind == Replay {
 		return same(v, v.Claim.Units, g.Unit)
 	} else if ok {
 		return Decision{Kind: Void}
@@ -276,9 +267,6 @@ func (d *Draft) quantity(op int) int64 {
 	}
 	return max(int64(len(c.GetUnits())), int64(c.GetAsked()))
 }
-
-// HeldUntilUs returns the deadline of a claim granted here, 0 if it is sold at once.
-func (d *Draft) HeldUntilUs(op int) int64 { return d.commit.Ops[op].GetClaim().GetHeldUntilUs() }
 
 // Available returns how many units would be left.
 func (d *Draft) Available() int64 { return d.totals.Available }

@@ -120,12 +120,12 @@ func TestDraftVerdicts(t *testing.T) {
 			if v.Kind != test.want || v.Refusal != test.why {
 				t.Errorf("decision %d, %q, want %d, %q", v.Kind, v.Refusal, test.want, test.why)
 			}
-			recalled, known := s.Recall("u", "k", test.quantity, 30)
+			recalled, known := s.Recall("u", "k", test.quantity, 30, Demand{})
 			if want := test.want != Granted && test.want != Short; known != want || known && recalled.Kind != v.Kind {
 				t.Errorf("recalled %d (%v), the draft says %d", recalled.Kind, known, v.Kind)
 			}
-			if s.Refusal(30) != test.why {
-				t.Errorf("the refusal is %q", s.Refusal(30))
+			if s.refusal(s.at(30)) != test.why {
+				t.Errorf("the refusal is %q", s.refusal(s.at(30)))
 			}
 		})
 	}
@@ -156,7 +156,7 @@ func TestRequestsThatTheLogHas(t *testing.T) {
 				t.Fatal(err)
 			}
 			MustCommit(t, s, d)
-			recalled, known := s.Recall(test.user, "k", test.quantity, 30)
+			recalled, known := s.Recall(test.user, "k", test.quantity, 30, Demand{})
 			drafted := s.Draft(TestOwner, 30).Claim(test.user, "k", test.quantity)
 			if known != (test.want != Granted) || recalled.Kind != test.want || drafted.Kind != test.want {
 				t.Errorf("recalled %d (%v), drafted %d, want %d", recalled.Kind, known, drafted.Kind, test.want)
@@ -193,7 +193,7 @@ func TestClockBehindTheLog(t *testing.T) {
 	MustFold(t, s,
 		By(GenerationOp(1, 0, hours, Range{1, 10})).as("planner", 0),
 		By(own()).as(string(TestOwner), 1).at(55))
-	if v, known := s.Recall("u", "k", 1, 40); known || s.Refusal(40) != Allowed {
+	if v, known := s.Recall("u", "k", 1, 40, Demand{}); known || s.refusal(s.at(40)) != Allowed {
 		t.Errorf("recalled %+v", v)
 	}
 	d := s.Draft(TestOwner, 40)
@@ -270,8 +270,8 @@ func TestDraftOfNamedRemoval(t *testing.T) {
 	if got, want := s.DroppedUnits(), (Units{{3, 1}, {7, 1}, {30, 1}}); !slices.Equal(got, want) {
 		t.Errorf("units %v were dropped, not %v", got, want)
 	}
-	if s.Limit != 8 || s.Available != 6 || s.Shortfall() != 2 {
-		t.Errorf("the limit is %d, %d are available, and %d could not go", s.Limit, s.Available, s.Shortfall())
+	if s.Limit != 8 || s.Available != 6 {
+		t.Errorf("the limit is %d, and %d are available", s.Limit, s.Available)
 	}
 	d = s.Draft(TestOwner, 32)
 	if err := d.Generation(&pb.Generation{
@@ -280,8 +280,8 @@ func TestDraftOfNamedRemoval(t *testing.T) {
 		t.Fatal(err)
 	}
 	MustCommit(t, s, d)
-	if got, want := s.AvailableUnits(), (Units{{3, 4}, {8, 3}}); !slices.Equal(got, want) || s.Limit != 9 || s.Shortfall() != 0 {
-		t.Errorf("units %v are available, not %v; the limit is %d, and %d could not go", got, want, s.Limit, s.Shortfall())
+	if got, want := s.AvailableUnits(), (Units{{3, 4}, {8, 3}}); !slices.Equal(got, want) || s.Limit != 9 {
+		t.Errorf("units %v are available, not %v; the limit is %d", got, want, s.Limit)
 	}
 	if got, want := s.DroppedUnits(), (Units{{7, 1}, {30, 1}}); !slices.Equal(got, want) {
 		t.Errorf("units %v were dropped, not %v", got, want)

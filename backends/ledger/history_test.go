@@ -90,12 +90,12 @@ func (h *history) claims(t *rapid.T) {
 			rapid.StringOfN(rapid.RuneFrom([]rune("kl")), 0, 2, -1).Draw(t, "key"),
 		}
 		quantity, w := rapid.Int64Range(1, 3).Draw(t, "quantity"), h.demand(t)
-		if w.units != nil {
-			quantity = int64(len(w.units))
+		if w.Units != nil {
+			quantity = int64(len(w.Units))
 		}
 		partial := h.settings.GetPartial() && !w.chooses()
 		gives, some := quantity, partial && rapid.Bool().Draw(t, "some")
-		w.some = some
+		w.Some = some
 		chosen, has := h.chosen(d, quantity, w)
 		if partial {
 			gives = max(1, min(quantity, h.settings.GetPerUserLimit()-h.had[shard][id.user]))
@@ -122,7 +122,7 @@ func (h *history) claims(t *rapid.T) {
 		case d.Available() < gives:
 			want = Short
 		}
-		v := d.claim(Ruling{}, id.user, id.key, quantity, w)
+		v := d.ClaimBy(Ruling{}, id.user, id.key, quantity, w)
 		if v.Kind != want {
 			t.Fatalf("decision %d on %+v, want %d", v.Kind, id, want)
 		}
@@ -150,9 +150,9 @@ type asking struct {
 }
 
 // mayBe reports whether it may have been asked with a demand.
-func (a asking) mayBe(w demand) bool {
+func (a asking) mayBe(w Demand) bool {
 	for i, unit := range a.units {
-		if w.units != nil && unit != w.units[i] || w.adjacent && unit != a.units[0]+int64(i) {
+		if w.Units != nil && unit != w.Units[i] || w.Adjacent && unit != a.units[0]+int64(i) {
 			return false
 		}
 	}
@@ -160,28 +160,28 @@ func (a asking) mayBe(w demand) bool {
 }
 
 // demand draws what a claim asks for beyond a quantity.
-func (h *history) demand(t *rapid.T) (w demand) {
+func (h *history) demand(t *rapid.T) (w Demand) {
 	switch rapid.IntRange(0, 3).Draw(t, "chooses") {
 	case 0:
 		units := rapid.SliceOfNDistinct(rapid.Int64Range(1, h.nextUnit+1), 1, 3, rapid.ID).Draw(t, "units")
 		slices.Sort(units)
-		w.units = units
+		w.Units = units
 	case 1:
-		w.adjacent = true
+		w.Adjacent = true
 	}
 	return w
 }
 
 // chosen says, unit by unit, which units a claim is to get by its choice, and whether they
 // are here.
-func (h *history) chosen(d *Draft, n int64, w demand) (units []int64, ok bool) {
+func (h *history) chosen(d *Draft, n int64, w Demand) (units []int64, ok bool) {
 	here := func(unit int64) bool {
 		return slices.ContainsFunc(d.available, func(r Range) bool { return r.First <= unit && unit < r.First+r.Count })
 	}
 	switch {
-	case w.units != nil:
-		return w.units, !slices.ContainsFunc(w.units, func(unit int64) bool { return !here(unit) })
-	case !w.adjacent:
+	case w.Units != nil:
+		return w.Units, !slices.ContainsFunc(w.Units, func(unit int64) bool { return !here(unit) })
+	case !w.Adjacent:
 		return nil, true
 	}
 	row := func(unit int64) int {
@@ -483,7 +483,7 @@ func (h *history) check(t *rapid.T) {
 
 // observe puts all that a state can be asked into a text.
 func Observe(s *State) string {
-	text := fmt.Sprintf("%+v %v %d %d %v %v %v %v\n", s.Head(), s.Settings(), s.Bytes(), s.Shortfall(), s.Sealed(), s.Open(), s.available,
+	text := fmt.Sprintf("%+v %v %d %v %v %v %v\n", s.Head(), s.Settings(), s.Bytes(), s.Sealed(), s.Open(), s.available,
 		s.Due(math.MaxInt64, math.MaxInt))
 	for i := range s.Claims() {
 		c := s.Claim(i)

@@ -151,7 +151,7 @@ func TestLoadedWriterAppends(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := clock.Now{}
-	do := writer.Append(now, e)
+	do := writer.Append(e)
 	if do = writer.Done(now, do.Send.Do(t.Context(), w.Logs)); do.Event != Committed {
 		t.Fatalf("%+v", do)
 	}

@@ -61,7 +61,7 @@ func TestClaimSome(t *testing.T) {
 			v := d.Claim("u", "k", c.ask)
 			got := said(v)
 			if v.Kind == Short {
-				v = d.ClaimSome(Ruling{}, "u", "k", c.ask)
+				v = d.ClaimBy(Ruling{}, "u", "k", c.ask, Demand{Some: true})
 				got += ", " + said(v)
 			}
 			if got != c.want {
@@ -71,7 +71,7 @@ func TestClaimSome(t *testing.T) {
 				return
 			}
 			units := len(d.Units(v.Op))
-			if again := d.ClaimSome(Ruling{}, "u", "k", c.ask); again.Kind != ReplayHere || again.Op != v.Op {
+			if again := d.ClaimBy(Ruling{}, "u", "k", c.ask, Demand{Some: true}); again.Kind != ReplayHere || again.Op != v.Op {
 				t.Errorf("again in the same commit: %+v", again)
 			}
 			if other := d.Claim("u", "k", int64(units)+9); other.Kind != KeyReused {
@@ -85,14 +85,14 @@ func TestClaimSome(t *testing.T) {
 			if again := s.Draft(TestOwner, 31).Claim("u", "k", c.ask); again.Kind != Replay || len(again.Claim.Units) != units || again.Claim.Asked != wanted {
 				t.Errorf("again: %+v", again)
 			}
-			if again, ok := s.Recall("u", "k", c.ask, 31); !ok || again.Kind != Replay {
+			if again, ok := s.Recall("u", "k", c.ask, 31, Demand{}); !ok || again.Kind != Replay {
 				t.Errorf("recalled: %+v, %v", again, ok)
 			}
 			if other := s.Draft(TestOwner, 31).Claim("u", "k", int64(units)+9); other.Kind != KeyReused {
 				t.Errorf("for another quantity: %+v", other)
 			}
 			if c.ask > int64(units) {
-				if other, ok := s.Recall("u", "k", int64(units), 31); !ok || other.Kind != KeyReused {
+				if other, ok := s.Recall("u", "k", int64(units), 31, Demand{}); !ok || other.Kind != KeyReused {
 					t.Errorf("for the quantity that was given: %+v, %v", other, ok)
 				}
 			}
@@ -104,11 +104,11 @@ func TestClaimSome(t *testing.T) {
 func TestRecallOfAPart(t *testing.T) {
 	s := BegunState(t)
 	MustFold(t, s, By(GenerationOp(2, 0, SomeSettings())), By(ClaimOp("u", "k", 1, 2)))
-	if v, ok := s.Recall("u", "l", 9, 10); ok {
+	if v, ok := s.Recall("u", "l", 9, 10, Demand{}); ok {
 		t.Errorf("decision %+v of a user who may have one more", v)
 	}
 	MustFold(t, s, By(ClaimOp("u", "l", 3)))
-	if v, ok := s.Recall("u", "m", 1, 10); !ok || v.Kind != OverLimit {
+	if v, ok := s.Recall("u", "m", 1, 10, Demand{}); !ok || v.Kind != OverLimit {
 		t.Errorf("decision %+v, %v of a user at the limit", v, ok)
 	}
 }

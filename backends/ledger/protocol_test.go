@@ -254,7 +254,7 @@ func (p *proc) decide() {
 		return
 	}
 	p.sent = e
-	p.take(p.w.Append(p.now, e))
+	p.take(p.w.Append(e))
 }
 
 // settle makes every call that was on its way, lets in what the store holds

@@ -200,7 +200,6 @@ func (s *State) generation(op *pb.Generation) error {
 	if s.settings.GetPhase() != pb.Phase_CLOSED && op.GetSettings().GetPhase() == pb.Phase_CLOSED {
 		s.awardBound = s.Limit + s.Lapsed()
 	}
-	s.shortfall = op.GetRemove() + c.drop.Count() - c.removed
 	s.settings = op.GetSettings()
 	s.claims.rulings.change(s.next, s.settings)
 	return nil

@@ -475,7 +475,7 @@ func TestUnpaidPerUser(t *testing.T) {
 		d.Cancel(s.Claim(1), "", "") // two, in this commit
 		claims("m", 2)
 		MustCommit(t, s, d)
-		if v, decided := s.Recall("u", "n", 1, 110); decided != (most == 2) || decided && v.Kind != OverUnpaid {
+		if v, decided := s.Recall("u", "n", 1, 110, Demand{}); decided != (most == 2) || decided && v.Kind != OverUnpaid {
 			t.Errorf("a recall with 2 of %d unpaid claims: %d, %v", most, v.Kind, decided)
 		}
 	}
@@ -489,7 +489,7 @@ func TestClaimsBehindSettlements(t *testing.T) {
 	}
 	d.Expire(s.Claim(0))
 	v := d.Claim("u", "l", 3)
-	if v.Kind != Granted || !slices.Equal(d.Units(v.Op), []int64{1, 2, 3}) || d.HeldUntilUs(v.Op) != 199 {
+	if v.Kind != Granted || !slices.Equal(d.Units(v.Op), []int64{1, 2, 3}) || d.commit.Ops[v.Op].GetClaim().GetHeldUntilUs() != 199 {
 		t.Errorf("decision %d", v.Kind)
 	}
 	if v := d.Late(s.Claim(0), "p"); v.Kind != SettleRefundDue {

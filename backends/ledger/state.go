@@ -28,7 +28,6 @@ type State struct {
 	dropped    Units // that generations have taken out by name
 	claims     claims
 	peers      map[int]*peer
-	shortfall  int64      // units that the newest generation should have removed and could not
 	awardBound int64      // of a draw that is closed for good: see AwardBound
 	entries    *draw.Tree // of a draw: those that it has, once no more come
 	sealed     bool
@@ -115,10 +114,6 @@ func (s *State) applyOp(c *pb.Commit, i int, op *pb.Op) error {
 	return fmt.Errorf("it is of a kind that no shard has (written by a newer version?)")
 }
 
-// Refusal reports whether claims are accepted in the next commit of a writer whose
-// clock says timeUs.
-func (s *State) Refusal(timeUs int64) Refusal { return s.refusal(s.at(timeUs)) }
-
 // Ahead returns by how much the log's time is ahead of the clock of a writer, if that
 // is more than it may be: Draft.Own then sets it back.
 func (s *State) Ahead(timeUs int64) (by time.Duration, ok bool) {
@@ -141,10 +136,6 @@ func (s *State) Bytes() int64 { return s.bytes }
 
 // Sealed reports whether the log has ended.
 func (s *State) Sealed() bool { return s.sealed }
-
-// Shortfall returns how many units the newest generation should have removed
-// and could not, since they were not available.
-func (s *State) Shortfall() int64 { return s.shortfall }
 
 // Settings returns those of the newest generation, nil before the first.
 func (s *State) Settings() *pb.Settings { return s.settings }

@@ -77,7 +77,6 @@ type Writer struct {
 	next  RequestKind   // what to do at wake
 	wake  time.Duration // monotonic; 0: not waiting
 	tries int           // without news, since there last was some
-	since clock.Now     // when sent was first appended
 }
 
 // Event is what a step of a Writer has made known.
@@ -135,9 +134,6 @@ func (w *Writer) Idle() bool { return w.under == 0 && w.wake == 0 && w.sent == n
 // Appending reports whether an append is under way, rather than a read.
 func (w *Writer) Appending() bool { return w.under == AppendRequest }
 
-// InDoubt returns when the entry was first sent whose outcome is unknown now.
-func (w *Writer) InDoubt() (since clock.Now, ok bool) { return w.since, w.sent != nil && w.tries > 0 }
-
 // CatchUp reads the log to its end.
 func (w *Writer) CatchUp() Do {
 	w.tries = 0
@@ -145,8 +141,8 @@ func (w *Writer) CatchUp() Do {
 }
 
 // Append sends an entry that was decided against the state as it is now.
-func (w *Writer) Append(now clock.Now, e *Entry) Do {
-	w.sent, w.tries, w.since = e, 0, now
+func (w *Writer) Append(e *Entry) Do {
+	w.sent, w.tries = e, 0
 	return w.send()
 }
 

@@ -171,7 +171,7 @@ func Taking(t testing.TB, logs ledger.Logs, name string, shard int) (*ledger.Wri
 func Settle(t testing.TB, logs ledger.Logs, w *ledger.Writer, e *ledger.Entry) {
 	t.Helper()
 	now := clock.System()
-	do := w.Append(now(), e)
+	do := w.Append(e)
 	do = w.Done(now(), do.Send.Do(t.Context(), logs))
 	if do.Event != ledger.Committed {
 		t.Fatalf("appending to %s: event %d, %v", w.Log(), do.Event, do.Err)

@@ -58,6 +58,8 @@ func (r *Request) Home(shards int) (shard int, ok bool) {
 // Chooses reports whether the request is for particular units, or for adjacent ones.
 func (r *Request) Chooses() bool { return r.Adjacent || r.Units != nil }
 
+func (r *Request) demand() ledger.Demand { return ledger.Demand{Units: r.Units, Adjacent: r.Adjacent} }
+
 // Admittance is the decision of the rules on a request that they admit.
 type Admittance struct {
 	Ruling   ledger.Ruling

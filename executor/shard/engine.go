@@ -132,17 +132,9 @@ func (e ownerEngine) decideOne(now clock.Now, d *ledger.Draft, t *Ticket, last b
 	if t.admittance != nil {
 		by = t.admittance.Ruling
 	}
-	var v ledger.Decision
-	switch {
-	case t.Adjacent:
-		v = d.ClaimAdjacent(by, t.User, t.Key, t.Quantity)
-	case t.Units != nil:
-		v = d.ClaimUnits(by, t.User, t.Key, t.Units)
-	default:
-		v = d.ClaimBy(by, t.User, t.Key, t.Quantity)
-	}
+	v := d.ClaimBy(by, t.User, t.Key, t.Quantity, t.demand())
 	if v.Kind == ledger.Short && !t.Chooses() && e.partial() && (last || !e.q.totals.anyElsewhere(e.q.shard)) {
-		v = d.ClaimSome(by, t.User, t.Key, t.Quantity)
+		v = d.ClaimBy(by, t.User, t.Key, t.Quantity, ledger.Demand{Some: true})
 	}
 	switch v.Kind {
 	case ledger.Granted:

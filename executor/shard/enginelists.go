@@ -144,7 +144,7 @@ func (e *listEngine) decide(now clock.Now, d *ledger.Draft) error {
 // the reason why no units are given now, or that there are none.
 func (e *listEngine) refusalFor(t *Ticket, now clock.Now) Answer {
 	q := e.q
-	if v, ok := q.state.Recall(t.User, t.Key, t.Quantity, now.Wall.UnixMicro()); ok {
+	if v, ok := q.state.Recall(t.User, t.Key, t.Quantity, now.Wall.UnixMicro(), ledger.Demand{}); ok {
 		return answerOf(q.shard, q.state, t.User, v, now)
 	}
 	return q.noUnits(now)

@@ -27,16 +27,7 @@ func (l *ledgerView) Recall(now clock.Now, r Request) (Answer, bool) {
 	if state.Settings() == nil {
 		return Answer{}, false
 	}
-	var v ledger.Decision
-	var ok bool
-	switch timeUs := now.Wall.UnixMicro(); {
-	case r.Adjacent:
-		v, ok = state.RecallAdjacent(r.User, r.Key, r.Quantity, timeUs)
-	case r.Units != nil:
-		v, ok = state.RecallUnits(r.User, r.Key, r.Units, timeUs)
-	default:
-		v, ok = state.Recall(r.User, r.Key, r.Quantity, timeUs)
-	}
+	v, ok := state.Recall(r.User, r.Key, r.Quantity, now.Wall.UnixMicro(), r.demand())
 	if !ok {
 		return Answer{}, false
 	}

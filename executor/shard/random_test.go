@@ -219,7 +219,7 @@ func (c *chaos) misfortune(h *host) {
 		// The planner tries to bring a shard to its next generation beside the
 		// owner. Somebody may be faster.
 		if w, e := saletest.Taking(c.t, c.logs, c.sale, c.r.IntN(c.shards)); e != nil {
-			err := w.Append(c.now, e).Send.Do(context.Background(), c.logs).Err
+			err := w.Append(e).Send.Do(context.Background(), c.logs).Err
 			c.tell("the planner appends: %v", err)
 		}
 	case 6, 7:

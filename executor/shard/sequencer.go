@@ -479,7 +479,7 @@ func (q *sequencer) decide(now clock.Now) {
 		return
 	}
 	q.sent, q.sentAt, q.attempts = e, now, 0
-	q.do = q.writer.Append(now, e)
+	q.do = q.writer.Append(e)
 }
 
 // nextGeneration returns the next generation that the shard's log lacks; nil: there is none.
