@@ -34,16 +34,6 @@ type Cache struct {
 	entries map[string]*list.Element // of *cached
 	recent  *list.List               // the user asked for last is in front
 	asking  map[string]*question
-	stats   CacheStats
-}
-
-// CacheStats counts since the cache was made.
-type CacheStats struct {
-	Hits    int64 // users found fresh
-	Misses  int64 // users that were not, or not any more
-	Calls   int64 // to the source
-	Errors  int64 // of these
-	Entries int   // users kept now
 }
 
 type cached struct {
@@ -109,7 +99,6 @@ func (c *Cache) Fresh(id string) (Attributes, bool) {
 		return Attributes{}, false
 	}
 	c.recent.MoveToFront(element)
-	c.stats.Hits++
 	return element.Value.(*cached).user, true
 }
 
@@ -123,11 +112,9 @@ func (c *Cache) hits(ids []string, answers []*cached) (left []int) {
 		if ok && c.fresh(element.Value.(*cached), now) {
 			answers[i] = element.Value.(*cached)
 			c.recent.MoveToFront(element)
-			c.stats.Hits++
 			continue
 		}
 		left = append(left, i)
-		c.stats.Misses++
 	}
 	return left
 }
@@ -238,10 +225,6 @@ func (c *Cache) check(ids []string, users []Attributes, asked clock.Now) error {
 func (c *Cache) finish(q *question) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.stats.Calls++
-	if q.err != nil {
-		c.stats.Errors++
-	}
 	for _, id := range q.ids {
 		delete(c.asking, id)
 	}
@@ -281,13 +264,4 @@ func wait(ctx context.Context, q *question) error {
 		return ctx.Err()
 	}
 	return q.err
-}
-
-// Stats returns the counts.
-func (c *Cache) Stats() CacheStats {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	stats := c.stats
-	stats.Entries = c.recent.Len()
-	return stats
 }

@@ -116,9 +116,9 @@ func TestCache(t *testing.T) {
 		expect("what is too old is never told", found(ctx, c, "b"), "look up users: connection refused")
 		s.hold = nil
 		expect("errors are not kept", found(ctx, c, "b"), "b=2")
-		want := CacheStats{Hits: 7, Misses: 12, Calls: 8, Errors: 1, Entries: 3}
-		if got := c.Stats(); got != want {
-			t.Errorf("%+v, want %+v", got, want)
+		expect("one is asked for each time", s.calls(), "[[b] [b]]")
+		if got := c.recent.Len(); got != 3 {
+			t.Errorf("%d users are kept, want 3", got)
 		}
 	})
 }
@@ -265,8 +265,8 @@ func TestCacheUnderLoad(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if stats := c.Stats(); stats.Entries > 3 || len(c.entries) != stats.Entries || len(c.asking) != 0 {
-		t.Errorf("%+v, %d, %d", stats, len(c.entries), len(c.asking))
+	if kept := c.recent.Len(); kept > 3 || len(c.entries) != kept || len(c.asking) != 0 {
+		t.Errorf("%d, %d, %d", kept, len(c.entries), len(c.asking))
 	}
 }
 

@@ -518,13 +518,6 @@ func (r *Remote) refuseAll(why Answer) (over []*Ticket) {
 	return over
 }
 
-// Waiting returns how many requests wait to be sent, and how many for an answer.
-func (r *Remote) Waiting() (queued, sent int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.queue), len(r.sent)
-}
-
 // Refuse implements holder. It returns the answer to a request that is refused without a look-up.
 func (r *Remote) Refuse(q Request, a Answer) Answer {
 	if q.Key != "" && a.Denies() && (r.underway.has(&q) || r.cfg.Doubts.Has(q.User, q.Key)) {

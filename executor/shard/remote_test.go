@@ -214,7 +214,7 @@ func TestRemotePassesOn(t *testing.T) {
 	if es[0].Key != "1" || es[1].Key == "" {
 		t.Error("a request goes without a key: asked for twice, it would be two")
 	}
-	if queued, sent := w.r.Waiting(); queued != 0 || sent != 3 {
+	if queued, sent := len(w.r.queue), len(w.r.sent); queued != 0 || sent != 3 {
 		t.Errorf("%d wait, %d are sent", queued, sent)
 	}
 	w.answers(es[1], Answer{Outcome: api.Sold, Replayed: true, Claim: Claim{Units: []int64{7}}})
@@ -623,7 +623,7 @@ func TestRemoteHome(t *testing.T) {
 	}
 	w.noHome = api.Overloaded
 	w.bounces(w.owner("me", 5), es...)
-	if queued, sent := w.r.Waiting(); queued != 2 || sent != 0 || !w.r.Busy() {
+	if queued, sent := len(w.r.queue), len(w.r.sent); queued != 2 || sent != 0 || !w.r.Busy() {
 		t.Errorf("%d wait, %d are sent", queued, sent)
 	}
 	if got := w.r.Refuse(Request{User: "a", Key: "1"}, Answer{Outcome: api.Standby}); got.Outcome != api.Unknown {

@@ -353,8 +353,7 @@ func (c *remoteCrowd) check() {
 	late.Mono += Patience
 	c.r.Tick(late) // which leaves out those that were given up
 	if c.r.Busy() {
-		queued, sent := c.r.Waiting()
-		c.t.Errorf("%d wait still, and %d are sent", queued, sent)
+		c.t.Errorf("%d wait still, and %d are sent", len(c.r.queue), len(c.r.sent))
 	}
 	if count[api.Sold] == 0 || count[api.NoneNow] == 0 {
 		c.t.Errorf("outcomes %v", count)
