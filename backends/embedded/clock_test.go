@@ -1,12 +1,8 @@
 package embedded
 
 import (
-	"fmt"
 	"testing"
 	"time"
-
-	"zombiezen.com/go/sqlite"
-	"zombiezen.com/go/sqlite/sqlitex"
 
 	"salectl/backends/quorum"
 )
@@ -146,57 +142,4 @@ func TestThisHost(t *testing.T) {
 		t.Errorf("boot %q %v ago, then %q %v ago", boot, ago, again, later)
 	}
 	h.Kept() // either may be
-}
-
-// TestUpgrade opens the lock node's file of each version before, which has a lease.
-func TestUpgrade(t *testing.T) {
-	for version, tables := range []string{1: locksTables, 2: locksTables + ";" + clockTable} {
-		if version > 0 {
-			t.Run(fmt.Sprint("from version ", version), func(t *testing.T) { testUpgrade(t, int64(version), tables) })
-		}
-	}
-}
-
-func testUpgrade(t *testing.T, version int64, tables string) {
-	dir := t.TempDir()
-	db := locksDatabase(dir)
-	db.version, db.tables = version, tables
-	old := newNode(db, Host{Wall: time.Now})
-	vote := func(n *Node, token string) quorum.BallotReply {
-		t.Helper()
-		count, err := n.Vote(t.Context(), quorum.Ballot{Marker: "marker", TTL: quorum.MaxTTL, Asks: []quorum.Ask{{Key: "key", Token: token}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return count
-	}
-	if err := old.Mark(t.Context(), "marker", old.runID); err != nil {
-		t.Fatal(err)
-	}
-	if !vote(old, "one").Yes[0] {
-		t.Fatal("a free key was not granted")
-	}
-	node, err := OpenNode(dir, ThisHost())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer node.Close()
-	if count := vote(node, "two"); count.Yes[0] || count.Holders[0].Token != "one" {
-		t.Errorf("the key is somebody's, and the count %+v", count)
-	}
-	if there, err := node.Meet(t.Context(), "room", quorum.Member{ID: "one"}, time.Second); err != nil || len(there) != 1 {
-		t.Errorf("in the new table are %+v, %v", there, err)
-	}
-	if count := vote(old, "one"); !count.Yes[0] {
-		t.Errorf("who has the file open from before is told %+v", count)
-	}
-	old.Close()
-	conn, err := sqlite.OpenConn(db.path, sqlite.OpenReadOnly)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if version, err := sqlitex.ResultInt64(conn.Prep("PRAGMA user_version")); err != nil || version != 3 {
-		t.Errorf("the file is of version %d, %v", version, err)
-	}
 }

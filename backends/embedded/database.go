@@ -30,10 +30,9 @@ const lockWait = 10 * time.Second
 type database struct {
 	path string
 	// appID and version stand in the file's header, so that a wrong file is
-	// told from a damaged one, and an old salectl stops at a newer file.
+	// told from a damaged one, and from that of another version of salectl.
 	appID, version int64
 	tables         string
-	upgrades       []string                 // how the tables of version 1 become those of version 2, and so on
 	seed           func(*sqlite.Conn) error // fills the new tables; may be nil
 	synchronous    string                   // FULL or NORMAL
 
@@ -104,17 +103,12 @@ func (d *database) open(create bool) (*session, error) {
 // accept checks whose file this is, before anything is changed in it, and
 // gives a new one its tables.
 func (d *database) accept(conn *sqlite.Conn, create bool) error {
-	empty, version, err := d.identify(conn)
-	if err != nil {
-		return err
-	}
-	switch {
-	case empty && !create:
-		return errAbsent
-	case empty:
+	empty, err := d.identify(conn)
+	if empty {
+		if !create {
+			return errAbsent
+		}
 		err = d.format(conn)
-	case version < d.version:
-		err = d.upgrade(conn)
 	}
 	if err != nil {
 		return err
@@ -141,8 +135,8 @@ func (d *database) accept(conn *sqlite.Conn, create bool) error {
 }
 
 // identify reads the header. empty: nobody has put anything into the file.
-func (d *database) identify(conn *sqlite.Conn) (empty bool, version int64, err error) {
-	var id, tables int64
+func (d *database) identify(conn *sqlite.Conn) (empty bool, err error) {
+	var id, version, tables int64
 	err = sqlitex.ExecuteTransient(conn, `SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema)
 		FROM pragma_application_id, pragma_user_version`,
 		&sqlitex.ExecOptions{ResultFunc: func(s *sqlite.Stmt) error {
@@ -151,15 +145,15 @@ func (d *database) identify(conn *sqlite.Conn) (empty bool, version int64, err e
 		}})
 	switch {
 	case err != nil:
-		return false, 0, err
+		return false, err
 	case id == 0 && version == 0 && tables == 0:
-		return true, 0, nil
+		return true, nil
 	case id != d.appID:
-		return false, 0, ErrForeign
-	case version > d.version:
-		return false, 0, fmt.Errorf("%w: its format is %d, this one knows %d", ErrNewer, version, d.version)
+		return false, ErrForeign
+	case version != d.version:
+		return false, fmt.Errorf("%w: its format is %d, this one knows %d", ErrVersion, version, d.version)
 	}
-	return false, version, nil
+	return false, nil
 }
 
 // format gives an empty file its journal mode and its tables. Killed anywhere
@@ -188,7 +182,7 @@ func (d *database) fill(conn *sqlite.Conn) (err error) {
 	}
 	defer end(&err)
 	// Another process may have been faster since identify looked.
-	if empty, _, err := d.identify(conn); err != nil || !empty {
+	if empty, err := d.identify(conn); err != nil || !empty {
 		return err
 	}
 	script := fmt.Sprintf("%s; PRAGMA application_id = %d; PRAGMA user_version = %d;", d.tables, d.appID, d.version)
@@ -199,23 +193,6 @@ func (d *database) fill(conn *sqlite.Conn) (err error) {
 		return d.seed(conn)
 	}
 	return nil
-}
-
-// upgrade gives a file of an earlier version the tables of this one. A process of
-// that version which has the file open goes on with it.
-func (d *database) upgrade(conn *sqlite.Conn) (err error) {
-	end, err := sqlitex.ImmediateTransaction(conn)
-	if err != nil {
-		return err
-	}
-	defer end(&err)
-	// Another process may have been faster since identify looked.
-	_, version, err := d.identify(conn)
-	for ; err == nil && version < d.version; version++ {
-		script := fmt.Sprintf("%s; PRAGMA user_version = %d;", d.upgrades[version-1], version+1)
-		err = sqlitex.ExecuteScript(conn, script, nil)
-	}
-	return err
 }
 
 // pragma runs one pragma and returns what it answers, if anything.

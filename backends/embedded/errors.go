@@ -17,7 +17,7 @@ var (
 	ErrUnreadable = permissionError("it cannot be read; give this user the right to read the folder and its files")
 	ErrDamaged    = errors.New("the file is damaged; put back a copy of the whole folder, or move it away and begin a new run of the sale")
 	ErrForeign    = errors.New("the file was not made by salectl for this; name another folder under embedded.dir")
-	ErrNewer      = errors.New("the file was written by a newer salectl; use that version")
+	ErrVersion    = errors.New("the file was written by another version of salectl; use that version")
 	ErrBusy       = errors.New("another process did not let go of the file; look for one that is stopped or stuck")
 	ErrClosed     = errors.New("the store is closed")
 )

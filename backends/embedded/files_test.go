@@ -45,7 +45,11 @@ func TestUnsuitableFiles(t *testing.T) {
 		"a newer format": {func(path string) {
 			makeLedger(t, filepath.Dir(path), 1)
 			sqlite3(path, "PRAGMA user_version = 2")
-		}, ErrNewer},
+		}, ErrVersion},
+		"an older format": {func(path string) {
+			makeLedger(t, filepath.Dir(path), 1)
+			sqlite3(path, "PRAGMA user_version = 0")
+		}, ErrVersion},
 		"damaged": {func(path string) {
 			makeLedger(t, filepath.Dir(path), 50)
 			data, err := os.ReadFile(path)

@@ -63,7 +63,6 @@ func locksDatabase(dir string) *database {
 		appID:       0x6c6f636b, // "lock"
 		version:     3,
 		tables:      locksTables + ";" + clockTable + ";" + membersTable,
-		upgrades:    []string{clockTable, membersTable},
 		synchronous: "NORMAL", // see Node
 	}
 }

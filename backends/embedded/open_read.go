@@ -53,14 +53,12 @@ func (d *database) openReadOnly() (*session, error) {
 	}
 	conn.SetBusyTimeout(lockWait)
 	s := &session{Conn: conn, file: file, frozen: frozen}
-	empty, version, err := d.identify(conn)
+	empty, err := d.identify(conn)
 	switch {
 	case !s.current(d.path):
 		err = errChanged // whatever was read of it
 	case err == nil && empty:
 		err = errAbsent
-	case err == nil && version < d.version:
-		err = fmt.Errorf("%w: its format is %d, of an earlier salectl, and whoever may write must renew it", ErrReadOnly, version)
 	case err == nil:
 		_, err = pragma(conn, fmt.Sprintf("cache_size = -%d", cacheKiB))
 	}
