@@ -37,11 +37,7 @@ func (s *Brief) Live() bool {
 // of the copies that rehearsals sell. The error says so if the store cannot name them.
 func ListSales(ctx context.Context, logs ledger.Logs) ([]string, error) {
 	names, err := listNames(ctx, logs, "")
-	if err != nil {
-		return nil, err
-	}
-	lists, err := earlierLists(ctx, logs, names)
-	return slices.DeleteFunc(names, func(name string) bool { return isCopy(name) || lists[name] != nil }), err
+	return slices.DeleteFunc(names, isCopy), err
 }
 
 // ReadOwnLog reads a sale's own log. One that never was has no UID; where the log fails, the
