@@ -22,7 +22,7 @@ func BenchmarkVerify(b *testing.B) {
 	}
 	record.Shards[0] = Tree{entries, Root(labels)}
 	root, link := RootOf(record.Shards), Link(nil)
-	record.Root, record.Link, record.Commitment = &root, &link, Commitment(link)
+	record.Root, record.Link, record.Commitment = &root, &link, Terms{}.Commitment(testUID, link)
 	header, _ := json.Marshal(map[string]any{"uid": testUID, "draw": record})
 	export := append(append(header, '\n'), lines.Bytes()...)
 	for b.Loop() {

@@ -65,10 +65,6 @@ func Link(secret []byte) Digest {
 	return link
 }
 
-// Commitment returns the end of the chain that has a link. Earlier versions published it as it is
-// before the first entry: it covers no terms.
-func Commitment(link Digest) Digest { return sha256.Sum256(link[:]) }
-
 // Terms are what a commitment covers beside the secret. Whoever knows the secret could choose
 // winners by choosing one of them later.
 type Terms struct {
@@ -79,7 +75,7 @@ type Terms struct {
 
 // Commitment returns what is published before the first entry of a run.
 func (t Terms) Commitment(uid string, link Digest) Digest {
-	end, b := Commitment(link), Beacon{}
+	end, b := sha256.Sum256(link[:]), Beacon{}
 	if t.Beacon != nil {
 		b = *t.Beacon
 	}

@@ -17,7 +17,7 @@ import (
 type Record struct {
 	Commitment Digest `json:"commitment"`
 	// CommittedCloses is the closesAt that the commitment covers, with the substitutes and the beacon;
-	// "": an earlier version has made it, which covers none of these, or it is not revealed yet.
+	// "": it is not revealed yet.
 	CommittedCloses string  `json:"committedClosesAt,omitempty"`
 	Opens           string  `json:"opensAt,omitempty"` // RFC 3339, as all times
 	Closes          string  `json:"closesAt"`
@@ -391,10 +391,6 @@ func (v *Verifier) committed() {
 	r := v.record
 	terms := Terms{Closes: r.CommittedCloses, Substitutes: r.Substitutes, Beacon: r.Beacon}
 	switch {
-	case r.CommittedCloses == "" && Commitment(*r.Link) != r.Commitment:
-		v.problem("header: SHA-256 of draw.link is not draw.commitment: another secret was revealed than was committed to")
-	case r.CommittedCloses == "":
-		v.note("the commitment was made by an earlier version, and covers the secret alone. Hold closesAt, the substitutes and the beacon's round and fallback against what was announced before the first entry")
 	case terms.Commitment(v.report.UID, *r.Link) != r.Commitment:
 		v.problem("header: draw.commitment is not that of draw.link, committedClosesAt, substitutes and beacon: one of them is another than was committed to")
 	case r.CommittedCloses == r.Closes:

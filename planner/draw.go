@@ -68,7 +68,7 @@ func openLink(sale *ledger.Sale, key *units.Key) (link draw.Digest, err error) {
 		return link, fmt.Errorf("the secret of the draw: %w", err)
 	}
 	link = draw.Link(secret)
-	if !sale.CommitsTo(link) {
+	if sale.CommitsTo(link) != nil {
 		return link, fmt.Errorf("%w: the secret of the draw is not the one that was committed to", ledger.ErrCorrupt)
 	}
 	return link, nil

@@ -126,10 +126,7 @@ func DrawRecord(sale *Sale) (*draw.Record, error) {
 	}
 	if drawn := sale.Drawn(); drawn != nil {
 		link := draw.Digest(drawn.GetLink())
-		r.Link, r.Ranks = &link, int64(len(sale.Ranks()))
-		if terms, _ := sale.committed(link); terms != nil { // it is that of the link, or the log could not be read
-			r.CommittedCloses = terms.Closes
-		}
+		r.Link, r.Ranks, r.CommittedCloses = &link, int64(len(sale.Ranks())), terms.Closes
 		if r.Beacon != nil {
 			r.Beacon.Value = hex.EncodeToString(drawn.GetBeacon())
 		}

@@ -350,7 +350,7 @@ func (s *Sale) reveal(op *pb.Drawn) error {
 	case len(op.GetLink()) != len(draw.Digest{}) || op.GetRanks() < 0:
 		return fmt.Errorf("a link of %d bytes and %d ranks", len(op.GetLink()), op.GetRanks())
 	}
-	if _, err := s.committed(draw.Digest(op.GetLink())); err != nil {
+	if err := s.CommitsTo(draw.Digest(op.GetLink())); err != nil {
 		return err
 	}
 	if s.applied < s.Generation() {
@@ -386,27 +386,16 @@ func DrawTerms(first *pb.Planned) (draw.Terms, error) {
 	return t, nil
 }
 
-// committed returns the terms that the commitment covers, if it is that of a link; nil: an earlier
-// version has made it, and it covers none.
-func (s *Sale) committed(link draw.Digest) (*draw.Terms, error) {
-	commitment := draw.Digest(s.Draw().GetCommitment())
-	if draw.Commitment(link) == commitment {
-		return nil, nil
-	}
+// CommitsTo returns an error unless a link is what the run has committed to.
+func (s *Sale) CommitsTo(link draw.Digest) error {
 	terms, err := DrawTerms(s.generations[0])
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if end := terms.Commitment(s.uid, link); end != commitment {
-		return nil, fmt.Errorf("the link that is revealed comes to %v, and the commitment is %v", end, commitment)
+	if end, commitment := terms.Commitment(s.uid, link), draw.Digest(s.Draw().GetCommitment()); end != commitment {
+		return fmt.Errorf("the link that is revealed comes to %v, and the commitment is %v", end, commitment)
 	}
-	return &terms, nil
-}
-
-// CommitsTo reports whether a link is what the run has committed to.
-func (s *Sale) CommitsTo(link draw.Digest) bool {
-	_, err := s.committed(link)
-	return err == nil
+	return nil
 }
 
 // RanksOf returns how many ranks a draw has that is revealed now, by what it declares.

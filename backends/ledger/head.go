@@ -37,8 +37,7 @@ type Head struct {
 	Slot uint64 `json:"slot"` // of the last entry
 	Hash Hash   `json:"hash"` // of the last entry
 	// TimeUs is when the last entry was appended, by its writer's clock, in
-	// microseconds since 1970. It is 0 in heads that were stored before there was
-	// such a number.
+	// microseconds since 1970.
 	TimeUs int64 `json:"timeUs,omitempty"`
 	Totals
 }

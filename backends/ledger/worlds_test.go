@@ -273,7 +273,6 @@ type DrawWorld struct {
 func NewDrawWorld(t testing.TB, stock int64, payment *pb.Payment, beacon *spec.Beacon) *DrawWorld {
 	w := &DrawWorld{World: &World{T: t, Logs: &MemoryLogs{Logs: make(map[string]*StoredLog)}, Sale: NewSale(spec.SaleLog("test")), TimeUs: 1_000_000, Next: 1}}
 	w.link = draw.Link([]byte("a secret"))
-	end := draw.Commitment(w.link)
 	declared := spec.Sale{
 		Name: "test", Run: 1, Stock: stock, LockCount: WorldShards, PerUserLimit: 1, LockTTL: 3 * time.Second, ClosesAt: time.UnixMicro(drawCloses).UTC(),
 		Embedded: &spec.Embedded{}, Queue: &spec.Queue{Order: spec.OrderDraw, Depth: 1}, Draw: &spec.Draw{KeyEnv: "KEY", Substitutes: stock, Beacon: beacon},
@@ -282,7 +281,13 @@ func NewDrawWorld(t testing.TB, stock int64, payment *pb.Payment, beacon *spec.B
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &pb.Planned{Generation: 1, Uid: TestUID, Run: 1, Spec: text, Settings: DrawSettings(payment), Draw: &pb.Draw{Commitment: end[:]}}
+	p := &pb.Planned{Generation: 1, Uid: TestUID, Run: 1, Spec: text, Settings: DrawSettings(payment)}
+	terms, err := DrawTerms(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := terms.Commitment(TestUID, w.link)
+	p.Draw = &pb.Draw{Commitment: end[:]}
 	for i, n := range spec.Shares(stock, WorldShards) {
 		w.Shards = append(w.Shards, NewState(spec.ShardLog(TestUID, i, WorldShards)))
 		p.Shards = append(p.Shards, &pb.ShardChange{Add: []*pb.Range{{First: w.Next, Count: n}}})

@@ -40,13 +40,11 @@ for i, (tree, labels) in enumerate(zip(draw["shards"], shards)):
 leaves = [t["entries"].to_bytes(8, "big") + bytes.fromhex(t["root"]) for t in draw["shards"]]
 check(draw["root"] == root(leaves).hex(), "header", "the root is not that of the shards")
 link = bytes.fromhex(draw["link"])
-commitment, source = sha(link), draw.get("beacon", {})
-if "committedClosesAt" in draw:
-    terms = [draw["committedClosesAt"], str(draw["substitutes"])] + [source.get(k, "") for k in ("name", "round", "fallback")]
-    commitment = digest(b"salectl commitment v2", uid.encode(), commitment, *(t.encode() for t in terms))
-    check(not source or draw["closesAt"] == draw["committedClosesAt"], "header", "closesAt is another than was committed to")
-else: print("the commitment is of an earlier version, and covers neither closesAt, substitutes nor the beacon")
+source = draw.get("beacon", {})
+terms = [draw.get("committedClosesAt", ""), str(draw["substitutes"])] + [source.get(k, "") for k in ("name", "round", "fallback")]
+commitment = digest(b"salectl commitment v2", uid.encode(), sha(link), *(t.encode() for t in terms))
 check(draw["commitment"] == commitment.hex(), "header", "another secret, or other terms, than were committed to")
+check(not source or draw["closesAt"] == draw["committedClosesAt"], "header", "closesAt is another than was committed to")
 beacon = bytes.fromhex(draw.get("beacon", {}).get("value", ""))
 prk = hmac.digest(bytes.fromhex(draw["root"]), link + beacon, "sha256")      # HKDF-Extract
 key = hmac.digest(prk, b"salectl draw v1" + uid.encode() + b"\1", "sha256")  # HKDF-Expand

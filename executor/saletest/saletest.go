@@ -71,7 +71,11 @@ func ProvisionAs(t testing.TB, logs ledger.Logs, sale spec.Sale, shares []int64,
 		first.Seed = make([]byte, 32)
 	}
 	if settings.GetDraw() {
-		end := draw.Commitment(drawLink)
+		terms, err := ledger.DrawTerms(first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		end := terms.Commitment(UID, drawLink)
 		first.Draw = &pb.Draw{Commitment: end[:]}
 	}
 	Plan(t, logs, sale.Name, first)

@@ -127,19 +127,10 @@ func (b *Book) read(ctx context.Context, logs ledger.Logs) error {
 		return err
 	}
 	head, _ := ledger.ParseHead(w.Head()) // the Writer has read it, and checked that it is that of the last slot
-	if is := b.reducer.Head(); b.refused == nil && !sameHead(head, is) {
+	if is := b.reducer.Head(); b.refused == nil && head != is {
 		b.faults = append(b.faults, fmt.Sprintf("the head says %+v, its slots add up to %+v", head.Totals, is.Totals))
 	}
 	return nil
-}
-
-// sameHead reports whether a stored head says what the entries add up to. One that was stored
-// before heads had a time has none.
-func sameHead(stored, sum ledger.Head) bool {
-	if stored.TimeUs == 0 {
-		sum.TimeUs = 0
-	}
-	return stored == sum
 }
 
 // readOn books further slots, no more than until enough says so.

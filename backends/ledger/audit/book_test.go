@@ -100,14 +100,3 @@ func TestBookReadsOnIntoDamage(t *testing.T) {
 		}
 	})
 }
-
-// TestSameHead compares heads, also one that was stored before heads had a time.
-func TestSameHead(t *testing.T) {
-	h := ledger.Head{Slot: 3, TimeUs: 5}
-	before, other := h, h
-	before.TimeUs = 0
-	other.TimeUs++
-	if !sameHead(before, h) || !sameHead(h, h) || sameHead(other, h) {
-		t.Error("heads are the same that differ, or the other way round")
-	}
-}
