@@ -123,6 +123,8 @@ type Known struct {
 	Processes []Process   `json:"processes,omitempty"`
 	Owners    []Ownership `json:"owners,omitempty"`
 	Moves     []Move      `json:"moves,omitempty"`
+
+	Problems []SaleProblem `json:"problems,omitempty"`
 }
 
 // User is the answer to GET /v1/sales/{sale}/users/{user}: a page of a user's claims, in the
@@ -169,6 +171,8 @@ type Sale struct {
 	Processes []Process   `json:"processes,omitempty"` // that share the sale, as far as the one that answers knows
 	Owners    []Ownership `json:"owners,omitempty"`    // by shard
 	Moves     []Move      `json:"moves,omitempty"`     // of shards from process to process
+
+	Problems []SaleProblem `json:"problems,omitempty"` // of the process that answers
 }
 
 // Sales is the answer to GET /v1/sales: the sales that a process serves, by name.
@@ -263,6 +267,18 @@ type Shard struct {
 	Shard int       `json:"shard"`
 	Since time.Time `json:"since"`
 	Error string    `json:"error,omitempty"` // told at the admin address alone
+}
+
+// SaleProblem is something that is wrong, as the process knows that answers.
+type SaleProblem struct {
+	Kind    string    `json:"kind"`              // such as shards_stalled: docs/metrics.md has a table
+	Level   string    `json:"level"`             // warn or error
+	Subject string    `json:"subject,omitempty"` // what Where names, such as node or shards; "": the problem is the process's, or the sale's
+	Where   string    `json:"where,omitempty"`   // a name, or numbers such as 0-3,7; the names of lock nodes are told at the admin address alone
+	Since   time.Time `json:"since,omitzero"`
+	Message string    `json:"message"`
+	Error   string    `json:"error,omitempty"` // told at the admin address alone
+	Remedy  string    `json:"remedy,omitempty"`
 }
 
 // Readiness is the answer to GET /readyz at the admin address: 200 while Ready is

@@ -32,7 +32,8 @@ type admission struct {
 	left     atomic.Pointer[session]   // the session that was lost and has not ended; nil: none
 	sold     atomic.Pointer[spec.Sale] // the declaration of the last sealed run; nil: there is none
 	health   atomic.Pointer[health]
-	away     atomic.Pointer[Answer] // the answer while it does not serve
+	away     atomic.Pointer[Answer]           // the answer while it does not serve
+	problems atomic.Pointer[[]status.Problem] // as they were compiled last, each of one shard at most; nil: none were
 	draining atomic.Bool
 	doubts   shard.Doubts
 	links    links
@@ -365,6 +366,9 @@ func (d *admission) absent() error {
 func (d *admission) status(now clock.Now) Status {
 	t, h := d.serving.Load(), d.health.Load()
 	v := Status{Sale: d.sale, Run: h.Logged.Run, Nodes: h.Nodes, Members: h.Members, Moves: h.Moves}
+	if all := d.problems.Load(); all != nil {
+		v.Problems = status.Merge(*all)
+	}
 	if t == nil {
 		v.Away = d.away.Load().Outcome
 		if ledger.Over(h.Logged.Phase) { // else nobody knows who does not have the shards

@@ -13,6 +13,7 @@ import (
 	"salectl/backends/quorum"
 	"salectl/executor/saletest"
 	"salectl/executor/shard"
+	"salectl/executor/status"
 	"salectl/spec"
 )
 
@@ -272,7 +273,12 @@ func TestOneShardHangs(t *testing.T) {
 		if why := fmt.Sprint(m.Ready()); !strings.HasPrefix(why, "ledger: shards 1 of 3 are stalled since 2") {
 			t.Errorf("ready: %s", why)
 		}
-		if m.metric("salectl_stalled_shards", "") != 1 || m.metric("salectl_appends_total", "unknown") == 0 || m.metric("salectl_vote_seconds", "node0") == 0 {
+		if !slices.ContainsFunc(st.Problems, func(p status.Problem) bool {
+			return p.Kind == status.Stalled && slices.Equal(p.Shards, []int{1}) && p.Since.Equal(st.Shards[1].Stall.Since) && p.Why == st.Shards[1].Stall.Error
+		}) {
+			t.Errorf("problems: %+v", st.Problems)
+		}
+		if m.metric("salectl_stalled_shards", "") != 1 || m.metric("salectl_problems", "shards_stalled") != 1 || m.metric("salectl_problems", "node_down") != 0 || m.metric("salectl_appends_total", "unknown") == 0 || m.metric("salectl_vote_seconds", "node0") == 0 {
 			t.Error("the metrics do not know of the stall")
 		}
 		m.store.one.open()
@@ -285,8 +291,8 @@ func TestOneShardHangs(t *testing.T) {
 		m.within(2*time.Second, "ready", func() bool { return m.Ready() == nil })
 		m.sells(theirs[2])
 		m.within(2*time.Second, "told", func() bool { return m.log.count("shards go on") == 1 })
-		if n := m.metric("salectl_stalled_shards", ""); n != 0 {
-			t.Errorf("%v shards stall", n)
+		if n, problems := m.metric("salectl_stalled_shards", ""), m.metric("salectl_problems", "shards_stalled"); n != 0 || problems != 0 {
+			t.Errorf("%v shards stall, and %v have the problem", n, problems)
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"salectl/backends/clock"
 	"salectl/backends/quorum"
 	"salectl/executor/shard"
+	"salectl/executor/status"
 )
 
 // metrics are an executor's collectors. What is known of the sale, and what the shards of
@@ -27,11 +28,12 @@ type metrics struct {
 	pause    prometheus.Histogram
 
 	// What is read when somebody asks, and its descriptions.
-	descs []*prometheus.Desc
-	sale  saleMetrics
-	share shareMetrics
-	peers peerMetrics
-	locks lockMetrics
+	descs    []*prometheus.Desc
+	problems *prometheus.Desc
+	sale     saleMetrics
+	share    shareMetrics
+	peers    peerMetrics
+	locks    lockMetrics
 }
 
 // shardMetrics are those that all shards of the process count together.
@@ -85,6 +87,7 @@ func newMetrics(of *admission, name string, now clock.Clock) *metrics {
 		m.descs = append(m.descs, d)
 		return d
 	}
+	m.problems = describe("salectl_problems", "Nodes, processes, shards and other parts that have a problem, as the process compiled them in the last second.", "kind")
 	m.sale, m.share = newSaleMetrics(describe), newShareMetrics(describe)
 	m.peers, m.locks = newPeerMetrics(describe), newLockMetrics(describe)
 	return m
@@ -173,6 +176,15 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	m.share.collect(m.of.serving.Load(), tellMetrics(to))
 	m.peers.collect(health, &m.of.links, tellMetrics(to))
 	m.locks.collect(health, tellMetrics(to))
+	if all := m.of.problems.Load(); all != nil {
+		count := make(map[*status.Kind]int)
+		for _, p := range *all {
+			count[p.Kind]++
+		}
+		for _, kind := range status.Kinds {
+			tellMetrics(to).gauge(m.problems, float64(count[kind]), kind.Name)
+		}
+	}
 }
 
 func one(b bool) float64 {

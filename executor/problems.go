@@ -87,7 +87,7 @@ func (r *runner) sessionProblems(now clock.Now) []status.Problem {
 	}
 	if e := r.session.eligibility.Load(); e != nil {
 		if p := e.trouble.Load(); p != nil {
-			all = append(all, status.Problem{Kind: status.Rules, Why: shard.OneLine(p.Err)})
+			all = append(all, status.Problem{Kind: status.Rules, Since: p.Since, Why: shard.OneLine(p.Err)})
 		}
 	}
 	for _, s := range r.session.locals() {
@@ -139,9 +139,13 @@ func (r *runner) foundBroken(end shardEnd) {
 // look compiles the list of problems, and logs what has changed.
 func (r *runner) look() {
 	now, log := r.clock(), r.e.cfg.Logger.With("sale", r.e.cfg.Sale)
-	r.process.Report(now, r.problems(), log)
+	all := r.problems()
+	r.process.Report(now, all, log)
 	if r.session != nil {
 		r.logShare(log)
-		r.ofSession.Report(now, r.sessionProblems(now), log)
+		ofSession := r.sessionProblems(now)
+		r.ofSession.Report(now, ofSession, log)
+		all = append(all, ofSession...)
 	}
+	r.e.problems.Store(&all)
 }

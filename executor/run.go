@@ -75,6 +75,7 @@ func (e *Executor) Run(ctx context.Context) error {
 	defer r.running.Wait()
 	defer cancel()
 	defer close(e.ended)
+	defer e.problems.Store(nil)
 	return r.loop(ctx)
 }
 

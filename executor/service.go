@@ -9,6 +9,7 @@ import (
 	"salectl/draw"
 	"salectl/executor/ownership"
 	"salectl/executor/shard"
+	"salectl/executor/status"
 	"salectl/spec"
 )
 
@@ -60,8 +61,9 @@ type Status struct {
 	Unchecked  *Trouble        // why this process could not take its last decision by the rules; nil: it was taken
 	Shards     []ShardStatus
 	Nodes      []NodeStatus
-	Members    []MemberStatus // the processes of the sale, as far as is known
-	Moves      []MoveStatus   // shards that are not where they should be, or about to
+	Members    []MemberStatus   // the processes of the sale, as far as is known
+	Moves      []MoveStatus     // shards that are not where they should be, or about to
+	Problems   []status.Problem // of this process, as it compiled them last
 }
 
 // Requests and answers, as a shard has them.

@@ -5,6 +5,7 @@ package monitoring
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"slices"
@@ -13,6 +14,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"salectl/executor/status"
 	"salectl/services"
 )
 
@@ -76,6 +78,21 @@ func TestEachAlertIsTested(t *testing.T) {
 		if !slices.Contains([]string{"page", "ticket", "info"}, a.Labels.Severity) || a.Annotations.Summary == "" || a.Annotations.Description == "" {
 			t.Errorf("%s has severity %q, summary %q and description %q", a.Alert, a.Labels.Severity, a.Annotations.Summary, a.Annotations.Description)
 		}
+	}
+}
+
+// TestEachKindOfProblem holds the table of docs/metrics.md to the kinds of problems.
+func TestEachKindOfProblem(t *testing.T) {
+	page, err := os.ReadFile("../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []string
+	for _, k := range status.Kinds {
+		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s |\n", k.Name, strings.ToLower(k.Level.String()), k.Began))
+	}
+	if table := strings.Join(rows, ""); !strings.Contains(string(page), "\n|---|---|---|\n"+table+"\n") {
+		t.Errorf("docs/metrics.md lacks the table\n%s", table)
 	}
 }
 

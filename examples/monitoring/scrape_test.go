@@ -60,6 +60,9 @@ func TestScrape(t *testing.T) {
 		if page = p.scrape(); page.samples[`salectl_owned_shards{sale="large"}`] != "1024" || page.samples[`salectl_ready{sale="large"}`] != "1" {
 			return errors.New("some shard is not owned")
 		}
+		if page.samples[`salectl_problems{kind="node_down",sale="large"}`] != "0" || page.samples[`salectl_problems{kind="node_down",sale="draw"}`] != "0" {
+			return errors.New("the problems were not compiled yet")
+		}
 		return nil
 	})
 

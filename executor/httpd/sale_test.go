@@ -15,6 +15,7 @@ import (
 	"salectl/executor/httpd/httpdtest"
 	"salectl/executor/httpd/wire"
 	"salectl/executor/shard"
+	"salectl/executor/status"
 )
 
 func TestGetSale(t *testing.T) {
@@ -30,6 +31,10 @@ func TestGetSale(t *testing.T) {
 			{Name: "b:1", Since: noon.Add(-time.Minute), Error: "connection refused"},
 			{Name: "c:1", Up: true, Since: noon, VotesFrom: noon.Add(10 * time.Second)},
 		},
+		Problems: []status.Problem{
+			{Kind: status.NodeDown, Where: "b:1", Since: noon.Add(-time.Minute), Why: "connection refused"},
+			{Kind: status.PeerUnreached, Where: "x:1"}, {Kind: status.ShardLogBroken, Shards: []int{0, 1, 2, 7}, Why: "gone"},
+		},
 	}
 	s := New(Config{Clock: atNoon, Sales: []executor.Service{&httpdtest.Fake{Name: "movie", StatusFunc: func() executor.Status { return status }}}})
 	const want = `{"sale":"movie","uid":"5a1e","phase":"open","soldOut":false,"stock":40,"available":31,"held":1,"sold":5,"inFlight":3,"perUserLimit":2,` +
@@ -37,7 +42,12 @@ func TestGetSale(t *testing.T) {
 		`"nodes":[{"name":"a:1","up":true,"since":"2026-11-11T11:00:00Z"},` +
 		`{"name":"b:1","up":false,"since":"2026-11-11T11:59:00Z","error":"connection refused"},` +
 		`{"name":"c:1","up":true,"since":"2026-11-11T12:00:00Z","votesFrom":"2026-11-11T12:00:10Z"}],` +
-		`"shards":[{"shard":1,"since":"2026-11-11T11:59:59Z","error":"too slow"}]}`
+		`"shards":[{"shard":1,"since":"2026-11-11T11:59:59Z","error":"too slow"}],` +
+		`"problems":[{"kind":"node_down","level":"warn","subject":"node","where":"b:1","since":"2026-11-11T11:59:00Z","message":"a lock node cannot be used","error":"connection refused"},` +
+		`{"kind":"peer_unreached","level":"warn","subject":"peer","where":"x:1","message":"another process of the sale is not reached: it has died, or the way to it is cut",` +
+		`"remedy":"if it runs, look at its --advertise and --token-file, and at the network"},` +
+		`{"kind":"shard_log_broken","level":"error","subject":"shards","where":"0-2,7","message":"a shard's log is gone or damaged: its units are not sold, and its users' claims not looked at",` +
+		`"error":"gone","remedy":"see what 'salectl plan' and 'salectl audit' say; leave this process running, since it knows how far the log went"}]}`
 	r := do(s.Admin(), http.MethodGet, "/v1/sales/movie", "", nil)
 	if got := text(t, r); r.StatusCode != 200 || got != want {
 		t.Errorf("%d %s\nwant 200 %s", r.StatusCode, got, want)
@@ -76,6 +86,8 @@ func TestGetSaleThatIsAway(t *testing.T) {
 		},
 		Members: []executor.MemberStatus{{Address: "x:1", Here: true, Up: true, Shards: 1, Assigned: 1}, {Address: "y:1", Assigned: 1}},
 		Moves:   []executor.MoveStatus{{Shard: 1, To: "x:1", Stage: api.MoveTakes}},
+
+		Problems: []status.Problem{{Kind: status.Payloads, Why: "no such table"}},
 	}
 	s := New(Config{
 		Clock: atNoon, Tokens: tokensOf(t, "shop claim\nops operate\n"),
@@ -88,7 +100,8 @@ func TestGetSaleThatIsAway(t *testing.T) {
 	const known = `,"known":{"nodes":[{"name":"a:1","up":false,"since":"2026-11-11T12:00:00Z","error":"connection refused"}],` +
 		`"shards":[{"shard":0,"since":"2026-11-11T12:00:00Z","error":"too slow"}],` +
 		`"processes":[{"address":"x:1","state":"serving","here":true,"up":true,"shards":1,"assigned":1},{"address":"y:1","state":"serving","up":false,"assigned":1}],` +
-		`"owners":[{"shard":0,"owner":"x:1"}],"moves":[{"shard":1,"to":"x:1","stage":"takes"}]}`
+		`"owners":[{"shard":0,"owner":"x:1"}],"moves":[{"shard":1,"to":"x:1","stage":"takes"}],` +
+		`"problems":[{"kind":"payloads_unread","level":"warn","message":"what units are cannot be read: claims are sold, and their buyers have to ask again for it","error":"no such table"}]}`
 	for name, c := range map[string]struct {
 		at    http.Handler
 		token string
@@ -117,7 +130,7 @@ func TestGetSaleThatIsAway(t *testing.T) {
 }
 
 // secrets are told at the admin address alone.
-var secrets = regexp.MustCompile(`"name":"[^"]*",|,"error":"[^"]*"`)
+var secrets = regexp.MustCompile(`"(?:name|where)":"[a-c]:1",|,"error":"[^"]*"`)
 
 // A sale is to people what it does at the time: an open one is scheduled before its hours and
 // has ended after them, and stalled while no shard can be written.

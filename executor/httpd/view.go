@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"salectl/api"
@@ -113,6 +114,16 @@ func (sale *sale) operations(view *api.Sale, status *executor.Status, admin bool
 		if stall := shard.Stall; stall != nil {
 			view.Shards = append(view.Shards, api.Shard{Shard: shard.Shard, Since: moment(stall.Since), Error: private(stall.Error)})
 		}
+	}
+	for _, p := range status.Problems {
+		problem := api.SaleProblem{
+			Kind: p.Name, Level: strings.ToLower(p.Level.String()), Subject: p.Subject, Where: p.Location(),
+			Since: moment(p.Since), Message: p.Began, Error: private(p.Why), Remedy: p.Remedy,
+		}
+		if p.Subject == "node" {
+			problem.Where = private(p.Where)
+		}
+		view.Problems = append(view.Problems, problem)
 	}
 	if u := status.Unchecked; u != nil {
 		view.RuleCheck = &api.RuleCheck{FailingSince: moment(u.Since), Error: private(shard.OneLine(u.Err))}

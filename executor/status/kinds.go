@@ -5,78 +5,84 @@ import "log/slog"
 // The kinds of problems.
 var (
 	NodeDown = &Kind{
-		Subject: "node", Level: slog.LevelWarn,
+		Name: "node_down", Subject: "node", Level: slog.LevelWarn,
 		Began: "a lock node cannot be used",
 		Ended: "a lock node can be used again",
 	}
 	NodeAbstains = &Kind{
-		Subject: "node", Level: slog.LevelWarn,
+		Name: "node_abstains", Subject: "node", Level: slog.LevelWarn,
 		Began: "a lock node has lost its memory and abstains",
 		Ended: "a lock node votes again",
 	}
 	NodeClock = &Kind{
-		Subject: "node", Level: slog.LevelWarn,
+		Name: "node_clock", Subject: "node", Level: slog.LevelWarn,
 		Began:  "the clock of a lock node is wrong",
 		Ended:  "the clock of a lock node is right again",
 		Remedy: "set it right; hours are judged by this process's clock",
 	}
 	Clock = &Kind{
-		Level:  slog.LevelWarn,
+		Name: "clock", Level: slog.LevelWarn,
 		Began:  "this host's clock is off the lock nodes': no claim is accepted until it is right",
 		Ended:  "this host's clock agrees with the lock nodes' again",
 		Remedy: "set it right; 'salectl status' tells what else can be done",
 	}
 	Payloads = &Kind{
-		Level: slog.LevelWarn,
+		Name: "payloads_unread", Level: slog.LevelWarn,
 		Began: "what units are cannot be read: claims are sold, and their buyers have to ask again for it",
 		Ended: "what units are can be read again",
 	}
 	SaleLogGone = &Kind{
-		Subject: "run", Level: slog.LevelError,
+		Name: "sale_log_gone", Subject: "run", Level: slog.LevelError,
 		Began:  "the sale's log is gone, and its run had not ended: the ledger was deleted or replaced",
 		Remedy: "put the ledger back, and leave this process running until then; apply would begin a run that sells all units again",
 	}
 	Rules = &Kind{
-		Level: slog.LevelWarn,
+		Name: "rules_unchecked", Level: slog.LevelWarn,
 		Began: "the rules cannot be checked: claims are answered not_checked",
 		Ended: "the rules can be checked again",
 	}
 	PeerUnreached = &Kind{
-		Subject: "peer", Level: slog.LevelWarn,
+		Name: "peer_unreached", Subject: "peer", Level: slog.LevelWarn,
 		Began:  "another process of the sale is not reached: it has died, or the way to it is cut",
 		Ended:  "another process of the sale is reached again, or has left it",
 		Remedy: "if it runs, look at its --advertise and --token-file, and at the network",
 	}
 	Isolated = &Kind{
-		Subject: "advertises", Level: slog.LevelWarn,
+		Name: "isolated", Subject: "advertises", Level: slog.LevelWarn,
 		Began: "this process reaches fewer than half of the processes of the sale, while others reach each other: " +
 			"it takes no shards, and gives up its own after a ttl of that",
 		Ended:  "this process takes shards again: it reaches half of the processes of the sale, or none of them reaches more",
 		Remedy: "look at its --advertise and --token-file, and at the network",
 	}
 	Idle = &Kind{
-		Level:  slog.LevelWarn,
+		Name: "idle", Level: slog.LevelWarn,
 		Began:  "no process is to own shards: nothing is sold of those that nobody owns",
 		Ended:  "all shards are owned, or to be owned, again",
 		Remedy: "'salectl drain --undo ADDRESS', with the admin address of one, lets it own shards again",
 	}
 	Stalled = &Kind{
-		Subject: "shards", Level: slog.LevelWarn,
+		Name: "shards_stalled", Subject: "shards", Level: slog.LevelWarn,
 		Began: "shards stall: the store does not answer for them, or not clearly",
 		Ended: "shards go on",
 	}
 	ShardLogBroken = &Kind{
-		Subject: "shards", Level: slog.LevelError,
+		Name: "shard_log_broken", Subject: "shards", Level: slog.LevelError,
 		Began:  "a shard's log is gone or damaged: its units are not sold, and its users' claims not looked at",
 		Remedy: "see what 'salectl plan' and 'salectl audit' say; leave this process running, since it knows how far the log went",
 	}
 	ShardLogAhead = &Kind{
-		Subject: "shards", Level: slog.LevelWarn,
+		Name: "shard_log_ahead", Subject: "shards", Level: slog.LevelWarn,
 		Began:  "the time of a shard's log was ahead of this host's clock and was set back: a clock was wrong when it was written",
 		Remedy: "see that this host's clock is right; the times of claims of before stay as they were written",
 	}
 	ShardLogLarge = &Kind{
-		Subject: "shards", Level: slog.LevelWarn,
+		Name: "shard_log_large", Subject: "shards", Level: slog.LevelWarn,
 		Began: "a shard's log is large; destroy the sale and begin a new run in good time, with more locks",
 	}
 )
+
+// Kinds are all kinds of problems.
+var Kinds = []*Kind{
+	NodeDown, NodeAbstains, NodeClock, Clock, Payloads, SaleLogGone, Rules, PeerUnreached, Isolated, Idle,
+	Stalled, ShardLogBroken, ShardLogAhead, ShardLogLarge,
+}

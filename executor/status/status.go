@@ -1,7 +1,8 @@
 // Package status lists what is wrong with the service of a sale at one process.
 //
-// The process compiles the list of its problems about once a second. Its log lines derive from two
-// lists that follow each other: a Reporter writes one when a problem begins, and one when it ends.
+// The process compiles the list of its problems about once a second. Metrics, the status for operators and
+// the dashboard show that list. Log lines derive from two lists that follow each other: a Reporter
+// writes one when a problem begins, and one when it ends.
 // What is wrong, what it is called, how grave it is and what an operator does about it is declared
 // once, by a Kind.
 //
@@ -22,6 +23,7 @@ import (
 
 // Kind is a kind of problem.
 type Kind struct {
+	Name    string // in metrics and statuses
 	Subject string // names Where in a log line, or shards; "": the problem is the process's, or the sale's
 	Level   slog.Level
 	Began   string // the message of the log line when a problem begins
@@ -100,18 +102,18 @@ func (r *Reporter) Report(now clock.Now, problems []Problem, log *slog.Logger) {
 	slices.SortFunc(ended, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Ended, b.Ended), cmp.Compare(a.Where, b.Where), slices.Compare(a.Shards, b.Shards))
 	})
-	for _, p := range merge(ended) {
+	for _, p := range Merge(ended) {
 		if p.Ended == "" {
 			continue
 		}
-		attrs := p.subject(nil)
+		attrs := p.subject()
 		if !p.Since.IsZero() {
 			attrs = append(attrs, "after", now.Wall.Sub(p.Since).Round(time.Millisecond))
 		}
 		log.Info(p.Ended, attrs...)
 	}
-	for _, p := range merge(began) {
-		attrs := p.subject(nil)
+	for _, p := range Merge(began) {
+		attrs := p.subject()
 		if !p.Since.IsZero() {
 			attrs = append(attrs, "since", p.Since.UTC())
 		}
@@ -125,21 +127,26 @@ func (r *Reporter) Report(now clock.Now, problems []Problem, log *slog.Logger) {
 	}
 }
 
-// subject appends the attribute of a log line that names what fails.
-func (p *Problem) subject(attrs []any) []any {
-	switch {
-	case len(p.Shards) > 0:
-		return append(attrs, p.Subject, text.Ranges(p.Shards))
-	case p.Subject != "":
-		return append(attrs, p.Subject, p.Where)
+// Location returns Where, or the numbers of Shards.
+func (p *Problem) Location() string {
+	if len(p.Shards) > 0 {
+		return text.Ranges(p.Shards)
 	}
-	return attrs
+	return p.Where
 }
 
-// merge returns the problems with one for all shards that have a kind of problem, since the earliest
+// subject returns the attribute of a log line that names what fails.
+func (p *Problem) subject() []any {
+	if p.Subject == "" {
+		return nil
+	}
+	return []any{p.Subject, p.Location()}
+}
+
+// Merge returns the problems with one for all shards that have a kind of problem, since the earliest
 // time and with the cause of that. Shards with a problem that cannot end share one only if they share
 // the cause too, which is reported once. The order is that of the first problem of each.
-func merge(problems []Problem) (merged []Problem) {
+func Merge(problems []Problem) (merged []Problem) {
 	type cause struct {
 		kind *Kind
 		why  string

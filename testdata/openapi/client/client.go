@@ -638,6 +638,24 @@ func (e SalePhase) Valid() bool {
 	}
 }
 
+// Defines values for SaleProblemLevel.
+const (
+	Error SaleProblemLevel = "error"
+	Warn  SaleProblemLevel = "warn"
+)
+
+// Valid indicates whether the value is a known member of the SaleProblemLevel enum.
+func (e SaleProblemLevel) Valid() bool {
+	switch e {
+	case Error:
+		return true
+	case Warn:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SaleSummaryOutcome.
 const (
 	SaleSummaryOutcomeClosed     SaleSummaryOutcome = "closed"
@@ -1324,8 +1342,9 @@ type Known struct {
 	Nodes []Node  `json:"nodes"`
 
 	// Owners By shard.
-	Owners    *[]Ownership `json:"owners,omitempty"`
-	Processes *[]Process   `json:"processes,omitempty"`
+	Owners    *[]Ownership   `json:"owners,omitempty"`
+	Problems  *[]SaleProblem `json:"problems,omitempty"`
+	Processes *[]Process     `json:"processes,omitempty"`
 
 	// Shards Those that stall.
 	Shards []Shard `json:"shards"`
@@ -1728,7 +1747,10 @@ type Sale struct {
 	PaymentCheck *PaymentCheck `json:"paymentCheck,omitempty"`
 	PerUserLimit int           `json:"perUserLimit"`
 	Phase        SalePhase     `json:"phase"`
-	Processes    *[]Process    `json:"processes,omitempty"`
+
+	// Problems Of the process that answers.
+	Problems  *[]SaleProblem `json:"problems,omitempty"`
+	Processes *[]Process     `json:"processes,omitempty"`
 
 	// RuleCheck The process cannot decide by the rules of the sale: claims are answered not_checked.
 	RuleCheck  *RuleCheck `json:"ruleCheck,omitempty"`
@@ -1751,6 +1773,28 @@ type Sale struct {
 
 // SalePhase defines model for Sale.Phase.
 type SalePhase string
+
+// SaleProblem Something that is wrong, as the process knows that answers.
+type SaleProblem struct {
+	// Error Told at the admin address alone.
+	Error *string `json:"error,omitempty"`
+
+	// Kind Such as shards_stalled.
+	Kind    string           `json:"kind"`
+	Level   SaleProblemLevel `json:"level"`
+	Message string           `json:"message"`
+	Remedy  *string          `json:"remedy,omitempty"`
+	Since   *time.Time       `json:"since,omitempty"`
+
+	// Subject What where names, such as node or shards. Without one the problem is the process's, or the sale's.
+	Subject *string `json:"subject,omitempty"`
+
+	// Where A name, or numbers such as 0-3,7. The names of lock nodes are told at the admin address alone.
+	Where *string `json:"where,omitempty"`
+}
+
+// SaleProblemLevel defines model for SaleProblem.Level.
+type SaleProblemLevel string
 
 // SaleSummary defines model for SaleSummary.
 type SaleSummary struct {
@@ -2230,9 +2274,9 @@ type ClientInterface interface {
 
 	// GetSale How a sale stands
 	//
-	// Nodes, shards, processes, owners, moves, lists, ruleCheck and paymentCheck are told to those who may
+	// Nodes, shards, processes, owners, moves, problems, lists, ruleCheck and paymentCheck are told to those who may
 	// operate; names of lock nodes and errors at the admin address alone, which has this path,
-	// too, and asks for no token. In an answer 503 the first five of these are in known.
+	// too, and asks for no token. In an answer 503 the first six of these are in known.
 	//
 	// Corresponds with GET /v1/sales/{sale} (the `GetSale` operationId).
 	GetSale(ctx context.Context, sale SaleParameter, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -2345,9 +2389,9 @@ func (c *Client) ListSales(ctx context.Context, reqEditors ...RequestEditorFn) (
 
 // GetSale How a sale stands
 //
-// Nodes, shards, processes, owners, moves, lists, ruleCheck and paymentCheck are told to those who may
+// Nodes, shards, processes, owners, moves, problems, lists, ruleCheck and paymentCheck are told to those who may
 // operate; names of lock nodes and errors at the admin address alone, which has this path,
-// too, and asks for no token. In an answer 503 the first five of these are in known.
+// too, and asks for no token. In an answer 503 the first six of these are in known.
 //
 // Corresponds with GET /v1/sales/{sale} (the `GetSale` operationId).
 func (c *Client) GetSale(ctx context.Context, sale SaleParameter, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -3050,9 +3094,9 @@ type ClientWithResponsesInterface interface {
 
 	// GetSaleWithResponse How a sale stands
 	//
-	// Nodes, shards, processes, owners, moves, lists, ruleCheck and paymentCheck are told to those who may
+	// Nodes, shards, processes, owners, moves, problems, lists, ruleCheck and paymentCheck are told to those who may
 	// operate; names of lock nodes and errors at the admin address alone, which has this path,
-	// too, and asks for no token. In an answer 503 the first five of these are in known.
+	// too, and asks for no token. In an answer 503 the first six of these are in known.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -4433,9 +4477,9 @@ func (c *ClientWithResponses) ListSalesWithResponse(ctx context.Context, reqEdit
 
 // GetSaleWithResponse How a sale stands
 //
-// Nodes, shards, processes, owners, moves, lists, ruleCheck and paymentCheck are told to those who may
+// Nodes, shards, processes, owners, moves, problems, lists, ruleCheck and paymentCheck are told to those who may
 // operate; names of lock nodes and errors at the admin address alone, which has this path,
-// too, and asks for no token. In an answer 503 the first five of these are in known.
+// too, and asks for no token. In an answer 503 the first six of these are in known.
 //
 // Returns a wrapper object for the known response body format(s).
 //
