@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -260,16 +258,6 @@ func check(r *Request) string {
 	return ""
 }
 
-// oldest returns the stall that began first.
-func oldest(all map[int]Stall) (first Stall) {
-	for _, s := range all {
-		if first.Since.IsZero() || s.Since.Before(first.Since) {
-			first = s
-		}
-	}
-	return first
-}
-
 // ready returns nil while this process can answer for every shard: by itself, or by a peer.
 func (d *admission) ready(now clock.Now) error {
 	t := d.serving.Load()
@@ -283,25 +271,22 @@ func (d *admission) ready(now clock.Now) error {
 	for _, s := range t.locals() {
 		if !s.May(now) {
 			_, leased := s.Leased(now)
-			part, why := h.withoutRights(leased)
-			return fmt.Errorf("%s: %s", part, why)
+			return h.withoutRights(leased)
 		}
 	}
-	stalled := t.stalled()
-	if len(stalled) > 0 {
-		first := oldest(stalled)
-		return fmt.Errorf("%s: shards %s of %d are stalled since %s: %s",
-			stallPart(first), text.Ranges(slices.Sorted(maps.Keys(stalled))), len(t.shards), first.Since.UTC().Format(time.RFC3339), first.Error)
+	if stalls := status.Merge(t.stalls()); len(stalls) > 0 {
+		p := stalls[0]
+		return fmt.Errorf("%s: shards %s of %d are stalled since %s: %s", p.Part, p.Location(), len(t.shards), p.Since.UTC().Format(time.RFC3339), p.Why)
 	}
 	votes := d.away.Load().Outcome != api.NoQuorum
 	known := t.totals.Shards()
-	missing, stuck := make(map[int]Stall), ""
+	missing, stuck := []int(nil), ""
 	for i := range t.shards {
 		s, owner := t.local(i), t.remotes[i].Route()
 		switch {
 		case s == nil && (t.links.to(owner.Owner) == nil || !votes && !h.holds(i)):
 			// While a shard moves nobody says for a moment that it owns it; that is no trouble.
-			missing[i] = Stall{}
+			missing = append(missing, i)
 		case s == nil && known[i].Load.Stuck != "" && stuck == "":
 			stuck = fmt.Sprintf("%s: shard %d of %d is stalled at %s", known[i].Load.Stuck, i, len(t.shards), owner.Address)
 		case s == nil:
@@ -315,7 +300,7 @@ func (d *admission) ready(now clock.Now) error {
 	case len(missing) == len(t.shards) || len(missing) > 0 && !votes:
 		return d.absent()
 	case len(missing) > 0:
-		return fmt.Errorf("%s: no process is known to own shards %s of %d", api.Standby, text.Ranges(slices.Sorted(maps.Keys(missing))), len(t.shards))
+		return fmt.Errorf("%s: no process is known to own shards %s of %d", api.Standby, text.Ranges(missing), len(t.shards))
 	case stuck != "":
 		return errors.New(stuck)
 	}
@@ -326,35 +311,24 @@ func (d *admission) ready(now clock.Now) error {
 func (d *admission) stuck(now clock.Now, s *shard.Shard) string {
 	if !s.May(now) {
 		_, leased := s.Leased(now)
-		part, _ := d.health.Load().withoutRights(leased)
-		return part
+		return d.health.Load().withoutRights(leased).Part
 	}
 	if stall := s.Stalled(); stall != nil {
-		return stallPart(*stall)
+		return stallKind(stall).Part
 	}
 	return ""
-}
-
-// stallPart is the part because of which a shard stalls.
-func stallPart(s Stall) string {
-	if s.Node {
-		return partNodes
-	}
-	return partLedger
 }
 
 // absent says why this process does not serve: more than buyers are told.
 func (d *admission) absent() error {
 	away, h := d.away.Load(), d.health.Load()
 	switch {
-	case away.Outcome == api.NoQuorum && h.ClockOff != 0:
-		return fmt.Errorf("%s: %s", partClock, h.wrongClock())
 	case away.Outcome == api.NoQuorum && away.Message == notFollowed:
-		return fmt.Errorf("%s: %s", partLedger, notFollowed)
+		return fmt.Errorf("%s: %s", status.Ledger, notFollowed)
 	case away.Outcome == api.NoQuorum && away.Message != notLooked:
-		return fmt.Errorf("%s: %s%s", partNodes, away.Message, h.troubles())
+		return h.withoutRights(false)
 	case h.Unread != nil:
-		return fmt.Errorf("%s: %s", partLedger, h.cannotRead())
+		return h.unread()
 	case away.Outcome == api.Standby && h.Idle != "":
 		return fmt.Errorf("%s: %s: %s", api.Standby, h.Idle, status.Idle.Remedy)
 	}
@@ -396,7 +370,7 @@ func (d *admission) status(now clock.Now) Status {
 			one = shard.StatusOf(i, known.Next, known.Totals)
 			one.Queue, one.NextRelease = known.Load.Queue, known.Release
 			one.Paid = settings.GetPayment() != nil || !settings.GetDraw() && one.Outcomes != ledger.Outcomes{}
-			one.Stuck = known.Load.Stuck == partLedger
+			one.Stuck = known.Load.Stuck == status.Ledger
 			one.NoLease = known.Load.Stuck != "" && !one.Stuck || !votes && !h.holds(i)
 			v.Sells = v.Sells || h.holds(i) && known.Load.Stuck == "" // as far as is known here
 		default:

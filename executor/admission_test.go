@@ -388,7 +388,7 @@ func TestDoorWithoutRights(t *testing.T) {
 		if _, o := p.p.has(w.now, "ann"); o != api.NoQuorum {
 			t.Errorf("%s: claims are told: %q", name, o)
 		}
-		part := map[string]string{"none yet": "lock nodes: ", "ended": "ledger: the sale's log has not been read"}[name]
+		part := map[string]string{"none yet": "lock nodes: ", "ended": "ledger: the sale's log cannot be read: the last read is too long ago"}[name]
 		if err := p.p.Ready(w.now); err == nil || !strings.HasPrefix(err.Error(), part) {
 			t.Errorf("%s: ready: %v", name, err)
 		}

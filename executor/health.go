@@ -1,12 +1,12 @@
 package executor
 
 import (
-	"fmt"
 	"strings"
 	"time"
 
 	"salectl/executor/ownership"
 	"salectl/executor/shard"
+	"salectl/executor/status"
 )
 
 // health is the state of this process when it last acted.
@@ -15,44 +15,35 @@ type health struct{ ownership.Status }
 // holds reports whether a process that can be reached owns a shard.
 func (h *health) holds(i int) bool { return i < len(h.Held) && h.Held[i] }
 
-// The parts of a sale that may fail, as operators are told.
-const (
-	partLedger = "ledger"
-	partNodes  = "lock nodes"
-	partClock  = "clock"
-)
-
-// withoutRights says why a process that serves may not append now: which part fails, and how.
-func (h *health) withoutRights(leased bool) (part, why string) {
+// withoutRights returns the problem because of which a process that serves may not append now. leased: it
+// has the lease.
+func (h *health) withoutRights(leased bool) status.Problem {
 	switch {
 	case h.ClockOff != 0:
-		return partClock, h.wrongClock()
-	case leased && h.Unread != nil:
-		return partLedger, h.cannotRead()
+		return h.wrongClock()
+	case leased && h.Unread == nil:
+		return status.Problem{Kind: status.LedgerUnread, Why: "the last read is too long ago"}
 	case leased:
-		return partLedger, "the sale's log has not been read for too long"
+		return h.unread()
 	}
-	return partNodes, "no majority of the lock nodes votes" + h.troubles()
+	return h.noMajority()
 }
 
-func (h *health) cannotRead() string {
-	return "the sale's log cannot be read: " + shard.OneLine(h.Unread)
+func (h *health) wrongClock() status.Problem {
+	return status.Problem{Kind: status.Clock, Why: "it is ahead by " + h.ClockOff.Round(time.Millisecond).String()}
 }
 
-func (h *health) wrongClock() string {
-	return fmt.Sprintf("this host's clock is %v off the median of the lock nodes' clocks", h.ClockOff.Round(time.Millisecond))
+func (h *health) unread() status.Problem {
+	return status.Problem{Kind: status.LedgerUnread, Since: h.Logged.ReadAt, Why: shard.OneLine(h.Unread)}
 }
 
-// troubles names the nodes that do not vote, behind a colon.
-func (h *health) troubles() string {
+// noMajority names the nodes that do not vote.
+func (h *health) noMajority() status.Problem {
 	var all []string
 	for _, n := range h.Nodes {
 		if s := n.String(); s != "" {
 			all = append(all, s)
 		}
 	}
-	if len(all) == 0 {
-		return ""
-	}
-	return ": " + strings.Join(all, "; ")
+	return status.Problem{Kind: status.Quorum, Why: strings.Join(all, "; ")}
 }

@@ -57,19 +57,16 @@ func (m *lockMetrics) collect(h *health, to tellMetrics) {
 
 // collectNodes tells nothing of nodes that this process has not asked.
 func (m *lockMetrics) collectNodes(h *health, to tellMetrics) {
-	voting, asked := 0, 0
+	asked := false
 	for _, n := range h.Nodes {
 		if n.Since.IsZero() {
 			continue
 		}
-		asked++
+		asked = true
 		to.gauge(m.up, one(n.Up), n.Name)
 		to.gauge(m.abstains, one(!n.VotesFrom.IsZero()), n.Name)
-		if n.Up && n.VotesFrom.IsZero() {
-			voting++
-		}
 	}
-	if asked > 0 {
-		to.gauge(m.quorum, one(2*voting > len(h.Nodes)))
+	if asked {
+		to.gauge(m.quorum, one(!h.Silent))
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"salectl/backends/quorum"
 	"salectl/executor/saletest"
 	"salectl/executor/shard"
+	"salectl/executor/status"
 	"salectl/internal/wait"
 	"salectl/spec"
 )
@@ -114,7 +115,11 @@ func TestMetricsInAnOutage(t *testing.T) {
 		time.Sleep(20 * time.Second) // the sale's log is to be read at times
 		m.tells("while it is away for long", told{
 			"salectl_ledger_up": 0, "salectl_sale_phase stalled": 1, "salectl_sale_phase open": 0, "salectl_sale_sold_units": 2, "salectl_sale_user_limit_units": 1,
+			"salectl_problems ledger_unread": 1, "salectl_problems shards_stalled": 1, "salectl_problems quorum_lost": 0,
 		})
+		if m.log.count("the sale's log cannot be read") != 1 {
+			t.Errorf("its log:\n%s", m.log)
+		}
 		time.Sleep(2 * time.Minute) // the shard in doubt is given up
 		m.tells("when the process has given up", told{"salectl_ledger_up": 0, "salectl_sale_phase unknown": 1}, unknowable...)
 		m.store.all.open()
@@ -127,7 +132,7 @@ func TestMetricsInAnOutage(t *testing.T) {
 		m.within(30*time.Second, "without a lease", func() bool { return m.shows("salectl_owned_shards", "", 0) })
 		m.within(5*time.Second, "told of the quorum", func() bool { return m.shows("salectl_lock_quorum", "", 0) })
 		m.tells("without a majority", told{
-			"salectl_lock_quorum": 0, "salectl_ledger_up": 1, "salectl_sale_phase stalled": 1, "salectl_sale_phase open": 0,
+			"salectl_lock_quorum": 0, "salectl_problems quorum_lost": 1, "salectl_problems node_down": 3, "salectl_problems ledger_unread": 0, "salectl_ledger_up": 1, "salectl_sale_phase stalled": 1, "salectl_sale_phase open": 0,
 			"salectl_node_up node0": 1, "salectl_node_up node1": 0, "salectl_sale_user_limit_units": 1, "salectl_sale_shards": 3,
 		}, unknowable...)
 		for _, n := range m.nodes[1:4] {
@@ -135,6 +140,12 @@ func TestMetricsInAnOutage(t *testing.T) {
 		}
 		m.within(time.Minute, "ready", func() bool { return m.Ready() == nil })
 		m.tells("with a majority again", told{"salectl_lock_quorum": 1, "salectl_sale_phase open": 1, "salectl_sale_stock_units": 40})
+		m.within(2*time.Second, "without a problem", func() bool { return m.shows("salectl_problems", "quorum_lost", 0) })
+		for _, k := range []*status.Kind{status.LedgerUnread, status.Quorum} {
+			if m.log.count(k.Began) != 1 || m.log.count(k.Ended) != 1 {
+				t.Errorf("%s in its log:\n%s", k.Name, m.log)
+			}
+		}
 	})
 }
 

@@ -26,6 +26,9 @@ const downAfter = 2
 // list one that was killed for a ttl, and none that has ended.
 const awayAfter = 2 * time.Second
 
+// unreadAfter is how long ago the last good read of the sale's log is until it is a problem.
+const unreadAfter = 2 * time.Second
+
 // nodeProblems returns the problems of the lock nodes.
 func nodeProblems(nodes []NodeStatus) (all []status.Problem) {
 	for _, n := range nodes {
@@ -63,8 +66,14 @@ func peerProblems(now clock.Now, r ownership.Reach, address string) (all []statu
 func (r *runner) problems() []status.Problem {
 	h := r.health.Load()
 	all := nodeProblems(h.Nodes)
-	if off := h.ClockOff; off != 0 {
-		all = append(all, status.Problem{Kind: status.Clock, Why: "it is ahead by " + off.Round(time.Millisecond).String()})
+	if h.ClockOff != 0 {
+		all = append(all, h.wrongClock())
+	}
+	if h.Silent {
+		all = append(all, h.noMajority())
+	}
+	if h.Unread != nil && r.clock().Wall.Sub(h.Logged.ReadAt) >= unreadAfter {
+		all = append(all, h.unread())
 	}
 	if err := r.e.payloads.failed.Load(); err != nil {
 		all = append(all, status.Problem{Kind: status.Payloads, Why: shard.OneLine(*err)})
@@ -100,11 +109,9 @@ func (r *runner) sessionProblems(now clock.Now) []status.Problem {
 			all = append(all, status.OfShard(status.ShardLogBroken, i, time.Time{}, x.why))
 		}
 	}
+	all = append(all, r.session.stalls()...)
 	for _, s := range r.session.locals() {
 		i := s.Number()
-		if stall := s.Stalled(); stall != nil {
-			all = append(all, status.OfShard(status.Stalled, i, stall.Since, stall.Error))
-		}
 		if by := s.WasSetBack(); by != 0 {
 			all = append(all, status.OfShard(status.ShardLogAhead, i, time.Time{}, "it was ahead by "+by.Round(time.Millisecond).String()))
 		}

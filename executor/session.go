@@ -13,6 +13,7 @@ import (
 	"salectl/draw"
 	"salectl/executor/ownership"
 	"salectl/executor/shard"
+	"salectl/executor/status"
 	"salectl/spec"
 )
 
@@ -369,13 +370,19 @@ func (t *session) refuse(s *shard.Shard, r Request, a Answer) Answer {
 	return a
 }
 
-// stalled returns the shards that stall.
-func (t *session) stalled() map[int]Stall {
-	all := make(map[int]Stall)
+// stalls returns the problems of the shards that stall.
+func (t *session) stalls() (all []status.Problem) {
 	for _, s := range t.locals() {
 		if stall := s.Stalled(); stall != nil {
-			all[s.Number()] = *stall
+			all = append(all, status.OfShard(stallKind(stall), s.Number(), stall.Since, stall.Error))
 		}
 	}
 	return all
+}
+
+func stallKind(stall *Stall) *status.Kind {
+	if stall.Node {
+		return status.ListsStalled
+	}
+	return status.Stalled
 }

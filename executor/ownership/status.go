@@ -19,6 +19,7 @@ type Status struct {
 	Seen     uint64        // slots of the sale's log that were read once
 	Unread   error         // why the sale's log could not be read; nil: it was
 	ClockOff time.Duration // of this host, where it is too much
+	Silent   bool          // no majority of the lock nodes votes
 	Locks    quorum.Stats
 	Members  []ProcessStatus
 	Moves    []MoveStatus
@@ -49,7 +50,7 @@ type MoveStatus struct {
 // Status returns the state of this process.
 func (m *Machine) Status(now clock.Now) Status {
 	s := Status{
-		Nodes: m.nodes.Status(), Logged: m.log.logged(), Missing: m.log.missing, Seen: m.log.seen, Unread: m.log.readErr, ClockOff: m.clock.off,
+		Nodes: m.nodes.Status(), Logged: m.log.logged(), Missing: m.log.missing, Seen: m.log.seen, Unread: m.log.readErr, ClockOff: m.clock.off, Silent: m.silent,
 		Locks: m.locks, Members: m.handover.processes(now), Moves: m.handover.moving(now), Held: m.handover.held(now),
 	}
 	if m.handover.leases != nil {

@@ -2,6 +2,13 @@ package status
 
 import "log/slog"
 
+// The parts of a sale that may fail.
+const (
+	Ledger    = "ledger"
+	LockNodes = "lock nodes"
+	HostClock = "clock"
+)
+
 // The kinds of problems.
 var (
 	NodeDown = &Kind{
@@ -21,10 +28,20 @@ var (
 		Remedy: "set it right; hours are judged by this process's clock",
 	}
 	Clock = &Kind{
-		Name: "clock", Level: slog.LevelWarn,
+		Name: "clock", Part: HostClock, Level: slog.LevelWarn,
 		Began:  "this host's clock is off the lock nodes': no claim is accepted until it is right",
 		Ended:  "this host's clock agrees with the lock nodes' again",
 		Remedy: "set it right; 'salectl status' tells what else can be done",
+	}
+	Quorum = &Kind{
+		Name: "quorum_lost", Part: LockNodes, Level: slog.LevelError,
+		Began: "no majority of the lock nodes votes",
+		Ended: "a majority of the lock nodes votes again",
+	}
+	LedgerUnread = &Kind{
+		Name: "ledger_unread", Part: Ledger, Level: slog.LevelError,
+		Began: "the sale's log cannot be read",
+		Ended: "the sale's log can be read again",
 	}
 	Payloads = &Kind{
 		Name: "payloads_unread", Level: slog.LevelWarn,
@@ -61,9 +78,14 @@ var (
 		Remedy: "'salectl drain --undo ADDRESS', with the admin address of one, lets it own shards again",
 	}
 	Stalled = &Kind{
-		Name: "shards_stalled", Subject: "shards", Level: slog.LevelWarn,
+		Name: "shards_stalled", Part: Ledger, Subject: "shards", Level: slog.LevelWarn,
 		Began: "shards stall: the store does not answer for them, or not clearly",
 		Ended: "shards go on",
+	}
+	ListsStalled = &Kind{
+		Name: "lists_stalled", Part: LockNodes, Subject: "shards", Level: slog.LevelWarn,
+		Began: "shards stall: the node of their lists does not answer, or not as it should",
+		Ended: "shards go on: the node of their lists answers",
 	}
 	ShardLogBroken = &Kind{
 		Name: "shard_log_broken", Subject: "shards", Level: slog.LevelError,
@@ -83,6 +105,6 @@ var (
 
 // Kinds are all kinds of problems.
 var Kinds = []*Kind{
-	NodeDown, NodeAbstains, NodeClock, Clock, Payloads, SaleLogGone, Rules, PeerUnreached, Isolated, Idle,
-	Stalled, ShardLogBroken, ShardLogAhead, ShardLogLarge,
+	NodeDown, NodeAbstains, NodeClock, Clock, Quorum, LedgerUnread, Payloads, SaleLogGone, Rules, PeerUnreached, Isolated, Idle,
+	Stalled, ListsStalled, ShardLogBroken, ShardLogAhead, ShardLogLarge,
 }

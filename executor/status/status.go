@@ -1,10 +1,10 @@
 // Package status lists what is wrong with the service of a sale at one process.
 //
-// The process compiles the list of its problems about once a second. Metrics, the status for operators and
-// the dashboard show that list. Log lines derive from two lists that follow each other: a Reporter
-// writes one when a problem begins, and one when it ends.
-// What is wrong, what it is called, how grave it is and what an operator does about it is declared
-// once, by a Kind.
+// The process compiles the list of its problems about once a second. Metrics, the status for operators
+// and the dashboard show that list. Log lines derive from two lists that follow each other: a Reporter
+// writes one when a problem begins, and one when it ends. Readiness is computed when it is requested,
+// and returns the same problems. What is wrong, what it is called, how grave it is and what an operator
+// does about it is declared once, by a Kind.
 //
 // The package decides nothing: its callers find the problems, and serve no request differently
 // because of one.
@@ -24,6 +24,7 @@ import (
 // Kind is a kind of problem.
 type Kind struct {
 	Name    string // in metrics and statuses
+	Part    string // of the sale that fails, where the process then is not ready; "": it may be
 	Subject string // names Where in a log line, or shards; "": the problem is the process's, or the sale's
 	Level   slog.Level
 	Began   string // the message of the log line when a problem begins
@@ -125,6 +126,15 @@ func (r *Reporter) Report(now clock.Now, problems []Problem, log *slog.Logger) {
 		}
 		log.Log(context.Background(), p.Level, p.Began, attrs...)
 	}
+}
+
+// Error returns the problem as the reason for which a process is not ready.
+func (p Problem) Error() string {
+	text := p.Part + ": " + p.Began
+	if p.Why != "" {
+		text += ": " + p.Why
+	}
+	return text
 }
 
 // Location returns Where, or the numbers of Shards.
