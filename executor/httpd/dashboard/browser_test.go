@@ -163,6 +163,21 @@ func turnsIn(t *testing.T, w *browser.Window) {
 	browser.Until(t, w, said+` === "movie: Stalled: no claim can be sold. This process is not ready."`)
 	shows("banners", "The sale is open, and no claim can be sold: this process is not ready, seen since")
 	shows("nodes-text", "1 of 3 lock nodes votes: that is no majority")
+
+	// What is wrong stands above all, once, and with the process.
+	a.show(func(l *Look) {
+		l.Unready = "clock: this host's clock is off: it is ahead by 1h0m0s"
+		l.View.Problems = []api.SaleProblem{
+			{Kind: "clock", Level: "warn", Message: "this host's clock is off", Error: "it is ahead by 1h0m0s", Remedy: "set it right"},
+			{Kind: "shard_log_broken", Level: "error", Subject: "shards", Where: "0-1", Since: noon, Message: "a shard's log is gone", Remedy: "see what 'salectl plan' says"},
+		}
+	})
+	const broken = "A shard's log is gone: shards 0-1, since 2026-11-11 12:00:00 UTC. See what 'salectl plan' says."
+	shows("banners", broken)
+	shows("self", broken)
+	shows("self", "This host's clock is off: it is ahead by 1h0m0s. Set it right.")
+	browser.Until(t, w, `document.querySelectorAll(".banner").length === 2 && document.querySelectorAll(".banner.bad").length === 1`)
+
 	a.show(func(l *Look) {
 		l.Away, l.Unready, l.View = api.Standby, "standby: starting", &api.Sale{Sale: "movie", Nodes: nodes(0)}
 		l.Shards[1] = Shard{Shard: 1}

@@ -32,7 +32,6 @@ func TestQuantile(t *testing.T) {
 func (s *stage) told(t *testing.T) (v struct {
 	Unready, Away *trouble
 	Sale          api.Sale
-	Stalls        []stall
 	Shards        *columns
 	Point         point
 }) {
@@ -50,7 +49,7 @@ func (s *stage) told(t *testing.T) (v struct {
 	return v
 }
 
-// TestSnapshot holds what is told of a sale that sells, cannot be told of, and stalls.
+// TestSnapshot holds what is told of a sale that sells, cannot be told of, and has problems.
 func TestSnapshot(t *testing.T) {
 	l := Look{
 		View:    &api.Sale{Sale: "s", Phase: "open", Stock: 100, Available: 60, Held: 10, Sold: 30, Owners: []api.Ownership{{Owner: "x"}}},
@@ -104,9 +103,9 @@ func TestSnapshot(t *testing.T) {
 	}
 
 	l.Away, l.Unready, l.Shards = "", "", nil
-	l.View.Shards = []api.Shard{{Shard: 7, Since: noon, Error: "b"}, {Shard: 1, Since: noon.Add(1), Error: "a"}, {Shard: 0, Since: noon.Add(2), Error: "a"}, {Shard: 3, Since: noon.Add(3), Error: "a"}}
-	want := []stall{{"0-1,3", noon.Add(1), "a"}, {"7", noon, "b"}}
-	if v = s.told(t); !reflect.DeepEqual(v.Stalls, want) || v.Shards != nil || v.Away != nil || v.Unready != nil {
+	l.View.Shards = []api.Shard{{Shard: 7, Since: noon, Error: "b"}}
+	l.View.Problems = []api.SaleProblem{{Kind: "shards_stalled", Subject: "shards", Where: "7", Since: noon, Error: "b"}}
+	if v = s.told(t); !reflect.DeepEqual(v.Sale.Problems, l.View.Problems) || v.Sale.Shards != nil || v.Shards != nil || v.Away != nil || v.Unready != nil {
 		t.Errorf("%+v", v)
 	}
 }

@@ -138,6 +138,12 @@ func noQuorum(l *Look) {
 		l.Shards[i].NoLease = true
 	}
 	l.Unready = "lock nodes: no majority of the lock nodes votes: 10.0.1.1:6379 is down since 2026-11-11T12:01:40Z: dial tcp 10.0.1.1:6379: connect: connection refused"
+	l.View.Problems = []api.SaleProblem{{Kind: "quorum_lost", Level: "error", Message: "no majority of the lock nodes votes", Error: "10.0.1.1:6379 is down"}}
+	for _, n := range nodes(2)[:2] {
+		l.View.Problems = append(l.View.Problems, api.SaleProblem{
+			Kind: "node_down", Level: "warn", Subject: "node", Where: n.Name, Since: n.Since, Message: "a lock node cannot be used", Error: n.Error,
+		})
+	}
 	l.Took.Counts, l.Answers = nil, added(l.Answers, map[api.Outcome]int64{api.NoQuorum: 300})
 }
 
@@ -145,8 +151,11 @@ func ledgerDown(l *Look) {
 	l.View.Phase = "stalled"
 	for i := range l.Shards {
 		l.Shards[i].Stalled = true
-		l.View.Shards = append(l.View.Shards, api.Shard{Shard: i, Since: noon.Add(2 * time.Minute), Error: "no answer from the region server of sales"})
 	}
+	l.View.Problems = []api.SaleProblem{{
+		Kind: "shards_stalled", Level: "warn", Subject: "shards", Where: "0-63", Since: noon.Add(2 * time.Minute),
+		Message: "shards stall: the store does not answer for them, or not clearly", Error: "no answer from the region server of sales",
+	}}
 	l.Unready = "stalled: shards 0-63 of 64 since 2026-11-11T12:02:00Z: no answer from the region server of sales"
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"salectl/api"
 	"salectl/backends/clock"
-	"salectl/internal/text"
 )
 
 // remembered is for how long a page can look back.
@@ -39,7 +38,6 @@ type snapshot struct {
 	Unready *trouble               `json:"unready,omitempty"` // nil: it is ready
 	Away    *trouble               `json:"away,omitempty"`    // nil: how the whole sale stands is known
 	Sale    *api.Sale              `json:"sale"`
-	Stalls  []stall                `json:"stalls,omitempty"`
 	Shards  *columns               `json:"shards,omitempty"` // nil: nothing is known of them
 	Answers map[api.Outcome]uint64 `json:"answers"`          // in all
 	Point   point                  `json:"point"`
@@ -49,13 +47,6 @@ type snapshot struct {
 type trouble struct {
 	Why   string    `json:"why"`
 	Since time.Time `json:"since"`
-}
-
-// stall is shards that stall for one reason.
-type stall struct {
-	Shards string    `json:"shards"` // such as 0-3,7
-	Since  time.Time `json:"since"`  // of the first
-	Error  string    `json:"error"`
 }
 
 // columns are the shards, from 0 on: a sale may have a thousand, each second.
@@ -107,9 +98,9 @@ func (w *watch) event(now clock.Now) (event []byte, history func() []byte) {
 	first := now.Wall.Add(-remembered).UnixMilli()
 	w.points = append(slices.DeleteFunc(w.points, func(p point) bool { return p.At < first }), p)
 	sale := *l.View
-	sale.ServerTime, sale.Owners, sale.Shards = now.Wall.UTC(), nil, nil // they are in columns and stalls
+	sale.ServerTime, sale.Owners, sale.Shards = now.Wall.UTC(), nil, nil // they are in columns and problems
 	return encode("snapshot", snapshot{
-		At: now.Wall.UTC(), Process: w.process, Unready: w.unready, Away: w.away, Sale: &sale, Stalls: stalls(l.View.Shards),
+		At: now.Wall.UTC(), Process: w.process, Unready: w.unready, Away: w.away, Sale: &sale,
 		Shards: columnsOf(l), Answers: l.Answers, Point: p,
 	}), func() []byte { return encode("history", w.points) }
 }
@@ -207,29 +198,6 @@ func (s *Shard) state(draw bool) string {
 		return none
 	}
 	return soldOut
-}
-
-// stalls puts shards together that stall for the same reason.
-func stalls(shards []api.Shard) (all []stall) {
-	by := make(map[string][]api.Shard)
-	for _, s := range shards {
-		by[s.Error] = append(by[s.Error], s)
-	}
-	for why, of := range by {
-		one := stall{Error: why, Since: of[0].Since}
-		var numbers []int
-		for _, s := range of {
-			numbers = append(numbers, s.Shard)
-			if s.Since.Before(one.Since) {
-				one.Since = s.Since
-			}
-		}
-		slices.Sort(numbers)
-		one.Shards = text.Ranges(numbers)
-		all = append(all, one)
-	}
-	slices.SortFunc(all, func(a, b stall) int { return strings.Compare(a.Error, b.Error) })
-	return all
 }
 
 // encode makes a server-sent event. JSON on one line needs no more than one field.

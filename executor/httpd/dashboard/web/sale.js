@@ -3,7 +3,7 @@
 import { areas, bar, lines } from "./charts.js";
 import { follow } from "./follow.js";
 import { shards } from "./shards.js";
-import { away, clock, count, groupOf, groups, hours, millis, moment, number, phase, rate, span, stages, stamp } from "./words.js";
+import { away, clock, count, groupOf, groups, hours, millis, moment, number, phase, problem, rate, span, stages, stamp } from "./words.js";
 
 const remembered = 5 * 60 * 1000;
 const byId = (id) => document.getElementById(id);
@@ -83,21 +83,16 @@ function banners() {
     if (s.away) all.push(["bad", `How the whole sale stands is not known here, seen since ${clock(new Date(s.away.since))}: ${away(s.away.why)}.`]);
     if (stalled) all.push(["bad", `The sale is open, and no claim can be sold${why ? `: ${why}` : "."}`]);
     else if (why) all.push([s.away ? "bad" : "warn", why[0].toUpperCase() + why.slice(1)]);
-    const silent = (s.sale.nodes || []).filter((n) => !n.up || n.votesFrom).length, of = (s.sale.nodes || []).length;
-    if (silent && 2 * silent < of) all.push(["warn", `${of - silent} of ${count(of, "lock node")} vote: ${reserve(of, silent)}.`]);
+    for (const p of s.sale.problems || []) {
+      if (!why?.includes(p.message)) all.push([p.level === "error" ? "bad" : "warn", problem(p)]);
+    }
     if (s.sale.holds?.refundsDue) all.push(["warn", `${count(s.sale.holds.refundsDue, "payment")} bought nothing: refunds are due.`]);
-    if (s.sale.ruleCheck) all.push(["warn", `The rules cannot be checked, and claims are not decided, since ${stamp(moment(s.sale.ruleCheck.failingSince))}: ${s.sale.ruleCheck.error}.`]);
     if (s.sale.paymentCheck?.failingSince) all.push(["warn", `The payment service gives no answer that can be used, since ${stamp(moment(s.sale.paymentCheck.failingSince))}: ${s.sale.paymentCheck.error}.`]);
   }
   const wanted = JSON.stringify(all);
   if (byId("banners").dataset.shown === wanted) return;
   byId("banners").dataset.shown = wanted;
   byId("banners").replaceChildren(...all.map(([kind, words]) => element("p", { className: `banner ${kind}` }, words)));
-}
-
-function reserve(of, silent) {
-  const more = Math.ceil(of / 2) - 1 - silent;
-  return more > 0 ? `${more} more may fail` : "no other may fail";
 }
 
 function element(tag, properties = {}, ...children) {
@@ -315,13 +310,13 @@ function nodes(sale) {
 }
 
 function self() {
-  const s = snapshot, me = (s.sale.processes || []).find((p) => p.here);
+  const s = snapshot, problems = s.sale.problems || [], me = (s.sale.processes || []).find((p) => p.here);
   facts("self", [
     ["Address", s.process],
     ["Version", me?.version],
     ["Ready", s.unready ? `no: ${s.unready.why}` : "yes", s.unready ? "bad" : ""],
-    ...(s.stalls || []).map((x) => ["Ledger", `shards ${x.shards} stall since ${stamp(new Date(x.since))}: ${x.error}`, "bad"]),
-    ["Ledger", s.stalls?.length ? "" : s.unready?.why.startsWith("ledger:") ? "cannot be read" : s.shards && s.shards.state.every((x) => x !== "unknown") ? "answers for all shards" : "not known for all shards"],
+    ...problems.map((p) => ["Problem", problem(p), "bad"]),
+    ["Ledger", problems.some((p) => ["ledger_unread", "shards_stalled"].includes(p.kind)) ? "" : s.shards && s.shards.state.every((x) => x !== "unknown") ? "answers for all shards" : "not known for all shards"],
     ["Run", s.sale.uid],
     ["Generation", s.sale.generation ? number(s.sale.generation) : ""],
     ["Limit of a user", s.sale.perUserLimit ? count(s.sale.perUserLimit, "unit") : ""],

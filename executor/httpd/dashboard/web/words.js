@@ -75,6 +75,14 @@ export const away = (outcome) => ({
   draining: "this process is going down",
 }[outcome] || outcome);
 
+// problem says what is wrong, where, since when, why, and what to do.
+export function problem(p) {
+  const parts = [p.message, p.where && `: ${p.subject} ${p.where}`, p.since && `, since ${stamp(new Date(p.since))}`, p.error && `: ${p.error}`];
+  return sentence(parts.filter(Boolean).join("")) + (p.remedy ? ` ${sentence(p.remedy)}` : "");
+}
+
+const sentence = (words) => `${words[0].toUpperCase()}${words.slice(1)}.`;
+
 // The outcomes of claims, in groups that have a colour each. What no group names is amiss.
 export const groups = [
   { name: "accepted", label: "Accepted", of: ["sold", "held", "entered"] },
