@@ -273,10 +273,9 @@ func TestOneShardHangs(t *testing.T) {
 		if why := fmt.Sprint(m.Ready()); !strings.HasPrefix(why, "ledger: shards 1 of 3 are stalled since 2") {
 			t.Errorf("ready: %s", why)
 		}
-		if !slices.ContainsFunc(st.Problems, func(p status.Problem) bool {
-			return p.Kind == status.Stalled && slices.Equal(p.Shards, []int{1}) && p.Since.Equal(st.Shards[1].Stall.Since) && p.Why == st.Shards[1].Stall.Error
-		}) {
-			t.Errorf("problems: %+v", st.Problems)
+		if p := st.Problems; len(p) != 1 || p[0].Kind != status.Stalled || !slices.Equal(p[0].Shards, []int{1}) ||
+			!p[0].Since.Equal(st.Shards[1].Stall.Since) || p[0].Why != st.Shards[1].Stall.Error {
+			t.Errorf("problems: %+v", p)
 		}
 		if m.metric("salectl_stalled_shards", "") != 1 || m.metric("salectl_problems", "shards_stalled") != 1 || m.metric("salectl_problems", "node_down") != 0 || m.metric("salectl_appends_total", "unknown") == 0 || m.metric("salectl_vote_seconds", "node0") == 0 {
 			t.Error("the metrics do not know of the stall")

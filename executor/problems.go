@@ -154,5 +154,6 @@ func (r *runner) look() {
 		r.ofSession.Report(now, ofSession, log)
 		all = append(all, ofSession...)
 	}
+	all = slices.DeleteFunc(all, func(p status.Problem) bool { return p.Past })
 	r.e.problems.Store(&all)
 }

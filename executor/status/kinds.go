@@ -93,7 +93,7 @@ var (
 		Remedy: "see what 'salectl plan' and 'salectl audit' say; leave this process running, since it knows how far the log went",
 	}
 	ShardLogAhead = &Kind{
-		Name: "shard_log_ahead", Subject: "shards", Level: slog.LevelWarn,
+		Subject: "shards", Past: true, Level: slog.LevelWarn,
 		Began:  "the time of a shard's log was ahead of this host's clock and was set back: a clock was wrong when it was written",
 		Remedy: "see that this host's clock is right; the times of claims of before stay as they were written",
 	}
@@ -103,8 +103,8 @@ var (
 	}
 )
 
-// Kinds are all kinds of problems.
+// Kinds are the kinds of problems that may be present.
 var Kinds = []*Kind{
 	NodeDown, NodeAbstains, NodeClock, Clock, Quorum, LedgerUnread, Payloads, SaleLogGone, Rules, PeerUnreached, Isolated, Idle,
-	Stalled, ListsStalled, ShardLogBroken, ShardLogAhead, ShardLogLarge,
+	Stalled, ListsStalled, ShardLogBroken, ShardLogLarge,
 }

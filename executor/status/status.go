@@ -29,6 +29,7 @@ type Kind struct {
 	Level   slog.Level
 	Began   string // the message of the log line when a problem begins
 	Ended   string // and when it ends; "": what happened cannot end, and each new Why is reported
+	Past    bool   // what happened is over: log lines alone show it
 	Remedy  string // for an operator; "": Began or Why names it
 }
 
