@@ -100,13 +100,14 @@ type saleStatus struct {
 	Health saleHealth        `json:"health"`
 
 	Holds        *api.Holds        `json:"holds,omitempty"`        // nil: there are none, or nobody tells
-	RuleCheck    *api.RuleCheck    `json:"ruleCheck,omitempty"`    // nil: the rules can be checked, or nobody tells
 	PaymentCheck *api.PaymentCheck `json:"paymentCheck,omitempty"` // nil: there is nothing to tell, or nobody tells
 
 	// Of the processes that share the sale, by the one that was asked; none: nobody tells.
 	Processes []api.Process   `json:"processes,omitempty"`
 	Ownership []api.Ownership `json:"ownership,omitempty"` // by shard
 	Moves     []api.Move      `json:"moves,omitempty"`
+
+	Problems []api.SaleProblem `json:"problems,omitempty"` // of the one that was asked
 }
 
 func (p *program) status(ctx context.Context, o statusOptions) error {

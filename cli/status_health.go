@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 
 	"salectl/backends/ledger"
 	"salectl/backends/quorum"
@@ -64,10 +65,36 @@ func (s *saleStatus) judge() {
 	if why := s.unreached(); why != "" {
 		amiss("%s", why)
 	}
+	for _, problem := range s.problems() {
+		amiss("%s", problem)
+	}
 	s.judgeServers(amiss)
 	if open && (sells == 0 || s.Phase == ledger.PhaseStalled || s.unread() && s.Server != nil && s.Server.Phase == ledger.PhaseStalled) {
 		s.Health.State = healthDown
 	}
+}
+
+// problems returns those of the process that serves the sale which the tables of nodes, processes and
+// shards do not show.
+func (s *saleStatus) problems() (all []string) {
+	for _, p := range s.Problems {
+		if p.Subject == "node" || p.Subject == "peer" || strings.HasSuffix(p.Kind, "_stalled") {
+			continue
+		}
+		text := p.Message
+		if p.Where != "" {
+			text += fmt.Sprintf(": %s %s", p.Subject, p.Where)
+		}
+		if !p.Since.IsZero() {
+			text += ", since " + timeText(p.Since)
+		}
+		text += because(p.Error)
+		if p.Remedy != "" {
+			text += "; " + p.Remedy
+		}
+		all = append(all, text)
+	}
+	return all
 }
 
 // open reports whether claims are to be decided, as far as is known.
@@ -96,9 +123,6 @@ func (s *saleStatus) judgeServers(amiss func(format string, args ...any)) {
 	}
 	if s.Server != nil && s.Server.Error != "" {
 		amiss("the process at %s %s", s.Server.Address, s.untold())
-	}
-	if c := s.RuleCheck; c != nil {
-		amiss("the rules cannot be checked, and claims are answered not_checked%s", because(c.Error))
 	}
 	if c := s.PaymentCheck; c != nil && !c.FailingSince.IsZero() {
 		amiss("the payment service gives no answer%s", because(c.Error))

@@ -85,6 +85,37 @@ shard 0 is to go from nobody that is reached to a:1: it waits for the lease
 	}
 }
 
+// TestStatusOfProblems shows the problems of the process that serves the sale, once.
+func TestStatusOfProblems(t *testing.T) {
+	address := answering(t, http.StatusServiceUnavailable, fmt.Sprintf(`{"outcome":"no_quorum","detail":%q,"known":{"nodes":[],"shards":[],
+		"processes":[{"address":"a:1","state":"serving","here":true,"up":true,"assigned":3}],"problems":[
+		{"kind":"node_down","level":"warn","subject":"node","message":"a lock node cannot be used"},
+		{"kind":"peer_unreached","level":"warn","subject":"peer","where":"b:1","message":"another process is not reached"},
+		{"kind":"shards_stalled","level":"warn","subject":"shards","where":"0-2","message":"shards stall"},
+		{"kind":"clock","level":"warn","message":"the clock is off","error":"it is ahead by 1h","remedy":"set it right"},
+		{"kind":"shard_log_broken","level":"error","subject":"shards","where":"0-2","since":"2026-11-11T11:59:00Z","message":"a shard's log is gone"}]}}`, api.NoQuorum.Row().Detail))
+	s := troubled("127.0.0.1:1") // nobody is there
+	s.Shards[2].Owner = address
+	view := &saleStatus{Status: s}
+	askServer(t.Context(), view, asker{token: "secret"})
+	view.judge()
+	c := newCapture()
+	c.statusText(view, false)
+	for _, want := range []string{"the clock is off: it is ahead by 1h; set it right", "a shard's log is gone: shards 0-2, since 2026-11-11T11:59:00Z"} {
+		if !slices.Contains(view.Health.Reasons, want) || !strings.Contains(c.out.String(), "  ! "+want+"\n") {
+			t.Errorf("it lacks %q: %q\n%s", want, view.Health.Reasons, c.out.String())
+		}
+	}
+	for _, shown := range []string{"a lock node cannot be used", "another process is not reached", "shards stall:"} { // by the tables
+		if strings.Contains(c.out.String(), shown) {
+			t.Errorf("it says %q:\n%s", shown, c.out.String())
+		}
+	}
+	if len(view.Problems) != 5 {
+		t.Errorf("its problems are %+v", view.Problems)
+	}
+}
+
 // Something is amiss while a process is not reached or a shard is nobody's; not while shards
 // move, and not for a process that is to own none.
 func TestHealthOfSeveralProcesses(t *testing.T) {

@@ -60,7 +60,7 @@ func (a asker) where(named []string) []string {
 
 // tell takes in what the process that serves a sale has told.
 func (s *saleStatus) tell(told api.Sale) {
-	s.Holds, s.RuleCheck, s.PaymentCheck = told.Holds, told.RuleCheck, told.PaymentCheck
+	s.Holds, s.PaymentCheck, s.Problems = told.Holds, told.PaymentCheck, told.Problems
 	s.Processes, s.Ownership, s.Moves = told.Processes, told.Owners, told.Moves
 	for at, n := range told.Nodes {
 		if known := s.node(n.Name, at, len(told.Nodes)); known != nil {
@@ -139,7 +139,7 @@ func (a asker) read(ctx context.Context, address, sale string) (api.Sale, error)
 			problem.Detail = cmp.Or(inability[problem.Outcome], problem.Detail)
 		}
 		if k := problem.Known; k != nil {
-			told = api.Sale{Nodes: k.Nodes, Shards: k.Shards, Processes: k.Processes, Owners: k.Owners, Moves: k.Moves}
+			told = api.Sale{Nodes: k.Nodes, Shards: k.Shards, Processes: k.Processes, Owners: k.Owners, Moves: k.Moves, Problems: k.Problems}
 		}
 	case errors.Is(err, context.DeadlineExceeded):
 		err = fmt.Errorf("no answer within %s", serverTimeout)

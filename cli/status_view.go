@@ -34,7 +34,7 @@ func (p *program) statusText(s *saleStatus, all bool) {
 	if s.Phase == ledger.PhaseDestroyed {
 		return
 	}
-	for _, line := range []string{times(s.Status), payment(s.Status), holds(s.Holds), checked(s.PaymentCheck), eligible(s), served(s), votes(s.Status)} {
+	for _, line := range []string{times(s.Status), payment(s.Status), holds(s.Holds), checked(s.PaymentCheck), eligible(s.Status), served(s), votes(s.Status)} {
 		if line != "" {
 			fmt.Fprintf(p.out, "  %s\n", line)
 		}
@@ -49,7 +49,7 @@ func (p *program) statusText(s *saleStatus, all bool) {
 	if why := s.unreached(); why != "" {
 		warnings = append(warnings, why)
 	}
-	writeWarnings(p.out, c, warnings, all)
+	writeWarnings(p.out, c, append(warnings, s.problems()...), all)
 	fmt.Fprintln(p.out)
 	p.processesText(s, c)
 	switch {
@@ -231,15 +231,11 @@ func payment(s *planner.Status) string {
 }
 
 // eligible says by which rules users may claim.
-func eligible(s *saleStatus) string {
+func eligible(s *planner.Status) string {
 	if s.Rules == nil {
 		return ""
 	}
-	text := fmt.Sprintf("rules: %v", s.Rules)
-	if c := s.RuleCheck; c != nil {
-		text += fmt.Sprintf("; since %s they cannot be checked%s", timeText(c.FailingSince), because(c.Error))
-	}
-	return text
+	return fmt.Sprintf("rules: %v", s.Rules)
 }
 
 // holds says what has become of them.
