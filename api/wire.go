@@ -162,7 +162,6 @@ type Sale struct {
 	// What follows is told to those who may operate.
 
 	Lists        *Lists        `json:"lists,omitempty"`        // where units lie in lists on nodes
-	RuleCheck    *RuleCheck    `json:"ruleCheck,omitempty"`    // of a sale whose rules cannot be checked; nil: they can, or there are none
 	PaymentCheck *PaymentCheck `json:"paymentCheck,omitempty"` // of a sale whose payment service is asked; nil: there is nothing to tell
 
 	Nodes  []Node  `json:"nodes,omitzero"`  // in the order of the sale's file; nil: they are not told
@@ -197,12 +196,6 @@ type SaleSummary struct {
 	Sold       int64     `json:"sold"`
 	OpensAt    time.Time `json:"opensAt,omitzero"`
 	ClosesAt   time.Time `json:"closesAt,omitzero"`
-}
-
-// RuleCheck is why a process cannot decide by a sale's rules: claims are answered not_checked.
-type RuleCheck struct {
-	FailingSince time.Time `json:"failingSince"`
-	Error        string    `json:"error,omitempty"` // told at the admin address alone
 }
 
 // PaymentCheck is how it goes to ask a payment service about claims that are held.

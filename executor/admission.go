@@ -351,9 +351,6 @@ func (d *admission) status(now clock.Now) Status {
 		return v
 	}
 	v.UID, v.RedPacket, v.Commitment = t.uid, t.red, t.commits
-	if e := t.eligibility.Load(); e != nil {
-		v.Unchecked = e.trouble.Load()
-	}
 	all := t.totals.Shards()
 	settings, votes := t.settings.Load(), d.away.Load().Outcome != api.NoQuorum
 	v.Shards = make([]ShardStatus, 0, len(t.shards))

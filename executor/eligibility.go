@@ -13,6 +13,7 @@ import (
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	"salectl/executor/shard"
+	"salectl/executor/status"
 	"salectl/rules"
 	"salectl/spec"
 )
@@ -34,7 +35,7 @@ type eligibility struct {
 	users   *userSource
 	seen    func(rule, result string) // counts; nil: nobody does
 
-	trouble atomic.Pointer[Trouble] // of the last decision; nil: it was taken
+	problem atomic.Pointer[status.Problem] // of the last decision; nil: it was taken
 }
 
 // newEligibility returns the rules that a generation declares, by the hash of their set.
@@ -75,19 +76,13 @@ func (e *eligibility) prepare(now clock.Now) {
 	}
 }
 
-// Trouble is why something fails, and since when.
-type Trouble struct {
-	Since time.Time
-	Err   error
-}
-
 // fail keeps why no decision could be taken. Only an error that is kept is allocated.
 func (e *eligibility) fail(now clock.Now, err error) {
-	t := &Trouble{now.Wall, err}
-	if before := e.trouble.Load(); before != nil {
-		t.Since = before.Since
+	p := &status.Problem{Kind: status.Rules, Since: now.Wall, Why: shard.OneLine(err)}
+	if before := e.problem.Load(); before != nil {
+		p.Since = before.Since
 	}
-	e.trouble.Store(t)
+	e.problem.Store(p)
 }
 
 // userSource is where a sale's users are found, opened when it is first used.
@@ -163,8 +158,8 @@ func (e *eligibility) decide(ctx context.Context, now clock.Now, r Request) (*sh
 		e.fail(now, err)
 		return nil, Answer{Outcome: api.NotChecked, RetryAfter: time.Second}
 	}
-	if e.trouble.Load() != nil {
-		e.trouble.Store(nil)
+	if e.problem.Load() != nil {
+		e.problem.Store(nil)
 	}
 	in := rules.Input{
 		User: user, History: user.History(), Sale: e.sale, Now: now.Wall,

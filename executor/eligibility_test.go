@@ -244,8 +244,8 @@ func TestRulesOfAnotherHash(t *testing.T) {
 	w.serve()
 	w.want(w.claim("ann", "1"), "not_checked")
 	e := w.s.p.serving.Load().eligibility.Load()
-	if err := e.trouble.Load().Err; !strings.Contains(err.Error(), "serve with the version that applied them") {
-		t.Error(err)
+	if why := e.problem.Load().Why; !strings.Contains(why, "was applied: serve with") {
+		t.Error(why)
 	}
 	if _, err := compileRules(spec.Sale{Name: "tickets"}, "rules"); err == nil || !strings.Contains(err.Error(), "declares no rules") {
 		t.Errorf("without a rule: %v", err)

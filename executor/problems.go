@@ -95,8 +95,8 @@ func (r *runner) sessionProblems(now clock.Now) []status.Problem {
 		all = append(all, status.Problem{Kind: status.Idle, Why: idle})
 	}
 	if e := r.session.eligibility.Load(); e != nil {
-		if p := e.trouble.Load(); p != nil {
-			all = append(all, status.Problem{Kind: status.Rules, Since: p.Since, Why: shard.OneLine(p.Err)})
+		if p := e.problem.Load(); p != nil {
+			all = append(all, *p)
 		}
 	}
 	for _, s := range r.session.locals() {

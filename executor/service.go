@@ -58,7 +58,6 @@ type Status struct {
 	RedPacket  *spec.RedPacket // nil: units are no packets of money
 	Commitment ledger.Hash     // to its amounts
 	Draw       *draw.Status    // nil: it is no draw
-	Unchecked  *Trouble        // why this process could not take its last decision by the rules; nil: it was taken
 	Shards     []ShardStatus
 	Nodes      []NodeStatus
 	Members    []MemberStatus   // the processes of the sale, as far as is known

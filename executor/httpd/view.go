@@ -11,7 +11,6 @@ import (
 	"salectl/backends/ledger"
 	"salectl/executor"
 	"salectl/executor/payments"
-	"salectl/executor/shard"
 )
 
 // withList adds the list of a shard, if it has one. nil: there are no lists.
@@ -124,9 +123,6 @@ func (sale *sale) operations(view *api.Sale, status *executor.Status, admin bool
 			problem.Where = private(p.Where)
 		}
 		view.Problems = append(view.Problems, problem)
-	}
-	if u := status.Unchecked; u != nil {
-		view.RuleCheck = &api.RuleCheck{FailingSince: moment(u.Since), Error: private(shard.OneLine(u.Err))}
 	}
 	if sale.checker != nil {
 		if view.PaymentCheck = paymentCheck(sale.checker.Health()); view.PaymentCheck != nil {

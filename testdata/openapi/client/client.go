@@ -1710,12 +1710,6 @@ type Process struct {
 // ProcessState defines model for Process.State.
 type ProcessState string
 
-// RuleCheck The process cannot decide by the rules of the sale: claims are answered not_checked.
-type RuleCheck struct {
-	Error        *string   `json:"error,omitempty"`
-	FailingSince time.Time `json:"failingSince"`
-}
-
 // Sale defines model for Sale.
 type Sale struct {
 	Available  int        `json:"available"`
@@ -1749,13 +1743,10 @@ type Sale struct {
 	Phase        SalePhase     `json:"phase"`
 
 	// Problems Of the process that answers.
-	Problems  *[]SaleProblem `json:"problems,omitempty"`
-	Processes *[]Process     `json:"processes,omitempty"`
-
-	// RuleCheck The process cannot decide by the rules of the sale: claims are answered not_checked.
-	RuleCheck  *RuleCheck `json:"ruleCheck,omitempty"`
-	Sale       string     `json:"sale"`
-	ServerTime time.Time  `json:"serverTime"`
+	Problems   *[]SaleProblem `json:"problems,omitempty"`
+	Processes  *[]Process     `json:"processes,omitempty"`
+	Sale       string         `json:"sale"`
+	ServerTime time.Time      `json:"serverTime"`
 
 	// Shards Those that stall.
 	Shards *[]Shard `json:"shards,omitempty"`
@@ -2274,7 +2265,7 @@ type ClientInterface interface {
 
 	// GetSale How a sale stands
 	//
-	// Nodes, shards, processes, owners, moves, problems, lists, ruleCheck and paymentCheck are told to those who may
+	// Nodes, shards, processes, owners, moves, problems, lists and paymentCheck are told to those who may
 	// operate; names of lock nodes and errors at the admin address alone, which has this path,
 	// too, and asks for no token. In an answer 503 the first six of these are in known.
 	//
@@ -2389,7 +2380,7 @@ func (c *Client) ListSales(ctx context.Context, reqEditors ...RequestEditorFn) (
 
 // GetSale How a sale stands
 //
-// Nodes, shards, processes, owners, moves, problems, lists, ruleCheck and paymentCheck are told to those who may
+// Nodes, shards, processes, owners, moves, problems, lists and paymentCheck are told to those who may
 // operate; names of lock nodes and errors at the admin address alone, which has this path,
 // too, and asks for no token. In an answer 503 the first six of these are in known.
 //
@@ -3094,7 +3085,7 @@ type ClientWithResponsesInterface interface {
 
 	// GetSaleWithResponse How a sale stands
 	//
-	// Nodes, shards, processes, owners, moves, problems, lists, ruleCheck and paymentCheck are told to those who may
+	// Nodes, shards, processes, owners, moves, problems, lists and paymentCheck are told to those who may
 	// operate; names of lock nodes and errors at the admin address alone, which has this path,
 	// too, and asks for no token. In an answer 503 the first six of these are in known.
 	//
@@ -4477,7 +4468,7 @@ func (c *ClientWithResponses) ListSalesWithResponse(ctx context.Context, reqEdit
 
 // GetSaleWithResponse How a sale stands
 //
-// Nodes, shards, processes, owners, moves, problems, lists, ruleCheck and paymentCheck are told to those who may
+// Nodes, shards, processes, owners, moves, problems, lists and paymentCheck are told to those who may
 // operate; names of lock nodes and errors at the admin address alone, which has this path,
 // too, and asks for no token. In an answer 503 the first six of these are in known.
 //
