@@ -74,11 +74,11 @@ func (s *saleStatus) judge() {
 	}
 }
 
-// problems returns those of the process that serves the sale which the tables of nodes, processes and
+// problems returns those of the process that serves the sale which the tables of nodes and
 // shards do not show.
 func (s *saleStatus) problems() (all []string) {
 	for _, p := range s.Problems {
-		if p.Subject == "node" || p.Subject == "peer" || strings.HasSuffix(p.Kind, "_stalled") {
+		if p.Subject == "node" || strings.HasSuffix(p.Kind, "_stalled") {
 			continue
 		}
 		text := p.Message

@@ -41,34 +41,20 @@ func (p *program) processesText(s *saleStatus, c palette) {
 	fmt.Fprintln(p.out)
 }
 
-// unreached says which processes are not reached by the one that tells, and which shards of an
-// open sale no other owns; "": nothing of that. A shard on its way from one process to another is
-// the first one's until it is the other's.
+// unreached says which shards of an open sale no process owns that is reached by the one that tells; "":
+// there are none. A shard on its way from one process to another is the first one's until it is the other's.
 func (s *saleStatus) unreached() string {
 	if len(s.Processes) < 2 {
 		return "" // nobody tells, or there is nobody to reach
 	}
-	reached, gone := s.reached(), []string(nil)
-	for _, m := range s.Processes {
-		// One that was to own no shard may have ended as it was told, and one that was started again is there.
-		planned := m.State == api.ProcessStandby || m.State == api.ProcessDraining
-		if !m.Up && !planned && !slices.Contains(reached, m.Address) && !slices.Contains(gone, m.Address) {
-			gone = append(gone, m.Address)
-		}
+	switch nobodys := s.unowned(); len(nobodys) {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf("shard %d has no owner that is reached", nobodys[0])
+	default:
+		return fmt.Sprintf("shards %s have no owner that is reached", spec.Numbers(nobodys))
 	}
-	var parts []string
-	switch {
-	case len(gone) == 1:
-		parts = append(parts, gone[0]+" is not reached")
-	case len(gone) > 1:
-		parts = append(parts, strings.Join(gone, ", ")+" are not reached")
-	}
-	if nobodys := s.unowned(reached); len(nobodys) == 1 {
-		parts = append(parts, fmt.Sprintf("shard %d has no owner that is reached", nobodys[0]))
-	} else if len(nobodys) > 1 {
-		parts = append(parts, fmt.Sprintf("shards %s have no owner that is reached", spec.Numbers(nobodys)))
-	}
-	return strings.Join(parts, "; ")
 }
 
 // reached is where the processes answer that the one reaches which tells of them, itself among
@@ -91,12 +77,12 @@ func (s *saleStatus) untold() string {
 	return fmt.Sprintf("does not tell %s: %s", what, s.Server.Error)
 }
 
-// unowned is the shards of an open sale that none of the processes owns at these addresses.
-func (s *saleStatus) unowned(reached []string) (shards []int) {
+// unowned is the shards of an open sale that no process owns that is reached.
+func (s *saleStatus) unowned() (shards []int) {
 	if !s.open() {
 		return nil
 	}
-	owned := make(map[int]bool)
+	reached, owned := s.reached(), make(map[int]bool)
 	for _, o := range s.Ownership {
 		owned[o.Shard] = slices.Contains(reached, o.Owner)
 	}
