@@ -4,7 +4,6 @@ package embedded
 
 import (
 	"os"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -14,16 +13,20 @@ import (
 // others poll. On a busy machine a writer that polls sleeps for longer than the file stays free
 // between two transactions of another, and would starve. So only the head of the queue polls: it
 // holds a lock on the write-ahead log, which SQLite itself locks nowhere, until its transaction
-// has begun. A writer that has just ended a transaction queues behind it.
+// has begun. The lock is free for the rest of the transaction, so that another writer gets it
+// before the one that ends the transaction comes back.
 //
-// The queue is about fairness alone. A writer that has waited for headWait begins without the
-// lock, since a process that is stopped may have it.
+// The queue is about fairness alone. A writer that has waited for headWait does without it for
+// withoutFor, since a process that is stopped may have the lock.
 type queue struct {
-	file *os.File
-	late atomic.Bool // an attempt has waited for headWait and still waits
+	file    *os.File
+	without time.Time // until then the queue is not used
 }
 
-const headWait = 500 * time.Millisecond
+const (
+	headWait   = 500 * time.Millisecond
+	withoutFor = 10 * time.Second
+)
 
 // openQueue opens the queue of a file that has a session; nil: it has no write-ahead log yet.
 func openQueue(path string) *queue {
@@ -34,39 +37,24 @@ func openQueue(path string) *queue {
 	return &queue{file: file}
 }
 
-// enter waits until the caller is the head of the queue, for headWait at most. leave lets the next
-// one be it.
+// enter waits until the caller is the head of the queue, for headWait at most. leave lets another
+// writer be it.
 func (q *queue) enter() (leave func()) {
-	if q == nil || q.late.Load() {
-		return func() {}
+	leave = func() {}
+	if q == nil || time.Now().Before(q.without) {
+		return leave
 	}
-	unlock := func() { q.lock(unix.LOCK_UN) }
-	if q.lock(unix.LOCK_EX|unix.LOCK_NB) == nil {
-		return unlock
-	}
-	var taken atomic.Bool // by enter, or by the attempt that is late
-	entered := make(chan struct{})
-	go func() {
-		q.lock(unix.LOCK_EX)
-		if taken.CompareAndSwap(false, true) {
-			close(entered)
-			return
+	for begin := time.Now(); ; time.Sleep(pollEvery) {
+		switch err := q.lock(unix.LOCK_EX | unix.LOCK_NB); {
+		case err == nil:
+			return func() { q.lock(unix.LOCK_UN) }
+		case err != unix.EWOULDBLOCK:
+			return leave
+		case time.Since(begin) >= headWait:
+			q.without = time.Now().Add(withoutFor)
+			return leave
 		}
-		unlock()
-		q.late.Store(false)
-	}()
-	select {
-	case <-entered:
-		return unlock
-	case <-time.After(headWait):
 	}
-	q.late.Store(true)
-	if taken.CompareAndSwap(false, true) {
-		return func() {}
-	}
-	<-entered
-	q.late.Store(false)
-	return unlock
 }
 
 func (q *queue) lock(how int) error {
