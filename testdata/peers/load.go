@@ -117,7 +117,7 @@ func commit(ctx context.Context, logs ledger.Logs, w *ledger.Writer, state *ledg
 		return err
 	}
 	now := clock.System()
-	do := w.Append(now(), e)
+	do := w.Append(e)
 	for do.Send != nil {
 		do = w.Done(now(), do.Send.Do(ctx, logs))
 	}
