@@ -126,6 +126,9 @@ func TestDestroyOfAForeignTransfer(t *testing.T) {
 }
 
 func TestDestroyKilledAtEveryCall(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it runs for tens of seconds")
+	}
 	for name, test := range map[string]struct {
 		before func(*world)
 		sold   int64
@@ -164,6 +167,9 @@ func TestDestroyKilledAtEveryCall(t *testing.T) {
 
 // Two destroys at once, with faults: each ends well or finds the other's work.
 func TestDestroysOverlap(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it runs for tens of seconds")
+	}
 	for seed := range uint64(60) {
 		w := newWorld(t)
 		sold(w)

@@ -114,6 +114,9 @@ func TestListsLife(t *testing.T) {
 // is completed by another one; buyers go on all the time, and nothing that they
 // were told is lost.
 func TestListsKilledAtEveryCall(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it runs for tens of seconds")
+	}
 	given := func(w *listWorld) {
 		w.mustApply(numbers(30))
 		w.grabAll()
