@@ -2,9 +2,9 @@
 
 package embedded
 
-// queue is not needed where one process alone uses a file at a time.
-type queue struct{}
+// fileQueue has no lock here: each writer polls.
+type fileQueue struct{}
 
-func openQueue(string) *queue        { return nil }
-func (*queue) enter() (leave func()) { return func() {} }
-func (*queue) close()                {}
+func openFileQueue(string) *fileQueue    { return nil }
+func (*fileQueue) enter() (leave func()) { return func() {} }
+func (*fileQueue) close()                {}

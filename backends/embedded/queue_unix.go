@@ -9,39 +9,39 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// queue orders the writers of several processes that share a file. SQLite lets one in and has the
+// fileQueue orders the writers of several processes that share a file. SQLite lets one in and has the
 // others poll. On a busy machine a writer that polls sleeps for longer than the file stays free
 // between two transactions of another, and would starve. So only the head of the queue polls: it
 // holds a lock on the write-ahead log, which SQLite itself locks nowhere, until its transaction
 // has begun. The lock is free for the rest of the transaction, so that another writer gets it
 // before the one that ends the transaction comes back.
 //
-// The queue is about fairness alone. A writer that has waited for headWait does without it for
-// withoutFor, since a process that is stopped may have the lock.
-type queue struct {
-	file    *os.File
-	without time.Time // until then the queue is not used
+// The queue is about fairness alone. A writer that has waited for headWait leaves it unused for
+// unusedFor, since a process that is stopped may have the lock.
+type fileQueue struct {
+	file        *os.File
+	unusedUntil time.Time
 }
 
 const (
-	headWait   = 500 * time.Millisecond
-	withoutFor = 10 * time.Second
+	headWait  = 500 * time.Millisecond
+	unusedFor = 10 * time.Second
 )
 
-// openQueue opens the queue of a file that has a session; nil: it has no write-ahead log yet.
-func openQueue(path string) *queue {
+// openFileQueue opens the queue of a file that has a session; nil: it has no write-ahead log yet.
+func openFileQueue(path string) *fileQueue {
 	file, err := os.Open(path + "-wal")
 	if err != nil {
 		return nil
 	}
-	return &queue{file: file}
+	return &fileQueue{file: file}
 }
 
 // enter waits until the caller is the head of the queue, for headWait at most. leave lets another
 // writer be it.
-func (q *queue) enter() (leave func()) {
+func (q *fileQueue) enter() (leave func()) {
 	leave = func() {}
-	if q == nil || time.Now().Before(q.without) {
+	if q == nil || time.Now().Before(q.unusedUntil) {
 		return leave
 	}
 	for begin := time.Now(); ; time.Sleep(pollEvery) {
@@ -51,13 +51,13 @@ func (q *queue) enter() (leave func()) {
 		case err != unix.EWOULDBLOCK:
 			return leave
 		case time.Since(begin) >= headWait:
-			q.without = time.Now().Add(withoutFor)
+			q.unusedUntil = time.Now().Add(unusedFor)
 			return leave
 		}
 	}
 }
 
-func (q *queue) lock(how int) error {
+func (q *fileQueue) lock(how int) error {
 	for {
 		if err := unix.Flock(int(q.file.Fd()), how); err != unix.EINTR {
 			return err
@@ -65,7 +65,7 @@ func (q *queue) lock(how int) error {
 	}
 }
 
-func (q *queue) close() {
+func (q *fileQueue) close() {
 	if q != nil {
 		q.file.Close()
 	}

@@ -18,7 +18,7 @@ func TestQueue(t *testing.T) {
 	c := &chain{logs: mustOpenLogs(t, dir), log: "log"}
 	c.mustAppend(t, []byte("first"))
 	path := filepath.Join(dir, ledgerFile)
-	other := openQueue(path) // of another process
+	other := openFileQueue(path) // of another process
 	defer other.close()
 	isFree := func() bool { return other.lock(unix.LOCK_EX|unix.LOCK_NB) == nil }
 
@@ -50,7 +50,7 @@ func TestQueue(t *testing.T) {
 	for range 2 { // the second one does not even wait for the queue
 		c.mustAppend(t, []byte("without the queue"))
 	}
-	if c.logs.writer.queued.without.IsZero() {
+	if c.logs.writer.fileQueue.unusedUntil.IsZero() {
 		t.Error("the writer does not wait for the queue")
 	}
 }

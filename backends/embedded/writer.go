@@ -52,8 +52,8 @@ type writer struct {
 	ended chan struct{} // closed when run has returned
 
 	// These belong to run.
-	session *session
-	queued  *queue
+	session   *session
+	fileQueue *fileQueue
 }
 
 func newWriter(db *database) *writer {
@@ -183,15 +183,15 @@ func (w *writer) connect(batch []*change) error {
 		return err
 	}
 	s.SetBusyTimeout(0) // transact polls by itself, and faster
-	w.session, w.queued = s, openQueue(w.db.path)
+	w.session, w.fileQueue = s, openFileQueue(w.db.path)
 	return nil
 }
 
 func (w *writer) disconnect() {
 	if w.session != nil {
-		w.queued.close()
+		w.fileQueue.close()
 		w.session.Close()
-		w.session, w.queued = nil, nil
+		w.session, w.fileQueue = nil, nil
 	}
 }
 
@@ -221,7 +221,7 @@ func (w *writer) transact(batch []*change, answers []error) error {
 
 // begin waits for the file's one place for a writer.
 func (w *writer) begin() error {
-	defer w.queued.enter()()
+	defer w.fileQueue.enter()()
 	_, err := untilFree(func() (struct{}, error) { return struct{}{}, execute(w.session.Conn, "BEGIN IMMEDIATE") })
 	if err != nil {
 		w.recover(err)
