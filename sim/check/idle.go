@@ -113,7 +113,7 @@ const replyLasts = 2 * time.Second
 func (e *evidence) idle(r *run, o *operation) string {
 	home, from, to := r.homeOf(o.invoked.User), o.invoked.Place, o.returned.Seq
 	here := home.at(from.Seq)
-	if here == nil || o.returned.At-from.At >= silence || home.turned(from.Seq, to) || !home.served(from.Seq) || !e.decidedBy(o, here.after.owner) || e.behindSilence(home, o) {
+	if here == nil || o.returned.At-from.At >= silence || home.turned(from.Seq, to) || !home.served(from.Seq) || !e.decidedBy(o, here.after.owner) {
 		return ""
 	}
 	waiting := e.waiting(r, o)
@@ -138,16 +138,6 @@ func (e *evidence) idle(r *run, o *operation) string {
 		return ""
 	}
 	return fmt.Sprintf("%d units lay available on other shards", elsewhere)
-}
-
-// behindSilence reports whether another request on a shard, open with an operation, had waited for
-// silence when that returned: shards that had not answered it counted as empty for both.
-func (e *evidence) behindSilence(home *log, o *operation) bool {
-	return slices.ContainsFunc(e.h.Requests, func(v Received) bool {
-		other := e.ops[v.Op]
-		return other != o && home.run.homeOf(other.invoked.User) == home && v.At+silence <= o.returned.At &&
-			(v.Ended == 0 && v.At+grace > o.invoked.At || v.Ended > o.invoked.Seq)
-	})
 }
 
 // waiting returns how many units others were asking for while an operation ran, by shard.

@@ -182,12 +182,6 @@ func TestToleratedVerdicts(t *testing.T) {
 			w.at += replyLasts - 10*time.Millisecond
 			w.refused(w.user(0), "k", 5, api.NoneNow)
 		}},
-		"none now behind another that waited for long": {emptied, func(w *world) {
-			other := w.asked(w.user(0), "l", 1)
-			w.at += silence
-			w.refused(w.user(0), "k", 1, api.NoneNow)
-			other(Answer{Outcome: api.NoneNow})
-		}},
 		"none now again, behind a command": {open, func(w *world) {
 			w.h.Stopped = w.pass()
 			w.at += time.Minute
@@ -410,6 +404,12 @@ var verdictFaults = map[string]planted{
 	"none now after units of the other shard were released": {freed, func(w *world) {
 		w.at += replyLasts
 		w.refused(w.user(0), "k", 5, api.NoneNow)
+	}, "refusals"},
+	"none now behind another that waited for long": {emptied, func(w *world) {
+		other := w.asked(w.user(0), "l", 1)
+		w.at += silence
+		w.refused(w.user(0), "k", 1, api.NoneNow)
+		other(Answer{Outcome: api.NoneNow})
 	}, "refusals"},
 	"none now after another that waited for long": {emptied, func(w *world) {
 		other := w.asked(w.user(0), "l", 1)
