@@ -262,7 +262,7 @@ type Shard struct {
 	Error string    `json:"error,omitempty"` // told at the admin address alone
 }
 
-// SaleProblem is something that is wrong, as the process knows that answers.
+// SaleProblem is a problem of the process that answers.
 type SaleProblem struct {
 	Kind    string    `json:"kind"`              // such as shards_stalled: docs/metrics.md has a table
 	Level   string    `json:"level"`             // warn or error

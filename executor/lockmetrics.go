@@ -67,6 +67,6 @@ func (m *lockMetrics) collectNodes(h *health, to tellMetrics) {
 		to.gauge(m.abstains, one(!n.VotesFrom.IsZero()), n.Name)
 	}
 	if asked {
-		to.gauge(m.quorum, one(!h.Silent))
+		to.gauge(m.quorum, one(!h.NoMajority))
 	}
 }

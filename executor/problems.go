@@ -69,7 +69,7 @@ func (r *runner) problems() []status.Problem {
 	if h.ClockOff != 0 {
 		all = append(all, h.wrongClock())
 	}
-	if h.Silent {
+	if h.NoMajority {
 		all = append(all, h.noMajority())
 	}
 	if h.Unread != nil && r.clock().Wall.Sub(h.Logged.ReadAt) >= unreadAfter {

@@ -127,7 +127,7 @@ func TestDestroyOfAForeignTransfer(t *testing.T) {
 
 func TestDestroyKilledAtEveryCall(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it runs for tens of seconds")
+		t.Skip("it tries many orders of calls")
 	}
 	for name, test := range map[string]struct {
 		before func(*world)
@@ -168,7 +168,7 @@ func TestDestroyKilledAtEveryCall(t *testing.T) {
 // Two destroys at once, with faults: each ends well or finds the other's work.
 func TestDestroysOverlap(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it runs for tens of seconds")
+		t.Skip("it tries many orders of calls")
 	}
 	for seed := range uint64(60) {
 		w := newWorld(t)

@@ -115,7 +115,7 @@ func TestListsLife(t *testing.T) {
 // were told is lost.
 func TestListsKilledAtEveryCall(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it runs for tens of seconds")
+		t.Skip("it tries many orders of calls")
 	}
 	given := func(w *listWorld) {
 		w.mustApply(numbers(30))

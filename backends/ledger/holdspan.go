@@ -1,6 +1,6 @@
 package ledger
 
-// HoldSpan is how a claim lay in its hold.
+// HoldSpan is when the hold of a claim began and ended.
 type HoldSpan struct {
 	Claim   int   // which: State.Claim has it
 	SinceUs int64 // the commit of the claim, or of its award, in microseconds since 1970
@@ -11,7 +11,7 @@ type HoldSpan struct {
 // It never decreases.
 func (s *State) HoldRecords() int { return s.claims.holdRecords.Len() }
 
-// HoldOf returns how the i-th of the HoldRecords lay in its hold; false: it was never held.
+// HoldOf returns when the hold of the i-th of the HoldRecords began and ended; false: it was never held.
 func (s *State) HoldOf(i int) (HoldSpan, bool) {
 	d := s.claims.holdRecords.At(uint32(i))
 	return s.claims.span(d), d.heldUntil != 0

@@ -13,18 +13,18 @@ import (
 
 // Status is the state of a process, for answers, metrics and operators.
 type Status struct {
-	Nodes    []NodeStatus
-	Logged   Logged
-	Missing  *Logged       // the live run whose log is gone; nil: there is none
-	Seen     uint64        // slots of the sale's log that were read once
-	Unread   error         // why the sale's log could not be read; nil: it was
-	ClockOff time.Duration // of this host, where it is too much
-	Silent   bool          // no majority of the lock nodes votes
-	Locks    quorum.Stats
-	Members  []ProcessStatus
-	Moves    []MoveStatus
-	Held     []bool // by shard: a process that can be reached says now that it owns it
-	Idle     string // why nobody is to own the shards that nobody owns; "": somebody is
+	Nodes      []NodeStatus
+	Logged     Logged
+	Missing    *Logged       // the live run whose log is gone; nil: there is none
+	Seen       uint64        // slots of the sale's log that were read once
+	Unread     error         // why the sale's log could not be read; nil: it was
+	ClockOff   time.Duration // of this host, where it is too much
+	NoMajority bool          // no majority of the lock nodes votes
+	Locks      quorum.Stats
+	Members    []ProcessStatus
+	Moves      []MoveStatus
+	Held       []bool // by shard: a process that can be reached says now that it owns it
+	Idle       string // why nobody is to own the shards that nobody owns; "": somebody is
 }
 
 // ProcessStatus is a process of the sale.
@@ -50,7 +50,7 @@ type MoveStatus struct {
 // Status returns the state of this process.
 func (m *Machine) Status(now clock.Now) Status {
 	s := Status{
-		Nodes: m.nodes.Status(), Logged: m.log.logged(), Missing: m.log.missing, Seen: m.log.seen, Unread: m.log.readErr, ClockOff: m.clock.off, Silent: m.silent,
+		Nodes: m.nodes.Status(), Logged: m.log.logged(), Missing: m.log.missing, Seen: m.log.seen, Unread: m.log.readErr, ClockOff: m.clock.off, NoMajority: m.silent,
 		Locks: m.locks, Members: m.handover.processes(now), Moves: m.handover.moving(now), Held: m.handover.held(now),
 	}
 	if m.handover.leases != nil {

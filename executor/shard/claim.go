@@ -73,7 +73,7 @@ func (c *Claim) Size() int64 {
 // ClaimID names a claim.
 type ClaimID = api.ClaimID
 
-// IsFinal reports whether only a refund can change what a claim was answered with. The later state of a hold
+// IsFinal reports whether only a refund can change the state that a claim was answered with. The later state of a hold
 // or of an entry is known only to a process that has read the log to its end.
 func (c Claim) IsFinal() bool { return c.HeldUntil.IsZero() && c.State == api.Sold }
 

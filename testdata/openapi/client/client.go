@@ -1765,7 +1765,7 @@ type Sale struct {
 // SalePhase defines model for Sale.Phase.
 type SalePhase string
 
-// SaleProblem Something that is wrong, as the process knows that answers.
+// SaleProblem A problem of the process that answers.
 type SaleProblem struct {
 	// Error Told at the admin address alone.
 	Error *string `json:"error,omitempty"`
