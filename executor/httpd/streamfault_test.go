@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,7 +18,6 @@ import (
 	"salectl/api/streampb"
 	"salectl/executor"
 	"salectl/executor/httpd/httpdtest"
-	"salectl/executor/httpd/stream"
 )
 
 // raw opens a stream whose bytes are the test's. It returns all of the answer.
@@ -166,19 +166,23 @@ func TestStreamBackpressure(t *testing.T) {
 		asked.Add(1)
 		return httpdtest.SoldTo(r.User)
 	}}}
-	v := serve(t, New(Config{Sales: []executor.Service{sale}}))
+	s := New(Config{Sales: []executor.Service{sale}})
+	setWriteTimeout(s, time.Hour)
+	v := serve(t, s)
 	read := make(chan struct{})
+	release := sync.OnceFunc(func() { close(read) })
 	heard := make(map[uint64]bool)
 	l := listen(t, v.url, func(c *api.StreamConfig) {
 		c.Transport = httpdtest.SmallBuffers()
 		c.Received = func(r *streampb.Reply) { <-read; heard[r.Id] = true }
 	})
+	t.Cleanup(release) // before the client closes the stream, which waits for Received
 	sent := l.fill(func() bool { return asked.Load() >= inFlight })
 	// A few answers are gone to where the client has room for them, and no others.
 	if n := asked.Load(); n > inFlight+(256<<10)/40 || uint64(n) >= sent {
 		t.Errorf("%d of %d requests were taken in", n, sent)
 	}
-	close(read)
+	release()
 	l.CloseSend()
 	if err := <-l.closed; err != nil || uint64(len(heard)) != sent {
 		t.Errorf("%d of %d answers, and the stream ends with %v", len(heard), sent, err)
@@ -189,9 +193,7 @@ func TestStreamBackpressure(t *testing.T) {
 func TestStreamStalls(t *testing.T) {
 	sale := &prompt{httpdtest.Fake{Name: "movie", ClaimFunc: sells}}
 	s := New(Config{Sales: []executor.Service{sale}})
-	impatient := s.streamConfig()
-	impatient.WriteTimeout = time.Millisecond
-	s.streams = stream.New(impatient)
+	setWriteTimeout(s, time.Millisecond)
 	v := serve(t, s)
 	read := make(chan struct{})
 	l := listen(t, v.url, func(c *api.StreamConfig) {

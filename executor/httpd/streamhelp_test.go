@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"salectl/api"
 	"salectl/api/streampb"
 	"salectl/executor"
 	"salectl/executor/httpd/httpdtest"
+	"salectl/executor/httpd/stream"
 	"salectl/internal/wait"
 )
 
@@ -96,6 +98,14 @@ func (l *listener) fill(enough func() bool) (sent uint64) {
 		return full == 20
 	})
 	return sent
+}
+
+// setWriteTimeout replaces the streams of a server that does not serve yet. They end after d if their
+// clients read nothing.
+func setWriteTimeout(s *Server, d time.Duration) {
+	config := s.streamConfig()
+	config.WriteTimeout = d
+	s.streams = stream.New(config)
 }
 
 // prompt answers within Begin.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -108,7 +109,9 @@ func TestPeersAreEnded(t *testing.T) {
 func TestPeersThatDoNotRead(t *testing.T) {
 	const maxUnsent = 4 << 20 // before nothing more is read
 	p := newParty()
-	v := serve(t, New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie"}}, Peers: p}))
+	s := New(Config{Sales: []executor.Service{&httpdtest.Fake{Name: "movie"}}, Peers: p})
+	setWriteTimeout(s, time.Hour)
+	v := serve(t, s)
 	var taken atomic.Uint64
 	big := make([]byte, 10_000)
 	p.answers = func(r *streampb.Request) {
@@ -118,10 +121,12 @@ func TestPeersThatDoNotRead(t *testing.T) {
 		}
 	}
 	read, heard := make(chan struct{}), uint64(0)
+	release := sync.OnceFunc(func() { close(read) })
 	l := link(t, v.url, func(c *api.StreamConfig) {
 		c.Transport = httpdtest.SmallBuffers()
 		c.Received = func(*streampb.Reply) { <-read; heard++ }
 	})
+	t.Cleanup(release) // before the client closes the stream, which waits for Received
 	l.send(hello("b"))
 	<-p.hello
 	sent := l.fill(func() bool { return taken.Load()*uint64(len(big)) > maxUnsent })
@@ -129,7 +134,7 @@ func TestPeersThatDoNotRead(t *testing.T) {
 	if n := taken.Load(); n*uint64(len(big)) > 2*maxUnsent+1<<20 || n >= sent {
 		t.Errorf("%d of %d requests were taken in", n, sent)
 	}
-	close(read)
+	release()
 	l.CloseSend()
 	if err := errors.Join(<-p.gone, <-l.closed); err != nil || heard != sent {
 		t.Errorf("%d of %d replies, and the stream ends with %v", heard, sent, err)
