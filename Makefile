@@ -53,10 +53,12 @@ push: image ## push the image as IMAGE, such as registry.example.com/salectl:v1,
 
 # With the race detector a program rests a second before it exits, and scripts run hundreds.
 test stress: export GORACE = atexit_sleep_ms=0
-# The tests keep their files in memory where there are 8 GiB for it: servers that sync a file on a
-# busy disk answer too late for the tests, and the programs under test.
-ifeq ($(shell test "$$(df -k --output=avail /dev/shm 2>/dev/null | tail -1)" -ge 8388608 2>/dev/null && echo yes),yes)
-test stress: export GOTMPDIR := $(or $(GOTMPDIR),$(TMPDIR),/tmp)
+# The tests, and what Go builds for them, keep their files in memory where there are 8 GiB for it:
+# servers that sync a file on a busy disk answer too late for the tests, and the programs under test.
+# Go's testing takes GOTMPDIR before TMPDIR.
+ifeq ($(shell test "$$(df -k --output=avail /dev/shm 2>/dev/null | tail -1)" -ge 8388608 2>/dev/null && \
+	! grep -q '^[^ ]* /dev/shm .*noexec' /proc/mounts && echo yes),yes)
+test stress: export GOTMPDIR = /dev/shm
 test stress: export TMPDIR = /dev/shm
 endif
 # The tests start a Java some twenty times, each for seconds: its second compiler
