@@ -261,3 +261,6 @@ func (n *Lists) inspect(name lists.List) lists.State {
 		Whole: l.whole == n.runID(),
 	}
 }
+
+// runID must be called with mu held.
+func (n *Lists) runID() string { return fmt.Sprintf("%s-run-%d", n.name, n.runs) }

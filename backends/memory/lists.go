@@ -126,9 +126,6 @@ func (n *Lists) change(ctx context.Context, op Op, do func() error) error {
 	return err
 }
 
-// runID must be called with mu held.
-func (n *Lists) runID() string { return fmt.Sprintf("%s-run-%d", n.name, n.runs) }
-
 // Name is lists.Node's.
 func (n *Lists) Name() string { return n.name }
 

@@ -1,6 +1,7 @@
 package rehearse
 
 import (
+	"fmt"
 	"math"
 	"time"
 )
@@ -33,4 +34,14 @@ func (l latencies) mean() time.Duration {
 		sum += d
 	}
 	return sum / time.Duration(len(l))
+}
+
+// round cuts off the digits that no measurement has.
+func round(f float64) float64 { return math.Round(f*1000) / 1000 }
+
+func ms(f float64) string {
+	if f < 10 {
+		return fmt.Sprintf("%.2f ms", f)
+	}
+	return fmt.Sprintf("%.0f ms", f)
 }

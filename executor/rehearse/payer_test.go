@@ -82,8 +82,9 @@ func TestHonestPaidShop(t *testing.T) {
 			if sold := len(s.in(api.Sold)); p.Held != len(s.claims) || p.Paid+p.LateSold-p.Refunded != sold {
 				t.Errorf("reported %+v, the shop held %d claims and sold %d", p, len(s.claims), sold)
 			}
+			// Who pays twice, both times too late, is owed both.
 			if p.Paid == 0 || p.Abandoned == 0 || p.Cancelled == 0 || p.PaidLate == 0 || p.Extended == 0 || p.Disputed == 0 || p.Refunded == 0 ||
-				p.RefundsDue != p.LateRefundDue+p.Disputed || p.Released == 0 {
+				p.RefundsDue < p.LateRefundDue+p.Disputed || p.Released == 0 {
 				t.Errorf("some story was not played: %+v", p)
 			}
 			// One that comes as the hold ends may still be in time.

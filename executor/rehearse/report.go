@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -169,13 +168,3 @@ func lastAnswer(workers []*worker) (last time.Duration) {
 	}
 	return last
 }
-
-func recordsOf(workers []*worker) (all []record) {
-	for _, w := range workers {
-		all = append(all, w.records...)
-	}
-	return all
-}
-
-// round cuts off the digits that no measurement has.
-func round(f float64) float64 { return math.Round(f*1000) / 1000 }

@@ -94,10 +94,3 @@ func byReading(a, b string) int {
 	}
 	return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a, b))
 }
-
-func ms(f float64) string {
-	if f < 10 {
-		return fmt.Sprintf("%.2f ms", f)
-	}
-	return fmt.Sprintf("%.0f ms", f)
-}

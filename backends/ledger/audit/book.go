@@ -2,7 +2,6 @@ package audit
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -11,7 +10,6 @@ import (
 	"salectl/backends/ledger/internal/chunked"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/draw"
-	"salectl/spec"
 )
 
 // Reducer is the account that the program itself keeps of a shard, and decides by: *ledger.State.
@@ -164,54 +162,6 @@ func (b *Book) Damaged() error { return b.damage }
 // can be compared.
 func (b *Book) Compared() bool { return b.damage == nil && b.refused == nil }
 
-// Fold books a slot, and applies it to the reducer as long as that agrees.
-func (b *Book) Fold(entry []byte) error { return b.FoldRedacted(entry, sha256.Sum256(entry)) }
-
-// FoldRedacted is Fold of a slot whose stored bytes have the hash, whatever was redacted since.
-func (b *Book) FoldRedacted(entry []byte, hash ledger.Hash) error {
-	slot := b.Next()
-	commit, err := b.tail.TakeRedacted(entry, hash)
-	if err != nil {
-		return err
-	}
-	b.slot = slot
-	b.slots = append(b.slots, uint32(b.claims.Len()))
-	for i, op := range commit.GetOps() {
-		b.enter(commit, place{slot, uint32(i)}, op)
-	}
-	if b.refused == nil {
-		b.refused = b.reducer.Apply(commit, hash, len(entry))
-	}
-	return nil
-}
-
-func (b *Book) enter(c *pb.Commit, at place, op *pb.Op) {
-	switch op := op.GetOp().(type) {
-	case *pb.Op_Claim:
-		b.claim(c, at, op.Claim)
-	case *pb.Op_Settle:
-		b.settle(c, op.Settle)
-	case *pb.Op_Entries:
-		b.closeEntries(op.Entries)
-	case *pb.Op_Rebuild:
-		b.fill = op.Rebuild.GetFill()
-	case *pb.Op_Generation:
-		b.generation(op.Generation)
-	case *pb.Op_Out:
-		x := b.peer(int(op.Out.GetTo()))
-		x.sent = append(x.sent, b.move(op.Out.GetUnits(), func(r ledger.Range) { b.take(&b.free, r) }))
-	case *pb.Op_In:
-		x := b.peer(int(op.In.GetFrom()))
-		if op.In.GetK() <= uint64(len(x.received)) {
-			return // said twice, counts once
-		}
-		x.received = append(x.received, b.move(op.In.GetUnits(), func(r ledger.Range) { b.put(&b.free, r) }))
-	case *pb.Op_Ack:
-		x := b.peer(int(op.Ack.GetTo()))
-		x.acked = max(x.acked, int(op.Ack.GetK()))
-	}
-}
-
 // move does to each range what a transfer does on this side, and returns the
 // units of the transfer.
 func (b *Book) move(ranges []*pb.Range, do func(ledger.Range)) (units ledger.Units) {
@@ -220,107 +170,6 @@ func (b *Book) move(ranges []*pb.Range, do func(ledger.Range)) (units ledger.Uni
 		b.put(&units, ledger.Range{First: r.GetFirst(), Count: r.GetCount()})
 	}
 	return units
-}
-
-func (b *Book) claim(c *pb.Commit, at place, op *pb.Claim) {
-	user, id := nameOf(op.GetUser()), nameOf(op.GetUser(), string(op.GetKey()))
-	n, known := b.users[user]
-	if !known {
-		n = b.accounts.Add(account{first: id[0]})
-		b.users[user] = n
-	} else if b.accounts.At(n).first == id[0] {
-		return // said twice, counts once
-	} else {
-		if _, again := b.requests[id]; again {
-			return
-		}
-		b.requests[id] = struct{}{}
-	}
-	if home := spec.HomeShard(op.GetUser(), b.shards); home != b.shard {
-		b.away[op.GetUser()] = home
-	}
-	if op.GetFill() != b.fill {
-		b.fault("a claim of fill %d at fill %d", op.GetFill(), b.fill)
-	}
-	if b.settings.GetDraw() != op.GetEntry() {
-		b.fault("a claim that is an entry (%v) in a sale that is a draw (%v)", op.GetEntry(), b.settings.GetDraw())
-	}
-	if op.GetEntry() {
-		b.entry(at, n, known, op)
-		return
-	}
-	has := b.accounts.At(n)
-	has.units += int64(len(op.GetUnits()))
-	if has.units > b.settings.GetPerUserLimit() {
-		b.over[op.GetUser()] = has.units
-	}
-	if most := b.settings.GetPayment().GetUnpaidPerUser(); most > 0 && b.unpaid[n] >= most {
-		b.fault("a claim of a user who has %d claims that were cancelled or have expired, of %d at most", b.unpaid[n], most)
-	}
-	b.part(op, has.units)
-	to := &b.sold
-	if b.enroll(c, at, n, op) {
-		to = &b.held
-	}
-	for _, unit := range op.GetUnits() {
-		b.take(&b.free, ledger.Range{First: unit, Count: 1})
-		b.put(to, ledger.Range{First: unit, Count: 1})
-	}
-}
-
-// part accounts for a claim of fewer units than were asked for, by a user who has so many
-// with it: none that the user might have had is left over.
-func (b *Book) part(op *pb.Claim, units int64) {
-	if op.GetAsked() == 0 {
-		return
-	}
-	left := min(b.settings.GetPerUserLimit()-units, b.free.Count()-int64(len(op.GetUnits())))
-	if !b.settings.GetPartial() || int64(op.GetAsked()) <= int64(len(op.GetUnits())) || op.GetFill() != 0 || left > 0 {
-		b.fault("a claim of %d units of the %d asked for, in a sale whose partial is %v, where %d more could be given",
-			len(op.GetUnits()), op.GetAsked(), b.settings.GetPartial(), left)
-	}
-}
-
-func (b *Book) generation(op *pb.Generation) {
-	if op.GetNumber() <= uint64(len(b.generations)) {
-		return
-	}
-	b.generations = append(b.generations, op)
-	b.settings = op.GetSettings()
-	for _, r := range op.GetAdd() {
-		b.dealt += r.GetCount()
-		b.put(&b.free, ledger.Range{First: r.GetFirst(), Count: r.GetCount()})
-	}
-	eachUnit(op.GetRestore(), func(unit ledger.Range) {
-		if b.dropped.Remove(unit) == nil {
-			b.take(&b.removed, unit)
-			b.put(&b.free, unit)
-		}
-	})
-	eachUnit(op.GetDrop(), func(unit ledger.Range) {
-		if b.free.Remove(unit) == nil {
-			b.put(&b.removed, unit)
-			b.put(&b.dropped, unit)
-		}
-	})
-	// What a removal takes is for the reducer to choose: the highest units.
-	for left := op.GetRemove(); left > 0 && len(b.free) > 0; {
-		last := b.free[len(b.free)-1]
-		n := min(left, last.Count)
-		gone := ledger.Range{First: last.End() - n, Count: n}
-		b.take(&b.free, gone)
-		b.put(&b.removed, gone)
-		left -= n
-	}
-}
-
-// eachUnit tells of the units of ranges one by one.
-func eachUnit(ranges []*pb.Range, each func(unit ledger.Range)) {
-	for _, r := range ranges {
-		for unit := r.GetFirst(); unit < r.GetFirst()+r.GetCount(); unit++ {
-			each(ledger.Range{First: unit, Count: 1})
-		}
-	}
 }
 
 func (b *Book) put(to *ledger.Units, r ledger.Range) {
@@ -362,4 +211,12 @@ func (b *Book) inFlight() (n int64) {
 		}
 	}
 	return n
+}
+
+// carry takes the units of a claim from one place to another.
+func (b *Book) carry(n uint32, from, to *ledger.Units) {
+	for _, unit := range b.units(n) {
+		b.take(from, ledger.Range{First: unit, Count: 1})
+		b.put(to, ledger.Range{First: unit, Count: 1})
+	}
 }

@@ -238,14 +238,6 @@ func (b *Book) resell(n uint32, history *claimHistory, op *pb.Settle) {
 	}
 }
 
-// carry takes the units of a claim from one place to another.
-func (b *Book) carry(n uint32, from, to *ledger.Units) {
-	for _, unit := range b.units(n) {
-		b.take(from, ledger.Range{First: unit, Count: 1})
-		b.put(to, ledger.Range{First: unit, Count: 1})
-	}
-}
-
 // forget takes the units of a claim off its user's account.
 func (b *Book) forget(n uint32) {
 	b.accounts.At(b.claims.At(n).user).units -= int64(len(b.units(n)))

@@ -108,3 +108,34 @@ func newLogCommit(log string, slot uint64, entry []byte, commit *pb.Commit, hash
 }
 
 func hasSeed(op *pb.Op) bool { return len(op.GetPlanned().GetSeed()) > 0 }
+
+// readAtOnce is how many slots of a log are read at once.
+const readAtOnce = 64
+
+// copySlots reads a log once more from where copied stands to a slot, before which it must
+// have the hash that was folded, and hands out what it has.
+func copySlots(ctx context.Context, logs ledger.Logs, copied *ledger.Tail, to uint64, root ledger.Hash, each func(slot uint64, entry []byte, commit *pb.Commit, hash ledger.Hash) error) error {
+	for copied.Next() < to {
+		_, entries, err := logs.Read(ctx, copied.Log(), copied.Next(), readAtOnce)
+		if err != nil {
+			return fmt.Errorf("exporting log %s: %w", copied.Log(), err)
+		}
+		if len(entries) == 0 {
+			return fmt.Errorf("exporting log %s: %w at slot %d", copied.Log(), ledger.ErrGone, copied.Next())
+		}
+		for _, entry := range entries[:min(uint64(len(entries)), to-copied.Next())] {
+			slot := copied.Next()
+			commit, err := copied.Take(entry)
+			if err != nil {
+				return err
+			}
+			if err := each(slot, entry, commit, copied.Root()); err != nil {
+				return err
+			}
+		}
+	}
+	if copied.Root() != root {
+		return copied.Corrupt("the log is not what was folded from it before")
+	}
+	return nil
+}

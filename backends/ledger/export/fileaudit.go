@@ -1,0 +1,123 @@
+package export
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"salectl/backends/ledger"
+	"salectl/backends/ledger/audit"
+	"salectl/backends/ledger/payload"
+)
+
+// lineReader reads an export line by line.
+type lineReader struct {
+	lines *bufio.Reader
+	line  []byte // the last one read; none at the end
+}
+
+// next reads the next line, none at the end.
+func (r *lineReader) next() (err error) {
+	r.line, err = r.lines.ReadBytes('\n')
+	switch {
+	case err == io.EOF && len(r.line) == 0:
+		return nil
+	case err == io.EOF:
+		return fmt.Errorf("the export ends in the middle of a line: %w", io.ErrUnexpectedEOF)
+	}
+	return err
+}
+
+func isClaim(line []byte) bool { return bytes.HasPrefix(line, []byte(`{"claim":`)) }
+
+type fileAudit struct {
+	*audit.Recount
+	lineReader
+	number int // of the line that was read last
+	header Header
+	shards []*ledger.State
+	last   []int // by shard, then of logs: the line of the last commit that was taken in
+	of     ofSale
+	worth  int64
+
+	logs     []*auditedLog
+	sale     *ledger.Sale // nil: its log cannot be relied on
+	payloads *payload.Log // nil: that log cannot
+	entries  [][]byte     // of that log
+	reader   *payload.Reader
+	locked   bool // what the units are is encrypted, and there is no key
+}
+
+func (x *fileAudit) at(format string, args ...any) {
+	x.Problem("line %d: %s", x.number, fmt.Sprintf(format, args...))
+}
+
+// endsOtherwise says that a log does not end in the file as the header says, by its place in last
+// and its next slot.
+func (x *fileAudit) endsOtherwise(place int, what string, next uint64) string {
+	if x.last[place] == 0 {
+		return fmt.Sprintf("%s has no slot %d, and a root in the header, line 1: its lines are missing, or the file ends too early", what, next)
+	}
+	return fmt.Sprintf("line %d: %s ends here otherwise than the header says, line 1: slots are missing behind it, or one of the two lines was altered", x.last[place], what)
+}
+
+// damaged reports whether a shard could not be read to its end, or any of them where shard is -1.
+func (x *fileAudit) damaged(shard int) bool {
+	for i, b := range x.Books() {
+		if (shard < 0 || i == shard) && !b.Compared() {
+			return true
+		}
+	}
+	return false
+}
+
+// differs tells in which fields the line that was read last differs from the one that should
+// be there.
+func (x *fileAudit) differs(what string, want []byte, source string) {
+	if bytes.Equal(x.line, want) {
+		return
+	}
+	is, should := fields(x.line), fields(want)
+	names := maps.Clone(is)
+	maps.Copy(names, should)
+	told := false
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		switch a, b := is[name], should[name]; {
+		case a == b:
+			continue
+		case a == "":
+			x.at("%s has no %s, %s %s", what, name, source, b)
+		case b == "":
+			x.at("%s has %s %s, %s nothing of it", what, name, a, source)
+		default:
+			x.at("%s has %s %s, %s %s", what, name, a, source, b)
+		}
+		told = true
+	}
+	if !told {
+		x.at("%s is written otherwise than salectl writes it", what)
+	}
+}
+
+// fields are the values of an object as JSON, those of objects in it by names with a dot.
+func fields(line []byte) map[string]string {
+	all := make(map[string]string)
+	var walk func(prefix string, text json.RawMessage)
+	walk = func(prefix string, text json.RawMessage) {
+		var inner map[string]json.RawMessage
+		if json.Unmarshal(text, &inner) != nil || inner == nil {
+			all[strings.TrimSuffix(prefix, ".")] = string(text)
+			return
+		}
+		for name, value := range inner {
+			walk(prefix+name+".", value)
+		}
+	}
+	walk("", line)
+	return all
+}

@@ -1,0 +1,166 @@
+package rehearse
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+
+	"salectl/api"
+	"salectl/spec"
+)
+
+// judged is the verdict of a rehearsal: what was sold, and every broken promise
+// in words.
+func judged(c Config, records []record, plays []*play) (found *judge) {
+	return judgedDraw(c, records, plays, nil)
+}
+
+// judgedDraw is judged for a draw; nil: the sale is none.
+func judgedDraw(c Config, records []record, plays []*play, w *drawn) (found *judge) {
+	j := &judge{
+		c:      c,
+		owners: map[int64]*record{}, claims: map[string]*record{},
+		keys: map[string]*accepts{}, units: map[string]int64{},
+		plays: plays, byID: map[string]*play{}, entered: map[string]*record{},
+	}
+	// In order of arrival, so that "first" is, and messages are the same for
+	// the same answers.
+	slices.SortFunc(records, func(a, b record) int {
+		return cmp.Or(cmp.Compare(a.ended.Mono, b.ended.Mono), cmp.Compare(a.key, b.key))
+	})
+	slices.SortFunc(j.plays, func(a, b *play) int { return cmp.Compare(a.key, b.key) })
+	for _, v := range j.plays {
+		j.byID[v.claim.ID] = v
+		j.follow(v)
+	}
+	for i := range records {
+		if records[i].accepted() {
+			j.accept(&records[i])
+		}
+	}
+	if c.Payment != nil {
+		j.held()
+	}
+	for i := range records {
+		if !records[i].accepted() {
+			j.refuse(&records[i])
+		}
+	}
+	if w != nil {
+		j.drawn(w, records)
+	}
+	j.wholeSale(records)
+	return j
+}
+
+func (j *judge) accept(r *record) {
+	if r.ID == "" || r.User != r.user || r.Sale != j.c.Sale || !j.asMany(r) {
+		j.violated("%s asked for %s and was answered %d %s with claim %q of user %q in sale %q and %s",
+			r.key, spec.Count(r.quantity, "unit"), r.status, r.Outcome, r.ID, r.User, r.Sale, spec.Count(len(r.Units), "unit"))
+		return
+	}
+	key := j.keys[r.key]
+	if key == nil {
+		key = &accepts{first: r}
+		j.keys[r.key] = key
+	}
+	if r.status == http.StatusCreated {
+		if key.new++; key.new == 2 {
+			j.violated("%s was told twice that it is new (201)", r.key)
+		}
+	}
+	if r.status == http.StatusCreated {
+		j.letIn(r)
+	}
+	if f := key.first; f != r {
+		if f.ID != r.ID || !j.sameUnits(f, r) || !f.At.Equal(r.At) || !slices.Equal(f.Amounts, r.Amounts) {
+			j.violated("%s had two answers: claim %s with units %v%s, then claim %s with units %v%s",
+				r.key, f.ID, f.Units, worth(f), r.ID, r.Units, worth(r))
+		} else {
+			return // the same answer again
+		}
+	}
+	if other := j.claims[r.ID]; other == nil {
+		j.claims[r.ID] = r
+	} else if other.key != r.key {
+		j.violated("claim %s was given to %s and to %s", r.ID, other.key, r.key)
+	}
+	switch {
+	case j.c.Draw != nil:
+		j.enter(r)
+		return
+	case j.c.Payment != nil:
+		j.hold(r)
+		return
+	}
+	for _, unit := range r.Units {
+		if other := j.owners[unit]; other != nil {
+			j.violated("unit %d was sold twice: to %s in claim %s and to %s in claim %s", unit, other.key, other.ID, r.key, r.ID)
+			continue
+		}
+		j.owners[unit] = r
+	}
+	j.worth(r)
+	given := int64(len(r.Units))
+	j.units[r.user] += given
+	if had := j.units[r.user]; had > j.c.PerUserLimit && had-given <= j.c.PerUserLimit {
+		j.violated("%s has %s, the limit is %d", r.user, spec.Count(had, "unit"), j.c.PerUserLimit)
+	}
+}
+
+// asMany reports whether a claim was given as many units as it asked for or, where the sale
+// has partial, was given some of them and told so. An entry of a draw is given none.
+func (j *judge) asMany(r *record) bool {
+	given := int64(len(r.Units))
+	if j.c.Draw != nil {
+		return given == 0 && r.Outcome == api.Entered
+	}
+	return given == r.quantity && r.Asked == 0 || j.c.Partial && given > 0 && given < r.quantity && r.Asked == r.quantity
+}
+
+func (j *judge) refuse(r *record) {
+	if r.later() {
+		j.unresolved = true
+		return
+	}
+	// Requests of one key that cross each other may be decided in either order,
+	// and a refusal is not remembered; but nothing may be refused that was sent
+	// after its acceptance had arrived.
+	if key := j.keys[r.key]; key != nil && r.began.Mono > key.first.ended.Mono && !j.hasEnded(key.first, r) {
+		j.violated("%s was accepted as claim %s, then answered %d %s", r.key, key.first.ID, r.status, r.Outcome)
+	}
+	if r.Outcome == api.NotEligible {
+		j.notEligible(r)
+	}
+	if r.Outcome == api.SoldOut {
+		j.soldOut = r
+		j.tooEarly(r)
+	}
+}
+
+// wholeSale checks what only all answers together can show.
+func (j *judge) wholeSale(records []record) {
+	sold := int64(len(j.owners))
+	if sold > j.c.Stock {
+		j.violated("%s sold of a stock of %d", spec.Count(sold, "unit"), j.c.Stock)
+	}
+	if p := j.c.RedPacket; p != nil && (j.money > p.Total || sold == j.c.Stock && j.money != p.Total) {
+		j.violated("the packets of %d units come to %s, and %d have %s", sold, p.Format(j.money), j.c.Stock, p.Format(p.Total))
+	}
+	if j.unresolved {
+		return
+	}
+	if j.c.Payment == nil && j.soldOut != nil && sold < j.c.Stock {
+		j.violated("%s was told that the sale is sold out, but only %d of %d units are", j.soldOut.key, sold, j.c.Stock)
+	}
+	for i := range records {
+		r := &records[i]
+		least := r.quantity
+		if j.c.Partial {
+			least = 1
+		}
+		if had := j.units[r.user]; r.Outcome == api.LimitReached && had+least <= j.c.PerUserLimit {
+			j.violated("%s was told that the limit is reached, but has %s, wanted %d, and may have %d", r.key, spec.Count(had, "unit"), r.quantity, j.c.PerUserLimit)
+		}
+	}
+}
