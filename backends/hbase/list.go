@@ -42,31 +42,47 @@ func (l *Logs) List(ctx context.Context, prefix string) (names []string, err err
 	return names, nil
 }
 
-// listFrom returns some of the rows from one on, and where to go on; nil: there are no more.
+// listFrom returns some of the rows from one on, and the row to go on from; nil: there are no more.
 func (l *Logs) listFrom(ctx context.Context, from, end []byte) (names []string, next []byte, err error) {
 	p, err := l.regions.find(ctx, from)
 	if err != nil {
 		return nil, nil, err
 	}
-	scan, err := hrpc.NewScanRange(ctx, l.regions.table, from, end,
-		hrpc.Families(map[string][]string{family: {headCell}}), hrpc.NumberOfRows(listedAtOnce), hrpc.CloseScanner())
-	if err != nil {
+	var scan *hrpc.Scan
+	var reply *pb.ScanResponse
+	ask := func(options ...func(hrpc.Call) error) (err error) {
+		if scan, err = hrpc.NewScanRange(ctx, l.regions.table, from, end, options...); err != nil {
+			return err
+		}
+		answer, err := l.regions.askAt(ctx, p, scan)
+		if err == nil {
+			reply = answer.(*pb.ScanResponse)
+		}
+		return err
+	}
+	rows := hrpc.NumberOfRows(listedAtOnce)
+	if err := ask(hrpc.Families(map[string][]string{family: {headCell}}), rows); err != nil {
 		return nil, nil, err
 	}
-	answer, err := l.regions.askAt(ctx, p, scan)
-	if err != nil {
-		return nil, nil, err
+	// The server stops where it has read much or long, without a row in a long log. A scanner
+	// goes on from there; a scan would begin again.
+	scanner := hrpc.ScannerID(reply.GetScannerId())
+	for len(scan.Response.Results) == 0 && reply.GetHeartbeatMessage() {
+		if err := ask(scanner, rows); err != nil {
+			return nil, nil, err
+		}
 	}
 	for _, result := range scan.Response.Results {
 		if len(result.Cells) > 0 {
 			names = append(names, string(result.Cells[0].Row()))
 		}
 	}
+	if reply.GetMoreResultsInRegion() {
+		_ = ask(scanner, hrpc.CloseScanner()) // or it ends with its lease
+	}
 	switch {
 	case len(names) > 0: // HBase may have stopped anywhere behind them
 		return names, append([]byte(names[len(names)-1]), 0), nil
-	case answer.(*pb.ScanResponse).GetHeartbeatMessage():
-		return nil, nil, &fault{kind: busy, server: p.addr, what: "it took too long to look"}
 	case len(p.StopKey()) == 0 || end != nil && bytes.Compare(p.StopKey(), end) >= 0:
 		return nil, nil, nil
 	}
