@@ -94,28 +94,36 @@ type Reader struct {
 	sale   saleLog
 	shards []*shardLog // none before the run is known
 
-	due     time.Duration // monotonic: when to go on
-	round   int           // counts the steps
-	under   int           // calls under way
-	broken  error         // of a call of this round
-	failed  error         // of the last round, nil where none did
-	tries   int           // rounds in a row that have failed
-	lacking int           // rounds in a row in which a log lacked what it is to have
-	lacked  int           // the last of them
-	turn    int           // the shard to be read first in the next round
+	due   time.Duration // monotonic: when to go on
+	under int           // calls under way
+	rounds
+	unhanded
 
-	// What was read and not handed out yet.
-	first      []Event // of the sale's own log, but for its end
-	events     []Event
-	slots      int
-	newest     int64  // microseconds: of the commits
-	generation uint64 // that shards have: the sale's own log is read to there before
-
-	told  time.Duration // monotonic: when the last batch was made; 0: none was
 	batch *Batch
 	calls []calls.Call
 	done  bool
 	err   error
+}
+
+// rounds counts the passes of a Reader over the logs.
+type rounds struct {
+	round   int   // counts the steps
+	turn    int   // the shard to be read first in the next round
+	broken  error // of a call of this round
+	failed  error // of the last round, nil where none did
+	tries   int   // rounds in a row that have failed
+	lacking int   // rounds in a row in which a log lacked what it is to have
+	lacked  int   // the last of them
+}
+
+// unhanded is what a Reader has read and not handed out.
+type unhanded struct {
+	first      []Event // of the sale's own log, but for its end
+	events     []Event
+	slots      int
+	newest     int64         // microseconds: of the commits
+	generation uint64        // that shards have: the sale's own log is read to there before
+	told       time.Duration // monotonic: when the last batch was made; 0: none was
 }
 
 // New returns a reader that has read nothing.

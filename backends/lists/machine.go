@@ -38,41 +38,51 @@ type Machine struct {
 	stale bool          // the reply to it is not for what the machine does now
 	wake  time.Duration // monotonic: nothing is done before; 0: at once
 	pause time.Duration // before the next try, after one that failed
-	poll  time.Duration // monotonic: when the stream is looked at without news
 
-	// The stream.
-	after      string        // it is read up to here; if grabs is empty, the log has all of that
-	more       bool          // there may be entries after that
-	readAt     time.Duration // monotonic: before then they are left to gather
-	gather     time.Duration // for so long
-	grabs      []ledger.Grab // read, and not known to be in the log
-	offered    int           // of grabs: how many the draft has looked at
-	refused    int           // of these: how many the log cannot take
-	rebuilding bool          // the draft has the rebuild
-
-	// While filling: what the list has still, the slot that was folded, and how far
-	// the fill has come.
-	left   State
-	slot   uint64 // that the log is at if only this rebuild has changed it
-	adds   bool   // the draft appends grabs
-	void   bool   // of the grabs that survived the log could not take some
-	folded uint64
-	units  ledger.Units // of the fold, that are not in the list yet
-	put    Part         // under way, or the last
-	claims int          // of the fold, that are in the list
-
-	take   int            // how many units to take for another shard
-	taken  ledger.Units   // and which were; the log does not know yet
-	moved  time.Duration  // monotonic: when units last went in or out
-	dry    bool           // the list was found empty since
-	checks bool           // the read under way was begun after that
-	gone   bool           // and found nothing: if the log has units, they are lost
-	empty  bool           // there were none to be taken, and none came since
-	puts   []ledger.Units // that the log has received and the list has not
+	streamProgress
+	fillProgress
+	unitMoves
 
 	trouble error
 	voids   int
 	fills   int
+}
+
+// streamProgress is what a machine has read of the stream of grabs, and what of that the log has.
+type streamProgress struct {
+	poll       time.Duration // monotonic: the stream is read at this time without news
+	after      string        // it is read up to here; if grabs is empty, the log has all of that
+	more       bool          // there may be entries after that
+	readAt     time.Duration // monotonic: entries gather until then
+	gather     time.Duration // for so long
+	grabs      []ledger.Grab // read, and not known to be in the log
+	offered    int           // of grabs: the number that the draft has seen
+	refused    int           // of these: the number that the log cannot take
+	rebuilding bool          // the draft has the rebuild
+}
+
+// fillProgress is the progress of a rebuild.
+type fillProgress struct {
+	left   State  // the list at its beginning
+	slot   uint64 // that the log is at if only this rebuild has changed it
+	adds   bool   // the draft appends grabs
+	void   bool   // of the grabs that survived, the log could not take some
+	folded uint64
+	units  ledger.Units // of the fold, not in the list yet
+	put    Part         // under way, or the last
+	claims int          // of the fold, in the list
+}
+
+// unitMoves are the units that go out to other shards and come in from them while the list is on.
+type unitMoves struct {
+	take   int            // the number of units to take for another shard
+	taken  ledger.Units   // those that were taken; the log does not have their transfer yet
+	moved  time.Duration  // monotonic: when units last went in or out
+	dry    bool           // the list was found empty since
+	checks bool           // the read under way was begun after that
+	gone   bool           // that read found nothing: if the log has units, they are lost
+	empty  bool           // there were none to be taken, and none came since
+	puts   []ledger.Units // that the log has received and the list has not
 }
 
 // Want says what a list is to come to.

@@ -38,33 +38,50 @@ type Book struct {
 	refused error    // what the reducer did not take
 	faults  []string // what does not add up
 
-	generations    []*pb.Generation
-	settings       *pb.Settings // in force
-	dealt          int64        // units added
-	users          map[name]uint32
-	accounts       chunked.List[account]
-	over           map[string]int64  // units of users when they were beyond the limit
-	unpaid         map[uint32]int64  // claims that were cancelled or have expired, by account
-	requests       map[name]struct{} // but for each user's first
-	away           map[string]int    // users who have claims here, to the shard that is their home
-	fill           uint64            // of the shard's list, 0: it has none
-	slots          []uint32          // of each: how many claims are before it
+	fill    uint64   // of the shard's list; 0: it has none
+
+	generations []*pb.Generation
+	settings    *pb.Settings // in force
+	peers       map[int]*exchange
+
+	userAccounts
+	claimRecords
+	unitSets
+	labels  []draw.Digest // of the entries of a draw
+	entries *draw.Tree    // what the log says of them at the close
+}
+
+// userAccounts are the users of a Book, and what counts towards their limits.
+type userAccounts struct {
+	users    map[name]uint32
+	accounts chunked.List[account]
+	over     map[string]int64  // units of users when they were beyond the limit
+	unpaid   map[uint32]int64  // claims that were cancelled or have expired, by account
+	requests map[name]struct{} // but for each user's first
+	away     map[string]int    // users who have claims here, to the shard that is their home
+}
+
+// claimRecords are the claims of a Book, in the order of the log.
+type claimRecords struct {
+	slots          []uint32 // of each: the number of claims before it
 	claims         chunked.List[bookClaim]
-	first          chunked.List[int64]      // unit of each claim; the others follow it, or see scattered
+	first          chunked.List[int64]      // unit of each claim; the others follow it, or are in scattered
 	scattered      map[uint32][]int64       // the units of claims that do not follow one another
 	claimHistories map[uint32]claimHistory  // of claims that were held or refunded
 	owed           map[bookPayment]struct{} // of claimHistories
 	outcomes       ledger.Outcomes
-	labels         []draw.Digest // of the entries of a draw
-	entries        *draw.Tree    // what the log says of them at the close
-	ended          []endedHold   // of each hold that has ended
-	free           ledger.Units
-	held           ledger.Units
-	sold           ledger.Units
-	removed        ledger.Units
-	dropped        ledger.Units   // of these, those that generations have named
-	twice          []ledger.Range // came to where some of them were already
-	peers          map[int]*exchange
+	ended          []endedHold // of each hold that has ended
+}
+
+// unitSets are the places of a Book's units. A unit of two sets is in twice.
+type unitSets struct {
+	dealt   int64 // units added
+	free    ledger.Units
+	held    ledger.Units
+	sold    ledger.Units
+	removed ledger.Units
+	dropped ledger.Units   // of these, those that generations have named
+	twice   []ledger.Range // came to where some of them were already
 }
 
 // name stands for a user, or for a user and a key: there are millions, and their texts
@@ -109,8 +126,13 @@ type exchange struct {
 func newBook(log string, shard, shards int, reducer Reducer) *Book {
 	return &Book{
 		tail: ledger.NewTail(log), shard: shard, shards: shards, reducer: reducer,
-		users: make(map[name]uint32), over: make(map[string]int64), unpaid: make(map[uint32]int64), requests: make(map[name]struct{}), away: make(map[string]int),
-		scattered: make(map[uint32][]int64), claimHistories: make(map[uint32]claimHistory), owed: make(map[bookPayment]struct{}), peers: make(map[int]*exchange),
+		peers: make(map[int]*exchange),
+		userAccounts: userAccounts{
+			users: make(map[name]uint32), over: make(map[string]int64), unpaid: make(map[uint32]int64), requests: make(map[name]struct{}), away: make(map[string]int),
+		},
+		claimRecords: claimRecords{
+			scattered: make(map[uint32][]int64), claimHistories: make(map[uint32]claimHistory), owed: make(map[bookPayment]struct{}),
+		},
 	}
 }
 
