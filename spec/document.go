@@ -15,10 +15,11 @@ const (
 	Kind       = "Sale"
 )
 
-// saleDocument is the document, and each type whose name ends in Part a mapping in it,
+// saleDocument is the document, and each type with yaml tags a mapping in it,
 // for the decoder and for the JSON Schema alike: the yaml tags are the keys that the
 // decoder knows, and a key without omitempty is required. Nothing is ever unmarshalled
-// into them, since that would lose the places of the values.
+// into them, since that would lose the places of the values. A type whose name ends in Part
+// is for documents alone; one with json tags too is in the ledger as well.
 type saleDocument struct {
 	APIVersion string       `yaml:"apiVersion" jsonschema_description:"Version of this format."`
 	Kind       string       `yaml:"kind" jsonschema_description:"What the document declares."`

@@ -9,8 +9,9 @@ import (
 // Embedded keeps a sale in SQLite files in one folder, with no server.
 type Embedded struct {
 	// Dir is the folder. Load has resolved a relative path against the
-	// document's folder. It is empty in a declaration read by FromJSON.
-	Dir string
+	// document's folder. No ledger stores it: a sale that is moved together with its files is
+	// the same sale, and must not look like a changed one.
+	Dir string `yaml:"dir,omitempty" json:"-" jsonschema_description:"Folder of the files, relative to this document."`
 }
 
 // DefaultEmbeddedDir is the folder where a document says nothing.
@@ -19,11 +20,7 @@ const DefaultEmbeddedDir = ".salectl"
 // EmbeddedNode is the name of the one lock node of an embedded sale.
 const EmbeddedNode = "embedded"
 
-type embeddedPart struct {
-	Dir string `yaml:"dir,omitempty" jsonschema_description:"Folder of the files, relative to this document."`
-}
-
-func (embeddedPart) JSONSchemaExtend(s *jsonschema.Schema) {
+func (Embedded) JSONSchemaExtend(s *jsonschema.Schema) {
 	dir, one := property(s, "dir"), uint64(1)
 	dir.Default, dir.MinLength = DefaultEmbeddedDir, &one
 }
@@ -38,7 +35,7 @@ func (d *decoder) embedded(spec object) *Embedded {
 		d.refuse(v.at, "Write embedded: {}.", "%s is empty, and should be a mapping of keys", v.path)
 		return nil
 	}
-	o, ok := d.object(v, reflect.TypeFor[embeddedPart]())
+	o, ok := d.object(v, reflect.TypeFor[Embedded]())
 	if !ok {
 		return nil
 	}
@@ -50,29 +47,11 @@ func (d *decoder) embedded(spec object) *Embedded {
 }
 
 // part writes the folder for a document.
-func (e *Embedded) part() *embeddedPart {
+func (e *Embedded) part() *Embedded {
 	if e == nil {
 		return nil
 	}
-	return &embeddedPart{Dir: unless(DefaultEmbeddedDir, e.Dir)}
-}
-
-// storedEmbedded is without the folder: a sale that is moved together with its
-// files is the same sale, and must not look like a changed one.
-type storedEmbedded struct{}
-
-func (e *Embedded) stored() *storedEmbedded {
-	if e == nil {
-		return nil
-	}
-	return &storedEmbedded{}
-}
-
-func (in *storedEmbedded) read() *Embedded {
-	if in == nil {
-		return nil
-	}
-	return &Embedded{}
+	return &Embedded{Dir: unless(DefaultEmbeddedDir, e.Dir)}
 }
 
 // withFolder returns the folder of another.

@@ -9,21 +9,18 @@ import (
 
 // HBase names the table of the logs.
 type HBase struct {
-	Zookeeper     []string // host:port, lower case, none twice
-	ZookeeperRoot string   // HBase's parent znode
-	Table         string   // with its namespace, unless that is the default one
+	// Zookeeper has host:port each, in lower case, none twice.
+	Zookeeper []string `yaml:"zookeeper" json:"zookeeper" jsonschema_description:"HBase's ZooKeeper servers, host:port each."`
+	// ZookeeperRoot is HBase's parent znode.
+	ZookeeperRoot string `yaml:"zookeeperRoot,omitempty" json:"zookeeperRoot" jsonschema_description:"HBase's parent znode."`
+	// Table has its namespace, unless that is the default one.
+	Table string `yaml:"table" json:"table" jsonschema:"example=sales" jsonschema_description:"Table that keeps the ledgers; many sales may share it, and destroy leaves it. A namespace may stand before it, with a colon."`
 }
 
 // DefaultZookeeperRoot is HBase's parent znode where a document says nothing.
 const DefaultZookeeperRoot = "/hbase"
 
-type hbasePart struct {
-	Zookeeper     []string `yaml:"zookeeper" jsonschema_description:"HBase's ZooKeeper servers, host:port each."`
-	ZookeeperRoot string   `yaml:"zookeeperRoot,omitempty" jsonschema_description:"HBase's parent znode."`
-	Table         string   `yaml:"table" jsonschema:"example=sales" jsonschema_description:"Table that keeps the ledgers; many sales may share it, and destroy leaves it. A namespace may stand before it, with a colon."`
-}
-
-func (hbasePart) JSONSchemaExtend(s *jsonschema.Schema) {
+func (HBase) JSONSchemaExtend(s *jsonschema.Schema) {
 	addressList(property(s, "zookeeper"))
 	root := property(s, "zookeeperRoot")
 	root.Pattern, root.Default = znodeForm, DefaultZookeeperRoot
@@ -32,7 +29,7 @@ func (hbasePart) JSONSchemaExtend(s *jsonschema.Schema) {
 
 // hbase takes the table of the logs.
 func (d *decoder) hbase(spec object) *HBase {
-	o, ok := d.part(spec, "hbase", reflect.TypeFor[hbasePart]())
+	o, ok := d.part(spec, "hbase", reflect.TypeFor[HBase]())
 	if !ok {
 		return nil
 	}
@@ -65,31 +62,11 @@ func (d *decoder) table(o object, example string) string {
 }
 
 // part writes the table for a document.
-func (h *HBase) part() *hbasePart {
+func (h *HBase) part() *HBase {
 	if h == nil {
 		return nil
 	}
-	return &hbasePart{Zookeeper: h.Zookeeper, ZookeeperRoot: unless(DefaultZookeeperRoot, h.ZookeeperRoot), Table: h.Table}
-}
-
-type storedHBase struct {
-	Zookeeper     []string `json:"zookeeper"`
-	ZookeeperRoot string   `json:"zookeeperRoot"`
-	Table         string   `json:"table"`
-}
-
-func (h *HBase) stored() *storedHBase {
-	if h == nil {
-		return nil
-	}
-	return &storedHBase{h.Zookeeper, h.ZookeeperRoot, h.Table}
-}
-
-func (in *storedHBase) read() *HBase {
-	if in == nil {
-		return nil
-	}
-	return &HBase{in.Zookeeper, in.ZookeeperRoot, in.Table}
+	return &HBase{Zookeeper: h.Zookeeper, ZookeeperRoot: unless(DefaultZookeeperRoot, h.ZookeeperRoot), Table: h.Table}
 }
 
 func (h *HBase) home() Home {

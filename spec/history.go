@@ -24,18 +24,19 @@ type History struct {
 
 // HistoryTable is an HBase table of what users bought.
 type HistoryTable struct {
-	Zookeeper     []string // host:port; that of the sale's own table unless it is said
-	ZookeeperRoot string
-	Table         string
-	Family        string
+	// Zookeeper has host:port each: those of the sale's own table unless it is said.
+	Zookeeper     []string `yaml:"zookeeper,omitempty" json:"zookeeper" jsonschema_description:"HBase's ZooKeeper servers, host:port each. Without it: those of spec.hbase."`
+	ZookeeperRoot string   `yaml:"zookeeperRoot,omitempty" json:"zookeeperRoot" jsonschema:"example=/hbase" jsonschema_description:"HBase's parent znode. Without it: that of spec.hbase, or /hbase beside zookeeper."`
+	Table         string   `yaml:"table" json:"table" jsonschema:"example=purchases" jsonschema_description:"Table of the purchases."`
+	Family        string   `yaml:"family" json:"family" jsonschema:"example=h" jsonschema_description:"Column family of the purchases."`
 }
 
 // MaxFiles is the most patterns of a history.
 const MaxFiles = 99
 
 type historyPart struct {
-	Files []string          `yaml:"files,omitempty" jsonschema_description:"Exports of earlier sales, or patterns of their names such as exports/*.ndjson, relative to this document."`
-	HBase *historyTablePart `yaml:"hbase,omitempty" jsonschema_description:"HBase table with a row for each user by the user's id. destroy adds what users bought in this sale."`
+	Files []string      `yaml:"files,omitempty" jsonschema_description:"Exports of earlier sales, or patterns of their names such as exports/*.ndjson, relative to this document."`
+	HBase *HistoryTable `yaml:"hbase,omitempty" jsonschema_description:"HBase table with a row for each user by the user's id. destroy adds what users bought in this sale."`
 }
 
 func (historyPart) JSONSchemaExtend(s *jsonschema.Schema) {
@@ -43,14 +44,7 @@ func (historyPart) JSONSchemaExtend(s *jsonschema.Schema) {
 	s.AnyOf = []*jsonschema.Schema{{Required: []string{"files"}}, {Required: []string{"hbase"}}}
 }
 
-type historyTablePart struct {
-	Zookeeper     []string `yaml:"zookeeper,omitempty" jsonschema_description:"HBase's ZooKeeper servers, host:port each. Without it: those of spec.hbase."`
-	ZookeeperRoot string   `yaml:"zookeeperRoot,omitempty" jsonschema:"example=/hbase" jsonschema_description:"HBase's parent znode. Without it: that of spec.hbase, or /hbase beside zookeeper."`
-	Table         string   `yaml:"table" jsonschema:"example=purchases" jsonschema_description:"Table of the purchases."`
-	Family        string   `yaml:"family" jsonschema:"example=h" jsonschema_description:"Column family of the purchases."`
-}
-
-func (historyTablePart) JSONSchemaExtend(s *jsonschema.Schema) { outerTable(s) }
+func (HistoryTable) JSONSchemaExtend(s *jsonschema.Schema) { outerTable(s) }
 
 // history takes where that is found which users bought.
 func (d *decoder) history(spec object, from tableHome) *History {
@@ -65,7 +59,7 @@ func (d *decoder) history(spec object, from tableHome) *History {
 	if v, ok := d.value(o, "files"); ok {
 		h.Files = d.patterns(v)
 	}
-	if o, ok := d.part(o, "hbase", reflect.TypeFor[historyTablePart]()); ok {
+	if o, ok := d.part(o, "hbase", reflect.TypeFor[HistoryTable]()); ok {
 		h.Table = new(HistoryTable)
 		h.Table.Zookeeper, h.Table.ZookeeperRoot = d.zookeeper(o, from)
 		h.Table.Table, h.Table.Family = d.table(o, "purchases"), d.family(o)
@@ -123,7 +117,7 @@ func (h *History) part(own *HBase) *historyPart {
 		part.Files = []string{someExports}
 	}
 	if t := h.Table; t != nil {
-		part.HBase = &historyTablePart{Table: t.Table, Family: t.Family}
+		part.HBase = &HistoryTable{Table: t.Table, Family: t.Family}
 		part.HBase.Zookeeper, part.HBase.ZookeeperRoot = own.elsewhere(t.Zookeeper, t.ZookeeperRoot)
 	}
 	return part
@@ -131,31 +125,24 @@ func (h *History) part(own *HBase) *historyPart {
 
 // storedHistory is without the names of the files.
 type storedHistory struct {
-	Files bool         `json:"files,omitempty"`
-	HBase *storedTable `json:"hbase,omitempty"`
+	Files bool          `json:"files,omitempty"`
+	HBase *HistoryTable `json:"hbase,omitempty"`
 }
 
 func (h *History) stored() *storedHistory {
 	if h == nil {
 		return nil
 	}
-	out := &storedHistory{Files: h.Files != nil}
-	if t := h.Table; t != nil {
-		out.HBase = &storedTable{t.Zookeeper, t.ZookeeperRoot, t.Table, t.Family, nil}
-	}
-	return out
+	return &storedHistory{Files: h.Files != nil, HBase: h.Table}
 }
 
 func (in *storedHistory) read() *History {
 	if in == nil {
 		return nil
 	}
-	h := new(History)
+	h := &History{Table: in.HBase}
 	if in.Files {
 		h.Files = []string{}
-	}
-	if t := in.HBase; t != nil {
-		h.Table = &HistoryTable{t.Zookeeper, t.ZookeeperRoot, t.Table, t.Family}
 	}
 	return h
 }

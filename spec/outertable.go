@@ -63,12 +63,3 @@ func (h *HBase) elsewhere(zookeeper []string, root string) ([]string, string) {
 	}
 	return zookeeper, root
 }
-
-// storedTable is an outerTable as declarations are stored.
-type storedTable struct {
-	Zookeeper     []string          `json:"zookeeper"`
-	ZookeeperRoot string            `json:"zookeeperRoot"`
-	Table         string            `json:"table"`
-	Family        string            `json:"family"`
-	Columns       map[string]string `json:"columns,omitempty"` // of users, by attribute
-}

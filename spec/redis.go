@@ -9,22 +9,17 @@ import (
 	"github.com/invopop/jsonschema"
 )
 
-// Redis names the nodes of the locks and, with EngineRedis, of the lists.
+// Redis names the nodes of the locks and, with EngineRedis, of the lists. Names of environment
+// variables stand for the secrets.
 type Redis struct {
-	Nodes       []string // host:port, lower case, none twice; an odd number with EngineLedger
-	UsernameEnv string   // names of environment variables, never the secrets
-	PasswordEnv string
-	TLS         bool
+	// Nodes has host:port each, in lower case, none twice; an odd number with EngineLedger.
+	Nodes       []string `yaml:"nodes" json:"nodes" jsonschema_description:"Standalone Redis nodes, independent of each other, host:port each. An odd number, so that a majority is clear; with engine redis any number, since each shard's list is on one of them. Of a live sale they change only while it is paused."`
+	UsernameEnv string   `yaml:"usernameEnv,omitempty" json:"usernameEnv,omitempty" jsonschema:"example=REDIS_USERNAME" jsonschema_description:"Name of the environment variable that holds the user name. Goes with passwordEnv."`
+	PasswordEnv string   `yaml:"passwordEnv,omitempty" json:"passwordEnv,omitempty" jsonschema:"example=REDIS_PASSWORD" jsonschema_description:"Name of the environment variable that holds the password; never the password."`
+	TLS         bool     `yaml:"tls,omitempty" json:"tls" jsonschema_description:"Whether to connect with TLS, trusting the certificates that the machine trusts, or those in SSL_CERT_FILE."`
 }
 
-type redisPart struct {
-	Nodes       []string `yaml:"nodes" jsonschema_description:"Standalone Redis nodes, independent of each other, host:port each. An odd number, so that a majority is clear; with engine redis any number, since each shard's list is on one of them. Of a live sale they change only while it is paused."`
-	UsernameEnv string   `yaml:"usernameEnv,omitempty" jsonschema:"example=REDIS_USERNAME" jsonschema_description:"Name of the environment variable that holds the user name. Goes with passwordEnv."`
-	PasswordEnv string   `yaml:"passwordEnv,omitempty" jsonschema:"example=REDIS_PASSWORD" jsonschema_description:"Name of the environment variable that holds the password; never the password."`
-	TLS         bool     `yaml:"tls,omitempty" jsonschema_description:"Whether to connect with TLS, trusting the certificates that the machine trusts, or those in SSL_CERT_FILE."`
-}
-
-func (redisPart) JSONSchemaExtend(s *jsonschema.Schema) {
+func (Redis) JSONSchemaExtend(s *jsonschema.Schema) {
 	addressList(property(s, "nodes"))
 	property(s, "usernameEnv").Pattern = envForm
 	property(s, "passwordEnv").Pattern = envForm
@@ -35,7 +30,7 @@ func (redisPart) JSONSchemaExtend(s *jsonschema.Schema) {
 // redis takes the nodes. odd: their number must be, since nothing but a majority
 // of them is wanted.
 func (d *decoder) redis(spec object, odd bool) *Redis {
-	o, ok := d.part(spec, "redis", reflect.TypeFor[redisPart]())
+	o, ok := d.part(spec, "redis", reflect.TypeFor[Redis]())
 	if !ok {
 		return nil
 	}
@@ -52,35 +47,6 @@ func (d *decoder) redis(spec object, odd bool) *Redis {
 	}
 	r.TLS = d.flag(o, "tls")
 	return r
-}
-
-// part writes the nodes for a document.
-func (r *Redis) part() *redisPart {
-	if r == nil {
-		return nil
-	}
-	return &redisPart{Nodes: r.Nodes, UsernameEnv: r.UsernameEnv, PasswordEnv: r.PasswordEnv, TLS: r.TLS}
-}
-
-type storedRedis struct {
-	Nodes       []string `json:"nodes"`
-	UsernameEnv string   `json:"usernameEnv,omitempty"`
-	PasswordEnv string   `json:"passwordEnv,omitempty"`
-	TLS         bool     `json:"tls"`
-}
-
-func (r *Redis) stored() *storedRedis {
-	if r == nil {
-		return nil
-	}
-	return &storedRedis{r.Nodes, r.UsernameEnv, r.PasswordEnv, r.TLS}
-}
-
-func (in *storedRedis) read() *Redis {
-	if in == nil {
-		return nil
-	}
-	return &Redis{in.Nodes, in.UsernameEnv, in.PasswordEnv, in.TLS}
 }
 
 func (r *Redis) home() Home {

@@ -113,9 +113,9 @@ type specPart struct {
 	Backlog      int64          `yaml:"backlog,omitempty" jsonschema_description:"With engine redis: the most claims that Redis has granted and the ledger does not have yet. Each shard has its part of it: backlog / lockCount, what is left over one each to the first shards, and at least one; so below lockCount one of each shard may be missing. Beyond its part, claims of a shard are refused as overloaded."`
 	Units        *unitsPart     `yaml:"units,omitempty" jsonschema_description:"What a unit is, and what its buyer gets with it. Without it: a number."`
 	Lock         *lockPart      `yaml:"lock,omitempty" jsonschema_description:"How shards are locked."`
-	Redis        *redisPart     `yaml:"redis,omitempty" jsonschema_description:"The Redis nodes that keep the locks, with hbase; and with engine redis the lists, with hbase or embedded."`
-	HBase        *hbasePart     `yaml:"hbase,omitempty" jsonschema_description:"The HBase table that keeps the ledger. Goes with redis."`
-	Embedded     *embeddedPart  `yaml:"embedded,omitempty" jsonschema_description:"Keeps locks and ledger in local files, with no server, instead of redis and hbase; with engine redis the ledger only."`
+	Redis        *Redis         `yaml:"redis,omitempty" jsonschema_description:"The Redis nodes that keep the locks, with hbase; and with engine redis the lists, with hbase or embedded."`
+	HBase        *HBase         `yaml:"hbase,omitempty" jsonschema_description:"The HBase table that keeps the ledger. Goes with redis."`
+	Embedded     *Embedded      `yaml:"embedded,omitempty" jsonschema_description:"Keeps locks and ledger in local files, with no server, instead of redis and hbase; with engine redis the ledger only."`
 }
 
 // stored is the JSON of a declaration. It stands in ledgers for years: a field
@@ -134,9 +134,9 @@ type stored struct {
 	OpensAt      *time.Time       `json:"opensAt,omitempty"`
 	ClosesAt     *time.Time       `json:"closesAt,omitempty"`
 	LockTTLMs    int64            `json:"lockTtlMs"`
-	Redis        *storedRedis     `json:"redis,omitempty"`
-	HBase        *storedHBase     `json:"hbase,omitempty"`
-	Embedded     *storedEmbedded  `json:"embedded,omitempty"`
+	Redis        *Redis           `json:"redis,omitempty"`
+	HBase        *HBase           `json:"hbase,omitempty"`
+	Embedded     *Embedded        `json:"embedded,omitempty"`
 	Engine       Engine           `json:"engine,omitempty"` // absent: ledger, and neither ack nor backlog
 	Ack          Ack              `json:"ack,omitempty"`
 	Backlog      int64            `json:"backlog,omitempty"`
@@ -237,7 +237,7 @@ func (s Sale) specPart() specPart {
 		Ack:       unless(string(AckLedger), string(s.Ack)),
 		Units:     unitsPartOf(s.Units, s.RedPacket),
 		Lock:      lockPartOf(s.LockTTL),
-		Redis:     s.Redis.part(),
+		Redis:     s.Redis,
 		HBase:     s.HBase.part(),
 		Embedded:  s.Embedded.part(),
 	}
@@ -258,9 +258,9 @@ func (s Sale) stored() stored {
 		OpensAt:   utc(s.OpensAt),
 		ClosesAt:  utc(s.ClosesAt),
 		LockTTLMs: s.LockTTL.Milliseconds(),
-		Redis:     s.Redis.stored(),
-		HBase:     s.HBase.stored(),
-		Embedded:  s.Embedded.stored(),
+		Redis:     s.Redis,
+		HBase:     s.HBase,
+		Embedded:  s.Embedded,
 		Units:     storeUnits(s.Units, s.RedPacket),
 		Homes:     s.Homes,
 		Payment:   s.Payment.stored(),
@@ -287,9 +287,9 @@ func (in stored) read() (Sale, error) {
 		OpensAt:   timeOf(in.OpensAt),
 		ClosesAt:  timeOf(in.ClosesAt),
 		LockTTL:   milliseconds(in.LockTTLMs),
-		Redis:     in.Redis.read(),
-		HBase:     in.HBase.read(),
-		Embedded:  in.Embedded.read(),
+		Redis:     in.Redis,
+		HBase:     in.HBase,
+		Embedded:  in.Embedded,
 		Homes:     in.Homes,
 		Payment:   in.Payment.read(),
 		Rules:     readRules(in.Rules),

@@ -9,7 +9,7 @@ import (
 
 // Schema returns a JSON Schema (draft 2020-12) of a sale document, indented
 // and ended by a newline, for editors and their YAML servers. It is made from
-// the types whose names end in Part and the limits of the decoder. Load refuses more
+// the types with yaml tags and the limits of the decoder. Load refuses more
 // than it does: numbers in forms that YAML takes for plain ones, comparisons
 // of two values, and all that spans documents.
 func Schema() ([]byte, error) {

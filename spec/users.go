@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -46,11 +45,13 @@ var AttributeTypes = []string{TypeString, TypeInt, TypeDouble, TypeBool, TypeTim
 
 // UsersTable is an HBase table with a row for each user, by the user's id.
 type UsersTable struct {
-	Zookeeper     []string // host:port; that of the sale's own table unless it is said
-	ZookeeperRoot string
-	Table         string
-	Family        string
-	Columns       map[string]string // by attribute; one that is not there has the attribute's name
+	// Zookeeper has host:port each: those of the sale's own table unless it is said.
+	Zookeeper     []string `yaml:"zookeeper,omitempty" json:"zookeeper" jsonschema_description:"HBase's ZooKeeper servers, host:port each. Without it: those of spec.hbase."`
+	ZookeeperRoot string   `yaml:"zookeeperRoot,omitempty" json:"zookeeperRoot" jsonschema:"example=/hbase" jsonschema_description:"HBase's parent znode. Without it: that of spec.hbase, or /hbase beside zookeeper."`
+	Table         string   `yaml:"table" json:"table" jsonschema:"example=users" jsonschema_description:"Table of the users, which salectl only reads."`
+	Family        string   `yaml:"family" json:"family" jsonschema:"example=u" jsonschema_description:"Column family of the attributes."`
+	// Columns has those of attributes, by name; one that is not there has the attribute's name.
+	Columns map[string]string `yaml:"columns,omitempty" json:"columns,omitempty" jsonschema_description:"Columns of attributes that are not called like these."`
 }
 
 // Limits of users.
@@ -70,7 +71,7 @@ const (
 type usersPart struct {
 	Attributes map[string]string `yaml:"attributes,omitempty" jsonschema_description:"Attributes of a user that rules read as user.NAME, each with its type: string, int, double, bool, timestamp or list of string."`
 	File       string            `yaml:"file,omitempty" jsonschema:"example=users.csv" jsonschema_description:"File of the users, relative to this document: CSV with a header, or one JSON object a line (.ndjson), with an id each. It is read again when it changes. Instead of hbase."`
-	HBase      *usersTablePart   `yaml:"hbase,omitempty" jsonschema_description:"HBase table of the users, with a row for each by the user's id. Instead of file."`
+	HBase      *UsersTable       `yaml:"hbase,omitempty" jsonschema_description:"HBase table of the users, with a row for each by the user's id. Instead of file."`
 	Fresh      string            `yaml:"fresh,omitempty" jsonschema:"example=30s" jsonschema_description:"How old what is known of a user may be: 1s to 1h, in h, m, s or ms. What is older is read again; if that fails, claims are refused."`
 	Cached     int64             `yaml:"cached,omitempty" jsonschema_description:"Users of an HBase table that are kept in memory, at most."`
 }
@@ -90,15 +91,7 @@ func (usersPart) JSONSchemaExtend(s *jsonschema.Schema) {
 	s.DependentRequired = map[string][]string{"hbase": {"attributes"}}
 }
 
-type usersTablePart struct {
-	Zookeeper     []string          `yaml:"zookeeper,omitempty" jsonschema_description:"HBase's ZooKeeper servers, host:port each. Without it: those of spec.hbase."`
-	ZookeeperRoot string            `yaml:"zookeeperRoot,omitempty" jsonschema:"example=/hbase" jsonschema_description:"HBase's parent znode. Without it: that of spec.hbase, or /hbase beside zookeeper."`
-	Table         string            `yaml:"table" jsonschema:"example=users" jsonschema_description:"Table of the users, which salectl only reads."`
-	Family        string            `yaml:"family" jsonschema:"example=u" jsonschema_description:"Column family of the attributes."`
-	Columns       map[string]string `yaml:"columns,omitempty" jsonschema_description:"Columns of attributes that are not called like these."`
-}
-
-func (usersTablePart) JSONSchemaExtend(s *jsonschema.Schema) {
+func (UsersTable) JSONSchemaExtend(s *jsonschema.Schema) {
 	outerTable(s)
 	property(s, "columns").AdditionalProperties.Pattern = "[^ ]"
 }
@@ -193,7 +186,7 @@ func checkAttribute(name string) *fault {
 
 // usersTable takes a table of users.
 func (d *decoder) usersTable(v value, attributes []Attribute, from tableHome) *UsersTable {
-	o, ok := d.object(v, reflect.TypeFor[usersTablePart]())
+	o, ok := d.object(v, reflect.TypeFor[UsersTable]())
 	if !ok {
 		return nil
 	}
@@ -273,7 +266,7 @@ func (u *Users) part(own *HBase) *usersPart {
 		return part
 	}
 	part.Cached = unless(DefaultCached, u.Cached)
-	part.HBase = &usersTablePart{Table: t.Table, Family: t.Family, Columns: maps.Clone(t.Columns)}
+	part.HBase = &UsersTable{Table: t.Table, Family: t.Family, Columns: t.Columns}
 	part.HBase.Zookeeper, part.HBase.ZookeeperRoot = own.elsewhere(t.Zookeeper, t.ZookeeperRoot)
 	return part
 }
@@ -283,7 +276,7 @@ func (u *Users) part(own *HBase) *usersPart {
 type storedUsers struct {
 	Attributes map[string]string `json:"attributes,omitempty"` // types by name
 	File       bool              `json:"file,omitempty"`
-	HBase      *storedTable      `json:"hbase,omitempty"`
+	HBase      *UsersTable       `json:"hbase,omitempty"`
 	FreshMs    int64             `json:"freshMs"`
 	Cached     int64             `json:"cached"`
 }
@@ -292,15 +285,12 @@ func (u *Users) stored() *storedUsers {
 	if u == nil {
 		return nil
 	}
-	out := &storedUsers{File: u.Table == nil, FreshMs: u.Fresh.Milliseconds(), Cached: u.Cached}
+	out := &storedUsers{File: u.Table == nil, HBase: u.Table, FreshMs: u.Fresh.Milliseconds(), Cached: u.Cached}
 	if len(u.Attributes) > 0 {
 		out.Attributes = map[string]string{}
 	}
 	for _, a := range u.Attributes {
 		out.Attributes[a.Name] = a.Type
-	}
-	if t := u.Table; t != nil {
-		out.HBase = &storedTable{t.Zookeeper, t.ZookeeperRoot, t.Table, t.Family, t.Columns}
 	}
 	return out
 }
@@ -309,14 +299,11 @@ func (in *storedUsers) read() *Users {
 	if in == nil {
 		return nil
 	}
-	u := &Users{Fresh: milliseconds(in.FreshMs), Cached: in.Cached}
+	u := &Users{Table: in.HBase, Fresh: milliseconds(in.FreshMs), Cached: in.Cached}
 	for name, kind := range in.Attributes {
 		u.Attributes = append(u.Attributes, Attribute{name, kind})
 	}
 	slices.SortFunc(u.Attributes, byName)
-	if t := in.HBase; t != nil {
-		u.Table = &UsersTable{t.Zookeeper, t.ZookeeperRoot, t.Table, t.Family, t.Columns}
-	}
 	return u
 }
 
