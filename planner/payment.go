@@ -20,28 +20,8 @@ type Payment struct {
 
 	// What is declared of the payment service, which shards know nothing of. A status has
 	// neither.
-	Check   *PaymentCheck   `json:"check,omitempty"`   // nil: it is not asked
-	Webhook *PaymentWebhook `json:"webhook,omitempty"` // nil: it does not tell by itself
-}
-
-// PaymentCheck is how the payment service is asked, as plans tell it.
-type PaymentCheck struct {
-	URL        string `json:"url"`
-	IntervalMs int64  `json:"intervalMs"`
-	TimeoutMs  int64  `json:"timeoutMs"`
-	Success    string `json:"success"`
-	Failure    string `json:"failure,omitempty"`
-	Payment    string `json:"payment,omitempty"`
-	TokenEnv   string `json:"tokenEnv,omitempty"`
-}
-
-// PaymentWebhook is how the payment service tells by itself, as plans tell it.
-type PaymentWebhook struct {
-	SecretsEnv string `json:"secretsEnv"`
-	Success    string `json:"success"`
-	Failure    string `json:"failure,omitempty"`
-	Claim      string `json:"claim"`
-	Payment    string `json:"payment,omitempty"`
+	Check   *spec.StoredCheck    `json:"check,omitempty"`   // nil: it is not asked
+	Webhook *spec.PaymentWebhook `json:"webhook,omitempty"` // nil: it does not tell by itself
 }
 
 // withService adds to a payment what a declaration says of the payment service. Nil stays
@@ -50,12 +30,7 @@ func (p *Payment) withService(declared *spec.Payment) *Payment {
 	if p == nil || declared == nil {
 		return p
 	}
-	if c := declared.Check; c != nil {
-		p.Check = &PaymentCheck{c.URL, c.Interval.Milliseconds(), c.Timeout.Milliseconds(), c.Success, c.Failure, c.Payment, c.TokenEnv}
-	}
-	if w := declared.Webhook; w != nil {
-		p.Webhook = &PaymentWebhook{w.SecretsEnv, w.Success, w.Failure, w.Claim, w.Payment}
-	}
+	p.Check, p.Webhook = declared.Check.Stored(), declared.Webhook
 	return p
 }
 
@@ -108,7 +83,7 @@ func (p *Payment) list() []Field {
 
 // service returns every attribute of the payment service, absent ones as "".
 func (p *Payment) service() []Field {
-	check, webhook, interval, timeout := new(PaymentCheck), new(PaymentWebhook), "", ""
+	check, webhook, interval, timeout := new(spec.StoredCheck), new(spec.PaymentWebhook), "", ""
 	if p != nil && p.Check != nil {
 		check = p.Check
 		interval, timeout = termText(check.IntervalMs), termText(check.TimeoutMs)

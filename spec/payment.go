@@ -49,8 +49,8 @@ type paymentPart struct {
 
 	UnpaidPerUser int64 `yaml:"unpaidPerUser,omitempty" jsonschema_description:"How many claims of a user may be cancelled or expire: 1 to 1000000. Further claims of that user are refused with limit_reached, which bounds the space that unpaid claims take in the ledger."`
 
-	Check   *checkPart   `yaml:"check,omitempty" jsonschema_description:"How the process that serves asks the payment service what became of a held claim's payment. Without it: nobody is asked."`
-	Webhook *webhookPart `yaml:"webhook,omitempty" jsonschema_description:"How the payment service tells by itself, by Standard Webhooks. Without it: no webhook is taken."`
+	Check   *checkPart      `yaml:"check,omitempty" jsonschema_description:"How the process that serves asks the payment service what became of a held claim's payment. Without it: nobody is asked."`
+	Webhook *PaymentWebhook `yaml:"webhook,omitempty" jsonschema_description:"How the payment service tells by itself, by Standard Webhooks. Without it: no webhook is taken."`
 }
 
 func (paymentPart) JSONSchemaExtend(s *jsonschema.Schema) {
@@ -91,7 +91,7 @@ func (p *Payment) part() *paymentPart {
 	return &paymentPart{
 		HoldFor: FormatTerm(p.HoldFor), Grace: termOrNone(p.Grace), ExtendBy: termOrNone(p.ExtendBy),
 		Late: unless(string(LateRefuse), string(p.Late)), UnpaidPerUser: unless(DefaultUnpaid, p.UnpaidPerUser),
-		Check: p.Check.part(), Webhook: p.Webhook.part(),
+		Check: p.Check.part(), Webhook: p.Webhook,
 	}
 }
 
@@ -103,8 +103,8 @@ type storedPayment struct {
 
 	UnpaidPerUser int64 `json:"unpaidPerUser,omitempty"`
 
-	Check   *storedCheck   `json:"check,omitempty"`
-	Webhook *storedWebhook `json:"webhook,omitempty"`
+	Check   *StoredCheck    `json:"check,omitempty"`
+	Webhook *PaymentWebhook `json:"webhook,omitempty"`
 }
 
 // stored is a payment as declarations are stored.
@@ -115,7 +115,7 @@ func (p *Payment) stored() *storedPayment {
 	return &storedPayment{
 		HoldForMs: p.HoldFor.Milliseconds(), GraceMs: p.Grace.Milliseconds(), ExtendByMs: p.ExtendBy.Milliseconds(), Late: p.Late,
 		UnpaidPerUser: p.UnpaidPerUser,
-		Check:         p.Check.stored(), Webhook: p.Webhook.stored(),
+		Check:         p.Check.Stored(), Webhook: p.Webhook,
 	}
 }
 
@@ -127,7 +127,7 @@ func (in *storedPayment) read() *Payment {
 	return &Payment{
 		HoldFor: milliseconds(in.HoldForMs), Grace: milliseconds(in.GraceMs), ExtendBy: milliseconds(in.ExtendByMs), Late: in.Late,
 		UnpaidPerUser: in.UnpaidPerUser,
-		Check:         in.Check.read(), Webhook: in.Webhook.read(),
+		Check:         in.Check.read(), Webhook: in.Webhook,
 	}
 }
 

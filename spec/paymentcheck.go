@@ -179,7 +179,8 @@ func (p *PaymentCheck) part() *checkPart {
 	}
 }
 
-type storedCheck struct {
+// StoredCheck is a PaymentCheck as declarations and plans are stored.
+type StoredCheck struct {
 	URL        string `json:"url"`
 	IntervalMs int64  `json:"intervalMs"`
 	TimeoutMs  int64  `json:"timeoutMs"`
@@ -189,21 +190,22 @@ type storedCheck struct {
 	TokenEnv   string `json:"tokenEnv,omitempty"`
 }
 
-func (p *PaymentCheck) stored() *storedCheck {
+// Stored returns the check as it is stored; nil of nil.
+func (p *PaymentCheck) Stored() *StoredCheck {
 	if p == nil {
 		return nil
 	}
-	return &storedCheck{p.URL, p.Interval.Milliseconds(), p.Timeout.Milliseconds(), p.Success, p.Failure, p.Payment, p.TokenEnv}
+	return &StoredCheck{p.URL, p.Interval.Milliseconds(), p.Timeout.Milliseconds(), p.Success, p.Failure, p.Payment, p.TokenEnv}
 }
 
-func (in *storedCheck) read() *PaymentCheck {
+func (in *StoredCheck) read() *PaymentCheck {
 	if in == nil {
 		return nil
 	}
 	return &PaymentCheck{in.URL, milliseconds(in.IntervalMs), milliseconds(in.TimeoutMs), in.Success, in.Failure, in.Payment, in.TokenEnv}
 }
 
-func (in *storedCheck) terms() []storedTerm {
+func (in *StoredCheck) terms() []storedTerm {
 	if in == nil {
 		return nil
 	}

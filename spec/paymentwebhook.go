@@ -9,28 +9,23 @@ import (
 
 // PaymentWebhook says how the payment service tells by itself. Its expressions are in CEL.
 type PaymentWebhook struct {
-	SecretsEnv string // name of the environment variable with the keys of signatures
-	Success    string // true: a claim is paid
-	Failure    string // true: it will not be; empty: it never is
-	Claim      string // the claim's id
-	Payment    string // the reference of the payment; empty: the claim's id
+	// SecretsEnv is the name of the environment variable with the keys of signatures.
+	SecretsEnv string `yaml:"secretsEnv" json:"secretsEnv" jsonschema:"example=PAYMENT_WEBHOOK_SECRETS" jsonschema_description:"Name of the environment variable that holds the keys of the signatures, whsec_ and base64 each, separated by spaces: several while keys change. Never the keys."`
+	// Success is true if a claim is paid, Failure if it will not be. Empty: it never is.
+	Success string `yaml:"success" json:"success" jsonschema:"example=event.type == 'payment.paid'" jsonschema_description:"CEL that is true if the event says that a claim is paid. It may read event, which is the JSON of the body, sale.name and sale.run."`
+	Failure string `yaml:"failure,omitempty" json:"failure,omitempty" jsonschema:"example=event.type == 'payment.failed'" jsonschema_description:"CEL that is true if the event says that a claim will not be paid: it is cancelled then. Without it: what is not paid expires."`
+	// Claim is the claim's id, Payment the reference of the payment. Empty: the claim's id.
+	Claim   string `yaml:"claim" json:"claim" jsonschema:"example=event.data.claim" jsonschema_description:"CEL for the id of the claim that the event is about."`
+	Payment string `yaml:"payment,omitempty" json:"payment,omitempty" jsonschema:"example=event.data.id" jsonschema_description:"CEL for the reference of the payment, as that of check. Without it: the claim's id."`
 }
 
-type webhookPart struct {
-	SecretsEnv string `yaml:"secretsEnv" jsonschema:"example=PAYMENT_WEBHOOK_SECRETS" jsonschema_description:"Name of the environment variable that holds the keys of the signatures, whsec_ and base64 each, separated by spaces: several while keys change. Never the keys."`
-	Success    string `yaml:"success" jsonschema:"example=event.type == 'payment.paid'" jsonschema_description:"CEL that is true if the event says that a claim is paid. It may read event, which is the JSON of the body, sale.name and sale.run."`
-	Failure    string `yaml:"failure,omitempty" jsonschema:"example=event.type == 'payment.failed'" jsonschema_description:"CEL that is true if the event says that a claim will not be paid: it is cancelled then. Without it: what is not paid expires."`
-	Claim      string `yaml:"claim" jsonschema:"example=event.data.claim" jsonschema_description:"CEL for the id of the claim that the event is about."`
-	Payment    string `yaml:"payment,omitempty" jsonschema:"example=event.data.id" jsonschema_description:"CEL for the reference of the payment, as that of check. Without it: the claim's id."`
-}
-
-func (webhookPart) JSONSchemaExtend(s *jsonschema.Schema) {
+func (PaymentWebhook) JSONSchemaExtend(s *jsonschema.Schema) {
 	property(s, "secretsEnv").Pattern = envForm
 }
 
 // paymentWebhook takes how the payment service tells by itself.
 func (d *decoder) paymentWebhook(payment object) *PaymentWebhook {
-	o, ok := d.part(payment, "webhook", reflect.TypeFor[webhookPart]())
+	o, ok := d.part(payment, "webhook", reflect.TypeFor[PaymentWebhook]())
 	if !ok {
 		return nil
 	}
@@ -55,36 +50,6 @@ func (d *decoder) oneReference(o object, p *Payment) {
 	}
 	d.refuse(o.keys[lacks], "Write payment in both, so that both name the same reference, or in neither.",
 		"%s has payment and %s has not: of one payment, the ledger would record two", join(o.path, has), join(o.path, lacks))
-}
-
-// part writes a webhook for a document.
-func (p *PaymentWebhook) part() *webhookPart {
-	if p == nil {
-		return nil
-	}
-	return &webhookPart{SecretsEnv: p.SecretsEnv, Success: p.Success, Failure: p.Failure, Claim: p.Claim, Payment: p.Payment}
-}
-
-type storedWebhook struct {
-	SecretsEnv string `json:"secretsEnv"`
-	Success    string `json:"success"`
-	Failure    string `json:"failure,omitempty"`
-	Claim      string `json:"claim"`
-	Payment    string `json:"payment,omitempty"`
-}
-
-func (p *PaymentWebhook) stored() *storedWebhook {
-	if p == nil {
-		return nil
-	}
-	return &storedWebhook{p.SecretsEnv, p.Success, p.Failure, p.Claim, p.Payment}
-}
-
-func (in *storedWebhook) read() *PaymentWebhook {
-	if in == nil {
-		return nil
-	}
-	return &PaymentWebhook{in.SecretsEnv, in.Success, in.Failure, in.Claim, in.Payment}
 }
 
 // sane holds a webhook to what the rest of the program takes for granted; nil is sane.
