@@ -16,8 +16,9 @@ type keyDef struct {
 func keysOf(t reflect.Type) []keyDef {
 	var keys []keyDef
 	for _, f := range reflect.VisibleFields(t) {
-		name, option, _ := strings.Cut(f.Tag.Get("yaml"), ",")
-		keys = append(keys, keyDef{name, option != "omitempty"})
+		if name, option, _ := strings.Cut(f.Tag.Get("yaml"), ","); name != "-" {
+			keys = append(keys, keyDef{name, option != "omitempty"})
+		}
 	}
 	return keys
 }
@@ -30,6 +31,9 @@ var homes = sync.OnceValue(func() map[string][]string {
 	walk = func(t reflect.Type, path string) {
 		for _, f := range reflect.VisibleFields(t) {
 			name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+			if name == "-" {
+				continue
+			}
 			found[name] = append(found[name], path)
 			below := f.Type
 			if below.Kind() == reflect.Pointer || below.Kind() == reflect.Slice {

@@ -10,11 +10,13 @@ import (
 
 // Queue says who gets the last units where more is asked for than there is.
 type Queue struct {
-	Order    Order
-	Priority string // with OrderPriority: an expression in CEL, an int or double, the highest first
-	Depth    int64  // most claims that wait for one shard; the others are told overloaded. 1 to MaxDepth
+	Order Order `yaml:"order,omitempty" json:"order" jsonschema_description:"Order in which claims that wait are decided."`
+	// Priority is an expression in CEL, an int or double.
+	Priority string `yaml:"priority,omitempty" json:"priority,omitempty" jsonschema:"example=user.level == 'gold' ? 1 : 0" jsonschema_description:"With order priority: expression in CEL, a number, the highest first. Those of one priority go by arrival."`
+	// Depth is the most claims that wait for one shard; the others are told overloaded. 1 to MaxDepth.
+	Depth int64 `yaml:"depth,omitempty" json:"depth" jsonschema_description:"Claims that may wait for one shard. Beyond it, claims are refused as overloaded."`
 	// At is where Priority stands in its file. It is no part of the declaration.
-	At Place
+	At Place `yaml:"-" json:"-"`
 }
 
 // Order is the order in which claims that wait are decided.
@@ -34,13 +36,7 @@ const (
 	DefaultDepth = 10_000
 )
 
-type queuePart struct {
-	Order    string `yaml:"order,omitempty" jsonschema_description:"Order in which claims that wait are decided."`
-	Priority string `yaml:"priority,omitempty" jsonschema:"example=user.level == 'gold' ? 1 : 0" jsonschema_description:"With order priority: expression in CEL, a number, the highest first. Those of one priority go by arrival."`
-	Depth    int64  `yaml:"depth,omitempty" jsonschema_description:"Claims that may wait for one shard. Beyond it, claims are refused as overloaded."`
-}
-
-func (queuePart) JSONSchemaExtend(s *jsonschema.Schema) {
+func (Queue) JSONSchemaExtend(s *jsonschema.Schema) {
 	choices(s, "order", OrderArrival, OrderPriority, OrderDraw)
 	notBlank(s, "priority")
 	bound(s, "depth", MaxDepth, DefaultDepth)
@@ -53,7 +49,7 @@ func (queuePart) JSONSchemaExtend(s *jsonschema.Schema) {
 
 // queue takes the order in which claims are decided.
 func (d *decoder) queue(spec object) *Queue {
-	o, ok := d.part(spec, "queue", reflect.TypeFor[queuePart]())
+	o, ok := d.part(spec, "queue", reflect.TypeFor[Queue]())
 	if !ok {
 		return nil
 	}
@@ -75,31 +71,11 @@ func (d *decoder) queue(spec object) *Queue {
 }
 
 // part writes a queue for a document.
-func (q *Queue) part() *queuePart {
+func (q *Queue) part() *Queue {
 	if q == nil {
 		return nil
 	}
-	return &queuePart{Order: unless(string(OrderArrival), string(q.Order)), Priority: q.Priority, Depth: unless(DefaultDepth, q.Depth)}
-}
-
-type storedQueue struct {
-	Order    Order  `json:"order"`
-	Priority string `json:"priority,omitempty"`
-	Depth    int64  `json:"depth"`
-}
-
-func (q *Queue) stored() *storedQueue {
-	if q == nil {
-		return nil
-	}
-	return &storedQueue{q.Order, q.Priority, q.Depth}
-}
-
-func (in *storedQueue) read() *Queue {
-	if in == nil {
-		return nil
-	}
-	return &Queue{Order: in.Order, Priority: in.Priority, Depth: in.Depth}
+	return &Queue{Order: unless(OrderArrival, q.Order), Priority: q.Priority, Depth: unless(DefaultDepth, q.Depth)}
 }
 
 // sane holds a queue to what the rest of the program takes for granted.

@@ -12,13 +12,16 @@ import (
 // Rule is a condition of a claim, in CEL. Package rules says what it may read, and
 // what is told to whom.
 type Rule struct {
-	Name              string // a DNS label, unlike that of every other rule
-	Require           string // the expression that has to be true
-	Message           string // what a buyer is told whom the rule refuses; empty: a text that names the rule
-	MessageExpression string // an expression that makes such a text; empty: Message is told
-	Enforce           Enforce
+	Name string `yaml:"name" json:"name" jsonschema:"example=members" jsonschema_description:"Name of the rule, a DNS label. No two rules share one."`
+	// Require is the expression that has to be true.
+	Require string `yaml:"require" json:"require" jsonschema:"example=user.level == 'gold'" jsonschema_description:"Expression in CEL that has to be true: over user, claim, sale, history, now and variables."`
+	// Message is what a buyer is told whom the rule refuses, unless MessageExpression makes
+	// such a text. Empty: a text that names the rule.
+	Message           string  `yaml:"message,omitempty" json:"message,omitempty" jsonschema:"example=Members only." jsonschema_description:"What a buyer is told whom the rule refuses, one line. Without it: a text that names the rule."`
+	MessageExpression string  `yaml:"messageExpression,omitempty" json:"messageExpression,omitempty" jsonschema:"example='Hello ' + user.id" jsonschema_description:"Expression in CEL that makes the message of values. If it fails, the message is told."`
+	Enforce           Enforce `yaml:"enforce,omitempty" json:"enforce" jsonschema_description:"deny: a claim that does not satisfy the rule is refused. audit: it is counted and goes on."`
 	// At is where the rule stands in its file. It is no part of the declaration.
-	At RulePlaces
+	At RulePlaces `yaml:"-" json:"-"`
 }
 
 // RulePlaces are where the texts of a rule stand.
@@ -35,10 +38,10 @@ const (
 
 // Variable is an expression that rules share; each may use those before it.
 type Variable struct {
-	Name       string // an identifier, unlike that of every other variable
-	Expression string
+	Name       string `yaml:"name" json:"name" jsonschema:"example=adult" jsonschema_description:"Name of the variable, an identifier. No two variables share one."`
+	Expression string `yaml:"expression" json:"expression" jsonschema:"example=now - user.born > duration('157680h')" jsonschema_description:"Expression in CEL, evaluated at most once a claim."`
 	// At is where the expression stands in its file. It is no part of the declaration.
-	At Place
+	At Place `yaml:"-" json:"-"`
 }
 
 // Limits of rules. Package rules has those of what is in them.
@@ -47,26 +50,13 @@ const (
 	MaxVariables = 64
 )
 
-type rulePart struct {
-	Name              string `yaml:"name" jsonschema:"example=members" jsonschema_description:"Name of the rule, a DNS label. No two rules share one."`
-	Require           string `yaml:"require" jsonschema:"example=user.level == 'gold'" jsonschema_description:"Expression in CEL that has to be true: over user, claim, sale, history, now and variables."`
-	Message           string `yaml:"message,omitempty" jsonschema:"example=Members only." jsonschema_description:"What a buyer is told whom the rule refuses, one line. Without it: a text that names the rule."`
-	MessageExpression string `yaml:"messageExpression,omitempty" jsonschema:"example='Hello ' + user.id" jsonschema_description:"Expression in CEL that makes the message of values. If it fails, the message is told."`
-	Enforce           string `yaml:"enforce,omitempty" jsonschema_description:"deny: a claim that does not satisfy the rule is refused. audit: it is counted and goes on."`
-}
-
-func (rulePart) JSONSchemaExtend(s *jsonschema.Schema) {
+func (Rule) JSONSchemaExtend(s *jsonschema.Schema) {
 	property(s, "name").Pattern = nameForm
 	notBlank(s, "require", "message", "messageExpression")
 	choices(s, "enforce", EnforceDeny, EnforceAudit)
 }
 
-type variablePart struct {
-	Name       string `yaml:"name" jsonschema:"example=adult" jsonschema_description:"Name of the variable, an identifier. No two variables share one."`
-	Expression string `yaml:"expression" jsonschema:"example=now - user.born > duration('157680h')" jsonschema_description:"Expression in CEL, evaluated at most once a claim."`
-}
-
-func (variablePart) JSONSchemaExtend(s *jsonschema.Schema) {
+func (Variable) JSONSchemaExtend(s *jsonschema.Schema) {
 	identifier(property(s, "name"))
 	notBlank(s, "expression")
 }
@@ -79,7 +69,7 @@ func (d *decoder) rules(spec object) []Rule {
 	}
 	names := d.distinct()
 	var all []Rule
-	for _, o := range d.objects(v, reflect.TypeFor[rulePart](), "{name: members, require: user.known}", MaxRules) {
+	for _, o := range d.objects(v, reflect.TypeFor[Rule](), "{name: members, require: user.known}", MaxRules) {
 		var r Rule
 		if v, ok := d.value(o, "name"); ok {
 			r.Name = names.take(v, "members", checkName)
@@ -101,7 +91,7 @@ func (d *decoder) variables(spec object) []Variable {
 	}
 	names := d.distinct()
 	var all []Variable
-	for _, o := range d.objects(v, reflect.TypeFor[variablePart](), "{name: minor, expression: user.age < 18}", MaxVariables) {
+	for _, o := range d.objects(v, reflect.TypeFor[Variable](), "{name: minor, expression: user.age < 18}", MaxVariables) {
 		var variable Variable
 		if v, ok := d.value(o, "name"); ok {
 			variable.Name = names.take(v, "minor", checkIdentifier)
@@ -112,59 +102,13 @@ func (d *decoder) variables(spec object) []Variable {
 	return all
 }
 
-func ruleParts(rules []Rule) (parts []rulePart) {
-	for _, r := range rules {
-		parts = append(parts, rulePart{Name: r.Name, Require: r.Require, Message: r.Message, MessageExpression: r.MessageExpression, Enforce: unless(string(EnforceDeny), string(r.Enforce))})
+// ruleParts writes rules for a document.
+func ruleParts(rules []Rule) []Rule {
+	parts := slices.Clone(rules)
+	for i := range parts {
+		parts[i].Enforce = unless(EnforceDeny, parts[i].Enforce)
 	}
 	return parts
-}
-
-func variableParts(variables []Variable) (parts []variablePart) {
-	for _, v := range variables {
-		parts = append(parts, variablePart{Name: v.Name, Expression: v.Expression})
-	}
-	return parts
-}
-
-type storedRule struct {
-	Name              string  `json:"name"`
-	Require           string  `json:"require"`
-	Message           string  `json:"message,omitempty"`
-	MessageExpression string  `json:"messageExpression,omitempty"`
-	Enforce           Enforce `json:"enforce"`
-}
-
-type storedVariable struct {
-	Name       string `json:"name"`
-	Expression string `json:"expression"`
-}
-
-func storeRules(rules []Rule) (out []storedRule) {
-	for _, r := range rules {
-		out = append(out, storedRule{r.Name, r.Require, r.Message, r.MessageExpression, r.Enforce})
-	}
-	return out
-}
-
-func storeVariables(variables []Variable) (out []storedVariable) {
-	for _, v := range variables {
-		out = append(out, storedVariable{v.Name, v.Expression})
-	}
-	return out
-}
-
-func readRules(in []storedRule) (rules []Rule) {
-	for _, r := range in {
-		rules = append(rules, Rule{Name: r.Name, Require: r.Require, Message: r.Message, MessageExpression: r.MessageExpression, Enforce: r.Enforce})
-	}
-	return rules
-}
-
-func readVariables(in []storedVariable) (variables []Variable) {
-	for _, v := range in {
-		variables = append(variables, Variable{Name: v.Name, Expression: v.Expression})
-	}
-	return variables
 }
 
 // saneRules holds rules to what the rest of the program takes for granted. What stands in

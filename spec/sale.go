@@ -94,61 +94,61 @@ const (
 
 // specPart is the part of a document that has the options.
 type specPart struct {
-	Stock        int64          `yaml:"stock" jsonschema:"example=100" jsonschema_description:"Units on sale, in all."`
-	LockCount    int64          `yaml:"lockCount" jsonschema:"example=5" jsonschema_description:"Shards that the stock is split over, each with a lock of its own; at most the stock. It stays for the life of a run. With less than four times perUserLimit units a shard many claims wait for units of other shards: plan warns."`
-	PerUserLimit int64          `yaml:"perUserLimit,omitempty" jsonschema_description:"Units that one user may have."`
-	Partial      bool           `yaml:"partial,omitempty" jsonschema_description:"With engine ledger: a claim for more units than there are, or than its user may still have, gets those that there are, at least one, and its answer says how many were asked for. Of a live sale it may change. Without it: a claim gets all units or none."`
-	Phase        string         `yaml:"phase,omitempty" jsonschema_description:"Whether claims are accepted within opensAt and closesAt: open, paused, or closed, which is for good. A phase that was set otherwise by hand (pause, resume, close) is a difference that plan shows and apply mends, if the sale is not closed. Without it: a new sale is open, and a live one stays in the phase that it is in."`
-	OpensAt      string         `yaml:"opensAt,omitempty" jsonschema:"example=2026-11-11T20:00:00+08:00" jsonschema_description:"When selling begins (RFC 3339, with seconds and zone), by the clock of the process that serves. Without it: as soon as the sale is applied."`
-	ClosesAt     string         `yaml:"closesAt,omitempty" jsonschema:"example=2026-11-11T21:00:00+08:00" jsonschema_description:"When selling ends (RFC 3339, with seconds and zone), by the clock of the process that serves; after opensAt. Without it: when somebody closes the sale."`
-	Payment      *paymentPart   `yaml:"payment,omitempty" jsonschema_description:"How claims are paid, with engine ledger: each is held until its payment is confirmed. Of a live sale it may change; a hold keeps the deadline and the grace that it began with. Without it: a claim is sold at once."`
-	Rules        []rulePart     `yaml:"rules,omitempty" jsonschema_description:"Who may claim, with engine ledger: conditions in CEL, of which the first that does not hold refuses the claim. Of a live sale they may change."`
-	Variables    []variablePart `yaml:"variables,omitempty" jsonschema_description:"Expressions that rules share, as variables.NAME. Each may use those before it."`
-	Users        *usersPart     `yaml:"users,omitempty" jsonschema_description:"What rules may know of a user: attributes, and where they are read from, which is a file or an HBase table."`
-	History      *historyPart   `yaml:"history,omitempty" jsonschema_description:"What rules may know of what a user bought in other sales: exports, an HBase table, or both."`
-	Queue        *queuePart     `yaml:"queue,omitempty" jsonschema_description:"Who is served first where more is asked for than there is, with engine ledger."`
-	Draw         *drawPart      `yaml:"draw,omitempty" jsonschema_description:"How entries are drawn, with order: draw in queue. All but the key stays for the life of a run."`
-	Engine       string         `yaml:"engine,omitempty" jsonschema_description:"What gives units out: ledger, or redis for lists that a script pops, with the ledger behind them. It stays for the life of a run."`
-	Ack          string         `yaml:"ack,omitempty" jsonschema_description:"With engine redis: a claim is answered once the ledger has it, or once Redis has it."`
-	Backlog      int64          `yaml:"backlog,omitempty" jsonschema_description:"With engine redis: the most claims that Redis has granted and the ledger does not have yet. Each shard has its part of it: backlog / lockCount, what is left over one each to the first shards, and at least one; so below lockCount one of each shard may be missing. Beyond its part, claims of a shard are refused as overloaded."`
-	Units        *unitsPart     `yaml:"units,omitempty" jsonschema_description:"What a unit is, and what its buyer gets with it. Without it: a number."`
-	Lock         *lockPart      `yaml:"lock,omitempty" jsonschema_description:"How shards are locked."`
-	Redis        *Redis         `yaml:"redis,omitempty" jsonschema_description:"The Redis nodes that keep the locks, with hbase; and with engine redis the lists, with hbase or embedded."`
-	HBase        *HBase         `yaml:"hbase,omitempty" jsonschema_description:"The HBase table that keeps the ledger. Goes with redis."`
-	Embedded     *Embedded      `yaml:"embedded,omitempty" jsonschema_description:"Keeps locks and ledger in local files, with no server, instead of redis and hbase; with engine redis the ledger only."`
+	Stock        int64        `yaml:"stock" jsonschema:"example=100" jsonschema_description:"Units on sale, in all."`
+	LockCount    int64        `yaml:"lockCount" jsonschema:"example=5" jsonschema_description:"Shards that the stock is split over, each with a lock of its own; at most the stock. It stays for the life of a run. With less than four times perUserLimit units a shard many claims wait for units of other shards: plan warns."`
+	PerUserLimit int64        `yaml:"perUserLimit,omitempty" jsonschema_description:"Units that one user may have."`
+	Partial      bool         `yaml:"partial,omitempty" jsonschema_description:"With engine ledger: a claim for more units than there are, or than its user may still have, gets those that there are, at least one, and its answer says how many were asked for. Of a live sale it may change. Without it: a claim gets all units or none."`
+	Phase        string       `yaml:"phase,omitempty" jsonschema_description:"Whether claims are accepted within opensAt and closesAt: open, paused, or closed, which is for good. A phase that was set otherwise by hand (pause, resume, close) is a difference that plan shows and apply mends, if the sale is not closed. Without it: a new sale is open, and a live one stays in the phase that it is in."`
+	OpensAt      string       `yaml:"opensAt,omitempty" jsonschema:"example=2026-11-11T20:00:00+08:00" jsonschema_description:"When selling begins (RFC 3339, with seconds and zone), by the clock of the process that serves. Without it: as soon as the sale is applied."`
+	ClosesAt     string       `yaml:"closesAt,omitempty" jsonschema:"example=2026-11-11T21:00:00+08:00" jsonschema_description:"When selling ends (RFC 3339, with seconds and zone), by the clock of the process that serves; after opensAt. Without it: when somebody closes the sale."`
+	Payment      *paymentPart `yaml:"payment,omitempty" jsonschema_description:"How claims are paid, with engine ledger: each is held until its payment is confirmed. Of a live sale it may change; a hold keeps the deadline and the grace that it began with. Without it: a claim is sold at once."`
+	Rules        []Rule       `yaml:"rules,omitempty" jsonschema_description:"Who may claim, with engine ledger: conditions in CEL, of which the first that does not hold refuses the claim. Of a live sale they may change."`
+	Variables    []Variable   `yaml:"variables,omitempty" jsonschema_description:"Expressions that rules share, as variables.NAME. Each may use those before it."`
+	Users        *usersPart   `yaml:"users,omitempty" jsonschema_description:"What rules may know of a user: attributes, and where they are read from, which is a file or an HBase table."`
+	History      *historyPart `yaml:"history,omitempty" jsonschema_description:"What rules may know of what a user bought in other sales: exports, an HBase table, or both."`
+	Queue        *Queue       `yaml:"queue,omitempty" jsonschema_description:"Who is served first where more is asked for than there is, with engine ledger."`
+	Draw         *drawPart    `yaml:"draw,omitempty" jsonschema_description:"How entries are drawn, with order: draw in queue. All but the key stays for the life of a run."`
+	Engine       string       `yaml:"engine,omitempty" jsonschema_description:"What gives units out: ledger, or redis for lists that a script pops, with the ledger behind them. It stays for the life of a run."`
+	Ack          string       `yaml:"ack,omitempty" jsonschema_description:"With engine redis: a claim is answered once the ledger has it, or once Redis has it."`
+	Backlog      int64        `yaml:"backlog,omitempty" jsonschema_description:"With engine redis: the most claims that Redis has granted and the ledger does not have yet. Each shard has its part of it: backlog / lockCount, what is left over one each to the first shards, and at least one; so below lockCount one of each shard may be missing. Beyond its part, claims of a shard are refused as overloaded."`
+	Units        *unitsPart   `yaml:"units,omitempty" jsonschema_description:"What a unit is, and what its buyer gets with it. Without it: a number."`
+	Lock         *lockPart    `yaml:"lock,omitempty" jsonschema_description:"How shards are locked."`
+	Redis        *Redis       `yaml:"redis,omitempty" jsonschema_description:"The Redis nodes that keep the locks, with hbase; and with engine redis the lists, with hbase or embedded."`
+	HBase        *HBase       `yaml:"hbase,omitempty" jsonschema_description:"The HBase table that keeps the ledger. Goes with redis."`
+	Embedded     *Embedded    `yaml:"embedded,omitempty" jsonschema_description:"Keeps locks and ledger in local files, with no server, instead of redis and hbase; with engine redis the ledger only."`
 }
 
 // stored is the JSON of a declaration. It stands in ledgers for years: a field
 // may be added, with a zero that means what its absence meant, but none is
 // ever renamed, moved or given another meaning.
 type stored struct {
-	APIVersion   string           `json:"apiVersion"`
-	Name         string           `json:"name"`
-	Run          int64            `json:"run"`
-	Protect      bool             `json:"protect,omitempty"`
-	Stock        int64            `json:"stock"`
-	LockCount    int              `json:"lockCount"`
-	PerUserLimit int64            `json:"perUserLimit"`
-	Partial      bool             `json:"partial,omitempty"`
-	Phase        Phase            `json:"phase,omitempty"`
-	OpensAt      *time.Time       `json:"opensAt,omitempty"`
-	ClosesAt     *time.Time       `json:"closesAt,omitempty"`
-	LockTTLMs    int64            `json:"lockTtlMs"`
-	Redis        *Redis           `json:"redis,omitempty"`
-	HBase        *HBase           `json:"hbase,omitempty"`
-	Embedded     *Embedded        `json:"embedded,omitempty"`
-	Engine       Engine           `json:"engine,omitempty"` // absent: ledger, and neither ack nor backlog
-	Ack          Ack              `json:"ack,omitempty"`
-	Backlog      int64            `json:"backlog,omitempty"`
-	Units        *storedUnits     `json:"units,omitempty"`
-	Homes        *Homes           `json:"homes,omitempty"`
-	Payment      *storedPayment   `json:"payment,omitempty"`
-	Rules        []storedRule     `json:"rules,omitempty"`
-	Variables    []storedVariable `json:"variables,omitempty"`
-	Users        *storedUsers     `json:"users,omitempty"`
-	History      *storedHistory   `json:"history,omitempty"`
-	Queue        *storedQueue     `json:"queue,omitempty"`
-	Draw         *storedDraw      `json:"draw,omitempty"`
+	APIVersion   string         `json:"apiVersion"`
+	Name         string         `json:"name"`
+	Run          int64          `json:"run"`
+	Protect      bool           `json:"protect,omitempty"`
+	Stock        int64          `json:"stock"`
+	LockCount    int            `json:"lockCount"`
+	PerUserLimit int64          `json:"perUserLimit"`
+	Partial      bool           `json:"partial,omitempty"`
+	Phase        Phase          `json:"phase,omitempty"`
+	OpensAt      *time.Time     `json:"opensAt,omitempty"`
+	ClosesAt     *time.Time     `json:"closesAt,omitempty"`
+	LockTTLMs    int64          `json:"lockTtlMs"`
+	Redis        *Redis         `json:"redis,omitempty"`
+	HBase        *HBase         `json:"hbase,omitempty"`
+	Embedded     *Embedded      `json:"embedded,omitempty"`
+	Engine       Engine         `json:"engine,omitempty"` // absent: ledger, and neither ack nor backlog
+	Ack          Ack            `json:"ack,omitempty"`
+	Backlog      int64          `json:"backlog,omitempty"`
+	Units        *storedUnits   `json:"units,omitempty"`
+	Homes        *Homes         `json:"homes,omitempty"`
+	Payment      *storedPayment `json:"payment,omitempty"`
+	Rules        []Rule         `json:"rules,omitempty"`
+	Variables    []Variable     `json:"variables,omitempty"`
+	Users        *storedUsers   `json:"users,omitempty"`
+	History      *storedHistory `json:"history,omitempty"`
+	Queue        *Queue         `json:"queue,omitempty"`
+	Draw         *storedDraw    `json:"draw,omitempty"`
 }
 
 // ledgerKeys are the keys that go with engine ledger alone, and why engine redis does not
@@ -228,7 +228,7 @@ func (s Sale) specPart() specPart {
 		ClosesAt:  timeOrNone(s.ClosesAt),
 		Payment:   s.Payment.part(),
 		Rules:     ruleParts(s.Rules),
-		Variables: variableParts(s.Variables),
+		Variables: s.Variables,
 		Users:     s.Users.part(s.HBase),
 		History:   s.History.part(s.HBase),
 		Queue:     s.Queue.part(),
@@ -264,11 +264,11 @@ func (s Sale) stored() stored {
 		Units:     storeUnits(s.Units, s.RedPacket),
 		Homes:     s.Homes,
 		Payment:   s.Payment.stored(),
-		Rules:     storeRules(s.Rules),
-		Variables: storeVariables(s.Variables),
+		Rules:     s.Rules,
+		Variables: s.Variables,
 		Users:     s.Users.stored(),
 		History:   s.History.stored(),
-		Queue:     s.Queue.stored(),
+		Queue:     s.Queue,
 		Draw:      s.Draw.stored(),
 	}
 	if s.Engine == EngineRedis {
@@ -292,11 +292,11 @@ func (in stored) read() (Sale, error) {
 		Embedded:  in.Embedded,
 		Homes:     in.Homes,
 		Payment:   in.Payment.read(),
-		Rules:     readRules(in.Rules),
-		Variables: readVariables(in.Variables),
+		Rules:     in.Rules,
+		Variables: in.Variables,
 		Users:     in.Users.read(),
 		History:   in.History.read(),
-		Queue:     in.Queue.read(),
+		Queue:     in.Queue,
 		Draw:      in.Draw.read(),
 		Engine:    in.Engine, Ack: in.Ack, Backlog: in.Backlog,
 	}

@@ -113,6 +113,9 @@ func TestYAMLWritesEveryKey(t *testing.T) {
 		}
 		for _, f := range reflect.VisibleFields(of) {
 			name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+			if name == "-" {
+				continue
+			}
 			if !strings.Contains(all.String(), name+":") {
 				t.Errorf("no document has the key %s of %s", name, of.Name())
 			}
