@@ -17,20 +17,20 @@ import (
 // Draw says how a sale is drawn whose queue has OrderDraw: claims are entries until it
 // closes, and then entries are ranked.
 type Draw struct {
-	KeyEnv  string // the environment variable with the key of the secret; or KeyFile
-	KeyFile string // Load has resolved a relative path. Empty in a declaration read by FromJSON
+	KeyEnv  string `json:"keyEnv,omitempty"` // the environment variable with the key of the secret; or KeyFile
+	KeyFile string `json:"-"`                // Load has resolved a relative path. No ledger stores it, as Units.File
 	// Substitutes is how many ranks are drawn beyond the stock, for awards that come to
 	// nothing. Where a document says nothing they are as many as the stock.
-	Substitutes int64
-	Beacon      *Beacon // nil: the order follows from entries and secret alone
+	Substitutes int64   `json:"substitutes"`
+	Beacon      *Beacon `json:"beacon,omitempty"` // nil: the order follows from entries and secret alone
 }
 
 // Beacon is a public source of randomness, and the round of it that the order follows
 // from.
 type Beacon struct {
-	Name     string
-	Round    string
-	Fallback Fallback
+	Name     string   `yaml:"name" json:"name" jsonschema:"example=drand quicknet" jsonschema_description:"What the beacon is called, for people who verify the draw."`
+	Round    string   `yaml:"round" json:"round" jsonschema_description:"Round of the beacon whose value counts, a number or text: one that comes after closesAt."`
+	Fallback Fallback `yaml:"fallback,omitempty" json:"fallback" jsonschema_description:"What counts if the beacon has no value for that round. none: nothing is drawn without it. secret: the order follows from entries and secret alone."`
 }
 
 // Fallback is what a draw does if the round of its beacon has no value.
@@ -49,10 +49,10 @@ const (
 )
 
 type drawPart struct {
-	KeyEnv      string      `yaml:"keyEnv,omitempty" jsonschema:"example=DRAW_KEY" jsonschema_description:"Name of the environment variable that holds the key under which the secret of the draw is encrypted until it is revealed: 32 bytes or more in base64, such as openssl rand -base64 32 makes. Never the key."`
-	KeyFile     string      `yaml:"keyFile,omitempty" jsonschema:"example=draw.key" jsonschema_description:"File that holds such a key, relative to this document. Instead of keyEnv."`
-	Substitutes *int64      `yaml:"substitutes,omitempty" jsonschema_description:"Ranks that are drawn beyond the stock, for awards that come to nothing. Without it: as many as the stock."`
-	Beacon      *beaconPart `yaml:"beacon,omitempty" jsonschema_description:"Public source of randomness that the order follows from besides, so that whoever knows the secret cannot foresee it. Without it: the order follows from entries and secret."`
+	KeyEnv      string  `yaml:"keyEnv,omitempty" jsonschema:"example=DRAW_KEY" jsonschema_description:"Name of the environment variable that holds the key under which the secret of the draw is encrypted until it is revealed: 32 bytes or more in base64, such as openssl rand -base64 32 makes. Never the key."`
+	KeyFile     string  `yaml:"keyFile,omitempty" jsonschema:"example=draw.key" jsonschema_description:"File that holds such a key, relative to this document. Instead of keyEnv."`
+	Substitutes *int64  `yaml:"substitutes,omitempty" jsonschema_description:"Ranks that are drawn beyond the stock, for awards that come to nothing. Without it: as many as the stock."`
+	Beacon      *Beacon `yaml:"beacon,omitempty" jsonschema_description:"Public source of randomness that the order follows from besides, so that whoever knows the secret cannot foresee it. Without it: the order follows from entries and secret."`
 }
 
 func (drawPart) JSONSchemaExtend(s *jsonschema.Schema) {
@@ -63,15 +63,10 @@ func (drawPart) JSONSchemaExtend(s *jsonschema.Schema) {
 	s.OneOf = []*jsonschema.Schema{{Required: []string{"keyEnv"}}, {Required: []string{"keyFile"}}}
 }
 
-type beaconPart struct {
-	Name     string `yaml:"name" jsonschema:"example=drand quicknet" jsonschema_description:"What the beacon is called, for people who verify the draw."`
-	Round    any    `yaml:"round" jsonschema:"example=12345678" jsonschema_description:"Round of the beacon whose value counts, a number or text: one that comes after closesAt."`
-	Fallback string `yaml:"fallback,omitempty" jsonschema_description:"What counts if the beacon has no value for that round. none: nothing is drawn without it. secret: the order follows from entries and secret alone."`
-}
-
-func (beaconPart) JSONSchemaExtend(s *jsonschema.Schema) {
+func (Beacon) JSONSchemaExtend(s *jsonschema.Schema) {
 	notBlank(s, "name")
 	round := property(s, "round")
+	round.Type = ""
 	round.OneOf = []*jsonschema.Schema{{Type: "integer", Minimum: "0"}, {Type: "string", Pattern: `[^ \t\r\n]`}}
 	choices(s, "fallback", FallbackNone, FallbackSecret)
 }
@@ -122,7 +117,7 @@ func (d *decoder) drawOf(o object, stock int64) *Draw {
 }
 
 func (d *decoder) beacon(v value) *Beacon {
-	o, ok := d.object(v, reflect.TypeFor[beaconPart]())
+	o, ok := d.object(v, reflect.TypeFor[Beacon]())
 	if !ok {
 		return nil
 	}
@@ -197,44 +192,9 @@ func (w *Draw) part() *drawPart {
 		part.KeyFile = orElse(w.KeyFile, someDrawKey)
 	}
 	if b := w.Beacon; b != nil {
-		part.Beacon = &beaconPart{Name: b.Name, Round: b.Round, Fallback: unless(string(FallbackNone), string(b.Fallback))}
+		part.Beacon = &Beacon{Name: b.Name, Round: b.Round, Fallback: unless(FallbackNone, b.Fallback)}
 	}
 	return part
-}
-
-// storedDraw is without the name of the key's file, as storedUnits is.
-type storedDraw struct {
-	KeyEnv      string        `json:"keyEnv,omitempty"`
-	Substitutes int64         `json:"substitutes"`
-	Beacon      *storedBeacon `json:"beacon,omitempty"`
-}
-
-type storedBeacon struct {
-	Name     string   `json:"name"`
-	Round    string   `json:"round"`
-	Fallback Fallback `json:"fallback"`
-}
-
-func (w *Draw) stored() *storedDraw {
-	if w == nil {
-		return nil
-	}
-	out := &storedDraw{KeyEnv: w.KeyEnv, Substitutes: w.Substitutes}
-	if b := w.Beacon; b != nil {
-		out.Beacon = &storedBeacon{b.Name, b.Round, b.Fallback}
-	}
-	return out
-}
-
-func (in *storedDraw) read() *Draw {
-	if in == nil {
-		return nil
-	}
-	w := &Draw{KeyEnv: in.KeyEnv, Substitutes: in.Substitutes}
-	if b := in.Beacon; b != nil {
-		w.Beacon = &Beacon{b.Name, b.Round, b.Fallback}
-	}
-	return w
 }
 
 // withFile returns a draw with the key's file of another.

@@ -148,7 +148,7 @@ type stored struct {
 	Users        *storedUsers   `json:"users,omitempty"`
 	History      *storedHistory `json:"history,omitempty"`
 	Queue        *Queue         `json:"queue,omitempty"`
-	Draw         *storedDraw    `json:"draw,omitempty"`
+	Draw         *Draw          `json:"draw,omitempty"`
 }
 
 // ledgerKeys are the keys that go with engine ledger alone, and why engine redis does not
@@ -269,7 +269,7 @@ func (s Sale) stored() stored {
 		Users:     s.Users.stored(),
 		History:   s.History.stored(),
 		Queue:     s.Queue,
-		Draw:      s.Draw.stored(),
+		Draw:      s.Draw,
 	}
 	if s.Engine == EngineRedis {
 		out.Engine, out.Ack, out.Backlog = s.Engine, s.Ack, s.Backlog
@@ -297,7 +297,7 @@ func (in stored) read() (Sale, error) {
 		Users:     in.Users.read(),
 		History:   in.History.read(),
 		Queue:     in.Queue,
-		Draw:      in.Draw.read(),
+		Draw:      in.Draw,
 		Engine:    in.Engine, Ack: in.Ack, Backlog: in.Backlog,
 	}
 	if s.Engine == "" {
