@@ -190,7 +190,9 @@ func leaves(t reflect.Type, path []int) (all [][]int) {
 		return [][]int{slices.Clone(path)}
 	}
 	for i := range t.NumField() {
-		all = append(all, leaves(t.Field(i).Type, append(path, i))...)
+		if t.Field(i).Tag.Get("json") != "-" {
+			all = append(all, leaves(t.Field(i).Type, append(path, i))...)
+		}
 	}
 	return all
 }

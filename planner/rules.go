@@ -14,12 +14,12 @@ import (
 // Who is who may claim, and in which order, as plans tell it.
 type Who struct {
 	// RuleSet is the SHA-256 of all that is evaluated, in hex; "": nothing is.
-	RuleSet   string     `json:"ruleSet,omitempty"`
-	Rules     []Rule     `json:"rules,omitempty"`
-	Variables []Variable `json:"variables,omitempty"`
-	Users     *Users     `json:"users,omitempty"`
-	History   *History   `json:"history,omitempty"`
-	Queue     *Queue     `json:"queue,omitempty"`
+	RuleSet   string          `json:"ruleSet,omitempty"`
+	Rules     []Rule          `json:"rules,omitempty"`
+	Variables []spec.Variable `json:"variables,omitempty"`
+	Users     *Users          `json:"users,omitempty"`
+	History   *History        `json:"history,omitempty"`
+	Queue     *Queue          `json:"queue,omitempty"`
 }
 
 // Rule is one rule. Costs are in units of CEL.
@@ -33,34 +33,19 @@ type Rule struct {
 	CostLimit         uint64 `json:"costLimit"`
 }
 
-// Variable is an expression that rules share.
-type Variable struct {
-	Name       string `json:"name"`
-	Expression string `json:"expression"`
-}
-
 // Users is what is known of users, and where it is read from.
 type Users struct {
 	Attributes map[string]string `json:"attributes,omitempty"` // types by name
 	File       bool              `json:"file,omitempty"`       // which one is no part of a declaration
-	Table      *OuterTable       `json:"table,omitempty"`
+	Table      *spec.UsersTable  `json:"table,omitempty"`
 	FreshMs    int64             `json:"freshMs"`
 	Cached     int64             `json:"cached"`
 }
 
 // History is where it is read from what users bought before.
 type History struct {
-	Files bool        `json:"files,omitempty"` // which ones are no part of a declaration
-	Table *OuterTable `json:"table,omitempty"`
-}
-
-// OuterTable is an HBase table that somebody else keeps.
-type OuterTable struct {
-	Zookeeper     []string          `json:"zookeeper"`
-	ZookeeperRoot string            `json:"zookeeperRoot"`
-	Table         string            `json:"table"`
-	Family        string            `json:"family"`
-	Columns       map[string]string `json:"columns,omitempty"` // by attribute
+	Files bool             `json:"files,omitempty"` // which ones are no part of a declaration
+	Table *spec.UsersTable `json:"table,omitempty"`
 }
 
 // Queue is the order in which claims are decided.
@@ -90,10 +75,7 @@ func whoOf(s spec.Sale) Who {
 			WorstCost: costs["rule"+r.Name+"require"], CostLimit: rules.MaxCost,
 		})
 	}
-	for _, v := range s.Variables {
-		w.Variables = append(w.Variables, Variable{v.Name, v.Expression})
-	}
-	w.Users, w.History = usersOf(s.Users), historyOf(s.History)
+	w.Variables, w.Users, w.History = s.Variables, usersOf(s.Users), historyOf(s.History)
 	if q := s.Queue; q != nil {
 		w.Queue = &Queue{Order: string(q.Order), Priority: q.Priority, WorstCost: costs["priority"], Depth: q.Depth}
 	}
@@ -104,15 +86,12 @@ func usersOf(u *spec.Users) *Users {
 	if u == nil {
 		return nil
 	}
-	shown := &Users{File: u.Table == nil, FreshMs: u.Fresh.Milliseconds(), Cached: u.Cached}
+	shown := &Users{File: u.Table == nil, Table: u.Table, FreshMs: u.Fresh.Milliseconds(), Cached: u.Cached}
 	for _, a := range u.Attributes {
 		if shown.Attributes == nil {
 			shown.Attributes = map[string]string{}
 		}
 		shown.Attributes[a.Name] = a.Type
-	}
-	if t := u.Table; t != nil {
-		shown.Table = &OuterTable{t.Zookeeper, t.ZookeeperRoot, t.Table, t.Family, t.Columns}
 	}
 	return shown
 }
@@ -123,7 +102,7 @@ func historyOf(h *spec.History) *History {
 	}
 	shown := &History{Files: h.Files != nil}
 	if t := h.Table; t != nil {
-		shown.Table = &OuterTable{t.Zookeeper, t.ZookeeperRoot, t.Table, t.Family, nil}
+		shown.Table = &spec.UsersTable{Zookeeper: t.Zookeeper, ZookeeperRoot: t.ZookeeperRoot, Table: t.Table, Family: t.Family}
 	}
 	return shown
 }
@@ -149,13 +128,13 @@ func (w Who) list() []Field {
 	if u := w.Users; u != nil {
 		show("users.attributes", mapText(u.Attributes))
 		show("users.from", fromText(u.File, "a file", u.Table))
-		u.Table.list("users", show)
+		listTable(u.Table, "users", show)
 		show("users.fresh", termText(u.FreshMs))
 		show("users.cached", spec.Grouped(u.Cached))
 	}
 	if h := w.History; h != nil {
 		show("history.from", fromText(h.Files, "exports", h.Table))
-		h.Table.list("history", show)
+		listTable(h.Table, "history", show)
 	}
 	if q := w.Queue; q != nil {
 		show("queue.order", q.Order)
@@ -167,7 +146,8 @@ func (w Who) list() []Field {
 	return fields
 }
 
-func (t *OuterTable) list(of string, show func(name, value string)) {
+// listTable shows where a table is that somebody else keeps.
+func listTable(t *spec.UsersTable, of string, show func(name, value string)) {
 	if t == nil {
 		return
 	}
@@ -199,7 +179,7 @@ func mapText(m map[string]string) string {
 }
 
 // fromText says where something is read from: files, if there are any, and a table.
-func fromText(any bool, files string, t *OuterTable) string {
+func fromText(any bool, files string, t *spec.UsersTable) string {
 	var words []string
 	if any {
 		words = append(words, files)
