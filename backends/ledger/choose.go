@@ -86,7 +86,7 @@ func (d *Draft) takeUnits(n int, first int64, w Demand) []int64 {
 // Missing puts those of the units listed into a set that are not available here.
 func (d *Draft) Missing(u *Units, units []int64) {
 	for _, unit := range units {
-		if !d.available.has(unit) {
+		if !d.available.Has(unit) {
 			u.include(unit)
 		}
 	}
@@ -114,11 +114,6 @@ func (d *Draft) Pick(named Units, run int64, share func(spare int64) int64, kept
 	return picked
 }
 
-func (u Units) has(unit int64) bool {
-	i := u.after(unit) - 1
-	return i >= 0 && unit < u[i].End()
-}
-
 // Include puts those of the units listed into the set that are not there.
 func (u *Units) Include(units []int64) {
 	for _, unit := range units {
@@ -127,7 +122,7 @@ func (u *Units) Include(units []int64) {
 }
 
 func (u *Units) include(unit int64) {
-	if !u.has(unit) {
+	if !u.Has(unit) {
 		_ = u.Add(Range{unit, 1}) // it is not there
 	}
 }

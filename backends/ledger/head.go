@@ -3,31 +3,16 @@ package ledger
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strconv"
 	"time"
+
+	"salectl/draw"
 )
 
 // Hash is the SHA-256 of a slot's stored bytes.
-type Hash [32]byte
-
-func (h Hash) String() string { return fmt.Sprintf("%x", h[:]) }
-
-// MarshalText writes the hash as 64 hex digits.
-func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
-
-// UnmarshalText reads 64 hex digits.
-func (h *Hash) UnmarshalText(text []byte) error {
-	if len(text) != 2*len(h) {
-		return fmt.Errorf("%q is not a hash of %d hex digits", text, 2*len(h))
-	}
-	if _, err := hex.Decode(h[:], text); err != nil {
-		return fmt.Errorf("%q is not a hash: %w", text, err)
-	}
-	return nil
-}
+type Hash = draw.Digest
 
 // Head is the small cell beside a log that every append replaces. What counts
 // is its bytes, which the next append compares: they name the slot and the hash

@@ -157,7 +157,10 @@ func (u Units) hasEach(units []int64) bool {
 }
 
 // Has reports whether a unit is in the set.
-func (u Units) Has(unit int64) bool { return u.hasEach([]int64{unit}) }
+func (u Units) Has(unit int64) bool {
+	i := u.after(unit) - 1
+	return i >= 0 && unit < u[i].End()
+}
 
 // Those returns which of some units are in the set.
 func (u Units) Those(numbers []int64) (found Units) {
