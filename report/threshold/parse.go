@@ -2,6 +2,7 @@ package threshold
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,9 +15,6 @@ import (
 
 // comparison is how a measured value is to be to the bound.
 type comparison string
-
-// comparisons are all of them, each before those that it begins with.
-var comparisons = []comparison{"<=", ">=", "==", "!=", "<", ">"}
 
 func (c comparison) holds(measured, bound float64) bool {
 	switch c {
@@ -34,63 +32,40 @@ func (c comparison) holds(measured, bound float64) bool {
 	return measured != bound
 }
 
+// form matches the name, the comparison and the number of a condition, each of which may be
+// missing. What follows is the unit.
+var form = regexp.MustCompile(`^[ \t]*([_.\pL\p{Nd}]*)[ \t]*(<=|>=|==|!=|<|>|)[ \t]*([.\p{Nd}]*)[ \t]*`)
+
 // Parse reads a condition: a metric's name, a comparison, and a value in the metric's unit,
 // with spaces between them or without. An error names the place and what belongs there.
 func (m Metrics) Parse(text string) (Threshold, error) {
-	p := parser{Metrics: m, text: text}
-	t, err := p.threshold()
-	if err != nil {
-		return Threshold{}, err
+	p := parser{m, text, form.FindStringSubmatchIndex(text)}
+	t := Threshold{text: strings.TrimSpace(text)}
+	for _, read := range []func(*Threshold) error{p.name, p.comparison, p.value} {
+		if err := read(&t); err != nil {
+			return Threshold{}, err
+		}
 	}
-	t.text = strings.TrimSpace(text)
 	return t, nil
 }
 
 // parser reads one condition from left to right.
 type parser struct {
 	Metrics
-	text string
-	at   int // the byte that is read next
+	text  string
+	parts []int // where those of form begin and end; the first is the whole
 }
+
+// part returns a part of form and where it begins.
+func (p *parser) part(i int) (string, int) { return p.text[p.parts[2*i]:p.parts[2*i+1]], p.parts[2*i] }
 
 // wrong is an error at a byte of the text.
 func (p *parser) wrong(at int, format string, args ...any) error {
 	return fmt.Errorf("threshold %q, character %d: %s", p.text, utf8.RuneCountInString(p.text[:at])+1, fmt.Sprintf(format, args...))
 }
 
-func (p *parser) space() {
-	for p.at < len(p.text) && (p.text[p.at] == ' ' || p.text[p.at] == '\t') {
-		p.at++
-	}
-}
-
-// take reads as long as the letters are fit.
-func (p *parser) take(fit func(rune) bool) string {
-	rest := p.text[p.at:]
-	n := strings.IndexFunc(rest, func(r rune) bool { return !fit(r) })
-	if n < 0 {
-		n = len(rest)
-	}
-	p.at += n
-	return rest[:n]
-}
-
-func (p *parser) threshold() (t Threshold, err error) {
-	if err := p.name(&t); err != nil {
-		return t, err
-	}
-	p.space()
-	if err := p.comparison(&t); err != nil {
-		return t, err
-	}
-	p.space()
-	return t, p.value(&t)
-}
-
 func (p *parser) name(t *Threshold) error {
-	p.space()
-	at := p.at
-	name := p.take(func(r rune) bool { return r == '_' || r == '.' || unicode.IsLetter(r) || unicode.IsDigit(r) })
+	name, at := p.part(1)
 	if name == "" {
 		return p.wrong(at, "it begins with the name of what is measured, as in %s; the names are %s", p.example(), strings.Join(p.Names(), ", "))
 	}
@@ -122,35 +97,31 @@ func (p *parser) example() string {
 }
 
 func (p *parser) comparison(t *Threshold) error {
-	for _, c := range comparisons {
-		if strings.HasPrefix(p.text[p.at:], string(c)) {
-			t.is = c
-			p.at += len(c)
-			return nil
-		}
+	is, at := p.part(2)
+	t.is = comparison(is)
+	switch {
+	case is != "":
+		return nil
+	case strings.HasPrefix(p.text[at:], "="):
+		return p.wrong(at, "write == to ask for equality")
 	}
-	if strings.HasPrefix(p.text[p.at:], "=") {
-		return p.wrong(p.at, "write == to ask for equality")
-	}
-	return p.wrong(p.at, "a comparison belongs here: one of <, <=, >, >=, == and !=")
+	return p.wrong(at, "a comparison belongs here: one of <, <=, >, >=, == and !=")
 }
 
 // value reads the bound, and checks its unit.
 func (p *parser) value(t *Threshold) error {
-	at := p.at
-	figure := p.take(func(r rune) bool { return r == '.' || unicode.IsDigit(r) })
+	figure, at := p.part(3)
 	bound, err := strconv.ParseFloat(figure, 64)
 	if err != nil {
 		return p.wrong(at, "a number belongs here, as in %s", p.like(t.metric))
 	}
-	p.space()
-	unitAt := p.at
-	unit := strings.TrimSpace(p.text[p.at:])
+	unitAt := p.parts[1]
+	unit := strings.TrimSpace(p.text[unitAt:])
 	if i := strings.IndexAny(unit, ",&|;"); i >= 0 {
 		if i == 0 && unit[0] == ',' && len(unit) > 1 && unicode.IsDigit(rune(unit[1])) {
 			return p.wrong(unitAt, "write the number without commas")
 		}
-		return p.wrong(unitAt+strings.IndexAny(p.text[p.at:], ",&|;"), "a threshold is one condition; give --threshold again for another one")
+		return p.wrong(unitAt+strings.IndexAny(p.text[unitAt:], ",&|;"), "a threshold is one condition; give --threshold again for another one")
 	}
 	switch {
 	case unit == "%":
