@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/rules"
 	"salectl/spec"
@@ -132,7 +133,7 @@ func saleAttributes(s spec.Sale, stock int64, phase string, generation uint64) *
 // differ where a fault has made a generation otherwise than it says.
 func (a *Attributes) inForce(s *pb.Settings, declared spec.Sale) {
 	a.PerUserLimit, a.Partial = s.GetPerUserLimit(), s.GetPartial()
-	a.OpensAt, a.ClosesAt = microText(s.GetOpensAtUs()), microText(s.GetClosesAtUs())
+	a.OpensAt, a.ClosesAt = ledger.FormatTime(s.GetOpensAtUs()), ledger.FormatTime(s.GetClosesAtUs())
 	a.Payment = paymentShown(s.GetPayment()).withService(declared.Payment)
 	a.RuleSet = hex.EncodeToString(s.GetRules())
 }
@@ -147,7 +148,7 @@ type InForce struct {
 
 func inForceShown(s *pb.Settings, declared spec.Sale) InForce {
 	return InForce{
-		OpensAt: microText(s.GetOpensAtUs()), ClosesAt: microText(s.GetClosesAtUs()),
+		OpensAt: ledger.FormatTime(s.GetOpensAtUs()), ClosesAt: ledger.FormatTime(s.GetClosesAtUs()),
 		Payment: paymentShown(s.GetPayment()), Rules: rulesShown(s.GetRules(), declared),
 	}
 }
@@ -183,11 +184,4 @@ func timeText(t time.Time) string {
 		return ""
 	}
 	return t.UTC().Format(time.RFC3339Nano)
-}
-
-func microText(us int64) string {
-	if us == 0 {
-		return ""
-	}
-	return timeText(time.UnixMicro(us))
 }

@@ -72,7 +72,7 @@ func Summarize(ctx context.Context, logs ledger.Logs, name string) (*Brief, erro
 	}
 	settings, drawing := sale.Newest().GetSettings(), ledger.DrawStatus(sale)
 	s.Protect, s.Undrawn = last.Protect, drawing != nil && !drawing.Complete
-	s.OpensAt, s.ClosesAt = microText(settings.GetOpensAtUs()), microText(settings.GetClosesAtUs())
+	s.OpensAt, s.ClosesAt = ledger.FormatTime(settings.GetOpensAtUs()), ledger.FormatTime(settings.GetClosesAtUs())
 	actual := &Actual{Name: name, At: time.Now(), Sale: sale}
 	heads, err := logs.Heads(ctx, shardLogs(sale))
 	if err != nil {

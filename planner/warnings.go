@@ -35,7 +35,7 @@ func (p *Plan) warnings(actual *Actual, closesAtUs int64) {
 	}
 	p.nodeWarnings(actual)
 	if hasPassed(closesAtUs, actual.At) {
-		p.warn("closesAt %s has passed: no claim is accepted", microText(closesAtUs))
+		p.warn("closesAt %s has passed: no claim is accepted", ledger.FormatTime(closesAtUs))
 	}
 }
 
@@ -50,11 +50,11 @@ func (p *Plan) harm(before, after *pb.Settings, now time.Time) {
 		return
 	}
 	if after.GetOpensAtUs() > now.UnixMicro() {
-		p.warn("the sale is open, and opensAt %s is to come: until then every claim is refused", microText(after.GetOpensAtUs()))
+		p.warn("the sale is open, and opensAt %s is to come: until then every claim is refused", ledger.FormatTime(after.GetOpensAtUs()))
 	}
 	ends, ended := after.GetClosesAtUs(), before.GetClosesAtUs()
 	if ends != 0 && !hasPassed(ends, now) && (ended == 0 || ends < ended) {
-		p.warn("the sale closes at %s, which is sooner than before", microText(ends))
+		p.warn("the sale closes at %s, which is sooner than before", ledger.FormatTime(ends))
 	}
 	if after.GetPerUserLimit() < before.GetPerUserLimit() {
 		p.warn("perUserLimit goes from %d to %d: users who have more keep it, and get no more", before.GetPerUserLimit(), after.GetPerUserLimit())

@@ -3,7 +3,6 @@ package feed
 import (
 	"fmt"
 	"strconv"
-	"time"
 	"unicode/utf8"
 
 	"salectl/api"
@@ -183,19 +182,11 @@ func (t *eventMaker) tell(kind string, slot uint64, index int, timeUs int64, dat
 		id += "-" + strconv.Itoa(index)
 	}
 	t.events = append(t.events, Event{
-		SpecVersion: "1.0", Type: kind, Source: t.source, ID: id, Time: moment(timeUs),
+		SpecVersion: "1.0", Type: kind, Source: t.source, ID: id, Time: ledger.FormatTime(timeUs),
 		Sequence: fmt.Sprintf("%015d-%06d", slot, index+1), PartitionKey: t.partition(),
 		ContentType: "application/json", Data: data,
 	})
 	return &t.events[len(t.events)-1]
-}
-
-// moment writes a time in microseconds since 1970, of which 0 is none.
-func moment(us int64) string {
-	if us == 0 {
-		return ""
-	}
-	return time.UnixMicro(us).UTC().Format(time.RFC3339Nano)
 }
 
 // slot tells of a commit of a shard's log. before is the time of the slot before.
@@ -216,7 +207,7 @@ func (t *eventMaker) slot(c *pb.Commit, slot uint64, beforeUs int64) {
 			t.tell(TypeShardSealed, slot, i, c.GetTimeUs(), OfShard{Shard: t.shard})
 		case *pb.Op_Own:
 			if c.GetTimeUs() < beforeUs {
-				t.tell(TypeSetBack, slot, i, c.GetTimeUs(), OfShard{t.shard, moment(beforeUs)})
+				t.tell(TypeSetBack, slot, i, c.GetTimeUs(), OfShard{t.shard, ledger.FormatTime(beforeUs)})
 			}
 		}
 	}
@@ -225,13 +216,13 @@ func (t *eventMaker) slot(c *pb.Commit, slot uint64, beforeUs int64) {
 func (t *eventMaker) claim(c *pb.Commit, slot uint64, i int, op *pb.Claim) {
 	d := &Claim{
 		Claim: claimID(t.shard, slot, i), Shard: t.shard, State: "sold", User: op.GetUser(), Units: op.GetUnits(), Asked: int64(op.GetAsked()),
-		HeldUntil: moment(op.GetHeldUntilUs()),
+		HeldUntil: ledger.FormatTime(op.GetHeldUntilUs()),
 	}
 	switch {
 	case op.GetEntry():
 		d.State = "entered"
 	case op.GetFill() != 0 && len(d.Units) == 1:
-		d.Claim, d.At = ledger.GrabID(t.shard, d.Units[0]), moment(op.GetGrantedUs())
+		d.Claim, d.At = ledger.GrabID(t.shard, d.Units[0]), ledger.FormatTime(op.GetGrantedUs())
 	case op.GetHeldUntilUs() != 0:
 		d.State = "held"
 	}
@@ -267,7 +258,7 @@ func claimID(shard int, slot uint64, index int) string {
 func (t *eventMaker) settle(c *pb.Commit, slot uint64, i int, op *pb.Settle) {
 	d := &Claim{
 		Claim: claimID(t.shard, op.GetSlot(), int(op.GetIndex())), Shard: t.shard, Units: op.GetUnits(),
-		HeldUntil: moment(op.GetHeldUntilUs()), Payment: op.GetPayment(), Who: op.GetWho(), Why: op.GetReason(), Retired: op.GetRetire(),
+		HeldUntil: ledger.FormatTime(op.GetHeldUntilUs()), Payment: op.GetPayment(), Who: op.GetWho(), Why: op.GetReason(), Retired: op.GetRetire(),
 	}
 	kind := ""
 	switch op.GetHow() {
@@ -298,7 +289,7 @@ func (t *eventMaker) settle(c *pb.Commit, slot uint64, i int, op *pb.Settle) {
 
 func generation(number uint64, s *pb.Settings) *Generation {
 	return &Generation{
-		Generation: number, Phase: ledger.PhaseName(s.GetPhase()), OpensAt: moment(s.GetOpensAtUs()), ClosesAt: moment(s.GetClosesAtUs()), PerUserLimit: s.GetPerUserLimit(),
+		Generation: number, Phase: ledger.PhaseName(s.GetPhase()), OpensAt: ledger.FormatTime(s.GetOpensAtUs()), ClosesAt: ledger.FormatTime(s.GetClosesAtUs()), PerUserLimit: s.GetPerUserLimit(),
 	}
 }
 

@@ -233,7 +233,7 @@ func (r *Reader) make(now clock.Now) {
 		b.Position.Shards = append(b.Position.Shards, place)
 		resolved.Logs = append(resolved.Logs, End{s.tail.Log(), s.tell.number(), place.Slots, s.tail.Root()})
 	}
-	resolved.Position, resolved.Through = b.Position.String(), moment(r.through())
+	resolved.Position, resolved.Through = b.Position.String(), ledger.FormatTime(r.through())
 	b.Events = append(append(r.first, r.events...), Event{
 		SpecVersion: "1.0", Type: TypeResolved, Source: r.source, ID: resolved.Position, Time: now.Wall.UTC().Format(time.RFC3339Nano),
 		Sequence: fmt.Sprintf("%015d", slots), PartitionKey: "resolved", ContentType: "application/json", Data: &resolved,
