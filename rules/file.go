@@ -78,9 +78,6 @@ func fileError(path string, err error) error {
 	return p
 }
 
-// Len is the number of users.
-func (f *File) Len() int { return f.table.users }
-
 // IDs returns the ids of the users, in the order of the file.
 func (f *File) IDs() []string {
 	places := make([]uint32, 0, f.table.users)

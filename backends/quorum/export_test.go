@@ -84,3 +84,30 @@ func (p Pace) Pause(aged, least, most time.Duration) time.Duration {
 }
 
 func (p Pace) Instants() int { return len(p.pace.tries) }
+
+// Keys returns the keys that are held, in the order in which they were asked for.
+func (g *Group) Keys() (keys []string) {
+	for _, k := range g.members {
+		if k.m.state == Held {
+			keys = append(keys, k.key)
+		}
+	}
+	return keys
+}
+
+// ClockOff returns how far this process's wall clock is ahead of the median of
+// the nodes' clocks (the mean of the middle two, where their number is even).
+// Only answers of the last ttl count; false if fewer than a majority of the
+// nodes gave one. Each clock is known to half the time its answer took.
+func (m *Machine) ClockOff(now clock.Now) (time.Duration, bool) {
+	var off []time.Duration
+	for i := range m.nodes {
+		if d, ok := m.NodeClockOff(now, i); ok {
+			off = append(off, d)
+		}
+	}
+	if len(off) < m.majority() {
+		return 0, false
+	}
+	return median(off), true
+}

@@ -7,16 +7,6 @@ import (
 	"salectl/backends/clock"
 )
 
-// Keys returns the keys that are held, in the order in which they were asked for.
-func (g *Group) Keys() (keys []string) {
-	for _, k := range g.members {
-		if k.m.state == Held {
-			keys = append(keys, k.key)
-		}
-	}
-	return keys
-}
-
 // State returns where a key stands.
 func (g *Group) State(key string) State {
 	if k := g.byKey[key]; k != nil {

@@ -71,23 +71,6 @@ func (m *Machine) Nodes() []NodeView {
 	return views
 }
 
-// ClockOff returns how far this process's wall clock is ahead of the median of
-// the nodes' clocks (the mean of the middle two, where their number is even).
-// Only answers of the last ttl count; false if fewer than a majority of the
-// nodes gave one. Each clock is known to half the time its answer took.
-func (m *Machine) ClockOff(now clock.Now) (time.Duration, bool) {
-	var off []time.Duration
-	for i := range m.nodes {
-		if d, ok := m.NodeClockOff(now, i); ok {
-			off = append(off, d)
-		}
-	}
-	if len(off) < m.majority() {
-		return 0, false
-	}
-	return median(off), true
-}
-
 // NodeClockOff returns how far this process's wall clock is ahead of one node's;
 // false if the node did not tell its time within the last ttl.
 func (m *Machine) NodeClockOff(now clock.Now, node int) (time.Duration, bool) {
