@@ -38,7 +38,7 @@ type Book struct {
 	refused error    // what the reducer did not take
 	faults  []string // what does not add up
 
-	fill    uint64   // of the shard's list; 0: it has none
+	fill uint64 // of the shard's list; 0: it has none
 
 	generations []*pb.Generation
 	settings    *pb.Settings // in force
