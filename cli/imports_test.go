@@ -55,7 +55,9 @@ var layers = []struct {
 	{"executor/saletest", 3, nil},
 	{"executor/status", 2, nil}, // what is wrong with a process; it knows no sale
 	{"executor/shard", 4, nil},
-	{"executor/ownership", 4, []string{"executor/shard"}}, // which process has which shard
+	{"executor/ownership", 4, []string{"executor/shard"}},                     // which process has which shard
+	{"executor/process", 4, []string{"executor/ownership", "executor/shard"}}, // one process; it knows no goroutine and makes no call
+	{"executor/metrics", 4, []string{"executor/process", "executor/shard", "executor/ownership"}},
 	{"executor", 5, nil},
 	{"executor/reload", 1, nil}, // what a server does about its sale files; it reads none
 	{"executor/links", 6, nil},
@@ -74,6 +76,7 @@ var layers = []struct {
 	{"cli/replicas", 10, nil}, // tests alone, of several real processes
 	{"", 8, nil},              // main
 	{"sim/check", 7, nil},
+	{"sim/stepped", 5, nil},
 	{"sim", 8, nil}, // whole sales on virtual time; the program knows nothing of it
 	{"sim/tool", 0, nil},
 	{"sim/models/explore", 0, nil},
@@ -111,7 +114,7 @@ var vendors = map[string]string{
 	"gopkg.in/yaml.v3":           "spec executor/httpd",
 	"github.com/invopop":         "spec",
 	"github.com/chromedp":        "services/browser",
-	"github.com/prometheus":      "executor executor/payments executor/httpd cli sim",
+	"github.com/prometheus":      "executor executor/metrics executor/payments executor/httpd cli sim sim/stepped",
 	"google.golang.org/protobuf": "api/streampb backends/ledger backends/ledger/audit backends/ledger/export backends/ledger/payload backends/ledger/ledgerpb backends/hbase planner executor/saletest sim sim/check",
 	"github.com/anishathalye":    "sim/check",
 	"cel.dev":                    "rules",

@@ -8,12 +8,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"salectl/api"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/quorum"
 	"salectl/executor/saletest"
-	"salectl/executor/shard"
 	"salectl/internal/wait"
 	"salectl/rules"
 	"salectl/spec"
@@ -169,29 +169,37 @@ func TestBeginSettle(t *testing.T) {
 	})
 }
 
-// slowUsers are found out when the test says so.
+// slowUsers has users of level 2, whose attributes are known when the test says so.
 type slowUsers struct {
-	directory
-	asked chan string
-	ready chan struct{}
+	schema *rules.Schema
+	asked  chan string
+	ready  chan struct{}
 }
 
-func (s *slowUsers) Lookup(ctx context.Context, ids []string) ([]rules.Attributes, error) {
+func (s *slowUsers) Lookup(ctx context.Context, ids []string) (all []rules.Attributes, err error) {
 	s.asked <- ids[0]
 	select {
 	case <-s.ready:
-		return s.directory.Lookup(ctx, ids)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+	for _, id := range ids {
+		user, err := s.schema.New(id, []rules.Value{rules.IntOf(2)})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, user)
+	}
+	return all, nil
 }
 
 // Where a store has to be asked about a user, Begin does not wait for it.
 func TestBeginAsksAStore(t *testing.T) {
-	users := &slowUsers{directory: directory{levels: map[string]int64{"bob": 2}}, asked: make(chan string), ready: make(chan struct{}, 1)}
+	users := &slowUsers{asked: make(chan string), ready: make(chan struct{}, 1)}
 	logs, node := openEmbedded(t)
 	sale := saletest.Declared("ruled", 10, 1, 1)
-	levels("user.level > 1")(&sale)
+	sale.Users = &spec.Users{Attributes: []spec.Attribute{{Name: "level", Type: "int"}}, File: "users.csv", Fresh: time.Minute, Cached: 10}
+	sale.Rules = []spec.Rule{{Name: "level", Require: "user.level > 1", Message: "Not you.", Enforce: spec.EnforceDeny}}
 	hash, _ := rules.HashFor(sale)
 	saletest.ProvisionAs(t, logs, sale, []int64{10}, &pb.Settings{PerUserLimit: 1, Phase: pb.Phase_OPEN, Rules: hash[:]})
 	saletest.Mark(t, node)
@@ -214,33 +222,6 @@ func TestBeginAsksAStore(t *testing.T) {
 	if a := <-two.answer; a.Outcome != api.NotChecked {
 		t.Errorf("eve gives up: %+v", a)
 	}
-}
-
-// Where the rules have changed since a request was let in, it is decided on again; and not
-// for long where nobody waits for it any more.
-func TestBeginAgain(t *testing.T) {
-	inSite(t, 1, []int64{10}, func(t *testing.T, s *site) {
-		p := s.serve(nil)
-		for _, unasked := range []bool{false, true} {
-			b := &begun{t: t, answer: make(chan Answer, 1)}
-			request := Request{User: fmt.Sprint("user ", unasked), Quantity: 1}
-			x := &asyncRequest{shell: p.Executor, ticket: shard.NewTicket(new(sync.Pool), request, mintKey, 0), answered: b.answered}
-			x.state.Store(asyncAnswered)
-			if unasked {
-				x.giveUp()
-				p.logs.appends.close()
-			}
-			p.repeat(x)
-			want := api.Sold
-			if unasked {
-				want = api.Overloaded
-			}
-			if a := <-b.answer; a.Outcome != want && !(unasked && a.Outcome == api.Unknown) {
-				t.Errorf("given up %v: %+v", unasked, a)
-			}
-		}
-		p.logs.appends.open()
-	})
 }
 
 // A process says where claims are decided while it serves.

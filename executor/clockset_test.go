@@ -32,7 +32,7 @@ func clockThatWasSet(t *testing.T) {
 		Booted: func() (string, time.Duration) { return "boot", time.Hour + time.Since(began) },
 	}
 	s := newSite(t, host, 100, 100)
-	serve := func() *process {
+	serve := func() *siteProcess {
 		return s.process(func(c *Config) {
 			right := clock.System()
 			c.Logger = slog.New(slog.NewTextHandler(said, nil))
@@ -43,10 +43,10 @@ func clockThatWasSet(t *testing.T) {
 			}
 		})
 	}
-	sells := func(p *process) bool {
+	sells := func(p *siteProcess) bool {
 		return p.Do(t.Context(), Request{User: "ann", Quantity: 1}).Outcome == api.Sold
 	}
-	refuses := func(p *process) bool {
+	refuses := func(p *siteProcess) bool {
 		err := p.Ready()
 		return err != nil && strings.Contains(err.Error(), "clock") && p.Do(t.Context(), Request{User: "bob", Quantity: 1}).Outcome == api.NoQuorum
 	}

@@ -61,7 +61,7 @@ func TestGivingUp(t *testing.T) {
 // TestDrain ends a process that has requests in its hands: one that is being
 // appended, and some behind it.
 func TestDrain(t *testing.T) {
-	begin := func(t *testing.T, s *site, timeout time.Duration) (*process, []<-chan Answer) {
+	begin := func(t *testing.T, s *site, timeout time.Duration) (*siteProcess, []<-chan Answer) {
 		p := s.serve(func(c *Config) { c.DrainTimeout = timeout })
 		p.logs.appends.close()
 		answers := []<-chan Answer{p.later(t.Context(), "ann", "1")}

@@ -1,33 +1,26 @@
-// Package executor serves a sale: it answers claims, together with the other processes of
-// the sale. Each owns a share of the shards, and passes on to the owners what it is asked
-// of the others.
+// Package executor serves a sale: it answers claims, together with the other processes of the sale. Each
+// owns a share of the shards, and passes on to the owners the requests for the other shards.
+//
+// The step machine of package process decides everything: which requests are admitted, which shards this
+// process serves, and what they append and answer. This package has its goroutines, clock, logs and
+// metrics, and adds the payloads of units to answers (payloads.go).
 //
 // # The life of a claim
 //
-// Executor.Do hands a request to admission (admission.go). A request that cannot be answered
-// by any sale, or that comes while this process does not serve, is refused there. What
-// the ledger already decides is answered from memory, without a store: who has units
-// under this key, who has all that a user may have, that all is sold. Any other goes to
-// its user's shard, whose package tells how it goes on; where that is a peer's, the request
-// goes there by a Link, and comes in by admission.servePeer.
+// Executor.Do passes a request to process.Admission (request.go), which answers it or queues it on its
+// user's shard. shardLoop makes the calls of the shard, whose package describes the commit. Where the
+// shard is a peer's, the request goes there by a Link, and comes in by Inbound.Serve (link.go).
 //
-// # Who decides, and who runs
+// # Goroutines
 //
-// Step machines decide everything: package ownership (which shards this process serves), package shard
-// (what a shard appends and answers) and, beneath them, the lease and the append protocol
-// of packages quorum and ledger.
-//
-// runner.loop (run.go) runs the owner and starts the other goroutines: of a session, one for each
-// shard that this process has and two for each node that keeps lists (loops.go); one for each peer
-// (link.go); and one for each call, as long as it lasts. A request that has to wait for a store
-// before it is admitted, and has no goroutine of its own, gets one (request.go, link.go).
-// Stepped is a second shell, without goroutines and clocks, for simulations; what both
-// run is machine (machine.go).
+// runner.loop (run.go) runs the machine and starts the other goroutines: of a session, one for each shard
+// that this process has and two for each node that keeps lists (loops.go); one for each peer (link.go);
+// and one for each call, as long as it lasts. A request that has to wait for a store before it is
+// admitted, and has no goroutine of its own, gets one (request.go, link.go).
 package executor
 
 import (
 	"crypto/rand"
-	"fmt"
 	"log/slog"
 	mrand "math/rand/v2"
 	"time"
@@ -38,6 +31,8 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/lists"
 	"salectl/backends/quorum"
+	"salectl/executor/metrics"
+	"salectl/executor/process"
 	"salectl/units"
 )
 
@@ -71,20 +66,15 @@ type Config struct {
 // Executor serves one sale. Run does the work; all other methods are safe for
 // concurrent use, before, during and after it.
 type Executor struct {
-	cfg     Config
-	me      []byte // this start of the process, as commits name it
-	metrics *metrics
-	inbox   chan func(*runner) // what is to be done between two events
-	ended   chan struct{}      // closed when Run has
-	admission
-	payloads payloads
+	cfg                Config
+	metrics            *metrics.Metrics
+	inbox              chan func(*runner) // called between two events
+	ended              chan struct{}      // closed when Run has
+	notified           chan struct{}      // has a place: shards or requests have something for peers
+	machine            *process.Machine
+	*process.Admission // the machine's
+	payloads           payloads
 }
-
-// The defaults of a Config.
-const (
-	defaultQueue = 10_000
-	defaultDrain = 5 * time.Second
-)
 
 // New returns an executor; Run makes it serve.
 func New(cfg Config) *Executor {
@@ -94,27 +84,31 @@ func New(cfg Config) *Executor {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	if cfg.Queue == 0 {
-		cfg.Queue = defaultQueue
-	}
 	if cfg.DrainTimeout == 0 {
-		cfg.DrainTimeout = defaultDrain
+		cfg.DrainTimeout = process.DrainTimeout
 	}
-	e := &Executor{cfg: cfg, me: make([]byte, 8), inbox: make(chan func(*runner)), ended: make(chan struct{})}
-	e.metrics = newMetrics(&e.admission, cfg.Sale, cfg.Clock)
-	e.cfg.Nodes = e.metrics.observe(cfg.Nodes)
-	rand.Read(e.me)
-	e.open(cfg.Sale, idOf(e.me), mintKey)
+	e := &Executor{cfg: cfg, inbox: make(chan func(*runner)), ended: make(chan struct{}), notified: make(chan struct{}, 1)}
+	me := make([]byte, 8)
+	rand.Read(me)
+	e.machine = process.New(process.Config{
+		Sale: cfg.Sale, Address: cfg.Address, Version: cfg.Version, Standby: cfg.Standby, Nodes: quorum.Names(cfg.Nodes), Lists: quorum.Names(cfg.Lists),
+		Queue: cfg.Queue, Me: me, Clock: cfg.Clock, Token: quorum.RandomToken, Key: randomKey, Jitter: mrand.Float64, Users: cfg.Users,
+		Notify: func() {
+			select {
+			case e.notified <- struct{}{}:
+			default:
+			}
+		},
+		Ruled:     func(rule, result string) { e.metrics.Rules.WithLabelValues(rule, result).Inc() },
+		Committed: func(oldest time.Duration) { e.metrics.Queue.Observe(oldest.Seconds()) },
+		Answered:  (*process.Pending).Deliver,
+		Repeat:    func(p *process.Pending) { block(p, p.DoAgain) }, // the rules may have to read from a store
+	})
+	e.Admission = &e.machine.Admission
+	e.metrics = metrics.New(e.machine, cfg.Sale, cfg.Clock)
+	e.cfg.Nodes = e.metrics.Observe(cfg.Nodes)
 	return e
 }
-
-// Me names the process to its peers.
-func (e *Executor) Me() Peer {
-	return Peer{ID: idOf(e.me), Address: e.cfg.Address, Version: e.cfg.Version}
-}
-
-// idOf is how processes call one that commits name so.
-func idOf(me []byte) string { return fmt.Sprintf("%x", me) }
 
 // Collectors returns the executor's metrics, to be registered once.
 func (e *Executor) Collectors() []prometheus.Collector { return []prometheus.Collector{e.metrics} }
@@ -125,19 +119,13 @@ func (e *Executor) Logs() ledger.Logs { return e.cfg.Logs }
 // Sale returns the name.
 func (e *Executor) Sale() string { return e.cfg.Sale }
 
-// Ready returns nil while this process can sell on every shard.
-func (e *Executor) Ready() error { return e.ready(e.cfg.Clock()) }
-
 // ClockOff is by how much this host's clock is off the median of the lock nodes', where that is
 // too much to decide by; else 0.
-func (e *Executor) ClockOff() time.Duration { return e.health.Load().ClockOff }
+func (e *Executor) ClockOff() time.Duration { return e.machine.Health().ClockOff }
 
-// Status is what this process knows of the sale, once it has read all of it.
-func (e *Executor) Status() Status { return e.status(e.cfg.Clock()) }
-
-// mintKey returns an identity for a request that brings none: 96 random bits as
+// randomKey returns a key for a request that has none: 96 random bits as
 // text. Without one, a commit decided twice could not be told from two requests.
-func mintKey() string {
+func randomKey() string {
 	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_"
 	var key [16]byte
 	a, b := mrand.Uint64(), mrand.Uint64()

@@ -3,14 +3,12 @@ package executor
 import (
 	"context"
 	"fmt"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"salectl/api"
 	"salectl/backends/quorum"
-	"salectl/executor/shard"
 	"salectl/spec"
 )
 
@@ -19,14 +17,15 @@ func (c *cluster) usersOf(m *clusterProcess, n int) (users []string) {
 	c.t.Helper()
 	for i := 0; len(users) < n; i++ {
 		user := fmt.Sprint("user-", i)
-		if m.session().local(spec.HomeShard(user, c.sale.LockCount)) != nil {
+		if m.owns(spec.HomeShard(user, c.sale.LockCount)) {
 			users = append(users, user)
 		}
 	}
 	return users
 }
 
-func (m *clusterProcess) session() *session { return m.serving.Load() }
+// owns reports whether the process owns a shard, or is about to.
+func (m *clusterProcess) owns(shard int) bool { return m.PlaceOf(shard).Owner == m.Me().Address }
 
 // TestForwardedAndGivenUp has clients go away while the owner of their shard waits for its
 // store, which another process has asked for them: a claim that is queued is not granted to
@@ -81,59 +80,4 @@ func TestForwardedAndGivenUp(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestGivenUpBeforeQueued gives requests up before they are queued, and when they have their
-// answer: only the first are withdrawn, once they wait.
-func TestGivenUpBeforeQueued(t *testing.T) {
-	v := new(inboundLinks).enter("peer", "")
-	ticket := func() *shard.Ticket {
-		return shard.NewTicket(new(sync.Pool), Request{User: "ann", Key: "key", Quantity: 1}, nil, 0)
-	}
-	v.begin(1)
-	if v.giveUp(1) != nil {
-		t.Error("what is not queued yet has a ticket")
-	}
-	if !v.queued(1, ticket()) {
-		t.Error("it waits, though it was given up before")
-	}
-	v.begin(2)
-	v.end(2)
-	if v.queued(2, ticket()) || v.giveUp(2) != nil {
-		t.Error("what has its answer is withdrawn")
-	}
-	v.begin(3)
-	if third := ticket(); v.queued(3, third) || v.giveUp(3) != third || v.giveUp(3) != nil {
-		t.Error("what waits is withdrawn once, when it is given up")
-	}
-}
-
-// TestForwardedOfAnotherRun has a process ask for the run that it knows of, when the owner serves
-// another one: nothing is decided or told for a run that was not asked for.
-func TestForwardedOfAnotherRun(t *testing.T) {
-	inCluster(t, quorum.DefaultTTL, []int64{50, 50}, func(c *cluster) {
-		a, b := c.start("a", nil), c.start("b", nil)
-		defer b.stop()
-		defer a.stop()
-		shared(a, b)
-		user := c.usersOf(b, 1)[0]
-		claim := func() Answer { return a.Do(c.t.Context(), Request{User: user, Key: "key", Quantity: 1}) }
-		synctest.Wait()
-		run := b.session().uid
-		b.session().uid = "of the next run"
-		if got := claim(); got.Accepted() || got.Outcome.Row().Retry != api.Again {
-			c.t.Errorf("a claim of another run: %+v", got)
-		}
-		if claims, _, why := lookupUser(c.t.Context(), a, user, api.Page{}); why != api.Standby {
-			c.t.Errorf("the claims of a user of another run: %v, %q", claims, why)
-		}
-		synctest.Wait()
-		b.session().uid = run
-		if claims, _, why := lookupUser(c.t.Context(), a, user, api.Page{}); len(claims) > 0 || why != "" {
-			c.t.Errorf("after a claim of another run: %v, %q", claims, why)
-		}
-		if got := claim(); got.Outcome != api.Sold || got.Replayed {
-			c.t.Errorf("a claim of the same run: %+v", got)
-		}
-	})
 }

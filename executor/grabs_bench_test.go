@@ -46,9 +46,9 @@ func BenchmarkGrabs(b *testing.B) {
 
 // grabsMade returns how many calls of its one node a process has made to give
 // units.
-func grabsMade(b *testing.B, p *process) uint64 {
+func grabsMade(b *testing.B, p *siteProcess) uint64 {
 	var made dto.Metric
-	calls := p.metrics.grab.WithLabelValues(p.cfg.Lists[0].Name()).(prometheus.Histogram)
+	calls := p.metrics.Grab.WithLabelValues(p.cfg.Lists[0].Name()).(prometheus.Histogram)
 	if err := calls.Write(&made); err != nil {
 		b.Fatal(err)
 	}

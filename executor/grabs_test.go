@@ -89,7 +89,7 @@ func (s *listSite) connect() (locks []quorum.Node, kept []lists.Node) {
 }
 
 // serve is site's, with the lists.
-func (s *listSite) serve() *process {
+func (s *listSite) serve() *siteProcess {
 	s.t.Helper()
 	return s.site.serve(func(c *Config) { c.Nodes, c.Lists = s.connect() })
 }

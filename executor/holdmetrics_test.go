@@ -18,6 +18,12 @@ import (
 	"salectl/executor/saletest"
 )
 
+// The terms of the sale.
+const (
+	holdFor = time.Minute
+	grace   = 10 * time.Second
+)
+
 // settles asks for a claim to be settled, and fails the test unless the outcome is want.
 func (m *clusterProcess) settles(a Answer, how api.How, payment string, want api.Outcome) {
 	m.c.t.Helper()

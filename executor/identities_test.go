@@ -23,7 +23,7 @@ const identitiesChild = "SALECTL_TEST_IDENTITIES"
 func TestIdentities(t *testing.T) {
 	if os.Getenv(identitiesChild) != "" {
 		for range 100 {
-			os.Stdout.WriteString("minted key " + mintKey() + "\nminted token " + quorum.RandomToken() + "\n")
+			os.Stdout.WriteString("minted key " + randomKey() + "\nminted token " + quorum.RandomToken() + "\n")
 		}
 		return
 	}

@@ -142,7 +142,7 @@ func TestListsDrain(t *testing.T) {
 }
 
 // awaitLists waits until all lists give.
-func (p *process) awaitLists() {
+func (p *siteProcess) awaitLists() {
 	p.t.Helper()
 	wait.Until(p.t, "all lists give", func() bool {
 		shards := p.Status().Shards
@@ -151,7 +151,7 @@ func (p *process) awaitLists() {
 }
 
 // undrained returns how many grabs the ledger lacks, as far as the process knows.
-func (p *process) undrained() (all int64) {
+func (p *siteProcess) undrained() (all int64) {
 	for _, s := range p.Status().Shards {
 		all += s.Undrained
 	}
@@ -172,7 +172,7 @@ func TestListsBacklogLost(t *testing.T) {
 	c.lossy = true
 	_, kept := s.connect()
 	p.awaitLists()
-	session := p.serving.Load()
+	before := p.machine.Shards()[0]
 	// oneOfEach sells a unit of each shard.
 	oneOfEach := func(name string) (sold int64) {
 		t.Helper()
@@ -226,7 +226,7 @@ func TestListsBacklogLost(t *testing.T) {
 		oneOfEach(fmt.Sprint("after-", round))
 		wait.Until(t, "ready and drained", drained)
 	}
-	if p.serving.Load() != session {
+	if p.machine.Shards()[0] != before {
 		t.Error("another session has begun")
 	}
 	c.race(20, func() {})

@@ -56,7 +56,7 @@ func newCrowd(t testing.TB, s *listSite, claim func(context.Context, Request) An
 }
 
 // anyOf asks processes until one serves.
-func anyOf(ps ...*process) func(context.Context, Request) Answer {
+func anyOf(ps ...*siteProcess) func(context.Context, Request) Answer {
 	return func(ctx context.Context, r Request) (a Answer) {
 		for _, i := range rand.Perm(len(ps)) {
 			switch a = ps[i].Do(ctx, r); a.Outcome {

@@ -134,11 +134,11 @@ func TestListsForgotten(t *testing.T) {
 }
 
 // voids returns how many grabs the ledger could not take.
-func (p *process) voids() float64 { return p.told("salectl_void_grabs_total") }
+func (p *siteProcess) voids() float64 { return p.told("salectl_void_grabs_total") }
 
 // told returns what a metric comes to over all its labels: of a histogram how many were
 // observed.
-func (p *process) told(name string) (all float64) {
+func (p *siteProcess) told(name string) (all float64) {
 	p.t.Helper()
 	for of, v := range scrape(p.t, p.Executor) {
 		if of == name || strings.HasPrefix(of, name+" ") {

@@ -198,7 +198,7 @@ func late(ctx context.Context, n *lateNode, call func(context.Context) error) er
 }
 
 // farProcess serves with nodes that can be held, and locks that can be cut off.
-func (s *listSite) farProcess() (p *process, held []*lateNode, locks []*gatedNode) {
+func (s *listSite) farProcess() (p *siteProcess, held []*lateNode, locks []*gatedNode) {
 	s.t.Helper()
 	p = s.site.process(func(c *Config) {
 		nodes, kept := s.connect()

@@ -73,7 +73,7 @@ func TestListsTakenAndDead(t *testing.T) {
 	eachAck(t, func(t *testing.T, ack spec.Ack) {
 		t.Parallel()
 		s := newListSite(t, ack, 2, always, 0, 200, 0, 300)
-		var first *process
+		var first *siteProcess
 		var died atomic.Bool
 		var locks []*gatedNode
 		first = s.site.serve(func(c *Config) {
@@ -110,7 +110,7 @@ func TestListsTakenAndDead(t *testing.T) {
 }
 
 // serveLater is a process that serves when no other does.
-func (s *listSite) serveLater() *process {
+func (s *listSite) serveLater() *siteProcess {
 	s.t.Helper()
 	return s.site.process(func(c *Config) { c.Nodes, c.Lists = s.connect() })
 }

@@ -11,20 +11,20 @@ import (
 
 	"salectl/backends/calls"
 	"salectl/backends/clock"
+	"salectl/executor/metrics"
 	"salectl/executor/shard"
 )
 
 // The goroutines of a session: one for each shard, and shard.CallsAtOnce for each node that
 // keeps lists.
 
-// shardLoop runs one shard: it makes the shard's calls and carries back what comes
-// of them.
+// shardLoop runs one shard: it makes the shard's calls and passes on the replies.
 type shardLoop struct {
 	*shard.Shard
 	clock   clock.Clock
 	ends    calls.Ends
 	turns   chan struct{} // has a place for each shard that may be loaded at a time
-	stats   *shardMetrics
+	stats   *metrics.Shards
 	replies chan func() // has a place for each call that may be under way
 	serves  func()      // is called when the shard is served
 }
@@ -46,7 +46,7 @@ func (l *shardLoop) run(ctx context.Context) error {
 			served = true
 			l.serves()
 		}
-		l.stats.tally(l.Counted())
+		l.stats.Add(l.Counted())
 		if why, over := l.Ended(); over {
 			return why
 		}
@@ -72,7 +72,7 @@ func (l *shardLoop) call(ctx context.Context, c calls.Call, loads bool) {
 	began := time.Now()
 	reply := c.Do(ctx, l.ends)
 	if strings.HasPrefix(c.What, "append ") {
-		l.stats.append.Observe(time.Since(began).Seconds())
+		l.stats.Append.Observe(time.Since(began).Seconds())
 	}
 	l.replies <- func() { c.Took(l.clock(), reply, nil) }
 }
@@ -88,17 +88,17 @@ func until(wake time.Duration, now clock.Now) time.Duration {
 // largeBatch is a commit whose own cost is nothing against that of its claims.
 const largeBatch = 64
 
-// gather lets those run whom a small commit has answered: they are about to ask
-// again. With 200 callers and 5 shards a commit then has 31 claims instead of
-// 21, and a sixth more are sold.
+// gather lets the callers run whom a small commit has answered: they are about to send their next
+// requests. With 200 callers and 5 shards a commit then has 31 claims instead of 21, and a sixth more
+// are sold.
 func gather(answered int) {
 	if answered > 0 && answered < largeBatch {
-		letAskAgain()
+		yield()
 	}
 }
 
-// letAskAgain lets those run who have just been answered.
-func letAskAgain() {
+// yield lets the callers run who have just been answered.
+func yield() {
 	runtime.Gosched()
 	runtime.Gosched() // the first may have gone to others who were there before
 }
@@ -109,13 +109,13 @@ func grabLoop(ctx context.Context, g *shard.NodeBatcher, node int, ends calls.En
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		ask, wake := g.Next(clock(), c)
-		if ask {
+		asks, wake := g.Next(clock(), c)
+		if asks {
 			call, began := g.Call(node, c), time.Now()
 			reply := call.Do(ctx, ends)
 			took.Observe(time.Since(began).Seconds())
 			call.Took(clock(), reply, nil)
-			letAskAgain()
+			yield()
 			continue
 		}
 		timer.Reset(until(wake, clock()))

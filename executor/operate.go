@@ -14,11 +14,11 @@ var ErrNotServing = errors.New("the sale is not served by this process now")
 // Retire does; with undo it takes its share again. It returns before that is done.
 func (e *Executor) StandBy(ctx context.Context, undo bool) (Share, error) {
 	return e.share(ctx, func(r *runner) {
-		if undo == !r.owner.StandsBy() {
+		if undo == !r.Ownership.StandsBy() {
 			return
 		}
-		r.e.cfg.Logger.Info("an operator says what this process is to own", "sale", r.cfg.Sale, "standby", !undo)
-		r.owner.StandBy(r.clock(), undo)
+		r.e.cfg.Logger.Info("an operator says what this process is to own", "sale", r.e.cfg.Sale, "standby", !undo)
+		r.Ownership.StandBy(r.clock(), undo)
 	})
 }
 
@@ -30,7 +30,7 @@ func (e *Executor) Share(ctx context.Context) (Share, error) {
 func (e *Executor) share(ctx context.Context, do func(*runner)) (s Share, err error) {
 	err = e.operate(ctx, func(r *runner) error {
 		do(r)
-		s = r.owner.Share(r.clock())
+		s = r.Ownership.Share(r.clock())
 		return nil
 	})
 	return s, err
@@ -41,7 +41,7 @@ func (e *Executor) operate(ctx context.Context, do func(*runner) error) error {
 	done := make(chan error, 1)
 	select {
 	case e.inbox <- func(r *runner) {
-		if !r.owner.Operable() {
+		if !r.Ownership.Operable() {
 			done <- ErrNotServing
 			return
 		}

@@ -9,7 +9,6 @@ import (
 
 	"salectl/api"
 	"salectl/backends/quorum"
-	"salectl/executor/shard"
 )
 
 // TestProcessesInTrouble has three processes share two shards, so that one owns none, while
@@ -70,7 +69,7 @@ func TestProcessesInTrouble(t *testing.T) {
 		shared(all...)
 		say("with the store", "", 0)
 
-		owner := all[slices.IndexFunc(all, func(m *clusterProcess) bool { return m.session().local(0) != nil })]
+		owner := all[slices.IndexFunc(all, func(m *clusterProcess) bool { return m.owns(0) })]
 		owner.store.all.close()
 		say("where an owner has no store", "ledger: ", 1)
 		owner.store.all.open()
@@ -136,49 +135,6 @@ func TestStandbyInTrouble(t *testing.T) {
 	})
 }
 
-// TestOwnerDiesUnheard has the owner of all shards die after it took them, and before two processes
-// on standby heard of it: they do not go on naming those that owned the shards before.
-func TestOwnerDiesUnheard(t *testing.T) {
-	inCluster(t, quorum.DefaultTTL, []int64{50, 50}, func(c *cluster) {
-		a, b, last := c.start("a", nil), c.start("b", nil), c.start("c", nil)
-		defer a.stop()
-		defer b.stop()
-		defer last.stop()
-		shared(a, b, last)
-		idle := []*clusterProcess{a, b}
-		for _, m := range idle {
-			if _, err := m.StandBy(c.t.Context(), false); err != nil {
-				c.t.Fatal(err)
-			}
-		}
-		last.within(10*time.Second, "owning all", func() bool { return last.shows("salectl_owned_shards", "", 2) })
-		last.cut()
-		const later = 99 // than all that the processes have heard
-		for i, m := range idle {
-			m.session().remotes[0].SetOwner(m.cfg.Clock(), shard.Route{Owner: m.Me().ID, Address: m.Me().Address, Epoch: later})
-			other := idle[1-i].Me()
-			m.session().remotes[1].SetOwner(m.cfg.Clock(), shard.Route{Owner: other.ID, Address: other.Address, Epoch: later})
-		}
-		for _, m := range idle {
-			m.within(15*time.Second, "without owners", func() bool {
-				s := m.Status()
-				for _, r := range m.session().remotes {
-					if r.Route().Owner != "" {
-						return false
-					}
-				}
-				return !s.Sells && s.Shards[0].Owner == "" && s.Shards[1].Owner == "" && m.Ready() != nil && strings.HasPrefix(m.Ready().Error(), "standby: all 2 processes are on standby")
-			})
-		}
-		if _, err := a.StandBy(c.t.Context(), true); err != nil {
-			c.t.Fatal(err)
-		}
-		shared(a, b)
-		a.sells("ann")
-		last.heal()
-	})
-}
-
 // TestAllOnStandby has the last process die that owns shards: the others, which are on standby,
 // say why nothing is sold and what ends it.
 func TestAllOnStandby(t *testing.T) {
@@ -210,7 +166,7 @@ func TestAllOnStandby(t *testing.T) {
 			if x := m.claim("ann"); x.Outcome != api.Standby || x.Message != why {
 				c.t.Errorf("a claim hears %+v", x)
 			}
-			time.Sleep(5 * lookEvery)
+			time.Sleep(5 * reportEvery)
 			if n := m.log.count(why); n != 1 {
 				c.t.Errorf("the log says %d times why nothing is sold:\n%s", n, m.log)
 			}
@@ -218,7 +174,7 @@ func TestAllOnStandby(t *testing.T) {
 		standBy(a, true)
 		shared(a, b)
 		a.sells("ann")
-		b.within(time.Second+lookEvery, "told that it sells again", func() bool {
+		b.within(time.Second+reportEvery, "told that it sells again", func() bool {
 			return b.log.count("to be owned, again") == 1 && b.shows("salectl_sale_phase", "open", 1)
 		})
 		last.heal()

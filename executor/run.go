@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	mrand "math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,6 +12,7 @@ import (
 	"salectl/backends/clock"
 	"salectl/backends/quorum"
 	"salectl/executor/ownership"
+	"salectl/executor/process"
 	"salectl/executor/shard"
 	"salectl/executor/status"
 )
@@ -19,28 +20,26 @@ import (
 // runner runs a machine for an Executor: it has the event loop of Run and what belongs to
 // that alone.
 type runner struct {
-	machine
+	*process.Machine
 	e       *Executor
+	clock   clock.Clock
 	ends    calls.Ends
 	calls   context.Context // of all calls
 	running sync.WaitGroup
 	replies chan func()
 
-	standing int // refusals since a lease was last held: the first is told of
-	owned    int // shards that the log was told of
+	standing int // refusals since a lease was last held: the first is logged
+	owned    int // shards that were logged last
 
 	ended    chan shardEnd                 // shards that have ended
-	notified chan struct{}                 // has a place: shards or requests have something for peers
-	looked   time.Duration                 // monotonic: when it was last seen to what they have
+	advanced time.Duration                 // monotonic: of the last Advance, or of the last time that it had no effect
 	dialing  map[string]context.CancelFunc // of the links to peers, by id
-	process  status.Reporter               // of the problems that it has whether or not it serves
-	missing  *ownership.Logged             // the run whose log was gone when the problems were compiled last
+	problems status.Reporter               // of those that the process has whether or not it serves
 
 	// Of the present session.
-	over      chan struct{}     // closed when it ends
-	broken    map[int]brokenLog // by shard
-	ofSession status.Reporter   // of the session's problems
-	turns     chan struct{}     // has a place for each shard that may be loaded at a time
+	over      chan struct{}   // closed when it ends
+	ofSession status.Reporter // of the session's problems
+	turns     chan struct{}   // has a place for each shard that may be loaded at a time
 }
 
 // shardEnd is the end of a shard's machine, and why.
@@ -53,21 +52,9 @@ type shardEnd struct {
 // answers what it has accepted, gives back its leases and returns nil. An error
 // means that the sale cannot be followed, because its log is damaged.
 func (e *Executor) Run(ctx context.Context) error {
-	cfg := MachineConfig{
-		Sale: e.cfg.Sale, Address: e.cfg.Address, Version: e.cfg.Version, Standby: e.cfg.Standby, Nodes: quorum.Names(e.cfg.Nodes), Lists: quorum.Names(e.cfg.Lists),
-		Queue: e.cfg.Queue, Users: e.cfg.Users, Ruled: e.metrics.ruled, Me: e.me, Token: quorum.RandomToken, Key: mintKey, Jitter: mrand.Float64,
-	}
-	notified := make(chan struct{}, 1)
-	cfg.Notify = func() {
-		select {
-		case notified <- struct{}{}:
-		default:
-		}
-	}
 	r := &runner{
-		machine: machine{admission: &e.admission, cfg: cfg, owner: cfg.owner(), clock: e.cfg.Clock, told: e.metrics.answered},
-		e:       e, ends: calls.Ends{Logs: e.cfg.Logs, Nodes: e.cfg.Nodes, Lists: e.cfg.Lists}, replies: make(chan func()),
-		ended: make(chan shardEnd), notified: notified, dialing: make(map[string]context.CancelFunc),
+		Machine: e.machine, e: e, clock: e.cfg.Clock, ends: calls.Ends{Logs: e.cfg.Logs, Nodes: e.cfg.Nodes, Lists: e.cfg.Lists},
+		replies: make(chan func()), ended: make(chan shardEnd), dialing: make(map[string]context.CancelFunc),
 	}
 	// Calls outlive ctx, until the drain is over.
 	var cancel context.CancelFunc
@@ -75,95 +62,98 @@ func (e *Executor) Run(ctx context.Context) error {
 	defer r.running.Wait()
 	defer cancel()
 	defer close(e.ended)
-	defer e.problems.Store(nil)
+	defer e.machine.Publish(nil)
 	return r.loop(ctx)
 }
 
 // loop feeds the owner until it is gone.
 func (r *runner) loop(ctx context.Context) error {
-	timer, look := time.NewTimer(time.Hour), time.NewTicker(lookEvery)
+	timer, report := time.NewTimer(time.Hour), time.NewTicker(reportEvery)
 	defer timer.Stop()
-	defer look.Stop()
+	defer report.Stop()
 	stopping := ctx.Done()
 	var late <-chan time.Time
 	for {
-		out, err := r.advance(r.clock(), r.call)
+		out, err := r.Advance(r.clock(), r.call)
 		if err != nil {
-			if r.session != nil {
+			if r.Totals() != nil {
 				close(r.over)
 			}
 			return err
 		}
 		r.follow(out)
-		if r.owner.Gone(r.clock()) {
+		if r.Ownership.Gone(r.clock()) {
 			return nil
 		}
 		now := r.clock()
-		r.looked = now.Mono
+		r.advanced = now.Mono
 		wake := r.wakes(now, out.Wake)
 		for quiet := true; quiet; {
 			quiet = false
 			timer.Reset(until(wake, r.clock()))
 			select {
-			case <-r.notified:
+			case <-r.e.notified:
 				quiet = true
 				wake = r.wakes(r.clock(), out.Wake)
 			case take := <-r.replies:
 				take()
 			case end := <-r.ended:
-				r.machine.ended(r.clock(), end.shard)
-				r.foundBroken(end)
-				r.e.metrics.sessions.WithLabelValues("ended").Inc()
+				r.ShardEnded(r.clock(), end.shard, end.why)
+				r.e.metrics.Sessions.WithLabelValues("ended").Inc()
 			case do := <-r.e.inbox:
 				do(r)
 			case <-timer.C:
 				now := r.clock()
 				if quiet = !r.due(now, out.Wake); quiet { // requests wait for a peer
-					r.looked = now.Mono
+					r.advanced = now.Mono
 					wake = r.wakes(now, out.Wake)
 				} else {
-					r.owner.Tick(now)
+					r.Ownership.Tick(now)
 				}
-			case <-look.C:
-				r.look()
+			case <-report.C:
+				r.reportProblems()
 			case <-stopping:
 				stopping, late = nil, time.After(r.e.cfg.DrainTimeout)
-				r.drain(r.clock())
+				r.Drain(r.clock())
 			case <-late:
-				r.session.stop(ownership.TooLate)
+				r.Stop(ownership.TooLate)
 			}
 		}
 	}
 }
 
-// wakes is when the loop has something to do: for the owner, or, not more often than peers
-// are told something, for shards that have something for peers and for requests that wait.
-func (r *runner) wakes(now clock.Now, owner time.Duration) time.Duration {
-	waiting := r.passTime(now)
-	wake := clock.Soonest(owner, waiting)
-	if r.session == nil || len(r.dialing) == 0 {
-		return wake
-	}
-	news := r.session.totals.Due(now)
+// wakes returns when the loop has something to do: for the ownership of shards, or, not more often than
+// peers get updates, for shards that have something for peers and for requests that wait.
+func (r *runner) wakes(now clock.Now, owns time.Duration) time.Duration {
+	return wakeAt(now, r.advanced, owns, r.PassTime(now), r.news(now), r.Totals() != nil && len(r.dialing) > 0)
+}
+
+// wakeAt returns when the loop has something to do that has last advanced then, by when it has something
+// for ownership, requests that wait, and news of shards, which is for peers.
+func wakeAt(now clock.Now, advanced, owns, waiting, news time.Duration, peers bool) time.Duration {
+	wake := clock.Soonest(owns, waiting)
 	if waiting != 0 { // for a shard, which may be served any time
 		news = now.Mono
 	}
-	if news != 0 {
-		wake = clock.Soonest(wake, max(news, r.looked+ownership.UpdateEvery))
+	if peers && news != 0 {
+		wake = clock.Soonest(wake, max(news, advanced+ownership.UpdateEvery))
 	}
 	return wake
 }
 
-// due reports whether there is something to do for the owner, or a shard has something for peers.
-func (r *runner) due(now clock.Now, owner time.Duration) bool {
-	if owner != 0 && now.Mono >= owner {
-		return true
+// news returns when a shard has something for peers; 0: none has.
+func (r *runner) news(now clock.Now) time.Duration {
+	if totals := r.Totals(); totals != nil && len(r.dialing) > 0 {
+		return totals.Due(now)
 	}
-	if r.session == nil || len(r.dialing) == 0 {
-		return false
-	}
-	news := r.session.totals.Due(now)
-	return news != 0 && now.Mono >= news
+	return 0
+}
+
+// due reports whether there is something to do for the ownership of shards, or a shard has something for
+// peers.
+func (r *runner) due(now clock.Now, owns time.Duration) bool {
+	news := r.news(now)
+	return owns != 0 && now.Mono >= owns || news != 0 && now.Mono >= news
 }
 
 // call makes one of the owner's calls.
@@ -177,26 +167,26 @@ func (r *runner) call(c calls.Call) {
 	})
 }
 
-// follow tells the log what the owner has done, and runs what it has begun.
-func (r *runner) follow(out machineEffects) {
+// follow logs the effects of an Advance, and runs what has begun.
+func (r *runner) follow(out process.Effects) {
 	for _, event := range out.Events {
-		r.report(event)
+		r.logEvent(event)
 	}
 	for _, x := range out.Updates {
-		r.e.metrics.moves.WithLabelValues("given").Add(float64(len(x.Update.Granted)))
+		r.e.metrics.Moves.WithLabelValues("given").Add(float64(len(x.Update.Granted)))
 	}
-	r.e.metrics.moves.WithLabelValues("taken").Add(float64(len(out.Granted)))
+	r.e.metrics.Moves.WithLabelValues("taken").Add(float64(len(out.Granted)))
 	if out.Ended != nil {
 		close(r.over) // a call of a node that is under way goes on: the loop does not wait for it
-		r.e.cfg.Logger.Info("this process sells no more", "sale", r.cfg.Sale, "why", out.Ended.Why)
+		r.e.cfg.Logger.Info("this process sells no more", "sale", r.e.cfg.Sale, "why", out.Ended.Why)
 	}
 	if out.Start != nil {
-		r.start()
+		r.start(out.Start)
 	}
-	for _, s := range out.opened {
+	for _, s := range out.Opened {
 		r.open(s)
 	}
-	if out.Plans && r.session != nil {
+	if out.Plans && r.Totals() != nil {
 		r.prepare()
 	}
 	for _, id := range out.Hang {
@@ -210,50 +200,46 @@ func (r *runner) follow(out machineEffects) {
 	}
 }
 
-// prepare opens what the rules of the newest generation read, which takes as long as a
-// file takes to be read, tells which units there are, and reads ahead what they are.
+// prepare opens what the rules of the newest generation read, and reads payloads ahead.
 func (r *runner) prepare() {
-	if e := r.session.eligibility.Load(); e != nil {
-		r.running.Go(func() { e.prepare(r.clock()) })
-	}
-	r.e.payloads.follow(r.owner.Sale(), r.e.cfg.Logs, r.e.cfg.Key)
-	choose := r.owner.Sale().Newest().GetSettings().GetChoose()
+	r.running.Go(r.PrepareRules)
+	r.e.payloads.follow(r.Ownership.Sale(), r.e.cfg.Logs, r.e.cfg.Key)
+	choose := r.Ownership.Sale().Newest().GetSettings().GetChoose()
 	r.running.Go(func() { r.e.payloads.prepare(r.calls, choose) })
 }
 
 // start begins a session: the goroutines for each node that keeps lists.
-func (r *runner) start() {
-	t, metrics := r.session, r.e.metrics
+func (r *runner) start(run *ownership.Run) {
 	r.e.payloads.forget()
 	over := make(chan struct{})
-	for i, g := range t.grabs {
-		took := metrics.grab.WithLabelValues(r.cfg.Lists[i])
+	for i, g := range r.Batchers() {
+		took := r.e.metrics.Grab.WithLabelValues(r.e.cfg.Lists[i].Name())
 		for range shard.CallsAtOnce {
 			r.running.Go(func() { grabLoop(r.calls, g, i, r.ends, r.clock, took, over) })
 		}
 	}
 	r.over, r.turns = over, make(chan struct{}, loadAtOnce)
-	r.broken, r.ofSession, r.owned = make(map[int]brokenLog), status.Reporter{}, 0
-	r.e.cfg.Logger.Info("this process takes its share of the sale", "sale", r.cfg.Sale, "uid", t.uid, "shards", len(t.shards))
+	r.ofSession, r.owned = status.Reporter{}, 0
+	r.e.cfg.Logger.Info("this process takes its share of the sale", "sale", r.e.cfg.Sale, "uid", run.UID, "shards", run.Shards)
 }
 
 // open runs the machine of a shard.
 func (r *runner) open(s *shard.Shard) {
 	i, metrics := s.Number(), r.e.metrics
-	l := &shardLoop{Shard: s, clock: r.clock, ends: r.ends, turns: r.turns, stats: &metrics.shardMetrics, replies: make(chan func(), 2)}
-	given := &r.session.given[i]
+	l := &shardLoop{Shard: s, clock: r.clock, ends: r.ends, turns: r.turns, stats: &metrics.Shards, replies: make(chan func(), 2)}
+	granted := r.Granted(i)
 	l.serves = func() {
-		if at := time.Duration(given.Swap(0)); at != 0 {
-			metrics.pause.Observe((r.clock().Mono - at).Seconds())
+		if at := time.Duration(granted.Swap(0)); at != 0 {
+			metrics.Handover.Observe((r.clock().Mono - at).Seconds())
 		}
 	}
-	metrics.sessions.WithLabelValues("begun").Inc()
+	metrics.Sessions.WithLabelValues("begun").Inc()
 	r.running.Go(func() {
 		why := l.run(r.calls)
 		if lost := (*quorum.Failure)(nil); errors.As(why, &lost) {
-			why = lost.Kind // all that is to say of it was just reported
+			why = lost.Kind // its cause was just logged
 		}
-		r.e.cfg.Logger.Debug("a shard's machine has ended", "sale", r.cfg.Sale, "shard", i, "why", why)
+		r.e.cfg.Logger.Debug("a shard's machine has ended", "sale", r.e.cfg.Sale, "shard", i, "why", why)
 		select {
 		case r.ended <- shardEnd{i, why}:
 		case <-r.calls.Done():
@@ -261,25 +247,39 @@ func (r *runner) open(s *shard.Shard) {
 	})
 }
 
-// do has the loop do something between two events. false: it has ended.
-func (r *runner) do(what func()) bool {
-	select {
-	case r.replies <- what:
-		return true
-	case <-r.calls.Done():
-		return false
+// reportEvery is how often the list of problems is compiled.
+const reportEvery = time.Second
+
+// loadAtOnce bounds how many shards' logs are read at a time when a session begins: few enough for the
+// store and for our memory.
+const loadAtOnce = 64
+
+// reportProblems compiles the list of problems, and logs what has changed.
+func (r *runner) reportProblems() {
+	now, log := r.clock(), r.e.cfg.Logger.With("sale", r.e.cfg.Sale)
+	ofProcess, ofSession := r.CompileProblems(now)
+	if err := r.e.payloads.failed.Load(); err != nil {
+		ofProcess = append(ofProcess, status.Problem{Kind: status.Payloads, Why: shard.OneLine(*err)})
 	}
+	r.problems.Report(now, ofProcess, log)
+	if r.Totals() != nil {
+		r.logShare(log)
+		r.ofSession.Report(now, ofSession, log)
+	}
+	all := append([]status.Problem{}, ofProcess...) // not nil, also if there are none
+	all = append(all, ofSession...)
+	r.Publish(slices.DeleteFunc(all, func(p status.Problem) bool { return p.Past }))
 }
 
 // logShare logs how many shards this process owns, where that has changed.
 func (r *runner) logShare(log *slog.Logger) {
-	if n := len(r.session.locals()); n != r.owned {
+	if n := len(r.Shards()); n != r.owned {
 		r.owned = n
-		log.Info("this process owns shards", "owned", n, "of", len(r.session.shards), "members", len(r.health.Load().Members))
+		log.Info("this process owns shards", "owned", n, "of", r.Ownership.Sale().Shards(), "members", len(r.Health().Members))
 	}
 }
 
-func (r *runner) report(e quorum.Event) {
+func (r *runner) logEvent(e quorum.Event) {
 	log := r.e.cfg.Logger.With("sale", r.e.cfg.Sale)
 	switch e.Kind {
 	case quorum.Losing:

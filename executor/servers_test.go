@@ -68,7 +68,7 @@ func mustDo(t *testing.T, errs ...error) {
 
 // buyers claims one unit at each call for a new buyer, who waits as long as one does over
 // HTTP, from whichever process serves.
-func (s *site) buyers(ps ...*process) func() api.Outcome {
+func (s *site) buyers(ps ...*siteProcess) func() api.Outcome {
 	n, claim := 0, anyOf(ps...)
 	return func() api.Outcome {
 		n++
@@ -181,7 +181,7 @@ func hbaseAndOwnerFail(t *testing.T) {
 	wait.Until(t, "both fail to read the ledger", func() bool {
 		return scrape(t, first.Executor)["salectl_ledger_up"]+scrape(t, second.Executor)["salectl_ledger_up"] == 0
 	})
-	for _, p := range []*process{first, second} {
+	for _, p := range []*siteProcess{first, second} {
 		if a := p.claim("carl", "key"); a.Accepted() {
 			t.Errorf("while HBase is away a process says %+v", a)
 		}

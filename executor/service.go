@@ -2,15 +2,11 @@ package executor
 
 import (
 	"context"
-	"time"
 
 	"salectl/api"
-	"salectl/backends/ledger"
-	"salectl/draw"
 	"salectl/executor/ownership"
+	"salectl/executor/process"
 	"salectl/executor/shard"
-	"salectl/executor/status"
-	"salectl/spec"
 )
 
 // Service is a sale as its buyers see it. Executor is one.
@@ -42,28 +38,16 @@ type Service interface {
 	Ready() error
 }
 
-// Status is a sale as the process that serves it sees it.
-type Status struct {
-	Sale       string
-	Away       api.Outcome // why this process cannot tell of the whole sale; then some of the rest is zero, and shards may be Unknown. "": it can
-	UID        string
-	Run        int64 // as the sale's log says; 0: it is not known
-	Generation uint64
-	Phase      string // in the ledger: open, paused, closed; and sealed or destroyed, while this process is away
-	Sells      bool   // or would, if it is open: some shard can be written, as far as is known
-	OpensAt    time.Time
-	ClosesAt   time.Time
-	PerUser    int64
-	Partial    bool
-	RedPacket  *spec.RedPacket // nil: units are no packets of money
-	Commitment ledger.Hash     // to its amounts
-	Draw       *draw.Status    // nil: it is no draw
-	Shards     []ShardStatus
-	Nodes      []NodeStatus
-	Members    []MemberStatus   // the processes of the sale, as far as is known
-	Moves      []MoveStatus     // shards that are not where they should be, or about to
-	Problems   []status.Problem // of this process, as it compiled them last
-}
+// What processes and their shells share.
+type (
+	Status    = process.Status
+	Place     = process.Place
+	HoldsSeen = process.HoldsSeen
+	OpenUsers = process.OpenUsers
+	Peer      = process.Peer
+	Link      = process.Link
+	Replies   = process.Replies
+)
 
 // Requests and answers, as a shard has them.
 type (

@@ -165,8 +165,8 @@ func openEmbeddedAt(t testing.TB, dir string, host embedded.Host) (ledger.Logs, 
 	return logs, node
 }
 
-// process is an executor that runs, with gates between it and its backends.
-type process struct {
+// siteProcess is an executor that runs, with gates between it and its backends.
+type siteProcess struct {
 	*Executor
 	t    testing.TB
 	logs *gatedLogs
@@ -174,10 +174,10 @@ type process struct {
 	stop func() error // drains it and waits for its end; once is enough
 }
 
-func (s *site) process(change func(*Config)) *process {
+func (s *site) process(change func(*Config)) *siteProcess {
 	s.t.Helper()
 	logs, node := s.handles()
-	p := &process{t: s.t, logs: &gatedLogs{Logs: logs}, node: &gatedNode{Node: node}}
+	p := &siteProcess{t: s.t, logs: &gatedLogs{Logs: logs}, node: &gatedNode{Node: node}}
 	cfg := Config{Logs: p.logs, Nodes: []quorum.Node{p.node}, Sale: s.sale.Name, Address: "127.0.0.1:1"}
 	if change != nil {
 		change(&cfg)
@@ -199,7 +199,7 @@ func (s *site) process(change func(*Config)) *process {
 }
 
 // serve is process, once it is ready.
-func (s *site) serve(change func(*Config)) *process {
+func (s *site) serve(change func(*Config)) *siteProcess {
 	s.t.Helper()
 	p := s.process(change)
 	wait.Until(s.t, "the process is ready", func() bool { return p.Ready() == nil })
@@ -207,21 +207,21 @@ func (s *site) serve(change func(*Config)) *process {
 }
 
 // later starts a claim and returns where its answer comes.
-func (p *process) later(ctx context.Context, user, key string) <-chan Answer {
+func (p *siteProcess) later(ctx context.Context, user, key string) <-chan Answer {
 	c := make(chan Answer, 1)
 	go func() { c <- p.Do(ctx, Request{User: user, Key: key, Quantity: 1}) }()
 	return c
 }
 
 // claim claims one unit. A test that goes wrong ends all the same.
-func (p *process) claim(user, key string) Answer {
+func (p *siteProcess) claim(user, key string) Answer {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	return p.Do(ctx, Request{User: user, Key: key, Quantity: 1})
 }
 
 // buy claims one unit, again and again while none is to be had just now.
-func (p *process) buy(user, key string) Answer {
+func (p *siteProcess) buy(user, key string) Answer {
 	for {
 		if a := p.claim(user, key); a.Outcome != api.NoneNow {
 			return a
@@ -231,7 +231,7 @@ func (p *process) buy(user, key string) Answer {
 }
 
 // read returns what reads all that may be read.
-func (p *process) read() func() {
+func (p *siteProcess) read() func() {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(p.Collectors()...)
 	return func() {

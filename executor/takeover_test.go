@@ -193,8 +193,8 @@ func TestHalfReadShard(t *testing.T) {
 			c.Logs = &cutLogs{Logs: c.Logs, log: spec.ShardLog(saletest.UID, 0, 1), slots: 2}
 		})
 		wait.Until(t, "the shard is half read", func() bool {
-			session := second.serving.Load()
-			return session != nil && session.local(0) != nil && session.local(0).Status().Slot == 1
+			shards := second.machine.Shards()
+			return len(shards) > 0 && shards[0].Status().Slot == 1
 		})
 		if claims, _, outcome := lookupUser(t.Context(), second, "ann", api.Page{}); outcome == "" {
 			t.Errorf("ann is told that she has %v", claims)

@@ -24,7 +24,7 @@ func TestTrafficCountsOnce(t *testing.T) {
 		var users [2][]string // of shards of a, of b
 		for i := 0; len(users[0]) < 20 || len(users[1]) < 20; i++ {
 			user, of := fmt.Sprint("user-", i), 0
-			if a.session().local(spec.HomeShard(user, len(a.session().shards))) == nil {
+			if !a.owns(spec.HomeShard(user, 4)) {
 				of = 1
 			}
 			users[of] = append(users[of], user)
@@ -75,21 +75,4 @@ func TestTrafficCountsOnce(t *testing.T) {
 			t.Errorf("it has told %d times what it passes on, and at most %.2f of its requests", told, most)
 		}
 	})
-}
-
-// A rate is that of the five seconds before the last look, and none is told before.
-func TestMeter(t *testing.T) {
-	var m meter
-	for i, c := range []struct {
-		count uint64
-		want  string
-	}{{7, "?"}, {8, "?"}, {9, "?"}, {10, "?"}, {11, "?"}, {17, "2"}, {18, "2"}, {18, "1.8"}, {18, "1.6"}, {18, "1.4"}, {18, "0.2"}, {18, "0"}} {
-		got := "?"
-		if rate := m.look(time.Duration(i)*time.Second, c.count); rate != nil {
-			got = fmt.Sprint(*rate)
-		}
-		if got != c.want {
-			t.Errorf("after %d s: %s, want %s", i, got, c.want)
-		}
-	}
 }

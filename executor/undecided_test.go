@@ -8,6 +8,7 @@ import (
 	"salectl/api"
 	"salectl/backends/ledger"
 	"salectl/backends/quorum"
+	"salectl/executor/process"
 	"salectl/executor/saletest"
 	"salectl/executor/shard"
 	"salectl/internal/wait"
@@ -72,9 +73,6 @@ func TestUndecided(t *testing.T) {
 				t.Errorf("the shard was never given up:\n%s", m.log)
 			}
 			sold(m)
-			if n := m.doubts.Len(); n != 0 {
-				t.Errorf("%d requests are in doubt", n)
-			}
 		})
 	})
 	t.Run("another owner", func(t *testing.T) {
@@ -139,7 +137,7 @@ func TestUndecided(t *testing.T) {
 			if a := <-heard; a.Outcome != api.Overloaded {
 				t.Errorf("given up while nothing else waits: %+v", a)
 			}
-			if n := m.serving.Load().local(0).UnderWay(); n != 1 {
+			if n := m.machine.Shards()[0].UnderWay(); n != 1 {
 				t.Errorf("%d requests are under way, want bob's", n)
 			}
 			sold(m)
@@ -151,7 +149,7 @@ func TestUndecided(t *testing.T) {
 			go m.stop()
 			time.Sleep(10 * time.Millisecond)
 			hears(m, api.Draining)
-			time.Sleep(defaultDrain + others)
+			time.Sleep(process.DrainTimeout + others)
 			hears(m, api.Draining) // it is gone, and it never learned
 			m.store.all.open()
 			m.stop()
@@ -162,7 +160,7 @@ func TestUndecided(t *testing.T) {
 		inCluster(t, quorum.DefaultTTL, []int64{50}, func(c *cluster) {
 			m := begin(c)
 			defer m.stop()
-			totals := m.serving.Load().totals
+			totals := m.machine.Totals()
 			totals.Set(0, 99, ledger.Totals{Generation: 1, Limit: 50, Sold: 50}, time.Time{}, true) // and more units come before bob's claim is decided
 			if a := m.claim("carl"); a.Outcome != api.SoldOut {
 				t.Errorf("carl hears %+v", a)
@@ -247,7 +245,7 @@ func TestUndecidedWhenLost(t *testing.T) {
 		if err := s.logs.Append(t.Context(), log, uint64(len(entries)), head, []byte(`{"slot":2}`), []byte("garbage")); err != nil {
 			t.Fatal(err)
 		}
-		wait.Until(t, "the session has ended", func() bool { return p.serving.Load() == nil })
+		wait.Until(t, "the session has ended", func() bool { _, away := p.machine.Away(); return away })
 		if a := p.Do(t.Context(), request); a.Outcome != api.Unknown {
 			t.Errorf("while it ends ann hears %+v", a)
 		}

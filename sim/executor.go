@@ -14,6 +14,7 @@ import (
 	"salectl/executor"
 	"salectl/executor/payments"
 	"salectl/sim/check"
+	"salectl/sim/stepped"
 	"salectl/spec"
 )
 
@@ -22,8 +23,8 @@ type server struct {
 	process
 	n int
 	random
-	s       *executor.Stepped // of the present run
-	drained map[int]bool      // the runs, by life, that ended by themselves, when all was answered
+	s       *stepped.Process // of the present run
+	drained map[int]bool     // the runs, by life, that ended by themselves, when all was answered
 
 	// Of the present run: its name, and what befell the host's clocks.
 	run                string
@@ -64,7 +65,7 @@ func (e *server) open() {
 	me := make([]byte, 8)
 	e.Read(me)
 	e.me = me
-	e.s = executor.NewStepped(executor.MachineConfig{
+	e.s = stepped.New(stepped.Config{
 		Sale: saleName, Address: e.name, Nodes: e.w.nodeNames, Lists: e.w.listNames, Queue: e.w.scenario.queue, Me: me,
 		Version: e.version, Standby: e.w.fleet.standby == e.n,
 		Token:  func() string { return e.letters(16) },

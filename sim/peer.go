@@ -31,7 +31,7 @@ type link struct {
 	asked            map[uint64]func() // by the id of a forwarded claim: called when it comes back
 }
 
-type serveFunc = func(now clock.Now, e shard.ForwardedRequest, answered func(executor.Answer), bounced func(shard.Route))
+type serveFunc = func(now clock.Now, e shard.ForwardedRequest)
 
 // The ways of a link.
 const (
@@ -197,7 +197,7 @@ func (l *link) request(now clock.Now, r *streampb.Request) error {
 			return nil
 		}
 		l.id = hello.GetPeerId()
-		if l.serve = l.to.s.Accept(l.id, hello.GetToId()); l.serve == nil {
+		if l.serve = l.to.s.Accept(l.id, hello.GetToId(), replies{l}); l.serve == nil {
 			l.cut()
 		}
 		return nil
@@ -209,12 +209,19 @@ func (l *link) request(now clock.Now, r *streampb.Request) error {
 		if !x.GiveUp && x.IsClaim() {
 			l.to.w.note(l.to.name, "is visited", x.User+" "+x.Key, nil)
 		}
-		l.serve(now, x, func(a executor.Answer) {
-			l.send(back, "is answered", streampb.AppendReply(nil, links.EncodeReply(x.ID, a)))
-		}, func(r shard.Route) {
-			l.send(back, "is bounced", streampb.AppendReply(nil, links.EncodeBounce(x.ID, r)))
-		})
+		l.serve(now, x)
 	}, func(t *ownership.PeerUpdate) { l.to.s.ReceiveUpdate(now, l.id, t) })
+}
+
+// replies sends the replies of a link's end to its maker.
+type replies struct{ l *link }
+
+func (x replies) Answered(id uint64, a executor.Answer) {
+	x.l.send(back, "is answered", streampb.AppendReply(nil, links.EncodeReply(id, a)))
+}
+
+func (x replies) Bounced(id uint64, to shard.Route) {
+	x.l.send(back, "is bounced", streampb.AppendReply(nil, links.EncodeBounce(id, to)))
 }
 
 // answers takes in what a peer says to what it was asked.

@@ -18,6 +18,7 @@ import (
 	"salectl/executor/ownership"
 	"salectl/executor/shard"
 	"salectl/planner"
+	"salectl/sim/stepped"
 	"salectl/spec"
 )
 
@@ -128,7 +129,7 @@ type scaleMachine struct{ free, busy time.Duration }
 type scaleProcess struct {
 	w     *scaleWorld
 	n     int
-	s     *executor.Stepped
+	s     *stepped.Process
 	inbox []scaleInput
 	due   bool          // it is to act as soon as it is free
 	free  time.Duration // when it is
@@ -207,7 +208,7 @@ func (w *scaleWorld) begin(n int) {
 		return func() string { made++; return fmt.Sprint(kind, n, "-", made) }
 	}
 	p := &scaleProcess{w: w, n: n, links: make(map[string]*scaleLink)}
-	p.s = executor.NewStepped(executor.MachineConfig{
+	p.s = stepped.New(stepped.Config{
 		Sale: saleName, Address: fmt.Sprint("process-", n), Nodes: w.names, Version: "v1", Queue: 1 << 20,
 		Me: fmt.Appendf(nil, "proc%04d", n), Token: mint("token"), Key: mint("key"), Jitter: w.random.Float64,
 	})
@@ -348,7 +349,7 @@ func (w *scaleWorld) ask() {
 	})
 }
 
-// scaleLink is the way from one process to another, and back. It is executor.Link.
+// scaleLink is the way from one process to another, and back. It is executor.Link and executor.Replies.
 type scaleLink struct {
 	from, to *scaleProcess
 	serve    serveFunc
@@ -369,7 +370,7 @@ func (p *scaleProcess) connect() {
 		l := &scaleLink{from: p, to: to}
 		p.links[peer.ID] = l
 		p.w.after(2*scaleAway, func() {
-			l.serve = to.s.Accept(p.s.Me().ID, peer.ID)
+			l.serve = to.s.Accept(p.s.Me().ID, peer.ID, l)
 			p.take(0, func(now clock.Now) { p.s.Linked(now, peer.ID, l) })
 		})
 	}
@@ -416,16 +417,22 @@ func (l *scaleLink) Forward(x shard.ForwardedRequest) bool {
 	costs := l.from.w.Costs
 	l.goes(there, costs.Forward, func(now clock.Now) {
 		l.to.worth += costs.Decide
-		l.serve(now, x, func(a executor.Answer) {
-			l.goes(back, costs.Forward, func(now clock.Now) {
-				l.from.w.forwarded++
-				l.from.s.Answered(now, x.ID, a)
-			})
-		}, func(r shard.Route) {
-			l.goes(back, costs.Forward, func(now clock.Now) { l.from.s.Bounced(now, x.ID, r) })
-		})
+		l.serve(now, x)
 	})
 	return true
+}
+
+// Answered is executor.Replies'.
+func (l *scaleLink) Answered(id uint64, a executor.Answer) {
+	l.goes(back, l.from.w.Costs.Forward, func(now clock.Now) {
+		l.from.w.forwarded++
+		l.from.s.Answered(now, id, a)
+	})
+}
+
+// Bounced is executor.Replies'.
+func (l *scaleLink) Bounced(id uint64, to shard.Route) {
+	l.goes(back, l.from.w.Costs.Forward, func(now clock.Now) { l.from.s.Bounced(now, id, to) })
 }
 
 // Update is executor.Link's.

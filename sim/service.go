@@ -22,6 +22,7 @@ import (
 	"salectl/executor"
 	"salectl/executor/payments"
 	"salectl/sim/check"
+	"salectl/sim/stepped"
 	"salectl/spec"
 )
 
@@ -348,7 +349,7 @@ func (s *service) stored(log string, slot uint64, bytes []byte) {
 
 // checkedSale is what a process's payment checker needs of it.
 type checkedSale struct {
-	*executor.Stepped
+	*stepped.Process
 	counted map[string]float64
 }
 
@@ -357,7 +358,7 @@ func (checkedSale) Sale() string { return saleName }
 
 // Begin is payments.SteppedSale's, and counts the answers.
 func (s checkedSale) Begin(now clock.Now, r executor.Request, answered func(executor.Answer)) (withdraw func()) {
-	return s.Stepped.Begin(now, r, func(a executor.Answer) {
+	return s.Process.Begin(now, r, func(a executor.Answer) {
 		outcome := a.Outcome
 		if a.Replayed {
 			outcome = api.Replayed

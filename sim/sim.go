@@ -4,9 +4,8 @@
 // world that went wrong can be run again, to the same last byte.
 //
 // The code that runs is the code that ships: planner.Machine with its calls made
-// on virtual time, and executor.Stepped, another shell around the same step
-// machines. The world
-// takes down what clients and operators saw and what the store holds, and
+// on virtual time, and stepped.Process, a shell around the step machines of package
+// executor/process. The world takes down what clients and operators saw and what the store holds, and
 // package check, which shares no code with them, judges it.
 package sim
 

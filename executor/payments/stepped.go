@@ -14,7 +14,7 @@ import (
 
 // Stepped is a second shell over what Checker runs, without a goroutine, timer, clock or
 // connection: whoever has it makes its requests and tells it the time. It is to a Checker what
-// executor.Stepped is to an Executor.
+// sim/stepped is to an Executor.
 type Stepped struct {
 	machine
 	sale    SteppedSale
@@ -22,7 +22,7 @@ type Stepped struct {
 	ended   []*attempt
 }
 
-// SteppedSale is a Sale that answers later. An executor.Stepped is one, but for its name.
+// SteppedSale is a Sale that answers later. A stepped.Process is one, but for its name.
 type SteppedSale interface {
 	Books
 	Begin(now clock.Now, r executor.Request, answered func(executor.Answer)) (withdraw func())

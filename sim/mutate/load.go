@@ -27,9 +27,10 @@ var targets = []target{
 	{folder: "backends/ledger/internal/chunked", also: []string{"backends/ledger"}},
 	{folder: "backends/lists"},
 	{folder: "backends/quorum"},
-	{folder: "executor", without: []string{"health", "lockmetrics", "loops", "metrics", "run", "service", "stepped"}},
+	{folder: "executor", without: []string{"loops", "run", "service"}},
 	{folder: "executor/ownership", without: []string{"nodes"}},
-	{folder: "executor/shard", also: []string{"executor"}},
+	{folder: "executor/process"},
+	{folder: "executor/shard", also: []string{"executor/process"}},
 	{folder: "planner", without: []string{"callname", "export", "machine", "run"}},
 	{folder: "sim/check"},
 }

@@ -1,0 +1,168 @@
+// Package metrics has the Prometheus metrics of a process of a sale. New returns its collector.
+//
+// The metrics of the sale, and of the shards, peers and lock nodes of the process, are read from the
+// process's machine at each scrape, so that selling costs no gauge. The shells of the machine count the
+// rest: they call Shards.Add, and add to the exported collectors. No metric has a label for the shard:
+// a sale has thousands of them. Metrics is safe for concurrent use.
+package metrics
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"salectl/backends/clock"
+	"salectl/backends/quorum"
+	"salectl/executor/process"
+	"salectl/executor/shard"
+	"salectl/executor/status"
+)
+
+// Metrics are the collectors of one process. It is a prometheus.Collector.
+type Metrics struct {
+	of    *process.Machine
+	clock clock.Clock
+	Shards
+	Grab     *prometheus.HistogramVec // by node that keeps lists
+	Sessions *prometheus.CounterVec   // begun, ended
+	Rules    *prometheus.CounterVec   // by rule and result
+	Moves    *prometheus.CounterVec   // given, taken
+	Handover prometheus.Histogram
+	vote     *prometheus.HistogramVec
+	ends     *prometheus.CounterVec
+
+	// The metrics that Collect reads, and their descriptions.
+	descs    []*prometheus.Desc
+	problems *prometheus.Desc
+	sale     saleMetrics
+	share    shareMetrics
+	peers    peerMetrics
+	locks    lockMetrics
+}
+
+// Shards are the metrics that all shards of the process count together.
+type Shards struct {
+	Append, Queue                     prometheus.Histogram
+	committed, taken, unknown, resent prometheus.Counter
+	fills, voids                      prometheus.Counter
+}
+
+// New returns the metrics of a process of a sale.
+func New(of *process.Machine, name string, now clock.Clock) *Metrics {
+	sale := prometheus.Labels{"sale": name}
+	seconds := prometheus.ExponentialBuckets(50e-6, 2, 18) // 50 µs to 6.5 s
+	options := func(name, help string) prometheus.HistogramOpts {
+		return prometheus.HistogramOpts{Name: name, Help: help, ConstLabels: sale, Buckets: seconds}
+	}
+	counted := func(name, help string) prometheus.CounterOpts {
+		return prometheus.CounterOpts{Name: name, Help: help, ConstLabels: sale}
+	}
+	m := &Metrics{
+		of: of, clock: now,
+		vote: prometheus.NewHistogramVec(options("salectl_vote_seconds", "How long a lock node took to vote, or was waited for."), []string{"node"}),
+		Grab: prometheus.NewHistogramVec(options("salectl_grab_seconds", "How long a node took to give units from its lists, or was waited for."), []string{"node"}),
+		ends: prometheus.NewCounterVec(counted("salectl_appends_total",
+			"What became of appends: committed, taken by another, unknown until read back, resent."), []string{"outcome"}),
+		Sessions: prometheus.NewCounterVec(counted("salectl_shard_sessions_total", "Times this process began or stopped to have a shard's machine run."), []string{"event"}),
+		Rules: prometheus.NewCounterVec(counted("salectl_rule_findings_total",
+			"Claims that did not satisfy a rule, by rule and result: denied, missing_attribute, too_costly, "+
+				"evaluation_failed; the same behind audit_ where the rule only counts, and behind priority_ for the queue; "+
+				"not_checked where what rules read could not be read."), []string{"rule", "result"}),
+		Moves: prometheus.NewCounterVec(counted("salectl_moves_total", "Shards that this process has given to another, and taken from one."), []string{"event"}),
+		Handover: prometheus.NewHistogram(options("salectl_handover_seconds",
+			"From the word of a shard's owner that it has freed the lease for this process until this one decides claims.")),
+	}
+	m.Shards = Shards{
+		Append:    prometheus.NewHistogram(options("salectl_append_seconds", "How long a shard's append took to return.")),
+		Queue:     prometheus.NewHistogram(options("salectl_queue_seconds", "From queue to answer, of the request of a batch that waited longest.")),
+		committed: m.ends.WithLabelValues("committed"), taken: m.ends.WithLabelValues("taken"),
+		unknown: m.ends.WithLabelValues("unknown"), resent: m.ends.WithLabelValues("resent"),
+		fills: prometheus.NewCounter(counted("salectl_list_fills_total", "Times a shard's list was filled from the ledger.")),
+		voids: prometheus.NewCounter(counted("salectl_void_grabs_total",
+			"Grabs that the ledger could not take: a node had given what was somebody else's by then.")),
+	}
+	for _, event := range []string{"begun", "ended"} {
+		m.Sessions.WithLabelValues(event)
+	}
+	for _, event := range []string{"given", "taken"} {
+		m.Moves.WithLabelValues(event)
+	}
+	describe := func(name, help string, labels ...string) *prometheus.Desc {
+		d := prometheus.NewDesc(name, help, labels, sale)
+		m.descs = append(m.descs, d)
+		return d
+	}
+	m.problems = describe("salectl_problems", "Nodes, processes, shards and other parts that have a problem, as the process compiled them in the last second.", "kind")
+	m.sale, m.share = newSaleMetrics(describe), newShareMetrics(describe)
+	m.peers, m.locks = newPeerMetrics(describe), newLockMetrics(describe)
+	return m
+}
+
+// Add adds a tally.
+func (m *Shards) Add(t shard.Tally) {
+	if t == (shard.Tally{}) {
+		return
+	}
+	m.committed.Add(float64(t.Committed))
+	m.taken.Add(float64(t.Taken))
+	m.unknown.Add(float64(t.Unknown))
+	m.resent.Add(float64(t.Resent))
+	m.fills.Add(float64(t.Fills))
+	m.voids.Add(float64(t.Voids))
+}
+
+// Observe returns nodes whose votes are timed.
+func (m *Metrics) Observe(nodes []quorum.Node) []quorum.Node {
+	timed := make([]quorum.Node, len(nodes))
+	for i, n := range nodes {
+		timed[i] = timedNode{n, m.vote.WithLabelValues(n.Name())}
+	}
+	return timed
+}
+
+type timedNode struct {
+	quorum.Node
+	took prometheus.Observer
+}
+
+func (n timedNode) Vote(ctx context.Context, b quorum.Ballot) (quorum.BallotReply, error) {
+	defer func(began time.Time) { n.took.Observe(time.Since(began).Seconds()) }(time.Now())
+	return n.Node.Vote(ctx, b)
+}
+
+func (m *Metrics) collectors() []prometheus.Collector {
+	return []prometheus.Collector{m.Append, m.Queue, m.vote, m.Grab, m.fills, m.voids, m.ends, m.Sessions, m.Rules, m.Moves, m.Handover}
+}
+
+// Describe is prometheus.Collector's.
+func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
+	for _, c := range m.collectors() {
+		c.Describe(to)
+	}
+	for _, d := range m.descs {
+		to <- d
+	}
+}
+
+// Collect sends the counters, and what it reads of the process.
+func (m *Metrics) Collect(to chan<- prometheus.Metric) {
+	for _, c := range m.collectors() {
+		c.Collect(to)
+	}
+	health := m.of.Health()
+	answer, _ := m.of.Away()
+	m.sale.collect(m.of.Status(), answer.Outcome, health, m.clock().Wall, sink(to))
+	m.share.collect(m.of.Shards(), sink(to))
+	m.peers.collect(health, m.of, sink(to))
+	m.locks.collect(health, sink(to))
+	if all := m.of.Problems(); all != nil {
+		count := make(map[*status.Kind]int)
+		for _, p := range all {
+			count[p.Kind]++
+		}
+		for _, kind := range status.Kinds {
+			sink(to).gauge(m.problems, float64(count[kind]), kind.Name)
+		}
+	}
+}

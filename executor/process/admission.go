@@ -1,0 +1,241 @@
+package process
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"salectl/api"
+	"salectl/backends/clock"
+	"salectl/executor/ownership"
+	"salectl/executor/shard"
+	"salectl/executor/status"
+	"salectl/spec"
+)
+
+// Admission answers or queues every request of a process: it answers those that need no commit, and
+// queues the rest. All methods are safe for concurrent use. Its Machine keeps it up to date.
+type Admission struct {
+	sale    string
+	me      Peer
+	clock   clock.Clock
+	newKey  func() string // returns a key for a request that has none
+	tickets *sync.Pool    // allocated by itself: the runtime keeps a pool for a while, and with it all that the pool is a field of
+
+	serving  atomic.Pointer[session]          // nil: this process does not serve
+	left     atomic.Pointer[session]          // the session that was lost and has not ended; nil: none
+	sold     atomic.Pointer[spec.Sale]        // the declaration of the last sealed run; nil: there is none
+	health   atomic.Pointer[health]           // when the machine last acted
+	away     atomic.Pointer[shard.Answer]     // the answer while it does not serve
+	problems atomic.Pointer[[]status.Problem] // as they were compiled last, each of one shard at most; nil: none were
+	draining atomic.Bool
+	doubts   shard.Doubts
+	links    links
+	inbound  inboundLinks
+	came     atomic.Uint64 // claims and settlements of clients
+}
+
+// open admits requests, before the sale is known.
+func (d *Admission) open(me Peer, cfg Config) {
+	d.sale, d.me, d.clock, d.newKey = cfg.Sale, me, cfg.Clock, cfg.Key
+	d.away.Store(&shard.Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: "starting"})
+	d.health.Store(&health{})
+	d.tickets = new(sync.Pool)
+}
+
+// publish takes over the state of the ownership of shards, for answers and statuses.
+func (d *Admission) publish(now clock.Now, o *ownership.Machine) {
+	away := o.Absent()
+	d.away.Store(&away)
+	d.health.Store(&health{o.Status(now)})
+}
+
+// fail ends the session, if there is one, because the sale cannot be followed any more.
+func (d *Admission) fail(t *session, why error) {
+	d.away.Store(&shard.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: notFollowed})
+	t.stop(shard.Halt{Why: why, Refusal: api.NoQuorum})
+	d.left.Store(t)
+	d.serving.Store(nil)
+	if t != nil {
+		t.release(here(api.NoQuorum))
+	}
+}
+
+// admit answers a request at once, or queues a ticket under which it waits for its answer,
+// here or to be sent to a peer, and returns that and the session that completes the answer.
+// x is signalled when the ticket has its answer; nil: the caller waits.
+func (d *Admission) admit(ctx context.Context, now clock.Now, r shard.Request, x *Pending) (shard.Answer, *shard.Ticket, *session) {
+	if why := check(&r); why != "" {
+		return shard.Answer{Outcome: api.BadRequest, Message: why}, nil, nil
+	}
+	if r.Query == nil {
+		d.came.Add(1)
+	}
+	t := d.serving.Load()
+	if t == nil {
+		return d.refuse(r, *d.away.Load()), nil, nil
+	}
+	i, ok := r.Home(len(t.shards))
+	if !ok {
+		return shard.Answer{Outcome: api.NoSuchClaim}, nil, nil
+	}
+	s := t.local(i)
+	switch {
+	case r.Query != nil:
+		if a, ok := t.lookup(now, i, r.Query); ok || !d.links.any() {
+			return a, nil, nil
+		}
+		fallthrough
+	case s == nil || d.viaRemote(now, t, s):
+		return d.forward(now, t, i, shard.NewTicket(d.tickets, r, d.newKey, now.Mono), x)
+	}
+	a, ticket := d.admitTo(ctx, now, t, s, r)
+	if ticket == nil {
+		return a, nil, nil
+	}
+	return d.queue(now, t, s, ticket, x)
+}
+
+// admitTo answers a request to a shard of this process that needs no decision, or returns
+// the ticket to queue.
+func (d *Admission) admitTo(ctx context.Context, now clock.Now, t *session, s *shard.Shard, r shard.Request) (shard.Answer, *shard.Ticket) {
+	if r.Settle == nil {
+		// The count of requests under way is read only where all is sold: every claim writes it.
+		idle := t.totals.AllSold(now) && s.UnderWay() == 0
+		if a, known := t.recall(now, s, r); known {
+			if a, known = t.answer(now, s, r, a, idle); known {
+				t.completeAnswer(&a)
+				return a, nil
+			}
+		}
+	}
+	switch {
+	case r.Settle != nil && len(t.batchers) > 0:
+		return shard.Answer{Outcome: api.BadRequest, Message: "the claims of a sale with engine redis are final"}, nil
+	case r.Settle != nil && r.Settle.Claim.Unit != 0:
+		return shard.Answer{Outcome: api.NoSuchClaim}, nil
+	case d.draining.Load() && !d.links.any():
+		return t.refuse(s, r, shard.Answer{Outcome: api.Draining, RetryAfter: time.Second}), nil
+	case t.keepsOut(s.Stalled()):
+		return t.refuse(s, r, shard.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: notRead}), nil
+	case r.Chooses() && len(t.batchers) > 0:
+		return shard.Answer{Outcome: api.BadRequest, Message: "buyers of a sale with engine redis cannot choose units: ask for a quantity alone"}, nil
+	}
+	var by *shard.Admittance
+	if e := t.eligibility.Load(); e != nil && r.Settle == nil {
+		var a shard.Answer
+		if by, a = e.decide(ctx, now, r); by == nil {
+			if _, settings := s.Terms(); a.Outcome == api.NotEligible && string(settings.GetRules()) != e.hash {
+				// This process or the shard does not know the rules of the other yet, and a
+				// refusal is final.
+				a = shard.Answer{Outcome: api.NotChecked, RetryAfter: time.Second, OtherRules: true}
+			}
+			return t.refuse(s, r, a), nil
+		}
+	}
+	ticket := shard.NewTicket(d.tickets, r, d.newKey, now.Mono)
+	ticket.Admit(by)
+	return shard.Answer{}, ticket
+}
+
+// admitAgain is admit of a request that was admitted by rules which have changed since. It stays under
+// way under the ticket before until it has another.
+func (d *Admission) admitAgain(ctx context.Context, now clock.Now, before *shard.Ticket, x *Pending) (shard.Answer, *shard.Ticket, *session) {
+	a, ticket, t := d.admit(ctx, now, before.Repeat(), x)
+	before.Finish()
+	return a, ticket, t
+}
+
+// viaRemote reports whether requests to a shard of this process go the way of those to a
+// shard of a peer: others wait there before them, or the shard is about to be another's.
+func (d *Admission) viaRemote(now clock.Now, t *session, s *shard.Shard) bool {
+	return t.remotes[s.Number()].Busy() || d.links.any() && !s.May(now)
+}
+
+// queue has a ticket wait on a shard of this process.
+func (d *Admission) queue(now clock.Now, t *session, s *shard.Shard, ticket *shard.Ticket, x *Pending) (shard.Answer, *shard.Ticket, *session) {
+	x.waitFor(ticket, t)
+	switch refused := s.Offer(now, ticket); {
+	case refused == "":
+		return shard.Answer{}, ticket, t
+	case refused == api.Standby && d.links.any(): // it has just ended
+		return d.forward(now, t, s.Number(), ticket, nil)
+	default:
+		a := t.refuse(s, ticket.Received(), shard.Answer{Outcome: refused, RetryAfter: time.Second})
+		ticket.Free()
+		return a, nil, nil
+	}
+}
+
+// forward has a ticket wait for the owner of a shard that is a peer's.
+func (d *Admission) forward(now clock.Now, t *session, i int, ticket *shard.Ticket, x *Pending) (shard.Answer, *shard.Ticket, *session) {
+	refuse := func(a shard.Answer) (shard.Answer, *shard.Ticket, *session) {
+		r := ticket.Received()
+		ticket.Free()
+		return t.decline(i, r, a), nil, nil
+	}
+	if !d.links.any() {
+		return refuse(*d.away.Load())
+	}
+	x.waitFor(ticket, t)
+	if refused := t.remotes[i].Offer(now, ticket); refused != "" {
+		return refuse(shard.Answer{Outcome: refused, RetryAfter: time.Second})
+	}
+	return shard.Answer{}, ticket, t
+}
+
+// notFollowed is the message while the sale's log is damaged.
+const notFollowed = "the sale's log cannot be followed"
+
+// notRead is the message to the buyers of a stalled shard.
+const notRead = ownership.Unread
+
+// Decline answers a request that is not admitted, with why; but with Unknown, or with the claim, if an
+// earlier request of the same user and key may yet be accepted, or was.
+func (d *Admission) Decline(r shard.Request, why api.Outcome) shard.Answer {
+	return d.refuse(r, shard.Answer{Outcome: why, RetryAfter: time.Second})
+}
+
+// refuse returns the answer to a request that is refused without a look-up of its key, as
+// shard.Refuse does, also while this process does not serve.
+func (d *Admission) refuse(r shard.Request, a shard.Answer) shard.Answer {
+	t := d.serving.Load()
+	if t == nil {
+		t = d.left.Load()
+	}
+	if t != nil && r.Key != "" {
+		return t.decline(spec.HomeShard(r.User, len(t.shards)), r, a)
+	}
+	if r.Key != "" && a.Denies() && d.doubts.Has(r.User, r.Key) {
+		return shard.Undecided
+	}
+	return a
+}
+
+// check returns why no sale can answer a request, "" if one can. Who accepts requests from outside
+// checks that names consist of letters.
+func check(r *shard.Request) string {
+	switch {
+	case !r.IsClaim():
+		return ""
+	case len(r.User) == 0 || len(r.User) > api.MaxUser:
+		return fmt.Sprintf("a user is named by 1 to %d bytes", api.MaxUser)
+	case !utf8.ValidString(r.User):
+		return "a user is named by UTF-8 text"
+	case len(r.Key) > api.MaxKey:
+		return fmt.Sprintf("a key has at most %d bytes", api.MaxKey)
+	case r.Quantity < 1 || r.Quantity > api.MaxQuantity:
+		return fmt.Sprintf("a quantity is 1 to %d", api.MaxQuantity)
+	case r.Units != nil && (r.Adjacent || int64(len(r.Units)) != r.Quantity):
+		return "whoever names units asks for as many, and not for adjacent ones"
+	}
+	for i, unit := range r.Units {
+		if unit < 1 || i > 0 && unit <= r.Units[i-1] {
+			return "units are named by their numbers, from 1 on, in ascending order and each once"
+		}
+	}
+	return ""
+}

@@ -1,0 +1,226 @@
+package process
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"salectl/api"
+	"salectl/backends/clock"
+	"salectl/executor/shard"
+)
+
+// Replies sends the replies to a peer's requests. Its methods do not wait.
+type Replies interface {
+	Answered(id uint64, a shard.Answer)
+	// Bounced reports that this process does not own the shard, and the owner as far as it is known.
+	Bounced(id uint64, to shard.Route)
+}
+
+// Inbound serves the requests that arrive by a link of a peer. Its requests are decided as long as the
+// peer has made no other link. On a new one the peer repeats the requests that have no answer, and a
+// copy that is decided after the repetition might be granted what that was denied. All methods are safe
+// for concurrent use.
+type Inbound struct {
+	d    *Admission
+	from string
+	back Replies
+	over atomic.Bool
+
+	mu       sync.Mutex
+	underway map[uint64]*inboundRequest // by id
+}
+
+// inboundLinks are the links that peers have made to this process, by the id of the peer.
+type inboundLinks struct {
+	mu  sync.Mutex
+	all map[string]*Inbound
+}
+
+// inboundRequest is a request of a peer that has no answer yet.
+type inboundRequest struct {
+	ticket *shard.Ticket // under which it waits; nil: it is not queued yet
+	gone   bool          // nobody waits for the answer any more
+}
+
+// Register registers a request that Serve will decide later, so that it can be given up before.
+func (v *Inbound) Register(id uint64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.underway[id] == nil {
+		v.underway[id] = new(inboundRequest)
+	}
+}
+
+// end forgets a request that has its answer.
+func (v *Inbound) end(id uint64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.underway, id)
+}
+
+// queued notes the ticket of a request, unless the request has been answered already: then the
+// ticket may be another's by now.
+func (v *Inbound) queued(id uint64, t *shard.Ticket) (withdrawn bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	x := v.underway[id]
+	if x == nil {
+		return false
+	}
+	x.ticket = t
+	return x.gone && v.withdraw(id, x)
+}
+
+// giveUp gives up a request. It returns the ticket that has been withdrawn for that; nil: there is none
+// yet, or it is being decided.
+func (v *Inbound) giveUp(id uint64) *shard.Ticket {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	x := v.underway[id]
+	if x == nil {
+		return nil
+	}
+	if x.gone = true; x.ticket == nil || !v.withdraw(id, x) {
+		return nil
+	}
+	return x.ticket
+}
+
+// withdraw withdraws a request that is not being decided yet. mu is held, so that the
+// ticket is not given back meanwhile; no other lock is taken under it.
+func (v *Inbound) withdraw(id uint64, x *inboundRequest) bool {
+	if !x.ticket.Withdraw() {
+		return false
+	}
+	delete(v.underway, id)
+	return true
+}
+
+// Accept begins to serve a link that the peer with the id from has made to the process with the id to;
+// "": the peer names none. Replies go to back. Accept ends the link that the peer made before. It
+// returns nil if the link was made to another process. A process that was killed is among the members
+// until its lease has run out, and one that was started at its address meanwhile is reached by either
+// id. If it took both links, the later would end the earlier, on which the peer goes on waiting for
+// answers.
+func (m *Machine) Accept(from, to string, back Replies) *Inbound {
+	if to != "" && to != m.me.ID {
+		return nil
+	}
+	fresh := &Inbound{d: &m.Admission, from: from, back: back, underway: make(map[uint64]*inboundRequest)}
+	links := &m.inbound
+	links.mu.Lock()
+	defer links.mu.Unlock()
+	if links.all == nil {
+		links.all = make(map[string]*Inbound)
+	}
+	if before := links.all[from]; before != nil {
+		before.over.Store(true)
+	}
+	links.all[from] = fresh
+	return fresh
+}
+
+// Over reports whether another link of the peer has been accepted since. Requests of this one are
+// not decided any more, so the caller cuts it. The peer has left it, unless the first message of an
+// older link was held up until now: then the peer makes a new link, instead of waiting here for ever.
+func (v *Inbound) Over() bool { return v.over.Load() }
+
+// Gone ends the link.
+func (v *Inbound) Gone() {
+	links := &v.d.inbound
+	links.mu.Lock()
+	defer links.mu.Unlock()
+	if links.all[v.from] == v {
+		delete(links.all, v.from)
+	}
+}
+
+// Serve decides a forwarded request. If this process owns the shard it is answered, otherwise bounced:
+// a forwarded request is not forwarded again. It has one reply, before Serve returns or later; none, if
+// the peer has made another link since. A request with GiveUp has the id of the one that it withdraws,
+// and is answered in place of that or not at all. ctx bounds the reads of the sale's rules.
+func (v *Inbound) Serve(ctx context.Context, e shard.ForwardedRequest) {
+	if e.GiveUp {
+		if ticket := v.giveUp(e.ID); ticket != nil {
+			v.back.Answered(e.ID, ticket.WithdrawnAnswer())
+		}
+		return
+	}
+	v.Register(e.ID)
+	v.serve(ctx, v.d.clock(), e)
+}
+
+// answer ends a request with its answer.
+func (v *Inbound) answer(id uint64, a shard.Answer) {
+	v.end(id)
+	v.back.Answered(id, a)
+}
+
+// bounce ends a request of which another process owns the shard.
+func (v *Inbound) bounce(id uint64, to shard.Route) {
+	v.end(id)
+	v.back.Bounced(id, to)
+}
+
+// serve serves a request that is not given up yet.
+func (v *Inbound) serve(ctx context.Context, now clock.Now, e shard.ForwardedRequest) {
+	d := v.d
+	t := d.serving.Load()
+	// A process that does not know yet that a sale was begun anew would take what is decided here
+	// for the run before: an entry for one that was not drawn then.
+	if t == nil || e.UID != "" && e.UID != t.uid {
+		v.bounce(e.ID, shard.Route{})
+		return
+	}
+	i, ok := e.Home(len(t.shards))
+	if !ok {
+		v.answer(e.ID, shard.Answer{Outcome: api.NoSuchClaim})
+		return
+	}
+	if v.over.Load() {
+		return // the peer has sent it again
+	}
+	bounce := func() { v.bounce(e.ID, t.remotes[i].Route()) }
+	s := t.local(i)
+	if s == nil || !s.Serves() || !s.May(now) {
+		bounce()
+		return
+	}
+	if e.Query != nil {
+		if a, ok := t.lookup(now, i, e.Query); ok {
+			v.answer(e.ID, a)
+		} else {
+			bounce()
+		}
+		return
+	}
+	a, ticket := d.admitTo(ctx, now, t, s, e.Request)
+	if ticket == nil {
+		v.answer(e.ID, a)
+		return
+	}
+	ticket.FromPeer(&v.over)
+	ticket.OnAnswer(shard.WaiterFunc(func() {
+		v.end(e.ID) // before the ticket may be another's
+		a := ticket.Finish()
+		if a.Elsewhere && a.Outcome != api.Unknown {
+			bounce()
+			return
+		}
+		t.completeAnswer(&a)
+		v.back.Answered(e.ID, a)
+	}))
+	switch refused := s.Offer(now, ticket); {
+	case refused == api.Standby:
+		ticket.Free()
+		bounce()
+	case refused != "":
+		a := t.refuse(s, ticket.Received(), shard.Answer{Outcome: refused, RetryAfter: time.Second})
+		ticket.Free()
+		v.answer(e.ID, a)
+	case v.queued(e.ID, ticket):
+		v.back.Answered(e.ID, ticket.WithdrawnAnswer())
+	}
+}

@@ -1,0 +1,94 @@
+package process
+
+import (
+	"context"
+
+	"salectl/executor/shard"
+)
+
+// Do answers a request. It returns when the answer is durable, or when ctx has ended: then with Unknown
+// if a claim may yet be accepted, or a settlement may yet be done.
+func (d *Admission) Do(ctx context.Context, r shard.Request) shard.Answer {
+	a, ticket, t := d.admit(ctx, d.clock(), r, nil)
+	return d.wait(ctx, a, ticket, t, 0)
+}
+
+// doAgain is Do for a request during which the rules have changed so often already, the last time
+// under the ticket before.
+func (d *Admission) doAgain(ctx context.Context, before *shard.Ticket, changed int) shard.Answer {
+	a, ticket, t := d.admitAgain(ctx, d.clock(), before, nil)
+	return d.wait(ctx, a, ticket, t, changed)
+}
+
+// wait waits for the answer to a request that was admitted. Without a ticket, a is the answer.
+func (d *Admission) wait(ctx context.Context, a shard.Answer, ticket *shard.Ticket, t *session, changed int) shard.Answer {
+	switch {
+	case ticket == nil:
+		return a
+	case !ticket.Await(ctx):
+		a = ticket.GiveUp()
+	case ticket.OtherRules() && changed < mostRuleChanges:
+		return d.doAgain(ctx, ticket, changed+1)
+	default:
+		a = ticket.Finish()
+	}
+	t.completeAnswer(&a)
+	return a
+}
+
+// Blocks reports whether a request waits for a store or a node before it is admitted. It is safe for
+// concurrent use.
+func (m *Machine) Blocks(r *shard.Request) bool {
+	t := m.serving.Load()
+	switch {
+	case t == nil || r.Settle != nil:
+		return false
+	case r.Query != nil:
+		return len(t.batchers) > 0
+	case len(r.Names) > 0:
+		return true
+	}
+	e := t.eligibility.Load()
+	return e != nil && e.users.blocks(r.User)
+}
+
+// Drained returns a channel that is closed when the ledger has the units of a shard's list that a query
+// is about, if the shard is this process's. nil: the query need not wait. It is safe for concurrent use.
+func (m *Machine) Drained(r *shard.Request) <-chan struct{} {
+	t := m.serving.Load()
+	if t == nil || len(t.batchers) == 0 || r.Query == nil || r.Query.User == "" && r.Query.Claim.Unit == 0 {
+		return nil
+	}
+	i, ok := r.Home(len(t.shards))
+	if !ok {
+		return nil
+	}
+	if s := t.local(i); s != nil {
+		return s.Drain()
+	}
+	return nil
+}
+
+// Refuse returns the answer to a request that is refused without a look-up of its key; but Unknown, or
+// the claim, where Decline has it. It is safe for concurrent use.
+func (m *Machine) Refuse(r shard.Request, a shard.Answer) shard.Answer { return m.refuse(r, a) }
+
+// Begin admits the request.
+func (p *Pending) Begin(r shard.Request) {
+	if a, ticket, _ := p.m.admit(context.Background(), p.m.clock(), r, p); ticket == nil {
+		p.finish(a)
+	}
+}
+
+// Repeat admits a request again of which Config.Repeat was called.
+func (p *Pending) Repeat() {
+	p.state.Store(pendingWaiting)
+	if a, ticket, _ := p.m.admitAgain(context.Background(), p.m.clock(), p.ticket, p); ticket == nil {
+		p.finish(a)
+	}
+}
+
+// DoAgain is Repeat that waits for the answer, for a blocked request.
+func (p *Pending) DoAgain(ctx context.Context) shard.Answer {
+	return p.m.doAgain(ctx, p.ticket, p.changed)
+}

@@ -1,0 +1,408 @@
+package process
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"salectl/api"
+	"salectl/backends/clock"
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/lists"
+	"salectl/draw"
+	"salectl/executor/ownership"
+	"salectl/executor/shard"
+	"salectl/executor/status"
+	"salectl/spec"
+)
+
+// session is the time that this process sells in one run of a sale: the shards that it
+// owns, and the way to the owners of the others.
+type session struct {
+	uid      string
+	shards   []atomic.Pointer[shard.Shard] // with a lease, or about to have one; nil: another process's
+	remotes  []*shard.Remote               // of all shards: where requests wait that no shard here decides
+	totals   *shard.SaleTotals
+	ack      spec.Ack
+	red      *spec.RedPacket      // nil: units are no packets of money
+	commits  ledger.Hash          // to the amounts of a red packet
+	packets  func() *spec.Packets // computes them once; nil: units are no packets
+	post     func(shard.Message)  // delivers messages between shards
+	batchers []*shard.NodeBatcher // by node; none where owners decide
+	links    *links
+	away     func() shard.Answer // the answer while the process does not serve
+	depth    atomic.Int64        // requests that may wait on a shard
+	granted  []atomic.Int64      // by shard: when its owner freed the lease for this process, monotonic; 0: none has, or it is served since
+
+	// Of the machine alone: the configuration of shards, and those that run, by number, with or without
+	// a lease.
+	cfg     shard.Config
+	sizes   lists.Sizes
+	running map[int]*shard.Shard
+
+	// eligibility is by the rules of the newest generation; nil: there are none. users are
+	// all sources that rules had, to be closed at the end.
+	eligibility atomic.Pointer[eligibility]
+	users       []*userSource
+	// declared is the declaration of the newest generation that was passed to the shards.
+	declared atomic.Pointer[spec.Sale]
+	settings atomic.Pointer[pb.Settings] // of the newest generation
+	ranks    atomic.Pointer[ranks]       // of a draw; nil: they are not published yet
+	drawn    atomic.Pointer[draw.Status] // what the sale's log says of a draw; nil: it is none
+	drawnAt  uint64                      // the slot behind the one that it was read from; of the machine alone
+}
+
+// newSession returns the session of a run. first is below the ids of its forwarded requests.
+func newSession(run *ownership.Run, own Config, d *Admission, first uint64) *session {
+	n := run.Shards
+	cfg := shard.Config{
+		Me: own.Me, Address: own.Address, UID: run.UID, Clock: own.Clock, Queue: own.Queue, Bounds: own.Bounds,
+		Doubts: &d.doubts, Answered: own.Committed,
+	}
+	t := &session{
+		uid: run.UID, shards: make([]atomic.Pointer[shard.Shard], n), granted: make([]atomic.Int64, n), totals: shard.NewSaleTotals(n), ack: run.Declared.Ack,
+		links: &d.links, away: func() shard.Answer { return *d.away.Load() }, sizes: own.Sizes, running: make(map[int]*shard.Shard),
+	}
+	t.totals.Notify = own.Notify
+	t.depth.Store(int64(cfg.Queue))
+	t.declared.Store(&run.Declared)
+	if red := run.RedPacket; red != nil {
+		t.red, t.commits, t.packets = &red.RedPacket, red.Commitment(), sync.OnceValue(red.Deal)
+	}
+	if run.Declared.Engine == spec.EngineRedis {
+		for range own.Lists {
+			t.batchers = append(t.batchers, shard.NewNodeBatcher(t.ack, cfg.Queue))
+		}
+	}
+	cfg.Totals = t.totals
+	t.sizes.Ranges = cfg.Bounds.Ranges
+	t.post = t.carry
+	cfg.Post = func(m shard.Message) { t.post(m) }
+	t.cfg = cfg
+	for i := range n {
+		t.remotes = append(t.remotes, shard.NewRemote(shard.RemoteConfig{
+			Shard: i, UID: t.uid, Doubts: cfg.Doubts, Me: d.me.ID, First: first,
+			Queue:  func() int { return int(t.depth.Load()) },
+			Send:   d.links.forward,
+			Home:   t.home(i),
+			Lookup: func(now clock.Now, q *shard.Query) (shard.Answer, bool) { return t.lookup(now, i, q) },
+			Why:    t.away,
+			Notify: own.Notify,
+		}))
+	}
+	return t
+}
+
+// local returns a shard that this process has the lease of, or is about to have; nil: it
+// is another's.
+func (t *session) local(i int) *shard.Shard { return t.shards[i].Load() }
+
+// locals returns all of those.
+func (t *session) locals() (all []*shard.Shard) {
+	for i := range t.shards {
+		if s := t.local(i); s != nil {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// home returns what queues a ticket on a shard of this process.
+func (t *session) home(i int) func(clock.Now, *shard.Ticket) api.Outcome {
+	return func(now clock.Now, ticket *shard.Ticket) api.Outcome {
+		s := t.local(i)
+		if s == nil || !s.May(now) || t.keepsOut(s.Stalled()) { // there it would wait for longer
+			return api.Standby
+		}
+		return s.Offer(now, ticket)
+	}
+}
+
+// carry brings a message to the shard that it is for, here or at a peer. It may be lost.
+func (t *session) carry(m shard.Message) {
+	if m.To < 0 || m.To >= len(t.shards) {
+		return
+	}
+	if s := t.local(m.To); s != nil && s.Post(m) {
+		return
+	}
+	t.links.sendUpdate(t.remotes[m.To].Route().Owner, &ownership.PeerUpdate{Run: t.uid, Messages: []shard.Message{m}})
+}
+
+// open makes the machine of a shard, which reads its log and appends Own when it has
+// the rights to.
+func (t *session) open(now clock.Now, i int, follows bool, applied uint64, plans []*pb.Generation) *shard.Shard {
+	cfg := t.cfg
+	cfg.Shard, cfg.Log, cfg.Follows, cfg.Applied = i, spec.ShardLog(t.uid, i, len(t.shards)), follows, applied
+	cfg.Queue, cfg.Remote = int(t.depth.Load()), t.remotes[i]
+	cfg.Moved = func(ts []*shard.Ticket) { t.remotes[i].Moved(cfg.Clock(), ts) }
+	if len(t.batchers) > 0 {
+		cfg.Node = t.node(i)
+	}
+	s := shard.New(cfg)
+	if len(t.batchers) > 0 {
+		t.batchers[cfg.Node].Serve(s, lists.List{UID: t.uid, Shard: i}, t.sizes, t.mayLack(i), now)
+	}
+	s.Post(shard.Planned(plans))
+	if r := t.ranks.Load(); r != nil {
+		s.Post(r.shards[i])
+	}
+	t.running[i] = s
+	if !follows {
+		t.shards[i].Store(s)
+	}
+	return s
+}
+
+// follows reports whether the machine of a shard has read its log to the end, and reads on.
+func (t *session) follows(i int) bool {
+	s := t.running[i]
+	return s != nil && s.Follows()
+}
+
+// grant passes its rights to a shard. With the first it is this process's.
+func (t *session) grant(now clock.Now, i int, r shard.Rights) {
+	s := t.running[i]
+	if s == nil {
+		return
+	}
+	s.Grant(r)
+	if t.local(i) == nil {
+		if len(t.batchers) > 0 {
+			t.batchers[t.node(i)].Own(s, now)
+		}
+		t.shards[i].Store(s)
+	}
+}
+
+// close forgets a shard whose machine has ended.
+func (t *session) close(i int) {
+	if s := t.running[i]; s != nil {
+		if len(t.batchers) > 0 {
+			t.batchers[t.node(i)].Leave(s)
+		}
+		t.shards[i].CompareAndSwap(s, nil)
+		t.totals.Leave(i)
+		delete(t.running, i)
+	}
+}
+
+// mayLack returns how many claims the ledger may lack that a shard's list gave.
+func (t *session) mayLack(i int) int64 {
+	return spec.Allotment(t.declared.Load().Backlog, len(t.shards), i)
+}
+
+// keepsOut reports whether a shard that stalls refuses claims: they would wait for a store that does
+// not answer. With ack redis they wait for no ledger, up to a bound; and a list's node gets requests,
+// which show that it answers again.
+func (t *session) keepsOut(stall *shard.Stall) bool {
+	return stall != nil && !stall.Node && t.ack != spec.AckRedis
+}
+
+// node returns which of the nodes that keep lists has the list of a shard.
+func (t *session) node(shard int) int { return spec.ListNode(shard, len(t.batchers)) }
+
+// plan passes on the generations of the sale's log.
+func (t *session) plan(sale *ledger.Sale, own Config) {
+	t.totals.Generation(sale.Generation())
+	t.declare(sale, own)
+	t.boundQueues(own.Queue)
+	if sale.Ranked() && t.ranks.Load() == nil {
+		t.ranks.Store(ranksOf(sale))
+		t.totals.SetDrawn(sale.DrawnSince())
+	}
+	for i, s := range t.running {
+		s.Post(shard.Planned(plansOf(sale, i)))
+		if r := t.ranks.Load(); r != nil {
+			s.Post(r.shards[i])
+		}
+		if len(t.batchers) > 0 {
+			t.batchers[t.node(i)].Allot(s, t.mayLack(i))
+		}
+	}
+}
+
+// plansOf returns what the generations of the sale's log do to a shard, from the
+// first.
+func plansOf(sale *ledger.Sale, shard int) []*pb.Generation {
+	all := make([]*pb.Generation, sale.Generation())
+	for i := range all {
+		all[i] = sale.ShardGeneration(uint64(i+1), shard)
+	}
+	return all
+}
+
+// boundQueues has as many requests wait as the newest generation declares; depth is how
+// many if it declares nothing.
+func (t *session) boundQueues(depth int) {
+	if q := t.declared.Load().Queue; q != nil {
+		depth = int(q.Depth)
+	}
+	t.depth.Store(int64(depth))
+	for _, s := range t.running {
+		s.Bound(depth)
+	}
+}
+
+// declare takes over the declaration of the newest generation. One that this program cannot read, since
+// a newer program has written it, changes nothing: the shards can read their part of the generation, and
+// grant no claim by the rules before it.
+func (t *session) declare(sale *ledger.Sale, own Config) {
+	newest := sale.Newest()
+	t.settings.Store(newest.GetSettings())
+	hash := string(newest.GetSettings().GetRules())
+	declared, err := spec.FromJSON(newest.GetSpec())
+	if err == nil {
+		t.declared.Store(&declared)
+	}
+	switch {
+	case hash == "":
+		t.eligibility.Store(nil)
+	case err == nil:
+		t.setRules(own, declared, hash)
+	}
+}
+
+// setRules replaces the rules.
+func (t *session) setRules(own Config, declared spec.Sale, hash string) {
+	before := t.eligibility.Load()
+	e := newEligibility(declared, hash, own.Users, before, own.Ruled)
+	if before == nil || e.users != before.users {
+		t.users = append(t.users, e.users)
+	}
+	t.eligibility.Store(e)
+}
+
+// stop ends the sequencers of the session, if there is one.
+func (t *session) stop(h shard.Halt) {
+	if t == nil {
+		return
+	}
+	for _, s := range t.running {
+		s.Post(h)
+	}
+}
+
+// release answers requests that wait for peers, and closes what rules read.
+func (t *session) release(a shard.Answer) {
+	for _, r := range t.remotes {
+		r.Close(a)
+	}
+	for _, u := range t.users {
+		u.end()
+	}
+}
+
+// recall answers from memory a request that needs no commit. A claim that was sold at once is certain
+// however little of the log is read. All else is only known while this process may append, and to a
+// shard that has read its log to the end: generations that are not read yet may change it.
+func (t *session) recall(now clock.Now, s *shard.Shard, r shard.Request) (shard.Answer, bool) {
+	a, ok := s.Recall(now, r)
+	switch {
+	case ok && (a.Accepted() && a.Claim.IsFinal() || a.Outcome == api.KeyReused):
+		return a, true
+	case !s.May(now):
+		return shard.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second}, true
+	case !s.Serves():
+		return shard.Answer{}, false
+	case !ok && t.totals.AllSold(now):
+		return shard.Answer{Outcome: api.SoldOut}, true
+	}
+	return a, ok
+}
+
+// lookup answers a query from memory if the shard is this process's. Otherwise it returns false, and
+// why not.
+func (t *session) lookup(now clock.Now, i int, q *shard.Query) (a shard.Answer, ok bool) {
+	s := t.local(i)
+	switch {
+	case s == nil:
+		return t.away(), false
+	case !s.May(now):
+		return shard.Answer{Outcome: api.NoQuorum}, false
+	case !s.Serves(): // it may not have read all of its log yet
+		return shard.Answer{Outcome: api.Standby}, false
+	}
+	a = s.Lookup(q)
+	t.completeAnswer(&a)
+	return a, true
+}
+
+// answer returns the answer to a request for which recall has found a; false: it is to be decided all
+// the same. idle reports that no request was under way before recall, which then knows the outcome of
+// all.
+func (t *session) answer(now clock.Now, s *shard.Shard, r shard.Request, a shard.Answer, idle bool) (shard.Answer, bool) {
+	switch {
+	case s.Denies(a):
+		return shard.Answer{}, false
+	case a.Outcome != api.SoldOut:
+		return s.Refuse(r, a), true
+	case idle:
+		return a, true // the usual case
+	case s.IsUnderWay(r):
+		return shard.Answer{}, false // more units may come for the one under way: it is answered after that
+	}
+	// An earlier one may just have been answered.
+	if again, ok := s.Recall(now, r); ok && again.Accepted() {
+		return again, true
+	}
+	return a, true
+}
+
+// completeAnswer adds amounts of red packets to an answer, and marks entries that were not drawn.
+func (t *session) completeAnswer(a *shard.Answer) {
+	if t == nil {
+		return
+	}
+	if r := t.ranks.Load(); r != nil {
+		r.markNotDrawn(a)
+	}
+	found := a.Accepted() || a.Outcome == "" && a.Claim.User != ""
+	if t.packets == nil || !found && len(a.Claims) == 0 {
+		return
+	}
+	packets := t.packets()
+	if found {
+		a.Claim.Packets = packets
+	}
+	for i := range a.Claims {
+		a.Claims[i].Packets = packets
+	}
+}
+
+// decline is refuse for a shard that may be another process's.
+func (t *session) decline(i int, r shard.Request, a shard.Answer) shard.Answer {
+	s := t.local(i)
+	if s == nil {
+		return t.remotes[i].Refuse(r, a)
+	}
+	return t.refuse(s, r, a)
+}
+
+// refuse returns the shard's answer to a refused request, completed.
+func (t *session) refuse(s *shard.Shard, r shard.Request, a shard.Answer) shard.Answer {
+	a = s.Refuse(r, a)
+	t.completeAnswer(&a)
+	return a
+}
+
+// stalls returns the problems of the shards that stall.
+func (t *session) stalls() (all []status.Problem) {
+	for _, s := range t.locals() {
+		if stall := s.Stalled(); stall != nil {
+			all = append(all, status.OfShard(stallKind(stall), s.Number(), stall.Since, stall.Error))
+		}
+	}
+	return all
+}
+
+func stallKind(stall *shard.Stall) *status.Kind {
+	if stall.Node {
+		return status.ListsStalled
+	}
+	return status.Stalled
+}
+
+// here returns the answer to requests that a session ends.
+func here(why api.Outcome) shard.Answer { return shard.Answer{Outcome: why, RetryAfter: time.Second} }

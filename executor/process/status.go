@@ -1,0 +1,243 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"salectl/api"
+	"salectl/backends/clock"
+	"salectl/backends/ledger"
+	"salectl/draw"
+	"salectl/executor/ownership"
+	"salectl/executor/shard"
+	"salectl/executor/status"
+	"salectl/internal/text"
+	"salectl/spec"
+)
+
+// Status is a sale as the process that serves it sees it.
+type Status struct {
+	Sale       string
+	Away       api.Outcome // why this process does not know the whole sale; then some of the rest is zero, and shards may be Unknown. "": it can
+	UID        string
+	Run        int64 // by the sale's log; 0: it is not known
+	Generation uint64
+	Phase      string // in the ledger: open, paused, closed; and sealed or destroyed, while this process is away
+	Sells      bool   // or would, if it is open: some shard can be written, as far as is known
+	OpensAt    time.Time
+	ClosesAt   time.Time
+	PerUser    int64
+	Partial    bool
+	RedPacket  *spec.RedPacket // nil: units are no packets of money
+	Commitment ledger.Hash     // to its amounts
+	Draw       *draw.Status    // nil: it is no draw
+	Shards     []shard.Status
+	Nodes      []ownership.NodeStatus
+	Members    []ownership.ProcessStatus // the processes of the sale, as far as is known
+	Moves      []ownership.MoveStatus    // shards that are not where they should be, or about to
+	Problems   []status.Problem          // of this process, as it compiled them last
+}
+
+// Ready returns nil while this process can answer for every shard: by itself, or by a peer.
+func (d *Admission) Ready() error {
+	t, now := d.serving.Load(), d.clock()
+	switch {
+	case d.draining.Load():
+		return ownership.ErrDraining
+	case t == nil:
+		return d.absent()
+	}
+	h := d.health.Load()
+	for _, s := range t.locals() {
+		if !s.May(now) {
+			_, leased := s.Leased(now)
+			return h.withoutRights(leased)
+		}
+	}
+	if stalls := status.Merge(t.stalls()); len(stalls) > 0 {
+		p := stalls[0]
+		return fmt.Errorf("%s: shards %s of %d are stalled since %s: %s", p.Part, p.Location(), len(t.shards), p.Since.UTC().Format(time.RFC3339), p.Why)
+	}
+	votes := d.away.Load().Outcome != api.NoQuorum
+	known := t.totals.Shards()
+	missing, stuck := []int(nil), ""
+	for i := range t.shards {
+		s, owner := t.local(i), t.remotes[i].Route()
+		switch {
+		case s == nil && (t.links.to(owner.Owner) == nil || !votes && !h.holds(i)):
+			// While a shard moves it has no known owner for a moment. That is no problem.
+			missing = append(missing, i)
+		case s == nil && known[i].Load.Stuck != "" && stuck == "":
+			stuck = fmt.Sprintf("%s: shard %d of %d is stalled at %s", known[i].Load.Stuck, i, len(t.shards), owner.Address)
+		case s == nil:
+		case !s.Serves():
+			return fmt.Errorf("shard %d is being taken over", i)
+		case !s.Ready():
+			return fmt.Errorf("the list of shard %d is being filled", i)
+		}
+	}
+	switch {
+	case len(missing) == len(t.shards) || len(missing) > 0 && !votes:
+		return d.absent()
+	case len(missing) > 0:
+		return fmt.Errorf("%s: no process is known to own shards %s of %d", api.Standby, text.Ranges(missing), len(t.shards))
+	case stuck != "":
+		return errors.New(stuck)
+	}
+	return nil
+}
+
+// stuck returns the part that keeps a shard of this process from being written, "" if none does.
+func (d *Admission) stuck(now clock.Now, s *shard.Shard) string {
+	if !s.May(now) {
+		_, leased := s.Leased(now)
+		return d.health.Load().withoutRights(leased).Part
+	}
+	if stall := s.Stalled(); stall != nil {
+		return stallKind(stall).Part
+	}
+	return ""
+}
+
+// absent returns why this process does not serve, in more detail than answers have.
+func (d *Admission) absent() error {
+	away, h := d.away.Load(), d.health.Load()
+	switch {
+	case away.Outcome == api.NoQuorum && away.Message == notFollowed:
+		return fmt.Errorf("%s: %s", status.Ledger, notFollowed)
+	case away.Outcome == api.NoQuorum && away.Message != notRead:
+		return h.withoutRights(false)
+	case h.Unread != nil:
+		return h.unread()
+	case away.Outcome == api.Standby && h.Idle != "":
+		return fmt.Errorf("%s: %s: %s", api.Standby, h.Idle, status.Idle.Remedy)
+	}
+	return fmt.Errorf("%s: %s", away.Outcome, away.Message)
+}
+
+// Status returns what this process knows of the sale: by its own shards, and by the updates of its
+// peers.
+func (d *Admission) Status() Status {
+	t, h, now := d.serving.Load(), d.health.Load(), d.clock()
+	v := Status{Sale: d.sale, Run: h.Logged.Run, Nodes: h.Nodes, Members: h.Members, Moves: h.Moves}
+	if all := d.problems.Load(); all != nil {
+		v.Problems = status.Merge(*all)
+	}
+	if t == nil {
+		v.Away = d.away.Load().Outcome
+		if ledger.Over(h.Logged.Phase) { // else it is only known to their owners
+			v.Phase = h.Logged.Phase
+		}
+		return v
+	}
+	v.UID, v.RedPacket, v.Commitment = t.uid, t.red, t.commits
+	all := t.totals.Shards()
+	settings, votes := t.settings.Load(), d.away.Load().Outcome != api.NoQuorum
+	v.Shards = make([]shard.Status, 0, len(t.shards))
+	for i := range t.shards {
+		s, owner := t.local(i), t.remotes[i].Route()
+		known := &all[i]
+		var one shard.Status
+		switch {
+		case s != nil && s.Serves():
+			one = s.Status()
+			one.NoLease = !s.May(now)
+			v.Sells = v.Sells || !one.NoLease && one.Stall == nil
+		case s == nil && known.Known && owner.Owner != "":
+			one = shard.StatusOf(i, known.Next, known.Totals)
+			one.Queue, one.NextRelease = known.Load.Queue, known.Release
+			one.Paid = settings.GetPayment() != nil || !settings.GetDraw() && one.Outcomes != ledger.Outcomes{}
+			one.Stuck = known.Load.Stuck == status.Ledger
+			one.NoLease = known.Load.Stuck != "" && !one.Stuck || !votes && !h.holds(i)
+			v.Sells = v.Sells || h.holds(i) && known.Load.Stuck == "" // as far as is known here
+		default:
+			one.Shard, one.Unknown, v.Away = i, true, d.away.Load().Outcome
+		}
+		one.Load = known.Load.PerSecond
+		if !one.Unknown || s == nil && h.holds(i) { // else it is who owned it last
+			one.Owner = owner.Address
+		}
+		v.Shards = append(v.Shards, one)
+		if !one.Unknown {
+			v.Phase, v.Generation = known.Totals.Phase, one.Generation
+		}
+	}
+	v.PerUser, v.Partial = settings.GetPerUserLimit(), settings.GetPartial()
+	if drawn := t.drawn.Load(); drawn != nil {
+		is := *drawn
+		for i := range all {
+			is.Winners += all[i].Totals.Limit
+			is.Entries += all[i].Totals.Entries
+			is.Lapsed += all[i].Totals.Lapsed()
+		}
+		v.Draw = &is
+	}
+	v.OpensAt, v.ClosesAt = ledger.Time(settings.GetOpensAtUs()), ledger.Time(settings.GetClosesAtUs())
+	return v
+}
+
+// Health returns the state of the ownership of shards when the machine last acted. It is safe for
+// concurrent use.
+func (m *Machine) Health() *ownership.Status { return &m.health.Load().Status }
+
+// Away returns the answer to requests while this process does not serve, and whether it does not. It
+// is safe for concurrent use.
+func (m *Machine) Away() (answer shard.Answer, away bool) {
+	return *m.away.Load(), m.serving.Load() == nil
+}
+
+// Shards returns the shards that this process has the lease of, or is about to have. It is safe for
+// concurrent use.
+func (m *Machine) Shards() []*shard.Shard {
+	if t := m.serving.Load(); t != nil {
+		return t.locals()
+	}
+	return nil
+}
+
+// Forwards returns what became of forwarded requests: how many were answered, how many met a process
+// that does not own the shard, and how many were lost with their link. It is safe for concurrent use.
+func (m *Machine) Forwards() (answered, bounced, lost uint64) {
+	return m.links.answered.Load(), m.links.bounced.Load(), m.links.lost.Load()
+}
+
+// health is the state of this process when it last acted.
+type health struct{ ownership.Status }
+
+// holds reports whether a process that can be reached owns a shard.
+func (h *health) holds(i int) bool { return i < len(h.Held) && h.Held[i] }
+
+// withoutRights returns the problem because of which a process that serves may not append now. leased: it
+// has the lease.
+func (h *health) withoutRights(leased bool) status.Problem {
+	switch {
+	case h.ClockOff != 0:
+		return h.wrongClock()
+	case leased && h.Unread == nil:
+		return status.Problem{Kind: status.LedgerUnread, Why: "the last read is too long ago"}
+	case leased:
+		return h.unread()
+	}
+	return h.noMajority()
+}
+
+func (h *health) wrongClock() status.Problem {
+	return status.Problem{Kind: status.Clock, Why: "it is ahead by " + h.ClockOff.Round(time.Millisecond).String()}
+}
+
+func (h *health) unread() status.Problem {
+	return status.Problem{Kind: status.LedgerUnread, Since: h.Logged.ReadAt, Why: shard.OneLine(h.Unread)}
+}
+
+// noMajority names the nodes that do not vote.
+func (h *health) noMajority() status.Problem {
+	var all []string
+	for _, n := range h.Nodes {
+		if s := n.String(); s != "" {
+			all = append(all, s)
+		}
+	}
+	return status.Problem{Kind: status.Quorum, Why: strings.Join(all, "; ")}
+}

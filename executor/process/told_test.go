@@ -1,0 +1,72 @@
+package process_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"salectl/api"
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/spec"
+)
+
+// TestAmountsAreTold holds each answer that tells of a red packet's units to tell
+// what they are worth, also where it is given by a process that goes down.
+func TestAmountsAreTold(t *testing.T) {
+	red := spec.RedPacket{Currency: "CNY", Scale: 2, Total: 19, Min: 1, Split: spec.SplitEven} // 9 of 0.02, then 1 of 0.01
+	for _, ack := range []spec.Ack{spec.AckLedger, spec.AckRedis} {
+		t.Run(string(ack), func(t *testing.T) {
+			w := newListedWorldAs(t, ack, func(s *spec.Sale, _ *pb.Settings) { s.RedPacket = &red }, 5, 5)
+			p := w.first
+			worth := func(c Claim) string {
+				if c.Packets == nil {
+					return "nothing"
+				}
+				return fmt.Sprint(c.Packets.Text(c.Units[0]), c.Packets.Currency)
+			}
+			amounts := make(map[string]int)
+			for i, user := range append(w.buyers(0, 5), w.buyers(1, 5)...) {
+				sold := p.ask(user, "1").want(t, api.Sold)
+				amounts[worth(sold.Claim)]++
+				again := p.ask(user, "1").want(t, api.Sold)
+				limit := p.ask(user, "2").want(t, api.LimitReached)
+				declined := p.p.Decline(Request{User: user, Key: "1", Quantity: 1}, api.Draining)
+				has, _ := p.has(user)
+				if len(limit.Claims) != 1 || ack == spec.AckLedger && (len(has) != 1 || !declined.Accepted()) {
+					t.Fatalf("%s has %+v, is told of %+v, and declined with %+v", user, has, limit, declined)
+				}
+				told := append([]Claim{again.Claim, limit.Claims[0]}, has...)
+				if declined.Accepted() {
+					told = append(told, declined.Claim)
+				}
+				for n, c := range told {
+					if worth(c) != worth(sold.Claim) {
+						t.Errorf("buyer %d was told of %s, and the %d. time of %s", i, worth(sold.Claim), n+2, worth(c))
+					}
+				}
+			}
+			if amounts["0.02CNY"] != 9 || amounts["0.01CNY"] != 1 {
+				t.Errorf("the amounts %v", amounts)
+			}
+			if s := p.p.Status(); s.RedPacket == nil || *s.RedPacket != red {
+				t.Errorf("the sale's status tells of %+v", s.RedPacket)
+			}
+		})
+	}
+}
+
+// TestOpeningTimeIsTold holds not_open to tell when the sale opens, whoever decides.
+func TestOpeningTimeIsTold(t *testing.T) {
+	for _, ack := range []spec.Ack{"", spec.AckLedger, spec.AckRedis} {
+		t.Run(string(ack), func(t *testing.T) {
+			opens := time.Unix(1_800_000_000, 0).Add(time.Hour)
+			w := newListedWorldAs(t, ack, func(_ *spec.Sale, settings *pb.Settings) {
+				settings.OpensAtUs = opens.UnixMicro()
+			}, 5)
+			a := w.first.ask("ann", "1").want(t, api.NotOpen)
+			if !a.OpensAt.Equal(opens) || a.RetryAfter != opens.Sub(w.now.Wall) {
+				t.Errorf("%+v, at %v", a, w.now.Wall)
+			}
+		})
+	}
+}

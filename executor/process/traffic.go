@@ -1,0 +1,73 @@
+package process
+
+import (
+	"time"
+
+	"salectl/backends/clock"
+	"salectl/executor/ownership"
+	"salectl/executor/shard"
+)
+
+// The rates of requests of a process and its shards, over some seconds. The machine samples their
+// counts once a second.
+
+// meters are a machine's.
+type meters struct {
+	at       time.Duration  // monotonic: of the last sample; 0: there is none
+	shards   map[int]*meter // of those that run here
+	requests meter
+	forwards meter
+}
+
+// meter has the last samples of a count.
+type meter struct {
+	at    [meterSamples]time.Duration
+	count [meterSamples]uint64
+	n     int // samples in all
+}
+
+// How often counts are sampled, and how many samples are kept: a rate is that of the five seconds
+// before the last.
+const (
+	meterEvery   = time.Second
+	meterSamples = 6
+)
+
+// sample adds a count and returns the rate a second; nil: there are too few samples.
+func (m *meter) sample(now time.Duration, count uint64) *float64 {
+	m.at[m.n%meterSamples], m.count[m.n%meterSamples] = now, count
+	m.n++
+	if m.n < meterSamples {
+		return nil
+	}
+	first := m.n % meterSamples
+	rate := float64(count-m.count[first]) / (now - m.at[first]).Seconds()
+	return &rate
+}
+
+// measure samples all counts, once a second.
+func (m *Machine) measure(now clock.Now) {
+	t := m.session
+	if t == nil || m.meters.at != 0 && now.Mono < m.meters.at+meterEvery {
+		return
+	}
+	m.meters.at = now.Mono
+	if m.meters.shards == nil {
+		m.meters.shards = make(map[int]*meter)
+	}
+	for i, s := range t.running {
+		if !s.Serves() {
+			continue
+		}
+		of := m.meters.shards[i]
+		if of == nil {
+			of = new(meter)
+			m.meters.shards[i] = of
+		}
+		t.totals.Measured(i, shard.Load{PerSecond: of.sample(now.Mono, s.Decided()), Queue: s.Waiting(), Stuck: m.stuck(now, s)})
+	}
+	came, passed := m.requests.sample(now.Mono, m.came.Load()), m.forwards.sample(now.Mono, m.links.answered.Load())
+	if came != nil {
+		m.Ownership.SetTraffic(ownership.Traffic{Came: *came, Passed: *passed})
+	}
+}
