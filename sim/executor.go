@@ -34,7 +34,7 @@ type server struct {
 	version string           // of the next run
 	links   map[string]*link // that it has made, by the id of the peer
 
-	checker *payments.Stepped // of the present run; nil: there is no payment service
+	checker *checker // of the present run; nil: there is no payment service
 	webhook *payments.Webhook
 	counted map[string]float64 // what checker did, by the names of metrics
 
@@ -78,7 +78,7 @@ func (e *server) open() {
 	if w := e.w; w.service != nil {
 		e.counted = make(map[string]float64)
 		sale := checkedSale{e.s, e.counted}
-		e.checker = payments.NewStepped(sale, environment, w.service.Float64)
+		e.checker = newChecker(sale, w.service.Float64)
 		e.webhook = payments.NewWebhook(sale, environment, discard)
 	}
 	e.links = make(map[string]*link)
@@ -109,7 +109,7 @@ func (m *serverMachine) next(now clock.Now) (made []calls.Call, wake time.Durati
 // check lets the payment checker act beside the executor, whose calls and wake are given.
 func (m *serverMachine) check(now clock.Now, made []calls.Call, wake time.Duration) (_ []calls.Call, _ time.Duration, gone bool) {
 	for {
-		asks, next, settles := m.checker.Next(now)
+		asks, next, settles := m.checker.next(now)
 		for _, x := range asks {
 			made = append(made, m.w.service.call(x, m.counted))
 		}

@@ -20,7 +20,6 @@ import (
 	"salectl/backends/lists"
 	"salectl/backends/quorum"
 	"salectl/executor"
-	"salectl/executor/payments"
 	"salectl/sim/check"
 	"salectl/sim/stepped"
 	"salectl/spec"
@@ -356,7 +355,7 @@ type checkedSale struct {
 // Sale is payments.Books's.
 func (checkedSale) Sale() string { return saleName }
 
-// Begin is payments.SteppedSale's, and counts the answers.
+// Begin counts the answers.
 func (s checkedSale) Begin(now clock.Now, r executor.Request, answered func(executor.Answer)) (withdraw func()) {
 	return s.Process.Begin(now, r, func(a executor.Answer) {
 		outcome := a.Outcome
@@ -443,10 +442,10 @@ func (s *service) decide(p *payer, claim executor.Claim) bool {
 }
 
 // call is an exchange of a process with the service, as a call, which is counted.
-func (s *service) call(x payments.Exchange, counted map[string]float64) calls.Call {
+func (s *service) call(x exchange, counted map[string]float64) calls.Call {
 	return calls.Call{
-		Node: payNode, What: checkPayment, Timeout: x.Timeout,
-		Make: func(context.Context, ledger.Logs, quorum.Node, lists.Node) any { return s.answer(x.Request) },
+		Node: payNode, What: checkPayment, Timeout: x.timeout,
+		Make: func(context.Context, ledger.Logs, quorum.Node, lists.Node) any { return s.answer(x.request) },
 		Took: func(now clock.Now, reply any, err error) {
 			result := "timeout"
 			r, replied := reply.(*payReply)
@@ -456,10 +455,10 @@ func (s *service) call(x payments.Exchange, counted map[string]float64) calls.Ca
 			counted["salectl_payment_checks_total "+result]++
 			counted["salectl_payment_check_seconds"]++
 			if !replied || err != nil {
-				x.Replied(now, nil, err)
+				x.replied(now, nil, err)
 				return
 			}
-			x.Replied(now, r.response(), nil)
+			x.replied(now, r.response(), nil)
 		},
 	}
 }

@@ -24,7 +24,7 @@ type Config struct {
 type Checker struct {
 	cfg      Config
 	client   *http.Client
-	attempts chan *attempt // that have been made
+	attempts chan *Attempt // that have been made
 
 	// The following belongs to Run.
 	stopped <-chan struct{}
@@ -33,8 +33,8 @@ type Checker struct {
 	running sync.WaitGroup
 
 	// mu guards the rest.
-	mu sync.Mutex
-	machine
+	mu      sync.Mutex
+	machine *Machine
 }
 
 // NewChecker returns a checker. Run makes it work.
@@ -42,8 +42,8 @@ func NewChecker(cfg Config) *Checker {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.System()
 	}
-	c := &Checker{cfg: cfg, client: newClient(), attempts: make(chan *attempt), machine: newMachine(cfg.Sale, cfg.Env, cfg.Logger, nil)}
-	c.metrics = newMetrics(cfg.Sale.Sale(), c.watched)
+	c := &Checker{cfg: cfg, client: newClient(), attempts: make(chan *Attempt), machine: NewMachine(cfg.Sale, cfg.Env, cfg.Logger, nil)}
+	c.machine.metrics.watching = c.watched
 	return c
 }
 
@@ -51,8 +51,8 @@ func NewChecker(cfg Config) *Checker {
 func (c *Checker) Health() Health {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	h := c.health
-	h.Watched = len(c.schedule.watches)
+	h := c.machine.health
+	h.Watched = len(c.machine.schedule.watches)
 	return h
 }
 
@@ -66,7 +66,7 @@ func (c *Checker) Run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		var made *attempt
+		var made *Attempt
 		select {
 		case <-ctx.Done():
 			return
@@ -79,15 +79,15 @@ func (c *Checker) Run(ctx context.Context) {
 
 // next takes in an attempt that was made, nil if there is none, and begins others. It returns
 // how long there is nothing to do, unless one of them ends.
-func (c *Checker) next(ctx context.Context, made *attempt) time.Duration {
+func (c *Checker) next(ctx context.Context, made *Attempt) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if made != nil {
-		c.took(c.cfg.Clock(), made)
+		c.machine.Took(c.cfg.Clock(), made)
 	}
-	era := c.era
-	all := c.step(c.cfg.Clock())
-	if c.era != era {
+	era := c.machine.era
+	all := c.machine.Step(c.cfg.Clock())
+	if c.machine.era != era {
 		c.forget()
 		c.serving, c.forget = context.WithCancel(ctx)
 	}
@@ -95,43 +95,42 @@ func (c *Checker) next(ctx context.Context, made *attempt) time.Duration {
 		serving := c.serving
 		c.running.Go(func() { c.attempt(serving, a) })
 	}
-	return max(c.wake()-c.cfg.Clock().Mono, 0)
+	return max(c.machine.Wake()-c.cfg.Clock().Mono, 0)
 }
 
 // attempt asks the service, and has the sale settle the claim if the response says so.
-func (c *Checker) attempt(ctx context.Context, a *attempt) {
-	if a.asks() {
+func (c *Checker) attempt(ctx context.Context, a *Attempt) {
+	if a.Asks() {
 		began := c.cfg.Clock().Mono
 		c.ask(ctx, a)
 		if ctx.Err() == nil {
-			c.metrics.asked(a.result, c.cfg.Clock().Mono-began)
+			a.Observe(c.cfg.Clock().Mono - began)
 		}
 	}
-	if x, ok := a.settlement(); ok {
-		a.settled = c.settle(ctx, x)
-		c.metrics.settled(x.How, a.settled)
+	if x, ok := a.Settlement(); ok {
+		a.Settled(c.settle(ctx, x))
 	}
 	select {
 	case c.attempts <- a:
-	case <-c.stopped: // whoever serves next asks again
+	case <-c.stopped: // the process that serves next repeats it
 	}
 }
 
 // ask makes the request of an attempt.
-func (c *Checker) ask(ctx context.Context, a *attempt) {
-	ctx, cancel := context.WithTimeout(ctx, a.check.Timeout)
+func (c *Checker) ask(ctx context.Context, a *Attempt) {
+	ctx, cancel := context.WithTimeout(ctx, a.Timeout())
 	defer cancel()
-	r, err := a.request(ctx)
+	r, err := a.Request(ctx)
 	if err != nil {
-		a.replied(nil, err)
+		a.Replied(nil, err)
 		return
 	}
-	a.replied(c.client.Do(r))
+	a.Replied(c.client.Do(r))
 }
 
 // settle has the sale settle a claim.
 func (c *Checker) settle(ctx context.Context, x executor.Settlement) executor.Answer {
-	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	ctx, cancel := context.WithTimeout(ctx, SettleTimeout)
 	defer cancel()
 	return c.cfg.Sale.Do(ctx, executor.Request{Settle: &x})
 }

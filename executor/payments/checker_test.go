@@ -58,11 +58,11 @@ func TestCheckSettles(t *testing.T) {
 		t.Errorf("asked %d times, want 6", n)
 	}
 	for _, r := range []result{success, failure} {
-		if n := testutil.ToFloat64(p.checker.metrics.checks.WithLabelValues(string(r))); n != 1 {
+		if n := testutil.ToFloat64(p.checker.machine.metrics.checks.WithLabelValues(string(r))); n != 1 {
 			t.Errorf("%s: counted %v", r, n)
 		}
 	}
-	problems, err := testutil.CollectAndLint(p.checker.metrics)
+	problems, err := testutil.CollectAndLint(p.checker.machine.metrics)
 	if err != nil || len(problems) > 0 {
 		t.Error(err, problems)
 	}
@@ -140,7 +140,7 @@ func TestServiceIsBad(t *testing.T) {
 		p.claim(user)
 	}
 	counted := func(want result) float64 {
-		return testutil.ToFloat64(p.checker.metrics.checks.WithLabelValues(string(want)))
+		return testutil.ToFloat64(p.checker.machine.metrics.checks.WithLabelValues(string(want)))
 	}
 	for user, c := range bad {
 		wait.Until(t, user+" is counted", func() bool { return s.service.count(user) > 1 && counted(c.want) > 0 })
@@ -489,21 +489,21 @@ func TestSettlementIsRepeated(t *testing.T) {
 // A service that fails for long is told of, once a minute, and when it is back.
 func TestLongTroubleIsTold(t *testing.T) {
 	log := new(lines)
-	c := NewChecker(Config{Sale: onlyDeclared{&declaredSale{Sale: spec.Sale{Name: "movie"}}}, Env: environment(nil), Logger: newLogger(log)})
+	c := NewMachine(onlyDeclared{&declaredSale{Sale: spec.Sale{Name: "movie"}}}, environment(nil), newLogger(log), nil)
 	c.check = &check{PaymentCheck: spec.PaymentCheck{URL: "https://pay.example/v1/{claim}"}}
-	c.feel(at(0), errBoth)
+	c.noteHealth(at(0), errBoth)
 	for second := range 150 {
-		c.tellTrouble(at(time.Duration(second) * time.Second))
+		c.logFailures(at(time.Duration(second) * time.Second))
 	}
-	c.feel(at(150*time.Second), nil)
-	c.feel(at(151*time.Second), nil)
+	c.noteHealth(at(150*time.Second), nil)
+	c.noteHealth(at(151*time.Second), nil)
 	text := log.String()
 	if strings.Count(text, "gives no answer that can be used") != 2 || strings.Count(text, "answers again") != 1 ||
 		!strings.Contains(text, `host=pay.example since=1970-01-12T13:46:40Z why="success and failure are both true"`) {
 		t.Errorf("the log says\n%s", text)
 	}
-	c.feel(at(0), errBoth)
-	c.feel(at(time.Second), nil)
+	c.noteHealth(at(0), errBoth)
+	c.noteHealth(at(time.Second), nil)
 	if log.String() != text {
 		t.Errorf("a short trouble is told:\n%s", log)
 	}

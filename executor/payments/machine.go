@@ -15,25 +15,24 @@ import (
 	"salectl/spec"
 )
 
-// machine decides which claims the payment service is asked about, when, and what follows from
-// its responses. It has no goroutine, clock or connection: Checker and Stepped make the
-// attempts that it wants made.
-type machine struct {
+// Machine decides which claims the payment service is asked about, when, and what follows from
+// its responses. It has no goroutine, clock or connection: its shell makes the attempts that Step returns.
+type Machine struct {
 	sale    Books
 	env     Lookup
 	logger  *slog.Logger
 	metrics *metrics
 
-	seen      executor.HoldsSeen
-	declared  *spec.Sale // of which check is
-	check     *check     // nil: nobody is asked
-	era       int        // counts how often the process has served anew
-	under     int        // attempts under way
-	nextLook  time.Duration
-	told      time.Duration // when the log was last told of a service that fails
-	toldError string        // what it was last told of a check that cannot be carried out
-	schedule  *schedule
-	health    Health
+	seen        executor.HoldsSeen
+	declared    *spec.Sale // of which check is
+	check       *check     // nil: nobody is asked
+	era         int        // counts how often the process has served anew
+	under       int        // attempts under way
+	nextRead    time.Duration
+	logged      time.Duration // when a service that fails was logged last
+	loggedError string        // the last logged error of a check that cannot be carried out
+	schedule    *schedule
+	health      Health
 }
 
 // Health is how the checks of a sale go.
@@ -47,21 +46,26 @@ type Health struct {
 // is 640 claims a second, and one that hangs keeps no more connections than these.
 const maxAsks = 64
 
-// How often new holds are looked for, and how often where no check is declared.
+// How often new holds are read, and how often where no check is declared.
 const (
-	lookEvery = 100 * time.Millisecond
+	readEvery = 100 * time.Millisecond
 	idleEvery = time.Second
 )
 
-// How long the service fails before the log is told, and how often it is.
+// How long the service fails before it is logged, and how often that is repeated.
 const (
-	failsFor  = 30 * time.Second
-	tellEvery = time.Minute
+	failsFor = 30 * time.Second
+	logEvery = time.Minute
 )
 
-// attempt is one turn of a watch: the service is asked, unless it has given its verdict before,
+// Attempt is one turn of a watch: the service is asked, unless it has given its verdict before,
 // and the claim is settled if the verdict says so.
-type attempt struct {
+//
+//	if Asks: send Request, wait for Timeout at most, and call Replied and Observe
+//	if Settlement returns one: have the sale settle the claim, and call Settled
+//	in any case: call Machine.Took
+type Attempt struct {
+	metrics *metrics
 	era     int
 	watch   *watch
 	rank    rank
@@ -74,44 +78,46 @@ type attempt struct {
 	settled executor.Answer // where there is a verdict
 }
 
-// newMachine returns a machine. jitter nil: it is random.
-func newMachine(sale Books, env Lookup, logger *slog.Logger, jitter func() float64) machine {
+// NewMachine returns a machine. jitter is from 0 to below 1; nil: it is random. logger may be nil.
+func NewMachine(sale Books, env Lookup, logger *slog.Logger, jitter func() float64) *Machine {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
 	if jitter == nil {
 		jitter = mrand.Float64
 	}
-	return machine{sale: sale, env: env, logger: logger, schedule: newSchedule(jitter)}
+	m := &Machine{sale: sale, env: env, logger: logger, schedule: newSchedule(jitter)}
+	m.metrics = newMetrics(sale.Sale(), func() (int, time.Duration) { return m.watched(0) })
+	return m
 }
 
-// step takes over what is new, and returns the attempts to be made. took has to be called for
+// Step takes over what is new, and returns the attempts to be made. Took has to be called for
 // each of them.
-func (m *machine) step(now clock.Now) []*attempt {
-	if now.Mono >= m.nextLook {
-		m.look(now)
+func (m *Machine) Step(now clock.Now) []*Attempt {
+	if now.Mono >= m.nextRead {
+		m.read(now)
 	}
 	return m.start(now)
 }
 
-// wake is when there is something to do, unless an attempt ends before.
-func (m *machine) wake() time.Duration {
-	wake := m.nextLook
+// Wake returns when to call Step again, unless an attempt ends before.
+func (m *Machine) Wake() time.Duration {
+	wake := m.nextRead
 	if next := m.schedule.wake(); next != 0 && m.check != nil && m.under < maxAsks {
 		wake = min(wake, next)
 	}
 	return wake
 }
 
-// look takes over what is declared, and the holds that are new.
-func (m *machine) look(now clock.Now) {
-	m.nextLook = now.Mono + idleEvery
+// read takes over what is declared, and the holds that are new.
+func (m *Machine) read(now clock.Now) {
+	m.nextRead = now.Mono + idleEvery
 	m.declare(now)
 	if m.check == nil {
 		m.reset()
 		return
 	}
-	m.nextLook = now.Mono + lookEvery
+	m.nextRead = now.Mono + readEvery
 	holds, anew, more := m.sale.NewHolds(&m.seen, now.Wall.Add(-askedAfter))
 	if anew {
 		seen := m.seen
@@ -119,17 +125,17 @@ func (m *machine) look(now clock.Now) {
 		m.seen = seen
 	}
 	if more {
-		m.nextLook = now.Mono
+		m.nextRead = now.Mono
 	}
 	for _, h := range holds {
 		found := now.Wall.Sub(h.At) > m.schedule.interval
 		m.schedule.add(now, h, found)
 	}
-	m.tellTrouble(now)
+	m.logFailures(now)
 }
 
 // declare takes over what the newest generation declares.
-func (m *machine) declare(now clock.Now) {
+func (m *Machine) declare(now clock.Now) {
 	declared, serves := m.sale.Declared()
 	switch {
 	case !serves:
@@ -144,24 +150,24 @@ func (m *machine) declare(now clock.Now) {
 		m.cannot(now, err)
 		return
 	}
-	m.toldError = ""
+	m.loggedError = ""
 	m.health.Since, m.health.Error = time.Time{}, ""
 	if check != nil {
 		m.schedule.interval, m.schedule.timeout = check.Interval, check.Timeout
 	}
 }
 
-// cannot says that a check was declared that this process cannot carry out.
-func (m *machine) cannot(now clock.Now, err error) {
-	if err.Error() != m.toldError {
-		m.toldError = err.Error()
+// cannot notes that a check was declared that this process cannot carry out.
+func (m *Machine) cannot(now clock.Now, err error) {
+	if err.Error() != m.loggedError {
+		m.loggedError = err.Error()
 		m.logger.Error("payments are not checked", "sale", m.sale.Sale(), "why", err)
 	}
 	m.health = Health{Since: now.Wall, Error: err.Error()}
 }
 
 // reset forgets all holds. The attempts under way are of another era.
-func (m *machine) reset() {
+func (m *Machine) reset() {
 	m.seen = executor.HoldsSeen{}
 	if len(m.schedule.watches) == 0 && m.under == 0 {
 		return
@@ -173,7 +179,7 @@ func (m *machine) reset() {
 }
 
 // start returns attempts for claims that are due, as many at a time as may be under way.
-func (m *machine) start(now clock.Now) (all []*attempt) {
+func (m *Machine) start(now clock.Now) (all []*Attempt) {
 	for m.check != nil && m.under < maxAsks {
 		w, r := m.schedule.take(now.Mono)
 		if w == nil {
@@ -185,7 +191,7 @@ func (m *machine) start(now clock.Now) (all []*attempt) {
 			m.schedule.remove(w)
 			continue
 		}
-		a := &attempt{era: m.era, watch: w, rank: r, check: m.check, hold: hold, verdict: w.verdict}
+		a := &Attempt{metrics: m.metrics, era: m.era, watch: w, rank: r, check: m.check, hold: hold, verdict: w.verdict}
 		switch hold.State {
 		case api.Held:
 			if m.schedule.hold(now, w, hold); w.over { // it is about to expire
@@ -206,34 +212,46 @@ func (m *machine) start(now clock.Now) (all []*attempt) {
 	return all
 }
 
-// asks reports whether the service is to be asked: it has not given its verdict before.
-func (a *attempt) asks() bool { return a.verdict.how == "" }
+// Asks reports whether the service is to be asked: it has not given its verdict before.
+func (a *Attempt) Asks() bool { return a.verdict.how == "" }
 
-// request is what the service is asked.
-func (a *attempt) request(ctx context.Context) (*http.Request, error) {
+// Request returns the request to the service.
+func (a *Attempt) Request(ctx context.Context) (*http.Request, error) {
 	return a.check.request(ctx, a.hold)
 }
 
-// replied takes in what came of the request, as http.Client.Do returns it.
-func (a *attempt) replied(response *http.Response, err error) {
+// Timeout returns how long the service may take.
+func (a *Attempt) Timeout() time.Duration { return a.check.Timeout }
+
+// Replied takes the result of the request, as http.Client.Do returns it.
+func (a *Attempt) Replied(response *http.Response, err error) {
 	a.result, a.verdict, a.err = a.check.replied(response, err, a.hold)
 }
 
-// settlement is what the sale is asked for by the verdict; false: nothing.
-func (a *attempt) settlement() (executor.Settlement, bool) {
+// Observe counts the result of the request, and how long the service took.
+func (a *Attempt) Observe(took time.Duration) { a.metrics.asked(a.result, took) }
+
+// Settlement returns how the sale is to settle the claim by the verdict; false: it is not.
+func (a *Attempt) Settlement() (executor.Settlement, bool) {
 	v := a.verdict
 	return executor.Settlement{Claim: a.watch.id, How: v.how, Settlement: v.Settlement}, v.how == api.Confirm || v.how == api.Cancel && !a.expired
 }
 
-// took takes in what came of an attempt.
-func (m *machine) took(now clock.Now, a *attempt) {
+// Settled takes the sale's answer to the settlement.
+func (a *Attempt) Settled(answer executor.Answer) {
+	a.settled = answer
+	a.metrics.settled(a.verdict.how, answer)
+}
+
+// Took ends an attempt.
+func (m *Machine) Took(now clock.Now, a *Attempt) {
 	m.under--
 	if a.era != m.era {
 		return
 	}
 	w := a.watch
 	if a.result != "" {
-		m.feel(now, a.err)
+		m.noteHealth(now, a.err)
 	}
 	w.verdict = a.verdict
 	switch {
@@ -245,12 +263,12 @@ func (m *machine) took(now clock.Now, a *attempt) {
 		m.schedule.failed(now.Mono, w, a.expired)
 	default:
 		m.schedule.remove(w)
-		m.tell(a)
+		m.log(a)
 	}
 }
 
-// tell tells the log of payments that bought nothing, or could not be recorded.
-func (m *machine) tell(a *attempt) {
+// log logs payments that bought nothing, or could not be recorded.
+func (m *Machine) log(a *Attempt) {
 	log := m.logger.With("sale", m.sale.Sale(), "claim", a.watch.id)
 	switch {
 	case a.settled.RefundDue:
@@ -260,14 +278,14 @@ func (m *machine) tell(a *attempt) {
 	}
 }
 
-// feel notes whether the service gives answers that can be used.
-func (m *machine) feel(now clock.Now, err error) {
+// noteHealth notes whether the service gives answers that can be used.
+func (m *Machine) noteHealth(now clock.Now, err error) {
 	switch {
 	case err == nil && !m.health.Since.IsZero():
-		if m.told != 0 {
+		if m.logged != 0 {
 			m.logger.Info("the payment service answers again", "sale", m.sale.Sale(), "after", now.Wall.Sub(m.health.Since).Round(time.Second))
 		}
-		m.health.Since, m.health.Error, m.told = time.Time{}, "", 0
+		m.health.Since, m.health.Error, m.logged = time.Time{}, "", 0
 	case err != nil:
 		if m.health.Since.IsZero() {
 			m.health.Since = now.Wall
@@ -276,12 +294,12 @@ func (m *machine) feel(now clock.Now, err error) {
 	}
 }
 
-// tellTrouble tells the log of a service that has been failing for long.
-func (m *machine) tellTrouble(now clock.Now) {
-	if m.health.Since.IsZero() || now.Wall.Sub(m.health.Since) < failsFor || m.told != 0 && now.Mono-m.told < tellEvery {
+// logFailures logs a service that has been failing for long.
+func (m *Machine) logFailures(now clock.Now) {
+	if m.health.Since.IsZero() || now.Wall.Sub(m.health.Since) < failsFor || m.logged != 0 && now.Mono-m.logged < logEvery {
 		return
 	}
-	m.told = now.Mono
+	m.logged = now.Mono
 	host := ""
 	if u, err := url.Parse(m.check.Address(spec.CheckedClaim{})); err == nil {
 		host = u.Host

@@ -10,12 +10,12 @@ import (
 )
 
 // newTestMachine returns a machine and its sale, which declares a check.
-func newTestMachine() (*machine, *lying) {
+func newTestMachine() (*Machine, *lying) {
 	sale := &lying{onlyDeclared: onlyDeclared{&declaredSale{Sale: spec.Sale{Name: "movie", Payment: &spec.Payment{Check: &spec.PaymentCheck{
 		URL: "https://pay.example/{claim}", Interval: time.Second, Timeout: time.Minute, Success: `response.status == 200`,
 	}}}}}}
-	m := newMachine(sale, environment(nil), nil, func() float64 { return 0 })
-	return &m, sale
+	m := NewMachine(sale, environment(nil), nil, func() float64 { return 0 })
+	return m, sale
 }
 
 // Attempts of before a process served anew leave room for others once they have ended.
@@ -26,14 +26,14 @@ func TestAttemptsOfAnEarlierEra(t *testing.T) {
 		for i := range maxAsks {
 			sale.holds = append(sale.holds, held(i, time.Hour, time.Hour))
 		}
-		made := m.step(at(era * time.Minute))
+		made := m.Step(at(era * time.Minute))
 		if len(made) != maxAsks {
 			t.Fatalf("era %d: %d attempts are made, want %d", era, len(made), maxAsks)
 		}
 		sale.away = true
-		m.step(at(era*time.Minute + 2*time.Second))
+		m.Step(at(era*time.Minute + 2*time.Second))
 		for _, a := range made {
-			m.took(at(era*time.Minute+3*time.Second), a)
+			m.Took(at(era*time.Minute+3*time.Second), a)
 		}
 	}
 }
@@ -44,13 +44,13 @@ func TestWatchedUntilSettled(t *testing.T) {
 	m, sale := newTestMachine()
 	sale.holds = []executor.Hold{held(1, time.Hour, time.Hour)}
 	for i, outcome := range []api.Outcome{api.Unknown, api.Overloaded, api.NoQuorum, api.Sold} {
-		made := m.step(at(time.Duration(i) * time.Minute))
-		if len(made) != 1 || made[0].asks() != (i == 0) {
+		made := m.Step(at(time.Duration(i) * time.Minute))
+		if len(made) != 1 || made[0].Asks() != (i == 0) {
 			t.Fatalf("before the outcome %s: %d attempts are made", outcome, len(made))
 		}
 		made[0].verdict = verdict{how: api.Confirm}
 		made[0].settled = executor.Answer{Outcome: outcome}
-		m.took(at(time.Duration(i)*time.Minute+time.Second), made[0])
+		m.Took(at(time.Duration(i)*time.Minute+time.Second), made[0])
 	}
 	if n := len(m.schedule.watches); n != 0 {
 		t.Errorf("%d claims are watched after the last outcome", n)

@@ -60,7 +60,10 @@ func (m *metrics) settled(how api.How, a executor.Answer) {
 }
 
 // Collectors returns the checker's metrics, to be registered once.
-func (c *Checker) Collectors() []prometheus.Collector { return []prometheus.Collector{c.metrics} }
+func (c *Checker) Collectors() []prometheus.Collector { return c.machine.Collectors() }
+
+// Collectors returns the machine's metrics, to be registered once.
+func (m *Machine) Collectors() []prometheus.Collector { return []prometheus.Collector{m.metrics} }
 
 // Describe and Collect make metrics a prometheus.Collector.
 func (m *metrics) Describe(to chan<- *prometheus.Desc) {
@@ -89,7 +92,7 @@ func (c *Checker) watched() (n int, oldest time.Duration) {
 }
 
 // watched returns how many claims are watched, and for how long one of them has had no answer.
-func (m *machine) watched(now time.Duration) (n int, oldest time.Duration) {
+func (m *Machine) watched(now time.Duration) (n int, oldest time.Duration) {
 	for _, w := range m.schedule.watches {
 		oldest = max(oldest, now-w.answered)
 	}

@@ -3,7 +3,7 @@
 //
 // # The life of a check
 //
-//  1. The machine (machine.go) reads the holds of the shards that this process serves as they are made,
+//  1. The Machine (machine.go) reads the holds of the shards that this process serves as they are made,
 //     and after a takeover those that there are (Sale.NewHolds). Each becomes a watch of the
 //     schedule (schedule.go).
 //  2. When a watch is due, the ledger is asked whether the claim is still not paid

@@ -76,5 +76,5 @@ func reason(failure string) string {
 	return text
 }
 
-// settleTimeout is how long the ledger may take with one settlement.
-const settleTimeout = 5 * time.Second
+// SettleTimeout is how long the ledger may take with one settlement.
+const SettleTimeout = 5 * time.Second
