@@ -43,7 +43,7 @@ func (e *Executor) Accept(from Peer, to string, back Replies) *Inbound {
 
 // Serve decides a forwarded request. ctx bounds the reads of the sale's rules.
 func (v *Inbound) Serve(ctx context.Context, r shard.ForwardedRequest) {
-	if r.GiveUp || !v.e.machine.Blocks(&r.Request) {
+	if r.Cancel || !v.e.machine.Blocks(&r.Request) {
 		v.Inbound.Serve(ctx, r)
 		return
 	}

@@ -15,7 +15,7 @@ import (
 	"salectl/executor/shard"
 )
 
-// The goroutines of a session: one for each shard, and shard.CallsAtOnce for each node that
+// The goroutines of a session: one for each shard, and shard.MaxCalls for each node that
 // keeps lists.
 
 // shardLoop runs one shard: it makes the shard's calls and passes on the replies.
@@ -46,7 +46,7 @@ func (l *shardLoop) run(ctx context.Context) error {
 			served = true
 			l.serves()
 		}
-		l.stats.Add(l.Counted())
+		l.stats.Add(l.TakeTally())
 		if why, over := l.Ended(); over {
 			return why
 		}
@@ -55,7 +55,7 @@ func (l *shardLoop) run(ctx context.Context) error {
 		case <-l.Mail():
 		case take := <-l.replies:
 			take()
-			gather(l.Answered())
+			gather(l.TakeAnsweredCount())
 		case <-timer.C:
 			l.Apply(shard.Ticked{})
 		}

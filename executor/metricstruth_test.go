@@ -131,6 +131,7 @@ func TestMetricsInAnOutage(t *testing.T) {
 		}
 		m.within(30*time.Second, "without a lease", func() bool { return m.shows("salectl_owned_shards", "", 0) })
 		m.within(5*time.Second, "told of the quorum", func() bool { return m.shows("salectl_lock_quorum", "", 0) })
+		m.within(2*time.Second, "with its problems", func() bool { return m.shows("salectl_problems", "node_down", 3) })
 		m.tells("without a majority", told{
 			"salectl_lock_quorum": 0, "salectl_problems quorum_lost": 1, "salectl_problems node_down": 3, "salectl_problems ledger_unread": 0, "salectl_ledger_up": 1, "salectl_sale_phase stalled": 1, "salectl_sale_phase open": 0,
 			"salectl_node_up node0": 1, "salectl_node_up node1": 0, "salectl_sale_user_limit_units": 1, "salectl_sale_shards": 3,

@@ -214,7 +214,7 @@ func (r *runner) start(run *ownership.Run) {
 	over := make(chan struct{})
 	for i, g := range r.Batchers() {
 		took := r.e.metrics.Grab.WithLabelValues(r.e.cfg.Lists[i].Name())
-		for range shard.CallsAtOnce {
+		for range shard.MaxCalls {
 			r.running.Go(func() { grabLoop(r.calls, g, i, r.ends, r.clock, took, over) })
 		}
 	}

@@ -206,7 +206,7 @@ func (l *link) request(now clock.Now, r *streampb.Request) error {
 		return nil // the link was closed before
 	}
 	return links.ReceiveRequest(r, func(x shard.ForwardedRequest) {
-		if !x.GiveUp && x.IsClaim() {
+		if !x.Cancel && x.IsClaim() {
 			l.to.w.note(l.to.name, "is visited", x.User+" "+x.Key, nil)
 		}
 		l.serve(now, x)
@@ -284,7 +284,7 @@ func (e *server) unlink() {
 // Forward is executor.Link's.
 func (l *link) Forward(x shard.ForwardedRequest) bool {
 	sent := l.send(there, "request", streampb.AppendRequest(nil, links.EncodeRequest(x)))
-	if sent && !x.GiveUp && x.IsClaim() {
+	if sent && !x.Cancel && x.IsClaim() {
 		l.asked[x.ID] = l.from.w.history.Forwarded(l.from.w.now, l.to.name, x.User, x.Key)
 	}
 	return sent

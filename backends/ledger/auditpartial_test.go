@@ -61,7 +61,7 @@ func TestPartsThatAreNone(t *testing.T) {
 func TestExportOfParts(t *testing.T) {
 	w := ledger.WorldOf(t, ledger.SomeSettings())
 	d := w.Draft(0)
-	d.ClaimBy(ledger.Ruling{}, w.Buyer(0), "k", 5, ledger.Demand{Some: true})
+	d.DecideClaim(ledger.Ruling{}, w.Buyer(0), "k", 5, ledger.Demand{Partial: true})
 	w.Commit(0, d)
 	d.Reset(w.TimeUs)
 	d.Claim(w.Buyer(0), "k", 2)
@@ -91,7 +91,7 @@ func TestResaleOfAPart(t *testing.T) {
 	w := ledger.WorldOf(t, settings)
 	d := w.Draft(0)
 	user := w.Buyer(0)
-	d.ClaimBy(ledger.Ruling{}, user, "k", 5, ledger.Demand{Some: true})
+	d.DecideClaim(ledger.Ruling{}, user, "k", 5, ledger.Demand{Partial: true})
 	w.Commit(0, d)
 	w.TimeUs += 1_001_000
 	d = w.Draft(0)

@@ -15,7 +15,7 @@ func TestRulings(t *testing.T) {
 	w := ledger.NewWorld(t)
 	claim := func(r ledger.Ruling, user string) ledger.DecisionKind {
 		d := w.Draft(0)
-		v := d.ClaimBy(r, user, "key", 1, ledger.Demand{})
+		v := d.DecideClaim(r, user, "key", 1, ledger.Demand{})
 		if d.Ops() > 0 {
 			w.Commit(0, d)
 		}

@@ -22,7 +22,7 @@ const MaxRows = 10_000
 type Demand struct {
 	Units    []int64 // these, distinct and in ascending order, which replace the quantity; nil: any
 	Adjacent bool    // the lowest that lie side by side in a row
-	Some     bool    // no more units are to be waited for: it is Short only if the shard has none
+	Partial  bool    // where the settings are partial: grant fewer units if the shard has too few; Short only if it has none
 }
 
 func (w Demand) chooses() bool { return w.Adjacent || w.Units != nil }
@@ -35,12 +35,12 @@ func (w Demand) quantity(n int64) int64 {
 	return n
 }
 
-// mayHaveGot reports whether a claim that was given units, of so many asked for if those were
+// fits reports whether a claim that was given units, of so many asked for if those were
 // more, else 0, may be one of this demand. The log does not have what a claim has chosen:
 // named units are what it was given, and adjacent ones have numbers that follow each other.
 // Their row may have changed since, when a unit of it was taken out. Whoever asks for any
 // units is content with those that another chose.
-func (w Demand) mayHaveGot(units []int64, asked uint32) bool {
+func (w Demand) fits(units []int64, asked uint32) bool {
 	switch {
 	case !w.chooses():
 		return true
@@ -66,7 +66,7 @@ func (d *Draft) choose(quantity int64, w Demand) (first int64, ok bool) {
 // takeUnits takes the n units of a claim, which are available: those that it asks for, those
 // from first on if they are to be adjacent, or the lowest.
 func (d *Draft) takeUnits(n int, first int64, w Demand) []int64 {
-	units := d.room(n)
+	units := d.unitSlice(n)
 	switch {
 	case w.Units != nil:
 		units = append(units, w.Units...)

@@ -64,7 +64,7 @@ func TestClaimUnits(t *testing.T) {
 				MustCommit(t, s, d)
 				d.Reset(0)
 			}
-			v := d.ClaimBy(Ruling{}, "u", "k", 0, Demand{Units: c.units})
+			v := d.DecideClaim(Ruling{}, "u", "k", 0, Demand{Units: c.units})
 			if v.Kind != c.want {
 				t.Fatalf("decision %d, want %d", v.Kind, c.want)
 			}
@@ -74,15 +74,15 @@ func TestClaimUnits(t *testing.T) {
 			if got := d.Units(v.Op); !slices.Equal(got, c.units) {
 				t.Errorf("units %v, want %v", got, c.units)
 			}
-			if other := d.ClaimBy(Ruling{}, "w", "k", 0, Demand{Units: c.units}); other.Kind != Short {
+			if other := d.DecideClaim(Ruling{}, "w", "k", 0, Demand{Units: c.units}); other.Kind != Short {
 				t.Errorf("somebody else gets decision %d", other.Kind)
 			}
-			if again := d.ClaimBy(Ruling{}, "u", "k", 0, Demand{Units: c.units}); again.Kind != ReplayHere {
+			if again := d.DecideClaim(Ruling{}, "u", "k", 0, Demand{Units: c.units}); again.Kind != ReplayHere {
 				t.Errorf("asked again: decision %d", again.Kind)
 			}
 			MustCommit(t, s, d)
 			d.Reset(0)
-			if again := d.ClaimBy(Ruling{}, "u", "k", 0, Demand{Units: c.units}); again.Kind != Replay || !slices.Equal(again.Claim.Units, c.units) {
+			if again := d.DecideClaim(Ruling{}, "u", "k", 0, Demand{Units: c.units}); again.Kind != Replay || !slices.Equal(again.Claim.Units, c.units) {
 				t.Errorf("asked again later: %+v", again)
 			}
 		})
@@ -114,7 +114,7 @@ func TestClaimAdjacent(t *testing.T) {
 			s := seatsOf(t, c.settings, c.units...)
 			d := s.Draft(TestOwner, 0)
 			got := "short"
-			if v := d.ClaimBy(Ruling{}, "u", "k", c.n, Demand{Adjacent: true}); v.Kind == Granted {
+			if v := d.DecideClaim(Ruling{}, "u", "k", c.n, Demand{Adjacent: true}); v.Kind == Granted {
 				got = fmt.Sprint(d.Units(v.Op))
 				MustCommit(t, s, d)
 			} else if v.Kind != Short {
@@ -126,7 +126,7 @@ func TestClaimAdjacent(t *testing.T) {
 		})
 	}
 	plain := seatsOf(t, OpenSettings(3), &pb.Range{First: 1, Count: 9})
-	if v := plain.Draft(TestOwner, 0).ClaimBy(Ruling{}, "u", "k", 2, Demand{Adjacent: true}); v.Kind != NoChoice {
+	if v := plain.Draft(TestOwner, 0).DecideClaim(Ruling{}, "u", "k", 2, Demand{Adjacent: true}); v.Kind != NoChoice {
 		t.Errorf("where nobody may choose: decision %d", v.Kind)
 	}
 }
@@ -234,11 +234,11 @@ func TestKeyOfOtherUnits(t *testing.T) {
 			draft := func(d *Draft, a ask) Decision {
 				switch {
 				case a.units != nil:
-					return d.ClaimBy(Ruling{}, "u", "k", 0, Demand{Units: a.units})
+					return d.DecideClaim(Ruling{}, "u", "k", 0, Demand{Units: a.units})
 				case a.adjacent > 0:
-					return d.ClaimBy(Ruling{}, "u", "k", a.adjacent, Demand{Adjacent: true})
+					return d.DecideClaim(Ruling{}, "u", "k", a.adjacent, Demand{Adjacent: true})
 				}
-				return d.ClaimBy(Ruling{}, "u", "k", a.any, Demand{Some: true})
+				return d.DecideClaim(Ruling{}, "u", "k", a.any, Demand{Partial: true})
 			}
 			recall := func(a ask) (Decision, bool) {
 				switch {
@@ -280,14 +280,14 @@ func TestKeyOfUnitsThatWereResold(t *testing.T) {
 	w := WorldOf(t, settings)
 	d, user := w.Draft(0), w.Buyer(0)
 	chosen := w.Shards[0].AvailableUnits()[0].First
-	if v := d.ClaimBy(Ruling{}, user, "k", 0, Demand{Units: []int64{chosen}}); v.Kind != Granted {
+	if v := d.DecideClaim(Ruling{}, user, "k", 0, Demand{Units: []int64{chosen}}); v.Kind != Granted {
 		t.Fatalf("%+v", v)
 	}
 	w.Commit(0, d)
 	w.TimeUs += 1_001_000
 	d = w.Draft(0)
 	d.Expire(w.Shards[0].Claim(0))
-	d.ClaimBy(Ruling{}, w.Buyer(0), "k", 0, Demand{Units: []int64{chosen}})
+	d.DecideClaim(Ruling{}, w.Buyer(0), "k", 0, Demand{Units: []int64{chosen}})
 	v := d.Late(w.Shards[0].Claim(0), "payment")
 	if v.Kind != SettleDone || v.Claim.Units[0] == chosen {
 		t.Fatalf("%+v", v)

@@ -363,7 +363,7 @@ func (c *claims) chosen(i uint32, w Demand) bool {
 	if !ok {
 		units = c.units(i)
 	}
-	return w.mayHaveGot(units, c.asked[i])
+	return w.fits(units, c.asked[i])
 }
 
 func (c *claims) units(i uint32) []int64 {

@@ -37,12 +37,12 @@ const (
 // request has its answer already, or the time or the limit forbids a new claim.
 // timeUs is the clock of whoever would write the next commit.
 func (s *State) Recall(user, key string, quantity, timeUs int64, w Demand) (Decision, bool) {
-	return s.ask(s.claims.look(user, key), w.quantity(quantity), grant{}, s.at(timeUs), w)
+	return s.recallWith(s.claims.look(user, key), w.quantity(quantity), userChange{}, s.at(timeUs), w)
 }
 
-// ask is Recall for a commit of a known time, when the user is about to get
+// recallWith is Recall for a commit of a known time, when the user is about to get
 // more units.
-func (s *State) ask(at claimIndex, quantity int64, more grant, timeUs int64, w Demand) (Decision, bool) {
+func (s *State) recallWith(at claimIndex, quantity int64, more userChange, timeUs int64, w Demand) (Decision, bool) {
 	if at.claim != 0 {
 		if s.claims.quantity(at.claim-1) != quantity || !s.claims.chosen(at.claim-1, w) {
 			return Decision{Kind: KeyReused}, true

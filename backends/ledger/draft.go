@@ -19,17 +19,17 @@ type Draft struct {
 	totals    Totals
 	available Units
 	peers     map[int]*peer // those that ops here have changed
-	size      int           // about the bytes of the entry, and those that bounds leaves no room for
+	size      int           // estimated bytes of the entry, plus the bytes by which bounds.Claims is below entryBudget
 	bounds    Bounds
 
 	// What was granted here, under the hashes that the state's claims have.
-	requests table // to ops
-	users    table // to grants
-	grants   []grant
+	requests    table // to ops
+	users       table // to userChanges
+	userChanges []userChange
 
 	// Claims of the state that were settled here, by their number, as they are now.
 	settlements map[uint32]Claim
-	owed        map[owedPayment]struct{}
+	owed        map[owedPayment]struct{} // payments that this draft records as refunds due
 
 	// Memory for claims. Ops are used again after Reset. Units are not: whoever
 	// was granted them may have them still.
@@ -38,12 +38,11 @@ type Draft struct {
 	units []int64
 }
 
-// grant is what a draft changes for a user: units that the user gets, less those that
-// settlements free.
-type grant struct {
+// userChange is the sum of the changes of a draft for one user. Either number may be negative.
+type userChange struct {
 	user   string
-	units  int64
-	unpaid int64 // claims that were cancelled or have expired
+	units  int64 // granted, minus those of claims that the draft ends
+	unpaid int64 // claims that the draft cancels or expires, minus those that a late payment buys
 }
 
 // claimOp is a Claim with the two shells that protobuf wants around it, so that
@@ -54,43 +53,47 @@ type claimOp struct {
 	claim pb.Claim
 }
 
-// softEntry is where a draft takes no more claims, well below MaxEntry; the
-// largest claim fits in between.
-const softEntry = MaxEntry - 64<<10
+// entryBudget is the size of an entry, in estimated bytes, up to which a draft takes claims, grabs and
+// settlements. The other ops, such as transfers, use the space up to MaxEntry.
+const entryBudget = MaxEntry - 64<<10
 
 // Draft begins a commit to follow the state, by a writer whose clock says
 // timeUs (microseconds since 1970). 0 is no clock: the commit has the log's time.
 func (s *State) Draft(writer []byte, timeUs int64) *Draft {
 	d := &Draft{state: s, commit: &pb.Commit{Writer: writer}, peers: make(map[int]*peer)}
-	d.Bound(Bounds{})
+	d.SetBounds(Bounds{})
 	d.Reset(timeUs)
 	return d
 }
 
-// Claim decides one request of the owner, which the draft's writer must be. The
-// user is UTF-8 text, the quantity at least 1, and the three of them fit into
-// the 64 KiB that a commit has to spare. It is held on the terms of the settings in
-// force, or sold at once if there is no payment.
-//
-// Where the settings have partial, a claim for more than its user may still have is one
-// for what that is. Short says how many units it may have, and Demand.Some grants those of
-// them that are here.
+// Claim is DecideClaim without rules, for any units.
 func (d *Draft) Claim(user, key string, quantity int64) Decision {
-	return d.ClaimBy(Ruling{}, user, key, quantity, Demand{})
+	return d.DecideClaim(Ruling{}, user, key, quantity, Demand{})
 }
 
-// ClaimBy is Claim for a request that rules have let in, and that may demand more than a quantity.
-func (d *Draft) ClaimBy(r Ruling, user, key string, quantity int64, w Demand) Decision {
+// DecideClaim decides one claim against the state and the ops of the draft. If the decision is Granted, the
+// draft has the claim's op. The draft's writer must be the owner of the shard. user is UTF-8 text, quantity
+// at least 1, and the user, the key and the units fit into 64 KiB together.
+//
+// r is the decision of the rules that admitted the claim; if other rules are in force, the decision is
+// OtherRules. w is what the claim demands beyond the quantity. With a draw the claim becomes an entry
+// without units; with payment it is held; otherwise it is sold.
+//
+// Where the settings are partial and the claim does not choose units, it is reduced to the units that the
+// user's limit leaves. If the shard has too few units, or not the chosen ones, the decision is Short, and
+// Want is the number that the claim may have; with Demand.Partial the claim gets the units that the shard
+// has.
+func (d *Draft) DecideClaim(r Ruling, user, key string, quantity int64, w Demand) Decision {
 	quantity = w.quantity(quantity)
 	at := d.state.claims.look(user, key)
-	g, more := d.granted(at, user)
+	g, more := d.changeOfUser(at, user)
 	if op, ok := d.requested(at, g, user, key); ok {
-		if d.quantity(op) != quantity || !w.mayHaveGot(d.Units(op), d.commit.Ops[op].GetClaim().GetAsked()) {
+		if d.quantity(op) != quantity || !w.fits(d.Units(op), d.commit.Ops[op].GetClaim().GetAsked()) {
 			return Decision{Kind: KeyReused}
 		}
 		return Decision{Kind: ReplayHere, Op: op}
 	}
-	if v, ok := d.state.ask(at, quantity, more, d.commit.TimeUs, w); ok {
+	if v, ok := d.state.recallWith(at, quantity, more, d.commit.TimeUs, w); ok {
 		return v
 	}
 	if w.chooses() && !d.state.settings.GetChoose() {
@@ -109,7 +112,7 @@ func (d *Draft) ClaimBy(r Ruling, user, key string, quantity int64, w Demand) De
 	}
 	chosen, has := d.choose(quantity, w)
 	if d.totals.Available < quantity || !has {
-		if !w.Some || !partial || d.totals.Available == 0 {
+		if !w.Partial || !partial || d.totals.Available == 0 {
 			return Decision{Kind: Short, Want: quantity}
 		}
 		quantity = d.totals.Available
@@ -125,10 +128,10 @@ func (d *Draft) ClaimBy(r Ruling, user, key string, quantity int64, w Demand) De
 	if quantity < asked {
 		size += 6
 	}
-	if d.size+size > softEntry {
+	if d.size+size > entryBudget {
 		return Decision{Kind: Full}
 	}
-	op := d.grant(at, g, size, user, key, quantity)
+	op := d.beginClaim(at, g, size, user, key, quantity)
 	if quantity < asked {
 		op.claim.Asked = uint32(asked)
 	}
@@ -157,43 +160,43 @@ type Grab struct {
 // because it has given the unit to somebody else or something else to the user.
 func (d *Draft) Grab(g Grab) Decision {
 	at := d.state.claims.look(g.User, g.Key)
-	i, more := d.granted(at, g.User)
+	i, more := d.changeOfUser(at, g.User)
 	if op, ok := d.requested(at, i, g.User, g.Key); ok {
-		return same(Decision{Kind: ReplayHere, Op: op}, d.Units(op), g.Unit)
+		return grabReplay(Decision{Kind: ReplayHere, Op: op}, d.Units(op), g.Unit)
 	}
-	if v, ok := d.state.ask(at, 1, more, g.GrantedUs, Demand{}); ok && v.Kind == Replay {
-		return same(v, v.Claim.Units, g.Unit)
+	if v, ok := d.state.recallWith(at, 1, more, g.GrantedUs, Demand{}); ok && v.Kind == Replay {
+		return grabReplay(v, v.Claim.Units, g.Unit)
 	} else if ok {
 		return Decision{Kind: Void}
 	}
 	size := len(g.User) + len(g.Key) + 52
-	if d.size+size > softEntry {
+	if d.size+size > entryBudget {
 		return Decision{Kind: Full}
 	}
 	if d.state.settings.GetPayment() != nil || len(d.state.settings.GetRules()) > 0 || d.available.Remove(Range{g.Unit, 1}) != nil {
 		return Decision{Kind: Void}
 	}
-	op := d.grant(at, i, size, g.User, g.Key, 1)
+	op := d.beginClaim(at, i, size, g.User, g.Key, 1)
 	d.totals.claim(1, false)
 	op.claim.HeldUntilUs, op.claim.GraceUs, op.claim.Fill, op.claim.GrantedUs = 0, 0, d.totals.Fill, g.GrantedUs
-	op.claim.Units = append(d.room(1), g.Unit)
+	op.claim.Units = append(d.unitSlice(1), g.Unit)
 	d.add(&op.op)
 	return Decision{Kind: Granted, Op: len(d.commit.Ops) - 1}
 }
 
-// same is a decision that the log has a grab already, if it has it with its unit.
-func same(v Decision, units []int64, unit int64) Decision {
+// grabReplay returns v, a replay, if the claim found has just the unit of the grab, else Void.
+func grabReplay(v Decision, units []int64, unit int64) Decision {
 	if len(units) == 1 && units[0] == unit {
 		return v
 	}
 	return Decision{Kind: Void}
 }
 
-// grant counts a claim of n units that is to be added, and returns its op with
-// nothing but user and key.
-func (d *Draft) grant(at claimIndex, g uint32, size int, user, key string, n int64) *claimOp {
+// beginClaim adds a claim of n units to the draft's counts and returns its op with user and key. The caller
+// sets the other fields and adds the op to the commit. size is the estimated size of the op in bytes.
+func (d *Draft) beginClaim(at claimIndex, g uint32, size int, user, key string, n int64) *claimOp {
 	d.size += size
-	d.count(at, g, user, grant{units: n})
+	d.addChange(at, g, user, userChange{units: n})
 	d.requests.add(d.state.claims.requestHash(at.userHash, key), uint32(len(d.commit.Ops)))
 	op := d.newClaim()
 	op.claim.User, op.claim.Key, op.claim.Attributes = user, append(op.claim.Key[:0], key...), op.claim.Attributes[:0]
@@ -201,19 +204,19 @@ func (d *Draft) grant(at claimIndex, g uint32, size int, user, key string, n int
 	return op
 }
 
-// count counts what a user gets, or loses, in the grant that granted has found.
-func (d *Draft) count(at claimIndex, g uint32, user string, more grant) {
+// addChange adds more to the change for a user. g is the result of changeOfUser.
+func (d *Draft) addChange(at claimIndex, g uint32, user string, more userChange) {
 	if g == 0 {
-		g = uint32(len(d.grants)) + 1
-		d.grants = append(d.grants, grant{user: user})
+		g = uint32(len(d.userChanges)) + 1
+		d.userChanges = append(d.userChanges, userChange{user: user})
 		d.users.add(at.userHash, g-1)
 	}
-	d.grants[g-1].units += more.units
-	d.grants[g-1].unpaid += more.unpaid
+	d.userChanges[g-1].units += more.units
+	d.userChanges[g-1].unpaid += more.unpaid
 }
 
-// requested returns the op here that has answered a request, if there is one. g is what
-// granted has found: who was granted nothing here has asked for nothing.
+// requested returns the index of the op of this draft that answered the same request, if there is one. g is
+// the result of changeOfUser; 0: the draft has no claim of the user.
 func (d *Draft) requested(at claimIndex, g uint32, user, key string) (int, bool) {
 	if g == 0 {
 		return 0, false
@@ -225,13 +228,14 @@ func (d *Draft) requested(at claimIndex, g uint32, user, key string) (int, bool)
 	return int(op), ok
 }
 
-// granted returns what a user gets here, and which grant says so, +1; 0: none.
-func (d *Draft) granted(at claimIndex, user string) (g uint32, more grant) {
-	g, ok := d.users.find(at.userHash, func(g uint32) bool { return d.grants[g].user == user })
+// changeOfUser returns the change for a user in this draft, and its index in userChanges plus 1; 0: there
+// is none.
+func (d *Draft) changeOfUser(at claimIndex, user string) (g uint32, more userChange) {
+	g, ok := d.users.find(at.userHash, func(g uint32) bool { return d.userChanges[g].user == user })
 	if !ok {
-		return 0, grant{}
+		return 0, userChange{}
 	}
-	return g + 1, d.grants[g]
+	return g + 1, d.userChanges[g]
 }
 
 func (d *Draft) newClaim() *claimOp {
@@ -246,8 +250,8 @@ func (d *Draft) newClaim() *claimOp {
 	return d.ops[d.used-1]
 }
 
-// room returns an empty slice with room for n units.
-func (d *Draft) room(n int) []int64 {
+// unitSlice returns an empty slice with room for n units.
+func (d *Draft) unitSlice(n int) []int64 {
 	at := len(d.units)
 	if cap(d.units)-at < n {
 		d.units, at = make([]int64, 0, max(n, 256)), 0
@@ -277,10 +281,9 @@ func (d *Draft) Ops() int { return len(d.commit.Ops) }
 // TimeUs returns the commit's time.
 func (d *Draft) TimeUs() int64 { return d.commit.TimeUs }
 
-// Own makes the writer the owner, under the next epoch. Where the log's time is ahead
-// of the writer's clock by more than MaxAhead, it is set back to that: claims are held
-// against the hours of the sale by a clock that can be believed now, not by what an
-// earlier one that was wrong has left behind. Whoever draws this up must believe its
+// Own makes the writer the owner, under the next epoch. If the log's time is ahead of the
+// writer's clock by more than MaxAhead, Own sets it back to that clock: an earlier writer's clock
+// was wrong, and the sale's hours must not be judged by it. The caller must have checked its own
 // clock.
 func (d *Draft) Own(address string) {
 	d.commit.TimeUs = d.state.at(d.clockUs)
@@ -326,15 +329,15 @@ func (d *Draft) Rebuild() uint64 {
 // and beside a full load of claims.
 const MaxRanges = 1000
 
-// Bounds are how much a draft takes; 0 is as much as usual.
+// Bounds are the limits of a draft; 0: MaxRanges and entryBudget.
 type Bounds struct {
 	Ranges int // of units, in a transfer
 	Claims int // bytes of claims, in a commit
 }
 
-// Bound has the draft take no more than that, from its next Reset on.
-func (d *Draft) Bound(b Bounds) {
-	d.bounds = Bounds{cmp.Or(b.Ranges, MaxRanges), cmp.Or(b.Claims, softEntry)}
+// SetBounds sets the bounds of the draft, from its next Reset on.
+func (d *Draft) SetBounds(b Bounds) {
+	d.bounds = Bounds{cmp.Or(b.Ranges, MaxRanges), cmp.Or(b.Claims, entryBudget)}
 }
 
 // In receives a transfer; one that was received before changes nothing. The
@@ -379,9 +382,9 @@ func (d *Draft) peer(shard int) *peer {
 	return p
 }
 
-// Generation brings the shard to the next generation; one that it has changes
-// nothing. Claims get Full from here on: they are to be decided under the new
-// settings, in the next commit.
+// Generation adds the shard's next generation to the commit. A generation that the shard has already is
+// ignored; one that does not follow, or whose change does not fit the shard, is an error. Claims get Full
+// from here on: the next commit decides them under the new settings.
 func (d *Draft) Generation(op *pb.Generation) error {
 	if op.GetNumber() <= d.totals.Generation {
 		return nil
@@ -444,12 +447,12 @@ func (d *Draft) Reset(timeUs int64) {
 		Writer: d.commit.Writer, Epoch: d.state.Epoch, TimeUs: max(timeUs, d.state.timeUs), Ops: d.commit.Ops[:0],
 	}
 	d.clockUs = timeUs
-	d.totals, d.size, d.used = d.state.Totals, 64+softEntry-d.bounds.Claims, 0
+	d.totals, d.size, d.used = d.state.Totals, 64+entryBudget-d.bounds.Claims, 0
 	d.available = append(d.available[:0], d.state.available...)
 	d.requests.clear()
 	d.users.clear()
-	clear(d.grants)
-	d.grants = d.grants[:0]
+	clear(d.userChanges)
+	d.userChanges = d.userChanges[:0]
 	clear(d.settlements)
 	clear(d.owed)
 	clear(d.peers)

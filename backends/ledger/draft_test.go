@@ -174,9 +174,9 @@ func TestDraftThatIsFull(t *testing.T) {
 		user, key int
 		want      DecisionKind
 	}{
-		"of a user that fills it": {softEntry - 64, 1, Full},
-		"of a key that fills it":  {1, softEntry - 64, Full},
-		"of texts that just fit":  {softEntry/2 - 100, softEntry/2 - 100, Granted},
+		"of a user that fills it": {entryBudget - 64, 1, Full},
+		"of a key that fills it":  {1, entryBudget - 64, Full},
+		"of texts that just fit":  {entryBudget/2 - 100, entryBudget/2 - 100, Granted},
 	} {
 		s, _ := MustOpenShard(t, 10, 5)
 		if v := s.Draft(TestOwner, 30).Claim(strings.Repeat("u", test.user), strings.Repeat("k", test.key), 1); v.Kind != test.want {
@@ -420,8 +420,8 @@ func TestDraftForgets(t *testing.T) {
 		d.Reset(20)
 		d.Claim("u", "k", 1)
 	}
-	if len(d.grants) != 1 || len(d.ops) > 64 || len(d.users.words) > 16 || len(d.requests.words) > 16 {
-		t.Errorf("%d grants, %d ops, tables of %d and %d", len(d.grants), len(d.ops), len(d.users.words), len(d.requests.words))
+	if len(d.userChanges) != 1 || len(d.ops) > 64 || len(d.users.words) > 16 || len(d.requests.words) > 16 {
+		t.Errorf("%d grants, %d ops, tables of %d and %d", len(d.userChanges), len(d.ops), len(d.users.words), len(d.requests.words))
 	}
 }
 

@@ -191,10 +191,10 @@ func (d *Draft) enter(at claimIndex, g uint32, r Ruling, user, key string) Decis
 	if r.Rules != "" {
 		size += 2 + AttributesLen
 	}
-	if d.size+size > softEntry {
+	if d.size+size > entryBudget {
 		return Decision{Kind: Full}
 	}
-	op := d.grant(at, g, size, user, key, 1)
+	op := d.beginClaim(at, g, size, user, key, 1)
 	if r.Rules != "" {
 		op.claim.Attributes = append(op.claim.Attributes, r.Attributes[:]...)
 	}

@@ -115,8 +115,8 @@ func TestDraftGrab(t *testing.T) {
 		"the user may have another here":      {nil, []Grab{{"v", "k", 3, 30}, {"u", "j", 5, 30}}, OpenSettings(2), first, Granted},
 		"granted while it was open":           {nil, nil, hours(), Grab{"u", "k", 4, 55}, Granted},
 		"granted before":                      {nil, nil, hours(), first, Void},
-		"of a user and a key that fill a lot": {nil, nil, OpenSettings(1), Grab{strings.Repeat("u", softEntry-64), "k", 4, 30}, Full},
-		"of a key that fills a lot":           {nil, nil, OpenSettings(1), Grab{"u", strings.Repeat("k", softEntry-64), 4, 30}, Full},
+		"of a user and a key that fill a lot": {nil, nil, OpenSettings(1), Grab{strings.Repeat("u", entryBudget-64), "k", 4, 30}, Full},
+		"of a key that fills a lot":           {nil, nil, OpenSettings(1), Grab{"u", strings.Repeat("k", entryBudget-64), 4, 30}, Full},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := NewState(testLog)

@@ -95,7 +95,7 @@ func (h *history) claims(t *rapid.T) {
 		}
 		partial := h.settings.GetPartial() && !w.chooses()
 		gives, some := quantity, partial && rapid.Bool().Draw(t, "some")
-		w.Some = some
+		w.Partial = some
 		chosen, has := h.chosen(d, quantity, w)
 		if partial {
 			gives = max(1, min(quantity, h.settings.GetPerUserLimit()-h.had[shard][id.user]))
@@ -122,7 +122,7 @@ func (h *history) claims(t *rapid.T) {
 		case d.Available() < gives:
 			want = Short
 		}
-		v := d.ClaimBy(Ruling{}, id.user, id.key, quantity, w)
+		v := d.DecideClaim(Ruling{}, id.user, id.key, quantity, w)
 		if v.Kind != want {
 			t.Fatalf("decision %d on %+v, want %d", v.Kind, id, want)
 		}

@@ -61,7 +61,7 @@ func TestClaimSome(t *testing.T) {
 			v := d.Claim("u", "k", c.ask)
 			got := said(v)
 			if v.Kind == Short {
-				v = d.ClaimBy(Ruling{}, "u", "k", c.ask, Demand{Some: true})
+				v = d.DecideClaim(Ruling{}, "u", "k", c.ask, Demand{Partial: true})
 				got += ", " + said(v)
 			}
 			if got != c.want {
@@ -71,7 +71,7 @@ func TestClaimSome(t *testing.T) {
 				return
 			}
 			units := len(d.Units(v.Op))
-			if again := d.ClaimBy(Ruling{}, "u", "k", c.ask, Demand{Some: true}); again.Kind != ReplayHere || again.Op != v.Op {
+			if again := d.DecideClaim(Ruling{}, "u", "k", c.ask, Demand{Partial: true}); again.Kind != ReplayHere || again.Op != v.Op {
 				t.Errorf("again in the same commit: %+v", again)
 			}
 			if other := d.Claim("u", "k", int64(units)+9); other.Kind != KeyReused {

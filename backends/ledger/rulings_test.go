@@ -24,13 +24,13 @@ func TestRulingOfARepetition(t *testing.T) {
 	w := WorldOf(t, UnderRules(GoldRules))
 	d := w.Draft(0)
 	user := w.Buyer(0)
-	d.ClaimBy(GoldRuling, user, "key", 1, Demand{})
-	if v := d.ClaimBy(SilverRuling, user, "key", 1, Demand{}); v.Kind != ReplayHere {
+	d.DecideClaim(GoldRuling, user, "key", 1, Demand{})
+	if v := d.DecideClaim(SilverRuling, user, "key", 1, Demand{}); v.Kind != ReplayHere {
 		t.Errorf("decision %d", v.Kind)
 	}
 	w.Commit(0, d)
 	w.Plan(0, 0, UnderRules(SilverRules))
-	if v := w.Draft(0).ClaimBy(GoldRuling, user, "key", 1, Demand{}); v.Kind != Replay {
+	if v := w.Draft(0).DecideClaim(GoldRuling, user, "key", 1, Demand{}); v.Kind != Replay {
 		t.Errorf("decision %d", v.Kind)
 	}
 }

@@ -572,7 +572,7 @@ func TestLateToTheLimit(t *testing.T) {
 	}
 	MustCommit(t, s, d)
 	s, d = drafted(t, 110)
-	d.size = softEntry
+	d.size = entryBudget
 	if v := d.Late(s.Claim(0), "p"); v.Kind != SettleFull || d.Ops() != 0 {
 		t.Errorf("settlement %d of a full draft", v.Kind)
 	}
@@ -634,7 +634,7 @@ func TestSettlementsFill(t *testing.T) {
 	if v := d.Cancel(s.Claim(0), "", strings.Repeat("r", MaxReason)); v.Kind != SettleAlready {
 		t.Errorf("settlement %d of what is in the full commit", v.Kind)
 	}
-	if e := MustCommit(t, s, d); len(e.Bytes) > d.size || d.size > softEntry || len(e.Bytes) < softEntry*9/10 {
+	if e := MustCommit(t, s, d); len(e.Bytes) > d.size || d.size > entryBudget || len(e.Bytes) < entryBudget*9/10 {
 		t.Errorf("the entry has %d bytes, %d were counted", len(e.Bytes), d.size)
 	}
 }

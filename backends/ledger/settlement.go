@@ -99,7 +99,7 @@ func (d *Draft) resells(n uint32, now Claim, payment string) bool {
 		return false
 	}
 	user := d.state.claims.records.At(n).user
-	_, more := d.granted(claimIndex{userHash: d.state.claims.hash(now.User)}, now.User)
+	_, more := d.changeOfUser(claimIndex{userHash: d.state.claims.hash(now.User)}, now.User)
 	left := d.state.settings.GetPerUserLimit() - d.state.claims.unitsOf(user) - more.units
 	return int64(len(now.Units)) <= min(left, d.totals.Available)
 }
@@ -133,7 +133,7 @@ func (d *Draft) settle(c Claim, op *settleOp) Settlement {
 		return Settlement{SettleFull, now}
 	}
 	v := d.state.verdict(op.settle.How, d.standing(n, now, op.settle.Payment), d.commit.TimeUs)
-	if v == SettleDone && d.size+size > softEntry {
+	if v == SettleDone && d.size+size > entryBudget {
 		v = SettleFull
 	}
 	if v != SettleDone {
@@ -179,14 +179,14 @@ func (d *Draft) move(now Claim, op *pb.Settle) bool {
 		return false
 	}
 	at := claimIndex{userHash: d.state.claims.hash(now.User)}
-	g, _ := d.granted(at, now.User)
+	g, _ := d.changeOfUser(at, now.User)
 	switch op.GetHow() {
 	case pb.Settle_CANCEL, pb.Settle_EXPIRE:
 		unpaid = 1
 	case pb.Settle_RESELL:
 		unpaid = -1
 	}
-	d.count(at, g, now.User, grant{units: n, unpaid: unpaid})
+	d.addChange(at, g, now.User, userChange{units: n, unpaid: unpaid})
 	return true
 }
 

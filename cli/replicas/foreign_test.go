@@ -106,7 +106,7 @@ func pythonsAnswer(line []byte) (*asked, error) {
 	for _, f := range told.Failures {
 		waited := time.Duration(f.Seconds * float64(time.Second))
 		a.failures = append(a.failures, failure{
-			server: f.Server, said: f.Outcome, patient: f.Outcome == string(api.Standby) && waited >= shard.Patience,
+			server: f.Server, said: f.Outcome, patient: f.Outcome == string(api.Standby) && waited >= shard.OwnerTimeout,
 		})
 	}
 	return a, nil

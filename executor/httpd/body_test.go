@@ -20,8 +20,8 @@ func TestCrowdedBodies(t *testing.T) {
 		SettleFunc: func(context.Context, executor.Settlement) executor.Answer {
 			return executor.Answer{Outcome: api.NoSuchClaim}
 		}}}})
-	s.bodies = access.NewMemory(2*usualBody + 1024)
-	large := `{"user":"ada"` + strings.Repeat(" ", usualBody) + "}"
+	s.bodies = access.NewMemory(2*claimBufferSize + 1024)
+	large := `{"user":"ada"` + strings.Repeat(" ", claimBufferSize) + "}"
 	wants := func(path, body string, status int, detail string) {
 		t.Helper()
 		r := post(t, s, path, body, nil)
@@ -42,13 +42,13 @@ func TestCrowdedBodies(t *testing.T) {
 		body.Close() // nobody writes what is not read
 		ended <- w.Code
 	}()
-	if _, err := io.WriteString(sent, large[:usualBody+1]); err != nil { // all of it is read
+	if _, err := io.WriteString(sent, large[:claimBufferSize+1]); err != nil { // all of it is read
 		t.Fatal(err)
 	}
 	wants(claimsPath, large, 429, "Too many requests are waiting")
 	wants(claimsPath, `{"user":"ada"}`, 201, "sold")
 	wants(settle, "{"+strings.Repeat(" ", 1024)+"}", 429, "Too many requests are waiting; this one was not looked at. Ask again.")
-	if _, err := io.WriteString(sent, large[usualBody+1:]); err != nil {
+	if _, err := io.WriteString(sent, large[claimBufferSize+1:]); err != nil {
 		t.Fatal(err)
 	}
 	sent.Close()

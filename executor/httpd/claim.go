@@ -12,35 +12,36 @@ import (
 	"salectl/executor/httpd/wire"
 )
 
-// maxBody is how large the body of a claim may be: with names of units, as large as a message of a
+// maxClaimBody is how large the body of a claim may be: with names of units, as large as a message of a
 // stream.
-const maxBody = streampb.MaxMessage
+const maxClaimBody = streampb.MaxMessage
 
-// usualBody is enough for a claim that names no units, even if every letter of the user's id is escaped.
-const usualBody = 4096
+// claimBufferSize is the size in bytes of the buffer for the body of a claim. It holds any claim that names
+// no units, even if every character of the user's id is escaped.
+const claimBufferSize = 4096
 
-// buffers are reused to read and answer claims.
-type buffers struct {
-	in  [usualBody]byte
+// claimBuffers are reused to read and answer claims.
+type claimBuffers struct {
+	in  [claimBufferSize]byte
 	out []byte
 
 	location [1]string
 }
 
-var pool = sync.Pool{New: func() any { return &buffers{out: make([]byte, 0, 1024)} }}
+var claimBufferPool = sync.Pool{New: func() any { return &claimBuffers{out: make([]byte, 0, 1024)} }}
 
 // postClaim answers POST /v1/sales/{sale}/claims.
 func (server *Server) postClaim(w http.ResponseWriter, r *http.Request, sale *sale) {
 	began := server.config.Clock().Mono
-	label := server.claim(w, r, sale)
+	label := server.answerClaim(w, r, sale)
 	sale.CountClaim(label, server.config.Clock().Mono-began)
-	wire.Note(w, label)
+	wire.RecordOutcome(w, label)
 }
 
-// claim answers one claim and returns its label in metrics.
-func (server *Server) claim(w http.ResponseWriter, r *http.Request, sale *sale) api.Outcome {
-	b := pool.Get().(*buffers)
-	defer pool.Put(b)
+// answerClaim answers one claim and returns its label in metrics.
+func (server *Server) answerClaim(w http.ResponseWriter, r *http.Request, sale *sale) api.Outcome {
+	b := claimBufferPool.Get().(*claimBuffers)
+	defer claimBufferPool.Put(b)
 
 	request, f := readClaim(r, &b.in, server.bodies)
 	switch {
@@ -93,7 +94,7 @@ func locationOf(sale string, c *executor.Claim) string {
 }
 
 // readClaim reads a claim from a request. Nothing in it points into buf.
-func readClaim(r *http.Request, buf *[usualBody]byte, bodies *access.Memory) (executor.Request, *wire.Fault) {
+func readClaim(r *http.Request, buf *[claimBufferSize]byte, bodies *access.Memory) (executor.Request, *wire.Fault) {
 	var none executor.Request
 	if f := checkContentType(r.Header["Content-Type"]); f != nil {
 		return none, f
@@ -109,7 +110,7 @@ func readClaim(r *http.Request, buf *[usualBody]byte, bodies *access.Memory) (ex
 	default:
 		return none, wire.Malformed("%s: given %d times", api.KeyHeader, len(keys))
 	}
-	body, f := readBody(r, buf[:], maxBody, bodies)
+	body, f := readBody(r, buf[:], maxClaimBody, bodies)
 	if f != nil {
 		return none, f
 	}

@@ -311,7 +311,7 @@ func TestChunkedBody(t *testing.T) {
 	}}}})
 	for body, want := range map[string]int{
 		`{"user":"u"}`: 201,
-		`{"user":"u"` + strings.Repeat(" ", maxBody): 413,
+		`{"user":"u"` + strings.Repeat(" ", maxClaimBody): 413,
 	} {
 		r := httptest.NewRequest(http.MethodPost, claimsPath, struct{ io.Reader }{strings.NewReader(body)})
 		r.Header.Set("Content-Type", "application/json")

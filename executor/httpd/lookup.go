@@ -25,7 +25,7 @@ func (sale *sale) getUser(w http.ResponseWriter, r *http.Request, segment string
 	a := sale.Do(r.Context(), executor.Request{Query: &executor.Query{User: user, Page: page}})
 	sale.setPlace(w.Header(), sale.Place(user))
 	if a.Outcome != "" {
-		p := wire.NotFound(a.Outcome)
+		p := wire.LookupProblem(a.Outcome)
 		p.Write(w)
 		return
 	}
@@ -34,7 +34,7 @@ func (sale *sale) getUser(w http.ResponseWriter, r *http.Request, segment string
 
 // pageOf returns the page that a request asks for.
 func pageOf(r *http.Request) (p api.Page, _ *wire.Fault) {
-	query, f := wire.Query(r, "before", "limit")
+	query, f := wire.ParseQuery(r, "before", "limit")
 	if f != nil {
 		return p, f
 	}
@@ -65,7 +65,7 @@ func (sale *sale) getClaim(w http.ResponseWriter, r *http.Request, text string) 
 		sale.setPlace(w.Header(), sale.PlaceOf(id.Shard))
 	}
 	if a.Outcome != "" {
-		p := wire.NotFound(a.Outcome)
+		p := wire.LookupProblem(a.Outcome)
 		p.Write(w)
 		return
 	}

@@ -104,7 +104,7 @@ func (counts *saleMetrics) CountClaim(label api.Outcome, took time.Duration) {
 
 // CountSettlement counts an answer to a settlement.
 func (counts *saleMetrics) CountSettlement(how api.How, label api.Outcome, took time.Duration) {
-	if !wire.Known(label) && label != api.Replayed {
+	if !wire.KnownOutcome(label) && label != api.Replayed {
 		label = other
 	}
 	counts.metrics.settlements.WithLabelValues(counts.sale, string(how), string(label)).Inc()
@@ -113,7 +113,7 @@ func (counts *saleMetrics) CountSettlement(how api.How, label api.Outcome, took 
 
 // countWebhook counts a message of a payment service.
 func (counts *saleMetrics) countWebhook(label api.Outcome, took time.Duration) {
-	if !wire.Known(label) && label != api.Replayed && label != ignored && label != rejected {
+	if !wire.KnownOutcome(label) && label != api.Replayed && label != ignored && label != rejected {
 		label = other
 	}
 	counts.metrics.webhooks.WithLabelValues(counts.sale, string(label)).Inc()

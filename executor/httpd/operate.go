@@ -51,7 +51,7 @@ func readOrder(r *http.Request, field string) (on bool, _ *wire.Fault) {
 		return false, f
 	}
 	p := wire.Parser{In: body}
-	f = p.Object(`{"`+field+`": true}`, func(given []byte) (f *wire.Fault) {
+	f = p.Body(`{"`+field+`": true}`, func(given []byte) (f *wire.Fault) {
 		if string(given) != field {
 			return wire.Malformed("%s: unknown field; there is %s", wire.QuoteName(given), field)
 		}

@@ -55,7 +55,7 @@ func (sale *sale) Begin(r executor.Request, answered func(executor.Answer)) (can
 
 // refuse writes an answer other than an accepted claim or a claim that was settled as requested.
 func (sale *sale) refuse(w http.ResponseWriter, a *executor.Answer) {
-	wire.Refuse(w, sale.name, sale.clock, a)
+	wire.WriteRefusal(w, sale.name, sale.clock, a)
 }
 
 // reportUnrecorded logs, and adds to the answer, that a payment is in no ledger, since the sale has ended

@@ -77,7 +77,7 @@ func (server *Server) letIn(w http.ResponseWriter, r *http.Request, needs access
 	grant = server.config.Tokens.OfRequest(r)
 	switch missing := grant.May(needs); {
 	case missing != nil:
-		missing.Challenge(w.Header(), r)
+		missing.SetChallenge(w.Header(), r)
 		missing.Write(w)
 		return grant, false
 	case access.CrossOrigin(r):

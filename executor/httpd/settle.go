@@ -30,7 +30,7 @@ func (server *Server) postSettlement(w http.ResponseWriter, r *http.Request, sal
 	began := server.config.Clock().Mono
 	label := server.settle(w, r, sale, claim, how)
 	sale.CountSettlement(how, label, server.config.Clock().Mono-began)
-	wire.Note(w, label)
+	wire.RecordOutcome(w, label)
 }
 
 // settle answers one settlement and returns its label in metrics.
@@ -47,7 +47,7 @@ func (server *Server) settle(w http.ResponseWriter, r *http.Request, sale *sale,
 		sale.setPlace(w.Header(), sale.PlaceOf(a.Claim.ID.Shard))
 	}
 	if a.Outcome != how.Done() {
-		wire.NotSettled(&a)
+		wire.SetNotSettledMessage(&a)
 		sale.refuse(w, &a)
 		return a.Outcome
 	}

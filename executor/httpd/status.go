@@ -61,7 +61,7 @@ func (sale *sale) writeAway(w http.ResponseWriter, status *executor.Status, oper
 	}
 	var view api.Sale
 	sale.operations(&view, status, admin)
-	wire.Note(w, row.Outcome)
+	wire.RecordOutcome(w, row.Outcome)
 	wire.WriteProblem(w, row.Status, row.RetryAfter, wire.MustMarshal(api.Problem{
 		Type: api.OutcomeType + string(row.Outcome), Title: row.Title, Status: row.Status, Detail: row.Detail, Outcome: row.Outcome,
 		Known: &api.Known{Nodes: view.Nodes, Shards: view.Shards, Processes: view.Processes, Owners: view.Owners, Moves: view.Moves, Problems: view.Problems},

@@ -27,7 +27,7 @@ func (server *Server) postWebhook(w http.ResponseWriter, r *http.Request, sale *
 	began := server.config.Clock().Mono
 	label := server.webhook(w, r, sale)
 	sale.countWebhook(label, server.config.Clock().Mono-began)
-	wire.Note(w, label)
+	wire.RecordOutcome(w, label)
 }
 
 // webhook answers one message and returns its label in metrics.

@@ -25,7 +25,7 @@ func EncodeHello(from, to executor.Peer) *streampb.Request {
 func EncodeRequest(e shard.ForwardedRequest) *streampb.Request {
 	r := &streampb.Request{Id: e.ID, Forwarded: true, Run: e.UID}
 	switch {
-	case e.GiveUp:
+	case e.Cancel:
 		r.Asks = &streampb.Request_Cancel{Cancel: &streampb.Cancel{}}
 	case e.Settle != nil:
 		r.Asks = &streampb.Request_Settle{Settle: e.Settle.ToStream()}
@@ -50,7 +50,7 @@ func decodeRequest(r *streampb.Request) (shard.ForwardedRequest, bool) {
 	e := shard.ForwardedRequest{ID: r.GetId(), UID: r.GetRun()}
 	switch asks := r.GetAsks().(type) {
 	case *streampb.Request_Cancel:
-		e.GiveUp = true
+		e.Cancel = true
 	case *streampb.Request_Claim:
 		e.Request = shard.Request{
 			User: asks.Claim.GetUser(), Key: asks.Claim.GetKey(), Quantity: max(asks.Claim.GetQuantity(), 1),

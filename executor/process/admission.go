@@ -137,7 +137,7 @@ func (d *Admission) admitTo(ctx context.Context, now clock.Now, t *session, s *s
 		}
 	}
 	ticket := shard.NewTicket(d.tickets, r, d.newKey, now.Mono)
-	ticket.Admit(by)
+	ticket.SetAdmittance(by)
 	return shard.Answer{}, ticket
 }
 

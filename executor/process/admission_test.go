@@ -290,7 +290,7 @@ func TestDoorInDoubt(t *testing.T) {
 	x.want(t, "")
 	p.ask("ann", "1").want(t, api.Unknown)
 	p.keeps("append claims", "read back", "vote") // it does not get the shard again
-	w.pass(shard.Patience)
+	w.pass(shard.OwnerTimeout)
 	x.want(t, api.Unknown)
 	p.ask("ann", "1").want(t, api.Unknown)
 	if p.p.Local(0) != nil {
@@ -381,7 +381,7 @@ func TestDoorWithoutRights(t *testing.T) {
 	sold := p.ask("ann", "1").want(t, api.Sold)
 	s, valid := p.p.Local(0), p.rights(0)
 	for name, r := range map[string]shard.Rights{"none yet": {}, "ended": {Lease: valid.Lease, ReadAt: valid.ReadAt}} {
-		s.Grant(r)
+		s.SetRights(r)
 		if s.May(w.now) {
 			t.Errorf("%s: it may append", name)
 		}
@@ -401,7 +401,7 @@ func TestDoorWithoutRights(t *testing.T) {
 			}
 		}
 	}
-	s.Grant(valid)
+	s.SetRights(valid)
 	if !s.May(w.now) {
 		t.Error("it may not append any more")
 	}

@@ -605,7 +605,7 @@ func TestListedRepeats(t *testing.T) {
 			said++
 		}
 	})
-	w.pass(3*shard.RepeatAfter + time.Millisecond)
+	w.pass(3*shard.ReplyTimeout + time.Millisecond)
 	if said != 3 {
 		t.Errorf("it tells of the transfer %d times", said)
 	}

@@ -142,7 +142,7 @@ func (v *Inbound) Gone() {
 // the peer has made another link since. A request with GiveUp has the id of the one that it withdraws,
 // and is answered in place of that or not at all. ctx bounds the reads of the sale's rules.
 func (v *Inbound) Serve(ctx context.Context, e shard.ForwardedRequest) {
-	if e.GiveUp {
+	if e.Cancel {
 		if ticket := v.giveUp(e.ID); ticket != nil {
 			v.back.Answered(e.ID, ticket.WithdrawnAnswer())
 		}
@@ -201,7 +201,7 @@ func (v *Inbound) serve(ctx context.Context, now clock.Now, e shard.ForwardedReq
 		v.answer(e.ID, a)
 		return
 	}
-	ticket.FromPeer(&v.over)
+	ticket.MarkFromPeer(&v.over)
 	ticket.OnAnswer(shard.WaiterFunc(func() {
 		v.end(e.ID) // before the ticket may be another's
 		a := ticket.Finish()

@@ -52,7 +52,7 @@ func TestListedAnswers(t *testing.T) {
 		if w.has("ann") {
 			t.Error("it is drained at once")
 		}
-		w.pass(shard.DrainLater - time.Millisecond)
+		w.pass(shard.DrainDelay - time.Millisecond)
 		if w.has("ann") {
 			t.Error("it is drained before its time")
 		}
@@ -74,12 +74,12 @@ func TestListedGathers(t *testing.T) {
 	for _, user := range users {
 		asked = append(asked, p.ask(user, "1"))
 	}
-	if len(p.kept) != shard.CallsAtOnce {
+	if len(p.kept) != shard.MaxCalls {
 		t.Fatalf("%d calls are under way", len(p.kept))
 	}
 	p.let(p.kept[0])
 	p.run()
-	if len(p.kept) != shard.CallsAtOnce {
+	if len(p.kept) != shard.MaxCalls {
 		t.Fatalf("%d calls are under way after one was answered", len(p.kept))
 	}
 	p.lets()
@@ -117,7 +117,7 @@ func TestListedTransfer(t *testing.T) {
 			for _, user := range w.buyers(0, 5)[3:] {
 				p.ask(user, "1").want(t, api.Sold)
 			}
-			w.pass(shard.DrainLater)
+			w.pass(shard.DrainDelay)
 			p.ask("late", "1").want(t, api.SoldOut)
 		})
 	}
@@ -338,7 +338,7 @@ func TestListedUnitsMissing(t *testing.T) {
 		x = p.ask("bob", "1")
 	}
 	x.want(t, api.Sold)
-	w.pass(shard.DrainLater)
+	w.pass(shard.DrainDelay)
 	if s, l := w.shard(0), w.list(0); s.Sold != 2 || l.Units != 7 || s.Fill != 2 {
 		t.Errorf("the shard is at %+v, the list at %+v", s.Totals, l)
 	}
@@ -361,7 +361,7 @@ func TestListedLostReply(t *testing.T) {
 				t.Errorf("%+v, %d in doubt", a, p.p.Doubts().Len())
 			}
 			p.keep = nil
-			w.pass(shard.GrabPause)
+			w.pass(shard.GrabRetryDelay)
 			a := x.want(t, api.Sold)
 			if !a.Replayed || w.list(0).Users != 1 { // of the same key another may have come first
 				t.Errorf("%+v, the list is at %+v", a, w.list(0))
@@ -416,7 +416,7 @@ func TestListedEndsWhileOwed(t *testing.T) {
 			users := w.buyers(0, 9)
 			p.keeps("append")
 			owed := p.ask(users[0], "1")
-			w.pass(shard.DrainLater) // it is being appended
+			w.pass(shard.DrainDelay) // it is being appended
 			p.the("append claims")
 			behind := p.ask(users[1], "1")
 			p.keeps("append", "grab")
@@ -728,7 +728,7 @@ func TestListedFound(t *testing.T) {
 		for i := range 2 {
 			for _, user := range w.buyers(i, 3) {
 				id := p.ask(user, "1").want(t, api.Sold).Claim.ID
-				w.pass(shard.DrainLater)
+				w.pass(shard.DrainDelay)
 				if named, ok := api.ParseClaimID(id.String()); !ok || named != id || id.Unit == 0 {
 					t.Errorf("%s is read as %+v, %v", id, named, ok)
 				}

@@ -251,7 +251,7 @@ func (m *Machine) Cut(now clock.Now, id string) {
 	if m.session != nil {
 		for _, r := range m.session.remotes {
 			r.ClearOwner(id)
-			m.links.lost.Add(uint64(r.LinkEnded(now, id)))
+			m.links.lost.Add(uint64(r.HandleLinkEnd(now, id)))
 		}
 	}
 }
@@ -260,7 +260,7 @@ func (m *Machine) Cut(now clock.Now, id string) {
 func (m *Machine) Answered(now clock.Now, id uint64, a shard.Answer) {
 	m.links.answered.Add(1)
 	if t := m.serving.Load(); t != nil && shard.ShardOf(id) < len(t.remotes) {
-		t.remotes[shard.ShardOf(id)].Answered(now, id, a)
+		t.remotes[shard.ShardOf(id)].HandleAnswer(now, id, a)
 	}
 }
 
@@ -269,7 +269,7 @@ func (m *Machine) Answered(now clock.Now, id uint64, a shard.Answer) {
 func (m *Machine) Bounced(now clock.Now, id uint64, to shard.Route) {
 	m.links.bounced.Add(1)
 	if t := m.serving.Load(); t != nil && shard.ShardOf(id) < len(t.remotes) {
-		t.remotes[shard.ShardOf(id)].Bounced(now, id, to)
+		t.remotes[shard.ShardOf(id)].HandleBounce(now, id, to)
 	}
 }
 

@@ -58,7 +58,7 @@ func newSession(run *ownership.Run, own Config, d *Admission, first uint64) *ses
 	n := run.Shards
 	cfg := shard.Config{
 		Me: own.Me, Address: own.Address, UID: run.UID, Clock: own.Clock, Queue: own.Queue, Bounds: own.Bounds,
-		Doubts: &d.doubts, Answered: own.Committed,
+		Doubts: &d.doubts, ObserveWait: own.Committed,
 	}
 	t := &session{
 		uid: run.UID, shards: make([]atomic.Pointer[shard.Shard], n), granted: make([]atomic.Int64, n), totals: shard.NewSaleTotals(n), ack: run.Declared.Ack,
@@ -82,13 +82,13 @@ func newSession(run *ownership.Run, own Config, d *Admission, first uint64) *ses
 	t.cfg = cfg
 	for i := range n {
 		t.remotes = append(t.remotes, shard.NewRemote(shard.RemoteConfig{
-			Shard: i, UID: t.uid, Doubts: cfg.Doubts, Me: d.me.ID, First: first,
-			Queue:  func() int { return int(t.depth.Load()) },
-			Send:   d.links.forward,
-			Home:   t.home(i),
-			Lookup: func(now clock.Now, q *shard.Query) (shard.Answer, bool) { return t.lookup(now, i, q) },
-			Why:    t.away,
-			Notify: own.Notify,
+			Shard: i, UID: t.uid, Doubts: cfg.Doubts, Me: d.me.ID, IDBase: first,
+			MaxQueue:   func() int { return int(t.depth.Load()) },
+			Send:       d.links.forward,
+			OfferLocal: t.home(i),
+			Lookup:     func(now clock.Now, q *shard.Query) (shard.Answer, bool) { return t.lookup(now, i, q) },
+			Refusal:    t.away,
+			Notify:     own.Notify,
 		}))
 	}
 	return t
@@ -136,13 +136,13 @@ func (t *session) open(now clock.Now, i int, follows bool, applied uint64, plans
 	cfg := t.cfg
 	cfg.Shard, cfg.Log, cfg.Follows, cfg.Applied = i, spec.ShardLog(t.uid, i, len(t.shards)), follows, applied
 	cfg.Queue, cfg.Remote = int(t.depth.Load()), t.remotes[i]
-	cfg.Moved = func(ts []*shard.Ticket) { t.remotes[i].Moved(cfg.Clock(), ts) }
+	cfg.Forward = func(ts []*shard.Ticket) { t.remotes[i].OfferFirst(cfg.Clock(), ts) }
 	if len(t.batchers) > 0 {
 		cfg.Node = t.node(i)
 	}
 	s := shard.New(cfg)
 	if len(t.batchers) > 0 {
-		t.batchers[cfg.Node].Serve(s, lists.List{UID: t.uid, Shard: i}, t.sizes, t.mayLack(i), now)
+		t.batchers[cfg.Node].AddShard(s, lists.List{UID: t.uid, Shard: i}, t.sizes, t.mayLack(i), now)
 	}
 	s.Post(shard.Planned(plans))
 	if r := t.ranks.Load(); r != nil {
@@ -167,10 +167,10 @@ func (t *session) grant(now clock.Now, i int, r shard.Rights) {
 	if s == nil {
 		return
 	}
-	s.Grant(r)
+	s.SetRights(r)
 	if t.local(i) == nil {
 		if len(t.batchers) > 0 {
-			t.batchers[t.node(i)].Own(s, now)
+			t.batchers[t.node(i)].SetOwned(s, now)
 		}
 		t.shards[i].Store(s)
 	}
@@ -180,7 +180,7 @@ func (t *session) grant(now clock.Now, i int, r shard.Rights) {
 func (t *session) close(i int) {
 	if s := t.running[i]; s != nil {
 		if len(t.batchers) > 0 {
-			t.batchers[t.node(i)].Leave(s)
+			t.batchers[t.node(i)].RemoveShard(s)
 		}
 		t.shards[i].CompareAndSwap(s, nil)
 		t.totals.Leave(i)
@@ -218,7 +218,7 @@ func (t *session) plan(sale *ledger.Sale, own Config) {
 			s.Post(r.shards[i])
 		}
 		if len(t.batchers) > 0 {
-			t.batchers[t.node(i)].Allot(s, t.mayLack(i))
+			t.batchers[t.node(i)].SetMaxUnlogged(s, t.mayLack(i))
 		}
 	}
 }
@@ -334,7 +334,7 @@ func (t *session) lookup(now clock.Now, i int, q *shard.Query) (a shard.Answer, 
 // all.
 func (t *session) answer(now clock.Now, s *shard.Shard, r shard.Request, a shard.Answer, idle bool) (shard.Answer, bool) {
 	switch {
-	case s.Denies(a):
+	case s.ListMayContradict(a):
 		return shard.Answer{}, false
 	case a.Outcome != api.SoldOut:
 		return s.Refuse(r, a), true

@@ -49,7 +49,7 @@ func (s *Shard) storeReplied(_ clock.Now, r ledger.Reply) {
 	s.Apply(replied{r})
 	answered := s.seq.requests.takeAnswered()
 	s.deliverAnswered(answered)
-	s.replied += len(answered)
+	s.answeredCount += len(answered)
 }
 
 // listReplied applies the reply of the list's node.
@@ -59,10 +59,10 @@ func (s *Shard) listReplied(_ clock.Now, r lists.Reply) {
 	}
 }
 
-// Answered returns how many requests the store's replies have answered since its last call.
-func (s *Shard) Answered() int {
-	n := s.replied
-	s.replied = 0
+// TakeAnsweredCount returns how many requests the store's replies have answered since its last call.
+func (s *Shard) TakeAnsweredCount() int {
+	n := s.answeredCount
+	s.answeredCount = 0
 	return n
 }
 
@@ -74,7 +74,7 @@ func (s *Shard) applyEffects(e Effects) {
 	}
 	now := s.clock()
 	stall := s.seq.stall(now)
-	s.forgetDoubts(s.seq.engine.drained(), s.seq.engine.logCompleteEpoch()) // before the node is called under a new fill
+	s.forgetDoubts(s.seq.engine.drained(), s.seq.engine.logCompletePeriod()) // before the node is called under a new fill
 	s.nodeQueue.applyEffects(now, e)
 	if stall == nil {
 		stall = s.nodeQueue.stall(now)
@@ -92,7 +92,7 @@ func (s *Shard) close() {
 	s.nodeQueue.shutDown(s.seq.refusal)
 	s.collect()
 	s.deliverAnswered(s.seq.next(s.clock()).answered)
-	s.seq.transfers.release()
+	s.seq.transfers.leaveTotals()
 }
 
 // callName returns the name of a call of the store: "read shard", "read back", or "append" and the

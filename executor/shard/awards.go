@@ -70,7 +70,7 @@ func (q *sequencer) draftAwards(d *ledger.Draft) {
 // may have lost some, or have some to spare. If this shard is to record its entries when the sale closes,
 // that is the time of the close. 0: no check is due.
 func (q *sequencer) nextAward(now clock.Now) time.Duration {
-	if q.mode != serving || q.sent != nil || q.returnAt != 0 || !q.rights.Valid(now) {
+	if q.mode != serving || q.sent != nil || q.returnBlockedUntil != 0 || !q.rights.Valid(now) {
 		return 0
 	}
 	settings := q.state.Settings()
@@ -78,7 +78,7 @@ func (q *sequencer) nextAward(now clock.Now) time.Duration {
 		return now.Mono + max(time.UnixMicro(settings.GetClosesAtUs()).Sub(now.Wall), 0) + time.Microsecond
 	}
 	if q.awards.hasMore() && q.state.Phase != ledger.PhaseClosed {
-		return now.Mono + RepeatAfter
+		return now.Mono + ReplyTimeout
 	}
 	return 0
 }

@@ -30,7 +30,7 @@ func (b *backlog) full() bool      { return b.size() >= b.limit }
 func (b *backlog) aboveHalf() bool { return b.size() > b.limit/2 }
 
 // count adds n users in a state to the counts; n may be negative.
-func (b *backlog) count(s grantState, n int64) {
+func (b *backlog) count(s grabState, n int64) {
 	if s&unloggedGrab != 0 {
 		b.unlogged += n
 	}
@@ -42,22 +42,22 @@ func (b *backlog) count(s grantState, n int64) {
 	}
 }
 
-// grantState is what is known of a user's grab in the present fill of a list. A user with no state has
+// grabState is what is known of a user's grab in the present fill of a list. A user with no state has
 // no grab, or the ledger has it.
-type grantState uint8
+type grabState uint8
 
 const (
-	inFlight     grantState = 1 << iota // a call under way requests a unit
-	unloggedGrab                        // the list gave a unit, and the ledger lacks it
-	unsure                              // the list may have given a unit: a call got no reply
-	superseded                          // the ledger has what the call under way gave
+	inFlight     grabState = 1 << iota // a call under way requests a unit
+	unloggedGrab                       // the list gave a unit, and the ledger lacks it
+	unsure                             // the list may have given a unit: a call got no reply
+	superseded                         // the ledger has what the call under way gave
 )
 
 // uncounted reports whether a call for the user may give a unit that is not counted yet.
-func (s grantState) uncounted() bool { return s&(unloggedGrab|unsure) == 0 }
+func (s grabState) uncounted() bool { return s&(unloggedGrab|unsure) == 0 }
 
-// set changes a user's state, and the counts.
-func (gs *shardQueue) set(user string, to grantState) {
+// setState changes a user's state, and the counts.
+func (gs *shardQueue) setState(user string, to grabState) {
 	was := gs.users[user]
 	gs.inFlight += int(to&inFlight) - int(was&inFlight)
 	gs.backlog.count(was, -1)
@@ -77,38 +77,38 @@ func (gs *shardQueue) mayHaveLocked(user string) bool { return !gs.users[user].u
 func (gs *shardQueue) setGiven(user string, now bool) {
 	switch s := gs.users[user]; {
 	case s&superseded != 0:
-		gs.set(user, 0)
+		gs.setState(user, 0)
 	case now, s&unsure != 0:
-		gs.set(user, unloggedGrab)
+		gs.setState(user, unloggedGrab)
 	default: // the ledger has the unit, unless it is known to lack it
-		gs.set(user, s&^inFlight)
+		gs.setState(user, s&^inFlight)
 	}
 }
 
 // setNothingGiven records that a call gave a user no unit. An earlier call without a reply may have given
 // one, or may do so yet.
 func (gs *shardQueue) setNothingGiven(user string) {
-	gs.set(user, gs.users[user]&^(inFlight|superseded))
+	gs.setState(user, gs.users[user]&^(inFlight|superseded))
 }
 
 // setUnsure records that a call for a user got no reply.
 func (gs *shardQueue) setUnsure(user string) {
 	switch s := gs.users[user]; {
 	case s&superseded != 0:
-		gs.set(user, 0)
+		gs.setState(user, 0)
 	case s.uncounted():
-		gs.set(user, unsure)
+		gs.setState(user, unsure)
 	default:
-		gs.set(user, s&^inFlight)
+		gs.setState(user, s&^inFlight)
 	}
 }
 
 // setLogged records that the ledger has the unit that a user was given.
 func (gs *shardQueue) setLogged(user string) {
 	if s := gs.users[user]; s&inFlight != 0 {
-		gs.set(user, inFlight|superseded) // the reply may still report the unit
+		gs.setState(user, inFlight|superseded) // the reply may still report the unit
 	} else {
-		gs.set(user, 0)
+		gs.setState(user, 0)
 	}
 }
 
@@ -116,7 +116,7 @@ func (gs *shardQueue) setLogged(user string) {
 // that is not lost. Only users with a call under way keep a state.
 func (gs *shardQueue) resetCounts() {
 	for user, s := range gs.users {
-		gs.set(user, s&inFlight)
+		gs.setState(user, s&inFlight)
 	}
 }
 

@@ -34,7 +34,7 @@ func newCounted(t *testing.T, most int64) *counted {
 			Shard: i, Log: fmt.Sprint("log-", i), Me: []byte("12345678"), Address: "a:1", UID: saletest.UID,
 			Totals: NewSaleTotals(2), Doubts: new(Doubts), Clock: func() clock.Now { return c.now },
 		})
-		c.queues = append(c.queues, c.g.Serve(s, lists.List{UID: saletest.UID, Shard: i}, lists.Sizes{}, most, c.now))
+		c.queues = append(c.queues, c.g.AddShard(s, lists.List{UID: saletest.UID, Shard: i}, lists.Sizes{}, most, c.now))
 		c.queues[i].setFill(c.now, 1)
 	}
 	return c
@@ -62,7 +62,7 @@ func (c *counted) offer(users ...string) {
 // asks makes the next call of the node, which must be for these users.
 func (c *counted) asks(users ...string) *GrabCall {
 	c.Helper()
-	c.now.Mono += GrabPause
+	c.now.Mono += GrabRetryDelay
 	call := new(GrabCall)
 	c.grant()
 	c.g.Next(c.now, call)
@@ -138,7 +138,7 @@ func TestBacklogCounts(t *testing.T) {
 	})
 	t.Run("a node that is silent", func(t *testing.T) {
 		c := open(t)
-		c.g.Allot(c.queues[0].shard, 4)
+		c.g.SetMaxUnlogged(c.queues[0].shard, 4)
 		c.offer("e", "f")
 		c.g.HandleReply(c.now, c.asks("a", "b", "c", "d"), nil, lost)
 		c.now.Mono += StallAfter
@@ -193,7 +193,7 @@ func TestBacklogCounts(t *testing.T) {
 		c := open(t)
 		c.gives(c.asks("a", "b", "c"), false)
 		c.queues[0].markLogged([]string{"b", "c"})
-		c.g.Allot(c.queues[0].shard, 2)
+		c.g.SetMaxUnlogged(c.queues[0].shard, 2)
 		c.offer("a")
 		c.gives(c.asks("d", "a"), true) // only of d it is not known
 		c.lacks(1)
@@ -231,11 +231,11 @@ func TestFreeStuck(t *testing.T) {
 		wakes  bool // it is looked again
 	}{
 		"stuck":                           {func(*counted, *shardQueue) {}, 1, true},
-		"nobody may have something":       {func(_ *counted, q *shardQueue) { q.set("a", 0) }, 0, false},
+		"nobody may have something":       {func(_ *counted, q *shardQueue) { q.setState("a", 0) }, 0, false},
 		"the list is off":                 {func(_ *counted, q *shardQueue) { q.fill = 0 }, 0, false},
-		"the ledger is not that far back": {func(_ *counted, q *shardQueue) { q.set("lacks one", 0) }, 0, true},
-		"another shard's is":              {func(c *counted, q *shardQueue) { q.set("lacks one", 0); c.queues[0].backlog.unlogged = 3 }, 0, true},
-		"a call is under way":             {func(_ *counted, q *shardQueue) { q.set("b", inFlight) }, 0, true},
+		"the ledger is not that far back": {func(_ *counted, q *shardQueue) { q.setState("lacks one", 0) }, 0, true},
+		"another shard's is":              {func(c *counted, q *shardQueue) { q.setState("lacks one", 0); c.queues[0].backlog.unlogged = 3 }, 0, true},
+		"a call is under way":             {func(_ *counted, q *shardQueue) { q.setState("b", inFlight) }, 0, true},
 		"the node does not answer": {func(c *counted, q *shardQueue) {
 			q.failed.record(c.now, errors.New("it is silent"))
 			q.retryAt = c.now.Mono - StuckCheckEvery + 1
@@ -253,9 +253,9 @@ func TestFreeStuck(t *testing.T) {
 			c := newCounted(t, 3)
 			q := c.queues[1] // behind a shard of which nothing is in doubt
 			for _, user := range []string{"lacks one", "lacks another"} {
-				q.set(user, unloggedGrab)
+				q.setState(user, unloggedGrab)
 			}
-			q.set("a", unsure)
+			q.setState("a", unsure)
 			test.change(c, q)
 			q.shard.events = nil
 			wake := c.g.rebuildStuck(c.now)

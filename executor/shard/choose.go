@@ -17,7 +17,7 @@ import (
 // ones sends the lowest. Runs are not composed of the units of several shards.
 //
 // A claim waits until each shard that has units has answered one request that was sent after
-// the claim had arrived, or has been silent for RepeatAfter. Then it is refused if it has not
+// the claim had arrived, or has been silent for ReplyTimeout. Then it is refused if it has not
 // got its units, so that it ends in any case. It may be refused while its units are on
 // their way between two shards, which is why it may be repeated.
 //
@@ -59,7 +59,7 @@ func (t *Ticket) minUnits() int64 {
 // mayFind reports whether another shard may have the units that a claim chooses and this shard lacks.
 func (x *transfers) mayFind(t *Ticket) bool {
 	answered := func(shard int) bool { return t.search != nil && t.search.none[shard] }
-	return slices.ContainsFunc(x.requested, func(r request) bool { return !answered(r.shard) }) ||
+	return slices.ContainsFunc(x.unitRequests, func(r unitRequest) bool { return !answered(r.shard) }) ||
 		x.totals.anyOtherHas(x.shard, t.minUnits(), answered)
 }
 
@@ -68,14 +68,14 @@ func (x *transfers) mayFind(t *Ticket) bool {
 // before the claim waited.
 func (x *transfers) awaitsReply(t *Ticket) bool {
 	if t.Chooses() {
-		return len(x.requested) > 0
+		return len(x.unitRequests) > 0
 	}
-	return x.silent != 0 && t.firstRequest > x.silent
+	return x.firstSilent != 0 && t.firstRequest > x.firstSilent
 }
 
 // addSearches adds to whom requests for the units that waiting claims choose and lack, and returns the
 // units named among them.
-func (x *transfers) addSearches(d *ledger.Draft, whom []request) ([]request, ledger.Units) {
+func (x *transfers) addSearches(d *ledger.Draft, whom []unitRequest) ([]unitRequest, ledger.Units) {
 	claims := x.searchingClaims()
 	if len(claims) == 0 {
 		return whom, nil
@@ -88,8 +88,8 @@ func (x *transfers) addSearches(d *ledger.Draft, whom []request) ([]request, led
 		if x.hasRequested(other.shard) {
 			continue
 		}
-		r := request{shard: other.shard}
-		i := slices.IndexFunc(whom, func(r request) bool { return r.shard == other.shard })
+		r := unitRequest{shard: other.shard}
+		i := slices.IndexFunc(whom, func(r unitRequest) bool { return r.shard == other.shard })
 		if i >= 0 {
 			r = whom[i]
 		}
@@ -129,7 +129,7 @@ func (x *transfers) searchingClaims() (claims []*Ticket) {
 			continue
 		case t.search == nil:
 			room -= len(t.Units)
-			t.search, t.firstRequest = &search{none: make(map[int]bool)}, x.number+1
+			t.search, t.firstRequest = &search{none: make(map[int]bool)}, x.lastRequest+1
 		}
 		claims = append(claims, t)
 	}
@@ -137,7 +137,7 @@ func (x *transfers) searchingClaims() (claims []*Ticket) {
 }
 
 // recordSearch records that a shard has answered a request with the units sent, or did not reply in time.
-func (x *transfers) recordSearch(r request, sent ledger.Units) {
+func (x *transfers) recordSearch(r unitRequest, sent ledger.Units) {
 	adjacent := r.run > 0 && sent.HasRun(r.run, x.state.Settings())
 	for _, t := range x.requests.waiting {
 		s := t.search
@@ -155,7 +155,7 @@ func (x *transfers) recordSearch(r request, sent ledger.Units) {
 
 // retrySearch allows another request for adjacent units to a shard. The shard has resent units, and it is
 // unknown whether they answer the request, so claims that got no fitting units keep searching there.
-func (x *transfers) retrySearch(r request) {
+func (x *transfers) retrySearch(r unitRequest) {
 	for _, t := range x.requests.waiting {
 		if t.search != nil && t.search.askedShard == r.shard+1 {
 			t.search.askedShard = 0

@@ -148,7 +148,7 @@ func TestChooseOfASilentShard(t *testing.T) {
 				return 1
 			}
 			x := h.choose(c)
-			w.pass(RepeatAfter - time.Millisecond)
+			w.pass(ReplyTimeout - time.Millisecond)
 			x.want(t, "")
 			w.pass(2 * time.Millisecond)
 			x.want(t, map[string]string{"named": "units_taken", "adjacent": "not_adjacent"}[name])
@@ -177,7 +177,7 @@ func TestLateAnswers(t *testing.T) {
 				return 1
 			}
 			x := h.choose(wants{units: first})
-			w.pass(RepeatAfter - time.Millisecond)
+			w.pass(ReplyTimeout - time.Millisecond)
 			if late.From != 1 || late.Request != 1 {
 				t.Fatalf("the other shard has said %+v", late)
 			}
@@ -191,7 +191,7 @@ func TestLateAnswers(t *testing.T) {
 			x.want(t, "") // the request for its unit is on its way
 			w.mail = nil
 			h.say(Message{Kind: Want, From: 0, To: 1, Request: 2, Units: ledger.Units{{First: 7, Count: 1}}})
-			w.pass(RepeatAfter - time.Millisecond)
+			w.pass(ReplyTimeout - time.Millisecond)
 			x.want(t, "sold")
 		})
 	}
@@ -222,7 +222,7 @@ func TestSearchBeyondATransferSentAgain(t *testing.T) {
 				return 1
 			}
 			first := h.choose(wants{buyer: 1, units: []int64{8}})
-			w.pass(RepeatAfter + time.Millisecond)
+			w.pass(ReplyTimeout + time.Millisecond)
 			first.want(t, "units_taken")
 			then := h.choose(c.then)
 			w.settle()

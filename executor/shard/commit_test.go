@@ -375,7 +375,7 @@ func TestLogUnusable(t *testing.T) {
 			log := h.actors[0].q.writer.Log()
 			putBack(t, w.logs, log, c.slots)
 			q := c.next(h, h.actors[0].q)
-			q.grant(w.now, h.actors[0].q.rights)
+			q.setRights(w.now, h.actors[0].q.rights)
 			for range 20 {
 				if e := q.next(w.now); e.Send != nil {
 					q.storeReplied(w.now, e.Send.Do(t.Context(), w.logs))

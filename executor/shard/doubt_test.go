@@ -199,7 +199,7 @@ func TestHalt(t *testing.T) {
 		saletest.Replan(t, w.logs, w.sale, func(p *pb.Planned) { saletest.Deal(p, 0, 1) })
 		sale := saletest.LoadSale(t, w.logs, w.sale)
 		h.actors[0].step(func(q *sequencer) {
-			q.pending = []*pb.Generation{sale.ShardGeneration(1, 0), sale.ShardGeneration(2, 0)}
+			q.generations = []*pb.Generation{sale.ShardGeneration(1, 0), sale.ShardGeneration(2, 0)}
 			q.halt(hard)
 		})
 		w.settle()
@@ -211,7 +211,7 @@ func TestHalt(t *testing.T) {
 		h, under, short, queued, another := begin(t)
 		h.halt(hard)
 		short.want(t, "closed")
-		h.w.move(2 * RepeatAfter) // nobody is to be asked again
+		h.w.move(2 * ReplyTimeout) // nobody is to be asked again
 		h.w.tick()
 		under.want(t, "")
 		h.w.settle()
@@ -654,13 +654,13 @@ func TestStallOfASequencer(t *testing.T) {
 		want  string // "": it does not
 		since time.Duration
 	}{
-		"nothing is under way":            {sequencer{mode: serving, appending: appending{lastErr: refused}, reading: reading{readAt: ago(time.Minute)}}, "", 0},
+		"nothing is under way":            {sequencer{mode: serving, appending: appending{lastErr: refused}, reading: reading{progressAt: ago(time.Minute)}}, "", 0},
 		"an append is":                    {sequencer{mode: serving, appending: appending{sent: new(ledger.Entry), sentAt: ago(StallAfter - 1)}}, "", 0},
 		"an append is for too long":       {sequencer{mode: serving, appending: appending{sent: new(ledger.Entry), sentAt: ago(StallAfter)}}, "the outcome of an append is not known", StallAfter},
 		"an append fails for too long":    {sequencer{mode: serving, appending: appending{sent: new(ledger.Entry), sentAt: ago(time.Minute), lastErr: refused}}, "connection refused", time.Minute},
-		"the log is being read":           {sequencer{mode: loading, reading: reading{readAt: ago(time.Minute)}}, "", 0},
-		"reading fails":                   {sequencer{mode: loading, appending: appending{lastErr: refused}, reading: reading{readAt: ago(StallAfter - 1)}}, "", 0},
-		"reading fails for too long":      {sequencer{mode: loading, appending: appending{lastErr: refused}, reading: reading{readAt: ago(StallAfter)}}, "connection refused", StallAfter},
+		"the log is being read":           {sequencer{mode: loading, reading: reading{progressAt: ago(time.Minute)}}, "", 0},
+		"reading fails":                   {sequencer{mode: loading, appending: appending{lastErr: refused}, reading: reading{progressAt: ago(StallAfter - 1)}}, "", 0},
+		"reading fails for too long":      {sequencer{mode: loading, appending: appending{lastErr: refused}, reading: reading{progressAt: ago(StallAfter)}}, "connection refused", StallAfter},
 		"reading fails, which just began": {sequencer{mode: loading, appending: appending{lastErr: refused}}, "", 0},
 	} {
 		q := &test.q

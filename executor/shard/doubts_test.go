@@ -347,12 +347,12 @@ func TestTriedElsewhere(t *testing.T) {
 
 			c := Config{Log: "log", UID: saletest.UID, Totals: NewSaleTotals(1), Doubts: new(Doubts), Clock: func() clock.Now { return w.now }}
 			if test.moves {
-				c.Moved = func([]*Ticket) {}
+				c.Forward = func([]*Ticket) {}
 			}
 			s := New(c)
 			if s.seq.state = saletest.LoadShard(t, w.logs, 0, 1); test.surely {
 				s.serving.Store(true)
-				s.logCompleteEpoch.Store(1)
+				s.logCompletePeriod.Store(1)
 			}
 			x := NewTicket(new(sync.Pool), Request{User: test.user, Key: "1", Quantity: 1}, nil, w.now.Mono)
 			if x.keyless = test.minted; test.settles {
@@ -398,7 +398,7 @@ func TestRefuseHeld(t *testing.T) {
 			s.seq.state = saletest.LoadShard(t, w.logs, 0, 1)
 			s.serving.Store(c.serves)
 			if c.may {
-				s.Grant(Rights{Lease: leaseFrom(t, w.now), ReadAt: w.now, TTL: quorum.DefaultTTL})
+				s.SetRights(Rights{Lease: leaseFrom(t, w.now), ReadAt: w.now, TTL: quorum.DefaultTTL})
 			}
 			if a := s.Refuse(Request{User: "ann", Key: "1", Quantity: 1}, Answer{Outcome: c.says}); a.Outcome != c.want {
 				t.Errorf("%q, want %q", a.Outcome, c.want)

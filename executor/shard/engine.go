@@ -41,9 +41,10 @@ type engine interface {
 	addEffects(now clock.Now, e *Effects)
 	// stall returns since when and why the engine gives no units; nil: it gives them.
 	stall(now clock.Now) *Stall
-	// logCompleteEpoch numbers the periods in which the log alone decides who has each unit. Doubts of
-	// an earlier period end when it changes. 0: the log is not complete yet.
-	logCompleteEpoch() uint64
+	// logCompletePeriod returns the number of the present period in which the log has the outcome of every
+	// request of earlier periods: 1 with ownerEngine, the fill of the list with listEngine. Doubts of an
+	// earlier period end when it changes. 0: the log is not complete yet.
+	logCompletePeriod() uint64
 	// drained reports whether the engine gives no units now, and the log has all that it gave.
 	drained() bool
 }
@@ -67,7 +68,7 @@ func (e ownerEngine) addEffects(now clock.Now, effects *Effects) {
 	effects.Wake = clock.Soonest(effects.Wake, clock.Soonest(e.q.nextRelease(now), e.q.nextAward(now)))
 }
 
-func (e ownerEngine) logCompleteEpoch() uint64 {
+func (e ownerEngine) logCompletePeriod() uint64 {
 	if e.q.mode == serving {
 		return 1
 	}
@@ -132,9 +133,9 @@ func (e ownerEngine) decideOne(now clock.Now, d *ledger.Draft, t *Ticket, last b
 	if t.admittance != nil {
 		by = t.admittance.Ruling
 	}
-	v := d.ClaimBy(by, t.User, t.Key, t.Quantity, t.demand())
+	v := d.DecideClaim(by, t.User, t.Key, t.Quantity, t.demand())
 	if v.Kind == ledger.Short && !t.Chooses() && e.partial() && (last || !e.q.totals.anyElsewhere(e.q.shard)) {
-		v = d.ClaimBy(by, t.User, t.Key, t.Quantity, ledger.Demand{Some: true})
+		v = d.DecideClaim(by, t.User, t.Key, t.Quantity, ledger.Demand{Partial: true})
 	}
 	switch v.Kind {
 	case ledger.Granted:

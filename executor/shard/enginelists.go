@@ -28,7 +28,7 @@ type listEngine struct {
 	earlierFill    bool                // some of unlogged are of an earlier fill
 	fill           uint64              // under which the list gave at the last event
 	offSince       clock.Now           // since when the list gives nothing; zero: it does
-	fills          int                 // of the list, as counted so far
+	fills          int                 // list.Fills and list.Voids, as far as q.tally includes them
 	voids          int
 	loggedUsers    []string // users whose grabs the log has now, for the shard queue
 }
@@ -47,8 +47,9 @@ func (e *listEngine) open() bool { return e.q.mode == serving && e.q.state.Phase
 // drained reports whether the list is off, and the log has all that it gave.
 func (e *listEngine) drained() bool { return e.q.mode == serving && !e.open() }
 
-// logCompleteEpoch returns the fill under which the list gives units: that fill came from the log.
-func (e *listEngine) logCompleteEpoch() uint64 {
+// logCompletePeriod returns the fill under which the list gives units; 0: it gives none. The list was
+// filled from the log, which had all grabs of earlier fills that survived.
+func (e *listEngine) logCompletePeriod() uint64 {
 	if !e.open() {
 		return 0
 	}
@@ -81,17 +82,17 @@ func (e *listEngine) idle() bool {
 
 func (e *listEngine) draftedClaims() int { return e.draftedGrabs }
 
-// DrainLater is the delay before grabs that are already answered are drained. Larger drains cost less
+// DrainDelay is the delay before grabs that are already answered are drained. Larger drains cost less
 // per grab, and the requests that arrive meanwhile have the processors.
-const DrainLater = 250 * time.Millisecond
+const DrainDelay = 250 * time.Millisecond
 
-// addGrabs adds the result of a node's call. unlogged are the requests that are answered when the log
-// has their units; other requests that got units may have their answer already. soon drains the list at
-// once.
+// addGrabs records that a call of the node has returned, and schedules a drain of the list: at once if
+// unlogged is not empty or soon is set, else within DrainDelay. unlogged are the requests that are answered
+// when the log has their units; with ack redis the others that got units have their answers already.
 func (e *listEngine) addGrabs(now clock.Now, unlogged []*Ticket, soon bool) {
 	e.unlogged = append(e.unlogged, unlogged...)
 	e.earlierFill = e.earlierFill || len(unlogged) > 0 && unlogged[0].fill != e.fill
-	within := DrainLater
+	within := DrainDelay
 	if len(unlogged) > 0 || soon {
 		within = 0
 	}
@@ -207,7 +208,8 @@ func (e *listEngine) loggedAnswer(t *Ticket) Answer {
 	return Undecided
 }
 
-// giveUnits sends units to the shards that have requested them, once they are taken out of the list.
+// giveUnits drafts transfers to the shards that have requested units. While the list is on, giveUnits first
+// has units taken out of the list, and a later commit has the transfer.
 func (e *listEngine) giveUnits(d *ledger.Draft) (failed error) {
 	q, open := e.q, e.open()
 	var units ledger.Units

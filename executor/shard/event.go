@@ -58,10 +58,10 @@ func refuseElsewhere(why api.Outcome) Answer {
 
 func (Ticked) happen(now clock.Now, q *sequencer)    { q.tick(now) }
 func (r replied) happen(now clock.Now, q *sequencer) { q.storeReplied(now, r.Reply) }
-func (p Planned) happen(_ clock.Now, q *sequencer)   { q.pending = p }
+func (p Planned) happen(_ clock.Now, q *sequencer)   { q.generations = p }
 func (r Ranked) happen(_ clock.Now, q *sequencer)    { q.awards.set(r) }
 func (h Halt) happen(_ clock.Now, q *sequencer)      { q.halt(h) }
-func (r Rights) happen(now clock.Now, q *sequencer)  { q.grant(now, r) }
+func (r Rights) happen(now clock.Now, q *sequencer)  { q.setRights(now, r) }
 func (m Message) happen(_ clock.Now, q *sequencer)   { q.transfers.handle(m) }
 
 func (Ticked) String() string    { return "tick" }
@@ -79,7 +79,7 @@ type (
 	DrainRequested struct{}
 	// FillLost reports that the node has lost, or may have lost, the grabs of a fill.
 	FillLost struct{ Fill uint64 }
-	// Gave: a call of the node has come back.
+	// GrabsDone is the result of one batch of a call to the list's node.
 	GrabsDone struct {
 		At       clock.Now
 		Fill     uint64        // under which the node was called

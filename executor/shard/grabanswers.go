@@ -34,7 +34,7 @@ func (g *NodeBatcher) HandleReply(now clock.Now, c *GrabCall, given []lists.Give
 		counted := gs.countedFill == n.Fill // else the list was drained since, and will be filled again
 		switch {
 		case err != nil:
-			gs.retryAt = now.Mono + GrabPause
+			gs.retryAt = now.Mono + GrabRetryDelay
 			gs.failed.record(now, err)
 			sent := !errors.Is(err, quorum.ErrUnsent)
 			for _, t := range c.tickets[i] {
@@ -106,7 +106,7 @@ func (gs *shardQueue) requeueUnanswered(now clock.Now, ts []*Ticket, sent bool) 
 	var again []*Ticket
 	for _, t := range ts {
 		if t.sentToList = t.sentToList || sent; sent {
-			gs.shard.doubt(t) // the call may still take effect
+			gs.shard.addDoubt(t) // the call may still take effect
 		}
 		if now.Mono-t.queuedAt >= StallAfter {
 			t.answer = NodeSilent

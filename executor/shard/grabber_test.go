@@ -96,12 +96,12 @@ func TestGrabberWakes(t *testing.T) {
 	want(c, "the list gives again", true)
 	c.queues[0].requeue([]*Ticket{NewTicket(new(sync.Pool), Request{User: "d", Key: "key", Quantity: 1}, nil, c.now.Mono)})
 	want(c, "units have come", true)
-	for i := range grabsAtOnce {
+	for i := range maxGrabsPerCall {
 		c.wait(0, fmt.Sprint("many-", i))
 	}
 	woken(c)
-	c.g.Allot(c.queues[0].shard, 10_000)
-	if call, _ := c.next(); len(call.Batches[0].Users) != grabsAtOnce {
+	c.g.SetMaxUnlogged(c.queues[0].shard, 10_000)
+	if call, _ := c.next(); len(call.Batches[0].Users) != maxGrabsPerCall {
 		t.Errorf("%d are asked for", len(call.Batches[0].Users))
 	}
 	want(c, "more wait than go into a call", true)
@@ -137,9 +137,9 @@ func TestGrabCalls(t *testing.T) {
 		crowd(c, 0, 400)
 		crowd(c, 1, 700)
 		first, _ := c.next()
-		want(t, sizes(first), [][2]int{{0, 400}, {1, grabsAtOnce - 400}})
+		want(t, sizes(first), [][2]int{{0, 400}, {1, maxGrabsPerCall - 400}})
 		second, _ := c.next()
-		want(t, sizes(second), [][2]int{{1, grabsAtOnce}})
+		want(t, sizes(second), [][2]int{{1, maxGrabsPerCall}})
 		if third, wake := c.next(); third != nil || wake != 0 {
 			t.Errorf("with two calls under way it asks %v, or at %v", sizes(third), wake)
 		}
@@ -172,15 +172,15 @@ func TestGrabCalls(t *testing.T) {
 	})
 	t.Run("each shard's crowd in its turn", func(t *testing.T) {
 		c := newCountedAs(t, spec.AckLedger, 10_000)
-		crowd(c, 0, 2*grabsAtOnce)
-		crowd(c, 1, 2*grabsAtOnce)
+		crowd(c, 0, 2*maxGrabsPerCall)
+		crowd(c, 1, 2*maxGrabsPerCall)
 		call := new(GrabCall) // whoever makes calls uses one again and again
 		for turn := range 4 {
 			c.grant()
 			if ask, _ := c.g.Next(c.now, call); !ask {
 				t.Fatal("it asks for nobody")
 			}
-			want(t, sizes(call), [][2]int{{turn % 2, grabsAtOnce}})
+			want(t, sizes(call), [][2]int{{turn % 2, maxGrabsPerCall}})
 			c.gives(call, false)
 		}
 	})
@@ -193,9 +193,9 @@ func TestGrabCalls(t *testing.T) {
 		for _, call := range []*GrabCall{first, second} {
 			c.g.HandleReply(c.now, call, nil, errors.New("the reply is lost"))
 		}
-		c.now.Mono += GrabPause
+		c.now.Mono += GrabRetryDelay
 		again, _ := c.next()
-		want(t, sizes(again), [][2]int{{0, 400}, {1, grabsAtOnce - 400}})
+		want(t, sizes(again), [][2]int{{0, 400}, {1, maxGrabsPerCall - 400}})
 	})
 	t.Run("nobody of a list that is off", func(t *testing.T) {
 		c := newCountedAs(t, spec.AckLedger, 10_000)
@@ -217,7 +217,7 @@ func TestGrabCalls(t *testing.T) {
 		c.wait(0, "a")
 		call, _ := c.next()
 		c.g.HandleReply(c.now, call, nil, quorum.ErrUnsent)
-		again := c.now.Mono + GrabPause
+		again := c.now.Mono + GrabRetryDelay
 		c.now.Mono = again - 1
 		if call, wake := c.next(); call != nil || wake != again {
 			t.Errorf("it asks %v, or at %v", sizes(call), wake)
@@ -444,7 +444,7 @@ func TestGrabberSilence(t *testing.T) {
 	c.now.Mono = begun.Mono + StallAfter - 1
 	c.g.HandleReply(c.now, call, nil, lost)
 	c.told(asked, "")
-	c.now.Mono += GrabPause
+	c.now.Mono += GrabRetryDelay
 	if s := c.queues[0].stall(c.now); s == nil || s.Error != lost.Error() || !s.Since.Equal(begun.Wall) || !s.Node {
 		t.Errorf("stall %+v", s)
 	}
@@ -452,7 +452,7 @@ func TestGrabberSilence(t *testing.T) {
 	if got := call.Batches[0].Users; !slices.Equal(got, []string{"asked"}) {
 		t.Errorf("while it is silent it is asked for %q", got)
 	}
-	c.now.Mono = begun.Mono + StallAfter + GrabPause
+	c.now.Mono = begun.Mono + StallAfter + GrabRetryDelay
 	later.queuedAt = c.now.Mono - StallAfter + 1
 	c.g.HandleReply(c.now, call, nil, lost)
 	c.told(asked, api.Unknown)
@@ -461,7 +461,7 @@ func TestGrabberSilence(t *testing.T) {
 	}
 	c.told(gone, "")
 	c.told(later, "")
-	c.now.Mono += GrabPause
+	c.now.Mono += GrabRetryDelay
 	call, _ = c.next()
 	c.g.HandleReply(c.now, call, nil, quorum.ErrUnsent) // nothing can have been given
 	c.told(later, api.NoQuorum)
@@ -562,12 +562,12 @@ func TestAllot(t *testing.T) {
 	for len(c.g.wake) > 0 {
 		<-c.g.wake
 	}
-	c.g.Allot(c.queues[0].shard, 2)
+	c.g.SetMaxUnlogged(c.queues[0].shard, 2)
 	if len(c.g.wake) != 1 {
 		t.Error("nobody is woken")
 	}
 	second := c.asks("b")
-	c.g.Allot(c.queues[0].shard, 1)
+	c.g.SetMaxUnlogged(c.queues[0].shard, 1)
 	c.gives(first, false)
 	c.gives(second, false)
 	c.told(b, api.Sold)
@@ -653,7 +653,7 @@ func TestGrabberAsksAgain(t *testing.T) {
 			c := newCountedAs(t, spec.AckRedis, 100)
 			x, s := c.keyed(0, "a"), c.queues[0].shard
 			for _, reply := range test.replies {
-				c.now.Mono += GrabPause
+				c.now.Mono += GrabRetryDelay
 				call, _ := c.next()
 				switch reply {
 				case off:
@@ -719,7 +719,7 @@ func TestGrabberHandsOver(t *testing.T) {
 	x, y := c.keyed(0, "a"), c.keyed(0, "b")
 	s := c.queues[0].shard
 	var moved []*Ticket
-	s.moved = func(ts []*Ticket) { moved = append(moved, ts...) }
+	s.forward = func(ts []*Ticket) { moved = append(moved, ts...) }
 	call, _ := c.next()
 	s.closed, s.refusal = true, refuseElsewhere(api.NoQuorum)
 	c.gives(call, false)
@@ -773,9 +773,9 @@ func TestDeniesBeforeTheListIsFilled(t *testing.T) {
 		"all are sold, by the log":       {0, false, Answer{Outcome: api.SoldOut}, false},
 	} {
 		s := newCountedAs(t, spec.AckRedis, 100).queues[0].shard
-		s.logCompleteEpoch.Store(c.certain)
+		s.logCompletePeriod.Store(c.certain)
 		s.drained.Store(c.drained)
-		if got := s.Denies(c.answer); got != c.want {
+		if got := s.ListMayContradict(c.answer); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
@@ -812,7 +812,7 @@ func TestGrabberTriedElsewhere(t *testing.T) {
 			c := newCountedAs(t, spec.AckLedger, 100)
 			s := c.queues[0].shard
 			s.serving.Store(true)
-			s.logCompleteEpoch.Store(end.fill)
+			s.logCompletePeriod.Store(end.fill)
 			c.queues[0].setFill(c.now, 0)
 			x := NewTicket(new(sync.Pool), Request{User: "a", Key: "key", Quantity: 1}, nil, c.now.Mono)
 			x.maybeDecided = true
@@ -839,7 +839,7 @@ func TestGrabberRefusesNobodyWhoHas(t *testing.T) {
 	}{
 		"while the ledger is as far behind as it may be": {func(c *counted) {
 			c.queues[0].setFill(c.now, 2)
-			c.queues[0].set("somebody", unloggedGrab)
+			c.queues[0].setState("somebody", unloggedGrab)
 			c.next()
 		}, api.Sold, api.Overloaded},
 		"without rights": {func(c *counted) {
@@ -864,7 +864,7 @@ func TestGrabberRefusesNobodyWhoHas(t *testing.T) {
 			has, mints, hasAnother, hasNothing := c.wait(0, "ann"), c.wait(0, "ann"), c.wait(0, "bob"), c.wait(0, "cid")
 			mints.keyless = true // as if whoever asks had given no key
 			s := c.queues[0].shard
-			s.logCompleteEpoch.Store(2)
+			s.logCompletePeriod.Store(2)
 			s.seq.state = saletest.LoadShard(t, w.logs, 0, 1)
 			refusal.how(c)
 			if a := c.told(has, refusal.has); a.Outcome == api.Sold && (!a.Replayed || len(a.Claim.Units) != 1) {
@@ -899,7 +899,7 @@ func TestGrabberKeyless(t *testing.T) {
 				x := c.wait(0, "ann")
 				x.keyless = keyless
 				s := c.queues[0].shard
-				s.logCompleteEpoch.Store(2)
+				s.logCompletePeriod.Store(2)
 				s.seq.state = saletest.LoadShard(t, w.logs, 0, 1)
 				if a := end(c, x); a.Outcome != api.Sold || a.Replayed == keyless {
 					t.Errorf("%+v", a)
@@ -1101,7 +1101,7 @@ func TestGrabberStalls(t *testing.T) {
 	for range 3 {
 		call, _ := c.next()
 		c.g.HandleReply(c.now, call, nil, quorum.ErrUnsent)
-		c.now.Mono, c.now.Wall = c.now.Mono+GrabPause, c.now.Wall.Add(GrabPause)
+		c.now.Mono, c.now.Wall = c.now.Mono+GrabRetryDelay, c.now.Wall.Add(GrabRetryDelay)
 	}
 	if s := c.queues[0].stall(c.now); s == nil || !s.Since.Equal(since) {
 		t.Errorf("%+v, want since %v", s, since)
@@ -1116,10 +1116,10 @@ func TestGrabberOwns(t *testing.T) {
 		Shard: 1, Log: "log-2", Me: []byte("12345678"), Address: "a:1", UID: saletest.UID, Follows: true,
 		Totals: NewSaleTotals(2), Doubts: new(Doubts), Clock: func() clock.Now { return c.now },
 	})
-	c.queues[1] = c.g.Serve(s, lists.List{UID: saletest.UID, Shard: 1}, lists.Sizes{}, 100, c.now)
+	c.queues[1] = c.g.AddShard(s, lists.List{UID: saletest.UID, Shard: 1}, lists.Sizes{}, 100, c.now)
 	c.now.Mono += 2 * StallAfter
 	c.queues[1].setFill(c.now, 0)
-	c.g.Own(s, c.now)
+	c.g.SetOwned(s, c.now)
 	x := c.wait(1, "x")
 	c.now.Mono += StallAfter - 1
 	c.queues[1].setFill(c.now, 0)
@@ -1130,6 +1130,6 @@ func TestGrabberOwns(t *testing.T) {
 	c.queues[0].setFill(c.now, 0)
 	c.now.Mono += StallAfter
 	c.queues[0].setFill(c.now, 1)
-	c.g.Own(c.queues[0].shard, c.now) // which gives, and goes on
+	c.g.SetOwned(c.queues[0].shard, c.now) // which gives, and goes on
 	c.wait(0, "y")
 }

@@ -46,14 +46,15 @@ func (g *NodeBatcher) unlock() {
 	}
 }
 
-// shardQueue is the nodeQueue of a shard with a list: the requests that wait for the node, and the
-// grabs that the ledger lacks.
+// shardQueue is the nodeQueue of a shard with a list: the requests that wait for the node, and the counts
+// of grabs that the ledger lacks. A grab is one unit that the node gave to a user. A fill is one filling of
+// the list from the log, which numbers the fills; the node gives units under the present fill only.
 type shardQueue struct {
-	node   *NodeBatcher
-	shard  *Shard
-	engine *listEngine // of the shard's sequencer
-	list   lists.List
-	filled atomic.Bool // the list gives units, or is off as it should be
+	node      *NodeBatcher
+	shard     *Shard
+	engine    *listEngine // of the shard's sequencer
+	list      lists.List
+	listReady atomic.Bool // the list gives units, or is off as it should be
 
 	fill           uint64        // fill under which the list gives units; 0: it is off
 	offSince       clock.Now     // since when the list has been off
@@ -66,9 +67,9 @@ type shardQueue struct {
 	refusal        *Answer       // answer to all requests after the shard has ended; nil: it has not
 	waiters        []drainWaiter // waiting for the ledger to have the grabs
 
-	// The grabs that the ledger lacks; see set.
+	// The grabs that the ledger lacks; see setState.
 	countedFill uint64 // the fill whose grabs they are: the present one, or the last
-	users       map[string]grantState
+	users       map[string]grabState
 	inFlight    int // users with a call under way
 	backlog     backlog
 }
@@ -83,10 +84,10 @@ type GrabCall struct {
 
 // Limits of the calls of a node.
 const (
-	grabsAtOnce = 512                   // requests in a call: the script stays well under a millisecond
-	CallsAtOnce = 2                     // under way at a time: one is decided while the other travels
-	GrabTimeout = time.Second           // of a call
-	GrabPause   = 50 * time.Millisecond // after a call that failed
+	maxGrabsPerCall = 512                   // requests in a call: the script stays well under a millisecond
+	MaxCalls        = 2                     // under way at a time: one is decided while the other travels
+	GrabTimeout     = time.Second           // of a call
+	GrabRetryDelay  = 50 * time.Millisecond // after a call that failed
 )
 
 // NewNodeBatcher returns the batcher of one node. bound is how many requests may wait on one shard.
@@ -97,10 +98,10 @@ func NewNodeBatcher(ack spec.Ack, bound int) *NodeBatcher {
 // Mail returns a channel that holds a signal while there may be requests to send.
 func (g *NodeBatcher) Mail() <-chan struct{} { return g.wake }
 
-// Serve makes the node's list the source of a shard's units. The ledger may lack up to mayLack of the
-// list's grabs.
-func (g *NodeBatcher) Serve(s *Shard, l lists.List, sizes lists.Sizes, mayLack int64, now clock.Now) *shardQueue {
-	gs := &shardQueue{node: g, shard: s, list: l, offSince: now, users: make(map[string]grantState), backlog: backlog{limit: mayLack}}
+// AddShard makes a list of the node the engine of a shard, and adds the shard to the batcher. The ledger
+// may lack up to mayLack of the list's grabs. It must be called before the shard's first event.
+func (g *NodeBatcher) AddShard(s *Shard, l lists.List, sizes lists.Sizes, mayLack int64, now clock.Now) *shardQueue {
+	gs := &shardQueue{node: g, shard: s, list: l, offSince: now, users: make(map[string]grabState), backlog: backlog{limit: mayLack}}
 	gs.engine = s.seq.useList(l, sizes, gs.busy)
 	s.nodeQueue = gs
 	g.mu.Lock() // shards are added while calls for others are under way
@@ -109,9 +110,9 @@ func (g *NodeBatcher) Serve(s *Shard, l lists.List, sizes lists.Sizes, mayLack i
 	return gs
 }
 
-// Own records that this process owns a shard whose log it followed before. The shard's list has
-// StallAfter from now to give units.
-func (g *NodeBatcher) Own(s *Shard, now clock.Now) {
+// SetOwned records that this process has taken over a shard whose log it followed before. Requests are
+// refused if the shard's list gives no units within StallAfter from now. A shard without a list is ignored.
+func (g *NodeBatcher) SetOwned(s *Shard, now clock.Now) {
 	if gs, ok := s.nodeQueue.(*shardQueue); ok {
 		g.mu.Lock()
 		defer g.mu.Unlock()
@@ -121,8 +122,8 @@ func (g *NodeBatcher) Own(s *Shard, now clock.Now) {
 	}
 }
 
-// Leave removes a shard that has ended.
-func (g *NodeBatcher) Leave(s *Shard) {
+// RemoveShard removes a shard that has ended.
+func (g *NodeBatcher) RemoveShard(s *Shard) {
 	if gs, ok := s.nodeQueue.(*shardQueue); ok {
 		g.mu.Lock()
 		defer g.mu.Unlock()
@@ -133,9 +134,9 @@ func (g *NodeBatcher) Leave(s *Shard) {
 	}
 }
 
-// Allot sets how many of the grabs of a shard's list the ledger may lack. Grabs that it lacks already
-// stay.
-func (g *NodeBatcher) Allot(s *Shard, mayLack int64) {
+// SetMaxUnlogged sets how many grabs of a shard's list the ledger may lack. While it lacks as many,
+// no further user is sent to the node.
+func (g *NodeBatcher) SetMaxUnlogged(s *Shard, mayLack int64) {
 	if gs, ok := s.nodeQueue.(*shardQueue); ok {
 		g.mu.Lock()
 		defer g.mu.Unlock()
@@ -210,7 +211,7 @@ func (gs *shardQueue) accepts(t *Ticket) bool { return t.Quantity == 1 }
 
 func (gs *shardQueue) mayLack() bool { return !gs.shard.drained.Load() }
 
-func (gs *shardQueue) ready() bool { return gs.filled.Load() }
+func (gs *shardQueue) ready() bool { return gs.listReady.Load() }
 
 // applyEffects applies the condition of the list, and the effects of the sequencer.
 func (gs *shardQueue) applyEffects(now clock.Now, e Effects) {
@@ -219,7 +220,7 @@ func (gs *shardQueue) applyEffects(now clock.Now, e Effects) {
 	if list.open() {
 		fill = list.list.On()
 	}
-	gs.filled.Store(fill != 0 || drained)
+	gs.listReady.Store(fill != 0 || drained)
 	gs.setFill(now, fill)
 	if len(e.loggedUsers) > 0 {
 		gs.markLogged(e.loggedUsers)
@@ -232,8 +233,8 @@ func (gs *shardQueue) applyEffects(now clock.Now, e Effects) {
 	}
 }
 
-// answerQueued answers the queued requests of a list that is off for good: with the user's claim in the
-// log, or with the reason why there is none.
+// answerQueued answers the queued requests while the sale is paused or closed: with the user's claim in
+// the log, or with the reason why there is none. The list is off, and the log has all its grabs.
 func (gs *shardQueue) answerQueued(now clock.Now) {
 	waited := gs.takeQueued()
 	for _, t := range waited {
@@ -242,7 +243,8 @@ func (gs *shardQueue) answerQueued(now clock.Now) {
 	gs.shard.concludeAndDeliver(waited, gs.mayHave)
 }
 
-// setFill sets the fill under which the list gives units; 0: it gives none.
+// setFill records the fill under which the list gives units; 0: it gives none. A new fill resets the counts
+// of grabs. Once the list has been off for StallAfter, setFill refuses the queued requests.
 func (gs *shardQueue) setFill(now clock.Now, fill uint64) {
 	gs.node.mu.Lock()
 	defer gs.node.unlock()
@@ -393,10 +395,10 @@ func (g *NodeBatcher) Next(now clock.Now, c *GrabCall) (bool, time.Duration) {
 	c.reset()
 	c.calledAt = now.Mono
 	switch {
-	case g.calls >= CallsAtOnce:
+	case g.calls >= MaxCalls:
 		return false, 0
 	}
-	wake, n, room := g.rebuildStuck(now), len(g.shards), grabsAtOnce
+	wake, n, room := g.rebuildStuck(now), len(g.shards), maxGrabsPerCall
 	for i := range n {
 		gs := g.shards[(g.nextShard+i)%n]
 		if len(gs.queue) > 0 {
@@ -440,24 +442,25 @@ func (c *GrabCall) reset() {
 	c.Batches, c.shards, c.tickets = c.Batches[:0], c.shards[:0], c.tickets[:0]
 }
 
-// firstAttempts returns how many requests that were in no call yet may go into the next call. After a
+// maxFirstAttempts returns how many requests that were in no call yet may go into the next call. After a
 // call without a reply it is one, and zero until all requests of that call have their answer: a node
 // that stays silent then leaves few requests in doubt.
-func (gs *shardQueue) firstAttempts() int {
+func (gs *shardQueue) maxFirstAttempts() int {
 	switch {
 	case gs.failed.err == nil:
-		return grabsAtOnce
+		return maxGrabsPerCall
 	case gs.hasRepeats():
 		return 0
 	}
 	return 1
 }
 
-// add takes up to most requests from a shard's queue into the call. It takes no request of a user with
-// a call under way, and of users who may be given a unit that is not counted yet as many as the backlog
-// has room for. It returns how many requests it took.
+// add moves up to most requests from a shard's queue into the call, and returns how many. Requests stay in
+// the queue if a call for their user is under way, if their grab would exceed the backlog's limit, or if
+// they are first attempts beyond maxFirstAttempts. Withdrawn requests are removed; superseded ones are
+// refused.
 func (c *GrabCall) add(now clock.Now, gs *shardQueue, most int) int {
-	first := gs.firstAttempts()
+	first := gs.maxFirstAttempts()
 	size := min(most, len(gs.queue))
 	b := lists.Batch{
 		List: gs.list, Fill: gs.fill, At: now.Wall.UnixMicro(), Users: make([]string, 0, size), Keys: make([]string, 0, size),
@@ -485,7 +488,7 @@ func (c *GrabCall) add(now clock.Now, gs *shardQueue, most int) int {
 			}
 			first--
 		}
-		gs.set(t.User, s|inFlight)
+		gs.setState(t.User, s|inFlight)
 		b.Users, b.Keys = append(b.Users, t.User), append(b.Keys, t.Key)
 		tickets = append(tickets, t)
 	}

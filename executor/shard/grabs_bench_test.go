@@ -28,17 +28,17 @@ func BenchmarkGrabCalls(b *testing.B) {
 					Totals: NewSaleTotals(shards), Doubts: new(Doubts), Clock: func() clock.Now { return now },
 				})
 				s.rights.Store(&Rights{Lease: leaseFrom(b, now), ReadAt: now, TTL: quorum.DefaultTTL})
-				queues = append(queues, g.Serve(s, lists.List{UID: saletest.UID, Shard: i}, lists.Sizes{}, spec.MaxBacklog, now))
+				queues = append(queues, g.AddShard(s, lists.List{UID: saletest.UID, Shard: i}, lists.Sizes{}, spec.MaxBacklog, now))
 				queues[i].setFill(now, 1)
 			}
-			users := make([]string, grabsAtOnce)
+			users := make([]string, maxGrabsPerCall)
 			for i := range users {
 				users[i] = fmt.Sprint("user-", i)
 			}
 			pool, call := new(sync.Pool), new(GrabCall)
 			b.ReportAllocs()
 			b.ResetTimer()
-			for done := 0; done < b.N; done += grabsAtOnce {
+			for done := 0; done < b.N; done += maxGrabsPerCall {
 				for i, user := range users {
 					x := NewTicket(pool, Request{User: user, Key: "key", Quantity: 1}, nil, now.Mono)
 					if o := queues[i%shards].offer(now, x); o != "" {

@@ -138,7 +138,7 @@ func TestPartialAsksAgain(t *testing.T) {
 	if first.answered || second.answered {
 		t.Fatal("answered before the other shard has said anything")
 	}
-	w.pass(RepeatAfter)
+	w.pass(ReplyTimeout)
 	w.settle()
 	if first.given() != "sold 2 of 3" || second.given() != "sold 3" {
 		t.Errorf("%s and %s", first.given(), second.given())
@@ -164,7 +164,7 @@ func TestPartialInOrder(t *testing.T) {
 		t.Fatalf("%s and %s before the other shard has said anything", first.given(), second.given())
 	}
 	w.mail = nil
-	w.pass(RepeatAfter)
+	w.pass(ReplyTimeout)
 	w.settle()
 	if first.given() != "sold 2 of 3" || second.given() != "sold 1" {
 		t.Errorf("%s and %s, want sold 2 of 3 and sold 1", first.given(), second.given())

@@ -10,13 +10,13 @@ import (
 // published is the condition of a shard, as the goroutine that runs it has published it for all
 // others.
 type published struct {
-	serving          atomic.Bool
-	follows          atomic.Bool            // it has read its log to the end, and reads it on
-	rights           atomic.Pointer[Rights] // nil: there never were any
-	logCompleteEpoch atomic.Uint64          // the fill from which on the log has all outcomes; 1 without lists
-	drained          atomic.Bool            // the list is off, and the log has all that it gave
-	stall            atomic.Pointer[Stall]  // nil: it does not stall
-	setBack          atomic.Int64           // see sequencer
+	serving           atomic.Bool
+	follows           atomic.Bool            // it has read its log to the end, and reads it on
+	rights            atomic.Pointer[Rights] // nil: there never were any
+	logCompletePeriod atomic.Uint64          // the last engine.logCompletePeriod above 0; 0: there was none
+	drained           atomic.Bool            // the list is off, and the log has all that it gave
+	stall             atomic.Pointer[Stall]  // nil: it does not stall
+	setBack           atomic.Int64           // see sequencer
 }
 
 // May reports whether this process may append to the shard.
@@ -52,5 +52,5 @@ func (p *published) WasSetBack() time.Duration { return time.Duration(p.setBack.
 // there. With a list, that log has what they had given from the list if this process has filled it, or
 // if the list is off for good.
 func (p *published) knowsOutcome() bool {
-	return p.serving.Load() && (p.logCompleteEpoch.Load() != 0 || p.drained.Load())
+	return p.serving.Load() && (p.logCompletePeriod.Load() != 0 || p.drained.Load())
 }

@@ -13,7 +13,7 @@ import (
 
 // Remote stands for a shard that another process owns. It forwards requests to the owner in the order of
 // their arrival, and passes the owner's answers back. While no owner is known, or the owner does not
-// serve the shard yet, requests wait for up to Patience.
+// serve the shard yet, requests wait for up to OwnerTimeout.
 //
 // No request overtakes an earlier one: requests go to the next owner only after each request sent to the
 // last owner has come back. A request that an owner has not answered is sent again with its key, so
@@ -22,18 +22,18 @@ type Remote struct {
 	cfg  RemoteConfig
 	self holder // the Remote itself, as the holder of its tickets
 
-	underway underway     // those that came with a key, here and on the shard of this process
-	tickets  atomic.Int64 // tickets; written under mu
+	underway    underway     // those that came with a key, here and on the shard of this process
+	ticketCount atomic.Int64 // tickets; written under mu
 
 	mu          sync.Mutex
 	route       Route
 	pausedUntil time.Duration // monotonic: no request is sent to the owner before
 	probing     bool          // the owner did not serve the shard yet: one request at a time is sent to find out
 	queue       []*Ticket     // not sent, in order
-	sent        []*Ticket     // in order, all to the process at
-	sentTo      string
-	lastID      uint64 // id of a forwarded request
-	turns       uint64 // that tickets have been given
+	sent        []*Ticket     // sent to one process and not answered, in order
+	sentTo      string        // id of that process, or of the last one
+	lastID      uint64        // id of a forwarded request
+	turns       uint64        // number of tickets that have entered: the last value of forwarding.turn
 	closed      *Answer
 }
 
@@ -48,33 +48,35 @@ type Route struct {
 type ForwardedRequest struct {
 	ID     uint64
 	UID    string // of the run that it is for
-	GiveUp bool   // withdraws the request of this ID: its requester has gone
+	Cancel bool   // withdraws the request of this ID: its requester has gone
 	Request
 }
 
-// Patience is how long a request waits for a shard that moves, and a query for its answer.
-const Patience = time.Second
+// OwnerTimeout is how long a request waits for an owner that serves the shard, and how long a query waits for
+// its answer.
+const OwnerTimeout = time.Second
 
 // ownerPause is the pause before the next request to an owner that does not serve its shard yet.
 const ownerPause = 5 * time.Millisecond
 
 // RemoteConfig is what a Remote is made of; all but Notify is required.
 type RemoteConfig struct {
-	Shard  int
-	UID    string // of the run
-	Doubts *Doubts
-	Queue  func() int // how many requests may wait
-	Me     string     // the id of this process
-	First  uint64     // below the id of any forwarded request
+	Shard    int
+	UID      string // of the run
+	Doubts   *Doubts
+	MaxQueue func() int // how many requests may wait
+	Me       string     // the id of this process
+	IDBase   uint64     // the ids of forwarded requests count up from the number after it, so that those of another session differ
 	// Send sends a request to the process of that id, and does not wait. It returns false if the
 	// process cannot be reached now, or cannot take more.
 	Send func(owner string, e ForwardedRequest) bool
-	// Home queues a ticket on the shard of this process, or returns why it cannot.
-	Home func(now clock.Now, t *Ticket) api.Outcome
+	// OfferLocal queues a ticket on the shard of this process and returns "". If it cannot, it returns the
+	// outcome that is the reason, and the ticket stays with the Remote.
+	OfferLocal func(now clock.Now, t *Ticket) api.Outcome
 	// Lookup answers a query if the shard is this process's.
 	Lookup func(now clock.Now, q *Query) (a Answer, ok bool)
-	// Why returns the answer to requests that could be sent to no process.
-	Why func() Answer
+	// Refusal returns the answer to requests that have waited for OwnerTimeout without an answer.
+	Refusal func() Answer
 	// Notify is called when requests begin to wait, so that Tick is due earlier than it returned. It must
 	// return at once, and is called from any goroutine; nil: the caller of Tick calls it often.
 	Notify func()
@@ -82,17 +84,17 @@ type RemoteConfig struct {
 
 // NewRemote returns a Remote with no known owner.
 func NewRemote(c RemoteConfig) *Remote {
-	r := &Remote{cfg: c, lastID: c.First}
+	r := &Remote{cfg: c, lastID: c.IDBase}
 	r.self = r
 	return r
 }
 
 // Busy reports whether requests wait here, or for an answer of the owner. Later requests must wait behind
 // them, even if this process owns the shard by now.
-func (r *Remote) Busy() bool { return r.tickets.Load() > 0 }
+func (r *Remote) Busy() bool { return r.ticketCount.Load() > 0 }
 
 // updateCount updates the number of tickets. mu is held.
-func (r *Remote) updateCount() { r.tickets.Store(int64(len(r.queue) + len(r.sent))) }
+func (r *Remote) updateCount() { r.ticketCount.Store(int64(len(r.queue) + len(r.sent))) }
 
 // Route returns the owner of the shard as far as is known.
 func (r *Remote) Route() Route {
@@ -103,13 +105,14 @@ func (r *Remote) Route() Route {
 
 // SetOwner records the owner of the shard, unless a newer one is known.
 func (r *Remote) SetOwner(now clock.Now, to Route) {
-	r.change(func() []*Ticket {
-		r.learn(to)
-		return r.pump(now)
+	r.update(func() []*Ticket {
+		r.updateRoute(to)
+		return r.sendQueued(now)
 	})
 }
 
-func (r *Remote) learn(to Route) {
+// updateRoute sets the route if it has an owner, and the present one has none or an older epoch. mu is held.
+func (r *Remote) updateRoute(to Route) {
 	if to.Owner != "" && (to.Epoch > r.route.Epoch || r.route.Owner == "") {
 		r.route, r.pausedUntil, r.probing = to, 0, false
 	}
@@ -131,14 +134,14 @@ func (r *Remote) Offer(now clock.Now, t *Ticket) api.Outcome {
 	case r.closed != nil:
 		r.mu.Unlock()
 		return r.closed.Outcome
-	case len(r.queue) >= r.cfg.Queue():
+	case len(r.queue) >= r.cfg.MaxQueue():
 		r.mu.Unlock()
 		return api.Overloaded
 	}
 	waited := len(r.queue)
 	r.enter(now, t)
 	r.queue = append(r.queue, t)
-	over := r.pump(now)
+	over := r.sendQueued(now)
 	r.updateCount()
 	r.notify(waited)
 	r.mu.Unlock()
@@ -153,10 +156,11 @@ func (r *Remote) notify(waited int) {
 	}
 }
 
-// Moved queues tickets that a shard of this process has not decided, or may have. They come before all
-// that were offered since. The process does not own the shard any more.
-func (r *Remote) Moved(now clock.Now, ts []*Ticket) {
-	r.change(func() []*Ticket {
+// OfferFirst queues tickets of this process's own shard, which is ending: it has not
+// decided them or, where their answer is Unknown, may have. They are queued before all tickets that were
+// offered to the Remote. From now on the owner is unknown, if it was this process.
+func (r *Remote) OfferFirst(now clock.Now, ts []*Ticket) {
+	r.update(func() []*Ticket {
 		if r.route.Owner == r.cfg.Me {
 			r.route.Owner = ""
 		}
@@ -168,24 +172,24 @@ func (r *Remote) Moved(now clock.Now, ts []*Ticket) {
 			}
 		}
 		at := 0
-		for at < len(r.queue) && r.queue[at].moved {
+		for at < len(r.queue) && r.queue[at].fromShard {
 			at++
 		}
 		for _, t := range ts {
-			t.moved = true
+			t.fromShard = true
 		}
 		r.queue = slices.Insert(r.queue, at, ts...)
 		if r.closed != nil {
 			return r.refuseAll(*r.closed)
 		}
-		return r.pump(now)
+		return r.sendQueued(now)
 	})
 }
 
 // enter registers a ticket that begins to wait here. mu is held.
 func (r *Remote) enter(now clock.Now, t *Ticket) {
 	r.turns++
-	t.parkedAt, t.turn = now.Mono, r.turns
+	t.waitsSince, t.turn = now.Mono, r.turns
 	if t.keyed() {
 		if t.holder.Load() == nil { // else it is there already
 			r.underway.enter(t)
@@ -194,8 +198,8 @@ func (r *Remote) enter(now clock.Now, t *Ticket) {
 	}
 }
 
-// change calls do under the lock, and completes the tickets that do returns.
-func (r *Remote) change(do func() []*Ticket) {
+// update calls do under the lock, and completes the tickets that do returns.
+func (r *Remote) update(do func() []*Ticket) {
 	r.mu.Lock()
 	waited := len(r.queue)
 	over := do()
@@ -211,15 +215,15 @@ func completeAll(over []*Ticket) {
 	}
 }
 
-// pump sends the queued requests, if their owner is known and may be called. It returns the tickets that
+// sendQueued sends the queued requests, if their owner is known and may be called. It returns the tickets that
 // it has answered. mu is held.
-func (r *Remote) pump(now clock.Now) (over []*Ticket) {
+func (r *Remote) sendQueued(now clock.Now) (over []*Ticket) {
 	to := r.route.Owner
 	switch {
 	case to == "" || len(r.queue) == 0 || now.Mono < r.pausedUntil || len(r.sent) > 0 && r.sentTo != to:
 		return nil
 	case to == r.cfg.Me:
-		return r.queueHome(now)
+		return r.offerLocal(now)
 	}
 	n := 0
 	for _, t := range r.queue {
@@ -230,7 +234,7 @@ func (r *Remote) pump(now clock.Now) (over []*Ticket) {
 			n++
 			continue
 		}
-		t.passedBy.Store(r)
+		t.forwardedBy.Store(r)
 		r.lastID++
 		t.forwardID = uint64(r.cfg.Shard)<<forwardBits | r.lastID&(1<<forwardBits-1)
 		if !r.cfg.Send(to, ForwardedRequest{ID: t.forwardID, UID: r.cfg.UID, Request: t.Request}) {
@@ -246,9 +250,9 @@ func (r *Remote) pump(now clock.Now) (over []*Ticket) {
 	return nil
 }
 
-// queueHome queues the waiting requests on the shard of this process, which owns it. It returns the
+// offerLocal queues the waiting requests on the shard of this process, which owns it. It returns the
 // queries that it has answered. mu is held.
-func (r *Remote) queueHome(now clock.Now) (over []*Ticket) {
+func (r *Remote) offerLocal(now clock.Now) (over []*Ticket) {
 	n := 0
 	for _, t := range r.queue {
 		if !r.takeForDecision(t) {
@@ -262,7 +266,7 @@ func (r *Remote) queueHome(now clock.Now) (over []*Ticket) {
 				break
 			}
 			t.answer, over = a, append(over, t)
-		} else if r.cfg.Home(now, t) != "" {
+		} else if r.cfg.OfferLocal(now, t) != "" {
 			if !t.maybeDecided {
 				t.putBack()
 			}
@@ -291,11 +295,12 @@ func (r *Remote) cancel(t *Ticket) {
 	defer r.mu.Unlock()
 	t.cancelled = true
 	if slices.Contains(r.sent, t) {
-		r.cfg.Send(r.sentTo, ForwardedRequest{ID: t.forwardID, GiveUp: true}) // a courtesy: it may be lost
+		r.cfg.Send(r.sentTo, ForwardedRequest{ID: t.forwardID, Cancel: true}) // a courtesy: it may be lost
 	}
 }
 
-// forwardBits is the number of bits in a forwarded request's id that count those of one shard.
+// forwardBits is the number of low bits of a forwarded request's id that number the requests of one shard.
+// The bits above are the shard.
 const forwardBits = 44
 
 // ShardOf returns the shard of a forwarded request by its id.
@@ -317,9 +322,9 @@ func (r *Remote) takeSent(id uint64) *Ticket {
 	return t
 }
 
-// Answered handles the owner's answer to a request.
-func (r *Remote) Answered(now clock.Now, id uint64, a Answer) {
-	r.change(func() []*Ticket {
+// HandleAnswer handles the owner's answer to a request.
+func (r *Remote) HandleAnswer(now clock.Now, id uint64, a Answer) {
+	r.update(func() []*Ticket {
 		t := r.takeSent(id)
 		if t == nil {
 			return nil
@@ -327,21 +332,21 @@ func (r *Remote) Answered(now clock.Now, id uint64, a Answer) {
 		if a.Elsewhere { // it has stopped, and does not know what became of it
 			t.maybeDecided = true
 			r.pauseOwner(now)
-			r.putBack(t)
-			return r.pump(now)
+			r.requeue(t)
+			return r.sendQueued(now)
 		}
 		r.answer(t, a)
 		over := []*Ticket{t}
 		if r.probing || len(r.sent) == 0 {
 			r.probing = false
-			over = append(over, r.pump(now)...)
+			over = append(over, r.sendQueued(now)...)
 		}
 		return over
 	})
 }
 
-// answer sets the answer to a ticket, unless that would deny what an earlier request of its key may yet
-// get. mu is held.
+// answer sets the answer to a ticket: a, or Undecided if a would deny a claim that this or an earlier request
+// of its key may yet get, or may have got. mu is held.
 func (r *Remote) answer(t *Ticket, a Answer) {
 	undecided := a.Outcome.Row().Retry == api.Again   // the owner has not read the outcome of earlier ones
 	if undecided && t.maybeDecided && !a.OtherRules { // nor of this one, if it was sent before
@@ -364,19 +369,19 @@ func (r *Remote) answer(t *Ticket, a Answer) {
 	}
 }
 
-// Bounced handles the reply of a process that is not the owner, with the owner that it knows. The request
+// HandleBounce handles the reply of a process that is not the owner, with the owner that it knows. The request
 // waits again, before all later ones.
-func (r *Remote) Bounced(now clock.Now, id uint64, to Route) {
-	r.change(func() []*Ticket {
+func (r *Remote) HandleBounce(now clock.Now, id uint64, to Route) {
+	r.update(func() []*Ticket {
 		t := r.takeSent(id)
 		if t == nil {
 			return nil
 		}
 		r.pauseOwner(now)
-		r.learn(to)
-		r.putBack(t)
-		over := r.pump(now) // first, if it is known by now who takes it
-		return append(over, r.giveUp(now)...)
+		r.updateRoute(to)
+		r.requeue(t)
+		over := r.sendQueued(now) // first, if it is known by now who takes it
+		return append(over, r.refuseLate(now)...)
 	})
 }
 
@@ -387,16 +392,16 @@ func (r *Remote) pauseOwner(now clock.Now) {
 	}
 }
 
-// putBack queues a sent ticket again in its turn. mu is held.
-func (r *Remote) putBack(t *Ticket) {
+// requeue queues a sent ticket again in its turn. mu is held.
+func (r *Remote) requeue(t *Ticket) {
 	if !t.maybeDecided {
 		t.putBack()
 	}
 	at, _ := slices.BinarySearchFunc(r.queue, t, func(a, b *Ticket) int {
 		switch {
-		case a.moved && !b.moved:
+		case a.fromShard && !b.fromShard:
 			return -1
-		case !a.moved && b.moved:
+		case !a.fromShard && b.fromShard:
 			return 1
 		}
 		return cmp.Compare(a.turn, b.turn)
@@ -404,21 +409,21 @@ func (r *Remote) putBack(t *Ticket) {
 	r.queue = slices.Insert(r.queue, at, t)
 }
 
-// LinkEnded handles the end of the link to a process: its unanswered requests, which it may have decided, are
-// sent again, to it or to another owner. LinkEnded returns how many there are.
-func (r *Remote) LinkEnded(now clock.Now, owner string) (unanswered int) {
-	r.change(func() []*Ticket {
+// HandleLinkEnd handles the end of the link to a process: its unanswered requests, which it may have decided, are
+// sent again, to it or to another owner. HandleLinkEnd returns how many there are.
+func (r *Remote) HandleLinkEnd(now clock.Now, owner string) (unanswered int) {
+	r.update(func() []*Ticket {
 		if r.sentTo == owner {
 			sent := r.sent
 			r.sent, unanswered = nil, len(sent)
 			for _, t := range sent {
 				if t.maybeDecided = t.Query == nil; t.maybeDecided {
-					t.parkedAt = now.Mono
+					t.waitsSince = now.Mono
 				}
-				r.putBack(t)
+				r.requeue(t)
 			}
 		}
-		return r.pump(now)
+		return r.sendQueued(now)
 	})
 	return unanswered
 }
@@ -426,14 +431,14 @@ func (r *Remote) LinkEnded(now clock.Now, owner string) (unanswered int) {
 // Tick advances the time. It returns the monotonic time at which it is due again; 0: not before another
 // call.
 func (r *Remote) Tick(now clock.Now) (wake time.Duration) {
-	r.change(func() []*Ticket {
-		over := append(r.giveUp(now), r.pump(now)...)
+	r.update(func() []*Ticket {
+		over := append(r.refuseLate(now), r.sendQueued(now)...)
 		for _, t := range r.queue {
-			wake = clock.Soonest(wake, t.parkedAt+Patience)
+			wake = clock.Soonest(wake, t.waitsSince+OwnerTimeout)
 		}
 		for _, t := range r.sent {
 			if t.Query != nil {
-				wake = clock.Soonest(wake, t.parkedAt+Patience)
+				wake = clock.Soonest(wake, t.waitsSince+OwnerTimeout)
 			}
 		}
 		if len(r.queue) > 0 && r.pausedUntil > now.Mono {
@@ -444,15 +449,15 @@ func (r *Remote) Tick(now clock.Now) (wake time.Duration) {
 	return wake
 }
 
-// giveUp refuses the requests that have waited for Patience. mu is held.
-func (r *Remote) giveUp(now clock.Now) (over []*Ticket) {
-	late := func(t *Ticket) bool { return now.Mono >= t.parkedAt+Patience }
+// refuseLate refuses the requests that have waited for OwnerTimeout. mu is held.
+func (r *Remote) refuseLate(now clock.Now) (over []*Ticket) {
+	late := func(t *Ticket) bool { return now.Mono >= t.waitsSince+OwnerTimeout }
 	lateQuery := func(t *Ticket) bool { return t.Query != nil && late(t) }
 	unanswered := slices.ContainsFunc(r.sent, lateQuery)
 	if !unanswered && !slices.ContainsFunc(r.queue, late) {
 		return nil
 	}
-	why := r.cfg.Why()
+	why := r.cfg.Refusal()
 	if unanswered {
 		r.sent = slices.DeleteFunc(r.sent, func(t *Ticket) bool {
 			if !lateQuery(t) {
@@ -468,7 +473,8 @@ func (r *Remote) giveUp(now clock.Now) (over []*Ticket) {
 	return over
 }
 
-// refuse answers a ticket that is not sent again. mu is held.
+// refuse answers a ticket that is not sent again, and appends it to over. A ticket that was cancelled or
+// withdrawn gets no answer. refuse returns true in any case, for slices.DeleteFunc. mu is held.
 func (r *Remote) refuse(t *Ticket, why Answer, over *[]*Ticket) bool {
 	switch {
 	case t.cancelled:
@@ -486,7 +492,7 @@ func (r *Remote) refuse(t *Ticket, why Answer, over *[]*Ticket) bool {
 
 // Close refuses all waiting and all later requests.
 func (r *Remote) Close(why Answer) {
-	r.change(func() []*Ticket {
+	r.update(func() []*Ticket {
 		r.closed = &why
 		for _, t := range r.sent {
 			if t.maybeDecided = t.Query == nil; !t.maybeDecided {
@@ -518,7 +524,8 @@ func (r *Remote) refuseAll(why Answer) (over []*Ticket) {
 	return over
 }
 
-// Refuse implements holder. It returns the answer to a request that is refused without a look-up.
+// Refuse implements holder. It returns a, or Undecided if a would deny a claim of the same key that is under
+// way or in doubt. A Remote cannot look claims up.
 func (r *Remote) Refuse(q Request, a Answer) Answer {
 	if q.Key != "" && a.Denies() && (r.underway.has(&q) || r.cfg.Doubts.Has(q.User, q.Key)) {
 		return Undecided

@@ -50,8 +50,8 @@ func newRemoteWorld(t *testing.T) *remoteWorld {
 		full: map[string]bool{}, waiting: map[*Ticket]*waiter{},
 	}
 	w.r = NewRemote(RemoteConfig{
-		Shard: 3, UID: "run", Doubts: &w.doubts, Me: "me", First: 1000,
-		Queue: func() int { return w.queue },
+		Shard: 3, UID: "run", Doubts: &w.doubts, Me: "me", IDBase: 1000,
+		MaxQueue: func() int { return w.queue },
 		Send: func(owner string, e ForwardedRequest) bool {
 			if w.full[owner] {
 				return false
@@ -59,15 +59,15 @@ func newRemoteWorld(t *testing.T) *remoteWorld {
 			w.sent = append(w.sent, sentRequest{owner, e})
 			return true
 		},
-		Home: func(_ clock.Now, t *Ticket) api.Outcome {
+		OfferLocal: func(_ clock.Now, t *Ticket) api.Outcome {
 			if w.noHome == "" {
 				w.home = append(w.home, t)
 			}
 			return w.noHome
 		},
-		Lookup: func(_ clock.Now, q *Query) (Answer, bool) { return Answer{Claim: Claim{User: q.User}}, w.noHome == "" },
-		Why:    func() Answer { return Answer{Outcome: meanwhile, RetryAfter: time.Second} },
-		Notify: func() { w.notices++ },
+		Lookup:  func(_ clock.Now, q *Query) (Answer, bool) { return Answer{Claim: Claim{User: q.User}}, w.noHome == "" },
+		Refusal: func() Answer { return Answer{Outcome: meanwhile, RetryAfter: time.Second} },
+		Notify:  func() { w.notices++ },
 	})
 	return w
 }
@@ -140,11 +140,11 @@ func (w *remoteWorld) pass(d time.Duration) {
 	}
 }
 
-func (w *remoteWorld) answers(e ForwardedRequest, a Answer) { w.r.Answered(w.now, e.ID, a) }
+func (w *remoteWorld) answers(e ForwardedRequest, a Answer) { w.r.HandleAnswer(w.now, e.ID, a) }
 
 func (w *remoteWorld) bounces(to Route, es ...ForwardedRequest) {
 	for _, e := range es {
-		w.r.Bounced(w.now, e.ID, to)
+		w.r.HandleBounce(w.now, e.ID, to)
 	}
 }
 
@@ -191,7 +191,7 @@ func TestRemoteNotifies(t *testing.T) {
 	notified("the owner is known", 0)
 	w.bounces(Route{}, requests[1:]...)
 	notified("the owner does not take them", 1)
-	w.r.Moved(w.now, []*Ticket{w.ticket("d", "4").ticket})
+	w.r.OfferFirst(w.now, []*Ticket{w.ticket("d", "4").ticket})
 	notified("one more comes", 0)
 }
 
@@ -297,7 +297,7 @@ func TestRemoteForsaken(t *testing.T) {
 			if got := x.ticket.GiveUp(); got.Outcome != api.Unknown {
 				t.Errorf("who gives up hears %+v", got)
 			}
-			if len(w.sent) != 1 || w.sent[0].to != "p" || !reflect.DeepEqual(w.sent[0].ForwardedRequest, ForwardedRequest{ID: es[i].ID, GiveUp: true}) {
+			if len(w.sent) != 1 || w.sent[0].to != "p" || !reflect.DeepEqual(w.sent[0].ForwardedRequest, ForwardedRequest{ID: es[i].ID, Cancel: true}) {
 				t.Errorf("the owner hears %+v, want that request %d is given up", w.sent, es[i].ID)
 			}
 			w.sent = nil
@@ -317,7 +317,7 @@ func TestRemoteForsaken(t *testing.T) {
 		w.asked("q", "d")
 		d.ticket.GiveUp()
 		w.sent = nil
-		w.r.LinkEnded(w.now, "q") // it may have been decided
+		w.r.HandleLinkEnd(w.now, "q") // it may have been decided
 		w.r.SetOwner(w.now, w.owner("p", 6))
 		w.asked("p")
 		w.offers("e", key)
@@ -358,9 +358,9 @@ func TestRemoteBounces(t *testing.T) {
 func TestRemotePatience(t *testing.T) {
 	w := newRemoteWorld(t)
 	a := w.offers("a", "1")
-	w.pass(Patience / 2)
+	w.pass(OwnerTimeout / 2)
 	b := w.offers("b", "1")
-	w.pass(Patience/2 - 1)
+	w.pass(OwnerTimeout/2 - 1)
 	a.hears("")
 	w.pass(1)
 	if got := a.hears(meanwhile); got.RetryAfter == 0 {
@@ -368,7 +368,7 @@ func TestRemotePatience(t *testing.T) {
 	}
 	w.r.SetOwner(w.now, w.owner("p", 4))
 	es := w.asked("p", "b")
-	w.pass(10 * Patience)
+	w.pass(10 * OwnerTimeout)
 	b.hears("")
 	w.answers(es[0], remoteSold)
 	b.hears(api.Sold)
@@ -381,7 +381,7 @@ func TestRemoteBouncesLate(t *testing.T) {
 	w.r.SetOwner(w.now, w.owner("p", 4))
 	a := w.offers("a", "1")
 	es := w.asked("p", "a")
-	w.pass(2 * Patience)
+	w.pass(2 * OwnerTimeout)
 	w.bounces(w.owner("q", 5), es...)
 	es = w.asked("q", "a")
 	a.hears("")
@@ -398,9 +398,9 @@ func TestRemoteCut(t *testing.T) {
 	w.r.SetOwner(w.now, w.owner("p", 4))
 	a, b := w.offers("a", "1"), w.offers("b", "1")
 	first := w.asked("p", "a", "b")
-	w.r.LinkEnded(w.now, "another")
+	w.r.HandleLinkEnd(w.now, "another")
 	w.r.ClearOwner("p")
-	w.r.LinkEnded(w.now, "p")
+	w.r.HandleLinkEnd(w.now, "p")
 	c := w.offers("c", "1")
 	w.asked("")
 	w.answers(first[0], remoteSold) // too late to count: it is asked for again
@@ -415,7 +415,7 @@ func TestRemoteCut(t *testing.T) {
 	// Nobody takes the others: of b it is not known, and c was never asked for by anybody.
 	w.r.ClearOwner("q")
 	w.bounces(Route{}, again[1], again[2])
-	w.pass(Patience)
+	w.pass(OwnerTimeout)
 	b.hears(api.Unknown)
 	c.hears(meanwhile)
 	if !w.doubts.Has("b", "1") || w.doubts.Has("c", "1") {
@@ -582,7 +582,7 @@ func TestRemoteGivesUp(t *testing.T) {
 	e := w.offers("e", "1")
 	w.asked("p", "e")
 	w.r.ClearOwner("p")
-	w.r.LinkEnded(w.now, "p")
+	w.r.HandleLinkEnd(w.now, "p")
 	if got := e.ticket.GiveUp(); got.Outcome != api.Unknown {
 		t.Errorf("when the link was cut: %+v", got)
 	}
@@ -652,17 +652,17 @@ func TestRemoteMoved(t *testing.T) {
 	c.ticket.answer = Answer{Outcome: api.NoQuorum, Elsewhere: true}
 	w.noHome = api.Standby
 	late := w.offers("late", "1")
-	w.r.Moved(w.now, []*Ticket{a.ticket, b.ticket})
-	w.r.Moved(w.now, []*Ticket{c.ticket})
+	w.r.OfferFirst(w.now, []*Ticket{a.ticket, b.ticket})
+	w.r.OfferFirst(w.now, []*Ticket{c.ticket})
 	if got := w.r.Route(); got.Owner != "" {
 		t.Errorf("the owner is still %+v", got)
 	}
 	w.r.SetOwner(w.now, w.owner("p", 5))
 	es := w.asked("p", "a", "b", "c", "late")
-	w.r.LinkEnded(w.now, "another")
+	w.r.HandleLinkEnd(w.now, "another")
 	w.r.ClearOwner("p")
 	w.bounces(Route{}, es...)
-	w.pass(Patience)
+	w.pass(OwnerTimeout)
 	a.hears(api.Unknown)
 	b.hears(meanwhile)
 	c.hears(meanwhile)
@@ -688,7 +688,7 @@ func TestRemoteCloses(t *testing.T) {
 	}
 	moved := w.ticket("moved", "1")
 	moved.ticket.answer = Answer{Outcome: api.NoQuorum, Elsewhere: true}
-	w.r.Moved(w.now, []*Ticket{moved.ticket})
+	w.r.OfferFirst(w.now, []*Ticket{moved.ticket})
 	moved.hears(api.Closed)
 	w.answers(es[0], remoteSold)
 	w.bounces(Route{}, es...)
@@ -708,9 +708,9 @@ func TestRemoteSettles(t *testing.T) {
 	if len(w.sent) != 1 || w.sent[0].Settle == nil || w.sent[0].Settle.Claim.Slot != 7 {
 		t.Fatalf("%+v", w.sent)
 	}
-	w.r.LinkEnded(w.now, "p") // it may have been done
+	w.r.HandleLinkEnd(w.now, "p") // it may have been done
 	w.r.ClearOwner("p")
-	w.pass(Patience)
+	w.pass(OwnerTimeout)
 	w.r.Tick(w.now)
 	if len(x.told) == 0 {
 		w.r.Close(Answer{Outcome: api.Closed})
@@ -729,7 +729,7 @@ func (w *remoteWorld) query(user string) *waiter {
 }
 
 // TestRemoteQueries sends queries to the owner, behind the claims that came before. A query changes
-// nothing: it is sent again without a doubt, and waits for Patience in all.
+// nothing: it is sent again without a doubt, and waits for OwnerTimeout in all.
 func TestRemoteQueries(t *testing.T) {
 	w := newRemoteWorld(t)
 	a, b := w.offers("a", "1"), w.query("b")
@@ -747,14 +747,14 @@ func TestRemoteQueries(t *testing.T) {
 	w.sent = nil
 	cut := w.query("c")
 	w.r.ClearOwner("p")
-	w.r.LinkEnded(w.now, "p")
+	w.r.HandleLinkEnd(w.now, "p")
 	w.r.SetOwner(w.now, w.owner("q", 5))
 	if len(w.sent) != 2 || w.sent[1].to != "q" {
 		t.Fatalf("sent %+v", w.sent)
 	}
-	w.pass(Patience / 2)
+	w.pass(OwnerTimeout / 2)
 	cut.hears("")
-	w.pass(Patience) // q does not answer
+	w.pass(OwnerTimeout) // q does not answer
 	cut.hears(meanwhile)
 	w.answers(w.sent[1].ForwardedRequest, Answer{})
 	cut.hears(meanwhile)

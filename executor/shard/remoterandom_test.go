@@ -80,7 +80,7 @@ func (c *remoteCrowd) send(owner string, e ForwardedRequest) bool {
 	if l == nil {
 		return false
 	}
-	if e.GiveUp {
+	if e.Cancel {
 		return true // and is lost
 	}
 	select {
@@ -119,7 +119,7 @@ func (c *remoteCrowd) cut(to string) {
 	if l != nil {
 		close(l.over)
 		c.r.ClearOwner(to)
-		c.r.LinkEnded(c.now(), to)
+		c.r.HandleLinkEnd(c.now(), to)
 	}
 }
 
@@ -138,9 +138,9 @@ func (c *remoteCrowd) servePeer(l *crowdLink, e ForwardedRequest) {
 	c.mu.Unlock()
 	switch {
 	case !mine:
-		c.r.Bounced(c.now(), e.ID, known)
+		c.r.HandleBounce(c.now(), e.ID, known)
 	default:
-		c.r.Answered(c.now(), e.ID, a)
+		c.r.HandleAnswer(c.now(), e.ID, a)
 	}
 }
 
@@ -217,7 +217,7 @@ func (c *remoteCrowd) decideHome() {
 		moved = append(moved, t)
 	}
 	if len(moved) > 0 {
-		c.r.Moved(c.now(), moved)
+		c.r.OfferFirst(c.now(), moved)
 	}
 }
 
@@ -260,10 +260,10 @@ func TestRemoteAtRandom(t *testing.T) {
 				links: map[string]*crowdLink{}, log: map[identity]int{}, last: -1,
 			}
 			c.r = NewRemote(RemoteConfig{
-				Shard: 3, UID: "run", Doubts: &c.doubt, Me: "me", Queue: func() int { return 200 },
-				Send: c.send, Home: c.homes, Why: func() Answer { return Answer{Outcome: api.Standby, RetryAfter: time.Second} },
+				Shard: 3, UID: "run", Doubts: &c.doubt, Me: "me", MaxQueue: func() int { return 200 },
+				Send: c.send, OfferLocal: c.homes, Refusal: func() Answer { return Answer{Outcome: api.Standby, RetryAfter: time.Second} },
 			})
-			c.shard = New(Config{Shard: 3, UID: "run", Doubts: &c.doubt, Remote: c.r, Moved: func([]*Ticket) {}, Clock: c.now, Totals: NewSaleTotals(4), Log: "log"})
+			c.shard = New(Config{Shard: 3, UID: "run", Doubts: &c.doubt, Remote: c.r, Forward: func([]*Ticket) {}, Clock: c.now, Totals: NewSaleTotals(4), Log: "log"})
 			peers := []string{"p", "q"}
 			forever := func(do func()) {
 				c.all.Go(func() {
@@ -350,7 +350,7 @@ func (c *remoteCrowd) check() {
 		}
 	}
 	late := c.now()
-	late.Mono += Patience
+	late.Mono += OwnerTimeout
 	c.r.Tick(late) // which leaves out those that were given up
 	if c.r.Busy() {
 		c.t.Errorf("%d wait still, and %d are sent", len(c.r.queue), len(c.r.sent))

@@ -175,8 +175,8 @@ func (b *SaleTotals) setShort(shard int, units bool) {
 	b.shards[shard].short = units
 }
 
-// request is a shard's request for units of another.
-type request struct {
+// unitRequest is a shard's request for units of another.
+type unitRequest struct {
 	shard    int
 	units    int64         // whichever they are
 	named    bool          // and those that claims choose by name
@@ -190,18 +190,18 @@ type request struct {
 // gone until requestEnded is called. Otherwise all shards that are short would choose the same one. A
 // shard that is short itself comes last, and only for a shard with a lower number: it gives to no
 // other.
-func (b *SaleTotals) planRequests(to int, units int64, skip func(shard int) bool) []request {
+func (b *SaleTotals) planRequests(to int, units int64, skip func(shard int) bool) []unitRequest {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var found []request
+	var found []unitRequest
 	for i := range b.shards {
 		s := &b.shards[i]
 		spare := s.Totals.Available - s.requested
 		if s.Known && spare > 0 && i != to && !(s.short && i < to) && !skip(i) {
-			found = append(found, request{shard: i, units: spare})
+			found = append(found, unitRequest{shard: i, units: spare})
 		}
 	}
-	slices.SortStableFunc(found, func(x, y request) int {
+	slices.SortStableFunc(found, func(x, y unitRequest) int {
 		if b.shards[x.shard].short != b.shards[y.shard].short {
 			if b.shards[y.shard].short {
 				return -1
@@ -222,15 +222,15 @@ func (b *SaleTotals) planRequests(to int, units int64, skip func(shard int) bool
 
 // withUnits returns a request for each shard that has at least so many units available, those with the
 // most first. The requests of other shards do not count: it is unknown which units they will get.
-func (b *SaleTotals) withUnits(to int, least int64) (found []request) {
+func (b *SaleTotals) withUnits(to int, least int64) (found []unitRequest) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range b.shards {
 		if s := &b.shards[i]; s.Known && s.Totals.Available >= least && i != to {
-			found = append(found, request{shard: i, units: s.Totals.Available})
+			found = append(found, unitRequest{shard: i, units: s.Totals.Available})
 		}
 	}
-	slices.SortStableFunc(found, func(x, y request) int { return cmp.Compare(y.units, x.units) })
+	slices.SortStableFunc(found, func(x, y unitRequest) int { return cmp.Compare(y.units, x.units) })
 	return found
 }
 
@@ -248,7 +248,7 @@ func (b *SaleTotals) anyOtherHas(to int, least int64, skip func(shard int) bool)
 }
 
 // requestEnded records that a request was answered, or given up.
-func (b *SaleTotals) requestEnded(r request) {
+func (b *SaleTotals) requestEnded(r unitRequest) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.shards[r.shard].requested -= r.units

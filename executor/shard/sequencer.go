@@ -15,9 +15,9 @@ import (
 )
 
 // sequencer decides the requests of one shard and appends the decisions: one commit at a time, with all
-// requests that arrived while the last one was under way. It is a step machine. Event methods, those
-// before stop, change it; next then returns its effects. Only events change the ledger's state, so that
-// other goroutines may read that state under a lock which next does not need.
+// requests that arrived while the last one was under way. It is a step machine: events (event.go) and
+// addRequests change it, and next begins the next commit and returns the effects. Only events change the
+// ledger's state, so that other goroutines may read that state under a lock that next does not need.
 //
 // A sequencer reads its log, appends Own, and then serves until it is stopped, finds another owner in
 // the log, or finds the log gone.
@@ -34,12 +34,15 @@ type sequencer struct {
 
 	mode mode
 	ending
-	rights  Rights
-	pending []*pb.Generation // to be taken, in order
+	rights      Rights
+	generations []*pb.Generation // the sale's generations as far as they change this shard, from number 1; see Planned
 
-	setBack  time.Duration // by how much the log's time was last, 0: it never was
-	returnAt time.Duration // monotonic: until when what brings units back waits; 0: nothing does
-	bounds   ledger.Bounds // of a commit
+	setBack time.Duration // by how much the log's time was set back most recently; 0: it was never set back
+	// returnBlockedUntil is the monotonic time until which a commit that may bring units back waits,
+	// because this process has promised its peers that none comes back (SaleTotals.PromiseNoReturn). 0: no
+	// commit waits.
+	returnBlockedUntil time.Duration
+	bounds             ledger.Bounds // of a commit
 
 	requests  requests
 	transfers transfers
@@ -47,23 +50,23 @@ type sequencer struct {
 	engine    engine
 }
 
-// appending is the commit under way.
+// appending is the state of the sequencer's reads and appends.
 type appending struct {
 	writer   *ledger.Writer
-	draft    *ledger.Draft
-	sent     *ledger.Entry
-	sentAt   clock.Now // when sent was first appended
-	attempts int       // how often it was
-	do       ledger.Do // what the writer wants done next
+	draft    *ledger.Draft // memory of the next commit, which each commit reuses; nil: there was none
+	sent     *ledger.Entry // the commit under way: its outcome is unknown; nil: none is under way
+	sentAt   clock.Now     // when sent was passed to writer
+	attempts int           // how often the append of sent was requested
+	do       ledger.Do     // what writer requests next
 
 	lastErr error // the store's last error; nil: its last reply was good
 }
 
-// ending is the end of a sequencer.
+// ending is how a sequencer ends. why and refusal are set from mode stopping on.
 type ending struct {
-	closing *Halt  // to stop when nothing waits any more
-	why     error  // for stopped
-	refusal Answer // for tickets that come when stopped
+	gentleHalt *Halt  // the gentle Halt that takes effect once no request waits; nil: there is none
+	why        error  // why the sequencer ends
+	refusal    Answer // answer to undecided requests and to later ones
 }
 
 // reading is the progress of a sequencer that reads its log.
@@ -73,14 +76,15 @@ type reading struct {
 	follows  bool
 	followAt time.Duration
 
-	// While loading: the slot that the log is read to, and since when.
-	readTo uint64
-	readAt clock.Now
+	// While loading: the next slot to read, and when the log was first found to have been read that far. A
+	// sequencer that reads no further for GiveUpAfter ends.
+	progressSlot uint64
+	progressAt   clock.Now
 
-	// What the log has at least, by all that is known: so many slots, by what this process had
-	// seen when it began to read on, and the generation that every shard had before.
+	// A log with fewer slots or an earlier generation is an older copy. minSlots is the number of slots that
+	// this process knew of when it began to read; minGeneration is a generation that every shard has reached.
 	minSlots, minGeneration uint64
-	rereads                 int // since it was found to have less
+	rereads                 int // how often the log was read again because it ended too early
 }
 
 // mode is the stage of a sequencer's life.
@@ -105,8 +109,8 @@ type Rights struct {
 
 // Valid reports whether the process may append at an instant.
 func (r Rights) Valid(now clock.Now) bool {
-	// A wall clock that was set back since is not believed before it has been held
-	// against the lock nodes' clocks again. One that was set forth has ended the lease.
+	// A wall clock that was set back by more than TTL since ReadAt is trusted again only after it was
+	// compared with the lock nodes' clocks. One that was set forward counts as elapsed time.
 	mono, wall := now.Mono-r.ReadAt.Mono, now.Wall.Sub(r.ReadAt.Wall)
 	return r.Lease.At(now) && max(mono, wall) < r.TTL && mono-wall <= r.TTL
 }
@@ -119,7 +123,7 @@ type Effects struct {
 	answered    []*Ticket
 	messages    []Message
 	requeued    []*Ticket // to be sent to the node again
-	loggedUsers []string  // users whose grabs came into the ledger
+	loggedUsers []string  // users whose grabs the log has since the last effects
 }
 
 // Errors that end a sequencer.
@@ -133,7 +137,7 @@ var (
 func newSequencer(shard int, log string, me []byte, address string, b *SaleTotals) *sequencer {
 	q := &sequencer{shard: shard, me: me, address: address, totals: b, state: ledger.NewState(log)}
 	q.writer = ledger.NewWriter(log, q.state)
-	q.readOn()
+	q.readToEnd()
 	q.transfers = newTransfers(shard, b, q.state, &q.requests)
 	q.engine = ownerEngine{q}
 	return q
@@ -142,37 +146,40 @@ func newSequencer(shard int, log string, me []byte, address string, b *SaleTotal
 // followEvery is how often the log is read while another process appends to it.
 const followEvery = 50 * time.Millisecond
 
-// grant sets the rights of this process. Before its first append the sequencer reads what the process
+// setRights sets the rights of this process. Before its first append the sequencer reads what the process
 // that had the rights before has appended.
-func (q *sequencer) grant(now clock.Now, r Rights) {
+func (q *sequencer) setRights(now clock.Now, r Rights) {
 	first := q.follows && r.Valid(now)
 	q.rights = r
 	if first {
 		q.follows = false
-		q.catchUp()
+		q.readToEndIfIdle()
 	}
 }
 
-// catchUp continues to read the log, if nothing else is under way.
-func (q *sequencer) catchUp() {
+// readToEndIfIdle reads the log to its end if the sequencer does not own the shard yet, and neither a read
+// nor an append is under way.
+func (q *sequencer) readToEndIfIdle() {
 	if q.mode == takingOver && q.sent == nil && q.writer.Idle() {
-		q.readOn()
+		q.readToEnd()
 	}
 }
 
-// readOn reads the log to its end, which is not before the last slot that this process has seen.
-func (q *sequencer) readOn() {
+// readToEnd has the writer read the log to its end. A log that ends before the last slot that this process
+// knows of is an older copy; caughtUp checks that.
+func (q *sequencer) readToEnd() {
 	q.minSlots = q.totals.Seen(q.shard)
 	q.do = q.writer.CatchUp()
 }
 
-// follow continues to read the log every followEvery, and returns the monotonic time of the next read.
+// follow reads the log to its end every followEvery, while another process may append to it. It returns the
+// monotonic time of the next read; 0: the sequencer does not follow the log.
 func (q *sequencer) follow(now clock.Now) time.Duration {
 	if !q.follows || q.mode != takingOver {
 		return 0
 	}
 	if now.Mono >= q.followAt {
-		q.catchUp()
+		q.readToEndIfIdle()
 		q.followAt = now.Mono + followEvery
 	}
 	return q.followAt
@@ -194,7 +201,7 @@ func (q *sequencer) addRequests(ts []*Ticket) {
 // tick advances the time.
 func (q *sequencer) tick(now clock.Now) {
 	q.handleWriterEvent(now, q.writer.Tick(now))
-	q.transfers.repeatDue(now)
+	q.transfers.handleTimeouts(now)
 }
 
 // storeReplied handles the reply to the request under way.
@@ -214,7 +221,7 @@ func (q *sequencer) storeReplied(now clock.Now, r ledger.Reply) {
 func (q *sequencer) halt(h Halt) {
 	if h.Gentle && q.mode == serving {
 		q.engine.drainNow()
-		q.closing = &h
+		q.gentleHalt = &h
 		return
 	}
 	q.stop(h.Why, h.answer())
@@ -265,6 +272,8 @@ func (q *sequencer) handleWriterEvent(now clock.Now, do ledger.Do) {
 	}
 }
 
+// caughtUp handles the end of a read: the log was read to its end. The sequencer may take the shard over,
+// unless the log is gone, sealed or an older copy.
 func (q *sequencer) caughtUp() {
 	q.lastErr = nil
 	switch {
@@ -314,6 +323,8 @@ func (q *sequencer) slotTaken(now clock.Now) {
 	}
 }
 
+// committed handles an append that is in the log: it applies the commit to the ledger's state, answers the
+// batch, and sends the transfers. After Own, the sequencer serves.
 func (q *sequencer) committed(now clock.Now) {
 	e, slot := q.sent, q.state.Next()
 	if err := q.state.Apply(e.Commit, e.Hash, len(e.Bytes)); err != nil {
@@ -370,7 +381,8 @@ func (q *sequencer) abandon(why error, refusal Answer) {
 	q.mode, q.why, q.refusal = stopped, why, refusal
 }
 
-// undoBatch makes the batch wait for another decision. None of it is in the log.
+// undoBatch handles a commit that certainly is not in the log. Its batch and its transfers wait for another
+// decision; a sequencer that is stopping refuses the batch and is stopped.
 func (q *sequencer) undoBatch() {
 	q.sent = nil
 	q.transfers.restore()
@@ -389,16 +401,16 @@ func (q *sequencer) next(now clock.Now) Effects {
 		q.awaitLog(now)
 	case q.mode == takingOver && !q.writer.Idle(): // the log is read on
 	case q.sent == nil && (q.mode == takingOver || q.mode == serving):
-		q.decide(now)
-		for q.sent == nil && q.returnAt == 0 && (q.requests.due > 0 || q.engine.due(now)) {
-			q.decide(now) // a commit's worth of requests was refused, and more wait
+		q.beginCommit(now)
+		for q.sent == nil && q.returnBlockedUntil == 0 && (q.requests.due > 0 || q.engine.due(now)) {
+			q.beginCommit(now) // a commit's worth of requests was refused, and more wait
 		}
-		if q.closing != nil && q.sent == nil && len(q.requests.waiting) == 0 && q.engine.idle() {
-			q.stop(q.closing.Why, q.closing.answer())
+		if q.gentleHalt != nil && q.sent == nil && len(q.requests.waiting) == 0 && q.engine.idle() {
+			q.stop(q.gentleHalt.Why, q.gentleHalt.answer())
 		}
 	}
-	if now.Mono >= q.returnAt {
-		q.returnAt = 0 // the next commit decides the return
+	if now.Mono >= q.returnBlockedUntil {
+		q.returnBlockedUntil = 0 // the next commit decides the return
 	}
 	follow := q.follow(now)
 	if r := q.do.Send; r != nil && r.Kind == ledger.AppendRequest {
@@ -409,7 +421,7 @@ func (q *sequencer) next(now clock.Now) Effects {
 	e := Effects{Send: q.do.Send, answered: q.requests.takeAnswered(), messages: q.transfers.takeOutbox(), Wake: q.do.Wake}
 	q.do.Send = nil
 	if e.Wake == 0 {
-		e.Wake = clock.Soonest(q.transfers.repeatAt(), follow, q.returnAt)
+		e.Wake = clock.Soonest(q.transfers.nextTimeout(), follow, q.returnBlockedUntil)
 	}
 	q.engine.addEffects(now, &e)
 	return e
@@ -422,15 +434,16 @@ func (q *sequencer) awaitLog(now clock.Now) {
 		q.refuseAll()
 	}
 	switch slot := q.state.Next(); {
-	case slot != q.readTo || q.readAt == clock.Now{}:
-		q.readTo, q.readAt = slot, now
-	case now.Since(q.readAt) > GiveUpAfter:
+	case slot != q.progressSlot || q.progressAt == clock.Now{}:
+		q.progressSlot, q.progressAt = slot, now
+	case now.Since(q.progressAt) > GiveUpAfter:
 		q.abandon(fmt.Errorf("shard %d: %w: %w", q.shard, errUnreadable, q.lastError()), refuseElsewhere(api.NoQuorum))
 	}
 }
 
-// decide makes the next commit, and answers at once the requests that need none.
-func (q *sequencer) decide(now clock.Now) {
+// beginCommit drafts the next commit and has the writer append it. It answers at once the requests that need
+// no commit. Without rights to append it refuses all undecided requests.
+func (q *sequencer) beginCommit(now clock.Now) {
 	if !q.rights.Valid(now) {
 		q.refuseAll()
 		return
@@ -438,11 +451,11 @@ func (q *sequencer) decide(now clock.Now) {
 	timeUs := now.Wall.UnixMicro()
 	if q.draft == nil {
 		q.draft = q.state.Draft(q.me, timeUs)
-		q.draft.Bound(q.bounds)
+		q.draft.SetBounds(q.bounds)
 	}
 	q.draft.Reset(timeUs)
 	g := q.nextGeneration()
-	if q.returnAt = q.returnDeadline(now, g != nil); q.returnAt != 0 {
+	if q.returnBlockedUntil = q.delayReturn(now, g != nil); q.returnBlockedUntil != 0 {
 		return
 	}
 	q.engine.setTarget(now, g != nil)
@@ -484,15 +497,16 @@ func (q *sequencer) decide(now clock.Now) {
 
 // nextGeneration returns the next generation that the shard's log lacks; nil: there is none.
 func (q *sequencer) nextGeneration() *pb.Generation {
-	if n := q.state.Generation; n < uint64(len(q.pending)) {
-		return q.pending[n]
+	if n := q.state.Generation; n < uint64(len(q.generations)) {
+		return q.generations[n]
 	}
 	return nil
 }
 
-// returnDeadline returns the monotonic time until which the next commit waits; 0: it does not wait. A
-// commit that may bring units back waits while promises to other processes exclude that.
-func (q *sequencer) returnDeadline(now clock.Now, generation bool) time.Duration {
+// delayReturn returns the monotonic time until which the next commit waits; 0: it does not wait. A commit
+// that may bring units back, by a refund or a generation, waits while promises to other processes exclude
+// that; delayReturn announces it to the sale's totals, so that no further promise is made.
+func (q *sequencer) delayReturn(now clock.Now, generation bool) time.Duration {
 	if q.mode != serving || !generation && !slices.ContainsFunc(q.requests.waiting, (*Ticket).refunds) {
 		return 0
 	}
@@ -504,21 +518,22 @@ func (q *sequencer) refuseAll() {
 	q.requests.refuse(func(*Ticket) Answer { return Answer{Outcome: api.NoQuorum, RetryAfter: time.Second} })
 }
 
-// seekUnits requests units of other shards: those that waiting claims lack beyond the units here, and
-// those that they choose. If no request is unanswered and this commit has no ops, seekUnits calls end,
-// which ends the waiting.
+// seekUnits requests units of other shards: as many as waiting claims and awards lack beyond the number
+// here that this shard has available, and those that claims choose. If no request for units that claims do
+// not choose is unanswered, and this commit has no ops, seekUnits calls end, which answers claims that
+// still wait.
 func (q *sequencer) seekUnits(now clock.Now, here int64, end func(clock.Now)) {
 	lack := q.requests.awardsShort - here
 	for _, t := range q.requests.short() {
 		if !t.withdrawn() && !t.Chooses() {
 			if t.firstRequest == 0 {
-				t.firstRequest = q.transfers.number + 1
+				t.firstRequest = q.transfers.lastRequest + 1
 			}
 			lack += t.want
 		}
 	}
 	q.transfers.requestUnits(now, lack, q.draft)
-	if !q.transfers.hasRequestedAny() && q.draft.Ops() == 0 {
+	if !q.transfers.awaitsAnyUnits() && q.draft.Ops() == 0 {
 		end(now)
 	}
 	q.transfers.updateShort(now)

@@ -281,7 +281,7 @@ func TestPendingGenerationsComeFirst(t *testing.T) {
 		a := h.actors[0]
 		x := h.ask("ann", "1", 1)
 		a.step(func(q *sequencer) {
-			q.pending = append(q.pending, &pb.Generation{Number: 2, Add: []*pb.Range{{First: 5, Count: 2}}})
+			q.generations = append(q.generations, &pb.Generation{Number: 2, Add: []*pb.Range{{First: 5, Count: 2}}})
 		})
 		w.settle()
 		x.want(t, "no_quorum")

@@ -44,7 +44,7 @@ func nextReleaseTime(s *ledger.State) time.Time {
 // or another event comes first.
 func (q *sequencer) nextRelease(now clock.Now) time.Duration {
 	release, ok := q.state.NextDue()
-	if !ok || q.mode != serving || q.sent != nil || q.returnAt != 0 || !q.rights.Valid(now) {
+	if !ok || q.mode != serving || q.sent != nil || q.returnBlockedUntil != 0 || !q.rights.Valid(now) {
 		return 0
 	}
 	return now.Mono + max(time.UnixMicro(release).Sub(now.Wall), 0) + time.Microsecond

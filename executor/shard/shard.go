@@ -47,32 +47,33 @@ import (
 	"salectl/backends/ledger"
 )
 
-// Config is what a shard is made of. All but Answered is required.
+// Config is the configuration of a Shard. Bounds, Remote, Forward, MinGeneration, Follows and ObserveWait may
+// be zero. Node is used only with engine redis. All other fields are required.
 type Config struct {
-	Shard    int
-	Log      string // the name of its log
-	Me       []byte // this process, as commits name it
-	Address  string // where it answers, as commits name it
-	UID      string // of the run
-	Node     int    // that keeps the shard's list, as an index into those that keep lists
-	Totals   *SaleTotals
-	Doubts   *Doubts
-	Clock    clock.Clock
-	Queue    int                        // requests that may wait
-	Bounds   ledger.Bounds              // of a commit; 0: as usual
-	Post     func(Message)              // to another shard
-	Remote   *Remote                    // the shard's stand-in while another process owns it; nil: there is none
-	Moved    func([]*Ticket)            // takes over, in their order, requests that came to this process and that another is to decide on; nil: they are refused
-	Applied  uint64                     // the generation that every shard had before the log is read
-	Follows  bool                       // read the log on while there are no rights to append
-	Answered func(waited time.Duration) // after a batch is answered: how long its first request waited; nil: not called
+	Shard       int
+	Log         string // the name of its log
+	Me          []byte // this process, as commits name it
+	Address     string // where it answers, as commits name it
+	UID         string // of the run
+	Node        int    // index of the node that keeps the shard's list, among the nodes that keep lists
+	Totals      *SaleTotals
+	Doubts      *Doubts
+	Clock       clock.Clock
+	Queue       int                        // requests that may wait
+	Bounds      ledger.Bounds              // of a commit; 0: as usual
+	Post        func(Message)              // to another shard
+	Remote      *Remote                    // the shard's stand-in while another process owns it; nil: there is none
+	Forward     func([]*Ticket)            // queues requests, in their order, for the process that is to decide them; nil: they are refused
+	Applied     uint64                     // a generation that every shard has reached: a log that ends before it is an older copy
+	Follows     bool                       // read the log on while there are no rights to append
+	ObserveWait func(waited time.Duration) // after a batch is answered: how long its first request waited; nil: not called
 }
 
 // Shard is one shard in the process that serves it: its inbox, the sequencer that decides, the
 // requests without an answer, and the state that other goroutines read meanwhile.
-// One goroutine calls Act, Happens, Loading, Ended, Answered, Counted and the Took of the
-// shard's calls, in a loop: Act, and then whatever comes first. All other methods are safe
-// for concurrent use.
+// One goroutine calls Act, Apply, Loading, Ended, TakeAnsweredCount, TakeTally and the Took of the
+// shard's calls, in a loop: Act, and then the first event or reply that arrives. All other methods are
+// safe for concurrent use.
 type Shard struct {
 	ledgerView
 	published
@@ -84,10 +85,10 @@ type Shard struct {
 	observeWait func(time.Duration)
 	node        int
 
-	replied int // requests that replies of the store have answered; see Answered
+	answeredCount int // requests that replies of the store have answered; see Answered
 }
 
-// New returns a shard that begins, with Next, by reading its log.
+// New returns a shard whose first Act begins to read its log.
 func New(c Config) *Shard {
 	seq := newSequencer(c.Shard, c.Log, c.Me, c.Address, c.Totals)
 	seq.follows, seq.minGeneration, seq.bounds = c.Follows, c.Applied, c.Bounds
@@ -96,9 +97,9 @@ func New(c Config) *Shard {
 		ledgerView: ledgerView{seq: seq},
 		inbox:      inbox{bound: c.Queue, wake: make(chan struct{}, 1)},
 		pending: pending{
-			underway: new(underway), doubts: c.Doubts, uid: c.UID, shard: c.Shard, nodeQueue: noNodeQueue{}, clock: c.Clock, moved: c.Moved,
+			underway: new(underway), doubts: c.Doubts, uid: c.UID, shard: c.Shard, nodeQueue: noNodeQueue{}, clock: c.Clock, forward: c.Forward,
 		},
-		clock: c.Clock, post: c.Post, observeWait: c.Answered, node: c.Node,
+		clock: c.Clock, post: c.Post, observeWait: c.ObserveWait, node: c.Node,
 	}
 	s.pending.ledger, s.pending.published, s.pending.self = &s.ledgerView, &s.published, &s.pending
 	if c.Remote != nil {
@@ -117,14 +118,15 @@ func (s *Shard) Loading() bool { return s.seq.mode == loading }
 // events; the reply to a call under way is not waited for.
 func (s *Shard) Ended() (why error, over bool) { return s.seq.why, s.seq.mode == stopped }
 
-// Counted returns what the shard has counted since its last call.
-func (s *Shard) Counted() Tally {
+// TakeTally returns what the shard has counted since its last call.
+func (s *Shard) TakeTally() Tally {
 	t := s.seq.tally
 	s.seq.tally = Tally{}
 	return t
 }
 
-// Offer queues a ticket, or returns why it cannot.
+// Offer queues a ticket and returns "". If it cannot, it returns the outcome that is the reason, and the
+// ticket stays the caller's.
 func (s *Shard) Offer(now clock.Now, t *Ticket) api.Outcome {
 	if s.nodeQueue.accepts(t) {
 		return s.nodeQueue.offer(now, t)
@@ -132,8 +134,8 @@ func (s *Shard) Offer(now clock.Now, t *Ticket) api.Outcome {
 	return s.inbox.offer(t, &s.pending)
 }
 
-// Grant sets the rights of this process to append to the shard.
-func (s *Shard) Grant(r Rights) {
+// SetRights sets the rights of this process to append to the shard.
+func (s *Shard) SetRights(r Rights) {
 	s.rights.Store(&r)
 	s.Post(r)
 }
@@ -147,8 +149,8 @@ func (s *Shard) Apply(events ...Event) {
 	}
 }
 
-// collect applies the mail to the sequencer. While a commit is under way requests stay in the queue,
-// where a requester that gives up can withdraw them.
+// collect takes the events and the queued requests from the inbox and passes them to the sequencer. While a
+// commit is under way requests stay in the inbox, where a requester that gives up can withdraw them.
 func (s *Shard) collect() {
 	events, queue := s.inbox.take(s.seq.sent == nil, len(s.seq.requests.waiting))
 	if len(events) > 0 {
@@ -164,19 +166,20 @@ func (s *Shard) concludeAndDeliver(ts []*Ticket, mayHave func(user string) bool)
 	s.deliver(ts)
 }
 
-// deliver is the part of concludeAndDeliver that calls others: they may take locks that are held while a
-// ticket is queued here.
+// deliver completes tickets after conclude, or forwards them. It calls waiters and forward, which may take
+// locks that their owners also hold when they queue a ticket on this shard. So the caller must hold no lock
+// of the shard or of its node.
 func (s *Shard) deliver(ts []*Ticket) {
 	var moved []*Ticket
 	for _, t := range ts {
-		if s.moves(t) {
+		if s.needsForwarding(t) {
 			moved = append(moved, t)
 			continue
 		}
 		t.complete()
 	}
 	if len(moved) > 0 {
-		s.moved(moved)
+		s.forward(moved)
 	}
 }
 

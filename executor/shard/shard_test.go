@@ -16,7 +16,7 @@ func TestLateComers(t *testing.T) {
 	var waited int
 	s := New(Config{
 		Log: "log", Me: saletest.Planner, Address: "127.0.0.1:1", Totals: NewSaleTotals(1), Doubts: new(Doubts),
-		Clock: clock.System(), Queue: 10, Answered: func(time.Duration) { waited++ },
+		Clock: clock.System(), Queue: 10, ObserveWait: func(time.Duration) { waited++ },
 	})
 	s.Apply(Halt{Why: errors.New("the end"), Refusal: api.Draining})
 	late := NewTicket(new(sync.Pool), Request{User: "ann", Key: "1", Quantity: 1}, nil, 0)

@@ -29,8 +29,8 @@ func (q *sequencer) stall(now clock.Now) *Stall {
 	since := q.sentAt
 	switch {
 	case q.stalled(now):
-	case q.mode == loading && q.lastErr != nil && q.readAt != clock.Now{} && now.Since(q.readAt) >= StallAfter:
-		since = q.readAt
+	case q.mode == loading && q.lastErr != nil && q.progressAt != clock.Now{} && now.Since(q.progressAt) >= StallAfter:
+		since = q.progressAt
 	default:
 		return q.engine.stall(now)
 	}

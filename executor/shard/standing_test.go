@@ -39,9 +39,9 @@ func TestStandings(t *testing.T) {
 	ledger := func(gs *shardQueue) { gs.setLogged("u") }
 	anew := func(gs *shardQueue) { gs.resetCounts() }
 	for name, test := range map[string]struct {
-		from grantState
+		from grabState
 		hear func(*shardQueue)
-		to   grantState
+		to   grabState
 	}{
 		"given now": {inFlight, now, unloggedGrab},
 		"given now, after a call that was not answered": {inFlight | unsure, now, unloggedGrab},
@@ -66,16 +66,16 @@ func TestStandings(t *testing.T) {
 		"a new fill, asked for":                         {inFlight | unloggedGrab, anew, inFlight},
 	} {
 		t.Run(name, func(t *testing.T) {
-			gs := &shardQueue{users: map[string]grantState{}}
-			gs.set("v", inFlight|unloggedGrab|unsure) // somebody else
-			gs.set("u", test.from)
+			gs := &shardQueue{users: map[string]grabState{}}
+			gs.setState("v", inFlight|unloggedGrab|unsure) // somebody else
+			gs.setState("u", test.from)
 			test.hear(gs)
 			other := gs.users["v"]
 			if got, known := gs.users["u"]; got != test.to || known != (test.to != 0) {
 				t.Fatalf("came to %b, want %b", got, test.to)
 			}
-			count := func(bit grantState) (n int) {
-				for _, s := range []grantState{test.to, other} {
+			count := func(bit grabState) (n int) {
+				for _, s := range []grabState{test.to, other} {
 					if s&bit != 0 {
 						n++
 					}
@@ -83,7 +83,7 @@ func TestStandings(t *testing.T) {
 				return n
 			}
 			want := backlog{unlogged: int64(count(unloggedGrab)), unsure: int64(count(unsure))}
-			for _, s := range []grantState{test.to, other} {
+			for _, s := range []grabState{test.to, other} {
 				if s == inFlight { // else it is counted already, or the ledger has it
 					want.reserved++
 				}
@@ -100,9 +100,9 @@ func TestStandings(t *testing.T) {
 
 // A list that is off has given nothing that the ledger lacks, whoever has drained it.
 func TestNothingUndrainedOfAListThatIsOff(t *testing.T) {
-	gs := &shardQueue{node: NewNodeBatcher("", 1), shard: &Shard{inbox: inbox{closed: true}}, users: map[string]grantState{}, given: 1}
-	gs.set("u", unloggedGrab)
-	gs.set("v", unsure)
+	gs := &shardQueue{node: NewNodeBatcher("", 1), shard: &Shard{inbox: inbox{closed: true}}, users: map[string]grabState{}, given: 1}
+	gs.setState("u", unloggedGrab)
+	gs.setState("v", unsure)
 	done := gs.drain()
 	gs.takeQueued()
 	select {

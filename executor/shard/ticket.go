@@ -20,15 +20,15 @@ type Ticket struct {
 	// answer and op belong to the sequencer until done is signalled, and to the
 	// waiter from then on.
 	answer       Answer
-	op           int          // of the claim granted, in the commit under way
+	op           int          // index of the granted claim among the ops of the commit under way
 	want         int64        // units that it waits for, while it is short
 	search       *search      // of other shards, for the units that it chooses; nil: none began
-	firstRequest uint64       // number of the first request for units to which replies count; 0: none yet
+	firstRequest uint64       // number of the first unitRequest sent after this request began to wait: replies to earlier ones prove nothing for it; 0: none was sent
 	sentToList   bool         // a list node may have given it units
 	keyless      bool         // it came without a key, and has one of this process
 	fromPeer     bool         // a peer sent it, and forwards it to another by itself
 	superseded   *atomic.Bool // if true, the peer has repeated it, and this one is not decided any more
-	fill         uint64       // of the list that gave it something
+	fill         uint64       // fill of the list under which the node gave a unit, or reported an earlier one
 
 	keyEntry
 	forwarding
@@ -52,16 +52,16 @@ type keyEntry struct {
 }
 
 // forwarding belongs to a request that waits for the owner of its shard. The lock of its Remote guards
-// it, except passedBy.
+// it, except forwardedBy.
 type forwarding struct {
 	forwardID    uint64        // its id there; 0: it was never forwarded
 	turn         uint64        // in the order of arrival
-	parkedAt     time.Duration // monotonic: since when it waits for an owner
+	waitsSince   time.Duration // monotonic: since when it waits for an owner
 	maybeDecided bool          // another process may have decided it
-	moved        bool          // it was queued on a shard of this process before
-	cancelled    bool          // the requester has gone
+	fromShard    bool          // it was queued on a shard of this process before
+	cancelled    bool          // the requester gave up while the request was forwarded: it is forwarded to no other process
 
-	passedBy atomic.Pointer[Remote] // that has forwarded it; nil: none
+	forwardedBy atomic.Pointer[Remote] // the Remote that has forwarded it, which cancel notifies; nil: none
 }
 
 // holder is what holds a ticket until its answer: a shard of this process, or a Remote.
@@ -70,9 +70,11 @@ type holder interface {
 	withdrawn(t *Ticket)
 	// abandoned is called when the requester has gone, though the ticket may be accepted.
 	abandoned(t *Ticket)
+	// Refuse returns the answer to a request that is refused with a: a itself, unless that would deny a claim
+	// that was accepted or may be yet.
 	Refuse(r Request, a Answer) Answer
-	// knowsOutcome reports whether the outcome is known here of a claim that another process may have
-	// decided. Refuse returns it.
+	// knowsOutcome reports whether this process knows the outcome of claims that other processes have
+	// decided. If so, Refuse returns the claim of a request that was accepted.
 	knowsOutcome() bool
 }
 
@@ -132,15 +134,16 @@ func (t *Ticket) forRequester(a Answer) Answer {
 	return a
 }
 
-// FromPeer marks the request as one that a peer has sent: if this process does not decide it, the
-// peer is sent a bounce. When superseded is true the peer has repeated it, and it is not decided any
-// more.
-func (t *Ticket) FromPeer(superseded *atomic.Bool) { t.fromPeer, t.superseded = true, superseded }
+// MarkFromPeer records that a peer has forwarded the request: if this process does not decide it, the peer
+// forwards it to another. Once superseded is true the peer has sent the request again, and this ticket is
+// refused if it is not decided yet. It is called before the ticket is queued.
+func (t *Ticket) MarkFromPeer(superseded *atomic.Bool) { t.fromPeer, t.superseded = true, superseded }
 
+// isSuperseded reports whether the peer that forwarded the request has sent it again.
 func (t *Ticket) isSuperseded() bool { return t.superseded != nil && t.superseded.Load() }
 
-// Admit sets how the rules have admitted the request.
-func (t *Ticket) Admit(by *Admittance) { t.admittance = by }
+// SetAdmittance sets how the rules have admitted the request.
+func (t *Ticket) SetAdmittance(by *Admittance) { t.admittance = by }
 
 // priority is that of the request; a settlement has none.
 func (t *Ticket) priority() (p rules.Priority) {
@@ -156,9 +159,9 @@ func newTicket(pool *sync.Pool, now time.Duration) *Ticket {
 		t = &Ticket{done: make(chan struct{}, 1), pool: pool}
 	}
 	t.queuedAt, t.op, t.sentToList, t.keyless, t.fromPeer, t.answer = now, 0, false, false, false, Answer{}
-	t.forwardID, t.turn, t.parkedAt, t.maybeDecided, t.moved, t.cancelled = 0, 0, 0, false, false, false
+	t.forwardID, t.turn, t.waitsSince, t.maybeDecided, t.fromShard, t.cancelled = 0, 0, 0, false, false, false
 	t.retained, t.abandoned = false, false
-	t.passedBy.Store(nil)
+	t.forwardedBy.Store(nil)
 	t.state.Store(ticketWaiting)
 	return t
 }
@@ -194,7 +197,7 @@ func (t *Ticket) Free() {
 // Waiter is called once when a ticket has its answer. It must not block.
 type Waiter interface{ Answered() }
 
-// WaiterFunc is a Waiter that is called.
+// WaiterFunc is a function that implements Waiter.
 type WaiterFunc func()
 
 // Answered implements Waiter.
@@ -225,8 +228,10 @@ func (t *Ticket) Await(ctx context.Context) bool {
 	}
 }
 
-// GiveUp returns the answer to a requester that waits no longer. A request that can still be withdrawn
-// was not accepted, unless another process had it before.
+// GiveUp returns the answer to a requester that stops waiting, after Await returned false. It withdraws the
+// request if that is still possible, and returns the answer if there is one by now. Otherwise the claim may
+// yet be accepted, and the answer is Undecided; that of a query is Standby. The caller must not use the
+// ticket afterwards.
 func (t *Ticket) GiveUp() Answer {
 	if t.Withdraw() {
 		return t.WithdrawnAnswer()
@@ -238,7 +243,7 @@ func (t *Ticket) GiveUp() Answer {
 		if in := t.heldBy(); in != nil {
 			in.abandoned(t)
 		}
-		if by := t.passedBy.Load(); by != nil {
+		if by := t.forwardedBy.Load(); by != nil {
 			by.cancel(t)
 		}
 		if t.Query != nil {
@@ -252,7 +257,8 @@ func (t *Ticket) GiveUp() Answer {
 // decided, and will be answered.
 func (t *Ticket) Withdraw() bool { return t.state.CompareAndSwap(ticketWaiting, ticketWithdrawn) }
 
-// WithdrawnAnswer returns the answer to a withdrawn request. It is called once.
+// WithdrawnAnswer returns the answer to a withdrawn request: Overloaded, unless the claim was accepted
+// before or may be yet; that of a query is Standby. The caller of a successful Withdraw calls it, once.
 func (t *Ticket) WithdrawnAnswer() Answer {
 	a := Answer{Outcome: api.Overloaded, RetryAfter: time.Second, Message: "nobody had time to decide on this request"}
 	in := t.heldBy()
@@ -275,7 +281,9 @@ func (t *Ticket) WithdrawnAnswer() Answer {
 // Undecided is the answer while the outcome of a claim is unknown.
 var Undecided = Answer{Outcome: api.Unknown, RetryAfter: time.Second}
 
-// OtherRules reports whether the answer has OtherRules. The ticket must have its answer.
+// OtherRules reports whether the request was refused because the rules in force are not those that admitted
+// it: the caller has the rules in force decide on it and repeats it; see Repeat. The ticket must have its
+// answer.
 func (t *Ticket) OtherRules() bool { return t.answer.OtherRules }
 
 // Repeat returns the request of a ticket with the answer OtherRules, to be decided again. The ticket

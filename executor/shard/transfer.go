@@ -31,15 +31,15 @@ import (
 type Message struct {
 	Kind     MessageKind
 	From, To int
-	Lacks    int64        // for want: number of units that from lacks, whichever they are
+	Lacks    int64        // Want: how many units From lacks for claims that do not choose
 	Run      int64        `json:",omitempty"` // for want: number of adjacent units that from lacks; 0: none
-	Units    ledger.Units `json:",omitempty"` // for want: units that from names and lacks; for sent, and for received before it is sent: those of the transfer
+	Units    ledger.Units `json:",omitempty"` // Want: the named units that From lacks; Sent: the units of the transfer; received: the same, but only inside the receiving shard
 	Transfer uint64       // for sent and received: number of the transfer
-	Request  uint64       `json:",omitempty"` // number of a want; for none and sent: of the want that they answer; 0: of none, or unknown
+	Request  uint64       `json:",omitempty"` // Want: its number, from 1; none and Sent: number of the Want that they answer; 0: they answer none, or it is unknown
 }
 
-// Valid reports whether a message can be between two of so many shards, as it may not be where it
-// comes from another process.
+// Valid reports whether the fields of a message are possible in a sale with that many shards. It checks
+// messages of other processes, before handle.
 func (m Message) Valid(shards int) bool {
 	return m.From >= 0 && m.From < shards && m.To >= 0 && m.To < shards && m.From != m.To &&
 		m.Lacks >= 0 && m.Run >= 0 && m.Units.Valid()
@@ -49,10 +49,10 @@ func (m Message) Valid(shards int) bool {
 type MessageKind int
 
 const (
-	Want     MessageKind = iota // from is short of units
-	none                        // from has none to spare for to
-	Sent                        // from's log has Out k
-	received                    // from's log has In k
+	Want     MessageKind = iota // shard From requests units
+	none                        // shard From has no units to spare for shard To
+	Sent                        // the log of shard From has the op Out of the transfer
+	received                    // the log of shard From has the op In of the transfer
 )
 
 func (k MessageKind) String() string { return [...]string{"want", "none", "sent", "received"}[k] }
@@ -86,19 +86,20 @@ type transfers struct {
 	drafted   []Message // to be sent once the commit under way is in the log
 	answering []Message // messages of wants and arrived that the commit under way answers
 
-	short     bool         // the sale's totals show that claims wait here for units, without choosing them
-	number    uint64       // of the last request for units
-	requested []request    // requests for units that are not answered
-	denied    map[int]bool // shards that had none to spare, since units last came
-	silent    uint64       // the lowest number of a request whose shard is denied since it did not reply in time; 0: none
-	maxNamed  int          // most units that are requested by number
+	reportedShort bool          // what the sale's totals have: claims that do not choose their units, or awards, wait here
+	lastRequest   uint64        // of the last request for units
+	unitRequests  []unitRequest // requests for units that are not answered
+	denied        map[int]bool  // shards that had none to spare, since units last came
+	firstSilent   uint64        // lowest number of a unitRequest that got no reply in time, since denied was last cleared; 0: none
+	maxNamed      int           // most units that are requested by number
 
 	// Monotonic; 0: not waiting. Traffic does not put it off, nor requests' end.
 	resendAt time.Duration // when to resend transfers
 }
 
-// RepeatAfter is how long a message may stay unanswered.
-const RepeatAfter = 500 * time.Millisecond
+// ReplyTimeout is how long a shard waits for the reply to a message. Then it records the other shard as
+// having no units, or sends its transfer again. Awards are checked at the same interval.
+const ReplyTimeout = 500 * time.Millisecond
 
 func newTransfers(shard int, b *SaleTotals, s *ledger.State, r *requests) transfers {
 	return transfers{shard: shard, totals: b, state: s, requests: r, denied: make(map[int]bool), maxNamed: maxNamedUnits}
@@ -126,7 +127,8 @@ func (x *transfers) handle(m Message) {
 	}
 }
 
-// recordDenial records that a shard has no units to spare, or did not reply in time.
+// recordDenial records that a shard has no units to spare, or did not reply in time. number is that of the
+// unitRequest; 0: unknown, any request to the shard. A denial of a request that has ended has no effect.
 func (x *transfers) recordDenial(shard int, number uint64) {
 	r, asked := x.takeRequest(shard, number)
 	switch {
@@ -144,26 +146,26 @@ func (x *transfers) recordDenial(shard int, number uint64) {
 // clearDenials makes all shards due for requests again.
 func (x *transfers) clearDenials() {
 	clear(x.denied)
-	x.silent = 0
+	x.firstSilent = 0
 }
 
 // takeRequest removes and returns the request with that number to a shard; number 0: any request to it.
-func (x *transfers) takeRequest(shard int, number uint64) (r request, asked bool) {
-	i := slices.IndexFunc(x.requested, func(r request) bool { return r.shard == shard && (number == 0 || r.number == number) })
+func (x *transfers) takeRequest(shard int, number uint64) (r unitRequest, asked bool) {
+	i := slices.IndexFunc(x.unitRequests, func(r unitRequest) bool { return r.shard == shard && (number == 0 || r.number == number) })
 	if i < 0 {
-		return request{}, false
+		return unitRequest{}, false
 	}
-	r = x.requested[i]
+	r = x.unitRequests[i]
 	x.totals.requestEnded(r)
-	x.requested = slices.Delete(x.requested, i, i+1)
+	x.unitRequests = slices.Delete(x.unitRequests, i, i+1)
 	return r, true
 }
 
-// release removes the shard's requests and shortage from the sale's totals, when its process releases it.
-func (x *transfers) release() {
+// leaveTotals removes the shard's requests and shortage from the sale's totals, when its process releases it.
+func (x *transfers) leaveTotals() {
 	x.cancelRequests()
-	if x.short {
-		x.short = false
+	if x.reportedShort {
+		x.reportedShort = false
 		x.totals.setShort(x.shard, false)
 	}
 }
@@ -203,15 +205,15 @@ func (x *transfers) draftIns(d *ledger.Draft) error {
 	return nil
 }
 
-// receiving reports whether the draft has a transfer from a shard. The draft has no transfer to another
-// shard yet.
+// receiving reports whether the draft has a transfer from a shard. It must be called before draftOuts, whose
+// messages it does not tell apart.
 func (x *transfers) receiving(from int) bool {
 	return slices.ContainsFunc(x.drafted, func(m Message) bool { return m.To == from })
 }
 
-// draftOuts answers the shards that requested units, once the last transfer to them is acknowledged. out
-// adds a transfer for one of them to the draft. A transfer with number 0 means that there are no units;
-// later means that a later commit may have some.
+// draftOuts answers the requests of other shards, except those to which the last transfer is not
+// acknowledged yet. For each request it calls out, which adds a transfer to the draft and returns it. A
+// transfer with number 0 denies the request; later keeps the request for the next commit.
 func (x *transfers) draftOuts(out func(w Message) (t ledger.Transfer, later bool)) {
 	var later []Message
 	for _, w := range x.wants {
@@ -278,18 +280,18 @@ func (x *transfers) restore() {
 // requestUnits requests units of other shards: those that claims lack beyond what was requested already,
 // and those that claims choose.
 func (x *transfers) requestUnits(now clock.Now, lack int64, d *ledger.Draft) {
-	for _, r := range x.requested {
+	for _, r := range x.unitRequests {
 		lack -= r.units
 	}
-	var whom []request
+	var whom []unitRequest
 	if lack > 0 {
 		whom = x.totals.planRequests(x.shard, lack, func(shard int) bool { return x.denied[shard] || x.hasRequested(shard) })
 	}
 	whom, named := x.addSearches(d, whom)
 	for _, r := range whom {
-		x.number++
-		r.number, r.deadline = x.number, now.Mono+RepeatAfter
-		x.requested = append(x.requested, r)
+		x.lastRequest++
+		r.number, r.deadline = x.lastRequest, now.Mono+ReplyTimeout
+		x.unitRequests = append(x.unitRequests, r)
 		m := Message{Kind: Want, To: r.shard, Lacks: r.units, Run: r.run, Request: r.number}
 		if r.named {
 			m.Units = named
@@ -298,21 +300,21 @@ func (x *transfers) requestUnits(now clock.Now, lack int64, d *ledger.Draft) {
 	}
 }
 
-// hasRequestedAny reports whether a request for units that claims do not choose is unanswered.
-func (x *transfers) hasRequestedAny() bool {
-	return slices.ContainsFunc(x.requested, func(r request) bool { return r.units > 0 })
+// awaitsAnyUnits reports whether a request for units that claims do not choose is unanswered.
+func (x *transfers) awaitsAnyUnits() bool {
+	return slices.ContainsFunc(x.unitRequests, func(r unitRequest) bool { return r.units > 0 })
 }
 
 // hasRequested reports whether a request to the shard is unanswered.
 func (x *transfers) hasRequested(shard int) bool {
-	return slices.ContainsFunc(x.requested, func(r request) bool { return r.shard == shard })
+	return slices.ContainsFunc(x.unitRequests, func(r unitRequest) bool { return r.shard == shard })
 }
 
 // updateShort records in the sale's totals whether claims wait here, and schedules the resending of
 // transfers that are not acknowledged.
 func (x *transfers) updateShort(now clock.Now) {
-	if short := x.requests.waitForUnits(); short != x.short {
-		x.short = short
+	if short := x.requests.waitForUnits(); short != x.reportedShort {
+		x.reportedShort = short
 		x.totals.setShort(x.shard, short)
 	}
 	x.scheduleResend(now)
@@ -324,18 +326,18 @@ func (x *transfers) scheduleResend(now clock.Now) {
 	case !open:
 		x.resendAt = 0
 	case x.resendAt == 0:
-		x.resendAt = now.Mono + RepeatAfter
+		x.resendAt = now.Mono + ReplyTimeout
 	}
 }
 
-// repeatDue resends transfers that may have been lost, and records a denial by shards that did not reply
+// handleTimeouts resends transfers that may have been lost, and records a denial by shards that did not reply
 // in time, so that others are requested.
-func (x *transfers) repeatDue(now clock.Now) {
-	for _, r := range slices.Clone(x.requested) {
+func (x *transfers) handleTimeouts(now clock.Now) {
+	for _, r := range slices.Clone(x.unitRequests) {
 		if now.Mono >= r.deadline {
 			x.recordDenial(r.shard, r.number)
-			if r.units > 0 && (x.silent == 0 || r.number < x.silent) {
-				x.silent = r.number
+			if r.units > 0 && (x.firstSilent == 0 || r.number < x.firstSilent) {
+				x.firstSilent = r.number
 			}
 		}
 	}
@@ -345,10 +347,10 @@ func (x *transfers) repeatDue(now clock.Now) {
 	}
 }
 
-// repeatAt returns the monotonic time at which repeatDue has something to do; 0: it has nothing.
-func (x *transfers) repeatAt() time.Duration {
+// nextTimeout returns the monotonic time at which handleTimeouts has something to do; 0: it has nothing.
+func (x *transfers) nextTimeout() time.Duration {
 	at := x.resendAt
-	for _, r := range x.requested {
+	for _, r := range x.unitRequests {
 		at = clock.Soonest(at, r.deadline)
 	}
 	return at
@@ -370,8 +372,8 @@ func (x *transfers) stop() {
 // cancelRequests removes the unanswered requests from the sale's totals. Otherwise the totals would count
 // their units as gone when this process has the shard again, and the shard would never request them.
 func (x *transfers) cancelRequests() {
-	for _, r := range x.requested {
+	for _, r := range x.unitRequests {
 		x.totals.requestEnded(r)
 	}
-	x.requested = nil
+	x.unitRequests = nil
 }

@@ -180,7 +180,7 @@ func TestMessages(t *testing.T) {
 		for until := w.now.Mono + within; ; x = h.ask(x.User, "1", 7) {
 			w.pass(100 * time.Millisecond)
 			if x.answer.Accepted() {
-				w.pass(2 * RepeatAfter)
+				w.pass(2 * ReplyTimeout)
 				h.wantRest()
 				return
 			}
@@ -188,7 +188,7 @@ func TestMessages(t *testing.T) {
 				t.Fatalf("after %v it is %+v", within, x.answer)
 			}
 			if !x.answered {
-				w.pass(RepeatAfter)
+				w.pass(ReplyTimeout)
 			}
 		}
 	}
@@ -269,11 +269,11 @@ func TestTrafficPutsNothingOff(t *testing.T) {
 	}
 	first := h.ask(w.buyer(0, 0), "1", 1)
 	for i := range 10 {
-		w.pass(RepeatAfter / 5)
+		w.pass(ReplyTimeout / 5)
 		h.ask(w.buyer(0, 1+i), "1", 1)
 	}
 	if !first.answered {
-		t.Errorf("no answer after %v", 10*RepeatAfter/5)
+		t.Errorf("no answer after %v", 10*ReplyTimeout/5)
 	}
 }
 
@@ -422,7 +422,7 @@ func TestGives(t *testing.T) {
 		w.settle()
 		wantSaid(t, said, Message{Kind: Sent, To: 1, Transfer: 2})
 		w.mail = nil
-		w.pass(2 * RepeatAfter)
+		w.pass(2 * ReplyTimeout)
 		h.wantRest()
 	})
 	t.Run("none, and each hears it", func(t *testing.T) {
@@ -446,7 +446,7 @@ func TestGives(t *testing.T) {
 		first := Message{Kind: Sent, To: 1, Transfer: 1}
 		wantSaid(t, said, first)
 		for range 3 {
-			w.move(RepeatAfter - time.Millisecond)
+			w.move(ReplyTimeout - time.Millisecond)
 			h.actors[0].step(func(q *sequencer) { q.tick(w.now) })
 			wantSaid(t, said)
 			w.pass(time.Millisecond)
@@ -479,13 +479,13 @@ func TestSeeks(t *testing.T) {
 		x := h.ask(w.buyer(0, 0), "1", 5)
 		w.settle()
 		wantSaid(t, said, asks(0, 1, 5))
-		w.pass(RepeatAfter - time.Millisecond)
+		w.pass(ReplyTimeout - time.Millisecond)
 		wantSaid(t, said)
 		h.actors[0].step(func(q *sequencer) { q.tick(w.now) })
 		wantSaid(t, said)
 		w.pass(time.Millisecond)
 		wantSaid(t, said, asks(0, 2, 5))
-		w.pass(RepeatAfter)
+		w.pass(ReplyTimeout)
 		x.want(t, "none_now")
 		h.wantRest()
 	})
@@ -496,13 +496,13 @@ func TestSeeks(t *testing.T) {
 		x := h.ask(w.buyer(0, 0), "1", 5)
 		w.settle()
 		wantSaid(t, said, asks(0, 1, 5))
-		w.pass(RepeatAfter / 2)
+		w.pass(ReplyTimeout / 2)
 		y := h.ask(w.buyer(0, 1), "1", 3)
-		w.pass(RepeatAfter / 2)
+		w.pass(ReplyTimeout / 2)
 		x.want(t, "none_now")
 		y.want(t, "")
 		wantSaid(t, said, asks(0, 1, 3))
-		w.pass(RepeatAfter)
+		w.pass(ReplyTimeout)
 		y.want(t, "none_now")
 		h.wantRest()
 	})
@@ -534,13 +534,13 @@ func TestSeeks(t *testing.T) {
 		w.settle()
 		y.want(t, "none_now")
 		wantSaid(t, said)
-		w.pass(RepeatAfter)
+		w.pass(ReplyTimeout)
 		x.want(t, "none_now")
 		h.wantRest()
 	})
 	for name, hears := range map[string]func(w *world, h *host){
 		"is denied":     func(w *world, h *host) { h.say(Message{Kind: none, From: 1, To: 0}) },
-		"has no answer": func(w *world, h *host) { w.pass(RepeatAfter) },
+		"has no answer": func(w *world, h *host) { w.pass(ReplyTimeout) },
 	} {
 		t.Run("nobody for who cannot be served any more and "+name, func(t *testing.T) {
 			w := newWorld(t, 9, 0, 4, 4, 1)
@@ -566,7 +566,7 @@ func TestSeeks(t *testing.T) {
 		w.settle()
 		wantSaid(t, said, asks(0, 1, 1))
 		x.withdraw()
-		w.pass(2 * RepeatAfter)
+		w.pass(2 * ReplyTimeout)
 		wantSaid(t, said)
 		h.wantRest()
 	})
@@ -594,13 +594,13 @@ func TestTransferEnds(t *testing.T) {
 	b.Set(0, 1, ledger.Totals{Limit: 5, Available: 5}, time.Time{}, false)
 	x := newTransfers(1, b, nil, new(requests))
 	x.requestUnits(clock.Now{Mono: time.Hour}, 5, nil)
-	x.short = true
+	x.reportedShort = true
 	b.setShort(1, true)
 	other := func() int { return len(b.planRequests(2, 1, func(int) bool { return false })) }
-	if len(x.requested) != 1 || other() != 0 {
-		t.Fatalf("it has asked %d shards, and the units are there for others", len(x.requested))
+	if len(x.unitRequests) != 1 || other() != 0 {
+		t.Fatalf("it has asked %d shards, and the units are there for others", len(x.unitRequests))
 	}
-	x.release()
+	x.leaveTotals()
 	if other() != 1 || b.shards[1].short {
 		t.Errorf("short: %v, and what nobody will hear of is not asked for again", b.shards[1].short)
 	}
@@ -612,12 +612,12 @@ func TestTransfersStop(t *testing.T) {
 	b := NewSaleTotals(2)
 	b.Set(1, 1, ledger.Totals{Available: 3}, time.Time{}, true)
 	nobody := func(int) bool { return false }
-	x := &transfers{totals: b, requested: b.planRequests(0, 3, nobody)}
-	if left := b.planRequests(0, 1, nobody); len(x.requested) != 1 || len(left) != 0 {
-		t.Fatalf("asked %+v, and %+v of what is gone", x.requested, left)
+	x := &transfers{totals: b, unitRequests: b.planRequests(0, 3, nobody)}
+	if left := b.planRequests(0, 1, nobody); len(x.unitRequests) != 1 || len(left) != 0 {
+		t.Fatalf("asked %+v, and %+v of what is gone", x.unitRequests, left)
 	}
 	x.stop()
-	x.release()
+	x.leaveTotals()
 	if again := b.planRequests(0, 3, nobody); len(again) != 1 || again[0].units != 3 {
 		t.Errorf("when the shard is back it asks %+v, want for all 3 units", again)
 	}

@@ -17,7 +17,7 @@ type pending struct {
 	shard     int
 	nodeQueue nodeQueue
 	clock     clock.Clock
-	moved     func([]*Ticket)
+	forward   func([]*Ticket)
 	self      holder        // itself, for its tickets
 	decided   atomic.Uint64 // requests that were answered, in all
 
@@ -25,26 +25,27 @@ type pending struct {
 	published *published
 }
 
-// conclude removes tickets that are about to be completed from the table underway. Their answers must
-// not deny a claim that an earlier request of the same key may yet get, or may have got. mayHave
-// reports whether a list may have given a user units that the log lacks.
+// conclude prepares answered tickets for their completion. It removes them from the table underway, except
+// those that are decided again here or elsewhere. It replaces by Undecided each answer that would deny a
+// claim that an earlier request of the same key may yet get, or may have got. mayHave reports whether a
+// list may have given a user units that the log lacks.
 func (p *pending) conclude(ts []*Ticket, mayHave func(user string) bool) {
 	p.decided.Add(uint64(len(ts)))
 	for _, t := range ts {
-		if (t.maybeDecided || t.answer.Outcome == api.Closed) && t.answer.Denies() && !p.moves(t) {
+		if (t.maybeDecided || t.answer.Outcome == api.Closed) && t.answer.Denies() && !p.needsForwarding(t) {
 			p.reconsider(t)
 		}
 	}
 	var refused []*Ticket
 	p.underway.mu.Lock()
 	for _, t := range ts {
-		if p.moves(t) || t.holder.Load() == nil { // the Remote keeps one that moves
+		if p.needsForwarding(t) || t.holder.Load() == nil { // the Remote keeps one that moves
 			continue
 		}
 		p.underway.removeAnswered(t)
 		switch {
 		case t.answer.Outcome == api.Unknown:
-			p.doubt(t)
+			p.addDoubt(t)
 		case t.answer.Denies():
 			refused = append(refused, t)
 		}
@@ -63,15 +64,15 @@ func (p *pending) conclude(ts []*Ticket, mayHave func(user string) bool) {
 	}
 }
 
-// moves reports whether another process is to decide a ticket that has an answer here.
-func (p *pending) moves(t *Ticket) bool {
-	return t.answer.Elsewhere && !t.fromPeer && p.moved != nil
+// needsForwarding reports whether another process is to decide a ticket that has an answer here.
+func (p *pending) needsForwarding(t *Ticket) bool {
+	return t.answer.Elsewhere && !t.fromPeer && p.forward != nil
 }
 
-// reconsider keeps a refusal from denying a claim that another process may have accepted before: a
-// request may be refused without a look-up of its key. The end of a sale also refuses requests that
-// this process may have accepted: a peer whose link was cut sends a request again, and a client
-// repeats one.
+// reconsider replaces a refusal that would deny an accepted claim: by the claim if the log has it, and by
+// Undecided if its outcome or present state is unknown here. Another process may have accepted the claim,
+// and a request may be refused without a look-up of its key. At the end of a sale this process may have
+// accepted it, too: a peer whose link was cut sends a request again, and a client repeats one.
 func (p *pending) reconsider(t *Ticket) {
 	looked, sure := t.answer.Outcome.Row().Retry != api.Again, p.published.knowsOutcome()
 	if t.maybeDecided && !sure {
@@ -107,9 +108,9 @@ func (a *Answer) undecide() {
 	a.Elsewhere = elsewhere
 }
 
-// doubt notes that a request may have been accepted, or may be yet. It is not needed where the log has
-// all that a list has given.
-func (p *pending) doubt(t *Ticket) {
+// addDoubt records in Doubts that a request with a key may have been accepted, or may be yet. It does nothing
+// while the list is off and the log has all its grabs.
+func (p *pending) addDoubt(t *Ticket) {
 	if t.holder.Load() != nil && !p.published.drained.Load() {
 		p.doubts.Add(p.uid, p.shard, t.User, t.Key)
 	}
@@ -122,7 +123,7 @@ func (p *pending) Refuse(r Request, a Answer) Answer {
 		return a
 	}
 	inDoubt := p.underway.has(&r) ||
-		!p.decides(a) && (p.doubts.Has(r.User, r.Key) || p.nodeQueue.mayHave(r.User))
+		!p.endsDoubts(a) && (p.doubts.Has(r.User, r.Key) || p.nodeQueue.mayHave(r.User))
 	// An earlier one may just have been answered. What became of a hold since is not known
 	// to a process that may not append, or has yet to read the log.
 	now := p.clock()
@@ -141,9 +142,9 @@ func (p *pending) Refuse(r Request, a Answer) Answer {
 	return a
 }
 
-// decides reports whether the refusal of a request that was not looked up also is the answer to all
-// requests of its user that are in doubt.
-func (p *pending) decides(a Answer) bool {
+// endsDoubts reports whether a refusal without a look-up of the key also is the answer to all requests of the
+// user that are in doubt. A process that does not serve the shard knows that only if all is sold.
+func (p *pending) endsDoubts(a Answer) bool {
 	return a.isFinalForUser() && (a.Outcome == api.SoldOut || p.published.serving.Load())
 }
 
@@ -157,19 +158,20 @@ func (a *Answer) isFinalForUser() bool { return a.Outcome == api.SoldOut || a.re
 // request for more than the limit proves nothing about other requests.
 func (a *Answer) reachesLimit() bool { return a.Outcome == api.LimitReached && len(a.Claims) > 0 }
 
-// keepInDoubt keeps a request in doubt, or with anyKey all of a user's, whose user may
-// have something of the list which the log lacks: what else is known of that ends with
-// the session.
+// keepInDoubt adds a doubt for a request, or with AnyKey for all requests of a user, while the log may
+// lack grabs of the list. The shard queue's record of these grabs ends with the session; the doubt
+// outlives the session.
 func (p *pending) keepInDoubt(user, key string) {
 	if p.nodeQueue.mayLack() {
 		p.doubts.Add(p.uid, p.shard, user, key)
 	}
 }
 
-// Denies reports whether an answer of Recall would deny for good what the owner before may have given
-// the user by a list that this process has not filled yet. Then the list decides.
-func (p *pending) Denies(a Answer) bool {
-	return a.Denies() && a.Outcome.Row().Retry == api.Final && !a.isFinalForUser() && p.nodeQueue.mayLack() && p.published.logCompleteEpoch.Load() == 0
+// ListMayContradict reports whether a, a final refusal by Recall, may be wrong: under an earlier owner the
+// list may have given the user a unit that the log lacks, because this process has not filled the list yet.
+// The caller then queues the request, and the list decides.
+func (p *pending) ListMayContradict(a Answer) bool {
+	return a.Denies() && a.Outcome.Row().Retry == api.Final && !a.isFinalForUser() && p.nodeQueue.mayLack() && p.published.logCompletePeriod.Load() == 0
 }
 
 // withdrawn implements holder.
@@ -188,15 +190,16 @@ func (p *pending) abandoned(t *Ticket) {
 // knowsOutcome implements holder.
 func (p *pending) knowsOutcome() bool { return p.published.knowsOutcome() }
 
-// forgetDoubts forgets what was in doubt before this process took the shard over, or before its list
-// was filled again: the log has it, or never will. drained and epoch are those of the engine.
+// forgetDoubts publishes the engine's drained and logCompletePeriod. If the engine is drained, or the
+// period has changed, it forgets the shard's doubts: the log has the claims that were in doubt, or never
+// will.
 func (p *pending) forgetDoubts(drained bool, epoch uint64) {
 	p.published.drained.Store(drained)
-	if drained || epoch != 0 && epoch != p.published.logCompleteEpoch.Load() {
+	if drained || epoch != 0 && epoch != p.published.logCompletePeriod.Load() {
 		p.doubts.forget(p.uid, p.shard)
 	}
 	if epoch != 0 {
-		p.published.logCompleteEpoch.Store(epoch)
+		p.published.logCompletePeriod.Store(epoch)
 	}
 }
 

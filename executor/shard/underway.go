@@ -14,7 +14,7 @@ import (
 // costs a claim no allocation. All methods are safe for concurrent use.
 type underway struct {
 	mu         sync.Mutex
-	buckets    []*Ticket    // each the newest of a chain by Ticket.earlier; a power of two of them
+	buckets    []*Ticket    // each is the newest ticket of a chain linked by Ticket.nextInBucket; their number is a power of two
 	size       atomic.Int64 // of tickets; written under mu
 	lastNumber uint64       // tickets in all
 }

@@ -140,7 +140,7 @@ func (h *host) plans() {
 		for g := range sale.Generation() {
 			all = append(all, sale.ShardGeneration(g+1, i))
 		}
-		a.step(func(q *sequencer) { q.pending = all })
+		a.step(func(q *sequencer) { q.generations = all })
 	}
 }
 
@@ -376,7 +376,7 @@ func (w *world) tick() (any bool) {
 		any = true
 		a.step(func(q *sequencer) { q.tick(w.now) })
 		if a.wake != 0 && a.wake <= w.now.Mono {
-			w.t.Fatalf("%v wants to be woken again at once: wake=%v now=%v mode=%d asked=%v resend=%v do=%+v sent=%v idle=%v", a, a.wake, w.now.Mono, a.q.mode, a.q.transfers.requested, a.q.transfers.resendAt, a.q.do, a.q.sent != nil, a.q.writer.Idle())
+			w.t.Fatalf("%v wants to be woken again at once: wake=%v now=%v mode=%d asked=%v resend=%v do=%+v sent=%v idle=%v", a, a.wake, w.now.Mono, a.q.mode, a.q.transfers.unitRequests, a.q.transfers.resendAt, a.q.do, a.q.sent != nil, a.q.writer.Idle())
 		}
 	}
 	return any

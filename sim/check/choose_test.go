@@ -50,7 +50,7 @@ func (w *world) moveUnit(from, to int, unit int64) {
 func (w *world) storeUnits(user, key string, units ...int64) Claim {
 	w.t.Helper()
 	w.append(0, func(d *ledger.Draft) {
-		if v := d.ClaimBy(ledger.Ruling{}, user, key, 0, ledger.Demand{Units: units}); v.Kind != ledger.Granted {
+		if v := d.DecideClaim(ledger.Ruling{}, user, key, 0, ledger.Demand{Units: units}); v.Kind != ledger.Granted {
 			w.t.Fatalf("verdict %d on %s", v.Kind, user)
 		}
 	})

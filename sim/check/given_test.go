@@ -23,7 +23,7 @@ func (w *world) part(user, key string, quantity int64) {
 	w.t.Helper()
 	op := w.invoke(user, key, quantity)
 	w.append(spec.HomeShard(user, shards), func(d *ledger.Draft) {
-		if v := d.ClaimBy(ledger.Ruling{}, user, key, quantity, ledger.Demand{Some: true}); v.Kind != ledger.Granted {
+		if v := d.DecideClaim(ledger.Ruling{}, user, key, quantity, ledger.Demand{Partial: true}); v.Kind != ledger.Granted {
 			w.t.Fatalf("verdict %d on %s", v.Kind, user)
 		}
 	})
@@ -62,7 +62,7 @@ func TestToleratedParts(t *testing.T) {
 			w.invoke("user-x", "", 5)
 			a := w.user(0)
 			w.invoke(a, "", 5)
-			w.append(0, func(d *ledger.Draft) { d.ClaimBy(ledger.Ruling{}, a, "minted", 5, ledger.Demand{Some: true}) })
+			w.append(0, func(d *ledger.Draft) { d.DecideClaim(ledger.Ruling{}, a, "minted", 5, ledger.Demand{Partial: true}) })
 		},
 		"all or nothing again": func(w *world) {
 			w.partial, w.said = false, `{"perUserLimit":2}`

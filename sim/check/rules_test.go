@@ -35,7 +35,7 @@ func (w *world) let(digest byte) {
 		by.Rules = w.rules
 		copy(by.Attributes[:], strings.Repeat(string(rune(digest)), ledger.AttributesLen))
 	}
-	w.append(0, func(d *ledger.Draft) { d.ClaimBy(by, user, "key", 1, ledger.Demand{}) })
+	w.append(0, func(d *ledger.Draft) { d.DecideClaim(by, user, "key", 1, ledger.Demand{}) })
 	w.answer(op, Answer{Outcome: api.Sold, Claim: w.claims(user)[0]})
 }
 

@@ -494,7 +494,7 @@ func (w *world) gives(users ...string) (claims []Claim) {
 				_, _, digest := w.h.Users.Known(user, Sources{}, 0, 0)
 				copy(by.Attributes[:], digest)
 			}
-			if v := d.ClaimBy(by, user, "k", 1, ledger.Demand{}); v.Kind != ledger.Granted {
+			if v := d.DecideClaim(by, user, "k", 1, ledger.Demand{}); v.Kind != ledger.Granted {
 				w.t.Fatalf("verdict %d on %s", v.Kind, user)
 			}
 		}

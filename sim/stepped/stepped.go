@@ -319,7 +319,7 @@ func (p *Process) serve() (acted bool) {
 		}
 		s.due, acted = false, true
 		s.wake = s.Act(p.calling(&s.stepper))
-		p.counted.Add(s.Counted())
+		p.counted.Add(s.TakeTally())
 		if _, s.over = s.Ended(); s.over {
 			s.wake = 0
 		}

@@ -110,7 +110,7 @@ func (server *Server) follow(w http.ResponseWriter, r *http.Request, sale *Sale,
 // parse returns the feed that a request asks for.
 func parse(sale string, r *http.Request) (c feed.Config, _ *wire.Fault) {
 	c.Sale = sale
-	query, f := wire.Query(r, "from", "commits")
+	query, f := wire.ParseQuery(r, "from", "commits")
 	if f != nil {
 		return c, f
 	}

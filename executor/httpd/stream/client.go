@@ -101,7 +101,7 @@ func (client *client) claim(r *streampb.Request, asks *streampb.NewClaim) bool {
 		err = cmp.Or(err, errors.New("units: these are numbers, by which processes ask each other: say the names of the units that are wanted in names"))
 	}
 	if len(request.Names) > 0 {
-		if f := wire.CheckNames(&request, asks.GetQuantity() > 1); f != nil {
+		if f := wire.NormalizeNames(&request, asks.GetQuantity() > 1); f != nil {
 			err = cmp.Or(err, errors.New(f.Detail))
 		}
 	}

@@ -52,7 +52,7 @@ func (codec *lines) decode(line []byte) (*streampb.Request, *wire.Fault) {
 	p := wire.Parser{In: line}
 	seen := 0
 	var page api.Page
-	f := p.Object(`{"id": 1, "claim": {"user": "u-1", "key": "k-1", "quantity": 1}}`, func(field []byte) *wire.Fault {
+	f := p.Body(`{"id": 1, "claim": {"user": "u-1", "key": "k-1", "quantity": 1}}`, func(field []byte) *wire.Fault {
 		switch string(field) {
 		case "id":
 			id, f := p.Integer("id")
@@ -116,7 +116,7 @@ func (codec *lines) decodeAsks(parser *wire.Parser, r *streampb.Request, field [
 		codec.claim.Claim, r.Asks = &codec.asks, &codec.claim
 		codec.asks.Quantity = 1
 		var units, quantity bool
-		f := parser.Members(func(field []byte) (f *wire.Fault) {
+		f := parser.Object(func(field []byte) (f *wire.Fault) {
 			switch string(field) {
 			case "user":
 				codec.asks.User, f = parser.String("claim.user")
@@ -133,7 +133,7 @@ func (codec *lines) decodeAsks(parser *wire.Parser, r *streampb.Request, field [
 				}
 			case "units":
 				units = true
-				codec.asks.Names, f = parser.Texts("claim.units")
+				codec.asks.Names, f = parser.Strings("claim.units")
 			case "adjacent":
 				codec.asks.Adjacent, f = parser.Bool("claim.adjacent")
 			default:
@@ -151,7 +151,7 @@ func (codec *lines) decodeAsks(parser *wire.Parser, r *streampb.Request, field [
 	case "settle":
 		m := new(streampb.Settlement)
 		r.Asks = &streampb.Request_Settle{Settle: m}
-		return parser.Members(func(field []byte) (f *wire.Fault) { return decodeSettlement(parser, m, field) })
+		return parser.Object(func(field []byte) (f *wire.Fault) { return decodeSettlement(parser, m, field) })
 	case "user":
 		user, f := parser.String("user")
 		r.Asks = &streampb.Request_User{User: &streampb.User{User: user}}
@@ -202,7 +202,7 @@ func (codec *lines) appendAnswer(b []byte, r *inflight, at executor.Place) []byt
 func (codec *lines) appendLookup(b []byte, r *inflight, at executor.Place) []byte {
 	a := &r.answer
 	if a.Outcome != "" {
-		p := wire.NotFound(a.Outcome)
+		p := wire.LookupProblem(a.Outcome)
 		return appendProblemLine(b, r.id, &p, at)
 	}
 	b, brace := beginLine(b, r.id, http.StatusOK)

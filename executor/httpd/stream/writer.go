@@ -56,7 +56,7 @@ func (stream *stream) encode(b []byte, r *inflight) []byte {
 		return stream.codec.appendLookup(b, r, stream.sale.PlaceOf(r.shard))
 	case settlement:
 		if !r.settled() {
-			wire.NotSettled(&r.answer)
+			wire.SetNotSettledMessage(&r.answer)
 		}
 		return stream.codec.appendAnswer(b, r, stream.sale.PlaceOf(r.shard))
 	}

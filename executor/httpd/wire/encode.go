@@ -53,7 +53,8 @@ func AppendClaim(b []byte, outcome api.Outcome, sale string, claim *executor.Cla
 	return append(b, '}')
 }
 
-// appendBooks appends what only a lookup of a claim returns, which is rare enough for encoding/json.
+// appendBooks appends the fields of a claim that only its lookup returns, each preceded by a comma. Lookups
+// are rare enough for encoding/json.
 func appendBooks(b []byte, books *shard.Books) []byte {
 	fields := MustMarshal(struct {
 		SettledAt     time.Time `json:"settledAt,omitzero"`

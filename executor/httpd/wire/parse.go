@@ -42,17 +42,17 @@ func ParseClaim(body []byte) (r executor.Request, _ *Fault) {
 	var userText []byte
 	var seenUser, seenQuantity, seenUnits bool
 	r.Quantity = 1
-	f := p.Object(`{"user": "u-1", "quantity": 1}`, func(field []byte) (f *Fault) {
+	f := p.Body(`{"user": "u-1", "quantity": 1}`, func(field []byte) (f *Fault) {
 		switch string(field) {
 		case "user":
 			seenUser = true
-			userText, f = p.text("user")
+			userText, f = p.stringBytes("user")
 		case "quantity":
 			seenQuantity = true
 			r.Quantity, f = p.Integer("quantity")
 		case "units":
 			seenUnits = true
-			r.Names, f = p.Texts("units")
+			r.Names, f = p.Strings("units")
 		case "adjacent":
 			r.Adjacent, f = p.Bool("adjacent")
 		default:
@@ -68,7 +68,7 @@ func ParseClaim(body []byte) (r executor.Request, _ *Fault) {
 	}
 	r.User = string(userText)
 	if seenUnits {
-		if f := CheckNames(&r, seenQuantity); f != nil {
+		if f := NormalizeNames(&r, seenQuantity); f != nil {
 			return executor.Request{}, f
 		}
 	}
@@ -78,9 +78,9 @@ func ParseClaim(body []byte) (r executor.Request, _ *Fault) {
 	return r, nil
 }
 
-// CheckNames checks the names of the units that are requested and sets the quantity to their number. The
-// argument quantity tells whether the request has a quantity, too.
-func CheckNames(r *executor.Request, quantity bool) *Fault {
+// NormalizeNames checks the names of the requested units and sets the quantity to their number. quantity
+// reports whether the request also has a quantity, which then must be that number.
+func NormalizeNames(r *executor.Request, quantity bool) *Fault {
 	n := int64(len(r.Names))
 	switch err := api.CheckNames(r.Names); {
 	case err != nil:
@@ -98,12 +98,12 @@ func CheckNames(r *executor.Request, quantity bool) *Fault {
 // api.Settlement that belong to how.
 func ParseSettlement(body []byte, how api.How) (x api.Settlement, _ *Fault) {
 	p := Parser{In: body}
-	f := p.Object(`{"reason": "sent back"}`, func(field []byte) (f *Fault) {
+	f := p.Body(`{"reason": "sent back"}`, func(field []byte) (f *Fault) {
 		var text []byte
 		into := map[string]*string{"payment": &x.Payment, "who": &x.Who, "reason": &x.Reason}[string(field)]
 		switch {
 		case into != nil:
-			text, f = p.text(string(field))
+			text, f = p.stringBytes(string(field))
 			*into = string(text)
 		case string(field) == "retire":
 			x.Retire, f = p.Bool("retire")
@@ -121,8 +121,8 @@ func ParseSettlement(body []byte, how api.How) (x api.Settlement, _ *Fault) {
 	return x, nil
 }
 
-// Query returns the query of a request, which may have each of the named parameters once.
-func Query(r *http.Request, names ...string) (url.Values, *Fault) {
+// ParseQuery returns the query of a request, which may have each of the named parameters once.
+func ParseQuery(r *http.Request, names ...string) (url.Values, *Fault) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return nil, Malformed("the query: %v", err)
@@ -175,16 +175,16 @@ func (parser *Parser) take(c byte) bool {
 	return true
 }
 
-// Object reads an object, which is all of the input. value reads the value of a field; like is an
-// example for the fault of a body that is no object.
-func (parser *Parser) Object(like string, value func(field []byte) *Fault) *Fault {
+// Body reads the whole input, which must be one object. value reads the value of the named field; like is
+// an example of a valid body, for the Fault.
+func (parser *Parser) Body(like string, value func(field []byte) *Fault) *Fault {
 	if parser.at == 0 && bytes.HasPrefix(parser.In, []byte("\ufeff")) {
 		parser.at = len("\ufeff") // RFC 8259 lets a reader pass over a byte order mark
 	}
 	if parser.space(); parser.at == len(parser.In) || parser.In[parser.at] != '{' {
 		return Malformed("the body must be a JSON object like %s", like)
 	}
-	if f := parser.Members(value); f != nil {
+	if f := parser.Object(value); f != nil {
 		return f
 	}
 	if parser.space(); parser.at < len(parser.In) {
@@ -193,14 +193,14 @@ func (parser *Parser) Object(like string, value func(field []byte) *Fault) *Faul
 	return nil
 }
 
-// Members reads an object. value reads the value of a field.
-func (parser *Parser) Members(value func(field []byte) *Fault) *Fault {
+// Object reads an object at the present position. value reads the value of the named field.
+func (parser *Parser) Object(value func(field []byte) *Fault) *Fault {
 	if !parser.take('{') {
 		return Malformed("the value must be a JSON object")
 	}
 	var seen []string
 	for more := !parser.take('}'); more; {
-		field, f := parser.text("a field's name")
+		field, f := parser.stringBytes("a field's name")
 		if f != nil {
 			return f
 		}
@@ -221,9 +221,9 @@ func (parser *Parser) Members(value func(field []byte) *Fault) *Fault {
 	return nil
 }
 
-// text reads a string; what names it in a fault. The result may be a part of the input and must be
+// stringBytes reads a string; what names it in a fault. The result may be a part of the input and must be
 // copied to be kept.
-func (parser *Parser) text(what string) ([]byte, *Fault) {
+func (parser *Parser) stringBytes(what string) ([]byte, *Fault) {
 	if !parser.take('"') {
 		return nil, Malformed("%s: must be a string in double quotes", what)
 	}
@@ -254,13 +254,13 @@ func (parser *Parser) text(what string) ([]byte, *Fault) {
 	return nil, Malformed("%s: the string has no end", what)
 }
 
-// Texts reads a list of strings.
-func (parser *Parser) Texts(what string) (all []string, _ *Fault) {
+// Strings reads a list of strings.
+func (parser *Parser) Strings(what string) (all []string, _ *Fault) {
 	if !parser.take('[') {
 		return nil, Malformed("%s: must be a list of strings", what)
 	}
 	for more := !parser.take(']'); more; {
-		text, f := parser.text(what)
+		text, f := parser.stringBytes(what)
 		if f != nil {
 			return nil, f
 		}
@@ -274,13 +274,13 @@ func (parser *Parser) Texts(what string) (all []string, _ *Fault) {
 
 // String reads a string.
 func (parser *Parser) String(what string) (string, *Fault) {
-	text, f := parser.text(what)
+	text, f := parser.stringBytes(what)
 	return string(text), f
 }
 
 // ClaimID reads the id of a claim. The result for a malformed id is one that no claim has.
 func (parser *Parser) ClaimID(what string) (*streampb.ClaimID, *Fault) {
-	text, f := parser.text(what)
+	text, f := parser.stringBytes(what)
 	if f != nil {
 		return nil, f
 	}

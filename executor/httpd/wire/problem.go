@@ -93,7 +93,7 @@ func (problem *Problem) Append(b []byte) []byte {
 
 // Write writes the problem as a response.
 func (problem *Problem) Write(w http.ResponseWriter) {
-	Note(w, problem.Outcome)
+	RecordOutcome(w, problem.Outcome)
 	WriteProblem(w, problem.Status, problem.RetryAfter, problem.Append(make([]byte, 0, 512)))
 }
 
@@ -125,9 +125,9 @@ type document struct {
 	body []byte
 }
 
-// prepared has the documents of all outcomes: a refusal that has nothing but an outcome only copies
-// one.
-var prepared = func() map[api.Outcome]document {
+// outcomeDocuments has the encoded problem document of each outcome. A refusal without other fields is
+// written from it.
+var outcomeDocuments = func() map[api.Outcome]document {
 	m := make(map[api.Outcome]document)
 	for _, row := range api.Outcomes() {
 		p := ProblemOf(row.Outcome)
@@ -136,17 +136,17 @@ var prepared = func() map[api.Outcome]document {
 	return m
 }()
 
-// Known reports whether the table of outcomes has an outcome.
-func Known(o api.Outcome) bool {
-	_, is := prepared[o]
+// KnownOutcome reports whether the table of outcomes has an outcome.
+func KnownOutcome(o api.Outcome) bool {
+	_, is := outcomeDocuments[o]
 	return is
 }
 
 // StatusOf returns the HTTP status of an outcome that is in the table.
-func StatusOf(o api.Outcome) int { return prepared[o].row.Status }
+func StatusOf(o api.Outcome) int { return outcomeDocuments[o].row.Status }
 
 // Timed reports whether the problem document of an outcome has the server's time.
-func Timed(o api.Outcome) bool { return prepared[o].row.Timed }
+func Timed(o api.Outcome) bool { return outcomeDocuments[o].row.Timed }
 
 // WriteOutcome writes the problem of an outcome.
 func WriteOutcome(w http.ResponseWriter, o api.Outcome) {
@@ -193,9 +193,9 @@ func WriteForbidden(w http.ResponseWriter, detail string) {
 	NewProblem(http.StatusForbidden, detail).Write(w)
 }
 
-// Challenge sets the header WWW-Authenticate of a response to a request that lacks a right, as RFC 6750
+// SetChallenge sets the header WWW-Authenticate of a response to a request that lacks a right, as RFC 6750
 // describes it.
-func (problem *Problem) Challenge(h http.Header, r *http.Request) {
+func (problem *Problem) SetChallenge(h http.Header, r *http.Request) {
 	says := "Bearer"
 	switch {
 	case problem.Scope != "":

@@ -8,9 +8,9 @@ import (
 	"salectl/executor"
 )
 
-// Refuse writes an answer other than an accepted claim or a claim that was settled as requested.
-func Refuse(w http.ResponseWriter, sale string, now clock.Clock, a *executor.Answer) {
-	whole, known := prepared[a.Outcome]
+// WriteRefusal writes an answer other than an accepted claim or a claim that was settled as requested.
+func WriteRefusal(w http.ResponseWriter, sale string, now clock.Clock, a *executor.Answer) {
+	whole, known := outcomeDocuments[a.Outcome]
 	about := a.Claim.User != "" // a claim that was accepted
 	if known && !whole.row.Timed && a.Message == "" && a.Outcome != api.LimitReached && !about && !a.RefundDue {
 		WriteProblem(w, whole.row.Status, max(a.RetryAfter, whole.row.RetryAfter), whole.body)
@@ -42,8 +42,8 @@ func Refusal(sale string, now clock.Clock, answer *executor.Answer) Problem {
 	return p
 }
 
-// NotFound returns the problem of a lookup that has found nothing.
-func NotFound(why api.Outcome) Problem {
+// LookupProblem returns the problem of a lookup that has found nothing.
+func LookupProblem(why api.Outcome) Problem {
 	p := ProblemOf(why)
 	if why == api.BadRequest {
 		p.Detail = "before: is no cursor of this list; take the one that the page before has, or none."
@@ -51,15 +51,16 @@ func NotFound(why api.Outcome) Problem {
 	return p
 }
 
-// NotSettled sets the message of a settlement that was not carried out, if it has none and that of the
-// table of outcomes is about the key of a claim: a settlement has no key.
-func NotSettled(a *executor.Answer) {
+// SetNotSettledMessage sets the message of the answer to a settlement that was not carried out, unless it
+// has one. It does so for outcomes whose detail in api.Outcomes is about the key of a claim: a settlement
+// has no key.
+func SetNotSettledMessage(a *executor.Answer) {
 	if a.Message == "" {
-		a.Message = notSettled[a.Outcome]
+		a.Message = notSettledMessages[a.Outcome]
 	}
 }
 
-var notSettled = map[api.Outcome]string{
+var notSettledMessages = map[api.Outcome]string{
 	api.Overloaded: "Too many requests are waiting; this one was not looked at. Ask again.",
 	api.NoQuorum:   "This server has lost the right to sell for the moment; it did not do what was asked. Ask again.",
 	api.Unknown:    "Nobody knows yet whether this was done. Ask again: it is done once.",

@@ -41,7 +41,8 @@ func traceID(r *http.Request) string {
 	return m[2]
 }
 
-// LogAttrs returns the attributes by which a line of the log is found from a request.
+// LogAttrs returns the attributes that identify a request in the log: its request id and, if it has one,
+// its trace id.
 func LogAttrs(w http.ResponseWriter, r *http.Request) []any {
 	attrs := []any{slog.String("request", RequestID(w, r))}
 	if trace := traceID(r); trace != "" {
@@ -66,8 +67,8 @@ func (recorder *Recorder) WriteHeader(status int) {
 // Unwrap is for http.ResponseController.
 func (recorder *Recorder) Unwrap() http.ResponseWriter { return recorder.ResponseWriter }
 
-// Note records the outcome of a request, if w is a Recorder.
-func Note(w http.ResponseWriter, outcome api.Outcome) {
+// RecordOutcome records the outcome of a request, if w is a Recorder.
+func RecordOutcome(w http.ResponseWriter, outcome api.Outcome) {
 	if o, ok := w.(*Recorder); ok {
 		o.Outcome = outcome
 	}
