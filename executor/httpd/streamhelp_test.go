@@ -3,6 +3,7 @@ package httpd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -80,7 +81,7 @@ func sells(_ context.Context, r executor.Request) executor.Answer { return httpd
 func (l *listener) fill(enough func() bool) (sent uint64) {
 	l.t.Helper()
 	full := 0 // polls in a row that sent nothing
-	wait.Until(l.t, "the server reads no more", func() bool {
+	wait.UntilNil(l.t, "the server reads no more", func() error {
 		before := sent
 		for {
 			err := l.TrySend(claimOf(sent+1, "ada"))
@@ -92,10 +93,14 @@ func (l *listener) fill(enough func() bool) (sent uint64) {
 			}
 			sent++
 		}
-		if full++; sent != before || !enough() {
+		taken := enough()
+		if full++; sent != before || !taken {
 			full = 0
 		}
-		return full == 20
+		if full < 20 {
+			return fmt.Errorf("%d requests sent, %d of them since the last poll; enough of them were taken: %t", sent, sent-before, taken)
+		}
+		return nil
 	})
 	return sent
 }
