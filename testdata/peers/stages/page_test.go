@@ -14,7 +14,7 @@ func measured() []*column {
 		c := &column{of: of, callers: 2000, divided: newDivider()}
 		for _, round := range []float64{9, 2, 1} {
 			r := reading{used: time.Duration(round * 1000 * float64(time.Microsecond)), servers: 3 * time.Millisecond, kernel: map[string]int64{allCalls: int64(round * 100)}}
-			r.profile = profileOf([]string{"salectl/backends/ledger.(*table).find", decide}, []string{"salectl/executor.(*admission).admit"},
+			r.profile = profileOf([]string{"salectl/backends/ledger.(*table).find", decide}, []string{"salectl/executor/process.(*Admission).admit"},
 				[]string{"salectl/executor.(*Executor).do"}, []string{pager}, []string{decide}, []string{decide})
 			c.add(observation{reading: r, sold: 1000, rate: 1234.5 * round, batch: 10, appends: 100 * round, append: time.Duration(round * float64(time.Millisecond))})
 		}

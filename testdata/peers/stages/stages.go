@@ -31,9 +31,9 @@ var stages = []stage{
 	{callersCalls, nil},
 	{httpServer, []string{"net/http.", "net/http/", "salectl/executor/httpd.", "salectl/executor/httpd/"}},
 	{httpCalls, nil},
-	{"recall: what the ledger has of it", []string{"salectl/executor.(*session).recall", "salectl/executor/shard.(*ledgerView).Recall"}},
+	{"recall: what the ledger has of it", []string{"salectl/executor/process.(*session).recall", "salectl/executor/shard.(*ledgerView).Recall"}},
 	{"admission, into the queue", []string{
-		"salectl/executor.(*admission).", "salectl/executor.(*session).", "salectl/executor/shard.(*Shard).Offer",
+		"salectl/executor/process.(*Admission).", "salectl/executor/process.(*session).", "salectl/executor/shard.(*Shard).Offer",
 	}},
 	{"clock, whether the lease lasts", []string{"salectl/backends/clock.", "salectl/executor/shard.Rights.Valid"}},
 	{"channels, locks: to wait and to wake", []string{
@@ -67,7 +67,7 @@ var stages = []stage{
 		"salectl/executor/shard.(*requests).answerBatch", "salectl/executor/shard.(*sequencer).committed.func1", "salectl/executor/shard.granted",
 		"salectl/executor/shard.(*Shard).deliverAnswered", "salectl/executor/shard.(*Shard).concludeAndDeliver", "salectl/executor/shard.(*pending).conclude",
 		"salectl/executor/shard.(*Shard).deliver", "salectl/executor/shard.(*Ticket).Wait", "salectl/executor/shard.(*Ticket).Finish",
-		"salectl/executor/shard.(*Ticket).Free", "salectl/executor.(*payloads).add", "salectl/executor.(*session).completeAnswer",
+		"salectl/executor/shard.(*Ticket).Free", "salectl/executor.(*payloads).add", "salectl/executor/process.(*session).completeAnswer",
 	}},
 	{"allocation", []string{
 		"runtime.mallocgc", "runtime.growslice", "runtime.makeslicecopy", "runtime.makeslice", "runtime.newobject",
@@ -79,7 +79,7 @@ var stages = []stage{
 		"runtime.wbBufFlush", "runtime.bulkBarrierPreWrite",
 	}},
 	{votes, []string{
-		"salectl/executor.(*runner).", "salectl/executor.(*machine).", "salectl/executor/ownership.", "salectl/executor.timedNode.",
+		"salectl/executor.(*runner).", "salectl/executor/process.(*Machine).", "salectl/executor/ownership.", "salectl/executor/metrics.timedNode.",
 		"salectl/backends/quorum.(*Group).", "salectl/backends/redis.", "github.com/redis/go-redis/",
 	}},
 	{rest, nil},
