@@ -29,7 +29,7 @@ type Service interface {
 	// returns. It must not block, nor begin another request. giveUp stands for the end of Do's
 	// context, and does nothing after the answer.
 	Begin(r Request, answered func(Answer)) (giveUp func())
-	// Place says where a user's claims are decided, and PlaceOf where those of a shard are.
+	// Place returns where a user's claims are decided, and PlaceOf where those of a shard are.
 	Place(user string) Place
 	PlaceOf(shard int) Place
 	// Status is what this process knows of the sale.

@@ -50,7 +50,7 @@ func (l *Logs) listFrom(ctx context.Context, from, end []byte) (names []string, 
 	}
 	var scan *hrpc.Scan
 	var reply *pb.ScanResponse
-	ask := func(options ...func(hrpc.Call) error) (err error) {
+	call := func(options ...func(hrpc.Call) error) (err error) {
 		if scan, err = hrpc.NewScanRange(ctx, l.regions.table, from, end, options...); err != nil {
 			return err
 		}
@@ -61,14 +61,14 @@ func (l *Logs) listFrom(ctx context.Context, from, end []byte) (names []string, 
 		return err
 	}
 	rows := hrpc.NumberOfRows(listedAtOnce)
-	if err := ask(hrpc.Families(map[string][]string{family: {headCell}}), rows); err != nil {
+	if err := call(hrpc.Families(map[string][]string{family: {headCell}}), rows); err != nil {
 		return nil, nil, err
 	}
-	// The server stops where it has read much or long, without a row in a long log. A scanner
-	// goes on from there; a scan would begin again.
+	// The server may reach its limit of bytes or of time before the first row, inside a long log. An
+	// open scanner goes on from there; a new scan would begin again.
 	scanner := hrpc.ScannerID(reply.GetScannerId())
 	for len(scan.Response.Results) == 0 && reply.GetHeartbeatMessage() {
-		if err := ask(scanner, rows); err != nil {
+		if err := call(scanner, rows); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -78,7 +78,7 @@ func (l *Logs) listFrom(ctx context.Context, from, end []byte) (names []string, 
 		}
 	}
 	if reply.GetMoreResultsInRegion() {
-		_ = ask(scanner, hrpc.CloseScanner()) // or it ends with its lease
+		_ = call(scanner, hrpc.CloseScanner()) // or it ends with its lease
 	}
 	switch {
 	case len(names) > 0: // HBase may have stopped anywhere behind them

@@ -31,8 +31,8 @@ func TestListOverRegions(t *testing.T) {
 	}
 }
 
-// A server stops a scan that has read much and found little, as in rows whose logs are long: the list
-// goes on from there.
+// A server stops a scan that has read its limit of bytes without a row, as in a long log. The list goes
+// on from there.
 func TestListOverLargeRows(t *testing.T) {
 	logs := mustOpen(t, table(unused("listed")))
 	if err := createTable(t, logs); err != nil {

@@ -49,8 +49,8 @@ func TestCheckAtTheBounds(t *testing.T) {
 	}
 }
 
-// TestDoor holds what a process tells those who ask, from its start to its end.
-func TestDoor(t *testing.T) {
+// TestAdmission holds what a process tells those who ask, from its start to its end.
+func TestAdmission(t *testing.T) {
 	opens := time.Unix(1_700_000_000, 0)
 	w := newListedWorldAs(t, "", func(s *spec.Sale, settings *pb.Settings) {
 		s.PerUserLimit, settings.PerUserLimit = 2, 2
@@ -186,8 +186,8 @@ func TestDoor(t *testing.T) {
 	p.queue("later", "1", 1).want(t, api.Draining)
 }
 
-// TestDoorBounds refuses what comes beyond the queue's bound.
-func TestDoorBounds(t *testing.T) {
+// TestAdmissionBounds refuses what comes beyond the queue's bound.
+func TestAdmissionBounds(t *testing.T) {
 	for _, ack := range []spec.Ack{"", spec.AckLedger} {
 		t.Run(string(ack), func(t *testing.T) {
 			w := newListedWorld(t, ack, 1)
@@ -224,9 +224,9 @@ func TestDoorBounds(t *testing.T) {
 	}
 }
 
-// TestDoorDamaged has a process find that it cannot follow the sale: before it serves,
+// TestAdmissionDamaged has a process find that it cannot follow the sale: before it serves,
 // and while a claim is under way.
-func TestDoorDamaged(t *testing.T) {
+func TestAdmissionDamaged(t *testing.T) {
 	damage := func(w *listedWorld) {
 		log := spec.SaleLog("listed")
 		head, entries, err := w.logs.Read(t.Context(), log, 0, 100)
@@ -276,10 +276,10 @@ func TestDoorDamaged(t *testing.T) {
 	})
 }
 
-// TestDoorInDoubt has a process give a shard up whose claim it does not know the
+// TestAdmissionInDoubt has a process give a shard up whose claim it does not know the
 // outcome of, and nobody else take it. Whoever waits for the claim does so for a little
 // longer, and is told that it is not known; meanwhile it is denied to nobody.
-func TestDoorInDoubt(t *testing.T) {
+func TestAdmissionInDoubt(t *testing.T) {
 	w := newListedWorld(t, "", 5)
 	p := w.first
 	p.keep = func(c calls.Call) bool { return c.What == "append claims" || c.What == "read back" }
@@ -316,9 +316,9 @@ func TestDoorInDoubt(t *testing.T) {
 	}
 }
 
-// TestDoorStalls lets claims in on a shard that stalls, where they do not wait for what
+// TestAdmissionStalls lets claims in on a shard that stalls, where they do not wait for what
 // does.
-func TestDoorStalls(t *testing.T) {
+func TestAdmissionStalls(t *testing.T) {
 	for name, test := range map[string]struct {
 		ack  spec.Ack // "": the owner decides
 		node bool     // the list's node fails, and not the ledger
@@ -349,9 +349,9 @@ func TestDoorStalls(t *testing.T) {
 	}
 }
 
-// TestDoorRefuses says unknown, while nobody serves, to whoever may have been
+// TestAdmissionRefuses says unknown, while nobody serves, to whoever may have been
 // accepted, and to nobody else.
-func TestDoorRefuses(t *testing.T) {
+func TestAdmissionRefuses(t *testing.T) {
 	d := process.New(process.Config{Sale: "sale", Me: []byte("me"), Key: func() string { return "new" }})
 	d.Doubts().Add(saletest.UID, 0, "ann", "1")
 	d.Doubts().Add(saletest.UID, 0, "bob", shard.AnyKey)
@@ -373,9 +373,9 @@ func TestDoorRefuses(t *testing.T) {
 	}
 }
 
-// TestDoorWithoutRights tells nothing that another process may have changed, before
+// TestAdmissionWithoutRights tells nothing that another process may have changed, before
 // the first rights have come and when they have ended.
-func TestDoorWithoutRights(t *testing.T) {
+func TestAdmissionWithoutRights(t *testing.T) {
 	w := newListedWorld(t, "", 3)
 	p := w.first
 	sold := p.ask("ann", "1").want(t, api.Sold)

@@ -139,7 +139,7 @@ func (v *Inbound) Gone() {
 
 // Serve decides a forwarded request. If this process owns the shard it is answered, otherwise bounced:
 // a forwarded request is not forwarded again. It has one reply, before Serve returns or later; none, if
-// the peer has made another link since. A request with GiveUp has the id of the one that it withdraws,
+// the peer has made another link since. A request with Cancel has the id of the one that it withdraws,
 // and is answered in place of that or not at all. ctx bounds the reads of the sale's rules.
 func (v *Inbound) Serve(ctx context.Context, e shard.ForwardedRequest) {
 	if e.Cancel {

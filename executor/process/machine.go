@@ -64,12 +64,12 @@ type Config struct {
 
 	Notify    func()                     // as in shard.SaleTotals and shard.RemoteConfig
 	Ruled     func(rule, result string)  // counts the results of rules; nil: nobody counts
-	Committed func(oldest time.Duration) // as shard.Config.Answered; nil: nobody counts
+	Committed func(oldest time.Duration) // as shard.Config.ObserveWait; nil: nobody counts
 
 	// Answered reports that a pending request has its answer. The shell calls Deliver, at once or later.
 	Answered func(p *Pending)
 	// Repeat has a pending request decided again, because the rules changed after it was admitted. The
-	// shell calls Begin again, or blocks the request and calls DoAgain.
+	// shell calls its Repeat, or its Block and then DoAgain.
 	Repeat func(p *Pending)
 }
 

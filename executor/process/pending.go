@@ -12,7 +12,7 @@ import (
 //	waiting  -> answered  its ticket has the answer: Config.Answered is called
 //	waiting  -> done      it is given up, or answered without a ticket
 //	answered -> done      Deliver
-//	answered -> waiting   Deliver, if the rules have changed, and Begin again
+//	answered -> waiting   Deliver, if the rules have changed: Config.Repeat is called, and then Repeat
 //	any      -> blocked   Block
 //	blocked  -> done      the function that Block returned
 type Pending struct {

@@ -49,7 +49,7 @@ type session struct {
 	declared atomic.Pointer[spec.Sale]
 	settings atomic.Pointer[pb.Settings] // of the newest generation
 	ranks    atomic.Pointer[ranks]       // of a draw; nil: they are not published yet
-	drawn    atomic.Pointer[draw.Status] // what the sale's log says of a draw; nil: it is none
+	drawn    atomic.Pointer[draw.Status] // the draw by the sale's log; nil: the sale is none
 	drawnAt  uint64                      // the slot behind the one that it was read from; of the machine alone
 }
 
