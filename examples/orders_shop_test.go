@@ -54,7 +54,7 @@ func shopIn(t *testing.T, name, dir string) *shop {
 	s.db, err = database()
 	services.Require(t, err)
 	if s.asks("SELECT to_regclass('feed_position') IS NOT NULL", "t") { // of an earlier run in this process
-		s.query("DELETE FROM feed_position WHERE sale = '" + name + "'; DELETE FROM orders WHERE {sale}")
+		s.deleteOrders()
 	}
 	s.told, err = os.OpenFile(filepath.Join(dir, "told"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	s.check(err)
@@ -147,6 +147,12 @@ func (s *shop) query(sql string) string {
 func (s *shop) asks(sql, want string) bool {
 	rows, err := s.db.Query(context.Background(), strings.ReplaceAll(sql, "{sale}", "run LIKE '/v1/sales/"+s.name+"/%'"))
 	return err == nil && strings.TrimSpace(rows) == want
+}
+
+// deleteOrders deletes what consumers have written of the sale, and how far they have read.
+func (s *shop) deleteOrders() {
+	s.t.Helper()
+	s.query("DELETE FROM orders WHERE {sale}; DELETE FROM feed_position WHERE sale = '" + s.name + "'")
 }
 
 // consumer starts the example's program.
