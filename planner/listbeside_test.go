@@ -146,8 +146,8 @@ func (w *listWorld) refill(shard int) {
 	o := w.owner(shard)
 	m := lists.NewMachine(lists.List{UID: o.sale.UID(), Shard: shard}, lists.Sizes{})
 	for m.SetTarget(w.now, lists.On); m.On() == 0 || m.On() != o.state.Fill; {
-		if m.Due() {
-			if err := o.append(func(d *ledger.Draft) { m.Draft(d, 0) }); err != nil {
+		if m.Due(w.now) {
+			if err := o.append(func(d *ledger.Draft) { m.Draft(w.now, d, 0) }); err != nil {
 				w.Fatal(err)
 			}
 			m.Committed(w.now, o.state)

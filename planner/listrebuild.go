@@ -91,7 +91,7 @@ func (l *listRebuild) step() {
 	case l.enough(s):
 		l.x.machines[l.shard] = nil // it may have been stopped half-way
 		l.then()
-	case l.m.Due():
+	case l.m.Due(l.x.core.now):
 		l.append()
 	default:
 		c, wake := l.m.Next(l.x.core.now, s)
@@ -117,7 +117,7 @@ func (l *listRebuild) append() {
 	s := l.x.states[l.shard]
 	fill := s.Fill
 	draft := s.Draft(l.x.writer, l.x.timeUs())
-	rebuilds := l.m.Draft(draft, 0)
+	rebuilds := l.m.Draft(l.x.core.now, draft, 0)
 	if draft.Ops() == 0 { // the log has all of it
 		l.m.Committed(l.x.core.now, s)
 		l.step()

@@ -19,8 +19,12 @@
 package lists
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"salectl/backends/ledger"
@@ -122,6 +126,9 @@ type Given struct {
 	// Units has one for each user: what the user has now, also from when the list was
 	// open. It is nil beside ErrFill.
 	Units []Unit
+	// Entry is the number of the stream's entry that records the units given now; 0: none was
+	// given. The entries of a fill are numbered from 1, without gaps.
+	Entry uint64
 }
 
 // Why a list that is on gives nothing.
@@ -143,9 +150,27 @@ type Unit struct {
 
 // Entry is one entry of a stream: what one Batch was given.
 type Entry struct {
-	ID    string // the place in the stream; places are in the order of their entries
+	ID    string // EntryID of its fill and number
 	Fill  uint64
 	Grabs []ledger.Grab
+}
+
+// EntryID returns the position of an entry in the stream, by its fill and its number in it. Positions are
+// in the order of the entries.
+func EntryID(fill, number uint64) string { return fmt.Sprintf("%d-%d", fill, number) }
+
+// ParseEntryID returns the fill and the number of a position; both are 0 for "", the position before all entries.
+func ParseEntryID(id string) (fill, number uint64, err error) {
+	if id == "" {
+		return 0, 0, nil
+	}
+	first, second, _ := strings.Cut(id, "-")
+	fill, err1 := strconv.ParseUint(first, 10, 64)
+	number, err2 := strconv.ParseUint(second, 10, 64)
+	if err := cmp.Or(err1, err2); err != nil {
+		return 0, 0, fmt.Errorf("%q is no position of a stream: %w", id, err)
+	}
+	return fill, number, nil
 }
 
 // Part is a part of a list that is being filled.

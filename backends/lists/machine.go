@@ -3,6 +3,7 @@ package lists
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -10,22 +11,25 @@ import (
 	"salectl/backends/ledger"
 )
 
-// Machine keeps one shard's list in line with the shard's log, as a step machine
-// that makes no call and appends nothing itself. Whoever has it appends to the
-// log with Draft and Committed, makes the calls that Next returns and hands their
-// replies to Done. There is at most one call under way.
+// Machine keeps one shard's list in line with the shard's log. It is a step machine: it makes no call and
+// appends nothing itself. The caller appends to the log with Draft and Committed, makes the calls that Next
+// returns, and passes their replies to Done. At most one of these calls is under way. The caller makes the
+// grabs itself, and passes the entry of each to Granted.
 //
-// To rebuild a list it (1) reads the server's run id and begins a fill in the
-// log, which from then on refuses grabs of another; (2) takes the fill's token on
-// the node, which turns the list off; (3) reads the stream that survived and
-// appends its grabs under the new fill; (4) folds, which the log's state has
-// done; (5) fills the list, with what it does not have still, and turns it on, which
-// deletes the stream, as long as token and run id still hold. A model found a way to lose or to double a packet
-// for each of these that is left out, or done in another order.
+// Machine rebuilds a list in five steps. It (1) reads the server's run id and begins a fill in the log,
+// which refuses grabs of other fills from then on; (2) takes the fill's token on the node, which turns the
+// list off; (3) reads the stream that survived and appends its grabs under the new fill; (4) folds the log,
+// as the log's state does; (5) fills the list with what it lacks and turns it on, if the token and the run
+// id still hold. A model found a way to lose or to double a unit for each step that is left out, and for
+// each other order.
 //
-// While the list is on, it drains: it reads the stream on, has the grabs
-// appended, and then has the entries deleted. A list that is to be turned off,
-// because a generation changes the shard, is rebuilt up to (3) and left so.
+// While the list is on, a grab is first granted and then logged. The reply to the grab has its entry of the
+// stream, with the entry's number. Machine appends the entries in the order of their numbers: those before a
+// missing number are in the log before the stream is deleted up to there. It reads the stream on when the
+// reply of a grab is lost or late, when a grab has found the list empty, and twice a second. Such a read
+// also deletes the entries that are logged.
+//
+// A list that a generation changes is turned off by steps (1) to (3), and stays off.
 type Machine struct {
 	list  List
 	sizes Sizes
@@ -48,17 +52,28 @@ type Machine struct {
 	fills   int
 }
 
-// streamProgress is what a machine has read of the stream of grabs, and what of that the log has.
+// streamProgress is what a machine knows of the stream, and what of that the log has.
 type streamProgress struct {
-	poll       time.Duration // monotonic: the stream is read at this time without news
-	after      string        // it is read up to here; if grabs is empty, the log has all of that
-	more       bool          // there may be entries after that
-	readAt     time.Duration // monotonic: entries gather until then
-	gather     time.Duration // for so long
-	grabs      []ledger.Grab // read, and not known to be in the log
-	offered    int           // of grabs: the number that the draft has seen
-	refused    int           // of these: the number that the log cannot take
+	poll    time.Duration            // monotonic: time of the next read without a reason
+	after   string                   // position of the last entry in order: it is in grabs or in the log
+	next    uint64                   // number of the entry behind it, while the list is on
+	early   map[uint64][]ledger.Grab // grabs of entries that follow a missing one, by number
+	gapAt   time.Duration            // monotonic: the missing one is read at this time
+	more    bool                     // the stream has entries behind after, or may have
+	drained string                   // position up to which the log has all entries
+
+	grabs      []ledger.Grab // of entries in order, not known to be in the log
+	ends       []entryEnd    // of these entries
+	drainAt    time.Duration // monotonic: time from which grabs are due to be appended
+	offered    int           // of grabs: number in the draft
+	refused    int           // of these: number that the log cannot take
 	rebuilding bool          // the draft has the rebuild
+}
+
+// entryEnd is the end of an entry of the stream in grabs.
+type entryEnd struct {
+	id   string
+	left int // grabs of the entry that the log may lack
 }
 
 // fillProgress is the progress of a rebuild.
@@ -79,7 +94,8 @@ type unitMoves struct {
 	taken  ledger.Units   // those that were taken; the log does not have their transfer yet
 	moved  time.Duration  // monotonic: when units last went in or out
 	dry    bool           // the list was found empty since
-	checks bool           // the read under way was begun after that
+	check  bool           // a read is to prove that the log has all that the list gave before it was found empty
+	checks bool           // the read under way does so
 	gone   bool           // that read found nothing: if the log has units, they are lost
 	empty  bool           // there were none to be taken, and none came since
 	puts   []ledger.Units // that the log has received and the list has not
@@ -108,12 +124,13 @@ const (
 	on
 )
 
-// How long a machine waits after a failure, and how often it looks at a stream that
-// it has no news of.
+// The pause of a machine after a failure, the interval of the reads without a reason, and the delay before
+// an entry is read whose reply is late.
 const (
 	firstPause = 20 * time.Millisecond
 	lastPause  = time.Second
 	pollEvery  = 500 * time.Millisecond
+	gapDelay   = 50 * time.Millisecond
 )
 
 // Sizes are how much of a list is handled in one call: a node answers nobody else
@@ -180,28 +197,61 @@ func (m *Machine) Fills() int { return m.fills }
 // Voids returns how many grabs the log could not take.
 func (m *Machine) Voids() int { return m.voids }
 
-// ScheduleDrain says that the list has given something, or may have, which is to be drained
-// no later than in a while.
+// Granted records the entry of the stream that a grab has written under a fill: its number and its grabs.
+// They are due to be appended within a duration. Entries may be recorded in any order, and more than once.
+func (m *Machine) Granted(now clock.Now, fill, number uint64, grabs []ledger.Grab, within time.Duration) {
+	if m.stage != on || m.fill != fill || number < m.next {
+		return // the stream is read for a rebuild, or was read up to here
+	}
+	if number > m.next && len(m.early) == 0 {
+		m.early, m.gapAt = make(map[uint64][]ledger.Grab), now.Mono+gapDelay
+	}
+	if number > m.next {
+		m.early[number] = grabs
+		return
+	}
+	for in := true; in; grabs, in = m.early[m.next] {
+		delete(m.early, m.next)
+		m.add(now, EntryID(fill, m.next), grabs, within)
+		m.next++
+	}
+	if len(m.early) > 0 {
+		m.gapAt = now.Mono + gapDelay
+	}
+}
+
+// add adds the grabs of the entry behind after.
+func (m *Machine) add(now clock.Now, id string, grabs []ledger.Grab, within time.Duration) {
+	if len(m.grabs) == m.offered {
+		m.drainAt = now.Mono + within
+	}
+	m.ScheduleDrain(now, within)
+	m.grabs, m.after = append(m.grabs, grabs...), id
+	m.ends = append(m.ends, entryEnd{id, len(grabs)})
+}
+
+// ScheduleDrain makes the grabs that the log lacks due within a duration.
 func (m *Machine) ScheduleDrain(now clock.Now, within time.Duration) {
-	by := now.Mono + within
-	if m.more {
-		by = min(by, m.readAt)
-	}
-	m.more, m.readAt, m.gather = true, by, within
+	m.drainAt = min(m.drainAt, now.Mono+within)
 }
 
-// Dry says that a grab found the list empty. fill is the one under which the node was
-// asked, begun the monotonic time at which it was. If the log has units that are
-// nowhere else, the node has lost them.
-func (m *Machine) Dry(now clock.Now, fill uint64, begun time.Duration) {
+// Unanswered records that a grab under a fill got no reply: the stream may have its entry.
+func (m *Machine) Unanswered(fill uint64) {
+	if m.stage == on && m.fill == fill {
+		m.more = true
+	}
+}
+
+// Dry records that a grab found the list empty. fill is the fill under which the node was called, and begun
+// the monotonic time of the call. If the log has units that are nowhere else, the node has lost them.
+func (m *Machine) Dry(fill uint64, begun time.Duration) {
 	if m.stage == on && m.fill == fill && begun > m.moved {
-		m.dry = true
-		m.ScheduleDrain(now, 0)
+		m.dry, m.check = true, true
 	}
 }
 
-// Hurry has drained what the list has given as soon as can be.
-func (m *Machine) Hurry() { m.readAt, m.gather = 0, 0 }
+// Hurry makes the grabs that the log lacks due at once.
+func (m *Machine) Hurry() { m.drainAt = 0 }
 
 // Lost says that the node refused a grab: the list is not what it was.
 func (m *Machine) Lost(now clock.Now, fill uint64) {
@@ -213,9 +263,9 @@ func (m *Machine) Lost(now clock.Now, fill uint64) {
 // begin begins a rebuild.
 func (m *Machine) begin() {
 	m.stage, m.run, m.fill = asking, "", 0
-	m.after, m.grabs, m.offered, m.refused = "", nil, 0, 0
+	m.streamProgress = streamProgress{}
 	m.take, m.taken, m.empty, m.puts = 0, nil, false, nil
-	m.dry, m.gone, m.stale = false, false, m.under != nil
+	m.dry, m.check, m.gone, m.stale = false, false, false, m.under != nil
 }
 
 // fail begins a rebuild in a while.
@@ -242,18 +292,23 @@ func (m *Machine) Observe(now clock.Now, s *ledger.State) {
 	}
 }
 
-// Due reports whether there is something to append.
-func (m *Machine) Due() bool { return m.stage == fencing || len(m.grabs) > 0 }
+// Due reports whether there is something to append now.
+func (m *Machine) Due(now clock.Now) bool {
+	return m.stage == fencing || len(m.grabs) > 0 && (m.stage != on || now.Mono >= m.drainAt)
+}
 
 // Draft puts what is to be appended next into a draft, no more than most grabs
 // (0: as many as fit), and says whether that is a Rebuild, which must stay alone.
-func (m *Machine) Draft(d *ledger.Draft, most int) (rebuild bool) {
+func (m *Machine) Draft(now clock.Now, d *ledger.Draft, most int) (rebuild bool) {
 	m.offered, m.refused, m.rebuilding = 0, 0, m.stage == fencing
 	if m.rebuilding {
 		d.Rebuild()
 		return true
 	}
 	grabs := m.grabs
+	if !m.Due(now) {
+		grabs = nil
+	}
 	if most > 0 {
 		grabs = grabs[:min(most, len(grabs))]
 	}
@@ -281,15 +336,23 @@ func (m *Machine) Committed(now clock.Now, s *ledger.State) []ledger.Grab {
 	if m.adds {
 		m.slot++
 	}
-	in := m.grabs[:m.offered:m.offered]
-	m.grabs = m.grabs[m.offered:]
+	logged := m.grabs[:m.offered:m.offered]
+	m.grabs, m.offered = m.grabs[m.offered:], 0
+	for left := len(logged); left > 0; {
+		end := &m.ends[0]
+		n := min(left, end.left)
+		end.left, left = end.left-n, left-n
+		if end.left == 0 {
+			m.drained, m.ends = end.id, m.ends[1:]
+		}
+	}
 	m.voids, m.void = m.voids+m.refused, m.void || m.refused > 0
-	m.settle()
-	return in
+	m.finishReading()
+	return logged
 }
 
-// settle goes on where the stream that survived is in the log.
-func (m *Machine) settle() {
+// finishReading ends step (3) of a rebuild when the log has the stream that survived.
+func (m *Machine) finishReading() {
 	if m.stage == reading && !m.more && len(m.grabs) == 0 && m.under == nil {
 		m.stage = stopped
 		if m.want == On {
@@ -357,10 +420,10 @@ func (m *Machine) Receiving() bool { return len(m.puts) > 0 }
 // time at which to ask again, 0 if an event must come first.
 func (m *Machine) Next(now clock.Now, s *ledger.State) (*Call, time.Duration) {
 	if m.under != nil {
-		return nil, 0
+		return nil, m.nextDrain(now)
 	}
 	if m.wake > now.Mono {
-		return nil, m.wake
+		return nil, clock.Soonest(m.wake, m.nextDrain(now))
 	}
 	c := &Call{List: m.list, Fill: m.fill, RunID: m.run}
 	switch m.stage {
@@ -387,13 +450,13 @@ func (m *Machine) Next(now clock.Now, s *ledger.State) (*Call, time.Duration) {
 			OpensAt: ledger.Time(s.Settings().GetOpensAtUs()), ClosesAt: ledger.Time(s.Settings().GetClosesAtUs()),
 		}
 	case on:
-		if m.gone && len(m.taken) == 0 && !m.Receiving() && s.Available > 0 {
+		if m.gone && len(m.grabs) == 0 && len(m.taken) == 0 && !m.Receiving() && s.Available > 0 {
 			m.fail(now, errMissing)
 			return nil, m.wake
 		}
 		m.gone = false
 		if !m.whileOn(now, c) {
-			return nil, m.again()
+			return nil, m.again(now)
 		}
 	default:
 		return nil, 0
@@ -402,15 +465,21 @@ func (m *Machine) Next(now clock.Now, s *ledger.State) (*Call, time.Duration) {
 	return c, 0
 }
 
-// again returns when a list that is on is to be looked at again.
-func (m *Machine) again() time.Duration {
-	switch {
-	case len(m.grabs) > 0:
-		return 0
-	case m.more:
-		return min(m.readAt, m.poll)
+// again returns the monotonic time of the next call or draft of a list that is on.
+func (m *Machine) again(now clock.Now) time.Duration {
+	at := m.poll
+	if len(m.early) > 0 {
+		at = min(at, m.gapAt)
 	}
-	return m.poll
+	return clock.Soonest(at, m.nextDrain(now))
+}
+
+// nextDrain returns the monotonic time at which grabs become due to be appended; 0: none will without an event.
+func (m *Machine) nextDrain(now clock.Now) time.Duration {
+	if m.stage == on && len(m.grabs) > m.offered && m.drainAt > now.Mono {
+		return m.drainAt
+	}
+	return 0
 }
 
 // nextPart sets the part of the fold that is to be put next. When all is there
@@ -476,18 +545,20 @@ func (m *Machine) whileOn(now clock.Now, c *Call) bool {
 		c.Kind, c.Units = AddCall, firstOf(&rest, int64(m.sizes.Move))
 	case m.take > 0:
 		c.Kind, c.Max = TakeCall, min(m.take, m.sizes.Move)
-	case len(m.grabs) > 0: // what gathers meanwhile goes together
-		return false
-	case m.more && now.Mono >= m.readAt, now.Mono >= m.poll:
-		c.Kind, c.After, c.Drained, c.Max = ReadCall, m.after, m.after, m.sizes.Read
-		m.poll, m.more, m.checks = now.Mono+pollEvery, false, m.dry
+	case m.more, m.check && m.logged(), len(m.early) > 0 && now.Mono >= m.gapAt, now.Mono >= m.poll:
+		c.Kind, c.After, c.Drained, c.Max = ReadCall, m.after, m.drained, m.sizes.Read
+		m.poll, m.more, m.checks = now.Mono+pollEvery, false, m.dry && m.logged()
+		m.check = m.check && !m.checks
 	default:
 		return false
 	}
 	return true
 }
 
-// Done takes in the reply to the call under way.
+// logged reports whether the log has all entries of the stream that the machine knows.
+func (m *Machine) logged() bool { return len(m.grabs) == 0 && len(m.early) == 0 }
+
+// Done applies the reply to the call under way.
 func (m *Machine) Done(now clock.Now, r Reply) {
 	c, stale := m.under, m.stale
 	m.under, m.stale = nil, false
@@ -518,7 +589,7 @@ func (m *Machine) Done(now clock.Now, r Reply) {
 	case PutCall:
 		m.put = Part{Units: m.put.Units + m.put.Add.Count(), Users: m.put.Users + int64(len(m.put.Taken))}
 	case StartCall:
-		m.stage, m.poll = on, now.Mono+pollEvery
+		m.stage, m.poll, m.next = on, now.Mono+pollEvery, 1
 		m.trouble, m.pause = nil, 0
 		m.moved = now.Mono
 		m.fills++
@@ -528,7 +599,7 @@ func (m *Machine) Done(now clock.Now, r Reply) {
 		if firstOf(&m.puts[0], int64(m.sizes.Move)); len(m.puts[0]) == 0 {
 			m.puts = m.puts[1:]
 		}
-		m.empty, m.moved, m.dry = false, now.Mono, false
+		m.empty, m.moved, m.dry, m.check = false, now.Mono, false, false
 	}
 }
 
@@ -544,24 +615,36 @@ func (m *Machine) took(now clock.Now, units ledger.Units) {
 		m.take = 0
 	}
 	m.take, m.empty = max(m.take, 0), len(m.taken) == 0
-	m.moved, m.dry = now.Mono, false
+	m.moved, m.dry, m.check = now.Mono, false, false
 }
 
-// read takes in entries of the stream.
+// read adds entries of the stream that a ReadCall has returned.
 func (m *Machine) read(now clock.Now, entries []Entry) {
-	for _, e := range entries {
-		if m.stage == on && e.Fill != m.fill {
-			m.fail(now, ErrFill) // whose grabs are to be appended under a new one
-			return
+	if m.stage != on {
+		m.more = m.more || len(entries) > 0
+		for _, e := range entries {
+			m.add(now, e.ID, e.Grabs, 0)
 		}
-		m.grabs = append(m.grabs, e.Grabs...)
-		m.after, m.more, m.readAt = e.ID, true, now.Mono
+		m.finishReading()
+		return
 	}
-	if m.stage == on && m.checks && len(entries) == 0 {
-		m.gone = true
+	m.gone, m.check = m.checks && len(entries) == 0, m.check || m.checks && len(entries) > 0
+	read := 0
+	for _, e := range entries {
+		read += len(e.Grabs)
+		fill, number, err := ParseEntryID(e.ID)
+		switch {
+		case err != nil || fill != m.fill || e.Fill != m.fill:
+			m.fail(now, ErrFill) // its grabs are appended under a new fill
+			return
+		case number >= m.next:
+			m.add(now, e.ID, e.Grabs, 0)
+			m.next = number + 1
+		}
 	}
-	if len(m.grabs) < m.sizes.Read {
-		m.readAt += m.gather // there was no more, and there is again
+	m.more = m.more || read >= m.sizes.Read
+	maps.DeleteFunc(m.early, func(number uint64, _ []ledger.Grab) bool { return number < m.next })
+	if grabs, in := m.early[m.next]; in {
+		m.Granted(now, m.fill, m.next, grabs, 0)
 	}
-	m.settle()
 }

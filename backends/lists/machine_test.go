@@ -72,9 +72,9 @@ func (b *bench) pass(d time.Duration) { b.now.Mono, b.now.Wall = b.now.Mono+d, b
 // says. It says whether there was anything.
 func (b *bench) step(m *lists.Machine, fate func(*lists.Call) (serve bool, err error)) bool {
 	b.Helper()
-	if m.Due() {
+	if m.Due(b.now) {
 		d := b.draft()
-		rebuild := m.Draft(d, 0)
+		rebuild := m.Draft(b.now, d, 0)
 		if d.Ops() > 0 {
 			b.append(d)
 			b.trace = append(b.trace, map[bool]string{true: "rebuild", false: "grabs"}[rebuild])
@@ -143,7 +143,7 @@ func (b *bench) idles(m *lists.Machine, want time.Duration) {
 func (b *bench) commit(m *lists.Machine, most int) (users []string) {
 	b.Helper()
 	d := b.draft()
-	m.Draft(d, most)
+	m.Draft(b.now, d, most)
 	if d.Ops() > 0 {
 		b.append(d)
 	}
@@ -173,8 +173,16 @@ func (b *bench) on(m *lists.Machine) {
 	b.until(m, func() bool { return m.On() != 0 })
 }
 
-// grab has n new users ask the list, and remembers what they were told.
-func (b *bench) grab(fill uint64, n int) {
+// granted grabs n units under fill 1 for new users, and passes the entry to the machine.
+func (b *bench) granted(m *lists.Machine, n int, within time.Duration) {
+	b.Helper()
+	number, grabs := b.grab(1, n)
+	m.Granted(b.now, 1, number, grabs, within)
+}
+
+// grab grabs n units for new users, and remembers which units they were given. It returns the entry that
+// records them.
+func (b *bench) grab(fill uint64, n int) (number uint64, grabs []ledger.Grab) {
 	b.Helper()
 	batch := lists.Batch{List: b.list, Fill: fill, At: 1}
 	for range n {
@@ -186,8 +194,10 @@ func (b *bench) grab(fill uint64, n int) {
 	for i, u := range given[0].Units {
 		if u.Number > 0 {
 			b.told[batch.Users[i]] = u.Number
+			grabs = append(grabs, ledger.Grab{User: batch.Users[i], Key: "key", Unit: u.Number, GrantedUs: 1})
 		}
 	}
+	return given[0].Entry, grabs
 }
 
 // kept fails the test unless the log has all that was told, and the list the rest.
@@ -211,7 +221,6 @@ func (b *bench) kept() {
 // settled lets a machine drain all that was given.
 func (b *bench) settled(m *lists.Machine) {
 	b.Helper()
-	m.ScheduleDrain(b.now, 0)
 	b.until(m, func() bool {
 		s, err := b.node.Inspect(context.Background(), b.list)
 		b.must(err)
@@ -399,7 +408,7 @@ func TestAimAgain(t *testing.T) {
 	m := b.another()
 	for _, kind := range []lists.CallKind{lists.RunIDCall, lists.StopCall, lists.ReadCall} {
 		m.SetTarget(b.now, lists.Stopped)
-		if m.Due() {
+		if m.Due(b.now) {
 			b.commit(m, 0)
 		}
 		b.calls(m, kind)
@@ -472,7 +481,7 @@ func TestMissing(t *testing.T) {
 	b.must(err)
 	b.pass(time.Millisecond)
 	b.grab(1, 1)
-	m.Dry(b.now, 1, b.now.Mono)
+	m.Dry(1, b.now.Mono)
 	b.until(m, func() bool { return m.On() == 2 })
 	if lost.Count() != 7 {
 		t.Errorf("lost %v", lost)
@@ -480,7 +489,7 @@ func TestMissing(t *testing.T) {
 	b.kept()
 	b.grab(2, 8)
 	b.pass(time.Millisecond)
-	m.Dry(b.now, 2, b.now.Mono)
+	m.Dry(2, b.now.Mono)
 	b.settled(m)
 	for range 20 {
 		b.step(m, well)

@@ -118,14 +118,14 @@ func TestForgetsWhatItWasAbout(t *testing.T) {
 		about func(*bench, *lists.Machine)
 	}{
 		"nothing":         {0, func(b *bench, m *lists.Machine) {}},
-		"a read":          {lists.ReadCall, func(b *bench, m *lists.Machine) { m.ScheduleDrain(b.now, 0) }},
+		"a read":          {lists.ReadCall, func(b *bench, m *lists.Machine) { m.Unanswered(1) }},
 		"a take":          {lists.TakeCall, func(b *bench, m *lists.Machine) { m.Take(3) }},
 		"a take to come":  {0, func(b *bench, m *lists.Machine) { m.Take(3) }},
 		"units taken":     {0, func(b *bench, m *lists.Machine) { m.Take(3); b.calls(m, lists.TakeCall) }},
 		"an add":          {lists.AddCall, func(b *bench, m *lists.Machine) { b.receive(m, 1) }},
 		"an add to come":  {0, func(b *bench, m *lists.Machine) { b.receive(m, 1) }},
-		"an empty list":   {lists.ReadCall, func(b *bench, m *lists.Machine) { b.pass(ms); m.Dry(b.now, 1, b.now.Mono) }},
-		"one, not looked": {0, func(b *bench, m *lists.Machine) { b.pass(ms); m.Dry(b.now, 1, b.now.Mono) }},
+		"an empty list":   {lists.ReadCall, func(b *bench, m *lists.Machine) { b.pass(ms); m.Dry(1, b.now.Mono) }},
+		"one, not looked": {0, func(b *bench, m *lists.Machine) { b.pass(ms); m.Dry(1, b.now.Mono) }},
 		"nothing taken": {0, func(b *bench, m *lists.Machine) {
 			m.Take(9)
 			b.calls(m, lists.TakeCall, lists.TakeCall)
@@ -186,14 +186,13 @@ func (b *bench) receive(m *lists.Machine, k uint64) {
 func TestLostWhileItAppends(t *testing.T) {
 	for _, asked := range []bool{false, true} {
 		b, m := onBench(t, 9, lists.Sizes{})
-		b.grab(1, 3)
+		number, grabs := b.grab(1, 3)
 		d := b.draft()
 		d.Grab(ledger.Grab{User: "somebody", Key: "key", Unit: b.told["user-1"], GrantedUs: 1})
 		b.append(d)
-		m.ScheduleDrain(b.now, 0)
-		b.calls(m, lists.ReadCall)
+		m.Granted(b.now, 1, number, grabs, 0)
 		d = b.draft()
-		m.Draft(d, 0)
+		m.Draft(b.now, d, 0)
 		b.node.Restart()
 		m.Lost(b.now, 1)
 		b.pass(20 * ms)

@@ -14,8 +14,8 @@ import (
 type list struct {
 	units   []int64
 	taken   map[string]ledger.Grab
-	entries []entry
-	last    place // of the stream, whatever was deleted since
+	entries []lists.Entry
+	given   uint64 // entries of the present fill in all
 
 	fill, gave, token uint64 // fill: 0 while it is off
 	runID             string // of the token
@@ -23,28 +23,18 @@ type list struct {
 	opens, closes     int64  // microseconds since 1970, closes 0: never
 }
 
-type entry struct {
-	at place
-	lists.Entry
-}
-
-// place is one of a stream.
-type place struct{ ms, seq uint64 }
-
-func (p place) String() string { return fmt.Sprintf("%d-%d", p.ms, p.seq) }
+// position is the position of an entry in a stream.
+type position struct{ fill, number uint64 }
 
 // upTo reports whether p is q or before it.
-func (p place) upTo(q place) bool { return p.ms < q.ms || p.ms == q.ms && p.seq <= q.seq }
+func (p position) upTo(q position) bool {
+	return p.fill < q.fill || p.fill == q.fill && p.number <= q.number
+}
 
-// placeOf reads a place, "" being before all others.
-func placeOf(id string) (p place, err error) {
-	if id == "" {
-		return place{}, nil
-	}
-	if _, err := fmt.Sscanf(id, "%d-%d", &p.ms, &p.seq); err != nil {
-		return place{}, fmt.Errorf("%q is no place of a stream", id)
-	}
-	return p, nil
+// positionOf parses the ID of an entry; "" is the position before all entries.
+func positionOf(id string) (p position, err error) {
+	p.fill, p.number, err = lists.ParseEntryID(id)
+	return p, err
 }
 
 // list returns a list, an empty one if the node has none of that name.
@@ -70,13 +60,13 @@ func (n *Lists) grab(b lists.Batch) lists.Given {
 	case l.closes != 0 && given.At >= l.closes:
 		given.Why = lists.ErrClosed
 	}
-	given.Units = l.give(b, given.Why == nil, uint64(n.now().UnixMilli()))
+	given.Units, given.Entry = l.give(b, given.Why == nil)
 	return given
 }
 
-// give says what the users have, and gives to those who have nothing if it is open.
-// ms is the node's time, of which the place of what it records is made.
-func (l *list) give(b lists.Batch, open bool, ms uint64) (units []lists.Unit) {
+// give returns the units of the users, after giving one to each who has none if the list is open, and the
+// number of the entry that records what it gave.
+func (l *list) give(b lists.Batch, open bool) (units []lists.Unit, number uint64) {
 	var grabs []ledger.Grab
 	for i, user := range b.Users {
 		g, found := l.taken[user]
@@ -96,14 +86,11 @@ func (l *list) give(b lists.Batch, open bool, ms uint64) (units []lists.Unit) {
 		for _, g := range grabs {
 			l.taken[g.User] = g
 		}
-		if ms > l.last.ms {
-			l.last = place{ms: ms}
-		} else {
-			l.last.seq++
-		}
-		l.entries = append(l.entries, entry{l.last, lists.Entry{ID: l.last.String(), Fill: b.Fill, Grabs: grabs}})
+		l.given++
+		number = l.given
+		l.entries = append(l.entries, lists.Entry{ID: lists.EntryID(b.Fill, number), Fill: b.Fill, Grabs: grabs})
 	}
-	return units
+	return units, number
 }
 
 func (n *Lists) stop(name lists.List, fill uint64, runID string) error {
@@ -170,7 +157,7 @@ func (l *list) push(units ledger.Units) {
 
 func (n *Lists) start(name lists.List, fill uint64, runID string, s lists.Start) error {
 	l := n.list(name)
-	drained, err := placeOf(s.Drained)
+	drained, err := positionOf(s.Drained)
 	if err == nil {
 		err = n.mayFill(l, fill, runID)
 	}
@@ -182,7 +169,7 @@ func (n *Lists) start(name lists.List, fill uint64, runID string, s lists.Start)
 	}
 	l.forgetUpTo(drained)
 	l.fill, l.gave, l.opens, l.closes = fill, fill, micros(s.OpensAt), micros(s.ClosesAt)
-	l.whole = runID
+	l.whole, l.given = runID, 0
 	return nil
 }
 
@@ -194,19 +181,25 @@ func micros(t time.Time) int64 {
 	return t.UnixMicro()
 }
 
-func (l *list) forgetUpTo(p place) {
-	for len(l.entries) > 0 && l.entries[0].at.upTo(p) {
+func (l *list) forgetUpTo(p position) {
+	for len(l.entries) > 0 && isUpTo(l.entries[0], p) {
 		l.entries = l.entries[1:]
 	}
 }
 
+// isUpTo reports whether an entry of a stream is at p or before it.
+func isUpTo(e lists.Entry, p position) bool {
+	at, err := positionOf(e.ID)
+	return err == nil && at.upTo(p)
+}
+
 func (n *Lists) read(name lists.List, fill uint64, after, drained string, max int) (entries []lists.Entry, err error) {
 	l := n.list(name)
-	from, err := placeOf(after)
+	from, err := positionOf(after)
 	if err != nil {
 		return nil, err
 	}
-	until, err := placeOf(drained)
+	until, err := positionOf(drained)
 	if err != nil {
 		return nil, err
 	}
@@ -220,10 +213,10 @@ func (n *Lists) read(name lists.List, fill uint64, after, drained string, max in
 		if max <= 0 {
 			break
 		}
-		if !e.at.upTo(from) {
+		if !isUpTo(e, from) {
 			max -= len(e.Grabs)
 			e.Grabs = slices.Clone(e.Grabs)
-			entries = append(entries, e.Entry)
+			entries = append(entries, e)
 		}
 	}
 	return entries, nil

@@ -8,6 +8,7 @@
 --   token   the fill that has stopped it last
 --   run_id  the server's run when that token was taken: see this_run
 --   whole   the server's run when it was turned on, until its users are deleted
+--   entries how many entries of the stream the fill has had
 --   opens, closes  from when and until when it gives (us), by the time that a grab
 --                  names, 0 for at once and never
 --

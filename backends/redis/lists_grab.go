@@ -22,10 +22,11 @@ func (l *Lists) Grab(ctx context.Context, batches []lists.Batch) ([]lists.Given,
 	var keys []string
 	var args []any
 	var users []int // of each batch: the caller has its own back when ctx ends
+	var at []int64  // likewise
 	for _, b := range batches {
 		keys = appendKeys(keys, b.List)
 		args = append(args, b.At, packed(b))
-		users = append(users, len(b.Users))
+		users, at = append(users, len(b.Users)), append(at, b.At)
 	}
 	return told(ctx, l.node, grabScript, keys, args, func(a *answer) (given []lists.Given, err error) {
 		given = make([]lists.Given, len(users))
@@ -33,6 +34,7 @@ func (l *Lists) Grab(ctx context.Context, batches []lists.Batch) ([]lists.Given,
 			if given[i], err = givenOf(answer{items: next[[]any](a)}, users[i]); err != nil {
 				return nil, err
 			}
+			given[i].At = at[i]
 		}
 		return given, nil
 	})
@@ -64,7 +66,7 @@ func checkBatches(batches []lists.Batch) error {
 
 // givenOf reads the answer to a batch of some users.
 func givenOf(a answer, users int) (lists.Given, error) {
-	given := lists.Given{Why: refusal(next[int64](&a)), At: next[int64](&a)}
+	given := lists.Given{Why: refusal(next[int64](&a)), Entry: uint64(next[int64](&a))}
 	units := ""
 	switch given.Why {
 	case nil, lists.ErrClosed:

@@ -24,5 +24,5 @@ if ARGV[7] ~= '' then
 end
 redis.call('PERSIST', marker)
 redis.call('HSET', marker, 'fill', fill, 'gave', fill, 'opens', ARGV[5], 'closes', ARGV[6],
-  'whole', ARGV[2])
+  'whole', ARGV[2], 'entries', 0)
 return DONE

@@ -175,11 +175,10 @@ func TestListedWithoutRights(t *testing.T) {
 	w := newListedWorld(t, spec.AckLedger, 9)
 	p := w.first
 	may := p.rights(0)
-	p.keeps("list read")
+	p.keeps("grab")
 	x := p.ask("ann", "1")
 	p.tell(0, shard.Rights{})
-	p.let(p.the("list read"))
-	p.run()
+	p.lets()
 	if x.want(t, ""); w.has("ann") {
 		t.Error("it appends")
 	}
@@ -321,7 +320,7 @@ func TestListedLateReply(t *testing.T) {
 			w, p, ann, late := begin(t)
 			bob := p.ask("bob", "1")
 			reply := p.kept[len(p.kept)-1]
-			p.keeps("list read")
+			p.keeps("append")
 			if lateFirst {
 				late()
 			}
@@ -383,12 +382,12 @@ func TestListedLost(t *testing.T) {
 	t.Run("and nothing of it", func(t *testing.T) {
 		w := newListedWorld(t, spec.AckLedger, 9)
 		p := w.first
-		p.keeps("list read")
-		x := p.ask("ann", "1")
+		p.keeps("append")
+		p.ask("first", "1")
+		x := p.ask("ann", "1") // behind the commit under way
 		w.nodes[0].Restart()
 		p.tell(0, shard.FillLost{Fill: 1})
 		p.keeps("list") // it is rebuilt
-		p.reply(p.the("list read"), lists.Reply{}, nil)
 		w.pass(100 * time.Millisecond)
 		x.want(t, "")
 		p.lets()
@@ -398,15 +397,17 @@ func TestListedLost(t *testing.T) {
 	t.Run("with all that it gave", func(t *testing.T) {
 		w := newListedWorld(t, spec.AckLedger, 9)
 		p := w.first
-		p.keeps("list read")
-		x := p.ask("ann", "")
+		p.keeps("append")
+		first := p.ask("first", "1")
+		x := p.ask("ann", "") // behind the commit under way
 		w.nodes[0].RestartEmpty()
 		p.tell(0, shard.FillLost{Fill: 1})
 		p.lets()
 		x.want(t, "")
 		w.pass(100 * time.Millisecond)
+		first.want(t, api.Sold)
 		x.want(t, api.NoQuorum)
-		w.units(9)
+		w.units(8)
 	})
 	t.Run("while it is appended", func(t *testing.T) {
 		w := newListedWorld(t, spec.AckLedger, 9)
@@ -450,7 +451,7 @@ func TestListedOvertaken(t *testing.T) {
 func TestListedTwoKeysUndrained(t *testing.T) {
 	w := newListedWorld(t, spec.AckLedger, 9)
 	p := w.first
-	p.keeps("list read")
+	p.keeps("append")
 	first, second := p.ask("ann", "1"), p.ask("ann", "2")
 	first.want(t, "")
 	second.want(t, "")

@@ -205,8 +205,9 @@ func TestListedNodeForgets(t *testing.T) {
 	p := w.first
 	early := p.ask("early", "1")
 	early.want(t, api.Sold)
-	p.keeps("append", "list read")
-	lost := p.ask("ann", "") // whose key nobody else has
+	p.keeps("append")
+	first := p.ask("first", "1")
+	lost := p.ask("ann", "") // behind the commit under way; nobody else has its key
 	lost.want(t, "")
 	w.nodes[0].RestartEmpty()
 	other := p.ask("bob", "1") // finds out
@@ -218,12 +219,13 @@ func TestListedNodeForgets(t *testing.T) {
 	if w.has("ann") {
 		t.Error("what the node has lost is in the log")
 	}
+	first.want(t, api.Sold)
 	other.want(t, api.Sold)
 	p.ask("ann", "1").want(t, api.Sold)
 	if a := p.ask("early", "1").want(t, api.Sold); !a.Replayed {
 		t.Errorf("%+v", a)
 	}
-	if s, l := w.shard(0), w.list(0); s.Sold != 3 || l.Units != 6 || l.Users != 3 {
+	if s, l := w.shard(0), w.list(0); s.Sold != 4 || l.Units != 5 || l.Users != 4 {
 		t.Errorf("the shard is at %+v, the list at %+v", s.Totals, l)
 	}
 }
@@ -351,7 +353,7 @@ func TestListedLostReply(t *testing.T) {
 		t.Run(string(ack), func(t *testing.T) {
 			w := newListedWorld(t, ack, 9)
 			p := w.first
-			p.keeps("grab")
+			p.keeps("grab", "append")
 			x := p.ask("ann", "1")
 			k := p.the("grab")
 			p.make(k)
@@ -360,7 +362,7 @@ func TestListedLostReply(t *testing.T) {
 			if a := p.p.Decline(Request{User: "ann", Key: "1", Quantity: 1}, api.Draining); a.Outcome != api.Unknown || p.p.Doubts().Len() != 1 {
 				t.Errorf("%+v, %d in doubt", a, p.p.Doubts().Len())
 			}
-			p.keep = nil
+			p.lets()
 			w.pass(shard.GrabRetryDelay)
 			a := x.want(t, api.Sold)
 			if !a.Replayed || w.list(0).Users != 1 { // of the same key another may have come first

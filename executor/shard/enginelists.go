@@ -71,7 +71,7 @@ func (e *listEngine) setTarget(now clock.Now, changing bool) {
 func (e *listEngine) quiescent() bool { return !e.open() || e.list.Stopped(e.q.state) }
 
 func (e *listEngine) due(now clock.Now) bool {
-	return e.open() && e.q.rights.Valid(now) && e.list.Due()
+	return e.open() && e.q.rights.Valid(now) && e.list.Due(now)
 }
 
 func (e *listEngine) drainNow() { e.list.Hurry() }
@@ -86,17 +86,20 @@ func (e *listEngine) draftedClaims() int { return e.draftedGrabs }
 // per grab, and the requests that arrive meanwhile have the processors.
 const DrainDelay = 250 * time.Millisecond
 
-// addGrabs records that a call of the node has returned, and schedules a drain of the list: at once if
-// unlogged is not empty or soon is set, else within DrainDelay. unlogged are the requests that are answered
-// when the log has their units; with ack redis the others that got units have their answers already.
-func (e *listEngine) addGrabs(now clock.Now, unlogged []*Ticket, soon bool) {
-	e.unlogged = append(e.unlogged, unlogged...)
-	e.earlierFill = e.earlierFill || len(unlogged) > 0 && unlogged[0].fill != e.fill
+// addGrabs applies the reply to one batch of a call of the node. The grabs of the list are drained at once if
+// requests wait until the log has their units, or drainNow is set, and within DrainDelay otherwise.
+func (e *listEngine) addGrabs(g GrabsDone) {
+	e.unlogged = append(e.unlogged, g.unlogged...)
+	e.earlierFill = e.earlierFill || len(g.unlogged) > 0 && g.unlogged[0].fill != e.fill
 	within := DrainDelay
-	if len(unlogged) > 0 || soon {
+	if len(g.unlogged) > 0 || g.drainNow {
 		within = 0
 	}
-	e.list.ScheduleDrain(now, within)
+	if g.entry != 0 {
+		e.list.Granted(g.At, g.Fill, g.entry, g.grabs, within)
+	} else {
+		e.list.ScheduleDrain(g.At, within)
+	}
 }
 
 // decide adds to the draft what the list has to append, and the units that go to and come from other
@@ -106,7 +109,7 @@ func (e *listEngine) decide(now clock.Now, d *ledger.Draft) error {
 	e.answerLogged()
 	if e.open() {
 		e.drafting = true
-		if e.list.Draft(d, q.requests.maxBatch) {
+		if e.list.Draft(now, d, q.requests.maxBatch) {
 			return nil
 		}
 		e.draftedGrabs = d.Ops()

@@ -81,13 +81,16 @@ type (
 	FillLost struct{ Fill uint64 }
 	// GrabsDone is the result of one batch of a call to the list's node.
 	GrabsDone struct {
-		At       clock.Now
-		Fill     uint64        // under which the node was called
-		calledAt time.Duration // monotonic: when it was called
-		fillLost bool          // that fill is not the list's any more
-		drainNow bool          // what the list gave is to be drained at once
-		unlogged []*Ticket     // given something, to be answered when the ledger has it
-		Short    []*Ticket     // given nothing, for the list is empty
+		At         clock.Now
+		Fill       uint64        // under which the node was called
+		calledAt   time.Duration // monotonic: time of the call
+		fillLost   bool          // the list has another fill now
+		unanswered bool          // the call got no reply, and may have given units
+		drainNow   bool          // the grabs of the list are to be drained at once
+		entry      uint64        // number of the stream's entry that the batch has written; 0: it was given nothing
+		grabs      []ledger.Grab // of that entry
+		unlogged   []*Ticket     // got units, and are answered when the ledger has them
+		Short      []*Ticket     // got nothing, because the list is empty
 	}
 )
 
@@ -102,9 +105,12 @@ func (g GrabsDone) happen(_ clock.Now, q *sequencer) {
 	if g.fillLost {
 		e.list.Lost(g.At, g.Fill)
 	}
-	e.addGrabs(g.At, g.unlogged, g.drainNow)
+	if g.unanswered {
+		e.list.Unanswered(g.Fill)
+	}
+	e.addGrabs(g)
 	if len(g.Short) > 0 {
-		e.list.Dry(g.At, g.Fill, g.calledAt)
+		e.list.Dry(g.Fill, g.calledAt)
 	}
 	q.addRequests(g.Short)
 }
@@ -113,7 +119,7 @@ func (r listReplied) String() string  { return fmt.Sprintf("reply of the list's 
 func (DrainRequested) String() string { return "drain at once" }
 func (l FillLost) String() string     { return fmt.Sprintf("fill %d is lost", l.Fill) }
 func (g GrabsDone) String() string {
-	return fmt.Sprintf("fill %d gave %d, had nothing for %d, lost: %v", g.Fill, len(g.unlogged), len(g.Short), g.fillLost)
+	return fmt.Sprintf("fill %d gave %d, had nothing for %d, lost: %v, unanswered: %v", g.Fill, len(g.grabs), len(g.Short), g.fillLost, g.unanswered)
 }
 
 func orOK(err error) any {

@@ -6,6 +6,7 @@ import (
 
 	"salectl/api"
 	"salectl/backends/clock"
+	"salectl/backends/ledger"
 	"salectl/backends/lists"
 	"salectl/backends/quorum"
 	"salectl/spec"
@@ -37,6 +38,7 @@ func (g *NodeBatcher) HandleReply(now clock.Now, c *GrabCall, given []lists.Give
 			gs.retryAt = now.Mono + GrabRetryDelay
 			gs.failed.record(now, err)
 			sent := !errors.Is(err, quorum.ErrUnsent)
+			n.unanswered, n.notify = sent, sent
 			for _, t := range c.tickets[i] {
 				if sent && counted {
 					gs.setUnsure(t.User)
@@ -60,14 +62,13 @@ func (g *NodeBatcher) HandleReply(now clock.Now, c *GrabCall, given []lists.Give
 		default:
 			gs.failed = failure{}
 			gs.countGiven(c.tickets[i], given[i], counted)
-			fresh := g.answerBatch(gs, c.tickets[i], given[i], n, &answered)
+			g.answerBatch(gs, c.tickets[i], given[i], n, &answered)
 			if counted {
-				gs.given += fresh
+				gs.given += int64(len(n.grabs))
 			}
 			// A request that got no unit waits for the log to show whether all is sold.
-			n.drainNow = !gs.drainUrgent && (len(n.Short) > 0 || gs.backlog.aboveHalf())
-			n.notify = n.drainNow || len(n.unlogged) > 0 || len(n.Short) > 0 || fresh > 0 && !gs.drainScheduled
-			gs.drainScheduled, gs.drainUrgent = gs.drainScheduled || n.notify, gs.drainUrgent || n.drainNow
+			n.drainNow = len(n.Short) > 0 || gs.backlog.aboveHalf()
+			n.notify = n.drainNow || len(n.unlogged) > 0 || len(n.grabs) > 0
 		}
 		gs.shard.conclude(answered[from:], gs.mayHaveLocked)
 		if gs.refusal != nil {
@@ -139,8 +140,8 @@ var NodeSilent = Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message:
 
 // answerBatch sets the answers to one batch, and appends to answered the requests that need no commit.
 // The list's stream records each unit that the list gave now; with ack redis that is enough to answer.
-// It returns how many units were given now.
-func (g *NodeBatcher) answerBatch(gs *shardQueue, ts []*Ticket, given lists.Given, n *batchResult, answered *[]*Ticket) (fresh int64) {
+func (g *NodeBatcher) answerBatch(gs *shardQueue, ts []*Ticket, given lists.Given, n *batchResult, answered *[]*Ticket) {
+	n.entry = given.Entry
 	for i, t := range ts {
 		u := given.Units[i]
 		if u.Number == 0 && given.Why != nil {
@@ -159,7 +160,7 @@ func (g *NodeBatcher) answerBatch(gs *shardQueue, ts []*Ticket, given lists.Give
 		}
 		switch {
 		case !u.Before:
-			fresh++
+			n.grabs = append(n.grabs, ledger.Grab{User: t.User, Key: t.Key, Unit: u.Number, GrantedUs: given.At})
 			t.answer = Answer{Outcome: api.Sold, Claim: grabClaim(gs, t.User, u.Number, given.At)}
 		case u.Key == t.Key:
 			// For a key that this process did not mint, it is unknown which request came first.
@@ -177,7 +178,6 @@ func (g *NodeBatcher) answerBatch(gs *shardQueue, ts []*Ticket, given lists.Give
 			n.unlogged = append(n.unlogged, t)
 		}
 	}
-	return fresh
 }
 
 // outsideHours returns the answer where the sale is not open yet, or closed.

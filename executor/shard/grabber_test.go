@@ -298,9 +298,8 @@ func TestGrabberRefuses(t *testing.T) {
 	}
 }
 
-// TestGrabberTells has a sequencer hear what there is to drain: once, until the ledger
-// has some of it, and again where that is to be soon.
-func TestGrabberTells(t *testing.T) {
+// TestGrabberReports has a sequencer receive each entry of the stream, and what is to be drained at once.
+func TestGrabberReports(t *testing.T) {
 	heard := func(c *counted, want int) {
 		c.Helper()
 		s := c.g.shards[0].shard
@@ -320,25 +319,19 @@ func TestGrabberTells(t *testing.T) {
 		c.gives(call(c, "a"), false)
 		heard(c, 1)
 		c.gives(call(c, "b"), false)
-		heard(c, 0)
+		heard(c, 1)
 		if given, behind := c.queues[0].given, c.queues[0].backlog.unlogged; given != 2 || behind != 2 {
 			t.Errorf("%d given, %d behind", given, behind)
 		}
 		c.queues[0].markLogged([]string{"a"})
 		c.gives(call(c, "a"), true)
 		heard(c, 0)
-		c.gives(call(c, "c"), false)
-		heard(c, 1)
-		c.gives(call(c, "c"), true) // has it already
-		heard(c, 0)
-		c.gives(call(c, "d"), false)
-		c.gives(call(c, "e"), false)
-		heard(c, 0)
-		c.gives(call(c, "f"), false) // the ledger lacks more than half of what it may
-		heard(c, 1)
-		for _, user := range []string{"g", "h", "i"} {
+		for _, user := range []string{"c", "d", "e", "f"} {
 			c.gives(call(c, user), false)
-			heard(c, 0)
+			if e := c.g.shards[0].shard.events; len(e) != 1 || e[0].(GrabsDone).drainNow != (user == "f") {
+				t.Errorf("after %s: %v; the ledger lacks more than half of what it may after f", user, e)
+			}
+			heard(c, 1)
 		}
 		if !c.queues[0].busy() || c.queues[1].busy() {
 			t.Errorf("busy: %v, %v", c.queues[0].busy(), c.queues[1].busy())
@@ -707,8 +700,14 @@ func TestGrabberGivesUp(t *testing.T) {
 	}
 	c.told(again, "")
 	c.gives(c.asks("again"), false)
-	if n := len(c.g.shards[0].shard.events); n != 1 {
-		t.Errorf("the sequencer hears of %d", n)
+	unanswered := 0
+	for _, e := range c.g.shards[0].shard.events {
+		if e.(GrabsDone).unanswered {
+			unanswered++
+		}
+	}
+	if n := len(c.g.shards[0].shard.events); n != 3 || unanswered != 2 {
+		t.Errorf("the sequencer receives %d events, %d of them of calls without a reply; want 3 and 2", n, unanswered)
 	}
 }
 

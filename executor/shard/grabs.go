@@ -56,16 +56,14 @@ type shardQueue struct {
 	list      lists.List
 	listReady atomic.Bool // the list gives units, or is off as it should be
 
-	fill           uint64        // fill under which the list gives units; 0: it is off
-	offSince       clock.Now     // since when the list has been off
-	retryAt        time.Duration // monotonic: after an error, the time of the next call
-	queue          []*Ticket
-	given          int64         // grabs in all
-	drainScheduled bool          // the sequencer knows of grabs to drain
-	drainUrgent    bool          // the sequencer drains them at once
-	failed         failure       // of the node's calls while the list is on
-	refusal        *Answer       // answer to all requests after the shard has ended; nil: it has not
-	waiters        []drainWaiter // waiting for the ledger to have the grabs
+	fill     uint64        // fill under which the list gives units; 0: it is off
+	offSince clock.Now     // since when the list has been off
+	retryAt  time.Duration // monotonic: after an error, the time of the next call
+	queue    []*Ticket
+	given    int64         // grabs in all
+	failed   failure       // of the node's calls while the list is on
+	refusal  *Answer       // answer to all requests after the shard has ended; nil: it has not
+	waiters  []drainWaiter // waiting for the ledger to have the grabs
 
 	// The grabs that the ledger lacks; see setState.
 	countedFill uint64 // the fill whose grabs they are: the present one, or the last
@@ -254,7 +252,7 @@ func (gs *shardQueue) setFill(now clock.Now, fill uint64) {
 		gs.fill, gs.offSince = 0, now
 	default: // the list was filled from the ledger, which has all grabs of before
 		gs.resetCounts()
-		gs.fill, gs.countedFill, gs.retryAt, gs.drainScheduled, gs.drainUrgent = fill, fill, 0, false, false
+		gs.fill, gs.countedFill, gs.retryAt = fill, fill, 0
 		gs.wakeWaiters()
 		gs.node.signal()
 	}
@@ -343,7 +341,6 @@ func (g *NodeBatcher) abandonCounts(gs *shardQueue) {
 func (gs *shardQueue) markLogged(users []string) {
 	gs.node.mu.Lock()
 	defer gs.node.mu.Unlock()
-	gs.drainScheduled, gs.drainUrgent = false, false
 	for _, user := range users {
 		gs.setLogged(user)
 	}
