@@ -5,29 +5,28 @@ import (
 	"sync"
 )
 
-// Callers carries the calls of machines to real nodes. It gives up on each
-// call after a while. A node that hangs delays no other, and no call of another
-// machine: each call has a goroutine for itself, which then waits for the next
-// call of its node.
+// Callers makes the calls of machines to real nodes, each with the call's timeout. A node that
+// hangs delays neither the other nodes nor other machines' calls: each call runs in its own
+// goroutine, which then waits for the node's next call.
 type Callers struct {
 	nodes  []Node
-	idle   []chan job // of each node: unbuffered, so that only who waits gets a job
+	idle   []chan job // by node; unbuffered, so that a job is sent only to a waiting goroutine
 	ctx    context.Context
 	cancel context.CancelFunc
 
-	// mu guards closed, and that no call begins once it is set.
+	// mu guards closed; no call begins once closed is set.
 	mu      sync.Mutex
 	closed  bool
 	running sync.WaitGroup
 }
 
-// job is a call and where its reply goes.
+// job is a call and the function that receives its reply.
 type job struct {
 	call    Call
 	deliver func(Reply)
 }
 
-// NewCallers returns callers for some nodes; Close ends their goroutines.
+// NewCallers returns Callers for nodes. Close ends their goroutines.
 func NewCallers(nodes []Node) *Callers {
 	c := &Callers{nodes: nodes, idle: make([]chan job, len(nodes))}
 	for i := range nodes {
@@ -37,7 +36,7 @@ func NewCallers(nodes []Node) *Callers {
 	return c
 }
 
-// Names returns the names of nodes, whatever they keep: Config.Nodes wants them.
+// Names returns the names of nodes of any kind, for Config.Nodes.
 func Names[N interface{ Name() string }](nodes []N) (names []string) {
 	for _, n := range nodes {
 		names = append(names, n.Name())
@@ -45,9 +44,9 @@ func Names[N interface{ Name() string }](nodes []N) (names []string) {
 	return names
 }
 
-// Do makes the calls of one Effects. It does not wait for them: deliver gets one
-// reply for each, from other goroutines, and several may come at once. After
-// Close nothing is called.
+// Do starts calls and returns without waiting for them. Each call gets one reply through
+// deliver, which is called from other goroutines, possibly concurrently. After Close, Do makes
+// no calls.
 func (c *Callers) Do(calls []Call, deliver func(Reply)) {
 	for _, call := range calls {
 		j := job{call, deliver}
@@ -61,7 +60,7 @@ func (c *Callers) Do(calls []Call, deliver func(Reply)) {
 
 func (c *Callers) start(j job) { c.spawn(func() { c.run(j) }) }
 
-// spawn starts a goroutine that Close waits for, unless it is closed.
+// spawn runs do in a goroutine that Close waits for; after Close it does nothing.
 func (c *Callers) spawn(do func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,9 +69,9 @@ func (c *Callers) spawn(do func()) {
 	}
 }
 
-// Close cancels the calls under way and returns when all goroutines have ended.
-// What was not answered by then has no reply. It waits for deliver to return, so
-// deliver must not wait for whoever calls Close.
+// Close cancels the calls under way and waits for all goroutines. A call that is unanswered by
+// then gets no reply. Close waits for deliver to return, so deliver must not wait for the
+// caller of Close.
 func (c *Callers) Close() {
 	c.mu.Lock()
 	c.closed = true
@@ -81,7 +80,7 @@ func (c *Callers) Close() {
 	c.running.Wait()
 }
 
-// run makes a call, and then those that come for the same node.
+// run makes a call, then further calls to the same node.
 func (c *Callers) run(j job) {
 	node := j.call.Node
 	for {
@@ -98,7 +97,6 @@ func (c *Callers) run(j job) {
 	}
 }
 
-// ask makes one call.
 func (c *Callers) ask(call Call) Reply {
 	ctx, cancel := context.WithTimeout(c.ctx, call.Timeout)
 	defer cancel()

@@ -8,33 +8,32 @@ import (
 	"time"
 )
 
-// Config is what a machine is made of. All of it is fixed for its life.
+// Config configures a Machine. It must not change afterwards.
 type Config struct {
-	Nodes     []string      // names of the nodes; Call.Node counts in this order
-	Marker    string        // by which nodes know what they forgot; where it is new they abstain for MaxTTL
+	Nodes     []string      // names of the nodes; Call.Node is an index into it
+	Marker    string        // key of the sale's marker, which shows a node that it lost its memory (see Node)
 	TTL       time.Duration // MinTTL to MaxTTL
-	Address   string        // where the holder answers, for the notes; without spaces
-	Once      bool          // give up when refused; otherwise try again until released
-	Waiter    string        // under which nodes list this machine while it is refused; "": they do not, and Woken is of no use
-	Hedge     time.Duration // how long a first try waits for just a majority of the nodes before it asks the others; 0: it asks all at once
-	LateNodes *LateNodes    // which nodes that majority is made of; nil: the machine remembers by itself
-	Faulty    Faulty        // when to remove a holder that shows no sign of life
+	Address   string        // address of the holder, for its notes; without spaces
+	Once      bool          // end after the first refusal; otherwise retry until released
+	Waiter    string        // ID under which nodes list this machine after a refusal; "": not listed, and never woken
+	Hedge     time.Duration // how long a first try queries only a majority of the nodes; 0: it queries all at once
+	LateNodes *LateNodes    // nodes to leave out of that majority; nil: the machine keeps its own record
+	Faulty    Faulty        // when to remove a holder that does not renew
 
-	// Token returns a new random token, without spaces, at each call.
+	// Token returns a new random token without spaces.
 	Token func() string
-	// Jitter returns numbers from [0, 1) at random. It keeps those who were
-	// refused together from coming back together.
+	// Jitter returns random numbers in [0, 1). They spread the retries of machines that were
+	// refused together.
 	Jitter func() float64
 }
 
-// check says what is wrong with a Config.
+// check returns an error if the Config is invalid.
 func (c Config) check() error {
 	switch {
 	case len(c.Nodes) == 0:
 		return errors.New("a lease needs at least one lock node")
 	case c.TTL < MinTTL || c.TTL > MaxTTL:
-		// A node that lost its memory sits out MaxTTL: a longer promise could
-		// outlast its silence.
+		// A node that lost its memory abstains for MaxTTL: a longer lease could outlast that.
 		return fmt.Errorf("the ttl of a lease is %v to %v, not %v", MinTTL, MaxTTL, c.TTL)
 	case strings.Contains(c.Address, " "):
 		return fmt.Errorf("the address %q has a space in it", c.Address)

@@ -5,51 +5,51 @@ import (
 	"time"
 )
 
-// Effects is what an input asks its shell to do.
+// Effects is what the caller of a machine must do after an input.
 type Effects struct {
-	Calls  []Call        // to be carried out now, each answered by one Reply
-	Events []Event       // in the order they happened
-	Wake   time.Duration // Tick when the monotonic clock has come this far; 0: no need
+	Calls  []Call        // calls to make now; each gets one Reply
+	Events []Event       // in order of occurrence
+	Wake   time.Duration // monotonic time of the next Tick; 0: none needed
 }
 
-// EventKind says what an Event tells.
+// EventKind is the kind of an Event.
 type EventKind int
 
-// What happens to keys.
+// The events of keys.
 const (
-	Won     EventKind = iota + 1 // Keys are held now
-	Refused                      // Keys could not be acquired; Cause says why, Again whether more tries follow
-	Losing                       // Keys, all that were held, are lost, and none is wanted any more; Cause says why
-	Freed                        // after Release, a loss, or the last refusal: no node has anything of ours
+	Won     EventKind = iota + 1 // Keys are held
+	Refused                      // Keys were refused, for the reason Cause; Again: the machine retries
+	Losing                       // Keys, all that were held, are lost; no key is wanted any more; Cause is the reason
+	Freed                        // after Release, a loss or the last refusal: no node holds anything for this machine
 )
 
 func (k EventKind) String() string {
 	return [...]string{"none", "won", "refused", "losing", "freed"}[k]
 }
 
-// Event is news for whoever uses the lease.
+// Event is a change of keys, for the user of the lease.
 type Event struct {
 	Kind  EventKind
 	Keys  []string
-	Cause *Failure // of Refused and Losing
-	Again bool     // Refused: the machine tries again by itself
+	Cause *Failure // for Refused and Losing
+	Again bool     // Refused: the machine retries without further input
 }
 
-// Call is something to ask of one node: a ballot, a meeting or a release.
+// Call is a request to one node: a ballot, a meeting or a release.
 type Call struct {
 	Node    int // index into Config.Nodes
 	Seq     uint64
 	Vote    *Ballot  // nil: no ballot
 	Meet    *Meeting // nil: no meeting
 	Release []Ask
-	Timeout time.Duration // how long to wait for the answer
+	Timeout time.Duration // time limit for the answer
 }
 
-// Meeting is what one Meet tells a node.
+// Meeting holds the arguments of one Node.Meet.
 type Meeting struct {
 	Room   string
-	Member Member        // whose Left is of no meaning
-	TTL    time.Duration // 0: it leaves
+	Member Member        // Left is ignored
+	TTL    time.Duration // 0: the member leaves
 }
 
 // Do makes the call.
@@ -66,12 +66,12 @@ func (c Call) Do(ctx context.Context, n Node) Reply {
 	return r
 }
 
-// Reply answers the call of the same node and number. Every call gets one, and
-// gets it soon: a shell that gives up waiting says so with an error.
+// Reply answers the call of the same node and number. Every call must get one reply, and soon:
+// when a call times out, its reply has an error.
 type Reply struct {
 	Node    int
 	Seq     uint64
 	Ballot  BallotReply // of a vote
 	Members []Member    // of a meeting
-	Err     error       // nobody knows what the node did, or will yet do
+	Err     error       // with it, the call's effect on the node is unknown, now and later
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// What a Failure comes down to.
+// The errors of leases and locks.
 var (
 	ErrRefused  = errors.New("the lease was refused")
 	ErrLost     = errors.New("the lease was lost")
@@ -17,8 +17,8 @@ var (
 	ErrClosed   = errors.New("the locks are closed")
 )
 
-// ErrorKind is a word for what an error of a node comes down to, for metrics:
-// what a driver's errors call their Kind, else timeout, canceled or other.
+// ErrorKind returns the kind of a node's error, for metrics: the result of a driver error's
+// Kind method, or timeout, canceled or other.
 func ErrorKind(err error) string {
 	var known interface{ Kind() string }
 	switch {
@@ -32,9 +32,9 @@ func ErrorKind(err error) string {
 	return "other"
 }
 
-// NotPermitted reports whether so many nodes do not permit what they were asked
-// (fs.ErrPermission) that the others are no majority: to ask again does not help then. errs
-// has what came of asking each node, nil if it did what it was asked.
+// NotPermitted reports whether so many nodes denied the request (fs.ErrPermission) that the
+// others are no majority. Retrying is then useless. errs has each node's error, nil for
+// success.
 func NotPermitted(errs []error) bool {
 	denied := 0
 	for _, err := range errs {
@@ -45,26 +45,26 @@ func NotPermitted(errs []error) bool {
 	return denied > 0 && 2*denied >= len(errs)
 }
 
-// Answer is what a node makes of a key.
+// Answer is a node's latest answer about a key.
 type Answer int
 
 // The answers of a node.
 const (
-	NotAsked  Answer = iota // it was busy with what it was asked before
-	Silent                  // it was asked and has not answered
-	Failed                  // it answered with an error, or not in time
-	Yes                     // it has promised the key to us
-	No                      // it has not: it may have promised it to another
-	Abstained               // it lost its memory and does not vote yet
+	NotAsked  Answer = iota // not queried yet: the node is busy with an earlier call
+	Silent                  // queried, without an answer yet
+	Failed                  // the node answered with an error or timed out
+	Yes                     // the key is promised to this machine
+	No                      // the key is not promised to this machine, and may be promised to another
+	Abstained               // the node lost its memory and does not vote yet
 )
 
 // Said is one node's part in a Failure.
 type Said struct {
 	Node      string
 	Answer    Answer
-	Holder    Holding   // of No; zero if nobody has the key there
-	VotesFrom time.Time // of Abstained, by the node's clock
-	Err       error     // of Failed
+	Holder    Holding   // for No; zero if the node has no holder for the key
+	VotesFrom time.Time // for Abstained, by the node's clock
+	Err       error     // for Failed
 }
 
 func (s Said) String() string {
@@ -85,7 +85,7 @@ func (s Said) String() string {
 	return fmt.Sprintf("%s has promised it to %s for another %v", s.Node, s.Holder.who(), s.Holder.Left)
 }
 
-// who names a holder for people.
+// who returns the holder's address, or its token if the note has none.
 func (h Holding) who() string {
 	if note, ok := ParseNote(h.Note); ok && note.Address != "" {
 		return note.Address
@@ -93,20 +93,19 @@ func (h Holding) who() string {
 	return "token " + h.Token
 }
 
-// Failure is why keys were refused or lost: it wraps ErrRefused or ErrLost, and
-// the errors of the nodes.
+// Failure is the reason why keys were refused or lost. It wraps ErrRefused or ErrLost, and the
+// errors of the nodes.
 type Failure struct {
-	Key   string // the one that it failed for, or the first of them
+	Key   string // the key that caused it, or the first of them
 	Kind  error  // ErrRefused or ErrLost
 	Why   string
-	Votes int    // what a majority takes
-	Said  []Said // an element for each node; none if it was not for them to say
+	Votes int    // size of a majority
+	Said  []Said // by node; empty if no node caused it
 }
 
 func (f *Failure) Error() string { return fmt.Sprintf("%v: %s: %s", f.Kind, f.Key, f.Reason()) }
 
-// Reason is the error without its kind and key, for those who name the key
-// otherwise.
+// Reason returns the error's text without its kind and key.
 func (f *Failure) Reason() string {
 	if len(f.Said) == 0 {
 		return f.Why
@@ -129,8 +128,8 @@ func (f *Failure) Unwrap() []error {
 	return errs
 }
 
-// Holder returns who has the key on most of the nodes that named a holder, the
-// first named of equals; false if none did.
+// Holder returns the holder that most nodes named, the first one among equals. It returns false
+// if no node named a holder.
 func (f *Failure) Holder() (Holding, bool) {
 	var best Holding
 	most := 0
@@ -148,7 +147,7 @@ func (f *Failure) Holder() (Holding, bool) {
 	return best, most > 0
 }
 
-// failure tells what each node last said about a key.
+// failure builds a Failure from each node's last answer about a key.
 func (m *Machine) failure(l *lease, kind error, why string) *Failure {
 	f := &Failure{Key: l.key, Kind: kind, Why: why, Votes: m.majority(), Said: make([]Said, len(m.nodes))}
 	for i := range m.nodes {
@@ -157,7 +156,7 @@ func (m *Machine) failure(l *lease, kind error, why string) *Failure {
 		asking := n.call != nil && n.call.frees == 0
 		switch {
 		case asking && st.answer == Yes:
-			s.Answer = Silent // about extending what it had granted
+			s.Answer = Silent // the extension has no answer yet
 		case !asking && n.seen.err != nil && (st.answer == NotAsked || st.answer == Silent || st.answer == Yes):
 			s.Answer, s.Err = Failed, n.seen.err
 		case st.answer == No:

@@ -2,17 +2,15 @@ package quorum
 
 import "time"
 
-// Faulty says when a holder is held to be faulty: when whoever it blocks has
-// seen the same heartbeat more than Threshold times, at least Interval apart, and
-// for no less than the ttl that the holder gave itself, on so many nodes that the
-// others are no majority. By then no validity rests on that heartbeat by its
-// holder's own clock either, so what is removed is a key that should have gone by
-// itself: one without an end, or on a node whose clock stands still.
+// Faulty says when a holder counts as faulty: when a machine that it blocks has seen the same
+// heartbeat more than Threshold times, at least Interval apart, over at least the holder's own
+// ttl, on so many nodes that the others are no majority. By then the holder's lease has ended
+// by its own clock too. So only a key that should have expired is removed: one without an
+// expiry, or one on a node whose clock stands still.
 //
-// After 管理分布式锁的方法和计算机可读存储介质 (a patent application of 2018): the
-// same time information seen more than a threshold of times means faulty, and a
-// faulty lock that blocks others is released by force. There the threshold alone
-// decides, and a holder that was only slow is robbed.
+// After 管理分布式锁的方法和计算机可读存储介质 (a patent application of 2018): the same time information seen more
+// than a threshold of times means faulty, and a faulty lock that blocks others is released by
+// force. There the threshold alone decides, so that a slow holder loses its lock too.
 type Faulty struct {
 	Interval  time.Duration // 0: a third of the ttl
 	Threshold int           // 0: 3
@@ -28,17 +26,15 @@ func (f Faulty) withDefaults(ttl time.Duration) Faulty {
 	return f
 }
 
-// sighting is what one node says of who has a wanted key, and for how long it
-// has said the same.
+// sighting is the holder of a wanted key that one node names, and since when.
 type sighting struct {
 	token, note string
-	first, last time.Duration // monotonic: when it was seen first, and counted last
+	first, last time.Duration // monotonic: time of the first observation, and of the last one counted
 	times       int
 }
 
-// see counts what the nodes said of the key of a refused try. It goes by the
-// monotonic clock alone: a wall clock that jumps ahead must not make another's
-// promise older than it is.
+// see records the holders that nodes named for the key of a refused try. It uses the monotonic
+// clock only: a wall clock that jumps ahead must not make another holder's promise look older.
 func (m *Machine) see(l *lease) {
 	now := m.last.Mono
 	if m.sighted == nil {
@@ -53,8 +49,8 @@ func (m *Machine) see(l *lease) {
 		s := &seen[i]
 		switch {
 		case st.answer == NotAsked || st.answer == Silent:
-			// A try is refused before all have answered. Whatever the node says
-			// next, if it is the same it has been so all the time.
+			// A try is refused before all nodes have answered. If the node's next answer is the
+			// same, nothing has changed in between.
 		case st.answer != No || st.holder.Token == "":
 			*s = sighting{}
 		case s.token != st.holder.Token || s.note != st.holder.Note:
@@ -67,9 +63,9 @@ func (m *Machine) see(l *lease) {
 	m.breakFaulty(l.key, seen)
 }
 
-// breakFaulty has the nodes remove faulty holders, where without them a majority
-// could be had: exactly what they said, so that a heartbeat or another holder in
-// between is safe.
+// breakFaulty makes the nodes remove faulty holders if a majority is possible without them. It
+// names the token and note that the nodes reported, so that a holder that has renewed since, or
+// another one, is safe.
 func (m *Machine) breakFaulty(key string, seen []sighting) {
 	faulty := 0
 	for _, s := range seen {
@@ -89,9 +85,9 @@ func (m *Machine) breakFaulty(key string, seen []sighting) {
 	m.stats.Forced++
 }
 
-// faulty reports whether a holder has been seen unchanged often and long enough.
+// faulty reports whether a holder was seen unchanged often enough and for long enough.
 func (m *Machine) faulty(s sighting) bool {
-	ttl := MaxTTL // of a note that is not ours
+	ttl := MaxTTL // for a note in another form
 	if note, ok := ParseNote(s.note); ok && note.TTL > 0 {
 		ttl = note.TTL
 	}

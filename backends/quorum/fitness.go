@@ -9,37 +9,37 @@ import (
 	"salectl/backends/clock"
 )
 
-// Asked is what a node said of itself.
+// Asked is the result of Node.Info for one node.
 type Asked struct {
 	Name string
 	Info Info
-	Err  error         // why it could not be asked, or not for all; then Info may be empty
-	Off  time.Duration // how far the asker's clock is ahead of the node's
+	Err  error         // why Info failed, entirely or in part; Info may then be empty
+	Off  time.Duration // how far this process's clock is ahead of the node's
 }
 
-// AskInfo asks a node who it is.
+// AskInfo queries a node's Info.
 func AskInfo(ctx context.Context, n Node, now clock.Clock) Asked {
 	sent := now()
 	info, err := n.Info(ctx)
 	return Asked{Name: n.Name(), Info: info, Err: err, Off: ClockOff(sent, now(), info)}
 }
 
-// ClockOff is how far the asker's clock is ahead of a node's, known to half the time that the
-// answer took.
+// ClockOff returns how far this process's clock is ahead of a node's, accurate to half of the
+// round-trip time.
 func ClockOff(sent, got clock.Now, info Info) time.Duration {
 	return got.Wall.Sub(info.Time) - (got.Mono-sent.Mono)/2
 }
 
-// Fault is what speaks against relying on a node.
+// Fault is a reason not to rely on a node.
 type Fault struct {
 	Node  string
-	Why   string // in sentences, with the remedy
-	Clock bool   // its clock is wrong, which the others outvote
+	Why   string // whole sentences, with the remedy
+	Clock bool   // the node's clock is wrong, which the other nodes outvote
 }
 
-// Judge returns what speaks against each node; one without a Fault may still be out of reach. All
-// commands judge nodes by it. Two names of one server are as bad as one server less: it votes
-// twice, and fails twice.
+// Judge returns the faults of nodes. A node without a Fault may still be unreachable. All
+// commands judge nodes by it. Two names of one server are a fault: that server votes twice, and
+// fails twice.
 func Judge(nodes []Asked) (faults []Fault) {
 	names := make(map[string]string) // by run id
 	median, _ := MedianOff(nodes)
@@ -61,7 +61,7 @@ func Judge(nodes []Asked) (faults []Fault) {
 	return faults
 }
 
-// aheadOrBehind says how far a clock is from another.
+// aheadOrBehind formats how far one clock is ahead of another.
 func aheadOrBehind(by time.Duration) string {
 	if by < 0 {
 		return fmt.Sprintf("%v behind", -by.Round(time.Second))
@@ -69,8 +69,8 @@ func aheadOrBehind(by time.Duration) string {
 	return fmt.Sprintf("%v ahead of", by.Round(time.Second))
 }
 
-// MedianOff returns how far the asker's clock is ahead of the median of the nodes' clocks.
-// false: no node answers.
+// MedianOff returns how far this process's clock is ahead of the median of the nodes' clocks.
+// It returns false if no node answered.
 func MedianOff(nodes []Asked) (time.Duration, bool) {
 	var off []time.Duration
 	for _, n := range nodes {
@@ -86,7 +86,7 @@ func MedianOff(nodes []Asked) (time.Duration, bool) {
 	return low + (high-low)/2, true
 }
 
-// String is how commands tell of a fault.
+// String returns the fault as commands print it.
 func (f Fault) String() string {
 	return fmt.Sprintf("lock node %s is not set up as it must be: %s", f.Node, f.Why)
 }

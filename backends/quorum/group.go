@@ -7,48 +7,45 @@ import (
 	"salectl/backends/clock"
 )
 
-// Group holds keys one by one: each is won and lost by itself, though the calls of
-// all travel together, one a node at a time.
+// Group holds keys independently of each other: each is won and lost on its own. The calls for
+// all keys are combined, with at most one call per node under way.
 //
-// Each key has a Machine, which makes the promises of one for its key. A machine
-// whose node is busy with a call of the group waits as one does whose own call is
-// under way, so nothing stale is kept for a node that hangs, and when that call
-// fails the tries that wait for the node know. Held keys are renewed all at once,
-// and those that were refused are tried again all at once, so the number of calls
-// does not grow with the number of keys.
+// Each key has a Machine, which gives Machine's guarantees for that key. While a call of the
+// group to a node is under way, all machines wait for that node; nothing stale is queued for a
+// node that hangs. If the call fails, every try that waits for the node learns of it. All held
+// keys are renewed at once, and refused keys are retried at once, so the number of calls does
+// not grow with the number of keys.
 //
-// Like a Machine it does no I/O and is not safe for concurrent use.
+// Like a Machine, a Group does no I/O and is not safe for concurrent use.
 type Group struct {
 	cfg  Config
 	tm   times
 	pace *pace
 
-	// aged is the time base of all machines, as Machine.aged is that of one. They
-	// are told it as their wall time, so that a machine which is stepped seldom
-	// ages by what the group has seen between.
+	// aged is the time base of all machines, like Machine.aged. The machines get it as their
+	// wall time, so that a machine that is stepped rarely ages as the group does.
 	aged time.Duration
 	last clock.Now
 
-	members []*member // in the order in which they were first asked for
+	members []*member // in order of their first Acquire
 	byKey   map[string]*member
 	nodes   []groupNode
-	seq     uint64 // of the last call
-	retired Stats  // of machines that are no more
+	seq     uint64 // number of the last call
+	retired Stats  // sums of the machines that were dropped
 	out     Effects
 }
 
-// member is a key of a Group and its machine.
+// member is a key of a Group, with its machine.
 type member struct {
 	key  string
 	m    *Machine
-	next time.Duration // when it is to be stepped, by aged
-	done bool          // nobody wants it, and no node has it
+	next time.Duration // time of the next step, on the time base of aged
+	done bool          // the key is not wanted and no node has it
 }
 
-// NewGroup returns a group that holds nothing. Once and Hedge of cfg are of no
-// meaning: a key is tried for until it is won or released, and nodes are asked all
-// at once. Waiter is the name by which others give this process keys; nodes do not
-// list it.
+// NewGroup returns a group that holds nothing. It ignores Once and Hedge of cfg: a key is
+// retried until it is won or released, and all nodes are queried at once. Waiter is the ID by
+// which others hand keys over to this group; nodes do not list it.
 func NewGroup(cfg Config) (*Group, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -63,9 +60,9 @@ func NewGroup(cfg Config) (*Group, error) {
 	return g, nil
 }
 
-// Acquire asks for keys, each by itself, and goes on trying for each until it is won
-// or released. To ask for one that is held or wanted does nothing; one that was lost
-// is not wanted any more until it is asked for again.
+// Acquire requests keys, each independently, and retries each until it is won or released. It
+// does nothing for a key that is held or wanted. A lost key is not wanted any more until the
+// next Acquire for it.
 func (g *Group) Acquire(now clock.Now, keys ...string) Effects {
 	g.observe(now)
 	for _, key := range keys {
@@ -80,9 +77,9 @@ func (g *Group) Acquire(now clock.Now, keys ...string) Effects {
 	return g.effects()
 }
 
-// Release gives keys back, or stops trying for them. Freed tells of each when the
-// nodes know, too. next is the waiter for whom they keep what was held for HandOver,
-// by the Config.Waiter of its group; "": nobody.
+// Release releases keys, or ends the tries for them. A Freed event follows for each key once
+// the nodes have confirmed the release. Nodes keep a held key for the waiter next for HandOver;
+// next is the Config.Waiter of its group, "" for none.
 func (g *Group) Release(now clock.Now, next string, keys ...string) Effects {
 	g.observe(now)
 	for _, key := range keys {
@@ -93,8 +90,8 @@ func (g *Group) Release(now clock.Now, next string, keys ...string) Effects {
 	return g.effects()
 }
 
-// Woken says that somebody gives keys back for this group: those that are wanted are
-// tried for at once, and if a try is under way that is refused, at once again.
+// Woken handles the notification that another process releases keys for this group. Wanted keys
+// are tried at once, and again at once if the try under way is refused.
 func (g *Group) Woken(now clock.Now, keys ...string) Effects {
 	g.observe(now)
 	for _, key := range keys {
@@ -111,14 +108,13 @@ func (g *Group) Woken(now clock.Now, keys ...string) Effects {
 	return g.effects()
 }
 
-// Tick lets time pass. It does no harm early or without need.
+// Tick advances the time. An early or unneeded Tick does no harm.
 func (g *Group) Tick(now clock.Now) Effects {
 	g.observe(now)
 	return g.effects()
 }
 
-// observe brings the time up to date, and tells it every machine for which something
-// is due.
+// observe advances the time, and steps every machine for which something is due.
 func (g *Group) observe(now clock.Now) {
 	if g.last.Wall.IsZero() {
 		g.last = now
@@ -132,12 +128,12 @@ func (g *Group) observe(now clock.Now) {
 	}
 }
 
-// time is the present as machines are told it.
+// time returns the current time in the form that the machines get.
 func (g *Group) time() clock.Now {
 	return clock.Now{Mono: g.last.Mono, Wall: time.Unix(1, 0).Add(g.aged)}
 }
 
-// add gives a key its machine, which knows of the nodes what the group does.
+// add creates the machine of a key, with what the group knows of the nodes.
 func (g *Group) add(key string) *member {
 	m := &Machine{
 		cfg: g.cfg, tm: g.tm, nodes: make([]node, len(g.nodes)), round: round{wide: true},
@@ -153,10 +149,10 @@ func (g *Group) add(key string) *member {
 	return k
 }
 
-// step takes in what a step of a machine has come to.
+// step collects the effects of a machine's step.
 func (g *Group) step(k *member, e Effects) {
 	for _, event := range e.Events {
-		event.Keys = []string{k.key} // Freed of a machine names none
+		event.Keys = []string{k.key} // a machine's Freed names no keys
 		if event.Kind == Freed {
 			k.done = true
 		}
@@ -165,7 +161,7 @@ func (g *Group) step(k *member, e Effects) {
 	k.next = k.m.next()
 }
 
-// emit tells an event, in one with the last if nothing tells them apart.
+// emit adds an event, or merges it into the last one if they differ only in keys.
 func (g *Group) emit(e Event) {
 	if n := len(g.out.Events); n > 0 && e.Cause == nil {
 		if last := &g.out.Events[n-1]; last.Kind == e.Kind {
@@ -176,8 +172,8 @@ func (g *Group) emit(e Event) {
 	g.out.Events = append(g.out.Events, e)
 }
 
-// effects gives every free node its next call, parts with machines that are done, and
-// hands over what the shell has to do.
+// effects gives every free node its next call, drops machines that are done, and returns the
+// collected effects.
 func (g *Group) effects() Effects {
 	next := never
 	for i := range g.nodes {
@@ -201,7 +197,7 @@ func (g *Group) effects() Effects {
 	return out
 }
 
-// drop forgets a machine that is done.
+// drop removes a machine that is done, and reports whether it was.
 func (g *Group) drop(k *member) bool {
 	if k.done {
 		g.retired = g.retired.Plus(k.m.stats)

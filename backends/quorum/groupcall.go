@@ -6,14 +6,14 @@ import (
 	"salectl/backends/clock"
 )
 
-// groupNode is what a group knows of one node.
+// groupNode is the state of one node of a group.
 type groupNode struct {
 	call *groupCall // under way; nil: free
-	last due        // what it was asked last: releases and ballots take turns
-	seen seen       // as all machines know it
+	last due        // kind of the last call: releases and ballots alternate
+	seen seen       // shared by all machines
 }
 
-// groupCall is the calls of some machines as one.
+// groupCall is one call that combines the calls of several machines.
 type groupCall struct {
 	seq   uint64
 	sent  time.Duration // monotonic
@@ -22,16 +22,16 @@ type groupCall struct {
 	parts []part
 }
 
-// part is the call of one machine in it.
+// part is one machine's share of a groupCall.
 type part struct {
 	k    *member
 	seq  uint64
 	asks int
 }
 
-// serve gives a free node its next call, if there is one for it: what all machines
-// have for it of one kind. It returns when the next release falls due that the node
-// owes: never while it is busy, since its reply is followed by all that waits.
+// serve gives a free node its next call: one kind of request, from all machines that have one.
+// It returns the time at which the node's next release falls due. That is never for a busy
+// node, whose reply is followed by all pending requests.
 func (g *Group) serve(i int) time.Duration {
 	n := &g.nodes[i]
 	if n.call != nil {
@@ -41,7 +41,7 @@ func (g *Group) serve(i int) time.Duration {
 	var any [dueBallot + 1]bool
 	for _, k := range g.members {
 		if k.m.nodes[i].owedNext() <= g.aged {
-			k.m.observe(g.time()) // nothing but this was due for it
+			k.m.observe(g.time()) // nothing but this was due for the machine
 		}
 		any[k.m.due(i)] = true
 		next = min(next, k.m.nodes[i].owedNext())
@@ -57,7 +57,7 @@ func (g *Group) serve(i int) time.Duration {
 	return never
 }
 
-// send makes one call of those of all machines that have one of a kind for a node.
+// send combines all machines' requests of one kind into one call to a node.
 func (g *Group) send(i int, kind due) {
 	g.seq++
 	c := &groupCall{seq: g.seq, sent: g.last.Mono, vote: kind == dueBallot}
@@ -81,7 +81,7 @@ func (g *Group) send(i int, kind due) {
 	g.out.Calls = append(g.out.Calls, out)
 }
 
-// Reply takes the answer to a call. An answer that comes twice is ignored.
+// Reply handles the reply to a call. A duplicate reply is ignored.
 func (g *Group) Reply(now clock.Now, r Reply) Effects {
 	g.observe(now) // as Machine.Reply does
 	n := &g.nodes[r.Node]
@@ -106,7 +106,7 @@ func (g *Group) Reply(now clock.Now, r Reply) Effects {
 	for _, k := range g.members {
 		k.m.nodes[r.Node].seen = n.seen
 		if r.Err != nil && len(k.m.wanted) > 0 {
-			// A try that the node has yet to be asked in waits for it no longer.
+			// A try that has not queried the node yet no longer waits for it.
 			k.m.observe(g.time())
 			k.m.decide()
 			g.step(k, k.m.take())
@@ -115,10 +115,10 @@ func (g *Group) Reply(now clock.Now, r Reply) Effects {
 	return g.effects()
 }
 
-// part returns the answer to some of the asks.
+// part returns the part of a reply for the asks [from, to).
 func (b BallotReply) part(from, to int) BallotReply {
 	if from > 0 {
-		b.Repaired = 0 // counted with the first
+		b.Repaired = 0 // counted with the first part
 	}
 	b.Yes, b.Holders = b.Yes[from:to], b.Holders[from:to]
 	return b

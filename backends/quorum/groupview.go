@@ -7,7 +7,7 @@ import (
 	"salectl/backends/clock"
 )
 
-// State returns where a key stands.
+// State returns the state of a key.
 func (g *Group) State(key string) State {
 	if k := g.byKey[key]; k != nil {
 		return k.m.state
@@ -15,7 +15,7 @@ func (g *Group) State(key string) State {
 	return Released
 }
 
-// Validity returns how long a key is ours.
+// Validity returns the validity of a key's lease.
 func (g *Group) Validity(key string) Validity {
 	k := g.byKey[key]
 	if k == nil || k.m.state != Held {
@@ -47,8 +47,8 @@ func (g *Group) Nodes() []NodeView {
 	return views
 }
 
-// Stats returns the sums of what has happened to single keys since the group was
-// made: 1,024 keys that are renewed at once count as 1,024 renewals.
+// Stats returns the sums of the statistics of all keys since the group was created: one renewal
+// of 1,024 keys counts as 1,024 renewals.
 func (g *Group) Stats() Stats {
 	sum := g.retired
 	for _, k := range g.members {
@@ -57,7 +57,7 @@ func (g *Group) Stats() Stats {
 	return sum
 }
 
-// ClockOff is as Machine's.
+// ClockOff returns the median of NodeClockOff over all nodes; false without a majority of them.
 func (g *Group) ClockOff(now clock.Now) (time.Duration, bool) {
 	var off []time.Duration
 	for i := range g.nodes {
@@ -71,7 +71,7 @@ func (g *Group) ClockOff(now clock.Now) (time.Duration, bool) {
 	return median(off), true
 }
 
-// NodeClockOff is as Machine's.
+// NodeClockOff is like Machine.NodeClockOff.
 func (g *Group) NodeClockOff(now clock.Now, node int) (time.Duration, bool) {
 	s := &g.nodes[node].seen
 	if s.clock.IsZero() || g.aged+max(0, now.Since(g.last))-s.aged > g.cfg.TTL {

@@ -2,21 +2,21 @@ package quorum
 
 import "sync/atomic"
 
-// A lock that is held for a millisecond need not be known to all nodes, only to
-// a majority. So a first try asks no more than that, and the others only when
-// one of those refuses or keeps it waiting, or the lock is held for longer. That
-// is a third less to do for three nodes, and two fifths for five. All who want a
-// key begin with the same nodes, and so do not split the votes.
+// A lock that is held for a millisecond need not be known to all nodes, only to a majority. So
+// a first try queries only a majority. It queries the others when one of these refuses or is
+// late, or when the lock is held for longer. That saves a third of the calls with three nodes,
+// and two fifths with five. All processes prefer the same nodes for a key, and so do not split
+// the votes.
 
-// LateNodes remembers which nodes have lately kept a try waiting. Machines may
-// share one; it is safe for concurrent use.
+// LateNodes records which nodes recently answered a try late. Machines may share one; it is
+// safe for concurrent use.
 type LateNodes struct{ late []atomic.Bool }
 
 // NewLateNodes returns a LateNodes for some number of nodes, none of them late.
 func NewLateNodes(nodes int) *LateNodes { return &LateNodes{late: make([]atomic.Bool, nodes)} }
 
-// narrow lets a first try begin with a majority of the nodes: those that are
-// free and were not late.
+// narrow restricts a first try to a majority of the nodes, preferring free ones that were not
+// late.
 func (m *Machine) narrow() {
 	if m.cfg.Hedge == 0 || m.refusals > 0 || m.watched || len(m.held) > 0 {
 		return
@@ -38,7 +38,7 @@ func (m *Machine) narrow() {
 	}
 }
 
-// widen lets the others be asked, too.
+// widen makes the try query the remaining nodes too, and records the late ones.
 func (m *Machine) widen() {
 	m.round.wide = true
 	for i := range m.nodes {

@@ -9,35 +9,35 @@ import (
 	"time"
 )
 
-// RandomToken returns a new token that nobody can guess or meet by chance.
+// RandomToken returns a new random token that cannot be guessed and does not collide.
 func RandomToken() string { return crand.Text() }
 
-// Lease is some keys that are held, and renewed until they are lost or given
-// back. All methods are safe for concurrent use. It makes a context and channels
-// only for whoever asks for them: most leases of a busy lock end before.
+// Lease is a set of held keys, renewed until they are lost or released. Its methods are safe
+// for concurrent use. Its context and channels are created on first use: most leases of a busy
+// lock end earlier.
 type Lease struct {
 	keeper   *keeper
 	ticket   *ticket
-	patience time.Duration // above 0: how long it waits
+	patience time.Duration // above 0: maximum waiting time
 
-	parent  context.Context // that it was acquired under
-	decided chan struct{}   // closed when the keys are held, or will not be
-	refused error           // written before decided is closed, and read after
-	stop    func() bool     // takes back what was to follow from the end of parent; nil: that has none
+	parent  context.Context // context of the acquisition
+	decided chan struct{}   // closed when the keys are held or refused
+	refused error           // written before decided is closed, read after
+	stop    func() bool     // cancels the reaction to the end of parent; nil if parent never ends
 
 	mu      sync.Mutex
-	cause   error // why it has ended; nil: it has not
-	unfreed error // what is to be said when it is over
+	cause   error // reason for the end; nil: not ended
+	unfreed error // result of Freed once done is over
 	ctx     context.Context
-	cancel  context.CancelCauseFunc // of ctx
-	freed   happening               // a majority has forgotten the keys
+	cancel  context.CancelCauseFunc // cancels ctx
+	freed   happening               // a majority has confirmed the release
 	done    happening
 }
 
-// happening is something for which may be waited. The mutex of its lease guards it.
+// happening is an event that can be waited for. The mutex of its lease guards it.
 type happening struct {
 	over bool
-	told chan struct{} // closed when it is over; nil: nobody waits
+	told chan struct{} // closed when it is over; nil: created on demand
 }
 
 func (h *happening) happens() {
@@ -61,16 +61,15 @@ func newLease(ctx context.Context, t *ticket, patience time.Duration) *Lease {
 	return &Lease{ticket: t, patience: patience, parent: ctx, decided: make(chan struct{})}
 }
 
-// Hold acquires all keys and returns when they are held. The zero values of
-// some fields of cfg have defaults: TTL is DefaultTTL, Hedge is 2 ms, tokens, jitter
-// and waiter are random. Nodes are those of the first argument.
+// Hold acquires all keys and returns when they are held. It sets defaults for some zero fields
+// of cfg: TTL is DefaultTTL, Hedge is 2 ms, and tokens, jitter and waiter are random. Nodes are
+// the names of nodes.
 //
-// The lease lasts until it is lost or released, or until ctx ends, before
-// Hold returns or after; then the keys are given back. An error wraps
-// ErrRefused, or is the cause of the end of ctx; no goroutine is left then and
-// the nodes within reach have been told.
+// The lease lasts until it is lost or released, or until ctx ends, even while Hold is still
+// waiting; the end of ctx releases the keys. An error wraps ErrRefused, or is the cause of the
+// end of ctx. By then no goroutine is left and the reachable nodes have been notified.
 //
-// Where several goroutines of a process want the same keys, Locks is better.
+// Use Locks where several goroutines of a process want the same keys.
 func Hold(ctx context.Context, nodes []Node, cfg Config, keys ...string) (*Lease, error) {
 	m, err := NewMachine(cfg.withDefaults(nodes))
 	switch {
@@ -92,10 +91,10 @@ func Hold(ctx context.Context, nodes []Node, cfg Config, keys ...string) (*Lease
 	return l, nil
 }
 
-// hedge is how long a lock must be held to be known to all nodes.
+// hedge is the default of Config.Hedge: a lock that is held for longer is written to all nodes.
 const hedge = 2 * time.Millisecond
 
-// withDefaults fills in what is random.
+// withDefaults sets Nodes, and the defaults that Hold documents.
 func (c Config) withDefaults(nodes []Node) Config {
 	c.Nodes = Names(nodes)
 	if c.TTL == 0 {
@@ -116,8 +115,8 @@ func (c Config) withDefaults(nodes []Node) Config {
 	return c
 }
 
-// wait waits until the keys are held, or will not be. From then on the lease
-// ends with its context.
+// wait waits until the keys are held or refused. Once they are held, the end of the parent
+// context ends the lease.
 func (l *Lease) wait() error {
 	select {
 	case <-l.decided:
@@ -136,8 +135,8 @@ func (l *Lease) wait() error {
 
 func (l *Lease) leave() { l.keeper.leave(l.ticket) }
 
-// end notes that the lease has ended, and why. The end of the context that it was
-// acquired under comes first.
+// end records that the lease has ended, and why. The end of the parent context takes precedence
+// over cause.
 func (l *Lease) end(cause error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -152,16 +151,15 @@ func (l *Lease) end(cause error) {
 	}
 }
 
-// Context ends when the lease does: its cause wraps ErrLost or ErrReleased, or
-// is that of the context under which it was acquired. When a lease is lost this
-// comes a tenth of the ttl before others can have the keys, for work in flight
-// to end in.
+// Context returns a context that ends with the lease. Its cause wraps ErrLost or ErrReleased,
+// or is that of the context of the acquisition. When a lease is lost, the context ends a tenth
+// of the ttl before others can acquire the keys, so that work in flight can end.
 func (l *Lease) Context() context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case l.ctx != nil:
-	case l.cause != nil: // which is not what parent may have come to since
+	case l.cause != nil: // cause, not what parent may have ended with since
 		l.ctx, l.cancel = context.WithCancelCause(context.WithoutCancel(l.parent))
 		l.cancel(l.cause)
 	default:
@@ -170,8 +168,8 @@ func (l *Lease) Context() context.Context {
 	return l.ctx
 }
 
-// Valid reports whether the keys still are ours at this moment. It is surer than
-// Context, whose end may be seen late by a process that was suspended.
+// Valid reports whether the keys are held at this moment. It is more reliable than Context,
+// whose end a suspended process may observe late.
 func (l *Lease) Valid() bool {
 	l.mu.Lock()
 	lasts := l.cause == nil && l.parent.Err() == nil
@@ -179,20 +177,19 @@ func (l *Lease) Valid() bool {
 	return lasts && l.keeper.validity.Load().At(l.keeper.clock())
 }
 
-// Done is closed when the lease has ended and each node has confirmed that, or
-// had its time to.
+// Done returns a channel that is closed when the lease has ended and each node has confirmed
+// the release or timed out.
 func (l *Lease) Done() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.done.channel()
 }
 
-// Release gives the keys back and waits until others can have them, which takes
-// a majority of the nodes, or until ctx ends: the release then goes on without
-// its caller. An error names nodes that did not confirm; they forget the keys
-// within a ttl. Releasing twice, or what is lost, is no error. Before the nodes
-// are closed wait for Freed as well, or those that are slower than most keep the
-// keys for a ttl.
+// Release releases the keys and waits until others can acquire them, which takes the
+// confirmation of a majority of the nodes. If ctx ends first, it returns the cause; the release
+// continues in the background. An error names nodes that did not confirm; they forget the keys
+// within a ttl. Releasing a lost or released lease is no error. Before the nodes are closed,
+// wait for Freed too: otherwise slower nodes keep the keys for a ttl.
 func (l *Lease) Release(ctx context.Context) error {
 	if l.stop != nil {
 		l.stop()
@@ -217,7 +214,7 @@ func (l *Lease) Release(ctx context.Context) error {
 	return l.leftover()
 }
 
-// leftover is what Release says of nodes that have not confirmed. mu is held.
+// leftover returns the error of Release about unconfirmed nodes. mu is held.
 func (l *Lease) leftover() error {
 	if l.freed.over {
 		return nil
@@ -225,8 +222,8 @@ func (l *Lease) leftover() error {
 	return l.unfreed
 }
 
-// Freed waits until Done, or until ctx ends. The error names the nodes that have
-// not confirmed that the lease has ended.
+// Freed waits for Done, or until ctx ends. Its error names the nodes that have not confirmed
+// the release.
 func (l *Lease) Freed(ctx context.Context) error {
 	select {
 	case <-l.Done():
@@ -238,14 +235,14 @@ func (l *Lease) Freed(ctx context.Context) error {
 	}
 }
 
-// free says that a majority has forgotten the keys.
+// free records that a majority has confirmed the release.
 func (l *Lease) free() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.freed.happens()
 }
 
-// finish says that nothing more is waited for.
+// finish records that the release is over, with the error about unconfirmed nodes.
 func (l *Lease) finish(unfreed error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,24 +11,23 @@ import (
 	"salectl/backends/clock"
 )
 
-// keeper runs a line for real. Whoever has news for it, a caller, a timer, a
-// node's reply, steps it under the lock: no goroutine stands between the reply
-// that decides and the caller that waits for it.
+// keeper runs a line against real nodes. Callers, timers and replies step the line directly,
+// under the lock: no goroutine switch separates the deciding reply from the waiting caller.
 type keeper struct {
 	clock   clock.Clock
 	callers *Callers
-	closed  func() // called once, in a goroutine of its own, when the line is idle for good
+	closed  func() // called once, in its own goroutine, when the line is idle for good
 
 	validity atomic.Pointer[Validity]
 
-	deliver func(Reply) // replied
+	deliver func(Reply) // the method replied
 
 	mu      sync.Mutex
 	line    *line
 	leases  map[*ticket]*Lease
-	parting []*Lease // given back, and not yet confirmed by all nodes
+	parting []*Lease // released, and not yet confirmed by all nodes
 	timer   *time.Timer
-	wakeAt  time.Duration // what the timer is set to; 0: to nothing
+	wakeAt  time.Duration // monotonic time that the timer is set to; 0: not set
 	watch   context.CancelFunc
 	over    bool
 }
@@ -43,8 +42,8 @@ func newKeeper(callers *Callers, m *Machine, order Order, keys []string, closed 
 	return k
 }
 
-// join begins to wait for the keys, on behalf of a lease. false: the keeper has
-// ended, another is needed.
+// join adds a lease to the line. It returns false if the keeper has ended; a new keeper is
+// needed then.
 func (k *keeper) join(l *Lease) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -60,7 +59,7 @@ func (k *keeper) join(l *Lease) bool {
 	return true
 }
 
-// step lets something happen to the line.
+// step passes an input to the line and performs its effects.
 func (k *keeper) step(do func(clock.Now) lineEffects) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -86,7 +85,7 @@ func (k *keeper) ticked() {
 	})
 }
 
-// perform does what a step asks for. mu is held.
+// perform carries out the effects of a step. mu is held.
 func (k *keeper) perform(now clock.Now, e lineEffects) {
 	if v := k.line.m.Validity(); v != *k.validity.Load() {
 		k.validity.Store(&v)
@@ -97,7 +96,7 @@ func (k *keeper) perform(now clock.Now, e lineEffects) {
 	}
 	switch {
 	case k.line.wanted():
-		// Another in the line goes on with the nodes.
+		// Another ticket of the line continues with the nodes.
 		for _, l := range k.parting {
 			l.finish(nil)
 		}
@@ -117,8 +116,8 @@ func (k *keeper) perform(now clock.Now, e lineEffects) {
 	k.setTimer(now, e.wake)
 }
 
-// setTimer sets the timer, if it would not come soon enough: coming early does
-// no harm, and a timer that is set for each step would cost more than the step.
+// setTimer sets the timer unless it fires early enough already. Firing early does no harm, and
+// setting a timer for each step would cost more than the step.
 func (k *keeper) setTimer(now clock.Now, at time.Duration) {
 	if at == 0 || k.wakeAt != 0 && k.wakeAt <= at {
 		return
@@ -131,7 +130,7 @@ func (k *keeper) setTimer(now clock.Now, at time.Duration) {
 	}
 }
 
-// turned tells a lease what has become of its ticket.
+// turned updates the lease of a ticket whose state has changed.
 func (k *keeper) turned(t *ticket) {
 	l := k.leases[t]
 	switch t.state {
@@ -151,8 +150,7 @@ func (k *keeper) turned(t *ticket) {
 	k.parting = append(k.parting, l)
 }
 
-// finish ends the keeper: all nodes have confirmed the release, or had their
-// time.
+// finish ends the keeper after all nodes have confirmed the release or timed out.
 func (k *keeper) finish() {
 	k.over = true
 	if k.timer != nil {
@@ -171,7 +169,7 @@ func (k *keeper) finish() {
 	}()
 }
 
-// close ends the keeper at once, and all leases with it.
+// close ends the keeper at once, with all its leases.
 func (k *keeper) close() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -195,7 +193,7 @@ func (k *keeper) close() {
 	}
 }
 
-// unfreed names the nodes that have not confirmed the release.
+// unfreed returns an error that names the nodes that have not confirmed the release.
 func (k *keeper) unfreed() error {
 	var errs []error
 	for _, n := range k.line.m.Nodes() {
@@ -211,7 +209,7 @@ func (k *keeper) unfreed() error {
 	return errors.Join(errs...)
 }
 
-// beginWatch listens to all nodes for the news that a key was freed.
+// beginWatch watches the keys on all nodes.
 func (k *keeper) beginWatch() {
 	var ctx context.Context
 	ctx, k.watch = context.WithCancel(k.callers.ctx)
@@ -222,7 +220,7 @@ func (k *keeper) beginWatch() {
 	}
 }
 
-// follow watches one key on one node. A node that cannot tell is left alone.
+// follow watches one key on one node, unless the node cannot notify.
 func (k *keeper) follow(ctx context.Context, n Node, key string) {
 	for ctx.Err() == nil {
 		err := n.Watch(ctx, key, k.line.m.cfg.Waiter, func() { k.step(k.line.woken) })

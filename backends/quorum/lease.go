@@ -8,13 +8,12 @@ import (
 	"salectl/backends/clock"
 )
 
-// State is where a machine stands with its keys.
+// State is the state of a machine.
 //
 //	Released ──Acquire──▶ Acquiring ──majority──▶ Held ──out of time, or forgotten──▶ Lost
 //
-// Release leads from each of them to Released, Acquire from Lost to Acquiring.
-// A refused machine that is to try only once goes from Acquiring to Released.
-// More keys are acquired while others are held: the state stays Held.
+// Release leads from each state to Released, Acquire from Lost to Acquiring. With Config.Once,
+// a refusal leads from Acquiring to Released. Acquiring further keys leaves the state at Held.
 type State int
 
 // A machine begins as Released.
@@ -22,71 +21,69 @@ const (
 	Released  State = iota // nothing is held and nothing wanted
 	Acquiring              // keys are wanted, none is held
 	Held                   // a majority of the nodes has promised the keys
-	Lost                   // the keys were held, and may be somebody else's now
+	Lost                   // the keys were held; another process may hold them now
 )
 
 func (s State) String() string {
 	return [...]string{"released", "acquiring", "held", "lost"}[s]
 }
 
-// Machine holds a growing set of keys by majority vote of some nodes. It does
-// no I/O and starts nothing: every input takes the time and returns Effects to
-// be carried out. It is not safe for concurrent use.
+// Machine holds a growing set of keys by majority vote of some nodes. It does no I/O and starts
+// no goroutines: every input gets the time and returns the Effects to carry out. It is not safe
+// for concurrent use.
 //
-// The promise: while Validity says yes, a majority of the nodes has promised every
-// held key to this machine and to nobody else, as long as the clocks of nodes
-// and process differ in speed by less than one in a hundred and a node that
-// lost its memory abstains (Node). Validity counts from the instant a ballot
-// was handed out, before any node can have begun to count its ttl. (One thing
-// neither of the two clocks can see: a wall clock set back by as much as the
-// host was suspended, with no input between.)
+// While Validity is not over, a majority of the nodes has promised every held key to this
+// machine alone. This requires that the clocks of nodes and process differ in speed by less
+// than 1%, and that a node that lost its memory abstains (see Node). Validity counts from
+// before the first ballot was sent, so before any node can start to count its ttl. Neither
+// clock can detect one case: a wall clock set back by as much as the host was suspended, with
+// no input in between.
 //
-// A node has at most one call of a machine under way. So what follows for a
-// node always follows what it was sent before, a release its ballot too, and a
-// node that hangs has nothing stale waiting for it.
+// A node has at most one call of a machine under way. So calls to a node are ordered, a release
+// always follows its ballot, and nothing stale is queued for a node that hangs.
 //
-// All keys are lost together. They have one token in common, except that a
-// refused try is repeated under a new one: the release of the refused try may
-// still be on its way, and would free what the same token has won since.
+// All keys are lost together. They share one token, but a refused try is repeated under a new
+// token: the release of the refused try may still be in flight, and would release what the same
+// token has won since.
 type Machine struct {
 	cfg Config
 	tm  times
 
-	// aged is the time base of everything below: it adds up what passes between
-	// one input and the next, on the faster of the two clocks each time.
+	// aged is the time base of all fields below. It sums up the time between inputs, each time
+	// by the faster of the two clocks.
 	aged time.Duration
-	last clock.Now // of the input that brought aged up to date
+	last clock.Now // time of the last input
 
 	state   State
-	parting bool     // all was given back, and Freed is still due
-	token   string   // for the keys of the next try; "": it needs a new one
-	wants   []string // keys asked for and not held
+	parting bool     // all keys are released, and Freed is not emitted yet
+	token   string   // token of the next try; "": a new one is needed
+	wants   []string // keys requested and not held
 	held    []*lease
-	wanted  []*lease      // those of the try under way: one each of wants, or none
-	since   time.Duration // when the oldest ballot was sent that a held key rests on
+	wanted  []*lease      // keys of the try under way: one for each of wants, or none
+	since   time.Duration // send time of the oldest ballot that a held key relies on
 
 	round    round
 	beats    uint64        // rounds begun, for the notes
-	note     string        // of the ballots of the round; "": none is written yet
+	note     string        // note of the round's ballots; "": not written yet
 	refusals int           // tries refused in a row
-	began    time.Duration // when the keys were first asked for that are wanted
-	waitFrom time.Duration // since when it counts as waiting
-	watched  bool          // nodes tell when a key is freed
-	woken    bool          // a key was freed during the try under way: if that is refused, it goes on
-	took     time.Duration // of the last try that won, from ballots to majority
-	stale    int           // rounds in a row that did not renew every held key
-	retryAt  time.Duration // when wants are tried again, if no try is under way
-	renewAt  time.Duration // when held keys are renewed
+	began    time.Duration // time of the last Acquire that added wanted keys
+	waitFrom time.Duration // start of the waiting time
+	watched  bool          // nodes notify of freed keys
+	woken    bool          // a key was freed during the try under way: a refusal continues it
+	took     time.Duration // duration of the last successful try, from ballots to majority
+	stale    int           // consecutive rounds that did not renew every held key
+	retryAt  time.Duration // time of the next try for wants, if none is under way
+	renewAt  time.Duration // time of the next renewal
 
 	nodes []node
 	spent spent
-	seq   uint64 // of the last call
+	seq   uint64 // number of the last call
 	stats Stats
 	out   Effects
 
-	sighted map[string][]sighting // of wanted keys: what each node says of who has them
+	sighted map[string][]sighting // by wanted key: the holder that each node names
 
-	group *pace // what the machines of a Group have in common; nil: the machine is alone
+	group *pace // shared by the machines of a Group; nil: not in a Group
 }
 
 // NewMachine returns a machine that holds nothing.
@@ -102,9 +99,8 @@ func NewMachine(cfg Config) (*Machine, error) {
 	return &Machine{cfg: cfg, tm: timesOf(cfg.TTL), nodes: make([]node, len(cfg.Nodes)), round: round{wide: true}}, nil
 }
 
-// Acquire asks for keys, all or none of them. Keys that are held stay held
-// whatever comes of it. Keys that were asked for before and are not held yet
-// join the new ones: all or none of both.
+// Acquire requests keys, all or none of them. Held keys stay held whatever the result. Keys
+// that were requested earlier and are not held yet join the request.
 func (m *Machine) Acquire(now clock.Now, keys ...string) Effects {
 	m.observe(now)
 	fresh, missing := m.want(keys)
@@ -123,8 +119,8 @@ func (m *Machine) Acquire(now clock.Now, keys ...string) Effects {
 	return m.effects()
 }
 
-// want adds to wants each key that is neither held nor wanted. It returns how
-// many those were, and how many of the keys are not held.
+// want adds each key that is neither held nor wanted to wants. It returns the number of added
+// keys, and the number of keys that are not held.
 func (m *Machine) want(keys []string) (fresh, missing int) {
 	const held, wanted = 1, 2
 	known := make(map[string]int, len(m.held)+len(m.wants)+len(keys))
@@ -148,10 +144,10 @@ func (m *Machine) want(keys []string) (fresh, missing int) {
 	return fresh, missing
 }
 
-// Reply takes the answer to a call. An answer that comes twice is ignored.
+// Reply handles the reply to a call. A duplicate reply is ignored.
 func (m *Machine) Reply(now clock.Now, r Reply) Effects {
-	// Time first: a key whose time is up is lost, and a try that took too long
-	// is over, whatever the answer says.
+	// Advance the time first: an expired key is lost, and a try that took too long is over,
+	// whatever the reply contains.
 	m.observe(now)
 	n := &m.nodes[r.Node]
 	c := n.call
@@ -169,12 +165,12 @@ func (m *Machine) Reply(now clock.Now, r Reply) Effects {
 	return m.effects()
 }
 
-// Waiting says for how long whoever wants the keys counts as having waited. The
-// nodes tell those who counts most first. From Acquire on it grows by itself.
+// Waiting sets how long this machine counts as having waited for its keys. Nodes notify the
+// waiter with the longest time first. From Acquire on, the time grows by itself.
 func (m *Machine) Waiting(waited time.Duration) { m.waitFrom = m.aged - waited }
 
-// Woken says that a node has freed a key while Config.Waiter was first on its
-// list, or that it tells such news from now on.
+// Woken handles the notification that a node has freed a key and Config.Waiter was first on its
+// list, or that the node sends such notifications from now on.
 func (m *Machine) Woken(now clock.Now) Effects {
 	m.observe(now)
 	m.watched = true
@@ -188,8 +184,7 @@ func (m *Machine) Woken(now clock.Now) Effects {
 	return m.effects()
 }
 
-// inquire renews what is held, and asks the nodes with it whether anybody waits for
-// that.
+// inquire renews the held keys, and queries with the renewal whether the keys' lists are empty.
 func (m *Machine) inquire(now clock.Now) Effects {
 	m.observe(now)
 	if m.state == Held {
@@ -199,23 +194,23 @@ func (m *Machine) inquire(now clock.Now) Effects {
 	return m.effects()
 }
 
-// alone reports whether a majority of the nodes has answered the inquiry that was made
-// last, and has nobody on its lists. Whoever waits is on the lists of a majority.
+// alone reports whether a majority of the nodes has answered the last inquiry and has no waiter
+// on its lists. Every waiter is on the lists of a majority.
 func (m *Machine) alone() bool {
 	return m.state == Held && m.round.tell && !slices.ContainsFunc(m.held, func(l *lease) bool { return l.alone < m.majority() })
 }
 
-// Tick lets time pass. It does no harm early or without need.
+// Tick advances the time. An early or unneeded Tick does no harm.
 func (m *Machine) Tick(now clock.Now) Effects {
 	m.observe(now)
 	return m.effects()
 }
 
-// Release gives everything back and wants nothing any more. From now on no key
-// is valid and none is asked for; Freed tells when the nodes know it too.
+// Release releases all keys and ends all tries. From now on no key is valid or wanted. A Freed
+// event follows when the nodes have confirmed the release.
 func (m *Machine) Release(now clock.Now) Effects { return m.release(now, "") }
 
-// release gives everything back, what is held for a waiter who is next.
+// release is Release, with a waiter to hand the held keys over to; "" for none.
 func (m *Machine) release(now clock.Now, next string) Effects {
 	m.observe(now)
 	m.dropAll(next)
@@ -226,7 +221,7 @@ func (m *Machine) release(now clock.Now, next string) Effects {
 	return m.effects()
 }
 
-// observe brings the time up to date and does what it alone decides.
+// observe advances the time and applies what time alone decides.
 func (m *Machine) observe(now clock.Now) {
 	if m.last.Wall.IsZero() {
 		m.last = now // the first input: nothing has aged yet
@@ -244,8 +239,8 @@ func (m *Machine) observe(now clock.Now) {
 	}
 }
 
-// effects begins what is due, gives every free node its next call, and hands
-// over what the shell has to do.
+// effects starts what is due, gives every free node its next call, and returns the collected
+// effects.
 func (m *Machine) effects() Effects {
 	switch {
 	case len(m.wants) > 0 && len(m.wanted) == 0 && m.aged >= m.retryAt:
@@ -253,7 +248,7 @@ func (m *Machine) effects() Effects {
 	case m.state == Held && m.aged >= m.renewAt:
 		m.begin()
 	}
-	if m.group != nil { // which serves the nodes when it has stepped all its machines
+	if m.group != nil { // the group serves the nodes after it has stepped all machines
 		return m.take()
 	}
 	for i := range m.nodes {
@@ -265,7 +260,7 @@ func (m *Machine) effects() Effects {
 	return out
 }
 
-// part tells when all that was given back is forgotten by the nodes.
+// part emits Freed once the nodes have forgotten all released keys.
 func (m *Machine) part() {
 	if m.parting && m.Settled() {
 		m.parting = false
@@ -273,17 +268,17 @@ func (m *Machine) part() {
 	}
 }
 
-// take hands over what has gathered.
+// take returns the collected effects, and resets them.
 func (m *Machine) take() Effects {
 	out := m.out
 	m.out = Effects{}
 	return out
 }
 
-// never is when nothing falls due.
+// never is the time of something that does not fall due.
 const never = time.Duration(math.MaxInt64)
 
-// wake returns the monotonic instant at which something falls due by itself.
+// wake returns the monotonic time at which the next Tick is due, 0 for never.
 func (m *Machine) wake() time.Duration {
 	at := m.next()
 	for i := range m.nodes {
@@ -294,8 +289,7 @@ func (m *Machine) wake() time.Duration {
 	return wakeAt(m.last, m.aged, at)
 }
 
-// wakeAt returns the monotonic instant of what falls due on the time base of aged, 0
-// for never.
+// wakeAt converts a time on the time base of aged to a monotonic time; 0 for never.
 func wakeAt(last clock.Now, aged, at time.Duration) time.Duration {
 	if at == never {
 		return 0
@@ -303,8 +297,7 @@ func wakeAt(last clock.Now, aged, at time.Duration) time.Duration {
 	return last.Mono + max(at-aged, 1)
 }
 
-// next returns when, on the time base of aged, something falls due by itself apart from
-// releases.
+// next returns when something other than a release falls due, on the time base of aged.
 func (m *Machine) next() time.Duration {
 	at := never
 	if m.state == Held {
@@ -322,7 +315,7 @@ func (m *Machine) next() time.Duration {
 	return at
 }
 
-// win makes the wanted keys held: each has its majority.
+// win turns the wanted keys into held ones: each has its majority.
 func (m *Machine) win() {
 	m.took = m.aged - m.round.sent
 	m.stats.Won++
@@ -336,7 +329,7 @@ func (m *Machine) win() {
 		l.held, l.won, l.since = true, m.round.id, m.round.sent
 	}
 	for i := range m.nodes {
-		// Who grants a key takes whoever has it now off its list.
+		// A node that grants a key removes the new holder from the key's list.
 		granted := func(l *lease) bool { return l.at[i].answer == Yes }
 		if m.nodes[i].listed && !slices.ContainsFunc(m.wanted, func(l *lease) bool { return !granted(l) }) {
 			m.nodes[i].listed = false
@@ -348,12 +341,12 @@ func (m *Machine) win() {
 	m.state, m.wants, m.wanted, m.refusals, m.woken = Held, nil, nil, 0, false
 }
 
-// refuse ends the try under way, because of the key of l, and takes back what
-// any node may have granted in it.
+// refuse ends the try under way because of the key of l, and releases what nodes may have
+// granted in it.
 func (m *Machine) refuse(l *lease, why string) {
 	if m.woken {
-		// The holder gives the key back node by node. What has been granted so far
-		// stays: to return it would pass the key to others here, and to us there.
+		// The holder releases the key node by node. Votes won so far stay: releasing them would
+		// pass the key to others on these nodes, and to this machine on the rest.
 		m.woken = false
 		m.refusals++
 		m.begin()
@@ -377,7 +370,7 @@ func (m *Machine) refuse(l *lease, why string) {
 	}
 }
 
-// lose ends everything, because of the key of l.
+// lose gives up all keys because of the key of l.
 func (m *Machine) lose(l *lease, why string) {
 	m.stats.Lost++
 	m.emit(Event{Kind: Losing, Keys: m.Keys(), Cause: m.failure(l, ErrLost, why)})
@@ -385,8 +378,8 @@ func (m *Machine) lose(l *lease, why string) {
 	m.state, m.parting = Lost, true
 }
 
-// dropAll forgets all keys and owes their release to the nodes, that of held keys
-// for a waiter who is next.
+// dropAll forgets all keys and queues their releases. Held keys are handed over to the waiter
+// next, if not "".
 func (m *Machine) dropAll(next string) {
 	for _, l := range m.held {
 		m.drop(l, next)
@@ -398,7 +391,7 @@ func (m *Machine) dropAll(next string) {
 	m.wants, m.sighted = nil, nil
 }
 
-// dropWanted ends a try without a word about it. Its token is spent.
+// dropWanted ends a try without an event. Its token is not used again.
 func (m *Machine) dropWanted() {
 	if len(m.wanted) == 0 {
 		return
@@ -409,13 +402,12 @@ func (m *Machine) dropWanted() {
 	m.wanted, m.token = nil, ""
 }
 
-// longestPause bounds the pauses between rounds that fail, however long the ttl:
-// a key that has fallen free, or a majority that is there again, is noticed well
-// within a second.
+// longestPause bounds the pauses between failed rounds, whatever the ttl: a freed key, or a
+// majority that has recovered, is discovered well within a second.
 const longestPause = 360 * time.Millisecond
 
-// pause is how long to wait after a round that failed, and some before it. It
-// grows, so that nodes which are gone cost little.
+// pause returns the delay after a failed round that was preceded by some other failed rounds.
+// It grows, so that failed nodes cost little.
 func (m *Machine) pause(before int) time.Duration {
 	base := min(m.cfg.TTL/64<<min(before, 3), longestPause*2/3)
 	if m.group != nil {
@@ -424,8 +416,8 @@ func (m *Machine) pause(before int) time.Duration {
 	return base/2 + time.Duration(m.cfg.Jitter()*float64(base))
 }
 
-// freeIn is how long it takes until the leases have run out that were in the way of the try
-// under way, if nobody renews them; never: something else was.
+// freeIn returns how long the leases that blocked the try under way still last unless they are
+// renewed; never if something else blocked it.
 func (m *Machine) freeIn() (longest time.Duration) {
 	for _, l := range m.wanted {
 		var left []time.Duration
@@ -450,12 +442,12 @@ func (m *Machine) freeIn() (longest time.Duration) {
 	return longest
 }
 
-// afterFree is how long after that instant it is tried at the latest: several may wait for it,
-// and not all are to ask at once.
+// afterFree is the maximum delay of a try after the blocking leases expire. The delay is
+// random, since several processes may wait for the same lease.
 const afterFree = 8 * time.Millisecond
 
-// pauseUntil is pause, but no longer than until leases have run out: their holder has died if it
-// has not renewed them by then.
+// pauseUntil is pause, limited to when the blocking leases expire: a holder that has not
+// renewed by then has died.
 func (m *Machine) pauseUntil(free time.Duration, before int) time.Duration {
 	d := m.pause(before)
 	if free == never || d <= free+time.Millisecond {

@@ -8,31 +8,30 @@ import (
 	"salectl/backends/clock"
 )
 
-// Order is the strategy by which those who wait for a key are served. The zero
-// Order is Fifo.
+// Order is the order in which waiters for a key are served. The zero Order is Fifo.
 type Order struct{ ageing time.Duration }
 
-// Fifo serves who has waited longest.
+// Fifo serves the longest waiter first.
 var Fifo = Order{}
 
-// Priority serves who has the highest priority. Each step of it is worth as much
-// as having waited for ageing, so that nobody waits for ever.
+// Priority serves the waiter with the highest priority first. One step of priority equals a
+// waiting time of ageing, so that no waiter starves.
 func Priority(ageing time.Duration) Order { return Order{ageing} }
 
-// waited is for how long a ticket counts as having waited.
+// waited returns the waiting time of a ticket, including its priority.
 func (o Order) waited(now time.Duration, t *ticket) time.Duration {
 	return now - t.since + time.Duration(t.priority)*o.ageing
 }
 
-// ticket is somebody who waits for the keys of a line, or has them.
+// ticket is a waiter for the keys of a line, or their holder.
 type ticket struct {
 	priority int
-	once     bool          // it does not wait
-	until    time.Duration // monotonic: it gives up then; 0: never
-	since    time.Duration // monotonic: when it came
+	once     bool          // fail instead of waiting
+	until    time.Duration // monotonic: end of the waiting time; 0: none
+	since    time.Duration // monotonic: time of arrival
 
 	state ticketState
-	err   error // of refused and lost
+	err   error // for refused and lost
 }
 
 type ticketState int
@@ -42,49 +41,49 @@ const (
 	ticketHolds
 	ticketRefused
 	ticketLost
-	ticketOver // it has given the keys back, or did not want them any more
+	ticketOver // the ticket has released the keys, or has left while waiting
 )
 
-// turn is how long the keys go from one waiter to the next within a process
-// before those of other processes are let in between, if any wait.
+// turn is how long the keys pass from waiter to waiter within a process before waiters of other
+// processes get them, if there are any.
 const turn = 200 * time.Millisecond
 
-// inquiry is how long before the end of a turn the nodes are asked whether anybody
-// else waits, and after it what they said is too old.
+// inquiry is how long before the end of a turn the nodes are queried for other waiters, and how
+// long after the end their answers still count.
 const inquiry = 10 * time.Millisecond
 
-// line is who in one process waits for the keys of a machine, in order, and who
-// has them. Only the line asks the nodes, however many wait in it, and hands the
-// keys on without asking them. It is a step machine like the one that it steps.
+// line is one process's queue for the keys of a machine, with their holder. Only the line calls
+// the nodes, whatever its length, and it passes the keys on without calling them. It is a step
+// machine, like the Machine that it steps.
 type line struct {
 	m     *Machine
 	keys  []string
 	order Order
 
 	holder  *ticket
-	waiting []*ticket // the next first
-	cause   *Failure  // of the last try that was refused
+	waiting []*ticket // next one first
+	cause   *Failure  // of the last refused try
 
 	turnEnds time.Duration // monotonic
-	inquired bool          // the nodes were asked in this turn whether anybody else waits
-	resumeAt time.Duration // monotonic: when to ask again, others having been let in; 0: not waiting for that
-	partAt   time.Duration // monotonic: while nobody wants anything, until when releases are waited for; 0: somebody does
+	inquired bool          // the nodes were queried for other waiters in this turn
+	resumeAt time.Duration // monotonic: time of the next Acquire, after a yield to other processes; 0: not yielding
+	partAt   time.Duration // monotonic: time limit for releases while the line is empty; 0: it is not empty
 
-	wake time.Duration // of the machine
+	wake time.Duration // next Tick of the machine
 	out  lineEffects
 }
 
-// lineEffects is what an input asks the shell to do.
+// lineEffects is what the keeper must do after an input.
 type lineEffects struct {
 	calls  []Call
-	turned []*ticket     // whose state has changed
-	wake   time.Duration // tick when the monotonic clock has come this far; 0: no need
-	watch  bool          // the keys are to be watched from now on, for as long as anybody wants them
+	turned []*ticket     // tickets whose state has changed
+	wake   time.Duration // monotonic time of the next tick; 0: none needed
+	watch  bool          // watch the keys from now on, until the line is idle
 	free   bool          // a majority of the nodes has confirmed the release, if there was one
-	idle   bool          // nobody wants anything, and nothing more is waited for
+	idle   bool          // the line is empty, and no release is waited for
 }
 
-// join puts a ticket into the line.
+// join adds a ticket to the line.
 func (l *line) join(now clock.Now, t *ticket) lineEffects {
 	t.since = now.Mono
 	at := slices.IndexFunc(l.waiting, func(other *ticket) bool {
@@ -105,17 +104,17 @@ func (l *line) join(now clock.Now, t *ticket) lineEffects {
 	return l.effects(now)
 }
 
-// wanted reports whether anybody has the keys or waits for them.
+// wanted reports whether the line has a holder or a waiter.
 func (l *line) wanted() bool { return l.holder != nil || len(l.waiting) > 0 }
 
-// leave takes a ticket out, whether it waits or holds.
+// leave removes a ticket, whether it waits or holds.
 func (l *line) leave(now clock.Now, t *ticket) lineEffects {
 	switch t.state {
 	case ticketWaits:
 		l.turnTo(t, ticketOver, nil)
 	case ticketHolds:
 		l.follow(now, l.m.Tick(now))
-		if t.state == ticketHolds { // it was not lost by now
+		if t.state == ticketHolds { // still held after the tick
 			l.holder = nil
 			l.turnTo(t, ticketOver, nil)
 			l.handOn(now)
@@ -124,22 +123,22 @@ func (l *line) leave(now clock.Now, t *ticket) lineEffects {
 	return l.effects(now)
 }
 
-// handOn gives the keys to the next in line, or back to the nodes.
+// handOn passes the keys to the next waiter, or releases them on the nodes.
 func (l *line) handOn(now clock.Now) {
 	switch {
 	case len(l.waiting) > 0 && l.goesOn(now):
 		l.grant()
 	case len(l.waiting) > 0:
-		// Those of other processes are told by the nodes, and ask at once. That
-		// takes them as long as it took us.
+		// The nodes notify the waiters of other processes, which then try at once. That takes
+		// them as long as it took this process.
 		l.resumeAt = now.Mono + 2*time.Millisecond + 2*l.m.took
 		l.follow(now, l.m.Release(now))
 	}
 }
 
-// goesOn reports whether the turn goes on: it has not ended yet, or nobody else waits,
-// and another begins. Where nodes do not say that, others are let in. Who polls and is on
-// no list gets in when nobody in this process wants the keys.
+// goesOn reports whether the keys stay in this process: the turn has not ended, or no other
+// process waits and a new turn begins. If the nodes do not report that, other processes get the
+// keys. A process that polls and is on no list gets them when this line is empty.
 func (l *line) goesOn(now clock.Now) bool {
 	switch {
 	case now.Mono < l.turnEnds-inquiry:
@@ -156,7 +155,7 @@ func (l *line) goesOn(now clock.Now) bool {
 	return true
 }
 
-// begins begins a turn.
+// begins starts a turn.
 func (l *line) begins(now clock.Now) { l.turnEnds, l.inquired = now.Mono+turn, false }
 
 func (l *line) grant() {
@@ -164,7 +163,7 @@ func (l *line) grant() {
 	l.turnTo(l.holder, ticketHolds, nil)
 }
 
-// turnTo gives a ticket another state.
+// turnTo changes the state of a ticket.
 func (l *line) turnTo(t *ticket, s ticketState, err error) {
 	if t.state == ticketWaits {
 		l.waiting = slices.DeleteFunc(l.waiting, func(other *ticket) bool { return other == t })
@@ -173,8 +172,8 @@ func (l *line) turnTo(t *ticket, s ticketState, err error) {
 	l.out.turned = append(l.out.turned, t)
 }
 
-// refuse sends a ticket away, with what the nodes said last, unless somebody in
-// this process has had the keys since.
+// refuse refuses a ticket. The error includes the nodes' last answers, unless this process has
+// held the keys since.
 func (l *line) refuse(t *ticket, why string) {
 	f := &Failure{Key: l.keys[0], Kind: ErrRefused, Votes: l.m.majority()}
 	switch {
@@ -190,19 +189,19 @@ func (l *line) refuse(t *ticket, why string) {
 	l.turnTo(t, ticketRefused, f)
 }
 
-// reply takes the answer to a call.
+// reply handles the reply to a call.
 func (l *line) reply(now clock.Now, r Reply) lineEffects {
 	l.follow(now, l.m.Reply(now, r))
 	return l.effects(now)
 }
 
-// woken takes the news that a node has freed a key and we are next.
+// woken handles the notification that a node has freed a key and this process is next.
 func (l *line) woken(now clock.Now) lineEffects {
 	l.follow(now, l.m.Woken(now))
 	return l.effects(now)
 }
 
-// tick lets time pass.
+// tick advances the time.
 func (l *line) tick(now clock.Now) lineEffects {
 	l.follow(now, l.m.Tick(now))
 	for _, t := range slices.Clone(l.waiting) {
@@ -219,7 +218,7 @@ func (l *line) tick(now clock.Now) lineEffects {
 	return l.effects(now)
 }
 
-// follow does what follows from a step of the machine.
+// follow applies the effects of a machine's step.
 func (l *line) follow(now clock.Now, e Effects) {
 	l.out.calls = append(l.out.calls, e.Calls...)
 	l.wake = e.Wake
@@ -252,8 +251,7 @@ func (l *line) follow(now clock.Now, e Effects) {
 	}
 }
 
-// effects hands over what the shell has to do. If nobody wants anything any
-// more, the machine gives back what it has.
+// effects returns the collected effects. If the line is empty, the machine releases its keys.
 func (l *line) effects(now clock.Now) lineEffects {
 	wanted := l.wanted()
 	if !wanted && l.partAt == 0 {

@@ -9,15 +9,14 @@ import (
 	"time"
 )
 
-// Locks hands out leases on keys to the goroutines of one process. Those who
-// want the same key stand in one line, of which only the head asks the nodes:
-// a thousand who wait cost what one does. A key goes from one to the next within
-// the process without asking the nodes, for a fifth of a second at most. Then
-// those of other processes are let in between, unless the nodes say that none waits.
+// Locks provides leases on keys to the goroutines of one process. Goroutines that want the same
+// key form one line, and only its head calls the nodes: a thousand waiters cost as much as one.
+// Within the process a key passes from waiter to waiter without calls, for a fifth of a second
+// at most. Then waiters of other processes get it, unless the nodes report that there are none.
 //
-// Among processes it is the nodes that keep a list of who waits and tell the
-// first when a key is freed. Who comes by at that moment may be faster: what is
-// promised to each who waits is its turn at asking, not the key.
+// Among processes, the nodes keep a list of waiters and notify the first when a key is freed. A
+// process that tries at that moment may be faster: a waiter is promised its turn to try, not
+// the key.
 type Locks struct {
 	cfg     Config
 	order   Order
@@ -28,8 +27,8 @@ type Locks struct {
 	closed  bool
 }
 
-// NewLocks returns locks that serve who waits in an order. The defaults of cfg
-// are those of Hold; its Once is of no meaning.
+// NewLocks returns Locks that serve waiters in the given order. The defaults of cfg are those
+// of Hold; Once is ignored.
 func NewLocks(nodes []Node, cfg Config, order Order) (*Locks, error) {
 	cfg = cfg.withDefaults(nodes)
 	cfg.Once = false
@@ -40,18 +39,18 @@ func NewLocks(nodes []Node, cfg Config, order Order) (*Locks, error) {
 	return &Locks{cfg: cfg, order: order, callers: NewCallers(nodes), keepers: make(map[string]*keeper)}, nil
 }
 
-// Wait is how to wait for a key.
+// Wait says how to wait for a key.
 type Wait struct {
-	AtMost   time.Duration // 0: not at all
-	Priority int           // in an Order that heeds it, higher comes first
+	AtMost   time.Duration // maximum waiting time; 0: do not wait
+	Priority int           // higher comes first, with an Order that uses it
 }
 
-// Forever waits until it is over: until the context ends.
+// Forever, as Wait.AtMost, waits until the context ends.
 const Forever = time.Duration(math.MaxInt64)
 
-// Acquire returns when the key is held, or with an error that wraps ErrRefused
-// when it could not be acquired in time, or the cause of the end of ctx. The lease lasts
-// until it is lost or released, or until ctx ends.
+// Acquire acquires a key, and returns when it is held. The error wraps ErrRefused if the key
+// could not be acquired in time, or is the cause of the end of ctx. The lease lasts until it is
+// lost or released, or until ctx ends.
 func (k *Locks) Acquire(ctx context.Context, key string, w Wait) (*Lease, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -71,7 +70,7 @@ func (k *Locks) Acquire(ctx context.Context, key string, w Wait) (*Lease, error)
 	return l, nil
 }
 
-// enter puts a lease into the line of its key.
+// enter adds a lease to the line of its key.
 func (k *Locks) enter(key string, l *Lease) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -92,7 +91,7 @@ func (k *Locks) enter(key string, l *Lease) error {
 	return nil
 }
 
-// forget drops a keeper that has ended, unless the key has another by now.
+// forget removes a keeper that has ended, unless another has replaced it.
 func (k *Locks) forget(key string, ended *keeper) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -101,9 +100,8 @@ func (k *Locks) forget(key string, ended *keeper) {
 	}
 }
 
-// Close ends all goroutines, and all that is held or waited for with ErrClosed.
-// Leases are to be released before: the nodes keep the keys of others until these
-// run out.
+// Close ends all goroutines, and all leases and waiters with ErrClosed. Release leases first:
+// otherwise the nodes keep their keys until they expire.
 func (k *Locks) Close() {
 	k.mu.Lock()
 	k.closed = true

@@ -7,25 +7,25 @@ import (
 	"time"
 )
 
-// Member is a process that is there, as a node knows it: it told the node so, and its
-// ttl has not passed since.
+// Member is a process that is present in a room on a node: it has registered there, and its ttl
+// has not passed since.
 type Member struct {
 	ID   string        // chosen by the process when it starts; without spaces
-	Note string        // what it says of itself; a node does not read it
+	Note string        // information about the process, opaque to the node
 	Left time.Duration // until the node forgets it
 }
 
-// The bounds of a room: how many members a node takes in, and how much they say.
+// Limits of a room: its number of members, and the size of their fields.
 const (
 	MaxMembers = 1000
 	MaxID      = 128     // bytes
 	MaxNote    = 1 << 10 // bytes
 )
 
-// ErrRoomFull is what Meet says to who would be one too many.
+// ErrRoomFull is returned by Meet for a member beyond MaxMembers.
 var ErrRoomFull = errors.New("the room has its 1,000 members already; those that are gone leave it by themselves within their ttl")
 
-// Check says what is wrong with a member that wants to be there for a ttl.
+// Check returns an error if the node must not accept the member for a ttl.
 func (m Member) Check(ttl time.Duration) error {
 	switch {
 	case m.ID == "" || strings.Contains(m.ID, " ") || len(m.ID) > MaxID:

@@ -9,10 +9,10 @@ import (
 	"salectl/backends/clock"
 )
 
-// Members returns all that any node has, this process among them, in order of IDs: each
-// with its newest note, and with the time that the node has it for which has it longest,
-// less what has passed since that node was asked. sure is false if fewer than a majority
-// of the nodes have answered within the last ttl: then others may be there.
+// Members returns all members that any node knows, this process included, sorted by ID. Each
+// has its newest note, and the longest time left on any node, less the time since that node was
+// queried. sure is false if fewer than a majority of the nodes have answered within the last
+// ttl: members may then be missing.
 func (r *Roster) Members(now clock.Now) (members []Member, sure bool) {
 	aged := r.aged + max(0, now.Since(r.last))
 	all := make(map[string]present)
@@ -45,8 +45,7 @@ func (r *Roster) Members(now clock.Now) (members []Member, sure bool) {
 	return members, answered > len(r.nodes)/2
 }
 
-// next returns when, on the time base of aged, a node is to be met, or something that
-// nodes have said is too old.
+// next returns, on the time base of aged, when a node is due for a call or an answer expires.
 func (r *Roster) next() time.Duration {
 	at := never
 	ages := func(end time.Duration) {
@@ -75,8 +74,8 @@ func (r *Roster) next() time.Duration {
 	return at
 }
 
-// Gone reports whether this process has left and all nodes know, or had their time: they
-// were told twice, or have forgotten it by themselves.
+// Gone reports whether this process has left and each node has confirmed that, failed to twice,
+// or forgotten the process.
 func (r *Roster) Gone() bool {
 	return r.state != rosterPresent && !slices.ContainsFunc(r.nodes, func(n rosterNode) bool { return !r.parted(&n) })
 }

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Note is what a holder writes beside its token, for others to read: the
-// address where it answers, a decimal number that grows with each ballot, and
-// the ttl in milliseconds, with spaces between. A reader that sees the same
-// number again and again by its own clock sees a holder that does not renew.
+// Note is the public information that a holder stores beside its token: its address, a decimal
+// number that grows with each ballot, and the ttl in milliseconds, separated by spaces. A
+// reader that sees an unchanged number for long, by its own clock, sees a holder that does not
+// renew.
 type Note struct {
 	Address string // without spaces
 	Beats   uint64
@@ -20,7 +20,7 @@ func (n Note) String() string {
 	return n.Address + " " + strconv.FormatUint(n.Beats, 10) + " " + strconv.FormatInt(n.TTL.Milliseconds(), 10)
 }
 
-// ParseNote reads a note; false if it has another form.
+// ParseNote parses a note; it returns false if it has another form.
 func ParseNote(s string) (Note, bool) {
 	parts := strings.Split(s, " ")
 	if len(parts) != 3 {

@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// notListed is the Ask.Waited of who does not stand on a node's list. A Group polls:
-// to be told of a key would take a call of Watch for each, and to leave the lists a
-// release for each key that is won.
+// notListed is the Ask.Waited of an asker that nodes must not list. A Group polls:
+// notifications would take a call of Watch for each key, and leaving the lists a release for
+// each key won.
 const notListed = time.Duration(-1)
 
-// pace is what the machines of a Group have in common: when they renew, when they
-// try again, and what their tokens begin with.
+// pace is shared by the machines of a Group: the times of renewals and retries, and the prefix
+// of tokens.
 type pace struct {
 	every  time.Duration // from one renewal to the next
-	phase  time.Duration // of the renewals: another one in each process
+	phase  time.Duration // of the renewals, random in each process
 	jitter func() float64
-	tries  []time.Duration // instants to come at which some machine goes on, on the time base of aged
+	tries  []time.Duration // future times of retries, on the time base of aged
 
 	prefix string // of all tokens
-	tokens uint64 // handed out
+	tokens uint64 // number of tokens issued
 }
 
 func newPace(cfg Config) *pace {
@@ -38,18 +38,18 @@ func (p *pace) token() string {
 	return p.prefix + strconv.FormatUint(p.tokens, 36)
 }
 
-// issued reports whether a token is one of the group's.
+// issued reports whether the group has issued a token.
 func (p *pace) issued(token string) bool { return strings.HasPrefix(token, p.prefix) }
 
-// renewal returns the next instant at which all held keys are renewed. A key that was
-// won in between is renewed early the first time: that costs no call of its own.
+// renewal returns the next time at which all held keys are renewed. The first renewal of a key
+// comes early, and so needs no call of its own.
 func (p *pace) renewal(aged time.Duration) time.Duration {
 	return aged + p.every - (aged+p.every-p.phase)%p.every
 }
 
-// pause returns how long to wait, within bounds: until another machine goes on, or
-// else for a time drawn at random at which others will. So the calls of keys that are
-// refused, or not renewed, at different times become one.
+// pause returns a delay of least to most. It ends with another machine's retry if possible;
+// otherwise it is random, and other machines may join it. So the calls of keys that were
+// refused or not renewed at different times become one.
 func (p *pace) pause(aged, least, most time.Duration) time.Duration {
 	p.tries = slices.DeleteFunc(p.tries, func(at time.Duration) bool { return at <= aged })
 	if at := p.renewal(aged); at >= aged+least && at <= aged+most {

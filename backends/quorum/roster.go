@@ -10,23 +10,23 @@ import (
 	"salectl/backends/clock"
 )
 
-// RosterConfig is what a Roster is made of. All of it is fixed for its life.
+// RosterConfig configures a Roster. It must not change afterwards.
 type RosterConfig struct {
-	Nodes []string      // names of the nodes; Call.Node counts in this order
-	Room  string        // where the members meet
-	ID    string        // of this process, no other's before or after it; without spaces
-	TTL   time.Duration // MinTTL to MaxTTL: how long a process that says nothing is there
-	Every time.Duration // how often each node is met; 0: six times a ttl
+	Nodes []string      // names of the nodes; Call.Node is an index into it
+	Room  string        // name of the room in which the members register
+	ID    string        // of this process, never used by another; without spaces
+	TTL   time.Duration // MinTTL to MaxTTL: how long a silent process stays a member
+	Every time.Duration // interval between calls to a node; 0: a sixth of the ttl
 }
 
-// check says what is wrong with a RosterConfig.
+// check returns an error if the RosterConfig is invalid.
 func (c RosterConfig) check() error {
 	switch {
 	case len(c.Nodes) == 0:
 		return errors.New("a roster needs at least one lock node")
 	case c.Room == "":
 		return errors.New("a roster needs the name of a room")
-	case c.TTL < MinTTL: // and if it is too long Member.Check says so
+	case c.TTL < MinTTL: // Member.Check rejects a longer one than MaxTTL
 		return fmt.Errorf("the ttl of a member is %v to %v, not %v", MinTTL, MaxTTL, c.TTL)
 	case c.Every < 0 || c.Every > c.TTL/2:
 		return fmt.Errorf("a member with a ttl of %v that meets the others every %v would be lost by one call that fails; make that half of the ttl at most", c.TTL, c.Every)
@@ -34,65 +34,64 @@ func (c RosterConfig) check() error {
 	return Member{ID: c.ID}.Check(c.TTL)
 }
 
-// Roster tells the lock nodes that this process is there, and knows who else is: those
-// that any node has. A process that reached a majority of the nodes is seen by
-// everyone who reached a majority. Nothing rests on it but who should try for what:
-// two processes may see different members for as long as messages take, or a ttl where
-// nodes fail.
+// Roster registers this process on the lock nodes, and discovers the other members: those that
+// any node knows. A process that reached a majority of the nodes is discovered by every process
+// that reached a majority. Only the choice of shards to try for depends on it: two processes
+// may see different members for as long as messages take, or for a ttl when nodes fail.
 //
-// What a process says of itself bears a number that grows whenever it says something
-// else, so that of what the nodes have the newest counts. Like a Machine it does no I/O
-// and is not safe for concurrent use. A node has at most one meeting of it under way.
+// The note of a process has a number that grows with each change, so that the newest of the
+// nodes' copies is used. Like a Machine, a Roster does no I/O and is not safe for concurrent
+// use. A node has at most one of its meetings under way.
 type Roster struct {
 	cfg RosterConfig
 
-	// aged is the time base, as Machine.aged is.
+	// aged is the time base, like Machine.aged.
 	aged time.Duration
 	last clock.Now
 
 	state  rosterState
 	note   string
-	number uint64 // of what it says of itself: the note, or that it leaves
+	number uint64 // of the process's latest information: its note, or that it leaves
 
 	nodes []rosterNode
-	seq   uint64 // of the last call
+	seq   uint64 // number of the last call
 }
 
 type rosterState int
 
 const (
-	rosterSilent  rosterState = iota // it has not said anything yet
-	rosterPresent                    // it is there
-	rosterLeaving                    // it leaves, or has left
+	rosterSilent  rosterState = iota // never registered
+	rosterPresent                    // registered
+	rosterLeaving                    // leaving, or has left
 )
 
-// rosterNode is what a roster knows of one node.
+// rosterNode is the state of one node of a roster.
 type rosterNode struct {
 	call  *meeting      // under way; nil: free
-	askAt time.Duration // when it is met next
-	told  uint64        // the last number that it has confirmed
-	deaf  int           // how often in a row it has failed to hear that this process leaves
-	until time.Duration // by when it has forgotten this process by itself; 0: it never knew
+	askAt time.Duration // time of the next call
+	told  uint64        // last number that the node has confirmed
+	deaf  int           // consecutive failures to report the latest number
+	until time.Duration // time at which the node has forgotten this process; 0: never registered
 
-	met   bool          // it has answered
-	heard time.Duration // when the meeting was sent that it answered last
-	there []present     // who was there
+	met   bool          // the node has answered
+	heard time.Duration // send time of the meeting that it answered last
+	there []present     // members in that answer
 }
 
-// meeting is a call under way.
+// meeting is a Meet call under way.
 type meeting struct {
 	seq    uint64
 	sent   time.Duration
 	number uint64
 }
 
-// present is a member as a node has it.
+// present is a member as a node stores it.
 type present struct {
 	Member        // its note without the number
 	number uint64 // of the note
 }
 
-// NewRoster returns a roster of a process that nobody knows yet.
+// NewRoster returns a roster of a process that is not registered.
 func NewRoster(cfg RosterConfig) (*Roster, error) {
 	if cfg.Every == 0 {
 		cfg.Every = cfg.TTL / 6
@@ -103,8 +102,8 @@ func NewRoster(cfg RosterConfig) (*Roster, error) {
 	return &Roster{cfg: cfg, nodes: make([]rosterNode, len(cfg.Nodes))}, nil
 }
 
-// Present says that this process is there, and a note of it, of at most 1,000 bytes.
-// The nodes are told at once if that is news, and again and again from then on.
+// Present registers this process, with a note of at most 1,000 bytes. A change is sent to the
+// nodes at once; the registration is renewed from then on.
 func (r *Roster) Present(now clock.Now, note string) Effects {
 	r.observe(now)
 	if r.state != rosterPresent || r.note != note {
@@ -113,8 +112,8 @@ func (r *Roster) Present(now clock.Now, note string) Effects {
 	return r.effects()
 }
 
-// Leave says that this process is not there any more. When Gone says so the nodes know.
-// Until it is Present again it hears of nobody.
+// Leave removes the registration of this process; Gone reports when the nodes know. Until the
+// next Present the roster discovers no members.
 func (r *Roster) Leave(now clock.Now) Effects {
 	r.observe(now)
 	if r.state == rosterPresent {
@@ -123,7 +122,7 @@ func (r *Roster) Leave(now clock.Now) Effects {
 	return r.effects()
 }
 
-// say begins to tell all nodes something else.
+// say changes the registration, and makes a call to each node due.
 func (r *Roster) say(s rosterState, note string) {
 	r.state, r.note = s, note
 	r.number++
@@ -132,7 +131,7 @@ func (r *Roster) say(s rosterState, note string) {
 	}
 }
 
-// Look meets all nodes without delay, because somebody is there who is not known.
+// Look queries all nodes without delay, because an unknown member has appeared.
 func (r *Roster) Look(now clock.Now) Effects {
 	r.observe(now)
 	for i := range r.nodes {
@@ -141,13 +140,13 @@ func (r *Roster) Look(now clock.Now) Effects {
 	return r.effects()
 }
 
-// Tick lets time pass. It does no harm early or without need.
+// Tick advances the time. An early or unneeded Tick does no harm.
 func (r *Roster) Tick(now clock.Now) Effects {
 	r.observe(now)
 	return r.effects()
 }
 
-// Reply takes the answer to a call. An answer that comes twice is ignored.
+// Reply handles the reply to a call. A duplicate reply is ignored.
 func (r *Roster) Reply(now clock.Now, reply Reply) Effects {
 	r.observe(now)
 	n := &r.nodes[reply.Node]
@@ -171,7 +170,7 @@ func (r *Roster) Reply(now clock.Now, reply Reply) Effects {
 	return r.effects()
 }
 
-// presentOf parts a member's note from its number. A note without one is older than any.
+// presentOf splits the number from a member's note. A note without a number is the oldest.
 func presentOf(m Member) present {
 	number, note, _ := strings.Cut(m.Note, " ")
 	n, err := strconv.ParseUint(number, 10, 64)
@@ -189,8 +188,7 @@ func (r *Roster) observe(now clock.Now) {
 	r.last = now
 }
 
-// effects meets the nodes that are free and due, and hands over what the shell has to
-// do.
+// effects calls the nodes that are free and due, and returns the calls.
 func (r *Roster) effects() (out Effects) {
 	for i := range r.nodes {
 		if r.due(i) && r.aged >= r.nodes[i].askAt {
@@ -201,13 +199,13 @@ func (r *Roster) effects() (out Effects) {
 	return out
 }
 
-// due reports whether a node is free, and to be met sooner or later.
+// due reports whether a node is free and needs a further call, now or later.
 func (r *Roster) due(i int) bool {
 	n := &r.nodes[i]
 	return n.call == nil && (r.state == rosterPresent || !r.parted(n))
 }
 
-// meet writes the call of a node.
+// meet begins a node's call.
 func (r *Roster) meet(i int) Call {
 	n := &r.nodes[i]
 	timeout := CallTimeout(r.cfg.TTL)
@@ -222,7 +220,8 @@ func (r *Roster) meet(i int) Call {
 	return Call{Node: i, Seq: r.seq, Meet: m, Timeout: timeout}
 }
 
-// parted reports whether a node knows that this process has left, or has had its time.
+// parted reports whether a node knows that this process has left, failed to confirm that twice,
+// or has forgotten the process.
 func (r *Roster) parted(n *rosterNode) bool {
 	return n.told == r.number || n.deaf >= 2 || r.aged >= n.until
 }

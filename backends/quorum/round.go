@@ -10,70 +10,70 @@ import (
 	"salectl/backends/clock"
 )
 
-// round is one ballot for all nodes. It begins when the one before is over or
-// out of time; a node that is still busy then gets its ballot when it is free.
+// round is one ballot for all nodes. It begins when the previous round is decided or out of
+// time. A node that is still busy gets its ballot when it is free.
 type round struct {
 	id   uint64
-	sent time.Duration // when the first ballot was handed out
-	wide bool          // all nodes are asked, not only those of narrow
-	tell bool          // nodes are to say whether anybody waits for the held keys
+	sent time.Duration // send time of the first ballot
+	wide bool          // all nodes are queried, not only those that narrow chose
+	tell bool          // nodes report whether anyone waits for the held keys
 }
 
-// lease is one key as the machine knows it.
+// lease is a machine's state of one key.
 type lease struct {
 	key, token string
 	held       bool
-	won        uint64        // the last round that a majority granted it in
-	since      time.Duration // when that round was sent
+	won        uint64        // last round in which a majority granted it
+	since      time.Duration // send time of that round
 	yes        int           // votes in the round under way
-	alone      int           // those of them that say that nobody waits for it
-	at         []standing    // an element for each node
+	alone      int           // votes among them that report no waiter
+	at         []standing    // by node
 }
 
-// standing is what one node makes of one key.
+// standing is the state of one key on one node.
 type standing struct {
 	answer Answer
-	// stray says that a call which may take the key had no answer. It may yet
-	// reach the node, behind anything that is sent since.
+	// stray reports that a call that may acquire the key got no answer. The node may still
+	// execute it, even after later calls.
 	stray  bool
-	holder *Holding // who has it, where the node said no
+	holder *Holding // holder that the node named with a No
 }
 
-// mayHave reports whether the node must be told when the key is given back.
+// mayHave reports whether the node needs a release when the key is released.
 func (s standing) mayHave() bool { return s.answer == Yes || s.answer == Silent || s.stray }
 
-// node is what the machine knows of one node.
+// node is a machine's state of one node.
 type node struct {
 	call     *call  // under way; nil: free
-	asked    uint64 // the last round it got a ballot of
-	answered uint64 // the last round it has answered, if only by an error
-	first    bool   // it is among those whom the last try asked first
-	listed   bool   // it may have this machine on the lists of wanted keys
+	asked    uint64 // last round whose ballot was sent to it
+	answered uint64 // last round that it answered, if only with an error
+	first    bool   // one of the nodes that narrow chose
+	listed   bool   // it may list this machine for the wanted keys
 
-	// owed is what it must release before it is asked for anything more. It is
-	// tried from owedAt on, until the node must have forgotten by itself.
+	// owed holds the releases that must precede the next ballot. They are tried from owedAt on,
+	// and dropped at owedUntil, when the node has forgotten the keys.
 	owed      []Ask
-	deaf      int // how often in a row it has failed to release
+	deaf      int // consecutive failed releases
 	owedAt    time.Duration
 	owedUntil time.Duration
 
 	seen seen
 }
 
-// call is what a node is asked, until it answers.
+// call is a call to a node that has no answer yet.
 type call struct {
 	seq    uint64
 	sent   clock.Now
-	frees  int // asks of a release; 0: a ballot
+	frees  int // number of asks of a release; 0: a ballot
 	round  uint64
 	asks   []Ask
-	leases []*lease // of a ballot: an element for each ask
+	leases []*lease // of a ballot: one for each ask
 }
 
-// majority is the number of nodes that decide.
+// majority returns the size of a majority.
 func (m *Machine) majority() int { return len(m.nodes)/2 + 1 }
 
-// try begins a round that asks for the wanted keys, beside renewing the others.
+// try begins a round that requests the wanted keys and renews the held ones.
 func (m *Machine) try() {
 	if m.token == "" {
 		m.token = m.cfg.Token()
@@ -91,7 +91,7 @@ func (m *Machine) try() {
 	m.narrow()
 }
 
-// begin opens a round. Nodes get its ballots in serve.
+// begin begins a round. serve sends its ballots.
 func (m *Machine) begin() {
 	m.round = round{id: m.round.id + 1, sent: m.aged, wide: true}
 	m.beats++
@@ -108,7 +108,7 @@ func (m *Machine) begin() {
 	}
 }
 
-// serve gives a free node its next call, if there is one for it.
+// serve sends a free node its next call, if there is one.
 func (m *Machine) serve(i int) {
 	c := m.ask(i)
 	if c == nil {
@@ -123,8 +123,8 @@ func (m *Machine) serve(i int) {
 	m.out.Calls = append(m.out.Calls, out)
 }
 
-// ask begins the next call of a node; nil if there is none for it. What the node owes
-// comes first; a release that failed waits a little and lets a ballot pass.
+// ask begins the next call to a node; it returns nil if there is none. Releases come first, but
+// a failed release is delayed and lets a ballot pass.
 func (m *Machine) ask(i int) (c *call) {
 	n := &m.nodes[i]
 	switch m.due(i) {
@@ -142,7 +142,7 @@ func (m *Machine) ask(i int) (c *call) {
 	return c
 }
 
-// due is what a node is to be asked next.
+// due is the kind of a node's next call.
 type due int
 
 const (
@@ -151,7 +151,7 @@ const (
 	dueBallot
 )
 
-// due says what a node is to be asked next: nothing while it is busy.
+// due returns the kind of a node's next call, dueNothing while the node is busy.
 func (m *Machine) due(i int) due {
 	n := &m.nodes[i]
 	if n.call != nil {
@@ -169,7 +169,7 @@ func (m *Machine) due(i int) due {
 	return dueNothing
 }
 
-// owedNext is when a release that is owed falls due, or is owed no longer.
+// owedNext returns when a release falls due or expires.
 func (n *node) owedNext() time.Duration {
 	if len(n.owed) == 0 {
 		return never
@@ -177,13 +177,12 @@ func (n *node) owedNext() time.Duration {
 	return min(n.owedAt, n.owedUntil)
 }
 
-// ballot writes what node i is asked in this round.
+// ballot builds the ballot for node i in this round.
 //
-// A held key is only extended where the node still has it. Where it has not, it
-// is taken anew if a majority has confirmed the key in this round or the last,
-// so that nodes which restart one after the other do not use the majority up.
-// Such a vote does not count until the next round: a majority that was never
-// broken is what makes the key ours.
+// A held key is only extended where the node still has it. Elsewhere it is acquired anew if a
+// majority has confirmed it in this round or the last, so that nodes that restart one after the
+// other do not use up the majority. Such a vote does not count before the next round: only an
+// unbroken majority holds a key.
 func (m *Machine) ballot(i int) *call {
 	size := len(m.held) + len(m.wanted)
 	c := &call{round: m.round.id, asks: make([]Ask, 0, size), leases: make([]*lease, 0, size)}
@@ -200,7 +199,7 @@ func (m *Machine) ballot(i int) *call {
 		case m.group != nil:
 			ask.Waiter, ask.Waited = m.cfg.Waiter, notListed
 		case m.refusals > 0 || m.watched:
-			// Not at the first try: most are granted then.
+			// A first try does not list the machine: most first tries are granted.
 			ask.Waiter, ask.Waited = m.cfg.Waiter, max(0, m.aged-m.waitFrom)
 			m.nodes[i].listed = true
 		}
@@ -217,8 +216,8 @@ func (m *Machine) ballot(i int) *call {
 	return c
 }
 
-// count notes a node's votes. Only those of the round under way count for it,
-// but any of them tells what the node has.
+// count records a node's votes. Only votes of the current round count for it, but all of them
+// update the node's state.
 func (m *Machine) count(i int, c *call, got BallotReply) {
 	n := &m.nodes[i]
 	n.answered = max(n.answered, c.round)
@@ -261,8 +260,7 @@ func (m *Machine) count(i int, c *call, got BallotReply) {
 	}
 }
 
-// decide draws what follows from the votes so far. It does not wait for more
-// than a majority.
+// decide acts on the votes so far. It does not wait for more than a majority.
 func (m *Machine) decide() {
 	pending, hopeful := 0, 0
 	for i := range m.nodes {
@@ -288,14 +286,14 @@ func (m *Machine) decide() {
 	case weakest.yes >= m.majority():
 		m.win()
 	case weakest.yes+hopeful < m.majority():
-		// A node that failed when last asked is not waited for: contenders who
-		// split the others would sit on their votes until it times out.
+		// Do not wait for a node whose last call failed: contenders that have split the other
+		// nodes would keep their votes until its timeout.
 		m.refuse(weakest, "too few nodes granted it")
 	}
 }
 
-// renewed notes which held keys rest on this round now. When all nodes have
-// answered and a key does not, the next round comes sooner.
+// renewed updates the round that each held key relies on. If all nodes have answered and a key
+// was not renewed, the next round begins sooner.
 func (m *Machine) renewed(pending int) {
 	if len(m.held) == 0 {
 		return
@@ -320,8 +318,7 @@ func (m *Machine) renewed(pending int) {
 	}
 }
 
-// forgotten reports whether so many nodes answered that they do not have a key
-// that the others are no majority.
+// forgotten reports whether so many nodes do not have a key that the others are no majority.
 func (m *Machine) forgotten(l *lease) bool {
 	without := 0
 	for _, st := range l.at {
@@ -332,18 +329,18 @@ func (m *Machine) forgotten(l *lease) bool {
 	return len(m.nodes)-without < m.majority()
 }
 
-// oldest returns the held key that rests on the oldest round.
+// oldest returns the held key whose last majority is oldest.
 func (m *Machine) oldest() *lease {
 	return slices.MinFunc(m.held, func(a, b *lease) int { return cmp.Compare(a.won, b.won) })
 }
 
-// weakest returns the wanted key that has the fewest votes.
+// weakest returns the wanted key with the fewest votes.
 func (m *Machine) weakest() *lease {
 	return slices.MinFunc(m.wanted, func(a, b *lease) int { return cmp.Compare(a.yes, b.yes) })
 }
 
-// drop owes the release of a key to every node that may have it, for a waiter who
-// is next or for nobody.
+// drop queues the release of a key on every node that may have it, handing it over to the
+// waiter next if not "".
 func (m *Machine) drop(l *lease, next string) {
 	if m.group == nil {
 		m.spent.add(l.token)
@@ -355,14 +352,14 @@ func (m *Machine) drop(l *lease, next string) {
 	}
 }
 
-// owe has a node release something before it is asked for anything more.
+// owe queues a release that precedes the node's next ballot.
 func (m *Machine) owe(n *node, ask Ask) {
 	n.owed = append(n.owed, ask)
 	n.owedAt, n.owedUntil = m.aged, m.aged+m.tm.try+m.cfg.TTL
 }
 
-// unlist owes every node that may list this machine to take it off the lists of
-// the keys that are wanted.
+// unlist queues the removal of this machine from the lists of the wanted keys, on every node
+// that may list it.
 func (m *Machine) unlist() {
 	for i := range m.nodes {
 		n := &m.nodes[i]
@@ -376,7 +373,7 @@ func (m *Machine) unlist() {
 	}
 }
 
-// mostFree reports whether a majority of the nodes owes no release.
+// mostFree reports whether a majority of the nodes has no queued release.
 func (m *Machine) mostFree() bool {
 	free := 0
 	for i := range m.nodes {
@@ -387,7 +384,7 @@ func (m *Machine) mostFree() bool {
 	return free >= m.majority()
 }
 
-// freed takes the answer to a release.
+// freed handles the answer to a release.
 func (m *Machine) freed(n *node, c *call) {
 	if n.seen.err != nil {
 		n.deaf++
@@ -395,10 +392,10 @@ func (m *Machine) freed(n *node, c *call) {
 		return
 	}
 	n.deaf = 0
-	n.owed = n.owed[c.frees:] // what has come to be owed since stays
+	n.owed = n.owed[c.frees:] // keep what was queued since
 }
 
-// whole says what is wrong with the shape of an answer.
+// whole returns an error if the answer does not have one element for each ask.
 func (c BallotReply) whole(asks int) error {
 	if len(c.Yes) != asks || len(c.Holders) != asks {
 		return fmt.Errorf("the node gave %d votes and %d holders for %d asks", len(c.Yes), len(c.Holders), asks)

@@ -2,27 +2,27 @@ package quorum
 
 import "time"
 
-// Stats counts what has happened to a machine since it was made.
+// Stats counts the events of a machine since its creation.
 type Stats struct {
-	Tries    uint64 // to get keys, whatever came of them
-	Won      uint64 // tries that got them
+	Tries    uint64 // attempts to acquire keys
+	Won      uint64 // tries that acquired their keys
 	Refused  uint64 // tries that did not
 	Renewals uint64 // rounds in which a majority renewed all keys
-	Lost     uint64 // times that keys were lost
-	Forced   uint64 // faulty holders that nodes were told to remove
-	Repaired uint64 // keys without an end, or with one too far, that nodes gave one
+	Lost     uint64 // losses of all held keys
+	Forced   uint64 // faulty holders that nodes were asked to remove
+	Repaired uint64 // keys without an expiry, or with one too far ahead, that nodes gave a new one
 
-	// Votes are answers of nodes about single keys, by what they were.
+	// Votes: nodes' answers about single keys, by kind.
 	Yes, No, Abstained, Failed uint64
 
-	Acquiring time.Duration // from the first ballot for keys until they were held, in sum
-	Waited    time.Duration // the part of it that was before the ballots of the tries that won
+	Acquiring time.Duration // total time from Acquire until its keys were held
+	Waited    time.Duration // part of it before the ballots of the tries that won
 }
 
 // Stats returns the counts.
 func (m *Machine) Stats() Stats { return m.stats }
 
-// Plus returns the counts of two machines together.
+// Plus returns the sum of the counts of two machines.
 func (s Stats) Plus(t Stats) Stats {
 	return Stats{
 		Tries: s.Tries + t.Tries, Won: s.Won + t.Won, Refused: s.Refused + t.Refused,

@@ -2,10 +2,9 @@ package quorum
 
 import "slices"
 
-// reclaim owes a node the release of a key that it has promised to a token of
-// ours that is spent. A ballot whose answer nobody waited for any more came in
-// behind the release of its try: what a node does with what had come while it
-// was stopped. It would keep the key from everybody for a ttl.
+// reclaim queues the release of a key that a node has promised to a spent token of this
+// machine. That happens when a node that was stopped executes a timed-out ballot after the
+// release of its try. Without reclaim the key would be blocked for a ttl.
 func (m *Machine) reclaim(n *node, h Holding) {
 	ask := Ask{Key: h.Key, Token: h.Token}
 	current := func(l *lease) bool { return l.key == ask.Key && l.token == ask.Token }
@@ -17,7 +16,8 @@ func (m *Machine) reclaim(n *node, h Holding) {
 	m.owe(n, ask)
 }
 
-// issued reports whether a token was this machine's. Nobody else of a group asks for its key.
+// issued reports whether a token was issued by this machine, or by its group, in which no other
+// machine requests its key.
 func (m *Machine) issued(token string) bool {
 	if m.group != nil {
 		return m.group.issued(token)
@@ -25,8 +25,8 @@ func (m *Machine) issued(token string) bool {
 	return m.spent.has(token)
 }
 
-// spent remembers the tokens under which nothing is wanted any more, the newest
-// of them: a node that was stopped for minutes has as many ballots waiting.
+// spent holds the newest tokens that are no longer in use: a node that was stopped for minutes
+// may have as many ballots queued.
 type spent struct {
 	tokens map[string]bool
 	oldest []string

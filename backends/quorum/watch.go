@@ -7,33 +7,33 @@ import (
 	"salectl/backends/clock"
 )
 
-// seen is what a node's answers told about the node itself.
+// seen is the state of a node, from its answers.
 type seen struct {
-	err       error // of its last answer; nil: it is well
-	trouble   error // the last err since it voted: to have nothing to release it takes no disk
+	err       error // of its last answer; nil: none
+	trouble   error // last err since it voted: a release of nothing needs no disk, so it proves little
 	errors    uint64
 	answers   uint64
 	votesFrom time.Time // while it abstains
 
-	// clock is what the node's clock said halfway between asking and answer;
-	// at is that instant by our monotonic clock, aged when the answer came.
+	// clock is the node's time halfway between call and answer, at is that instant by the local
+	// monotonic clock, and aged is the time base when the answer arrived.
 	clock time.Time
 	at    time.Duration
 	aged  time.Duration
 }
 
-// NodeView is a node as a machine sees it, for status and metrics.
+// NodeView is a machine's view of a node, for status and metrics.
 type NodeView struct {
 	Name      string
-	Has       int       // held keys that the node has promised to us, as far as is known
-	Owes      int       // keys that it was not yet seen to release
-	Err       error     // of the last call that failed; nil if none has, or it has voted since
-	Answers   uint64    // calls it has answered
-	Errors    uint64    // calls that failed or had no answer in time
-	VotesFrom time.Time // set while it abstains: when it votes again, by its own clock
+	Has       int       // held keys that the node is known to have promised to this machine
+	Owes      int       // keys whose release it has not confirmed
+	Err       error     // error of the last failed call; nil if there was none, or it has voted since
+	Answers   uint64    // number of calls it has answered
+	Errors    uint64    // number of calls that failed or timed out
+	VotesFrom time.Time // set while it abstains: time of its next vote, by its own clock
 }
 
-// Keys returns the keys that are held, in the order in which they were won.
+// Keys returns the held keys, in the order in which they were won.
 func (m *Machine) Keys() []string {
 	keys := make([]string, len(m.held))
 	for i, l := range m.held {
@@ -47,8 +47,7 @@ func (m *Machine) Settled() bool {
 	return !slices.ContainsFunc(m.nodes, func(n node) bool { return n.call != nil || len(n.owed) > 0 })
 }
 
-// parted reports whether each node has confirmed all releases, or failed to when it
-// was asked twice.
+// parted reports whether each node has confirmed all releases, or failed to twice.
 func (m *Machine) parted() bool {
 	return !slices.ContainsFunc(m.nodes, func(n node) bool { return n.deaf < 2 && (n.call != nil || len(n.owed) > 0) })
 }
@@ -71,8 +70,8 @@ func (m *Machine) Nodes() []NodeView {
 	return views
 }
 
-// NodeClockOff returns how far this process's wall clock is ahead of one node's;
-// false if the node did not tell its time within the last ttl.
+// NodeClockOff returns how far this process's wall clock is ahead of one node's; false if the
+// node did not report its time within the last ttl.
 func (m *Machine) NodeClockOff(now clock.Now, node int) (time.Duration, bool) {
 	s := &m.nodes[node].seen
 	if s.clock.IsZero() || m.aged+max(0, now.Since(m.last))-s.aged > m.cfg.TTL {
@@ -86,15 +85,14 @@ func (s *seen) clockOff(now clock.Now) time.Duration {
 	return now.Wall.Sub(s.clock.Add(now.Mono - s.at))
 }
 
-// median returns the middle of how far this process's clock is ahead of the nodes'
-// that told their time.
+// median returns the median of clock offsets.
 func median(off []time.Duration) time.Duration {
 	slices.Sort(off)
 	low, high := off[(len(off)-1)/2], off[len(off)/2]
 	return low + (high-low)/2
 }
 
-// learn notes what the answer to a call tells about a node.
+// learn records what an answer reveals about a node.
 func (m *Machine) learn(n *node, c *call, r Reply) {
 	err := r.Err
 	if err == nil && c.frees == 0 {
@@ -106,8 +104,8 @@ func (m *Machine) learn(n *node, c *call, r Reply) {
 	}
 }
 
-// learn notes the answer to a call that was sent at one monotonic instant and
-// answered at another, when so much had aged.
+// learn records the answer to a call, with the monotonic times of call and answer, and the time
+// base at the answer.
 func (s *seen) learn(b BallotReply, err error, vote bool, sent, answered, aged time.Duration) {
 	s.err = err
 	if err != nil {
