@@ -7,20 +7,19 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// wholeDelete is a Delete that travels in one Write. gohbase sends the cells of
-// a Mutate in a second one, and on a connection that is not a plain TCP
-// connection another request may come between the two.
+// wholeDelete is a Delete that is sent in one Write. gohbase sends the cells of a Mutate in a
+// second Write, and unless the connection is plain TCP another request may come in between.
 type wholeDelete struct{ *hrpc.Mutate }
 
 // CellBlocksEnabled makes the cells part of the request.
 func (wholeDelete) CellBlocksEnabled() bool { return false }
 
-// masterCall is a call to the master, of which gohbase has only some.
+// masterCall is a call to the master; gohbase has types for only some of them.
 type masterCall struct {
 	ctx      context.Context
 	name     string
 	request  proto.Message
-	response proto.Message // of the type that is expected
+	response proto.Message // its type is the expected one
 	results  chan hrpc.RPCResult
 }
 

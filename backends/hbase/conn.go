@@ -8,34 +8,33 @@ import (
 	"time"
 )
 
-// conn is a connection to a server that may freeze. It fails when the server
-// owes an answer and has sent nothing for as long as patience, or takes nothing
-// for as long; a connection on which nobody waits may be silent for ever.
+// conn is a connection to a server that may freeze. It fails when the server owes an answer and
+// has sent nothing for patience, or has accepted no bytes for patience. A connection without
+// pending calls may stay silent for ever.
 //
-// It keeps the deadlines itself and ignores those that it is given: gohbase
-// moves the read deadline on with every request that it sends, so a busy client
-// would cling to a frozen server, and it sets no write deadline at all.
+// It sets the deadlines itself and ignores the caller's: gohbase extends the read deadline with
+// every request, so a busy client would stay connected to a frozen server, and it sets no write
+// deadline at all.
 //
-// HBase and ZooKeeper frame their answers alike, with a length in four bytes,
-// so counting frames tells what is still owed. That takes one Write a request:
-// see wholeDelete.
+// HBase and ZooKeeper both prefix their answers with a length of four bytes, so counting frames
+// gives the number of pending answers. That takes one Write per request: see wholeDelete.
 type conn struct {
 	net.Conn
 	patience time.Duration
-	closed   func(lost error) // called once; lost: why, if the server owed answers
+	closed   func(lost error) // called once; lost is the reason if answers were pending, else nil
 	close    sync.Once
 
-	// writing is held for one request. Without it each writer would push the
-	// deadline of the one before it.
+	// writing is held during one request. Otherwise each writer would extend the deadline of
+	// the one before it.
 	writing sync.Mutex
 
-	// mu guards what is below, and the read deadline with it.
+	// mu guards the fields below and the read deadline.
 	mu      sync.Mutex
-	silent  int // requests still to come that get no answer
-	owed    int // answers
+	silent  int // number of requests to come that get no answer
+	owed    int // number of pending answers
 	prefix  [4]byte
-	have    int // bytes of prefix
-	missing int // bytes of the frame begun
+	have    int // bytes read of prefix
+	missing int // bytes left of the current frame
 	failed  error
 }
 
@@ -59,8 +58,8 @@ func (c *conn) Write(request []byte) (int, error) {
 	return n, err
 }
 
-// owe counts a request. It does so before the request is sent, since the answer
-// may be there before Write returns.
+// owe counts a request. Write calls it before sending, since the answer may arrive before Write
+// returns.
 func (c *conn) owe() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,7 +73,7 @@ func (c *conn) owe() error {
 	return c.Conn.SetReadDeadline(time.Now().Add(c.patience))
 }
 
-// Read reads, and gives the server new patience if there was something.
+// Read reads, and restarts the server's patience if it received something.
 func (c *conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 {
@@ -86,7 +85,7 @@ func (c *conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// note keeps the first error.
+// note records the first error while answers are pending.
 func (c *conn) note(err error) {
 	if err == nil {
 		return
@@ -98,7 +97,7 @@ func (c *conn) note(err error) {
 	}
 }
 
-// heard counts the frames that end in b.
+// heard counts the frames that end in b, and adjusts the read deadline.
 func (c *conn) heard(b []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -123,7 +122,7 @@ func (c *conn) heard(b []byte) error {
 	return c.Conn.SetReadDeadline(time.Time{})
 }
 
-// Close closes the connection and tells whoever keeps it.
+// Close closes the connection and calls closed.
 func (c *conn) Close() error {
 	err := c.Conn.Close()
 	c.close.Do(func() {

@@ -9,17 +9,17 @@ import (
 	"github.com/tsuna/gohbase/region"
 )
 
-// faultKind says what a failed call means for the next one.
+// faultKind says how a call failed, and so what the next call can expect.
 type faultKind int
 
 const (
-	refused faultKind = iota // answered with an exception; the same again would get it again
+	refused faultKind = iota // answered with an exception, which a repeated call would get again
 	busy                     // answered: not now
-	moved                    // answered: the region is not here
-	lost                     // not answered; the connection is gone, or there was none
+	moved                    // answered: the region is not on this server
+	lost                     // not answered: the connection was lost, or could not be made
 )
 
-// fault is a call that a server did not do, or did not say that it did.
+// fault is the error of a call that a server did not execute, or did not confirm.
 type fault struct {
 	kind   faultKind
 	server string
@@ -41,14 +41,14 @@ func (f *fault) Error() string {
 	return fmt.Sprintf("server %s refused: %s", f.server, f.what)
 }
 
-// Is says that what a server does not permit is fs.ErrPermission: to ask again does not help.
+// Is reports that an access denial is fs.ErrPermission, after which a retry is useless.
 func (f *fault) Is(target error) bool { return target == fs.ErrPermission && f.denies() }
 
 func (f *fault) denies() bool {
 	return f.kind == refused && strings.HasPrefix(f.what+": ", "AccessDeniedException: ")
 }
 
-// faultOf translates an error of a region client.
+// faultOf converts an error of a region client.
 func faultOf(server string, err error) *fault {
 	f := &fault{server: server, what: firstLine(err)}
 	switch err.(type) {
@@ -62,7 +62,7 @@ func faultOf(server string, err error) *fault {
 	return f
 }
 
-// isFault reports whether err is one of the kinds.
+// isFault reports whether err is a fault of one of the kinds.
 func isFault(err error, kinds ...faultKind) bool {
 	var f *fault
 	if !errors.As(err, &f) {
@@ -76,19 +76,19 @@ func isFault(err error, kinds ...faultKind) bool {
 	return false
 }
 
-// isException reports whether err is the Java exception of this class, without its
+// isException reports whether err is the Java exception of this class, named without its
 // package.
 func isException(err error, class string) bool {
 	var f *fault
 	return errors.As(err, &f) && strings.HasPrefix(f.what+": ", class+": ")
 }
 
-// javaException is how gohbase introduces a Java exception: its class, and on
-// the next line its stack trace.
+// javaException precedes a Java exception in gohbase's errors: its class, and on the next line
+// its stack trace.
 const javaException = "HBase Java exception "
 
-// firstLine is what err says, without a Java stack trace, packages, and the
-// names of gohbase's types.
+// firstLine returns the text of err without Java stack trace, package names, and the names of
+// gohbase's types.
 func firstLine(err error) string {
 	if err == region.ErrClientClosed { // it is never wrapped
 		return "the connection was lost"
@@ -104,5 +104,5 @@ func firstLine(err error) string {
 	return strings.TrimSuffix(className(class)+": "+message, ": ")
 }
 
-// className is the name of a Java class without its package.
+// className returns the name of a Java class without its package.
 func className(class string) string { return class[strings.LastIndex(class, ".")+1:] }

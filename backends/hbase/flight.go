@@ -5,22 +5,22 @@ import (
 	"sync"
 )
 
-// flights lets many callers who want the same wait for one who gets it. The
-// work is not any caller's: it goes on when the one who began it has given up,
-// and there is never more of it under way than there are keys.
+// flights merges concurrent work for the same key: later callers wait for the result of the
+// first. The work does not depend on a caller. It continues when the first caller stops
+// waiting, and there is at most one run per key.
 type flights[K comparable, V any] struct {
 	mu    sync.Mutex
 	under map[K]*flight[V]
 }
 
 type flight[V any] struct {
-	landed chan struct{} // closed when value and err are there
+	landed chan struct{} // closed when value and err are set
 	value  V
 	err    error
 }
 
-// do returns what work brings for the key, which may have been begun by an
-// earlier caller. start runs work on a goroutine that somebody waits for.
+// do returns the result of work for the key, which an earlier caller may have started. start
+// runs work on a goroutine that Close waits for.
 func (f *flights[K, V]) do(ctx context.Context, key K, start func(func()), work func() (V, error)) (V, error) {
 	f.mu.Lock()
 	fl := f.under[key]

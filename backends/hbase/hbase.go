@@ -1,16 +1,14 @@
-// Package hbase keeps logs in a table of HBase: one row a log, one cell a slot,
-// and one for the head. An append is a check-and-put on the head, which HBase
-// does atomically, so that two writers never both get a slot.
+// Package hbase stores logs in a table of HBase: one row per log, with one cell per slot and
+// one for the head. An append is a check-and-put on the head, which HBase executes atomically,
+// so that two writers never both get a slot.
 //
-// It needs nothing but a table with one family that keeps one version of each
-// cell for ever; CreateTable makes it and CheckTable says what is wrong with
-// one that is there.
+// It needs a table with one family that keeps one version of each cell for ever. CreateTable
+// creates it, and CheckTable reports what is wrong with an existing one.
 //
-// Every call is sent once and bounded by its context, whatever state the
-// servers are in. Calls that change nothing when repeated are repeated where
-// that may help; an append never is. Its outcome may be unknown, and it may be
-// stored long after its error: only the log's slot tells, as package ledger
-// knows.
+// Every call is sent once and bounded by its context, whatever the state of the servers.
+// Idempotent calls are repeated where that may help; an append never is. Its outcome may be
+// unknown, and it may be stored long after its error: only reading the log's slot tells, which
+// package ledger does.
 package hbase
 
 import (
@@ -27,35 +25,34 @@ import (
 	"salectl/spec"
 )
 
-// Options says which table, and how to get there.
+// Options names a table and the way to reach it.
 type Options struct {
-	Zookeeper     []string // the quorum's hosts, host:port each; any that answers will do
+	Zookeeper     []string // hosts of the quorum, host:port each; one that answers suffices
 	ZookeeperRoot string   // HBase's parent znode; empty: spec.DefaultZookeeperRoot
 	Table         string   // with its namespace and a colon, unless that is the default one
 
-	// Logger gets a warning when a server loses a connection with calls in it,
-	// now and then while that goes on, and at debug level what gohbase says.
-	// nil: nothing is logged.
+	// Logger gets a warning when a server loses a connection with pending calls, at most once a
+	// minute per server, and gohbase's messages at debug level. nil: no logging.
 	Logger *slog.Logger
 
-	// Dial connects to region servers and the master, for whoever must go
-	// through a proxy. nil: a plain net.Dialer.
+	// Dial connects to region servers and the master, for instance through a proxy. nil: a
+	// plain net.Dialer.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
-// Logs is ledger.Logs, and ledger.Table, on one table.
+// Logs implements ledger.Logs and ledger.Table on one table.
 type Logs struct {
 	table    string
 	where    string // the table and its ZooKeeper, for errors
-	maxEntry int    // the size, of entry and head, from which an append is refused
+	maxEntry int    // maximum size of entry and head
 	servers  *servers
 	regions  *regions
 
 	end context.CancelFunc
-	// mu guards closed, and the step of busy from 0 to 1.
+	// mu guards closed, and the change of busy from 0 to 1.
 	mu     sync.Mutex
 	closed bool
-	busy   sync.WaitGroup // calls and the goroutines that they started
+	busy   sync.WaitGroup // calls, and the goroutines that they started
 }
 
 var (
@@ -63,9 +60,8 @@ var (
 	_ ledger.Table = (*Logs)(nil)
 )
 
-// Open returns a handle on the logs of a table. It connects to nothing, so it
-// does not fail when servers are away, and creates nothing. Close it to give
-// its connections back.
+// Open returns a handle on the logs of a table. It connects to nothing, so unreachable servers
+// are no error, and creates nothing. Close releases its connections.
 func Open(o Options) (*Logs, error) {
 	switch {
 	case len(o.Zookeeper) == 0:
@@ -98,8 +94,8 @@ func Open(o Options) (*Logs, error) {
 	return l, nil
 }
 
-// Close closes all connections and waits until nothing is under way any more.
-// Calls that are under way fail; appends among them may be stored all the same.
+// Close closes all connections and waits for the calls under way. They fail; an append among
+// them may be stored nevertheless.
 func (l *Logs) Close() error {
 	l.mu.Lock()
 	l.closed = true
@@ -110,7 +106,7 @@ func (l *Logs) Close() error {
 	return nil
 }
 
-// begin is called by every call of the handle; end it with busy.Done.
+// begin must be called by every call of the handle, which ends with busy.Done.
 func (l *Logs) begin() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -121,7 +117,7 @@ func (l *Logs) begin() error {
 	return nil
 }
 
-// failed says what an error stopped, and where.
+// failed wraps an error with the operation and the table.
 func (l *Logs) failed(what string, err error) error {
 	return fmt.Errorf("%s: %s: %w", what, l.where, err)
 }

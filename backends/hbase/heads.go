@@ -9,7 +9,7 @@ import (
 	"salectl/backends/ledger"
 )
 
-// Heads is ledger.Logs's. Each head is of a moment of its own.
+// Heads implements ledger.Logs. Each head is read at its own moment.
 func (l *Logs) Heads(ctx context.Context, logs []string) ([][]byte, error) {
 	if err := l.begin(); err != nil {
 		return nil, err

@@ -14,31 +14,31 @@ import (
 	"salectl/rules"
 )
 
-// HistoryOptions says where the rows of a history are.
+// HistoryOptions names the table of a history.
 type HistoryOptions struct {
-	Options // the table, whose row keys are the ids of users
+	Options // the table; its row keys are the ids of users
 	Family  string
 }
 
-// History is rules.Histories of a table, and keeps one: a row a user, and in it a cell for
-// each run of a sale in which the user bought, named by the run's uid. A cell that is
-// written again says the same.
+// History implements rules.Histories on a table, and writes to it. A row is a user; it has a
+// cell for each run of a sale in which the user bought, named by the run's uid. Writing a cell
+// again does not change it.
 type History struct {
-	logs   *Logs // for its connections and its table; there are no logs in it
+	logs   *Logs // for its connections and its table, which has no logs
 	family string
 }
 
 var _ rules.Histories = (*History)(nil)
 
-// bought is the JSON of a cell.
+// bought is a cell's value, as JSON.
 type bought struct {
 	Sale  string    `json:"sale"`
 	Units int64     `json:"units"`
 	At    time.Time `json:"at"`
 }
 
-// OpenHistory returns a handle on the history in a table. As with Open, it connects to
-// nothing. Close it to give its connections back.
+// OpenHistory returns a handle on the history in a table. Like Open, it connects to nothing.
+// Close releases its connections.
 func OpenHistory(o HistoryOptions) (*History, error) {
 	if o.Family == "" {
 		return nil, errors.New("a history in HBase needs a family")
@@ -47,10 +47,10 @@ func OpenHistory(o HistoryOptions) (*History, error) {
 	return &History{logs, o.Family}, err
 }
 
-// Close closes all connections and waits until nothing is under way any more.
+// Close closes all connections and waits for the calls under way.
 func (h *History) Close() error { return h.logs.Close() }
 
-// History implements rules.Histories, with as many calls as Users.Lookup makes.
+// History implements rules.Histories. It makes as many calls as Users.Lookup.
 func (h *History) History(ctx context.Context, ids []string) ([][]rules.Purchase, error) {
 	if err := h.logs.begin(); err != nil {
 		return nil, err
@@ -82,9 +82,9 @@ func (h *History) row(id string, answer proto.Message) (all []rules.Purchase, er
 	return all, nil
 }
 
-// Remember keeps what buyers bought in a run of a sale. With an error some of it may be
-// kept; to write it again is safe. Without buyers it reads a row, which fails where the table
-// or its family is missing.
+// Remember stores what buyers bought in a run of a sale. After an error some of it may be
+// stored; repeating it is safe. Without buyers it reads a row, which fails if the table or its
+// family is missing.
 func (h *History) Remember(ctx context.Context, sale, uid string, buyers []rules.Buyer) error {
 	if len(buyers) == 0 {
 		_, err := h.History(ctx, []string{"-"})

@@ -14,10 +14,10 @@ import (
 
 var _ ledger.Lister = (*Logs)(nil)
 
-// listedAtOnce is how many rows one call of a list returns at most.
+// listedAtOnce is the maximum number of rows that one call of a list returns.
 const listedAtOnce = 500
 
-// List is ledger.Lister's. It reads the heads' cells alone, region after region.
+// List implements ledger.Lister. It reads only the cells of heads, region by region.
 func (l *Logs) List(ctx context.Context, prefix string) (names []string, err error) {
 	if err := l.begin(); err != nil {
 		return nil, err
@@ -42,7 +42,8 @@ func (l *Logs) List(ctx context.Context, prefix string) (names []string, err err
 	return names, nil
 }
 
-// listFrom returns some of the rows from one on, and the row to go on from; nil: there are no more.
+// listFrom returns some of the rows from one on, and the row to continue from; nil: no more
+// rows.
 func (l *Logs) listFrom(ctx context.Context, from, end []byte) (names []string, next []byte, err error) {
 	p, err := l.regions.find(ctx, from)
 	if err != nil {
@@ -64,8 +65,8 @@ func (l *Logs) listFrom(ctx context.Context, from, end []byte) (names []string, 
 	if err := call(hrpc.Families(map[string][]string{family: {headCell}}), rows); err != nil {
 		return nil, nil, err
 	}
-	// The server may reach its limit of bytes or of time before the first row, inside a long log. An
-	// open scanner goes on from there; a new scan would begin again.
+	// The server may reach its limit of bytes or of time before the first row, inside a long
+	// log. The open scanner continues from there; a new scan would start over.
 	scanner := hrpc.ScannerID(reply.GetScannerId())
 	for len(scan.Response.Results) == 0 && reply.GetHeartbeatMessage() {
 		if err := call(scanner, rows); err != nil {
@@ -78,10 +79,10 @@ func (l *Logs) listFrom(ctx context.Context, from, end []byte) (names []string, 
 		}
 	}
 	if reply.GetMoreResultsInRegion() {
-		_ = call(scanner, hrpc.CloseScanner()) // or it ends with its lease
+		_ = call(scanner, hrpc.CloseScanner()) // otherwise it expires with its lease
 	}
 	switch {
-	case len(names) > 0: // HBase may have stopped anywhere behind them
+	case len(names) > 0: // HBase may have stopped anywhere after them
 		return names, append([]byte(names[len(names)-1]), 0), nil
 	case len(p.StopKey()) == 0 || end != nil && bytes.Compare(p.StopKey(), end) >= 0:
 		return nil, nil, nil
@@ -89,7 +90,7 @@ func (l *Logs) listFrom(ctx context.Context, from, end []byte) (names []string, 
 	return nil, bytes.Clone(p.StopKey()), nil
 }
 
-// behind is the first row behind all that begin with a prefix; nil: there is none.
+// behind returns the first row after all that begin with a prefix; nil if there is none.
 func behind(prefix []byte) []byte {
 	end := bytes.Clone(prefix)
 	for i := len(end) - 1; i >= 0; i-- {

@@ -5,9 +5,8 @@ import (
 	"log/slog"
 )
 
-// demoted returns a logger for gohbase, which reports as errors what a call
-// returns anyway, and would fill the log while a server is away. All of it
-// becomes debugging output.
+// demoted returns a logger for gohbase that logs at debug level. gohbase logs as errors what a
+// call returns anyway, and would fill the log while a server is unreachable.
 func demoted(to *slog.Logger) *slog.Logger { return slog.New(demoter{to.Handler()}) }
 
 type demoter struct{ slog.Handler }

@@ -14,8 +14,8 @@ import (
 	"salectl/backends/ledger"
 )
 
-// The cells of a row: one for the head, and one for each slot, named so that
-// they sort in order and before the head's.
+// The cells of a row: one for the head, and one for each slot. The slots' names sort in order
+// and before the head's.
 const (
 	family   = "s"
 	headCell = "h"
@@ -23,24 +23,24 @@ const (
 
 func slotName(slot uint64) string { return fmt.Sprintf("e%016x", slot) }
 
-// maxSlot is the last slot that has a timestamp of its own. (The largest number
-// is what HBase takes for "now".)
+// maxSlot is the last slot that has a timestamp of its own. (HBase takes the largest number for
+// "now".)
 const maxSlot = 1<<62 - 1
 
-// timestamp is that of a slot's cell, and of the head stored with it. It has no
-// clock in it, and one delete marker with a timestamp deletes up to a slot.
+// timestamp sets the timestamp of a slot's cell, and of the head stored with it. It contains no
+// clock, and one delete marker with a timestamp deletes up to a slot.
 func timestamp(slot uint64) func(hrpc.Call) error {
 	return hrpc.TimestampUint64(min(slot, maxSlot) + 1)
 }
 
-// maxEntry is the size from which an append is refused. A commit has at most
-// 1 MB; the rest is for its head and for whoever counts in other megabytes.
-// HBase itself takes 10 MB, but its memory does not take many of them.
+// maxEntry is the maximum size of an append. A commit has at most 1 MB; the rest is for its
+// head, and for other definitions of a megabyte. HBase itself accepts 10 MB, but its memory
+// does not hold many of these.
 const maxEntry = 1<<20 + 64<<10
 
-// Append is ledger.Logs's. It sends the entry at most once. The slices must not
-// be changed after the call, not even when it has returned with ctx: they may
-// still be on their way.
+// Append implements ledger.Logs. It sends the entry at most once. The caller must not change
+// the slices afterwards, even when Append has returned because ctx ended: they may still be in
+// use.
 func (l *Logs) Append(ctx context.Context, log string, slot uint64, prev, head, entry []byte) error {
 	if err := l.begin(); err != nil {
 		return err
@@ -97,12 +97,11 @@ func (l *Logs) checkAndPut(ctx context.Context, log string, slot uint64, prev, h
 	return response.GetProcessed(), nil
 }
 
-// follows reports whether slot is the one behind that of prev. HBase checks one
-// condition alone, which is that the head still has the bytes of prev: with the
-// right head it would overwrite any slot. That this is asked here is enough. A
-// stored head names the slot that it was stored with, or Append had refused it,
-// so if HBase finds prev there, the log ends with the slot that prev names. An
-// empty prev, which HBase would take for none, names no slot.
+// follows reports whether slot directly follows that of prev. HBase checks only one condition,
+// that the head still equals prev; with the right head it would overwrite any slot. Checking
+// here is enough: a stored head names its slot, or Append would have refused it, so if HBase
+// finds prev, the log ends with the slot that prev names. An empty prev, which HBase would take
+// for none, names no slot.
 func follows(slot uint64, prev []byte) bool {
 	if prev == nil {
 		return slot == 0
@@ -111,9 +110,9 @@ func follows(slot uint64, prev []byte) bool {
 	return ok && slot == last+1
 }
 
-// Delete is ledger.Logs's. It writes one marker, however long the log is, and
-// HBase drops the cells at the next compaction. The marker also hides what is
-// stored in those slots later: a log whose end was deleted cannot begin again.
+// Delete implements ledger.Logs. It writes one marker, whatever the length of the log, and
+// HBase removes the cells at the next compaction. The marker also hides what is stored in those
+// slots later: a log whose end was deleted cannot begin again.
 func (l *Logs) Delete(ctx context.Context, log string, upTo uint64) error {
 	if err := l.begin(); err != nil {
 		return err
@@ -133,7 +132,7 @@ func (l *Logs) Delete(ctx context.Context, log string, upTo uint64) error {
 	return nil
 }
 
-// once sends a call to the region of its row, once.
+// once sends a call to the region of its row, without retries.
 func (l *Logs) once(ctx context.Context, call hrpc.Call) (proto.Message, error) {
 	p, err := l.regions.find(ctx, call.Key())
 	if err != nil {
@@ -142,12 +141,11 @@ func (l *Logs) once(ctx context.Context, call hrpc.Call) (proto.Message, error) 
 	return l.regions.askAt(ctx, p, call)
 }
 
-// tries is how often a call is made that may be repeated.
+// tries is the maximum number of attempts of an idempotent call.
 const tries = 4
 
-// again repeats a call which changes nothing when it is repeated, where a fresh
-// look at where its region is may help: after a server has died or a region
-// moved, say. It does not wait until somebody has mended what is broken.
+// again repeats an idempotent call where a new lookup of its region may help, for instance
+// after a server has died or a region has moved. It does not wait for repairs.
 func (l *Logs) again(ctx context.Context, call func() error) error {
 	for try := 1; ; try++ {
 		err := call()

@@ -15,15 +15,14 @@ import (
 	"salectl/backends/ledger"
 )
 
-// readBytes is the size, of keys and values, at which a read ends however much
-// was asked for: behind the entry that reaches it.
+// readBytes is the size of keys and values at which a read ends, whatever the requested number,
+// after the entry that reaches it.
 const readBytes = 4 << 20
 
-// Read is ledger.Logs's. It returns fewer entries than were asked for where more
-// would be too large at once, but at least one. Head and entries are of one
-// moment where the entries go to the end of the log. Before that the head is
-// read after them and may be younger; slots are written once, so they are part
-// of the log it heads all the same.
+// Read implements ledger.Logs. It returns fewer entries than requested if more would be too
+// large, but at least one. If the entries reach the end of the log, they and the head are of
+// one moment. Otherwise the head is read after them and may be newer; since slots are written
+// once, they are part of its log all the same.
 func (l *Logs) Read(ctx context.Context, log string, from uint64, max int) (head []byte, entries [][]byte, err error) {
 	if err := l.begin(); err != nil {
 		return nil, nil, err
@@ -60,7 +59,7 @@ func (l *Logs) readRow(ctx context.Context, log string, from uint64, max int) (h
 		end, found = end && !result.Partial, true
 		for _, cell := range result.Cells {
 			switch string(cell.Qualifier()) {
-			case headCell: // copied, since it is kept for longer than the entries
+			case headCell: // copied, since callers keep it longer than the entries
 				head = bytes.Clone(cell.Value())
 			case slotName(from + uint64(len(entries))):
 				entries = append(entries, cell.Value())
@@ -76,11 +75,10 @@ func (l *Logs) readRow(ctx context.Context, log string, from uint64, max int) (h
 	return head, entries[:min(len(entries), max)], nil
 }
 
-// scan reads the cells of a row from a slot on. The head's is behind those of
-// all slots, so one more cell than the slots that are wanted reaches it where
-// the log ends. (To ask for a few slots and the head with two filters makes
-// HBase walk through the slots between them: 180 ms in a row of 300,000.) A get
-// would do as well, if it could be limited in bytes.
+// scan reads the cells of a row from a slot on. The head's cell sorts after those of all slots,
+// so one more cell than the requested slots reaches it at the end of the log. (Two filters, for
+// a few slots and the head, make HBase step through the slots between them: 180 ms in a row of
+// 300,000.) A get would do as well if it could be limited in bytes.
 func (l *Logs) scan(ctx context.Context, log string, from uint64, max int) (*hrpc.Scan, error) {
 	cells := filter.NewColumnRangeFilter([]byte(slotName(from)), []byte(headCell), true, true)
 	return hrpc.NewScanRange(ctx, l.regions.table, []byte(log), []byte(log),

@@ -18,10 +18,10 @@ import (
 	"salectl/backends/ledger"
 )
 
-// lookupPatience is for one question to hbase:meta, ZooKeeper's part included.
+// lookupPatience is the timeout of a lookup in hbase:meta, including ZooKeeper.
 const lookupPatience = 2 * time.Second
 
-// place is a region and the address of the server that has it, as far as known.
+// place is a region and the last known address of its server.
 type place struct {
 	hrpc.RegionInfo
 	addr string
@@ -31,18 +31,18 @@ func (p *place) holds(row []byte) bool {
 	return bytes.Compare(p.StartKey(), row) <= 0 && (len(p.StopKey()) == 0 || bytes.Compare(row, p.StopKey()) < 0)
 }
 
-// regions knows where the regions of one table are. A place is kept until a
-// call to it fails; nothing is looked up before somebody asks.
+// regions caches the places of the regions of one table. A place is cached until a call to it
+// fails; lookups happen on demand.
 type regions struct {
 	table     []byte
 	servers   *servers
 	zookeeper *zookeeper
 	asking    flights[string, *place] // by row
 
-	// mu guards what is below.
+	// mu guards the fields below.
 	mu    sync.Mutex
-	known []*place // sorted by start key; none overlap
-	meta  *place   // nil: not known
+	known []*place // sorted by start key, without overlaps
+	meta  *place   // nil: unknown
 }
 
 // find returns the place of a row; ledger.ErrNoTable if there is no table.
@@ -72,8 +72,8 @@ func (r *regions) cached(row []byte) *place {
 	return r.known[i]
 }
 
-// keep remembers a place and forgets those that it overlaps: what regions were
-// before they were split or merged.
+// keep caches a place and removes the places that it overlaps: regions that were split or
+// merged since.
 func (r *regions) keep(p *place) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -84,7 +84,7 @@ func (r *regions) keep(p *place) {
 	slices.SortFunc(r.known, func(p, q *place) int { return bytes.Compare(p.StartKey(), q.StartKey()) })
 }
 
-// forget makes the next call look the place up.
+// forget removes a place from the cache.
 func (r *regions) forget(p *place) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,8 +94,7 @@ func (r *regions) forget(p *place) {
 	r.known = slices.DeleteFunc(r.known, func(q *place) bool { return q == p })
 }
 
-// lookup asks hbase:meta for the region that holds a row: the last one that
-// begins at or before it.
+// lookup queries hbase:meta for the region of a row: the last one that begins at or before it.
 func (r *regions) lookup(row []byte) (*place, error) {
 	ctx, cancel := context.WithTimeout(r.servers.life, lookupPatience)
 	defer cancel()
@@ -130,7 +129,7 @@ func (r *regions) lookup(row []byte) (*place, error) {
 
 var metaTable = []byte("hbase:meta")
 
-// askMeta asks the server that has hbase:meta.
+// askMeta sends a call to the server of hbase:meta.
 func (r *regions) askMeta(ctx context.Context, call hrpc.Call) (proto.Message, error) {
 	r.mu.Lock()
 	meta := r.meta
@@ -148,9 +147,8 @@ func (r *regions) askMeta(ctx context.Context, call hrpc.Call) (proto.Message, e
 	return r.askAt(ctx, meta, call)
 }
 
-// askAt sends a call to the server of a place, once, and forgets the place if
-// that may be the wrong one. A server that is slow may be frozen, and its
-// regions on their way to others.
+// askAt sends a call to the server of a place, once, and removes the place from the cache if it
+// may be wrong. A slow server may be frozen, with its regions moving to others.
 func (r *regions) askAt(ctx context.Context, p *place, call hrpc.Call) (proto.Message, error) {
 	srv, err := r.servers.get(ctx, endpoint{p.addr, region.RegionClient})
 	if err == nil {
@@ -164,7 +162,7 @@ func (r *regions) askAt(ctx context.Context, p *place, call hrpc.Call) (proto.Me
 	return nil, err
 }
 
-// judge forgets a place after an error that speaks against it.
+// judge removes a place from the cache after an error that may mean that it is wrong.
 func (r *regions) judge(p *place, err error) {
 	if isFault(err, moved, lost) || errors.Is(err, context.DeadlineExceeded) {
 		r.forget(p)

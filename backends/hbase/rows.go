@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// rowsAtOnce is how many rows travel in one call. HBase works on one call with
-// one thread, so a few smaller ones are faster than one that has all.
+// rowsAtOnce is the maximum number of rows in one call. HBase processes a call in one thread,
+// so a few smaller calls are faster than one large one.
 const rowsAtOnce = 128
 
 // rowCall is a call about one row.
@@ -22,18 +22,16 @@ type rowCall struct {
 	err   error
 }
 
-// getRows reads the columns of many rows, in one call for each server and
-// rowsAtOnce rows. take is called once for each row that was read, with its
-// index and a *pb.GetResponse, and for several rows at a time. With an error
-// some may be missing. Each row is of a moment of its own.
+// getRows reads columns of many rows, with one call per server and rowsAtOnce rows. It calls
+// take once for each row, with its index and a *pb.GetResponse, and concurrently for several
+// rows. After an error rows may be missing. Each row is read at its own moment.
 func (l *Logs) getRows(ctx context.Context, rows []string, columns map[string][]string, take func(i int, answer proto.Message)) error {
 	return l.eachRow(ctx, rows, func(i int) (hrpc.Call, error) {
 		return hrpc.NewGet(ctx, l.regions.table, []byte(rows[i]), hrpc.Families(columns))
 	}, take)
 }
 
-// eachRow makes a call about each of many rows, as getRows does. A call may be made more
-// than once.
+// eachRow makes one call per row, in batches like getRows. A call may be made more than once.
 func (l *Logs) eachRow(ctx context.Context, rows []string, of func(i int) (hrpc.Call, error), take func(i int, answer proto.Message)) error {
 	rest := make([]int, len(rows))
 	for i := range rest {
@@ -45,8 +43,8 @@ func (l *Logs) eachRow(ctx context.Context, rows []string, of func(i int) (hrpc.
 	})
 }
 
-// someRows makes the calls of some of the rows and returns those that failed, with the
-// error of one of them.
+// someRows makes the calls of some rows. It returns the rows that failed, and the error of one
+// of them.
 func (l *Logs) someRows(ctx context.Context, rows []string, some []int, of func(int) (hrpc.Call, error), take func(int, proto.Message)) (rest []int, err error) {
 	byServer := make(map[string][]*rowCall)
 	for _, i := range some {
@@ -79,7 +77,7 @@ func (l *Logs) someRows(ctx context.Context, rows []string, some []int, of func(
 	return rest, err
 }
 
-// askRows asks one server in one call.
+// askRows sends calls to one server in one batch.
 func (l *Logs) askRows(ctx context.Context, addr string, calls []*rowCall, take func(int, proto.Message)) {
 	srv, err := l.servers.get(ctx, endpoint{addr, region.RegionClient})
 	if err != nil {

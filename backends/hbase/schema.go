@@ -7,16 +7,15 @@ import (
 	"github.com/tsuna/gohbase/pb"
 )
 
-// forever is HBase's time to live, in seconds, of what is kept for ever.
+// forever is HBase's time to live for cells that never expire, in seconds.
 const forever = "2147483647"
 
-// regionCount is into how many regions a new table is split: on a small cluster
-// a few for each server, and no burden where one server has them all.
+// regionCount is the number of regions of a new table: a few per server of a small cluster, and
+// no burden on a single server.
 const regionCount = 16
 
-// splits returns the first keys of all regions but one. Shards begin with two
-// hex digits that are evenly spread; the sales' own logs sort behind them and
-// share the last region.
+// splits returns the first keys of all regions but one. The names of shards begin with two hex
+// digits that are evenly spread; the sales' own logs sort after them into the last region.
 func splits() [][]byte {
 	var keys [][]byte
 	for i := 1; i < regionCount; i++ {
@@ -25,7 +24,7 @@ func splits() [][]byte {
 	return keys
 }
 
-// tableName is a name as users write it, in HBase's two parts.
+// tableName splits a table's name into HBase's two parts.
 func tableName(table string) *pb.TableName {
 	namespace, name, ok := strings.Cut(table, ":")
 	if !ok {
@@ -34,7 +33,7 @@ func tableName(table string) *pb.TableName {
 	return &pb.TableName{Namespace: []byte(namespace), Qualifier: []byte(name)}
 }
 
-// schema is how CreateTable makes a table.
+// schema returns the schema of a new table.
 func schema(table string) *pb.TableSchema {
 	return &pb.TableSchema{
 		TableName: tableName(table),
@@ -56,8 +55,8 @@ func attributes(pairs ...string) []*pb.BytesBytesPair {
 	return list
 }
 
-// misfits says what is wrong with a table, and gives the commands of the HBase
-// shell that mend it. How it is split is a matter of speed only.
+// misfits returns what is wrong with a table, and the commands of the HBase shell that fix it.
+// How the table is split affects only speed.
 func misfits(table string, found *pb.TableSchema) (wrong, mend []string) {
 	of := valuesOf(found.GetAttributes())
 	if of["READONLY"] == "true" {
@@ -78,8 +77,8 @@ func misfits(table string, found *pb.TableSchema) (wrong, mend []string) {
 		append(mend, fmt.Sprintf("alter '%s', {NAME => '%s', VERSIONS => 1}", table, family))
 }
 
-// familyMisfits compares the attributes of the family. One that it does not
-// have is HBase's default, and each default is right.
+// familyMisfits checks the attributes of the family. A missing attribute has HBase's default,
+// and each default is right.
 func familyMisfits(table string, has map[string]string) (wrong, mend []string) {
 	var changes []string
 	for _, must := range []struct{ attribute, value, shell, why string }{

@@ -14,46 +14,43 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// How long servers may take. A caller's deadline for a whole call is usually
-// two seconds; a server that is silent for longer than serverPatience loses its
-// connection, with all calls that wait for it.
+// Timeouts of servers. A caller's deadline for a whole call is usually two seconds. A server
+// that is silent for longer than serverPatience loses its connection, with all pending calls.
 const (
 	dialPatience   = 2 * time.Second
 	serverPatience = 3 * time.Second
 )
 
-// warnEvery is how often it is worth a line that a server, which may stay frozen
-// for long, has lost its connection.
+// warnEvery limits the warnings about a server's lost connections: a server may stay frozen for
+// long.
 const warnEvery = time.Minute
 
-// user is the name that HBase sees in its logs and, where it has access rules,
-// in those.
+// user is the user name in HBase's logs and access rules.
 const user = "salectl"
 
 var errClosed = errors.New("the logs are closed")
 
 type dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// servers keeps one connection to each server that is talked to. Of gohbase it
-// uses the connection's protocol only. Its client above that repeats calls
-// whose outcome is unknown, waits up to half a minute between attempts to
-// reconnect, cannot be closed while it looks for a server that is away, and
-// offers no way to change this. Here a call is sent once or fails, and the next
-// call begins with a look at where its region is now.
+// servers keeps one connection to each server in use. Of gohbase it uses only the protocol of a
+// connection. gohbase's client above that repeats calls whose outcome is unknown, waits up to
+// half a minute between attempts to reconnect, cannot be closed while it looks for a server
+// that is unreachable, and has no option to change this. Here a call is sent once or fails. The
+// next call looks up its region again if the server may be the wrong one.
 type servers struct {
 	dial   dialer
-	logger *slog.Logger // ours
+	logger *slog.Logger // gets this package's warnings
 	inner  *slog.Logger // gohbase's
 	life   context.Context
 	start  func(func())
 
 	dialing flights[endpoint, *server]
 
-	// mu guards what is below.
+	// mu guards the fields below.
 	mu     sync.Mutex
 	open   map[endpoint]*server
-	conns  map[*conn]struct{}   // all there are, those of ZooKeeper too; nil when closed
-	warned map[string]time.Time // when last of a server
+	conns  map[*conn]struct{}   // all connections, those to ZooKeeper included; nil after close
+	warned map[string]time.Time // time of the last warning about a server
 }
 
 // endpoint is one service of one process.
@@ -62,14 +59,14 @@ type endpoint struct {
 	service region.ClientType
 }
 
-// server is a connection to one. It is not mended when it breaks.
+// server is a connection to a server. A broken one is replaced, not repaired.
 type server struct {
 	endpoint
 	client hrpc.RegionClient
 	gone   bool // guarded by mu of servers
 }
 
-// get returns a connection to a server.
+// get returns a connection to a server, which it makes if needed.
 func (s *servers) get(ctx context.Context, to endpoint) (*server, error) {
 	s.mu.Lock()
 	srv := s.open[to]
@@ -84,12 +81,12 @@ func (s *servers) get(ctx context.Context, to endpoint) (*server, error) {
 	return srv, err
 }
 
-// connect makes a connection and keeps it in open.
+// connect makes a connection and adds it to open.
 func (s *servers) connect(to endpoint) (*server, error) {
 	s.mu.Lock()
 	srv := s.open[to]
 	s.mu.Unlock()
-	if srv != nil { // it was made after the caller had looked
+	if srv != nil { // made since the caller checked
 		return srv, nil
 	}
 	ctx, cancel := context.WithTimeout(s.life, dialPatience)
@@ -115,7 +112,7 @@ func (s *servers) connect(to endpoint) (*server, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.conns == nil: // close has closed it
+	case s.conns == nil: // close has closed the connection
 		return nil, errClosed
 	case srv.gone:
 		return nil, &fault{kind: lost, server: to.addr, what: "it closed the connection at once"}
@@ -124,7 +121,7 @@ func (s *servers) connect(to endpoint) (*server, error) {
 	return srv, nil
 }
 
-// wrap dials and keeps the connection in conns until it is closed.
+// wrap dials, and keeps the connection in conns until it is closed.
 func (s *servers) wrap(ctx context.Context, dial dialer, network, addr string, patience time.Duration, silent int, closed func(lost error)) (net.Conn, error) {
 	raw, err := dial(ctx, network, addr)
 	if err != nil {
@@ -150,7 +147,7 @@ func (s *servers) wrap(ctx context.Context, dial dialer, network, addr string, p
 	return c, nil
 }
 
-// drop forgets a server whose connection is closed.
+// drop removes a server whose connection is closed.
 func (s *servers) drop(srv *server, lost error) {
 	s.mu.Lock()
 	srv.gone = true
@@ -167,7 +164,7 @@ func (s *servers) drop(srv *server, lost error) {
 	}
 }
 
-// close closes all connections and lets no new ones come.
+// close closes all connections and prevents new ones.
 func (s *servers) close() {
 	s.mu.Lock()
 	open, conns := s.open, s.conns
@@ -181,10 +178,10 @@ func (s *servers) close() {
 	}
 }
 
-// ask sends a call, once, and waits for the answer, no longer than ctx. The
-// call must have been made with ctx.
+// ask sends a call once and waits for the answer, until ctx ends. The call must have been made
+// with ctx.
 func (s *servers) ask(ctx context.Context, srv *server, call hrpc.Call) (proto.Message, error) {
-	// QueueRPC does not return while the server takes no bytes.
+	// QueueRPC blocks while the server accepts no bytes.
 	s.start(func() { srv.client.QueueRPC(call) })
 	return s.await(ctx, srv, call)
 }

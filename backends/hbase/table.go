@@ -17,14 +17,13 @@ import (
 	"salectl/backends/ledger"
 )
 
-// createPatience bounds how long CreateTable waits for the table's regions,
-// apart from ctx.
+// createPatience bounds how long CreateTable waits for the table's regions, in addition to ctx.
 const createPatience = time.Minute
 
-// Table is ledger.Table's.
+// Table implements ledger.Table.
 func (l *Logs) Table() string { return l.table }
 
-// CheckTable is ledger.Table's. It asks the master.
+// CheckTable implements ledger.Table. It queries the master.
 func (l *Logs) CheckTable(ctx context.Context) error {
 	if err := l.begin(); err != nil {
 		return err
@@ -67,8 +66,8 @@ func (l *Logs) check(ctx context.Context) error {
 	return nil
 }
 
-// CreateTable is ledger.Table's. It returns when every region of the table
-// answers, also when somebody else is creating it at the same time.
+// CreateTable implements ledger.Table. It returns when every region of the table answers, even
+// if another process is creating the table at the same time.
 func (l *Logs) CreateTable(ctx context.Context) error {
 	if err := l.begin(); err != nil {
 		return err
@@ -85,7 +84,7 @@ func (l *Logs) CreateTable(ctx context.Context) error {
 	}
 	switch {
 	case errors.Is(err, errDisabled):
-		return nil // it is there; CheckTable tells the rest
+		return nil // the table exists; CheckTable reports that it is disabled
 	case isException(err, "NamespaceNotFoundException"):
 		namespace, _, _ := strings.Cut(l.table, ":")
 		return fmt.Errorf("create %s: its namespace does not exist. In the HBase shell: create_namespace '%s'", l.where, namespace)
@@ -97,7 +96,7 @@ func (l *Logs) CreateTable(ctx context.Context) error {
 	return nil
 }
 
-// create has the master make the table and waits until it has done so.
+// create makes the master create the table, and waits until it has.
 func (l *Logs) create(ctx context.Context) error {
 	begun := new(pb.CreateTableResponse)
 	err := l.askMaster(ctx, "CreateTable", &pb.CreateTableRequest{TableSchema: schema(l.table), SplitKeys: splits()}, begun)
@@ -107,7 +106,7 @@ func (l *Logs) create(ctx context.Context) error {
 	return l.finish(ctx, begun.GetProcId())
 }
 
-// finish waits for the end of something that the master has begun.
+// finish waits for the end of a procedure of the master.
 func (l *Logs) finish(ctx context.Context, procedure uint64) error {
 	for {
 		state := new(pb.GetProcedureResultResponse)
@@ -119,7 +118,7 @@ func (l *Logs) finish(ctx context.Context, procedure uint64) error {
 		case state.GetException() != nil:
 			e := state.GetException().GetGenericException()
 			return &fault{server: "master", what: className(e.GetClassName()) + ": " + e.GetMessage()}
-		default: // finished, or so long ago that the master has forgotten it
+		default: // finished, possibly so long ago that the master has forgotten it
 			return nil
 		}
 		if err := pause(ctx, 20*time.Millisecond); err != nil {
@@ -130,8 +129,8 @@ func (l *Logs) finish(ctx context.Context, procedure uint64) error {
 
 var errDisabled = errors.New("the table is disabled")
 
-// awaitEnabled waits until whoever creates the table has enabled it. One that
-// was disabled stays so: that is an error.
+// awaitEnabled waits until the creator of the table has enabled it. A table that was disabled
+// stays so: the result is errDisabled.
 func (l *Logs) awaitEnabled(ctx context.Context) error {
 	for {
 		switch state, err := l.state(ctx); {
@@ -163,8 +162,8 @@ func (l *Logs) awaitRegions(ctx context.Context) error {
 	}
 }
 
-// probe reads in the region that begins with row, and returns where it ends. A
-// refusal is an answer: a table may be there that has no family of ours.
+// probe reads from the region that begins with row, and returns the end of the region. A
+// refusal counts as an answer: the table may lack this package's family.
 func (l *Logs) probe(ctx context.Context, row []byte) (stop []byte, err error) {
 	p, err := l.regions.find(ctx, row)
 	if err != nil {
@@ -181,8 +180,7 @@ func (l *Logs) probe(ctx context.Context, row []byte) (stop []byte, err error) {
 	return p.StopKey(), nil
 }
 
-// state asks hbase:meta whether the table is enabled. One that is not there
-// passes for one that is on its way.
+// state queries hbase:meta for the state of the table. A missing state counts as enabling.
 func (l *Logs) state(ctx context.Context) (pb.Table_State, error) {
 	var answer proto.Message
 	err := l.again(ctx, func() error {
@@ -206,7 +204,7 @@ func (l *Logs) state(ctx context.Context) (pb.Table_State, error) {
 	return found.GetState(), nil
 }
 
-// askMaster asks the active master, again while it says that it is starting.
+// askMaster calls the active master, and repeats the call while the master is busy.
 func (l *Logs) askMaster(ctx context.Context, name string, request, response proto.Message) error {
 	for {
 		answer, err := l.askMasterOnce(ctx, name, request, response)
@@ -232,7 +230,7 @@ func (l *Logs) askMasterOnce(ctx context.Context, name string, request, response
 	return l.servers.ask(ctx, master, newMasterCall(ctx, name, request, response))
 }
 
-// pause waits for a while, or returns what ended ctx.
+// pause waits for d, or returns the error of ctx.
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():

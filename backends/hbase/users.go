@@ -12,32 +12,31 @@ import (
 	"salectl/rules"
 )
 
-// UsersOptions says where the rows of users are and what is in them.
+// UsersOptions names a table of users and describes its columns.
 type UsersOptions struct {
-	Options // the table, whose row keys are the ids of users
+	Options // the table; its row keys are the ids of users
 	Family  string
-	// Columns names the column of an attribute where that is not the attribute's
-	// own name.
+	// Columns has the column of each attribute whose column's name differs from the
+	// attribute's.
 	Columns map[string]string
 	Schema  *rules.Schema
 }
 
-// Users is rules.Users of a table that somebody else writes. Cells are texts, as
-// rules.ParseValue reads them; an empty cell is a missing value. A user is known
-// whose row has one of the columns. It only reads, and what it reads is the
-// newest version of a cell.
+// Users implements rules.Users on a table that is written by others. Cells are texts in the
+// form of rules.ParseValue; an empty cell is a missing value. A user is known if its row has
+// one of the columns. Users only reads, and reads the newest version of a cell.
 type Users struct {
-	logs    *Logs // for its connections and its table; there are no logs in it
+	logs    *Logs // for its connections and its table, which has no logs
 	schema  *rules.Schema
 	family  string
-	columns []string       // of each attribute
-	index   map[string]int // of each column among the attributes
+	columns []string       // by attribute
+	index   map[string]int // from a column to its attribute
 }
 
 var _ rules.Users = (*Users)(nil)
 
-// OpenUsers returns a handle on the users of a table. As with Open, it connects
-// to nothing. Close it to give its connections back.
+// OpenUsers returns a handle on the users of a table. Like Open, it connects to nothing. Close
+// releases its connections.
 func OpenUsers(o UsersOptions) (*Users, error) {
 	if o.Family == "" || o.Schema == nil || len(o.Schema.Attributes()) == 0 {
 		return nil, errors.New("users in HBase need a family and at least one attribute")
@@ -59,9 +58,9 @@ func OpenUsers(o UsersOptions) (*Users, error) {
 	return u, err
 }
 
-// CheckRows asks the master whether there are a table and a family for the rows of users;
-// else the error is a *rules.SourceError. How the table is set up otherwise is the
-// business of whoever keeps it. What it is for is said in errors: users, history.
+// CheckRows queries the master whether the table and the family for rows of users exist; if
+// not, the error is a *rules.SourceError. The table's other settings are left to its owner.
+// what is the purpose of the table, for errors: users, history.
 func CheckRows(ctx context.Context, what string, o Options, family string) error {
 	l, err := Open(o)
 	if err != nil {
@@ -92,11 +91,11 @@ func CheckRows(ctx context.Context, what string, o Options, family string) error
 	}
 }
 
-// Close closes all connections and waits until nothing is under way any more.
+// Close closes all connections and waits for the calls under way.
 func (u *Users) Close() error { return u.logs.Close() }
 
-// Lookup implements rules.Users with one call for each server that has some of
-// the rows, and 128 rows. Row keys must not be empty.
+// Lookup implements rules.Users, with one call per server and 128 rows. Row keys must not be
+// empty.
 func (u *Users) Lookup(ctx context.Context, ids []string) ([]rules.Attributes, error) {
 	if err := u.logs.begin(); err != nil {
 		return nil, err
@@ -111,7 +110,7 @@ func (u *Users) Lookup(ctx context.Context, ids []string) ([]rules.Attributes, e
 	return all, nil
 }
 
-// user reads a row.
+// user converts a row to a user's attributes.
 func (u *Users) user(id string, answer proto.Message) rules.Attributes {
 	cells := answer.(*pb.GetResponse).GetResult().GetCell()
 	if len(cells) == 0 {

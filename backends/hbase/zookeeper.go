@@ -12,12 +12,11 @@ import (
 	"github.com/tsuna/gohbase/zk"
 )
 
-// zookeeperPatience is for one host: to answer, and as the session's length.
+// zookeeperPatience is the timeout of one host's answer, and the length of a session.
 const zookeeperPatience = 2 * time.Second
 
-// zookeeper finds the two servers that ZooKeeper knows: the one that has
-// hbase:meta, and the master. It connects for each question, since questions
-// are rare.
+// zookeeper finds the two servers that ZooKeeper knows: the one with hbase:meta, and the
+// master. It connects for each lookup, since lookups are rare.
 type zookeeper struct {
 	hosts   []string
 	root    string
@@ -35,9 +34,9 @@ func (z *zookeeper) find(ctx context.Context, what zk.ResourceName) (string, err
 	return addr, err
 }
 
-// ask asks all hosts and takes the first answer. The library can be given the
-// whole quorum, but stays with the first host that accepts its connection, be
-// that one frozen, and tries none when a single name cannot be resolved.
+// ask queries all hosts and returns the first answer. The library accepts the whole quorum, but
+// stays with the first host that accepts its connection, even a frozen one, and tries no host
+// if one name cannot be resolved.
 func (z *zookeeper) ask(what zk.ResourceName) (string, error) {
 	type answer struct {
 		addr string
@@ -65,8 +64,8 @@ func (z *zookeeper) ask(what zk.ResourceName) (string, error) {
 	return "", errors.New(strings.Join(errs, "; "))
 }
 
-// askHost asks one host. What stands in ZooKeeper may be anything: the library
-// panics where it is too short.
+// askHost queries one host. The library panics if the data in ZooKeeper is too short, and the
+// data may be anything.
 func (z *zookeeper) askHost(host string, what zk.ResourceName) (addr string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
