@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// patience is how long one step of a call may take whose context has no
-	// earlier deadline: to connect, to send, or to be answered.
+	// patience is the timeout of one step of a call (connecting, sending, waiting for the
+	// answer) whose context has no earlier deadline.
 	patience = 3 * time.Second
 
-	// Connections is how many the pool of a node has at most. A process asks a node one
-	// thing at a time for each lease and each command.
+	// Connections is the maximum size of a node's connection pool. A process has at most one
+	// call to a node under way for each lease and each command.
 	Connections = 8
 )
 
-// clientOptions keeps what is said at connect to HELLO, with the login in it:
-// that needs no right, and a server before Redis 6 that does not know it gets
-// AUTH. Protocol 2 has no pushes to look for between calls.
+// clientOptions limits the messages at connect to HELLO, which includes the login. HELLO needs
+// no right, and a server before Redis 6, which does not know it, gets AUTH instead. Protocol 2
+// has no push messages between calls.
 func clientOptions(o Options, d *dialer) *goredis.Options {
 	patience := cmp.Or(o.patience, patience)
 	return &goredis.Options{
@@ -51,23 +51,23 @@ func clientOptions(o Options, d *dialer) *goredis.Options {
 	}
 }
 
-// dialer connects to one server.
+// dialer connects to one server, and reports no error of its own: see dial.
 type dialer struct {
-	life context.Context // of the node: go-redis dials under a context that nobody ends
+	life context.Context // of the node: go-redis dials under a context that never ends
 	tls  *tls.Config
 }
 
-// dial never fails: instead of an error it returns a connection that can do
-// nothing but tell it. After some errors, go-redis would stop dialing for its
-// callers; a goroutine that outlives Close would try once a second, and a
-// server that is back would seem away for as long.
+// dial never fails: on an error it returns a connection whose methods return that error. After
+// some failed dials go-redis would stop dialing for its callers. It would dial once a second
+// instead, in a goroutine that outlives Close, and a recovered server would seem unreachable
+// for as long.
 func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(d.life, cancel)()
 	conn, err := d.connect(ctx, network, address)
 	if err != nil {
-		// At connect go-redis unwraps an error once and drops what was around it.
+		// At connect go-redis unwraps an error once and drops the outer one.
 		return &noConn{err: fmt.Errorf("%w", unsent{err})}, nil
 	}
 	return conn, nil
@@ -82,16 +82,16 @@ func (d *dialer) connect(ctx context.Context, network, address string) (net.Conn
 	if err := secure.HandshakeContext(ctx); err != nil {
 		conn.Close()
 		if ctx.Err() != nil {
-			return nil, ctx.Err() // the server is silent; nothing is known of its TLS
+			return nil, ctx.Err() // the server is silent, which says nothing about its TLS
 		}
 		return nil, fmt.Errorf("%w: %v", ErrTLS, err)
 	}
 	return secure, nil
 }
 
-// noConn is a connection that could not be made.
+// noConn stands for a connection whose dial failed.
 type noConn struct {
-	net.Conn // nil: what is below is all that go-redis calls
+	net.Conn // nil: go-redis calls only the methods below
 	err      error
 }
 
@@ -102,7 +102,7 @@ func (c *noConn) SetDeadline(time.Time) error      { return nil }
 func (c *noConn) SetReadDeadline(time.Time) error  { return nil }
 func (c *noConn) SetWriteDeadline(time.Time) error { return nil }
 
-// SyscallConn is how go-redis looks whether a connection from its pool is alive.
-// One whose caller went away before the dial failed is there too; its error is
-// an old one, and must not be told to the next caller.
+// SyscallConn is called by go-redis to check a pooled connection. The pool also holds
+// connections whose dial failed after the caller had left; the old error must not reach the
+// next caller.
 func (c *noConn) SyscallConn() (syscall.RawConn, error) { return nil, c.err }

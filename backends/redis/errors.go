@@ -15,9 +15,9 @@ import (
 	"salectl/backends/quorum"
 )
 
-// What can be wrong with a node. The messages around them name its address.
-// They do not say whether the node did what was asked. Those of a node that does not
-// permit it are fs.ErrPermission, too: to ask again does not help.
+// The faults of a node. The errors that wrap them name its address. They do not tell whether
+// the node executed the call. ErrLogin, ErrForbidden and ErrProtected are also
+// fs.ErrPermission: a retry is useless.
 var (
 	ErrAway      error = trouble{"away", "nothing answers at this address; start the server, or correct spec.redis.nodes"}
 	ErrSilent    error = trouble{"timeout", "it did not answer in time; it may be stopped, overloaded or cut off"}
@@ -38,21 +38,21 @@ var (
 	ErrClosed    error = trouble{"closed", "the handle is closed"}
 )
 
-// trouble is an error of a kind that metrics can name.
+// trouble is an error with a kind, for metrics.
 type trouble struct{ kind, text string }
 
 func (t trouble) Error() string { return t.text }
 
-// Kind is a word for quorum.ErrorKind.
+// Kind returns the kind, for quorum.ErrorKind.
 func (t trouble) Kind() string { return t.kind }
 
-// denial is the trouble of a node that does not permit what is asked of it.
+// denial is the trouble of a node that does not permit the call.
 type denial struct{ trouble }
 
 func (denial) Is(target error) bool { return target == fs.ErrPermission }
 
-// replies are the beginnings of what a server says, and what that means. Inside
-// of scripts, Redis 7.0 words a lack of rights otherwise than 7.2.
+// replies maps prefixes of a server's error replies to errors. In scripts, Redis 7.0 words a
+// missing right differently from 7.2.
 var replies = []struct {
 	prefix string
 	means  error
@@ -78,8 +78,8 @@ var replies = []struct {
 	{"WRONGTYPE", ErrForeign},
 }
 
-// explain turns what go-redis, the network or the server says into one of the
-// errors above and its words. What it does not know keeps its own words.
+// explain converts an error of go-redis, the network or the server to one of the errors above,
+// with the original text. An unknown error keeps only its text.
 func (n *Node) explain(err error) error {
 	if errors.Is(err, quorum.ErrUnsent) {
 		return unsent{n.tell(err)}
@@ -87,7 +87,7 @@ func (n *Node) explain(err error) error {
 	return n.tell(err)
 }
 
-// unsent is an error of a call that did not leave this process.
+// unsent is the error of a call that was not sent.
 type unsent struct{ error }
 
 func (u unsent) Unwrap() error { return u.error }
@@ -113,8 +113,8 @@ func (n *Node) tell(err error) error {
 	}
 }
 
-// words is what an error says, without what was sent: a server or proxy that
-// does not know AUTH may repeat its arguments.
+// words returns the text of an error without the command: a server or proxy that does not know
+// AUTH may repeat its arguments.
 func (n *Node) words(err error) string {
 	words, _, _ := strings.Cut(err.Error(), ", with args beginning with")
 	if n.secret != "" && strings.Contains(words, n.secret) {
@@ -123,7 +123,7 @@ func (n *Node) words(err error) string {
 	return words
 }
 
-// cause returns which of the errors above it is, nil if none.
+// cause returns which of the errors above err is; nil if none.
 func cause(err error) error {
 	var reply goredis.Error
 	if errors.As(err, &reply) {

@@ -15,27 +15,27 @@ import (
 	"salectl/spec"
 )
 
-// Lists is lists.Node on a Node's server, over the Node's connections. It is the
-// Node's until that is closed.
+// Lists implements lists.Node on a Node's server, over the Node's connections. It is usable
+// until the Node is closed.
 type Lists struct{ node *Node }
 
 var _ lists.Node = (*Lists)(nil)
 
-// Lists returns what the server has of the Redis engine.
+// Lists returns the server's lists of the Redis engine.
 func (n *Node) Lists() *Lists { return &Lists{n} }
 
-// Name is lists.Node's: the server's address.
+// Name implements lists.Node. It returns the server's address.
 func (l *Lists) Name() string { return l.node.address }
 
-// RunID is lists.Node's.
+// RunID implements lists.Node.
 func (l *Lists) RunID(ctx context.Context) (string, error) {
 	return told(ctx, l.node, runScript, nil, nil, func(a *answer) (string, error) { return a.text(), nil })
 }
 
-// refusals are what the scripts of the lists answer, by their numbers.
+// refusals are the errors for the result numbers of the list scripts.
 var refusals = []error{nil, lists.ErrFill, lists.ErrToken, lists.ErrOtherRun, lists.ErrLength, lists.ErrNotOpen, lists.ErrClosed}
 
-// refusal is what a script's answer means.
+// refusal returns the error for a script's result number; nil for success.
 func refusal(number int64) error {
 	if number < 0 || number >= int64(len(refusals)) {
 		return errAnswer
@@ -43,7 +43,7 @@ func refusal(number int64) error {
 	return refusals[number]
 }
 
-// refused reports whether an error is one of these.
+// refused reports whether err is one of refusals.
 func refused(err error) bool {
 	for _, r := range refusals[1:] {
 		if errors.Is(err, r) {
@@ -53,7 +53,7 @@ func refused(err error) bool {
 	return false
 }
 
-// change runs a script that changes a list, or says why not.
+// change runs a script that changes a list, and returns its refusal as an error.
 func (l *Lists) change(ctx context.Context, script *goredis.Script, list lists.List, args ...any) error {
 	_, err := ask(ctx, l.node, func(ctx context.Context) (int, error) {
 		number, err := l.node.count(ctx, script, keysOf(list), args...)
@@ -65,7 +65,7 @@ func (l *Lists) change(ctx context.Context, script *goredis.Script, list lists.L
 	return err
 }
 
-// keysOf are the keys of a list, in the order in which the scripts know them.
+// keysOf returns the keys of a list, in the order that the scripts expect.
 func keysOf(l lists.List) []string { return appendKeys(nil, l) }
 
 func appendKeys(keys []string, l lists.List) []string {
@@ -73,12 +73,12 @@ func appendKeys(keys []string, l lists.List) []string {
 		spec.StreamKey(l.UID, l.Shard), spec.FillKey(l.UID, l.Shard))
 }
 
-// Stop is lists.Node's.
+// Stop implements lists.Node.
 func (l *Lists) Stop(ctx context.Context, list lists.List, fill uint64, runID string) error {
 	return l.change(ctx, stopScript, list, fill, runID)
 }
 
-// Put is lists.Node's. A part is one step of the server, which answers nobody else
+// Put implements lists.Node. A part is one step of the server, which serves no other client
 // meanwhile: ten thousand units or users take it some milliseconds.
 func (l *Lists) Put(ctx context.Context, list lists.List, fill uint64, runID string, p lists.Part) error {
 	first := "0"
@@ -96,12 +96,12 @@ func (l *Lists) Put(ctx context.Context, list lists.List, fill uint64, runID str
 	return l.change(ctx, putScript, list, args...)
 }
 
-// Start is lists.Node's.
+// Start implements lists.Node.
 func (l *Lists) Start(ctx context.Context, list lists.List, fill uint64, runID string, s lists.Start) error {
 	return l.change(ctx, startScript, list, fill, runID, s.Units, s.Users, micros(s.OpensAt), micros(s.ClosesAt), s.Drained)
 }
 
-// micros are microseconds since 1970, 0 for no time.
+// micros returns t in microseconds since 1970; 0 for the zero time.
 func micros(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -109,7 +109,7 @@ func micros(t time.Time) int64 {
 	return t.UnixMicro()
 }
 
-// Add is lists.Node's.
+// Add implements lists.Node.
 func (l *Lists) Add(ctx context.Context, list lists.List, fill uint64, units ledger.Units) error {
 	return l.change(ctx, addScript, list, appendRanges([]any{fill}, units)...)
 }
@@ -121,7 +121,7 @@ func appendRanges(args []any, units ledger.Units) []any {
 	return args
 }
 
-// Take is lists.Node's.
+// Take implements lists.Node.
 func (l *Lists) Take(ctx context.Context, list lists.List, fill uint64, n int) (ledger.Units, error) {
 	if n <= 0 {
 		return nil, fmt.Errorf("lock node %s: take %d units; take at least one", l.Name(), n)
@@ -139,7 +139,7 @@ func (l *Lists) Take(ctx context.Context, list lists.List, fill uint64, n int) (
 	})
 }
 
-// Inspect is lists.Node's.
+// Inspect implements lists.Node.
 func (l *Lists) Inspect(ctx context.Context, list lists.List) (lists.State, error) {
 	return told(ctx, l.node, inspectScript, keysOf(list), nil, func(a *answer) (lists.State, error) {
 		return lists.State{
@@ -151,7 +151,7 @@ func (l *Lists) Inspect(ctx context.Context, list lists.List) (lists.State, erro
 	})
 }
 
-// fill takes the number of a fill, "" for none.
+// fill reads the number of a fill; 0 for "".
 func (a *answer) fill() uint64 {
 	text := a.text()
 	if text == "" {
@@ -162,7 +162,7 @@ func (a *answer) fill() uint64 {
 	return number
 }
 
-// Forget is lists.Node's.
+// Forget implements lists.Node.
 func (l *Lists) Forget(ctx context.Context, list lists.List) error {
 	_, err := ask(ctx, l.node, func(ctx context.Context) (int64, error) {
 		return l.node.client.Unlink(ctx, keysOf(list)...).Result()
@@ -170,12 +170,12 @@ func (l *Lists) Forget(ctx context.Context, list lists.List) error {
 	return err
 }
 
-// grant is how a server keeps what a user was given.
+// grant returns the form in which a server stores a user's grant.
 func grant(unit, at int64, key string) string {
 	return strconv.FormatInt(unit, 10) + " " + strconv.FormatInt(at, 10) + " " + key
 }
 
-// parseGrant is grant backwards; false for what is none.
+// parseGrant parses the result of grant; it returns false for another form.
 func parseGrant(text string) (unit, at int64, key string, ok bool) {
 	number, rest, _ := strings.Cut(text, " ")
 	when, key, found := strings.Cut(rest, " ")

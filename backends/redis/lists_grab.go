@@ -9,19 +9,19 @@ import (
 	"salectl/backends/lists"
 )
 
-// MaxUsers is how many users a call of Grab may name, in all its batches: the
-// server gives to them in one step, and answers nobody else meanwhile.
+// MaxUsers is the maximum number of users in one call of Grab, over all batches: the server
+// handles a call in one step and serves no other client meanwhile.
 const MaxUsers = 1000
 
-// Grab is lists.Node's. It refuses more than MaxUsers, a batch without a time, that
-// names a user twice or nobody, and one whose keys are not as many as its users.
+// Grab implements lists.Node. It rejects more than MaxUsers users, and a batch that has no
+// time, no users, a user twice, or not one key per user.
 func (l *Lists) Grab(ctx context.Context, batches []lists.Batch) ([]lists.Given, error) {
 	if err := checkBatches(batches); err != nil {
 		return nil, fmt.Errorf("lock node %s: %w", l.Name(), err)
 	}
 	var keys []string
 	var args []any
-	var users []int // of each batch: the caller has its own back when ctx ends
+	var users []int // by batch; the caller may reuse its batches once ctx ends
 	var at []int64  // likewise
 	for _, b := range batches {
 		keys = appendKeys(keys, b.List)
@@ -64,7 +64,7 @@ func checkBatches(batches []lists.Batch) error {
 	return nil
 }
 
-// givenOf reads the answer to a batch of some users.
+// givenOf reads the result of a batch with a number of users.
 func givenOf(a answer, users int) (lists.Given, error) {
 	given := lists.Given{Why: refusal(next[int64](&a)), Entry: uint64(next[int64](&a))}
 	units := ""
@@ -96,8 +96,8 @@ func givenOf(a answer, users int) (lists.Given, error) {
 	return given, nil
 }
 
-// dealUnits gives units, with spaces between, to those who have none yet; false
-// if there are too many, or what is no unit.
+// dealUnits assigns units, which are separated by spaces, to those without an earlier grant. It
+// returns false if there are too many, or one is not a number.
 func dealUnits(to []lists.Unit, units string) bool {
 	for units != "" {
 		var unit string

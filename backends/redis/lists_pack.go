@@ -7,9 +7,9 @@ import (
 	"salectl/backends/lists"
 )
 
-// packed is a batch as the scripts take it, and as the stream keeps it: its fill,
-// users and keys in MessagePack, texts all of them. One argument a batch costs the
-// server and go-redis less than two a user.
+// packed returns a batch in the form of the scripts and of the stream: its fill, users and keys
+// in MessagePack, all as texts. One argument per batch costs the server and go-redis less than
+// two per user.
 func packed(b lists.Batch) []byte {
 	size := 64
 	for i, user := range b.Users {
@@ -32,8 +32,8 @@ func packText(p []byte, text string) []byte {
 	return append(p, text...)
 }
 
-// unpacked is packed backwards; false for what is no batch. A script that packs
-// writes each length in the shortest form.
+// unpacked is the inverse of packed; it returns false for another form. A script packs each
+// length in the shortest form.
 func unpacked(p string) (fill uint64, users, keys []string, ok bool) {
 	u := unpacker{rest: p}
 	fill, err := strconv.ParseUint(u.text(), 10, 64)
@@ -41,13 +41,13 @@ func unpacked(p string) (fill uint64, users, keys []string, ok bool) {
 	return fill, users, keys, err == nil && !u.bad && u.rest == "" && len(users) == len(keys)
 }
 
-// unpacker is what is left to read, and whether it was not what it had to be.
+// unpacker holds the text left to read; bad reports that something unexpected was read.
 type unpacker struct {
 	rest string
 	bad  bool
 }
 
-// number takes the bytes of a number, the highest first.
+// number reads a big-endian number of some bytes.
 func (u *unpacker) number(bytes int) (n int) {
 	for _, b := range []byte(u.take(bytes)) {
 		n = n<<8 | int(b)

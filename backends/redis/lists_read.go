@@ -10,7 +10,7 @@ import (
 	"salectl/backends/lists"
 )
 
-// Read is lists.Node's.
+// Read implements lists.Node.
 func (l *Lists) Read(ctx context.Context, list lists.List, fill uint64, after, drained string, max int) ([]lists.Entry, error) {
 	return told(ctx, l.node, readScript, keysOf(list), []any{fill, after, drained, max}, func(a *answer) (entries []lists.Entry, err error) {
 		if err := refusal(next[int64](a)); err != nil {
@@ -27,7 +27,7 @@ func (l *Lists) Read(ctx context.Context, list lists.List, fill uint64, after, d
 	})
 }
 
-// entryOf reads an entry of a stream.
+// entryOf reads an entry of the stream.
 func entryOf(a answer) (lists.Entry, error) {
 	e := lists.Entry{ID: a.text()}
 	fields := next[[]any](&a)
@@ -41,7 +41,7 @@ func entryOf(a answer) (lists.Entry, error) {
 	return e, fmt.Errorf("%w: entry %s of a stream is not one of grants", ErrForeign, e.ID)
 }
 
-// grabsOf reads the fields of an entry; false for what is none of ours.
+// grabsOf reads the fields of an entry; it returns false for another form.
 func grabsOf(a answer) (grabs []ledger.Grab, fill uint64, ok bool) {
 	names := [4]string{}
 	values := [4]string{}

@@ -10,8 +10,8 @@ import (
 	"salectl/backends/lists"
 )
 
-// Settings is lists.Node's. Where CONFIG is not permitted or not there, Fsync is
-// "" and Snapshots false, whatever they are.
+// Settings implements lists.Node. If CONFIG is not permitted or does not exist, Fsync is "" and
+// Snapshots is false, whatever the server's settings.
 func (l *Lists) Settings(ctx context.Context) (lists.Settings, error) {
 	return ask(ctx, l.node, func(ctx context.Context) (lists.Settings, error) {
 		info, err := l.node.client.Info(ctx).Result()
@@ -29,7 +29,7 @@ func (l *Lists) Settings(ctx context.Context) (lists.Settings, error) {
 	})
 }
 
-// configured returns what a server is set to, "" if it does not tell.
+// configured returns a setting of the server; "" if the server refuses to return it.
 func (l *Lists) configured(ctx context.Context, name string) (string, error) {
 	values, err := l.node.client.ConfigGet(ctx, name).Result()
 	if _, said := errors.AsType[goredis.Error](err); said {

@@ -8,7 +8,7 @@ import (
 	"salectl/backends/quorum"
 )
 
-// Meet is quorum.Node's.
+// Meet implements quorum.Node.
 func (n *Node) Meet(ctx context.Context, room string, m quorum.Member, ttl time.Duration) ([]quorum.Member, error) {
 	if err := m.Check(ttl); err != nil {
 		return nil, fmt.Errorf("lock node %s: %w", n.address, err)

@@ -15,18 +15,17 @@ import (
 
 var _ quorum.Node = (*Node)(nil)
 
-// markerKept is how long a marker that a vote wrote stays after the last vote
-// under it.
+// markerKept is how long a marker that a vote wrote is kept after the last vote under it.
 const markerKept = time.Hour
 
-// keptForNext is how long a key that was freed is kept for who is next: as long
-// as it may take to hear of it and to ask. Who is gone costs the others no more.
+// keptForNext is how long a freed key is kept for the next waiter: the time for its
+// notification and its ballot. A waiter that has gone delays the others by no more.
 const keptForNext = 25 * time.Millisecond
 
-// Name is quorum.Node's: the server's address.
+// Name implements quorum.Node. It returns the server's address.
 func (n *Node) Name() string { return n.address }
 
-// Info is quorum.Node's.
+// Info implements quorum.Node.
 func (n *Node) Info(ctx context.Context) (quorum.Info, error) {
 	return told(ctx, n, infoScript, nil, nil, func(a *answer) (quorum.Info, error) {
 		info := quorum.Info{RunID: a.text(), Time: a.time()}
@@ -36,7 +35,7 @@ func (n *Node) Info(ctx context.Context) (quorum.Info, error) {
 	})
 }
 
-// unfit says what speaks against a server as a lock node.
+// unfit returns the reasons why a server cannot be a lock node; "" for none.
 func unfit(mode, role, master, policy string) string {
 	var reasons []string
 	if mode == "cluster" {
@@ -51,7 +50,7 @@ func unfit(mode, role, master, policy string) string {
 	return strings.Join(reasons, " ")
 }
 
-// Mark is quorum.Node's.
+// Mark implements quorum.Node.
 func (n *Node) Mark(ctx context.Context, marker, runID string) error {
 	_, err := ask(ctx, n, func(ctx context.Context) (int, error) {
 		done, err := n.count(ctx, markScript, []string{marker}, runID, milliseconds(quorum.MaxTTL))
@@ -63,7 +62,7 @@ func (n *Node) Mark(ctx context.Context, marker, runID string) error {
 	return err
 }
 
-// ReadMarker is quorum.Node's.
+// ReadMarker implements quorum.Node.
 func (n *Node) ReadMarker(ctx context.Context, marker string) (quorum.Marker, error) {
 	return told(ctx, n, readMarkerScript, []string{marker}, nil, func(a *answer) (quorum.Marker, error) {
 		if len(a.items) == 0 {
@@ -73,7 +72,7 @@ func (n *Node) ReadMarker(ctx context.Context, marker string) (quorum.Marker, er
 	})
 }
 
-// Forget is quorum.Node's.
+// Forget implements quorum.Node.
 func (n *Node) Forget(ctx context.Context, marker string) error {
 	_, err := ask(ctx, n, func(ctx context.Context) (int64, error) {
 		return n.client.Del(ctx, marker).Result()
@@ -81,8 +80,8 @@ func (n *Node) Forget(ctx context.Context, marker string) error {
 	return err
 }
 
-// Vote is quorum.Node's. A ttl beyond quorum.MaxTTL is refused: a node that
-// lost its memory would not abstain for long enough.
+// Vote implements quorum.Node. It rejects a ttl above quorum.MaxTTL, for which a node that lost
+// its memory would not abstain long enough.
 func (n *Node) Vote(ctx context.Context, b quorum.Ballot) (quorum.BallotReply, error) {
 	keys, args, err := n.ballot(b)
 	if err != nil {
@@ -112,14 +111,14 @@ func (n *Node) ballot(b quorum.Ballot) (keys []string, args []any, err error) {
 		keys = append(keys, a.Key)
 		waited := a.Waited.Microseconds()
 		if a.Waited < 0 {
-			waited = -1 // a nanosecond is no microsecond
+			waited = -1 // not rounded to 0, which would list the asker
 		}
 		args = append(args, a.Token, a.Note, renew, a.Waiter, waited)
 	}
 	return keys, args, nil
 }
 
-// countOf reads the answer to a ballot with some asks.
+// countOf reads the answer to a ballot.
 func countOf(a *answer, asks []quorum.Ask) quorum.BallotReply {
 	count := quorum.BallotReply{
 		Yes:     make([]bool, len(asks)),
@@ -149,7 +148,7 @@ func countOf(a *answer, asks []quorum.Ask) quorum.BallotReply {
 	return count
 }
 
-// Release is quorum.Node's.
+// Release implements quorum.Node.
 func (n *Node) Release(ctx context.Context, asks []quorum.Ask) (int, error) {
 	keys := make([]string, 0, len(asks))
 	args := append(make([]any, 0, 2+4*len(asks)), milliseconds(keptForNext), milliseconds(quorum.HandOver))
@@ -162,13 +161,13 @@ func (n *Node) Release(ctx context.Context, asks []quorum.Ask) (int, error) {
 	})
 }
 
-// page is how many keys List looks at in one step of the server, which answers
-// nobody else meanwhile.
+// page is about how many keys List examines in one step of the server, which serves no other
+// client meanwhile.
 const page = 1000
 
-// List is quorum.Node's. It looks at all keys of the server, a page at a time.
-// Whatever else is a string and has the prefix counts as a lease, and what has
-// no end has quorum.MaxTTL left: the next vote for it sees to that.
+// List implements quorum.Node. It scans all keys of the server, page by page. Every string with
+// the prefix counts as a lease, except a key kept for a waiter. A lease without an expiry, or
+// with one too far ahead, is reported with quorum.MaxTTL left, which the next vote for it sets.
 func (n *Node) List(ctx context.Context, prefix string) ([]quorum.Holding, error) {
 	pattern := literal.Replace(prefix) + "*"
 	return ask(ctx, n, func(ctx context.Context) ([]quorum.Holding, error) {
@@ -188,11 +187,10 @@ func (n *Node) List(ctx context.Context, prefix string) ([]quorum.Holding, error
 	})
 }
 
-// literal takes the meaning from what has one in a pattern of Redis.
+// literal escapes the special characters of a Redis pattern.
 var literal = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 
-// readPage adds the leases of one page to those found, and returns the cursor
-// of the next.
+// readPage adds the leases of one page to found, and returns the cursor of the next page.
 func readPage(a answer, found map[string]quorum.Holding) (cursor string, err error) {
 	cursor = a.text()
 	for len(a.items) > 0 {
@@ -205,7 +203,7 @@ func readPage(a answer, found map[string]quorum.Holding) (cursor string, err err
 	return cursor, errors.Join(err, a.end())
 }
 
-// milliseconds rounds up: a promise lasts at least as long as was asked for.
+// milliseconds rounds up: a lease lasts at least as long as requested.
 func milliseconds(d time.Duration) int64 {
 	return int64((d + time.Millisecond - 1) / time.Millisecond)
 }

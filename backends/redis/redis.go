@@ -1,34 +1,32 @@
-// Package redis is a lock node on a standalone Redis server, and a node of the
-// Redis engine's lists.
+// Package redis implements a lock node on a standalone Redis server, and a node for the lists
+// of the Redis engine.
 //
-// A lease is a string with an expiry, its holder's token and note with a space
-// between them. A marker is a hash of the server's run id and of the time, in
-// microseconds since 1970 by the server's clock, from which it votes. A call
-// is one Lua script: nothing comes between what it reads and what it writes, run
-// id and time included. Only Forget is a plain DEL, and List a script for each
-// page.
+// A lease is a string with an expiry: its holder's token and note, separated by a space. A
+// marker is a hash of the server's run id and the time, in microseconds since 1970 by the
+// server's clock, from which it votes. Each call is one Lua script, so what it reads, run id
+// and time included, cannot change before it writes. The exceptions are Forget, a plain DEL,
+// and List, one script per page.
 //
-// A marker that a vote wrote expires an hour after the last vote under it. One
-// that Mark wrote, on behalf of an apply, stays until Forget: its sale may open
-// in a week.
+// A marker written by a vote expires an hour after the last vote under it. A marker written by
+// Mark, for an apply, stays until Forget: its sale may open in a week.
 //
-// A list is four keys, which lists.lua tells of. It gives only in the run of the
-// server in which it was filled, so that what a server has of it after a restart
-// or a failover is given to nobody, and read to rebuild it. Keep lists on an
-// append-only file that is synced always, or lose with the server what the ledger
-// does not have yet; Settings says how it is.
+// A list is four keys, which lists.lua describes. A list grants units only in the server run in
+// which it was filled. What a server has of it after a restart or failover is granted to no
+// one, and is read to rebuild the list. Store lists in an append-only file that is synced
+// always; otherwise a server failure loses the grants that the ledger does not have yet.
+// Settings returns the server's settings for this.
 //
 // # What the server needs
 //
-// Redis 6 or newer (the tests run 7.0), standalone, not a replica, with
-// maxmemory-policy noeviction: Info says so where it is not. Persistence is not
-// needed. A user of its own needs no more than Rights:
+// Redis 6 or newer (the tests run 7.0), standalone, not a replica, with maxmemory-policy
+// noeviction. Info reports a cluster member, a replica and any other policy as unfit. Lock
+// nodes need no persistence. A dedicated user needs no more than Rights:
 //
 //	ACL SETUSER salectl on >secret ~salectl:* &salectl:* +eval +evalsha +info
 //	  +time +get +set +del +exists +pttl +pexpire +persist +hmget +hgetall +hset +hdel
 //	  +scan +zadd +zrem +zpopmin +publish +subscribe +unsubscribe
 //
-// Lists need Redis 6.2 or newer, and of their user ListRights as well:
+// Lists need Redis 6.2 or newer, and ListRights for the user as well:
 //
 //	ACL SETUSER salectl +lrange +ltrim +llen +rpush +hlen +xadd +xrange +xtrim
 //	  +xlen +unlink +config|get
@@ -51,42 +49,40 @@ import (
 	"salectl/spec"
 )
 
-// Rights is what the user of a server with an ACL needs, as ACL SETUSER takes
-// it; docs/security.md has it too, and what a user needs who only reads.
+// Rights are the rights that a lock node's user needs, in the form of ACL SETUSER.
+// docs/security.md lists them too, and those of a user who only reads.
 const Rights = "~salectl:* &salectl:* +eval +evalsha +info +time +get +set +del +exists +pttl +pexpire +persist +hmget +hgetall +hset +hdel +scan" +
 	" +zadd +zrem +zpopmin +publish +subscribe +unsubscribe"
 
-// ListRights is what it needs beside Rights where the server has lists. Without
-// +config|get, Settings does not know all.
+// ListRights are the additional rights that lists need. Without +config|get, Settings is incomplete.
 const ListRights = "+lrange +ltrim +llen +rpush +hlen +xadd +xrange +xtrim +xlen +unlink +config|get"
 
-// Options say which server a Node is.
+// Options describe the server of a Node.
 type Options struct {
-	Address  string // host:port, also the node's name
+	Address  string // host:port; also the node's name
 	Username string // empty: the server's default user
 	Password string // empty: no login
-	// TLS is used for connections, nil for none. Its ServerName is the host of
-	// Address unless it is set.
+	// TLS configures the connections; nil means no TLS. ServerName defaults to the host of
+	// Address.
 	TLS *tls.Config
 
-	patience time.Duration // of tests; 0: the constant
+	patience time.Duration // for tests; 0: the constant patience
 }
 
-// Node is quorum.Node on one Redis server.
+// Node implements quorum.Node on one Redis server.
 //
-// Nothing is ever sent twice: whoever asks knows better than this package
-// whether there is time to ask again, and a count of released leases would be
-// wrong the second time.
+// A Node never sends a call twice. The caller knows better whether there is time for a retry,
+// and a repeated release would return a wrong count.
 type Node struct {
 	address string
 	secret  string // kept out of errors
 	client  *goredis.Client
 
-	// life ends when Close begins, and all calls with it.
+	// life ends when Close begins; its end cancels all calls.
 	life context.Context
 	end  context.CancelFunc
 
-	// mu guards closed, and that no call begins once it is set.
+	// mu guards closed; no call begins once closed is set.
 	mu     sync.Mutex
 	closed bool
 	calls  sync.WaitGroup
@@ -95,14 +91,13 @@ type Node struct {
 }
 
 func init() {
-	// The logger of go-redis is one for the whole process and writes to standard
-	// error. What it has to say comes back as the error of a call as well.
+	// go-redis has one logger per process, which writes to standard error. All that it logs is
+	// also returned as the error of a call.
 	logging.Disable()
 }
 
-// Open returns a handle on a server. It connects when it is first asked
-// something; a server that is away is no error before. Close it to give the
-// connections back.
+// Open returns a handle on a server. It connects on the first call, so an unreachable server is
+// no error before that. Close releases the connections.
 func Open(o Options) (*Node, error) {
 	host, _, err := net.SplitHostPort(o.Address)
 	if err != nil {
@@ -121,10 +116,10 @@ func Open(o Options) (*Node, error) {
 	return n, nil
 }
 
-// Nodes returns a handle on each lock node of a sale, in the order of its
-// file. Username and password come from the environment variables that the
-// file names. With TLS, the servers' certificates must come from an authority
-// that this machine trusts; SSL_CERT_FILE can name others.
+// Nodes returns a handle on each lock node of a sale, in the order of its file. Username and
+// password come from the environment variables that the file names. With TLS, the servers'
+// certificates must be signed by an authority that this machine trusts; SSL_CERT_FILE can name
+// others.
 func Nodes(r spec.Redis) ([]*Node, error) {
 	username, err := variable("spec.redis.usernameEnv", r.UsernameEnv)
 	if err != nil {
@@ -152,21 +147,21 @@ func Nodes(r spec.Redis) ([]*Node, error) {
 	return nodes, nil
 }
 
-// variable reads the environment variable that a field of the file names. An
-// empty one is as bad as none: it would log in as nobody.
+// variable returns the environment variable that a field of the file names. An empty variable
+// is an error like a missing one: it would log in without credentials.
 func variable(field, name string) (string, error) {
 	if name == "" {
 		return "", nil
 	}
-	value := strings.TrimRight(os.Getenv(name), "\r\n") // as a file ends that a secret was read from
+	value := strings.TrimRight(os.Getenv(name), "\r\n") // a secret read from a file may end with a newline
 	if value == "" {
 		return "", fmt.Errorf("%w: %s, which %s names; export it, or take %s out of the file", ErrUnset, name, field, field)
 	}
 	return value, nil
 }
 
-// Close ends the calls under way, which get ErrClosed like those that come
-// later, and gives the connections back. Leases stay until they run out.
+// Close cancels the calls under way, which return ErrClosed like later ones, and releases the
+// connections. Leases stay until they expire.
 func (n *Node) Close() error {
 	n.mu.Lock()
 	already := n.closed
@@ -176,18 +171,17 @@ func (n *Node) Close() error {
 		return nil
 	}
 	n.end()
-	err := n.client.Close() // what waits for an answer is woken by this
+	err := n.client.Close() // wakes calls that wait for an answer
 	n.calls.Wait()
 	return n.explain(err)
 }
 
 // ask makes one call, and returns when it is answered or ctx ends.
 //
-// go-redis heeds a deadline while it waits for an answer, but not the end of a
-// context. So a call that may take long is made by another goroutine. One that is
-// left behind ends at its deadline, or when patience is over, and has its
-// connection until then. A call whose deadline is near is made here, which is
-// faster, and returns by then.
+// go-redis obeys a deadline while it waits for an answer, but not the cancellation of a
+// context. So a call that may take long runs in its own goroutine. If it is abandoned, it ends
+// at its deadline or after patience, and occupies its connection until then. A call with a near
+// deadline runs directly, which is faster, and returns by that deadline.
 func ask[T any](ctx context.Context, n *Node, call func(context.Context) (T, error)) (T, error) {
 	type answer struct {
 		value T
@@ -227,11 +221,11 @@ func ask[T any](ctx context.Context, n *Node, call func(context.Context) (T, err
 	}
 }
 
-// near is how soon a call may end that is not called off before its deadline.
+// near is the longest time to a deadline for which cancellation of a call may be ignored.
 const near = time.Second
 
-// ended returns why a call that was not answered failed: a connection has the
-// deadline of its context and may notice it first.
+// ended returns the reason why a call was not answered: the connection has the deadline of its
+// context, and may reach it first.
 func ended(ctx context.Context, err error) error {
 	deadline, ok := ctx.Deadline()
 	if ok && cause(err) == ErrSilent && !time.Now().Before(deadline) {
@@ -240,7 +234,7 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// begin runs call in a goroutine that Close waits for; false after Close.
+// begin runs call in a goroutine that Close waits for; it returns false after Close.
 func (n *Node) begin(call func()) bool {
 	if !n.enter() {
 		return false
@@ -252,7 +246,7 @@ func (n *Node) begin(call func()) bool {
 	return true
 }
 
-// enter counts a call that Close waits for; false after Close.
+// enter counts a call that Close waits for; it returns false after Close.
 func (n *Node) enter() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -33,20 +33,20 @@ var (
 	inspectScript = script("node", "lists", "inspect")
 )
 
-// script is made of some of the files, one behind the other.
+// script returns a script made of some files, concatenated.
 func script(names ...string) *goredis.Script {
 	var source strings.Builder
 	for _, name := range names {
 		text, err := sources.ReadFile(name + ".lua")
 		if err != nil {
-			panic(err) // it is built without a file that it names
+			panic(err) // the program was built without the file
 		}
 		source.Write(text)
 	}
 	return goredis.NewScript(source.String())
 }
 
-// told makes a call of one script, and reads its answer to the end.
+// told runs one script, and reads its answer completely.
 func told[T any](ctx context.Context, n *Node, script *goredis.Script, keys []string, args []any, read func(*answer) (T, error)) (T, error) {
 	return ask(ctx, n, func(ctx context.Context) (value T, err error) {
 		a, err := n.run(ctx, script, keys, args...)
@@ -60,31 +60,29 @@ func told[T any](ctx context.Context, n *Node, script *goredis.Script, keys []st
 	})
 }
 
-// run runs a script that answers with a list. A server that does not have the
-// script yet says so without having run it, and is then sent its source; if
-// ctx ends between the two, nothing was done.
+// run runs a script that returns a list. A server that does not have the script reports that
+// without running it, and then gets the source. If ctx ends in between, nothing was done.
 func (n *Node) run(ctx context.Context, script *goredis.Script, keys []string, args ...any) (answer, error) {
 	items, err := script.Run(ctx, n.client, keys, args...).Slice()
 	return answer{items: items}, err
 }
 
-// count runs a script that answers with a number.
+// count runs a script that returns a number.
 func (n *Node) count(ctx context.Context, script *goredis.Script, keys []string, args ...any) (int, error) {
 	return script.Run(ctx, n.client, keys, args...).Int()
 }
 
-// answer is what is left to read of a script's list. What a script of ours
-// never answers makes it bad from there on, instead of being an error of each
-// step.
+// answer is the unread rest of a script's list. An unexpected item sets bad, so that callers
+// check for errors once, at the end.
 type answer struct {
 	items []any
 	bad   bool
 }
 
-// errAnswer is what a server says that runs scripts otherwise than Redis.
+// errAnswer is the error of a server whose scripts return another form than Redis's.
 var errAnswer = errors.New("the server's answer does not have the form that the script gives it; is it a Redis?")
 
-// end returns an error unless all was read, and was as it had to be.
+// end returns an error unless all items were read and had the expected form.
 func (a *answer) end() error {
 	if a.bad || len(a.items) > 0 {
 		return errAnswer
@@ -92,7 +90,7 @@ func (a *answer) end() error {
 	return nil
 }
 
-// next takes the next item of a list.
+// next reads the next item.
 func next[T any](a *answer) (item T) {
 	if len(a.items) == 0 {
 		a.bad = true
@@ -108,13 +106,13 @@ func (a *answer) text() string { return next[string](a) }
 
 func (a *answer) time() time.Time { return time.UnixMicro(next[int64](a)) }
 
-// left takes how long a lease has. Redis counts whole milliseconds, and a
-// lease with 0 of them is there still.
+// left reads the time that a lease has left. Redis counts whole milliseconds, and a lease with
+// 0 left still exists.
 func (a *answer) left() time.Duration {
 	return time.Duration(max(1, next[int64](a))) * time.Millisecond
 }
 
-// held takes a lease's value, its token and note, and how long it has.
+// held reads a lease's value, which is token and note, and the time that it has left.
 func (a *answer) held() (token, note string, left time.Duration) {
 	token, note, _ = strings.Cut(a.text(), " ")
 	return token, note, a.left()

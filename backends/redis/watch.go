@@ -8,34 +8,34 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// watches is the connection on which a server says that keys were freed: one for
-// all who watch, made for the first of them and kept. Each waiter has a channel
-// of its own for each key, so that only who is next is woken.
+// watches is the connection on which a server notifies of freed keys. All watchers share it; it
+// is made for the first and kept. Each waiter has a channel per key, so that only the next one
+// is woken.
 type watches struct {
-	wire sync.Mutex // what is sent over it goes in the order in which it was decided
+	wire sync.Mutex // held while topics change, so that commands are sent in the order of the changes
 
 	mu     sync.Mutex
 	sub    *goredis.PubSub   // nil: no connection
 	topics map[string]*topic // by channel
 }
 
-// topic is a channel that somebody listens to.
+// topic is a channel with listeners.
 type topic struct {
-	confirmed bool // the server has
+	confirmed bool // the server has confirmed the subscription
 	listeners map[*listener]bool
 }
 
 type listener struct {
 	freed func()
-	ended chan error // the connection has; gets one error at most
+	ended chan error // receives the error that ended the connection, at most once
 }
 
-// Watch is quorum.Node's.
+// Watch implements quorum.Node.
 func (n *Node) Watch(ctx context.Context, key, waiter string, freed func()) error {
 	l := &listener{freed: freed, ended: make(chan error, 1)}
 	over := make(chan struct{})
 	defer close(over)
-	// Connecting does not heed the end of a context.
+	// Connecting ignores the cancellation of a context.
 	begun := n.begin(func() {
 		channel := key + ":" + waiter
 		n.listen(ctx, channel, l)
@@ -55,7 +55,7 @@ func (n *Node) Watch(ctx context.Context, key, waiter string, freed func()) erro
 	}
 }
 
-// listen adds a listener, and asks the server for the channel if it is the first.
+// listen adds a listener, and subscribes to the channel for its first one.
 func (n *Node) listen(ctx context.Context, channel string, l *listener) {
 	w := &n.watches
 	w.wire.Lock()
@@ -86,7 +86,7 @@ func (n *Node) listen(ctx context.Context, channel string, l *listener) {
 	}
 }
 
-// unlisten takes a listener out, and the channel if it was the last.
+// unlisten removes a listener, and unsubscribes from the channel after its last one.
 func (n *Node) unlisten(channel string, l *listener) {
 	w := &n.watches
 	w.wire.Lock()
@@ -110,7 +110,7 @@ func (n *Node) unlisten(channel string, l *listener) {
 	}
 }
 
-// receive passes on what the server says, until the connection ends.
+// receive passes on the server's notifications until the connection ends.
 func (n *Node) receive(sub *goredis.PubSub) {
 	stop := context.AfterFunc(n.life, func() { sub.Close() })
 	defer stop()
@@ -147,8 +147,8 @@ func (w *watches) tell(channel string, confirmed bool) {
 	}
 }
 
-// drop ends a connection, and with it all that is watched over it. go-redis
-// would connect again by itself, and not say that it missed something.
+// drop closes the connection, which ends all watches on it. go-redis would reconnect by itself,
+// without reporting that it missed something.
 func (w *watches) drop(sub *goredis.PubSub, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
