@@ -4,8 +4,8 @@ package embedded
 
 import "golang.org/x/sys/unix"
 
-// mayWrite reports whether this process may write a file that is there. It is asked without
-// opening the file: to close it again would drop the locks that SQLite has on it.
+// mayWrite reports whether this process may write an existing file. It does not open the file:
+// closing it again would drop SQLite's locks on it.
 func mayWrite(path string) bool { return may(path, unix.W_OK|unix.R_OK) }
 
 func mayRead(path string) bool { return may(path, unix.R_OK) }

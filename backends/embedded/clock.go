@@ -9,8 +9,8 @@ import (
 	"salectl/backends/quorum"
 )
 
-// clockTable has the instant at which the host's wall clock was believed last. There
-// is at most one row. Times are in microseconds, wall's since 1970, ago's since boot.
+// clockTable holds the last instant at which the host's wall clock was trusted, in at most one
+// row. Times are in microseconds, wall since 1970 and ago since boot.
 const clockTable = `
 CREATE TABLE clock (
 	id   INTEGER PRIMARY KEY CHECK (id = 1),
@@ -19,27 +19,26 @@ CREATE TABLE clock (
 	wall INTEGER NOT NULL
 )`
 
-// Host is what a node asks of the machine that it is on.
+// Host provides the clocks of the node's machine.
 type Host struct {
 	Wall func() time.Time
-	// Booted names the present boot and says how long ago it was, by a clock that
-	// nobody can set and that runs on while the machine sleeps. "": there is none,
-	// and the wall clock is believed. It may be nil, for the same.
+	// Booted returns an ID of the present boot, and the time since the boot by a clock that
+	// cannot be set and that runs while the machine sleeps. If boot is "", or Booted is nil,
+	// there is no such clock, and the wall clock is trusted.
 	Booted func() (boot string, ago time.Duration)
-	// Kept says that a time server keeps the wall clock right. It may be nil: nobody
-	// knows.
+	// Kept reports whether a time server controls the wall clock. nil: unknown.
 	Kept func() bool
 }
 
 const (
-	// mostStep is by how much a wall clock may be set with nobody asking why: as far
-	// as clocks of several lock nodes may differ.
+	// mostStep is the largest step of the wall clock that is accepted: as much as the clocks of
+	// lock nodes may differ.
 	mostStep = quorum.MaxTTL
-	// believeAnew is how much later a time is recorded again.
+	// believeAnew is the minimum interval between records of the trusted time.
 	believeAnew = int64(time.Second / time.Microsecond)
 )
 
-// instant is one instant by a host's two clocks.
+// instant is one instant by the two clocks of a host.
 type instant struct {
 	boot      string
 	ago, wall int64 // microseconds
@@ -54,12 +53,11 @@ func (h Host) instant() instant {
 	return i
 }
 
-// time returns the node's time in microseconds since 1970, and whether that is what
-// the host's wall clock shows. A wall clock that was set since it was believed last,
-// while no time server keeps it right, is not believed: then the node's time is that
-// which was believed last, carried on by the clock that cannot be set. So whoever
-// compares its own clock with the node's sees by how much that is wrong. Over a
-// reboot, of which nobody knows how long the machine was off, the clock is believed
+// time returns the node's time in microseconds since 1970, and whether it is that of the host's
+// wall clock. A wall clock that was set since it was last trusted is not trusted, unless a time
+// server controls it. Then the node's time is the last trusted time, continued by the clock
+// that cannot be set. So a process that compares its clock with the node's detects the error.
+// After a reboot, since the time that the machine was off is unknown, the clock is trusted
 // unless it was set back.
 func (h Host) time(conn *sqlite.Conn) (now instant, believed bool, err error) {
 	now = h.instant()
@@ -90,12 +88,13 @@ func readInstant(conn *sqlite.Conn) (i instant, found bool, err error) {
 	return i, found, err
 }
 
-// believe records an instant as one whose wall clock was right.
+// believe records an instant at which the wall clock was right.
 func (i instant) believe(conn *sqlite.Conn) error {
 	return execute(conn, "REPLACE INTO clock (id, boot, ago, wall) VALUES (1, ?, ?, ?)", i.boot, i.ago, i.wall)
 }
 
-// keepTime is time for whoever writes: what is believed is recorded, now and then.
+// keepTime returns the node's time, like time, and records a trusted instant at intervals of
+// believeAnew. Only writers may call it.
 func (h Host) keepTime(conn *sqlite.Conn) (us int64, err error) {
 	now, believed, err := h.time(conn)
 	if err != nil || !believed || now.boot == "" {
@@ -108,8 +107,7 @@ func (h Host) keepTime(conn *sqlite.Conn) (us int64, err error) {
 	return now.wall, now.believe(conn)
 }
 
-// TrustClock has the node believe the host's wall clock as it is now, whatever it was
-// before.
+// TrustClock makes the node trust the host's wall clock as it is now.
 func (n *Node) TrustClock(ctx context.Context) error {
 	return n.writer.do(ctx, &change{creates: true, step: func(conn *sqlite.Conn) (answer, failed error) {
 		return nil, n.host.instant().believe(conn)

@@ -11,49 +11,48 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// Measured with batches of 3 KB and 32 KB from five logs: pages of 8 KB write
-// small batches as fast as pages of 4 KB and large ones 15% faster; a
-// checkpoint every 4 MB holds a commit up for 4 ms, every 64 MB for 100 ms,
-// and neither changes the throughput. Reading through mmap is left off: a file
-// that somebody truncates would kill the process instead of giving an error.
+// Measured with batches of 3 KB and 32 KB from five logs: pages of 8 KB write small batches as
+// fast as pages of 4 KB and large ones 15% faster; a checkpoint every 4 MB delays a commit by 4
+// ms, every 64 MB by 100 ms, and neither changes the throughput. Reading through mmap is off:
+// truncating the file would then kill the process instead of causing an error.
 const (
 	pageSize        = 8 << 10
 	checkpointPages = 4 << 20 / pageSize
 	cacheKiB        = 8 << 10
-	walKeptBytes    = 16 << 20 // a log that grew under a long read is cut to this
+	walKeptBytes    = 16 << 20 // size to which a write-ahead log is cut that grew during a long read
 )
 
-// lockWait is how long anything waits for another process to let go.
+// lockWait is how long an operation waits for another process's lock.
 const lockWait = 10 * time.Second
 
-// database says what one kind of file must look like.
+// database describes one kind of file.
 type database struct {
 	path string
-	// appID and version stand in the file's header, so that a wrong file is
-	// told from a damaged one, and from that of another version of salectl.
+	// appID and version are stored in the file's header. They distinguish a wrong file from a
+	// damaged one, and from that of another version of salectl.
 	appID, version int64
 	tables         string
-	seed           func(*sqlite.Conn) error // fills the new tables; may be nil
+	seed           func(*sqlite.Conn) error // fills new tables; may be nil
 	synchronous    string                   // FULL or NORMAL
 
-	// What only tests set: open without the right to write, and the size at
-	// which the file counts as full.
+	// Set only by tests: open without the right to write, and the size at which the file counts
+	// as full.
 	readOnly bool
 	maxPages int
 }
 
-// session is a connection, and the file that it is connected to.
+// session is a connection and its file.
 type session struct {
 	*sqlite.Conn
 	file os.FileInfo
-	// frozen is the file as it was, where it is read as one that does not change: nothing
-	// keeps it from that. What was read counts only if the session is current after it.
+	// frozen is the state of the file if it is read as immutable, without locks against
+	// writers. What was read is valid only if the session is still current afterwards.
 	frozen os.FileInfo
 }
 
-// current reports whether the path still leads to the session's file. After
-// somebody removed or replaced the folder it must not be used: two processes
-// would sell the same stock from two files of one name.
+// current reports whether the path still leads to the session's file. Otherwise the folder was
+// removed or replaced, and the session must not be used: two processes would sell the same
+// stock from two files of one name.
 func (s *session) current(path string) bool {
 	if s.frozen != nil {
 		return unchanged(path, s.frozen)
@@ -62,8 +61,8 @@ func (s *session) current(path string) bool {
 	return err == nil && os.SameFile(info, s.file)
 }
 
-// open connects to the file. Where there is none, or one that its creator has
-// not finished, it is made if create is set and errAbsent returned if not.
+// open connects to the file. If the file is absent or its creation is unfinished, open creates
+// it with create, and otherwise returns errAbsent.
 func (d *database) open(create bool) (*session, error) {
 	flags := sqlite.OpenReadWrite
 	switch {
@@ -87,7 +86,7 @@ func (d *database) open(create bool) (*session, error) {
 	conn.SetBusyTimeout(lockWait)
 	file, err := os.Stat(d.path)
 	if err == nil && absent {
-		// It has users and the keys of their requests; the files that SQLite adds get its mode.
+		// The file contains users and request keys. SQLite gives its other files the same mode.
 		err = os.Chmod(d.path, file.Mode().Perm()&^0o007)
 	}
 	if err == nil {
@@ -100,8 +99,8 @@ func (d *database) open(create bool) (*session, error) {
 	return &session{Conn: conn, file: file}, nil
 }
 
-// accept checks whose file this is, before anything is changed in it, and
-// gives a new one its tables.
+// accept checks whose file this is before it changes anything, and creates the tables of a new
+// file.
 func (d *database) accept(conn *sqlite.Conn, create bool) error {
 	empty, err := d.identify(conn)
 	if empty {
@@ -134,7 +133,7 @@ func (d *database) accept(conn *sqlite.Conn, create bool) error {
 	return nil
 }
 
-// identify reads the header. empty: nobody has put anything into the file.
+// identify reads the header. empty reports that nothing was written to the file yet.
 func (d *database) identify(conn *sqlite.Conn) (empty bool, err error) {
 	var id, version, tables int64
 	err = sqlitex.ExecuteTransient(conn, `SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema)
@@ -156,8 +155,8 @@ func (d *database) identify(conn *sqlite.Conn) (empty bool, err error) {
 	return false, nil
 }
 
-// format gives an empty file its journal mode and its tables. Killed anywhere
-// in it, the file stays empty and the next writer does it again.
+// format sets the journal mode of an empty file and creates its tables. If the process is
+// killed meanwhile, the file stays empty and the next writer repeats format.
 func (d *database) format(conn *sqlite.Conn) error {
 	if _, err := pragma(conn, fmt.Sprintf("page_size = %d", pageSize)); err != nil {
 		return err
@@ -181,7 +180,7 @@ func (d *database) fill(conn *sqlite.Conn) (err error) {
 		return err
 	}
 	defer end(&err)
-	// Another process may have been faster since identify looked.
+	// Another process may have been faster since the last identify.
 	if empty, err := d.identify(conn); err != nil || !empty {
 		return err
 	}
@@ -195,7 +194,7 @@ func (d *database) fill(conn *sqlite.Conn) (err error) {
 	return nil
 }
 
-// pragma runs one pragma and returns what it answers, if anything.
+// pragma runs one pragma and returns its result, if any.
 func pragma(conn *sqlite.Conn, set string) (answer string, err error) {
 	err = sqlitex.ExecuteTransient(conn, "PRAGMA "+set, &sqlitex.ExecOptions{ResultFunc: func(s *sqlite.Stmt) error {
 		answer = s.ColumnText(0)
@@ -204,8 +203,8 @@ func pragma(conn *sqlite.Conn, set string) (answer string, err error) {
 	return answer, err
 }
 
-// untilFree repeats what SQLite refuses at once, without its usual waiting,
-// while several processes make the file.
+// untilFree repeats an operation that SQLite refuses at once, without its usual waiting, while
+// several processes create the file.
 func untilFree[T any](try func() (T, error)) (T, error) {
 	for begin := time.Now(); ; time.Sleep(pollEvery) {
 		v, err := try()

@@ -8,17 +8,17 @@ import (
 	"zombiezen.com/go/sqlite"
 )
 
-// How much one step of a Delete removes. Appends that queue meanwhile are made
-// in the same transaction as the next step, so they wait for no more than this.
+// The limits of one step of Delete. Appends queued meanwhile are made in the same transaction
+// as the next step, so they wait for no more than this.
 const (
 	deleteRows  = 256
 	deleteBytes = 1 << 20
 )
 
-// Delete is ledger.Logs's. A log that goes whole is gone in one transaction,
-// with all its slots; the room that they took is freed in further ones. If the
-// process dies between them, the next Delete of any log frees the rest. The
-// file itself does not shrink: later entries fill the room.
+// Delete implements ledger.Logs. A log that is deleted entirely disappears in one transaction,
+// with all its slots; further transactions free the space. If the process dies between them,
+// the next Delete of any log frees the rest. The file itself does not shrink: later entries use
+// the space.
 func (l *Logs) Delete(ctx context.Context, log string, upTo uint64) error {
 	d := deletion{log: log, upTo: int64(min(upTo, math.MaxInt64))}
 	for !d.done {
@@ -33,20 +33,19 @@ func (l *Logs) Delete(ctx context.Context, log string, upTo uint64) error {
 	return nil
 }
 
-// deletion is one call of Delete on its way through several transactions. Only
-// the first looks the log up by its name: in a later one the name may be that
-// of a new log.
+// deletion is one call of Delete, over several transactions. Only the first looks up the log by
+// name: later the name may be that of a new log.
 type deletion struct {
 	log  string
 	upTo int64
 
 	begun bool
-	id    int64 // of the log whose front is removed; 0 where none is
+	id    int64 // id of the log whose first entries are removed; 0 if there is none
 	done  bool
 }
 
-// step is one transaction's part. If that does not commit, Delete ends with
-// its error, and nobody looks at what is noted here.
+// step makes the changes of one transaction. If the transaction fails, Delete returns its
+// error, and the fields of d are not used again.
 func (d *deletion) step(conn *sqlite.Conn) (answer, failed error) {
 	if !d.begun {
 		if failed := d.begin(conn); failed != nil {
@@ -66,7 +65,7 @@ func (d *deletion) step(conn *sqlite.Conn) (answer, failed error) {
 	return nil, err
 }
 
-// begin finds the log, and takes it away if none of it is to stay.
+// begin looks up the log, and removes its row if all entries are to be deleted.
 func (d *deletion) begin(conn *sqlite.Conn) error {
 	found, err := findLog(conn, d.log)
 	if err != nil || found.id == 0 {
@@ -84,7 +83,7 @@ func (d *deletion) begin(conn *sqlite.Conn) error {
 	return nil
 }
 
-// sweep frees some of what deleted logs have left. more: there is more of it.
+// sweep frees some of the space of deleted logs. more reports whether some is left.
 func sweep(conn *sqlite.Conn) (more bool, err error) {
 	var id int64
 	found, err := first(conn, func(row *sqlite.Stmt) { id = row.ColumnInt64(0) }, "SELECT log FROM garbage LIMIT 1")
@@ -97,8 +96,8 @@ func sweep(conn *sqlite.Conn) (more bool, err error) {
 	return true, execute(conn, "DELETE FROM garbage WHERE log = ?", id)
 }
 
-// removeEntries removes the first entries of a log, up to a slot and as many
-// as one step may. more: some are left below that slot.
+// removeEntries removes the first entries of a log, up to a slot and the limits of a step. more
+// reports whether entries up to that slot are left.
 func removeEntries(conn *sqlite.Conn, id, upTo int64) (more bool, err error) {
 	last, more, err := frontOf(conn, id, upTo)
 	if err != nil {
@@ -107,7 +106,7 @@ func removeEntries(conn *sqlite.Conn, id, upTo int64) (more bool, err error) {
 	return more, execute(conn, "DELETE FROM entries WHERE log = ? AND slot <= ?", id, last)
 }
 
-// frontOf returns the last slot that one step may remove; -1 for none.
+// frontOf returns the last slot that one step may remove; -1 if there is none.
 func frontOf(conn *sqlite.Conn, id, upTo int64) (last int64, more bool, err error) {
 	// length reads the entry's header, not its pages.
 	const sql = "SELECT slot, length(entry) FROM entries WHERE log = ? AND slot <= ? ORDER BY slot"

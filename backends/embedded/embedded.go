@@ -1,19 +1,18 @@
-// Package embedded keeps a sale on the local disk, with no server to install:
-// the logs in one SQLite file, the lock node in another beside it. Several
-// processes of one machine may use a folder at once.
+// Package embedded stores a sale on the local disk, without a server: the logs in one SQLite
+// file, and the lock node in another. Several processes of one machine may use a folder at
+// once.
 //
-// It promises what ledger.Logs and quorum.Node promise. An append that was
-// acknowledged has been synced to the disk. Nothing is created, not even the
-// folder, before the first write; until then everything reads as empty.
+// It implements ledger.Logs and quorum.Node. An acknowledged append has been synced to the
+// disk. Nothing is created before the first write, not even the folder; until then all reads
+// return nothing.
 //
-// The locks have a file of their own because SQLite's writers wait for each
-// other by polling: in one file, a lease would have to be renewed in the gaps
-// of a busy ledger. A folder on a network share is not supported: SQLite's
-// write-ahead log needs memory that all its users share.
+// The locks have their own file because SQLite's writers wait for each other by polling: in one
+// file, a busy ledger would leave only short gaps for renewing leases. A folder on a network
+// share is not supported: SQLite's write-ahead log needs memory that all its users share.
 package embedded
 
-// The files of a folder. SQLite keeps two more beside each while it is open,
-// with the endings -wal and -shm; the first belongs to the data.
+// The files of a folder. While a file is open, SQLite keeps two more beside it, with the
+// suffixes -wal and -shm; the first contains data.
 const (
 	ledgerFile = "ledger.db"
 	locksFile  = "locks.db"

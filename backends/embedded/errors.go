@@ -10,7 +10,7 @@ import (
 	"zombiezen.com/go/sqlite"
 )
 
-// What can be wrong with a file. The messages around them name the path.
+// The faults of a file. The errors that wrap them name the path.
 var (
 	ErrFull       = errors.New("the disk is full; free some space and try again, what was acknowledged is safe")
 	ErrReadOnly   = permissionError("it cannot be written; run this as the user who serves the sale, or give this user the right to write the folder and its files, and check that the disk is not mounted read-only")
@@ -22,17 +22,18 @@ var (
 	ErrClosed     = errors.New("the store is closed")
 )
 
-// permissionError is a fs.ErrPermission in words of its own: to try again does not help.
+// permissionError is an error with its own text that is also fs.ErrPermission: a retry is
+// useless.
 type permissionError string
 
 func (e permissionError) Error() string        { return string(e) }
 func (e permissionError) Is(target error) bool { return target == fs.ErrPermission }
 
-// errAbsent says that there is no database yet. It never leaves the package.
+// errAbsent reports that there is no database yet. It does not leave the package.
 var errAbsent = errors.New("no database yet")
 
-// explain turns what SQLite or the file system says about a path into one of
-// the errors above. What it does not know keeps its own words.
+// explain converts an error of SQLite or the file system about a path to one of the errors
+// above. An unknown error keeps its text.
 func explain(path string, err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err

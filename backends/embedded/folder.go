@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// folder makes dir absolute, so that a later change of the working directory
-// moves nothing, and refuses what can never become a folder.
+// folder returns dir as an absolute path, so that a change of the working directory has no
+// effect. It returns an error if dir cannot become a folder.
 func folder(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -23,8 +23,8 @@ func folder(dir string) (string, error) {
 	return abs, nil
 }
 
-// makeFolder makes dir and what is missing above it, each with its name synced
-// to the disk: a file is only as durable as the path to it.
+// makeFolder creates dir and its missing parents, and syncs each name to the disk: a file is
+// only as durable as its path.
 func makeFolder(dir string) error {
 	if info, err := os.Stat(dir); err == nil && info.IsDir() {
 		return nil

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bootID is read once: a process does not outlive a boot.
+// bootID returns the ID of the boot, or "". It is read once: a process does not outlive a boot.
 var bootID = sync.OnceValue(func() string {
-	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // without, nothing can be compared
+	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // after an error, instants cannot be compared
 	return strings.TrimSpace(string(id))
 })
 

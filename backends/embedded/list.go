@@ -10,7 +10,7 @@ import (
 
 var _ ledger.Lister = (*Logs)(nil)
 
-// List is ledger.Lister's. All names are of one moment.
+// List implements ledger.Lister. All names are of one moment.
 func (l *Logs) List(ctx context.Context, prefix string) (names []string, err error) {
 	err = l.readers.do(ctx, func(conn *sqlite.Conn) error {
 		names = nil

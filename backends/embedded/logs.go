@@ -12,15 +12,14 @@ import (
 	"salectl/backends/ledger"
 )
 
-// maxEntry is the size from which an append is refused. A commit has at most
-// 1 MB; the rest is for its head and for whoever counts in other megabytes.
+// maxEntry is the maximum size of an append. A commit has at most 1 MB; the rest is for its
+// head, and for other definitions of a megabyte.
 const maxEntry = 1<<20 + 64<<10
 
-// The entries of all logs stand in the order in which they came, so that each
-// goes to the end of its table and no page in the middle is ever split. With
-// one table sorted by log and slot, appends were a third slower.
-// AUTOINCREMENT, so that no log ever gets the number of a deleted one whose
-// entries are still being removed.
+// Entries of all logs are stored in order of arrival, so that each is added at the end of the
+// table and no page is split. With one table sorted by log and slot, appends were a third
+// slower. With AUTOINCREMENT, no log gets the number of a deleted log whose entries are still
+// being removed.
 const ledgerTables = `
 CREATE TABLE logs (
 	id   INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -38,7 +37,7 @@ CREATE UNIQUE INDEX entries_by_slot ON entries (log, slot);
 CREATE TABLE garbage (log INTEGER PRIMARY KEY) -- deleted logs that may still have entries
 `
 
-// Logs is ledger.Logs on one SQLite file.
+// Logs implements ledger.Logs on one SQLite file.
 type Logs struct {
 	readers *readers
 	writer  *writer
@@ -46,8 +45,8 @@ type Logs struct {
 
 var _ ledger.Logs = (*Logs)(nil)
 
-// OpenLogs returns a handle on the logs in dir. It creates nothing; neither
-// does reading. Close it to give the files back.
+// OpenLogs returns a handle on the logs in dir. Neither OpenLogs nor reading creates anything.
+// Close releases the files.
 func OpenLogs(dir string) (*Logs, error) {
 	dir, err := folder(dir)
 	if err != nil {
@@ -70,17 +69,16 @@ func newLogs(db *database) *Logs {
 	return &Logs{readers: newReaders(db), writer: newWriter(db)}
 }
 
-// Close stores the appends that are under way, then lets go of the files.
-// Whatever is asked later gets ErrClosed.
+// Close completes the appends under way and releases the files. Later calls return ErrClosed.
 func (l *Logs) Close() error {
 	l.writer.close()
 	l.readers.close()
 	return nil
 }
 
-// Append is ledger.Logs's. It syncs to the disk before it returns nil. The
-// slices must not be changed after the call, not even when it has returned
-// with ctx: the append may still be under way.
+// Append implements ledger.Logs. It syncs to the disk before it returns nil. The caller must
+// not change the slices afterwards, even when Append has returned because ctx ended: the append
+// may still be under way.
 func (l *Logs) Append(ctx context.Context, log string, slot uint64, prev, head, entry []byte) error {
 	switch {
 	case len(head)+len(entry) > maxEntry:
@@ -100,7 +98,7 @@ func (l *Logs) Append(ctx context.Context, log string, slot uint64, prev, head, 
 	})
 }
 
-// appendEntry is the one place that decides who gets a slot.
+// appendEntry decides which writer gets a slot, and stores the entry.
 func appendEntry(conn *sqlite.Conn, log string, slot int64, prev, head, entry []byte) (answer, failed error) {
 	found, err := findLog(conn, log)
 	if err != nil {
@@ -126,7 +124,7 @@ func appendEntry(conn *sqlite.Conn, log string, slot int64, prev, head, entry []
 	return nil, execute(conn, "INSERT INTO entries (log, slot, entry) VALUES (?, ?, ?)", id, slot, entry)
 }
 
-// logRow is a row of the table logs; all zero where there is no such log.
+// logRow is a row of the table logs; zero if the log does not exist.
 type logRow struct {
 	id, slot int64
 	head     []byte
@@ -139,8 +137,8 @@ func findLog(conn *sqlite.Conn, name string) (row logRow, err error) {
 	return row, err
 }
 
-// Read is ledger.Logs's. Head and entries are of one moment, and entries[i] is
-// slot from+i: where from has been deleted there are none.
+// Read implements ledger.Logs. Head and entries are of one moment, and entries[i] is slot
+// from+i: if slot from was deleted there are no entries.
 func (l *Logs) Read(ctx context.Context, log string, from uint64, max int) (head []byte, entries [][]byte, err error) {
 	err = l.readers.do(ctx, func(conn *sqlite.Conn) error {
 		head, entries = nil, nil
@@ -176,7 +174,7 @@ func columnBytes(stmt *sqlite.Stmt, col int) []byte {
 	return b
 }
 
-// Heads is ledger.Logs's. All heads are of one moment.
+// Heads implements ledger.Logs. All heads are of one moment.
 func (l *Logs) Heads(ctx context.Context, logs []string) ([][]byte, error) {
 	heads := make([][]byte, len(logs))
 	err := l.readers.do(ctx, func(conn *sqlite.Conn) error {

@@ -10,7 +10,7 @@ import (
 	"salectl/backends/quorum"
 )
 
-// membersTable has who is in which room. Times are as in locksTables.
+// membersTable holds the members of all rooms. Times are as in locksTables.
 const membersTable = `
 CREATE TABLE members (
 	room    TEXT    NOT NULL,
@@ -20,7 +20,7 @@ CREATE TABLE members (
 	PRIMARY KEY (room, id)
 ) WITHOUT ROWID`
 
-// Meet is quorum.Node's.
+// Meet implements quorum.Node.
 func (n *Node) Meet(ctx context.Context, room string, m quorum.Member, ttl time.Duration) ([]quorum.Member, error) {
 	if err := m.Check(ttl); err != nil {
 		return nil, fmt.Errorf("lock node %s: %w", n.Name(), err)
@@ -40,10 +40,10 @@ func (n *Node) Meet(ctx context.Context, room string, m quorum.Member, ttl time.
 	return there, nil
 }
 
-// meet takes a member in, or away, at a time of the node. full: it would be one too
-// many.
+// meet adds or removes a member at a time of the node. full is ErrRoomFull if the room has no
+// space for the member.
 func meet(conn *sqlite.Conn, room string, m quorum.Member, ttl time.Duration, now int64) (there []quorum.Member, full, failed error) {
-	// What would stay for longer than any ttl is from before the wall clock was set back.
+	// An expiry beyond the longest ttl is from before the wall clock was set back.
 	if err := execute(conn, "DELETE FROM members WHERE expires <= ?", now); err != nil {
 		return nil, nil, err
 	}
@@ -64,7 +64,7 @@ func meet(conn *sqlite.Conn, room string, m quorum.Member, ttl time.Duration, no
 	return there, nil, failed
 }
 
-// members returns who is in a room at a time of the node.
+// members returns the members of a room at a time of the node.
 func members(conn *sqlite.Conn, room string, now int64) (there []quorum.Member, err error) {
 	err = query(conn, func(row *sqlite.Stmt) (more bool) {
 		there = append(there, quorum.Member{

@@ -13,8 +13,8 @@ import (
 	"salectl/spec"
 )
 
-// Times are microseconds since 1970, by the node's time. A lease without
-// an end cannot be stored.
+// Times are in microseconds since 1970, by the node's time. A lease without an expiry cannot be
+// stored.
 const locksTables = `
 CREATE TABLE node (run_id TEXT NOT NULL);
 CREATE TABLE markers (
@@ -29,26 +29,24 @@ CREATE TABLE leases (
 ) WITHOUT ROWID
 `
 
-// Node is quorum.Node on one SQLite file: the only lock node of a sale whose
+// Node implements quorum.Node on one SQLite file. It is the only lock node of a sale whose
 // processes all run on this machine.
 //
-// Its run id is made with its file and never changes, so markers need not name
-// it: whoever removes the file removes them too. Commits are not synced to the
-// disk one by one. What a power cut takes back is the last few promises, but
-// it also ends every process to which they were made, and a marker that is
-// lost makes the node abstain.
+// Its run id is created with its file and never changes, so markers need not store it: removing
+// the file removes them too. Commits are not synced to the disk one by one. A power cut may
+// undo the last few promises, but it also ends every process that got them; if it undoes a
+// marker, the node abstains.
 type Node struct {
 	readers *readers
 	writer  *writer
 	host    Host
-	runID   string // of the node, if this handle is the first to write
+	runID   string // the node's run id if this handle is the first to write
 }
 
 var _ quorum.Node = (*Node)(nil)
 
-// OpenNode returns a handle on the lock node in dir. It creates nothing;
-// neither does reading. host is ThisHost outside of tests. Close it to give the files
-// back.
+// OpenNode returns a handle on the lock node in dir. Neither OpenNode nor reading creates
+// anything. host is ThisHost, except in tests. Close releases the files.
 func OpenNode(dir string, host Host) (*Node, error) {
 	dir, err := folder(dir)
 	if err != nil {
@@ -75,20 +73,20 @@ func newNode(db *database, host Host) *Node {
 	return &Node{readers: newReaders(db), writer: newWriter(db), host: host, runID: runID}
 }
 
-// Close answers the calls that are under way, then lets go of the files.
-// Leases stay until they run out. Whatever is asked later gets ErrClosed.
+// Close completes the calls under way and releases the files. Leases stay until they expire.
+// Later calls return ErrClosed.
 func (n *Node) Close() error {
 	n.writer.close()
 	n.readers.close()
 	return nil
 }
 
-// Name is quorum.Node's. A sale has at most one embedded node.
+// Name implements quorum.Node. A sale has at most one embedded node.
 func (n *Node) Name() string { return spec.EmbeddedNode }
 
-// Info is quorum.Node's. A node that nobody has written to has the run id that
-// it will get if this handle writes first. If another does, a Mark with that
-// id is answered ErrOtherRun, as it is after any other loss of memory.
+// Info implements quorum.Node. If the node has no file yet, Info returns the run id that it
+// gets if this handle writes first. If another handle does, Mark with that run id returns
+// ErrOtherRun, as after any other loss of memory.
 func (n *Node) Info(ctx context.Context) (quorum.Info, error) {
 	info := quorum.Info{RunID: n.runID, Time: n.host.Wall()}
 	err := n.readers.do(ctx, func(conn *sqlite.Conn) (err error) {
@@ -105,7 +103,7 @@ func (n *Node) Info(ctx context.Context) (quorum.Info, error) {
 	return info, nil
 }
 
-// Mark is quorum.Node's.
+// Mark implements quorum.Node.
 func (n *Node) Mark(ctx context.Context, marker, runID string) error {
 	return n.writer.do(ctx, &change{creates: true, step: func(conn *sqlite.Conn) (answer, failed error) {
 		now, err := n.host.keepTime(conn)
@@ -127,7 +125,7 @@ func (n *Node) Mark(ctx context.Context, marker, runID string) error {
 	}})
 }
 
-// ReadMarker is quorum.Node's.
+// ReadMarker implements quorum.Node.
 func (n *Node) ReadMarker(ctx context.Context, marker string) (m quorum.Marker, err error) {
 	err = n.readers.do(ctx, func(conn *sqlite.Conn) error {
 		from, found, err := readMarker(conn, marker)
@@ -139,22 +137,22 @@ func (n *Node) ReadMarker(ctx context.Context, marker string) (m quorum.Marker, 
 	return m, err
 }
 
-// Forget is quorum.Node's.
+// Forget implements quorum.Node.
 func (n *Node) Forget(ctx context.Context, marker string) error {
 	return n.writer.do(ctx, &change{step: func(conn *sqlite.Conn) (answer, failed error) {
 		return nil, execute(conn, "DELETE FROM markers WHERE name = ?", marker)
 	}})
 }
 
-// Vote is quorum.Node's. A ttl beyond quorum.MaxTTL is refused: a node that
-// lost its memory would not abstain for long enough.
+// Vote implements quorum.Node. It rejects a ttl above quorum.MaxTTL, for which a node that lost
+// its memory would not abstain long enough.
 func (n *Node) Vote(ctx context.Context, b quorum.Ballot) (quorum.BallotReply, error) {
 	if b.TTL <= 0 || b.TTL > quorum.MaxTTL {
 		return quorum.BallotReply{}, fmt.Errorf("lock node %s: a lease of %v; it must be longer than nothing and at most %v", n.Name(), b.TTL, quorum.MaxTTL)
 	}
 	var count quorum.BallotReply
 	err := n.writer.do(ctx, &change{creates: true, step: func(conn *sqlite.Conn) (answer, failed error) {
-		// Read only now: the file's place for a writer may have been waited for.
+		// Read the time only now: the transaction may have waited for other writers.
 		now, failed := n.host.keepTime(conn)
 		if failed == nil {
 			count, failed = vote(conn, b, now)
@@ -162,13 +160,13 @@ func (n *Node) Vote(ctx context.Context, b quorum.Ballot) (quorum.BallotReply, e
 		return nil, failed
 	}})
 	if err != nil {
-		// count may still be written by a vote that ctx did not wait for.
+		// count may still be written by a vote that outlives ctx.
 		return quorum.BallotReply{}, err
 	}
 	return count, nil
 }
 
-// Release is quorum.Node's.
+// Release implements quorum.Node.
 func (n *Node) Release(ctx context.Context, asks []quorum.Ask) (int, error) {
 	var freed int
 	err := n.writer.do(ctx, &change{step: func(conn *sqlite.Conn) (answer, failed error) {
@@ -184,7 +182,7 @@ func (n *Node) Release(ctx context.Context, asks []quorum.Ask) (int, error) {
 	return freed, nil
 }
 
-// List is quorum.Node's.
+// List implements quorum.Node.
 func (n *Node) List(ctx context.Context, prefix string) (found []quorum.Holding, err error) {
 	err = n.readers.do(ctx, func(conn *sqlite.Conn) (err error) {
 		now, _, err := n.host.time(conn)
@@ -196,5 +194,6 @@ func (n *Node) List(ctx context.Context, prefix string) (found []quorum.Holding,
 	return found, err
 }
 
-// Watch is quorum.Node's: processes that share a file do not tell each other.
+// Watch implements quorum.Node. It always returns ErrCannotWatch: processes that share a file
+// do not notify each other.
 func (n *Node) Watch(context.Context, string, string, func()) error { return quorum.ErrCannotWatch }

@@ -10,8 +10,8 @@ import (
 	"zombiezen.com/go/sqlite"
 )
 
-// openRead connects to the file for reading alone. Whoever may write the file and its folder
-// reads as writers do; SQLite makes and removes the files beside it. Whoever may not
+// openRead connects to the file for reading. A process that may write the file and its folder
+// reads like a writer, and SQLite creates and removes the files beside it. Any other process
 // creates nothing.
 func (d *database) openRead() (*session, error) {
 	if !d.readOnly && mayWrite(d.path) {
@@ -25,10 +25,10 @@ func (d *database) openRead() (*session, error) {
 
 // openReadOnly connects to the file without the right to write it.
 //
-// While somebody has the file open, or was killed over it, the write-ahead log is there and
-// its index: SQLite reads both, and locks what it reads against the writer. Else neither is
-// there, and could not be made. Then the file alone has everything, and is read as one that
-// does not change; see session.frozen.
+// While a process has the file open, or after it was killed, the write-ahead log and its index
+// exist: SQLite reads both, with locks against the writer. Otherwise neither exists, and
+// neither could be created. Then the file is complete, and is read as immutable; see
+// session.frozen.
 func (d *database) openReadOnly() (*session, error) {
 	file, err := os.Stat(d.path)
 	switch {
@@ -56,7 +56,7 @@ func (d *database) openReadOnly() (*session, error) {
 	empty, err := d.identify(conn)
 	switch {
 	case !s.current(d.path):
-		err = errChanged // whatever was read of it
+		err = errChanged // whatever was read from it
 	case err == nil && empty:
 		err = errAbsent
 	case err == nil:
@@ -69,23 +69,22 @@ func (d *database) openReadOnly() (*session, error) {
 	return s, nil
 }
 
-// errChanged says that a file that was taken for one that does not change has changed.
+// errChanged reports that a file that was read as immutable has changed.
 var errChanged = errors.New("the file has changed while it was read")
 
-// logged reports whether there is a write-ahead log, which has news that the file lacks.
+// logged reports whether the file has a write-ahead log, with changes that the file lacks.
 func logged(path string) bool {
 	_, err := os.Stat(path + "-wal")
 	return err == nil
 }
 
-// unchanged reports whether a file is as it was: nobody has it open for writing, and nobody has
-// written it meanwhile.
+// unchanged reports whether a file is unmodified and no process has it open for writing.
 func unchanged(path string, was os.FileInfo) bool {
 	is, err := os.Stat(path)
 	return err == nil && os.SameFile(is, was) && is.Size() == was.Size() && is.ModTime().Equal(was.ModTime()) && !logged(path)
 }
 
-// untilFrozen repeats a read as long as the file changes under it.
+// untilFrozen repeats a read while the file changes during it.
 func untilFrozen(try func() error) error {
 	for begin := time.Now(); ; time.Sleep(pollEvery) {
 		if err := try(); !errors.Is(err, errChanged) || time.Since(begin) > lockWait {

@@ -2,8 +2,8 @@ package embedded
 
 import "zombiezen.com/go/sqlite"
 
-// query hands the rows of a statement to each, until there are no more or each says
-// that it wants none. An argument is a string, an int64 or a []byte.
+// query calls each with the rows of a statement until there are no more, or each returns false.
+// An argument is a string, an int64 or a []byte.
 func query(conn *sqlite.Conn, each func(row *sqlite.Stmt) (more bool), sql string, args ...any) error {
 	stmt, err := conn.Prepare(sql)
 	if err != nil {
@@ -25,12 +25,12 @@ func query(conn *sqlite.Conn, each func(row *sqlite.Stmt) (more bool), sql strin
 			return err
 		}
 		if !found || !each(stmt) {
-			return stmt.Reset() // without it the statement would keep its transaction open
+			return stmt.Reset() // otherwise the statement would keep its transaction open
 		}
 	}
 }
 
-// first hands the first row of a statement to read, if there is one.
+// first calls read with the first row of a statement, and reports whether there was one.
 func first(conn *sqlite.Conn, read func(row *sqlite.Stmt), sql string, args ...any) (found bool, err error) {
 	err = query(conn, func(row *sqlite.Stmt) bool {
 		read(row)

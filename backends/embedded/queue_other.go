@@ -2,7 +2,7 @@
 
 package embedded
 
-// fileQueue has no lock here: each writer polls.
+// fileQueue has no lock on this system: each writer polls.
 type fileQueue struct{}
 
 func openFileQueue(string) *fileQueue    { return nil }

@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fileQueue orders the writers of several processes that share a file. SQLite lets one in and has the
-// others poll. On a busy machine a writer that polls sleeps for longer than the file stays free
-// between two transactions of another, and would starve. So only the head of the queue polls: it
-// holds a lock on the write-ahead log, which SQLite itself locks nowhere, until its transaction
-// has begun. The lock is free for the rest of the transaction, so that another writer gets it
-// before the one that ends the transaction comes back.
+// fileQueue orders the writers of several processes that share a file. SQLite admits one and
+// makes the others poll. On a busy machine a polling writer sleeps for longer than the file
+// stays free between two transactions of another, and would starve. So only the head of the
+// queue polls: it holds a lock on the write-ahead log, which SQLite itself does not lock, until
+// its transaction has begun. The lock is free during the transaction, so another writer gets it
+// before the one that ends the transaction tries again.
 //
-// The queue is about fairness alone. A writer that has waited for headWait leaves it unused for
-// unusedFor, since a process that is stopped may have the lock.
+// The queue provides only fairness. A writer that has waited for headWait ignores it for
+// unusedFor, since a stopped process may hold the lock.
 type fileQueue struct {
 	file        *os.File
 	unusedUntil time.Time
@@ -28,7 +28,7 @@ const (
 	unusedFor = 10 * time.Second
 )
 
-// openFileQueue opens the queue of a file that has a session; nil: it has no write-ahead log yet.
+// openFileQueue opens the queue of a file with a session; nil if it has no write-ahead log yet.
 func openFileQueue(path string) *fileQueue {
 	file, err := os.Open(path + "-wal")
 	if err != nil {
@@ -37,8 +37,8 @@ func openFileQueue(path string) *fileQueue {
 	return &fileQueue{file: file}
 }
 
-// enter waits until the caller is the head of the queue, for headWait at most. leave lets another
-// writer be it.
+// enter waits until the caller is the head of the queue, for at most headWait. leave makes way
+// for the next writer.
 func (q *fileQueue) enter() (leave func()) {
 	leave = func() {}
 	if q == nil || time.Now().Before(q.unusedUntil) {

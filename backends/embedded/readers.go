@@ -8,17 +8,17 @@ import (
 	"zombiezen.com/go/sqlite"
 )
 
-// maxReaders is how many reads of one handle run at a time; more wait.
+// maxReaders is the maximum number of concurrent reads of one handle; further reads wait.
 const maxReaders = 4
 
-// readers answers reads on connections of their own, which no writer blocks.
+// readers runs reads on their own connections, which no writer blocks.
 type readers struct {
 	db *database
 	// places holds a token for each read under way.
 	places  chan struct{}
 	closing sync.Once
 
-	// mu guards these.
+	// mu guards the fields below.
 	mu     sync.Mutex
 	idle   []*session
 	closed bool
@@ -28,9 +28,9 @@ func newReaders(db *database) *readers {
 	return &readers{db: db, places: make(chan struct{}, maxReaders)}
 }
 
-// do runs fn on one snapshot of the database. Without a database it returns
-// nil and does not run it: nothing is there to be read. fn begins anew if it is run again:
-// only its last run has read a snapshot.
+// do runs fn on one snapshot of the database. If there is no database it returns nil without
+// calling fn. fn may be called again and must then start over: only its last call read a
+// snapshot.
 func (r *readers) do(ctx context.Context, fn func(*sqlite.Conn) error) error {
 	select {
 	case r.places <- struct{}{}:
@@ -42,7 +42,7 @@ func (r *readers) do(ctx context.Context, fn func(*sqlite.Conn) error) error {
 	err := untilFrozen(func() error {
 		err := r.try(ctx, fn)
 		if errors.Is(err, errAbsent) && again {
-			return errChanged // fn has read something, and may not be told again that it is nothing
+			return errChanged // fn has read something, which must not turn into nothing
 		}
 		again = true
 		return err
@@ -51,12 +51,12 @@ func (r *readers) do(ctx context.Context, fn func(*sqlite.Conn) error) error {
 		return nil
 	}
 	if ctx.Err() != nil && err != nil {
-		return ctx.Err() // SQLite calls it an interrupt
+		return ctx.Err() // SQLite reports an interrupt
 	}
 	return explain(r.db.path, err)
 }
 
-// try runs fn once. errChanged: what it has read is no snapshot.
+// try calls fn once. It returns errChanged if fn did not read a snapshot.
 func (r *readers) try(ctx context.Context, fn func(*sqlite.Conn) error) error {
 	s, err := r.get()
 	if err != nil {
@@ -70,7 +70,7 @@ func (r *readers) try(ctx context.Context, fn func(*sqlite.Conn) error) error {
 	return err
 }
 
-// snapshot runs fn inside a transaction, so that its queries see one state.
+// snapshot calls fn inside a transaction, so that its queries see one state.
 func snapshot(ctx context.Context, s *session, fn func(*sqlite.Conn) error) (err error) {
 	s.SetInterrupt(ctx.Done())
 	defer s.SetInterrupt(nil)
@@ -78,12 +78,12 @@ func snapshot(ctx context.Context, s *session, fn func(*sqlite.Conn) error) (err
 		return err
 	}
 	if err := fn(s.Conn); err != nil {
-		return err // and the connection is not used again
+		return err // the connection is not used again
 	}
 	return execute(s.Conn, "COMMIT")
 }
 
-// get returns a connection to the file that is at the path now.
+// get returns a connection to the file that is now at the path.
 func (r *readers) get() (*session, error) {
 	for {
 		r.mu.Lock()
@@ -115,7 +115,7 @@ func (r *readers) put(s *session, good bool) {
 	r.idle = append(r.idle, s)
 }
 
-// close waits for the reads under way and refuses later ones.
+// close waits for the reads under way and prevents later ones.
 func (r *readers) close() {
 	r.closing.Do(func() {
 		r.mu.Lock()
@@ -124,7 +124,7 @@ func (r *readers) close() {
 		for range maxReaders {
 			r.places <- struct{}{}
 		}
-		for _, s := range r.idle { // nobody is left who could touch it
+		for _, s := range r.idle { // no read can be using it
 			s.Close()
 		}
 		for range maxReaders {

@@ -10,14 +10,13 @@ import (
 
 var _ ledger.Scanner = (*Logs)(nil)
 
-// scanBytes is how much of the entries one transaction of a scan reads. A writer cannot
-// begin its write-ahead log anew while one is open.
+// scanBytes limits the entries that one transaction of a scan reads. While one is open, a
+// writer cannot restart its write-ahead log.
 const scanBytes = 8 << 20
 
-// Scan is ledger.Scanner's. It reads the entries in the order in which they came, and so the
-// file from front to back: to read one log after another would look for the page of each
-// entry, and find the entries of all others there. Where most of what is in the file is of
-// other logs it hands out nothing.
+// Scan implements ledger.Scanner. It reads the entries in order of arrival, so the file from
+// front to back: reading log by log would seek to the page of each entry, between the entries
+// of all other logs. If most of the file belongs to other logs, Scan passes on nothing.
 func (l *Logs) Scan(ctx context.Context, logs []string, each func(log int, entry []byte) error) error {
 	s := scan{of: make(map[int64]int), next: make([]int64, len(logs)), each: each}
 	if err := l.readers.do(ctx, func(conn *sqlite.Conn) error { return s.begin(conn, logs) }); err != nil {
@@ -34,16 +33,16 @@ func (l *Logs) Scan(ctx context.Context, logs []string, each func(log int, entry
 	return nil
 }
 
-// scan is one call of Scan on its way through several transactions.
+// scan is one call of Scan, over several transactions.
 type scan struct {
-	of       map[int64]int // the log that a number of the file is of
-	next     []int64       // the next slot of each log
-	at, last int64         // entries up to at are handed out, and last is the last to be
+	of       map[int64]int // index in logs, by a log's number in the file
+	next     []int64       // next slot, by log
+	at, last int64         // entries up to at were passed on; last is the end of the scan
 	each     func(log int, entry []byte) error
 
-	// Of the last transaction.
+	// Results of the last transaction.
 	some []scanned
-	upTo int64 // in place of at, once some is handed out
+	upTo int64 // value of at after some was passed on
 }
 
 // scanned is an entry of a log.
@@ -53,7 +52,7 @@ type scanned struct {
 	entry []byte
 }
 
-// begin finds out what is to be read.
+// begin looks up the logs and the end of the scan.
 func (s *scan) begin(conn *sqlite.Conn, logs []string) error {
 	mine := int64(0)
 	clear(s.of)
@@ -93,8 +92,8 @@ func (s *scan) read(conn *sqlite.Conn) error {
 	}, "SELECT n, log, slot, entry FROM entries WHERE n > ? AND n <= ? ORDER BY n", s.at, s.last)
 }
 
-// hand hands out what was read. A log whose front was deleted, or that lacks a slot, is left
-// to Read from there.
+// hand passes on what was read. From a deleted front or a missing slot on, a log is left to
+// Read.
 func (s *scan) hand() error {
 	for _, e := range s.some {
 		if e.slot != s.next[e.log] {

@@ -46,9 +46,9 @@ func vote(conn *sqlite.Conn, b quorum.Ballot, now int64) (quorum.BallotReply, er
 	return count, nil
 }
 
-// tidy removes what has run out. What would run for longer than any lease may
-// was promised before the wall clock was set back, and would keep its key out
-// of use for as long as that jump was: it gets the longest lease from now.
+// tidy removes expired leases. A lease or marker beyond the longest ttl was written before the
+// wall clock was set back, and would block its key for as long as that step. tidy limits it to
+// the longest ttl from now.
 func tidy(conn *sqlite.Conn, now int64) error {
 	if err := execute(conn, "DELETE FROM leases WHERE expires <= ?", now); err != nil {
 		return err
@@ -60,14 +60,14 @@ func tidy(conn *sqlite.Conn, now int64) error {
 	return execute(conn, "UPDATE markers SET votes_from = ?1 WHERE votes_from > ?1", latest)
 }
 
-// holderOf returns who has a key at a time of the node.
+// holderOf returns the holder of a key at a time of the node.
 func holderOf(conn *sqlite.Conn, key string, now int64) (h quorum.Holding, held bool, err error) {
 	held, err = first(conn, func(row *sqlite.Stmt) { h = holding(row, now) },
 		"SELECT key, token, note, expires FROM leases WHERE key = ? AND expires > ?", key, now)
 	return h, held, err
 }
 
-// holding reads a row of key, token, note and expires.
+// holding converts a row of key, token, note and expires.
 func holding(stmt *sqlite.Stmt, now int64) quorum.Holding {
 	return quorum.Holding{
 		Key:   stmt.ColumnText(0),
@@ -77,14 +77,14 @@ func holding(stmt *sqlite.Stmt, now int64) quorum.Holding {
 	}
 }
 
-// keptFor reports whether a key that was freed is kept for who asks: by a lease that has
-// no token, and the name of who is next for a note.
+// keptFor reports whether a freed key is kept for the asker: by a lease with no token, and the
+// waiter's ID as note.
 func keptFor(holder quorum.Holding, ask quorum.Ask) bool {
 	return holder.Token == "" && ask.Waiter != "" && holder.Note == ask.Waiter
 }
 
-// release frees the leases that the asks' tokens still have. A key that is kept for
-// one who does not want it any more goes to nobody.
+// release frees the leases that still have the tokens of asks. If a key is kept for a waiter
+// that releases it, it becomes free.
 func release(conn *sqlite.Conn, asks []quorum.Ask, now int64) (freed int, err error) {
 	for _, ask := range asks {
 		err := execute(conn, "DELETE FROM leases WHERE key = ?1 AND token = ?2 AND (?3 = '' OR note = ?3) AND expires > ?4",
@@ -108,8 +108,8 @@ func release(conn *sqlite.Conn, asks []quorum.Ask, now int64) (freed int, err er
 	return freed, nil
 }
 
-// list returns the leases below a prefix. The keys are compared here, not by
-// LIKE or a range: a prefix may hold any bytes.
+// list returns the leases with a prefix. It compares keys itself, without LIKE or a range,
+// since a prefix may contain any bytes.
 func list(conn *sqlite.Conn, prefix string, now int64) (found []quorum.Holding, err error) {
 	err = query(conn, func(row *sqlite.Stmt) (more bool) {
 		h := holding(row, now)
@@ -122,8 +122,8 @@ func list(conn *sqlite.Conn, prefix string, now int64) (found []quorum.Holding, 
 	return found, err
 }
 
-// votesFrom returns the time from which the node votes under a marker. A
-// missing one is written in the abstaining form.
+// votesFrom returns the time from which the node votes under a marker. It writes a missing
+// marker, in the abstaining form.
 func votesFrom(conn *sqlite.Conn, marker string, now int64) (int64, error) {
 	from, found, err := readMarker(conn, marker)
 	if err != nil || found {

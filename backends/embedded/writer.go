@@ -10,48 +10,49 @@ import (
 	"zombiezen.com/go/sqlite"
 )
 
-// pollEvery is how often a writer tries to begin a transaction while another process has the file.
+// pollEvery is how often a writer retries to begin a transaction while another process has the
+// file.
 const pollEvery = 500 * time.Microsecond
 
-// maxTogether bounds the bytes of one transaction, so that a huge queue does
-// not hold the file, or the first in the queue, for long.
+// maxTogether limits the bytes of one transaction, so that a long queue does not occupy the
+// file, or delay the first change, for long.
 const maxTogether = 8 << 20
 
-// step is one change inside a transaction. answer is what its caller hears if
-// the transaction commits; failed ends the transaction for everybody in it.
+// step is one change inside a transaction. answer is its caller's result if the transaction
+// commits; failed ends the transaction for all its steps.
 type step func(conn *sqlite.Conn) (answer, failed error)
 
-// change is a step on its way through the writer.
+// change is a queued step.
 type change struct {
 	ctx  context.Context
 	step step
-	size int // bytes, about
-	// creates says that the change may bring the file into being. One that may
-	// not is answered ifAbsent where there is no file.
+	size int // approximate bytes
+	// creates reports whether the change may create the file. Otherwise, without a file, its
+	// result is ifAbsent.
 	creates  bool
 	ifAbsent error
 
-	// err is set before done is closed, and not touched after.
+	// err is set before done is closed, and not changed afterwards.
 	err  error
 	done chan struct{}
 }
 
-// writer makes changes to a database, all that have queued while the last
-// transaction was under way in one transaction.
+// writer makes the changes to a database. Changes queued during a transaction are made together
+// in the next one.
 type writer struct {
 	db *database
 
-	// mu guards these. It is never held during a transaction, so nobody waits
-	// to join the next one.
+	// mu guards the fields below. It is not held during a transaction, so that changes can be
+	// queued meanwhile.
 	mu      sync.Mutex
 	queue   []*change
 	started bool
 	closed  bool
 
-	wake  chan struct{} // holds one token when there is news for run
+	wake  chan struct{} // holds a token when run has to check the fields
 	ended chan struct{} // closed when run has returned
 
-	// These belong to run.
+	// The fields below belong to run.
 	session   *session
 	fileQueue *fileQueue
 }
@@ -60,8 +61,8 @@ func newWriter(db *database) *writer {
 	return &writer{db: db, wake: make(chan struct{}, 1), ended: make(chan struct{})}
 }
 
-// do queues the change and waits for its answer, or for the end of ctx; then
-// the change may still be made.
+// do queues the change and waits for its result, or for the end of ctx; then the change may
+// still be made.
 func (w *writer) do(ctx context.Context, c *change) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -100,7 +101,7 @@ func (w *writer) signal() {
 	}
 }
 
-// close makes the changes that are queued, refuses later ones, and waits.
+// close makes the queued changes, prevents later ones, and waits for run to return.
 func (w *writer) close() {
 	w.mu.Lock()
 	w.closed = true
@@ -113,14 +114,14 @@ func (w *writer) close() {
 	<-w.ended
 }
 
-// run belongs to the writer from its first change to close.
+// run makes the changes, from the first one until close.
 func (w *writer) run() {
 	defer close(w.ended)
 	defer w.disconnect()
 	for {
-		// Let those run first whom the last transaction has answered: they are
-		// about to queue their next changes. Without this, five logs took turns
-		// in groups of two and three, at two thirds of the speed.
+		// Let the goroutines run that the last transaction has answered: they are about to
+		// queue their next changes. Without this, five logs took turns in groups of two and
+		// three, at two thirds of the speed.
 		runtime.Gosched()
 		batch, closed := w.take()
 		switch {
@@ -134,7 +135,7 @@ func (w *writer) run() {
 	}
 }
 
-// take returns the front of the queue, up to maxTogether bytes of it.
+// take removes the front of the queue, up to maxTogether bytes.
 func (w *writer) take() (batch []*change, closed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -147,7 +148,7 @@ func (w *writer) take() (batch []*change, closed bool) {
 	return batch, w.closed
 }
 
-// commit makes the batch's changes and answers each.
+// commit makes the changes of a batch and sets their results.
 func (w *writer) commit(batch []*change) {
 	answers := make([]error, len(batch))
 	err := w.connect(batch)
@@ -168,7 +169,7 @@ func (w *writer) commit(batch []*change) {
 	}
 }
 
-// connect makes sure that the session leads to the file at the path.
+// connect ensures that the session is connected to the file at the path.
 func (w *writer) connect(batch []*change) error {
 	if w.session != nil && w.session.current(w.db.path) {
 		return nil
@@ -195,8 +196,8 @@ func (w *writer) disconnect() {
 	}
 }
 
-// transact runs the steps in one transaction. A step whose caller has gone is
-// left out. With an error nothing has been changed, as far as anybody can say.
+// transact runs the steps in one transaction, without those whose context has ended. After an
+// error nothing is known to have changed.
 func (w *writer) transact(batch []*change, answers []error) error {
 	if err := w.begin(); err != nil {
 		return err
@@ -219,7 +220,7 @@ func (w *writer) transact(batch []*change, answers []error) error {
 	return err
 }
 
-// begin waits for the file's one place for a writer.
+// begin waits until this writer has the file, and begins a transaction.
 func (w *writer) begin() error {
 	defer w.fileQueue.enter()()
 	_, err := untilFree(func() (struct{}, error) { return struct{}{}, execute(w.session.Conn, "BEGIN IMMEDIATE") })
@@ -229,9 +230,8 @@ func (w *writer) begin() error {
 	return err
 }
 
-// recover makes the writer ready for its next transaction: a connection that
-// is closed has rolled back what it had begun, and the next is a fresh look at
-// the file. It keeps one whose way others merely were in.
+// recover prepares the writer for its next transaction. Closing the connection rolls back, and
+// the next transaction opens the file again. A connection that was merely busy is kept.
 func (w *writer) recover(cause error) {
 	if !isBusy(cause) || !w.session.AutocommitEnabled() {
 		w.disconnect()
