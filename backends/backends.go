@@ -1,6 +1,5 @@
-// Package backends chooses the drivers of a sale's backends. It is the one
-// place that knows them all; whoever comes through here sees only ledger.Logs
-// and quorum.Nodes, and lists.Nodes for the Redis engine.
+// Package backends opens the backends of a sale. It is the one place that knows all drivers;
+// its users see only ledger.Logs and quorum.Nodes, and lists.Nodes for the Redis engine.
 package backends
 
 import (
@@ -20,31 +19,31 @@ import (
 	"salectl/spec"
 )
 
-// Store is where a sale is kept. All of it may be used by several goroutines.
+// Store holds the open backends of a sale. It is safe for concurrent use.
 type Store struct {
-	Name string // of the kind of store that the ledger is in, as documents call it
-	// Remedy tells an operator what to do where the ledger fails, in sentences;
-	// "": there is nothing to be said beyond the error.
+	Name string // kind of the ledger's store, as documents name it
+	// Remedy is what an operator should do if the ledger fails, in whole sentences; "": the
+	// error itself suffices.
 	Remedy string
-	// Patience is how long the store may fail every call before a planner gives up
-	// on it; 0: as long as planner.Config has it.
+	// Patience is how long a planner retries while the store fails every call; 0: as
+	// planner.Config defines it.
 	Patience time.Duration
-	Logs     ledger.Logs   // the ledger; on HBase it is a ledger.Table too
-	Nodes    []quorum.Node // who grants the leases
-	// Lists are the nodes that keep the lists of a sale whose engine is redis, in
-	// the order of its redis.nodes: spec.ListNode says which has a shard's list.
-	// Nil for engine ledger. They are the servers of Nodes.
+	Logs     ledger.Logs   // the ledger; on HBase also a ledger.Table
+	Nodes    []quorum.Node // lock nodes, which grant the leases
+	// Lists are the nodes that store the lists of a sale with engine redis, in the order of its
+	// redis.nodes; spec.ListNode returns the index for a shard. They are the servers of Nodes.
+	// Nil for engine ledger.
 	Lists []lists.Node
 
-	// Closer gives connections and files back; nil: there are none.
+	// Closer releases connections and files; nil: there are none.
 	Closer func() error
 }
 
-// serverPatience is how long a server may be away: another one takes over from a
-// region server that has died within 20 s.
+// serverPatience is how long a server may be unreachable: another one takes over from a dead
+// region server within 20 s.
 const serverPatience = 30 * time.Second
 
-// Close gives connections and files back. What is under way is stored first.
+// Close completes the writes under way, then releases connections and files.
 func (s *Store) Close() error {
 	if s.Closer == nil {
 		return nil
@@ -52,15 +51,13 @@ func (s *Store) Close() error {
 	return s.Closer()
 }
 
-// clockKeeper is a lock node whose time is that of this host, as long as that can be
-// believed.
+// clockKeeper is a lock node that uses this host's clock, as long as it trusts it.
 type clockKeeper interface {
 	TrustClock(ctx context.Context) error
 }
 
-// TrustClock has the lock nodes that have no clock of their own believe this host's
-// from now on, whatever it showed before. It returns an error where none is such a
-// node.
+// TrustClock makes the lock nodes without a clock of their own trust this host's clock as it is
+// now. It returns an error if there is no such node.
 func (s *Store) TrustClock(ctx context.Context) error {
 	var errs []error
 	found := false
@@ -75,15 +72,15 @@ func (s *Store) TrustClock(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Files returns how many files and connections the backends of a sale may have open
-// at a time, at most. The error is that of Open for a sale that has no driver.
+// Files returns the maximum number of files and connections that the backends of a sale have
+// open at a time. Like Open, it returns an error for a sale without a driver.
 func Files(sale spec.Sale) (int, error) {
 	if _, err := describe(sale); err != nil {
 		return 0, fmt.Errorf("sale %s: %w", sale.Name, err)
 	}
-	n := 32 // a connection of each server of HBase that is asked, and of ZooKeeper
+	n := 32 // one connection per HBase server in use, and those to ZooKeeper
 	if sale.Embedded != nil {
-		n = 8 // two databases, each with its log and its index of that
+		n = 8 // two databases, each with its write-ahead log and the index of that
 	}
 	if sale.Redis != nil {
 		n += redis.Connections * len(sale.Redis.Nodes)
@@ -97,9 +94,9 @@ func Files(sale spec.Sale) (int, error) {
 	return n, nil
 }
 
-// Open connects a sale's backends. It creates nothing, and a server that is
-// away is no error before it is asked something. What drivers have to say
-// beside their errors goes to logger; nil: nowhere. Close what it returns.
+// Open opens a sale's backends. It creates nothing, and an unreachable server is no error
+// before the first call. logger gets the messages of drivers beside their errors; nil: no
+// logging. The caller must close the Store.
 func Open(sale spec.Sale, logger *slog.Logger) (*Store, error) {
 	store, err := describe(sale)
 	if err != nil {
@@ -122,7 +119,7 @@ func Open(sale spec.Sale, logger *slog.Logger) (*Store, error) {
 	return store, nil
 }
 
-// describe is a store that is not opened yet. The error is for homes that this
+// describe returns a Store without open backends. It returns an error for backends that this
 // program has no drivers for.
 func describe(sale spec.Sale) (*Store, error) {
 	home, err := sale.Ledger()
@@ -147,8 +144,8 @@ func noDriver(home spec.Home) error {
 	return fmt.Errorf("this program has no driver for %s (%s)", home.Place, home.Kind)
 }
 
-// OpenNodes connects a sale's lock nodes alone, for whoever needs no ledger, with
-// what holds of Open. Call close when no node is used any more.
+// OpenNodes opens only the lock nodes of a sale, for callers that need no ledger; otherwise it
+// is like Open. Call close when the nodes are no longer in use.
 func OpenNodes(sale spec.Sale) (nodes []quorum.Node, close func() error, err error) {
 	home, err := sale.Locks()
 	switch {
@@ -170,8 +167,8 @@ func OpenNodes(sale spec.Sale) (nodes []quorum.Node, close func() error, err err
 	return nodes, close, err
 }
 
-// openLists connects the nodes that keep a sale's lists, if it has any: by
-// connections of their own, so that no vote waits behind buyers.
+// openLists opens the nodes for a sale's lists, if it has any. They have their own connections,
+// so that votes do not queue behind buyers.
 func openLists(sale spec.Sale) (nodes []lists.Node, close func() error, err error) {
 	if sale.Engine != spec.EngineRedis {
 		return nil, func() error { return nil }, nil
@@ -183,7 +180,7 @@ func openLists(sale spec.Sale) (nodes []lists.Node, close func() error, err erro
 	return nodes, close, err
 }
 
-// openServers connects a sale's Redis servers.
+// openServers opens a sale's Redis servers.
 func openServers(sale spec.Sale) (servers []*redis.Node, close func() error, err error) {
 	servers, err = redis.Nodes(*sale.Redis)
 	return servers, func() error {
@@ -195,7 +192,7 @@ func openServers(sale spec.Sale) (servers []*redis.Node, close func() error, err
 	}, err
 }
 
-// openLogs connects a sale's ledger alone.
+// openLogs opens only a sale's ledger.
 func openLogs(sale spec.Sale, logger *slog.Logger) (logs ledger.Logs, close func() error, err error) {
 	if sale.Embedded != nil {
 		logs, err := embedded.OpenLogs(sale.Embedded.Dir)
@@ -213,18 +210,18 @@ func openLogs(sale spec.Sale, logger *slog.Logger) (logs ledger.Logs, close func
 	return table, table.Close, nil
 }
 
-// Stores opens each place once, however many sales are kept there: they then
-// share its connections, or the syncs of a file. Logger is that of Open. The
-// zero Stores is ready for use, by one goroutine.
+// Stores opens each store once, whatever the number of its sales, which then share its
+// connections, or the syncs of a file. Logger is passed to Open. The zero Stores is ready for
+// use, by one goroutine.
 type Stores struct {
 	Logger *slog.Logger
-	// Opener opens a store that is not open yet; nil: Open.
+	// Opener opens a store; nil: Open.
 	Opener func(spec.Sale, *slog.Logger) (*Store, error)
 
 	open map[string]*Store
 }
 
-// Open is Open, unless a store of that place is there already.
+// Open returns the store of a sale, and opens it on first use.
 func (s *Stores) Open(sale spec.Sale) (*Store, error) {
 	key, err := storeKey(sale)
 	if err != nil {
@@ -248,8 +245,8 @@ func (s *Stores) Open(sale spec.Sale) (*Store, error) {
 	return store, nil
 }
 
-// storeKey tells stores apart: by their homes, by how their servers let us in,
-// and by whether there are lists.
+// storeKey returns the identity of a sale's store: its homes, the credentials for its servers,
+// and whether it has lists.
 func storeKey(sale spec.Sale) (string, error) {
 	ledger, err := sale.Ledger()
 	locks, err2 := sale.Locks()
@@ -257,7 +254,7 @@ func storeKey(sale spec.Sale) (string, error) {
 		errors.Join(err, err2)
 }
 
-// Close closes all stores. Nothing may use one of them any more.
+// Close closes all stores, which must not be in use.
 func (s *Stores) Close() error {
 	var errs []error
 	for _, store := range s.open {

@@ -13,22 +13,22 @@ import (
 	"salectl/spec"
 )
 
-// usersAtOnce is for how many users a table is asked in one call at most: enough for a
-// batch of claims, and few enough that a region server answers at once.
+// usersAtOnce is the maximum number of users in one query of a table: enough for a batch of
+// claims, and few enough that a region server answers promptly.
 const usersAtOnce = 1024
 
-// OpenUsers returns what a sale declares of its users, and of what they bought in other
-// sales. It is safe for concurrent use.
+// OpenUsers returns the users of a sale with their attributes, and with what they bought in
+// other sales. They are safe for concurrent use.
 //
-// Files are read here, so that the error holds all that is wrong with them, and kept in
-// memory. When one has changed it is read again, before an answer would be older than
-// spec.Users.Fresh. While it cannot be read, or is bad, lookups fail as soon as what
-// is known would be older than that. A table is asked for users that nobody asked for
-// within Fresh, for all that are wanted at a time together; what it says is kept for
-// spec.Users.Cached of them. It is not connected to before the first lookup.
+// OpenUsers reads files, so that its error reports all that is wrong with them, and caches
+// their contents in memory. A changed file is read again before an answer would be older than
+// spec.Users.Fresh. While a file is unreadable or bad, lookups fail as soon as the cached
+// contents would be older than that. A table is queried for users that were not queried within
+// Fresh; concurrent lookups share queries. The answers for up to spec.Users.Cached users are
+// cached. OpenUsers does not connect to the table.
 //
-// Of a sale that declares no users, none is known. Call close when no lookup is under
-// way any more.
+// If the sale declares no users, all users are unknown. Call close when no lookup is under way
+// any more.
 func OpenUsers(sale spec.Sale, schema *rules.Schema) (users rules.Users, close func() error, err error) {
 	return openUsers(sale, schema, clock.System())
 }
@@ -58,10 +58,10 @@ func openUsers(sale spec.Sale, schema *rules.Schema, now clock.Clock) (rules.Use
 	return users, o.close, nil
 }
 
-// freshness returns whether a sale's users or their history are in a table, and how old
-// what is read may become in each place that keeps it, so that no answer is older than
-// declared. What a file says is kept twice where a table is asked too: as it was read, and
-// in the cache of all answers. What a table says is kept in the cache alone.
+// freshness reports whether a sale's users or their history are in a table, and returns the
+// maximum age of each cached copy such that no answer is older than declared. With a table, the
+// contents of files are cached twice: as read, and in the cache of all answers. Those of a
+// table are only in the cache of answers.
 func freshness(sale spec.Sale, declared time.Duration) (tables bool, each time.Duration) {
 	u, h := sale.Users, sale.History
 	tables = u != nil && u.Table != nil || h != nil && h.Table != nil
@@ -72,10 +72,10 @@ func freshness(sale spec.Sale, declared time.Duration) (tables bool, each time.D
 	return tables, declared
 }
 
-// lookupPatience is how long a table may take to answer.
+// lookupPatience is the timeout of a query of a table.
 const lookupPatience = 3 * time.Second
 
-// opener opens what users are read from.
+// opener opens the sources of users and their history.
 type opener struct {
 	sale   string
 	clock  clock.Clock
@@ -117,7 +117,7 @@ func (o *opener) users(declared *spec.Users, schema *rules.Schema) (rules.Users,
 	return file, file.load()
 }
 
-// history returns what was bought by the files and the table that are declared.
+// history opens the declared files and table of purchases.
 func (o *opener) history(declared spec.History) (rules.Histories, error) {
 	var all histories
 	if declared.Files != nil && len(declared.Files) == 0 {
@@ -145,8 +145,8 @@ func (o *opener) history(declared spec.History) (rules.Histories, error) {
 	return all, nil
 }
 
-// OpenHistoryTable returns the table in which destroy keeps what users bought. It connects
-// to nothing before it is used.
+// OpenHistoryTable returns the table in which destroy stores what users bought. It connects on
+// first use.
 func OpenHistoryTable(t spec.HistoryTable) (*hbase.History, error) {
 	table, err := hbase.OpenHistory(hbase.HistoryOptions{
 		Options: hbase.Options{Zookeeper: t.Zookeeper, ZookeeperRoot: t.ZookeeperRoot, Table: t.Table}, Family: t.Family,
@@ -157,8 +157,8 @@ func OpenHistoryTable(t spec.HistoryTable) (*hbase.History, error) {
 	return table, nil
 }
 
-// histories are several, whose purchases count together. Of one run that two of them have,
-// the first counts: a table has what a run came to in the end, an export may be an older cut.
+// histories merges several sources of purchases. If two have the same run, the first counts: a
+// table has the final purchases of a run, an export may be an earlier state.
 type histories []rules.Histories
 
 func (h histories) History(ctx context.Context, ids []string) ([][]rules.Purchase, error) {
@@ -179,11 +179,10 @@ func (h histories) History(ctx context.Context, ids []string) ([][]rules.Purchas
 	return all, nil
 }
 
-// CheckUsers asks whether what a sale declares of its users, and of what they bought, can
-// be read. The error of a file of users holds all that is wrong with it, each a
-// *spec.Problem; so is that of an export that is not there. That of one that cannot be
-// read, and of a table which is not there or not as declared, is a *rules.SourceError. Any
-// other error is of servers that do not answer.
+// CheckUsers checks whether the sources of a sale's users and of their purchases can be read.
+// The error of a file of users holds all that is wrong with it, each a *spec.Problem, as does
+// that of a missing export. The error of an unreadable export, or of a table that is missing or
+// not as declared, is a *rules.SourceError. Any other error is that of servers that do not answer.
 func CheckUsers(ctx context.Context, sale spec.Sale) error {
 	if u := sale.Users; u != nil && u.Table != nil {
 		t := u.Table
@@ -210,7 +209,7 @@ func CheckUsers(ctx context.Context, sale spec.Sale) error {
 	return nil
 }
 
-// strangers are users of whom nothing is known.
+// strangers are users without known attributes.
 type strangers struct{ schema *rules.Schema }
 
 func (s strangers) Lookup(_ context.Context, ids []string) ([]rules.Attributes, error) {
@@ -221,7 +220,7 @@ func (s strangers) Lookup(_ context.Context, ids []string) ([]rules.Attributes, 
 	return all, nil
 }
 
-// watchedUsers is Users of a file that may change.
+// watchedUsers implements rules.Users on a file that may change.
 type watchedUsers struct{ watched[*rules.File] }
 
 func (w *watchedUsers) Lookup(ctx context.Context, ids []string) ([]rules.Attributes, error) {
@@ -232,11 +231,11 @@ func (w *watchedUsers) Lookup(ctx context.Context, ids []string) ([]rules.Attrib
 	return file.Lookup(ctx, ids)
 }
 
-// watchedHistory is Histories of files that may change.
+// watchedHistory implements rules.Histories on files that may change.
 type watchedHistory struct{ watched[*rules.HistoryFiles] }
 
-// next reads the files. A run that was known and is gone from them, or as it was earlier, is
-// an error: somebody would be admitted by a folder that is not mounted.
+// next reads the files. It returns an error if a known run is missing or older than before: a
+// folder that is not mounted would otherwise admit users.
 func (w *watchedHistory) next(patterns []string) (*rules.HistoryFiles, error) {
 	read, err := rules.OpenHistoryFiles(patterns)
 	if known := w.known.Load(); err == nil && known != nil {

@@ -15,37 +15,37 @@ import (
 	"salectl/internal/files"
 )
 
-// watched is what is read of files that may change. When they have changed they are read
-// again, before what is known would be older than fresh. While that fails, what is known
-// counts no longer than fresh.
+// watched caches what was read from files that may change. Changed files are read again before
+// the cached value would be older than fresh. If that fails, the cached value stays valid until
+// then.
 type watched[T any] struct {
-	files func() ([]string, error) // which there are; one that is missing is for read to report
+	files func() ([]string, error) // their names; a missing file is reported by read
 	read  func() (T, error)
 	clock clock.Clock
 	fresh time.Duration
 
 	known atomic.Pointer[reading[T]]
 
-	// turn has room for the one lookup that looks at the files, or at the fields below.
+	// turn is held by the lookup that checks the files or uses the fields below.
 	turn chan struct{}
-	// tried is when reading failed last, with err; nil: it has not since known was read.
+	// tried is the time of the last failed read, with err; err is nil after a success.
 	tried clock.Now
 	err   error
 }
 
-// reading is what the files held.
+// reading is the result of a successful read.
 type reading[T any] struct {
 	value  T
 	files  []string
-	seen   []fs.FileInfo // as they were read; nil: there was no such file
-	looked clock.Now     // when they were found to be so
+	seen   []fs.FileInfo // as of the read; nil: the file did not exist
+	looked clock.Now     // time of the last check that found them so
 }
 
-// tryAgain is how long after a failure the files are left alone: a large one costs time
-// to read, and a bad one stays bad until somebody mends it.
+// tryAgain is the delay after a failure: a large file takes time to read, and a bad one stays
+// bad until it is repaired.
 const tryAgain = time.Second
 
-// current returns what the files have held within fresh.
+// current returns the value of the files, at most fresh old.
 func (w *watched[T]) current(ctx context.Context) (value T, err error) {
 	if r := w.known.Load(); r != nil && w.clock().Since(r.looked) <= w.fresh {
 		return r.value, nil
@@ -58,7 +58,7 @@ func (w *watched[T]) current(ctx context.Context) (value T, err error) {
 	defer func() { <-w.turn }()
 	now := w.clock()
 	switch r := w.known.Load(); {
-	case r != nil && now.Since(r.looked) <= w.fresh: // somebody else has looked
+	case r != nil && now.Since(r.looked) <= w.fresh: // checked by another lookup
 		return r.value, nil
 	case w.err != nil && now.Since(w.tried) < tryAgain:
 		return value, w.err
@@ -70,8 +70,8 @@ func (w *watched[T]) current(ctx context.Context) (value T, err error) {
 	return w.known.Load().value, nil
 }
 
-// load looks at the files, and reads them if they have changed. What is known ages from
-// before the last look.
+// load checks the files, and reads them if they have changed. The age of the value counts from
+// before the last check.
 func (w *watched[T]) load() error {
 	looked := w.clock()
 	files, before, err := w.look()
@@ -115,8 +115,8 @@ func (w *watched[T]) look() (all []string, seen []fs.FileInfo, err error) {
 	return all, seen, nil
 }
 
-// unchanged reports whether a file is the same as before, as far as can be told without
-// reading it. One that was not there is no file to believe in.
+// unchanged reports whether a file is the same as before, as far as can be determined without
+// reading it. A file that did not exist never counts as unchanged.
 func unchanged(a, b fs.FileInfo) bool {
 	return a != nil && b != nil && os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }

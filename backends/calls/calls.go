@@ -1,5 +1,5 @@
-// Package calls is the calls that step machines want made. A machine never makes one
-// itself: whoever runs it makes them, in goroutines or on virtual time.
+// Package calls describes the calls that step machines request. A machine makes none itself:
+// the code that runs it does, in goroutines or on virtual time.
 package calls
 
 import (
@@ -12,26 +12,26 @@ import (
 	"salectl/backends/quorum"
 )
 
-// Call is one call of the store or of a node that a step machine wants made.
+// Call is a call of the store or of a node, requested by a step machine.
 type Call struct {
-	Node int    // index into the lock nodes, or Store
-	List bool   // Node is an index into the nodes that keep lists
-	What string // the step that it is, as in "append planned", for traces and failpoints
-	// Timeout is how long to wait for the reply; 0: for ever. When it has passed, Took
-	// is due with context.DeadlineExceeded, and the call may come in all the same.
+	Node int    // index of the lock node, or Store
+	List bool   // Node is an index into the nodes with lists instead
+	What string // the step, as in "append planned", for traces and failpoints
+	// Timeout is how long to wait for the reply; 0: for ever. After it, Took must be called
+	// with context.DeadlineExceeded; the call may nevertheless be executed.
 	Timeout time.Duration
-	// Make makes the call where Node is, and returns the reply. It uses only the one
-	// of logs, node and list that it is for, and touches nothing of the machine. It may
-	// be called late, several times or not at all; a call with List is sent once at most.
+	// Make makes the call and returns the reply. It uses only the one of logs, node and list
+	// that the call is for, and no state of the machine. It may be called late, several times
+	// or not at all; a call with List is sent at most once.
 	Make func(ctx context.Context, logs ledger.Logs, node quorum.Node, list lists.Node) any
-	// Took takes the reply in, or, if there is none, why. It is due once.
+	// Took gives the machine the reply, or the error if there is none. It must be called once.
 	Took func(now clock.Now, reply any, err error)
 }
 
-// Store is the Node of a call that goes to where the logs are.
+// Store is the Node of a call of the store of logs.
 const Store = -1
 
-// Ends are where calls go.
+// Ends are the destinations of calls.
 type Ends struct {
 	Logs  ledger.Logs
 	Nodes []quorum.Node
@@ -54,8 +54,8 @@ func (c Call) Do(ctx context.Context, to Ends) any {
 	return c.Make(ctx, to.Logs, to.Nodes[c.Node], nil)
 }
 
-// OfLogs returns the call of the store that makes a request, within timeout. What the
-// network says in place of a reply is the reply's error.
+// OfLogs returns the call of the store that makes a request, within timeout. If no reply
+// arrives, took gets a ledger.Reply with the error.
 func OfLogs(what string, timeout time.Duration, r *ledger.Request, took func(clock.Now, ledger.Reply)) Call {
 	return Call{
 		Node: Store, What: what, Timeout: timeout,
@@ -64,9 +64,9 @@ func OfLogs(what string, timeout time.Duration, r *ledger.Request, took func(clo
 	}
 }
 
-// OfNode returns a lease machine's call of a lock node, named after what the node is
-// asked: a ballot that takes a lease anew is a vote, one that only extends what it
-// holds a renewal; a roster's is a meeting.
+// OfNode returns a lease machine's call of a lock node, named after its kind: a ballot that may
+// acquire a lease is a vote, one that only extends leases a renewal; a roster's call is a
+// meeting.
 func OfNode(c quorum.Call, took func(clock.Now, quorum.Reply)) Call {
 	return Call{
 		Node: c.Node, What: ballotOf(c), Timeout: c.Timeout,
@@ -90,7 +90,7 @@ func ballotOf(c quorum.Call) string {
 	return "renew"
 }
 
-// OfList returns a call of a node that keeps lists, within timeout.
+// OfList returns a call of a node with lists, within timeout.
 func OfList[R any](node int, what string, timeout time.Duration, do func(context.Context, lists.Node) R, took func(clock.Now, R), failed func(error) R) Call {
 	return Call{
 		Node: node, List: true, What: what, Timeout: timeout,
@@ -99,8 +99,8 @@ func OfList[R any](node int, what string, timeout time.Duration, do func(context
 	}
 }
 
-// taking takes in replies of one type. failed is the reply in place of one that has not
-// come.
+// taking returns a Took function for replies of one type. failed returns the reply that stands
+// for an error.
 func taking[R any](took func(clock.Now, R), failed func(error) R) func(clock.Now, any, error) {
 	return func(now clock.Now, reply any, err error) {
 		if err != nil {

@@ -8,7 +8,7 @@ import (
 	"salectl/backends/clock"
 )
 
-// Making makes the calls of one step machine, each in a goroutine, and hands their replies to
+// Making makes the calls of one step machine, each in a goroutine, and passes the replies to
 // the goroutine that runs the machine, one by one.
 type Making struct {
 	clock   clock.Clock
@@ -20,14 +20,14 @@ type Making struct {
 	timer   *time.Timer
 }
 
-// NewMaking returns one whose calls do makes, within ctx. End is to be called.
+// NewMaking returns a Making whose calls are made by do, within ctx. Its End must be called.
 func NewMaking(ctx context.Context, clock clock.Clock, do func(context.Context, Call) any) *Making {
 	m := &Making{clock: clock, do: do, replies: make(chan func()), timer: time.NewTimer(time.Hour)}
 	m.ctx, m.cancel = context.WithCancel(ctx)
 	return m
 }
 
-// Make begins calls.
+// Make starts calls.
 func (m *Making) Make(made []Call) {
 	for _, c := range made {
 		m.running.Go(func() {
@@ -40,8 +40,8 @@ func (m *Making) Make(made []Call) {
 	}
 }
 
-// Await has the machine take in the next reply. due: it is time instead to go on, which wake
-// says by the monotonic clock, 0 for never. An error is the cause for which ctx has ended.
+// Await passes the next reply to the machine. If the monotonic time wake comes first, it
+// returns due as true; 0 means never. An error is the cause of the end of ctx.
 func (m *Making) Await(ctx context.Context, wake time.Duration) (due bool, err error) {
 	var ticks <-chan time.Time
 	if wake > 0 {
@@ -59,7 +59,7 @@ func (m *Making) Await(ctx context.Context, wake time.Duration) (due bool, err e
 	}
 }
 
-// End cancels the calls that are under way, and waits for them. Nobody takes their replies.
+// End cancels the calls under way and waits for them. Their replies are dropped.
 func (m *Making) End() {
 	m.timer.Stop()
 	m.cancel()

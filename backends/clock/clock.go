@@ -1,29 +1,29 @@
-// Package clock is the time that step machines are told. A machine never asks
-// what time it is; its shell hands it a Now with each event, so that a
-// simulation can hand it any other, and give every process its own.
+// Package clock provides the time for step machines. A machine does not read a clock; its
+// caller passes a Now with each event. So a simulation can choose the time, and give each
+// process its own.
 package clock
 
 import "time"
 
 // Now is one instant as one process sees it, on two clocks that may disagree.
 type Now struct {
-	// Mono has run since the process began. It never jumps, but it stands
-	// still while the machine is suspended.
+	// Mono is the time since the process began. It never jumps, but it stops while the machine
+	// is suspended.
 	Mono time.Duration
-	// Wall is what the host says the time is. It may jump either way.
+	// Wall is the time of the host's clock. It may jump either way.
 	Wall time.Time
 }
 
-// Since returns the time that has passed since an earlier instant of the same
-// process: the larger of what the two clocks say. A suspend stops only the
-// monotonic clock, a jump back only hides time on the wall; what is measured
-// here is how long a promise may have aged, so the larger is the safe one.
+// Since returns the time since an earlier instant of the same process: the larger of the
+// differences of the two clocks. A suspend stops only the monotonic clock, and a jump back only
+// hides time on the wall clock. Since measures the age of a promise, so the larger difference
+// is the safe one.
 func (n Now) Since(earlier Now) time.Duration {
 	return max(n.Mono-earlier.Mono, n.Wall.Sub(earlier.Wall))
 }
 
-// Soonest returns the earliest of some instants on a monotonic clock, of which 0 is
-// none; 0 if there is none.
+// Soonest returns the earliest of some monotonic times, ignoring 0; it returns 0 if there are
+// no others.
 func Soonest(at ...time.Duration) (first time.Duration) {
 	for _, t := range at {
 		if t != 0 && (first == 0 || t < first) {
@@ -33,7 +33,7 @@ func Soonest(at ...time.Duration) (first time.Duration) {
 	return first
 }
 
-// Clock tells the time of one process.
+// Clock returns the current time of one process.
 type Clock func() Now
 
 // System returns the clock of this process and its host.
