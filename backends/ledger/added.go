@@ -1,15 +1,15 @@
 package ledger
 
-// Added is what one plan has added to a run.
+// Added is the range of units that one plan added to a run.
 type Added struct {
-	Plan  Hash // its digest
+	Plan  Hash // digest of the plan
 	Units Range
 }
 
-// Added returns which plans have added units to the present run, in the order of the units.
+// Added returns the plans that added units to the present run, in the order of the units.
 func (s *Sale) Added() []Added { return s.AddedBy(s.Generation()) }
 
-// AddedBy is Added of the generations up to one of them.
+// AddedBy is like Added, for the generations up to and including generation.
 func (s *Sale) AddedBy(generation uint64) (all []Added) {
 	first := int64(1)
 	for _, p := range s.generations[:generation] {

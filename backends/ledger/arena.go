@@ -1,18 +1,17 @@
 package ledger
 
-// The memory that claims lie in: texts in an arena, records in chunks, and
-// tables that find both. None of it has a pointer in an element, so the garbage
-// collector has nothing to trace.
+// Claims are stored as texts in an arena, records in chunks, and tables that index
+// both. No element has a pointer, so the garbage collector has nothing to trace.
 
-// text names bytes in an arena: chunk, place and length in one word.
+// text refers to bytes in an arena: chunk, offset and length in one word.
 type text uint64
 
-// arena keeps short texts, up to maxText bytes each.
+// arena stores short texts of up to maxText bytes each.
 type arena struct {
 	chunks [][]byte
 }
 
-// Place and length each have 16 bits of a text, so a chunk ends where they do.
+// Offset and length have 16 bits each in a text, which also limits the size of a chunk.
 const maxText = 1<<16 - 1
 
 func (a *arena) put(s string) text {
@@ -37,26 +36,26 @@ func (a *arena) get(t text) string { return string(a.bytes(t)) }
 
 func (a *arena) equal(t text, s string) bool { return string(a.bytes(t)) == s }
 
-// table finds indexes by the hash of what they stand for. It is open addressing
-// over words of half a hash and an index + 1: a miss, which is what a new claim
-// and a sold-out sale mostly see, costs one cache line where Go's map costs
-// several. Hashes may be alike; whoever asks tells by the thing itself.
+// table finds indexes by the hashes of their elements. It uses open addressing over
+// words of half a hash and an index + 1. A miss, the usual case for a new claim or a
+// sold-out sale, costs one cache line where Go's map costs several. Hashes may collide:
+// callers compare the elements.
 //
-// Words lie in the order of their hashes, but for those that collide. So a table grows by a
-// quarter, which wastes little, and reads and writes it from one end to the other meanwhile.
+// Words are in the order of their hashes, except for collisions. A table therefore grows by
+// a quarter, which wastes little memory, and grow reads and writes it sequentially.
 type table struct {
 	words []uint64 // 0 is free
 	used  int
 }
 
-// spread is half a hash whose every bit depends on the lower ones of what it is made of, as
-// of indexes, which are their own hashes. The multiplier is 2^32 over the golden ratio.
+// spread returns half a hash, each bit of which depends on all lower bits of hash, so that it
+// suits indexes, which are their own hashes. The multiplier is 2^32 over the golden ratio.
 func spread(hash uint64) uint32 { return uint32(hash) * 0x9e3779b1 }
 
-// place is the first word in which a hash may be.
+// place returns the index of the first word that may have the hash.
 func (t *table) place(half uint32) int { return int(uint64(half) * uint64(len(t.words)) >> 32) }
 
-// after is the word that follows a word.
+// after returns the index after p, which wraps around.
 func (t *table) after(p int) int {
 	if p++; p == len(t.words) {
 		return 0
@@ -64,7 +63,7 @@ func (t *table) after(p int) int {
 	return p
 }
 
-// find returns the index under a hash for which is returns true.
+// find returns the index under hash for which is returns true.
 func (t *table) find(hash uint64, is func(i uint32) bool) (uint32, bool) {
 	if t.used == 0 {
 		return 0, false
@@ -79,7 +78,7 @@ func (t *table) find(hash uint64, is func(i uint32) bool) (uint32, bool) {
 	return 0, false
 }
 
-// add puts an index under a hash.
+// add adds an index under hash.
 func (t *table) add(hash uint64, i uint32) {
 	if 4*(t.used+1) > 3*len(t.words) {
 		t.grow()
@@ -106,7 +105,7 @@ func (t *table) grow() {
 	}
 }
 
-// clear empties the table and keeps its memory.
+// clear removes all indexes and keeps the memory.
 func (t *table) clear() {
 	if t.used > 0 {
 		clear(t.words)

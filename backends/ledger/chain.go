@@ -13,17 +13,16 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
-// ErrCorrupt says that a log is not what its writers wrote: a slot is lost or
+// ErrCorrupt reports that a log is not what its writers wrote: a slot was lost or
 // altered, or an op breaks an invariant. Nothing may be appended to such a log.
 var ErrCorrupt = errors.New("the ledger is damaged")
 
-// MaxEntry bounds the bytes of one entry. Whoever fills a batch stops short of
-// it; a store may refuse more.
+// MaxEntry is the maximum size of an entry in bytes. Callers that fill a batch stop
+// before it; a store may have a lower limit.
 const MaxEntry = 1 << 20
 
-// chain is how far a log has been read: the next slot, and the hash and time of
-// the one before. Slot 0 hashes the log's name, so that an entry fits into no
-// other log than its own.
+// chain is a position in a log: the next slot, and the hash and time of the previous
+// one. Before slot 0 the hash is that of the log's name, so an entry fits no other log.
 type chain struct {
 	log    string
 	next   uint64
@@ -38,7 +37,7 @@ func newChain(log string) chain {
 	return chain{log: log, hash: sha256.Sum256([]byte(log))}
 }
 
-// decode reads the entry of the next slot and checks that it follows.
+// decode decodes the entry of the next slot and checks that it follows.
 func (c *chain) decode(entry []byte) (*pb.Commit, error) {
 	commit := new(pb.Commit)
 	if err := proto.Unmarshal(entry, commit); err != nil {
@@ -57,25 +56,25 @@ func (c *chain) follows(commit *pb.Commit) error {
 	return nil
 }
 
-// owns reports whether a commit makes its writer the owner. Such a one may set the
+// owns reports whether a commit makes its writer the owner. Such a commit may set the
 // log's time back.
 func owns(commit *pb.Commit) bool {
 	return slices.ContainsFunc(commit.GetOps(), func(op *pb.Op) bool { return op.GetOwn() != nil })
 }
 
-// MaxAhead is how far the time of a log may be ahead of the clock of its next writer
-// before it is set back: twice the longest ttl, since the clocks of two writers that
-// may append are each no more than a ttl off those of the lock nodes.
+// MaxAhead is the maximum by which the time of a log may be ahead of the clock of its next
+// writer before that writer sets it back. It is twice the longest ttl: the clocks of two
+// writers that may append each differ by at most a ttl from those of the lock nodes.
 const MaxAhead = 20 * time.Second
 
-// ahead reports whether the log's time was dragged along by a clock that was wrong.
-// Microseconds of 0 are no clock.
+// ahead reports whether the log's time is ahead of a clock by more than MaxAhead, because
+// an earlier writer's clock was wrong. timeUs 0 means no clock.
 func (c *chain) ahead(timeUs int64) bool {
 	return timeUs != 0 && c.timeUs-timeUs > MaxAhead.Microseconds()
 }
 
-// at is the time by which a writer decides whose clock says timeUs: never before the
-// slot before, unless that is to be set back.
+// at returns the time of the next commit for a writer whose clock reads timeUs. It is never
+// before that of the previous slot, unless ahead reports that the log's time is wrong.
 func (c *chain) at(timeUs int64) int64 {
 	if c.ahead(timeUs) {
 		return timeUs
@@ -83,15 +82,15 @@ func (c *chain) at(timeUs int64) int64 {
 	return max(timeUs, c.timeUs)
 }
 
-// advance moves on past an entry that was decoded or encoded here.
+// advance moves past an entry that this process decoded or encoded.
 func (c *chain) advance(commit *pb.Commit, hash Hash) {
 	c.next++
 	c.hash = hash
 	c.timeUs = commit.GetTimeUs()
 }
 
-// encode completes a commit that is to follow and returns its stored bytes.
-// Its time never falls behind the slot before it, unless it makes an owner.
+// encode completes the next commit and returns its stored bytes and their hash. Its
+// time is never before that of the previous slot, unless it makes an owner.
 func (c *chain) encode(commit *pb.Commit) ([]byte, Hash, error) {
 	commit.Prev = bytes.Clone(c.hash[:])
 	if !owns(commit) {

@@ -8,26 +8,26 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
-// Claims that choose their units: by their numbers, or so many that lie side by side.
-// What lies side by side is said by the rows of the settings: ranges of unit numbers, such
-// as the seats of a row. Two units are adjacent if their numbers follow each other and one
-// row has both. The log does not say that a claim has chosen; its units do.
+// A claim may choose its units: by number, or a quantity of adjacent ones. The rows of the
+// settings define adjacency: they are ranges of unit numbers, such as the seats of a row. Two
+// units are adjacent if their numbers are consecutive and one row contains both. The log
+// records only the units of a claim, not that the claim chose them.
 
-// MaxRows is how many rows settings may have.
+// MaxRows is the maximum number of rows in settings.
 const MaxRows = 10_000
 
-// Demand is what a claim asks for beyond a quantity. Where the settings let nobody choose, a claim with
-// Units or Adjacent is NoChoice; otherwise it gets all that it asks for or is Short, also where they
-// have partial.
+// Demand is what a claim requires beyond a quantity. If the settings do not permit choosing, a claim
+// with Units or Adjacent is NoChoice. Otherwise it gets all that it asks for or is Short, even if the
+// settings are partial.
 type Demand struct {
-	Units    []int64 // these, distinct and in ascending order, which replace the quantity; nil: any
-	Adjacent bool    // the lowest that lie side by side in a row
+	Units    []int64 // chosen units, distinct and ascending, which replace the quantity; nil: any
+	Adjacent bool    // the lowest adjacent units of a row
 	Partial  bool    // where the settings are partial: grant fewer units if the shard has too few; Short only if it has none
 }
 
 func (w Demand) chooses() bool { return w.Adjacent || w.Units != nil }
 
-// quantity returns how many units are asked for.
+// quantity returns the number of units asked for.
 func (w Demand) quantity(n int64) int64 {
 	if w.Units != nil {
 		return int64(len(w.Units))
@@ -35,11 +35,11 @@ func (w Demand) quantity(n int64) int64 {
 	return n
 }
 
-// fits reports whether a claim that was given units, of so many asked for if those were
-// more, else 0, may be one of this demand. The log does not have what a claim has chosen:
-// named units are what it was given, and adjacent ones have numbers that follow each other.
-// Their row may have changed since, when a unit of it was taken out. Whoever asks for any
-// units is content with those that another chose.
+// fits reports whether a request with this demand may have been answered by a claim with
+// units. asked is the quantity of that claim if it got fewer units, else 0. The log does not
+// record the choice: named units must be those of the claim, adjacent ones must have
+// consecutive numbers. Their row may have changed since, when a unit of it was removed. A
+// demand for any units accepts chosen ones.
 func (w Demand) fits(units []int64, asked uint32) bool {
 	switch {
 	case !w.chooses():
@@ -52,7 +52,7 @@ func (w Demand) fits(units []int64, asked uint32) bool {
 	return isRun(units)
 }
 
-// choose reports whether the units that a claim chooses are here, and where adjacent ones begin.
+// choose reports whether the chosen units are available, and returns the first of adjacent ones.
 func (d *Draft) choose(quantity int64, w Demand) (first int64, ok bool) {
 	switch {
 	case w.Units != nil:
@@ -63,8 +63,8 @@ func (d *Draft) choose(quantity int64, w Demand) (first int64, ok bool) {
 	return 0, true
 }
 
-// takeUnits takes the n units of a claim, which are available: those that it asks for, those
-// from first on if they are to be adjacent, or the lowest.
+// takeUnits removes n available units for a claim and returns them: the named ones, the
+// adjacent ones that begin with first, or the lowest.
 func (d *Draft) takeUnits(n int, first int64, w Demand) []int64 {
 	units := d.unitSlice(n)
 	switch {
@@ -83,7 +83,7 @@ func (d *Draft) takeUnits(n int, first int64, w Demand) []int64 {
 	return units
 }
 
-// Missing puts those of the units listed into a set that are not available here.
+// Missing adds to u those of the listed units that are not available.
 func (d *Draft) Missing(u *Units, units []int64) {
 	for _, unit := range units {
 		if !d.available.Has(unit) {
@@ -92,10 +92,10 @@ func (d *Draft) Missing(u *Units, units []int64) {
 	}
 }
 
-// Pick returns units that are available here, but for those kept, to be sent to a shard that
-// asks for them: those of the set named; if run is above 0 the lowest so many adjacent ones;
-// and of the others the highest, as many as share says when it is told how many there are.
-// They lie in no more ranges than a transfer may have, if those named do.
+// Pick returns available units, except those in kept, for a transfer to a shard that requested
+// them: the units in named; if run is above 0, the lowest adjacent units, run in number; and the
+// highest of the others. share returns how many of the others, given their number. The result
+// has no more ranges than a transfer may have, provided that named does not either.
 func (d *Draft) Pick(named Units, run int64, share func(spare int64) int64, kept Units) Units {
 	rest := d.available.Minus(kept)
 	picked := rest.Minus(rest.Minus(named))
@@ -114,7 +114,7 @@ func (d *Draft) Pick(named Units, run int64, share func(spare int64) int64, kept
 	return picked
 }
 
-// Include puts those of the units listed into the set that are not there.
+// Include adds to the set those of the listed units that it lacks.
 func (u *Units) Include(units []int64) {
 	for _, unit := range units {
 		u.include(unit)
@@ -133,8 +133,8 @@ func (u Units) HasRun(n int64, s *pb.Settings) bool {
 	return ok
 }
 
-// run returns where the lowest n units begin that follow each other in the set and lie in
-// one row. The rows are in ascending order.
+// run returns the first of the lowest n consecutive units of the set that one row contains.
+// The rows are in ascending order.
 func (u Units) run(n int64, rows []*pb.Range) (first int64, ok bool) {
 	row := 0
 	for _, r := range u {
@@ -152,7 +152,7 @@ func (u Units) run(n int64, rows []*pb.Range) (first int64, ok bool) {
 	return 0, false
 }
 
-// choosable checks what settings say of choosing.
+// choosable validates the rows of settings.
 func choosable(s *pb.Settings) error {
 	rows := s.GetRows()
 	switch {

@@ -11,53 +11,51 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
-// claims remembers every accepted claim of a shard: who has what, and what each
-// request was answered. It holds a million of them at some 60 bytes each beside the
-// names of users and requests, and
-// without a pointer in a record, so that the garbage collector has nothing to
-// trace: texts, users and claims are named by index.
+// claims has every accepted claim of a shard: the units of each user, and the answer to
+// each request. A million claims take some 60 bytes each beside the names of users and
+// requests. Records refer to texts, users and claims by index. They have no pointers, so
+// the garbage collector has nothing to trace.
 //
-// Two tables lead in: from the hash of a user, and from that of a request of a user who has
-// several claims. Most have one, which is found by its user.
-// The hash is seeded anew in each process, so nobody can choose names that
-// collide; nothing depends on its value.
+// Two tables index them: by the hash of a user, and by the hash of a request if the user has
+// several claims. Most users have one, which is found by its user. The seed of the hashes is
+// new in each process, so nobody can choose names that collide; nothing depends on its value.
 type claims struct {
 	seed    maphash.Seed
-	mask    uint64 // of hashes; a test makes it small, so that they collide
+	mask    uint64 // of hashes; small in tests, so that they collide
 	byUser  table  // to users
-	byKey   table  // to records of users who have several, where owners decide
+	byKey   table  // to records of users with several claims, where owners decide
 	users   chunked.List[userRecord]
 	records chunked.List[claimRecord]
 	text    arena
 	times   []int64 // of each slot, in microseconds since 1970
-	granted []int64 // of each record: the time of a grab, by its node's clock; none where owners decide
+	granted []int64 // time of each record that is a grab, by its node's clock; empty where owners decide
 
-	// The few claims whose units are not one run, or of a number that a record has no room for.
+	// Units of the few records whose units are not one run, or have numbers above 32 bits.
 	scattered map[uint32][]int64
 
-	// How many claims users have who have more than mostCounted, which are counted one by one.
+	// Numbers of claims of the users with more than mostCounted; smaller ones are counted on demand.
 	many map[uint32]uint32
 
-	// The numbers of units that do not fit into the records of their users.
+	// Numbers of units of users that do not fit into a userRecord.
 	overflowUnits map[uint32]int64
 
-	// How many claims of users were cancelled or have expired.
+	// Numbers of claims of users that were cancelled or have expired.
 	unpaid map[uint32]uint32
 
-	// The quantities asked of claims that were given fewer units.
+	// Quantities asked for by the records that were given fewer units.
 	asked map[uint32]uint32
 
-	// What those were given first for which a late payment has bought other units.
+	// Original units of the records for which a late payment has bought other units.
 	resold map[uint32][]int64
 
-	// Those that were held or refunded; see dealRecord.
-	byClaim     table // from records to deals
+	// Records that were held or refunded, or have payments owed back; see holdRecord.
+	byClaim     table // from records to holdRecords
 	holdRecords chunked.List[holdRecord]
 	owed        chunked.List[owedRecord]
 	byOwed      table    // from claims and payments to owed
-	queue       []queued // the holds, by their release
+	queue       []queued // open holds, by their release
 	tally       HoldTally
-	awarded     []uint32 // of a draw: the records that were given units, in the order of that
+	awarded     []uint32 // of a draw: records that were given a unit, in the order of their awards
 
 	rulings rulings
 }
@@ -65,31 +63,31 @@ type claims struct {
 type userRecord struct {
 	name  text
 	units uint32 // held and sold; tooMany: see overflowUnits
-	last  uint32 // the user's newest claim, +1
+	last  uint32 // newest claim of the user, +1
 }
 
 const tooMany = math.MaxUint32
 
 type claimRecord struct {
 	key   text
-	first uint32 // lowest unit, the others follow; see scattered
+	first uint32 // lowest unit; the others follow it, or are in scattered
 	user  uint32
-	prev  uint32 // the user's claim before this one, +1
+	prev  uint32 // previous claim of the user, +1
 	slot  uint32
-	count uint32 // of units
+	count uint32 // number of units
 	place uint32 // index and state
 }
 
-// index is the claim's place among the ops of its commit, which are fewer than bytes of an
-// entry.
+// index returns the position of the claim among the ops of its commit. It has 24 bits, more
+// than enough for the ops of an entry of MaxEntry bytes.
 func (r *claimRecord) index() int { return int(r.place >> 8) }
 
 func (r *claimRecord) state() ClaimState { return ClaimState(r.place) }
 
 func (r *claimRecord) setState(s ClaimState) { r.place = r.place&^0xff | uint32(s) }
 
-// ClaimState is where a claim stands. All but Held and Entered are terminal, but that a
-// refund ends a sale and a late payment may make one of what has expired.
+// ClaimState is the state of a claim. All but StateHeld and StateEntered are terminal, except
+// that a refund ends a sale and a late payment may turn an expired claim into a sold one.
 type ClaimState uint8
 
 // The states of a claim.
@@ -99,48 +97,48 @@ const (
 	StateCancelled
 	StateExpired
 	StateRefunded
-	StateEntered // of a draw: it has no units, and may be given some
+	StateEntered // of a draw: without units until an award
 )
 
 func (s ClaimState) String() string {
 	return [...]string{"sold", "held", "cancelled", "expired", "refunded", "entered"}[s]
 }
 
-// Claim is one accepted claim as its log has it.
+// Claim is one accepted claim, as recorded in its log.
 type Claim struct {
 	Slot        uint64
 	Index       int // among the ops of the commit
 	User        string
 	Key         string
 	Units       []int64
-	Asked       int64 // units that were asked for, where fewer were given; else 0
+	Asked       int64 // units asked for, if fewer were given; else 0
 	State       ClaimState
-	TimeUs      int64 // of its commit, or of the grab by its node's clock
-	HeldUntilUs int64 // the deadline of its hold; 0: never held
+	TimeUs      int64 // time of its commit, or of the grab by its node's clock
+	HeldUntilUs int64 // deadline of its hold; 0: never held
 	GraceUs     int64 // from the deadline to the release
-	Extended    bool  // its deadline is not the first
+	Extended    bool  // the deadline was extended
 	Grabbed     bool  // from a list on a node
 	Ruling      Ruling
 
-	// What became of it: the time, person and reason of the last change of its state,
-	// and the payment that bought it.
-	SettledUs int64 // 0: it is as it was made
+	// Settlement of the claim: time, person and reason of the last change of its state, and
+	// the payment that bought it.
+	SettledUs int64 // 0: unchanged since it was made
 	Who       string
 	Reason    string
 	Payment   string
-	Retired   bool // its units went out of the sale by its refund
+	Retired   bool // a refund removed its units from the sale
 
-	// Payments that bought nothing, in order: State.Claim has all of them, and whatever else
-	// returns a claim the newest. Owed is how many there are.
+	// Payments that bought nothing, in order. State.Claim returns all of them, every other
+	// method the newest. Owed is their total number.
 	RefundsDue []string
 	Owed       int
 }
 
-// ReleaseUs is when a hold may expire and no payment is taken any more.
+// ReleaseUs returns the time from which a hold may expire and no payment is accepted.
 func (c Claim) ReleaseUs() int64 { return c.HeldUntilUs + c.GraceUs }
 
-// ID is the claim's name in the ledger: <shard>-<slot>-<index>, or
-// <shard>-u<unit> for a grab, which has its name before it has its slot.
+// ID returns the claim's name in the ledger: <shard>-<slot>-<index>, or
+// <shard>-u<unit> for a grab, which is named before it has a slot.
 func (c Claim) ID(shard int) string {
 	if c.Grabbed {
 		return GrabID(shard, c.Units[0])
@@ -148,7 +146,7 @@ func (c Claim) ID(shard int) string {
 	return fmt.Sprintf("%d-%d-%d", shard, c.Slot, c.Index)
 }
 
-// GrabID is the name of the claim that a unit was given in by a node.
+// GrabID returns the name of the claim by which a node gave a unit.
 func GrabID(shard int, unit int64) string { return fmt.Sprintf("%d-u%d", shard, unit) }
 
 func newClaims() claims {
@@ -166,14 +164,14 @@ func newClaims() claims {
 
 func (c *claims) hash(s string) uint64 { return maphash.String(c.seed, s) & c.mask }
 
-// claimIndex is the place of a request among the claims. It is valid until the next
+// claimIndex is the position of a request among the claims. It is valid until the next
 // insert.
 type claimIndex struct {
 	userHash    uint64
 	user, claim uint32 // +1; 0: there is none
 }
 
-// look finds a user, and the claim that the user's request was given.
+// look returns the indexes of a user and of the claim that answered the user's request.
 func (c *claims) look(user, key string) claimIndex {
 	at := claimIndex{userHash: c.hash(user)}
 	if u, ok := c.findUser(at.userHash, user); ok {
@@ -183,8 +181,8 @@ func (c *claims) look(user, key string) claimIndex {
 	return at
 }
 
-// requestHash is of a request, whose user has a hash. It is made where it is wanted: most
-// users ask once.
+// requestHash returns the hash of a request, given that of its user. It is computed on
+// demand: most users make one request.
 func (c *claims) requestHash(user uint64, key string) uint64 {
 	return (user*0x9e3779b97f4a7c15 ^ c.hash(key)) & c.mask
 }
@@ -193,7 +191,7 @@ func (c *claims) findUser(hash uint64, user string) (uint32, bool) {
 	return c.byUser.find(hash, func(i uint32) bool { return c.text.equal(c.users.At(i).name, user) })
 }
 
-// findClaim returns the index of the claim under the key of a user with a hash, +1; 0: none.
+// findClaim returns the index of a user's claim under key, +1; 0: none. hash is that of the user.
 func (c *claims) findClaim(hash uint64, user uint32, key string) uint32 {
 	last := c.users.At(user).last
 	if r := c.records.At(last - 1); r.prev == 0 {
@@ -215,8 +213,8 @@ func (c *claims) findClaim(hash uint64, user uint32, key string) uint32 {
 	return i + 1
 }
 
-// findGrab is findClaim where nodes give, at most one unit to a user: byKey would be
-// for nothing.
+// findGrab is like findClaim, where nodes give units, at most one to a user: byKey would not
+// pay off. i is the user's newest claim, +1.
 func (c *claims) findGrab(i uint32, key string) uint32 {
 	for i != 0 && !c.text.equal(c.records.At(i-1).key, key) {
 		i = c.records.At(i - 1).prev
@@ -224,7 +222,7 @@ func (c *claims) findGrab(i uint32, key string) uint32 {
 	return i
 }
 
-// unitsAt returns how many units a user has, held and sold.
+// unitsAt returns the number of units of a user, held and sold.
 func (c *claims) unitsAt(at claimIndex) int64 {
 	if at.user == 0 {
 		return 0
@@ -232,7 +230,7 @@ func (c *claims) unitsAt(at claimIndex) int64 {
 	return c.unitsOf(at.user - 1)
 }
 
-// unitsOf returns how many units a user has, held and sold.
+// unitsOf returns the number of units of a user, held and sold.
 func (c *claims) unitsOf(user uint32) int64 {
 	if n := c.users.At(user).units; n != tooMany {
 		return int64(n)
@@ -240,7 +238,7 @@ func (c *claims) unitsOf(user uint32) int64 {
 	return c.overflowUnits[user]
 }
 
-// unpaidAt returns how many claims of a user were cancelled or have expired.
+// unpaidAt returns the number of claims of a user that were cancelled or have expired.
 func (c *claims) unpaidAt(at claimIndex) int64 {
 	if at.user == 0 {
 		return 0
@@ -248,7 +246,7 @@ func (c *claims) unpaidAt(at claimIndex) int64 {
 	return int64(c.unpaid[at.user-1])
 }
 
-// giveUser adds to the units of a user, or takes away.
+// giveUser adds n, which may be negative, to the units of a user.
 func (c *claims) giveUser(user uint32, n int64) {
 	u := c.users.At(user)
 	n += c.unitsOf(user)
@@ -259,7 +257,7 @@ func (c *claims) giveUser(user uint32, n int64) {
 	u.units = uint32(n)
 }
 
-// insert remembers a new claim at an index where there was none.
+// insert adds a new claim for a request that has none.
 func (c *claims) insert(at claimIndex, slot uint64, index int, op *pb.Claim) {
 	if at.user == 0 {
 		u := c.users.Add(userRecord{name: c.text.put(op.GetUser())})
@@ -304,7 +302,7 @@ func (c *claims) insert(at claimIndex, slot uint64, index int, op *pb.Claim) {
 	}
 }
 
-// writeUnits says which units a claim has.
+// writeUnits sets the units of a claim.
 func (c *claims) writeUnits(i uint32, units []int64) {
 	switch {
 	case len(units) == 0: // an entry
@@ -328,7 +326,7 @@ func isRun(units []int64) bool {
 // at returns a claim with the newest of its refunds due.
 func (c *claims) at(i uint32) Claim { return c.with(i, mostDue) }
 
-// with returns a claim with so many of its refunds due at most.
+// with returns a claim with the newest of its refunds due, at most due.
 func (c *claims) with(i uint32, due int) Claim {
 	r := c.records.At(i)
 	claim := Claim{
@@ -346,7 +344,7 @@ func (c *claims) with(i uint32, due int) Claim {
 	return claim
 }
 
-// quantity returns how many units a claim has asked for.
+// quantity returns the number of units that a claim asked for.
 func (c *claims) quantity(i uint32) int64 {
 	if asked := c.asked[i]; asked != 0 {
 		return int64(asked)
@@ -354,7 +352,7 @@ func (c *claims) quantity(i uint32) int64 {
 	return max(int64(c.records.At(i).count), 1) // an entry is for one
 }
 
-// chosen reports whether a claim may be one of a demand, if that chooses.
+// chosen reports whether a claim may be the answer to a demand, by the units that it chose.
 func (c *claims) chosen(i uint32, w Demand) bool {
 	if !w.chooses() {
 		return true
@@ -379,7 +377,7 @@ func (c *claims) units(i uint32) []int64 {
 }
 
 // ofUser returns the newest claims of a user, at most most, in the order of their acceptance,
-// and how many the user has in all.
+// and the number of all claims of the user.
 func (c *claims) ofUser(user string, most int) (newest []Claim, count int) {
 	u, ok := c.findUser(c.hash(user), user)
 	if !ok {
@@ -392,8 +390,8 @@ func (c *claims) ofUser(user string, most int) (newest []Claim, count int) {
 	return newest, c.claimsOf(u)
 }
 
-// olderThan returns the number of the newest claim of a user, or of the one before the claim in a
-// place of the log or with the unit of a grab, +1; 0: there is none. false: the user has no such claim.
+// olderThan returns the index, +1, of the claim of a user before the one at slot and index, or before
+// the grab of unit; of the newest if slot and unit are 0; 0: none. ok is false if there is no such claim.
 func (c *claims) olderThan(user string, slot uint64, index int, unit int64) (i uint32, ok bool) {
 	all := slot == 0 && unit == 0
 	u, ok := c.findUser(c.hash(user), user)
@@ -421,7 +419,7 @@ func (c *claims) olderThan(user string, slot uint64, index int, unit int64) (i u
 
 const mostCounted = 8
 
-// claimsOf returns how many claims a user has.
+// claimsOf returns the number of claims of a user.
 func (c *claims) claimsOf(user uint32) int {
 	if n, ok := c.many[user]; ok {
 		return int(n)
@@ -433,7 +431,7 @@ func (c *claims) claimsOf(user uint32) int {
 	return n
 }
 
-// locate returns the index of the claim at a place in the log.
+// locate returns the index of the claim at a slot and an op index.
 func (c *claims) locate(slot uint64, index int) (uint32, bool) {
 	n := c.records.Len()
 	i := sort.Search(n, func(i int) bool {

@@ -1,16 +1,16 @@
 package ledger
 
-// Decision is what a draft says to a claim.
+// Decision is the answer of a draft to a claim.
 type Decision struct {
 	Kind DecisionKind
-	// Op is the claim's place among the commit's ops, for Granted and ReplayHere.
+	// Op is the index of the claim among the commit's ops, for Granted and ReplayHere.
 	Op int
-	// Claim is the earlier one, for Replay; nil for all else.
+	// Claim is the earlier claim, for Replay; otherwise nil.
 	Claim *Claim
-	// Refusal says why, for NotNow.
+	// Refusal is the reason, for NotNow.
 	Refusal Refusal
-	// Want is, for Short, how many units the claim may have: what it asks for or, where
-	// the settings have partial and it does not choose, what the user's limit leaves of that.
+	// Want is, for Short, the number of units that the claim may have: the quantity asked for or, where
+	// the settings have partial and the claim does not choose, what the user's limit leaves of it.
 	Want int64
 }
 
@@ -25,23 +25,23 @@ const (
 	KeyReused               // the key was used for another quantity, or for other units
 	NotNow                  // see Refusal
 	OverLimit               // the user would pass the per-user limit
-	OverUnpaid              // as many of the user's claims were cancelled or have expired as may
-	Short                   // the shard has too few units, or not those that the claim chooses; see Want
-	Full                    // the commit is as large as it may be: try the next one
-	Void                    // a grab that the log contradicts
-	OtherRules              // the rules in force are not those that have let the claim in
-	NoChoice                // the settings let nobody choose units
+	OverUnpaid              // the user has reached the limit of claims that were cancelled or have expired
+	Short                   // the shard has too few units, or not the chosen ones; see Want
+	Full                    // the commit has its maximum size: retry in the next one
+	Void                    // a grab that contradicts the log
+	OtherRules              // the rules in force are not those that admitted the claim
+	NoChoice                // the settings do not permit choosing units
 )
 
-// Recall answers a request from the state alone, where that decides it: the same
-// request has its answer already, or the time or the limit forbids a new claim.
-// timeUs is the clock of whoever would write the next commit.
+// Recall answers a request from the state alone if that suffices: the request has its
+// answer already, or the time or a limit forbids a new claim. timeUs is the clock of the
+// writer of the next commit.
 func (s *State) Recall(user, key string, quantity, timeUs int64, w Demand) (Decision, bool) {
 	return s.recallWith(s.claims.look(user, key), w.quantity(quantity), userChange{}, s.at(timeUs), w)
 }
 
-// recallWith is Recall for a commit of a known time, when the user is about to get
-// more units.
+// recallWith is like Recall, for a commit with the time timeUs, after the changes in more for
+// the user.
 func (s *State) recallWith(at claimIndex, quantity int64, more userChange, timeUs int64, w Demand) (Decision, bool) {
 	if at.claim != 0 {
 		if s.claims.quantity(at.claim-1) != quantity || !s.claims.chosen(at.claim-1, w) {
@@ -68,8 +68,7 @@ func (s *State) recallWith(at claimIndex, quantity int64, more userChange, timeU
 	return Decision{}, false
 }
 
-// overUnpaid reports whether a user with so many claims that were cancelled or have expired may claim
-// no more.
+// overUnpaid reports whether a user with so many cancelled or expired claims may claim no more.
 func (s *State) overUnpaid(unpaid int64) bool {
 	most := s.settings.GetPayment().GetUnpaidPerUser()
 	return most != 0 && unpaid >= most

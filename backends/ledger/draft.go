@@ -9,30 +9,30 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
-// Draft is a commit in the making: ops decided against a state that does not
-// change meanwhile. What it grants exists only once the commit is appended.
-// After an error it is of no use before Reset.
+// Draft is a commit under construction: ops decided against a state that does not
+// change meanwhile. Its grants take effect only once the commit is appended. After
+// an error it must not be used before Reset.
 type Draft struct {
 	state     *State
 	commit    *pb.Commit
-	clockUs   int64 // what the writer's clock says
+	clockUs   int64 // the writer's clock
 	totals    Totals
 	available Units
-	peers     map[int]*peer // those that ops here have changed
+	peers     map[int]*peer // as changed by ops of this draft
 	size      int           // estimated bytes of the entry, plus the bytes by which bounds.Claims is below entryBudget
 	bounds    Bounds
 
-	// What was granted here, under the hashes that the state's claims have.
+	// Claims granted in this draft, under the same hashes as the state's claims.
 	requests    table // to ops
 	users       table // to userChanges
 	userChanges []userChange
 
-	// Claims of the state that were settled here, by their number, as they are now.
+	// Claims of the state that this draft settled, by index, in their new state.
 	settlements map[uint32]Claim
 	owed        map[owedPayment]struct{} // payments that this draft records as refunds due
 
-	// Memory for claims. Ops are used again after Reset. Units are not: whoever
-	// was granted them may have them still.
+	// Memory for claims. Reset reuses ops, but not units: callers may still have those
+	// that they were granted.
 	ops   []*claimOp
 	used  int // of ops
 	units []int64
@@ -45,8 +45,8 @@ type userChange struct {
 	unpaid int64 // claims that the draft cancels or expires, minus those that a late payment buys
 }
 
-// claimOp is a Claim with the two shells that protobuf wants around it, so that
-// many of them are one allocation.
+// claimOp is a Claim with its two protobuf wrappers, so that many of them are one
+// allocation.
 type claimOp struct {
 	op    pb.Op
 	oneof pb.Op_Claim
@@ -57,8 +57,8 @@ type claimOp struct {
 // settlements. The other ops, such as transfers, use the space up to MaxEntry.
 const entryBudget = MaxEntry - 64<<10
 
-// Draft begins a commit to follow the state, by a writer whose clock says
-// timeUs (microseconds since 1970). 0 is no clock: the commit has the log's time.
+// Draft begins the commit that follows the state. timeUs is the writer's clock in
+// microseconds since 1970; 0 means no clock: the commit has the log's time.
 func (s *State) Draft(writer []byte, timeUs int64) *Draft {
 	d := &Draft{state: s, commit: &pb.Commit{Writer: writer}, peers: make(map[int]*peer)}
 	d.SetBounds(Bounds{})
@@ -66,7 +66,7 @@ func (s *State) Draft(writer []byte, timeUs int64) *Draft {
 	return d
 }
 
-// Claim is DecideClaim without rules, for any units.
+// Claim is like DecideClaim, without rules, for any units.
 func (d *Draft) Claim(user, key string, quantity int64) Decision {
 	return d.DecideClaim(Ruling{}, user, key, quantity, Demand{})
 }
@@ -155,9 +155,9 @@ type Grab struct {
 	GrantedUs int64 // by the node's clock
 }
 
-// Grab takes in a grab, under the fill that the shard is at: Granted, ReplayHere or
-// Replay if the log has it already, Full, or Void if the log cannot take it,
-// because it has given the unit to somebody else or something else to the user.
+// Grab adds a grab under the present fill of the shard. It returns Granted; ReplayHere or
+// Replay if the log has the grab already; Full; or Void if the grab contradicts the log,
+// for example because the unit has another owner or the user another claim.
 func (d *Draft) Grab(g Grab) Decision {
 	at := d.state.claims.look(g.User, g.Key)
 	i, more := d.changeOfUser(at, g.User)
@@ -263,7 +263,7 @@ func (d *Draft) unitSlice(n int) []int64 {
 // Units returns the units of a claim granted here.
 func (d *Draft) Units(op int) []int64 { return d.commit.Ops[op].GetClaim().GetUnits() }
 
-// quantity returns how many units a claim granted here has asked for.
+// quantity returns the number of units that a claim granted in this draft asked for.
 func (d *Draft) quantity(op int) int64 {
 	c := d.commit.Ops[op].GetClaim()
 	if c.GetEntry() {
@@ -272,10 +272,10 @@ func (d *Draft) quantity(op int) int64 {
 	return max(int64(len(c.GetUnits())), int64(c.GetAsked()))
 }
 
-// Available returns how many units would be left.
+// Available returns the number of units available after the draft.
 func (d *Draft) Available() int64 { return d.totals.Available }
 
-// Ops returns how many ops the commit has.
+// Ops returns the number of ops in the commit.
 func (d *Draft) Ops() int { return len(d.commit.Ops) }
 
 // TimeUs returns the commit's time.
@@ -293,13 +293,13 @@ func (d *Draft) Own(address string) {
 }
 
 // Out sends the n highest units to another shard, to which no transfer may be
-// open; fewer, if they lie so scattered that naming them would fill a commit.
+// open; fewer, if they are so scattered that their ranges would fill a commit.
 func (d *Draft) Out(to int, n int64) Transfer {
 	return d.out(to, d.available.takeHighest(n, d.bounds.Ranges))
 }
 
-// OutTaken is Out of units that were taken from the shard's list, or that the other shard
-// has asked for by their numbers. It fails if one of them is not available.
+// OutTaken is like Out, for units taken from the shard's list, or requested by the other shard
+// by number. It fails if one of them is not available.
 func (d *Draft) OutTaken(to int, units Units) (Transfer, error) {
 	for _, r := range units {
 		if err := d.available.Remove(r); err != nil {
@@ -317,19 +317,19 @@ func (d *Draft) out(to int, units Units) Transfer {
 	return Transfer{To: to, K: p.outK, Units: units}
 }
 
-// Rebuild begins a new fill of the shard's list, alone in its commit, and returns
-// its number.
+// Rebuild begins a new fill of the shard's list and returns its number. It must be
+// the only op of its commit.
 func (d *Draft) Rebuild() uint64 {
 	d.totals.Fill++
 	d.addOther(&pb.Op{Op: &pb.Op_Rebuild{Rebuild: &pb.Rebuild{Fill: d.totals.Fill}}})
 	return d.totals.Fill
 }
 
-// MaxRanges bounds the ranges of a transfer, so that it fits into a message to another process,
-// and beside a full load of claims.
+// MaxRanges is the maximum number of ranges of a transfer, so that it fits into a message to
+// another process, and into an entry beside a full load of claims.
 const MaxRanges = 1000
 
-// Bounds are the limits of a draft; 0: MaxRanges and entryBudget.
+// Bounds are the limits of a draft. 0 selects the default: MaxRanges or entryBudget.
 type Bounds struct {
 	Ranges int // of units, in a transfer
 	Claims int // bytes of claims, in a commit
@@ -340,8 +340,8 @@ func (d *Draft) SetBounds(b Bounds) {
 	d.bounds = Bounds{cmp.Or(b.Ranges, MaxRanges), cmp.Or(b.Claims, entryBudget)}
 }
 
-// In receives a transfer; one that was received before changes nothing. The
-// units can be claimed from here on.
+// In receives a transfer. A transfer that was received before changes nothing. Later
+// claims of the draft may use the units.
 func (d *Draft) In(from int, k uint64, units Units) error {
 	p := d.peer(from)
 	if k <= p.inK {
@@ -358,7 +358,7 @@ func (d *Draft) In(from int, k uint64, units Units) error {
 	return nil
 }
 
-// Ack ends a transfer that the other side has received.
+// Ack ends a transfer that the other shard has received.
 func (d *Draft) Ack(to int, k uint64) {
 	p := d.peer(to)
 	if k <= p.ackK {
@@ -369,7 +369,7 @@ func (d *Draft) Ack(to int, k uint64) {
 	d.addOther(&pb.Op{Op: &pb.Op_Ack{Ack: &pb.Ack{To: uint32(to), K: k}}})
 }
 
-// peer returns what the shard will have exchanged with another, to be changed.
+// peer returns the draft's own copy of the exchange with another shard.
 func (d *Draft) peer(shard int) *peer {
 	p := d.peers[shard]
 	if p == nil {
@@ -421,7 +421,7 @@ func (d *Draft) addOther(op *pb.Op) {
 
 func (d *Draft) add(op *pb.Op) { d.commit.Ops = append(d.commit.Ops, op) }
 
-// Entry is a draft as it is to be stored.
+// Entry is an encoded commit with its head, ready to be appended.
 type Entry struct {
 	Commit *pb.Commit
 	Hash   Hash
@@ -429,7 +429,7 @@ type Entry struct {
 	Head   []byte
 }
 
-// Encode completes the commit.
+// Encode completes the commit and encodes it with its head.
 func (d *Draft) Encode() (*Entry, error) {
 	stored, hash, err := d.state.encode(d.commit)
 	if err != nil {
@@ -439,9 +439,8 @@ func (d *Draft) Encode() (*Entry, error) {
 	return &Entry{Commit: d.commit, Hash: hash, Bytes: stored, Head: head.Encode()}, nil
 }
 
-// Reset makes the draft an empty one against the state as it is now, keeping
-// its memory. Nothing of the old commit may be in use any more, but for the
-// units that it granted.
+// Reset empties the draft and bases it on the present state, keeping its memory. The
+// old commit must no longer be in use, except for the units that it granted.
 func (d *Draft) Reset(timeUs int64) {
 	d.commit = &pb.Commit{
 		Writer: d.commit.Writer, Epoch: d.state.Epoch, TimeUs: max(timeUs, d.state.timeUs), Ops: d.commit.Ops[:0],

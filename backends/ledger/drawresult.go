@@ -11,27 +11,26 @@ import (
 	"salectl/spec"
 )
 
-// DrawResult is how a sale was drawn: its record, as an export has it, but for what the shards
-// say themselves, and the rank of each entry that has one. A nil DrawResult is that of a sale that
-// is no draw. Get it with DrawResultOf, have it ReadHeads, Cut it to the shards and take its
-// Record.
+// DrawResult is the result of a sale's draw: its record as in an export, except for data of the
+// shards, and the rank of each ranked entry. A nil DrawResult is that of a sale that is not a
+// draw. Obtain it from DrawResultOf, call ReadHeads, then Cut with the shards, then Record.
 type DrawResult struct {
 	uid    string
 	record draw.Record
 
 	generations []*pb.Planned
 	ranks       map[Rank]int64
-	heads       []Totals // of the shards, as they were later than what is exported; none: not looked at
+	heads       []Totals // of the shards, later than the exported state; nil: not read
 }
 
-// DrawShard is what the record of a draw needs of one shard.
+// DrawShard is the part of one shard's state that the record of a draw needs.
 type DrawShard struct {
 	Totals
-	AwardBound int64 // as State.AwardBound has it
-	Closed     bool  // the log says which entries the shard has
+	AwardBound int64 // see State.AwardBound
+	Closed     bool  // the log records the shard's entries
 }
 
-// DrawShard returns what the record of a draw needs of the shard.
+// DrawShard returns the part of the shard's state that the record of a draw needs.
 func (s *State) DrawShard() DrawShard { return DrawShard{s.Totals, s.AwardBound(), s.entries != nil} }
 
 // DrawShards returns DrawShard of all shards.
@@ -43,7 +42,7 @@ func DrawShards(shards []*State) []DrawShard {
 	return all
 }
 
-// DrawResultOf returns how a sale was drawn as far as its own log says it; nil: it is no draw.
+// DrawResultOf returns the result of a draw as far as the sale's log has it; nil: the sale is not a draw.
 func DrawResultOf(sale *Sale) (*DrawResult, error) {
 	if sale.Draw() == nil {
 		return nil, nil
@@ -59,9 +58,9 @@ func DrawResultOf(sale *Sale) (*DrawResult, error) {
 	return x, nil
 }
 
-// ReadHeads reads how the shards stand. What is exported was read before, one shard after the
-// other: a rank that one has awarded may be due to an award that lapsed on another since
-// that was read. How many may be awarded only grows, so that a later look has them all.
+// ReadHeads reads the heads of the shards. The exported shards were read before, one after the
+// other: a rank awarded on one may be due to an award that lapsed on another after that one was
+// read. The number of ranks that may be awarded only grows, so later heads cover them all.
 func (x *DrawResult) ReadHeads(ctx context.Context, logs Logs, sale *Sale) error {
 	names := make([]string, sale.Shards())
 	for i := range names {
@@ -74,7 +73,7 @@ func (x *DrawResult) ReadHeads(ctx context.Context, logs Logs, sale *Sale) error
 	x.heads = make([]Totals, len(names))
 	for i, b := range stored {
 		if b == nil {
-			continue // it is deleted, or never was: what is exported says enough
+			continue // deleted, or never created: the exported state suffices
 		}
 		head, err := ParseHead(b)
 		if err != nil {
@@ -85,8 +84,8 @@ func (x *DrawResult) ReadHeads(ctx context.Context, logs Logs, sale *Sale) error
 	return nil
 }
 
-// Cut leaves out the hours of generations that no shard has taken. It leaves out what the sale's
-// log says of the close and after, if shards were read before theirs said which entries they have.
+// Cut removes the hours of generations that no shard has applied. If a shard was read before its
+// log recorded its entries, Cut also removes the close of entries and all later steps of the draw.
 func (x *DrawResult) Cut(shards []DrawShard) {
 	if x == nil {
 		return
@@ -108,7 +107,7 @@ func (x *DrawResult) Cut(shards []DrawShard) {
 	clear(x.ranks)
 }
 
-// DrawRecord is what the sale's own log says of its draw, which it must be.
+// DrawRecord returns what the sale's log has of its draw. The sale must be a draw.
 func DrawRecord(sale *Sale) (*draw.Record, error) {
 	terms, err := DrawTerms(sale.generations[0])
 	if err != nil {
@@ -134,8 +133,8 @@ func DrawRecord(sale *Sale) (*draw.Record, error) {
 	return r, nil
 }
 
-// entryHours returns when entries were taken by generations: from the time of the newest to the latest
-// of all, since each entry was held against the hours of its time.
+// entryHours returns the hours of entry of generations: the opening time of the newest, and the latest
+// closing time of all, since each entry was checked against the hours of its time.
 func entryHours(generations []*pb.Planned) (opens, closes string) {
 	var latest int64
 	for _, p := range generations {
@@ -144,7 +143,7 @@ func entryHours(generations []*pb.Planned) (opens, closes string) {
 	return FormatTime(generations[len(generations)-1].GetSettings().GetOpensAtUs()), FormatTime(latest)
 }
 
-// Trees returns the entries of each shard by the sale's log; nil: it does not say.
+// Trees returns the trees of the shards' entries by the sale's log; nil: not recorded.
 func (x *DrawResult) Trees() []draw.Tree {
 	if x == nil {
 		return nil
@@ -152,7 +151,7 @@ func (x *DrawResult) Trees() []draw.Tree {
 	return x.record.Shards
 }
 
-// Record returns the record, for shards as they are folded.
+// Record returns the record of the draw for shards in their folded state.
 func (x *DrawResult) Record(shards []DrawShard) *draw.Record {
 	if x == nil {
 		return nil
@@ -174,7 +173,7 @@ func (x *DrawResult) Record(shards []DrawShard) *draw.Record {
 	return &r
 }
 
-// Label returns the label of an entry, and its rank if that was published, else 0.
+// Label returns the label of an entry, and its rank; 0: not published.
 func (x *DrawResult) Label(shard int, c Claim) (label draw.Digest, rank int64) {
 	return draw.Label(x.uid, c.User, c.Key), x.ranks[Rank{shard, c.Slot, c.Index}]
 }
@@ -189,8 +188,8 @@ func (s *State) DrawEntries(shard int) []draw.Entry {
 	return all
 }
 
-// DrawStatus is how far the draw of a sale has come by its own log, which does not say what
-// the shards have; nil: it is no draw.
+// DrawStatus returns the progress of a draw by the sale's own log, without the numbers of the
+// shards; nil: the sale is not a draw, or a newer program has written its declaration.
 func DrawStatus(sale *Sale) *draw.Status {
 	if sale.Draw() == nil {
 		return nil

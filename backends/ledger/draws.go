@@ -10,21 +10,21 @@ import (
 	"salectl/spec"
 )
 
-// A sale that is a draw. While it is open each claim is an entry, which has no units. When
-// it has closed, each shard's log says which entries it has (Entries), and the sale's log
-// says the same of all shards (EntriesClosed), then what the order follows from (Drawn),
-// then the first ranks of that order (Ranked). From there on the owners of the shards give
-// the entries that are ranked their units (an AWARD).
+// A sale may be a draw. While it is open, each claim is an entry without units. After the
+// close each shard's log records its entries (Entries). The sale's log then records those of
+// all shards (EntriesClosed), the values that determine the order (Drawn), and the first
+// ranks of that order (Ranked). From then on the owners of the shards give the ranked
+// entries their units (AWARD).
 //
-// Whether a rank may be awarded yet is nobody's decision: see MayBeAwarded.
+// No process decides whether a rank may be awarded yet: see MayBeAwarded.
 
-// MayBeAwarded returns the last rank that may be awarded by now: so many units as there
-// are, and one for each award that has come to nothing. Refunds with retire take a unit
-// from the first number and add one award to the second.
+// MayBeAwarded returns the last rank that may be awarded now: the number of units, plus one
+// for each award that has lapsed. A refund with retire moves one from the first number to
+// the second.
 //
-// Totals may be old, which can only lower the sum, unless they are of before the draw was
-// revealed (see Sale.DrawnSince): a shard may have had units then that have gone since. Those
-// do not count.
+// Totals may be old, which can only lower the sum, unless they precede the reveal (see
+// Sale.DrawnSince): the shard may have had units then that are gone now. Totals of a
+// generation below since therefore do not count.
 func MayBeAwarded(shards []Totals, since uint64) int64 {
 	var last int64
 	for _, t := range shards {
@@ -35,8 +35,8 @@ func MayBeAwarded(shards []Totals, since uint64) int64 {
 	return last
 }
 
-// AwardBound is a shard's part of MayBeAwarded. It is constant once the sale is closed for good, and
-// nothing is awarded any more.
+// AwardBound returns the shard's part of MayBeAwarded. It is constant once the sale is closed for
+// good, when nothing is awarded any more.
 func (s *State) AwardBound() int64 {
 	if s.settings.GetPhase() == pb.Phase_CLOSED {
 		return s.awardBound
@@ -44,10 +44,10 @@ func (s *State) AwardBound() int64 {
 	return s.Limit + s.Lapsed()
 }
 
-// Lapsed returns how many claims have lost their units again.
+// Lapsed returns the number of claims that have lost their units.
 func (o Outcomes) Lapsed() int64 { return o.Expired + o.Cancelled + o.Refunded }
 
-// enter is the op of a claim that is an entry.
+// enter reduces a claim that is an entry.
 func (s *State) enter(c *pb.Commit, i int, op *pb.Claim) error {
 	switch {
 	case op.GetFill() != 0 || len(op.GetUnits()) > 0 || op.GetHeldUntilUs() != 0 || op.GetGraceUs() != 0 || op.GetAsked() != 0:
@@ -86,8 +86,8 @@ func (s *State) Labels() []draw.Digest {
 	return labels
 }
 
-// Entries returns what the shard's log says of its entries at the close; false: it does not
-// yet.
+// Entries returns the tree of the shard's entries that its log recorded at the close;
+// false: not recorded yet.
 func (s *State) Entries() (draw.Tree, bool) {
 	if s.entries == nil {
 		return draw.Tree{}, false
@@ -95,13 +95,13 @@ func (s *State) Entries() (draw.Tree, bool) {
 	return *s.entries, true
 }
 
-// MayCloseEntries reports whether Draft.Entries may be called in a commit of a writer whose
-// clock says timeUs, and has something to say.
+// MayCloseEntries reports whether Draft.Entries is permitted, and not yet done, in a commit
+// of a writer whose clock reads timeUs.
 func (s *State) MayCloseEntries(timeUs int64) bool {
 	return s.settings.GetDraw() && s.entries == nil && !s.sealed && s.refusal(s.at(timeUs)) == RefusedClosed
 }
 
-// tree works out what Entries is to say.
+// tree computes the tree that Entries records.
 func (s *State) tree() draw.Tree {
 	labels := s.Labels()
 	return draw.Tree{Entries: int64(len(labels)), Root: draw.Root(labels)}
@@ -126,7 +126,7 @@ func (s *State) closeEntries(c *pb.Commit, op *pb.Entries) error {
 	return nil
 }
 
-// award takes the unit of an entry that has won.
+// award checks an award and removes its unit from the available ones.
 func (s *State) award(c *pb.Commit, op *pb.Settle) error {
 	switch {
 	case !s.IsOwner(c.GetWriter()):
@@ -142,7 +142,7 @@ func (s *State) award(c *pb.Commit, op *pb.Settle) error {
 	return s.available.removeEach(op.GetUnits())
 }
 
-// term returns how long what is given in a commit of a time is held; 0: it is sold at once.
+// term returns the deadline and the grace of a claim or award at timeUs; 0: it is sold at once.
 func (s *State) term(timeUs int64) (untilUs, graceUs int64) {
 	p := s.settings.GetPayment()
 	if p == nil {
@@ -151,7 +151,7 @@ func (s *State) term(timeUs int64) (untilUs, graceUs int64) {
 	return timeUs + p.GetHoldForUs(), p.GetGraceUs()
 }
 
-// award gives an entry its units.
+// award gives an entry its unit.
 func (c *claims) award(i uint32, slot uint64, op *pb.Settle) {
 	r := c.records.At(i)
 	r.count = 1
@@ -159,7 +159,7 @@ func (c *claims) award(i uint32, slot uint64, op *pb.Settle) {
 	c.giveUser(r.user, 1)
 	c.awarded = append(c.awarded, i)
 	r.setState(StateSold)
-	at := c.holdRecordOf(i) // it has one where a payment came before
+	at := c.holdRecordOf(i) // it exists already if a payment came before
 	d := c.holdRecords.At(at)
 	d.heldUntil, d.grace, d.settled, d.awarded = op.GetHeldUntilUs(), op.GetGraceUs(), uint32(slot)+1, uint32(slot)+1
 	if op.GetHeldUntilUs() != 0 {
@@ -168,7 +168,7 @@ func (c *claims) award(i uint32, slot uint64, op *pb.Settle) {
 	}
 }
 
-// ClaimsWithUnits returns how many claims have, or had, units: in a draw the entries that were awarded,
+// ClaimsWithUnits returns the number of claims that have or had units: in a draw the awarded entries,
 // otherwise all claims.
 func (s *State) ClaimsWithUnits() int {
 	if s.settings.GetDraw() {
@@ -177,7 +177,7 @@ func (s *State) ClaimsWithUnits() int {
 	return s.Claims()
 }
 
-// ClaimWithUnits returns the i-th of those: in a draw in the order of the awards.
+// ClaimWithUnits returns the i-th of ClaimsWithUnits, in a draw in the order of the awards.
 func (s *State) ClaimWithUnits(i int) Claim {
 	if s.settings.GetDraw() {
 		return s.claims.at(s.claims.awarded[i])
@@ -185,7 +185,7 @@ func (s *State) ClaimWithUnits(i int) Claim {
 	return s.Claim(i)
 }
 
-// enter decides on a claim that is an entry, which nothing speaks against.
+// enter adds the op of an entry that passed all checks.
 func (d *Draft) enter(at claimIndex, g uint32, r Ruling, user, key string) Decision {
 	size := len(user) + len(key) + 32
 	if r.Rules != "" {
@@ -205,15 +205,15 @@ func (d *Draft) enter(at claimIndex, g uint32, r Ruling, user, key string) Decis
 	return Decision{Kind: Granted, Op: len(d.commit.Ops) - 1}
 }
 
-// Entries says which entries the shard has, alone in its commit, where MayCloseEntries.
+// Entries records the shard's entries. It requires MayCloseEntries and a commit without other ops.
 func (d *Draft) Entries() {
 	tree := d.state.tree()
 	d.addOther(&pb.Op{Op: &pb.Op_Entries{Entries: &pb.Entries{Count: tree.Entries, Root: tree.Root[:]}}})
 	d.size = MaxEntry
 }
 
-// Award gives an entry the lowest unit that is available, held by the settings in force or
-// sold at once. SettleShort: there is none. The draft's writer must be the owner.
+// Award gives an entry the lowest available unit, held by the settings in force or sold at
+// once. SettleShort: no unit is available. The draft's writer must be the owner.
 func (d *Draft) Award(c Claim) Settlement {
 	op := newSettle(pb.Settle_AWARD)
 	if d.totals.Available == 0 {
@@ -225,23 +225,23 @@ func (d *Draft) Award(c Claim) Settlement {
 	return d.settle(c, op)
 }
 
-// Rank is where the claim of an entry stands that is ranked.
+// Rank is the position in the ledger of the claim of a ranked entry.
 type Rank struct {
 	Shard int
 	Slot  uint64
 	Index int
 }
 
-// drawing is how far the draw of a sale has come.
+// drawing is the progress of a sale's draw.
 type drawing struct {
 	closed *pb.EntriesClosed
 	drawn  *pb.Drawn
-	stock  int64  // when it was revealed
-	since  uint64 // the generation in force then
+	stock  int64  // at the reveal
+	since  uint64 // generation in force at the reveal
 	ranks  []Rank // from rank 1
 }
 
-// Draw returns what the present run is to be drawn by, nil if it is no draw.
+// Draw returns the commitment and the sealed secret of the present run, nil if it is not a draw.
 func (s *Sale) Draw() *pb.Draw {
 	if len(s.generations) == 0 {
 		return nil
@@ -249,20 +249,20 @@ func (s *Sale) Draw() *pb.Draw {
 	return s.generations[0].GetDraw()
 }
 
-// EntriesClosed returns which entries all shards have; nil: the log does not say yet.
+// EntriesClosed returns the published entries of all shards; nil: not published yet.
 func (s *Sale) EntriesClosed() *pb.EntriesClosed { return s.drawing.closed }
 
-// Drawn returns what the order follows from; nil: it is not revealed yet.
+// Drawn returns the values that determine the order; nil: not revealed yet.
 func (s *Sale) Drawn() *pb.Drawn { return s.drawing.drawn }
 
-// DrawnSince returns the generation that was in force when the order was revealed: from there
-// on units come and none go. 0: it is not revealed yet.
+// DrawnSince returns the generation that was in force when the order was revealed; 0: not
+// revealed yet. Later generations may add units and remove none.
 func (s *Sale) DrawnSince() uint64 { return s.drawing.since }
 
-// Ranks returns the ranks that are published, from the first.
+// Ranks returns the published ranks, from the first.
 func (s *Sale) Ranks() []Rank { return s.drawing.ranks }
 
-// DrawSteps counts what the log says of a draw: it grows with each step.
+// DrawSteps returns the number of steps of the draw in the log. It grows with each step.
 func (s *Sale) DrawSteps() int {
 	n := len(s.drawing.ranks)
 	if s.drawing.closed != nil {
@@ -274,13 +274,13 @@ func (s *Sale) DrawSteps() int {
 	return n
 }
 
-// Ranked reports whether all ranks are published that the draw has.
+// Ranked reports whether all ranks of the draw are published.
 func (s *Sale) Ranked() bool {
 	d := s.drawing
 	return d.drawn != nil && int64(len(d.ranks)) == d.drawn.GetRanks()
 }
 
-// drawable checks what the first generation of a run is to be drawn by.
+// drawable validates the commitment of a generation.
 func drawable(op *pb.Planned) error {
 	d := op.GetDraw()
 	switch {
@@ -311,7 +311,7 @@ func (s *Sale) entriesClosed(op *pb.EntriesClosed) error {
 	return nil
 }
 
-// trees returns what is said of each shard.
+// trees returns the tree of each shard's entries.
 func trees(op *pb.EntriesClosed) ([]draw.Tree, error) {
 	if len(op.GetRoots()) != len(op.GetCounts()) {
 		return nil, fmt.Errorf("%d roots and %d counts", len(op.GetRoots()), len(op.GetCounts()))
@@ -326,14 +326,14 @@ func trees(op *pb.EntriesClosed) ([]draw.Tree, error) {
 	return all, nil
 }
 
-// Trees returns what the shards' logs have said of their entries; nil: the sale's log does
-// not know yet.
+// Trees returns the published tree of each shard's entries; empty: the sale's log does not
+// have them yet.
 func (s *Sale) Trees() []draw.Tree {
 	all, _ := trees(s.drawing.closed) // it was checked
 	return all
 }
 
-// NewEntriesClosed is the op that publishes the entries of all shards.
+// NewEntriesClosed returns the op that publishes the entries of all shards.
 func NewEntriesClosed(trees []draw.Tree) *pb.EntriesClosed {
 	root := draw.RootOf(trees)
 	op := &pb.EntriesClosed{Root: root[:]}
@@ -370,7 +370,7 @@ func (s *Sale) reveal(op *pb.Drawn) error {
 	return nil
 }
 
-// DrawTerms are what the commitment of a run covers, by its first generation.
+// DrawTerms returns the terms that the commitment of a run covers, by its first generation.
 func DrawTerms(first *pb.Planned) (draw.Terms, error) {
 	declared, err := spec.FromJSON(first.GetSpec())
 	switch {
@@ -386,7 +386,7 @@ func DrawTerms(first *pb.Planned) (draw.Terms, error) {
 	return t, nil
 }
 
-// CommitsTo returns an error unless a link is what the run has committed to.
+// CommitsTo returns an error unless the run's commitment is to link.
 func (s *Sale) CommitsTo(link draw.Digest) error {
 	terms, err := DrawTerms(s.generations[0])
 	if err != nil {
@@ -398,7 +398,7 @@ func (s *Sale) CommitsTo(link draw.Digest) error {
 	return nil
 }
 
-// RanksOf returns how many ranks a draw has that is revealed now, by what it declares.
+// RanksOf returns the number of ranks of a draw that is revealed now, by its declaration.
 func (s *Sale) RanksOf(declared spec.Sale) int64 {
 	var entries int64
 	for _, n := range s.drawing.closed.GetCounts() {
@@ -410,8 +410,8 @@ func (s *Sale) RanksOf(declared spec.Sale) int64 {
 	return min(entries, declared.Stock+declared.Draw.Substitutes)
 }
 
-// keepsUnits refuses a generation that takes units from a draw whose entries are published:
-// each may be somebody's who has won.
+// keepsUnits rejects a generation that removes units from a draw whose entries are published:
+// any of the units may belong to a winner.
 func (s *Sale) keepsUnits(op *pb.Planned) error {
 	if s.drawing.closed == nil {
 		return nil
@@ -424,7 +424,7 @@ func (s *Sale) keepsUnits(op *pb.Planned) error {
 	return nil
 }
 
-// beaconFits holds the value of a beacon against what the first generation declares.
+// beaconFits checks the value of a beacon against the declaration of the first generation.
 func (s *Sale) beaconFits(op *pb.Drawn) error {
 	declared, err := spec.FromJSON(s.generations[0].GetSpec())
 	if err != nil {
@@ -461,10 +461,10 @@ func (s *Sale) ranked(op *pb.Ranked) error {
 	return nil
 }
 
-// RanksAtOnce is how many ranks a commit publishes: far below what it has room for.
+// RanksAtOnce is the number of ranks that a commit publishes, far below its capacity.
 const RanksAtOnce = 40_000
 
-// NewRanked is the op that publishes the ranks from first on, as many as go into a commit.
+// NewRanked returns the op that publishes the ranks from first on, at most RanksAtOnce.
 func NewRanked(first int64, all []draw.Entry) *pb.Ranked {
 	op := &pb.Ranked{First: first}
 	rest := all[first-1:]
@@ -474,7 +474,7 @@ func NewRanked(first int64, all []draw.Entry) *pb.Ranked {
 	return op
 }
 
-// clip lets the drawing of a copy grow without touching this one's.
+// clip returns a copy that can grow without changing d.
 func (d drawing) clip() drawing {
 	d.ranks = slices.Clip(d.ranks)
 	return d

@@ -10,9 +10,9 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
-// appendCommit appends the stored form of a commit: the bytes that proto.Marshal
-// gives, which takes twice as long. Claims, and what ends their holds, are nearly all
-// that a busy sale stores, so they are written here; all else is left to proto.
+// appendCommit appends the stored form of a commit: the same bytes as proto.Marshal, which
+// takes twice as long. Nearly all ops of a busy sale are claims and settlements, which are
+// encoded here; the proto package encodes the others.
 func appendCommit(b []byte, c *pb.Commit) (_ []byte, err error) {
 	b = appendBytes(b, 1, c.GetWriter())
 	b = appendNumber(b, 2, c.GetEpoch())
@@ -40,7 +40,7 @@ func appendCommit(b []byte, c *pb.Commit) (_ []byte, err error) {
 	return b, nil
 }
 
-// appendClaim appends the op of a claim, after its length.
+// appendClaim appends the op of a claim, preceded by its length.
 func appendClaim(b []byte, c *pb.Claim) ([]byte, error) {
 	if !utf8.ValidString(c.GetUser()) {
 		return nil, errors.New("a user's name is not UTF-8 text")
@@ -71,7 +71,7 @@ func bit(is bool) uint64 {
 	return 0
 }
 
-// appendSettle appends the op of a settlement, after its length.
+// appendSettle appends the op of a settlement, preceded by its length.
 func appendSettle(b []byte, s *pb.Settle) ([]byte, error) {
 	if !utf8.ValidString(s.GetPayment()) || !utf8.ValidString(s.GetWho()) || !utf8.ValidString(s.GetReason()) {
 		return nil, errors.New("a payment, name or reason is not UTF-8 text")
@@ -95,7 +95,7 @@ func appendSettle(b []byte, s *pb.Settle) ([]byte, error) {
 	return appendNumber(b, 10, uint64(s.GetGraceUs())), nil
 }
 
-// What follows leaves out what is empty or 0, as proto does. All tags have a byte.
+// The functions below omit empty and zero fields, as proto does. All tags take one byte.
 
 func appendBytes(b []byte, field protowire.Number, v []byte) []byte {
 	if len(v) == 0 {
@@ -111,7 +111,7 @@ func appendText(b []byte, field protowire.Number, v string) []byte {
 	return protowire.AppendString(protowire.AppendTag(b, field, protowire.BytesType), v)
 }
 
-// appendUnits appends unit numbers, packed, which take size bytes.
+// appendUnits appends unit numbers as a packed field of size bytes.
 func appendUnits(b []byte, field protowire.Number, size int, units []int64) []byte {
 	if size == 0 {
 		return b

@@ -14,48 +14,48 @@ import (
 // Hash is the SHA-256 of a slot's stored bytes.
 type Hash = draw.Digest
 
-// Head is the small cell beside a log that every append replaces. What counts
-// is its bytes, which the next append compares: they name the slot and the hash
-// of the entry that they came with, so no two heads of a log are alike. Its
-// numbers are for people and for overviews; no decision to sell trusts them.
+// Head is the small cell beside a log that every append replaces. The next append compares
+// its bytes, which contain the slot and the hash of the entry stored with it, so no two
+// heads of a log are equal. Its totals are for people and overviews; no decision to sell
+// relies on them.
 type Head struct {
 	Slot uint64 `json:"slot"` // of the last entry
 	Hash Hash   `json:"hash"` // of the last entry
-	// TimeUs is when the last entry was appended, by its writer's clock, in
-	// microseconds since 1970.
+	// TimeUs is the time of the last entry, by its writer's clock, in microseconds
+	// since 1970.
 	TimeUs int64 `json:"timeUs,omitempty"`
 	Totals
 }
 
-// Ahead returns how far the log's time is ahead of a clock, and whether that is more
-// than clocks may differ: somebody has appended to it whose clock was wrong.
+// Ahead returns by how much the log's time is ahead of now. wrong reports whether that is
+// more than MaxAhead: a writer's clock was wrong.
 func (h Head) Ahead(now time.Time) (by time.Duration, wrong bool) {
 	by = time.UnixMicro(h.TimeUs).Sub(now)
 	return by, by > MaxAhead
 }
 
-// Totals are the numbers of a log after its last entry. A sale's own log uses
-// Generation and Phase alone.
+// Totals are the numbers of a log after its last entry. A sale's own log uses only
+// Generation and Phase.
 type Totals struct {
 	Generation uint64 `json:"generation"`
 	Epoch      uint64 `json:"epoch"`
-	Owner      string `json:"owner"` // where the owner answers claims
+	Owner      string `json:"owner"` // address where the owner answers claims
 	Phase      string `json:"phase"`
 	Limit      int64  `json:"limit"` // units added minus removed and retired
 	Available  int64  `json:"available"`
 	Held       int64  `json:"held"`
 	Sold       int64  `json:"sold"`
 	InFlight   int64  `json:"inFlight"` // sent to other shards and not acknowledged yet
-	// Fill is that of the shard's list on its node, 0 for a shard that has none.
+	// Fill is that of the shard's list on its node; 0: the shard has no list.
 	Fill uint64 `json:"fill,omitempty"`
-	// Entries are those of a draw, with those that were awarded since.
+	// Entries is the number of entries of a draw, including those awarded since.
 	Entries int64 `json:"entries,omitempty"`
 	Outcomes
 }
 
-// Outcomes count, in claims, what has become of those that were not just sold. All but
-// OpenHolds only ever grow: each op that changed something counts once. All are 0 in
-// a sale without payment and refunds.
+// Outcomes are the numbers of claims by outcome, other than claims just sold. All but
+// OpenHolds only grow: each op that changed something counts once. All are 0 in a sale
+// without payment and refunds.
 type Outcomes struct {
 	OpenHolds  int64 `json:"openHolds,omitempty"` // held now
 	Confirmed  int64 `json:"confirmed,omitempty"`
@@ -66,7 +66,7 @@ type Outcomes struct {
 	RefundsDue int64 `json:"refundsDue,omitempty"` // payments that bought nothing
 }
 
-// Add adds those of another shard.
+// Add adds the outcomes of another shard.
 func (o *Outcomes) Add(other Outcomes) {
 	o.OpenHolds += other.OpenHolds
 	o.Confirmed += other.Confirmed
@@ -86,7 +86,7 @@ func (h Head) Encode() []byte {
 	return b
 }
 
-// ParseHead reads a head's stored form.
+// ParseHead parses the stored form of a head.
 func ParseHead(b []byte) (Head, error) {
 	var h Head
 	if err := json.Unmarshal(b, &h); err != nil {
@@ -95,9 +95,9 @@ func ParseHead(b []byte) (Head, error) {
 	return h, nil
 }
 
-// HeadSlot returns the slot that a head names in its stored form, of which it is
-// the first field: a store that compares heads and cannot also compare slots
-// need not read the rest.
+// HeadSlot returns the slot of a head in its stored form, of which it is the first
+// field. A store that compares heads and cannot also compare slots need not parse
+// the rest.
 func HeadSlot(head []byte) (slot uint64, ok bool) {
 	digits, ok := bytes.CutPrefix(head, []byte(`{"slot":`))
 	end := bytes.IndexAny(digits, ",}")

@@ -6,22 +6,22 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
-// holdRecord is kept beside the claimRecord of a claim that was held or refunded. A claim that was
-// just sold has none, so that a sale without holds needs no memory for them. It has no pointers, like
-// claimRecord.
+// holdRecord is kept beside the claimRecord of a claim that was held or refunded, or that has a payment
+// owed back. A claim that was just sold has none, so a sale without holds needs no memory for them. Like
+// claimRecord it has no pointers.
 type holdRecord struct {
-	heldUntil int64 // the deadline shown; 0: never held
+	heldUntil int64 // deadline; 0: never held
 	grace     int64
-	payment   text // what bought the claim
+	payment   text // reference of the payment that bought the claim
 	who       text
 	reason    text
 	claim     uint32
 	settled   uint32 // the slot of the last op that changed the claim's state, +1
-	ended     uint32 // the slot of the op that ended its hold, +1; 0: it is held, or never was
-	owed      uint32 // the newest payment that bought nothing, +1
-	due       uint32 // how many there are
-	queued    uint32 // the place in the queue of holds, +1; 0: not held any more
-	awarded   uint32 // the slot of the AWARD that began its hold, +1; 0: that began with the claim
+	ended     uint32 // slot of the op that ended its hold, +1; 0: it is held, or never was
+	owed      uint32 // newest payment that bought nothing, +1
+	due       uint32 // number of payments that bought nothing
+	queued    uint32 // position in the queue of holds, +1; 0: not held any more
+	awarded   uint32 // slot of the AWARD that began its hold, +1; 0: the hold began with the claim
 	extended  bool
 	retired   bool
 }
@@ -30,19 +30,19 @@ type holdRecord struct {
 type owedRecord struct {
 	payment text
 	claim   uint32
-	prev    uint32 // of the same claim, +1
+	prev    uint32 // previous payment of the same claim, +1
 }
 
-// mostDue bounds the refunds due of a claim where they are not all wanted: a payment service may
-// name a new payment each time it tries.
+// mostDue is the maximum number of refunds due returned with a claim where not all are needed: a
+// payment service may use a new reference for each attempt.
 const mostDue = 10
 
-// owedHash is of a claim and a payment.
+// owedHash returns the hash of a claim and a payment.
 func (c *claims) owedHash(i uint32, payment string) uint64 {
 	return (uint64(i)*0x9e3779b97f4a7c15 ^ c.hash(payment)) & c.mask
 }
 
-// findOwed returns the number of a payment that is owed back for a claim.
+// findOwed returns the index of a payment that is owed back for a claim.
 func (c *claims) findOwed(i uint32, payment string) (at uint32, ok bool) {
 	return c.byOwed.find(c.owedHash(i, payment), func(at uint32) bool {
 		o := c.owed.At(at)
@@ -56,8 +56,8 @@ func (c *claims) owes(i uint32, payment string) bool {
 	return ok
 }
 
-// dueFrom returns a payment by its number, +1, and those before it of the same claim, at most most,
-// in their order. more: there are older ones.
+// dueFrom returns the payment with index o-1 and those before it of the same claim, at most most, in
+// their order. more reports whether there are older ones.
 func (c *claims) dueFrom(o uint32, most int) (due []string, more bool) {
 	for ; o != 0 && len(due) < most; o = c.owed.At(o - 1).prev {
 		due = append(due, c.text.get(c.owed.At(o-1).payment))
@@ -66,7 +66,7 @@ func (c *claims) dueFrom(o uint32, most int) (due []string, more bool) {
 	return due, o != 0
 }
 
-// holdRecord returns the hold record of a claim; nil: it was just sold.
+// holdRecord returns the hold record of a claim; nil: the claim has none.
 func (c *claims) holdRecord(i uint32) *holdRecord {
 	at, ok := c.findHoldRecord(i)
 	if !ok {
@@ -103,7 +103,7 @@ func (c *claims) heldUntil(i uint32) int64 {
 	return 0
 }
 
-// standing says where a claim stands for somebody who has this payment.
+// standing returns the state of a claim in relation to a payment.
 func (c *claims) standing(i uint32, payment string) standing {
 	at := standing{state: c.records.At(i).state(), grabbed: int(i) < len(c.granted)}
 	at.another = payment != "" // a claim that was never held was bought by none
@@ -117,7 +117,7 @@ func (c *claims) standing(i uint32, payment string) standing {
 	return at
 }
 
-// settle does to a claim what an op says, which stands in a slot.
+// settle applies the op of a slot to a claim.
 func (c *claims) settle(i uint32, slot uint64, op *pb.Settle) {
 	if op.GetHow() == pb.Settle_AWARD {
 		c.award(i, slot, op)
@@ -166,7 +166,7 @@ func (c *claims) settle(i uint32, slot uint64, op *pb.Settle) {
 	d.who, d.reason = c.text.put(op.GetWho()), c.text.put(op.GetReason())
 }
 
-// setUnits gives a claim other units, as many as it had.
+// setUnits replaces the units of a claim by as many others.
 func (c *claims) setUnits(i uint32, units []int64) {
 	if had := c.units(i); !slices.Equal(had, units) {
 		c.resold[i] = had

@@ -19,9 +19,9 @@ func (s *State) Holds() []Claim {
 	return holds
 }
 
-// Due returns the holds that are to be released by a time in microseconds since 1970,
-// at most n, the earliest first. The time to ask with is that of the commit which is
-// to say so, as Draft.TimeUs has it.
+// Due returns the holds whose release is at or before timeUs, in microseconds since 1970:
+// at most n, the earliest first. timeUs is the time of the commit that expires them, as
+// returned by Draft.TimeUs.
 func (s *State) Due(timeUs int64, n int) []Claim {
 	q := s.claims.queue
 	next := frontier{queue: q}
@@ -39,8 +39,8 @@ func (s *State) Due(timeUs int64, n int) []Claim {
 	return due
 }
 
-// NextDue returns when the next hold is to be released, in microseconds since 1970, if
-// any claim is held.
+// NextDue returns the earliest release of a hold, in microseconds since 1970. ok is false
+// if no claim is held.
 func (s *State) NextDue() (releaseUs int64, ok bool) {
 	if len(s.claims.queue) == 0 {
 		return 0, false
@@ -48,8 +48,8 @@ func (s *State) NextDue() (releaseUs int64, ok bool) {
 	return s.claims.queue[0].releaseUs, true
 }
 
-// queued is a hold in the queue, which is a binary heap: the next to be released is
-// the first. A record knows its place, so that it leaves the queue when it ends.
+// queued is a hold in the queue, a binary heap ordered by release. A holdRecord has its
+// position in the heap, so that a hold can be removed when it ends.
 type queued struct {
 	releaseUs int64
 	record    uint32
@@ -59,20 +59,20 @@ func (a queued) before(b queued) bool {
 	return a.releaseUs < b.releaseUs || a.releaseUs == b.releaseUs && a.record < b.record
 }
 
-// enqueue puts a hold into the queue.
+// enqueue adds a hold to the queue.
 func (c *claims) enqueue(history uint32) {
 	d := c.holdRecords.At(history)
 	c.queue = append(c.queue, queued{})
 	c.up(len(c.queue)-1, queued{d.heldUntil + d.grace, history})
 }
 
-// requeue puts a hold whose deadline has become later to its new place.
+// requeue moves a hold whose deadline was extended.
 func (c *claims) requeue(d *holdRecord) {
 	at := int(d.queued - 1)
 	c.down(at, queued{d.heldUntil + d.grace, c.queue[at].record})
 }
 
-// unqueue takes a hold out of the queue, if it is there.
+// unqueue removes a hold from the queue, if it is there.
 func (c *claims) unqueue(d *holdRecord) {
 	if d.queued == 0 {
 		return
@@ -90,7 +90,7 @@ func (c *claims) unqueue(d *holdRecord) {
 	}
 }
 
-// up puts a hold to a place or, as long as it is before its parent, above.
+// up places a hold at a position or, while it precedes its parent, above it.
 func (c *claims) up(at int, q queued) {
 	for parent := (at - 1) / 2; at > 0 && q.before(c.queue[parent]); parent = (at - 1) / 2 {
 		c.put(at, c.queue[parent])
@@ -99,7 +99,7 @@ func (c *claims) up(at int, q queued) {
 	c.put(at, q)
 }
 
-// down puts a hold to a place or, as long as a child is before it, below.
+// down places a hold at a position or, while a child precedes it, below it.
 func (c *claims) down(at int, q queued) {
 	for {
 		child := 2*at + 1
@@ -120,7 +120,7 @@ func (c *claims) put(at int, q queued) {
 	c.holdRecords.At(q.record).queued = uint32(at) + 1
 }
 
-// frontier are the places of a queue that may come next, itself a heap.
+// frontier is a heap of the queue positions that may come next.
 type frontier struct {
 	queue []queued
 	at    []int

@@ -1,17 +1,17 @@
 package ledger
 
-// HoldSpan is when the hold of a claim began and ended.
+// HoldSpan is the time span of a claim's hold.
 type HoldSpan struct {
-	Claim   int   // which: State.Claim has it
-	SinceUs int64 // the commit of the claim, or of its award, in microseconds since 1970
-	EndedUs int64 // 0: it is held
+	Claim   int   // index for State.Claim
+	SinceUs int64 // time of the claim's commit, or of its award's, in microseconds since 1970
+	EndedUs int64 // 0: still held
 }
 
-// HoldRecords returns how many claims so far were held or refunded, or had a payment that is owed back.
-// It never decreases.
+// HoldRecords returns the number of claims that were held, awarded or refunded, or had a payment owed
+// back. It never decreases.
 func (s *State) HoldRecords() int { return s.claims.holdRecords.Len() }
 
-// HoldOf returns when the hold of the i-th of the HoldRecords began and ended; false: it was never held.
+// HoldOf returns the span of the hold of the i-th of the HoldRecords; false: it was never held.
 func (s *State) HoldOf(i int) (HoldSpan, bool) {
 	d := s.claims.holdRecords.At(uint32(i))
 	return s.claims.span(d), d.heldUntil != 0

@@ -2,21 +2,21 @@ package ledger
 
 import "time"
 
-// HoldTally counts the holds that have ended, by their duration.
+// HoldTally is a histogram of the durations of ended holds.
 type HoldTally struct {
 	Count    uint64
-	Seconds  float64                 // all of them together
-	Within   [len(HoldBounds)]uint64 // for each of HoldBounds, how many lasted no longer
-	Extended uint64                  // holds that got a later deadline, also of those that are open
+	Seconds  float64                 // sum of the durations
+	Within   [len(HoldBounds)]uint64 // for each of HoldBounds, the number of holds that lasted no longer
+	Extended uint64                  // holds whose deadline was extended, including open ones
 }
 
-// HoldBounds are the bounds of a HoldTally, in seconds.
+// HoldBounds are the bounds of the histogram in a HoldTally, in seconds.
 var HoldBounds = [...]float64{.1, .5, 1, 5, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 3 * 3600, 24 * 3600}
 
 // HoldTally returns the tally of all holds of the log.
 func (s *State) HoldTally() HoldTally { return s.claims.tally }
 
-// Add adds the holds of another shard.
+// Add adds the tally of another shard.
 func (h *HoldTally) Add(other HoldTally) {
 	h.Count += other.Count
 	h.Seconds += other.Seconds

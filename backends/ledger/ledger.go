@@ -1,16 +1,16 @@
-// Package ledger is the truth of a sale: append-only logs, the pure reducers
-// that fold them into state, and the append protocol by which several
-// processes write to one log without ever losing or repeating an entry.
+// Package ledger implements the ledger of a sale: append-only logs, the pure reducers
+// that fold them into state, and the append protocol by which several processes write
+// to one log without losing or repeating an entry.
 //
-// What it promises rests on one thing that a backend must do atomically: store
-// an entry and replace the head if the head is still the one that the writer
-// saw (Logs.Append). No clock, lock or fencing token takes part in that. Who
-// may write is the business of package quorum, and only a matter of progress.
+// Its guarantees rest on one atomic operation of a backend: store an entry and replace
+// the head if the head is still the one that the writer read (Logs.Append). They do not
+// depend on a clock, a lock or a fencing token. Package quorum decides who may write,
+// which matters only for progress.
 //
-// States, drafts and writers are free of I/O, goroutines and clocks. What reads
-// whole logs (Load, LoadShards) takes the Logs to read from. What recounts a
-// sale, exports it or reads what its units are lies in the packages below, which
-// this one does not know: audit, export and payload.
+// States, drafts and writers use no I/O, goroutines or clocks. Functions that read
+// whole logs (Load, LoadShards) take the Logs to read from. The packages audit, export
+// and payload recount a sale, export it, and read what its units are; this package does
+// not import them.
 package ledger
 
 import (
@@ -18,62 +18,60 @@ import (
 	"errors"
 )
 
-// Logs is a set of append-only logs, each with one small head that is replaced
-// by every append. All methods are safe for concurrent use. When Append
-// returns nil the entry is durable and visible to every later Append, on any
-// handle of the store. Read and Heads may lag behind; only Append decides.
-// Nothing is retried by whoever implements this, unless the repetition cannot
-// be told from a single try. What the store does not permit is fs.ErrPermission.
+// Logs is a set of append-only logs, each with one small head that every append
+// replaces. All methods are safe for concurrent use. When Append returns nil the entry
+// is durable and visible to every later Append, on any handle of the store. Read and
+// Heads may lag behind; only Append decides. Implementations do not retry, unless a
+// repetition is indistinguishable from a single try. They return fs.ErrPermission for
+// what the store does not permit.
 type Logs interface {
 	// Append stores entry in slot and replaces the head, if the head still is
-	// prev (nil: no log yet) and slot is the one behind prev's (0 if there is no
-	// log yet). Every head names its slot, as HeadSlot reads it. ErrTaken: it was
-	// not, perhaps because this very entry is there already: read back.
-	// ErrTooLarge: refused for its size, not stored and never will be. Any other
-	// error: nobody knows yet whether it was or will be stored, not even when ctx
-	// has ended.
+	// prev (nil: no log yet) and slot follows that of prev (0 if there is no log
+	// yet). Every head contains its slot, as HeadSlot reads it. ErrTaken: the head
+	// or slot did not match, perhaps because the same entry is there already: read
+	// back. ErrTooLarge: the entry was refused for its size and will never be
+	// stored. After any other error the outcome is unknown: the entry may be stored
+	// now or later, even after ctx has ended.
 	Append(ctx context.Context, log string, slot uint64, prev, head, entry []byte) error
 
 	// Read returns the head and up to max entries from a slot on: entries[i] is
-	// slot from+i, and there are none where from was deleted. A nil head: the log
-	// does not exist (any more).
+	// slot from+i. There are none if slot from was deleted. A nil head means that
+	// the log does not exist (any more).
 	Read(ctx context.Context, log string, from uint64, max int) (head []byte, entries [][]byte, err error)
 
-	// Heads returns the head of each log, in the order asked, nil where there
-	// is no such log.
+	// Heads returns the heads of logs, in their order; nil for a log that does
+	// not exist.
 	Heads(ctx context.Context, logs []string) ([][]byte, error)
 
 	// Delete removes the slots up to and including upTo, and the head if its
-	// slot is not beyond it. Deleting what is not there is no error.
+	// slot is not beyond it. Deleting an absent log or slot is not an error.
 	Delete(ctx context.Context, log string, upTo uint64) error
 }
 
-// Scanner is a Logs that hands out whole logs faster than Read does, where they are many and
-// lie among each other in the store.
+// Scanner is a Logs that reads many whole logs faster than Read does, where their entries
+// are interleaved in the store.
 type Scanner interface {
 	Logs
 
-	// Scan calls each with the entries of the logs, a log being its index in logs: of each
-	// log from slot 0 on, in order, none left out between, and none twice. It may leave out
-	// as many as it likes at the end of a log, or hand out nothing at all: read on from
-	// there. The entries are each's to keep. An error of each ends the scan, and Scan
-	// returns it.
+	// Scan calls each for the entries of logs; log is an index in logs. The entries of a log
+	// come from slot 0 on, in order, without gaps or repetitions. Scan may omit any number of
+	// entries at the end of a log, or all: the caller reads on from there. each may retain
+	// its entry. An error of each ends the scan, and Scan returns it.
 	Scan(ctx context.Context, logs []string, each func(log int, entry []byte) error) error
 }
 
-// Lister is a Logs that can name the logs that it has.
+// Lister is a Logs that can list its logs.
 type Lister interface {
 	Logs
 
-	// List returns the names of the logs that begin with a prefix, which is not empty, in the
-	// order of their bytes. A log that begins or goes away meanwhile may be named or not.
+	// List returns the names of the logs that begin with prefix, in byte order. prefix must
+	// not be empty. A log that is created or deleted meanwhile may be listed or not.
 	List(ctx context.Context, prefix string) (names []string, err error)
 }
 
-// ErrTaken says that the head of the log was not the one that an append
-// expected, or that the slot was not the one behind it. It does not say whose
-// entry is in the slot.
+// ErrTaken reports that the head of a log was not the one that an append expected,
+// or that the slot did not follow it. It does not tell whose entry is in the slot.
 var ErrTaken = errors.New("the slot is taken")
 
-// ErrTooLarge says that a store refused an entry for its size, for good.
+// ErrTooLarge reports that a store refuses an entry for its size, permanently.
 var ErrTooLarge = errors.New("the entry is too large for the store")

@@ -14,26 +14,26 @@ import (
 	"salectl/spec"
 )
 
-// ErrGone says that a log does not exist (any more).
+// ErrGone reports that a log does not exist (any more).
 var ErrGone = errors.New("no such log")
 
-// ReadTries is how many reads in a row may bring nothing before Load gives up.
-// The pauses between them add up to more than a second.
+// ReadTries is the number of consecutive reads without progress after which Load
+// fails. The pauses between them add up to more than a second.
 const ReadTries = 8
 
-// How often a shard is read that lacks what the sale's own log says of it before that is
-// believed, and how long apart: reads may lag.
+// Since reads may lag, a shard that lacks what the sale's own log implies is read up to
+// MissingTries times, MissingPause apart, before that counts as missing.
 const (
 	MissingTries = 4
 	MissingPause = 50 * time.Millisecond
 )
 
-// loadAtOnce bounds how many shards are read at a time: enough for stores that
-// are far away, and few enough for their memory and ours.
+// loadAtOnce is the maximum number of shards read at a time: enough for remote
+// stores, and few enough for the memory of both sides.
 const loadAtOnce = 16
 
-// EachShard calls read for every shard, for several at a time unless the logs are Paced, and
-// returns the first error. Then the others' context has ended.
+// EachShard calls read for every shard, for several at a time unless the logs are Paced. It
+// returns the first error, which cancels the context of the other calls.
 func EachShard(ctx context.Context, logs Logs, shards int, read func(ctx context.Context, shard int) error) error {
 	if _, paced := logs.(Paced); paced {
 		for shard := range shards {
@@ -51,11 +51,11 @@ func EachShard(ctx context.Context, logs Logs, shards int, read func(ctx context
 	return reading.Wait()
 }
 
-// Load reads a log to its end into fold and returns the writer that has done
-// so, ready to append. An absent log is no error: Next of fold is 0 then, and
-// the writer may create it. A read that fails is repeated a few times, unless
-// the store does not permit it (fs.ErrPermission). So is one whose head and slots do not fit, since a read may lag; in the end that is
-// ErrCorrupt.
+// Load reads a log to its end into fold and returns its writer, ready to append. An
+// absent log is not an error: fold.Next returns 0, and the writer may create it. Load
+// repeats a failed read a few times, unless the store does not permit it
+// (fs.ErrPermission). It also repeats a read whose head and slots do not match, since
+// reads may lag; in the end that is ErrCorrupt.
 func Load(ctx context.Context, logs Logs, log string, fold Folder) (*Writer, error) {
 	w := NewWriter(log, fold)
 	now := clockOf(logs)
@@ -89,9 +89,9 @@ func Load(ctx context.Context, logs Logs, log string, fold Folder) (*Writer, err
 	}
 }
 
-// LoadUntil is Load that stops before the first slot at which enough returns true. Live shards
-// read to their ends would show new transfers each time, and no cut of them
-// would ever close.
+// LoadUntil is like Load but stops before the first slot at which enough returns true. Reading
+// live shards to their ends would show new transfers each time, and a cut of them would
+// never close.
 func LoadUntil(ctx context.Context, logs Logs, log string, fold Folder, enough func() bool) error {
 	_, err := Load(ctx, logs, log, untilEnough{fold, enough})
 	if errors.Is(err, errEnough) {
@@ -114,12 +114,12 @@ func (u untilEnough) Fold(entry []byte) error {
 	return u.Folder.Fold(entry)
 }
 
-// Stuck says why a log cannot be read on into fold, by the reply to the last read.
+// Stuck returns the reason why a log cannot be read on into fold, given the last reply.
 func Stuck(log string, fold Folder, last Reply) error {
 	if last.Err != nil {
 		return fmt.Errorf("reading log %s: %w", log, last.Err)
 	}
-	head, _ := ParseHead(last.Head) // the Writer has read it
+	head, _ := ParseHead(last.Head) // the Writer has parsed it
 	return fmt.Errorf("%w: log %s: it ends before slot %d and its head is that of slot %d: a slot was lost", ErrCorrupt, log, fold.Next(), head.Slot)
 }
 
@@ -139,10 +139,10 @@ func LoadSale(ctx context.Context, logs Logs, name string) (*Sale, []*State, err
 	return sale, shards, err
 }
 
-// LoadShards folds every shard of a sale's present run, each as far as its log
-// goes. Beside a live sale it reads on until no shard has received, or seen
-// acknowledged, what its peer is not seen to have sent or received: then every
-// unit is in one place of what was read.
+// LoadShards folds every shard of a sale's present run to the end of its log. Beside a
+// live sale it reads on to a cut in which no shard has received a transfer, or seen one
+// acknowledged, that its peer is not seen to have sent or received. Every unit is then
+// in exactly one place of the states.
 func LoadShards(ctx context.Context, logs Logs, sale *Sale) ([]*State, error) {
 	shards := make([]*State, sale.Shards())
 	for i := range shards {
@@ -156,7 +156,7 @@ func LoadShards(ctx context.Context, logs Logs, sale *Sale) ([]*State, error) {
 	return shards, ReadOn(ctx, logs, shards)
 }
 
-// ReadOn reads shards on, each as far as its log goes, and to a cut as LoadShards does.
+// ReadOn reads shards on to the ends of their logs, and to a cut as LoadShards does.
 func ReadOn(ctx context.Context, logs Logs, shards []*State) error {
 	err := EachShard(ctx, logs, len(shards), func(ctx context.Context, i int) error {
 		_, err := Load(ctx, logs, shards[i].log, shards[i])
@@ -185,21 +185,21 @@ func ReadOn(ctx context.Context, logs Logs, shards []*State) error {
 	return nil
 }
 
-// Behind reports whether the sale's own log was read without what shards have: a generation, or the
-// ranks of a draw, without which no entry has a unit.
+// Behind reports whether the sale's own log was read without data that the shards require: a
+// generation, or the ranks of a draw, without which no entry has a unit.
 func (s *Sale) Behind(shards []*State) bool {
 	return slices.ContainsFunc(shards, func(shard *State) bool { return s.BehindShard(shard.Totals) })
 }
 
-// BehindShard is Behind by the totals of one shard.
+// BehindShard is like Behind, for the totals of one shard.
 func (s *Sale) BehindShard(t Totals) bool {
 	return t.Generation > s.Generation() || s.Draw() != nil && !s.Ranked() && t.Sold+t.Held+t.Lapsed() > 0
 }
 
-// Lacks says of each shard what is missing of it, "" if nothing is, by the newest generation
-// that was applied and by the other shards. Nobody owns a shard before all have their logs, and
-// none is sealed before all are closed, by one generation. While a sale is sealed, and where
-// shards were read long after each other, something is missing that is in their logs.
+// Lacks returns what is missing of each shard, "" if nothing, given the newest applied
+// generation and the other shards. No shard has an owner before all have their logs, and none
+// is sealed before all are closed, by one generation. While a sale is being sealed, or if shards
+// were read long after each other, Lacks may report data as missing that is in their logs.
 func Lacks(applied uint64, shards []*State) []string {
 	most, end, begun := 0, -1, applied > 0
 	for i, s := range shards {
@@ -227,7 +227,7 @@ func Lacks(applied uint64, shards []*State) []string {
 	return lacks
 }
 
-// knows reports whether the state has all that a peer has seen of it.
+// knows reports whether the state includes all that a peer has seen of it.
 func (s *State) knows(other int, seen *peer) bool {
 	mine := s.peers[other]
 	if mine == nil {

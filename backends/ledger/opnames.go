@@ -9,14 +9,14 @@ import (
 
 var opField = (*pb.Op)(nil).ProtoReflect().Descriptor().Oneofs().ByName("op")
 
-// OpNames names the kinds of ops in a commit as ledger.proto calls them, such as
+// OpNames returns the kinds of ops in a commit by their names in ledger.proto, such as
 // "claim" or "generation": each once, in the order of their first ops. A kind that
 // this program does not know is "other".
 func OpNames(c *pb.Commit) (names []string) {
 	var last reflect.Type
 	for i, op := range c.GetOps() {
 		kind := reflect.TypeOf(op.GetOp())
-		if i > 0 && kind == last { // a commit's thousands of claims are looked at once
+		if i > 0 && kind == last { // a commit's thousands of claims are examined once
 			continue
 		}
 		last = kind

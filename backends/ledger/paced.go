@@ -7,18 +7,18 @@ import (
 	"salectl/backends/clock"
 )
 
-// Paced is a Logs that is read on a time of its own, such as the virtual time of a simulation.
-// Whoever reads it uses no goroutine, so that all calls come one after another.
+// Paced is a Logs with its own clock, such as the virtual time of a simulation. Its readers
+// use no goroutines, so that all calls are sequential.
 type Paced interface {
 	Logs
 
-	// Now is the time by which reads are repeated.
+	// Now returns the time that schedules repeated reads.
 	Now() clock.Now
-	// Wait returns after d, or earlier with the error of ctx when that ends.
+	// Wait blocks for d. If ctx ends earlier, Wait returns the error of ctx.
 	Wait(ctx context.Context, d time.Duration) error
 }
 
-// Wait waits for d before logs are read again, or returns the error of ctx when that ends.
+// Wait blocks for d before logs are read again. If ctx ends earlier, it returns the error of ctx.
 func Wait(ctx context.Context, logs Logs, d time.Duration) error {
 	if paced, ok := logs.(Paced); ok {
 		return paced.Wait(ctx, d)
@@ -31,7 +31,7 @@ func Wait(ctx context.Context, logs Logs, d time.Duration) error {
 	}
 }
 
-// clockOf is the clock by which reads of logs are repeated.
+// clockOf returns the clock that schedules repeated reads of logs.
 func clockOf(logs Logs) clock.Clock {
 	if paced, ok := logs.(Paced); ok {
 		return paced.Now

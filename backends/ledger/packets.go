@@ -7,16 +7,16 @@ import (
 	"salectl/spec"
 )
 
-// RedPacket is the red packet of a run, and what its amounts follow from.
+// RedPacket is the red packet of a run, with all that determines its amounts.
 type RedPacket struct {
 	spec.RedPacket
 	uid   string // of the run
 	count int64  // of packets: units 1 to count
-	seed  []byte // 32 bytes, once it is checked
+	seed  []byte // 32 bytes, once it is validated
 }
 
 // RedPacketOf returns the red packet of a sale's present run, nil if its units are
-// no packets. ErrCorrupt: none was ever declared as the sale's log has it.
+// not packets. ErrCorrupt: no sale can have declared what the sale's log has.
 func RedPacketOf(sale *Sale) (*RedPacket, error) {
 	red, err := DeclaredRedPacket(sale)
 	if err == nil && red != nil {
@@ -28,7 +28,7 @@ func RedPacketOf(sale *Sale) (*RedPacket, error) {
 	return red, nil
 }
 
-// DeclaredRedPacket is RedPacketOf without Validate, for those who report what is wrong with it.
+// DeclaredRedPacket is like RedPacketOf without Validate, for callers that report what is invalid.
 func DeclaredRedPacket(sale *Sale) (*RedPacket, error) {
 	first, _ := sale.Planned(1)
 	if len(first.GetSpec()) == 0 && len(first.GetSeed()) == 0 {
@@ -44,8 +44,8 @@ func DeclaredRedPacket(sale *Sale) (*RedPacket, error) {
 	return &RedPacket{*declared.RedPacket, sale.UID(), declared.Stock, first.GetSeed()}, nil
 }
 
-// Validate says why the packets cannot be dealt: what is said of them may come from a
-// file that somebody has altered.
+// Validate returns an error if the packets cannot be dealt: their data may come from a file
+// that was altered.
 func (r *RedPacket) Validate() error {
 	switch n := len([32]byte{}); {
 	case len(r.seed) != n:
@@ -56,17 +56,17 @@ func (r *RedPacket) Validate() error {
 	return r.Check(r.count)
 }
 
-// Packets is how many there are.
+// Packets returns the number of packets.
 func (r *RedPacket) Packets() int64 { return r.count }
 
-// Seed is what the amounts follow from, and is to be kept secret as long as a packet may still be
-// given. It has 32 bytes once it is validated.
+// Seed returns the seed of the amounts. It must be kept secret while a packet may still be given.
+// It has 32 bytes once it is validated.
 func (r *RedPacket) Seed() []byte { return r.seed }
 
 // Deal deals the packets, which must be valid.
 func (r *RedPacket) Deal() *spec.Packets { return r.RedPacket.Deal(r.count, [32]byte(r.seed)) }
 
-// PacketsStatus is what everybody may know of a red packet while it is given out.
+// PacketsStatus is the public status of a red packet while it is given out.
 type PacketsStatus struct {
 	Currency   string     `json:"currency"` // ISO 4217
 	Total      string     `json:"total"`    // an exact decimal
@@ -76,20 +76,20 @@ type PacketsStatus struct {
 	Commitment Hash       `json:"commitment"`
 }
 
-// Status is what everybody may know of it.
+// Status returns the public status of the red packet.
 func (r *RedPacket) Status() *PacketsStatus {
 	return &PacketsStatus{
 		Currency: r.Currency, Total: r.Format(r.Total), Packets: r.count, Split: r.Split, Min: r.Format(r.Min), Commitment: r.Commitment(),
 	}
 }
 
-// Commitment fixes all that the amounts follow from, and tells nothing of the seed. An export
-// of the sale has the seed once no packet can be given any more: whoever noted the commitment
-// before can tell by it that no amount was chosen since.
+// Commitment commits to all that determines the amounts, and reveals nothing of the seed. An
+// export of the sale has the seed once no packet can be given any more. A reader who noted the
+// commitment before can then verify that no amount was chosen since.
 //
 // It is the SHA-256 of seven lines and the seed's 32 bytes. The lines are "salectl red packet
-// v1", the uid of the run, and currency, total, packets, split and min as ExportPackets has
-// them.
+// v1", the uid of the run, and currency, total, packets, split and min in the form of
+// export.Packets.
 func (r *RedPacket) Commitment() Hash {
 	h := sha256.New()
 	fmt.Fprintf(h, "salectl red packet v1\n%s\n%s\n%s\n%d\n%s\n%s\n", r.uid, r.Currency, r.Format(r.Total), r.count, r.Split, r.Format(r.Min))
@@ -97,9 +97,9 @@ func (r *RedPacket) Commitment() Hash {
 	return Hash(h.Sum(nil))
 }
 
-// PacketsStatusOf is what everybody may know of the red packet of a sale's present run; nil:
-// its units are no packets, or the sale's log does not say properly what they are, which an
-// audit tells.
+// PacketsStatusOf returns the public status of the red packet of a sale's present run; nil: its
+// units are not packets, or the sale's log has no valid declaration of them, which an audit
+// reports.
 func PacketsStatusOf(sale *Sale) *PacketsStatus {
 	red, err := RedPacketOf(sale)
 	if red == nil || err != nil {

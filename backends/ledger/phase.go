@@ -6,7 +6,7 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
-// Phases of a sale, as the ledger has them.
+// Phases of a sale, as recorded in the ledger.
 const (
 	PhasePlanned   = "planned" // accepted, not yet on every shard
 	PhaseOpen      = "open"
@@ -16,15 +16,15 @@ const (
 	PhaseDestroyed = "destroyed"
 )
 
-// What a sale may be besides to those who look at it.
+// Further phases of a sale, for display.
 const (
 	PhaseScheduled = "scheduled" // it opens later
 	PhaseUnknown   = "unknown"   // the ledger cannot be read
-	PhaseStalled   = "stalled"   // nobody can be sold anything at the moment
-	PhaseEnded     = "ended"     // its hours are over; a paused one ends with them, too
+	PhaseStalled   = "stalled"   // nobody can be sold anything now
+	PhaseEnded     = "ended"     // its hours are over, also those of a paused sale
 )
 
-// PhaseName returns the word for a phase that a declaration set.
+// PhaseName returns the name of a declared phase.
 func PhaseName(p pb.Phase) string {
 	switch p {
 	case pb.Phase_OPEN:
@@ -37,11 +37,11 @@ func PhaseName(p pb.Phase) string {
 	return PhasePlanned
 }
 
-// Over reports whether a phase is that of a run that has ended for good.
+// Over reports whether a phase is final: sealed or destroyed.
 func Over(phase string) bool { return phase == PhaseSealed || phase == PhaseDestroyed }
 
-// PhaseAt returns the word for a sale at a time, by its phase in the ledger and its hours; a
-// zero time: it has none.
+// PhaseAt returns the phase of a sale at now, given its phase in the ledger and its hours. A
+// zero opensAt or closesAt means none.
 func PhaseAt(phase string, opensAt, closesAt, now time.Time) string {
 	switch opened := phase == PhaseOpen; {
 	case (opened || phase == PhasePaused) && !closesAt.IsZero() && !now.Before(closesAt):

@@ -8,8 +8,8 @@ import (
 	"salectl/spec"
 )
 
-// What each op does to a shard, and when it may not. Drafts ask the same
-// questions before they write an op.
+// The methods below apply each op to a shard, and reject it where it is not allowed.
+// Drafts check the same conditions before they write an op.
 
 func (s *State) own(c *pb.Commit, op *pb.Own) error {
 	if c.GetEpoch() != s.Epoch+1 {
@@ -76,8 +76,8 @@ func (s *State) claim(c *pb.Commit, i int, op *pb.Claim) error {
 	return nil
 }
 
-// part checks a claim that was given fewer units than it asked for, to a user who had
-// some: the settings allow it, and there are no more that the user may have.
+// part checks a claim that was given fewer units than it asked for, of a user with had
+// units before: the settings allow it, and no more units remain for the user.
 func (s *State) part(op *pb.Claim, had int64) error {
 	asked, n := int64(op.GetAsked()), int64(len(op.GetUnits()))
 	switch {
@@ -104,8 +104,8 @@ func (s *State) terms(c *pb.Commit, op *pb.Claim) error {
 	return nil
 }
 
-// rebuild shuts out the grabs of all fills before. Whoever drains a node may
-// write it: a node's list is not the owner's.
+// rebuild excludes the grabs of all earlier fills. Any process that drains a node may
+// write it: a node's list does not belong to the owner.
 func (s *State) rebuild(op *pb.Rebuild) error {
 	switch {
 	case op.GetFill() != s.Totals.Fill+1:
@@ -180,7 +180,7 @@ func (s *State) ack(op *pb.Ack) error {
 
 func (s *State) generation(op *pb.Generation) error {
 	if op.GetNumber() <= s.Generation {
-		return nil // it was taken before
+		return nil // it was applied before
 	}
 	if op.GetNumber() != s.Generation+1 {
 		return fmt.Errorf("generation %d after %d", op.GetNumber(), s.Generation)
@@ -205,7 +205,7 @@ func (s *State) generation(op *pb.Generation) error {
 	return nil
 }
 
-// staysDraw checks that a generation leaves a draw one, and makes none of another sale.
+// staysDraw checks that a generation does not turn a draw into another sale, or the reverse.
 func (s *State) staysDraw(op *pb.Generation) error {
 	if s.settings != nil && s.settings.GetDraw() != op.GetSettings().GetDraw() {
 		return fmt.Errorf("generation %d makes a draw of another sale, or the other way round", op.GetNumber())
@@ -213,15 +213,15 @@ func (s *State) staysDraw(op *pb.Generation) error {
 	return nil
 }
 
-// change is what a generation does to the units of a shard.
+// change is the effect of a generation on the units of a shard.
 type change struct {
 	add, drop, restore Units
 	remove             int64
 
-	added, removed int64 // once it is made: how many units came, and went
+	added, removed int64 // numbers of units added and removed, set by made
 }
 
-// changeOf is what a generation says, if it is well formed.
+// changeOf returns the change of a generation, or an error if it is malformed.
 func changeOf(op *pb.Generation) (c change, err error) {
 	if op.GetRemove() < 0 {
 		return c, fmt.Errorf("a generation cannot remove %d units", op.GetRemove())
@@ -249,8 +249,8 @@ func changeOf(op *pb.Generation) (c change, err error) {
 	return c, nil
 }
 
-// made does it to the units of a shard that are available, and to those that drops have
-// taken out of it.
+// made applies c to the available units of a shard, and to the units that drops have
+// removed from it.
 func (c change) made(available, dropped *Units) (change, error) {
 	for _, units := range []Units{c.add, dropped.takeThose(c.restore)} {
 		if err := available.addAll(units); err != nil {
@@ -263,8 +263,8 @@ func (c change) made(available, dropped *Units) (change, error) {
 	return c, dropped.addAll(gone)
 }
 
-// maxTerm bounds the times of a payment, so that no deadline is beyond all numbers:
-// 142 years.
+// maxTerm is the maximum duration in the settings of a payment, in microseconds, so that no
+// deadline overflows: 142 years.
 const maxTerm = 1 << 52
 
 func payable(p *pb.Payment) error {
@@ -295,7 +295,7 @@ func (s *State) peer(shard int) *peer {
 	return p
 }
 
-// Refusal is why a shard takes no claim at a time.
+// Refusal is the reason why a shard accepts no claim at a time.
 type Refusal string
 
 // The refusals that depend on the sale alone.
@@ -306,7 +306,7 @@ const (
 	RefusedClosed Refusal = "closed"
 )
 
-// refusal reports whether claims are accepted in a commit of a time.
+// refusal returns the reason why no claim is accepted in a commit at timeUs; Allowed: claims are.
 func (s *State) refusal(timeUs int64) Refusal {
 	switch opens, closes := s.settings.GetOpensAtUs(), s.settings.GetClosesAtUs(); {
 	case s.sealed || s.entries != nil || s.settings.GetPhase() == pb.Phase_CLOSED || closes != 0 && timeUs >= closes:

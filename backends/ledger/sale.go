@@ -9,28 +9,28 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
-// Sale is a sale as its own log has it: the generations of the present run and
-// how far it has come. Like State it is never anything but a fold.
+// Sale is the fold of a sale's own log and nothing else: the generations of the present run
+// and its progress.
 type Sale struct {
 	chain
 
 	run         int64
 	uid         string
 	generations []*pb.Planned
-	slots       []uint64 // where each generation stands
-	before      Hash     // of the slot before the first of them
+	slots       []uint64 // slot of each generation
+	before      Hash     // hash of the slot before the first of them
 	marks       []logMark
-	applied     uint64   // the newest generation that every shard has
-	unmarked    []string // when that was noted
+	applied     uint64   // newest generation that every shard has
+	unmarked    []string // lock nodes without a marker then
 	sealed      *pb.Sealed
 	destroyed   bool
 	drawing     drawing
 }
 
-// NewSale returns a sale before its first slot.
+// NewSale returns the state of a sale before its first slot.
 func NewSale(log string) *Sale { return &Sale{chain: newChain(log)} }
 
-// Fold takes in the next slot. After an error the state is of no use.
+// Fold applies the entry of the next slot. After an error the state must not be used.
 func (s *Sale) Fold(entry []byte) error {
 	commit, err := s.decode(entry)
 	if err != nil {
@@ -39,7 +39,7 @@ func (s *Sale) Fold(entry []byte) error {
 	return s.Apply(commit, sum(entry))
 }
 
-// Apply takes in a commit whose stored bytes are known to be right.
+// Apply applies a commit whose stored bytes are known to be right.
 func (s *Sale) Apply(c *pb.Commit, hash Hash) error {
 	for i, op := range c.GetOps() {
 		if err := s.applyOp(op); err != nil {
@@ -138,7 +138,7 @@ func (s *Sale) UID() string { return s.uid }
 // Generation returns the newest generation planned, 0 if there is none.
 func (s *Sale) Generation() uint64 { return uint64(len(s.generations)) }
 
-// Planned returns a generation, from 1, and the slot where it stands.
+// Planned returns a generation, counted from 1, and its slot.
 func (s *Sale) Planned(generation uint64) (*pb.Planned, uint64) {
 	return s.generations[generation-1], s.slots[generation-1]
 }
@@ -154,20 +154,20 @@ func (s *Sale) Newest() *pb.Planned {
 // Applied returns the newest generation that is known to be on every shard.
 func (s *Sale) Applied() uint64 { return s.applied }
 
-// Unmarked returns the lock nodes that had no marker of the sale yet when that
-// generation was applied, since they could not be reached.
+// Unmarked returns the lock nodes that had no marker of the sale when that
+// generation was applied, because they were unreachable.
 func (s *Sale) Unmarked() []string { return s.unmarked }
 
-// Sealed returns how the sale ended, nil while it has not.
+// Sealed returns the seal of the sale, nil if it is not sealed.
 func (s *Sale) Sealed() *pb.Sealed { return s.sealed }
 
-// Destroyed reports whether nothing of the run is left but this log.
+// Destroyed reports whether this log is all that is left of the run.
 func (s *Sale) Destroyed() bool { return s.destroyed }
 
 // Live reports whether there is a run that is neither sealed nor destroyed.
 func (s *Sale) Live() bool { return s.uid != "" && s.sealed == nil }
 
-// Phase returns the word for how far the sale has come, "" if it never began.
+// Phase returns the phase of the sale, "" if it never began.
 func (s *Sale) Phase() string {
 	switch {
 	case s.uid == "":
@@ -182,7 +182,7 @@ func (s *Sale) Phase() string {
 	return PhaseName(s.Newest().GetSettings().GetPhase())
 }
 
-// Shards returns how many shards the present run has.
+// Shards returns the number of shards of the present run.
 func (s *Sale) Shards() int {
 	if len(s.generations) == 0 {
 		return 0
@@ -190,8 +190,7 @@ func (s *Sale) Shards() int {
 	return len(s.generations[0].GetShards())
 }
 
-// ShardGeneration returns what a generation does to one shard, as the op that
-// its log takes.
+// ShardGeneration returns the op by which the log of a shard records a generation.
 func (s *Sale) ShardGeneration(generation uint64, shard int) *pb.Generation {
 	return shardGeneration(s.generations[generation-1], shard)
 }
@@ -203,9 +202,9 @@ func shardGeneration(p *pb.Planned, shard int) *pb.Generation {
 	}
 }
 
-// CheckPlanned says why a generation could not be taken, whatever units the shards have: its
-// entry would be ErrTooLarge, or a shard refuses what it is to do. Once it were in the sale's
-// log, no shard could go on to any later one.
+// CheckPlanned returns an error if a generation can never be applied, whatever units the shards
+// have: its entry would be ErrTooLarge, or a shard rejects its change. Once it were in the
+// sale's log, no shard could apply a later one.
 func CheckPlanned(p *pb.Planned) error {
 	if size := proto.Size(p); size > MaxEntry {
 		return fmt.Errorf("%d bytes: %w, which takes %d", size, ErrTooLarge, MaxEntry)
@@ -218,8 +217,8 @@ func CheckPlanned(p *pb.Planned) error {
 	return nil
 }
 
-// Entry encodes a commit of ops to follow, by a writer whose clock says timeUs.
-// It fails on ops that the sale, as it is now, could not take, or its shards could not.
+// Entry encodes the next commit, by a writer whose clock reads timeUs. It fails if the sale in
+// its present state, or one of its shards, would reject an op.
 func (s *Sale) Entry(writer []byte, timeUs int64, ops ...*pb.Op) (*Entry, error) {
 	after := *s
 	after.generations, after.slots, after.drawing = slices.Clip(s.generations), slices.Clip(s.slots), s.drawing.clip()
@@ -241,7 +240,7 @@ func (s *Sale) Entry(writer []byte, timeUs int64, ops ...*pb.Op) (*Entry, error)
 	return &Entry{Commit: commit, Hash: hash, Bytes: stored, Head: after.Head().Encode()}, nil
 }
 
-// Head returns the head as it stands beside the last slot folded.
+// Head returns the head that belongs to the last slot folded.
 func (s *Sale) Head() Head {
 	return Head{Slot: s.next - 1, Hash: s.hash, TimeUs: s.timeUs, Totals: Totals{Generation: s.Generation(), Phase: s.Phase()}}
 }

@@ -9,48 +9,48 @@ import (
 	"salectl/spec"
 )
 
-// Bounds of the texts of a Settle, in bytes. They are UTF-8.
+// Limits of the texts of a Settle, in bytes of UTF-8.
 const (
 	MaxPayment = 255
 	MaxWho     = 255
 	MaxReason  = 1023
 )
 
-// SettlementKind is what comes of an op that is to settle a claim.
+// SettlementKind is the outcome of an op that settles a claim.
 type SettlementKind int
 
-// The kinds of settlements. After the first two the claim is as was asked; after
-// SettleDone and SettleRefundDue something may have been added to the draft, and
-// after the others nothing.
+// The kinds of settlements. After the first two the claim is in the requested state. After
+// SettleDone and SettleRefundDue an op may have been added to the draft, after the others
+// none was.
 const (
 	SettleDone        SettlementKind = iota
-	SettleAlready                    // it was settled so before, in the log or in this draft
-	SettleHeld                       // the claim is held, and its release is still to come
-	SettleSold                       // the claim is sold; to Confirm: for another payment
-	SettleExpired                    // the claim has expired, or its release is past
+	SettleAlready                    // it was settled the same way before, in the log or in this draft
+	SettleHeld                       // the claim is held, and its release is in the future
+	SettleSold                       // the claim is sold; for Confirm: by another payment
+	SettleExpired                    // the claim has expired, or is past its release
 	SettleCancelled                  // the claim was cancelled
 	SettleRefunded                   // the claim was refunded
 	SettleRefundDue                  // the payment bought nothing and is recorded as owed back
-	SettleNoExtension                // the sale's settings extend no hold
-	SettleEntered                    // the claim is an entry, which has no units; to Award: none may be given it now
-	SettleShort                      // to Award: no unit is available
-	SettleFull                       // the commit is as large as it may be: try the next one
-	SettleInvalid                    // there is no such claim, it is from a list, its units are in two places, or a text is too long or not UTF-8
+	SettleNoExtension                // the settings do not extend holds
+	SettleEntered                    // the claim is an entry without units; for Award: it cannot be given one now
+	SettleShort                      // for Award: no unit is available
+	SettleFull                       // the commit has its maximum size: retry in the next one
+	SettleInvalid                    // there is no such claim, it is a grab, its units are in two places, or a text is too long or not UTF-8
 )
 
-// standing is where a claim stands when it is to be settled, as the verdict needs it.
+// standing is the state of a claim that the verdict on an op depends on.
 type standing struct {
 	state     ClaimState
 	releaseUs int64 // of a hold
 	extended  bool
 	grabbed   bool
-	another   bool // another payment than this one has bought the claim, or none was needed
+	another   bool // another payment has bought the claim, or none was needed
 	owed      bool // this payment is recorded as owed back
 }
 
-// verdict says what comes of an op in a commit of a time. SettleDone allows it, but for
-// the units and the limit that a RESELL needs. It is the one implementation of how
-// claims end, for reducer and draft.
+// verdict returns the outcome of an op in a commit at timeUs. SettleDone permits the op,
+// except that a RESELL also needs units and room in the user's limit. It is the only
+// implementation of how claims end, for reducer and draft.
 func (s *State) verdict(how pb.Settle_How, at standing, timeUs int64) SettlementKind {
 	open := at.state == StateHeld && timeUs < at.releaseUs
 	switch {
@@ -82,7 +82,7 @@ func (s *State) verdict(how pb.Settle_How, at standing, timeUs int64) Settlement
 	return already(how, at, open)
 }
 
-// extension is the verdict on a later deadline for an open hold.
+// extension returns the verdict on extending an open hold.
 func (s *State) extension(at standing) SettlementKind {
 	switch {
 	case at.extended:
@@ -93,18 +93,18 @@ func (s *State) extension(at standing) SettlementKind {
 	return SettleDone
 }
 
-// resale is the verdict on a late payment for an expired claim.
+// resale returns the verdict on a late payment for an expired claim.
 func (s *State) resale(at standing) SettlementKind {
 	switch {
 	case at.owed:
-		return SettleRefundDue // whoever keeps the books may have paid it back
+		return SettleRefundDue // it may have been paid back already
 	case s.settings.GetPayment().GetLate() != pb.Payment_RESELL, s.settings.GetDraw():
-		return SettleExpired // in a draw a unit that comes back is the next one's
+		return SettleExpired // in a draw a freed unit belongs to the next rank
 	}
 	return SettleDone
 }
 
-// due is the verdict on a payment that is to be owed back.
+// due returns the verdict on recording a payment as owed back.
 func due(at standing, open bool) SettlementKind {
 	switch {
 	case at.owed:
@@ -115,7 +115,7 @@ func due(at standing, open bool) SettlementKind {
 	return SettleDone
 }
 
-// already is the verdict where nothing is left to do: by where the claim stands.
+// already returns the verdict on an op that leaves nothing to do, by the state of the claim.
 func already(how pb.Settle_How, at standing, open bool) SettlementKind {
 	pays := how == pb.Settle_CONFIRM || how == pb.Settle_RESELL
 	switch at.state {
@@ -146,8 +146,8 @@ func already(how pb.Settle_How, at standing, open bool) SettlementKind {
 	return SettleExpired
 }
 
-// settle is the op. Those that end or extend a hold do nothing once it has ended: the
-// first one counts. What could never be said of the claim is refused.
+// settle applies a Settle op. Ops that end or extend a hold have no effect once it has
+// ended: the first one counts. Ops that were never possible for the claim are rejected.
 func (s *State) settle(c *pb.Commit, op *pb.Settle) error {
 	i, ok := s.claims.locate(op.GetSlot(), int(op.GetIndex()))
 	if !ok {
@@ -171,7 +171,7 @@ func (s *State) settle(c *pb.Commit, op *pb.Settle) error {
 	return fmt.Errorf("%v of a claim that is %v%s", op.GetHow(), at.state, why(op, at, c.GetTimeUs()))
 }
 
-// endsHold reports whether an op is of no effect once the hold has ended.
+// endsHold reports whether an op has no effect once the hold has ended.
 func endsHold(op *pb.Settle) bool {
 	switch op.GetHow() {
 	case pb.Settle_CONFIRM, pb.Settle_CANCEL, pb.Settle_EXPIRE, pb.Settle_EXTEND:
@@ -180,7 +180,7 @@ func endsHold(op *pb.Settle) bool {
 	return false
 }
 
-// why says the rest of a refusal.
+// why returns the rest of the error for a rejected op.
 func why(op *pb.Settle, at standing, timeUs int64) string {
 	switch {
 	case at.grabbed:
@@ -204,7 +204,7 @@ func validTexts(op *pb.Settle) bool {
 	return settleTexts(op) && utf8.ValidString(op.GetPayment()) && utf8.ValidString(op.GetWho()) && utf8.ValidString(op.GetReason())
 }
 
-// settled does what an op says that the verdict allows.
+// settled applies an op that the verdict permits.
 func (s *State) settled(c *pb.Commit, i uint32, op *pb.Settle) error {
 	if until := s.claims.heldUntil(i) + s.settings.GetPayment().GetExtendByUs(); op.GetHow() == pb.Settle_EXTEND && op.GetHeldUntilUs() != until {
 		return fmt.Errorf("a hold is extended to %d, by the settings it is to %d", op.GetHeldUntilUs(), until)
@@ -232,7 +232,7 @@ func (s *State) settled(c *pb.Commit, i uint32, op *pb.Settle) error {
 	return nil
 }
 
-// moved returns how many units an op is about, of a claim that has n.
+// moved returns the number of units that an op moves, for a claim with n units.
 func moved(n int64, op *pb.Settle) int64 {
 	if op.GetHow() == pb.Settle_AWARD {
 		return int64(len(op.GetUnits()))
@@ -251,7 +251,7 @@ func frees(op *pb.Settle) bool {
 	return false
 }
 
-// resell takes the units of a late payment.
+// resell checks the RESELL of a late payment and removes its units from the available ones.
 func (s *State) resell(c *pb.Commit, i uint32, op *pb.Settle) error {
 	r := s.claims.records.At(i)
 	n, had := int64(len(op.GetUnits())), s.claims.unitsOf(r.user)

@@ -6,38 +6,37 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
-// Settlement is what a draft says to somebody who wants a claim settled. The claim is
-// as it stands once the draft is appended; it has no other content for SettleUnfit
-// where there is no such claim.
+// Settlement is the answer of a draft to a request to settle a claim. Claim is the claim
+// as it will be once the draft is appended. It is zero for SettleInvalid if there is no
+// such claim.
 type Settlement struct {
 	Kind  SettlementKind
 	Claim Claim
 }
 
-// settleOp is a Settle with the two shells that protobuf wants around it, in one
-// allocation.
+// settleOp is a Settle with its two protobuf wrappers, in one allocation.
 type settleOp struct {
 	op     pb.Op
 	oneof  pb.Op_Settle
 	settle pb.Settle
 }
 
-// Each method below takes a claim of the draft's state, of which it looks at slot and
-// index alone, and counts what was settled earlier in the draft: units that came free
-// can be claimed from there on, and do not count against their user's limit any more.
-// What is said of a claim exists only once the commit is appended. Behind a new
-// generation all say SettleFull, as claims do.
+// The methods below take a claim of the draft's state, of which they use only Slot and Index.
+// They take into account what the draft has settled before: freed units can be claimed from
+// then on, and no longer count against their user's limit. A settlement takes effect only once
+// the commit is appended. After a new generation in the draft all methods return SettleFull,
+// as claims return Full.
 
-// Confirm sells a hold for a payment, whose reference may be "". It may be done until
-// the release of the hold, which is its deadline and the grace. SettleSold says that
-// another payment has bought the claim: Late records this one as owed back.
+// Confirm sells a hold for a payment, whose reference may be "". It is possible until the
+// release of the hold: its deadline plus the grace. SettleSold means that another payment
+// has bought the claim: Late records this one as owed back.
 func (d *Draft) Confirm(c Claim, payment string) Settlement {
 	op := newSettle(pb.Settle_CONFIRM)
 	op.settle.Payment = payment
 	return d.settle(c, op)
 }
 
-// Cancel gives a hold up.
+// Cancel cancels a hold.
 func (d *Draft) Cancel(c Claim, who, reason string) Settlement {
 	op := newSettle(pb.Settle_CANCEL)
 	op.settle.Who, op.settle.Reason = who, reason
@@ -56,19 +55,19 @@ func (d *Draft) Extend(c Claim) Settlement {
 	return d.settle(c, op)
 }
 
-// Refund undoes a sold claim. Its units are available again, or go out of the sale with
-// retire, which lowers the limit of the shard.
+// Refund reverses a sold claim. Its units become available again or, with retire or secret
+// units, leave the sale, which lowers the limit of the shard.
 func (d *Draft) Refund(c Claim, who, reason string, retire bool) Settlement {
 	op := newSettle(pb.Settle_REFUND)
 	op.settle.Who, op.settle.Reason, op.settle.Retire = who, reason, retire || d.state.settings.GetSecret()
 	return d.settle(c, op)
 }
 
-// Late takes a payment that Confirm did not: for a claim that has expired, was cancelled
+// Late records a payment that Confirm refused: for a claim that has expired, was cancelled
 // or refunded, or was bought by another payment. Where the settings resell, an expired
-// claim is sold after all, with its own units or, if somebody has one of them, others
-// (SettleDone): the user's limit must allow it, and the draft's writer must be the owner.
-// Else the payment is recorded as owed back (SettleRefundDue, also if it was before).
+// claim is sold after all, with its own units or, if one of them is taken, with others
+// (SettleDone). The user's limit must allow it, and the draft's writer must be the owner.
+// Otherwise the payment is recorded as owed back (SettleRefundDue, also if it was before).
 // A hold whose release is past expires first; one that may be confirmed is SettleHeld.
 func (d *Draft) Late(c Claim, payment string) Settlement {
 	n, now, _ := d.look(c)
@@ -110,7 +109,7 @@ func newSettle(how pb.Settle_How) *settleOp {
 	return op
 }
 
-// look returns a claim as it stands at this place of the draft, and its number.
+// look returns a claim in its state within the draft, and its index.
 func (d *Draft) look(c Claim) (n uint32, now Claim, ok bool) {
 	n, ok = d.state.claims.locate(c.Slot, c.Index)
 	if !ok {
@@ -122,7 +121,7 @@ func (d *Draft) look(c Claim) (n uint32, now Claim, ok bool) {
 	return n, now, true
 }
 
-// settle adds an op if that does what it says.
+// settle adds an op if the verdict permits it.
 func (d *Draft) settle(c Claim, op *settleOp) Settlement {
 	n, now, ok := d.look(c)
 	if !ok || !validTexts(&op.settle) {
@@ -160,8 +159,8 @@ func (d *Draft) settle(c Claim, op *settleOp) Settlement {
 	return Settlement{SettleDone, now}
 }
 
-// move counts the units that an op frees or takes. It says whether it could: a ledger
-// that is damaged may have them in two places.
+// move updates the available units and the user's change for an op. It reports whether it
+// could: a damaged ledger may have units in two places.
 func (d *Draft) move(now Claim, op *pb.Settle) bool {
 	n, unpaid := moved(int64(len(now.Units)), op), int64(0)
 	var err error
@@ -196,7 +195,7 @@ type owedPayment struct {
 	payment string
 }
 
-// standing is that of claims, for a claim that a draft may have settled, and its number.
+// standing is like claims.standing, for claim n, which the draft may have settled.
 func (d *Draft) standing(n uint32, c Claim, payment string) standing {
 	_, owed := d.owed[owedPayment{n, payment}]
 	return standing{
@@ -206,7 +205,7 @@ func (d *Draft) standing(n uint32, c Claim, payment string) standing {
 	}
 }
 
-// settle does to a claim what an op says in a commit of a time.
+// settle applies an op of a commit at timeUs to the claim.
 func (c *Claim) settle(op *pb.Settle, timeUs int64) {
 	switch op.GetHow() {
 	case pb.Settle_EXTEND:

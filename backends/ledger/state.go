@@ -12,33 +12,33 @@ import (
 	"salectl/draw"
 )
 
-// State is one shard: the fold of its log, and never anything else. Its methods
-// that begin with an op's name are the one implementation of what is allowed;
-// whoever decides (Draft) asks the same questions first.
+// State is one shard: the fold of its log and nothing else. Its methods that are named
+// after ops are the only implementation of what is allowed; a Draft checks the same
+// conditions first.
 //
-// A State is not safe for concurrent use; readers may share it while nobody
-// folds.
+// A State is not safe for concurrent use. Concurrent readers may share it while no
+// entry is folded.
 type State struct {
 	chain
 	Totals
 
 	settings   *pb.Settings
-	owner      string // the writer id of the owner
+	owner      string // writer id of the owner
 	available  Units
-	dropped    Units // that generations have taken out by name
+	dropped    Units // units that generations have removed by number
 	claims     claims
 	peers      map[int]*peer
 	awardBound int64      // of a draw that is closed for good: see AwardBound
-	entries    *draw.Tree // of a draw: those that it has, once no more come
+	entries    *draw.Tree // of a draw: the tree of its entries, once no more are accepted
 	sealed     bool
 	bytes      int64
 }
 
-// peer is what a shard has exchanged with one other.
+// peer is the exchange of transfers with one other shard.
 type peer struct {
 	outK, ackK uint64 // transfers sent, and acknowledged
 	inK        uint64 // transfers received
-	out        Units  // of transfer outK, while it is not acknowledged
+	out        Units  // units of transfer outK, until it is acknowledged
 }
 
 // Transfer is one transfer that has not been acknowledged.
@@ -48,12 +48,12 @@ type Transfer struct {
 	Units Units
 }
 
-// NewState returns a shard before its first slot.
+// NewState returns the state of a shard before its first slot.
 func NewState(log string) *State {
 	return &State{chain: newChain(log), claims: newClaims(), peers: make(map[int]*peer)}
 }
 
-// Fold takes in the next slot. After an error the state is of no use.
+// Fold applies the entry of the next slot. After an error the state must not be used.
 func (s *State) Fold(entry []byte) error {
 	commit, err := s.decode(entry)
 	if err != nil {
@@ -62,8 +62,8 @@ func (s *State) Fold(entry []byte) error {
 	return s.Apply(commit, sum(entry), len(entry))
 }
 
-// Apply takes in a commit whose stored bytes are known to be right: it was
-// decoded or encoded here.
+// Apply applies a commit whose stored bytes are known to be right: this process decoded
+// or encoded it. size is the number of these bytes.
 func (s *State) Apply(c *pb.Commit, hash Hash, size int) error {
 	if s.sealed {
 		return s.corrupt("a commit after the seal")
@@ -114,8 +114,8 @@ func (s *State) applyOp(c *pb.Commit, i int, op *pb.Op) error {
 	return fmt.Errorf("it is of a kind that no shard has (written by a newer version?)")
 }
 
-// Ahead returns by how much the log's time is ahead of the clock of a writer, if that
-// is more than it may be: Draft.Own then sets it back.
+// Ahead returns by how much the log's time is ahead of a writer's clock. ok reports whether
+// that is more than MaxAhead: Draft.Own then sets it back.
 func (s *State) Ahead(timeUs int64) (by time.Duration, ok bool) {
 	return time.Duration(s.timeUs-timeUs) * time.Microsecond, s.ahead(timeUs)
 }
@@ -126,7 +126,7 @@ func (s *State) Next() uint64 { return s.next }
 // Root returns the hash of the last slot folded.
 func (s *State) Root() Hash { return s.hash }
 
-// Head returns the head as it stands beside the last slot folded.
+// Head returns the head that belongs to the last slot folded.
 func (s *State) Head() Head {
 	return Head{Slot: s.next - 1, Hash: s.hash, TimeUs: s.timeUs, Totals: s.Totals}
 }
@@ -134,29 +134,29 @@ func (s *State) Head() Head {
 // Bytes returns the size of the entries folded.
 func (s *State) Bytes() int64 { return s.bytes }
 
-// Sealed reports whether the log has ended.
+// Sealed reports whether the log is sealed.
 func (s *State) Sealed() bool { return s.sealed }
 
-// Settings returns those of the newest generation, nil before the first.
+// Settings returns the settings of the newest generation, nil before the first.
 func (s *State) Settings() *pb.Settings { return s.settings }
 
 // IsOwner reports whether a writer is the shard's owner.
 func (s *State) IsOwner(writer []byte) bool { return s.Epoch > 0 && s.owner == string(writer) }
 
-// AvailableUnits returns the units that nobody has.
+// AvailableUnits returns the available units.
 func (s *State) AvailableUnits() Units { return slices.Clone(s.available) }
 
-// DroppedUnits returns the units that generations have taken out by their numbers.
+// DroppedUnits returns the units that generations have removed by number.
 func (s *State) DroppedUnits() Units { return slices.Clone(s.dropped) }
 
-// Claims returns how many claims were accepted.
+// Claims returns the number of claims accepted.
 func (s *State) Claims() int { return s.claims.records.Len() }
 
 // Claim returns the i-th claim accepted, with all its refunds due.
 func (s *State) Claim(i int) Claim { return s.claims.with(uint32(i), math.MaxInt) }
 
-// ClaimAt returns the claim at a place in the log: the slot, and the index among the
-// ops of its commit.
+// ClaimAt returns the claim at a place in the log: a slot, and an index among the ops of
+// its commit.
 func (s *State) ClaimAt(slot uint64, index int) (Claim, bool) {
 	i, ok := s.claims.locate(slot, index)
 	if !ok {
@@ -165,8 +165,8 @@ func (s *State) ClaimAt(slot uint64, index int) (Claim, bool) {
 	return s.claims.at(i), true
 }
 
-// ClaimOfGrab returns the claim of a unit that a node gave from a list. It looks at one such claim
-// after the other, a million in a few milliseconds: there is no index of them.
+// ClaimOfGrab returns the claim of a unit that a node gave from a list. It scans all such claims, a
+// million in a few milliseconds: they have no index.
 func (s *State) ClaimOfGrab(unit int64) (Claim, bool) {
 	for i := range s.claims.granted {
 		if r := s.claims.records.At(uint32(i)); int64(r.first) == unit {
@@ -176,7 +176,7 @@ func (s *State) ClaimOfGrab(unit int64) (Claim, bool) {
 	return Claim{}, false
 }
 
-// Find returns the claim that a request was given, if it was accepted.
+// Find returns the claim that answered a request, if it was accepted.
 func (s *State) Find(user, key string) (Claim, bool) {
 	at := s.claims.look(user, key)
 	if at.claim == 0 {
@@ -192,13 +192,13 @@ func (s *State) User(user string) []Claim {
 }
 
 // Newest returns the newest claims of a user, at most most, in the order of their acceptance,
-// and how many the user has in all.
+// and the number of all claims of the user.
 func (s *State) Newest(user string, most int) (newest []Claim, count int) {
 	return s.claims.ofUser(user, most)
 }
 
-// Backward returns the claims of a user that are older than the one in a place of the log, or that a
-// node gave with a unit, from the newest on; all, if neither is set. false: the user has no such claim.
+// Backward returns the claims of a user that precede the one at slot and index, or the grab of unit,
+// the newest first; all, if slot and unit are 0. ok is false if the user has no such claim.
 func (s *State) Backward(user string, slot uint64, index int, unit int64) (older iter.Seq[Claim], ok bool) {
 	i, ok := s.claims.olderThan(user, slot, index, unit)
 	return func(yield func(Claim) bool) {
@@ -208,9 +208,9 @@ func (s *State) Backward(user string, slot uint64, index int, unit int64) (older
 	}, ok
 }
 
-// RefundsDue returns the newest payments, at most most, that are owed back for the claim in a place
-// of the log, or of those before one of them, in their order. more: there are older ones. false: the
-// claim has no such payment.
+// RefundsDue returns the newest payments owed back for the claim at slot and index, at most most, in
+// their order; with before, only those that precede it. more reports whether there are older ones. ok
+// is false if there is no such claim or payment.
 func (s *State) RefundsDue(slot uint64, index int, before string, most int) (due []string, more, ok bool) {
 	i, ok := s.claims.locate(slot, index)
 	if !ok {
@@ -232,8 +232,8 @@ func (s *State) RefundsDue(slot uint64, index int, before string, most int) (due
 	return due, more, true
 }
 
-// Users are all users who have claims here, each with the units that the user has, held and
-// sold.
+// Users returns an iterator over the users who have claims here, each with the number of its
+// units, held and sold.
 func (s *State) Users() iter.Seq2[string, int64] {
 	return func(yield func(string, int64) bool) {
 		for i := range s.claims.users.Len() {
@@ -245,7 +245,7 @@ func (s *State) Users() iter.Seq2[string, int64] {
 	}
 }
 
-// UserUnits returns how many units a user has, held and sold.
+// UserUnits returns the number of units of a user, held and sold.
 func (s *State) UserUnits(user string) int64 {
 	u, ok := s.claims.findUser(s.claims.hash(user), user)
 	if !ok {
@@ -254,7 +254,7 @@ func (s *State) UserUnits(user string) int64 {
 	return s.claims.unitsOf(u)
 }
 
-// Open returns the transfers sent and not yet acknowledged, in order of shards.
+// Open returns the transfers sent and not yet acknowledged, in the order of the shards.
 func (s *State) Open() []Transfer {
 	var open []Transfer
 	for _, to := range slices.Sorted(maps.Keys(s.peers)) {
@@ -265,8 +265,8 @@ func (s *State) Open() []Transfer {
 	return open
 }
 
-// OpenTo returns the transfer to a shard that has not been acknowledged, if
-// there is one.
+// OpenTo returns the transfer to a shard that is not yet acknowledged, if there is
+// one.
 func (s *State) OpenTo(to int) (Transfer, bool) {
 	if p := s.peers[to]; p != nil && p.outK != p.ackK {
 		return Transfer{To: to, K: p.outK, Units: p.out}, true
@@ -282,7 +282,7 @@ func (s *State) Received(from int) uint64 {
 	return 0
 }
 
-// Time reads a time as settings have it, in microseconds since 1970, of which 0 is none.
+// Time returns a time of settings, in microseconds since 1970; the zero time for 0, which is none.
 func Time(us int64) time.Time {
 	if us == 0 {
 		return time.Time{}
@@ -290,8 +290,8 @@ func Time(us int64) time.Time {
 	return time.UnixMicro(us)
 }
 
-// FormatTime writes a time as exports have it: microseconds since 1970 in RFC 3339, UTC; "" for
-// 0, which is none.
+// FormatTime formats microseconds since 1970 as exports do, in RFC 3339 and UTC; "" for 0, which
+// is none.
 func FormatTime(us int64) string {
 	if us == 0 {
 		return ""

@@ -10,18 +10,18 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
-// Tail follows a log entry by entry without folding it: each is held against the one before,
-// and nothing is remembered but the last. So it may begin anywhere in a log.
+// Tail follows a log entry by entry without folding it. It checks each entry against the one
+// before and stores nothing else, so it may begin anywhere in a log.
 type Tail struct{ chain }
 
-// NewTail returns a log's tail before slot 0.
+// NewTail returns the tail of a log before slot 0.
 func NewTail(log string) *Tail { return &Tail{newChain(log)} }
 
-// Skip goes to the slot behind the one that a head belongs to.
+// Skip moves to the slot after that of a head.
 func (t *Tail) Skip(h Head) { t.next, t.hash, t.timeUs = h.Slot+1, h.Hash, h.TimeUs }
 
-// SkipTo goes to the slot behind an entry, which stands in slot next-1. The entry is not held
-// against the one before it, so the caller must know its hash, which Root returns from then on.
+// SkipTo moves to slot next, after the entry of slot next-1. It does not check the entry against
+// the one before, so the caller must know its hash, which Root returns from then on.
 func (t *Tail) SkipTo(next uint64, entry []byte) error {
 	t.next, t.hash = next-1, sha256.Sum256(entry)
 	commit := new(pb.Commit)
@@ -32,14 +32,14 @@ func (t *Tail) SkipTo(next uint64, entry []byte) error {
 	return nil
 }
 
-// Take takes in the next slot.
+// Take checks the entry of the next slot and moves past it.
 func (t *Tail) Take(entry []byte) (*pb.Commit, error) { return t.TakeRedacted(entry, sum(entry)) }
 
-// Decode reads the entry of the next slot and checks that it follows. It does not take it in.
+// Decode decodes the entry of the next slot and checks that it follows, without moving past it.
 func (t *Tail) Decode(entry []byte) (*pb.Commit, error) { return t.decode(entry) }
 
-// TakeRedacted is Take of a slot of whose stored bytes something is left out in entry. hash is
-// that of the stored bytes. The caller must have it from where it trusts.
+// TakeRedacted is like Take, for an entry that lacks some of its stored bytes. hash is that of the
+// stored bytes, which the caller must have from a trusted source.
 func (t *Tail) TakeRedacted(entry []byte, hash Hash) (*pb.Commit, error) {
 	commit, err := t.decode(entry)
 	if err != nil {
@@ -49,7 +49,7 @@ func (t *Tail) TakeRedacted(entry []byte, hash Hash) (*pb.Commit, error) {
 	return commit, nil
 }
 
-// Entry completes a commit that is to follow and encodes it. Its head has no totals.
+// Entry completes and encodes the next commit. Its head has no totals.
 func (t *Tail) Entry(commit *pb.Commit) (*Entry, error) {
 	stored, hash, err := t.encode(commit)
 	if err != nil {
@@ -59,11 +59,11 @@ func (t *Tail) Entry(commit *pb.Commit) (*Entry, error) {
 	return &Entry{Commit: commit, Hash: hash, Bytes: stored, Head: head.Encode()}, nil
 }
 
-// Corrupt returns ErrCorrupt of the next slot, with what is wrong.
+// Corrupt returns an ErrCorrupt for the next slot, with the reason.
 func (t *Tail) Corrupt(format string, args ...any) error { return t.corrupt(format, args...) }
 
-// Ends holds the log's head against what was taken of the log: it says whether the log ends
-// with that. more: slots come behind it, or the read of one of the two lags.
+// Ends compares the log's head with the last slot taken. It fails if the head is of that slot and
+// has another hash. more reports whether the head is of a later slot.
 func (t *Tail) Ends(head []byte) (more bool, err error) {
 	h, err := ParseHead(head)
 	switch {
@@ -78,7 +78,7 @@ func (t *Tail) Ends(head []byte) (more bool, err error) {
 // Next returns the slot after the last one taken.
 func (t *Tail) Next() uint64 { return t.next }
 
-// Root returns the hash of the last slot taken, and before slot 0 that of the log's name.
+// Root returns the hash of the last slot taken; before slot 0, that of the log's name.
 func (t *Tail) Root() Hash { return t.hash }
 
 // TimeUs returns the time of the last slot taken, 0 if there is none.

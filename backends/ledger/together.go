@@ -6,16 +6,16 @@ import (
 	"sync"
 )
 
-// NamedFolder is a fold of one of many logs that are read at once.
+// NamedFolder is the Folder of one of several logs that are read at once.
 type NamedFolder interface {
 	Folder
 	Log() string // the log's name
 }
 
-// FoldTogether folds what a Scanner hands out of many logs, as many at a time as there are
-// processors. It returns the error that each fold ended with. What was not handed out is left
-// to Load, which reads each log on to its end and compares it with its head; so is whatever
-// is wrong with the store.
+// FoldTogether folds the entries that a Scanner returns of many logs, in as many goroutines as
+// there are processors. It returns the error of each fold. The rest is left to Load: it reads
+// the entries that the scan omitted, compares each log with its head, and reports errors of the
+// store. Without a Scanner, or for a single log, FoldTogether folds nothing.
 func FoldTogether[F NamedFolder](ctx context.Context, logs Logs, folds []F) (failed []error) {
 	failed = make([]error, len(folds))
 	store, can := logs.(Scanner)
@@ -34,7 +34,7 @@ func FoldTogether[F NamedFolder](ctx context.Context, logs Logs, folds []F) (fai
 		folding.Go(func() {
 			for some := range queue {
 				for _, s := range some {
-					if failed[s.log] == nil { // no other goroutine looks at this one
+					if failed[s.log] == nil { // no other goroutine accesses this one
 						failed[s.log] = folds[s.log].Fold(s.entry)
 					}
 				}
@@ -60,11 +60,11 @@ func FoldTogether[F NamedFolder](ctx context.Context, logs Logs, folds []F) (fai
 	return failed
 }
 
-// handedTogether is how many entries go to a folding goroutine at a time: to hand over each
-// alone would cost more than to fold it.
+// handedTogether is the number of entries sent to a folding goroutine at a time: sending each
+// alone would cost more than folding it.
 const handedTogether = 256
 
-// handed is an entry that a Scanner has handed out.
+// handed is an entry from a Scanner.
 type handed struct {
 	log   int
 	entry []byte

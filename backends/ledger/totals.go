@@ -4,8 +4,8 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
-// What each op does to the totals. The reducer counts with these, and so does a
-// draft, which needs the head before its commit is appended.
+// The methods below count the effect of each op on the totals. The reducer uses them, and
+// so does a draft, which needs the head before its commit is appended.
 
 func (t *Totals) claim(n int64, held bool) {
 	t.Available -= n
@@ -17,7 +17,7 @@ func (t *Totals) claim(n int64, held bool) {
 	}
 }
 
-// settle counts what an op has done to a claim of n units.
+// settle counts the effect of an op on a claim of n units.
 func (t *Totals) settle(n int64, op *pb.Settle) {
 	switch op.GetHow() {
 	case pb.Settle_CONFIRM:

@@ -12,10 +12,10 @@ import (
 // Range is a run of unit numbers: First, First+1, ... (Count of them).
 type Range struct{ First, Count int64 }
 
-// End returns the number behind the last unit.
+// End returns the number after the last unit.
 func (r Range) End() int64 { return r.First + r.Count }
 
-// Compare reports whether the run lies before a unit (-1), has it (0) or lies behind it.
+// Compare returns -1 if the range ends before a unit, 0 if it has it, and 1 if it begins after it.
 func (r Range) Compare(unit int64) int {
 	switch {
 	case r.End() <= unit:
@@ -40,8 +40,8 @@ func (r Range) String() string {
 // touching the next. The zero value is the empty set.
 type Units []Range
 
-// Valid reports whether the ranges are disjoint and in order, as they may not be where they come from
-// another process.
+// Valid reports whether the ranges are valid, disjoint and in order. Ranges from another process may
+// not be.
 func (u Units) Valid() bool {
 	for i, r := range u {
 		if !r.Valid() || i > 0 && r.First < u[i-1].End() {
@@ -51,7 +51,7 @@ func (u Units) Valid() bool {
 	return true
 }
 
-// Count returns how many units the set has.
+// Count returns the number of units in the set.
 func (u Units) Count() (n int64) {
 	for _, r := range u {
 		n += r.Count
@@ -59,7 +59,7 @@ func (u Units) Count() (n int64) {
 	return n
 }
 
-// Add puts a range into the set. It fails, and changes nothing, if the range is
+// Add adds a range to the set. It fails, and changes nothing, if the range is
 // malformed or one of its units is in the set already.
 func (u *Units) Add(r Range) error {
 	if !r.Valid() {
@@ -85,8 +85,8 @@ func (u *Units) Add(r Range) error {
 	return nil
 }
 
-// Remove takes a range out of the set. It fails, and changes nothing, if not
-// all of its units are there.
+// Remove removes a range from the set. It fails, and changes nothing, if the set
+// lacks one of its units.
 func (u *Units) Remove(r Range) error {
 	i := u.after(r.First) - 1
 	if !r.Valid() || i < 0 || (*u)[i].End() < r.End() {
@@ -110,7 +110,7 @@ func (u *Units) Remove(r Range) error {
 	return nil
 }
 
-// run returns the units at the begin of a list that follow one another.
+// run returns the first units of a non-empty list whose numbers are consecutive.
 func run(units []int64) Range {
 	n := 1
 	for n < len(units) && units[n] == units[n-1]+1 {
@@ -119,8 +119,8 @@ func run(units []int64) Range {
 	return Range{units[0], int64(n)}
 }
 
-// removeEach takes listed units out of the set, by runs: a claim's units usually are
-// one. After an error those before the one that is not there are gone.
+// removeEach removes listed units from the set, by runs: a claim's units usually are
+// one. After an error the units before the missing run are removed.
 func (u *Units) removeEach(units []int64) error {
 	for len(units) > 0 {
 		r := run(units)
@@ -132,7 +132,7 @@ func (u *Units) removeEach(units []int64) error {
 	return nil
 }
 
-// addEach puts listed units into the set, as removeEach takes them out.
+// addEach adds listed units to the set, by runs.
 func (u *Units) addEach(units []int64) error {
 	for len(units) > 0 {
 		r := run(units)
@@ -162,7 +162,7 @@ func (u Units) Has(unit int64) bool {
 	return i >= 0 && unit < u[i].End()
 }
 
-// Those returns which of some units are in the set.
+// Those returns the listed units that are in the set.
 func (u Units) Those(numbers []int64) (found Units) {
 	for _, unit := range numbers {
 		if u.Has(unit) && !found.Has(unit) {
@@ -172,7 +172,7 @@ func (u Units) Those(numbers []int64) (found Units) {
 	return found
 }
 
-// Without returns the set without some units.
+// Without returns the set without the listed units.
 func (u Units) Without(numbers []int64) Units { return u.Minus(u.Those(numbers)) }
 
 // lowest returns the n lowest units. The set must have that many.
@@ -201,8 +201,8 @@ func (u *Units) takeLowest(dst []int64, n int64) []int64 {
 	return dst
 }
 
-// takeHighest removes the n highest units and returns them; fewer, if there are
-// no more or they lie in more than the most ranges allowed.
+// takeHighest removes and returns the n highest units; fewer, if the set has no
+// more or they are in more than most ranges.
 func (u *Units) takeHighest(n int64, most int) Units {
 	var out Units
 	for n > 0 && len(*u) > 0 && len(out) < most {
@@ -219,7 +219,7 @@ func (u *Units) takeHighest(n int64, most int) Units {
 	return out
 }
 
-// addAll puts other units into the set, of which it must have none.
+// addAll adds units to the set, which must have none of them.
 func (u *Units) addAll(others Units) error {
 	for _, r := range others {
 		if err := u.Add(r); err != nil {
@@ -229,7 +229,7 @@ func (u *Units) addAll(others Units) error {
 	return nil
 }
 
-// takeThose removes those of the wanted units that are in the set, and returns them.
+// takeThose removes and returns the wanted units that are in the set.
 func (u *Units) takeThose(wanted Units) Units {
 	rest := u.Minus(wanted)
 	taken := u.Minus(rest)
@@ -256,7 +256,7 @@ func (u Units) Minus(v Units) (out Units) {
 	return out
 }
 
-// after returns the index of the first range that begins beyond unit.
+// after returns the index of the first range that begins after unit.
 func (u Units) after(unit int64) int {
 	if len(u) == 0 || unit < u[0].First {
 		return 0
@@ -264,14 +264,14 @@ func (u Units) after(unit int64) int {
 	return sort.Search(len(u), func(i int) bool { return u[i].First > unit })
 }
 
-// Plus returns the set with those of some ranges, of which it must have none.
+// Plus returns the set with the units of ranges, of which it must have none.
 func (u Units) Plus(ranges []*pb.Range) (Units, error) {
 	others, err := UnitsOf(ranges)
 	all := slices.Clone(u)
 	return all, errors.Join(err, all.addAll(others))
 }
 
-// Proto returns the set as it is stored; nil for the empty one.
+// Proto returns the stored form of the set; nil for the empty one.
 func (u Units) Proto() []*pb.Range {
 	if len(u) == 0 {
 		return nil
@@ -283,8 +283,8 @@ func (u Units) Proto() []*pb.Range {
 	return out
 }
 
-// UnitsOf reads ranges as they are stored. Their order does not matter; a unit
-// named twice is an error.
+// UnitsOf parses the stored form of a set. The order of the ranges does not matter; a
+// unit that occurs twice is an error.
 func UnitsOf(ranges []*pb.Range) (Units, error) {
 	var u Units
 	for _, r := range ranges {

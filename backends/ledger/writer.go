@@ -10,18 +10,18 @@ import (
 	"salectl/backends/clock"
 )
 
-// Request is one call of Logs that a step machine wants made.
+// Request is one call of Logs that a step machine requests.
 type Request struct {
 	Kind  RequestKind
 	Log   string
 	Slot  uint64 // to append to, or to read from
-	Max   int    // entries, for Read
+	Max   int    // maximum number of entries, for a read
 	Prev  []byte
 	Head  []byte
 	Entry []byte
 }
 
-// RequestKind says which call a Request is.
+// RequestKind is the call that a Request makes.
 type RequestKind int
 
 // The kinds of requests.
@@ -30,7 +30,7 @@ const (
 	ReadRequest
 )
 
-// Reply is what came of a Request.
+// Reply is the result of a Request.
 type Reply struct {
 	Head    []byte   // of a Read
 	Entries [][]byte // of a Read
@@ -47,39 +47,39 @@ func (r *Request) Do(ctx context.Context, logs Logs) (reply Reply) {
 	return reply
 }
 
-// Folder is a log's state: what Writer reads into.
+// Folder is the state of a log that a Writer folds entries into.
 type Folder interface {
 	Next() uint64
 	Root() Hash
 	Fold(entry []byte) error
 }
 
-// Writer is the append protocol for one log, as a step machine: it reads the
-// log to its end, appends entries one at a time, and finds out what became of
-// each before it goes on. There is at most one request under way.
+// Writer implements the append protocol for one log, as a step machine: it reads the
+// log to its end, appends entries one at a time, and determines the outcome of each
+// before it continues. At most one request is in progress.
 //
-// Anything but success is an unknown outcome: the entry may be stored, may be
-// stored later, or never. The slot decides. Writer reads it: its own bytes
-// there mean success, other bytes that the slot is taken; with nothing there it
-// sends the identical bytes again, which is always safe, since the head that
-// they compare never comes back once it is replaced.
+// Any reply but success and ErrTooLarge leaves the outcome open: the entry may be stored
+// now, later or never. The slot decides, and Writer reads it. The same bytes there mean success,
+// other bytes that the slot is taken. If the slot is empty, Writer sends the identical
+// bytes again. This is always safe, since the head that they compare never recurs once
+// it is replaced.
 type Writer struct {
 	log  string
 	fold Folder
 
 	head  []byte // as stored with the last slot folded; nil: no log yet
-	ahead uint64 // the slot behind head's
-	sent  *Entry // appended, its outcome not known yet
-	taken bool   // catching up because the slot was somebody else's
-	page  int    // entries to read at once, 0: not known yet
+	ahead uint64 // slot after that of head
+	sent  *Entry // entry appended, with its outcome unknown; else nil
+	taken bool   // catching up because another entry is in the slot
+	page  int    // number of entries per read; 0: not known yet
 
-	under RequestKind   // the request under way, 0: none
-	next  RequestKind   // what to do at wake
+	under RequestKind   // request in progress; 0: none
+	next  RequestKind   // request to send at wake
 	wake  time.Duration // monotonic; 0: not waiting
-	tries int           // without news, since there last was some
+	tries int           // number of tries since the last progress
 }
 
-// Event is what a step of a Writer has made known.
+// Event is the result of a step of a Writer.
 type Event int
 
 // The events of a Writer.
@@ -87,14 +87,14 @@ const (
 	Nothing   Event = iota
 	CaughtUp        // the log is read to its end; Next is 0 if there is none
 	Committed       // the entry sent is in its slot: Apply it before the next step
-	Taken           // somebody else's entry is; the log is read to its end: decide again
-	Gone            // the log does not exist any more: stop for good
+	Taken           // another entry is in the slot; the log is read to its end: decide again
+	Gone            // the log does not exist any more: stop
 	TooLarge        // refused for its size, not stored: decide again, smaller
-	Again           // a create is not stored yet: Resend it if it still is right
+	Again           // a create is not stored yet: Resend it if it is still valid
 	Damaged         // see Err
 )
 
-// Do is what a step wants done.
+// Do is the action that a step requests.
 type Do struct {
 	Send  *Request      // nil: nothing
 	Wake  time.Duration // call Tick at this monotonic time; 0: no need
@@ -102,36 +102,36 @@ type Do struct {
 	Err   error // for Damaged
 }
 
-// How long a Writer waits before it tries again: what it waits for is the return
-// of a store that has failed, which should be noticed at once.
+// Retry delays of a Writer. It waits for a failed store to recover, which it should
+// notice at once.
 const (
 	firstRetry = 10 * time.Millisecond
 	lastRetry  = 500 * time.Millisecond
 )
 
-// How much a Writer reads at once: some entries first, of up to MaxEntry each,
-// and then as many of the size seen as make a page. Where every slot has but one
-// claim, reading 64 at a time would be all waiting.
+// Read sizes of a Writer: first readAtOnce entries, of up to MaxEntry each, then as
+// many as fill a page, by the sizes read before. Where every slot has a single claim,
+// reading 64 at a time would spend all time waiting.
 const (
 	readAtOnce = 64
 	readMost   = 4096
 	readPage   = 1 << 20 // bytes
 )
 
-// NewWriter returns the writer of a log that folds into fold, of which nothing
-// is known yet: begin with CatchUp.
+// NewWriter returns the writer of a log that folds into fold. It knows nothing of the
+// log yet: begin with CatchUp.
 func NewWriter(log string, fold Folder) *Writer { return &Writer{log: log, fold: fold} }
 
 // Log returns the log's name.
 func (w *Writer) Log() string { return w.log }
 
-// Head returns the head as it is stored with the last slot folded, nil if there is no log.
+// Head returns the stored head of the last slot folded, nil if there is no log.
 func (w *Writer) Head() []byte { return w.head }
 
-// Idle reports whether nothing is under way, so that the next step may be begun.
+// Idle reports whether no step is in progress, so that the next one may begin.
 func (w *Writer) Idle() bool { return w.under == 0 && w.wake == 0 && w.sent == nil }
 
-// Appending reports whether an append is under way, rather than a read.
+// Appending reports whether the request in progress is an append.
 func (w *Writer) Appending() bool { return w.under == AppendRequest }
 
 // CatchUp reads the log to its end.
@@ -140,20 +140,20 @@ func (w *Writer) CatchUp() Do {
 	return w.read()
 }
 
-// Append sends an entry that was decided against the state as it is now.
+// Append sends an entry that was decided against the present state.
 func (w *Writer) Append(e *Entry) Do {
 	w.sent, w.tries = e, 0
 	return w.send()
 }
 
-// Resend sends the entry once more, after Again.
+// Resend sends the entry again, after Again.
 func (w *Writer) Resend() Do { return w.send() }
 
-// Abandon gives up an entry after Again, when it is not to be stored any more.
-// It may be stored all the same.
+// Abandon drops an entry after Again, if it should no longer be stored. It may be
+// stored nevertheless.
 func (w *Writer) Abandon() { w.sent = nil }
 
-// Tick goes on after a pause.
+// Tick continues after a pause.
 func (w *Writer) Tick(now clock.Now) Do {
 	if w.wake == 0 || now.Mono < w.wake {
 		return Do{Wake: w.wake}
@@ -165,7 +165,7 @@ func (w *Writer) Tick(now clock.Now) Do {
 	return w.read()
 }
 
-// Done takes in the reply to the request under way.
+// Done processes the reply to the request in progress.
 func (w *Writer) Done(now clock.Now, r Reply) Do {
 	under := w.under
 	w.under = 0
@@ -180,8 +180,8 @@ func (w *Writer) Done(now clock.Now, r Reply) Do {
 	return w.caughtUp(now, r)
 }
 
-// appended takes in what Append said. Unless it was success or a definite
-// refusal, the slot is asked.
+// appended processes the result of Append. Unless it is success or a definite refusal,
+// the Writer reads the slot.
 func (w *Writer) appended(err error) Do {
 	switch {
 	case err == nil:
@@ -194,11 +194,11 @@ func (w *Writer) appended(err error) Do {
 	return w.read()
 }
 
-// resolve takes in what the slot of an entry in doubt holds.
+// resolve processes the contents of the slot of an entry in doubt.
 func (w *Writer) resolve(now clock.Now, r Reply) Do {
 	switch {
 	case len(r.Entries) > 0 && bytes.Equal(r.Entries[0], w.sent.Bytes):
-		// Later slots may be taken by others already. The next append finds out.
+		// Later slots may be taken already. The next append detects that.
 		return w.committed()
 	case len(r.Entries) > 0:
 		w.sent, w.taken = nil, true
@@ -206,8 +206,8 @@ func (w *Writer) resolve(now clock.Now, r Reply) Do {
 	case r.Head == nil && w.head != nil:
 		return Do{Event: Gone}
 	case r.Head == nil:
-		// Sending a create again could bring a deleted log back: the caller must
-		// look at the sale's log first.
+		// Sending a create again could restore a deleted log: the caller must check
+		// the sale's log first.
 		return Do{Event: Again}
 	}
 	return w.pause(now, AppendRequest)
@@ -218,8 +218,8 @@ func (w *Writer) committed() Do {
 	return Do{Event: Committed}
 }
 
-// caughtUp folds what was read, and reads on until the head belongs to the last
-// slot folded. A head and entries that do not fit come from a read that lags.
+// caughtUp folds the entries read, and reads on until the head belongs to the last
+// slot folded. A head and entries that do not match mean that a read lags.
 func (w *Writer) caughtUp(now clock.Now, r Reply) Do {
 	if r.Head == nil {
 		if w.fold.Next() == 0 {
@@ -228,7 +228,7 @@ func (w *Writer) caughtUp(now clock.Now, r Reply) Do {
 		return Do{Event: Gone}
 	}
 	if len(r.Entries) == 0 && w.head != nil && w.ahead == w.fold.Next() && bytes.Equal(r.Head, w.head) {
-		return w.atEnd(r.Head) // there is no news, as most often; to parse it anew would cost most of the read
+		return w.atEnd(r.Head) // there is no news, as most often; parsing the head anew would be most of the read's cost
 	}
 	size := 0
 	for _, entry := range r.Entries {
@@ -283,7 +283,7 @@ func (w *Writer) read() Do {
 	return Do{Send: &Request{Kind: ReadRequest, Log: w.log, Slot: w.fold.Next(), Max: most}}
 }
 
-// pause waits, twice as long each time without news, and then does next.
+// pause schedules next after a delay, which doubles with each try without progress.
 func (w *Writer) pause(now clock.Now, next RequestKind) Do {
 	w.tries++
 	w.next, w.wake = next, now.Mono+min(firstRetry<<min(w.tries-1, 16), lastRetry)
