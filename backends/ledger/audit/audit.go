@@ -1,19 +1,19 @@
-// Package audit counts a sale again, from the commits in its logs.
+// Package audit recounts a sale from the commits in its logs.
 //
-// It keeps an account of its own, a Book for each shard: sets of units that ops enter and take out.
-// It does not judge by the reducer that the program sells by (ledger.State), but compares it with
-// the books, claim by claim. A unit that is in two places, a user with more than the limit, a
-// transfer that nobody sent, a log that is not whole, or a difference of the two accounts stands in
-// the Report as a problem. The package uses no part of the reducer, which a test sees to; callers
+// It keeps its own accounts, a Book for each shard: sets of units that ops add to and remove from.
+// It does not rely on the reducer that the program sells by (ledger.State), but compares it with the
+// books, claim by claim. The Report lists as a problem each unit in two places, each user beyond the
+// limit, each transfer received that was never sent, each incomplete log, and each difference
+// between the two accounts. The package uses no part of the reducer, which a test enforces; callers
 // pass ledger.NewState.
 //
 // Run audits a sale in a store. It may run beside a live sale, and never writes. Recount is for
-// callers who have the commits from elsewhere, such as a file. Its steps have an order:
+// callers that have the commits from elsewhere, such as a file. Its steps have an order:
 //
 //	NewRecount -> Book.Fold of all commits -> Shard (each) -> Claims -> Units -> Payloads, RedPacket, Entries
 //
-// An audit proves what the logs reach. That these are the logs of the sale, and what its units are
-// where that is secret, is left to others: see package export, and the plan of a sale.
+// An audit proves what the logs contain. It does not prove that these are the logs of the sale, nor
+// what its units are if that is secret: see package export, and the plan of a sale.
 package audit
 
 import (
@@ -29,18 +29,18 @@ import (
 	"salectl/spec"
 )
 
-// enough is how many problems, or warnings of one kind, an audit names.
+// enough is the maximum number of problems, or of warnings of one kind, in a report.
 const enough = 100
 
-// Run audits a sale by all its logs. It accounts for each unit by Books, and compares them with
-// what the reducers say that newReducer makes for the log of each shard, which is ledger.NewState.
+// Run audits a sale by all its logs. It accounts for each unit in Books, and compares these with
+// the reducers that newReducer, which is ledger.NewState, returns for the logs of the shards.
 // It may run beside a live sale: it reads on until no shard has received or acknowledged
-// what it has not yet seen sent or received. An error means that the shards
-// could not be read, or the sale's own log not be trusted (ErrCorrupt), or that there is no such
-// sale (any more: ErrGone); what is wrong with the shards stands in the report.
+// what it has not yet seen sent or received. An error means that the shards could not be read,
+// that the sale's own log cannot be trusted (ErrCorrupt), or that the sale does not exist
+// (any more: ErrGone). Faults of the shards are in the report.
 //
-// Unless show is nil it is called once, with the sale and its shards as the reducers have them,
-// those of one cut. A shard that the reducer refused to fold on is shown as it was until then.
+// Unless show is nil, Run calls it once with the sale and the reducers of its shards, all of one
+// cut. A shard whose reducer refused a commit is shown in its state before that commit.
 func Run[R Reducer](ctx context.Context, logs ledger.Logs, name string, newReducer func(log string) R, show func(*ledger.Sale, []R)) (*Report, error) {
 	sale := ledger.NewSale(spec.SaleLog(name))
 	w, err := ledger.Load(ctx, logs, sale.Log(), sale)
@@ -100,8 +100,8 @@ func Run[R Reducer](ctx context.Context, logs ledger.Logs, name string, newReduc
 	return a.Report, nil
 }
 
-// complete compares how far a shard's log goes with the sale's log. applied is the generation
-// that every shard had when the reading began, and sealed how the sale was sealed then, or nil.
+// complete compares the end of a shard's log with the sale's log. applied is the generation that
+// every shard had when the reading began, and sealed the seal of the sale then, or nil.
 func (r *Recount) complete(b *Book, applied uint64, sealed *pb.Sealed) {
 	switch {
 	case b.damage != nil:
@@ -117,15 +117,15 @@ func (r *Recount) complete(b *Book, applied uint64, sealed *pb.Sealed) {
 }
 
 // deleted reports whether the logs of the shards, or that of the units, may have been deleted
-// while they were read, or before.
+// before or while they were read.
 func deleted(sale *ledger.Sale, uid string, books []*Book, payloadsGone bool) bool {
 	return sale.UID() != uid || sale.Destroyed() || sale.Sealed() != nil &&
 		(payloadsGone || slices.ContainsFunc(books, func(b *Book) bool { return b.Next() == 0 }))
 }
 
 // readBooks reads all shards up to a cut that is closed under In to Out and Ack
-// to In. A read may lag: shards that lack a generation that was applied, or the slot
-// that the sale was sealed with, are read again a few times.
+// to In. Since reads may lag, it rereads shards a few times if they lack a generation
+// that was applied, or the slot that the sale was sealed with.
 func readBooks(ctx context.Context, logs ledger.Logs, books []*Book, applied uint64, sealed *pb.Sealed) error {
 	failed := ledger.FoldTogether(ctx, logs, books)
 	err := ledger.EachShard(ctx, logs, len(books), func(ctx context.Context, shard int) error {
@@ -150,8 +150,8 @@ func readBooks(ctx context.Context, logs ledger.Logs, books []*Book, applied uin
 	return closeCut(ctx, logs, books)
 }
 
-// lacks reports whether a shard lacks a generation that was applied, or the end that the sale was
-// sealed with; nil: it was not.
+// lacks returns a function that reports whether a shard lacks a generation that was applied, or
+// the slot that the sale was sealed with; sealed nil: the sale was not.
 func lacks(applied uint64, sealed *pb.Sealed) func(*Book) bool {
 	return func(b *Book) bool {
 		return b.damage == nil && (uint64(len(b.generations)) < applied || !b.endsWith(sealed))
@@ -164,8 +164,8 @@ func (b *Book) endsWith(sealed *pb.Sealed) bool {
 	return sealed == nil || string(sealed.GetRoots()[b.shard]) == string(root[:])
 }
 
-// readPlans reads the sale's log on. Read after the shards, it has every generation that they
-// have, and the ranks of what they have awarded, unless the read lags: then it is read again a few times.
+// readPlans reads the sale's log on. Read after the shards, it has every generation that they have,
+// and the ranks of their awards, unless the read lags: then readPlans repeats it a few times.
 func readPlans(ctx context.Context, logs ledger.Logs, sale *ledger.Sale, books []*Book) error {
 	uid := sale.UID()
 	for try := 1; ; try++ {
@@ -182,15 +182,15 @@ func readPlans(ctx context.Context, logs ledger.Logs, sale *ledger.Sale, books [
 	}
 }
 
-// lagsBehind reports whether the sale's own log was read without what shards have: a generation, or the
-// ranks of a draw, without which no entry has a unit.
+// lagsBehind reports whether the sale's own log was read without data that shards require: a
+// generation, or the ranks of a draw, without which no entry has a unit.
 func lagsBehind(sale *ledger.Sale, books []*Book) bool {
 	return slices.ContainsFunc(books, func(b *Book) bool { return sale.BehindShard(b.reducer.Head().Totals) })
 }
 
-// closeCut reads shards on until what is received was sent, and what is acknowledged
-// received. It ends, since it reads on no further than to what came before the cut
-// that it began with. A read may lag: where it shows nothing new it is repeated a few times.
+// closeCut reads shards on until all that was received was sent, and all that was acknowledged
+// received. It ends, since it reads only ops that precede the cut that it began with. Since reads
+// may lag, it repeats reads without progress a few times.
 func closeCut(ctx context.Context, logs ledger.Logs, books []*Book) error {
 	for try := 1; ; try++ {
 		lacks, read := false, false

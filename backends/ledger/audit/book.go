@@ -12,10 +12,10 @@ import (
 	"salectl/draw"
 )
 
-// Reducer is the account that the program itself keeps of a shard, and decides by: *ledger.State.
-// An audit applies the same commits to it, and compares it with a Book. It judges nothing by a
-// Reducer but what is held against the commits otherwise: the order of a draw is worked out from
-// the claims by draw.Verifier.
+// Reducer is the account of a shard that the program itself keeps and decides by: *ledger.State.
+// An audit applies the same commits to it, and compares it with a Book. It relies on a Reducer
+// only for data that is checked otherwise: draw.Verifier recomputes the order of a draw from
+// the claims.
 type Reducer interface {
 	Apply(c *pb.Commit, hash ledger.Hash, size int) error
 	Head() ledger.Head
@@ -24,19 +24,19 @@ type Reducer interface {
 	DrawShard() ledger.DrawShard
 }
 
-// Book is an account of one shard for an audit, kept from its commits alone and
-// by other means than the reducer: sets of units, entered and taken out. It
-// applies the commits to the reducer too, so that the two can be compared; it goes on where the
-// reducer refuses, so that what came of it is seen.
+// Book is an account of one shard for an audit. It is derived from the commits alone, and by other
+// means than the reducer: sets of units that ops add to and remove from. It applies the commits to
+// the reducer too, so that the two can be compared. It continues where the reducer refuses a
+// commit, so that the consequences are visible.
 type Book struct {
 	tail    *ledger.Tail
-	slot    uint64 // the one that is entered
+	slot    uint64 // slot being booked
 	shard   int
 	shards  int // of the sale
 	reducer Reducer
-	damage  error    // the log could not be read to its end
-	refused error    // what the reducer did not take
-	faults  []string // what does not add up
+	damage  error    // reason why the log could not be read to its end
+	refused error    // reason why the reducer refused a commit
+	faults  []string // inconsistencies found by the book itself
 
 	fill uint64 // of the shard's list; 0: it has none
 
@@ -48,46 +48,45 @@ type Book struct {
 	claimRecords
 	unitSets
 	labels  []draw.Digest // of the entries of a draw
-	entries *draw.Tree    // what the log says of them at the close
+	entries *draw.Tree    // of the entries, as recorded in the log at the close
 }
 
-// userAccounts are the users of a Book, and what counts towards their limits.
+// userAccounts are the users of a Book, with what counts towards their limits.
 type userAccounts struct {
 	users    map[name]uint32
 	accounts chunked.List[account]
-	over     map[string]int64  // units of users when they were beyond the limit
+	over     map[string]int64  // units of users when they exceeded the limit
 	unpaid   map[uint32]int64  // claims that were cancelled or have expired, by account
-	requests map[name]struct{} // but for each user's first
-	away     map[string]int    // users who have claims here, to the shard that is their home
+	requests map[name]struct{} // all but the first request of each user
+	away     map[string]int    // home shards of users who have claims here nevertheless
 }
 
 // claimRecords are the claims of a Book, in the order of the log.
 type claimRecords struct {
-	slots          []uint32 // of each: the number of claims before it
+	slots          []uint32 // number of claims before each slot
 	claims         chunked.List[bookClaim]
 	first          chunked.List[int64]      // unit of each claim; the others follow it, or are in scattered
-	scattered      map[uint32][]int64       // the units of claims that do not follow one another
+	scattered      map[uint32][]int64       // units of claims whose numbers are not consecutive
 	claimHistories map[uint32]claimHistory  // of claims that were held or refunded
-	owed           map[bookPayment]struct{} // of claimHistories
+	owed           map[bookPayment]struct{} // all that are owed back in claimHistories
 	outcomes       ledger.Outcomes
-	ended          []endedHold // of each hold that has ended
+	ended          []endedHold // holds that have ended
 }
 
-// unitSets are the places of a Book's units. A unit of two sets is in twice.
+// unitSets are the places of a Book's units. A unit that was added twice to a set is in twice.
 type unitSets struct {
 	dealt   int64 // units added
 	free    ledger.Units
 	held    ledger.Units
 	sold    ledger.Units
 	removed ledger.Units
-	dropped ledger.Units   // of these, those that generations have named
-	twice   []ledger.Range // came to where some of them were already
+	dropped ledger.Units   // those of removed that generations have named
+	twice   []ledger.Range // ranges added to a set that had some of their units
 }
 
-// name stands for a user, or for a user and a key: there are millions, and their texts
-// would take more memory than the reducer does. Two of them have the same name by
-// chance once in 10²⁵ sales of this size, and nobody can make it so: the seeds are
-// the process's own.
+// name is the hash of a user, or of a user and a key: there are millions, whose texts would take
+// more memory than the reducer. Two of them collide by chance once in 10²⁵ sales of this size.
+// Nobody can provoke a collision, since the seeds are random in each process.
 type name [2]uint64
 
 var nameSeeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
@@ -104,23 +103,23 @@ func nameOf(texts ...string) (n name) {
 	return n
 }
 
-// account is what a user has.
+// account is the account of a user.
 type account struct {
 	units int64  // held and sold
-	first uint64 // the user's first request: most have no other
+	first uint64 // hash of the user's first request: most have no other
 }
 
-// place is where an op stands in the log.
+// place is the position of an op in the log.
 type place struct {
 	slot  uint64
 	index uint32
 }
 
-// exchange is what was sent to and received from one other shard: the units of
-// each transfer, in order.
+// exchange has the units of each transfer sent to and received from one other shard,
+// in order.
 type exchange struct {
 	sent, received []ledger.Units
-	acked          int // of sent
+	acked          int // number of sent transfers that were acknowledged
 }
 
 func newBook(log string, shard, shards int, reducer Reducer) *Book {
@@ -146,14 +145,14 @@ func (b *Book) read(ctx context.Context, logs ledger.Logs) error {
 	case err != nil || b.Next() == 0:
 		return err
 	}
-	head, _ := ledger.ParseHead(w.Head()) // the Writer has read it, and checked that it is that of the last slot
+	head, _ := ledger.ParseHead(w.Head()) // the Writer has parsed it, and checked that it is that of the last slot
 	if is := b.reducer.Head(); b.refused == nil && head != is {
 		b.faults = append(b.faults, fmt.Sprintf("the head says %+v, its slots add up to %+v", head.Totals, is.Totals))
 	}
 	return nil
 }
 
-// readOn books further slots, no more than until enough says so.
+// readOn books further slots until enough returns true.
 func (b *Book) readOn(ctx context.Context, logs ledger.Logs, enough func() bool) error {
 	if b.damage != nil {
 		return nil
@@ -174,18 +173,17 @@ func (b *Book) Next() uint64 { return b.tail.Next() }
 // Root returns the hash of the last slot booked.
 func (b *Book) Root() ledger.Hash { return b.tail.Root() }
 
-// Damage ends the book: what follows cannot be judged, for a reason that the caller reports.
+// Damage ends the book for a reason that the caller reports: what follows cannot be judged.
 func (b *Book) Damage(err error) { b.damage = err }
 
-// Damaged returns why the log could not be read to its end; nil: it could.
+// Damaged returns the reason why the log could not be read to its end; nil: it could.
 func (b *Book) Damaged() error { return b.damage }
 
-// Compared reports whether the reducer has taken the whole log, so that what it has of the shard
-// can be compared.
+// Compared reports whether the reducer has applied the whole log, so that its state can be
+// compared.
 func (b *Book) Compared() bool { return b.damage == nil && b.refused == nil }
 
-// move does to each range what a transfer does on this side, and returns the
-// units of the transfer.
+// move calls do for each range of a transfer, and returns the units of the transfer.
 func (b *Book) move(ranges []*pb.Range, do func(ledger.Range)) (units ledger.Units) {
 	for _, r := range ranges {
 		do(ledger.Range{First: r.GetFirst(), Count: r.GetCount()})
@@ -210,7 +208,7 @@ func (b *Book) take(from *ledger.Units, r ledger.Range) {
 	}
 }
 
-// fault notes what does not add up in the slot that is entered.
+// fault records an inconsistency in the slot being booked.
 func (b *Book) fault(format string, args ...any) {
 	b.faults = append(b.faults, fmt.Sprintf("slot %d: ", b.slot)+fmt.Sprintf(format, args...))
 }
@@ -224,8 +222,8 @@ func (b *Book) peer(shard int) *exchange {
 	return x
 }
 
-// inFlight counts as the reducer does: sent and not acknowledged, whether or
-// not the other side has received it.
+// inFlight returns the number of units sent and not acknowledged, received or not, as
+// the reducer counts them.
 func (b *Book) inFlight() (n int64) {
 	for _, x := range b.peers {
 		for _, units := range x.sent[min(x.acked, len(x.sent)):] {
@@ -235,7 +233,7 @@ func (b *Book) inFlight() (n int64) {
 	return n
 }
 
-// carry takes the units of a claim from one place to another.
+// carry moves the units of a claim from one set to another.
 func (b *Book) carry(n uint32, from, to *ledger.Units) {
 	for _, unit := range b.units(n) {
 		b.take(from, ledger.Range{First: unit, Count: 1})

@@ -8,12 +8,12 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
-// This file has a book's account of holds, payments and refunds. For each op it checks the state that
-// must precede it, and notes a fault otherwise. The reducer, in contrast, has rules for what may
+// This file accounts for holds, payments and refunds in a book. For each op it checks the state that
+// must precede it, and records a fault otherwise. The reducer, in contrast, has rules for what may
 // follow.
 
-// bookClaim is a claim in a book, but for its units: there are millions, and the first
-// unit of each lies beside, so that no byte is lost between the fields.
+// bookClaim is a claim in a book without its units: there are millions, and the first unit of
+// each is in a separate list, so that no byte is lost to padding.
 type bookClaim struct {
 	index uint32 // among the ops of the commit
 	user  uint32 // of the accounts
@@ -28,8 +28,8 @@ type bookPayment struct {
 
 // claimHistory is the history of a claim that was held or refunded.
 type claimHistory struct {
-	state    string // as a ClaimState calls itself
-	since    int64  // the time of its commit
+	state    string // name of its ClaimState
+	since    int64  // time of the commit that began the hold
 	until    int64  // the deadline
 	grace    int64
 	extended bool
@@ -37,7 +37,7 @@ type claimHistory struct {
 	owed     []string
 }
 
-// enroll notes a claim, and says whether it is held.
+// enroll records a claim, and reports whether it is held.
 func (b *Book) enroll(c *pb.Commit, at place, user uint32, op *pb.Claim) bool {
 	units := op.GetUnits()
 	if len(units) == 0 {
@@ -67,7 +67,7 @@ func (b *Book) enroll(c *pb.Commit, at place, user uint32, op *pb.Claim) bool {
 	return true
 }
 
-// adjacent reports whether units follow one another.
+// adjacent reports whether units have consecutive numbers.
 func adjacent(units []int64) bool {
 	for i, unit := range units {
 		if unit != units[0]+int64(i) {
@@ -77,7 +77,7 @@ func adjacent(units []int64) bool {
 	return true
 }
 
-// find returns the number of the claim at a place.
+// find returns the index of the claim at a place.
 func (b *Book) find(at place) (uint32, bool) {
 	if at.slot >= uint64(len(b.slots)) {
 		return 0, false
@@ -123,12 +123,12 @@ func (b *Book) settle(c *pb.Commit, op *pb.Settle) {
 		b.endHold(c, n, &history, op)
 	case pb.Settle_AWARD:
 		if was != "entered" {
-			return // said twice, counts once
+			return // repeated: counts once
 		}
 		b.award(c, n, &history, op)
 	case pb.Settle_REFUND:
 		if was == "refunded" {
-			return // said twice, counts once
+			return // repeated: counts once
 		}
 		b.refund(n, &history, op)
 	case pb.Settle_RESELL:
@@ -156,19 +156,19 @@ func (b *Book) owes(n uint32, payment string) bool {
 	return ok
 }
 
-// paidOtherwise reports whether another payment has bought a claim than an op names, or none
+// paidOtherwise reports whether a payment other than that of op has bought a claim, or none
 // was needed.
 func paidOtherwise(history claimHistory, op *pb.Settle) bool {
 	return op.GetPayment() != "" && history.paid != op.GetPayment() && (history.paid != "" || history.until == 0)
 }
 
-// endHold takes a claim out of the holds, or gives it a later deadline.
+// endHold ends a hold, or gives it a later deadline.
 func (b *Book) endHold(c *pb.Commit, n uint32, history *claimHistory, op *pb.Settle) {
 	over := c.GetTimeUs() >= history.until+history.grace
 	switch op.GetHow() {
 	case pb.Settle_EXTEND:
 		if history.extended && !over {
-			return // said twice, counts once
+			return // repeated: counts once
 		}
 		by := op.GetHeldUntilUs() - history.until
 		if over || by <= 0 || by != b.settings.GetPayment().GetExtendByUs() {
@@ -238,12 +238,12 @@ func (b *Book) resell(n uint32, history *claimHistory, op *pb.Settle) {
 	}
 }
 
-// forget takes the units of a claim off its user's account.
+// forget subtracts the units of a claim from its user's account.
 func (b *Book) forget(n uint32) {
 	b.accounts.At(b.claims.At(n).user).units -= int64(len(b.units(n)))
 }
 
-// compareClaims compares what became of each claim with what the reducer says.
+// compareClaims compares the history of each claim with the claim of the reducer.
 func (b *Book) compareClaims(r *Report) {
 	for n, history := range b.claimHistories {
 		c := b.reducer.Claim(int(n))

@@ -12,10 +12,10 @@ import (
 	"salectl/spec"
 )
 
-// How an audit accounts for a draw: each book for its shard's entries, and all of them
-// together for the order.
+// The methods below account for a draw: each book for its shard's entries, and the Recount for
+// the order.
 
-// entry notes a claim that is an entry, of a user who may be known already.
+// entry records a claim that is an entry; known: its user has an earlier one.
 func (b *Book) entry(at place, user uint32, known bool, op *pb.Claim) {
 	if known {
 		b.fault("user %q has a second entry", op.GetUser())
@@ -64,7 +64,7 @@ func (b *Book) award(c *pb.Commit, n uint32, history *claimHistory, op *pb.Settl
 	b.accounts.At(claim.user).units += int64(claim.count)
 }
 
-// Entries compares the entries of each shard with what the sale's log says of them.
+// Entries compares the entries of each shard with trees, as published in the sale's log.
 func (r *Recount) Entries(trees []draw.Tree) {
 	for i, b := range r.books {
 		if i < len(trees) && (b.entries == nil || *b.entries != trees[i]) {
@@ -73,8 +73,8 @@ func (r *Recount) Entries(trees []draw.Tree) {
 	}
 }
 
-// draw verifies the draw of a sale: its entries by the books, and its order by the verifier that
-// everybody has. An error says that the store could not be read.
+// draw verifies the draw of a sale: its entries by the books, and its order by draw.Verifier,
+// which is public. An error means that the store could not be read.
 func (r *Recount) draw(ctx context.Context, logs ledger.Logs, sale *ledger.Sale) error {
 	x, err := ledger.DrawResultOf(sale)
 	if err != nil {

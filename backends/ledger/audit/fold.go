@@ -8,10 +8,10 @@ import (
 	"salectl/spec"
 )
 
-// Fold books a slot, and applies it to the reducer as long as that agrees.
+// Fold books the entry of the next slot, and applies it to the reducer unless that refused one before.
 func (b *Book) Fold(entry []byte) error { return b.FoldRedacted(entry, sha256.Sum256(entry)) }
 
-// FoldRedacted is Fold of a slot whose stored bytes have the hash, whatever was redacted since.
+// FoldRedacted is like Fold, for an entry that may be redacted. hash is that of the stored bytes.
 func (b *Book) FoldRedacted(entry []byte, hash ledger.Hash) error {
 	slot := b.Next()
 	commit, err := b.tail.TakeRedacted(entry, hash)
@@ -47,7 +47,7 @@ func (b *Book) enter(c *pb.Commit, at place, op *pb.Op) {
 	case *pb.Op_In:
 		x := b.peer(int(op.In.GetFrom()))
 		if op.In.GetK() <= uint64(len(x.received)) {
-			return // said twice, counts once
+			return // repeated: counts once
 		}
 		x.received = append(x.received, b.move(op.In.GetUnits(), func(r ledger.Range) { b.put(&b.free, r) }))
 	case *pb.Op_Ack:
@@ -63,7 +63,7 @@ func (b *Book) claim(c *pb.Commit, at place, op *pb.Claim) {
 		n = b.accounts.Add(account{first: id[0]})
 		b.users[user] = n
 	} else if b.accounts.At(n).first == id[0] {
-		return // said twice, counts once
+		return // repeated: counts once
 	} else {
 		if _, again := b.requests[id]; again {
 			return
@@ -102,8 +102,8 @@ func (b *Book) claim(c *pb.Commit, at place, op *pb.Claim) {
 	}
 }
 
-// part accounts for a claim of fewer units than were asked for, by a user who has so many
-// with it: none that the user might have had is left over.
+// part checks a claim of fewer units than were asked for: none that the user might have had is
+// left. units is the number that the user has with it.
 func (b *Book) part(op *pb.Claim, units int64) {
 	if op.GetAsked() == 0 {
 		return
@@ -137,7 +137,7 @@ func (b *Book) generation(op *pb.Generation) {
 			b.put(&b.dropped, unit)
 		}
 	})
-	// What a removal takes is for the reducer to choose: the highest units.
+	// A removal takes the highest units, as in the reducer.
 	for left := op.GetRemove(); left > 0 && len(b.free) > 0; {
 		last := b.free[len(b.free)-1]
 		n := min(left, last.Count)
@@ -148,7 +148,7 @@ func (b *Book) generation(op *pb.Generation) {
 	}
 }
 
-// eachUnit tells of the units of ranges one by one.
+// eachUnit calls each for the units of ranges, one by one.
 func eachUnit(ranges []*pb.Range, each func(unit ledger.Range)) {
 	for _, r := range ranges {
 		for unit := r.GetFirst(); unit < r.GetFirst()+r.GetCount(); unit++ {

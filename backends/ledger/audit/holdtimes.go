@@ -5,26 +5,26 @@ import (
 	"slices"
 )
 
-// HoldTimes says how long units lay in holds, from the commit of the claim to the commit
-// that ended its hold. Holds that are open are not in it. All times are in seconds.
+// HoldTimes has statistics of the time that units spent in holds, from the commit of the claim to
+// the commit that ended its hold. It excludes open holds. All times are in seconds.
 type HoldTimes struct {
-	Holds       int64   `json:"holds"`       // that have ended
-	UnitSeconds float64 `json:"unitSeconds"` // the sum over all their units
+	Holds       int64   `json:"holds"`       // number of holds that have ended
+	UnitSeconds float64 `json:"unitSeconds"` // sum over all their units
 
-	// Of so many of a hundred units that lay in a hold, how long they did at most.
+	// Percentiles and maximum of the time per unit.
 	P50 float64 `json:"p50"`
 	P90 float64 `json:"p90"`
 	P99 float64 `json:"p99"`
 	Max float64 `json:"max"`
 }
 
-// endedHold is how long the units of one claim lay in its hold.
+// endedHold is the duration of one hold, and its number of units.
 type endedHold struct {
 	us    int64
 	units int64
 }
 
-// newHoldTimes sums up, nil if no hold has ended. It sorts what it is given.
+// newHoldTimes returns the statistics of ended holds, nil if there are none. It sorts all.
 func newHoldTimes(all []endedHold) *HoldTimes {
 	if len(all) == 0 {
 		return nil
@@ -50,5 +50,5 @@ func newHoldTimes(all []endedHold) *HoldTimes {
 	}
 }
 
-// seconds writes microseconds as seconds.
+// seconds converts microseconds to seconds.
 func seconds(us int64) float64 { return float64(us) / 1e6 }

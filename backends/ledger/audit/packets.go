@@ -7,20 +7,20 @@ import (
 	"salectl/spec"
 )
 
-// Packets is what an audit found of a red packet. Amounts are exact
-// decimals with all digits that the currency has.
+// Packets is the result of an audit of a red packet. Amounts are exact decimals with all
+// digits of the currency.
 type Packets struct {
 	Currency string `json:"currency"`
 	Total    string `json:"total"`   // declared
-	Granted  string `json:"granted"` // in packets that somebody has
-	Left     string `json:"left"`    // in those that nobody has
+	Granted  string `json:"granted"` // sum of the packets that users have
+	Left     string `json:"left"`    // sum of the packets that no user has
 	Packets  int64  `json:"packets"`
-	Taken    int64  `json:"taken"` // of them
+	Taken    int64  `json:"taken"` // number of packets that users have
 }
 
-// RedPacket compares a red packet with its declaration, by adding up: all amounts
-// make the total, none is below the least, and what was granted and what is left
-// make the total too.
+// RedPacket compares a red packet with its declaration: all amounts add up to the total, none is
+// below the minimum, and the granted and remaining packets add up to the total too. A sealed
+// sale's refund must be what remains.
 func (r *Recount) RedPacket(sale *ledger.Sale) {
 	red, err := ledger.DeclaredRedPacket(sale)
 	switch {
@@ -59,7 +59,7 @@ func (r *Recount) RedPacket(sale *ledger.Sale) {
 	}
 }
 
-// SameRedPacket checks that later generations leave the red packet as it was dealt.
+// SameRedPacket checks that later generations do not change the red packet.
 func (r *Recount) SameRedPacket(sale *ledger.Sale, red *ledger.RedPacket) {
 	for g := uint64(2); g <= sale.Generation(); g++ {
 		p, _ := sale.Planned(g)
@@ -75,7 +75,7 @@ func (r *Recount) SameRedPacket(sale *ledger.Sale, red *ledger.RedPacket) {
 	}
 }
 
-// multiset is the packets of several places, each counted as often as it occurs.
+// multiset has the packets of several places, each as often as it occurs.
 type multiset struct {
 	places []ledger.Units
 	count  int64
@@ -86,7 +86,7 @@ func (h *multiset) add(units ledger.Units) {
 	h.count += units.Count()
 }
 
-// worth adds up what the packets have. A unit that was never dealt has nothing.
+// worth returns the sum of the packets' amounts. A unit that was never dealt counts 0.
 func (h *multiset) worth(dealt *spec.Packets) (sum int64) {
 	for _, units := range h.places {
 		for _, r := range units {
@@ -98,8 +98,8 @@ func (h *multiset) worth(dealt *spec.Packets) (sum int64) {
 	return sum
 }
 
-// grantedAndLeft says where the units are, as the books have it. Those of a shard
-// that has taken no generation yet are left.
+// grantedAndLeft returns the granted and the remaining units by the books. Those of a shard that
+// has applied no generation yet remain.
 func grantedAndLeft(sale *ledger.Sale, books []*Book) (granted, left multiset) {
 	for _, b := range books {
 		granted.add(b.sold)
@@ -114,7 +114,7 @@ func grantedAndLeft(sale *ledger.Sale, books []*Book) (granted, left multiset) {
 		}
 		if len(b.generations) == 0 {
 			units, err := ledger.UnitsOf(sale.ShardGeneration(1, b.shard).GetAdd())
-			if err == nil { // else place says so
+			if err == nil { // otherwise place reports it
 				left.add(units)
 			}
 		}

@@ -8,11 +8,11 @@ import (
 	"salectl/backends/ledger/payload"
 )
 
-// What an audit knows of what units are, where they are more than numbers: that it is stored of
-// each. What it is needs the key, and is held against the declaration by a plan.
+// Where units are more than numbers, an audit checks only that the payload of each is stored. A
+// plan, which has the key, compares the payloads with the declaration.
 
-// readPayloads reads the log of units, and again a few times while it does not say what units are
-// that were added: a read may lag. damage says why it cannot be read further.
+// readPayloads reads the log of units. Since reads may lag, it repeats that a few times while
+// payloads of added units are missing. damage is the reason why the log cannot be read further.
 func readPayloads(ctx context.Context, logs ledger.Logs, log *payload.Log, added []ledger.Added) (damage, err error) {
 	for try := 1; ; try++ {
 		_, err := ledger.Load(ctx, logs, log.Log(), log)
@@ -28,7 +28,7 @@ func readPayloads(ctx context.Context, logs ledger.Logs, log *payload.Log, added
 	}
 }
 
-// unstored returns the units that plans have added and of which the log does not say what they are.
+// unstored returns the units of each plan in added whose payloads the log does not have.
 func unstored(log *payload.Log, added []ledger.Added) (all []ledger.Units) {
 	for _, plan := range added {
 		if missing := log.Missing(plan); len(missing) > 0 {
@@ -39,7 +39,7 @@ func unstored(log *payload.Log, added []ledger.Added) (all []ledger.Units) {
 }
 
 // Payloads checks that the log of units has the payload of each unit that plans had added before
-// it was read.
+// the log was read.
 func (r *Recount) Payloads(log *payload.Log, added []ledger.Added) {
 	for _, missing := range unstored(log, added) {
 		r.Problem("units %v are in the sale, and what they are is not stored", missing)

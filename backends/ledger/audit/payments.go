@@ -10,13 +10,13 @@ import (
 	"salectl/backends/ledger"
 )
 
-// payment is what the claims of all shards say of one payment reference, by their ids.
+// payment has the ids of the claims, on all shards, that name one payment reference.
 type payment struct{ bought, owed []string }
 
-// payments reports references that stand for more than one claim. A payment buys one claim. A
-// shard does not know the payments of others, so that a confirmation cannot be refused for this.
-// What one payment has bought is a problem until all of it but one claim is refunded. What it is
-// owed back for beside is a warning: whoever pays it back for each claim pays too much.
+// payments reports references that occur with more than one claim. A payment buys one claim, but
+// no shard knows the payments of the others, so it cannot refuse such a confirmation. Several
+// claims bought by one payment are a problem until all but one are refunded. Claims for which the
+// payment is also owed back are a warning: paying it back for each of them would be too much.
 func (a *Report) payments(books []*Book) {
 	once, again := make(map[name]struct{}), make(map[string]*payment)
 	eachPayment(books, func(_ *Book, _ uint32, reference string, _ bool) {
@@ -50,8 +50,7 @@ func (a *Report) payments(books []*Book) {
 	}
 }
 
-// eachPayment calls f for each payment that has bought a claim which is still sold, and for each
-// that is owed back.
+// eachPayment calls f for each payment whose claim is still sold, and for each that is owed back.
 func eachPayment(books []*Book, f func(b *Book, claim uint32, reference string, owed bool)) {
 	for _, b := range books {
 		for n, history := range b.claimHistories {
@@ -67,13 +66,13 @@ func eachPayment(books []*Book, f func(b *Book, claim uint32, reference string, 
 	}
 }
 
-// id is the id of a claim.
+// id returns the id of a claim.
 func (b *Book) id(n uint32) string {
 	slot := sort.Search(len(b.slots), func(i int) bool { return b.slots[i] > n }) - 1
 	return ledger.Claim{Slot: uint64(slot), Index: int(b.claims.At(n).index)}.ID(b.shard)
 }
 
-// someClaims names the first of several claims, and says how many there are.
+// someClaims names the first of several claims, and their number.
 func someClaims(ids []string) string {
 	const shown = 10
 	slices.Sort(ids)

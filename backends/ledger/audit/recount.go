@@ -13,17 +13,17 @@ import (
 	"salectl/spec"
 )
 
-// Recount is an account of all shards of a sale, from commits that its caller has. First the
-// caller folds all commits into the Books. Then it calls Shard for each of them, then Claims, then
-// Units, then what else it has the logs for: Payloads, RedPacket, Entries. What they find stands in
-// the Report. OK is the caller's to set, once all is compared.
+// Recount is an account of all shards of a sale, from commits that its caller provides. The caller
+// first folds all commits into the Books. Then it calls Shard for each of them, Claims, Units, and
+// as far as it has the logs Payloads, RedPacket and Entries. Their findings are in the Report. The
+// caller sets OK once everything is compared.
 type Recount struct {
 	*Report
 	books []*Book
 }
 
-// NewRecount returns the account of a run that has so many shards, and the reducers that
-// newReducer has made of each of their logs.
+// NewRecount returns the account of a run with so many shards, and the reducers that newReducer
+// returned for their logs.
 func NewRecount[R Reducer](sale, uid string, shards int, newReducer func(log string) R) (*Recount, []R) {
 	r := &Recount{Report: &Report{Sale: sale, UID: uid, Shards: shards, Problems: []string{}, Warnings: []string{}}}
 	reducers := make([]R, shards)
@@ -38,15 +38,15 @@ func NewRecount[R Reducer](sale, uid string, shards int, newReducer func(log str
 // Books returns the books of all shards.
 func (r *Recount) Books() []*Book { return r.books }
 
-// Shard counts what a shard has, reports what its book has found by itself and where the reducer
-// does not agree with it, and compares what it received with what the others sent.
+// Shard adds the numbers of a shard to the report. It reports the faults of its book and where the
+// reducer differs from it, and compares its received transfers with those that others sent.
 func (r *Recount) Shard(b *Book) {
 	r.add(b)
 	r.compare(b)
 	r.transfers(b)
 }
 
-// add counts what a shard has, as its commits add up.
+// add adds the numbers of a shard, by its commits, to the report.
 func (r *Recount) add(b *Book) {
 	r.Slots += b.Next()
 	for i := range b.accounts.Len() {
@@ -62,7 +62,7 @@ func (r *Recount) add(b *Book) {
 	r.Outcomes.Add(b.outcomes)
 }
 
-// compare reports what a book has found, and compares it with the reducer.
+// compare reports the faults of a book, and where the reducer differs from it.
 func (r *Recount) compare(b *Book) {
 	for _, what := range b.faults {
 		r.Problem("shard %d: %s", b.shard, what)
@@ -89,7 +89,7 @@ func (r *Recount) compare(b *Book) {
 	b.compareClaims(r.Report)
 }
 
-// transfers compares what a shard received with what the others sent.
+// transfers compares the transfers that a shard received with those that the others sent.
 func (r *Recount) transfers(b *Book) {
 	for peer, x := range b.peers {
 		if peer >= len(r.books) {
@@ -111,7 +111,7 @@ func (r *Recount) transfers(b *Book) {
 	}
 }
 
-// Claims sums up the holds of all shards, and reports payments that stand for more than one claim.
+// Claims summarizes the holds of all shards, and reports payments that occur with several claims.
 func (r *Recount) Claims() {
 	var ended []endedHold
 	for _, b := range r.books {
@@ -121,9 +121,8 @@ func (r *Recount) Claims() {
 	r.payments(r.books)
 }
 
-// Units checks that every unit dealt is in exactly one place, and compares what each shard has
-// taken with what the sale's log has planned for it. Without that log, which is nil, the shards are
-// compared with each other.
+// Units checks that every unit dealt is in exactly one place, and compares each shard's generations
+// with those that the sale's log has planned. If sale is nil, it compares the shards with each other.
 func (r *Recount) Units(sale *ledger.Sale) {
 	if sale == nil {
 		r.sameSettings()
@@ -138,7 +137,7 @@ func (r *Recount) Units(sale *ledger.Sale) {
 			}
 		}
 	}
-	r.place(func(b *Book) (planned []*pb.Generation) { // as far as the shard has taken it
+	r.place(func(b *Book) (planned []*pb.Generation) { // as far as the shard has applied them
 		for g := range b.generations[:min(uint64(len(b.generations)), sale.Generation())] {
 			planned = append(planned, sale.ShardGeneration(uint64(g+1), b.shard))
 		}
@@ -158,8 +157,8 @@ func (r *Recount) sameSettings() {
 	}
 }
 
-// place checks that every unit dealt is in exactly one place of all shards. planned are the
-// generations that a shard was to take.
+// place checks that every unit dealt is in exactly one place of all shards. planned returns the
+// generations planned for a shard.
 func (r *Recount) place(planned func(*Book) []*pb.Generation) {
 	var dealt, seen ledger.Units
 	put := func(units ledger.Units, where string, shards ...any) {

@@ -10,9 +10,9 @@ import (
 	"salectl/draw"
 )
 
-// Report is what an audit found. It is a proof as far as the ledger reaches:
-// every unit ever dealt is in exactly one place, nobody passed the limit, and
-// every log is whole.
+// Report is the result of an audit. If OK, it proves as far as the ledger reaches that every
+// unit ever dealt is in exactly one place, no user exceeded the limit, and every log is
+// complete.
 type Report struct {
 	OK              bool   `json:"ok"`
 	Sale            string `json:"sale"`
@@ -22,30 +22,30 @@ type Report struct {
 	Held            int64  `json:"held"`
 	Available       int64  `json:"available"`
 	InFlight        int64  `json:"inFlight"`
-	Users           int64  `json:"users"` // that have units, held or sold
+	Users           int64  `json:"users"` // users with units, held or sold
 	Shards          int    `json:"shards"`
 	Slots           uint64 `json:"slots"`
-	Oversold        int64  `json:"oversold"`  // units that are in two places
+	Oversold        int64  `json:"oversold"`  // units in two places
 	OverLimit       int64  `json:"overLimit"` // users who had more than the limit
 	ledger.Outcomes        // of the claims
-	// HoldTimes says how long units lay in holds, nil if no hold has ended.
+	// HoldTimes are the times that units spent in holds, nil if no hold has ended.
 	HoldTimes *HoldTimes `json:"holdTimes,omitempty"`
 	Problems  []string   `json:"problems"`
-	// Warnings are what does not speak against the sale and matters all the same: see
+	// Warnings are findings that do not contradict the sale but matter to its operator: see
 	// Report.Warn.
 	Warnings []string `json:"warnings"`
 
-	// Draw is what the draw comes to, nil if the sale is none.
+	// Draw is the result of the draw, nil if the sale is not a draw.
 	Draw *draw.Report `json:"draw,omitempty"`
 
-	// Packets is what the units come to, nil if they are no packets of money.
+	// Packets is the result of the red packet, nil if the units are not packets of money.
 	Packets *Packets `json:"packets,omitempty"`
 
 	heads map[string]ledger.Head // of the logs that were read
 }
 
-// Warn adds a warning for each log whose time is ahead of a clock: somebody has
-// appended to it by a clock that was wrong, and hours may have been judged by it.
+// Warn adds a warning for each log whose time is ahead of now: an entry was appended by a wrong
+// clock, and hours may have been judged by it.
 func (a *Report) Warn(now time.Time) {
 	for _, log := range slices.Sorted(maps.Keys(a.heads)) {
 		if by, wrong := a.heads[log].Ahead(now); wrong {
@@ -55,7 +55,7 @@ func (a *Report) Warn(now time.Time) {
 	}
 }
 
-// Problem adds a problem, unless there are enough.
+// Problem adds a problem, up to a maximum number.
 func (a *Report) Problem(format string, args ...any) {
 	if len(a.Problems) < enough {
 		a.Problems = append(a.Problems, fmt.Sprintf(format, args...))
