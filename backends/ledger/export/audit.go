@@ -18,13 +18,13 @@ import (
 )
 
 // An audit of an export has the file alone, and no store. It keeps the same books of the
-// commits as an audit of the ledger, holds them against the sale's own log, and header and
-// claims against both. Each problem that a line has begins with its number.
+// commits as an audit of the ledger. It compares the books with the sale's own log, and header
+// and claims with both. Each problem of a line begins with the number of the line.
 
-// Audit audits an export. The error says that it is none, or cannot be read; what is
-// wrong with it stands in the audit. unproven says what such a file cannot prove. The key is
-// that of the units, by which it is proven what these are: nil where they are public, or where
-// that is to stay unproven. One that does not open them is an error.
+// Audit audits an export. An error means that the file is not an export, or cannot be read;
+// faults of its contents are in the report. unproven lists what such a file cannot prove. key
+// is the key of the units, which proves what these are: nil if they are public, or if that is to
+// stay unproven. A key that does not open them is an error.
 func Audit(from io.ReadSeeker, key *units.Key) (a *audit.Report, unproven []string, err error) {
 	x := fileAudit{Recount: &audit.Recount{Report: new(audit.Report)}, lineReader: lineReader{lines: bufio.NewReaderSize(from, 1<<16)}}
 	if err := x.open(); err != nil {
@@ -48,7 +48,7 @@ func Audit(from io.ReadSeeker, key *units.Key) (a *audit.Report, unproven []stri
 	return x.Report, x.unproven(), nil
 }
 
-// read is next, counting lines; a line that the file ends in is a problem, and is not judged.
+// read is like next, and counts lines. A line cut off by the end of the file is a problem, and not judged.
 func (x *fileAudit) read() error {
 	err := x.next()
 	x.number++
@@ -59,7 +59,7 @@ func (x *fileAudit) read() error {
 	return err
 }
 
-// open reads the header.
+// open reads and checks the header.
 func (x *fileAudit) open() error {
 	if err := x.read(); err != nil {
 		return err
@@ -86,7 +86,7 @@ func (x *fileAudit) open() error {
 	return nil
 }
 
-// book enters the commits.
+// book folds the commits into the books.
 func (x *fileAudit) book() error {
 	for {
 		if err := x.read(); err != nil || len(x.line) == 0 {
@@ -141,7 +141,7 @@ func (x *fileAudit) book() error {
 	}
 }
 
-// account judges the books, by themselves, against each other, and against what was planned.
+// account checks the books by themselves, against each other, and against what was planned.
 func (x *fileAudit) account() {
 	for i, b := range x.Books() {
 		if err := b.Damaged(); err != nil {
@@ -160,8 +160,8 @@ func (x *fileAudit) account() {
 	}
 }
 
-// ends tells which shards cannot have ended where they do in the file, though each is whole by
-// itself.
+// ends reports the shards that cannot have ended where they do in the file, though each is
+// complete by itself.
 func (x *fileAudit) ends() {
 	applied := uint64(0)
 	if x.sale != nil {
@@ -174,7 +174,7 @@ func (x *fileAudit) ends() {
 	}
 }
 
-// claims holds the header and the lines of the claims against the books.
+// claims compares the header and the lines of the claims with the books.
 func (x *fileAudit) claims() error {
 	if err := x.read(); err != nil {
 		return err
@@ -183,7 +183,7 @@ func (x *fileAudit) claims() error {
 	if x.sale == nil || !x.whole(states) {
 		return nil
 	}
-	firsts, total := make([]int, len(states)), 0 // the number of each shard's first claim
+	firsts, total := make([]int, len(states)), 0 // index of each shard's first claim
 	for i, s := range states {
 		firsts[i] = total
 		total += s.Claims()
@@ -198,7 +198,7 @@ func (x *fileAudit) claims() error {
 		}
 		return shard, states[shard].Claim(k - firsts[shard])
 	}
-	var places map[string]int // of all claims; made once a line is not where it should be
+	var places map[string]int // index of each claim; made once a line is out of place
 	verifier := x.verifier()
 	next, unjudged := 0, 0
 	missing := func(until int) {
@@ -279,7 +279,7 @@ func (x *fileAudit) claims() error {
 	return nil
 }
 
-// compareClaim compares the line of a claim with what its commits say.
+// compareClaim compares the line of a claim with its commits.
 func (x *fileAudit) compareClaim(line Claim, shard int, c ledger.Claim) {
 	want := claimLine(x.Sale, shard, c, &x.of)
 	want.Payloads = x.payloadsOf(line, c)
@@ -306,8 +306,8 @@ func (x *fileAudit) compareClaim(line Claim, shard int, c ledger.Claim) {
 	x.differs("claim "+line.Claim, encode(want), "its commits say")
 }
 
-// whole holds the header against the books and the sale's log, and says whether claims can be
-// held against it.
+// whole compares the header with the books and the sale's log, and reports whether claims can
+// be compared with these.
 func (x *fileAudit) whole(states []*ledger.State) bool {
 	h := x.header
 	x.of = ofSale{sale: x.sale}
@@ -329,13 +329,13 @@ func (x *fileAudit) whole(states []*ledger.State) bool {
 		if x.of.packets.dealt == nil && h.Packets != nil {
 			p.Granted, p.Refund, p.Commitment = h.Packets.Granted, h.Packets.Refund, h.Packets.Commitment
 		}
-		// While a sale begins shards may not have taken their packets yet.
+		// While a sale begins, shards may not have applied the generation with their packets yet.
 		began := !slices.ContainsFunc(states, func(s *ledger.State) bool { return s.Generation == 0 })
 		if began && !x.of.packets.all(states) {
 			x.at("there are to be %d packets, and the commits have another number of units", p.Packets)
 		}
 	}
-	// Until all shards are sealed these are by heads, which may be later than the commits.
+	// Until all shards are sealed these are from heads, which may be later than the commits.
 	if d, has := want.Draw, h.Draw; d != nil && has != nil && !x.sealed() &&
 		has.Lapsed >= d.Lapsed && has.Winners+has.Lapsed >= d.Winners+d.Lapsed && has.Reach >= d.Reach {
 		d.Winners, d.Lapsed, d.Reach = has.Winners, has.Lapsed, has.Reach
@@ -344,9 +344,9 @@ func (x *fileAudit) whole(states []*ledger.State) bool {
 	return true
 }
 
-// ofLog takes from the sale's log, and from that of its units, what header and claims are held
-// against. While packets may still be given the file has not their seed, and which amount each
-// has cannot be told.
+// ofLog reads, from the sale's log and that of its units, the data that header and claims are
+// compared with. While packets may still be given the file lacks their seed, and the amount of
+// each is unknown.
 func (x *fileAudit) ofLog(states []*ledger.State) error {
 	red, err := ledger.DeclaredRedPacket(x.sale)
 	if err == nil {
@@ -374,7 +374,7 @@ func (x *fileAudit) ofLog(states []*ledger.State) error {
 	return nil
 }
 
-// over reports whether no shard gives anything to anybody any more.
+// over reports whether no shard can give units any more.
 func over(states []*ledger.State) bool {
 	return !slices.ContainsFunc(states, func(s *ledger.State) bool { return !givesNothing(s) })
 }
@@ -395,7 +395,7 @@ func (x *fileAudit) verifier() *draw.Verifier {
 	return v
 }
 
-// unproven says what the file alone cannot prove.
+// unproven returns what the file alone cannot prove.
 func (x *fileAudit) unproven() (all []string) {
 	all = append(all, "that this is the export of the sale, and not one made up as a whole: hold its SHA-256 against the one that 'salectl history' tells of the sale, and a live export's against its manifest")
 	if p := x.of.packets; p != nil && p.dealt == nil {

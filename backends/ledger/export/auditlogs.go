@@ -18,20 +18,20 @@ import (
 	"salectl/units"
 )
 
-// How an audit of an export reads the sale's own log and that of its units, and holds the
-// books of the shards and the claims against them.
+// This file reads the sale's own log and that of its units from an export, and compares the
+// books of the shards and the claims with them.
 
-// auditedLog is one of the two, as far as it was read.
+// auditedLog is one of these two logs, as far as it was read.
 type auditedLog struct {
 	name   string // in the lines
-	place  int    // in exportAudit.last
+	place  int    // in fileAudit.last
 	has    *ledger.LogPart
 	at     *ledger.Tail
 	apply  func(*pb.Commit, ledger.Hash) error
-	damage error // why what follows is not judged
+	damage error // reason why later commits are not judged
 }
 
-// openLogs prepares for the logs that the header names.
+// openLogs prepares to read the logs that the header names.
 func (x *fileAudit) openLogs() {
 	h, shards := x.header, len(x.shards)
 	x.last = append(x.last, 0, 0)
@@ -44,8 +44,8 @@ func (x *fileAudit) openLogs() {
 	}
 }
 
-// begin goes to the first slot that the file has of the sale's log, if slots of earlier runs are
-// before it. before is the hash of the last of them, nil if that is not known yet.
+// begin moves to the first slot of the sale's log in the file, if slots of earlier runs precede
+// it. before is the hash of the last of them, nil if it is not known yet.
 func (l *auditedLog) begin(sale *ledger.Sale, before []byte) {
 	if l.has.First > 0 {
 		h := ledger.Head{Slot: l.has.First - 1}
@@ -57,7 +57,7 @@ func (l *auditedLog) begin(sale *ledger.Sale, before []byte) {
 
 func isLogCommit(line []byte) bool { return bytes.HasPrefix(line, []byte(`{"log":`)) }
 
-// logCommit takes in a line of one of the two logs.
+// logCommit reads the line of a commit of one of the two logs.
 func (x *fileAudit) logCommit() {
 	var c LogCommit
 	if err := json.Unmarshal(x.line, &c); err != nil {
@@ -95,8 +95,8 @@ func (x *fileAudit) logCommit() {
 	}
 }
 
-// fold takes in the commit of a line. Where the log's part begins behind earlier runs, the file
-// does not have what is before it.
+// fold applies the commit of a line. If the part of the log begins after earlier runs, the file
+// lacks the slot before it, and fold accepts the hash that the commit names.
 func (x *fileAudit) fold(l *auditedLog, c LogCommit) error {
 	if begins := x.last[l.place] == 0; begins && l.has.First > 0 {
 		first := new(pb.Commit)
@@ -122,8 +122,8 @@ func (x *fileAudit) fold(l *auditedLog, c LogCommit) error {
 	return l.apply(commit, hash)
 }
 
-// endLogs holds both logs against the header, after the last line, and forgets one that cannot be
-// relied on.
+// endLogs compares both logs with the header, after the last line, and drops a log that cannot be
+// trusted.
 func (x *fileAudit) endLogs() {
 	whole := func(l *auditedLog) bool {
 		if l.damage == nil && (l.at.Next() != l.has.First+l.has.Slots || l.at.Root() != l.has.Root) {
@@ -147,7 +147,7 @@ func (x *fileAudit) endLogs() {
 	}
 }
 
-// units checks that what units were stored is what the sale's log has planned.
+// units checks that the units stored are those that the sale's log has planned.
 func (x *fileAudit) units() {
 	if x.sale.Newest().GetUnits() == nil {
 		return
@@ -160,11 +160,11 @@ func (x *fileAudit) units() {
 	}
 }
 
-// added are the units that the generations have added which the shards have.
+// added returns the units that the generations of the shards have added.
 func (x *fileAudit) added() []ledger.Added { return addedTo(x.sale, x.shards) }
 
-// openUnits makes the reader of what the units are; nil if that cannot be told. A key that opens
-// nothing of the file is an error.
+// openUnits makes the reader of the units; nil if they cannot be read. A key that opens nothing
+// of the file is an error.
 func (x *fileAudit) openUnits(key *units.Key) error {
 	sealedWith := ""
 	if x.payloads != nil {
@@ -186,8 +186,8 @@ func (x *fileAudit) openUnits(key *units.Key) error {
 	return nil
 }
 
-// payloadsOf is what the line of a claim is to say of its units: what they are by the log of
-// units, or what it says if that cannot be told.
+// payloadsOf returns the payloads that the line of a claim must have by the log of units, or
+// those of the line if these are unknown.
 func (x *fileAudit) payloadsOf(line Claim, c ledger.Claim) []map[string]string {
 	if x.reader == nil {
 		return line.Payloads
@@ -204,7 +204,7 @@ func (x *fileAudit) payloadsOf(line Claim, c ledger.Claim) []map[string]string {
 	return all
 }
 
-// fileLog has the slots of one log, and can only be read.
+// fileLog is a read-only Logs with the slots of one log.
 type fileLog [][]byte
 
 func (f fileLog) Read(_ context.Context, _ string, from uint64, n int) (head []byte, entries [][]byte, err error) {

@@ -11,10 +11,10 @@ import (
 	"salectl/backends/ledger/payload"
 )
 
-// Check compares an export of shards as they are folded with what Write writes of them, byte for
-// byte. ErrCorrupt says that something was altered, added or left out since the export was written,
-// or that a log is not what was folded from it. Check keeps no more than a part of the export in
-// memory.
+// Check compares an export with the output of Write for shards in their folded state, byte for
+// byte. ErrCorrupt means that the export was altered or extended since it was written, or that a
+// log is not what was folded from it; io.ErrUnexpectedEOF means that the export ends too early.
+// Check keeps only a part of the export in memory.
 func Check(ctx context.Context, logs ledger.Logs, from io.Reader, sale string, log *ledger.Sale, shards []*ledger.State, payloads *payload.Reader) error {
 	compared := comparison{from: from, line: 1}
 	if err := Write(ctx, logs, sale, log, shards, payloads, &compared); err != nil {
@@ -29,11 +29,11 @@ func Check(ctx context.Context, logs ledger.Logs, from io.Reader, sale string, l
 	return nil
 }
 
-// comparison is a writer of what from must have.
+// comparison is an io.Writer that compares its input with from.
 type comparison struct {
 	from io.Reader
 	has  []byte
-	line int // the number of the one that is compared
+	line int // number of the line being compared
 }
 
 func (c *comparison) Write(want []byte) (int, error) {

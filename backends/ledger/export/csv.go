@@ -17,10 +17,10 @@ var csvColumns = []string{
 	"at", "held_until", "settled_at", "retired", "who", "why", "refund_due",
 }
 
-// WriteCSV writes the claims that match as a table for bookkeeping, in the order of an export:
-// RFC 4180, with a row of names behind a byte order mark, without which spreadsheets take UTF-8
-// for something else. It proves nothing, and has neither keys of requests nor what units are.
-// Ids, and what somebody else has chosen, are written as safe has it.
+// WriteCSV writes the claims that match f as a table for bookkeeping, in the order of an export:
+// RFC 4180, with a header row after a byte order mark, without which spreadsheets misread UTF-8.
+// The table proves nothing, and has neither keys of requests nor payloads of units. Ids, and texts
+// that others have chosen, are escaped by safe.
 func WriteCSV(ctx context.Context, logs ledger.Logs, sale string, log *ledger.Sale, shards []*ledger.State, f Filter, to io.Writer) error {
 	x, err := readOfSale(ctx, logs, log)
 	if err != nil {
@@ -68,10 +68,10 @@ func csvRow(c Claim, x *ofSale) []string {
 	}
 }
 
-// safe is a text that no spreadsheet takes for a formula, or changes because it looks like a
-// number or a date: users choose their ids, and payment services their references. One that
-// begins like a formula, or with an apostrophe, or may be changed, gets an apostrophe in front,
-// so that whoever takes one off has the text again.
+// safe returns text in a form that no spreadsheet takes for a formula, or changes because it
+// resembles a number or a date: users choose their ids, and payment services their references.
+// A text that begins like a formula or with an apostrophe, or that may be changed, gets an
+// apostrophe in front. Removing one apostrophe restores the text.
 func safe(text string) string {
 	if text != "" && strings.ContainsRune("=+-@\t\r\n'＝＋－＠", []rune(text)[0]) || changed.MatchString(text) && !kept.MatchString(text) {
 		return "'" + text
@@ -79,8 +79,8 @@ func safe(text string) string {
 	return text
 }
 
-// changed are texts of which spreadsheets make numbers, dates, times or truth values, and kept
-// are numbers that they show as they were: 0042, 1e5, 4-2-0 and MAR-1 are not.
+// changed matches texts that spreadsheets turn into numbers, dates, times or truth values; kept
+// matches numbers that they show unchanged, which 0042, 1e5, 4-2-0 and MAR-1 are not.
 var (
 	changed = regexp.MustCompile(`(?i)^([ .,]*[0-9]|(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*[-. /]*[0-9]|(true|false)$)`)
 	kept    = regexp.MustCompile(`^(0|[1-9][0-9]{0,14})$`)

@@ -10,25 +10,24 @@ import (
 	"salectl/backends/ledger/payload"
 )
 
-// KindExtract is what an extract's header says in its field kind.
+// KindExtract is the field kind of an extract's header.
 const KindExtract = "extract"
 
-// stateRefundDue is what a Filter takes beside the states of claims: a payment for the
-// claim is owed back, whatever its state.
+// stateRefundDue is a state of a Filter beside those of claims: a payment for the claim is
+// owed back, whatever its state.
 const stateRefundDue = "refund_due"
 
-// States are all that a Filter takes as a state.
+// States returns all states of a Filter.
 func States() []string {
 	return []string{
 		ledger.StateHeld.String(), ledger.StateSold.String(), ledger.StateExpired.String(), ledger.StateCancelled.String(), ledger.StateRefunded.String(), ledger.StateEntered.String(), stateRefundDue,
 	}
 }
 
-// Filter says which claims somebody looks for: those that all its fields match that
-// are set.
+// Filter selects claims: those that match all of its fields that are set.
 type Filter struct {
 	User  string `json:"user,omitempty"`
-	Unit  int64  `json:"unit,omitempty"`  // the claim has it, or had it last; 0: any
+	Unit  int64  `json:"unit,omitempty"`  // unit that the claim has, or had last; 0: any
 	State string `json:"state,omitempty"` // one of States
 }
 
@@ -46,26 +45,25 @@ func (f Filter) matches(c ledger.Claim) bool {
 	return f.State == "" || c.State.String() == f.State
 }
 
-// ExtractHeader is the first line of an extract: some of a sale's claims, each in the
-// line that it has in an export. It is no export, and nobody takes it for one: it is of
-// another kind, has no sale and uid where a Header has them, and none of the
-// commits that would prove it.
+// ExtractHeader is the first line of an extract: some of a sale's claims, each in its line
+// of an export. It cannot be mistaken for an export: it has another kind, no sale and uid
+// where a Header has them, and none of the commits that would prove it.
 type ExtractHeader struct {
 	Format int       `json:"format"` // Format of this package
 	Kind   string    `json:"kind"`   // KindExtract
 	Of     ExtractOf `json:"of"`
 	Filter Filter    `json:"filter"`
-	Claims int       `json:"claims"` // how many lines follow
+	Claims int       `json:"claims"` // number of lines that follow
 }
 
-// ExtractOf is the sale that an extract is of.
+// ExtractOf identifies the sale of an extract.
 type ExtractOf struct {
 	Sale string `json:"sale"`
 	UID  string `json:"uid"`
 }
 
-// Find returns the claims that match, by shard and in the order of their acceptance,
-// as lines of an export. What the units are worth is taken from the sale's own log.
+// Find returns the claims that match f, by shard and in the order of their acceptance, as
+// lines of an export. The amounts of red packets are from the sale's own log.
 func Find(ctx context.Context, logs ledger.Logs, sale string, log *ledger.Sale, shards []*ledger.State, payloads *payload.Reader, f Filter) ([]Claim, error) {
 	x, err := readOfSale(ctx, logs, log)
 	if err != nil {
@@ -86,7 +84,7 @@ func Find(ctx context.Context, logs ledger.Logs, sale string, log *ledger.Sale, 
 	return found, nil
 }
 
-// WriteExtract writes an extract of the shards as they are folded.
+// WriteExtract writes an extract of the shards in their folded state.
 func WriteExtract(ctx context.Context, logs ledger.Logs, sale string, log *ledger.Sale, shards []*ledger.State, payloads *payload.Reader, f Filter, to io.Writer) error {
 	found, err := Find(ctx, logs, sale, log, shards, payloads, f)
 	if err != nil {

@@ -18,10 +18,10 @@ import (
 // lineReader reads an export line by line.
 type lineReader struct {
 	lines *bufio.Reader
-	line  []byte // the last one read; none at the end
+	line  []byte // last line read; empty at the end
 }
 
-// next reads the next line, none at the end.
+// next reads the next line, which is empty at the end.
 func (r *lineReader) next() (err error) {
 	r.line, err = r.lines.ReadBytes('\n')
 	switch {
@@ -38,27 +38,27 @@ func isClaim(line []byte) bool { return bytes.HasPrefix(line, []byte(`{"claim":`
 type fileAudit struct {
 	*audit.Recount
 	lineReader
-	number int // of the line that was read last
+	number int // of the last line read
 	header Header
 	shards []*ledger.State
-	last   []int // by shard, then of logs: the line of the last commit that was taken in
+	last   []int // by shard, then by log: number of the line of the last commit applied
 	of     ofSale
 	worth  int64
 
 	logs     []*auditedLog
-	sale     *ledger.Sale // nil: its log cannot be relied on
-	payloads *payload.Log // nil: that log cannot
-	entries  [][]byte     // of that log
+	sale     *ledger.Sale // nil: its log cannot be trusted
+	payloads *payload.Log // nil: that log cannot be trusted
+	entries  [][]byte     // of the log of units
 	reader   *payload.Reader
-	locked   bool // what the units are is encrypted, and there is no key
+	locked   bool // the units are encrypted, and there is no key
 }
 
 func (x *fileAudit) at(format string, args ...any) {
 	x.Problem("line %d: %s", x.number, fmt.Sprintf(format, args...))
 }
 
-// endsOtherwise says that a log does not end in the file as the header says, by its place in last
-// and its next slot.
+// endsOtherwise returns the problem of a log that does not end in the file as the header says. place
+// is its index in last, next its next slot.
 func (x *fileAudit) endsOtherwise(place int, what string, next uint64) string {
 	if x.last[place] == 0 {
 		return fmt.Sprintf("%s has no slot %d, and a root in the header, line 1: its lines are missing, or the file ends too early", what, next)
@@ -66,7 +66,7 @@ func (x *fileAudit) endsOtherwise(place int, what string, next uint64) string {
 	return fmt.Sprintf("line %d: %s ends here otherwise than the header says, line 1: slots are missing behind it, or one of the two lines was altered", x.last[place], what)
 }
 
-// damaged reports whether a shard could not be read to its end, or any of them where shard is -1.
+// damaged reports whether a shard could not be applied to its end, or any of them if shard is -1.
 func (x *fileAudit) damaged(shard int) bool {
 	for i, b := range x.Books() {
 		if (shard < 0 || i == shard) && !b.Compared() {
@@ -76,8 +76,8 @@ func (x *fileAudit) damaged(shard int) bool {
 	return false
 }
 
-// differs tells in which fields the line that was read last differs from the one that should
-// be there.
+// differs reports the fields in which the last line read differs from want, the line that source
+// requires.
 func (x *fileAudit) differs(what string, want []byte, source string) {
 	if bytes.Equal(x.line, want) {
 		return
@@ -104,7 +104,7 @@ func (x *fileAudit) differs(what string, want []byte, source string) {
 	}
 }
 
-// fields are the values of an object as JSON, those of objects in it by names with a dot.
+// fields returns the values of a JSON object by name; those of nested objects have dotted names.
 func fields(line []byte) map[string]string {
 	all := make(map[string]string)
 	var walk func(prefix string, text json.RawMessage)

@@ -14,33 +14,33 @@ import (
 	"salectl/spec"
 )
 
-// What an export has of two logs besides those of the shards. By the sale's own log an audit
-// holds the shards against what was planned, by that of its units the claims against what was
-// stored.
+// An export has two logs besides those of the shards. An audit compares the shards with the
+// generations planned in the sale's own log, and the claims with the payloads stored in the log
+// of its units.
 
-// The logs, as the lines of their commits name them.
+// Names of the logs in the lines of their commits.
 const (
 	saleLogName  = "sale"
 	unitsLogName = "units"
 )
 
-// LogCommit is the line of a commit of such a log.
+// LogCommit is the line of a commit of one of these logs.
 type LogCommit struct {
 	Log    string `json:"log"` // sale or units
 	Slot   uint64 `json:"slot"`
 	Commit []byte `json:"commit"` // base64
-	// Hash is the SHA-256 of the bytes that the slot has, where Commit lacks the seed of a red
+	// Hash is the SHA-256 of the slot's stored bytes, if Commit lacks the seed of a red
 	// packet.
 	Hash *ledger.Hash `json:"hash,omitempty"`
 }
 
-// addedTo returns which plans have added units by the generations that an export of shards has.
+// addedTo returns the plans that have added units up to the newest generation of the shards.
 func addedTo(sale *ledger.Sale, shards []*ledger.State) []ledger.Added {
 	return sale.AddedBy(min(max(ledger.NewestGeneration(shards), 1), sale.Generation()))
 }
 
-// readUnits looks how much there is to export of what the units are. Somebody who is not to
-// have secrets does not get them encrypted either.
+// readUnits determines the part of the units' log to export. A redacted export omits secret
+// units even in encrypted form.
 func (x *ofSale) readUnits(ctx context.Context, payloads *payload.Reader, shards []*ledger.State) error {
 	if payloads == nil || x.redact != nil && payloads.Secret() {
 		return nil
@@ -72,10 +72,10 @@ type writtenLog struct {
 	name string // in the lines
 	from *ledger.Tail
 	has  ledger.LogPart
-	open bool // it is that of a red packet of which packets may still be given
+	open bool // its red packet has packets that may still be given
 }
 
-// logs are those that stand in an export with a header.
+// logs returns the logs of an export with header h.
 func (x *ofSale) logs(h Header) (all []writtenLog) {
 	if h.SaleLog != nil {
 		all = append(all, writtenLog{saleLogName, x.sale.RunTail(), *h.SaleLog, h.Packets != nil && len(h.Packets.Seed) == 0})
@@ -86,8 +86,8 @@ func (x *ofSale) logs(h Header) (all []writtenLog) {
 	return all
 }
 
-// newLogCommit is the line of a slot. While packets may still be given it lacks their seed:
-// who has it knows what each packet holds that nobody has yet.
+// newLogCommit returns the line of a slot. While packets may still be given it omits their seed,
+// which reveals the amount of each packet that no user has yet.
 func newLogCommit(log string, slot uint64, entry []byte, commit *pb.Commit, hash ledger.Hash, open bool) (LogCommit, error) {
 	line := LogCommit{Log: log, Slot: slot, Commit: entry}
 	if !open || !slices.ContainsFunc(commit.GetOps(), hasSeed) {
@@ -109,11 +109,11 @@ func newLogCommit(log string, slot uint64, entry []byte, commit *pb.Commit, hash
 
 func hasSeed(op *pb.Op) bool { return len(op.GetPlanned().GetSeed()) > 0 }
 
-// readAtOnce is how many slots of a log are read at once.
+// readAtOnce is the number of slots of a log that are read at once.
 const readAtOnce = 64
 
-// copySlots reads a log once more from where copied stands to a slot, before which it must
-// have the hash that was folded, and hands out what it has.
+// copySlots reads a log again, from the position of copied up to slot to, and calls each for its
+// slots. The hash before slot to must be root, the one that was folded.
 func copySlots(ctx context.Context, logs ledger.Logs, copied *ledger.Tail, to uint64, root ledger.Hash, each func(slot uint64, entry []byte, commit *pb.Commit, hash ledger.Hash) error) error {
 	for copied.Next() < to {
 		_, entries, err := logs.Read(ctx, copied.Log(), copied.Next(), readAtOnce)

@@ -5,29 +5,28 @@ import (
 	"salectl/spec"
 )
 
-// Packets is the part of the header that says what a red packet came to,
-// and all that its amounts follow from: who has spec.RedPacket.Deal can check
-// every line of the export by the export alone. Amounts are exact decimals with
-// all digits that the currency has.
+// Packets is the part of the header with the result of a red packet and all that determines its
+// amounts: with spec.RedPacket.Deal every line of the export can be checked by the export alone.
+// Amounts are exact decimals with all digits of the currency.
 type Packets struct {
 	Currency   string      `json:"currency"` // ISO 4217
 	Total      string      `json:"total"`
-	Granted    string      `json:"granted"` // in packets that somebody has
+	Granted    string      `json:"granted"` // sum of the packets that users have
 	Refund     string      `json:"refund"`  // the rest
 	Split      spec.Split  `json:"split"`
 	Min        string      `json:"min"`            // of one packet
 	Packets    int64       `json:"packets"`        // their number
-	Commitment ledger.Hash `json:"commitment"`     // to the seed, and to what amounts follow from besides
+	Commitment ledger.Hash `json:"commitment"`     // to the seed, and to all else that determines the amounts
 	Seed       []byte      `json:"seed,omitempty"` // base64, 32 bytes; left out while a packet may still be given
 }
 
-// redPacket is a red packet as it was dealt; nil: units are no packets.
+// redPacket is a red packet with its packets as dealt; nil: the units are not packets.
 type redPacket struct {
 	*ledger.RedPacket
 	dealt *spec.Packets // nil: in an export without the seed
 }
 
-// packetsOf is what the units of a sale are worth.
+// packetsOf returns the red packet of a sale, nil if its units are not packets.
 func packetsOf(sale *ledger.Sale) (*redPacket, error) {
 	red, err := ledger.RedPacketOf(sale)
 	if red == nil {
@@ -36,8 +35,8 @@ func packetsOf(sale *ledger.Sale) (*redPacket, error) {
 	return &redPacket{red, red.Deal()}, nil
 }
 
-// header is the part of the header, for shards as they are folded. Where nothing is dealt it
-// does not know what was granted.
+// header returns the part of the header for shards in their folded state. If p.dealt is nil, the
+// amount granted is unknown and Granted is 0.
 func (p *redPacket) header(shards []*ledger.State) *Packets {
 	if p == nil {
 		return nil
@@ -45,7 +44,7 @@ func (p *redPacket) header(shards []*ledger.State) *Packets {
 	granted, seed := int64(0), p.Seed()
 	for _, s := range shards {
 		if !givesNothing(s) {
-			seed = nil // who has it knows what each packet holds that nobody has yet
+			seed = nil // it reveals the amounts of packets that no user has yet
 		}
 		for i := range s.Claims() {
 			if c := s.Claim(i); p.dealt != nil && (c.State == ledger.StateSold || c.State == ledger.StateHeld) {
@@ -59,7 +58,7 @@ func (p *redPacket) header(shards []*ledger.State) *Packets {
 	}
 }
 
-// amounts is what a claim's units are worth, in their order.
+// amounts returns the amounts of a claim's units, in their order.
 func (p *redPacket) amounts(units []int64) (all []string) {
 	if p == nil || p.dealt == nil {
 		return nil
@@ -70,11 +69,11 @@ func (p *redPacket) amounts(units []int64) (all []string) {
 	return all
 }
 
-// givesNothing reports whether the shard gives nothing to anybody any more, whatever comes.
+// givesNothing reports whether the shard can give no units any more.
 func givesNothing(s *ledger.State) bool { return s.Sealed() || s.Phase == ledger.PhaseClosed }
 
-// all reports whether shards have as many units as there are packets. It adds up limits and not
-// counts: a transfer that was received and not acknowledged yet is in the counts of two shards.
+// all reports whether the shards have as many units as there are packets. It adds limits rather
+// than counts: a transfer received and not yet acknowledged is in the counts of two shards.
 func (p *redPacket) all(shards []*ledger.State) bool {
 	limit := int64(0)
 	for _, s := range shards {

@@ -10,17 +10,16 @@ import (
 	"salectl/draw"
 )
 
-// ErrDrawRedacted says that the export of a draw is not redacted: its order follows from the
-// keys, and draw.Publish writes a list without them that can be verified.
+// ErrDrawRedacted reports that a draw cannot be exported in redacted form: its order follows from
+// the keys. draw.Publish writes a list without keys that can be verified.
 var ErrDrawRedacted = errors.New("a draw is not exported without its keys: 'salectl draw publish' writes its list without users and keys, for everybody to verify")
 
-// redaction takes out of an export what only its owner may have, for somebody who is to look
-// at the rest; nil takes nothing out. Gone are the keys of requests, since whoever has user and
-// key hears what became of the claim; what units are, if it is secret; and the digests of what
-// rules knew of users, which can be guessed.
+// redaction removes from an export what only the owner of the sale may have; nil removes nothing.
+// It removes the keys of requests, since user and key give access to the result of a claim; what
+// units are, if that is secret; and the digests of what rules knew of users, which can be guessed.
 //
-// A key is replaced by its digest in lines and commits, so that two requests are two still, and
-// whoever knows a key finds its claim. It is that of draw.Label.
+// A key is replaced by its digest, that of draw.Label, in lines and commits. So two requests
+// remain distinct, and a reader who knows a key finds its claim.
 type redaction struct {
 	uid    string
 	secret bool // what units are is secret
@@ -41,13 +40,13 @@ func (r *redaction) claim(line *Claim) {
 	}
 }
 
-// redactedLine replaces the key of a line by its digest.
+// redactedLine replaces the key of a line by its digest, and removes its attributes.
 func redactedLine(line *Claim, digest string) {
 	line.Key, line.KeyBase64, line.Attributes, line.KeyDigest = "", nil, "", new(draw.Digest)
 	copy(line.KeyDigest[:], digest)
 }
 
-// commit returns a commit without what is redacted. What it is given stays as it is.
+// commit returns the encoded form of c without what is redacted. It does not change c.
 func (r *redaction) commit(c *pb.Commit) ([]byte, error) {
 	c = proto.CloneOf(c)
 	for _, op := range c.GetOps() {

@@ -9,7 +9,7 @@ import (
 // ofSale is what an export needs of the sale's own log, and of that of its units.
 type ofSale struct {
 	sale    *ledger.Sale
-	units   *ledger.LogPart    // nil: the units are numbers, or what they are is left out
+	units   *ledger.LogPart    // nil: the units are numbers, or their payloads are omitted
 	packets *redPacket         // nil: units are no packets of money
 	draw    *ledger.DrawResult // nil: the sale is no draw
 	redact  *redaction         // nil: nothing is redacted
@@ -22,7 +22,7 @@ func (x *ofSale) amounts(units []int64) []string {
 	return x.packets.amounts(units)
 }
 
-// readOfSale takes from the sale's own log what an export needs of it.
+// readOfSale reads from the sale's own log, and the heads of a draw's shards, what an export needs.
 func readOfSale(ctx context.Context, logs ledger.Logs, sale *ledger.Sale) (*ofSale, error) {
 	packets, err := packetsOf(sale)
 	if err != nil {

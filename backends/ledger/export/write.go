@@ -1,20 +1,20 @@
-// Package export writes a sale's ledger to a file, finds claims in a ledger, and judges such files.
+// Package export writes a sale's ledger to a file, finds claims in a ledger, and audits such files.
 //
-// An export is NDJSON: a header, a line for each claim, then a line for each commit of the shards,
-// at last those of the sale's own log and of the log of its units. Nothing in it depends on when
-// or where it was written, so two exports of one sealed sale are the same bytes. Write is given
-// shards as they are folded (ledger.LoadShards) and reads their commits once more: ErrCorrupt says
-// that they are others than were folded. WriteRedacted leaves out what only the owner of a sale may
-// have; WriteCSV and WriteExtract write parts, which prove nothing.
+// An export is NDJSON: a header, a line for each claim, a line for each commit of the shards, and
+// at last the commits of the sale's own log and of the log of its units. Nothing in it depends on
+// when or where it was written, so two exports of one sealed sale are the same bytes. Write takes
+// shards in their folded state (ledger.LoadShards) and reads their commits again: ErrCorrupt means
+// that these differ from those that were folded. WriteRedacted omits what only the owner of a sale
+// may have. WriteCSV and WriteExtract write parts, which prove nothing.
 //
 // Check compares an export with the ledger that it was written from, before that is deleted. Audit
-// has the file alone: it recounts the commits in it by package audit, and holds the header and the
-// lines of the claims against what these fold to. It says what such a file cannot prove.
+// has the file alone: it recounts the commits by package audit, and compares the header and the
+// lines of the claims with the result. It reports what such a file cannot prove.
 //
-// Callers choose a cut of the shards, keep the file safe and complete (a write that fails leaves a
-// part of one), and name a key to read units that are encrypted.
+// Callers choose a cut of the shards, keep the file safe and complete (a failed write leaves a part
+// of one), and provide the key to read encrypted units.
 //
-// Audit is here rather than in package audit because a line is what the reducer makes of a claim:
+// Audit is here rather than in package audit because a line is derived from a claim of the reducer:
 // so export imports audit, and audit knows neither exports nor the reducer.
 package export
 
@@ -37,32 +37,32 @@ import (
 // Format is the version of the format, in the header's field format.
 const Format = 1
 
-// Kind is what the header's field kind says, and no other file of salectl.
+// Kind is the field kind of an export's header. No other file of salectl has it.
 const Kind = "export"
 
-// Header is the first line.
+// Header is the first line of an export.
 type Header struct {
 	Format int           `json:"format"`
 	Kind   string        `json:"kind"`
 	Sale   string        `json:"sale"`
 	UID    string        `json:"uid"`
-	Roots  []ledger.Hash `json:"roots"` // of each shard: the hash of its last slot
+	Roots  []ledger.Hash `json:"roots"` // by shard: hash of its last slot
 	Counts Counts        `json:"counts"`
 
-	// The logs that follow the commits of the shards: the sale's own, which says what was
-	// planned, and that of what its units are, nil if they are numbers or it is left out.
-	// Files that were written before there were such logs have none of them.
+	// The logs that follow the commits of the shards: the sale's own, with the planned
+	// generations, and that of its units, nil if these are numbers or are omitted. Files
+	// written before such logs were exported have neither.
 	SaleLog  *ledger.LogPart `json:"saleLog,omitempty"`
 	UnitsLog *ledger.LogPart `json:"unitsLog,omitempty"`
 
-	// Redacted says that keys are replaced by digests, and what else is gone that
-	// only the owner of an export may have.
+	// Redacted means that keys are replaced by digests, and that other data is omitted
+	// which only the owner of an export may have.
 	Redacted bool `json:"redacted,omitempty"`
 
-	// Packets is what the units came to, nil if they are no packets of money.
+	// Packets is the result of the red packet, nil if the units are not packets of money.
 	Packets *Packets `json:"packets,omitempty"`
 
-	// Draw is how the sale was drawn, nil if it was not: draw.Verify works it out again.
+	// Draw is the record of the draw, nil if the sale is not a draw: draw.Verify recomputes it.
 	Draw *draw.Record `json:"draw,omitempty"`
 }
 
@@ -78,43 +78,43 @@ type Counts struct {
 	ledger.Outcomes
 }
 
-// Claim is the line of a claim. A key that is no UTF-8 text is written as
-// base64 in keyBase64 instead.
+// Claim is the line of a claim. A key that is not UTF-8 text is written in base64 as
+// keyBase64 instead.
 type Claim struct {
-	Claim   string   `json:"claim"` // as Claim.ID has it
+	Claim   string   `json:"claim"` // ID by ledger.Claim.ID
 	Sale    string   `json:"sale"`
 	User    string   `json:"user"`
 	Units   []int64  `json:"units"`
 	Asked   int64    `json:"asked,omitempty"`   // units asked for, where fewer were given
-	Amounts []string `json:"amounts,omitempty"` // of a red packet: what each unit is worth
-	// Payloads is what each of the units is, by the names of what it has. Secrets are left out
-	// of a claim that was never sold: its buyer has not been told them.
+	Amounts []string `json:"amounts,omitempty"` // of a red packet: the amount of each unit
+	// Payloads has the payload of each unit, by the names of its columns. Secrets are omitted
+	// if the claim was never sold: its buyer has not received them.
 	Payloads  []map[string]string `json:"payloads,omitempty"`
 	State     string              `json:"state"` // sold, held, cancelled, expired, refunded, entered
 	At        string              `json:"at"`    // RFC 3339, UTC
 	Key       string              `json:"key,omitempty"`
 	KeyBase64 []byte              `json:"keyBase64,omitempty"`
 
-	// KeyDigest stands for the key where that was redacted.
+	// KeyDigest replaces a redacted key.
 	KeyDigest *draw.Digest `json:"keyDigest,omitempty"`
 
-	// Of an entry of a draw: its label, and its rank if that was published.
+	// Of an entry of a draw: its label, and its rank; 0: not published.
 	Label *draw.Digest `json:"label,omitempty"`
 	Rank  int64        `json:"rank,omitempty"`
 
-	// Of a claim that rules have let in: the hash of the rule set, and the first 16 bytes
+	// Of a claim that rules have admitted: the hash of the rule set, and the first 16 bytes
 	// of the digest of what was known of the user, both in hex.
 	Rules      string `json:"rules,omitempty"`
 	Attributes string `json:"attributes,omitempty"`
 
-	// Of a claim that was held or refunded: its deadline, what its state came to at
-	// last, and which payments bought it and which bought nothing.
+	// Of a claim that was held or refunded: its deadline, the last change of its state, and
+	// the payments that bought it and that bought nothing.
 	HeldUntil string   `json:"heldUntil,omitempty"` // RFC 3339, UTC, as below
 	SettledAt string   `json:"settledAt,omitempty"`
 	Who       string   `json:"who,omitempty"`
 	Why       string   `json:"why,omitempty"`
 	Payment   string   `json:"payment,omitempty"`
-	Retired   bool     `json:"retired,omitempty"` // its units went out of the sale
+	Retired   bool     `json:"retired,omitempty"` // its units left the sale
 	RefundDue []string `json:"refundDue,omitempty"`
 }
 
@@ -123,12 +123,12 @@ type Commit struct {
 	Shard  int    `json:"shard"`
 	Slot   uint64 `json:"slot"`
 	Commit []byte `json:"commit"` // base64
-	// Hash is the SHA-256 of the bytes that the slot has, where Commit is redacted.
+	// Hash is the SHA-256 of the slot's stored bytes, if Commit is redacted.
 	Hash *ledger.Hash `json:"hash,omitempty"`
 }
 
-// NewHeader returns the first line of an export of the shards as they are folded,
-// but for what only the sale's own log says.
+// NewHeader returns the first line of an export of the shards in their folded state,
+// without the data of the sale's own log.
 func NewHeader(sale string, uid string, shards []*ledger.State) Header {
 	h := Header{Format: Format, Kind: Kind, Sale: sale, UID: uid}
 	for _, s := range shards {
@@ -145,9 +145,9 @@ func NewHeader(sale string, uid string, shards []*ledger.State) Header {
 	return h
 }
 
-// Write writes an export of the shards and the sale's own log as they are folded. The commits are
-// read once more and must hash to the same roots. The sale's own log must have every generation that
-// the shards have; what units are is read by payloads, which is nil where they are numbers.
+// Write writes an export of the shards and the sale's own log in their folded state. It reads the
+// commits again, which must hash to the same roots. log must have every generation that the shards
+// have. payloads reads what the units are; it is nil if they are numbers.
 func Write(ctx context.Context, logs ledger.Logs, sale string, log *ledger.Sale, shards []*ledger.State, payloads *payload.Reader, to io.Writer) error {
 	x, err := readOfSale(ctx, logs, log)
 	if err != nil {
@@ -156,8 +156,8 @@ func Write(ctx context.Context, logs ledger.Logs, sale string, log *ledger.Sale,
 	return x.write(ctx, logs, sale, log.UID(), shards, payloads, to)
 }
 
-// WriteRedacted is Write for somebody who is not to have the keys of requests, see
-// redaction. That of a draw is ErrDrawRedacted.
+// WriteRedacted is like Write, without the keys of requests and other data of the owner, see
+// redaction. A draw is ErrDrawRedacted.
 func WriteRedacted(ctx context.Context, logs ledger.Logs, sale string, log *ledger.Sale, shards []*ledger.State, payloads *payload.Reader, to io.Writer) error {
 	x, err := readOfSale(ctx, logs, log)
 	if err != nil {
@@ -204,7 +204,7 @@ func (x *ofSale) write(ctx context.Context, logs ledger.Logs, sale, uid string, 
 	return w.Flush()
 }
 
-// header is the first line of the shards as they are folded.
+// header returns the first line for the shards in their folded state.
 func (x *ofSale) header(sale, uid string, shards []*ledger.State) Header {
 	h := NewHeader(sale, uid, shards)
 	h.Redacted = x.redact != nil
@@ -215,7 +215,7 @@ func (x *ofSale) header(sale, uid string, shards []*ledger.State) Header {
 	return h
 }
 
-// claim is the line of a claim, with what its units are.
+// claim returns the line of a claim, with the payloads of its units.
 func (x *ofSale) claim(ctx context.Context, payloads *payload.Reader, sale string, shard int, c ledger.Claim) (Claim, error) {
 	line := claimLine(sale, shard, c, x)
 	told, err := payloads.OfClaim(ctx, c)
@@ -263,7 +263,7 @@ func writeCommits(ctx context.Context, logs ledger.Logs, shard int, s *ledger.St
 	})
 }
 
-// encode is a line as Write writes it.
+// encode returns a line as Write writes it.
 func encode(v any) []byte {
 	var line bytes.Buffer
 	if err := lineEncoder(&line).Encode(v); err != nil {
