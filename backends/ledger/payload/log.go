@@ -1,14 +1,14 @@
-// Package payload stores and reads what the units of a sale are, where they are more than numbers:
-// codes, seats, or other texts that their buyers are told.
+// Package payload stores and reads the payloads of a sale's units, where these are more than numbers:
+// codes, seats, or other texts that their buyers receive.
 //
-// They stand in a log of their own, which nobody owns: whoever carries out a plan appends to it
-// with a ledger.Writer, before the sale's log has the plan. Log folds that log and keeps where each
-// unit stands. Reader reads the units themselves, opens those that are sealed with a key, and keeps
-// what it has read last; its methods are safe for concurrent use. A sealed payload cannot be moved
-// to another unit, plan or sale (Seal): ErrCorrupt says that one was.
+// Payloads are in a log of their own, which has no owner: any process that carries out a plan appends
+// to it with a ledger.Writer, before the sale's log has the plan. Log folds that log and keeps the slot
+// of each unit. Reader reads the payloads, opens those that are sealed with a key, and caches those
+// read last; its methods are safe for concurrent use. A sealed payload cannot be moved to another
+// unit, plan or sale (Seal): ErrCorrupt reports that one was.
 //
-// Which plan has added a unit is for the sale's log to say, and for callers to hand on (Follow).
-// They also decide who is told: Reader.Tells says what a claim's buyer may know.
+// The sale's log determines which plan has added a unit; callers pass that on (Follow). They also
+// decide who receives a payload: Reader.Tells reports whether a claim's buyer may.
 package payload
 
 import (
@@ -20,29 +20,27 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
-// Log is what the log of a run's units has: for each plan that adds units to the run,
-// where it says what they are. Like ledger.State it is never anything but a fold. It keeps places
-// and not the payloads, which may be many.
+// Log is the fold of the log of a run's units and nothing else: for each plan that adds units to
+// the run, the slots of their payloads. It does not keep the payloads, which may be many.
 //
-// Whoever carries out a plan stores what its units are before the sale's log has its
-// Planned. So there may be payloads of plans that came to nothing, for numbers that
-// another plan has given to other units: which plan has added a unit the sale's log says.
-// Several processes that carry out one plan store the same units; what is stored twice
-// counts once.
+// A process that carries out a plan stores its payloads before the sale's log has its Planned.
+// So there may be payloads of plans that failed, for numbers that another plan has given to
+// other units: the sale's log determines which plan has added a unit. Several processes that
+// carry out one plan store the same payloads; a payload that is stored twice counts once.
 type Log struct {
 	tail   *ledger.Tail
 	plans  map[ledger.Hash]*planPayloads
 	hashes []ledger.Hash // of each slot
 }
 
-// planPayloads are those of one plan.
+// planPayloads are the payloads of one plan.
 type planPayloads struct {
 	columns []string
 	key     string
 	parts   []part // each begins where the one before ends
 }
 
-// part are units of one slot.
+// part is a range of units in one slot.
 type part struct {
 	units ledger.Range
 	slot  uint64
@@ -62,7 +60,7 @@ func (p *Log) Next() uint64 { return p.tail.Next() }
 // Root returns the hash of the last slot folded.
 func (p *Log) Root() ledger.Hash { return p.tail.Root() }
 
-// Fold takes in the next slot. After an error the state is of no use.
+// Fold applies the entry of the next slot. After an error the state must not be used.
 func (p *Log) Fold(entry []byte) error {
 	commit, err := p.tail.Decode(entry)
 	if err != nil {
@@ -71,7 +69,7 @@ func (p *Log) Fold(entry []byte) error {
 	return p.Apply(commit, sha256.Sum256(entry))
 }
 
-// Apply takes in a commit whose stored bytes are known to be right.
+// Apply applies a commit whose stored bytes are known to be right.
 func (p *Log) Apply(c *pb.Commit, hash ledger.Hash) error {
 	payload, err := payloadOf(c)
 	if err != nil {
@@ -85,7 +83,7 @@ func (p *Log) Apply(c *pb.Commit, hash ledger.Hash) error {
 	return nil
 }
 
-// payloadOf is the one op that a commit of such a log has.
+// payloadOf returns the one op of a commit in a log of units.
 func payloadOf(c *pb.Commit) (*pb.Payload, error) {
 	if ops := c.GetOps(); len(ops) == 1 && ops[0].GetPayload() != nil {
 		return ops[0].GetPayload(), nil
@@ -93,7 +91,7 @@ func payloadOf(c *pb.Commit) (*pb.Payload, error) {
 	return nil, fmt.Errorf("it is of a kind that no log of units has (written by a newer version?)")
 }
 
-// add takes a payload in, or only says whether it could be.
+// add records a payload or, unless keep is set, only checks it.
 func (p *Log) add(op *pb.Payload, keep bool) error {
 	var plan ledger.Hash
 	if len(op.GetPlan()) != len(plan) || op.GetCount() < 1 || !(ledger.Range{First: op.GetFirst(), Count: op.GetCount()}).Valid() {
@@ -118,12 +116,12 @@ func (p *Log) add(op *pb.Payload, keep bool) error {
 	return nil
 }
 
-// end is the unit behind the last that is stored.
+// end returns the unit after the last one stored.
 func (k *planPayloads) end() int64 {
 	return k.parts[len(k.parts)-1].units.End()
 }
 
-// Stored returns the unit behind the last of a plan that is stored; 0: none is.
+// Stored returns the unit after the last one of a plan that is stored; 0: none is.
 func (p *Log) Stored(plan ledger.Hash) int64 {
 	if known := p.plans[plan]; known != nil {
 		return known.end()
@@ -131,7 +129,7 @@ func (p *Log) Stored(plan ledger.Hash) int64 {
 	return 0
 }
 
-// Find returns the slot that has a unit of a plan, and the units beside it there.
+// Find returns the slot that has a unit of a plan, and the range of units in that slot.
 func (p *Log) Find(plan ledger.Hash, unit int64) (slot uint64, beside ledger.Range, ok bool) {
 	known := p.plans[plan]
 	if known == nil {
@@ -144,8 +142,8 @@ func (p *Log) Find(plan ledger.Hash, unit int64) (slot uint64, beside ledger.Ran
 	return known.parts[i].slot, known.parts[i].units, true
 }
 
-// Part returns how much of the log an export has: to the last of those units that plans have
-// added, nil if none is stored.
+// Part returns the part of the log to export: up to the last stored unit of the plans in added,
+// nil if none is stored.
 func (p *Log) Part(added []ledger.Added) *ledger.LogPart {
 	next := uint64(0)
 	for _, a := range added {
@@ -159,7 +157,7 @@ func (p *Log) Part(added []ledger.Added) *ledger.LogPart {
 	return &ledger.LogPart{Slots: next, Root: p.hashes[next-1]}
 }
 
-// Missing returns those units of a plan that the log does not say anything of.
+// Missing returns the units of a plan whose payloads the log does not have.
 func (p *Log) Missing(a ledger.Added) ledger.Units {
 	missing := ledger.Units{a.Units}
 	if known := p.plans[a.Plan]; known != nil {
@@ -178,7 +176,7 @@ func (p *Log) KeyID() (id string) {
 	return id
 }
 
-// Entry encodes a payload to follow. It fails on one that could not.
+// Entry encodes the next commit, with op. It fails if the log would reject op.
 func (p *Log) Entry(writer []byte, timeUs int64, op *pb.Payload) (*ledger.Entry, error) {
 	if err := p.add(op, false); err != nil {
 		return nil, fmt.Errorf("log %s, slot %d: %w", p.tail.Log(), p.tail.Next(), err)

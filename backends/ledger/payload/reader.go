@@ -17,8 +17,8 @@ import (
 	"salectl/units"
 )
 
-// Reader reads what the units of a run are: the sale's log says which plan has added
-// a unit, and the log of units what that plan says of it. It keeps what it has read last, so
+// Reader reads the payloads of a run's units: the sale's log determines which plan has added a
+// unit, and the log of units has the payload under that plan. It caches the slots read last, so
 // that units which are sold one after another are read together. Its methods are safe for
 // concurrent use.
 type Reader struct {
@@ -26,19 +26,19 @@ type Reader struct {
 	key  *units.Key
 
 	mu     sync.Mutex
-	added  []ledger.Added // to the run, as far as the reader was told
+	added  []ledger.Added // to the run, as last passed to Follow
 	fold   *Log
 	kept   map[uint64]*keptSlot
-	oldest []uint64 // slots that are kept, in the order in which they were read
+	oldest []uint64 // cached slots, in the order in which they were read
 
 	numbers map[string]int64 // by name, of the units before next
-	next    int64            // 0: none was taken down yet
+	next    int64            // 0: none is indexed yet
 
-	reading  turn // one read at a time: who waits finds what was read meanwhile
-	indexing turn // who takes down names, and reads for that slot by slot
+	reading  turn // serializes reads: a waiter finds the slots read meanwhile
+	indexing turn // serializes index, which holds reading for one slot at a time
 }
 
-// turn is a mutex for which nobody waits longer than their context.
+// turn is a mutex whose lock fails once the caller's context ends.
 type turn chan struct{}
 
 func (t turn) lock(ctx context.Context) error {
@@ -52,31 +52,31 @@ func (t turn) lock(ctx context.Context) error {
 
 func (t turn) unlock() { <-t }
 
-// keptSlot is what a slot of the log of units has, opened.
+// keptSlot is a slot of the log of units, opened.
 type keptSlot struct {
 	units   ledger.Range
 	columns []string
-	values  []string // of one unit after the other, as many as there are columns
+	values  []string // of one unit after the other, one per column
 }
 
-// of returns what a unit is, which the slot has.
+// of returns the payload of a unit, which the slot must have.
 func (k *keptSlot) of(unit int64) Fields {
 	n := len(k.columns)
 	at := int(unit-k.units.First) * n
 	return Fields{Columns: k.columns, Values: k.values[at : at+n : at+n]}
 }
 
-// keptSlots is how many slots are kept. A slot has some 64 kB.
+// keptSlots is the maximum number of cached slots. A slot has some 64 kB.
 const keptSlots = 256
 
-// NewReader returns the reader of what the units of a run are; nil as key if they are
-// public. It knows of no unit before Follow.
+// NewReader returns a reader of the payloads of a run's units. key is nil if they are public.
+// The reader has no units before Follow.
 func NewReader(logs ledger.Logs, uid string, key *units.Key) *Reader {
 	return NewReaderOf(logs, NewLog(spec.UnitsLog(uid)), key)
 }
 
-// NewReaderOf is NewReader of a log that may be read in part, which is the reader's
-// from then on.
+// NewReaderOf is like NewReader, for a log that may be partly read. The reader owns the log from
+// then on.
 func NewReaderOf(logs ledger.Logs, log *Log, key *units.Key) *Reader {
 	return &Reader{
 		logs: logs, key: key, fold: log, kept: make(map[uint64]*keptSlot),
@@ -84,25 +84,24 @@ func NewReaderOf(logs ledger.Logs, log *Log, key *units.Key) *Reader {
 	}
 }
 
-// Fields is the payload of one unit: what it is.
+// Fields is the payload of one unit.
 type Fields struct {
-	Columns []string // names of what it has
+	Columns []string // names of the columns
 	Values  []string // by column; the first is the unit's name
 }
 
-// ErrUnreadable says that what a unit is cannot be told: it was never stored, or it is
-// sealed with another key.
+// ErrUnreadable reports that a payload cannot be read: it was never stored, or it is sealed
+// with another key.
 var ErrUnreadable = errors.New("what the unit is cannot be told")
 
-// Follow tells the reader which units the plans of the run have added, as Sale.Added has
-// them.
+// Follow sets the units that the plans of the run have added, as returned by Sale.Added.
 func (r *Reader) Follow(added []ledger.Added) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.added = added
 }
 
-// planOf returns the plan that has added a unit. mu is held.
+// planOf returns the plan that has added a unit. mu must be held.
 func (r *Reader) planOf(unit int64) (plan ledger.Hash, ok bool) {
 	i, found := slices.BinarySearchFunc(r.added, unit, func(a ledger.Added, unit int64) int { return a.Units.Compare(unit) })
 	if !found {
@@ -111,7 +110,7 @@ func (r *Reader) planOf(unit int64) (plan ledger.Hash, ok bool) {
 	return r.added[i].Plan, true
 }
 
-// Kept returns what units are if that needs no reading.
+// Kept returns the payloads of units if all are cached.
 func (r *Reader) Kept(numbers []int64) ([]Fields, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -126,7 +125,7 @@ func (r *Reader) Kept(numbers []int64) ([]Fields, bool) {
 	return found, true
 }
 
-// keptUnit returns what a unit is, if its slot is kept. mu is held.
+// keptUnit returns the payload of a unit if its slot is cached. mu must be held.
 func (r *Reader) keptUnit(unit int64) (Fields, bool) {
 	plan, ok := r.planOf(unit)
 	if !ok {
@@ -143,7 +142,7 @@ func (r *Reader) keptUnit(unit int64) (Fields, bool) {
 	return kept.of(unit), true
 }
 
-// Read returns what units are, in their order.
+// Read returns the payloads of units, in their order.
 func (r *Reader) Read(ctx context.Context, numbers []int64) ([]Fields, error) {
 	if found, ok := r.Kept(numbers); ok {
 		return found, nil
@@ -163,7 +162,7 @@ func (r *Reader) Read(ctx context.Context, numbers []int64) ([]Fields, error) {
 	return found, nil
 }
 
-// read returns what a unit is, after a read if it has to. reading is held.
+// read returns the payload of a unit, and reads its slot if necessary. reading must be held.
 func (r *Reader) read(ctx context.Context, unit int64) (Fields, error) {
 	r.mu.Lock()
 	plan, added := r.planOf(unit)
@@ -184,8 +183,8 @@ func (r *Reader) read(ctx context.Context, unit int64) (Fields, error) {
 	return kept.of(unit), nil
 }
 
-// slot returns the slot that has a unit of a plan, as far as the log was read, after a read
-// if it is not kept. reading is held.
+// slot returns the slot that has a unit of a plan, and reads it if it is not cached. The log
+// must have been read beyond it. reading must be held.
 func (r *Reader) slot(ctx context.Context, plan ledger.Hash, unit int64) (*keptSlot, error) {
 	r.mu.Lock()
 	slot, _, stored := r.fold.Find(plan, unit)
@@ -200,8 +199,8 @@ func (r *Reader) slot(ctx context.Context, plan ledger.Hash, unit int64) (*keptS
 	return r.load(ctx, plan, unit, slot)
 }
 
-// CatchUp reads where the units are in their log, as far as that goes, so that nobody who
-// asks for one of them has to wait for it.
+// CatchUp reads the slots of all units in their log, so that no later read of a unit has to
+// wait for that. It does not cache payloads.
 func (r *Reader) CatchUp(ctx context.Context) error {
 	if err := r.reading.lock(ctx); err != nil {
 		return err
@@ -210,13 +209,13 @@ func (r *Reader) CatchUp(ctx context.Context) error {
 	return r.catchUp(ctx)
 }
 
-// catchUp reads the log of units to its end. reading is held.
+// catchUp reads the log of units to its end. reading must be held.
 func (r *Reader) catchUp(ctx context.Context) error {
 	_, err := ledger.Load(ctx, r.logs, r.fold.Log(), lockedFolder{r.fold, &r.mu})
 	return err
 }
 
-// lockedFolder folds under a lock.
+// lockedFolder is a Log that folds under a lock.
 type lockedFolder struct {
 	*Log
 	mu *sync.Mutex
@@ -228,7 +227,7 @@ func (f lockedFolder) Fold(entry []byte) error {
 	return f.Log.Fold(entry)
 }
 
-// load reads a slot, keeps and returns it. reading is held.
+// load reads a slot, caches and returns it. reading must be held.
 func (r *Reader) load(ctx context.Context, plan ledger.Hash, unit int64, slot uint64) (*keptSlot, error) {
 	op, err := readSlot(ctx, r.logs, r.fold.Log(), slot)
 	if err != nil {
@@ -279,8 +278,8 @@ func readSlot(ctx context.Context, logs ledger.Logs, log string, slot uint64) (*
 	return op, nil
 }
 
-// CheckKey reports whether what the units of a sale's present run are can be read with a key;
-// nil is that of public ones.
+// CheckKey returns an error unless key opens the payloads of a sale's present run. key is nil
+// for public ones. It reads slot 0 of their log.
 func CheckKey(ctx context.Context, logs ledger.Logs, sale *ledger.Sale, key *units.Key) error {
 	if len(sale.Newest().GetUnits()) == 0 {
 		return nil
@@ -293,8 +292,8 @@ func CheckKey(ctx context.Context, logs ledger.Logs, sale *ledger.Sale, key *uni
 	return err
 }
 
-// Seal makes the payload of units of a plan, the first of which has a number. With a
-// key they are sealed to the place that they have in the log.
+// Seal returns the payload of the units of a plan, whose numbers begin with first. With a key
+// it is sealed to its place in the log.
 func Seal(key *units.Key, random io.Reader, log string, plan ledger.Hash, first int64, columns []string, us []units.Unit) (*pb.Payload, error) {
 	op := &pb.Payload{Plan: plan[:], First: first, Count: int64(len(us)), Columns: columns, Units: units.Pack(nil, us)}
 	if key == nil {
@@ -306,7 +305,7 @@ func Seal(key *units.Key, random io.Reader, log string, plan ledger.Hash, first 
 	return op, err
 }
 
-// open is Seal backwards.
+// open reverses Seal.
 func open(key *units.Key, log string, op *pb.Payload) ([]units.Unit, error) {
 	packed := op.GetUnits()
 	if op.GetKey() != "" {
@@ -331,14 +330,14 @@ func open(key *units.Key, log string, op *pb.Payload) ([]units.Unit, error) {
 	return us, nil
 }
 
-// placeOf is what a sealed payload cannot be moved from: its log, its plan and its units.
+// placeOf returns the place that a sealed payload is bound to: its log, its plan and its units.
 func placeOf(log string, op *pb.Payload) []byte {
 	return fmt.Appendf(nil, "%s/%x/%d/%d", log, op.GetPlan(), op.GetFirst(), op.GetCount())
 }
 
-// Numbers returns the numbers of the units of some names: of one that was taken out of the
-// sale and came back, the newest. unknown is the first name that no unit has. The first call,
-// and the first behind a plan that adds units, reads what all new ones are.
+// Numbers returns the numbers of the units with the given names: the newest, if a unit was removed
+// from the sale and came back. unknown is the first name that no unit has. The first call, and the
+// first after a plan that adds units, reads the payloads of all new units.
 func (r *Reader) Numbers(ctx context.Context, names []string) (numbers []int64, unknown string, err error) {
 	if err := r.index(ctx); err != nil {
 		return nil, "", err
@@ -355,7 +354,7 @@ func (r *Reader) Numbers(ctx context.Context, names []string) (numbers []int64, 
 	return numbers, "", nil
 }
 
-// index takes down which units have which names, of those that were added since it last did.
+// index records the names of the units that were added since the last call.
 func (r *Reader) index(ctx context.Context) error {
 	if r.indexed() {
 		return nil
@@ -382,7 +381,7 @@ func (r *Reader) index(ctx context.Context) error {
 	})
 }
 
-// indexed reports whether all units are that plans have added.
+// indexed reports whether all units that plans have added are indexed.
 func (r *Reader) indexed() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -390,12 +389,12 @@ func (r *Reader) indexed() bool {
 	return n == 0 || r.next == r.added[n-1].Units.End()
 }
 
-// EachUnit tells what all units are, in the order of their numbers.
+// EachUnit calls each for all units, in the order of their numbers.
 func (r *Reader) EachUnit(ctx context.Context, each func(number int64, u units.Unit) error) error {
 	return r.each(ctx, 1, each)
 }
 
-// each is EachUnit from a unit on. Others may read between two slots.
+// each is like EachUnit, from a unit on. Other reads may proceed between two slots.
 func (r *Reader) each(ctx context.Context, from int64, each func(number int64, u units.Unit) error) error {
 	if err := r.CatchUp(ctx); err != nil {
 		return err
@@ -420,7 +419,7 @@ func (r *Reader) each(ctx context.Context, from int64, each func(number int64, u
 	return nil
 }
 
-// nextSlot is slot for who does not hold reading.
+// nextSlot is like slot, for callers that do not hold reading.
 func (r *Reader) nextSlot(ctx context.Context, plan ledger.Hash, unit int64) (*keptSlot, error) {
 	if err := r.reading.lock(ctx); err != nil {
 		return nil, err
@@ -429,8 +428,8 @@ func (r *Reader) nextSlot(ctx context.Context, plan ledger.Hash, unit int64) (*k
 	return r.slot(ctx, plan, unit)
 }
 
-// OfClaim returns what the units of a claim are, as far as its buyer has been told: nothing
-// of secrets if it was never sold. A nil reader is one of units that are numbers.
+// OfClaim returns the payloads of a claim's units that its buyer may know: none if they are
+// secret and the claim was never sold. A nil Reader returns none: its units are numbers.
 func (r *Reader) OfClaim(ctx context.Context, c ledger.Claim) ([]Fields, error) {
 	if r == nil || !r.Tells(c.State == ledger.StateSold || c.State == ledger.StateRefunded) {
 		return nil, nil
@@ -438,8 +437,8 @@ func (r *Reader) OfClaim(ctx context.Context, c ledger.Claim) ([]Fields, error) 
 	return r.Read(ctx, c.Units)
 }
 
-// Part returns how much of the log says what those units are that plans have added, nil if none is
-// added. It reads the log on. ErrGone: the log does not say what one of them is.
+// Part reads the log on and returns the part that has the payloads of added units, nil if none is
+// added. ErrGone: the log does not have one of them.
 func (r *Reader) Part(ctx context.Context, added []ledger.Added) (*ledger.LogPart, error) {
 	if err := r.CatchUp(ctx); err != nil {
 		return nil, err
@@ -454,14 +453,14 @@ func (r *Reader) Part(ctx context.Context, added []ledger.Added) (*ledger.LogPar
 	return r.fold.Part(added), nil
 }
 
-// Tells reports whether the buyer of a claim is told what its units are: secrets only once it is
-// sold, or was.
+// Tells reports whether the buyer of a claim may know its payloads: secret ones only if the claim
+// is or was sold.
 func (r *Reader) Tells(sold bool) bool { return sold || r.key == nil }
 
-// Secret reports whether what the reader tells is secret.
+// Secret reports whether the payloads are secret.
 func (r *Reader) Secret() bool { return r != nil && r.key != nil }
 
-// Map is the payload by the names of what the unit has.
+// Map returns the payload by the names of its columns.
 func (p Fields) Map() map[string]string {
 	m := make(map[string]string, len(p.Columns))
 	for i, name := range p.Columns {
