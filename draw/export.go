@@ -9,16 +9,16 @@ import (
 	"runtime"
 )
 
-// The part of an export that Verify reads.
+// This file reads the part of an export that Verify needs.
 
-// What a header says of the file: an export of the ledger, or what Publish made of one.
+// Format and kinds of a file: an export of the ledger, or a list that Publish has made of one.
 const (
 	exportFormat = 1
 	kindExport   = "export"
 	kindEntries  = "entries"
 )
 
-// exportHeader is what the header of an export says of a draw.
+// exportHeader is the part of an export's header that concerns a draw.
 type exportHeader struct {
 	Format int     `json:"format"`
 	Kind   string  `json:"kind"`
@@ -27,8 +27,8 @@ type exportHeader struct {
 	Draw   *Record `json:"draw"`
 }
 
-// readExport reads the header and the lines of the entries, and calls entry with these in
-// their order. What stands behind them is left unread.
+// readExport reads the header and the lines of the entries. It calls header, then entry for each
+// line in order. It leaves the lines after the entries unread.
 func readExport(from io.Reader, header func(exportHeader) error, entry func(Line) error) error {
 	lines := bufio.NewReaderSize(from, 1<<16)
 	first, err := lines.ReadBytes('\n')
@@ -59,20 +59,20 @@ func readExport(from io.Reader, header func(exportHeader) error, entry func(Line
 
 var errCutOff = fmt.Errorf("it ends in the middle: %w", io.ErrUnexpectedEOF)
 
-// part is some lines that follow each other.
+// part is a sequence of consecutive lines.
 type part struct {
-	first int // its number
+	first int // number of the first line
 	texts [][]byte
-	err   error // of the line behind texts, or behind lines once it is done
+	err   error // of the line after texts, or after lines once it is done
 	lines []Line
 	done  chan struct{} // closed when the texts are decoded
 }
 
-// linesOfPart is so much that handing a part over costs little beside decoding it.
+// linesOfPart is large enough that passing a part on costs little compared with decoding it.
 const linesOfPart = 256
 
-// decoded returns the lines behind the header in parts, in their order, each of which is
-// decoded beside the others: that is most of the work. It ends when over is closed.
+// decoded returns the lines after the header in parts, in order. The parts are decoded
+// concurrently, which is most of the work. The goroutines end when over is closed.
 func decoded(from *bufio.Reader, over <-chan struct{}) <-chan *part {
 	workers := runtime.GOMAXPROCS(0)
 	work, parts := make(chan *part), make(chan *part, 2*workers)
@@ -102,7 +102,7 @@ func decoded(from *bufio.Reader, over <-chan struct{}) <-chan *part {
 	return parts
 }
 
-// read fills a part; last: nothing of the entries is behind it.
+// read fills a part. last reports whether no lines of entries follow it.
 func (p *part) read(from *bufio.Reader) (last bool) {
 	for len(p.texts) < linesOfPart {
 		text, err := from.ReadBytes('\n')

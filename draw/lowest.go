@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Entry is an entry with its value, and the place of its claim in the ledger.
+// Entry is an entry with its value, and the position of its claim in the ledger.
 type Entry struct {
 	Value, Label Digest
 	Shard        int
@@ -14,24 +14,23 @@ type Entry struct {
 	Index        int // among the ops of its commit
 }
 
-// Compare says which of two entries is ranked first.
+// Compare returns a negative number if e is ranked before other, and a positive one if after.
 func (e Entry) Compare(other Entry) int {
 	return cmp.Or(bytes.Compare(e.Value[:], other.Value[:]), bytes.Compare(e.Label[:], other.Label[:]))
 }
 
-// Lowest keeps the lowest entries of those that it is given. Whichever order they come
-// in, and whether they were thinned out by others of its kind before, the lowest are the
-// same.
+// Lowest keeps the lowest of the entries that are added to it. The result depends neither
+// on their order nor on whether another Lowest has reduced them before.
 type Lowest struct {
 	most    int64
-	entries []Entry // fewer than twice as many
-	cut     bool    // the first most are the lowest so far, sorted
+	entries []Entry // fewer than twice most
+	cut     bool    // entries[:most] are the lowest so far, sorted
 }
 
-// NewLowest keeps so many.
+// NewLowest returns a Lowest that keeps so many entries.
 func NewLowest(most int64) *Lowest { return &Lowest{most: most} }
 
-// Add gives it an entry.
+// Add adds an entry.
 func (l *Lowest) Add(e Entry) {
 	if l.cut && (l.most == 0 || e.Compare(l.entries[l.most-1]) > 0) {
 		return
@@ -42,7 +41,7 @@ func (l *Lowest) Add(e Entry) {
 	}
 }
 
-// Ranked returns them, the lowest first.
+// Ranked returns the lowest entries, the lowest first.
 func (l *Lowest) Ranked() []Entry {
 	slices.SortFunc(l.entries, Entry.Compare)
 	l.entries = l.entries[:min(l.most, int64(len(l.entries)))]

@@ -5,15 +5,15 @@ import (
 	"encoding/binary"
 )
 
-// Tree is what a shard publishes of its entries at the close.
+// Tree is the Merkle tree of a shard's entries, as published at the close.
 type Tree struct {
 	Entries int64  `json:"entries"`
 	Root    Digest `json:"root"`
 }
 
-// Root returns the Merkle root over labels in the order of a shard's log, as RFC 6962 has
-// it: leaves are hashed behind a byte 0, nodes behind a byte 1, so that no node can be
-// passed off as a leaf.
+// Root returns the Merkle root over labels in the order of a shard's log, as in RFC 6962:
+// leaves are hashed after a byte 0, nodes after a byte 1, so that no node can be passed off
+// as a leaf.
 func Root(labels []Digest) Digest {
 	leaves := make([]Digest, len(labels))
 	for i, label := range labels {
@@ -34,8 +34,8 @@ func RootOf(trees []Tree) Digest {
 
 func leaf(data []byte) Digest { return sha256.Sum256(append([]byte{0}, data...)) }
 
-// fold makes nodes of pairs until one is left, in place. What is left over of an odd row
-// stands in the row above as it is: that is the tree that RFC 6962 splits from above.
+// fold combines pairs into nodes until one is left, in place. The last of an odd row moves to
+// the row above unchanged, which makes the tree that RFC 6962 splits from above.
 func fold(row []Digest) Digest {
 	if len(row) == 0 {
 		return sha256.Sum256(nil)

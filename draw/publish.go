@@ -8,9 +8,9 @@ import (
 )
 
 // Publish reads an export and writes the list that can be published: what Verify needs and
-// nothing else. The header keeps the sale, the run and the draw; of each entry there is the
-// claim, state, time, label and rank. So there are no users, keys, payments or reasons in
-// it, and no commits, which have all of these in base64.
+// nothing else. The header keeps the sale, the run and the draw; each entry has its claim,
+// state, time, label and rank. The list has no users, keys, payments or reasons, and no
+// commits, which contain all of these in base64.
 func Publish(from io.Reader, to io.Writer) error {
 	w := bufio.NewWriterSize(to, 1<<16)
 	lines := json.NewEncoder(w)

@@ -1,7 +1,7 @@
 package draw
 
-// Status is how far the draw of a sale has come, for people who look on. What has not
-// happened yet is left out.
+// Status is the progress of a sale's draw, for observers. Steps that have not happened yet
+// are omitted.
 type Status struct {
 	Commitment  Digest  `json:"commitment"` // published before the first entry
 	Beacon      *Beacon `json:"beacon,omitempty"`
@@ -11,7 +11,7 @@ type Status struct {
 	Root        *Digest `json:"root,omitempty"`
 	Revealed    bool    `json:"revealed"`
 	Link        *Digest `json:"link,omitempty"`
-	Ranks       int64   `json:"ranks,omitempty"` // that are published
-	Complete    bool    `json:"complete"`        // all ranks are
-	Lapsed      int64   `json:"lapsed"`          // awards that have come to nothing: so many substitutes follow
+	Ranks       int64   `json:"ranks,omitempty"` // published so far
+	Complete    bool    `json:"complete"`        // all ranks are published
+	Lapsed      int64   `json:"lapsed"`          // awards that have lapsed: as many substitutes follow
 }

@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// Record is the part of an export's header that says how a sale was drawn. What has not
-// happened yet is left out.
+// Record is the part of an export's header that describes a draw. Steps that have not
+// happened yet are omitted.
 type Record struct {
 	Commitment Digest `json:"commitment"`
-	// CommittedCloses is the closesAt that the commitment covers, with the substitutes and the beacon;
-	// "": it is not revealed yet.
+	// CommittedCloses is the closesAt that the commitment covers, beside the substitutes and the
+	// beacon; "": it is not revealed yet.
 	CommittedCloses string  `json:"committedClosesAt,omitempty"`
 	Opens           string  `json:"opensAt,omitempty"` // RFC 3339, as all times
 	Closes          string  `json:"closesAt"`
@@ -27,53 +27,52 @@ type Record struct {
 	Shards []Tree  `json:"shards,omitempty"`
 	Root   *Digest `json:"root,omitempty"`
 
-	// Once it is revealed: the link before the commitment, and how many ranks are published.
+	// Once revealed: the link before the commitment, and the number of published ranks.
 	Link  *Digest `json:"link,omitempty"`
 	Ranks int64   `json:"ranks,omitempty"`
 
-	// Substitutes is how many ranks are drawn beyond the stock; Stock is what that was when the
-	// draw was revealed, 0 if it is not. Reach is the last rank that might be awarded: the stock,
-	// and one for each award that came to nothing, until the sale was closed for good.
+	// Substitutes is the number of ranks beyond the stock. Stock is the stock when the draw was
+	// revealed, 0 if it is not. Reach is the last rank that might be awarded: the stock, plus one
+	// for each lapsed award, until the sale was closed for good.
 	Substitutes int64 `json:"substitutes"`
 	Stock       int64 `json:"stock,omitempty"`
 	Reach       int64 `json:"reach"`
 
-	// Winners is the stock, and Lapsed how many awards have come to nothing: so many
-	// substitutes follow.
+	// Winners is the stock, and Lapsed the number of lapsed awards: as many substitutes
+	// follow.
 	Winners int64 `json:"winners"`
 	Lapsed  int64 `json:"lapsed"`
 
-	// Ended says that nothing more is awarded. Until then an entry may wait for its unit
+	// Ended means that nothing more is awarded. Until then an entry may wait for its unit
 	// although another of a higher rank has its own.
 	Ended bool `json:"ended,omitempty"`
 }
 
-// Beacon is a public source of randomness, and the round of it that a sale has named
-// before its first entry.
+// Beacon is a public source of randomness, with the round that a sale has named before its
+// first entry.
 type Beacon struct {
 	Name     string `json:"name"`
 	Round    string `json:"round"`
-	Fallback string `json:"fallback"`        // none, or secret: the order is by the secret alone if there is no value
-	Value    string `json:"value,omitempty"` // of that round, in hex; none: the fallback was taken
+	Fallback string `json:"fallback"`        // none, or secret: without a value the order follows from the secret alone
+	Value    string `json:"value,omitempty"` // of that round, in hex; "": the fallback was taken
 }
 
-// Line is the line of an entry in an export. User and key are left out of a list that is
-// published.
+// Line is the line of an entry in an export. A published list omits user and key.
 type Line struct {
 	Claim     string `json:"claim"`
 	User      string `json:"user,omitempty"`
 	Key       string `json:"key,omitempty"`
 	KeyBase64 []byte `json:"keyBase64,omitempty"`
-	State     string `json:"state"` // entered: it was awarded nothing
+	State     string `json:"state"` // entered: no unit was awarded
 	At        string `json:"at"`
 	Label     Digest `json:"label"`
-	Rank      int64  `json:"rank,omitempty"` // 0: beyond the ranks that were published
+	Rank      int64  `json:"rank,omitempty"` // 0: beyond the published ranks
 }
 
-// StateEntered is the state of an entry that was awarded nothing.
+// StateEntered is the state of an entry that was not awarded a unit.
 const StateEntered = "entered"
 
-// The states of an entry that was awarded a unit. By the last three the award has lapsed.
+// States of an entry that was awarded a unit. In the last three the award has lapsed.
 const (
 	stateSold      = "sold"
 	stateHeld      = "held"
@@ -82,54 +81,54 @@ const (
 	stateRefunded  = "refunded"
 )
 
-// Options are what Verify is to look for besides.
+// Options are optional inputs of Verify.
 type Options struct {
-	User   string // whose rank is asked; "": nobody's
+	User   string // user whose rank to report; "": none
 	Key    string // of that user's request; "": any, where the list has users
-	Beacon []byte // the value of the beacon's round, from the beacon itself; nil: it is not held against that
+	Beacon []byte // value of the beacon's round, from the beacon itself; nil: not compared
 
-	// What was noted when it was published; nil: the export is not held against it.
+	// Values noted when they were published; nil: not compared.
 	Commitment *Digest
 	Root       *Digest
 }
 
-// Report is what Verify found.
+// Report is the result of Verify.
 type Report struct {
 	Sale     string   `json:"sale"`
 	UID      string   `json:"uid"`
 	OK       bool     `json:"ok"`
-	Revealed bool     `json:"revealed"` // if not, there is nothing but entries yet
+	Revealed bool     `json:"revealed"` // if not, there are only entries yet
 	Entries  int64    `json:"entries"`
 	Winners  int64    `json:"winners"`
 	Lapsed   int64    `json:"lapsed"`
 	Awarded  int64    `json:"awarded"`
-	Waiting  int64    `json:"waiting"` // entries that are to be awarded a unit, and have none yet
+	Waiting  int64    `json:"waiting"` // entries that are due a unit, and have none yet
 	Problems []string `json:"problems"`
 
-	// Notes are what no file can decide, and what a person should look at.
+	// Notes are findings that no file can decide, and that a person should check.
 	Notes []string `json:"notes"`
 
-	// What the operator has published: compare it with what was noted in time.
+	// Values that the operator has published: compare them with those noted in time.
 	Commitment Digest  `json:"commitment"`
 	Root       *Digest `json:"root,omitempty"`
 	Link       *Digest `json:"link,omitempty"`
 	Beacon     *Beacon `json:"beacon,omitempty"`
 
-	// Of the user asked for; 0: the user has no entry, or nothing is revealed yet.
+	// Of Options.User; 0: the user has no entry, or nothing is revealed yet.
 	Rank  int64  `json:"rank,omitempty"`
 	Claim string `json:"claim,omitempty"`
 	State string `json:"state,omitempty"`
 }
 
-// ErrNoDraw says that an export is not of a draw.
+// ErrNoDraw reports that an export is not of a draw.
 var ErrNoDraw = errors.New("the export is not of a draw")
 
-// ErrKeyNeeded says that a list without users was asked for a user whose key is not given.
+// ErrKeyNeeded reports that a list without users was queried for a user without the request's key.
 var ErrKeyNeeded = errors.New("the list has no users, and the user's entry is found by the key of the request")
 
-// Verify reads an export and works the draw out again: commitment, entries, roots, order,
-// and who was awarded a unit. What does not fit is in the report, each problem with its
-// place; an error says that the export cannot be read, or that it is ErrKeyNeeded.
+// Verify reads an export and recomputes the draw: commitment, entries, roots, order, and
+// awards. Discrepancies are in the report, each with its place. An error means that the
+// export cannot be read, or it is ErrKeyNeeded.
 func Verify(from io.Reader, o Options) (*Report, error) {
 	var v *Verifier
 	err := readExport(from, func(h exportHeader) (err error) {
@@ -145,23 +144,23 @@ func Verify(from io.Reader, o Options) (*Report, error) {
 	return v.Report(), nil
 }
 
-// Verifier is Verify for whoever has the lines already.
+// Verifier is Verify for callers that have the lines already.
 type Verifier struct {
 	options Options
 	record  Record
 	closes  time.Time
 	report  *Report
 	entries []entry
-	last    Entry // by its place
+	last    Entry // the last one added
 	shards  [][]Digest
-	users   map[string]int32 // the entry of each user, where the list has users
-	states  map[string]int64 // how many entries have each
+	users   map[string]int32 // index of each user's entry, where the list has users
+	states  map[string]int64 // number of entries by state
 	keyless int64            // entries with a user and without a key
 	unnamed bool             // there are entries without a user
-	user    int              // of the entries, +1
+	user    int              // index of the entry of options.User, +1; 0: none
 }
 
-// entry is what is kept of a line.
+// entry is the part of a line that is kept.
 type entry struct {
 	Entry
 	rank  int64
@@ -177,7 +176,7 @@ func (v *Verifier) problem(format string, args ...any) {
 	}
 }
 
-// NewVerifier begins to verify the draw of a run of a sale.
+// NewVerifier returns the verifier of the draw of a run.
 func NewVerifier(sale, uid string, r Record, o Options) (*Verifier, error) {
 	v := &Verifier{options: o, record: r, shards: make([][]Digest, len(r.Shards)), users: map[string]int32{}, states: map[string]int64{}, report: &Report{
 		Sale: sale, UID: uid, Winners: r.Winners, Lapsed: r.Lapsed, Problems: []string{}, Notes: []string{},
@@ -190,8 +189,8 @@ func NewVerifier(sale, uid string, r Record, o Options) (*Verifier, error) {
 	return v, nil
 }
 
-// Add takes in the line of an entry. They come by shard and in the order of its log. An
-// error says that it cannot be one.
+// Add adds the line of an entry. Lines must be in the order of the shards and their logs. An
+// error means that the line cannot be that of an entry.
 func (v *Verifier) Add(line Line) error {
 	e := entry{Entry: Entry{Label: line.Label}, rank: line.Rank, state: line.State}
 	var err error
@@ -224,7 +223,7 @@ func (v *Verifier) Add(line Line) error {
 	return nil
 }
 
-// known takes in the state and the user of an entry, which is the next.
+// known checks the state and the user of an entry, before it is added.
 func (v *Verifier) known(line Line, e entry) {
 	v.states[line.State]++
 	switch line.State {
@@ -263,7 +262,7 @@ func (v *Verifier) mine(line Line) bool {
 	return line.Label == Label(v.report.UID, v.options.User, v.options.Key)
 }
 
-// place reads the name of a claim: its shard, slot and index.
+// place parses the name of a claim: its shard, slot and index.
 func place(claim string) (shard int, slot uint64, index int, err error) {
 	parts := strings.Split(claim, "-")
 	odd := func(part string) bool { return part != "0" && (part == "" || part[0] < '1' || part[0] > '9') } // a sign, or a zero before
@@ -279,12 +278,12 @@ func place(claim string) (shard int, slot uint64, index int, err error) {
 	return 0, 0, 0, fmt.Errorf("%q is not the name of a claim: <shard>-<slot>-<index>", claim)
 }
 
-// before reports whether one place in the ledger is before another.
+// before reports whether a precedes b in the ledger.
 func before(a, b Entry) bool {
 	return a.Shard < b.Shard || a.Shard == b.Shard && (a.Slot < b.Slot || a.Slot == b.Slot && a.Index < b.Index)
 }
 
-// Report says what was found, once all lines were added.
+// Report returns the result, once all lines were added.
 func (v *Verifier) Report() *Report {
 	v.report.Entries = int64(len(v.entries))
 	if v.user > 0 {
@@ -311,7 +310,7 @@ func (v *Verifier) Report() *Report {
 	return v.report
 }
 
-// published holds the header against what was noted in time.
+// published compares the header with the values noted in time.
 func (v *Verifier) published() {
 	if noted := v.options.Commitment; noted != nil && *noted != v.record.Commitment {
 		v.problem("header: draw.commitment is %v, and the one that you have noted is %v", v.record.Commitment, noted)
@@ -325,9 +324,9 @@ func (v *Verifier) published() {
 	}
 }
 
-// counts holds the states of all entries against the numbers of the header. These may be
-// later than the lines as long as the draw has not ended: then an award may have lapsed, and
-// its substitute's line say that it has the unit, although the line of the first says so too.
+// counts compares the states of all entries with the numbers of the header. These may be later
+// than the lines until the draw has ended: then an award may have lapsed since its line was
+// read, and both its line and that of its substitute have the unit.
 func (v *Verifier) counts() {
 	r := v.record
 	has := v.states[stateSold] + v.states[stateHeld]
@@ -350,7 +349,7 @@ func (v *Verifier) note(format string, args ...any) {
 	v.report.Notes = append(v.report.Notes, fmt.Sprintf(format, args...))
 }
 
-// trees holds the entries against what was published at the close.
+// trees compares the entries with the trees published at the close.
 func (v *Verifier) trees() {
 	switch {
 	case v.record.Root == nil && v.record.Link != nil:
@@ -370,7 +369,7 @@ func (v *Verifier) trees() {
 	}
 }
 
-// order is the order that follows from what was revealed; nil: there is none.
+// order returns the order that follows from the revealed values; nil: there is none.
 func (v *Verifier) order() *Order {
 	if v.record.Link == nil {
 		return nil
@@ -386,7 +385,7 @@ func (v *Verifier) order() *Order {
 	return NewOrder(v.report.UID, *v.record.Root, *v.record.Link, beacon)
 }
 
-// committed holds what was revealed, and the terms of the draw, against the commitment.
+// committed compares the revealed link, and the terms of the draw, with the commitment.
 func (v *Verifier) committed() {
 	r := v.record
 	terms := Terms{Closes: r.CommittedCloses, Substitutes: r.Substitutes, Beacon: r.Beacon}
@@ -401,8 +400,8 @@ func (v *Verifier) committed() {
 	}
 }
 
-// sorted puts the entries in an order, or in that of their labels where there is none. Two
-// with one label stand side by side in either.
+// sorted returns the entries in an order, or in that of their labels if it is nil. It reports
+// entries with the same label, which are adjacent in either.
 func (v *Verifier) sorted(order *Order) []*entry {
 	sorted := make([]*entry, len(v.entries))
 	for i := range v.entries {
@@ -423,7 +422,7 @@ func (v *Verifier) sorted(order *Order) []*entry {
 	return sorted
 }
 
-// ranks holds ranks and awards against the entries in their order.
+// ranks compares ranks and awards with the order of the entries.
 func (v *Verifier) ranks(sorted []*entry) {
 	const most = 10 // waiting entries that are named
 	v.rankCount()
@@ -458,11 +457,11 @@ func (v *Verifier) ranks(sorted []*entry) {
 	}
 }
 
-// rankCount holds the number of ranks, and how many of them may be awarded, against the
-// entries, the stock and the substitutes.
+// rankCount compares the number of ranks, and of those that may be awarded, with the entries,
+// the stock and the substitutes.
 func (v *Verifier) rankCount() {
 	r := v.record
-	var entries int64 // at the close; trees has held them against the lines
+	var entries int64 // at the close; trees has compared them with the lines
 	for _, tree := range r.Shards {
 		entries += tree.Entries
 	}
@@ -484,7 +483,7 @@ func (v *Verifier) rankCount() {
 	}
 }
 
-// beacon returns the value that the order is to follow from.
+// beacon returns the beacon's value, which may be nil; false: it is not in hex.
 func (v *Verifier) beacon() ([]byte, bool) {
 	b := v.record.Beacon
 	if b == nil {
