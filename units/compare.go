@@ -7,32 +7,32 @@ import (
 	"strings"
 )
 
-// Change is how what is declared differs from the units that a sale has.
+// Change is the difference between the declared units and those that a sale has.
 type Change struct {
-	Gone  []int64 // numbers of the units that are declared no more, ascending
-	Added int64   // units that are declared and not there
+	Gone  []int64 // numbers of the units that are no longer declared, ascending
+	Added int64   // number of declared units that the sale does not have
 
-	lines []uint64 // a bit for each line of which the unit is added
-	seen  *seen    // of what was compared
+	lines []uint64 // bitmap of the lines whose unit is added
+	seen  *seen    // result of the reading that was compared
 }
 
-// Have hands over the units that a sale has, in any order, each with its number, until each
-// returns an error, which it then returns.
+// Have calls each for the units that a sale has, in any order, each with its number, until each
+// returns an error, which Have then returns.
 type Have = func(each func(number int64, u Unit) error) error
 
-// matched marks, in mark.line, a unit that is there.
+// matched marks, in mark.line, a unit that the sale has.
 const matched = 1 << 63
 
-// Compare holds what is declared against the units that a sale has already. It reads have
-// twice where it has to look at a unit again. A unit that is declared under the name of one
-// that is there, with other attributes, is refused. So is what Check refuses.
+// Compare compares the declared units with those that a sale has. It calls have twice if it must
+// examine a unit again. A unit that is declared under the name of an existing one, with other
+// attributes, is refused. So is all that Check refuses.
 func (s *Source) Compare(ctx context.Context, have Have) (*Change, error) {
 	marks, _, err := s.index(ctx)
 	if err != nil {
 		return nil, err
 	}
 	c := &Change{seen: s.seen}
-	doubts, doubtful := map[int64]uint64{}, int64(0) // hashes of names by number; how many there would be
+	doubts, doubtful := map[int64]uint64{}, int64(0) // hashes of names by number; number of doubts without the maximum
 	err = have(func(number int64, u Unit) error {
 		hash := s.hash(u.Name)
 		same := withName(marks, hash)
@@ -69,8 +69,8 @@ func (s *Source) Compare(ctx context.Context, have Have) (*Change, error) {
 	return c, nil
 }
 
-// doubted looks again at units that are there and whose names have the hash of one that is
-// declared and differs: either its attributes do, which is refused, or it is another one.
+// doubted examines again the sale's units whose names have the hash of a declared unit that
+// differs: either its attributes differ, which is refused, or its name does.
 func (s *Source) doubted(ctx context.Context, have Have, doubts map[int64]uint64, doubtful int64, c *Change) error {
 	if doubtful == 0 {
 		return nil
@@ -129,8 +129,8 @@ func (c *Change) added(line uint64) bool {
 	return line/64 < uint64(len(c.lines)) && c.lines[line/64]>>(line%64)&1 == 1
 }
 
-// New hands over the units that are added, in their order; all if c is nil. As with Read,
-// these are units that the first reading has seen, also if there is an error.
+// New calls each for the added units in order; for all if c is nil. As with Read, these are
+// units that the first reading has seen, even if New returns an error.
 func (s *Source) New(ctx context.Context, c *Change, each func(Unit) error) error {
 	if c == nil {
 		return s.Read(ctx, each)

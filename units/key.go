@@ -16,22 +16,22 @@ import (
 	"salectl/spec"
 )
 
-// ErrKey says that bytes do not open: they were sealed under another key or for another
+// ErrKey reports that bytes do not open: they were sealed under another key or for another
 // context, or are damaged.
 var ErrKey = errors.New("it does not open under this key: it is another one than was encrypted with, or it is damaged")
 
-// MinSecret is the least number of bytes that a secret has, before base64.
+// MinSecret is the minimum length of a secret in bytes, before base64.
 const MinSecret = 32
 
 // Key encrypts units, or the secret of a draw. It is safe for concurrent use.
 type Key struct {
 	id     string
-	digest []byte // the key of digests
+	digest []byte // key of digests
 	aead   cipher.AEAD
 }
 
-// What is derived from a secret, by HKDF-SHA256 without a salt. These texts never change:
-// units that are sealed could not be opened any more.
+// Parameters of the keys derived from a secret, by HKDF-SHA256 without a salt. They must never
+// change: sealed units could not be opened any more.
 const (
 	infoUnits  = "salectl units v1"
 	infoDraw   = "salectl draw v1"
@@ -39,11 +39,11 @@ const (
 	moreDigest = " digest"
 )
 
-// NewKey makes the key of units of a secret of MinSecret bytes or more.
+// NewKey derives the key of units from a secret of MinSecret bytes or more.
 func NewKey(secret []byte) (*Key, error) { return newKey(secret, infoUnits) }
 
-// NewDrawKey makes the key that the secret of a draw is encrypted with. From the same bytes
-// NewKey makes another key.
+// NewDrawKey derives the key that encrypts the secret of a draw. From the same bytes NewKey
+// derives another key.
 func NewDrawKey(secret []byte) (*Key, error) { return newKey(secret, infoDraw) }
 
 func newKey(secret []byte, info string) (*Key, error) {
@@ -68,12 +68,12 @@ func newKey(secret []byte, info string) (*Key, error) {
 	return &Key{id: hex.EncodeToString(derived[1][:8]), digest: derived[2], aead: aead}, nil
 }
 
-// ID is 16 hex digits that tell two keys apart, and nothing of the key.
+// ID returns 16 hex digits that distinguish keys, and reveal nothing of the key.
 func (k *Key) ID() string { return k.id }
 
-// Seal encrypts with AES-256-GCM under a nonce of 12 bytes, which it reads from random and
-// puts in front. The context is authenticated: bytes that were sealed for one context do
-// not open for another. random must never return the same bytes twice.
+// Seal encrypts plain with AES-256-GCM under a nonce of 12 bytes, which it reads from random and
+// puts in front. The context is authenticated: bytes sealed for one context do not open for
+// another. random must never return the same bytes twice.
 func (k *Key) Seal(random io.Reader, context, plain []byte) ([]byte, error) {
 	sealed := make([]byte, k.aead.NonceSize(), k.aead.NonceSize()+len(plain)+k.aead.Overhead())
 	if _, err := io.ReadFull(random, sealed); err != nil {
@@ -82,7 +82,7 @@ func (k *Key) Seal(random io.Reader, context, plain []byte) ([]byte, error) {
 	return k.aead.Seal(sealed, sealed, plain, context), nil
 }
 
-// Open is Seal backwards. It returns ErrKey for what this key has not sealed for the
+// Open reverses Seal. It returns ErrKey for bytes that this key has not sealed for the
 // context.
 func (k *Key) Open(context, sealed []byte) ([]byte, error) {
 	size := k.aead.NonceSize()
@@ -96,16 +96,16 @@ func (k *Key) Open(context, sealed []byte) ([]byte, error) {
 	return plain, nil
 }
 
-// maxKeyFile is more than a file with a key has.
+// maxKeyFile is the maximum size of a key file in bytes, above that of any key.
 const maxKeyFile = 64 << 10
 
-// keyOf is a key that a sale file declares.
+// keyOf describes a key that a sale file declares.
 type keyOf struct {
 	sale      string // the file, for problems
-	of, whose string // what the key is for
+	of, whose string // purpose of the key, for messages
 	part      string // of the document
 	env, path string
-	without   string // what cannot be done without it
+	without   string // consequence of its loss, for messages
 	make      func(secret []byte) (*Key, error)
 }
 
@@ -113,8 +113,8 @@ func (k keyOf) remedy() string {
 	return "Make one with openssl rand -base64 32, and keep it: without it " + k.without + "."
 }
 
-// DrawKey reads the key that the secret of a sale's draw is encrypted with; nil: it is no
-// draw. env is os.LookupEnv. The error is a *spec.Problem: the key is not there, or is none.
+// DrawKey reads the key that encrypts the secret of a sale's draw; nil: the sale is not a draw.
+// env is os.LookupEnv. The error is a *spec.Problem: the key is missing, or invalid.
 func DrawKey(s spec.Sale, env func(string) (string, bool)) (*Key, error) {
 	if s.Draw == nil {
 		return nil, nil
@@ -129,7 +129,7 @@ func DrawKey(s spec.Sale, env func(string) (string, bool)) (*Key, error) {
 	return k.read(env)
 }
 
-// readKey reads the key from where it is declared.
+// readKey reads the key from its declared place.
 func (s *Source) readKey(env func(string) (string, bool)) (*Key, error) {
 	return keyOf{
 		sale: s.sale, of: "units", whose: "their", part: "units", env: s.units.KeyEnv, path: s.units.KeyFile,
@@ -178,8 +178,8 @@ func (k keyOf) unreadable(err error) error {
 	return p
 }
 
-// parse reads a key in base64, padded or not. What is wrong with it is said of what, and
-// never shows it.
+// parse parses a key in base64, padded or not. Its problems name the place of the key, what, and
+// never contain the key.
 func (k keyOf) parse(file, what, text string) (*Key, error) {
 	encoded := strings.TrimSpace(strings.TrimPrefix(text, "\ufeff"))
 	secret, err := base64.StdEncoding.DecodeString(encoded)

@@ -18,20 +18,20 @@ const (
 	maxLine    = maxColumns * (2*maxField + 3)
 )
 
-// lines hands a file on to a reader of CSV, without lines of which that could make nothing
-// good: where one of these was it leaves an empty line, so that lines keep their numbers.
-// In what it hands on each record is one line.
+// lines passes a file on to a CSV reader, without the lines that the reader could not handle.
+// It replaces each of these by an empty line, so that lines keep their numbers. In its output
+// each record is one line.
 type lines struct {
 	from   *bufio.Reader
 	refuse csvfile.Refuse
-	number int    // of the line that was read last
-	empty  int    // the first empty line behind all others so far; 0: there is none
-	rest   []byte // of the line, not handed on yet
-	text   []byte // the line
-	err    error  // what comes behind the rest
+	number int    // of the last line read
+	empty  int    // the first of the empty lines at the end so far; 0: there is none
+	rest   []byte // of the line, not passed on yet
+	text   []byte // the line without its end
+	err    error  // what follows rest
 
-	// filled counts the lines that are not empty, and surplus is the first beyond the most
-	// that there may be; 0: there is none.
+	// filled is the number of lines that are not empty, most their maximum, and surplus the
+	// number of the first line beyond it; 0: there is none.
 	filled, most int64
 	surplus      int
 }
@@ -44,8 +44,8 @@ func newLines(from io.Reader, most int64, refuse csvfile.Refuse) *lines {
 	return l
 }
 
-// Read implements io.Reader. It hands on one line at a time, so that number is that of the
-// record that is read.
+// Read implements io.Reader. It returns at most one line at a time, so that number is that of
+// the record being read.
 func (l *lines) Read(p []byte) (int, error) {
 	if len(l.rest) == 0 && l.err == nil {
 		l.next()
@@ -93,18 +93,18 @@ func (l *lines) next() {
 	}
 }
 
-// column is a column in characters, for one in bytes of the line.
+// column converts a column in bytes of the line to one in characters.
 func (l *lines) column(bytes int) int { return utf8.RuneCount(l.text[:min(bytes-1, len(l.text))]) + 1 }
 
-// judge leaves out a line with characters that no unit has, or one whose quotes do not
-// close: a record would reach into the next line.
+// judge leaves out a line with characters that no unit may have, or with a quote that does not
+// close: its record would continue in the next line.
 func (l *lines) judge(text []byte) {
 	if !l.foreign(text) && bytes.Count(text, []byte(`"`))%2 == 1 {
 		l.leaveOut(1, "Close it in the same line, and double a quote that is meant.", "a quote is not closed")
 	}
 }
 
-// foreign leaves out a line that is not UTF-8, or has characters that nobody sees.
+// foreign leaves out a line that is not UTF-8, or has tabs or invisible characters. It reports whether it did.
 func (l *lines) foreign(text []byte) bool {
 	column := 1
 	for rest := text; len(rest) > 0; column++ {

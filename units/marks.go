@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// mark is what is remembered of a unit: a hash of its name, one of all that it is, and its
-// line, or with ranges its place among the units from 1 on. Names with the same hash have
-// to be looked at again. Units that have both in common are taken to be the same: of ten
-// million that are not, two have that with a probability of 2⁻⁸⁰.
+// mark is the part of a unit that is kept: the hash of its name, the hash of the whole unit, and
+// its line or, with ranges, its place among the units from 1 on. Names with the same hash must
+// be examined again. Units with both hashes in common are taken to be the same: for ten million
+// that are not, the probability of such a pair is 2⁻⁸⁰.
 type mark struct{ name, whole, line uint64 }
 
 func byName(a, b mark) int { return cmp.Or(cmp.Compare(a.name, b.name), byLine(a, b)) }
 func byLine(a, b mark) int { return cmp.Compare(a.line, b.line) }
 
-// withName returns those of the marks, which are sorted by name, that have a hash.
+// withName returns the marks whose names have a hash. marks must be sorted by name.
 func withName(marks []mark, hash uint64) []mark {
 	from, _ := slices.BinarySearchFunc(marks, hash, func(m mark, hash uint64) int { return cmp.Compare(m.name, hash) })
 	to := from
@@ -27,10 +27,10 @@ func withName(marks []mark, hash uint64) []mark {
 	return marks[from:to]
 }
 
-// sparePlaces is how many units beyond the stock are looked at for duplicates.
+// sparePlaces is the number of units beyond the stock that are checked for duplicates.
 const sparePlaces = 1000
 
-// index reads everything, and returns the marks of all units, sorted by name.
+// index reads all units, and returns their marks sorted by name.
 func (s *Source) index(ctx context.Context) ([]mark, Summary, error) {
 	problems := s.problems()
 	var marks []mark
@@ -53,7 +53,7 @@ func (s *Source) index(ctx context.Context) ([]mark, Summary, error) {
 	return marks, summary, problems.err()
 }
 
-// room is how many marks there will be at most; more only if the file grows meanwhile.
+// room returns the maximum number of marks; a file that grows meanwhile may have more.
 func (s *Source) room() int64 {
 	if s.units.FromFile {
 		return min(s.stock+sparePlaces, s.size/2+1) // a line takes two bytes
@@ -61,14 +61,14 @@ func (s *Source) room() int64 {
 	return s.stock
 }
 
-// maxDoubts is how many names are looked at again. Hashes hardly ever collide: names that
-// have the same hash are the same, and what is true of the first is of the others.
+// maxDoubts is the maximum number of names that are examined again. Hashes hardly ever collide:
+// names with the same hash are the same, and a result for the first holds for the others.
 const maxDoubts = 1000
 
-// errCollide is not to be expected before the end of time.
+// errCollide is practically impossible.
 var errCollide = errors.New("the names of many units have the same hash: try again, and they have others")
 
-// duplicates reports the names that are there twice.
+// duplicates reports the names that occur twice.
 func (s *Source) duplicates(ctx context.Context, problems *problems, marks []mark) error {
 	again, first := later(marks)
 	if again == 0 {
@@ -110,8 +110,8 @@ func (s *Source) duplicates(ctx context.Context, problems *problems, marks []mar
 	}
 }
 
-// later returns how many of the marks, which are sorted by name, have a hash that one
-// before them has, and the first of these in the file.
+// later returns the number of marks whose hash an earlier mark has, and the first of these in the
+// file, at most maxDoubts. marks must be sorted by name.
 func later(marks []mark) (again int64, first []mark) {
 	for i, m := range marks {
 		if i == 0 || marks[i-1].name != m.name {

@@ -5,16 +5,16 @@ import (
 	"errors"
 )
 
-// packed is the first byte of packed units: the version of their form, which is never
-// changed, since packed units stand in ledgers.
+// packed is the first byte of packed units: the version of their format, which must never
+// change, since ledgers contain packed units.
 const packed = 1
 
-// ErrDamaged says that bytes are no packed units.
+// ErrDamaged reports that bytes are not packed units.
 var ErrDamaged = errors.New("these are no packed units: they are damaged, or a newer program has packed them")
 
-// Pack appends units as the bytes of one chunk: the version, how many units there are, and
-// of each how many attributes it has, its name and these. Numbers are varints, and a text
-// has its length before it.
+// Pack appends units as the bytes of one chunk: the version, the number of units, and for each
+// unit its number of attributes, its name and its attributes. Numbers are varints, and a text
+// is preceded by its length.
 func Pack(dst []byte, us []Unit) []byte {
 	dst = append(dst, packed)
 	dst = binary.AppendUvarint(dst, uint64(len(us)))
@@ -25,7 +25,7 @@ func Pack(dst []byte, us []Unit) []byte {
 	return dst
 }
 
-// Unpack is Pack backwards. It returns ErrDamaged for what Pack has not made.
+// Unpack reverses Pack. It returns ErrDamaged for bytes that Pack has not made.
 func Unpack(b []byte) ([]Unit, error) {
 	if len(b) == 0 || b[0] != packed {
 		return nil, ErrDamaged
@@ -43,7 +43,7 @@ func Unpack(b []byte) ([]Unit, error) {
 
 // unpacker reads the rest of packed units.
 type unpacker struct {
-	rest    string // so that texts share its memory
+	rest    string // a string, so that texts share its memory
 	damaged bool
 }
 
@@ -69,8 +69,8 @@ func (r *unpacker) text() string {
 	return text
 }
 
-// number reads how many things follow, each of which takes at least size bytes. Zero if
-// there are not so many bytes left: then all is damaged.
+// number reads the number of items that follow, each of which takes at least size bytes. If too
+// few bytes are left, it sets damaged and returns 0.
 func (r *unpacker) number(size int) int {
 	var n uint64
 	for i := 0; ; i++ {

@@ -10,10 +10,10 @@ import (
 	"salectl/spec"
 )
 
-// maxProblems is how many problems of a declaration are told at once.
+// maxProblems is the maximum number of problems of a declaration that are reported.
 const maxProblems = 10
 
-// problems are what is wrong with a declaration: the first of them, and how many more.
+// problems are the first problems of a declaration, and the number of further ones.
 type problems struct {
 	file string
 	all  []*spec.Problem
@@ -27,7 +27,7 @@ func (s *Source) problems() *problems {
 	return &problems{file: s.sale}
 }
 
-// refuse is a csvfile.Refuse that reads on.
+// refuse is a csvfile.Refuse that records the problem and continues.
 func (p *problems) refuse(line, column int, remedy, message string, args ...any) error {
 	if len(p.all) == maxProblems {
 		p.more++
@@ -39,7 +39,7 @@ func (p *problems) refuse(line, column int, remedy, message string, args ...any)
 
 func (p *problems) any() bool { return len(p.all) > 0 }
 
-// err is nil if there is no problem.
+// err returns the problems as an error, nil if there is none.
 func (p *problems) err() error {
 	if len(p.all) == 0 {
 		return nil

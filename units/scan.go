@@ -16,11 +16,11 @@ import (
 	"salectl/spec"
 )
 
-// scan reads everything once. It calls each for every unit that is in order, with its line
-// or, with ranges, its place from 1 on, and goes on behind one that is not. The error is one
-// of each, of ctx, or of a file that cannot be read or has changed; what is wrong with the
-// units is in problems. Behind the first scan that came to its end, each is called for no
-// unit that this one has not seen in its place.
+// scan reads all units once. It calls each for every valid unit, with its line or, with ranges,
+// its place from 1 on, and continues after an invalid one. The error is one of each, of ctx, or
+// of a file that cannot be read or has changed; faults of the units are in problems. After the
+// first completed scan, later ones call each only for units that the first has seen in the same
+// place.
 func (s *Source) scan(ctx context.Context, problems *problems, each func(line int64, u Unit) error) (Summary, error) {
 	p := &pass{source: s, ctx: ctx, problems: problems, each: each}
 	var err error
@@ -54,15 +54,15 @@ func (s *Source) scan(ctx context.Context, problems *problems, each func(line in
 	return summary, p.handOver()
 }
 
-// seen is what a scan has come to, for later ones to be held against: the digest of all, and
-// those up to the end of each part.
+// seen is the result of a scan, for comparison with later ones: the digest of all units, and
+// the digests up to the end of each part.
 type seen struct {
 	digest [32]byte
 	parts  [][32]byte
 }
 
-// partSize is how many bytes of units are held back, about, until they are known to be those
-// that the first scan has seen.
+// partSize is the approximate number of bytes of units that are held back until they are known
+// to be those that the first scan has seen.
 const partSize = 64 << 10
 
 // pass is one reading of all units.
@@ -71,13 +71,13 @@ type pass struct {
 	ctx      context.Context
 	problems *problems
 	each     func(line int64, u Unit) error
-	units    int64     // with those that are not in order
-	sum      hash.Hash // of the columns, and the units so far; nil: the columns are not in order
-	fields   []byte    // of the unit that is read; kept for the next
+	units    int64     // including invalid ones
+	sum      hash.Hash // of the columns, and the units so far; nil: the columns are invalid
+	fields   []byte    // of the unit being read; reused for the next
 
-	parts [][32]byte // that have come to their end
+	parts [][32]byte // digests up to the end of each completed part
 	size  int        // bytes of the present part
-	held  []heldUnit // its units, for which each was not called yet
+	held  []heldUnit // units of the present part for which each was not called yet
 }
 
 type heldUnit struct {
@@ -85,7 +85,7 @@ type heldUnit struct {
 	unit Unit
 }
 
-// newDigest is for the columns and all units.
+// newDigest returns the hash for all units, which has the columns already.
 func (s *Source) newDigest() hash.Hash {
 	h := sha256.New()
 	if s.key != nil {
@@ -99,7 +99,7 @@ func (s *Source) newDigest() hash.Hash {
 	return h
 }
 
-// unit takes a unit that is in order.
+// unit adds a valid unit.
 func (p *pass) unit(line int64, u Unit) error {
 	p.fields = u.appendFields(p.fields[:0])
 	p.sum.Write(p.fields)
@@ -115,7 +115,7 @@ func (p *pass) unit(line int64, u Unit) error {
 	return p.endPart()
 }
 
-// endPart hands the units of a part over, unless the first scan has seen others.
+// endPart passes on the units of a part, unless the first scan has seen others.
 func (p *pass) endPart() error {
 	n := len(p.parts)
 	p.parts = append(p.parts, [32]byte{})
@@ -207,7 +207,7 @@ func (p *pass) csv(f io.Reader) error {
 			p.units = lines.filled - 1
 			p.hold(lines)
 			return nil
-		case errors.Is(err, csvfile.ErrBroken): // it is told, and the next record is in the next line
+		case errors.Is(err, csvfile.ErrBroken): // it is reported, and the next record is in the next line
 		case err != nil:
 			return spec.Unreadable(s.units.File, err)
 		default:
@@ -221,7 +221,7 @@ func (p *pass) csv(f io.Reader) error {
 	}
 }
 
-// header takes the columns, and returns the index of the one that names units.
+// header sets the columns, and returns the index of the one that names units.
 func (p *pass) header(reader *csvfile.Reader, lines *lines) (name int) {
 	s := p.source
 	if n := len(reader.Header); n > maxColumns {
@@ -247,7 +247,7 @@ func (p *pass) header(reader *csvfile.Reader, lines *lines) (name int) {
 		if i, there := first[s.units.Column]; there {
 			name = i
 		} else {
-			_, _ = reader.Column(s.units.Column) // tells that it is not there
+			_, _ = reader.Column(s.units.Column) // reports that it is missing
 		}
 	}
 	s.columns = []string{reader.Header[name]}
@@ -259,7 +259,7 @@ func (p *pass) header(reader *csvfile.Reader, lines *lines) (name int) {
 	return name
 }
 
-// record takes the record of a line.
+// record adds the unit of a record.
 func (p *pass) record(record []string, name int, reader *csvfile.Reader, lines *lines) error {
 	refuse := func(field int, remedy, message string, args ...any) error {
 		_, at := reader.At(field)
@@ -284,7 +284,7 @@ func (p *pass) record(record []string, name int, reader *csvfile.Reader, lines *
 	return p.unit(int64(lines.number), u)
 }
 
-// hold holds the number of units against the stock.
+// hold compares the number of units with the stock.
 func (p *pass) hold(lines *lines) {
 	stock := p.source.stock
 	switch missing := stock - p.units; {

@@ -1,21 +1,19 @@
-// Package units knows what the units of a sale are where they are more than numbers:
-// coupon codes, seats. It reads what a sale declares, checks it, seals it, and compares it
-// with what a sale has already.
+// Package units reads the declared units of a sale, where these are more than numbers:
+// coupon codes, seats. It validates them, seals them, and compares them with the units that
+// a sale has already.
 //
-// ForSale finds what a sale declares, and the key under which its units are encrypted
-// where they are kept. Source.Check reads all of it once: there are as many units as the
-// stock has, each has a name and no name is there twice. Its Summary tells two
-// declarations apart and nothing of their units. Source.Read hands the units over in
-// their order, for a sale that has none yet. Pack makes bytes of some of them, Key.Seal
-// encrypts these for the place where they are to stand, and Key.Open and Unpack turn them
-// back. For a sale that has units, Source.Compare finds which are declared no more and
-// how many are new, and Source.New hands these over.
+// ForSale returns the Source of a sale's units, with the key under which they are encrypted
+// at rest. Source.Check reads all of them once: there must be as many as the stock, each with
+// a name, and names must be unique. Its Summary distinguishes declarations and reveals nothing
+// of their units. Source.Read passes on the units in order, for a sale that has none yet. Pack
+// encodes some of them as bytes, Key.Seal encrypts these for their place in a log, and Key.Open
+// and Unpack reverse that. For a sale that has units, Source.Compare determines which are no
+// longer declared and how many are new, and Source.New passes on the new ones.
 //
-// A file may have millions of units. They are read line by line, as often as it takes, and
-// what is remembered of a unit is two hashes and its line, see mark. A file that changes
-// between two readings is refused, before a unit that has changed is handed over. No text of
-// a file with secret units ever stands in an error, but for the name of a column that is
-// nearly the one declared.
+// A file may have millions of units. It is read line by line, as often as necessary. Only two
+// hashes and the line of a unit are kept, see mark. A file that changes between two readings is
+// refused before a changed unit is passed on. No text of a file with secret units is ever part
+// of an error, except for the name of a column that resembles the declared one.
 package units
 
 import (
@@ -26,28 +24,28 @@ import (
 	"salectl/spec"
 )
 
-// Unit is what one unit of a sale is.
+// Unit is one unit of a sale.
 type Unit struct {
 	Name       string
 	Attributes []string // in the order of Source.Columns()[1:]
 }
 
-// Source is where the units of a sale are declared. It is not safe for concurrent use.
+// Source is the declaration of a sale's units. It is not safe for concurrent use.
 type Source struct {
-	sale    string // for problems that are of no file
+	sale    string // for problems without a file
 	stock   int64
 	units   spec.Units
 	key     *Key
 	columns []string
-	seen    *seen                    // by the first reading that came to its end
+	seen    *seen                    // result of the first reading that was completed
 	size    int64                    // of the file, when it was last opened
-	hash    func(name string) uint64 // for names; tests let them collide
-	whole   func(u Unit) uint64      // for a unit with its attributes
+	hash    func(name string) uint64 // of names; tests make it collide
+	whole   func(u Unit) uint64      // of a unit with its attributes
 }
 
-// ForSale returns where the units of a sale are declared; nil without an error if they are
-// numbers, or red packets. It reads the key and not the units. env is os.LookupEnv. The
-// error is a *spec.Problem: the key is not there, or is none.
+// ForSale returns the Source of a sale's units; nil without an error if they are numbers, or
+// red packets. It reads the key and not the units. env is os.LookupEnv. The error is a
+// *spec.Problem: the key is missing, or invalid.
 func ForSale(s spec.Sale, env func(string) (string, bool)) (*Source, error) {
 	if s.Units == nil {
 		return nil, nil
@@ -75,7 +73,7 @@ func ForSale(s spec.Sale, env func(string) (string, bool)) (*Source, error) {
 	return source, nil
 }
 
-// appendFields appends the name and the attributes, each with its length before it.
+// appendFields appends the name and the attributes, each preceded by its length.
 func (u Unit) appendFields(dst []byte) []byte {
 	dst = appendField(dst, u.Name)
 	for _, a := range u.Attributes {
@@ -88,32 +86,32 @@ func appendField(dst []byte, field string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(field))), field...)
 }
 
-// Columns are what the fields of a unit are called, that of the name first. Those of a file
-// are known once it has been read by one of the other methods.
+// Columns returns the names of a unit's fields, beginning with that of its name. Those of a file
+// are known once one of the other methods has read it.
 func (s *Source) Columns() []string { return s.columns }
 
-// Key is what units are encrypted with; nil: they are public.
+// Key returns the key that encrypts the units; nil: they are public.
 func (s *Source) Key() *Key { return s.key }
 
-// Summary tells apart what is declared.
+// Summary distinguishes declarations.
 type Summary struct {
 	Count int64
-	// Digest is over the columns and all units in their order: an HMAC under the key, so
-	// that nobody can try codes against it, or a SHA-256 if units are public.
+	// Digest covers the columns and all units in order: an HMAC under the key, so that
+	// nobody can test codes against it, or a SHA-256 if the units are public.
 	Digest [32]byte
 }
 
-// Check reads everything once and says what is wrong with it: the first problems, each a
-// *spec.Problem with its line, and how many more there are.
+// Check reads all units once. The error has the first problems, each a *spec.Problem with its
+// line, and the number of further ones.
 func (s *Source) Check(ctx context.Context) (Summary, error) {
 	_, summary, err := s.index(ctx)
 	return summary, err
 }
 
-// Read hands over all units in their order, until each returns an error. Behind a Check these
-// are units that it has seen: where the file has changed since, Read ends with an error before
-// it. Without one, what was handed over counts for nothing if there is an error, since the file
-// may turn out to have too few units. It does not look for names that are there twice, as
+// Read calls each for all units in order, until each returns an error. After a Check these are
+// the units that Check has seen: if the file has changed since, Read returns an error before it
+// passes on a changed unit. Without a Check, units passed on before an error must be discarded,
+// since the file may turn out to have too few units. Read does not detect duplicate names, as
 // Check does.
 func (s *Source) Read(ctx context.Context, each func(Unit) error) error {
 	problems := s.problems()
