@@ -10,25 +10,25 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
-// Event is one thing that the logs say, in the form of CloudEvents 1.0. Together with Source an
-// ID names it for good: whoever is told it again is told the same ID.
+// Event is an event of a log in the format of CloudEvents 1.0. Source and ID identify it
+// permanently: a repeated delivery has the same ID.
 type Event struct {
 	SpecVersion  string `json:"specversion"` // 1.0
 	Type         string `json:"type"`
 	Source       string `json:"source"` // /v1/sales/<sale>/<uid>
 	ID           string `json:"id"`
-	Time         string `json:"time"`              // RFC 3339, UTC: that of its commit
-	Subject      string `json:"subject,omitempty"` // the claim that it is about
-	Sequence     string `json:"sequence"`          // orders the events of one PartitionKey by its bytes
-	PartitionKey string `json:"partitionkey"`      // the number of the shard, or "sale"
+	Time         string `json:"time"`              // RFC 3339, UTC: time of the commit; of TypeResolved: of the batch
+	Subject      string `json:"subject,omitempty"` // id of the claim
+	Sequence     string `json:"sequence"`          // orders the events of one PartitionKey bytewise
+	PartitionKey string `json:"partitionkey"`      // shard number, "sale" or "resolved"
 	ContentType  string `json:"datacontenttype"`   // application/json
 	Data         any    `json:"data"`
 }
 
-// prefix is what the types of all events begin with.
+// prefix begins the types of all events.
 const prefix = "salectl."
 
-// The types of events. Those of claims are prefix, "claim." and what became of the claim.
+// Types of events. The type of a claim's event is TypeClaim and the new state or change.
 const (
 	TypeClaim         = prefix + "claim."
 	TypeGeneration    = prefix + "shard.generation"
@@ -46,19 +46,19 @@ const (
 	TypeResolved      = prefix + "resolved"
 )
 
-// Claim is the data of an event of a claim. The first of a claim has all that it was given; what
-// a later one leaves out is as it was. Names and values are those of an export.
+// Claim is the data of an event of a claim. The first event of a claim has all its fields. A field
+// that a later event omits is unchanged. Names and values are those of an export.
 type Claim struct {
 	Claim     string              `json:"claim"`
 	Shard     int                 `json:"shard"`
-	State     string              `json:"state,omitempty"` // that it has now; none: it has not changed
+	State     string              `json:"state,omitempty"` // new state; "": unchanged
 	User      string              `json:"user,omitempty"`
 	Units     []int64             `json:"units,omitempty"`
 	Asked     int64               `json:"asked,omitempty"`
 	Amounts   []string            `json:"amounts,omitempty"`
-	Currency  string              `json:"currency,omitempty"` // of the amounts, by ISO 4217
+	Currency  string              `json:"currency,omitempty"` // ISO 4217 code of the currency of Amounts
 	Payloads  []map[string]string `json:"payloads,omitempty"`
-	At        string              `json:"at,omitempty"` // of a grab: when the node gave it
+	At        string              `json:"at,omitempty"` // of a grab: time at which the node gave it
 	Key       string              `json:"key,omitempty"`
 	KeyBase64 []byte              `json:"keyBase64,omitempty"`
 	HeldUntil string              `json:"heldUntil,omitempty"`
@@ -68,7 +68,7 @@ type Claim struct {
 	Retired   bool                `json:"retired,omitempty"`
 }
 
-// Generation is the data of TypeGeneration and TypePlanned: what is declared from here on.
+// Generation is the data of TypeGeneration and TypePlanned: the settings from this slot on.
 type Generation struct {
 	Shard        *int   `json:"shard,omitempty"`
 	Generation   uint64 `json:"generation"`
@@ -76,7 +76,7 @@ type Generation struct {
 	OpensAt      string `json:"opensAt,omitempty"`
 	ClosesAt     string `json:"closesAt,omitempty"`
 	PerUserLimit int64  `json:"perUserLimit"`
-	Run          int64  `json:"run,omitempty"`        // of TypePlanned, as all below
+	Run          int64  `json:"run,omitempty"`        // of TypePlanned, like the fields below
 	Who          string `json:"who,omitempty"`        // user@host
 	PlanDigest   string `json:"planDigest,omitempty"` // SHA-256, in hex
 }
@@ -100,7 +100,7 @@ type Drawn struct {
 	Ranks  int64  `json:"ranks"`
 }
 
-// Ranked is the data of TypeRanked: the claims that have the ranks first, first+1 and so on.
+// Ranked is the data of TypeRanked. The claims have consecutive ranks that begin with First.
 type Ranked struct {
 	First  int64    `json:"first"`
 	Claims []string `json:"claims"`
@@ -109,20 +109,20 @@ type Ranked struct {
 // OfShard is the data of TypeShardSealed and TypeSetBack.
 type OfShard struct {
 	Shard  int    `json:"shard"`
-	Before string `json:"before,omitempty"` // of TypeSetBack: the time of the commit before
+	Before string `json:"before,omitempty"` // of TypeSetBack: time of the previous commit
 }
 
-// Sealed is the data of TypeSealed: how the sale ended.
+// Sealed is the data of TypeSealed: the result of the sale.
 type Sealed struct {
-	Roots        []string `json:"roots"` // of each shard: the hash of its last slot
+	Roots        []string `json:"roots"` // per shard: the hash of its last slot
 	Slots        []uint64 `json:"slots"`
 	Claims       int64    `json:"claims"`
 	UnitsSold    int64    `json:"unitsSold"`
 	ExportDigest string   `json:"exportDigest,omitempty"` // SHA-256, in hex
 }
 
-// Commit is the data of TypeCommit: the stored bytes of a slot, from which the hash chain
-// follows, or their hash alone where they are not told.
+// Commit is the data of TypeCommit: the stored bytes of a slot, which prove the hash chain. A slot
+// that may not be disclosed has the hash alone.
 type Commit struct {
 	Log    string      `json:"log"`
 	Shard  *int        `json:"shard,omitempty"`
@@ -131,36 +131,37 @@ type Commit struct {
 	Commit []byte      `json:"commit,omitempty"` // base64
 }
 
-// Resolved is the data of TypeResolved: all that stands before a position in the logs was told,
-// and nothing that comes later stands before it.
+// Resolved is the data of TypeResolved: all events before Position are delivered, and every later
+// event lies after it.
 type Resolved struct {
 	Position string `json:"position"`
-	// Through is the oldest of the times of the shards' last commits: what comes later has no
-	// time before it, but behind a TypeSetBack. "": some shard has no commit.
+	// Through is the earliest of the last commit times of the unsealed shards, or the latest of all
+	// if every shard is sealed. Later events have no earlier time, except after a TypeSetBack. ""
+	// means that a shard has no commit.
 	Through string `json:"through,omitempty"`
 	Logs    []End  `json:"logs"`
-	Ended   bool   `json:"ended,omitempty"` // nothing will ever follow
+	Ended   bool   `json:"ended,omitempty"` // no event follows
 }
 
-// End is where a log was followed to.
+// End is the place that the feed has reached in a log.
 type End struct {
 	Log   string      `json:"log"`
 	Shard *int        `json:"shard,omitempty"`
 	Slots uint64      `json:"slots"`
-	Hash  ledger.Hash `json:"hash"` // of the last slot, or of the log's name
+	Hash  ledger.Hash `json:"hash"` // of the last slot; without slots, of the log's name
 }
 
-// eventMaker makes events of what stands in one log.
+// eventMaker makes the events of one log.
 type eventMaker struct {
 	source   string
 	shard    int // -1: the sale's own log
 	commits  bool
-	amounts  func(unit int64) string // nil: units are no packets of money
+	amounts  func(unit int64) string // nil: units are not packets of money
 	currency string                  // of the amounts
 	events   []Event
 }
 
-// partition names the log in events.
+// partition returns the partition key of the log's events.
 func (t *eventMaker) partition() string {
 	if t.shard < 0 {
 		return "sale"
@@ -175,7 +176,7 @@ func (t *eventMaker) number() *int {
 	return &t.shard
 }
 
-// tell adds an event that op index of a slot means. An index of -1 is the slot itself.
+// tell appends an event for op index of a slot. Index -1 means the slot itself.
 func (t *eventMaker) tell(kind string, slot uint64, index int, timeUs int64, data any) *Event {
 	id := t.partition() + "-" + strconv.FormatUint(slot, 10)
 	if index >= 0 {
@@ -189,7 +190,7 @@ func (t *eventMaker) tell(kind string, slot uint64, index int, timeUs int64, dat
 	return &t.events[len(t.events)-1]
 }
 
-// slot tells of a commit of a shard's log. before is the time of the slot before.
+// slot appends the events of a commit of a shard's log. beforeUs is the time of the previous slot.
 func (t *eventMaker) slot(c *pb.Commit, slot uint64, beforeUs int64) {
 	for i, op := range c.GetOps() {
 		switch op := op.GetOp().(type) {
@@ -237,7 +238,7 @@ func (t *eventMaker) claim(c *pb.Commit, slot uint64, i int, op *pb.Claim) {
 	t.tell(TypeClaim+d.State, slot, i, c.GetTimeUs(), d).Subject = d.Claim
 }
 
-// worth is what units are worth, nil if they are no packets of money.
+// worth returns the amounts of units, or nil if units are not packets of money.
 func (t *eventMaker) worth(units []int64) (all []string) {
 	if t.amounts == nil {
 		return nil
@@ -252,9 +253,9 @@ func claimID(shard int, slot uint64, index int) string {
 	return api.ClaimID{Shard: shard, Slot: slot, Index: index}.String()
 }
 
-// settle tells what became of a claim. Whoever appends a Settle has asked the reducer before
-// whether it changes anything, against the very state that the slot follows; so none stands in
-// a log that does not, and it means what it says without a fold.
+// settle appends the event of a Settle. A writer appends a Settle only if the reducer finds that it
+// changes the state just before that slot. So every Settle in a log takes effect, and its meaning
+// needs no fold.
 func (t *eventMaker) settle(c *pb.Commit, slot uint64, i int, op *pb.Settle) {
 	d := &Claim{
 		Claim: claimID(t.shard, op.GetSlot(), int(op.GetIndex())), Shard: t.shard, Units: op.GetUnits(),
@@ -293,7 +294,7 @@ func generation(number uint64, s *pb.Settings) *Generation {
 	}
 }
 
-// saleSlot tells of a commit of the sale's own log.
+// saleSlot appends the events of a commit of the sale's own log.
 func (t *eventMaker) saleSlot(c *pb.Commit, slot uint64) {
 	for i, op := range c.GetOps() {
 		tell := func(kind string, data any) { t.tell(kind, slot, i, c.GetTimeUs(), data) }
@@ -330,8 +331,8 @@ func (t *eventMaker) saleSlot(c *pb.Commit, slot uint64) {
 	}
 }
 
-// whole tells the stored bytes of a slot, if they are asked for. Those of a slot that has a plan
-// are not told: they have the seed of a red packet, and where the servers are.
+// whole appends the stored bytes of a slot if Config.Commits is set. tellSale passes no bytes for a
+// slot with a plan, which contains the seed of a red packet and the addresses of the servers.
 func (t *eventMaker) whole(log string, slot uint64, hash ledger.Hash, timeUs int64, entry []byte) {
 	if t.commits {
 		t.tell(TypeCommit, slot, -1, timeUs, &Commit{log, t.number(), slot, hash, entry})

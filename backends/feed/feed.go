@@ -1,19 +1,18 @@
-// Package feed tells everything that the logs of a sale say, as it comes, to whoever wants to
-// act on it: each event at least once, those of one shard in the order of its log, and from any
-// position on.
+// Package feed streams the events of a sale, read from its logs. It delivers each event at least
+// once, keeps the log order of the events of a shard, and resumes from any position.
 //
-// A Reader follows the logs of one run in the store, as a step machine, and hands out batches.
-// Each ends with a position, before which nothing is left to come. It folds nothing: what an
-// op means stands in the op, and who acts on events remembers claims anyway. So it begins
-// anywhere in the logs at once, and has no more in memory than the batch that it hands out,
-// which it goes on from when that was taken: a slow consumer slows nobody.
+// A Reader follows the logs of one run in the store and returns batches. It is a step machine. Each
+// batch ends with a position; every event before that position has been delivered. A Reader folds
+// no shard: an op carries its own meaning, and a consumer keeps its own state of claims. A Reader
+// can therefore begin anywhere in the logs at once. It keeps one batch in memory and continues when
+// the consumer has taken it, so a slow consumer delays nothing else.
 //
-// Nobody tells a Reader that there is news: it asks for the heads of the logs, many times a
-// second. An owner that had to tell would work for those who look on.
+// Nothing notifies a Reader of new commits. It polls the heads of the logs many times a second,
+// since an owner that notified its observers would do their work.
 //
-// What events may be proven by is the hash chain of the logs. Each slot names the hash of the
-// one before; with Commits a Reader hands out the stored bytes, too, and each batch ends with
-// the hashes that the logs were followed to.
+// The hash chain of the logs proves the events. Each slot holds the hash of the previous slot. With
+// Config.Commits a Reader also returns the stored bytes, and each batch ends with the hash of the
+// last slot delivered from each log.
 package feed
 
 import (
@@ -32,69 +31,69 @@ import (
 	"salectl/spec"
 )
 
-// Config says what a Reader reads.
+// Config configures a Reader.
 type Config struct {
 	Sale string
-	// From is where to go on; nil: at the beginning of the present run.
+	// From is the position to resume from. nil means the beginning of the current run.
 	From *Position
-	// Now begins at the ends of the logs, instead of at From.
+	// Now starts at the ends of the logs and ignores From.
 	Now bool
-	// Commits has the stored bytes of the slots handed out, too.
+	// Commits adds an event with the stored bytes of each slot.
 	Commits bool
 }
 
-// Batch is what was read together.
+// Batch is a group of events with the position after them.
 type Batch struct {
-	Events   []Event // the last one of TypeResolved
+	Events   []Event // the last one is of TypeResolved
 	Position Position
-	TimeUs   int64 // of the newest commit in it; 0: there is none
-	Ended    bool  // nothing will ever follow: the sale is destroyed
+	TimeUs   int64 // commit time of the newest commit in the batch; 0: it has none
+	Ended    bool  // the sale is destroyed and no event follows
 }
 
-// ErrGone says that the logs are deleted and what a feed still lacks is not in them any more.
+// ErrGone reports that the logs are deleted and no longer contain the rest of the feed.
 var ErrGone = errors.New("the rest of the feed is deleted")
 
-// How often heads are asked for: soon after there was news, then ever less often.
+// Intervals of polling the heads of the logs: soon after a batch, idle without news.
 const (
 	soon = 25 * time.Millisecond
 	idle = 100 * time.Millisecond
-	// callTimeout bounds a call of the store.
+	// callTimeout is the timeout of a call to the store.
 	callTimeout = 5 * time.Second
-	// lastPause is how long a Reader waits at most before it asks a store again that failed.
+	// lastPause is the longest pause before a failed call is retried.
 	lastPause = time.Second
-	// still is how often a position is told where nothing changes.
+	// still is the interval between batches without commits.
 	still = 10 * time.Second
 )
 
-// How often in a row a log may lack something before that is believed, since reads may lag: as many
-// rounds, idle apart. Rounds are counted, and not the time, since in a process that was paused time
-// has passed in which nobody has read.
+// How many rounds in a row, idle apart, a log may lack an expected entry before the Reader believes
+// it, since reads may lag. The limits count rounds, not time: in a paused process time passes
+// without any read.
 const (
-	// patience is for the slots that a position names, for a sale that has one to be without
-	// logs, and for a log of a sealed sale, which may be deleted.
+	// patience applies to the slots of a position, to the logs of a sale that should exist, and to
+	// a log of a sealed sale, which may be deleted.
 	patience = int(3 * time.Second / idle)
-	// goneFor is for a log that was there and is not, where nothing says that it is deleted: there is
-	// nothing to go on with then.
+	// goneFor applies to a log that has disappeared although no entry records its deletion. The
+	// Reader cannot continue without it.
 	goneFor = int(15 * time.Second / idle)
 )
 
-// How much is read at once.
+// Limits of a round of reads.
 const (
 	logsAtOnce = 8
-	firstPage  = 4 // entries, of a log whose entries nobody has seen yet
+	firstPage  = 4 // entries, of a log whose entry size is unknown
 	pageBytes  = 256 << 10
 	pageMost   = 4096
 )
 
-// Reader follows the logs of a sale's run. It starts no goroutine, reads no clock and does no
-// I/O: whoever has it makes the calls that Next asks for, tells the time, and takes the batches.
+// Reader follows the logs of one run of a sale. It starts no goroutine, reads no clock and does no
+// I/O. Its caller makes the calls that Next returns, supplies the time, and takes the batches.
 type Reader struct {
 	cfg    Config
 	source string
 	sale   saleLog
-	shards []*shardLog // none before the run is known
+	shards []*shardLog // nil until the run is known
 
-	due   time.Duration // monotonic: when to go on
+	due   time.Duration // monotonic: time of the next step
 	under int           // calls under way
 	rounds
 	unhanded
@@ -105,52 +104,52 @@ type Reader struct {
 	err   error
 }
 
-// rounds counts the passes of a Reader over the logs.
+// rounds holds the counters of a Reader's rounds of calls.
 type rounds struct {
-	round   int   // counts the steps
-	turn    int   // the shard to be read first in the next round
-	broken  error // of a call of this round
-	failed  error // of the last round, nil where none did
-	tries   int   // rounds in a row that have failed
-	lacking int   // rounds in a row in which a log lacked what it is to have
-	lacked  int   // the last of them
+	round   int   // number of steps
+	turn    int   // first shard to read in the next round
+	broken  error // error of a call in this round
+	failed  error // error of the last round; nil: it succeeded
+	tries   int   // failed rounds in a row
+	lacking int   // rounds in a row in which a log lacked an expected entry
+	lacked  int   // the latest of those rounds
 }
 
-// unhanded is what a Reader has read and not handed out.
+// unhanded holds what a Reader has read but not yet put into a batch.
 type unhanded struct {
-	first      []Event // of the sale's own log, but for its end
+	first      []Event // of the sale's own log, except for those of its end
 	events     []Event
 	slots      int
-	newest     int64         // microseconds: of the commits
-	generation uint64        // that shards have: the sale's own log is read to there before
-	told       time.Duration // monotonic: when the last batch was made; 0: none was
+	newest     int64         // commit time of the newest commit, in microseconds
+	generation uint64        // newest generation in the shards; the sale's own log must be read up to it first
+	told       time.Duration // monotonic: time of the last batch; 0: none yet
 }
 
-// New returns a reader that has read nothing.
+// New returns a Reader with the configuration c.
 func New(c Config) *Reader {
 	log := spec.SaleLog(c.Sale)
 	return &Reader{cfg: c, sale: saleLog{fold: ledger.NewSale(log), tail: ledger.NewTail(log)}}
 }
 
-// Take returns the next batch, nil if there is none yet. The reader goes on when it was taken.
+// Take returns the next batch, or nil if none is ready. The Reader continues after the batch is taken.
 func (r *Reader) Take() *Batch {
 	b := r.batch
 	r.batch = nil
 	return b
 }
 
-// Trouble is why the store cannot be read at the moment; nil: it can.
+// Trouble returns the error of the last round of calls to the store, or nil if it succeeded.
 func (r *Reader) Trouble() error { return r.failed }
 
-// ExportDigest is the SHA-256 of the export that destroy has written; nil: the sale is not
+// ExportDigest returns the SHA-256 of the export that destroy wrote, or nil if the sale is not
 // sealed.
 func (r *Reader) ExportDigest() []byte { return r.sale.sealed.GetExportDigest() }
 
-// Run is the sale's own log as far as it is read. It is that of the run that is followed once
-// there was a batch.
+// Run returns the sale's own log, folded as far as it is read. After the first batch it describes
+// the run that the Reader follows.
 func (r *Reader) Run() *ledger.Sale { return r.sale.fold }
 
-// end ends the reader. What was read before is handed out still.
+// end ends the Reader. Commits that are already read are still delivered.
 func (r *Reader) end(now clock.Now, err error) {
 	if r.done {
 		return
@@ -163,7 +162,7 @@ func (r *Reader) end(now clock.Now, err error) {
 	}
 }
 
-// call asks for a call of the store.
+// call queues a call to the store.
 func (r *Reader) call(what string, do func(ctx context.Context, logs ledger.Logs) (any, error), took func(now clock.Now, got any)) {
 	type reply struct {
 		got any
@@ -198,8 +197,8 @@ func (r *Reader) call(what string, do func(ctx context.Context, logs ledger.Logs
 	})
 }
 
-// lacks waits for what a log is to have, since reads may lag. If it has been missing in too many
-// rounds it ends the reader.
+// lacks schedules another round for an entry that a log should have, since reads may lag. After
+// more than rounds such rounds in a row it ends the Reader with err.
 func (r *Reader) lacks(now clock.Now, rounds int, err error) {
 	if r.lacked != r.round {
 		r.lacked, r.lacking = r.round, r.lacking+1
@@ -211,7 +210,6 @@ func (r *Reader) lacks(now clock.Now, rounds int, err error) {
 	r.due = now.Mono + idle
 }
 
-// gone says that what is left is not there any more.
 func (r *Reader) gone() error {
 	sealed := r.sale.sealed
 	if sealed == nil {
@@ -221,7 +219,7 @@ func (r *Reader) gone() error {
 		ErrGone, r.cfg.Sale, sealed.GetExportDigest())
 }
 
-// make makes a batch of what was read.
+// make makes a batch of the events that are read.
 func (r *Reader) make(now clock.Now) {
 	b := &Batch{Position: Position{UID: r.sale.fold.UID(), Sale: r.sale.place}, TimeUs: r.newest}
 	b.Ended = r.sale.over && len(r.sale.queue) == 0
@@ -248,8 +246,8 @@ func (r *Reader) make(now clock.Now) {
 	}
 }
 
-// through is the time that no later commit of a shard is older than: that of the shard that has
-// gone least far, among those that may have one.
+// through returns the time before which no later commit of a shard lies. It is the earliest of the
+// last commit times of the unsealed shards, or the latest of all if every shard is sealed.
 func (r *Reader) through() int64 {
 	least, most, open := int64(0), int64(0), false
 	for _, s := range r.shards {

@@ -13,18 +13,19 @@ import (
 	"salectl/backends/ledger/payload"
 )
 
-// Shell is where a Reader runs.
+// Shell is the environment in which Follow runs a Reader.
 type Shell struct {
 	Logs  ledger.Logs
-	Clock clock.Clock // zero: the host's
-	// Trouble is told when the store cannot be read any more, and with nil when it can again.
+	Clock clock.Clock // nil: the host's clock
+	// Trouble is called with an error when the store becomes unreadable, and with nil when it
+	// recovers. It may be nil.
 	Trouble func(error)
 }
 
-// Follow runs a reader and hands each batch to take, one after the other, until the sale is
-// destroyed (nil), ctx ends (its cause) or take fails (its error). ErrBadPosition, ErrForeign and
-// ErrGone, ledger.ErrGone and ledger.ErrCorrupt say that there is nothing to go on with; while
-// the store cannot be read Follow waits. What public units are is in the events.
+// Follow runs r and calls take with one batch after the other. It returns nil when the sale is
+// destroyed, the cause of ctx when ctx ends, and the error of take. With ErrBadPosition,
+// ErrForeign, ErrGone, ledger.ErrGone or ledger.ErrCorrupt the feed cannot continue. Follow waits
+// while the store is unreadable. Events include the payloads of public units.
 func Follow(ctx context.Context, sh Shell, r *Reader, take func(*Batch) error) error {
 	if sh.Clock == nil {
 		sh.Clock = clock.System()
@@ -63,7 +64,7 @@ func Follow(ctx context.Context, sh Shell, r *Reader, take func(*Batch) error) e
 	}
 }
 
-// Payloads adds the payloads of units to events, where everybody may know them.
+// Payloads adds the payloads of units to events, unless the sale keeps them secret.
 type Payloads struct {
 	logs       ledger.Logs
 	of         *Reader
@@ -71,12 +72,12 @@ type Payloads struct {
 	generation uint64
 }
 
-// NewPayloads returns the Payloads of the batches of a Reader, which reads them from logs.
+// NewPayloads returns a Payloads for the batches of a Reader. It reads payloads from logs.
 func NewPayloads(logs ledger.Logs, of *Reader) *Payloads { return &Payloads{logs: logs, of: of} }
 
-// Add adds payloads to the events of claims in a batch, before the Reader goes on. It waits while
-// they cannot be read and reports why, but not beyond the end of the sale: then the log of units
-// may be deleted, and events have numbers only.
+// Add adds payloads to the claim events of a batch. Call it before the Reader continues. While
+// payloads are unreadable it reports the error to trouble and waits, but not beyond the end of the
+// sale. After the end the log of units may be deleted, and events carry unit numbers only.
 func (g *Payloads) Add(ctx context.Context, b *Batch, trouble func(error)) error {
 	sale := g.of.Run()
 	newest := sale.Newest()
@@ -109,7 +110,7 @@ func (g *Payloads) Add(ctx context.Context, b *Batch, trouble func(error)) error
 	return nil
 }
 
-// read returns what units are; nil: the sale has come to its end.
+// read returns the payloads of units, or nil if the sale has ended.
 func (g *Payloads) read(ctx context.Context, sale *ledger.Sale, units []int64, trouble func(error)) ([]payload.Fields, error) {
 	for tries := 0; ; tries++ {
 		payloads, err := g.reader.Read(ctx, units)
@@ -130,7 +131,8 @@ func (g *Payloads) read(ctx context.Context, sale *ledger.Sale, units []int64, t
 	}
 }
 
-// over reports whether the run of a sale is sealed by now, which whoever follows it has not read yet.
+// over reports whether the log shows that the run is sealed or replaced, in slots that the Reader
+// has not read.
 func (g *Payloads) over(ctx context.Context, sale *ledger.Sale) bool {
 	log := g.of.sale.tail.Log()
 	now := ledger.NewSale(log)

@@ -10,21 +10,21 @@ import (
 	"salectl/spec"
 )
 
-// saleLog is the sale's own log. It is folded as it is read, since it says which shards there are
-// and how the run ends; what it says is told when its turn comes.
+// saleLog is the sale's own log. The Reader folds it on reading, since it defines the shards and
+// the end of the run. Its events wait in a queue for their turn.
 type saleLog struct {
 	fold  *ledger.Sale
 	tail  *ledger.Tail
-	read  bool        // to its end, as far as is known
-	run   string      // the uid of the last slot read
-	found bool        // the place of Config.From is in it
-	over  bool        // the run that is followed is destroyed: what follows is of another
-	queue []saleSlot  // of the run, not told yet
-	place Place       // where it was told to
-	end   ledger.Hash // the hash of that
+	read  bool        // it is read to its last known slot
+	run   string      // uid of the run of the last slot read
+	found bool        // it contains the place of Config.From
+	over  bool        // the followed run is destroyed; later slots are of another run
+	queue []saleSlot  // slots of the run whose events are not delivered yet
+	place Place       // place up to which its events are delivered
+	end   ledger.Hash // hash of the last slot before place
 	tell  eventMaker
 
-	sealed *pb.Sealed // of the run that is followed
+	sealed *pb.Sealed // of the followed run
 }
 
 // saleSlot is a slot of the sale's own log.
@@ -38,15 +38,15 @@ type saleSlot struct {
 // shardLog is the log of one shard.
 type shardLog struct {
 	tail   *ledger.Tail
-	from   Place // where to begin
-	placed bool  // that place is found in the log
-	behind bool  // there is more to read
-	sealed bool  // read to its end, for good
-	page   int   // how many entries to read at once
+	from   Place // place to begin
+	placed bool  // the log contains the place to begin
+	behind bool  // more slots can be read
+	sealed bool  // it is read to its final slot
+	page   int   // number of entries to read at a time
 	tell   eventMaker
 }
 
-// request reads a page of a log.
+// request queues the read of a page of a log.
 func (r *Reader) request(log string, from uint64, most int, took func(now clock.Now, got ledger.Reply)) {
 	request := &ledger.Request{Kind: ledger.ReadRequest, Log: log, Slot: from, Max: most}
 	r.call("feed read", func(ctx context.Context, logs ledger.Logs) (any, error) {
@@ -55,7 +55,7 @@ func (r *Reader) request(log string, from uint64, most int, took func(now clock.
 	}, func(now clock.Now, got any) { took(now, got.(ledger.Reply)) })
 }
 
-// readSale reads the sale's own log on.
+// readSale queues the read of the next page of the sale's own log.
 func (r *Reader) readSale() {
 	s := &r.sale
 	r.request(s.tail.Log(), s.tail.Next(), firstPage, func(now clock.Now, got ledger.Reply) {
@@ -78,11 +78,11 @@ func (r *Reader) readSale() {
 			r.end(now, err)
 			return
 		}
-		s.read = !more || len(got.Entries) == 0 // a read that lags is repeated when its time comes
+		s.read = !more || len(got.Entries) == 0 // a lagging read is repeated in a later round
 	})
 }
 
-// foldSale takes in a slot of the sale's own log.
+// foldSale applies a slot of the sale's own log.
 func (r *Reader) foldSale(entry []byte) error {
 	s, from := &r.sale, r.cfg.From
 	slot := s.tail.Next()
@@ -112,17 +112,17 @@ func (r *Reader) foldSale(entry []byte) error {
 	return nil
 }
 
-// toldTo notes that the log was told up to a slot.
+// toldTo records that the log's events are delivered up to and including a slot.
 func (s *saleLog) toldTo(slot uint64, hash ledger.Hash) {
 	s.place, s.end = Place{Slots: slot + 1}, hash
 	copy(s.place.Check[:], hash[:])
 }
 
-// open finds out which run to follow, when the sale's own log is read.
+// open chooses the run to follow after the sale's own log is read.
 func (r *Reader) open(now clock.Now) {
 	s, from := &r.sale, r.cfg.From
 	switch {
-	case from != nil && !s.found: // which a read that lags may not show
+	case from != nil && !s.found: // a lagging read may miss the place
 		s.read = false
 		r.lacks(now, patience, fmt.Errorf("%w: it stands behind slot %d of run %s, which the log of sale %s does not have", ErrForeign, from.Sale.Slots-1, from.UID, r.cfg.Sale))
 		return
@@ -165,7 +165,7 @@ func (r *Reader) open(now clock.Now) {
 	}
 }
 
-// worth is what a unit is worth; nil: units are no packets of money.
+// worth returns the function and currency of a unit's amount, or nil if units are not packets of money.
 func (r *Reader) worth() (amounts func(unit int64) string, currency string, err error) {
 	red, err := ledger.RedPacketOf(r.sale.fold)
 	if red == nil || err != nil {
@@ -174,7 +174,7 @@ func (r *Reader) worth() (amounts func(unit int64) string, currency string, err 
 	return red.Deal().Text, red.Currency, nil
 }
 
-// placed reports whether each shard's log is known to be the one that the position is of.
+// placed reports whether the place to begin is found in every shard's log.
 func (r *Reader) placed() bool {
 	for _, s := range r.shards {
 		if !s.placed {
@@ -184,7 +184,7 @@ func (r *Reader) placed() bool {
 	return true
 }
 
-// place finds in the logs where to begin.
+// place queues the calls that find the places to begin in the logs.
 func (r *Reader) place(now clock.Now) {
 	if r.sale.sealed != nil && !r.placeAtEnds(now) {
 		return
@@ -203,8 +203,9 @@ func (r *Reader) place(now clock.Now) {
 	}
 }
 
-// placeAtEnds begins at the ends of a sealed run, where that is the place, without a look at the logs,
-// which may be deleted: the seal is left. false: there is a place that is none of this run.
+// placeAtEnds starts shards at the end of a sealed run, if that is their place. It reads the seal,
+// not their logs, which may be deleted. It reports false if a place does not belong to this run;
+// then it has ended the Reader.
 func (r *Reader) placeAtEnds(now clock.Now) bool {
 	slots, roots := r.sale.sealed.GetSlots(), r.sale.sealed.GetRoots()
 	for i, s := range r.shards {
@@ -223,8 +224,8 @@ func (r *Reader) placeAtEnds(now clock.Now) bool {
 	return true
 }
 
-// endShards notes which shards were followed to where the seal of the run says that they end. A
-// reader that has begun behind the seal of a shard does not read it in the shard's own log.
+// endShards marks the shards that are read up to the end that the run's seal records. A Reader that
+// began after the seal of a shard does not find it in the shard's log.
 func (r *Reader) endShards() {
 	if r.sale.sealed == nil {
 		return
@@ -236,13 +237,13 @@ func (r *Reader) endShards() {
 	}
 }
 
-// found holds the place of a position against the slot before it.
+// found compares a position's place with the slot before it.
 func (r *Reader) found(now clock.Now, s *shardLog, got ledger.Reply) {
 	switch {
 	case got.Head == nil:
 		r.missing(now)
 		return
-	case len(got.Entries) == 0 && r.sale.sealed != nil: // it is being deleted
+	case len(got.Entries) == 0 && r.sale.sealed != nil: // the log is being deleted
 		r.lacks(now, patience, r.gone())
 		return
 	case len(got.Entries) == 0:
@@ -260,9 +261,8 @@ func (r *Reader) found(now clock.Now, s *shardLog, got ledger.Reply) {
 	s.placed, s.behind, r.lacking = true, true, 0
 }
 
-// missing takes in that a shard's log is not there which was there before. If the sale is destroyed
-// it was deleted, and if it is sealed that, too, unless the read lags; else the sale's own log will
-// say so.
+// missing handles the disappearance of a shard's log. The log of a destroyed sale is deleted. That of a
+// sealed sale is deleted too, unless the read lags. Otherwise the sale's own log will record the reason.
 func (r *Reader) missing(now clock.Now) {
 	if r.sale.over {
 		r.end(now, r.gone())
@@ -276,7 +276,7 @@ func (r *Reader) missing(now clock.Now) {
 	r.lacks(now, rounds, r.gone())
 }
 
-// heads asks which logs have grown.
+// heads queues the poll of the heads of all logs that are not read to their end.
 func (r *Reader) heads() {
 	names, open := []string{r.sale.tail.Log()}, []*shardLog(nil)
 	for _, s := range r.shards {
@@ -301,14 +301,14 @@ func (r *Reader) heads() {
 	})
 }
 
-// look takes in the head of a shard's log. false: it is not there, or of no use.
+// look processes the head of a shard's log. It reports false if the head is missing or unusable.
 func (r *Reader) look(now clock.Now, s *shardLog, head []byte) bool {
 	switch {
 	case head == nil && (s.tail.Next() > 0 || r.sale.sealed != nil):
 		r.missing(now)
 		return false
 	case head == nil:
-		s.placed = true // the sale is planned, and not on this shard yet
+		s.placed = true // the sale is planned, but this shard has no log yet
 		return true
 	}
 	h, err := ledger.ParseHead(head)
@@ -324,7 +324,7 @@ func (r *Reader) look(now clock.Now, s *shardLog, head []byte) bool {
 	return true
 }
 
-// read reads a page of each of some shards that are behind.
+// read queues the reads of a page from up to logsAtOnce shards that are behind.
 func (r *Reader) read() {
 	first, reads := r.turn, 0
 	for n := range r.shards {
@@ -337,7 +337,7 @@ func (r *Reader) read() {
 	}
 }
 
-// page takes in what was read of a shard's log.
+// page processes a page of a shard's log.
 func (r *Reader) page(now clock.Now, s *shardLog, got ledger.Reply) {
 	s.behind = false
 	if got.Head == nil {
@@ -360,10 +360,10 @@ func (r *Reader) page(now clock.Now, s *shardLog, got ledger.Reply) {
 		r.end(now, err)
 		return
 	}
-	s.behind = more && len(got.Entries) > 0 && !s.sealed // a read that lags is repeated when its time comes
+	s.behind = more && len(got.Entries) > 0 && !s.sealed // a lagging read is repeated in a later round
 }
 
-// take takes in a slot of a shard's log.
+// take processes a slot of a shard's log.
 func (r *Reader) take(s *shardLog, entry []byte) error {
 	slot, before := s.tail.Next(), s.tail.TimeUs()
 	commit, err := s.tail.Take(entry)
@@ -387,8 +387,8 @@ func (r *Reader) took(c *pb.Commit) {
 	r.newest, r.lacking = max(r.newest, c.GetTimeUs()), 0
 }
 
-// tellSale tells what the sale's own log says. That the sale is sealed is told when its shards
-// have been told to their ends.
+// tellSale adds the events of the sale's own log. The end of the sale waits until the events of all
+// shards are complete.
 func (r *Reader) tellSale() {
 	s := &r.sale
 	for len(s.queue) > 0 {
@@ -400,7 +400,7 @@ func (r *Reader) tellSale() {
 				}
 			}
 			if op.GetPlanned() != nil {
-				entry = nil // it has the seed of a red packet, and where the servers are
+				entry = nil // it contains the seed of a red packet and the addresses of the servers
 			}
 		}
 		s.queue = s.queue[1:]
@@ -413,7 +413,7 @@ func (r *Reader) tellSale() {
 	}
 }
 
-// sealed reports whether all shards were read to their ends, for good.
+// sealed reports whether all shards are read to their final slots.
 func (r *Reader) sealed() bool {
 	for _, s := range r.shards {
 		if !s.sealed {

@@ -12,10 +12,9 @@ import (
 	"salectl/backends/ledger"
 )
 
-// Position is a place in all logs of a run of a sale: how many slots of each lie before it, and
-// the beginning of the hash of the last of them. A feed that begins at a position holds those
-// against the logs, so it never goes on in another sale, another run or another history than
-// the one that the position was told of.
+// Position is a place in all logs of a run of a sale. For each log it holds the number of slots
+// before the place and a prefix of the hash of the last of them. A Reader checks both against the
+// logs. So it never continues in another sale, run or history than the one of the position.
 type Position struct {
 	UID    string // of the run
 	Sale   Place  // in the sale's own log
@@ -25,13 +24,13 @@ type Position struct {
 // Place is a place in one log.
 type Place struct {
 	Slots uint64
-	Check [checkLen]byte // of the hash of slot Slots-1; zero where Slots is 0
+	Check [checkLen]byte // first bytes of the hash of slot Slots-1; zero if Slots is 0
 }
 
-// checkLen is how many bytes of a hash a position has: enough to find out a mistake.
+// checkLen is the number of hash bytes in a place: enough to detect a mistake.
 const checkLen = 8
 
-// placeOf is where a log was followed to.
+// placeOf returns the place that a tail has reached.
 func placeOf(t *ledger.Tail) Place {
 	p := Place{Slots: t.Next()}
 	if root := t.Root(); p.Slots > 0 {
@@ -40,26 +39,26 @@ func placeOf(t *ledger.Tail) Place {
 	return p
 }
 
-// fits reports whether an entry with a hash is the last before the place.
+// fits reports whether hash is that of the last slot before the place.
 func (p Place) fits(hash ledger.Hash) bool { return string(hash[:checkLen]) == string(p.Check[:]) }
 
-// The errors of a position.
+// Errors of a position.
 var (
-	// ErrBadPosition says that a text is no position: it was cut or altered.
+	// ErrBadPosition reports that a text is not a position: it was truncated or altered.
 	ErrBadPosition = errors.New("not a position of a feed")
-	// ErrForeign says that a position is none in the logs of this sale: it is of another sale
-	// or run, or of logs that have become others since.
+	// ErrForeign reports that a position does not fit the logs of this sale. It is of another sale
+	// or run, or the logs have been replaced since.
 	ErrForeign = errors.New("the position is not of this sale's ledger")
 )
 
-// The beginning of a position's bytes, and the bounds of what follows.
+// Encoding of a position, and its limits.
 const (
 	positionVersion = 1
 	uidLen          = 8
 	mostShards      = 1 << 16
 )
 
-// String is the position as text: letters, digits, - and _.
+// String encodes the position in letters, digits, - and _.
 func (p Position) String() string {
 	b := []byte{positionVersion}
 	b, _ = hex.AppendDecode(b, []byte(p.UID)) // a uid is 16 hex digits
@@ -73,7 +72,7 @@ func (p Position) String() string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// ParsePosition reads what String has written; else it fails with ErrBadPosition.
+// ParsePosition parses the output of String. It fails with ErrBadPosition.
 func ParsePosition(text string) (p Position, err error) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil || len(b) < 1+uidLen+1+4 {

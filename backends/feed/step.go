@@ -8,9 +8,9 @@ import (
 	"salectl/backends/clock"
 )
 
-// Next returns what is to be done after any input: the calls to make now, and when to go on by
-// the monotonic clock, 0 for no need. When it is done there is no batch any more but the one
-// that Take may still return; err says why if it was not the end of the sale.
+// Next returns the calls to make now, and the monotonic time of the next call of Next, 0 for none
+// before another input. Call it after every input. When done is true, Take returns at most one more
+// batch. err is nil if the sale ended, or the reason why the feed cannot continue.
 func (r *Reader) Next(now clock.Now) (made []calls.Call, wake time.Duration, done bool, err error) {
 	for !r.done && r.under == 0 && r.batch == nil && now.Mono >= r.due {
 		r.step(now)
@@ -22,7 +22,7 @@ func (r *Reader) Next(now clock.Now) (made []calls.Call, wake time.Duration, don
 	return made, r.due, false, nil
 }
 
-// step does what comes next: it asks for calls, or goes on to the next stage.
+// step starts the next round: it queues calls or enters the next stage.
 func (r *Reader) step(now clock.Now) {
 	r.round++
 	r.endShards()
@@ -40,7 +40,7 @@ func (r *Reader) step(now clock.Now) {
 	}
 }
 
-// rounded goes on when all calls of a round were answered.
+// rounded ends a round, after all its calls are answered.
 func (r *Reader) rounded(now clock.Now) {
 	r.failed, r.broken = r.broken, nil
 	if r.failed == nil {
