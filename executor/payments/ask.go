@@ -15,13 +15,13 @@ import (
 	"salectl/spec"
 )
 
-// maxBody is the most that an answer or an event may have.
+// maxBody is the maximum size of an answer or an event, in bytes.
 const maxBody = 64 << 10
 
-// checkWho is recorded in the books as who cancels what a check cancels.
+// checkWho is the name recorded in the ledger for cancellations by a check.
 const checkWho = "payment check"
 
-// result is a word for what came of asking the service, as metrics have it.
+// result is the result of a query of the service, as a metric label.
 type result string
 
 const (
@@ -36,17 +36,16 @@ const (
 	unreadable  result = "unreadable"
 )
 
-// results are all of them.
+// results lists all results.
 var results = []result{success, failure, pending, unreachable, timedOut, serverError, redirected, tooLarge, unreadable}
 
-// errRedirected says that the service has named another host. Its answer would not be the
-// service's, and the token is not that host's business.
+// errRedirected reports that the service redirects to another host. The answer of that host would
+// not be the service's, and that host must not receive the token.
 var errRedirected = errors.New("it redirects to another host, which is not followed")
 
-// mostRedirects is how many are followed within the service's host.
+// mostRedirects is the maximum number of redirects within the service's host.
 const mostRedirects = 3
 
-// newClient returns the client of a checker.
 func newClient() *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.Proxy = api.Proxy
@@ -63,7 +62,7 @@ func newClient() *http.Client {
 	}}
 }
 
-// request is what the service is asked about a claim.
+// request returns the query about a claim.
 func (c *check) request(ctx context.Context, h executor.Hold) (*http.Request, error) {
 	claim := h.ID.String()
 	address := c.Address(spec.CheckedClaim{Claim: claim, User: h.User, Sale: c.sale.Name, Run: c.sale.Run})
@@ -80,8 +79,8 @@ func (c *check) request(ctx context.Context, h executor.Hold) (*http.Request, er
 	return r, nil
 }
 
-// replied says what a response, or the error that came in place of it, means for a claim. A
-// result other than success, failure and pending comes with an error.
+// replied interprets a response, or the error in its place, for a claim. It returns an error with
+// every result other than success, failure and pending.
 func (c *check) replied(response *http.Response, err error, h executor.Hold) (result, verdict, error) {
 	if err != nil {
 		return kindOf(err), verdict{}, plain(err)
@@ -100,14 +99,14 @@ func (c *check) replied(response *http.Response, err error, h executor.Hold) (re
 	return c.read(response.StatusCode, body, h)
 }
 
-// read judges an answer.
+// read interprets the body of an answer.
 func (c *check) read(status int, body []byte, h executor.Hold) (result, verdict, error) {
 	told := &rules.Told{
 		Status: int64(status), Claim: h.ID.String(), User: h.User, Quantity: int64(len(h.Units)), Sale: c.sale.Name, Run: c.sale.Run,
 	}
 	var noJSON error
 	if told.Body, noJSON = rules.ParseJSON(body); noJSON != nil {
-		told.Body = nil // a status may say enough
+		told.Body = nil // the status may suffice
 	}
 	how, err := c.judge(told)
 	var v verdict
@@ -133,7 +132,7 @@ func resultOf(how api.How) result {
 	return pending
 }
 
-// kindOf sorts the errors of a request.
+// kindOf classifies the errors of a request.
 func kindOf(err error) result {
 	switch {
 	case errors.Is(err, errRedirected):
@@ -149,7 +148,7 @@ func isTimeout(err error) bool {
 	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// plain is an error without the URL, which names a claim and a user, in one line.
+// plain returns err in one line and without the URL, which contains a claim and a user.
 func plain(err error) error {
 	var of *url.Error
 	if errors.As(err, &of) {

@@ -11,24 +11,24 @@ import (
 	"salectl/executor"
 )
 
-// Config is what a Checker is made of. Sale and Env are required.
+// Config configures a Checker. Sale and Env are required.
 type Config struct {
 	Sale   Sale
 	Env    Lookup
-	Clock  clock.Clock  // nil: the host's
-	Logger *slog.Logger // nil: nobody is told
+	Clock  clock.Clock  // nil: the host's clock
+	Logger *slog.Logger // nil: nothing is logged
 }
 
-// Checker asks the payment service of a sale about all claims that are held. Run does the
-// work; all other methods are safe for concurrent use.
+// Checker queries the payment service of a sale about all held claims. Run does the work; all other
+// methods are safe for concurrent use.
 type Checker struct {
 	cfg      Config
 	client   *http.Client
-	attempts chan *Attempt // that have been made
+	attempts chan *Attempt // completed
 
-	// The following belongs to Run.
+	// The following fields belong to Run.
 	stopped <-chan struct{}
-	serving context.Context // of the requests under way; ended when the process serves anew
+	serving context.Context // context of the requests under way; canceled when the machine begins a new era
 	forget  context.CancelFunc
 	running sync.WaitGroup
 
@@ -37,7 +37,7 @@ type Checker struct {
 	machine *Machine
 }
 
-// NewChecker returns a checker. Run makes it work.
+// NewChecker returns a Checker. It does nothing until Run is called.
 func NewChecker(cfg Config) *Checker {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.System()
@@ -47,7 +47,7 @@ func NewChecker(cfg Config) *Checker {
 	return c
 }
 
-// Health says how the checks go.
+// Health returns the health of the checks.
 func (c *Checker) Health() Health {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -56,7 +56,7 @@ func (c *Checker) Health() Health {
 	return h
 }
 
-// Run asks until ctx ends, and returns when no request is under way any more.
+// Run queries the service until ctx ends. It returns when no request is under way.
 func (c *Checker) Run(ctx context.Context) {
 	defer c.client.CloseIdleConnections()
 	defer c.running.Wait()
@@ -77,8 +77,8 @@ func (c *Checker) Run(ctx context.Context) {
 	}
 }
 
-// next takes in an attempt that was made, nil if there is none, and begins others. It returns
-// how long there is nothing to do, unless one of them ends.
+// next processes a completed attempt, or nil, and starts others. It returns the time until the next
+// call, unless an attempt completes before.
 func (c *Checker) next(ctx context.Context, made *Attempt) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -98,7 +98,7 @@ func (c *Checker) next(ctx context.Context, made *Attempt) time.Duration {
 	return max(c.machine.Wake()-c.cfg.Clock().Mono, 0)
 }
 
-// attempt asks the service, and has the sale settle the claim if the response says so.
+// attempt queries the service, and settles the claim if the response decides it.
 func (c *Checker) attempt(ctx context.Context, a *Attempt) {
 	if a.Asks() {
 		began := c.cfg.Clock().Mono
@@ -112,7 +112,7 @@ func (c *Checker) attempt(ctx context.Context, a *Attempt) {
 	}
 	select {
 	case c.attempts <- a:
-	case <-c.stopped: // the process that serves next repeats it
+	case <-c.stopped: // the next process that serves repeats it
 	}
 }
 
@@ -128,7 +128,7 @@ func (c *Checker) ask(ctx context.Context, a *Attempt) {
 	a.Replied(c.client.Do(r))
 }
 
-// settle has the sale settle a claim.
+// settle settles a claim in the ledger.
 func (c *Checker) settle(ctx context.Context, x executor.Settlement) executor.Answer {
 	ctx, cancel := context.WithTimeout(ctx, SettleTimeout)
 	defer cancel()

@@ -15,8 +15,8 @@ import (
 	"salectl/spec"
 )
 
-// Machine decides which claims the payment service is asked about, when, and what follows from
-// its responses. It has no goroutine, clock or connection: its shell makes the attempts that Step returns.
+// Machine decides when the payment service is queried about which claims, and how to settle them.
+// It has no goroutine, clock or connection: its shell makes the attempts that Step returns.
 type Machine struct {
 	sale    Books
 	env     Lookup
@@ -24,45 +24,45 @@ type Machine struct {
 	metrics *metrics
 
 	seen        executor.HoldsSeen
-	declared    *spec.Sale // of which check is
-	check       *check     // nil: nobody is asked
-	era         int        // counts how often the process has served anew
+	declared    *spec.Sale // declaration that check was made from
+	check       *check     // nil: no service is queried
+	era         int        // incremented when the process serves again
 	under       int        // attempts under way
 	nextRead    time.Duration
-	logged      time.Duration // when a service that fails was logged last
-	loggedError string        // the last logged error of a check that cannot be carried out
+	logged      time.Duration // monotonic: time of the last log entry about a failing service; 0: none
+	loggedError string        // last logged error of an unusable check
 	schedule    *schedule
 	health      Health
 }
 
-// Health is how the checks of a sale go.
+// Health is the health of the checks of a sale.
 type Health struct {
-	Watched int       // claims that it is asked about
-	Since   time.Time // since when the service gives no answer that can be used; zero: it does
-	Error   string    // why
+	Watched int       // number of watched claims
+	Since   time.Time // start of the current failure; zero: the service answers
+	Error   string    // cause of the failure
 }
 
-// maxAsks bounds the attempts under way of one sale. With a service that takes 100 ms that
-// is 640 claims a second, and one that hangs keeps no more connections than these.
+// maxAsks limits the attempts under way of one sale. It allows 640 claims a second if the service
+// takes 100 ms, and bounds the connections of a service that hangs.
 const maxAsks = 64
 
-// How often new holds are read, and how often where no check is declared.
+// Intervals of reading new holds with a declared check, and without one.
 const (
 	readEvery = 100 * time.Millisecond
 	idleEvery = time.Second
 )
 
-// How long the service fails before it is logged, and how often that is repeated.
+// How long the service fails before this is logged, and the interval between repetitions.
 const (
 	failsFor = 30 * time.Second
 	logEvery = time.Minute
 )
 
-// Attempt is one turn of a watch: the service is asked, unless it has given its verdict before,
-// and the claim is settled if the verdict says so.
+// Attempt is one turn of a watch. It queries the service, unless the verdict is known already, and
+// settles the claim if the verdict decides it.
 //
 //	if Asks: send Request, wait for Timeout at most, and call Replied and Observe
-//	if Settlement returns one: have the sale settle the claim, and call Settled
+//	if Settlement returns one: settle the claim and call Settled
 //	in any case: call Machine.Took
 type Attempt struct {
 	metrics *metrics
@@ -71,14 +71,15 @@ type Attempt struct {
 	rank    rank
 	check   *check
 	hold    executor.Hold
-	expired bool   // the claim was so when the turn began, or was cancelled and its release had passed
-	result  result // "": the service was not asked, as it has said it before
+	expired bool   // when the turn began, the claim had expired, or was cancelled and past its former release
+	result  result // "": the service was not queried because the verdict was known
 	verdict verdict
 	err     error
-	settled executor.Answer // where there is a verdict
+	settled executor.Answer // set if there is a verdict
 }
 
-// NewMachine returns a machine. jitter is from 0 to below 1; nil: it is random. logger may be nil.
+// NewMachine returns a Machine. jitter returns values in [0, 1); nil means random values. A nil
+// logger discards.
 func NewMachine(sale Books, env Lookup, logger *slog.Logger, jitter func() float64) *Machine {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
@@ -91,8 +92,7 @@ func NewMachine(sale Books, env Lookup, logger *slog.Logger, jitter func() float
 	return m
 }
 
-// Step takes over what is new, and returns the attempts to be made. Took has to be called for
-// each of them.
+// Step reads new declarations and holds, and returns the attempts to make. Pass each of them to Took.
 func (m *Machine) Step(now clock.Now) []*Attempt {
 	if now.Mono >= m.nextRead {
 		m.read(now)
@@ -100,7 +100,7 @@ func (m *Machine) Step(now clock.Now) []*Attempt {
 	return m.start(now)
 }
 
-// Wake returns when to call Step again, unless an attempt ends before.
+// Wake returns the monotonic time of the next call of Step, unless an attempt ends before.
 func (m *Machine) Wake() time.Duration {
 	wake := m.nextRead
 	if next := m.schedule.wake(); next != 0 && m.check != nil && m.under < maxAsks {
@@ -109,7 +109,7 @@ func (m *Machine) Wake() time.Duration {
 	return wake
 }
 
-// read takes over what is declared, and the holds that are new.
+// read reads the declaration and the new holds.
 func (m *Machine) read(now clock.Now) {
 	m.nextRead = now.Mono + idleEvery
 	m.declare(now)
@@ -134,7 +134,7 @@ func (m *Machine) read(now clock.Now) {
 	m.logFailures(now)
 }
 
-// declare takes over what the newest generation declares.
+// declare applies the declaration of the newest generation.
 func (m *Machine) declare(now clock.Now) {
 	declared, serves := m.sale.Declared()
 	switch {
@@ -157,7 +157,7 @@ func (m *Machine) declare(now clock.Now) {
 	}
 }
 
-// cannot notes that a check was declared that this process cannot carry out.
+// cannot records that this process cannot carry out the declared check.
 func (m *Machine) cannot(now clock.Now, err error) {
 	if err.Error() != m.loggedError {
 		m.loggedError = err.Error()
@@ -166,7 +166,7 @@ func (m *Machine) cannot(now clock.Now, err error) {
 	m.health = Health{Since: now.Wall, Error: err.Error()}
 }
 
-// reset forgets all holds. The attempts under way are of another era.
+// reset drops all watches. Attempts under way belong to the previous era.
 func (m *Machine) reset() {
 	m.seen = executor.HoldsSeen{}
 	if len(m.schedule.watches) == 0 && m.under == 0 {
@@ -178,14 +178,14 @@ func (m *Machine) reset() {
 	m.schedule.interval, m.schedule.timeout = interval, timeout
 }
 
-// start returns attempts for claims that are due, as many at a time as may be under way.
+// start returns attempts for the watches that are due, up to maxAsks under way.
 func (m *Machine) start(now clock.Now) (all []*Attempt) {
 	for m.check != nil && m.under < maxAsks {
 		w, r := m.schedule.take(now.Mono)
 		if w == nil {
 			break
 		}
-		// The verdict on a claim that was settled meanwhile still counts: its payment may be owed back.
+		// The verdict on a claim settled meanwhile still counts: its payment may have to be refunded.
 		hold, unpaid := m.sale.Unpaid(w.id)
 		if !unpaid && w.verdict.how == "" {
 			m.schedule.remove(w)
@@ -212,7 +212,7 @@ func (m *Machine) start(now clock.Now) (all []*Attempt) {
 	return all
 }
 
-// Asks reports whether the service is to be asked: it has not given its verdict before.
+// Asks reports whether the service must be queried: its verdict is not known yet.
 func (a *Attempt) Asks() bool { return a.verdict.how == "" }
 
 // Request returns the request to the service.
@@ -220,30 +220,31 @@ func (a *Attempt) Request(ctx context.Context) (*http.Request, error) {
 	return a.check.request(ctx, a.hold)
 }
 
-// Timeout returns how long the service may take.
+// Timeout returns the timeout of the request.
 func (a *Attempt) Timeout() time.Duration { return a.check.Timeout }
 
-// Replied takes the result of the request, as http.Client.Do returns it.
+// Replied receives the result of the request, as returned by http.Client.Do.
 func (a *Attempt) Replied(response *http.Response, err error) {
 	a.result, a.verdict, a.err = a.check.replied(response, err, a.hold)
 }
 
-// Observe counts the result of the request, and how long the service took.
+// Observe records the result and the duration of the request in the metrics.
 func (a *Attempt) Observe(took time.Duration) { a.metrics.asked(a.result, took) }
 
-// Settlement returns how the sale is to settle the claim by the verdict; false: it is not.
+// Settlement returns the settlement of the claim that the verdict requires. It reports false if
+// there is none.
 func (a *Attempt) Settlement() (executor.Settlement, bool) {
 	v := a.verdict
 	return executor.Settlement{Claim: a.watch.id, How: v.how, Settlement: v.Settlement}, v.how == api.Confirm || v.how == api.Cancel && !a.expired
 }
 
-// Settled takes the sale's answer to the settlement.
+// Settled receives the sale's answer to the settlement.
 func (a *Attempt) Settled(answer executor.Answer) {
 	a.settled = answer
 	a.metrics.settled(a.verdict.how, answer)
 }
 
-// Took ends an attempt.
+// Took completes an attempt.
 func (m *Machine) Took(now clock.Now, a *Attempt) {
 	m.under--
 	if a.era != m.era {
@@ -267,7 +268,7 @@ func (m *Machine) Took(now clock.Now, a *Attempt) {
 	}
 }
 
-// log logs payments that bought nothing, or could not be recorded.
+// log logs payments that bought nothing or were not recorded.
 func (m *Machine) log(a *Attempt) {
 	log := m.logger.With("sale", m.sale.Sale(), "claim", a.watch.id)
 	switch {
@@ -278,7 +279,7 @@ func (m *Machine) log(a *Attempt) {
 	}
 }
 
-// noteHealth notes whether the service gives answers that can be used.
+// noteHealth records whether the service gives usable answers.
 func (m *Machine) noteHealth(now clock.Now, err error) {
 	switch {
 	case err == nil && !m.health.Since.IsZero():
@@ -294,7 +295,7 @@ func (m *Machine) noteHealth(now clock.Now, err error) {
 	}
 }
 
-// logFailures logs a service that has been failing for long.
+// logFailures logs that the service has failed for failsFor, at most every logEvery.
 func (m *Machine) logFailures(now clock.Now) {
 	if m.health.Since.IsZero() || now.Wall.Sub(m.health.Since) < failsFor || m.logged != 0 && now.Mono-m.logged < logEvery {
 		return

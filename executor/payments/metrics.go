@@ -9,7 +9,7 @@ import (
 	"salectl/executor"
 )
 
-// metrics are a checker's collectors. What is watched is counted when somebody asks.
+// metrics are the collectors of a checker. The number of watches is counted on collection.
 type metrics struct {
 	watching    func() (n int, oldest time.Duration)
 	checks      *prometheus.CounterVec
@@ -59,10 +59,10 @@ func (m *metrics) settled(how api.How, a executor.Answer) {
 	m.settlements.WithLabelValues(string(how), string(outcome)).Inc()
 }
 
-// Collectors returns the checker's metrics, to be registered once.
+// Collectors returns the checker's metrics. Register them once.
 func (c *Checker) Collectors() []prometheus.Collector { return c.machine.Collectors() }
 
-// Collectors returns the machine's metrics, to be registered once.
+// Collectors returns the machine's metrics. Register them once.
 func (m *Machine) Collectors() []prometheus.Collector { return []prometheus.Collector{m.metrics} }
 
 // Describe and Collect make metrics a prometheus.Collector.
@@ -74,7 +74,7 @@ func (m *metrics) Describe(to chan<- *prometheus.Desc) {
 	to <- m.oldest
 }
 
-// Collect sends what is watched along with the counters.
+// Collect sends the numbers of watches along with the counters.
 func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	m.checks.Collect(to)
 	m.seconds.Collect(to)
@@ -84,14 +84,14 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	to <- prometheus.MustNewConstMetric(m.oldest, prometheus.GaugeValue, oldest.Seconds())
 }
 
-// watched is machine's, at this moment.
+// watched returns the machine's numbers of watches at this moment.
 func (c *Checker) watched() (n int, oldest time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.machine.watched(c.cfg.Clock().Mono)
 }
 
-// watched returns how many claims are watched, and for how long one of them has had no answer.
+// watched returns the number of watches, and the longest time for which one of them has had no answer.
 func (m *Machine) watched(now time.Duration) (n int, oldest time.Duration) {
 	for _, w := range m.schedule.watches {
 		oldest = max(oldest, now-w.answered)

@@ -1,31 +1,31 @@
-// Package payments finds out which held claims are paid, and has the sale settle them:
-// Checker asks a payment service, and Webhook reads what one sends by itself.
+// Package payments determines which held claims are paid, and settles them. A Checker queries a
+// payment service, and a Webhook reads the messages that the service sends.
 //
 // # The life of a check
 //
-//  1. The Machine (machine.go) reads the holds of the shards that this process serves as they are made,
-//     and after a takeover those that there are (Sale.NewHolds). Each becomes a watch of the
-//     schedule (schedule.go).
-//  2. When a watch is due, the ledger is asked whether the claim is still not paid
-//     (Sale.Unpaid); if not, the watch ends.
-//  3. The service is asked about the claim (ask.go), by one of maxAsks goroutines. What it
-//     answers is success, failure, or neither.
-//  4. Success confirms the claim with its payment, failure cancels it (settle.go). A
-//     settlement that has no answer is repeated until it has one. Neither, or no answer, has
-//     the watch wait for its next turn: an interval, or longer after failures. In any
-//     case the service is asked once between the deadline and the release, and once behind
-//     that, so that a payment which came too late stands in the ledger. About a claim that
-//     was cancelled it is asked soon, and once behind what was its release, for the same
-//     reason; or until it says that there will be no payment.
+//  1. The Machine (machine.go) reads new holds of the shards that this process serves, and all
+//     existing holds after a takeover (Books.NewHolds). Each becomes a watch of the schedule
+//     (schedule.go).
+//  2. When a watch is due, the machine reads in the ledger whether the claim is still unpaid
+//     (Books.Unpaid). If it is not, the watch ends.
+//  3. One of up to maxAsks goroutines queries the service about the claim (ask.go). The answer
+//     is success, failure, or neither.
+//  4. Success confirms the claim with its payment, failure cancels it (settle.go). A settlement
+//     without an answer is repeated until it has one. After neither, or no answer, the watch
+//     waits for its next turn: an interval, or longer after failures. The service is always
+//     queried once between the deadline and the release, and once after the release, so that
+//     the ledger records a late payment. For the same reason it is queried about a cancelled
+//     claim soon, and once after its former release, unless it reports that there will be no
+//     payment.
 //
-// # What is promised
+// # Guarantees
 //
-// Nothing here is trusted but the ledger: it says what is held, and it takes each payment
-// once, whoever brings it and however often. Nothing is kept here that a process which
-// takes over could miss. The check runs beside the sale, under no lease and no lock that
-// claims wait for: a payment service that hangs delays payments and nothing else.
+// Only the ledger is trusted: it defines what is held, and it records each payment once, however
+// often and from which source it is reported. This package keeps no state that a process would miss
+// after a takeover. The check runs beside the sale, without a lease or lock that claims wait for. A
+// payment service that hangs delays payments and nothing else.
 //
-// What is declared is that of the newest generation, and takes effect within a second.
+// The newest generation declares the check. A new declaration takes effect within a second.
 package payments
 
 import (
@@ -36,20 +36,21 @@ import (
 	"salectl/spec"
 )
 
-// Sale is what this package needs of a sale. An executor.Executor is one.
+// Sale is the part of a sale that this package needs. executor.Executor implements it.
 type Sale interface {
 	Books
-	// Do is executor.Service's.
+	// Do settles a claim, as executor.Service.Do.
 	Do(ctx context.Context, r executor.Request) executor.Answer
 }
 
-// Books is what a sale declares and what it holds.
+// Books provides the declaration and the holds of a sale.
 type Books interface {
 	Sale() string
-	// Declared is what the newest generation declares; false: this process does not serve. Then it is
-	// what the run had declared whose end this process has seen, or nothing.
+	// Declared returns the declaration of the newest generation. It reports false if this process
+	// does not serve; then it returns the declaration of the run whose end this process has seen,
+	// or a zero Sale.
 	Declared() (spec.Sale, bool)
-	// NewHolds and Unpaid read what is not paid, as those of executor.Executor.
+	// NewHolds and Unpaid read unpaid claims, as the methods of executor.Executor.
 	NewHolds(seen *executor.HoldsSeen, since time.Time) (holds []executor.Hold, anew, more bool)
 	Unpaid(id executor.ClaimID) (executor.Hold, bool)
 }

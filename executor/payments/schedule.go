@@ -9,40 +9,39 @@ import (
 	"salectl/executor"
 )
 
-// schedule says about which claim the service is to be asked next. It has no clock of its
-// own: all times are monotonic, those of the ledger are converted by the clock.Now that
-// comes with them.
+// schedule orders the watches by the time of their next query. It has no clock: all its times are
+// monotonic. It converts the ledger's times with the clock.Now of each call.
 type schedule struct {
 	interval, timeout time.Duration
-	jitter            func() float64 // from 0 to below 1
+	jitter            func() float64 // returns values in [0, 1)
 
 	watches map[executor.ClaimID]*watch
 	turns   [ranks]turns
 }
 
-// rank is why it is a watch's turn. Of those that are due, a lower one comes first.
+// rank is the reason for a turn of a watch. Of the watches that are due, the lowest rank is first.
 type rank int
 
 const (
 	lastLook   rank = iota // between deadline and release
-	regular                // an interval after the one before
-	afterwards             // the claim has expired or was cancelled, and a payment is owed back
+	regular                // an interval after the previous query
+	afterwards             // the claim is expired or cancelled, and a payment must be refunded
 	ranks
 )
 
-// watch is one claim about which the service is asked.
+// watch is a claim about which the service is queried.
 type watch struct {
 	id       executor.ClaimID
 	release  time.Duration
-	answered time.Duration // when the service has last said something of it, or it began to be watched
-	failures int           // requests in a row that got no answer
-	asking   bool          // one of the goroutines has it
+	answered time.Duration // time of the service's last answer about it, or of the start of the watch
+	failures int           // failed attempts in a row, to query the service or to settle
+	asking   bool          // an attempt is under way
 	over     bool          // the last look is done; the hold may still be extended
-	verdict  verdict       // that the ledger does not have yet
-	numbers  [ranks]int    // turns of other numbers are void
+	verdict  verdict       // not in the ledger yet
+	numbers  [ranks]int    // by rank: number of the valid turn; others are void
 }
 
-// turn is when a watch is due.
+// turn is the time at which a watch is due.
 type turn struct {
 	at     time.Duration
 	watch  *watch
@@ -65,8 +64,8 @@ func (t *turns) Pop() any {
 	return last
 }
 
-// Within which time a hold is asked about first, and how long before its release the last
-// answer has to be there, for the ledger to have it in time.
+// Delay of the first query about a new hold, and the margin before its release in which the ledger
+// can still record the last answer.
 const (
 	firstWithin  = time.Second
 	beforeEnd    = 500 * time.Millisecond
@@ -74,19 +73,18 @@ const (
 	leastPause   = 200 * time.Millisecond
 )
 
-// askedAfter is for how long behind its release a claim is asked about whose payment
-// nobody could tell of.
+// askedAfter is how long after its release the service is queried about a claim whose payment is unknown.
 const askedAfter = 10 * time.Minute
 
 func newSchedule(jitter func() float64) *schedule {
 	return &schedule{jitter: jitter, watches: make(map[executor.ClaimID]*watch)}
 }
 
-// part is a random part of a duration.
+// part returns a random part of a duration.
 func (s *schedule) part(d time.Duration) time.Duration { return time.Duration(s.jitter() * float64(d)) }
 
-// add begins to watch a claim: a hold that was just made soon, and what was found after a
-// takeover within an interval, so that the service is not asked about all at once.
+// add starts a watch. The first query about a new hold comes soon. A hold found after a takeover
+// waits up to an interval, to spread the load on the service.
 func (s *schedule) add(now clock.Now, h executor.Hold, found bool) {
 	w := &watch{id: h.ID, answered: now.Mono}
 	s.watches[h.ID] = w
@@ -103,10 +101,10 @@ func (s *schedule) add(now clock.Now, h executor.Hold, found bool) {
 	s.next(regular, w, now.Mono+s.part(within))
 }
 
-// hold takes in the deadline of a hold, and sets its last look.
+// hold updates the deadline of a hold and schedules its last look.
 func (s *schedule) hold(now clock.Now, w *watch, h executor.Hold) {
 	deadline, release := now.Mono+h.HeldUntil.Sub(now.Wall), now.Mono+h.Release.Sub(now.Wall)
-	// The clock that the ledger's times are converted by may be corrected a little.
+	// The clock that converts the ledger's times may be corrected slightly.
 	if (release - w.release).Abs() < beforeEnd {
 		return
 	}
@@ -114,11 +112,10 @@ func (s *schedule) hold(now clock.Now, w *watch, h executor.Hold) {
 	s.next(lastLook, w, min(deadline+s.part((release-deadline)/2), release-s.timeout-beforeEnd))
 }
 
-// cancelled takes in that a hold was cancelled, and says whether it is its turn all the same.
-// Its payment may be under way, but what it buys is nothing: whoever can still be sold
-// something comes first, and it is asked about twice, soon and behind what was its release.
-// To go on every interval would let a buyer who claims and cancels, again and again, have
-// the service asked about more and more claims.
+// cancelled records that a hold was cancelled, and reports whether its turn continues. Its payment
+// may be under way, but buys nothing: claims that can still be sold come first. The service is
+// queried about it twice, soon and after its former release. With a query every interval, a buyer
+// who claims and cancels repeatedly would make the service answer for more and more claims.
 func (s *schedule) cancelled(now clock.Now, w *watch, r rank, release time.Time) bool {
 	w.release = now.Mono + release.Sub(now.Wall)
 	if r == afterwards || w.verdict.how != "" {
@@ -129,13 +126,13 @@ func (s *schedule) cancelled(now clock.Now, w *watch, r rank, release time.Time)
 	return false
 }
 
-// next gives a watch its next turn of a rank, in place of the one that it had.
+// next schedules the next turn of a watch in a rank and voids the previous one.
 func (s *schedule) next(r rank, w *watch, at time.Duration) {
 	w.numbers[r]++
 	heap.Push(&s.turns[r], turn{at, w, w.numbers[r]})
 }
 
-// take returns a watch that is due, if any is, and why.
+// take returns a watch that is due and the rank of its turn, or nil.
 func (s *schedule) take(now time.Duration) (*watch, rank) {
 	for r := range ranks {
 		for s.tidy(r); len(s.turns[r]) > 0 && s.turns[r][0].at <= now; s.tidy(r) {
@@ -152,7 +149,7 @@ func (s *schedule) take(now time.Duration) (*watch, rank) {
 	return nil, 0
 }
 
-// tidy takes void turns from the top of a heap.
+// tidy removes void turns from the top of a heap.
 func (s *schedule) tidy(r rank) {
 	for t := &s.turns[r]; len(*t) > 0; heap.Pop(t) {
 		first := (*t)[0]
@@ -162,7 +159,7 @@ func (s *schedule) tidy(r rank) {
 	}
 }
 
-// wake is when the next watch is due, 0 if none is.
+// wake returns the time of the next turn, or 0 if there is none.
 func (s *schedule) wake() time.Duration {
 	var first time.Duration
 	for r := range ranks {
@@ -173,8 +170,8 @@ func (s *schedule) wake() time.Duration {
 	return first
 }
 
-// pending says that the service has answered, and that the answer settles nothing. expired
-// says that the claim was so when the service was asked, or its release had passed.
+// pending records an answer that settles nothing. expired reports that at the start of the turn the
+// claim had expired or its release had passed.
 func (s *schedule) pending(now time.Duration, w *watch, r rank, expired bool) {
 	w.asking, w.failures, w.answered = false, 0, now
 	switch {
@@ -187,7 +184,7 @@ func (s *schedule) pending(now time.Duration, w *watch, r rank, expired bool) {
 	}
 }
 
-// failed says that the service has given no answer, or that the ledger has not taken one.
+// failed records that the service has not answered, or that the ledger has not recorded a settlement.
 func (s *schedule) failed(now time.Duration, w *watch, expired bool) {
 	w.asking = false
 	w.failures++
@@ -198,7 +195,7 @@ func (s *schedule) failed(now time.Duration, w *watch, expired bool) {
 	pause = min(pause, max(longestPause, s.interval))
 	r := regular
 	switch left := w.release - now; {
-	case w.verdict.how != "": // the ledger is asked, which has its answers soon
+	case w.verdict.how != "": // the ledger is queried, which soon has its answers
 		pause = min(pause, time.Second<<min(w.failures, 4))
 	case expired && left < -askedAfter:
 		s.remove(w)
@@ -211,9 +208,8 @@ func (s *schedule) failed(now time.Duration, w *watch, expired bool) {
 	s.next(r, w, now+pause/2+s.part(pause/2))
 }
 
-// end says that all has been asked of a watch before its release. The service is asked once
-// more behind that: a payment that it takes so late buys nothing, or another unit, and has to
-// stand in the ledger.
+// end records that no further query comes before the release. The service is queried once more after
+// it: a payment that it accepts so late buys nothing, or another unit, and must be in the ledger.
 func (s *schedule) end(now time.Duration, w *watch) {
 	w.asking, w.over, w.answered = false, true, max(w.release, now)
 	pause := min(s.interval, firstWithin)

@@ -11,18 +11,18 @@ import (
 	"salectl/rules"
 )
 
-// verdict is what a payment service has said of a claim, as it is settled; How "": nothing
-// that settles it.
+// verdict is the settlement that follows from an answer of a payment service. An empty how means
+// that the answer settles nothing.
 type verdict struct {
 	how api.How
 	api.Settlement
 }
 
-// errBoth is an answer for which success and failure are true.
+// errBoth reports an answer for which success and failure are both true.
 var errBoth = errors.New("success and failure are both true")
 
-// judge reports whether a claim is to be confirmed, by what was told, or cancelled, or neither:
-// then it is "". What can be read in no way, or in two, is an error.
+// judge returns how the answer settles a claim: confirm, cancel, or "" for neither. It returns an
+// error if the expressions fail or are both true.
 func (c *conditions) judge(told *rules.Told) (api.How, error) {
 	success, err := c.success.Holds(told)
 	if err != nil {
@@ -45,7 +45,7 @@ func (c *conditions) judge(told *rules.Told) (api.How, error) {
 	return "", nil
 }
 
-// verdict is how a claim is settled that judge has judged.
+// verdict returns the settlement of a claim that judge has judged as how.
 func (c *conditions) verdict(told *rules.Told, how api.How, claim, who string) (verdict, error) {
 	switch {
 	case how == api.Cancel:
@@ -65,7 +65,7 @@ func (c *conditions) verdict(told *rules.Told, how api.How, claim, who string) (
 	return v, nil
 }
 
-// reason is why a claim is cancelled for which failure is true, in one line of at most
+// reason returns the reason of a cancellation by a true failure expression, in one line of at most
 // api.MaxReason bytes.
 func reason(failure string) string {
 	text := "failure is true: " + strings.Join(strings.Fields(failure), " ")
@@ -76,5 +76,5 @@ func reason(failure string) string {
 	return text
 }
 
-// SettleTimeout is how long the ledger may take with one settlement.
+// SettleTimeout is the timeout of one settlement in the ledger.
 const SettleTimeout = 5 * time.Second

@@ -15,14 +15,14 @@ import (
 	"salectl/spec"
 )
 
-// conditions are the expressions of a check or a webhook, compiled.
+// conditions are the compiled expressions of a check or a webhook.
 type conditions struct {
-	success, failure *rules.Predicate // failure nil: it is never true
+	success, failure *rules.Predicate // failure may be nil: never true
 	payment          *rules.Predicate // nil: the claim's id
 	reason           string           // of a cancellation
 }
 
-// check is a spec.PaymentCheck that can be carried out.
+// check is a spec.PaymentCheck with compiled expressions and its token.
 type check struct {
 	conditions
 	spec.PaymentCheck
@@ -30,7 +30,7 @@ type check struct {
 	token string // "": none is sent
 }
 
-// webhook is a spec.PaymentWebhook that can be carried out.
+// webhook is a spec.PaymentWebhook with compiled expressions and its keys.
 type webhook struct {
 	conditions
 	spec.PaymentWebhook
@@ -39,8 +39,8 @@ type webhook struct {
 	keys  [][]byte
 }
 
-// Validate compiles the expressions of a sale's check and webhook. The error holds all that
-// is wrong with them, each a *spec.Problem with its place in the file.
+// Validate compiles the expressions of a sale's check and webhook. The error contains all problems,
+// each a *spec.Problem with its place in the file.
 func Validate(sale spec.Sale) error {
 	if sale.Payment == nil {
 		return nil
@@ -55,8 +55,8 @@ func Validate(sale spec.Sale) error {
 	return c.err()
 }
 
-// Ready says why a sale's check or webhook cannot be carried out by this process, nil if
-// nothing keeps it from that: a secret may be missing in its environment.
+// Ready returns an error if this process cannot carry out a sale's check or webhook, for example
+// because a secret is missing in its environment.
 func Ready(sale spec.Sale, env Lookup) error {
 	if sale.Payment == nil {
 		return nil
@@ -66,7 +66,7 @@ func Ready(sale spec.Sale, env Lookup) error {
 	return errors.Join(checkErr, webhookErr)
 }
 
-// newCheck returns a sale's check; nil if it has none.
+// newCheck returns a sale's check, or nil if it has none.
 func newCheck(sale spec.Sale, env Lookup) (*check, error) {
 	if sale.Payment == nil || sale.Payment.Check == nil {
 		return nil, nil
@@ -80,7 +80,7 @@ func newCheck(sale spec.Sale, env Lookup) (*check, error) {
 		return c, nil
 	}
 	token, _ := env(c.TokenEnv)
-	token = strings.TrimRight(token, "\r\n") // as a file ends that a secret was read from
+	token = strings.TrimRight(token, "\r\n") // a secret read from a file ends in a newline
 	switch {
 	case token == "":
 		return nil, missing(sale, "payment.check.tokenEnv", c.TokenEnv, "the payment service's bearer token")
@@ -92,7 +92,7 @@ func newCheck(sale spec.Sale, env Lookup) (*check, error) {
 	return c, nil
 }
 
-// newWebhook returns a sale's webhook; nil if it has none.
+// newWebhook returns a sale's webhook, or nil if it has none.
 func newWebhook(sale spec.Sale, env Lookup) (*webhook, error) {
 	if sale.Payment == nil || sale.Payment.Webhook == nil {
 		return nil, nil
@@ -118,7 +118,7 @@ func missing(sale spec.Sale, path, variable, what string) error {
 		sale.Name, variable, path, what)
 }
 
-// What a key of Standard Webhooks is made of, and how many there may be at a time.
+// Format of a key of Standard Webhooks, and the maximum number of keys in use.
 const (
 	keyPrefix = "whsec_"
 	minKey    = 24 // bytes
@@ -126,7 +126,7 @@ const (
 	maxKeys   = 10
 )
 
-// parseKeys reads keys that are separated by spaces. No error shows a key.
+// parseKeys parses keys separated by spaces. Its errors contain no key.
 func parseKeys(text string) ([][]byte, error) {
 	var keys [][]byte
 	for i, word := range strings.Fields(text) {
@@ -149,7 +149,7 @@ func parseKeys(text string) ([][]byte, error) {
 	return keys, nil
 }
 
-// compiler compiles the expressions of one sale and collects what is wrong with them.
+// compiler compiles the expressions of one sale and collects their problems.
 type compiler struct {
 	sale     spec.Sale
 	problems []error
@@ -182,7 +182,7 @@ func (c *compiler) conditions(scope rules.Scope, path, success, failure, payment
 	}
 }
 
-// compile compiles an expression; nil if it is empty.
+// compile compiles an expression. It returns nil if text is empty.
 func (c *compiler) compile(compile func(string) (*rules.Predicate, error), path, text string) *rules.Predicate {
 	if text == "" {
 		return nil
@@ -200,7 +200,7 @@ func (c *compiler) compile(compile func(string) (*rules.Predicate, error), path,
 	return p
 }
 
-// err is all that is wrong, in reading order.
+// err returns all problems in reading order, or nil.
 func (c *compiler) err() error {
 	if len(c.problems) == 0 {
 		return nil

@@ -19,9 +19,8 @@ import (
 	"salectl/spec"
 )
 
-// Webhook reads what a payment service sends to one sale: messages with the signatures of
-// Standard Webhooks (https://www.standardwebhooks.com). All methods are safe for
-// concurrent use.
+// Webhook verifies and reads the messages of a payment service for one sale. Their signatures follow
+// Standard Webhooks (https://www.standardwebhooks.com). All methods are safe for concurrent use.
 type Webhook struct {
 	sale   Books
 	env    Lookup
@@ -29,57 +28,57 @@ type Webhook struct {
 
 	// mu guards the rest.
 	mu       sync.Mutex
-	declared *spec.Sale // of which webhook is
+	declared *spec.Sale // declaration that webhook was made from
 	webhook  *webhook   // nil: none is declared
-	err      error      // why it cannot be read
+	err      error      // reason why webhook is unusable
 }
 
-// Event is what a message says of a claim. How is "" for one that says nothing of any.
+// Event is the meaning of a message for a claim. How is "" if the message settles no claim.
 type Event struct {
 	How   api.How // Confirm or Cancel
-	Claim string  // the id, as the message has it
+	Claim string  // the id, as written in the message
 	api.Settlement
 }
 
-// Rejection is a message that is not taken.
+// Rejection is the error of a rejected message.
 type Rejection struct {
-	Status int    // of the answer
-	Detail string // for whoever looks after the sender
-	Clock  bool   // by this process's clock: another process may take it
+	Status int    // HTTP status of the answer
+	Detail string // for the operator of the sender
+	Clock  bool   // rejected by this process's clock; another process may accept the message
 }
 
 func (r *Rejection) Error() string { return r.Detail }
 
-// What keeps every message from being read.
+// Errors that prevent every message from being read.
 var (
 	ErrNoWebhook = errors.New("the sale declares no webhook")
 	ErrAway      = errors.New("this process does not serve the sale")
 	ErrUnready   = errors.New("the webhook cannot be read by this process")
 )
 
-// MaxEvent is the most bytes that the body of a message may have.
+// MaxEvent is the maximum size of a message's body, in bytes.
 const MaxEvent = maxBody
 
-// Tolerance is how far the time of a message may be off the server's.
+// Tolerance is the maximum difference between the time of a message and the server's clock.
 const Tolerance = 5 * time.Minute
 
-// webhookWho is named in the books for what a webhook cancels.
+// webhookWho is the name recorded in the ledger for cancellations by a webhook.
 const webhookWho = "payment webhook"
 
-// The headers of a message.
+// Headers of a message.
 const (
 	headerID        = "webhook-id"
 	headerTimestamp = "webhook-timestamp"
 	headerSignature = "webhook-signature"
 )
 
-// NewWebhook returns the webhook of a sale, which may declare none.
+// NewWebhook returns the Webhook of a sale, which may declare none.
 func NewWebhook(sale Books, env Lookup, logger *slog.Logger) *Webhook {
 	return &Webhook{sale: sale, env: env, logger: logger}
 }
 
-// Read checks the signature of a message and says what it says. The error is a *Rejection,
-// or one of those above.
+// Read verifies the signature of a message and returns its event. The error is a *Rejection, or
+// wraps one of the errors above.
 func (w *Webhook) Read(now time.Time, header http.Header, body []byte) (Event, error) {
 	current, err := w.current()
 	if err != nil {
@@ -91,7 +90,7 @@ func (w *Webhook) Read(now time.Time, header http.Header, body []byte) (Event, e
 	return current.read(body)
 }
 
-// current is the webhook of the newest generation.
+// current returns the webhook of the newest generation.
 func (w *Webhook) current() (*webhook, error) {
 	declared, serves := w.sale.Declared()
 	if !serves && declared.Name == "" {
@@ -114,7 +113,7 @@ func (w *Webhook) current() (*webhook, error) {
 	return w.webhook, nil
 }
 
-// verify says why a message is not one of the payment service's, or not one of now.
+// verify returns a *Rejection if a message lacks a valid signature or its time is out of tolerance.
 func (w *webhook) verify(now time.Time, header http.Header, body []byte) error {
 	values := make(map[string]string)
 	for _, name := range []string{headerID, headerTimestamp, headerSignature} {
@@ -148,7 +147,7 @@ func (w *webhook) verify(now time.Time, header http.Header, body []byte) error {
 	return nil
 }
 
-// signed reports whether one of a message's signatures is by one of the keys.
+// signed reports whether one of the message's signatures was made with one of the keys.
 func (w *webhook) signed(values map[string]string, body []byte) bool {
 	var sums [][]byte
 	for _, key := range w.keys {
@@ -171,7 +170,7 @@ func (w *webhook) signed(values map[string]string, body []byte) bool {
 	return good
 }
 
-// read says what a message says that is signed.
+// read evaluates the body of a verified message.
 func (w *webhook) read(body []byte) (Event, error) {
 	event, err := rules.ParseJSON(body)
 	if err != nil {
@@ -196,7 +195,7 @@ func (w *webhook) read(body []byte) (Event, error) {
 	return Event{how, claim, v.Settlement}, nil
 }
 
-// odd is the rejection of an event that is not as the expressions take it to be.
+// odd returns the rejection of an event that the expressions cannot evaluate.
 func odd(err error) *Rejection {
 	return &Rejection{Status: http.StatusUnprocessableEntity, Detail: fmt.Sprintf("the event is not as payment.webhook takes it to be: %v", err)}
 }
