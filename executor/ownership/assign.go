@@ -8,15 +8,15 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Process is what a process of a sale publishes about itself at the lock nodes.
+// Process is the note of a process of a sale on the lock nodes.
 type Process struct {
 	ID      string `json:"-"` // of this start of the process
 	Address string `json:"address"`
 	Version string `json:"version,omitempty"`
-	// State is "" for a process that owns shards; else it owns none, or is to own none.
+	// State is "" for a process that may own shards, or the reason why it owns none.
 	State string `json:"state,omitempty"`
-	// Linked reports that it reaches half of the processes that the lock nodes list, itself
-	// included: see owner.reaches.
+	// Linked reports that the process reaches half of the processes that the lock nodes list,
+	// itself included: see peers.reaches.
 	Linked bool `json:"linked,omitempty"`
 }
 
@@ -25,13 +25,12 @@ func (m Process) same(o Process) bool {
 	return m.ID == o.ID && m.Address == o.Address && m.Version == o.Version && m.State == o.State && m.Linked == o.Linked
 }
 
-// assign returns the id of the process that should own each shard, by the members that a process
-// sees; "": no member may own the shard. It is rendezvous hashing (Thaler and Ravishankar, 1996) with a ceiling, after the bounded
-// loads of Mirrokni, Thorup and Zadimoghaddam (2016). The pairs of shard and member are
-// taken in the order of their hash, and a shard goes to the first member that has fewer
-// than its share: nobody has more than the ceiling, and a member that comes or goes moves
-// few shards. Where the shares are unequal by one, the members of the newest version have
-// more.
+// assign returns, by shard, the id of the process that should own it, or "" if no member may own
+// it. It is rendezvous hashing (Thaler and Ravishankar, 1996) with a ceiling, after the bounded
+// loads of Mirrokni, Thorup and Zadimoghaddam (2016). It considers the pairs of shard and member in
+// the order of their hash. A shard goes to the first member that has fewer than its share. So no
+// member has more than the ceiling, and a member that joins or leaves moves few shards. If shares
+// differ by one, the members of the newest version have more.
 //
 // The result depends on the arguments alone, and not on the order of members.
 func assign(run string, shards int, members []Process) []string {
@@ -77,8 +76,8 @@ func assign(run string, shards int, members []Process) []string {
 	return owners
 }
 
-// compareVersions compares versions such as v1.10.2 by their numbers; one that has none
-// is older than any that has.
+// compareVersions compares versions such as v1.10.2 by their numbers. A version without numbers is
+// older than any other.
 func compareVersions(a, b string) int {
 	return slices.Compare(numbersOf(a), numbersOf(b))
 }

@@ -5,13 +5,14 @@ import (
 	"slices"
 )
 
-// assignment is which process each shard is assigned to, by the processes that the lock nodes list.
+// assignment is the process that each shard is assigned to, computed from the processes that the
+// lock nodes list.
 type assignment struct {
-	members     []Process // by the last complete list, with this process
+	members     []Process // last complete list, including this process
 	known       bool      // desired has been computed from members
-	desired     []string  // by shard: the id of the process it is assigned to; "": none
-	fallbacks   []string  // the same without processes that cannot be reached; nil: all can
-	fallbacksOf []Process
+	desired     []string  // by shard: id of the assigned process; "": none
+	fallbacks   []string  // the same without unreachable processes; nil: all are reachable
+	fallbacksOf []Process // the members that fallbacks was computed from
 }
 
 // set computes the assignment of n shards of a run to members.
@@ -24,7 +25,7 @@ func (a *assignment) set(run string, n int, members []Process) {
 	a.desired = assign(run, n, members)
 }
 
-// fallBack computes the assignment without the members that are lost.
+// fallBack computes the assignment without the lost members.
 func (a *assignment) fallBack(run string, n int, lost func(Process) bool) {
 	if !slices.ContainsFunc(a.members, lost) {
 		a.fallbacks, a.fallbacksOf = nil, nil
@@ -35,7 +36,7 @@ func (a *assignment) fallBack(run string, n int, lost func(Process) bool) {
 	}
 }
 
-// sameRole reports whether two members are assigned the same.
+// sameRole reports whether assign treats two notes of a member alike.
 func sameRole(a, b Process) bool {
 	return a.ID == b.ID && a.State == b.State && a.Version == b.Version
 }

@@ -11,30 +11,30 @@ import (
 	"salectl/spec"
 )
 
-// Run is a run of the sale, for a session.
+// Run is a run of the sale, in which a session begins.
 type Run struct {
 	UID       string
 	Shards    int
 	Declared  spec.Sale
-	RedPacket *ledger.RedPacket // nil: units are no packets
+	RedPacket *ledger.RedPacket // nil: units are not packets
 }
 
-// Effects are what a machine wants done.
+// Effects are the actions that a Machine requests.
 type Effects struct {
 	Read     *ledger.Request
-	Calls    []quorum.Call // of the leases
-	Roster   []quorum.Call
-	Start    *Run       // begin a session
-	Open     []Opening  // run the machines of shards
-	Rights   []Grant    // tell them
-	Halts    []Halting  // stop them
-	Plans    bool       // tell them the generations of sale
-	Updates  []Outgoing // to peers
-	Granted  []int      // shards whose leases a peer has freed for this process
-	Dial     []Process  // make links to peers
-	Hang     []string   // end those to peers, by id
+	Calls    []quorum.Call // to lock nodes, for leases
+	Roster   []quorum.Call // to lock nodes, for the list of processes
+	Start    *Run          // nil: no session begins
+	Open     []Opening     // shards whose machines start
+	Rights   []Grant       // new rights of shards
+	Halts    []Halting     // shards whose machines stop
+	Plans    bool          // the generations of the sale have changed: announce them to the shards
+	Updates  []Outgoing    // for peers
+	Granted  []int         // shards whose leases a peer released to this process
+	Dial     []Process     // peers to link to
+	Hang     []string      // ids of peers whose links end
 	Messages []shard.Message
-	Ended    *shard.Halt // nothing of the session is left, which ended by this halt
+	Ended    *shard.Halt // set when the session is over, to the halt that ended it
 	Events   []quorum.Event
 	Wake     time.Duration
 }
@@ -45,7 +45,7 @@ type Opening struct {
 	Follows bool // without rights: another process owns the shard
 }
 
-// Grant gives a shard its rights.
+// Grant gives a shard new rights.
 type Grant struct {
 	Shard  int
 	Rights shard.Rights
@@ -57,13 +57,13 @@ type Halting struct {
 	Halt  shard.Halt
 }
 
-// Outgoing is an update that is to be sent.
+// Outgoing is an update to send.
 type Outgoing struct {
-	To     string // the id of a peer
+	To     string // id of the peer
 	Update *PeerUpdate
 }
 
-// Why a session ends, or a shard is given up.
+// Causes of the end of a session or of the ownership of a shard.
 var (
 	errNotLive  = errors.New("the sale's run has ended")
 	errLost     = errors.New("the sale's log is gone, of a run that has not ended")
@@ -73,5 +73,5 @@ var (
 	errIsolated = errors.New("this process reaches few of the others, which reach each other")
 )
 
-// TooLate ends a drain that has not come to its end in time.
+// TooLate is the halt of a drain that was not complete in time.
 var TooLate = shard.Halt{Why: ErrDraining, Refusal: api.Draining}

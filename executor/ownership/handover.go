@@ -19,7 +19,7 @@ import (
 // deciding, waits for the commit in progress, releases the lease to the successor by name, and sends
 // it an update. So two processes with different lists of members do not compete for a shard.
 //
-// A shard whose owner cannot be reached any more gets a fallback: the process that would be assigned
+// A shard whose owner has become unreachable gets a fallback: the process that would be assigned
 // it without that owner. The fallback follows the log at once, and tries for the lease when little is
 // left to read. The lease of a dead owner expires, perhaps before the lock nodes drop it from the
 // list. A live owner renews its lease, unless it finds itself isolated; then it releases its shards.
@@ -35,9 +35,9 @@ type handover struct {
 	assignment *assignment
 
 	all       []share
-	keys      []string         // of the shards' leases
-	leases    *quorum.Group    // kept after the session, until the nodes know that it is over
-	leaseWake time.Duration    // monotonic: when the leases want to be told the time
+	keys      []string         // keys of the shards' leases
+	leases    *quorum.Group    // kept after the session until the nodes have the releases
+	leaseWake time.Duration    // monotonic: time of the next Tick of the leases
 	caughtUp  func(i int) bool // whether the machine of a shard has read its log to the end
 	wake      time.Duration    // monotonic
 }
@@ -45,16 +45,16 @@ type handover struct {
 // share is the state of one shard in this process.
 type share struct {
 	stage       shareStage
-	runs        bool          // its machine does
-	fallback    bool          // warming or taking: as the fallback of an owner that cannot be reached
-	to          string        // stopping: who is to have the lease; "": whoever comes
-	rests       time.Duration // monotonic: it is not tried for before
-	requestSent time.Duration // monotonic: when its owner was last asked for it; 0: it was not
-	freed       time.Duration // monotonic: since when no owner is known; 0: one is
-	since       time.Duration // monotonic: when the stage began
-	retried     time.Duration // monotonic: taking, when the lease was last tried for anew; 0: its owner has not given it
+	runs        bool          // its machine runs
+	fallback    bool          // warming or taking: as the fallback of an unreachable owner
+	to          string        // stopping: process to release the lease to; "": any
+	rests       time.Duration // monotonic: earliest time of the next attempt to own it
+	requestSent time.Duration // monotonic: time of the last request to its owner; 0: none
+	freed       time.Duration // monotonic: start of the time without a known owner; 0: the owner is known
+	since       time.Duration // monotonic: start of the stage
+	retried     time.Duration // monotonic: taking: time of the last attempt for the lease; 0: its owner has not granted it
 
-	// The request of a peer for it.
+	// Request of a peer for the shard.
 	requester         string        // the peer's id
 	requestedAt       time.Duration // monotonic
 	requesterCaughtUp bool          // the peer has read its log
@@ -64,22 +64,21 @@ type share struct {
 type shareStage int
 
 const (
-	away     shareStage = iota // another process's, or nobody's
-	trying                     // for the lease; nothing runs
+	away     shareStage = iota // another process owns it, or none
+	trying                     // this process tries for the lease; no machine runs
 	warming                    // its machine follows the log, which another process appends to
-	taking                     // it does so, and the lease is tried for
-	owned                      // the lease is held, and the machine runs
-	stopping                   // the machine is being stopped; then the lease is given back
+	taking                     // its machine follows the log, and this process tries for the lease
+	owned                      // this process has the lease, and the machine runs
+	stopping                   // the machine is stopping; then the lease is released
 )
 
 func (s shareStage) String() string {
 	return [...]string{"away", "trying", "warming", "taking", "owned", "stopping"}[s]
 }
 
-// How often a shard is requested of its owner, how often the lease of a granted shard is tried
-// for, how long a request counts, how many shards a process follows at a
-// time to take them, how often it looks whether it has read their logs, and how long a shard that
-// ended by itself is left alone.
+// Intervals of requests to a shard's owner, and of attempts for a granted lease; validity of a
+// request; number of shards that a process follows at a time; interval of checking whether their
+// logs are read; and pause after a shard's machine ended by itself.
 const (
 	requestEvery = 200 * time.Millisecond
 	retryEvery   = 25 * time.Millisecond
@@ -146,7 +145,7 @@ func (h *handover) advance(now clock.Now) {
 					s.fallback = true
 					h.open(i, true)
 				}
-			case holder == "" || !h.clock.known: // a vote tells the time, also one that is refused
+			case holder == "" || !h.clock.known: // a vote reports the time, even a refusal
 				h.enter(now, i, trying)
 				try = append(try, h.keys[i])
 			case warm < followAtOnce:
@@ -164,11 +163,11 @@ func (h *handover) advance(now clock.Now) {
 			case !mine && !h.caughtUp(i):
 				s.fallback = true
 				h.wake = clock.Soonest(h.wake, now.Mono+checkEvery)
-			case !mine: // the lock nodes have its owner still
+			case !mine: // its owner still has a lease at the lock nodes
 				h.enter(now, i, taking)
 				s.fallback = true
 				try = append(try, h.keys[i])
-			case holder == "": // its owner is gone
+			case holder == "": // its owner is unreachable
 				h.enter(now, i, taking)
 				try = append(try, h.keys[i])
 			case h.caughtUp(i):
@@ -178,12 +177,12 @@ func (h *handover) advance(now clock.Now) {
 			}
 		case taking:
 			switch {
-			case !mine && !fallback && (s.retried == 0 || h.retiring()): // what it was given it takes, and gives on: nobody else has it
+			case !mine && !fallback && (s.retried == 0 || h.retiring()): // a granted shard is taken first and passed on later: no other process has it
 				h.stop(now, i, shard.Halt{Why: errGiven, Refusal: api.Standby, Elsewhere: true}, "")
-			case holder != "" && now.Mono >= s.since+requestFor: // it was not given after all
+			case holder != "" && now.Mono >= s.since+requestFor: // the owner has not released it
 				h.enter(now, i, warming)
 				end = append(end, h.keys[i])
-			case s.retried != 0 && now.Mono < s.since+requestFor: // nodes may hear that it is free later than this process
+			case s.retried != 0 && now.Mono < s.since+requestFor: // nodes may learn of the release later than this process
 				if now.Mono >= s.retried+retryEvery {
 					s.retried = now.Mono
 					h.leased(now, h.leases.Woken(now, h.keys[i]))
@@ -202,14 +201,13 @@ func (h *handover) advance(now clock.Now) {
 	h.leased(now, h.leases.Release(now, "", end...))
 }
 
-// assignFallbacks computes the assignment without the processes that could be reached before and
-// cannot be now.
+// assignFallbacks computes the assignment without the processes that have become unreachable.
 func (h *handover) assignFallbacks(now clock.Now) {
 	h.assignment.fallBack(h.uid, len(h.all), func(p Process) bool { return h.peers.lost(now, p.ID) })
 }
 
-// followed returns how many shards are followed or about to be taken, without those that a fallback
-// has read to the end.
+// followed returns the number of shards in stage warming or taking, except those that a fallback has
+// read to the end.
 func (h *handover) followed() (n int) {
 	for i := range h.all {
 		s := &h.all[i]
@@ -220,8 +218,8 @@ func (h *handover) followed() (n int) {
 	return n
 }
 
-// isFree reports whether a shard has had no known owner for so long that any process may take it:
-// the assigned one cannot, or not all processes know it.
+// isFree reports whether a shard has had no known owner for so long that any process may take it.
+// The assigned process cannot, or is not known to all.
 func (h *handover) isFree(now clock.Now, s *share, holder string) bool {
 	if holder != "" || s.stage == owned || s.stage == stopping {
 		s.freed = 0
@@ -237,8 +235,8 @@ func (h *handover) isFree(now clock.Now, s *share, holder string) bool {
 	return h.assignment.known
 }
 
-// free reports whether the shard has had no known owner for a ttl. A shard that moves is not without
-// one for so long: its owner has died, perhaps before this process knew it.
+// free reports whether the shard has had no known owner for a ttl. A move takes less time: the owner
+// has died, perhaps before this process knew it.
 func (s *share) free(now clock.Now, ttl time.Duration) bool {
 	return s.freed != 0 && now.Mono >= s.freed+ttl
 }
@@ -269,7 +267,7 @@ func (h *handover) offer(now clock.Now, i int) {
 	h.stop(now, i, shard.Halt{Why: errGiven, Refusal: api.NoQuorum, Elsewhere: true}, to)
 }
 
-// requested takes in a peer's request for a shard.
+// requested records a peer's request for a shard.
 func (h *handover) requested(now clock.Now, from string, w ShardRequest) {
 	if w.Shard < 0 || w.Shard >= len(h.all) {
 		return
@@ -278,20 +276,19 @@ func (h *handover) requested(now clock.Now, from string, w ShardRequest) {
 	s.requester, s.requestedAt, s.requesterCaughtUp = from, now.Mono, w.CaughtUp
 }
 
-// accepted takes in that the owner of a shard agrees to release it. This process follows its log from
-// here on.
+// accepted starts to follow the log of a shard that its owner agrees to release.
 func (h *handover) accepted(now clock.Now, from string, i int) {
 	if i < 0 || i >= len(h.all) || h.all[i].stage != away || h.assignment.desired[i] != h.cfg.ID || h.retiring() {
 		return
 	}
 	if h.followed() >= followAtOnce {
-		return // it is asked for again
+		return // it is requested again
 	}
 	h.enter(now, i, warming)
 	h.open(i, true)
 }
 
-// granted takes in that the lease of a shard was released to this process.
+// granted starts to try for the lease of a shard that its owner has released to this process.
 func (h *handover) granted(now clock.Now, from string, i int) {
 	if i < 0 || i >= len(h.all) || h.all[i].stage != warming {
 		return
@@ -314,7 +311,7 @@ func (h *handover) open(i int, follows bool) {
 	h.out.Open = append(h.out.Open, Opening{Shard: i, Follows: follows})
 }
 
-// leased takes in what the leases want done and have found out.
+// leased collects the calls of the leases and handles their events.
 func (h *handover) leased(now clock.Now, e quorum.Effects) {
 	h.out.Calls = append(h.out.Calls, e.Calls...)
 	for _, c := range e.Calls {
@@ -335,17 +332,17 @@ func (h *handover) leased(now clock.Now, e quorum.Effects) {
 	}
 }
 
-// won takes in that this process has the lease of a shard.
+// won handles the win of the lease of a shard.
 func (h *handover) won(now clock.Now, i int) {
 	if h.stage != serving {
-		return // it is being given back
+		return // it is being released
 	}
 	switch s := &h.all[i]; {
-	case s.stage == trying && h.clock.off != 0: // it could not sell: another may
+	case s.stage == trying && h.clock.off != 0: // this process cannot sell, but another may
 		s.rests = now.Mono + restAfter
 		h.enter(now, i, away)
 		h.leased(now, h.leases.Release(now, "", h.keys[i]))
-	case s.stage == taking && h.clock.off != 0: // nor here
+	case s.stage == taking && h.clock.off != 0: // nor can it here
 		s.rests = now.Mono + restAfter
 		h.stop(now, i, shard.Halt{Why: errClock, Refusal: api.NoQuorum, Elsewhere: true}, "")
 	case s.stage == trying:
@@ -358,7 +355,7 @@ func (h *handover) won(now clock.Now, i int) {
 	}
 }
 
-// lost takes in that the lease of a shard is lost. The shard loses its rights at once, before it
+// lost handles the loss of the lease of a shard. The shard loses its rights at once, before it
 // stops.
 func (h *handover) lost(now clock.Now, i int, why error) {
 	if h.stage == following {
@@ -371,8 +368,7 @@ func (h *handover) lost(now clock.Now, i int, why error) {
 	h.stop(now, i, shard.Halt{Why: why, Refusal: api.NoQuorum, Elsewhere: true}, "")
 }
 
-// stop stops the machine of a shard, if it runs, and then releases the lease, or ceases to try for
-// it.
+// stop stops the machine of a shard, if it runs, and then releases the lease or stops trying for it.
 func (h *handover) stop(now clock.Now, i int, halt shard.Halt, to string) {
 	s := &h.all[i]
 	switch {
@@ -387,8 +383,8 @@ func (h *handover) stop(now clock.Now, i int, halt shard.Halt, to string) {
 	}
 }
 
-// ended takes in that the machine of a shard has ended. If it was not stopped, the cause may last: a
-// shard is sealed while its sale is still being exported. So it rests for a while.
+// ended handles the end of the machine of a shard. If the machine was not stopped, the cause may
+// last: a shard is sealed while its sale is still being exported. So the shard rests for a while.
 func (h *handover) ended(now clock.Now, i int) {
 	s := &h.all[i]
 	if s.stage != stopping {
@@ -401,10 +397,10 @@ func (h *handover) ended(now clock.Now, i int) {
 	if to != "" {
 		h.send(to, &PeerUpdate{Granted: []int{i}})
 	}
-	h.peers.changedAt = now.Mono // that it is not owned any more
+	h.peers.changedAt = now.Mono // peers must learn that it is not owned any more
 }
 
-// grantAll gives each shard its present rights.
+// grantAll updates the rights of each shard.
 func (h *handover) grantAll(now clock.Now) {
 	if h.leases == nil {
 		return
@@ -417,7 +413,7 @@ func (h *handover) grantAll(now clock.Now) {
 	}
 }
 
-// grant gives one shard its present rights.
+// grant updates the rights of one shard.
 func (h *handover) grant(now clock.Now, i int) {
 	if !h.all[i].runs {
 		return
@@ -425,7 +421,7 @@ func (h *handover) grant(now clock.Now, i int) {
 	h.out.Rights = append(h.out.Rights, Grant{i, h.rights(i)})
 }
 
-// rights returns the present rights to a shard. There are none if this host's clock is off by more
+// rights returns the current rights to a shard. There are none if this host's clock is off by more
 // than a ttl, because its timestamps cannot be trusted then.
 func (h *handover) rights(i int) shard.Rights {
 	if h.clock.off != 0 {

@@ -7,18 +7,18 @@ import (
 	"salectl/backends/quorum"
 )
 
-// hostClock is this host's clock, by the lock nodes' clocks.
+// hostClock is the error of this host's clock against the lock nodes' clocks.
 type hostClock struct {
-	known bool          // the lock nodes have told the time in this session
-	off   time.Duration // from the median of their clocks, where that was too much when it was last known
-	since time.Duration // monotonic: since when it is
+	known bool          // the lock nodes have reported the time in this session
+	off   time.Duration // last known offset from the median of their clocks; 0: at most a ttl
+	since time.Duration // monotonic: time at which off became nonzero
 }
 
-// read takes in how far the clock is off. It is too much by more than a ttl, and nothing while too
-// few nodes tell the time.
+// read updates the offset, which is 0 up to a ttl. While too few nodes report their time it keeps
+// the last known offset.
 func (c *hostClock) read(now clock.Now, leases *quorum.Group, ttl time.Duration) {
 	off, known := leases.ClockOff(now)
-	if !known { // what was wrong may be right again; handover.advance finds out
+	if !known { // the clock may be right again; handover.advance finds out
 		c.known = c.known && c.off == 0
 		return
 	}
@@ -33,7 +33,8 @@ func (c *hostClock) read(now clock.Now, leases *quorum.Group, ttl time.Duration)
 	}
 }
 
-// lost reports whether the clock has been wrong for so long that another process is to sell.
+// lost reports whether the clock has been off for more than a ttl, so that this process must
+// release its shards.
 func (c *hostClock) lost(now clock.Now, ttl time.Duration) bool {
 	return c.off != 0 && now.Mono-c.since > ttl
 }

@@ -12,11 +12,11 @@
 //
 // # What is left to callers
 //
-// A Machine makes no call and starts no goroutine. Callers pass in replies of the store (SaleRead)
-// and of lock nodes (LeaseReply, RosterReply), updates of peers (Receive), made and cut links
-// (Linked), ends of shards' machines (ShardEnded), wishes of operators (StandBy, Retire, Drain) and the
-// time (Tick). After one or more of them they call Advance, carry out its Effects, and call Tick when
-// its Wake has come. A caller starts a session with the Run of Effects.Start, and hands its totals to
+// A Machine makes no call and starts no goroutine. Callers pass in replies of the store (SaleRead) and
+// of lock nodes (LeaseReply, RosterReply), updates of peers (Receive), links made and cut (Linked),
+// ends of shards' machines (ShardEnded), operators' commands (StandBy, Retire, Drain) and the time
+// (Tick). After one or more of them they call Advance and carry out its Effects. They call Tick at the
+// time of its Wake. A caller starts a session with the Run of Effects.Start, and passes its totals to
 // Serve before the next Advance. Calls may fail, repeat and be late; updates may be lost.
 //
 // # The session of a process (stage)
@@ -31,13 +31,13 @@
 // # A shard in this process (shareStage), while the session is serving
 //
 //	away       another process owns it, or none
-//	    -> trying     it has no owner that can be reached, and is assigned here or to nobody who takes it
+//	    -> trying     it has no reachable owner, and is assigned here or to no process that takes it
 //	    -> warming    the owner has accepted the request for it, or this process is its fallback
 //	trying     its lease is tried for, nothing runs
 //	    -> owned      the lease is won: Open
 //	    -> away       another process owns it, or is assigned it
 //	warming    its machine follows the log, which another process appends to
-//	    -> taking     the owner has granted it or cannot be reached any more
+//	    -> taking     the owner has granted it or is unreachable
 //	    -> stopping   it is assigned to another process
 //	taking     its machine follows the log, and the lease is tried for
 //	    -> owned      the lease is won
@@ -54,10 +54,10 @@
 //
 // # Files
 //
-// Calls between files lead from each of these to those before it: effects, update, assign, nodes,
-// salelog, hostclock, process, assignment, peers (what is known of the peers), handover (the stages of
-// shards), roster (the lock nodes' list of processes), soldout, updates (to and from peers), machine;
-// operate and status are what operators and statuses need of a machine.
+// Each of these files calls only files before it: effects, update, assign, nodes, salelog, hostclock,
+// process, assignment, peers (state of the peers), handover (stages of shards), roster (the lock
+// nodes' list of processes), soldout, updates (to and from peers), machine. operate and status serve
+// operators and status reports.
 package ownership
 
 import (
@@ -73,8 +73,8 @@ import (
 	"salectl/spec"
 )
 
-// Machine is the step machine by which a process takes its share of a sale. Events go in by its
-// methods; Advance then says what to do.
+// Machine is the step machine by which a process owns its share of a sale. Pass it events by its
+// methods, and call Advance for the actions that follow.
 type Machine struct {
 	process
 	log        saleLog
@@ -84,14 +84,14 @@ type Machine struct {
 	roster     roster
 	updates    updates
 
-	halt      shard.Halt    // for leaving
-	partUntil time.Duration // monotonic: a drain waits no longer for nodes to confirm a release
-	locks     quorum.Stats  // of the leases of sessions before
-	told      uint64        // the newest generation that the shards were told of
-	toldRanks bool          // they were told the ranks of their entries
+	halt      shard.Halt    // cause of the stage leaving
+	partUntil time.Duration // monotonic: time until which a drain waits for nodes to confirm a release
+	locks     quorum.Stats  // of the leases of earlier sessions
+	told      uint64        // newest generation announced to the shards
+	toldRanks bool          // the ranks of entries are announced to the shards
 }
 
-// New returns a machine that begins to read the sale's log.
+// New returns a Machine that begins to read the sale's log.
 func New(cfg Config) *Machine {
 	m := &Machine{process: process{cfg: cfg, standby: cfg.Standby, nodes: NewNodes(cfg.Nodes)}, log: saleLog{name: spec.SaleLog(cfg.Sale)}}
 	m.log.restart()
@@ -103,7 +103,7 @@ func New(cfg Config) *Machine {
 	return m
 }
 
-// forgetSession forgets what is known of a session.
+// forgetSession resets the state of a session.
 func (m *Machine) forgetSession() {
 	m.peers.begin(0)
 	m.handover.all, m.handover.caughtUp, m.assignment.members, m.assignment.known = nil, nil, nil, false
@@ -112,38 +112,37 @@ func (m *Machine) forgetSession() {
 	m.traffic = nil
 }
 
-// Serve gives the machine the totals of the session that it has started, and warm, which reports
-// whether the machine of a shard has read its log to the end.
+// Serve passes the machine the totals of the session that has started. warm reports whether the
+// machine of a shard has read its log to the end.
 func (m *Machine) Serve(totals *shard.SaleTotals, warm func(i int) bool) {
 	m.updates.collection.totals, m.handover.caughtUp = totals, warm
 }
 
-// Serving reports whether shards are owned, or may be.
+// Serving reports whether this process may own shards.
 func (m *Machine) Serving() bool { return m.stage == serving }
 
-// Sale returns the sale's log as it was read last.
+// Sale returns the sale as of the last read of its log.
 func (m *Machine) Sale() *ledger.Sale { return m.log.sale }
 
-// SetTraffic sets the traffic that peers are sent.
+// SetTraffic sets the traffic that updates report to peers.
 func (m *Machine) SetTraffic(t Traffic) { m.traffic = &t }
 
-// StandsBy reports whether an operator has this process own no shard.
+// StandsBy reports whether an operator has put this process on standby, so that it owns no shard.
 func (m *Machine) StandsBy() bool { return m.standby }
 
-// live reports whether there is a run to be served, and it is the session's if there
-// is a session.
+// live reports whether the sale has a live, applied run. In a session it must be the session's run.
 func (m *Machine) live() bool {
 	return m.log.sale.Live() && m.log.sale.Applied() > 0 && (m.stage == following || m.log.sale.UID() == m.uid)
 }
 
-// SaleRead takes in the reply to the read under way.
+// SaleRead receives the reply to the read under way.
 func (m *Machine) SaleRead(now clock.Now, r ledger.Reply) {
 	if m.log.replied(now, r, m.readEvery()) {
 		m.handover.grantAll(now)
 	}
 }
 
-// LeaseReply takes in a lock node's reply.
+// LeaseReply receives a lock node's reply to a call for the leases.
 func (m *Machine) LeaseReply(now clock.Now, r quorum.Reply) {
 	if m.handover.leases == nil {
 		return
@@ -156,9 +155,9 @@ func (m *Machine) LeaseReply(now clock.Now, r quorum.Reply) {
 	m.handover.grantAll(now)
 }
 
-// RosterReply takes in a lock node's reply to a call of the roster. Of a process that wants no lease,
-// such as one on standby, these replies alone show how the nodes are; not whether one
-// abstains, which only a vote tells.
+// RosterReply receives a lock node's reply to a call of the roster. For a process without leases,
+// such as one on standby, only these replies show the health of the nodes. They do not show whether
+// a node abstains, which only a vote reports.
 func (m *Machine) RosterReply(now clock.Now, r quorum.Reply) {
 	if m.roster.entries == nil {
 		return
@@ -173,7 +172,7 @@ func (m *Machine) RosterReply(now clock.Now, r quorum.Reply) {
 	m.roster.discovered(now, m.roster.entries.Reply(now, r))
 }
 
-// Tick takes in the time.
+// Tick receives the time.
 func (m *Machine) Tick(now clock.Now) {
 	if m.log.tick(now, m.readEvery()) {
 		m.handover.grantAll(now)
@@ -186,7 +185,7 @@ func (m *Machine) Tick(now clock.Now) {
 	}
 }
 
-// leave ends the session: what runs first, then the leases.
+// leave ends the session: first the machines of shards, then the leases.
 func (m *Machine) leave(now clock.Now, h shard.Halt) {
 	if m.stage != serving {
 		return
@@ -198,9 +197,9 @@ func (m *Machine) leave(now clock.Now, h shard.Halt) {
 	m.endIfIdle(now)
 }
 
-// endIfIdle ends the session when none of its machines runs any more. The next session does not wait
-// until all nodes have the release: a node that is away is sent it for longer than a ttl, and the
-// others may be a majority again meanwhile.
+// endIfIdle ends the session when none of its machines runs any more. The next session does not
+// wait until all nodes have the release. An unreachable node is sent it for longer than a ttl, and
+// the others may be a majority again before.
 func (m *Machine) endIfIdle(now clock.Now) {
 	if m.stage != leaving || m.handover.running() {
 		return
@@ -216,21 +215,21 @@ func (m *Machine) endIfIdle(now clock.Now) {
 	m.forgetSession()
 }
 
-// Drain ends the session and begins no other. Peers have had the time to take what was to
-// be given to them: see Retire.
+// Drain ends the session and begins no other. Call Retire before, so that peers have time to take
+// the shards.
 func (m *Machine) Drain(now clock.Now) {
 	m.draining = true
 	m.leave(now, shard.Halt{Why: ErrDraining, Refusal: api.Draining, Gentle: true})
 }
 
-// Gone reports whether a drain is complete: no lease is held, and the nodes know or
-// had time to hear it twice. One that does not forgets the leases by itself.
+// Gone reports whether a drain is complete: no lease is held, and each node has confirmed the
+// release or had time to receive it twice. A node that has not received it lets the leases expire.
 func (m *Machine) Gone(now clock.Now) bool {
 	return m.draining && m.stage == following && (m.handover.leases == nil || now.Mono >= m.partUntil)
 }
 
-// parted forgets the leases and the roster of a session that has ended, when the nodes know
-// of its end or had their time.
+// parted drops the leases and the roster of an ended session, after the nodes have confirmed its
+// end or had their time.
 func (m *Machine) parted() {
 	if m.stage == following && m.handover.leases != nil && m.handover.leases.Settled() && m.roster.entries.Gone() {
 		m.locks = m.locks.Plus(m.handover.leases.Stats())
@@ -238,8 +237,8 @@ func (m *Machine) parted() {
 	}
 }
 
-// begin begins a session. Leases that still have releases to send go on if they serve the
-// new session as well; otherwise they come first.
+// begin begins a session. Leases with unsent releases are kept if they fit the new session.
+// Otherwise the session waits for them.
 func (m *Machine) begin(now clock.Now) error {
 	declared, err := spec.FromJSON(m.log.sale.Newest().GetSpec())
 	if err != nil {
@@ -275,8 +274,8 @@ func (m *Machine) begin(now clock.Now) error {
 	return m.roster.announce(now)
 }
 
-// Advance returns what to do after the events taken in. An error ends the owner: it
-// cannot know what it would serve.
+// Advance returns the actions that follow from the events so far. After an error the machine is
+// unusable: it cannot know what it would serve.
 func (m *Machine) Advance(now clock.Now) (Effects, error) {
 	m.parted()
 	switch {
@@ -293,7 +292,7 @@ func (m *Machine) Advance(now clock.Now) (Effects, error) {
 		}
 		m.leave(now, shard.Halt{Why: why, Refusal: m.log.parting(m.uid)})
 	}
-	if m.stage == serving && m.updates.collection.totals != nil { // else the session is about to begin
+	if m.stage == serving && m.updates.collection.totals != nil { // otherwise the session is about to begin
 		if m.log.sale.Generation() > m.told || m.log.sale.Ranked() != m.toldRanks {
 			m.told, m.toldRanks, m.out.Plans = m.log.sale.Generation(), m.log.sale.Ranked(), true
 		}
@@ -316,17 +315,16 @@ func (m *Machine) Advance(now clock.Now) (Effects, error) {
 	return out, nil
 }
 
-// Receive takes in an update of a peer.
+// Receive receives an update of a peer.
 func (m *Machine) Receive(now clock.Now, from string, u *PeerUpdate) { m.updates.receive(now, from, u) }
 
-// Discover reads the list of processes if a link to this process was made by a peer that it does not
-// know.
+// Discover reads the list of processes if an unknown peer has made a link to this process.
 func (m *Machine) Discover(now clock.Now, from string) { m.roster.discover(now, from) }
 
-// Linked takes in that the link to a peer was made (up) or cut.
+// Linked records that the link to a peer was made (up) or cut.
 func (m *Machine) Linked(now clock.Now, id string, up bool) { m.peers.linked(now, id, up) }
 
-// ShardEnded takes in that the machine of a shard has ended, and no call of it is under way.
+// ShardEnded records that the machine of a shard has ended and has no call under way.
 func (m *Machine) ShardEnded(now clock.Now, i int) {
 	if i < len(m.handover.all) {
 		m.handover.ended(now, i)
@@ -334,15 +332,15 @@ func (m *Machine) ShardEnded(now clock.Now, i int) {
 	}
 }
 
-// Rights returns the present rights to a shard.
+// Rights returns the current rights to a shard.
 func (m *Machine) Rights(i int) shard.Rights { return m.handover.rights(i) }
 
-// Reach returns which processes this one reaches.
+// Reach returns the processes that this one reaches.
 func (m *Machine) Reach(now clock.Now) Reach { return m.peers.reach(now) }
 
-// Route returns the peer that reports to own a shard. Where there is none, owner is "", and lost
-// reports whether the last owner has lost the shard: it may still own it while the lock nodes are
-// silent, or for a ttl.
+// Route returns the peer that reports to own a shard. If none does, the owner is "", and lost
+// reports whether the last owner has lost the shard. That owner may still have it for a ttl, or
+// while the lock nodes do not reply.
 func (m *Machine) Route(now clock.Now, i int) (r shard.Route, lost bool) {
 	id := m.peers.holder[i]
 	if id == "" {
@@ -352,7 +350,7 @@ func (m *Machine) Route(now clock.Now, i int) (r shard.Route, lost bool) {
 	return shard.Route{Owner: id, Address: p.Address, Epoch: p.owns[i]}, false
 }
 
-// NextUpdate returns when peers may next be sent an update, by the monotonic clock; 0: there are none.
+// NextUpdate returns the monotonic time from which peers may be sent an update; 0: there are no peers.
 func (m *Machine) NextUpdate() time.Duration {
 	if m.stage != serving || len(m.peers.all) == 0 {
 		return 0

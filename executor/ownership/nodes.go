@@ -12,22 +12,22 @@ import (
 	"salectl/executor/shard"
 )
 
-// NodeStatus is a lock node as this process, which asks it all the time, sees it.
+// NodeStatus is the health of a lock node, as seen by this process.
 type NodeStatus struct {
 	Name  string
-	Up    bool      // it answered when it was last asked
-	Since time.Time // when that began, or when this process first asked it
-	Error string    // why it is not up, in one line
-	// VotesFrom is set while the node abstains, because it lost its memory: when
-	// it votes again, by its own clock.
+	Up    bool      // the last call succeeded
+	Since time.Time // start of this state, or time of the first call
+	Error string    // cause if it is not up, in one line
+	// VotesFrom is set while the node abstains after losing its memory. It is the time, by its own
+	// clock, at which the node votes again.
 	VotesFrom time.Time
 
-	Failures int               // in a row
-	Ahead    time.Duration     // of its clock, from the median of the nodes' clocks; 0 if unknown
-	Errors   map[string]uint64 // by kind; replaced, never changed
+	Failures int               // failed calls in a row
+	Ahead    time.Duration     // how far its clock is ahead of the median of the nodes' clocks; 0 if unknown
+	Errors   map[string]uint64 // number by kind; replaced, never modified
 }
 
-// String says what is wrong with the node, "" if nothing is.
+// String describes the fault of the node. It is "" if there is none.
 func (n NodeStatus) String() string {
 	switch {
 	case !n.Up:
@@ -38,10 +38,10 @@ func (n NodeStatus) String() string {
 	return ""
 }
 
-// Nodes is the health of the lock nodes, by their replies.
+// Nodes is the health of the lock nodes, derived from their replies.
 type Nodes []NodeStatus
 
-// NewNodes returns the nodes of these names, of which nothing is known.
+// NewNodes returns a Nodes of these names, without any reply.
 func NewNodes(names []string) Nodes {
 	w := make(Nodes, len(names))
 	for i, name := range names {
@@ -50,8 +50,8 @@ func NewNodes(names []string) Nodes {
 	return w
 }
 
-// silent reports whether so many nodes fail or abstain that the others are no
-// majority. While too few were heard to tell, it is as it was before.
+// silent reports whether so many nodes fail or abstain that the others are no majority. While too
+// few have replied to decide, it returns before.
 func (w Nodes) silent(before bool) bool {
 	silent, voting := 0, 0
 	for i := range w {
@@ -65,14 +65,14 @@ func (w Nodes) silent(before bool) bool {
 	return 2*silent >= len(w) || before && 2*voting <= len(w)
 }
 
-// Called notes a call of a node. Only the first counts.
+// Called records a call of a node. Only the first has an effect.
 func (w Nodes) Called(now clock.Now, node int) {
 	if n := &w[node]; n.Since.IsZero() {
 		n.Since = now.Wall
 	}
 }
 
-// Replied takes in the result of a call.
+// Replied records the result of a call.
 func (w Nodes) Replied(now clock.Now, node int, v quorum.NodeView) {
 	n := &w[node]
 	n.VotesFrom = v.VotesFrom
@@ -84,7 +84,7 @@ func (w Nodes) Replied(now clock.Now, node int, v quorum.NodeView) {
 		if n.Up {
 			n.Up, n.Since = false, now.Wall
 		}
-		// The name stands beside it wherever it is shown.
+		// Every display shows the name beside the error.
 		n.Error, n.VotesFrom = strings.TrimPrefix(shard.OneLine(v.Err), "lock node "+n.Name+": "), time.Time{}
 		n.Failures++
 		n.Errors = maps.Clone(n.Errors)
@@ -95,7 +95,7 @@ func (w Nodes) Replied(now clock.Now, node int, v quorum.NodeView) {
 	}
 }
 
-// clock takes in what time a node has told.
+// clock updates the offset of a node's clock.
 func (w Nodes) clock(now clock.Now, node int, lease *quorum.Group) {
 	median, known := lease.ClockOff(now)
 	if off, told := lease.NodeClockOff(now, node); known && told {
@@ -103,5 +103,5 @@ func (w Nodes) clock(now clock.Now, node int, lease *quorum.Group) {
 	}
 }
 
-// Status returns a copy.
+// Status returns a copy of the nodes' states.
 func (w Nodes) Status() []NodeStatus { return slices.Clone([]NodeStatus(w)) }

@@ -8,18 +8,18 @@ import (
 
 // Share is the part of a sale that a process owns.
 type Share struct {
-	State    string // "": it owns shards; standby, draining, unable
-	Owns     int    // shards
-	Assigned int    // shards that are assigned to it
+	State    string // "": it may own shards; standby, draining, unable
+	Owns     int    // number of shards it owns
+	Assigned int    // number of shards assigned to it
 	Takers   bool   // a reachable peer may own shards
 }
 
-// Operable reports whether operators can have this process do something: it shares the sale.
+// Operable reports whether operators can command this process: it takes part in the sale.
 func (m *Machine) Operable() bool {
 	return m.stage == serving && m.updates.collection.totals != nil && m.assignment.known && !m.draining
 }
 
-// Share returns how much of the sale this process has.
+// Share returns the part of the sale that this process owns.
 func (m *Machine) Share(now clock.Now) Share {
 	left, takers := m.Retired(now)
 	s := Share{State: m.note().State, Owns: left, Takers: takers}
@@ -31,21 +31,21 @@ func (m *Machine) Share(now clock.Now) Share {
 	return s
 }
 
-// Retire has this process release its shards to its peers, and own none from here on, because it is
+// Retire makes this process release its shards to its peers and own none any more, because it is
 // about to end.
 func (m *Machine) Retire(now clock.Now) {
 	m.ending = true
 	m.roster.present(now)
 }
 
-// StandBy has this process release its shards to its peers, and own none from here on; with undo it
-// is assigned shards again.
+// StandBy makes this process release its shards to its peers and own none. With undo, shards are
+// assigned to it again.
 func (m *Machine) StandBy(now clock.Now, undo bool) {
 	m.standby = !undo
 	m.roster.present(now)
 }
 
-// Retired returns how many shards this process still has, and whether a peer could take them.
+// Retired returns how many shards this process still owns, and whether a peer could take them.
 func (m *Machine) Retired(now clock.Now) (left int, takers bool) {
 	for i := range m.handover.all {
 		if st := m.handover.all[i].stage; m.handover.all[i].runs && st != warming && st != taking {

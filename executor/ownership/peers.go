@@ -8,40 +8,40 @@ import (
 	"salectl/backends/clock"
 )
 
-// peers are the other processes of the sale, by id. The lock nodes list them. A peer itself
-// reports which shards it owns, and counts as reachable as long as it reports anything.
+// peers are the other processes of the sale, by id. The lock nodes list them. Each peer reports
+// which shards it owns, and is reachable as long as it reports.
 type peers struct {
 	*process
 	all           map[string]*peer
-	holder        []string      // by shard: the peer that says it owns it
-	discoveredAt  time.Duration // monotonic: when the peers were first listed; 0: they are not
-	noted         Process       // the note of this process on the lock nodes
-	isolatedSince time.Duration // monotonic: since when this process is isolated; 0: it is not
-	changedAt     time.Duration // monotonic: when what this process owns changed; 0: peers know
+	holder        []string      // by shard: peer that reports to own it
+	discoveredAt  time.Duration // monotonic: time of the first list of peers; 0: none yet
+	noted         Process       // note of this process on the lock nodes
+	isolatedSince time.Duration // monotonic: start of the isolation of this process; 0: it is not isolated
+	changedAt     time.Duration // monotonic: time of the last change that peers have not been sent; 0: none
 }
 
 // peer is another process of the sale.
 type peer struct {
 	Process
-	note       string        // as the lock nodes have it
-	noted      Process       // what that says, decoded
-	listed     bool          // the lock nodes have it
-	since      time.Duration // monotonic: when they first had it
-	up         bool          // there is a link to it
-	dialed     bool          // or one is being made
-	lastSeen   time.Duration // monotonic: when something last came from it
-	reached    time.Duration // monotonic: the same, while there was a link to it
-	reported   *string       // its state by its own updates
+	note       string        // as stored on the lock nodes
+	noted      Process       // note, decoded
+	listed     bool          // it is in the lock nodes' list
+	since      time.Duration // monotonic: time at which it was first listed
+	up         bool          // it is linked
+	dialed     bool          // a link is made or being made
+	lastSeen   time.Duration // monotonic: time of its last update or link
+	reached    time.Duration // monotonic: time of its last update over a link
+	reported   *string       // state in its last update with a new state
 	reportedAt time.Duration
 	owns       map[int]uint64 // epoch by shard
-	traffic    *Traffic       // nil: it is not known
-	sent       map[int]uint64 // by shard: the slot of the last report that it was sent
+	traffic    *Traffic       // nil: unknown
+	sent       map[int]uint64 // by shard: slot of the last report sent to it
 }
 
-// A peer is sent an update every beatEvery, all reports every allEvery, and news within updateEvery.
-// It counts as away when it has been silent for silentAfter, so that the shards of a process that
-// has died are served again about a ttl and a second later, when its leases have expired, too. What
-// a peer reports of its own state overrides its note on the lock nodes for reportedFor.
+// A peer is sent an update every beatEvery, all reports every allEvery, and news within
+// UpdateEvery. It is unreachable after a silence of silentAfter. So the shards of a dead process
+// are served again about a ttl and a second later, when its leases have expired, too. A peer's own
+// report of its state overrides its note on the lock nodes for reportedFor.
 const (
 	beatEvery   = 250 * time.Millisecond
 	allEvery    = time.Second
@@ -49,9 +49,9 @@ const (
 	silentAfter = 900 * time.Millisecond
 	reportedFor = 2 * time.Second
 
-	// GoneAfter is the silence after which a peer that the lock nodes still list is assigned nothing:
-	// it has died, or it cannot be reached at the address in its note. A process that starts waits
-	// as long for the peers that it discovers.
+	// GoneAfter is the silence after which a listed peer is assigned no shards: it has died, or is
+	// unreachable at the address in its note. A starting process waits as long for the peers that
+	// it discovers.
 	GoneAfter = 5 * time.Second
 
 	// unreachedAfter is the silence after which a listed peer counts as not reached. Lock nodes with
@@ -59,7 +59,7 @@ const (
 	unreachedAfter = 4 * time.Second
 )
 
-// begin begins a session with n shards and no peers.
+// begin starts a session with n shards and no peers.
 func (p *peers) begin(n int) {
 	*p = peers{process: p.process, all: make(map[string]*peer), holder: make([]string, n)}
 }
@@ -67,11 +67,11 @@ func (p *peers) begin(n int) {
 // ids returns the ids of all peers, in order.
 func (p *peers) ids() []string { return slices.Sorted(maps.Keys(p.all)) }
 
-// reaches returns how many processes this one reaches, itself included, and how many count: those, and
-// the listed ones that it has not reached for unreachedAfter. One that has been silent for less may
-// have died. The processes that were listed when this one started count at once. A link alone does
-// not count: a link to the record of a dead process, at whose address another one runs, is made and
-// refused again and again.
+// reaches returns how many processes this one reaches and how many count, itself included in both.
+// Processes count if they are reached, or listed and not reached for unreachedAfter. A shorter
+// silence may mean that the process has died. Processes that were listed when this one started
+// count at once. A link alone does not count: a link to the note of a dead process, at whose
+// address another one runs, is made and refused again and again.
 func (ps *peers) reaches(now clock.Now) (reached, counted int) {
 	counted, reached = 1, 1
 	for _, p := range ps.all {
@@ -104,8 +104,8 @@ func (ps *peers) isolated(now clock.Now) bool {
 	return false
 }
 
-// isolatedTooLong notes since when this process is isolated, and reports whether it has been for a
-// ttl, so that it releases its shards.
+// isolatedTooLong tracks the isolation of this process, and reports whether it has lasted for a
+// ttl, so that the process releases its shards.
 func (ps *peers) isolatedTooLong(now clock.Now) bool {
 	switch {
 	case !ps.isolated(now):
@@ -116,7 +116,7 @@ func (ps *peers) isolatedTooLong(now clock.Now) bool {
 	return ps.isolatedSince != 0 && now.Mono >= ps.isolatedSince+ps.ttl
 }
 
-// linked takes in that the link to a peer was made (up) or cut.
+// linked records that the link to a peer was made (up) or cut.
 func (ps *peers) linked(now clock.Now, id string, up bool) {
 	p := ps.all[id]
 	if p == nil {
@@ -141,14 +141,13 @@ func (ps *peers) forgetOwned(id string) {
 	clear(ps.all[id].owns)
 }
 
-// isUp reports whether there is a link to a peer, and the peer has sent something within
-// silentAfter.
+// isUp reports whether a peer is linked and has sent something within silentAfter.
 func (ps *peers) isUp(now clock.Now, id string) bool {
 	p := ps.all[id]
 	return p != nil && p.up && now.Mono < p.lastSeen+silentAfter
 }
 
-// ownerOf returns the reachable peer that reports to own a shard, "" if there is none.
+// ownerOf returns the reachable peer that reports to own a shard, or "" if there is none.
 func (ps *peers) ownerOf(now clock.Now, i int) string {
 	if id := ps.holder[i]; id != "" && ps.isUp(now, id) {
 		return id
@@ -156,12 +155,12 @@ func (ps *peers) ownerOf(now clock.Now, i int) string {
 	return ""
 }
 
-// Reach is which processes of the sale this process reaches.
+// Reach reports which processes of the sale this process reaches.
 type Reach struct {
 	Peers    []PeerReach
-	Isolated bool // see isolated
-	Reached  int  // processes, with this one
-	Counted  int  // processes that should be reached, with this one
+	Isolated bool // see peers.isolated
+	Reached  int  // number of reached processes, with this one
+	Counted  int  // number of processes that should be reached, with this one
 	TTL      time.Duration
 }
 
@@ -169,10 +168,10 @@ type Reach struct {
 type PeerReach struct {
 	ID, Address string
 	Up          bool
-	Since       time.Duration // monotonic: when a listed peer was last reached, or could first have been; 0: it is not listed
+	Since       time.Duration // monotonic: time of the last contact with a listed peer, or of the first list; 0: not listed
 }
 
-// reach returns which processes this one reaches.
+// reach returns the processes that this one reaches.
 func (ps *peers) reach(now clock.Now) (r Reach) {
 	for _, id := range ps.ids() {
 		p := ps.all[id]
@@ -187,7 +186,7 @@ func (ps *peers) reach(now clock.Now) (r Reach) {
 	return r
 }
 
-// lost reports whether a process could be reached before and cannot be now.
+// lost reports whether a process was reachable and no longer is.
 func (ps *peers) lost(now clock.Now, id string) bool {
 	p := ps.all[id]
 	return p != nil && p.lastSeen != 0 && !ps.isUp(now, id)

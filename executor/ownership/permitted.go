@@ -12,11 +12,11 @@ import (
 	"salectl/executor/shard"
 )
 
-// Permitted returns an error if so many lock nodes do not permit a process to be one of a
-// run of a sale that the others are no majority: it could never own a shard. Each node is
-// asked to take the process out of a room in which it is not, which needs the right to write
-// and changes nothing. A node that does not answer may do so later. It returns as soon as it
-// is sure, after shard.CallTimeout at most.
+// Permitted returns an error if so many lock nodes deny this process the right to write that the
+// others are no majority. Such a process could never own a shard of the run. Permitted removes a
+// random member from the run's list on each node, which needs that right and changes nothing. A
+// node that does not answer may do so later. Permitted returns as soon as the result is certain,
+// after shard.CallTimeout at most.
 func Permitted(ctx context.Context, nodes []quorum.Node, uid string) error {
 	ctx, cancel := context.WithTimeout(ctx, shard.CallTimeout)
 	var asked sync.WaitGroup

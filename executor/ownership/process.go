@@ -12,51 +12,51 @@ import (
 	"salectl/spec"
 )
 
-// process is this process and its present session, which all parts of a machine use.
+// process is this process and its current session, shared by all parts of a machine.
 type process struct {
 	cfg    Config
 	stage  stage
 	nodes  Nodes
 	clock  hostClock
-	silent bool // by the last reply, no majority of the lock nodes votes
+	silent bool // by the last replies, no majority of the lock nodes votes
 	out    Effects
 
-	ending   bool // it gives its shards away before it drains
+	ending   bool // it releases its shards before it drains
 	draining bool
-	standby  bool // by the wish of an operator: it owns no shard
+	standby  bool // an operator's command: it owns no shard
 
-	// Of the present session.
+	// Of the current session.
 	uid     string
 	ttl     time.Duration
-	traffic *Traffic // nil: it is not known
+	traffic *Traffic // nil: unknown
 }
 
 // Config configures a machine. Version, Standby and Lists may be empty; all other fields are required.
 type Config struct {
-	Sale    string         // the name
-	ID      string         // of this start of the process
-	Address string         // where the process answers claims
-	Version string         // of the program
-	Standby bool           // the process is to own no shard
-	Nodes   []string       // the lock nodes' names
-	Lists   []string       // those of the nodes that keep lists, for engine redis
-	Token   func() string  // makes the tokens of leases, each new
-	Jitter  func() float64 // from 0 to below 1
+	Sale    string         // name of the sale
+	ID      string         // id of this start of the process
+	Address string         // address at which the process answers claims
+	Version string         // version of the program
+	Standby bool           // the process owns no shard
+	Nodes   []string       // names of the lock nodes
+	Lists   []string       // names of the nodes with lists, for engine redis
+	Token   func() string  // returns a new token for a lease
+	Jitter  func() float64 // returns values in [0, 1)
 }
 
-// stage is how far a session has come.
+// stage is the stage of a session.
 type stage int
 
 const (
-	following stage = iota // there is none: the sale has no live run, as far as is known
-	serving                // shards are owned, or may be
-	leaving                // what runs is being stopped
+	following stage = iota // no session: the sale has no known live run
+	serving                // the process may own shards
+	leaving                // the machines of shards are stopping
 )
 
-// retiring reports whether this process is to own no shard any more.
+// retiring reports whether this process must own no more shards.
 func (p *process) retiring() bool { return p.ending || p.draining || p.standby }
 
-// note returns what this process writes about itself to the lock nodes.
+// note returns the note of this process for the lock nodes.
 func (p *process) note() Process {
 	note := Process{ID: p.cfg.ID, Address: p.cfg.Address, Version: p.cfg.Version}
 	switch {
@@ -76,13 +76,13 @@ func (p *process) send(to string, u *PeerUpdate) {
 	p.out.Updates = append(p.out.Updates, Outgoing{to, u})
 }
 
-// heard takes in how a lock node is.
+// heard records the health of a lock node.
 func (p *process) heard(now clock.Now, node int, v quorum.NodeView) {
 	p.nodes.Replied(now, node, v)
 	p.silent = p.nodes.silent(p.silent)
 }
 
-// readEvery returns how often the sale's log is read.
+// readEvery returns the interval of reading the sale's log.
 func (p *process) readEvery() time.Duration {
 	if p.stage == following {
 		return followEvery
@@ -90,9 +90,8 @@ func (p *process) readEvery() time.Duration {
 	return p.ttl / ReadsPerTTL
 }
 
-// servable reports whether this process can serve what is declared, with what it was
-// given. The lists lie where the ledger says: elsewhere there are others, or
-// none.
+// servable returns an error if this process cannot serve the declaration with its configuration.
+// Its lists must be on the nodes that the ledger records: other nodes have other lists, or none.
 func (cfg *Config) servable(declared spec.Sale) error {
 	var nodes []string
 	if declared.Engine == spec.EngineRedis {

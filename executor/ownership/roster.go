@@ -9,12 +9,12 @@ import (
 	"salectl/backends/quorum"
 )
 
-// roster announces this process on the lock nodes, and takes in the processes that they list.
+// roster announces this process on the lock nodes, and processes their list of processes.
 type roster struct {
 	*process
 	peers      *peers
 	assignment *assignment
-	entries    *quorum.Roster // kept after the session, until the nodes know that it is over
+	entries    *quorum.Roster // kept after the session until the nodes have its end
 	wake       time.Duration  // monotonic
 }
 
@@ -43,10 +43,10 @@ func (r *roster) announce(now clock.Now) (err error) {
 	return nil
 }
 
-// roomOf is the key of a run's members on a lock node.
+// roomOf returns the key of a run's list of processes on a lock node.
 func roomOf(uid string) string { return "salectl:" + uid + ":members" }
 
-// discovered carries out the calls of the roster, and takes in the members that it has found.
+// discovered queues the calls of the roster and processes the listed members.
 func (r *roster) discovered(now clock.Now, e quorum.Effects) {
 	r.out.Roster = append(r.out.Roster, e.Calls...)
 	for _, c := range e.Calls {
@@ -58,15 +58,14 @@ func (r *roster) discovered(now clock.Now, e quorum.Effects) {
 	}
 }
 
-// discover reads the list of members if a link to this process was made by a peer that it does not
-// know.
+// discover reads the list of processes if an unknown peer has made a link to this process.
 func (r *roster) discover(now clock.Now, from string) {
 	if r.stage == serving && r.entries != nil && r.peers.all[from] == nil {
 		r.discovered(now, r.entries.Look(now))
 	}
 }
 
-// view takes in the members that the lock nodes list.
+// view processes the members that the lock nodes list.
 func (r *roster) view(now clock.Now) {
 	listed, sure := r.entries.Members(now)
 	if !sure {
@@ -78,7 +77,7 @@ func (r *roster) view(now clock.Now) {
 	for _, p := range r.peers.all {
 		p.listed = false
 	}
-	members := []Process{r.note()} // also where the nodes have just forgotten it
+	members := []Process{r.note()} // even if the nodes have just dropped it
 	for _, l := range listed {
 		if l.ID == r.cfg.ID {
 			continue
@@ -124,12 +123,12 @@ func (r *roster) hangUp(id string) {
 	r.out.Hang = append(r.out.Hang, id)
 }
 
-// assign computes which of some members should own which shard.
+// assign computes the assignment of shards to members.
 func (r *roster) assign(members []Process) {
 	r.assignment.set(r.uid, len(r.peers.holder), members)
 }
 
-// present tells all what this process is from here on.
+// present announces the current state of this process.
 func (r *roster) present(now clock.Now) {
 	members := slices.Clone(r.assignment.members)
 	for i := range members {
@@ -138,5 +137,5 @@ func (r *roster) present(now clock.Now) {
 		}
 	}
 	r.assign(members)
-	_ = r.announce(now) // there is a roster already
+	_ = r.announce(now) // without error: the roster exists
 }

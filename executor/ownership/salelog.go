@@ -12,22 +12,22 @@ import (
 type saleLog struct {
 	name   string
 	sale   *ledger.Sale
-	reader *ledger.Writer // only ever reads
-	do     ledger.Do      // what the reader wants done next
-	damage error          // the log cannot be followed
+	reader *ledger.Writer // never appends
+	do     ledger.Do      // next action of the reader
+	damage error          // cause why the log cannot be followed
 
-	sentAt   clock.Now     // when the read under way was sent
-	readAt   clock.Now     // when the last good read was sent: what it found was true then
+	sentAt   clock.Now     // time at which the read under way was sent
+	readAt   clock.Now     // time at which the last good read was sent: its result was true then
 	nextRead time.Duration // monotonic
-	readErr  error         // of the last read, nil if it was good
-	seen     uint64        // slots that were read once: the log is not deleted
-	missing  *Logged       // the live run whose log is gone; nil: there is none
+	readErr  error         // of the last read; nil: it was good
+	seen     uint64        // number of slots once read: the log is not deleted
+	missing  *Logged       // the live run whose log is gone; nil: none
 }
 
-// Logged is what the sale's log says, as it was read last.
+// Logged is the content of the sale's log as of the last read.
 type Logged struct {
-	ReadAt     time.Time // when that was; zero: never
-	Phase      string    // in the ledger; "": it says nothing
+	ReadAt     time.Time // time of the read; zero: none yet
+	Phase      string    // phase in the ledger; "": unknown
 	UID        string
 	Run        int64
 	Generation uint64
@@ -37,30 +37,30 @@ type Logged struct {
 	ClosesAt   time.Time
 }
 
-// ReadsPerTTL is how often a ttl the sale's log is read while there is a session.
+// ReadsPerTTL is the number of reads of the sale's log per ttl during a session.
 const ReadsPerTTL = 3
 
-// followEvery is how often the sale's log is read while there is no session.
+// followEvery is the interval of reads of the sale's log without a session.
 const followEvery = 500 * time.Millisecond
 
-// restart begins to read the log anew.
+// restart begins to read the log from its start.
 func (l *saleLog) restart() {
 	l.sale = ledger.NewSale(l.name)
 	l.reader = ledger.NewWriter(l.name, l.sale)
 }
 
-// replied takes in the reply to the read under way. The log is read again after every.
+// replied receives the reply to the read under way. every is the time until the next read.
 func (l *saleLog) replied(now clock.Now, r ledger.Reply, every time.Duration) (caughtUp bool) {
 	l.readErr = r.Err
 	return l.take(now, l.reader.Done(now, r), every)
 }
 
-// tick takes in the time.
+// tick receives the time.
 func (l *saleLog) tick(now clock.Now, every time.Duration) (caughtUp bool) {
 	return l.take(now, l.reader.Tick(now), every)
 }
 
-// take takes in what the reader found out, and reports whether it has read the log to the end.
+// take processes the reader's result, and reports whether the log is read to its end.
 func (l *saleLog) take(now clock.Now, do ledger.Do, every time.Duration) (caughtUp bool) {
 	l.do = do
 	switch do.Event {
@@ -85,7 +85,7 @@ func (l *saleLog) take(now clock.Now, do ledger.Do, every time.Duration) (caught
 	return false
 }
 
-// next returns the read to be made, if there is one, and when to be called again.
+// next returns the read to make, or nil, and the time of the next call.
 func (l *saleLog) next(now clock.Now) (read *ledger.Request, wake time.Duration) {
 	if l.reader.Idle() && now.Mono >= l.nextRead {
 		l.do = l.reader.CatchUp()
@@ -100,8 +100,8 @@ func (l *saleLog) next(now clock.Now) (read *ledger.Request, wake time.Duration)
 	return read, wake
 }
 
-// logged is what the sale's log says. What was read once is there, or the store answers from
-// the past.
+// logged returns the content of the sale's log, or nothing but ReadAt if the store returned fewer
+// slots than before: its answer is stale.
 func (l *saleLog) logged() Logged {
 	is := Logged{ReadAt: l.readAt.Wall}
 	if is.ReadAt.IsZero() || l.sale.Next() < l.seen || l.sale.Generation() == 0 {
@@ -113,8 +113,8 @@ func (l *saleLog) logged() Logged {
 	return is
 }
 
-// parting returns the outcome of requests that were not decided when a run ended: that it is closed,
-// if the log says so. A log that is gone says nothing: the read may have lagged.
+// parting returns the outcome of requests that were undecided at the end of a run: Closed, if the
+// log still has the run. A missing log proves nothing: the read may have lagged.
 func (l *saleLog) parting(uid string) api.Outcome {
 	if l.sale.UID() == uid {
 		return api.Closed

@@ -8,24 +8,24 @@ import (
 	"salectl/executor/shard"
 )
 
-// collection is a read of all shards at one instant, for the proof that all is sold: see
+// collection is a read of all shards at one instant, to prove that all units are sold: see
 // shard.SaleTotals.NeedsProof.
 type collection struct {
 	handover *handover
 	totals   *shard.SaleTotals // of the session
 
 	number uint64
-	at     time.Duration // monotonic: when peers were sent the request; 0: no collection is in progress
+	at     time.Duration // monotonic: time of the request to peers; 0: no collection is in progress
 	began  clock.Now
 	slots  []uint64
 	same   []bool // by shard: its owner has confirmed the slot
 }
 
-// collectAgain is how long the replies of peers to a collection are waited for.
+// collectAgain is the timeout of a collection, after which another begins.
 const collectAgain = 200 * time.Millisecond
 
-// sureReports is how the shards stand of which this process has the lease now: of another
-// it might not have heard that somebody else owns it.
+// sureReports returns the reports of the shards whose leases this process has now. For any other
+// shard it might not know a new owner.
 func (c *collection) sureReports(now clock.Now) []shard.Report {
 	return slices.DeleteFunc(c.totals.Reports(make(map[int]uint64)), func(r shard.Report) bool { return !c.has(now, r.Shard) })
 }
@@ -35,7 +35,7 @@ func (c *collection) has(now clock.Now, i int) bool {
 	return c.handover.all[i].stage == owned && c.handover.leases.Validity(c.handover.keys[i]).At(now)
 }
 
-// owns is what this process owns.
+// owns returns the shards that this process owns.
 func (c *collection) owns() *Owned {
 	owns := &Owned{}
 	for _, r := range c.totals.Reports(make(map[int]uint64)) {
@@ -47,11 +47,11 @@ func (c *collection) owns() *Owned {
 	return owns
 }
 
-// proveSoldOut requests reports of all shards from their owners, if all units seem to be sold.
+// proveSoldOut requests reports of all shards from their owners if all units seem to be sold.
 func (c *collection) proveSoldOut(now clock.Now) {
 	for i, id := range c.handover.peers.holder {
 		if !c.has(now, i) && !c.handover.peers.isUp(now, id) {
-			c.totals.ForgetProof() // what it owned may have changed
+			c.totals.ForgetProof() // the state of its shards may have changed
 			c.at = 0
 			return
 		}
@@ -68,7 +68,7 @@ func (c *collection) proveSoldOut(now clock.Now) {
 	for i, id := range c.handover.peers.holder {
 		switch {
 		case c.has(now, i):
-			c.same[i] = true // or settle finds that it is not
+			c.same[i] = true // SetProof compares the slot again
 		case !asked[id]:
 			asked[id] = true
 			c.handover.send(id, &PeerUpdate{ProofRequest: c.number})
@@ -76,7 +76,7 @@ func (c *collection) proveSoldOut(now clock.Now) {
 	}
 }
 
-// collect takes in how the shards of a peer stand, which was asked.
+// collect processes a peer's reports for collection n.
 func (c *collection) collect(n uint64, reports []shard.Report) {
 	if c.at == 0 || n != c.number {
 		return

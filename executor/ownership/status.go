@@ -15,36 +15,36 @@ import (
 type Status struct {
 	Nodes      []NodeStatus
 	Logged     Logged
-	Missing    *Logged       // the live run whose log is gone; nil: there is none
-	Seen       uint64        // slots of the sale's log that were read once
-	Unread     error         // why the sale's log could not be read; nil: it was
-	ClockOff   time.Duration // of this host, where it is too much
+	Missing    *Logged       // the live run whose log is gone; nil: none
+	Seen       uint64        // number of slots of the sale's log once read
+	Unread     error         // error of the last read of the sale's log; nil: it was good
+	ClockOff   time.Duration // offset of this host's clock if it exceeds a ttl, or 0
 	NoMajority bool          // no majority of the lock nodes votes
 	Locks      quorum.Stats
 	Members    []ProcessStatus
 	Moves      []MoveStatus
-	Held       []bool // by shard: a process that can be reached says now that it owns it
-	Idle       string // why nobody is to own the shards that nobody owns; "": somebody is
+	Held       []bool // by shard: a reachable process reports to own it
+	Idle       string // reason why no process may own the shards without owner; "": one may
 }
 
 // ProcessStatus is a process of the sale.
 type ProcessStatus struct {
-	ID       string // of this start of the process
-	Address  string // where it answers
+	ID       string // id of this start of the process
+	Address  string // address at which it answers
 	Version  string
-	State    string   // "": it owns shards; standby, draining, unable
-	Here     bool     // it is the one that tells
-	Up       bool     // there is a link to it, and it has said something lately
-	Shards   int      // that it owns, if Up; else nobody here knows
-	Assigned int      // shards that are assigned to it
-	Traffic  *Traffic // nil: it is not known
+	State    string   // "": it may own shards; standby, draining, unable
+	Here     bool     // it is the reporting process
+	Up       bool     // it is linked and has sent something recently
+	Shards   int      // number of shards it owns if Up; otherwise unknown
+	Assigned int      // number of shards assigned to it
+	Traffic  *Traffic // nil: unknown
 }
 
-// MoveStatus is a shard that is assigned to another process than its owner, as far as is known.
+// MoveStatus is a shard that is assigned to another process than its known owner.
 type MoveStatus struct {
 	Shard    int
-	From, To string // addresses; From is "" where no process is known to own it
-	Stage    string // due, or what this process does of it: follows, takes, gives
+	From, To string // addresses; From is "" if no process is known to own it
+	Stage    string // due, or the action of this process: follows, takes, gives
 }
 
 // Status returns the state of this process.
@@ -71,7 +71,7 @@ func (m *Machine) Absent() shard.Answer {
 		return shard.Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: "the sale's log has not been read yet"}
 	case m.log.missing != nil:
 		return shard.Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: fmt.Sprintf("the sale's log is gone, and its run %d (%s) had not ended", m.log.missing.Run, m.log.missing.UID)}
-	case m.log.sale.Next() < m.log.seen: // a buyer does not ask again who was told that the sale has ended
+	case m.log.sale.Next() < m.log.seen: // a buyer who learns that the sale has ended does not ask again
 		return shard.Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: "the sale's log was read further before: the store answers from the past"}
 	case m.log.sale.Generation() == 0:
 		return shard.Answer{Outcome: api.NoSuchSale, Message: "the sale is not applied"}
@@ -97,8 +97,8 @@ func (m *Machine) Absent() shard.Answer {
 	return shard.Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: "no process that can be reached owns the shard, or this one is about to"}
 }
 
-// idle returns why no process may own shards, "" if one may: all are on standby, but for those that
-// cannot own any.
+// idle returns why no process may own shards, or "" if one may. The reason is standby: of all
+// processes, or of all that could own shards.
 func (a *assignment) idle() string {
 	standby := 0
 	for _, p := range a.members {
@@ -120,7 +120,7 @@ func (a *assignment) idle() string {
 	return fmt.Sprintf("all %d processes are on standby", standby)
 }
 
-// processes returns the processes of the sale, as far as they are known.
+// processes returns the known processes of the sale.
 func (h *handover) processes(now clock.Now) (all []ProcessStatus) {
 	owns, assigned := make(map[string]int), make(map[string]int)
 	for i := range h.all {
@@ -146,7 +146,7 @@ func (h *handover) processes(now clock.Now) (all []ProcessStatus) {
 	return all
 }
 
-// held returns, by shard, whether a process that can be reached owns it, as far as is known.
+// held returns, by shard, whether a reachable process is known to own it.
 func (h *handover) held(now clock.Now) []bool {
 	all := make([]bool, len(h.all))
 	for i := range all {
@@ -155,8 +155,8 @@ func (h *handover) held(now clock.Now) []bool {
 	return all
 }
 
-// moving returns the shards that are assigned to another process than their owner, as far as that
-// process can be reached: a shard whose owner cannot goes to its fallback.
+// moving returns the shards that are assigned to another process than their owner, if that process
+// is reachable. A shard whose owner is unreachable moves to its fallback.
 func (h *handover) moving(now clock.Now) (all []MoveStatus) {
 	for i := range h.all {
 		s := &h.all[i]
@@ -175,7 +175,7 @@ func (h *handover) moving(now clock.Now) (all []MoveStatus) {
 		}
 		switch {
 		case holder != "":
-		case h.peers.isolatedSince != 0: // those who are not reached see to it
+		case h.peers.isolatedSince != 0: // the unreachable processes handle it
 			continue
 		case h.assignment.fallbacks != nil:
 			to = h.assignment.fallbacks[i]
@@ -189,5 +189,5 @@ func (h *handover) moving(now clock.Now) (all []MoveStatus) {
 	return all
 }
 
-// Unread is the message of claims that are not decided because the ledger does not answer.
+// Unread is the message for claims that are undecided because the ledger does not answer.
 const Unread = "the ledger does not answer; this request was not looked at"

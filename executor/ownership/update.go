@@ -6,26 +6,25 @@ import (
 	"salectl/executor/shard"
 )
 
-// PeerUpdate is what one process of a sale sends another without a request. An update may be lost:
-// what matters is sent again.
+// PeerUpdate is a message between two processes of a sale that needs no request. Updates may be
+// lost: senders repeat what matters.
 type PeerUpdate struct {
-	Run            string          // the uid of the run that it is about
+	Run            string          // uid of the run
 	State          *string         `json:",omitempty"` // of the process, as in Process
-	Owned          *Owned          `json:",omitempty"` // nil: as before
-	Reports        []shard.Report  `json:",omitempty"` // of shards that it owns, and that have changed
-	Requested      []ShardRequest  `json:",omitempty"` // shards that the receiver owns, and that are assigned to the sender
-	Accepted       []int           `json:",omitempty"` // requested shards that the receiver may follow, until they are granted
+	Owned          *Owned          `json:",omitempty"` // nil: unchanged
+	Reports        []shard.Report  `json:",omitempty"` // of changed shards that the sender owns
+	Requested      []ShardRequest  `json:",omitempty"` // shards of the receiver that are assigned to the sender
+	Accepted       []int           `json:",omitempty"` // requested shards that the receiver may follow until they are granted
 	Granted        []int           `json:",omitempty"` // requested shards whose leases were released to the receiver
 	Messages       []shard.Message `json:",omitempty"` // between shards
-	ProofRequest   uint64          `json:",omitempty"` // not 0: the number of a request for reports of all shards that the receiver owns
-	ProofReply     uint64          `json:",omitempty"` // not 0: the number of the request that this replies to, with Reports of all shards that the sender owns
-	UnitsMayReturn bool            `json:",omitempty"` // with ProofReply: units may be returned soon, so the reply proves nothing
-	Traffic        *Traffic        `json:",omitempty"` // of the process; nil: it is not known
+	ProofRequest   uint64          `json:",omitempty"` // not 0: number of a request for reports of all shards of the receiver
+	ProofReply     uint64          `json:",omitempty"` // not 0: number of the answered request; Reports has all shards of the sender
+	UnitsMayReturn bool            `json:",omitempty"` // with ProofReply: units may return soon, so the reply proves nothing
+	Traffic        *Traffic        `json:",omitempty"` // of the process; nil: unknown
 }
 
-// Parts divides an update into n messages or more, to be received in order. It returns one if the
-// update cannot be divided: all that is left in it is small, as a sale has few shards, and a transfer
-// few ranges of units.
+// Parts divides an update into n messages or more, to be received in order. It returns one if the update
+// is indivisible. Such an update is small, as a sale has few shards, and a transfer few ranges of units.
 func (t *PeerUpdate) Parts(n int) (parts []*PeerUpdate) {
 	first, rest := *t, PeerUpdate{Run: t.Run}
 	switch {
@@ -48,11 +47,11 @@ func (t *PeerUpdate) Parts(n int) (parts []*PeerUpdate) {
 
 // Traffic is the recent rate of requests from clients.
 type Traffic struct {
-	Came   float64 // claims and settlements a second
-	Passed float64 // those that peers have answered, a second: each once, however often it was passed on
+	Came   float64 // claims and settlements per second
+	Passed float64 // those answered by peers, per second: each once, however often it was forwarded
 }
 
-// Owned is all shards that a process owns, with the epochs of their logs.
+// Owned lists all shards that a process owns, with the epochs of their logs.
 type Owned struct {
 	Shards []int
 	Epochs []uint64

@@ -14,13 +14,13 @@ type updates struct {
 	handover   *handover
 	roster     *roster
 	collection collection
-	sentAt     time.Duration // monotonic: when peers were last sent an update
-	allAt      time.Duration // monotonic: when the next update has all reports
+	sentAt     time.Duration // monotonic: time of the last update to peers
+	allAt      time.Duration // monotonic: time of the next update with all reports
 	wake       time.Duration // monotonic
 }
 
-// receive takes in an update of a peer, unless it is about another run of the sale: that run has
-// other units and logs under the same shard numbers.
+// receive processes an update of a peer. It ignores updates about another run of the sale, which
+// has other units and logs under the same shard numbers.
 func (u *updates) receive(now clock.Now, from string, t *PeerUpdate) {
 	p := u.peers.all[from]
 	if p == nil || u.stage != serving || t.Run != u.uid {
@@ -83,9 +83,9 @@ func (u *updates) receive(now clock.Now, from string, t *PeerUpdate) {
 	}
 }
 
-// broadcast sends peers what has changed, and a beat where nothing has.
+// broadcast sends peers the changes, or a beat if there are none.
 func (u *updates) broadcast(now clock.Now) {
-	_ = u.roster.announce(now) // the roster is made already, which alone may fail
+	_ = u.roster.announce(now) // without error: the roster exists
 	if len(u.peers.all) == 0 {
 		u.wake = 0
 		return
@@ -95,7 +95,7 @@ func (u *updates) broadcast(now clock.Now) {
 		u.collection.totals.Reported()
 		state := u.note().State
 		owns := u.collection.owns()
-		all := now.Mono >= u.allAt // a peer that did not know this process yet has dropped its updates
+		all := now.Mono >= u.allAt // a peer that did not know this process has dropped its updates
 		if all {
 			u.allAt = now.Mono + allEvery
 		}
