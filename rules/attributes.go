@@ -10,32 +10,30 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 )
 
-// Attributes is what is known of one user. It does not change and may be shared.
-// The zero Attributes is that of nobody: no rule that reads an attribute of it
-// can be evaluated.
+// Attributes are the attributes of one user. They are immutable and may be shared. The zero
+// Attributes belongs to no user: no rule that reads an attribute of it can be evaluated.
 type Attributes struct{ of *record }
 
 type record struct {
 	schema *Schema
 	id     string
-	boxed  ref.Val // the id
+	boxed  ref.Val // id as a CEL value
 	known  bool
-	values []Value // as the schema has them
-	err    error   // why they could not be read; nil: they could
+	values []Value // in the order of the schema
+	err    error   // error of reading the values; nil: none
 	digest Digest
 
-	history []Purchase // nil: it was not looked up
+	history []Purchase // nil: not looked up
 }
 
 // Digest is a SHA-256 over canonical bytes.
 type Digest [sha256.Size]byte
 
-// String is the digest in hex.
+// String returns the digest in hex.
 func (d Digest) String() string { return hex.EncodeToString(d[:]) }
 
-// New is what is known of a user, with one value for each attribute of the
-// schema in its order. The error names the attribute, what is wrong and the
-// remedy.
+// New returns the attributes of a known user, with one value for each attribute of the schema in
+// its order. The error names the attribute, the fault and the remedy.
 func (s *Schema) New(id string, values []Value) (Attributes, error) {
 	if err := checkID(id); err != nil {
 		return Attributes{}, err
@@ -58,15 +56,14 @@ func (s *Schema) New(id string, values []Value) (Attributes, error) {
 	return s.trusted(id, true, values), nil
 }
 
-// Unknown is a user of whom the source has nothing: user.known is false and all
-// attributes are missing.
+// Unknown returns the attributes of a user without an entry in the source: user.known is false and
+// all attributes are missing.
 func (s *Schema) Unknown(id string) Attributes {
 	return s.trusted(id, false, make([]Value, len(s.attributes)))
 }
 
-// Unreadable is a user of whom the source has something that is not what the schema
-// declares. No rule is satisfied by such a user, not even one that only asks
-// whether there is a value: what is there may say the opposite.
+// Unreadable returns the attributes of a user whose entry does not fit the schema. Such a user satisfies
+// no rule, not even one that only tests whether a value is present: the unread value may contradict it.
 func (s *Schema) Unreadable(id string, err error) Attributes {
 	a := s.Unknown(id)
 	a.of.err = err
@@ -74,7 +71,7 @@ func (s *Schema) Unreadable(id string, err error) Attributes {
 	return a
 }
 
-// trusted is New for values that have been checked. It keeps values.
+// trusted is New for checked values. It retains values.
 func (s *Schema) trusted(id string, known bool, values []Value) Attributes {
 	r := &record{schema: s, id: id, boxed: types.String(id), known: known, values: values}
 	r.digest = sha256.Sum256(r.canonical(nil))
@@ -91,8 +88,8 @@ func checkID(id string) error {
 	return nil
 }
 
-// canonical appends the id, whether the user is known, and name, type and value
-// of each attribute in the order of the names.
+// canonical appends the id, whether the user is known, and the name, type and value of each
+// attribute in the order of the names.
 func (r *record) canonical(b []byte) []byte {
 	b = append(b, "salectl.attributes.v1\x00"...)
 	b = appendText(b, r.id)
@@ -105,7 +102,7 @@ func (r *record) canonical(b []byte) []byte {
 	return b
 }
 
-// ID is the user's id; empty for the zero Attributes.
+// ID returns the user's id. It is empty for the zero Attributes.
 func (a Attributes) ID() string {
 	if a.of == nil {
 		return ""
@@ -113,10 +110,10 @@ func (a Attributes) ID() string {
 	return a.of.id
 }
 
-// Known reports whether the source has anything about the user.
+// Known reports whether the source has an entry for the user.
 func (a Attributes) Known() bool { return a.of != nil && a.of.known }
 
-// Err says why the values could not be read; nil if they could.
+// Err returns the error of reading the values, or nil.
 func (a Attributes) Err() error {
 	if a.of == nil {
 		return nil
@@ -124,9 +121,8 @@ func (a Attributes) Err() error {
 	return a.of.err
 }
 
-// Digest names the user and all values. It depends neither on the order in which
-// attributes are declared nor on how values were written. The zero Attributes
-// has the zero digest.
+// Digest identifies the user and all values. It depends neither on the order of declared attributes
+// nor on the notation of values. The zero Attributes has the zero digest.
 func (a Attributes) Digest() Digest {
 	if a.of == nil {
 		return Digest{}
@@ -134,8 +130,8 @@ func (a Attributes) Digest() Digest {
 	return a.of.digest
 }
 
-// Value is the value of an attribute, missing if there is none or the schema does
-// not have the attribute.
+// Value returns the value of an attribute. It is missing if there is none or the schema lacks the
+// attribute.
 func (a Attributes) Value(name string) Value {
 	if a.of == nil {
 		return Value{}
@@ -147,8 +143,8 @@ func (a Attributes) Value(name string) Value {
 	return a.of.values[i]
 }
 
-// at is the value of the attribute i of a schema. Rules may be newer than the
-// schema under which a user was read; values then go by name and type.
+// at returns the value of attribute i of a schema. Rules may be newer than the schema of the user;
+// then values are matched by name and type.
 func (a Attributes) at(s *Schema, i int) Value {
 	if a.of == nil {
 		return Value{}

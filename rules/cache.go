@@ -12,27 +12,26 @@ import (
 	"salectl/backends/clock"
 )
 
-// CacheConfig is what a Cache needs.
+// CacheConfig configures a Cache. All fields are required.
 type CacheConfig struct {
 	Source  Users
 	Clock   clock.Clock
-	Fresh   time.Duration // how old an answer may be, counted from when the source was asked; above 0
-	Entries int           // most users that are kept; from 1
-	Batch   int           // most users that the source is asked for in one call; from 1
+	Fresh   time.Duration // maximum age of an answer since the call to the source; above 0
+	Entries int           // maximum number of cached users; from 1
+	Batch   int           // maximum number of users in a call to the source; from 1
 }
 
-// Cache is Users in front of others. It asks for those of a call that it does not
-// have in as few calls as Batch allows, and never for one user twice at a time. It keeps
-// what the source said, also that there is no such user; what is older than
-// Fresh is asked for again, and if that fails, so does Lookup: an answer beyond
-// its freshness is never given. Errors are not kept.
+// Cache is a Users that caches the answers of another. It looks up the uncached users of a call in
+// as few calls as Batch allows, and never one user twice at a time. It also caches that a user is
+// unknown. An answer older than Fresh is looked up again; if that fails, so does Lookup. Cache
+// never returns a stale answer, and caches no errors.
 type Cache struct {
 	config CacheConfig
 
-	// mu guards what follows. It is never held while the source is asked.
+	// mu guards the fields below. It is not held during calls to the source.
 	mu      sync.Mutex
 	entries map[string]*list.Element // of *cached
-	recent  *list.List               // the user asked for last is in front
+	recent  *list.List               // most recently requested user first
 	asking  map[string]*question
 }
 
@@ -41,18 +40,18 @@ type cached struct {
 	asked clock.Now
 }
 
-// question is one call to the source under way.
+// question is a call to the source under way.
 type question struct {
 	ids     []string
-	done    chan struct{} // closed when what follows is set
-	answers []*cached     // none with an error
+	done    chan struct{} // closed when the fields below are set
+	answers []*cached     // nil with an error
 	err     error
 }
 
-// ErrLate is the error of a source that took longer than answers are fresh.
+// ErrLate reports that the source took longer than its answers are fresh.
 var ErrLate = errors.New("the answer took longer than it is fresh")
 
-// NewCache checks the config.
+// NewCache returns a Cache, or an error if the configuration is invalid.
 func NewCache(c CacheConfig) (*Cache, error) {
 	switch {
 	case c.Source == nil || c.Clock == nil:
@@ -65,11 +64,11 @@ func NewCache(c CacheConfig) (*Cache, error) {
 	return &Cache{config: c, entries: map[string]*list.Element{}, recent: list.New(), asking: map[string]*question{}}, nil
 }
 
-// maxRounds is how often one Lookup asks again for what somebody else was asking
-// for and then gave up, and for what has become too old meanwhile.
+// maxRounds limits how often one Lookup repeats calls: for users whose call another Lookup has
+// canceled, and for answers that have become stale meanwhile.
 const maxRounds = 10
 
-// Lookup implements Users. An error of the source is wrapped.
+// Lookup implements Users. It wraps errors of the source.
 func (c *Cache) Lookup(ctx context.Context, ids []string) ([]Attributes, error) {
 	answers := make([]*cached, len(ids))
 	left := c.hits(ids, answers)
@@ -89,7 +88,7 @@ func (c *Cache) Lookup(ctx context.Context, ids []string) ([]Attributes, error) 
 	return all, nil
 }
 
-// Fresh returns a user who is kept and fresh; it asks nobody.
+// Fresh returns a cached, fresh user. It does not call the source.
 func (c *Cache) Fresh(id string) (Attributes, bool) {
 	now := c.config.Clock()
 	c.mu.Lock()
@@ -102,7 +101,7 @@ func (c *Cache) Fresh(id string) (Attributes, bool) {
 	return element.Value.(*cached).user, true
 }
 
-// hits fills in what is fresh and returns the places of what is not.
+// hits sets the fresh answers and returns the indices of the others.
 func (c *Cache) hits(ids []string, answers []*cached) (left []int) {
 	now := c.config.Clock()
 	c.mu.Lock()
@@ -121,8 +120,7 @@ func (c *Cache) hits(ids []string, answers []*cached) (left []int) {
 
 func (c *Cache) fresh(a *cached, now clock.Now) bool { return now.Since(a.asked) <= c.config.Fresh }
 
-// stale returns the places of what is missing or has become too old while the
-// source was asked for something else.
+// stale returns the indices of answers that are missing or have become stale during calls for others.
 func (c *Cache) stale(answers []*cached) (left []int) {
 	now := c.config.Clock()
 	for i, a := range answers {
@@ -133,10 +131,10 @@ func (c *Cache) stale(answers []*cached) (left []int) {
 	return left
 }
 
-// round asks once for what is left, or waits for those who do.
+// round makes one call for each user left, or waits for the call of another Lookup.
 func (c *Cache) round(ctx context.Context, ids []string, left []int, answers []*cached) error {
 	mine, others := c.share(ids, left)
-	// All of mine are asked, whatever becomes of one: others may wait for each.
+	// All of mine are called even after an error: others may wait for each.
 	var first error
 	for _, q := range mine {
 		c.ask(ctx, q)
@@ -164,8 +162,7 @@ func (c *Cache) round(ctx context.Context, ids []string, left []int, answers []*
 	return nil
 }
 
-// share returns the questions to ask for what is left, and those that somebody
-// else is asking already.
+// share returns the calls to make for the users left, and the calls under way that include some of them.
 func (c *Cache) share(ids []string, left []int) (mine, others []*question) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -187,12 +184,12 @@ func (c *Cache) share(ids []string, left []int) (mine, others []*question) {
 	return mine, others
 }
 
-// ask asks the source and keeps its answer.
+// ask calls the source and caches its answers.
 func (c *Cache) ask(ctx context.Context, q *question) {
-	// Also if the source panics, nobody is to wait for ever.
+	// If the source panics, the waiting Lookups must not block forever.
 	q.err = errors.New("the source of the users broke off")
 	defer c.finish(q)
-	// The age of the answer counts from before the question.
+	// The age of an answer counts from before the call.
 	asked := c.config.Clock()
 	users, err := c.config.Source.Lookup(ctx, q.ids)
 	if err == nil {
@@ -206,7 +203,7 @@ func (c *Cache) ask(ctx context.Context, q *question) {
 	}
 }
 
-// check holds a source to its promise, since an answer is kept under its own id.
+// check verifies the source's answer, since each user is cached under its own id.
 func (c *Cache) check(ids []string, users []Attributes, asked clock.Now) error {
 	if len(users) != len(ids) {
 		return fmt.Errorf("the source returned %d users for %d ids", len(users), len(ids))
@@ -234,8 +231,7 @@ func (c *Cache) finish(q *question) {
 	close(q.done)
 }
 
-// keepLocked stores an answer and drops the one that was not asked for for the
-// longest time.
+// keepLocked caches an answer and drops the least recently requested one.
 func (c *Cache) keepLocked(a *cached) {
 	id := a.user.ID()
 	if element, ok := c.entries[id]; ok {
@@ -251,7 +247,7 @@ func (c *Cache) keepLocked(a *cached) {
 	}
 }
 
-// wait waits for somebody else's question.
+// wait waits for the call of another Lookup.
 func wait(ctx context.Context, q *question) error {
 	select {
 	case <-q.done:
@@ -259,8 +255,7 @@ func wait(ctx context.Context, q *question) error {
 		return ctx.Err()
 	}
 	if errors.Is(q.err, context.Canceled) || errors.Is(q.err, context.DeadlineExceeded) {
-		// Whoever asked went away or had no more time. The source has said nothing:
-		// who has time left asks again.
+		// The Lookup that made the call has ended; the source has not answered. Try again if ctx permits.
 		return ctx.Err()
 	}
 	return q.err

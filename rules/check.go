@@ -13,9 +13,9 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// deterministic reports what CEL allows and rules must not have: what may differ
-// from one evaluation or host to the next, and what cannot be recorded or
-// bounded. It returns false if there is anything.
+// deterministic reports whether an expression is deterministic and bounded. It adds a problem for
+// each part that CEL allows but rules must not contain: results that may differ between evaluations
+// or hosts, and values that cannot be recorded or bounded.
 func (c *compiler) deterministic(at place, text string, checked *cel.Ast) bool {
 	before := len(c.problems)
 	native := checked.NativeRep()
@@ -29,7 +29,7 @@ func (c *compiler) deterministic(at place, text string, checked *cel.Ast) bool {
 	return len(c.problems) == before
 }
 
-// zoned are the functions that take a time zone.
+// zoned are the functions that accept a time zone.
 var zoned = []string{
 	overloads.TimeGetFullYear, overloads.TimeGetMonth, overloads.TimeGetDayOfYear, overloads.TimeGetDayOfMonth,
 	overloads.TimeGetDate, overloads.TimeGetDayOfWeek, overloads.TimeGetHours, overloads.TimeGetMinutes,
@@ -38,7 +38,7 @@ var zoned = []string{
 
 var offset = regexp.MustCompile(`^(UTC|[-+](0[0-9]|1[0-4]):[0-5][0-9])$`)
 
-// forbidden says what is wrong with one part of an expression; empty: nothing.
+// forbidden returns the problem of one part of an expression, or "".
 func (c *compiler) forbidden(e ast.NavigableExpr) (message, remedy string) {
 	if owner := ownerOf(e.Type().TypeName()); owner != "" {
 		if parent, ok := e.Parent(); !ok || parent.Kind() != ast.SelectKind {
@@ -89,7 +89,7 @@ func literal(e ast.Expr) (text string, ok bool) {
 	return string(s), ok
 }
 
-// names notes what an expression reads and which variables it uses.
+// names collects the names that an expression reads and the variables that it uses.
 func (c *compiler) names(x *expression, checked *cel.Ast) {
 	for _, e := range ast.MatchDescendants(ast.NavigateAST(checked.NativeRep()), func(ast.NavigableExpr) bool { return true }) {
 		switch e.Kind() {
@@ -120,8 +120,8 @@ func isHistory(e ast.NavigableExpr) bool {
 	return e.AsIdent() == historyName && t.Kind() == types.ListKind && t.Parameters()[0].TypeName() == purchaseType
 }
 
-// used are all variables that an expression needs, those included that others
-// need, in their order.
+// used returns the indices, in order, of all variables that an expression needs directly or through
+// other variables.
 func (s *Set) used(x *expression) []int {
 	needed := make([]bool, len(s.variables))
 	var need func(x *expression)
@@ -143,8 +143,8 @@ func (s *Set) used(x *expression) []int {
 	return all
 }
 
-// worst is the worst-case cost of an expression with each variable that it needs
-// once; math.MaxUint64: it has no bound.
+// worst returns the worst-case cost of an expression, counting each variable that it needs once.
+// math.MaxUint64 means unbounded.
 func (s *Set) worst(x *expression) uint64 {
 	sum := x.worst
 	for _, i := range s.used(x) {
@@ -153,8 +153,7 @@ func (s *Set) worst(x *expression) uint64 {
 	return sum
 }
 
-// costs returns the worst-case cost of an expression, and reports it if it is
-// above MaxCost.
+// costs returns the worst-case cost of an expression, and reports a problem if it exceeds MaxCost.
 func (c *compiler) costs(at place, x *expression) uint64 {
 	sum := c.set.worst(x)
 	if sum <= MaxCost {

@@ -18,23 +18,22 @@ import (
 	"salectl/spec"
 )
 
-// Set is a declaration that has been compiled. It does not change, and all its
-// methods are safe for concurrent use.
+// Set is a compiled declaration. It is immutable and safe for concurrent use.
 type Set struct {
 	schema    *Schema
 	variables []variable
 	rules     []rule
-	priority  *expression // nil: there is none
+	priority  *expression // nil: none
 	hash      Digest
-	fields    map[string]field // by the name under which rules see them, such as user.level
+	fields    map[string]field // by name in rules, such as user.level
 	pool      sync.Pool        // of *evaluation
 }
 
 type rule struct {
 	Rule
 	require *expression
-	message *expression // nil: Message is told
-	refusal string      // what is told where no expression says it
+	message *expression // nil: Message is used
+	refusal string      // the buyer's message without messageExpression
 }
 
 type variable struct {
@@ -42,20 +41,19 @@ type variable struct {
 	expression
 }
 
-// expression is one that has been compiled.
+// expression is a compiled expression.
 type expression struct {
 	text    string
-	program cel.Program // counts what it costs, and stops at the limit
-	quick   cel.Program // does not; nil where the limit may be needed
+	program cel.Program // counts its cost and stops at the limit
+	quick   cel.Program // does not; nil if the limit may be needed
 	kind    *types.Type
-	worst   uint64   // its own cost, without that of variables
-	reads   []string // what it names, such as user.level, sorted
-	uses    []int    // variables that it names, sorted
+	worst   uint64   // worst-case cost without variables
+	reads   []string // names that it reads, such as user.level, sorted
+	uses    []int    // indices of the variables that it names, sorted
 }
 
-// Compile checks a declaration. The error holds all problems, each a *Problem,
-// in the order of variables, rules and priority; spec.Problems finds them, too.
-// Any other error is of CEL's own.
+// Compile compiles a declaration. The error contains all problems, each a *Problem, in the order of
+// variables, rules and priority; spec.Problems extracts them. Any other error comes from CEL itself.
 func Compile(d Declaration) (*Set, error) {
 	schema := d.Attributes
 	if schema == nil {
@@ -91,11 +89,10 @@ func Compile(d Declaration) (*Set, error) {
 // Cost is the worst-case cost of one expression.
 type Cost struct {
 	Of, Name, Field string // as in Problem
-	Worst           uint64 // in units of CEL, with each variable that it uses once; at most MaxCost
+	Worst           uint64 // in units of CEL, with each variable counted once; at most MaxCost
 }
 
-// Costs are the worst-case costs of all expressions of rules, and of the
-// priority.
+// Costs returns the worst-case costs of the expressions of all rules and of the priority.
 func (s *Set) Costs() []Cost {
 	var all []Cost
 	for _, r := range s.rules {
@@ -138,7 +135,7 @@ func (c *compiler) count(what string, n, limit int) {
 	}
 }
 
-// variable compiles a variable and makes it known to what comes after it.
+// variable compiles a variable and declares it for the expressions after it.
 func (c *compiler) variable(v Variable) {
 	at := place{"variable", v.Name, ""}
 	if err := spec.CheckIdentifier(v.Name); err != nil {
@@ -159,7 +156,7 @@ func (c *compiler) variable(v Variable) {
 		return
 	}
 	if c.costs(at, x) > MaxCost {
-		x.worst = 0 // it has been reported: those who use it are not to blame
+		x.worst = 0 // reported already: do not blame the expressions that use it
 	}
 	i := len(c.set.variables)
 	c.set.variables = append(c.set.variables, variable{v.Name, *x})
@@ -167,7 +164,7 @@ func (c *compiler) variable(v Variable) {
 		field{v.Name, x.kind, func(from any) (ref.Val, error) { return from.(*evaluation).variable(i) }})
 }
 
-// isPlain reports whether a variable can be of a type: its size must be known.
+// isPlain reports whether a variable may have a type: its size must be known.
 func isPlain(t *types.Type) bool {
 	switch t.Kind() {
 	case types.BoolKind, types.IntKind, types.UintKind, types.DoubleKind, types.StringKind, types.BytesKind,
@@ -238,8 +235,8 @@ func (c *compiler) priority(text string) *expression {
 	return x
 }
 
-// expression compiles one expression, which is to be of type want unless that is
-// nil. It returns nil if there is a problem.
+// expression compiles one expression. If want is not nil the result must have that type. It returns
+// nil after a problem.
 func (c *compiler) expression(at place, text string, want *types.Type) *expression {
 	if strings.TrimSpace(text) == "" {
 		c.refuse(at, "Write an expression in CEL, such as user.known.", "there is no expression")
@@ -291,7 +288,7 @@ func (c *compiler) expression(at place, text string, want *types.Type) *expressi
 	return x
 }
 
-// loops reports whether an expression has all, exists, map or the like.
+// loops reports whether an expression has a macro with a loop, such as all, exists or map.
 func loops(checked *cel.Ast) bool {
 	return len(ast.MatchDescendants(ast.NavigateAST(checked.NativeRep()), ast.KindMatcher(ast.ComprehensionKind))) > 0
 }

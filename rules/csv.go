@@ -31,8 +31,8 @@ func (r *fileReader) csv(from io.Reader) error {
 	}
 }
 
-// csvDone turns the end of reading into no error. A line that is no CSV ends it too, since
-// after that nothing is certain.
+// csvDone maps the end of reading to nil. A line that is not CSV ends the reading, too, since the
+// lines after it are unreliable.
 func csvDone(err error) error {
 	if errors.Is(err, csvfile.ErrBroken) {
 		return nil
@@ -68,7 +68,7 @@ func (r *fileReader) csvUser(record []string, columns []int, id int, lines *csvf
 	return r.user(line, at, strings.Clone(record[id]))
 }
 
-// remedyFor is what to do about a value that is not of its type.
+// remedyFor returns the remedy for a value of the wrong type.
 func remedyFor(a Attribute) string {
 	return fmt.Sprintf("Correct it, leave it empty if it is not known, or declare %s as another type than %s.", a.Name, a.Type)
 }

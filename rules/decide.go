@@ -11,50 +11,49 @@ import (
 // Reason is why a rule is not satisfied.
 type Reason uint8
 
-// The reasons. All but Satisfied and Denied are failed evaluations, which refuse
-// as a rule that is not satisfied does; a caller counts them apart.
+// Reasons. All except Satisfied and Denied are failed evaluations. They refuse like an unsatisfied
+// rule; callers count them separately.
 const (
 	Satisfied Reason = iota
 	Denied           // the expression is false
-	Missing          // the expression reads what the user, claim or sale does not have
-	TooCostly        // the evaluation came to MaxCost
+	Missing          // the expression reads a missing value of user, claim or sale
+	TooCostly        // the evaluation reached MaxCost
 	Failed           // any other error, such as a division by zero
 )
 
-// String is the reason as records and metrics have it.
+// String returns the reason as written in records and metrics.
 func (r Reason) String() string {
 	return [...]string{"satisfied", "denied", "missing_attribute", "too_costly", "evaluation_failed"}[r]
 }
 
-// Finding is what a rule that is not satisfied has to say.
+// Finding is the result of a rule that is not satisfied.
 type Finding struct {
 	Rule   string // its name
-	Index  int    // its place among the rules, from 0
+	Index  int    // index of the rule, from 0
 	Reason Reason
 	// Message is for the buyer: one line of at most MaxMessage bytes.
 	Message string
 	// Detail is for the operator: the error of a failed evaluation.
 	Detail string
-	// MessageErr says why messageExpression could not be evaluated; nil if it
-	// could, or there is none. Message then is that of the declaration.
+	// MessageErr is the error of evaluating messageExpression, or nil. With an error, Message is
+	// that of the declaration.
 	MessageErr error
 }
 
-// Verdict is what the rules say to a claim.
+// Verdict is the decision of all rules about a claim.
 type Verdict struct {
-	// Refusal is the first rule with enforce deny that is not satisfied. Its
-	// Reason is Satisfied if there is none: the claim may go on.
+	// Refusal is the first unsatisfied rule with enforce deny. Its Reason is Satisfied if there is
+	// none: the claim is allowed.
 	Refusal Finding
-	// Audits are the rules with enforce audit that are not satisfied, in their
-	// order. Each of them is evaluated, whatever the others say.
+	// Audits are the unsatisfied rules with enforce audit, in order. All of them are evaluated,
+	// whatever the result of the others.
 	Audits []Finding
 }
 
-// Allowed reports whether the claim may go on.
+// Allowed reports whether no rule refuses the claim.
 func (v *Verdict) Allowed() bool { return v.Refusal.Reason == Satisfied }
 
-// Decide evaluates the rules. It has no side effects, and the same input always
-// gets the same verdict.
+// Decide evaluates the rules. It has no side effects, and equal inputs get equal verdicts.
 func (s *Set) Decide(in *Input) Verdict {
 	e := s.evaluation(in)
 	defer s.release(e)
@@ -82,14 +81,14 @@ func (s *Set) evaluation(in *Input) *evaluation {
 	return e
 }
 
-// release keeps no claim's values in memory.
+// release returns e to the pool without the claim's values.
 func (s *Set) release(e *evaluation) {
 	e.reset(s, &Input{})
 	e.counts = false
 	s.pool.Put(e)
 }
 
-// apply evaluates a rule; true if it is satisfied.
+// apply evaluates a rule and reports whether it is satisfied.
 func (e *evaluation) apply(i int) (Finding, bool) {
 	r := &e.set.rules[i]
 	e.exceeded = false
@@ -111,7 +110,7 @@ func (e *evaluation) apply(i int) (Finding, bool) {
 	return f, false
 }
 
-// tell evaluates what the buyer is told.
+// tell evaluates the message for the buyer.
 func (f *Finding) tell(e *evaluation, message *expression) {
 	val, err := e.evaluate(message)
 	if err != nil {
@@ -125,7 +124,7 @@ func (f *Finding) tell(e *evaluation, message *expression) {
 	}
 }
 
-// reason sorts the error of an evaluation.
+// reason classifies the error of an evaluation.
 func (e *evaluation) reason(err error) (Reason, string) {
 	var missing *MissingError
 	switch {
@@ -137,5 +136,5 @@ func (e *evaluation) reason(err error) (Reason, string) {
 	return Failed, oneLine(err.Error())
 }
 
-// oneLine makes one printable line of at most MaxMessage bytes of a text.
+// oneLine shortens a text to one printable line of at most MaxMessage bytes.
 func oneLine(s string) string { return text.Short(s, MaxMessage) }

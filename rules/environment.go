@@ -11,14 +11,13 @@ import (
 	"cel.dev/cel-go/common/types/traits"
 )
 
-// maxRegex bounds the program that a regular expression becomes.
+// maxRegex limits the program size of a regular expression.
 const maxRegex = 1000
 
-// maxNesting is how deep all, exists, map and the like may stand in each other
-// or behind each other.
+// maxNesting limits how deeply macros with loops, such as all, exists and map, may be nested or chained.
 const maxNesting = 3
 
-// newCEL is CEL within the bounds of all expressions, and without dyn and type.
+// newCEL returns a CEL environment with the limits of all expressions, and without dyn and type.
 func newCEL(options ...cel.EnvOption) (*cel.Env, error) {
 	return cel.NewCustomEnv(append(options,
 		cel.StdLib(cel.StdLibSubset((&env.LibrarySubset{}).AddExcludedFunctions(env.NewFunction("dyn"), env.NewFunction("type")))),
@@ -32,8 +31,8 @@ func newCEL(options ...cel.EnvOption) (*cel.Env, error) {
 	)...)
 }
 
-// newEnvironment is CEL with what rules see, and without dyn: behind that, names
-// and types would not be checked before a claim comes.
+// newEnvironment returns the CEL environment of rules. It lacks dyn, which would leave names and
+// types unchecked until a claim is evaluated.
 func newEnvironment(p *provider, history bool) (*cel.Env, error) {
 	options := []cel.EnvOption{
 		cel.CustomTypeProvider(p),
@@ -53,8 +52,8 @@ func newEnvironment(p *provider, history bool) (*cel.Env, error) {
 	return newCEL(options...)
 }
 
-// programOptions are those of every expression. TestEvaluationsStopAtTheirCost tries the
-// limit under these very options.
+// programOptions returns the options of every expression. TestEvaluationsStopAtTheirCost tests the
+// limit with exactly these options.
 func programOptions(limit uint64) []cel.ProgramOption {
 	return []cel.ProgramOption{
 		evalOptions,
@@ -63,13 +62,12 @@ func programOptions(limit uint64) []cel.ProgramOption {
 	}
 }
 
-// evalOptions are those of what is not counted, too.
+// evalOptions are the options of uncounted programs, too.
 var evalOptions = cel.EvalOptions(cel.OptOptimize)
 
 const unitsOverload = "purchases_units"
 
-// unitsFunction is history.units(), which no combination of CEL's own functions
-// can say.
+// unitsFunction is history.units(), which CEL's own functions cannot express.
 var unitsFunction = cel.Function("units", cel.MemberOverload(unitsOverload,
 	[]*cel.Type{types.NewListType(purchaseObject)}, types.IntType, cel.UnaryBinding(sumUnits)))
 
@@ -93,12 +91,12 @@ func estimateUnits(e cost.Estimator, target *cost.AstNode, _ []cost.AstNode) *co
 	return cost.NewCallEstimate(size.AsCost().Add(cost.FixedCostEstimate(1)), nil)
 }
 
-// callCosts tells the cost of what CEL does not know. A cost.OverloadTracker
-// would look that up in a map at each call of anything. It also tells what CEL does
-// know of numbers, times and bools, since CEL looks that up and allocates it.
+// callCosts returns the costs of functions that CEL does not know. A cost.OverloadTracker would
+// make a map lookup at each call. It also returns the costs of calls with numbers, times and bools,
+// which CEL would look up and allocate.
 type callCosts struct{}
 
-// callCost is of a call whose time does not depend on its arguments.
+// callCost is the cost of a call whose time does not depend on its arguments.
 var callCost uint64 = 1
 
 // CallCost implements cost.ActualCostEstimator.
@@ -121,8 +119,8 @@ func fixedSize(v ref.Val) bool {
 	return false
 }
 
-// sizes tells CEL how large values can be. It answers only for what rules see
-// and CEL cannot know; what an expression makes of that, CEL works out.
+// sizes provides the maximum sizes of values to CEL. It answers only for variables of rules, which
+// CEL cannot know; CEL derives the sizes of results.
 type sizes struct{}
 
 // EstimateSize implements cost.Estimator.
@@ -152,13 +150,13 @@ func sizeOf(t *types.Type) *cost.SizeEstimate {
 	return &size
 }
 
-// EstimateCallCost implements cost.Estimator: CEL knows its own functions. What a
-// conversion to string or bytes makes is bounded here.
+// EstimateCallCost implements cost.Estimator. CEL knows its own functions; only the size of
+// conversions to string is bounded here.
 func (sizes) EstimateCallCost(function, overload string, _ *cost.AstNode, _ []cost.AstNode) *cost.CallEstimate {
 	if function != "string" || overload == "string_to_string" || overload == "bytes_to_string" {
 		return nil
 	}
-	// The longest is a timestamp or a double with all its digits.
+	// The longest result is a timestamp or a double with all its digits.
 	size := cost.RangedSizeEstimate(0, 40)
 	return cost.NewCallEstimate(cost.FixedCostEstimate(1), &size)
 }

@@ -12,23 +12,23 @@ import (
 	"cel.dev/cel-go/interpreter"
 )
 
-// Input is what a decision is about. Times may have any zone; rules see UTC.
+// Input is the input of a decision. Times may have any zone; rules see UTC.
 type Input struct {
 	User    Attributes
 	Claim   Claim
 	Sale    Sale
-	History []Purchase // at most MaxList; not looked at unless a rule uses it
+	History []Purchase // at most MaxList; ignored unless a rule uses it
 	Now     time.Time
 }
 
-// Claim is what a buyer asks for.
+// Claim is the request of a buyer.
 type Claim struct {
 	Quantity int64
-	Key      string    // of the request; empty: missing
-	At       time.Time // when the request came; zero: missing
+	Key      string    // idempotency key of the request; empty: missing
+	At       time.Time // time of the request; zero: missing
 }
 
-// Sale is the sale as it is declared.
+// Sale is the declared sale.
 type Sale struct {
 	Name         string
 	Stock        int64
@@ -37,8 +37,7 @@ type Sale struct {
 	ClosesAt     time.Time // zero: missing
 }
 
-// evaluation is one claim on its way through the rules. It belongs to one
-// goroutine.
+// evaluation is the evaluation of one claim. It is not safe for concurrent use.
 type evaluation struct {
 	set       *Set
 	in        Input
@@ -46,11 +45,11 @@ type evaluation struct {
 	now       ref.Val // nil until used
 	history   ref.Val // nil until used
 
-	// exceeded is set once a variable that the expression uses has come to the
-	// limit of its cost, because && and || may hide that error.
+	// exceeded is set when a variable of the expression has reached the cost limit, because && and
+	// || may hide that error.
 	exceeded bool
-	// counts is whether the cost of every expression is counted, not only of those whose
-	// cost may come to the limit; spent is the cost that has been counted so far.
+	// counts reports whether the cost of every expression is counted, not only of those that may
+	// reach the limit. spent is the cost counted so far.
 	counts bool
 	spent  uint64
 }
@@ -61,7 +60,7 @@ type variableState struct {
 	done bool
 }
 
-// reset makes e ready for a claim. It copies in, so that the caller's can stay on its stack.
+// reset prepares e for a claim. It copies in, so that the caller's can stay on its stack.
 func (e *evaluation) reset(s *Set, in *Input) {
 	if cap(e.variables) < len(s.variables) {
 		e.variables = make([]variableState, len(s.variables))
@@ -71,8 +70,8 @@ func (e *evaluation) reset(s *Set, in *Input) {
 	e.set, e.in, e.now, e.history, e.exceeded, e.spent = s, *in, nil, nil, false, 0
 }
 
-// ResolveName implements cel.Activation. All objects are the evaluation itself:
-// their fields know what they are to read of it.
+// ResolveName implements cel.Activation. All objects are the evaluation itself; each field reads
+// its value from it.
 func (e *evaluation) ResolveName(name string) (any, bool) {
 	switch name {
 	case userName, claimName, saleName, variablesName:
@@ -98,7 +97,7 @@ func (e *evaluation) userID() ref.Val {
 	return e.in.User.of.boxed
 }
 
-// purchases is history as a list, or an error if it is longer than a list may be.
+// purchases returns history as a list, or an error if it is longer than MaxList.
 func (e *evaluation) purchases() ref.Val {
 	if e.history != nil {
 		return e.history
@@ -117,7 +116,7 @@ func (e *evaluation) purchases() ref.Val {
 	return e.history
 }
 
-// variable evaluates a variable when it is first used.
+// variable returns the value of a variable, which it evaluates on first use.
 func (e *evaluation) variable(i int) (ref.Val, error) {
 	v := &e.variables[i]
 	if !v.done {
@@ -130,13 +129,12 @@ func (e *evaluation) variable(i int) (ref.Val, error) {
 		v.done = true
 	}
 	if v.err != nil {
-		e.exceeded = e.exceeded || tooCostly(v.err) // for each expression that uses it
+		e.exceeded = e.exceeded || tooCostly(v.err) // again for each expression that uses it
 	}
 	return v.val, v.err
 }
 
-// withinBounds holds the value of a variable to the sizes that the costs of the
-// expressions that use it were estimated with.
+// withinBounds checks the value of a variable against the sizes that the cost estimates assume.
 func withinBounds(v ref.Val) error {
 	switch v := v.(type) {
 	case types.String:
@@ -160,8 +158,8 @@ func withinBounds(v ref.Val) error {
 	return nil
 }
 
-// evaluate returns the value of an expression, and counts its cost where that is wanted or
-// the limit may be needed.
+// evaluate returns the value of an expression. It counts the cost if e.counts is set or the limit
+// may be needed.
 func (e *evaluation) evaluate(x *expression) (ref.Val, error) {
 	program := x.program
 	if x.quick != nil && !e.counts {

@@ -5,43 +5,43 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 )
 
-// Explanation is what each rule says to an input, and why.
+// Explanation is the result of each rule for an input, with its values and costs.
 type Explanation struct {
-	Verdict Verdict // as Decide has it
+	Verdict Verdict // as returned by Decide
 	Rules   []RuleResult
-	// Priority is that of the queue; nil if the declaration has none.
+	// Priority is the priority in the queue; nil if the declaration has none.
 	Priority *PriorityResult
 }
 
-// RuleResult is what one rule says.
+// RuleResult is the result of one rule.
 type RuleResult struct {
 	Name      string
 	Enforce   Enforce
 	Require   string  // the expression
-	Finding   Finding // with the reason Satisfied: the rule is satisfied
+	Finding   Finding // with the reason Satisfied if the rule is satisfied
 	Values    []NamedValue
-	Cost      uint64 // of this evaluation, in units of CEL, with variables and message
-	WorstCost uint64 // of require with its variables
+	Cost      uint64 // of this evaluation, in units of CEL, including variables and message
+	WorstCost uint64 // worst case of require with its variables
 }
 
 // PriorityResult is the priority of a claim.
 type PriorityResult struct {
 	Expression string
-	Value      string // as CEL writes it; empty if Err is set
+	Value      string // in CEL notation; empty if Err is set
 	Err        error  // a *PriorityError
 	Values     []NamedValue
 	Cost       uint64
 	WorstCost  uint64
 }
 
-// NamedValue is a value that an expression names, such as user.level.
+// NamedValue is a value that an expression reads, such as user.level.
 type NamedValue struct {
 	Name  string
-	Value string // as CEL writes it, or "missing", or why a variable could not be evaluated
+	Value string // in CEL notation, or "missing", or the error of a variable
 }
 
-// Explain evaluates every rule, each as if it were alone, so that the cost of a
-// variable counts for each rule that uses it.
+// Explain evaluates each rule separately, so that the cost of a variable counts for each rule that
+// uses it.
 func (s *Set) Explain(in *Input) Explanation {
 	x := Explanation{Verdict: s.Decide(in)}
 	for i := range s.rules {
@@ -82,8 +82,8 @@ func (s *Set) explainPriority(in *Input) *PriorityResult {
 	return p
 }
 
-// named are the values of all that an expression names, those included that the
-// variables name which it uses, then these.
+// named returns the values of all names that an expression reads directly or through variables, and
+// then those of the variables.
 func (e *evaluation) named(x *expression) []NamedValue {
 	used := e.set.used(x)
 	var values []NamedValue
@@ -107,7 +107,7 @@ func (e *evaluation) named(x *expression) []NamedValue {
 	return values
 }
 
-// read is the value of a name such as user.level.
+// read returns the value of a name such as user.level.
 func (e *evaluation) read(name string) string {
 	switch name {
 	case nowName:

@@ -10,7 +10,7 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 )
 
-// The names of what rules see, and of the CEL types of the objects among them.
+// Names that rules can use, and the CEL types of the objects among them.
 const (
 	userName      = "user"
 	claimName     = "claim"
@@ -32,24 +32,23 @@ const (
 // purchaseObject is the CEL type of an element of history.
 var purchaseObject = types.NewObjectType(purchaseType)
 
-// field is something that an expression reads of an object. get is called with
-// the evaluation, or the *purchase for a field of that; it returns nil where
-// there is no value.
+// field is a field of an object that expressions can read. get receives the *evaluation, or the
+// *purchase for a field of a purchase. It returns nil if there is no value.
 type field struct {
 	name string
 	kind *types.Type
 	get  func(from any) (ref.Val, error)
 }
 
-// MissingError is the error of an evaluation that read what is not there.
+// MissingError reports that an evaluation read a missing value.
 type MissingError struct{ Name string }
 
 func (e *MissingError) Error() string {
 	return fmt.Sprintf("%s is missing", e.Name)
 }
 
-// provider tells CEL which fields the objects have. A set's variables are added
-// one by one while it is compiled, so that each knows those before it only.
+// provider declares the fields of the objects to CEL. Compile adds variables one by one, so that
+// each sees only those before it.
 type provider struct {
 	objects map[string][]field
 }
@@ -107,8 +106,8 @@ func instant(t time.Time) ref.Val {
 	return types.Timestamp{Time: t.UTC()}
 }
 
-// ownerOf is the name under which rules see an object of a type; empty for an
-// element of history, which has none.
+// ownerOf returns the name of an object of a type in rules. It is empty for an element of history,
+// which has no name.
 func ownerOf(structType string) string {
 	switch structType {
 	case userType:
@@ -131,7 +130,7 @@ func (p *provider) find(structType, name string) (field, bool) {
 	return p.objects[structType][i], true
 }
 
-// names are the fields of an object.
+// names returns the names of the fields of an object type.
 func (p *provider) names(structType string) []string {
 	var names []string
 	for _, f := range p.objects[structType] {
@@ -140,7 +139,7 @@ func (p *provider) names(structType string) []string {
 	return names
 }
 
-// fields are those of user, claim and sale, such as user.level.
+// fields returns the fields of user, claim and sale, by names such as user.level.
 func (p *provider) fields() map[string]field {
 	all := map[string]field{}
 	for structType, fields := range p.objects {
@@ -159,7 +158,7 @@ func (p *provider) FindStructFieldType(structType, name string) (*types.FieldTyp
 	if !ok {
 		return nil, false
 	}
-	// Shared by all evaluations: CEL wraps it anew each time.
+	// Shared by all evaluations: CEL wraps it each time.
 	missing := &MissingError{Name: ownerOf(structType) + "." + name}
 	if structType == purchaseType {
 		missing.Name = "the purchase's " + name
@@ -194,18 +193,18 @@ func (p *provider) FindStructFieldNames(structType string) ([]string, bool) {
 	return p.names(structType), ok
 }
 
-// EnumValue implements types.Provider: there is none.
+// EnumValue implements types.Provider. There are no enums.
 func (p *provider) EnumValue(name string) ref.Val { return types.NewErr("unknown enum name %q", name) }
 
-// FindIdent implements types.Provider: there is none.
+// FindIdent implements types.Provider. There are no identifiers.
 func (p *provider) FindIdent(string) (ref.Val, bool) { return nil, false }
 
-// NewValue implements types.Provider: nothing can be made.
+// NewValue implements types.Provider. Expressions cannot create objects.
 func (p *provider) NewValue(structType string, _ map[string]ref.Val) ref.Val {
 	return types.NewErr("a %s cannot be made by an expression", structType)
 }
 
-// purchase is an element of history as CEL sees it.
+// purchase is an element of history as a CEL value.
 type purchase struct{ Purchase }
 
 // Type implements ref.Val.
@@ -220,12 +219,12 @@ func (p *purchase) Equal(other ref.Val) ref.Val {
 	return types.Bool(ok && p.Sale == q.Sale && p.Units == q.Units && p.At.Equal(q.At))
 }
 
-// ConvertToNative implements ref.Val: there is no other form.
+// ConvertToNative implements ref.Val. It always fails.
 func (p *purchase) ConvertToNative(to reflect.Type) (any, error) {
 	return nil, fmt.Errorf("a purchase is no %v", to)
 }
 
-// ConvertToType implements ref.Val: there is no other form.
+// ConvertToType implements ref.Val. It always fails.
 func (p *purchase) ConvertToType(to ref.Type) ref.Val {
 	return types.NewErr("a purchase is no %s", to.TypeName())
 }

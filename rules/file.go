@@ -19,26 +19,23 @@ import (
 	"salectl/spec"
 )
 
-// File is Users of a file, read once and kept in memory.
+// File is a Users that reads a file once and keeps it in memory.
 type File struct{ table *table }
 
-// maxFileProblems is how many problems of a file are reported at once.
+// maxFileProblems is the maximum number of reported problems of a file.
 const maxFileProblems = 20
 
-// maxFileLine is the most bytes that a line of a file may have.
+// maxFileLine is the maximum size of a line, in bytes.
 const maxFileLine = 1 << 20
 
-// OpenFile reads the users of a file: CSV with a header (.csv), or one JSON
-// object a line (.ndjson or .jsonl). Each user has an id and, under their names,
-// the attributes of the schema; whatever else there is, is left alone. An empty
-// cell of CSV, and null in JSON, is a missing value. ParseValue says how CSV has
-// values. JSON has ints as numbers without a fraction, timestamps as texts and
-// lists as arrays of texts. A file without a byte is refused: that is what a full
-// disk leaves. With a manifest beside it, as sha256sum writes one, it must be the one
-// of which that tells.
+// OpenFile reads the users of a file: CSV with a header (.csv), or one JSON object per line
+// (.ndjson or .jsonl). Each user has an id and the attributes of the schema under their names;
+// other fields are ignored. An empty cell of CSV, and null in JSON, is a missing value. ParseValue
+// defines the format of values in CSV. In JSON, ints are numbers without a fraction, timestamps are
+// strings, and lists are arrays of strings. An empty file is an error, since a full disk leaves
+// one. If a manifest in the format of sha256sum lies beside the file, the digests must match.
 //
-// The error holds the first problems of the file, each a *spec.Problem with its
-// line.
+// The error contains the first problems of the file, each a *spec.Problem with its line.
 func OpenFile(path string, s *Schema) (*File, error) {
 	f, err := files.Open(path)
 	if err != nil {
@@ -108,13 +105,12 @@ type fileReader struct {
 	path     string
 	table    *table
 	problems []error
-	values   []Value // of the user that is being read
+	values   []Value // of the user being read
 }
 
 var errEnough = errors.New("there are enough problems")
 
-// refuse reports a problem of a line. It returns errEnough once there are as many
-// as anybody wants to read.
+// refuse adds a problem of a line. It returns errEnough after maxFileProblems.
 func (r *fileReader) refuse(line, column int, remedy, message string, args ...any) error {
 	r.problems = append(r.problems, &spec.Problem{File: r.path, Line: line, Column: column,
 		Message: fmt.Sprintf(message, args...), Remedy: remedy})
@@ -124,7 +120,7 @@ func (r *fileReader) refuse(line, column int, remedy, message string, args ...an
 	return nil
 }
 
-// user keeps a user of a line, whose values are in r.values.
+// user adds the user of a line, whose values are in r.values.
 func (r *fileReader) user(line, column int, id string) error {
 	err := checkID(id)
 	if claimed := api.CheckUser(id); err == nil && claimed != nil {
@@ -146,7 +142,7 @@ func (r *fileReader) user(line, column int, id string) error {
 	return nil
 }
 
-// done turns the end of reading into no error.
+// done maps the end of reading to nil.
 func done(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, errEnough) {
 		return nil

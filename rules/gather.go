@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Gather returns users that ask a source for those whom several callers look up at a
-// time in one call: while one is under way, the next ones gather. most bounds the users
-// of a call, timeout how long it may take; a caller whose context ends waits no longer.
+// Gather returns a Users that combines concurrent lookups: those that arrive during a call to
+// source share the next call. most limits the users of a call that combines several lookups, and
+// timeout limits its duration. A lookup returns early if its context ends.
 func Gather(source Users, most int, timeout time.Duration) Users {
 	return &gathered{source: source, most: most, timeout: timeout}
 }
@@ -24,12 +24,12 @@ type gathered struct {
 	asking  bool // a call is under way
 }
 
-// lookup is what one caller waits for.
+// lookup is one waiting call of Lookup.
 type lookup struct {
 	ids   []string
 	users []Attributes
 	err   error
-	done  chan struct{} // closed when it is known
+	done  chan struct{} // closed when the result is set
 }
 
 func (g *gathered) Lookup(ctx context.Context, ids []string) ([]Attributes, error) {
@@ -49,7 +49,7 @@ func (g *gathered) Lookup(ctx context.Context, ids []string) ([]Attributes, erro
 	}
 }
 
-// ask makes calls as long as somebody waits.
+// ask makes calls until no lookup waits.
 func (g *gathered) ask() {
 	for {
 		g.mu.Lock()

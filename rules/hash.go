@@ -5,15 +5,14 @@ import (
 	"encoding/binary"
 )
 
-// Hash names the rules, variables, attributes, priority and tables of a set: it is the
-// same for the same declaration, on every host and by every version.
+// Hash identifies the rules, variables, attributes, priority and tables of a set. Equal
+// declarations have equal hashes on every host and in every version.
 func (s *Set) Hash() Digest { return s.hash }
 
-// Schema is what the set's rules may read of a user.
+// Schema returns the schema of the users that the set's rules read.
 func (s *Set) Schema() *Schema { return s.schema }
 
-// hash is over each text with its length in front, so that no two declarations
-// have the same bytes.
+// hash hashes each text after its length, so that different declarations have different bytes.
 func (d Declaration) hash(schema *Schema) Digest {
 	b := []byte("salectl.rules.v1\x00")
 	count := func(n int) { b = binary.BigEndian.AppendUint32(b, uint32(n)) }

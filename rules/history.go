@@ -13,28 +13,26 @@ import (
 // Purchase is what a user bought in one run of a sale.
 type Purchase struct {
 	Sale  string
-	Run   string // its uid; rules do not see it
+	Run   string // uid of the run; hidden from rules
 	Units int64
-	At    time.Time // of the last of them
+	At    time.Time // time of the last of them
 }
 
-// Histories knows what users bought in other sales. All methods are safe for
-// concurrent use.
+// Histories provides the purchases of users in other sales. All methods are safe for concurrent use.
 type Histories interface {
-	// History returns the purchases of each id, in the order of ids, in which an id may
-	// stand twice. A user without purchases is no error; with an error nothing is known of
-	// any of them.
+	// History returns the purchases of each id, in the order of ids, which may contain duplicates.
+	// A user without purchases is not an error. An error leaves all of them unknown.
 	History(ctx context.Context, ids []string) ([][]Purchase, error)
 }
 
-// Buyer is what one user bought in one run of a sale, for a history to be kept.
+// Buyer is the purchase of one user in one run of a sale, for storage in a history.
 type Buyer struct {
 	User  string
 	Units int64
-	At    time.Time // of the last of them
+	At    time.Time // time of the last of them
 }
 
-// History is what the user bought in other sales, the newest first; nil if that was not
+// History returns the user's purchases in other sales, the newest first, or nil if they were not
 // looked up.
 func (a Attributes) History() []Purchase {
 	if a.of == nil {
@@ -43,8 +41,7 @@ func (a Attributes) History() []Purchase {
 	return a.of.history
 }
 
-// WithHistory returns the user together with what the user bought, which the digest then
-// names, too.
+// WithHistory returns a copy of a with purchases. Its digest identifies them, too.
 func (a Attributes) WithHistory(bought []Purchase) Attributes {
 	r := *a.of
 	r.history = slices.SortedFunc(slices.Values(bought), func(p, q Purchase) int {
@@ -60,8 +57,8 @@ func (a Attributes) WithHistory(bought []Purchase) Attributes {
 	return Attributes{&r}
 }
 
-// WithHistory returns users that come with what they bought. users may be nil: then
-// nothing else is known of them.
+// WithHistory returns a Users that adds purchases to users. A nil users means that nothing else is
+// known of them.
 func WithHistory(users Users, schema *Schema, bought Histories) Users {
 	return usersWithHistory{users, schema, bought}
 }

@@ -21,24 +21,23 @@ import (
 	"salectl/spec"
 )
 
-// HistoryFiles is Histories of exports, read once and kept in memory. Of each export
-// the claims count that are sold in it.
+// HistoryFiles is a Histories that reads exports once and keeps them in memory. Only the sold
+// claims of each export count.
 type HistoryFiles struct {
 	users map[string][]Purchase
 	runs  map[string]*exportedRun // by uid
 }
 
-// exportedRun is a run of a sale as its export has it.
+// exportedRun is a run of a sale, as read from its export.
 type exportedRun struct {
 	file   string
 	header exportHeader
 	bought map[string]Purchase // by user
 }
 
-// OpenHistoryFiles reads the exports that patterns name, as HistoryPaths has them. Of
-// several exports of one run the newest counts. An export of which a part is missing, or
-// which is not the one of its manifest, is an error; one that is not there is a
-// *spec.Problem.
+// OpenHistoryFiles reads the exports that match patterns, as HistoryPaths. Of several exports of
+// one run the newest counts. An incomplete export, or one that does not match its manifest, is an
+// error. A missing file is a *spec.Problem.
 func OpenHistoryFiles(patterns []string) (*HistoryFiles, error) {
 	h := &HistoryFiles{users: map[string][]Purchase{}, runs: map[string]*exportedRun{}}
 	paths, err := HistoryPaths(patterns)
@@ -67,7 +66,7 @@ func OpenHistoryFiles(patterns []string) (*HistoryFiles, error) {
 	return h, nil
 }
 
-// add keeps a run, or what is newer of it.
+// add stores a run unless a newer export of it is stored.
 func (h *HistoryFiles) add(run *exportedRun) error {
 	uid := run.header.UID
 	other := h.runs[uid]
@@ -80,8 +79,7 @@ func (h *HistoryFiles) add(run *exportedRun) error {
 	return nil
 }
 
-// Continues reports, as an error, a run that other files knew and that these do not know,
-// or only as it was before.
+// Continues returns an error if a run of earlier is missing in h, or only in an older export.
 func (h *HistoryFiles) Continues(earlier *HistoryFiles) error {
 	for uid, was := range earlier.runs {
 		switch is := h.runs[uid]; {
@@ -94,9 +92,9 @@ func (h *HistoryFiles) Continues(earlier *HistoryFiles) error {
 	return nil
 }
 
-// HistoryPaths are the files that patterns name, as filepath.Match has them. A pattern
-// that matches nothing is no error: the first sale of a series has no history. A name
-// without a wildcard is there whether or not its file is, for whoever reads it to report.
+// HistoryPaths returns the files that match patterns, as filepath.Match. A pattern without matches
+// is not an error: the first sale of a series has no history. A name without a wildcard is returned
+// even if its file is missing, so that the reader reports it.
 func HistoryPaths(patterns []string) (all []string, err error) {
 	for _, pattern := range patterns {
 		paths, err := match(pattern)
@@ -108,8 +106,7 @@ func HistoryPaths(patterns []string) (all []string, err error) {
 	return all, nil
 }
 
-// match is filepath.Glob, and an error where that could not look: a folder that cannot be
-// read is no empty one.
+// match is filepath.Glob with errors: an unreadable folder is not an empty one.
 func match(pattern string) (all []string, err error) {
 	if _, err := filepath.Match(pattern, ""); err != nil {
 		return nil, err
@@ -140,7 +137,7 @@ func match(pattern string) (all []string, err error) {
 	return all, nil
 }
 
-// MatchNothing returns those of some patterns that match no file.
+// MatchNothing returns the patterns that match no file.
 func MatchNothing(patterns []string) (idle []string) {
 	for _, pattern := range patterns {
 		if paths, err := HistoryPaths([]string{pattern}); err == nil && len(paths) == 0 {
@@ -150,7 +147,7 @@ func MatchNothing(patterns []string) (idle []string) {
 	return idle
 }
 
-// plainName returns the name that a pattern is which has no wildcard.
+// plainName returns the unescaped name of a pattern without wildcards.
 func plainName(pattern string) (name string, is bool) {
 	var b strings.Builder
 	for i := 0; i < len(pattern); i++ {
@@ -174,7 +171,7 @@ func (h *HistoryFiles) History(_ context.Context, ids []string) ([][]Purchase, e
 	return all, nil
 }
 
-// exportHeader is what a history takes of the first line of an export.
+// exportHeader holds the fields of an export's first line that a history needs.
 type exportHeader struct {
 	Format int      `json:"format"`
 	Kind   string   `json:"kind"`
@@ -194,7 +191,7 @@ type exportLog struct {
 	Slots int64 `json:"slots"`
 }
 
-// exportClaim is what a history takes of the line of a claim.
+// exportClaim holds the fields of a claim's line that a history needs.
 type exportClaim struct {
 	Claim string    `json:"claim"`
 	User  string    `json:"user"`
@@ -203,14 +200,14 @@ type exportClaim struct {
 	At    time.Time `json:"at"`
 }
 
-// What the header of an export says that can be read.
+// Supported values of the header of an export.
 const (
 	exportFormat = 1
 	exportKind   = "export"
 )
 
-// readExport reads an export to its end. It must have all that its header counts, and be
-// the file of its manifest, if one lies beside it.
+// readExport reads an export to its end. It must contain everything that its header counts, and
+// match its manifest if one lies beside it.
 func readExport(file string) (*exportedRun, error) {
 	f, err := files.Open(file)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// ndjson reads one JSON object a line.
+// ndjson reads one JSON object per line.
 func (r *fileReader) ndjson(from *bufio.Reader) error {
 	if _, err := from.Peek(1); errors.Is(err, io.EOF) {
 		return done(r.refuse(1, 1, "Write one user a line, or, if there is none yet, an empty line.", "the file is empty"))
@@ -38,8 +38,7 @@ func (r *fileReader) ndjson(from *bufio.Reader) error {
 	return lines.Err()
 }
 
-// ndjsonUser reads a user. Tokens are read one by one, since a map would hide a
-// key that stands there twice.
+// ndjsonUser reads a user. It reads single tokens, since a map would hide a duplicate key.
 func (r *fileReader) ndjsonUser(n int, line []byte) error {
 	clear(r.values)
 	if !utf8.Valid(line) {
@@ -90,7 +89,7 @@ func (r *fileReader) ndjsonUser(n int, line []byte) error {
 	return r.user(n, 1, id)
 }
 
-// jsonValue reads a value that JSON has in its own way.
+// jsonValue parses a value in JSON notation.
 func jsonValue(t Type, raw []byte) (Value, error) {
 	if string(raw) == "null" {
 		return Value{}, nil

@@ -19,31 +19,29 @@ import (
 	"salectl/spec"
 )
 
-// Predicates about payments. They read what another program has said, which is JSON of
-// any form: whether response.body.state is there is known only when it is read. All
-// else is checked as the rules are: names, the fields of what has a form, and results.
-// What one evaluation may cost is limited when it runs, since nobody knows before how
-// large the JSON is.
+// Predicates about payments read JSON of any form from another program. So it is known only at
+// evaluation whether response.body.state exists. Other names, fields of fixed objects and result
+// types are checked at compilation, as in rules. The cost of an evaluation is limited while it
+// runs, since the size of the JSON is unknown before.
 
-// Scope is what predicates of one kind see.
+// Scope is the set of names that predicates of one kind can use.
 type Scope int
 
-// The scopes.
+// Scopes of predicates.
 const (
-	// CheckScope has response.status, response.body, claim.id, claim.user,
-	// claim.quantity, sale.name and sale.run.
+	// CheckScope has response.status, response.body, claim.id, claim.user, claim.quantity,
+	// sale.name and sale.run.
 	CheckScope Scope = iota
 	// WebhookScope has event, sale.name and sale.run.
 	WebhookScope
 )
 
-// Predicate is an expression about a payment that has been compiled. It does not change,
-// and is safe for concurrent use.
+// Predicate is a compiled expression about a payment. It is immutable and safe for concurrent use.
 type Predicate struct {
 	program cel.Program
 }
 
-// Told is what a predicate reads. Body and Event are as ParseJSON returns them.
+// Told is the input of a predicate. Body and Event are results of ParseJSON.
 type Told struct {
 	Status   int64
 	Body     any
@@ -55,7 +53,7 @@ type Told struct {
 	Run      int64
 }
 
-// The types that payment predicates see.
+// Names and types in payment predicates.
 const (
 	responseName = "response"
 	eventName    = "event"
@@ -86,7 +84,7 @@ var toldObjects = &provider{objects: map[string][]field{
 	},
 }}
 
-// toldNames are the names of a scope, with the type of each.
+// toldNames returns the names of a scope and their types.
 func (s Scope) toldNames() ([]string, map[string]*types.Type) {
 	if s == CheckScope {
 		return []string{responseName, claimName, saleName}, map[string]*types.Type{
@@ -110,7 +108,7 @@ func (t *Told) ResolveName(name string) (any, bool) {
 // Parent implements cel.Activation.
 func (t *Told) Parent() cel.Activation { return nil }
 
-// toldEnvironments are those of the scopes, made when they are first used.
+// toldEnvironments returns the environments of the scopes, made on first use.
 var toldEnvironments = [...]func() (*cel.Env, error){
 	CheckScope:   sync.OnceValues(func() (*cel.Env, error) { return newToldEnvironment(CheckScope) }),
 	WebhookScope: sync.OnceValues(func() (*cel.Env, error) { return newToldEnvironment(WebhookScope) }),
@@ -119,7 +117,7 @@ var toldEnvironments = [...]func() (*cel.Env, error){
 func newToldEnvironment(s Scope) (*cel.Env, error) {
 	options := []cel.EnvOption{
 		cel.CustomTypeProvider(toldObjects),
-		cel.CrossTypeNumericComparisons(true), // a number of JSON is an int or a double, as it is written
+		cel.CrossTypeNumericComparisons(true), // a JSON number is an int or a double, depending on its notation
 	}
 	_, kinds := s.toldNames()
 	for name, kind := range kinds {
@@ -128,20 +126,20 @@ func newToldEnvironment(s Scope) (*cel.Env, error) {
 	return newCEL(options...)
 }
 
-// Condition compiles an expression that is to be true or false.
+// Condition compiles an expression of type bool.
 func (s Scope) Condition(text string) (*Predicate, error) {
 	return s.compile(text, types.BoolType, `Write a condition, such as `+map[Scope]string{
 		CheckScope: `response.body.state == "paid".`, WebhookScope: `event.type == "payment.paid".`}[s])
 }
 
-// Reference compiles an expression that is to be text or a whole number.
+// Reference compiles an expression whose value is a text or a whole number.
 func (s Scope) Reference(text string) (*Predicate, error) {
 	return s.compile(text, types.StringType, `Write what is text, such as `+map[Scope]string{
 		CheckScope: `response.body.id.`, WebhookScope: `event.data.id.`}[s])
 }
 
-// compile compiles an expression. An error that is a *spec.Problem says what is wrong
-// with it, by line and column within the expression.
+// compile compiles an expression. A *spec.Problem describes an invalid one, with line and column in
+// the expression.
 func (s Scope) compile(text string, want *types.Type, remedy string) (*Predicate, error) {
 	environment, err := toldEnvironments[s]()
 	if err != nil {
@@ -169,7 +167,7 @@ func (s Scope) compile(text string, want *types.Type, remedy string) (*Predicate
 	return &Predicate{program}, nil
 }
 
-// issue is the first of what CEL has found.
+// issue returns the first error that CEL has found.
 func (s Scope) issue(text string, parsed *cel.Ast, issues *cel.Issues) *spec.Problem {
 	e := issues.Errors()[0]
 	line, column := e.Location.Line(), e.Location.Column()
@@ -180,7 +178,7 @@ func (s Scope) issue(text string, parsed *cel.Ast, issues *cel.Issues) *spec.Pro
 	return problemIn(text, line, column, message, remedy)
 }
 
-// reword says in our words what CEL says of names, fields and types.
+// reword rephrases CEL's errors about names, fields and types.
 func (s Scope) reword(message string, at ast.Expr) (reworded, remedy string) {
 	known, kinds := s.toldNames()
 	if m := undefinedField.FindStringSubmatch(message); m != nil && at != nil && at.Kind() == ast.SelectKind {
@@ -208,15 +206,15 @@ func (s Scope) reword(message string, at ast.Expr) (reworded, remedy string) {
 	return message, ""
 }
 
-// problemIn is a problem at a line, from 1, and a column, from 0, of an expression.
+// problemIn returns a problem at a line (from 1) and a column (from 0) of an expression.
 func problemIn(text string, line, column int, message, remedy string) *spec.Problem {
 	lines := strings.Split(text, "\n")
 	line = min(max(line, 1), len(lines))
 	return &spec.Problem{File: "expression", Line: line, Column: max(column, 0) + 1, Source: lines[line-1], Message: message, Remedy: remedy}
 }
 
-// Holds evaluates a condition. An error means that it has no value: what it reads is
-// not there, is of another type, or costs too much.
+// Holds evaluates a condition. It returns an error if the condition has no value: it reads a
+// missing field, has another type, or costs too much.
 func (p *Predicate) Holds(t *Told) (bool, error) {
 	val, err := p.eval(t)
 	if err != nil {
@@ -229,7 +227,7 @@ func (p *Predicate) Holds(t *Told) (bool, error) {
 	return bool(is), nil
 }
 
-// Text evaluates a reference; a whole number is written in decimal digits.
+// Text evaluates a reference. It returns a whole number in decimal digits.
 func (p *Predicate) Text(t *Told) (string, error) {
 	val, err := p.eval(t)
 	switch val := val.(type) {
@@ -257,11 +255,10 @@ func (p *Predicate) eval(t *Told) (ref.Val, error) {
 	return val, nil
 }
 
-// ParseJSON reads one JSON value, as predicates read it. A number without fraction and
-// exponent is an int or a uint where it fits, and any other that fits is a double. What no
-// type can hold is text as it was written, a number's digits or what a string has between
-// its quotes, so that no two ids are read as one. A member that an object has twice is an
-// error: the sender may mean either.
+// ParseJSON parses one JSON value for predicates. A number without fraction and exponent becomes an
+// int or a uint if it fits, and any other that fits becomes a double. Values that no type can hold
+// become text as written, a number's digits or the content of a string's quotes. So different ids
+// stay different. A duplicate member of an object is an error: the sender may mean either.
 func ParseJSON(text []byte) (any, error) {
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -277,7 +274,7 @@ func ParseJSON(text []byte) (any, error) {
 	return parseValue(d, whole)
 }
 
-// parseValue reads the next value of d, which reads text.
+// parseValue parses the next value of d, which reads text.
 func parseValue(d *json.Decoder, text []byte) (any, error) {
 	before := d.InputOffset()
 	token, err := d.Token()
@@ -288,7 +285,7 @@ func parseValue(d *json.Decoder, text []byte) (any, error) {
 	case json.Number:
 		return parseNumber(token.String()), nil
 	case string:
-		if strings.ContainsRune(token, utf8.RuneError) { // it may stand for what is no character
+		if strings.ContainsRune(token, utf8.RuneError) { // it may replace an invalid character
 			written := bytes.TrimLeft(text[before:d.InputOffset()], " \t\r\n:,")
 			return string(written[1 : len(written)-1]), nil
 		}

@@ -9,18 +9,18 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 )
 
-// Priority is the rank of a claim in a queue. All priorities of one set are of
-// one type, int or double, and compare exactly.
+// Priority is the priority of a claim in a queue. All priorities of one set have one type, int or
+// double, and compare exactly.
 type Priority struct {
 	whole   int64
 	decimal float64
 }
 
-// Last is the priority behind all others.
+// Last is the lowest priority.
 var Last = Priority{math.MinInt64, math.Inf(-1)}
 
-// Compare returns +1 if p comes before q, that is if it is higher, -1 if it comes
-// after it, and 0 if the order of arrival decides.
+// Compare returns +1 if p is higher than q and comes first, -1 if it is lower, and 0 if the order
+// of arrival decides.
 func (p Priority) Compare(q Priority) int {
 	if c := cmp.Compare(p.whole, q.whole); c != 0 {
 		return c
@@ -28,8 +28,8 @@ func (p Priority) Compare(q Priority) int {
 	return cmp.Compare(p.decimal, q.decimal)
 }
 
-// Priority evaluates the expression for the order of the queue. Without one, all
-// claims are equal. The error says why it could not be evaluated; Reason sorts it.
+// Priority evaluates the priority expression. Without one, all claims are equal. The error is a
+// *PriorityError.
 func (s *Set) Priority(in *Input) (Priority, error) {
 	if s.priority == nil {
 		return Priority{}, nil
@@ -57,7 +57,7 @@ func (s *Set) Priority(in *Input) (Priority, error) {
 	return Priority{decimal: f}, nil
 }
 
-// PriorityError is a priority that could not be evaluated.
+// PriorityError is the error of evaluating a priority.
 type PriorityError struct {
 	Reason Reason // Missing, TooCostly or Failed
 	Detail string

@@ -14,9 +14,8 @@ import (
 	"salectl/spec"
 )
 
-// Problem is one thing that is wrong with a declaration. Its File says which
-// expression is meant, such as "rule members, require"; Line and Column are
-// within that, and 0 where no place in an expression is meant.
+// Problem is a problem of a declaration. Its File names the expression, such as "rule members,
+// require". Line and Column count within the expression, and are 0 if the problem has no place in it.
 type Problem struct {
 	Of    string // "rule", "variable" or "priority"; empty: the declaration as a whole
 	Name  string // of the rule or variable
@@ -24,10 +23,10 @@ type Problem struct {
 	spec.Problem
 }
 
-// Unwrap lets spec.Problems and spec.ErrorFormat find the problem.
+// Unwrap gives spec.Problems and spec.ErrorFormat access to the problem.
 func (p *Problem) Unwrap() error { return &p.Problem }
 
-// place is where a problem is, as Problem has it.
+// place is the place of a problem, with the fields of Problem.
 type place struct{ of, name, field string }
 
 func (p place) String() string {
@@ -42,14 +41,13 @@ func (p place) String() string {
 	return p.of
 }
 
-// refuse reports a problem of a declaration where no expression is to be shown.
+// refuse adds a problem without a place in an expression.
 func (c *compiler) refuse(at place, remedy, message string, args ...any) {
 	c.problems = append(c.problems, &Problem{Of: at.of, Name: at.name, Field: at.field,
 		Problem: spec.Problem{File: at.String(), Message: fmt.Sprintf(message, args...), Remedy: remedy}})
 }
 
-// refuseAt reports a problem at a line, from 1, and a column, from 0, of an
-// expression.
+// refuseAt adds a problem at a line (from 1) and a column (from 0) of an expression.
 func (c *compiler) refuseAt(at place, text string, line, column int, remedy, message string) {
 	lines := strings.Split(text, "\n")
 	line = min(max(line, 1), len(lines))
@@ -58,7 +56,7 @@ func (c *compiler) refuseAt(at place, text string, line, column int, remedy, mes
 			Source: strings.TrimRight(lines[line-1], "\r"), Message: message, Remedy: remedy}})
 }
 
-// issues reports what CEL has found. parsed is nil if the text is no expression.
+// issues adds the errors that CEL has found. parsed is nil after a syntax error.
 func (c *compiler) issues(at place, text string, parsed *cel.Ast, issues *cel.Issues) {
 	said := map[string]bool{}
 	for _, e := range issues.Errors() {
@@ -74,8 +72,8 @@ func (c *compiler) issues(at place, text string, parsed *cel.Ast, issues *cel.Is
 	}
 }
 
-// fieldAt is the column of a field that is selected at a column or behind it: CEL
-// names the point, or the bracket of has().
+// fieldAt returns the column of a field that is selected at or after a column: CEL reports the
+// point, or the bracket of has().
 func fieldAt(text string, line, column int, name string) int {
 	lines := strings.Split(text, "\n")
 	if line < 1 || line > len(lines) {
@@ -89,7 +87,7 @@ func fieldAt(text string, line, column int, name string) int {
 	return column
 }
 
-// exprOf is the part of an expression that an error names, nil if it is not known.
+// exprOf returns the part of an expression with an id, or nil if it is unknown.
 func exprOf(parsed *cel.Ast, id int64) (found ast.Expr) {
 	if parsed == nil || id == 0 {
 		return nil
@@ -109,7 +107,7 @@ var (
 	syntaxExpecting = regexp.MustCompile(` expecting [^']*\{.*\}$`)
 )
 
-// reword says in our words what CEL says of names and types.
+// reword rephrases CEL's errors about names and types.
 func (c *compiler) reword(message string, at ast.Expr) (reworded, remedy string) {
 	switch {
 	case undefinedField.MatchString(message):
@@ -134,14 +132,14 @@ func (c *compiler) reword(message string, at ast.Expr) (reworded, remedy string)
 	return message, ""
 }
 
-// functions are what rules may call, for a remedy.
+// functions are the functions that rules may call, for remedies.
 var functions = []string{
 	"has", "all", "exists", "exists_one", "filter", "map", "size", "contains", "startsWith", "endsWith", "matches", "units",
 	"int", "double", "string", "timestamp", "duration", "getFullYear", "getMonth", "getDayOfYear", "getDate", "getDayOfWeek",
 	"getHours", "getMinutes", "getSeconds", "getMilliseconds",
 }
 
-// noField is a field that an object does not have.
+// noField returns the problem of an unknown field of an object.
 func (c *compiler) noField(name string, at ast.Expr) (message, remedy string) {
 	owner, structType := "this", ""
 	if at != nil && at.Kind() == ast.SelectKind && at.AsSelect().Operand().Kind() == ast.IdentKind {
@@ -153,7 +151,7 @@ func (c *compiler) noField(name string, at ast.Expr) (message, remedy string) {
 		}
 	}
 	if structType == "" {
-		structType = purchaseType // which rules know by names of their own
+		structType = purchaseType // rules give purchases names of their own
 	}
 	known := c.provider.names(structType)
 	if structType == variablesType {
@@ -170,7 +168,7 @@ func (c *compiler) noField(name string, at ast.Expr) (message, remedy string) {
 	return fmt.Sprintf("%s has no %s %q", owner, kind, name), oneOf(name, known, kind)
 }
 
-// oneOf is the remedy for a name that is none of those known.
+// oneOf returns the remedy for an unknown name.
 func oneOf(name string, known []string, kind string) string {
 	if near := spec.Nearest(name, known); near != "" {
 		return fmt.Sprintf("Did you mean %s?", near)
@@ -181,7 +179,7 @@ func oneOf(name string, known []string, kind string) string {
 	return fmt.Sprintf("The %ss are %s.", kind, strings.Join(known, ", "))
 }
 
-// noName is a variable or function that CEL does not know.
+// noName returns the problem of an unknown variable or function.
 func (c *compiler) noName(name string) (message, remedy string) {
 	known := []string{userName, claimName, saleName, nowName, variablesName}
 	if c.history {
@@ -211,7 +209,7 @@ func (p *provider) has(structType, name string) bool {
 	return ok
 }
 
-// wrongTypes is a function or operator that does not take what it is given.
+// wrongTypes returns the problem of a function or operator with arguments of wrong types.
 func wrongTypes(function, types string) (message, remedy string) {
 	types = strings.NewReplacer(userType, userName, claimType, claimName, saleType, saleName, purchaseType, "purchase",
 		variablesType, variablesName).Replace(types)

@@ -11,10 +11,9 @@ import (
 	"salectl/spec"
 )
 
-// ForSale compiles what a sale declares. It returns nil without an error if the sale
-// has neither rules nor a priority, and so nothing to evaluate. The error holds all
-// problems as that of Compile does, each at its place in the sale's file if the sale
-// comes from a file.
+// ForSale compiles the rules of a sale. It returns nil if the sale has neither rules nor a
+// priority. The error contains all problems, as that of Compile, each at its place in the sale's
+// file if the sale comes from a file.
 func ForSale(s spec.Sale) (*Set, error) {
 	if len(s.Rules) == 0 && len(s.Variables) == 0 && priorityOf(s) == "" {
 		return nil, nil
@@ -24,14 +23,13 @@ func ForSale(s spec.Sale) (*Set, error) {
 	case err != nil:
 		return nil, placed(s, err)
 	case !evaluates(s):
-		return nil, nil // there were variables to check
+		return nil, nil // the variables alone were checked
 	}
 	return set, nil
 }
 
-// HashFor is the hash of the set that ForSale returns, without compiling it: also for
-// a declaration that another version of this program has stored. False: there is no
-// set.
+// HashFor returns the hash of the set that ForSale returns, without compiling it. It also works for
+// a declaration stored by another version of this program. It reports false if there is no set.
 func HashFor(s spec.Sale) (Digest, bool) {
 	if !evaluates(s) {
 		return Digest{}, false
@@ -40,20 +38,20 @@ func HashFor(s spec.Sale) (Digest, bool) {
 	return d.hash(d.Attributes), true
 }
 
-// SchemaFor is what may be known of the users of a sale.
+// SchemaFor returns the schema of the users of a sale.
 func SchemaFor(s spec.Sale) *Schema {
 	if s.Users == nil {
 		return noAttributes
 	}
 	var attributes []Attribute
 	for _, a := range s.Users.Attributes {
-		kind, _ := ParseType(a.Type) // spec takes no other
+		kind, _ := ParseType(a.Type) // spec rejects other types
 		attributes = append(attributes, Attribute{a.Name, kind})
 	}
 	return NewSchema(attributes...)
 }
 
-// SaleOf is the sale as rules see it.
+// SaleOf returns the sale as rules see it.
 func SaleOf(s spec.Sale) Sale {
 	return Sale{Name: s.Name, Stock: s.Stock, PerUserLimit: s.PerUserLimit, OpensAt: s.OpensAt, ClosesAt: s.ClosesAt}
 }
@@ -86,8 +84,8 @@ func declarationOf(s spec.Sale) Declaration {
 	return d
 }
 
-// placed brings each problem of a declaration to where it stands in the sale's file,
-// in reading order. One that stands in no file keeps the place that Compile gave it.
+// placed moves each problem of a declaration to its place in the sale's file, in reading order. A
+// problem without a place there keeps that of Compile.
 func placed(s spec.Sale, err error) error {
 	var all *multierror.Error
 	if !errors.As(err, &all) {
@@ -113,7 +111,7 @@ func placed(s spec.Sale, err error) error {
 	return all
 }
 
-// placeOf is where the text of a problem stands.
+// placeOf returns the place of a problem's text.
 func placeOf(s spec.Sale, p *Problem) spec.Place {
 	switch p.Of {
 	case "priority":

@@ -14,7 +14,7 @@ import (
 // Type is the type of an attribute.
 type Type uint8
 
-// The types. The numbers are part of digests and never change.
+// Types of attributes. Their numbers are part of digests and never change.
 const (
 	String Type = iota + 1
 	Int
@@ -29,10 +29,10 @@ var typeNames = map[Type]string{
 	Timestamp: spec.TypeTimestamp, Strings: spec.TypeStrings,
 }
 
-// String is the type's name as a declaration has it.
+// String returns the type's name in a declaration.
 func (t Type) String() string { return typeNames[t] }
 
-// ParseType is String backwards; false for any other text.
+// ParseType parses a type's name. It reports false for any other text.
 func ParseType(name string) (Type, bool) {
 	for t, n := range typeNames {
 		if n == name {
@@ -49,21 +49,21 @@ func (t Type) cel() *types.Type {
 	}[t]
 }
 
-// Attribute declares something that may be known of a user.
+// Attribute declares an attribute of users.
 type Attribute struct {
-	Name string // an identifier; neither id nor known, which every user has
+	Name string // an identifier other than id and known, which every user has
 	Type Type
 }
 
-// Schema is what may be known of a user. It does not change.
+// Schema lists the attributes of users. It is immutable.
 type Schema struct {
 	attributes []Attribute
 	index      map[string]int
-	sorted     []int                 // indices in the order of the names, for digests
+	sorted     []int                 // indices ordered by name, for digests
 	same       unique.Handle[string] // equal for schemas of the same attributes in the same order
 }
 
-// NewSchema returns the schema of some attributes, which spec has checked.
+// NewSchema returns the schema of attributes that spec has checked.
 func NewSchema(attributes ...Attribute) *Schema {
 	s := &Schema{attributes: slices.Clone(attributes), index: map[string]int{}}
 	for i, a := range attributes {
@@ -75,10 +75,10 @@ func NewSchema(attributes ...Attribute) *Schema {
 	return s
 }
 
-// Attributes are the declared attributes, in the order of their declaration.
+// Attributes returns the declared attributes, in the order of their declaration.
 func (s *Schema) Attributes() []Attribute { return slices.Clone(s.attributes) }
 
-// Names are the names of the attributes, in the order of their declaration.
+// Names returns the names of the attributes, in the order of their declaration.
 func (s *Schema) Names() []string {
 	names := make([]string, len(s.attributes))
 	for i, a := range s.attributes {
@@ -87,5 +87,5 @@ func (s *Schema) Names() []string {
 	return names
 }
 
-// noAttributes is the schema of a declaration that has none.
+// noAttributes is the schema of a declaration without attributes.
 var noAttributes = NewSchema()

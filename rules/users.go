@@ -11,33 +11,29 @@ import (
 	"cel.dev/cel-go/common/types/traits"
 )
 
-// Users knows what there is to know of users. All methods are safe for
-// concurrent use.
+// Users provides the attributes of users. All methods are safe for concurrent use.
 type Users interface {
-	// Lookup returns the attributes of each id, in the order of ids, in which an
-	// id may stand twice. A user of whom there is nothing is Schema.Unknown, one
-	// whose values are not what the schema declares is Schema.Unreadable; neither
-	// is an error. With an error nothing is known of any of them: the caller refuses
-	// their claims, or asks again. Whoever implements it does not retry beyond ctx.
+	// Lookup returns the attributes of each id, in the order of ids, which may contain duplicates.
+	// A user without an entry is Schema.Unknown, and one whose values do not fit the schema is
+	// Schema.Unreadable; neither is an error. An error leaves all of them unknown: the caller
+	// refuses their claims, or tries again. Implementations do not retry beyond ctx.
 	Lookup(ctx context.Context, ids []string) ([]Attributes, error)
 }
 
-// SourceError says that users are not where they are declared to be, as far as their
-// source can tell: trying again helps nobody.
+// SourceError reports that the source does not contain the users as declared. A retry does not help.
 type SourceError struct {
-	What   string // a clause without a full stop
+	What   string // a clause without a period
 	Remedy string // in sentences
 }
 
 func (e *SourceError) Error() string { return e.What }
 
-// table keeps the users of a file in memory without a pointer to any of them,
-// so that the garbage collector has nothing to trace: one run of bytes holds all
-// records, and an open hash table the places where they begin.
+// table keeps the users of a file in memory without pointers to them, so that the garbage collector
+// has nothing to trace. One byte slice holds all records, and an open hash table holds their places.
 type table struct {
 	schema *Schema
-	seed   maphash.Seed // new in each process, so that nobody can choose ids that collide
-	slots  []uint32     // place of a record, +1; 0: free
+	seed   maphash.Seed // random in each process, so that ids cannot be chosen to collide
+	slots  []uint32     // place of a record, plus 1; 0: free
 	bytes  []byte
 	users  int
 }
@@ -46,15 +42,15 @@ func newTable(s *Schema) *table {
 	return &table{schema: s, seed: maphash.MakeSeed(), slots: make([]uint32, 64)}
 }
 
-// maxTable is what places of 32 bits can name.
+// maxTable is the maximum size of records that 32-bit places can address.
 const maxTable = math.MaxUint32 - 1
 
-// full reports whether a record might not fit any more.
+// full reports whether another record might not fit.
 func (t *table) full() bool {
 	return len(t.bytes) > maxTable-(2*MaxText+MaxAttributes*(MaxList+1)*(MaxText+2))
 }
 
-// find returns where a user's record begins, or the free slot for it.
+// find returns the place of a user's record, or the free slot for it.
 func (t *table) find(id string) (at uint32, slot int, ok bool) {
 	mask := len(t.slots) - 1
 	for slot = int(maphash.String(t.seed, id)) & mask; ; slot = (slot + 1) & mask {
@@ -73,7 +69,7 @@ func (t *table) idAt(at uint32) []byte {
 	return t.bytes[begin : begin+int(n)]
 }
 
-// add keeps a user; false if the user is there already.
+// add adds a user. It reports false if the user exists already.
 func (t *table) add(id string, values []Value) bool {
 	_, slot, ok := t.find(id)
 	if ok {
@@ -106,7 +102,7 @@ func (t *table) grow() {
 	}
 }
 
-// get returns a user's attributes, Unknown if there is no such user.
+// get returns a user's attributes, or Unknown if there is no such user.
 func (t *table) get(id string) Attributes {
 	at, _, ok := t.find(id)
 	if !ok {
@@ -126,7 +122,7 @@ func (t *table) get(id string) Attributes {
 	return t.schema.trusted(id, true, values)
 }
 
-// pack appends a value in as few bytes as it takes; unpack reads it back.
+// pack appends a compact encoding of a value; unpack decodes it.
 func (v Value) pack(b []byte) []byte {
 	switch val := v.val.(type) {
 	case types.String:

@@ -17,23 +17,22 @@ import (
 	"salectl/spec"
 )
 
-// Value is one value of an attribute. The zero Value is that of an attribute
-// that a user does not have. Values of different types are never equal, however
-// they are written: the int 1, the double 1 and the string "1" are three values.
+// Value is a value of an attribute. The zero Value is a missing value. Values of different types are
+// never equal, whatever their notation: the int 1, the double 1 and the string "1" are three values.
 type Value struct {
 	kind Type
-	val  ref.Val // boxed once, so that evaluating a rule does not
+	val  ref.Val // boxed once, not at each evaluation
 }
 
-// The values of each type. What none of them may be is found by Schema.New.
+// Constructors of each type. Schema.New rejects invalid values.
 
-// StringOf is a text of at most MaxText bytes of UTF-8.
+// StringOf returns a text of at most MaxText bytes of UTF-8.
 func StringOf(s string) Value { return Value{String, types.String(s)} }
 
-// IntOf is a whole number.
+// IntOf returns a whole number.
 func IntOf(n int64) Value { return Value{Int, types.Int(n)} }
 
-// DoubleOf is a finite number. Minus zero becomes zero, which it equals.
+// DoubleOf returns a finite number. Minus zero becomes zero, which it equals.
 func DoubleOf(f float64) Value {
 	if f == 0 {
 		f = 0
@@ -41,13 +40,13 @@ func DoubleOf(f float64) Value {
 	return Value{Double, types.Double(f)}
 }
 
-// BoolOf is true or false.
+// BoolOf returns true or false.
 func BoolOf(b bool) Value { return Value{Bool, types.Bool(b)} }
 
-// TimestampOf is an instant from year 1 to 9999, in UTC.
+// TimestampOf returns an instant from year 1 to 9999, in UTC.
 func TimestampOf(t time.Time) Value { return Value{Timestamp, types.Timestamp{Time: t.UTC().Round(0)}} }
 
-// StringsOf is a list of at most MaxList texts, in their order.
+// StringsOf returns a list of at most MaxList texts, in their order.
 func StringsOf(list []string) Value {
 	elements := make([]ref.Val, len(list))
 	for i, s := range list {
@@ -59,10 +58,10 @@ func StringsOf(list []string) Value {
 // Present reports whether there is a value.
 func (v Value) Present() bool { return v.kind != 0 }
 
-// Type is the type of a present value.
+// Type returns the type of a present value.
 func (v Value) Type() Type { return v.kind }
 
-// String is the value as CEL writes it, or "missing".
+// String returns the value in CEL notation, or "missing".
 func (v Value) String() string {
 	if !v.Present() {
 		return "missing"
@@ -70,7 +69,7 @@ func (v Value) String() string {
 	return show(v.val)
 }
 
-// show writes a value as CEL does. A list is cut after five elements.
+// show formats a value in CEL notation. It cuts a list after five elements.
 func show(v ref.Val) string {
 	switch v := v.(type) {
 	case types.String:
@@ -110,7 +109,7 @@ func showList(list traits.Lister) string {
 	return "[" + strings.Join(all, ", ") + "]"
 }
 
-// check returns what is wrong with a present value.
+// check returns the fault of a present value, or nil.
 func (v Value) check() error {
 	switch val := v.val.(type) {
 	case types.String:
@@ -146,13 +145,12 @@ func checkText(s string) error {
 	return nil
 }
 
-// ListSeparator stands between the elements of a list that is one text.
+// ListSeparator separates the elements of a list in a text.
 const ListSeparator = "|"
 
-// ParseValue reads a value from its only text: digits for an int, true or false,
-// an instant as RFC 3339 has it with any offset, a list with ListSeparator
-// between its elements. An empty text is a missing value. Errors name the text
-// and the remedy.
+// ParseValue parses a value from its canonical text: digits for an int, true or false, an instant
+// in RFC 3339 with any offset, a list with ListSeparator between elements. An empty text is a
+// missing value. Errors name the text and the remedy.
 func ParseValue(t Type, text string) (Value, error) {
 	if text == "" {
 		return Value{}, nil
@@ -201,7 +199,7 @@ func parse(t Type, text string) (Value, error) {
 	return StringOf(text), nil
 }
 
-// quoted is a text for a message, cut to a readable length.
+// quoted returns a quoted text for a message, cut to a readable length.
 func quoted(text string) string {
 	const shown = 40
 	if len(text) <= shown {
@@ -210,9 +208,8 @@ func quoted(text string) string {
 	return strconv.Quote(strings.ToValidUTF8(text[:shown], "")) + "…"
 }
 
-// canonical appends the one encoding of a value: its type, then its content with
-// fixed widths or lengths in front. Values are equal if and only if their
-// encodings are. It is part of digests and never changes.
+// canonical appends the unique encoding of a value: its type, then its content with fixed widths or after
+// lengths. Values are equal if and only if their encodings are. It is part of digests and never changes.
 func (v Value) canonical(b []byte) []byte {
 	b = append(b, byte(v.kind))
 	switch val := v.val.(type) {
