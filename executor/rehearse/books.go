@@ -6,23 +6,23 @@ import (
 	"salectl/api"
 )
 
-// Booked is a claim as the ledger has it when all is over.
+// Booked is a claim as recorded in the ledger at the end of a rehearsal.
 type Booked struct {
 	ID, User  string
 	State     api.Outcome
 	Units     []int64
-	Payment   string   // that bought it
+	Payment   string   // payment that bought it
 	RefundDue []string // payments that bought nothing
 }
 
-// Compare holds what buyers of a sale with payment were told against the books, and adds
-// what is wrong to the report:
+// Compare compares the answers to buyers of a sale with payment with the ledger, and adds
+// violations to the report:
 //
-//   - the books have every claim that was accepted, with its user and units, and no other;
-//   - each is in the state that its buyer was told of, or that its release led to;
-//   - every payment that was told of has bought its claim or is owed back, and none both.
+//   - the ledger has every accepted claim, with its user and units, and no other;
+//   - each claim is in the state reported to its buyer, or in that after its release;
+//   - every reported payment has either bought its claim or is owed back.
 //
-// Where an answer is missing, either may be.
+// A missing answer permits either state.
 func (r *Report) Compare(books []Booked) {
 	j := r.found
 	has := make(map[string]*Booked, len(books))
@@ -43,13 +43,13 @@ func (r *Report) Compare(books []Booked) {
 	r.tell()
 }
 
-// booked holds one claim against the books.
+// booked compares one claim with the ledger.
 func (j *judge) booked(v *play, b *Booked) {
 	if b.User != v.claim.User || len(b.Units) != len(v.claim.Units) || !slices.Equal(b.Units, v.units) && v.state != api.Unknown {
 		j.violated("claim %s is %s's with the units %v, and in the ledger it is %s's with %v", b.ID, v.claim.User, v.units, b.User, b.Units)
 	}
 	want := v.state
-	if want == api.Held { // nobody paid, and its release is past
+	if want == api.Held { // unpaid, and past its release
 		want = api.Expired
 	}
 	if want != api.Unknown && b.State != want {

@@ -6,27 +6,27 @@ import (
 	"salectl/api"
 )
 
-// Call is one claim as its buyer saw it, in the order of the answers. Its times count from
-// the begin of the rehearsal.
+// Call is one claim as seen by its buyer. Calls are in the order of their answers. Times count from
+// the start of the rehearsal.
 type Call struct {
 	User     string
 	Key      string
 	Quantity int64
-	Units    int64  // that it was given
-	Outcome  string // as in Report.Outcomes
+	Units    int64  // number of units it was given
+	Outcome  string // label as in Report.Outcomes
 	Kind     Kind
 
-	Sent         time.Duration // when it was sent first
-	Began, Ended time.Duration // of the request that got the final answer
+	Sent         time.Duration // time of its first request
+	Began, Ended time.Duration // of the request with the final answer
 }
 
-// Attempt is one request that was answered, also if it was sent again after that.
+// Attempt is one answered request, even if it was repeated later.
 type Attempt struct {
-	Ended time.Duration // since the begin of the rehearsal
+	Ended time.Duration // since the start of the rehearsal
 	Took  time.Duration
 }
 
-// Calls are all claims of the rehearsal. It is long, and made anew each time.
+// Calls returns all claims of the rehearsal, in a new, large slice.
 func (r *Report) Calls() []Call {
 	calls := make([]Call, len(r.records))
 	for i := range r.records {
@@ -42,7 +42,7 @@ func (r *Report) Calls() []Call {
 	return calls
 }
 
-// Attempts are all requests that were answered, in order of their ends.
+// Attempts returns all answered requests, in order of their ends.
 func (r *Report) Attempts() []Attempt {
 	all := make([]Attempt, len(r.attempts))
 	for i, a := range r.attempts {
@@ -51,27 +51,27 @@ func (r *Report) Attempts() []Attempt {
 	return all
 }
 
-// Kind says in what way a claim was answered, in a few words that cover all outcomes.
+// Kind classifies the answers to claims. A few kinds cover all outcomes.
 type Kind int
 
-// The kinds of answers.
+// Kinds of answers.
 const (
-	Given      Kind = iota // it was accepted: it has units, or has entered a draw
-	GivenAgain             // it was accepted before, and was told so once more
-	NoneLeft               // there are no units, for good or at the moment
-	AtLimit                // the user has as many as one may have
+	Given      Kind = iota // accepted: it has units, or has entered a draw
+	GivenAgain             // a repeated request of an accepted claim
+	NoneLeft               // no units, permanently or at the moment
+	AtLimit                // the user has reached the limit
 	Refused                // for another reason
-	Undecided              // nobody knows, or it was not decided: an error to whoever asks
+	Undecided              // undecided or unknown: an error to the client
 )
 
-// Kinds are all kinds.
+// Kinds lists all kinds.
 var Kinds = []Kind{Given, GivenAgain, NoneLeft, AtLimit, Refused, Undecided}
 
 func (k Kind) String() string {
 	return [...]string{"given", "given before", "none left", "limit reached", "refused otherwise", "no decision"}[k]
 }
 
-// KindOf says of what kind an outcome is, as in Report.Outcomes.
+// KindOf returns the kind of an outcome of Report.Outcomes.
 func KindOf(outcome string) Kind {
 	o := api.Outcome(outcome)
 	switch {

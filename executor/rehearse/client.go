@@ -12,17 +12,16 @@ import (
 	"salectl/api"
 )
 
-// reply is the last answer to a claim. One that is not from this API has an outcome
-// that names its status, such as http_500; an accepted claim without its name is
-// found by the judge.
+// reply is the last answer to a claim. An answer that is not from this API has an outcome with its
+// status, such as http_500. The judge detects an accepted claim without a name.
 type reply struct {
 	status int
 	api.Claim
-	rule string // that refused it
+	rule string // name of the rule that refused it
 }
 
-// newTransport makes a connection for each worker. It takes no proxy, and goes
-// nowhere but to this machine.
+// newTransport returns a transport with a connection for each worker. It uses no proxy and connects
+// to this machine only.
 func newTransport(c Config) *http.Transport {
 	dialer := &net.Dialer{Control: onlyLoopback}
 	return &http.Transport{
@@ -33,7 +32,7 @@ func newTransport(c Config) *http.Transport {
 	}
 }
 
-// onlyLoopback sees the address that a connection is really made to.
+// onlyLoopback rejects connections to any resolved address except loopback.
 func onlyLoopback(_, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil || !to.Addr().Unmap().IsLoopback() {
@@ -42,8 +41,8 @@ func onlyLoopback(_, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// check asks for the sale once, so that a wrong URL, name or token is one clear
-// error and not a report full of refusals.
+// check queries the sale once. A wrong URL, name or token then causes one clear error, not a report
+// full of refusals.
 func check(ctx context.Context, c api.Config) error {
 	client, err := api.NewClient(c)
 	if err != nil {
@@ -61,18 +60,18 @@ func check(ctx context.Context, c api.Config) error {
 	return fmt.Errorf("rehearse: %w: %w", ErrNoAnswer, err)
 }
 
-// accepted reports whether the buyer has units.
+// accepted reports whether the claim was accepted.
 func (r *reply) accepted() bool {
 	return r.status == http.StatusOK || r.status == http.StatusCreated
 }
 
-// later says that the server asks the buyer to come back with the same key.
+// later reports whether the buyer should try again with the same key.
 func (r *reply) later() bool {
 	a := api.Answer{Outcome: r.Outcome, Status: r.status}
 	return a.Retry() == api.Again
 }
 
-// label is what the answer counts as in a report.
+// label returns the outcome under which a report counts the answer.
 func (r *reply) label() string {
 	if r.status == http.StatusOK {
 		return string(api.Replayed)

@@ -13,47 +13,44 @@ import (
 	"salectl/backends/clock"
 )
 
-// A rehearsal of a draw. The crowd of any sale enters it (Drive): each claim is an entry.
-// Then, in drive.draw:
+// A rehearsal of a draw begins like any other (Drive): each claim is an entry. Then drive.draw does this:
 //
-//  1. The sale is closed and the draw revealed, by Drawing, as an operator would.
-//  2. Buyers whose entries are ranked ask again with their keys, and those who are told
-//     entered ask again and again, as they may follow as substitutes, until the server says
-//     that all awards are made and settled. A buyer who is told held has won, and plays the
-//     story of its claim: see stories.
+//  1. Drawing closes the sale and reveals the draw, as an operator would.
+//  2. Buyers with ranked entries ask again with their keys. Those answered `entered` may follow
+//     as substitutes. They repeat this until the server reports that all awards are made and
+//     settled. A buyer answered `held` has won, and plays the story of the claim: see stories.
 //  3. All others ask, too.
-//  4. All buyers ask once more, and are to be told the same as before.
+//  4. All buyers ask once more, and must get the same answer as before.
 //
-// What buyers were told is judged in drawjudge.go, and reported in drawreport.go.
+// drawjudge.go judges the answers, and drawreport.go reports them.
 
-// Drawing is what an operator does to a draw that a crowd has entered.
+// Drawing provides an operator's actions on a draw that a crowd has entered.
 type Drawing struct {
-	// Close has the sale take no more entries, and returns once it has closed.
+	// Close stops the sale from accepting entries, and returns after it has closed.
 	Close func(context.Context) error
 
-	// Reveal publishes the order. It returns the names of the ranked claims, the first
-	// rank first. Their buyers ask before the others, since what they have won is held for
-	// seconds, and a large crowd takes longer to ask.
+	// Reveal publishes the order. It returns the names of the ranked claims in the order of their
+	// ranks. Their buyers ask before the others: awards are held for seconds only, and a large
+	// crowd takes longer to ask.
 	Reveal func(context.Context) (ranked []string, err error)
 }
 
-// entrant is a buyer's request to enter a draw, and what was told to whoever asked again
-// with its key after the draw.
+// entrant is a buyer's request to enter a draw, with the answers to its key after the draw.
 type entrant struct {
 	click
-	claim string   // the name of the entry; "": the request was refused, or nobody knows
-	doubt bool     // no answer has told yet whether it has entered
-	place int      // in the order in which buyers ask: from 0 the ranked, then inDoubt, then unranked
-	told  []record // in order of time
+	claim string   // name of the entry; "": the request was refused, or its result is unknown
+	doubt bool     // no answer has reported yet whether it has entered
+	place int      // order in which buyers ask: from 0 the ranked, then inDoubt, then unranked
+	told  []record // answers after the draw, in order of time
 }
 
-// The places of entrants that have no rank.
+// Places of entrants without a rank.
 const (
-	inDoubt  = math.MaxInt - 1 // it may turn out to have one
+	inDoubt  = math.MaxInt - 1 // its rank is still unknown
 	unranked = math.MaxInt
 )
 
-// last returns the last answer after the draw that says something of the entry.
+// last returns the last answer after the draw with the state of the entry, or nil.
 func (e *entrant) last() *record {
 	for i := len(e.told) - 1; i >= 0; i-- {
 		if !e.told[i].later() {
@@ -63,8 +60,8 @@ func (e *entrant) last() *record {
 	return nil
 }
 
-// won returns the first answer that says that the entry was awarded a unit, also of an
-// award that has come to nothing since; nil: none does.
+// won returns the first answer that reports an award of a unit, even if the award has lapsed since,
+// or nil.
 func (e *entrant) won() *record {
 	i := slices.IndexFunc(e.told, func(r record) bool { return awarded(r.Outcome) })
 	if i < 0 {
@@ -76,27 +73,27 @@ func (e *entrant) won() *record {
 // awarded reports whether an entry with this outcome was awarded a unit.
 func awarded(o api.Outcome) bool { return o == api.Sold || o == api.Held || ended(o) }
 
-// ended reports whether an entry with this outcome has lost its unit again.
+// ended reports whether an entry with this outcome has lost its unit.
 func ended(o api.Outcome) bool {
 	return o == api.Expired || o == api.Cancelled || o == api.Refunded
 }
 
-// drawn is a draw after its crowd has entered.
+// drawn is a draw after the end of its entries.
 type drawn struct {
 	*drive
 	entrants []*entrant
-	ranks    map[string]int // of claims, from 0
-	workers  []*worker      // those who ask again
+	ranks    map[string]int // by claim, from 0
+	workers  []*worker      // for repeated requests
 	status   *api.Client
 
-	reveal   time.Duration // how long it took to reveal
+	reveal   time.Duration // duration of the reveal
 	revealed clock.Now
-	sale     api.Sale // as the server said last
-	missing  bool     // not all awards were told and settled when patience was over
+	sale     api.Sale // last status from the server
+	missing  bool     // some awards were not reported and settled in time
 }
 
-// draw closes and reveals the draw that the records have entered, and lets all buyers hear
-// what came of it.
+// draw closes and reveals the draw that the records have entered, and lets all buyers ask for their
+// results.
 func (d *drive) draw(ctx context.Context, records []record) (err error) {
 	w := &drawn{drive: d, entrants: entrantsOf(records)}
 	d.drawn = w
@@ -130,7 +127,7 @@ func (d *drive) draw(ctx context.Context, records []record) (err error) {
 	return w.ask(ctx, w.entrants, nil)
 }
 
-// entrantsOf returns each request that entered or was refused once, however often it was
+// entrantsOf returns one entrant for each key that entered or was refused, however often it was
 // sent.
 func entrantsOf(records []record) (all []*entrant) {
 	byKey := map[string]*entrant{}
@@ -147,12 +144,12 @@ func entrantsOf(records []record) (all []*entrant) {
 		case r.later():
 			e.doubt = e.claim == ""
 		}
-		e.story = max(e.story, r.story) // the second of two requests with one key has none
+		e.story = max(e.story, r.story) // of two requests with one key the second has no story
 	}
 	return all
 }
 
-// order puts the ranked entries first.
+// order sorts the ranked entries first.
 func (w *drawn) order(ranked []string) {
 	w.ranks = make(map[string]int, len(ranked))
 	for i, claim := range ranked {
@@ -175,8 +172,8 @@ func (w *drawn) place(e *entrant) int {
 	return rank
 }
 
-// hear has the ranked ask until all that is to be awarded has been awarded and settled, or
-// nothing has changed for as long as a buyer's patience lasts.
+// hear repeats the requests of the ranked until all awards are made and settled, or until nothing
+// has changed for Patience.
 func (w *drawn) hear(ctx context.Context, stories *errgroup.Group, ranked []*entrant) error {
 	const look = 50 * time.Millisecond
 	waiting, told := ranked, -1
@@ -214,7 +211,7 @@ func (w *drawn) hear(ctx context.Context, stories *errgroup.Group, ranked []*ent
 	}
 }
 
-// awards returns how many entries are said to have been awarded a unit.
+// awards returns the number of entries that were reported as awarded.
 func (w *drawn) awards() (n int) {
 	for _, e := range w.entrants {
 		if e.won() != nil {
@@ -224,8 +221,7 @@ func (w *drawn) awards() (n int) {
 	return n
 }
 
-// settled reports whether all awards are made, told and over: each is sold or has come to
-// nothing, and there are as many as there may be.
+// settled reports whether all possible awards are made and reported, and each is sold or has lapsed.
 func (w *drawn) settled(told int) bool {
 	d := w.sale.Draw
 	if d == nil || !d.Complete {
@@ -235,9 +231,8 @@ func (w *drawn) settled(told int) bool {
 	return w.sale.Sold+d.Lapsed == most && int64(told) == most
 }
 
-// ask has each of the entrants ask once more with its key. Buyers who are told for the
-// first time that they have won begin their stories, which go on in the group; none begins
-// where there is no group.
+// ask repeats the request of each entrant once. Buyers who first learn of an award begin their
+// stories in the group stories. If it is nil, no story begins.
 func (w *drawn) ask(ctx context.Context, entrants []*entrant, stories *errgroup.Group) error {
 	w.next.Store(0)
 	w.start = w.Clock()
@@ -256,7 +251,7 @@ func (w *drawn) ask(ctx context.Context, entrants []*entrant, stories *errgroup.
 				}
 				before := e.won() != nil
 				e.told = append(e.told, r)
-				if e.doubt && r.ID != "" { // so it had entered
+				if e.doubt && r.ID != "" { // it had entered
 					e.claim, e.doubt = r.ID, false
 					e.place = w.place(e)
 				}
@@ -277,8 +272,8 @@ func (w *drawn) play(ctx context.Context, stories *errgroup.Group, r record) err
 	if w.Payment == nil {
 		return nil
 	}
-	r.At = r.HeldUntil.Add(-w.Payment.HoldFor) // of the award: what the claim says is the time of the entry
-	if r.Outcome == api.Expired {              // the buyer has asked too late
+	r.At = r.HeldUntil.Add(-w.Payment.HoldFor) // time of the award; the claim has the time of the entry
+	if r.Outcome == api.Expired {              // the buyer asked too late
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.plays = append(w.plays, &play{story: abandons, key: r.key, claim: r.Claim})

@@ -10,11 +10,10 @@ import (
 	"salectl/spec"
 )
 
-// How the judge follows a draw. Entries are accepted as claims are, but for their units
-// (accept). What buyers were told after the draw is held against that here, and against the
-// ledger in CompareDraw.
+// The judge of a draw. Entries are accepted like claims, but without units (accept). The answers
+// after the draw are compared with that here, and with the ledger in CompareDraw.
 
-// enter takes in an entry. A user may have one.
+// enter records an entry. A user may have one.
 func (j *judge) enter(r *record) {
 	first := j.entered[r.user]
 	if first == nil {
@@ -25,7 +24,7 @@ func (j *judge) enter(r *record) {
 	}
 }
 
-// drawn checks what buyers were told after the draw. The plays of awards are followed.
+// drawn checks the answers after the draw. The plays of awards are judged already.
 func (j *judge) drawn(w *drawn, records []record) {
 	for i := range records {
 		r := &records[i]
@@ -40,7 +39,7 @@ func (j *judge) drawn(w *drawn, records []record) {
 	j.allTold(w)
 }
 
-// follows checks what one buyer was told, answer by answer.
+// follows checks the sequence of answers to one buyer.
 func (j *judge) follows(e *entrant) {
 	key, was := j.keys[e.key], new(record)
 	was.Outcome = api.Entered
@@ -48,7 +47,7 @@ func (j *judge) follows(e *entrant) {
 		r := &e.told[i]
 		switch {
 		case r.later():
-			continue // another answer tells it
+			continue // another answer reports the state
 		case key == nil:
 			if !j.unresolved && (r.Outcome.Accepted() || ended(r.Outcome)) {
 				j.violated("%s was told %s after the draw, and never that it had entered", e.key, r.Outcome)
@@ -68,7 +67,7 @@ func (j *judge) follows(e *entrant) {
 	}
 }
 
-// toldText is what an entry was told: its outcome, and its units where it has some.
+// toldText describes an answer: its outcome, and its units if it has some.
 func toldText(r *record) string {
 	if len(r.Units) == 0 {
 		return string(r.Outcome)
@@ -76,7 +75,7 @@ func toldText(r *record) string {
 	return fmt.Sprintf("%s with units %v", r.Outcome, r.Units)
 }
 
-// mayFollow reports whether an entry that was told one thing may be told another one later.
+// mayFollow reports whether the answer r may follow the answer was to the same entry.
 func (j *judge) mayFollow(was, r *record) bool {
 	v := j.byID[r.ID]
 	switch was.Outcome {
@@ -86,11 +85,11 @@ func (j *judge) mayFollow(was, r *record) bool {
 			return true
 		case j.c.Payment == nil:
 			return r.Outcome == api.Sold && len(r.Units) == 1
-		case r.Outcome == api.Expired: // the buyer has asked too late
+		case r.Outcome == api.Expired: // the buyer asked too late
 			return v != nil && !r.ended.Wall.Before(v.claim.HeldUntil.Add(j.c.Payment.Grace))
 		}
 		return r.Outcome == api.Held && len(r.Units) == 1
-	case api.Held: // its story is over
+	case api.Held: // its story has ended
 		return v != nil && (v.state == api.Unknown || r.Outcome == v.ending() && (r.Outcome != api.Sold || slices.Equal(r.Units, v.units)))
 	case api.Sold:
 		return r.Outcome == was.Outcome && slices.Equal(r.Units, was.Units)
@@ -98,15 +97,15 @@ func (j *judge) mayFollow(was, r *record) bool {
 	return r.Outcome == was.Outcome
 }
 
-// ending is what a claim comes to that is asked nothing more.
+// ending returns the final state of a claim without further requests.
 func (v *play) ending() api.Outcome {
-	if v.state == api.Held { // nobody has paid, and its release is past
+	if v.state == api.Held { // unpaid, and past its release
 		return api.Expired
 	}
 	return v.state
 }
 
-// won takes in a unit that was sold by the draw.
+// won records a unit sold by the draw.
 func (j *judge) won(r *record) {
 	unit := r.Units[0]
 	if other := j.owners[unit]; other != nil {
@@ -116,8 +115,8 @@ func (j *judge) won(r *record) {
 	j.owners[unit] = r
 }
 
-// allTold checks that as many were told of an award as there are to be, and that no more
-// may still hope than there are ranks.
+// allTold checks that every award was reported, and that as many buyers are still waiting as there
+// are ranks left.
 func (j *judge) allTold(w *drawn) {
 	told := w.awards()
 	if w.missing {
@@ -136,7 +135,7 @@ func (j *judge) allTold(w *drawn) {
 	}
 }
 
-// were writes how many buyers something was told.
+// were formats a number of buyers as the subject of a sentence.
 func were(buyers int) string {
 	if buyers == 1 {
 		return "1 buyer was"
@@ -144,15 +143,13 @@ func were(buyers int) string {
 	return spec.Grouped(buyers) + " buyers were"
 }
 
-// CompareDraw holds what buyers of a draw were told against the books, and adds what is
-// wrong to the report:
+// CompareDraw compares the answers to buyers of a draw with the ledger, and adds violations to the
+// report:
 //
-//   - the books have every entry that was told of, with its user, and no other; and none of
-//     a user who has one already;
-//   - the books have an award for each that a buyer was told of, and for no other;
-//   - what was awarded is as Compare wants it, where it is held until it is paid;
-//   - whoever works the draw out again from the ledger finds it right, and nothing is still
-//     to be awarded.
+//   - the ledger has every reported entry, with its user, and no other, and one per user;
+//   - the ledger has an award for each one reported to a buyer, and no other;
+//   - awards that are held until they are paid satisfy Compare;
+//   - the recomputed draw in verified is correct, and no award is missing.
 func (r *Report) CompareDraw(books []Booked, verified *draw.Report) {
 	j := r.found
 	has := make(map[string]*Booked, len(books))
@@ -184,11 +181,11 @@ func (r *Report) CompareDraw(books []Booked, verified *draw.Report) {
 	r.tell()
 }
 
-// drawBooked holds one entry against the books.
+// drawBooked compares one entry with the ledger.
 func (j *judge) drawBooked(e *entrant, b *Booked) {
 	last := e.last()
 	if n := len(e.told); n > 0 && e.told[n-1].later() {
-		last = nil // it may have changed since
+		last = nil // the state may have changed since
 	}
 	switch {
 	case b == nil:
@@ -203,7 +200,7 @@ func (j *judge) drawBooked(e *entrant, b *Booked) {
 	}
 }
 
-// verified takes in what the draw is found to be that is worked out again.
+// verified checks the result of the recomputed draw.
 func (j *judge) verified(v *draw.Report, won int) {
 	for _, problem := range v.Problems {
 		j.violated("the draw: %s", problem)

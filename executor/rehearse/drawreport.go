@@ -12,31 +12,30 @@ import (
 	"salectl/spec"
 )
 
-// Draw is how the crowd entered a draw, and what came of it. All counts are of what buyers
-// were told.
+// Draw reports the entries of a draw and their results. All counts are of answers to buyers.
 type Draw struct {
 	Entries       int     `json:"entries"`
-	Users         int     `json:"users"`         // who have an entry
-	SecondEntries int     `json:"secondEntries"` // requests that were refused, as the user has an entry
-	SameAnswer    int     `json:"sameAnswer"`    // requests that were sent again, and told of the entry that they are
-	EnterSeconds  float64 `json:"enterSeconds"`  // from the first request until the last was answered
+	Users         int     `json:"users"`         // users with an entry
+	SecondEntries int     `json:"secondEntries"` // requests refused because the user has an entry
+	SameAnswer    int     `json:"sameAnswer"`    // repeated requests that were told of their own entry
+	EnterSeconds  float64 `json:"enterSeconds"`  // from the first request to the last answer
 
-	RevealSeconds float64 `json:"revealSeconds"` // to publish entries, secret and ranks
-	// From the end of the reveal until the last of the first winners, and the last of the
-	// substitutes, was told. The latter have to wait for awards that come to nothing.
+	RevealSeconds float64 `json:"revealSeconds"` // duration of publishing entries, secret and ranks
+	// Time from the end of the reveal to the last report of an award to a winner, and to a
+	// substitute. Substitutes wait for lapsed awards.
 	WinnersToldSeconds     float64 `json:"winnersToldSeconds"`
 	SubstitutesToldSeconds float64 `json:"substitutesToldSeconds,omitempty"`
 
-	Ranks       int `json:"ranks"`       // that were published
-	Winners     int `json:"winners"`     // who were awarded a unit of the stock
-	Substitutes int `json:"substitutes"` // who were awarded one that came back
-	Lapsed      int `json:"lapsed"`      // awards that came to nothing
+	Ranks       int `json:"ranks"`       // number of published ranks
+	Winners     int `json:"winners"`     // entries awarded a unit of the stock
+	Substitutes int `json:"substitutes"` // entries awarded a returned unit
+	Lapsed      int `json:"lapsed"`      // lapsed awards
 
-	// Told counts entries by what their buyers were told last: entered, they may still win.
+	// Told counts entries by their last answer. Those with `entered` may still win.
 	Told map[string]int `json:"told"`
 }
 
-// report puts together what became of the entries.
+// report summarizes the results of the entries.
 func (w *drawn) report(records []record, took time.Duration) *Draw {
 	r := &Draw{
 		EnterSeconds: round(took.Seconds()), RevealSeconds: round(w.reveal.Seconds()),
@@ -81,7 +80,7 @@ func (w *drawn) report(records []record, took time.Duration) *Draw {
 	return r
 }
 
-// retries is how often a request was sent again after the draw.
+// retries returns the number of repeated requests after the draw.
 func (w *drawn) retries() (n int) {
 	for _, one := range w.workers {
 		n += one.retries
@@ -89,7 +88,7 @@ func (w *drawn) retries() (n int) {
 	return n
 }
 
-// writeText adds the rows for people.
+// writeText adds the rows of the text report.
 func (r *Draw) writeText(rows *tabwriter.Writer) {
 	row := func(name, format string, args ...any) {
 		fmt.Fprintf(rows, "  %s\t%s\n", name, fmt.Sprintf(format, args...))

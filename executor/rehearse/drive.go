@@ -7,16 +7,15 @@ import (
 	"salectl/api"
 )
 
-// How a buyer asks again.
+// Limits of a buyer's retries.
 const (
 	maxAttempts = 10
-	maxWait     = 5 * time.Second // whatever Retry-After says
+	maxWait     = 5 * time.Second // upper limit of Retry-After
 )
 
-// Drive sends all buyers to the sale in one burst, and returns what they saw. It
-// returns an error if it could not: a Config that makes no sense, a server that
-// is elsewhere or stops answering, or the end of ctx. Broken promises are no
-// error of Drive's: Report.Verdict tells them.
+// Drive sends all buyers to the sale in one burst, and returns their observations. It returns an
+// error if it could not: an invalid Config, a server elsewhere or without answers, or the end of
+// ctx. Broken promises are no error of Drive; Report.Verdict returns them.
 func Drive(ctx context.Context, c Config) (*Report, error) {
 	c, err := c.withDefaults()
 	if err != nil {

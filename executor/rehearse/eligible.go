@@ -10,18 +10,18 @@ import (
 	"salectl/spec"
 )
 
-// Rules is what the rules of the sale did.
+// Rules reports the effect of the sale's rules.
 type Rules struct {
-	// Users is how many users of the sale lent buyers their names; 0: names were made up.
+	// Users is the number of users of the sale whose names buyers have; 0: names are made up.
 	Users int `json:"users"`
 	// Refused counts requests by the name of the rule that refused them.
 	Refused map[string]int `json:"refused"`
-	// Skipped says why the rehearsal was one without the sale's rules; empty: it was one
-	// with them. It is for whoever left them out to fill in.
+	// Skipped is the reason why the rehearsal omits the sale's rules; empty: it includes them. The
+	// caller sets it.
 	Skipped string `json:"skipped,omitempty"`
 }
 
-// ruled counts what the rules did.
+// ruled counts the refusals by rules.
 func ruled(c Config, records []record) *Rules {
 	r := &Rules{Users: min(len(c.Names), c.Users), Refused: map[string]int{}}
 	for i := range records {
@@ -32,7 +32,7 @@ func ruled(c Config, records []record) *Rules {
 	return r
 }
 
-// String says it in a line of a report.
+// String formats r as a line of a report.
 func (r *Rules) String() string {
 	if r.Skipped != "" {
 		return "left out: " + r.Skipped
@@ -50,8 +50,8 @@ func (r *Rules) String() string {
 	return fmt.Sprintf("%s; buyers have the names of %s", strings.Join(words, ", "), spec.Count(r.Users, "user"))
 }
 
-// saidBy are the rules that may have refused a claim: what they say may change while it is
-// under way. "" is that none did.
+// saidBy returns the rules that may have refused a claim, since decisions may change while it is
+// under way. "" means that none refuses it.
 func (j *judge) saidBy(r *record) []string {
 	return []string{
 		j.c.Refused(r.user, r.quantity, r.key, r.began.Wall),
@@ -59,7 +59,7 @@ func (j *judge) saidBy(r *record) []string {
 	}
 }
 
-// letIn checks that a new claim was not one that the rules refuse.
+// letIn checks that the rules do not refuse an accepted claim.
 func (j *judge) letIn(r *record) {
 	if j.c.Refused == nil {
 		return
@@ -69,7 +69,7 @@ func (j *judge) letIn(r *record) {
 	}
 }
 
-// notEligible checks that the rules refuse a claim, and by the rule that was named.
+// notEligible checks that the rule named in a refusal refuses the claim.
 func (j *judge) notEligible(r *record) {
 	if j.c.Refused == nil {
 		j.violated("%s of %s was refused by the rule %s, and there are no rules", r.key, r.user, r.rule)

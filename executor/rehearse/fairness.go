@@ -10,50 +10,48 @@ import (
 	"salectl/api"
 )
 
-// Fairness is whether claims were served in the order in which they came. A request was
-// overtaken if it was refused for want of units, and another one that was sent later and
-// asked for no less was given its units: that claim is an inversion. Requests that are under
-// way side by side may be served in either order; how much later the other one was sent says
-// how much of that there is. Of a claim that was sent again the last request counts, which
-// got the final answer.
+// Fairness reports whether claims were served in the order of arrival. A request was overtaken if
+// it was refused for lack of units, and a request sent later for no fewer units was given them: the
+// latter is an inversion. Concurrent requests may be served in either order; the difference of
+// their sending times shows the extent of an inversion. Of a repeated claim the last request
+// counts, which got the final answer.
 //
-// The two answers that say so are apart, since they do not weigh the same: whoever was told
-// sold_out is turned away for good, and whoever was told none_now may ask again.
+// The two refusals are counted separately, since they differ in weight: sold_out is final, and
+// after none_now the buyer may ask again.
 type Fairness struct {
 	SoldOut Inversions `json:"soldOut"`
 
-	// NoneNow is nil where claims are paid: there units come back, and whoever is told
-	// meanwhile that there are none now is not overtaken by those who ask later.
+	// NoneNow is nil if claims are paid. Then units return, and a later request does not overtake
+	// one answered none_now before.
 	NoneNow *Inversions `json:"noneNow,omitempty"`
 }
 
-// Inversions are those that overtook requests with one and the same answer.
+// Inversions counts the inversions of one kind of refusal.
 type Inversions struct {
-	// Inversions counts the claims that were given units although a request that was sent
-	// earlier was overtaken; Overtaken counts those requests.
+	// Inversions is the number of claims with units that overtook an earlier request. Overtaken is
+	// the number of those requests.
 	Inversions int `json:"inversions"`
 	Overtaken  int `json:"overtaken"`
-	// LargestMs is by how many milliseconds at most one of the former was sent later than
-	// one of the latter.
+	// LargestMs is the largest difference of sending times of an inversion and an overtaken
+	// request, in milliseconds.
 	LargestMs float64 `json:"largestMs"`
-	// AfterAnswer counts those of the Inversions that were sent when the overtaken one had
-	// its answer already, so that they were not even under way side by side.
+	// AfterAnswer is the number of Inversions sent after the answer to an overtaken request, so
+	// that the two were not concurrent.
 	AfterAnswer int `json:"afterAnswer"`
 }
 
-// served is a request as far as its order matters: one that was given units, or was refused
-// for want of them.
+// served is a request that was given units, or was refused for lack of units.
 type served struct {
 	sent, ended time.Duration
 	quantity    int64
 }
 
-// fairness compares the requests that were given units with those that were refused for want
-// of them. With partial, whoever was refused would have taken a single unit.
+// fairness compares requests with units with those refused for lack of units. With Partial, a
+// refused claim would have accepted a single unit.
 func fairness(c Config, records []record) (f Fairness) {
 	var given []served
 	refused := map[api.Outcome][]served{}
-	first := map[string]time.Duration{} // of requests that were sent twice, by key
+	first := map[string]time.Duration{} // of repeated requests, by key
 	for i := range records {
 		r := &records[i]
 		if sent, twice := first[r.key]; !twice || r.began.Mono < sent {
@@ -86,11 +84,10 @@ func fairness(c Config, records []record) (f Fairness) {
 	return f
 }
 
-// inversions counts which of the given requests overtook which of the refused ones. Both are
-// in the order in which they were sent.
+// inversions counts the inversions between given and refused requests. Both are in the order of sending.
 func inversions(given, refused []served) (f Inversions) {
-	// Of those that were refused: who was sent first, and answered first, among those that
-	// wanted no more than a quantity. Few quantities differ.
+	// Per quantity: the earliest sending and the earliest answer of the refused requests for it.
+	// There are few different quantities.
 	type earliest struct{ sent, ended time.Duration }
 	least := map[int64]earliest{}
 	next := 0
@@ -118,7 +115,7 @@ func inversions(given, refused []served) (f Inversions) {
 		}
 	}
 
-	// A refused claim was overtaken if the last one given for as many units or more came later.
+	// A refused claim was overtaken if the last claim given as many units or more was sent later.
 	last := map[int64]time.Duration{}
 	for _, g := range given {
 		last[g.quantity] = g.sent

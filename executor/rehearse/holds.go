@@ -11,40 +11,39 @@ import (
 	"salectl/spec"
 )
 
-// How the judge follows claims that are held. All times that it compares are of this
-// machine: the server's own, in its answers, and those of the buyers' requests. A
-// request may have been decided at any time between its sending and its answer, and
-// where the release of a hold is between the two, either answer is right.
+// The judge of held claims. All times that it compares are of this machine: the server's times in its
+// answers, and those of the buyers' requests. The server decides a request at any time between its
+// sending and its answer. If the release of a hold lies between the two, either answer is correct.
 
-// slack is how much later than the time of a commit a request may have been sent that is
-// in it: a commit has the time at which it was begun.
+// slack is the tolerance for requests sent after the time of their commit: a commit has the time of
+// its start.
 const slack = 50 * time.Millisecond
 
-// stands is where a claim stands by what its buyer was told.
+// stands is the state of a claim, as reported to its buyer.
 type stands struct {
-	state   api.Outcome // Held, Sold, Expired, Cancelled, Refunded; Unknown: an answer is missing
-	release time.Time   // of the hold
-	paid    string      // the payment that bought the claim
-	owed    []string    // payments that are owed back
-	open    []string    // payments that nobody knows about
+	state   api.Outcome // Held, Sold, Expired, Cancelled, Refunded; Unknown after a missing answer
+	release time.Time   // time of the release of the hold
+	paid    string      // payment that bought the claim
+	owed    []string    // payments owed back
+	open    []string    // payments with unknown result
 	late    bool        // it was bought, or may have been, after its release
-	since   time.Time   // of such a claim: it certainly has its units from then on
-	units   []int64     // it has them now, or had them last
+	since   time.Time   // of a late claim: time from which it certainly has its units
+	units   []int64     // its current or last units
 	has     []possession
 }
 
-// possession is a time for which units certainly were a claim's.
+// possession is a period in which units certainly belonged to a claim.
 type possession struct {
 	*play
 	units    []int64
-	from, to time.Time // to is zero if it has no end
+	from, to time.Time // to is zero if the period has no end
 }
 
 func (p possession) holds(t time.Time) bool {
 	return !t.Before(p.from) && (p.to.IsZero() || t.Before(p.to))
 }
 
-// follow goes through all that was asked of a claim, and checks each answer.
+// follow checks the answers to all requests about a claim, in order.
 func (j *judge) follow(v *play) {
 	v.stands = stands{state: api.Held, release: v.claim.HeldUntil.Add(j.c.Payment.Grace), units: v.claim.Units}
 	first := possession{play: v, units: v.claim.Units, from: v.claim.At}
@@ -77,14 +76,14 @@ func (j *judge) follow(v *play) {
 		first.to = v.release
 	}
 	if v.state == api.Unknown {
-		first.to = first.from // perhaps it was given up at once
+		first.to = first.from // it may have been cancelled at once
 	}
 	v.has = append(v.has, first)
 }
 
-// answered checks one answer, and takes over what it says.
+// answered checks one answer and updates the state.
 func (j *judge) answered(v *play, s *step) {
-	over := !s.ended.Wall.Before(v.release) // the hold may have been over
+	over := !s.ended.Wall.Before(v.release) // the hold may have ended
 	switch {
 	case s.outcome == api.Expired && v.state == api.Held:
 		if !over {
@@ -113,7 +112,7 @@ func (j *judge) answered(v *play, s *step) {
 func (j *judge) confirmed(v *play, s *step, over bool) {
 	switch {
 	case s.outcome == api.Sold && (v.state == api.Held || j.mayResell(v, s)):
-		late := !s.began.Wall.Before(v.release.Add(slack)) // the hold was over
+		late := !s.began.Wall.Before(v.release.Add(slack)) // the hold had ended
 		same := slices.Equal(s.claim.Units, v.units)
 		if late && j.c.Payment.Late == spec.LateRefuse {
 			j.violated("claim %s of %s was to be released at %s, and is sold for a payment of %s", v.claim.ID, v.key, clockText(v.release), clockText(s.began.Wall))
@@ -132,12 +131,12 @@ func (j *judge) confirmed(v *play, s *step, over bool) {
 	}
 }
 
-// mayResell reports whether a late payment may buy a claim after all.
+// mayResell reports whether a late payment may still buy a claim.
 func (j *judge) mayResell(v *play, s *step) bool {
 	return v.state == api.Expired && j.c.Payment.Late == spec.LateResell && !slices.Contains(v.owed, s.payment)
 }
 
-// owes notes a payment that bought nothing, which the answer must say.
+// owes records a payment that bought nothing, which the answer must report.
 func (j *judge) owes(v *play, s *step) {
 	switch {
 	case s.payment == "":
@@ -155,11 +154,10 @@ func (j *judge) wrong(v *play, s *step) {
 	}
 	j.violated("claim %s of %s is %s (paid by %q), and to %s %s the answer is %d %s%s",
 		v.claim.ID, v.key, v.state, v.paid, s.how, s.payment, s.status, s.outcome, refund)
-	v.state = api.Unknown // one violation is enough
+	v.state = api.Unknown // report one violation only
 }
 
-// hold takes in a claim that was accepted. One that nobody plays a story with lies until
-// its release.
+// hold records an accepted claim. A claim without a story stays held until its release.
 func (j *judge) hold(r *record) {
 	if r.status == http.StatusCreated && r.Outcome != api.Held {
 		j.violated("%s was given claim %s as %s, and claims are held until they are paid", r.key, r.ID, r.Outcome)
@@ -172,8 +170,8 @@ func (j *judge) hold(r *record) {
 	}
 }
 
-// sameUnits reports whether two answers to one request name the same units. A claim that was
-// paid too late may have others since.
+// sameUnits reports whether two answers to one request name the same units. A claim that was paid
+// late may have other units since.
 func (j *judge) sameUnits(a, b *record) bool {
 	if slices.Equal(a.Units, b.Units) {
 		return true
@@ -182,8 +180,8 @@ func (j *judge) sameUnits(a, b *record) bool {
 	return v != nil && v.late && (slices.Equal(a.Units, v.units) || slices.Equal(b.Units, v.units))
 }
 
-// hasEnded reports whether a claim that was accepted may have come to the end that a later
-// answer to its request tells of.
+// hasEnded reports whether an accepted claim may have ended in the state that a later answer to its
+// request reports.
 func (j *judge) hasEnded(first, r *record) bool {
 	v := j.byID[first.ID]
 	if v == nil {
@@ -203,8 +201,8 @@ func (j *judge) hasEnded(first, r *record) bool {
 	return false
 }
 
-// tooEarly checks that all may have been sold when somebody was told so. Units come back
-// by refunds, so that later is another matter.
+// tooEarly checks that all units may have been sold when a buyer was answered sold_out. Refunds return
+// units, so that later claims may be accepted again.
 func (j *judge) tooEarly(r *record) {
 	if j.c.Payment == nil || j.unresolved {
 		return
@@ -214,8 +212,8 @@ func (j *judge) tooEarly(r *record) {
 	}
 }
 
-// held checks what all claims together had: no unit was in two of them at once, and no
-// user had more than the limit at any time.
+// held checks all possessions together: no unit belonged to two claims at once, and no user had
+// more than the limit at any time.
 func (j *judge) held() {
 	units, users := map[int64][]possession{}, map[string][]possession{}
 	for _, v := range j.plays {
@@ -265,8 +263,7 @@ func (j *judge) limit(user string, all []possession) {
 	}
 }
 
-// soldBy counts the units that may have been sold by a time: for each, somebody had begun
-// to pay.
+// soldBy counts the units that may have been sold by a time: those with a payment begun by then.
 func (j *judge) soldBy(t time.Time) int64 {
 	if j.payAt == nil {
 		j.payAt = j.firstPaid()
@@ -275,7 +272,7 @@ func (j *judge) soldBy(t time.Time) int64 {
 	return int64(n)
 }
 
-// firstPaid returns when somebody first began to pay for each unit, in order of time.
+// firstPaid returns, in order, the time of the first payment begun for each unit.
 func (j *judge) firstPaid() []time.Time {
 	first := map[int64]time.Time{}
 	for _, v := range j.plays {
@@ -305,5 +302,5 @@ func end(t time.Time) string {
 	return clockText(t)
 }
 
-// clockText is a time of a rehearsal, of which only what differs within it is told.
+// clockText formats a time of day in UTC with microseconds.
 func clockText(t time.Time) string { return t.UTC().Format("15:04:05.000000") }

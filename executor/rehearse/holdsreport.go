@@ -12,36 +12,35 @@ import (
 	"salectl/spec"
 )
 
-// Payment is what became of the claims that were held, each counted once under held,
-// and of their payments.
+// Payment reports the results of held claims, each counted once under Held, and of their payments.
 type Payment struct {
-	// Terms are those of the rehearsal, Declared those of the sale, for whoever knows them
-	// to fill in: nil, they are the same.
+	// Terms are those of the rehearsal. Declared are those of the sale; nil means the same. The
+	// caller sets Declared.
 	Terms    Terms  `json:"terms"`
 	Declared *Terms `json:"declared,omitempty"`
 
-	Held       int `json:"held"`       // claims
-	Paid       int `json:"paid"`       // in time; those that were refunded since are among them
+	Held       int `json:"held"`       // number of claims
+	Paid       int `json:"paid"`       // paid in time, including those refunded since
 	Abandoned  int `json:"abandoned"`  // never paid
-	Cancelled  int `json:"cancelled"`  // given up before they were paid
-	PaidLate   int `json:"paidLate"`   // after the release, or so near to it that either may be
-	Unresolved int `json:"unresolved"` // nobody knows
+	Cancelled  int `json:"cancelled"`  // cancelled before payment
+	PaidLate   int `json:"paidLate"`   // paid after the release, or so near to it that either is possible
+	Unresolved int `json:"unresolved"` // result unknown
 
-	LateSold      int `json:"lateSold"`      // of those paid late: sold after all
-	LateRefundDue int `json:"lateRefundDue"` // of those paid late: the payment is owed back
-	Extended      int `json:"extended"`      // claims that got a later deadline
-	Disputed      int `json:"disputed"`      // claims that a second payment came for
+	LateSold      int `json:"lateSold"`      // of PaidLate: sold nevertheless
+	LateRefundDue int `json:"lateRefundDue"` // of PaidLate: the payment is owed back
+	Extended      int `json:"extended"`      // claims with an extended deadline
+	Disputed      int `json:"disputed"`      // claims with a second payment
 	Refunded      int `json:"refunded"`      // by an operator
-	RefundsDue    int `json:"refundsDue"`    // payments that bought nothing, all of them
+	RefundsDue    int `json:"refundsDue"`    // payments that bought nothing
 
-	Released  int64 `json:"released"`  // units that came back, each as often as it did
-	SoldAgain int64 `json:"soldAgain"` // and were given to somebody else
+	Released  int64 `json:"released"`  // returned units, each as often as it returned
+	SoldAgain int64 `json:"soldAgain"` // of Released: given to another buyer
 
-	// HoldTimes is how long units lay in holds, for whoever can read the ledger to fill in.
+	// HoldTimes reports how long units were held. A caller that can read the ledger sets it.
 	HoldTimes *audit.HoldTimes `json:"holdTimes,omitempty"`
 }
 
-// Terms are how claims are paid.
+// Terms are the terms of payment.
 type Terms struct {
 	HoldForMs  int64     `json:"holdForMs"`
 	GraceMs    int64     `json:"graceMs"`
@@ -63,14 +62,13 @@ func (t Terms) String() string {
 	return s + fmt.Sprintf(", late payments: %s", t.Late)
 }
 
-// leftOver checks that no unit stayed in a hold, and that those who came for the units
-// that came back have them.
+// leftOver checks that no unit stayed held, and that the buyers of returned units got them.
 func (j *judge) leftOver(records []record, left leftOver) {
 	if left.stuck > 0 {
 		j.violated("%s held although every hold is over", are(left.stuck))
 	}
 	if j.unresolved {
-		return // nobody knows how many there were
+		return // the number of returned units is unknown
 	}
 	came := make(map[string]bool, len(left.came))
 	for _, k := range left.came {
@@ -90,7 +88,7 @@ func are(units int64) string {
 	return spec.Grouped(units) + " units are"
 }
 
-// paid counts what became of the claims.
+// paid counts the results of claims.
 func paid(c Config, j *judge) *Payment {
 	p := &Payment{Terms: NewTerms(*c.Payment), Held: len(j.plays), Released: j.reused + int64(len(j.free)), SoldAgain: j.reused}
 	for _, v := range j.plays {
@@ -129,7 +127,7 @@ func paid(c Config, j *judge) *Payment {
 	return p
 }
 
-// writeText adds the rows for people.
+// writeText adds the rows of the text report.
 func (p *Payment) writeText(rows *tabwriter.Writer) {
 	row := func(name, format string, args ...any) {
 		fmt.Fprintf(rows, "  %s\t%s\n", name, fmt.Sprintf(format, args...))

@@ -5,39 +5,38 @@ import (
 	"time"
 )
 
-// judge holds all answers of a rehearsal against what every buyer was promised.
-// It knows only what buyers know: where an answer stayed unknown, it gives the
-// server the benefit of the doubt.
+// judge compares all answers of a rehearsal with the promises to buyers. It has a buyer's knowledge
+// only: if an answer is missing, it assumes in favor of the server.
 type judge struct {
 	c          Config
 	violations []string
 
-	// unresolved says that some claim may have been accepted unseen.
+	// unresolved reports that a claim may have been accepted without an answer.
 	unresolved bool
 
-	owners  map[int64]*record   // who was sold a unit, first
-	claims  map[string]*record  // who was given a claim, first
-	keys    map[string]*accepts // by key, which names its user too
+	owners  map[int64]*record   // first claim that was sold a unit, by unit
+	claims  map[string]*record  // first answer with a claim, by its name
+	keys    map[string]*accepts // by key, which implies its user
 	units   map[string]int64    // by user, of distinct claims
-	soldOut *record             // one who was told so
-	money   int64               // that buyers were told of, in minor units
+	soldOut *record             // a request answered sold_out
+	money   int64               // amount reported to buyers, in minor units
 
 	// Of a draw.
-	entered  map[string]*record // the first entry, by user
-	entrants []*entrant         // by key
+	entered  map[string]*record // first entry, by user
+	entrants []*entrant         // ordered by key
 
-	// Of claims that were held.
+	// Of held claims.
 	plays  []*play
 	byID   map[string]*play
-	payAt  []time.Time // when somebody first began to pay for each unit, in order; nil: not known yet
-	free   []int64     // units that came back and that nobody has
-	reused int64       // how often a unit that came back was given to somebody else
+	payAt  []time.Time // times of the first payment for each unit, in order; nil: not computed yet
+	free   []int64     // returned units without owner
+	reused int64       // number of times that a returned unit was given to another buyer
 }
 
 // accepts are the accepted answers of one key.
 type accepts struct {
-	first *record // by the time of its arrival
-	new   int     // how many of them were 201
+	first *record // by time of arrival
+	new   int     // number of answers with status 201
 }
 
 func (j *judge) violated(format string, args ...any) {

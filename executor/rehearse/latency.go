@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// latencies are how long requests took, the quickest first.
+// latencies are durations of requests in ascending order.
 type latencies []time.Duration
 
-// at returns the least that so many of a hundred took no longer than; 0 of none.
+// at returns a percentile by nearest rank: the least duration that percent of all do not exceed, or
+// 0 if there are none.
 func (l latencies) at(percent float64) time.Duration {
 	if len(l) == 0 {
 		return 0
 	}
-	// 99.9 % of 1,000 are 999, and not the 1,000 that rounding up what is a little above
-	// 999 in floating point would make of it.
+	// 99.9 % of 1,000 is 999. In floating point it is slightly more, and would round up to 1,000.
 	rank := math.Ceil(percent*float64(len(l))/100 - 1e-9)
 	return l[min(max(int(rank), 1), len(l))-1]
 }
 
-// ms is at in milliseconds, to the microsecond.
+// ms returns at in milliseconds, rounded to microseconds.
 func (l latencies) ms(percent float64) float64 {
 	return float64(l.at(percent).Round(time.Microsecond).Microseconds()) / 1000
 }
@@ -36,7 +36,7 @@ func (l latencies) mean() time.Duration {
 	return sum / time.Duration(len(l))
 }
 
-// round cuts off the digits that no measurement has.
+// round rounds to three decimal places.
 func round(f float64) float64 { return math.Round(f*1000) / 1000 }
 
 func ms(f float64) string {

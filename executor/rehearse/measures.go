@@ -7,7 +7,7 @@ import (
 	"salectl/report/threshold"
 )
 
-// Measures are what thresholds of a rehearsal may name.
+// Measures are the metrics that thresholds of a rehearsal may name.
 var Measures = threshold.Metrics{Latency: true, All: measures()}
 
 func measures() []threshold.Metric {
@@ -38,7 +38,7 @@ func measures() []threshold.Metric {
 	return all
 }
 
-// Values are what the rehearsal has measured. Stock is the sale's.
+// Values returns the measured values. stock is the sale's.
 func (r *Report) Values(stock int64) threshold.Values {
 	of := map[string]float64{
 		"stock":    float64(stock),
@@ -50,7 +50,7 @@ func (r *Report) Values(stock int64) threshold.Values {
 		switch KindOf(outcome) {
 		case Given:
 			of["given"] += float64(n)
-			continue // its name is that of units elsewhere
+			continue // the metric with its name counts units
 		case NoneLeft, AtLimit, Refused:
 			of["refused"] += float64(n)
 		case Undecided:

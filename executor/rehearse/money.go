@@ -2,7 +2,7 @@ package rehearse
 
 import "fmt"
 
-// worth counts what a new claim of a red packet is worth.
+// worth checks and adds up the amounts of a new claim of a red packet.
 func (j *judge) worth(r *record) {
 	p := j.c.RedPacket
 	if p == nil {
@@ -21,7 +21,7 @@ func (j *judge) worth(r *record) {
 	}
 }
 
-// worth writes what buyers were told that a claim is worth, if they were.
+// worth formats the amounts reported for a claim, or returns "".
 func worth(r *record) string {
 	if len(r.Amounts) == 0 {
 		return ""

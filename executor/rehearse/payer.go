@@ -17,22 +17,22 @@ import (
 	"salectl/spec"
 )
 
-// story is what a buyer does with a claim that is held.
+// story is the behavior of a buyer with a held claim.
 type story int
 
 const (
-	onlyClaims story = iota // it is another request's to pay
+	onlyClaims story = iota // another request pays
 	pays
-	paysTwice // two confirms of one payment, in a race
+	paysTwice // two concurrent confirms of one payment
 	abandons
 	cancels
-	extends  // and pays when the first deadline is past
+	extends  // extends the hold, and pays after the first deadline
 	paysLate // after the release
-	disputes // pays, and pays again under another reference
+	disputes // pays, and pays again with another reference
 	returns  // pays, and an operator refunds it
 )
 
-// The mix of payers, in thousandths. Whoever is left over pays at once.
+// Mix of stories, in thousandths. The remaining buyers pay at once.
 var stories = []struct {
 	story story
 	share int
@@ -40,7 +40,7 @@ var stories = []struct {
 	{paysTwice, 80}, {abandons, 100}, {cancels, 80}, {extends, 60}, {paysLate, 80}, {disputes, 50}, {returns, 50},
 }
 
-// drawStory returns what a buyer is going to do.
+// drawStory returns a random story.
 func drawStory(c Config, random *rand.Rand) story {
 	if c.Payment == nil {
 		return onlyClaims
@@ -57,14 +57,13 @@ func drawStory(c Config, random *rand.Rand) story {
 	return pays
 }
 
-// The terms of a rehearsal are at most these, so that it takes seconds and not as long as
-// buyers may.
+// Upper limits of a rehearsal's terms, so that it takes seconds and not as long as buyers may.
 const (
 	longestHold  = 2 * time.Second
 	longestGrace = 500 * time.Millisecond
 )
 
-// Shortened returns the terms under which a sale with these is rehearsed.
+// Shortened returns the terms for the rehearsal of a sale with terms p.
 func Shortened(p spec.Payment) spec.Payment {
 	p.HoldFor = min(p.HoldFor, longestHold)
 	p.Grace = min(p.Grace, longestGrace)
@@ -72,27 +71,26 @@ func Shortened(p spec.Payment) spec.Payment {
 	return p
 }
 
-// step is one thing that was asked of a claim, with its final answer. Its times are from
-// before the first request to after the last answer.
+// step is one request about a claim with its final answer. Its times are before the first attempt
+// and after the last answer.
 type step struct {
 	how     api.How
 	payment string
 
 	status       int
 	outcome      api.Outcome
-	claim        api.Claim // where it was done
+	claim        api.Claim // of a successful step
 	refundDue    bool
 	began, ended clock.Now
 }
 
-// later says that nobody knows what became of it.
+// later reports whether the result is unknown.
 func (s *step) later() bool {
 	a := api.Answer{Outcome: s.outcome, Status: s.status}
 	return a.Retry() == api.Again
 }
 
-// play is what became of a claim that was held: what its buyer was told first, what was
-// asked of it since, and what the judge makes of that.
+// play is the course of a held claim: its first answer, the requests about it, and the judge's state.
 type play struct {
 	story story
 	key   string
@@ -102,7 +100,7 @@ type play struct {
 	stands
 }
 
-// payers are those of a rehearsal who settle claims, and the operator.
+// payers are the clients of a rehearsal that settle claims: the buyers' and the operator's.
 type payers struct {
 	*drive
 	buyers, operator *api.Client
@@ -129,8 +127,8 @@ func newPayers(d *drive) (*payers, error) {
 	return p, err
 }
 
-// perform plays the story of a claim to its end. What is to be waited for goes on in the
-// group, so that the worker can let the next buyer in.
+// perform plays the story of a claim to its end. Delayed steps run in the group, so that the worker
+// can continue with the next buyer.
 func (p *payers) perform(ctx context.Context, g *errgroup.Group, r record) error {
 	if p == nil || r.story == onlyClaims || r.Outcome != api.Held {
 		return nil
@@ -165,7 +163,7 @@ func (p *payers) perform(ctx context.Context, g *errgroup.Group, r record) error
 	return p.settle(ctx, v, api.Confirm, first)
 }
 
-// each takes steps one after another.
+// each makes steps one after another.
 func (p *payers) each(ctx context.Context, v *play, steps []step) error {
 	for _, s := range steps {
 		if err := p.settle(ctx, v, s.how, s.payment); err != nil {
@@ -175,7 +173,7 @@ func (p *payers) each(ctx context.Context, v *play, steps []step) error {
 	return nil
 }
 
-// race confirms one payment twice at once.
+// race confirms one payment twice concurrently.
 func (p *payers) race(ctx context.Context, v *play, payment string) error {
 	var done [2]step
 	g, ctx := errgroup.WithContext(ctx)
@@ -229,7 +227,7 @@ func (p *payers) ask(ctx context.Context, v *play, how api.How, payment string) 
 	return s, nil
 }
 
-// waitFor waits for a time of the wall clock.
+// waitFor waits until a time of the wall clock.
 func (d *drive) waitFor(ctx context.Context, at time.Time) error {
 	for {
 		left := at.Sub(d.Clock().Wall)
@@ -242,7 +240,7 @@ func (d *drive) waitFor(ctx context.Context, at time.Time) error {
 	}
 }
 
-// lastRelease is when no claim is held any more.
+// lastRelease returns the time after which no claim is held.
 func (d *drive) lastRelease() (last time.Time) {
 	for _, v := range d.plays {
 		until := v.claim.HeldUntil
@@ -258,14 +256,14 @@ func (d *drive) lastRelease() (last time.Time) {
 	return last
 }
 
-// leftOver is what became of the units that came back.
+// leftOver is the result of selling returned units.
 type leftOver struct {
-	stuck int64 // units that were held when every hold was over
+	stuck int64 // number of units still held after every hold has ended
 	came  []click
 }
 
-// sellAgain waits until every hold is over. Then somebody comes for each unit that came
-// back and that nobody has, and pays: it must be for sale again.
+// sellAgain waits until every hold has ended. Then a new buyer claims and pays each returned unit
+// without owner: it must be for sale again.
 func (d *drive) sellAgain(ctx context.Context, workers []*worker) (left leftOver, err error) {
 	if left.stuck, err = d.released(ctx); err != nil {
 		return left, err
@@ -281,8 +279,8 @@ func (d *drive) sellAgain(ctx context.Context, workers []*worker) (left leftOver
 	return left, d.burst(ctx, workers[:min(len(workers), len(d.visits))])
 }
 
-// released waits until every hold is over, and returns how many units the server says are
-// held all the same.
+// released waits until every hold has ended, and returns the number of units that the server still
+// reports as held.
 func (d *drive) released(ctx context.Context) (held int64, err error) {
 	if err := d.waitFor(ctx, d.lastRelease()); err != nil {
 		return 0, err

@@ -8,39 +8,38 @@ import (
 	"salectl/api"
 )
 
-// click is one claim that a buyer means to make.
+// click is one planned claim of a buyer.
 type click struct {
 	user     string
 	key      string
 	quantity int64
-	story    story // of the claim, if it is held
+	story    story // of the claim if it is held
 }
 
-// visit is what one worker sends for one buyer, each click after the answer to
-// the last. Two visits of one buyer meet in the server.
+// visit is a sequence of claims that one worker sends for one buyer, each after the answer to the
+// previous one. Two visits of one buyer run concurrently.
 type visit []click
 
-// The mix of buyers, in thousandths. Whoever is left over claims once.
+// Mix of buyers, in thousandths. The remaining buyers claim once.
 const (
-	sameKeyAtOnce   = 50 // a double click: two requests with one key, in a race
-	sameKeyAfter    = 50 // a client that asks again though it has its answer
+	sameKeyAtOnce   = 50 // a double click: two concurrent requests with one key
+	sameKeyAfter    = 50 // a client that repeats a request despite its answer
 	otherKeyAtOnce  = 50 // two windows
-	otherKeyAfter   = 50 // comes back for more
-	beyondLimit     = 20 // asks for one more than the limit
+	otherKeyAfter   = 50 // claims again after the answer
+	beyondLimit     = 20 // claims one more than the limit
 	moreThanOneUnit = 500
 )
 
-// planned are the visits that a seed stands for, in the order in which workers
-// take them. The same config gives the same plan; only the answers differ, for
-// they depend on who is faster.
+// planned returns the visits for a seed, in the order in which workers take them. Equal configs
+// give equal plans. Only the answers differ, since they depend on timing.
 func planned(c Config) []visit {
 	random := rand.New(rand.NewPCG(c.Seed, 0))
 	buyers := make([][]visit, c.Users)
 	for i := range buyers {
 		buyers[i] = buyer(c, random, i)
 	}
-	// Buyers are mixed, but what one does at once stays side by side, or the
-	// first visit would have its answer long before the second begins.
+	// Buyers are shuffled, but the visits of one buyer stay adjacent. Otherwise the first would
+	// have its answer long before the second begins.
 	random.Shuffle(len(buyers), func(i, j int) { buyers[i], buyers[j] = buyers[j], buyers[i] })
 	return slices.Concat(buyers...)
 }
@@ -78,12 +77,12 @@ func buyer(c Config, random *rand.Rand, number int) []visit {
 	}
 }
 
-// Name is the made-up name of a buyer, by its number from 0. Keys begin with it, whatever
-// the buyer is called.
+// Name returns the made-up name of a buyer, by its number from 0. Keys begin with it even if the
+// buyer has another name.
 func Name(number int) string { return fmt.Sprintf("buyer-%06d", number) }
 
-// quantity is 1 for half of the buyers, so that a stock can sell to the last
-// unit, and up to the limit for the others.
+// quantity returns 1 for half of the buyers, so that a stock can sell to the last unit, and up to
+// the limit for the others.
 func quantity(c Config, random *rand.Rand) int64 {
 	most := min(c.PerUserLimit, c.Stock, api.MaxQuantity)
 	if most <= 1 || random.IntN(1000) >= moreThanOneUnit {
@@ -92,8 +91,8 @@ func quantity(c Config, random *rand.Rand) int64 {
 	return 1 + random.Int64N(most)
 }
 
-// DefaultUsers is how many buyers come to a sale of that stock: 20 for each
-// unit, at least 1,000, at most 100,000.
+// DefaultUsers returns the default number of buyers for a stock: 20 per unit, at least 1,000, at
+// most 100,000.
 func DefaultUsers(stock int64) int {
 	const each, least, most = 20, 1_000, 100_000
 	if stock >= most/each {

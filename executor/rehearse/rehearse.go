@@ -1,12 +1,10 @@
-// Package rehearse sends a crowd of simulated buyers to a server and reports
-// what they saw.
+// Package rehearse sends a crowd of simulated buyers to a server and reports the answers.
 //
-// It is a buyer and no more: it knows a sale by its HTTP answers alone, and
-// judges them by what a buyer could complain of (judge.go). Where claims are held
-// until they are paid, it pays some and not others (payer.go), and follows each hold by
-// what its buyer was told (holds.go). Of a draw it hears what came of its entries
-// (draw.go). What the ledger says is for an audit to find out;
-// Report.Compare and Report.CompareDraw take it claim by claim. The load only ever goes to this machine.
+// It uses a sale through its HTTP API alone, and judges the answers by the promises to buyers
+// (judge.go). If claims are held until they are paid, it pays some and not others (payer.go), and
+// checks each hold by the answers to its buyer (holds.go). After a draw it asks for the results of
+// the entries (draw.go). It does not read the ledger: an audit does, and Report.Compare and
+// Report.CompareDraw receive its claims. The load goes to this machine only.
 package rehearse
 
 import (
@@ -23,80 +21,74 @@ import (
 	"salectl/spec"
 )
 
-// Config says who comes to which sale. URL, Sale, Users, PerUserLimit and Stock
-// are required.
+// Config configures a rehearsal. URL, Sale, Users, PerUserLimit and Stock are required.
 type Config struct {
-	// URL is where the server listens, like http://127.0.0.1:8080. It must be
-	// on this machine.
+	// URL is the server's base URL, such as http://127.0.0.1:8080. It must be on this machine.
 	URL  string
 	Sale string
 
-	// Token is sent as a bearer token, if the server asks for one.
+	// Token is the bearer token, if the server requires one.
 	Token string
 
 	// Users is the number of buyers; DefaultUsers suggests one.
 	Users int
 
-	// Concurrency is how many of them are in the shop at once, each on a
-	// keep-alive connection. Zero: DefaultConcurrency.
+	// Concurrency is the number of concurrent buyers, each on a keep-alive connection. Zero means
+	// DefaultConcurrency.
 	Concurrency int
 
-	// Seed decides who clicks what, and how often. Which of them are lucky
-	// depends on the race.
+	// Seed determines the planned claims. The results depend on timing.
 	Seed uint64
 
-	// PerUserLimit and Stock are the sale's. Buyers choose their quantities by
-	// them, and are judged by them.
+	// PerUserLimit and Stock are the sale's. They determine the buyers' quantities and the judgment.
 	PerUserLimit int64
 	Stock        int64
 
-	// Partial says that a claim for more than there is gets what there is.
+	// Partial reports that a claim for more units than are left gets those left.
 	Partial bool
 
-	// Names are users of the sale, whose names buyers take in this order, and again from the
-	// first when there are more buyers. Empty: buyers have the names that Name makes up.
+	// Names are users of the sale. Buyers take these names in order, and repeatedly if there are
+	// more buyers. If empty, buyers have names made by Name.
 	Names []string
 
-	// Refused is what the rules of the sale say to a claim at a time: the name of the rule
-	// that refuses it, or "". Nil: the sale has no rules. With Payment too, nobody comes for
-	// units that came back, since who may have them may have as many as the limit allows.
+	// Refused returns the name of the sale's rule that refuses a claim at a time, or "". Nil means
+	// that the sale has no rules. With Payment, returned units are not sold again, since those who
+	// may claim may have reached their limit.
 	Refused func(user string, quantity int64, key string, at time.Time) (rule string)
 
-	// RedPacket is what the units are worth, nil if they are no packets of
-	// money. Buyers are told their amounts, and add them up.
+	// RedPacket is the distribution of amounts, or nil if units are not packets of money. Buyers
+	// add up their amounts.
 	RedPacket *spec.RedPacket
 
-	// Payment is how claims are paid, nil if they are sold at once. Buyers then pay, or
-	// do not: see stories.
+	// Payment is the terms of payment, or nil if claims are sold at once. Buyers then follow stories.
 	Payment *spec.Payment
 
-	// Draw is how the sale is closed and drawn once the crowd has entered, nil if it is no
-	// draw. PerUserLimit is 1 then.
+	// Draw closes and reveals the draw after the crowd has entered. Nil means that the sale is not
+	// a draw. With Draw, PerUserLimit is 1.
 	Draw *Drawing
 
-	// Admin is the server's admin address, where sold claims are refunded; on this
+	// Admin is the server's admin address, where sold claims are refunded. It must be on this
 	// machine. Required with Payment.
 	Admin string
 
-	// Timeout is how long a buyer waits for one answer before the request is
-	// sent again. Zero: DefaultTimeout.
+	// Timeout is how long a buyer waits for an answer before repeating the request. Zero means
+	// DefaultTimeout.
 	Timeout time.Duration
 
-	// Patience is how long after the start buyers still ask again when they are
-	// told to come back later. Zero: DefaultPatience.
+	// Patience is how long after the start buyers repeat requests when told to retry later. Zero
+	// means DefaultPatience.
 	Patience time.Duration
 
-	// Progress, if set, hears how many requests of how many have their final
-	// answer: about a hundred times, one call at a time, the last with done
-	// equal to total.
+	// Progress, if not nil, is called with the number of requests with a final answer: about a
+	// hundred times, never concurrently, and last with done equal to total.
 	Progress func(done, total int)
 
-	// Clock and Sleep are the time. Zero: the host's.
+	// Clock and Sleep provide the time. Nil means the host's.
 	Clock clock.Clock
 	Sleep func(context.Context, time.Duration) error
 }
 
-// What a Config gets that does not say.
+// Defaults of a Config.
 const (
 	DefaultConcurrency = 200
 	DefaultTimeout     = 15 * time.Second
@@ -105,13 +97,13 @@ const (
 
 // Errors that Drive wraps.
 var (
-	// ErrElsewhere says that the URL is not on this machine.
+	// ErrElsewhere reports that the URL is not on this machine.
 	ErrElsewhere = errors.New("a rehearsal drives a server on its own machine only")
-	// ErrNoAnswer says that the server stopped answering, or never did.
+	// ErrNoAnswer reports that the server does not answer.
 	ErrNoAnswer = errors.New("the server does not answer")
 )
 
-// withDefaults returns c with its zero fields filled in, or what is wrong.
+// withDefaults returns c with defaults, or an error if c is invalid.
 func (c Config) withDefaults() (Config, error) {
 	if c.Concurrency == 0 {
 		c.Concurrency = DefaultConcurrency
@@ -148,9 +140,8 @@ func (c Config) withDefaults() (Config, error) {
 	return c, checkURL(c.URL)
 }
 
-// checkURL refuses any server that is not on this machine. A name could mean
-// anything tomorrow, so only localhost may be one; where that leads is checked
-// again for each connection.
+// checkURL rejects servers that are not on this machine. The only permitted name is localhost,
+// since others may change. Each connection checks the resolved address again.
 func checkURL(s string) error {
 	u, err := url.Parse(s)
 	if err != nil {

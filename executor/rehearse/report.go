@@ -10,72 +10,69 @@ import (
 	"salectl/report/threshold"
 )
 
-// FormatVersion is that of a Report's JSON.
+// FormatVersion is the version of a Report's JSON.
 const FormatVersion = 1
 
-// ErrViolated says that buyers saw a promise broken.
+// ErrViolated reports that buyers saw a broken promise.
 var ErrViolated = errors.New("the answers break what was promised to buyers")
 
-// maxViolations is how many a report spells out. A sale that is broken may break
-// thousands of times; the first ones show how.
+// maxViolations is the maximum number of violations in a report. A broken sale may cause thousands;
+// the first ones suffice.
 const maxViolations = 20
 
-// Report is what came of a rehearsal.
+// Report is the result of a rehearsal.
 type Report struct {
 	FormatVersion int    `json:"formatVersion"`
 	Sale          string `json:"sale"`
-	Backend       string `json:"backend"` // for whoever knows it to fill in
+	Backend       string `json:"backend"` // set by the caller
 
 	Users    int `json:"users"`
-	Requests int `json:"requests"` // claims, each counted once however often it was sent
-	Retries  int `json:"retries"`  // how often one was sent again, when told to wait or without an answer
+	Requests int `json:"requests"` // claims, each counted once
+	Retries  int `json:"retries"`  // repeated requests, when told to wait or without an answer
 
-	// Outcomes counts requests by their final answer. Accepted ones that had
-	// been accepted before (200) are `replayed`; the sum is Requests.
+	// Outcomes counts requests by their final answer. Repeated requests of accepted claims (200)
+	// count as `replayed`; the sum is Requests.
 	Outcomes  map[string]int `json:"outcomes"`
-	UnitsSold int64          `json:"unitsSold"` // that buyers were told of
+	UnitsSold int64          `json:"unitsSold"` // as reported to buyers
 	Money     *Money         `json:"money,omitempty"`
-	Payment   *Payment       `json:"payment,omitempty"` // what became of holds; nil: claims are sold at once
+	Payment   *Payment       `json:"payment,omitempty"` // results of held claims; nil: claims are sold at once
 
 	Rules *Rules `json:"rules,omitempty"` // nil: the sale has none
-	Draw  *Draw  `json:"draw,omitempty"`  // nil: the sale is no draw; else requests, outcomes, times and latency are those of entering
+	Draw  *Draw  `json:"draw,omitempty"`  // nil: the sale is no draw; otherwise requests, outcomes, times and latency are of the entries
 
 	DurationSeconds     float64 `json:"durationSeconds"`
-	ThroughputPerSecond float64 `json:"throughputPerSecond"` // requests of the crowd with their final answer, until the last one had it
+	ThroughputPerSecond float64 `json:"throughputPerSecond"` // requests of the crowd with their final answer, until the last answer
 	LatencyMs           Latency `json:"latencyMs"`
 
-	// Fairness is whether claims were served in the order in which they came, nil for a draw.
+	// Fairness reports whether claims were served in the order of arrival; nil for a draw.
 	Fairness *Fairness `json:"fairness,omitempty"`
 
-	// Violations are promises that buyers saw broken, in words. Never null.
+	// Violations describes the broken promises that buyers saw. Never null.
 	Violations []string `json:"violations"`
 
-	// Audit is what the ledger says, for whoever can read it to fill in. If it
-	// is a fmt.Stringer, WriteText shows it.
+	// Audit is the result of an audit of the ledger, set by a caller that can read it. WriteText
+	// prints it if it is a fmt.Stringer.
 	Audit any `json:"audit,omitempty"`
 
-	// Thresholds are what came of those that the rehearsal was to keep, for whoever has them
-	// to fill in.
+	// Thresholds are the results of the rehearsal's thresholds, set by the caller.
 	Thresholds []threshold.Result `json:"thresholds,omitempty"`
 
 	found    *judge
-	opened   time.Duration // on the monotonic clock: the begin
+	opened   time.Duration // monotonic: start of the rehearsal
 	records  []record
 	attempts []attempt // in order of their ends
 	latency  latencies // of the attempts
 }
 
-// Money is what buyers of a red packet were told that they have. Amounts are
-// exact decimals.
+// Money is the money reported to buyers of a red packet. Amounts are exact decimals.
 type Money struct {
 	Currency string `json:"currency"`
-	Granted  string `json:"granted"` // to all of them together
+	Granted  string `json:"granted"` // to all buyers together
 	Total    string `json:"total"`   // of all packets
 }
 
-// Latency is the time from sending a request to the end of its answer, in
-// milliseconds, over every request that was answered. The wait before one is
-// sent again is not in it.
+// Latency is the distribution of the time from sending a request to the end of its answer, in
+// milliseconds, over all answered requests. It excludes waits before retries.
 type Latency struct {
 	P50  float64 `json:"p50"`
 	P99  float64 `json:"p99"`
@@ -91,7 +88,7 @@ func (r *Report) Verdict() error {
 	return fmt.Errorf("%w: %s", ErrViolated, r.Violations[0])
 }
 
-// report puts together what all workers have.
+// report summarizes the results of all workers.
 func report(d *drive, workers []*worker, took time.Duration, left leftOver) *Report {
 	r := &Report{
 		FormatVersion:   FormatVersion,
@@ -150,7 +147,7 @@ func report(d *drive, workers []*worker, took time.Duration, left leftOver) *Rep
 	return r
 }
 
-// tell spells the violations out.
+// tell sets the violations of the report.
 func (r *Report) tell() {
 	all := r.found.violations
 	r.Violations = append([]string{}, all[:min(len(all), maxViolations)]...)
@@ -159,7 +156,7 @@ func (r *Report) tell() {
 	}
 }
 
-// lastAnswer is when the last of all claims had its answer, on the monotonic clock.
+// lastAnswer returns the monotonic time of the last answer.
 func lastAnswer(workers []*worker) (last time.Duration) {
 	for _, w := range workers {
 		for i := range w.records {

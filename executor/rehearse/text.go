@@ -13,14 +13,13 @@ import (
 	"salectl/spec"
 )
 
-// reading is the order in which people want to see outcomes; others follow by
-// their names.
+// reading is the order of outcomes in the text report; others follow by name.
 var reading = []string{
 	string(api.Sold), string(api.Held), string(api.Entered), string(api.Replayed),
 	string(api.LimitReached), string(api.SoldOut), string(api.NoneNow),
 }
 
-// WriteText writes the report for people.
+// WriteText writes the report as text.
 func (r *Report) WriteText(w io.Writer) error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "Rehearsal of %s", r.Sale)

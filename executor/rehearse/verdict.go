@@ -9,13 +9,12 @@ import (
 	"salectl/spec"
 )
 
-// judged is the verdict of a rehearsal: what was sold, and every broken promise
-// in words.
+// judged judges the answers of a rehearsal: it finds the sold units and all violations.
 func judged(c Config, records []record, plays []*play) (found *judge) {
 	return judgedDraw(c, records, plays, nil)
 }
 
-// judgedDraw is judged for a draw; nil: the sale is none.
+// judgedDraw is judged for a draw. A nil w means that the sale is not a draw.
 func judgedDraw(c Config, records []record, plays []*play, w *drawn) (found *judge) {
 	j := &judge{
 		c:      c,
@@ -23,8 +22,8 @@ func judgedDraw(c Config, records []record, plays []*play, w *drawn) (found *jud
 		keys: map[string]*accepts{}, units: map[string]int64{},
 		plays: plays, byID: map[string]*play{}, entered: map[string]*record{},
 	}
-	// In order of arrival, so that "first" is, and messages are the same for
-	// the same answers.
+	// In order of arrival, so that the first record is the first answer, and equal answers cause
+	// equal messages.
 	slices.SortFunc(records, func(a, b record) int {
 		return cmp.Or(cmp.Compare(a.ended.Mono, b.ended.Mono), cmp.Compare(a.key, b.key))
 	})
@@ -77,7 +76,7 @@ func (j *judge) accept(r *record) {
 			j.violated("%s had two answers: claim %s with units %v%s, then claim %s with units %v%s",
 				r.key, f.ID, f.Units, worth(f), r.ID, r.Units, worth(r))
 		} else {
-			return // the same answer again
+			return // a repeated answer
 		}
 	}
 	if other := j.claims[r.ID]; other == nil {
@@ -108,8 +107,8 @@ func (j *judge) accept(r *record) {
 	}
 }
 
-// asMany reports whether a claim was given as many units as it asked for or, where the sale
-// has partial, was given some of them and told so. An entry of a draw is given none.
+// asMany reports whether a claim got as many units as requested or, with Partial, some of them with
+// the requested number in its answer. An entry of a draw gets none.
 func (j *judge) asMany(r *record) bool {
 	given := int64(len(r.Units))
 	if j.c.Draw != nil {
@@ -123,9 +122,8 @@ func (j *judge) refuse(r *record) {
 		j.unresolved = true
 		return
 	}
-	// Requests of one key that cross each other may be decided in either order,
-	// and a refusal is not remembered; but nothing may be refused that was sent
-	// after its acceptance had arrived.
+	// Concurrent requests with one key may be decided in either order, and refusals are not stored.
+	// But a request sent after the answer of acceptance must not be refused.
 	if key := j.keys[r.key]; key != nil && r.began.Mono > key.first.ended.Mono && !j.hasEnded(key.first, r) {
 		j.violated("%s was accepted as claim %s, then answered %d %s", r.key, key.first.ID, r.status, r.Outcome)
 	}
@@ -138,7 +136,7 @@ func (j *judge) refuse(r *record) {
 	}
 }
 
-// wholeSale checks what only all answers together can show.
+// wholeSale checks the promises that depend on all answers together.
 func (j *judge) wholeSale(records []record) {
 	sold := int64(len(j.owners))
 	if sold > j.c.Stock {

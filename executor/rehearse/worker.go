@@ -15,55 +15,54 @@ import (
 	"salectl/backends/clock"
 )
 
-// record is one click with its final answer. The times are those of the request
-// that got it, but for sent.
+// record is one click with its final answer. The times except sent are of the request with that answer.
 type record struct {
 	click
 	reply
-	sent         time.Duration // on the monotonic clock: when it was sent first
+	sent         time.Duration // monotonic: time of the first request
 	began, ended clock.Now
 }
 
-// attempt is one request that was answered, also if it was sent again after that.
+// attempt is one answered request, even if it was repeated later.
 type attempt struct {
-	ended time.Duration // on the monotonic clock
+	ended time.Duration // monotonic
 	took  time.Duration
 }
 
-// drive is one rehearsal under way.
+// drive is one rehearsal in progress.
 type drive struct {
 	Config
 	api      api.Config
 	visits   []visit
-	total    int           // clicks
-	opened   time.Duration // on the monotonic clock: the begin of the first burst
-	answered time.Duration // from there until all claims of it had their answers
-	start    clock.Now     // the begin of the last burst
+	total    int           // number of clicks
+	opened   time.Duration // monotonic: start of the first burst
+	answered time.Duration // time from opened to the last answer of the first burst
+	start    clock.Now     // start of the last burst
 
 	payers *payers // nil: claims are sold at once
-	drawn  *drawn  // of a draw, once its crowd has entered
+	drawn  *drawn  // of a draw, after its crowd has entered
 
-	next atomic.Int64 // the visit that the next free worker takes
+	next atomic.Int64 // index of the next visit
 
-	// mu guards plays, and makes calls of Progress one at a time.
+	// mu guards plays, and serializes calls of Progress.
 	mu    sync.Mutex
 	done  int
 	plays []*play
 }
 
-// worker is one connection's share. Nothing in it is shared while workers run.
+// worker is one client of the crowd. Its fields are not shared while workers run.
 type worker struct {
 	*drive
 	client   *api.Client
 	random   *rand.Rand // jitter
-	began    clock.Now  // the attempt under way, or the last one
-	ended    clock.Now  // the last attempt
+	began    clock.Now  // start of the current or last attempt
+	ended    clock.Now  // end of the last attempt
 	attempts []attempt
 	records  []record
 	retries  int
 }
 
-// newWorkers makes as many workers as there may be, and no more than there is work.
+// newWorkers returns Concurrency workers, but at most one per visit of work.
 func (d *drive) newWorkers(work int) ([]*worker, error) {
 	workers := make([]*worker, min(d.Concurrency, work))
 	for i := range workers {
@@ -80,7 +79,7 @@ func (d *drive) newWorkers(work int) ([]*worker, error) {
 	return workers, nil
 }
 
-// burst lets all visits in, and returns when each has its answers and each story is over.
+// burst makes all visits, and returns after all answers and stories.
 func (d *drive) burst(ctx context.Context, workers []*worker) error {
 	d.start = d.Clock()
 	d.next.Store(0)
@@ -91,7 +90,7 @@ func (d *drive) burst(ctx context.Context, workers []*worker) error {
 	return g.Wait()
 }
 
-// run takes visits until there are none left. What buyers do later goes on in the group.
+// run makes visits until none are left. Delayed steps of buyers run in the group.
 func (w *worker) run(ctx context.Context, g *errgroup.Group) error {
 	for {
 		i := int(w.next.Add(1)) - 1
@@ -112,10 +111,10 @@ func (w *worker) run(ctx context.Context, g *errgroup.Group) error {
 	}
 }
 
-// open makes the worker's client. The connections are those of all.
+// open makes the worker's client, on the shared transport.
 func (w *worker) open() (err error) {
 	c := w.api
-	c.Later = w.Payment != nil // units that nobody pays come back
+	c.Later = w.Payment != nil // unpaid units return
 	c.Attempted, c.Jitter, c.Sleep = w.attempted, w.random.Float64, func(ctx context.Context, d time.Duration) error {
 		err := w.Sleep(ctx, d)
 		w.began = w.Clock()
@@ -125,8 +124,7 @@ func (w *worker) open() (err error) {
 	return err
 }
 
-// attempted takes down how long an answer took, and says whether the claim is sent
-// again if it is worth that.
+// attempted records the duration of an answer, and reports whether to repeat the request.
 func (w *worker) attempted(a api.Attempt) bool {
 	w.ended = w.Clock()
 	if a.Err == nil || errors.As(a.Err, new(*api.UnexpectedError)) {
@@ -139,8 +137,7 @@ func (w *worker) attempted(a api.Attempt) bool {
 	return again
 }
 
-// ask sends one click until it has a final answer, always with the same key, so
-// that it is one claim however often it is sent.
+// ask sends one click until it has a final answer, always with the same key, so that it is one claim.
 func (w *worker) ask(ctx context.Context, k click) (record, error) {
 	w.began = w.Clock()
 	sent := w.began.Mono
@@ -150,7 +147,7 @@ func (w *worker) ask(ctx context.Context, k click) (record, error) {
 	case r.Outcome == api.NotEligible:
 		problem := a.Problem()
 		r.rule = problem.Rule
-	case ended(r.Outcome) || r.Outcome == api.NotDrawn: // of a claim that was accepted
+	case ended(r.Outcome) || r.Outcome == api.NotDrawn: // of an accepted claim
 		if problem := a.Problem(); len(problem.Claims) == 1 {
 			r.Claim, r.Outcome = problem.Claims[0], a.Outcome
 		}
@@ -164,14 +161,14 @@ func (w *worker) ask(ctx context.Context, k click) (record, error) {
 	case err != nil:
 		return r, fmt.Errorf("rehearse: %w: %s was sent %d times: %w", ErrNoAnswer, k.key, a.Attempts, err)
 	}
-	return r, nil // what it is told to wait for counts as its outcome
+	return r, nil // an answer to retry later is the outcome
 }
 
 func (w *worker) progress() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.done == w.total {
-		return // who comes for what is left over is not counted
+		return // claims of returned units are not counted
 	}
 	w.done++
 	if w.done == w.total || w.done%(w.total/100+1) == 0 {
