@@ -1,10 +1,10 @@
-// Package dashboard shows operators sales as they run: a page for each, whose figures are
-// renewed once a second.
+// Package dashboard serves web pages that show operators running sales. A page updates its figures
+// once a second.
 //
-// It promises that looking costs little: a sale is looked at once a second for all who
-// watch it, and not at all while nobody does; and that those who watch are so many at
-// most, each of whom is dropped who does not take what it is sent. It shows what it is
-// told and asks nothing by itself. Who may reach it is up to whoever serves its Handler.
+// Observation costs little. A page queries its sales once a second for all its viewers, and never
+// without viewers. The number of viewers is limited, and a viewer that does not read its events is
+// disconnected. A Dashboard shows the results of Sale.Look and queries nothing else. Access control
+// is left to the caller that serves its Handler.
 package dashboard
 
 import (
@@ -20,28 +20,28 @@ import (
 	"salectl/backends/clock"
 )
 
-// Path is where all pages are.
+// Path is the prefix of all pages.
 const Path = "/dashboard/"
 
-// MostViewers is how many may watch at a time where Config does not say.
+// MostViewers is the default limit of concurrent viewers.
 const MostViewers = 32
 
-// Config is what a Dashboard needs. Only Sales is required.
+// Config configures a Dashboard. Only Sales is required.
 type Config struct {
 	Sales   []Sale
-	Process string // the address of the process that tells, as others know it; "": it has none
-	Viewers int    // at a time; zero: MostViewers
+	Process string // address of this process, as others know it; "": none
+	Viewers int    // maximum number of concurrent viewers; zero: MostViewers
 	Clock   clock.Clock
 }
 
-// Sale is a sale that can be looked at. Look is called once a second at most, by one
-// goroutine at a time, while somebody watches.
+// Sale is a sale to show. Look must be safe for concurrent use: the sale's page and that of all sales
+// each call it at most once a second, while they have viewers.
 type Sale struct {
 	Name string
 	Look func() Look
 }
 
-// Dashboard is the pages of some sales.
+// Dashboard serves the pages of some sales.
 type Dashboard struct {
 	process string
 	clock   clock.Clock
@@ -51,14 +51,14 @@ type Dashboard struct {
 	gate    gate
 
 	mu    sync.Mutex
-	names []string // in order; replaced as a whole
+	names []string // sorted; replaced as a whole
 	sales map[string]*feed
 }
 
 //go:embed web
 var web embed.FS
 
-// The files that are served as they are, by media type.
+// Static files, by media type.
 var files = map[string]string{
 	"dashboard.css": "text/css; charset=utf-8",
 	"sale.js":       "text/javascript; charset=utf-8",
@@ -72,7 +72,7 @@ var files = map[string]string{
 
 var templates = template.Must(template.ParseFS(web, "web/*.html"))
 
-// New returns a Dashboard. It starts nothing: whoever watches does the work.
+// New returns a Dashboard. It starts no goroutine: requests of viewers do the work.
 func New(c Config) *Dashboard {
 	if c.Clock == nil {
 		c.Clock = clock.System()
@@ -88,7 +88,7 @@ func New(c Config) *Dashboard {
 	return d
 }
 
-// Add has another sale shown from now on.
+// Add adds a sale.
 func (d *Dashboard) Add(s Sale) {
 	d.list.add(s)
 	d.mu.Lock()
@@ -98,7 +98,7 @@ func (d *Dashboard) Add(s Sale) {
 	d.sales[s.Name] = newFeed(d.clock, d.began, newWatch(d.process, s.Look).event)
 }
 
-// Remove has a sale shown no more. Who watches it is told nothing more.
+// Remove removes a sale and ends the streams of its viewers.
 func (d *Dashboard) Remove(sale string) {
 	d.list.remove(sale)
 	d.mu.Lock()
@@ -108,17 +108,17 @@ func (d *Dashboard) Remove(sale string) {
 	delete(d.sales, sale)
 }
 
-// named returns the feed of a sale, nil if it is not shown, and the names of all that are.
+// named returns the feed of a sale, nil if it is not shown, and the names of all shown sales.
 func (d *Dashboard) named(sale string) (*feed, []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.sales[sale], d.names
 }
 
-// Close ends what everybody watches. Nobody can watch from then on.
+// Close ends the streams of all viewers. Later streams end at once.
 func (d *Dashboard) Close() { d.gate.close() }
 
-// Handler answers all below Path.
+// Handler returns a handler for all paths below Path.
 func (d *Dashboard) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+Path+"{$}", func(w http.ResponseWriter, r *http.Request) {
@@ -153,26 +153,26 @@ func (d *Dashboard) Handler() http.Handler {
 		}
 		content, err := web.ReadFile("web/" + r.PathValue("file"))
 		if err != nil {
-			panic(err) // it is embedded
+			panic(err) // unreachable: it is embedded
 		}
 		serve(w, r, media, content)
 	})
 	return guarded(mux)
 }
 
-// page is what a page is made of.
+// page is the data of a page template.
 type page struct {
-	Name  string   // of the sale; "": of all of them
+	Name  string   // of the sale; "": the page of all sales
 	Sales []string // all names
 }
 
-// Several reports whether there are others to go to.
+// Several reports whether there are several sales.
 func (p page) Several() bool { return len(p.Sales) > 1 }
 
 func (d *Dashboard) show(w http.ResponseWriter, r *http.Request, name string, p page) {
 	var b bytes.Buffer
 	if err := templates.ExecuteTemplate(&b, name, p); err != nil {
-		panic(err) // it is embedded
+		panic(err) // unreachable: it is embedded
 	}
 	serve(w, r, "text/html; charset=utf-8", b.Bytes())
 }
@@ -184,15 +184,15 @@ func serve(w http.ResponseWriter, r *http.Request, media string, content []byte)
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
 }
 
-// policy lets a page have what this server has, and nothing else: no script or style that
-// stands in the page itself, and no way into another site's frame.
+// policy permits a page to load what this server serves, and nothing else: no inline script or
+// style. It forbids framing by other sites.
 var policy = strings.Join([]string{
 	"default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "img-src 'self' data:",
 	"base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'",
 }, "; ")
 
-// guarded keeps pages of other sites from asking for anything here, such as for all places
-// of those who watch, and says what a page may do.
+// guarded sets security headers and rejects requests that pages of other sites send, which could
+// occupy all places of viewers.
 func guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -201,9 +201,9 @@ func guarded(next http.Handler) http.Handler {
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		switch r.Header.Get("Sec-Fetch-Site") {
-		case "", "same-origin", "none": // no browser; this page; whoever typed the address
+		case "", "same-origin", "none": // no browser; this page; a typed address
 		default:
-			if r.Header.Get("Sec-Fetch-Mode") != "navigate" { // a link from a chat may lead here
+			if r.Header.Get("Sec-Fetch-Mode") != "navigate" { // a link in a chat may lead here
 				http.Error(w, "Web pages of other sites may not do this.", http.StatusForbidden)
 				return
 			}

@@ -10,21 +10,20 @@ import (
 	"salectl/backends/clock"
 )
 
-// every is how often news are made and sent.
+// every is the interval of events.
 const every = time.Second
 
-// patience is how long one who watches may take to take in one event.
+// patience is the timeout of writing one event to a viewer.
 const patience = 10 * time.Second
 
-// feed is what is told of one thing to all who watch it, in ticks of a second. Whoever
-// comes first in a tick makes the event, and the others send the same bytes, so that there
-// is nothing to be done while nobody watches.
+// feed makes the events of one page, in ticks of a second. The first viewer in a tick makes the
+// event, and the others send the same bytes. Without viewers there is no work.
 type feed struct {
 	clock clock.Clock
-	began time.Duration // monotonic: of tick 0
-	over  chan struct{} // closed when there is nothing to tell any more
+	began time.Duration // monotonic: start of tick 0
+	over  chan struct{} // closed when the sale is removed
 
-	// mu guards the rest, and keeps make from being called twice at a time.
+	// mu guards the rest, and serializes calls of make.
 	mu   sync.Mutex
 	make func(now clock.Now) (event []byte, history func() []byte)
 	tick int64
@@ -37,15 +36,15 @@ func newFeed(c clock.Clock, began time.Duration, event func(clock.Now) ([]byte, 
 	return &feed{clock: c, began: began, over: make(chan struct{}), make: event}
 }
 
-// tickAt is the tick of a time, and how long it is until the next.
+// tickAt returns the tick of a time and the time until the next.
 func (f *feed) tickAt(now clock.Now) (tick int64, left time.Duration) {
 	since := now.Mono - f.began
 	tick = int64(since / every)
 	return tick, f.began + time.Duration(tick+1)*every - now.Mono
 }
 
-// now returns the event of this tick, and with first all that one who comes new has to be
-// told before it.
+// now returns the event of this tick and the time until the next. With first it also returns the
+// history for a new viewer.
 func (f *feed) now(first bool) (history, event []byte, next time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -61,7 +60,7 @@ func (f *feed) now(first bool) (history, event []byte, next time.Duration) {
 	return history, f.last, next
 }
 
-// gate bounds those who watch.
+// gate limits the number of viewers.
 type gate struct {
 	places chan struct{}
 	ending context.Context
@@ -73,7 +72,7 @@ func newGate(places int) gate {
 	return gate{make(chan struct{}, places), ending, end}
 }
 
-// watch sends the news of a feed as server-sent events for as long as they are taken.
+// watch sends the events of a feed as server-sent events while the viewer reads them.
 func (d *Dashboard) watch(w http.ResponseWriter, r *http.Request, f *feed) {
 	select {
 	case d.gate.places <- struct{}{}:
@@ -87,12 +86,12 @@ func (d *Dashboard) watch(w http.ResponseWriter, r *http.Request, f *feed) {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
-	h.Set("X-Accel-Buffering", "no") // a proxy is to pass on each event as it comes
+	h.Set("X-Accel-Buffering", "no") // a proxy should forward each event at once
 	if r.Method == http.MethodHead {
 		return
 	}
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Time{}) // where there is none to set, none ends this
+	_ = control.SetReadDeadline(time.Time{}) // ignore the error: without support there is no deadline
 	send := func(b []byte) bool {
 		_ = control.SetWriteDeadline(time.Now().Add(patience))
 		_, err := w.Write(b)

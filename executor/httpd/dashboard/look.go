@@ -4,49 +4,49 @@ import (
 	"salectl/api"
 )
 
-// Look is what a process knows of a sale at a moment.
+// Look is the state of a sale at one time, as known to a process.
 type Look struct {
-	// View is the sale as GET /v1/sales/{sale} tells it. With Away it says nothing of units,
-	// phase and hours.
+	// View is the sale as returned by GET /v1/sales/{sale}. With Away it contains no units, phase
+	// and hours.
 	View *api.Sale
-	// Away is why the process cannot tell of the whole sale; "": it can.
+	// Away is the reason why the process does not know the state of the whole sale; "": it does.
 	Away api.Outcome
-	// Unready is why the process is not ready, as /readyz tells it; "": it is.
+	// Unready is the reason why the process is not ready, as reported by /readyz; "": it is ready.
 	Unready string
-	// Shards are all of them, or those that are known to be. None: nothing is known.
+	// Shards are all shards, or the known ones. Empty means that nothing is known.
 	Shards []Shard
-	// Answers are those that this process has given to claims since it began, by outcome.
+	// Answers counts this process's answers to claims since its start, by outcome.
 	Answers map[api.Outcome]uint64
-	// Took is how long they took.
+	// Took is the distribution of the durations of Answers.
 	Took Histogram
 }
 
-// Shard is one shard.
+// Shard is the state of one shard.
 type Shard struct {
 	Shard     int
-	Known     bool   // how its units stand
-	Owner     string // an address; "": nobody is known to own it
+	Known     bool   // the state of its units is known
+	Owner     string // an address; "": no known owner
 	Available int64
 	Held      int64
 	Sold      int64
 	InFlight  int64
 	Entries   int64    // of a draw
-	Load      *float64 // requests decided a second; nil: it is not known
+	Load      *float64 // decided requests per second; nil: unknown
 	Waiting   int
-	Busy      bool // it decides on far more than the others
+	Busy      bool // its load is far above that of the others
 	Stalled   bool // its log cannot be read or written
-	NoLease   bool // its owner, or who was that last, may not write to it now
-	Moving    bool // it is on its way to another process
+	NoLease   bool // its owner, or last owner, must not write to it now
+	Moving    bool // it is moving to another process
 }
 
-// Histogram counts durations. Bounds are in seconds, ascending; Counts has one more, each
-// the count of those up to its bound and above the bound before it.
+// Histogram counts durations. Bounds are in seconds, ascending. Each of Counts counts the durations
+// up to its bound and above the previous one; the last counts those above all bounds.
 type Histogram struct {
 	Bounds []float64
 	Counts []uint64
 }
 
-// since returns what was counted after before, a look at the same histogram.
+// since returns the counts added after before, an earlier state of the same histogram.
 func (h Histogram) since(before Histogram) Histogram {
 	if len(before.Counts) != len(h.Counts) {
 		return h
@@ -58,9 +58,9 @@ func (h Histogram) since(before Histogram) Histogram {
 	return d
 }
 
-// quantile returns the duration, in seconds, that a share q of all did not exceed: exact
-// to a bucket, and within it by interpolation. What is above the last bound counts as the
-// last bound. false: nothing was counted.
+// quantile returns the duration, in seconds, that a share q of all did not exceed. It interpolates
+// within a bucket. Durations above the last bound count as the last bound. It reports false if the
+// histogram is empty.
 func (h Histogram) quantile(q float64) (seconds float64, ok bool) {
 	total := uint64(0)
 	for _, n := range h.Counts {

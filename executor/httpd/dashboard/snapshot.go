@@ -13,12 +13,11 @@ import (
 	"salectl/backends/clock"
 )
 
-// remembered is for how long a page can look back.
+// remembered is the length of the history of a page.
 const remembered = 5 * time.Minute
 
-// point is what a chart has of one second. Units are of the whole sale, nil where they are
-// not known; answers and durations are of this process, and not there where the second
-// before was not looked at.
+// point is the data of one second in a chart. Units are of the whole sale; nil if unknown. Answers
+// and durations are of this process; absent if the second before was not observed.
 type point struct {
 	At        int64                   `json:"at"` // ms since 1970
 	Available *int64                  `json:"available,omitempty"`
@@ -26,33 +25,33 @@ type point struct {
 	Sold      *int64                  `json:"sold,omitempty"`
 	InFlight  *int64                  `json:"inFlight,omitempty"`
 	Entries   *int64                  `json:"entries,omitempty"`
-	Answers   map[api.Outcome]float64 `json:"answers,omitzero"` // a second
+	Answers   map[api.Outcome]float64 `json:"answers,omitzero"` // per second
 	P50       *float64                `json:"p50,omitempty"`    // ms
 	P99       *float64                `json:"p99,omitempty"`
 }
 
-// snapshot is one event: all that a page shows.
+// snapshot is one event: all data of a page.
 type snapshot struct {
 	At      time.Time              `json:"at"`
 	Process string                 `json:"process,omitempty"`
-	Unready *trouble               `json:"unready,omitempty"` // nil: it is ready
-	Away    *trouble               `json:"away,omitempty"`    // nil: how the whole sale stands is known
+	Unready *trouble               `json:"unready,omitempty"` // nil: the process is ready
+	Away    *trouble               `json:"away,omitempty"`    // nil: the state of the whole sale is known
 	Sale    *api.Sale              `json:"sale"`
-	Shards  *columns               `json:"shards,omitempty"` // nil: nothing is known of them
-	Answers map[api.Outcome]uint64 `json:"answers"`          // in all
+	Shards  *columns               `json:"shards,omitempty"` // nil: unknown
+	Answers map[api.Outcome]uint64 `json:"answers"`          // in total
 	Point   point                  `json:"point"`
 }
 
-// trouble is something that is wrong, and since when it was seen.
+// trouble is a fault and the time of its first observation.
 type trouble struct {
 	Why   string    `json:"why"`
 	Since time.Time `json:"since"`
 }
 
-// columns are the shards, from 0 on: a sale may have a thousand, each second.
+// columns are the shards in order, from 0. The format is compact, since a sale may have a thousand.
 type columns struct {
 	Owners    []string   `json:"owners"`
-	Owner     []int      `json:"owner"` // an index of owners; -1: nobody is known to own it
+	Owner     []int      `json:"owner"` // index in Owners; -1: no known owner
 	State     []string   `json:"state"`
 	Available []int64    `json:"available"`
 	Held      []int64    `json:"held"`
@@ -60,37 +59,37 @@ type columns struct {
 	Entries   []int64    `json:"entries,omitempty"`
 	Load      []*float64 `json:"load"`
 	Waiting   []int      `json:"waiting"`
-	Busy      []int      `json:"busy,omitempty"` // those that are busier than the others
+	Busy      []int      `json:"busy,omitempty"` // numbers of the shards with Shard.Busy
 }
 
-// The states of a shard.
+// States of a shard.
 const (
-	unknown = "unknown"  // nobody tells
+	unknown = "unknown"  // not reported by any process
 	stalled = "stalled"  // its log cannot be read or written
-	noLease = "no-lease" // its owner, or who was that last, may not write now
-	moving  = "moving"   // on its way to another process
+	noLease = "no-lease" // its owner, or last owner, must not write now
+	moving  = "moving"   // moving to another process
 	selling = "selling"  // it has units for sale
-	none    = "none"     // no unit is for sale now; some are held, or on their way
-	soldOut = "sold-out" // all that it has is sold
-	drawing = "drawing"  // it takes entries of a draw
+	none    = "none"     // no unit is for sale now; some are held or in transit
+	soldOut = "sold-out" // all its units are sold
+	drawing = "drawing"  // it accepts entries of a draw
 )
 
-// watch makes the events of a sale.
+// watch makes the events of a sale's page.
 type watch struct {
 	process string
 	look    func() Look
 
 	points []point
-	at     time.Duration // monotonic: of the last look
-	seen   bool          // there was one
-	before Look          // its counts
+	at     time.Duration // monotonic: time of the last look
+	seen   bool          // there was a look
+	before Look          // counts of the last look
 
 	unready, away *trouble
 }
 
 func newWatch(process string, look func() Look) *watch { return &watch{process: process, look: look} }
 
-// event looks at the sale and returns what is to be told.
+// event queries the sale and returns the next event.
 func (w *watch) event(now clock.Now) (event []byte, history func() []byte) {
 	l := w.look()
 	w.unready, w.away = w.unready.goesOn(l.Unready, now), w.away.goesOn(string(l.Away), now)
@@ -105,7 +104,7 @@ func (w *watch) event(now clock.Now) (event []byte, history func() []byte) {
 	}), func() []byte { return encode("history", w.points) }
 }
 
-// goesOn is a trouble with the reason that there is now; nil if there is none.
+// goesOn returns the trouble with its current reason, or nil if there is none.
 func (t *trouble) goesOn(why string, now clock.Now) *trouble {
 	switch {
 	case why == "":
@@ -116,7 +115,7 @@ func (t *trouble) goesOn(why string, now clock.Now) *trouble {
 	return &trouble{why, t.Since}
 }
 
-// gap is how long ago the last look may be for what was counted since to be called a rate.
+// gap is the maximum time between two looks for which a rate is computed.
 const gap = 3 * every
 
 func (w *watch) point(now clock.Now, l Look) point {
@@ -200,11 +199,11 @@ func (s *Shard) state(draw bool) string {
 	return soldOut
 }
 
-// encode makes a server-sent event. JSON on one line needs no more than one field.
+// encode returns a server-sent event. JSON on one line needs a single data field.
 func encode(kind string, v any) []byte {
 	data, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // nothing in it can fail
+		panic(err) // unreachable: every value can be encoded
 	}
 	return fmt.Appendf(make([]byte, 0, len(data)+len(kind)+16), "event: %s\ndata: %s\n\n", kind, data)
 }
@@ -214,7 +213,7 @@ type list struct {
 	process string
 
 	mu    sync.Mutex
-	sales []Sale // in the order of their names; replaced as a whole
+	sales []Sale // sorted by name; replaced as a whole
 }
 
 func (l *list) add(s Sale) {
