@@ -15,18 +15,18 @@ import (
 	"salectl/internal/files"
 )
 
-// ErrBadTLS means that a file of certificates or keys is not usable.
+// ErrBadTLS reports that a file of certificates or keys is unusable.
 var ErrBadTLS = errors.New("unusable TLS file")
 
-// TLSFiles names the certificate of a process, and the authorities that it trusts; "": none.
+// TLSFiles names the files of a process's certificate and of trusted authorities; "" means none.
 type TLSFiles struct {
-	Cert, Key string // its own certificate, with those between it and its authority, and its key
-	CA        string // the authorities of the certificates of others; "": those of the system
-	ClientCA  string // of a server: the authorities of its clients' certificates; "": none is asked for
+	Cert, Key string // own certificate with its intermediates, and its key
+	CA        string // authorities of peers' certificates; "": those of the system
+	ClientCA  string // for servers: authorities of clients' certificates; "": none is requested
 }
 
-// Certificates are the content of TLSFiles. They can be read again while they are in use. nil: there
-// are none.
+// Certificates are the content of TLSFiles. They can be reloaded while in use. A nil *Certificates
+// has none.
 type Certificates struct {
 	files TLSFiles
 	now   atomic.Pointer[credentials]
@@ -37,11 +37,11 @@ type credentials struct {
 	content [][]byte
 	own     *tls.Certificate // nil: none
 	client  *tls.Config
-	server  *tls.Config // nil: it has no certificate
+	server  *tls.Config // nil: there is no certificate
 }
 
-// ReadCertificates reads files in PEM. It refuses a key that everyone on the machine can
-// read, and one that is not the certificate's. Without files there are none: nil.
+// ReadCertificates reads files in PEM. It rejects a key that is readable by everyone on the machine
+// or does not match the certificate. Without files it returns nil.
 func ReadCertificates(files TLSFiles) (*Certificates, error) {
 	if files == (TLSFiles{}) {
 		return nil, nil
@@ -53,8 +53,8 @@ func ReadCertificates(files TLSFiles) (*Certificates, error) {
 	return c, nil
 }
 
-// Reload reads the files again. Open connections go on as they are. If the files are not usable, what was
-// read before remains in force: a certificate and its key may be replaced one after the other.
+// Reload reads the files again. Open connections are unaffected. If the files are unusable the previous
+// content remains in force, since a certificate and its key may be replaced one after the other.
 func (certs *Certificates) Reload() (changed bool, err error) {
 	read, err := certs.files.read()
 	if err != nil {
@@ -67,7 +67,7 @@ func (certs *Certificates) Reload() (changed bool, err error) {
 	return true, nil
 }
 
-// String names the files.
+// String returns the names of the files.
 func (certs *Certificates) String() string {
 	var names []string
 	for _, path := range []string{certs.files.Cert, certs.files.Key, certs.files.CA, certs.files.ClientCA} {
@@ -78,7 +78,7 @@ func (certs *Certificates) String() string {
 	return "TLS " + strings.Join(names, ", ")
 }
 
-// Client returns the configuration of a client, by the newest files. nil: the default of net/http.
+// Client returns a client configuration from the newest files, or nil for the default of net/http.
 func (certs *Certificates) Client() *tls.Config {
 	if certs == nil {
 		return nil
@@ -86,16 +86,16 @@ func (certs *Certificates) Client() *tls.Config {
 	return certs.now.Load().client
 }
 
-// Server reports whether there is a certificate to serve with.
+// Server reports whether there is a server certificate.
 func (certs *Certificates) Server() bool { return certs != nil && certs.now.Load().server != nil }
 
-// ServerConfig returns the configuration of a server, whose connections are each by the newest files.
+// ServerConfig returns a server configuration that uses the newest files for each connection.
 func (certs *Certificates) ServerConfig() *tls.Config {
 	return &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return certs.now.Load().server, nil }}
 }
 
-// Warning returns that the certificate has expired, or is about to, with a tenth of its time left; ""
-// otherwise.
+// Warning returns a message if the certificate has expired or has less than a tenth of its validity
+// left, and "" otherwise.
 func (certs *Certificates) Warning(now time.Time) string {
 	own := certs.now.Load().own
 	switch {
@@ -109,7 +109,7 @@ func (certs *Certificates) Warning(now time.Time) string {
 	return ""
 }
 
-// Validity returns the validity of the process's own certificate; ok is false if there is none.
+// Validity returns the validity period of the own certificate; ok is false if there is none.
 func (certs *Certificates) Validity() (from, until time.Time, ok bool) {
 	if certs == nil || certs.now.Load().own == nil {
 		return time.Time{}, time.Time{}, false
@@ -118,12 +118,11 @@ func (certs *Certificates) Validity() (from, until time.Time, ok bool) {
 	return leaf.NotBefore, leaf.NotAfter, true
 }
 
-// Names returns nil if the certificate is one of the host.
+// Names returns nil if the certificate is valid for host.
 func (certs *Certificates) Names(host string) error {
 	return certs.now.Load().own.Leaf.VerifyHostname(host)
 }
 
-// read reads the files.
 func (paths TLSFiles) read() (*credentials, error) {
 	r := &credentials{client: new(tls.Config)}
 	var err error
@@ -151,16 +150,16 @@ func (paths TLSFiles) read() (*credentials, error) {
 	r.client.Certificates = []tls.Certificate{pair}
 	r.server = &tls.Config{Certificates: r.client.Certificates, NextProtos: []string{"h2", "http/1.1"}}
 	if clients != nil {
-		// Without tickets: what an earlier handshake has proved may not be valid any more.
+		// No tickets: the client's proof in an earlier handshake may no longer be valid.
 		r.server.ClientCAs, r.server.ClientAuth, r.server.SessionTicketsDisabled = clients, tls.VerifyClientCertIfGiven, true
 	}
 	return r, nil
 }
 
-// maxPEM keeps out files that are something else. The authorities of a system have some 200 KB.
+// maxPEM rejects files of another kind. The authorities of a system have some 200 KB.
 const maxPEM = 4 << 20
 
-// authorities returns those of a file, nil without one.
+// authorities returns the authorities in a file, or nil if path is "".
 func (creds *credentials) authorities(path string) (*x509.CertPool, error) {
 	if path == "" {
 		return nil, nil
@@ -176,7 +175,7 @@ func (creds *credentials) authorities(path string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// public reads a file that is no secret.
+// public reads a file that contains no secret.
 func (creds *credentials) public(path string) ([]byte, error) {
 	content, err := files.Read(path, maxPEM)
 	switch {
@@ -189,11 +188,11 @@ func (creds *credentials) public(path string) ([]byte, error) {
 	return content, nil
 }
 
-// Require guards a handler whose clients need a certificate, unless their requests are exempt. Without
-// an authority of clients it returns the handler as it is.
+// Require returns a handler that rejects clients without a certificate, unless the request is
+// exempt. Without an authority of clients it returns h.
 //
-// The certificate is required here and not in the handshake, so that exempt requests need none. A
-// handshake with a certificate of another authority fails.
+// The handshake does not require a certificate, so that exempt requests need none. A handshake with
+// a certificate of another authority fails.
 func (certs *Certificates) Require(exempt func(*http.Request) bool, h http.HandlerFunc) http.HandlerFunc {
 	if certs == nil || certs.files.ClientCA == "" {
 		return h

@@ -6,16 +6,15 @@ import (
 	"salectl/executor/httpd/wire"
 )
 
-// Bounds of the header of a request.
+// Limits of the header of a request.
 const (
-	MaxHeader     = 32 << 10      // that is accepted; the position of a feed of 1,024 shards has up to 20 KB
-	MaxHeaderRead = 4 * MaxHeader // that a server should read, so that WithBoundedHeader can refuse it
+	MaxHeader     = 32 << 10      // accepted bytes; the position of a feed of 1,024 shards has up to 20 KB
+	MaxHeaderRead = 4 * MaxHeader // bytes that a server should read, so that WithBoundedHeader can reject the header
 )
 
-// WithBoundedHeader refuses a request whose header has more than MaxHeader bytes. Where net/http itself
-// refuses a header of HTTP/2, it closes the connection with all of its requests. So a server reads
-// up to MaxHeaderRead, and closes the connection only for more: the headers of all connections take
-// memory.
+// WithBoundedHeader rejects requests whose header exceeds MaxHeader. When net/http itself rejects
+// an HTTP/2 header, it closes the connection with all its requests. So a server reads up to
+// MaxHeaderRead and closes the connection only beyond that, to limit the memory of headers.
 func WithBoundedHeader(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if headerBytes(r) > MaxHeader {
@@ -26,8 +25,8 @@ func WithBoundedHeader(h http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// headerBytes returns the size of a request's header as HTTP/2 counts it: 32 bytes a field beside its
-// name and value.
+// headerBytes returns the size of a request's header as defined by HTTP/2: 32 bytes per field in
+// addition to its name and value.
 func headerBytes(r *http.Request) int {
 	const field = 32
 	n := len(r.Method) + len(r.RequestURI) + len(r.Host) + 3*field

@@ -8,20 +8,20 @@ import (
 	"salectl/executor/httpd/wire"
 )
 
-// Web pages must not use a server that only listens on loopback: the browser of its user reaches it,
-// and so does every page that is open there. Three checks prevent it. A claim is JSON, for which a
-// browser first asks the server whether the page of another site may send it. The browser names the
-// site of the page that sends a request. And a name that was made to mean this machine after its page
-// was loaded (DNS rebinding) is none of the names that a loopback listener answers to.
+// Web pages must not use a server that listens on loopback only, although a browser on the machine
+// reaches it for every open page. Three checks prevent it. A claim is JSON, which a browser sends
+// for a page of another site only after a preflight request. The browser names the site of the page
+// that sends a request. And a name that resolves to this machine only after its page was loaded
+// (DNS rebinding) is none of the names that a loopback listener accepts.
 
 var crossOrigin = http.NewCrossOriginProtection()
 
-// CrossOrigin reports whether the page of another site sends a request that is not only a read, as its
-// browser says. A client that is no browser says nothing.
+// CrossOrigin reports whether the browser declares the request to be from a page of another site
+// and the request is more than a read. Other clients declare nothing.
 func CrossOrigin(r *http.Request) bool { return crossOrigin.Check(r) != nil }
 
-// WithHosts guards a handler that is reached at address. On loopback it answers to the usual names, to
-// that of the address and to more; elsewhere to every name.
+// WithHosts returns a handler that checks the Host of requests to a listener at address. On loopback
+// it accepts the usual names, that of the address and more; elsewhere it accepts every name.
 func WithHosts(address net.Addr, more []string, handler http.HandlerFunc) http.HandlerFunc {
 	tcp, ok := address.(*net.TCPAddr)
 	if !ok || !tcp.IP.IsLoopback() {

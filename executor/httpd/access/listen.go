@@ -6,11 +6,11 @@ import (
 	"net"
 )
 
-// ErrExposed means that other machines could reach the server, and it would ask for no token.
+// ErrExposed reports that the server would be reachable from other machines without tokens.
 var ErrExposed = errors.New("listening beyond loopback needs a token")
 
-// CheckListen decides whether serve may listen at an address. One that other machines can reach needs
-// tokens, or the flag --insecure.
+// CheckListen returns an error if serve must not listen at an address. An address that other
+// machines can reach requires tokens or the flag --insecure.
 func CheckListen(addr string, hasToken, insecure bool) error {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -9,12 +9,11 @@ import (
 	"time"
 )
 
-// Listener is a listener with a bound on its open connections. A new connection beyond the bound
-// closes the one that has been idle for longest, which a client opens again when it needs it; while
-// all have a request in flight, the new one waits for the first to end. So clients that only keep
-// connections open cannot use up the file descriptors of a process.
+// Listener is a net.Listener with a limit of open connections. A new connection beyond the limit
+// closes the one that has been idle longest; its client can reconnect. If all have a request in
+// flight, the new one waits. So idle connections cannot exhaust the file descriptors of a process.
 //
-// Its ConnState must be that of the http.Server.
+// The http.Server must use its ConnState.
 type Listener struct {
 	net.Listener
 	limit int
@@ -23,7 +22,7 @@ type Listener struct {
 	mu     sync.Mutex
 	change sync.Cond // a connection became idle or ended, or the listener was closed
 	open   int
-	idle   list.List // of *conn, the one that has been idle for longest first
+	idle   list.List // of *conn, the longest idle first
 	closed bool
 }
 
@@ -35,7 +34,7 @@ type conn struct {
 	over     bool
 }
 
-// userTimeout is how long data that was sent may stay unacknowledged.
+// userTimeout is the timeout of unacknowledged data.
 const userTimeout = 30 * time.Second
 
 // NewListener returns a listener with at most limit open connections.
@@ -45,7 +44,7 @@ func NewListener(inner net.Listener, limit int) *Listener {
 	return l
 }
 
-// Accept returns the next connection, when there is room for it.
+// Accept returns the next connection when the limit permits it.
 func (listener *Listener) Accept() (net.Conn, error) {
 	inner, err := listener.Listener.Accept()
 	if err != nil {
@@ -58,13 +57,13 @@ func (listener *Listener) Accept() (net.Conn, error) {
 		if longest := listener.idle.Front(); longest != nil {
 			c := longest.Value.(*conn)
 			listener.removeLocked(c)
-			_ = c.Conn.Close() // under its reader; only the client notices
+			_ = c.Conn.Close() // the reader gets an error; only the client notices
 		} else {
 			listener.change.Wait()
 		}
 	}
 	if listener.closed {
-		_ = inner.Close() // it was never used
+		_ = inner.Close() // it is unused
 		return nil, net.ErrClosed
 	}
 	listener.open++
@@ -73,7 +72,7 @@ func (listener *Listener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// removeLocked no longer counts a connection.
+// removeLocked removes a connection from the count.
 func (listener *Listener) removeLocked(c *conn) {
 	if c.over {
 		return
@@ -87,7 +86,7 @@ func (listener *Listener) removeLocked(c *conn) {
 	listener.change.Signal()
 }
 
-// Close closes the listener and ends an Accept that waits for room.
+// Close closes the listener and unblocks an Accept that waits for the limit.
 func (listener *Listener) Close() error {
 	listener.mu.Lock()
 	listener.closed = true
@@ -96,7 +95,7 @@ func (listener *Listener) Close() error {
 	return listener.Listener.Close()
 }
 
-// ConnState is that of http.Server: it learns whether a connection is idle.
+// ConnState is a callback for http.Server.ConnState. It tracks idle connections.
 func (listener *Listener) ConnState(served net.Conn, state http.ConnState) {
 	if secure, ok := served.(*tls.Conn); ok {
 		served = secure.NetConn()
@@ -115,7 +114,7 @@ func (listener *Listener) ConnState(served net.Conn, state http.ConnState) {
 	}
 }
 
-// CloseWrite lets a server end a response to a client that is still sending.
+// CloseWrite ends the response to a client that is still sending.
 func (conn *conn) CloseWrite() error {
 	if tcp, ok := conn.Conn.(*net.TCPConn); ok {
 		return tcp.CloseWrite()

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// Memory bounds the memory of what many requests hold at a time. It is safe for concurrent use.
+// Memory limits the memory that concurrent requests hold. It is safe for concurrent use.
 type Memory struct {
 	limit   int64
 	used    atomic.Int64
@@ -15,19 +15,19 @@ type Memory struct {
 	room sync.Cond
 }
 
-// NewMemory returns a bound of limit bytes.
+// NewMemory returns a Memory with a limit of bytes.
 func NewMemory(limit int64) *Memory {
 	m := &Memory{limit: limit}
 	m.room.L = &m.mu
 	return m
 }
 
-// Take counts n bytes more when there is room for them, and waits for that. over, which Wake has checked
-// again, ends the wait. One request has room whatever its size is.
+// Take adds n bytes, and blocks while they exceed the limit. When over returns true it adds them at
+// once; Wake makes it call over again. A single request fits whatever its size.
 func (memory *Memory) Take(n int64, over func() bool) {
 	for !memory.TryTake(n) {
 		memory.mu.Lock()
-		memory.waiting.Add(1) // before the check that decides: see Add
+		memory.waiting.Add(1) // before the decisive check: see Add
 		if used := memory.used.Load(); used != 0 && used+n > memory.limit && !over() {
 			memory.room.Wait()
 		}
@@ -40,7 +40,7 @@ func (memory *Memory) Take(n int64, over func() bool) {
 	}
 }
 
-// TryTake counts n bytes more if there is room for them.
+// TryTake adds n bytes if they fit, and reports whether it did.
 func (memory *Memory) TryTake(n int64) bool {
 	for {
 		used := memory.used.Load()
@@ -53,7 +53,7 @@ func (memory *Memory) TryTake(n int64) bool {
 	}
 }
 
-// Add counts n bytes more, or less, whether there is room or not.
+// Add adds n bytes, which may be negative, regardless of the limit.
 func (memory *Memory) Add(n int64) {
 	memory.used.Add(n)
 	if n < 0 {
@@ -61,10 +61,10 @@ func (memory *Memory) Add(n int64) {
 	}
 }
 
-// InUse returns how many bytes are counted.
+// InUse returns the number of bytes in use.
 func (memory *Memory) InUse() int64 { return memory.used.Load() }
 
-// Wake has all calls of Take check again whether they are over.
+// Wake makes all blocked calls of Take call over again.
 func (memory *Memory) Wake() {
 	if memory.waiting.Load() > 0 {
 		memory.mu.Lock()

@@ -7,8 +7,8 @@ import (
 	"salectl/internal/files"
 )
 
-// readSecret reads a file of at most so many bytes, which not everyone on the machine may be able to
-// read. Errors of the system begin with what; the others wrap bad.
+// readSecret reads a file of up to most bytes that is not readable by everyone on the machine.
+// System errors begin with what; others wrap bad.
 func readSecret(what, path string, most int64, bad error) ([]byte, error) {
 	content, err := files.ReadSecret(path, most)
 	if exposed, is := errors.AsType[*files.ExposedError](err); is {

@@ -13,47 +13,47 @@ import (
 	"salectl/executor/httpd/wire"
 )
 
-// Rights are what a token permits.
+// Rights are the permissions of a token.
 type Rights uint8
 
-// The rights of a token file. A token that may operate may do all.
+// Rights in a token file. A token with operate has all rights.
 const (
-	MayClaim   Rights = 1 << iota // claim, extend and cancel what is held, look claims up, read how the sale stands
+	MayClaim   Rights = 1 << iota // claim, extend and cancel held claims, look claims up, read the state of the sale
 	MayOperate                    // refund, drain, read the state of nodes and shards, link to the process
 	MayFollow                     // follow the feed of the ledger
-	MayConfirm                    // confirm that a claim is paid
+	MayConfirm                    // confirm the payment of a claim
 )
 
-// MayAll are all rights.
+// MayAll is the set of all rights.
 const MayAll = MayClaim | MayOperate | MayFollow | MayConfirm
 
-// rightsByWord has the rights as they are written in a token file.
+// rightsByWord maps the words of a token file to rights.
 var rightsByWord = map[string]Rights{"claim": MayClaim, "confirm": MayConfirm, "follow": MayFollow, "operate": MayAll}
 
-// wordOf has the one right that a request needs as it is written in a token file.
+// wordOf maps a single required right to its word in a token file.
 var wordOf = map[Rights]string{MayClaim: "claim", MayConfirm: "confirm", MayFollow: "follow", MayOperate: "operate"}
 
-// ErrBadToken means that a token file is not usable.
+// ErrBadToken reports that a token file is unusable.
 var ErrBadToken = errors.New("unusable token file")
 
-// Bounds of a token file: they keep out files that are something else, and each request is compared
-// with every token.
+// Limits of a token file. They reject files of another kind, and limit the cost of comparing a
+// request with every token.
 const (
-	leastToken = 16 // where other machines can reach the server
+	leastToken = 16 // bytes, if other machines can reach the server
 	maxToken   = 4096
 	mostTokens = 64
 	maxTokens  = 64 << 10 // bytes
 )
 
-// Tokens are the bearer tokens that a server accepts. They can be read again while it serves. nil: the
-// server asks for none, and permits everything.
+// Tokens are the bearer tokens that a server accepts. They can be reloaded while it serves. A nil
+// *Tokens requires no token and permits everything.
 type Tokens struct {
 	path string
 	open bool // other machines can reach the server
 	set  atomic.Pointer[tokenSet]
 }
 
-// tokenSet is the content of a token file. It does not change.
+// tokenSet is the content of a token file. It is immutable.
 type tokenSet struct {
 	content []byte
 	all     []token
@@ -65,12 +65,11 @@ type token struct {
 	rights Rights
 }
 
-// ReadTokens reads a token file: a token a line, of visible ASCII, with its rights behind it,
-// claim, confirm, follow or operate; a token alone may do everything. Lines that begin with # are comments.
-// ReadTokens refuses a file that everyone on the machine can read, and one without a token
-// that may operate: the processes of a sale show it to each other. Where the server is open,
-// so that other machines reach it, it refuses a token that can be guessed. Without a path
-// it returns nil.
+// ReadTokens reads a token file. Each line has a token in visible ASCII, optionally followed by its
+// rights: claim, confirm, follow or operate. A token without rights has all. Lines that begin with
+// # are comments. ReadTokens rejects a file that is readable by everyone on the machine, and one
+// without a token that may operate, since the processes of a sale present it to each other. If the
+// server is open to other machines it rejects short tokens. If path is "" it returns nil.
 func ReadTokens(path string, open bool) (*Tokens, error) {
 	if path == "" {
 		return nil, nil
@@ -82,7 +81,7 @@ func ReadTokens(path string, open bool) (*Tokens, error) {
 	return t, nil
 }
 
-// ReadToken returns the first token of a file, for a client. Without a path there is none.
+// ReadToken returns the first token of a file, for a client, or "" if path is "".
 func ReadToken(path string) (string, error) {
 	if path == "" {
 		return "", nil
@@ -94,8 +93,8 @@ func ReadToken(path string) (string, error) {
 	return set.all[0].text, nil
 }
 
-// Reload reads the file again: from then on its tokens are valid, and no others. If it is not usable, the
-// previous ones remain. changed reports whether the content is another one.
+// Reload reads the file again and replaces the tokens. If it is unusable the previous tokens remain
+// valid. changed reports whether the content differs.
 func (tokens *Tokens) Reload() (changed bool, err error) {
 	set, err := readTokenSet(tokens.path, tokens.open)
 	if err != nil {
@@ -112,11 +111,11 @@ func (tokens *Tokens) Reload() (changed bool, err error) {
 	return true, nil
 }
 
-// String names the file.
+// String returns the name of the file.
 func (tokens *Tokens) String() string { return "token file " + tokens.path }
 
-// Shown returns the token that this process shows to the others of a sale: the first that may
-// operate. Without tokens it is "".
+// Shown returns the token that this process presents to the others of a sale: the first that may
+// operate. It is "" without tokens.
 func (tokens *Tokens) Shown() string {
 	if tokens == nil {
 		return ""
@@ -178,7 +177,8 @@ func parseTokens(path string, content []byte, open bool) (*tokenSet, error) {
 	return set, nil
 }
 
-// parseRights returns the rights that follow a token, all if there are none; false: one is unknown.
+// parseRights returns the rights after a token, or all if there are none. It reports false if one
+// is unknown.
 func parseRights(words string) (rights Rights, known bool) {
 	for word := range strings.FieldsSeq(words) {
 		right, known := rightsByWord[word]
@@ -193,8 +193,8 @@ func parseRights(words string) (rights Rights, known bool) {
 	return rights, true
 }
 
-// rights returns those of the token with that digest. It compares the digests of all tokens, so that the
-// time that it takes tells nothing, not even a length.
+// rights returns the rights of the token with a digest. It compares all digests, so that its
+// duration reveals nothing, not even a length.
 func (set *tokenSet) rights(digest *[sha256.Size]byte) Rights {
 	var rights Rights
 	for i := range set.all {
@@ -204,16 +204,16 @@ func (set *tokenSet) rights(digest *[sha256.Size]byte) Rights {
 	return rights
 }
 
-// Grant is what the sender of requests may do, by the token that was sent. The zero Grant is that of
-// a server without tokens: everything is permitted. One goroutine uses it.
+// Grant is the permission of a sender of requests, based on its token. The zero Grant permits
+// everything, as of a server without tokens. It is not safe for concurrent use.
 type Grant struct {
 	tokens *Tokens
-	set    *tokenSet // by which the rights were found
+	set    *tokenSet // tokens that the rights were found in
 	digest [sha256.Size]byte
 	found  Rights
 }
 
-// OfRequest returns the grant of the token that a request has in its header Authorization.
+// OfRequest returns the grant of the token in a request's Authorization header.
 func (tokens *Tokens) OfRequest(r *http.Request) Grant {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if tokens != nil && !strings.EqualFold(scheme, "Bearer") {
@@ -231,8 +231,8 @@ func (tokens *Tokens) OfToken(token string) Grant {
 	return g.Renewed()
 }
 
-// Renewed returns the grant of the same token by the newest file. Unlike Rights it may be called while
-// another goroutine uses the grant.
+// Renewed returns the grant of the same token by the newest file. Unlike Rights it may be called
+// while another goroutine uses the grant.
 func (grant *Grant) Renewed() Grant {
 	if grant.tokens == nil {
 		return Grant{}
@@ -241,12 +241,12 @@ func (grant *Grant) Renewed() Grant {
 	return Grant{tokens: grant.tokens, set: set, digest: grant.digest, found: set.rights(&grant.digest)}
 }
 
-// Token returns the digest of the token; ok is false if the server asks for none.
+// Token returns the digest of the token; ok is false if the server requires none.
 func (grant *Grant) Token() (digest [sha256.Size]byte, ok bool) {
 	return grant.digest, grant.tokens != nil
 }
 
-// Rights returns the rights of the token by the newest file: none, if it was removed.
+// Rights returns the rights of the token by the newest file: none if it was removed.
 func (grant *Grant) Rights() Rights {
 	if grant.tokens == nil {
 		return MayAll
@@ -257,8 +257,7 @@ func (grant *Grant) Rights() Rights {
 	return grant.found
 }
 
-// May returns nil if the token has the right or, of MayAll, any right, and else the problem that the response
-// has.
+// May returns nil if the token has one of the rights needs, and otherwise the problem to respond with.
 func (grant *Grant) May(needs Rights) *wire.Problem {
 	switch has := grant.Rights(); {
 	case has == 0:

@@ -7,5 +7,5 @@ import (
 	"time"
 )
 
-// setUserTimeout does nothing: the system has its own timeout for hosts that have vanished.
+// setUserTimeout does nothing: the system has its own timeout for vanished hosts.
 func setUserTimeout(net.Conn, time.Duration) {}

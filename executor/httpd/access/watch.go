@@ -8,20 +8,19 @@ import (
 	"salectl/backends/clock"
 )
 
-// Reloaded is read from files that may change while a server serves.
+// Reloaded is a value read from files that may change while a server runs.
 type Reloaded interface {
-	// Reload reads the files again. If they are not usable, it returns why, and what was read before
-	// remains in force.
+	// Reload reads the files again. If they are unusable it returns an error, and the previous
+	// content remains in force.
 	Reload() (changed bool, err error)
-	String() string // names the files
+	String() string // returns the names of the files
 }
 
-// reloadEvery is how often files are read again. They are small, and their modification times may be
-// the same after a change.
+// reloadEvery is the interval of reloads. Files are small, and a change may leave their
+// modification times equal.
 const reloadEvery = time.Second
 
-// Watch reads files again every second until ctx ends. It logs changes, errors, and certificates that
-// expire.
+// Watch reloads files every second until ctx ends. It logs changes, errors, and expiring certificates.
 func Watch(ctx context.Context, log *slog.Logger, now clock.Clock, all ...Reloaded) {
 	logged, warned := make([]string, len(all)), ""
 	for {
@@ -39,7 +38,7 @@ func Watch(ctx context.Context, log *slog.Logger, now clock.Clock, all ...Reload
 	}
 }
 
-// warn logs the warning of certificates unless it is the last one, and returns it.
+// warn logs a certificate warning unless it equals the last one, and returns it.
 func warn(log *slog.Logger, c *Certificates, now time.Time, last string) string {
 	warning := c.Warning(now)
 	if warning != "" && warning != last {
@@ -48,7 +47,7 @@ func warn(log *slog.Logger, c *Certificates, now time.Time, last string) string 
 	return warning
 }
 
-// reloadFile reads files again, logs an error unless it is the last one, and returns it.
+// reloadFile reloads files, logs an error unless it equals the last one, and returns it.
 func reloadFile(log *slog.Logger, r Reloaded, last string) string {
 	changed, err := r.Reload()
 	switch {
