@@ -11,8 +11,8 @@ import (
 	"salectl/executor/shard"
 )
 
-// This file encodes what processes send each other as messages of a stream, and decodes it. The links of this package and
-// those of simulated worlds carry the same.
+// This file encodes and decodes the messages between processes. The links of this package and
+// simulated links use the same encoding.
 
 // EncodeHello returns the first message of a link from one process to another.
 func EncodeHello(from, to executor.Peer) *streampb.Request {
@@ -21,7 +21,7 @@ func EncodeHello(from, to executor.Peer) *streampb.Request {
 	}}}
 }
 
-// EncodeRequest returns a forwarded request as a message of a stream.
+// EncodeRequest returns a forwarded request as a stream message.
 func EncodeRequest(e shard.ForwardedRequest) *streampb.Request {
 	r := &streampb.Request{Id: e.ID, Forwarded: true, Run: e.UID}
 	switch {
@@ -45,7 +45,7 @@ func EncodeRequest(e shard.ForwardedRequest) *streampb.Request {
 	return r
 }
 
-// decodeRequest is the inverse of EncodeRequest. It returns false for any other message.
+// decodeRequest is the inverse of EncodeRequest. It reports false for any other message.
 func decodeRequest(r *streampb.Request) (shard.ForwardedRequest, bool) {
 	e := shard.ForwardedRequest{ID: r.GetId(), UID: r.GetRun()}
 	switch asks := r.GetAsks().(type) {
@@ -69,7 +69,7 @@ func decodeRequest(r *streampb.Request) (shard.ForwardedRequest, bool) {
 	return e, true
 }
 
-// EncodeUpdate returns an update as messages of a stream, of at most that many bytes each.
+// EncodeUpdate returns an update as stream messages of up to most bytes each.
 func EncodeUpdate(t *ownership.PeerUpdate, most int) (all []*streampb.Request, err error) {
 	text, err := json.Marshal(t)
 	if err != nil {
@@ -93,10 +93,10 @@ func EncodeUpdate(t *ownership.PeerUpdate, most int) (all []*streampb.Request, e
 	return all, nil
 }
 
-// updateOverhead is the most bytes of a message beside the encoded update.
+// updateOverhead is the maximum size of a message beyond the encoded update, in bytes.
 const updateOverhead = 8
 
-// ReceiveRequest decodes a message of a peer, and calls serve or update with it.
+// ReceiveRequest decodes a message of a peer and passes it to serve or update.
 func ReceiveRequest(r *streampb.Request, serve func(shard.ForwardedRequest), update func(*ownership.PeerUpdate)) error {
 	if text := r.GetPeer(); text != nil {
 		t := new(ownership.PeerUpdate)
@@ -112,12 +112,12 @@ func ReceiveRequest(r *streampb.Request, serve func(shard.ForwardedRequest), upd
 	return nil
 }
 
-// EncodeReply returns the answer to a forwarded request as a message of a stream.
+// EncodeReply returns the answer to a forwarded request as a stream message.
 func EncodeReply(id uint64, a shard.Answer) *streampb.Reply {
 	if a.Elsewhere {
 		return &streampb.Reply{Id: id, Says: &streampb.Reply_NotMine{NotMine: &streampb.NotMine{Tried: true}}}
 	}
-	if a.Outcome == "" { // of a query
+	if a.Outcome == "" { // answer to a query
 		if a.Claim.User != "" {
 			a.Claims = []shard.Claim{a.Claim}
 		}
@@ -136,7 +136,7 @@ func EncodeBounce(id uint64, to shard.Route) *streampb.Reply {
 	}}}
 }
 
-// ReceiveReply decodes the reply of a peer, and calls a method of receiver with it.
+// ReceiveReply decodes the reply of a peer and passes it to receiver.
 func ReceiveReply(r *streampb.Reply, receiver executor.Replies) {
 	switch says := r.GetSays().(type) {
 	case *streampb.Reply_Answer:

@@ -1,9 +1,8 @@
-// Package links carries what the processes of a sale ask and tell each other over the
-// stream that clients use too: requests as any client sends them, marked as forwarded, and
-// between them each ownership.PeerUpdate, as JSON.
+// Package links connects the processes of a sale. It uses the same stream protocol as clients: it
+// carries requests marked as forwarded, and each ownership.PeerUpdate as JSON between them.
 //
-// A process makes a link to each of its peers. On it go its own requests and what it has
-// to tell; the answers come back on the same. So between two processes there are two.
+// A process makes a link to each of its peers. It sends its own requests and updates on it and
+// receives the answers there. So there are two links between two processes.
 package links
 
 import (
@@ -23,23 +22,22 @@ import (
 	"salectl/executor/shard"
 )
 
-// Config is what links are made with.
+// Config configures links.
 type Config struct {
 	Sale      string
-	Token     func() string     // what is shown to other processes, now; nil, "": nothing
-	Transport http.RoundTripper // speaks HTTP/2; nil: a usual one
+	Token     func() string     // returns the current token for other processes; nil, "": none
+	Transport http.RoundTripper // must support HTTP/2; nil: a default
 
-	// TLS is, for each link that is made, whom it believes and what it proves itself with;
-	// nil: as by api.StreamConfig.
+	// TLS returns the configuration of each new link; nil: that of api.StreamConfig.
 	TLS func() *tls.Config
-	// Secure: the token is shown over TLS alone. Whoever writes to the lock nodes could else
-	// have it sent anywhere.
+	// Secure refuses links without TLS, so that the token is sent over TLS only. Otherwise anyone
+	// who can write to the lock nodes could have it sent to any address.
 	Secure bool
 
 	Log *slog.Logger
 }
 
-// Dialer returns what makes links to peers.
+// Dialer returns the function that makes links to peers.
 func Dialer(c Config) executor.Dial {
 	refused := &refusals{log: c.Log.With("sale", c.Sale), by: make(map[string]string)}
 	return func(ctx context.Context, from, to executor.Peer, receiver executor.LinkReceiver) (executor.Link, error) {
@@ -74,22 +72,22 @@ func Dialer(c Config) executor.Dial {
 	}
 }
 
-// link is the way to one peer.
+// link is the connection to one peer.
 type link struct {
 	conn     *api.StreamConn
 	receiver executor.LinkReceiver
 	token    func() string
 
 	log     *slog.Logger
-	refused func(why string) // logs why the peer takes nothing
+	refused func(why string) // logs why the peer refuses
 
-	shown atomic.Pointer[string] // the token that the peer has seen last
+	shown atomic.Pointer[string] // token last sent to the peer
 }
 
-// Forward is executor.Link's.
+// Forward implements executor.Link.
 func (l *link) Forward(e shard.ForwardedRequest) bool { return l.send(EncodeRequest(e)) }
 
-// Update is executor.Link's.
+// Update implements executor.Link.
 func (l *link) Update(t *ownership.PeerUpdate) bool {
 	all, err := EncodeUpdate(t, streampb.MaxMessage)
 	if err != nil {
@@ -99,7 +97,7 @@ func (l *link) Update(t *ownership.PeerUpdate) bool {
 	return l.send(all...)
 }
 
-// now is the token of now.
+// now returns the current token.
 func (l *link) now() string {
 	if l.token == nil {
 		return ""
@@ -107,23 +105,24 @@ func (l *link) now() string {
 	return l.token()
 }
 
-// send sends messages, all or none, and before them the token, if that is another one since.
+// send sends all messages or none, preceded by the token if it has changed.
 func (l *link) send(all ...*streampb.Request) bool {
 	if now := l.now(); now != *l.shown.Load() {
 		if l.conn.TrySend(&streampb.Request{Asks: &streampb.Request_Hello{Hello: &streampb.Hello{Token: now}}}) != nil {
 			return false
 		}
-		l.shown.Store(&now) // not before: nobody else is to send anything that comes first
+		l.shown.Store(&now) // only after it is sent: no concurrent message may come first
 	}
 	return l.conn.TrySend(all...) == nil
 }
 
-// refusals logs of each peer once why it takes no links: they are tried again and again.
+// refusals logs once per peer and reason why the peer refuses links, since links are retried
+// indefinitely.
 type refusals struct {
 	log *slog.Logger
 
 	mu sync.Mutex
-	by map[string]string // the reason that was logged last, by address
+	by map[string]string // last logged reason, by address
 }
 
 func (r *refusals) tell(address, why string) {
@@ -135,8 +134,8 @@ func (r *refusals) tell(address, why string) {
 	}
 }
 
-// refusal says why a peer that runs takes no link; "" of an error that may pass by itself,
-// as when the peer is down.
+// refusal returns the reason why a running peer refuses a link, or "" for an error that may be
+// transient, such as a peer that is down.
 func refusal(err error) string {
 	var unexpected *api.UnexpectedError
 	var unverified *tls.CertificateVerificationError
@@ -154,29 +153,30 @@ func refusal(err error) string {
 
 var errPlain = errors.New("it speaks no TLS, and this process shows its token over TLS alone: start it with --tls-cert and --tls-key")
 
-// received takes in what a peer says.
+// received handles a reply of the peer.
 func (l *link) received(r *streampb.Reply) {
-	if says, ok := r.GetSays().(*streampb.Reply_Problem); ok { // of the link
+	if says, ok := r.GetSays().(*streampb.Reply_Problem); ok { // about the link itself
 		l.refused(says.Problem.GetDetail())
 		return
 	}
 	ReceiveReply(r, l.receiver)
 }
 
-// Host takes the links of peers for the sales of a process. It is stream.Peers of package httpd/stream.
+// Host accepts the links of peers for the sales of a process. It implements stream.Peers of package
+// httpd/stream.
 type Host struct {
 	Log *slog.Logger
 
 	sales sync.Map // of *executor.Executor, by name
 }
 
-// Add has the links of a sale's processes taken from now on.
+// Add starts accepting the links of a sale's processes.
 func (h *Host) Add(e *executor.Executor) { h.sales.Store(e.Sale(), e) }
 
-// Remove has them taken no more.
+// Remove stops accepting them.
 func (h *Host) Remove(e *executor.Executor) { h.sales.Delete(e.Sale()) }
 
-// Accept is that of stream.Peers.
+// Accept implements stream.Peers.
 func (h *Host) Accept(sale string, hello *streampb.Hello, send func(*streampb.Reply) error) (heard func(*streampb.Request) bool, gone func(error)) {
 	of, ok := h.sales.Load(sale)
 	if !ok {
@@ -203,13 +203,13 @@ func (h *Host) Accept(sale string, hello *streampb.Hello, send func(*streampb.Re
 	}
 }
 
-// replies sends back what a peer has asked.
+// replies sends the replies to a peer's requests.
 type replies struct {
 	send func(*streampb.Reply) error
 }
 
-// Answered is executor.Replies'. A link that is over is known to be by its maker.
+// Answered implements executor.Replies. It ignores errors: the peer notices the end of its link.
 func (r *replies) Answered(id uint64, a shard.Answer) { _ = r.send(EncodeReply(id, a)) }
 
-// Bounced is executor.Replies'.
+// Bounced implements executor.Replies.
 func (r *replies) Bounced(id uint64, to shard.Route) { _ = r.send(EncodeBounce(id, to)) }
