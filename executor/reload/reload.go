@@ -1,6 +1,6 @@
-// Package reload decides what a server does when its sale files are read again: which sales
-// it begins to serve, which it drops, which it says that it lacks, and what it tells of the others. It reads
-// no file and no store itself.
+// Package reload decides the effect of reloaded sale files on a server: which sales it starts to
+// serve, which it drops, which it reports as unserved, and what it logs about the others. It
+// accesses no file and no store.
 package reload
 
 import (
@@ -14,69 +14,69 @@ import (
 	"salectl/spec"
 )
 
-// Server is who serves the sales.
+// Server is the server of the sales.
 type Server interface {
-	// Served are all sales that are served, by name.
+	// Served returns all served sales, by name.
 	Served() map[string]Standing
-	// Prepare makes a sale ready to be served, and returns what begins to serve it, or says
-	// why it cannot be served.
+	// Prepare prepares a sale to be served. It returns the function that starts serving it, or the
+	// reason why it cannot be served.
 	Prepare(ctx context.Context, sale spec.Sale) (begin func(), err error)
-	// Compare tells what differs between the file of a sale that is served and what was applied.
+	// Compare reports the differences between the file of a served sale and its applied declaration.
 	Compare(ctx context.Context, sale spec.Sale) error
-	// Drop has a sale served no more.
+	// Drop stops serving a sale.
 	Drop(sale string)
-	// Lack says which declared sales are not served, by name. While there is one that is not
-	// over the server is not ready.
+	// Lack sets the declared sales that are not served, by name. While one of them is not over, the
+	// server is not ready.
 	Lack(unserved map[string]Lack)
 }
 
-// Standing is how a sale stands that is served, as far as is known at the moment.
+// Standing is the known state of a served sale.
 type Standing struct {
-	Generation uint64 // that it is served by; 0: it is not known
-	Run        int64  // the newest one; 0: it is not known
-	Over       bool   // that run has ended for good: it is sealed, or destroyed
+	Generation uint64 // generation that it is served by; 0: unknown
+	Run        int64  // newest run; 0: unknown
+	Over       bool   // the newest run is sealed or destroyed
 	Destroyed  bool
 }
 
-// Lack is why a sale that is declared is not served.
+// Lack is the reason why a declared sale is not served.
 type Lack struct {
 	Why    string
-	Absent bool // as far as is known there is no such sale: it is not applied, or destroyed
-	Over   bool // the run that is declared has ended for good: there is nothing to serve
+	Absent bool // no such sale is known: it is not applied, or destroyed
+	Over   bool // the declared run has ended: there is nothing to serve
 }
 
-// Keeper has a server keep up with the sale files: a sale that is declared and applied after
-// the server began is served from then on. A sale that is served is served on, whatever becomes
-// of its file, until it is destroyed and no file declares it. It is not safe for concurrent use.
+// Keeper keeps a server in line with the sale files. A sale that is declared and applied after the
+// start of the server is served from then on. A served sale stays served, whatever happens to its
+// file, until it is destroyed and no file declares it. A Keeper is not safe for concurrent use.
 type Keeper struct {
 	server Server
 	log    *slog.Logger
 	why    func(error) Lack
-	told   map[string]string // of each sale, and of "", the files: what was logged last
-	seen   map[string][]byte // the declaration of each sale as it was seen last, as JSON
-	newest map[string]uint64 // the newest generation that each is known to be served by
-	lacks  map[string]Lack   // which declared sales are not served, as of the last look
+	told   map[string]string // last logged message by sale; "" is the files
+	seen   map[string][]byte // last seen declaration by sale, as JSON
+	newest map[string]uint64 // newest known generation that serves a sale
+	lacks  map[string]Lack   // declared sales that are not served, as of the last look
 }
 
-// New returns a keeper of a server that serves nothing yet. why is what people are told of an
-// error of Prepare.
+// New returns a Keeper of a server that serves no sale yet. why converts an error of Prepare into a
+// message for operators.
 func New(server Server, log *slog.Logger, why func(error) Lack) *Keeper {
 	return &Keeper{server: server, log: log, why: why, told: make(map[string]string), seen: make(map[string][]byte), newest: make(map[string]uint64), lacks: make(map[string]Lack)}
 }
 
-// Began notes a sale that was declared when the server began, and why it cannot be served, nil
-// if it is.
+// Began records a sale declared at the start of the server. err is the reason why it cannot be
+// served, or nil.
 func (k *Keeper) Began(sale spec.Sale, err error) {
 	if k.changed(sale); err != nil {
 		k.lacking(sale, k.why(err))
 	}
 }
 
-// Lacks are the declared sales that are not served, by name, as of the last look.
+// Lacks returns the declared sales that are not served, by name, as of the last look.
 func (k *Keeper) Lacks() map[string]Lack { return maps.Clone(k.lacks) }
 
-// Look takes in what the files say now, or why they cannot be read. A sale that is served is
-// compared with its file when the one or the other has changed, and when that was asked for.
+// Look processes the current content of the files, or the error of reading them. It compares a
+// served sale with its file if either has changed, or if asked is set.
 func (k *Keeper) Look(ctx context.Context, sales []spec.Sale, err error, asked bool) {
 	if asked {
 		clear(k.told)
@@ -93,7 +93,7 @@ func (k *Keeper) Look(ctx context.Context, sales []spec.Sale, err error, asked b
 			return
 		}
 		if is, found := served[sale.Name]; found {
-			if is.Over && sale.Run > is.Run { // which begins without a look, once it is applied
+			if is.Over && sale.Run > is.Run { // once applied, the run starts without a look
 				k.lacking(sale, Lack{Why: fmt.Sprintf("run %d is not applied, and run %d is over", sale.Run, is.Run), Absent: true})
 			}
 			if changed := k.changed(sale); k.applied(sale.Name, is.Generation) || changed || asked {
@@ -118,7 +118,7 @@ func (k *Keeper) Look(ctx context.Context, sales []spec.Sale, err error, asked b
 	for _, name := range slices.Sorted(maps.Keys(served)) {
 		is := served[name]
 		switch declared := slices.ContainsFunc(sales, func(s spec.Sale) bool { return s.Name == name }); {
-		case declared || is.Over && !is.Destroyed: // it is about to be
+		case declared || is.Over && !is.Destroyed: // it is about to be destroyed
 		case is.Destroyed:
 			k.server.Drop(name)
 			delete(k.told, name)
@@ -131,13 +131,13 @@ func (k *Keeper) Look(ctx context.Context, sales []spec.Sale, err error, asked b
 	}
 }
 
-// lacking notes why a sale that is declared is not served.
+// lacking records why a declared sale is not served.
 func (k *Keeper) lacking(sale spec.Sale, lack Lack) {
 	lack.Why = "it is declared, and not served: " + lack.Why
 	k.lacks[sale.Name] = lack
 }
 
-// changed reports whether a sale's declaration is another one than when it was seen last.
+// changed reports whether a sale's declaration differs from the last seen one.
 func (k *Keeper) changed(sale spec.Sale) bool {
 	text, err := sale.JSON()
 	before, seen := k.seen[sale.Name]
@@ -145,14 +145,14 @@ func (k *Keeper) changed(sale spec.Sale) bool {
 	return err == nil && seen && !bytes.Equal(before, text)
 }
 
-// applied reports whether a sale is served by a newer generation than was known.
+// applied reports whether a sale is served by a newer generation than before.
 func (k *Keeper) applied(sale string, generation uint64) bool {
 	before := k.newest[sale]
 	k.newest[sale] = max(before, generation)
 	return before != 0 && generation > before
 }
 
-// tell logs something of a sale, unless it was what was logged last.
+// tell logs a message about a sale unless it was the last one logged.
 func (k *Keeper) tell(sale, what, why string) {
 	if k.told[sale] == what+why {
 		return
