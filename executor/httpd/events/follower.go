@@ -19,7 +19,7 @@ import (
 	"salectl/executor/httpd/wire"
 )
 
-// Why a follower ends, beside the errors of package feed.
+// Causes of the end of a follower, in addition to the errors of package feed.
 var (
 	errOver    = errors.New("the client was told the end of the sale before")
 	errHead    = errors.New("only the head was asked for")
@@ -28,7 +28,7 @@ var (
 	errNoRight = errors.New("the token does not permit to follow any more")
 )
 
-// follower is one request that lasts.
+// follower is one request for a feed.
 type follower struct {
 	server  *Server
 	sale    *Sale
@@ -39,21 +39,21 @@ type follower struct {
 	lines   *bufio.Writer
 	encoder *json.Encoder
 
-	mu      sync.Mutex // held while something is sent; guards what follows
+	mu      sync.Mutex // held during writes; guards the fields below
 	grant   access.Grant
-	begun   bool          // the status was sent
-	sent    time.Duration // monotonic: when something was sent last
-	trouble error         // why the ledger could not be read when it was tried last
+	begun   bool          // the status has been sent
+	sent    time.Duration // monotonic: time of the last write
+	trouble error         // error of the last attempt to read the ledger; nil: none
 
 	lag lagMeter
 
-	writing sync.Mutex // guards what follows, and the deadline of writes
-	until   time.Time  // when the server goes down; zero: it does not
+	writing sync.Mutex // guards the fields below and the write deadline
+	until   time.Time  // deadline of writes while the server shuts down; zero: it does not
 	closed  bool
 }
 
-// beat sends a comment where nothing else was sent. It ends a follower whose token is no longer valid, and
-// one for which the ledger does not answer.
+// beat sends a comment if nothing else is sent for Heartbeat. It ends a follower whose token is no
+// longer valid, or for which the ledger does not answer in time.
 func (follower *follower) beat(ctx context.Context) {
 	began := follower.server.config.Clock().Mono
 	ticks := time.NewTicker(min(time.Second, follower.server.config.Heartbeat))
@@ -111,24 +111,24 @@ func (follower *follower) take(b *feed.Batch) error {
 	return nil
 }
 
-// begin sends the status and header of a response of events.
+// begin sends the status and header of an event stream.
 func (follower *follower) begin() {
 	follower.begun = true
 	h := follower.out.Header()
 	h["Content-Type"] = []string{api.TypeEvents}
 	h["Cache-Control"] = wire.NoStore
-	h.Set("X-Accel-Buffering", "no") // a proxy is to pass on each event as it comes
+	h.Set("X-Accel-Buffering", "no") // a proxy should forward each event at once
 	follower.out.WriteHeader(http.StatusOK)
 }
 
-// event writes one event. Only one of type resolved has an id: a client that went on after another one
-// would receive events that were sent beside it again, or not at all.
+// event writes one event. Only events of type resolved have an id. A client that resumed after any
+// other event would receive adjacent events again, or not at all.
 func (follower *follower) event(e *feed.Event) error {
 	if e.Type == feed.TypeResolved {
 		follower.lines.WriteString("id: " + e.ID + "\n")
 	}
 	follower.lines.WriteString("event: " + e.Type + "\ndata: ")
-	if err := follower.encoder.Encode(e); err != nil { // which ends in a line break
+	if err := follower.encoder.Encode(e); err != nil { // it ends in a line break
 		return err
 	}
 	return follower.lines.WriteByte('\n')
@@ -152,7 +152,7 @@ func (follower *follower) flush() error {
 	return nil
 }
 
-// troubled notes that the ledger cannot be read or, with nil, that it can be read again, and tells the
+// troubled records that the ledger is unreadable or, with nil, readable again, and informs the
 // client.
 func (follower *follower) troubled(err error) {
 	follower.mu.Lock()
@@ -170,7 +170,8 @@ func (follower *follower) troubled(err error) {
 	}
 }
 
-// ended says why the feed has ended. Errors of the store have addresses in them and only go to the log.
+// ended reports the end of the feed to the client. Errors of the store contain addresses and are
+// only logged.
 func (follower *follower) ended(err error, reader *feed.Reader) {
 	follower.mu.Lock()
 	defer follower.mu.Unlock()
@@ -192,7 +193,7 @@ func (follower *follower) ended(err error, reader *feed.Reader) {
 		return
 	}
 	switch {
-	case follower.request.Context().Err() != nil: // nobody is there
+	case follower.request.Context().Err() != nil: // the client is gone
 	case errors.Is(err, errOver):
 		w.WriteHeader(http.StatusNoContent)
 	case errors.Is(err, errLeaving):
@@ -212,7 +213,7 @@ func (follower *follower) ended(err error, reader *feed.Reader) {
 	}
 }
 
-// farewell tells a client that has received events why there are no more.
+// farewell sends the reason of the end to a client that has received events.
 func (follower *follower) farewell(err error, gone bool) {
 	text := ""
 	switch {
@@ -223,11 +224,11 @@ func (follower *follower) farewell(err error, gone bool) {
 	default:
 		text = "the feed cannot go on here"
 	}
-	_ = follower.comment(text) // the client may be gone
+	_ = follower.comment(text) // ignore the error: the client may be gone
 }
 
-// bounded is what a follower writes to. Each write, of at most a buffer, has a deadline, so that a client
-// that has vanished holds nothing for longer.
+// bounded is the writer of a follower. Each write, of at most a buffer, has a deadline, so that a
+// vanished client releases its resources.
 type bounded struct{ *follower }
 
 func (b bounded) Write(p []byte) (int, error) {
@@ -235,8 +236,8 @@ func (b bounded) Write(p []byte) (int, error) {
 	return b.out.Write(p)
 }
 
-// limit sets the deadline of writes. While nothing is written there is none: HTTP/2 ends a stream whose
-// deadline has passed, whether anything waits to be written or not.
+// limit sets the write deadline. Between writes there is none: HTTP/2 ends a stream at its deadline
+// even if no write is pending.
 func (follower *follower) limit(writes bool) {
 	follower.writing.Lock()
 	defer follower.writing.Unlock()
@@ -251,7 +252,7 @@ func (follower *follower) limit(writes bool) {
 	}
 }
 
-// leave ends a follower because the server goes down.
+// leave ends a follower because the server shuts down.
 func (follower *follower) leave() {
 	follower.writing.Lock()
 	follower.until = time.Now().Add(leavingGrace)
@@ -260,21 +261,21 @@ func (follower *follower) leave() {
 	follower.end(errLeaving)
 }
 
-// close is called when the request ends: others use the connection from then on.
+// close stops changes of the deadline after the request: other requests use the connection.
 func (follower *follower) close() {
 	follower.writing.Lock()
 	defer follower.writing.Unlock()
 	follower.closed = true
 }
 
-// lagMeter knows how far a follower is behind the ledger.
+// lagMeter measures how far a follower is behind the ledger.
 type lagMeter struct {
-	mu    sync.Mutex // guards what follows
-	since time.Time  // the time of what was read and is not sent yet; zero: all is sent
+	mu    sync.Mutex // guards the fields below
+	since time.Time  // time of the oldest unsent data; zero: all is sent
 	last  time.Duration
 }
 
-// behind notes that there is something to send that is as old as since.
+// behind records that data with the time since waits to be sent.
 func (meter *lagMeter) behind(since time.Time) {
 	meter.mu.Lock()
 	defer meter.mu.Unlock()
@@ -283,15 +284,15 @@ func (meter *lagMeter) behind(since time.Time) {
 	}
 }
 
-// caughtUp notes that all is sent, the newest of it as old as newest.
+// caughtUp records that all data is sent; newest is the time of the newest.
 func (meter *lagMeter) caughtUp(newest, now time.Time) {
 	meter.mu.Lock()
 	defer meter.mu.Unlock()
 	meter.since, meter.last = time.Time{}, max(0, now.Sub(newest))
 }
 
-// lag returns how old the newest was that was sent when it was sent or, if something waits to be sent, how
-// old that is.
+// lag returns the age of the oldest data that waits to be sent. If none waits, it returns the age
+// that the newest data had when it was sent.
 func (meter *lagMeter) lag(now time.Time) time.Duration {
 	meter.mu.Lock()
 	defer meter.mu.Unlock()

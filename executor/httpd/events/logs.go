@@ -6,8 +6,8 @@ import (
 	"salectl/backends/ledger"
 )
 
-// maxReads is how many reads of a sale's ledger all its followers have in flight at a time: fewer than a
-// store takes at once, so that there is always room for sellers.
+// maxReads is the limit of concurrent reads by all followers of a sale: fewer than a store permits,
+// so that capacity remains for claims.
 const maxReads = 2
 
 // Sale is a sale whose ledger can be followed.
@@ -16,8 +16,7 @@ type Sale struct {
 	logs ledger.Logs
 }
 
-// NewSale returns a sale that can be followed, or nil if a service has no ledger to follow. An
-// executor.Executor has.
+// NewSale returns a Sale, or nil if service has no ledger to follow. An executor.Executor has one.
 func NewSale(name string, service any) *Sale {
 	followed, ok := service.(interface{ Logs() ledger.Logs })
 	if !ok {
@@ -26,7 +25,7 @@ func NewSale(name string, service any) *Sale {
 	return &Sale{name, boundedLogs{followed.Logs(), make(chan struct{}, maxReads)}}
 }
 
-// boundedLogs has few reads in flight at a time.
+// boundedLogs limits the number of concurrent reads.
 type boundedLogs struct {
 	ledger.Logs
 	places chan struct{}
@@ -43,7 +42,7 @@ func (bounded boundedLogs) enter(ctx context.Context) error {
 
 func (bounded boundedLogs) leave() { <-bounded.places }
 
-// Read reads from the store.
+// Read implements ledger.Logs.
 func (bounded boundedLogs) Read(ctx context.Context, log string, from uint64, most int) (head []byte, entries [][]byte, err error) {
 	if err := bounded.enter(ctx); err != nil {
 		return nil, nil, err
@@ -52,7 +51,7 @@ func (bounded boundedLogs) Read(ctx context.Context, log string, from uint64, mo
 	return bounded.Logs.Read(ctx, log, from, most)
 }
 
-// Heads reads from the store.
+// Heads implements ledger.Logs.
 func (bounded boundedLogs) Heads(ctx context.Context, logs []string) ([][]byte, error) {
 	if err := bounded.enter(ctx); err != nil {
 		return nil, err

@@ -1,15 +1,14 @@
-// Package events serves the feed of a sale: one request of HTTP that lasts, to which the server answers
-// with what the ledger says of the sale, as it comes, as server-sent events.
+// Package events serves the feed of a sale as server-sent events. The response to a request lasts
+// and contains the events of the ledger as they occur.
 //
-// It guarantees what package feed guarantees of the order and completeness of events. A follower costs a
-// sale little: it reads the store and asks neither the sale nor its owners, so any process that knows the
-// store can serve it, and no claim waits for it. All followers of a sale share a few reads, and what is
-// read next waits until a client has taken what was sent. A client that takes nothing, whose token
-// is no longer valid, or that is silent on a lost connection is ended.
+// The order and completeness of events are those of package feed. A follower costs a sale little.
+// It reads the store and not the sale or its owners, so any process with access to the store can
+// serve it, and no claim waits for it. All followers of a sale share a few concurrent reads, and
+// read on only after the client has taken the previous events. A follower ends if its client does
+// not read, if its token becomes invalid, or if its connection is lost.
 //
-// A follower is first waiting for the ledger, and its response may still be any status; then it has begun,
-// and only comments can say what is wrong. Its callers find the sale and check that the token permits
-// to follow.
+// A follower first waits for the ledger; until then the response may have any status. After that, only
+// comments can report problems. Callers find the sale and check that the token permits to follow.
 package events
 
 import (
@@ -29,22 +28,22 @@ import (
 	"salectl/executor/httpd/wire"
 )
 
-// DefaultLimit is how many followers there may be at a time.
+// DefaultLimit is the default limit of concurrent followers.
 const DefaultLimit = 16
 
-// leavingGrace is how long a follower has to take what is being sent when the server goes down.
+// leavingGrace is the time for a follower's last write during shutdown.
 const leavingGrace = time.Second
 
-// Config is what a Server needs.
+// Config configures a Server. All fields are required.
 type Config struct {
-	Limit        int           // of followers at a time
-	BeginTimeout time.Duration // of the first answer of the ledger
-	Heartbeat    time.Duration // how long nothing may be sent; many proxies cut connections that are silent for 60 seconds
-	WriteTimeout time.Duration // of a write
+	Limit        int           // maximum number of concurrent followers
+	BeginTimeout time.Duration // timeout of the first answer of the ledger
+	Heartbeat    time.Duration // longest silence; many proxies cut connections after 60 seconds without data
+	WriteTimeout time.Duration // timeout of a write
 	Clock        clock.Clock
 	Log          *slog.Logger
 
-	// Leaving reports whether the process is about to go, and takes no followers any more.
+	// Leaving reports whether the process is about to exit and accepts no followers.
 	Leaving func() bool
 }
 
@@ -52,9 +51,9 @@ type Config struct {
 type Server struct {
 	config Config
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	open map[*follower]struct{}
-	left bool // the server goes down
+	left bool // the server is shutting down
 }
 
 // New returns a Server.
@@ -62,8 +61,8 @@ func New(c Config) *Server {
 	return &Server{config: c, open: make(map[*follower]struct{})}
 }
 
-// Serve answers GET /v1/sales/{sale}/events, and returns when the feed has ended. A nil sale cannot be
-// followed.
+// Serve answers GET /v1/sales/{sale}/events, and returns at the end of the feed. A nil sale cannot
+// be followed.
 func (server *Server) Serve(w http.ResponseWriter, r *http.Request, sale *Sale, grant access.Grant) {
 	if sale == nil {
 		wire.WriteNoSuchPath(w)
@@ -97,7 +96,7 @@ func (server *Server) follow(w http.ResponseWriter, r *http.Request, sale *Sale,
 		return
 	}
 	defer server.remove(f)
-	_ = f.control.SetReadDeadline(time.Time{}) // if it cannot be set, there is none
+	_ = f.control.SetReadDeadline(time.Time{}) // ignore the error: without support there is no deadline
 	reader := feed.New(config)
 	beats := make(chan struct{})
 	go func() { defer close(beats); f.beat(ctx) }()
@@ -107,7 +106,7 @@ func (server *Server) follow(w http.ResponseWriter, r *http.Request, sale *Sale,
 	f.ended(err, reader)
 }
 
-// parse returns the feed that a request asks for.
+// parse returns the feed configuration of a request.
 func parse(sale string, r *http.Request) (c feed.Config, _ *wire.Fault) {
 	c.Sale = sale
 	query, f := wire.ParseQuery(r, "from", "commits")
@@ -118,7 +117,7 @@ func parse(sale string, r *http.Request) (c feed.Config, _ *wire.Fault) {
 		return c, wire.Malformed("commits: must be true or false")
 	}
 	c.Commits = query.Get("commits") == "true"
-	// A client that has received events by this URL before adds the header.
+	// Clients that reconnect to the same URL add the header.
 	where, from, given := "Last-Event-ID", r.Header.Get("Last-Event-ID"), true
 	if from == "" {
 		where, from, given = "from", query.Get("from"), query.Has("from")
@@ -134,7 +133,7 @@ func parse(sale string, r *http.Request) (c feed.Config, _ *wire.Fault) {
 	return c, nil
 }
 
-// add adds a follower, unless there are too many.
+// add adds a follower. It reports false at the limit.
 func (server *Server) add(f *follower) bool {
 	server.mu.Lock()
 	defer server.mu.Unlock()
@@ -154,7 +153,7 @@ func (server *Server) remove(f *follower) {
 	delete(server.open, f)
 }
 
-// Leave ends all followers because the server goes down, also those that come later.
+// Leave ends all current and later followers because the server shuts down.
 func (server *Server) Leave() {
 	server.mu.Lock()
 	defer server.mu.Unlock()
@@ -164,7 +163,7 @@ func (server *Server) Leave() {
 	}
 }
 
-// Lag returns how many follow a sale, and the largest lag of them.
+// Lag returns the number of followers of a sale and their largest lag.
 func (server *Server) Lag(sale *Sale) (followers int, lag time.Duration) {
 	server.mu.Lock()
 	defer server.mu.Unlock()
