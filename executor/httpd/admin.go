@@ -14,10 +14,10 @@ import (
 	"salectl/executor/httpd/wire"
 )
 
-// Admin answers operators: /healthz, /readyz, /openapi.json, how sales stand with all that is known of their
-// lock nodes and shards, the pages of package dashboard and, if Config.Metrics is set, /metrics. Reading
-// needs no token; who may reach it is up to its listener. A refund needs a token that may operate, if
-// there are tokens, and so does what an operator may have the process do (operate.go).
+// Admin returns a handler for operators: /healthz, /readyz, /openapi.json, the state of sales with
+// their lock nodes and shards, the pages of package dashboard and, if Config.Metrics is set,
+// /metrics. Reading needs no token: the listener controls access. A refund and the commands of
+// operate.go need a token that may operate, if there are tokens.
 func (server *Server) Admin() http.Handler { return server.identified(server.admin()) }
 
 func (server *Server) admin() http.HandlerFunc {
@@ -67,8 +67,8 @@ func clean(p string) bool {
 	return strings.TrimSuffix(p, "/") == strings.TrimSuffix(path.Clean(p), "/")
 }
 
-// refuseRoute answers with a problem document that there is nothing at a path, or not with the method, which
-// handler h of the mux would say in plain text.
+// refuseRoute writes a problem document for an unknown path or method, in place of the plain text
+// that handler h of the mux would write.
 func refuseRoute(w http.ResponseWriter, r *http.Request, handler http.Handler) {
 	response := discardWriter{header: http.Header{}}
 	handler.ServeHTTP(&response, r)
@@ -96,8 +96,8 @@ func (d *discardWriter) Header() http.Header         { return d.header }
 func (d *discardWriter) WriteHeader(status int)      { d.status = status }
 func (d *discardWriter) Write(b []byte) (int, error) { return len(b), nil }
 
-// operators adds the requests by which operators direct a process. Like refunds these are at the admin
-// address and need a token that may operate, if there are tokens: the address of buyers is open to every
+// operators adds the commands of operators to a process. Like refunds they are at the admin address
+// and need a token that may operate, if there are tokens. The address of buyers is open to every
 // application that sells, and none of these may take a process out of service.
 func (server *Server) operators(mux *http.ServeMux) {
 	guarded := func(pattern string, serve func(http.ResponseWriter, *http.Request, Operated)) {

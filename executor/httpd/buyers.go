@@ -10,11 +10,11 @@ import (
 	"salectl/executor/httpd/wire"
 )
 
-// answer answers a request of buyers.
+// answer handles a request of buyers.
 //
-// It takes paths apart without http.ServeMux for two reasons: the id of a user may be any text, and
-// ServeMux would redirect the ids "." and ".." to other pages; and its 404 and 405 are no problem
-// documents.
+// It parses paths without http.ServeMux for two reasons. The id of a user may be any text, and
+// ServeMux would redirect the ids "." and ".." to other pages. And its 404 and 405 responses are no
+// problem documents.
 func (server *Server) answer(w http.ResponseWriter, r *http.Request) {
 	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), api.SalesPath)
 	if !ok {
@@ -23,7 +23,7 @@ func (server *Server) answer(w http.ResponseWriter, r *http.Request) {
 	}
 	name, rest, deeper := strings.Cut(rest, "/")
 	kind, id, named := strings.Cut(rest, "/")
-	if kind != "stream" { // which waits itself, unless it is that of a peer
+	if kind != "stream" { // a stream of clients waits itself; one of a peer must not wait
 		server.awaitOpened(r.Context())
 	}
 	if kind == "webhooks" && id == paymentWebhook {
@@ -71,7 +71,7 @@ func (server *Server) answer(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// answerElsewhere answers a request that is about no one sale.
+// answerElsewhere handles a request that concerns no single sale.
 func (server *Server) answerElsewhere(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.EscapedPath() {
 	case api.OpenAPIPath:

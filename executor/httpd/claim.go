@@ -12,15 +12,14 @@ import (
 	"salectl/executor/httpd/wire"
 )
 
-// maxClaimBody is how large the body of a claim may be: with names of units, as large as a message of a
-// stream.
+// maxClaimBody is the maximum size of a claim's body: with names of units, that of a stream message.
 const maxClaimBody = streampb.MaxMessage
 
-// claimBufferSize is the size in bytes of the buffer for the body of a claim. It holds any claim that names
-// no units, even if every character of the user's id is escaped.
+// claimBufferSize is the size in bytes of the buffer for a claim's body. Any claim that names no
+// units fits, even if every character of the user's id is escaped.
 const claimBufferSize = 4096
 
-// claimBuffers are reused to read and answer claims.
+// claimBuffers are reused for reading and answering claims.
 type claimBuffers struct {
 	in  [claimBufferSize]byte
 	out []byte
@@ -30,7 +29,7 @@ type claimBuffers struct {
 
 var claimBufferPool = sync.Pool{New: func() any { return &claimBuffers{out: make([]byte, 0, 1024)} }}
 
-// postClaim answers POST /v1/sales/{sale}/claims.
+// postClaim handles POST /v1/sales/{sale}/claims.
 func (server *Server) postClaim(w http.ResponseWriter, r *http.Request, sale *sale) {
 	began := server.config.Clock().Mono
 	label := server.answerClaim(w, r, sale)
@@ -73,7 +72,7 @@ func (server *Server) answerClaim(w http.ResponseWriter, r *http.Request, sale *
 		w.WriteHeader(http.StatusOK)
 	} else {
 		b.location[0] = locationOf(sale.name, &a.Claim)
-		h["Location"] = b.location[:] // net/http keeps nothing of it behind WriteHeader
+		h["Location"] = b.location[:] // net/http does not retain it after WriteHeader
 		w.WriteHeader(wire.StatusOf(a.Outcome))
 	}
 	w.Write(b.out)
@@ -83,12 +82,12 @@ func (server *Server) answerClaim(w http.ResponseWriter, r *http.Request, sale *
 	return a.Outcome
 }
 
-// locationOf returns where an accepted claim is looked up: by its user, if a lock node granted it.
+// locationOf returns the path of an accepted claim: that of its user if a lock node granted it.
 func locationOf(sale string, c *executor.Claim) string {
 	if c.ID.Unit != 0 {
 		return api.UserPath(sale, c.User)
 	}
-	b := make([]byte, 0, 128) // of the stack
+	b := make([]byte, 0, 128) // on the stack
 	b = append(append(append(b, api.SalesPath...), sale...), "/claims/"...)
 	return string(c.ID.Append(b))
 }

@@ -9,7 +9,7 @@ import (
 	"salectl/executor/httpd/dashboard"
 )
 
-// look returns what the pages show of a sale now. unready is why it cannot be sold on every shard.
+// look returns a sale's state for the dashboard. unready is the reason why some shard cannot sell.
 func (sale *sale) look(unready string) dashboard.Look {
 	status := sale.Status()
 	l := dashboard.Look{View: sale.view(&status), Away: status.Away, Unready: unready}
@@ -33,7 +33,7 @@ func shardOf(s *executor.ShardStatus, busy, moving bool) dashboard.Shard {
 	}
 }
 
-// read returns how many claims were answered, by outcome, and how long they took.
+// read returns the number of answered claims by outcome, and the distribution of their durations.
 func (counts *saleMetrics) read() (map[api.Outcome]uint64, dashboard.Histogram) {
 	answers := make(map[api.Outcome]uint64)
 	for outcome, counter := range counts.claims {
@@ -42,7 +42,7 @@ func (counts *saleMetrics) read() (map[api.Outcome]uint64, dashboard.Histogram) 
 		}
 	}
 	var took dashboard.Histogram
-	h := written(counts.duration.(prometheus.Metric)).GetHistogram() // a HistogramVec has no others
+	h := written(counts.duration.(prometheus.Metric)).GetHistogram() // a HistogramVec has only such observers
 	below := uint64(0)
 	for _, b := range h.GetBucket() {
 		took.Bounds = append(took.Bounds, b.GetUpperBound())
@@ -56,7 +56,7 @@ func (counts *saleMetrics) read() (map[api.Outcome]uint64, dashboard.Histogram) 
 func written(m prometheus.Metric) *dto.Metric {
 	var said dto.Metric
 	if err := m.Write(&said); err != nil {
-		panic(err) // a counter and a histogram write without error
+		panic(err) // unreachable: writing a counter or histogram does not fail
 	}
 	return &said
 }

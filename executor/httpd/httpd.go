@@ -1,19 +1,20 @@
 // Package httpd serves sales over HTTP.
 //
-// It guarantees that an answer means what the executor said: 201 and 200 only for claims that are durable, 503
-// `unknown` wherever the outcome is not known, and the same status for the same outcome everywhere
-// (api.Outcomes). It decides nothing about stock, users or time, which is left to the executor, but
-// checks the form of requests, so that an executor only gets well-formed ones.
+// An answer means what the executor reported: 201 and 200 only for durable claims, 503 `unknown`
+// for every unknown outcome, and one status per outcome (api.Outcomes). The package makes no
+// decision about stock, users or time, which belong to the executor. It checks the form of
+// requests, so that an executor gets only well-formed ones.
 //
-// Buyers and operators have an address each: Serve answers /v1/..., ServeAdmin answers /healthz, /readyz,
-// /metrics and the dashboard, and refunds claims. A request passes through serve.go (listener, bounds,
-// request id), buyers.go or admin.go (route, token, method, sale) and one handler, such as claim.go, which
-// calls the sale and writes its answer by package wire. Streams and feeds are requests that last: packages
-// stream and events serve them. Package access has tokens, certificates and bounds.
+// Buyers and operators have separate addresses. Serve answers /v1/...; ServeAdmin answers /healthz,
+// /readyz, /metrics and the dashboard, and refunds claims. A request passes through serve.go
+// (listener, limits, request id), buyers.go or admin.go (route, token, method, sale) and one
+// handler, such as claim.go. The handler calls the sale and writes its answer with package wire.
+// Packages stream and events serve long-lived requests: streams and feeds. Package access provides
+// tokens, certificates and limits.
 //
-// A Server is open from the start (or Config.Opened), may be leaving (Retire: not ready, but it answers),
-// and drains when the context of Serve ends: claims are refused, or still passed on to peers (Retired),
-// and requests in flight are answered.
+// A Server is open from the start (or Config.Opened). After Retire it is not ready but still
+// answers. It drains when the context of Serve ends: it refuses claims, or forwards them to peers
+// (Retired), and answers requests in flight.
 package httpd
 
 import (
@@ -34,81 +35,81 @@ import (
 	"salectl/executor/reload"
 )
 
-// Config is what a Server needs. Only Sales is required.
+// Config configures a Server. Only Sales is required.
 type Config struct {
-	// Sales are what is sold here. Their names differ.
+	// Sales are the sales to serve. Their names differ.
 	Sales []executor.Service
 
-	// Payments are the checks and webhooks of the sales that may have them, by name.
+	// Payments are the checks and webhooks of sales with payment, by name.
 	Payments map[string]Payments
 
-	// Tokens are those that senders of requests must have. nil: everything is permitted.
+	// Tokens are the accepted tokens. nil permits everything.
 	Tokens *access.Tokens
 
-	// Certificates are for TLS. Without one of the server, Serve and ServeAdmin speak plain HTTP.
+	// Certificates provide TLS. Without a server certificate, Serve and ServeAdmin use plain HTTP.
 	Certificates *access.Certificates
 
-	// Hosts are names by which loopback listeners are reached, beside the usual ones.
+	// Hosts are names that loopback listeners accept, in addition to the usual ones.
 	Hosts []string
 
-	// Address is that of this process for others; "": unknown.
+	// Address is the address of this process for others; "": unknown.
 	Address string
 
-	// Peers takes streams of other processes. nil: they are refused.
+	// Peers accepts streams of other processes. nil refuses them.
 	Peers stream.Peers
 
-	// Opened is closed when requests may be answered: earlier ones wait, except streams of peers. nil: from
-	// the start.
+	// Opened is closed when requests may be answered. Earlier requests wait, except streams of
+	// peers. nil means from the start.
 	Opened <-chan struct{}
 
-	// Streams bounds the open streams of clients, and those of other processes. Zero:
-	// stream.DefaultLimit.
+	// Streams limits the open streams of clients, and separately those of other processes. Zero
+	// means stream.DefaultLimit.
 	Streams int
 
-	// Followers bounds the open feeds. Zero: events.DefaultLimit.
+	// Followers limits the open feeds. Zero means events.DefaultLimit.
 	Followers int
 
-	// Connections bounds the open connections of buyers. Zero: MostConnections. ServeAdmin has
-	// AdminConnections of its own.
+	// Connections limits the open connections of buyers. Zero means MostConnections. ServeAdmin has
+	// a limit of its own, AdminConnections.
 	Connections int
 
-	// ClaimTimeout is how long a claim or a settlement may take before it is answered `unknown`. Zero:
-	// DefaultClaimTimeout.
+	// ClaimTimeout is the time after which a claim or a settlement is answered `unknown`. Zero
+	// means DefaultClaimTimeout.
 	ClaimTimeout time.Duration
 
-	// DrainTimeout is how long Serve waits for requests in flight when it ends. Zero: ClaimTimeout and a
-	// little more, by which time every claim has its answer.
+	// DrainTimeout is how long Serve waits for requests in flight at its end. Zero means slightly
+	// more than ClaimTimeout, by which time every claim has its answer.
 	DrainTimeout time.Duration
 
-	// IdleTimeout is how long an idle connection is kept. Zero: DefaultIdleTimeout.
+	// IdleTimeout is the timeout of an idle connection. Zero means DefaultIdleTimeout.
 	IdleTimeout time.Duration
 
-	// Clock is that of answers and timeouts. nil: the system's.
+	// Clock provides the time of answers and timeouts. nil means the system's.
 	Clock clock.Clock
 
-	// Log gets what goes wrong and, at level debug, a line for each request. nil: slog's default.
+	// Log receives errors and, at level debug, a line for each request. nil means slog's default.
 	Log *slog.Logger
 
-	// Metrics is what /metrics shows; the Collectors have to be registered there. nil: there is no
-	// /metrics.
+	// Metrics provides /metrics; the Collectors must be registered there. nil disables /metrics.
 	Metrics prometheus.Gatherer
 }
 
-// Payments are how a sale learns of payments. Each may be nil.
+// Payments are the sources of payments of a sale. Each may be nil.
 type Payments struct {
-	Checker *payments.Checker // whose state is shown with the sale
-	Webhook *payments.Webhook // which reads messages of the payment service
+	Checker *payments.Checker // its health is shown with the sale
+	Webhook *payments.Webhook // reads messages of the payment service
 }
 
-// DefaultClaimTimeout is that of Config.ClaimTimeout.
+// DefaultClaimTimeout is the default of Config.ClaimTimeout.
 const DefaultClaimTimeout = 5 * time.Second
 
-// DefaultIdleTimeout is that of Config.IdleTimeout. A load balancer that keeps a connection for longer than
-// the server would send a request into one that is being closed; most keep them for 60 seconds.
+// DefaultIdleTimeout is the default of Config.IdleTimeout. It must exceed that of load balancers,
+// most of which keep connections for 60 seconds. Otherwise one would send a request into a
+// connection that is being closed.
 const DefaultIdleTimeout = 75 * time.Second
 
-// How many connections may be open at a time, of buyers by default, and at the admin address. The viewers of
-// the dashboard leave some to health checks and metrics.
+// Limits of open connections: the default for buyers, and that of the admin address. The latter
+// exceeds the viewers of the dashboard, to leave some for health checks and metrics.
 const (
 	MostConnections  = 20_000
 	AdminConnections = 16 + dashboard.MostViewers
@@ -161,7 +162,7 @@ func (server *Server) feedConfig() events.Config {
 	}
 }
 
-// orDefault returns n, or the default if n is not positive.
+// orDefault returns n, or byDefault if n is not positive.
 func orDefault[T int | time.Duration](n, byDefault T) T {
 	if n <= 0 {
 		return byDefault
@@ -169,7 +170,7 @@ func orDefault[T int | time.Duration](n, byDefault T) T {
 	return n
 }
 
-// Add has the server serve another sale. One goroutine calls it and Remove.
+// Add starts serving a sale. It must not be called concurrently with itself or Remove.
 func (server *Server) Add(service executor.Service, payment Payments) {
 	name, all := service.Sale(), maps.Clone(server.sales())
 	if all == nil {
@@ -184,7 +185,7 @@ func (server *Server) Add(service executor.Service, payment Payments) {
 	server.dashboard.Add(dashboard.Sale{Name: name, Look: func() dashboard.Look { return added.look(server.unready(added)) }})
 }
 
-// Remove has the server serve a sale no longer, and forget what it counted of it.
+// Remove stops serving a sale and drops its metrics.
 func (server *Server) Remove(name string) {
 	gone := server.sales()[name]
 	if gone == nil {
@@ -199,11 +200,11 @@ func (server *Server) Remove(name string) {
 	server.metrics.forget(name)
 }
 
-// Declare sets the sales that this server should serve and does not, by name: while there is one that is not
-// over it is not ready, and a request for one that may exist is answered to try again.
+// Declare sets the sales that this server should serve but does not, by name. While one of them is
+// not over, the server is not ready. A request for one that may exist is told to retry.
 func (server *Server) Declare(unserved map[string]reload.Lack) { server.unserved.Store(&unserved) }
 
-// ServeHTTP answers buyers.
+// ServeHTTP handles requests of buyers.
 func (server *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	server.identified(server.answer)(w, r)
 }

@@ -10,9 +10,9 @@ import (
 	"salectl/executor/httpd/wire"
 )
 
-// getUser answers GET /v1/sales/{sale}/users/{user}.
+// getUser handles GET /v1/sales/{sale}/users/{user}.
 func (sale *sale) getUser(w http.ResponseWriter, r *http.Request, segment string) {
-	user, _ := url.PathUnescape(segment) // what URL.EscapedPath returns is escaped properly
+	user, _ := url.PathUnescape(segment) // URL.EscapedPath returns valid escapes
 	if err := api.CheckUser(user); err != nil {
 		wire.WriteBadRequest(w, wire.Unacceptable(err))
 		return
@@ -32,7 +32,7 @@ func (sale *sale) getUser(w http.ResponseWriter, r *http.Request, segment string
 	wire.WriteBody(w, http.StatusOK, wire.AppendUser(nil, sale.name, user, a.Claims, a.Next))
 }
 
-// pageOf returns the page that a request asks for.
+// pageOf returns the page that a request specifies.
 func pageOf(r *http.Request) (p api.Page, _ *wire.Fault) {
 	query, f := wire.ParseQuery(r, "before", "limit")
 	if f != nil {
@@ -51,7 +51,7 @@ func pageOf(r *http.Request) (p api.Page, _ *wire.Fault) {
 	return p, nil
 }
 
-// getClaim answers GET /v1/sales/{sale}/claims/{claim}.
+// getClaim handles GET /v1/sales/{sale}/claims/{claim}.
 func (sale *sale) getClaim(w http.ResponseWriter, r *http.Request, text string) {
 	id, ok := api.ParseClaimID(text)
 	a := executor.Answer{Outcome: api.NoSuchClaim}

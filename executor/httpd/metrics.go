@@ -12,7 +12,7 @@ import (
 // other is the label of an outcome that is not in the table.
 const other api.Outcome = "other"
 
-// metrics are those of HTTP; the executor has those of queues, appends and units.
+// metrics are the HTTP metrics; the executor has those of queues, appends and units.
 type metrics struct {
 	claims   *prometheus.CounterVec
 	duration *prometheus.HistogramVec
@@ -26,7 +26,7 @@ type metrics struct {
 	streams *prometheus.GaugeVec
 }
 
-// durations range from an answer out of memory to one that waits for its timeout.
+// durations range from an answer from memory to a timeout.
 var durations = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 
 func newMetrics() *metrics {
@@ -53,8 +53,8 @@ func newMetrics() *metrics {
 	}
 }
 
-// saleMetrics counts what is answered for one sale. The counters of claims exist from the beginning, with
-// zero; the others since the first answer, since few sales have settlements or webhooks.
+// saleMetrics are the metrics of one sale. The counters of claims exist from the start, with zero.
+// The others exist from the first answer on, since few sales have settlements or webhooks.
 type saleMetrics struct {
 	metrics  *metrics
 	sale     string
@@ -76,12 +76,12 @@ func (metrics *metrics) of(sale string) *saleMetrics {
 	return s
 }
 
-// all returns the vectors.
+// all returns all metric vectors.
 func (metrics *metrics) all() []prometheus.Collector {
 	return []prometheus.Collector{metrics.claims, metrics.duration, metrics.settlements, metrics.settling, metrics.webhooks, metrics.delivering, metrics.streams}
 }
 
-// forget drops what was counted of a sale.
+// forget removes the metrics of a sale.
 func (metrics *metrics) forget(sale string) {
 	of := prometheus.Labels{"sale": sale}
 	for _, v := range metrics.all() {
@@ -89,7 +89,7 @@ func (metrics *metrics) forget(sale string) {
 	}
 }
 
-// CountStreams counts streams that begin or, with -1, end.
+// CountStreams adds change to the number of open streams.
 func (counts *saleMetrics) CountStreams(change int) { counts.streams.Add(float64(change)) }
 
 // CountClaim counts an answer to a claim.
@@ -120,12 +120,12 @@ func (counts *saleMetrics) countWebhook(label api.Outcome, took time.Duration) {
 	counts.metrics.delivering.WithLabelValues(counts.sale).Observe(took.Seconds())
 }
 
-// Collectors returns the metrics of the Server, to be registered.
+// Collectors returns the metrics of the Server. Register them once.
 func (server *Server) Collectors() []prometheus.Collector {
 	return append(server.metrics.all(), states{server})
 }
 
-// states collects what is so at the moment of a scrape.
+// states collects values at the time of a scrape.
 type states struct{ *Server }
 
 var (

@@ -11,7 +11,7 @@ import (
 	"salectl/executor/httpd/wire"
 )
 
-// openAPI returns the OpenAPI document as JSON, made on the first call. A test ensures that it is YAML.
+// openAPI returns the OpenAPI document as JSON, converted once. A test ensures that it is valid YAML.
 var openAPI = sync.OnceValue(func() []byte {
 	var document map[string]any
 	if err := yaml.Unmarshal([]byte(api.OpenAPI), &document); err != nil {
@@ -24,7 +24,7 @@ var openAPI = sync.OnceValue(func() []byte {
 	return body
 })
 
-// getOpenAPI answers GET /openapi.json. It needs no token: the document is about no sale.
+// getOpenAPI handles GET /openapi.json. It needs no token: the document concerns no sale.
 func getOpenAPI(w http.ResponseWriter) {
 	w.Header()["Content-Type"] = wire.JSONType
 	w.Write(openAPI())

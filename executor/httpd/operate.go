@@ -10,13 +10,13 @@ import (
 	"salectl/executor/httpd/wire"
 )
 
-// Operated is a sale of which operators may direct what this process owns. An executor.Executor is one.
+// Operated is a sale whose ownership here operators control. executor.Executor implements it.
 type Operated interface {
 	StandBy(ctx context.Context, undo bool) (executor.Share, error)
 	Share(ctx context.Context) (executor.Share, error)
 }
 
-// drain answers GET and POST /v1/sales/{sale}/drain.
+// drain handles GET and POST /v1/sales/{sale}/drain.
 func drain(w http.ResponseWriter, r *http.Request, sale Operated) {
 	var share executor.Share
 	var err error
@@ -40,11 +40,11 @@ func drain(w http.ResponseWriter, r *http.Request, sale Operated) {
 	})
 }
 
-// maxOrder is how large the body of an operator's request may be.
+// maxOrder is the maximum size of the body of an operator's request.
 const maxOrder = 1024
 
-// readOrder reads an api.DrainRequest: an object with at most the one field, true or
-// false. If a misspelt name were ignored, a process that is to take its share again would be drained.
+// readOrder reads an api.DrainRequest: an object with at most the one field, true or false. It rejects
+// unknown fields. Otherwise a misspelt undo would drain the process that should take its share again.
 func readOrder(r *http.Request, field string) (on bool, _ *wire.Fault) {
 	body, f := readJSON(r, maxOrder, nil)
 	if f != nil {
@@ -61,7 +61,7 @@ func readOrder(r *http.Request, field string) (on bool, _ *wire.Fault) {
 	return on, f
 }
 
-// writeRefused answers why a process does not do what an operator wants.
+// writeRefused writes the reason why a process refuses an operator's command.
 func writeRefused(w http.ResponseWriter, err error) {
 	p := wire.ProblemOf(api.Standby)
 	p.Detail = err.Error()

@@ -11,8 +11,8 @@ import (
 	"salectl/executor/httpd/wire"
 )
 
-// identified sets the X-Request-Id of responses and, at level debug, logs each request. A request without an
-// id gets one only if something is logged of it.
+// identified sets the X-Request-Id of responses and, at level debug, logs each request. A request
+// without an id gets one only if it is logged.
 func (server *Server) identified(handler http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !server.config.Log.Enabled(r.Context(), slog.LevelDebug) {

@@ -18,17 +18,17 @@ import (
 	"salectl/executor/payments"
 )
 
-// sale is a sale that a Server serves. It is an executor.Service that reports payments which bought
-// nothing, whoever confirms them, and a stream.Sale.
+// sale is a sale that a Server serves. It is a stream.Sale, and an executor.Service that reports
+// unrecorded payments from every source.
 type sale struct {
 	executor.Service
 	*saleMetrics
 	name    string
 	clock   clock.Clock
 	log     *slog.Logger
-	feed    *events.Sale      // nil: nobody can follow the sale
-	checker *payments.Checker // nil: there is none
-	webhook *payments.Webhook // nil: there is none
+	feed    *events.Sale      // nil: the sale cannot be followed
+	checker *payments.Checker // nil: none
+	webhook *payments.Webhook // nil: none
 	places  atomic.Pointer[places]
 	removed atomic.Bool
 }
@@ -45,7 +45,7 @@ func (sale *sale) Do(ctx context.Context, r executor.Request) executor.Answer {
 	return a
 }
 
-// Begin begins to answer a request.
+// Begin starts to answer a request.
 func (sale *sale) Begin(r executor.Request, answered func(executor.Answer)) (cancel func()) {
 	if r.Settle == nil || r.Settle.How != api.Confirm {
 		return sale.Service.Begin(r, answered)
@@ -58,8 +58,8 @@ func (sale *sale) refuse(w http.ResponseWriter, a *executor.Answer) {
 	wire.WriteRefusal(w, sale.name, sale.clock, a)
 }
 
-// reportUnrecorded logs, and adds to the answer, that a payment is in no ledger, since the sale has ended
-// or has no such claim: nothing else remembers that it must be paid back.
+// reportUnrecorded logs a payment that no ledger records, and adds this to the answer. The sale has
+// ended or has no such claim, so no other record shows that the payment must be paid back.
 func (sale *sale) reportUnrecorded(claim string, x *executor.Settlement, a executor.Answer) executor.Answer {
 	if x.How == api.Confirm && a.Claim.User == "" && a.Outcome.Row().Retry == api.Final {
 		a.Message = cmp.Or(strings.TrimSuffix(a.Message, "."), strings.TrimSuffix(a.Outcome.Row().Detail, ".")) + ". The payment bought nothing, and no ledger has it: pay it back."
@@ -75,8 +75,7 @@ func (sale *sale) clockOff() bool {
 	return ok && e.ClockOff() != 0
 }
 
-// places has the headers that say where claims are decided, by shard. They are made once, which saves each
-// response an allocation.
+// places caches the headers with the shard and owner of a claim, to save an allocation per response.
 type places struct {
 	at []atomic.Pointer[placeHeaders]
 }
@@ -86,7 +85,7 @@ type placeHeaders struct {
 	values [2][]string // of api.ShardHeader and api.OwnerHeader
 }
 
-// setPlace sets the headers that say where a request is decided, if that is known.
+// setPlace sets the headers with the shard and owner of a request, if they are known.
 func (sale *sale) setPlace(header http.Header, place executor.Place) {
 	if place.Shards <= 0 || place.Shard < 0 || place.Shard >= place.Shards {
 		return

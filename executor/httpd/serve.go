@@ -15,26 +15,27 @@ import (
 	"salectl/executor/httpd/access"
 )
 
-// Timeouts of a connection, beside Config.ClaimTimeout.
+// Timeouts of a connection, in addition to Config.ClaimTimeout.
 const (
 	headerTimeout = 5 * time.Second
 	bodyTimeout   = 5 * time.Second
 	writeTimeout  = 10 * time.Second
 )
 
-// Serve answers buyers on listener until ctx ends. Then it drains: readyz says 503, a new claim gets 503 `draining`,
-// no connection is accepted any more, and requests in flight are answered. It returns nil when they are, and
-// an error if some had no answer within DrainTimeout. It closes the listener in any case.
+// Serve answers buyers on listener until ctx ends. Then it drains: readyz returns 503, new claims get
+// 503 `draining` (after Retired they are forwarded), no connection is accepted, and requests in flight
+// are answered. It returns nil, or an error if some had no answer within DrainTimeout. It always closes
+// the listener.
 func (server *Server) Serve(ctx context.Context, listener net.Listener) error {
 	h := server.config.Certificates.Require(needsNoCertificate, server.answer)
-	if server.config.Tokens == nil { // no page knows one
+	if server.config.Tokens == nil { // without tokens, web pages could use the server
 		h = access.WithHosts(listener.Addr(), server.config.Hosts, h)
 	}
 	inner := server.httpServer(h)
 	withHTTP2(inner)
 	server.buyers.Store(inner)
 	return server.serve(ctx, access.NewListener(listener, server.config.Connections), inner, func() {
-		if !server.retired.Load() { // else peers decide on the claims that still come
+		if !server.retired.Load() { // otherwise peers decide the claims that still arrive
 			server.draining.Store(true)
 		}
 		server.streams.GoAway()
@@ -42,8 +43,8 @@ func (server *Server) Serve(ctx context.Context, listener net.Listener) error {
 	})
 }
 
-// Retire declares that this process is about to go, while it still answers: readyz says 503, and connections
-// are closed after their request.
+// Retire declares that this process is about to exit while it still answers. readyz returns 503,
+// and connections are closed after their request.
 func (server *Server) Retire() {
 	server.leaving.Store(true)
 	if inner := server.buyers.Load(); inner != nil {
@@ -51,18 +52,18 @@ func (server *Server) Retire() {
 	}
 }
 
-// Retired declares that peers decide on all claims from now on: when Serve ends, claims that still come are
-// passed on and not refused.
+// Retired declares that peers decide all claims from now on. After Serve ends, further claims are
+// forwarded and not refused.
 func (server *Server) Retired() { server.retired.Store(true) }
 
-// ServeAdmin answers operators on listener until ctx ends. It should end after Serve has
-// returned, so that readyz can tell that the server drains.
+// ServeAdmin answers operators on listener until ctx ends. It should end after Serve has returned,
+// so that readyz can report the drain.
 func (server *Server) ServeAdmin(ctx context.Context, listener net.Listener) error {
 	return server.serve(ctx, access.NewListener(listener, AdminConnections), server.httpServer(access.WithHosts(listener.Addr(), server.config.Hosts, server.config.Certificates.Require(needsNoCertificate, server.admin()))), server.dashboard.Close)
 }
 
-// needsNoCertificate reports whether a request needs no client certificate, because its sender often
-// has none: a message of a payment service, which is signed, or a probe of a load balancer.
+// needsNoCertificate reports whether a request needs no client certificate, because its sender
+// often has none: a message of a payment service, which is signed, or a probe of a load balancer.
 func needsNoCertificate(r *http.Request) bool {
 	path := r.URL.EscapedPath()
 	rest, _ := strings.CutPrefix(path, api.SalesPath)
@@ -70,7 +71,7 @@ func needsNoCertificate(r *http.Request) bool {
 	return below == "webhooks/"+paymentWebhook || path == api.AlivePath || path == api.ReadyPath
 }
 
-// serve serves until ctx ends, and then calls ending and drains.
+// serve serves until ctx ends. Then it calls ending and drains.
 func (server *Server) serve(ctx context.Context, listener *access.Listener, inner *http.Server, ending func()) error {
 	inner.ConnState = listener.ConnState
 	done := make(chan error, 1)
@@ -104,8 +105,8 @@ func (server *Server) serve(ctx context.Context, listener *access.Listener, inne
 	return err
 }
 
-// withHTTP2 has a server speak HTTP/2 beside HTTP/1.1 on the same listener, also without TLS, by prior
-// knowledge. Pings detect a client that has vanished, whose streams would be open for ever.
+// withHTTP2 enables HTTP/2 beside HTTP/1.1 on the same listener, even without TLS (by prior
+// knowledge). Pings detect vanished clients, whose streams would otherwise stay open forever.
 func withHTTP2(server *http.Server) {
 	server.Protocols = new(http.Protocols)
 	server.Protocols.SetHTTP1(true)
@@ -119,18 +120,18 @@ func withHTTP2(server *http.Server) {
 	}
 }
 
-// Bounds of a connection by HTTP/2.
+// Limits of an HTTP/2 connection.
 const (
-	maxOfConnection = 100       // requests in flight
+	maxOfConnection = 100       // concurrent requests
 	streamWindow    = 64 << 10  // bytes that a request may send before they are read
-	maxUnread       = 128 << 10 // bytes that all its requests may send before they are read: anybody may send them
+	maxUnread       = 128 << 10 // bytes that all its requests may send before they are read; unauthenticated clients may send them
 )
 
-// httpServer returns a server with its timeouts and bounds.
+// httpServer returns an http.Server with timeouts and limits.
 func (server *Server) httpServer(handler http.HandlerFunc) *http.Server {
-	// net/http counts both from the moment at which it begins to read a request, and a read deadline
-	// that passes while a claim waits for its append would end the claim's context as if the buyer
-	// had gone. So they include its time.
+	// net/http counts both from the start of reading a request. A read deadline that passes while a
+	// claim waits for its append would cancel the claim's context, as if the client had gone. So
+	// both include ClaimTimeout.
 	read := headerTimeout + bodyTimeout + server.config.ClaimTimeout
 	return &http.Server{
 		Handler:           server.identified(access.WithBoundedHeader(handler)),
@@ -138,13 +139,13 @@ func (server *Server) httpServer(handler http.HandlerFunc) *http.Server {
 		ReadTimeout:       read,
 		WriteTimeout:      read + writeTimeout,
 		IdleTimeout:       server.config.IdleTimeout,
-		MaxHeaderBytes:    access.MaxHeaderRead, // see withBoundedHeader
+		MaxHeaderBytes:    access.MaxHeaderRead, // see access.WithBoundedHeader
 		ErrorLog:          log.New(connectionLog{server.config.Log}, "", 0),
 	}
 }
 
-// connectionLog logs the errors of net/http about connections. One that ends before its TLS handshake is no
-// warning: load balancers probe a listener that way.
+// connectionLog logs connection errors of net/http. A connection that ends before its TLS handshake
+// is no warning: load balancers probe listeners this way.
 type connectionLog struct{ log *slog.Logger }
 
 func (l connectionLog) Write(line []byte) (int, error) {

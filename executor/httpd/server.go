@@ -21,8 +21,8 @@ type Server struct {
 	dashboard *dashboard.Dashboard
 	streams   *stream.Server
 	feeds     *events.Server
-	bodies    *access.Memory // of large bodies that are being read
-	unsigned  *access.Memory // of messages whose signatures are not checked yet
+	bodies    *access.Memory // of large bodies in transfer
+	unsigned  *access.Memory // of messages with unverified signatures
 
 	served   atomic.Pointer[map[string]*sale]       // by name; replaced as a whole
 	unserved atomic.Pointer[map[string]reload.Lack] // see Declare
@@ -33,10 +33,10 @@ type Server struct {
 	buyers   atomic.Pointer[http.Server]
 }
 
-// sales returns the sales that are served, by name.
+// sales returns the served sales, by name.
 func (server *Server) sales() map[string]*sale { return *server.served.Load() }
 
-// awaitOpened waits until requests may be answered.
+// awaitOpened blocks until requests may be answered or ctx ends.
 func (server *Server) awaitOpened(ctx context.Context) {
 	if server.config.Opened == nil {
 		return
@@ -47,10 +47,10 @@ func (server *Server) awaitOpened(ctx context.Context) {
 	}
 }
 
-// goingDown reports whether the server is about to go, or drains.
+// goingDown reports whether the server is about to exit or drains.
 func (server *Server) goingDown() bool { return server.draining.Load() || server.leaving.Load() }
 
-// unready returns why a sale cannot be sold on every shard; "": it can.
+// unready returns the reason why some shard of a sale cannot sell, or "".
 func (server *Server) unready(sale *sale) string {
 	if server.goingDown() {
 		return "the server is going down"
@@ -61,8 +61,8 @@ func (server *Server) unready(sale *sale) string {
 	return ""
 }
 
-// writeNotServed answers a request for a sale that is not served here: there is none, or this server is to
-// serve it and cannot yet.
+// writeNotServed answers a request for a sale that is not served here: the sale does not exist, or
+// this server should serve it but cannot yet.
 func (server *Server) writeNotServed(w http.ResponseWriter, name string) {
 	p := wire.ProblemOf(api.NoSuchSale)
 	if lack, declared := (*server.unserved.Load())[name]; declared && !lack.Absent {
@@ -72,7 +72,7 @@ func (server *Server) writeNotServed(w http.ResponseWriter, name string) {
 	p.Write(w)
 }
 
-// letIn reports whether the token of a request has a right, and if not answers it.
+// letIn reports whether the token of a request has a right. If not, it writes the response.
 func (server *Server) letIn(w http.ResponseWriter, r *http.Request, needs access.Rights) (grant access.Grant, ok bool) {
 	grant = server.config.Tokens.OfRequest(r)
 	switch missing := grant.May(needs); {
@@ -87,7 +87,7 @@ func (server *Server) letIn(w http.ResponseWriter, r *http.Request, needs access
 	return grant, true
 }
 
-// hasMethod reports whether a request has the method, and if not answers it. HEAD is a GET.
+// hasMethod reports whether a request has the method, or HEAD for GET. If not, it writes the response.
 func hasMethod(w http.ResponseWriter, r *http.Request, method string) bool {
 	if r.Method == method || r.Method == http.MethodHead && method == http.MethodGet {
 		return true
@@ -96,8 +96,8 @@ func hasMethod(w http.ResponseWriter, r *http.Request, method string) bool {
 	return false
 }
 
-// withSale calls f with the sale of that name, if it is served here and the request has the method, and
-// otherwise answers the request.
+// withSale calls f with the named sale if it is served here and the request has the method.
+// Otherwise it writes the response.
 func (server *Server) withSale(w http.ResponseWriter, r *http.Request, method, name string, f func(*sale)) {
 	if !hasMethod(w, r, method) {
 		return

@@ -11,19 +11,18 @@ import (
 	"salectl/executor/httpd/wire"
 )
 
-// maxSettlement is how large the body of a settlement may be. The longest texts take a sixth of it, or all
-// if every letter is escaped.
+// maxSettlement is the maximum size of a settlement's body. The longest texts take a sixth of it,
+// or all of it if every letter is escaped.
 const maxSettlement = 8192
 
-// ofBuyers reports whether what follows /claims/ in a path settles a claim in a way that is not up to
-// operators.
+// ofBuyers reports whether the part of a path after /claims/ is a settlement by buyers.
 func ofBuyers(rest string) bool {
 	_, how, _ := strings.Cut(rest, "/")
 	return how == string(api.Confirm) || how == string(api.Extend) || how == string(api.Cancel)
 }
 
-// postSettlement answers POST /v1/sales/{sale}/claims/{rest}, where rest is a claim and how it is
-// settled.
+// postSettlement handles POST /v1/sales/{sale}/claims/{rest}, where rest is a claim and the kind of
+// settlement.
 func (server *Server) postSettlement(w http.ResponseWriter, r *http.Request, sale *sale, rest string) {
 	claim, way, _ := strings.Cut(rest, "/")
 	how := api.How(way)
@@ -59,7 +58,7 @@ func (server *Server) settle(w http.ResponseWriter, r *http.Request, sale *sale,
 	return a.Outcome
 }
 
-// settleAnswer has the sale settle a claim.
+// settleAnswer settles a claim and returns the answer.
 func (server *Server) settleAnswer(ctx context.Context, sale *sale, claim string, how api.How, body api.Settlement) executor.Answer {
 	id, ok := api.ParseClaimID(claim)
 	x := executor.Settlement{Claim: id, How: how, Settlement: body}

@@ -15,7 +15,7 @@ import (
 	"salectl/executor/httpd/wire"
 )
 
-// writeSales answers GET /v1/sales.
+// writeSales handles GET /v1/sales.
 func writeSales(w http.ResponseWriter, sales map[string]*sale, now time.Time) {
 	all := api.Sales{Sales: make([]api.SaleSummary, 0, len(sales)), ServerTime: now.UTC()}
 	for _, name := range slices.Sorted(maps.Keys(sales)) {
@@ -24,7 +24,7 @@ func writeSales(w http.ResponseWriter, sales map[string]*sale, now time.Time) {
 	wire.WriteJSON(w, http.StatusOK, all)
 }
 
-// summary returns the most important of how a sale stands.
+// summary returns the most important part of a sale's state.
 func (sale *sale) summary() api.SaleSummary {
 	status := sale.Status()
 	if status.Away != "" {
@@ -37,8 +37,8 @@ func (sale *sale) summary() api.SaleSummary {
 	}
 }
 
-// getSale answers GET /v1/sales/{sale}, with more for a sender that may operate, and yet more at the admin
-// address.
+// getSale handles GET /v1/sales/{sale}. The response has more for a sender that may operate, and
+// yet more at the admin address.
 func (sale *sale) getSale(w http.ResponseWriter, rights access.Rights, admin bool) {
 	status, operates := sale.Status(), rights&access.MayOperate != 0
 	if status.Away != "" {
@@ -52,7 +52,7 @@ func (sale *sale) getSale(w http.ResponseWriter, rights access.Rights, admin boo
 	wire.WriteJSON(w, http.StatusOK, view)
 }
 
-// writeAway answers why this process cannot tell how the sale stands, and operators also what it knows.
+// writeAway reports why the state of the sale is unknown here, and to operators what is known.
 func (sale *sale) writeAway(w http.ResponseWriter, status *executor.Status, operates, admin bool) {
 	row := status.Away.Row()
 	if !operates || row.Status != http.StatusServiceUnavailable {
@@ -68,7 +68,7 @@ func (sale *sale) writeAway(w http.ResponseWriter, status *executor.Status, oper
 	}))
 }
 
-// getReady answers 200 only while every sale can be sold on every shard, except those that have ended.
+// getReady returns 200 only while every sale can sell on every shard, except those that have ended.
 func (server *Server) getReady(w http.ResponseWriter, _ *http.Request) {
 	view := api.Readiness{Ready: true, Sales: make([]api.SaleReadiness, 0, len(server.sales()))}
 	say := func(name, why string, over bool) {
@@ -80,7 +80,7 @@ func (server *Server) getReady(w http.ResponseWriter, _ *http.Request) {
 	for name, sale := range sales {
 		why := server.unready(sale)
 		over := ledger.Over(sale.Status().Phase) && !server.goingDown()
-		if lack, declared := unserved[name]; over && declared { // another run of it
+		if lack, declared := unserved[name]; over && declared { // another run of the sale
 			why, over = lack.Why, lack.Over
 		}
 		say(name, why, over)

@@ -13,7 +13,7 @@ import (
 	"salectl/executor/payments"
 )
 
-// withList adds the list of a shard, if it has one. nil: there are no lists.
+// withList adds the list of a shard, if it has one, to lists. nil means no lists.
 func withList(lists *api.Lists, shard executor.ShardStatus) *api.Lists {
 	if !shard.Listed {
 		return lists
@@ -30,7 +30,7 @@ func withList(lists *api.Lists, shard executor.ShardStatus) *api.Lists {
 	return lists
 }
 
-// withHolds adds the holds of a shard, if it has any. nil: there are no holds.
+// withHolds adds the holds of a shard, if it has any, to holds. nil means no holds.
 func withHolds(holds *api.Holds, shard executor.ShardStatus) *api.Holds {
 	if !shard.Paid {
 		return holds
@@ -52,14 +52,14 @@ func withHolds(holds *api.Holds, shard executor.ShardStatus) *api.Holds {
 	return holds
 }
 
-// view returns all that is known of a sale, as the admin address shows it.
+// view returns the complete state of a sale, as shown at the admin address.
 func (sale *sale) view(status *executor.Status) *api.Sale {
 	view := sale.stands(status)
 	sale.operations(view, status, true)
 	return view
 }
 
-// stands returns what everybody who may claim may know of a sale.
+// stands returns the state of a sale that a token with claim may read.
 func (sale *sale) stands(status *executor.Status) *api.Sale {
 	now := sale.clock().Wall
 	view := &api.Sale{
@@ -92,8 +92,8 @@ func (sale *sale) stands(status *executor.Status) *api.Sale {
 	return view
 }
 
-// operations adds what operators may know of a sale. Names of lock nodes, which are addresses, and errors,
-// which have addresses in them, are shown at the admin address alone.
+// operations adds the state for operators. Only the admin address shows names of lock nodes, which
+// are addresses, and errors, which contain addresses.
 func (sale *sale) operations(view *api.Sale, status *executor.Status, admin bool) {
 	private := func(text string) string {
 		if admin {
@@ -131,7 +131,7 @@ func (sale *sale) operations(view *api.Sale, status *executor.Status, admin bool
 	}
 }
 
-// paymentCheck returns how the checks of payments go; nil if there is nothing to show.
+// paymentCheck returns the health of payment checks, or nil if there is nothing to show.
 func paymentCheck(h payments.Health) *api.PaymentCheck {
 	if h.Watched == 0 && h.Since.IsZero() {
 		return nil
@@ -143,10 +143,10 @@ func paymentCheck(h payments.Health) *api.PaymentCheck {
 	return v
 }
 
-// moment returns a time in milliseconds, for people.
+// moment truncates a time to milliseconds for display.
 func moment(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
-// processes returns those of a sale.
+// processes returns the processes of a sale.
 func processes(members []executor.MemberStatus) (all []api.Process) {
 	for _, m := range members {
 		p := api.Process{
@@ -165,7 +165,7 @@ func processes(members []executor.MemberStatus) (all []api.Process) {
 	return all
 }
 
-// ownership returns who owns the shards of which anything is known.
+// ownership returns the owners of all shards with a known owner or load.
 func ownership(shards []executor.ShardStatus) (all []api.Ownership) {
 	busy := busier(shards)
 	for i, s := range shards {
@@ -176,7 +176,7 @@ func ownership(shards []executor.ShardStatus) (all []api.Ownership) {
 	return all
 }
 
-// moves returns the shards that are not where they should be.
+// moves returns the shards that move to another process.
 func moves(all []executor.MoveStatus) (views []api.Move) {
 	for _, m := range all {
 		views = append(views, api.Move(m))
@@ -184,7 +184,7 @@ func moves(all []executor.MoveStatus) (views []api.Move) {
 	return views
 }
 
-// tenths returns a rate in tenths, for people.
+// tenths rounds a rate to tenths for display.
 func tenths(rate *float64) *float64 {
 	if rate == nil {
 		return nil
@@ -193,9 +193,9 @@ func tenths(rate *float64) *float64 {
 	return &rounded
 }
 
-// busier returns which shards decide on more than twice what the others do on average, and
-// more than chance explains. Users are spread by hash: what comes to a shard in some
-// seconds differs from the mean by a few times the root of it.
+// busier reports, by shard, whether it decides more than twice the average of the others, and more
+// than chance explains. Users are distributed by hash: the number of claims of a shard in some
+// seconds deviates from the mean by a few times its square root.
 func busier(shards []executor.ShardStatus) []bool {
 	busy := make([]bool, len(shards))
 	sum, known := 0.0, 0

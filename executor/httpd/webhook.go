@@ -12,17 +12,17 @@ import (
 	"salectl/executor/payments"
 )
 
-// paymentWebhook is what follows /webhooks/ in the path of a payment service's messages.
+// paymentWebhook is the part after /webhooks/ in the path of a payment service's messages.
 const paymentWebhook = "payment"
 
-// Outcomes of messages beside those of claims: ignored concerns no claim; rejected was not sent by the payment
-// service, or is not understood.
+// Labels of messages in addition to outcomes of claims. ignored: the message concerns no claim.
+// rejected: it is not from the payment service, or is not understood.
 const (
 	ignored  api.Outcome = "ignored"
 	rejected api.Outcome = "rejected"
 )
 
-// postWebhook answers POST /v1/sales/{sale}/webhooks/payment. Its sender has no token, but signs messages.
+// postWebhook handles POST /v1/sales/{sale}/webhooks/payment, signed and without a token.
 func (server *Server) postWebhook(w http.ResponseWriter, r *http.Request, sale *sale) {
 	began := server.config.Clock().Mono
 	label := server.webhook(w, r, sale)
@@ -50,8 +50,8 @@ func (server *Server) webhook(w http.ResponseWriter, r *http.Request, sale *sale
 	return sale.answerWebhook(w, r, &event, &a)
 }
 
-// readEvent reads a message and checks its signature. Until then anybody may have sent it, and it counts for
-// the memory that it takes.
+// readEvent reads a message and verifies its signature. Until then its sender is unknown, so its
+// memory is limited.
 func (server *Server) readEvent(r *http.Request, sale *sale) (payments.Event, *wire.Fault, error) {
 	if !server.unsigned.TryTake(bytesOfMessage) {
 		return payments.Event{}, nil, errUnsigned
@@ -69,16 +69,16 @@ func (server *Server) readEvent(r *http.Request, sale *sale) (payments.Event, *w
 }
 
 const (
-	maxUnsigned    = 8 << 20 // bytes of messages whose signatures are not checked yet
-	bytesOfMessage = 8 << 10 // about what a message takes beside its body
+	maxUnsigned    = 8 << 20 // bytes of messages with unverified signatures
+	bytesOfMessage = 8 << 10 // approximate size of a message beyond its body
 )
 
-// errUnsigned means that too many messages are being read.
+// errUnsigned reports that too many messages are being read.
 var errUnsigned = errors.New("too many messages are read")
 
-// answerWebhook answers with what became of the claim. A sender takes 2xx for done, and sends a message with
-// any other answer again. So what is final is 200, whether the message has done it or not, and what has no
-// answer yet is 503.
+// answerWebhook reports the result of the settlement. A sender treats 2xx as done, and repeats a
+// message after any other answer. So a final result is 200, even if the message has changed
+// nothing, and an unknown result is 503.
 func (sale *sale) answerWebhook(w http.ResponseWriter, r *http.Request, event *payments.Event, answer *executor.Answer) api.Outcome {
 	switch row := answer.Outcome.Row(); {
 	case row.Retry != api.Final:
@@ -86,7 +86,7 @@ func (sale *sale) answerWebhook(w http.ResponseWriter, r *http.Request, event *p
 		p.Status, p.RetryAfter = http.StatusServiceUnavailable, max(answer.RetryAfter, p.RetryAfter, time.Second)
 		p.Detail = "This message was not carried out, or nobody knows yet. Send it again: it is carried out once."
 		p.Write(w)
-	case answer.Claim.User == "": // there is no such claim, or no such sale
+	case answer.Claim.User == "": // no such claim, or no such sale
 		sale.refuse(w, answer)
 	default:
 		if answer.RefundDue {
@@ -114,7 +114,7 @@ func (sale *sale) rejectWebhook(w http.ResponseWriter, r *http.Request, err erro
 	case errors.Is(err, payments.ErrNoWebhook):
 		wire.NewProblem(http.StatusNotFound, "This sale takes no webhooks: its file has no payment.webhook.").Write(w)
 	case errors.Is(err, payments.ErrAway):
-		// Without an outcome it has just begun to serve.
+		// Without an outcome, the process has just begun to serve.
 		return sale.answerWebhook(w, r, &payments.Event{}, &executor.Answer{Outcome: cmp.Or(sale.Status().Away, api.Standby)})
 	default:
 		wire.WriteUnavailable(w, unreadyRetry, "This server cannot read messages of the payment service now; its log says why. Send it again later.")
@@ -122,5 +122,5 @@ func (sale *sale) rejectWebhook(w http.ResponseWriter, r *http.Request, err erro
 	return rejected
 }
 
-// unreadyRetry is when to send a message again to a server that lacks a key.
+// unreadyRetry is the Retry-After of a server without a usable key.
 const unreadyRetry = time.Minute
