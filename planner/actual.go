@@ -13,60 +13,61 @@ import (
 	"salectl/spec"
 )
 
-// Actual is a sale as its backends have it. Reading it changes nothing.
+// Actual is the state of a sale in its backends. Reading it changes nothing.
 type Actual struct {
 	Name string
-	At   time.Time    // when it was read, by this host's wall clock
-	Sale *ledger.Sale // its log, folded
-	// Table is what the logs are kept in, nil where they need no table.
+	At   time.Time    // time of the read, by this host's wall clock
+	Sale *ledger.Sale // fold of the sale's own log
+	// Table is the table of the logs, nil if they need none.
 	Table *TableActual
-	// Shards are those of the present run, none if there never was one. Of a
-	// destroyed run only those are of interest that have a head all the same.
+	// Shards are those of the present run, empty if there never was a run. Of a destroyed run
+	// only shards that still have a head matter.
 	Shards []ShardActual
 	Nodes  []NodeActual
-	// ListNodes are the nodes that keep lists, as Config.Lists has them. Lists are
-	// those of the shards, by shard, where the engine of the present run is redis.
+	// ListNodes are the list nodes, in the order of Config.Lists. Lists are those of the
+	// shards, by shard, if the engine of the present run is redis.
 	ListNodes []ListNodeActual
 	Lists     []ListActual
-	// Users is why the users of the sale that is planned cannot be read, where whoever
-	// plans has looked: a *rules.SourceError, the problems of a file, or an error of
-	// servers that do not answer. Reading a sale leaves it nil.
+	// Users is set by callers that check the users of the planned sale. It is why they cannot
+	// be read: a *rules.SourceError, the problems of a file, or an error of servers that do
+	// not answer. Reading a sale leaves it nil.
 	Users error
-	// NoHistory are the patterns of its history that match no file, where whoever plans has
-	// looked. Reading a sale leaves it nil.
+	// NoHistory is set by callers that check the history files: patterns that match no file.
+	// Reading a sale leaves it nil.
 	NoHistory []string
-	// Units is what the units of the sale that is planned are, where whoever plans has read
-	// it (ReadUnits). Reading a sale leaves it nil.
+	// Units are the units of the planned sale, if the caller has read them (ReadUnits).
+	// Reading a sale leaves it nil.
 	Units *UnitsActual
-	// Packets is what has become of a red packet, where whoever plans its destroy has read it
+	// Packets is the state of a red packet, if the caller that plans its destroy has read it
 	// (ReadPackets). Reading a sale leaves it nil.
 	Packets *PacketsActual
-	// Holds is what a destroy that is planned does about claims that are held, where whoever
-	// plans it has read it (ReadHolds). Reading a sale leaves it nil.
+	// Holds is how a planned destroy treats held claims, if its caller has read them
+	// (ReadHolds). Reading a sale leaves it nil.
 	Holds *HoldsActual
-	// Nonce is what the uid of a run that begins now follows from: drawn with each
-	// reading, so that making a plan stays a pure function.
+	// Nonce is random input of the uid of a new run. It is drawn with each read, so that
+	// making a plan is a pure function.
 	Nonce string
 }
 
-// ShardActual is one shard as its head has it.
+// ShardActual is the head of one shard.
 type ShardActual struct {
-	Head *ledger.Head // nil: it has no log, or Err
-	Err  error        // why it could not be read
+	Head *ledger.Head // nil: the shard has no log, or Err is set
+	Err  error        // why the head could not be read
 }
 
 // NodeActual is one lock node.
 type NodeActual struct {
 	Name   string
-	Err    error         // why it could not be asked, or not for all; then the rest is empty but for Info.Unfit, which is why
-	Info   quorum.Info   // whose run id is part of no status
-	Off    time.Duration // of our clock: ahead of the node's
+	Err    error         // why a query failed, even one of several; then the rest is empty but for Info.Unfit, which explains it
+	Info   quorum.Info   // its run id appears in no status
+	Off    time.Duration // lead of this host's clock over the node's
 	Leases []quorum.Holding
 	Marker quorum.Marker // the sale's
-	Knows  bool          // of a sale that the ledger does not have: the node has the marker of its name
+	Knows  bool          // only for a sale that the ledger lacks: the node has the marker of its name
 }
 
-// lost says that lock nodes know a run of the sale, of which the ledger has none; "": no node does.
+// lost reports that lock nodes know a run of the sale of which the ledger has none; "" if no
+// node does.
 func (a *Actual) lost() string {
 	know := 0
 	for _, n := range a.Nodes {
@@ -81,25 +82,24 @@ func (a *Actual) lost() string {
 		know, len(a.Nodes), a.Name)
 }
 
-// How often a shard without a log is looked at again before it is believed, and
-// how long apart: reads may lag, and a sale may be destroyed in between.
+// How often a shard without a log is read again before its absence is believed, and how long
+// apart: reads may lag, and a sale may be destroyed in between.
 const (
 	missingTries = ledger.MissingTries
 	missingPause = ledger.MissingPause
 )
 
-// readTimeout is Config.ReadTimeout where that is 0.
+// readTimeout is the default of Config.ReadTimeout.
 const readTimeout = 30 * time.Second
 
-// ReadActual reads a sale, with all that Make asks of it. The sale's own log
-// must be readable (else ErrStore); a shard, a node or a table that cannot be
-// read is no error, its Err says why.
+// ReadActual reads all of a sale that Make needs. If the sale's own log cannot be read, the
+// error is ErrStore. A shard, node or table that cannot be read is no error; its Err is set.
 func ReadActual(ctx context.Context, cfg Config, name string) (*Actual, error) {
 	return cfg.read(ctx, cfg.terms(), name)
 }
 
-// ReadSale is ReadActual without a look at the table, for whoever makes no table
-// and cannot wait for its servers.
+// ReadSale is ReadActual without the check of the table, for callers that make no table and
+// cannot wait for its servers.
 func ReadSale(ctx context.Context, cfg Config, name string) (*Actual, error) {
 	t := cfg.terms()
 	t.Table = ""
@@ -126,8 +126,8 @@ func newNonce(rand io.Reader) (string, error) {
 	return hex.EncodeToString(nonce), nil
 }
 
-// damaged returns a shard that has no log and must have one, or whose log lacks a generation that
-// every shard has had; false: there is none.
+// damaged returns a shard whose log is missing although it must exist, or lacks a generation
+// that every shard has had. is is false if there is none.
 func (a *Actual) damaged() (shard int, is bool) {
 	if !a.Sale.Live() || a.Sale.Applied() == 0 {
 		return 0, false
@@ -138,7 +138,7 @@ func (a *Actual) damaged() (shard int, is bool) {
 	return shard, shard >= 0
 }
 
-// shardLogs names the logs of the present run.
+// shardLogs returns the names of the logs of the present run.
 func shardLogs(sale *ledger.Sale) []string {
 	logs := make([]string, sale.Shards())
 	for i := range logs {
@@ -158,18 +158,18 @@ func newShardActual(stored []byte) ShardActual {
 	return ShardActual{Head: &head}
 }
 
-// lease is a shard's lease as the nodes have it together.
+// lease is a shard's lease as promised by the nodes together.
 type lease struct {
 	address string
-	left    time.Duration // until no majority has it any more
+	left    time.Duration // time until no majority promises it
 }
 
-// leaseOf returns the lease that a majority of nodes has promised.
+// leaseOf returns a shard's lease, if a majority of nodes has promised it.
 func (a *Actual) leaseOf(shard int) (lease, bool) {
 	return a.leaseOn(spec.LeaseKey(a.Sale.UID(), shard))
 }
 
-// leaseOn is leaseOf by the lease's key.
+// leaseOn is leaseOf for a lease key.
 func (a *Actual) leaseOn(key string) (lease, bool) {
 	var held []quorum.Holding
 	for _, n := range a.Nodes {
@@ -196,16 +196,15 @@ func (a *Actual) leaseOn(key string) (lease, bool) {
 	return lease{}, false
 }
 
-// Served returns where the sale's owner answers claims, if there is one now:
-// whoever has the lease of shard 0 on a majority of nodes.
+// Served returns the address of the sale's owner, the process that has the lease of shard 0 on
+// a majority of nodes. ok is false if there is none.
 func (a *Actual) Served() (address string, ok bool) {
 	l, ok := a.leaseOf(0)
 	return l.address, ok
 }
 
-// Unserved reports whether it is certain that nobody serves the sale: those nodes
-// that are silent, and those that have promised the lease of shard 0 to one and
-// the same process, are no majority.
+// Unserved reports whether no process can be serving the sale: the nodes that do not answer
+// and those that have promised the lease of shard 0 to one same process are no majority.
 func (a *Actual) Unserved() bool {
 	votes := newVotes(a.Sale.UID())
 	for _, n := range a.Nodes {
@@ -214,7 +213,7 @@ func (a *Actual) Unserved() bool {
 	return !votes.mayHaveOwner(len(a.Nodes))
 }
 
-// votes are for whom the lock nodes have promised the lease of shard 0.
+// votes counts, by token, the lock nodes that have promised the lease of shard 0.
 type votes struct {
 	key          string
 	tokens       map[string]int
@@ -225,7 +224,7 @@ func newVotes(uid string) *votes {
 	return &votes{key: spec.LeaseKey(uid, 0), tokens: make(map[string]int)}
 }
 
-// count takes in what one node holds, or why it is silent.
+// count adds the leases of one node, or its error.
 func (v *votes) count(holds []quorum.Holding, err error) {
 	if err != nil {
 		v.silent++
@@ -238,11 +237,11 @@ func (v *votes) count(holds []quorum.Holding, err error) {
 	}
 }
 
-// mayHaveOwner reports whether a process may have the lease, of so many nodes in all.
+// mayHaveOwner reports whether a process may hold the lease, given the total number of nodes.
 func (v *votes) mayHaveOwner(nodes int) bool { return v.most+v.silent > nodes/2 }
 
-// shardsSealed reports whether every shard's log has ended, so that an export of
-// them may have been made already.
+// shardsSealed reports whether every shard's log is sealed, so that an export of them may
+// exist.
 func (a *Actual) shardsSealed() bool {
 	return !slices.ContainsFunc(a.Shards, func(s ShardActual) bool {
 		return s.Head == nil || s.Head.Phase != ledger.PhaseSealed

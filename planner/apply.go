@@ -8,9 +8,9 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
-// first is the event that begins the plan, nil if it is carried out already: an
-// empty plan is, except that of a destroyed sale, whose lock nodes are swept, and
-// that of a sale which is in its phase already, which is made sure of.
+// first returns the first event of the plan, or nil if the plan is already carried out. An
+// empty plan is, with two exceptions: that of a destroyed sale sweeps the lock nodes, and that
+// of a sale already in its phase confirms the phase.
 func (x *execution) first(rehearsal bool) func() {
 	switch p := x.plan; {
 	case p.Kind == KindReveal && p.Empty():
@@ -29,9 +29,9 @@ func (x *execution) first(rehearsal bool) func() {
 	return (&teardown{x: x, rehearsal: rehearsal}).start
 }
 
-// startApply is the first event of an apply: ask the nodes who they are, make the
-// table, store what new units are, append what is planned to the sale's log, bring
-// every shard to it, mark the nodes, fill the lists, say that it is done.
+// startApply queries the nodes, makes the table, stores the payloads of new units, appends
+// Planned to the sale's log, brings every shard to it, marks the nodes, fills the lists, and
+// appends Applied.
 func (x *execution) startApply() {
 	if err := errors.Join(drawSeed(x.intent, x.rand), drawSecret(x.intent, x.rand, x.drawKey)); err != nil {
 		x.core.end(err)
@@ -46,8 +46,8 @@ func (x *execution) startApply() {
 }
 
 func (x *execution) applyPlanned() {
-	// Perhaps more was planned since by others. All of it is brought to the
-	// shards: what stands in the log was accepted.
+	// Others may have planned further generations since. All are brought to the shards: what
+	// the log has was accepted.
 	goal := x.sale.Generation()
 	x.begin(bringingShards)
 	x.rollOut(goal, func() {
@@ -59,11 +59,11 @@ func (x *execution) applyPlanned() {
 	})
 }
 
-// conclude ends an apply that has done its part.
+// conclude ends an apply that has completed its steps.
 func (x *execution) conclude(goal uint64, unmarked []string) {
 	changed, said := x.core.changed, x.sale.Applied() >= goal
 	x.noteApplied(goal, unmarked, func() {
-		if said && x.plan.Kind == KindPhase { // the note says nothing new
+		if said && x.plan.Kind == KindPhase { // the note adds nothing
 			x.core.changed = changed
 		}
 		x.result.Generation = goal
@@ -74,14 +74,14 @@ func (x *execution) conclude(goal uint64, unmarked []string) {
 	})
 }
 
-// noteApplied says in the sale's log that every shard has a generation, and
-// which lock nodes have no marker yet. A destroy that another has overtaken goes
-// on, and finds that out where it reads a shard.
+// noteApplied records in the sale's log that every shard has a generation, and which lock
+// nodes have no marker. A destroy that was overtaken by another continues, and discovers that
+// when it reads a shard.
 //
-// A change of phase that has not stored its plan itself says so in any case: it
-// had nothing to plan, or another had planned the same. That the sale is in its
-// phase already it was only told by a read, which may have lagged behind the next
-// change; but where the note can be stored, no change came before it.
+// A change of phase that has not stored its plan itself always appends the note: it had
+// nothing to plan, or another had planned the same. It knows only from a read that the sale is
+// in its phase, and that read may lag behind the next change. If the note can be stored, no
+// change came before it.
 func (x *execution) noteApplied(goal uint64, unmarked []string, then func()) {
 	op := &pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: goal, Unmarked: unmarked}}}
 	x.begin(notingApplied)
@@ -99,17 +99,16 @@ func (x *execution) noteApplied(goal uint64, unmarked []string, then func()) {
 			}
 			return false, nil
 		}
-		if x.sale.Applied() < goal && x.otherNodes(goal) { // a process could begin to serve it on those
+		if x.sale.Applied() < goal && x.otherNodes(goal) { // a process could begin to serve it on those nodes
 			return false, stale("was declared on other nodes meanwhile")
 		}
 		return x.sale.Applied() > goal || x.sale.Applied() == goal && slices.Equal(x.sale.Unmarked(), unmarked), nil
 	}, op, then)
 }
 
-// shortfall returns how many units more the shards have than was declared, since
-// they were claimed before they could be removed. A shard that has taken a later
-// generation already says nothing about this one. It is the business of an apply
-// alone, and of no sale that is closed.
+// shortfall returns how many more units the shards have than declared, because the units were
+// claimed before their removal. A shard that has taken a later generation makes the number
+// unknown, and 0 is returned, as it is for plans other than apply and for a closed sale.
 func (x *execution) shortfall(goal uint64) int64 {
 	p, _ := x.sale.Planned(goal)
 	old, err := declared(p)

@@ -13,19 +13,18 @@ import (
 	"salectl/spec"
 )
 
-// The options of a sale have several forms here: what its shards are told of them, the
-// settings; what plans show of them, the attributes; and what a status shows of the settings
-// in force. This file puts the options together. What is shown of one is in a file of its own
-// where that is more than a line, such as payment.go.
+// The options of a sale have several forms here: the settings that shards receive, the
+// attributes that plans show, and the settings in force that a status shows. This file
+// combines the options. An option whose attributes take more than a line has its own file,
+// such as payment.go.
 
-// Attributes are a resource before or after an action. A sale, a shard and a
-// node have different ones, a table has none; those that do not apply are left
-// out.
+// Attributes describe a resource before or after an action. A sale, a shard and a node have
+// different ones, a table has none. Those that do not apply are omitted.
 type Attributes struct {
 	Run           int64  `json:"run,omitempty"`
-	Protect       bool   `json:"protect,omitempty"`       // it is neither destroyed nor closed
-	Phase         string `json:"phase,omitempty"`         // that the sale is in
-	DeclaredPhase string `json:"declaredPhase,omitempty"` // by spec.phase
+	Protect       bool   `json:"protect,omitempty"`       // the sale can be neither destroyed nor closed
+	Phase         string `json:"phase,omitempty"`         // phase of the sale
+	DeclaredPhase string `json:"declaredPhase,omitempty"` // spec.phase
 	Stock         int64  `json:"stock,omitempty"`
 	LockCount     int    `json:"lockCount,omitempty"`
 	PerUserLimit  int64  `json:"perUserLimit,omitempty"`
@@ -33,17 +32,17 @@ type Attributes struct {
 	OpensAt       string `json:"opensAt,omitempty"`  // RFC 3339, UTC
 	ClosesAt      string `json:"closesAt,omitempty"` // RFC 3339, UTC
 	LockTTLMs     int64  `json:"lockTtlMs,omitempty"`
-	// Ends is what a destroy ends; nil: the plan is of something else, or nothing is left.
+	// Ends is what a destroy ends; nil for other plans and if nothing is left.
 	Ends *Ends `json:"ends,omitempty"`
 	// Payment is nil if claims are sold at once.
 	Payment *Payment `json:"payment,omitempty"`
 	// UnitSource is the source of the units; nil if they are numbers, or packets of money.
 	UnitSource *UnitSource `json:"unitSource,omitempty"`
-	// Draw is how the sale is drawn; nil if it is no draw.
+	// Draw describes the draw; nil if the sale is no draw.
 	Draw *DrawShown `json:"draw,omitempty"`
 	// Who may claim.
 	Who
-	// Where the sale is kept, and how its servers let us in.
+	// Location of the sale, and credentials for its servers.
 	spec.Settings
 
 	Generation uint64 `json:"generation,omitempty"`
@@ -58,11 +57,10 @@ type Attributes struct {
 	Backlog   int64  `json:"backlog,omitempty"`
 	RedPacket string `json:"redPacket,omitempty"` // total, currency, split and least amount
 	List      string `json:"list,omitempty"`      // of a shard: on, off, unknown
-	Node      string `json:"node,omitempty"`      // that has the list
+	Node      string `json:"node,omitempty"`      // node of the list
 }
 
-// list returns every attribute, absent ones as "" or, if there may be any number of
-// them, not at all.
+// list returns every attribute. Absent ones are "", or omitted if their number is variable.
 func (a *Attributes) list() []Field {
 	if a == nil {
 		a = new(Attributes)
@@ -109,7 +107,7 @@ func (a *Attributes) list() []Field {
 	}...)
 }
 
-// saleAttributes are those of a sale as a declaration has it.
+// saleAttributes returns the attributes of a declared sale.
 func saleAttributes(s spec.Sale, stock int64, phase string, generation uint64) *Attributes {
 	a := &Attributes{
 		Run: s.Run, Protect: s.Protect, Phase: phase, DeclaredPhase: string(s.Phase), Stock: stock, LockCount: s.LockCount, PerUserLimit: s.PerUserLimit, Partial: s.Partial,
@@ -129,8 +127,8 @@ func saleAttributes(s spec.Sale, stock int64, phase string, generation uint64) *
 	return a
 }
 
-// inForce puts the settings in force in the place of what was declared with them: they
-// differ where a fault has made a generation otherwise than it says.
+// inForce replaces declared settings by those in force. They differ if a fault has stored a
+// generation with other settings than it declares.
 func (a *Attributes) inForce(s *pb.Settings, declared spec.Sale) {
 	a.PerUserLimit, a.Partial = s.GetPerUserLimit(), s.GetPartial()
 	a.OpensAt, a.ClosesAt = ledger.FormatTime(s.GetOpensAtUs()), ledger.FormatTime(s.GetClosesAtUs())
@@ -138,7 +136,7 @@ func (a *Attributes) inForce(s *pb.Settings, declared spec.Sale) {
 	a.RuleSet = hex.EncodeToString(s.GetRules())
 }
 
-// InForce is what a status shows of the settings in force.
+// InForce is the part of a status that shows the settings in force.
 type InForce struct {
 	OpensAt  string       `json:"opensAt,omitempty"`  // RFC 3339, UTC
 	ClosesAt string       `json:"closesAt,omitempty"` // RFC 3339, UTC
@@ -153,7 +151,8 @@ func inForceShown(s *pb.Settings, declared spec.Sale) InForce {
 	}
 }
 
-// settingsOf is what shards are told of a declaration, all but the rows of units.
+// settingsOf returns the settings that shards receive for a declaration, except the rows of
+// units.
 func settingsOf(s spec.Sale, phase pb.Phase) *pb.Settings {
 	settings := &pb.Settings{PerUserLimit: s.PerUserLimit, Phase: phase, Partial: s.Partial, Secret: s.Units != nil && s.Units.Secret, Draw: s.Draw != nil}
 	if !s.OpensAt.IsZero() {
@@ -172,7 +171,7 @@ func settingsOf(s spec.Sale, phase pb.Phase) *pb.Settings {
 	return settings
 }
 
-// withRows returns the same settings with other rows.
+// withRows returns a copy of the settings with other rows.
 func withRows(s *pb.Settings, rows []*pb.Range) *pb.Settings {
 	next := proto.CloneOf(s)
 	next.Rows = rows

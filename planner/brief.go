@@ -10,13 +10,13 @@ import (
 	"salectl/spec"
 )
 
-// Brief is how a sale stands, by its ledger alone.
+// Brief is a summary of a sale, read from its ledger alone.
 type Brief struct {
-	Phase      string `json:"phase"` // by its hours, too; nobody is asked whether it can sell
+	Phase      string `json:"phase"` // considers the hours; does not check whether the sale can sell
 	Run        int64  `json:"run"`
 	UID        string `json:"uid"`
 	Generation uint64 `json:"generation"`
-	// Of a sale that is not destroyed, by its newest generation.
+	// Declared by the newest generation of a sale that is not destroyed.
 	Protect   bool   `json:"protect,omitempty"`
 	OpensAt   string `json:"opensAt,omitempty"`  // RFC 3339, UTC; "": at once
 	ClosesAt  string `json:"closesAt,omitempty"` // RFC 3339, UTC; "": never
@@ -25,23 +25,23 @@ type Brief struct {
 	Sold      int64  `json:"sold"`
 	Held      int64  `json:"held"`
 	Available int64  `json:"available"`
-	Unread    int    `json:"unread,omitempty"` // shards that could not be read, which the sums leave out
+	Unread    int    `json:"unread,omitempty"` // number of shards that could not be read; the sums omit them
 }
 
-// Live reports whether the sale is not destroyed, nor about to be.
+// Live reports whether the sale is neither destroyed nor sealed.
 func (s *Brief) Live() bool {
 	return s.Phase != ledger.PhaseSealed && s.Phase != ledger.PhaseDestroyed
 }
 
-// ListSales returns the names of all sales that a store has, destroyed ones among them, and none
-// of the copies that rehearsals sell. The error says so if the store cannot name them.
+// ListSales returns the names of all sales of a store, including destroyed ones and excluding
+// the copies made by rehearsals. It returns an error if the store cannot list names.
 func ListSales(ctx context.Context, logs ledger.Logs) ([]string, error) {
 	names, err := listNames(ctx, logs, "")
 	return slices.DeleteFunc(names, isCopy), err
 }
 
-// ReadOwnLog reads a sale's own log. One that never was has no UID; where the log fails, the
-// error is ErrStore.
+// ReadOwnLog reads a sale's own log. A sale that never existed has no UID. If the log cannot
+// be read, the error is ErrStore.
 func ReadOwnLog(ctx context.Context, logs ledger.Logs, name string) (*ledger.Sale, error) {
 	log := spec.SaleLog(name)
 	sale := ledger.NewSale(log)
@@ -51,8 +51,8 @@ func ReadOwnLog(ctx context.Context, logs ledger.Logs, name string) (*ledger.Sal
 	return sale, nil
 }
 
-// Summarize reads a sale's own log, and the heads of its shards. A sale that never was is
-// ledger.ErrGone; where its log fails, the error is ErrStore.
+// Summarize reads a sale's own log and the heads of its shards. For a sale that never existed
+// the error is ledger.ErrGone; if its log cannot be read, ErrStore.
 func Summarize(ctx context.Context, logs ledger.Logs, name string) (*Brief, error) {
 	sale, err := ReadOwnLog(ctx, logs, name)
 	if err != nil {

@@ -10,8 +10,7 @@ import (
 	"salectl/spec"
 )
 
-// kindNames are what the calls of a Machine are called, other than those of logs and
-// of a lists.Machine.
+// kindNames are the names of a Machine's calls, except those on logs and of a lists.Machine.
 var kindNames = map[callKind]string{
 	callHeads:       "read heads",
 	callDelete:      "delete",
@@ -19,7 +18,7 @@ var kindNames = map[callKind]string{
 	callCreateTable: "create table",
 	callInfo:        "info",
 	callReadMarker:  "read marker",
-	callMark:        "mark", // by a new sale: the node votes at once
+	callMark:        "mark", // for a new sale: the node votes at once
 	callReadLeases:  "read leases",
 	callFindOwner:   "find owner",
 	callFindLeases:  "sweep list",
@@ -32,7 +31,7 @@ var kindNames = map[callKind]string{
 	callReadUnits:   "read units",
 }
 
-// stepNames are those of the calls of a lists.Machine.
+// stepNames are the names of the calls of a lists.Machine.
 var stepNames = map[lists.CallKind]string{
 	lists.InspectCall: "inspect list",
 	lists.RunIDCall:   "ask list's run",
@@ -42,19 +41,19 @@ var stepNames = map[lists.CallKind]string{
 	lists.StartCall:   "start list",
 }
 
-// appendNames are those of appends that ledger.OpNames calls otherwise.
+// appendNames replaces names of ledger.OpNames for appends.
 var appendNames = map[string]string{
-	"in":     "drive in",  // units that another shard has sent, for an owner that is away
-	"ack":    "drive out", // the end of a transfer that was received
-	"settle": "expire",    // the end of holds
-	"claim":  "drain",     // what a stream held, into the log
+	"in":     "drive in",  // receives units that another shard has sent, for an absent owner
+	"ack":    "drive out", // ends a transfer that was received
+	"settle": "expire",    // ends holds
+	"claim":  "drain",     // appends the grabs of a stream
 }
 
-// unitsLogs is what the logs of what units are end with.
+// unitsLogs is the suffix of the logs of payloads.
 const unitsLogs = "/units"
 
-// name says what a call does. An append has the name of what it appends, so that each
-// is a step at which a command may be killed.
+// name describes a call. An append is named after its op, so that tests can kill a command at
+// each kind of append.
 func (k call) name() string {
 	switch {
 	case k.commit != nil:
@@ -73,15 +72,15 @@ func (k call) name() string {
 	return kindNames[k.kind]
 }
 
-// appendName goes by the first op: the planner appends no commit of several
-// kinds, except where it drives transfers and holds to their ends.
+// appendName is the name of a commit's first op. The planner appends commits of several kinds
+// of ops only to complete transfers and holds.
 func appendName(c *pb.Commit, slot uint64) string {
 	name := ledger.OpNames(c)[0]
 	switch settings := c.GetOps()[0].GetGeneration().GetSettings(); {
 	case name == "generation" && slot == 0:
 		return "create shard"
 	case settings.GetPhase() == pb.Phase_CLOSED:
-		return "close" // for good
+		return "close" // final
 	}
 	return cmp.Or(appendNames[name], name)
 }

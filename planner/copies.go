@@ -14,11 +14,11 @@ import (
 	"salectl/spec"
 )
 
-// A rehearsal sells a copy of a sale, in the place of the sale. Copies that a killed rehearsal has
-// left are found by their names, which no sale can have.
+// A rehearsal sells a copy of a sale. Copies that a killed rehearsal leaves behind are found
+// by their names, which no sale can have.
 
-// CopyName returns a new name for a copy of a sale. Names never come again, because HBase hides a
-// row that is written after its namesake was deleted.
+// CopyName returns a new name for a copy of a sale. Names are never reused, because HBase
+// hides a row that is written after a row of the same name was deleted.
 func CopyName(sale string) string {
 	return spec.CopyPrefix + copyDigest(sale) + "-" + strings.ToLower(rand.Text())
 }
@@ -31,7 +31,7 @@ func copyDigest(sale string) string {
 // isCopy reports whether a name is that of a copy.
 func isCopy(name string) bool { return strings.HasPrefix(name, spec.CopyPrefix) }
 
-// listNames returns the names of the logs of sales and copies that begin with a prefix.
+// listNames returns the names of sales and copies whose names begin with a prefix.
 func listNames(ctx context.Context, logs ledger.Logs, prefix string) ([]string, error) {
 	lister, can := logs.(ledger.Lister)
 	if !can {
@@ -47,9 +47,9 @@ func listNames(ctx context.Context, logs ledger.Logs, prefix string) ([]string, 
 	return names, nil
 }
 
-// RemoveCopies removes the copies of a sale that killed rehearsals have left. Copies that are served
-// stay, and those that were made, or about to be removed, within an age. It knows by the lock nodes of
-// cfg whether a copy is served, so that it leaves those of other sales alone.
+// RemoveCopies removes the copies of a sale that killed rehearsals have left. It keeps copies
+// that are served and those made, or about to be removed, less than age ago. The lock nodes of
+// cfg tell whether a copy is served, so copies of other sales are left alone.
 func RemoveCopies(ctx context.Context, cfg Config, sale string, age time.Duration) error {
 	names, err := listNames(ctx, cfg.Logs, spec.CopyPrefix+copyDigest(sale))
 	if err != nil {
@@ -75,8 +75,8 @@ func removeCopy(ctx context.Context, cfg Config, name string, age time.Duration)
 	return err
 }
 
-// Purge removes a copy without a trace: there is no export, and its own log
-// is deleted last. A copy that does not exist is no error.
+// Purge removes a copy without an export and deletes its own log last. A copy that does not
+// exist is no error.
 func Purge(ctx context.Context, cfg Config, name string) (*Result, error) {
 	if !isCopy(name) {
 		return nil, &Refusal{

@@ -15,32 +15,31 @@ import (
 	"salectl/backends/quorum"
 )
 
-// core is what the step machines of apply and destroy are made of. An event is
-// handed in with the time (start, reply, tick, stop), and what is to be done
-// comes back as effects. What happens next is a function that waits for a reply
-// or for a time; the machine itself never waits, and has no goroutine, clock or
-// I/O. The same events give the same effects.
+// core is the base of the step machines of apply and destroy. Its events are start, reply,
+// tick and stop, each with the time; it returns effects. A continuation is a function that is
+// called at a reply or at a time. The machine never blocks and has no goroutine, clock or I/O.
+// The same events give the same effects.
 type core struct {
 	now clock.Now
 	out effects
 
-	waiting  map[int]func(reply) // by call
-	timers   []timer             // in order of time, then of asking
+	waiting  map[int]func(reply) // by call id
+	timers   []timer             // by time, then by order of registration
 	lastCall int
 	over     bool
 	changed  bool // see Result.Changed
 
 	patience time.Duration
-	worry    error // what the last call that failed came back with
+	worry    error // error of the last call that failed
 }
 
-// effects is what a step wants done.
+// effects are the results of a step.
 type effects struct {
 	calls    []call
 	progress []Progress
-	wake     time.Duration // call tick at this monotonic time; 0: no need
-	done     bool          // the machine has ended; calls under way may be dropped
-	err      error         // why, if it did not succeed
+	wake     time.Duration // monotonic: time to call tick; 0: none
+	done     bool          // the machine has ended; pending calls may be dropped
+	err      error         // why the machine failed, if it did
 }
 
 type timer struct {
@@ -48,20 +47,20 @@ type timer struct {
 	then func()
 }
 
-// call is one piece of I/O. It gets one reply.
+// call is one I/O operation. It gets one reply.
 type call struct {
 	id   int
 	kind callKind
 
 	request *ledger.Request // callLog
-	commit  *pb.Commit      // that the request appends, nil if it reads
+	commit  *pb.Commit      // commit that the request appends; nil for a read
 	logs    []string        // callHeads
 	log     string          // callDelete
 	upTo    uint64          // callDelete
 
-	node   int    // all below: of the lock nodes, or of those that keep lists
+	node   int    // all below: index of a lock node or list node
 	marker string // callReadMarker, callMark, callForget
-	sale   string // callMark, callForget, callInfo: the marker of its name is written, removed or read, too; "": it is not
+	sale   string // callMark, callForget, callInfo: the marker of this name is also written, removed or read; "": it is not
 	runID  string // callMark
 	prefix string // callReadLeases, callFindOwner, callFindLeases
 	asks   []quorum.Ask
@@ -71,7 +70,7 @@ type call struct {
 
 	export *Export // callExport
 
-	units *NewUnits // callReadUnits, as all below
+	units *NewUnits // callReadUnits, as all fields below
 	rand  io.Reader
 	plan  ledger.Hash
 	added ledger.Range
@@ -89,20 +88,20 @@ const (
 	callInfo
 	callReadMarker
 	callMark
-	callReadLeases // of a sale, for people
+	callReadLeases // of one sale, for people
 	callFindOwner
-	callFindLeases // that are left
+	callFindLeases // leases left behind
 	callRelease
 	callForget
-	callStep // of a lists.Machine
+	callStep // a call of a lists.Machine
 	callInspect
 	callForgetList
 	callSettings
 	callExport
-	callReadUnits // that a plan adds, as the log of units is to have them
+	callReadUnits // payloads that a plan adds, as they go into the log of payloads
 )
 
-// subject is what a call on the ledger's store is about.
+// subject names the object of a call to the ledger's store, for errors.
 func (k call) subject() string {
 	if k.kind == callDelete {
 		return "log " + k.log
@@ -110,7 +109,7 @@ func (k call) subject() string {
 	return "the heads of the shards"
 }
 
-// reply is what came of a call.
+// reply is the result of a call.
 type reply struct {
 	id       int
 	log      ledger.Reply
@@ -127,8 +126,8 @@ type reply struct {
 	err      error
 }
 
-// How long a call that failed waits for its repetition, and how many shards are
-// worked on at a time.
+// firstPause and lastPause bound the wait before a failed call is repeated; window is the
+// number of shards processed at a time.
 const (
 	firstPause = 20 * time.Millisecond
 	lastPause  = time.Second
@@ -139,7 +138,7 @@ func newCore(patience time.Duration) *core {
 	return &core{waiting: make(map[int]func(reply)), patience: patience}
 }
 
-// step lets an event happen.
+// step runs an event.
 func (c *core) step(now clock.Now, event func()) effects {
 	c.now, c.out = now, effects{}
 	if !c.over {
@@ -154,7 +153,7 @@ func (c *core) step(now clock.Now, event func()) effects {
 	return c.out
 }
 
-// reply takes in the reply to a call.
+// reply processes the reply to a call.
 func (c *core) reply(now clock.Now, r reply) effects {
 	return c.step(now, func() {
 		then, waiting := c.waiting[r.id]
@@ -166,14 +165,14 @@ func (c *core) reply(now clock.Now, r reply) effects {
 	})
 }
 
-// leave drops all that is waited for, so that something else can be begun. Calls
-// under way are made, and nobody hears of them.
+// leave drops all pending continuations, so that another task can begin. Pending calls are
+// still made, and their replies are ignored.
 func (c *core) leave() {
 	clear(c.waiting)
 	c.timers = nil
 }
 
-// tick lets what was waited for happen.
+// tick runs the continuations that are due.
 func (c *core) tick(now clock.Now) effects {
 	return c.step(now, func() {
 		for len(c.timers) > 0 && c.timers[0].at <= now.Mono && !c.over {
@@ -184,7 +183,7 @@ func (c *core) tick(now clock.Now) effects {
 	})
 }
 
-// call has a call made, and goes on with its reply.
+// call makes a call and continues with its reply.
 func (c *core) call(k call, then func(reply)) {
 	c.lastCall++
 	k.id = c.lastCall
@@ -204,7 +203,7 @@ func (r reply) failure() error {
 	return r.err
 }
 
-// at goes on at a monotonic time.
+// at continues at a monotonic time.
 func (c *core) at(mono time.Duration, then func()) {
 	i, _ := slices.BinarySearchFunc(c.timers, mono, func(t timer, mono time.Duration) int {
 		if t.at <= mono {
@@ -215,11 +214,10 @@ func (c *core) at(mono time.Duration, then func()) {
 	c.timers = slices.Insert(c.timers, i, timer{mono, then})
 }
 
-// after goes on when a while has passed.
+// after continues after d.
 func (c *core) after(d time.Duration, then func()) { c.at(c.now.Mono+d, then) }
 
-// retry repeats a call on the ledger's store that may be repeated until it
-// succeeds, for as long as patience lasts.
+// retry makes an idempotent call to the ledger's store until it succeeds or patience runs out.
 func (c *core) retry(k call, then func(reply)) {
 	began, pause := c.now.Mono, firstPause
 	var again func(r reply)
@@ -239,7 +237,7 @@ func (c *core) retry(k call, then func(reply)) {
 	c.call(k, again)
 }
 
-// all does something for each of n things at once, and goes on when all are done.
+// all runs do for each i below n at once, and continues when all are done.
 func (c *core) all(n int, do func(i int, done func()), then func()) {
 	left := n
 	if n == 0 {
@@ -254,8 +252,8 @@ func (c *core) all(n int, do func(i int, done func()), then func()) {
 	}
 }
 
-// each does something for every number of a list, a window of them at a time,
-// and goes on when all are done.
+// each runs do for every number of list, at most window at a time, and continues when all are
+// done.
 func (c *core) each(list []int, do func(i int, done func()), then func()) {
 	next, busy, pumping := 0, 0, false
 	var pump func()

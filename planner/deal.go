@@ -2,12 +2,12 @@ package planner
 
 import "slices"
 
-// raise deals delta new units to shards of these limits, so that the limits
-// come as close to each other as they can: the lowest get theirs first, and
-// what is left over goes one each to the first of them. From nothing, and from
-// limits that spec.Shares dealt, this gives exactly spec.Shares.
+// raise deals delta new units to shards with the given limits, so that the limits become as
+// equal as possible: the lowest receive theirs first, and the remainder goes one each to the
+// first of them. From zero limits, and from limits dealt by spec.Shares, the result equals
+// spec.Shares.
 func raise(limits []int64, delta int64) []int64 {
-	// The highest level to which all that lie below it can be filled.
+	// The highest level to which all limits below it can be filled.
 	low := slices.Min(limits)
 	level := search(low, low+delta+1, func(level int64) bool { return below(limits, level, delta) > delta }) - 1
 	add, left := make([]int64, len(limits)), delta
@@ -24,8 +24,7 @@ func raise(limits []int64, delta int64) []int64 {
 	return add
 }
 
-// below is how many units it takes to fill limits up to a level. It stops
-// counting beyond enough.
+// below returns how many units fill all limits up to a level. It stops counting beyond enough.
 func below(limits []int64, level, enough int64) (sum int64) {
 	for _, limit := range limits {
 		n := max(0, level-limit)
@@ -37,18 +36,17 @@ func below(limits []int64, level, enough int64) (sum int64) {
 	return sum
 }
 
-// lower takes wanted units from shards of these limits, from each at most what
-// it has available, so that the limits come as close to each other as they can:
-// the highest give first, and what is left over is taken one each from the last
-// of them. Units may have come by transfer, so a limit may fall below 0. The sum
-// of available must be at least wanted.
+// lower takes wanted units from shards with the given limits, at most available[i] from each,
+// so that the limits become as equal as possible: the highest give first, and the remainder is
+// taken one each from the last of them. Units may have come by transfer, so a limit may fall
+// below 0. The sum of available must be at least wanted.
 func lower(limits, available []int64, wanted int64) []int64 {
 	gives := func(i int, level int64) int64 { return min(available[i], max(0, limits[i]-level)) }
 	bottom := limits[0] - available[0]
 	for i, limit := range limits {
 		bottom = min(bottom, limit-available[i])
 	}
-	// The lowest level at which too few come free; one below, there are enough.
+	// The lowest level that frees too few units; one below frees enough.
 	level := search(bottom, slices.Max(limits), func(level int64) bool {
 		var sum int64
 		for i := range limits {
@@ -70,8 +68,8 @@ func lower(limits, available []int64, wanted int64) []int64 {
 	return take
 }
 
-// search returns the lowest number from low to high for which found is true;
-// once true it stays true, and at high it is.
+// search returns the lowest number in [low, high] for which found is true. found must be
+// monotonic, and true at high.
 func search(low, high int64, found func(int64) bool) int64 {
 	for low < high {
 		mid := low + (high-low)/2

@@ -11,32 +11,31 @@ import (
 	"salectl/spec"
 )
 
-// teardown is the end of a sale: close, drain, seal, export, note that in the
-// sale's log, and only then delete. A run that finds the note only deletes: what
-// it would export may be half deleted already.
+// teardown ends a sale: it closes, drains, seals and exports it, appends Sealed to the sale's
+// log, and only then deletes. A run that finds Sealed only deletes: the logs that it would
+// export may be half deleted.
 type teardown struct {
 	x         *execution
-	alive     bool          // somebody serves the sale
+	alive     bool          // a process serves the sale
 	rehearsal bool          // no export, and the sale's own log goes too
-	reportAt  time.Duration // when it next reports which holds it waits for
-	drawSteps int           // what the sale's log said of a draw when it was exported
+	reportAt  time.Duration // monotonic: time of the next report about open holds
+	drawSteps int           // draw steps in the sale's log at the time of the export
 }
 
 func (t *teardown) start() {
-	t.x.overtaken = t.erase // another destroy has exported, and deletes by now
+	t.x.overtaken = t.erase // another destroy has exported and is deleting
 	t.x.askNodes(func() { t.x.enter(t.close, t.erase) })
 }
 
-// close brings every shard to the generation that is closed for good. From then
-// on no shard accepts a claim or sends units away.
+// close brings every shard to the closed generation. After that no shard accepts a claim or
+// sends units.
 func (t *teardown) close() {
 	goal := t.x.sale.Generation()
 	t.x.begin(bringingShards)
 	t.x.result.Generation = goal
 	t.x.rollOut(goal, func() {
 		if t.x.sale.Applied() == 0 {
-			// It never was on every shard, so nobody served it, and nobody may
-			// begin to now.
+			// It never was on every shard, so no process served it, and none may begin to.
 			t.drain()
 			return
 		}
@@ -49,8 +48,8 @@ func (t *teardown) close() {
 	})
 }
 
-// drain reads every shard to its end, and goes on when no units are on their way
-// between shards and none are held. An owner does that itself, and gets a ttl.
+// drain reads every shard to its end, and continues when no transfer and no hold is open. An
+// owner completes them itself and gets a ttl for that.
 func (t *teardown) drain() {
 	t.x.begin(settlingTransfers)
 	t.readAll(func() {
@@ -66,14 +65,14 @@ func (t *teardown) drain() {
 	})
 }
 
-// readAll reads every shard's log, at least to its close.
+// readAll reads every shard's log, at least up to its close.
 func (t *teardown) readAll(then func()) {
 	t.x.core.each(t.x.allShards(), t.readShard, then)
 }
 
-// readShard reads a shard's log again until it shows the close. Every transfer
-// out of a shard comes before that, so one whose read lags is not yet known to
-// have none: sealed by it, units would be lost on their way.
+// readShard repeats the read of a shard's log until it shows the close. Every transfer out of
+// a shard precedes the close, so a lagging read does not prove that there is none. Sealing on
+// such a read would lose units in transit.
 func (t *teardown) readShard(i int, done func()) {
 	began := t.x.core.now.Mono
 	var look func()
@@ -95,8 +94,8 @@ func (t *teardown) readShard(i int, done func()) {
 	look()
 }
 
-// unsettled reports whether there are transfers or holds, and when the next hold ends by
-// the wall clock, in microseconds since 1970; 0 if none does.
+// unsettled reports whether transfers or holds are open, and when the next hold ends by the
+// wall clock, in microseconds since 1970; 0 if there is none.
 func (t *teardown) unsettled() (open bool, until int64) {
 	for _, s := range t.x.states {
 		open = open || len(s.Open()) > 0 || s.Held > 0
@@ -105,9 +104,9 @@ func (t *teardown) unsettled() (open bool, until int64) {
 	return open, until
 }
 
-// endTransfers appends to every shard what it can: the receipt of units sent to it,
-// the end of transfers that were received, the end of holds that are due, or of all. Then
-// it looks again: each receipt allows an end, and holds become due.
+// endTransfers appends to each shard the receipts of units sent to it, the ends of received
+// transfers, and the ends of holds: those that are due, or all of them. Then it drains again,
+// since each receipt allows an end, and holds become due.
 func (t *teardown) endTransfers(until int64) {
 	appended := false
 	t.x.core.each(t.x.allShards(), func(i int, done func()) {
@@ -153,7 +152,7 @@ func (t *teardown) endTransfers(until int64) {
 	})
 }
 
-// receive takes in what other shards have sent and this one has not yet.
+// receive drafts the receipt of units that other shards have sent and this one lacks.
 func (t *teardown) receive(to int, draft *ledger.Draft) error {
 	for from, s := range t.x.states {
 		for _, out := range s.Open() {
@@ -168,9 +167,8 @@ func (t *teardown) receive(to int, draft *ledger.Draft) error {
 	return nil
 }
 
-// seal ends every shard's log. All are closed and drained, so nothing can be
-// sent to a sealed shard any more. Where somebody else was faster, all is looked
-// at again.
+// seal ends every shard's log. All are closed and drained, so nothing can be sent to a sealed
+// shard. If another writer was faster, all shards are read again.
 func (t *teardown) seal() {
 	t.x.begin(sealingShards)
 	t.x.core.each(t.x.allShards(), t.sealShard, func() {
@@ -205,10 +203,10 @@ func (t *teardown) sealShard(i int, done func()) {
 	})
 }
 
-// exportTries is how often an export may fail: it reads the logs once more.
+// exportTries is the number of attempts at an export. Each reads the logs again.
 const exportTries = 4
 
-// export writes the ledger to a file and notes what it holds.
+// export writes the ledger to a file and records its digest.
 func (t *teardown) export(try int) {
 	if t.rehearsal {
 		t.noteSealed(nil)
@@ -235,9 +233,9 @@ func (t *teardown) export(try int) {
 	})
 }
 
-// exportGone goes on after an export that found a log gone. Another destroy may
-// have exported before it and be deleting by now: the sale's log says so, and
-// then there is only that to do. While it does not, the read may have lagged.
+// exportGone continues after an export that found a log gone. Another destroy may have
+// exported earlier and be deleting; then the sale's log has Sealed, and only the deletion is
+// left. Otherwise the read may have lagged.
 func (t *teardown) exportGone(try int, cause error) {
 	t.x.readSale(func() {
 		switch {
@@ -253,8 +251,7 @@ func (t *teardown) exportGone(try int, cause error) {
 	})
 }
 
-// noteSealed says in the sale's log what was sealed and exported. From here on
-// the run's logs may be deleted.
+// noteSealed appends Sealed to the sale's log. After that the run's logs may be deleted.
 func (t *teardown) noteSealed(digest []byte) {
 	left, err := refund(t.x.sale, t.x.states)
 	if err != nil {
@@ -273,8 +270,8 @@ func (t *teardown) noteSealed(digest []byte) {
 	t.x.note(t.isSealed(sealed), &pb.Op{Op: &pb.Op_Sealed{Sealed: sealed}}, t.erase)
 }
 
-// isSealed reports whether the sale's log has the note. Somebody else may have
-// written it, about the same bytes: an export does not depend on its author.
+// isSealed returns a function that reports whether the sale's log has Sealed. Another process
+// may have appended it for the same bytes: an export does not depend on its author.
 func (t *teardown) isSealed(mine *pb.Sealed) func() (bool, error) {
 	return func() (bool, error) {
 		has := t.x.sale.Sealed()
@@ -290,7 +287,7 @@ func (t *teardown) isSealed(mine *pb.Sealed) func() (bool, error) {
 	}
 }
 
-// allShards lists the shards.
+// allShards returns the numbers of all shards.
 func (x *execution) allShards() []int {
 	shards := make([]int, x.sale.Shards())
 	for i := range shards {
@@ -299,8 +296,8 @@ func (x *execution) allShards() []int {
 	return shards
 }
 
-// erase removes everything of the run but the sale's own log. It only ever runs
-// when that log says that the run is sealed.
+// erase removes everything of the run except the sale's own log. It runs only when that log
+// has Sealed.
 func (t *teardown) erase() {
 	t.x.result.ExportDigest = t.x.sale.Sealed().GetExportDigest()
 	t.x.result.Generation = t.x.sale.Generation()
@@ -317,8 +314,8 @@ func (t *teardown) erase() {
 	})
 }
 
-// eraseShards deletes to where the logs were sealed, whether they have a head or
-// not: that read may lag.
+// eraseShards deletes the logs up to the slots at which they were sealed, even those without a
+// head: that read may lag.
 func (t *teardown) eraseShards() {
 	slots := t.x.sale.Sealed().GetSlots()
 	t.x.core.each(t.x.allShards(), func(i int, done func()) {
@@ -327,10 +324,10 @@ func (t *teardown) eraseShards() {
 	}, func() { t.eraseUnits(0, t.eraseLate) })
 }
 
-// eraseUnits deletes the log of what the units were, and what is appended to it late. The sale had
-// such a log, and nothing else has its length. Each read may lag, the one before the deletion too:
-// the log is taken for deleted after lagTries reads that do not show it, or after twice as many
-// where this execution has not deleted it itself. missed counts these reads.
+// eraseUnits deletes the log of payloads, and what is appended to it late. The sale had such a
+// log, and nothing else records its length. Each read may lag, even the one before the
+// deletion. So the log counts as deleted after lagTries reads that do not show it, or twice as
+// many if this execution has not deleted it. missed is the number of these reads.
 func (t *teardown) eraseUnits(missed int, then func()) {
 	if !hasPayloads(t.x.sale) {
 		then()
@@ -359,8 +356,8 @@ func (t *teardown) eraseUnits(missed int, then func()) {
 // hasPayloads reports whether the units of a run have payloads.
 func hasPayloads(sale *ledger.Sale) bool { return len(sale.Newest().GetUnits()) > 0 }
 
-// eraseLate removes what is there all the same: the first slot of a shard, by a
-// create that was sent before the run was sealed and came in after the delete.
+// eraseLate removes late writes: the first slot of a shard, whose create was sent before the
+// run was sealed and arrived after the deletion.
 func (t *teardown) eraseLate() {
 	t.x.readHeads(t.x.allShards(), func(heads []*ledger.Head) {
 		var left []int

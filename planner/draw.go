@@ -18,15 +18,15 @@ import (
 	"salectl/units"
 )
 
-// A sale that is a draw. Apply publishes the commitment to a secret with the first
-// generation. After the close Reveal has every shard's log say which entries it has,
-// publishes the root of all of them, then reveals the secret, then publishes the ranks
-// that follow. Each step stands in a log before the next begins, so that it may be killed
-// anywhere, run twice at once, and completes when it is run again: what is there already
-// is taken as it is, and what follows from it is the same whoever works it out.
+// Apply publishes the commitment to a draw's secret with the first generation. After the close
+// Reveal closes the entries of every shard's log, then publishes their common root, the
+// secret, and the ranks, in this order. Each step is in a log before the next begins, so a
+// reveal may be killed at any point, may run concurrently, and is completed by a later run.
+// Steps that are present are kept, and the result does not depend on which process computes
+// it.
 
-// drawSecret draws the secret of a new draw, and commits to it. No plan has it: whoever
-// reads a saved one could foresee the order.
+// drawSecret generates the secret of a new draw and commits to it. The secret is in no plan:
+// the readers of a saved plan could predict the order.
 func drawSecret(planned *pb.Planned, rand io.Reader, key *units.Key) error {
 	if planned == nil || planned.GetGeneration() != 1 || !planned.GetSettings().GetDraw() {
 		return nil
@@ -51,10 +51,10 @@ func drawSecret(planned *pb.Planned, rand io.Reader, key *units.Key) error {
 	return nil
 }
 
-// drawContext is what the secret of a run's draw is sealed for.
+// drawContext returns the context with which the secret of a run's draw is encrypted.
 func drawContext(uid string) []byte { return []byte("draw " + uid) }
 
-// openLink opens the secret of a draw, and returns the link that is to be revealed.
+// openLink decrypts the secret of a draw and returns the link to be revealed.
 func openLink(sale *ledger.Sale, key *units.Key) (link draw.Digest, err error) {
 	d := sale.Draw()
 	if key == nil || key.ID() != d.GetKey() {
@@ -74,7 +74,7 @@ func openLink(sale *ledger.Sale, key *units.Key) (link draw.Digest, err error) {
 	return link, nil
 }
 
-// FitsDraw refuses a key that does not open the secret of a live draw that is not revealed yet.
+// FitsDraw returns an error if a key does not decrypt the secret of a live, unrevealed draw.
 func FitsDraw(sale *ledger.Sale, key *units.Key) error {
 	if !sale.Live() || sale.Draw() == nil || sale.Drawn() != nil {
 		return nil
@@ -83,8 +83,8 @@ func FitsDraw(sale *ledger.Sale, key *units.Key) error {
 	return err
 }
 
-// fixedDraw refuses to draw a live sale otherwise than it was declared. Its hours stay once
-// it has closed: some shards may take no entry any more.
+// fixedDraw refuses to change the draw of a live sale. The hours are fixed after the close,
+// when some shards may have ended their entries.
 func fixedDraw(desired, old spec.Sale, actual *Actual, refuse func(string, ...any) error) error {
 	switch {
 	case (desired.Draw == nil) != (old.Draw == nil):
@@ -112,12 +112,12 @@ func fixedDraw(desired, old spec.Sale, actual *Actual, refuse func(string, ...an
 	return nil
 }
 
-// drawCloses reports whether some shard may have taken its last entry.
+// drawCloses reports whether some shard may have accepted its last entry.
 func drawCloses(old spec.Sale, actual *Actual) bool {
 	return actual.Sale.EntriesClosed() != nil || !actual.At.Before(old.ClosesAt)
 }
 
-// keepsWinners refuses to take units from a draw that entries may have won.
+// keepsWinners refuses to remove units from a draw that entries may have won.
 func keepsWinners(old spec.Sale, actual *Actual, delta int64) error {
 	if old.Draw == nil || !drawCloses(old, actual) {
 		return nil
@@ -138,7 +138,7 @@ func keepsWinners(old spec.Sale, actual *Actual, delta int64) error {
 	}
 }
 
-// DrawShown is how a sale is drawn, as plans tell it.
+// DrawShown describes a draw in a plan.
 type DrawShown struct {
 	Substitutes int64  `json:"substitutes"`
 	Beacon      string `json:"beacon,omitempty"`
@@ -157,7 +157,7 @@ func drawShown(d *spec.Draw) *DrawShown {
 	return shown
 }
 
-// list returns what there is to be told, each under a name of its own.
+// list returns the attributes of a draw.
 func (d *DrawShown) list() []Field {
 	if d == nil {
 		return nil
@@ -168,9 +168,9 @@ func (d *DrawShown) list() []Field {
 	}
 }
 
-// MakeCloseDraw plans to publish the entries of a draw whose sale has closed, and nothing
-// that follows from them: so that all can note the root before anybody can know the order. It
-// is empty if that is done.
+// MakeCloseDraw plans to publish the entries of a closed draw and nothing that follows from
+// them, so that everybody can record the root before the order can be known. The plan is empty
+// if that is done.
 func MakeCloseDraw(actual *Actual) (*Plan, error) {
 	p, old, err := drawPlan(actual)
 	if err != nil || actual.Sale.EntriesClosed() != nil {
@@ -180,8 +180,8 @@ func MakeCloseDraw(actual *Actual) (*Plan, error) {
 	return p, p.revealed(actual, old, "entries are published")
 }
 
-// MakeReveal plans to reveal a draw whose sale has closed, with the value of its beacon's
-// round; nil: there is none, which has to be said by fallback. It is empty if all is published.
+// MakeReveal plans to reveal a closed draw with the value of its beacon's round. Nil: there is
+// no value, which fallback must confirm. The plan is empty if all is published.
 func MakeReveal(actual *Actual, beacon []byte, fallback bool) (*Plan, error) {
 	p, old, err := drawPlan(actual)
 	if err != nil {
@@ -193,8 +193,8 @@ func MakeReveal(actual *Actual, beacon []byte, fallback bool) (*Plan, error) {
 	return p, p.revealed(actual, old, "entries are published, the secret is revealed, and ranks are published")
 }
 
-// drawPlan is an empty plan for the draw of a sale, with what its newest generation declares;
-// it refuses a sale that cannot be drawn, or not yet.
+// drawPlan returns an empty plan for the draw of a sale, and the newest declaration. It
+// refuses a sale that is no draw or cannot be drawn yet.
 func drawPlan(actual *Actual) (*Plan, spec.Sale, error) {
 	sale := actual.Sale
 	if err := exists(actual, "is drawn"); err != nil {
@@ -213,7 +213,7 @@ func drawPlan(actual *Actual) (*Plan, spec.Sale, error) {
 			Reason: fmt.Sprintf("sale %s takes entries until %s", actual.Name, old.ClosesAt.Format(time.RFC3339)), Remedy: "Run it again then.",
 		}
 	}
-	if sale.Applied() < sale.Generation() { // units may still have to go out of a shard, which nobody may win
+	if sale.Applied() < sale.Generation() { // units may still leave a shard, and nobody may win those
 		return nil, old, &Refusal{
 			Reason: fmt.Sprintf("generation %d of sale %s is not on every shard yet", sale.Generation(), actual.Name), Remedy: "Run 'salectl apply' first.",
 		}
@@ -222,15 +222,15 @@ func drawPlan(actual *Actual) (*Plan, spec.Sale, error) {
 	return p, old, p.complete()
 }
 
-// revealed puts into a plan what it does.
+// revealed adds the action of a reveal and completes the plan.
 func (p *Plan) revealed(actual *Actual, old spec.Sale, what string) error {
 	attributes := saleAttributes(old, old.Stock, p.Phase, actual.Sale.Generation())
 	p.add(Action{Address: saleAddress(p.Sale), Action: Update, Before: attributes, After: attributes, ActionReason: ReasonRequested, Reason: what})
 	return p.complete()
 }
 
-// beaconGiven returns the value that the order follows from. It refuses another one than what
-// is declared, and was revealed, asks for.
+// beaconGiven returns the value that determines the order. It refuses a value that contradicts
+// the declaration or an earlier reveal.
 func beaconGiven(sale *ledger.Sale, b *spec.Beacon, value []byte, fallback bool) ([]byte, error) {
 	drawn := sale.Drawn()
 	switch {
@@ -254,7 +254,7 @@ func beaconGiven(sale *ledger.Sale, b *spec.Beacon, value []byte, fallback bool)
 	return value, nil
 }
 
-// drawnBy says what a draw was revealed by.
+// drawnBy describes the beacon value of a reveal.
 func drawnBy(drawn *pb.Drawn) string {
 	if len(drawn.GetBeacon()) == 0 {
 		return "without a value of a beacon"
@@ -262,11 +262,11 @@ func drawnBy(drawn *pb.Drawn) string {
 	return "with the beacon's value " + hex.EncodeToString(drawn.GetBeacon())
 }
 
-// revealing is one run of a plan that reveals a draw.
+// revealing is one execution of a plan that reveals a draw.
 type revealing struct {
 	x       *execution
 	trees   []draw.Tree
-	entries [][]draw.Entry // of each shard, without values
+	entries [][]draw.Entry // by shard, without values
 	ranked  []draw.Entry
 }
 
@@ -280,7 +280,7 @@ func (r *revealing) start() {
 	})
 }
 
-// look holds the sale against the plan, and closes the entries of all shards.
+// look compares the sale with the plan, and closes the entries of all shards.
 func (r *revealing) look() {
 	x := r.x
 	if x.sale.Next() < x.plan.Slot {
@@ -301,7 +301,7 @@ func (r *revealing) look() {
 		x.core.end(err)
 		return
 	}
-	x.planned = found // what follows is appended, whoever does it
+	x.planned = found // what follows is appended, by this process or another
 	x.shards = make([]*logDriver, x.sale.Shards())
 	x.states = make([]*ledger.State, len(x.shards))
 	x.losses = make([]int, len(x.shards))
@@ -310,8 +310,8 @@ func (r *revealing) look() {
 	x.core.each(x.allShards(), r.close, r.publish)
 }
 
-// close has the log of a shard say which entries it has. Its owner does so too: the first
-// who comes counts, and both say the same.
+// close appends the entries of a shard to its log. The shard's owner does so too. The first
+// append counts, and both are equal.
 func (r *revealing) close(i int, done func()) {
 	x := r.x
 	var event func(ledger.Event)
@@ -326,7 +326,7 @@ func (r *revealing) close(i int, done func()) {
 		switch {
 		case closed:
 			r.trees[i], r.entries[i] = tree, state.DrawEntries(i)
-			x.shards[i], x.states[i] = nil, nil // a log may be large, and nobody asks for it again
+			x.shards[i], x.states[i] = nil, nil // a log may be large, and is not needed again
 			done()
 		case state.Sealed():
 			x.stale("was destroyed meanwhile")

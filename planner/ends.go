@@ -7,24 +7,24 @@ import (
 	"salectl/spec"
 )
 
-// Ends is how many units are what when a sale is destroyed, by the heads that can be read;
-// of a red packet by the whole ledger, if that can be read.
+// Ends counts the units of a sale to be destroyed by state, from the heads that can be read.
+// For a red packet it uses the whole ledger, if that can be read.
 type Ends struct {
 	Sold      int64  `json:"sold"`
 	Held      int64  `json:"held"`
-	HeldUntil string `json:"heldUntil,omitempty"` // when the last hold is released, RFC 3339, UTC
+	HeldUntil string `json:"heldUntil,omitempty"` // release of the last hold, RFC 3339, UTC
 	Available int64  `json:"available"`
-	InFlight  int64  `json:"inFlight"`          // on their way from one shard to another
+	InFlight  int64  `json:"inFlight"`          // in transit between shards
 	Entries   int64  `json:"entries,omitempty"` // of a draw
-	Unread    int64  `json:"unread,omitempty"`  // shards that cannot be read, which the sums leave out
-	// Of a red packet, what is to be given back if nobody takes any more; what is on its way
-	// is part of it. Nil: the units are no packets, or their amounts are not known.
+	Unread    int64  `json:"unread,omitempty"`  // shards that cannot be read; the sums omit them
+	// Refund is the part of a red packet to be given back if no more is taken, including units
+	// in transit. It is nil for other units and if the amounts are unknown.
 	Refund *Refund `json:"refund,omitempty"`
 	Claims int64   `json:"claims,omitempty"` // accepted, beside Refund
 }
 
-// Fields lists those that are not 0, and how many units are sold; of a red packet, what
-// was granted and what is left.
+// Fields returns the counts that are not 0, and always the sold units; of a red packet also
+// the granted and remaining amounts.
 func (e *Ends) Fields() (fields []Field) {
 	type number struct {
 		name  string

@@ -15,68 +15,67 @@ import (
 	"salectl/units"
 )
 
-// execution is one run of a plan: what apply and destroy have in common.
+// execution is one execution of a plan, the common part of apply and destroy.
 type execution struct {
 	core   *core
 	plan   *Plan
-	intent *pb.Planned // to be appended; nil: nothing is
+	intent *pb.Planned // op to append; nil: none
 	writer []byte
 	rand   io.Reader
 	nodes  []lockNode
-	lists  []string // the nodes that keep lists, by name
+	lists  []string // names of the list nodes
 	sizes  lists.Sizes
-	units  *NewUnits  // what those are that are added; nil: they are numbers
-	key    *units.Key // opens what the units are; nil: they are numbers, or public
-	// drawKey seals the secret of a draw, and opens it to be revealed; nil: there is none.
+	units  *NewUnits  // payloads of added units; nil: units are numbers
+	key    *units.Key // decrypts payloads; nil: units are numbers, or public
+	// drawKey encrypts and decrypts the secret of a draw; nil if there is none.
 	drawKey *units.Key
-	who     string // carries out the plan, as user@host
-	// cancelHolds says that a destroy cancels holds, and does not wait for them.
+	who     string // author of the execution, as user@host
+	// cancelHolds makes a destroy cancel holds and not wait for them.
 	cancelHolds bool
-	table       string // that the logs are kept in, "" if they need none
+	table       string // table of the logs, "" if they need none
 	result      Result
 
-	// The sale's log. Only one thing at a time is done with it.
+	// The sale's log. Only one operation at a time runs on it.
 	sale *ledger.Sale
 	log  *logDriver
-	lags int // reads that ended before the slot that the plan was made at
+	lags int // reads that ended before the plan's slot
 
 	stage stage  // for people
-	waits string // what it waits for in that stage, "" for nothing but answers
-	goal  uint64 // generation that the shards are brought to; 0: not known yet
+	waits string // what the stage waits for; "" for nothing but replies
+	goal  uint64 // generation that the shards are brought to; 0: unknown
 
 	tableMade bool // or may have been
 	planned   planned
-	// seenAt is when the plan was first known to be in the sale's log.
+	// seenAt is when the sale's log was first known to have the plan.
 	seenAt time.Duration
-	// unclocked says that this host's clock could not be held against any other.
+	// unclocked is set if this host's clock could not be compared with any other.
 	unclocked bool
 
-	shards []*logDriver // those that were read, by shard
+	shards []*logDriver // by shard; nil: not read
 	states []*ledger.State
-	losses []int          // how often a shard's log was said to be gone
-	heads  []*ledger.Head // the newest known
+	losses []int          // by shard: reads that found the log gone
+	heads  []*ledger.Head // newest known heads
 	// machines are those of lists that this process has begun to rebuild.
 	machines []*lists.Machine
 
-	rechecks   []func() // that wait for the sale's log to be read again
+	rechecks   []func() // continuations that wait for another read of the sale's log
 	rechecking bool
-	// overtaken goes on where another has sealed the run meanwhile. Nil: then the
-	// plan is stale.
+	// overtaken continues if another process has sealed the run. Nil: the plan is stale then.
 	overtaken func()
 
-	actions map[string]string // of the plan, by address
+	actions map[string]string // actions of the plan, by address
 	done    int
 }
 
-// lockNode is a lock node as asked at the start.
+// lockNode is a lock node as queried at the start.
 type lockNode struct {
 	name string
 	info quorum.Info
-	off  time.Duration // our clock is ahead by
+	off  time.Duration // lead of this host's clock
 	err  error
 
-	restarted bool  // since it was asked
-	unmarked  error // why it has no marker from us
+	restarted bool  // since the query
+	unmarked  error // why the node has no marker of this execution
 }
 
 func newExecution(t Terms, plan *Plan) (*execution, error) {
@@ -108,8 +107,8 @@ func newExecution(t Terms, plan *Plan) (*execution, error) {
 	return x, nil
 }
 
-// drawSeed draws what the amounts of a new red packet follow from. No plan has it:
-// whoever reads a saved one would know the amounts before the buyers do.
+// drawSeed generates the seed of the amounts of a new red packet. The seed is in no plan: the
+// readers of a saved plan would know the amounts before the buyers.
 func drawSeed(planned *pb.Planned, rand io.Reader) error {
 	if planned == nil {
 		return nil
@@ -125,12 +124,12 @@ func drawSeed(planned *pb.Planned, rand io.Reader) error {
 	return nil
 }
 
-// openSale begins the sale's log anew, with nothing known of it.
+// openSale begins to read the sale's log from its first slot, with an empty state.
 func (x *execution) openSale() { x.sale = x.openLog() }
 
-// openLog begins to read the sale's log anew, into a sale that is returned. Where the log goes
-// on with another run than the plan's, which it had, the machine ends at once, before the log is
-// read to its end: shards that are being worked on go by what is known of the sale.
+// openLog begins to read the sale's log from its first slot, into the returned sale. If the
+// log had the plan's run and continues with another, the machine ends at once, before the end
+// of the log: work on the shards relies on the state of the sale.
 func (x *execution) openLog() *ledger.Sale {
 	log := spec.SaleLog(x.plan.Sale)
 	sale := ledger.NewSale(log)
@@ -162,10 +161,9 @@ func (x *execution) readSale(then func()) {
 	})
 }
 
-// reopenSale reads the sale's log from its begin, because a read said that it is
-// gone. A read may lag far enough for that, so it is believed only when it says
-// so again and again. Until it is read, what was known of the sale stays: shards
-// are being worked on by it.
+// reopenSale reads the sale's log from its first slot, because a read found it gone. Reads may
+// lag that far, so the log counts as gone only after repeated reads. Until then the previous
+// state of the sale stays, since work on the shards relies on it.
 func (x *execution) reopenSale(then func()) {
 	if x.lags++; x.lags > lagTries {
 		x.stale("is gone, with its log")
@@ -184,7 +182,7 @@ func (x *execution) reopenSale(then func()) {
 	})
 }
 
-// finished tells of an address that the plan names, once.
+// finished reports an address of the plan as done, once.
 func (x *execution) finished(address, note string) {
 	action, ok := x.actions[address]
 	if !ok {
@@ -199,7 +197,7 @@ func (x *execution) finished(address, note string) {
 	x.core.progress(Progress{Address: address, Action: action, Done: x.done, Total: len(x.plan.Actions), Note: note})
 }
 
-// doing tells of a step on the way.
+// doing reports an intermediate step.
 func (x *execution) doing(address, action, note string) {
 	if action == "wait" {
 		x.waits = note
@@ -213,13 +211,13 @@ func (x *execution) warn(format string, args ...any) {
 
 func (x *execution) stale(format string, args ...any) { x.core.end(stale(format, args...)) }
 
-// stale is the end of a plan that the sale has gone past.
+// stale returns the error of a plan that the sale has moved past.
 func stale(format string, args ...any) error {
 	return fmt.Errorf("%w: the sale %s; make a new plan", ErrStale, fmt.Sprintf(format, args...))
 }
 
-// timeUs is what this host's clock says, or 0 where nobody can tell whether that is
-// right: then a log keeps the time that it has.
+// timeUs returns the time of this host's clock in microseconds, or 0 if the clock could not be
+// checked: then a log keeps its time.
 func (x *execution) timeUs() int64 {
 	if x.unclocked {
 		return 0
@@ -227,7 +225,7 @@ func (x *execution) timeUs() int64 {
 	return x.core.now.Wall.UnixMicro()
 }
 
-// ttl is the longest that an owner, or this plan, goes by: that of the newest
+// ttl returns the longest ttl that an owner or this plan uses: that of the newest
 // declarations.
 func (x *execution) ttl() time.Duration {
 	newest := []*pb.Planned{x.intent}
@@ -237,7 +235,7 @@ func (x *execution) ttl() time.Duration {
 	}
 	var ttl time.Duration
 	for _, p := range newest {
-		s, _ := spec.FromJSON(p.GetSpec()) // one that cannot be read has no ttl
+		s, _ := spec.FromJSON(p.GetSpec()) // an unreadable declaration has no ttl
 		ttl = max(ttl, s.LockTTL)
 	}
 	if ttl == 0 {
@@ -246,15 +244,15 @@ func (x *execution) ttl() time.Duration {
 	return ttl
 }
 
-// standing is how the sale's log stands to the plan.
+// standing is the relation of the sale's log to the plan.
 type standing int
 
 const (
 	isDue     standing = iota // the plan's slot is the next one
-	isPlanned                 // what is planned is in the log
+	isPlanned                 // the log has the plan
 	isEnded                   // the run is sealed or destroyed
-	isBehind                  // the log has not even come to where the plan was made
-	isOther                   // it has gone another way
+	isBehind                  // the log ends before the plan's slot
+	isOther                   // the log has diverged
 )
 
 // standing compares the log, read to its end, with the plan.
@@ -287,9 +285,9 @@ func (p *Plan) storedIn(s *ledger.Sale) bool {
 	return false
 }
 
-// Fits returns ErrStale if a plan could not be carried out any more when the sale's log was
-// read: whoever carries out several looks at all of them first. One that was carried out
-// before, or in part, fits. Apply and Destroy look again.
+// Fits returns ErrStale if a plan could no longer be carried out when the sale's log was read.
+// A caller with several plans checks all of them first. A plan that was carried out before,
+// fully or in part, fits. Apply and Destroy check again.
 func (p *Plan) Fits(sale *ledger.Sale) error {
 	intent, err := p.planned()
 	if err != nil {
@@ -303,17 +301,18 @@ func (p *Plan) Fits(sale *ledger.Sale) error {
 			return stale("was destroyed since the plan was made")
 		}
 	}
-	return nil // a log that is behind the plan is a read that lags
+	return nil // the log ends before the plan's slot: the read lags
 }
 
-// Declares returns ErrStale if a plan to apply does not bring a sale to what its file declares,
-// which has changed since, or never was what was planned. The sale's log was read as for Fits.
+// Declares returns ErrStale if a plan of apply does not lead to the declaration in the sale
+// file, because the file has changed or the plan was made for another. The sale's log was read
+// as for Fits.
 func (p *Plan) Declares(desired spec.Sale, sale *ledger.Sale) error {
 	intent, err := p.planned()
 	if err != nil || p.Kind != KindApply {
 		return err
 	}
-	repeats := intent == nil // what was declared before
+	repeats := intent == nil // of an earlier declaration
 	if repeats {
 		if intent = sale.Newest(); intent == nil {
 			return nil // the read lags
@@ -327,7 +326,7 @@ func (p *Plan) Declares(desired spec.Sale, sale *ledger.Sale) error {
 		return fmt.Errorf("%w: sale %s: %w", ErrBadPlan, p.Sale, err)
 	}
 	if repeats && intent.GetSettings().GetPhase() == pb.Phase_CLOSED && desired.Phase != spec.PhaseOpen && desired.Phase != spec.PhasePaused {
-		desired.Phase = old.Phase // as nextPhase has it
+		desired.Phase = old.Phase // as in nextPhase
 	}
 	_, changed, err := differ(desired, old)
 	if err != nil || !changed {
@@ -340,17 +339,18 @@ func (p *Plan) Declares(desired spec.Sale, sale *ledger.Sale) error {
 	return stale("%s", strings.Join(append([]string{"is declared otherwise in its file than in the plan"}, names...), ", "))
 }
 
-// enter reads the sale's log, appends what is planned unless it is there, and
-// goes on. A run that has ended goes to ended instead.
+// enter reads the sale's log, appends the plan unless the log has it, and continues. If the
+// run has ended, it continues with ended.
 func (x *execution) enter(then, ended func()) {
 	x.begin(readingSale)
 	x.readSale(func() { x.follow(then, ended) })
 }
 
-// againPause is how long a create that was not stored waits to be sent again.
+// againPause is the wait before an unstored create is sent again.
 const againPause = 50 * time.Millisecond
 
-// The read of a log that lags behind the plan is repeated this often.
+// lagTries bounds the reads of a log that ends before the plan's slot; lagPause separates
+// them.
 const (
 	lagTries = 20
 	lagPause = 100 * time.Millisecond
@@ -406,10 +406,10 @@ func (x *execution) appendPlanned(then, ended func()) {
 			x.planned, x.seenAt = stored, x.core.now.Mono
 			then()
 		case ledger.Taken:
-			// Perhaps by this very plan, carried out by somebody else.
+			// Perhaps by another execution of this plan.
 			x.follow(then, ended)
 		case ledger.Again:
-			// A sale's own log is not deleted, so this can bring nothing back.
+			// A sale's own log is never deleted, so a repeated create restores nothing.
 			x.core.after(againPause, func() { x.log.resend(outcome) })
 		default:
 			x.reopenSale(func() { x.follow(then, ended) })
@@ -418,9 +418,8 @@ func (x *execution) appendPlanned(then, ended func()) {
 	x.log.append(entry, outcome)
 }
 
-// note appends an op to the sale's log, unless have says that it is not needed
-// any more, or that it cannot be. It is asked again whenever somebody else was
-// faster.
+// note appends an op to the sale's log, unless have reports that it is no longer needed or no
+// longer possible. have is called again after each slot that another writer took.
 func (x *execution) note(have func() (bool, error), op *pb.Op, then func()) {
 	switch enough, past := have(); {
 	case past != nil:

@@ -20,13 +20,13 @@ import (
 	"salectl/units"
 )
 
-// DefaultExport is the file that a sale is exported to if none is named.
+// DefaultExport returns the default file name of an export.
 func DefaultExport(sale, uid string) string { return fmt.Sprintf("%s-%s.ndjson", sale, uid) }
 
-// checkExportPath refuses, before anything is closed, a path that cannot be written, and
-// one at which a file stands that cannot be the export to come: any file while shards are
-// unsealed, then any that is no export of this run. Whether it is the same export is known
-// only when that is made. So it does what is no manifest where that is to be.
+// checkExportPath refuses, before anything is closed, a path that cannot be written or has a
+// file that cannot be this sale's export. While shards are unsealed that is any file; later,
+// any file that is no export of this run. Whether an export is the same is known only once it
+// is made. A file at the manifest's path that is no manifest is refused too.
 func checkExportPath(path, uid string, sealed bool) error {
 	if err := CheckManifest(path); err != nil {
 		return err
@@ -43,7 +43,7 @@ func checkExportPath(path, uid string, sealed bool) error {
 			return inTheWay(path)
 		}
 	}
-	temp, err := CreateTemp(ManifestPath(path)) // beside the export, and with the longest of the names
+	temp, err := CreateTemp(ManifestPath(path)) // in the export's folder, with the longer of the two names
 	if err != nil {
 		return fmt.Errorf("the ledger cannot be exported: %w", err)
 	}
@@ -57,10 +57,10 @@ func inTheWay(path string) error {
 	}
 }
 
-// ReadWhole reads a sale's log and its shards on, after they were read once, until nothing is
-// missing of any shard that must be there by that log and by the others, nor a generation of that
-// log that a shard has taken, or the ranks of units that it has awarded: only then an export of them
-// is one of the whole sale. What is missing at last is the error.
+// ReadWhole reads a sale's log and its shards on from where they were read, until they are
+// complete: no shard is missing that this log or another shard requires, the sale's log has
+// every generation taken by a shard, and the ranks of all awarded units. Only an export of a
+// complete sale is one of the whole sale. The error names what is missing at last.
 func ReadWhole(ctx context.Context, logs ledger.Logs, name string, sale *ledger.Sale, shards []*ledger.State) error {
 	uid := sale.UID()
 	for try := 1; ; try++ {
@@ -92,8 +92,8 @@ func ReadWhole(ctx context.Context, logs ledger.Logs, name string, sale *ledger.
 	}
 }
 
-// readShort reports whether shards were read without slots that the sale was sealed with: before they
-// were sealed, or while their logs are deleted. A sale that was never applied may have lost all of them.
+// readShort reports whether shards were read without slots that Sealed counts: before they
+// were sealed, or while their logs were deleted. A sale that was never applied may lack all.
 func readShort(sale *ledger.Sale, shards []*ledger.State) bool {
 	for i, slots := range sale.Sealed().GetSlots() {
 		if shards[i].Next() < slots {
@@ -103,7 +103,7 @@ func readShort(sale *ledger.Sale, shards []*ledger.State) bool {
 	return false
 }
 
-// partOf is a shard of which not all is there.
+// partOf returns the error for an incomplete shard.
 func partOf(sale *ledger.Sale, i int, s *ledger.State, lacks string) error {
 	switch head := s.Head(); {
 	case s.Next() == 0:
@@ -117,20 +117,19 @@ func partOf(sale *ledger.Sale, i int, s *ledger.State, lacks string) error {
 	}
 }
 
-// Export is the ledger of a sale whose shards are sealed, to be kept elsewhere
-// before it is deleted.
+// Export is the ledger of a sale whose shards are sealed, to be written before its deletion.
 type Export struct {
 	sale, uid string
-	log       *ledger.Sale // the sale's own, as it was read
+	log       *ledger.Sale // own log of the sale, as read
 	shards    []*ledger.State
 
-	// What the units are is read again, where they are more than numbers.
+	// Payloads are read again, if units are more than numbers.
 	payloads bool
 	key      *units.Key
 	added    []ledger.Added
 }
 
-// reader reads what the units are; nil where they are numbers.
+// reader returns a reader of the payloads; nil if units are numbers.
 func (e *Export) reader(logs ledger.Logs) *payload.Reader {
 	if !e.payloads {
 		return nil
@@ -140,7 +139,7 @@ func (e *Export) reader(logs ledger.Logs) *payload.Reader {
 	return r
 }
 
-// fileExporter exports to a file.
+// fileExporter returns an Exporter to a file.
 func fileExporter(path string) Exporter {
 	return func(ctx context.Context, logs ledger.Logs, e *Export) (string, []byte, error) {
 		digest, err := exporter{(*os.File).Sync}.write(ctx, logs, path, e)
@@ -148,23 +147,22 @@ func fileExporter(path string) Exporter {
 	}
 }
 
-// exporter writes exports to files. Nothing of a sale is deleted before its export
-// is on the disk.
+// exporter writes exports to files. Nothing of a sale is deleted before its export is on disk.
 type exporter struct {
-	sync func(*os.File) error // os.File's, but in tests of it
+	sync func(*os.File) error // os.File's; tests replace it
 }
 
-// write writes the export, reads it back, and gives it its name. It returns the
-// SHA-256 of the file, which its manifest has too. A file of that name with the same bytes
-// counts as written. The file is its owner's alone, as temporary files are: it has all users
-// and the keys of their requests.
+// write writes the export to a temporary file, reads it back, and renames it. It returns the
+// SHA-256 of the file, which the manifest has too. An existing file with the same bytes counts
+// as written. The file is readable by its owner only, as temporary files are, since it has all
+// users and the keys of their requests.
 func (x exporter) write(ctx context.Context, logs ledger.Logs, path string, e *Export) ([]byte, error) {
 	temp, err := CreateTemp(path)
 	if err != nil {
 		return nil, fmt.Errorf("exporting: %w", err)
 	}
 	defer temp.Close()
-	defer os.Remove(temp.Name()) // after the rename there is nothing to remove
+	defer os.Remove(temp.Name()) // fails harmlessly after the rename
 	sum, err := e.Write(ctx, logs, temp)
 	if err != nil {
 		return nil, err
@@ -181,7 +179,7 @@ func (x exporter) write(ctx context.Context, logs ledger.Logs, path string, e *E
 	return sum, x.manifest(path, sum)
 }
 
-// checkExport folds the file as it is on the disk.
+// checkExport folds the file as it is on disk.
 func checkExport(ctx context.Context, logs ledger.Logs, path string, digest []byte, e *Export) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -200,8 +198,8 @@ func (e *Export) Write(ctx context.Context, logs ledger.Logs, to io.Writer) ([]b
 	return digest.Sum(nil), nil
 }
 
-// Check reads an export back from a place. It must have the bytes that were written,
-// and these must be those of the ledger.
+// Check reads an export back. It must have the bytes that were written, and these must be
+// those of the ledger. place names its location in errors.
 func (e *Export) Check(ctx context.Context, logs ledger.Logs, from io.Reader, place string, digest []byte) error {
 	read := sha256.New()
 	err := export.Check(ctx, logs, io.TeeReader(from, read), e.sale, e.log, e.shards, e.reader(logs))
@@ -214,8 +212,8 @@ func (e *Export) Check(ctx context.Context, logs ledger.Logs, from io.Reader, pl
 	return nil
 }
 
-// publish gives a file that is synced its name for good. One that is there with
-// the same bytes is replaced: nobody knows whether that is synced.
+// publish renames a synced file to its final name. It replaces an existing file with the same
+// bytes, since that file may not be synced.
 func (e exporter) publish(temp, path string, digest []byte) error {
 	switch has, err := digestOf(path); {
 	case err == nil && !bytes.Equal(has, digest):

@@ -16,17 +16,17 @@ import (
 
 func listAddress(i int) string { return fmt.Sprintf("list/%d", i) }
 
-// engineOf says what gives out the units of a generation.
+// engineOf returns the engine of a generation.
 func engineOf(p *pb.Planned) spec.Engine {
-	old, _ := declared(p) // one that cannot be read names none
+	old, _ := declared(p) // an unreadable declaration names none
 	return old.Engine
 }
 
-// onLists reports whether the sale's units are given out by lists.
+// onLists reports whether lists give out the sale's units.
 func (x *execution) onLists() bool { return engineOf(x.sale.Newest()) == spec.EngineRedis }
 
-// checkLists refuses to bring shards to a generation whose lists are on other nodes
-// than this process knows: what they have given would be missed.
+// checkLists refuses to bring shards to a generation whose lists are on nodes that this
+// process does not know: grabs of those lists would be missed.
 func (x *execution) checkLists(p *pb.Planned) error {
 	old, err := declared(p)
 	if err != nil || old.Engine != spec.EngineRedis {
@@ -35,8 +35,8 @@ func (x *execution) checkLists(p *pb.Planned) error {
 	return sameLists(x.plan.Sale, old, x.lists, x.sale.Applied() > 0)
 }
 
-// sameLists refuses nodes that are not the declared ones, in their order: a
-// shard's place among the lists follows from it.
+// sameLists refuses nodes other than those declared, in their order: the order determines the
+// node of each shard's list.
 func sameLists(sale string, old spec.Sale, names []string, begun bool) error {
 	if declared := old.ListNodes(); len(declared) > 0 && slices.Equal(declared, names) {
 		return nil
@@ -55,10 +55,9 @@ func sameLists(sale string, old spec.Sale, names []string, begun bool) error {
 	}
 }
 
-// stopList has a shard's list stopped and drained before a generation is appended
-// to the shard's log: only then does the log know which units are available. A
-// shard whose phase is not open has no list that gives, and one without a fill
-// never had one.
+// stopList stops and drains a shard's list before a generation is appended to the shard's log:
+// only then does the log know which units are available. A shard that is not open has no list
+// that gives, and a shard without a fill never had one.
 func (d *rollout) stopList(i int, then func()) {
 	s := d.x.states[i]
 	open := func(s *ledger.State) bool { return s.Phase == ledger.PhaseOpen && s.Generation < d.goal }
@@ -69,9 +68,9 @@ func (d *rollout) stopList(i int, then func()) {
 	d.x.bring(i, lists.Stopped, func(s *ledger.State) bool { return !open(s) }, then)
 }
 
-// fillLists turns every list on, once each shard has a generation in which it may
-// give. Where a process serves the sale its owner does that, and sooner: it gets
-// a ttl. Nobody is disturbed who fills a list right now.
+// fillLists turns every list on, once each shard has a generation in which its list may give.
+// Where a process serves the sale, the owners do so sooner and get a ttl for it. A fill by
+// another process is not disturbed.
 func (x *execution) fillLists(goal uint64, then func()) {
 	p, _ := x.sale.Planned(goal)
 	if !x.onLists() || p.GetSettings().GetPhase() != pb.Phase_OPEN {
@@ -92,7 +91,7 @@ func (x *execution) fillLists(goal uint64, then func()) {
 }
 
 func (x *execution) fillList(i int, goal uint64, alive bool, began time.Duration, done func()) {
-	// Another execution has planned a generation that is not read yet, or that has other nodes.
+	// Another execution has planned a generation that is not read yet or has other nodes.
 	foreign := func(generation uint64) bool {
 		return generation > x.sale.Generation() || generation > goal && x.otherNodes(goal)
 	}
@@ -113,7 +112,7 @@ func (x *execution) fillList(i int, goal uint64, alive bool, began time.Duration
 				})
 			case r.err == nil && r.state.On && r.state.Fill == head.Fill, head.Phase != ledger.PhaseOpen:
 				done()
-			case errors.Is(r.err, fs.ErrPermission): // whether its owner fills it cannot be seen
+			case errors.Is(r.err, fs.ErrPermission): // whether the owner fills it cannot be checked
 				x.core.end(fmt.Errorf("%s on node %s cannot be looked at: %s", listAddress(i), x.listNode(i), nodeShort(x.listNode(i), r.err)))
 			case alive && x.core.now.Mono < began+x.ttl(), changes && (!r.state.On || r.state.Fill > head.Fill):
 				seen = r.state
@@ -132,8 +131,8 @@ func (x *execution) fillList(i int, goal uint64, alive bool, began time.Duration
 	look()
 }
 
-// otherNodes reports whether the sale is declared on other nodes than a generation of it was: only
-// whoever knows those may fill its lists.
+// otherNodes reports whether the newest generation names other nodes than the given one: only
+// a process that knows those nodes may fill its lists.
 func (x *execution) otherNodes(generation uint64) bool {
 	p, _ := x.sale.Planned(generation)
 	old, err := declared(p)
@@ -142,7 +141,7 @@ func (x *execution) otherNodes(generation uint64) bool {
 	return errors.Join(err, err2, err3) == nil && (!sameNodes(from.Locks, to.Locks) || !slices.Equal(old.ListNodes(), newest.ListNodes()))
 }
 
-// readHead reads a shard's head again. One that is not there is a read that lags.
+// readHead reads a shard's head again. A missing head is a lagging read.
 func (x *execution) readHead(i int, then func()) {
 	x.readHeads([]int{i}, func(heads []*ledger.Head) {
 		if heads[0] != nil {
@@ -152,8 +151,8 @@ func (x *execution) readHead(i int, then func()) {
 	})
 }
 
-// forgetLists removes what the nodes have of the sale's lists. A node that cannot
-// be reached is left alone after a while: what it has is of a run that is no more.
+// forgetLists removes the sale's lists from the nodes. After several attempts it skips a node
+// that cannot be reached: its keys belong to a run that has ended.
 func (t *teardown) forgetLists(then func()) {
 	if !t.x.onLists() {
 		then()
@@ -171,8 +170,8 @@ func (t *teardown) forgetLists(then func()) {
 	}, then)
 }
 
-// forgetFrom removes the lists from a shard on, one after the other. Each node is
-// asked for all: an earlier declaration may have had the nodes in another order.
+// forgetFrom removes the lists from a shard on, one after the other. Each node is asked for
+// all lists: an earlier declaration may have named the nodes in another order.
 func (t *teardown) forgetFrom(node, shard, try int, then func(all bool)) {
 	if shard == t.x.sale.Shards() {
 		then(true)

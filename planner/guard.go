@@ -10,7 +10,7 @@ import (
 	"salectl/spec"
 )
 
-// fixed refuses changes of a live sale that cannot be made.
+// fixed refuses changes that a live sale does not allow.
 func fixed(desired, old spec.Sale, actual *Actual, changed bool) error {
 	startOver := fmt.Sprintf("Either destroy the sale and write metadata.run: %d, or declare a sale of another name.", old.Run+1)
 	refuse := func(format string, args ...any) error {
@@ -56,7 +56,7 @@ func fixed(desired, old spec.Sale, actual *Actual, changed bool) error {
 	return nil
 }
 
-// protected refuses what would end a sale that is protected by what was applied last.
+// protected refuses to end a sale whose newest generation declares protect.
 func protected(old spec.Sale, name, refusal string) error {
 	if !old.Protect {
 		return nil
@@ -67,7 +67,7 @@ func protected(old spec.Sale, name, refusal string) error {
 	}
 }
 
-// fixedUnits refuses to make other things of units than they are.
+// fixedUnits refuses to change what the units of a live sale are.
 func fixedUnits(desired, old *spec.Units, refuse func(string, ...any) error) error {
 	switch {
 	case (desired == nil) != (old == nil):
@@ -82,8 +82,8 @@ func fixedUnits(desired, old *spec.Units, refuse func(string, ...any) error) err
 	return nil
 }
 
-// homes returns where a sale is kept by an old declaration and by a new one. What
-// one of them does not tell cannot be compared.
+// homes returns the location of a sale in an old and a new declaration. It fails if one of
+// them does not tell, as such locations cannot be compared.
 func homes(old, desired spec.Sale) (from, to spec.Homes, err error) {
 	var errs [4]error
 	from.Ledger, errs[0] = old.Ledger()
@@ -93,13 +93,12 @@ func homes(old, desired spec.Sale) (from, to spec.Homes, err error) {
 	return from, to, cmp.Or(errs[:]...)
 }
 
-// sameNodes reports whether two declarations name the same lock nodes. Their order
-// does not matter.
+// sameNodes reports whether two declarations name the same lock nodes, in any order.
 func sameNodes(a, b spec.Home) bool {
 	return a.Kind == b.Kind && slices.Equal(slices.Sorted(slices.Values(a.Nodes)), slices.Sorted(slices.Values(b.Nodes)))
 }
 
-// nodeNames lists lock nodes for people.
+// nodeNames lists the names of lock nodes for people.
 func nodeNames(locks spec.Home) string {
 	return strings.Join(slices.Sorted(slices.Values(locks.Nodes)), ", ")
 }

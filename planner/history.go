@@ -13,18 +13,18 @@ import (
 	"salectl/spec"
 )
 
-// SaleHistory is all that was ever decided of a sale, by its own log, which destroy keeps.
+// SaleHistory lists all decisions on a sale. They are in its own log, which destroy keeps.
 type SaleHistory struct {
 	FormatVersion int    `json:"formatVersion"` // HistoryVersion
 	Sale          string `json:"sale"`
-	Runs          []Run  `json:"runs"` // by their numbers
+	Runs          []Run  `json:"runs"` // by number
 }
 
 // HistoryVersion is the version of a history's JSON.
 const HistoryVersion = 1
 
-// Run is one run of a sale. Times are RFC 3339 in UTC, by the clock of whoever appended, ""
-// where something has not come to pass.
+// Run is one run of a sale. Times are RFC 3339 in UTC, by the clock of the process that
+// appended; "" if the event has not happened.
 type Run struct {
 	Run         int64              `json:"run"`
 	UID         string             `json:"uid"`
@@ -33,32 +33,33 @@ type Run struct {
 	EntriesClosedAt string `json:"entriesClosedAt,omitempty"` // of a draw
 	DrawnAt         string `json:"drawnAt,omitempty"`
 
-	SealedAt     string `json:"sealedAt,omitempty"` // exported
-	Claims       int64  `json:"claims,omitempty"`   // at the end, as UnitsSold and ExportDigest
+	SealedAt     string `json:"sealedAt,omitempty"` // time of the export
+	Claims       int64  `json:"claims,omitempty"`   // at the end, like UnitsSold and ExportDigest
 	UnitsSold    int64  `json:"unitsSold,omitempty"`
 	ExportDigest string `json:"exportDigest,omitempty"` // SHA-256 of the export, in hex
 	DestroyedAt  string `json:"destroyedAt,omitempty"`
 }
 
-// GenerationRecord is how a sale was declared, or its phase set.
+// GenerationRecord is one declaration of a sale, or one change of its phase.
 type GenerationRecord struct {
 	Generation uint64   `json:"generation"`
-	Slot       uint64   `json:"slot"` // of the sale's log
-	At         string   `json:"at"`   // when it was planned
+	Slot       uint64   `json:"slot"` // in the sale's log
+	At         string   `json:"at"`   // time of the plan
 	AppliedAt  string   `json:"appliedAt,omitempty"`
-	Who        string   `json:"who"`        // user@host, as that host says
-	PlanDigest string   `json:"planDigest"` // SHA-256 of the plan, in hex, as plan and apply show it
-	Changes    []Change `json:"changes"`    // against the generation before; of the first, all that is declared
+	Who        string   `json:"who"`        // user@host, as reported by that host
+	PlanDigest string   `json:"planDigest"` // SHA-256 of the plan in hex, as shown by plan and apply
+	Changes    []Change `json:"changes"`    // since the previous generation; all attributes for the first
 }
 
-// Change is one attribute of a sale as text, "": none.
+// Change is one changed attribute as text; "" means absent.
 type Change struct {
 	Name   string `json:"name"`
 	Before string `json:"before,omitempty"`
 	After  string `json:"after,omitempty"`
 }
 
-// ReadHistory reads a sale's own log to its end. A sale that never was is ledger.ErrGone.
+// ReadHistory reads a sale's own log to its end. For a sale that never existed the error is
+// ledger.ErrGone.
 func ReadHistory(ctx context.Context, logs ledger.Logs, name string) (*SaleHistory, error) {
 	log := spec.SaleLog(name)
 	f := &historian{Sale: ledger.NewSale(log), history: SaleHistory{FormatVersion: HistoryVersion, Sale: name}}
@@ -71,14 +72,14 @@ func ReadHistory(ctx context.Context, logs ledger.Logs, name string) (*SaleHisto
 	return &f.history, nil
 }
 
-// historian is a ledger.Sale that keeps what its log says of earlier runs, too.
+// historian is a ledger.Sale that also records earlier runs.
 type historian struct {
 	*ledger.Sale
 	history SaleHistory
-	before  *Attributes // of the newest generation
+	before  *Attributes // attributes of the newest generation
 }
 
-// Fold takes in the next slot.
+// Fold applies the entry of the next slot.
 func (h *historian) Fold(entry []byte) error {
 	slot := h.Next()
 	if err := h.Sale.Fold(entry); err != nil {
@@ -86,7 +87,7 @@ func (h *historian) Fold(entry []byte) error {
 	}
 	commit := new(pb.Commit)
 	if err := proto.Unmarshal(entry, commit); err != nil {
-		return err // it has just been decoded
+		return err // it was decoded before
 	}
 	at := time.UnixMicro(commit.GetTimeUs()).UTC().Format(time.RFC3339)
 	for _, op := range commit.GetOps() {

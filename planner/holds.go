@@ -9,14 +9,14 @@ import (
 	"salectl/backends/ledger"
 )
 
-// HoldsActual is what a destroy does about claims that are held for payments.
+// HoldsActual is how a destroy treats claims that are held for payments.
 type HoldsActual struct {
-	Cancel bool      // it cancels them; else it waits until each is settled
-	Err    error     // why it is not known how long it waits
-	Last   time.Time // when the last of them is released, unless it is extended; zero: none is open any more
+	Cancel bool      // cancel them; otherwise wait until each is settled
+	Err    error     // why the duration of the wait is unknown
+	Last   time.Time // release of the last hold unless it is extended; zero: none is open
 }
 
-// ReadHolds reads when the holds of a sale are released. Without holds it returns nil.
+// ReadHolds reads when the holds of a sale are released. It returns nil if there are none.
 func ReadHolds(ctx context.Context, logs ledger.Logs, actual *Actual) *HoldsActual {
 	if !actual.Sale.Live() || !slices.ContainsFunc(actual.Shards, func(s ShardActual) bool { return s.Head != nil && s.Head.Held > 0 }) {
 		return nil
@@ -29,8 +29,8 @@ func ReadHolds(ctx context.Context, logs ledger.Logs, actual *Actual) *HoldsActu
 	return holds
 }
 
-// holdsOf returns when the first and the last of the open holds are released, in microseconds
-// since 1970, and how many there are.
+// holdsOf returns when the first and the last open hold are released, in microseconds since
+// 1970, and the number of open holds.
 func holdsOf(shards []*ledger.State) (first, last int64, n int) {
 	for _, s := range shards {
 		for _, hold := range s.Holds() {
@@ -44,7 +44,7 @@ func holdsOf(shards []*ledger.State) (first, last int64, n int) {
 	return first, last, n
 }
 
-// holds has the plan of a destroy say what becomes of holds.
+// holds adds a warning that states how a destroy treats holds.
 func (p *Plan) holds(ends *Ends, holds *HoldsActual) {
 	held := unitsAre(ends.Held) + " held for payments"
 	switch {
@@ -60,7 +60,7 @@ func (p *Plan) holds(ends *Ends, holds *HoldsActual) {
 	}
 }
 
-// reportHolds reports, once a minute, what a destroy waits for.
+// reportHolds reports the open holds that a destroy waits for, at most once a minute.
 func (t *teardown) reportHolds(now time.Time) {
 	first, last, n := holdsOf(t.x.states)
 	in := func(us int64) time.Duration { return time.UnixMicro(us).Sub(now).Round(time.Second) }

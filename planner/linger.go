@@ -7,8 +7,8 @@ import (
 	"salectl/backends/ledger"
 )
 
-// lingering is an Exporter that waits once the export is where it belongs. By then all shards are
-// sealed, and nothing is deleted: whoever follows the sale reads the last slots meanwhile.
+// lingering returns an Exporter that waits after the export. By then all shards are sealed and
+// nothing is deleted, so followers of the sale can read the last slots.
 func lingering(export Exporter, wait time.Duration) Exporter {
 	return func(ctx context.Context, logs ledger.Logs, e *Export) (string, []byte, error) {
 		path, digest, err := export(ctx, logs, e)

@@ -6,22 +6,22 @@ import (
 	"salectl/spec"
 )
 
-// ListNodeActual is a node that keeps lists.
+// ListNodeActual is a list node.
 type ListNodeActual struct {
 	Name     string
-	Err      error // why it did not tell its settings
+	Err      error // why its settings could not be read
 	Settings lists.Settings
 }
 
-// ListActual is the list of one shard, as its node has it.
+// ListActual is the list of one shard on its node.
 type ListActual struct {
 	Node  string
-	Err   error // why it could not be looked at
+	Err   error // why it could not be inspected
 	State lists.State
 }
 
-// listsOf is how many lists the present run of a sale has, looked at on nodes of
-// these names; 0 if its engine is another, or no node is named.
+// listsOf returns the number of lists of the present run, given the number of list nodes; 0 if
+// the engine is not redis or there is no node.
 func listsOf(sale *ledger.Sale, nodes int) int {
 	if sale.UID() == "" || nodes == 0 || engineOf(sale.Newest()) != spec.EngineRedis {
 		return 0
@@ -29,8 +29,7 @@ func listsOf(sale *ledger.Sale, nodes int) int {
 	return sale.Shards()
 }
 
-// lists asks all nodes that keep lists at once, each for one list after the other,
-// and ends the reading.
+// lists queries all list nodes at once, the lists of each in sequence, and ends the reading.
 func (r *reading) lists() {
 	r.stage = "the lists"
 	a := r.actual
@@ -46,8 +45,8 @@ func (r *reading) lists() {
 	}, func() { r.finish(nil) })
 }
 
-// list looks at a node's lists from a shard on. A node that has not answered is not
-// asked for the rest.
+// list inspects a node's lists from a shard on. After a node fails to answer, its other lists
+// get the same error.
 func (r *reading) list(node, shard int, away error, done func()) {
 	for ; shard < len(r.actual.Lists); shard++ {
 		if spec.ListNode(shard, len(r.terms.Lists)) != node {
@@ -67,7 +66,7 @@ func (r *reading) list(node, shard int, away error, done func()) {
 	done()
 }
 
-// listOn reports whether a shard's list gives: under the fill that its log is at.
+// listOn reports whether a shard's list gives units, under the current fill of the log.
 func (a *Actual) listOn(shard int) bool {
 	l, head := a.Lists[shard], a.Shards[shard].Head
 	return l.Err == nil && head != nil && l.State.On && l.State.Fill == head.Fill

@@ -10,11 +10,11 @@ import (
 	"salectl/spec"
 )
 
-// How a list stands, as plans and statuses name it.
+// States of a list in plans and statuses.
 const (
 	listOn      = "on"
 	listOff     = "off"
-	listUnknown = "unknown" // its node could not be asked
+	listUnknown = "unknown" // the node could not be queried
 )
 
 func (a *Actual) listStands(shard int) string {
@@ -45,9 +45,8 @@ func (p *Plan) createList(actual *Actual, shard int, node string) {
 	p.add(Action{Address: listAddress(shard), Action: Create, ActionReason: ReasonNew, Reason: reason, After: &Attributes{List: listOn, Node: node}})
 }
 
-// lists plans the lists whose state is not that of the phase to come. Where a
-// process serves the sale, or may, a list that is off in an open sale is the
-// business of that process: it is a warning.
+// lists plans the lists whose state does not match the next phase. If a process serves the
+// sale, or may, it turns on lists of an open sale itself, and the plan only warns.
 func (p *Plan) lists(actual *Actual, to pb.Phase) {
 	sale := actual.Sale
 	now := sale.Newest().GetSettings().GetPhase()
@@ -63,7 +62,7 @@ func (p *Plan) lists(actual *Actual, to pb.Phase) {
 		}
 		switch begun := sale.Applied() > 0; {
 		case stands == want, now == to && actual.Shards[i].Err != nil:
-			continue // of a shard that cannot be read there is a warning
+			continue // an unreadable shard has its own warning
 		case want == listOn && !begun:
 			p.createList(actual, i, l.Node)
 			continue
@@ -75,7 +74,7 @@ func (p *Plan) lists(actual *Actual, to pb.Phase) {
 		case want == listOn:
 			a.ActionReason, a.Reason = ReasonPhaseChanges, "it is filled from the ledger"
 		case now == to:
-			continue // an apply that did not end stops it with its shard
+			continue // rolling out the pending generation stops it
 		default:
 			a.ActionReason, a.Reason = ReasonPhaseChanges, "it is stopped, and what it has given comes into the ledger"
 		}
@@ -83,7 +82,7 @@ func (p *Plan) lists(actual *Actual, to pb.Phase) {
 	}
 }
 
-// listWhy says how a list stands that does not give.
+// listWhy describes a list that does not give.
 func listWhy(stands string, l ListActual) string {
 	switch {
 	case stands == listUnknown:
@@ -94,7 +93,7 @@ func listWhy(stands string, l ListActual) string {
 	return "off on node " + l.Node
 }
 
-// listReason is listWhy in a word.
+// listReason returns the reason code of listWhy.
 func listReason(stands string, l ListActual) ActionReason {
 	switch {
 	case stands == listUnknown:
@@ -105,8 +104,7 @@ func listReason(stands string, l ListActual) ActionReason {
 	return ReasonListOff
 }
 
-// forgottenLists plans the end of lists. Of a destroyed sale that is only what
-// was left behind.
+// forgottenLists plans the deletion of lists. Of a destroyed sale it lists only leftovers.
 func (p *Plan) forgottenLists(actual *Actual) {
 	for i, l := range actual.Lists {
 		if actual.Sale.Destroyed() && !l.State.Exists {
@@ -126,8 +124,8 @@ func (p *Plan) forgottenLists(actual *Actual) {
 	}
 }
 
-// sameLists refuses nodes that are not those of a live sale's lists, for what may
-// have to stop them.
+// sameLists refuses nodes other than those of a live sale's lists, for plans that may have to
+// stop the lists.
 func (a *Actual) sameLists() error {
 	old, err := declared(a.Sale.Newest())
 	if err != nil || old.Engine != spec.EngineRedis {
@@ -140,10 +138,10 @@ func (a *Actual) sameLists() error {
 	return sameLists(a.Name, old, names, a.Sale.Applied() > 0)
 }
 
-// durabilityWarnings returns where a list node may lose units that it has granted.
+// durabilityWarnings returns a warning for each list node that may lose granted units.
 func (a *Actual) durabilityWarnings(ack spec.Ack) (warnings []string) {
 	if ack != spec.AckRedis {
-		return nil // what the ledger has is kept, whatever becomes of a node
+		return nil // the ledger keeps every claim, whatever a node loses
 	}
 	warn := func(format string, args ...any) { warnings = append(warnings, fmt.Sprintf(format, args...)) }
 	const remedy = "set appendonly yes and appendfsync always, or write ack: ledger"
@@ -169,7 +167,7 @@ func (a *Actual) durabilityWarnings(ack spec.Ack) (warnings []string) {
 	return warnings
 }
 
-// unlessSaved is added where a node does not tell whether it saves snapshots.
+// unlessSaved returns a suffix for nodes that do not report whether they save snapshots.
 func unlessSaved(s lists.Settings) string {
 	if s.Fsync == "" {
 		return " but perhaps snapshots, which it does not tell"
@@ -177,11 +175,11 @@ func unlessSaved(s lists.Settings) string {
 	return ""
 }
 
-// pauseFirst is the remedy where the nodes of a sale can only change while it is paused.
+// pauseFirst is the remedy if the nodes of a sale can change only while it is paused.
 const pauseFirst = "Run 'salectl pause' with the file as it was, then 'salectl apply', start the server anew, then run 'salectl resume'."
 
-// fixedLists refuses changes of a live sale's engine, and of what its lists and
-// packets follow from.
+// fixedLists refuses changes of a live sale's engine, and of the inputs of its lists and
+// packets.
 func fixedLists(desired, old spec.Sale, actual *Actual, refuse func(string, ...any) error) error {
 	switch {
 	case engineName(desired) != engineName(old):
@@ -212,12 +210,12 @@ func fixedLists(desired, old spec.Sale, actual *Actual, refuse func(string, ...a
 	return nil
 }
 
-// resting reports whether no list of the sale gives: it is paused, or was never on every shard, so
-// that no process has served it yet.
+// resting reports whether no list of the sale gives: it is paused, or was never on every
+// shard, so that no process has served it.
 func (a *Actual) resting() bool { return a.Sale.Applied() == 0 || a.pausedEverywhere() }
 
-// pausedEverywhere reports whether every shard is known to be paused: then no list
-// gives, and all that one ever gave is in the log.
+// pausedEverywhere reports whether every shard is known to be paused: then no list gives, and
+// the log has every grab.
 func (a *Actual) pausedEverywhere() bool {
 	for _, s := range a.Shards {
 		if s.Head == nil || s.Head.Phase != ledger.PhasePaused {
@@ -234,7 +232,7 @@ func engineName(s spec.Sale) spec.Engine {
 	return s.Engine
 }
 
-// packetText is a red packet as people write it.
+// packetText describes a red packet for people.
 func packetText(s spec.Sale) string {
 	r := s.RedPacket
 	if r == nil {
@@ -243,8 +241,7 @@ func packetText(s spec.Sale) string {
 	return fmt.Sprintf("%s %s, split %s, min %s", r.Format(r.Total), r.Currency, r.Split, r.Format(r.Min))
 }
 
-// leftLists tells of nodes that a change leaves behind with what they have of the
-// sale's lists.
+// leftLists warns of nodes that leave the sale and keep keys of its lists.
 func (p *Plan) leftLists(desired, old spec.Sale, uid string) {
 	if old.Engine != spec.EngineRedis {
 		return

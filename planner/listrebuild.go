@@ -11,29 +11,28 @@ import (
 	"salectl/spec"
 )
 
-// listRebuild brings the list of one shard to what is wanted, by a lists.Machine: it
-// appends to the shard's log what the machine drafts, and makes its calls. Where
-// somebody else rebuilds the list at the same time, one of the two waits for the
-// other: the fill that the log counts last is the one that goes on.
+// listRebuild brings the list of one shard to a wanted state with a lists.Machine: it appends
+// the machine's drafts to the shard's log and makes its calls. If another process rebuilds the
+// list at the same time, one of the two waits: the last fill in the log continues.
 type listRebuild struct {
 	x      *execution
 	shard  int
 	m      *lists.Machine
 	want   lists.Want
-	enough func(*ledger.State) bool // the log says that the list need not come to that any more
+	enough func(*ledger.State) bool // reports that the log makes the wanted state unnecessary
 	then   func()
 
-	begun uint64       // the fill that this process has begun last
-	seen  *lists.State // when somebody else's rebuild was last looked at
+	begun uint64       // last fill begun by this process
+	seen  *lists.State // state of the list at the last inspection during a rebuild by another process
 
-	// A try is what lies between two failures.
-	calls, most int           // that were answered well: in this try, in the best so far
-	failing     time.Duration // since when no try came further, monotonic; 0: none has failed
-	told        bool          // that its node fails
+	// A try is the time between two failures.
+	calls, most int           // successful calls: of this try, of the best try so far
+	failing     time.Duration // monotonic: since when no try came further; 0: none has failed
+	told        bool          // the node's failure was reported
 }
 
-// bring reads a shard's log and brings its list to what is wanted. It goes on
-// when that is so, or enough says that it need not be.
+// bring reads a shard's log and brings its list to the wanted state. It continues when that is
+// reached, or enough reports that it is unnecessary.
 func (x *execution) bring(i int, want lists.Want, enough func(*ledger.State) bool, then func()) {
 	if x.machines[i] == nil {
 		x.machines[i] = lists.NewMachine(x.list(i), x.sizes)
@@ -51,13 +50,13 @@ func (x *execution) bring(i int, want lists.Want, enough func(*ledger.State) boo
 	l.read(l.step)
 }
 
-// list names a shard's list.
+// list returns the identity of a shard's list.
 func (x *execution) list(i int) lists.List { return lists.List{UID: x.plan.UID, Shard: i} }
 
-// listNode is the name of the node that has a shard's list.
+// listNode returns the name of the node of a shard's list.
 func (x *execution) listNode(i int) string { return x.lists[spec.ListNode(i, len(x.lists))] }
 
-// inspect looks at a shard's list.
+// inspect queries the state of a shard's list.
 func (x *execution) inspect(i int, then func(reply)) {
 	x.core.call(call{kind: callInspect, node: spec.ListNode(i, len(x.lists)), list: x.list(i)}, then)
 }
@@ -74,7 +73,7 @@ func (l *listRebuild) read(then func()) {
 	})
 }
 
-// gone begins anew with a log that a read said is not there.
+// gone starts over after a read that found the shard's log gone.
 func (l *listRebuild) gone() {
 	l.x.lost(l.shard, func() {
 		l.x.machines[l.shard] = nil
@@ -82,14 +81,14 @@ func (l *listRebuild) gone() {
 	})
 }
 
-// step does the next thing.
+// step takes the next step.
 func (l *listRebuild) step() {
 	s := l.x.states[l.shard]
 	switch {
 	case l.arrived(s):
 		l.then()
 	case l.enough(s):
-		l.x.machines[l.shard] = nil // it may have been stopped half-way
+		l.x.machines[l.shard] = nil // its rebuild may have been stopped half-way
 		l.then()
 	case l.m.Due(l.x.core.now):
 		l.append()
@@ -104,7 +103,7 @@ func (l *listRebuild) step() {
 	}
 }
 
-// arrived reports whether the list is as it is wanted.
+// arrived reports whether the list has the wanted state.
 func (l *listRebuild) arrived(s *ledger.State) bool {
 	if l.want == lists.On {
 		return l.m.On() != 0 && l.m.On() == s.Fill
@@ -112,13 +111,13 @@ func (l *listRebuild) arrived(s *ledger.State) bool {
 	return l.m.Stopped(s)
 }
 
-// append appends what the machine wants in the log.
+// append appends the machine's draft to the log.
 func (l *listRebuild) append() {
 	s := l.x.states[l.shard]
 	fill := s.Fill
 	draft := s.Draft(l.x.writer, l.x.timeUs())
 	rebuilds := l.m.Draft(l.x.core.now, draft, 0)
-	if draft.Ops() == 0 { // the log has all of it
+	if draft.Ops() == 0 { // the log has all ops of the machine
 		l.m.Committed(l.x.core.now, s)
 		l.step()
 		return
@@ -130,10 +129,10 @@ func (l *listRebuild) append() {
 			l.gone()
 		case e == ledger.Committed:
 			l.m.Committed(l.x.core.now, s)
-			l.begun = s.Fill // nobody else has begun one since, or the slot would be taken
+			l.begun = s.Fill // this process's own, or the slot would be taken
 			l.step()
 		case rebuilds && s.Fill != fill:
-			l.lookAgain() // somebody else was faster
+			l.lookAgain() // another process was faster
 		default:
 			l.m.Observe(l.x.core.now, s)
 			l.step()
@@ -141,8 +140,8 @@ func (l *listRebuild) append() {
 	})
 }
 
-// lookAgain goes on after a failure, or after another process has begun to rebuild
-// the list. The other process is left to finish for as long as the list changes.
+// lookAgain continues after a failure, or after another process has begun to rebuild the list.
+// It waits for the other process as long as the list changes.
 func (l *listRebuild) lookAgain() {
 	s := l.x.states[l.shard]
 	if l.enough(s) || s.Fill == l.begun {
@@ -165,9 +164,8 @@ func (l *listRebuild) lookAgain() {
 	})
 }
 
-// answered takes in the reply to one of the machine's calls. It gives up when no
-// try has come further than those before for as long as patience lasts, and at once where
-// the node does not permit the call.
+// answered processes the reply to a call of the machine. It fails when no try has come further
+// than an earlier one within patience, and at once if the node does not permit the call.
 func (l *listRebuild) answered(c *lists.Call, r reply) {
 	r.step.Err = r.err
 	l.m.Done(l.x.core.now, r.step)
@@ -195,7 +193,7 @@ func (l *listRebuild) answered(c *lists.Call, r reply) {
 	l.step()
 }
 
-// stuck is the error of a list that could not be filled, or stopped and drained.
+// stuck returns the error of a list that could not be filled, or stopped and drained.
 func (l *listRebuild) stuck(c *lists.Call, err error) error {
 	node, what := l.x.listNode(l.shard), "filled"
 	remedy := "If that server is gone for good, start an empty one at its address"

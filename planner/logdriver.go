@@ -9,35 +9,34 @@ import (
 	"salectl/backends/ledger"
 )
 
-// logDriver drives one log through its ledger.Writer. After read and append it goes
-// on with one of CaughtUp, Committed, Taken, Gone and Again; all other outcomes
-// end the machine.
+// logDriver drives one log through its ledger.Writer. read and append continue with CaughtUp,
+// Committed, Taken, Gone or Again; all other outcomes end the machine.
 type logDriver struct {
 	core  *core
 	w     *ledger.Writer
 	apply func(*ledger.Entry) error
 	sent  *ledger.Entry
-	// ends says, with each answer, why the machine is not to go on with what the log says by now,
-	// of which there may be more to read. Nil: nothing in the log ends it.
+	// ends returns, after each reply, why the log as read so far ends the machine; the log may
+	// have more slots. Nil: its content never ends the machine.
 	ends func() error
-	// Of a log that is only read, for people: how many reads may bring nothing, one
-	// after the other, and who is told then. 0, nil: patience decides, and the
-	// machine ends.
+	// For a log that is only read, for people: the permitted number of consecutive reads
+	// without progress, and the function that receives the failure. With 0 and nil, patience
+	// decides, and a failure ends the machine.
 	tries  int
 	failed func(error)
 	fold   ledger.Folder
-	next   uint64       // slot that was read up to
-	idle   int          // reads that brought nothing since
+	next   uint64       // end of the last read
+	idle   int          // reads without progress since
 	last   ledger.Reply // of the last read
 
 	then func(ledger.Event)
 
-	began   time.Duration    // of what is under way
-	failing [3]time.Duration // since when the calls of a kind fail, 0: they do not
+	began   time.Duration    // monotonic: begin of the current operation
+	failing [3]time.Duration // since when calls of a kind fail; 0: they do not
 }
 
-// maxLag is how long a log may not be readable to its end, although reads
-// succeed: its store answers from the past.
+// maxLag is how long successful reads may not reach the end of a log: then its store answers
+// with stale data.
 const maxLag = time.Minute
 
 func (t *logDriver) read(then func(ledger.Event)) {
@@ -51,7 +50,7 @@ func (t *logDriver) append(e *ledger.Entry, then func(ledger.Event)) {
 	t.run(t.w.Append(e))
 }
 
-// resend sends a create once more, after Again.
+// resend repeats a create, after Again.
 func (t *logDriver) resend(then func(ledger.Event)) {
 	t.begin(then)
 	t.run(t.w.Resend())
@@ -111,7 +110,7 @@ func (t *logDriver) run(do ledger.Do) {
 	}
 }
 
-// count takes down whether a read has brought something.
+// count records whether a read made progress.
 func (t *logDriver) count(r ledger.Reply) {
 	if t.tries == 0 {
 		return
@@ -122,9 +121,9 @@ func (t *logDriver) count(r ledger.Reply) {
 	}
 }
 
-// bears reports whether to go on after a reply. A Writer tries for ever, which is
-// right for a server; a person wants to know that the disk is full, and at once that this
-// user may not read or write there. Of a log that is only read, idle counts the rest.
+// bears reports whether to continue after a reply. A Writer retries for ever, which is right
+// for a server. A person must learn that the disk is full, and at once that reads or writes
+// are not permitted. For a log that is only read, idle bounds other failures.
 func (t *logDriver) bears(kind ledger.RequestKind, err error) bool {
 	now := max(t.core.now.Mono, 1)
 	switch {
@@ -143,8 +142,7 @@ func (t *logDriver) bears(kind ledger.RequestKind, err error) bool {
 	return true
 }
 
-// storeError marks an error of reading as one of the store, unless the log is there
-// and wrong.
+// storeError wraps a read error in ErrStore, unless the log is corrupt.
 func storeError(err error) error {
 	if errors.Is(err, ledger.ErrCorrupt) {
 		return err

@@ -15,47 +15,47 @@ import (
 	"salectl/units"
 )
 
-// Machine reads a sale, or carries out a plan, without goroutines, clock and I/O.
-// Whoever has it makes the calls that it asks for and tells it the time: Apply,
-// Destroy and ReadActual do that with goroutines, a simulation on virtual time,
-// where calls are lost, late and repeated. A Machine that is dropped was killed.
+// Machine reads a sale, or carries out a plan, without goroutines, clock or I/O. Its owner
+// makes the calls that it returns and passes it the time. Apply, Destroy and ReadActual do so
+// with goroutines; a simulation does so on virtual time, and loses, delays and repeats calls.
+// A Machine may be dropped at any point, which equals a killed process.
 type Machine struct {
 	core    *core
-	first   func()            // the event that it begins with; nil: there is nothing to do
+	first   func()            // first event; nil: there is nothing to do
 	stop    func(error)       // ends it early
-	outcome func(error) error // what its end means to the caller
+	outcome func(error) error // converts the final error for the caller
 	export  Exporter
 	told    func(Progress)
 	state   fmt.Stringer
 
 	begun bool
-	calls []calls.Call // that nobody has seen yet
+	calls []calls.Call // not returned by Next yet
 	wake  time.Duration
 	done  bool
 	err   error
 }
 
-// Terms are what a Machine goes by.
+// Terms are the parameters of a Machine.
 type Terms struct {
-	Nodes  []string // the lock nodes' names, by Call.Node
-	Lists  []string // those of the nodes that keep lists, likewise; as Config.Lists
-	Table  string   // that the logs are kept in; "": they need none
-	Writer []byte   // 8 bytes that no other process has
+	Nodes  []string // names of the lock nodes, by Call.Node
+	Lists  []string // names of the list nodes, by Call.Node; as Config.Lists
+	Table  string   // table of the logs; "": they need none
+	Writer []byte   // 8 bytes that no other process uses
 	Rand   io.Reader
 	Who    string
-	// CancelHolds is that of Config.
+	// CancelHolds is Config.CancelHolds.
 	CancelHolds bool
-	// Patience is that of Config.
+	// Patience is Config.Patience.
 	Patience time.Duration
 	Progress func(Progress) // may be nil
-	Sizes    lists.Sizes    // of the calls about lists; 0: the usual ones
-	Units    *NewUnits      // what the units are that the plan adds; nil where they are numbers
-	Key      *units.Key     // opens what the units are; nil where they are numbers, or public
-	DrawKey  *units.Key     // seals the secret of a draw, and opens it to be revealed; nil where none is drawn
-	// ReadTries is how many reads of a sale's own log may bring nothing, one after
-	// the other, before it counts as not to be read; 0: as many as fit into Patience.
+	Sizes    lists.Sizes    // of the calls on lists; 0: the defaults
+	Units    *NewUnits      // payloads of the units that the plan adds; nil: units are numbers
+	Key      *units.Key     // decrypts payloads; nil: units are numbers, or public
+	DrawKey  *units.Key     // encrypts and decrypts the secret of a draw; nil: no draw
+	// ReadTries is the number of consecutive reads of a sale's own log without progress after
+	// which it counts as unreadable; 0: as many as fit into Patience.
 	ReadTries int
-	// ReadTimeout is that of Config, where there are ReadTries.
+	// ReadTimeout is Config.ReadTimeout, used if ReadTries is not 0.
 	ReadTimeout time.Duration
 }
 
@@ -77,9 +77,9 @@ func (t Terms) patience() time.Duration {
 	return defaultPatience
 }
 
-// Next returns what is to be done after any input: the calls to make now, and
-// when to call Tick by the monotonic clock, 0 for no need. When it is done, err
-// is what ReadActual, Apply or Destroy return.
+// Next returns the calls to make now and the monotonic time of the next Tick; 0: none. It must
+// be called after every input. When done is true, err is the result of ReadActual, Apply or
+// Destroy.
 func (m *Machine) Next(now clock.Now) (made []calls.Call, wake time.Duration, done bool, err error) {
 	if !m.begun && !m.done {
 		m.begun = true
@@ -93,19 +93,19 @@ func (m *Machine) Next(now clock.Now) (made []calls.Call, wake time.Duration, do
 	return made, m.wake, m.done, m.err
 }
 
-// String says where the machine is, for people.
+// String describes the progress of the machine for people.
 func (m *Machine) String() string { return m.state.String() }
 
-// Tick says that time has come to the last wake.
+// Tick processes the timers that are due.
 func (m *Machine) Tick(now clock.Now) {
 	if m.begun && !m.done {
 		m.take(m.core.tick(now))
 	}
 }
 
-// Stop ends the machine, as the end of Apply's context does. The cause is that of the
-// context: where the time is up, it is context.DeadlineExceeded or wraps it. The error says
-// where the machine was.
+// Stop ends the machine, like the end of Apply's context. cause is that of the context: at a
+// timeout it is or wraps context.DeadlineExceeded. The error states the progress of the
+// machine.
 func (m *Machine) Stop(now clock.Now, cause error) {
 	if !m.done {
 		cause = fmt.Errorf("%w (%v)", cause, m)
@@ -151,7 +151,7 @@ func (m *Machine) newCall(k call) calls.Call {
 	return c
 }
 
-// unanswered is the reply to a call of which nobody knows what came of it.
+// unanswered returns the reply to a call whose outcome is unknown.
 func (k call) unanswered(err error) reply {
 	if k.kind == callLog {
 		return reply{id: k.id, log: ledger.Reply{Err: err}}
@@ -176,7 +176,7 @@ func (k call) perform(ctx context.Context, logs ledger.Logs, node quorum.Node, l
 	case callInfo:
 		if r.info, r.err = node.Info(ctx); r.err == nil && k.sale != "" {
 			marker, err := node.ReadMarker(ctx, spec.SaleMarker(k.sale))
-			if r.marker = marker; r.info.Unfit == "" { // else that is why
+			if r.marker = marker; r.info.Unfit == "" { // else Unfit is why
 				r.err = err
 			}
 		}
@@ -211,17 +211,15 @@ func (k call) perform(ctx context.Context, logs ledger.Logs, node quorum.Node, l
 	return r
 }
 
-// How long a call may take. Of an append that takes longer the outcome is
-// unknown, and asked for. A table takes longer to make, and an export reads all
-// logs: it takes what it takes.
+// Timeouts of calls. The outcome of an append that times out is unknown, and read back. Making
+// a table takes longer. An export reads all logs and has no timeout.
 const (
 	callTimeout  = 5 * time.Second
 	tableTimeout = time.Minute
 	nodeTimeout  = 2 * time.Second
 )
 
-// onNode reports whether a call is one to a lock node, onList whether to a node that
-// keeps lists.
+// onNode reports whether a call is to a lock node; onList, whether it is to a list node.
 func (k callKind) onNode() bool { return k >= callInfo && k <= callForget }
 func (k callKind) onList() bool { return k >= callStep && k <= callSettings }
 
@@ -237,16 +235,15 @@ func (k callKind) timeout() time.Duration {
 	return callTimeout
 }
 
-// NewReading returns a machine that reads a sale: its log, the heads of its shards,
-// then all lock nodes at once, and those that keep lists. The table of the logs is
-// looked at meanwhile. What it has read is in the Actual when it is done without
-// an error.
+// NewReading returns a machine that reads a sale: its log, the heads of its shards, then all
+// lock nodes at once, then the list nodes. It checks the table of the logs meanwhile. The
+// Actual is complete when the machine is done without an error.
 func NewReading(t Terms, sale string) (*Machine, *Actual) {
 	r := newReading(t, sale)
 	return r.machine(), r.actual
 }
 
-// NewLook is NewReading that asks the lock nodes alone, where the ledger cannot be read.
+// NewLook is NewReading for a ledger that cannot be read: it queries the lock nodes only.
 func NewLook(t Terms, sale string) (*Machine, *Actual) {
 	r := newReading(t, sale)
 	r.blind = true
@@ -259,9 +256,9 @@ func (r *reading) machine() *Machine {
 	}
 }
 
-// NewExecution returns a machine that carries out a plan; one of destroy needs an
-// Exporter. What it came to is in the Result when it is done. An empty plan of
-// MakePhase is made sure of by a note in the sale's log.
+// NewExecution returns a machine that carries out a plan; a plan of destroy needs an Exporter.
+// The Result is set when the machine is done. An empty plan of MakePhase is confirmed by a
+// note in the sale's log.
 func NewExecution(t Terms, plan *Plan, export Exporter) (*Machine, *Result, error) {
 	if plan.Kind == KindDestroy && export == nil {
 		return nil, nil, fmt.Errorf("%w: a plan of destroy needs somewhere to export to", ErrBadPlan)
@@ -279,7 +276,7 @@ func newMachine(t Terms, plan *Plan, export Exporter, rehearsal bool) (*Machine,
 	}, &x.result, nil
 }
 
-// Exporter writes the ledger of a sale to where it is kept when its logs are
-// deleted, and returns where that is and the SHA-256 of its bytes. When it returns
-// nil they are safe. It may be called again for the same bytes.
+// Exporter writes the ledger of a sale to its final location before its logs are deleted. It
+// returns that location and the SHA-256 of the bytes, which are durable if err is nil. It may
+// be called again for the same bytes.
 type Exporter func(ctx context.Context, logs ledger.Logs, e *Export) (path string, digest []byte, err error)

@@ -13,13 +13,12 @@ import (
 	"salectl/spec"
 )
 
-// maxUnit bounds the numbers of units, of those too that are no longer there.
+// maxUnit bounds unit numbers, including those of removed units.
 const maxUnit = spec.MaxStock
 
-// Make plans what brings a sale to its declaration: its creation, a change of
-// its units or settings, the completion of what an earlier apply left undone, or
-// nothing. A change that is not allowed is a *Refusal; a sale that is not what
-// its log says is ledger.ErrCorrupt.
+// Make plans how a sale reaches its declaration: its creation, a change of its units or
+// settings, the completion of an earlier apply, or nothing. If the change is not allowed, the
+// error is a *Refusal; if the sale contradicts its log, ledger.ErrCorrupt.
 func Make(desired spec.Sale, actual *Actual) (*Plan, error) {
 	switch sale := actual.Sale; {
 	case sale.UID() == "":
@@ -107,8 +106,8 @@ func create(desired spec.Sale, actual *Actual) (*Plan, error) {
 	return p, p.carry(planned)
 }
 
-// environment refuses to change a sale whose table or lock nodes are not set up
-// as they must be, and plans the making of the table.
+// environment refuses to change a sale whose table or lock nodes are not set up as required,
+// and plans the creation of the table.
 func (p *Plan) environment(actual *Actual, fresh bool) error {
 	if unfit := unfitOf(actual.asked(), len(actual.ListNodes) > 0); len(unfit) > 0 {
 		return unfitNodes(unfit)
@@ -119,7 +118,7 @@ func (p *Plan) environment(actual *Actual, fresh bool) error {
 	return nil
 }
 
-// deal takes the next n unit numbers.
+// deal allocates the next n unit numbers.
 func deal(planned *pb.Planned, n int64) []*pb.Range {
 	if n == 0 {
 		return nil
@@ -152,8 +151,8 @@ func change(desired spec.Sale, actual *Actual) (*Plan, error) {
 	if err := fixed(desired, old, actual, changed); err != nil {
 		return nil, err
 	}
-	// What is in force counts, not what was declared: they differ where a fault has
-	// made a generation otherwise than it says.
+	// The settings in force count, not those declared: they differ if a fault has stored a
+	// generation with other settings than it declares.
 	inForce := newest.GetSettings()
 	moved := phase != inForce.GetPhase()
 	drifted := inForce.GetPhase() != pb.Phase_CLOSED && !proto.Equal(withRows(inForce, nil), settingsOf(old, inForce.GetPhase()))
@@ -214,8 +213,7 @@ func (p *Plan) updateSale(why ActionReason, reason string, before, after *Attrib
 	p.add(Action{Address: saleAddress(p.Sale), Action: Update, ActionReason: why, Reason: reason, Before: before, After: after})
 }
 
-// follow begins the next generation of a live run: nothing changes but the
-// settings.
+// follow returns the next generation of a live run, with new settings and no other change.
 func follow(sale *ledger.Sale, settings *pb.Settings) *pb.Planned {
 	newest := sale.Newest()
 	next := &pb.Planned{
@@ -228,18 +226,17 @@ func follow(sale *ledger.Sale, settings *pb.Settings) *pb.Planned {
 	return next
 }
 
-// differ returns a declaration as the sale's log keeps it, and whether it differs
-// from an earlier one.
+// differ returns the stored form of a declaration, and whether it differs from an earlier one.
 func differ(desired, old spec.Sale) (declaration []byte, changed bool, err error) {
 	declaration, err = desired.JSON()
 	before, err2 := old.JSON()
 	return declaration, !bytes.Equal(declaration, before), errors.Join(err, err2)
 }
 
-// lostRemedy is for a sale that lock nodes know and the ledger does not.
+// lostRemedy is the remedy for a sale that lock nodes know and the ledger lacks.
 const lostRemedy = "Put the ledger back. A new run sells all units again."
 
-// exists refuses what only a live sale can do.
+// exists refuses an operation that requires a live sale.
 func exists(actual *Actual, does string) error {
 	switch sale := actual.Sale; {
 	case actual.lost() != "":
@@ -247,7 +244,7 @@ func exists(actual *Actual, does string) error {
 	case sale.UID() == "":
 		return &Refusal{Reason: fmt.Sprintf("sale %s does not exist", actual.Name), Remedy: "Run 'salectl apply' first."}
 	case !sale.Live():
-		first := "" // what is left to do before a new run
+		first := "" // steps before a new run
 		if !sale.Destroyed() {
 			first = "destroy it, "
 		}

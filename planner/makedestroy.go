@@ -6,8 +6,8 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
-// MakeDestroy plans the end of a sale: close, export, delete. Of a sale that is
-// sealed already, only what is left is deleted. It is empty if nothing is.
+// MakeDestroy plans the end of a sale: close, export, delete. For a sealed sale it plans only
+// the remaining deletions; the plan is empty if there are none.
 func MakeDestroy(actual *Actual) (*Plan, error) {
 	sale := actual.Sale
 	p := newPlan(KindDestroy, actual)
@@ -45,7 +45,7 @@ func MakeDestroy(actual *Actual) (*Plan, error) {
 		p.add(Action{Address: saleAddress(p.Sale), Action: Delete, ActionReason: why, Reason: reason, Before: before})
 	}
 	p.warnings(actual, 0)
-	if sale.Newest().GetSettings().GetPhase() == pb.Phase_CLOSED { // as each is that is sealed
+	if sale.Newest().GetSettings().GetPhase() == pb.Phase_CLOSED { // as every sealed sale is
 		return p, p.complete()
 	}
 	return p, p.carry(follow(sale, withPhase(sale.Newest().GetSettings(), pb.Phase_CLOSED)))
@@ -58,7 +58,7 @@ func unitsAre(n int64) string {
 	return fmt.Sprintf("%d units are", n)
 }
 
-// ends sums up what the heads say of units.
+// ends sums up the units of all heads.
 func (a *Actual) ends() *Ends {
 	e := new(Ends)
 	var limit int64
@@ -73,12 +73,12 @@ func (a *Actual) ends() *Ends {
 			e.Unread++
 		}
 	}
-	e.InFlight = max(0, limit-e.Sold-e.Held-e.Available) // what was received and not acknowledged is in two heads
+	e.InFlight = max(0, limit-e.Sold-e.Held-e.Available) // a received and unacknowledged transfer is in two heads
 	return e
 }
 
-// deletions plans the end of shards, and of what nodes have. Of a destroyed
-// sale that is only what has come late.
+// deletions plans the deletion of shards and of the nodes' keys. For a destroyed sale these
+// are only late writes.
 func (p *Plan) deletions(actual *Actual) {
 	sale := actual.Sale
 	for i, s := range actual.Shards {

@@ -13,14 +13,14 @@ import (
 	"salectl/internal/files"
 )
 
-// A manifest says beside an export which bytes it has, so that whoever is handed both can
-// tell whether the export is the one that was written: sha256sum -c reads it.
+// A manifest records the digest of an export beside it, so that a recipient of both can verify
+// the export with sha256sum -c.
 
-// ManifestPath is the manifest of an export's file.
+// ManifestPath returns the path of an export's manifest.
 func ManifestPath(export string) string { return files.ManifestPath(export) }
 
-// CheckManifest refuses an export at whose manifest's path a file stands that is no
-// manifest of it.
+// CheckManifest returns an error if the manifest's path has a file that is no manifest of the
+// export.
 func CheckManifest(export string) error {
 	_, err := ReadManifest(export)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -29,8 +29,8 @@ func CheckManifest(export string) error {
 	return err
 }
 
-// ReadManifest returns the SHA-256 that the manifest of an export says. No manifest is
-// fs.ErrNotExist; a file that is no manifest of it is a Refusal.
+// ReadManifest returns the SHA-256 in the manifest of an export. If there is no manifest, the
+// error is fs.ErrNotExist; if the file is no manifest of the export, a Refusal.
 func ReadManifest(export string) ([]byte, error) {
 	says, err := files.ReadManifest(export)
 	if none, is := errors.AsType[*files.NoManifestError](err); is {
@@ -45,11 +45,11 @@ func ReadManifest(export string) ([]byte, error) {
 	return says, nil
 }
 
-// manifestName is what stands behind the digest. A name with a line break or a backslash is
-// written as sha256sum does; then its line begins with a backslash, for which there is no need.
+// manifestName returns the text after the digest. sha256sum escapes a name with a line break
+// or a backslash only in a line that begins with a backslash; here that is not needed.
 func manifestName(export string) string { return "  " + filepath.Base(export) + "\n" }
 
-// WriteManifest writes the manifest of an export, in place of an older one.
+// WriteManifest writes the manifest of an export and replaces an older one.
 func WriteManifest(export string, digest []byte) error {
 	return exporter{(*os.File).Sync}.manifest(export, digest)
 }
@@ -64,7 +64,7 @@ func (x exporter) manifest(export string, digest []byte) error {
 		return fmt.Errorf("writing the manifest: %w", err)
 	}
 	defer temp.Close()
-	defer os.Remove(temp.Name()) // after the rename there is nothing to remove
+	defer os.Remove(temp.Name()) // fails harmlessly after the rename
 	_, err = io.Copy(temp, strings.NewReader(hex.EncodeToString(digest)+manifestName(export)))
 	if err = errors.Join(err, x.sync(temp)); err != nil {
 		return fmt.Errorf("writing the manifest: %w", err)

@@ -11,10 +11,9 @@ import (
 	"salectl/spec"
 )
 
-// mark writes the sale's markers. Before the sale is on every shard for the
-// first time a majority must have one; later each node mends itself, so one
-// round is enough, and a change of phase does not wait for that. then gets the
-// nodes that never had one.
+// mark writes the sale's markers and passes on the nodes that never had one. Before the sale
+// is first on every shard, a majority must have a marker. Later each node repairs its own, so
+// one round is enough, and a change of phase makes none.
 func (x *execution) mark(then func(unmarked []string)) {
 	first := x.sale.Applied() == 0
 	if !first && x.plan.Kind == KindPhase {
@@ -37,7 +36,7 @@ func (x *execution) markRound(first bool, giveUp, pause time.Duration, then func
 				good++
 				x.finished(nodeAddress(x.nodes[i].name), "")
 			case errors.Is(err, quorum.ErrOtherRun):
-				// It may have lost its memory since it was asked: it must abstain.
+				// It may have lost its memory since the query, and must abstain.
 				x.nodes[i].restarted, restarted = true, true
 			}
 			done()
@@ -54,9 +53,8 @@ func (x *execution) markRound(first bool, giveUp, pause time.Duration, then func
 	})
 }
 
-// noteUnmarked puts into the result the nodes that have no marker now and never
-// had one. Of the others only a warning is due: those mend themselves when they
-// are back.
+// noteUnmarked adds to the result the nodes that have no marker and never had one. Other nodes
+// without a marker only cause a warning: they repair it when they are reachable.
 func (x *execution) noteUnmarked() {
 	for i, n := range x.nodes {
 		switch {
@@ -70,9 +68,8 @@ func (x *execution) noteUnmarked() {
 	}
 }
 
-// wasMarked reports whether a node has had the sale's marker, as far as the sale's
-// log tells: it belonged to the sale when a generation was applied, and was not
-// left out then.
+// wasMarked reports whether a node has had the sale's marker according to the sale's log: it
+// belonged to the sale at an applied generation and was not unmarked then.
 func wasMarked(sale *ledger.Sale, node string) bool {
 	if sale.Applied() == 0 || slices.Contains(sale.Unmarked(), node) {
 		return false
@@ -86,12 +83,10 @@ func wasMarked(sale *ledger.Sale, node string) bool {
 	return err == nil && slices.Contains(locks.Nodes, node)
 }
 
-// markNode writes a marker that votes at once where that is known to be safe: where
-// this process appended the plan, after it had read the nodes' run ids, to a sale
-// that is on no shard. So no lease can have been promised before those ids were
-// read. Nothing but an append proves that, since a read may lag.
-// Otherwise one that is good is left alone, and any other is mended in the
-// abstaining form.
+// markNode writes a marker that votes at once if that is safe: this process has read the
+// nodes' run ids and then appended the plan, to a sale that is on no shard. So no lease can
+// have been promised before those ids were read. Only an append proves that, since a read may
+// lag. Otherwise a good marker is kept, and any other is repaired as one that abstains.
 func (x *execution) markNode(i int, then func(error)) {
 	k := call{kind: callMark, node: i, marker: spec.Marker(x.plan.UID), sale: x.plan.Sale}
 	if n := x.nodes[i]; x.planned == stored && x.sale.Applied() == 0 && n.err == nil && !n.restarted {
@@ -105,7 +100,7 @@ func (x *execution) markNode(i int, then func(error)) {
 			return
 		}
 		bad := !r.marker.Good
-		x.core.call(k, func(r reply) { // of a good one it makes sure that it stays
+		x.core.call(k, func(r reply) { // a good marker is confirmed
 			x.core.changed = x.core.changed || bad && r.err == nil
 			then(r.err)
 		})

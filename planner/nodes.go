@@ -12,7 +12,7 @@ import (
 	"salectl/spec"
 )
 
-// allNodes makes one call to each node and goes on when all have answered.
+// allNodes makes one call to each node and continues when all have answered.
 func (x *execution) allNodes(k call, answered func(node int, r reply), then func()) {
 	x.core.all(len(x.nodes), func(i int, done func()) {
 		k.node = i
@@ -23,8 +23,8 @@ func (x *execution) allNodes(k call, answered func(node int, r reply), then func
 	}, then)
 }
 
-// askNodes learns who the nodes are and what time they have. It comes before
-// anything is read from the sale's log: see markNode.
+// askNodes reads the identity and time of each node. It must precede every read of the sale's
+// log; see markNode.
 func (x *execution) askNodes(then func()) {
 	x.begin(askingNodes)
 	sent := x.core.now
@@ -37,9 +37,9 @@ func (x *execution) askNodes(then func()) {
 		then)
 }
 
-// unfitOf returns, for each node that cannot be relied on, its name and why. Of nodes that keep
-// lists each clock has to be right, too: their shards' units are on no other node. Of those that
-// only vote the median counts, in checkClock.
+// unfitOf returns the name and fault of each unfit node. A list node also needs a right clock,
+// since the units of its shards are on no other node. Of nodes that only vote the median
+// counts, in checkClock.
 func unfitOf(nodes []quorum.Asked, keepLists bool) (unfit []string) {
 	for _, f := range quorum.Judge(nodes) {
 		if keepLists || !f.Clock {
@@ -49,7 +49,7 @@ func unfitOf(nodes []quorum.Asked, keepLists bool) (unfit []string) {
 	return unfit
 }
 
-// asked returns what the nodes said of themselves.
+// asked returns what the nodes reported about themselves.
 func (a *Actual) asked() (nodes []quorum.Asked) {
 	for _, n := range a.Nodes {
 		nodes = append(nodes, quorum.Asked{Name: n.Name, Info: n.Info, Err: n.Err, Off: n.Off})
@@ -64,13 +64,13 @@ func (x *execution) asked() (nodes []quorum.Asked) {
 	return nodes
 }
 
-// Faults returns what speaks against the lock nodes.
+// Faults returns the faults of the lock nodes.
 func (a *Actual) Faults() []quorum.Fault { return quorum.Judge(a.asked()) }
 
-// checkNodes ends an apply whose nodes are not set up as they must be, or do not permit
-// what it needs: a majority of those that vote on a new sale, and all that keep lists. One
-// that begins a sale waits for a majority of them before it writes anything: the sale could
-// not be sold without, and the clock not be checked.
+// checkNodes ends an apply if its nodes are not set up as required or do not permit what it
+// needs: a majority of the voting nodes for a new sale, and all list nodes. An apply that
+// begins a sale waits for a majority before it writes: without one the sale could not be sold,
+// nor the clock be checked.
 func (x *execution) checkNodes(then func()) {
 	giveUp, pause := x.core.now.Mono+min(x.core.patience, nodePatience), firstPause
 	told := false
@@ -111,7 +111,7 @@ func (x *execution) checkNodes(then func()) {
 	look()
 }
 
-// errorsOf returns what came of asking each node.
+// errorsOf returns the error of each node's query.
 func errorsOf(nodes []lockNode) (errs []error) {
 	for _, n := range nodes {
 		errs = append(errs, n.err)
@@ -119,7 +119,7 @@ func errorsOf(nodes []lockNode) (errs []error) {
 	return errs
 }
 
-// denials says which nodes do not permit what they were asked, "" if there is none.
+// denials lists the nodes that deny permission; "" if there is none.
 func denials(nodes []lockNode) string {
 	var all []string
 	for _, n := range nodes {
@@ -133,15 +133,14 @@ func denials(nodes []lockNode) string {
 // nodePatience bounds the wait for a majority of the nodes.
 const nodePatience = 10 * time.Second
 
-// unfitNodes refuses a change, each node with its own words.
+// unfitNodes returns the refusal of a change, with each node's own description.
 func unfitNodes(words []string) *Refusal {
 	return &Refusal{Reason: "lock nodes are not set up as they must be", Remedy: strings.Join(words, "\n")}
 }
 
-// checkClock refuses to write by a clock that is more than a ttl off the median
-// of the nodes': deadlines would end early or late for everybody. Where no node
-// answers there is nothing to compare with, and work on the sale goes on: a
-// planner must be able to close it.
+// checkClock refuses to write with a clock that is more than a ttl off the nodes' median:
+// deadlines would end early or late for everybody. If no node answers, there is nothing to
+// compare with, and the execution continues: a planner must be able to close the sale.
 func (x *execution) checkClock() error {
 	median, known := quorum.MedianOff(x.asked())
 	if !known {
@@ -168,7 +167,7 @@ func (x *execution) checkClock() error {
 	}
 }
 
-// clockWasSet says that a node without a clock of its own does not believe this host's.
+// clockWasSet says that a node without a clock of its own does not believe this host's clock.
 func clockWasSet(by time.Duration) string {
 	way := "forward"
 	if by < 0 {
@@ -177,19 +176,19 @@ func clockWasSet(by time.Duration) string {
 	return fmt.Sprintf("this host's clock was set %s by %v, and no time server keeps it right", way, by.Abs().Round(time.Second))
 }
 
-// TrustRemedy is the remedy of each warning and refusal about a host's clock that was set.
+// TrustRemedy is the remedy in warnings and refusals about a host's clock that was set.
 const TrustRemedy = "Set it right; if it is right now and was wrong before, run 'salectl apply --trust-clock'."
 
-// findOwner learns whether a process serves the sale: whether a majority of the
-// nodes has the lease of shard 0, or may have, where some do not answer. Nobody serves
-// one that was not on every shard yet.
+// findOwner reports whether a process may be serving the sale: a majority of the nodes has
+// promised the lease of shard 0, or may have, as some do not answer. A sale that was never on
+// every shard is not served.
 func (x *execution) findOwner(then func(alive bool)) {
 	if x.sale.Applied() == 0 {
 		then(false)
 		return
 	}
 	votes, waits := newVotes(x.plan.UID), x.waits
-	x.waits = "for the lock nodes" // and not for what the stage is named after
+	x.waits = "for the lock nodes" // not for the subject of the stage
 	x.allNodes(
 		call{kind: callFindOwner, prefix: votes.key},
 		func(_ int, r reply) { votes.count(r.holdings, r.err) },
@@ -199,11 +198,10 @@ func (x *execution) findOwner(then func(alive bool)) {
 		})
 }
 
-// sweep removes what the nodes still have of the sale: whatever leases are left
-// and the marker. Whoever serves the sale reads within a ttl that it is sealed
-// and gives its leases back; a renewal that came after the marker is gone would
-// leave a new one. A node that cannot be reached is left alone after a while: a
-// lease there runs out, and a marker of a sale that is no more is never asked.
+// sweep removes the sale's leases and marker from the nodes. A process that serves the sale
+// reads within a ttl that it is sealed, and releases its leases; a renewal after the removal
+// of the marker would leave a new lease. A node that cannot be reached is skipped after
+// several attempts: its leases expire, and the marker of a destroyed sale is never queried.
 // The next destroy sweeps again.
 func (x *execution) sweep(then func()) {
 	x.begin(sweepingNodes)

@@ -12,14 +12,14 @@ import (
 	"salectl/spec"
 )
 
-// Outage is what can be seen of a sale whose ledger cannot be read. Which run of which sale
-// a lease is of stands in the ledger alone, so that leases of other sales are among these.
+// Outage is the visible state of a sale whose ledger cannot be read. Only the ledger records
+// which run a sale has, so the leases include those of other sales.
 type Outage struct {
 	actual *Actual
 	why    error
 }
 
-// ReadOutage asks the lock nodes, whatever the ledger does. why is what reading it came to.
+// ReadOutage queries the lock nodes only. why is the error of reading the ledger.
 func ReadOutage(ctx context.Context, cfg Config, name string, why error) (*Outage, error) {
 	m, actual := NewLook(cfg.terms(), name)
 	if err := cfg.run(ctx, name, m); err != nil {
@@ -28,7 +28,7 @@ func ReadOutage(ctx context.Context, cfg Config, name string, why error) (*Outag
 	return &Outage{actual, why}, nil
 }
 
-// Processes returns the addresses of those who have leases, of whatever sale.
+// Processes returns the addresses of all holders of leases, of any sale.
 func (o *Outage) Processes() []string {
 	addresses := make(map[string]struct{})
 	for _, n := range o.actual.Nodes {
@@ -44,7 +44,7 @@ func (o *Outage) Processes() []string {
 	return slices.Sorted(maps.Keys(addresses))
 }
 
-// reason is why the ledger cannot be read, whole and in one line: whoever looks has nothing else.
+// reason returns the complete error of the ledger in one line: nothing else reports it.
 func (o *Outage) reason() string {
 	if word, ok := inAWord(o.why); ok {
 		return word
@@ -56,7 +56,8 @@ func (o *Outage) reason() string {
 	return text.OneLine(cause)
 }
 
-// Status says how the sale stands if a run is its own; "": nobody knows which is.
+// Status returns the status of the sale, assuming that its run is uid; "" if the run is
+// unknown.
 func (o *Outage) Status(uid string) *Status {
 	s := &Status{
 		FormatVersion: StatusVersion, Sale: o.actual.Name, UID: uid, Phase: ledger.PhaseUnknown, LedgerError: o.reason(),

@@ -10,7 +10,7 @@ import (
 	"salectl/spec"
 )
 
-// stop ends the machine because its time is up, or somebody interrupted it.
+// stop ends the machine at a timeout or an interruption.
 func (x *execution) stop(cause error) {
 	kind := ErrPartly
 	if !x.tableMade && x.planned == unsent {
@@ -27,9 +27,8 @@ func (x *execution) stop(cause error) {
 
 var errInterrupted = errors.New("nothing was changed")
 
-// wrap is how the end of the machine reaches the caller: whatever goes wrong
-// after the table was made or the plan is in the sale's log leaves it carried out
-// in part.
+// wrap converts the final error for the caller: any failure after the table was made or the
+// plan was stored in the sale's log is ErrPartly.
 func (x *execution) wrap(err error) error {
 	if err == nil {
 		return nil
@@ -44,8 +43,8 @@ func (x *execution) wrap(err error) error {
 	return fmt.Errorf("sale %s: %w", x.plan.Sale, err)
 }
 
-// outcome completes the result, and returns the error for the caller: where the
-// machine ended with err, or with something left undone.
+// outcome completes the result and returns the error for the caller: that of the machine, or
+// ErrPartly if something is left undone.
 func (x *execution) outcome(err error) error {
 	x.result.Changed = x.core.changed
 	if err != nil {
@@ -57,7 +56,7 @@ func (x *execution) outcome(err error) error {
 	return nil
 }
 
-// left says what an apply that came to its end has left undone.
+// left describes what a completed apply has left undone.
 func (x *execution) left() string {
 	var all []string
 	if n := x.result.Shortfall; n > 0 {

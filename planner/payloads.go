@@ -16,32 +16,31 @@ import (
 	"salectl/units"
 )
 
-// What units are, where a sale says so. A plan names it by a digest alone, since it may be
-// secret and is large. Apply stores what the plan's new units are in a log of their own
-// before the plan is in the sale's log: from then on they may be sold. What a plan stores
-// that comes to nothing nobody reads: which plan has added a unit the sale's log says.
+// A plan refers to payloads by a digest only, since they may be secret and are large. Apply
+// stores the payloads of new units in a log of their own before it appends the plan to the
+// sale's log, after which the units may be sold. Payloads of a plan that is never appended are
+// ignored: the sale's log records which plan added a unit.
 
-// UnitsActual is what the units of the sale that is planned are, beside what the present run
-// has of them.
+// UnitsActual is the comparison of the planned sale's units with those of the present run.
 type UnitsActual struct {
-	Err error // why that is not known; then nothing else is
+	Err error // why it is unknown; then the rest is empty
 
-	Digest [32]byte       // of what is declared
-	Added  int64          // units that are declared and that the run lacks
-	Gone   []ledger.Units // by shard: units that are declared no more, and available there
-	Taken  []int64        // units that are declared no more, and that somebody has
-	// Leaving are, by shard, units that are declared and that an earlier generation takes out of
-	// the sale, which the shard has not taken yet.
+	Digest [32]byte       // digest of the declared payloads
+	Added  int64          // number of declared units that the run lacks
+	Gone   []ledger.Units // by shard: units no longer declared that are available there
+	Taken  []int64        // units no longer declared that are not available
+	// Leaving are, by shard, declared units that an earlier generation removes and the shard
+	// has not removed yet.
 	Leaving []ledger.Units
 
 	source *units.Source
-	change *units.Change // nil: all that is declared is new
-	rows   []int64       // of the units that are added, in their order: how many lie side by side
+	change *units.Change // nil: all declared units are new
+	rows   []int64       // lengths of the rows of adjacent units among those added, in order
 }
 
-// ReadUnits reads what the units of a sale are, and holds it against what the present run
-// has. Only where that differs from what was applied last, or claims were refunded, it reads the
-// logs of the shards. A nil source: a unit is a number, and so is what is returned nil.
+// ReadUnits reads the payloads of a sale and compares them with the present run. It reads the
+// shards' logs only if the payloads differ from those applied last, claims were refunded, or
+// the shards have too many units. If source is nil, units are numbers, and the result is nil.
 func ReadUnits(ctx context.Context, logs ledger.Logs, declared *spec.Units, source *units.Source, actual *Actual) *UnitsActual {
 	if source == nil {
 		return nil
@@ -69,7 +68,7 @@ func (u *UnitsActual) read(ctx context.Context, logs ledger.Logs, actual *Actual
 		u.Added = is.Count
 		return nil
 	case string(sale.Newest().GetUnits()) == string(u.Digest[:]) && !actual.refunded() && actual.limits() <= is.Count:
-		return nil // else a unit may have stayed that was to go
+		return nil // else a unit may be left that was to be removed
 	}
 	shards, err := ledger.LoadShards(ctx, logs, sale)
 	if err != nil {
@@ -82,7 +81,7 @@ func (u *UnitsActual) read(ctx context.Context, logs ledger.Logs, actual *Actual
 		dropped[i] = s.DroppedUnits()
 		for g := s.Generation + 1; g <= sale.Generation(); g++ {
 			op := sale.ShardGeneration(g, i)
-			restored, _ := ledger.UnitsOf(op.GetRestore()) // of what was accepted each is well formed
+			restored, _ := ledger.UnitsOf(op.GetRestore()) // accepted generations are well formed
 			dropped[i], leaving[i] = dropped[i].Minus(restored), leaving[i].Minus(restored)
 			if leaving[i], err = leaving[i].Plus(op.GetDrop()); err != nil {
 				return fmt.Errorf("%s, generation %d: %w", shardAddress(i), g, err)
@@ -111,7 +110,7 @@ func (u *UnitsActual) read(ctx context.Context, logs ledger.Logs, actual *Actual
 	return nil
 }
 
-// retiredUnits are those that refunds have taken out of the sale: nobody has them.
+// retiredUnits returns the units that refunds have retired: no user has them.
 func retiredUnits(shards []*ledger.State) (retired ledger.Units) {
 	for _, s := range shards {
 		if s.Refunded == 0 {
@@ -126,14 +125,14 @@ func retiredUnits(shards []*ledger.State) (retired ledger.Units) {
 	return retired
 }
 
-// rowColumn is the column of a file that says in which row a place is.
+// rowColumn is the column of a file that names the row of a place.
 const rowColumn = "row"
 
-// readRows finds which of the new units lie side by side: those that are declared one behind
-// the other in one range, or on lines whose row is the same.
+// readRows finds which new units are adjacent: those declared consecutively in one range, or
+// on lines with the same row.
 func (u *UnitsActual) readRows(ctx context.Context, declared *spec.Units) error {
 	ranges, left := declared.Rows(), int64(0)
-	at := slices.Index(u.source.Columns(), rowColumn) - 1 // among the attributes
+	at := slices.Index(u.source.Columns(), rowColumn) - 1 // index among the attributes
 	if len(ranges) == 0 && at < 0 {
 		return nil
 	}
@@ -148,7 +147,7 @@ func (u *UnitsActual) readRows(ctx context.Context, declared *spec.Units) error 
 			row = is.Attributes[at]
 		case left == 0:
 			left, ranges = ranges[0], ranges[1:]
-			row = is.Name // of the first in its range
+			row = is.Name // name of the first in its range
 			fallthrough
 		default:
 			left--
@@ -169,7 +168,7 @@ func (u *UnitsActual) readRows(ctx context.Context, declared *spec.Units) error 
 	return errors.Join(err, err2)
 }
 
-// rowsFrom are the rows of the units that are added, of which the first has a number.
+// rowsFrom returns the rows of the added units, whose first number is first.
 func (u *UnitsActual) rowsFrom(first int64) (rows []*pb.Range) {
 	if u == nil {
 		return nil
@@ -181,8 +180,8 @@ func (u *UnitsActual) rowsFrom(first int64) (rows []*pb.Range) {
 	return rows
 }
 
-// KeepUnits takes it that the units of the sale that is planned are those that it has, for
-// whoever does not read what they are.
+// KeepUnits assumes that the planned sale has the units of the present run, for callers that
+// do not read payloads.
 func (a *Actual) KeepUnits() {
 	if a.Sale.Live() {
 		a.Units = &UnitsActual{}
@@ -190,7 +189,7 @@ func (a *Actual) KeepUnits() {
 	}
 }
 
-// limits is how many units all shards have, as far as they could be read.
+// limits returns the sum of the limits of all readable shards.
 func (a *Actual) limits() (sum int64) {
 	for _, s := range a.Shards {
 		if s.Head != nil {
@@ -200,18 +199,18 @@ func (a *Actual) limits() (sum int64) {
 	return sum
 }
 
-// refunded reports whether a claim was, as far as the shards could be read: its units may have
-// gone out of the sale, and the shards' limits are lower without them.
+// refunded reports whether a readable shard has a refund: its units may be retired, which
+// lowers the shards' limits.
 func (a *Actual) refunded() bool {
 	return slices.ContainsFunc(a.Shards, func(s ShardActual) bool { return s.Head != nil && s.Head.Refunded > 0 })
 }
 
-// among reports whether a unit is in one of some sets.
+// among reports whether one of several sets has a unit.
 func among(sets []ledger.Units, unit int64) bool {
 	return slices.ContainsFunc(sets, func(u ledger.Units) bool { return u.Has(unit) })
 }
 
-// payloadDigest compares the declared units with those that the sale has, and returns the digest of
+// payloadDigest compares the declared units with those of the sale and returns the digest of
 // their payloads; nil if units are numbers.
 func (p *Plan) payloadDigest(desired spec.Sale, actual *Actual) (digest []byte, err error) {
 	is := actual.Units
@@ -224,7 +223,7 @@ func (p *Plan) payloadDigest(desired spec.Sale, actual *Actual) (digest []byte, 
 		return nil, is.Err
 	}
 	rows := len(is.rows)
-	if actual.Sale.Live() { // the rows of units that are there stay
+	if actual.Sale.Live() { // the rows of present units stay
 		rows += len(actual.Sale.Newest().GetSettings().GetRows())
 	}
 	switch {
@@ -244,7 +243,7 @@ func (p *Plan) payloadDigest(desired spec.Sale, actual *Actual) (digest []byte, 
 	return is.Digest[:], nil
 }
 
-// someNumbers names the first of a list of units, and says how many more there are.
+// someNumbers lists the first numbers and counts the rest.
 func someNumbers(numbers []int64) string {
 	const most = 10
 	var words []string
@@ -257,8 +256,8 @@ func someNumbers(numbers []int64) string {
 	return strings.Join(words, ", ")
 }
 
-// exchange plans that units which are declared no more go out of a live sale, that those
-// which were about to and are declared again stay, and that new ones come into it.
+// exchange plans for a live sale the removal of units no longer declared, the restoration of
+// units about to be removed that are declared again, and the addition of new units.
 func (v shardViews) exchange(planned *pb.Planned, is *UnitsActual, sale string) error {
 	limits := v.limits()
 	for i, gone := range is.Gone {
@@ -276,21 +275,20 @@ func (v shardViews) exchange(planned *pb.Planned, is *UnitsActual, sale string) 
 	return nil
 }
 
-// NewUnits tells what the units are that a plan adds, in their order, for one execution of
-// it.
+// NewUnits supplies the payloads of the units that a plan adds, in order, for one execution.
 type NewUnits struct {
 	source *units.Source
 	change *units.Change
-	digest [32]byte // of all that is declared
-	most   int      // units in a slot
+	digest [32]byte // digest of all declared payloads
+	most   int      // maximum number of units in a slot
 
-	at   int64 // of the unit that next comes to
+	at   int64 // index of the unit that next returns
 	next func() (units.Unit, error, bool)
 	stop func()
 }
 
-// NewUnits returns those of a plan that is made of what was read; nil where a unit is a
-// number.
+// NewUnits returns the payloads for a plan made from this Actual; nil if units are numbers or
+// could not be read.
 func (a *Actual) NewUnits() *NewUnits {
 	if a.Units == nil || a.Units.Err != nil {
 		return nil
@@ -298,8 +296,8 @@ func (a *Actual) NewUnits() *NewUnits {
 	return &NewUnits{source: a.Units.source, change: a.Units.change, digest: a.Units.Digest, most: slotUnits}
 }
 
-// of reports whether these are the units that a plan adds, if it adds some that are more than
-// numbers.
+// of returns an error unless these are the payloads of the units that a plan adds. Plans
+// without payloads always pass.
 func (n *NewUnits) of(planned *pb.Planned) error {
 	switch {
 	case len(planned.GetUnits()) == 0 || planned.GetSettings().GetPhase() == pb.Phase_CLOSED:
@@ -314,8 +312,7 @@ func (n *NewUnits) of(planned *pb.Planned) error {
 	return nil
 }
 
-// keyFits refuses to end a sale whose units nobody can read: the export is to say what was
-// sold.
+// keyFits refuses to end a sale whose payloads cannot be decrypted: the export contains them.
 func keyFits(plan *Plan, planned *pb.Planned, key *units.Key) error {
 	if plan.Kind != KindDestroy || planned == nil || !planned.GetSettings().GetSecret() || key != nil {
 		return nil
@@ -323,7 +320,7 @@ func keyFits(plan *Plan, planned *pb.Planned, key *units.Key) error {
 	return fmt.Errorf("the units of sale %s are encrypted, and the export is to say what was sold: give the key", plan.Sale)
 }
 
-// Close ends the reading, if it has not come to its end.
+// Close stops the reading of payloads.
 func (n *NewUnits) Close() {
 	if n != nil && n.stop != nil {
 		n.stop()
@@ -331,14 +328,14 @@ func (n *NewUnits) Close() {
 	}
 }
 
-// slotSize is how many bytes of units go into a slot, about, and slotUnits how many units at
-// most: so much is read, and opened, to tell what one of them is.
+// slotSize is the approximate size of a slot in bytes and slotUnits its maximum number of
+// units. To read one unit, a whole slot is read and decrypted.
 const (
 	slotSize  = 64 << 10
 	slotUnits = 4096
 )
 
-// from returns the units from the i-th on, as many as go into a slot; none behind the last.
+// from returns the units from the i-th on that fit into a slot; none after the last.
 func (n *NewUnits) from(i int64) (slot []units.Unit, err error) {
 	if n.next == nil || i < n.at {
 		n.Close()
@@ -368,7 +365,7 @@ func sizeOf(u units.Unit) int {
 	return size
 }
 
-// all is what New tells, as a sequence.
+// all yields the new units of the source.
 func (n *NewUnits) all(yield func(units.Unit, error) bool) {
 	enough := errors.New("enough")
 	err := n.source.New(context.Background(), n.change, func(u units.Unit) error {
@@ -382,7 +379,7 @@ func (n *NewUnits) all(yield func(units.Unit, error) bool) {
 	}
 }
 
-// payload makes the payload of the units from first on, of those that a plan adds.
+// payload builds the payload of added units from first on.
 func (n *NewUnits) payload(random io.Reader, log string, plan ledger.Hash, added ledger.Range, first int64) (*pb.Payload, error) {
 	us, err := n.from(first - added.First)
 	if err != nil {
@@ -394,8 +391,8 @@ func (n *NewUnits) payload(random io.Reader, log string, plan ledger.Hash, added
 	return payload.Seal(n.source.Key(), random, log, plan, first, n.source.Columns(), us)
 }
 
-// storing has the log of units say what the units are that a plan adds. Another process that
-// carries out the same plan stores the same, and what one has stored the other need not.
+// storing stores the payloads of the units that a plan adds. Another process that carries out
+// the same plan stores the same slots, and neither repeats a slot of the other.
 type storing struct {
 	x     *execution
 	log   *logDriver
@@ -405,8 +402,8 @@ type storing struct {
 	then  func()
 }
 
-// storeUnits stores what the units of the plan are, if it adds some that are more than
-// numbers. The plan's slot of the sale's log is the next one.
+// storeUnits stores the payloads of the plan's new units, if there are any. The plan's slot
+// must be the next of the sale's log.
 func (x *execution) storeUnits(then func()) {
 	if x.units == nil {
 		then()
@@ -431,13 +428,13 @@ func (x *execution) storeUnits(then func()) {
 	s.log.read(s.look)
 }
 
-// look stores what comes next.
+// look stores the next slot.
 func (s *storing) look(e ledger.Event) {
 	switch e {
 	case ledger.Gone:
 		s.x.stale("was destroyed meanwhile")
 		return
-	case ledger.Again: // nobody deletes the log of a run that is not planned yet
+	case ledger.Again: // the log of a run that is not planned yet is never deleted
 		s.x.core.after(againPause, func() { s.log.resend(s.look) })
 		return
 	}

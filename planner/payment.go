@@ -9,23 +9,21 @@ import (
 	"salectl/spec"
 )
 
-// Payment is how claims are paid, as plans and status tell it.
+// Payment describes how claims are paid, in plans and statuses.
 type Payment struct {
 	HoldForMs  int64  `json:"holdForMs"`
 	GraceMs    int64  `json:"graceMs"`
-	ExtendByMs int64  `json:"extendByMs,omitempty"` // 0: no hold is extended
+	ExtendByMs int64  `json:"extendByMs,omitempty"` // 0: holds are not extended
 	Late       string `json:"late"`                 // refuse, resell
 
 	UnpaidPerUser int64 `json:"unpaidPerUser,omitempty"` // 0: any number
 
-	// What is declared of the payment service, which shards know nothing of. A status has
-	// neither.
-	Check   *spec.StoredCheck    `json:"check,omitempty"`   // nil: it is not asked
-	Webhook *spec.PaymentWebhook `json:"webhook,omitempty"` // nil: it does not tell by itself
+	// The declared payment service, which shards do not know. A status has neither.
+	Check   *spec.StoredCheck    `json:"check,omitempty"`   // nil: the service is not queried
+	Webhook *spec.PaymentWebhook `json:"webhook,omitempty"` // nil: the service sends no webhooks
 }
 
-// withService adds to a payment what a declaration says of the payment service. Nil stays
-// nil: nothing is paid.
+// withService adds the declared payment service to p. Nil stays nil: claims are not paid.
 func (p *Payment) withService(declared *spec.Payment) *Payment {
 	if p == nil || declared == nil {
 		return p
@@ -34,7 +32,7 @@ func (p *Payment) withService(declared *spec.Payment) *Payment {
 	return p
 }
 
-// paymentOf is how claims are paid, as shards know it.
+// paymentOf converts a declared payment to that of the shards' settings.
 func paymentOf(p spec.Payment) *pb.Payment {
 	late := pb.Payment_REFUSE
 	if p.Late == spec.LateResell {
@@ -46,7 +44,7 @@ func paymentOf(p spec.Payment) *pb.Payment {
 	}
 }
 
-// paymentShown is the payment of settings in force; nil if they sell at once.
+// paymentShown describes the payment of settings; nil if they sell at once.
 func paymentShown(p *pb.Payment) *Payment {
 	if p == nil {
 		return nil
@@ -101,12 +99,12 @@ func (p *Payment) service() []Field {
 		{Name: "payment.webhook.payment", After: webhook.Payment},
 	}
 	for i := range fields {
-		fields[i].After = strings.Join(strings.Fields(fields[i].After), " ") // an expression may have several lines
+		fields[i].After = strings.Join(strings.Fields(fields[i].After), " ") // an expression may span lines
 	}
 	return fields
 }
 
-// String is the payment in one line, by the keys of a sale file.
+// String describes the payment in one line, by the keys of a sale file.
 func (p *Payment) String() string {
 	var words []string
 	for _, f := range p.list() {

@@ -10,7 +10,7 @@ import (
 	"salectl/spec"
 )
 
-// phaseOf is a declared phase as settings have it; unspecified: none is declared.
+// phaseOf converts a declared phase; unspecified: none is declared.
 func phaseOf(declared spec.Phase) pb.Phase {
 	switch declared {
 	case spec.PhaseOpen:
@@ -23,7 +23,7 @@ func phaseOf(declared spec.Phase) pb.Phase {
 	return pb.Phase_PHASE_UNSPECIFIED
 }
 
-// firstPhase is the phase in which a run begins.
+// firstPhase returns the phase in which a run begins.
 func firstPhase(desired spec.Sale, actual *Actual) (pb.Phase, error) {
 	switch desired.Phase {
 	case "":
@@ -37,9 +37,9 @@ func firstPhase(desired spec.Sale, actual *Actual) (pb.Phase, error) {
 	return phaseOf(desired.Phase), nil
 }
 
-// nextPhase is the phase that a live run is to come to: the declared one, or, where none is,
-// the one that it is in. A closed sale stays so; what its file then says of the phase is as
-// good as what was declared, so that it is no change.
+// nextPhase returns the next phase of a live run: the declared one, or, if none is declared,
+// the current one. A closed sale stays closed; its declared phase is then replaced by that of
+// the old declaration, so that it is no change.
 func nextPhase(desired *spec.Sale, old spec.Sale, actual *Actual) (pb.Phase, error) {
 	now, next := actual.Sale.Newest().GetSettings().GetPhase(), phaseOf(desired.Phase)
 	switch {
@@ -68,7 +68,7 @@ func nextPhase(desired *spec.Sale, old spec.Sale, actual *Actual) (pb.Phase, err
 	return next, nil
 }
 
-// phaseSince is the generation that brought a run the phase that it is in.
+// phaseSince returns the generation that set the current phase of a run.
 func phaseSince(sale *ledger.Sale) uint64 {
 	g, now := sale.Generation(), sale.Newest().GetSettings().GetPhase()
 	for ; g > 1; g-- {
@@ -79,8 +79,8 @@ func phaseSince(sale *ledger.Sale) uint64 {
 	return g
 }
 
-// thenApply says what an apply comes to when the phase was set by hand to another one than is
-// declared.
+// thenApply describes the effect of the next apply after a phase was set by hand that differs
+// from the declared one.
 func thenApply(phase pb.Phase) string {
 	if phase == pb.Phase_CLOSED {
 		return "and a closed sale is not opened again: change the file, too"
@@ -88,9 +88,8 @@ func thenApply(phase pb.Phase) string {
 	return "and the next apply brings it back to that: change the file, too"
 }
 
-// MakePhase plans a pause (PAUSED), resume (OPEN) or close (CLOSED), for good,
-// of a sale that was applied. Where the sale is in that phase already and every
-// shard has it, the plan is empty; Apply makes sure that it still is so.
+// MakePhase plans a pause (PAUSED), resume (OPEN) or final close (CLOSED) of an applied sale.
+// If the sale and every shard are in that phase, the plan is empty; Confirm verifies that.
 func MakePhase(actual *Actual, phase pb.Phase) (*Plan, error) {
 	sale := actual.Sale
 	if err := exists(actual, "changes its phase"); err != nil {
@@ -146,7 +145,7 @@ func MakePhase(actual *Actual, phase pb.Phase) (*Plan, error) {
 	return p, p.carry(planned)
 }
 
-// withPhase returns the same settings, all of them, in another phase.
+// withPhase returns a copy of the settings with another phase.
 func withPhase(s *pb.Settings, phase pb.Phase) *pb.Settings {
 	next := proto.CloneOf(s)
 	next.Phase = phase

@@ -21,56 +21,54 @@ import (
 // PlanVersion is the version of a plan's JSON.
 const PlanVersion = 1
 
-// Plan is what is to change. It is bound to the sale as it was when the plan was
-// made: to the next slot of the sale's log, and to the generation that stood
-// before it.
+// Plan is a list of changes, bound to the state of the sale at its making: to the next slot of
+// the sale's log and the generation before it.
 type Plan struct {
 	FormatVersion int    `json:"formatVersion"`
 	Kind          Kind   `json:"kind"`
 	Sale          string `json:"sale"`
-	UID           string `json:"uid"` // of the run that it begins or changes, "" if there is none
+	UID           string `json:"uid"` // run that the plan begins or changes, "" if there is none
 	Run           int64  `json:"run"`
-	// Phase is where the sale is now, "" if it does not exist.
+	// Phase is the current phase of the sale, "" if it does not exist.
 	Phase      string      `json:"phase"`
-	Generation uint64      `json:"generation"` // that the shards are to come to
-	Slot       uint64      `json:"slot"`       // of the sale's log, the next one
-	After      ledger.Hash `json:"after"`      // the root of the sale's log before that slot
-	// Nonce is, of a plan that begins a run, what its uid follows from with all else.
+	Generation uint64      `json:"generation"` // goal of the shards
+	Slot       uint64      `json:"slot"`       // next slot of the sale's log
+	After      ledger.Hash `json:"after"`      // root of the sale's log before that slot
+	// Nonce is an input of the uid, in a plan that begins a run.
 	Nonce   string   `json:"nonce,omitempty"`
 	Actions []Action `json:"actions"`
 	Summary Summary  `json:"summary"`
-	// Warnings are clauses about what is no change and matters: a server that is
-	// down, an end that has passed.
+	// Warnings are clauses about matters that change nothing: a server that is down, an end
+	// that has passed.
 	Warnings []string `json:"warnings"`
-	// Payload is the Planned that apply appends to the sale's log, as protobuf,
-	// without what apply adds: who ran it, the plan's digest, and the seed of red
-	// packets. Empty: apply appends no Planned, and completes the generations that
-	// the log has.
+	// Payload is the Planned that apply appends to the sale's log, as protobuf, without what
+	// apply adds: the author, the plan's digest, and the seed of red packets. If it is empty,
+	// apply appends no Planned and completes the generations of the log.
 	Payload []byte `json:"payload,omitempty"`
-	// Beacon is, of a plan to reveal a draw, the value of its beacon's round; none: it is
-	// not known, or there is no beacon.
+	// Beacon is the value of the beacon's round, in a plan to reveal a draw; empty if it is
+	// unknown or there is no beacon.
 	Beacon []byte `json:"beacon,omitempty"`
-	// EntriesOnly says, of such a plan, that it publishes the entries and reveals nothing.
+	// EntriesOnly limits a plan of kind reveal to publishing the entries.
 	EntriesOnly bool `json:"entriesOnly,omitempty"`
-	// Digest is the SHA-256 of all the above. The sale's log keeps it, so that a
-	// saved plan is known again. It proves nothing about who made the plan.
+	// Digest is the SHA-256 of all the above. The sale's log keeps it to identify a saved
+	// plan. It does not authenticate the author of the plan.
 	Digest ledger.Hash `json:"digest"`
-	// Labels are those of the sale's file, where whoever shows the plan has set them. They are
-	// no part of what is planned, nor of the digest.
+	// Labels are those of the sale file, set by callers that display the plan. They are
+	// neither planned nor part of the digest.
 	Labels map[string]string `json:"labels,omitempty"`
 
-	unchecked bool // it comes from a file: see Check
+	unchecked bool // decoded from a file and not checked; see Check
 }
 
-// Kind says what a plan is for.
+// Kind is the purpose of a plan.
 type Kind string
 
-// The kinds of plans. Destroy carries out the last, Apply the others.
+// Kinds of plans. Destroy carries out KindDestroy, Apply the others.
 const (
 	KindApply   Kind = "apply"
 	KindPhase   Kind = "phase"
 	KindDestroy Kind = "destroy"
-	KindReveal  Kind = "reveal" // of a draw
+	KindReveal  Kind = "reveal" // reveal of a draw
 )
 
 // Action is one change of one resource. Addresses are table/<name>, sale/<name>,
@@ -80,12 +78,12 @@ type Action struct {
 	Action  string      `json:"action"` // create, update, delete
 	Before  *Attributes `json:"before"` // null for create
 	After   *Attributes `json:"after"`  // null for delete
-	// ActionReason and Reason say why it is due, in a word for programs and a sentence for people.
+	// ActionReason and Reason give the reason as a code for programs and as a sentence.
 	ActionReason ActionReason `json:"actionReason"`
 	Reason       string       `json:"reason"`
 }
 
-// What an action does.
+// Values of Action.Action.
 const (
 	Create = "create"
 	Update = "update"
@@ -95,8 +93,7 @@ const (
 // Field is one attribute as text.
 type Field struct{ Name, Before, After string }
 
-// Fields lists the attributes that an action sets, changes or removes, in a
-// fixed order.
+// Fields returns the attributes that an action sets, changes or removes, in a fixed order.
 func (a Action) Fields() []Field {
 	before, after := a.Before.list(), a.After.list()
 	was := map[string]string{}
@@ -113,7 +110,7 @@ func (a Action) Fields() []Field {
 		add(Field{Name: f.Name, Before: was[f.Name], After: f.After})
 		delete(was, f.Name)
 	}
-	for _, f := range before { // such as rules that go away
+	for _, f := range before { // such as removed rules
 		if text, gone := was[f.Name]; gone {
 			add(Field{Name: f.Name, Before: text})
 		}
@@ -121,7 +118,7 @@ func (a Action) Fields() []Field {
 	return fields
 }
 
-// Summary counts the actions.
+// Summary counts actions by kind.
 type Summary struct {
 	Create int `json:"create"`
 	Update int `json:"update"`
@@ -136,7 +133,7 @@ func shardAddress(i int) string      { return "shard/" + strconv.Itoa(i) }
 func nodeAddress(name string) string { return "node/" + name }
 
 func (p *Plan) add(a Action) {
-	// A reason may quote an error; what is no text would not survive JSON.
+	// A reason may quote an error; invalid UTF-8 would not survive JSON.
 	a.Reason = strings.ToValidUTF8(a.Reason, "?")
 	p.Actions = append(p.Actions, a)
 	p.Summary.count(a.Action)
@@ -153,7 +150,7 @@ func (s *Summary) count(action string) {
 	}
 }
 
-// newPlan begins a plan that is bound to the sale as it is.
+// newPlan returns an empty plan, bound to the state of the sale.
 func newPlan(kind Kind, actual *Actual) *Plan {
 	sale := actual.Sale
 	return &Plan{
@@ -163,8 +160,8 @@ func newPlan(kind Kind, actual *Actual) *Plan {
 	}
 }
 
-// carry makes p a plan that appends planned, and completes it. What no shard could take is
-// refused here, and not by an apply.
+// carry makes p a plan that appends planned, and completes it. It refuses here, before any
+// apply, what no shard could accept.
 func (p *Plan) carry(planned *pb.Planned) error {
 	switch err := ledger.CheckPlanned(planned); {
 	case errors.Is(err, ledger.ErrTooLarge):
@@ -186,7 +183,7 @@ func (p *Plan) carry(planned *pb.Planned) error {
 	return p.complete()
 }
 
-// complete ends the making of a plan.
+// complete sets the plan's digest.
 func (p *Plan) complete() error {
 	digest, err := p.digest()
 	p.Digest = digest
@@ -203,7 +200,7 @@ func (p *Plan) digest() (ledger.Hash, error) {
 	return sha256.Sum256(b), nil
 }
 
-// planned returns what is to be appended, nil if nothing is.
+// planned returns the op to append, nil if there is none.
 func (p *Plan) planned() (*pb.Planned, error) {
 	if len(p.Payload) == 0 {
 		return nil, nil
@@ -215,7 +212,7 @@ func (p *Plan) planned() (*pb.Planned, error) {
 	return planned, nil
 }
 
-// declared returns the declaration that a generation carries.
+// declared returns the declaration of a generation.
 func declared(planned *pb.Planned) (spec.Sale, error) {
 	sale, err := spec.FromJSON(planned.GetSpec())
 	if err != nil {
@@ -224,7 +221,7 @@ func declared(planned *pb.Planned) (spec.Sale, error) {
 	return sale, nil
 }
 
-// Encode returns the plan as JSON, to be saved and carried out later.
+// Encode returns the plan as JSON. DecodePlans reads it.
 func (p *Plan) Encode() ([]byte, error) {
 	b, err := json.MarshalIndent(p, "", "  ")
 	if err != nil {
@@ -233,17 +230,17 @@ func (p *Plan) Encode() ([]byte, error) {
 	return append(b, '\n'), nil
 }
 
-// LooksLikePlan reports whether a file begins like one of plans, so that it can be told from
-// a sale file, which may be JSON, too.
+// LooksLikePlan reports whether a file begins like a saved plan. This distinguishes plans from
+// sale files, which may be JSON too.
 func LooksLikePlan(begin []byte) bool {
 	return plans.Match(begin)
 }
 
 var plans = regexp.MustCompile(`^\s*\{\s*"formatVersion"\s*:\s*[0-9]+\s*,\s*"kind"\s*:\s*"(apply|phase|destroy|reveal)"`)
 
-// DecodePlans reads what Encode wrote, of one sale or of several one after another. A plan
-// of another version, or one that was changed since it was made, is ErrBadPlan. Whoever
-// changes a plan on purpose can give it the right digest: Check is due before it is carried out.
+// DecodePlans decodes the concatenated output of Encode for one or several sales. A plan of
+// another version, or with a wrong digest, is ErrBadPlan. A deliberate change can have the
+// right digest, so a decoded plan needs Check before it is carried out.
 func DecodePlans(b []byte) (all []*Plan, err error) {
 	files := json.NewDecoder(bytes.NewReader(b))
 	for {

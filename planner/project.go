@@ -10,20 +10,20 @@ import (
 	"salectl/spec"
 )
 
-// shardView is a shard as it will be once it has every generation planned.
+// shardView is a shard after all planned generations.
 type shardView struct {
-	generation uint64 // that it has now
+	generation uint64 // current generation
 	limitNow   int64
 	limit      int64
 	available  int64
 	absent     bool
-	err        error // it could not be read
+	err        error // why the shard could not be read
 }
 
 type shardViews []shardView
 
-// project looks ahead: the heads, and on top of them what the sale's log has
-// planned and they have not taken yet.
+// project returns the heads with all generations applied that the sale's log has planned and
+// the shards have not taken.
 func (a *Actual) project() (shardViews, error) {
 	if i, is := a.damaged(); is {
 		return nil, fmt.Errorf("sale %s: %w", a.Name, damaged(a.Sale, i, a.Shards[i].Head))
@@ -55,7 +55,7 @@ func countUnits(ranges []*pb.Range) (n int64) {
 	return n
 }
 
-// unreadable returns why some shard could not be read, nil if all could.
+// unreadable returns the error of the first shard that could not be read, nil if all could.
 func (v shardViews) unreadable() error {
 	for i, s := range v {
 		if s.err != nil {
@@ -77,16 +77,16 @@ func (v shardViews) each(number func(shardView) int64) (all []int64) {
 	return all
 }
 
-// delta returns by how many units the stock is to grow. It compares with what
-// the shards have, not with what was declared, so that a removal that fell short
-// is planned again. A closed sale's units stay as they are.
+// delta returns the change of the stock in units. It compares with the units that the shards
+// have, not with those declared, so that an incomplete removal is planned again. The units of
+// a closed sale do not change.
 func (v shardViews) delta(desired, old spec.Sale, actual *Actual) (int64, error) {
 	if actual.Sale.Newest().GetSettings().GetPhase() == pb.Phase_CLOSED {
 		return 0, nil
 	}
 	if is := actual.Units; desired.Units != nil && is != nil && is.Err == nil {
-		// A unit that a refund has taken out of the sale is still declared: not the shards say
-		// how many are wanted, but what they are.
+		// A retired unit is still declared: the number of wanted units follows from the
+		// payloads, not from the shards.
 		delta := is.Added
 		for i, gone := range is.Gone {
 			delta += is.Leaving[i].Count() - gone.Count()
@@ -102,9 +102,9 @@ func (v shardViews) delta(desired, old spec.Sale, actual *Actual) (int64, error)
 	return desired.Stock - sum(v.limits()), nil
 }
 
-// distribute plans which shards get new units, or give units back. What lists have
-// given and nobody has drained yet still counts as available here: a removal that
-// is allowed by it may fall short, which Result.Shortfall then says.
+// distribute plans which shards receive new units or give units back. Units that lists have
+// given and nobody has drained count as available here. A removal that relies on them may fall
+// short (Result.Shortfall).
 func (v shardViews) distribute(planned *pb.Planned, delta int64, actual *Actual) error {
 	sale := actual.Name
 	if actual.Units != nil {
@@ -136,7 +136,7 @@ func (v shardViews) distribute(planned *pb.Planned, delta int64, actual *Actual)
 func (p *Plan) remaining(actual *Actual, shards shardViews) {
 	sale := actual.Sale
 	if sale.Applied() < sale.Generation() {
-		old, _ := declared(sale.Newest()) // whoever plans has read it
+		old, _ := declared(sale.Newest()) // the planner has decoded it before
 		attributes := saleAttributes(old, old.Stock, p.Phase, sale.Generation())
 		p.add(Action{
 			Address: saleAddress(p.Sale), Action: Update, Before: attributes, After: attributes,
@@ -146,8 +146,8 @@ func (p *Plan) remaining(actual *Actual, shards shardViews) {
 	p.shards(actual, shards, nil, ReasonGenerationPending)
 }
 
-// shards plans the shards: what is left of earlier generations, and what planned
-// changes, if it is not nil. why is the reason of that change.
+// shards plans the shards: what is left of earlier generations, and the changes of planned
+// unless it is nil. why is the reason of those changes.
 func (p *Plan) shards(actual *Actual, shards shardViews, planned *pb.Planned, why ActionReason) {
 	for i, v := range shards {
 		var reasons []string
@@ -189,9 +189,9 @@ func (p *Plan) shards(actual *Actual, shards shardViews, planned *pb.Planned, wh
 	}
 }
 
-// markers plans the lock nodes: new markers before the first generation is on
-// every shard, afterwards only the mending of those that are bad. A node that
-// cannot be asked is seen to if no apply could get through to it yet.
+// markers plans the lock nodes: new markers until the first generation is on every shard, then
+// only the repair of bad ones. A node that cannot be queried is included if no apply has
+// reached it yet.
 func (p *Plan) markers(actual *Actual) {
 	first := !actual.Sale.Live() || actual.Sale.Applied() == 0
 	for _, n := range actual.Nodes {
@@ -222,7 +222,7 @@ func (p *Plan) markers(actual *Actual) {
 	}
 }
 
-// markerReason says why a lock node has no marker of a live sale.
+// markerReason returns why a lock node lacks the marker of a live sale.
 func markerReason(sale *ledger.Sale, node string) ActionReason {
 	switch {
 	case wasMarked(sale, node):
@@ -241,7 +241,7 @@ func shardAttributes(h *ledger.Head) *Attributes {
 	return &Attributes{Limit: &limit}
 }
 
-// unitsText names units as people do: 1-20, 101.
+// unitsText formats units for people: 1-20, 101.
 func unitsText(ranges []*pb.Range) string {
 	var parts []string
 	for _, r := range ranges {

@@ -9,18 +9,18 @@ import (
 	"salectl/spec"
 )
 
-// reading is the machine behind ReadActual and Reading.
+// reading is the machine of ReadActual and NewReading.
 type reading struct {
 	core   *core
 	stage  string // for people
 	terms  Terms
 	actual *Actual
 
-	blind  bool  // to the ledger: only the lock nodes are asked, for all leases that they know
-	asking bool  // for the table
+	blind  bool  // query only the lock nodes, for all their leases
+	asking bool  // a check of the table is pending
 	ledger bool  // the sale's log and the heads are read
-	read   bool  // all else is, or has failed
-	err    error // why
+	read   bool  // all else is read or has failed
+	err    error // why it failed
 }
 
 func newReading(t Terms, name string) *reading {
@@ -30,7 +30,7 @@ func newReading(t Terms, name string) *reading {
 	}
 }
 
-// String says where the reading is, for people: "read: the sale's log".
+// String describes the progress for people: "read: the sale's log".
 func (r *reading) String() string { return "read: " + r.stage }
 
 func (r *reading) start() {
@@ -57,7 +57,7 @@ func (r *reading) start() {
 	}
 }
 
-// table looks at the table of the logs.
+// table checks the table of the logs.
 func (r *reading) table() {
 	if r.terms.Table == "" {
 		return
@@ -72,8 +72,8 @@ func (r *reading) table() {
 	})
 }
 
-// finish ends the reading, once what is known of the table is known too: where
-// nothing can be read it says why.
+// finish ends the reading, once the check of the table has ended too: if nothing can be read,
+// the table may explain why.
 func (r *reading) finish(err error) {
 	if r.read {
 		return
@@ -84,7 +84,7 @@ func (r *reading) finish(err error) {
 	}
 }
 
-// outcome is what the end of the reading means to whoever asked.
+// outcome converts the final error for the caller.
 func (r *reading) outcome(err error) error {
 	switch table := r.actual.Table; {
 	case err == nil:
@@ -117,8 +117,8 @@ func (r *reading) logs(try int) {
 	})
 }
 
-// shards reads all heads in one call and, if that fails, in a call each, so that
-// one that cannot be read hides no other.
+// shards reads all heads in one call. If that fails, it reads each in a call, so that one
+// unreadable head hides no other.
 func (r *reading) shards(then func()) {
 	r.stage = "the heads of the shards"
 	names := shardLogs(r.actual.Sale)
@@ -148,7 +148,7 @@ func (r *reading) shards(then func()) {
 	})
 }
 
-// nodes asks all lock nodes at once, and after them those that keep lists.
+// nodes queries all lock nodes at once, then the list nodes.
 func (r *reading) nodes() {
 	r.stage, r.ledger = "the lock nodes", true
 	r.core.all(len(r.terms.Nodes), func(i int, done func()) {

@@ -8,43 +8,43 @@ import (
 	"salectl/spec"
 )
 
-// ActionReason says in one word why an action, or a refusal, is due. Action.Reason says the
-// same in a sentence, with the generations and names of the case.
+// ActionReason is the code of the reason of an action or refusal. Action.Reason is the same as
+// a sentence, with the generations and names of the case.
 type ActionReason string
 
-// The reasons of actions. docs/gitops.md explains each.
+// Reasons of actions, explained in docs/gitops.md.
 const (
-	// Asked for, by the file or a command.
-	ReasonNew                ActionReason = "new"                 // the sale is new, and so is all that is its
+	// Requested by the file or a command.
+	ReasonNew                ActionReason = "new"                 // the sale is new, with all its resources
 	ReasonNewRun             ActionReason = "new_run"             // an earlier run is destroyed
 	ReasonDeclarationChanged ActionReason = "declaration_changed" // the file declares what no generation did
-	ReasonPhaseChanges       ActionReason = "phase_changes"       // a list gives in an open sale alone
-	ReasonNewNode            ActionReason = "new_node"            // the sale did not have it as a lock node
+	ReasonPhaseChanges       ActionReason = "phase_changes"       // only a list of an open sale gives
+	ReasonNewNode            ActionReason = "new_node"            // the node is new to the sale
 	ReasonRequested          ActionReason = "requested"           // pause, resume, close, destroy, draw
 
-	// An earlier command did not end, or could not do all.
+	// Left undone by an earlier command.
 	ReasonGenerationPending ActionReason = "generation_pending"   // not on every shard
-	ReasonNodePending       ActionReason = "node_pending"         // no apply has reached the lock node yet
-	ReasonRemovalFellShort  ActionReason = "removal_fell_short"   // units that were to go were claimed before
-	ReasonDestroyPending    ActionReason = "destroy_pending"      // the sale is exported, and not deleted
-	ReasonLateWrite         ActionReason = "written_after_delete" // a write that was on its way came after destroy
+	ReasonNodePending       ActionReason = "node_pending"         // no apply has reached the lock node
+	ReasonRemovalFellShort  ActionReason = "removal_fell_short"   // units to be removed were claimed first
+	ReasonDestroyPending    ActionReason = "destroy_pending"      // the sale is exported and not deleted
+	ReasonLateWrite         ActionReason = "written_after_delete" // a pending write arrived after destroy
 
-	// Drift: somebody else, or a fault, has changed what there is.
-	ReasonOtherGeneration ActionReason = "other_generation"  // the file is as an earlier generation declared
+	// Drift: another party or a fault has changed the state.
+	ReasonOtherGeneration ActionReason = "other_generation"  // the file equals the declaration of an earlier generation
 	ReasonPhaseByHand     ActionReason = "phase_set_by_hand" // pause, resume or close, against a declared phase
-	ReasonSettingsDiffer  ActionReason = "settings_differ"   // those in force are not those declared
-	ReasonMarkerMissing   ActionReason = "marker_missing"    // of a lock node that had it
-	ReasonListMissing     ActionReason = "list_missing"      // of a shard, on its node
-	ReasonListOff         ActionReason = "list_off"          // it is there, and gives nothing
-	ReasonListUnknown     ActionReason = "list_unknown"      // its node cannot be asked
+	ReasonSettingsDiffer  ActionReason = "settings_differ"   // the settings in force are not those declared
+	ReasonMarkerMissing   ActionReason = "marker_missing"    // a lock node that had the marker lacks it
+	ReasonListMissing     ActionReason = "list_missing"      // a shard has no list on its node
+	ReasonListOff         ActionReason = "list_off"          // the list exists and gives nothing
+	ReasonListUnknown     ActionReason = "list_unknown"      // the node of the list cannot be queried
 
-	// Drift that is refused, since nothing mends it but people.
-	ReasonTableUnfit ActionReason = "table_unfit" // a setting of the table endangers the ledger, or it is disabled
+	// Drift that is refused, since only people can repair it.
+	ReasonTableUnfit ActionReason = "table_unfit" // the table is disabled, or a setting endangers the ledger
 	ReasonLogMissing ActionReason = "log_missing" // a shard of a live sale has no log
-	ReasonLogOlder   ActionReason = "log_older"   // it lacks a generation that every shard had
+	ReasonLogOlder   ActionReason = "log_older"   // a shard's log lacks a generation that every shard had
 )
 
-// Reasons are all of them, in the order above: drift comes last, from ReasonOtherGeneration on.
+// Reasons lists all reasons in the order above. Drift begins with ReasonOtherGeneration.
 var Reasons = []ActionReason{
 	ReasonNew, ReasonNewRun, ReasonDeclarationChanged, ReasonPhaseChanges, ReasonNewNode, ReasonRequested,
 	ReasonGenerationPending, ReasonNodePending, ReasonRemovalFellShort, ReasonDestroyPending, ReasonLateWrite,
@@ -52,9 +52,9 @@ var Reasons = []ActionReason{
 	ReasonListMissing, ReasonListOff, ReasonListUnknown, ReasonTableUnfit, ReasonLogMissing, ReasonLogOlder,
 }
 
-// since finds the generation that has replaced what the file declares, and says who has
-// planned it. "": no generation of this run declared that. The file cannot tell which of two
-// things has happened, an apply of another file or a file that was taken back.
+// since describes the generation that replaced the declaration in the file, and its author. It
+// returns "" if no generation of this run declared that. The file does not tell whether
+// another file was applied or this one was reverted.
 func since(declaration []byte, sale *ledger.Sale) string {
 	for g := sale.Generation() - 1; g >= 1; g-- {
 		if p, _ := sale.Planned(g); bytes.Equal(p.GetSpec(), declaration) {
@@ -66,7 +66,7 @@ func since(declaration []byte, sale *ledger.Sale) string {
 	return ""
 }
 
-// updateReason says why a live sale comes to another generation.
+// updateReason returns why a live sale receives another generation.
 func updateReason(changed, drifted, moved bool, declaration []byte, sale *ledger.Sale) (ActionReason, string) {
 	switch {
 	case drifted:
@@ -88,7 +88,7 @@ func updateReason(changed, drifted, moved bool, declaration []byte, sale *ledger
 	return why, text
 }
 
-// deleteReason says why something is deleted; live is said of what a live sale has.
+// deleteReason returns why a resource is deleted; live is the text for a live sale.
 func deleteReason(sale *ledger.Sale, live string) (ActionReason, string) {
 	switch {
 	case sale.Destroyed():
@@ -99,17 +99,17 @@ func deleteReason(sale *ledger.Sale, live string) (ActionReason, string) {
 	return ReasonRequested, live
 }
 
-// DriftError is drift that nothing but people can mend.
+// DriftError is drift that only people can repair.
 type DriftError struct {
-	Address string // of the resource, as an Action has it
+	Address string // address of the resource, as in Action
 	Reason  ActionReason
-	Err     error // a *Refusal or ledger.ErrCorrupt, which says what is to be done
+	Err     error // a *Refusal or ledger.ErrCorrupt, with the remedy
 }
 
 func (e *DriftError) Error() string { return e.Err.Error() }
 func (e *DriftError) Unwrap() error { return e.Err }
 
-// damaged is a shard of a live sale whose log is gone, or older than it was.
+// damaged returns the error for a shard of a live sale whose log is gone or older than before.
 func damaged(sale *ledger.Sale, shard int, head *ledger.Head) error {
 	if head == nil {
 		return noLog(sale, shard)
@@ -120,7 +120,7 @@ func damaged(sale *ledger.Sale, shard int, head *ledger.Head) error {
 		ledger.ErrCorrupt, address, log, head.Generation, sale.Applied())}
 }
 
-// noLog is a shard that must have a log and has none.
+// noLog returns the error for a shard whose required log is missing.
 func noLog(sale *ledger.Sale, shard int) error {
 	log, address := spec.ShardLog(sale.UID(), shard, sale.Shards()), shardAddress(shard)
 	return &DriftError{Address: address, Reason: ReasonLogMissing, Err: fmt.Errorf("%w: %s of a live sale has no log (%s)."+

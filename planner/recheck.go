@@ -1,7 +1,7 @@
 package planner
 
-// recheck reads the sale's log again and goes on while it still names the plan's
-// run, unsealed. Calls that come while it is being read share the next reading.
+// recheck reads the sale's log again and continues if the plan's run is still live. Calls
+// during a read share the next one.
 func (x *execution) recheck(then func()) {
 	x.rechecks = append(x.rechecks, then)
 	if !x.rechecking {

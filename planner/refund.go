@@ -8,19 +8,18 @@ import (
 	"salectl/spec"
 )
 
-// Refund is what a red packet came to that has ended, or would if nobody took any more of
-// it. Amounts are exact decimals, with all digits that the currency has.
+// Refund is the result of a red packet that has ended, or would have if no more of it were
+// taken. Amounts are exact decimals with all digits of the currency.
 type Refund struct {
-	Packets       int64  `json:"packets"`       // that nobody took
-	Amount        string `json:"amount"`        // of those
+	Packets       int64  `json:"packets"`       // packets that were not taken
+	Amount        string `json:"amount"`        // sum of those packets
 	Currency      string `json:"currency"`      // ISO 4217
 	Granted       int64  `json:"granted"`       // packets that were taken
-	GrantedAmount string `json:"grantedAmount"` // of those
-	Total         string `json:"total"`         // of all packets
+	GrantedAmount string `json:"grantedAmount"` // sum of those packets
+	Total         string `json:"total"`         // sum of all packets
 }
 
-// RefundOf returns what a sealed sale gives back, nil for one that is not sealed
-// or had no red packet.
+// RefundOf returns the refund of a sealed sale, nil if it is not sealed or had no red packet.
 func RefundOf(sale *ledger.Sale) *Refund {
 	sealed := sale.Sealed()
 	if sealed == nil {
@@ -33,8 +32,8 @@ func RefundOf(sale *ledger.Sale) *Refund {
 	return newRefund(*old.RedPacket, old.Stock-sealed.GetUnitsSold(), sealed.GetRefund(), sealed.GetUnitsSold())
 }
 
-// newRefund is that of a red packet of which so many packets are left, with an amount in
-// minor units, and so many were taken.
+// newRefund returns the refund of a red packet with the numbers of packets left and granted,
+// and the amount left in minor units.
 func newRefund(r spec.RedPacket, packets, amount, granted int64) *Refund {
 	return &Refund{
 		Packets: packets, Amount: r.Format(amount), Currency: r.Currency,
@@ -42,8 +41,8 @@ func newRefund(r spec.RedPacket, packets, amount, granted int64) *Refund {
 	}
 }
 
-// refund is the sum of the amounts that nobody took, in minor units; 0 for a sale
-// without a red packet. What was taken and what was not must be all there was.
+// refund returns the sum of the packets not taken in minor units; 0 for a sale without a red
+// packet. The packets taken and left must add up to the total.
 func refund(sale *ledger.Sale, shards []*ledger.State) (int64, error) {
 	red, err := ledger.RedPacketOf(sale)
 	if red == nil || err != nil {
@@ -64,7 +63,7 @@ func refund(sale *ledger.Sale, shards []*ledger.State) (int64, error) {
 			taken += packets.Sum(s.Claim(i).Units...)
 		}
 	}
-	for _, units := range underWay(shards) { // none, once shards are sealed
+	for _, units := range underWay(shards) { // empty once shards are sealed
 		add(units)
 	}
 	if left+taken != red.Total {
@@ -74,7 +73,7 @@ func refund(sale *ledger.Sale, shards []*ledger.State) (int64, error) {
 	return left, nil
 }
 
-// underWay lists the units that one shard has sent and the other has not received.
+// underWay lists the units in transit: sent and not received.
 func underWay(shards []*ledger.State) (sent []ledger.Units) {
 	for from, s := range shards {
 		for _, out := range s.Open() {
@@ -86,13 +85,13 @@ func underWay(shards []*ledger.State) (sent []ledger.Units) {
 	return sent
 }
 
-// PacketsActual is what has become of a red packet so far, by its ledger.
+// PacketsActual is the current state of a red packet by its ledger.
 type PacketsActual struct {
-	Err  error // why that is not known; then nothing else is
+	Err  error // why it is unknown; then the rest is empty
 	ends Ends
 }
 
-// HasPackets reports whether a sale is live whose units are packets of money.
+// HasPackets reports whether the sale is live and its units are packets of money.
 func (a *Actual) HasPackets() bool {
 	if !a.Sale.Live() {
 		return false
@@ -101,15 +100,15 @@ func (a *Actual) HasPackets() bool {
 	return red != nil || err != nil
 }
 
-// ReadPackets folds the shards of a sale for what the plan of its destroy tells of a red
-// packet. It returns nil unless the sale HasPackets.
+// ReadPackets folds the shards of a sale to plan the destroy of a red packet. It returns nil
+// unless the sale HasPackets.
 func ReadPackets(ctx context.Context, logs ledger.Logs, actual *Actual) *PacketsActual {
 	if !actual.HasPackets() {
 		return nil
 	}
 	is := new(PacketsActual)
 	for i, s := range actual.Shards {
-		if s.Err != nil { // and it would be tried for long
+		if s.Err != nil { // a read would be retried for long
 			is.Err = fmt.Errorf("%s: %w", shardAddress(i), s.Err)
 			return is
 		}
@@ -123,7 +122,7 @@ func countPackets(ctx context.Context, logs ledger.Logs, sale *ledger.Sale) (end
 	if err != nil {
 		return Ends{}, err
 	}
-	if sale.Applied() == 0 { // it never was on every shard, so nobody served it
+	if sale.Applied() == 0 { // it was never on every shard, so no process served it
 		ends.Available = red.Packets()
 		ends.Refund = newRefund(red.RedPacket, ends.Available, red.Total, 0)
 		return ends, nil
@@ -148,8 +147,8 @@ func countPackets(ctx context.Context, logs ledger.Logs, sale *ledger.Sale) (end
 	return ends, nil
 }
 
-// packets has the plan of a destroy tell of amounts. What lists have given and the ledger
-// lacks is worth an amount that only the ledger will tell.
+// packets adds the amounts to the plan of a destroy. The amount of packets that lists have
+// given and the ledger lacks is known only from the ledger.
 func (p *Plan) packets(actual *Actual, before *Attributes) {
 	switch is := actual.Packets; {
 	case is == nil:
@@ -168,7 +167,7 @@ func (p *Plan) packets(actual *Actual, before *Attributes) {
 			p.warn("%s cannot be looked at (node %s: %s): the refund will be less by what it has given and the ledger lacks",
 				listAddress(i), l.Node, nodeShort(l.Node, l.Err))
 		case head == nil || head.Phase != ledger.PhaseOpen || l.State.Entries == 0:
-		case actual.listOn(i) && l.State.Units >= head.Available: // the ledger has its last batches, too
+		case actual.listOn(i) && l.State.Units >= head.Available: // the ledger has the last batches, too
 		default:
 			ahead = true
 		}

@@ -10,16 +10,16 @@ import (
 	"salectl/rules"
 )
 
-// Remember keeps what users bought in a run of a sale, for the rules of later sales.
-// What it was told before it may be told again. Without buyers it only returns why it could
-// keep none.
+// Remember stores what users bought in a run of a sale, for the rules of later sales. It may
+// receive the same buyers again. Without buyers it only returns the error that storing would
+// have.
 type Remember func(ctx context.Context, sale, uid string, buyers []rules.Buyer) error
 
-// rememberAtOnce bounds how many buyers one call of a Remember gets.
+// rememberAtOnce bounds the number of buyers in one call of a Remember.
 const rememberAtOnce = 4096
 
-// remembering is an Exporter that has what users bought kept as well, once the export is
-// where it belongs: what is kept without one would be kept again.
+// remembering returns an Exporter that stores what users bought after the export: what is
+// stored without an export would be stored again.
 func remembering(export Exporter, remember Remember) Exporter {
 	return func(ctx context.Context, logs ledger.Logs, e *Export) (string, []byte, error) {
 		path, digest, err := export(ctx, logs, e)
@@ -35,8 +35,8 @@ func remembering(export Exporter, remember Remember) Exporter {
 	}
 }
 
-// buyers are the users who have units, in the order in which the shards have them. A
-// user's claims are on one shard.
+// buyers returns the users who have units, in the order of the shards. A user's claims are on
+// one shard.
 func (e *Export) buyers() (all []rules.Buyer) {
 	for _, s := range e.shards {
 		index := make(map[string]int)

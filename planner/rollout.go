@@ -11,21 +11,20 @@ import (
 	"salectl/spec"
 )
 
-// rollout brings every shard to a generation. Its owner, if there is one, does
-// that too and sooner, since nobody else can get an append in beside a busy
-// owner: it gets a ttl. Where there is none, or the ttl has passed, the shard's
-// log is read to its end and the generations that it lacks are appended, in
-// order; the reducer ignores one that it has. A list that gives is stopped and
+// rollout brings every shard to a generation. Owners do that too, and sooner, since no other
+// process can append beside a busy owner; they get a ttl. If a shard has no owner, or the ttl
+// has passed, rollout reads the shard's log to its end and appends the missing generations in
+// order; the reducer ignores a generation that it has. A list that gives is stopped and
 // drained before.
 type rollout struct {
 	x     *execution
 	goal  uint64
-	alive bool // somebody serves the sale
+	alive bool // a process serves the sale
 	ready []bool
 	then  func()
 }
 
-// pollOwner is how often it is looked whether an owner has done its part.
+// pollOwner is the interval of checks whether an owner has done its part.
 const pollOwner = 100 * time.Millisecond
 
 func (x *execution) rollOut(goal uint64, then func()) {
@@ -47,9 +46,8 @@ func (x *execution) rollOut(goal uint64, then func()) {
 	})
 }
 
-// look reads the heads of all shards that are not ready, and appends where it
-// must. A head is written together with its entry, so what it says of the
-// generation is true, if perhaps no longer all.
+// look reads the heads of all shards that are not ready, and appends where that is due. A head
+// is written together with its entry, so its generation is true, though it may be out of date.
 func (d *rollout) look() {
 	open := slices.DeleteFunc(d.x.allShards(), func(i int) bool { return d.ready[i] })
 	d.x.readHeads(open, func(heads []*ledger.Head) {
@@ -76,7 +74,7 @@ func (d *rollout) look() {
 	})
 }
 
-// readHeads reads the heads of shards; nil is the head of one that has no log.
+// readHeads reads the heads of shards; the head of a shard without a log is nil.
 func (x *execution) readHeads(shards []int, then func([]*ledger.Head)) {
 	var logs []string
 	for _, i := range shards {
@@ -104,11 +102,11 @@ func (d *rollout) finish(i int) {
 	}
 	d.x.finished(shardAddress(i), "")
 	if p, _ := d.x.sale.Planned(d.goal); p.GetSettings().GetPhase() != pb.Phase_OPEN {
-		d.x.finished(listAddress(i), "") // it is off: a shard that is open gets its list later
+		d.x.finished(listAddress(i), "") // it is off: a shard that is open turns it on later
 	}
 }
 
-// shard returns the track of a shard's log, of which nothing may be known yet.
+// shard returns the driver of a shard's log, and creates it with an empty state if necessary.
 func (x *execution) shard(i int) *logDriver {
 	if x.shards[i] == nil {
 		log := spec.ShardLog(x.plan.UID, i, len(x.shards))
@@ -136,13 +134,13 @@ func (d *rollout) append(i int, done func()) {
 			head := state.Head()
 			d.x.heads[i] = &head
 			if d.x.plan.Kind != KindDestroy && d.x.machines[i] == nil {
-				d.x.shards[i], d.x.states[i] = nil, nil // a log may be large, and nobody asks for it again
+				d.x.shards[i], d.x.states[i] = nil, nil // a log may be large, and is not needed again
 			}
 			d.finish(i)
 			done()
 		case state.Next() > 0:
 			d.stopList(i, func() {
-				if d.x.states[i].Generation >= d.goal { // somebody else has appended it
+				if d.x.states[i].Generation >= d.goal { // another process has appended it
 					event(ledger.CaughtUp)
 					return
 				}
@@ -152,7 +150,7 @@ func (d *rollout) append(i int, done func()) {
 			d.x.lost(i, read)
 		default:
 			d.x.recheck(func() {
-				if d.x.sale.Applied() > 0 { // somebody else has created it
+				if d.x.sale.Applied() > 0 { // another process has created it
 					read()
 					return
 				}
@@ -163,8 +161,8 @@ func (d *rollout) append(i int, done func()) {
 	read()
 }
 
-// createAgain sends a create once more that is not stored yet. To do so blindly
-// could bring back a log that is deleted by now.
+// createAgain repeats a create that is not stored, after a recheck: a blind repetition could
+// restore a log that was deleted meanwhile.
 func (d *rollout) createAgain(i int, read func(), event func(ledger.Event)) {
 	d.x.core.after(againPause, func() {
 		d.x.recheck(func() {
@@ -178,7 +176,7 @@ func (d *rollout) createAgain(i int, read func(), event func(ledger.Event)) {
 	})
 }
 
-// next appends the generation that a shard is to take next.
+// next appends the next generation of a shard.
 func (d *rollout) next(i int, event func(ledger.Event)) {
 	state := d.x.states[i]
 	draft := state.Draft(d.x.writer, d.x.timeUs())
@@ -199,9 +197,9 @@ func (x *execution) appendDraft(i int, draft *ledger.Draft, event func(ledger.Ev
 	x.shard(i).append(entry, event)
 }
 
-// lost deals with a shard that must have a log, and of which a read said that it
-// has none. Reads may lag, so it is read again from its begin; one that stays
-// away while the sale is live is a broken invariant.
+// lost handles a read that found no log for a shard that must have one. Reads may lag, so the
+// log is read again from its first slot. A log that stays absent while the sale is live breaks
+// an invariant.
 func (x *execution) lost(i int, again func()) {
 	if x.losses[i]++; x.losses[i] < missingTries {
 		x.shards[i] = nil

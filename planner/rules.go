@@ -11,9 +11,9 @@ import (
 	"salectl/spec"
 )
 
-// Who is who may claim, and in which order, as plans tell it.
+// Who describes in plans who may claim, and in which order.
 type Who struct {
-	// RuleSet is the SHA-256 of all that is evaluated, in hex; "": nothing is.
+	// RuleSet is the SHA-256 of all that is evaluated, in hex; "" if there is nothing.
 	RuleSet   string          `json:"ruleSet,omitempty"`
 	Rules     []Rule          `json:"rules,omitempty"`
 	Variables []spec.Variable `json:"variables,omitempty"`
@@ -29,22 +29,22 @@ type Rule struct {
 	Require           string `json:"require"`
 	Message           string `json:"message,omitempty"`
 	MessageExpression string `json:"messageExpression,omitempty"`
-	WorstCost         uint64 `json:"worstCost,omitempty"` // of require with its variables; 0: not known
+	WorstCost         uint64 `json:"worstCost,omitempty"` // cost of require with its variables; 0: unknown
 	CostLimit         uint64 `json:"costLimit"`
 }
 
-// Users is what is known of users, and where it is read from.
+// Users describes the known attributes of users and their source.
 type Users struct {
-	Attributes map[string]string `json:"attributes,omitempty"` // types by name
-	File       bool              `json:"file,omitempty"`       // which one is no part of a declaration
+	Attributes map[string]string `json:"attributes,omitempty"` // types, by name
+	File       bool              `json:"file,omitempty"`       // the declaration does not say which file
 	Table      *spec.UsersTable  `json:"table,omitempty"`
 	FreshMs    int64             `json:"freshMs"`
 	Cached     int64             `json:"cached"`
 }
 
-// History is where it is read from what users bought before.
+// History describes the source of what users bought before.
 type History struct {
-	Files bool             `json:"files,omitempty"` // which ones are no part of a declaration
+	Files bool             `json:"files,omitempty"` // the declaration does not say which files
 	Table *spec.UsersTable `json:"table,omitempty"`
 }
 
@@ -52,12 +52,12 @@ type History struct {
 type Queue struct {
 	Order     string `json:"order"` // arrival, priority, draw
 	Priority  string `json:"priority,omitempty"`
-	WorstCost uint64 `json:"worstCost,omitempty"` // of the priority; 0: not known, or there is none
+	WorstCost uint64 `json:"worstCost,omitempty"` // cost of the priority; 0: unknown, or no priority
 	Depth     int64  `json:"depth"`
 }
 
-// whoOf is who may claim, as a declaration has it. Where another version of this
-// program has made the declaration, and this one cannot compile it, costs are not known.
+// whoOf returns the declared Who. Costs are unknown if another version of this program has
+// made the declaration and this one cannot compile it.
 func whoOf(s spec.Sale) Who {
 	var w Who
 	if hash, ok := rules.HashFor(s); ok {
@@ -107,7 +107,7 @@ func historyOf(h *spec.History) *History {
 	return shown
 }
 
-// list returns what there is to be told, each under a name of its own.
+// list returns the attributes of a Who.
 func (w Who) list() []Field {
 	var fields []Field
 	show := func(name, value string) { fields = append(fields, Field{Name: name, After: value}) }
@@ -146,7 +146,7 @@ func (w Who) list() []Field {
 	return fields
 }
 
-// listTable shows where a table is that somebody else keeps.
+// listTable lists the attributes of an external table.
 func listTable(t *spec.UsersTable, of string, show func(name, value string)) {
 	if t == nil {
 		return
@@ -156,7 +156,7 @@ func listTable(t *spec.UsersTable, of string, show func(name, value string)) {
 	show(of+".zookeeperRoot", t.ZookeeperRoot)
 }
 
-// shortSet is how many digits of a rule set's hash are shown to people.
+// shortSet is the number of digits of a rule set's hash that people are shown.
 const shortSet = 12
 
 func costText(worst uint64) string {
@@ -166,7 +166,7 @@ func costText(worst uint64) string {
 	return fmt.Sprintf(", cost at most %s of %s", spec.Grouped(worst), spec.Grouped(uint64(rules.MaxCost)))
 }
 
-// inLine is an expression in one line.
+// inLine returns an expression in one line.
 func inLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 func mapText(m map[string]string) string {
@@ -178,7 +178,7 @@ func mapText(m map[string]string) string {
 	return strings.Join(words, ", ")
 }
 
-// fromText says where something is read from: files, if there are any, and a table.
+// fromText describes a source: files, if there are any, and a table.
 func fromText(any bool, files string, t *spec.UsersTable) string {
 	var words []string
 	if any {
@@ -190,8 +190,8 @@ func fromText(any bool, files string, t *spec.UsersTable) string {
 	return strings.Join(words, " and ")
 }
 
-// who holds what a sale says of its users to what there is. fresh says that the run is
-// new.
+// who compares the declaration about users with the actual sources. fresh reports that the run
+// is new.
 func (p *Plan) who(desired spec.Sale, actual *Actual, fresh bool) error {
 	users := actual.Users
 	set, err := rules.ForSale(desired)
@@ -219,16 +219,16 @@ func (p *Plan) who(desired spec.Sale, actual *Actual, fresh bool) error {
 	return nil
 }
 
-// RulesStatus are the rules of a sale, in brief.
+// RulesStatus is a summary of the rules of a sale.
 type RulesStatus struct {
-	RuleSet string   `json:"ruleSet"`         // the SHA-256 in force, in hex
-	Deny    []string `json:"deny,omitempty"`  // names, in the order in which they refuse
+	RuleSet string   `json:"ruleSet"`         // SHA-256 in force, in hex
+	Deny    []string `json:"deny,omitempty"`  // names, in order of evaluation
 	Audit   []string `json:"audit,omitempty"` // names
-	// Priority says that claims are decided by a priority, where they wait.
+	// Priority reports that waiting claims are decided by priority.
 	Priority bool `json:"priority,omitempty"`
 }
 
-// rulesShown are the rules in force; nil if there are none.
+// rulesShown describes the rules in force; nil if there are none.
 func rulesShown(hash []byte, declared spec.Sale) *RulesStatus {
 	if len(hash) == 0 {
 		return nil
@@ -244,7 +244,7 @@ func rulesShown(hash []byte, declared spec.Sale) *RulesStatus {
 	return s
 }
 
-// String is the rules in one line.
+// String describes the rules in one line.
 func (s *RulesStatus) String() string {
 	var words []string
 	if len(s.Deny) > 0 {

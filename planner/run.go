@@ -9,17 +9,15 @@ import (
 	"salectl/backends/ledger/payload"
 )
 
-// Apply carries out a plan of Make or MakePhase. It ends when every shard has
-// what is planned, and the sale's log says so. An empty plan is carried out
-// already: Apply changes nothing then. Until ctx ends it keeps trying, within
-// Config.Patience; what it has begun by then is completed by the same plan again,
-// or by the next one.
+// Apply carries out a plan of Make or MakePhase. It returns when every shard has the
+// generation of the plan and the sale's log records that. An empty plan is already carried out
+// and changes nothing. Apply retries within Config.Patience until ctx ends; the same plan or
+// the next one completes what it has begun.
 //
-// The result is set, as far as it goes, even beside an error. A removal that
-// fell short is ErrPartly with Result.Shortfall: it is as far as this plan goes,
-// and takes a new one. Lock nodes without a marker are ErrPartly with
-// Result.Unmarked; the sale is sold without their votes. Result.Generation is
-// set only where nothing else is left to do.
+// The result is set, as far as it is known, even beside an error. An incomplete removal is
+// ErrPartly with Result.Shortfall and needs a new plan. Lock nodes without a marker are
+// ErrPartly with Result.Unmarked; the sale is sold without their votes. Result.Generation is
+// set only if nothing else is left to do.
 func Apply(ctx context.Context, cfg Config, plan *Plan) (*Result, error) {
 	if plan.Kind == KindDestroy {
 		return nil, fmt.Errorf("%w: it is a plan of destroy", ErrBadPlan)
@@ -33,9 +31,9 @@ func Apply(ctx context.Context, cfg Config, plan *Plan) (*Result, error) {
 	return execute(ctx, cfg, plan)
 }
 
-// Confirm makes sure that a sale still is in the phase that an empty plan of
-// MakePhase has found it in: it appends Applied to the sale's log. What the plan was
-// made of may have lagged behind a later change of phase, and then it is ErrStale.
+// Confirm verifies that a sale is still in the phase that an empty plan of MakePhase found: it
+// appends Applied to the sale's log. If the read behind the plan lagged behind a change of
+// phase, the error is ErrStale.
 func Confirm(ctx context.Context, cfg Config, plan *Plan) (*Result, error) {
 	if plan.Kind != KindPhase || !plan.Empty() {
 		return nil, fmt.Errorf("%w: it is no empty plan of a phase", ErrBadPlan)
@@ -51,14 +49,12 @@ func execute(ctx context.Context, cfg Config, plan *Plan) (*Result, error) {
 	return result, cfg.run(ctx, plan.Sale, m)
 }
 
-// Destroy carries out a plan of MakeDestroy. The ledger is exported to a file at
-// exportPath, "" being DefaultExport; a file that is there already must be the
-// same export. Nothing is deleted before the export was read back from the disk
-// and the sale's log has its digest.
+// Destroy carries out a plan of MakeDestroy. It exports the ledger to exportPath, or to
+// DefaultExport if that is ""; an existing file must be the same export. Nothing is deleted
+// before the export was read back from disk and the sale's log has its digest.
 //
-// An empty plan of a destroyed sale is carried out too, which changes no log: a
-// lock node that was away has a marker that it may not know for its own any
-// more, so that no plan shows it.
+// An empty plan for a destroyed sale is carried out too, and changes no log: a lock node that
+// was away may have a marker that it no longer recognizes as its own, and no plan shows that.
 func Destroy(ctx context.Context, cfg Config, plan *Plan, exportPath string) (*Result, error) {
 	if plan.Kind != KindDestroy {
 		return nil, fmt.Errorf("%w: it is not a plan of destroy", ErrBadPlan)
@@ -85,14 +81,14 @@ func destroy(ctx context.Context, cfg Config, plan *Plan, exportPath string, reh
 		if err := checkDestroy(ctx, cfg, plan, exportPath); err != nil {
 			return nil, err
 		}
-		RemoveTemps(exportPath) // there may be nothing to export any more
+		RemoveTemps(exportPath) // perhaps nothing is exported any more
 	}
 	return result, cfg.run(ctx, plan.Sale, m)
 }
 
-// checkDestroy refuses, before anything is closed, an export path that cannot be written, a key
-// that opens nothing of what the units are, which the export is to say, and a table that cannot
-// keep what users bought.
+// checkDestroy refuses, before anything is closed, an export path that cannot be written, a
+// key that does not decrypt the payloads, which the export contains, and a table that cannot
+// store what users bought.
 func checkDestroy(ctx context.Context, cfg Config, plan *Plan, exportPath string) error {
 	if plan.Phase == ledger.PhaseSealed || plan.Phase == ledger.PhaseDestroyed {
 		return nil
@@ -101,8 +97,8 @@ func checkDestroy(ctx context.Context, cfg Config, plan *Plan, exportPath string
 	if err != nil {
 		return err
 	}
-	// The plan may be older than its own run: once that has sealed the sale
-	// nothing is exported any more, and the file there is no concern.
+	// The plan may be older than its execution: once that has sealed the sale, nothing is
+	// exported any more, and an existing file does not matter.
 	if ended := actual.Sale.UID() == plan.UID && !actual.Sale.Live(); ended {
 		return nil
 	}
@@ -117,9 +113,8 @@ func checkDestroy(ctx context.Context, cfg Config, plan *Plan, exportPath string
 	return checkExportPath(exportPath, plan.UID, actual.shardsSealed())
 }
 
-// run makes a machine's calls, each in a goroutine, and tells it the time until it
-// is done. When ctx ends the machine is told to stop; calls under way are
-// cancelled and waited for.
+// run makes a machine's calls, each in a goroutine, and passes it the time until it is done.
+// When ctx ends, it stops the machine, cancels pending calls and waits for them.
 func (c Config) run(ctx context.Context, sale string, m *Machine) error {
 	making := calls.NewMaking(context.WithoutCancel(ctx), c.Clock, func(ctx context.Context, k calls.Call) any { return c.do(ctx, sale, k) })
 	defer making.End()

@@ -15,21 +15,21 @@ import (
 	"salectl/spec"
 )
 
-// A saved plan records what was agreed to and authorizes nothing: whoever can write its file can
-// write its digest, too. Apply and destroy carry out a plan that is made anew from the sale's file
-// and ledger, if the saved one agrees with it.
+// A saved plan records an agreement and authorizes nothing: a process that can write its file
+// can also write its digest. Apply and Destroy carry out a plan that is made anew from the
+// sale file and the ledger, if the saved plan agrees with it.
 
-// runUID is the uid of a run that begins. It is a hash of everything that the run begins with and
-// of a random nonce, so that no nonce can be chosen that makes it the uid of another run.
+// runUID returns the uid of a new run. It is a hash of all inputs of the run and of a random
+// nonce, so that no nonce can be chosen that yields the uid of another run.
 func runUID(actual *Actual, declaration []byte) string {
 	root := actual.Sale.Root()
 	uid := sha256.Sum256(fmt.Appendf(nil, "salectl run\n%s\n%s\n%d\n%x\n%s", actual.Nonce, actual.Name, actual.Sale.Next(), root[:], declaration))
 	return hex.EncodeToString(uid[:8])
 }
 
-// Check returns the plan that is carried out for a saved plan: the one that remake makes of the
-// sale as it was read. A saved plan that does not agree with it is ErrStale, which names what
-// differs. Of a plan that the sale's log has, only the rest is left to be completed.
+// Check returns the plan to carry out for a saved plan: the one that remake makes of the
+// current state. If the two disagree, the error is ErrStale with the differences. If the
+// sale's log has the saved plan, the result only completes it.
 func (p *Plan) Check(desired spec.Sale, actual *Actual, remake func() (*Plan, error)) (*Plan, error) {
 	sale := actual.Sale
 	if err := errors.Join(p.Fits(sale), p.Declares(desired, sale)); err != nil {
@@ -48,11 +48,11 @@ func (p *Plan) Check(desired spec.Sale, actual *Actual, remake func() (*Plan, er
 	if err == nil && len(differs) > 0 {
 		err = fmt.Errorf("%w: the file and the ledger of sale %s call for another: %s; make a new plan", ErrStale, p.Sale, strings.Join(differs, ", "))
 	}
-	now.Digest = p.Digest // the sale's log names the plan that was agreed to
+	now.Digest = p.Digest // the sale's log refers to the saved plan
 	return now, err
 }
 
-// completion plans to complete the generations that a sale's log has.
+// completion returns a plan that completes the generations of a sale's log.
 func completion(actual *Actual) (*Plan, error) {
 	shards, err := actual.project()
 	if err != nil {
@@ -67,9 +67,9 @@ func completion(actual *Actual) (*Plan, error) {
 	return p, p.complete()
 }
 
-// differences names what of a saved plan is not as in the one made now. Actions, summary and
-// warnings are not compared, as nodes and claims change them; nor is which shards of a live sale
-// get and lose units, as long as the numbers of units agree.
+// differences lists the differences between a saved plan and the one made now. It ignores
+// actions, summary and warnings, which change with nodes and claims, and the distribution of
+// units over the shards of a live sale, as long as the totals agree.
 func (p *Plan) differences(now *Plan) (differs []string, err error) {
 	differ := func(name string, saved, now any) {
 		differs = append(differs, fmt.Sprintf("%s is %v and not %v", name, cmp.Or(fmt.Sprint(now), "none"), cmp.Or(fmt.Sprint(saved), "none")))
@@ -90,7 +90,7 @@ func (p *Plan) differences(now *Plan) (differs []string, err error) {
 	saved, err := p.planned()
 	planned, err2 := now.planned()
 	switch err := errors.Join(err, err2); {
-	case err != nil, saved == nil && planned == nil: // then the sale's log may have more slots by now
+	case err != nil, saved == nil && planned == nil: // the sale's log may have more slots by now
 		return differs, err
 	case saved == nil:
 		return append(differs, "a new generation is due"), nil
@@ -110,7 +110,7 @@ func (p *Plan) differences(now *Plan) (differs []string, err error) {
 	return differs, nil
 }
 
-// unlike names the fields that two messages do not have alike.
+// unlike reports the fields in which two messages differ.
 func unlike(in string, saved, now protoreflect.Message, differ func(string, any, any)) {
 	fields := now.Descriptor().Fields()
 	for i := range fields.Len() {
@@ -120,7 +120,7 @@ func unlike(in string, saved, now protoreflect.Message, differ func(string, any,
 		case saved.Has(f) == now.Has(f) && a.Equal(b):
 		case f.IsList() && a.List().Len() != b.List().Len():
 			differ("the number of "+name, a.List().Len(), b.List().Len())
-		case f.IsList(): // of messages, in Planned and all that it has
+		case f.IsList(): // lists of messages only, in Planned and below
 			i := 0
 			for a.List().Get(i).Equal(b.List().Get(i)) {
 				i++
@@ -147,7 +147,7 @@ func enumText(f protoreflect.FieldDescriptor, v protoreflect.Value) any {
 	return v
 }
 
-// unitTotals sums up how many units come to all shards and leave them.
+// unitTotals sums up the units added to and removed from all shards.
 func unitTotals(shards []*pb.ShardChange) []*pb.ShardChange {
 	sum := &pb.ShardChange{Add: []*pb.Range{{}}, Drop: []*pb.Range{{}}, Restore: []*pb.Range{{}}}
 	for _, c := range shards {

@@ -6,8 +6,8 @@ import (
 	"salectl/backends/ledger"
 )
 
-// stage is the step that an execution is at. Apply and destroy come to theirs in
-// the order below; a step that a plan has no use for is passed over.
+// stage is the current step of an execution. Stages follow the order below; a stage that a
+// plan does not need is skipped.
 type stage int
 
 const (
@@ -46,25 +46,25 @@ func (s stage) String() string {
 	}[s]
 }
 
-// planned is what is known of the plan and the sale's log.
+// planned is the knowledge about the plan in the sale's log.
 type planned int
 
 const (
-	unsent     planned = iota // nobody can have stored it for this execution
+	unsent     planned = iota // never sent by this execution
 	sent                      // the log may have it
-	found                     // the log has it, whoever stored it
+	found                     // the log has it, stored by any process
 	stored                    // this execution has stored it
-	carriedOut                // and it was carried out before: what is found done is no progress
+	carriedOut                // it was carried out before: completed actions are no progress
 )
 
-// isKnown says that the log has what is planned.
+// isKnown reports whether the log has the plan.
 func (p planned) isKnown() bool { return p >= found }
 
-// begin begins a stage.
+// begin enters a stage.
 func (x *execution) begin(s stage) { x.stage, x.waits = s, "" }
 
-// String says where the execution is, for people: "apply: appending Planned, slot 7,
-// 3 of 5 shards done".
+// String describes the progress for people: "apply: appending Planned, slot 7, 3 of 5 shards
+// done".
 func (x *execution) String() string {
 	text := fmt.Sprintf("%s: %v", x.plan.Kind, x.stage)
 	if x.waits != "" {
@@ -85,6 +85,5 @@ func (x *execution) String() string {
 	return fmt.Sprintf("%s, %d of %d shards done", text, done, len(x.heads))
 }
 
-// isDone reports whether a shard has come to the generation that the execution brings
-// it to.
+// isDone reports whether a shard has the goal of the execution.
 func (x *execution) isDone(h *ledger.Head) bool { return h != nil && h.Generation >= x.goal }

@@ -13,57 +13,55 @@ import (
 // StatusVersion is the version of a status's JSON.
 const StatusVersion = 1
 
-// Status is a sale as its heads and lock nodes have it. Heads are read one after
-// another and may be of different moments.
+// Status is a sale by its heads and lock nodes. Heads are read in sequence and may be of
+// different moments.
 type Status struct {
 	FormatVersion int    `json:"formatVersion"`
 	Sale          string `json:"sale"`
 	UID           string `json:"uid"`
 	Run           int64  `json:"run"`
-	Generation    uint64 `json:"generation"` // the newest planned
-	Applied       uint64 `json:"applied"`    // the newest known to be on every shard
-	// Phase is what holds on every shard, at the time of reading: planned, scheduled, open,
-	// stalled, paused, ended, closed, sealed, destroyed; unknown where the ledger cannot be
-	// read.
+	Generation    uint64 `json:"generation"` // newest planned
+	Applied       uint64 `json:"applied"`    // newest known to be on every shard
+	// Phase is the phase of every shard at the time of the read: planned, scheduled, open,
+	// stalled, paused, ended, closed, sealed, destroyed; unknown if the ledger cannot be read.
 	Phase     string  `json:"phase"`
-	SoldOut   bool    `json:"soldOut"` // every unit is sold: none is available, held or on its way
-	Stock     int64   `json:"stock"`   // of a destroyed sale, as last declared
+	SoldOut   bool    `json:"soldOut"` // every unit is sold: none is available, held or in transit
+	Stock     int64   `json:"stock"`   // last declaration if the sale is destroyed
 	Sold      int64   `json:"sold"`
 	Held      int64   `json:"held"`
 	Available int64   `json:"available"`
 	InFlight  int64   `json:"inFlight"`
-	Refund    *Refund `json:"refund,omitempty"` // of a red packet that is destroyed
+	Refund    *Refund `json:"refund,omitempty"` // only of a destroyed red packet
 	InForce
-	Draw     *draw.Status  `json:"draw,omitempty"` // nil: it is no draw
-	Owner    string        `json:"owner"`          // where claims are answered now, "" if nowhere or unknown
-	Unserved bool          `json:"-"`              // that Owner is "" means that no process serves it
+	Draw     *draw.Status  `json:"draw,omitempty"` // nil: the sale is no draw
+	Owner    string        `json:"owner"`          // address that answers claims now; "" if none or unknown
+	Unserved bool          `json:"-"`              // with Owner "": no process serves the sale
 	Shards   []ShardStatus `json:"shards"`
 	Nodes    []NodeStatus  `json:"nodes"`
-	// Voting is how many lock nodes vote on the sale's leases now, Majority how
-	// many must for a process to sell. Both are 0 when there is nothing to sell.
+	// Voting is the number of lock nodes that vote on the sale's leases now, Majority the
+	// number that a process needs to sell. Both are 0 if there is nothing to sell.
 	Voting   int `json:"voting"`
 	Majority int `json:"majority"`
-	// Warnings are clauses about what keeps the sale from selling, or may.
+	// Warnings are clauses about what prevents, or may prevent, the sale from selling.
 	Warnings []string `json:"warnings"`
-	// LedgerError is why the ledger cannot be read; then the rest is what the lock nodes tell,
+	// LedgerError is why the ledger cannot be read; then the rest comes from the lock nodes
 	// and the process that serves the sale.
 	LedgerError string `json:"ledgerError,omitempty"`
-	// Server is the process that was asked for its own view; nil: none was.
-	// Planner leaves it to its caller to ask.
+	// Server is the process that was queried for its own view; nil if none was. The package
+	// leaves that query to its callers.
 	Server *ServerStatus `json:"server,omitempty"`
-	// Packets is what everybody may know of a red packet, nil if units are no packets.
+	// Packets is the public state of a red packet; nil for other units.
 	Packets *ledger.PacketsStatus `json:"packets,omitempty"`
 }
 
-// ServerStatus is what came of asking the process that serves a sale, or did so
-// last.
+// ServerStatus is the result of a query to the process that serves a sale, or served it last.
 type ServerStatus struct {
 	Address string `json:"address"`
-	Error   string `json:"error,omitempty"` // why it told nothing
-	Phase   string `json:"phase,omitempty"` // that it told, where the ledger cannot be read
+	Error   string `json:"error,omitempty"` // why the query failed
+	Phase   string `json:"phase,omitempty"` // reported phase, if the ledger cannot be read
 }
 
-// Seen is one server as the process that serves the sale sees it.
+// Seen is the state of a server as seen by the process that serves the sale.
 type Seen struct {
 	Up    bool   `json:"up"`
 	Since string `json:"since,omitempty"` // RFC 3339, UTC
@@ -73,9 +71,9 @@ type Seen struct {
 // ShardStatus is one shard.
 type ShardStatus struct {
 	Shard int `json:"shard"`
-	// Owner is who has the lease, or if nobody has, who owned the shard last.
+	// Owner has the lease; if no process has it, the last owner of the shard.
 	Owner            string  `json:"owner"`
-	LeaseLeftSeconds float64 `json:"leaseLeftSeconds"` // 0: nobody has the lease
+	LeaseLeftSeconds float64 `json:"leaseLeftSeconds"` // 0: no process has the lease
 	Slot             uint64  `json:"slot"`
 	Epoch            uint64  `json:"epoch"`
 	Generation       uint64  `json:"generation"`
@@ -84,25 +82,25 @@ type ShardStatus struct {
 	Available        int64   `json:"available"`
 	Held             int64   `json:"held"`
 	Sold             int64   `json:"sold"`
-	Error            string  `json:"error,omitempty"` // why the rest is empty; NotRead where the ledger is why
-	// List is how the shard's list stands, nil where the engine is no redis.
+	Error            string  `json:"error,omitempty"` // why the rest is empty; NotRead if the ledger cannot be read
+	// List is the state of the shard's list, nil unless the engine is redis.
 	List *ListStatus `json:"list,omitempty"`
 	// Stalled is set if the serving process cannot append; see Status.Server.
 	Stalled *Seen `json:"stalled,omitempty"`
 }
 
-// NotRead is said of a shard where nothing of the ledger can be read.
+// NotRead is the error of each shard if the ledger cannot be read.
 const NotRead = "not read"
 
 // ListStatus is the list of one shard.
 type ListStatus struct {
 	Node  string `json:"node"`
 	State string `json:"state"` // on, off, unknown
-	Left  int64  `json:"left"`  // units still to be given
-	// Entries are those of the stream: batches given that the ledger may lack.
+	Left  int64  `json:"left"`  // units in the list
+	// Entries counts the stream's entries: batches given that the ledger may lack.
 	Entries int64  `json:"entries"`
-	Fill    uint64 `json:"fill"`  // under which it gives, or last gave; the shard's log counts them
-	Token   uint64 `json:"token"` // the last fill that somebody began there
+	Fill    uint64 `json:"fill"`  // current or last fill of the list; the shard's log counts fills
+	Token   uint64 `json:"token"` // last fill begun on the node
 	Error   string `json:"error,omitempty"`
 }
 
@@ -110,25 +108,25 @@ type ListStatus struct {
 type NodeStatus struct {
 	Name string `json:"name"`
 	Up   bool   `json:"up"`
-	// ClockOffSeconds is how far this host's clock is ahead of the node's.
+	// ClockOffSeconds is this host's lead over the node's clock.
 	ClockOffSeconds float64 `json:"clockOffSeconds"`
-	Leases          int     `json:"leases"` // of this sale
-	// Abstaining says that the node lost its memory and does not vote before
-	// VotesFrom, RFC 3339.
+	Leases          int     `json:"leases"` // number of leases of this sale
+	// Abstaining reports that the node lost its memory and does not vote before VotesFrom, RFC
+	// 3339.
 	Abstaining bool   `json:"abstaining,omitempty"`
 	VotesFrom  string `json:"votesFrom,omitempty"`
-	// Unmarked says that the node does not know the sale, or not any more: it
-	// begins to abstain as soon as it is asked for a lease.
+	// Unmarked reports that the node lacks the sale's marker: it abstains from the first
+	// request for a lease on.
 	Unmarked bool   `json:"unmarked,omitempty"`
-	Unfit    string `json:"unfit,omitempty"` // why it cannot be relied on
+	Unfit    string `json:"unfit,omitempty"` // why the node is unfit
 	Error    string `json:"error,omitempty"`
-	// Server is how the serving process sees it; see Status.Server.
+	// Server is the state seen by the serving process; see Status.Server.
 	Server *Seen `json:"server,omitempty"`
 }
 
-// ReadStatus reads how a sale stands. A shard or node that cannot be read is in
-// the status with its error; a sale's own log that cannot be is ErrStore. A sale
-// that never was is ledger.ErrGone.
+// ReadStatus reads the status of a sale. A shard or node that cannot be read is included with
+// its error. If the sale's own log cannot be read, the error is ErrStore; for a sale that
+// never existed, ledger.ErrGone.
 func ReadStatus(ctx context.Context, cfg Config, name string) (*Status, error) {
 	actual, err := ReadSale(ctx, cfg, name)
 	if err != nil {
@@ -137,7 +135,7 @@ func ReadStatus(ctx context.Context, cfg Config, name string) (*Status, error) {
 	return NewStatus(actual)
 }
 
-// NewStatus says how a sale stood when it was read.
+// NewStatus returns the status of a sale at the time of its read.
 func NewStatus(actual *Actual) (*Status, error) {
 	sale := actual.Sale
 	switch {
@@ -154,7 +152,7 @@ func NewStatus(actual *Actual) (*Status, error) {
 	s.Nodes = actual.nodeStatuses(sale.Live())
 	if sale.Destroyed() {
 		s.Sold = sale.Sealed().GetUnitsSold()
-		last, _ := declared(sale.Newest()) // one that cannot be read has no stock
+		last, _ := declared(sale.Newest()) // an unreadable declaration has no stock
 		s.Stock = last.Stock
 		s.SoldOut = sale.Draw() == nil && s.Stock > 0 && s.Sold == s.Stock
 		s.Refund = RefundOf(sale)
@@ -162,7 +160,7 @@ func NewStatus(actual *Actual) (*Status, error) {
 	}
 	settings := sale.Newest().GetSettings()
 	s.Phase = phaseNow(actual)
-	newest, _ := declared(sale.Newest()) // one that cannot be read shows no names
+	newest, _ := declared(sale.Newest()) // an unreadable declaration has no names
 	s.InForce = inForceShown(settings, newest)
 	s.Owner, _ = actual.Served()
 	s.Unserved = actual.Unserved()
@@ -177,8 +175,8 @@ func NewStatus(actual *Actual) (*Status, error) {
 		s.Held += shard.Held
 		s.Available += shard.Available
 	}
-	// A transfer that was received and not acknowledged yet is in both shards'
-	// heads, so what is on its way is what is nowhere else.
+	// A received and unacknowledged transfer is in the heads of both shards, so units in
+	// transit are those in no head.
 	s.InFlight = max(0, s.Stock-s.Sold-s.Held-s.Available)
 	if s.Draw = ledger.DrawStatus(sale); s.Draw != nil {
 		s.Draw.Winners, s.Draw.Entries = s.Stock, 0
@@ -203,10 +201,10 @@ func NewStatus(actual *Actual) (*Status, error) {
 	return s, nil
 }
 
-// Votes says what the lock nodes come to.
+// Votes summarizes the votes of the lock nodes.
 func (s *Status) Votes() Votes { return Votes{Nodes: len(s.Nodes), Voting: s.Voting} }
 
-// warnings tells what keeps a live sale from selling.
+// warnings adds what prevents a live sale from selling.
 func (s *Status) warnings(actual *Actual) {
 	var lost []int
 	for i, shard := range actual.Shards {
@@ -236,8 +234,8 @@ func (s *Status) warnings(actual *Actual) {
 	}
 }
 
-// listWarnings adds which shards of an open sale give nothing, since their lists
-// are off, and which nodes may lose what they have given.
+// listWarnings adds the shards of an open sale whose lists are off, and the nodes that may
+// lose what they have given.
 func (s *Status) listWarnings(actual *Actual) {
 	if err := actual.sameLists(); err != nil {
 		s.Warnings = append(s.Warnings, err.Error())
@@ -296,7 +294,7 @@ func newListStatus(actual *Actual, i int) *ListStatus {
 	return s
 }
 
-// nodeStatuses says how the lock nodes stand.
+// nodeStatuses returns the statuses of the lock nodes.
 func (a *Actual) nodeStatuses(live bool) []NodeStatus {
 	all := []NodeStatus{}
 	for _, n := range a.Nodes {
@@ -324,8 +322,8 @@ func newNodeStatus(n NodeActual, live bool) NodeStatus {
 	return s
 }
 
-// phaseNow is the phase that every shard has come to, by the hours that it goes by. While a
-// change is on its way to some, it is still the one before.
+// phaseNow returns the phase that every shard has reached, considering the hours. While a
+// change is on its way to some shards, it is the previous phase.
 func phaseNow(actual *Actual) string {
 	sale := actual.Sale
 	if !sale.Live() || sale.Applied() == 0 {

@@ -9,16 +9,15 @@ import (
 	"salectl/backends/ledger"
 )
 
-// TableActual is the table that the logs are kept in.
+// TableActual is the table of the logs.
 type TableActual struct {
 	Name string
-	// Err is what ledger.Table.CheckTable said; nil if the table is fit, or was
-	// not asked for (ReadSale).
+	// Err is the result of ledger.Table.CheckTable; nil if the table is fit, or was not
+	// checked (ReadSale).
 	Err error
 }
 
-// namedTable is the table that logs are kept in, unasked; nil where there is
-// none.
+// namedTable returns the table of the logs without a check; nil if there is none.
 func namedTable(cfg Config) *TableActual {
 	if t, ok := cfg.Logs.(ledger.Table); ok {
 		return &TableActual{Name: t.Table()}
@@ -28,12 +27,12 @@ func namedTable(cfg Config) *TableActual {
 
 func (t *TableActual) unfit() bool { return t != nil && errors.Is(t.Err, ledger.ErrTableUnfit) }
 
-// refusal is what a change says of a table that is unfit.
+// refusal returns the error of a change if the table is unfit.
 func (t *TableActual) refusal() error { return unfitTable(t.Name, t.Err) }
 
 func unfitTable(name string, err error) error {
-	// The driver's words end with the remedy. Where they are parted only matters
-	// for how they are shown.
+	// The driver's text ends with the remedy. The position of the cut only affects its
+	// display.
 	reason, remedy, _ := strings.Cut(err.Error(), ". ")
 	return &DriftError{Address: tableAddress(name), Reason: ReasonTableUnfit,
 		Err: &Refusal{Reason: fmt.Sprintf("table %s: %s", name, strings.TrimSuffix(reason, ".")), Remedy: remedy}}
@@ -41,8 +40,8 @@ func unfitTable(name string, err error) error {
 
 func tableAddress(name string) string { return "table/" + name }
 
-// table plans the making of the table, which only a new run asks for: a live one
-// has its logs in it. fresh says that the run is new.
+// table plans the creation of the table for a new run; the logs of a live sale are in it.
+// fresh reports that the run is new.
 func (p *Plan) table(t *TableActual, fresh bool) error {
 	switch {
 	case t == nil || t.Err == nil:
@@ -58,10 +57,9 @@ func (p *Plan) table(t *TableActual, fresh bool) error {
 	return nil
 }
 
-// provideTable sees to it that the table is there and fit before anything is
-// written to it. A plan to make it may be older than the table: that is fine,
-// as long as the table is. Of a live sale the table must be there, and that it
-// cannot be asked is no reason to stop.
+// provideTable ensures that the table exists and is fit before anything is written to it. A
+// plan to make it may be older than the table, which is fine. The table of a live sale must
+// exist; a failed check does not stop its apply.
 func (x *execution) provideTable(then func()) {
 	if x.table == "" || x.plan.Kind != KindApply {
 		then()
@@ -95,7 +93,7 @@ func (x *execution) provideTable(then func()) {
 				return
 			}
 			x.core.changed = true
-			look() // somebody else may have made it, and otherwise
+			look() // another process may have made it
 		})
 	}
 	look = func() {

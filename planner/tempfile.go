@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// A temporary file is one in which a file is written that is to be there in full or not
-// at all: under a name of its own beside it, renamed in the end. Two who write the same
-// file must not write into one temporary file, which one of them then renames.
+// A temporary file holds the content of a file that must appear complete or not at all. It is
+// written beside that file under its own name and renamed at the end. Concurrent writers of
+// the same file must not share a temporary file, which one of them renames.
 //
-// Who writes a temporary file has its lock as long as it is open, until it has its final
-// name. So one that nobody has the lock of was left by a process that died, and the next
-// process removes it: it may be as large as the ledger.
+// The writer holds a lock on the temporary file from its creation until it has its final name.
+// An unlocked one was left by a process that died, and the next process removes it: it may be
+// as large as the ledger.
 
-// MoveTemp calls move, which gives a temporary file its final name. The file stays
-// locked meanwhile.
+// MoveTemp calls move to give a temporary file its final name. The file stays locked
+// meanwhile.
 func MoveTemp(f *os.File, move func() error) error {
 	if err := closeToMove(f); err != nil {
 		return err
@@ -24,8 +24,8 @@ func MoveTemp(f *os.File, move func() error) error {
 	return move()
 }
 
-// CreateTemp returns a new temporary file of a path, and removes those that processes
-// which died have left. It is to be closed after MoveTemp.
+// CreateTemp returns a new temporary file for path, after removing those left by processes
+// that died. The caller closes it after MoveTemp.
 func CreateTemp(path string) (*os.File, error) {
 	RemoveTemps(path)
 	for {
@@ -34,9 +34,9 @@ func CreateTemp(path string) (*os.File, error) {
 			return nil, err
 		}
 		if err := lockFile(f, true); err != nil {
-			return f, nil // no locks on this file system: nobody removes it
+			return f, nil // no locks on this file system: such files are never removed
 		}
-		// Before it had the lock, it may have been taken for one that was left.
+		// Before it was locked, another process may have removed it as left behind.
 		if sameFile(f, f.Name()) {
 			return f, nil
 		}
@@ -44,8 +44,8 @@ func CreateTemp(path string) (*os.File, error) {
 	}
 }
 
-// RemoveTemps removes the temporary files of a path that processes which died have left.
-// What it cannot remove stays: it takes room and is in nobody's way.
+// RemoveTemps removes the temporary files of path left by processes that died. Files that it
+// cannot remove stay and only take space.
 func RemoveTemps(path string) {
 	dir := filepath.Dir(path)
 	entries, _ := os.ReadDir(dir)
@@ -65,7 +65,7 @@ func RemoveTemps(path string) {
 	}
 }
 
-// isTemp reports whether a name is one that CreateTemp makes for a file.
+// isTemp reports whether CreateTemp makes such a name for the file of.
 func isTemp(name, of string) bool {
 	number, ok := strings.CutPrefix(name, of+".")
 	if ok {
@@ -74,7 +74,7 @@ func isTemp(name, of string) bool {
 	return ok && number != "" && strings.Trim(number, "0123456789") == ""
 }
 
-// sameFile reports whether a name still is that of an open file.
+// sameFile reports whether name still refers to the open file.
 func sameFile(f *os.File, name string) bool {
 	open, err := f.Stat()
 	named, err2 := os.Lstat(name)

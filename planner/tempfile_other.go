@@ -7,9 +7,8 @@ import (
 	"os"
 )
 
-// closeToMove does what is needed before a file is renamed: some systems move none that
-// is open.
+// closeToMove closes a file before it is renamed: some systems rename no open file.
 func closeToMove(f *os.File) error { return f.Close() }
 
-// lockFile fails: what a process leaves behind that dies is not removed here.
+// lockFile fails: files left by processes that died are not removed on this system.
 func lockFile(*os.File, bool) error { return errors.ErrUnsupported }

@@ -8,12 +8,11 @@ import (
 	"syscall"
 )
 
-// closeToMove does what is needed before a file is renamed: nothing, so that it stays
-// locked.
+// closeToMove does nothing before a rename, so that the file stays locked.
 func closeToMove(*os.File) error { return nil }
 
-// lockFile locks a file until it is closed or the process ends. Unless it may wait,
-// it fails if another has the lock.
+// lockFile locks a file until it is closed or the process ends. If wait is false and another
+// process has the lock, it fails.
 func lockFile(f *os.File, wait bool) error {
 	flags := syscall.LOCK_EX
 	if !wait {

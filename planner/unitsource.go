@@ -7,14 +7,14 @@ import (
 	"salectl/spec"
 )
 
-// UnitSource is where the payloads of a sale's units come from, as shown by plans.
+// UnitSource describes in plans the source of a sale's payloads.
 type UnitSource struct {
 	From   string   `json:"from"` // file, range
 	Ranges []string `json:"ranges,omitempty"`
-	Column string   `json:"column,omitempty"` // of the file, that names a unit; "": the first
-	Secret bool     `json:"secret,omitempty"` // encrypted in the ledger, and sent to buyers alone
+	Column string   `json:"column,omitempty"` // column of the file that names a unit; "": the first
+	Secret bool     `json:"secret,omitempty"` // encrypted in the ledger, and sent only to buyers
 	Choose bool     `json:"choose,omitempty"` // buyers may choose units by name
-	Digest string   `json:"digest,omitempty"` // of all of them, in hex; not known before apply
+	Digest string   `json:"digest,omitempty"` // digest of all payloads, in hex; unknown before apply
 }
 
 func unitSourceOf(s spec.Sale) *UnitSource {
@@ -37,7 +37,7 @@ func (g *UnitSource) with(digest []byte) *UnitSource {
 	return g
 }
 
-// list returns what there is to be told, each under a name of its own.
+// list returns the attributes of a UnitSource.
 func (g *UnitSource) list() []Field {
 	if g == nil {
 		g = new(UnitSource)

@@ -9,16 +9,16 @@ import (
 	"syscall"
 )
 
-// Votes is what a sale's lock nodes come to.
+// Votes counts the votes of a sale's lock nodes.
 type Votes struct {
 	Nodes  int
-	Voting int // of them, those that answer and do not abstain
+	Voting int // nodes that answer and do not abstain
 }
 
-// Majority is how many votes a lease takes.
+// Majority returns the number of votes that a lease needs.
 func (v Votes) Majority() int { return v.Nodes/2 + 1 }
 
-// String says what the votes mean for the sale.
+// String describes what the votes mean for the sale.
 func (v Votes) String() string {
 	spare := v.Voting - v.Majority()
 	switch {
@@ -45,8 +45,8 @@ func (v Votes) String() string {
 	return fmt.Sprintf("%d of %d lock nodes vote: %s may fail", v.Voting, v.Nodes, may)
 }
 
-// Votes counts the nodes that vote on the sale's leases now. A node without a
-// marker begins to abstain as soon as it is asked for one.
+// Votes counts the nodes that vote on the sale's leases now. A node without a marker abstains
+// from the first request for a lease on.
 func (a *Actual) Votes() Votes {
 	v := Votes{Nodes: len(a.Nodes)}
 	for _, n := range a.Nodes {
@@ -57,12 +57,12 @@ func (a *Actual) Votes() Votes {
 	return v
 }
 
-// How a node's marker stands.
+// States of a node's marker.
 const (
 	markerGood       = "good"
 	markerMissing    = "missing"
-	markerAbstaining = "abstaining" // it is good, and does not let the node vote yet
-	markerUnknown    = "unknown"    // the node could not be asked
+	markerAbstaining = "abstaining" // the marker is good, and the node does not vote yet
+	markerUnknown    = "unknown"    // the node could not be queried
 )
 
 func (n NodeActual) marker() string {
@@ -77,9 +77,8 @@ func (n NodeActual) marker() string {
 	return markerGood
 }
 
-// nodeShort is what a node answered instead, beside its name: without the name,
-// and without what a driver adds in brackets for those who look deeper. Only then
-// is it cut: a driver's words end with the remedy.
+// nodeShort shortens a node's error for display beside its name: it drops the name and the
+// driver's details in brackets. Only then it cuts the text, which ends with the remedy.
 func nodeShort(name string, err error) string {
 	if word, ok := inAWord(err); ok {
 		return word
@@ -88,7 +87,7 @@ func nodeShort(name string, err error) string {
 	return short(strings.TrimPrefix(words, "lock node "+name+": "))
 }
 
-// inShort is an error in one short line.
+// inShort returns an error in one short line.
 func inShort(err error) string {
 	if word, ok := inAWord(err); ok {
 		return word
@@ -96,7 +95,7 @@ func inShort(err error) string {
 	return short(err.Error())
 }
 
-// inAWord is an error that needs no other words.
+// inAWord returns a fixed text for common errors.
 func inAWord(err error) (string, bool) {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
@@ -107,7 +106,7 @@ func inAWord(err error) (string, bool) {
 	return "", false
 }
 
-// shortLine is how many bytes of an error stand in a list or table.
+// shortLine is the maximum length of an error in a list or table, in bytes.
 const shortLine = 160
 
 func short(s string) string { return text.Short(s, shortLine) }

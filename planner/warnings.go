@@ -14,16 +14,15 @@ func (p *Plan) warn(format string, args ...any) {
 	p.Warnings = append(p.Warnings, strings.ToValidUTF8(fmt.Sprintf(format, args...), "?"))
 }
 
-// durabilityWarnings adds those of the list nodes.
+// durabilityWarnings adds the warnings about list nodes.
 func (p *Plan) durabilityWarnings(actual *Actual, ack spec.Ack) {
 	for _, warning := range actual.durabilityWarnings(ack) {
 		p.warn("%s", warning)
 	}
 }
 
-// warnings tells what is no change and matters all the same. It comes before the
-// plan is complete. closesAtUs is of the plan's settings, in microseconds since
-// 1970; 0: there is no end.
+// warnings adds matters that change nothing. It must precede the completion of the plan.
+// closesAtUs is that of the plan's settings, in microseconds since 1970; 0: none.
 func (p *Plan) warnings(actual *Actual, closesAtUs int64) {
 	p.shardWarnings(actual)
 	p.shareWarning(actual)
@@ -39,8 +38,7 @@ func (p *Plan) warnings(actual *Actual, closesAtUs int64) {
 	}
 }
 
-// harm warns of changes of a sale that is open by its hours, too, which take something from
-// its buyers.
+// harm warns of changes to an open sale, considering the hours, that disadvantage its buyers.
 func (p *Plan) harm(before, after *pb.Settings, now time.Time) {
 	if after.GetPhase() == pb.Phase_CLOSED && before.GetPhase() != pb.Phase_CLOSED {
 		p.warn("the sale is closed for good: no claim is accepted any more, and it cannot be opened again")
@@ -63,7 +61,7 @@ func (p *Plan) harm(before, after *pb.Settings, now time.Time) {
 
 func hasPassed(us int64, now time.Time) bool { return us != 0 && us <= now.UnixMicro() }
 
-// ahead says which logs' time is ahead of this host's clock, "" if none's is.
+// ahead lists the logs whose time is ahead of this host's clock, "" if none is.
 func (a *Actual) ahead() string {
 	var logs []string
 	most := time.Duration(0)
@@ -91,18 +89,17 @@ func (a *Actual) ahead() string {
 		most.Round(time.Second), strings.Join(logs, ", "))
 }
 
-// limitsPerShard is how many times perUserLimit a shard should have in units. A claim
-// that finds too few at home takes a transfer of three commits for each shard that it
-// needs units of. Selling out costs 0.9 slots a claim with many units a shard, 1.2
-// with 4 times the limit, 2 with the limit, 3.9 with a quarter of it; and with 5
-// units on each of 1,024 shards, 8 slots a claim of 20. Up to fewShards shards it is
-// of no matter: there is not much to ask for and nobody to ask.
+// limitsPerShard is the recommended number of units of a shard, as a multiple of perUserLimit.
+// A claim that finds too few at home makes a transfer of three commits for each shard whose
+// units it needs. Selling out costs 0.9 slots a claim with many units a shard, 1.2 with 4
+// times the limit, 2 with the limit, 3.9 with a quarter of it, and 8 slots a claim of 20 with
+// 5 units on each of 1,024 shards. Up to fewShards shards the costs do not matter.
 const (
 	limitsPerShard = 4
 	fewShards      = 16
 )
 
-// spreadWarning tells of a stock that is spread over too many shards.
+// spreadWarning warns of a stock that is spread over too many shards.
 func (p *Plan) spreadWarning(desired spec.Sale) {
 	enough := limitsPerShard * desired.PerUserLimit
 	if lockCount := int64(desired.LockCount); lockCount > fewShards && desired.Stock < enough*lockCount {
@@ -119,8 +116,8 @@ func (p *Plan) shardWarnings(actual *Actual) {
 	}
 }
 
-// nodeWarnings tells of nodes that do not vote, and what is left of the
-// majority. A new sale has no votes yet, but needs answers.
+// nodeWarnings adds the nodes that do not vote, and the remaining majority. A new sale has no
+// votes yet, but needs answers.
 func (p *Plan) nodeWarnings(actual *Actual) {
 	answering := 0
 	faults := make(map[string]bool)
@@ -135,7 +132,7 @@ func (p *Plan) nodeWarnings(actual *Actual) {
 			answering++
 		}
 		switch stands := n.marker(); {
-		case stands == markerUnknown && faults[n.Name]: // that is why
+		case stands == markerUnknown && faults[n.Name]: // the fault explains it
 		case stands == markerUnknown:
 			p.warn("lock node %s cannot be used: %s", n.Name, nodeShort(n.Name, n.Err))
 		case n.Info.Carried:
@@ -159,7 +156,7 @@ func (p *Plan) nodeWarnings(actual *Actual) {
 	}
 }
 
-// endOf is when settings end the claims by themselves, 0 if they do not.
+// endOf returns when the settings end the claims by themselves, 0 if they do not.
 func endOf(s *pb.Settings) int64 {
 	if s.GetPhase() == pb.Phase_CLOSED {
 		return 0 // they have ended
@@ -167,15 +164,15 @@ func endOf(s *pb.Settings) int64 {
 	return s.GetClosesAtUs()
 }
 
-// sharesPerProcess is how many shards a process should have on average, at least, and how
-// many are advised: with one each or two, some process has twice the work of another.
+// sharesPerProcess is the least average number of shards per process, and sharesAdvised the
+// recommended one: with one or two each, some process has twice the work of another.
 const (
 	sharesPerProcess = 2
 	sharesAdvised    = 4
 )
 
-// shareWarning tells of a live sale that more processes share than its shards are good for.
-// Those are counted that have leases.
+// shareWarning warns of a live sale shared by too many processes for its shards. It counts
+// processes that have leases.
 func (p *Plan) shareWarning(actual *Actual) {
 	if p.Kind != KindApply || !actual.Sale.Live() {
 		return
