@@ -17,19 +17,19 @@ const (
 	MaxPayment   = 255  // bytes
 	MaxWho       = 255  // bytes
 	MaxReason    = 1023 // bytes
-	MaxNames     = 100  // units that are asked for by name
+	MaxNames     = 100  // units requested by name
 	MaxName      = 4096 // bytes
 	MaxListed    = 10   // claims of the user with LimitReached
 	MaxPage      = 1000 // claims of a user, or refunds due of a claim, in one reply
 )
 
-// Limits of a page that names none.
+// Default limits of a page.
 const (
 	DefaultClaims  = 100 // of a user
 	DefaultRefunds = 10  // due, of a claim
 )
 
-// Check says what is wrong with a page, nil if nothing is; its cursor is for the owner of the list.
+// Check returns an error if the page is invalid. The owner of the list checks its cursor.
 func (p Page) Check() error {
 	if p.Limit < 0 || p.Limit > MaxPage {
 		return fmt.Errorf("limit: must be from 1 to %d", MaxPage)
@@ -37,14 +37,14 @@ func (p Page) Check() error {
 	return nil
 }
 
-// CheckUser says what is wrong with a user's id, nil if nothing is.
+// CheckUser returns an error if a user's id is invalid.
 func CheckUser(user string) error {
 	switch {
 	case user == "":
 		return fmt.Errorf("user: must not be empty")
 	case len(user) > MaxUser:
 		return fmt.Errorf("user: %d bytes are too many, at most %d", len(user), MaxUser)
-	case visible(user): // the usual case, and quick
+	case visible(user): // fast path for the usual case
 	case !utf8.ValidString(user):
 		return fmt.Errorf("user: must be UTF-8")
 	case strings.ContainsFunc(user, unicode.IsControl):
@@ -53,8 +53,8 @@ func CheckUser(user string) error {
 	return nil
 }
 
-// CheckKey says what is wrong with a key, nil if nothing is. A key may be any
-// visible text; quotes, if the client puts some, are part of it.
+// CheckKey returns an error if a key is invalid. A key is any visible ASCII text; quotes sent
+// by the client are part of it.
 func CheckKey(key string) error {
 	switch {
 	case key == "":
@@ -68,7 +68,7 @@ func CheckKey(key string) error {
 	return nil
 }
 
-// GoodRequestID reports whether a request's id is taken as it is: 1 to MaxRequestID visible
+// GoodRequestID reports whether a request's id is used unchanged: 1 to MaxRequestID visible
 // ASCII characters.
 func GoodRequestID(id string) bool {
 	return id != "" && len(id) <= MaxRequestID && visible(id)
@@ -84,8 +84,8 @@ func visible(s string) bool {
 	return true
 }
 
-// CheckNames says what is wrong with the names of units that are asked for, nil if nothing
-// is: how many there are says how many units.
+// CheckNames returns an error if the names of requested units are invalid. Their number is the
+// quantity of the claim.
 func CheckNames(names []string) error {
 	if len(names) == 0 || len(names) > MaxNames {
 		return fmt.Errorf("units: must be 1 to %d names", MaxNames)
@@ -103,8 +103,7 @@ func CheckNames(names []string) error {
 	return nil
 }
 
-// CheckQuantity says what is wrong with how many units are asked for, nil if
-// nothing is.
+// CheckQuantity returns an error if a requested quantity is invalid.
 func CheckQuantity(quantity int64) error {
 	if quantity < 1 || quantity > MaxQuantity {
 		return fmt.Errorf("quantity: must be from 1 to %d", MaxQuantity)

@@ -18,31 +18,31 @@ import (
 	"salectl/api/streampb"
 )
 
-// Answer is what a claim or a settlement came to, as whoever asked was told.
+// Answer is the result of a claim or a settlement for the client.
 type Answer struct {
 	Outcome Outcome // empty: no server gave an answer
-	Status  int     // of the HTTP answer
+	Status  int     // of the HTTP response
 
-	Claim    Claim    // of an accepted claim, or of one that was settled as asked
-	Replayed bool     // the claim had been accepted before; of a settlement it is not told
-	problem  []byte   // of any other: the document; see Problem
+	Claim    Claim    // of an accepted claim, or of one settled as requested
+	Replayed bool     // the claim had been accepted before; not set for a settlement
+	problem  []byte   // document of any other answer; see Problem
 	said     *Problem // the same, of an answer that came over a stream
-	bare     bool     // of one that says no more than its outcome
+	bare     bool     // the answer is only an outcome
 
-	// RetryAfter is what the header says, or else what the outcome's Row says.
+	// RetryAfter is the value of the header, or else that of the outcome's Row.
 	RetryAfter time.Duration
-	Server     string // the base URL of whoever answered
-	Key        string // of all attempts; a settlement has none
+	Server     string // base URL of the server that answered
+	Key        string // key of all attempts; "" for a settlement
 	Attempts   int
 
-	// MayBeAccepted says that an attempt may have been accepted, or may be yet, and
-	// that no answer since tells what became of it. Asking again with the same key
-	// tells. Of a settlement: that it may have been done, or may be yet.
+	// MayBeAccepted reports that an attempt may have been or may still be accepted, and that
+	// no later answer decides this. Another request with the same key does. For a settlement:
+	// it may have been or may still be done.
 	MayBeAccepted bool
 }
 
-// Problem is what a server said of what was not accepted, or not done. It is read here and
-// not before: whoever sends many claims needs it seldom.
+// Problem returns the server's problem document for a request that was not accepted or not
+// done. It is decoded on demand: a client with many claims rarely needs it.
 func (a *Answer) Problem() Problem {
 	if a.said != nil {
 		return *a.said
@@ -51,60 +51,58 @@ func (a *Answer) Problem() Problem {
 		return problemOf(a.Outcome.Row())
 	}
 	var p Problem
-	_ = json.Unmarshal(a.problem, &p) // it has been read once, for the outcome
+	_ = json.Unmarshal(a.problem, &p) // it was decoded before, for the outcome
 	return p
 }
 
 // Retry reports whether the request is worth sending again.
 func (a *Answer) Retry() Retry {
 	row := a.Outcome.row()
-	if row.Status == http.StatusInternalServerError && passing(a.Status) { // the word of a newer server
+	if row.Status == http.StatusInternalServerError && passing(a.Status) { // an outcome of a newer server
 		return Again
 	}
 	return row.Retry
 }
 
-// passing reports whether an HTTP status asks to come back.
+// passing reports whether an HTTP status invites a later attempt.
 func passing(status int) bool {
 	return status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable
 }
 
-// Attempt is one request of a claim or a settlement, and what came of it. One that the end of its
-// context has cut off is none.
+// Attempt is one request of a claim or a settlement, with its result. A request cut off by the
+// end of its context is not reported.
 type Attempt struct {
 	Number int     // from 1
 	Server string  // base URL
-	Answer *Answer // nil: there was none, and Err says why
+	Answer *Answer // nil: no answer, for the reason Err
 	Err    error
-	Again  bool // the request is to be sent again
+	Again  bool // the request will be sent again
 }
 
-// Claim sends a claim until a server has decided on it, always with the same key; a
-// request without one is given a new key, and one without a quantity asks for one unit.
-// A key that servers refuse is an error, and none is asked. An attempt that had no answer, or the
-// answer Unknown, may have been accepted, and asking again tells. Where the table of
-// outcomes says Again, the other servers are asked at once, and then the client waits
-// as long as the answers say and up to a quarter more, so that those who were refused
-// together do not come back together.
+// Claim sends a claim until a server has decided it, always with the same key. It generates a
+// key if r has none, and claims one unit if r has no quantity. An invalid key is an error, and
+// no server is asked. An attempt without an answer, or with the answer Unknown, may have been
+// accepted; a further attempt tells. Where the table of outcomes has Again, the other servers
+// are asked at once. Then the client waits as long as the answers require and up to a quarter
+// more, so that clients that were refused together do not return together.
 //
-// The error is nil if a server has answered and no attempt is to follow: the answer
-// is final, or Config.Attempted wanted no more. If ctx ends first, the error wraps
-// context.Cause(ctx), and what the last attempt failed of if it was a deadline that
-// ended ctx, and the Answer is that of the last attempt, with an empty Outcome if it
-// had none. Any other error says why
-// the last attempt had no answer: an *UnexpectedError if no server of the sale has
-// answered. In each case the Answer has Key, Attempts and MayBeAccepted.
+// The error is nil if a server has answered and no attempt follows: the answer is final, or
+// Config.Attempted returned false. If ctx ends first, the error wraps context.Cause(ctx), and
+// at a deadline also the error of the last attempt; the Answer is that of the last attempt,
+// with an empty Outcome if there was none. Any other error is why the last attempt had no
+// answer: an *UnexpectedError if no server of the sale has answered. The Answer always has
+// Key, Attempts and MayBeAccepted.
 func (c *Client) Claim(ctx context.Context, r Request) (Answer, error) {
 	if r.Key == "" {
 		r.Key = rand.Text()
 	}
-	if err := CheckKey(r.Key); err != nil { // HTTP would cut blanks off
+	if err := CheckKey(r.Key); err != nil { // HTTP would trim blanks
 		return Answer{Key: r.Key}, err
 	}
 	switch {
 	case len(r.Units) > 0:
 		r.Quantity = int64(len(r.Units))
-	case r.Quantity == 0: // nothing is said, as in a body without one
+	case r.Quantity == 0: // not given, as in a body without one
 		r.Quantity = 1
 	}
 	a := c.asking()
@@ -123,32 +121,32 @@ func (c *Client) Claim(ctx context.Context, r Request) (Answer, error) {
 	return *a.answer, err
 }
 
-// asking is one claim or settlement on its way.
+// asking is one claim or settlement in progress.
 type asking struct {
 	asked
-	answers [2]Answer // of the last attempt and the one under way; large, and most need one
+	answers [2]Answer // of the last attempt and the current one; large, and most need one
 }
 
-// asked is what an asking has beside its answers.
+// asked is an asking without its answers.
 type asked struct {
 	*Client
-	claim   Request              // "" as user: it is none
-	settles *streampb.Settlement // over a stream; nil: it is a claim, or goes over HTTP
-	path    string               // behind that of the claims
-	key     []string             // the header's values; none: net/http may send the request again all the same
+	claim   Request              // user "": no claim
+	settles *streampb.Settlement // over a stream; nil: a claim, or a settlement over HTTP
+	path    string               // path after that of the claims
+	key     []string             // values of the header; none: net/http may repeat the request all the same
 	body    []byte
 
-	server   int // index of the one that is asked
+	server   int // index of the server of the next attempt
 	attempts int
-	silent   int           // attempts in a row that had no answer
+	silent   int           // consecutive attempts without an answer
 	round    int           // servers asked since the last wait
-	wait     time.Duration // the longest that any of these asks for
+	wait     time.Duration // longest wait that these servers require
 	inDoubt  bool
-	sent     atomic.Bool // the attempt has a connection: until then no server has heard of it
+	sent     atomic.Bool // the attempt has a connection: before that it reaches no server
 
 	answer *Answer // of the last attempt
-	err    error   // of the last attempt, nil if it had an answer
-	next   *Answer // of the attempt under way
+	err    error   // of the last attempt, nil with an answer
+	next   *Answer // of the current attempt
 }
 
 var askings = sync.Pool{New: func() any { return new(asking) }}
@@ -168,7 +166,7 @@ func (a *asking) free() {
 	askings.Put(a)
 }
 
-// ask asks until there is an answer, first the server that is set.
+// ask makes attempts until there is an answer, first at the server that is set.
 func (a *asking) ask(ctx context.Context) error {
 	err := a.run(ctx)
 	a.answer.Attempts, a.answer.MayBeAccepted = a.attempts, a.inDoubt
@@ -178,7 +176,7 @@ func (a *asking) ask(ctx context.Context) error {
 func (a *asking) run(ctx context.Context) error {
 	for {
 		err := a.attempt(ctx)
-		if err != nil && ctx.Err() != nil { // cut off by us, it says less than the one before
+		if err != nil && ctx.Err() != nil { // cut off by ctx: the previous error says more
 			if a.attempts == 1 {
 				a.err = fmt.Errorf("no answer from %s", a.Client.server(a.server).base)
 			}
@@ -209,20 +207,20 @@ func (a *asking) run(ctx context.Context) error {
 	}
 }
 
-// tell tells of an attempt; false: there is to be no other.
+// tell reports an attempt to Config.Attempted. false: no attempt follows.
 func (a *asking) tell(again bool) bool {
 	if a.cfg.Attempted == nil {
 		return true
 	}
 	told := Attempt{Number: a.attempts, Server: a.Client.server(a.server).base, Err: a.err, Again: again}
 	if a.err == nil {
-		answer := *a.answer // whoever hears of it may keep it
+		answer := *a.answer // the callee may keep it
 		told.Answer = &answer
 	}
 	return a.cfg.Attempted(told)
 }
 
-// stopped is the error of a claim whose context has ended.
+// stopped returns the error of a claim whose context has ended.
 func (a *asking) stopped(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	if a.err == nil || errors.Is(ctx.Err(), context.Canceled) {
@@ -233,9 +231,9 @@ func (a *asking) stopped(ctx context.Context) error {
 
 // turn chooses the server of the next attempt and returns how long to wait before.
 //
-// Where this server has not decided, each of the others is asked before the client
-// waits, also after Unknown: a process that has lost the sale says so of what it had
-// under way until it has taken the sale over again, while its successor knows.
+// If this server has not decided, each of the others is asked before the client waits, also
+// after Unknown: a process that has lost the sale answers so about its pending requests until
+// it has taken the sale over again, while its successor knows the outcome.
 func (a *asking) turn() time.Duration {
 	a.round++
 	a.wait = max(a.wait, a.due())
@@ -309,8 +307,8 @@ func (a *asking) traced(ctx context.Context) context.Context {
 	})
 }
 
-// worthRetrying reports whether a later attempt may fare better: not if the name of
-// the server means nothing, or what has answered is no server of the sale.
+// worthRetrying reports whether a later attempt may succeed: not if the server's name does not
+// resolve, or if the answer is not from a server of the sale.
 func worthRetrying(err error) bool {
 	var foreign *UnexpectedError
 	if errors.As(err, &foreign) {
@@ -320,14 +318,14 @@ func worthRetrying(err error) bool {
 	return !(errors.As(err, &unknownHost) && unknownHost.IsNotFound)
 }
 
-// post sends the request to a server.
+// post sends the request to a server over HTTP.
 func (a *asking) post(ctx context.Context, s *server) (answer Answer, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.claims+a.path, bytes.NewReader(a.body))
 	if err != nil {
 		return answer, err
 	}
-	// With this header net/http, too, sends a request again when a kept connection turns
-	// out to be closed. That is what keys are for, and a settlement needs none.
+	// With this header net/http, too, repeats a request when a kept connection turns out to be
+	// closed. Keys permit that, and a settlement needs none.
 	request.Header = http.Header{"Content-Type": typeJSON, KeyHeader: a.key}
 	if auth := a.header["Authorization"]; auth != nil {
 		request.Header["Authorization"] = auth

@@ -7,8 +7,8 @@ import (
 	"salectl/api/streampb"
 )
 
-// ClaimID names a claim by its place in the ledger, or, where a node gave it from
-// a list before it had one, by its unit.
+// ClaimID identifies a claim by its place in the ledger or, for a grab from a list, by its
+// unit.
 type ClaimID struct {
 	Shard int
 	Slot  uint64
@@ -16,14 +16,14 @@ type ClaimID struct {
 	Unit  int64 // 0, or the unit of a grab; then Slot and Index are not set
 }
 
-// String is the id as responses and exports have it: <shard>-<slot>-<index>, or
+// String returns the id as in responses and exports: <shard>-<slot>-<index>, or
 // <shard>-u<unit> for a grab.
 func (id ClaimID) String() string {
 	var room [48]byte
 	return string(id.Append(room[:0]))
 }
 
-// Append appends String.
+// Append appends the text of String to b.
 func (id ClaimID) Append(b []byte) []byte {
 	b = strconv.AppendInt(b, int64(id.Shard), 10)
 	if id.Unit != 0 {
@@ -33,7 +33,7 @@ func (id ClaimID) Append(b []byte) []byte {
 	return strconv.AppendInt(append(b, '-'), int64(id.Index), 10)
 }
 
-// ParseClaimID reads an id; false: the text is the id of no claim.
+// ParseClaimID parses an id; false: the text is no id of a claim.
 func ParseClaimID(text string) (ClaimID, bool) {
 	shard, rest, _ := strings.Cut(text, "-")
 	var id ClaimID
@@ -57,17 +57,17 @@ func ParseClaimID(text string) (ClaimID, bool) {
 	return id, true
 }
 
-// ClaimIDOf returns the id that a message has.
+// ClaimIDOf returns the id in a message.
 func ClaimIDOf(m *streampb.ClaimID) ClaimID {
 	return ClaimID{Shard: int(m.GetShard()), Slot: m.GetSlot(), Index: int(m.GetIndex()), Unit: m.GetUnit()}
 }
 
-// Put puts the id into a message.
+// Put stores the id in a message.
 func (id ClaimID) Put(m *streampb.ClaimID) {
 	m.Shard, m.Slot, m.Index, m.Unit = uint32(id.Shard), id.Slot, uint32(id.Index), id.Unit
 }
 
-// ToStream returns the message that has the id.
+// ToStream returns a new message with the id.
 func (id ClaimID) ToStream() *streampb.ClaimID {
 	m := new(streampb.ClaimID)
 	id.Put(m)

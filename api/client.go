@@ -20,99 +20,95 @@ import (
 	"salectl/api/streampb"
 )
 
-// Config is what a Client needs. Servers is required, and Sale for all but Ready
+// Config is the configuration of a Client. Servers is required; so is Sale, except for Ready
 // and Alive.
 type Config struct {
-	// Servers are the base URLs of the processes that serve the sale, such as
-	// http://127.0.0.1:8080. A request goes to the one that decided last, and then
-	// to the next. For Ready and Alive it is an admin address.
+	// Servers are the base URLs of the sale's processes, such as http://127.0.0.1:8080. A
+	// request goes to the server that decided last, then to the next. Ready and Alive take an
+	// admin address.
 	Servers []string
-	Sale    string // the name
+	Sale    string // name of the sale
 
-	// Token is sent as a bearer token. Empty: none is sent.
+	// Token is sent as a bearer token. "": none is sent.
 	Token string
 
 	// Transport makes the connections. nil: http.DefaultTransport, with TLS if that is set.
 	Transport http.RoundTripper
 
-	// TLS is whom the client believes over https, and what it proves itself with. nil: those
-	// whom the system trusts, and nothing. A Transport has its own.
+	// TLS configures https: trusted authorities and the client's certificate. nil: those of
+	// the system, and none. It is ignored if Transport is set.
 	TLS *tls.Config
 
-	// Timeout is how long one attempt may take. A server answers within 5 s, if
-	// only with Unknown. Zero: DefaultTimeout.
+	// Timeout bounds one attempt. A server answers within 5 s, if only with Unknown. Zero:
+	// DefaultTimeout.
 	Timeout time.Duration
 
-	// MaxWait bounds the wait before the next attempt. Zero: as long as a server's
-	// Retry-After says, and at most a second after an attempt without an answer.
+	// MaxWait bounds the wait before the next attempt. Zero: a server's Retry-After is the
+	// bound, and one second after an attempt without an answer.
 	MaxWait time.Duration
 
-	// Later also sends claims again whose answer may be another one later: those
-	// with NoneNow, NotOpen or Paused.
+	// Later also repeats claims whose answer may change: NoneNow, NotOpen and Paused.
 	Later bool
 
-	// Stream has claims, settlements other than refunds, and look-ups go over one stream
-	// to each server, many at a time, in place of a request of HTTP for each. The answers
-	// are the same. Transport, if set, has to speak HTTP/2; an *http.Transport is copied,
-	// and its copy does.
+	// Stream sends claims, settlements other than refunds, and look-ups concurrently over one
+	// stream to each server, instead of one HTTP request for each. The answers are the same.
+	// Transport, if set, must support HTTP/2; an *http.Transport is copied and the copy
+	// configured for it.
 	Stream bool
 
-	// FollowOwners also asks servers that Servers does not name, where an answer says that
-	// one decides on a user's claims. It gets the token, too: set it where whoever answers
-	// is believed, and by https where others can read along.
+	// FollowOwners also asks servers outside Servers that an answer names as the owner of a
+	// user's shard. They receive the token, too: set it only where the answers are trusted,
+	// and with https where the network is not.
 	FollowOwners bool
 
-	// Attempted, if set, hears of each attempt to claim or to settle as it ends. If it
-	// returns false the request is not sent again, whatever became of it.
+	// Attempted, if set, is called at the end of each attempt to claim or to settle. If it
+	// returns false, the request is not sent again, whatever its result.
 	Attempted func(Attempt) (again bool)
 
-	// Jitter is a random number from 0 to below 1, and Sleep waits, or returns why
-	// its context has ended. nil: the host's.
+	// Jitter returns a random number in [0, 1). Sleep waits, or returns why its context has
+	// ended. nil: the host's.
 	Jitter func() float64
 	Sleep  func(context.Context, time.Duration) error
 }
 
-// DefaultTimeout is how long an attempt may take where Config does not say: a
-// little more than a server takes.
+// DefaultTimeout is the default of Config.Timeout: a little more than a server takes.
 const DefaultTimeout = 6 * time.Second
 
-// The wait after an attempt that had no answer: doubled each time, up to a bound
-// where Config does not say.
+// Wait after an attempt without an answer: doubled each time, up to maxBackoff by default.
 const (
 	firstBackoff = 100 * time.Millisecond
 	maxBackoff   = time.Second
 )
 
-// maxAnswer bounds what is read of one answer. A user may have many claims.
+// maxAnswer bounds the bytes read of one answer. A user may have many claims.
 const maxAnswer = 16 << 20
 
-// Client speaks to the servers of one sale. All methods are safe for concurrent
-// use.
+// Client sends requests to the servers of one sale. All methods are safe for concurrent use.
 type Client struct {
 	cfg     Config
 	http    http.Client
 	servers []*server
 	header  http.Header // of every request
 
-	decided atomic.Int32 // the server that decided on a claim last
+	decided atomic.Int32 // index of the server that last decided a claim
 
-	places    atomic.Pointer[places] // nil: nothing was learned
+	places    atomic.Pointer[places] // nil: nothing is known
 	following sync.Mutex             // held while a server is added to followed
 	followed  atomic.Pointer[[]*server]
 }
 
-// server is where one process listens.
+// server is one process of the sale.
 type server struct {
-	base   string // without a slash at its end
-	claims string // URL to which claims are posted; those of settlements begin with it
-	host   string // and port
+	base   string // without a trailing slash
+	claims string // URL of claims, and prefix of those of settlements
+	host   string // with the port
 
-	called atomic.Pointer[string] // what the process calls itself; nil: not known
-	silent atomic.Int64           // when an attempt had no answer, by the host's clock; 0: never
+	called atomic.Pointer[string] // name of the process for itself; nil: unknown
+	silent atomic.Int64           // host's clock: last attempt without an answer; 0: none
 	link   *link
 }
 
-// NewClient returns a Client, or an error that says which URL is none.
+// NewClient returns a Client, or an error that names an invalid URL.
 func NewClient(cfg Config) (*Client, error) {
 	if len(cfg.Servers) == 0 {
 		return nil, errors.New("no server is named; give its URL, such as http://127.0.0.1:8080")
@@ -130,7 +126,7 @@ func NewClient(cfg Config) (*Client, error) {
 		transport := http.DefaultTransport.(*http.Transport).Clone()
 		transport.Proxy = Proxy
 		if cfg.TLS != nil {
-			transport.TLSClientConfig = cfg.TLS.Clone() // a transport changes what it is given
+			transport.TLSClientConfig = cfg.TLS.Clone() // a transport modifies its configuration
 		}
 		cfg.Transport = transport
 	}
@@ -152,7 +148,7 @@ func NewClient(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// ParseServer reads the base URL of a server.
+// ParseServer parses the base URL of a server.
 func ParseServer(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -168,8 +164,8 @@ func (c *Client) newServer(u *url.URL) *server {
 	return s
 }
 
-// Close closes connections that are kept for later requests, and all streams: what still
-// waits on one is sent again on another.
+// Close closes idle connections and all streams. Requests that wait on a stream are sent again
+// on another.
 func (c *Client) Close() {
 	c.http.CloseIdleConnections()
 	for _, s := range c.servers {
@@ -182,13 +178,13 @@ func (c *Client) Close() {
 	}
 }
 
-// UnexpectedError says that what answered is no server of a sale, or one that does
-// not let the client in.
+// UnexpectedError reports an answer that is not from a server of the sale, or from one that
+// does not admit the client.
 type UnexpectedError struct {
-	Server     string // its base URL
+	Server     string // base URL
 	StatusCode int
 	Status     string // such as "404 Not Found"
-	Detail     string // of its problem document; "" if it sent none
+	Detail     string // from its problem document; "" without one
 	RetryAfter time.Duration
 
 	said Problem
@@ -207,17 +203,16 @@ func (e *UnexpectedError) Error() string {
 	return text + ", which is not what salectl serve would say"
 }
 
-// speaksTLS is what to do where a server speaks TLS and the client did not.
+// speaksTLS is the detail if a server requires TLS and the client did not use it.
 const speaksTLS = "it speaks TLS: begin its URL with https://"
 
-// passing reports whether the answer may come from a proxy in front of a server that
-// is away for the moment.
+// passing reports whether the answer may come from a proxy whose server is temporarily away.
 func (e *UnexpectedError) passing() bool {
 	return e.StatusCode >= 500 && e.StatusCode != http.StatusHTTPVersionNotSupported || e.StatusCode == http.StatusTooManyRequests
 }
 
-// Status returns the sale as the process that serves it sees it. The error is a
-// *Problem if a server of the sale says why it cannot tell.
+// Status returns the sale as seen by the process that serves it. The error is a *Problem if a
+// server of the sale reports why it cannot answer.
 func (c *Client) Status(ctx context.Context) (Sale, error) {
 	var sale Sale
 	err := c.look(ctx, salePath(c.cfg.Sale), &sale, func() bool { return sale.Sale == c.cfg.Sale })
@@ -229,7 +224,7 @@ func (c *Client) User(ctx context.Context, user string) (User, error) {
 	return c.UserPage(ctx, user, Page{})
 }
 
-// UserPage returns a page of a user's claims. A cursor that is none is a *Problem with BadRequest.
+// UserPage returns a page of a user's claims. An invalid cursor is a *Problem with BadRequest.
 func (c *Client) UserPage(ctx context.Context, user string, p Page) (has User, err error) {
 	if c.cfg.Stream {
 		has.Claims, has.Next, err = c.lookOver(ctx, func(shards int) int { return shardOf(user, shards) },
@@ -244,8 +239,8 @@ func (c *Client) UserPage(ctx context.Context, user string, p Page) (has User, e
 	return has, err
 }
 
-// LookUp returns one claim by its id, as the ledger has it, with the newest of its refunds due.
-// Errors are those of Status; that of a claim that nobody was given is a *Problem with NoSuchClaim.
+// LookUp returns one claim by its id from the ledger, with the newest of its refunds due.
+// Errors are those of Status; for a claim that does not exist, a *Problem with NoSuchClaim.
 func (c *Client) LookUp(ctx context.Context, claim string) (Claim, error) {
 	return c.LookUpPage(ctx, claim, Page{})
 }
@@ -265,7 +260,7 @@ func (c *Client) LookUpPage(ctx context.Context, claim string, p Page) (Claim, e
 	return found, err
 }
 
-// Ready asks the first server, an admin address, whether its process can sell.
+// Ready queries whether the process at the first server, an admin address, can sell.
 func (c *Client) Ready(ctx context.Context) (Readiness, error) {
 	var ready Readiness
 	response, body, err := c.get(ctx, c.servers[0].base+ReadyPath)
@@ -279,7 +274,7 @@ func (c *Client) Ready(ctx context.Context) (Readiness, error) {
 	return ready, nil
 }
 
-// Alive asks the first server, an admin address, whether its process runs.
+// Alive queries whether the process at the first server, an admin address, runs.
 func (c *Client) Alive(ctx context.Context) error {
 	response, body, err := c.get(ctx, c.servers[0].base+AlivePath)
 	if err != nil {
@@ -292,8 +287,8 @@ func (c *Client) Alive(ctx context.Context) error {
 	return nil
 }
 
-// look reads an answer to a GET from the first server that can tell. told says
-// whether the answer is what was asked for.
+// look decodes the answer to a GET from the first server that has one. told reports whether
+// the decoded answer is the requested one.
 func (c *Client) look(ctx context.Context, path string, into any, told func() bool) (most error) {
 	at := int(c.decided.Load())
 	for range c.servers {
@@ -308,8 +303,7 @@ func (c *Client) look(ctx context.Context, path string, into any, told func() bo
 	return most
 }
 
-// saysMore returns which of two errors of a look says more of what was asked for; of two
-// that say as much, the later one.
+// saysMore returns the more informative of two errors; the later one if they are equal.
 func saysMore(before, after error) error {
 	if says(before) > says(after) {
 		return before
@@ -317,9 +311,9 @@ func saysMore(before, after error) error {
 	return after
 }
 
-// says is how much an error says: most that of a server which has looked; less that of one
-// which could not at the moment; less yet that of one which does not serve the sale; nothing
-// that of whatever is no server of a sale, or does not answer.
+// says ranks an error: highest that of a server that has decided, then that of one that
+// temporarily could not, then that of one that does not serve the sale, and 0 for anything
+// that is no server of a sale or does not answer.
 func says(err error) int {
 	var problem *Problem
 	if !errors.As(err, &problem) {
@@ -364,8 +358,7 @@ func (c *Client) get(ctx context.Context, url string) (*http.Response, *bytes.Bu
 
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// do sends a request and reads the answer to its end. Whoever gets the buffer puts
-// it back.
+// do sends a request and reads the whole answer. The caller returns the buffer to the pool.
 func (c *Client) do(request *http.Request) (*http.Response, *bytes.Buffer, error) {
 	response, err := c.http.Do(request)
 	if err != nil {
@@ -383,14 +376,14 @@ func (c *Client) do(request *http.Request) (*http.Response, *bytes.Buffer, error
 
 func unexpected(base string, r *http.Response, body *bytes.Buffer) error {
 	var said Problem
-	_ = json.Unmarshal(body.Bytes(), &said)                                                                          // it may be anything
-	if r.StatusCode == http.StatusBadRequest && strings.Contains(body.String(), "HTTP request to an HTTPS server") { // net/http's words
+	_ = json.Unmarshal(body.Bytes(), &said)                                                                          // the body may be anything
+	if r.StatusCode == http.StatusBadRequest && strings.Contains(body.String(), "HTTP request to an HTTPS server") { // text of net/http
 		said.Detail = speaksTLS
 	}
 	return &UnexpectedError{Server: base, StatusCode: r.StatusCode, Status: r.Status, Detail: said.Detail, RetryAfter: retryAfter(r.Header), said: said}
 }
 
-// retryAfter reads the header's seconds; 0 where it is missing.
+// retryAfter returns the header's value; 0 if it is missing.
 func retryAfter(h http.Header) time.Duration {
 	seconds, err := strconv.Atoi(h.Get("Retry-After"))
 	if err != nil || seconds < 0 {
@@ -399,7 +392,7 @@ func retryAfter(h http.Header) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// Sleep waits for d, or returns why ctx has ended before.
+// Sleep waits for d, or returns the cause of ctx if it ends first.
 func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

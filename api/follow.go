@@ -14,45 +14,44 @@ import (
 	"time"
 )
 
-// PositionHeader is the request header that has the position behind which a feed is to go on.
+// PositionHeader is the request header with the position after which a feed continues.
 const PositionHeader = "Last-Event-ID"
 
-// EventResolved is the type of the event that ends what is told together.
+// EventResolved is the type of the event that ends a batch.
 const EventResolved = "salectl.resolved"
 
-// Following says what of a sale's feed a Client is to be told.
+// Following selects the part of a sale's feed to receive.
 type Following struct {
-	// From is the position to go on behind, as Events had it, or "now"; "": the beginning of
-	// the run.
+	// From is the position to continue after, from Events.Position, or "now"; "": the
+	// beginning of the run.
 	From    string
-	Commits bool // the stored bytes of the ledger, too
+	Commits bool // include the stored bytes of the ledger
 }
 
-// Events is what was told together. Whoever writes what it came to and Position in one
-// transaction, and goes on behind that, acts on each event once.
+// Events is a batch. A consumer that stores its results and Position in one transaction, and
+// continues after that Position, processes each event once.
 type Events struct {
-	Events   []Event // the last one is of type EventResolved
-	Position string  // all that stands before it was told
-	Ended    bool    // nothing will ever follow: the sale is destroyed
+	Events   []Event // the last is of type EventResolved
+	Position string  // all events before it were received
+	Ended    bool    // final: the sale is destroyed
 }
 
-// Event is one thing that the ledger says.
+// Event is one event of the ledger.
 type Event struct {
 	Type string
-	JSON json.RawMessage // all of it, in the form of CloudEvents 1.0: docs/feed.md has its members
+	JSON json.RawMessage // the whole event in CloudEvents 1.0 format; docs/feed.md lists its members
 }
 
-// silence is for how long a server may say nothing: one that lives says something every ten
-// seconds.
+// silence is the time without data after which a server counts as lost: a live one sends
+// something every ten seconds.
 const silence = 35 * time.Second
 
-// Follow tells all that the ledger says of the sale, as it comes, until the sale is destroyed, ctx
-// ends, or the loop over it does. It asks the servers one after the other, goes on behind what it
-// has told where one goes away, and tries again for as long as none answers. An error is the
-// last thing that it tells: a *Problem where a server says that there is nothing to go on with,
-// such as with status 409 of a position that is not of this sale's ledger, and 410 when the
-// rest is deleted; an *UnexpectedError where the server does not let the client in; else the
-// cause of ctx.
+// Follow yields the events of the sale's ledger as they occur, until the sale is destroyed,
+// ctx ends, or the loop breaks. If a server fails, it continues at the next one after the last
+// batch, and retries while none answers. An error is the last value. It is a *Problem if a
+// server reports that the feed cannot continue: status 409 for a position of another ledger,
+// 410 if the rest is deleted. It is an *UnexpectedError if the server does not admit the
+// client, else the cause of ctx.
 func (c *Client) Follow(ctx context.Context, f Following) iter.Seq2[Events, error] {
 	return func(yield func(Events, error) bool) {
 		follows := &following{Client: c, Following: f, yield: yield}
@@ -89,18 +88,18 @@ func (c *Client) Follow(ctx context.Context, f Following) iter.Seq2[Events, erro
 	}
 }
 
-// errFollowed says that there is nothing more to be told, or that nobody wants to be told more.
+// errFollowed reports that there are no more events, or that the loop has ended.
 var errFollowed = errors.New("the feed has ended")
 
-// following is a feed that is followed.
+// following is a feed in progress.
 type following struct {
 	*Client
 	Following
 	yield func(Events, error) bool
-	told  int // how often something was told
+	told  int // number of batches yielded
 }
 
-// ask has one server tell what comes, until it tells no more.
+// ask yields the events of one server until that ends.
 func (f *following) ask(ctx context.Context, base string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -124,7 +123,7 @@ func (f *following) ask(ctx context.Context, base string) error {
 	}
 	request.URL.RawQuery = query.Encode()
 	client := f.http
-	client.Timeout = 0 // of the whole answer
+	client.Timeout = 0 // it would bound the whole answer
 	response, err := client.Do(request)
 	if err != nil {
 		return err
@@ -139,7 +138,7 @@ func (f *following) ask(ctx context.Context, base string) error {
 	return refusedFeed(base, response)
 }
 
-// refusedFeed says why a server tells nothing.
+// refusedFeed returns the error of a server that sends no events.
 func refusedFeed(base string, r *http.Response) error {
 	var body bytes.Buffer
 	if _, err := body.ReadFrom(http.MaxBytesReader(nil, r.Body, maxAnswer)); err != nil {
@@ -153,8 +152,7 @@ func refusedFeed(base string, r *http.Response) error {
 	return unexpected(base, r, &body)
 }
 
-// read tells what a server sends as server-sent events, of which only what has an id ends what
-// is told together.
+// read yields server-sent events. Only an event with an id ends a batch.
 func (f *following) read(r *http.Response, heard func()) error {
 	lines := bufio.NewReaderSize(r.Body, 1<<16)
 	var batch Events
@@ -163,7 +161,7 @@ func (f *following) read(r *http.Response, heard func()) error {
 	for {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
-			return err // what was not told to its end is told again
+			return err // an incomplete batch is received again
 		}
 		heard()
 		line = bytes.TrimRight(line, "\r\n")

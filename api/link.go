@@ -13,19 +13,18 @@ import (
 	"salectl/api/streampb"
 )
 
-// link is a client's stream to one server: opened when it is needed, and again when it is
-// over.
+// link is a client's stream to one server. It is opened on demand and reopened after it ends.
 type link struct {
 	client *Client
 	server *server
 
 	mu   sync.Mutex
-	conn *linked // nil: there is none that takes requests
-	dial *dial   // nil: none is being opened
+	conn *linked // nil: no stream accepts requests
+	dial *dial   // nil: no stream is being opened
 	open map[*linked]struct{}
 }
 
-// dial is one attempt to open a stream. All who need it wait for it.
+// dial is one attempt to open a stream. All requests that need the stream wait for it.
 type dial struct {
 	done   chan struct{}
 	cancel context.CancelFunc
@@ -39,30 +38,30 @@ type linked struct {
 	conn *StreamConn
 
 	mu    sync.Mutex
-	calls []*call // by place: an id names place and turn
+	calls []*call // by place: an id consists of place and turn
 	free  []uint32
 	turn  uint64
 	count int
-	going bool // the server goes away
+	going bool // the server is going away
 	over  bool
-	tick  int // counts parts of the time that a request may take
+	tick  int // number of elapsed parts of the timeout of a request
 	timer *time.Timer
 }
 
 // call is one request that waits for its answer.
 type call struct {
 	done  chan struct{} // holds one signal
-	until int           // the tick of the stream at which its time is over
+	until int           // tick of the stream at which the call times out
 
 	id    uint64
-	asks  *streampb.Request // nil: it asks for claim
+	asks  *streampb.Request // nil: it sends claim
 	claim Request
 
-	how    How     // to settle a claim; "": it does not
-	answer *Answer // to be filled
-	claims []Claim // of a look-up
-	next   string  // beside claims
-	err    error   // there is no answer
+	how    How     // of a settlement; "": none
+	answer *Answer // destination of the answer
+	claims []Claim // result of a look-up
+	next   string  // cursor after claims
+	err    error   // why there is no answer
 }
 
 var pooledCalls = sync.Pool{New: func() any { return &call{done: make(chan struct{}, 1)} }}
@@ -80,7 +79,7 @@ var (
 	errNoAnswer    = errors.New("there was no answer in time")
 )
 
-// stream returns a stream that takes requests.
+// stream returns a stream that accepts requests, and opens one if necessary.
 func (l *link) stream(ctx context.Context) (*linked, error) {
 	l.mu.Lock()
 	if x := l.conn; x != nil {
@@ -112,7 +111,7 @@ func (l *link) opens(ctx context.Context, d *dial) {
 		Server: l.server.base, Sale: l.client.cfg.Sale, Token: l.client.cfg.Token, like: l.client.cfg.Transport,
 		reuse: true,
 	}
-	ready := make(chan struct{}) // conn is set
+	ready := make(chan struct{}) // closed once conn is set
 	cfg.Received = func(r *streampb.Reply) { <-ready; x.received(r) }
 	cfg.Closed = func(err error) { <-ready; x.closed(err) }
 	x.conn, d.err = DialStream(ctx, cfg)
@@ -138,7 +137,7 @@ func (l *link) opens(ctx context.Context, d *dial) {
 	close(ready)
 }
 
-// close ends all that is open, and waits for it.
+// close ends all streams and waits for their end.
 func (l *link) close() {
 	l.mu.Lock()
 	d := l.dial
@@ -159,7 +158,7 @@ func (l *link) close() {
 	}
 }
 
-// leave has nobody use a stream any more.
+// leave removes a stream from use.
 func (l *link) leave(x *linked) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -168,8 +167,8 @@ func (l *link) leave(x *linked) {
 	}
 }
 
-// ask sends a request and waits for its answer, which c has then. sent says that the server
-// may have heard of it.
+// ask sends a request and waits for its answer, which it stores in c. sent reports whether the
+// server may have received the request.
 func (l *link) ask(ctx context.Context, c *call) (sent bool, err error) {
 	for range 2 {
 		x, err := l.stream(ctx)
@@ -179,15 +178,15 @@ func (l *link) ask(ctx context.Context, c *call) (sent bool, err error) {
 		if x.enter(c) {
 			return x.wait(ctx, c)
 		}
-		l.leave(x) // it is over, or the server goes away
+		l.leave(x) // it has ended, or the server is going away
 	}
 	return false, fmt.Errorf("%s: %w", l.server.base, errStreamEnded)
 }
 
-// placeBits is how many bits of an id say where the call is.
+// placeBits is the number of bits of an id for the place of the call.
 const placeBits = 24
 
-// enter gives a call its id; false: the stream takes none.
+// enter assigns an id to a call; false: the stream accepts none.
 func (x *linked) enter(c *call) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -208,7 +207,7 @@ func (x *linked) enter(c *call) bool {
 	return true
 }
 
-// take takes a call out of those that wait; nil: it is none of them.
+// take removes a call from those that wait; nil: none has the id.
 func (x *linked) take(id uint64) (c *call) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -253,19 +252,19 @@ func (x *linked) wait(ctx context.Context, c *call) (sent bool, err error) {
 		return true, c.err
 	case <-ctx.Done():
 	}
-	if x.take(id) == nil { // it has just been answered
+	if x.take(id) == nil { // it was answered just now
 		<-c.done
 		return true, c.err
 	}
-	_ = x.conn.TrySend(&streampb.Request{Id: id, Asks: &streampb.Request_Cancel{Cancel: &streampb.Cancel{}}}) // it does no more than save work
+	_ = x.conn.TrySend(&streampb.Request{Id: id, Asks: &streampb.Request_Cancel{Cancel: &streampb.Cancel{}}}) // it only saves work
 	return true, context.Cause(ctx)
 }
 
-// ticks is how many parts of the time that a request may take are counted: no request needs
-// a clock of its own.
+// ticks is the number of parts into which the timeout of a request is divided, so that no
+// request needs its own timer.
 const ticks = 16
 
-// ticks ends the calls whose time is over.
+// ticks ends the calls that have timed out.
 func (x *linked) ticks() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -283,7 +282,7 @@ func (x *linked) ticks() {
 	x.timer.Reset(x.link.client.cfg.Timeout / ticks)
 }
 
-// received takes in a message.
+// received processes a message.
 func (x *linked) received(r *streampb.Reply) {
 	if r.Id == 0 {
 		x.told(r)
@@ -291,7 +290,7 @@ func (x *linked) received(r *streampb.Reply) {
 	}
 	c := x.take(r.Id)
 	if c == nil {
-		return // nobody waits for it
+		return // it is no longer waited for
 	}
 	client := x.link.client
 	switch says := r.Says.(type) {
@@ -310,7 +309,7 @@ func (x *linked) received(r *streampb.Reply) {
 	c.done <- struct{}{}
 }
 
-// told takes in what the server says of the stream.
+// told processes a message about the stream itself.
 func (x *linked) told(r *streampb.Reply) {
 	switch r.Says.(type) {
 	case *streampb.Reply_GoingAway, *streampb.Reply_Problem:
@@ -326,7 +325,7 @@ func (x *linked) told(r *streampb.Reply) {
 	}
 }
 
-// closed takes in that the stream is over: whoever waits has no answer.
+// closed processes the end of the stream: waiting calls have no answer.
 func (x *linked) closed(err error) {
 	x.link.leave(x)
 	if err == nil || errors.Is(err, io.EOF) {
@@ -348,7 +347,7 @@ func (x *linked) closed(err error) {
 	x.link.mu.Unlock()
 }
 
-// answerOfProblem is the answer to a request that the server did not understand.
+// answerOfProblem returns the answer to a request that the server did not understand.
 func answerOfProblem(p *streampb.Problem) Answer {
 	return Answer{
 		Outcome: Outcome(p.Outcome), Status: int(p.Status), RetryAfter: time.Second,
@@ -356,13 +355,13 @@ func answerOfProblem(p *streampb.Problem) Answer {
 	}
 }
 
-// likeTransport returns a transport for streams that connects as another does, or without one
-// as over says.
+// likeTransport returns a transport for streams that connects like another one, or, without
+// one, with the TLS configuration over.
 func likeTransport(like http.RoundTripper, over *tls.Config) (_ http.RoundTripper, own *http.Transport) {
 	switch t := like.(type) {
 	case nil:
 		own = streamTransport()
-		own.TLSClientConfig = over.Clone() // a transport changes what it is given
+		own.TLSClientConfig = over.Clone() // a transport modifies its configuration
 	case *http.Transport:
 		own = t.Clone()
 		own.Protocols, own.HTTP2 = streamProtocols(), streamSettings

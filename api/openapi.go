@@ -2,10 +2,10 @@ package api
 
 import _ "embed"
 
-// OpenAPI is the OpenAPI document of all that a server answers, as YAML.
+// OpenAPI is the OpenAPI document of all answers of a server, as YAML.
 //
 //go:embed openapi.yaml
 var OpenAPI string
 
-// OpenAPIPath is where a server has the document as JSON, on both of its addresses.
+// OpenAPIPath is the path of the document as JSON, on both addresses of a server.
 const OpenAPIPath = "/openapi.json"

@@ -9,32 +9,32 @@ import (
 	"net/http"
 )
 
-// What operators ask a process at its admin address.
+// Requests of operators to a process at its admin address.
 
-// DrainRequest is the body of POST /v1/sales/{sale}/drain, whose answer, like that of a GET,
-// is the Share that the process has then.
+// DrainRequest is the body of POST /v1/sales/{sale}/drain. The answer, as that of a GET, is
+// the resulting Share.
 type DrainRequest struct {
-	Undo bool `json:"undo,omitempty"` // it is to take its share again
+	Undo bool `json:"undo,omitempty"` // own shards again
 }
 
-// Share is how much of a sale a process has.
+// Share is the share of a process in a sale.
 type Share struct {
 	Sale     string `json:"sale"`
 	State    string `json:"state"`    // as in Process
-	Shards   int    `json:"shards"`   // that it owns
-	Assigned int    `json:"assigned"` // shards that are assigned to it
-	// Takers reports whether another process that it reaches is to own shards.
+	Shards   int    `json:"shards"`   // owned by the process
+	Assigned int    `json:"assigned"` // assigned to the process
+	// Takers reports whether another reachable process may own shards.
 	Takers bool `json:"takers"`
 }
 
-// Share asks the first server, an admin address, how much of the sale its process has.
-// Errors are those of Status.
+// Share queries the share of the process at the first server, an admin address. Errors are
+// those of Status.
 func (c *Client) Share(ctx context.Context) (Share, error) {
 	return c.share(ctx, http.MethodGet, nil)
 }
 
-// Drain has the process at the first server, an admin address, give its shards to others
-// and own none, or with undo take its share again. It returns before that is done.
+// Drain makes the process at the first server, an admin address, hand over its shards and own
+// none, or with undo own its share again. It returns before that is done.
 func (c *Client) Drain(ctx context.Context, undo bool) (Share, error) {
 	return c.share(ctx, http.MethodPost, DrainRequest{undo})
 }
@@ -44,7 +44,7 @@ func (c *Client) share(ctx context.Context, method string, body any) (s Share, e
 	return s, err
 }
 
-// operate asks the first server once.
+// operate sends one request to the first server.
 func (c *Client) operate(ctx context.Context, method, path string, body, into any, told func() bool) error {
 	base := c.servers[0].base
 	request, err := http.NewRequestWithContext(ctx, method, base+path, nil)
@@ -75,7 +75,7 @@ func (c *Client) operate(ctx context.Context, method, path string, body, into an
 	return unexpected(base, response, said)
 }
 
-// SalesAt asks the first server, an admin address, which sales it serves.
+// SalesAt returns the sales served at the first server, an admin address.
 func (c *Client) SalesAt(ctx context.Context) (names []string, err error) {
 	ready, err := c.Ready(ctx)
 	if err != nil {

@@ -6,79 +6,77 @@ import (
 	"time"
 )
 
-// Outcome is what became of a claim, as one word. The same words stand in HTTP
-// answers, in metrics, in reports and in what the program prints.
+// Outcome is the result of a claim as a word. HTTP answers, metrics, reports and the program's
+// output use the same words.
 type Outcome string
 
-// Every claim has one of these outcomes; Outcomes says what each means to whoever
-// asked.
+// Outcomes of claims. The function Outcomes describes each for clients.
 const (
 	Sold         Outcome = "sold"
-	Held         Outcome = "held"          // until paid or its deadline
-	Entered      Outcome = "entered"       // into a draw: what it wins is known after that
-	SoldOut      Outcome = "sold_out"      // for good, unless the stock is raised or a claim refunded
-	NoneNow      Outcome = "none_now"      // too few units are free at the moment
-	UnitsTaken   Outcome = "units_taken"   // not all of the units that the claim names are free at the moment
-	NotAdjacent  Outcome = "not_adjacent"  // so many units are free, but nowhere side by side
-	LimitReached Outcome = "limit_reached" // the user would pass the per-user limit
+	Held         Outcome = "held"          // until it is paid or its deadline
+	Entered      Outcome = "entered"       // in a draw, whose winners are published later
+	SoldOut      Outcome = "sold_out"      // final unless the stock is raised or a claim refunded
+	NoneNow      Outcome = "none_now"      // too few units are available at the moment
+	UnitsTaken   Outcome = "units_taken"   // not all units named by the claim are available at the moment
+	NotAdjacent  Outcome = "not_adjacent"  // enough units are available, but not adjacent
+	LimitReached Outcome = "limit_reached" // the claim would exceed the per-user limit
 	NotOpen      Outcome = "not_open"
 	Paused       Outcome = "paused"
 	Closed       Outcome = "closed"
-	NotEligible  Outcome = "not_eligible" // a rule said no
+	NotEligible  Outcome = "not_eligible" // a rule denies the claim
 	BadRequest   Outcome = "bad_request"
-	KeyReused    Outcome = "key_reused" // the key was used for another quantity, or for other units
+	KeyReused    Outcome = "key_reused" // the key was used for another quantity or other units
 	NoSuchSale   Outcome = "no_such_sale"
-	Unknown      Outcome = "unknown" // perhaps accepted: ask again with the same key
+	Unknown      Outcome = "unknown" // may be accepted: repeat it with the same key
 
-	// What became of a claim that was accepted, and what is said to whoever asks for
-	// something that it forbids.
-	Expired     Outcome = "expired"       // it was not paid in time
-	Cancelled   Outcome = "cancelled"     // given up before it was paid
-	Refunded    Outcome = "refunded"      // undone after it was sold
-	NotDrawn    Outcome = "not_drawn"     // an entry that has won nothing, or not yet
-	NotHeld     Outcome = "not_held"      // it is sold already
-	NotSold     Outcome = "not_sold"      // it is only held
+	// States of accepted claims, and refusals of settlements.
+	Expired     Outcome = "expired"       // not paid in time
+	Cancelled   Outcome = "cancelled"     // cancelled before it was paid
+	Refunded    Outcome = "refunded"      // refunded after it was sold
+	NotDrawn    Outcome = "not_drawn"     // an entry that has not won, or not yet
+	NotHeld     Outcome = "not_held"      // already sold
+	NotSold     Outcome = "not_sold"      // only held
 	NoExtension Outcome = "no_extension"  // the sale extends no holds
-	NoSuchClaim Outcome = "no_such_claim" // nobody was given it
+	NoSuchClaim Outcome = "no_such_claim" // no claim has the id
 
-	// These say of one request that it is not accepted. Of an earlier request with
-	// the same key they say so only where this process has decided that request: of
-	// what other processes were asked it knows nothing.
+	// These say that one request is not accepted. About an earlier request with the same key
+	// they say so only if this process decided it: a process does not know the requests to
+	// others.
 	Overloaded Outcome = "overloaded"  // refused before anything was written
 	NoQuorum   Outcome = "no_quorum"   // this process lost the right to write
 	Standby    Outcome = "standby"     // another process serves the sale
-	Draining   Outcome = "draining"    // this process is going down
-	NotChecked Outcome = "not_checked" // what the rules read of the user cannot be read
+	Draining   Outcome = "draining"    // this process is shutting down
+	NotChecked Outcome = "not_checked" // user data that the rules read is unavailable
 )
 
-// Replayed is how reports and metrics count an accepted claim that had been
-// accepted before, so that Sold counts each claim once. It is no Outcome of a claim.
+// Replayed counts in reports and metrics accepted claims that had been accepted before, so
+// that Sold counts each claim once. It is no Outcome of a claim.
 const Replayed Outcome = "replayed"
 
-// Accepted reports whether the claim has units, or is an entry that may be given some.
+// Accepted reports whether the claim has units, or is an entry that may win some.
 func (o Outcome) Accepted() bool { return o == Sold || o == Held || o == Entered }
 
-// Denies is Row's, of all outcomes of this program and of newer ones.
+// Denies returns Row.Denies, also for outcomes of newer programs.
 func (o Outcome) Denies() bool { return o.row().Denies }
 
-// Retry reports whether the same request, with the same key, is worth sending again.
+// Retry tells whether repeating a request with the same key may help.
 type Retry int
 
 const (
-	// Final: the answer stays, unless an operator changes the sale. LimitReached ends with a
-	// hold of the user that is not paid too, and NotEligible where a rule reads the time or a
-	// file that is replaced.
+	// Final: the answer stays unless an operator changes the sale. LimitReached also ends when
+	// an unpaid hold of the user ends, and NotEligible when a rule reads the time or a
+	// replaced file.
 	Final Retry = iota
-	// Later: the answer is true now, and may be another one later.
+	// Later: the answer is true now and may change.
 	Later
-	// Again: this server has not decided on the claim. Another one may do so now, or
-	// this one later.
+	// Again: this server has not decided the claim. Another one may do so now, or this one
+	// later.
 	Again
 )
 
 func (r Retry) String() string { return [...]string{"final", "later", "again"}[r] }
 
-// Exit codes of the program for a claim. Others are in package cli.
+// Exit codes of the program for a claim. Package cli has the others.
 const (
 	ExitOK      = 0
 	ExitError   = 1
@@ -90,36 +88,35 @@ const (
 	ExitNotOpen = 12
 )
 
-// Row is what one outcome means to whoever asked.
+// Row describes one outcome for clients.
 type Row struct {
 	Outcome Outcome
-	Status  int // of the HTTP answer. A claim that had been accepted before is answered with 200.
-	Exit    int // exit code of salectl claim. A settlement that is done ends with ExitOK.
+	Status  int // of the HTTP answer; 200 for a claim that had been accepted before
+	Exit    int // exit code of salectl claim; a completed settlement ends with ExitOK
 	Retry   Retry
 
-	// RetryAfter is the least that the header Retry-After says; an answer may say
-	// more. 0: the answer has the header only if the server knows when to ask again.
+	// RetryAfter is the least value of the header Retry-After; an answer may have more. 0: the
+	// header is sent only if the server knows the time.
 	RetryAfter time.Duration
-	// Decides says that the server has looked for the key in the ledger, so that
-	// this is also the answer to all earlier attempts of the same request. A sale
-	// that is closed or gone may have accepted the claim before.
+	// Decides reports that the server has looked the key up in the ledger, so that this is
+	// also the answer to all earlier attempts. A sale that is closed or gone may have accepted
+	// the claim before.
 	Decides bool
-	// Denies says that whoever gets the answer takes it that the claim is not accepted.
+	// Denies reports that clients take the answer to mean that the claim is not accepted.
 	Denies bool
-	// Timed says that the answer tells the server's time, on which it depends.
+	// Timed reports that the answer depends on the server's time and includes it.
 	Timed bool
 
-	// Title and Detail are those of the problem document, unless the server has a
-	// better detail.
+	// Title and Detail are those of the problem document, unless the server has a better
+	// detail.
 	Title, Detail string
 }
 
-// askAgain is said where an earlier request of the same key may have reached
-// another server, or this one before it was started again.
+// askAgain is the detail if an earlier request with the same key may have reached another
+// server, or this one before its restart.
 const askAgain = " An earlier one with the same Idempotency-Key may have been accepted elsewhere: ask again with that key."
 
-// outcomes is the table: the only place that says what an outcome means outside of
-// the executor.
+// outcomes is the only definition of the meaning of outcomes outside of the executor.
 var outcomes = [...]Row{
 	{Outcome: Sold, Status: http.StatusCreated, Exit: ExitOK, Decides: true},
 	{Outcome: Held, Status: http.StatusCreated, Exit: ExitOK, Decides: true},
@@ -183,12 +180,12 @@ var outcomes = [...]Row{
 		Title: "Going down", Detail: "This server is going down; this request was not looked at." + askAgain},
 }
 
-// Outcomes returns the table of all outcomes: accepted ones first, then by what is
-// to be done about them.
+// Outcomes returns the table of all outcomes: accepted ones first, then by the action that
+// they require.
 func Outcomes() []Row { return slices.Clone(outcomes[:]) }
 
-// Row returns the outcome's row. An outcome that this program has no row for is a
-// fault of the server, or the word of a newer one: status 500, exit code 1, final.
+// Row returns the outcome's row. An outcome without a row is a fault of the server or that of
+// a newer one: status 500, exit code 1, final.
 func (o Outcome) Row() Row { return *o.row() }
 
 func (o Outcome) row() *Row {

@@ -11,7 +11,7 @@ import (
 // overStream reports whether a request goes over a stream.
 func (a *asking) overStream() bool { return a.cfg.Stream && (a.path == "" || a.settles != nil) }
 
-// sendOver is post over a stream, into a.next.
+// sendOver is post over a stream, with the answer in a.next.
 func (a *asking) sendOver(ctx context.Context, s *server) (err error) {
 	c := newCall()
 	defer c.free()
@@ -35,8 +35,8 @@ func (a *asking) sendOver(ctx context.Context, s *server) (err error) {
 	return err
 }
 
-// notTaken returns the error of a request that the server has not looked at, such as for want
-// of a right: it is that of the same request over HTTP.
+// notTaken returns the error of a request that the server has not processed, such as for want
+// of a right. It equals that of the same request over HTTP.
 func notTaken(s *server, a *Answer) error {
 	if a.Outcome != "" || a.said == nil {
 		return nil
@@ -44,8 +44,8 @@ func notTaken(s *server, a *Answer) error {
 	return &UnexpectedError{Server: s.base, StatusCode: a.said.Status, Status: fmt.Sprintf("%d %s", a.said.Status, a.said.Title), Detail: a.said.Detail, said: *a.said}
 }
 
-// refused returns the answer of a server that has opened no stream, where its document has
-// one.
+// refused returns the answer of a server that opened no stream, if its problem document has an
+// outcome.
 func refused(s *server, err error) (Answer, error) {
 	var foreign *UnexpectedError
 	if !errors.As(err, &foreign) || foreign.said.Outcome == "" {
@@ -56,7 +56,7 @@ func refused(s *server, err error) (Answer, error) {
 	return Answer{Outcome: said.Outcome, Status: foreign.StatusCode, Server: s.base, RetryAfter: max(foreign.RetryAfter, row.RetryAfter), said: &said}, nil
 }
 
-// lookOver looks something up over a stream, at the first server that can tell.
+// lookOver looks up claims over a stream, at the first server that can answer.
 func (c *Client) lookOver(ctx context.Context, shard func(shards int) int, r *streampb.Request) (claims []Claim, next string, err error) {
 	at := c.first(shard)
 	tries := len(c.servers)

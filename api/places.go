@@ -11,32 +11,32 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Headers of answers: the shard on which the user's claims are decided, such as 3/8, and
-// the address of the process that decides there, see BaseURL.
+// Headers of answers: the shard of the user's claims, such as 3/8, and the address of its
+// owner, see BaseURL.
 const (
 	ShardHeader = "Salectl-Shard"
 	OwnerHeader = "Salectl-Owner"
 )
 
-// places is what a client has learned of where claims are decided. A wrong one costs a
-// detour, and nothing else: every process answers or says who does.
+// places is the client's knowledge of the owners of shards. A wrong entry only costs a detour:
+// every process answers or names the owner.
 type places struct {
-	at []atomic.Int32 // by shard: 1 + the index of the server; 0: not known
+	at []atomic.Int32 // by shard: 1 + the index of the server; 0: unknown
 }
 
-// mostShards bounds what a client believes of a sale.
+// mostShards bounds the number of shards that a client accepts.
 const mostShards = 1 << 16
 
-// mostFollowed bounds the servers that a client has learned of.
+// mostFollowed bounds the number of servers discovered from answers.
 const mostFollowed = 1024
 
-// restAfter is for how long a server that gave no answer is not asked first.
+// restAfter is the time for which a server that gave no answer is not asked first.
 const restAfter = time.Second
 
-// shardOf is the shard of a user's claims. Servers count the same way.
+// shardOf returns the shard of a user's claims, as servers compute it.
 func shardOf(user string, shards int) int { return int(xxhash.Sum64String(user) % uint64(shards)) }
 
-// shardOfClaim is the shard in a claim's name, -1 if it has none.
+// shardOfClaim returns the shard in a claim's id, -1 if it has none.
 func shardOfClaim(claim string) int {
 	if id, ok := ParseClaimID(claim); ok {
 		return id.Shard
@@ -44,8 +44,8 @@ func shardOfClaim(claim string) int {
 	return -1
 }
 
-// first returns the server to ask first: the one that decides on a shard, if that is known,
-// or else the one that decided last.
+// first returns the server to ask first: the known owner of the shard, or else the server that
+// decided last.
 func (c *Client) first(of func(shards int) int) int {
 	last := int(c.decided.Load())
 	p := c.places.Load()
@@ -63,7 +63,7 @@ func (c *Client) first(of func(shards int) int) int {
 	return known
 }
 
-// learn takes in who decides on a shard.
+// learn records the owner of a shard.
 func (c *Client) learn(owner string, shard, shards int) {
 	if owner == "" || shards <= 0 || shards > mostShards || shard < 0 || shard >= shards || len(c.servers) == 1 && !c.cfg.FollowOwners {
 		return
@@ -79,7 +79,7 @@ func (c *Client) learn(owner string, shard, shards int) {
 	p.at[shard].Store(int32(1 + c.find(owner)))
 }
 
-// learnFrom takes in what the headers of an answer say.
+// learnFrom records the owner in the headers of an answer.
 func (c *Client) learnFrom(h http.Header) {
 	shard, shards, ok := strings.Cut(h.Get(ShardHeader), "/")
 	if !ok {
@@ -92,8 +92,8 @@ func (c *Client) learnFrom(h http.Header) {
 	}
 }
 
-// find returns the index of the server of that address, -1 if the client may not speak to
-// it: the token is for those servers alone that it was told of.
+// find returns the index of the server with that address, -1 if the client may not use it: the
+// token is only for the configured servers.
 func (c *Client) find(owner string) int {
 	for i, s := range c.servers {
 		if s.is(owner) {
@@ -120,7 +120,7 @@ func (c *Client) find(owner string) int {
 		return -1
 	}
 	if secure {
-		base.Scheme = "https" // and never without TLS where that was asked for
+		base.Scheme = "https" // never fall back from TLS
 	}
 	s := c.newServer(&url.URL{Scheme: base.Scheme, Host: host})
 	more := append(followed[:len(followed):len(followed)], s)
@@ -128,7 +128,7 @@ func (c *Client) find(owner string) int {
 	return len(c.servers) + len(more) - 1
 }
 
-// server returns one of those that Config names, or one that was learned of.
+// server returns the configured or discovered server with that index.
 func (c *Client) server(i int) *server {
 	if i < len(c.servers) {
 		return c.servers[i]
@@ -136,7 +136,7 @@ func (c *Client) server(i int) *server {
 	return (*c.followed.Load())[i-len(c.servers)]
 }
 
-// is reports whether a process calls itself so.
+// is reports whether the process names itself owner.
 func (s *server) is(owner string) bool {
 	if s.host == strings.TrimPrefix(owner, "https://") {
 		return true
@@ -145,14 +145,14 @@ func (s *server) is(owner string) bool {
 	return called != nil && *called == owner
 }
 
-// rests reports whether the server gave no answer a moment ago.
+// rests reports whether the server recently gave no answer.
 func (s *server) rests() bool {
 	silent := s.silent.Load()
 	return silent != 0 && time.Now().UnixNano()-silent < int64(restAfter)
 }
 
-// BaseURL is where a process is asked that calls itself by an address: host:port, with https://
-// before it if the process speaks TLS.
+// BaseURL returns the base URL for an address of a process: host:port, with https:// before it
+// if the process uses TLS.
 func BaseURL(address string) string {
 	if strings.HasPrefix(address, "https://") {
 		return address
@@ -160,7 +160,7 @@ func BaseURL(address string) string {
 	return "http://" + address
 }
 
-// hostOf is where a URL leads, with its port.
+// hostOf returns the host and port of a URL.
 func hostOf(u *url.URL) string {
 	switch {
 	case u.Port() != "":

@@ -1,27 +1,26 @@
 package api
 
-// Who serves a sale, as one of its processes knows it.
+// Processes of a sale, as known to one of them.
 
 // Process is one process of a sale.
 type Process struct {
-	Address string `json:"address"` // where it answers claims
+	Address string `json:"address"` // address for claims
 	Version string `json:"version,omitempty"`
-	// State is serving, or why the process is to own no shard: standby, draining, or unable,
-	// where its clock is wrong.
+	// State is serving, or why the process should own no shard: standby, draining, or unable
+	// if its clock is wrong.
 	State string `json:"state"`
-	Here  bool   `json:"here,omitempty"` // it is the one that answers
-	Up    bool   `json:"up"`             // it has said something to the one that answers within a second
-	// Shards is how many the process owns, nil where that is not known; Assigned how many
-	// are assigned to it.
+	Here  bool   `json:"here,omitempty"` // the answering process
+	Up    bool   `json:"up"`             // the answering process has heard from it within a second
+	// Shards is the number of owned shards, nil if unknown; Assigned that of assigned ones.
 	Shards   *int `json:"shards,omitempty"`
 	Assigned int  `json:"assigned"`
-	// Requests and Forwarded are the claims and settlements that clients asked it for, lately,
-	// a second, and those of them that it passed on to other processes. nil: that is not known.
+	// Requests is the recent rate per second of claims and settlements from clients, Forwarded
+	// the rate of those passed on to other processes. nil: unknown.
 	Requests  *float64 `json:"requests,omitempty"`
 	Forwarded *float64 `json:"forwarded,omitempty"`
 }
 
-// The states of a process.
+// States of a process.
 const (
 	ProcessServing  = "serving"
 	ProcessStandby  = "standby"
@@ -29,26 +28,26 @@ const (
 	ProcessUnable   = "unable"
 )
 
-// Ownership is who owns a shard and how busy that is.
+// Ownership is the owner and load of a shard.
 type Ownership struct {
 	Shard   int      `json:"shard"`
-	Owner   string   `json:"owner,omitempty"`   // the address of the process; "": it is not known
-	Load    *float64 `json:"load,omitempty"`    // requests decided a second, lately; nil: it is not known
-	Waiting int      `json:"waiting,omitempty"` // requests
-	Busy    bool     `json:"busy,omitempty"`    // it decides on far more than the other shards
+	Owner   string   `json:"owner,omitempty"`   // address of the process; "": unknown
+	Load    *float64 `json:"load,omitempty"`    // recent rate of decided requests per second; nil: unknown
+	Waiting int      `json:"waiting,omitempty"` // number of waiting requests
+	Busy    bool     `json:"busy,omitempty"`    // it decides far more than the other shards
 }
 
-// Move is a shard that is assigned to another reachable process than its owner, or is about to move.
+// Move is a shard assigned to another reachable process than its owner, or about to move.
 type Move struct {
 	Shard int    `json:"shard"`
-	From  string `json:"from,omitempty"` // an address; "": nobody is known to own the shard
+	From  string `json:"from,omitempty"` // address; "": no owner is known
 	To    string `json:"to"`
-	// Stage is how far the process that answers is: it follows the shard's log, takes the
-	// shard, or gives it; due, where it does none of that.
+	// Stage is the progress at the answering process: it follows the shard's log, takes the
+	// shard, or gives it; otherwise due.
 	Stage string `json:"stage"`
 }
 
-// The stages of a move.
+// Stages of a move.
 const (
 	MoveDue     = "due"
 	MoveFollows = "follows"

@@ -5,8 +5,8 @@ import (
 	"net/url"
 )
 
-// Proxy is http.ProxyFromEnvironment, but sends no token to a proxy: a request without TLS that
-// has one goes to its server directly. It is for an http.Transport.
+// Proxy is http.ProxyFromEnvironment for an http.Transport, but sends no token to a proxy: a
+// request with a token and without TLS goes to its server directly.
 func Proxy(r *http.Request) (*url.URL, error) { return proxyBy(r, http.ProxyFromEnvironment) }
 
 func proxyBy(r *http.Request, environment func(*http.Request) (*url.URL, error)) (*url.URL, error) {

@@ -11,20 +11,20 @@ import (
 	"salectl/api/streampb"
 )
 
-// How is a way to settle a claim that was accepted. In paths it follows the claim.
+// How is a way to settle an accepted claim. In paths it follows the claim.
 type How string
 
-// The ways to settle a claim. Refund is asked of an admin address, the others where
-// claims go.
+// Ways to settle a claim. Refund is a request to an admin address, the others go where claims
+// go.
 const (
 	Confirm How = "confirm" // it is paid
-	Extend  How = "extend"  // it gets a later deadline, once
-	Cancel  How = "cancel"  // it is given up before it is paid
-	Refund  How = "refund"  // it is undone after it was sold
+	Extend  How = "extend"  // once, to a later deadline
+	Cancel  How = "cancel"  // before it is paid
+	Refund  How = "refund"  // after it was sold
 )
 
-// Done is the outcome that says that the claim was settled as asked, now or before.
-// For any other way it is "".
+// Done returns the outcome of a claim settled this way, now or before. It is "" for an unknown
+// way.
 func (h How) Done() Outcome {
 	switch h {
 	case Confirm:
@@ -39,7 +39,7 @@ func (h How) Done() Outcome {
 	return ""
 }
 
-// Check says what is wrong with what is asked, nil if nothing is.
+// Check returns an error if the settlement is invalid.
 func (s Settlement) Check(how How) error {
 	undoes := how == Cancel || how == Refund
 	switch {
@@ -67,7 +67,7 @@ func (s Settlement) Check(how How) error {
 	return nil
 }
 
-// checkText says what is wrong with a text for the books, nil if nothing is.
+// checkText returns an error if a text for the records is invalid.
 func checkText(name, value string, most int) error {
 	switch {
 	case len(value) > most:
@@ -80,10 +80,9 @@ func checkText(name, value string, most int) error {
 	return nil
 }
 
-// Settle asks for a claim to be settled until a server has decided, as Claim does: to
-// settle a claim twice is to settle it once. It is done if the Answer's Outcome is
-// how.Done(); then the Answer has the Claim. The errors are those of Claim, and those
-// of Settlement.Check.
+// Settle sends a settlement until a server has decided it, as Claim does. Settling a claim
+// twice has no further effect. It is done if the Answer's Outcome is how.Done(); then the
+// Answer has the Claim. The errors are those of Claim and of Settlement.Check.
 func (c *Client) Settle(ctx context.Context, claim string, how How, s Settlement) (Answer, error) {
 	if err := s.Check(how); err != nil {
 		return Answer{}, err

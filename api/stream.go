@@ -16,55 +16,55 @@ import (
 	"salectl/api/streampb"
 )
 
-// TypeStream is the media type of a stream of protobuf messages, each with its length
-// before it, and TypeLines that of one JSON object a line.
+// TypeStream is the media type of a stream of length-prefixed protobuf messages, TypeLines
+// that of one JSON object a line.
 const (
 	TypeStream = "application/vnd.salectl.stream+protobuf"
 	TypeLines  = "application/x-ndjson"
 )
 
-// StreamPath is where a sale's stream is.
+// StreamPath returns the path of a sale's stream.
 func StreamPath(sale string) string { return salePath(sale) + "/stream" }
 
-// AddressHeader is the header of a stream's answer that has the address of the process, as
-// it names itself to others.
+// AddressHeader is the header of a stream's answer with the address of the process, as it
+// names itself to others.
 const AddressHeader = "Salectl-Address"
 
-// PeerHeader is the header of a request for a stream that another process of the sale makes.
-// The first message of such a stream is a hello.
+// PeerHeader is the header of a request for a stream from another process of the sale. The
+// first message of such a stream is a hello.
 const PeerHeader = "Salectl-Peer"
 
-// StreamConfig is what a StreamConn needs. Server, Sale and Received are required.
+// StreamConfig is the configuration of a StreamConn. Server, Sale and Received are required.
 type StreamConfig struct {
 	Server string // base URL, such as http://127.0.0.1:8080
-	Sale   string // the name
-	Token  string // sent as a bearer token; "": none is sent
+	Sale   string // name of the sale
+	Token  string // bearer token; "": none
 	Peer   bool   // the caller is another process of the sale
 
-	// Transport makes the connection, which has to speak HTTP/2. nil: one that does, for
-	// this stream alone.
+	// Transport makes the connection and must support HTTP/2. nil: a new one for this stream
+	// alone.
 	Transport http.RoundTripper
 
-	// TLS is whom it believes over https, and what it proves itself with; nil: those whom the
-	// system trusts, and nothing. A Transport has its own.
+	// TLS configures https: trusted authorities and the client's certificate; nil: those of
+	// the system, and none. It is ignored if Transport is set.
 	TLS *tls.Config
 
-	// Received is called with each message of the server, one after the other, in the order
-	// in which they come. While it does not return nothing is read.
+	// Received is called with each message of the server, in order and never concurrently.
+	// Reading stops until it returns.
 	Received func(*streampb.Reply)
-	// Closed, if set, is called once, after the last Received. The error is nil if the
-	// server has ended the stream in good order.
+	// Closed, if set, is called once, after the last Received. The error is nil if the server
+	// has ended the stream normally.
 	Closed func(error)
 
 	reuse bool              // Received keeps no message
-	like  http.RoundTripper // in place of Transport: connections are made as by it
+	like  http.RoundTripper // instead of Transport: template for connections
 }
 
-// mostGathered is how many bytes wait to be sent before Send waits.
+// mostGathered is the number of unsent bytes above which Send waits.
 const mostGathered = 256 << 10
 
-// StreamConn is one stream of a sale: many requests and their answers, each as it comes.
-// All methods are safe for concurrent use.
+// StreamConn is one stream of a sale, with many concurrent requests. All methods are safe for
+// concurrent use.
 type StreamConn struct {
 	cfg     StreamConfig
 	address string
@@ -74,8 +74,8 @@ type StreamConn struct {
 	done    chan struct{}
 }
 
-// DialStream opens a stream. ctx is of the opening alone. The error is an *UnexpectedError
-// if a server has answered that opens none.
+// DialStream opens a stream. ctx applies to the opening only. The error is an *UnexpectedError
+// if a server has answered and opened none.
 func DialStream(ctx context.Context, cfg StreamConfig) (*StreamConn, error) {
 	transport, own := cfg.Transport, (*http.Transport)(nil)
 	if transport == nil {
@@ -129,26 +129,26 @@ func (c *StreamConn) open(ctx context.Context, transport http.RoundTripper) (*ht
 	}
 	defer response.Body.Close()
 	var said bytes.Buffer
-	_, _ = said.ReadFrom(io.LimitReader(response.Body, maxRefusal)) // it may be anything
+	_, _ = said.ReadFrom(io.LimitReader(response.Body, maxRefusal)) // the body may be anything
 	return nil, unexpected(c.cfg.Server, response, &said)
 }
 
-// maxRefusal bounds what is read of the answer of a server that opens no stream.
+// maxRefusal bounds the bytes read of an answer that opens no stream.
 const maxRefusal = 64 << 10
 
-// Address is what the process that has answered calls itself; "" if it does not say.
+// Address returns the name of the process for itself; "" if it sent none.
 func (c *StreamConn) Address() string { return c.address }
 
-// Send sends a message, together with others that are sent meanwhile. It returns before it
-// is sent; it waits while the server reads too little of what was sent before. The message
-// is the caller's again when it returns. An error says that the stream is over.
+// Send queues a message, which is sent together with others. It blocks while the server reads
+// too little of earlier messages. The caller may reuse the message afterwards. An error means
+// that the stream has ended.
 func (c *StreamConn) Send(r *streampb.Request) error { return c.send(context.Background(), r) }
 
 func (c *StreamConn) send(ctx context.Context, r *streampb.Request) error {
 	return c.out.add(ctx, true, r)
 }
 
-// sendClaim is send of a request that claims units.
+// sendClaim is send for a claim of units.
 func (c *StreamConn) sendClaim(ctx context.Context, id uint64, r *Request) error {
 	if len(r.Units) > 0 {
 		asks := &streampb.NewClaim{User: r.User, Key: r.Key, Quantity: r.Quantity, Names: r.Units}
@@ -162,27 +162,26 @@ func (c *StreamConn) sendClaim(ctx context.Context, id uint64, r *Request) error
 	return nil
 }
 
-// ErrStreamFull says that a server reads too little of what is sent.
+// ErrStreamFull reports that a server reads too little of what is sent.
 var ErrStreamFull = errors.New("the stream is full: the server does not read what was sent")
 
-// TrySend is Send of several messages, all or none, but returns ErrStreamFull where that would wait.
+// TrySend queues several messages, all or none. It returns ErrStreamFull where Send would
+// wait.
 func (c *StreamConn) TrySend(all ...*streampb.Request) error {
 	return c.out.add(context.Background(), false, all...)
 }
 
-// CloseSend says that there will be no more requests. The server answers those that were
-// sent, and ends the stream.
+// CloseSend ends the requests. The server answers those that were sent and ends the stream.
 func (c *StreamConn) CloseSend() { c.out.end(io.EOF) }
 
-// Close ends the stream at once: what becomes of requests that have no answer is not known.
-// It returns when Closed has. It is not to be called by Received or Closed, which may call
-// Abort.
+// Close ends the stream at once; the outcome of pending requests is unknown. It returns after
+// Closed has. Received and Closed must not call it, but may call Abort.
 func (c *StreamConn) Close() {
 	c.Abort()
 	<-c.done
 }
 
-// Abort is Close, but waits for nothing.
+// Abort is Close without waiting.
 func (c *StreamConn) Abort() {
 	c.out.end(errStreamClosed)
 	c.cancel()
@@ -190,7 +189,7 @@ func (c *StreamConn) Abort() {
 
 var errStreamClosed = errors.New("the stream is closed")
 
-// receive reads messages until there are no more.
+// receive reads messages until the stream ends.
 func (c *StreamConn) receive() {
 	defer close(c.done)
 	err := c.read()
@@ -202,7 +201,7 @@ func (c *StreamConn) receive() {
 	}
 }
 
-// streamChunk is how much is read at a time.
+// streamChunk is the initial size of the read buffer.
 const streamChunk = 64 << 10
 
 func (c *StreamConn) read() error {
@@ -242,12 +241,12 @@ func (c *StreamConn) read() error {
 	}
 }
 
-// makeRoom returns a buffer with what is unread of buf, and room behind it.
+// makeRoom moves the unread bytes of buf to the front of a buffer with room after them.
 func makeRoom(buf []byte, from, to int) ([]byte, int, int) {
 	switch unread := to - from; {
 	case unread == 0:
 		return buf, 0, 0
-	case unread > len(buf)/2: // a long one
+	case unread > len(buf)/2: // a long message
 		longer := make([]byte, 2*len(buf))
 		return longer, 0, copy(longer, buf[from:to])
 	default:
@@ -255,7 +254,7 @@ func makeRoom(buf []byte, from, to int) ([]byte, int, int) {
 	}
 }
 
-// streamTransport makes one connection, by HTTP/2 with or without TLS.
+// streamTransport returns a transport for one connection, by HTTP/2 with or without TLS.
 func streamTransport() *http.Transport {
 	return &http.Transport{
 		Protocols: streamProtocols(), HTTP2: streamSettings, DisableCompression: true,
@@ -264,7 +263,7 @@ func streamTransport() *http.Transport {
 	}
 }
 
-// streamProtocols is HTTP/2 alone, with TLS and without.
+// streamProtocols returns HTTP/2 only, with TLS and without.
 func streamProtocols() *http.Protocols {
 	p := new(http.Protocols)
 	p.SetHTTP2(true)
@@ -272,17 +271,17 @@ func streamProtocols() *http.Protocols {
 	return p
 }
 
-// streamSettings have a server found out that has gone without a word.
+// streamSettings detect a server that has disappeared without closing its connection.
 var streamSettings = &http.HTTP2Config{SendPingTimeout: 5 * time.Second, PingTimeout: 5 * time.Second}
 
-// gathered is what is to be sent, as the body of a request: whoever reads it takes all that
-// has come together since.
+// gathered is the body of a request. Its reader takes all messages that were added since the
+// last read.
 type gathered struct {
 	mu    sync.Mutex
-	some  sync.Cond // there is something, or the end
-	room  sync.Cond // there is less
+	some  sync.Cond // signals data or the end
+	room  sync.Cond // signals room
 	buf   []byte
-	ended error // nil: more may come
+	ended error // nil: more may follow
 }
 
 func newGathered() *gathered {
@@ -302,7 +301,7 @@ func (g *gathered) add(ctx context.Context, wait bool, all ...*streampb.Request)
 	return nil
 }
 
-// lock takes mu, once there is room for a message, which whoever called appends to buf.
+// lock locks mu once there is room for a message, which the caller appends to buf.
 func (g *gathered) lock(ctx context.Context, wait bool) error {
 	g.mu.Lock()
 	if err := g.fullLocked(ctx, wait); err != nil {
@@ -347,13 +346,13 @@ func (g *gathered) waitLocked(ctx context.Context) error {
 	return nil
 }
 
-// Read is io.Reader's.
+// Read implements io.Reader.
 func (g *gathered) Read(p []byte) (int, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for len(g.buf) == 0 && g.ended == nil {
 		g.some.Wait()
-		if len(g.buf) > 0 { // whoever else is about to send does so first
+		if len(g.buf) > 0 { // let other senders add their messages first
 			g.mu.Unlock()
 			runtime.Gosched()
 			g.mu.Lock()
@@ -371,13 +370,13 @@ func (g *gathered) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close is io.Closer's: the request that it is the body of is over.
+// Close implements io.Closer: the request with this body has ended.
 func (g *gathered) Close() error {
 	g.end(errStreamClosed)
 	return nil
 }
 
-// end says why there will be no more.
+// end sets why no more messages follow.
 func (g *gathered) end(why error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -9,9 +9,9 @@ import (
 	"salectl/api/streampb"
 )
 
-// Answers of a stream as the client tells them: the same as over HTTP/1.1.
+// Conversion of a stream's answers to the form of HTTP/1.1.
 
-// answerOf puts an answer into a.
+// answerOf stores an answer in a.
 func (c *Client) answerOf(a *Answer, m *streampb.Answer, asked *call) {
 	row := Outcome(m.Outcome).row()
 	a.Outcome, a.Status, a.RetryAfter = row.Outcome, row.Status, max(time.Duration(m.RetryAfterNs), row.RetryAfter)
@@ -43,12 +43,12 @@ func (c *Client) answerOf(a *Answer, m *streampb.Answer, asked *call) {
 	a.said = &p
 }
 
-// problemOf is the document that says no more than an outcome.
+// problemOf returns the problem document of an outcome without further details.
 func problemOf(row Row) Problem {
 	return Problem{Type: OutcomeType + string(row.Outcome), Title: row.Title, Status: row.Status, Detail: row.Detail, Outcome: row.Outcome}
 }
 
-// foundOf takes in what was found of a look-up.
+// foundOf stores the result of a look-up.
 func (c *Client) foundOf(asked *call, m *streampb.Claims) {
 	if m.Outcome == "" {
 		asked.claims, asked.next = c.claimsOf(m.Claims), m.Next
@@ -69,7 +69,7 @@ func (c *Client) claimsOf(all []*streampb.Claim) []Claim {
 	return claims
 }
 
-// claimOf puts a claim into a. user is whose it most likely is.
+// claimOf stores a claim in a. user is the likely value of its user.
 func (c *Client) claimOf(a *Claim, m *streampb.Claim, outcome Outcome, user string) {
 	a.Outcome, a.Sale, a.User = outcome, c.cfg.Sale, m.GetUser()
 	if a.User == user {
@@ -94,7 +94,7 @@ func (c *Client) claimOf(a *Claim, m *streampb.Claim, outcome Outcome, user stri
 	}
 }
 
-// payloadOf is what a unit is, by the names of what it has.
+// payloadOf returns a unit's payload by attribute names.
 func payloadOf(m *streampb.Payload) map[string]string {
 	p := make(map[string]string, len(m.GetNames()))
 	for i, name := range m.GetNames()[:min(len(m.GetNames()), len(m.GetValues()))] {
@@ -103,7 +103,7 @@ func payloadOf(m *streampb.Payload) map[string]string {
 	return p
 }
 
-// amountText writes minor units as people do: 37 is 0.37 with two decimals.
+// amountText formats minor units as a decimal: 37 is 0.37 with two decimals.
 func amountText(minor int64, scale int) string {
 	sign, digits := "", strconv.FormatInt(minor, 10)
 	if minor < 0 {

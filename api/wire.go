@@ -7,74 +7,74 @@ import (
 	"salectl/draw"
 )
 
-// Request is one claim. The key goes in a header, and is not part of the body.
+// Request is one claim. The key is sent in a header and is not part of the body.
 type Request struct {
 	User     string `json:"user"`
-	Quantity int64  `json:"quantity"` // units wanted, all or nothing unless the sale has partial; 1 where a body, or a Go program, does not say
+	Quantity int64  `json:"quantity"` // all or nothing unless the sale has partial; 1 if a body, or a Go program, does not set it
 	Key      string `json:"-"`
 
-	// Where the sale lets its buyers choose: the names of the units that are asked for, all or
-	// none, whose number the quantity then is; or that the units are to lie side by side.
+	// If the sale lets buyers choose: names of the requested units, all or none, whose number
+	// is the quantity; or a request for adjacent units.
 	Units    []string `json:"units,omitempty"`
 	Adjacent bool     `json:"adjacent,omitempty"`
 }
 
-// Claim is an accepted claim: the answer to one (201, or 200 when it had been
-// accepted before), that to GET /v1/sales/{sale}/claims/{claim}, and what a user has.
+// Claim is an accepted claim: the answer to a claim (201, or 200 if it had been accepted
+// before) and to GET /v1/sales/{sale}/claims/{claim}, and an element of User.
 type Claim struct {
 	Outcome Outcome `json:"outcome"` // Sold, Held, Expired, Cancelled or Refunded
 	ID      string  `json:"claim"`
 	Sale    string  `json:"sale"`
 	User    string  `json:"user"`
 	Units   []int64 `json:"units"`
-	Asked   int64   `json:"asked,omitempty"` // units that were asked for, where fewer were given
+	Asked   int64   `json:"asked,omitempty"` // requested units, if fewer were granted
 
-	// Of a red packet: what each of the units is worth, an exact decimal, and the
-	// currency by ISO 4217.
+	// Of a red packet: the amount of each unit, an exact decimal, and the currency by ISO
+	// 4217.
 	Amounts  []string `json:"amounts,omitempty"`
 	Currency string   `json:"currency,omitempty"`
 
-	// What each of the units is, by the names of what it has, where units are more than
-	// numbers: secrets once the claim is sold. Undelivered says that it could not be read now,
-	// and that it is told to whoever asks for the claim again.
+	// The payload of each unit by attribute names, if units are more than numbers; secrets
+	// only once the claim is sold. Undelivered reports that it could not be read now and is
+	// returned by a later look-up.
 	Payloads    []map[string]string `json:"payloads,omitempty"`
 	Undelivered bool                `json:"undelivered,omitempty"`
 
 	At time.Time `json:"at"`
 
-	// Of a claim that was held: the deadline to pay by.
+	// Deadline for the payment of a held claim.
 	HeldUntil time.Time `json:"heldUntil,omitzero"`
 
-	// Told to whoever looks a claim up, of one that was held or refunded: when it came to
-	// its state, by whom and why, which payment bought it, and which bought nothing.
+	// Only in look-ups of a claim that was held or refunded: when, by whom and why it was
+	// settled, which payment bought it, and which payments bought nothing.
 	SettledAt  time.Time `json:"settledAt,omitzero"`
 	Who        string    `json:"who,omitempty"`
 	Why        string    `json:"why,omitempty"`
 	Payment    string    `json:"payment,omitempty"`
-	Extended   bool      `json:"extended,omitempty"`   // the deadline is not the first
-	Retired    bool      `json:"retired,omitempty"`    // its units went out of the sale by its refund
+	Extended   bool      `json:"extended,omitempty"`   // the deadline was extended
+	Retired    bool      `json:"retired,omitempty"`    // its units were retired by the refund
 	RefundDue  []string  `json:"refundDue,omitempty"`  // the newest
-	RefundsDue int       `json:"refundsDue,omitempty"` // how many there are
+	RefundsDue int       `json:"refundsDue,omitempty"` // their number
 	// RefundDueNext is the Page.Before of older ones; "": there are none.
 	RefundDueNext string `json:"refundDueNext,omitempty"`
 }
 
-// Page is which part of a list a look-up returns: the newest of it, or the newest of what is older
-// than the cursor Before. A page has the order of the list. It has fewer than Limit entries where
-// more would be too many bytes.
+// Page selects the part of a list that a look-up returns: the newest entries, or the newest of
+// those older than the cursor Before. A page has the order of the list. It has fewer than
+// Limit entries if more would be too many bytes.
 type Page struct {
-	Before string // the cursor of the page before; "": there is none
+	Before string // cursor from the previous page; "": none
 	Limit  int    // 1 to MaxPage; 0: DefaultClaims or DefaultRefunds
 }
 
-// Settlement asks for a claim that was accepted to be confirmed, cancelled, extended or
-// refunded. It is the body of POST /v1/sales/{sale}/claims/{claim}/{how}, whose answer
-// is 200 with the Claim as it is then, or a Problem.
+// Settlement confirms, cancels, extends or refunds an accepted claim. It is the body of POST
+// /v1/sales/{sale}/claims/{claim}/{how}, whose answer is 200 with the resulting Claim, or a
+// Problem.
 type Settlement struct {
-	Payment string `json:"payment,omitempty"` // of a confirm: its reference, 1 to MaxPayment bytes
-	Who     string `json:"who,omitempty"`     // of a cancel or refund, for the books; at most MaxWho bytes
+	Payment string `json:"payment,omitempty"` // of a confirm: reference of the payment, 1 to MaxPayment bytes
+	Who     string `json:"who,omitempty"`     // of a cancel or refund, for the records; at most MaxWho bytes
 	Reason  string `json:"reason,omitempty"`  // the same; at most MaxReason bytes
-	Retire  bool   `json:"retire,omitempty"`  // of a refund: the units are not for sale again
+	Retire  bool   `json:"retire,omitempty"`  // of a refund: the units are not sold again
 }
 
 // Problem is every answer other than 200 and 201: a problem document of RFC 9457.
@@ -84,28 +84,28 @@ type Problem struct {
 	Status int    `json:"status"`
 	Detail string `json:"detail"`
 
-	// Outcome is what a claim came to; empty where the server did not come to look
-	// at a sale, such as for want of a token.
+	// Outcome is that of a claim; empty if the server did not examine a sale, such as for want
+	// of a token.
 	Outcome Outcome `json:"outcome,omitempty"`
 
-	ServerTime time.Time `json:"serverTime,omitzero"` // where Row.Timed says so
+	ServerTime time.Time `json:"serverTime,omitzero"` // if Row.Timed
 	OpensAt    time.Time `json:"opensAt,omitzero"`    // with NotOpen
-	// Rule and Reason are, with NotEligible, the name of the rule that refuses the claim, and
-	// why: denied, or missing_attribute, too_costly or evaluation_failed where it could not
-	// be evaluated.
+	// Rule and Reason are, with NotEligible, the name of the refusing rule and the reason:
+	// denied, or missing_attribute, too_costly or evaluation_failed if it could not be
+	// evaluated.
 	Rule   string `json:"rule,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	// Claims are the newest of the user's, with LimitReached, and Count is how many the user has.
-	// Otherwise it is the one claim that the outcome is about, if there is one.
+	// Claims are the user's newest with LimitReached, and Count is their total. Otherwise
+	// Claims has the one claim that the outcome is about, if any.
 	Claims []Claim `json:"claims,omitempty"`
 	Count  int     `json:"count,omitempty"`
-	// RefundDue says that a payment bought nothing; the ledger has it for the books.
+	// RefundDue reports that a payment bought nothing; the ledger records it.
 	RefundDue bool `json:"refundDue,omitempty"`
-	// ExportDigest is, of a feed whose rest is deleted, the SHA-256 of the export that has it, in
-	// hex.
+	// ExportDigest is the SHA-256 in hex of the export that contains the rest of a feed, if
+	// that is deleted.
 	ExportDigest string `json:"exportDigest,omitempty"`
-	// Known is, with 503 where a process cannot tell how a sale stands, what it knows of it still;
-	// told to those who may operate.
+	// Known is, with 503 if a process cannot read the state of a sale, what it still knows;
+	// only for operators.
 	Known *Known `json:"known,omitempty"`
 }
 
@@ -116,7 +116,7 @@ func (p *Problem) Error() string {
 	return fmt.Sprintf("%s: %s", p.Outcome, p.Detail)
 }
 
-// Known is of a Sale who serves it, and what that rests on.
+// Known is the part of a Sale about its processes and what they depend on.
 type Known struct {
 	Nodes     []Node      `json:"nodes"`
 	Shards    []Shard     `json:"shards"`
@@ -127,8 +127,8 @@ type Known struct {
 	Problems []SaleProblem `json:"problems,omitempty"`
 }
 
-// User is the answer to GET /v1/sales/{sale}/users/{user}: a page of a user's claims, in the
-// order of acceptance.
+// User is the answer to GET /v1/sales/{sale}/users/{user}: a page of a user's claims, in order
+// of acceptance.
 type User struct {
 	Sale   string  `json:"sale"`
 	User   string  `json:"user"`
@@ -141,37 +141,37 @@ type Sale struct {
 	Sale         string    `json:"sale"`
 	UID          string    `json:"uid"`     // of the run
 	Phase        string    `json:"phase"`   // at ServerTime: scheduled, open, stalled, paused, ended, closed
-	SoldOut      bool      `json:"soldOut"` // every unit is sold: none is available, held or on its way
+	SoldOut      bool      `json:"soldOut"` // every unit is sold: none is available, held or in transit
 	Stock        int64     `json:"stock"`   // units added minus removed, over all shards
 	Available    int64     `json:"available"`
 	Held         int64     `json:"held"`
 	Sold         int64     `json:"sold"`
-	InFlight     int64     `json:"inFlight"` // on their way from one shard to another
+	InFlight     int64     `json:"inFlight"` // in transit between shards
 	PerUserLimit int64     `json:"perUserLimit"`
-	Partial      bool      `json:"partial,omitempty"` // a claim for more than there is gets what there is
+	Partial      bool      `json:"partial,omitempty"` // a claim for more units than available gets those available
 	OpensAt      time.Time `json:"opensAt,omitzero"`
 	ClosesAt     time.Time `json:"closesAt,omitzero"`
 	Generation   uint64    `json:"generation"`
 	ServerTime   time.Time `json:"serverTime"`
 
 	Packets *Packets `json:"packets,omitempty"` // of a red packet
-	Holds   *Holds   `json:"holds,omitempty"`   // where claims are held until they are paid, or were
+	Holds   *Holds   `json:"holds,omitempty"`   // if claims are or were held until paid
 
 	Draw *draw.Status `json:"draw,omitempty"` // of a draw
 
-	// What follows is told to those who may operate.
+	// The fields below are only for operators.
 
-	Lists        *Lists        `json:"lists,omitempty"`        // where units lie in lists on nodes
-	PaymentCheck *PaymentCheck `json:"paymentCheck,omitempty"` // of a sale whose payment service is asked; nil: there is nothing to tell
+	Lists        *Lists        `json:"lists,omitempty"`        // if units are in lists on nodes
+	PaymentCheck *PaymentCheck `json:"paymentCheck,omitempty"` // of a sale that queries its payment service; nil: nothing to report
 
-	Nodes  []Node  `json:"nodes,omitzero"`  // in the order of the sale's file; nil: they are not told
-	Shards []Shard `json:"shards,omitzero"` // those that stall; nil: they are not told
+	Nodes  []Node  `json:"nodes,omitzero"`  // in the order of the sale's file; nil: not reported
+	Shards []Shard `json:"shards,omitzero"` // stalled shards; nil: not reported
 
-	Processes []Process   `json:"processes,omitempty"` // that share the sale, as far as the one that answers knows
+	Processes []Process   `json:"processes,omitempty"` // that share the sale, as known to the answering process
 	Owners    []Ownership `json:"owners,omitempty"`    // by shard
-	Moves     []Move      `json:"moves,omitempty"`     // of shards from process to process
+	Moves     []Move      `json:"moves,omitempty"`     // of shards between processes
 
-	Problems []SaleProblem `json:"problems,omitempty"` // of the process that answers
+	Problems []SaleProblem `json:"problems,omitempty"` // of the answering process
 }
 
 // Sales is the answer to GET /v1/sales: the sales that a process serves, by name.
@@ -180,9 +180,8 @@ type Sales struct {
 	ServerTime time.Time     `json:"serverTime"`
 }
 
-// SaleSummary is the most important of a Sale. Where a process cannot tell how a sale stands,
-// the Phase is unknown, and Outcome is what a GET of the sale is answered with; then there is
-// nothing else.
+// SaleSummary is a summary of a Sale. If a process cannot read the state of a sale, the Phase
+// is unknown, Outcome is that of a GET of the sale, and the rest is empty.
 type SaleSummary struct {
 	Sale       string    `json:"sale"`
 	UID        string    `json:"uid,omitempty"`
@@ -198,92 +197,89 @@ type SaleSummary struct {
 	ClosesAt   time.Time `json:"closesAt,omitzero"`
 }
 
-// PaymentCheck is how it goes to ask a payment service about claims that are held.
+// PaymentCheck is the state of the queries to a payment service about held claims.
 type PaymentCheck struct {
-	Watched      int       `json:"watched"`               // claims that it is asked about
-	FailingSince time.Time `json:"failingSince,omitzero"` // since when it gives no answer that can be used; zero: it does
-	Error        string    `json:"error,omitempty"`       // why; told at the admin address alone
+	Watched      int       `json:"watched"`               // number of claims that are queried
+	FailingSince time.Time `json:"failingSince,omitzero"` // begin of the time without a usable answer; zero: the service answers
+	Error        string    `json:"error,omitempty"`       // reason; only at the admin address
 }
 
-// WebhookAnswer is what the sender of a payment service's message is told that needs not
-// be sent again.
+// WebhookAnswer is the answer to a payment service's message that need not be sent again.
 type WebhookAnswer struct {
-	Outcome   Outcome `json:"outcome"` // for the claim; "ignored": the message is about none
+	Outcome   Outcome `json:"outcome"` // of the claim; "ignored": the message is about none
 	Sale      string  `json:"sale"`
 	Claim     string  `json:"claim,omitempty"`
 	RefundDue bool    `json:"refundDue,omitempty"` // the payment bought nothing
 }
 
-// Packets is what the units of a red packet hold together, all of them, whoever
-// has them.
+// Packets describes all units of a red packet together.
 type Packets struct {
 	Currency string `json:"currency"`
 	Total    string `json:"total"` // an exact decimal
 
-	// Commitment fixes the amounts and tells nothing of them: 64 hex digits, as
-	// ledger.RedPacket.Commitment has them.
+	// Commitment fixes the amounts without revealing them: 64 hex digits, as
+	// ledger.RedPacket.Commitment.
 	Commitment string `json:"commitment"`
 }
 
-// Holds is what has become of the claims that were held.
+// Holds counts the claims that are or were held.
 type Holds struct {
-	Open        int64     `json:"open"`                 // claims that are held
-	NextRelease time.Time `json:"nextRelease,omitzero"` // when the next of them ends, unless it is paid
+	Open        int64     `json:"open"`                 // held claims
+	NextRelease time.Time `json:"nextRelease,omitzero"` // end of the next hold, unless it is paid
 	Confirmed   int64     `json:"confirmed"`
 	Expired     int64     `json:"expired"`
 	Cancelled   int64     `json:"cancelled"`
-	Refunded    int64     `json:"refunded"`   // claims that were sold
+	Refunded    int64     `json:"refunded"`   // of sold claims
 	Resold      int64     `json:"resold"`     // claims sold to late payments
 	RefundsDue  int64     `json:"refundsDue"` // payments that bought nothing
 }
 
-// Lists is how the lists stand that the units lie in.
+// Lists is the state of the lists of units.
 type Lists struct {
-	On        int   `json:"on"`        // that give units
-	Off       int   `json:"off"`       // that give none now
-	Undrained int64 `json:"undrained"` // claims that they gave and the ledger lacks
+	On        int   `json:"on"`        // lists that give units
+	Off       int   `json:"off"`       // lists that give none now
+	Undrained int64 `json:"undrained"` // claims granted by lists that the ledger lacks
 }
 
-// Node is a lock node as the server sees it. Its name, which is its address, and errors are
-// told at the admin address alone.
+// Node is a lock node as seen by the server. Its name, which is its address, and errors are
+// reported only at the admin address.
 type Node struct {
 	Name  string    `json:"name,omitempty"`
 	Up    bool      `json:"up"`
-	Since time.Time `json:"since"` // when that began
+	Since time.Time `json:"since"` // begin of the state Up
 	Error string    `json:"error,omitempty"`
 	// VotesFrom is set while the node abstains, because it lost its memory.
 	VotesFrom time.Time `json:"votesFrom,omitzero"`
 }
 
-// Shard is a shard that takes no claims for the moment.
+// Shard is a shard that temporarily accepts no claims.
 type Shard struct {
 	Shard int       `json:"shard"`
 	Since time.Time `json:"since"`
-	Error string    `json:"error,omitempty"` // told at the admin address alone
+	Error string    `json:"error,omitempty"` // only at the admin address
 }
 
-// SaleProblem is a problem of the process that answers.
+// SaleProblem is a problem of the answering process.
 type SaleProblem struct {
 	Kind    string    `json:"kind"`              // such as shards_stalled: docs/metrics.md has a table
 	Level   string    `json:"level"`             // warn or error
-	Subject string    `json:"subject,omitempty"` // what Where names, such as node or shards; "": the problem is the process's, or the sale's
-	Where   string    `json:"where,omitempty"`   // a name, or numbers such as 0-3,7; the names of lock nodes are told at the admin address alone
+	Subject string    `json:"subject,omitempty"` // type of the names in Where, such as node or shards; "": the process, or the sale
+	Where   string    `json:"where,omitempty"`   // a name, or numbers such as 0-3,7; names of lock nodes only at the admin address
 	Since   time.Time `json:"since,omitzero"`
 	Message string    `json:"message"`
-	Error   string    `json:"error,omitempty"` // told at the admin address alone
+	Error   string    `json:"error,omitempty"` // only at the admin address
 	Remedy  string    `json:"remedy,omitempty"`
 }
 
-// Readiness is the answer to GET /readyz at the admin address: 200 while Ready is
-// true, else 503.
+// Readiness is the answer to GET /readyz at the admin address: 200 if Ready, else 503.
 type Readiness struct {
 	Ready bool            `json:"ready"` // every sale that has not ended for good can be sold on every shard
 	Sales []SaleReadiness `json:"sales"`
 }
 
-// SaleReadiness is Readiness of one sale.
+// SaleReadiness is the Readiness of one sale.
 type SaleReadiness struct {
 	Sale   string `json:"sale"`
 	Ready  bool   `json:"ready"`
-	Reason string `json:"reason,omitempty"` // why it is not
+	Reason string `json:"reason,omitempty"` // why it is not ready
 }

@@ -8,17 +8,17 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// What goes over a stream once for each claim, a NewClaim and the Answer to it, is encoded
-// and decoded by hand here and in parse.go: that takes less than half of the time. The rest is
-// left to the generated code, against which tests hold these.
+// NewClaim and Answer, which a stream has once for each claim, are encoded here and decoded in
+// parse.go by hand, in less than half of the time. All else is left to the generated code,
+// against which tests compare both.
 
-// MaxMessage is the most bytes that a message to a server may have.
+// MaxMessage is the maximum size in bytes of a message to a server.
 const MaxMessage = 64 << 10
 
-// MaxReply is the most that one of a server may have: a user may have many claims.
+// MaxReply is the maximum size in bytes of a server's message: a user may have many claims.
 const MaxReply = 16 << 20
 
-// AppendRequest appends a message with its length before it.
+// AppendRequest appends a length-prefixed message.
 func AppendRequest(b []byte, r *Request) []byte {
 	asks, ok := r.GetAsks().(*Request_Claim)
 	if !ok {
@@ -37,7 +37,7 @@ func AppendRequest(b []byte, r *Request) []byte {
 	return shut(appendString(shut(b, claim), 11, r.Run), whole)
 }
 
-// AppendClaim is AppendRequest of one that claims units, and nothing else.
+// AppendClaim is AppendRequest for a claim without other fields.
 func AppendClaim(b []byte, id uint64, user, key string, quantity int64, adjacent bool) []byte {
 	b, whole := open(b)
 	b = appendUint(b, 1, id)
@@ -45,7 +45,7 @@ func AppendClaim(b []byte, id uint64, user, key string, quantity int64, adjacent
 	return shut(shut(appendBool(b, 5, adjacent), claim), whole)
 }
 
-// openNewClaim begins a claim by what each has.
+// openNewClaim begins a claim with the fields that every claim has.
 func openNewClaim(b []byte, user, key string, quantity int64) (_ []byte, claim int) {
 	b, claim = openField(b, 5)
 	b = appendString(b, 1, user)
@@ -53,7 +53,7 @@ func openNewClaim(b []byte, user, key string, quantity int64) (_ []byte, claim i
 	return appendUint(b, 3, uint64(quantity)), claim
 }
 
-// AppendReply appends a message with its length before it.
+// AppendReply appends a length-prefixed message.
 func AppendReply(b []byte, r *Reply) []byte {
 	says, ok := r.GetSays().(*Reply_Answer)
 	if !ok {
@@ -127,31 +127,31 @@ func appendUnits(b []byte, field protowire.Number, units []int64) []byte {
 	return shut(b, at)
 }
 
-// appendWhole appends any message with its length before it.
+// appendWhole appends any length-prefixed message.
 func appendWhole(b []byte, m proto.Message) []byte { return appendMessage(b, m) }
 
 func appendMessage(b []byte, m proto.Message) []byte {
 	b, at := open(b)
-	// It fails for a text that is no UTF-8 alone, which none of ours is; then nothing of the
-	// message is there, which its reader refuses.
+	// It fails only for invalid UTF-8, which this module never sends. Then the message is
+	// empty, and its reader refuses it.
 	if whole, err := (proto.MarshalOptions{}).MarshalAppend(b, m); err == nil {
 		b = whole
 	}
 	return shut(b, at)
 }
 
-// tag begins a field of a number below 16, as those are that are encoded here.
+// tag returns the tag of a field with a number below 16, as all fields encoded here have.
 func tag(field protowire.Number, kind protowire.Type) byte { return byte(field)<<3 | byte(kind) }
 
-// open leaves room for the length of what follows, which shut writes.
+// open reserves a byte for the length of what follows, which shut writes.
 func open(b []byte) (_ []byte, at int) { return append(b, 0), len(b) + 1 }
 
 func openField(b []byte, field protowire.Number) (_ []byte, at int) {
 	return open(append(b, tag(field, protowire.BytesType)))
 }
 
-// shut writes the length of what was appended since open. There is room for that of a short
-// one; what is longer is moved.
+// shut writes the length of what was appended since open. A short length fits into the
+// reserved byte; otherwise the content is moved.
 func shut(b []byte, at int) []byte {
 	n := len(b) - at
 	if n < 0x80 {

@@ -11,11 +11,11 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// ErrTooLong says that a message is longer than it may be.
+// ErrTooLong reports a message above its maximum size.
 var ErrTooLong = errors.New("the message is too long")
 
-// Cut takes the first message off what was read, without its length. nil without an error:
-// it is not there to its end yet.
+// Cut splits the first message off b, without its length. Without an error, nil means that the
+// message is incomplete.
 func Cut(b []byte, most int) (message, rest []byte, err error) {
 	n, size := binary.Uvarint(b)
 	switch {
@@ -30,8 +30,8 @@ func Cut(b []byte, most int) (message, rest []byte, err error) {
 	return b[size:end:end], b[end:], nil
 }
 
-// Decoder decodes messages one after the other. What it returns is overwritten by the next,
-// but for its texts. The zero value is ready.
+// Decoder decodes messages in sequence. A result is overwritten by the next one, except for
+// its strings. The zero value is ready to use.
 type Decoder struct {
 	request   Request
 	asksClaim Request_Claim
@@ -44,8 +44,8 @@ type Decoder struct {
 	id         ClaimID
 	units      [8]int64
 
-	owner string // of the answer before: most have the same
-	run   string // of the request before: most have the same
+	owner string // of the previous answer: most have the same
+	run   string // of the previous request: most have the same
 }
 
 var errMalformed = errors.New("the message is no protobuf of the stream")
@@ -84,7 +84,7 @@ func (d *Decoder) Request(b []byte) (*Request, error) {
 				}
 			}
 			r.Run = d.run
-		default: // seldom: all of it is left to the generated code
+		default: // rare: decoded by the generated code
 			r.Reset()
 			if err := proto.Unmarshal(b, r); err != nil {
 				return nil, errMalformed
@@ -99,7 +99,7 @@ func (c *NewClaim) merge(b []byte) (err error) {
 	if len(b) > mostTexts {
 		return merge(b, c)
 	}
-	texts := string(b) // of which both texts are parts: one allocation instead of two
+	texts := string(b) // both strings share one allocation
 	for whole := b; len(b) > 0; {
 		f, err := next(&b)
 		if err != nil {
@@ -124,7 +124,8 @@ func (c *NewClaim) merge(b []byte) (err error) {
 	return nil
 }
 
-// mostTexts bounds what is kept together of a claim: a user and a key have less.
+// mostTexts bounds the strings of a claim that share an allocation: a user and a key are
+// shorter.
 const mostTexts = 1024
 
 // Reply decodes a message of a server.
@@ -264,8 +265,8 @@ func (id *ClaimID) merge(b []byte) error {
 	return nil
 }
 
-// mergeAgain leaves to the generated code what is not decoded by hand: the field f and what
-// comes behind it, rest, at the end of whole.
+// mergeAgain decodes by the generated code what has no decoder here: the field f and the rest
+// after it, at the end of whole.
 func mergeAgain(whole, rest []byte, f field, m proto.Message) error {
 	return merge(whole[len(whole)-len(rest)-f.size:], m)
 }
@@ -277,20 +278,19 @@ func merge(b []byte, m proto.Message) error {
 	return nil
 }
 
-// field is one field of a message. Those of a kind that no message here has are skipped by
-// the generated code.
+// field is one field of a message. The generated code skips fields of unused types.
 type field struct {
-	number uint64 // of a varint or fixed64
+	number uint64 // value of a varint or fixed64
 	bytes  []byte
 	tag    uint64
-	size   int // with its tag
+	size   int // includes the tag
 }
 
 func (f *field) is(number protowire.Number, kind protowire.Type) bool {
 	return f.tag == protowire.EncodeTag(number, kind)
 }
 
-// next takes a field off b.
+// next splits a field off b.
 func next(b *[]byte) (f field, err error) {
 	before := len(*b)
 	if f.tag, err = varint(b); err != nil {
@@ -336,7 +336,7 @@ func (f *field) text() (string, error) {
 	return string(f.bytes), nil
 }
 
-// word is text that most often is one of a few.
+// word returns a string that is most often one of a few, without an allocation then.
 func (f *field) word() (string, error) {
 	switch string(f.bytes) {
 	case "sold":
