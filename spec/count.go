@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// Count writes how many of something there are, for people: "1 unit", "2 units",
-// "12,345 units".
+// Count formats a number with its noun for people: "1 unit", "2 units", "12,345 units".
 func Count[N int | int64 | uint64](n N, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -14,12 +13,11 @@ func Count[N int | int64 | uint64](n N, noun string) string {
 	return Grouped(n) + " " + noun + "s"
 }
 
-// mostRanges is how many ranges Numbers names.
+// mostRanges is the maximum number of ranges in the result of Numbers.
 const mostRanges = 10
 
-// Numbers lists whole numbers that ascend, three or more that follow each other as a range:
-// "0-3, 5, 6". It names ten ranges and single numbers at most, and says how many numbers
-// come behind them.
+// Numbers lists ascending whole numbers, with ranges for three or more consecutive ones: "0-3,
+// 5, 6". After ten ranges and single numbers it only counts the rest.
 func Numbers(list []int) string {
 	var words []string
 	for at := 0; at < len(list); {
@@ -42,7 +40,7 @@ func Numbers(list []int) string {
 	return strings.Join(words, ", ")
 }
 
-// Grouped writes a number with a comma every three digits.
+// Grouped formats a number with a comma every three digits.
 func Grouped[N int | int64 | uint64](n N) string {
 	digits := fmt.Sprint(n)
 	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {

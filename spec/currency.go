@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// currencies are the codes of ISO 4217 as of January 2026, by their decimals. Not here are
-// those without any: metals, units of account, and the codes for tests and for no currency.
-// golang.org/x/text/currency has an old list, and decimals that are customary and not of ISO.
+// currencies are the codes of ISO 4217 as of January 2026, by their decimals, without those
+// that have no decimals: metals, units of account, test codes and the code for no currency.
+// golang.org/x/text/currency has an old list, with customary decimals instead of those of ISO.
 var currencies = map[int][]string{
 	0: strings.Fields("BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF"),
 	2: strings.Fields(`AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BMD BND BOB BOV BRL BSD BTN BWP BYN BZD

@@ -10,34 +10,34 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// decoder walks the nodes of one document and collects its problems. Its
-// getters report a wrong value and return false; they report nothing twice.
+// decoder walks the nodes of one document and collects its problems. Its methods for values
+// report a wrong value once and return false.
 type decoder struct {
 	src      *source
 	problems []*Problem
-	tagged   map[*yaml.Node]bool // values with an explicit tag, reported already
+	tagged   map[*yaml.Node]bool // values with an explicit tag, reported before
 	masks    []mask
 
-	expressions map[string]*expression // of the document, by path
+	expressions map[string]*expression // expressions of the document, by path
 }
 
-// mask is a stretch of a line that no problem shows, since it may be a secret.
+// mask is a part of a line that problems do not show, since it may be a secret.
 type mask struct{ line, column, length int }
 
-// object is a mapping whose keys are all known.
+// object is a mapping without unknown keys.
 type object struct {
-	at     *yaml.Node // the mapping, or the alias that stands for it
+	at     *yaml.Node // the mapping, or its alias
 	path   string
 	keys   map[string]*yaml.Node
 	values map[string]*yaml.Node
-	merged bool // there is a merge key, so that nothing can be said to be missing
+	merged bool // a merge key is present, so missing keys cannot be reported
 }
 
-// value is what stands under a key or in a list.
+// value is the value of a key or an item of a list.
 type value struct {
 	path string
 	key  string     // last part of the path, for remedies
-	at   *yaml.Node // where to point: at the alias, if there is one
+	at   *yaml.Node // node of the value, or of its alias, for problems
 	node *yaml.Node // never an alias
 }
 
@@ -45,12 +45,12 @@ func (d *decoder) refuse(at *yaml.Node, remedy, format string, args ...any) {
 	d.problems = append(d.problems, d.src.problem(at.Line, at.Column, fmt.Sprintf(format, args...), remedy))
 }
 
-// fault reports what is wrong with a value.
+// fault reports a problem of a value.
 func (d *decoder) fault(v value, f *fault) {
 	d.refuse(v.at, f.remedy, "%s %s", v.path, f.message)
 }
 
-// hide keeps a scalar out of the lines that problems show.
+// hide masks a scalar in the lines of problems.
 func (d *decoder) hide(n *yaml.Node) {
 	rest, value := d.src.runesAt(n.Line, n.Column), []rune(n.Value)
 	length := len(rest)
@@ -60,7 +60,7 @@ func (d *decoder) hide(n *yaml.Node) {
 	d.masks = append(d.masks, mask{n.Line, n.Column, length})
 }
 
-// finish returns the problems in reading order, secrets starred out.
+// finish returns the problems in reading order, with secrets masked.
 func (d *decoder) finish() []*Problem {
 	masked := d.masked()
 	for _, p := range d.problems {
@@ -77,9 +77,8 @@ func (d *decoder) finish() []*Problem {
 	return d.problems
 }
 
-// masked returns the lines that have secrets in them, starred out, by number. Of a
-// line as long as the file, with a secret at every few characters that each may
-// reach to its end, it looks at each character once.
+// masked returns the lines with secrets, masked, by number. It visits each character once,
+// even of a line as long as the file with overlapping masks.
 func (d *decoder) masked() map[int]string {
 	slices.SortFunc(d.masks, func(a, b mask) int {
 		return cmp.Or(cmp.Compare(a.line, b.line), cmp.Compare(a.column, b.column))
@@ -101,8 +100,8 @@ func (d *decoder) masked() map[int]string {
 	return masked
 }
 
-// object takes n as a mapping that t describes, and reports unknown keys and
-// missing ones. With ok false there is nothing to look at.
+// object decodes v as a mapping with the keys of t, and reports unknown and missing keys. ok
+// is false if v is no mapping.
 func (d *decoder) object(v value, t reflect.Type) (object, bool) {
 	o := object{at: v.at, path: v.path, keys: map[string]*yaml.Node{}, values: map[string]*yaml.Node{}}
 	if v.node.Kind != yaml.MappingNode {
@@ -120,7 +119,7 @@ func (d *decoder) object(v value, t reflect.Type) (object, bool) {
 			// Reported by lint.
 		case !slices.Contains(names(known), name):
 			d.unknownKey(o, key, names(known))
-		case o.keys[name] == nil: // of a duplicate, the first counts
+		case o.keys[name] == nil: // the first of duplicates counts
 			o.keys[name], o.values[name] = key, content
 		}
 	}
@@ -128,8 +127,8 @@ func (d *decoder) object(v value, t reflect.Type) (object, bool) {
 	return o, true
 }
 
-// part takes what stands under a key as a mapping that t describes. With ok false there
-// is none, or nothing to look at.
+// part decodes the value of a key as a mapping with the keys of t. ok is false if it is absent
+// or no mapping.
 func (d *decoder) part(o object, key string, t reflect.Type) (object, bool) {
 	v, ok := d.value(o, key)
 	if !ok {
@@ -151,7 +150,7 @@ func (d *decoder) missingKeys(o object, known []keyDef) {
 	}
 }
 
-// called is how problems name the value at a path.
+// called returns the name of a path in problems.
 func called(path string) string {
 	if path == "" {
 		return "the document"
@@ -167,7 +166,7 @@ func names(keys []keyDef) []string {
 	return all
 }
 
-// and lists words as a sentence does.
+// and joins words as a sentence does.
 func and(words []string) string {
 	if len(words) < 2 {
 		return strings.Join(words, "")
@@ -176,7 +175,7 @@ func and(words []string) string {
 	return strings.Join(words[:last], ", ") + " and " + words[last]
 }
 
-// value is what stands under a key, unless it is absent or has been reported.
+// value returns the value of a key; false if it is absent or reported before.
 func (d *decoder) value(o object, name string) (value, bool) {
 	at := o.values[name]
 	if at == nil || d.tagged[at] || d.tagged[target(at)] {
@@ -185,7 +184,7 @@ func (d *decoder) value(o object, name string) (value, bool) {
 	return value{path: join(o.path, name), key: name, at: at, node: target(at)}, true
 }
 
-// items are the values of a list. The remedy is for what is none.
+// items returns the values of a list. remedy is for any other value.
 func (d *decoder) items(v value, remedy string) ([]value, bool) {
 	if v.node.Kind != yaml.SequenceNode {
 		d.notA(v, "a list", remedy)
@@ -200,8 +199,7 @@ func (d *decoder) items(v value, remedy string) ([]value, bool) {
 	return items, len(items) == len(v.node.Content)
 }
 
-// objects takes a list of 1 to most mappings that t describes. Those that are none
-// are left out.
+// objects decodes a list of 1 to most mappings with the keys of t, and omits other items.
 func (d *decoder) objects(v value, t reflect.Type, example string, most int) []object {
 	items, ok := d.items(v, fmt.Sprintf("Write a list, each item like - %s.", example))
 	switch {
@@ -220,13 +218,13 @@ func (d *decoder) objects(v value, t reflect.Type, example string, most int) []o
 	return all
 }
 
-// entry is a value under a key that the document chooses.
+// entry is a value of a mapping with arbitrary keys.
 type entry struct {
 	value
 	keyAt *yaml.Node
 }
 
-// entries are the values of a mapping whose keys the document chooses.
+// entries returns the values of a mapping with arbitrary keys.
 func (d *decoder) entries(v value, example string) []entry {
 	if v.node.Kind != yaml.MappingNode {
 		d.notA(v, "a mapping of keys", fmt.Sprintf("Write %s: {%s}.", v.key, example))
@@ -246,7 +244,7 @@ func (d *decoder) entries(v value, example string) []entry {
 	return all
 }
 
-// number takes a plain decimal number from least to most.
+// number decodes a plain decimal number in [least, most].
 func (d *decoder) number(v value, least, most int64) (int64, bool) {
 	if !d.scalar(v, "a number", fmt.Sprintf("Write a number, such as %s: %d.", v.key, least)) {
 		return 0, false
@@ -266,7 +264,7 @@ func (d *decoder) number(v value, least, most int64) (int64, bool) {
 	return n, f == nil
 }
 
-// text takes a string. Without quotes it must look like one to every reader.
+// text decodes a string. Without quotes it must be a string in every version of YAML.
 func (d *decoder) text(v value, example string) (string, bool) {
 	if !d.scalar(v, "text", fmt.Sprintf("Write text, such as %s: %s.", v.key, example)) {
 		return "", false
@@ -285,7 +283,7 @@ func (d *decoder) text(v value, example string) (string, bool) {
 	return v.node.Value, is == ""
 }
 
-// boolean takes true or false.
+// boolean decodes true or false.
 func (d *decoder) boolean(v value) (is, ok bool) {
 	remedy := fmt.Sprintf("Write %s: true or %s: false.", v.key, v.key)
 	if !d.scalar(v, "true or false", remedy) {
@@ -298,7 +296,7 @@ func (d *decoder) boolean(v value) (is, ok bool) {
 	return v.node.Value == "true", true
 }
 
-// flag takes true or false; false if the key is absent.
+// flag decodes true or false; false if the key is absent.
 func (d *decoder) flag(o object, key string) bool {
 	v, ok := d.value(o, key)
 	if !ok {
@@ -308,7 +306,7 @@ func (d *decoder) flag(o object, key string) bool {
 	return is
 }
 
-// scalar reports whether v is one value, and there is one.
+// scalar reports whether v is a non-empty scalar, and reports a problem otherwise.
 func (d *decoder) scalar(v value, what, remedy string) bool {
 	if v.node.Kind == yaml.ScalarNode && v.node.ShortTag() != "!!null" && v.node.Value != "" {
 		return true
@@ -317,7 +315,7 @@ func (d *decoder) scalar(v value, what, remedy string) bool {
 	return false
 }
 
-// notA reports a value of another kind than what, or none.
+// notA reports a value that is missing or of another kind than what.
 func (d *decoder) notA(v value, what, remedy string) {
 	is := "text"
 	switch {
@@ -333,7 +331,7 @@ func (d *decoder) notA(v value, what, remedy string) {
 	d.refuse(v.at, remedy, "%s is %s, and should be %s", called(v.path), is, what)
 }
 
-// nameTag names a kind of scalar.
+// nameTag returns a name for the type of a scalar.
 func nameTag(tag string) string {
 	switch tag {
 	case "!!null":
@@ -348,7 +346,7 @@ func nameTag(tag string) string {
 	return "text"
 }
 
-// target follows an alias. YAML has none of an alias.
+// target follows an alias. YAML allows no alias of an alias.
 func target(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		return n.Alias

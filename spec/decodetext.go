@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// checked takes text that check finds nothing wrong with.
+// checked decodes a string for which check returns nil.
 func checked(d *decoder, v value, example string, check func(string) *fault) (string, bool) {
 	text, ok := d.text(v, example)
 	if !ok {
@@ -20,8 +20,8 @@ func checked(d *decoder, v value, example string, check func(string) *fault) (st
 	return text, true
 }
 
-// choice takes one of a few words; the first stands for an absent key. It
-// returns false, and the empty word, for any other.
+// choice decodes one of words; the first is the default. For any other value it returns "" and
+// false.
 func choice[Word ~string](d *decoder, o object, key string, words ...Word) (Word, bool) {
 	if o.keys[key] == nil {
 		return words[0], true
@@ -42,7 +42,7 @@ func choice[Word ~string](d *decoder, o object, key string, words ...Word) (Word
 	return "", false
 }
 
-// term takes a duration from least to most; 0 if there is none, or a wrong one.
+// term decodes a duration in [least, most]; 0 if it is absent or invalid.
 func (d *decoder) term(o object, key, example string, least, most time.Duration) time.Duration {
 	v, ok := d.value(o, key)
 	if !ok || !d.scalar(v, "a duration", fmt.Sprintf("Write a duration, such as %s: %s.", key, example)) {
@@ -55,7 +55,7 @@ func (d *decoder) term(o object, key, example string, least, most time.Duration)
 	return term
 }
 
-// file takes the path of a file, or a pattern, as it is written.
+// file decodes the path of a file, or a pattern, without resolving it.
 func (d *decoder) file(v value, example string, check func(string) *fault) (path string, ok bool) {
 	return checked(d, v, example, func(text string) *fault {
 		f := checkPath(text, "file", example)
@@ -66,8 +66,8 @@ func (d *decoder) file(v value, example string, check func(string) *fault) (path
 	})
 }
 
-// env takes the name of an environment variable. What is none may be a secret,
-// so neither the message nor the line shown has it.
+// env decodes the name of an environment variable. An invalid name may be a secret, so neither
+// the message nor the shown line contains it.
 func (d *decoder) env(o object, key string) string {
 	v, ok := d.value(o, key)
 	if !ok || !d.scalar(v, "the name of an environment variable", fmt.Sprintf("Write %s: NAME, in capitals.", key)) {
@@ -85,8 +85,8 @@ func (d *decoder) env(o object, key string) string {
 	return v.node.Value
 }
 
-// prose takes a text of any length, such as an expression, and where it stands. What
-// is blank at its end is left out: a block of text has a line end there.
+// prose decodes a text of any length, such as an expression, and returns its place. Trailing
+// blanks are removed, such as the line end of a block.
 func (d *decoder) prose(o object, key, example string) (string, Place) {
 	v, ok := d.value(o, key)
 	if !ok {
@@ -102,7 +102,7 @@ func (d *decoder) prose(o object, key, example string) (string, Place) {
 	return text, d.place(v)
 }
 
-// distinct takes values none of which may be there twice.
+// distinct decodes values that must differ from each other.
 type distinct struct {
 	*decoder
 	first map[string]value
@@ -110,7 +110,7 @@ type distinct struct {
 
 func (d *decoder) distinct() distinct { return distinct{d, map[string]value{}} }
 
-// take takes text that check finds nothing wrong with; empty if there is a problem.
+// take decodes a string for which check returns nil; "" if there is a problem.
 func (d distinct) take(v value, example string, check func(string) *fault) string {
 	text, ok := checked(d.decoder, v, example, check)
 	if !ok || !d.once(v, text) {
@@ -119,7 +119,7 @@ func (d distinct) take(v value, example string, check func(string) *fault) strin
 	return text
 }
 
-// once reports a text that another value has already.
+// once reports a problem and returns false if an earlier value is the same text.
 func (d distinct) once(v value, text string) bool {
 	if twin, twice := d.first[text]; twice {
 		d.refuse(v.at, "Give one of them another name.", "%s is %s, which %s is already", v.path, text, twin.path)

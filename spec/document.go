@@ -9,17 +9,17 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// What every document says of itself.
+// Values that every document has.
 const (
 	APIVersion = "salectl/v1"
 	Kind       = "Sale"
 )
 
-// saleDocument is the document, and each type with yaml tags a mapping in it,
-// for the decoder and for the JSON Schema alike: the yaml tags are the keys that the
-// decoder knows, and a key without omitempty is required. Nothing is ever unmarshalled
-// into them, since that would lose the places of the values. A type whose name ends in Part
-// is for documents alone; one with json tags too is in the ledger as well.
+// saleDocument is the document, and each type with yaml tags a mapping in it, for both the
+// decoder and the JSON Schema. The yaml tags are the known keys; a key without omitempty is
+// required. Documents are never unmarshalled into these types, which would lose the places of
+// values. A type named Part is only for documents; one with json tags is also stored in the
+// ledger.
 type saleDocument struct {
 	APIVersion string       `yaml:"apiVersion" jsonschema_description:"Version of this format."`
 	Kind       string       `yaml:"kind" jsonschema_description:"What the document declares."`
@@ -32,15 +32,15 @@ func (saleDocument) JSONSchemaExtend(s *jsonschema.Schema) {
 	property(s, "kind").Const = Kind
 }
 
-// declared is what a document says, as far as it could be made out.
+// declared is the decoded part of a document.
 type declared struct {
-	empty  bool // there is nothing
+	empty  bool // the document is empty
 	sale   Sale
-	name   string     // empty unless it is a valid one
-	nameAt *yaml.Node // where it stands
+	name   string     // "" unless it is valid
+	nameAt *yaml.Node // its node
 }
 
-// document reads one document of the file.
+// document decodes one document of the file.
 func (d *decoder) document(doc document) declared {
 	root, err := parse(strings.Join(doc.lines, ""))
 	switch {
@@ -48,7 +48,7 @@ func (d *decoder) document(doc document) declared {
 		d.problems = append(d.problems, d.src.syntaxProblem(doc, err))
 		return declared{}
 	case root == nil, root.ShortTag() == "!!null" && root.Value == "":
-		return declared{empty: true} // as a chart or a tool leaves them
+		return declared{empty: true} // left by charts and tools
 	}
 	shift(root, doc.first)
 	if !d.lint(root) || d.foreign(root) {
@@ -57,8 +57,7 @@ func (d *decoder) document(doc document) declared {
 	return d.saleDocument(value{at: root, node: root})
 }
 
-// foreign reports a document that is nothing of ours. Its keys would only make
-// noise.
+// foreign reports a document of another format, whose keys would only cause more problems.
 func (d *decoder) foreign(root *yaml.Node) bool {
 	var version, kind *yaml.Node
 	for i := 0; root.Kind == yaml.MappingNode && i+1 < len(root.Content); i += 2 {
@@ -103,7 +102,7 @@ func (d *decoder) constant(o object, key, want string) {
 	}
 }
 
-// document writes a declaration.
+// document converts a declaration to a document.
 func (s Sale) document() saleDocument {
 	return saleDocument{APIVersion: APIVersion, Kind: Kind, Metadata: s.metadataPart(), Spec: s.specPart()}
 }

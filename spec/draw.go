@@ -14,19 +14,18 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Draw says how a sale is drawn whose queue has OrderDraw: claims are entries until it
-// closes, and then entries are ranked.
+// Draw configures the draw of a sale with OrderDraw: claims are entries until the close, then
+// entries are ranked.
 type Draw struct {
-	KeyEnv  string `json:"keyEnv,omitempty"` // the environment variable with the key of the secret; or KeyFile
-	KeyFile string `json:"-"`                // Load has resolved a relative path. No ledger stores it, as Units.File
-	// Substitutes is how many ranks are drawn beyond the stock, for awards that come to
-	// nothing. Where a document says nothing they are as many as the stock.
+	KeyEnv  string `json:"keyEnv,omitempty"` // environment variable with the key of the secret; or KeyFile
+	KeyFile string `json:"-"`                // resolved by Load; not stored in ledgers, as Units.File
+	// Substitutes is the number of ranks drawn beyond the stock, for awards that lapse. The
+	// default of a document is the stock.
 	Substitutes int64   `json:"substitutes"`
-	Beacon      *Beacon `json:"beacon,omitempty"` // nil: the order follows from entries and secret alone
+	Beacon      *Beacon `json:"beacon,omitempty"` // nil: entries and secret alone determine the order
 }
 
-// Beacon is a public source of randomness, and the round of it that the order follows
-// from.
+// Beacon is a public source of randomness, with the round that determines the order.
 type Beacon struct {
 	Name     string   `yaml:"name" json:"name" jsonschema:"example=drand quicknet" jsonschema_description:"What the beacon is called, for people who verify the draw."`
 	Round    string   `yaml:"round" json:"round" jsonschema_description:"Round of the beacon whose value counts, a number or text: one that comes after closesAt."`
@@ -36,15 +35,15 @@ type Beacon struct {
 // Fallback is what a draw does if the round of its beacon has no value.
 type Fallback string
 
-// The fallbacks of a beacon.
+// Fallbacks of a beacon.
 const (
-	FallbackNone   Fallback = "none"   // the default: without the value nothing is revealed
-	FallbackSecret Fallback = "secret" // the order follows from entries and secret alone
+	FallbackNone   Fallback = "none"   // default: nothing is revealed without the value
+	FallbackSecret Fallback = "secret" // entries and secret alone determine the order
 )
 
 // Limits of a draw.
 const (
-	MaxRanks      = 10_000_000 // stock and substitutes
+	MaxRanks      = 10_000_000 // stock plus substitutes
 	MaxBeaconText = 255        // bytes of a beacon's name, and of its round
 )
 
@@ -71,7 +70,7 @@ func (Beacon) JSONSchemaExtend(s *jsonschema.Schema) {
 	choices(s, "fallback", FallbackNone, FallbackSecret)
 }
 
-// draw takes how the sale is drawn.
+// draw decodes the draw of a sale.
 func (d *decoder) draw(o object, s *Sale) *Draw {
 	v, declared := d.value(o, "draw")
 	isDraw := s.Queue != nil && s.Queue.Order == OrderDraw
@@ -132,7 +131,7 @@ func (d *decoder) beacon(v value) *Beacon {
 	return b
 }
 
-// round takes the round of a beacon, which is a number or text.
+// round decodes the round of a beacon, a number or text.
 func (d *decoder) round(v value) string {
 	if v.node.Kind == yaml.ScalarNode && v.node.ShortTag() == "!!int" {
 		n, _ := d.number(v, 0, math.MaxInt64)
@@ -152,7 +151,7 @@ func checkBeacon(text string) *fault {
 	return nil
 }
 
-// drawn reports what does not go with a draw.
+// drawn reports options that conflict with a draw.
 func (d *decoder) drawn(o object, s *Sale, w *Draw) {
 	queue := join(o.path, "queue")
 	if o.keys["closesAt"] == nil && !o.merged {
@@ -179,10 +178,10 @@ func (d *decoder) drawn(o object, s *Sale, w *Draw) {
 	}
 }
 
-// someDrawKey stands for a file with the key that a declaration does not name.
+// someDrawKey replaces the path of the key, which a stored declaration lacks.
 const someDrawKey = "DRAW.key"
 
-// part writes a draw for a document.
+// part converts a draw to its part of a document.
 func (w *Draw) part() *drawPart {
 	if w == nil {
 		return nil
@@ -197,7 +196,7 @@ func (w *Draw) part() *drawPart {
 	return part
 }
 
-// withFile returns a draw with the key's file of another.
+// withFile returns the draw with the key file of local.
 func (w *Draw) withFile(local *Draw) *Draw {
 	if w == nil || local == nil {
 		return w
@@ -207,7 +206,7 @@ func (w *Draw) withFile(local *Draw) *Draw {
 	return &draw
 }
 
-// saneDraw is the part of sane that says how a sale is drawn.
+// saneDraw checks the draw for sane.
 func (s Sale) saneDraw() error {
 	isDraw := s.Queue != nil && s.Queue.Order == OrderDraw
 	switch w := s.Draw; {

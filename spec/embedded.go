@@ -8,13 +8,12 @@ import (
 
 // Embedded keeps a sale in SQLite files in one folder, with no server.
 type Embedded struct {
-	// Dir is the folder. Load has resolved a relative path against the
-	// document's folder. No ledger stores it: a sale that is moved together with its files is
-	// the same sale, and must not look like a changed one.
+	// Dir is the folder. Load resolves a relative path against the document's folder. It is
+	// not stored in ledgers: a sale that is moved with its files is unchanged.
 	Dir string `yaml:"dir,omitempty" json:"-" jsonschema_description:"Folder of the files, relative to this document."`
 }
 
-// DefaultEmbeddedDir is the folder where a document says nothing.
+// DefaultEmbeddedDir is the default folder of a document.
 const DefaultEmbeddedDir = ".salectl"
 
 // EmbeddedNode is the name of the one lock node of an embedded sale.
@@ -25,7 +24,7 @@ func (Embedded) JSONSchemaExtend(s *jsonschema.Schema) {
 	dir.Default, dir.MinLength = DefaultEmbeddedDir, &one
 }
 
-// embedded takes the folder of the files.
+// embedded decodes the folder of the files.
 func (d *decoder) embedded(spec object) *Embedded {
 	v, ok := d.value(spec, "embedded")
 	if !ok {
@@ -46,7 +45,7 @@ func (d *decoder) embedded(spec object) *Embedded {
 	return &Embedded{Dir: d.src.resolve(dir)}
 }
 
-// part writes the folder for a document.
+// part converts the folder to its part of a document.
 func (e *Embedded) part() *Embedded {
 	if e == nil {
 		return nil
@@ -54,7 +53,7 @@ func (e *Embedded) part() *Embedded {
 	return &Embedded{Dir: unless(DefaultEmbeddedDir, e.Dir)}
 }
 
-// withFolder returns the folder of another.
+// withFolder returns e with the folder of local.
 func (e *Embedded) withFolder(local *Embedded) *Embedded {
 	if e == nil || local == nil {
 		return e
@@ -62,7 +61,7 @@ func (e *Embedded) withFolder(local *Embedded) *Embedded {
 	return &Embedded{Dir: local.Dir}
 }
 
-// home is the one of the ledger, and without its node of the locks.
+// home returns the home of the ledger. That of the locks has a node in addition.
 func (e *Embedded) home() Home {
 	return Home{Kind: "embedded", Place: "embedded files", Local: e.Dir, Settings: Settings{Backend: "embedded"}}
 }

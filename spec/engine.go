@@ -9,33 +9,33 @@ import (
 	"github.com/invopop/jsonschema"
 )
 
-// Engine is what gives a sale's units out.
+// Engine is the component that gives out a sale's units.
 type Engine string
 
-// The engines.
+// Engines.
 const (
-	EngineLedger Engine = "ledger" // every claim is an entry of its shard's log first
-	EngineRedis  Engine = "redis"  // lists on Redis give units out, and the ledger follows
+	EngineLedger Engine = "ledger" // every claim is first appended to its shard's log
+	EngineRedis  Engine = "redis"  // lists on Redis give out units, and the ledger follows
 )
 
-// Ack is when a claim of the Redis engine is answered.
+// Ack is the time of the answer to a claim of the Redis engine.
 type Ack string
 
-// The acknowledgements.
+// Values of Ack.
 const (
 	AckLedger Ack = "ledger" // once the ledger has the claim
-	AckRedis  Ack = "redis"  // once Redis has it, so that Redis may still lose it
+	AckRedis  Ack = "redis"  // once Redis has the claim, which it may still lose
 )
 
-// Limits of the Redis engine, and its backlog where a document says nothing.
+// Limits of the Redis engine, and its default backlog.
 const (
-	MaxRedisStock  = 10_000_000 // its units stand in Redis's memory
+	MaxRedisStock  = 10_000_000 // units are kept in Redis's memory
 	MaxBacklog     = 10_000_000
 	DefaultBacklog = 100_000
 )
 
-// engine takes what gives units out. The engine is empty if it could not be made out:
-// then nobody can say what goes with it.
+// engine decodes the engine and its options. An unknown engine is "": then conflicts of other
+// options with it cannot be reported.
 func (d *decoder) engine(o object) (engine Engine, ack Ack, backlog int64) {
 	engine, _ = choice(d, o, "engine", EngineLedger, EngineRedis)
 	ack, _ = choice(d, o, "ack", AckLedger, AckRedis)
@@ -48,7 +48,7 @@ func (d *decoder) engine(o object) (engine Engine, ack Ack, backlog int64) {
 	return engine, ack, backlog
 }
 
-// ofEngine reports what does not go with the engine.
+// ofEngine reports options that conflict with the engine.
 func (d *decoder) ofEngine(o object, s *Sale) {
 	switch s.Engine {
 	case EngineLedger:
@@ -58,7 +58,7 @@ func (d *decoder) ofEngine(o object, s *Sale) {
 	}
 }
 
-// redisKeys are the keys that go with the Redis engine alone.
+// redisKeys are the keys that require the Redis engine.
 var redisKeys = []string{"ack", "backlog"}
 
 func (d *decoder) onlyRedis(o object) {
@@ -69,7 +69,7 @@ func (d *decoder) onlyRedis(o object) {
 	}
 }
 
-// notRedis reports what the Redis engine does not do.
+// notRedis reports options that the Redis engine does not support.
 func (d *decoder) notRedis(o object, s *Sale) {
 	if s.PerUserLimit > DefaultPerUserLimit {
 		d.refuse(o.values["perUserLimit"], "Write perUserLimit: 1, leave the key out, or use engine: ledger.",
@@ -86,8 +86,8 @@ func (d *decoder) notRedis(o object, s *Sale) {
 	}
 }
 
-// home is one of the ways to give out units and keep a sale: which keys it
-// needs, which it forbids, and which values its engine takes.
+// home returns the schema of one combination of engine and stores: its required, forbidden and
+// restricted keys.
 func home(title string, engine Engine, needs, forbids []string) *jsonschema.Schema {
 	s := &jsonschema.Schema{Title: title, Required: needs, Properties: jsonschema.NewProperties(), Not: &jsonschema.Schema{}}
 	s.Properties.Set("engine", &jsonschema.Schema{Const: engine})
@@ -110,8 +110,8 @@ func home(title string, engine Engine, needs, forbids []string) *jsonschema.Sche
 	return s
 }
 
-// saneEngine is the part of sane that says how units are given out, and what they are. A
-// Sale made by hand may leave the engine out, and then gets that of old.
+// saneEngine checks engine and units for sane. In a Sale built in a program the engine may be
+// "", which means ledger.
 func (s Sale) saneEngine() error {
 	switch {
 	case s.Engine == "" || s.Engine == EngineLedger:

@@ -7,20 +7,20 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// expression is the place of an expression in CEL. Its language is package rules'
-// business; this package knows where in a file each line of it stands.
+// expression is the place of a CEL expression. Package rules defines the language; this
+// package locates each line of the expression in the file.
 type expression struct {
 	src  *source
 	node *yaml.Node
 }
 
-// expression takes an expression in CEL, and remembers its place.
+// expression decodes a CEL expression and records its place.
 func (d *decoder) expression(o object, key, example string) string {
 	v, ok := d.value(o, key)
 	if !ok || !d.scalar(v, "an expression in CEL", "Write an expression, such as "+key+": "+example+".") {
 		return ""
 	}
-	text := strings.TrimRight(v.node.Value, "\n") // of a block
+	text := strings.TrimRight(v.node.Value, "\n") // line end of a block
 	if strings.TrimSpace(text) == "" {
 		d.refuse(v.at, "Write an expression, such as "+key+": "+example+".", "%s is blank", v.path)
 		return ""
@@ -32,11 +32,10 @@ func (d *decoder) expression(o object, key, example string) string {
 	return text
 }
 
-// InExpression returns a problem of an expression with its place in the file. Line and
-// Column of the problem are those within the expression, whose path is like
-// spec.payment.check.success. Where that place is not clear, because YAML has folded or
-// unescaped the text, the problem is at the expression's first character. A declaration
-// read by FromJSON has no file: there the problem stays as it is.
+// InExpression converts a problem of an expression to one with the place in the file. Line and
+// Column of p are relative to the expression, whose path is like spec.payment.check.success.
+// If YAML has folded or unescaped the text, the place is the expression's first character. A
+// declaration of FromJSON has no file, so p is returned unchanged.
 func (s Sale) InExpression(path string, p Problem) *Problem {
 	e := s.expressions[path]
 	if e == nil {
@@ -49,7 +48,7 @@ func (s Sale) InExpression(path string, p Problem) *Problem {
 	return e.src.problem(line, column, path+": "+p.Message, p.Remedy)
 }
 
-// place is where a character of the expression stands in the file.
+// place returns the position in the file of a character of the expression.
 func (e *expression) place(line, column int) (int, int, bool) {
 	lines := strings.Split(e.node.Value, "\n")
 	if line < 1 || line > len(lines) {

@@ -7,17 +7,17 @@ import (
 	"github.com/invopop/jsonschema"
 )
 
-// HBase names the table of the logs.
+// HBase is the table of the logs.
 type HBase struct {
-	// Zookeeper has host:port each, in lower case, none twice.
+	// Zookeeper are the servers as host:port in lower case, without duplicates.
 	Zookeeper []string `yaml:"zookeeper" json:"zookeeper" jsonschema_description:"HBase's ZooKeeper servers, host:port each."`
 	// ZookeeperRoot is HBase's parent znode.
 	ZookeeperRoot string `yaml:"zookeeperRoot,omitempty" json:"zookeeperRoot" jsonschema_description:"HBase's parent znode."`
-	// Table has its namespace, unless that is the default one.
+	// Table includes the namespace, unless it is the default one.
 	Table string `yaml:"table" json:"table" jsonschema:"example=sales" jsonschema_description:"Table that keeps the ledgers; many sales may share it, and destroy leaves it. A namespace may stand before it, with a colon."`
 }
 
-// DefaultZookeeperRoot is HBase's parent znode where a document says nothing.
+// DefaultZookeeperRoot is the default parent znode of a document.
 const DefaultZookeeperRoot = "/hbase"
 
 func (HBase) JSONSchemaExtend(s *jsonschema.Schema) {
@@ -27,7 +27,7 @@ func (HBase) JSONSchemaExtend(s *jsonschema.Schema) {
 	property(s, "table").Pattern = tableForm
 }
 
-// hbase takes the table of the logs.
+// hbase decodes the table of the logs.
 func (d *decoder) hbase(spec object) *HBase {
 	o, ok := d.part(spec, "hbase", reflect.TypeFor[HBase]())
 	if !ok {
@@ -44,7 +44,7 @@ func (d *decoder) hbase(spec object) *HBase {
 	return h
 }
 
-// table takes the name of a table; empty if there is a problem.
+// table decodes the name of a table; "" if there is a problem.
 func (d *decoder) table(o object, example string) string {
 	v, ok := d.value(o, "table")
 	if !ok {
@@ -61,7 +61,7 @@ func (d *decoder) table(o object, example string) string {
 	return table
 }
 
-// part writes the table for a document.
+// part converts the table to its part of a document.
 func (h *HBase) part() *HBase {
 	if h == nil {
 		return nil

@@ -10,28 +10,26 @@ import (
 	"github.com/invopop/jsonschema"
 )
 
-// History says where that is found which users bought in other sales. Files, Table or both
-// are set.
+// History is the source of what users bought in other sales: Files, Table or both.
 type History struct {
-	// Files are exports of sales, or patterns of their names as filepath.Match has them.
-	// Load has resolved relative ones. Empty and not nil in a declaration read by FromJSON
-	// that has some.
+	// Files are exports of sales, or patterns of their names for filepath.Match, resolved by
+	// Load. In a declaration of FromJSON with files it is empty and not nil.
 	Files []string
-	// Table has a row for each user, and a column for each run of a sale in which the user
-	// bought. Destroy appends to it.
+	// Table has a row for each user and a column for each run in which the user bought.
+	// Destroy adds to it.
 	Table *HistoryTable
 }
 
 // HistoryTable is an HBase table of what users bought.
 type HistoryTable struct {
-	// Zookeeper has host:port each: those of the sale's own table unless it is said.
+	// Zookeeper are the servers as host:port. The default is that of the sale's own table.
 	Zookeeper     []string `yaml:"zookeeper,omitempty" json:"zookeeper" jsonschema_description:"HBase's ZooKeeper servers, host:port each. Without it: those of spec.hbase."`
 	ZookeeperRoot string   `yaml:"zookeeperRoot,omitempty" json:"zookeeperRoot" jsonschema:"example=/hbase" jsonschema_description:"HBase's parent znode. Without it: that of spec.hbase, or /hbase beside zookeeper."`
 	Table         string   `yaml:"table" json:"table" jsonschema:"example=purchases" jsonschema_description:"Table of the purchases."`
 	Family        string   `yaml:"family" json:"family" jsonschema:"example=h" jsonschema_description:"Column family of the purchases."`
 }
 
-// MaxFiles is the most patterns of a history.
+// MaxFiles is the maximum number of patterns of a history.
 const MaxFiles = 99
 
 type historyPart struct {
@@ -46,7 +44,7 @@ func (historyPart) JSONSchemaExtend(s *jsonschema.Schema) {
 
 func (HistoryTable) JSONSchemaExtend(s *jsonschema.Schema) { outerTable(s) }
 
-// history takes where that is found which users bought.
+// history decodes the source of what users bought.
 func (d *decoder) history(spec object, from tableHome) *History {
 	o, ok := d.part(spec, "history", reflect.TypeFor[historyPart]())
 	if !ok {
@@ -67,7 +65,7 @@ func (d *decoder) history(spec object, from tableHome) *History {
 	return h
 }
 
-// patterns takes patterns of file names.
+// patterns decodes patterns of file names.
 func (d *decoder) patterns(v value) []string {
 	const example = "exports/*.ndjson"
 	items, ok := d.items(v, fmt.Sprintf("Write %s: [%q].", v.key, example))
@@ -87,8 +85,8 @@ func (d *decoder) patterns(v value) []string {
 	return all
 }
 
-// resolvePattern is resolve for a pattern: the document's folder has no special
-// characters in it.
+// resolvePattern is resolve for a pattern. It escapes special characters of the document's
+// folder.
 func (s *source) resolvePattern(pattern string) string {
 	if filepath.IsAbs(pattern) {
 		return filepath.Clean(pattern)
@@ -104,10 +102,10 @@ func checkPattern(pattern string) *fault {
 	return nil
 }
 
-// someExports stands for files of exports that a declaration does not name.
+// someExports replaces the files, which a stored declaration lacks.
 const someExports = "EXPORTS/*.ndjson"
 
-// part writes a history for a document whose sale has its ledger in own.
+// part converts a history to its part of a document. own is the ledger of the sale.
 func (h *History) part(own *HBase) *historyPart {
 	if h == nil {
 		return nil
@@ -123,7 +121,7 @@ func (h *History) part(own *HBase) *historyPart {
 	return part
 }
 
-// storedHistory is without the names of the files.
+// storedHistory is a History without the names of the files.
 type storedHistory struct {
 	Files bool          `json:"files,omitempty"`
 	HBase *HistoryTable `json:"hbase,omitempty"`
@@ -147,7 +145,7 @@ func (in *storedHistory) read() *History {
 	return h
 }
 
-// withFiles returns a history with the files of another.
+// withFiles returns the history with the files of local.
 func (h *History) withFiles(local *History) *History {
 	if h == nil || h.Files == nil || local == nil {
 		return h
@@ -157,7 +155,7 @@ func (h *History) withFiles(local *History) *History {
 	return &history
 }
 
-// sane holds a history to what the rest of the program takes for granted.
+// sane checks what the rest of the program assumes about a history.
 func (h *History) sane() error {
 	if h != nil && h.Files == nil && h.Table == nil {
 		return errors.New("the history has neither files nor a table")

@@ -6,39 +6,38 @@ import (
 	"strings"
 )
 
-// Home is where the ledger or the locks of a sale are kept. It answers what
-// planner and cli ask of such a place, so that neither needs to know its kind.
+// Home is the location of the ledger or the locks of a sale, independent of its kind. Packages
+// planner and cli use it instead of the kinds.
 type Home struct {
 	// Kind is the key of the document that declares it: embedded, hbase, redis.
 	Kind string `json:"kind"`
-	// Place names it for people, in plans and refusals, as in "it cannot move
-	// from Place to Place". It is equal for one and the same ledger, whoever
-	// reaches it from wherever.
+	// Place is its name for people, in plans and refusals ("it cannot move from Place to
+	// Place"). It is equal for the same ledger on every host.
 	Place string `json:"place"`
-	// Nodes are the names of the lock nodes, as their drivers give them, in the
-	// order of the document. A ledger has none.
+	// Nodes are the names of the lock nodes, as given by their drivers, in the order of the
+	// document. A ledger has none.
 	Nodes []string `json:"nodes,omitempty"`
-	// Settings are what plans show of it. Where they do not say which backend the ledger
-	// has, or name the lock nodes, plans show its Place and its Nodes.
+	// Settings are shown in plans. If they lack the backend of the ledger or the lock nodes,
+	// plans show Place and Nodes.
 	Settings Settings `json:"settings"`
-	// Local tells apart the homes of one Place that one process opens. It is no part of
-	// a declaration: a folder may be moved together with what is in it.
+	// Local distinguishes homes with the same Place within a process. It is no part of a
+	// declaration: a folder may be moved with its content.
 	Local string `json:"-"`
 }
 
-// Key is equal for homes that one process opens once.
+// Key is equal for homes that a process opens only once.
 func (h Home) Key() string { return fmt.Sprintf("%q %q %q", h.Kind, h.Place, h.Local) }
 
-// Homes are both homes of a sale, where these are of kinds that no document can
-// name: those of a program that brings drivers of its own.
+// Homes are the homes of a sale with drivers that no document can name, of a program with its
+// own drivers.
 type Homes struct {
 	Ledger Home `json:"ledger"`
 	Locks  Home `json:"locks"`
 }
 
-// Settings are what plans show of the homes of a sale. Secrets are not among them.
+// Settings are the settings of homes that plans show. They include no secrets.
 type Settings struct {
-	Backend       string   `json:"backend,omitempty"` // of the ledger
+	Backend       string   `json:"backend,omitempty"` // backend of the ledger
 	Zookeeper     []string `json:"zookeeper,omitempty"`
 	ZookeeperRoot string   `json:"zookeeperRoot,omitempty"`
 	LockNodes     []string `json:"lockNodes,omitempty"`
@@ -47,7 +46,7 @@ type Settings struct {
 	TLS           bool     `json:"tls,omitempty"`
 }
 
-// Each calls show for every setting as text, absent ones as "", in a fixed order.
+// Each calls show for every setting as text in a fixed order; absent ones are "".
 func (s Settings) Each(show func(name, value string)) {
 	tls := ""
 	if s.TLS {
@@ -62,7 +61,7 @@ func (s Settings) Each(show func(name, value string)) {
 	show("tls", tls)
 }
 
-// At names a home for people on this host: Place, and the folder of files.
+// At returns a name for people on this host: Place, and the folder of files.
 func (h Home) At() string {
 	if h.Kind != "embedded" || h.Local == "" {
 		return h.Place
@@ -70,9 +69,8 @@ func (h Home) At() string {
 	return h.Place + " in " + h.Local
 }
 
-// Ledger returns where the sale's logs are. The error is for a declaration that
-// another version of the program has stored, with a home that this one does not
-// know.
+// Ledger returns the home of the sale's logs. It fails for a stored declaration of another
+// version of the program with an unknown home.
 func (s Sale) Ledger() (Home, error) {
 	switch {
 	case s.Homes != nil:
@@ -85,7 +83,7 @@ func (s Sale) Ledger() (Home, error) {
 	return Home{}, Home{}.known("its ledger is")
 }
 
-// Locks returns where the sale's leases are, with the error of Ledger.
+// Locks returns the home of the sale's leases. It fails as Ledger does.
 func (s Sale) Locks() (Home, error) {
 	switch {
 	case s.Homes != nil:
@@ -100,7 +98,7 @@ func (s Sale) Locks() (Home, error) {
 	return Home{}, Home{}.known("its locks are")
 }
 
-// known is the error of a home that does not say what and where it is.
+// known returns an error for a home without kind or place.
 func (h Home) known(what string) error {
 	if h.Kind == "" || h.Place == "" {
 		return fmt.Errorf("its declaration does not say where %s kept in a way that this program knows: use a newer one", what)
@@ -108,7 +106,7 @@ func (h Home) known(what string) error {
 	return nil
 }
 
-// Settings returns what plans show of both homes, as far as they are known.
+// Settings returns the settings of both homes that plans show, as far as they are known.
 func (s Sale) Settings() Settings {
 	ledger, _ := s.Ledger()
 	locks, _ := s.Locks()
@@ -121,8 +119,8 @@ func (s Sale) Settings() Settings {
 	return all
 }
 
-// ListNodes names the nodes that keep the sale's lists, in the order that
-// ListNode goes by; none with EngineLedger.
+// ListNodes returns the names of the list nodes in the order used by ListNode; none with
+// EngineLedger.
 func (s Sale) ListNodes() []string {
 	if s.Engine != EngineRedis || s.Redis == nil {
 		return nil

@@ -7,11 +7,10 @@ import (
 	"time"
 )
 
-// JSON returns the declaration as it is stored in the ledger and compared by
-// plans: one line, in a fixed order, equal for equal declarations. Times are
-// RFC 3339 in UTC, what ends in Ms is in milliseconds. File, Labels, Annotations,
-// Embedded.Dir and the paths of files are no part of it. The error is for a Sale that Load
-// would not have returned.
+// JSON returns the declaration as stored in the ledger and compared by plans: one line, in a
+// fixed order, equal for equal declarations. Times are RFC 3339 in UTC; fields that end in Ms
+// are in milliseconds. It omits File, Labels, Annotations, Embedded.Dir and paths of files. It
+// fails for a Sale that Load would reject.
 func (s Sale) JSON() ([]byte, error) {
 	if err := s.sane(); err != nil {
 		return nil, err
@@ -19,8 +18,8 @@ func (s Sale) JSON() ([]byte, error) {
 	return json.Marshal(s.stored())
 }
 
-// FromJSON reads what JSON wrote, in this version of the program or another:
-// fields that it does not know are ignored. File, Embedded.Dir and paths are empty.
+// FromJSON decodes the output of JSON, of this version of the program or another. Unknown
+// fields are ignored. File, Embedded.Dir and paths are empty.
 func FromJSON(data []byte) (Sale, error) {
 	var in stored
 	if err := json.Unmarshal(data, &in); err != nil {
@@ -43,13 +42,13 @@ func FromJSON(data []byte) (Sale, error) {
 	return s, nil
 }
 
-// storedTerm is a duration of a stored declaration, under its key there.
+// storedTerm is a duration of a stored declaration, with its key.
 type storedTerm struct {
 	key string
 	ms  int64
 }
 
-// tooLong reports a duration that no time.Duration holds.
+// tooLong returns an error for a duration beyond time.Duration.
 func tooLong(terms []storedTerm) error {
 	for _, t := range terms {
 		if longest := math.MaxInt64 / int64(time.Millisecond); t.ms > longest || t.ms < -longest {

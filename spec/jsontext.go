@@ -10,14 +10,14 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// JSON is YAML but for two escapes that the YAML reader does not know: \/, which PHP writes,
-// and a character beyond U+FFFF as two of \uXXXX.
+// JSON is a subset of YAML except for two escapes that the YAML reader lacks: \/, which PHP
+// writes, and a surrogate pair \uXXXX\uXXXX.
 
-// rewrite is a place on a line from which on text stands farther left than in the file. Line
-// and column are from 1 on, and those of the rewritten text.
+// rewrite is a position in the rewritten text, from 1, after which its line is shorter than in
+// the file by by characters.
 type rewrite struct{ line, column, by int }
 
-// readableJSON returns JSON as the YAML reader takes it, and other text as it is.
+// readableJSON rewrites JSON for the YAML reader and returns other text unchanged.
 func readableJSON(text string) (string, []rewrite) {
 	if !strings.Contains(text, `\`) || !json.Valid([]byte(text)) {
 		return text, nil
@@ -33,7 +33,7 @@ func readableJSON(text string) (string, []rewrite) {
 		case strings.HasPrefix(text[i:], `\/`):
 			took, gave = 2, "/"
 		case text[i] == '\\':
-			took, gave = 2, text[i:i+2] // whatever it escapes, it is no other escape
+			took, gave = 2, text[i:i+2] // another escape, unchanged
 			if r := utf16.DecodeRune(escaped(text[i:]), escaped(text[min(i+6, len(text)):])); r != '\ufffd' {
 				took, gave = 12, `\U000`+strconv.FormatInt(int64(r), 16)
 				if r > 0xfffff {
@@ -41,7 +41,7 @@ func readableJSON(text string) (string, []rewrite) {
 				}
 			}
 		case text[i]&0xc0 == 0x80:
-			column-- // not the first byte of its character
+			column-- // not the first byte of a character
 		}
 		b.WriteString(gave)
 		column += len(gave)
@@ -56,7 +56,7 @@ func readableJSON(text string) (string, []rewrite) {
 	return b.String(), all
 }
 
-// escaped is the value of the \uXXXX that a text begins with, or 0.
+// escaped returns the code of the \uXXXX at the start of a text, or 0.
 func escaped(text string) rune {
 	if len(text) < 6 || text[:2] != `\u` {
 		return 0
@@ -65,7 +65,7 @@ func escaped(text string) rune {
 	return rune(n)
 }
 
-// restore gives nodes of rewritten text the columns that they have in the file.
+// restore sets the columns of nodes to those in the file.
 func restore(n *yaml.Node, all []rewrite) {
 	next := sort.Search(len(all), func(i int) bool {
 		return all[i].line > n.Line || all[i].line == n.Line && all[i].column > n.Column

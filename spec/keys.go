@@ -6,13 +6,13 @@ import (
 	"sync"
 )
 
-// keyDef is one key that a mapping of the document may have.
+// keyDef is one key of a mapping of the document.
 type keyDef struct {
 	name     string
 	required bool
 }
 
-// keysOf returns the keys of a mapping that t describes, in their order.
+// keysOf returns the keys of the mapping t, in order.
 func keysOf(t reflect.Type) []keyDef {
 	var keys []keyDef
 	for _, f := range reflect.VisibleFields(t) {
@@ -23,8 +23,7 @@ func keysOf(t reflect.Type) []keyDef {
 	return keys
 }
 
-// homes says for every key of the document in which mappings it belongs, by
-// their paths; the path of the outermost is empty.
+// homes maps every key of the document to the paths of its mappings; the outermost path is "".
 var homes = sync.OnceValue(func() map[string][]string {
 	found := map[string][]string{}
 	var walk func(t reflect.Type, path string)

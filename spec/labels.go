@@ -8,14 +8,14 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Labels and annotations of a sale have the forms that Kubernetes gives them, so that what
-// people have written for one tool fits the other.
+// Labels and annotations of a sale have the forms of Kubernetes, so that they can be shared
+// with its tools.
 
 // Limits of labels and annotations.
 const (
 	MaxLabelPrefix = 253       // characters of a key before its slash
-	MaxLabelName   = 63        // characters of a key behind it, and of a label's value
-	MaxAnnotations = 256 << 10 // bytes of all keys and texts together
+	MaxLabelName   = 63        // characters of a key after its slash, and of a label's value
+	MaxAnnotations = 256 << 10 // bytes of all keys and values together
 )
 
 const (
@@ -46,12 +46,12 @@ func checkLabelValue(text string) *fault {
 		"Write at most 63 letters, digits, -, _ and dots that begin and end with a letter or digit; other text is for annotations."}
 }
 
-// labels takes the labels, nil if there are none.
+// labels decodes the labels, nil if there are none.
 func (d *decoder) labels(v value) map[string]string {
 	return d.labelled(v, "team: tickets", checkLabelValue)
 }
 
-// annotations takes the annotations, nil if there are none.
+// annotations decodes the annotations, nil if there are none.
 func (d *decoder) annotations(v value) map[string]string {
 	all := d.labelled(v, `contact: "on-call@example.com"`, func(string) *fault { return nil })
 	size := 0
@@ -64,7 +64,7 @@ func (d *decoder) annotations(v value) map[string]string {
 	return all
 }
 
-// labelled takes text under keys of labels. Text may be empty, if that is written down.
+// labelled decodes a mapping of label keys to text. A value may be "" if it is quoted.
 func (d *decoder) labelled(v value, example string, check func(string) *fault) map[string]string {
 	var all map[string]string
 	for _, e := range d.entries(v, example) {

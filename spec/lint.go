@@ -7,25 +7,23 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// maxExpansion is how many values the aliases of a document may stand for. A
-// sale has some twenty; a few lines of nested aliases can make billions.
+// maxExpansion bounds the number of values that the aliases of a document stand for. A sale
+// has some twenty; a few lines of nested aliases can make billions.
 const maxExpansion = 10_000
 
-// linter reports what is wrong wherever in a document it stands: explicit
-// tags, keys that come twice, merge keys, keys that are no words, and aliases
-// without end or nearly so.
+// linter reports problems independent of the format: explicit tags, duplicate keys, merge
+// keys, keys that are no scalars, and aliases without end or nearly so.
 type linter struct {
 	*decoder
 
-	// sizes has the number of values in each node that the walk has left, and
-	// open the nodes that it is in. An alias follows its anchor, so what it
-	// names has a size by then, unless it contains the alias.
+	// sizes is the number of values in each visited node, open the set of nodes being visited.
+	// An alias follows its anchor, so the target has a size, unless it contains the alias.
 	sizes    map[*yaml.Node]int
 	open     map[*yaml.Node]bool
-	expanded int // values that aliases stand for, so far
+	expanded int // number of values that aliases stand for so far
 }
 
-// lint reports whether the document can be looked at any further.
+// lint reports whether the document can be decoded further.
 func (d *decoder) lint(root *yaml.Node) bool {
 	l := linter{decoder: d, sizes: map[*yaml.Node]int{}, open: map[*yaml.Node]bool{}}
 	d.tagged = map[*yaml.Node]bool{}
@@ -69,11 +67,10 @@ func (l *linter) alias(n *yaml.Node) bool {
 	return true
 }
 
-// secretWord matches keys under which people put what belongs in no file.
+// secretWord matches keys that people use for secrets.
 var secretWord = regexp.MustCompile(`(?i)passw|secret|token|credential|auth`)
 
-// keys reports what is wrong with keys in any mapping, and hides what stands
-// under those that are for secrets.
+// keys reports problems with keys of any mapping, and masks the values of secret keys.
 func (l *linter) keys(n *yaml.Node) {
 	lines := map[string]int{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -95,13 +92,13 @@ func (l *linter) keys(n *yaml.Node) {
 	}
 }
 
-// isMerge reports whether a key would copy another mapping's keys to its place.
+// isMerge reports whether a key is a merge key, which copies another mapping's keys.
 func isMerge(key *yaml.Node) bool {
 	return key.Kind == yaml.ScalarNode && key.ShortTag() == "!!merge"
 }
 
-// tagOf is the tag that is written before a value, or empty. The node says all
-// but a lone "!", which makes text of a number.
+// tagOf returns the tag written before a value, or "". The node lacks only a lone "!", which
+// makes a number text.
 func (s *source) tagOf(n *yaml.Node) string {
 	if n.Style&yaml.TaggedStyle != 0 {
 		return n.ShortTag()
@@ -112,7 +109,7 @@ func (s *source) tagOf(n *yaml.Node) string {
 		for len(rest) > 0 && (rest[0] == ' ' || rest[0] == '\t') {
 			rest = rest[1:]
 		}
-		// The tag may stand on a line of its own, like any property.
+		// The tag may be on a line of its own, like any property.
 		for line := n.Line + 1; (len(rest) == 0 || rest[0] == '#') && line <= len(s.lines); line++ {
 			rest = []rune(strings.TrimSpace(s.line(line)))
 		}
@@ -123,7 +120,7 @@ func (s *source) tagOf(n *yaml.Node) string {
 	return ""
 }
 
-// shift moves the nodes of a document down to where it begins in its file.
+// shift moves the nodes of a document to its lines in the file.
 func shift(n *yaml.Node, lines int) {
 	n.Line += lines
 	for _, below := range n.Content {

@@ -13,25 +13,22 @@ import (
 	"salectl/internal/files"
 )
 
-// stdinName stands for standard input in problems and in Sale.File.
+// stdinName is the name of standard input in problems and in Sale.File.
 const stdinName = "<stdin>"
 
-// MaxFileSize is how large a file may be.
+// MaxFileSize is the maximum size of a file in bytes.
 const MaxFileSize = 1 << 20
 
-// maxProblems is how many problems of one file are told. Whoever gets more has
-// named the wrong file.
+// maxProblems bounds the reported problems of one file. More mean that it is the wrong file.
 const maxProblems = 1000
 
-// Load reads all sales from paths. Each path is a file, a folder, or "-" for
-// stdin. Of a folder it reads the *.yaml and *.yml, sorted by name; neither
-// hidden ones nor those in folders below. A file may hold several documents.
-// What is named twice is read once.
+// Load reads all sales from paths. Each path is a file, a folder, or "-" for stdin. Of a
+// folder it reads *.yaml and *.yml, sorted by name, without hidden files and subfolders. A
+// file may have several documents. A path named twice is read once.
 //
-// The sales are those without a problem, in the order in which they were met,
-// also when there is an error beside them. The error is a *multierror.Error of
-// *Problem with everything that is wrong anywhere, by file and then by line;
-// of one file at most the first thousand and a word that there are more.
+// The result has the sales without a problem in the order of reading, even if err is not nil.
+// The error is a *multierror.Error of *Problem with all problems, by file and then by line; at
+// most a thousand of one file and a note that there are more.
 func Load(paths []string, stdin io.Reader) ([]Sale, error) {
 	l := loader{stdin: stdin, seen: map[string]bool{}, named: map[string]string{}}
 	if len(paths) == 0 {
@@ -44,11 +41,11 @@ func Load(paths []string, stdin io.Reader) ([]Sale, error) {
 	return l.sales, l.errs.ErrorOrNil()
 }
 
-// loader collects over all files.
+// loader collects the results of all files.
 type loader struct {
 	stdin io.Reader
-	seen  map[string]bool   // absolute paths that were read
-	named map[string]string // where each name of a sale was met first, file:line
+	seen  map[string]bool   // absolute paths of read files
+	named map[string]string // file:line of each sale by name
 	sales []Sale
 	errs  *multierror.Error
 }
@@ -58,7 +55,7 @@ func (l *loader) fail(p *Problem) {
 	l.errs.ErrorFormat = ErrorFormat
 }
 
-// first reports whether path is met for the first time.
+// first reports whether path is new.
 func (l *loader) first(path string) bool {
 	if abs, err := filepath.Abs(path); err == nil && path != "-" {
 		path = abs
@@ -101,7 +98,7 @@ func (l *loader) folder(dir string) {
 			continue
 		}
 		path := filepath.Join(dir, e.Name())
-		// A folder may be called x.yaml, or a link may point to one.
+		// A folder may be named x.yaml, or a link may point to one.
 		if info, err := files.Stat(path); err == nil && info.IsDir() {
 			continue
 		}
@@ -131,14 +128,12 @@ func (l *loader) file(path string) {
 	l.stream(path, filepath.Dir(path), f)
 }
 
-// stream reads one file to its end. dir is what its relative paths are
-// relative to.
+// stream reads one file. dir is the base of its relative paths.
 func (l *loader) stream(name, dir string, r io.Reader) {
 	if r == nil {
 		r = strings.NewReader("")
 	}
-	// One byte more tells a full file from one that is too large, without
-	// trusting the size of what may be a pipe.
+	// One byte more detects a file that is too large without its size, as it may be a pipe.
 	text, err := io.ReadAll(io.LimitReader(r, MaxFileSize+1))
 	switch {
 	case err != nil:
@@ -158,7 +153,7 @@ func (l *loader) stream(name, dir string, r io.Reader) {
 }
 
 func (l *loader) documents(src *source) {
-	told, some := 0, false // problems of this file; whether it has anything
+	told, some := 0, false // number of problems of this file; whether it has any document
 	defer func() {
 		if !some {
 			l.fail(src.problem(1, 1, "the file has no document in it",
@@ -198,7 +193,7 @@ func (l *loader) documents(src *source) {
 	}
 }
 
-// Unreadable says why a file or folder could not be read.
+// Unreadable returns the problem of a file or folder that could not be read.
 func Unreadable(path string, err error) *Problem {
 	p := &Problem{File: path, Cause: err}
 	var pathErr *fs.PathError

@@ -8,7 +8,7 @@ import (
 	"github.com/invopop/jsonschema"
 )
 
-// Limits of a lock's ttl, and what it is where a document says nothing.
+// Limits and default of a lock's ttl.
 const (
 	MinLockTTL     = 2 * time.Second
 	MaxLockTTL     = 10 * time.Second
@@ -24,15 +24,14 @@ func (lockPart) JSONSchemaExtend(s *jsonschema.Schema) {
 	ttl.Pattern, ttl.Default = ttlForm, DefaultLockTTL.String()
 }
 
-// lock takes how shards are locked.
+// lock decodes the ttl of locks.
 func (d *decoder) lock(spec object) (ttl time.Duration) {
 	ttl = DefaultLockTTL
 	o, ok := d.part(spec, "lock", reflect.TypeFor[lockPart]())
 	if !ok {
 		return ttl
 	}
-	// A number without its unit is the likeliest mistake, and has a message
-	// that fits better than that of text.
+	// A number without a unit is the likeliest mistake, and has a better message than text.
 	if v, ok := d.value(o, "ttl"); ok && d.scalar(v, "a duration", "Write ttl: 3s, or leave the key out.") {
 		var f *fault
 		if ttl, f = readTTL(v.node.Value); f != nil {
@@ -47,7 +46,7 @@ func readTTL(text string) (time.Duration, *fault) {
 	if f := checkDuration(text, durationRE, "3s or 2500ms", write); f != nil {
 		return 0, f
 	}
-	// ParseDuration fails only for what is far beyond the limit.
+	// ParseDuration fails only far beyond the limit.
 	d, err := time.ParseDuration(text)
 	if err != nil || d < MinLockTTL || d > MaxLockTTL {
 		return 0, &fault{fmt.Sprintf("is outside of %v to %v", MinLockTTL, MaxLockTTL),
@@ -56,7 +55,7 @@ func readTTL(text string) (time.Duration, *fault) {
 	return d, nil
 }
 
-// lockPartOf writes how shards are locked for a document.
+// lockPartOf converts the ttl to its part of a document.
 func lockPartOf(ttl time.Duration) *lockPart {
 	if ttl == DefaultLockTTL {
 		return nil

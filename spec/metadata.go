@@ -7,7 +7,7 @@ import (
 	"github.com/invopop/jsonschema"
 )
 
-// DefaultRun is the run of a sale where a document says nothing.
+// DefaultRun is the default run of a document.
 const DefaultRun = 1
 
 type metadataPart struct {
@@ -31,7 +31,7 @@ func (metadataPart) JSONSchemaExtend(s *jsonschema.Schema) {
 	property(s, "labels").AdditionalProperties.Pattern = labelValueForm
 }
 
-// metadata takes which sale a document is of.
+// metadata decodes the identity of a sale.
 func (d *decoder) metadata(document object, got *declared) {
 	got.sale.Run = DefaultRun
 	o, ok := d.part(document, "metadata", reflect.TypeFor[metadataPart]())
@@ -55,7 +55,7 @@ func (d *decoder) metadata(document object, got *declared) {
 	}
 }
 
-// metadataPart writes for a document which sale this is.
+// metadataPart converts the identity of a sale to its part of a document.
 func (s Sale) metadataPart() metadataPart {
 	return metadataPart{Name: s.Name, Run: unless(DefaultRun, s.Run), Protect: s.Protect, Labels: s.Labels, Annotations: s.Annotations}
 }

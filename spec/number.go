@@ -7,22 +7,21 @@ import (
 	"strings"
 )
 
-// fault is what is wrong with a value, apart from where it stands. The message
-// continues a sentence that begins with the value's path.
+// fault is a problem of a value without its place. The message continues a sentence that
+// begins with the value's path.
 type fault struct{ message, remedy string }
 
-// plainNumber is the only way to write a number. All others are read
-// differently by YAML 1.1, YAML 1.2 and JSON: 0100 is 64 to one and 100 to the
-// other, and stock is nothing to be of two minds about.
+// plainNumber is the only accepted form of a number. YAML 1.1, YAML 1.2 and JSON read others
+// differently: 0100 is 64 or 100.
 var plainNumber = regexp.MustCompile(`^(0|-?[1-9][0-9]*)$`)
 
-// wrongForm is a way not to write a value.
+// wrongForm is a known wrong form of a value.
 type wrongForm struct {
 	form *regexp.Regexp
 	fault
 }
 
-// wrong says what is wrong with a text: the first of the forms that fits counts.
+// wrong returns the fault of the first form that matches a text, else other.
 func wrong(text string, forms []wrongForm, other fault) *fault {
 	for _, f := range forms {
 		if f.form.MatchString(text) {
@@ -46,11 +45,10 @@ var otherNumbers = []wrongForm{
 	{truthWord, fault{"is a word for yes or no, not a number", "Write a number, such as 1."}},
 }
 
-// truthWord matches what YAML 1.1 or 1.2 reads as true or false.
+// truthWord matches text that YAML 1.1 or 1.2 reads as a boolean.
 var truthWord = regexp.MustCompile(`^(?i:yes|no|on|off|y|n|true|false)$`)
 
-// readNumber reads an unquoted, non-empty value as a number of at least least
-// and at most most.
+// readNumber parses an unquoted, non-empty value as a number in [least, most].
 func readNumber(text string, least, most int64) (int64, *fault) {
 	if !plainNumber.MatchString(text) {
 		return 0, wrong(text, otherNumbers, fault{"is text, not a number", "Write plain decimal digits, such as 100."})

@@ -6,14 +6,13 @@ import (
 	"github.com/invopop/jsonschema"
 )
 
-// tableHome is where a table is looked for that says nothing of its ZooKeeper.
+// tableHome is the default location of a table without zookeeper.
 type tableHome struct {
-	declared bool   // whether the document has the sale's own table
-	sale     *HBase // of the sale's own ledger; nil: it has none, or a problem
+	declared bool   // the document has the sale's own table
+	sale     *HBase // table of the sale's own ledger; nil: none, or invalid
 }
 
-// outerTable is the schema of a table that the sale does not keep: of users, or of a
-// history.
+// outerTable sets the schema of a table outside the sale: of users, or of a history.
 func outerTable(s *jsonschema.Schema) {
 	addressList(property(s, "zookeeper"))
 	property(s, "zookeeperRoot").Pattern = znodeForm
@@ -21,8 +20,7 @@ func outerTable(s *jsonschema.Schema) {
 	property(s, "family").Pattern = familyForm
 }
 
-// zookeeper takes where the table's servers are found, by default where the sale's own
-// are.
+// zookeeper decodes the servers of the table. The default are those of the sale's own table.
 func (d *decoder) zookeeper(o object, from tableHome) (servers []string, root string) {
 	root = DefaultZookeeperRoot
 	if from.sale != nil && o.keys["zookeeper"] == nil {
@@ -53,7 +51,7 @@ func (d *decoder) family(o object) string {
 	return family
 }
 
-// elsewhere returns where a table is, if that is not where the table of the ledger is.
+// elsewhere returns the location of a table as far as it differs from that of the ledger.
 func (h *HBase) elsewhere(zookeeper []string, root string) ([]string, string) {
 	switch {
 	case h == nil || !slices.Equal(zookeeper, h.Zookeeper):

@@ -5,19 +5,17 @@ import (
 	"math/rand/v2"
 )
 
-// Packets is how the total of a red packet is dealt to its packets: unit n of
-// the sale has amount n, the first unit is 1, and the amounts add up to the
-// total. It is not changed by anything, and safe for concurrent use.
+// Packets are the amounts of a red packet: unit n of the sale has amount n, from 1, and the
+// amounts add up to the total. It is immutable and safe for concurrent use.
 type Packets struct {
 	Currency string
 	Scale    int     // decimals of the currency
-	amounts  []int64 // minor units; that of unit n at n-1
+	amounts  []int64 // minor units; amounts[n-1] is that of unit n
 
-	some map[int64]int64 // by unit, where not all are known; nil: they are
+	some map[int64]int64 // by unit, if only some are known; nil: all are
 }
 
-// SomePackets returns packets of which only some amounts are known: those of units, in
-// their order.
+// SomePackets returns packets with only some known amounts: those of units, in their order.
 func SomePackets(currency string, scale int, units, amounts []int64) *Packets {
 	p := &Packets{Currency: currency, Scale: scale, some: make(map[int64]int64, len(units))}
 	for i, unit := range units[:min(len(units), len(amounts))] {
@@ -26,19 +24,16 @@ func SomePackets(currency string, scale int, units, amounts []int64) *Packets {
 	return p
 }
 
-// Deal deals the total to that many packets. It is a pure function, for ever:
-// ledgers have the seed and no amounts. The red packet must be one that a
-// declaration has, and packets the declaration's stock: every packet then gets
-// at least Min.
+// Deal deals the total to that many packets. It is a pure function that must never change:
+// ledgers record the seed and no amounts. The red packet must be valid, and packets the
+// declared stock; every packet then gets at least Min.
 //
-// SplitFixed gives all the same. SplitEven gives total / packets to each, and
-// one minor unit more to the first total % packets of them. Both take no
-// notice of the seed.
+// SplitFixed gives all the same. SplitEven gives total / packets to each, and one minor unit
+// more to the first total % packets of them. Both ignore the seed.
 //
-// SplitRandom first gives every packet Min. Then, one after the other, a packet
-// gets between nothing and twice the mean of what is left, each amount alike;
-// the last one gets the rest. At last the packets are shuffled, for the later
-// ones are spread wider, and no unit is to be better than another.
+// SplitRandom first gives every packet Min. Then each packet in sequence gets between nothing
+// and twice the mean of what is left, uniformly; the last gets the rest. Finally the packets
+// are shuffled, since later ones vary more and no unit may be better than another.
 func (r RedPacket) Deal(packets int64, seed [32]byte) *Packets {
 	p := &Packets{Currency: r.Currency, Scale: r.Scale, amounts: make([]int64, packets)}
 	if r.Split == SplitRandom {
@@ -60,7 +55,7 @@ func (r RedPacket) Deal(packets int64, seed [32]byte) *Packets {
 	return p
 }
 
-// Amount is what a unit has, in minor units; 0 for a unit that there is not.
+// Amount returns the amount of a unit in minor units; 0 for an unknown unit.
 func (p *Packets) Amount(unit int64) int64 {
 	if p.some != nil {
 		return p.some[unit]
@@ -71,7 +66,7 @@ func (p *Packets) Amount(unit int64) int64 {
 	return p.amounts[unit-1]
 }
 
-// Sum is what several units have together, in minor units.
+// Sum returns the sum of the amounts of several units in minor units.
 func (p *Packets) Sum(units ...int64) int64 {
 	sum := int64(0)
 	for _, unit := range units {
@@ -80,14 +75,13 @@ func (p *Packets) Sum(units ...int64) int64 {
 	return sum
 }
 
-// Text is what a unit has, as Format writes it.
+// Text returns the amount of a unit as formatted by Format.
 func (p *Packets) Text(unit int64) string { return p.Format(p.Amount(unit)) }
 
-// Format writes minor units as people do: 37 is 0.37 of a currency that has two
-// decimals. It is exact.
+// Format formats minor units as a decimal: 37 is 0.37 with two decimals. It is exact.
 func (p *Packets) Format(minor int64) string { return formatAmount(minor, p.Scale) }
 
-// scatter sets amounts that add up to extra.
+// scatter sets amounts to random values that add up to extra.
 func scatter(amounts []int64, extra int64, source rand.Source) {
 	last := len(amounts) - 1
 	for i := range last {
@@ -98,19 +92,17 @@ func scatter(amounts []int64, extra int64, source rand.Source) {
 	amounts[last] = extra
 }
 
-// share is what the next of left packets gets of extra: floor(U*2*extra/left + V),
-// where U is u / 2^64 and V is v / 2^64. V rounds up as often as the fraction
-// is large, so that the mean is extra/left, to within 2^-64 of it, also where
-// there are more packets than minor units.
+// share returns the part of extra for the next of left packets: floor(U*2*extra/left + V),
+// where U is u / 2^64 and V is v / 2^64. V rounds up with the probability of the fraction, so
+// that the mean is extra/left to within 2^-64, also with more packets than minor units.
 //
-// It is never above extra, if left is 2 or more. For U < 1, so that y =
-// U*2*extra/left is below extra, or 0 if extra is. In the first case y + V <
-// extra + 1, in the other y + V = V < 1, and the floor of neither is above
-// extra.
+// It is never above extra, if left is 2 or more. For U < 1, so that y = U*2*extra/left is
+// below extra, or 0 if extra is. In the first case y + V < extra + 1, in the other y + V = V <
+// 1, and the floor of neither is above extra.
 func share(extra, left int64, u, v uint64) int64 {
-	// u*2*extra is hi + lo/2^64. Divided by left, its whole part is hi/left, and
-	// its fraction, in units of 2^-64, what 128 by 64 bits leave of the rest.
-	// 2*extra is below 2^64; the remainder is below left, as Div64 wants it.
+	// u*2*extra is hi + lo/2^64. Divided by left, its whole part is hi/left, and its fraction
+	// in units of 2^-64 is a 128 by 64 bit division of the rest. 2*extra is below 2^64; the
+	// remainder is below left, as Div64 requires.
 	hi, lo := bits.Mul64(u, 2*uint64(extra))
 	whole, rest := hi/uint64(left), hi%uint64(left)
 	fraction, _ := bits.Div64(rest, lo, uint64(left))
@@ -118,8 +110,8 @@ func share(extra, left int64, u, v uint64) int64 {
 	return int64(whole + carry)
 }
 
-// shuffle puts amounts into any order, each alike. It is written out here since
-// that of the standard library may change.
+// shuffle puts amounts into a uniformly random order. It is implemented here because that of
+// the standard library may change.
 func shuffle(amounts []int64, source rand.Source) {
 	for i := len(amounts) - 1; i > 0; i-- {
 		j := below(uint64(i+1), source)
@@ -127,8 +119,8 @@ func shuffle(amounts []int64, source rand.Source) {
 	}
 }
 
-// below draws a number below n, each alike: of the 2^64 numbers that a source
-// has, the first 2^64 mod n of each n-th part are one too many, and drawn again.
+// below returns a uniform random number below n: of the 2^64 numbers of a source, the first
+// 2^64 mod n of each n-th part are rejected.
 func below(n uint64, source rand.Source) uint64 {
 	part, at := bits.Mul64(source.Uint64(), n)
 	if at < n {

@@ -8,32 +8,32 @@ import (
 	"github.com/invopop/jsonschema"
 )
 
-// Payment says that claims are paid: each is held first, and sold once its payment
-// is confirmed. Its times are whole milliseconds.
+// Payment configures payments: each claim is held, and sold once its payment is confirmed.
+// Times are whole milliseconds.
 type Payment struct {
-	HoldFor  time.Duration // from the claim to the deadline that the buyer is told; MinHold to MaxHold
-	Grace    time.Duration // from the deadline to the release of the units; 0, the default, to MaxGrace
-	ExtendBy time.Duration // by how much a hold is extended, once; MinHold to MaxHold, or 0: no hold is extended
+	HoldFor  time.Duration // from the claim to the buyer's deadline; MinHold to MaxHold
+	Grace    time.Duration // from the deadline to the release of the units; 0 (default) to MaxGrace
+	ExtendBy time.Duration // extension of a hold, once; MinHold to MaxHold, or 0: none
 	Late     Late
 
-	UnpaidPerUser int64 // claims of a user that may be cancelled or expire before no more are taken; 0, in declarations of older versions: any number
+	UnpaidPerUser int64 // unpaid claims of a user, cancelled or expired, after which claims are refused; 0, in declarations of older versions: any number
 
-	Check   *PaymentCheck   // nil: the payment service is not asked
-	Webhook *PaymentWebhook // nil: it does not tell by itself
+	Check   *PaymentCheck   // nil: the payment service is not queried
+	Webhook *PaymentWebhook // nil: the payment service sends no webhooks
 }
 
-// Late is what comes of a payment that is confirmed after its hold has expired.
+// Late is the effect of a payment that is confirmed after its hold has expired.
 type Late string
 
-// The ways with late payments.
+// Values of Late.
 const (
 	LateRefuse Late = "refuse" // it buys nothing and is owed back
-	LateResell Late = "resell" // it buys the units if they are still free, or others
+	LateResell Late = "resell" // it buys the same units if available, or others
 )
 
 // Limits of a payment.
 const (
-	MinHold  = time.Second // of a payment's hold, and of its extension
+	MinHold  = time.Second // of a hold, and of its extension
 	MaxHold  = 24 * time.Hour
 	MaxGrace = time.Hour
 
@@ -62,7 +62,7 @@ func (paymentPart) JSONSchemaExtend(s *jsonschema.Schema) {
 	bound(s, "unpaidPerUser", MaxUnpaid, DefaultUnpaid)
 }
 
-// payment takes how claims are paid.
+// payment decodes the payment.
 func (d *decoder) payment(spec object) *Payment {
 	o, ok := d.part(spec, "payment", reflect.TypeFor[paymentPart]())
 	if !ok {
@@ -83,7 +83,7 @@ func (d *decoder) payment(spec object) *Payment {
 	return p
 }
 
-// part writes a payment for a document.
+// part converts a payment to its part of a document.
 func (p *Payment) part() *paymentPart {
 	if p == nil {
 		return nil
@@ -107,7 +107,7 @@ type storedPayment struct {
 	Webhook *PaymentWebhook `json:"webhook,omitempty"`
 }
 
-// stored is a payment as declarations are stored.
+// stored converts a payment to its stored form.
 func (p *Payment) stored() *storedPayment {
 	if p == nil {
 		return nil
@@ -138,7 +138,7 @@ func (in *storedPayment) terms() []storedTerm {
 	return append([]storedTerm{{"holdForMs", in.HoldForMs}, {"graceMs", in.GraceMs}, {"extendByMs", in.ExtendByMs}}, in.Check.terms()...)
 }
 
-// sane holds a payment to what the rest of the program takes for granted.
+// sane checks what the rest of the program assumes about a payment.
 func (p *Payment) sane() error {
 	if p == nil {
 		return nil

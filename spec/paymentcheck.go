@@ -13,16 +13,16 @@ import (
 	"github.com/invopop/jsonschema"
 )
 
-// PaymentCheck says how the payment service is asked what became of a claim's payment.
-// Package rules says what its expressions, which are in CEL, may read.
+// PaymentCheck configures queries to the payment service about a claim's payment. Package
+// rules defines what its CEL expressions may read.
 type PaymentCheck struct {
-	URL      string        // of a GET, with placeholders for one claim: see Address
-	Interval time.Duration // between two requests for one claim; MinCheckInterval to MaxCheckInterval
-	Timeout  time.Duration // of one request; MinCheckTimeout to MaxCheckTimeout
+	URL      string        // of a GET, with placeholders for the claim: see Address
+	Interval time.Duration // between two queries about one claim; MinCheckInterval to MaxCheckInterval
+	Timeout  time.Duration // of one query; MinCheckTimeout to MaxCheckTimeout
 	Success  string        // true: the claim is paid
-	Failure  string        // true: it will not be; empty: it never is
-	Payment  string        // the reference of the payment; empty: the claim's id
-	TokenEnv string        // name of the environment variable with the bearer token; empty: there is none
+	Failure  string        // true: the claim will not be paid; "": unused
+	Payment  string        // reference of the payment; "": the claim's id
+	TokenEnv string        // environment variable with the bearer token; "": none
 }
 
 // Limits of a payment's check.
@@ -34,13 +34,13 @@ const (
 	MaxCheckURL      = 2048 // bytes
 )
 
-// What a document has where it says nothing.
+// Defaults of a document.
 const (
 	DefaultCheckInterval = 5 * time.Second
 	DefaultCheckTimeout  = 3 * time.Second
 )
 
-// CheckedClaim is what stands for the placeholders of a check's URL.
+// CheckedClaim are the values of the placeholders in a check's URL.
 type CheckedClaim struct {
 	Claim, User, Sale string
 	Run               int64
@@ -48,14 +48,14 @@ type CheckedClaim struct {
 
 const checkURLForm = `^https?://`
 
-// placeholder is one of a check's URL, or what looks like one.
+// placeholder matches a placeholder in a check's URL, known or not.
 var placeholder = regexp.MustCompile(`\{[^{}]*\}`)
 
-// placeholders are those that there are.
+// placeholders are the known placeholders.
 var placeholders = []string{"{claim}", "{user}", "{sale}", "{run}"}
 
-// Address is the URL at which the service is asked about a claim: each placeholder is
-// replaced, and escaped for its place in the path or the query.
+// Address returns the URL of the query about a claim. Each placeholder is replaced, and
+// escaped for the path or the query.
 func (p *PaymentCheck) Address(c CheckedClaim) string {
 	path, query, hasQuery := strings.Cut(p.URL, "?")
 	text := c.fill(path, escapeSegment)
@@ -79,8 +79,8 @@ func (c CheckedClaim) fill(template string, escape func(string) string) string {
 	})
 }
 
-// escapeSegment escapes a text so that it stays one segment of a path. A text of dots
-// alone would lead to another path.
+// escapeSegment escapes a text as one segment of a path. Dots alone would refer to another
+// path.
 func escapeSegment(text string) string {
 	if text == "." || text == ".." {
 		return strings.ReplaceAll(text, ".", "%2E")
@@ -107,7 +107,7 @@ func (checkPart) JSONSchemaExtend(s *jsonschema.Schema) {
 	property(s, "tokenEnv").Pattern = envForm
 }
 
-// paymentCheck takes how the payment service is asked.
+// paymentCheck decodes the queries to the payment service.
 func (d *decoder) paymentCheck(payment object) *PaymentCheck {
 	o, ok := d.part(payment, "check", reflect.TypeFor[checkPart]())
 	if !ok {
@@ -135,7 +135,7 @@ func (d *decoder) paymentCheck(payment object) *PaymentCheck {
 	return c
 }
 
-// checkCheckURL says what is wrong with the URL of a check, nil if nothing is.
+// checkCheckURL returns the fault of a check's URL, nil if it is valid.
 func checkCheckURL(text string) *fault {
 	const write = "Write a URL with {claim} in its path or query, such as https://pay.example/v1/payments/{claim}."
 	base, _, _ := strings.Cut(text, "?")
@@ -168,7 +168,7 @@ func checkCheckURL(text string) *fault {
 	return nil
 }
 
-// part writes a check for a document.
+// part converts a check to its part of a document.
 func (p *PaymentCheck) part() *checkPart {
 	if p == nil {
 		return nil
@@ -179,7 +179,7 @@ func (p *PaymentCheck) part() *checkPart {
 	}
 }
 
-// StoredCheck is a PaymentCheck as declarations and plans are stored.
+// StoredCheck is the stored form of a PaymentCheck in declarations and plans.
 type StoredCheck struct {
 	URL        string `json:"url"`
 	IntervalMs int64  `json:"intervalMs"`
@@ -190,7 +190,7 @@ type StoredCheck struct {
 	TokenEnv   string `json:"tokenEnv,omitempty"`
 }
 
-// Stored returns the check as it is stored; nil of nil.
+// Stored returns the stored form of the check; nil for nil.
 func (p *PaymentCheck) Stored() *StoredCheck {
 	if p == nil {
 		return nil
@@ -212,7 +212,7 @@ func (in *StoredCheck) terms() []storedTerm {
 	return []storedTerm{{"intervalMs", in.IntervalMs}, {"timeoutMs", in.TimeoutMs}}
 }
 
-// sane holds a check to what the rest of the program takes for granted; nil is sane.
+// sane checks what the rest of the program assumes about a check; nil is sane.
 func (p *PaymentCheck) sane() error {
 	switch {
 	case p == nil:

@@ -7,14 +7,14 @@ import (
 	"github.com/invopop/jsonschema"
 )
 
-// PaymentWebhook says how the payment service tells by itself. Its expressions are in CEL.
+// PaymentWebhook configures webhooks of the payment service. Its expressions are in CEL.
 type PaymentWebhook struct {
-	// SecretsEnv is the name of the environment variable with the keys of signatures.
+	// SecretsEnv is the environment variable with the keys of signatures.
 	SecretsEnv string `yaml:"secretsEnv" json:"secretsEnv" jsonschema:"example=PAYMENT_WEBHOOK_SECRETS" jsonschema_description:"Name of the environment variable that holds the keys of the signatures, whsec_ and base64 each, separated by spaces: several while keys change. Never the keys."`
-	// Success is true if a claim is paid, Failure if it will not be. Empty: it never is.
+	// Success is true if a claim is paid, Failure if it will not be. "": unused.
 	Success string `yaml:"success" json:"success" jsonschema:"example=event.type == 'payment.paid'" jsonschema_description:"CEL that is true if the event says that a claim is paid. It may read event, which is the JSON of the body, sale.name and sale.run."`
 	Failure string `yaml:"failure,omitempty" json:"failure,omitempty" jsonschema:"example=event.type == 'payment.failed'" jsonschema_description:"CEL that is true if the event says that a claim will not be paid: it is cancelled then. Without it: what is not paid expires."`
-	// Claim is the claim's id, Payment the reference of the payment. Empty: the claim's id.
+	// Claim is the claim's id, Payment the reference of the payment. "": the claim's id.
 	Claim   string `yaml:"claim" json:"claim" jsonschema:"example=event.data.claim" jsonschema_description:"CEL for the id of the claim that the event is about."`
 	Payment string `yaml:"payment,omitempty" json:"payment,omitempty" jsonschema:"example=event.data.id" jsonschema_description:"CEL for the reference of the payment, as that of check. Without it: the claim's id."`
 }
@@ -23,7 +23,7 @@ func (PaymentWebhook) JSONSchemaExtend(s *jsonschema.Schema) {
 	property(s, "secretsEnv").Pattern = envForm
 }
 
-// paymentWebhook takes how the payment service tells by itself.
+// paymentWebhook decodes the webhook of the payment service.
 func (d *decoder) paymentWebhook(payment object) *PaymentWebhook {
 	o, ok := d.part(payment, "webhook", reflect.TypeFor[PaymentWebhook]())
 	if !ok {
@@ -39,7 +39,7 @@ func (d *decoder) paymentWebhook(payment object) *PaymentWebhook {
 }
 
 // oneReference reports a check and a webhook that would record one payment under two
-// references: the second that comes would be owed back.
+// references: the second report would be owed back.
 func (d *decoder) oneReference(o object, p *Payment) {
 	if p.Check == nil || p.Webhook == nil || (p.Check.Payment == "") == (p.Webhook.Payment == "") {
 		return
@@ -52,7 +52,7 @@ func (d *decoder) oneReference(o object, p *Payment) {
 		"%s has payment and %s has not: of one payment, the ledger would record two", join(o.path, has), join(o.path, lacks))
 }
 
-// sane holds a webhook to what the rest of the program takes for granted; nil is sane.
+// sane checks what the rest of the program assumes about a webhook; nil is sane.
 func (p *PaymentWebhook) sane() error {
 	if p != nil && (p.SecretsEnv == "" || p.Success == "" || p.Claim == "") {
 		return errors.New("the webhook lacks secretsEnv, success or claim")

@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// Phase is whether a sale accepts claims, as far as that is declared.
+// Phase is the declared phase of a sale.
 type Phase string
 
-// The phases that can be declared.
+// Phases of a declaration.
 const (
 	PhaseOpen   Phase = "open" // within OpensAt and ClosesAt
 	PhasePaused Phase = "paused"
-	PhaseClosed Phase = "closed" // for good
+	PhaseClosed Phase = "closed" // final
 )
 
 var phases = []Phase{PhaseOpen, PhasePaused, PhaseClosed}
 
-// phase takes the phase that is declared; empty: none is.
+// phase decodes the declared phase; "": none.
 func (d *decoder) phase(o object) Phase {
 	if o.keys["phase"] == nil {
 		return ""
@@ -34,7 +34,7 @@ func (p Phase) sane() error {
 	return nil
 }
 
-// times takes when claims are accepted.
+// times decodes the hours of a sale.
 func (d *decoder) times(o object) (opens, closes time.Time) {
 	opens, _ = d.time(o, "opensAt")
 	closes, ok := d.time(o, "closesAt")
@@ -45,7 +45,7 @@ func (d *decoder) times(o object) (opens, closes time.Time) {
 	return opens, closes
 }
 
-// time takes a moment, in quotes or not: YAML may have a date or text in it.
+// time decodes a time with or without quotes: YAML may take it for a date or text.
 func (d *decoder) time(o object, key string) (time.Time, bool) {
 	const example = "2026-11-11T20:00:00+08:00"
 	v, ok := d.value(o, key)
@@ -66,7 +66,7 @@ func timeOrNone(t time.Time) string {
 	return t.Format(time.RFC3339Nano)
 }
 
-// utc is t in UTC; nil if t is not set.
+// utc returns t in UTC; nil if t is zero.
 func utc(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil

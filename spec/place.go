@@ -6,9 +6,9 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Place is where a text of a declaration stands in its file, so that others can say
-// what is wrong inside of the text. The zero Place is nowhere: the declaration was
-// made by hand, or comes out of a ledger.
+// Place is the place of a text of a declaration in its file, so that other packages can report
+// problems inside the text. The zero Place is unknown: the declaration was built in a program
+// or comes from a ledger.
 type Place struct {
 	source *source
 	node   *yaml.Node // a scalar
@@ -16,12 +16,11 @@ type Place struct {
 
 func (d *decoder) place(v value) Place { return Place{d.src, v.node} }
 
-// Known reports whether the place is anywhere.
+// Known reports whether the place is known.
 func (p Place) Known() bool { return p.node != nil }
 
-// Problem says what is wrong at a line and a column of the text, both from 1 and the
-// column in characters; line 0 means the text as a whole. The problem's place is that
-// in the file. It must be Known.
+// Problem returns a problem at a line and a column of the text, both from 1, the column in
+// characters; line 0 means the whole text. Its place is that in the file. p must be Known.
 func (p Place) Problem(line, column int, message, remedy string) *Problem {
 	at := position{p.node.Line, p.node.Column}
 	if all := p.source.positions(p.node); all != nil {
@@ -31,7 +30,7 @@ func (p Place) Problem(line, column int, message, remedy string) *Problem {
 	return p.source.problem(at.line, at.column, message, remedy)
 }
 
-// indexOf counts the characters before a line and a column.
+// indexOf returns the number of characters before a line and a column.
 func indexOf(text string, line, column int) int {
 	index := 0
 	for n, part := range strings.SplitAfter(text, "\n") {
@@ -44,12 +43,11 @@ func indexOf(text string, line, column int) int {
 	return index
 }
 
-// position is a place in a file, both from 1, the column in characters.
+// position is a line and column in a file, both from 1, the column in characters.
 type position struct{ line, column int }
 
-// positions returns where each character of a scalar stands, and where the text ends.
-// It walks along the value and what is written side by side. Nil: what is written could
-// not be followed.
+// positions returns the position of each character of a scalar, and of its end. It compares
+// the value with the source text. Nil: the comparison failed.
 func (s *source) positions(n *yaml.Node) []position {
 	w := &walker{src: s, style: n.Style}
 	w.enter(n.Line, n.Column)
@@ -69,14 +67,14 @@ func (s *source) positions(n *yaml.Node) []position {
 	return append(all, position{w.line, w.at + 1})
 }
 
-// walker goes along the text of a scalar as it is written.
+// walker walks along the source text of a scalar.
 type walker struct {
 	src    *source
 	style  yaml.Style
-	indent int    // of the lines of a block
+	indent int    // indentation of a block's lines
 	line   int    // from 1
-	text   []rune // of the line
-	at     int    // in the line, from 0
+	text   []rune // text of the line
+	at     int    // index in the line, from 0
 }
 
 func (w *walker) enter(line, column int) {
@@ -84,7 +82,7 @@ func (w *walker) enter(line, column int) {
 	w.at = min(column-1, len(w.text))
 }
 
-// next goes to where the text goes on in the next line.
+// next moves to the continuation in the next line.
 func (w *walker) next() {
 	w.enter(w.line+1, w.indent+1)
 	if w.indent == 0 {
@@ -98,7 +96,7 @@ func (w *walker) skipBlanks() {
 	}
 }
 
-// skipAnchor goes behind an anchor, which the place of a node includes.
+// skipAnchor skips an anchor, which the position of a node includes.
 func (w *walker) skipAnchor() {
 	if w.at == len(w.text) || w.text[w.at] != '&' {
 		return
@@ -112,8 +110,8 @@ func (w *walker) skipAnchor() {
 	}
 }
 
-// block goes to the first line of a block of text and learns how far it is indented:
-// as far as its first line that is not blank, less what the value has of that.
+// block moves to the first line of a block and finds its indentation: that of its first line
+// that is not blank, less the leading blanks of the value.
 func (w *walker) block(value string) {
 	first := w.line + 1
 	for line := first; line <= len(w.src.lines); line++ {
@@ -133,7 +131,7 @@ func (w *walker) block(value string) {
 
 func leading(text string) int { return len(text) - len(strings.TrimLeft(text, " ")) }
 
-// ended reports whether no more of the text stands in this line.
+// ended reports whether the text has no more characters in this line.
 func (w *walker) ended() bool {
 	if w.indent > 0 {
 		return w.at == len(w.text)
@@ -141,7 +139,7 @@ func (w *walker) ended() bool {
 	return strings.TrimSpace(string(w.text[w.at:])) == ""
 }
 
-// follow goes over what is written for one character of the value.
+// follow skips the source of one character of the value.
 func (w *walker) follow(r rune, all *[]position) bool {
 	for w.line <= len(w.src.lines) {
 		here := position{w.line, w.at + 1}
@@ -162,11 +160,11 @@ func (w *walker) follow(r rune, all *[]position) bool {
 			return false
 		}
 	}
-	return r == '\n' // the file's end ends its last line
+	return r == '\n' // the end of the file ends its last line
 }
 
-// width is how many characters are written here for one of the value; 0 if it is not
-// written here.
+// width returns the number of source characters here for one character of the value; 0 if it
+// is not here.
 func (w *walker) width(r rune) int {
 	if w.at == len(w.text) {
 		return 0

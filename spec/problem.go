@@ -10,22 +10,22 @@ import (
 	"github.com/hashicorp/go-multierror"
 )
 
-// Problem is one thing that is wrong with a document, and what to do about it.
+// Problem is one problem of a document, with its remedy.
 type Problem struct {
-	File string // as the user named it; "<stdin>" for standard input
+	File string // name given by the user; "<stdin>" for standard input
 
-	// Line and Column begin at 1; a column is a character, not a byte. Both
-	// are 0 where the file as a whole is meant: it is missing, or too large.
+	// Line and Column begin at 1; a column is a character, not a byte. Both are 0 for a
+	// problem of the whole file, such as a missing one.
 	Line, Column int
 
-	Source  string // the offending line, without its end; secrets are starred out
-	Message string // what is wrong, in one sentence without a full stop
-	Remedy  string // what to do, in sentences
+	Source  string // offending line without its end; secrets are masked
+	Message string // one sentence without a full stop
+	Remedy  string // sentences
 
-	Cause error // what the operating system said, if it was asked
+	Cause error // error of the operating system, if any
 }
 
-// Error is file:line:column and the message, in one line.
+// Error returns file:line:column and the message in one line.
 func (p *Problem) Error() string {
 	if p.Line == 0 {
 		return p.File + ": " + p.Message
@@ -33,11 +33,11 @@ func (p *Problem) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Column, p.Message)
 }
 
-// Unwrap is the cause, so that errors.Is finds fs.ErrNotExist and the like.
+// Unwrap returns the cause, such as fs.ErrNotExist.
 func (p *Problem) Unwrap() error { return p.Cause }
 
-// Text is the problem as a person wants to read it: the error, the line with a
-// caret under the column, and the remedy, each ended by a newline.
+// Text formats the problem for people: the error, the line with a caret under the column, and
+// the remedy, each ended by a newline.
 func (p *Problem) Text() string {
 	var b strings.Builder
 	fmt.Fprintln(&b, p.Error())
@@ -50,12 +50,11 @@ func (p *Problem) Text() string {
 	return b.String()
 }
 
-// excerptWidth is how many characters of a long line are shown.
+// excerptWidth is the number of characters shown of a long line.
 const excerptWidth = 100
 
-// Excerpt returns the offending line, cut to a readable length around the
-// column, and a line that has a caret under the column on a terminal. Both are
-// empty where there is no line to show.
+// Excerpt returns the offending line, cut to a readable length around the column, and a line
+// with a caret under the column on a terminal. Both are "" without a line.
 func (p *Problem) Excerpt() (source, caret string) {
 	if p.Line == 0 || strings.TrimSpace(p.Source) == "" {
 		return "", ""
@@ -72,7 +71,7 @@ func (p *Problem) Excerpt() (source, caret string) {
 	return strings.Map(printable, string(line)), string(indent) + "^"
 }
 
-// blankLike is a blank that is as wide on a terminal as r.
+// blankLike returns a blank that is as wide on a terminal as r.
 func blankLike(r rune) rune {
 	switch {
 	case r == '\t':
@@ -84,7 +83,7 @@ func blankLike(r rune) rune {
 	return ' '
 }
 
-// printable keeps a file's control characters away from the terminal.
+// printable replaces control characters for the terminal.
 func printable(r rune) rune {
 	if r != '\t' && !unicode.IsPrint(r) {
 		return utf8.RuneError
@@ -92,8 +91,7 @@ func printable(r rune) rune {
 	return r
 }
 
-// Problems returns all problems that err holds, in their order; none if err is
-// nil or of another kind.
+// Problems returns all problems in err, in order; none if err is nil or of another kind.
 func Problems(err error) []*Problem {
 	var all *multierror.Error
 	if errors.As(err, &all) {
@@ -110,8 +108,8 @@ func Problems(err error) []*Problem {
 	return nil
 }
 
-// ErrorFormat is the multierror format of what Load returns: one problem after
-// the other, then their count.
+// ErrorFormat is the multierror format of Load's errors: the problems in sequence, then their
+// count.
 func ErrorFormat(errs []error) string {
 	var b strings.Builder
 	for _, err := range errs {

@@ -8,29 +8,29 @@ import (
 	"github.com/invopop/jsonschema"
 )
 
-// Queue says who gets the last units where more is asked for than there is.
+// Queue configures who gets the last units if demand exceeds stock.
 type Queue struct {
 	Order Order `yaml:"order,omitempty" json:"order" jsonschema_description:"Order in which claims that wait are decided."`
-	// Priority is an expression in CEL, an int or double.
+	// Priority is a CEL expression of type int or double.
 	Priority string `yaml:"priority,omitempty" json:"priority,omitempty" jsonschema:"example=user.level == 'gold' ? 1 : 0" jsonschema_description:"With order priority: expression in CEL, a number, the highest first. Those of one priority go by arrival."`
-	// Depth is the most claims that wait for one shard; the others are told overloaded. 1 to MaxDepth.
+	// Depth is the maximum number of claims that wait for one shard, 1 to MaxDepth; further
+	// ones are overloaded.
 	Depth int64 `yaml:"depth,omitempty" json:"depth" jsonschema_description:"Claims that may wait for one shard. Beyond it, claims are refused as overloaded."`
-	// At is where Priority stands in its file. It is no part of the declaration.
+	// At is the place of Priority in its file. It is no part of the declaration.
 	At Place `yaml:"-" json:"-"`
 }
 
-// Order is the order in which claims that wait are decided.
+// Order is the order in which waiting claims are decided.
 type Order string
 
-// The orders of a queue.
+// Orders of a queue.
 const (
 	OrderArrival  Order = "arrival"  // the default
-	OrderPriority Order = "priority" // by the priority, those of one priority by arrival
-	OrderDraw     Order = "draw"     // claims are entries, which are drawn when the sale has closed; see Draw
+	OrderPriority Order = "priority" // by priority, then by arrival
+	OrderDraw     Order = "draw"     // claims are entries, which are drawn after the close; see Draw
 )
 
-// MaxDepth is the most claims that may wait for one shard, and DefaultDepth how many do
-// where a document says nothing.
+// MaxDepth is the maximum, and DefaultDepth the default, of Queue.Depth.
 const (
 	MaxDepth     = 1_000_000
 	DefaultDepth = 10_000
@@ -47,7 +47,7 @@ func (Queue) JSONSchemaExtend(s *jsonschema.Schema) {
 	s.OneOf = []*jsonschema.Schema{byArrival, byPriority}
 }
 
-// queue takes the order in which claims are decided.
+// queue decodes the order in which claims are decided.
 func (d *decoder) queue(spec object) *Queue {
 	o, ok := d.part(spec, "queue", reflect.TypeFor[Queue]())
 	if !ok {
@@ -70,7 +70,7 @@ func (d *decoder) queue(spec object) *Queue {
 	return q
 }
 
-// part writes a queue for a document.
+// part converts a queue to its part of a document.
 func (q *Queue) part() *Queue {
 	if q == nil {
 		return nil
@@ -78,7 +78,7 @@ func (q *Queue) part() *Queue {
 	return &Queue{Order: unless(OrderArrival, q.Order), Priority: q.Priority, Depth: unless(DefaultDepth, q.Depth)}
 }
 
-// sane holds a queue to what the rest of the program takes for granted.
+// sane checks what the rest of the program assumes about a queue.
 func (q *Queue) sane() error {
 	switch {
 	case q == nil:

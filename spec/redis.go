@@ -9,10 +9,10 @@ import (
 	"github.com/invopop/jsonschema"
 )
 
-// Redis names the nodes of the locks and, with EngineRedis, of the lists. Names of environment
-// variables stand for the secrets.
+// Redis are the nodes of the locks and, with EngineRedis, of the lists. Secrets are given by
+// names of environment variables.
 type Redis struct {
-	// Nodes has host:port each, in lower case, none twice; an odd number with EngineLedger.
+	// Nodes are host:port in lower case, without duplicates; an odd number with EngineLedger.
 	Nodes       []string `yaml:"nodes" json:"nodes" jsonschema_description:"Standalone Redis nodes, independent of each other, host:port each. An odd number, so that a majority is clear; with engine redis any number, since each shard's list is on one of them. Of a live sale they change only while it is paused."`
 	UsernameEnv string   `yaml:"usernameEnv,omitempty" json:"usernameEnv,omitempty" jsonschema:"example=REDIS_USERNAME" jsonschema_description:"Name of the environment variable that holds the user name. Goes with passwordEnv."`
 	PasswordEnv string   `yaml:"passwordEnv,omitempty" json:"passwordEnv,omitempty" jsonschema:"example=REDIS_PASSWORD" jsonschema_description:"Name of the environment variable that holds the password; never the password."`
@@ -27,8 +27,7 @@ func (Redis) JSONSchemaExtend(s *jsonschema.Schema) {
 	s.DependentRequired = map[string][]string{"usernameEnv": {"passwordEnv"}}
 }
 
-// redis takes the nodes. odd: their number must be, since nothing but a majority
-// of them is wanted.
+// redis decodes the nodes. odd: their number must be odd, since they only vote.
 func (d *decoder) redis(spec object, odd bool) *Redis {
 	o, ok := d.part(spec, "redis", reflect.TypeFor[Redis]())
 	if !ok {

@@ -11,9 +11,8 @@ import (
 	"github.com/invopop/jsonschema"
 )
 
-// RedPacket says that the units of a sale are packets of money, one packet a
-// unit. Its amounts are in minor units of the currency: 100 is 1.00 of one that
-// has two decimals.
+// RedPacket declares that each unit of a sale is a packet of money. Amounts are in minor units
+// of the currency: 100 is 1.00 with two decimals.
 type RedPacket struct {
 	Currency string // ISO 4217, three capitals
 	Scale    int    // decimals of the currency
@@ -22,18 +21,18 @@ type RedPacket struct {
 	Split    Split  // SplitFixed only if the total divides by the stock
 }
 
-// Split is how the total is dealt to the packets; Deal says it in full.
+// Split is the way to deal the total to the packets; see Deal.
 type Split string
 
-// The splits.
+// Values of Split.
 const (
-	SplitRandom Split = "random" // as luck has it, with the same mean for each packet
-	SplitEven   Split = "even"   // as equal as it goes
+	SplitRandom Split = "random" // random, with the same mean for each packet
+	SplitEven   Split = "even"   // as equal as possible
 	SplitFixed  Split = "fixed"  // all equal
 )
 
-// MaxTotal is the most that a red packet may hold, in minor units. Ninety
-// such totals may be added up in an int64.
+// MaxTotal is the maximum total of a red packet in minor units. The sum of ninety fits into an
+// int64.
 const MaxTotal = 100_000_000_000_000_000
 
 type redPacketPart struct {
@@ -50,11 +49,10 @@ func (redPacketPart) JSONSchemaExtend(s *jsonschema.Schema) {
 	choices(s, "split", SplitRandom, SplitEven, SplitFixed)
 }
 
-// Format writes minor units as people do: 37 is 0.37 of a currency that has
-// two decimals. It is exact.
+// Format formats minor units as a decimal: 37 is 0.37 with two decimals. It is exact.
 func (r RedPacket) Format(minor int64) string { return formatAmount(minor, r.Scale) }
 
-// Parse is Format backwards; false for what Format does not write.
+// Parse parses the output of Format; false for other text.
 func (r RedPacket) Parse(text string) (minor int64, ok bool) {
 	minor, ok = minorUnits(text, r.Scale)
 	return minor, ok && r.Format(minor) == text
@@ -75,7 +73,7 @@ func formatAmount(minor int64, scale int) string {
 	return sign + digits[:point] + "." + digits[point:]
 }
 
-// amountForm is the only way to write an amount.
+// amountForm is the only accepted form of an amount.
 const amountForm = `^(0|[1-9][0-9]*)([.][0-9]+)?$`
 
 var amountRE = regexp.MustCompile(amountForm)
@@ -92,7 +90,7 @@ var otherAmounts = []wrongForm{
 	{regexp.MustCompile(`^[0-9]+[.]$`), fault{"ends with a point", "Write decimals behind the point, or leave it out."}},
 }
 
-// checkAmount holds text to the form of an amount.
+// checkAmount returns the fault of a text that is no amount.
 func checkAmount(text string) *fault {
 	if amountRE.MatchString(text) {
 		return nil
@@ -100,9 +98,8 @@ func checkAmount(text string) *fault {
 	return wrong(text, otherAmounts, fault{"is no amount", `Write digits and a point before the decimals, such as "100.00"; the currency has a key of its own.`})
 }
 
-// minorUnits reads text that checkAmount has passed. It returns false if that
-// has more decimals than scale, or more minor units than an int64. Of other text
-// it may read a number too.
+// minorUnits converts text accepted by checkAmount to minor units. It returns false for more
+// decimals than scale, or an overflow of int64. For other text the result is undefined.
 func minorUnits(text string, scale int) (int64, bool) {
 	whole, decimals, _ := strings.Cut(text, ".")
 	if len(decimals) > scale {
@@ -112,7 +109,7 @@ func minorUnits(text string, scale int) (int64, bool) {
 	return n, err == nil
 }
 
-// readAmount reads an amount of a currency, in minor units.
+// readAmount parses an amount of a currency in minor units.
 func readAmount(text, currency string, scale int) (int64, *fault) {
 	if f := checkAmount(text); f != nil {
 		return 0, f
@@ -134,8 +131,7 @@ func readAmount(text, currency string, scale int) (int64, *fault) {
 	}
 }
 
-// redPacket takes a red packet of a sale with a stock, or with 0 for one that
-// is not known.
+// redPacket decodes the red packet of a sale with a stock; 0: the stock is unknown.
 func (d *decoder) redPacket(units object, stock int64) *RedPacket {
 	o, ok := d.part(units, "redPacket", reflect.TypeFor[redPacketPart]())
 	if !ok {
@@ -166,8 +162,8 @@ func (d *decoder) redPacket(units object, stock int64) *RedPacket {
 	return r
 }
 
-// amount takes an amount of r's currency. If that is not known, nothing is
-// said of the number of decimals, and it returns false.
+// amount decodes an amount of r's currency. If that is unknown, it does not check the number
+// of decimals, and returns false.
 func (d *decoder) amount(o object, key string, r *RedPacket) (int64, bool) {
 	v, ok := d.value(o, key)
 	if !ok || !d.scalar(v, "an amount in quotes", fmt.Sprintf("Write an amount in quotes, such as %s: \"100.00\".", key)) {
@@ -180,7 +176,7 @@ func (d *decoder) amount(o object, key string, r *RedPacket) (int64, bool) {
 		minor, f = readAmount(text, r.Currency, r.Scale)
 	}
 	if f == nil && v.node.Style == 0 {
-		// Many a reader makes a binary fraction of it: 0.10 has none that is exact.
+		// Many readers convert it to a binary fraction, and 0.10 has no exact one.
 		f = &fault{"is a number to YAML, which may round it", fmt.Sprintf("Quote it: %s: %q.", key, text)}
 	}
 	if f != nil {
@@ -189,8 +185,7 @@ func (d *decoder) amount(o object, key string, r *RedPacket) (int64, bool) {
 	return minor, f == nil && r.Currency != ""
 }
 
-// dealable reports a total that cannot be dealt to that many packets as split
-// and min want it.
+// dealable reports a total that split and min do not permit for that many packets.
 func (d *decoder) dealable(o object, r *RedPacket, packets int64) {
 	at, path := o.values["total"], join(o.path, "total")
 	// The quotient is rounded down, and min is whole: nothing can overflow.
@@ -216,14 +211,13 @@ func (d *decoder) dealable(o object, r *RedPacket, packets int64) {
 	}
 }
 
-// part writes a red packet for a document.
+// part converts a red packet to its part of a document.
 func (r *RedPacket) part() *redPacketPart {
 	return &redPacketPart{Total: r.Format(r.Total), Currency: r.Currency, Split: unless(string(SplitRandom), string(r.Split)), Min: r.Format(r.Min)}
 }
 
-// storedRedPacket has its amounts as Format writes them, with all decimals of
-// the currency. So their number says the scale, and a later program that knows
-// the currency better deals no other amounts.
+// storedRedPacket has amounts as formatted by Format, with all decimals of the currency. Their
+// number determines the scale, so a later program with another scale deals the same amounts.
 type storedRedPacket struct {
 	Total    string `json:"total"`
 	Currency string `json:"currency"`
@@ -247,8 +241,8 @@ func (in *storedRedPacket) read() (*RedPacket, error) {
 	return r, nil
 }
 
-// Check holds a red packet to what Deal takes for granted, with packets of 1 or
-// more. What Load or FromJSON has read passes.
+// Check returns an error if Deal cannot deal to that many packets, 1 or more. Results of Load
+// and FromJSON pass.
 func (r RedPacket) Check(packets int64) error {
 	switch {
 	case r.Currency == "" || r.Scale < 0:

@@ -9,42 +9,42 @@ import (
 	"github.com/invopop/jsonschema"
 )
 
-// Rule is a condition of a claim, in CEL. Package rules says what it may read, and
-// what is told to whom.
+// Rule is a CEL condition of a claim. Package rules defines what it may read and what buyers
+// are told.
 type Rule struct {
 	Name string `yaml:"name" json:"name" jsonschema:"example=members" jsonschema_description:"Name of the rule, a DNS label. No two rules share one."`
-	// Require is the expression that has to be true.
+	// Require is the expression that must be true.
 	Require string `yaml:"require" json:"require" jsonschema:"example=user.level == 'gold'" jsonschema_description:"Expression in CEL that has to be true: over user, claim, sale, history, now and variables."`
-	// Message is what a buyer is told whom the rule refuses, unless MessageExpression makes
-	// such a text. Empty: a text that names the rule.
+	// Message is the text for a buyer whose claim the rule denies, unless MessageExpression
+	// yields one. "": a text that names the rule.
 	Message           string  `yaml:"message,omitempty" json:"message,omitempty" jsonschema:"example=Members only." jsonschema_description:"What a buyer is told whom the rule refuses, one line. Without it: a text that names the rule."`
 	MessageExpression string  `yaml:"messageExpression,omitempty" json:"messageExpression,omitempty" jsonschema:"example='Hello ' + user.id" jsonschema_description:"Expression in CEL that makes the message of values. If it fails, the message is told."`
 	Enforce           Enforce `yaml:"enforce,omitempty" json:"enforce" jsonschema_description:"deny: a claim that does not satisfy the rule is refused. audit: it is counted and goes on."`
-	// At is where the rule stands in its file. It is no part of the declaration.
+	// At is the place of the rule in its file. It is no part of the declaration.
 	At RulePlaces `yaml:"-" json:"-"`
 }
 
-// RulePlaces are where the texts of a rule stand.
+// RulePlaces are the places of a rule's texts.
 type RulePlaces struct{ Require, Message, MessageExpression Place }
 
-// Enforce is what a rule does with a claim that does not satisfy it.
+// Enforce is the effect of a rule on a claim that does not satisfy it.
 type Enforce string
 
-// The ways to enforce a rule.
+// Values of Enforce.
 const (
-	EnforceDeny  Enforce = "deny"  // it refuses the claim; the default
-	EnforceAudit Enforce = "audit" // it counts the claim, and lets it go on
+	EnforceDeny  Enforce = "deny"  // default: it denies the claim
+	EnforceAudit Enforce = "audit" // it counts the claim and admits it
 )
 
-// Variable is an expression that rules share; each may use those before it.
+// Variable is an expression shared by rules; each may use those before it.
 type Variable struct {
 	Name       string `yaml:"name" json:"name" jsonschema:"example=adult" jsonschema_description:"Name of the variable, an identifier. No two variables share one."`
 	Expression string `yaml:"expression" json:"expression" jsonschema:"example=now - user.born > duration('157680h')" jsonschema_description:"Expression in CEL, evaluated at most once a claim."`
-	// At is where the expression stands in its file. It is no part of the declaration.
+	// At is the place of the expression in its file. It is no part of the declaration.
 	At Place `yaml:"-" json:"-"`
 }
 
-// Limits of rules. Package rules has those of what is in them.
+// Limits of rules. Package rules has the limits of their content.
 const (
 	MaxRules     = 64
 	MaxVariables = 64
@@ -61,7 +61,7 @@ func (Variable) JSONSchemaExtend(s *jsonschema.Schema) {
 	notBlank(s, "expression")
 }
 
-// rules takes the rules.
+// rules decodes the rules.
 func (d *decoder) rules(spec object) []Rule {
 	v, ok := d.value(spec, "rules")
 	if !ok {
@@ -83,7 +83,7 @@ func (d *decoder) rules(spec object) []Rule {
 	return all
 }
 
-// variables takes what rules share.
+// variables decodes the variables of rules.
 func (d *decoder) variables(spec object) []Variable {
 	v, ok := d.value(spec, "variables")
 	if !ok {
@@ -102,7 +102,7 @@ func (d *decoder) variables(spec object) []Variable {
 	return all
 }
 
-// ruleParts writes rules for a document.
+// ruleParts converts rules to their part of a document.
 func ruleParts(rules []Rule) []Rule {
 	parts := slices.Clone(rules)
 	for i := range parts {
@@ -111,8 +111,8 @@ func ruleParts(rules []Rule) []Rule {
 	return parts
 }
 
-// saneRules holds rules to what the rest of the program takes for granted. What stands in
-// the expressions is not asked here.
+// saneRules checks what the rest of the program assumes about rules. It does not check
+// expressions.
 func saneRules(rules []Rule) error {
 	for _, r := range rules {
 		switch {
@@ -136,13 +136,13 @@ func saneVariables(variables []Variable) error {
 	return nil
 }
 
-// The words that CEL does not take as the name of a field.
+// Words that CEL rejects as the name of a field.
 var reservedWords = []string{
 	"as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop",
 	"namespace", "null", "package", "return", "true", "var", "void", "while",
 }
 
-// MaxIdentifier is the most characters that the name of an attribute or a variable has.
+// MaxIdentifier is the maximum length in characters of the name of an attribute or variable.
 const MaxIdentifier = 63
 
 func checkIdentifier(text string) *fault {
@@ -157,8 +157,8 @@ func checkIdentifier(text string) *fault {
 	return nil
 }
 
-// CheckIdentifier says what is wrong with the name of an attribute or a variable, and
-// what to do about it.
+// CheckIdentifier returns an error with a remedy if the name of an attribute or variable is
+// invalid.
 func CheckIdentifier(name string) error {
 	if f := checkIdentifier(name); f != nil {
 		return fmt.Errorf("%q %s: %s%s", name, f.message, strings.ToLower(f.remedy[:1]), strings.TrimSuffix(f.remedy[1:], "."))

@@ -1,17 +1,16 @@
-// Package spec is what a user writes: the sale document, its defaults, and its
-// validation. It also holds what follows from a declaration by arithmetic alone
-// (shares.go, packets.go) and the one place where keys and row keys are built
-// (names.go).
+// Package spec defines the sale document, its defaults and its validation. It also has what
+// follows from a declaration by arithmetic alone (shares.go, packets.go) and the one place
+// where keys and row keys are built (names.go).
 //
-// A document that Load accepts is a valid Sale; one that it refuses comes with
-// all that is wrong with it, each Problem with its place and a remedy.
+// A document that Load accepts is a valid Sale. For any other, Load returns all problems, each
+// Problem with its place and a remedy.
 //
-// This file puts the options of a sale together: a Sale has each as its field, a
-// document and a stored declaration have it under a key, and the functions below
-// take an option from one of these forms to another. What an option is, and how it
-// is read, written and checked, is in a file of its own, such as payment.go.
+// This file combines the options of a sale: each is a field of Sale, and a key in a document
+// and a stored declaration; the functions below convert between these forms. The definition of
+// an option, and how it is read, written and checked, is in a file of its own, such as
+// payment.go.
 //
-// It reads files and nothing else; it knows no backend.
+// The package reads files only; it knows no backend.
 package spec
 
 import (
@@ -27,72 +26,69 @@ import (
 	"github.com/invopop/jsonschema"
 )
 
-// Sale is one valid declaration with its defaults filled in. Stock and
-// LockCount have no default: they decide what is sold and how fast, so they
-// are always written down.
+// Sale is one valid declaration with its defaults filled in. Stock and LockCount have no
+// default: they determine what is sold and how fast, so a document must declare them.
 type Sale struct {
 	Name         string        // a DNS label
-	Run          int64         // from 1, the default; the next number starts a destroyed sale's name again
-	Protect      bool          // it is neither destroyed nor closed
+	Run          int64         // from 1, the default; the next number reuses a destroyed sale's name
+	Protect      bool          // the sale can be neither destroyed nor closed
 	Stock        int64         // 1 to MaxStock
 	LockCount    int           // 1 to MaxLockCount, at most Stock
 	PerUserLimit int64         // units a user may have; from 1, the default
-	Partial      bool          // with EngineLedger: a claim for more than there is gets what there is
-	Phase        Phase         // "": the one that it is in; a new run is then open
+	Partial      bool          // with EngineLedger: a claim for more units than available gets those available
+	Phase        Phase         // "": unchanged; a new run is open
 	OpensAt      time.Time     // UTC; zero: open as soon as applied
 	ClosesAt     time.Time     // UTC, after OpensAt; zero: until closed by hand
 	LockTTL      time.Duration // MinLockTTL to MaxLockTTL in whole milliseconds
 	Payment      *Payment      // with EngineLedger; nil: a claim is sold at once
 
-	// Who may claim, with EngineLedger.
-	Rules     []Rule     // in the order in which they refuse
-	Variables []Variable // in the order in which they may use each other
-	Users     *Users     // nil: nothing is known of users but their ids
-	History   *History   // nil: rules may not ask for it
+	// Eligibility and order of claims, with EngineLedger.
+	Rules     []Rule     // in order of evaluation
+	Variables []Variable // each may use those before it
+	Users     *Users     // nil: only the ids of users are known
+	History   *History   // nil: rules cannot read it
 	Queue     *Queue     // nil: by arrival, DefaultDepth deep
-	Draw      *Draw      // with OrderDraw, and only then
+	Draw      *Draw      // set if and only if the order is OrderDraw
 
-	// How units are given out. With EngineLedger, Ack is AckLedger, Backlog is
-	// 0 and RedPacket is nil. With EngineRedis, Units is nil.
+	// How units are given out. With EngineLedger, Ack is AckLedger, Backlog is 0 and RedPacket
+	// is nil. With EngineRedis, Units is nil.
 	Engine    Engine
 	Ack       Ack
-	Backlog   int64      // most claims that Redis has granted and the ledger lacks, over all shards; 1 to MaxBacklog; see Allotment
+	Backlog   int64      // maximum number of claims granted by Redis that the ledger lacks, over all shards; 1 to MaxBacklog; see Allotment
 	RedPacket *RedPacket // nil: a unit is no packet of money
 	Units     *Units     // nil: a unit is a number, or a red packet
 
-	// Where the sale lives. With EngineLedger: either Embedded, or Redis and
-	// HBase. With EngineRedis: Redis, and one of Embedded and HBase. Ask Ledger,
-	// Locks and ListNodes: only drivers need the kind.
+	// Location of the sale. With EngineLedger: either Embedded, or Redis and HBase. With
+	// EngineRedis: Redis, and one of Embedded and HBase. Only drivers need the kind; others
+	// use Ledger, Locks and ListNodes.
 	Embedded *Embedded
 	Redis    *Redis
 	HBase    *HBase
-	// Homes says it instead where ledger and locks are of kinds that no document
-	// can name; Redis then names the nodes of the lists alone.
+	// Homes replaces these if ledger and locks are of kinds that no document can name; Redis
+	// then only has the list nodes.
 	Homes *Homes
 
-	// File names where the document stands, as file:line. It is no part of
-	// the declaration.
+	// File is the place of the document as file:line. It is no part of the declaration.
 	File string
-	// Labels and Annotations are for people and pipelines, nil where there are none. They
-	// change nothing of what is sold and are no part of the declaration either: the
-	// ledger has none of them, and no plan changes one.
+	// Labels and Annotations are for people and pipelines; nil if there are none. They do not
+	// affect the sale and are no part of the declaration: neither ledger nor plans have them.
 	Labels, Annotations map[string]string
 
-	// expressions are the places of those in CEL, by path, for InExpression. Nor are
-	// they a part of the declaration.
+	// expressions are the places of CEL expressions by path, for InExpression. They are no
+	// part of the declaration.
 	expressions map[string]*expression
 }
 
-// MaxStock is the most units of a sale: arithmetic on the numbers of units does not overflow.
-// MaxLockCount is the most shards of a sale, and DefaultPerUserLimit how many units a user
-// may have where a document says nothing.
+// MaxStock is the maximum number of units of a sale: arithmetic on unit numbers does not
+// overflow. MaxLockCount is the maximum number of shards. DefaultPerUserLimit is the default
+// of a document.
 const (
 	MaxStock            = math.MaxInt64 / 4
 	MaxLockCount        = 1024
 	DefaultPerUserLimit = 1
 )
 
-// specPart is the part of a document that has the options.
+// specPart is the part of a document with the options.
 type specPart struct {
 	Stock        int64        `yaml:"stock" jsonschema:"example=100" jsonschema_description:"Units on sale, in all."`
 	LockCount    int64        `yaml:"lockCount" jsonschema:"example=5" jsonschema_description:"Shards that the stock is split over, each with a lock of its own; at most the stock. It stays for the life of a run. With less than four times perUserLimit units a shard many claims wait for units of other shards: plan warns."`
@@ -118,9 +114,8 @@ type specPart struct {
 	Embedded     *Embedded    `yaml:"embedded,omitempty" jsonschema_description:"Keeps locks and ledger in local files, with no server, instead of redis and hbase; with engine redis the ledger only."`
 }
 
-// stored is the JSON of a declaration. It stands in ledgers for years: a field
-// may be added, with a zero that means what its absence meant, but none is
-// ever renamed, moved or given another meaning.
+// stored is the JSON of a declaration. Ledgers keep it for years: a field may be added, with a
+// zero that equals its absence, but none is ever renamed, moved or redefined.
 type stored struct {
 	APIVersion   string         `json:"apiVersion"`
 	Name         string         `json:"name"`
@@ -151,8 +146,8 @@ type stored struct {
 	Draw         *Draw          `json:"draw,omitempty"`
 }
 
-// ledgerKeys are the keys that go with engine ledger alone, and why engine redis does not
-// take them.
+// ledgerKeys are the keys that require engine ledger, with the reason why engine redis rejects
+// them.
 var ledgerKeys = []struct{ key, why string }{
 	{"partial", "which gives each user one unit: there is no part of it"},
 	{"payment", "which sells every claim at once"},
@@ -163,8 +158,7 @@ var ledgerKeys = []struct{ key, why string }{
 	{"queue", "whose lists give units in the order of arrival"},
 }
 
-// needsLedger says what a sale has that goes with engine ledger alone, and that it stands
-// there; empty: it has nothing of the kind.
+// needsLedger names an option of the sale that requires engine ledger; "" if there is none.
 func (s Sale) needsLedger() string {
 	switch {
 	case s.Payment != nil:
@@ -179,8 +173,8 @@ func (s Sale) needsLedger() string {
 	return ""
 }
 
-// spec takes the options of a document. Some ask for what others have said, and so come
-// behind these: tables are looked for where the ledger is.
+// spec decodes the options of a document. Some depend on others and follow them: the default
+// of tables is the location of the ledger.
 func (d *decoder) spec(v value, s *Sale) {
 	s.PerUserLimit = DefaultPerUserLimit
 	o, ok := d.object(v, reflect.TypeFor[specPart]())
@@ -218,7 +212,7 @@ func (d *decoder) spec(v value, s *Sale) {
 	s.Draw = d.draw(o, s)
 }
 
-// specPart writes the options for a document. What has its default is left out.
+// specPart converts the options to their part of a document. It omits defaults.
 func (s Sale) specPart() specPart {
 	part := specPart{
 		Stock: s.Stock, LockCount: int64(s.LockCount), PerUserLimit: unless(DefaultPerUserLimit, s.PerUserLimit),
@@ -247,7 +241,7 @@ func (s Sale) specPart() specPart {
 	return part
 }
 
-// stored returns the declaration as it is stored.
+// stored converts the declaration to its stored form.
 func (s Sale) stored() stored {
 	out := stored{
 		APIVersion: APIVersion,
@@ -277,7 +271,7 @@ func (s Sale) stored() stored {
 	return out
 }
 
-// read is the reverse of stored. It does not ask whether the declaration is sane.
+// read is the reverse of stored. It does not check the declaration.
 func (in stored) read() (Sale, error) {
 	s := Sale{
 		Name: in.Name, Run: in.Run, Protect: in.Protect,
@@ -308,15 +302,15 @@ func (in stored) read() (Sale, error) {
 	return s, err
 }
 
-// terms are all durations of a stored declaration.
+// terms returns all durations of a stored declaration.
 func (in stored) terms() []storedTerm {
 	return slices.Concat([]storedTerm{{"lockTtlMs", in.LockTTLMs}}, in.Users.terms(), in.Payment.terms())
 }
 
-// sane holds a declaration to what the rest of the program takes for granted.
-// Limits that a later version may move are not asked here: what was accepted
-// once stays readable. Nor is the place of the sale, since that is taken from
-// the document that leads to the ledger. An option that is absent is sane.
+// sane checks what the rest of the program assumes about a declaration. It does not check
+// limits that a later version may change: an accepted declaration stays readable. Nor does it
+// check the location of the sale, which comes from the document that leads to the ledger. An
+// absent option is sane.
 func (s Sale) sane() error {
 	switch {
 	case !nameRE.MatchString(strings.TrimPrefix(s.Name, CopyPrefix)):
@@ -340,13 +334,12 @@ func (s Sale) sane() error {
 	)
 }
 
-// someFiles are the names that stand in a document for files which a declaration does not
-// name.
+// someFiles are the names in a document for files that a declaration does not name.
 var someFiles = []string{someUsers, someExports, someUnits, someUnitsKey, someDrawKey}
 
-// WithFiles returns a declaration that FromJSON has read, with what it does not have: the
-// folder, the files, the labels and the annotations of another one of the same sale; of one of
-// another sale at the same place only the folder.
+// WithFiles returns a declaration of FromJSON with what it lacks: folder, files, labels and
+// annotations of another declaration of the same sale. From a declaration of another sale at
+// the same location it takes only the folder.
 func (s Sale) WithFiles(local Sale) Sale {
 	if local.Name != s.Name {
 		local = Sale{Embedded: local.Embedded}

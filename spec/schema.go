@@ -7,11 +7,10 @@ import (
 	"github.com/invopop/jsonschema"
 )
 
-// Schema returns a JSON Schema (draft 2020-12) of a sale document, indented
-// and ended by a newline, for editors and their YAML servers. It is made from
-// the types with yaml tags and the limits of the decoder. Load refuses more
-// than it does: numbers in forms that YAML takes for plain ones, comparisons
-// of two values, and all that spans documents.
+// Schema returns the JSON Schema (draft 2020-12) of a sale document, indented and ended by a
+// newline, for editors and their YAML servers. It is derived from the types with yaml tags and
+// the limits of the decoder. Load also rejects number forms that YAML takes for plain ones,
+// conflicts between two values, and conflicts between documents.
 func Schema() ([]byte, error) {
 	r := jsonschema.Reflector{FieldNameTag: "yaml", Anonymous: true, DoNotReference: true}
 	s := r.Reflect(saleDocument{})
@@ -28,7 +27,7 @@ func property(s *jsonschema.Schema, name string) *jsonschema.Schema {
 	return p
 }
 
-// bound sets the range of a number, and its default unless that is 0.
+// bound sets the range of a number, and its default unless ifAbsent is 0.
 func bound(s *jsonschema.Schema, name string, most, ifAbsent int64) {
 	p := property(s, name)
 	p.Minimum, p.Maximum = "1", json.Number(strconv.FormatInt(most, 10))
@@ -37,7 +36,7 @@ func bound(s *jsonschema.Schema, name string, most, ifAbsent int64) {
 	}
 }
 
-// choices are the words that a key takes; the first is its default.
+// choices sets the words of a key; the first is its default.
 func choices[Word ~string](s *jsonschema.Schema, name string, words ...Word) {
 	p := property(s, name)
 	p.Default = words[0]
@@ -46,20 +45,20 @@ func choices[Word ~string](s *jsonschema.Schema, name string, words ...Word) {
 	}
 }
 
-// list bounds how long a list may be.
+// list bounds the length of a list.
 func list(s *jsonschema.Schema, most int) {
 	least, longest := uint64(1), uint64(most)
 	s.MinItems, s.MaxItems = &least, &longest
 }
 
-// notBlank asks for text that is not blank.
+// notBlank requires text that is not blank.
 func notBlank(s *jsonschema.Schema, names ...string) {
 	for _, name := range names {
 		property(s, name).Pattern = `[^ \t\r\n]`
 	}
 }
 
-// identifier asks for a name that CEL takes.
+// identifier requires a name that CEL accepts.
 func identifier(s *jsonschema.Schema) {
 	longest := uint64(MaxIdentifier)
 	s.Pattern, s.MaxLength = identifierForm, &longest

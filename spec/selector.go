@@ -7,24 +7,24 @@ import (
 	"strings"
 )
 
-// Selector chooses sales by their labels, as the label selectors of Kubernetes do: every
-// one of its requirements has to hold. The zero Selector has none, and chooses all.
+// Selector selects sales by their labels, as the label selectors of Kubernetes do: all its
+// requirements must hold. The zero Selector selects all sales.
 type Selector struct {
 	text         string
 	requirements []requirement
 }
 
-// requirement is one that a selector makes of one label. Without not it holds if there is
-// the label, and its value is among values if these are not nil; with not, if it would not.
+// requirement is a condition on one label. It holds if the label exists and, unless values is
+// nil, its value is among values. not negates it.
 type requirement struct {
 	key    string
 	values []string
 	not    bool
 }
 
-// ParseSelector reads requirements with commas between them: key=value, key==value,
-// key!=value, key in (a,b), key notin (a,b), key, !key. What is not equal or not in need
-// not be there. A value may be empty. The error is a clause about the text.
+// ParseSelector parses requirements separated by commas: key=value, key==value, key!=value,
+// key in (a,b), key notin (a,b), key, !key. != and notin also hold if the label is absent. A
+// value may be empty. The error is a clause about the text.
 func ParseSelector(text string) (Selector, error) {
 	s, p := Selector{text: text}, selectorParser{words: selectorWords(text)}
 	for {
@@ -43,10 +43,10 @@ func ParseSelector(text string) (Selector, error) {
 	}
 }
 
-// String is the text that the selector was read from.
+// String returns the text that was parsed.
 func (s Selector) String() string { return s.text }
 
-// Matches reports whether the selector chooses a sale that has these labels.
+// Matches reports whether the selector selects a sale with these labels.
 func (s Selector) Matches(labels map[string]string) bool {
 	for _, r := range s.requirements {
 		value, there := labels[r.key]
@@ -57,10 +57,10 @@ func (s Selector) Matches(labels map[string]string) bool {
 	return true
 }
 
-// selectorSigns are the characters that are words of their own, or parts of one.
+// selectorSigns are the characters of operators and separators.
 const selectorSigns = "=!(),<>"
 
-// selectorWords splits text into words. None is empty.
+// selectorWords splits text into non-empty words.
 func selectorWords(text string) (words []string) {
 	for {
 		if text = strings.TrimLeft(text, " \t\r\n"); text == "" {
@@ -79,7 +79,7 @@ func selectorWords(text string) (words []string) {
 	}
 }
 
-// selectorParser has the words that were not read yet.
+// selectorParser holds the words that are not parsed yet.
 type selectorParser struct{ words []string }
 
 // peek returns the next word, "" at the end.
@@ -133,7 +133,7 @@ func (p *selectorParser) key() (string, error) {
 	}
 }
 
-// values reads one value, or several in parentheses.
+// values parses one value, or several in parentheses.
 func (p *selectorParser) values(several bool) (values []string, err error) {
 	if several && p.next() != "(" {
 		return nil, errors.New("its values should stand in parentheses, with commas between them")

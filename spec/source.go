@@ -6,19 +6,19 @@ import (
 	"unicode/utf8"
 )
 
-// source is the text of one file, known to be UTF-8 without control characters.
+// source is the text of one file, which is UTF-8 without control characters.
 type source struct {
-	name  string   // as problems say it
-	dir   string   // relative paths in it are relative to this folder
-	lines []string // with their line ends
+	name  string   // name in problems
+	dir   string   // base of relative paths
+	lines []string // includes line ends
 
-	// The line that runesAt split last. Nodes come line by line, and a line may
-	// be as long as the file.
+	// The last line split by runesAt. Nodes come line by line, and a line may be as long as
+	// the file.
 	split int
 	runes []rune
 }
 
-// newSource refuses what the YAML reader would refuse without saying where.
+// newSource rejects text that the YAML reader would reject without a place.
 func newSource(name, dir, text string) (*source, *Problem) {
 	if strings.HasPrefix(text, "\xff\xfe") || strings.HasPrefix(text, "\xfe\xff") {
 		return nil, &Problem{File: name, Line: 1, Column: 1, Message: "the file is UTF-16",
@@ -27,7 +27,7 @@ func newSource(name, dir, text string) (*source, *Problem) {
 	text = strings.TrimPrefix(text, "\ufeff")
 	src := &source{name: name, dir: dir, lines: splitLines(text)}
 	for i, line := range src.lines {
-		// Files that were put together have one before each document.
+		// Concatenated files have one before each document.
 		if rest, is := strings.CutPrefix(line, "\ufeff"); is && (isMarker(rest, "---") || i > 0 && (isMarker(src.lines[i-1], "---") || isMarker(src.lines[i-1], "..."))) {
 			src.lines[i], line = rest, rest
 		}
@@ -42,7 +42,7 @@ func newSource(name, dir, text string) (*source, *Problem) {
 	return src, nil
 }
 
-// foreign says what is wrong with the first character of rest, if anything.
+// foreign returns the problem of the first character of rest, if any.
 func foreign(rest string, r rune) (message, remedy string) {
 	const remove = "Remove it; an editor that shows invisible characters finds it."
 	switch {
@@ -51,8 +51,7 @@ func foreign(rest string, r rune) (message, remedy string) {
 	case r < ' ' && r != '\t' && r != '\n' && r != '\r', r >= 0x7f && r <= 0x9f, r == 0xfffe, r == 0xffff:
 		return "a control character stands here", remove
 	case r == '\u2028' || r == '\u2029':
-		// YAML ends a line here and editors do not, so that every line number
-		// behind it would be off.
+		// YAML ends a line here and editors do not, so all later line numbers would be wrong.
 		return "an invisible line separator (U+2028 or U+2029) stands here", remove
 	case r == '\ufeff':
 		return "a byte order mark stands in the middle of the file", remove
@@ -60,7 +59,7 @@ func foreign(rest string, r rune) (message, remedy string) {
 	return "", ""
 }
 
-// splitLines cuts text behind every line end: \n, \r\n or \r, as YAML does.
+// splitLines splits text after every line end: \n, \r\n or \r, as YAML does.
 func splitLines(text string) []string {
 	var lines []string
 	for text != "" {
@@ -77,7 +76,7 @@ func splitLines(text string) []string {
 	return lines
 }
 
-// line is a line, from 1 on, without its end; empty beyond the file.
+// line returns a line, from 1, without its end; "" beyond the file.
 func (s *source) line(n int) string {
 	if n < 1 || n > len(s.lines) {
 		return ""
@@ -85,7 +84,7 @@ func (s *source) line(n int) string {
 	return strings.TrimRight(s.lines[n-1], "\r\n")
 }
 
-// runesAt is what stands in a line from a column on.
+// runesAt returns the rest of a line from a column on.
 func (s *source) runesAt(line, column int) []rune {
 	if s.split != line {
 		s.split, s.runes = line, []rune(s.line(line))
@@ -97,16 +96,16 @@ func (s *source) problem(line, column int, message, remedy string) *Problem {
 	return &Problem{File: s.name, Line: line, Column: column, Source: s.line(line), Message: message, Remedy: remedy}
 }
 
-// document is a part of a file that holds one YAML document.
+// document is a part of a file with one YAML document.
 type document struct {
 	first int      // index of its first line in the file
-	start int      // line to report the document as a whole at, from 1
-	lines []string // comments and directives before it included
+	start int      // line for problems of the whole document, from 1
+	lines []string // includes preceding comments and directives
 }
 
-// documents cuts the file at its document markers. YAML gives --- and ... at
-// the begin of a line no other meaning, not even inside a block of text, so
-// an error in one document does not hide the next.
+// documents splits the file at its document markers. In YAML, --- and ... at the start of a
+// line have no other meaning, even inside a block of text, so an error in one document does
+// not hide the next.
 func (s *source) documents() []document {
 	var docs []document
 	first, start := 0, 0
@@ -138,8 +137,8 @@ func isMarker(line, marker string) bool {
 	return ok && (rest == "" || strings.ContainsAny(rest[:1], " \t\r\n"))
 }
 
-// isPreamble reports whether a line may stand before a document: a comment, a
-// directive, or nothing.
+// isPreamble reports whether a line may precede a document: a comment, a directive, or
+// nothing.
 func isPreamble(line string) bool {
 	if strings.HasPrefix(line, "%") {
 		return true
@@ -148,7 +147,7 @@ func isPreamble(line string) bool {
 	return line == "" || strings.HasPrefix(line, "#")
 }
 
-// resolve is a folder that the document names, seen from the working directory.
+// resolve returns a path of the document relative to the working directory.
 func (s *source) resolve(dir string) string {
 	if filepath.IsAbs(dir) {
 		return filepath.Clean(dir)

@@ -8,13 +8,12 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// MaxServers is how many servers one list may name. Each lock node is asked
-// for every lease, and who names more has named something else.
+// MaxServers is the maximum length of a list of servers. Every lease needs a call to each lock
+// node, so a longer list is a mistake.
 const MaxServers = 99
 
-// stores takes the parts that say where the sale lives: embedded, or redis and
-// hbase; with the Redis engine redis, and embedded or hbase. If the engine could
-// not be made out, nobody can say which parts go together.
+// stores decodes the location of the sale: embedded, or redis and hbase; with the Redis engine
+// redis, and embedded or hbase. If the engine is unknown, conflicts cannot be reported.
 func (d *decoder) stores(o object, engine Engine) (*Embedded, *Redis, *HBase) {
 	switch engine {
 	case EngineRedis:
@@ -25,7 +24,7 @@ func (d *decoder) stores(o object, engine Engine) (*Embedded, *Redis, *HBase) {
 	return d.embedded(o), d.redis(o, engine == EngineLedger), d.hbase(o)
 }
 
-// oneHome reports a sale that lives nowhere, in two places, or by halves.
+// oneHome reports a sale with no location, two, or an incomplete one.
 func (d *decoder) oneHome(o object) {
 	embedded, redis, hbase := o.keys["embedded"], o.keys["redis"], o.keys["hbase"]
 	switch {
@@ -40,7 +39,7 @@ func (d *decoder) oneHome(o object) {
 	if embedded == nil {
 		return
 	}
-	// The conflict is in the key that came later, as a reader would say.
+	// The later key is reported as the conflict.
 	const remedy = "Keep embedded for local files, or redis and hbase for servers; embedded goes with redis only if engine: redis stands there."
 	var before []string
 	for _, name := range []string{"redis", "hbase"} {
@@ -57,8 +56,8 @@ func (d *decoder) oneHome(o object) {
 	}
 }
 
-// listsAndLedger reports a sale of the Redis engine that has no lists, or not
-// one ledger.
+// listsAndLedger reports a sale of the Redis engine without lists, or without exactly one
+// ledger.
 func (d *decoder) listsAndLedger(o object) {
 	engine, embedded, hbase := join(o.path, "engine"), o.keys["embedded"], o.keys["hbase"]
 	if o.keys["redis"] == nil {
@@ -74,12 +73,12 @@ func (d *decoder) listsAndLedger(o object) {
 	}
 }
 
-// after reports whether a stands behind b in the document.
+// after reports whether a is behind b in the document.
 func after(a, b *yaml.Node) bool {
 	return a.Line > b.Line || a.Line == b.Line && a.Column > b.Column
 }
 
-// beside reports the later of two keys that cannot stand beside each other.
+// beside reports the later of two keys that exclude each other.
 func (d *decoder) beside(o object, a, b *yaml.Node, remedy string) {
 	later, other := b, a
 	if after(a, b) {
@@ -88,7 +87,7 @@ func (d *decoder) beside(o object, a, b *yaml.Node, remedy string) {
 	d.refuse(later, remedy, "%s cannot stand beside %s, which is on line %d", join(o.path, target(later).Value), target(other).Value, other.Line)
 }
 
-// addresses takes a list of host:port without repetitions.
+// addresses decodes a list of distinct host:port.
 func (d *decoder) addresses(v value, example string) []string {
 	items, ok := d.items(v, fmt.Sprintf("Write %s: [%q].", v.key, example))
 	if ok && len(items) == 0 {
@@ -104,7 +103,7 @@ func (d *decoder) addresses(v value, example string) []string {
 	var all []string
 	first := map[string]value{}
 	for _, item := range items {
-		// Not by text: of a lone port, that would say to quote it.
+		// text would suggest quotes for a lone port.
 		if !d.scalar(item, "host:port", fmt.Sprintf("Write host:port, such as %q.", example)) {
 			continue
 		}
@@ -125,7 +124,7 @@ func (d *decoder) addresses(v value, example string) []string {
 	return all
 }
 
-// hideLogin hides an address that a password may stand in.
+// hideLogin masks an address that may contain a password.
 func (d *decoder) hideLogin(v value) {
 	if strings.Contains(v.node.Value, "@") {
 		d.hide(v.node)

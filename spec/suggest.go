@@ -8,23 +8,22 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// unknownKey reports a key that its mapping cannot have, and says which one
-// was meant, if it can be guessed.
+// unknownKey reports an unknown key and suggests the intended one, if it can be guessed.
 func (d *decoder) unknownKey(o object, key *yaml.Node, known []string) {
 	name := target(key).Value
 	remedy := fmt.Sprintf("The keys of %s are %s.", called(o.path), and(known))
 	if near := Nearest(name, known); near != "" {
 		remedy = fmt.Sprintf("Did you mean %s?", near)
 	} else if paths := homes()[name]; len(paths) > 0 {
-		// Of several, the outermost is the likeliest.
+		// The outermost is the likeliest.
 		outermost := slices.MinFunc(paths, func(a, b string) int { return strings.Count(a, ".") - strings.Count(b, ".") })
 		remedy = fmt.Sprintf("It belongs to %s.", called(outermost))
 	}
 	d.refuse(key, remedy, "%s has no key %q", called(o.path), name)
 }
 
-// Nearest is the one of words that a name was probably meant to be, or empty: at most
-// two slips away, and fewer than half of its letters, or one that begins like it.
+// Nearest returns the word that a name was probably intended to be, or "": at most two typing
+// errors away and fewer than half of its letters, or one with the same beginning.
 func Nearest(name string, words []string) string {
 	best, least := "", 3
 	for _, word := range words {

@@ -12,10 +12,10 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// parse reads the one document in text. A nil node: there is none.
+// parse parses the single document in text. A nil node: there is none.
 func parse(text string) (root *yaml.Node, err error) {
-	// The reader says some of its own mistakes by panicking. They must not
-	// take the program down because of what a file says.
+	// The reader reports some of its own errors by panics, which a file must not pass on to
+	// the program.
 	defer func() {
 		if r := recover(); r != nil {
 			root, err = nil, fmt.Errorf("yaml: %v", r)
@@ -30,7 +30,7 @@ func parse(text string) (root *yaml.Node, err error) {
 	case err != nil:
 		return nil, err
 	}
-	// Text behind the document's end shows only when a second one is asked for.
+	// Text after the document's end is only detected by reading a second one.
 	switch err := dec.Decode(&more); {
 	case err == nil:
 		return nil, errors.New("yaml: a second document begins without ---")
@@ -43,13 +43,12 @@ func parse(text string) (root *yaml.Node, err error) {
 	return doc.Content[0], nil
 }
 
-// yaml12 is the directive of YAML 1.2 before a document. The reader knows 1.1 alone, and what
-// the two read differently, such as no and 010, is refused.
+// yaml12 matches the directive of YAML 1.2 before a document. The reader only knows 1.1;
+// values that the two versions read differently, such as no and 010, are rejected elsewhere.
 var yaml12 = regexp.MustCompile(`(?m)(^%YAML[ \t]+1\.)2([ \t\r]|$)`)
 
-// syntaxProblem says where and why a document is no YAML. The reader's errors
-// name at most a line, and often that of the construct around the mistake, so
-// the place is found by asking how much of the text can be read without it.
+// syntaxProblem locates a syntax error. The reader's errors have at most a line, often that of
+// the construct around the error. So the place is found by parsing shorter parts of the text.
 func (s *source) syntaxProblem(doc document, err error) *Problem {
 	lines, want := doc.lines, readerMessage(err)
 	fails := func(text string) bool {
@@ -84,11 +83,11 @@ func (s *source) syntaxProblem(doc document, err error) *Problem {
 	return p
 }
 
-// oddSpaces are where YAML needs a space and another one stands, which looks the same: in the
-// indentation, behind a colon or behind a dash.
+// oddSpaces matches a space of another kind that looks like the one that YAML requires: in the
+// indentation, after a colon or after a dash.
 var oddSpaces = regexp.MustCompile("(?m)(?:^|:|^ *-) *([\u00a0\u1680\u2000-\u200b\u202f\u205f\u3000])")
 
-// oddSpace says where such a space is what makes a document no YAML.
+// oddSpace returns the problem if such a space is the cause of a syntax error.
 func (s *source) oddSpace(doc document, want string) *Problem {
 	text := strings.Join(doc.lines, "")
 	for i, line := range doc.lines {
@@ -109,8 +108,7 @@ func (s *source) oddSpace(doc document, want string) *Problem {
 	return nil
 }
 
-// hideSecrets stars out what follows a key for secrets, in a line that has not
-// become nodes.
+// hideSecrets masks the text after a secret key in a line that was not parsed to nodes.
 func hideSecrets(line string) string {
 	found := secretWord.FindStringIndex(line)
 	if found == nil {
@@ -123,10 +121,9 @@ func hideSecrets(line string) string {
 	return line[:shown] + strings.Repeat("*", utf8.RuneCountInString(line[shown:]))
 }
 
-// lastStart returns the smallest n from 1 on from which up to limit holds is
-// true, given that it is true at limit. If thorough, it looks at every n from
-// the end on, unless they are very many; else it bisects, which may find an
-// earlier change where there are several.
+// lastStart returns the smallest n, from 1, from which on holds is true up to limit, given
+// that it is true at limit. If thorough and limit is small, it tests every n from the end;
+// otherwise it bisects, which may find an earlier change if there are several.
 func lastStart(limit int, thorough bool, holds func(n int) bool) int {
 	if !thorough || limit > 200 {
 		return 1 + sort.Search(limit-1, func(i int) bool { return holds(i + 1) })
@@ -138,11 +135,11 @@ func lastStart(limit int, thorough bool, holds func(n int) bool) int {
 	return n
 }
 
-// syntaxMistake is what we say for an error of the YAML reader.
+// syntaxMistake is this package's text for an error of the YAML reader.
 type syntaxMistake struct {
-	yaml            string // part of the reader's words
+	yaml            string // substring of the reader's error
 	message, remedy string
-	backTo          string // the mistake begins here, left of where reading failed
+	backTo          string // start of the mistake, left of where reading failed
 }
 
 var syntaxMistakes = []syntaxMistake{
@@ -178,12 +175,11 @@ var syntaxMistakes = []syntaxMistake{
 
 var readerPrefix = regexp.MustCompile(`^yaml: (line \d+: )?`)
 
-// readerMessage is what the reader says, without the line, which is that of
-// the text's end for some mistakes.
+// readerMessage returns the reader's text without the line, which for some errors is that of
+// the text's end.
 func readerMessage(err error) string { return readerPrefix.ReplaceAllString(err.Error(), "") }
 
-// describeSyntax puts the reader's error into our words. at is the character
-// at which reading failed.
+// describeSyntax translates the reader's error. at is the character at which reading failed.
 func describeSyntax(err string, at rune) syntaxMistake {
 	if at == '\t' {
 		return syntaxMistake{message: "a tab stands in the indentation", remedy: "Indent with spaces; YAML takes no tabs."}

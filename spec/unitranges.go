@@ -11,21 +11,21 @@ import (
 	"unicode/utf8"
 )
 
-// Rows are how many names each item of Ranges has, in their order: units of one item lie
-// side by side, those of two do not. None for nil, and for units of a file.
+// Rows returns the number of names of each item of Ranges, in order: units of one item are
+// adjacent, those of two are not. It is nil for nil and for units of a file.
 func (u *Units) Rows() (counts []int64) {
 	if u == nil {
 		return nil
 	}
 	for _, text := range u.Ranges {
-		if r, f := readRange(text); f == nil { // else neither Load nor FromJSON takes it
+		if r, f := readRange(text); f == nil { // otherwise neither Load nor FromJSON accepts it
 			counts = append(counts, r.count())
 		}
 	}
 	return counts
 }
 
-// Names are the names of the units that Ranges have, in their order; none for nil.
+// Names yields the names of the units of Ranges, in order; none for nil.
 func (u *Units) Names() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		if u == nil {
@@ -34,7 +34,7 @@ func (u *Units) Names() iter.Seq[string] {
 		for _, text := range u.Ranges {
 			r, f := readRange(text)
 			if f != nil {
-				continue // neither Load nor FromJSON takes it
+				continue // neither Load nor FromJSON accepts it
 			}
 			for n := r.from; n <= r.to; n++ {
 				if !yield(r.name(n)) {
@@ -45,12 +45,12 @@ func (u *Units) Names() iter.Seq[string] {
 	}
 }
 
-// unitRange is the names from prefix and one number to prefix and another.
+// unitRange is the range of names from prefix plus one number to prefix plus another.
 type unitRange struct {
-	prefix   string // does not end in a digit
+	prefix   string // never ends in a digit
 	from, to int64
-	width    int  // digits of each number, zeros before it; 0: as many as the number has
-	bare     bool // there is no number, and prefix is the only name
+	width    int  // digits of each number with leading zeros; 0: no leading zeros
+	bare     bool // no number: prefix is the only name
 }
 
 func (r unitRange) count() int64 { return r.to - r.from + 1 }
@@ -62,12 +62,13 @@ func (r unitRange) name(n int64) string {
 	return fmt.Sprintf("%s%0*d", r.prefix, r.width, n)
 }
 
-// common returns a name that two ranges share.
+// common returns a name in both ranges.
 func (r unitRange) common(other unitRange) (string, bool) {
 	if r.prefix != other.prefix || r.bare != other.bare || r.width > 0 && other.width > 0 && r.width != other.width {
 		return "", false
 	}
-	// Between numbers of a width and those without, the ones that begin with a zero differ.
+	// Between numbers with a width and those without, only ones without leading zeros are
+	// equal.
 	first, last := max(r.from, other.from), min(r.to, other.to)
 	if r.width != other.width {
 		first = max(first, int64(math.Pow10(max(r.width, other.width)-1)))
@@ -75,13 +76,13 @@ func (r unitRange) common(other unitRange) (string, bool) {
 	return r.name(first), first <= last
 }
 
-// maxRangeDigits keeps the numbers of a range, and what they add up to, within an int64.
+// maxRangeDigits keeps the numbers of a range, and their sums, within an int64.
 const maxRangeDigits = 15
 
 var numberedRE = regexp.MustCompile(`^(.*[^0-9])?([0-9]+)$`)
 
-// readRange reads an item of a range. Both names of FROM-TO have the same prefix, and so
-// the hyphen between them is the middle one.
+// readRange parses an item of a range. Both names of FROM-TO have the same prefix, so the
+// hyphen between them is the middle one.
 func readRange(text string) (unitRange, *fault) {
 	const write = "Write the first and the last name, such as A1-A40, or one name."
 	switch {
@@ -139,7 +140,7 @@ func numbered(prefix, from, to string) (unitRange, *fault) {
 	return r, nil
 }
 
-// ranges takes names that make up a stock, with 0 for one that is not known.
+// ranges decodes the names of a stock; 0: the stock is unknown.
 func (d *decoder) ranges(v value, stock int64) []string {
 	const example = "A1-A40"
 	items, ok := d.items(v, fmt.Sprintf("Write %s: [%q].", v.key, example))

@@ -13,26 +13,25 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Units says what the units of a sale are, where they are more than numbers: either
-// Ranges or FromFile is set.
+// Units declares units that are more than numbers: either Ranges or FromFile is set.
 type Units struct {
-	// Ranges are names of units, each item a name or the first and the last of many, such
-	// as A1-A40. They name as many units as the stock has, and no unit twice.
+	// Ranges are names of units, each item a name or the first and the last of many, such as
+	// A1-A40. They name as many units as the stock has, and no unit twice.
 	Ranges []string
-	// File is CSV with a header, one unit a line. Load has resolved a relative path. Empty
-	// in a declaration read by FromJSON, where FromFile says that there is one.
+	// File is CSV with a header, one unit a line, resolved by Load. In a declaration of
+	// FromJSON it is "", and FromFile reports that there is a file.
 	File     string
 	FromFile bool
-	Column   string // the column of File that names a unit; empty: the first
-	KeyEnv   string // the environment variable with the key of the units; or KeyFile
-	KeyFile  string // Load has resolved a relative path. Empty in a declaration read by FromJSON
-	Secret   bool   // units are encrypted where they are kept: KeyEnv or KeyFile is declared
+	Column   string // column of File that names a unit; "": the first
+	KeyEnv   string // environment variable with the key of the units; or KeyFile
+	KeyFile  string // resolved by Load; "" in a declaration of FromJSON
+	Secret   bool   // units are stored encrypted: KeyEnv or KeyFile is declared
 	Choose   bool   // buyers may choose units by name; not with Secret
 }
 
-// Limits of what units are declared to be.
+// Limits of declared units.
 const (
-	MaxUnits     = 100_000_000 // that are more than numbers: plan remembers each while it compares
+	MaxUnits     = 100_000_000 // units that are more than numbers: plan keeps each in memory during a comparison
 	MaxRanges    = 1000
 	MaxRangeText = 256 // bytes of an item of a range
 )
@@ -73,8 +72,8 @@ func (unitsPart) JSONSchemaExtend(s *jsonschema.Schema) {
 	}
 }
 
-// unitsOf is one of the ways to say what units are: the key that says it, those that may
-// stand beside it, and those of them that must.
+// unitsOf returns the schema of one kind of units: its key, the keys allowed beside it, and
+// those of them that are required.
 func unitsOf(key string, with []string, must ...string) *jsonschema.Schema {
 	s := &jsonschema.Schema{Required: append([]string{key}, must...), Properties: jsonschema.NewProperties(), Not: &jsonschema.Schema{}}
 	for _, k := range keysOf(reflect.TypeFor[unitsPart]()) {
@@ -85,7 +84,7 @@ func unitsOf(key string, with []string, must ...string) *jsonschema.Schema {
 	return s
 }
 
-// unitKinds are the ways to say what units are, each with the keys that go with it.
+// unitKinds are the kinds of units, each with the allowed keys.
 var unitKinds = []struct {
 	key  string
 	with []string
@@ -95,8 +94,8 @@ var unitKinds = []struct {
 	{"file", []string{"column", "keyEnv", "keyFile", "public", "choose"}},
 }
 
-// unitKind returns which of unitKinds the document has, and reports what does not go with
-// it. Empty: none, or more than one.
+// unitKind returns the kind of units in the document, and reports conflicting keys. "": none,
+// or more than one.
 func (d *decoder) unitKind(o object) string {
 	found := ""
 	var with []string
@@ -125,9 +124,8 @@ func (d *decoder) unitKind(o object) string {
 	return found
 }
 
-// units takes what the units of the sale are, packets of money or others. The sale's stock
-// is 0 if that is not known. If the engine could not be made out, nobody can say which units
-// go with it.
+// units decodes the units of the sale, packets of money or others. s.Stock is 0 if unknown. If
+// the engine is unknown, conflicts with it cannot be reported.
 func (d *decoder) units(spec object, s *Sale) (*Units, *RedPacket) {
 	o, ok := d.part(spec, "units", reflect.TypeFor[unitsPart]())
 	if !ok {
@@ -167,7 +165,7 @@ func (d *decoder) units(spec object, s *Sale) (*Units, *RedPacket) {
 	return u, nil
 }
 
-// unitsFile takes the file of the units and its key.
+// unitsFile decodes the file of the units and its key.
 func (d *decoder) unitsFile(o object) *Units {
 	u := &Units{FromFile: o.keys["file"] != nil, Secret: o.keys["keyEnv"] != nil || o.keys["keyFile"] != nil}
 	if v, ok := d.value(o, "file"); ok {
@@ -185,7 +183,7 @@ func (d *decoder) unitsFile(o object) *Units {
 	return u
 }
 
-// mayKnow reports a file that does not say who may know its units, or says it twice.
+// mayKnow reports a file without exactly one of key and public.
 func (d *decoder) mayKnow(o object, u *Units, public bool) {
 	var says []*yaml.Node
 	for _, key := range []string{"keyEnv", "keyFile"} {
@@ -211,7 +209,7 @@ func (d *decoder) mayKnow(o object, u *Units, public bool) {
 	}
 }
 
-// keyFile takes the path of a key. What looks like a key itself is not shown.
+// keyFile decodes the path of a key. A text that may be the key itself is masked.
 func (d *decoder) keyFile(v value) string {
 	path, ok := d.file(v, "coupon.key", func(text string) *fault {
 		if _, err := base64.StdEncoding.DecodeString(text); err != nil || !strings.HasSuffix(text, "=") {
@@ -234,13 +232,13 @@ func checkUnitColumn(text string) *fault {
 	return nil
 }
 
-// The names that stand for files which a declaration does not name.
+// Names that replace files, which a stored declaration lacks.
 const (
 	someUnits    = "UNITS.csv"
 	someUnitsKey = "UNITS.key"
 )
 
-// unitsPartOf writes what units are for a document: packets of money, or others.
+// unitsPartOf converts units to their part of a document: packets of money, or others.
 func unitsPartOf(u *Units, r *RedPacket) *unitsPart {
 	if r != nil {
 		return &unitsPart{RedPacket: r.part()}
@@ -259,10 +257,10 @@ func unitsPartOf(u *Units, r *RedPacket) *unitsPart {
 	return part
 }
 
-// storedUnits is without the names of the files: a sale that is moved together with its
-// files is the same sale.
+// storedUnits is a Units without the names of the files: a sale that is moved with its files
+// is unchanged.
 type storedUnits struct {
-	RedPacket *storedRedPacket `json:"redPacket,omitempty"` // alone
+	RedPacket *storedRedPacket `json:"redPacket,omitempty"` // excludes the other fields
 
 	Range  []string `json:"range,omitempty"`
 	File   bool     `json:"file,omitempty"`
@@ -293,7 +291,7 @@ func (in *storedUnits) read() (*Units, *RedPacket, error) {
 	return &Units{Ranges: in.Range, FromFile: in.File, Column: in.Column, KeyEnv: in.KeyEnv, Secret: in.Secret, Choose: in.Choose}, nil, nil
 }
 
-// withFiles returns units with the files of others.
+// withFiles returns the units with the files of local.
 func (u *Units) withFiles(local *Units) *Units {
 	if u == nil || local == nil {
 		return u
@@ -303,7 +301,7 @@ func (u *Units) withFiles(local *Units) *Units {
 	return &units
 }
 
-// sane holds units to what the rest of the program takes for granted.
+// sane checks what the rest of the program assumes about units.
 func (u *Units) sane(stock int64) error {
 	switch {
 	case u == nil:

@@ -14,23 +14,22 @@ import (
 	"github.com/invopop/jsonschema"
 )
 
-// Users says where that is found which rules read of a user. Either File or Table is
-// set.
+// Users is the source of the attributes of users that rules read. Either File or Table is set.
 type Users struct {
-	Attributes []Attribute // by name, in the order of the names
-	File       string      // CSV, NDJSON; Load has resolved a relative path. Empty in a declaration read by FromJSON
+	Attributes []Attribute // sorted by name
+	File       string      // CSV or NDJSON, resolved by Load; "" in a declaration of FromJSON
 	Table      *UsersTable
-	Fresh      time.Duration // how old what is known of a user may be; MinFresh to MaxFresh
-	Cached     int64         // most users that are kept in memory; 1 to MaxCached
+	Fresh      time.Duration // maximum age of what is known of a user; MinFresh to MaxFresh
+	Cached     int64         // maximum number of users in memory; 1 to MaxCached
 }
 
-// Attribute is something that may be known of a user.
+// Attribute is an attribute of users.
 type Attribute struct {
 	Name string // an identifier; neither id nor known, which every user has
 	Type string // one of AttributeTypes
 }
 
-// The types of attributes.
+// Types of attributes.
 const (
 	TypeString    = "string"
 	TypeInt       = "int"
@@ -45,12 +44,12 @@ var AttributeTypes = []string{TypeString, TypeInt, TypeDouble, TypeBool, TypeTim
 
 // UsersTable is an HBase table with a row for each user, by the user's id.
 type UsersTable struct {
-	// Zookeeper has host:port each: those of the sale's own table unless it is said.
+	// Zookeeper are the servers as host:port. The default is that of the sale's own table.
 	Zookeeper     []string `yaml:"zookeeper,omitempty" json:"zookeeper" jsonschema_description:"HBase's ZooKeeper servers, host:port each. Without it: those of spec.hbase."`
 	ZookeeperRoot string   `yaml:"zookeeperRoot,omitempty" json:"zookeeperRoot" jsonschema:"example=/hbase" jsonschema_description:"HBase's parent znode. Without it: that of spec.hbase, or /hbase beside zookeeper."`
 	Table         string   `yaml:"table" json:"table" jsonschema:"example=users" jsonschema_description:"Table of the users, which salectl only reads."`
 	Family        string   `yaml:"family" json:"family" jsonschema:"example=u" jsonschema_description:"Column family of the attributes."`
-	// Columns has those of attributes, by name; one that is not there has the attribute's name.
+	// Columns are the columns of attributes, by name; the default is the attribute's name.
 	Columns map[string]string `yaml:"columns,omitempty" json:"columns,omitempty" jsonschema_description:"Columns of attributes that are not called like these."`
 }
 
@@ -62,7 +61,7 @@ const (
 	MaxCached     = 10_000_000
 )
 
-// What a document has where it says nothing.
+// Defaults of a document.
 const (
 	DefaultFresh  = 30 * time.Second
 	DefaultCached = 100_000
@@ -96,7 +95,7 @@ func (UsersTable) JSONSchemaExtend(s *jsonschema.Schema) {
 	property(s, "columns").AdditionalProperties.Pattern = "[^ ]"
 }
 
-// users takes where that is found which rules read of a user.
+// users decodes the source of users' attributes.
 func (d *decoder) users(spec object, from tableHome) *Users {
 	o, ok := d.part(spec, "users", reflect.TypeFor[usersPart]())
 	if !ok {
@@ -129,7 +128,7 @@ func (d *decoder) users(spec object, from tableHome) *Users {
 	return u
 }
 
-// one reports a mapping that does not have exactly one of two keys.
+// one reports a mapping without exactly one of two keys.
 func (d *decoder) one(o object, first, second, what string) bool {
 	a, b := o.keys[first], o.keys[second]
 	switch {
@@ -142,7 +141,7 @@ func (d *decoder) one(o object, first, second, what string) bool {
 	return true
 }
 
-// attributes takes names and their types.
+// attributes decodes names and their types.
 func (d *decoder) attributes(v value) []Attribute {
 	var all []Attribute
 	for _, v := range d.entries(v, "level: string") {
@@ -184,7 +183,7 @@ func checkAttribute(name string) *fault {
 	return checkIdentifier(name)
 }
 
-// usersTable takes a table of users.
+// usersTable decodes a table of users.
 func (d *decoder) usersTable(v value, attributes []Attribute, from tableHome) *UsersTable {
 	o, ok := d.object(v, reflect.TypeFor[UsersTable]())
 	if !ok {
@@ -199,7 +198,7 @@ func (d *decoder) usersTable(v value, attributes []Attribute, from tableHome) *U
 	return t
 }
 
-// columns takes the columns of attributes that are not called like these.
+// columns decodes the columns of attributes that have other names than these.
 func (d *decoder) columns(v value, attributes []Attribute) map[string]string {
 	var known []string
 	for _, a := range attributes {
@@ -245,10 +244,10 @@ func checkColumn(text string) *fault {
 	return nil
 }
 
-// someUsers stands for a file of users that a declaration does not name.
+// someUsers replaces the file of users, which a stored declaration lacks.
 const someUsers = "USERS.csv"
 
-// part writes users for a document whose sale has its ledger in own.
+// part converts users to their part of a document. own is the ledger of the sale.
 func (u *Users) part(own *HBase) *usersPart {
 	if u == nil {
 		return nil
@@ -271,8 +270,8 @@ func (u *Users) part(own *HBase) *usersPart {
 	return part
 }
 
-// storedUsers is without the name of the file: a sale that is moved together with its
-// files is the same sale.
+// storedUsers is a Users without the name of the file: a sale that is moved with its files is
+// unchanged.
 type storedUsers struct {
 	Attributes map[string]string `json:"attributes,omitempty"` // types by name
 	File       bool              `json:"file,omitempty"`
@@ -314,7 +313,7 @@ func (in *storedUsers) terms() []storedTerm {
 	return []storedTerm{{"freshMs", in.FreshMs}}
 }
 
-// withFile returns users with the file of others.
+// withFile returns the users with the file of local.
 func (u *Users) withFile(local *Users) *Users {
 	if u == nil || u.Table != nil || local == nil {
 		return u
@@ -324,7 +323,7 @@ func (u *Users) withFile(local *Users) *Users {
 	return &users
 }
 
-// sane holds users to what the rest of the program takes for granted.
+// sane checks what the rest of the program assumes about users.
 func (u *Users) sane() error {
 	if u == nil {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"unicode"
 )
 
-// The forms of values, for the decoder and the JSON Schema alike. They keep to
-// what Go's and JavaScript's regular expressions have in common.
+// Forms of values, for both the decoder and the JSON Schema. They use the common subset of
+// Go's and JavaScript's regular expressions.
 const (
 	nameForm    = `^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`
 	timeForm    = `^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?(Z|[-+]([01][0-9]|2[0-3]):[0-5][0-9])$`
@@ -50,7 +50,7 @@ func checkName(text string) *fault {
 	return &fault{"is no DNS label", "Use lower-case letters, digits and, between them, hyphens; at most 63 in all."}
 }
 
-// ParseTime reads a time as RFC 3339 has it; time.Parse lets some things pass that are none.
+// ParseTime parses an RFC 3339 time; time.Parse accepts some invalid ones.
 func ParseTime(text string) (time.Time, error) {
 	if !timeRE.MatchString(text) {
 		return time.Time{}, errors.New("is no RFC 3339 time")
@@ -58,9 +58,9 @@ func ParseTime(text string) (time.Time, error) {
 	return time.Parse(time.RFC3339Nano, text)
 }
 
-// readTime reads a moment. The years are bounded since a slip of one digit is
-// likelier than a sale in another millennium. Shards know microseconds: a finer time would
-// differ from what they have in every plan.
+// readTime parses a time. The years are bounded, since a typing error of one digit is likelier
+// than a sale in another millennium. Shards store microseconds: a finer time would differ from
+// theirs in every plan.
 func readTime(text string) (time.Time, *fault) {
 	const write = "Write date, T, time with seconds, and zone, such as 2026-11-11T20:00:00+08:00, or with Z for UTC."
 	if !timeRE.MatchString(text) {
@@ -79,7 +79,7 @@ func readTime(text string) (time.Time, *fault) {
 	return t, nil
 }
 
-// readTerm reads a duration of at least least and at most most.
+// readTerm parses a duration in [least, most].
 func readTerm(text, example string, least, most time.Duration) (time.Duration, *fault) {
 	write := fmt.Sprintf("Write a whole number and one unit, which is h, m, s or ms, such as %s.", example)
 	if f := checkDuration(text, termRE, example, write); f != nil {
@@ -93,7 +93,8 @@ func readTerm(text, example string, least, most time.Duration) (time.Duration, *
 	return d, nil
 }
 
-// checkDuration holds text to a form of durations, which begins with digits.
+// checkDuration returns the fault of a text that does not match a form of durations. The form
+// begins with digits.
 func checkDuration(text string, form *regexp.Regexp, example, write string) *fault {
 	switch {
 	case digitsRE.MatchString(text):
@@ -106,8 +107,8 @@ func checkDuration(text string, form *regexp.Regexp, example, write string) *fau
 	return nil
 }
 
-// FormatTerm writes a duration as a sale file does: a whole number of the largest
-// unit that it is a multiple of, such as 24h, 90m or 1500ms.
+// FormatTerm formats a duration as in a sale file: a whole number of the largest possible
+// unit, such as 24h, 90m or 1500ms.
 func FormatTerm(d time.Duration) string {
 	for _, unit := range []struct {
 		length time.Duration
@@ -120,8 +121,8 @@ func FormatTerm(d time.Duration) string {
 	return d.String() // 0s, or a fraction of a millisecond, which no sale file has
 }
 
-// ParseAddress reads host:port and returns it in the one form in which equal addresses are
-// equal strings.
+// ParseAddress parses host:port and returns its canonical form, which is equal for equal
+// addresses.
 func ParseAddress(text string) (string, error) {
 	address, f := readAddress(text)
 	if f != nil {
@@ -130,8 +131,7 @@ func ParseAddress(text string) (string, error) {
 	return address, nil
 }
 
-// readAddress reads host:port and returns it in the one form in which equal
-// addresses are equal strings.
+// readAddress parses host:port and returns its canonical form.
 func readAddress(text string) (string, *fault) {
 	const write = "Write host:port, such as 127.0.0.1:6379."
 	switch {
@@ -183,8 +183,8 @@ func readHost(host string) (string, *fault) {
 	return host, nil
 }
 
-// checkEnv takes the name of an environment variable. Lower case is refused
-// since a password looks like that, and the name of a variable rarely does.
+// checkEnv returns the fault of an invalid name of an environment variable. Lower case is
+// rejected: passwords often have it, names of variables rarely.
 func checkEnv(text string) *fault {
 	if envRE.MatchString(text) {
 		return nil
@@ -204,8 +204,7 @@ func checkZnode(text string) *fault {
 	return &fault{"is no path of a znode", "Write an absolute path, such as /hbase."}
 }
 
-// readTable reads the name of an HBase table. The default namespace is left
-// out, as HBase does.
+// readTable parses the name of an HBase table. Like HBase, it omits the default namespace.
 func readTable(text string) (string, *fault) {
 	switch {
 	case !tableRE.MatchString(text):
@@ -218,7 +217,7 @@ func readTable(text string) (string, *fault) {
 
 func checkDir(text string) *fault { return checkPath(text, "folder", DefaultEmbeddedDir) }
 
-// checkPath takes the path of a file or folder.
+// checkPath returns the fault of an invalid path of a file or folder.
 func checkPath(text, what, example string) *fault {
 	write := fmt.Sprintf("Write the name of a %s, such as %s.", what, example)
 	switch {

@@ -9,11 +9,10 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// YAML writes a declaration as a document that Load reads as the same one, as long as paths
-// in it are relative to the working directory. What has its default is left out. Where it
-// names no file though there has to be one, the document has a name in capitals, and says so.
-// The error is for a Sale that Load would not have returned, or whose homes no document can
-// name.
+// YAML converts a declaration to a document that Load reads as an equal declaration, if its
+// paths are relative to the working directory. Defaults are omitted. A file without a known
+// name gets a name in capitals, with a comment. YAML fails for a Sale that Load would reject,
+// or whose homes no document can name.
 func (s Sale) YAML() ([]byte, error) {
 	if err := s.sane(); err != nil {
 		return nil, err
@@ -39,7 +38,7 @@ func (s Sale) YAML() ([]byte, error) {
 	return append(fmt.Appendf(nil, "# The ledger does not say where files are: put yours in place of %s.\n", strings.Join(missing, ", ")), b.Bytes()...), nil
 }
 
-// unless returns a value, or none if it is the default.
+// unless returns value, or the zero value if it is the default.
 func unless[T comparable](normal, value T) T {
 	if value == normal {
 		var none T
