@@ -8,16 +8,16 @@ import (
 	urfave "github.com/urfave/cli/v2"
 )
 
-// The groups of commands in the help, in its order.
+// Groups of commands, in the order of the help.
 const (
 	groupSale    = "Run a sale"
 	groupLook    = "Look at it"
 	groupProgram = "The program"
 )
 
-// newApp puts the commands together and closes urfave's traps: it would end the
-// process by itself, print usage errors to standard output, and split -f at
-// commas. (It would also leave flags behind arguments unread: arguments.go.)
+// newApp combines the commands and overrides defaults of urfave: it would exit the process,
+// print usage errors to standard output, and split -f at commas. (It would also not parse
+// flags after arguments: arguments.go.)
 func (p *program) newApp() *urfave.App {
 	app := &urfave.App{
 		Name:  "salectl",
@@ -57,8 +57,8 @@ func (p *program) newApp() *urfave.App {
 	return app
 }
 
-// tame gives commands, and those below them, our help and usage errors. within
-// is what is typed before them.
+// tame sets help and usage errors of commands and their subcommands. within is the command
+// line before them.
 func tame(commands []*urfave.Command, within string) {
 	for _, c := range commands {
 		c.Flags = append(c.Flags, helpFlag())
@@ -73,11 +73,11 @@ func helpFlag() urfave.Flag {
 	return &urfave.BoolFlag{Name: "help", Aliases: []string{"h"}, Usage: "print this help"}
 }
 
-// verbatim is a template that prints text as it is.
+// verbatim returns a template that prints text unchanged.
 func verbatim(text string) string { return "{{ " + strconv.Quote(text) + " }}" }
 
-// command runs one command line. Of urfave's own errors only those about help
-// topics come back here: they are about usage.
+// command runs one command line. Errors of urfave itself that reach this point are about help
+// topics, and so usage errors.
 func (p *program) command(ctx context.Context, args []string) error {
 	app := p.newApp()
 	err := app.RunContext(ctx, arrange(app, args))

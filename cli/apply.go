@@ -16,9 +16,9 @@ import (
 
 type applyOptions struct {
 	source
-	saved savedPlan // without a path: new plans
+	saved savedPlan // no path: new plans
 	yes   bool
-	trust bool // this host's clock, whatever it showed before
+	trust bool // trust this host's clock, whatever it showed before
 }
 
 func (p *program) applyCommand() *urfave.Command {
@@ -78,8 +78,8 @@ func (p *program) apply(ctx context.Context, o applyOptions) error {
 	})
 }
 
-// toApply returns plans that may be carried out: saved ones that still fit, or new ones that
-// were shown and agreed to.
+// toApply returns plans to carry out: saved ones that are still valid, or new ones that were
+// shown and confirmed.
 func (p *program) toApply(ctx context.Context, o applyOptions, sales []spec.Sale) (jobs []job, err error) {
 	if o.saved.path != "" {
 		jobs, err := savedJobs(o.saved, sales, "apply", planner.KindApply)
@@ -95,8 +95,7 @@ func (p *program) toApply(ctx context.Context, o applyOptions, sales []spec.Sale
 		func(j job) string { return fmt.Sprintf("Apply this to %s?", j.sale.Name) }, "Apply this to %s?")
 }
 
-// secretKey reads the key that the secret of a draw is encrypted with, if the plan begins
-// one.
+// secretKey reads the key for the secret of a draw, if the plan begins a run.
 func secretKey(sale spec.Sale, plan *planner.Plan) (*units.Key, error) {
 	if plan.Generation != 1 {
 		return nil, nil
@@ -130,7 +129,7 @@ func (p *program) carryOut(ctx context.Context, cfg planner.Config, sale spec.Sa
 	return nil
 }
 
-// applyView is all that apply says besides its plan.
+// applyView is the output of apply besides its plan.
 type applyView interface {
 	Unchanged(*planner.Plan)
 	Applied(spec.Sale, *planner.Plan, *planner.Result)
@@ -142,14 +141,14 @@ func (p *program) applyView(asJSON bool) applyView {
 
 type applyHuman program
 
-// Unchanged is silent: the plan said so.
+// Unchanged prints nothing: the plan has reported it.
 func (v *applyHuman) Unchanged(*planner.Plan) {}
 
 func (v *applyHuman) Applied(sale spec.Sale, plan *planner.Plan, r *planner.Result) {
 	p := (*program)(v)
 	defer p.warn(r.Warnings)
 	if !r.Changed && len(r.Unmarked) > 0 {
-		return // what it could not do is told
+		return // the error reports what is missing
 	}
 	if !r.Changed { // a saved plan that was carried out before
 		fmt.Fprintf(v.out, "No changes: generation %d of %s is applied already.\n", r.Generation, sale.Name)
@@ -162,7 +161,7 @@ func (v *applyHuman) Applied(sale spec.Sale, plan *planner.Plan, r *planner.Resu
 	}
 }
 
-// committed says what a red packet is committed to, "" if units are no packets.
+// committed describes the commitment of a red packet, "" for other units.
 func committed(r *ledger.PacketsStatus) string {
 	if r == nil {
 		return ""
@@ -170,7 +169,7 @@ func committed(r *ledger.PacketsStatus) string {
 	return fmt.Sprintf("%s %s in %s, committed to %v", r.Total, r.Currency, count(r.Packets, "packet"), r.Commitment)
 }
 
-// warn writes what went wrong and does not matter for the result.
+// warn prints failures that do not affect the result.
 func (p *program) warn(warnings []string) {
 	for _, w := range warnings {
 		p.say("%s %s", p.colours(p.err).yellow("Warning:"), w)
@@ -189,7 +188,7 @@ type applied struct {
 	Summary       planner.Summary `json:"summary"`
 	Shortfall     int64           `json:"shortfall"`          // units that could not be removed
 	Unmarked      []string        `json:"unmarked,omitempty"` // lock nodes that could not be reached
-	// Packets is what everybody may know of a red packet.
+	// Packets is the public state of a red packet.
 	Packets  *ledger.PacketsStatus `json:"packets,omitempty"`
 	Warnings []string              `json:"warnings"`
 }

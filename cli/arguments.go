@@ -7,12 +7,12 @@ import (
 	urfave "github.com/urfave/cli/v2"
 )
 
-// arrange puts a command line into the one order that urfave reads: the command, its flags,
-// --, its arguments. People write flags in any place before --. It also makes of all ways to
-// ask for a command's help one: 'salectl help COMMAND'.
+// arrange reorders a command line for urfave: the command, its flags, --, its arguments. Users
+// may write flags anywhere before --. All ways to request a command's help become 'salectl
+// help COMMAND'.
 //
-// Of a command that runs another one, nothing is touched from the second argument on: what
-// stands there are flags of the other.
+// For a command that runs another one, everything after the first argument is unchanged: flags
+// there belong to the other command.
 func arrange(app *urfave.App, args []string) []string {
 	command, path, typed := commandOf(app, args)
 	if command == nil {
@@ -37,7 +37,7 @@ func arrange(app *urfave.App, args []string) []string {
 		case word == "--":
 			literal = typed[i+1:]
 			if others && len(arguments) > 0 {
-				literal = typed[i:] // its -- is one of its arguments
+				literal = typed[i:] // the -- is one of its arguments
 			}
 			i = len(typed)
 		case !strings.HasPrefix(word, "-") || word == "-":
@@ -54,7 +54,7 @@ func arrange(app *urfave.App, args []string) []string {
 				continue
 			}
 			if i++; i == len(typed) {
-				return slices.Concat(args[:1], path, flags) // or else the -- would be its value
+				return slices.Concat(args[:1], path, flags) // otherwise the -- would be its value
 			}
 			flags = append(flags, typed[i])
 		}
@@ -68,8 +68,8 @@ func arrange(app *urfave.App, args []string) []string {
 	return slices.Concat(args[:1], path, flags, arguments, literal)
 }
 
-// commandOf returns the command of a command line, the words that name it, and what is typed
-// behind them. nil: it begins with no command.
+// commandOf returns the command of a command line, its names, and the words after them. nil:
+// the line begins with no command.
 func commandOf(app *urfave.App, args []string) (command *urfave.Command, path, typed []string) {
 	commands := app.Commands
 	for at := 1; at < len(args); at++ {
@@ -88,7 +88,7 @@ func asksHelp(word string) bool { return slices.Contains([]string{"--help", "-he
 // runsOthers reports whether the arguments of a command end with a command line.
 func runsOthers(c *urfave.Command) bool { return strings.Contains(c.ArgsUsage, "-- COMMAND") }
 
-// takesNext reports whether the word behind a flag is its value.
+// takesNext reports whether the word after a flag is its value.
 func takesNext(c *urfave.Command, flag string) bool {
 	name := strings.TrimPrefix(strings.TrimPrefix(flag, "-"), "-")
 	for _, f := range c.Flags {

@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// askPerson asks a person whether to go on. With yes nobody is asked. Where
-// nobody can be asked, because a stream is no terminal or the answer is JSON,
-// it refuses: errUnconfirmed.
+// askPerson asks for confirmation. With yes it asks nothing. It returns errUnconfirmed if it
+// cannot ask, because a stream is no terminal or the answer is JSON.
 func (p *program) askPerson(ctx context.Context, question string, yes, asJSON bool) error {
 	switch {
 	case yes:
@@ -22,8 +21,8 @@ func (p *program) askPerson(ctx context.Context, question string, yes, asJSON bo
 	}
 	fmt.Fprintf(p.err, "\n%s Only 'yes' is accepted: ", p.colours(p.err).bold(question))
 	typed := make(chan string, 1)
-	// A read of a terminal cannot be called off. When ctx ends first, the read
-	// is left behind, and ends with the process.
+	// A read of a terminal cannot be cancelled. If ctx ends first, the goroutine stays and
+	// ends with the process.
 	go func() {
 		line, _ := bufio.NewReader(p.in).ReadString('\n')
 		typed <- strings.TrimSpace(line)

@@ -49,8 +49,8 @@ type auditOptions struct {
 	reporting
 	filter export.Filter
 
-	export   string // a file to audit instead of sales; "": none
-	unitsKey string // the file with the key of its units; "": none
+	export   string // file to audit instead of sales; "": none
+	unitsKey string // file with the key of its units; "": none
 }
 
 func (p *program) audit(ctx context.Context, o auditOptions) error {
@@ -85,12 +85,12 @@ func (p *program) audit(ctx context.Context, o auditOptions) error {
 	})
 }
 
-// audited is what audit answers.
+// audited is the result of audit.
 type audited struct {
 	*audit.Report
 	Thresholds []threshold.Result
-	Found      []export.Claim // nil: no claims were looked for
-	Export     *exportAudit   // the file that was audited; nil: the ledger was
+	Found      []export.Claim // matching claims; nil: no filter was given
+	Export     *exportAudit   // audited file; nil: the ledger was audited
 }
 
 func (p *program) auditText(a audited, all bool) {
@@ -122,7 +122,7 @@ func (p *program) auditText(a audited, all bool) {
 	}
 }
 
-// becameOf says what became of claims that were not just sold; nothing where all were.
+// becameOf describes the states of claims; empty if all were only sold.
 func becameOf(a *audit.Report) (lines []string) {
 	o := a.Outcomes
 	if o == (ledger.Outcomes{}) {
@@ -140,7 +140,7 @@ func becameOf(a *audit.Report) (lines []string) {
 	return lines
 }
 
-// accounted says where the units of a sale are.
+// accounted describes the distribution of a sale's units.
 func accounted(a *audit.Report) string {
 	s := fmt.Sprintf("%s of %s sold to %s", grouped(a.Sold), count(a.Stock, "unit"), count(a.Users, "user")) +
 		some(a.Held, "held") + some(a.Available, "available") + some(a.InFlight, "on the way between shards")
@@ -150,7 +150,7 @@ func accounted(a *audit.Report) string {
 	return s
 }
 
-// paid says what became of a red packet's money.
+// paid describes the distribution of a red packet's money.
 func paid(r *audit.Packets) string {
 	return fmt.Sprintf("%s %s in %s: %s granted in %s, %s left",
 		r.Total, r.Currency, count(r.Packets, "packet"), r.Granted, grouped(r.Taken), r.Left)
@@ -161,9 +161,9 @@ func (p *program) auditJSON(a audited) {
 		FormatVersion int `json:"formatVersion"`
 		*audit.Report
 		Thresholds []threshold.Result `json:"thresholds,omitempty"`
-		// Found are the claims that were looked for.
+		// Found are the claims that match the filter.
 		Found []export.Claim `json:"found,omitzero"`
-		// Export is the file that was audited.
+		// Export is the audited file.
 		Export *exportAudit `json:"export,omitempty"`
 	}{formatVersion, a.Report, a.Thresholds, a.Found, a.Export})
 }

@@ -14,16 +14,16 @@ import (
 	"salectl/units"
 )
 
-// exportAudit is what the audit of an export answers beside what it found.
+// exportAudit is the additional result of the audit of an export.
 type exportAudit struct {
 	File     string `json:"file"`
 	SHA256   string `json:"sha256"`
-	Manifest bool   `json:"manifest"` // one lies beside the file, and was held against it
-	// Unproven is what such a file cannot prove.
+	Manifest bool   `json:"manifest"` // a manifest exists beside the file and was compared with it
+	// Unproven lists what the file alone cannot prove.
 	Unproven []string `json:"unproven"`
 }
 
-// auditExport audits the file that o.export names, which is all that it needs.
+// auditExport audits the file o.export, without any backend.
 func (p *program) auditExport(o auditOptions) error {
 	defer sparing()()
 	f, err := os.Open(o.export)
@@ -71,7 +71,7 @@ func (p *program) auditExport(o auditOptions) error {
 	return nil
 }
 
-// exportText says which file was audited, and what it cannot prove.
+// exportText prints which file was audited, and what it cannot prove.
 func (p *program) exportText(x *exportAudit) {
 	beside := "; no manifest lies beside it"
 	if x.Manifest {

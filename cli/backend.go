@@ -21,7 +21,7 @@ import (
 	"salectl/spec"
 )
 
-// drivers are the ways to read documents and to open stores.
+// drivers are the functions that read documents and open stores.
 type drivers struct {
 	read  func(paths []string, stdin io.Reader) ([]spec.Sale, error)                // nil: spec.Load
 	open  func(spec.Sale, *slog.Logger) (*backends.Store, error)                    // nil: backends.Open
@@ -29,11 +29,11 @@ type drivers struct {
 	files func(spec.Sale) (int, error)                                              // nil: backends.Files
 	check func(context.Context, spec.Sale) error                                    // of its users; nil: backends.CheckUsers
 
-	// users are what rules are told of users; nil: backends.OpenUsers.
+	// users opens the attributes of users for rules; nil: backends.OpenUsers.
 	users func(spec.Sale, *rules.Schema) (rules.Users, func() error, error)
 }
 
-// complete puts the program's own drivers where there are none.
+// complete sets missing drivers to the program's own.
 func (d *drivers) complete() {
 	if d.read == nil {
 		d.read = spec.Load
@@ -55,17 +55,17 @@ func (d *drivers) complete() {
 	}
 }
 
-// usersPatience is how long the servers of users are waited for.
+// usersPatience bounds the wait for the servers of users.
 const usersPatience = 10 * time.Second
 
-// checkUsers asks whether the users of a sale can be read.
+// checkUsers returns an error if the users of a sale cannot be read.
 func (d drivers) checkUsers(ctx context.Context, sale spec.Sale) error {
 	ctx, cancel := context.WithTimeout(ctx, usersPatience)
 	defer cancel()
 	return d.check(ctx, sale)
 }
 
-// withStore opens where a sale is kept, for as long as use takes.
+// withStore opens the store of a sale while use runs.
 func (d drivers) withStore(sale spec.Sale, use func(*backends.Store) error) (err error) {
 	store, err := d.open(sale, nil)
 	if err != nil {
@@ -75,11 +75,11 @@ func (d drivers) withStore(sale spec.Sale, use func(*backends.Store) error) (err
 	return withRemedy(store, use(store))
 }
 
-// withRemedy adds to an error of the ledger's store what to do about it.
+// withRemedy adds the remedy to an error of the ledger's store.
 func withRemedy(store *backends.Store, err error) error {
 	remedy := store.Remedy
 	switch {
-	case remedy == "" || errors.As(err, new(shown)) || errors.Is(err, fs.ErrPermission): // the store is up, and has said what it wants
+	case remedy == "" || errors.As(err, new(shown)) || errors.Is(err, fs.ErrPermission): // the store is up and has returned its own reason
 		return err
 	case errors.Is(err, planner.ErrStore):
 	case errors.Is(err, context.DeadlineExceeded) && !errors.As(err, new(waited)):
@@ -90,8 +90,8 @@ func withRemedy(store *backends.Store, err error) error {
 	return advised{err.Error(), remedy, err}
 }
 
-// readError marks an error of reading whole logs, which planner takes no part
-// in, like those of planner: unless the log itself is wrong, its store is.
+// readError converts an error of reading whole logs without planner to one like planner's:
+// ErrStore, unless the log itself is invalid.
 func readError(ctx context.Context, err error) error {
 	if err == nil || errors.Is(err, ledger.ErrGone) || errors.Is(err, ledger.ErrCorrupt) || errors.Is(err, planner.ErrRefused) || ctx.Err() != nil {
 		return err
@@ -99,10 +99,10 @@ func readError(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", planner.ErrStore, err)
 }
 
-// reader is planner.ReadActual, or ReadSale for those who make no table.
+// reader is planner.ReadActual, or ReadSale for commands that make no table.
 type reader func(context.Context, planner.Config, string) (*planner.Actual, error)
 
-// withActual is withStore for commands that begin with what there is.
+// withActual is withStore for commands that begin by reading the actual state.
 func (p *program) withActual(ctx context.Context, sale spec.Sale, read reader, use func(planner.Config, *planner.Actual) error) error {
 	return p.withStore(sale, func(store *backends.Store) error {
 		cfg := p.planning(store)
@@ -114,7 +114,7 @@ func (p *program) withActual(ctx context.Context, sale spec.Sale, read reader, u
 	})
 }
 
-// planning is what the planner works with in this run of the program.
+// planning returns the planner's configuration for this run of the program.
 func (p *program) planning(store *backends.Store) planner.Config {
 	writer := make([]byte, 8)
 	rand.Read(writer) // never fails
@@ -128,7 +128,7 @@ func (p *program) planning(store *backends.Store) planner.Config {
 	}
 }
 
-// who is user@host, for those who read the ledger.
+// who returns user@host, for readers of the ledger.
 func who() string {
 	name, host := "unknown", "unknown"
 	if u, err := user.Current(); err == nil {

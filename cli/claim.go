@@ -20,9 +20,9 @@ type claimOptions struct {
 	inquiry
 	user     string
 	quantity int64
-	units    []string // by their names; none: any
+	units    []string // names of units; empty: any
 	adjacent bool
-	key      string // made up if none is given, so that asking again is safe
+	key      string // generated if none is given, so that a repetition is safe
 }
 
 func (p *program) claimCommand() *urfave.Command {
@@ -59,7 +59,7 @@ func parseClaim(f *flags) claimOptions {
 		f.refuse("--unit says which units to buy: leave --quantity and --adjacent out")
 	}
 	if !utf8.ValidString(o.user) {
-		// JSON cannot carry it, and would name another user.
+		// JSON would convert it to the name of another user.
 		f.refuse("--user is not UTF-8")
 	}
 	if o.key == "" {
@@ -71,7 +71,7 @@ func parseClaim(f *flags) claimOptions {
 	return o
 }
 
-// again is the command that asks for the same claim, with its key.
+// again returns the command that repeats the claim with its key.
 func (o claimOptions) again() string {
 	command := fmt.Sprintf("salectl claim --server %s --sale %s --user %s", quoted(o.server.String()), quoted(o.sale), quoted(o.user))
 	if o.quantity != 1 {
@@ -105,7 +105,7 @@ func (p *program) claim(ctx context.Context, o claimOptions) error {
 	return nil
 }
 
-// outcomeError is a claim that got no units.
+// outcomeError reports a claim that got no units.
 type outcomeError struct {
 	outcome api.Outcome
 	detail  string
@@ -143,7 +143,7 @@ func (p *program) replyText(o claimOptions, r *claimReply) {
 	}
 }
 
-// unitList writes "unit 7" or "units 7, 12".
+// unitList formats units as "unit 7" or "units 7, 12".
 func unitList(units []int64) string {
 	if len(units) == 0 {
 		return "no unit"
@@ -158,7 +158,7 @@ func unitList(units []int64) string {
 	return "units " + strings.Join(words, ", ")
 }
 
-// ofAsked writes " (3 asked)" of a claim that was given fewer units than it asked for.
+// ofAsked returns " (3 asked)" for a claim that got fewer units than requested.
 func ofAsked(asked int64) string {
 	if asked == 0 {
 		return ""
@@ -166,7 +166,7 @@ func ofAsked(asked int64) string {
 	return fmt.Sprintf(" (%d asked)", asked)
 }
 
-// worth writes ", worth 1.23 CNY"; nothing of units that are no packets.
+// worth returns ", worth 1.23 CNY"; "" for units that are no packets.
 func worth(c claimUnits) string {
 	if len(c.Amounts) == 0 {
 		return ""
@@ -174,7 +174,7 @@ func worth(c claimUnits) string {
 	return fmt.Sprintf(", worth %s %s", strings.Join(c.Amounts, " and "), c.Currency)
 }
 
-// payloadLines writes the payloads of a claim's units, if they have any.
+// payloadLines prints the payloads of a claim's units, if any.
 func (p *program) payloadLines(c claimUnits) {
 	for i, has := range c.Payloads {
 		var words []string
@@ -188,8 +188,7 @@ func (p *program) payloadLines(c claimUnits) {
 	}
 }
 
-// until writes ", to be paid until 2026-11-11T12:10:00Z"; nothing of units that are not
-// held.
+// until returns ", to be paid until 2026-11-11T12:10:00Z"; "" for units that are not held.
 func until(o api.Outcome, c claimUnits) string {
 	if o != api.Held || c.HeldUntil == "" {
 		return ""
@@ -197,8 +196,8 @@ func until(o api.Outcome, c claimUnits) string {
 	return ", to be paid until " + c.HeldUntil
 }
 
-// unanswered is what claim --json prints where no server gave an outcome. With
-// the key in it the claim can be sent again.
+// unanswered is the output of claim --json if no server gave an outcome. It has the key, so
+// that the claim can be repeated.
 type unanswered struct {
 	FormatVersion int    `json:"formatVersion"`
 	Sale          string `json:"sale"`

@@ -7,42 +7,42 @@ import (
 	"salectl/api"
 )
 
-// claimReply is what claim --json prints of a server's answer.
+// claimReply is the output of claim --json for a server's answer.
 type claimReply struct {
 	FormatVersion int         `json:"formatVersion"`
 	Outcome       api.Outcome `json:"outcome"`
 	Sale          string      `json:"sale"`
 	User          string      `json:"user"`
 	Key           string      `json:"key"`
-	// MayBeAccepted says that an earlier try with the key may have been accepted, and
-	// that this answer does not tell.
+	// MayBeAccepted reports that an earlier attempt with the key may have been accepted, which
+	// this answer does not decide.
 	MayBeAccepted bool `json:"mayBeAccepted,omitempty"`
 
 	// Of an accepted claim.
 	claimUnits
 	Replayed bool `json:"replayed,omitempty"` // it had been accepted before
 
-	// Of a refused one.
+	// Of a refused claim.
 	Detail  string       `json:"detail,omitempty"`
 	OpensAt string       `json:"opensAt,omitempty"`
-	Rule    string       `json:"rule,omitempty"`   // for not_eligible: which refuses
-	Reason  string       `json:"reason,omitempty"` // and why
-	Claims  []claimUnits `json:"claims,omitempty"` // the user's, for limit_reached; or the claim that the outcome is about
+	Rule    string       `json:"rule,omitempty"`   // for not_eligible: refusing rule
+	Reason  string       `json:"reason,omitempty"` // for not_eligible: reason
+	Claims  []claimUnits `json:"claims,omitempty"` // of the user, for limit_reached; or the claim that the outcome is about
 }
 
-// claimUnits is what one claim has.
+// claimUnits is the content of one claim.
 type claimUnits struct {
 	Claim    string   `json:"claim,omitempty"`
 	Units    []int64  `json:"units,omitempty"`
-	Asked    int64    `json:"asked,omitempty"`   // units asked for, where fewer were given
-	Amounts  []string `json:"amounts,omitempty"` // of a red packet: what each unit is worth
+	Asked    int64    `json:"asked,omitempty"`   // requested units, if fewer were granted
+	Amounts  []string `json:"amounts,omitempty"` // of a red packet: amount of each unit
 	Currency string   `json:"currency,omitempty"`
 	At       string   `json:"at,omitempty"`
 
-	Payloads    []map[string]string `json:"payloads,omitempty"`    // what each unit is, where they are more than numbers
-	Undelivered bool                `json:"undelivered,omitempty"` // that could not be read now
+	Payloads    []map[string]string `json:"payloads,omitempty"`    // payload of each unit, if units are more than numbers
+	Undelivered bool                `json:"undelivered,omitempty"` // the payloads could not be read now
 
-	HeldUntil string `json:"heldUntil,omitempty"` // of a claim that was held: the deadline to pay by
+	HeldUntil string `json:"heldUntil,omitempty"` // deadline for the payment of a held claim
 }
 
 func unitsOf(c api.Claim) claimUnits {
@@ -52,7 +52,7 @@ func unitsOf(c api.Claim) claimUnits {
 	}
 }
 
-// timeText writes a time as servers do; "" for none.
+// timeText formats a time as servers do; "" for the zero time.
 func timeText(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -90,7 +90,7 @@ func (p *program) ask(ctx context.Context, o claimOptions) (*claimReply, error) 
 	return nil, err
 }
 
-// inDoubt is why there is no answer though the claim may have been accepted.
+// inDoubt wraps the error of a claim without an answer that may have been accepted.
 type inDoubt struct{ error }
 
 func (e inDoubt) Unwrap() error { return e.error }

@@ -14,11 +14,11 @@ import (
 // claimsOptions is the command line of claims.
 type claimsOptions struct {
 	inquiry
-	user, claim string // one of them
+	user, claim string // one of them is set
 	page        api.Page
 }
 
-// older is the command that shows the next page.
+// older returns the command that shows the next page.
 func (o claimsOptions) older(next string) string {
 	command := fmt.Sprintf("salectl claims --server %s --sale %s", quoted(o.server.String()), quoted(o.sale))
 	if o.claim != "" {
@@ -64,12 +64,12 @@ func parseClaims(f *flags) claimsOptions {
 	return o
 }
 
-// claimsReply is what claims --json prints.
+// claimsReply is the output of claims --json.
 type claimsReply struct {
 	FormatVersion int         `json:"formatVersion"`
 	Sale          string      `json:"sale"`
 	Claims        []api.Claim `json:"claims"`
-	Next          string      `json:"next,omitempty"` // --before of the user's older claims
+	Next          string      `json:"next,omitempty"` // value of --before for older claims
 }
 
 func (p *program) claims(ctx context.Context, o claimsOptions) error {
@@ -104,7 +104,7 @@ func (p *program) claims(ctx context.Context, o claimsOptions) error {
 	return nil
 }
 
-// lookUp asks until a server can tell.
+// lookUp repeats a query until a server can answer it.
 func lookUp[T any](ctx context.Context, ask func() (T, error)) (T, error) {
 	for {
 		found, err := ask()

@@ -1,14 +1,12 @@
-// Package cli is the program that people run: it turns command lines into
-// calls of planner and executor, and their answers into text or JSON.
+// Package cli is the command line of salectl: it converts command lines to calls of planner
+// and executor, and their results to text or JSON.
 //
-// It promises scripts three things. Standard output carries the answer and
-// nothing else; with --json it is JSON, one object a sale and one a line.
-// Everything said on the way goes to standard error. The exit code says what
-// happened, alike for all commands (exit.go).
+// It guarantees scripts three things. Standard output has the answer only; with --json it is
+// JSON, one object a sale and one a line. Everything else goes to standard error. The exit
+// code states the result, with the same meaning for all commands (exit.go).
 //
-// Each command has a file: its flags become a plain struct, that struct becomes
-// calls, and a view writes what they return. No rule about stock, users or
-// plans lives here.
+// Each command has a file: its flags become a plain struct, that struct becomes calls, and a
+// view prints their results. The package has no rules about stock, users or plans.
 package cli
 
 import (
@@ -29,25 +27,24 @@ type program struct {
 	env func(string) (string, bool)
 	drivers
 
-	files   string      // the flags -f of the command line; "": there are none
+	files   string      // the flags -f of the command line; "": none
 	several bool        // the files declare several sales
-	ignored []os.Signal // what whoever started the program wants ignored
-	letGo   func()      // signals end the program no more; nil: they never did
-	heard   echo        // of the signals
+	ignored []os.Signal // signals that the parent process ignores
+	letGo   func()      // stops delivery of signals to Main; nil: there is none
+	heard   echo        // detects repeated signals
 }
 
-// Main runs the command line args, the program's name first, and returns the
-// exit code. The streams are the program's own; env looks a variable up, as
-// os.LookupEnv does.
+// Main runs the command line args, which begins with the program's name, and returns the exit
+// code. The streams are the program's own; env looks up a variable, as os.LookupEnv.
 //
-// The first SIGINT or SIGTERM asks the command to end in good order. At the
-// second, which is more than an echo of the first, Main returns at once, with goroutines still under way: call it once,
-// as the last thing of a process. (lock run has a command to pass them on to:
+// The first SIGINT or SIGTERM makes the command end in an orderly way. At a second one that is
+// not an echo of the first, Main returns at once and leaves goroutines running: call it once,
+// as the last action of a process. (lock run passes signals on to its command:
 // lock_signals.go.)
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) (string, bool)) int {
 	signals := make(chan os.Signal, 2)
 	var ignored []os.Signal
-	for _, s := range []os.Signal{os.Interrupt, syscall.SIGHUP} { // Go tells of these two alone
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGHUP} { // Go reports only these two
 		if signal.Ignored(s) {
 			ignored = append(ignored, s)
 		}
@@ -97,7 +94,7 @@ func (p *program) run(args []string, signals <-chan os.Signal) int {
 	return ExitCode(err)
 }
 
-// say writes a line of progress, for people.
+// say prints a line of progress for people.
 func (p *program) say(format string, args ...any) {
 	text := fmt.Sprintf(format+"\n", args...)
 	if isTerminal(p.err) {
@@ -106,9 +103,8 @@ func (p *program) say(format string, args ...any) {
 	fmt.Fprint(p.err, text)
 }
 
-// answer is standard output. It remembers that a write failed, so that no view
-// needs to ask at every line, and the program does not end with 0 on a full
-// disk.
+// answer is standard output. It records a failed write, so that views need not check each
+// line, and the program does not end with 0 on a full disk.
 type answer struct {
 	w       io.Writer
 	written bool

@@ -37,7 +37,7 @@ func (p *program) completionCommand() *urfave.Command {
 	}
 }
 
-// The scripts have all words in them, so that completing runs nothing.
+// The scripts contain all words, so completion runs no program.
 
 // fileValues are the flags whose value is a path.
 var fileValues = map[string]bool{"f": true, "out": true, "plan": true, "export": true, "token-file": true}
@@ -47,7 +47,7 @@ var wordValues = map[string]string{
 	"wait-for": strings.Join(waitable, " "), "log-format": "text json", "log-level": "debug info warn error",
 }
 
-// argumentWords are the arguments of the commands that take one.
+// argumentWords returns the possible arguments of a command.
 func argumentWords(app *urfave.App, command *urfave.Command) string {
 	switch command.Name {
 	case "completion":
@@ -128,7 +128,7 @@ _%[1]s() {
 	fmt.Fprintf(w, "}\ncompdef _%[1]s %[1]s\n", app.Name)
 }
 
-// zshCommands completes the name of a command, or what stands behind it.
+// zshCommands completes the name of a command, or the words after it.
 func zshCommands(w io.Writer, indent string, app *urfave.App, commands []*urfave.Command) {
 	fmt.Fprintf(w, "%[1]sif (( CURRENT == 2 )); then\n%[1]s\tcommands=(\n", indent)
 	for _, c := range commands {
@@ -157,7 +157,7 @@ func zshCommands(w io.Writer, indent string, app *urfave.App, commands []*urfave
 	fmt.Fprintf(w, "%sesac\n", indent)
 }
 
-// zshArguments describes a flag in the language of _arguments.
+// zshArguments describes a flag in the syntax of _arguments.
 func zshArguments(f urfave.Flag) []string {
 	doc := f.(urfave.DocGenerationFlag)
 	_, text := flagLine(doc)
@@ -232,7 +232,7 @@ func fishFlags(w io.Writer, app *urfave.App, c *urfave.Command, when string) {
 // single quotes a word for bash and zsh.
 func single(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// fishWord quotes a word for fish, where a backslash works inside quotes.
+// fishWord quotes a word for fish, where a backslash escapes inside quotes.
 func fishWord(s string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(s) + "'"
 }

@@ -7,19 +7,19 @@ import (
 	"salectl/spec"
 )
 
-// ownFiles is how many files serve has open for itself: its streams, listeners, what
-// the runtime needs, one connection of each listener that is about to be served, and
-// some for what comes and goes, such as a look-up of a name.
+// ownFiles is the number of files that serve itself has open: its streams, its listeners,
+// those of the runtime, one connection of each listener that is about to be served, and some
+// for short use, such as the lookup of a name.
 const ownFiles = 24
 
-// leastConnections is how many connections of buyers are served at least. With fewer
-// nobody could tell a server from a broken one.
+// leastConnections is the minimum number of connections of buyers. A server with fewer would
+// seem broken.
 const leastConnections = 4
 
-// connections returns how many connections of buyers serve has at most: as many as
-// were asked for, or as many as there may be open files, less what the stores of the
-// sales, the admin address and the process itself need. So however many buyers come,
-// the ledger, the lock nodes and operators are still reached.
+// connections returns the maximum number of buyers' connections of serve: the requested
+// number, or the limit of open files less those needed by the stores of the sales, the admin
+// address and the process itself. So the number of buyers never blocks the ledger, the lock
+// nodes and operators.
 func (d drivers) connections(asked int, sales []spec.Sale) (int, error) {
 	files, limited := openFiles()
 	if !limited {

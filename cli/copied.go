@@ -17,23 +17,23 @@ import (
 	"salectl/units"
 )
 
-// copied is the throwaway copy of a sale that a rehearsal sells.
+// copied is the temporary copy of a sale that a rehearsal sells.
 type copied struct {
 	*program
 	store   *backends.Store
-	of      string // the name of the sale
+	of      string // name of the original sale
 	sale    spec.Sale
-	planned bool       // there is something to remove
-	drawKey *units.Key // of a draw; made for the copy, and known to nobody else
+	planned bool       // the copy may exist and must be removed
+	drawKey *units.Key // of a draw; generated for the copy and kept in memory only
 }
 
 const (
-	// cleanTimeout is for the removal of a copy.
+	// cleanTimeout bounds the removal of a copy.
 	cleanTimeout = 30 * time.Second
-	// readyTimeout is for a server of our own to take the copy over.
+	// readyTimeout bounds the time until the own server has taken the copy over.
 	readyTimeout = 30 * time.Second
-	// orphanAge is how old a rehearsal is that nobody serves and that was not
-	// just begun. It is more than any lease lasts.
+	// orphanAge is the age from which an unserved rehearsal counts as left behind. It exceeds
+	// the duration of any lease.
 	orphanAge = spec.MaxLockTTL + 5*time.Second
 )
 
@@ -46,14 +46,14 @@ func (c *copied) create(ctx context.Context) error {
 	return c.apply(ctx)
 }
 
-// planning is the program's, with the copy's own key.
+// planning returns the program's configuration with the copy's own key.
 func (c *copied) planning(store *backends.Store) planner.Config {
 	cfg := c.program.planning(store)
 	cfg.DrawKey = c.drawKey
 	return cfg
 }
 
-// apply applies the copy as it is declared now.
+// apply applies the current declaration of the copy.
 func (c *copied) apply(ctx context.Context) error {
 	cfg := c.planning(c.store)
 	actual, err := planner.ReadActual(ctx, cfg, c.sale.Name)
@@ -66,7 +66,7 @@ func (c *copied) apply(ctx context.Context) error {
 	}
 	result, err := planner.Apply(ctx, cfg, plan)
 	if ctx.Err() != nil {
-		return context.Cause(ctx) // that it is half applied matters to nobody: it is removed
+		return context.Cause(ctx) // a partly applied copy is removed anyway
 	}
 	if err != nil && result != nil && len(result.Unmarked) > 0 {
 		c.warn([]string{"the copy is sold without the lock nodes that are away: " + strings.Join(result.Unmarked, ", ")})
@@ -75,7 +75,7 @@ func (c *copied) apply(ctx context.Context) error {
 	return err
 }
 
-// remove leaves nothing of the copy.
+// remove removes the copy without a trace.
 func (c *copied) remove(ctx context.Context) error {
 	if !c.planned {
 		return nil
@@ -86,8 +86,8 @@ func (c *copied) remove(ctx context.Context) error {
 	return nil
 }
 
-// serve runs a real server for the copy, as serve would, while use takes. Use gets the
-// URLs for buyers and for operators.
+// serve runs a real server for the copy, as serve would, while use runs. use receives the URLs
+// for buyers and for operators.
 func (c *copied) serve(ctx context.Context, use func(url, admin string) error) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -116,7 +116,7 @@ func (c *copied) serve(ctx context.Context, use func(url, admin string) error) e
 		stop()
 		return errors.Join(err, <-owned)
 	}
-	// Requests end before the leases are given back.
+	// Requests end before the leases are released.
 	serving, drain := context.WithCancel(running)
 	defer drain()
 	go func() { served <- h.Serve(serving, l) }()
@@ -128,7 +128,7 @@ func (c *copied) serve(ctx context.Context, use func(url, admin string) error) e
 	return errors.Join(err, <-owned)
 }
 
-// ready waits until a sale can be bought.
+// ready waits until the sale can be sold.
 func ready(ctx context.Context, e *executor.Executor) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyTimeout, errTimeout)
 	defer cancel()

@@ -15,10 +15,10 @@ import (
 
 type destroyOptions struct {
 	source
-	saved  savedPlan // without a path: new plans
-	export string    // where the ledger goes; "" for its own name
+	saved  savedPlan // no path: new plans
+	export string    // path of the export; "" for the default name
 	yes    bool
-	cancel bool // what is held for payments
+	cancel bool // cancel holds
 }
 
 func (p *program) destroyCommand() *urfave.Command {
@@ -85,7 +85,7 @@ func (p *program) toDestroy(ctx context.Context, o destroyOptions, sales []spec.
 	return jobs, p.askForAll(ctx, o.source, jobs, o.yes, func(j job) string { return mayDestroy(j.plan, o.cancel) }, "Export %s and remove them for good?")
 }
 
-// makeDestroy plans a destroy, with what is left of a red packet.
+// makeDestroy plans a destroy, including the remainder of a red packet.
 func (p *program) makeDestroy(ctx context.Context, cfg planner.Config, actual *planner.Actual, o planOptions) (*planner.Plan, error) {
 	if actual.HasPackets() {
 		logs, end := p.watchRead(ctx, cfg.Logs, actual.Name, "reading the ledger", 1, o.json)
@@ -104,7 +104,7 @@ func (p *program) makeDestroy(ctx context.Context, cfg planner.Config, actual *p
 	return planner.MakeDestroy(actual)
 }
 
-// mayDestroy is the question whether to carry out a plan of kind destroy.
+// mayDestroy returns the question for confirmation of a plan of kind destroy.
 func mayDestroy(plan *planner.Plan, cancelHolds bool) string {
 	for _, a := range plan.Actions {
 		switch {
@@ -123,13 +123,12 @@ func mayDestroy(plan *planner.Plan, cancelHolds bool) string {
 	return fmt.Sprintf("Export %s and remove it for good?", plan.Sale)
 }
 
-// lastWords is how long those who follow a sale have to read its end: they look ten times a
-// second.
+// lastWords is the time for followers of a sale to read its end: they poll ten times a second.
 const lastWords = 500 * time.Millisecond
 
-// takeDown carries out a plan of kind destroy. An empty one of a destroyed sale
-// may still have something to remove that no plan shows; for people the plan has said
-// that there is nothing.
+// takeDown carries out a plan of kind destroy. An empty plan of a destroyed sale may still
+// have something to remove that no plan shows; for people the plan has already reported no
+// changes.
 func (p *program) takeDown(ctx context.Context, cfg planner.Config, sale spec.Sale, actual *planner.Actual, plan *planner.Plan, export string, asJSON bool) error {
 	end := func() {}
 	if !plan.Empty() {
@@ -160,12 +159,12 @@ func (p *program) takeDown(ctx context.Context, cfg planner.Config, sale spec.Sa
 	return nil
 }
 
-// remember has cfg keep what users bought, where the sale declares a table for it. Call
-// close after the destroy.
+// remember makes cfg store what users bought, if the sale declares a table for it. The caller
+// must call close after the destroy.
 func remember(cfg *planner.Config, actual *planner.Actual) (close func() error, err error) {
 	nothing := func() error { return nil }
 	if !actual.Sale.Live() {
-		return nothing, nil // it was kept before the ledger was sealed
+		return nothing, nil // stored before the ledger was sealed
 	}
 	declared, err := spec.FromJSON(actual.Sale.Newest().GetSpec())
 	if err != nil || declared.History == nil || declared.History.Table == nil {
@@ -191,7 +190,7 @@ func (p *program) destroyedText(plan *planner.Plan, r *planner.Result) {
 	p.warn(r.Warnings)
 }
 
-// refunded says what nobody took of a red packet.
+// refunded describes the part of a red packet that was not taken.
 func refunded(r *planner.Refund) string {
 	return fmt.Sprintf("Refund %s of %s %s: %s of %s not taken",
 		r.Amount, r.Total, r.Currency, grouped(r.Packets), count(r.Packets+r.Granted, "packet"))
@@ -206,7 +205,7 @@ type destroyed struct {
 	Refund        *planner.Refund `json:"refund,omitempty"` // of a red packet
 	Export        string          `json:"export,omitempty"`
 	ExportSHA256  string          `json:"exportSha256,omitempty"`
-	Manifest      string          `json:"manifest,omitempty"` // the file with that digest, as sha256sum -c reads it
+	Manifest      string          `json:"manifest,omitempty"` // file with that digest, in the format of sha256sum -c
 	Warnings      []string        `json:"warnings"`
 }
 

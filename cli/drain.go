@@ -13,7 +13,7 @@ import (
 
 type drainOptions struct {
 	operating
-	sale string // "": all that the process serves
+	sale string // "": all sales of the process
 	undo bool
 }
 
@@ -36,7 +36,7 @@ func (p *program) drainCommand() *urfave.Command {
 	}
 }
 
-// operatingFlags are those of drain.
+// operatingFlags are the flags of drain.
 func operatingFlags(more ...urfave.Flag) []urfave.Flag {
 	return append(append(append(more, valueFlag("token-file", "send the first bearer token in `FILE`")), tlsFlags()...),
 		valueFlag("timeout", fmt.Sprintf("give up after `DURATION` (default: %s)", defaultOperating)),
@@ -44,7 +44,7 @@ func operatingFlags(more ...urfave.Flag) []urfave.Flag {
 	)
 }
 
-// operating reads them, and the argument that names the process.
+// operating parses these flags, and the argument that names the process.
 func (f *flags) operating(command string, at int) operating {
 	o := operating{
 		command: "salectl " + command, secrets: f.secrets(),
@@ -58,12 +58,12 @@ func (f *flags) operating(command string, at int) operating {
 	return o
 }
 
-// drainReply is what drain prints with --json.
+// drainReply is the output of drain --json.
 type drainReply struct {
 	FormatVersion int `json:"formatVersion"`
 	api.Share
 	Done    bool   `json:"done"`
-	Unready string `json:"unready,omitempty"` // why it cannot pass on all that it is asked
+	Unready string `json:"unready,omitempty"` // why it cannot forward all requests
 }
 
 func (p *program) drain(ctx context.Context, o drainOptions) error {
@@ -92,8 +92,7 @@ func (p *program) drain(ctx context.Context, o drainOptions) error {
 	return nil
 }
 
-// drainSale waits until a process has nothing left of a sale, or with undo all that it
-// should have.
+// drainSale waits until a process owns nothing of a sale, or with undo its full share.
 func (p *program) drainSale(ctx context.Context, process *operator, sale string, undo bool) error {
 	client, err := process.client(sale)
 	if err != nil {
@@ -145,11 +144,11 @@ func (p *program) drainSale(ctx context.Context, process *operator, sale string,
 	return err
 }
 
-// passesWithin is how soon a process that has given its shards away passes on what it is asked:
-// their new owners tell it in some milliseconds.
+// passesWithin is the time within which a process that has released its shards can forward
+// requests: their new owners notify it within milliseconds.
 const passesWithin = 2 * time.Second
 
-// unready says why a process cannot answer for every shard of a sale, "" if it can.
+// unready returns why a process cannot answer for every shard of a sale, "" if it can.
 func (o *operator) unready(ctx context.Context, client *api.Client, sale string) (why string) {
 	for began := time.Now(); ; {
 		ready, err := client.Ready(ctx)
@@ -168,7 +167,7 @@ func (o *operator) unready(ctx context.Context, client *api.Client, sale string)
 	}
 }
 
-// drained says that a process is done; unready is why it cannot pass on all that it is asked.
+// drained reports a completed drain; unready is why the process cannot forward all requests.
 func (p *program) drained(process *operator, share api.Share, undo bool, unready string) {
 	switch {
 	case process.json:
@@ -182,7 +181,7 @@ func (p *program) drained(process *operator, share api.Share, undo bool, unready
 	}
 }
 
-// drainText says how far a process is.
+// drainText describes the progress of a drain.
 func drainText(share api.Share, undo bool, host string) string {
 	switch {
 	case undo:

@@ -41,7 +41,7 @@ func (p *program) drawStatusCommand() *urfave.Command {
 	}
 }
 
-// drawReply is what draw status prints with --json.
+// drawReply is the output of draw status --json.
 type drawReply struct {
 	FormatVersion int    `json:"formatVersion"`
 	Sale          string `json:"sale"`
@@ -75,7 +75,7 @@ func (p *program) drawStatus(ctx context.Context, o source) error {
 	})
 }
 
-// drawn returns how far a draw has come, a line each; nil: the sale is none.
+// drawn describes the progress of a draw in lines; nil: the sale is no draw.
 func (p *program) drawn(sale string, d *draw.Status) (lines []string) {
 	if d == nil {
 		return nil
@@ -106,7 +106,7 @@ func (p *program) drawn(sale string, d *draw.Status) (lines []string) {
 	return lines
 }
 
-// entries writes "1 entry" or "12 entries".
+// entries formats a number as "1 entry" or "12 entries".
 func entries(n int64) string {
 	if n == 1 {
 		return "1 entry"
@@ -178,7 +178,7 @@ func (p *program) drawRevealCommand() *urfave.Command {
 	}
 }
 
-// hex reads bytes in hex; nil: the flag is not there.
+// hex parses a flag in hex; nil: the flag is absent.
 func (f *flags) hex(name string) []byte {
 	if !f.c.IsSet(name) {
 		return nil
@@ -226,7 +226,7 @@ func (v *revealHuman) Applied(sale spec.Sale, _ *planner.Plan, r *planner.Result
 
 // verifyOptions is the command line of draw verify.
 type verifyOptions struct {
-	path string // of an export, "-" for standard input
+	path string // path of an export, "-" for standard input
 	draw.Options
 	json bool
 }
@@ -266,7 +266,7 @@ func (p *program) drawVerifyCommand() *urfave.Command {
 	}
 }
 
-// digest reads a digest in hex; nil: the flag is not there.
+// digest parses a flag with a digest in hex; nil: the flag is absent.
 func (f *flags) digest(name string) *draw.Digest {
 	if !f.c.IsSet(name) {
 		return nil
@@ -278,7 +278,7 @@ func (f *flags) digest(name string) *draw.Digest {
 	return d
 }
 
-// export returns the one argument of a command that reads an export, which may be "-".
+// export returns the single argument of a command that reads an export; "-" is allowed.
 func (f *flags) export(ifNone string) (string, error) {
 	path := f.c.Args().First()
 	if path == "" {
@@ -351,8 +351,8 @@ func (p *program) drawVerify(o verifyOptions) error {
 	return nil
 }
 
-// orderNote says by which value the order goes; "": by none but the secret. Whether it is
-// the value of that round the file cannot tell.
+// orderNote describes the beacon value that determined the order; "" if there is no beacon.
+// The file does not prove that it is the value of that round.
 func orderNote(o verifyOptions, r *draw.Report) string {
 	b := r.Beacon
 	switch {

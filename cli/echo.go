@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// echo tells a signal from its repetition: timeout(1) sends each signal to the
-// command that it runs and then to the whole process group, and so does a service
-// manager or a shell script. Both copies are one wish.
+// echo detects repeated signals: timeout(1) sends each signal to its command and then to the
+// whole process group, and so do service managers and shell scripts. Both copies are one
+// request.
 type echo struct {
 	now  func() time.Time // nil: time.Now
 	last os.Signal
 	at   time.Time
 }
 
-// echoFor is how long the same signal is taken for the same wish. A person who
-// means a second one is slower.
+// echoFor is the time within which the same signal counts as a repetition. A person who
+// repeats it on purpose is slower.
 const echoFor = 300 * time.Millisecond
 
-// repeats reports whether a signal only repeats the one before.
+// repeats reports whether a signal repeats the previous one.
 func (e *echo) repeats(s os.Signal) bool {
 	now := time.Now
 	if e.now != nil {

@@ -17,37 +17,37 @@ import (
 	"salectl/spec"
 )
 
-// The exit codes of every command.
+// Exit codes of all commands.
 const (
 	exitOK          = api.ExitOK
 	exitError       = api.ExitError
 	exitChanges     = 2               // the plan has changes; only with --detailed-exitcode
-	exitRefused     = api.ExitRefused // a guard said no, or an invariant is broken
+	exitRefused     = api.ExitRefused // a guard refused, or an invariant is broken
 	exitUsage       = api.ExitUsage   // a bad spec or command line
-	exitStale       = 5               // the plan was made for an earlier state; or a lock could not be acquired, or was lost
-	exitPartly      = 6               // begun and not finished: run it again
-	exitTimeout     = api.ExitTimeout // not within the time given; or a claim that met a server too busy or not in charge
+	exitStale       = 5               // the plan was made for an earlier state; or a lock was not acquired, or was lost
+	exitPartly      = 6               // incomplete: run it again
+	exitTimeout     = api.ExitTimeout // not within the time given; or the server of a claim was overloaded or no owner
 	exitDown        = 8               // status --exit-code: the sale is open, and no claim can be sold
-	exitDegraded    = 9               // status --exit-code: anything else is amiss
-	exitSoldOut     = api.ExitSoldOut // sold out, or none free now
-	exitLimit       = api.ExitLimit   // the user has what one user may have
+	exitDegraded    = 9               // status --exit-code: another fault
+	exitSoldOut     = api.ExitSoldOut // sold out, or none available now
+	exitLimit       = api.ExitLimit   // the user has reached the limit
 	exitNotOpen     = api.ExitNotOpen // not open yet, paused, or closed
 	exitThreshold   = 13              // rehearse, audit: a threshold failed
-	exitNotRunnable = 126             // lock run: the command is there and cannot be run
-	exitNotFound    = 127             // lock run: there is no such command
+	exitNotRunnable = 126             // lock run: the command exists and cannot be run
+	exitNotFound    = 127             // lock run: the command does not exist
 	exitInterrupted = 130             // by a signal
-	exitSignal      = 128             // lock run: and the number of the signal that ended the command
+	exitSignal      = 128             // lock run: plus the number of the signal that ended the command
 )
 
-// worst has every code but 0, the one that needs a person most first. It
-// decides where several sales ended in several ways: a broken invariant must
-// not hide behind an unreachable server, nor a failure behind a refused claim.
+// worst has all codes except 0, the most urgent first. It decides if several sales end
+// differently: a broken invariant must not be hidden by an unreachable server, nor a failure
+// by a refused claim.
 var worst = []int{
 	exitInterrupted, exitRefused, exitPartly, exitError, exitTimeout, exitStale, exitUsage,
 	exitThreshold, exitDown, exitDegraded, exitSoldOut, exitLimit, exitNotOpen, exitChanges,
 }
 
-// What commands themselves end with; the rest comes from below.
+// Errors of commands themselves; other packages return the rest.
 var (
 	errInterrupted = errors.New("interrupted")
 	errUsage       = errors.New("bad usage")
@@ -61,8 +61,8 @@ var (
 	errDegraded    = errors.New("something is amiss")
 )
 
-// timedOut is the error of what was not done after so long. It is errTimeout, and for those
-// who know contexts alone context.DeadlineExceeded.
+// timedOut returns the error of an operation that did not end within a time. It wraps
+// errTimeout and context.DeadlineExceeded.
 func timedOut(after time.Duration) error { return timeoutError(after) }
 
 type timeoutError time.Duration
@@ -70,13 +70,13 @@ type timeoutError time.Duration
 func (e timeoutError) Error() string   { return fmt.Sprintf("%v after %v", errTimeout, time.Duration(e)) }
 func (e timeoutError) Unwrap() []error { return []error{errTimeout, context.DeadlineExceeded} }
 
-// waited is why the time was up where no server is to blame: a person did not answer, or a
-// sale is not what was waited for.
+// waited wraps a timeout that no server caused: a person did not answer, or a sale did not
+// reach the expected state.
 type waited struct{ error }
 
 func (w waited) Unwrap() error { return w.error }
 
-// codedError has an exit code of its own, such as that of a command that was run.
+// codedError is an error with its own exit code, such as that of a command that was run.
 type codedError struct {
 	code int
 	error
@@ -84,8 +84,7 @@ type codedError struct {
 
 func (e *codedError) Unwrap() error { return e.error }
 
-// codes maps errors to exit codes, with those of codedError, outcomeError and
-// spec.Problem.
+// codes maps errors to exit codes, besides codedError, outcomeError and spec.Problem.
 var codes = []struct {
 	is   error
 	code int
@@ -111,10 +110,9 @@ var codes = []struct {
 	{context.DeadlineExceeded, exitTimeout},
 }
 
-// ExitCode returns the exit code for what a command ended with. However deep an
-// error is wrapped, its code stays. Of several failures (a multierror) the
-// worst counts. One failure with several causes (more than one %w, errors.Join)
-// has the worst code among those that are known; what nobody knows is 1.
+// ExitCode returns the exit code for the error of a command, however deep it is wrapped. Of
+// several failures (a multierror) the worst counts. One failure with several causes (more than
+// one %w, errors.Join) has the worst code among the known ones; an unknown error has 1.
 func ExitCode(err error) int {
 	if err == nil {
 		return exitOK
@@ -152,7 +150,7 @@ func knownCode(err error) (code int, ok bool) {
 	return 0, false
 }
 
-// ownCode is the code of err itself, whatever it wraps.
+// ownCode returns the code of err itself, without the errors that it wraps.
 func ownCode(err error) (code int, ok bool) {
 	switch e := err.(type) {
 	case *spec.Problem:
@@ -179,7 +177,7 @@ func worstOf(found []int) (code int, ok bool) {
 	return slices.MinFunc(found, func(a, b int) int { return rank(a) - rank(b) }), true
 }
 
-// rank is a code's place in worst. A code from elsewhere ranks like an error.
+// rank returns a code's place in worst. Other codes rank like an error.
 func rank(code int) int {
 	if code == exitOK {
 		return len(worst)

@@ -21,7 +21,7 @@ type explainOptions struct {
 	source
 	user     string
 	quantity int64
-	key      string    // "": the claim has none
+	key      string    // "": no key
 	at       time.Time // zero: now
 }
 
@@ -94,8 +94,8 @@ func (p *program) explain(ctx context.Context, sale spec.Sale, o explainOptions)
 	return newExplanation(sale, set, in), nil
 }
 
-// lookUp returns what is known of a user, with what the user bought in other sales if
-// that is declared.
+// lookUp returns the attributes of a user, and what the user bought in other sales if that is
+// declared.
 func (p *program) lookUp(ctx context.Context, sale spec.Sale, id string) (user rules.Attributes, err error) {
 	ctx, cancel := context.WithTimeout(ctx, usersPatience)
 	defer cancel()
@@ -111,7 +111,7 @@ func (p *program) lookUp(ctx context.Context, sale spec.Sale, id string) (user r
 	return found[0], nil
 }
 
-// livePatience is how long the ledger is waited for: what it says is an addition.
+// livePatience bounds the wait for the ledger, which only supplies additional information.
 const livePatience = 5 * time.Second
 
 // liveRules compares the rules of a file with those of the live sale; nil if there is none.
@@ -138,7 +138,7 @@ func (p *program) liveRules(ctx context.Context, sale spec.Sale) *liveRules {
 	return live
 }
 
-// ruleSetOf names the rules of a sale; "" if it has none.
+// ruleSetOf returns the hash of a sale's rules; "" if it has none.
 func ruleSetOf(sale spec.Sale) string {
 	if hash, ok := rules.HashFor(sale); ok {
 		return hash.String()

@@ -12,15 +12,15 @@ import (
 	"salectl/spec"
 )
 
-// explanation is what explain answers for one sale.
+// explanation is the output of explain for one sale.
 type explanation struct {
 	FormatVersion int         `json:"formatVersion"`
 	Sale          string      `json:"sale"`
 	File          string      `json:"file"`
 	Allowed       bool        `json:"allowed"`
-	Outcome       api.Outcome `json:"outcome,omitempty"` // that the claim would have, if it is refused
-	Rule          string      `json:"rule,omitempty"`    // that refuses
-	Message       string      `json:"message,omitempty"` // that the buyer is told
+	Outcome       api.Outcome `json:"outcome,omitempty"` // outcome of a refused claim
+	Rule          string      `json:"rule,omitempty"`    // refusing rule
+	Message       string      `json:"message,omitempty"` // text for the buyer
 	At            string      `json:"at"`                // RFC 3339, UTC
 	Quantity      int64       `json:"quantity"`
 	Key           string      `json:"key,omitempty"`
@@ -33,43 +33,43 @@ type explanation struct {
 }
 
 type liveRules struct {
-	RuleSet string `json:"ruleSet"` // "": it has no rules
-	Same    bool   `json:"same"`    // as the file's
+	RuleSet string `json:"ruleSet"` // "": no rules
+	Same    bool   `json:"same"`    // equal to the file's
 	Error   string `json:"error,omitempty"`
 }
 
 type explainedUser struct {
 	ID         string       `json:"id"`
 	Known      bool         `json:"known"`
-	From       string       `json:"from,omitempty"`  // where that was looked for; "": no users are declared
-	Error      string       `json:"error,omitempty"` // why what is there cannot be read
+	From       string       `json:"from,omitempty"`  // source of the attributes; "": no users are declared
+	Error      string       `json:"error,omitempty"` // why they cannot be read
 	Attributes []namedValue `json:"attributes"`
 	History    []purchase   `json:"history,omitempty"`
-	Digest     string       `json:"digest"` // of all of it, as the ledger and exports have it with a claim
+	Digest     string       `json:"digest"` // of all of it, as recorded with a claim in the ledger and exports
 
-	asked bool // for the history
+	asked bool // the history was read
 }
 
 type namedValue struct {
 	Name  string `json:"name"`
-	Value string `json:"value"` // as CEL writes it, or "missing"
+	Value string `json:"value"` // formatted by CEL, or "missing"
 }
 
 type purchase struct {
 	Sale  string `json:"sale"`
-	Run   string `json:"run"` // its uid
+	Run   string `json:"run"` // uid of the run
 	Units int64  `json:"units"`
-	At    string `json:"at"` // of the last of them, RFC 3339, UTC
+	At    string `json:"at"` // time of the last of them, RFC 3339, UTC
 }
 
-// explainedRule has its costs in units of CEL.
+// explainedRule is the result of one rule. Costs are in units of CEL.
 type explainedRule struct {
 	Name      string       `json:"name"`
 	Enforce   string       `json:"enforce"`
 	Require   string       `json:"require"`
 	Result    string       `json:"result"`            // satisfied, denied, missing_attribute, too_costly, evaluation_failed
-	Message   string       `json:"message,omitempty"` // that the buyer is told
-	Detail    string       `json:"detail,omitempty"`  // why it could not be evaluated, or its message
+	Message   string       `json:"message,omitempty"` // text for the buyer
+	Detail    string       `json:"detail,omitempty"`  // why the rule, or its message, could not be evaluated
 	Values    []namedValue `json:"values"`
 	Cost      uint64       `json:"cost"`
 	WorstCost uint64       `json:"worstCost"`
@@ -84,7 +84,7 @@ type explainedPriority struct {
 	WorstCost  uint64       `json:"worstCost"`
 }
 
-// newExplanation evaluates the rules. A sale without a set lets everybody claim.
+// newExplanation evaluates the rules. A sale without rules admits every claim.
 func newExplanation(sale spec.Sale, set *rules.Set, in *rules.Input) *explanation {
 	x := &explanation{
 		FormatVersion: formatVersion, Sale: sale.Name, File: sale.File, Allowed: true,
@@ -186,7 +186,7 @@ func (p *program) explainText(x *explanation) {
 	}
 }
 
-// userText says what is known of a user, and from where.
+// userText prints the attributes of a user and their source.
 func (p *program) userText(u explainedUser) {
 	switch {
 	case u.From == "":
@@ -210,7 +210,7 @@ func (p *program) userText(u explainedUser) {
 	}
 }
 
-// evaluated writes an expression, the values that it names, and what it cost.
+// evaluated prints an expression, the values that it names, and its cost.
 func (p *program) evaluated(expression string, values []namedValue, cost, worst uint64) {
 	fmt.Fprintf(p.out, "      %s\n", strings.ReplaceAll(expression, "\n", "\n      "))
 	for _, v := range values {
@@ -219,8 +219,8 @@ func (p *program) evaluated(expression string, values []namedValue, cost, worst 
 	fmt.Fprintf(p.out, "      cost %s, at most %s of %s\n", grouped(cost), grouped(worst), grouped(uint64(rules.MaxCost)))
 }
 
-// warning says that the live sale does not go by the rules of the file; "" if it does, or
-// there is none.
+// warning returns a text if the live sale has other rules than the file; "" if it has the
+// same, or there is none.
 func (l *liveRules) warning(file string) string {
 	short := func(set string) string { return set[:min(len(set), 12)] }
 	switch {

@@ -17,10 +17,10 @@ import (
 
 type exportOptions struct {
 	source
-	out    string // a file, "-" for standard output, "" for the sale's own name
+	out    string // file, "-" for standard output, "" for the default name
 	filter export.Filter
-	csv    bool // a table of claims, and no export
-	redact bool // the keys of requests
+	csv    bool // table of claims instead of an export
+	redact bool // omit the keys of requests
 	follow followed
 }
 
@@ -72,7 +72,7 @@ func (p *program) export(ctx context.Context, o exportOptions) error {
 	return p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error {
 		return p.withStore(sale, func(store *backends.Store) error {
 			toOut := o.out == "-" || o.out == "" && o.filter.Set()
-			passes := int64(2) // to fold it, and to write it
+			passes := int64(2) // one to fold, one to write
 			if o.filter.Set() {
 				passes = 1
 			}
@@ -106,7 +106,7 @@ func (p *program) export(ctx context.Context, o exportOptions) error {
 			if err := planner.CheckManifest(path); err != nil {
 				return err
 			}
-			// It has users and the keys of their requests, so it is its owner's alone.
+			// It has users and the keys of their requests, so only its owner may read it.
 			digest, err := saveFile(path, 0o600, false, write)
 			if err == nil {
 				err = planner.WriteManifest(path, digest)
@@ -129,7 +129,7 @@ func (p *program) export(ctx context.Context, o exportOptions) error {
 	})
 }
 
-// exportWriter returns what writes the export, extract or table that is asked for.
+// exportWriter returns the function that writes the requested export, extract or table.
 func exportWriter(ctx context.Context, logs ledger.Logs, sale spec.Sale, log *ledger.Sale, shards []*ledger.State, o exportOptions) (func(io.Writer) error, error) {
 	if o.csv {
 		return func(w io.Writer) error {
@@ -153,10 +153,10 @@ func exportWriter(ctx context.Context, logs ledger.Logs, sale spec.Sale, log *le
 	return func(w io.Writer) error { return export.Write(ctx, logs, sale.Name, log, shards, payloads, w) }, nil
 }
 
-// liveExport is another file than destroy's, which would be in its way.
+// liveExport returns a file name that differs from that of destroy, which it would block.
 func liveExport(sale, uid string) string { return fmt.Sprintf("%s-%s.live.ndjson", sale, uid) }
 
-// exported is what export says; where the file itself is the answer, nothing.
+// exported prints a summary, unless the file itself is the answer.
 func (p *program) exported(path string, c export.Counts) {
 	fmt.Fprintf(p.out, "Exported %s and %s to %s; %s has its SHA-256\n",
 		count(c.Claims, "claim"), count(c.Slots, "slot"), path, planner.ManifestPath(path))

@@ -15,11 +15,11 @@ import (
 	"salectl/spec"
 )
 
-// followed is what export --follow is asked for.
+// followed are the options of export --follow.
 type followed struct {
 	on      bool
-	from    *feed.Position // nil: the beginning of the run
-	now     bool           // from the end of the ledger
+	from    *feed.Position // nil: beginning of the run
+	now     bool           // from the current end of the ledger
 	commits bool
 }
 
@@ -56,7 +56,7 @@ func parseFollow(f *flags) (o followed) {
 	return o
 }
 
-// follow writes the feed of a sale.
+// follow prints the feed of a sale.
 func (p *program) follow(ctx context.Context, o exportOptions, sales []spec.Sale) error {
 	if len(sales) > 1 {
 		return &usageError{"salectl export", fmt.Sprintf("--follow is of one sale, and -f names %d", len(sales))}
@@ -86,11 +86,11 @@ func (p *program) follow(ctx context.Context, o exportOptions, sales []spec.Sale
 	})
 }
 
-// explained says what to do where a feed cannot go on.
+// explained adds a remedy to the error of a feed that cannot continue.
 func explained(err error) error {
 	switch {
 	case errors.Is(err, errInterrupted):
-		return nil // it is how one ends to follow
+		return nil // the usual end of a follow
 	case errors.Is(err, feed.ErrForeign):
 		return advised{err.Error(), "Begin without --from, and drop what was told before that position.", err}
 	case errors.Is(err, feed.ErrGone) && !errors.Is(err, ledger.ErrGone):

@@ -13,10 +13,9 @@ import (
 	"salectl/planner"
 )
 
-// saveFile writes a file so that it is there in full or not at all, whatever
-// happens: beside it under another name, synced, then moved into place. An old
-// file of that name is replaced if replace says so; otherwise one with the same
-// content counts as written, and any other is refused. It returns the SHA-256.
+// saveFile writes a file atomically: under another name in the same folder, synced, then moved
+// into place. It replaces an existing file if replace is set; otherwise a file with the same
+// content counts as written, and any other is an error. It returns the SHA-256.
 func saveFile(path string, mode fs.FileMode, replace bool, write func(io.Writer) error) (digest []byte, err error) {
 	temp, err := planner.CreateTemp(path)
 	if err != nil {
@@ -46,8 +45,8 @@ func saveFile(path string, mode fs.FileMode, replace bool, write func(io.Writer)
 	return digest, syncDir(filepath.Dir(path))
 }
 
-// place gives the new file its name unless that is taken. A link, unlike a
-// rename, never replaces what another process has put there meanwhile.
+// place gives the new file its name unless that is taken. Unlike a rename, a link never
+// replaces a file that another process has created meanwhile.
 func place(temp, path string, digest []byte) error {
 	err := os.Link(temp, path)
 	if !errors.Is(err, fs.ErrExist) {
@@ -68,7 +67,7 @@ func place(temp, path string, digest []byte) error {
 	return nil
 }
 
-// errExists says that a file would have to be overwritten.
+// errExists reports a file that would have to be overwritten.
 var errExists = errors.New("the file is there already")
 
 func syncDir(dir string) error {

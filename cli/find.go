@@ -14,7 +14,7 @@ import (
 	"salectl/spec"
 )
 
-// filterFlags are the flags that look for claims, with the given words before them.
+// filterFlags returns the flags that select claims. what begins their usage.
 func filterFlags(what string) []urfave.Flag {
 	return []urfave.Flag{
 		valueFlag("user", what+" the claims of the user with that `ID`"),
@@ -36,8 +36,8 @@ func parseFilter(f *flags) export.Filter {
 	return filter
 }
 
-// auditFinding audits a sale, and finds claims that match in what the audit has read, so that both
-// are of one cut. show is that of audit.Run.
+// auditFinding audits a sale, and finds matching claims in the states that the audit has read,
+// so that both use one cut. show is that of audit.Run.
 func auditFinding(ctx context.Context, logs ledger.Logs, sale spec.Sale, filter export.Filter, show func(*ledger.Sale, []*ledger.State)) (a audited, err error) {
 	var log *ledger.Sale
 	var shards []*ledger.State
@@ -56,7 +56,7 @@ func auditFinding(ctx context.Context, logs ledger.Logs, sale spec.Sale, filter 
 	return a, err
 }
 
-// foundText lists claims.
+// foundText prints the claims found.
 func (p *program) foundText(found []export.Claim) {
 	c := p.colours(p.out)
 	fmt.Fprintf(p.out, "  %s found\n", count(len(found), "claim"))
@@ -70,7 +70,7 @@ func (p *program) foundText(found []export.Claim) {
 	t.write(p.out, "  ", c.dim)
 }
 
-// numbers writes units one after another.
+// numbers lists units without the noun.
 func numbers(units []int64) string {
 	return strings.TrimPrefix(strings.TrimPrefix(unitList(units), "units "), "unit ")
 }

@@ -13,17 +13,17 @@ import (
 	"salectl/spec"
 )
 
-// Values are taken as text and read here: package flag would take 010 for
-// eight, and reports one fault at a time in words of its own.
+// Values are parsed here: package flag would read 010 as eight, and reports only one fault at
+// a time in its own words.
 
-// flags reads the flags of one command line and collects what is wrong.
+// flags parses the flags of one command line and collects problems.
 type flags struct {
 	c    *urfave.Context
 	errs *multierror.Error
 }
 
-// action is what a command without arguments does: it reads its flags, and runs if all
-// of them are right.
+// action returns the action of a command without arguments: it parses the flags, and runs if
+// all are valid.
 func action[O any](read func(*flags) O, run func(context.Context, O) error) urfave.ActionFunc {
 	return func(c *urfave.Context) error {
 		f := &flags{c: c}
@@ -39,8 +39,7 @@ func (f *flags) refuse(format string, args ...any) {
 	f.errs = multierror.Append(f.errs, misused(f.c, format, args...))
 }
 
-// done returns all that is wrong with the command line, with more than n
-// arguments counted in.
+// done returns all problems of the command line, including more than n arguments.
 func (f *flags) done(n int) error {
 	if err := atMost(f.c, n); err != nil {
 		f.errs = multierror.Append(f.errs, err)
@@ -50,7 +49,7 @@ func (f *flags) done(n int) error {
 
 func (f *flags) on(name string) bool { return f.c.Bool(name) }
 
-// text returns a flag's value; given with nothing in it, it is refused.
+// text returns a flag's value; an empty value is refused.
 func (f *flags) text(name string) string {
 	value := f.c.String(name)
 	if value == "" && f.c.IsSet(name) {
@@ -59,7 +58,7 @@ func (f *flags) text(name string) string {
 	return value
 }
 
-// need is text that must be there.
+// need returns the value of a required flag.
 func (f *flags) need(name string) string {
 	if !f.c.IsSet(name) {
 		f.refuse("%s is missing", dashed(name))
@@ -68,7 +67,7 @@ func (f *flags) need(name string) string {
 	return f.text(name)
 }
 
-// number returns a whole number in plain digits, or ifAbsent.
+// number parses a whole number in plain digits; ifAbsent is the default.
 func (f *flags) number(name string, least, most, ifAbsent int64) int64 {
 	if !f.c.IsSet(name) {
 		return ifAbsent
@@ -82,7 +81,7 @@ func (f *flags) number(name string, least, most, ifAbsent int64) int64 {
 	return n
 }
 
-// duration returns a positive duration, or ifAbsent.
+// duration parses a positive duration; ifAbsent is the default.
 func (f *flags) duration(name string, ifAbsent time.Duration) time.Duration {
 	if !f.c.IsSet(name) {
 		return ifAbsent
@@ -95,7 +94,7 @@ func (f *flags) duration(name string, ifAbsent time.Duration) time.Duration {
 	return d
 }
 
-// time returns a moment, or the zero time.
+// time parses a time; the zero time is the default.
 func (f *flags) time(name string) time.Time {
 	if !f.c.IsSet(name) {
 		return time.Time{}
@@ -107,7 +106,7 @@ func (f *flags) time(name string) time.Time {
 	return t
 }
 
-// oneOf returns a word out of a few, or the first of them.
+// oneOf returns one of a few words; the first is the default.
 func (f *flags) oneOf(name string, words ...string) string {
 	if !f.c.IsSet(name) {
 		return words[0]
@@ -121,7 +120,7 @@ func (f *flags) oneOf(name string, words ...string) string {
 	return words[0]
 }
 
-// files returns what -f names, by default the working directory.
+// files returns the values of -f; the default is the working directory.
 func (f *flags) files() []string {
 	files := f.c.StringSlice("f")
 	if len(files) == 0 {
@@ -135,7 +134,7 @@ func (f *flags) files() []string {
 	return files
 }
 
-// names returns which sales --sale names, by default none.
+// names returns the values of --sale; none by default.
 func (f *flags) names() []string {
 	names := f.texts("sale")
 	if slices.Contains(names, "") {
@@ -144,7 +143,7 @@ func (f *flags) names() []string {
 	return names
 }
 
-// selector returns what chooses sales by their labels, by default all of them.
+// selector parses the selector of sales by labels; all by default.
 func (f *flags) selector() spec.Selector {
 	text := f.text("selector")
 	if text == "" {
@@ -157,12 +156,12 @@ func (f *flags) selector() spec.Selector {
 	return s
 }
 
-// texts are all values of a flag that may be repeated.
+// texts returns all values of a flag that may be repeated.
 func (f *flags) texts(name string) []string { return f.c.StringSlice(name) }
 
-// The flags that several commands have.
+// Flags shared by several commands.
 
-// salesFlags are those of a command that is about the sales of some files, and more.
+// salesFlags returns the flags of a command on the sales of some files, and more.
 func salesFlags(more ...urfave.Flag) []urfave.Flag {
 	return append([]urfave.Flag{fileFlag(), saleFlag(), selectorFlag()}, more...)
 }

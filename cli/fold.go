@@ -10,11 +10,12 @@ import (
 	"salectl/spec"
 )
 
-// foldBeyond is from how many like items on a list is folded, unless --all is given.
+// foldBeyond is the number of similar items in a list above which they are folded, unless
+// --all is given.
 const foldBeyond = 20
 
-// foldActions puts actions of a plan together that do the same for the same reason to more
-// than foldBeyond resources of a kind. Each group stands where its first action does.
+// foldActions groups actions of a plan that do the same for the same reason to more than
+// foldBeyond resources of a kind. Each group is at the place of its first action.
 func foldActions(actions []planner.Action, all bool) (groups [][]planner.Action, folds bool) {
 	type likeness struct{ kind, action, reason string }
 	of := func(a planner.Action) likeness {
@@ -37,13 +38,13 @@ func foldActions(actions []planner.Action, all bool) (groups [][]planner.Action,
 	return groups, folds
 }
 
-// writeFolded writes actions that were put together: which resources they are of, and below
-// that what each attribute comes to.
+// writeFolded prints a group of actions: its resources, and below them the values of each
+// attribute.
 func writeFolded(w io.Writer, mark string, reason string, group []planner.Action) {
 	kind, _, _ := strings.Cut(group[0].Address, "/")
 	var numbers []int
 	var names []string
-	values := map[string][]string{} // of each attribute, one an action
+	values := map[string][]string{} // values of each attribute, one per action
 	for _, a := range group {
 		var number int
 		if _, err := fmt.Sscanf(strings.TrimPrefix(a.Address, kind+"/"), "%d", &number); err == nil {
@@ -70,8 +71,8 @@ func writeFolded(w io.Writer, mark string, reason string, group []planner.Action
 	}
 }
 
-// tally says how often each value is there: "1954 for 128, 1953 for 896". total is how many
-// there might be.
+// tally counts each value: "1954 for 128, 1953 for 896". total is the possible number of
+// values.
 func tally(values []string, total int) string {
 	const most = 4
 	var distinct []string
@@ -94,20 +95,20 @@ func tally(values []string, total int) string {
 	return strings.Join(words, ", ")
 }
 
-// listsAll says how to have what was folded.
+// listsAll prints how to list folded items.
 func listsAll(w io.Writer, c palette, what string) {
 	fmt.Fprintf(w, "  %s\n", c.dim(fmt.Sprintf("--all lists every %s", what)))
 }
 
-// shardGroup is shards of which a status says the same.
+// shardGroup is a group of shards with the same status.
 type shardGroup struct {
 	of                           shardKind
 	shards                       []int
-	lease                        float64 // the least that is left, in seconds
+	lease                        float64 // shortest remaining lease in seconds
 	limit, available, held, sold int64
 }
 
-// shardKind is what like shards have in common.
+// shardKind is the common part of a group of shards.
 type shardKind struct {
 	owner      string
 	leased     bool
@@ -116,7 +117,7 @@ type shardKind struct {
 	state      string
 }
 
-// foldShards puts like shards together, in the order of the first of each.
+// foldShards groups shards of equal kind, in the order of the first of each.
 func (p *program) foldShards(s *saleStatus, c palette) (groups []*shardGroup) {
 	known := map[shardKind]*shardGroup{}
 	for _, shard := range s.Shards {
@@ -139,7 +140,7 @@ func (p *program) foldShards(s *saleStatus, c palette) (groups []*shardGroup) {
 	return groups
 }
 
-// foldedShardsText is shardsText for many shards: those that are like each other in one row.
+// foldedShardsText is shardsText for many shards, with one row per group.
 func (p *program) foldedShardsText(s *saleStatus, c palette) {
 	table := newTable(">shards", "which", "owner", ">least lease", ">generation", ">limit", ">available", ">held", ">sold", "")
 	groups := p.foldShards(s, c)

@@ -7,10 +7,10 @@ import (
 	urfave "github.com/urfave/cli/v2"
 )
 
-// columns is how wide the help is at most.
+// columns is the maximum width of the help.
 const columns = 80
 
-// overview is the help of the whole program.
+// overview returns the help of the whole program.
 func overview(app *urfave.App) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s - %s\n\n", app.Name, app.Usage)
@@ -27,7 +27,7 @@ func overview(app *urfave.App) string {
 	return b.String()
 }
 
-// manual is the help of one command. within is what is typed before its name.
+// manual returns the help of one command. within is the command line before its name.
 func manual(c *urfave.Command, within string) string {
 	var b strings.Builder
 	usage := within + " " + c.Name
@@ -66,8 +66,8 @@ func manual(c *urfave.Command, within string) string {
 	return b.String()
 }
 
-// flagLine splits a flag into what one types and what it does. The word in
-// backquotes in its usage is the name of its value.
+// flagLine returns a flag as typed, and its description. The word in backquotes in its usage
+// is the name of its value.
 func flagLine(f urfave.DocGenerationFlag) (name, text string) {
 	var names []string
 	for _, n := range f.Names() {
@@ -83,8 +83,8 @@ func flagLine(f urfave.DocGenerationFlag) (name, text string) {
 	return name, text
 }
 
-// paragraphs folds text at the width of the help. A blank line ends a paragraph; one that is
-// indented stays as it is.
+// paragraphs folds text at the width of the help. A blank line ends a paragraph; indented
+// paragraphs are unchanged.
 func paragraphs(text string) string {
 	all := strings.Split(text, "\n\n")
 	for i, paragraph := range all {

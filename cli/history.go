@@ -41,7 +41,7 @@ func (p *program) history(ctx context.Context, from source) error {
 	})
 }
 
-// historyText lists generations. What a new run declares is left out unless all is asked for.
+// historyText lists generations. It omits the declaration of a new run unless all is set.
 func (p *program) historyText(h *planner.SaleHistory, all bool) {
 	c := p.colours(p.out)
 	for _, run := range h.Runs {
@@ -91,7 +91,7 @@ func changeText(c planner.Change) string {
 	return fmt.Sprintf("%s %s -> %s", c.Name, c.Before, c.After)
 }
 
-// shortDigest is enough of a digest for people to know a plan again.
+// shortDigest shortens a digest to a length by which people recognize a plan.
 func shortDigest(digest string) string {
 	if len(digest) > 12 {
 		return digest[:12]

@@ -14,22 +14,22 @@ import (
 	"salectl/executor/httpd/access"
 )
 
-// inquiry is how a command asks a server for something of a sale, until the server has
+// inquiry is a query or request to a server about a sale, repeated until the server has
 // decided.
 type inquiry struct {
 	secrets
 	server  *url.URL
-	flag    string // that names the server
+	flag    string // flag that names the server
 	sale    string
 	timeout time.Duration
 	json    bool
 }
 
-// defaultInquiryTimeout is how long a command keeps asking a server that is too busy
-// or not in charge. A takeover after a crash takes about one lock's ttl.
+// defaultInquiryTimeout is the time for which a command retries while a server is overloaded
+// or no owner. A takeover after a crash takes about one lock's ttl.
 const defaultInquiryTimeout = 10 * time.Second
 
-// inquiryFlags are the flags of an inquiry, with more between them.
+// inquiryFlags returns the flags of an inquiry, with more between them.
 func inquiryFlags(server string, more ...urfave.Flag) []urfave.Flag {
 	usage := map[string]string{
 		"server": "`URL` of a serving salectl, like http://127.0.0.1:8080",
@@ -56,14 +56,14 @@ func parseInquiry(f *flags, server string) inquiry {
 	return o
 }
 
-// speaksTLS refuses flags of TLS beside the URL of a server that speaks none; nil: there is no URL.
+// speaksTLS refuses flags of TLS beside a URL without TLS; nil: there is no URL.
 func (f *flags) speaksTLS(server *url.URL, by secrets) {
 	if server != nil && server.Scheme == "http" && by.tls != (access.TLSFiles{}) {
 		f.refuse("--tls-ca, --tls-cert and --tls-key go with a URL that begins with https, not with %s", server)
 	}
 }
 
-// server returns the base URL of a server.
+// server parses the base URL of a server.
 func (f *flags) server(name string) *url.URL {
 	text := f.need(name)
 	if text == "" {
@@ -77,8 +77,8 @@ func (f *flags) server(name string) *url.URL {
 	return u
 }
 
-// inquire asks until the server has decided or the time is up. It says why it asks
-// again, once for each reason in a row.
+// inquire sends requests until the server has decided or the time is up. It reports the reason
+// of a retry, once for consecutive equal reasons.
 func (p *program) inquire(ctx context.Context, o inquiry, ask func(context.Context, *api.Client) (api.Answer, error)) (api.Answer, error) {
 	token, over, err := o.secrets.read()
 	if err != nil {
@@ -120,7 +120,7 @@ func (p *program) inquire(ctx context.Context, o inquiry, ask func(context.Conte
 	return a, err
 }
 
-// whyAgain is what an attempt came to, in a line.
+// whyAgain describes the result of an attempt in a line.
 func whyAgain(a api.Attempt) string {
 	if a.Err != nil {
 		return a.Err.Error()

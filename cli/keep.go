@@ -15,23 +15,24 @@ import (
 	"salectl/spec"
 )
 
-// keeper reads the sale files of a server again, and has it keep up with them.
+// keeper rereads the sale files of a server and adapts the server to them.
 type keeper struct {
 	*reload.Keeper
 	s    *server
 	p    *program
 	from source
-	hup  chan os.Signal // asks for a look
+	hup  chan os.Signal // requests a read
 
 	serve func(hosted)      // begins to serve a sale
-	drop  func(sale string) // see reload.Server, as what follows
+	drop  func(sale string) // see reload.Server, as for the next field
 	lack  func(map[string]reload.Lack)
 }
 
-// lookForSales is how often the files of a folder are read again.
+// lookForSales is the interval at which the files of a folder are read.
 const lookForSales = time.Second
 
-// newKeeper returns a keeper that hears SIGHUP from now on, which ends the process no more.
+// newKeeper returns a keeper that handles SIGHUP from now on, so that it no longer ends the
+// process.
 func (p *program) newKeeper(s *server, from source) *keeper {
 	k := &keeper{s: s, p: p, from: from, hup: make(chan os.Signal, 1)}
 	k.Keeper = reload.New(k, s.log, func(err error) reload.Lack {
@@ -43,10 +44,11 @@ func (p *program) newKeeper(s *server, from source) *keeper {
 	return k
 }
 
-// watches reports whether files are read again unasked: those of a folder are.
+// watches reports whether files are reread periodically: those of a folder are.
 func (k *keeper) watches() bool { return slices.ContainsFunc(k.from.files, isFolder) }
 
-// keep looks until ctx ends: at each SIGHUP, and once a second where a folder was named.
+// keep reads the files until ctx ends: at each SIGHUP, and once a second if a folder was
+// named.
 func (k *keeper) keep(ctx context.Context) {
 	defer signal.Stop(k.hup)
 	var every <-chan time.Time
@@ -70,7 +72,7 @@ func (k *keeper) keep(ctx context.Context) {
 	}
 }
 
-// read reads the files as load does, and reports nothing.
+// read reads the files as load does, without reporting problems.
 func (k *keeper) read() ([]spec.Sale, error) {
 	sales, err := k.p.read(k.from.files, bytes.NewReader(nil))
 	if err := withExpressions(sales, err); err != nil {
@@ -81,7 +83,7 @@ func (k *keeper) read() ([]spec.Sale, error) {
 
 var _ reload.Server = (*keeper)(nil)
 
-// Served is reload.Server's, as what follows.
+// Served implements reload.Server, as the methods below.
 func (k *keeper) Served() map[string]reload.Standing {
 	served := make(map[string]reload.Standing)
 	for _, e := range k.s.all() {

@@ -4,8 +4,8 @@ package cli
 
 import "golang.org/x/sys/unix"
 
-// openFiles returns how many files this process may have open, connections among
-// them; false: as many as it likes.
+// openFiles returns the maximum number of open files of this process, including connections;
+// false: there is no limit.
 func openFiles() (int, bool) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil || limit.Cur > 1<<30 {

@@ -28,13 +28,13 @@ func (p *program) listCommand() *urfave.Command {
 	}
 }
 
-// keptAt is where ledgers of sales are, and what of it files declare.
+// keptAt is a location of ledgers, with the declarations of sales there.
 type keptAt struct {
 	home  spec.Home
-	sales []spec.Sale // none is empty
+	sales []spec.Sale // never empty
 }
 
-// placesOf puts sales together that are kept at one place.
+// placesOf groups sales by location.
 func placesOf(sales []spec.Sale) (all []keptAt, err error) {
 	for _, sale := range sales {
 		home, err := sale.Ledger()
@@ -53,7 +53,7 @@ func placesOf(sales []spec.Sale) (all []keptAt, err error) {
 	return all, nil
 }
 
-// declaredBy returns the file that declares a sale, "": none does.
+// declaredBy returns the file that declares a sale, "" if none does.
 func (k *keptAt) declaredBy(sale string) string {
 	for _, s := range k.sales {
 		if s.Name == sale {
@@ -63,7 +63,7 @@ func (k *keptAt) declaredBy(sale string) string {
 	return ""
 }
 
-// listed is what list says of one place.
+// listed is the output of list for one location.
 type listed struct {
 	FormatVersion int          `json:"formatVersion"`
 	Place         string       `json:"place"`
@@ -72,8 +72,8 @@ type listed struct {
 
 type listedSale struct {
 	Sale           string `json:"sale"`
-	*planner.Brief        // nil if there is an Error
-	File           string `json:"file,omitempty"` // that declares it, "": none under -f
+	*planner.Brief        // nil if Error is set
+	File           string `json:"file,omitempty"` // declaring file; "": none under -f
 	Error          string `json:"error,omitempty"`
 }
 
@@ -105,11 +105,12 @@ func (p *program) list(ctx context.Context, from source) error {
 	return failures.ErrorOrNil()
 }
 
-// listedAtOnce bounds how many sales are read at a time, so that one that does not answer keeps no
-// other waiting.
+// listedAtOnce bounds the number of sales read concurrently, so that one that does not answer
+// delays no other.
 const listedAtOnce = 16
 
-// listPlace reads all sales of a place. Beside an error of some of them it returns the others.
+// listPlace reads all sales of a location. Beside an error of some sales it returns the
+// others.
 func listPlace(ctx context.Context, store *backends.Store, at keptAt) (*listed, error) {
 	names, err := planner.ListSales(ctx, store.Logs)
 	if err != nil {
@@ -160,7 +161,7 @@ func (p *program) listText(l *listed) {
 	t.write(p.out, "  ", c.dim)
 }
 
-// partly marks sums that leave shards out.
+// partly marks sums that omit shards.
 func partly(unread int) string {
 	if unread == 0 {
 		return ""
@@ -168,15 +169,16 @@ func partly(unread int) string {
 	return fmt.Sprintf(" (%s not read)", count(int64(unread), "shard"))
 }
 
-// undeclared is what plan says of a place whose live sales are not all declared.
+// undeclared is the output of plan for a location with undeclared live sales.
 type undeclared struct {
 	FormatVersion int      `json:"formatVersion"`
 	Place         string   `json:"place"`
-	Undeclared    []string `json:"undeclared"` // names of live sales, in their order
+	Undeclared    []string `json:"undeclared"` // names of live sales, sorted
 }
 
-// undeclaredAt names the live sales of the places of a folder's files that no file of it
-// declares. What a place does not tell is left out: the sales' own plans have told of it.
+// undeclaredAt returns the live sales of the locations of a folder's files that no file
+// declares. It omits a location that cannot be read, since the plans of its sales have
+// reported that.
 func (p *program) undeclaredAt(ctx context.Context, sales []spec.Sale) (all []undeclared, err error) {
 	places, err := placesOf(sales)
 	if err != nil {

@@ -28,9 +28,9 @@ func (p *program) lockCommand() *urfave.Command {
 	}
 }
 
-// lockID is a lock as people name it: NAME, or SALE/SHARD for a shard's lease.
+// lockID identifies a lock for people: NAME, or SALE/SHARD for a shard's lease.
 type lockID struct {
-	name  string // of a named lock; "" for a lease
+	name  string // name of a named lock; "" for a lease
 	sale  string // of a lease
 	shard int    // of a lease
 }
@@ -42,10 +42,10 @@ func (id lockID) String() string {
 	return fmt.Sprintf("%s/%d", id.sale, id.shard)
 }
 
-// lockName is what a named lock may be called.
+// lockName matches the name of a named lock.
 var lockName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
 
-// lockName reads the name of a named lock.
+// lockName checks the name of a named lock.
 func (f *flags) lockName(text string) string {
 	if !lockName.MatchString(text) {
 		f.refuse("a lock's name is made of letters, digits and . _ -, at most 128 of them, not %q", text)
@@ -53,7 +53,7 @@ func (f *flags) lockName(text string) string {
 	return text
 }
 
-// lockID reads the name of any lock.
+// lockID parses the name of any lock.
 func (f *flags) lockID(text string) lockID {
 	sale, number, lease := strings.Cut(text, "/")
 	if !lease {
@@ -66,8 +66,7 @@ func (f *flags) lockID(text string) lockID {
 	return lockID{sale: sale, shard: shard}
 }
 
-// withNodes opens the lock nodes that all the sales share, for as long as use
-// takes.
+// withNodes opens the lock nodes shared by all the sales while use runs.
 func (d drivers) withNodes(command string, sales []spec.Sale, use func([]quorum.Node) error) error {
 	for _, sale := range sales[1:] {
 		if !sameLocks(sale, sales[0]) {
@@ -78,7 +77,7 @@ func (d drivers) withNodes(command string, sales []spec.Sale, use func([]quorum.
 	if err != nil {
 		return err
 	}
-	defer closeNodes() // what it could not close it cannot use any more either
+	defer closeNodes() // an error cannot affect the result any more
 	return use(nodes)
 }
 
@@ -89,12 +88,12 @@ func sameLocks(a, b spec.Sale) bool {
 	return err == nil && err2 == nil && one.Key() == other.Key()
 }
 
-// lockAddress is how the holders of locks are told apart: user@host:pid.
+// lockAddress identifies the holder of a lock: user@host:pid.
 func lockAddress() string {
 	return strings.ReplaceAll(fmt.Sprintf("%s:%d", who(), os.Getpid()), " ", "_")
 }
 
-// holderName names who has a lock.
+// holderName returns the name of a lock's holder.
 func holderName(h quorum.Holding) string {
 	if note, ok := quorum.ParseNote(h.Note); ok && note.Address != "" {
 		return note.Address
@@ -102,8 +101,8 @@ func holderName(h quorum.Holding) string {
 	return "unknown"
 }
 
-// nodeWords is what is wrong with a lock node in one clause, without its name
-// before it and what its driver heard behind it.
+// nodeWords describes the error of a lock node in one clause, without its name and the
+// driver's details.
 func nodeWords(name string, err error) string {
 	words, _, _ := strings.Cut(err.Error(), " (")
 	return strings.TrimPrefix(words, "lock node "+name+": ")

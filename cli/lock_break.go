@@ -77,7 +77,7 @@ func (p *program) lockBreak(ctx context.Context, o lockBreakOptions) error {
 	})
 }
 
-// key is the lock's key on the nodes. uid is that of the sale of a lease.
+// key returns the lock's key on the nodes. uid is that of the sale of a lease.
 func (id lockID) key(uid string) string {
 	if id.name != "" {
 		return spec.NamedLock(id.name)
@@ -85,7 +85,7 @@ func (id lockID) key(uid string) string {
 	return spec.LeaseKey(uid, id.shard)
 }
 
-// breakLock shows who has a key, asks, and removes exactly that.
+// breakLock shows the holder of a key, asks, and removes exactly that holder.
 func (p *program) breakLock(ctx context.Context, o lockBreakOptions, key string, nodes []quorum.Node) error {
 	only := func(found string) (lockID, bool) { return o.id, found == key }
 	read := readLocks(ctx, nodes, key)
@@ -120,7 +120,7 @@ func (p *program) breakLock(ctx context.Context, o lockBreakOptions, key string,
 	return r.error()
 }
 
-// seenText says who has a lock, as it was read.
+// seenText describes the holder of a lock as it was read.
 func seenText(lock heldLock, nodes int) string {
 	text := fmt.Sprintf("%s: %s has it on %s", lock.id, lock.holder, whereText(lock.on, nodes, count(nodes, "lock node")))
 	if age, ok := lock.beat(); ok {
@@ -129,16 +129,16 @@ func seenText(lock heldLock, nodes int) string {
 	return text
 }
 
-// breakResult is what came of breaking a lock.
+// breakResult is the result of breaking a lock.
 type breakResult struct {
 	id      lockID
-	asked   bool            // a person, between reading and removing
-	nodes   int             // how many there are
-	removed []brokenOnNode  // what was taken away
-	changed []changedOnNode // had another value when it was to be removed
-	failed  []failedOnNode  // what is there is unknown
-	seen    []heldLock      // who had the lock before, and
-	held    []heldLock      // afterwards
+	asked   bool            // a person was asked between read and removal
+	nodes   int             // number of nodes
+	removed []brokenOnNode  // removed holdings
+	changed []changedOnNode // changed before their removal
+	failed  []failedOnNode  // state unknown
+	seen    []heldLock      // holders before the removal
+	held    []heldLock      // holders after the removal
 }
 
 type brokenOnNode struct {
@@ -148,7 +148,7 @@ type brokenOnNode struct {
 
 type changedOnNode struct {
 	Node string `json:"node"`
-	Now  string `json:"now"` // a clause
+	Now  string `json:"now"` // clause
 }
 
 type failedOnNode struct {
@@ -156,7 +156,7 @@ type failedOnNode struct {
 	Error string `json:"error"`
 }
 
-// remove frees on each node exactly what was seen there.
+// remove removes on each node exactly the holding that was read there.
 func (r *breakResult) remove(ctx context.Context, nodes []quorum.Node) {
 	var mu sync.Mutex // guards the result's lists
 	var asked sync.WaitGroup
@@ -189,8 +189,8 @@ func (r *breakResult) remove(ctx context.Context, nodes []quorum.Node) {
 	slices.SortFunc(r.changed, func(a, b changedOnNode) int { return strings.Compare(a.Node, b.Node) })
 }
 
-// compare tells what has changed, by what the nodes have after the removal, and
-// which of them are silent.
+// compare determines changes from the holdings after the removal, and the nodes that do not
+// answer.
 func (r *breakResult) compare(read []nodeLocks, held []heldLock) {
 	r.held = held
 	for i, was := range r.changed {
@@ -216,7 +216,7 @@ func holdingOn(locks []heldLock, node string) quorum.Holding {
 	return quorum.Holding{}
 }
 
-// nowText says what became of a value that was not there any more.
+// nowText describes what happened to a holding that had changed.
 func nowText(was, is quorum.Holding) string {
 	switch {
 	case is.Token == "":
@@ -227,11 +227,11 @@ func nowText(was, is quorum.Holding) string {
 	return holderName(is) + " has got it"
 }
 
-// remedy says how to break a lock all the same whose holder has renewed it.
+// remedy describes how to break a lock whose holder has renewed it.
 func (r *breakResult) remedy(lock heldLock) string {
 	switch {
 	case len(r.changed) == 0:
-		return "" // lock nodes fail, and the answer says which
+		return "" // lock nodes fail, and the answer names them
 	case r.asked:
 		return fmt.Sprintf("It was renewed while the question was open, so %s is alive: end that process, or run this again with --yes, "+
 			"which leaves no time for a renewal and takes the lock from a process that works under it.", lock.holder)
@@ -239,7 +239,7 @@ func (r *breakResult) remedy(lock heldLock) string {
 	return fmt.Sprintf("It was renewed at that very moment, so %s is alive: end that process, or run this again.", lock.holder)
 }
 
-// error is why those who were seen to have the lock may have it still.
+// error returns an error if a holder that was read may still have the lock.
 func (r *breakResult) error() error {
 	most := r.nodes/2 + 1
 	for _, lock := range r.seen {

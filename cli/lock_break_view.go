@@ -29,11 +29,11 @@ func (p *program) brokenText(r breakResult) {
 type lockBreakLine struct {
 	FormatVersion int             `json:"formatVersion"`
 	Name          string          `json:"name"`
-	Broken        bool            `json:"broken"` // who was seen to have the lock has it no more
+	Broken        bool            `json:"broken"` // the previous holder no longer has the lock
 	Removed       []brokenOnNode  `json:"removed"`
 	Changed       []changedOnNode `json:"changed"`
 	Failed        []failedOnNode  `json:"failed"`
-	Error         string          `json:"error,omitempty"` // why it is not broken
+	Error         string          `json:"error,omitempty"` // why the lock is not broken
 	Remedy        string          `json:"remedy,omitempty"`
 }
 

@@ -15,13 +15,12 @@ import (
 	"salectl/backends/quorum"
 )
 
-// prepare finds the program of a command, before anybody waits for a lock. Its
-// streams are ours, untouched, and it is in our process group, so that it may
-// use the terminal.
+// prepare locates the program of a command, before the wait for a lock. The command inherits
+// the standard streams and the process group of this process, so that it can use the terminal.
 func (p *program) prepare(command []string) (*exec.Cmd, error) {
 	cmd := exec.Command(command[0], command[1:]...)
 	if errors.Is(cmd.Err, exec.ErrDot) {
-		cmd.Err = nil // whoever has . in PATH means it, as shells see it
+		cmd.Err = nil // . in PATH is deliberate, as for shells
 	}
 	if cmd.Err != nil {
 		return nil, notRun(command[0], cmd.Err)
@@ -34,8 +33,7 @@ func (p *program) prepare(command []string) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// notRun is why a command was not run, with the exit code that shells have for
-// it.
+// notRun returns the error of a command that was not run, with the exit code used by shells.
 func notRun(name string, err error) error {
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 		return &codedError{exitNotFound, fmt.Errorf("there is no command %q", name)}
@@ -47,11 +45,11 @@ func notRun(name string, err error) error {
 	return &codedError{exitNotRunnable, fmt.Errorf("the command %q cannot be run: %w", name, err)}
 }
 
-// start starts a command. The channel gets how it ended.
+// start starts a command. The channel receives its result.
 //
-// The goroutine keeps an OS thread of its own: Linux ends the command when the
-// thread that started it ends (tied), and Go ends threads as it likes. A thread
-// that waits for the command ends before it only with the whole process.
+// The goroutine locks its OS thread: Linux kills the command when the thread that started it
+// ends (tied), and Go ends threads at any time. A thread that waits for the command ends
+// before it only with the whole process.
 func start(cmd *exec.Cmd) (ended <-chan error, err error) {
 	started, over := make(chan error), make(chan error, 1)
 	go func() {
@@ -75,17 +73,17 @@ func start(cmd *exec.Cmd) (ended <-chan error, err error) {
 // guard runs a command while a lease lasts.
 type guard struct {
 	lease *quorum.Lease
-	name  string // of the lock
-	// grace is how long the command has to end by itself when the lease is lost.
-	// It must be over before others can have the lock, which is a tenth of the
-	// ttl after the end of the lease's context if it just ran out.
+	name  string // name of the lock
+	// grace is the time for the command to end by itself after the lease is lost. It must be
+	// over before others can have the lock, which is a tenth of the ttl after the end of the
+	// lease's context if it just ran out.
 	grace   time.Duration
 	signals <-chan os.Signal
-	ended   <-chan struct{} // the program is to end; a signal that came before it was taken
+	ended   <-chan struct{} // closed when the program should end; earlier signals were received
 }
 
-// run returns when the command has ended: nil for success, an error with the
-// command's exit code, or that the lock was lost.
+// run runs the command until it ends: nil for success, an error with the command's exit code,
+// or that the lock was lost.
 func (g guard) run(cmd *exec.Cmd) error {
 	if !g.lease.Valid() {
 		return g.lost("before the command began")
@@ -122,7 +120,7 @@ func (g guard) run(cmd *exec.Cmd) error {
 	}
 }
 
-// send tells the command. One that has just ended has nothing to be told.
+// send sends a signal to the command. It ignores the error of a command that has just ended.
 func send(cmd *exec.Cmd, s os.Signal) { _ = cmd.Process.Signal(s) }
 
 func (g guard) lost(when string) error {
@@ -137,8 +135,8 @@ func (g guard) lost(when string) error {
 	return &codedError{exitStale, fmt.Errorf("the lock %s was lost %s: %w", g.name, when, why)}
 }
 
-// exitOf is how a command ended, as an error that needs no words: the command
-// has had its own.
+// exitOf returns the exit of a command as an error without a text: the command has printed its
+// own.
 func exitOf(cmd *exec.Cmd, err error) error {
 	if err == nil {
 		return nil

@@ -2,5 +2,5 @@
 
 package cli
 
-// inForeground is about terminals that have process groups.
+// inForeground returns true where terminals have no process groups.
 func inForeground() bool { return true }

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inForeground reports whether our process group is that to which our terminal
-// sends what is typed.
+// inForeground reports whether this process is in the foreground process group of its
+// terminal.
 func inForeground() bool {
 	terminal, err := os.Open("/dev/tty")
 	if err != nil {

@@ -13,29 +13,29 @@ import (
 	"salectl/backends/quorum"
 )
 
-// heard listens to what the lock nodes answer while somebody waits for a lock or
-// holds it, and tells people what they should know of it: each node that fails
-// once, not at every try, and once that it takes a while because nodes abstain.
+// heard observes the replies of the lock nodes during the wait for a lock and its use, and
+// informs people: of each failing node once, not at every attempt, and once of a delay because
+// nodes abstain.
 type heard struct {
-	nodes []quorum.Node // to be used instead of the bare ones
+	nodes []quorum.Node // observed nodes, to be used instead of the original ones
 	say   func(string)
-	// denied is closed when so many nodes do not permit what they are asked that the others
-	// are no majority: to wait is in vain then.
+	// denied is closed when so many nodes deny permission that the others are no majority:
+	// further waiting is useless.
 	denied chan struct{}
 
-	// mu guards what follows: the nodes answer all at once.
+	// mu guards the fields below: the nodes reply concurrently.
 	mu      sync.Mutex
-	asked   []quorum.Asked // those that have said who they are, in the order in which they did
+	asked   []quorum.Asked // identified nodes, in the order of their replies
 	last    []lastWord
-	delayed bool // it was told that nodes abstain
+	delayed bool // a delay by abstaining nodes was reported
 }
 
-// lastWord is what a node said last.
+// lastWord is the last reply of a node.
 type lastWord struct {
 	err       error
-	told      bool // of its failing
+	told      bool // the failure was reported
 	holder    quorum.Holding
-	votesFrom time.Time // zero unless it abstains
+	votesFrom time.Time // zero unless the node abstains
 }
 
 func newHeard(nodes []quorum.Node, say func(string)) *heard {
@@ -46,34 +46,34 @@ func newHeard(nodes []quorum.Node, say func(string)) *heard {
 	return h
 }
 
-// heardNode is a lock node with somebody who listens.
+// heardNode is an observed lock node.
 type heardNode struct {
 	quorum.Node
 	heard *heard
 	at    int
 
-	// marked and known are touched by Vote alone, of which a lease makes one at a time; fault
-	// is written by it, under mu.
+	// marked and known are used only by Vote, which a lease never calls concurrently; Vote
+	// also writes fault, under mu.
 	marked bool
-	known  bool  // it has said who it is
-	fault  error // why it has no vote
+	known  bool  // the node was identified
+	fault  error // why the node has no vote
 }
 
-// unfitNode is the error of a node that cannot be relied on, and so has no vote.
+// unfitNode is the error of an unfit node, which has no vote.
 type unfitNode struct{ quorum.Fault }
 
 func (u unfitNode) Error() string { return u.String() }
 
 func (unfitNode) Is(target error) bool { return target == fs.ErrPermission }
 
-// judge asks the node who it is, until it has said so once, and returns why it has no vote.
+// judge identifies the node once and returns why it has no vote.
 func (n *heardNode) judge(ctx context.Context) error {
 	if n.known {
 		return n.fault
 	}
 	asked := quorum.AskInfo(ctx, n.Node, clock.System())
 	if asked.Err != nil {
-		return nil // the vote will say so
+		return nil // the vote will report it
 	}
 	n.known = true
 	n.heard.mu.Lock()
@@ -87,7 +87,7 @@ func (n *heardNode) judge(ctx context.Context) error {
 	return n.fault
 }
 
-// nodeClause is what is wrong with a lock node, with its name.
+// nodeClause describes the error of a lock node, with its name.
 func nodeClause(name string, err error) string {
 	if unfit, is := errors.AsType[unfitNode](err); is {
 		return strings.TrimSuffix(unfit.String(), ".")
@@ -95,9 +95,9 @@ func nodeClause(name string, err error) string {
 	return fmt.Sprintf("lock node %s: %s", name, nodeWords(name, err))
 }
 
-// Vote is quorum.Node's. A node that abstains has just been given a marker which
-// goes when it is out of use; Mark makes it stay, or every first lock of a day
-// would wait again.
+// Vote implements quorum.Node. A node that abstains has just received a marker that expires
+// when unused. Mark makes it permanent; otherwise the first lock after each idle period would
+// wait.
 func (n *heardNode) Vote(ctx context.Context, b quorum.Ballot) (quorum.BallotReply, error) {
 	if err := n.judge(ctx); err != nil {
 		n.heard.vote(n.at, quorum.BallotReply{}, err)
@@ -111,13 +111,13 @@ func (n *heardNode) Vote(ctx context.Context, b quorum.Ballot) (quorum.BallotRep
 	return count, err
 }
 
-// Release is quorum.Node's.
+// Release implements quorum.Node.
 func (n *heardNode) Release(ctx context.Context, asks []quorum.Ask) (int, error) {
 	n.heard.mu.Lock()
 	fault := n.fault
 	n.heard.mu.Unlock()
 	if fault != nil {
-		return 0, nil // it was asked for nothing
+		return 0, nil // the node has never received a vote
 	}
 	freed, err := n.Node.Release(ctx, asks)
 	n.heard.mu.Lock()
@@ -138,7 +138,7 @@ func (h *heard) vote(at int, count quorum.BallotReply, err error) {
 	last.err, last.holder, last.votesFrom = err, quorum.Holding{}, time.Time{}
 	switch {
 	case denied && !again:
-		h.deny() // one that is alone is told of when it says so again; of more the end of the wait tells
+		h.deny() // a single one is reported at its next failure, several by the end of the wait
 	case err != nil:
 		h.failed(at, err)
 	case count.Abstained:
@@ -149,7 +149,7 @@ func (h *heard) vote(at int, count quorum.BallotReply, err error) {
 	h.delay()
 }
 
-// deny ends the wait if too many nodes do not permit what they are asked.
+// deny ends the wait if too many nodes deny permission.
 func (h *heard) deny() {
 	if h.isDenied() {
 		return
@@ -172,7 +172,7 @@ func (h *heard) isDenied() bool {
 	}
 }
 
-// failed tells that a node fails, if nobody was told yet.
+// failed reports the failure of a node once.
 func (h *heard) failed(at int, err error) {
 	if err == nil || h.last[at].told || errors.Is(err, context.Canceled) || errors.Is(err, fs.ErrPermission) && h.isDenied() {
 		return
@@ -181,7 +181,7 @@ func (h *heard) failed(at int, err error) {
 	h.say(nodeClause(h.nodes[at].Name(), err))
 }
 
-// delay tells that there is no majority without nodes that abstain.
+// delay reports that without abstaining nodes there is no majority.
 func (h *heard) delay() {
 	out, abstain := 0, 0
 	for _, last := range h.last {
@@ -199,7 +199,7 @@ func (h *heard) delay() {
 	h.say(fmt.Sprintf("lock nodes that are new to named locks, or lost their memory, vote after %s: there is no majority before", quorum.MaxTTL))
 }
 
-// refusal says why the lock could not be acquired, after the last try.
+// refusal returns the error of a lock that was not acquired, after the last attempt.
 func (h *heard) refusal(o lockRunOptions) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

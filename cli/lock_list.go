@@ -47,30 +47,30 @@ func (p *program) lockList(ctx context.Context, from source) error {
 			if len(silent(read)) == len(read) {
 				err := fmt.Errorf("no lock node of %s can be asked: %w", sale.Name, read[0].err)
 				p.report(err)
-				return shown{err} // its JSON is the list
+				return shown{err} // the list is its JSON
 			}
 			return nil
 		})
 	})
 }
 
-// lockList is what lock list says of one sale.
+// lockList is the output of lock list for one sale.
 type lockList struct {
 	sale     string
-	uid      string // "" if the sale was never applied, or that is unknown
+	uid      string // "" if the sale was never applied, or the uid is unknown
 	locks    []heldLock
 	unnamed  []unnamedLeases
 	nodes    []nodeLocks
 	warnings []string // clauses
 }
 
-// unnamedLeases are leases of shards, of which it is unknown whose they are.
+// unnamedLeases are leases of shards of an unknown sale.
 type unnamedLeases struct {
 	UID    string `json:"uid"`
 	Shards int    `json:"shards"`
 }
 
-// newLockList puts together what the nodes said. away is why the uid is unknown.
+// newLockList combines the replies of the nodes. away is why the uid is unknown.
 func newLockList(sale, uid string, away error, read []nodeLocks) lockList {
 	l := lockList{sale: sale, uid: uid, locks: heldLocks(read, namesOf(sale, uid)), nodes: read}
 	quiet := silent(read)
@@ -93,7 +93,7 @@ func newLockList(sale, uid string, away error, read []nodeLocks) lockList {
 	return l
 }
 
-// ledgerWords is why the ledger cannot be read.
+// ledgerWords describes why the ledger cannot be read.
 func ledgerWords(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return "no answer in time"
@@ -101,7 +101,7 @@ func ledgerWords(err error) string {
 	return err.Error()
 }
 
-// unnamed counts the shards that have leases, for each uid.
+// unnamed counts the shards with leases by uid.
 func unnamed(read []nodeLocks) []unnamedLeases {
 	shards := map[string]map[int]bool{}
 	for _, n := range read {

@@ -38,7 +38,7 @@ func (p *program) lockListText(l lockList) {
 	nodes.write(p.out, "  ", c.dim)
 }
 
-// whereText says which of the nodes have a lock. all is their number in words.
+// whereText lists the nodes that have a lock. all is their number with its noun.
 func whereText(on []lockOnNode, nodes int, all string) string {
 	text := fmt.Sprintf("%d of %s", len(on), all)
 	if len(on) == nodes {
@@ -74,16 +74,16 @@ type lockListLine struct {
 	Warnings      []string        `json:"warnings"`
 }
 
-// lockLine is what one holder has of one lock.
+// lockLine is one lock of one holder.
 type lockLine struct {
 	Name   string `json:"name"`
 	Holder string `json:"holder"`
-	Held   bool   `json:"held"` // a majority of the nodes has it
-	// LeftSeconds is until no majority has it any more.
+	Held   bool   `json:"held"` // a majority of the nodes has promised it
+	// LeftSeconds is the time until no majority promises it.
 	LeftSeconds float64 `json:"leftSeconds"`
-	// HeartbeatAgeSeconds is nil if the holder does not tell.
+	// HeartbeatAgeSeconds is nil if the holder does not report it.
 	HeartbeatAgeSeconds *float64       `json:"heartbeatAgeSeconds"`
-	Nodes               []lockLeftLine `json:"nodes"` // those that have it
+	Nodes               []lockLeftLine `json:"nodes"` // nodes that have promised it
 }
 
 type lockLeftLine struct {
@@ -95,7 +95,7 @@ type lockNodeLine struct {
 	Name      string `json:"name"`
 	Up        bool   `json:"up"`
 	Error     string `json:"error,omitempty"`
-	VotesFrom string `json:"votesFrom,omitempty"` // it abstains from named locks until then; RFC 3339, UTC
+	VotesFrom string `json:"votesFrom,omitempty"` // end of the node's abstention from named locks; RFC 3339, UTC
 }
 
 func (p *program) lockListJSON(l lockList) {

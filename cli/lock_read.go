@@ -17,15 +17,14 @@ import (
 )
 
 const (
-	// lockTimeout is how long one lock node may take to tell what it has.
+	// lockTimeout bounds the query of one lock node.
 	lockTimeout = 2 * time.Second
-	// ledgerTimeout is how long the ledger may take to tell which leases are a
-	// sale's. The locks are shown without it.
+	// ledgerTimeout bounds the read of a sale's uid, which identifies its leases. Without it
+	// the locks are shown all the same.
 	ledgerTimeout = 5 * time.Second
 )
 
-// readUID reads under which uid the leases of a sale are: "" for one that was
-// never applied.
+// readUID reads the uid of a sale's leases; "" if the sale was never applied.
 func readUID(ctx context.Context, store *backends.Store, sale string) (uid string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, ledgerTimeout)
 	defer cancel()
@@ -34,16 +33,16 @@ func readUID(ctx context.Context, store *backends.Store, sale string) (uid strin
 	return log.UID(), err
 }
 
-// nodeLocks is what one lock node has.
+// nodeLocks are the locks on one lock node.
 type nodeLocks struct {
 	name      string
 	err       error // why the rest is empty
 	asked     quorum.Asked
 	holdings  []quorum.Holding
-	votesFrom time.Time // when it abstains from votes on named locks until then
+	votesFrom time.Time // end of the node's abstention from votes on named locks; zero: it votes
 }
 
-// readLocks asks all nodes at once for what begins with prefix.
+// readLocks reads the keys with a prefix from all nodes concurrently.
 func readLocks(ctx context.Context, nodes []quorum.Node, prefix string) []nodeLocks {
 	read := make([]nodeLocks, len(nodes))
 	now := clock.System()
@@ -62,7 +61,7 @@ func readLocks(ctx context.Context, nodes []quorum.Node, prefix string) []nodeLo
 func readLockNode(ctx context.Context, n quorum.Node, prefix string, now clock.Clock) nodeLocks {
 	asked := quorum.AskInfo(ctx, n, now)
 	failed := func(err error) nodeLocks {
-		if asked.Info.Unfit != "" { // that is why
+		if asked.Info.Unfit != "" { // Unfit explains the error
 			err = unfitNode{quorum.Fault{Node: n.Name(), Why: asked.Info.Unfit}}
 		}
 		asked.Err = err
@@ -86,27 +85,27 @@ func readLockNode(ctx context.Context, n quorum.Node, prefix string, now clock.C
 	return read
 }
 
-// heldLock is what one holder has of one lock, on all nodes together.
+// heldLock is one lock of one holder, over all nodes.
 type heldLock struct {
 	id     lockID
 	holder string
-	on     []lockOnNode // in the nodes' order
-	// left is until no majority of the nodes has it any more, 0 if none has.
+	on     []lockOnNode // in the order of the nodes
+	// left is the time until no majority of the nodes promises it, 0 if none does.
 	left time.Duration
 }
 
-// lockOnNode is a lock as one node has it.
+// lockOnNode is a lock on one node.
 type lockOnNode struct {
 	node    string
 	holding quorum.Holding
 }
 
-// token is what all that a holder has of a lock bears.
+// token returns the token of the holder, which is equal on all nodes.
 func (l heldLock) token() string { return l.on[0].holding.Token }
 
-// beat is how long ago the holder last renewed, by the clock of the node that
-// heard of it last: every renewal sets the expiry anew. False if the holder has
-// left no note that says for how long.
+// beat returns the time since the holder's last renewal, by the clock of the node that
+// received it last: every renewal sets the expiry anew. It returns false if no note of the
+// holder has a ttl.
 func (l heldLock) beat() (time.Duration, bool) {
 	latest, known := time.Duration(0), false
 	for _, on := range l.on {
@@ -121,8 +120,8 @@ func (l heldLock) beat() (time.Duration, bool) {
 	return latest, known
 }
 
-// heldLocks puts together what the nodes have. name says which lock a key is,
-// false for one that does not belong here.
+// heldLocks combines the holdings of all nodes. name returns the lock of a key, and false for
+// other keys.
 func heldLocks(read []nodeLocks, name func(key string) (lockID, bool)) []heldLock {
 	type claim struct{ key, token string }
 	var locks []heldLock
@@ -164,7 +163,8 @@ func majorityLeft(on []lockOnNode, majority int) time.Duration {
 	return lefts[len(lefts)-majority]
 }
 
-// namesOf tells which locks keys are: named ones, and the leases of one sale.
+// namesOf returns a function that identifies keys of named locks and of the leases of one
+// sale.
 func namesOf(sale, uid string) func(key string) (lockID, bool) {
 	return func(key string) (lockID, bool) {
 		if name, ok := strings.CutPrefix(key, spec.NamedLockPrefix); ok {
@@ -177,7 +177,7 @@ func namesOf(sale, uid string) func(key string) (lockID, bool) {
 	}
 }
 
-// silent says which nodes told nothing, each with why.
+// silent lists the nodes that did not answer, with the reason.
 func silent(read []nodeLocks) (clauses []string) {
 	for _, n := range read {
 		if n.err != nil {
@@ -187,7 +187,7 @@ func silent(read []nodeLocks) (clauses []string) {
 	return clauses
 }
 
-// faults says what speaks against the nodes that have told what they have.
+// faults lists the faults of the nodes that answered.
 func faults(read []nodeLocks) (clauses []string) {
 	var asked []quorum.Asked
 	for _, n := range read {
@@ -201,5 +201,5 @@ func faults(read []nodeLocks) (clauses []string) {
 	return clauses
 }
 
-// errNotHeld says that there is no such lock to break.
+// errNotHeld reports that there is no such lock to break.
 var errNotHeld = errors.New("nobody holds it")

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// reapOrphans waits, until over is closed, for the processes that a command has left behind. They
-// become children of the first process of a container, and stay zombies if that does not wait.
+// reapOrphans waits for orphaned processes of a command until over is closed. In a container
+// they become children of its first process, and remain zombies unless that waits for them.
 func reapOrphans(command int, over <-chan struct{}) {
 	if os.Getpid() != 1 {
 		return
@@ -25,10 +25,10 @@ func reapOrphans(command int, over <-chan struct{}) {
 		}
 		lists, _ := filepath.Glob("/proc/self/task/*/children")
 		for _, list := range lists {
-			children, _ := os.ReadFile(list) // none: the thread has ended
+			children, _ := os.ReadFile(list) // empty: the thread has ended
 			for _, child := range bytes.Fields(children) {
 				if pid, err := strconv.Atoi(string(child)); err == nil && pid != command {
-					_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil) // it may live
+					_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil) // the child may be alive
 				}
 			}
 		}

@@ -2,5 +2,5 @@
 
 package cli
 
-// reapOrphans is nothing where salectl is not the first process of a container.
+// reapOrphans does nothing where salectl is not the first process of a container.
 func reapOrphans(int, <-chan struct{}) {}

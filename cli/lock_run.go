@@ -14,13 +14,13 @@ import (
 	"salectl/spec"
 )
 
-// asLongAsItTakes is the wait of a lock run without --wait.
+// asLongAsItTakes is the wait of lock run without --wait.
 const asLongAsItTakes time.Duration = -1
 
 type lockRunOptions struct {
 	source
 	ttl, wait time.Duration
-	conflict  int // the exit code if the lock could not be acquired
+	conflict  int // exit code if the lock could not be acquired
 	name      string
 	command   []string
 }
@@ -91,8 +91,8 @@ func (p *program) lockRun(ctx context.Context, o lockRunOptions) error {
 	signals := p.takeSignals()
 	return p.withNodes("salectl lock run", sales, func(nodes []quorum.Node) error {
 		heard := newHeard(nodes, func(text string) { p.say("salectl: %s", text) })
-		// A lease lasts as long as its context, and ctx may end while the command
-		// runs, which then has to end first.
+		// A lease lasts as long as its context, and ctx may end while the command runs, which
+		// must end first.
 		holding, giveUp := context.WithCancelCause(context.WithoutCancel(ctx))
 		defer giveUp(nil)
 		lease, err := heard.hold(holding, giveUp, o, waiting{signals, ctx})
@@ -108,21 +108,21 @@ func (p *program) lockRun(ctx context.Context, o lockRunOptions) error {
 	})
 }
 
-// giveBack frees a lock on every node within reach. Of the others heard tells.
+// giveBack releases the lock on every reachable node. heard reports the others.
 func giveBack(lease *quorum.Lease) {
-	// Both end by themselves, when the slowest node has had its time.
+	// Both return when the slowest node has answered or timed out.
 	_ = lease.Release(context.Background())
 	_ = lease.Freed(context.Background())
 }
 
-// waiting is what may end a wait for a lock early.
+// waiting holds what may end a wait for a lock early.
 type waiting struct {
 	signals <-chan os.Signal
 	program context.Context
 }
 
-// hold waits for the lock as the command line says. The lease lasts until it is
-// given up or lost.
+// hold waits for the lock with the options of the command line. The lease lasts until it is
+// released or lost.
 func (h *heard) hold(holding context.Context, giveUp context.CancelCauseFunc, o lockRunOptions, w waiting) (*quorum.Lease, error) {
 	type result struct {
 		lease *quorum.Lease
@@ -147,7 +147,7 @@ func (h *heard) hold(holding context.Context, giveUp context.CancelCauseFunc, o 
 			switch {
 			case got.err == nil && holding.Err() == nil:
 				return got.lease, nil
-			case got.err == nil: // had, and given up at the same time
+			case got.err == nil: // acquired and cancelled at the same time
 				giveBack(got.lease)
 				got.err = context.Cause(holding)
 			}
@@ -174,7 +174,7 @@ func (h *heard) hold(holding context.Context, giveUp context.CancelCauseFunc, o 
 	}
 }
 
-// Why a wait for a lock ends without it.
+// Causes for the end of a wait without the lock.
 var (
 	errLate   = errors.New("not acquired in time")
 	errDenied = errors.New("too few lock nodes permit it")

@@ -7,17 +7,17 @@ import (
 	"syscall"
 )
 
-// endings are the signals by which people and machines end a command.
+// endings are the signals with which people and service managers end a command.
 var endings = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}
 
 func ends(s os.Signal) bool { return slices.Contains(endings, s) }
 
-// takeSignals takes the signals over from Main, for a command that passes them
-// on. They stay taken: such a command is the last thing that a process does.
+// takeSignals redirects signals from Main to the returned channel, for a command that passes
+// them on. The redirection is permanent: such a command is the last action of a process.
 //
-// What whoever started us wants ignored (nohup, a job in the background of a
-// script) stays so, for the command too. SIGPIPE is taken so that a standard
-// error that nobody reads any more does not end us before the lock is free.
+// Signals that the parent process ignores (nohup, a background job of a script) stay ignored,
+// also for the command. SIGPIPE is received so that a closed standard error does not end this
+// process before the lock is released.
 func (p *program) takeSignals() <-chan os.Signal {
 	taken := make(chan os.Signal, 16)
 	signal.Notify(taken, endings...)
@@ -31,10 +31,10 @@ func (p *program) takeSignals() <-chan os.Signal {
 	return taken
 }
 
-// byKeyboard reports whether a signal came from the keyboard of our terminal. Then
-// the command has it already: the terminal tells all of its foreground group.
-// The signal does not say where it came from, so whatever else sends one of the
-// two to a process in the foreground is taken for the keyboard.
+// byKeyboard reports whether a signal came from the keyboard of the terminal. The command has
+// received it then, since the terminal signals its whole foreground group. Signals do not
+// carry their origin, so either signal from another source to a foreground process counts as
+// one from the keyboard.
 func byKeyboard(s os.Signal) bool {
 	return (s == os.Interrupt || s == syscall.SIGQUIT) && inForeground()
 }

@@ -2,6 +2,6 @@ package cli
 
 import "syscall"
 
-// tied makes a command die with this process, however that ends: without us
-// nobody renews its lock.
+// tied makes the kernel kill a command when this process ends: without it nothing renews the
+// lock.
 func tied() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

@@ -4,6 +4,6 @@ package cli
 
 import "syscall"
 
-// tied is nothing where a child's life cannot be tied to its parent's: a command
-// then outlives a lock run that is killed.
+// tied returns nil where a child cannot be bound to its parent: a command then outlives a
+// killed lock run.
 func tied() *syscall.SysProcAttr { return nil }

@@ -9,15 +9,15 @@ import (
 	"unicode/utf8"
 )
 
-// mostMarkdown is how long a comment may be, in UTF-16 units, of which no way to count
-// characters has more. GitHub takes 65,536; the rest is for what a pipeline adds.
+// mostMarkdown is the maximum length of a comment in UTF-16 units, the largest of all ways to
+// count characters. GitHub accepts 65,536; the rest is for additions of a pipeline.
 const mostMarkdown = 65_000
 
-// mostValue is how many characters of one value are shown.
+// mostValue is the number of characters shown of one value.
 const mostValue = 300
 
-// readable replaces what is not to be seen as what it is: control characters, line ends,
-// marks that turn the direction of the text around, bytes that are no text.
+// readable replaces invisible and misleading characters: control characters, line ends, marks
+// of text direction, invalid UTF-8.
 func readable(text string) string {
 	var b strings.Builder
 	for _, r := range strings.ToValidUTF8(text, "\uFFFD") {
@@ -30,7 +30,7 @@ func readable(text string) string {
 	return b.String()
 }
 
-// clipped is the beginning of a long text.
+// clipped cuts a text to most characters.
 func clipped(text string, most int) string {
 	if utf8.RuneCountInString(text) <= most {
 		return text
@@ -38,15 +38,15 @@ func clipped(text string, most int) string {
 	return string([]rune(text)[:most-1]) + "…"
 }
 
-// mdCode is text as code in a line of Markdown. Nothing in it is markup, a link, or the name
-// of somebody who would be told.
+// mdCode formats text as code in a line of Markdown. Nothing in it is markup, a link, or a
+// mention that would notify somebody.
 func mdCode(text string) string {
 	text = clipped(readable(text), mostValue)
 	if text == "" {
 		return "–"
 	}
 	// Renderers disagree on bars and backslashes in the cells of tables, and on spans that end
-	// with blanks; none of them takes a number for markup.
+	// with blanks; character references are safe in all of them.
 	if strings.ContainsAny(text, `|\`) || strings.TrimSpace(text) != text {
 		var b strings.Builder
 		for _, r := range text {
@@ -65,7 +65,7 @@ func mdCode(text string) string {
 	return fence + text + fence
 }
 
-// mdFence is what begins and ends a block of code with the given lines.
+// mdFence returns a fence for a block of code with the given lines.
 func mdFence(lines []string) string {
 	longest := 2
 	for _, line := range lines {
@@ -85,7 +85,7 @@ func longestRun(text string, of rune) (longest int) {
 	return longest
 }
 
-// mdLines are the lines of a text for a block of code, broken where they are long.
+// mdLines splits a text into lines for a block of code, and breaks long lines.
 func mdLines(text string) (lines []string) {
 	const most = 110
 	for line := range strings.Lines(text) {
@@ -107,21 +107,21 @@ func mdLines(text string) (lines []string) {
 	return lines
 }
 
-// mdBlock is a part of a page that is cut between two lines, or left out, where the page has
-// no room for it.
+// mdBlock is a part of a page that is cut between two lines, or omitted, if the page is too
+// long.
 type mdBlock struct {
 	open  string
-	lines []string // each with its end
+	lines []string // with line ends
 	shut  string
-	cut   func(left int) string // stands in the place of lines that are left out, within the block; nil: the block is there as a whole or not at all
-	rank  int                   // the least is given room first
-	of    int                   // the section that the block is part of; those of a section whose first block is left out are left out too
-	most  int                   // how much of the page it may take; 0: all
-	shown int                   // lines that there is room for
+	cut   func(left int) string // replaces omitted lines within the block; nil: the block is complete or omitted
+	rank  int                   // the lowest rank gets room first
+	of    int                   // section of the block; a section is omitted with its first block
+	most  int                   // maximum part of the page; 0: all
+	shown int                   // number of lines that have room
 	in    bool
 }
 
-// mdTable is a table.
+// mdTable returns a table.
 func mdTable(rank, of int, noun string, head []string, rows [][]string) *mdBlock {
 	b := &mdBlock{rank: rank, of: of}
 	row := func(cells []string) string { return "| " + strings.Join(cells, " | ") + " |\n" }
@@ -135,7 +135,7 @@ func mdTable(rank, of int, noun string, head []string, rows [][]string) *mdBlock
 	return b
 }
 
-// mdText is a block of code.
+// mdText returns a block of code.
 func mdText(rank, of int, before string, lines []string, after string) *mdBlock {
 	fence := mdFence(lines)
 	b := &mdBlock{rank: rank, of: of, open: before + fence + "text\n", shut: fence + "\n" + after + "\n"}
@@ -148,7 +148,7 @@ func mdText(rank, of int, before string, lines []string, after string) *mdBlock 
 
 func mdLength(text string) int { return len(utf16.Encode([]rune(text))) }
 
-// length is that of the whole block.
+// length returns the length of the whole block.
 func (b *mdBlock) length() int {
 	n := mdLength(b.open) + mdLength(b.shut)
 	for _, line := range b.lines {
@@ -157,8 +157,7 @@ func (b *mdBlock) length() int {
 	return n
 }
 
-// room gives a block what it needs of the room, if there is as much, and returns how much
-// that is.
+// room allots a block as much of the room as it needs, if possible, and returns how much.
 func (b *mdBlock) room(left int) int {
 	if b.most > 0 {
 		left = min(left, b.most)
@@ -195,9 +194,9 @@ func (b *mdBlock) write(to *strings.Builder) {
 	to.WriteString(b.shut)
 }
 
-// mdPage puts blocks together to no more than so many characters. Where something had to be
-// left out, the last line is what leftOut says, in no more than mdTail, given which sections
-// are left out as a whole, and of which others some block is.
+// mdPage joins blocks to a page of at most most characters. If it had to omit something, the
+// last line is that of leftOut, of at most mdTail characters, which receives the sections
+// omitted completely and those omitted in part.
 func mdPage(blocks []*mdBlock, most int, leftOut func(whole, partly []int) string) string {
 	whole := 0
 	for _, b := range blocks {
@@ -238,5 +237,5 @@ func mdPage(blocks []*mdBlock, most int, leftOut func(whole, partly []int) strin
 	return page.String()
 }
 
-// mdTail is how much of a page that is cut is for what says so.
+// mdTail is the room for the last line of a page that was cut.
 const mdTail = 1000

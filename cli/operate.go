@@ -15,7 +15,7 @@ import (
 	"salectl/planner"
 )
 
-// operating is how drain asks a process at its admin address.
+// operating are the options of drain's requests to a process at its admin address.
 type operating struct {
 	secrets
 	command string
@@ -25,15 +25,15 @@ type operating struct {
 }
 
 const (
-	// defaultOperating is how long drain waits: a few shards move in well under a
-	// second, many of a large sale take longer.
+	// defaultOperating bounds a drain: a few shards move in well under a second, many of a
+	// large sale take longer.
 	defaultOperating = time.Minute
-	// operatingEvery is how often it looks.
+	// operatingEvery is the interval of its queries.
 	operatingEvery = 100 * time.Millisecond
 )
 
-// adminAddress reads the admin address of a process: a URL, or host:port, which is asked over
-// https if the command line says how.
+// adminAddress parses the admin address of a process: a URL, or host:port, for which https is
+// used if the command line has flags of TLS.
 func (f *flags) adminAddress(what, text string, by secrets) *url.URL {
 	switch {
 	case strings.Contains(text, "://"):
@@ -51,8 +51,8 @@ func (f *flags) adminAddress(what, text string, by secrets) *url.URL {
 	return u
 }
 
-// operator asks one process; what it is asked is asked again while it does not serve the
-// sale yet, until ctx ends.
+// operator sends requests to one process. While the process does not serve the sale yet, it
+// repeats them until ctx ends.
 type operator struct {
 	operating
 	p     *program
@@ -69,7 +69,7 @@ func (o *operator) client(sale string) (*api.Client, error) {
 	return api.NewClient(api.Config{Servers: []string{o.admin.String()}, Sale: sale, Token: o.token, TLS: o.over})
 }
 
-// ask asks until there is an answer that is not for the moment only.
+// ask repeats a request until the answer is not temporary.
 func (o *operator) ask(ctx context.Context, ask func(context.Context) error) error {
 	said := ""
 	for {
@@ -89,7 +89,7 @@ func (o *operator) ask(ctx context.Context, ask func(context.Context) error) err
 	}
 }
 
-// kept is ask, with the answer kept in last, where what was answered before stays if there is none.
+// kept is ask with the answer in last. Without an answer, last is unchanged.
 func kept[T any](last *T, ask func(context.Context) (T, error)) func(context.Context) error {
 	return func(ctx context.Context) error {
 		got, err := ask(ctx)
@@ -100,7 +100,7 @@ func kept[T any](last *T, ask func(context.Context) (T, error)) func(context.Con
 	}
 }
 
-// explain says what an error of a process means to an operator.
+// explain converts an error of a process to one for operators.
 func (o *operator) explain(ctx context.Context, err error) error {
 	var problem *api.Problem
 	var unexpected *api.UnexpectedError
@@ -124,7 +124,7 @@ func (o *operator) explain(ctx context.Context, err error) error {
 		remedy: adminHint(o.command) + "."}
 }
 
-// adminHint says what address a command asks.
+// adminHint states which address a command needs.
 func adminHint(command string) string {
 	return fmt.Sprintf("%s asks the admin address of a process, not that of its claims: what 'salectl serve' was told with --admin, %s by default", command, defaultAdmin)
 }

@@ -11,10 +11,9 @@ import (
 	"salectl/units"
 )
 
-// What the units of a sale are, where they are more than numbers. Nil stands for numbers.
+// Payloads of units that are more than numbers. Nil stands for numbers.
 
-// readPayloads reads the units that the sale is to have, and what of that is new, for
-// the plan.
+// readPayloads reads the declared units of a sale, and their changes, for the plan.
 func readPayloads(ctx context.Context, logs ledger.Logs, sale spec.Sale, actual *planner.Actual) error {
 	source, err := units.ForSale(sale, os.LookupEnv)
 	if err == nil {
@@ -23,7 +22,8 @@ func readPayloads(ctx context.Context, logs ledger.Logs, sale spec.Sale, actual 
 	return err
 }
 
-// newPayloads has cfg carry out a plan that was made of the same units; call close after it.
+// newPayloads makes cfg carry out a plan for the same units; the caller must call close after
+// it.
 func newPayloads(ctx context.Context, cfg *planner.Config, sale spec.Sale, actual *planner.Actual) (close func(), err error) {
 	if err := readPayloads(ctx, cfg.Logs, sale, actual); err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func newPayloads(ctx context.Context, cfg *planner.Config, sale spec.Sale, actua
 	return cfg.Units.Close, nil
 }
 
-// payloadKey is the key of the units that a sale file declares; nil if they are public.
+// payloadKey returns the key of the payloads of a sale file; nil if they are public.
 func payloadKey(sale spec.Sale) (*units.Key, error) {
 	source, err := units.ForSale(sale, os.LookupEnv)
 	if source == nil || err != nil {
@@ -44,8 +44,8 @@ func payloadKey(sale spec.Sale) (*units.Key, error) {
 	return source.Key(), nil
 }
 
-// payloadReader returns a reader of a sale's payloads, by the sale's log. A key that opens none of
-// them is refused, also where nothing is sold yet.
+// payloadReader returns a reader of a sale's payloads, given the sale's log. It refuses a key
+// that decrypts none of them, even before anything is sold.
 func payloadReader(ctx context.Context, logs ledger.Logs, sale spec.Sale, log *ledger.Sale) (*payload.Reader, error) {
 	if log.Newest() == nil || len(log.Newest().GetUnits()) == 0 {
 		return nil, nil
@@ -62,8 +62,8 @@ func payloadReader(ctx context.Context, logs ledger.Logs, sale spec.Sale, log *l
 	return r, nil
 }
 
-// drawKeyFits refuses to plan a draw whose key is missing, or does not open the secret that was
-// committed to: without it the draw cannot be revealed.
+// drawKeyFits refuses to plan a draw whose key is missing, or does not decrypt the committed
+// secret: the draw could not be revealed.
 func drawKeyFits(sale spec.Sale, live *ledger.Sale) error {
 	if sale.Draw == nil || live.Live() && live.Drawn() != nil {
 		return nil

@@ -15,7 +15,7 @@ import (
 type phaseOptions struct {
 	source
 	phase pb.Phase
-	yes   bool // of close alone: what is for good is asked about
+	yes   bool // only for close, which is final and needs confirmation
 }
 
 func (p *program) pauseCommand() *urfave.Command {
@@ -53,7 +53,7 @@ func (p *program) setPhase(ctx context.Context, o phaseOptions) error {
 				return err
 			}
 			if !o.json {
-				p.warn(plan.Warnings) // there is no view of the plan to do it
+				p.warn(plan.Warnings) // no view of the plan prints them
 			}
 			if o.phase == pb.Phase_CLOSED && !plan.Empty() {
 				question := fmt.Sprintf("Close %s for good?", sale.Name)
@@ -66,8 +66,7 @@ func (p *program) setPhase(ctx context.Context, o phaseOptions) error {
 	})
 }
 
-// phaseHuman says less than apply: there is one change, and it is the command's
-// name.
+// phaseHuman prints less than apply: there is one change, and the command names it.
 type phaseHuman struct {
 	*program
 	phase pb.Phase

@@ -16,11 +16,11 @@ import (
 
 type planOptions struct {
 	source
-	out         string // where to save the plan, "" for nowhere
+	out         string // file for the plan, "" for none
 	detailed    bool   // exit with 2 if there are changes
 	destroy     bool
-	cancelHolds bool          // by that destroy
-	saved       *planner.Plan // that the one made must agree with, nil: there is none
+	cancelHolds bool          // by the planned destroy
+	saved       *planner.Plan // plan that the new one must agree with, nil: none
 	markdownFlags
 }
 
@@ -59,13 +59,13 @@ func (p *program) plan(ctx context.Context, o planOptions) error {
 	return err
 }
 
-// planView is all that plan can say to its reader.
+// planView is the output of plan.
 type planView interface {
 	plan(spec.Sale, *planner.Plan)
 	saved(changes bool)
 	undeclared(undeclared)
-	// noPlan is why there is no plan of a sale, and trouble why there is none of any, or what
-	// went wrong with all. Standard error has both.
+	// noPlan receives why there is no plan of a sale, trouble why there is none of any, or an
+	// error of all sales. Standard error has both.
 	noPlan(spec.Sale, error)
 	trouble(error)
 }
@@ -81,11 +81,11 @@ func (h planHuman) undeclared(u undeclared)                 { h.undeclaredText(u
 func (planHuman) noPlan(spec.Sale, error)                   {}
 func (planHuman) trouble(error)                             {}
 
-// planJSON leaves it to eachSale to print a line for a sale without a plan.
+// planJSON leaves the line of a sale without a plan to eachSale.
 type planJSON struct{ *program }
 
 func (j planJSON) plan(_ spec.Sale, plan *planner.Plan) { j.emit(plan) }
-func (planJSON) saved(bool)                             {} // whoever asked for JSON gave --out, and knows
+func (planJSON) saved(bool)                             {} // no message: the user gave --out
 func (j planJSON) undeclared(u undeclared)              { j.emit(u) }
 func (planJSON) noPlan(spec.Sale, error)                {}
 func (planJSON) trouble(error)                          {}

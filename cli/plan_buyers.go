@@ -9,7 +9,7 @@ import (
 	"salectl/spec"
 )
 
-// noticed says what buyers notice of a plan, in Markdown. Each line is a sentence or two.
+// noticed describes what buyers notice of a plan, in Markdown. Each line is a sentence or two.
 func noticed(plan *planner.Plan) []string {
 	var lines []string
 	for _, a := range plan.Actions {
@@ -35,7 +35,7 @@ func noticed(plan *planner.Plan) []string {
 	return []string{fmt.Sprintf("What generation %d has declared, where it is not in force yet.", plan.Generation)}
 }
 
-// newlyNoticed is of a new sale.
+// newlyNoticed is noticed for a new sale.
 func newlyNoticed(sale *planner.Attributes) (lines []string) {
 	until := ""
 	if sale.ClosesAt != "" {
@@ -62,7 +62,7 @@ func newlyNoticed(sale *planner.Attributes) (lines []string) {
 	return lines
 }
 
-// mdPhase is a phase in a sentence. A saved plan may have anything in its place.
+// mdPhase formats a phase in a sentence. A saved plan may have any text as its phase.
 func mdPhase(phase string) string {
 	if phase == "" || strings.Trim(phase, "abcdefghijklmnopqrstuvwxyz") != "" {
 		return mdCode(phase)
@@ -86,7 +86,7 @@ func heldFor(p *planner.Payment) string {
 	return "A claim is held, to be paid."
 }
 
-// changeNoticed is of a live sale.
+// changeNoticed is noticed for a live sale.
 func changeNoticed(before, after *planner.Attributes) (lines []string) {
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	if before.Phase != after.Phase {
@@ -151,7 +151,7 @@ func changeNoticed(before, after *planner.Attributes) (lines []string) {
 	return lines
 }
 
-// endNoticed is of a sale that is destroyed.
+// endNoticed is noticed for a destroy.
 func endNoticed(sale *planner.Attributes) (lines []string) {
 	if sale == nil || sale.Ends == nil {
 		return []string{"Nothing: the sale has ended already."}

@@ -12,13 +12,13 @@ import (
 	"salectl/spec"
 )
 
-// planPage is plans as a comment of a merge request, in the Markdown of GitHub and GitLab.
+// planPage formats plans as a comment of a merge request, in the Markdown of GitHub and
+// GitLab.
 type planPage struct {
 	title string // "": none
-	how   string // command line that prints all of it
+	how   string // command line that prints the complete plans
 	parts []planPart
-	// troubles are those of no one sale: what is wrong with the files, or with how the
-	// command was called.
+	// troubles are errors that concern no single sale: of the files, or of the command line.
 	troubles []error
 	strays   []undeclared
 }
@@ -33,7 +33,7 @@ func (g *planPage) noPlan(sale spec.Sale, err error) {
 	g.parts = append(g.parts, planPart{sale: sale, err: err})
 }
 
-// trouble takes an error apart: of sale files, each problem is one.
+// trouble adds an error; each problem of sale files is separate.
 func (g *planPage) trouble(err error) {
 	var seen shown
 	if errors.As(err, &seen) {
@@ -43,9 +43,9 @@ func (g *planPage) trouble(err error) {
 }
 
 func (g *planPage) undeclared(u undeclared) { g.strays = append(g.strays, u) }
-func (g *planPage) saved(bool)              {} // whoever reads the comment has not the file
+func (g *planPage) saved(bool)              {} // readers of the comment do not have the file
 
-// showsAll is the command line that prints the plans in full.
+// showsAll returns the command line that prints the plans in full.
 func (o planOptions) showsAll() string {
 	switch {
 	case o.out != "":
@@ -56,17 +56,17 @@ func (o planOptions) showsAll() string {
 	return "salectl plan" + o.filesGiven()
 }
 
-// planPart is what there is to tell of one sale: a plan, or why there is none.
+// planPart is the result for one sale: a plan, or why there is none.
 type planPart struct {
 	sale spec.Sale
 	plan *planner.Plan
 	err  error
 }
 
-// titleForm is what a title may be, so that it can stand in a comment of HTML.
+// titleForm matches titles that are safe in an HTML comment.
 var titleForm = regexp.MustCompile(`^[A-Za-z0-9]+([ ._/-][A-Za-z0-9]+)*$`)
 
-// markdownFlags are those that choose Markdown as the form of plans.
+// markdownFlags are the flags that select Markdown for plans.
 type markdownFlags struct {
 	markdown bool
 	title    string
@@ -91,7 +91,7 @@ func (f *flags) markdown() (m markdownFlags) {
 	return m
 }
 
-// marker is a line that nobody sees, by which a pipeline finds its comment again.
+// marker returns an invisible line that identifies the comment for a pipeline.
 func (g *planPage) marker() string {
 	if g.title == "" {
 		return "<!-- salectl plan -->\n"
@@ -99,7 +99,7 @@ func (g *planPage) marker() string {
 	return "<!-- salectl plan: " + g.title + " -->\n"
 }
 
-// Ranks of blocks: the higher the rank, the sooner a block is left out.
+// Ranks of blocks: the highest are omitted first.
 const (
 	rankTop = iota
 	rankSale
@@ -108,7 +108,7 @@ const (
 	rankActions
 )
 
-// text is the page, of no more than so many characters.
+// text returns the page, of at most most characters.
 func (g *planPage) text(most int) string {
 	blocks := []*mdBlock{{open: g.marker() + "## " + g.heading() + "\n\n"}}
 	for _, err := range g.troubles {
@@ -145,7 +145,7 @@ func (g *planPage) text(most int) string {
 	return mdPage(blocks, most, g.leftOut)
 }
 
-// heading says in a line what becomes of all sales.
+// heading summarizes the plans of all sales in a line.
 func (g *planPage) heading() string {
 	what := "Plan"
 	if g.title != "" {
@@ -187,7 +187,7 @@ func (g *planPage) heading() string {
 	return what + ": " + strings.Join(words, ", ")
 }
 
-// overview has a row for each sale.
+// overview returns a table with a row for each sale.
 func (g *planPage) overview(most int) *mdBlock {
 	var rows [][]string
 	for _, part := range g.parts {
@@ -198,7 +198,7 @@ func (g *planPage) overview(most int) *mdBlock {
 	return b
 }
 
-// outcome says in a few words what a plan comes to.
+// outcome summarizes a plan in a few words.
 func (part planPart) outcome() string {
 	if part.err != nil {
 		return "**none can be made**"
@@ -215,7 +215,7 @@ func (part planPart) outcome() string {
 	}
 }
 
-// saleHead begins the section of a sale.
+// saleHead returns the head of a sale's section.
 func saleHead(sale spec.Sale) string {
 	head := fmt.Sprintf("### %s\n\n", mdCode(sale.Name))
 	if sale.File != "" {
@@ -235,7 +235,7 @@ func saleHead(sale spec.Sale) string {
 	return head
 }
 
-// planBlocks is the section of one sale.
+// planBlocks returns the section of one sale.
 func planBlocks(of int, sale spec.Sale, plan *planner.Plan) (blocks []*mdBlock) {
 	sale.Name, sale.Labels = plan.Sale, plan.Labels
 	var head strings.Builder
@@ -278,7 +278,7 @@ func planBlocks(of int, sale spec.Sale, plan *planner.Plan) (blocks []*mdBlock) 
 	return blocks
 }
 
-// factLabels are the attributes of a sale by which people know it, in words.
+// factLabels are labels for the attributes that identify a sale to people.
 var factLabels = map[string]string{
 	"stock": "Units", "lockCount": "Shards", "perUserLimit": "Units a user may have", "opensAt": "Opens at", "closesAt": "Closes at",
 	"phase": "Phase", "spec.phase": "Phase that the file declares", "run": "Run", "protect": "Protected", "lock.ttl": "Time to live of a lease",
@@ -286,7 +286,7 @@ var factLabels = map[string]string{
 	"entries": "Entries", "shards unread": "Shards that cannot be read", "granted": "Granted", "refund": "To be given back", "claims": "Claims",
 }
 
-// factsBlock is what becomes of the sale, and of the units of its shards; nil: nothing.
+// factsBlock describes the changes of the sale and of the units of its shards; nil: none.
 func factsBlock(of int, plan *planner.Plan) *mdBlock {
 	var rows [][]string
 	row := func(label string, f planner.Field) {
@@ -310,7 +310,7 @@ func factsBlock(of int, plan *planner.Plan) *mdBlock {
 		}
 		changed = a.Action == planner.Update
 		for _, f := range shownFields(a) {
-			if f.Name != "generation" { // the line above tells it
+			if f.Name != "generation" { // the line above contains it
 				row("", f)
 			}
 		}
@@ -323,7 +323,7 @@ func factsBlock(of int, plan *planner.Plan) *mdBlock {
 	}
 	head := []string{"what", "now", "then"}
 	if !changed {
-		// There is nothing before a sale is made, and nothing after it is destroyed.
+		// A new sale has no state before the plan, and a destroyed one none after it.
 		if head = []string{"what", "declared"}; plan.Kind == planner.KindDestroy {
 			head[1] = "when the plan was made"
 		}
@@ -334,7 +334,7 @@ func factsBlock(of int, plan *planner.Plan) *mdBlock {
 	return mdTable(rankFacts, of, "attribute", head, rows)
 }
 
-// troubleBlock says why there is no plan, and what to do about it.
+// troubleBlock describes why there is no plan, with the remedy.
 func troubleBlock(rank, of int, err error) *mdBlock {
 	var problem *spec.Problem
 	if errors.As(err, &problem) {
@@ -348,8 +348,8 @@ func troubleBlock(rank, of int, err error) *mdBlock {
 	return mdText(rank, of, "", lines, "")
 }
 
-// leftOut is the last line of a page that was cut. Sections are those of sales, from 1; what
-// is of no one sale is section 0.
+// leftOut returns the last line of a page that was cut. Sections are those of sales, from 1;
+// section 0 concerns no single sale.
 func (g *planPage) leftOut(whole, partly []int) string {
 	text := "\n**This is cut to what a comment may have.** "
 	if i := slices.Index(partly, 0); i >= 0 {
@@ -369,7 +369,7 @@ func (g *planPage) leftOut(whole, partly []int) string {
 	return text + how + " prints all.\n"
 }
 
-// names are those of sections, as many as fit into a part of the last line.
+// names lists the sales of sections, as many as fit into a part of the last line.
 func (g *planPage) names(sections []int) string {
 	const most = mdTail / 4
 	var names []string

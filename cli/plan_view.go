@@ -11,7 +11,7 @@ import (
 	"salectl/spec"
 )
 
-// planText shows a plan, for plan and for the commands that carry one out.
+// planText prints a plan, for plan and for the commands that carry one out.
 func (p *program) planText(sale spec.Sale, plan *planner.Plan, all bool) {
 	c := p.colours(p.out)
 	p.gap()
@@ -30,7 +30,7 @@ func (p *program) planText(sale spec.Sale, plan *planner.Plan, all bool) {
 		c.bold("Plan:"), plan.Summary.Create, plan.Summary.Update, plan.Summary.Delete)
 }
 
-// writeActions writes what a plan does, like actions together unless all are wanted.
+// writeActions prints the actions of a plan, and folds similar ones unless all is set.
 func writeActions(w io.Writer, c palette, actions []planner.Action, all bool) {
 	groups, folds := foldActions(actions, all)
 	widest := 0
@@ -42,7 +42,7 @@ func writeActions(w io.Writer, c palette, actions []planner.Action, all bool) {
 	for i, group := range groups {
 		a := group[0]
 		if i > 0 && a.Reason == groups[i-1][0].Reason {
-			a.Reason = "" // once is enough
+			a.Reason = "" // printed once
 		}
 		if len(group) > 1 {
 			writeFolded(w, c.action(a), c.reason(a), group)
@@ -55,8 +55,8 @@ func writeActions(w io.Writer, c palette, actions []planner.Action, all bool) {
 	}
 }
 
-// completed returns warnings with the flags of the command that those about the clock suggest.
-// Other warnings may have texts of servers.
+// completed adds the flags of the command to those warnings about the clock that suggest one.
+// Other warnings may contain texts of servers.
 func (p *program) completed(warnings []string, sale string) []string {
 	all := slices.Clone(warnings)
 	for i, w := range all {
@@ -67,13 +67,13 @@ func (p *program) completed(warnings []string, sale string) []string {
 	return all
 }
 
-// writeWarnings writes what is part of an answer and not as it should be.
+// writeWarnings prints warnings that are part of an answer.
 func writeWarnings(w io.Writer, c palette, warnings []string, all bool) {
 	writeSome(w, c.yellow("!"), warnings, "warning", all)
 }
 
-// writeSome writes a line for each text behind a mark, for no more than foldBeyond unless all
-// are wanted.
+// writeSome prints a line with a mark for each text, at most foldBeyond lines unless all is
+// set.
 func writeSome(w io.Writer, mark string, texts []string, noun string, all bool) {
 	shown := texts
 	if !all && len(texts) > foldBeyond {
@@ -87,7 +87,7 @@ func writeSome(w io.Writer, mark string, texts []string, noun string, all bool) 
 	}
 }
 
-// nothingToDo says why a plan is empty.
+// nothingToDo describes why a plan is empty.
 func nothingToDo(plan *planner.Plan) string {
 	switch plan.Kind {
 	case planner.KindDestroy:
@@ -98,7 +98,7 @@ func nothingToDo(plan *planner.Plan) string {
 	return fmt.Sprintf("No changes. %s is as its file declares it: generation %d, %s.", plan.Sale, plan.Generation, plan.Phase)
 }
 
-// whereAndWhen follows the name of the sale above its plan.
+// whereAndWhen returns the text after the name of the sale above its plan.
 func whereAndWhen(sale spec.Sale, plan *planner.Plan) string {
 	words := []string{" (" + sale.File + ")"}
 	switch {
@@ -110,15 +110,15 @@ func whereAndWhen(sale spec.Sale, plan *planner.Plan) string {
 	return strings.Join(words, " ")
 }
 
-// inline is how many attributes of an action fit behind its address, if these have not
-// more than inlineWidth characters each.
+// inline is the maximum number of attributes printed after the address of an action, if each
+// has at most inlineWidth characters.
 const (
 	inline      = 3
 	inlineWidth = 60
 )
 
-// writeAction writes one action: what it sets behind its address, or below it
-// if that is much.
+// writeAction prints one action, with its attributes after its address or, if they are long,
+// below it.
 func writeAction(w io.Writer, c palette, a planner.Action, widest int) {
 	mark, reason, fields := c.action(a), c.reason(a), shownFields(a)
 	long := func(f planner.Field) bool { return utf8.RuneCountInString(change(f)) > inlineWidth }
@@ -141,14 +141,14 @@ func writeAction(w io.Writer, c palette, a planner.Action, widest int) {
 	fmt.Fprintf(w, "  %s %s%s\n", mark, strings.TrimRight(line, " "), reason)
 }
 
-// action is the mark of what an action does.
+// action returns the mark of an action.
 func (c palette) action(a planner.Action) string {
 	return map[string]string{
 		planner.Create: c.green("+"), planner.Update: c.yellow("~"), planner.Delete: c.red("-"),
 	}[a.Action]
 }
 
-// reason follows what an action does.
+// reason returns the text after an action.
 func (c palette) reason(a planner.Action) string {
 	if a.Reason == "" {
 		return ""
@@ -156,18 +156,18 @@ func (c palette) reason(a planner.Action) string {
 	return "  " + c.dim("# "+a.Reason)
 }
 
-// shownFields are the attributes that people are shown.
+// shownFields returns the attributes shown to people.
 func shownFields(a planner.Action) []planner.Field {
 	switch {
 	case a.Action != planner.Delete:
 		return a.Fields()
-	case a.Before != nil: // what goes away is named by its address, and by what it ends
+	case a.Before != nil: // a delete is identified by its address, and by what it ends
 		return a.Before.Ends.Fields()
 	}
 	return nil
 }
 
-// change writes what becomes of one attribute.
+// change formats the change of one attribute.
 func change(f planner.Field) string {
 	switch {
 	case f.Before == "":
@@ -178,7 +178,7 @@ func change(f planner.Field) string {
 	return f.Before + " -> " + f.After
 }
 
-// savedText says where plans are.
+// savedText prints where plans were saved.
 func (p *program) savedText(o planOptions, changes bool) {
 	if !changes {
 		fmt.Fprintf(p.out, "Saved in %s.\n", o.out)

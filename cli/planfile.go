@@ -15,17 +15,17 @@ import (
 	"salectl/spec"
 )
 
-// planFileArgument says in a command's usage that it takes a saved plan.
+// planFileArgument is the usage of a saved plan as an argument.
 const planFileArgument = "[PLAN-FILE]"
 
-// savedPlan is the file of saved plans. It is read once: it may be a pipe.
+// savedPlan is a file of saved plans. It is read once, since it may be a pipe.
 type savedPlan struct {
 	path string
-	text []byte // nil: it does not begin like a plan, or err
-	err  error  // why it cannot be read
+	text []byte // nil: the file does not begin like a plan, or err is set
+	err  error  // why the file cannot be read
 }
 
-// readSavedPlan reads a file, the whole of it if it begins like a plan.
+// readSavedPlan reads a file, completely only if it begins like a plan.
 func readSavedPlan(path string) savedPlan {
 	s := savedPlan{path: path}
 	f, err := files.Open(path)
@@ -44,7 +44,7 @@ func readSavedPlan(path string) savedPlan {
 	return s
 }
 
-// planFile returns the saved plan that a command is to carry out, without a path: none.
+// planFile returns the saved plan in the arguments; without one its path is "".
 func (f *flags) planFile() savedPlan {
 	if f.c.NArg() == 0 {
 		return savedPlan{}
@@ -72,8 +72,8 @@ func actionWith[O any](read func(*flags) O, run func(context.Context, O) error) 
 	}
 }
 
-// savePlans writes plans to be carried out later. Nobody else may read them: they say what
-// is about to be sold.
+// savePlans writes plans for a later run. Only the owner may read the file: it reveals what is
+// about to be sold.
 func savePlans(path string, plans []*planner.Plan) error {
 	_, err := saveFile(path, 0o600, true, func(w io.Writer) error {
 		for _, plan := range plans {
@@ -93,7 +93,7 @@ func savePlans(path string, plans []*planner.Plan) error {
 	return nil
 }
 
-// noPlans refuses plans in the place of sale files.
+// noPlans refuses saved plans given as sale files.
 func noPlans(paths []string) error {
 	for _, path := range paths {
 		if info, err := files.Stat(path); err == nil && info.Mode().IsRegular() && readSavedPlan(path).text != nil {
@@ -107,14 +107,14 @@ func noPlans(paths []string) error {
 	return nil
 }
 
-// job is a plan on its way to be carried out.
+// job is a plan to be carried out.
 type job struct {
 	sale spec.Sale
 	plan *planner.Plan
 }
 
-// savedJobs reads the plans of a file for the sales that files declare: these say where each
-// sale is kept. Each must be of the kind that the command carries out, "": any.
+// savedJobs reads the plans of a file for the sales of the sale files, which give the location
+// of each sale. Each plan must be of the command's kind; "": any.
 func savedJobs(saved savedPlan, sales []spec.Sale, command string, kind planner.Kind) (jobs []job, err error) {
 	if saved.err != nil {
 		return nil, fmt.Errorf("reading the plan: %w", saved.err)
@@ -141,8 +141,8 @@ func savedJobs(saved savedPlan, sales []spec.Sale, command string, kind planner.
 	return jobs, nil
 }
 
-// checkJobs makes all plans of a file anew, before the first is carried out: whoever wrote the
-// file may have made them up.
+// checkJobs makes all plans of a file anew before the first is carried out: the file may be
+// forged.
 func (p *program) checkJobs(ctx context.Context, from source, jobs []job) error {
 	return p.allOrNone(ctx, from, salesOf(jobs), func(i int) (err error) {
 		jobs[i].plan, err = p.checkPlan(ctx, from, jobs[i])
@@ -161,8 +161,8 @@ func salesOf(jobs []job) (sales []spec.Sale) {
 	return sales
 }
 
-// allOrNone does something for every sale that has to go well for all before anything is
-// changed for one. What fails is told; the other sales have their line in JSON, too.
+// allOrNone runs do for every sale; it must succeed for all before any sale is changed.
+// Failures are reported; with JSON the other sales have their line, too.
 func (p *program) allOrNone(ctx context.Context, from source, sales []spec.Sale, do func(i int) error) error {
 	at := -1
 	var failed []string
@@ -190,7 +190,7 @@ func (p *program) allOrNone(ctx context.Context, from source, sales []spec.Sale,
 	return err
 }
 
-// newJobs plans for all sales, and shows each plan.
+// newJobs makes and shows a plan for each sale.
 func (p *program) newJobs(ctx context.Context, o planOptions, sales []spec.Sale) (jobs []job, err error) {
 	err = p.allOrNone(ctx, o.source, sales, func(i int) error {
 		plan, err := p.makePlan(ctx, sales[i], o)
@@ -206,8 +206,8 @@ func (p *program) newJobs(ctx context.Context, o planOptions, sales []spec.Sale)
 	return jobs, err
 }
 
-// carryOutAll carries out jobs one after another, whatever becomes of the others, and tells at
-// the end what became of each.
+// carryOutAll carries out jobs in sequence, continues after failures, and finally reports the
+// outcome of each.
 func (p *program) carryOutAll(ctx context.Context, from source, jobs []job, do func(job) error) error {
 	at, told := -1, make([]string, len(jobs))
 	for i := range told {
@@ -231,7 +231,7 @@ func (p *program) carryOutAll(ctx context.Context, from source, jobs []job, do f
 	return err
 }
 
-// outcomeOf says in a few words what became of a plan.
+// outcomeOf describes the outcome of a plan in a few words.
 func outcomeOf(j job, err error) string {
 	switch {
 	case err != nil:
@@ -250,7 +250,7 @@ func firstLine(text string) string {
 	return line
 }
 
-// askForAll asks a person once about all plans that change something.
+// askForAll asks for one confirmation of all plans with changes.
 func (p *program) askForAll(ctx context.Context, from source, jobs []job, yes bool, question func(job) string, several string) error {
 	var changes []job
 	var names []string

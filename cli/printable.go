@@ -6,12 +6,11 @@ import (
 	"strings"
 )
 
-// unprintable are the control characters that a terminal would obey, and, to be left alone, the
-// colours of palette.
+// unprintable matches control characters, and the colours of palette, which printable keeps.
 var unprintable = regexp.MustCompile(`\x1b\[(?:0|1|2|31|32|33)m|[\x00-\x08\x0b-\x1f\x7f\x{80}-\x{9f}]`)
 
-// printable is a text in which control characters are spelt out, such as \x1b: much of what is
-// shown comes from a server, a user or a file.
+// printable escapes control characters as in \x1b: many texts come from a server, a user or a
+// file.
 func printable(text string) string {
 	return unprintable.ReplaceAllStringFunc(text, func(found string) string {
 		if strings.HasPrefix(found, "\x1b[") {

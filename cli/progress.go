@@ -14,13 +14,13 @@ import (
 // bar is a progress bar on standard error; nil draws nothing.
 type bar struct{ drawn *progressbar.ProgressBar }
 
-// newBar begins a bar of so many steps, if a person looks at standard error and it is not to
-// be quiet: while JSON is written nothing else is.
+// newBar returns a bar with a number of steps, or nil if standard error is no terminal or
+// quiet is set: with JSON there is no other output.
 func (p *program) newBar(what string, steps int64, quiet bool) *bar {
 	if kind, _ := p.env("TERM"); quiet || kind == "dumb" || !isTerminal(p.err) {
 		return nil
 	}
-	const describing = 24 // columns, so that the bar stays where it is
+	const describing = 24 // columns, so that the bar has a fixed place
 	return &bar{progressbar.NewOptions64(steps,
 		progressbar.OptionSetWriter(p.err),
 		progressbar.OptionSetDescription(fmt.Sprintf("%-*s", describing, what)),
@@ -32,11 +32,11 @@ func (p *program) newBar(what string, steps int64, quiet bool) *bar {
 	)}
 }
 
-// at says how many steps are done, and what the last of them was.
+// at sets the number of completed steps and the description of the last one.
 func (b *bar) at(done int, what string) {
 	if b != nil {
 		b.drawn.Describe(fmt.Sprintf("%-24.24s", what))
-		_ = b.drawn.Set(done) // no bar is no reason to fail
+		_ = b.drawn.Set(done) // a missing bar is no failure
 	}
 }
 
@@ -46,16 +46,16 @@ func (b *bar) add(steps int) {
 	}
 }
 
-// end takes the bar away.
+// end removes the bar.
 func (b *bar) end() {
 	if b != nil {
 		_ = b.drawn.Finish()
 	}
 }
 
-// progress returns what tells people of each step of a plan, and what they are told at its
-// end: a line a step, or of a plan with many of them a bar. Where no bar can be, of the steps
-// that lists fold one in so many has a line.
+// progress returns a function that reports each step of a plan to people, and one for its end.
+// It prints a line a step or, for a plan with many steps, draws a bar. Without a terminal,
+// only one of as many steps as lists fold has a line.
 func (p *program) progress(plan *planner.Plan, asJSON bool) (tell func(planner.Progress), end func()) {
 	groups, many := foldActions(plan.Actions, false)
 	if !many {
@@ -81,7 +81,7 @@ func (p *program) progress(plan *planner.Plan, asJSON bool) (tell func(planner.P
 	}, func() {}
 }
 
-// tellStep writes a line for what is done.
+// tellStep prints a line for a completed step.
 func (p *program) tellStep(is planner.Progress) {
 	note := ""
 	if is.Note != "" {
@@ -91,7 +91,7 @@ func (p *program) tellStep(is planner.Progress) {
 	p.say("[%*d/%d] %s %s%s", digits, is.Done, is.Total, is.Address, done(is), note)
 }
 
-// done is the word for a step.
+// done returns the past tense of a step's action.
 func done(is planner.Progress) string {
 	switch is.Action {
 	case planner.Create:
@@ -112,11 +112,12 @@ func done(is planner.Progress) string {
 	return is.Action
 }
 
-// longRead is from how many slots on it is shown how far a command has read.
+// longRead is the number of slots from which on the progress of reading is shown.
 const longRead = 20_000
 
-// watchRead returns logs that show how far a command has read a sale, if that may take a
-// while, and is not to be quiet: passes is how often it reads every slot. Call end when it has.
+// watchRead returns logs that show the progress of reading a sale, if that may take long and
+// quiet is not set. passes is the number of reads of every slot. The caller must call end
+// afterwards.
 func (p *program) watchRead(ctx context.Context, logs ledger.Logs, sale, what string, passes int64, quiet bool) (watched ledger.Logs, end func()) {
 	nothing := func() {}
 	if quiet || !isTerminal(p.err) {
@@ -124,7 +125,7 @@ func (p *program) watchRead(ctx context.Context, logs ledger.Logs, sale, what st
 	}
 	log := ledger.NewSale(spec.SaleLog(sale))
 	if _, err := ledger.Load(ctx, logs, spec.SaleLog(sale), log); err != nil {
-		return logs, nothing // whoever reads the sale finds out why
+		return logs, nothing // the read of the sale reports why
 	}
 	w := &watchedLogs{Logs: logs, shards: map[string]bool{}}
 	var shards []string
@@ -152,7 +153,7 @@ func (p *program) watchRead(ctx context.Context, logs ledger.Logs, sale, what st
 	return w, w.bar.end
 }
 
-// watchedLogs counts the slots that are read of some logs.
+// watchedLogs counts the slots read from some logs.
 type watchedLogs struct {
 	ledger.Logs
 	shards map[string]bool
@@ -167,14 +168,14 @@ func (w *watchedLogs) Read(ctx context.Context, log string, from uint64, max int
 	return head, entries, err
 }
 
-// watchedScanner counts what is scanned, too.
+// watchedScanner also counts scanned slots.
 type watchedScanner struct {
 	*watchedLogs
 	scanner ledger.Scanner
 }
 
 func (w *watchedScanner) Scan(ctx context.Context, logs []string, each func(log int, entry []byte) error) error {
-	const together = 1000 // to draw takes longer than to fold
+	const together = 1000 // drawing takes longer than folding
 	counted := 0
 	return w.scanner.Scan(ctx, logs, func(log int, entry []byte) error {
 		if counted++; counted%together == 0 {

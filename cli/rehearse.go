@@ -24,7 +24,7 @@ import (
 type rehearseOptions struct {
 	source
 	reporting
-	users       int // 0: as many as suit the stock
+	users       int // 0: a number that suits the stock
 	concurrency int
 	seed        uint64
 }
@@ -50,7 +50,7 @@ func (p *program) rehearseCommand() *urfave.Command {
 }
 
 func parseRehearse(f *flags) rehearseOptions {
-	const most = 1 << 53 // what every reader of JSON can tell exactly
+	const most = 1 << 53 // largest range that every JSON reader represents exactly
 	return rehearseOptions{
 		source:      parseSource(f),
 		reporting:   parseReporting(f, rehearse.Measures),
@@ -77,8 +77,8 @@ func (p *program) rehearse(ctx context.Context, o rehearseOptions) error {
 	})
 }
 
-// stage rehearses one sale and leaves nothing behind, however it ends. The page that it
-// returns has what the rehearsal and the audit found.
+// stage rehearses one sale and removes its copy in every case. The returned page has the
+// results of the rehearsal and the audit.
 func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, store *backends.Store) (page *report.Page, err error) {
 	c := &copied{program: p, store: store, of: sale.Name}
 	c.sale = sale
@@ -94,7 +94,7 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 		return nil, err
 	}
 	leftOut := withoutRules(&c.sale)
-	c.sale.Units = nil // made-up buyers are not given what is real
+	c.sale.Units = nil // simulated buyers receive no real payloads
 	users := o.users
 	if users == 0 {
 		users = rehearse.DefaultUsers(sale.Stock)
@@ -105,7 +105,7 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 	}
 
 	defer func() {
-		// A signal ends the rehearsal, not the cleaning up; a second one does.
+		// A signal ends the rehearsal, not the removal; a second one does.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTimeout)
 		defer cancel()
 		err = errors.Join(err, c.remove(ctx))
@@ -133,7 +133,7 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 			return err
 		}
 		page.Rehearsal = seen
-		// Beside the server, as an auditor would.
+		// Concurrent with the server, as an auditor would.
 		page.Audit, err = audit.Run(ctx, store.Logs, c.sale.Name, ledger.NewState, func(log *ledger.Sale, shards []*ledger.State) {
 			if o.file != "" {
 				page.Ledger = report.NewLedger(log, shards)
@@ -154,7 +154,7 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 	return page, nil
 }
 
-// compare holds what buyers were told against the ledger, claim by claim.
+// compare compares the answers to buyers with the ledger, claim by claim.
 func (c *copied) compare(ctx context.Context, r *rehearse.Report, audit *audit.Report, declared spec.Sale, drawn *copiedDraw) error {
 	log, shards, err := ledger.LoadSale(ctx, c.store.Logs, c.sale.Name)
 	if err != nil {
@@ -190,7 +190,7 @@ func (c *copied) compare(ctx context.Context, r *rehearse.Report, audit *audit.R
 	return nil
 }
 
-// bar returns what draws progress on a terminal, and nothing elsewhere.
+// bar returns a function that draws progress on a terminal; nil elsewhere.
 func (p *program) bar() func(done, total int) {
 	if !isTerminal(p.err) {
 		return nil
@@ -205,17 +205,17 @@ func (p *program) bar() func(done, total int) {
 				progressbar.OptionThrottle(50*time.Millisecond),
 			)
 		}
-		_ = bar.Set(done) // a bar that cannot be drawn is no reason to stop
+		_ = bar.Set(done) // a failure to draw is ignored
 	}
 }
 
 func (p *program) rehearsedText(r *rehearse.Report, a *audit.Report) {
 	p.gap()
 	r.Audit = auditLine{a, p.colours(p.out)}
-	_ = r.WriteText(p.out) // answer remembers what goes wrong
+	_ = r.WriteText(p.out) // answer records a failure
 }
 
-// auditLine is an audit in the text of a report.
+// auditLine formats an audit in the text of a report.
 type auditLine struct {
 	*audit.Report
 	palette

@@ -17,27 +17,27 @@ import (
 	"salectl/units"
 )
 
-// How the copy of a draw gets through its hours.
+// Times of a draw's copy.
 const (
-	// openFor is how long the copy takes entries unless it is closed: longer than any crowd
-	// needs to enter.
+	// openFor is the time for which the copy accepts entries unless it is closed: longer than
+	// any crowd needs.
 	openFor = 24 * time.Hour
-	// closesIn is how long after the last entry the copy closes: the plan that says so is
-	// applied before that, as for a sale.
+	// closesIn is the time from the last entry to the close of the copy: the plan with the
+	// close is applied before it, as for a sale.
 	closesIn = time.Second
-	// revealPatience is how long the reveal is tried again, where the clocks of lock nodes
-	// are behind this host's.
+	// revealPatience bounds the retries of a reveal while the clocks of lock nodes are behind
+	// this host's.
 	revealPatience = 15 * time.Second
 )
 
-// copiedDraw is the draw of a copy. It has a key and a beacon's value of its own: nobody
-// needs the sale's key to rehearse it, and nothing is learnt of the sale's order.
+// copiedDraw is the draw of a copy. It has its own key and beacon value, so that a rehearsal
+// does not need the sale's key and reveals nothing about the sale's order.
 type copiedDraw struct {
 	*copied
-	beacon []byte // nil: the sale declares none
+	beacon []byte // nil: the sale declares no beacon
 }
 
-// drawCopy makes the copy a draw that takes entries; nil: the sale is none.
+// drawCopy makes the copy a draw that accepts entries; nil: the sale is no draw.
 func (c *copied) drawCopy() (w *copiedDraw, err error) {
 	if c.sale.Draw == nil {
 		return nil, nil
@@ -62,7 +62,7 @@ func closing(in time.Duration) time.Time {
 	return time.Now().Add(in).UTC().Truncate(time.Millisecond)
 }
 
-// drawing is rehearse.Config's Draw.
+// drawing returns the Draw of a rehearse.Config.
 func (w *copiedDraw) drawing() *rehearse.Drawing {
 	if w == nil {
 		return nil
@@ -70,7 +70,7 @@ func (w *copiedDraw) drawing() *rehearse.Drawing {
 	return &rehearse.Drawing{Close: w.close, Reveal: w.reveal}
 }
 
-// close applies the copy with another closesAt, and waits for that.
+// close applies the copy with a new closesAt, and waits for that time.
 func (w *copiedDraw) close(ctx context.Context) error {
 	w.sale.ClosesAt = closing(closesIn)
 	w.say("The crowd has entered: the copy closes in %v, and the draw is revealed.", closesIn)
@@ -80,7 +80,7 @@ func (w *copiedDraw) close(ctx context.Context) error {
 	return api.Sleep(ctx, time.Until(w.sale.ClosesAt)+time.Millisecond)
 }
 
-// reveal reveals the draw of the copy, as draw reveal does that of a sale.
+// reveal reveals the draw of the copy, as draw reveal does for a sale.
 func (w *copiedDraw) reveal(ctx context.Context) (ranked []string, err error) {
 	for until := time.Now().Add(revealPatience); ; {
 		err := w.revealOnce(ctx)
@@ -120,7 +120,7 @@ func (w *copiedDraw) revealOnce(ctx context.Context) error {
 	return err
 }
 
-// verify works the draw of the copy out again from an export, as draw verify does.
+// verify recomputes the draw of the copy from an export, as draw verify does.
 func (w *copiedDraw) verify(ctx context.Context, log *ledger.Sale, shards []*ledger.State) (*draw.Report, error) {
 	from, to := io.Pipe()
 	written := make(chan struct{})
@@ -129,7 +129,7 @@ func (w *copiedDraw) verify(ctx context.Context, log *ledger.Sale, shards []*led
 		to.CloseWithError(export.Write(ctx, w.store.Logs, w.sale.Name, log, shards, nil, to))
 	}()
 	report, err := draw.Verify(from, draw.Options{Beacon: w.beacon})
-	from.Close() // Verify has left the commits unread
+	from.Close() // Verify leaves the commits unread
 	<-written
 	return report, err
 }

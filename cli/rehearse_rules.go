@@ -10,19 +10,19 @@ import (
 	"salectl/spec"
 )
 
-// rehearsedRules are the rules of a copy, as the judge of its rehearsal evaluates them.
+// rehearsedRules evaluates the rules of a copy for the judge of its rehearsal.
 type rehearsedRules struct {
 	set   *rules.Set
 	sale  rules.Sale
-	names []string // the users of the sale; nil: buyers have made-up names
+	names []string // users of the sale; nil: buyers have generated names
 	known map[string]rules.Attributes
 }
 
 // usersUnlisted is why a sale is rehearsed without its rules.
 const usersUnlisted = "the users are in an HBase table, which nobody can list; give them as a file to rehearse the rules"
 
-// withoutRules takes out of a sale what says who may claim, where buyers cannot have the
-// names of its users. It returns why, "" if nothing was taken out.
+// withoutRules removes the rules and users of a sale if buyers cannot have the names of its
+// users. It returns why, "" if nothing was removed.
 func withoutRules(sale *spec.Sale) (why string) {
 	if sale.Users == nil || sale.Users.Table == nil {
 		return ""
@@ -37,8 +37,8 @@ func withoutRules(sale *spec.Sale) (why string) {
 	return why
 }
 
-// rehearsedRules reads what the rules of the copy are told of its buyers, in the way in
-// which the server of the copy does. It returns nil if there are no rules.
+// rehearsedRules reads what the copy's rules know of its buyers, as the server of the copy
+// does. It returns nil if there are no rules.
 func (c *copied) rehearsedRules(ctx context.Context, buyers int) (r *rehearsedRules, err error) {
 	set, err := rules.ForSale(c.sale)
 	if set == nil || err != nil {
@@ -79,7 +79,7 @@ func (c *copied) rehearsedRules(ctx context.Context, buyers int) (r *rehearsedRu
 	return r, nil
 }
 
-// refused is rehearse.Config's Refused.
+// refused is the Refused of a rehearse.Config.
 func (r *rehearsedRules) refused(user string, quantity int64, key string, at time.Time) string {
 	known, ok := r.known[user]
 	if !ok {

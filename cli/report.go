@@ -14,19 +14,19 @@ import (
 	"salectl/spec"
 )
 
-// formatVersion stands in every JSON object that a command prints. It is raised
-// when a field changes its meaning or goes away, not when one is added.
+// formatVersion is in every JSON object that a command prints. It increases when a field
+// changes its meaning or is removed, not when one is added.
 const formatVersion = 1
 
 // emit prints one line of JSON as the answer.
 func (p *program) emit(v any) {
 	lines := json.NewEncoder(p.out)
 	lines.SetEscapeHTML(false)
-	// Views are plain structs, so only the write can fail; answer remembers that.
+	// Views are plain structs, so only the write can fail, and answer records that.
 	_ = lines.Encode(v)
 }
 
-// pick chooses between the two ways to answer: for people, and in JSON.
+// pick selects one of two views: for people, and in JSON.
 func pick[View any](asJSON bool, human, inJSON View) View {
 	if asJSON {
 		return inJSON
@@ -34,29 +34,28 @@ func pick[View any](asJSON bool, human, inJSON View) View {
 	return human
 }
 
-// gap sets the answers for two sales apart, where each has several lines.
+// gap separates the answers for two sales, if each has several lines.
 func (p *program) gap() {
 	if p.out.written {
 		fmt.Fprintln(p.out)
 	}
 }
 
-// shown is an error that its reader has seen already.
+// shown is an error that was already reported.
 type shown struct{ error }
 
 func (s shown) Unwrap() error { return s.error }
 
-// advised is an error in words for people, with what to do about it.
+// advised is an error with a text for people and a remedy.
 type advised struct {
 	what, remedy string
-	err          error // which gives the exit code
+	err          error // determines the exit code
 }
 
 func (a advised) Error() string { return a.what }
 func (a advised) Unwrap() error { return a.err }
 
-// report tells people on standard error what a command ended with, each failure
-// with its remedy.
+// report prints the error of a command to standard error, each failure with its remedy.
 func (p *program) report(err error) {
 	failures := failuresOf(err)
 	hint := ""
@@ -82,8 +81,7 @@ func (p *program) report(err error) {
 	}
 }
 
-// onlyInterrupted reports whether there is nothing to tell but that a signal came,
-// of which run speaks.
+// onlyInterrupted reports whether the only error is a signal, which run reports.
 func onlyInterrupted(err error) bool {
 	switch wrapped := err.(type) {
 	case advised:
@@ -96,7 +94,7 @@ func onlyInterrupted(err error) bool {
 	return err == context.Canceled || err == errInterrupted
 }
 
-// failuresOf takes a multierror apart.
+// failuresOf splits a multierror into its failures.
 func failuresOf(err error) []error {
 	if err == nil {
 		return nil
@@ -112,7 +110,7 @@ func failuresOf(err error) []error {
 	return failures
 }
 
-// fault writes one error and, indented, what to do about it.
+// fault prints one error and, indented, its remedy.
 func (p *program) fault(err error) {
 	what, remedy := explain(err)
 	p.say("%s %s", p.colours(p.err).red("Error:"), what)
@@ -121,7 +119,7 @@ func (p *program) fault(err error) {
 	}
 }
 
-// explain splits an error into what is wrong and what to do about it.
+// explain splits an error into its message and its remedy.
 func explain(err error) (what, remedy string) {
 	what = err.Error()
 	var a advised
@@ -130,7 +128,7 @@ func explain(err error) (what, remedy string) {
 	}
 	var refusal *planner.Refusal
 	if errors.As(err, &refusal) && refusal.Remedy != "" {
-		// Whatever wraps a refusal ends with it.
+		// Errors that wrap a refusal end with it.
 		if bare, found := strings.CutSuffix(what, ". "+refusal.Remedy); found {
 			return bare + ".", refusal.Remedy
 		}

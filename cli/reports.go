@@ -20,13 +20,13 @@ import (
 	"salectl/spec"
 )
 
-// reporting is how rehearse and audit report beyond their answer.
+// reporting are the options of the report of rehearse and audit.
 type reporting struct {
-	file       string // where the page is written, "" for nowhere
+	file       string // file of the page, "" for none
 	thresholds []threshold.Threshold
 }
 
-// asked reports whether the report needs more than the answer does.
+// asked reports whether the report needs more data than the answer.
 func (o reporting) asked() bool { return o.file != "" || len(o.thresholds) > 0 }
 
 func reportFlag() urfave.Flag {
@@ -52,8 +52,8 @@ func parseReporting(f *flags, metrics threshold.Metrics) reporting {
 	return o
 }
 
-// forEachReported is forEach for a command that may write a report. What is in the way of
-// that is told before anything is done.
+// forEachReported is forEach for a command that may write a report. It reports obstacles to
+// the report before anything is done.
 func (p *program) forEachReported(ctx context.Context, from source, o reporting, command string, do func(context.Context, spec.Sale) error) error {
 	sales, err := p.load(ctx, from)
 	if err != nil {
@@ -75,8 +75,8 @@ func (p *program) forEachReported(ctx context.Context, from source, o reporting,
 // reportMark is in the head of every report.
 const reportMark = `<meta name="generator" content="salectl `
 
-// mayBeReport refuses a path at which no report can be written, or at which a file stands
-// that is no report: somebody has named the wrong one.
+// mayBeReport refuses a path that cannot be written, or that has a file which is no report: a
+// mistake in the name.
 func mayBeReport(path string) error {
 	f, err := os.Open(path)
 	switch {
@@ -96,7 +96,7 @@ func mayBeReport(path string) error {
 	head := make([]byte, 2048)
 	n, err := io.ReadFull(f, head)
 	switch {
-	case errors.Is(err, io.EOF): // it is empty
+	case errors.Is(err, io.EOF): // empty
 		return nil
 	case err != nil && !errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("the report cannot be written: %w", err)
@@ -106,8 +106,8 @@ func mayBeReport(path string) error {
 	return nil
 }
 
-// reported writes the page, if that is asked for, and returns what the command ends with. It
-// is called when the answer is shown: whatever it returns has been told.
+// reported writes the page, if requested, and returns the error of the command. It is called
+// after the answer is printed; its errors were reported.
 func (p *program) reported(o reporting, page *report.Page, good bool, ifBad error, kept bool) error {
 	var failed *multierror.Error
 	if o.file != "" {
@@ -132,7 +132,7 @@ func (p *program) reported(o reporting, page *report.Page, good bool, ifBad erro
 	return shown{failed}
 }
 
-// thresholdText says what came of a threshold, with a failure in red.
+// thresholdText describes the result of a threshold, with a failure in red.
 func thresholdText(c palette, t threshold.Result) string {
 	if t.OK {
 		return t.String()

@@ -19,22 +19,22 @@ import (
 	"salectl/spec"
 )
 
-// source is which sales a command is about, and how it answers.
+// source selects the sales of a command, and the form of its answer.
 type source struct {
-	files    []string // as -f names them
+	files    []string // values of -f
 	named    bool     // -f was given
-	names    []string // of the sales to take; none: all of them
+	names    []string // names of the selected sales; empty: all
 	selector spec.Selector
 	json     bool
-	all      bool          // no list is folded
-	timeout  time.Duration // 0: none but that of each step
+	all      bool          // fold no list
+	timeout  time.Duration // 0: only those of single steps
 }
 
 func parseSource(f *flags) source {
 	return source{files: f.files(), named: f.c.IsSet("f"), names: f.names(), selector: f.selector(), json: f.on("json"), all: f.on("all"), timeout: f.duration("timeout", 0)}
 }
 
-// filesGiven repeats the flags -f, for a command line that is suggested.
+// filesGiven returns the flags -f, for a suggested command line.
 func (from source) filesGiven() (flags string) {
 	if from.named {
 		for _, path := range from.files {
@@ -44,7 +44,7 @@ func (from source) filesGiven() (flags string) {
 	return flags
 }
 
-// bounded is ctx with the command's time limit.
+// bounded returns ctx with the command's time limit.
 func (from source) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if from.timeout == 0 {
 		return context.WithCancel(ctx)
@@ -52,8 +52,7 @@ func (from source) bounded(ctx context.Context) (context.Context, context.Cancel
 	return context.WithTimeoutCause(ctx, from.timeout, timedOut(from.timeout))
 }
 
-// late says of what was cut short by --timeout how long it has taken. ctx is what bounded
-// has made.
+// late adds the duration to an error caused by --timeout. ctx is the result of bounded.
 func late(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	if !errors.Is(cause, errTimeout) || errors.Is(err, errTimeout) || !errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(shown)) {
@@ -64,9 +63,9 @@ func late(ctx context.Context, err error) error {
 	return advised{cause.Error() + ": " + what, remedy, err}
 }
 
-// load reads the sales, and returns those that are chosen. One that is wrong stops all, chosen
-// or not: whoever applies a folder means the whole folder, and the wrong one may be a copy
-// that was not renamed.
+// load reads the sales and returns the selected ones. An invalid one is an error even if it is
+// not selected: a folder is applied as a whole, and the invalid one may be a copy that was not
+// renamed.
 func (p *program) load(ctx context.Context, from source) ([]spec.Sale, error) {
 	sales, err := p.loadAll(ctx, from)
 	if err != nil {
@@ -75,7 +74,7 @@ func (p *program) load(ctx context.Context, from source) ([]spec.Sale, error) {
 	return from.chosen(sales)
 }
 
-// loadAll is load, whatever is chosen.
+// loadAll is load without selection.
 func (p *program) loadAll(ctx context.Context, from source) ([]spec.Sale, error) {
 	if err := noPlans(from.files); err != nil {
 		return nil, err
@@ -87,7 +86,7 @@ func (p *program) loadAll(ctx context.Context, from source) ([]spec.Sale, error)
 	case err == nil:
 		return sales, nil
 	case ctx.Err() != nil:
-		return nil, context.Cause(ctx) // a file that was cut short has no problems
+		return nil, context.Cause(ctx) // an incomplete file has no problems
 	}
 	problems := spec.Problems(err)
 	if from.json {
@@ -98,8 +97,8 @@ func (p *program) loadAll(ctx context.Context, from source) ([]spec.Sale, error)
 	return nil, shown{err}
 }
 
-// chosen are the sales that --sale names and the selector chooses. That there are none is an
-// error, and so is a name that no sale has: a slip must not look like work done.
+// chosen returns the sales that --sale and the selector select. An empty result is an error,
+// and so is an unknown name: a typing error must not look like success.
 func (from source) chosen(sales []spec.Sale) (chosen []spec.Sale, err error) {
 	for _, name := range from.names {
 		if !slices.ContainsFunc(sales, func(s spec.Sale) bool { return s.Name == name }) {
@@ -125,8 +124,8 @@ func (from source) chosen(sales []spec.Sale) (chosen []spec.Sale, err error) {
 	return chosen, nil
 }
 
-// withExpressions adds to what is wrong with sale files what is wrong with the expressions
-// in them, which package spec does not read.
+// withExpressions adds problems of CEL expressions to those of the sale files. Package spec
+// does not parse expressions.
 func withExpressions(sales []spec.Sale, err error) error {
 	all := &multierror.Error{ErrorFormat: spec.ErrorFormat}
 	if err != nil {
@@ -143,9 +142,8 @@ func withExpressions(sales []spec.Sale, err error) error {
 	return all.ErrorOrNil()
 }
 
-// endingReader is a reader whose reads end with ctx at the latest, also those of
-// a terminal. A read of r that is under way then is left behind, and ends with
-// the process.
+// endingReader is a reader whose reads end with ctx at the latest, even those of a terminal. A
+// pending read of r then stays, and ends with the process.
 type endingReader struct {
 	ctx context.Context
 	r   io.Reader
@@ -157,7 +155,7 @@ func (e *endingReader) Read(b []byte) (int, error) {
 		err  error
 	}
 	done := make(chan result, 1)
-	// A read that is left behind must not write to what the caller has back.
+	// An abandoned read must not write to the caller's buffer.
 	own := make([]byte, len(b))
 	go func() {
 		n, err := e.r.Read(own)
@@ -171,9 +169,8 @@ func (e *endingReader) Read(b []byte) (int, error) {
 	}
 }
 
-// eachSale does one thing for every sale, in order. What fails for one is
-// told at once and does not stop the others. With JSON, every sale has its
-// line: do prints it, or it names the error.
+// eachSale runs do for every sale, in order. A failure is reported at once and does not stop
+// the others. With JSON, every sale has its line: do prints it, or the line has the error.
 func (p *program) eachSale(ctx context.Context, from source, sales []spec.Sale, do func(spec.Sale) error) error {
 	var failures *multierror.Error
 	for _, sale := range sales {
@@ -189,7 +186,7 @@ func (p *program) eachSale(ctx context.Context, from source, sales []spec.Sale, 
 	return failures.ErrorOrNil()
 }
 
-// forEach loads the sales and does one thing for each, within the command's time.
+// forEach loads the sales and runs do for each, within the command's time limit.
 func (p *program) forEach(ctx context.Context, from source, do func(context.Context, spec.Sale) error) error {
 	sales, err := p.load(ctx, from)
 	if err != nil {
@@ -200,7 +197,7 @@ func (p *program) forEach(ctx context.Context, from source, do func(context.Cont
 	return p.eachSale(ctx, from, sales, func(sale spec.Sale) error { return do(ctx, sale) })
 }
 
-// failed tells that something failed for one sale.
+// failed reports the failure of one sale.
 func (p *program) failed(sale string, asJSON bool, err error) error {
 	if errors.As(err, new(shown)) {
 		return err
@@ -216,8 +213,8 @@ func (p *program) failed(sale string, asJSON bool, err error) error {
 	return shown{err}
 }
 
-// plainly leaves of a sale that is not there (any more) the sentence that says
-// so: which log was missing helps nobody. It completes the commands of the remedy.
+// plainly reduces the error of a sale that does not exist to that statement: the missing log
+// helps nobody. It completes the commands of the remedy.
 func (p *program) plainly(sale string, err error) error {
 	what, remedy := explain(err)
 	about := "sale " + sale + " "
@@ -232,11 +229,11 @@ func (p *program) plainly(sale string, err error) error {
 	return advised{what, p.withFlags(remedy, sale), err}
 }
 
-// suggested matches a command in a text of the program, unless it names a file or an address.
+// suggested matches a command in a text, unless it names a file or an address.
 var suggested = regexp.MustCompile(`'salectl [a-z0-9 -]+'`)
 
-// withFlags adds to the commands in a text the flags that name the sale and its files, so that
-// they work when pasted. The text must not come from a server or a user.
+// withFlags adds to the commands in a text the flags for the sale and its files, so that they
+// can be pasted. The text must not come from a server or a user.
 func (p *program) withFlags(text, sale string) string {
 	flags := p.files
 	if p.several {
@@ -247,7 +244,7 @@ func (p *program) withFlags(text, sale string) string {
 	})
 }
 
-// failure is the failureLine of a sale.
+// failure returns the failureLine of a sale.
 func failure(sale string, err error) failureLine {
 	what, remedy := explain(err)
 	f := failureLine{FormatVersion: formatVersion, Sale: sale, Error: what, Remedy: remedy, ExitCode: ExitCode(err)}
@@ -257,19 +254,19 @@ func failure(sale string, err error) failureLine {
 	return f
 }
 
-// failureLine stands in the place of a sale's answer where there is none.
+// failureLine replaces a sale's answer if the command failed for it.
 type failureLine struct {
 	FormatVersion int    `json:"formatVersion"`
 	Sale          string `json:"sale"`
 	Error         string `json:"error"`
 	Remedy        string `json:"remedy,omitempty"`
 	ExitCode      int    `json:"exitCode"`
-	// Address and ActionReason are of drift that only people can mend, as a plan has them.
+	// Address and ActionReason describe drift that only people can repair, as in a plan.
 	Address      string               `json:"address,omitempty"`
 	ActionReason planner.ActionReason `json:"actionReason,omitempty"`
 }
 
-// problemList is what is wrong with the files, as JSON.
+// problemList lists the problems of the files, as JSON.
 type problemList struct {
 	FormatVersion int           `json:"formatVersion"`
 	Problems      []problemLine `json:"problems"`

@@ -21,7 +21,7 @@ func (p *program) schemaCommand() *urfave.Command {
 			if err != nil {
 				return err
 			}
-			_, err = p.out.Write(text) // one form for people and programs
+			_, err = p.out.Write(text) // the same for people and programs
 			return err
 		},
 	}

@@ -8,33 +8,33 @@ import (
 	"sync"
 )
 
-// frame is text that is to appear on a stream later, in the colours of that stream.
+// frame is text to be printed on a stream later, in the colours of that stream.
 type frame struct {
 	bytes.Buffer
 	on io.Writer
 }
 
-// What a terminal is told: the codes that xterm has, and all that are in use.
+// Control sequences of xterm, which all terminals in use support.
 const (
-	// screenBegins opens a second screen, so that the first one is as it was at the end, hides
-	// the cursor, and cuts lines that are too long rather than folding them.
+	// screenBegins opens the alternate screen, which preserves the first one, hides the
+	// cursor, and truncates long lines instead of folding them.
 	screenBegins = "\x1b[?1049h\x1b[?25l\x1b[?7l"
 	screenEnds   = "\x1b[?7h\x1b[?25h\x1b[?1049l"
 	cursorHome   = "\x1b[H"
-	clearLine    = "\x1b[K" // from the cursor on
+	clearLine    = "\x1b[K" // after the cursor
 	clearBelow   = "\x1b[J"
 )
 
-// screen draws one text after another in the same place of a terminal. Its methods are safe
-// for concurrent use.
+// screen draws texts successively at the same place of a terminal. Its methods are safe for
+// concurrent use.
 type screen struct {
-	to io.Writer // a terminal
+	to io.Writer // terminal
 
 	mu           sync.Mutex
 	begun, ended bool
 }
 
-// draw replaces what is on the screen. Lines that do not fit below are counted.
+// draw replaces the content of the screen. It counts lines that do not fit below.
 func (s *screen) draw(text string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,7 +54,7 @@ func (s *screen) draw(text string) error {
 	return err
 }
 
-// end gives the terminal back as it was. It may be called again.
+// end restores the terminal. It may be called repeatedly.
 func (s *screen) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

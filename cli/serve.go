@@ -20,7 +20,7 @@ import (
 	"salectl/spec"
 )
 
-// Where serve listens unless it is told.
+// Default addresses of serve.
 const (
 	defaultListen = "127.0.0.1:8080"
 	defaultAdmin  = "127.0.0.1:8081"
@@ -33,10 +33,10 @@ type serveOptions struct {
 	tokenFile string
 	tls       access.TLSFiles
 	insecure  bool
-	advertise string // "": where it listens
+	advertise string // "": the address of the listener
 	standby   bool
-	buyers    int // connections at a time; 0: as many as can be
-	followers int // of feeds, at a time; 0: the usual number
+	buyers    int // maximum number of connections; 0: as many as possible
+	followers int // maximum number of followers of feeds; 0: the default
 	idle      time.Duration
 	logFormat string // text, json
 	logLevel  slog.Level
@@ -103,7 +103,8 @@ func parseServe(f *flags) serveOptions {
 		if f.c.IsSet(name) {
 			*address = f.text(name)
 		}
-		// The admin address asks nobody who only looks for a token, so one does not open it.
+		// On the admin address requests that only read need no token, so a token does not
+		// protect it.
 		guarded := o.tokenFile != ""
 		if name == "admin" {
 			guarded = o.tls.ClientCA != ""
@@ -115,7 +116,7 @@ func parseServe(f *flags) serveOptions {
 	return o
 }
 
-// hosts are the names in the addresses that serve was told to listen at.
+// hosts returns the names in the addresses of the command line.
 func (o serveOptions) hosts() (names []string) {
 	for _, address := range []string{o.listen, o.admin, o.advertise} {
 		if host, _, err := net.SplitHostPort(address); err == nil && host != "" {
@@ -156,9 +157,8 @@ func (p *program) serve(ctx context.Context, o serveOptions) (err error) {
 	log := p.serveLog(o)
 	s := &server{log: log, address: o.address(buyers), standby: o.standby, hosts: o.hosts(), most: most, idle: o.idle, followers: o.followers, tokens: tokens, certificates: certificates, env: p.env, stores: backends.Stores{Logger: log, Opener: p.open}}
 	defer func() { err = errors.Join(err, s.stores.Close()) }()
-	// The address is free, and that is all that is to be known of it until the sales have
-	// been read: buyers who are refused a connection ask another process at once, and need
-	// not wait for this one.
+	// The address is free; the listener is closed again until the sales are read. A refused
+	// connection makes buyers ask another process at once instead of waiting for this one.
 	at := buyers.Addr().String()
 	buyers.Close()
 	var first []hosted
@@ -172,7 +172,7 @@ func (p *program) serve(ctx context.Context, o serveOptions) (err error) {
 	})
 	switch {
 	case ctx.Err() != nil:
-		return nil // ended before it began, which is good order too
+		return nil // ended before it began, which is no error
 	case len(first) == 0 && !(o.named && k.watches()):
 		return failures
 	case k.watches():
@@ -205,8 +205,8 @@ func listen(flag, address string) (net.Listener, error) {
 	return l, nil
 }
 
-// address is where other processes, and people, reach what listens; api.BaseURL makes a URL
-// of it.
+// address returns the address of a listener for other processes and people; api.BaseURL
+// converts it to a URL.
 func (o serveOptions) address(l net.Listener) string {
 	address := o.advertise
 	if address == "" {
@@ -218,10 +218,10 @@ func (o serveOptions) address(l net.Listener) string {
 	return address
 }
 
-// reached is where a listener is reached.
+// reached returns the address at which a listener can be reached.
 func reached(l net.Listener) string {
 	address := l.Addr().String()
-	// An address that means all of them is no place to go to.
+	// An unspecified address is not a destination.
 	if host, port, err := net.SplitHostPort(address); err == nil && net.ParseIP(host).IsUnspecified() {
 		name, err := os.Hostname()
 		if err != nil || strings.ContainsAny(name, ": ") {

@@ -30,17 +30,17 @@ import (
 	"salectl/units"
 )
 
-// server is what serve runs: an executor for each sale behind one HTTP server.
+// server is the process of serve: an executor for each sale behind one HTTP server.
 type server struct {
 	log          *slog.Logger
-	address      string               // of buyers, as other processes read it
-	standby      bool                 // it is to own no shard
-	hosts        []string             // names in the addresses that it was told to listen at
-	most         int                  // connections of buyers at a time
-	followers    int                  // of feeds, at a time
-	idle         time.Duration        // how long a connection is kept that has no request
-	tokens       *access.Tokens       // nil: none is asked for
-	certificates *access.Certificates // nil: there is no TLS
+	address      string               // address for buyers, as published to other processes
+	standby      bool                 // own no shard
+	hosts        []string             // names in the addresses of the command line
+	most         int                  // maximum number of connections of buyers
+	followers    int                  // maximum number of followers of feeds
+	idle         time.Duration        // time for which an idle connection is kept
+	tokens       *access.Tokens       // nil: no token is required
+	certificates *access.Certificates // nil: no TLS
 	stores       backends.Stores
 	env          payments.Lookup
 
@@ -48,14 +48,14 @@ type server struct {
 	sales []hosted
 }
 
-// hosted is a sale that the server serves, and where it is kept.
+// hosted is a sale served by the server, with its store.
 type hosted struct {
 	*executor.Executor
 	store *backends.Store
 }
 
-// prepare prepares one sale. It must have been applied; if its file says something
-// else since, that is only told, for the ledger is what counts.
+// prepare prepares one sale, which must have been applied. A file that differs from the ledger
+// is only reported: the ledger counts.
 func (s *server) prepare(ctx context.Context, p *program, sale spec.Sale) (hosted, error) {
 	store, err := s.stores.Open(sale)
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *server) prepare(ctx context.Context, p *program, sale spec.Sale) (hoste
 	}), store}, nil
 }
 
-// ready reads a sale, and says why it cannot be served.
+// ready reads a sale, or returns why it cannot be served.
 func (s *server) ready(ctx context.Context, p *program, store *backends.Store, sale spec.Sale) (*planner.Actual, *units.Key, error) {
 	actual, err := s.read(ctx, p, store, sale.Name)
 	if err != nil {
@@ -82,7 +82,7 @@ func (s *server) ready(ctx context.Context, p *program, store *backends.Store, s
 	if !actual.Sale.Live() || actual.Sale.Applied() == 0 {
 		return nil, nil, notApplied(sale, actual)
 	}
-	for _, f := range actual.Faults() { // no reason to refuse: a sale that is live is safe in its ledger
+	for _, f := range actual.Faults() { // not refused: a live sale is safe in its ledger
 		s.log.Warn("a lock node is not set up as it must be", "sale", sale.Name, "node", f.Node, "why", f.Why)
 	}
 	if err := ownership.Permitted(ctx, store.Nodes, actual.Sale.UID()); err != nil {
@@ -113,7 +113,8 @@ func (s *server) read(ctx context.Context, p *program, store *backends.Store, na
 	return planner.ReadActual(ctx, cfg, name)
 }
 
-// compare tells what differs between the file of a sale that is served and what was applied.
+// compare reports the differences between the file of a served sale and the applied
+// declaration.
 func (s *server) compare(ctx context.Context, p *program, sale spec.Sale) error {
 	for _, e := range s.all() {
 		if e.Sale() != sale.Name {
@@ -128,34 +129,34 @@ func (s *server) compare(ctx context.Context, p *program, sale spec.Sale) error 
 	return nil
 }
 
-// differs tells what differs between a sale's file and what was applied.
+// differs reports the differences between a sale's file and the applied declaration.
 func (s *server) differs(p *program, sale spec.Sale, actual *planner.Actual) {
-	actual.KeepUnits() // the file that says what they are may be elsewhere
+	actual.KeepUnits() // the file of the payloads may be elsewhere
 	switch plan, err := planner.Make(sale, actual); {
 	case err != nil:
 		s.log.Warn("the file asks for what cannot be applied; serving what was applied", "sale", sale.Name, "why", err)
-	case len(plan.Payload) > 0: // what else there is to do is no difference
+	case len(plan.Payload) > 0: // other actions are no difference
 		s.log.Warn("the file differs from what was applied; serving what was applied", "sale", sale.Name,
 			"generation", actual.Sale.Generation(), "remedy", p.withFlags("'salectl plan' shows the difference", sale.Name))
 	}
 }
 
-// all are the sales that are served.
+// all returns the served sales.
 func (s *server) all() []hosted {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.sales)
 }
 
-// absent says that there is no such sale to serve.
+// absent reports that there is no such sale to serve.
 type absent struct {
 	*planner.Refusal
-	over bool // the run that is declared has ended for good
+	over bool // the declared run has ended for good
 }
 
 func (a *absent) Unwrap() error { return a.Refusal }
 
-// notApplied says why there is nothing to serve.
+// notApplied returns why a sale cannot be served.
 func notApplied(sale spec.Sale, actual *planner.Actual) error {
 	switch phase := actual.Sale.Phase(); {
 	case phase == "":
@@ -169,9 +170,9 @@ func notApplied(sale spec.Sale, actual *planner.Actual) error {
 	return &absent{Refusal: &planner.Refusal{Reason: fmt.Sprintf("sale %s is not applied in full", sale.Name), Remedy: "Run 'salectl apply' again."}}
 }
 
-// run serves until ctx ends; or no sale is left that can be followed, unless another may come. The order of the end is: answer
-// the requests under way and ask no payment service any more, then give the leases back, then stop telling
-// operators how it goes.
+// run serves until ctx ends, or until no sale is left to follow and no other may come. At the
+// end it answers pending requests and stops queries to payment services, then releases the
+// leases, and then stops the admin address.
 func (s *server) run(ctx context.Context, buyers, admin net.Listener, first []hosted, k *keeper) error {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildInfo())
@@ -188,8 +189,8 @@ func (s *server) run(ctx context.Context, buyers, admin net.Listener, first []ho
 	defer leave()
 
 	var executors, opening, checkers, admins sync.WaitGroup
-	var failures error              // under s.mu
-	ends := make(map[string]func()) // of the sales that are served, by name; the keeper's
+	var failures error              // guarded by s.mu
+	ends := make(map[string]func()) // ends of the served sales, by name; used by the keeper
 	k.lack = h.Declare
 	k.serve = func(e hosted) {
 		p := httpd.Payments{
@@ -224,7 +225,7 @@ func (s *server) run(ctx context.Context, buyers, admin net.Listener, first []ho
 			}
 		}
 	}
-	goOn := sync.OnceFunc(func() { executors.Go(func() { <-serving.Done() }) }) // another sale may come
+	goOn := sync.OnceFunc(func() { executors.Go(func() { <-serving.Done() }) }) // keeps the server running for later sales
 	k.drop = func(sale string) {
 		goOn()
 		s.mu.Lock()
@@ -237,13 +238,13 @@ func (s *server) run(ctx context.Context, buyers, admin net.Listener, first []ho
 		k.serve(e)
 	}
 	if k.watches() {
-		k.lack(k.Lacks()) // nobody says ready before the first look
+		k.lack(k.Lacks()) // not ready before the first read of the files
 		goOn()
 	}
-	opening.Go(func() { k.keep(serving) }) // it begins what is waited for after it
+	opening.Go(func() { k.keep(serving) }) // ended first: until then it may start checkers and executors
 	opening.Go(func() { s.open(serving); close(opened) })
 	checkers.Go(func() { access.Watch(serving, s.log, clock.System(), s.reloaded()...) })
-	// With the last sale gone there is nothing to answer.
+	// Without a sale there is nothing to answer.
 	go func() { executors.Wait(); stop() }()
 	var adminErr error
 	admins.Go(func() { adminErr = h.ServeAdmin(operating, admin) })
@@ -267,7 +268,7 @@ func (s *server) run(ctx context.Context, buyers, admin net.Listener, first []ho
 	return errors.Join(failures, err, adminErr)
 }
 
-// buildInfo is a metric that says what this program was built from.
+// buildInfo returns a metric with the version of this program.
 func buildInfo() prometheus.Collector {
 	b := builtFrom()
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -276,7 +277,7 @@ func buildInfo() prometheus.Collector {
 	}, func() float64 { return 1 })
 }
 
-// url is where a listener is reached, as people type it.
+// url returns the URL of a listener.
 func (s *server) url(l net.Listener) string {
 	if s.certificates.Server() {
 		return "https://" + reached(l)
@@ -284,8 +285,8 @@ func (s *server) url(l net.Listener) string {
 	return "http://" + reached(l)
 }
 
-// named warns of a certificate that is not one of the host under which others reach this
-// process: they refuse it.
+// named warns of a certificate that is not valid for the address published to other processes:
+// they reject it.
 func (s *server) named() {
 	if !s.certificates.Server() {
 		return
@@ -300,7 +301,7 @@ func (s *server) named() {
 	}
 }
 
-// reloaded are the files that are read again while the server serves.
+// reloaded returns the files that are reread while the server runs.
 func (s *server) reloaded() (all []access.Reloaded) {
 	if s.tokens != nil {
 		all = append(all, s.tokens)
@@ -311,12 +312,12 @@ func (s *server) reloaded() (all []access.Reloaded) {
 	return all
 }
 
-// openWithin is for how long requests wait that come before the process knows who can
-// answer them. Then they are told how it is.
+// openWithin bounds the wait of early requests until the process knows who can answer them.
+// After that they are answered with the current state.
 const openWithin = time.Second
 
-// open waits until this process can answer for each of its sales, by itself or by a peer,
-// or has had the time to find out that it cannot.
+// open waits until this process can answer for each of its sales, by itself or by a peer, or
+// the time is up.
 func (s *server) open(ctx context.Context) {
 	bound, cancel := context.WithTimeout(ctx, openWithin)
 	defer cancel()
@@ -328,15 +329,15 @@ func (s *server) open(ctx context.Context) {
 	}
 }
 
-// How long a process that ends takes to give its shards to its peers, and how long it then
-// waits for connections to be closed by those who use them.
+// Times for a stopping process to hand over its shards, and then for clients to close their
+// connections.
 const (
 	retireWithin = 20 * time.Second
 	closeWithin  = 200 * time.Millisecond
 )
 
-// retire gives all shards of all sales to peers, while claims are answered as before. Where
-// there is no peer, or none takes them in time, the rest is left to the end of Run.
+// retire hands over all shards of all sales to peers, while claims are answered as before.
+// Shards that no peer takes in time are left to the end of Run.
 func (s *server) retire(h *httpd.Server) {
 	h.Retire()
 	bound, cancel := context.WithTimeout(context.Background(), retireWithin)
@@ -355,8 +356,8 @@ func (s *server) retire(h *httpd.Server) {
 	}
 }
 
-// usersOf opens the users of a sale as it was applied. Where they are in files, only the
-// sale's file says which.
+// usersOf opens the users of a sale as applied. If they are in a file, only the sale's file
+// names it.
 func usersOf(sale spec.Sale) executor.OpenUsers {
 	return func(declared spec.Sale, schema *rules.Schema) (rules.Users, func() error, error) {
 		if declared.Users != nil && sale.Users != nil && declared.Users.Table == nil {

@@ -36,7 +36,7 @@ func (p *program) refundCommand() *urfave.Command {
 		append(forTheBooks(), onFlag("retire", "do not sell the units again"))...)
 }
 
-// forTheBooks are the flags of a cancel and a refund.
+// forTheBooks returns the flags of cancel and refund for the records.
 func forTheBooks() []urfave.Flag {
 	return []urfave.Flag{
 		valueFlag("reason", fmt.Sprintf("`TEXT` for the books, at most %d bytes", api.MaxReason)),
@@ -75,26 +75,26 @@ func parseSettle(f *flags, how api.How, server string) settleOptions {
 	return o
 }
 
-// settleReply is what confirm, extend, cancel and refund print with --json of a
-// server's answer.
+// settleReply is the output of confirm, extend, cancel and refund with --json for a server's
+// answer.
 type settleReply struct {
 	FormatVersion int         `json:"formatVersion"`
 	Outcome       api.Outcome `json:"outcome"`
 	Sale          string      `json:"sale"`
-	// MayBeDone says that an earlier try may have done it, and that this answer does not
-	// tell.
+	// MayBeDone reports that an earlier attempt may have succeeded, which this answer does not
+	// decide.
 	MayBeDone bool `json:"mayBeDone,omitempty"`
 
-	// Of a claim that was settled as asked, as it is then. Of any other only its id.
+	// State of a claim that was settled as requested. Of any other claim only its id.
 	User string `json:"user,omitempty"`
 	claimUnits
 
-	// Where it was not.
+	// Of a request that was refused.
 	Detail    string `json:"detail,omitempty"`
 	RefundDue bool   `json:"refundDue,omitempty"` // the payment bought nothing
 }
 
-// unsettled is what these commands print with --json where no server gave an outcome.
+// unsettled is the output of these commands with --json if no server gave an outcome.
 type unsettled struct {
 	FormatVersion int    `json:"formatVersion"`
 	Sale          string `json:"sale"`
@@ -135,7 +135,7 @@ func (p *program) settle(ctx context.Context, o settleOptions) error {
 	return nil
 }
 
-// runAgain is what to do when nobody knows whether a claim was settled.
+// runAgain is the remedy if it is unknown whether a claim was settled.
 const runAgain = "Run the command again to learn it: what was done is not done twice."
 
 func (p *program) settleText(r settleReply, done bool) {

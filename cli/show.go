@@ -18,7 +18,7 @@ import (
 // showOptions is the command line of show.
 type showOptions struct {
 	source
-	arguments []string // sales, or the file of a saved plan; none: the sales of the files
+	arguments []string // sales, or the file of a saved plan; empty: the sales of the files
 	saved     savedPlan
 	markdownFlags
 }
@@ -54,8 +54,8 @@ func (p *program) showCommand() *urfave.Command {
 	}
 }
 
-// showPlans prints what apply or destroy would do with saved plans: what a file says of itself
-// may be made up.
+// showPlans prints what apply or destroy would do with saved plans, since the content of a
+// file may be forged.
 func (p *program) showPlans(ctx context.Context, o showOptions, sales []spec.Sale) error {
 	file := o.saved.path
 	jobs, err := savedJobs(o.saved, sales, "show", "")
@@ -88,15 +88,15 @@ func (p *program) showPlans(ctx context.Context, o showOptions, sales []spec.Sal
 	return err
 }
 
-// declaration is what show says of a sale.
+// declaration is the output of show for a sale.
 type declaration struct {
 	FormatVersion int             `json:"formatVersion"`
 	Sale          string          `json:"sale"`
 	Generation    uint64          `json:"generation"`
-	Declaration   json.RawMessage `json:"declaration"` // as the ledger keeps it and plans compare it
+	Declaration   json.RawMessage `json:"declaration"` // as stored in the ledger and compared by plans
 	Document      string          `json:"document"`    // YAML
 	Run           int64           `json:"run"`
-	Destroyed     bool            `json:"destroyed,omitempty"` // the run
+	Destroyed     bool            `json:"destroyed,omitempty"` // the run is destroyed
 }
 
 func (p *program) show(ctx context.Context, o showOptions) error {
@@ -144,7 +144,7 @@ func (p *program) show(ctx context.Context, o showOptions) error {
 	})
 }
 
-// wantedSale is the sale of a name: one that a file declares, or one without a declaration.
+// wantedSale returns the sale of a name: a declared one, or one without a declaration.
 func wantedSale(name string, sales []spec.Sale) spec.Sale {
 	for _, sale := range sales {
 		if sale.Name == name {
@@ -154,8 +154,8 @@ func wantedSale(name string, sales []spec.Sale) spec.Sale {
 	return spec.Sale{Name: name}
 }
 
-// inForce reads the declaration of a sale. One without a declaration is looked for at all
-// places.
+// inForce reads the declaration of a sale. A sale without a declaration is searched for at all
+// locations.
 func (p *program) inForce(ctx context.Context, sale spec.Sale, places []keptAt) (*declaration, error) {
 	at := []spec.Sale{sale}
 	if sale.File == "" {
@@ -177,14 +177,14 @@ func (p *program) inForce(ctx context.Context, sale spec.Sale, places []keptAt) 
 			return newDeclaration(sale.Name, found, local)
 		}
 	}
-	if sale.File == "" { // apply does not make it
+	if sale.File == "" { // apply does not create it
 		return nil, advised{fmt.Sprintf("sale %s does not exist", sale.Name), "", ledger.ErrGone}
 	}
 	return nil, fmt.Errorf("sale %s does not exist: %w", sale.Name, ledger.ErrGone)
 }
 
-// newDeclaration is what the newest generation of a sale declares, with the folder and the
-// files that a file at the same place names.
+// newDeclaration returns the declaration of a sale's newest generation, with the folder and
+// the files named by a file for the same location.
 func newDeclaration(name string, sale *ledger.Sale, local spec.Sale) (*declaration, error) {
 	stored := sale.Newest().GetSpec()
 	declared, err := spec.FromJSON(stored)

@@ -17,8 +17,8 @@ import (
 	"salectl/spec"
 )
 
-// waitable is what status can wait for: phases, in the order in which they come, and that a
-// sale is sold out, which it may be in any.
+// waitable are the states that status can wait for: phases in their order, and sold-out, which
+// is possible in any phase.
 var waitable = []string{
 	ledger.PhasePlanned, ledger.PhaseScheduled, ledger.PhaseOpen, ledger.PhaseStalled, ledger.PhasePaused,
 	ledger.PhaseEnded, ledger.PhaseClosed, ledger.PhaseSealed, ledger.PhaseDestroyed, soldOut,
@@ -27,19 +27,19 @@ var waitable = []string{
 const soldOut = "sold-out"
 
 const (
-	// defaultWait is how long status waits for what it is to wait for.
+	// defaultWait bounds the wait for a state.
 	defaultWait = time.Minute
-	// lookAgain is how often it looks.
+	// lookAgain is the interval of reads.
 	lookAgain = 200 * time.Millisecond
 )
 
 type statusOptions struct {
 	source
 	secrets                // for the process that serves the sale
-	waitFor  string        // one of waitable, "" to wait for nothing
-	health   bool          // the exit code tells the health
-	interval time.Duration // between readings, to go on until a signal; 0: one reading
-	admin    *url.URL      // of that process; nil: it is asked where claims go
+	waitFor  string        // element of waitable, "" for none
+	health   bool          // the exit code reports the health
+	interval time.Duration // time between reads until a signal; 0: one read
+	admin    *url.URL      // of that process; nil: it is queried at its address for claims
 }
 
 func (p *program) statusCommand() *urfave.Command {
@@ -91,23 +91,23 @@ func (p *program) statusCommand() *urfave.Command {
 	}
 }
 
-// saleStatus is how a sale stands, and what the process that serves it says of holds and of
-// their payments.
+// saleStatus is the status of a sale, with the report of the process that serves it on holds
+// and their payments.
 type saleStatus struct {
 	*planner.Status
-	Labels map[string]string `json:"labels,omitempty"` // of the sale's file
+	Labels map[string]string `json:"labels,omitempty"` // from the sale's file
 	ReadAt string            `json:"readAt"`           // RFC 3339, UTC, by this host's clock
 	Health saleHealth        `json:"health"`
 
-	Holds        *api.Holds        `json:"holds,omitempty"`        // nil: there are none, or nobody tells
-	PaymentCheck *api.PaymentCheck `json:"paymentCheck,omitempty"` // nil: there is nothing to tell, or nobody tells
+	Holds        *api.Holds        `json:"holds,omitempty"`        // nil: there are none, or unknown
+	PaymentCheck *api.PaymentCheck `json:"paymentCheck,omitempty"` // nil: nothing to report, or unknown
 
-	// Of the processes that share the sale, by the one that was asked; none: nobody tells.
+	// Processes that share the sale, as reported by the queried one; empty: unknown.
 	Processes []api.Process   `json:"processes,omitempty"`
 	Ownership []api.Ownership `json:"ownership,omitempty"` // by shard
 	Moves     []api.Move      `json:"moves,omitempty"`
 
-	Problems []api.SaleProblem `json:"problems,omitempty"` // of the one that was asked
+	Problems []api.SaleProblem `json:"problems,omitempty"` // of the queried process
 }
 
 func (p *program) status(ctx context.Context, o statusOptions) error {
@@ -130,7 +130,7 @@ func (p *program) status(ctx context.Context, o statusOptions) error {
 			view, err := p.await(ctx, bounded, store, sale, asker{o.admin, token, over}, o)
 			if err != nil && view != nil {
 				p.report(withRemedy(store, err))
-				err = shown{err} // its JSON is that of the view
+				err = shown{err} // the view is its JSON
 			}
 			if view != nil {
 				show(view)
@@ -143,8 +143,8 @@ func (p *program) status(ctx context.Context, o statusOptions) error {
 	})
 }
 
-// await reads a status again and again until the sale is what is waited for. Beside an error
-// it returns what it has read last, if anything. bounded is ctx until --timeout.
+// await reads a status repeatedly until the sale has the expected state. Beside an error it
+// returns the last status, if any. bounded is ctx until --timeout.
 func (p *program) await(ctx, bounded context.Context, store *backends.Store, sale spec.Sale, a asker, o statusOptions) (last *saleStatus, err error) {
 	for {
 		status, err := p.readStatus(ctx, bounded, store, sale.Name, a, o)
@@ -178,10 +178,10 @@ func (p *program) await(ctx, bounded context.Context, store *backends.Store, sal
 	}
 }
 
-// is reports whether a sale is what somebody waits for.
+// is reports whether a sale has the expected state.
 func (s *saleStatus) is(what string) bool { return s.Phase == what || what == soldOut && s.SoldOut }
 
-// word is how a sale is.
+// word describes the phase of a sale.
 func (s *saleStatus) word() string {
 	switch {
 	case s == nil:
@@ -192,7 +192,7 @@ func (s *saleStatus) word() string {
 	return s.Phase
 }
 
-// why returns what a sale is short of that is not what somebody waits for; "": its phase says it.
+// why explains why a sale does not have the expected state; "": its phase explains it.
 func (p *program) why(s *saleStatus, sale, what string) string {
 	switch {
 	case s == nil:

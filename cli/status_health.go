@@ -8,7 +8,7 @@ import (
 	"salectl/backends/quorum"
 )
 
-// saleHealth is whether a sale does what its phase promises, as far as status can see.
+// saleHealth reports whether a sale does what its phase promises, as far as status can see.
 type saleHealth struct {
 	State   healthState `json:"state"`
 	Reasons []string    `json:"reasons"`
@@ -18,12 +18,12 @@ type healthState string
 
 const (
 	healthOK       healthState = "ok"
-	healthDegraded healthState = "degraded" // something is amiss
-	healthDown     healthState = "down"     // it is open, and no claim can be sold
+	healthDegraded healthState = "degraded" // a fault exists
+	healthDown     healthState = "down"     // the sale is open, and no claim can be sold
 )
 
-// judge works out the health of a sale and whether it is open, by what the ledger, the lock
-// nodes and the process that serves it have told.
+// judge determines the health of a sale and whether it is open, from the ledger, the lock
+// nodes and the report of the process that serves it.
 func (s *saleStatus) judge() {
 	s.Health = saleHealth{State: healthOK, Reasons: []string{}}
 	amiss := func(format string, args ...any) {
@@ -74,8 +74,8 @@ func (s *saleStatus) judge() {
 	}
 }
 
-// problems returns those of the process that serves the sale which the tables of nodes and
-// shards do not show.
+// problems returns the problems of the process that serves the sale, without those shown in
+// the tables of nodes and shards.
 func (s *saleStatus) problems() (all []string) {
 	for _, p := range s.Problems {
 		if p.Subject == "node" || strings.HasSuffix(p.Kind, "_stalled") {
@@ -97,7 +97,7 @@ func (s *saleStatus) problems() (all []string) {
 	return all
 }
 
-// open reports whether claims are to be decided, as far as is known.
+// open reports whether claims should be decided, as far as is known.
 func (s *saleStatus) open() bool {
 	phase := s.Phase
 	if s.unread() {
@@ -109,11 +109,11 @@ func (s *saleStatus) open() bool {
 	return phase == ledger.PhaseOpen || phase == ledger.PhaseStalled
 }
 
-// judgeServers names the servers that are not as they should be.
+// judgeServers reports faulty servers.
 func (s *saleStatus) judgeServers(amiss func(format string, args ...any)) {
 	for _, n := range s.Nodes {
 		switch {
-		case n.Error != "" && s.unread(): // else a warning says that its vote is missing
+		case n.Error != "" && s.unread(): // otherwise a warning reports the missing vote
 			amiss("lock node %s: %s", n.Name, n.Error)
 		case n.Unfit != "":
 			amiss("%v", quorum.Fault{Node: n.Name, Why: n.Unfit})
@@ -129,7 +129,7 @@ func (s *saleStatus) judgeServers(amiss func(format string, args ...any)) {
 	}
 }
 
-// err is what status ends with where its exit code tells the health.
+// err returns the error for an exit code that reports the health.
 func (h *saleHealth) err() error {
 	switch h.State {
 	case healthDown:

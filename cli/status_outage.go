@@ -12,18 +12,19 @@ import (
 )
 
 const (
-	// readPatience is how long reading the ledger may take before status tells what the others
-	// know; half of --timeout, if that is less.
+	// readPatience bounds the read of the ledger, after which status shows what others know;
+	// half of --timeout, if that is less.
 	readPatience = 20 * time.Second
-	// lookPatience is how long it then takes for that.
+	// lookPatience bounds the queries to those others.
 	lookPatience = 5 * time.Second
-	// mostLooked bounds how many processes are then asked whether they serve the sale.
+	// mostLooked bounds the number of processes that are then asked whether they serve the
+	// sale.
 	mostLooked = 8
 )
 
-// readStatus reads how a sale stands, and asks the process that serves it. Where the ledger
-// cannot be read it returns what the others tell, beside the error, which is ErrStore.
-// bounded is ctx until --timeout.
+// readStatus reads the status of a sale, and queries the process that serves it. If the ledger
+// cannot be read, it returns what others report, beside the error, which is ErrStore. bounded
+// is ctx until --timeout.
 func (p *program) readStatus(ctx, bounded context.Context, store *backends.Store, name string, a asker, o statusOptions) (*saleStatus, error) {
 	cfg := p.planning(store)
 	cfg.ReadTimeout = min(readPatience, o.timeout/2)
@@ -43,8 +44,8 @@ func (p *program) readStatus(ctx, bounded context.Context, store *backends.Store
 	return p.readOutage(ctx, store, name, a, err), err
 }
 
-// readOutage returns what the lock nodes tell of a sale, and a process that serves it, which
-// knows what the ledger had; nil if there is nothing to tell.
+// readOutage returns a sale's status as reported by the lock nodes and a process that serves
+// it, which knows the last state of the ledger; nil if there is none.
 func (p *program) readOutage(ctx context.Context, store *backends.Store, name string, a asker, why error) *saleStatus {
 	ctx, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
@@ -70,7 +71,7 @@ func (p *program) readOutage(ctx context.Context, store *backends.Store, name st
 			view.judge()
 			return view
 		case errors.As(err, &problem) && problem.Outcome == api.NoSuchSale:
-		case errors.As(err, &problem) && view.Processes == nil: // it has the sale, or has had it
+		case errors.As(err, &problem) && view.Processes == nil: // it has, or had, the sale
 			view.Server = &planner.ServerStatus{Address: address, Error: err.Error()}
 			view.tell(told)
 		case view.Server == nil:
@@ -81,8 +82,8 @@ func (p *program) readOutage(ctx context.Context, store *backends.Store, name st
 	return view
 }
 
-// know takes in what the process that serves the sale knows, which may be less than the
-// ledger has.
+// know adds the report of the process that serves the sale, which may be older than the
+// ledger.
 func (s *saleStatus) know(told api.Sale) {
 	s.Generation, s.Stock, s.Sold, s.Held, s.Available, s.InFlight = told.Generation, told.Stock, told.Sold, told.Held, told.Available, told.InFlight
 	s.SoldOut, s.Draw = told.SoldOut, told.Draw
@@ -98,7 +99,7 @@ func (s *saleStatus) know(told api.Sale) {
 // unread reports whether the ledger cannot be read.
 func (s *saleStatus) unread() bool { return s.Phase == ledger.PhaseUnknown }
 
-// shard returns the shard of a number; nil: nothing is known of it.
+// shard returns the shard with a number; nil if nothing is known of it.
 func (s *saleStatus) shard(n int) *planner.ShardStatus {
 	for i := range s.Shards {
 		if s.Shards[i].Shard == n {

@@ -9,8 +9,7 @@ import (
 	"salectl/spec"
 )
 
-// processesText says which processes share the sale, where there are several or something
-// is to be said of the one.
+// processesText prints the processes that share the sale, if there are several.
 func (p *program) processesText(s *saleStatus, c palette) {
 	if len(s.Processes) < 2 {
 		return
@@ -24,7 +23,7 @@ func (p *program) processesText(s *saleStatus, c palette) {
 		if m.Here {
 			notes = append(notes, "tells this")
 		}
-		if !m.Up { // what it last wrote of itself may be from before its death
+		if !m.Up { // its last note may be from before its death
 			state = "not reached"
 			notes = append(notes, "the process that tells this does not reach it")
 		}
@@ -41,11 +40,12 @@ func (p *program) processesText(s *saleStatus, c palette) {
 	fmt.Fprintln(p.out)
 }
 
-// unreached says which shards of an open sale no process owns that is reached by the one that tells; "":
-// there are none. A shard on its way from one process to another is the first one's until it is the other's.
+// unreached lists the shards of an open sale without an owner reached by the reporting
+// process; "" if there are none. A moving shard belongs to its old owner until the new one has
+// it.
 func (s *saleStatus) unreached() string {
 	if len(s.Processes) < 2 {
-		return "" // nobody tells, or there is nobody to reach
+		return "" // unknown, or no other process
 	}
 	switch nobodys := s.unowned(); len(nobodys) {
 	case 0:
@@ -57,8 +57,8 @@ func (s *saleStatus) unreached() string {
 	}
 }
 
-// reached is where the processes answer that the one reaches which tells of them, itself among
-// them.
+// reached returns the addresses of the processes that the reporting process reaches, including
+// its own.
 func (s *saleStatus) reached() (addresses []string) {
 	for _, m := range s.Processes {
 		if m.Up {
@@ -68,7 +68,7 @@ func (s *saleStatus) reached() (addresses []string) {
 	return addresses
 }
 
-// untold says what the process that was asked does not tell.
+// untold describes what the queried process does not report.
 func (s *saleStatus) untold() string {
 	what := "how it goes"
 	if len(s.Processes) > 1 {
@@ -77,7 +77,7 @@ func (s *saleStatus) untold() string {
 	return fmt.Sprintf("does not tell %s: %s", what, s.Server.Error)
 }
 
-// unowned is the shards of an open sale that no process owns that is reached.
+// unowned returns the shards of an open sale without a reached owner.
 func (s *saleStatus) unowned() (shards []int) {
 	if !s.open() {
 		return nil
@@ -94,7 +94,7 @@ func (s *saleStatus) unowned() (shards []int) {
 	return shards
 }
 
-// rate is how often something happens a second; "?" if that is not known.
+// rate formats a rate per second; "?" if it is unknown.
 func rate(perSecond *float64) string {
 	switch {
 	case perSecond == nil:
@@ -105,7 +105,7 @@ func rate(perSecond *float64) string {
 	return grouped(int64(*perSecond + 0.5))
 }
 
-// passedOn is the share of its requests that a process passes on to others.
+// passedOn formats the share of requests that a process forwards to others.
 func passedOn(m api.Process) string {
 	switch {
 	case m.Requests == nil || m.Forwarded == nil:
@@ -116,7 +116,7 @@ func passedOn(m api.Process) string {
 	return fmt.Sprintf("%.0f%%", min(100*(*m.Forwarded) / *m.Requests, 100))
 }
 
-// moveText says of a shard where it is to go and how far that is.
+// moveText describes the destination and the progress of a moving shard.
 func moveText(m api.Move, all []api.Process) string {
 	from, here := m.From, ""
 	if from == "" {
@@ -134,7 +134,7 @@ func moveText(m api.Move, all []api.Process) string {
 	return fmt.Sprintf("shard %d is to go from %s to %s: %s", m.Shard, from, m.To, stage)
 }
 
-// load is how busy a shard is, as a cell of a table.
+// load formats the load of a shard as a cell of a table.
 func (s *saleStatus) load(shard int) (cell string, busy bool) {
 	for _, o := range s.Ownership {
 		if o.Shard == shard {

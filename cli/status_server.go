@@ -17,21 +17,19 @@ import (
 	"salectl/planner"
 )
 
-// serverTimeout is how long the process that serves a sale may take to say how
-// it goes. Its word is a help and no more.
+// serverTimeout bounds the query to the process that serves a sale, whose report is optional.
 const serverTimeout = time.Second
 
-// asker is how status asks the processes that serve a sale.
+// asker configures queries to the processes that serve a sale.
 type asker struct {
-	admin *url.URL // the admin address to ask at; nil: where the leases say that claims are answered
+	admin *url.URL // admin address; nil: the addresses for claims in the leases
 	token string
-	over  *tls.Config // nil: nothing was said of TLS
+	over  *tls.Config // nil: no flags of TLS
 }
 
-// askServer adds to a status what only the process that serves the sale can
-// know: since when a node is down or a shard stalls, and what has become of holds.
-// Whoever reads once sees no more than now. Where none tells all, the first counts
-// that tells who there is.
+// askServer adds to a status what only the process that serves the sale knows: since when a
+// node is down or a shard stalls, and the state of holds. A single read shows the present
+// only. If no process reports everything, the first that lists the processes counts.
 func askServer(ctx context.Context, s *saleStatus, a asker) {
 	for _, address := range a.where(serversOf(s.Status)) {
 		told, err := a.read(ctx, address, s.Sale)
@@ -50,7 +48,7 @@ func askServer(ctx context.Context, s *saleStatus, a asker) {
 	}
 }
 
-// where is where to ask, of those that the leases name.
+// where returns the addresses to query, given those in the leases.
 func (a asker) where(named []string) []string {
 	if a.admin != nil {
 		return []string{a.admin.Host}
@@ -58,7 +56,7 @@ func (a asker) where(named []string) []string {
 	return named
 }
 
-// tell takes in what the process that serves a sale has told.
+// tell adds the report of the process that serves a sale.
 func (s *saleStatus) tell(told api.Sale) {
 	s.Holds, s.PaymentCheck, s.Problems = told.Holds, told.PaymentCheck, told.Problems
 	s.Processes, s.Ownership, s.Moves = told.Processes, told.Owners, told.Moves
@@ -74,8 +72,8 @@ func (s *saleStatus) tell(told api.Sale) {
 	}
 }
 
-// node returns the lock node of a name, or where only the admin address tells names, the one
-// at that place of so many; nil: it is none of the file's.
+// node returns the lock node with a name or, as only the admin address reports names, the one
+// at an index of as many nodes; nil if it is not in the file.
 func (s *saleStatus) node(name string, at, of int) *planner.NodeStatus {
 	if name == "" && of == len(s.Nodes) {
 		return &s.Nodes[at]
@@ -88,11 +86,11 @@ func (s *saleStatus) node(name string, at, of int) *planner.NodeStatus {
 	return nil
 }
 
-// mostAsked bounds how many processes are asked, one after another, until one tells.
+// mostAsked bounds the number of processes that are queried, in sequence, until one reports.
 const mostAsked = 3
 
-// serversOf is where to ask: at the owner of the first shard, and then at those of others;
-// where no majority of nodes names one, at whoever owned a shard last.
+// serversOf returns the addresses to query: the owner of the first shard, then those of
+// others; if no majority of nodes names one, the last owners of shards.
 func serversOf(s *planner.Status) (all []string) {
 	add := func(address string) {
 		if address != "" && len(all) < mostAsked && !slices.Contains(all, address) {
@@ -113,8 +111,8 @@ func serversOf(s *planner.Status) (all []string) {
 	return all
 }
 
-// read asks one process. Beside an error it returns what that knows still which cannot tell how
-// the sale stands.
+// read queries one process. Beside an error it returns what a process still knows that cannot
+// read the state of the sale.
 func (a asker) read(ctx context.Context, address, sale string) (api.Sale, error) {
 	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
 	defer cancel()
@@ -122,7 +120,7 @@ func (a asker) read(ctx context.Context, address, sale string) (api.Sale, error)
 	switch {
 	case a.admin != nil:
 		base = a.admin.String()
-	case a.over != nil && !strings.HasPrefix(base, "https://"): // whoever writes to the lock nodes is not to get the token
+	case a.over != nil && !strings.HasPrefix(base, "https://"): // a process that writes to the lock nodes must not obtain the token
 		return api.Sale{}, errors.New("it speaks no TLS, and the command line has flags for that")
 	}
 	client, err := api.NewClient(api.Config{Servers: []string{base}, Sale: sale, Token: a.token, TLS: a.over})
@@ -135,7 +133,7 @@ func (a asker) read(ctx context.Context, address, sale string) (api.Sale, error)
 	var problem *api.Problem
 	switch {
 	case errors.As(err, &problem):
-		if problem.Detail == problem.Outcome.Row().Detail { // that is for a buyer
+		if problem.Detail == problem.Outcome.Row().Detail { // that detail is for buyers
 			problem.Detail = cmp.Or(inability[problem.Outcome], problem.Detail)
 		}
 		if k := problem.Known; k != nil {
@@ -157,7 +155,7 @@ func (a asker) read(ctx context.Context, address, sale string) (api.Sale, error)
 	return told, err
 }
 
-// advise adds to what a process said that it may not have been asked at its admin address.
+// advise adds a note that the address may not be an admin address.
 func (a asker) advise(said string) string {
 	if a.admin == nil {
 		return said
@@ -165,19 +163,18 @@ func (a asker) advise(said string) string {
 	return said + "; " + adminHint("salectl status --admin")
 }
 
-// inability is what a process lacks that cannot tell how the whole sale stands, as operators
-// are told.
+// inability describes for operators why a process cannot report the state of the whole sale.
 var inability = map[api.Outcome]string{
 	api.Standby:  "it reaches no owner of some of the shards",
 	api.NoQuorum: "it has no right to sell at the moment",
 	api.Draining: "it is going down",
 }
 
-// notOperating is why a process does not tell more.
+// notOperating is why a process does not report more.
 const notOperating = "the bearer token may claim, and only one that may operate is told of nodes, shards and processes: " +
 	"--token-file sends the first of its file"
 
-// unauthorized says what is wrong with the token that a server has refused.
+// unauthorized describes why a server has rejected the token.
 func unauthorized(token string) string {
 	if token == "" {
 		return "the bearer token is missing: name its file with --token-file"

@@ -69,7 +69,7 @@ func (p *program) statusText(s *saleStatus, all bool) {
 
 func (p *program) shardsText(s *saleStatus, c palette) {
 	head := []string{"shard", "owner", ">lease", ">slot", ">generation", ">limit", ">available", ">held", ">sold"}
-	loads := len(s.Ownership) > 0 // else nobody tells
+	loads := len(s.Ownership) > 0 // otherwise loads are unknown
 	if loads {
 		head = append(head, ">claims/s")
 	}
@@ -97,7 +97,7 @@ func (p *program) shardsText(s *saleStatus, c palette) {
 
 func leaseText(seconds float64) string { return fmt.Sprintf("%.1f s", seconds) }
 
-// shardState says what is to be said of a shard beside its numbers.
+// shardState describes the state of a shard beside its numbers.
 func (s *saleStatus) shardState(shard planner.ShardStatus, c palette) string {
 	switch _, busy := s.load(shard.Shard); {
 	case shard.Error != "" && (shard.Stalled == nil || shard.Error != planner.NotRead):
@@ -110,7 +110,7 @@ func (s *saleStatus) shardState(shard planner.ShardStatus, c palette) string {
 	return ""
 }
 
-// listsText says how the lists of the shards stand, where there are any.
+// listsText prints the lists of the shards, if there are any.
 func (p *program) listsText(s *planner.Status, c palette) {
 	lists := newTable("list", "node", "state", ">left", ">to drain", ">fill", "")
 	for _, shard := range s.Shards {
@@ -133,8 +133,8 @@ func (p *program) listsText(s *planner.Status, c palette) {
 	}
 }
 
-// undrained is how many batches of a shard's list the ledger may lack. Of a shard that is not
-// open the ledger has them all, and the next fill deletes them.
+// undrained returns the number of batches of a shard's list that the ledger may lack. Of a
+// shard that is not open the ledger has all, and the next fill deletes them.
 func undrained(shard planner.ShardStatus) int64 {
 	if shard.Phase != ledger.PhaseOpen {
 		return 0
@@ -142,7 +142,7 @@ func undrained(shard planner.ShardStatus) int64 {
 	return shard.List.Entries
 }
 
-// listNote says what is to be said of a shard's list beside its numbers.
+// listNote describes the state of a shard's list beside its numbers.
 func listNote(shard planner.ShardStatus) string {
 	switch l := shard.List; {
 	case l.Error != "":
@@ -165,8 +165,8 @@ func (p *program) nodesText(s *planner.Status, c palette) {
 	nodes.write(p.out, "  ", c.dim)
 }
 
-// nodeState is how a lock node stands, as this process sees it and as the one
-// that serves the sale does.
+// nodeState describes a lock node, as seen by this process and by the one that serves the
+// sale.
 func nodeState(n planner.NodeStatus) string {
 	switch seen := n.Server; {
 	case !n.Up && seen == nil:
@@ -201,7 +201,7 @@ func because(why string) string {
 	return ": " + why
 }
 
-// clockText is a time to the second.
+// clockText formats a time to the second.
 func clockText(rfc3339 string) string {
 	t, err := time.Parse(time.RFC3339, rfc3339)
 	if err != nil {
@@ -210,7 +210,7 @@ func clockText(rfc3339 string) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// times says when the sale opens and closes by itself.
+// times describes when the sale opens and closes by itself.
 func times(s *planner.Status) string {
 	var words []string
 	if s.OpensAt != "" {
@@ -222,7 +222,7 @@ func times(s *planner.Status) string {
 	return strings.Join(words, ", ")
 }
 
-// payment says how claims are paid, where they are not sold at once.
+// payment describes the payment of claims, unless they are sold at once.
 func payment(s *planner.Status) string {
 	if s.Payment == nil {
 		return ""
@@ -230,7 +230,7 @@ func payment(s *planner.Status) string {
 	return fmt.Sprintf("claims are held for payment: %v", s.Payment)
 }
 
-// eligible says by which rules users may claim.
+// eligible describes the rules of the sale.
 func eligible(s *planner.Status) string {
 	if s.Rules == nil {
 		return ""
@@ -238,7 +238,7 @@ func eligible(s *planner.Status) string {
 	return fmt.Sprintf("rules: %v", s.Rules)
 }
 
-// holds says what has become of them.
+// holds counts the holds by state.
 func holds(h *api.Holds) string {
 	if h == nil {
 		return ""
@@ -255,7 +255,7 @@ func holds(h *api.Holds) string {
 		grouped(h.Confirmed), grouped(h.Expired), grouped(h.Cancelled), grouped(h.Refunded), grouped(h.Resold), owed)
 }
 
-// checked says how it goes to ask the payment service.
+// checked describes the queries to the payment service.
 func checked(c *api.PaymentCheck) string {
 	if c == nil {
 		return ""
@@ -267,7 +267,8 @@ func checked(c *api.PaymentCheck) string {
 	return text
 }
 
-// served says who sells. Where too few lock nodes answer to tell, a warning does.
+// served describes which processes serve the sale. If too few lock nodes answer, a warning
+// reports it.
 func served(s *saleStatus) string {
 	if all := len(s.Processes); all > 1 {
 		reached := s.reached()
@@ -317,8 +318,8 @@ func served(s *saleStatus) string {
 	return "nobody serves it"
 }
 
-// votes is silent where there is one node and it votes; where some do not, a
-// warning speaks.
+// votes returns "" for a single node that votes, and if some nodes do not vote, which a
+// warning reports.
 func votes(s *planner.Status) string {
 	if s.Majority == 0 || s.Voting < len(s.Nodes) || len(s.Nodes) == 1 {
 		return ""
@@ -326,12 +327,12 @@ func votes(s *planner.Status) string {
 	return s.Votes().String()
 }
 
-// elsewhere says where the units are that are not sold.
+// elsewhere describes where unsold units are.
 func elsewhere(s *planner.Status) string {
 	return some(s.Available, "available") + some(s.Held, "held") + some(s.InFlight, "on the way between shards")
 }
 
-// some writes ", 12 held"; nothing of no units.
+// some returns ", 12 held"; "" for no units.
 func some(units int64, where string) string {
 	if units <= 0 {
 		return ""
@@ -339,7 +340,7 @@ func some(units int64, where string) string {
 	return fmt.Sprintf(", %s %s", grouped(units), where)
 }
 
-// clockOff leaves out what is no more than the time that asking takes.
+// clockOff returns "-" for an offset within the duration of a query.
 func clockOff(seconds float64) string {
 	if math.Abs(seconds) < 0.01 {
 		return "-"
@@ -347,7 +348,7 @@ func clockOff(seconds float64) string {
 	return fmt.Sprintf("%+.2f s", seconds)
 }
 
-// phaseWord is how a sale is, green only where it sells.
+// phaseWord describes the phase of a sale, in green only if it sells.
 func phaseWord(c palette, s *saleStatus) string {
 	switch s.Phase {
 	case ledger.PhaseOpen:

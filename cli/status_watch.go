@@ -16,18 +16,17 @@ import (
 )
 
 const (
-	// defaultInterval is how long status --watch rests between two readings of a sale.
+	// defaultInterval is the time between two reads of a sale by status --watch.
 	defaultInterval = 2 * time.Second
 	leastInterval   = 100 * time.Millisecond
-	// watchTimeout bounds each of its readings: one that hangs is told of after half of it,
-	// by what the lock nodes and the process that serves the sale tell.
+	// watchTimeout bounds each read. After half of it, the reports of the lock nodes and of
+	// the process that serves the sale are shown instead.
 	watchTimeout = 10 * time.Second
-	// redrawn is how often the screen is drawn where nothing new is known: what is old
-	// shows its age.
+	// redrawn is the interval of drawing without news: old readings show their age.
 	redrawn = time.Second
 )
 
-// watch reads the flags of status --watch.
+// watch parses the flags of status --watch.
 func (f *flags) watch(o *statusOptions) {
 	for _, other := range []string{"wait-for", "exit-code"} {
 		if f.c.IsSet(other) {
@@ -42,17 +41,17 @@ func (f *flags) watch(o *statusOptions) {
 	}
 }
 
-// reading is how a sale stood at a moment, or why that is not known.
+// reading is the status of a sale at a time, or why it is unknown.
 type reading struct {
-	sale int // its number
+	sale int // index of the sale
 	view *saleStatus
 	err  error
-	at   time.Time // when it was read
+	at   time.Time // time of the read
 }
 
-// watchStatus reads the sales again and again until ctx ends, which is no error: whoever
-// watches ends it with Ctrl-C. Whatever goes wrong with a reading is shown in its place. Each
-// sale is read on its own, so that one whose ledger is down does not hold up the others.
+// watchStatus reads the sales repeatedly until ctx ends, which is no error: Ctrl-C ends a
+// watch. It shows errors in place of readings. Each sale is read in its own goroutine, so that
+// one whose ledger is down does not delay the others.
 func (p *program) watchStatus(ctx context.Context, o statusOptions, sales []spec.Sale) error {
 	readings := make(chan reading)
 	var readers sync.WaitGroup
@@ -81,12 +80,12 @@ func (p *program) watchStatus(ctx context.Context, o statusOptions, sales []spec
 	return p.watchLines(ctx, o, sales, readings)
 }
 
-// look reads how a sale stands now. It opens the store and reads what it proves itself with anew each time: what
-// was replaced meanwhile, or is another server under the same name, is seen.
+// look reads the current status of a sale. It opens the store and reads the credentials anew
+// each time, so that it notices replaced files, and another server under the same name.
 func (p *program) look(ctx context.Context, o statusOptions, sale spec.Sale) reading {
 	ctx, cancel := o.bounded(ctx)
 	defer cancel()
-	// Several of them at once must not write between the lines of what is shown.
+	// Concurrent reads must not print between the lines of the view.
 	quiet := &program{in: p.in, out: &answer{w: io.Discard}, err: io.Discard, env: p.env, drivers: p.drivers, files: p.files, several: p.several}
 	var r reading
 	token, over, err := o.secrets.read()
@@ -101,8 +100,8 @@ func (p *program) look(ctx context.Context, o statusOptions, sale spec.Sale) rea
 	return r
 }
 
-// watchLines writes the status of a sale when it has changed: with JSON the line that status
-// prints, else a time and the text that it prints.
+// watchLines prints the status of a sale when it has changed: with JSON the line of status,
+// otherwise a time and the text of status.
 func (p *program) watchLines(ctx context.Context, o statusOptions, sales []spec.Sale, readings <-chan reading) error {
 	last := make([]string, len(sales))
 	for p.out.err == nil {
@@ -111,7 +110,7 @@ func (p *program) watchLines(ctx context.Context, o statusOptions, sales []spec.
 			return nil
 		case r := <-readings:
 			if ctx.Err() != nil {
-				return nil // what it says is that it was cut short
+				return nil // the reading was cut short
 			}
 			key := r.key()
 			if key == last[r.sale] {
@@ -134,10 +133,10 @@ func (p *program) watchLines(ctx context.Context, o statusOptions, sales []spec.
 	return nil
 }
 
-// watchScreen draws all sales in the same place, and leaves behind what it showed last.
+// watchScreen draws all sales at the same place, and finally prints the last screen.
 func (p *program) watchScreen(ctx context.Context, o statusOptions, sales []spec.Sale, readings <-chan reading) error {
 	s := &screen{to: p.out.w}
-	// Not after the last reading has ended: that may take its time.
+	// The end of the last read may take long, so this does not wait for it.
 	stop := context.AfterFunc(ctx, s.end)
 	defer stop()
 	last := make([]reading, len(sales))
@@ -164,7 +163,7 @@ func (p *program) watchScreen(ctx context.Context, o statusOptions, sales []spec
 	}
 }
 
-// watchText is all that the screen shows.
+// watchText returns the content of the screen.
 func (p *program) watchText(o statusOptions, sales []spec.Sale, last []reading) string {
 	c := p.colours(p.out)
 	var b strings.Builder
@@ -180,7 +179,7 @@ func (p *program) watchText(o statusOptions, sales []spec.Sale, last []reading) 
 	return b.String()
 }
 
-// readingText is what status says of one reading.
+// readingText returns the text of status for one reading.
 func (p *program) readingText(r reading, sale spec.Sale, all bool) string {
 	f := &frame{on: p.out}
 	onto := &program{in: p.in, out: &answer{w: f}, err: f, env: p.env, drivers: p.drivers, files: p.files, several: p.several}
@@ -196,8 +195,8 @@ func (p *program) readingText(r reading, sale spec.Sale, all bool) string {
 	return f.String()
 }
 
-// key is the same for two readings between which nothing has happened: leases run down and
-// are renewed, clocks and loads are measured anew each time.
+// key is equal for two readings without an event between them. It ignores leases, which run
+// down and are renewed, and clocks and loads, which are measured each time.
 func (r reading) key() string {
 	told := struct {
 		Status *saleStatus
@@ -226,7 +225,7 @@ func (r reading) key() string {
 	}
 	text, err := json.Marshal(told)
 	if err != nil {
-		panic(err) // emit prints the same
+		panic(err) // emit encodes the same type
 	}
 	return string(text)
 }

@@ -7,13 +7,13 @@ import (
 	"golang.org/x/term"
 )
 
-// isTerminal reports whether a person looks at a stream.
+// isTerminal reports whether a stream is a terminal.
 func isTerminal(stream any) bool {
 	f, ok := fileOf(stream)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// fileOf is the file that a stream writes to, or is to write to later.
+// fileOf returns the file to which a stream writes, now or later.
 func fileOf(stream any) (*os.File, bool) {
 	switch s := stream.(type) {
 	case *os.File:
@@ -26,7 +26,7 @@ func fileOf(stream any) (*os.File, bool) {
 	return nil, false
 }
 
-// size is how many columns and rows a stream has, 80 and 24 if it does not say.
+// size returns the columns and rows of a stream, 80 and 24 if they are unknown.
 func size(stream any) (columns, rows int) {
 	if f, ok := fileOf(stream); ok {
 		if columns, rows, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 && rows > 0 {
@@ -36,18 +36,18 @@ func size(stream any) (columns, rows int) {
 	return 80, 24
 }
 
-// width is how many columns a stream has.
+// width returns the columns of a stream.
 func width(stream any) int {
 	columns, _ := size(stream)
 	return columns
 }
 
-// palette colours words, or leaves them alone.
+// palette colours words if it is true.
 type palette bool
 
 // colours returns the palette for one of the two output streams. Unless colours are forced,
-// there are none even where standard error alone is a terminal: whoever redirects the
-// answer often keeps both.
+// there are none if only standard error is a terminal: a redirected answer is often kept with
+// it.
 func (p *program) colours(w io.Writer) palette {
 	if forced, on := colourForced(p.env); forced {
 		return palette(on)
@@ -55,10 +55,10 @@ func (p *program) colours(w io.Writer) palette {
 	return palette(isTerminal(p.out) && isTerminal(w))
 }
 
-// colourForced reports whether the environment decides about colours, whatever the streams are,
+// colourForced reports whether the environment determines colours regardless of the streams,
 // and how. The customary variables count in this order: NO_COLOR (no-color.org), FORCE_COLOR
-// (force-color.org; 0 is off, as Node.js has it), CLICOLOR_FORCE and CLICOLOR
-// (bixense.com/clicolors), TERM. One with nothing in it counts for nothing.
+// (force-color.org; 0 is off, as in Node.js), CLICOLOR_FORCE and CLICOLOR
+// (bixense.com/clicolors), TERM. Empty variables are ignored.
 func colourForced(env func(string) (string, bool)) (forced, on bool) {
 	get := func(name string) string { value, _ := env(name); return value }
 	switch force, clicolorForce := get("FORCE_COLOR"), get("CLICOLOR_FORCE"); {

@@ -9,20 +9,20 @@ import (
 	"salectl/spec"
 )
 
-// count writes "1 problem", "2 problems", "12,345 problems".
+// count formats a number with its noun: "1 problem", "12,345 problems".
 func count[N int | int64 | uint64](n N, noun string) string { return spec.Count(n, noun) }
 
-// grouped writes a number with a comma every three digits.
+// grouped formats a number with a comma every three digits.
 func grouped[N int | int64 | uint64](n N) string { return spec.Grouped(n) }
 
-// table is rows of cells under a head. Numbers stand to the right.
+// table is a table with a head. Numbers are aligned right.
 type table struct {
 	head  []string
-	right []bool // of each column
+	right []bool // by column
 	rows  [][]string
 }
 
-// newTable makes a table; a name that begins with > is of a column of numbers.
+// newTable returns a table; a name that begins with > is that of a column of numbers.
 func newTable(head ...string) *table {
 	t := &table{}
 	for _, name := range head {
@@ -40,7 +40,7 @@ func (t *table) row(cells ...any) {
 	t.rows = append(t.rows, row)
 }
 
-// write writes the table, each line indented, with its head in the given dress.
+// write prints the table, each line indented. dress formats the head.
 func (t *table) write(w io.Writer, indent string, dress func(string) string) {
 	widths := make([]int, len(t.head))
 	for _, row := range append([][]string{t.head}, t.rows...) {

@@ -8,7 +8,7 @@ import (
 	urfave "github.com/urfave/cli/v2"
 )
 
-// tlsFlags are how a command that asks servers speaks TLS to them.
+// tlsFlags returns the flags of TLS for a command that sends requests to servers.
 func tlsFlags() []urfave.Flag {
 	return []urfave.Flag{
 		valueFlag("tls-ca", "over https, believe servers whose certificates are of the authorities in `FILE` (default: those of the system)"),
@@ -17,7 +17,7 @@ func tlsFlags() []urfave.Flag {
 	}
 }
 
-// tlsFiles reads what a command says of TLS.
+// tlsFiles parses the flags of TLS.
 func (f *flags) tlsFiles() access.TLSFiles {
 	files := access.TLSFiles{Cert: f.text("tls-cert"), Key: f.text("tls-key"), CA: f.text("tls-ca")}
 	if (files.Cert == "") != (files.Key == "") {
@@ -26,13 +26,13 @@ func (f *flags) tlsFiles() access.TLSFiles {
 	return files
 }
 
-// secrets are what a command proves itself with to servers.
+// secrets are the credentials of a command for servers.
 type secrets struct {
 	tokenFile string
 	tls       access.TLSFiles
 }
 
-// secrets reads the flags of both.
+// secrets parses the flags of token and TLS.
 func (f *flags) secrets() secrets { return secrets{f.text("token-file"), f.tlsFiles()} }
 
 // read reads the files.
@@ -44,7 +44,7 @@ func (s secrets) read() (token string, over *tls.Config, err error) {
 	return token, certificates.Client(), err
 }
 
-// words are the flags as they are typed.
+// words returns the flags as typed.
 func (s secrets) words() (text string) {
 	for _, flag := range [][2]string{
 		{"token-file", s.tokenFile}, {"tls-ca", s.tls.CA}, {"tls-cert", s.tls.Cert}, {"tls-key", s.tls.Key},

@@ -11,7 +11,7 @@ import (
 	"salectl/spec"
 )
 
-// usageError is a command line that means nothing to us.
+// usageError is an invalid command line.
 type usageError struct {
 	command string // as typed, "salectl plan"
 	what    string // one clause, without a full stop
@@ -20,7 +20,7 @@ type usageError struct {
 func (e *usageError) Error() string { return e.what }
 func (e *usageError) Unwrap() error { return errUsage }
 
-// hint is where to look next.
+// hint refers to the help.
 func (e *usageError) hint() string {
 	return fmt.Sprintf("Run '%s --help' to see how it is used.", e.command)
 }
@@ -29,7 +29,7 @@ func misused(c *urfave.Context, format string, args ...any) error {
 	return &usageError{command: c.Command.HelpName, what: fmt.Sprintf(format, args...)}
 }
 
-// What package flag says about a command line, which urfave passes on.
+// Errors of package flag, which urfave passes on.
 var (
 	unknownFlag  = regexp.MustCompile(`^flag provided but not defined: -(.*)$`)
 	missingValue = regexp.MustCompile(`^flag needs an argument: -(.*)$`)
@@ -37,7 +37,7 @@ var (
 	twoForms     = regexp.MustCompile(`^Cannot use two forms of the same flag: (\S+) (\S+)$`)
 )
 
-// flagFault says in our words what is wrong with the flags of a command.
+// flagFault translates an error about the flags of a command.
 func flagFault(c *urfave.Context, err error, _ bool) error {
 	said := err.Error()
 	if m := unknownFlag.FindStringSubmatch(said); m != nil {
@@ -55,10 +55,10 @@ func flagFault(c *urfave.Context, err error, _ bool) error {
 	return misused(c, "%s", said)
 }
 
-// unknown speaks about a flag that the command does not have.
+// unknown returns the error of an unknown flag.
 func unknown(c *urfave.Context, name string) error {
 	flag := dashed(name)
-	for _, command := range c.Command.Subcommands { // the whole program is the outermost command
+	for _, command := range c.Command.Subcommands { // the outermost command is the whole program
 		if hasFlag(command, name) {
 			return misused(c, "%s comes after the command, as in '%s %s %s'", flag, c.Command.HelpName, command.Name, flag)
 		}
@@ -78,7 +78,7 @@ func unknown(c *urfave.Context, name string) error {
 	return misused(c, "%s", what)
 }
 
-// calledElsewhere says what flags and commands of other tools are called here.
+// calledElsewhere maps flags and commands of other tools to those of this one.
 var calledElsewhere = map[string]string{
 	"auto-approve": "yes", "force": "yes", "file": "f", "filename": "f",
 	"delete": "destroy", "start": "serve",
@@ -95,8 +95,8 @@ func hasFlag(command *urfave.Command, name string) bool {
 	return false
 }
 
-// unknownCommand speaks about a word that should have been one of the commands. within is
-// what is typed before their names.
+// unknownCommand returns the error of an unknown command. within is the command line before
+// it.
 func unknownCommand(c *urfave.Context, within string, commands []*urfave.Command, word string) error {
 	what := fmt.Sprintf("unknown command %q", word)
 	if near := nearestCommand(c.App, within, commands, word); near != "" {
@@ -105,7 +105,7 @@ func unknownCommand(c *urfave.Context, within string, commands []*urfave.Command
 	return &usageError{command: within, what: what}
 }
 
-// nearestCommand is the command line that was probably meant, or empty.
+// nearestCommand returns the command line that was probably intended, or "".
 func nearestCommand(app *urfave.App, within string, commands []*urfave.Command, word string) string {
 	names := commandNames(commands)
 	if near := spec.Nearest(word, names); near != "" {
@@ -133,7 +133,7 @@ func atMost(c *urfave.Context, n int) error {
 	return misused(c, "unexpected argument %q", c.Args().Get(n))
 }
 
-// dashed writes a flag as people type it.
+// dashed returns a flag as typed.
 func dashed(name string) string {
 	if len(name) == 1 {
 		return "-" + name
@@ -141,7 +141,7 @@ func dashed(name string) string {
 	return "--" + name
 }
 
-// quoted is a word as a shell takes it.
+// quoted quotes a word for a shell.
 func quoted(word string) string {
 	if word != "" && !strings.ContainsFunc(word, func(r rune) bool {
 		return !strings.ContainsRune("-_./:@%+=,", r) && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && r < 0x80

@@ -26,7 +26,7 @@ func (p *program) validate(ctx context.Context, from source) error {
 		return err
 	}
 	show := pick(from.json, p.validText, p.validJSON)
-	for _, sale := range sales { // what is wrong is told by load
+	for _, sale := range sales { // load has reported invalid ones
 		show(sale)
 	}
 	return nil
@@ -38,7 +38,7 @@ func (p *program) validText(s spec.Sale) {
 	writeWarnings(p.out, p.colours(p.out), warningsOf(s), true)
 }
 
-// warningsOf tells what is valid and probably not meant.
+// warningsOf returns warnings about valid but probably unintended values.
 func warningsOf(s spec.Sale) []string {
 	if s.ClosesAt.IsZero() || time.Now().Before(s.ClosesAt) {
 		return nil

@@ -22,17 +22,17 @@ func (p *program) versionCommand() *urfave.Command {
 	}
 }
 
-// build is what this program was built from.
+// build describes the build of this program.
 type build struct {
 	FormatVersion int    `json:"formatVersion"`
 	Version       string `json:"version"` // a tag, or "devel"
 	Commit        string `json:"commit,omitempty"`
-	Modified      bool   `json:"modified,omitempty"` // since the commit
+	Modified      bool   `json:"modified,omitempty"` // changed since the commit
 	Go            string `json:"go"`
 	Platform      string `json:"platform"`
 }
 
-// builtFrom asks the binary, in which the go command wrote it down.
+// builtFrom reads the build information that the go command stored in the binary.
 func builtFrom() build {
 	b := build{
 		FormatVersion: formatVersion, Version: "devel",
