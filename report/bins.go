@@ -7,12 +7,11 @@ import (
 	"time"
 )
 
-// maxBins is how many bins a chart over time has at most: each is some pixels wide, and a
-// table of them can still be read.
+// maxBins is the maximum number of bins of a chart over time: each is some pixels wide, and
+// their table stays readable.
 const maxBins = 120
 
-// steps are the widths that bins may have, so that their edges are numbers that people
-// count by.
+// steps are the widths of bins, chosen so that their edges are round numbers.
 var steps = func() (all []time.Duration) {
 	for unit := time.Microsecond; unit < time.Second; unit *= 10 {
 		all = append(all, unit, 2*unit, 5*unit)
@@ -26,7 +25,7 @@ var steps = func() (all []time.Duration) {
 	return all
 }()
 
-// stepFor returns the least step of which no more than n cover a span.
+// stepFor returns the smallest step of which at most n cover a span.
 func stepFor(span time.Duration, n int) time.Duration {
 	for _, step := range steps {
 		if span <= step*time.Duration(n) {
@@ -36,7 +35,7 @@ func stepFor(span time.Duration, n int) time.Duration {
 	return steps[len(steps)-1] * (1 + span/steps[len(steps)-1]/time.Duration(n))
 }
 
-// bins divide a time from 0 on.
+// bins divide a duration from 0 on.
 type bins struct {
 	width time.Duration
 	n     int
@@ -48,7 +47,7 @@ func binsFor(last time.Duration, n int) bins {
 	return bins{width, max(int((max(last, 1)+width-1)/width), 1)}
 }
 
-// of returns the bin that a time is in. The end of the last one is within it.
+// of returns the bin of a time. The end of the last bin belongs to it.
 func (b bins) of(at time.Duration) int { return min(max(int(at/b.width), 0), b.n-1) }
 
 // covers reports whether a time is within the bins.
@@ -57,20 +56,20 @@ func (b bins) covers(at time.Duration) bool { return at >= 0 && at <= b.end() }
 func (b bins) end() time.Duration         { return time.Duration(b.n) * b.width }
 func (b bins) from(bin int) time.Duration { return time.Duration(bin) * b.width }
 
-// name is the time of a bin.
+// name returns the times of a bin.
 func (b bins) name(bin int) string {
 	return fmt.Sprintf("%s to %s", offset(b.from(bin), b.width), offset(b.from(bin+1), b.width))
 }
 
-// rushShare and rushPart say when a chart of the whole time hides the rush: so much of it
-// all was over in so small a part of the time.
+// rushShare and rushPart define a rush: rushShare of all events are in the first rushPart of
+// the time, where a chart of the whole time hides them.
 const (
 	rushShare = 0.95
 	rushPart  = 0.1
 )
 
-// rushOf returns the end of the rush, if the times, which are sorted, have one that a chart
-// up to the last of them hides. It is a little after the time by which 95 % had come.
+// rushOf returns the end of the rush, if the sorted times have one. It is a little after the
+// time by which 95 % had come.
 func rushOf(times []time.Duration) (end time.Duration, ok bool) {
 	if len(times) < 20 {
 		return 0, false
@@ -83,7 +82,7 @@ func rushOf(times []time.Duration) (end time.Duration, ok bool) {
 	return max(by+by/10, time.Millisecond), true
 }
 
-// offset writes a time since the begin, with as many digits as steps of that size need.
+// offset formats a time since the begin, with the digits needed for steps of that size.
 func offset(at, step time.Duration) string {
 	switch {
 	case (at >= time.Hour || step >= time.Hour) && step%time.Minute == 0:
@@ -102,7 +101,7 @@ func offset(at, step time.Duration) string {
 	return trimmed(float64(at)/float64(time.Microsecond), decimals(step, time.Microsecond)) + " µs"
 }
 
-// decimals is how many digits after the point a step has in a unit.
+// decimals returns the number of digits after the point of a step in a unit.
 func decimals(step, unit time.Duration) (n int) {
 	for part := unit; n < 6 && step%part != 0; part /= 10 {
 		n++
@@ -112,8 +111,7 @@ func decimals(step, unit time.Duration) (n int) {
 
 func trimmed(f float64, decimals int) string { return fmt.Sprintf("%.*f", decimals, f) }
 
-// niceTicks returns numbers from 0 on, at most n steps, that people count by; the last one
-// is the most or above it.
+// niceTicks returns round numbers from 0, at most n steps; the last one is at least most.
 func niceTicks(most float64, n int) (ticks []float64) {
 	if most <= 0 {
 		most = 1
@@ -127,7 +125,7 @@ func niceTicks(most float64, n int) (ticks []float64) {
 			break
 		}
 	}
-	step = max(step, 1) // what is counted is whole
+	step = max(step, 1) // counts are whole
 	for i := 0; ; i++ {
 		ticks = append(ticks, float64(i)*step)
 		if float64(i)*step >= most {
@@ -136,7 +134,7 @@ func niceTicks(most float64, n int) (ticks []float64) {
 	}
 }
 
-// quantile returns the least of sorted values that so many of a hundred do not pass.
+// quantile returns the smallest sorted value that percent of the values do not exceed.
 func quantile[T cmp.Ordered](sorted []T, percent float64) (v T) {
 	if len(sorted) == 0 {
 		return v
@@ -145,8 +143,8 @@ func quantile[T cmp.Ordered](sorted []T, percent float64) (v T) {
 	return sorted[min(max(rank, 1), len(sorted))-1]
 }
 
-// tenths cuts n things into ten parts as equal as can be, and returns where each ends. Of
-// fewer than ten there are as many.
+// tenths divides n things into ten parts as equal as possible, or n if that is less, and
+// returns the end of each.
 func tenths(n int) (ends []int) {
 	parts := min(n, 10)
 	for i := range parts {

@@ -12,13 +12,13 @@ import (
 	"salectl/report/threshold"
 )
 
-// kindClass is the colour of each kind of answer.
+// kindClass is the colour class of each kind of answer.
 var kindClass = map[rehearse.Kind]string{
 	rehearse.Given: "c1", rehearse.GivenAgain: "c2", rehearse.NoneLeft: "c3",
 	rehearse.AtLimit: "c4", rehearse.Refused: "c5", rehearse.Undecided: "c6",
 }
 
-// kindSeries is a series for each kind that some of the calls have, and where each is.
+// kindSeries returns a series for each kind among the calls, and its index.
 func kindSeries(calls []rehearse.Call, n int) (all []series, row map[rehearse.Kind]int) {
 	has := map[rehearse.Kind]bool{}
 	for i := range calls {
@@ -34,7 +34,7 @@ func kindSeries(calls []rehearse.Call, n int) (all []series, row map[rehearse.Ki
 	return all, row
 }
 
-// answers is what the crowd was told, and when.
+// answers returns the answers to the crowd over time.
 func (p *Page) answers() (s section, ok bool) {
 	if p.Rehearsal == nil {
 		return s, false
@@ -62,8 +62,8 @@ func (p *Page) answers() (s section, ok bool) {
 	return s, true
 }
 
-// callWindows are the windows of what the crowd was told. A sale may be over in a small part
-// of the time in which the crowd hears of that: what is of interest then is the sale.
+// callWindows returns the windows for the answers to the crowd. A sale may be over in a small
+// part of the time in which the crowd is told so; then the sale itself is shown first.
 func callWindows(calls []rehearse.Call, times []time.Duration, n int) []window {
 	last := time.Duration(0)
 	for i := range calls {
@@ -78,7 +78,7 @@ func callWindows(calls []rehearse.Call, times []time.Duration, n int) []window {
 	return window{whole, ""}.behind(window{binsFor(last, n), " The time until the last units were given."})
 }
 
-// outcomesTable is how often each outcome was told, and how long it took.
+// outcomesTable returns the frequency and latency of each outcome.
 func outcomesTable(calls []rehearse.Call) *table {
 	took := map[string][]time.Duration{}
 	var every []time.Duration
@@ -102,14 +102,14 @@ func outcomesTable(calls []rehearse.Call) *table {
 	return t
 }
 
-// latencyCurves are the percentiles that are shown over time, the least first.
+// latencyCurves are the percentiles shown over time, in ascending order.
 var latencyCurves = []struct {
 	name    string
 	percent float64
 	class   string
 }{{"p50", 50, "c1"}, {"p90", 90, "c2"}, {"p99", 99, "c4"}, {"max", 100, "c6"}}
 
-// latency is how long answers took over time.
+// latency returns the latency of answers over time.
 func (p *Page) latency() (s section, ok bool) {
 	if p.Rehearsal == nil {
 		return s, false
@@ -127,7 +127,7 @@ func (p *Page) latency() (s section, ok bool) {
 	s.Says = []string{fmt.Sprintf("Of every request that was answered, from sending it to the end of its answer: p50 %s, p99 %s, p99.9 %s, at most %s.",
 		threshold.Milliseconds(l.P50), threshold.Milliseconds(l.P99), threshold.Milliseconds(l.P999), threshold.Milliseconds(l.Max))}
 	for _, w := range callWindows(p.Rehearsal.Calls(), times, maxBins) {
-		// A percentile of a handful says nothing: fewer answers get wider bins.
+		// Few answers have no meaningful percentiles, so they get wider bins.
 		const enough, least = 50, 20
 		within, _ := slices.BinarySearch(times, w.end()+1)
 		w.bins = binsFor(w.end(), min(max(within/enough, least), maxBins))
@@ -170,7 +170,7 @@ func latencyFigure(w window, attempts []rehearse.Attempt) figure {
 	return f
 }
 
-// fairness is whether who came first was served.
+// fairness returns whether early buyers were served.
 func (p *Page) fairness() (s section, ok bool) {
 	if p.Rehearsal == nil || p.Rehearsal.Fairness == nil {
 		return s, false
@@ -197,7 +197,7 @@ func (p *Page) fairness() (s section, ok bool) {
 	return s, true
 }
 
-// arrivals is what buyers had in the end, by the order in which they came.
+// arrivals shows what buyers had in the end, by the order of arrival.
 func arrivals(calls []rehearse.Call) figure {
 	type arrival struct {
 		sent time.Duration
@@ -214,7 +214,7 @@ func arrivals(calls []rehearse.Call) figure {
 		if !known {
 			b = arrival{c.Sent, kind}
 		}
-		// The kinds stand in the order of what they are worth to a buyer.
+		// Kinds are ordered by their value to a buyer.
 		buyers[c.User] = arrival{min(b.sent, c.Sent), min(b.kind, kind)}
 	}
 	all := make([]arrival, 0, len(buyers))

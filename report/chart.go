@@ -12,12 +12,11 @@ import (
 	"salectl/spec"
 )
 
-// Charts are SVG made here, without a script: a reader's mail program, a printer and a
-// browser without a network show them alike. Colours are classes of the page's style sheet,
-// so that they fit a dark screen and paper. Each chart has its numbers in a table beside it,
-// which is what a screen reader reads.
+// Charts are SVG without scripts: mail programs, printers and browsers without a network show
+// them alike. Colours are classes of the page's style sheet, which adapt to dark screens and
+// paper. Each chart has a table of its numbers for screen readers.
 
-// The size of a chart, and of its margins, in the units of its view box.
+// Dimensions of a chart and its margins, in units of its view box.
 const (
 	chartWidth   = 880.0
 	chartLeft    = 64.0
@@ -26,34 +25,34 @@ const (
 	chartBottom  = 30.0
 	chartHeight  = 260.0
 	lowHeight    = 180.0
-	labelWidth   = 6.6  // of a letter, about
-	leastBarGap  = 3.0  // bars that are narrower stand side by side without a gap
-	widestBar    = 64.0 // where few bars have much room
+	labelWidth   = 6.6  // approximate width of a letter
+	leastBarGap  = 3.0  // narrower bars have no gap between them
+	widestBar    = 64.0 // maximum width if there are few bars
 	roomForNames = 46.0
 )
 
-// series is one row of values in a chart.
+// series is one series of values in a chart.
 type series struct {
 	Name  string
-	Class string // of the style sheet
-	Line  bool   // it is drawn as a line, else as a bar or an area
+	Class string // class of the style sheet
+	Line  bool   // drawn as a line, otherwise as a bar or an area
 
-	values []float64 // of each bin; NaN: there is none
+	values []float64 // by bin; NaN: no value
 }
 
-// measure is how the values of a chart are written.
+// measure formats the values of a chart.
 type measure struct {
-	tick func(v, step float64) string // on the scale, whose ticks are a step apart
+	tick func(v, step float64) string // of the scale, whose ticks are a step apart
 	tell func(v float64) string       // of one bar
 }
 
-// counted are values that are whole numbers of things.
+// counted formats values that are numbers of things.
 var counted = measure{
 	tick: func(v, _ float64) string { return short(v) },
 	tell: func(v float64) string { return spec.Grouped(int64(v)) },
 }
 
-// amounts are values in minor units of a currency. The scale has no decimals where all its
+// amounts formats values in minor units of a currency. The scale has no decimals if all its
 // ticks are whole.
 func amounts(of *spec.RedPacket) measure {
 	whole := math.Pow10(of.Scale)
@@ -68,13 +67,13 @@ func amounts(of *spec.RedPacket) measure {
 	}
 }
 
-// level is a line across a chart, with a name. Its zero value is none.
+// level is a named line across a chart. The zero value is none.
 type level struct {
 	at   float64
 	name string
 }
 
-// level draws the line, and writes its name at a height.
+// level draws the line, and its name at a height.
 func (c *canvas) level(l level, height float64) {
 	if l.at > 0 {
 		c.printf(`<line class="limit" x1="%.1f" x2="%.1f" y1="%.2f" y2="%.2f"/>`, chartLeft, chartWidth-c.right, c.y(l.at), c.y(l.at))
@@ -82,12 +81,12 @@ func (c *canvas) level(l level, height float64) {
 	}
 }
 
-// canvas is an SVG that is being drawn.
+// canvas is an SVG in progress.
 type canvas struct {
 	strings.Builder
 	height, right float64
-	top           float64 // of the values
-	log           bool    // in the powers of ten, from low on
+	top           float64 // maximum of the values
+	log           bool    // logarithmic, from low on
 	low           float64
 }
 
@@ -98,7 +97,7 @@ func newCanvas(height float64) *canvas { return &canvas{height: height, right: c
 func (c *canvas) width() float64 { return chartWidth - chartLeft - c.right }
 func (c *canvas) floor() float64 { return c.height - chartBottom }
 
-// y is where a value stands.
+// y returns the position of a value.
 func (c *canvas) y(v float64) float64 {
 	part := v / c.top
 	if c.log {
@@ -111,7 +110,7 @@ func (c *canvas) text(x, y float64, class, text string) {
 	c.printf(`<text x="%.1f" y="%.1f" class="%s">%s</text>`, x, y, class, html.EscapeString(text))
 }
 
-// scale draws the values' scale, from 0 to at least the most.
+// scale draws the scale of values, from 0 to at least most.
 func (c *canvas) scale(most float64, what string) { c.scaleOf(most, what, counted) }
 
 func (c *canvas) scaleOf(most float64, what string, in measure) {
@@ -123,8 +122,8 @@ func (c *canvas) scaleOf(most float64, what string, in measure) {
 	c.text(0, 12, "what", what)
 }
 
-// logScale draws the scale of times in milliseconds by powers of ten: what takes 1 ms and what
-// takes 100 ms are both to be seen.
+// logScale draws a scale of milliseconds by powers of ten, so that both 1 ms and 100 ms are
+// visible.
 func (c *canvas) logScale(least, most float64, what string) {
 	c.log, c.low = true, math.Pow(10, math.Floor(math.Log10(max(least, .001))))
 	c.top = c.low
@@ -151,7 +150,7 @@ func (c *canvas) tick(v float64, name string) {
 	c.text(chartLeft-8, y+4, "left", name)
 }
 
-// times draws the axis of the time.
+// times draws the time axis.
 func (c *canvas) times(b bins) {
 	step := stepFor(b.end(), 10)
 	for at := time.Duration(0); at <= b.end(); at += step {
@@ -170,7 +169,7 @@ func (c *canvas) x(b bins, at time.Duration) float64 {
 	return chartLeft + float64(at)/float64(b.end())*c.width()
 }
 
-// hits tells what stands in each bin to whoever points at it.
+// hits adds a tooltip with the values of each bin.
 func (c *canvas) hits(b bins, name func(bin int) string, tell func(bin int) string) {
 	w := c.width() / float64(b.n)
 	for i := range b.n {
@@ -181,13 +180,13 @@ func (c *canvas) hits(b bins, name func(bin int) string, tell func(bin int) stri
 	}
 }
 
-// svg ends the drawing. The label says in a sentence what is to be seen.
+// svg returns the finished SVG. label describes it in a sentence.
 func (c *canvas) svg(label string) template.HTML {
 	return template.HTML(fmt.Sprintf(`<svg viewBox="0 0 %.0f %.0f" role="img" aria-label="%s">%s</svg>`,
 		chartWidth, c.height, html.EscapeString(label), c.String()))
 }
 
-// highest is the most that all series have together in one of n bins.
+// highest returns the maximum over n bins of the sum of all series.
 func highest(all []series, n int) (most float64) {
 	for i := range n {
 		sum := 0.0
@@ -199,7 +198,7 @@ func highest(all []series, n int) (most float64) {
 	return most
 }
 
-// stacked draws bars over time, one series upon the other.
+// stacked draws stacked bars over time.
 func stacked(b bins, all []series, what, label string) template.HTML {
 	c := newCanvas(chartHeight)
 	c.scale(highest(all, b.n), what)
@@ -223,7 +222,7 @@ func stacked(b bins, all []series, what, label string) template.HTML {
 	return c.svg(label)
 }
 
-// levels draws what there is at the end of each bin: areas upon each other, and lines.
+// levels draws the values at the end of each bin: stacked areas, and lines.
 func levels(b bins, all []series, limit level, what, label string) template.HTML {
 	c := newCanvas(chartHeight)
 	most := limit.at
@@ -288,7 +287,7 @@ func curves(b bins, all []series, what, label string) template.HTML {
 	for k := len(all) - 1; k >= 0; k-- { // the name of a higher one keeps its place
 		s := all[k]
 		c.printf(`<path class="line %s" d="%s"/>`, s.Class, c.curve(s, w))
-		for i, v := range s.values { // one that stands alone is no line
+		for i, v := range s.values { // a single value is no line
 			if !math.IsNaN(v) && (i == 0 || math.IsNaN(s.values[i-1])) && (i == b.n-1 || math.IsNaN(s.values[i+1])) {
 				c.printf(`<circle class="%s" cx="%.2f" cy="%.2f" r="2"/>`, s.Class, chartLeft+(float64(i)+.5)*w, c.y(v))
 			}
@@ -317,7 +316,7 @@ func curves(b bins, all []series, what, label string) template.HTML {
 	return c.svg(label)
 }
 
-// curve is the path of a line, which ends where there are no values.
+// curve returns the path of a line, with gaps where there are no values.
 func (c *canvas) curve(s series, w float64) string {
 	var path strings.Builder
 	pen := "M"
@@ -341,7 +340,7 @@ func lastValue(values []float64) int {
 	return -1
 }
 
-// parts draws a bar for each row, from 0 to 100 %, cut into the shares of the series.
+// parts draws a bar for each row, from 0 to 100 %, divided into the shares of the series.
 func parts(rows []string, all []series, label string) template.HTML {
 	const left, high, gap = 130.0, 20.0, 6.0
 	c := newCanvas(float64(len(rows))*(high+gap) + 26)
@@ -377,12 +376,12 @@ func parts(rows []string, all []series, label string) template.HTML {
 	return c.svg(label)
 }
 
-// columns draws a bar for each of several things that have no time, cut into series.
+// columns draws stacked bars without a time axis.
 func columns(names []string, all []series, what, label string) template.HTML {
 	return columnsOf(names, all, counted, level{}, what, label)
 }
 
-// columnsOf is columns of what is no number of things, with a line across.
+// columnsOf is columns for values of a measure, with a line across.
 func columnsOf(names []string, all []series, in measure, mark level, what, label string) template.HTML {
 	c := newCanvas(lowHeight)
 	most := mark.at
@@ -415,7 +414,7 @@ func columnsOf(names []string, all []series, in measure, mark level, what, label
 		}
 	}
 	c.printf(`<line x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f" class="axis"/>`, chartLeft, chartWidth-c.right, c.floor(), c.floor())
-	c.level(mark, 12) // bars may stand beyond the line
+	c.level(mark, 12) // bars may exceed the line
 	b := bins{1, len(names)}
 	c.hits(b, func(i int) string { return names[i] }, func(i int) string { return tell(all, i, in) })
 	return c.svg(label)
@@ -428,7 +427,7 @@ func longestOf(names []string) (n int) {
 	return n
 }
 
-// tellCounts says what the series have in one bin.
+// tellCounts describes the values of the series in one bin.
 func tellCounts(all []series, bin int) string { return tell(all, bin, counted) }
 
 func tell(all []series, bin int, in measure) string {
@@ -441,7 +440,7 @@ func tell(all []series, bin int, in measure) string {
 	return strings.Join(words, ", ")
 }
 
-// short writes a number of a scale.
+// short formats a number of a scale.
 func short(v float64) string {
 	switch {
 	case v >= 10_000_000:
@@ -452,7 +451,7 @@ func short(v float64) string {
 	return spec.Grouped(int64(v))
 }
 
-// shortTime writes a time in milliseconds on a scale.
+// shortTime formats milliseconds on a scale.
 func shortTime(ms float64) string {
 	switch {
 	case ms >= 999.9:
@@ -463,7 +462,7 @@ func shortTime(ms float64) string {
 	return fmt.Sprintf("%.4g µs", ms*1000)
 }
 
-// percent writes a share of 1. One that is not 0 or 1 is not told as if it were.
+// percent formats a share of 1. Only 0 and 1 are shown as 0 % and 100 %.
 func percent(share float64) string {
 	p := share * 100
 	switch {

@@ -10,48 +10,48 @@ import (
 	"salectl/spec"
 )
 
-// Ledger is what a report shows of a sale's ledger: sums, and a few bytes of each claim for
-// the charts over time. It has no text of a claim but the names of a few users.
+// Ledger is the summary of a sale's ledger for a report: sums, and a few bytes of each claim
+// for the charts over time. Its only texts of claims are the names of a few users.
 type Ledger struct {
 	Generation uint64
-	Phase      string // as the ledger has it
+	Phase      string // from the ledger
 	Settings   *pb.Settings
 	Claims     int64
-	States     map[ledger.ClaimState]int64 // claims, by their state now
+	States     map[ledger.ClaimState]int64 // number of claims by current state
 
-	claims  []acceptance // in order of time
-	changes []change     // in order of time
+	claims  []acceptance // sorted by time
+	changes []change     // sorted by time
 	shards  []shardSums
-	buyers  []buyer         // with the most units, at most topBuyers
-	spread  map[int64]int64 // users, by how many units they have
-	users   int64           // who have claims
-	resold  int64           // claims that were sold after their holds had expired
+	buyers  []buyer         // users with the most units, at most topBuyers
+	spread  map[int64]int64 // number of users by their units
+	users   int64           // number of users with claims
+	resold  int64           // number of claims sold after their holds had expired
 	red     *ledger.RedPacket
 }
 
-// topBuyers is how many users a report names.
+// topBuyers is the maximum number of users that a report names.
 const topBuyers = 10
 
 // acceptance is one claim.
 type acceptance struct {
-	us     int64 // since 1970
-	amount int64 // what its packets of money are worth, in minor units
+	us     int64 // microseconds since 1970
+	amount int64 // amount of its packets in minor units
 	units  int32
 	state  ledger.ClaimState
 }
 
-// change is what a moment did to the number of units that are sold, and held.
+// change is the change of the numbers of sold and held units at one time.
 type change struct {
 	us         int64
 	sold, held int32
 }
 
-// shardSums is where a shard's units are, and when it took claims.
+// shardSums counts the units of one or more shards, and has the times of their claims.
 type shardSums struct {
-	shards                int // that are summed up
+	shards                int // number of shards in the sum
 	sold, held, available int64
 	claims                int64
-	firstUs, lastUs       int64 // of the claims; 0: there are none
+	firstUs, lastUs       int64 // times of claims in microseconds since 1970; 0: no claims
 }
 
 type buyer struct {
@@ -59,15 +59,15 @@ type buyer struct {
 	units int64
 }
 
-// NewLedger sums up a sale as audit.Run shows it. It keeps nothing of what it is
-// given but the settings.
+// NewLedger summarizes the sale as audit.Run passes it. Of its arguments it keeps only the
+// settings.
 func NewLedger(sale *ledger.Sale, shards []*ledger.State) *Ledger {
 	l := &Ledger{
 		Generation: sale.Generation(), Phase: sale.Phase(), States: map[ledger.ClaimState]int64{}, spread: map[int64]int64{},
 		shards: make([]shardSums, len(shards)),
 	}
 	var dealt *spec.Packets
-	if red, err := ledger.RedPacketOf(sale); err == nil && red != nil { // else the audit says so
+	if red, err := ledger.RedPacketOf(sale); err == nil && red != nil { // otherwise the audit reports it
 		l.red, dealt = red, red.Deal()
 	}
 	n := 0
@@ -89,7 +89,7 @@ func NewLedger(sale *ledger.Sale, shards []*ledger.State) *Ledger {
 	return l
 }
 
-// shard takes in the claims of a shard.
+// shard adds the claims of a shard.
 func (l *Ledger) shard(sums *shardSums, s *ledger.State, dealt *spec.Packets) {
 	*sums = shardSums{shards: 1, sold: s.Sold, held: s.Held, available: s.Available, claims: int64(s.Claims())}
 	for i := range s.Claims() {
@@ -112,7 +112,7 @@ func (l *Ledger) shard(sums *shardSums, s *ledger.State, dealt *spec.Packets) {
 		case ledger.StateSold:
 			at := c.TimeUs
 			if c.SettledUs != 0 {
-				at = c.SettledUs // it is an entry of a draw, and was awarded then
+				at = c.SettledUs // entry of a draw, awarded then
 			}
 			l.changes = append(l.changes, change{us: at, sold: units})
 		case ledger.StateRefunded:
@@ -121,7 +121,7 @@ func (l *Ledger) shard(sums *shardSums, s *ledger.State, dealt *spec.Packets) {
 	}
 }
 
-// holds takes in how the claims lay in their holds, and what came of that.
+// holds adds the held claims of a shard, with their outcomes.
 func (l *Ledger) holds(s *ledger.State) {
 	for i := range s.HoldRecords() {
 		h, ok := s.HoldOf(i)
@@ -147,7 +147,7 @@ func (l *Ledger) holds(s *ledger.State) {
 	}
 }
 
-// usersOf takes in who has how many units. Each user is of one shard.
+// usersOf adds the units of a shard's users. Each user is on one shard.
 func (l *Ledger) usersOf(s *ledger.State) {
 	for user, units := range s.Users() {
 		l.users++
@@ -163,7 +163,7 @@ func (l *Ledger) usersOf(s *ledger.State) {
 	}
 }
 
-// begin is the time of the first claim; the zero time: there is none.
+// begin returns the time of the first claim; zero if there is none.
 func (l *Ledger) begin() time.Time {
 	if len(l.claims) == 0 {
 		return time.Time{}
@@ -171,7 +171,7 @@ func (l *Ledger) begin() time.Time {
 	return time.UnixMicro(l.claims[0].us).UTC()
 }
 
-// took is the time from the first claim to the last one.
+// took returns the time from the first to the last claim.
 func (l *Ledger) took() time.Duration {
 	if len(l.claims) == 0 {
 		return 0
@@ -179,7 +179,7 @@ func (l *Ledger) took() time.Duration {
 	return l.since(l.claims[len(l.claims)-1].us)
 }
 
-// since is how long after the first claim a time is.
+// since returns the time from the first claim.
 func (l *Ledger) since(us int64) time.Duration {
 	return time.Duration(us-l.claims[0].us) * time.Microsecond
 }
@@ -187,7 +187,7 @@ func (l *Ledger) since(us int64) time.Duration {
 // isDraw reports whether claims are entries.
 func (l *Ledger) isDraw() bool { return l.Settings.GetDraw() }
 
-// isHeld reports whether claims are, or were, held until they are paid.
+// isHeld reports whether claims are, or were, held until paid.
 func (l *Ledger) isHeld() bool {
 	return slices.ContainsFunc(l.changes, func(c change) bool { return c.held != 0 })
 }

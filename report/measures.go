@@ -7,7 +7,7 @@ import (
 	"salectl/report/threshold"
 )
 
-// AuditMeasures are what thresholds of an audit may name.
+// AuditMeasures are the metrics for thresholds of an audit.
 var AuditMeasures = threshold.Metrics{All: []threshold.Metric{
 	{Name: "stock", Says: "units of the sale"},
 	{Name: "sold", Of: "stock", Says: "units that are sold"},
@@ -26,7 +26,7 @@ var AuditMeasures = threshold.Metrics{All: []threshold.Metric{
 	{Name: "rate", Kind: threshold.Rate, Says: "accepted claims a second, over that time"},
 }}
 
-// AuditValues are what an audit has measured.
+// AuditValues returns the values of these metrics for an audit.
 func AuditValues(a *audit.Report, l *Ledger) threshold.Values {
 	of := map[string]float64{
 		"stock": float64(a.Stock), "sold": float64(a.Sold), "held": float64(a.Held),

@@ -1,11 +1,10 @@
-// Package report writes what came of a rehearsal or a sale as one HTML file: units and claims
-// over time, latency, outcomes, who got the units, and what the audit says. The file loads
-// nothing and has no script; its policy forbids both. It is for a person, and its form may
-// change: programs read what --json prints.
+// Package report writes the results of a rehearsal or a sale as one HTML file: units and
+// claims over time, latency, outcomes, distribution of units, and the audit. The file loads
+// nothing and has no script; its policy forbids both. It is for people, and its form may
+// change: programs read the output of --json.
 //
-// What is shown over time is cut into bins that fit the time that the sale took: of one that
-// lasts two seconds they are 20 ms wide, of one of two hours a minute. Each chart has its
-// numbers in a table beside it.
+// Charts over time use bins that fit the duration of the sale: 20 ms for two seconds, a minute
+// for two hours. Each chart has a table of its numbers.
 package report
 
 import (
@@ -25,21 +24,21 @@ import (
 	"salectl/spec"
 )
 
-// Page is all that a report tells of.
+// Page is the content of a report.
 type Page struct {
 	Sale    spec.Sale // as declared
 	Backend string
 	Audit   *audit.Report
-	Ledger  *Ledger // as the audit has read it
+	Ledger  *Ledger // as read by the audit
 
-	// Rehearsal is what the crowd saw; nil: it is the report of a sale, and of who was
-	// refused it knows nothing, since no ledger does.
+	// Rehearsal is the view of the simulated crowd; nil for a sale, whose refusals are
+	// unknown, since ledgers do not record them.
 	Rehearsal   *rehearse.Report
 	Concurrency int    // of the rehearsal
 	Seed        uint64 // of the rehearsal
 
 	Thresholds []threshold.Result
-	At         time.Time // when it is written
+	At         time.Time // time of writing
 	Version    string    // of the program
 }
 
@@ -51,7 +50,7 @@ var pageCSS string
 
 var page = template.Must(template.New("page").Parse(pageHTML))
 
-// Write writes the page. Its size does not depend on how many claims there are.
+// Write writes the page. Its size does not depend on the number of claims.
 func (p *Page) Write(w io.Writer) error {
 	sum := sha256.Sum256([]byte(pageCSS))
 	v := view{
@@ -73,7 +72,7 @@ func (p *Page) Write(w io.Writer) error {
 	return err
 }
 
-// view is the page as its template takes it.
+// view is the input of the page's template.
 type view struct {
 	Style     template.CSS
 	StyleHash string
@@ -108,7 +107,7 @@ type figure struct {
 	Table  *table
 }
 
-// table is rows of cells. A column whose name begins with > has numbers.
+// table is a table. The names of columns of numbers begin with >.
 type table struct {
 	Name string
 	Head []column
@@ -155,7 +154,7 @@ func (t *table) row(cells ...any) {
 	t.Rows = append(t.Rows, row)
 }
 
-// verdict says in words how it went.
+// verdict summarizes the result in words.
 func (p *Page) verdict() (good bool, words string) {
 	var wrong, right []string
 	add := func(n int, noun, ifNone, ifSome string) {
@@ -192,10 +191,10 @@ func (p *Page) verdict() (good bool, words string) {
 	return true, sentence(strings.Join(right, "; "))
 }
 
-// sentence makes words one.
+// sentence formats words as a sentence.
 func sentence(words string) string { return strings.ToUpper(words[:1]) + words[1:] + "." }
 
-// tiles are the figures that people ask for first.
+// tiles returns the most important figures.
 func (p *Page) tiles() []fact {
 	a := p.Audit
 	tiles := []fact{{fmt.Sprintf("of %s sold", spec.Count(a.Stock, "unit")), spec.Grouped(a.Sold)}}
@@ -225,7 +224,7 @@ func (p *Page) tiles() []fact {
 	return tiles
 }
 
-// facts say which sale it is, and how it is declared.
+// facts returns the identity and the declaration of the sale.
 func (p *Page) facts() (facts []fact) {
 	add := func(name, value string) { facts = append(facts, fact{name, value}) }
 	l, s := p.Ledger, p.Sale
@@ -268,7 +267,7 @@ func (p *Page) facts() (facts []fact) {
 	return facts
 }
 
-// afterOpening says how long after its opening a sale had its first claim.
+// afterOpening describes the time from the opening to the first claim.
 func afterOpening(begin time.Time, opensAtUs int64) string {
 	if opensAtUs == 0 {
 		return ""
@@ -276,7 +275,7 @@ func afterOpening(begin time.Time, opensAtUs int64) string {
 	return fmt.Sprintf(", %s after it opened", lasting(begin.Sub(time.UnixMicro(opensAtUs))))
 }
 
-// hours are those of a sale as declared; "": it has none.
+// hours describes the declared hours of a sale; "" if it has none.
 func hours(s spec.Sale) string {
 	var words []string
 	if !s.OpensAt.IsZero() {
@@ -288,7 +287,7 @@ func hours(s spec.Sale) string {
 	return strings.Join(words, ", ")
 }
 
-// clock writes a time of the day, to the millisecond if it has any.
+// clock formats a time, with milliseconds if it has any.
 func clock(t time.Time) string {
 	t = t.UTC()
 	if t.Nanosecond() >= int(time.Millisecond) {
@@ -297,7 +296,7 @@ func clock(t time.Time) string {
 	return t.Format("2006-01-02 15:04:05 UTC")
 }
 
-// lasting writes how long something took.
+// lasting formats a duration.
 func lasting(d time.Duration) string {
 	if d >= time.Hour {
 		return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)

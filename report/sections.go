@@ -12,7 +12,7 @@ import (
 	"salectl/spec"
 )
 
-// sections are the parts of the page that the sale has something for, in their order.
+// sections returns the non-empty sections of the page, in order.
 func (p *Page) sections() (all []section) {
 	for _, part := range []func() (section, bool){
 		p.thresholds, p.units, p.answers, p.latency, p.fairness, p.drawFairness, p.packetFairness,
@@ -25,7 +25,7 @@ func (p *Page) sections() (all []section) {
 	return all
 }
 
-// thresholds says what came of each.
+// thresholds returns the results of thresholds.
 func (p *Page) thresholds() (s section, ok bool) {
 	if len(p.Thresholds) == 0 {
 		return s, false
@@ -37,7 +37,7 @@ func (p *Page) thresholds() (s section, ok bool) {
 	return section{ID: "thresholds", Title: "Thresholds", Table: t}, true
 }
 
-// states are those of claims, in the order in which charts stack them.
+// states are the states of claims, in the order of stacking.
 var states = []struct {
 	state ledger.ClaimState
 	name  string
@@ -47,7 +47,7 @@ var states = []struct {
 	{ledger.StateExpired, "expired", "c2"}, {ledger.StateCancelled, "cancelled", "c5"}, {ledger.StateRefunded, "refunded", "c6"},
 }
 
-// units is how the sale went by its ledger.
+// units returns the course of the sale by its ledger.
 func (p *Page) units() (s section, ok bool) {
 	l := p.Ledger
 	s = section{ID: "units", Title: "Units and claims over time"}
@@ -81,14 +81,14 @@ func (p *Page) units() (s section, ok bool) {
 	return s, true
 }
 
-// window is the time that a chart shows.
+// window is the time range of a chart.
 type window struct {
 	bins
-	says string // which part it is; "": all of it
+	says string // part of the time; "": all of it
 }
 
-// windows are the times that charts of some events are to show: all of it and, where that
-// hides the rush, the rush first, each in at most n bins. The times are sorted.
+// windows returns the time ranges for charts of events at sorted times: the whole time,
+// preceded by the rush if a chart of the whole hides that, each in at most n bins.
 func windows(times []time.Duration, n int) (all []window) {
 	whole := window{binsFor(times[len(times)-1], n), ""}
 	if end, ok := rushOf(times); ok {
@@ -97,13 +97,13 @@ func windows(times []time.Duration, n int) (all []window) {
 	return []window{whole}
 }
 
-// behind has a part of the time shown before all of it.
+// behind returns part and then the whole time w.
 func (w window) behind(part window) []window {
 	w.says = " The whole time."
 	return []window{part, w}
 }
 
-// unitsFigure is how many units were sold and held at each time.
+// unitsFigure shows the numbers of sold and held units over time.
 func (l *Ledger) unitsFigure(w window, stock int64) figure {
 	sold := series{Name: "sold", Class: "c1", values: make([]float64, w.n)}
 	held := series{Name: "held", Class: "c4", values: make([]float64, w.n)}
@@ -135,7 +135,7 @@ func (l *Ledger) unitsFigure(w window, stock int64) figure {
 	return f
 }
 
-// soldSays says how quickly units were sold.
+// soldSays describes how quickly units were sold.
 func (l *Ledger) soldSays(stock int64) string {
 	sold, peak := int64(0), int64(0)
 	for _, c := range l.changes {
@@ -163,7 +163,7 @@ func (l *Ledger) soldSays(stock int64) string {
 	return words + "."
 }
 
-// claimsFigure is when claims were accepted, and what became of them.
+// claimsFigure shows the times of accepted claims, by their state.
 func (l *Ledger) claimsFigure(w window) figure {
 	var all []series
 	row := map[ledger.ClaimState]int{}
@@ -193,7 +193,7 @@ func (l *Ledger) claimsFigure(w window) figure {
 	return f
 }
 
-// countsOver is the table of a chart over time; bins with nothing in them are left out.
+// countsOver returns the table of a chart over time, without empty bins.
 func countsOver(name string, b bins, all []series) *table {
 	head := []string{"time"}
 	for _, s := range all {
@@ -213,7 +213,7 @@ func countsOver(name string, b bins, all []series) *table {
 	return t
 }
 
-// drawFairness is whether the time of an entry had a part in who won.
+// drawFairness shows whether the time of an entry affected who won.
 func (p *Page) drawFairness() (s section, ok bool) {
 	l := p.Ledger
 	if !l.isDraw() || len(l.claims) == 0 || len(l.claims) == int(l.States[ledger.StateEntered]) {
@@ -239,7 +239,7 @@ func (p *Page) drawFairness() (s section, ok bool) {
 	return section{ID: "winners", Title: "Fairness: time of entry against outcome", Figures: []figure{f}}, true
 }
 
-// packetFairness is whether who came early had more money.
+// packetFairness shows whether early claims received more money.
 func (p *Page) packetFairness() (s section, ok bool) {
 	l := p.Ledger
 	if l.red == nil || len(l.claims) == 0 {
@@ -266,7 +266,8 @@ func (p *Page) packetFairness() (s section, ok bool) {
 	return section{ID: "amounts", Title: "Fairness: time of the claim against amount", Figures: []figure{f}}, true
 }
 
-// meanOf is what a packet of some claims holds in the mean, rounded. Each claim has one packet.
+// meanOf returns the rounded mean amount of a packet of some claims. Each claim has one
+// packet.
 func meanOf(claims []acceptance) int64 {
 	sum := int64(0)
 	for _, c := range claims {
@@ -276,7 +277,7 @@ func meanOf(claims []acceptance) int64 {
 	return (sum + n/2) / n
 }
 
-// extremes are the least and the most that a packet of some claims holds.
+// extremes returns the least and the largest amount of a packet of some claims.
 func extremes(claims []acceptance) (least, most int64) {
 	least = math.MaxInt64
 	for _, c := range claims {
@@ -285,7 +286,7 @@ func extremes(claims []acceptance) (least, most int64) {
 	return least, most
 }
 
-// tenth is the name of one of ten parts, or of as many as there are.
+// tenth returns the name of one of ten or fewer parts.
 func tenth(i, of int) string {
 	if of < 10 {
 		return fmt.Sprintf("part %d of %d", i+1, of)
@@ -293,7 +294,7 @@ func tenth(i, of int) string {
 	return [...]string{"first tenth", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "last tenth"}[i]
 }
 
-// partsTable is the table of a chart of parts.
+// partsTable returns the table of a chart of parts.
 func partsTable(name, what string, rows []string, all []series) *table {
 	head := []string{what}
 	for _, s := range all {
@@ -314,7 +315,7 @@ func partsTable(name, what string, rows []string, all []series) *table {
 	return t
 }
 
-// users is how the units are spread over the users.
+// users returns the distribution of units over users.
 func (p *Page) users() (s section, ok bool) {
 	l := p.Ledger
 	with := l.users - l.spread[0]
@@ -335,7 +336,7 @@ func (p *Page) users() (s section, ok bool) {
 		return s, true
 	}
 	f := figure{Says: "Users by how many units they have.", Table: newTable("Users by their units", "units", ">users")}
-	const most = 40 // of bars
+	const most = 40 // number of bars
 	one := series{Name: "users", Class: "c1"}
 	var names []string
 	if len(many) <= most {
@@ -364,7 +365,7 @@ func (p *Page) users() (s section, ok bool) {
 	return s, true
 }
 
-// holds is what became of claims that were held.
+// holds returns the outcomes of held claims.
 func (p *Page) holds() (s section, ok bool) {
 	a := p.Audit
 	if a.Outcomes == (ledger.Outcomes{}) && a.HoldTimes == nil {
@@ -399,7 +400,7 @@ func (p *Page) holds() (s section, ok bool) {
 
 func seconds(f float64) string { return lasting(time.Duration(f * float64(time.Second))) }
 
-// draw is how a draw went.
+// draw returns the course of a draw.
 func (p *Page) draw() (s section, ok bool) {
 	d := p.Audit.Draw
 	if d == nil {
@@ -428,7 +429,7 @@ func (p *Page) draw() (s section, ok bool) {
 	return s, true
 }
 
-// packets is what a red packet came to.
+// packets returns the result of a red packet.
 func (p *Page) packets() (s section, ok bool) {
 	r := p.Audit.Packets
 	if r == nil {
@@ -441,7 +442,7 @@ func (p *Page) packets() (s section, ok bool) {
 	}}, true
 }
 
-// rules is whom the rules refused, which only a rehearsal sees.
+// rules returns the refusals by rules, which only a rehearsal sees.
 func (p *Page) rules() (s section, ok bool) {
 	if p.Rehearsal == nil || p.Rehearsal.Rules == nil {
 		return s, false
@@ -459,7 +460,8 @@ func (p *Page) rules() (s section, ok bool) {
 	return s, true
 }
 
-// shards is where the units are. Many shards are summed up, several in a bar.
+// shards returns the distribution of units over shards, with several shards in a bar if there
+// are many.
 func (p *Page) shards() (s section, ok bool) {
 	l := p.Ledger
 	const most = 128
@@ -504,7 +506,7 @@ func (p *Page) shards() (s section, ok bool) {
 	return s, true
 }
 
-// checks is what was checked, and what came of it.
+// checks returns the checks and their results.
 func (p *Page) checks() (s section, ok bool) {
 	a := p.Audit
 	s = section{ID: "checks", Title: "Checks"}
@@ -531,7 +533,7 @@ func (p *Page) checks() (s section, ok bool) {
 	return s, true
 }
 
-// count writes a number and what so many do.
+// count formats a number with the matching words.
 func count(n int64, one, many string) string {
 	if n == 1 {
 		return "1 " + one

@@ -13,7 +13,7 @@ import (
 	"salectl/spec"
 )
 
-// comparison is how a measured value is to be to the bound.
+// comparison is the required relation of a measured value to the bound.
 type comparison string
 
 func (c comparison) holds(measured, bound float64) bool {
@@ -33,11 +33,12 @@ func (c comparison) holds(measured, bound float64) bool {
 }
 
 // form matches the name, the comparison and the number of a condition, each of which may be
-// missing. What follows is the unit.
+// missing. The unit follows.
 var form = regexp.MustCompile(`^[ \t]*([_.\pL\p{Nd}]*)[ \t]*(<=|>=|==|!=|<|>|)[ \t]*([.\p{Nd}]*)[ \t]*`)
 
-// Parse reads a condition: a metric's name, a comparison, and a value in the metric's unit,
-// with spaces between them or without. An error names the place and what belongs there.
+// Parse parses a condition: a metric's name, a comparison, and a value in the metric's unit,
+// with or without spaces between them. An error states the position and what is expected
+// there.
 func (m Metrics) Parse(text string) (Threshold, error) {
 	p := parser{m, text, form.FindStringSubmatchIndex(text)}
 	t := Threshold{text: strings.TrimSpace(text)}
@@ -49,17 +50,17 @@ func (m Metrics) Parse(text string) (Threshold, error) {
 	return t, nil
 }
 
-// parser reads one condition from left to right.
+// parser parses one condition from left to right.
 type parser struct {
 	Metrics
 	text  string
-	parts []int // where those of form begin and end; the first is the whole
+	parts []int // submatch indices of form; the first pair is the whole match
 }
 
-// part returns a part of form and where it begins.
+// part returns a submatch of form and its index.
 func (p *parser) part(i int) (string, int) { return p.text[p.parts[2*i]:p.parts[2*i+1]], p.parts[2*i] }
 
-// wrong is an error at a byte of the text.
+// wrong returns an error at a byte of the text.
 func (p *parser) wrong(at int, format string, args ...any) error {
 	return fmt.Errorf("threshold %q, character %d: %s", p.text, utf8.RuneCountInString(p.text[:at])+1, fmt.Sprintf(format, args...))
 }
@@ -108,7 +109,7 @@ func (p *parser) comparison(t *Threshold) error {
 	return p.wrong(at, "a comparison belongs here: one of <, <=, >, >=, == and !=")
 }
 
-// value reads the bound, and checks its unit.
+// value parses the bound, and checks its unit.
 func (p *parser) value(t *Threshold) error {
 	figure, at := p.part(3)
 	bound, err := strconv.ParseFloat(figure, 64)
@@ -153,7 +154,7 @@ func (p *parser) value(t *Threshold) error {
 	return nil
 }
 
-// like is a threshold on a metric, as an example.
+// like returns an example of a threshold on a metric.
 func (p *parser) like(m Metric) string {
 	switch m.Kind {
 	case Duration:

@@ -1,5 +1,5 @@
-// Package threshold reads conditions like p99<50ms and holds measured values against them.
-// Which names a condition may have is the caller's to say: Metrics.
+// Package threshold parses conditions like p99<50ms and compares measured values with them.
+// The caller defines the names of metrics: Metrics.
 package threshold
 
 import (
@@ -7,33 +7,33 @@ import (
 	"strings"
 )
 
-// Kind is what a metric is measured in.
+// Kind is the unit of a metric.
 type Kind int
 
-// The kinds of metrics.
+// Kinds of metrics.
 const (
-	Count    Kind = iota // of claims, units and so on
-	Rate                 // a second
-	Duration             // in milliseconds
+	Count    Kind = iota // number of claims, units and so on
+	Rate                 // rate per second
+	Duration             // milliseconds
 )
 
-// Metric is something that is measured.
+// Metric is a measured quantity.
 type Metric struct {
 	Name string
 	Kind Kind
-	Of   string // the metric that is 100 %; "": a threshold in % makes no sense
-	Says string // what it is, in a few words
+	Of   string // metric that is 100 %; "": thresholds in % are invalid
+	Says string // short description
 }
 
-// Metrics are those that thresholds may name.
+// Metrics are the metrics that thresholds may name.
 type Metrics struct {
 	All []Metric
 
-	// Latency says that percentiles of the latency may be named, too: p50, p99.9.
+	// Latency also permits percentiles of the latency: p50, p99.9.
 	Latency bool
 }
 
-// find returns the metric of that name.
+// find returns the metric with a name.
 func (m Metrics) find(name string) (Metric, bool) {
 	for _, one := range m.All {
 		if one.Name == name {
@@ -43,7 +43,7 @@ func (m Metrics) find(name string) (Metric, bool) {
 	return Metric{}, false
 }
 
-// Names are all names, percentiles by an example.
+// Names returns all names, percentiles by examples.
 func (m Metrics) Names() (names []string) {
 	if m.Latency {
 		names = append(names, "p50", "p90", "p99", "p99.9")
@@ -58,30 +58,30 @@ func (m Metrics) Names() (names []string) {
 type Threshold struct {
 	text    string
 	metric  Metric
-	percent float64 // of a percentile; 0: it is a metric of Metrics.All
+	percent float64 // percentile; 0: a metric of Metrics.All
 	is      comparison
 	bound   float64
 	share   bool // bound is in % of metric.Of
 }
 
-// String returns the condition as it was written.
+// String returns the condition as written.
 func (t Threshold) String() string { return t.text }
 
-// Values are what was measured. A metric that is missing is 0.
+// Values are measured values. A missing metric is 0.
 type Values struct {
-	Of      map[string]float64            // by the name of the metric; of a Duration in milliseconds
+	Of      map[string]float64            // by name of the metric; a Duration in milliseconds
 	Latency func(percent float64) float64 // in milliseconds
 }
 
-// Result is what came of a threshold.
+// Result is the result of a threshold.
 type Result struct {
 	Threshold string  `json:"threshold"`
 	OK        bool    `json:"ok"`
 	Measured  float64 `json:"measured"`
-	Unit      string  `json:"unit,omitempty"` // of Measured: ms, %, /s; "": it is a count
+	Unit      string  `json:"unit,omitempty"` // unit of Measured: ms, %, /s; "": a count
 }
 
-// Check holds measured values against the condition. A share of nothing is 0 %.
+// Check compares the measured values with the condition. A share of nothing is 0 %.
 func (t Threshold) Check(v Values) Result {
 	r := Result{Threshold: t.text}
 	switch {
@@ -106,8 +106,8 @@ func (t Threshold) Check(v Values) Result {
 	return r
 }
 
-// CheckAll holds measured values against all conditions, and says whether all hold. Of no
-// conditions there are no results.
+// CheckAll checks all conditions, and reports whether all hold. Without conditions the results
+// are nil.
 func CheckAll(all []Threshold, v Values) (results []Result, ok bool) {
 	ok = true
 	for _, t := range all {
@@ -117,7 +117,7 @@ func CheckAll(all []Threshold, v Values) (results []Result, ok bool) {
 	return results, ok
 }
 
-// String says it in a line.
+// String formats the result in a line.
 func (r Result) String() string {
 	if r.OK {
 		return fmt.Sprintf("%s: ok, %s", r.Threshold, r.Value())
@@ -125,7 +125,7 @@ func (r Result) String() string {
 	return fmt.Sprintf("%s: FAILED, it is %s", r.Threshold, r.Value())
 }
 
-// Value is what was measured, with its unit, for people.
+// Value returns the measured value with its unit, for people.
 func (r Result) Value() string {
 	switch r.Unit {
 	case "ms":
@@ -136,7 +136,7 @@ func (r Result) Value() string {
 	return number(r.Measured) + r.Unit
 }
 
-// Milliseconds writes a time in milliseconds in the unit that suits it, with three digits.
+// Milliseconds formats milliseconds in a suitable unit, with three digits.
 func Milliseconds(ms float64) string {
 	switch {
 	case ms >= 60_000:
@@ -149,7 +149,7 @@ func Milliseconds(ms float64) string {
 	return digits(ms*1000) + " µs"
 }
 
-// digits writes a number below 1000 with three digits.
+// digits formats a number below 1000 with three digits.
 func digits(f float64) string {
 	switch {
 	case f == 0:
@@ -162,7 +162,7 @@ func digits(f float64) string {
 	return fmt.Sprintf("%.2f", f)
 }
 
-// number writes what need not be whole, without digits that say nothing.
+// number formats a fractional number without trailing zeros.
 func number(f float64) string {
 	if f == float64(int64(f)) {
 		return fmt.Sprint(int64(f))
