@@ -1,6 +1,5 @@
-// Package files reads files that others keep: a path may name a pipe that nobody writes
-// to, or lie on a mount that does not answer. No call of this package waits for the system
-// longer than Patience.
+// Package files reads files of others: a path may be a pipe without a writer, or on a mount
+// that does not answer. No call of this package waits longer than Patience for the system.
 package files
 
 import (
@@ -14,28 +13,28 @@ import (
 	"time"
 )
 
-// Patience is how long the system may take for one call.
+// Patience bounds the wait for the system in one call.
 const Patience = 5 * time.Second
 
 var patience = Patience // shorter in tests
 
-// ErrSlow says that the system did not answer within Patience.
+// ErrSlow reports that the system did not answer within Patience.
 var ErrSlow = fmt.Errorf("the system has not answered for %v: check what the path is on, or what writes to it", Patience)
 
-// ErrNoWriter says that a path is a pipe that nobody has written to.
+// ErrNoWriter reports a path that is a pipe without a writer.
 var ErrNoWriter = errors.New("it is a pipe, and nobody writes to it")
 
-// mostStuck is how many calls for one path may be left behind that the system has not
-// answered. Each keeps a thread.
+// mostStuck is the maximum number of abandoned calls for one path that the system has not
+// answered. Each occupies a thread.
 const mostStuck = 4
 
 var (
 	stuckMu sync.Mutex
-	stuck   = map[string]int{} // calls left behind, by path
+	stuck   = map[string]int{} // number of abandoned calls, by path
 )
 
-// call makes a call of the system. One that is not answered within Patience is left behind:
-// late, if there is one, takes what it returns after all.
+// call makes a system call. If it does not return within Patience, it is abandoned; late, if
+// not nil, receives its later result.
 func call[T any](op, path string, f func() (T, error), late func(T)) (T, error) {
 	type result struct {
 		value T
@@ -83,14 +82,14 @@ func leave(path string, n int) {
 type File struct {
 	file *os.File
 	path string
-	pipe bool   // and nothing was read of it yet
-	buf  []byte // that of the read under way, which may be left behind
-	slow error  // of a call that was; the file is of no use any more
+	pipe bool   // a pipe of which nothing was read yet
+	buf  []byte // buffer of the current read, which may be abandoned
+	slow error  // error of an abandoned call; the file is unusable then
 }
 
 // Open opens a file for reading.
 func Open(path string) (*File, error) {
-	// A pipe that nobody writes to would not open otherwise.
+	// Otherwise the open of a pipe without a writer would block.
 	file, err := call("open", path, func() (*os.File, error) {
 		return os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	}, func(f *os.File) { f.Close() })
@@ -107,7 +106,7 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
-// mostAtOnce is how many bytes one call reads.
+// mostAtOnce is the maximum number of bytes of one system call.
 const mostAtOnce = 256 << 10
 
 // Read implements io.Reader.
@@ -144,13 +143,13 @@ func (f *File) keep(err error) {
 	}
 }
 
-// Close closes the file; one that does not answer, some time.
+// Close closes the file. If the system does not answer, the file is closed later.
 func (f *File) Close() error {
 	_, err := call("close", f.path, func() (struct{}, error) { return struct{}{}, f.file.Close() }, nil)
 	return err
 }
 
-// Read reads a file of at most so many bytes. Of one that has more it returns one more.
+// Read reads a file of at most most bytes. Of a longer one it returns most+1 bytes.
 func Read(path string, most int64) ([]byte, error) {
 	f, err := Open(path)
 	if err != nil {
@@ -160,17 +159,17 @@ func Read(path string, most int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, most+1))
 }
 
-// Stat is os.Stat.
+// Stat is os.Stat, bounded by Patience.
 func Stat(path string) (fs.FileInfo, error) {
 	return call("stat", path, func() (fs.FileInfo, error) { return os.Stat(path) }, nil)
 }
 
-// ReadDir is os.ReadDir.
+// ReadDir is os.ReadDir, bounded by Patience.
 func ReadDir(path string) ([]fs.DirEntry, error) {
 	return call("open", path, func() ([]fs.DirEntry, error) { return os.ReadDir(path) }, nil)
 }
 
-// ExposedError says that everyone on the machine can read a file with a secret.
+// ExposedError reports a file with a secret that everyone on the machine can read.
 type ExposedError struct {
 	Path string
 	Mode fs.FileMode
@@ -181,8 +180,8 @@ func (e *ExposedError) Error() string {
 		e.Path, e.Mode.Perm(), e.Path)
 }
 
-// ReadSecret is Read for a file that not everyone on the machine may read: else its error is
-// an *ExposedError.
+// ReadSecret is Read for a file that must not be readable by everyone on the machine: else the
+// error is an *ExposedError.
 func ReadSecret(path string, most int64) ([]byte, error) {
 	f, err := Open(path)
 	if err != nil {

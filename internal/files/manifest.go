@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// ManifestPath is where the manifest of a file lies, if it has one: a line as sha256sum
-// writes it, with the SHA-256 of the file.
+// ManifestPath returns the path of a file's manifest: a line in the format of sha256sum, with
+// the SHA-256 of the file.
 func ManifestPath(path string) string { return path + ".sha256" }
 
-// NoManifestError says that what lies where the manifest of a file is to be is none of it.
+// NoManifestError reports that the file at the path of a manifest is no manifest of the file.
 type NoManifestError struct{ Path string }
 
 func (e *NoManifestError) Error() string {
 	return fmt.Sprintf("%s is no manifest of %s", ManifestPath(e.Path), e.Path)
 }
 
-// ReadManifest returns the SHA-256 that the manifest of a file says. No manifest is
-// fs.ErrNotExist.
+// ReadManifest returns the SHA-256 in the manifest of a file. If there is no manifest, the
+// error is fs.ErrNotExist.
 func ReadManifest(path string) ([]byte, error) {
-	const most = 8 << 10 // more than a digest and a path have
+	const most = 8 << 10 // exceeds any digest and path
 	text, err := Read(ManifestPath(path), most)
 	if err != nil {
 		return nil, err

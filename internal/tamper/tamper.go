@@ -1,4 +1,4 @@
-// Package tamper alters files of JSON lines for tests: a test asks of each alteration whether it is noticed.
+// Package tamper alters files of JSON lines, for tests that each alteration is detected.
 package tamper
 
 import (
@@ -10,16 +10,17 @@ import (
 	"strings"
 )
 
-// A value is a number, a string or a boolean of a line.
+// value is a number, a string or a boolean of a line.
 type value struct {
 	path       string // such as "draw.shards.0.entries"
-	field      int    // where the name of its field begins; -1: it is of a list
+	field      int    // index of its field's name; -1: an element of a list
 	start, end int
 	json       any
 }
 
-// Line yields a line of JSON once for each small alteration of one of its values, and for each two neighbours
-// that are swapped, with what was altered: the path of the value and how, such as "counts.sold + 1".
+// Line yields a line of JSON with one small alteration of a value, or with two adjacent values
+// swapped, for each possible one. what is the path of the value and the change: "counts.sold +
+// 1".
 func Line(line string) iter.Seq2[string, string] {
 	return func(yield func(what, altered string) bool) {
 		values := valuesOf(line)
@@ -61,7 +62,7 @@ func Line(line string) iter.Seq2[string, string] {
 	}
 }
 
-// next is another letter or digit of the same kind, so that a digest stays one.
+// next returns another letter or digit of the same kind, so that a digest stays one.
 func next(c byte) string {
 	switch c {
 	case '9':
@@ -80,7 +81,7 @@ func quoted(s string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// without leaves out a field, and one comma beside it.
+// without removes a field, and one comma beside it.
 func without(line string, start, end int) string {
 	if line[end] == ',' {
 		return line[:start] + line[end+1:]
@@ -96,7 +97,7 @@ func valuesOf(line string) (all []value) {
 		before := int(d.InputOffset())
 		token, err := d.Token()
 		if err != nil {
-			panic(err) // the line is one that salectl has written
+			panic(err) // salectl has written the line
 		}
 		delim, ok := token.(json.Delim)
 		if !ok {
@@ -109,7 +110,7 @@ func valuesOf(line string) (all []value) {
 			if delim == '{' {
 				field = int(d.InputOffset())
 				field += strings.IndexByte(line[field:], '"')
-				key, _ := d.Token() // More has found it
+				key, _ := d.Token() // found by More
 				name = key.(string)
 			}
 			walk(strings.TrimPrefix(path+"."+name, "."), field)

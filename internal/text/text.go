@@ -1,4 +1,4 @@
-// Package text fits what a log, a table or a message has to say into a line.
+// Package text shortens texts to one line for logs, tables and messages.
 package text
 
 import (
@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-const cut = "…" // stands for what was left out
+const cut = "…" // replaces omitted text
 
-// OneLine is s in one line: white space is single spaces, and U+FFFD stands for what is
-// not UTF-8 or not printable.
+// OneLine converts s to one line: white space becomes single spaces, and invalid UTF-8 and
+// unprintable characters become U+FFFD.
 func OneLine(s string) string {
 	s = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "\ufffd"), unicode.IsSpace), " ")
 	return strings.Map(func(r rune) rune {
@@ -22,7 +22,7 @@ func OneLine(s string) string {
 	}, s)
 }
 
-// Short is OneLine of at most limit bytes.
+// Short is OneLine, cut to at most limit bytes.
 func Short(s string, limit int) string {
 	if s = OneLine(s); len(s) > limit {
 		s = strings.ToValidUTF8(s[:limit-len(cut)], "") + cut
@@ -30,7 +30,7 @@ func Short(s string, limit int) string {
 	return s
 }
 
-// Ranges returns ascending numbers as text, such as "0-3,7".
+// Ranges formats ascending numbers, such as "0-3,7".
 func Ranges(numbers []int) string {
 	var b strings.Builder
 	for i := 0; i < len(numbers); {

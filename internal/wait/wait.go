@@ -15,9 +15,8 @@ import (
 // on a machine whose processors are shared by many tests.
 const Limit = 2 * time.Minute
 
-// Polls are at least shortest and at most longest apart: an eighth of the time that
-// was waited so far, so that a long wait does not take the processor from what it
-// waits for.
+// Polls are between shortest and longest apart: an eighth of the time waited so far, so that a
+// long wait leaves the processor to what it waits for.
 const shortest, longest = 5 * time.Millisecond, 200 * time.Millisecond
 
 // Until polls reached and returns when it is true. After Limit the test fails
