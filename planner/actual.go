@@ -62,7 +62,7 @@ type NodeActual struct {
 	Info   quorum.Info   // its run id appears in no status
 	Off    time.Duration // lead of this host's clock over the node's
 	Leases []quorum.Holding
-	Marker quorum.Marker // the sale's
+	Marker quorum.Marker // marker of the sale
 	Knows  bool          // only for a sale that the ledger lacks: the node has the marker of its name
 }
 

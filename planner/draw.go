@@ -213,7 +213,7 @@ func drawPlan(actual *Actual) (*Plan, spec.Sale, error) {
 			Reason: fmt.Sprintf("sale %s takes entries until %s", actual.Name, old.ClosesAt.Format(time.RFC3339)), Remedy: "Run it again then.",
 		}
 	}
-	if sale.Applied() < sale.Generation() { // units may still leave a shard, and nobody may win those
+	if sale.Applied() < sale.Generation() { // units may still leave a shard, and must not be won
 		return nil, old, &Refusal{
 			Reason: fmt.Sprintf("generation %d of sale %s is not on every shard yet", sale.Generation(), actual.Name), Remedy: "Run 'salectl apply' first.",
 		}
@@ -344,7 +344,7 @@ func (r *revealing) close(i int, done func()) {
 	read()
 }
 
-// publish publishes the entries of all shards in the sale's log.
+// publish appends the entries of all shards to the sale's log.
 func (r *revealing) publish() {
 	x := r.x
 	x.begin(notingEntries)
@@ -368,8 +368,8 @@ func (r *revealing) publish() {
 	})
 }
 
-// settled refuses to go on while a generation is not on every shard: units may still go that
-// entries could win.
+// settled refuses to continue while a generation is not on every shard: units may still be
+// removed that entries could win.
 func (r *revealing) settled() error {
 	if r.x.sale.Applied() < r.x.sale.Generation() {
 		return stale("has got another generation since, which is not on every shard yet")
@@ -379,7 +379,7 @@ func (r *revealing) settled() error {
 
 func (r *revealing) live() bool { return r.x.sale.UID() == r.x.plan.UID && r.x.sale.Live() }
 
-// reveal reveals the link, which stands in the sale's log behind the entries only.
+// reveal appends the link to the sale's log, always after the entries.
 func (r *revealing) reveal() {
 	x := r.x
 	x.begin(notingDrawn)
@@ -409,7 +409,7 @@ func (r *revealing) reveal() {
 	}, &pb.Op{Op: &pb.Op_Drawn{Drawn: op}}, r.rank)
 }
 
-// rank works out the ranks that follow from what is revealed.
+// rank computes the ranks that follow from the revealed values.
 func (r *revealing) rank() {
 	sale := r.x.sale
 	drawn := sale.Drawn()
@@ -426,7 +426,7 @@ func (r *revealing) rank() {
 	r.publishRanks()
 }
 
-// publishRanks publishes the ranks that the sale's log does not have yet, part by part.
+// publishRanks appends the missing ranks to the sale's log, one part per op.
 func (r *revealing) publishRanks() {
 	x := r.x
 	if x.sale.Ranked() {
@@ -442,8 +442,8 @@ func (r *revealing) publishRanks() {
 	}, &pb.Op{Op: &pb.Op_Ranked{Ranked: ledger.NewRanked(first, r.ranked)}}, r.publishRanks)
 }
 
-// end is the end of a reveal that has come to it. Whoever gave another value than the order
-// follows from hears so.
+// end ends a completed reveal. It warns if another process has revealed another beacon value
+// than the plan's.
 func (r *revealing) end() {
 	x := r.x
 	if drawn := x.sale.Drawn(); drawn != nil && !x.plan.EntriesOnly && !bytes.Equal(drawn.GetBeacon(), x.plan.Beacon) {

@@ -102,9 +102,8 @@ func (v shardViews) delta(desired, old spec.Sale, actual *Actual) (int64, error)
 	return desired.Stock - sum(v.limits()), nil
 }
 
-// distribute plans which shards receive new units or give units back. Units that lists have
-// given and nobody has drained count as available here. A removal that relies on them may fall
-// short (Result.Shortfall).
+// distribute plans which shards receive new units or give units back. Undrained grabs count as
+// available here, so a removal that relies on them may fall short (Result.Shortfall).
 func (v shardViews) distribute(planned *pb.Planned, delta int64, actual *Actual) error {
 	sale := actual.Name
 	if actual.Units != nil {
