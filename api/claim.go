@@ -240,7 +240,7 @@ func (a *asking) turn() time.Duration {
 	if a.err != nil || a.answer.Retry() == Again {
 		if a.server < len(a.servers) {
 			a.server = (a.server + 1) % len(a.servers)
-		} else { // one that was learned of
+		} else { // a discovered server
 			a.server = int(a.decided.Load())
 		}
 		if a.round < len(a.servers) {
@@ -268,7 +268,7 @@ func (a *asking) due() time.Duration {
 	return wait
 }
 
-// attempt makes one attempt, and takes down whether it may have been accepted.
+// attempt makes one attempt, and records whether it may have been accepted.
 func (a *asking) attempt(ctx context.Context) (err error) {
 	a.attempts++
 	a.sent.Store(false)
@@ -300,7 +300,7 @@ func (a *asking) attempt(ctx context.Context) (err error) {
 	return err
 }
 
-// traced returns a context that takes down when a request has a connection.
+// traced returns a context that records when a request gets a connection.
 func (a *asking) traced(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) { a.sent.Store(true) },
