@@ -128,19 +128,19 @@ type Result struct {
 // Errors that callers distinguish. In addition, ledger.ErrCorrupt reports a state that
 // contradicts the invariants.
 var (
-	// ErrRefused: the change is not allowed. A *Refusal gives the reason.
+	// ErrRefused reports a change that is not allowed. A *Refusal gives the reason.
 	ErrRefused = errors.New("refused")
-	// ErrStale: the sale has changed since the plan was made.
+	// ErrStale reports that the sale has changed since the plan was made.
 	ErrStale = errors.New("the plan is stale")
-	// ErrPartly: the sale's log has the change, but it is not fully carried out; a second run
-	// completes it.
+	// ErrPartly reports that the sale's log has the change, but it is not fully carried out; a
+	// second run completes it.
 	ErrPartly = errors.New("partly applied, run it again")
-	// ErrTimeout: the time ran out before anything was changed.
+	// ErrTimeout reports that the time ran out before anything was changed.
 	ErrTimeout = errors.New("timeout, nothing was changed")
-	// ErrStore: calls to the ledger's store fail or do not return. It accompanies another
-	// error that states the effect on the change.
+	// ErrStore reports that calls to the ledger's store fail or do not return. It accompanies
+	// another error that states the effect on the change.
 	ErrStore = errors.New("the ledger's store fails")
-	// ErrBadPlan: a file is not a plan that this program can read.
+	// ErrBadPlan reports a file that is not a plan which this program can read.
 	ErrBadPlan = errors.New("not a plan that can be carried out")
 )
 

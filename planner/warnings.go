@@ -92,8 +92,9 @@ func (a *Actual) ahead() string {
 // limitsPerShard is the recommended number of units of a shard, as a multiple of perUserLimit.
 // A claim that finds too few at home makes a transfer of three commits for each shard whose
 // units it needs. Selling out costs 0.9 slots a claim with many units a shard, 1.2 with 4
-// times the limit, 2 with the limit, 3.9 with a quarter of it, and 8 slots a claim of 20 with
-// 5 units on each of 1,024 shards. Up to fewShards shards the costs do not matter.
+// times the limit, 2 with the limit, and 3.9 with a quarter of it. With 5 units on each of
+// 1,024 shards, a claim for 20 units costs 8 slots. Up to fewShards shards this does not
+// matter: there are few units to request, and few shards to request them from.
 const (
 	limitsPerShard = 4
 	fewShards      = 16
