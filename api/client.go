@@ -32,7 +32,8 @@ type Config struct {
 	// Token is sent as a bearer token. "": none is sent.
 	Token string
 
-	// Transport makes the connections. nil: http.DefaultTransport, with TLS if that is set.
+	// Transport makes the connections. nil: http.DefaultTransport; with TLS or Token a copy of
+	// it that uses TLS and Proxy.
 	Transport http.RoundTripper
 
 	// TLS configures https: trusted authorities and the client's certificate. nil: those of
@@ -311,9 +312,9 @@ func saysMore(before, after error) error {
 	return after
 }
 
-// says ranks an error: highest that of a server that has decided, then that of one that
-// temporarily could not, then that of one that does not serve the sale, and 0 for anything
-// that is no server of a sale or does not answer.
+// says ranks an error. The order is: a server that has decided, one that temporarily could
+// not, one that does not serve the sale. 0 is for anything that is no server of a sale or does
+// not answer.
 func says(err error) int {
 	var problem *Problem
 	if !errors.As(err, &problem) {
