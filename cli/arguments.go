@@ -11,8 +11,8 @@ import (
 // may write flags anywhere before --. All ways to request a command's help become 'salectl
 // help COMMAND'.
 //
-// For a command that runs another one, everything after the first argument is unchanged: flags
-// there belong to the other command.
+// For a command that runs another one, the second argument and all words after it are
+// unchanged: flags there belong to the other command.
 func arrange(app *urfave.App, args []string) []string {
 	command, path, typed := commandOf(app, args)
 	if command == nil {
