@@ -171,6 +171,9 @@ func (t *terminal) start() {
 	t.w.Cleanup(func() {
 		syscall.Kill(-t.Process.Pid, syscall.SIGKILL)
 		t.Wait()
+		if t.w.Failed() {
+			t.w.Logf("%q wrote:\n%s%s", t.Args, &t.out, &t.err)
+		}
 	})
 }
 

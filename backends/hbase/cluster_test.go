@@ -17,7 +17,7 @@ func TestCluster(t *testing.T) {
 	services.Require(t, err)
 	t.Cleanup(cluster.Stop)
 	logs := mustOpenAt(t, cluster.Zookeeper())
-	if err := logs.CreateTable(ctx); err != nil {
+	if err := createTable(ctx, logs); err != nil {
 		t.Fatal(err)
 	}
 	meta, other := whoHasMeta(t, cluster, logs)

@@ -35,7 +35,7 @@ func TestListOverRegions(t *testing.T) {
 // on from there.
 func TestListOverLargeRows(t *testing.T) {
 	logs := mustOpen(t, table(unused("listed")))
-	if err := createTable(t, logs); err != nil {
+	if err := createTable(t.Context(), logs); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"30/large", "31/behind"}

@@ -32,7 +32,7 @@ var standalone = sync.OnceValues(func() (*services.HBase, error) {
 		return nil, err
 	}
 	defer logs.Close()
-	return h, logs.CreateTable(ctx)
+	return h, createTable(ctx, logs)
 })
 
 func TestMain(m *testing.M) {

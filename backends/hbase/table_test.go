@@ -1,6 +1,7 @@
 package hbase
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"sync"
@@ -25,10 +26,9 @@ func mustAskMaster(t *testing.T, logs *Logs, name string, request, response prot
 	}
 }
 
-// createTable creates a table as a person does, who repeats the command when the
-// connection to a master that is busy was lost.
-func createTable(t *testing.T, logs *Logs) error {
-	return wait.Poll(wait.Limit, func() error { return logs.CreateTable(t.Context()) })
+// createTable creates a table. It repeats the call while ZooKeeper or the master of a busy host do not answer.
+func createTable(ctx context.Context, logs *Logs) error {
+	return wait.Poll(wait.Limit, func() error { return logs.CreateTable(ctx) })
 }
 
 func TestMissingTable(t *testing.T) {
@@ -50,7 +50,7 @@ func TestMissingTable(t *testing.T) {
 	var both sync.WaitGroup
 	for _, l := range []*Logs{logs, other} {
 		both.Go(func() {
-			if err := createTable(t, l); err != nil {
+			if err := createTable(t.Context(), l); err != nil {
 				t.Error(err)
 			}
 			if err := l.CheckTable(within(t, wait.Limit)); err != nil {
@@ -59,7 +59,7 @@ func TestMissingTable(t *testing.T) {
 		})
 	}
 	both.Wait()
-	if err := createTable(t, logs); err != nil {
+	if err := createTable(t.Context(), logs); err != nil {
 		t.Errorf("create it again: %v", err)
 	}
 	if n := len(logs.regions.known); n != regionCount {
@@ -95,7 +95,7 @@ func TestUnfitTables(t *testing.T) {
 			mustAskMaster(t, logs, "CreateTable", &pb.CreateTableRequest{TableSchema: s}, new(pb.CreateTableResponse))
 			// To create it is no error: it is there. What it is like is another
 			// question.
-			if err := createTable(t, logs); err != nil {
+			if err := createTable(t.Context(), logs); err != nil {
 				t.Error(err)
 			}
 			err := logs.CheckTable(within(t, wait.Limit))
@@ -109,11 +109,11 @@ func TestUnfitTables(t *testing.T) {
 func TestDisabledTable(t *testing.T) {
 	name := unused("off")
 	logs := mustOpen(t, table(name))
-	if err := createTable(t, logs); err != nil {
+	if err := createTable(t.Context(), logs); err != nil {
 		t.Fatal(err)
 	}
 	disableTable(t, logs)
-	if err := createTable(t, logs); err != nil {
+	if err := createTable(t.Context(), logs); err != nil {
 		t.Errorf("create it again: %v", err)
 	}
 	err := logs.CheckTable(within(t, wait.Limit))
@@ -138,7 +138,7 @@ func TestNamespaces(t *testing.T) {
 	mustAskMaster(t, logs, "CreateNamespace", &pb.CreateNamespaceRequest{
 		NamespaceDescriptor: &pb.NamespaceDescriptor{Name: []byte(namespace)},
 	}, new(pb.CreateNamespaceResponse))
-	if err := createTable(t, logs); err != nil { // the namespace takes its time
+	if err := createTable(t.Context(), logs); err != nil { // the namespace takes its time
 		t.Fatal(err)
 	}
 	if err := logs.CheckTable(within(t, wait.Limit)); err != nil {

@@ -26,7 +26,8 @@ type listNode struct {
 	under  [listUsers]uint8 // the fill of what is in the stream
 }
 
-// drainer carries one grab from the stream to the log.
+// drainer carries one grab from the stream to the log. The reply of a grab, which also carries it, is a read
+// of the stream at the moment of the grab.
 type drainer struct {
 	stage            drainStage
 	user, unit, fill uint8
