@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"salectl/api"
+	"salectl/backends/ledger"
 	"salectl/executor"
 	"salectl/executor/httpd/dashboard"
 	"salectl/executor/httpd/httpdtest"
@@ -78,8 +79,8 @@ func TestLook(t *testing.T) {
 		return executor.Status{
 			Sale: "movie", Phase: "open", Sells: true, Moves: []executor.MoveStatus{{Shard: 2}},
 			Shards: []executor.ShardStatus{
-				{Shard: 0, Limit: 10, Available: 3, Held: 2, Sold: 4, InFlight: 1, Owner: "a:1", Load: &load, Queue: 7},
-				{Shard: 1, Stall: &executor.Stall{Error: "no answer"}}, {Shard: 2, Owner: "b:1"}, {Shard: 3, Unknown: true, NoLease: true},
+				{Shard: 0, Load: &load, Queue: 7, Totals: ledger.Totals{Limit: 10, Available: 3, Held: 2, Sold: 4, InFlight: 1, Owner: "a:1"}},
+				{Shard: 1, Stall: &executor.Stall{Error: "no answer"}}, {Shard: 2, Totals: ledger.Totals{Owner: "b:1"}}, {Shard: 3, Unknown: true, NoLease: true},
 			},
 		}
 	}}

@@ -23,8 +23,8 @@ func TestGetSale(t *testing.T) {
 		UID: "5a1e", Sells: true,
 		Sale: "movie", Generation: 4, Phase: "open", PerUser: 2, OpensAt: noon.Add(-time.Hour),
 		Shards: []executor.ShardStatus{
-			{Limit: 20, Available: 11, Held: 1, Sold: 5, InFlight: 3},
-			{Shard: 1, Limit: 20, Available: 20, Stall: &executor.Stall{Since: noon.Add(-time.Second), Error: "too slow"}},
+			{Totals: ledger.Totals{Limit: 20, Available: 11, Held: 1, Sold: 5, InFlight: 3}},
+			{Shard: 1, Stall: &executor.Stall{Since: noon.Add(-time.Second), Error: "too slow"}, Totals: ledger.Totals{Limit: 20, Available: 20}},
 		},
 		Nodes: []executor.NodeStatus{
 			{Name: "a:1", Up: true, Since: noon.Add(-time.Hour)},
@@ -82,7 +82,7 @@ func TestGetSaleThatIsAway(t *testing.T) {
 		Sale: "movie", Away: api.Standby,
 		Nodes: []executor.NodeStatus{{Name: "a:1", Since: noon, Error: "connection refused"}},
 		Shards: []executor.ShardStatus{
-			{Shard: 0, Owner: "x:1", Stall: &executor.Stall{Since: noon, Error: "too slow"}}, {Shard: 1, Unknown: true},
+			{Shard: 0, Stall: &executor.Stall{Since: noon, Error: "too slow"}, Totals: ledger.Totals{Owner: "x:1"}}, {Shard: 1, Unknown: true},
 		},
 		Members: []executor.MemberStatus{{Address: "x:1", Here: true, Up: true, Shards: 1, Assigned: 1}, {Address: "y:1", Assigned: 1}},
 		Moves:   []executor.MoveStatus{{Shard: 1, To: "x:1", Stage: api.MoveTakes}},
@@ -148,17 +148,17 @@ func TestPhase(t *testing.T) {
 		"paused and ended":    {executor.Status{Sells: true, Phase: ledger.PhasePaused, ClosesAt: noon}, `"phase":"ended"`},
 		"paused before hours": {executor.Status{Sells: true, Phase: ledger.PhasePaused, OpensAt: noon.Add(time.Second)}, `"phase":"paused"`},
 		"closed before hours": {executor.Status{Sells: true, Phase: ledger.PhaseClosed, OpensAt: noon.Add(time.Second)}, `"phase":"closed"`},
-		"one shard stalls":    {executor.Status{Sells: true, Phase: ledger.PhaseOpen, Shards: []executor.ShardStatus{{Limit: 1}, {Limit: 1, Stall: stalls}}}, `"phase":"open"`},
+		"one shard stalls":    {executor.Status{Sells: true, Phase: ledger.PhaseOpen, Shards: []executor.ShardStatus{{Totals: ledger.Totals{Limit: 1}}, {Stall: stalls, Totals: ledger.Totals{Limit: 1}}}}, `"phase":"open"`},
 		"nobody may write":    {executor.Status{Phase: ledger.PhaseOpen}, `"phase":"stalled"`},
 		"paused, and cannot":  {executor.Status{Phase: ledger.PhasePaused}, `"phase":"paused"`},
-		"all shards stall":    {executor.Status{Phase: ledger.PhaseOpen, Shards: []executor.ShardStatus{{Limit: 1, Stall: stalls}}}, `"phase":"stalled"`},
-		"sold out":            {executor.Status{Sells: true, Phase: ledger.PhaseOpen, Shards: []executor.ShardStatus{{Limit: 1}, {Limit: 1, Sold: 2}}}, `"phase":"open","soldOut":true`},
-		"on its way":          {executor.Status{Sells: true, Phase: ledger.PhaseOpen, Shards: []executor.ShardStatus{{Limit: 2, Sold: 1, InFlight: 1}}}, `"phase":"open","soldOut":false`},
-		"a draw":              {executor.Status{Sells: true, Phase: ledger.PhaseOpen, Draw: &draw.Status{}, Shards: []executor.ShardStatus{{Limit: 1, Sold: 1}}}, `"soldOut":false`},
+		"all shards stall":    {executor.Status{Phase: ledger.PhaseOpen, Shards: []executor.ShardStatus{{Stall: stalls, Totals: ledger.Totals{Limit: 1}}}}, `"phase":"stalled"`},
+		"sold out":            {executor.Status{Sells: true, Phase: ledger.PhaseOpen, Shards: []executor.ShardStatus{{Totals: ledger.Totals{Limit: 1}}, {Totals: ledger.Totals{Limit: 1, Sold: 2}}}}, `"phase":"open","soldOut":true`},
+		"on its way":          {executor.Status{Sells: true, Phase: ledger.PhaseOpen, Shards: []executor.ShardStatus{{Totals: ledger.Totals{Limit: 2, Sold: 1, InFlight: 1}}}}, `"phase":"open","soldOut":false`},
+		"a draw":              {executor.Status{Sells: true, Phase: ledger.PhaseOpen, Draw: &draw.Status{}, Shards: []executor.ShardStatus{{Totals: ledger.Totals{Limit: 1, Sold: 1}}}}, `"soldOut":false`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if len(c.status.Shards) == 0 {
-				c.status.Shards = []executor.ShardStatus{{Limit: 1, Available: 1}}
+				c.status.Shards = []executor.ShardStatus{{Totals: ledger.Totals{Limit: 1, Available: 1}}}
 			}
 			s := New(Config{Clock: atNoon, Sales: []executor.Service{&httpdtest.Fake{Name: "movie", StatusFunc: func() executor.Status { return c.status }}}})
 			if got := text(t, do(s, http.MethodGet, "/v1/sales/movie", "", nil)); !strings.Contains(got, c.want) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"salectl/api"
+	"salectl/backends/ledger"
 	"salectl/executor"
 	"salectl/executor/httpd/httpdtest"
 )
@@ -16,7 +17,7 @@ import (
 func TestGetSales(t *testing.T) {
 	open := &httpdtest.Fake{Name: "b-movie", StatusFunc: func() executor.Status {
 		return executor.Status{UID: "u-1", Phase: "open", Sells: true, Generation: 3, OpensAt: noon, ClosesAt: noon.Add(time.Hour), Shards: []executor.ShardStatus{
-			{Limit: 5, Sold: 3, Available: 2}, {Limit: 4, Sold: 1, Held: 1, Available: 2}}}
+			{Totals: ledger.Totals{Limit: 5, Sold: 3, Available: 2}}, {Totals: ledger.Totals{Limit: 4, Sold: 1, Held: 1, Available: 2}}}}
 	}}
 	away := &httpdtest.Fake{Name: "a-play", StatusFunc: func() executor.Status { return executor.Status{Away: api.Standby} }}
 	s := New(Config{Sales: []executor.Service{open, away}, Clock: atNoon, Tokens: tokensOf(t, "s3cret")})

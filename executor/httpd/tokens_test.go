@@ -11,6 +11,7 @@ import (
 
 	"salectl/api"
 	"salectl/api/streampb"
+	"salectl/backends/ledger"
 	"salectl/executor"
 	"salectl/executor/httpd/access"
 	"salectl/executor/httpd/httpdtest"
@@ -98,7 +99,7 @@ func guardedSale() *operated {
 		FindFunc: func(executor.ClaimID) (executor.Claim, api.Outcome) { return firstClaim, "" },
 		StatusFunc: func() executor.Status {
 			return executor.Status{Phase: "open", Sells: true, Nodes: []executor.NodeStatus{{Name: "redis-1:6379", Up: true}},
-				Shards: []executor.ShardStatus{{Limit: 1, Owner: "a:1"}}, Members: []executor.MemberStatus{{Address: "a:1", Up: true}}}
+				Shards: []executor.ShardStatus{{Totals: ledger.Totals{Limit: 1, Owner: "a:1"}}}, Members: []executor.MemberStatus{{Address: "a:1", Up: true}}}
 		},
 	}}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"salectl/api"
+	"salectl/backends/ledger"
 	"salectl/executor"
 	"salectl/executor/httpd/httpdtest"
 )
@@ -17,7 +18,7 @@ func TestProcesses(t *testing.T) {
 	status := executor.Status{
 		Sale: "movie",
 		Shards: []executor.ShardStatus{
-			{Shard: 0, Owner: "a:1", Load: pointer(100.04), Queue: 3}, {Shard: 1, Owner: "b:1", Load: pointer(0.0)}, {Shard: 2},
+			{Shard: 0, Load: pointer(100.04), Queue: 3, Totals: ledger.Totals{Owner: "a:1"}}, {Shard: 1, Load: pointer(0.0), Totals: ledger.Totals{Owner: "b:1"}}, {Shard: 2},
 		},
 		Members: []executor.MemberStatus{
 			{ID: "2", Address: "b:1", Version: "v2", Assigned: 2},

@@ -25,9 +25,6 @@ type session struct {
 	remotes  []*shard.Remote               // of all shards: where requests wait that no shard here decides
 	totals   *shard.SaleTotals
 	ack      spec.Ack
-	red      *spec.RedPacket      // nil: units are no packets of money
-	commits  ledger.Hash          // to the amounts of a red packet
-	packets  func() *spec.Packets // computes them once; nil: units are no packets
 	post     func(shard.Message)  // delivers messages between shards
 	batchers []*shard.NodeBatcher // by node; none where owners decide
 	links    *links
@@ -35,22 +32,35 @@ type session struct {
 	depth    atomic.Int64        // requests that may wait on a shard
 	granted  []atomic.Int64      // by shard: when its owner freed the lease for this process, monotonic; 0: none has, or it is served since
 
-	// Of the machine alone: the configuration of shards, and those that run, by number, with or without
-	// a lease.
+	redPackets
+	runningShards
+	newest
+
+	ranks   atomic.Pointer[ranks]       // of a draw; nil: they are not published yet
+	drawn   atomic.Pointer[draw.Status] // the draw by the sale's log; nil: the sale is none
+	drawnAt uint64                      // the slot behind the one that it was read from; of the machine alone
+}
+
+// redPackets are the amounts of a sale whose units are packets of money.
+type redPackets struct {
+	red     *spec.RedPacket      // nil: units are no packets
+	commits ledger.Hash          // to the amounts
+	packets func() *spec.Packets // computes them once; nil: units are no packets
+}
+
+// runningShards are the shards of a session, with or without a lease. They belong to the machine alone.
+type runningShards struct {
 	cfg     shard.Config
 	sizes   lists.Sizes
-	running map[int]*shard.Shard
+	running map[int]*shard.Shard // by number
+	users   []*userSource        // all sources that rules had; they are closed at the end
+}
 
-	// eligibility is by the rules of the newest generation; nil: there are none. users are
-	// all sources that rules had, to be closed at the end.
-	eligibility atomic.Pointer[eligibility]
-	users       []*userSource
-	// declared is the declaration of the newest generation that was passed to the shards.
-	declared atomic.Pointer[spec.Sale]
-	settings atomic.Pointer[pb.Settings] // of the newest generation
-	ranks    atomic.Pointer[ranks]       // of a draw; nil: they are not published yet
-	drawn    atomic.Pointer[draw.Status] // the draw by the sale's log; nil: the sale is none
-	drawnAt  uint64                      // the slot behind the one that it was read from; of the machine alone
+// newest is what the newest generation declares.
+type newest struct {
+	eligibility atomic.Pointer[eligibility] // by its rules; nil: there are none
+	declared    atomic.Pointer[spec.Sale]   // of the newest generation that was passed to the shards
+	settings    atomic.Pointer[pb.Settings]
 }
 
 // newSession returns the session of a run. first is below the ids of its forwarded requests.
@@ -62,7 +72,8 @@ func newSession(run *ownership.Run, own Config, d *Admission, first uint64) *ses
 	}
 	t := &session{
 		uid: run.UID, shards: make([]atomic.Pointer[shard.Shard], n), granted: make([]atomic.Int64, n), totals: shard.NewSaleTotals(n), ack: run.Declared.Ack,
-		links: &d.links, away: func() shard.Answer { return *d.away.Load() }, sizes: own.Sizes, running: make(map[int]*shard.Shard),
+		links: &d.links, away: func() shard.Answer { return *d.away.Load() },
+		runningShards: runningShards{sizes: own.Sizes, running: make(map[int]*shard.Shard)},
 	}
 	t.totals.Notify = own.Notify
 	t.depth.Store(int64(cfg.Queue))

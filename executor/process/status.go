@@ -156,7 +156,8 @@ func (d *Admission) Status() Status {
 			one.Shard, one.Unknown, v.Away = i, true, d.away.Load().Outcome
 		}
 		one.Load = known.Load.PerSecond
-		if !one.Unknown || s == nil && h.holds(i) { // else it is who owned it last
+		one.Owner = ""
+		if !one.Unknown || s == nil && h.holds(i) { // else it is the address of the last owner
 			one.Owner = owner.Address
 		}
 		v.Shards = append(v.Shards, one)

@@ -115,15 +115,10 @@ func (l *ledgerView) ledgerStatus() Status {
 	l.state.RLock()
 	defer l.state.RUnlock()
 	st := l.seq.state
-	v := Status{
-		Shard: l.seq.shard, Epoch: st.Epoch, Generation: st.Generation, Limit: st.Limit,
-		Available: st.Available, Held: st.Held, Sold: st.Sold, InFlight: st.InFlight, Bytes: st.Bytes(),
-	}
-	if st.Next() > 0 {
-		v.Slot = st.Next() - 1
-	}
+	v := StatusOf(l.seq.shard, st.Next(), st.Totals)
+	v.Bytes = st.Bytes()
 	v.Owned = st.IsOwner(l.seq.me) // false while this process reads that another has taken the shard over
-	v.Outcomes, v.Entries, v.Drawn = st.Outcomes, st.Totals.Entries, st.Settings().GetDraw()
+	v.Drawn = st.Settings().GetDraw()
 	v.Paid = st.Settings().GetPayment() != nil || st.HoldRecords() > 0 && !v.Drawn
 	v.NextRelease = nextReleaseTime(st)
 	return v

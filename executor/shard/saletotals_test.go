@@ -307,7 +307,7 @@ func TestBoardDue(t *testing.T) {
 // What is known of a shard of another process is all that its totals say.
 func TestStatusOfAPeersShard(t *testing.T) {
 	all := ledger.Totals{Epoch: 2, Generation: 3, Limit: 40, Available: 5, Held: 6, Sold: 7, InFlight: 8, Entries: 9, Outcomes: ledger.Outcomes{OpenHolds: 10}}
-	want := Status{Shard: 1, Slot: 11, Epoch: 2, Generation: 3, Limit: 40, Available: 5, Held: 6, Sold: 7, InFlight: 8, Entries: 9, Outcomes: ledger.Outcomes{OpenHolds: 10}}
+	want := Status{Shard: 1, Slot: 11, Totals: ledger.Totals{Epoch: 2, Generation: 3, Limit: 40, Available: 5, Held: 6, Sold: 7, InFlight: 8, Entries: 9, Outcomes: ledger.Outcomes{OpenHolds: 10}}}
 	if got := StatusOf(1, 12, all); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}

@@ -8,45 +8,33 @@ import (
 
 // What others may see of a shard while it sells.
 
-// Status is the state of one shard, as its owner has it.
+// Status is the state of one shard, as its owner has it. Totals.Owner is the address of the process that
+// answers for the shard, as far as is known.
 type Status struct {
-	Shard      int
-	Unknown    bool   // no report of it is known: only Shard, Owner and Load are set
-	Slot       uint64 // of the last commit
-	Epoch      uint64
-	Generation uint64
-	Limit      int64 // units added minus removed; transfers do not change the sum
-	Available  int64
-	Held       int64
-	Sold       int64
-	InFlight   int64
-	Bytes      int64    // size of the log
-	Queue      int      // requests waiting
-	Listed     bool     // its units lie in a list on a node
-	ListOn     bool     // which gives them
-	Undrained  int64    // grabs that the list gave and the log does not have yet
-	Owned      bool     // this process may append
-	NoLease    bool     // its owner, or who was that last, may not append now
-	Stuck      bool     // its owner, another process, reports that its log cannot be read or written
-	Owner      string   // where the process answers that owns it, as far as is known
-	Load       *float64 // requests decided a second, lately; nil: it is not known
+	Shard   int
+	Unknown bool // no report of it is known: only Shard, Owner and Load are set
+	ledger.Totals
+	Slot      uint64   // of the last commit
+	Bytes     int64    // size of the log
+	Queue     int      // requests waiting
+	Listed    bool     // its units are in a list on a node
+	ListOn    bool     // the list gives units
+	Undrained int64    // grabs that the list gave and the log lacks
+	Owned     bool     // this process may append
+	NoLease   bool     // its owner, or the last one, may not append now
+	Stuck     bool     // its owner, another process, reports that its log cannot be read or written
+	Load      *float64 // requests decided a second, lately; nil: it is not known
 
-	Drawn   bool  // its claims are entries of a draw
-	Entries int64 // so many
+	Drawn       bool      // its claims are entries of a draw
+	Paid        bool      // claims are held until they are paid, or some were
+	NextRelease time.Time // of the holds, the earliest; zero: no claim is held
 
-	Outcomes    ledger.Outcomes // of its claims
-	Paid        bool            // claims are held until they are paid, or some were
-	NextRelease time.Time       // of the holds, the earliest; zero: no claim is held
-
-	Stall *Stall // nil: it does not
+	Stall *Stall // nil: it does not stall
 }
 
 // StatusOf returns the status of another process's shard by its totals.
 func StatusOf(shard int, next uint64, t ledger.Totals) Status {
-	return Status{
-		Shard: shard, Slot: max(next, 1) - 1, Epoch: t.Epoch, Generation: t.Generation, Limit: t.Limit, Available: t.Available,
-		Held: t.Held, Sold: t.Sold, InFlight: t.InFlight, Entries: t.Entries, Outcomes: t.Outcomes,
-	}
+	return Status{Shard: shard, Slot: max(next, 1) - 1, Totals: t}
 }
 
 // Status returns the present status of the shard.
