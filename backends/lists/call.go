@@ -6,7 +6,7 @@ import (
 	"salectl/backends/ledger"
 )
 
-// Call is one call of a Node that a Machine wants made.
+// Call is a call of a Node that the caller of a Machine makes.
 type Call struct {
 	Kind    CallKind
 	List    List
@@ -20,7 +20,7 @@ type Call struct {
 	Units   ledger.Units
 }
 
-// CallKind says which call a Call is.
+// CallKind is the kind of a Call.
 type CallKind int
 
 // The kinds of calls.
@@ -39,11 +39,11 @@ func (k CallKind) String() string {
 	return [...]string{"", "run id", "stop", "read", "put", "start", "take", "add", "inspect"}[k]
 }
 
-// Reply is what came of a Call.
+// Reply is the result of a Call.
 type Reply struct {
 	RunID   string
 	Entries []Entry
-	Units   ledger.Units // that were taken
+	Units   ledger.Units // taken from the list
 	State   State
 	Err     error
 }

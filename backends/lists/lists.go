@@ -1,21 +1,17 @@
-// Package lists is the Redis engine: how the units of a shard come to lie in a
-// list on a node, how users are given them there, and how what they were given
-// comes into the shard's log.
+// Package lists is the Redis engine. The available units of a shard are in a list on a node, a script on the
+// node gives them to users, and Machine appends the grabs to the shard's log.
 //
-// A shard's list is a copy. The log decides who has what; the node only is
-// faster. So everything a node has of a shard belongs to one fill, which the log
-// counts (ledger's Rebuild), and to one run of the server. A node that restarts,
-// is emptied, is replaced or fails over to a replica has another run id, or no
-// marker of the fill, and gives nothing until the list is rebuilt from the log.
+// A shard's list is a copy: the log decides who has which unit, and the node is faster. All data of a shard
+// on a node belongs to one fill, which the log counts (ledger's Rebuild), and to one run of the server. A
+// node that restarts, is emptied, is replaced or fails over to a replica has another run id, or no marker of
+// the fill. It gives nothing until the list is rebuilt from the log.
 //
-// What a node has given and the log does not have yet stands in the shard's
-// stream. Machine drains it, and rebuilds the list; it is a step machine that
-// the executor and the planner both run.
+// The grabs that the log may lack are in the shard's stream. Machine drains the grabs and rebuilds the list.
+// The executor and the planner both run it.
 //
-// After 利用redis + lua解决抢红包高并发的问题 (a post of 2016): packets made ahead, a
-// list of those unclaimed, a map of users who have one, one script, and a writer
-// that moves what was claimed into the database. Fill, marker and token are new
-// here: each removes a way to lose a packet or to give it twice.
+// The design follows 利用redis + lua解决抢红包高并发的问题 (a post of 2016): packets made ahead, a list of those
+// unclaimed, a map of users who have one, one script, and a writer that moves the claims into the database.
+// Fill, marker and token are new here: each removes a way to lose a packet or to give it twice.
 package lists
 
 import (
@@ -36,64 +32,59 @@ type List struct {
 	Shard int
 }
 
-// Node keeps lists. Each method is one atomic step of the node (Settings and
-// Forget aside), and is sent at most once. All are safe for concurrent use. An
-// error other than those below says nothing about whether the step was done, and a
-// fs.ErrPermission that the node does not permit it.
+// Node stores lists. Each method but Settings and Forget is one atomic step of the node, and is sent at most
+// once. All methods are safe for concurrent use. After an error other than those below, the step may have
+// been done or not. A fs.ErrPermission means that the node does not permit the step.
 type Node interface {
-	// Name is the node's address.
+	// Name returns the node's address.
 	Name() string
 
-	// RunID is the id that the server has drawn at its start.
+	// RunID returns the id that the server has drawn at its start.
 	RunID(ctx context.Context) (string, error)
 
-	// Grab gives a unit to each user of each batch who has none yet: the first of
-	// the list. It records what it gave in the list's stream.
+	// Grab gives the first unit of the list to each user of each batch who has none. It records the units
+	// given now in an entry of the list's stream for each batch.
 	Grab(ctx context.Context, batches []Batch) ([]Given, error)
 
-	// Stop takes the token of a fill and turns the list off: from here on it gives
-	// nothing, and whoever had an earlier token can do nothing any more.
-	// ErrOtherRun: the server is not of this run. ErrToken: the same or a later
-	// token was taken.
+	// Stop takes the token of a fill and turns the list off. The list gives nothing from then on, and calls
+	// under an earlier token are refused. ErrOtherRun: the server is of another run. ErrToken: the same or a
+	// later token was taken.
 	Stop(ctx context.Context, l List, fill uint64, runID string) error
 
-	// Read returns entries of the stream after a place ("": from the first), the
-	// oldest first, as many as have about max grabs; none: there are no more. With
-	// a fill, it first deletes the entries up to and including the place drained
-	// ("": none), and ErrFill says that the list does not give under that fill.
-	// With fill 0 it only reads, whatever the list is.
+	// Read returns the entries of the stream behind the position after ("": from the first), the oldest
+	// first, with about max grabs in all; none: there are no more. With a fill, it first deletes the entries
+	// up to and including the position drained ("": none); ErrFill: the list does not give under that fill.
+	// With fill 0 it only reads, in every state of the list.
 	Read(ctx context.Context, l List, fill uint64, after, drained string, max int) ([]Entry, error)
 
-	// Put adds units, and who was given what, to a list that is off and whose token
-	// is this fill's. ErrToken, ErrOtherRun: it is not. ErrLength: the list has
-	// other lengths than the part says; begin with a First part.
+	// Put adds units, and the users of units given, to a list that is off and has the token of the fill.
+	// ErrToken, ErrOtherRun: it is not off, or has another. ErrLength: the list has other lengths than the
+	// part; the caller begins with a First part.
 	Put(ctx context.Context, l List, fill uint64, runID string, p Part) error
 
-	// Start turns the list on, under the token and the run id: from here on it
-	// gives, from opens until closes by the time of each batch. It deletes the entries of the stream up to and
-	// including the place drained ("" for none). ErrToken, ErrOtherRun, ErrLength
-	// as Put has them.
+	// Start turns the list on, under the token and the run id. The list gives between OpensAt and ClosesAt, by
+	// the time of each batch. Start deletes the entries of the stream up to and including the position Drained
+	// ("": none). It returns ErrToken, ErrOtherRun and ErrLength as Put does.
 	Start(ctx context.Context, l List, fill uint64, runID string, s Start) error
 
-	// Take takes up to n units out of the end of a list that gives under this fill.
-	// They are in the log alone from then on. ErrFill: it does not.
+	// Take removes up to n units from the end of a list that gives under the fill. They are in the log alone
+	// from then on. ErrFill: the list does not give under it.
 	Take(ctx context.Context, l List, fill uint64, n int) (ledger.Units, error)
 
-	// Add puts units at the end of a list that gives under this fill. ErrFill: it
-	// does not.
+	// Add appends units to the end of a list that gives under the fill. ErrFill: the list does not.
 	Add(ctx context.Context, l List, fill uint64, units ledger.Units) error
 
-	// Inspect says how a list is, without changing anything.
+	// Inspect returns the state of a list, and changes nothing.
 	Inspect(ctx context.Context, l List) (State, error)
 
-	// Forget deletes all that the node has of a list. What is not there is no error.
+	// Forget deletes all data of a list. A list that does not exist is no error.
 	Forget(ctx context.Context, l List) error
 
-	// Settings says how the server keeps what it is told.
+	// Settings returns how the server persists its data.
 	Settings(ctx context.Context) (Settings, error)
 }
 
-// What a node refuses, having done nothing.
+// Reasons why a node refuses a step. It has done nothing.
 var (
 	ErrFill     = errors.New("the list is not of this fill, or off")
 	ErrToken    = errors.New("another token was taken")
@@ -101,54 +92,49 @@ var (
 	ErrLength   = errors.New("the list has another length than expected")
 )
 
-// Batch asks for units of one list, for users of which none is named twice.
+// Batch requests units of one list, for distinct users.
 type Batch struct {
 	List List
 	Fill uint64
-	// At is when the caller gives, in microseconds since 1970, by a clock that can be
-	// believed: the list's hours are held against it, and it is the time of what is
-	// given. A node's own clock decides nothing: it may be the one that is wrong.
+	// At is the time of the grabs, in microseconds since 1970, by a clock that the caller has verified. It
+	// decides whether the list is open. The clock of the node decides nothing: it may be wrong.
 	At int64
-	// Users and Keys are one request each: who asks, and what tells the request
-	// from others of the same user.
+	// Users and Keys have one element for each request. The key distinguishes requests of one user.
 	Users, Keys []string
 }
 
-// Given is what a Batch was given.
+// Given is the result of a Batch.
 type Given struct {
-	// Why is why the list gives nothing now: ErrFill, ErrNotOpen or ErrClosed; nil: it gives.
+	// Why is the reason why the list gives nothing now: ErrFill, ErrNotOpen or ErrClosed; nil: it gives.
 	Why error
 	// At is the batch's.
 	At int64
-	// OpensAt is when the list begins to give, in microseconds since 1970. It is set
-	// beside ErrNotOpen.
+	// OpensAt is the time from which the list gives, in microseconds since 1970. It is set with ErrNotOpen.
 	OpensAt int64
-	// Units has one for each user: what the user has now, also from when the list was
-	// open. It is nil beside ErrFill.
+	// Units has the unit of each user, including units given while the list was open. It is nil with ErrFill.
 	Units []Unit
 	// Entry is the number of the stream's entry that records the units given now; 0: none was
 	// given. The entries of a fill are numbered from 1, without gaps.
 	Entry uint64
 }
 
-// Why a list that is on gives nothing.
+// Reasons why a list that is on gives nothing.
 var (
 	ErrNotOpen = errors.New("the list is not open yet")
 	ErrClosed  = errors.New("the list is closed")
 )
 
-// Unit is what a user of a Batch has. The zero Unit: nothing, for the list is
-// empty.
+// Unit is the unit of a user of a Batch. The zero Unit: the user has none, because the list is empty.
 type Unit struct {
 	Number int64
-	// Before says that the user was given it by an earlier request, whose key and
-	// time (microseconds since 1970) are Key and At.
+	// Before reports whether an earlier request of the user got the unit. Key and At are the key and the
+	// time of that request, in microseconds since 1970.
 	Before bool
 	Key    string
 	At     int64
 }
 
-// Entry is one entry of a stream: what one Batch was given.
+// Entry is one entry of a stream: the grabs of one Batch.
 type Entry struct {
 	ID    string // EntryID of its fill and number
 	Fill  uint64
@@ -175,45 +161,44 @@ func ParseEntryID(id string) (fill, number uint64, err error) {
 
 // Part is a part of a list that is being filled.
 type Part struct {
-	// First says that this is the first part: what was there is deleted before. Keep
-	// then leaves the users.
+	// First marks the first part: the units and users of before are deleted, or with Keep the units alone.
 	First, Keep bool
-	// Units and Users are how many of each the list must have before this part.
+	// Units and Users are the numbers of each that the list must have before this part.
 	Units, Users int64
-	// Add are units to be given, the lowest first.
+	// Add are the units to give, the lowest first.
 	Add ledger.Units
-	// Taken are units that were given, with their users.
+	// Taken are the units given, with their users.
 	Taken []ledger.Grab
 }
 
-// Start is how a list is turned on.
+// Start has the conditions under which a list is turned on, and its hours.
 type Start struct {
-	Units, Users      int64     // that it must have
+	Units, Users      int64     // numbers that it must have
 	OpensAt, ClosesAt time.Time // zero: at once, never
 	Drained           string
 }
 
-// State is how a list is.
+// State is the state of a list.
 type State struct {
-	Exists  bool   // the node knows of it
+	Exists  bool   // the node has data of it
 	On      bool   // it gives, under Fill and in the server's present run
 	Fill    uint64 // under which it gives, or last gave
-	Token   uint64 // the last that was taken
-	Units   int64  // left to be given
+	Token   uint64 // the last one taken
+	Units   int64  // left to give
 	Users   int64  // who have been given one
 	Entries int64  // of the stream
 
-	// Whole says that in the server's present run the list was turned on, and that
-	// since then nobody was added to its users but by grabs, and none was deleted.
+	// Whole reports whether the list was turned on in the server's present run, and its users have changed
+	// by grabs alone since.
 	Whole bool
 }
 
-// Settings are how a server keeps what it is told.
+// Settings are the persistence settings of a server.
 type Settings struct {
-	// AOF reports whether it writes an append-only file, Fsync when that is synced:
-	// always, everysec, no; "" if it does not tell.
+	// AOF reports whether it writes an append-only file. Fsync is when that is synced: always, everysec or
+	// no; "" if the server does not report it.
 	AOF   bool
 	Fsync string
-	// Snapshots reports whether it saves snapshots by itself.
+	// Snapshots reports whether it saves snapshots without a command.
 	Snapshots bool
 }

@@ -39,9 +39,9 @@ type Machine struct {
 	fill  uint64
 
 	under *Call
-	stale bool          // the reply to it is not for what the machine does now
-	wake  time.Duration // monotonic: nothing is done before; 0: at once
-	pause time.Duration // before the next try, after one that failed
+	stale bool          // its reply is of a rebuild, or a list, that was given up since
+	wake  time.Duration // monotonic: no call is made before; 0: none is delayed
+	pause time.Duration // after the last failure
 
 	streamProgress
 	fillProgress
@@ -78,47 +78,46 @@ type entryEnd struct {
 
 // fillProgress is the progress of a rebuild.
 type fillProgress struct {
-	left   State  // the list at its beginning
-	slot   uint64 // that the log is at if only this rebuild has changed it
-	adds   bool   // the draft appends grabs
-	void   bool   // of the grabs that survived, the log could not take some
-	folded uint64
-	units  ledger.Units // of the fold, not in the list yet
+	left   State        // the list when the rebuild began to fill it
+	slot   uint64       // next slot of the log, if this rebuild alone has changed it
+	adds   bool         // the draft appends grabs
+	void   bool         // the log could not take some of the grabs that survived
+	folded uint64       // next slot of the log that the list is filled from
+	units  ledger.Units // of that log, not in the list yet
 	put    Part         // under way, or the last
-	claims int          // of the fold, in the list
+	claims int          // of that log, in the list
 }
 
-// unitMoves are the units that go out to other shards and come in from them while the list is on.
+// unitMoves are the units that leave for other shards, and come from them, while the list is on.
 type unitMoves struct {
-	take   int            // the number of units to take for another shard
-	taken  ledger.Units   // those that were taken; the log does not have their transfer yet
-	moved  time.Duration  // monotonic: when units last went in or out
+	take   int            // number of units to take for another shard
+	taken  ledger.Units   // units taken; the log lacks their transfer
+	moved  time.Duration  // monotonic: time of the last take or add
 	dry    bool           // the list was found empty since
 	check  bool           // a read is to prove that the log has all that the list gave before it was found empty
 	checks bool           // the read under way does so
 	gone   bool           // that read found nothing: if the log has units, they are lost
-	empty  bool           // there were none to be taken, and none came since
-	puts   []ledger.Units // that the log has received and the list has not
+	empty  bool           // the last take found none, and none came since
+	puts   []ledger.Units // units that the log has received and the list lacks
 }
 
-// Want says what a list is to come to.
+// Want is the state that a list is to reach.
 type Want int
 
-// What a list is to come to.
 const (
-	On      Want = iota // it gives
-	Stopped             // it gives nothing, and all that it has given is in the log
+	On      Want = iota // the list gives
+	Stopped             // the list gives nothing, and the log has all its grabs
 )
 
 type stage int
 
 const (
-	asking   stage = iota // who the server is
-	fencing               // Rebuild is to be appended
-	stopping              // the token is to be taken
-	reading               // the stream that survived is read and appended
-	stopped               // all is in the log
-	looking               // what the list has still is asked
+	readingRunID stage = iota
+	fencing            // a Rebuild is appended, which begins a fill
+	stopping           // the token is taken
+	reading            // the stream that survived is read and appended
+	stopped            // the log has all of it
+	inspecting         // the state of the list is read
 	filling
 	starting
 	on
@@ -133,31 +132,29 @@ const (
 	gapDelay   = 50 * time.Millisecond
 )
 
-// Sizes are how much of a list is handled in one call: a node answers nobody else
-// meanwhile.
+// Sizes bound the size of one call. A node serves no other call meanwhile.
 type Sizes struct {
 	Read int // grabs of the stream
 	Put  int // units or users while a list is filled
 	Move int // units from one list to another
 
-	Ranges int // of units that one transfer gives
+	Ranges int // ranges of units in one transfer
 }
 
-// usual are the sizes where none are given: each keeps a node for some milliseconds.
+// usual are the default sizes. Each call takes a node some milliseconds.
 var usual = Sizes{Read: 4000, Put: 1000, Move: 5000, Ranges: ledger.MaxRanges}
 
-// movesAtOnce is how many calls take what one transfer gives to another shard, at
-// most: whoever waits for the units waits for all of them.
+// movesAtOnce is the largest number of calls that take the units of one transfer. The requests that wait for
+// the units wait for all of these calls.
 const movesAtOnce = 20
 
-// errMissing says that a list that gives has fewer units than the log.
+// errMissing reports that a list that is on has fewer units than the log.
 var errMissing = errors.New("units of the list are missing on the node")
 
-// errFenced says that somebody else rebuilds the list.
+// errFenced reports that another process rebuilds the list.
 var errFenced = errors.New("another process has begun to rebuild the list")
 
-// NewMachine returns the machine of a list of which nothing is known. Sizes that are
-// 0 are the usual ones.
+// NewMachine returns the machine of a list in an unknown state. A size of 0 is the default.
 func NewMachine(l List, sizes Sizes) *Machine {
 	sizes.Read, sizes.Put, sizes.Move = cmp.Or(sizes.Read, usual.Read), cmp.Or(sizes.Put, usual.Put), cmp.Or(sizes.Move, usual.Move)
 	sizes.Ranges = cmp.Or(sizes.Ranges, usual.Ranges)
@@ -175,7 +172,7 @@ func (m *Machine) SetTarget(now clock.Now, w Want) {
 	}
 }
 
-// On returns the fill under which the list gives; 0: it does not.
+// On returns the fill under which the list gives; 0: it gives nothing.
 func (m *Machine) On() uint64 {
 	if m.stage == on {
 		return m.fill
@@ -183,15 +180,14 @@ func (m *Machine) On() uint64 {
 	return 0
 }
 
-// Stopped reports whether the list gives nothing, and all that it ever gave and that
-// its node still knows is in the log as it is folded. Whoever appends next to
-// that very state may change the shard's units or phase.
+// Stopped reports whether the list gives nothing, and the log of s has all its grabs that the node has. The
+// next entry of that log may change the shard's units or phase.
 func (m *Machine) Stopped(s *ledger.State) bool { return m.stage == stopped && s.Fill == m.fill }
 
-// Trouble returns what keeps the machine from going on, nil if nothing does.
+// Trouble returns the error of the last failed step, until the next success; nil: there is none.
 func (m *Machine) Trouble() error { return m.trouble }
 
-// Fills returns how often the list was turned on.
+// Fills returns how many times the list was turned on.
 func (m *Machine) Fills() int { return m.fills }
 
 // Voids returns how many grabs the log could not take.
@@ -253,39 +249,40 @@ func (m *Machine) Dry(fill uint64, begun time.Duration) {
 // Hurry makes the grabs that the log lacks due at once.
 func (m *Machine) Hurry() { m.drainAt = 0 }
 
-// Lost says that the node refused a grab: the list is not what it was.
+// Lost records that the node refused a grab under a fill: the list has another fill, or none.
 func (m *Machine) Lost(now clock.Now, fill uint64) {
 	if m.stage == on && m.fill == fill {
 		m.fail(now, ErrFill)
 	}
 }
 
-// begin begins a rebuild.
+// begin begins a rebuild, and forgets what was known of the stream.
 func (m *Machine) begin() {
-	m.stage, m.run, m.fill = asking, "", 0
+	m.stage, m.run, m.fill = readingRunID, "", 0
 	m.streamProgress = streamProgress{}
 	m.take, m.taken, m.empty, m.puts = 0, nil, false, nil
 	m.dry, m.check, m.gone, m.stale = false, false, false, m.under != nil
 }
 
-// fail begins a rebuild in a while.
+// fail begins a rebuild after a pause.
 func (m *Machine) fail(now clock.Now, why error) {
 	m.begin()
 	m.trouble = why
-	m.hold(now)
+	m.backOff(now)
 }
 
-func (m *Machine) hold(now clock.Now) {
+// backOff delays the next call. The pauses double up to lastPause.
+func (m *Machine) backOff(now clock.Now) {
 	m.pause = min(max(2*m.pause, firstPause), lastPause)
 	m.wake = now.Mono + m.pause
 }
 
-// Observe takes in that the log may have changed, by whomever.
+// Observe applies the state of the log, which this process or another may have changed.
 func (m *Machine) Observe(now clock.Now, s *ledger.State) {
 	switch {
 	case m.stage >= stopping && s.Fill != m.fill:
 		m.fail(now, errFenced)
-		m.wake = now.Mono + lastPause // let the other one finish
+		m.wake = now.Mono + lastPause // the other process finishes first
 	case (m.stage == filling || m.stage == starting) && m.folded != 0 && s.Next() != m.folded:
 		m.stale = m.under != nil
 		m.refill()
@@ -297,8 +294,8 @@ func (m *Machine) Due(now clock.Now) bool {
 	return m.stage == fencing || len(m.grabs) > 0 && (m.stage != on || now.Mono >= m.drainAt)
 }
 
-// Draft puts what is to be appended next into a draft, no more than most grabs
-// (0: as many as fit), and says whether that is a Rebuild, which must stay alone.
+// Draft adds to a draft what is due to be appended: a Rebuild, which must be alone in its commit, or up to most
+// grabs (0: as many as fit). It reports whether it has added a Rebuild.
 func (m *Machine) Draft(now clock.Now, d *ledger.Draft, most int) (rebuild bool) {
 	m.offered, m.refused, m.rebuilding = 0, 0, m.stage == fencing
 	if m.rebuilding {
@@ -326,8 +323,8 @@ func (m *Machine) Draft(now clock.Now, d *ledger.Draft, most int) (rebuild bool)
 	return false
 }
 
-// Committed takes in that the last draft is in the log, or had nothing to append,
-// and returns its grabs: what the log has of them it has for good.
+// Committed records that the last draft is in the log, or had nothing to append. It returns the grabs of the
+// draft. The log never loses those that it has taken.
 func (m *Machine) Committed(now clock.Now, s *ledger.State) []ledger.Grab {
 	if m.rebuilding {
 		m.fill, m.stage, m.slot, m.void = s.Fill, stopping, s.Next(), false
@@ -365,21 +362,20 @@ func (m *Machine) finishReading() {
 
 // refill begins to fill the list.
 func (m *Machine) refill() {
-	m.stage, m.left, m.folded, m.units, m.put, m.claims = looking, State{}, 0, nil, Part{}, 0
+	m.stage, m.left, m.folded, m.units, m.put, m.claims = inspecting, State{}, 0, nil, Part{}, 0
 }
 
-// Take asks for up to n units to be taken out of the list, for another shard, as many
-// as some calls take: Taken then returns them, or Empty says that there are none.
-// Until they are given the log has them as available: if this process ends, or one of
-// the calls fails, whoever comes next fills the list with them again.
+// Take takes up to n units out of the list for another shard, in several calls. Taken then returns the units,
+// or Empty reports that there were none. The log has the units as available until their transfer: if this
+// process ends, or a call fails, the next fill has them again.
 func (m *Machine) Take(n int) {
 	if m.stage == on && m.take == 0 && len(m.taken) == 0 {
 		m.take = min(n, movesAtOnce*m.sizes.Move)
 	}
 }
 
-// Taken returns the units that were taken, when all are, until Gave or GiveBack: those of them
-// that one transfer may give.
+// Taken returns the units that one transfer may give of those taken, from the end of the last call until Gave or
+// GiveBack.
 func (m *Machine) Taken() ledger.Units {
 	if m.take > 0 {
 		return nil
@@ -387,17 +383,17 @@ func (m *Machine) Taken() ledger.Units {
 	return m.taken[:min(len(m.taken), m.sizes.Ranges)]
 }
 
-// Empty reports whether the last Take found nothing, and nothing came since.
+// Empty reports whether the last Take found no units, and none came since.
 func (m *Machine) Empty() bool { return m.empty }
 
-// Gave says that the units that Taken has returned are in the log, on their way to another shard.
-// What was taken beside them goes back.
+// Gave records that the log has the transfer of the units that Taken has returned. The other units taken are put
+// back.
 func (m *Machine) Gave() {
 	m.taken = m.taken[len(m.Taken()):]
 	m.GiveBack()
 }
 
-// GiveBack puts the units taken into the list again.
+// GiveBack puts the units taken back into the list.
 func (m *Machine) GiveBack() {
 	if len(m.taken) > 0 {
 		m.Receive(m.taken)
@@ -405,19 +401,19 @@ func (m *Machine) GiveBack() {
 	m.taken = nil
 }
 
-// Receive puts units that the log has received into the list. One that is not on
-// is filled from the log, which has them.
+// Receive puts units that the log has received into the list. A list that is off is filled with them from the
+// log.
 func (m *Machine) Receive(units ledger.Units) {
 	if m.stage == on {
 		m.puts, m.empty = append(m.puts, slices.Clone(units)), false
 	}
 }
 
-// Receiving reports whether units received are not in the list yet.
+// Receiving reports whether the list lacks units received.
 func (m *Machine) Receiving() bool { return len(m.puts) > 0 }
 
-// Next returns the call that is to be made now, nil if none is, and the monotonic
-// time at which to ask again, 0 if an event must come first.
+// Next returns the call to make now; nil: there is none. It also returns the monotonic time at which the caller
+// calls Next or Draft again; 0: after the next event.
 func (m *Machine) Next(now clock.Now, s *ledger.State) (*Call, time.Duration) {
 	if m.under != nil {
 		return nil, m.nextDrain(now)
@@ -427,7 +423,7 @@ func (m *Machine) Next(now clock.Now, s *ledger.State) (*Call, time.Duration) {
 	}
 	c := &Call{List: m.list, Fill: m.fill, RunID: m.run}
 	switch m.stage {
-	case asking:
+	case readingRunID:
 		c.Kind = RunIDCall
 	case stopping:
 		c.Kind = StopCall
@@ -437,7 +433,7 @@ func (m *Machine) Next(now clock.Now, s *ledger.State) (*Call, time.Duration) {
 		}
 		c.Kind, c.Fill, c.After, c.Max = ReadCall, 0, m.after, m.sizes.Read
 		m.more = false
-	case looking:
+	case inspecting:
 		c.Kind = InspectCall
 	case filling:
 		if m.nextPart(s); m.stage == starting {
@@ -482,8 +478,7 @@ func (m *Machine) nextDrain(now clock.Now) time.Duration {
 	return 0
 }
 
-// nextPart sets the part of the fold that is to be put next. When all is there
-// it goes on to starting, with the lengths that the list must have.
+// nextPart sets the next part of the log's units and claims to put. After the last part the stage is starting.
 func (m *Machine) nextPart(s *ledger.State) {
 	if m.folded == 0 {
 		m.fold(s)
@@ -499,17 +494,17 @@ func (m *Machine) nextPart(s *ledger.State) {
 	}
 }
 
-// fold looks at what the list is to have, and what of that it has still.
+// fold determines which of the log's units and users the list lacks.
 //
-// Since a list was turned on, in the same run of its server, each user that it gave
-// to stands in its stream, and so in the log now, which has no other users than
-// those: as many users as claims are the same users. (A grab that the log could not
-// take, or a user that somebody else has deleted, makes the numbers differ.) Its
-// units are some of those that the log has available, as long as it was on: whatever
-// leaves the log's units has left the list before. So if it gave until this rebuild
-// took its token, and the log has taken nothing but grabs since, as many units are
-// the same units. A list that rested in between may differ in both directions: the
-// shard may have sent units to others, and received some.
+// The list may have all users. Since it was turned on, in the same run of its server, each user that it gave
+// to is in its stream, and so in the log now. The log has no other users than those of the list: as many
+// users as claims are the same users. A grab that the log could not take, and a user whom another client has
+// deleted, make the numbers differ.
+//
+// The list may have all units. Its units are among those that the log has available, as long as it was on:
+// units leave the list before they leave the log's available ones. If it gave until this rebuild took its
+// token, and the log has taken only grabs since, as many units are the same units. A list that was off in
+// between may differ in both directions: the shard may have sent units to others, and received some.
 func (m *Machine) fold(s *ledger.State) {
 	m.folded = s.Next()
 	users := m.left.Whole && !m.void && m.left.Users == int64(s.Claims())
@@ -524,20 +519,19 @@ func (m *Machine) fold(s *ledger.State) {
 	m.put.First, m.put.Keep = true, users
 }
 
-// firstOf takes the n lowest units out of a set.
+// firstOf removes the n lowest units from a set, and returns them.
 func firstOf(u *ledger.Units, n int64) (first ledger.Units) {
 	for n > 0 && len(*u) > 0 {
 		r := (*u)[0]
 		r.Count = min(r.Count, n)
-		_ = u.Remove(r) // it is there
+		_ = u.Remove(r) // the set has it
 		first = append(first, r)
 		n -= r.Count
 	}
 	return first
 }
 
-// whileOn sets what a list that gives needs next, and says whether it needs
-// anything.
+// whileOn sets the next call of a list that is on, and reports whether there is one.
 func (m *Machine) whileOn(now clock.Now, c *Call) bool {
 	switch {
 	case len(m.puts) > 0:
@@ -563,17 +557,17 @@ func (m *Machine) Done(now clock.Now, r Reply) {
 	c, stale := m.under, m.stale
 	m.under, m.stale = nil, false
 	switch {
-	case stale: // of a rebuild, or a list, that was given up meanwhile
+	case stale:
 		return
 	case r.Err == nil && m.stage == on:
 		m.trouble, m.pause = nil, 0
 	case r.Err == nil: // the next step may fail as it did before
 	case c.Kind == ReadCall && !errors.Is(r.Err, ErrFill):
-		m.trouble, m.more = r.Err, true // it may be read again
-		m.hold(now)
+		m.trouble, m.more = r.Err, true // a read may be repeated
+		m.backOff(now)
 		return
 	default:
-		// Whether it was done is not known, or it cannot be any more.
+		// The node may have done it, or refuses it for good.
 		m.fail(now, r.Err)
 		return
 	}
@@ -603,7 +597,7 @@ func (m *Machine) Done(now clock.Now, r Reply) {
 	}
 }
 
-// took takes in units that a call has taken.
+// took adds the units that a call has taken.
 func (m *Machine) took(now clock.Now, units ledger.Units) {
 	for _, r := range units {
 		if err := m.taken.Add(r); err != nil {
