@@ -216,6 +216,9 @@ func TestListsBacklogLost(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		wait.Until(t, "both lists are off", func() bool { // until then the process appends what it knows
+			return !slices.ContainsFunc(p.Status().Shards, func(s ShardStatus) bool { return s.ListOn })
+		})
 		p.logs.appends.open()
 		wait.Until(t, "ready and drained", drained)
 		if in := len(c.inLedger()); in >= had+backlog {
