@@ -118,7 +118,7 @@ func (l *listNode) Grab(ctx context.Context, batches []lists.Batch) ([]lists.Giv
 		b := &batches[i]
 		for j, u := range g.Units {
 			if u.Number != 0 && !u.Before {
-				l.node.w.history.Granted(l.node.w.now, l.index, b.List.UID, b.List.Shard, b.Users[j], b.Keys[j], u.Number, g.At)
+				l.node.w.history.Granted(l.node.w.now, l.index, b.List.UID, b.List.Shard, b.Users[j], b.Keys[j], u.Number, b.At)
 			}
 		}
 		l.look(b.List)

@@ -55,11 +55,11 @@ func (t listsTest) wantRebuilt(fill uint64) {
 func restarted(t listsTest) {
 	t.fill(shard, 1, ledger.Range{First: 1, Count: 9})
 	run := t.run()
-	given := t.wantGiven(t.a, shard, 1, []string{"one"}, 1)
+	t.wantGiven(t.a, shard, 1, []string{"one"}, 1)
 	t.hands.Restart()
 	t.wantDead(1, run)
 	t.wantState(shard, lists.State{Exists: true, Fill: 1, Token: 1, Units: 8, Users: 1, Entries: 1})
-	grabs := []ledger.Grab{{User: "one", Key: "key of one", Unit: 1, GrantedUs: given.At}}
+	grabs := []ledger.Grab{{User: "one", Key: "key of one", Unit: 1, GrantedUs: someTime}}
 	if entries := t.read(shard, ""); len(entries) != 1 || entries[0].Fill != 1 || !slices.Equal(entries[0].Grabs, grabs) {
 		t.Fatalf("the stream that survived has %+v; want %+v", entries, grabs)
 	}

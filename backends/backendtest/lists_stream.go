@@ -32,7 +32,7 @@ func startDeletes(t listsTest) {
 		t.Fatalf("the stream has %+v; want the last of %+v", left, old)
 	}
 	t.wantGiven(t.a, shard, 2, []string{"user 0"}, 20)
-	if all := t.read(shard, ""); len(all) != 2 || all[1].Fill != 2 || all[1].Grabs[0].Unit != 20 {
+	if all := t.read(shard, ""); len(all) != 2 || all[1].Fill != 2 || all[1].ID != lists.EntryID(2, 1) || all[1].Grabs[0].Unit != 20 {
 		t.Fatalf("the stream has %+v; want the grab of fill 2 after that of fill 1", all)
 	}
 	t.stop(shard, 3)
@@ -53,13 +53,16 @@ func readsInOrder(t listsTest) {
 		// Entries of many sizes.
 		users := names(fmt.Sprint("user ", i), 1+i*i%37)
 		given := t.grab([]lists.Node{t.a, t.b}[i%2], shard, 5, users...)
+		if given.Entry != uint64(i+1) {
+			t.Fatalf("the reply has entry %d, want %d", given.Entry, i+1)
+		}
 		for j, u := range given.Units {
-			want = append(want, ledger.Grab{User: users[j], Key: "key of " + users[j], Unit: u.Number, GrantedUs: given.At})
+			want = append(want, ledger.Grab{User: users[j], Key: "key of " + users[j], Unit: u.Number, GrantedUs: someTime})
 		}
 	}
 	for _, max := range []int{1, 7, 100, len(want), 1 << 20} {
 		var got []ledger.Grab
-		after, last, pages := "", [2]uint64{}, 0
+		after, last, pages := "", uint64(0), 0
 		for {
 			entries, err := t.b.Read(t.Context(), shard, 5, after, "", max)
 			t.must("read", err)
@@ -69,12 +72,11 @@ func readsInOrder(t listsTest) {
 			pages++
 			grabs := 0
 			for _, e := range entries {
-				var at [2]uint64
-				_, err := fmt.Sscanf(e.ID, "%d-%d", &at[0], &at[1])
-				if err != nil || slices.Compare(at[:], last[:]) <= 0 || e.Fill != 5 || len(e.Grabs) == 0 {
+				fill, number, err := lists.ParseEntryID(e.ID)
+				if err != nil || fill != 5 || number != last+1 || e.Fill != 5 || len(e.Grabs) == 0 {
 					t.Fatalf("after %v comes %+v, %v", last, e, err)
 				}
-				got, after, last, grabs = append(got, e.Grabs...), e.ID, at, grabs+len(e.Grabs)
+				got, after, last, grabs = append(got, e.Grabs...), e.ID, number, grabs+len(e.Grabs)
 			}
 			if grabs >= max+37 {
 				t.Errorf("a page of %d grabs; want about %d", grabs, max)

@@ -107,8 +107,6 @@ type Batch struct {
 type Given struct {
 	// Why is the reason why the list gives nothing now: ErrFill, ErrNotOpen or ErrClosed; nil: it gives.
 	Why error
-	// At is the batch's.
-	At int64
 	// OpensAt is the time from which the list gives, in microseconds since 1970. It is set with ErrNotOpen.
 	OpensAt int64
 	// Units has the unit of each user, including units given while the list was open. It is nil with ErrFill.

@@ -90,15 +90,15 @@ type fillProgress struct {
 
 // unitMoves are the units that leave for other shards, and come from them, while the list is on.
 type unitMoves struct {
-	take   int            // number of units to take for another shard
-	taken  ledger.Units   // units taken; the log lacks their transfer
-	moved  time.Duration  // monotonic: time of the last take or add
-	dry    bool           // the list was found empty since
-	check  bool           // a read is to prove that the log has all that the list gave before it was found empty
-	checks bool           // the read under way does so
-	gone   bool           // that read found nothing: if the log has units, they are lost
-	empty  bool           // the last take found none, and none came since
-	puts   []ledger.Units // units that the log has received and the list lacks
+	take     int            // number of units to take for another shard
+	taken    ledger.Units   // units taken; the log lacks their transfer
+	moved    time.Duration  // monotonic: time of the last take or add
+	dry      bool           // the list was found empty since
+	unproved bool           // it is not proved that the log had all grabs then: a read is needed
+	proving  bool           // the read under way is that read
+	proved   bool           // that read found nothing: units that the log has available are lost
+	empty    bool           // the last take found none, and none came since
+	puts     []ledger.Units // units that the log has received and the list lacks
 }
 
 // Want is the state that a list is to reach.
@@ -199,19 +199,20 @@ func (m *Machine) Granted(now clock.Now, fill, number uint64, grabs []ledger.Gra
 	if m.stage != on || m.fill != fill || number < m.next {
 		return // the stream is read for a rebuild, or was read up to here
 	}
-	if number > m.next && len(m.early) == 0 {
-		m.early, m.gapAt = make(map[uint64][]ledger.Grab), now.Mono+gapDelay
-	}
-	if number > m.next {
-		m.early[number] = grabs
-		return
-	}
-	for in := true; in; grabs, in = m.early[m.next] {
+	m.early[number] = grabs
+	m.addInOrder(now, within)
+}
+
+// addInOrder adds the grabs of early up to the next missing entry. It delays the read of that entry, unless
+// it was missing before.
+func (m *Machine) addInOrder(now clock.Now, within time.Duration) {
+	before := m.next
+	for grabs, in := m.early[m.next]; in; grabs, in = m.early[m.next] {
 		delete(m.early, m.next)
-		m.add(now, EntryID(fill, m.next), grabs, within)
+		m.add(now, EntryID(m.fill, m.next), grabs, within)
 		m.next++
 	}
-	if len(m.early) > 0 {
+	if m.next != before || len(m.early) == 1 {
 		m.gapAt = now.Mono + gapDelay
 	}
 }
@@ -242,7 +243,7 @@ func (m *Machine) Unanswered(fill uint64) {
 // the monotonic time of the call. If the log has units that are nowhere else, the node has lost them.
 func (m *Machine) Dry(fill uint64, begun time.Duration) {
 	if m.stage == on && m.fill == fill && begun > m.moved {
-		m.dry, m.check = true, true
+		m.dry, m.unproved = true, true
 	}
 }
 
@@ -261,7 +262,7 @@ func (m *Machine) begin() {
 	m.stage, m.run, m.fill = readingRunID, "", 0
 	m.streamProgress = streamProgress{}
 	m.take, m.taken, m.empty, m.puts = 0, nil, false, nil
-	m.dry, m.check, m.gone, m.stale = false, false, false, m.under != nil
+	m.dry, m.unproved, m.proved, m.stale = false, false, false, m.under != nil
 }
 
 // fail begins a rebuild after a pause.
@@ -446,11 +447,11 @@ func (m *Machine) Next(now clock.Now, s *ledger.State) (*Call, time.Duration) {
 			OpensAt: ledger.Time(s.Settings().GetOpensAtUs()), ClosesAt: ledger.Time(s.Settings().GetClosesAtUs()),
 		}
 	case on:
-		if m.gone && len(m.grabs) == 0 && len(m.taken) == 0 && !m.Receiving() && s.Available > 0 {
+		if m.proved && len(m.grabs) == 0 && len(m.taken) == 0 && !m.Receiving() && s.Available > 0 {
 			m.fail(now, errMissing)
 			return nil, m.wake
 		}
-		m.gone = false
+		m.proved = false
 		if !m.whileOn(now, c) {
 			return nil, m.again(now)
 		}
@@ -539,10 +540,10 @@ func (m *Machine) whileOn(now clock.Now, c *Call) bool {
 		c.Kind, c.Units = AddCall, firstOf(&rest, int64(m.sizes.Move))
 	case m.take > 0:
 		c.Kind, c.Max = TakeCall, min(m.take, m.sizes.Move)
-	case m.more, m.check && m.logged(), len(m.early) > 0 && now.Mono >= m.gapAt, now.Mono >= m.poll:
+	case m.more, m.unproved && m.logged(), len(m.early) > 0 && now.Mono >= m.gapAt, now.Mono >= m.poll:
 		c.Kind, c.After, c.Drained, c.Max = ReadCall, m.after, m.drained, m.sizes.Read
-		m.poll, m.more, m.checks = now.Mono+pollEvery, false, m.dry && m.logged()
-		m.check = m.check && !m.checks
+		m.poll, m.more, m.proving = now.Mono+pollEvery, false, m.dry && m.logged()
+		m.unproved = m.unproved && !m.proving
 	default:
 		return false
 	}
@@ -583,7 +584,7 @@ func (m *Machine) Done(now clock.Now, r Reply) {
 	case PutCall:
 		m.put = Part{Units: m.put.Units + m.put.Add.Count(), Users: m.put.Users + int64(len(m.put.Taken))}
 	case StartCall:
-		m.stage, m.poll, m.next = on, now.Mono+pollEvery, 1
+		m.stage, m.poll, m.next, m.early = on, now.Mono+pollEvery, 1, make(map[uint64][]ledger.Grab)
 		m.trouble, m.pause = nil, 0
 		m.moved = now.Mono
 		m.fills++
@@ -593,7 +594,7 @@ func (m *Machine) Done(now clock.Now, r Reply) {
 		if firstOf(&m.puts[0], int64(m.sizes.Move)); len(m.puts[0]) == 0 {
 			m.puts = m.puts[1:]
 		}
-		m.empty, m.moved, m.dry, m.check = false, now.Mono, false, false
+		m.empty, m.moved, m.dry, m.unproved = false, now.Mono, false, false
 	}
 }
 
@@ -609,7 +610,7 @@ func (m *Machine) took(now clock.Now, units ledger.Units) {
 		m.take = 0
 	}
 	m.take, m.empty = max(m.take, 0), len(m.taken) == 0
-	m.moved, m.dry, m.check = now.Mono, false, false
+	m.moved, m.dry, m.unproved = now.Mono, false, false
 }
 
 // read adds entries of the stream that a ReadCall has returned.
@@ -622,7 +623,7 @@ func (m *Machine) read(now clock.Now, entries []Entry) {
 		m.finishReading()
 		return
 	}
-	m.gone, m.check = m.checks && len(entries) == 0, m.check || m.checks && len(entries) > 0
+	m.proved, m.unproved = m.proving && len(entries) == 0, m.unproved || m.proving && len(entries) > 0
 	read := 0
 	for _, e := range entries {
 		read += len(e.Grabs)
@@ -638,7 +639,5 @@ func (m *Machine) read(now clock.Now, entries []Entry) {
 	}
 	m.more = m.more || read >= m.sizes.Read
 	maps.DeleteFunc(m.early, func(number uint64, _ []ledger.Grab) bool { return number < m.next })
-	if grabs, in := m.early[m.next]; in {
-		m.Granted(now, m.fill, m.next, grabs, 0)
-	}
+	m.addInOrder(now, 0)
 }

@@ -50,14 +50,14 @@ func (n *Lists) gives(l *list, fill uint64) bool {
 }
 
 func (n *Lists) grab(b lists.Batch) lists.Given {
-	l, given := n.list(b.List), lists.Given{At: b.At}
+	l, given := n.list(b.List), lists.Given{}
 	switch {
 	case !n.gives(l, b.Fill):
 		given.Why = lists.ErrFill
 		return given
-	case given.At < l.opens:
+	case b.At < l.opens:
 		given.Why, given.OpensAt = lists.ErrNotOpen, l.opens
-	case l.closes != 0 && given.At >= l.closes:
+	case l.closes != 0 && b.At >= l.closes:
 		given.Why = lists.ErrClosed
 	}
 	given.Units, given.Entry = l.give(b, given.Why == nil)

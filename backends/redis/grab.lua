@@ -8,9 +8,9 @@
 -- the same sale would give when this one does not.
 --
 -- Returns a list for each batch: DONE or why nothing is given; the number of the
--- entry that it writes, or 0; beside DONE, the units that are given now, with spaces between, to the users who have
--- none in their order, of whom the last get nothing if there are too few; beside
--- NOT_OPEN, when the list opens; then, unless the list is off or of another fill,
+-- entry that it writes, or 0; beside DONE, the units that are given now, with
+-- spaces between, to the users who have none in their order, of whom the last get
+-- nothing if there are too few; beside NOT_OPEN, when the list opens; then, unless the list is off or of another fill,
 -- the number and the grant of each user who has one from before, the first user
 -- being 1. Whoever has one is to hear so at any time: a request that was answered
 -- once is not denied because the list has closed since.

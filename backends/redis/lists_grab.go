@@ -22,11 +22,10 @@ func (l *Lists) Grab(ctx context.Context, batches []lists.Batch) ([]lists.Given,
 	var keys []string
 	var args []any
 	var users []int // by batch; the caller may reuse its batches once ctx ends
-	var at []int64  // likewise
 	for _, b := range batches {
 		keys = appendKeys(keys, b.List)
 		args = append(args, b.At, packed(b))
-		users, at = append(users, len(b.Users)), append(at, b.At)
+		users = append(users, len(b.Users))
 	}
 	return told(ctx, l.node, grabScript, keys, args, func(a *answer) (given []lists.Given, err error) {
 		given = make([]lists.Given, len(users))
@@ -34,7 +33,6 @@ func (l *Lists) Grab(ctx context.Context, batches []lists.Batch) ([]lists.Given,
 			if given[i], err = givenOf(answer{items: next[[]any](a)}, users[i]); err != nil {
 				return nil, err
 			}
-			given[i].At = at[i]
 		}
 		return given, nil
 	})

@@ -471,7 +471,7 @@ func TestListedAnotherUnit(t *testing.T) {
 	p.let(p.the("grab"))
 	p.run()
 	x.want(t, api.Sold)
-	p.reply(p.the("grab"), shard.GrabReply{Given: []lists.Given{{At: w.now.Wall.UnixMicro(), Units: []lists.Unit{{Number: 7}}}}}, nil)
+	p.reply(p.the("grab"), shard.GrabReply{Given: []lists.Given{{Units: []lists.Unit{{Number: 7}}}}}, nil)
 	p.run()
 	again.want(t, "")
 	p.loses(0)

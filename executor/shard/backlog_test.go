@@ -78,7 +78,7 @@ func (c *counted) asks(users ...string) *GrabCall {
 
 // gives answers a call: each has a unit, perhaps from before.
 func (c *counted) gives(call *GrabCall, before bool) {
-	given := lists.Given{At: 1}
+	given := lists.Given{}
 	for _, key := range call.Batches[0].Keys {
 		c.unit++
 		u := lists.Unit{Number: c.unit}
@@ -212,7 +212,7 @@ func TestBacklogCounts(t *testing.T) {
 		c := open(t)
 		c.g.HandleReply(c.now, c.asks("a", "b", "c"), nil, lost)
 		call := c.asks("a", "b", "c")
-		c.g.HandleReply(c.now, call, []lists.Given{{At: 1, Units: make([]lists.Unit, 3)}}, nil) // the list is empty: a late call may find some yet
+		c.g.HandleReply(c.now, call, []lists.Given{{Units: make([]lists.Unit, 3)}}, nil) // the list is empty: a late call may find some yet
 		c.lacks(3)
 		shard := c.g.shards[0].shard
 		shard.events = nil

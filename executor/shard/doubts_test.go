@@ -121,7 +121,7 @@ func TestClosedListTellsWhatItGave(t *testing.T) {
 		}
 	}
 	call := c.asks("has", "has under another key", "has nothing")
-	c.g.HandleReply(c.now, call, []lists.Given{{Why: lists.ErrClosed, At: 9, Units: []lists.Unit{
+	c.g.HandleReply(c.now, call, []lists.Given{{Why: lists.ErrClosed, Units: []lists.Unit{
 		{Number: 1, Before: true, Key: "key", At: 5}, {Number: 2, Before: true, Key: "first", At: 5}, {},
 	}}}, nil)
 	for user, want := range map[string]api.Outcome{"has": api.Sold, "has under another key": api.Closed, "has nothing": api.Closed} {

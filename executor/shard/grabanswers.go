@@ -62,7 +62,7 @@ func (g *NodeBatcher) HandleReply(now clock.Now, c *GrabCall, given []lists.Give
 		default:
 			gs.failed = failure{}
 			gs.countGiven(c.tickets[i], given[i], counted)
-			g.answerBatch(gs, c.tickets[i], given[i], n, &answered)
+			g.answerBatch(gs, c.tickets[i], c.Batches[i].At, given[i], n, &answered)
 			if counted {
 				gs.given += int64(len(n.grabs))
 			}
@@ -138,14 +138,14 @@ func (gs *shardQueue) requeueUnanswered(now clock.Now, ts []*Ticket, sent bool) 
 // NodeSilent is the answer to a request that certainly got no unit from a node that does not reply.
 var NodeSilent = Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: "the node that has its units does not answer"}
 
-// answerBatch sets the answers to one batch, and appends to answered the requests that need no commit.
+// answerBatch sets the answers to one batch of grabs at a time, in microseconds since 1970, and appends to answered the requests that need no commit.
 // The list's stream records each unit that the list gave now; with ack redis that is enough to answer.
-func (g *NodeBatcher) answerBatch(gs *shardQueue, ts []*Ticket, given lists.Given, n *batchResult, answered *[]*Ticket) {
+func (g *NodeBatcher) answerBatch(gs *shardQueue, ts []*Ticket, atUs int64, given lists.Given, n *batchResult, answered *[]*Ticket) {
 	n.entry = given.Entry
 	for i, t := range ts {
 		u := given.Units[i]
 		if u.Number == 0 && given.Why != nil {
-			t.answer = outsideHours(given)
+			t.answer = outsideHours(atUs, given)
 			*answered = append(*answered, t)
 			continue
 		}
@@ -160,13 +160,13 @@ func (g *NodeBatcher) answerBatch(gs *shardQueue, ts []*Ticket, given lists.Give
 		}
 		switch {
 		case !u.Before:
-			n.grabs = append(n.grabs, ledger.Grab{User: t.User, Key: t.Key, Unit: u.Number, GrantedUs: given.At})
-			t.answer = Answer{Outcome: api.Sold, Claim: grabClaim(gs, t.User, u.Number, given.At)}
+			n.grabs = append(n.grabs, ledger.Grab{User: t.User, Key: t.Key, Unit: u.Number, GrantedUs: atUs})
+			t.answer = Answer{Outcome: api.Sold, Claim: grabClaim(gs, t.User, u.Number, atUs)}
 		case u.Key == t.Key:
 			// For a key that this process did not mint, it is unknown which request came first.
 			t.answer = t.forRequester(Answer{Outcome: api.Sold, Claim: grabClaim(gs, t.User, u.Number, u.At), Replayed: true})
 		case given.Why != nil:
-			t.answer = outsideHours(given)
+			t.answer = outsideHours(atUs, given)
 			*answered = append(*answered, t)
 			continue
 		default:
@@ -181,9 +181,9 @@ func (g *NodeBatcher) answerBatch(gs *shardQueue, ts []*Ticket, given lists.Give
 }
 
 // outsideHours returns the answer where the sale is not open yet, or closed.
-func outsideHours(given lists.Given) Answer {
+func outsideHours(atUs int64, given lists.Given) Answer {
 	if errors.Is(given.Why, lists.ErrNotOpen) {
-		wait := time.Duration(given.OpensAt-given.At) * time.Microsecond
+		wait := time.Duration(given.OpensAt-atUs) * time.Microsecond
 		return Answer{Outcome: api.NotOpen, OpensAt: time.UnixMicro(given.OpensAt), RetryAfter: wait}
 	}
 	return Answer{Outcome: api.Closed}

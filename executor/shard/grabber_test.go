@@ -47,7 +47,7 @@ func (c *counted) next() (*GrabCall, time.Duration) {
 
 // nothing answers a call: the list is empty.
 func (c *counted) nothing(call *GrabCall) {
-	c.g.HandleReply(c.now, call, []lists.Given{{At: 1, Units: make([]lists.Unit, len(call.Batches[0].Users))}}, nil)
+	c.g.HandleReply(c.now, call, []lists.Given{{Units: make([]lists.Unit, len(call.Batches[0].Users))}}, nil)
 }
 
 // told fails the test unless a ticket has that answer, "" for none.
@@ -389,7 +389,7 @@ func TestGrabberReports(t *testing.T) {
 			x, y, z := c.wait(0, "a"), c.wait(0, "b"), c.wait(0, "c")
 			both, _ := c.next()
 			x.waiter = waiterFunc(func() { z.Withdraw(); x.done <- struct{}{} }) // at once, if x has its answer before
-			c.g.HandleReply(c.now, both, []lists.Given{{At: 1, Units: []lists.Unit{{Number: 1}, {}, {}}}}, nil)
+			c.g.HandleReply(c.now, both, []lists.Given{{Units: []lists.Unit{{Number: 1}, {}, {}}}}, nil)
 			c.told(x, want[0])
 			if ack == spec.AckRedis {
 				c.told(z, "")
@@ -412,7 +412,7 @@ func TestGrabberHours(t *testing.T) {
 		asked := []*Ticket{c.wait(0, "a"), c.wait(0, "has a unit"), c.wait(0, "b")}
 		call, _ := c.next()
 		units := []lists.Unit{{}, {Number: 1, Before: true, Key: "another"}, {}}
-		c.g.HandleReply(c.now, call, []lists.Given{{Why: why, At: 1_000_000, OpensAt: 6_000_000, Units: units}}, nil)
+		c.g.HandleReply(c.now, call, []lists.Given{{Why: why, OpensAt: call.Batches[0].At + 5_000_000, Units: units}}, nil)
 		for _, x := range asked {
 			if a := c.told(x, want.Outcome); a.RetryAfter != want.RetryAfter {
 				t.Errorf("%s: %+v, want %+v", x.User, a, want)
@@ -606,7 +606,7 @@ func TestGrabberDropsDoubts(t *testing.T) {
 			}
 			s.doubts.Add(saletest.UID, 0, "a", "key")
 			call, _ := c.next()
-			c.g.HandleReply(c.now, call, []lists.Given{{At: 1, Units: []lists.Unit{test.unit}}}, nil)
+			c.g.HandleReply(c.now, call, []lists.Given{{Units: []lists.Unit{test.unit}}}, nil)
 			if s.doubts.Has("a", "key") != test.stays {
 				t.Errorf("in doubt: %v", !test.stays)
 			}

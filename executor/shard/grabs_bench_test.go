@@ -50,7 +50,7 @@ func BenchmarkGrabCalls(b *testing.B) {
 				}
 				given := make([]lists.Given, len(call.Batches))
 				for i, batch := range call.Batches {
-					given[i] = lists.Given{At: 1, Units: make([]lists.Unit, len(batch.Users))}
+					given[i] = lists.Given{Units: make([]lists.Unit, len(batch.Users))}
 					for n := range given[i].Units {
 						given[i].Units[n].Number = int64(n + 1)
 					}
