@@ -52,30 +52,6 @@ type Machine struct {
 	fills   int
 }
 
-// streamProgress is what a machine knows of the stream, and what of that the log has.
-type streamProgress struct {
-	poll    time.Duration            // monotonic: time of the next read without a reason
-	after   string                   // position of the last entry in order: it is in grabs or in the log
-	next    uint64                   // number of the entry behind it, while the list is on
-	early   map[uint64][]ledger.Grab // grabs of entries that follow a missing one, by number
-	gapAt   time.Duration            // monotonic: the missing one is read at this time
-	more    bool                     // the stream has entries behind after, or may have
-	drained string                   // position up to which the log has all entries
-
-	grabs      []ledger.Grab // of entries in order, not known to be in the log
-	ends       []entryEnd    // of these entries
-	drainAt    time.Duration // monotonic: time from which grabs are due to be appended
-	offered    int           // of grabs: number in the draft
-	refused    int           // of these: number that the log cannot take
-	rebuilding bool          // the draft has the rebuild
-}
-
-// entryEnd is the end of an entry of the stream in grabs.
-type entryEnd struct {
-	id   string
-	left int // grabs of the entry that the log may lack
-}
-
 // fillProgress is the progress of a rebuild.
 type fillProgress struct {
 	left   State        // the list when the rebuild began to fill it
@@ -86,19 +62,6 @@ type fillProgress struct {
 	units  ledger.Units // of that log, not in the list yet
 	put    Part         // under way, or the last
 	claims int          // of that log, in the list
-}
-
-// unitMoves are the units that leave for other shards, and come from them, while the list is on.
-type unitMoves struct {
-	take     int            // number of units to take for another shard
-	taken    ledger.Units   // units taken; the log lacks their transfer
-	moved    time.Duration  // monotonic: time of the last take or add
-	dry      bool           // the list was found empty since
-	unproved bool           // it is not proved that the log had all grabs then: a read is needed
-	proving  bool           // the read under way is that read
-	proved   bool           // that read found nothing: units that the log has available are lost
-	empty    bool           // the last take found none, and none came since
-	puts     []ledger.Units // units that the log has received and the list lacks
 }
 
 // Want is the state that a list is to reach.
@@ -192,63 +155,6 @@ func (m *Machine) Fills() int { return m.fills }
 
 // Voids returns how many grabs the log could not take.
 func (m *Machine) Voids() int { return m.voids }
-
-// Granted records the entry of the stream that a grab has written under a fill: its number and its grabs.
-// They are due to be appended within a duration. Entries may be recorded in any order, and more than once.
-func (m *Machine) Granted(now clock.Now, fill, number uint64, grabs []ledger.Grab, within time.Duration) {
-	if m.stage != on || m.fill != fill || number < m.next {
-		return // the stream is read for a rebuild, or was read up to here
-	}
-	m.early[number] = grabs
-	m.addInOrder(now, within)
-}
-
-// addInOrder adds the grabs of early up to the next missing entry. It delays the read of that entry, unless
-// it was missing before.
-func (m *Machine) addInOrder(now clock.Now, within time.Duration) {
-	before := m.next
-	for grabs, in := m.early[m.next]; in; grabs, in = m.early[m.next] {
-		delete(m.early, m.next)
-		m.add(now, EntryID(m.fill, m.next), grabs, within)
-		m.next++
-	}
-	if m.next != before || len(m.early) == 1 {
-		m.gapAt = now.Mono + gapDelay
-	}
-}
-
-// add adds the grabs of the entry behind after.
-func (m *Machine) add(now clock.Now, id string, grabs []ledger.Grab, within time.Duration) {
-	if len(m.grabs) == m.offered {
-		m.drainAt = now.Mono + within
-	}
-	m.ScheduleDrain(now, within)
-	m.grabs, m.after = append(m.grabs, grabs...), id
-	m.ends = append(m.ends, entryEnd{id, len(grabs)})
-}
-
-// ScheduleDrain makes the grabs that the log lacks due within a duration.
-func (m *Machine) ScheduleDrain(now clock.Now, within time.Duration) {
-	m.drainAt = min(m.drainAt, now.Mono+within)
-}
-
-// Unanswered records that a grab under a fill got no reply: the stream may have its entry.
-func (m *Machine) Unanswered(fill uint64) {
-	if m.stage == on && m.fill == fill {
-		m.more = true
-	}
-}
-
-// Dry records that a grab found the list empty. fill is the fill under which the node was called, and begun
-// the monotonic time of the call. If the log has units that are nowhere else, the node has lost them.
-func (m *Machine) Dry(fill uint64, begun time.Duration) {
-	if m.stage == on && m.fill == fill && begun > m.moved {
-		m.dry, m.unproved = true, true
-	}
-}
-
-// Hurry makes the grabs that the log lacks due at once.
-func (m *Machine) Hurry() { m.drainAt = 0 }
 
 // Lost records that the node refused a grab under a fill: the list has another fill, or none.
 func (m *Machine) Lost(now clock.Now, fill uint64) {
@@ -366,53 +272,6 @@ func (m *Machine) refill() {
 	m.stage, m.left, m.folded, m.units, m.put, m.claims = inspecting, State{}, 0, nil, Part{}, 0
 }
 
-// Take takes up to n units out of the list for another shard, in several calls. Taken then returns the units,
-// or Empty reports that there were none. The log has the units as available until their transfer: if this
-// process ends, or a call fails, the next fill has them again.
-func (m *Machine) Take(n int) {
-	if m.stage == on && m.take == 0 && len(m.taken) == 0 {
-		m.take = min(n, movesAtOnce*m.sizes.Move)
-	}
-}
-
-// Taken returns the units that one transfer may give of those taken, from the end of the last call until Gave or
-// GiveBack.
-func (m *Machine) Taken() ledger.Units {
-	if m.take > 0 {
-		return nil
-	}
-	return m.taken[:min(len(m.taken), m.sizes.Ranges)]
-}
-
-// Empty reports whether the last Take found no units, and none came since.
-func (m *Machine) Empty() bool { return m.empty }
-
-// Gave records that the log has the transfer of the units that Taken has returned. The other units taken are put
-// back.
-func (m *Machine) Gave() {
-	m.taken = m.taken[len(m.Taken()):]
-	m.GiveBack()
-}
-
-// GiveBack puts the units taken back into the list.
-func (m *Machine) GiveBack() {
-	if len(m.taken) > 0 {
-		m.Receive(m.taken)
-	}
-	m.taken = nil
-}
-
-// Receive puts units that the log has received into the list. A list that is off is filled with them from the
-// log.
-func (m *Machine) Receive(units ledger.Units) {
-	if m.stage == on {
-		m.puts, m.empty = append(m.puts, slices.Clone(units)), false
-	}
-}
-
-// Receiving reports whether the list lacks units received.
-func (m *Machine) Receiving() bool { return len(m.puts) > 0 }
-
 // Next returns the call to make now; nil: there is none. It also returns the monotonic time at which the caller
 // calls Next or Draft again; 0: after the next event.
 func (m *Machine) Next(now clock.Now, s *ledger.State) (*Call, time.Duration) {
@@ -471,14 +330,6 @@ func (m *Machine) again(now clock.Now) time.Duration {
 	return clock.Soonest(at, m.nextDrain(now))
 }
 
-// nextDrain returns the monotonic time at which grabs become due to be appended; 0: none will without an event.
-func (m *Machine) nextDrain(now clock.Now) time.Duration {
-	if m.stage == on && len(m.grabs) > m.offered && m.drainAt > now.Mono {
-		return m.drainAt
-	}
-	return 0
-}
-
 // nextPart sets the next part of the log's units and claims to put. After the last part the stage is starting.
 func (m *Machine) nextPart(s *ledger.State) {
 	if m.folded == 0 {
@@ -520,18 +371,6 @@ func (m *Machine) fold(s *ledger.State) {
 	m.put.First, m.put.Keep = true, users
 }
 
-// firstOf removes the n lowest units from a set, and returns them.
-func firstOf(u *ledger.Units, n int64) (first ledger.Units) {
-	for n > 0 && len(*u) > 0 {
-		r := (*u)[0]
-		r.Count = min(r.Count, n)
-		_ = u.Remove(r) // the set has it
-		first = append(first, r)
-		n -= r.Count
-	}
-	return first
-}
-
 // whileOn sets the next call of a list that is on, and reports whether there is one.
 func (m *Machine) whileOn(now clock.Now, c *Call) bool {
 	switch {
@@ -549,9 +388,6 @@ func (m *Machine) whileOn(now clock.Now, c *Call) bool {
 	}
 	return true
 }
-
-// logged reports whether the log has all entries of the stream that the machine knows.
-func (m *Machine) logged() bool { return len(m.grabs) == 0 && len(m.early) == 0 }
 
 // Done applies the reply to the call under way.
 func (m *Machine) Done(now clock.Now, r Reply) {
