@@ -53,7 +53,8 @@ var layers = []struct {
 	{"backends", 4, nil},
 	{"planner", 5, nil},
 	{"executor/saletest", 3, nil},
-	{"executor/status", 2, nil}, // what is wrong with a process; it knows no sale
+	{"executor/status", 2, nil},  // what is wrong with a process; it knows no sale
+	{"executor/request", 3, nil}, // requests and their answers; it knows no shard
 	{"executor/shard", 4, nil},
 	{"executor/ownership", 4, []string{"executor/shard"}},                     // which process has which shard
 	{"executor/process", 4, []string{"executor/ownership", "executor/shard"}}, // one process; it knows no goroutine and makes no call

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"salectl/executor/process"
-	"salectl/executor/shard"
+	"salectl/executor/request"
 )
 
 // Do is Service's.
@@ -79,7 +79,7 @@ func block(p *process.Pending, do func(context.Context) Answer) {
 func shorten(a *Answer) {
 	size := int64(0)
 	for i, c := range slices.Backward(a.Claims) {
-		if size += c.Size(); size > shard.PageBytes && i < len(a.Claims)-1 {
+		if size += c.Size(); size > request.PageBytes && i < len(a.Claims)-1 {
 			a.Claims = a.Claims[i+1:]
 			a.Next = a.Claims[0].ID.String()
 			return

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"salectl/backends/ledger/payload"
-	"salectl/executor/shard"
+	"salectl/executor/request"
 )
 
 // TestPageWithPayloads: a page whose payloads are too large for it ends sooner, at the cursor of the
@@ -17,7 +17,7 @@ func TestPageWithPayloads(t *testing.T) {
 		}
 		return all
 	}
-	const most = shard.PageBytes
+	const most = request.PageBytes
 	for name, c := range map[string]struct {
 		claims []Claim
 		left   int

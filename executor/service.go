@@ -6,6 +6,7 @@ import (
 	"salectl/api"
 	"salectl/executor/ownership"
 	"salectl/executor/process"
+	"salectl/executor/request"
 	"salectl/executor/shard"
 )
 
@@ -51,12 +52,12 @@ type (
 
 // Requests and answers, as a shard has them.
 type (
-	Request     = shard.Request
-	Settlement  = shard.Settlement
-	Query       = shard.Query
-	Answer      = shard.Answer
-	Claim       = shard.Claim
-	ClaimID     = shard.ClaimID
+	Request     = request.Request
+	Settlement  = request.Settlement
+	Query       = request.Query
+	Answer      = request.Answer
+	Claim       = request.Claim
+	ClaimID     = request.ClaimID
 	Hold        = shard.Hold
 	ShardStatus = shard.Status
 	Stall       = shard.Stall

@@ -14,7 +14,7 @@ import (
 	"salectl/executor"
 	"salectl/executor/httpd/httpdtest"
 	"salectl/executor/httpd/wire"
-	"salectl/executor/shard"
+	"salectl/executor/request"
 	"salectl/executor/status"
 )
 
@@ -245,7 +245,7 @@ func TestPathsAndMethods(t *testing.T) {
 func TestGetClaim(t *testing.T) {
 	refunded := firstClaim
 	refunded.State, refunded.HeldUntil = api.Refunded, noon.Add(time.Minute)
-	refunded.Books = &shard.Books{
+	refunded.Books = &request.Books{
 		SettledAt: noon.Add(time.Second), Who: "ada", Why: "the \"show\" is off", Payment: "p1",
 		Extended: true, Retired: true, RefundsDue: []string{"p2", "p3"}, Owed: 3,
 	}

@@ -8,6 +8,7 @@ import (
 	"salectl/api/streampb"
 	"salectl/executor"
 	"salectl/executor/ownership"
+	"salectl/executor/request"
 	"salectl/executor/shard"
 )
 
@@ -52,17 +53,17 @@ func decodeRequest(r *streampb.Request) (shard.ForwardedRequest, bool) {
 	case *streampb.Request_Cancel:
 		e.Cancel = true
 	case *streampb.Request_Claim:
-		e.Request = shard.Request{
+		e.Request = request.Request{
 			User: asks.Claim.GetUser(), Key: asks.Claim.GetKey(), Quantity: max(asks.Claim.GetQuantity(), 1),
 			Units: asks.Claim.GetUnits(), Adjacent: asks.Claim.GetAdjacent(),
 		}
 	case *streampb.Request_Settle:
-		x := shard.SettlementOf(asks.Settle)
+		x := request.SettlementOf(asks.Settle)
 		e.Settle = &x
 	case *streampb.Request_Find:
-		e.Query = &shard.Query{Claim: api.ClaimIDOf(asks.Find.GetClaim()), Page: shard.PageOf(asks.Find)}
+		e.Query = &request.Query{Claim: api.ClaimIDOf(asks.Find.GetClaim()), Page: request.PageOf(asks.Find)}
 	case *streampb.Request_User:
-		e.Query = &shard.Query{User: asks.User.GetUser(), Page: shard.PageOf(asks.User)}
+		e.Query = &request.Query{User: asks.User.GetUser(), Page: request.PageOf(asks.User)}
 	default:
 		return e, false
 	}
@@ -113,15 +114,15 @@ func ReceiveRequest(r *streampb.Request, serve func(shard.ForwardedRequest), upd
 }
 
 // EncodeReply returns the answer to a forwarded request as a stream message.
-func EncodeReply(id uint64, a shard.Answer) *streampb.Reply {
+func EncodeReply(id uint64, a request.Answer) *streampb.Reply {
 	if a.Elsewhere {
 		return &streampb.Reply{Id: id, Says: &streampb.Reply_NotMine{NotMine: &streampb.NotMine{Tried: true}}}
 	}
 	if a.Outcome == "" { // answer to a query
 		if a.Claim.User != "" {
-			a.Claims = []shard.Claim{a.Claim}
+			a.Claims = []request.Claim{a.Claim}
 		}
-		found := &streampb.Claims{Claims: shard.ClaimsToStream(a.Claims), Next: a.Next}
+		found := &streampb.Claims{Claims: request.ClaimsToStream(a.Claims), Next: a.Next}
 		return &streampb.Reply{Id: id, Says: &streampb.Reply_Claims{Claims: found}}
 	}
 	m := new(streampb.Answer)
@@ -140,12 +141,12 @@ func EncodeBounce(id uint64, to shard.Route) *streampb.Reply {
 func ReceiveReply(r *streampb.Reply, receiver executor.Replies) {
 	switch says := r.GetSays().(type) {
 	case *streampb.Reply_Answer:
-		receiver.Answered(r.GetId(), shard.AnswerOf(says.Answer))
+		receiver.Answered(r.GetId(), request.AnswerOf(says.Answer))
 	case *streampb.Reply_Claims:
 		receiver.Answered(r.GetId(), found(says.Claims))
 	case *streampb.Reply_NotMine:
 		if says.NotMine.GetTried() {
-			tried := shard.Undecided
+			tried := request.Undecided
 			tried.Elsewhere = true
 			receiver.Answered(r.GetId(), tried)
 			return
@@ -157,8 +158,8 @@ func ReceiveReply(r *streampb.Reply, receiver executor.Replies) {
 }
 
 // found returns the answer to a query.
-func found(m *streampb.Claims) shard.Answer {
-	a := shard.Answer{Claims: shard.ClaimsOf(m.GetClaims()), Next: m.GetNext()}
+func found(m *streampb.Claims) request.Answer {
+	a := request.Answer{Claims: request.ClaimsOf(m.GetClaims()), Next: m.GetNext()}
 	if len(a.Claims) == 1 {
 		a.Claim = a.Claims[0]
 	}

@@ -13,6 +13,7 @@ import (
 	"salectl/executor"
 	"salectl/executor/links"
 	"salectl/executor/ownership"
+	"salectl/executor/request"
 	"salectl/executor/saletest"
 	"salectl/executor/shard"
 	"salectl/spec"
@@ -113,25 +114,25 @@ func TestLargestTransferFits(t *testing.T) {
 // TestRepliesArrive: each answer arrives as it was given.
 func TestRepliesArrive(t *testing.T) {
 	at := time.Unix(1_800_000_000, 123456789).UTC()
-	claim := shard.Claim{
-		ID: shard.ClaimID{Shard: 3, Slot: 1 << 40, Index: 5}, User: "ada", Units: []int64{2, 1 << 41}, Asked: 3, State: "held", At: at, HeldUntil: at.Add(time.Hour),
-		Books:    &shard.Books{SettledAt: at, Who: "who", Why: "why", Payment: "payment", Extended: true, Retired: true, RefundsDue: []string{"due"}, Owed: 2, Next: "due"},
+	claim := request.Claim{
+		ID: request.ClaimID{Shard: 3, Slot: 1 << 40, Index: 5}, User: "ada", Units: []int64{2, 1 << 41}, Asked: 3, State: "held", At: at, HeldUntil: at.Add(time.Hour),
+		Books:    &request.Books{SettledAt: at, Who: "who", Why: "why", Payment: "payment", Extended: true, Retired: true, RefundsDue: []string{"due"}, Owed: 2, Next: "due"},
 		Payloads: []payload.Fields{{Columns: []string{"seat"}, Values: []string{"A1"}}}, Undelivered: true,
 	}
 	look := uint64(1<<63 | 4)
-	tried := shard.Undecided
+	tried := request.Undecided
 	tried.Elsewhere = true
 	for _, c := range []struct {
 		id    uint64
-		given shard.Answer
+		given request.Answer
 	}{
-		{7, shard.Answer{Outcome: "sold", Claim: claim, Replayed: true, RefundDue: true}},
-		{7, shard.Answer{Outcome: "limit_reached", Count: 40_000, Claims: []shard.Claim{claim, claim}, RetryAfter: time.Second, Message: "message"}},
-		{7, shard.Answer{Outcome: "not_open", OpensAt: at, OtherRules: true, Rule: "rule", Reason: "reason"}},
-		{look, shard.Answer{Claim: claim, Claims: []shard.Claim{claim}}},
-		{look, shard.Answer{Claims: []shard.Claim{claim, claim, claim}, Next: "3-17-5"}},
-		{look, shard.Answer{Outcome: "no_such_claim"}},
-		{7, shard.Undecided},
+		{7, request.Answer{Outcome: "sold", Claim: claim, Replayed: true, RefundDue: true}},
+		{7, request.Answer{Outcome: "limit_reached", Count: 40_000, Claims: []request.Claim{claim, claim}, RetryAfter: time.Second, Message: "message"}},
+		{7, request.Answer{Outcome: "not_open", OpensAt: at, OtherRules: true, Rule: "rule", Reason: "reason"}},
+		{look, request.Answer{Claim: claim, Claims: []request.Claim{claim}}},
+		{look, request.Answer{Claims: []request.Claim{claim, claim, claim}, Next: "3-17-5"}},
+		{look, request.Answer{Outcome: "no_such_claim"}},
+		{7, request.Undecided},
 		{7, tried},
 	} {
 		var got heardReply
@@ -151,7 +152,7 @@ func TestRepliesArrive(t *testing.T) {
 // TestPayloadsOfOneLength: what another process says of a unit has a value for each name, whatever it sends.
 func TestPayloadsOfOneLength(t *testing.T) {
 	sent := &streampb.Claim{Payloads: []*streampb.Payload{{Names: []string{"seat", "gate"}, Values: []string{"A1"}}}}
-	got := shard.ClaimOf(sent).Payloads
+	got := request.ClaimOf(sent).Payloads
 	if want := []payload.Fields{{Columns: []string{"seat"}, Values: []string{"A1"}}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -173,9 +174,9 @@ func read(t *testing.T, r *streampb.Reply, receiver executor.Replies) {
 
 type heardReply struct {
 	id     uint64
-	answer *shard.Answer
+	answer *request.Answer
 	route  shard.Route
 }
 
-func (h *heardReply) Answered(id uint64, a shard.Answer) { h.id, h.answer = id, &a }
-func (h *heardReply) Bounced(id uint64, to shard.Route)  { h.id, h.route = id, to }
+func (h *heardReply) Answered(id uint64, a request.Answer) { h.id, h.answer = id, &a }
+func (h *heardReply) Bounced(id uint64, to shard.Route)    { h.id, h.route = id, to }

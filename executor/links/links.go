@@ -19,6 +19,7 @@ import (
 	"salectl/api/streampb"
 	"salectl/executor"
 	"salectl/executor/ownership"
+	"salectl/executor/request"
 	"salectl/executor/shard"
 )
 
@@ -209,7 +210,7 @@ type replies struct {
 }
 
 // Answered implements executor.Replies. It ignores errors: the peer notices the end of its link.
-func (r *replies) Answered(id uint64, a shard.Answer) { _ = r.send(EncodeReply(id, a)) }
+func (r *replies) Answered(id uint64, a request.Answer) { _ = r.send(EncodeReply(id, a)) }
 
 // Bounced implements executor.Replies.
 func (r *replies) Bounced(id uint64, to shard.Route) { _ = r.send(EncodeBounce(id, to)) }

@@ -20,6 +20,7 @@ import (
 	"salectl/executor"
 	"salectl/executor/httpd"
 	"salectl/executor/links"
+	"salectl/executor/request"
 	"salectl/executor/saletest"
 	"salectl/executor/shard"
 	"salectl/internal/wait"
@@ -205,7 +206,7 @@ func TestHelloOfAnOlderLink(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Forward(shard.ForwardedRequest{ID: 1 << 63, Request: shard.Request{Query: &shard.Query{User: p.userOf(p.b)}}})
+	l.Forward(shard.ForwardedRequest{ID: 1 << 63, Request: request.Request{Query: &request.Query{User: p.userOf(p.b)}}})
 	<-older.answered // its first message has been read
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()

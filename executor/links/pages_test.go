@@ -8,7 +8,7 @@ import (
 	"salectl/api"
 	"salectl/backends/ledger/ledgerpb"
 	"salectl/executor"
-	"salectl/executor/shard"
+	"salectl/executor/request"
 )
 
 // TestPages reads a user's claims page by page at the owner and at another process, while claims are
@@ -32,7 +32,7 @@ func TestPages(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			for _, asked := range []*executor.Executor{p.a, p.b} {
 				user := p.userOf(p.b)
-				add := func(i int) shard.ClaimID {
+				add := func(i int) request.ClaimID {
 					t.Helper()
 					a := p.b.Do(t.Context(), executor.Request{User: user, Key: fmt.Sprint(i), Quantity: c.quantity})
 					if a.Outcome != api.Sold {
@@ -40,23 +40,23 @@ func TestPages(t *testing.T) {
 					}
 					return a.Claim.ID
 				}
-				var want []shard.ClaimID
+				var want []request.ClaimID
 				for i := range c.claims {
 					want = append(want, add(i))
 				}
-				var got []shard.ClaimID
+				var got []request.ClaimID
 				page := api.Page{Limit: c.limit}
 				for n := 0; ; n++ {
 					claims, next, why := lookupUser(t.Context(), asked, user, page)
 					if why != "" {
 						t.Fatalf("page %d: %s", n, why)
 					}
-					var ids []shard.ClaimID
+					var ids []request.ClaimID
 					var size int64
 					for _, c := range claims {
 						ids, size = append(ids, c.ID), size+c.Size()
 					}
-					if more := len(want) - len(got) - len(ids); len(ids) != c.page && more > 0 || (next != "") != (more > 0) || size > shard.PageBytes {
+					if more := len(want) - len(got) - len(ids); len(ids) != c.page && more > 0 || (next != "") != (more > 0) || size > request.PageBytes {
 						t.Fatalf("page %d has %d claims of %d bytes and next %q, %d are left", n, len(ids), size, next, more)
 					}
 					got = append(ids, got...)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"salectl/api"
+	"salectl/executor/request"
 	"salectl/executor/shard"
 )
 
@@ -12,16 +13,16 @@ import (
 // other end computes.
 func TestForwardedRequests(t *testing.T) {
 	for name, e := range map[string]shard.ForwardedRequest{
-		"claim": {ID: 7, UID: "a run", Request: shard.Request{User: "ada", Key: "key", Quantity: 2, Units: []int64{3, 4}, Adjacent: true}},
-		"settle": {ID: 7, UID: "a run", Request: shard.Request{Settle: &shard.Settlement{
-			Claim: shard.ClaimID{Shard: 1, Slot: 2, Index: 3}, How: "refund",
+		"claim": {ID: 7, UID: "a run", Request: request.Request{User: "ada", Key: "key", Quantity: 2, Units: []int64{3, 4}, Adjacent: true}},
+		"settle": {ID: 7, UID: "a run", Request: request.Request{Settle: &request.Settlement{
+			Claim: request.ClaimID{Shard: 1, Slot: 2, Index: 3}, How: "refund",
 			Settlement: api.Settlement{Payment: "payment", Who: "who", Reason: "reason", Retire: true},
 		}}},
-		"unit":    {ID: 7, UID: "a run", Request: shard.Request{Query: &shard.Query{Claim: shard.ClaimID{Shard: 1, Unit: 1 << 40}}}},
-		"user":    {ID: 7, UID: "a run", Request: shard.Request{Query: &shard.Query{User: "ada", Page: api.Page{Before: "1-2-3", Limit: 4}}}},
-		"find":    {ID: 7, UID: "a run", Request: shard.Request{Query: &shard.Query{Claim: shard.ClaimID{Shard: 1, Slot: 2, Index: 3}}}},
+		"unit":    {ID: 7, UID: "a run", Request: request.Request{Query: &request.Query{Claim: request.ClaimID{Shard: 1, Unit: 1 << 40}}}},
+		"user":    {ID: 7, UID: "a run", Request: request.Request{Query: &request.Query{User: "ada", Page: api.Page{Before: "1-2-3", Limit: 4}}}},
+		"find":    {ID: 7, UID: "a run", Request: request.Request{Query: &request.Query{Claim: request.ClaimID{Shard: 1, Slot: 2, Index: 3}}}},
 		"give up": {ID: 7, Cancel: true},
-		"no run":  {ID: 7, Request: shard.Request{Query: &shard.Query{User: "ada"}}},
+		"no run":  {ID: 7, Request: request.Request{Query: &request.Query{User: "ada"}}},
 	} {
 		if got, ok := decodeRequest(EncodeRequest(e)); !ok || !reflect.DeepEqual(got, e) {
 			t.Errorf("%s: %+v arrives as %+v, %v", name, e, got, ok)

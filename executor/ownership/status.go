@@ -8,7 +8,7 @@ import (
 	"salectl/api"
 	"salectl/backends/clock"
 	"salectl/backends/quorum"
-	"salectl/executor/shard"
+	"salectl/executor/request"
 )
 
 // Status is the state of a process, for answers, metrics and operators.
@@ -63,38 +63,38 @@ func (m *Machine) Status(now clock.Now) Status {
 }
 
 // Absent returns the answer to claims while this process does not serve.
-func (m *Machine) Absent() shard.Answer {
+func (m *Machine) Absent() request.Answer {
 	switch {
 	case m.draining:
-		return shard.Answer{Outcome: api.Draining, RetryAfter: time.Second}
+		return request.Answer{Outcome: api.Draining, RetryAfter: time.Second}
 	case m.log.readAt == clock.Now{}:
-		return shard.Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: "the sale's log has not been read yet"}
+		return request.Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: "the sale's log has not been read yet"}
 	case m.log.missing != nil:
-		return shard.Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: fmt.Sprintf("the sale's log is gone, and its run %d (%s) had not ended", m.log.missing.Run, m.log.missing.UID)}
+		return request.Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: fmt.Sprintf("the sale's log is gone, and its run %d (%s) had not ended", m.log.missing.Run, m.log.missing.UID)}
 	case m.log.sale.Next() < m.log.seen: // a buyer who learns that the sale has ended does not ask again
-		return shard.Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: "the sale's log was read further before: the store answers from the past"}
+		return request.Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: "the sale's log was read further before: the store answers from the past"}
 	case m.log.sale.Generation() == 0:
-		return shard.Answer{Outcome: api.NoSuchSale, Message: "the sale is not applied"}
+		return request.Answer{Outcome: api.NoSuchSale, Message: "the sale is not applied"}
 	case m.log.sale.Destroyed():
-		return shard.Answer{Outcome: api.NoSuchSale, Message: "the sale is destroyed"}
+		return request.Answer{Outcome: api.NoSuchSale, Message: "the sale is destroyed"}
 	case m.log.sale.Sealed() != nil:
-		return shard.Answer{Outcome: api.Closed, Message: "the sale has ended; what became of every claim stands in its export"}
+		return request.Answer{Outcome: api.Closed, Message: "the sale has ended; what became of every claim stands in its export"}
 	case m.log.sale.Applied() == 0:
-		return shard.Answer{Outcome: api.NotOpen, RetryAfter: time.Second, Message: "the sale is not applied yet"}
+		return request.Answer{Outcome: api.NotOpen, RetryAfter: time.Second, Message: "the sale is not applied yet"}
 	case m.clock.off != 0:
-		return shard.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: "this host's clock is wrong: another process is to serve the sale"}
+		return request.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: "this host's clock is wrong: another process is to serve the sale"}
 	case m.silent:
-		return shard.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: "no majority of the lock nodes votes"}
+		return request.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: "no majority of the lock nodes votes"}
 	case m.log.readErr != nil:
-		return shard.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: Unread}
+		return request.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: Unread}
 	}
 	if idle := m.assignment.idle(); idle != "" {
-		return shard.Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: idle}
+		return request.Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: idle}
 	}
 	if m.peers.isolatedSince != 0 {
-		return shard.Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: errIsolated.Error()}
+		return request.Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: errIsolated.Error()}
 	}
-	return shard.Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: "no process that can be reached owns the shard, or this one is about to"}
+	return request.Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: "no process that can be reached owns the shard, or this one is about to"}
 }
 
 // idle returns why no process may own shards, or "" if one may. The reason is standby: of all

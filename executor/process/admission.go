@@ -11,6 +11,7 @@ import (
 	"salectl/api"
 	"salectl/backends/clock"
 	"salectl/executor/ownership"
+	"salectl/executor/request"
 	"salectl/executor/shard"
 	"salectl/executor/status"
 	"salectl/spec"
@@ -29,10 +30,10 @@ type Admission struct {
 	left     atomic.Pointer[session]          // the session that was lost and has not ended; nil: none
 	sold     atomic.Pointer[spec.Sale]        // the declaration of the last sealed run; nil: there is none
 	health   atomic.Pointer[health]           // when the machine last acted
-	away     atomic.Pointer[shard.Answer]     // the answer while it does not serve
+	away     atomic.Pointer[request.Answer]   // the answer while it does not serve
 	problems atomic.Pointer[[]status.Problem] // as they were compiled last, each of one shard at most; nil: none were
 	draining atomic.Bool
-	doubts   shard.Doubts
+	doubts   request.Doubts
 	links    links
 	inbound  inboundLinks
 	came     atomic.Uint64 // claims and settlements of clients
@@ -41,7 +42,7 @@ type Admission struct {
 // open admits requests, before the sale is known.
 func (d *Admission) open(me Peer, cfg Config) {
 	d.sale, d.me, d.clock, d.newKey = cfg.Sale, me, cfg.Clock, cfg.Key
-	d.away.Store(&shard.Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: "starting"})
+	d.away.Store(&request.Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: "starting"})
 	d.health.Store(&health{})
 	d.tickets = new(sync.Pool)
 }
@@ -55,7 +56,7 @@ func (d *Admission) publish(now clock.Now, o *ownership.Machine) {
 
 // fail ends the session, if there is one, because the sale cannot be followed any more.
 func (d *Admission) fail(t *session, why error) {
-	d.away.Store(&shard.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: notFollowed})
+	d.away.Store(&request.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: notFollowed})
 	t.stop(shard.Halt{Why: why, Refusal: api.NoQuorum})
 	d.left.Store(t)
 	d.serving.Store(nil)
@@ -67,9 +68,9 @@ func (d *Admission) fail(t *session, why error) {
 // admit answers a request at once, or queues a ticket under which it waits for its answer,
 // here or to be sent to a peer, and returns that and the session that completes the answer.
 // x is signalled when the ticket has its answer; nil: the caller waits.
-func (d *Admission) admit(ctx context.Context, now clock.Now, r shard.Request, x *Pending) (shard.Answer, *shard.Ticket, *session) {
+func (d *Admission) admit(ctx context.Context, now clock.Now, r request.Request, x *Pending) (request.Answer, *request.Ticket, *session) {
 	if why := check(&r); why != "" {
-		return shard.Answer{Outcome: api.BadRequest, Message: why}, nil, nil
+		return request.Answer{Outcome: api.BadRequest, Message: why}, nil, nil
 	}
 	if r.Query == nil {
 		d.came.Add(1)
@@ -80,7 +81,7 @@ func (d *Admission) admit(ctx context.Context, now clock.Now, r shard.Request, x
 	}
 	i, ok := r.Home(len(t.shards))
 	if !ok {
-		return shard.Answer{Outcome: api.NoSuchClaim}, nil, nil
+		return request.Answer{Outcome: api.NoSuchClaim}, nil, nil
 	}
 	s := t.local(i)
 	switch {
@@ -90,7 +91,7 @@ func (d *Admission) admit(ctx context.Context, now clock.Now, r shard.Request, x
 		}
 		fallthrough
 	case s == nil || d.viaRemote(now, t, s):
-		return d.forward(now, t, i, shard.NewTicket(d.tickets, r, d.newKey, now.Mono), x)
+		return d.forward(now, t, i, request.NewTicket(d.tickets, r, d.newKey, now.Mono), x)
 	}
 	a, ticket := d.admitTo(ctx, now, t, s, r)
 	if ticket == nil {
@@ -101,7 +102,7 @@ func (d *Admission) admit(ctx context.Context, now clock.Now, r shard.Request, x
 
 // admitTo answers a request to a shard of this process that needs no decision, or returns
 // the ticket to queue.
-func (d *Admission) admitTo(ctx context.Context, now clock.Now, t *session, s *shard.Shard, r shard.Request) (shard.Answer, *shard.Ticket) {
+func (d *Admission) admitTo(ctx context.Context, now clock.Now, t *session, s *shard.Shard, r request.Request) (request.Answer, *request.Ticket) {
 	if r.Settle == nil {
 		// The count of requests under way is read only where all is sold: every claim writes it.
 		idle := t.totals.AllSold(now) && s.UnderWay() == 0
@@ -114,36 +115,36 @@ func (d *Admission) admitTo(ctx context.Context, now clock.Now, t *session, s *s
 	}
 	switch {
 	case r.Settle != nil && len(t.batchers) > 0:
-		return shard.Answer{Outcome: api.BadRequest, Message: "the claims of a sale with engine redis are final"}, nil
+		return request.Answer{Outcome: api.BadRequest, Message: "the claims of a sale with engine redis are final"}, nil
 	case r.Settle != nil && r.Settle.Claim.Unit != 0:
-		return shard.Answer{Outcome: api.NoSuchClaim}, nil
+		return request.Answer{Outcome: api.NoSuchClaim}, nil
 	case d.draining.Load() && !d.links.any():
-		return t.refuse(s, r, shard.Answer{Outcome: api.Draining, RetryAfter: time.Second}), nil
+		return t.refuse(s, r, request.Answer{Outcome: api.Draining, RetryAfter: time.Second}), nil
 	case t.keepsOut(s.Stalled()):
-		return t.refuse(s, r, shard.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: notRead}), nil
+		return t.refuse(s, r, request.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: notRead}), nil
 	case r.Chooses() && len(t.batchers) > 0:
-		return shard.Answer{Outcome: api.BadRequest, Message: "buyers of a sale with engine redis cannot choose units: ask for a quantity alone"}, nil
+		return request.Answer{Outcome: api.BadRequest, Message: "buyers of a sale with engine redis cannot choose units: ask for a quantity alone"}, nil
 	}
-	var by *shard.Admittance
+	var by *request.Admittance
 	if e := t.eligibility.Load(); e != nil && r.Settle == nil {
-		var a shard.Answer
+		var a request.Answer
 		if by, a = e.decide(ctx, now, r); by == nil {
 			if _, settings := s.Terms(); a.Outcome == api.NotEligible && string(settings.GetRules()) != e.hash {
 				// This process or the shard does not know the rules of the other yet, and a
 				// refusal is final.
-				a = shard.Answer{Outcome: api.NotChecked, RetryAfter: time.Second, OtherRules: true}
+				a = request.Answer{Outcome: api.NotChecked, RetryAfter: time.Second, OtherRules: true}
 			}
 			return t.refuse(s, r, a), nil
 		}
 	}
-	ticket := shard.NewTicket(d.tickets, r, d.newKey, now.Mono)
-	ticket.SetAdmittance(by)
-	return shard.Answer{}, ticket
+	ticket := request.NewTicket(d.tickets, r, d.newKey, now.Mono)
+	ticket.Admittance = by
+	return request.Answer{}, ticket
 }
 
 // admitAgain is admit of a request that was admitted by rules which have changed since. It stays under
 // way under the ticket before until it has another.
-func (d *Admission) admitAgain(ctx context.Context, now clock.Now, before *shard.Ticket, x *Pending) (shard.Answer, *shard.Ticket, *session) {
+func (d *Admission) admitAgain(ctx context.Context, now clock.Now, before *request.Ticket, x *Pending) (request.Answer, *request.Ticket, *session) {
 	a, ticket, t := d.admit(ctx, now, before.Repeat(), x)
 	before.Finish()
 	return a, ticket, t
@@ -156,23 +157,23 @@ func (d *Admission) viaRemote(now clock.Now, t *session, s *shard.Shard) bool {
 }
 
 // queue has a ticket wait on a shard of this process.
-func (d *Admission) queue(now clock.Now, t *session, s *shard.Shard, ticket *shard.Ticket, x *Pending) (shard.Answer, *shard.Ticket, *session) {
+func (d *Admission) queue(now clock.Now, t *session, s *shard.Shard, ticket *request.Ticket, x *Pending) (request.Answer, *request.Ticket, *session) {
 	x.waitFor(ticket, t)
 	switch refused := s.Offer(now, ticket); {
 	case refused == "":
-		return shard.Answer{}, ticket, t
+		return request.Answer{}, ticket, t
 	case refused == api.Standby && d.links.any(): // it has just ended
 		return d.forward(now, t, s.Number(), ticket, nil)
 	default:
-		a := t.refuse(s, ticket.Received(), shard.Answer{Outcome: refused, RetryAfter: time.Second})
+		a := t.refuse(s, ticket.Received(), request.Answer{Outcome: refused, RetryAfter: time.Second})
 		ticket.Free()
 		return a, nil, nil
 	}
 }
 
 // forward has a ticket wait for the owner of a shard that is a peer's.
-func (d *Admission) forward(now clock.Now, t *session, i int, ticket *shard.Ticket, x *Pending) (shard.Answer, *shard.Ticket, *session) {
-	refuse := func(a shard.Answer) (shard.Answer, *shard.Ticket, *session) {
+func (d *Admission) forward(now clock.Now, t *session, i int, ticket *request.Ticket, x *Pending) (request.Answer, *request.Ticket, *session) {
+	refuse := func(a request.Answer) (request.Answer, *request.Ticket, *session) {
 		r := ticket.Received()
 		ticket.Free()
 		return t.decline(i, r, a), nil, nil
@@ -182,9 +183,9 @@ func (d *Admission) forward(now clock.Now, t *session, i int, ticket *shard.Tick
 	}
 	x.waitFor(ticket, t)
 	if refused := t.remotes[i].Offer(now, ticket); refused != "" {
-		return refuse(shard.Answer{Outcome: refused, RetryAfter: time.Second})
+		return refuse(request.Answer{Outcome: refused, RetryAfter: time.Second})
 	}
-	return shard.Answer{}, ticket, t
+	return request.Answer{}, ticket, t
 }
 
 // notFollowed is the message while the sale's log is damaged.
@@ -195,13 +196,13 @@ const notRead = ownership.Unread
 
 // Decline answers a request that is not admitted, with why; but with Unknown, or with the claim, if an
 // earlier request of the same user and key may yet be accepted, or was.
-func (d *Admission) Decline(r shard.Request, why api.Outcome) shard.Answer {
-	return d.refuse(r, shard.Answer{Outcome: why, RetryAfter: time.Second})
+func (d *Admission) Decline(r request.Request, why api.Outcome) request.Answer {
+	return d.refuse(r, request.Answer{Outcome: why, RetryAfter: time.Second})
 }
 
 // refuse returns the answer to a request that is refused without a look-up of its key, as
 // shard.Refuse does, also while this process does not serve.
-func (d *Admission) refuse(r shard.Request, a shard.Answer) shard.Answer {
+func (d *Admission) refuse(r request.Request, a request.Answer) request.Answer {
 	t := d.serving.Load()
 	if t == nil {
 		t = d.left.Load()
@@ -210,14 +211,14 @@ func (d *Admission) refuse(r shard.Request, a shard.Answer) shard.Answer {
 		return t.decline(spec.HomeShard(r.User, len(t.shards)), r, a)
 	}
 	if r.Key != "" && a.Denies() && d.doubts.Has(r.User, r.Key) {
-		return shard.Undecided
+		return request.Undecided
 	}
 	return a
 }
 
 // check returns why no sale can answer a request, "" if one can. Who accepts requests from outside
 // checks that names consist of letters.
-func check(r *shard.Request) string {
+func check(r *request.Request) string {
 	switch {
 	case !r.IsClaim():
 		return ""

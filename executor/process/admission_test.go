@@ -13,6 +13,7 @@ import (
 	"salectl/backends/quorum"
 	"salectl/executor/ownership"
 	"salectl/executor/process"
+	"salectl/executor/request"
 	"salectl/executor/saletest"
 	"salectl/executor/shard"
 	"salectl/spec"
@@ -354,7 +355,7 @@ func TestAdmissionStalls(t *testing.T) {
 func TestAdmissionRefuses(t *testing.T) {
 	d := process.New(process.Config{Sale: "sale", Me: []byte("me"), Key: func() string { return "new" }})
 	d.Doubts().Add(saletest.UID, 0, "ann", "1")
-	d.Doubts().Add(saletest.UID, 0, "bob", shard.AnyKey)
+	d.Doubts().Add(saletest.UID, 0, "bob", request.AnyKey)
 	for name, test := range map[string]struct {
 		user, key string
 		a, want   api.Outcome

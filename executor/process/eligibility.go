@@ -12,6 +12,7 @@ import (
 	"salectl/api"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
+	"salectl/executor/request"
 	"salectl/executor/shard"
 	"salectl/executor/status"
 	"salectl/rules"
@@ -175,12 +176,12 @@ func (s *userSource) blocks(id string) bool {
 }
 
 // decide returns how the rules admit a request; nil: they do not, and the answer to it.
-func (e *eligibility) decide(ctx context.Context, now clock.Now, r shard.Request) (*shard.Admittance, shard.Answer) {
+func (e *eligibility) decide(ctx context.Context, now clock.Now, r request.Request) (*request.Admittance, request.Answer) {
 	set, user, err := e.lookup(ctx, now, r.User)
 	if err != nil {
 		e.count("", "not_checked")
 		e.fail(now, err)
-		return nil, shard.Answer{Outcome: api.NotChecked, RetryAfter: time.Second}
+		return nil, request.Answer{Outcome: api.NotChecked, RetryAfter: time.Second}
 	}
 	if e.problem.Load() != nil {
 		e.problem.Store(nil)
@@ -195,16 +196,16 @@ func (e *eligibility) decide(ctx context.Context, now clock.Now, r shard.Request
 	}
 	if !v.Allowed() {
 		e.count(v.Refusal.Rule, v.Refusal.Reason.String())
-		return nil, shard.Answer{Outcome: api.NotEligible, Message: v.Refusal.Message, Rule: v.Refusal.Rule, Reason: v.Refusal.Reason.String()}
+		return nil, request.Answer{Outcome: api.NotEligible, Message: v.Refusal.Message, Rule: v.Refusal.Rule, Reason: v.Refusal.Reason.String()}
 	}
-	by := &shard.Admittance{Ruling: ledger.Ruling{Rules: e.hash}}
+	by := &request.Admittance{Ruling: ledger.Ruling{Rules: e.hash}}
 	digest := user.Digest()
 	copy(by.Ruling.Attributes[:], digest[:])
 	if by.Priority, err = set.Priority(&in); err != nil {
 		e.count("", "priority_"+priorityReason(err))
 		by.Priority = rules.Last
 	}
-	return by, shard.Answer{}
+	return by, request.Answer{}
 }
 
 func priorityReason(err error) string {

@@ -10,7 +10,7 @@ import (
 	"cel.dev/cel-go/common/types"
 
 	"salectl/backends/clock"
-	"salectl/executor/shard"
+	"salectl/executor/request"
 	"salectl/rules"
 	"salectl/spec"
 )
@@ -62,7 +62,7 @@ func BenchmarkRules(b *testing.B) {
 		b.ReportAllocs()
 		i := 0
 		for b.Loop() {
-			if by, a := e.decide(b.Context(), now(), shard.Request{User: users[i%len(users)], Key: "k", Quantity: 1}); by == nil {
+			if by, a := e.decide(b.Context(), now(), request.Request{User: users[i%len(users)], Key: "k", Quantity: 1}); by == nil {
 				b.Fatal(a)
 			}
 			i++

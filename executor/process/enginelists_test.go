@@ -15,6 +15,7 @@ import (
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/lists"
+	"salectl/executor/request"
 	"salectl/executor/saletest"
 	"salectl/executor/shard"
 	"salectl/spec"
@@ -484,8 +485,8 @@ func TestListedHasOneByNow(t *testing.T) {
 	w := newListedWorld(t, spec.AckLedger, 1)
 	p := w.first
 	p.ask("ann", "1").want(t, api.Sold)
-	x := shard.NewTicket(new(sync.Pool), Request{User: "ann", Key: "1", Quantity: 1}, nil, w.now.Mono)
-	p.tell(0, shard.GrabsDone{At: w.now, Fill: 1, Short: []*shard.Ticket{x}})
+	x := request.NewTicket(new(sync.Pool), Request{User: "ann", Key: "1", Quantity: 1}, nil, w.now.Mono)
+	p.tell(0, shard.GrabsDone{At: w.now, Fill: 1, Short: []*request.Ticket{x}})
 	if a := x.Wait(t.Context()); a.Outcome != api.Sold || !a.Replayed {
 		t.Errorf("%+v", a)
 	}

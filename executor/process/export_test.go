@@ -1,6 +1,7 @@
 package process
 
 import (
+	"salectl/executor/request"
 	"salectl/executor/shard"
 	"salectl/spec"
 )
@@ -36,7 +37,7 @@ func (m *Machine) Running(i int) *shard.Shard {
 }
 
 // Doubts returns the requests whose outcomes are unknown.
-func (m *Machine) Doubts() *shard.Doubts { return &m.doubts }
+func (m *Machine) Doubts() *request.Doubts { return &m.doubts }
 
 // Remotes returns the remotes of the session.
 func (m *Machine) Remotes() []*shard.Remote { return m.session.remotes }
@@ -48,7 +49,7 @@ func (m *Machine) UID() string { return m.session.uid }
 func (m *Machine) SetUID(uid string) { m.session.uid = uid }
 
 // Recall answers a request from memory.
-func (m *Machine) Recall(i int, r shard.Request) (shard.Answer, bool) {
+func (m *Machine) Recall(i int, r request.Request) (request.Answer, bool) {
 	t := m.serving.Load()
 	return t.recall(m.clock(), t.local(i), r)
 }

@@ -3,6 +3,7 @@ package process
 import (
 	"time"
 
+	"salectl/executor/request"
 	"salectl/executor/shard"
 	"salectl/spec"
 )
@@ -53,7 +54,7 @@ func (d *Admission) NewHolds(seen *HoldsSeen, since time.Time) (holds []shard.Ho
 
 // Unpaid returns a claim as the ledger has it, if it is held, has expired or was cancelled,
 // and this process serves the sale.
-func (d *Admission) Unpaid(id shard.ClaimID) (shard.Hold, bool) {
+func (d *Admission) Unpaid(id request.ClaimID) (shard.Hold, bool) {
 	t := d.serving.Load()
 	if t == nil || id.Shard >= len(t.shards) || id.Unit != 0 {
 		return shard.Hold{}, false

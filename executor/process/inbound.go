@@ -8,12 +8,13 @@ import (
 
 	"salectl/api"
 	"salectl/backends/clock"
+	"salectl/executor/request"
 	"salectl/executor/shard"
 )
 
 // Replies sends the replies to a peer's requests. Its methods do not wait.
 type Replies interface {
-	Answered(id uint64, a shard.Answer)
+	Answered(id uint64, a request.Answer)
 	// Bounced reports that this process does not own the shard, and the owner as far as it is known.
 	Bounced(id uint64, to shard.Route)
 }
@@ -40,8 +41,8 @@ type inboundLinks struct {
 
 // inboundRequest is a request of a peer that has no answer yet.
 type inboundRequest struct {
-	ticket *shard.Ticket // under which it waits; nil: it is not queued yet
-	gone   bool          // nobody waits for the answer any more
+	ticket *request.Ticket // under which it waits; nil: it is not queued yet
+	gone   bool            // nobody waits for the answer any more
 }
 
 // Register registers a request that Serve will decide later, so that it can be given up before.
@@ -62,7 +63,7 @@ func (v *Inbound) end(id uint64) {
 
 // queued notes the ticket of a request, unless the request has been answered already: then the
 // ticket may be another's by now.
-func (v *Inbound) queued(id uint64, t *shard.Ticket) (withdrawn bool) {
+func (v *Inbound) queued(id uint64, t *request.Ticket) (withdrawn bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	x := v.underway[id]
@@ -75,7 +76,7 @@ func (v *Inbound) queued(id uint64, t *shard.Ticket) (withdrawn bool) {
 
 // giveUp gives up a request. It returns the ticket that has been withdrawn for that; nil: there is none
 // yet, or it is being decided.
-func (v *Inbound) giveUp(id uint64) *shard.Ticket {
+func (v *Inbound) giveUp(id uint64) *request.Ticket {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	x := v.underway[id]
@@ -153,7 +154,7 @@ func (v *Inbound) Serve(ctx context.Context, e shard.ForwardedRequest) {
 }
 
 // answer ends a request with its answer.
-func (v *Inbound) answer(id uint64, a shard.Answer) {
+func (v *Inbound) answer(id uint64, a request.Answer) {
 	v.end(id)
 	v.back.Answered(id, a)
 }
@@ -176,7 +177,7 @@ func (v *Inbound) serve(ctx context.Context, now clock.Now, e shard.ForwardedReq
 	}
 	i, ok := e.Home(len(t.shards))
 	if !ok {
-		v.answer(e.ID, shard.Answer{Outcome: api.NoSuchClaim})
+		v.answer(e.ID, request.Answer{Outcome: api.NoSuchClaim})
 		return
 	}
 	if v.over.Load() {
@@ -202,7 +203,7 @@ func (v *Inbound) serve(ctx context.Context, now clock.Now, e shard.ForwardedReq
 		return
 	}
 	ticket.MarkFromPeer(&v.over)
-	ticket.OnAnswer(shard.WaiterFunc(func() {
+	ticket.OnAnswer(request.WaiterFunc(func() {
 		v.end(e.ID) // before the ticket may be another's
 		a := ticket.Finish()
 		if a.Elsewhere && a.Outcome != api.Unknown {
@@ -217,7 +218,7 @@ func (v *Inbound) serve(ctx context.Context, now clock.Now, e shard.ForwardedReq
 		ticket.Free()
 		bounce()
 	case refused != "":
-		a := t.refuse(s, ticket.Received(), shard.Answer{Outcome: refused, RetryAfter: time.Second})
+		a := t.refuse(s, ticket.Received(), request.Answer{Outcome: refused, RetryAfter: time.Second})
 		ticket.Free()
 		v.answer(e.ID, a)
 	case v.queued(e.ID, ticket):

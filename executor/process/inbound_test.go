@@ -4,15 +4,15 @@ import (
 	"sync"
 	"testing"
 
-	"salectl/executor/shard"
+	"salectl/executor/request"
 )
 
 // TestGivenUpBeforeQueued gives requests up before they are queued, and when they have their
 // answer: only the first are withdrawn, once they wait.
 func TestGivenUpBeforeQueued(t *testing.T) {
 	v := new(Machine).Accept("peer", "", nil)
-	ticket := func() *shard.Ticket {
-		return shard.NewTicket(new(sync.Pool), shard.Request{User: "ann", Key: "key", Quantity: 1}, nil, 0)
+	ticket := func() *request.Ticket {
+		return request.NewTicket(new(sync.Pool), request.Request{User: "ann", Key: "key", Quantity: 1}, nil, 0)
 	}
 	v.Register(1)
 	if v.giveUp(1) != nil {

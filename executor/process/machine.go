@@ -40,6 +40,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/lists"
 	"salectl/executor/ownership"
+	"salectl/executor/request"
 	"salectl/executor/shard"
 )
 
@@ -257,7 +258,7 @@ func (m *Machine) Cut(now clock.Now, id string) {
 }
 
 // Answered passes on a peer's answer to a forwarded request. It is safe for concurrent use.
-func (m *Machine) Answered(now clock.Now, id uint64, a shard.Answer) {
+func (m *Machine) Answered(now clock.Now, id uint64, a request.Answer) {
 	m.links.answered.Add(1)
 	if t := m.serving.Load(); t != nil && shard.ShardOf(id) < len(t.remotes) {
 		t.remotes[shard.ShardOf(id)].HandleAnswer(now, id, a)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 
-	"salectl/executor/shard"
+	"salectl/executor/request"
 )
 
 // Pending is a request without a waiting goroutine: it calls a function once, with the answer.
@@ -18,9 +18,9 @@ import (
 type Pending struct {
 	m        *Machine
 	changed  int // how often the rules have changed since it was first admitted
-	ticket   *shard.Ticket
+	ticket   *request.Ticket
 	session  *session // under which it was admitted
-	answered func(shard.Answer)
+	answered func(request.Answer)
 
 	state   atomic.Int32
 	givenUp atomic.Bool
@@ -36,26 +36,26 @@ const (
 )
 
 // NewPending returns a request that calls answered. It is safe for concurrent use.
-func (m *Machine) NewPending(answered func(shard.Answer)) *Pending {
+func (m *Machine) NewPending(answered func(request.Answer)) *Pending {
 	return &Pending{m: m, answered: answered}
 }
 
 // Block has the caller find the answer, which it passes to finish. ctx ends when the request is given up.
-func (p *Pending) Block() (ctx context.Context, finish func(shard.Answer)) {
+func (p *Pending) Block() (ctx context.Context, finish func(request.Answer)) {
 	ctx, p.cancel = context.WithCancel(context.Background())
 	p.state.Store(pendingBlocked)
 	if p.givenUp.Load() {
 		p.cancel()
 	}
 	p.session = nil // the caller completes the answer
-	return ctx, func(a shard.Answer) {
+	return ctx, func(a request.Answer) {
 		p.cancel()
 		p.finish(a)
 	}
 }
 
 // waitFor sets the ticket of the request, before the ticket can be answered.
-func (p *Pending) waitFor(t *shard.Ticket, under *session) {
+func (p *Pending) waitFor(t *request.Ticket, under *session) {
 	if p == nil {
 		return
 	}
@@ -99,12 +99,12 @@ func (p *Pending) GiveUp() {
 	}
 }
 
-func (p *Pending) finish(a shard.Answer) {
+func (p *Pending) finish(a request.Answer) {
 	p.state.Store(pendingDone)
 	p.reply(a)
 }
 
-func (p *Pending) reply(a shard.Answer) {
+func (p *Pending) reply(a request.Answer) {
 	p.session.completeAnswer(&a)
 	p.answered(a)
 }

@@ -3,25 +3,25 @@ package process
 import (
 	"context"
 
-	"salectl/executor/shard"
+	"salectl/executor/request"
 )
 
 // Do answers a request. It returns when the answer is durable, or when ctx has ended: then with Unknown
 // if a claim may yet be accepted, or a settlement may yet be done.
-func (d *Admission) Do(ctx context.Context, r shard.Request) shard.Answer {
+func (d *Admission) Do(ctx context.Context, r request.Request) request.Answer {
 	a, ticket, t := d.admit(ctx, d.clock(), r, nil)
 	return d.wait(ctx, a, ticket, t, 0)
 }
 
 // doAgain is Do for a request during which the rules have changed so often already, the last time
 // under the ticket before.
-func (d *Admission) doAgain(ctx context.Context, before *shard.Ticket, changed int) shard.Answer {
+func (d *Admission) doAgain(ctx context.Context, before *request.Ticket, changed int) request.Answer {
 	a, ticket, t := d.admitAgain(ctx, d.clock(), before, nil)
 	return d.wait(ctx, a, ticket, t, changed)
 }
 
 // wait waits for the answer to a request that was admitted. Without a ticket, a is the answer.
-func (d *Admission) wait(ctx context.Context, a shard.Answer, ticket *shard.Ticket, t *session, changed int) shard.Answer {
+func (d *Admission) wait(ctx context.Context, a request.Answer, ticket *request.Ticket, t *session, changed int) request.Answer {
 	switch {
 	case ticket == nil:
 		return a
@@ -38,7 +38,7 @@ func (d *Admission) wait(ctx context.Context, a shard.Answer, ticket *shard.Tick
 
 // Blocks reports whether a request waits for a store or a node before it is admitted. It is safe for
 // concurrent use.
-func (m *Machine) Blocks(r *shard.Request) bool {
+func (m *Machine) Blocks(r *request.Request) bool {
 	t := m.serving.Load()
 	switch {
 	case t == nil || r.Settle != nil:
@@ -54,7 +54,7 @@ func (m *Machine) Blocks(r *shard.Request) bool {
 
 // Drained returns a channel that is closed when the ledger has the units of a shard's list that a query
 // is about, if the shard is this process's. nil: the query need not wait. It is safe for concurrent use.
-func (m *Machine) Drained(r *shard.Request) <-chan struct{} {
+func (m *Machine) Drained(r *request.Request) <-chan struct{} {
 	t := m.serving.Load()
 	if t == nil || len(t.batchers) == 0 || r.Query == nil || r.Query.User == "" && r.Query.Claim.Unit == 0 {
 		return nil
@@ -71,10 +71,10 @@ func (m *Machine) Drained(r *shard.Request) <-chan struct{} {
 
 // Refuse returns the answer to a request that is refused without a look-up of its key; but Unknown, or
 // the claim, where Decline has it. It is safe for concurrent use.
-func (m *Machine) Refuse(r shard.Request, a shard.Answer) shard.Answer { return m.refuse(r, a) }
+func (m *Machine) Refuse(r request.Request, a request.Answer) request.Answer { return m.refuse(r, a) }
 
 // Begin admits the request.
-func (p *Pending) Begin(r shard.Request) {
+func (p *Pending) Begin(r request.Request) {
 	if a, ticket, _ := p.m.admit(context.Background(), p.m.clock(), r, p); ticket == nil {
 		p.finish(a)
 	}
@@ -89,6 +89,6 @@ func (p *Pending) Repeat() {
 }
 
 // DoAgain is Repeat that waits for the answer, for a blocked request.
-func (p *Pending) DoAgain(ctx context.Context) shard.Answer {
+func (p *Pending) DoAgain(ctx context.Context) request.Answer {
 	return p.m.doAgain(ctx, p.ticket, p.changed)
 }

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"salectl/api"
-	"salectl/executor/shard"
+	"salectl/executor/request"
 	"salectl/spec"
 )
 
@@ -12,8 +12,8 @@ import (
 // ends, and it is answered once, with what the caller found.
 func TestPendingBlocked(t *testing.T) {
 	for _, before := range []bool{false, true} {
-		var answers []shard.Answer
-		p := new(Machine).NewPending(func(a shard.Answer) { answers = append(answers, a) })
+		var answers []request.Answer
+		p := new(Machine).NewPending(func(a request.Answer) { answers = append(answers, a) })
 		if p.state.Store(pendingAnswered); before {
 			p.GiveUp()
 		}
@@ -24,7 +24,7 @@ func TestPendingBlocked(t *testing.T) {
 		if p.GiveUp(); ctx.Err() == nil {
 			t.Error("it was given up, and its caller goes on")
 		}
-		finish(shard.Answer{Outcome: api.Overloaded})
+		finish(request.Answer{Outcome: api.Overloaded})
 		p.GiveUp()
 		if p.Deliver(); len(answers) != 1 || answers[0].Outcome != api.Overloaded {
 			t.Errorf("given up before: %v: %+v", before, answers)
@@ -37,18 +37,18 @@ func TestPendingBlocked(t *testing.T) {
 func TestLookupIsCompleted(t *testing.T) {
 	packets := new(spec.Packets)
 	s := &session{redPackets: redPackets{packets: func() *spec.Packets { return packets }}}
-	s.ranks.Store(&ranks{has: map[shard.ClaimID]bool{{Slot: 1}: true}})
+	s.ranks.Store(&ranks{has: map[request.ClaimID]bool{{Slot: 1}: true}})
 	for name, c := range map[string]struct {
-		answer  shard.Answer
+		answer  request.Answer
 		packets bool
 		outcome api.Outcome
 		state   api.Outcome
 	}{
-		"a claim":               {shard.Answer{Claim: shard.Claim{User: "ann", State: api.Sold}}, true, "", api.Sold},
-		"an entry with a rank":  {shard.Answer{Claim: shard.Claim{User: "ann", ID: shard.ClaimID{Slot: 1}, State: api.Entered}}, true, "", api.Entered},
-		"an entry without":      {shard.Answer{Claim: shard.Claim{User: "ann", ID: shard.ClaimID{Slot: 2}, State: api.Entered}}, true, "", api.NotDrawn},
-		"a claim that it makes": {shard.Answer{Outcome: api.Entered, Claim: shard.Claim{User: "ann", ID: shard.ClaimID{Slot: 2}, State: api.Entered}}, false, api.NotDrawn, api.NotDrawn},
-		"no claim":              {shard.Answer{Outcome: api.NoSuchClaim}, false, api.NoSuchClaim, ""},
+		"a claim":               {request.Answer{Claim: request.Claim{User: "ann", State: api.Sold}}, true, "", api.Sold},
+		"an entry with a rank":  {request.Answer{Claim: request.Claim{User: "ann", ID: request.ClaimID{Slot: 1}, State: api.Entered}}, true, "", api.Entered},
+		"an entry without":      {request.Answer{Claim: request.Claim{User: "ann", ID: request.ClaimID{Slot: 2}, State: api.Entered}}, true, "", api.NotDrawn},
+		"a claim that it makes": {request.Answer{Outcome: api.Entered, Claim: request.Claim{User: "ann", ID: request.ClaimID{Slot: 2}, State: api.Entered}}, false, api.NotDrawn, api.NotDrawn},
+		"no claim":              {request.Answer{Outcome: api.NoSuchClaim}, false, api.NoSuchClaim, ""},
 	} {
 		a := c.answer
 		s.completeAnswer(&a)

@@ -12,6 +12,7 @@ import (
 	"salectl/backends/lists"
 	"salectl/draw"
 	"salectl/executor/ownership"
+	"salectl/executor/request"
 	"salectl/executor/shard"
 	"salectl/executor/status"
 	"salectl/spec"
@@ -28,9 +29,9 @@ type session struct {
 	post     func(shard.Message)  // delivers messages between shards
 	batchers []*shard.NodeBatcher // by node; none where owners decide
 	links    *links
-	away     func() shard.Answer // the answer while the process does not serve
-	depth    atomic.Int64        // requests that may wait on a shard
-	granted  []atomic.Int64      // by shard: when its owner freed the lease for this process, monotonic; 0: none has, or it is served since
+	away     func() request.Answer // the answer while the process does not serve
+	depth    atomic.Int64          // requests that may wait on a shard
+	granted  []atomic.Int64        // by shard: when its owner freed the lease for this process, monotonic; 0: none has, or it is served since
 
 	redPackets
 	runningShards
@@ -72,7 +73,7 @@ func newSession(run *ownership.Run, own Config, d *Admission, first uint64) *ses
 	}
 	t := &session{
 		uid: run.UID, shards: make([]atomic.Pointer[shard.Shard], n), granted: make([]atomic.Int64, n), totals: shard.NewSaleTotals(n), ack: run.Declared.Ack,
-		links: &d.links, away: func() shard.Answer { return *d.away.Load() },
+		links: &d.links, away: func() request.Answer { return *d.away.Load() },
 		runningShards: runningShards{sizes: own.Sizes, running: make(map[int]*shard.Shard)},
 	}
 	t.totals.Notify = own.Notify
@@ -97,7 +98,7 @@ func newSession(run *ownership.Run, own Config, d *Admission, first uint64) *ses
 			MaxQueue:   func() int { return int(t.depth.Load()) },
 			Send:       d.links.forward,
 			OfferLocal: t.home(i),
-			Lookup:     func(now clock.Now, q *shard.Query) (shard.Answer, bool) { return t.lookup(now, i, q) },
+			Lookup:     func(now clock.Now, q *request.Query) (request.Answer, bool) { return t.lookup(now, i, q) },
 			Refusal:    t.away,
 			Notify:     own.Notify,
 		}))
@@ -120,8 +121,8 @@ func (t *session) locals() (all []*shard.Shard) {
 }
 
 // home returns what queues a ticket on a shard of this process.
-func (t *session) home(i int) func(clock.Now, *shard.Ticket) api.Outcome {
-	return func(now clock.Now, ticket *shard.Ticket) api.Outcome {
+func (t *session) home(i int) func(clock.Now, *request.Ticket) api.Outcome {
+	return func(now clock.Now, ticket *request.Ticket) api.Outcome {
 		s := t.local(i)
 		if s == nil || !s.May(now) || t.keepsOut(s.Stalled()) { // there it would wait for longer
 			return api.Standby
@@ -146,8 +147,8 @@ func (t *session) carry(m shard.Message) {
 func (t *session) open(now clock.Now, i int, follows bool, applied uint64, plans []*pb.Generation) *shard.Shard {
 	cfg := t.cfg
 	cfg.Shard, cfg.Log, cfg.Follows, cfg.Applied = i, spec.ShardLog(t.uid, i, len(t.shards)), follows, applied
-	cfg.Queue, cfg.Remote = int(t.depth.Load()), t.remotes[i]
-	cfg.Forward = func(ts []*shard.Ticket) { t.remotes[i].OfferFirst(cfg.Clock(), ts) }
+	cfg.Queue, cfg.Underway = int(t.depth.Load()), t.remotes[i].Underway()
+	cfg.Forward = func(ts []*request.Ticket) { t.remotes[i].OfferFirst(cfg.Clock(), ts) }
 	if len(t.batchers) > 0 {
 		cfg.Node = t.node(i)
 	}
@@ -296,7 +297,7 @@ func (t *session) stop(h shard.Halt) {
 }
 
 // release answers requests that wait for peers, and closes what rules read.
-func (t *session) release(a shard.Answer) {
+func (t *session) release(a request.Answer) {
 	for _, r := range t.remotes {
 		r.Close(a)
 	}
@@ -308,32 +309,32 @@ func (t *session) release(a shard.Answer) {
 // recall answers from memory a request that needs no commit. A claim that was sold at once is certain
 // however little of the log is read. All else is only known while this process may append, and to a
 // shard that has read its log to the end: generations that are not read yet may change it.
-func (t *session) recall(now clock.Now, s *shard.Shard, r shard.Request) (shard.Answer, bool) {
+func (t *session) recall(now clock.Now, s *shard.Shard, r request.Request) (request.Answer, bool) {
 	a, ok := s.Recall(now, r)
 	switch {
 	case ok && (a.Accepted() && a.Claim.IsFinal() || a.Outcome == api.KeyReused):
 		return a, true
 	case !s.May(now):
-		return shard.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second}, true
+		return request.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second}, true
 	case !s.Serves():
-		return shard.Answer{}, false
+		return request.Answer{}, false
 	case !ok && t.totals.AllSold(now):
-		return shard.Answer{Outcome: api.SoldOut}, true
+		return request.Answer{Outcome: api.SoldOut}, true
 	}
 	return a, ok
 }
 
 // lookup answers a query from memory if the shard is this process's. Otherwise it returns false, and
 // why not.
-func (t *session) lookup(now clock.Now, i int, q *shard.Query) (a shard.Answer, ok bool) {
+func (t *session) lookup(now clock.Now, i int, q *request.Query) (a request.Answer, ok bool) {
 	s := t.local(i)
 	switch {
 	case s == nil:
 		return t.away(), false
 	case !s.May(now):
-		return shard.Answer{Outcome: api.NoQuorum}, false
+		return request.Answer{Outcome: api.NoQuorum}, false
 	case !s.Serves(): // it may not have read all of its log yet
-		return shard.Answer{Outcome: api.Standby}, false
+		return request.Answer{Outcome: api.Standby}, false
 	}
 	a = s.Lookup(q)
 	t.completeAnswer(&a)
@@ -343,16 +344,16 @@ func (t *session) lookup(now clock.Now, i int, q *shard.Query) (a shard.Answer, 
 // answer returns the answer to a request for which recall has found a; false: it is to be decided all
 // the same. idle reports that no request was under way before recall, which then knows the outcome of
 // all.
-func (t *session) answer(now clock.Now, s *shard.Shard, r shard.Request, a shard.Answer, idle bool) (shard.Answer, bool) {
+func (t *session) answer(now clock.Now, s *shard.Shard, r request.Request, a request.Answer, idle bool) (request.Answer, bool) {
 	switch {
 	case s.ListMayContradict(a):
-		return shard.Answer{}, false
+		return request.Answer{}, false
 	case a.Outcome != api.SoldOut:
 		return s.Refuse(r, a), true
 	case idle:
 		return a, true // the usual case
 	case s.IsUnderWay(r):
-		return shard.Answer{}, false // more units may come for the one under way: it is answered after that
+		return request.Answer{}, false // more units may come for the one under way: it is answered after that
 	}
 	// An earlier one may just have been answered.
 	if again, ok := s.Recall(now, r); ok && again.Accepted() {
@@ -362,7 +363,7 @@ func (t *session) answer(now clock.Now, s *shard.Shard, r shard.Request, a shard
 }
 
 // completeAnswer adds amounts of red packets to an answer, and marks entries that were not drawn.
-func (t *session) completeAnswer(a *shard.Answer) {
+func (t *session) completeAnswer(a *request.Answer) {
 	if t == nil {
 		return
 	}
@@ -383,7 +384,7 @@ func (t *session) completeAnswer(a *shard.Answer) {
 }
 
 // decline is refuse for a shard that may be another process's.
-func (t *session) decline(i int, r shard.Request, a shard.Answer) shard.Answer {
+func (t *session) decline(i int, r request.Request, a request.Answer) request.Answer {
 	s := t.local(i)
 	if s == nil {
 		return t.remotes[i].Refuse(r, a)
@@ -392,7 +393,7 @@ func (t *session) decline(i int, r shard.Request, a shard.Answer) shard.Answer {
 }
 
 // refuse returns the shard's answer to a refused request, completed.
-func (t *session) refuse(s *shard.Shard, r shard.Request, a shard.Answer) shard.Answer {
+func (t *session) refuse(s *shard.Shard, r request.Request, a request.Answer) request.Answer {
 	a = s.Refuse(r, a)
 	t.completeAnswer(&a)
 	return a
@@ -416,4 +417,6 @@ func stallKind(stall *shard.Stall) *status.Kind {
 }
 
 // here returns the answer to requests that a session ends.
-func here(why api.Outcome) shard.Answer { return shard.Answer{Outcome: why, RetryAfter: time.Second} }
+func here(why api.Outcome) request.Answer {
+	return request.Answer{Outcome: why, RetryAfter: time.Second}
+}

@@ -11,6 +11,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/draw"
 	"salectl/executor/ownership"
+	"salectl/executor/request"
 	"salectl/executor/shard"
 	"salectl/executor/status"
 	"salectl/internal/text"
@@ -185,7 +186,7 @@ func (m *Machine) Health() *ownership.Status { return &m.health.Load().Status }
 
 // Away returns the answer to requests while this process does not serve, and whether it does not. It
 // is safe for concurrent use.
-func (m *Machine) Away() (answer shard.Answer, away bool) {
+func (m *Machine) Away() (answer request.Answer, away bool) {
 	return *m.away.Load(), m.serving.Load() == nil
 }
 

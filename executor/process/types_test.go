@@ -2,16 +2,17 @@ package process_test
 
 import (
 	"salectl/executor/process"
+	"salectl/executor/request"
 	"salectl/executor/shard"
 )
 
 type (
-	Request    = shard.Request
-	Settlement = shard.Settlement
-	Query      = shard.Query
-	Answer     = shard.Answer
-	Claim      = shard.Claim
-	ClaimID    = shard.ClaimID
+	Request    = request.Request
+	Settlement = request.Settlement
+	Query      = request.Query
+	Answer     = request.Answer
+	Claim      = request.Claim
+	ClaimID    = request.ClaimID
 	Hold       = shard.Hold
 	HoldsSeen  = process.HoldsSeen
 	OpenUsers  = process.OpenUsers

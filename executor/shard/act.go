@@ -74,7 +74,7 @@ func (s *Shard) applyEffects(e Effects) {
 	}
 	now := s.clock()
 	stall := s.seq.stall(now)
-	s.forgetDoubts(s.seq.engine.drained(), s.seq.engine.logCompletePeriod()) // before the node is called under a new fill
+	s.ForgetDoubts(s.seq.engine.drained(), s.seq.engine.logCompletePeriod()) // before the node is called under a new fill
 	s.nodeQueue.applyEffects(now, e)
 	if stall == nil {
 		stall = s.nodeQueue.stall(now)

@@ -9,6 +9,7 @@ import (
 	"salectl/api"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/executor/request"
 	"salectl/executor/saletest"
 )
 
@@ -166,7 +167,7 @@ func TestSettlementOfAnEntry(t *testing.T) {
 	x := h.enter(0, 1)[0]
 	w.settle()
 	for _, how := range []api.How{api.Confirm, api.Extend, api.Cancel, api.Refund} {
-		settles := h.settles(Settlement{Claim: x.answer.Claim.ID, How: how})
+		settles := h.settles(request.Settlement{Claim: x.answer.Claim.ID, How: how})
 		w.settle()
 		settles.want(t, "not_drawn")
 	}

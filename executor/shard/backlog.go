@@ -145,7 +145,7 @@ const StuckCheckEvery = time.Second
 // hasRepeats reports whether a request waits whose user may have a grab from an earlier call.
 func (gs *shardQueue) hasRepeats() bool {
 	for _, t := range gs.queue {
-		if t.sentToList {
+		if t.SentToList {
 			return true
 		}
 	}

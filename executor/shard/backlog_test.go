@@ -12,6 +12,7 @@ import (
 	"salectl/backends/clock"
 	"salectl/backends/lists"
 	"salectl/backends/quorum"
+	"salectl/executor/request"
 	"salectl/executor/saletest"
 	"salectl/spec"
 )
@@ -25,14 +26,16 @@ type counted struct {
 	now      clock.Now
 	unit     int64
 	noRights bool
+
+	completed map[*request.Ticket]int // how often each ticket was completed; see watch
 }
 
 func newCounted(t *testing.T, most int64) *counted {
-	c := &counted{T: t, g: NewNodeBatcher(spec.AckRedis, 100), now: clock.Now{Mono: time.Hour, Wall: time.Unix(1_800_000_000, 0)}}
+	c := &counted{T: t, completed: map[*request.Ticket]int{}, g: NewNodeBatcher(spec.AckRedis, 100), now: clock.Now{Mono: time.Hour, Wall: time.Unix(1_800_000_000, 0)}}
 	for i := range 2 {
 		s := New(Config{
 			Shard: i, Log: fmt.Sprint("log-", i), Me: []byte("12345678"), Address: "a:1", UID: saletest.UID,
-			Totals: NewSaleTotals(2), Doubts: new(Doubts), Clock: func() clock.Now { return c.now },
+			Totals: NewSaleTotals(2), Doubts: new(request.Doubts), Clock: func() clock.Now { return c.now },
 		})
 		c.queues = append(c.queues, c.g.AddShard(s, lists.List{UID: saletest.UID, Shard: i}, lists.Sizes{}, most, c.now))
 		c.queues[i].setFill(c.now, 1)
@@ -53,7 +56,7 @@ func (c *counted) grant() {
 
 func (c *counted) offer(users ...string) {
 	for _, user := range users {
-		if o := c.queues[0].offer(c.now, NewTicket(new(sync.Pool), Request{User: user, Key: "key", Quantity: 1}, nil, c.now.Mono)); o != "" {
+		if o := c.queues[0].offer(c.now, request.NewTicket(new(sync.Pool), request.Request{User: user, Key: "key", Quantity: 1}, nil, c.now.Mono)); o != "" {
 			c.Errorf("%s: %s", user, o)
 		}
 	}
@@ -204,7 +207,7 @@ func TestBacklogCounts(t *testing.T) {
 	t.Run("a shard that has ended", func(t *testing.T) {
 		c := open(t)
 		call := c.asks("a", "b", "c")
-		c.queues[0].shutDown(refuseHere(api.Standby))
+		c.queues[0].shutDown(request.Refusal(api.Standby))
 		c.gives(call, false)
 		c.lacks(0)
 	})
@@ -245,9 +248,9 @@ func TestFreeStuck(t *testing.T) {
 			q.retryAt = c.now.Mono - StuckCheckEvery
 		}, 1, true},
 		"somebody asks again": {func(c *counted, q *shardQueue) {
-			q.queue = []*Ticket{{Request: Request{User: "c"}}, {Request: Request{User: "a"}, sentToList: true}}
+			q.queue = []*request.Ticket{{Request: request.Request{User: "c"}}, {Request: request.Request{User: "a"}, Decision: request.Decision{SentToList: true}}}
 		}, 0, true},
-		"somebody else asks": {func(c *counted, q *shardQueue) { q.queue = []*Ticket{{Request: Request{User: "c"}}} }, 1, true},
+		"somebody else asks": {func(c *counted, q *shardQueue) { q.queue = []*request.Ticket{{Request: request.Request{User: "c"}}} }, 1, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCounted(t, 3)

@@ -6,6 +6,7 @@ import (
 
 	"salectl/api"
 	"salectl/backends/ledger"
+	"salectl/executor/request"
 )
 
 // Claims may choose their units, by their numbers or as a run of adjacent ones. The home
@@ -30,47 +31,33 @@ import (
 // gives those that others name, because other units serve its claims as well. Units for which
 // claims wait that do not choose go to lower numbers only, as in transfer.go.
 
-// search is the progress of a search for the units that one waiting claim chooses.
-type search struct {
-	none       map[int]bool // shards that have replied without fitting units
-	askedShard int          // the shard with a request for adjacent units for the claim, +1; 0: none
-}
-
 // maxNamedUnits bounds the units that one request names, so that one transfer has room for them. It is
 // enough for any claim.
 const maxNamedUnits = api.MaxQuantity
 
 // notFound returns the answer to a claim whose chosen units no shard has.
-func notFound(t *Ticket) Answer {
+func notFound(t *request.Ticket) request.Answer {
 	if t.Adjacent {
-		return Answer{Outcome: api.NotAdjacent, RetryAfter: time.Second}
+		return request.Answer{Outcome: api.NotAdjacent, RetryAfter: time.Second}
 	}
-	return Answer{Outcome: api.UnitsTaken, RetryAfter: time.Second}
-}
-
-// minUnits returns how many units a shard must have to receive a request for a claim.
-func (t *Ticket) minUnits() int64 {
-	if t.Adjacent {
-		return t.Quantity
-	}
-	return 1
+	return request.Answer{Outcome: api.UnitsTaken, RetryAfter: time.Second}
 }
 
 // mayFind reports whether another shard may have the units that a claim chooses and this shard lacks.
-func (x *transfers) mayFind(t *Ticket) bool {
-	answered := func(shard int) bool { return t.search != nil && t.search.none[shard] }
+func (x *transfers) mayFind(t *request.Ticket) bool {
+	answered := func(shard int) bool { return t.Search != nil && t.Search.None[shard] }
 	return slices.ContainsFunc(x.unitRequests, func(r unitRequest) bool { return !answered(r.shard) }) ||
-		x.totals.anyOtherHas(x.shard, t.minUnits(), answered)
+		x.totals.anyOtherHas(x.shard, t.MinUnits(), answered)
 }
 
 // awaitsReply reports whether a claim still waits for replies of other shards: one that chooses its
 // units while a request is unanswered, another one if a shard left a request unanswered that was sent
 // before the claim waited.
-func (x *transfers) awaitsReply(t *Ticket) bool {
+func (x *transfers) awaitsReply(t *request.Ticket) bool {
 	if t.Chooses() {
 		return len(x.unitRequests) > 0
 	}
-	return x.firstSilent != 0 && t.firstRequest > x.firstSilent
+	return x.firstSilent != 0 && t.FirstRequest > x.firstSilent
 }
 
 // addSearches adds to whom requests for the units that waiting claims choose and lack, and returns the
@@ -95,11 +82,11 @@ func (x *transfers) addSearches(d *ledger.Draft, whom []unitRequest) ([]unitRequ
 		}
 		for _, t := range claims {
 			switch {
-			case t.search.none[r.shard]:
+			case t.Search.None[r.shard]:
 			case !t.Adjacent:
 				r.named = true
-			case r.run == 0 && t.search.askedShard == 0 && t.Quantity <= other.units:
-				r.run, t.search.askedShard = t.Quantity, r.shard+1
+			case r.run == 0 && t.Search.AskedShard == 0 && t.Quantity <= other.units:
+				r.run, t.Search.AskedShard = t.Quantity, r.shard+1
 			}
 		}
 		switch {
@@ -114,22 +101,22 @@ func (x *transfers) addSearches(d *ledger.Draft, whom []unitRequest) ([]unitRequ
 
 // searchingClaims returns the claims with a search, in their order. Where they name more units than a
 // request may have, the last ones wait.
-func (x *transfers) searchingClaims() (claims []*Ticket) {
+func (x *transfers) searchingClaims() (claims []*request.Ticket) {
 	room := x.maxNamed
 	for _, t := range x.requests.short() {
-		if t.search != nil {
+		if t.Search != nil {
 			room -= len(t.Units)
 		}
 	}
 	for _, t := range x.requests.short() {
 		switch {
-		case !t.Chooses() || t.withdrawn():
+		case !t.Chooses() || t.Withdrawn():
 			continue
-		case t.search == nil && len(t.Units) > room:
+		case t.Search == nil && len(t.Units) > room:
 			continue
-		case t.search == nil:
+		case t.Search == nil:
 			room -= len(t.Units)
-			t.search, t.firstRequest = &search{none: make(map[int]bool)}, x.lastRequest+1
+			t.Search, t.FirstRequest = &request.Search{None: make(map[int]bool)}, x.lastRequest+1
 		}
 		claims = append(claims, t)
 	}
@@ -140,15 +127,15 @@ func (x *transfers) searchingClaims() (claims []*Ticket) {
 func (x *transfers) recordSearch(r unitRequest, sent ledger.Units) {
 	adjacent := r.run > 0 && sent.HasRun(r.run, x.state.Settings())
 	for _, t := range x.requests.waiting {
-		s := t.search
-		if s == nil || t.firstRequest > r.number {
+		s := t.Search
+		if s == nil || t.FirstRequest > r.number {
 			continue
 		}
-		if s.askedShard == r.shard+1 {
-			s.askedShard = 0
+		if s.AskedShard == r.shard+1 {
+			s.AskedShard = 0
 		}
 		if t.Adjacent && r.run > 0 && r.run <= t.Quantity && !adjacent || !t.Adjacent && r.named {
-			s.none[r.shard] = true
+			s.None[r.shard] = true
 		}
 	}
 }
@@ -157,8 +144,8 @@ func (x *transfers) recordSearch(r unitRequest, sent ledger.Units) {
 // unknown whether they answer the request, so claims that got no fitting units keep searching there.
 func (x *transfers) retrySearch(r unitRequest) {
 	for _, t := range x.requests.waiting {
-		if t.search != nil && t.search.askedShard == r.shard+1 {
-			t.search.askedShard = 0
+		if t.Search != nil && t.Search.AskedShard == r.shard+1 {
+			t.Search.AskedShard = 0
 		}
 	}
 }
@@ -193,7 +180,7 @@ func (x *transfers) reservedUnits(w Message) (kept ledger.Units) {
 		return nil
 	}
 	for _, t := range x.requests.waiting {
-		if len(t.Units) > 0 && !t.withdrawn() {
+		if len(t.Units) > 0 && !t.Withdrawn() {
 			kept.Include(t.Units)
 		}
 	}

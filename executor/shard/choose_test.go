@@ -8,6 +8,7 @@ import (
 	"salectl/api"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/executor/request"
 )
 
 // newSeats has a sale whose buyers choose among rows of five units.
@@ -32,7 +33,7 @@ type wants struct {
 }
 
 func (h *host) choose(x wants) *asked {
-	r := Request{User: h.w.buyer(x.shard, x.buyer), Key: "key", Quantity: x.n, Units: x.units, Adjacent: x.units == nil}
+	r := request.Request{User: h.w.buyer(x.shard, x.buyer), Key: "key", Quantity: x.n, Units: x.units, Adjacent: x.units == nil}
 	switch {
 	case x.units != nil:
 		r.Quantity = int64(len(x.units))
@@ -253,8 +254,8 @@ func TestChooseAmongMany(t *testing.T) {
 		if i == 100 {
 			t.Fatalf("after 100 commits they are told %v and %v", nobody.answer, nowhere.answer)
 		}
-		h.request(Request{User: user, Key: fmt.Sprint(i), Quantity: 1, Units: []int64{400}})
-		h.request(Request{User: w.buyer(0, 3), Key: fmt.Sprint(i), Quantity: 1})
+		h.request(request.Request{User: user, Key: fmt.Sprint(i), Quantity: 1, Units: []int64{400}})
+		h.request(request.Request{User: w.buyer(0, 3), Key: fmt.Sprint(i), Quantity: 1})
 		for range 4 {
 			h.actors[0].turn()
 		}
@@ -298,9 +299,9 @@ func TestChooseMoreThanMayBeAskedFor(t *testing.T) {
 
 // Whoever takes a shard over begins to search anew.
 func TestSearchAnew(t *testing.T) {
-	x := &Ticket{search: new(search), firstRequest: 7}
-	new(requests).add([]*Ticket{x})
-	if x.search != nil {
+	x := &request.Ticket{Decision: request.Decision{Search: new(request.Search), FirstRequest: 7}}
+	new(requests).add([]*request.Ticket{x})
+	if x.Search != nil {
 		t.Error("what an owner before has asked counts")
 	}
 }
@@ -309,7 +310,7 @@ func TestSearchAnew(t *testing.T) {
 func TestOut(t *testing.T) {
 	named := ledger.Units{{First: 2, Count: 2}, {First: 9, Count: 1}}
 	for name, c := range map[string]struct {
-		waits []Request // on shard 1, which has the units 2 to 11
+		waits []request.Request // on shard 1, which has the units 2 to 11
 		want  Message
 		gives string
 	}{
@@ -319,22 +320,22 @@ func TestOut(t *testing.T) {
 		"a run":                     {nil, Message{From: 2, Run: 4}, "[2-5]"},
 		"no run":                    {nil, Message{From: 2, Run: 6}, "[]"},
 		"all kinds":                 {nil, Message{From: 2, Units: named, Run: 3, Lacks: 1}, "[2-3 6-11]"},
-		"named that are waited for": {[]Request{{Units: []int64{1, 3}}}, Message{From: 2, Units: named}, "[2 9]"},
-		"to a lower shard":          {[]Request{{Units: []int64{1, 3}}}, Message{From: 0, Units: named}, "[2-3 9]"},
-		"a run beside them":         {[]Request{{Units: []int64{1, 3}}}, Message{From: 2, Run: 4}, "[6-9]"},
-		"a run for a lower shard":   {[]Request{{Units: []int64{1, 3}}}, Message{From: 0, Run: 4}, "[2-5]"},
-		"some beside them":          {[]Request{{Units: []int64{1, 10}}}, Message{From: 2, Lacks: 2}, "[6-9 11]"},
-		"some where adjacent ones are waited for": {[]Request{{Adjacent: true}}, Message{From: 2, Lacks: 2}, "[7-11]"},
-		"some where any are waited for":           {[]Request{{}}, Message{From: 2, Lacks: 2}, "[]"},
-		"a run where any are waited for":          {[]Request{{}}, Message{From: 2, Run: 2}, "[]"},
-		"named where any are waited for":          {[]Request{{}}, Message{From: 2, Units: named, Lacks: 5, Run: 2}, "[2-3 9]"},
-		"some for a lower shard":                  {[]Request{{}}, Message{From: 0, Lacks: 2}, "[7-11]"},
+		"named that are waited for": {[]request.Request{{Units: []int64{1, 3}}}, Message{From: 2, Units: named}, "[2 9]"},
+		"to a lower shard":          {[]request.Request{{Units: []int64{1, 3}}}, Message{From: 0, Units: named}, "[2-3 9]"},
+		"a run beside them":         {[]request.Request{{Units: []int64{1, 3}}}, Message{From: 2, Run: 4}, "[6-9]"},
+		"a run for a lower shard":   {[]request.Request{{Units: []int64{1, 3}}}, Message{From: 0, Run: 4}, "[2-5]"},
+		"some beside them":          {[]request.Request{{Units: []int64{1, 10}}}, Message{From: 2, Lacks: 2}, "[6-9 11]"},
+		"some where adjacent ones are waited for": {[]request.Request{{Adjacent: true}}, Message{From: 2, Lacks: 2}, "[7-11]"},
+		"some where any are waited for":           {[]request.Request{{}}, Message{From: 2, Lacks: 2}, "[]"},
+		"a run where any are waited for":          {[]request.Request{{}}, Message{From: 2, Run: 2}, "[]"},
+		"named where any are waited for":          {[]request.Request{{}}, Message{From: 2, Units: named, Lacks: 5, Run: 2}, "[2-3 9]"},
+		"some for a lower shard":                  {[]request.Request{{}}, Message{From: 0, Lacks: 2}, "[7-11]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newSeats(t, 1, 10, 1)
 			q := w.serving("first").actors[1].q
 			for _, r := range c.waits {
-				q.requests.waiting = append(q.requests.waiting, &Ticket{Request: r})
+				q.requests.waiting = append(q.requests.waiting, &request.Ticket{Request: r})
 			}
 			d := q.state.Draft(q.me, 0)
 			got, err := q.transfers.draftOut(d, c.want)
@@ -363,7 +364,7 @@ func TestChooseWithAKeyOfOthers(t *testing.T) {
 			other.want(t, "key_reused")
 			a := &Shard{ledgerView: ledgerView{seq: h.actors[0].q}}
 			for x, want := range map[*wants]string{&c.first: "sold", &c.other: "key_reused"} {
-				r := Request{User: w.buyer(0, 0), Key: "key", Quantity: 2, Units: x.units, Adjacent: x.units == nil}
+				r := request.Request{User: w.buyer(0, 0), Key: "key", Quantity: 2, Units: x.units, Adjacent: x.units == nil}
 				if got, ok := a.Recall(w.now, r); !ok || string(got.Outcome) != want {
 					t.Errorf("recalled %+v, %v; want %s", got, ok, want)
 				}

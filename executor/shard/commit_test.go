@@ -12,6 +12,7 @@ import (
 	"salectl/api"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/executor/request"
 	"salectl/executor/saletest"
 	"salectl/spec"
 )
@@ -113,12 +114,12 @@ func TestClaimOfALaterSlot(t *testing.T) {
 		x := second.ask("ann", "1", 1)
 		w.settle()
 		x.want(t, "sold")
-		y := first.settles(Settlement{Claim: x.answer.Claim.ID, How: api.Refund})
+		y := first.settles(request.Settlement{Claim: x.answer.Claim.ID, How: api.Refund})
 		w.settle()
 		if y.want(t, "standby"); !y.answer.Elsewhere {
 			t.Error("the new owner is not asked")
 		}
-		z := second.settles(Settlement{Claim: x.answer.Claim.ID, How: api.Refund})
+		z := second.settles(request.Settlement{Claim: x.answer.Claim.ID, How: api.Refund})
 		w.settle()
 		z.want(t, "refunded")
 	})
@@ -126,8 +127,8 @@ func TestClaimOfALaterSlot(t *testing.T) {
 		w := newWorld(t, 1, 9)
 		h := w.serving("first")
 		slots := w.slots(0)
-		for _, c := range []ClaimID{{Slot: 99}, {Slot: uint64(slots) + 1}} {
-			x, y := h.settles(Settlement{Claim: c, How: api.Cancel}), h.settles(Settlement{Claim: c, How: api.Confirm})
+		for _, c := range []request.ClaimID{{Slot: 99}, {Slot: uint64(slots) + 1}} {
+			x, y := h.settles(request.Settlement{Claim: c, How: api.Cancel}), h.settles(request.Settlement{Claim: c, How: api.Confirm})
 			w.settle()
 			x.want(t, "no_such_claim")
 			y.want(t, "no_such_claim")
@@ -135,7 +136,7 @@ func TestClaimOfALaterSlot(t *testing.T) {
 				t.Errorf("%d slots, want %d", w.slots(0), slots)
 			}
 		}
-		x := h.settles(Settlement{Claim: ClaimID{Slot: uint64(slots) - 1}, How: api.Cancel})
+		x := h.settles(request.Settlement{Claim: request.ClaimID{Slot: uint64(slots) - 1}, How: api.Cancel})
 		w.settle()
 		x.want(t, "no_such_claim")
 		if n := w.slots(0); n != slots {

@@ -1,23 +1,26 @@
 package shard
 
 import (
+	"slices"
 	"time"
 
 	"salectl/api"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/executor/request"
 )
 
 // answerOf returns the answer for a decision that the ledger's state alone determines.
-func answerOf(shard int, s *ledger.State, user string, v ledger.Decision, now clock.Now) Answer {
+func answerOf(shard int, s *ledger.State, user string, v ledger.Decision, now clock.Now) request.Answer {
 	switch v.Kind {
 	case ledger.Replay:
 		claim := withFinalState(s, claimOf(shard, *v.Claim))
-		return Answer{Outcome: claim.State, Claim: claim, Replayed: true}
+		return request.Answer{Outcome: claim.State, Claim: claim, Replayed: true}
 	case ledger.KeyReused:
-		return Answer{Outcome: api.KeyReused, Message: "this key was used for another quantity, or for other units"}
+		return request.Answer{Outcome: api.KeyReused, Message: "this key was used for another quantity, or for other units"}
 	case ledger.NoChoice:
-		return Answer{Outcome: api.BadRequest, Message: "buyers of this sale cannot choose units: ask for a quantity alone"}
+		return request.Answer{Outcome: api.BadRequest, Message: "buyers of this sale cannot choose units: ask for a quantity alone"}
 	case ledger.OverLimit:
 		return overLimit(shard, s, user)
 	case ledger.OverUnpaid:
@@ -33,13 +36,86 @@ func answerOf(shard int, s *ledger.State, user string, v ledger.Decision, now cl
 const overUnpaid = "As many claims of the user were cancelled or have expired as spec.payment.unpaidPerUser of the sale allows."
 
 // notNow returns the answer to a request for which the sale is not open.
-func notNow(s *ledger.State, why ledger.Refusal, now clock.Now) Answer {
+func notNow(s *ledger.State, why ledger.Refusal, now clock.Now) request.Answer {
 	switch why {
 	case ledger.RefusedPaused:
-		return Answer{Outcome: api.Paused, RetryAfter: time.Second}
+		return request.Answer{Outcome: api.Paused, RetryAfter: time.Second}
 	case ledger.RefusedNotYet:
 		opens := time.UnixMicro(s.Settings().GetOpensAtUs())
-		return Answer{Outcome: api.NotOpen, OpensAt: opens, RetryAfter: opens.Sub(now.Wall)}
+		return request.Answer{Outcome: api.NotOpen, OpensAt: opens, RetryAfter: opens.Sub(now.Wall)}
 	}
-	return Answer{Outcome: api.Closed}
+	return request.Answer{Outcome: api.Closed}
+}
+
+// initialState returns the state of a claim that is granted under these settings.
+func initialState(s *pb.Settings) api.Outcome {
+	switch {
+	case s.GetDraw():
+		return api.Entered
+	case s.GetPayment() != nil:
+		return api.Held
+	}
+	return api.Sold
+}
+
+// granted returns the claim that a commit in a slot has granted to a ticket.
+func granted(shard int, t *request.Ticket, slot uint64, c *pb.Commit) request.Claim {
+	op := c.GetOps()[t.Op].GetClaim()
+	return request.Claim{
+		ID:   request.ClaimID{Shard: shard, Slot: slot, Index: t.Op},
+		User: t.User, Units: op.GetUnits(), Asked: int64(op.GetAsked()), State: t.Answer.Outcome,
+		At: time.UnixMicro(c.GetTimeUs()), HeldUntil: ledger.Time(op.GetHeldUntilUs()),
+	}
+}
+
+// claimOf returns a claim of the log.
+func claimOf(shard int, c ledger.Claim) request.Claim {
+	id := request.ClaimID{Shard: shard, Slot: c.Slot, Index: c.Index}
+	if c.Grabbed {
+		id = request.ClaimID{Shard: shard, Unit: c.Units[0]}
+	}
+	return request.Claim{
+		ID: id, User: c.User, Units: c.Units, Asked: c.Asked,
+		State: api.Outcome(c.State.String()), At: time.UnixMicro(c.TimeUs),
+		HeldUntil: ledger.Time(c.HeldUntilUs),
+	}
+}
+
+// claimWithBooks returns a claim of the log with its Books.
+func claimWithBooks(shard int, c ledger.Claim) request.Claim {
+	claim := claimOf(shard, c)
+	if c.HeldUntilUs != 0 || c.SettledUs != 0 || len(c.RefundsDue) > 0 {
+		claim.Books = &request.Books{
+			SettledAt: ledger.Time(c.SettledUs), Who: c.Who, Why: c.Reason, Payment: c.Payment,
+			Extended: c.Extended, Retired: c.Retired, RefundsDue: c.RefundsDue, Owed: c.Owed,
+		}
+		if c.Owed > len(c.RefundsDue) {
+			claim.Books.Next = c.RefundsDue[0]
+		}
+	}
+	return claim
+}
+
+// withFinalState returns a claim with its state in s. An entry that has no unit when its sale is closed
+// for good has won nothing.
+func withFinalState(s *ledger.State, c request.Claim) request.Claim {
+	if c.State == api.Entered && s.Phase == ledger.PhaseClosed {
+		c.State = api.NotDrawn
+	}
+	return c
+}
+
+// overLimit returns the answer to a user who may have no more claims. It lists the user's newest claims,
+// at most api.MaxListed, which have at most api.MaxQuantity units together or are one.
+func overLimit(shard int, s *ledger.State, user string) request.Answer {
+	newest, count := s.Newest(user, api.MaxListed)
+	a, units := request.Answer{Outcome: api.LimitReached, Count: count}, 0
+	for i, c := range slices.Backward(newest) {
+		if units += len(c.Units); units > api.MaxQuantity && i < len(newest)-1 {
+			break
+		}
+		a.Claims = append(a.Claims, withFinalState(s, claimOf(shard, c)))
+	}
+	slices.Reverse(a.Claims)
+	return a
 }

@@ -6,6 +6,7 @@ import (
 	"salectl/api"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
+	"salectl/executor/request"
 )
 
 // engine assigns the units of a shard to users. There are two implementations. With ownerEngine the
@@ -86,9 +87,9 @@ func (e ownerEngine) decide(now clock.Now, d *ledger.Draft) error {
 	}
 	q.expire(d)
 	q.draftAwards(d)
-	q.requests.decide(func(t *Ticket) decision { return e.decideOne(now, d, t, false) })
+	q.requests.decide(func(t *request.Ticket) decision { return e.decideOne(now, d, t, false) })
 	if q.totals.AllSold(now) {
-		q.refuseShort(now, func(*Ticket) bool { return false }) // all of them, so that no user gets sold_out while an earlier request of the user waits
+		q.refuseShort(now, func(*request.Ticket) bool { return false }) // all of them, so that no user gets sold_out while an earlier request of the user waits
 	}
 	var failed error
 	q.transfers.draftOuts(func(w Message) (t ledger.Transfer, later bool) {
@@ -107,7 +108,7 @@ func (e ownerEngine) decide(now clock.Now, d *ledger.Draft) error {
 func (e ownerEngine) endWaiting(now clock.Now, d *ledger.Draft) {
 	if e.partial() {
 		e.q.requests.retryAll()
-		e.q.requests.decide(func(t *Ticket) decision { return e.decideOne(now, d, t, true) })
+		e.q.requests.decide(func(t *request.Ticket) decision { return e.decideOne(now, d, t, true) })
 		if d.Ops() > 0 {
 			e.q.transfers.clearDenials()
 			return
@@ -120,34 +121,34 @@ func (e ownerEngine) endWaiting(now clock.Now, d *ledger.Draft) {
 func (e ownerEngine) partial() bool { return e.q.state.Settings().GetPartial() }
 
 // decideOne decides one request. last means that there are no units to wait for.
-func (e ownerEngine) decideOne(now clock.Now, d *ledger.Draft, t *Ticket, last bool) decision {
+func (e ownerEngine) decideOne(now clock.Now, d *ledger.Draft, t *request.Ticket, last bool) decision {
 	if t.Settle != nil {
 		return e.q.settle(d, t)
 	}
 	if e.partial() && !last && e.q.requests.earlierShort && !t.Chooses() {
-		t.want = 0 // earlier requests get what is here if no other shard has units
+		t.Want = 0 // earlier requests get what is here if no other shard has units
 		return short
 	}
 	accepted := initialState(e.q.state.Settings())
 	var by ledger.Ruling
-	if t.admittance != nil {
-		by = t.admittance.Ruling
+	if t.Admittance != nil {
+		by = t.Admittance.Ruling
 	}
-	v := d.DecideClaim(by, t.User, t.Key, t.Quantity, t.demand())
+	v := d.DecideClaim(by, t.User, t.Key, t.Quantity, t.Demand())
 	if v.Kind == ledger.Short && !t.Chooses() && e.partial() && (last || !e.q.totals.anyElsewhere(e.q.shard)) {
 		v = d.DecideClaim(by, t.User, t.Key, t.Quantity, ledger.Demand{Partial: true})
 	}
 	switch v.Kind {
 	case ledger.Granted:
-		t.op, t.answer = v.Op, Answer{Outcome: accepted}
+		t.Op, t.Answer = v.Op, request.Answer{Outcome: accepted}
 	case ledger.ReplayHere:
-		t.op, t.answer = v.Op, Answer{Outcome: accepted, Replayed: true}
+		t.Op, t.Answer = v.Op, request.Answer{Outcome: accepted, Replayed: true}
 	case ledger.OtherRules:
-		t.answer = Answer{Outcome: api.NotChecked, OtherRules: true, RetryAfter: time.Second}
+		t.Answer = request.Answer{Outcome: api.NotChecked, OtherRules: true, RetryAfter: time.Second}
 	case ledger.Full:
 		return full
 	case ledger.Short:
-		t.want = v.Want
+		t.Want = v.Want
 		least := v.Want
 		if e.partial() && !t.Chooses() {
 			least = 1
@@ -156,12 +157,12 @@ func (e ownerEngine) decideOne(now clock.Now, d *ledger.Draft, t *Ticket, last b
 		if within && (!t.Chooses() || e.q.transfers.mayFind(t)) {
 			return short
 		}
-		t.answer = e.q.noUnits(now)
+		t.Answer = e.q.noUnits(now)
 		if within && t.Chooses() {
-			t.answer = notFound(t)
+			t.Answer = notFound(t)
 		}
 	default:
-		t.answer = answerOf(e.q.shard, e.q.state, t.User, v, now)
+		t.Answer = answerOf(e.q.shard, e.q.state, t.User, v, now)
 	}
 	return decided
 }

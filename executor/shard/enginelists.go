@@ -9,6 +9,7 @@ import (
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	"salectl/backends/lists"
+	"salectl/executor/request"
 )
 
 // listEngine is the engine of a shard whose units are in a list on a node. A NodeBatcher grabs units
@@ -19,23 +20,23 @@ type listEngine struct {
 	list *lists.Machine
 	busy func() bool // requests wait for the node, or its grabs for the ledger
 
-	unlogged       []*Ticket           // tickets that got a unit since the log was last compared
-	unloggedByUnit map[int64][]*Ticket // tickets by the unit that the log lacks
-	drafting       bool                // the draft has grabs of the list, or its rebuild
-	draftedGrabs   int                 // the number of those grabs
-	sendsTaken     bool                // the draft sends units that were taken from the list
-	receiving      bool                // units are on their way into the list, for requests that wait
-	earlierFill    bool                // some of unlogged are of an earlier fill
-	fill           uint64              // under which the list gave at the last event
-	offSince       clock.Now           // since when the list gives nothing; zero: it does
-	fills          int                 // list.Fills and list.Voids, as far as q.tally includes them
+	unlogged       []*request.Ticket           // tickets that got a unit since the log was last compared
+	unloggedByUnit map[int64][]*request.Ticket // tickets by the unit that the log lacks
+	drafting       bool                        // the draft has grabs of the list, or its rebuild
+	draftedGrabs   int                         // the number of those grabs
+	sendsTaken     bool                        // the draft sends units that were taken from the list
+	receiving      bool                        // units are on their way into the list, for requests that wait
+	earlierFill    bool                        // some of unlogged are of an earlier fill
+	fill           uint64                      // under which the list gave at the last event
+	offSince       clock.Now                   // since when the list gives nothing; zero: it does
+	fills          int                         // list.Fills and list.Voids, as far as q.tally includes them
 	voids          int
 	loggedUsers    []string // users whose grabs the log has now, for the shard queue
 }
 
 // useList makes a list the engine of a sequencer. It must be called before the first event.
 func (q *sequencer) useList(l lists.List, sizes lists.Sizes, busy func() bool) *listEngine {
-	e := &listEngine{q: q, list: lists.NewMachine(l, sizes), busy: busy, unloggedByUnit: make(map[int64][]*Ticket)}
+	e := &listEngine{q: q, list: lists.NewMachine(l, sizes), busy: busy, unloggedByUnit: make(map[int64][]*request.Ticket)}
 	q.engine = e
 	return e
 }
@@ -90,7 +91,7 @@ const DrainDelay = 250 * time.Millisecond
 // requests wait until the log has their units, or drainNow is set, and within DrainDelay otherwise.
 func (e *listEngine) addGrabs(g GrabsDone) {
 	e.unlogged = append(e.unlogged, g.unlogged...)
-	e.earlierFill = e.earlierFill || len(g.unlogged) > 0 && g.unlogged[0].fill != e.fill
+	e.earlierFill = e.earlierFill || len(g.unlogged) > 0 && g.unlogged[0].Fill != e.fill
 	within := DrainDelay
 	if len(g.unlogged) > 0 || g.drainNow {
 		within = 0
@@ -123,15 +124,15 @@ func (e *listEngine) decide(now clock.Now, d *ledger.Draft) error {
 		}
 	}
 	if !e.open() {
-		q.requests.refuse(func(t *Ticket) Answer { return e.refusalFor(t, now) })
+		q.requests.refuse(func(t *request.Ticket) request.Answer { return e.refusalFor(t, now) })
 		q.transfers.scheduleResend(now)
 		return nil
 	}
 	// A request for more than the one unit that a list gives a user gets nothing, nor does any
 	// request where no shard has a unit.
-	q.requests.filterDue(func(t *Ticket) bool {
+	q.requests.filterDue(func(t *request.Ticket) bool {
 		stays := t.Quantity == 1 && q.totals.available(1)
-		if !stays && t.take() {
+		if !stays && t.Take() {
 			q.requests.answer(t, e.refusalFor(t, now))
 		}
 		return stays
@@ -146,7 +147,7 @@ func (e *listEngine) decide(now clock.Now, d *ledger.Draft) error {
 
 // refusalFor returns the answer to a request that gets no unit: the claim that its user got meanwhile,
 // the reason why no units are given now, or that there are none.
-func (e *listEngine) refusalFor(t *Ticket, now clock.Now) Answer {
+func (e *listEngine) refusalFor(t *request.Ticket, now clock.Now) request.Answer {
 	q := e.q
 	if v, ok := q.state.Recall(t.User, t.Key, t.Quantity, now.Wall.UnixMicro(), ledger.Demand{}); ok {
 		return answerOf(q.shard, q.state, t.User, v, now)
@@ -157,9 +158,9 @@ func (e *listEngine) refusalFor(t *Ticket, now clock.Now) Answer {
 // answerLogged answers the requests whose units the log has.
 func (e *listEngine) answerLogged() {
 	for _, t := range e.unlogged {
-		unit := unitOf(t.answer)
-		if c, ok := e.q.state.Find(t.User, t.Key); ok && c.Units[0] == unit || t.answer.Outcome == api.LimitReached && e.q.state.UserUnits(t.User) > 0 {
-			e.q.requests.answer(t, t.answer)
+		unit := unitOf(t.Answer)
+		if c, ok := e.q.state.Find(t.User, t.Key); ok && c.Units[0] == unit || t.Answer.Outcome == api.LimitReached && e.q.state.UserUnits(t.User) > 0 {
+			e.q.requests.answer(t, t.Answer)
 			continue
 		}
 		e.unloggedByUnit[unit] = append(e.unloggedByUnit[unit], t)
@@ -168,7 +169,7 @@ func (e *listEngine) answerLogged() {
 }
 
 // unitOf returns the unit of an answer.
-func unitOf(a Answer) int64 {
+func unitOf(a request.Answer) int64 {
 	if a.Outcome == api.LimitReached {
 		return a.Claims[0].Units[0]
 	}
@@ -204,11 +205,11 @@ func (e *listEngine) unitsReceived(units []ledger.Units) {
 }
 
 // loggedAnswer returns the answer to a request whose grab was drafted: the node's, if the log agrees.
-func (e *listEngine) loggedAnswer(t *Ticket) Answer {
-	if claims := e.q.state.User(t.User); len(claims) > 0 && claims[0].Units[0] == unitOf(t.answer) {
-		return t.answer
+func (e *listEngine) loggedAnswer(t *request.Ticket) request.Answer {
+	if claims := e.q.state.User(t.User); len(claims) > 0 && claims[0].Units[0] == unitOf(t.Answer) {
+		return t.Answer
 	}
-	return Undecided
+	return request.Undecided
 }
 
 // giveUnits drafts transfers to the shards that have requested units. While the list is on, giveUnits first
@@ -291,13 +292,13 @@ func (e *listEngine) stall(now clock.Now) *Stall {
 func (e *listEngine) answerEarlierFills() {
 	e.answerLogged()
 	for _, unit := range slices.Sorted(maps.Keys(e.unloggedByUnit)) {
-		e.unloggedByUnit[unit] = slices.DeleteFunc(e.unloggedByUnit[unit], func(t *Ticket) bool {
-			if t.fill == e.fill {
+		e.unloggedByUnit[unit] = slices.DeleteFunc(e.unloggedByUnit[unit], func(t *request.Ticket) bool {
+			if t.Fill == e.fill {
 				return false
 			}
 			a := e.loggedAnswer(t)
 			if a.Outcome == api.Unknown { // the log lacks it, and always will
-				a = Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: "the node has lost it; ask again"}
+				a = request.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: "the node has lost it; ask again"}
 			}
 			e.q.requests.answer(t, a)
 			return true
@@ -313,7 +314,7 @@ func (e *listEngine) giveUpUnlogged() {
 	e.answerLogged()
 	for _, unit := range slices.Sorted(maps.Keys(e.unloggedByUnit)) {
 		for _, t := range e.unloggedByUnit[unit] {
-			a := Undecided
+			a := request.Undecided
 			a.Elsewhere = e.q.refusal.Elsewhere
 			e.q.requests.answer(t, a)
 		}

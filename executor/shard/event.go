@@ -9,6 +9,7 @@ import (
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/lists"
+	"salectl/executor/request"
 )
 
 // Event is a change in a shard's environment, other than the arrival of requests. It is a value: it can
@@ -42,18 +43,15 @@ type (
 )
 
 // answer returns the answer to the undecided requests.
-func (h Halt) answer() Answer {
-	a := refuseHere(h.Refusal)
+func (h Halt) answer() request.Answer {
+	a := request.Refusal(h.Refusal)
 	a.Elsewhere = h.Elsewhere
 	return a
 }
 
-// refuseHere returns a refusal that every other process would give too.
-func refuseHere(why api.Outcome) Answer { return Answer{Outcome: why, RetryAfter: time.Second} }
-
 // refuseElsewhere returns a refusal of a request that another process may accept.
-func refuseElsewhere(why api.Outcome) Answer {
-	return Answer{Outcome: why, RetryAfter: time.Second, Elsewhere: true}
+func refuseElsewhere(why api.Outcome) request.Answer {
+	return request.Answer{Outcome: why, RetryAfter: time.Second, Elsewhere: true}
 }
 
 func (Ticked) happen(now clock.Now, q *sequencer)    { q.tick(now) }
@@ -82,15 +80,15 @@ type (
 	// GrabsDone is the result of one batch of a call to the list's node.
 	GrabsDone struct {
 		At         clock.Now
-		Fill       uint64        // under which the node was called
-		calledAt   time.Duration // monotonic: time of the call
-		fillLost   bool          // the list has another fill now
-		unanswered bool          // the call got no reply, and may have given units
-		drainNow   bool          // the grabs of the list are to be drained at once
-		entry      uint64        // number of the stream's entry that the batch has written; 0: it was given nothing
-		grabs      []ledger.Grab // of that entry
-		unlogged   []*Ticket     // got units, and are answered when the ledger has them
-		Short      []*Ticket     // got nothing, because the list is empty
+		Fill       uint64            // under which the node was called
+		calledAt   time.Duration     // monotonic: time of the call
+		fillLost   bool              // the list has another fill now
+		unanswered bool              // the call got no reply, and may have given units
+		drainNow   bool              // the grabs of the list are to be drained at once
+		entry      uint64            // number of the stream's entry that the batch has written; 0: it was given nothing
+		grabs      []ledger.Grab     // of that entry
+		unlogged   []*request.Ticket // got units, and are answered when the ledger has them
+		Short      []*request.Ticket // got nothing, because the list is empty
 	}
 )
 

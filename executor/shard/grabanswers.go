@@ -9,6 +9,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/lists"
 	"salectl/backends/quorum"
+	"salectl/executor/request"
 	"salectl/spec"
 )
 
@@ -25,7 +26,7 @@ type batchResult struct {
 // result for each batch of the call, unless err is set.
 func (g *NodeBatcher) HandleReply(now clock.Now, c *GrabCall, given []lists.Given, err error) {
 	all := make([]batchResult, len(c.Batches))
-	var answered []*Ticket
+	var answered []*request.Ticket
 	g.mu.Lock()
 	g.calls--
 	for i, gs := range c.shards {
@@ -54,8 +55,8 @@ func (g *NodeBatcher) HandleReply(now clock.Now, c *GrabCall, given []lists.Give
 			}
 			for _, t := range c.tickets[i] {
 				gs.setNothingGiven(t.User)
-				if !t.sentToList {
-					t.putBack()
+				if !t.SentToList {
+					t.PutBack()
 				}
 			}
 			gs.queue = append(c.tickets[i], gs.queue...)
@@ -70,7 +71,7 @@ func (g *NodeBatcher) HandleReply(now clock.Now, c *GrabCall, given []lists.Give
 			n.drainNow = len(n.Short) > 0 || gs.backlog.aboveHalf()
 			n.notify = n.drainNow || len(n.unlogged) > 0 || len(n.grabs) > 0
 		}
-		gs.shard.conclude(answered[from:], gs.mayHaveLocked)
+		gs.shard.Conclude(answered[from:], gs.mayHaveLocked)
 		if gs.refusal != nil {
 			g.refuse(gs, *gs.refusal)
 			g.abandonCounts(gs)
@@ -79,7 +80,7 @@ func (g *NodeBatcher) HandleReply(now clock.Now, c *GrabCall, given []lists.Give
 	g.signal()
 	g.unlock()
 	for _, t := range answered {
-		t.complete()
+		t.Complete()
 	}
 	for i := range all {
 		if all[i].notify {
@@ -90,7 +91,7 @@ func (g *NodeBatcher) HandleReply(now clock.Now, c *GrabCall, given []lists.Give
 
 // countGiven updates the backlog by the result of a batch. counted is false if the batch was of an
 // earlier fill than the counts.
-func (gs *shardQueue) countGiven(ts []*Ticket, given lists.Given, counted bool) {
+func (gs *shardQueue) countGiven(ts []*request.Ticket, given lists.Given, counted bool) {
 	for i, t := range ts {
 		if counted && given.Units[i].Number != 0 {
 			gs.setGiven(t.User, !given.Units[i].Before)
@@ -103,31 +104,31 @@ func (gs *shardQueue) countGiven(ts []*Ticket, given lists.Given, counted bool) 
 // requeueUnanswered queues again the requests of a call without a reply: a repetition is safe. sent
 // means that the call may have given them units. It returns the requests that have waited for
 // StallAfter, with their answers, including those that were in no call yet.
-func (gs *shardQueue) requeueUnanswered(now clock.Now, ts []*Ticket, sent bool) (over []*Ticket) {
-	var again []*Ticket
+func (gs *shardQueue) requeueUnanswered(now clock.Now, ts []*request.Ticket, sent bool) (over []*request.Ticket) {
+	var again []*request.Ticket
 	for _, t := range ts {
-		if t.sentToList = t.sentToList || sent; sent {
-			gs.shard.addDoubt(t) // the call may still take effect
+		if t.SentToList = t.SentToList || sent; sent {
+			gs.shard.AddDoubt(t) // the call may still take effect
 		}
-		if now.Mono-t.queuedAt >= StallAfter {
-			t.answer = NodeSilent
-			if t.sentToList {
-				t.answer = Undecided
+		if now.Mono-t.QueuedAt >= StallAfter {
+			t.Answer = NodeSilent
+			if t.SentToList {
+				t.Answer = request.Undecided
 			}
 			over = append(over, t)
 			continue
 		}
-		if !t.sentToList {
-			t.putBack()
+		if !t.SentToList {
+			t.PutBack()
 		}
 		again = append(again, t)
 	}
 	for _, t := range gs.queue {
 		switch {
-		case t.sentToList, now.Mono-t.queuedAt < StallAfter:
+		case t.SentToList, now.Mono-t.QueuedAt < StallAfter:
 			again = append(again, t)
-		case t.take():
-			t.answer = NodeSilent
+		case t.Take():
+			t.Answer = NodeSilent
 			over = append(over, t)
 		}
 	}
@@ -136,43 +137,43 @@ func (gs *shardQueue) requeueUnanswered(now clock.Now, ts []*Ticket, sent bool) 
 }
 
 // NodeSilent is the answer to a request that certainly got no unit from a node that does not reply.
-var NodeSilent = Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: "the node that has its units does not answer"}
+var NodeSilent = request.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: "the node that has its units does not answer"}
 
 // answerBatch sets the answers to one batch of grabs at a time, in microseconds since 1970, and appends to answered the requests that need no commit.
 // The list's stream records each unit that the list gave now; with ack redis that is enough to answer.
-func (g *NodeBatcher) answerBatch(gs *shardQueue, ts []*Ticket, atUs int64, given lists.Given, n *batchResult, answered *[]*Ticket) {
+func (g *NodeBatcher) answerBatch(gs *shardQueue, ts []*request.Ticket, atUs int64, given lists.Given, n *batchResult, answered *[]*request.Ticket) {
 	n.entry = given.Entry
 	for i, t := range ts {
 		u := given.Units[i]
 		if u.Number == 0 && given.Why != nil {
-			t.answer = outsideHours(atUs, given)
+			t.Answer = outsideHours(atUs, given)
 			*answered = append(*answered, t)
 			continue
 		}
 		if u.Number == 0 {
-			t.sentToList = false // it has no unit; an earlier call without a reply may still give one
-			t.putBack()
+			t.SentToList = false // it has no unit; an earlier call without a reply may still give one
+			t.PutBack()
 			n.Short = append(n.Short, t)
 			continue
 		}
-		if t.holder.Load() != nil && (g.ack == spec.AckLedger || u.Before && u.Key != t.Key) { // else the log lacks it
-			gs.shard.doubts.drop(gs.list.Shard, t.User, t.Key)
+		if t.Held() && (g.ack == spec.AckLedger || u.Before && u.Key != t.Key) { // else the log lacks it
+			gs.shard.Doubts.Drop(gs.list.Shard, t.User, t.Key)
 		}
 		switch {
 		case !u.Before:
 			n.grabs = append(n.grabs, ledger.Grab{User: t.User, Key: t.Key, Unit: u.Number, GrantedUs: atUs})
-			t.answer = Answer{Outcome: api.Sold, Claim: grabClaim(gs, t.User, u.Number, atUs)}
+			t.Answer = request.Answer{Outcome: api.Sold, Claim: grabClaim(gs, t.User, u.Number, atUs)}
 		case u.Key == t.Key:
 			// For a key that this process did not mint, it is unknown which request came first.
-			t.answer = t.forRequester(Answer{Outcome: api.Sold, Claim: grabClaim(gs, t.User, u.Number, u.At), Replayed: true})
+			t.Answer = t.ForRequester(request.Answer{Outcome: api.Sold, Claim: grabClaim(gs, t.User, u.Number, u.At), Replayed: true})
 		case given.Why != nil:
-			t.answer = outsideHours(atUs, given)
+			t.Answer = outsideHours(atUs, given)
 			*answered = append(*answered, t)
 			continue
 		default:
-			t.answer = Answer{Outcome: api.LimitReached, Count: 1, Claims: []Claim{grabClaim(gs, t.User, u.Number, u.At)}}
+			t.Answer = request.Answer{Outcome: api.LimitReached, Count: 1, Claims: []request.Claim{grabClaim(gs, t.User, u.Number, u.At)}}
 		}
-		if t.fill = n.Fill; g.ack == spec.AckRedis {
+		if t.Fill = n.Fill; g.ack == spec.AckRedis {
 			*answered = append(*answered, t)
 		} else {
 			n.unlogged = append(n.unlogged, t)
@@ -181,18 +182,18 @@ func (g *NodeBatcher) answerBatch(gs *shardQueue, ts []*Ticket, atUs int64, give
 }
 
 // outsideHours returns the answer where the sale is not open yet, or closed.
-func outsideHours(atUs int64, given lists.Given) Answer {
+func outsideHours(atUs int64, given lists.Given) request.Answer {
 	if errors.Is(given.Why, lists.ErrNotOpen) {
 		wait := time.Duration(given.OpensAt-atUs) * time.Microsecond
-		return Answer{Outcome: api.NotOpen, OpensAt: time.UnixMicro(given.OpensAt), RetryAfter: wait}
+		return request.Answer{Outcome: api.NotOpen, OpensAt: time.UnixMicro(given.OpensAt), RetryAfter: wait}
 	}
-	return Answer{Outcome: api.Closed}
+	return request.Answer{Outcome: api.Closed}
 }
 
 // grabClaim returns the claim for a unit that a list gave.
-func grabClaim(gs *shardQueue, user string, unit, atUs int64) Claim {
-	return Claim{
-		ID: ClaimID{Shard: gs.list.Shard, Unit: unit}, User: user, Units: []int64{unit}, State: api.Sold, At: time.UnixMicro(atUs),
+func grabClaim(gs *shardQueue, user string, unit, atUs int64) request.Claim {
+	return request.Claim{
+		ID: request.ClaimID{Shard: gs.list.Shard, Unit: unit}, User: user, Units: []int64{unit}, State: api.Sold, At: time.UnixMicro(atUs),
 	}
 }
 
@@ -203,17 +204,17 @@ func (n *batchResult) post() {
 		return
 	}
 	refusal := n.shard.refused()
-	var answered []*Ticket
+	var answered []*request.Ticket
 	for _, t := range n.unlogged {
-		t.answer = Undecided
-		t.answer.Elsewhere = refusal.Elsewhere
+		t.Answer = request.Undecided
+		t.Answer.Elsewhere = refusal.Elsewhere
 		answered = append(answered, t)
 	}
 	for _, t := range n.Short {
-		if t.take() {
-			t.answer = refusal
+		if t.Take() {
+			t.Answer = refusal
 			answered = append(answered, t)
 		}
 	}
-	n.shard.concludeAndDeliver(answered, n.shard.nodeQueue.mayHave)
+	n.shard.concludeAndDeliver(answered, n.shard.MayHave)
 }

@@ -12,6 +12,7 @@ import (
 	"salectl/backends/clock"
 	"salectl/backends/lists"
 	"salectl/backends/quorum"
+	"salectl/executor/request"
 	"salectl/executor/saletest"
 	"salectl/spec"
 )
@@ -25,13 +26,34 @@ func newCountedAs(t *testing.T, ack spec.Ack, most int64) *counted {
 }
 
 // wait has a user's request wait on a shard.
-func (c *counted) wait(shard int, user string) *Ticket {
+func (c *counted) wait(shard int, user string) *request.Ticket {
 	c.Helper()
-	x := NewTicket(new(sync.Pool), Request{User: user, Key: "key", Quantity: 1}, nil, c.now.Mono)
+	return c.queued(shard, c.watch(request.NewTicket(new(sync.Pool), request.Request{User: user, Key: "key", Quantity: 1}, nil, c.now.Mono)))
+}
+
+// waitKeyless is wait for a request without a key, for which the process makes the key "key".
+func (c *counted) waitKeyless(shard int, user string) *request.Ticket {
+	c.Helper()
+	return c.queued(shard, c.watch(keyless(user, "key", c.now.Mono)))
+}
+
+// watch counts how often a ticket is completed.
+func (c *counted) watch(x *request.Ticket) *request.Ticket {
+	x.OnAnswer(request.WaiterFunc(func() { c.completed[x]++ }))
+	return x
+}
+
+func (c *counted) queued(shard int, x *request.Ticket) *request.Ticket {
+	c.Helper()
 	if o := c.queues[shard].offer(c.now, x); o != "" {
-		c.Fatalf("%s: %s", user, o)
+		c.Fatalf("%s: %s", x.User, o)
 	}
 	return x
+}
+
+// keyless returns a ticket for a request without a key, for which the process makes a key.
+func keyless(user, key string, now time.Duration) *request.Ticket {
+	return request.NewTicket(new(sync.Pool), request.Request{User: user, Quantity: 1}, func() string { return key }, now)
 }
 
 // next returns the next call of the node, nil if there is none, and when to look again.
@@ -51,14 +73,14 @@ func (c *counted) nothing(call *GrabCall) {
 }
 
 // told fails the test unless a ticket has that answer, "" for none.
-func (c *counted) told(x *Ticket, want api.Outcome) Answer {
+func (c *counted) told(x *request.Ticket, want api.Outcome) request.Answer {
 	c.Helper()
 	switch {
-	case want == "" && len(x.done) == 0:
-	case want == "" || len(x.done) != 1 || x.answer.Outcome != want:
-		c.Errorf("%s was told %d times, %+v, want %q", x.User, len(x.done), x.answer, want)
+	case want == "" && c.completed[x] == 0:
+	case want == "" || c.completed[x] != 1 || x.Answer.Outcome != want:
+		c.Errorf("%s was told %d times, %+v, want %q", x.User, c.completed[x], x.Answer, want)
 	}
-	return x.answer
+	return x.Answer
 }
 
 // TestGrabberWakes wakes whoever makes the calls when there may be something to ask.
@@ -94,7 +116,7 @@ func TestGrabberWakes(t *testing.T) {
 	want(c, "the list gives as before", false)
 	c.queues[0].setFill(c.now, 2)
 	want(c, "the list gives again", true)
-	c.queues[0].requeue([]*Ticket{NewTicket(new(sync.Pool), Request{User: "d", Key: "key", Quantity: 1}, nil, c.now.Mono)})
+	c.queues[0].requeue([]*request.Ticket{request.NewTicket(new(sync.Pool), request.Request{User: "d", Key: "key", Quantity: 1}, nil, c.now.Mono)})
 	want(c, "units have come", true)
 	for i := range maxGrabsPerCall {
 		c.wait(0, fmt.Sprint("many-", i))
@@ -235,7 +257,7 @@ func TestGrabCalls(t *testing.T) {
 	t.Run("nobody without rights", func(t *testing.T) {
 		c := newCountedAs(t, spec.AckLedger, 10_000)
 		x, y, z := c.wait(0, "a"), c.wait(1, "b"), c.wait(0, "c")
-		y.sentToList, c.noRights = true, true
+		y.SentToList, c.noRights = true, true
 		z.Withdraw()
 		if call, wake := c.next(); call != nil || wake != 0 {
 			t.Errorf("it asks %v, or at %v", sizes(call), wake)
@@ -256,7 +278,7 @@ func TestGrabberRefuses(t *testing.T) {
 	c := newCountedAs(t, spec.AckRedis, 2)
 	offer := func(want api.Outcome) {
 		t.Helper()
-		if got := c.queues[0].offer(c.now, NewTicket(new(sync.Pool), Request{User: fmt.Sprint(c.unit), Key: "key", Quantity: 1}, nil, c.now.Mono)); got != want {
+		if got := c.queues[0].offer(c.now, request.NewTicket(new(sync.Pool), request.Request{User: fmt.Sprint(c.unit), Key: "key", Quantity: 1}, nil, c.now.Mono)); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 		c.unit++
@@ -286,10 +308,10 @@ func TestGrabberRefuses(t *testing.T) {
 	call, _ = c.next()
 	c.gives(call, false)
 	offer(api.Overloaded) // the ledger lacks as many as it may
-	c.queues[0].shutDown(refuseHere(api.Draining))
+	c.queues[0].shutDown(request.Refusal(api.Draining))
 	offer(api.Draining)
-	x := NewTicket(new(sync.Pool), Request{User: "x", Key: "key", Quantity: 1}, nil, c.now.Mono)
-	c.queues[0].requeue([]*Ticket{x})
+	x := c.watch(request.NewTicket(new(sync.Pool), request.Request{User: "x", Key: "key", Quantity: 1}, nil, c.now.Mono))
+	c.queues[0].requeue([]*request.Ticket{x})
 	if a := c.told(x, api.Draining); a.RetryAfter != time.Second {
 		t.Errorf("%+v", a)
 	}
@@ -353,8 +375,8 @@ func TestGrabberReports(t *testing.T) {
 		first, _ := c.next()
 		c.nothing(first)
 		heard(c, 1)
-		if q := &c.g.shards[0].shard.seq.requests; len(q.waiting) != 1 || x.sentToList {
-			t.Errorf("%d wait, asked: %v", len(q.waiting), x.sentToList)
+		if q := &c.g.shards[0].shard.seq.requests; len(q.waiting) != 1 || x.SentToList {
+			t.Errorf("%d wait, asked: %v", len(q.waiting), x.SentToList)
 		}
 		c.nothing(call(c, "b"))
 		heard(c, 1) // each waits for units
@@ -385,10 +407,10 @@ func TestGrabberReports(t *testing.T) {
 		for ack, want := range map[spec.Ack][2]api.Outcome{spec.AckLedger: {api.Unknown, api.Standby}, spec.AckRedis: {api.Sold, api.Standby}} {
 			c := newCountedAs(t, ack, 8)
 			s := c.g.shards[0].shard
-			s.closed, s.refusal = true, refuseHere(api.Standby)
+			s.closed, s.refusal = true, request.Refusal(api.Standby)
 			x, y, z := c.wait(0, "a"), c.wait(0, "b"), c.wait(0, "c")
 			both, _ := c.next()
-			x.waiter = waiterFunc(func() { z.Withdraw(); x.done <- struct{}{} }) // at once, if x has its answer before
+			x.OnAnswer(request.WaiterFunc(func() { z.Withdraw(); c.completed[x]++ })) // at once, if x has its answer before
 			c.g.HandleReply(c.now, both, []lists.Given{{Units: []lists.Unit{{Number: 1}, {}, {}}}}, nil)
 			c.told(x, want[0])
 			if ack == spec.AckRedis {
@@ -404,12 +426,12 @@ func TestGrabberReports(t *testing.T) {
 // TestGrabberHours tells those who come too early when to come, and those who come too
 // late that it is closed.
 func TestGrabberHours(t *testing.T) {
-	for why, want := range map[error]Answer{
+	for why, want := range map[error]request.Answer{
 		lists.ErrNotOpen: {Outcome: api.NotOpen, RetryAfter: 5 * time.Second},
 		lists.ErrClosed:  {Outcome: api.Closed},
 	} {
 		c := newCountedAs(t, spec.AckRedis, 8)
-		asked := []*Ticket{c.wait(0, "a"), c.wait(0, "has a unit"), c.wait(0, "b")}
+		asked := []*request.Ticket{c.wait(0, "a"), c.wait(0, "has a unit"), c.wait(0, "b")}
 		call, _ := c.next()
 		units := []lists.Unit{{}, {Number: 1, Before: true, Key: "another"}, {}}
 		c.g.HandleReply(c.now, call, []lists.Given{{Why: why, OpensAt: call.Batches[0].At + 5_000_000, Units: units}}, nil)
@@ -446,7 +468,7 @@ func TestGrabberSilence(t *testing.T) {
 		t.Errorf("while it is silent it is asked for %q", got)
 	}
 	c.now.Mono = begun.Mono + StallAfter + GrabRetryDelay
-	later.queuedAt = c.now.Mono - StallAfter + 1
+	later.QueuedAt = c.now.Mono - StallAfter + 1
 	c.g.HandleReply(c.now, call, nil, lost)
 	c.told(asked, api.Unknown)
 	if a := c.told(early, api.NoQuorum); a.Message != NodeSilent.Message {
@@ -487,7 +509,7 @@ func TestGrabberFull(t *testing.T) {
 		t.Errorf("it asks again, or at %v", wake) // all that the ledger may lack is asked for
 	}
 	c.told(z, "")
-	z.sentToList = true
+	z.SentToList = true
 	c.gives(first, false)
 	c.told(x, api.Sold)
 	c.told(y, api.Sold)
@@ -503,7 +525,7 @@ func TestGrabberFull(t *testing.T) {
 	}
 	c.gives(call, false)
 	c.told(other, api.Sold)
-	z.sentToList = false
+	z.SentToList = false
 	if call, wake := c.next(); call != nil || wake != 0 {
 		t.Errorf("it asks again, or at %v", wake)
 	}
@@ -514,16 +536,16 @@ func TestGrabberFull(t *testing.T) {
 	c.wait(1, "g")
 	c.gives(c.asks("g"), false)
 	for i := range c.queues {
-		if o := c.queues[i].offer(c.now, NewTicket(new(sync.Pool), Request{User: "h", Key: "key", Quantity: 1}, nil, c.now.Mono)); o != api.Overloaded {
+		if o := c.queues[i].offer(c.now, request.NewTicket(new(sync.Pool), request.Request{User: "h", Key: "key", Quantity: 1}, nil, c.now.Mono)); o != api.Overloaded {
 			t.Errorf("shard %d: %q", i, o)
 		}
 	}
 }
 
 // keptWaiting has a request wait that was let in before the ledger fell behind.
-func (c *counted) keptWaiting(shard int, user string) *Ticket {
-	x := NewTicket(new(sync.Pool), Request{User: user, Key: "key", Quantity: 1}, nil, c.now.Mono)
-	x.enter(&c.queues[shard].shard.pending)
+func (c *counted) keptWaiting(shard int, user string) *request.Ticket {
+	x := c.watch(request.NewTicket(new(sync.Pool), request.Request{User: user, Key: "key", Quantity: 1}, nil, c.now.Mono))
+	c.queues[shard].shard.Enter(x)
 	c.queues[shard].queue = append(c.queues[shard].queue, x)
 	return x
 }
@@ -568,7 +590,7 @@ func TestAllot(t *testing.T) {
 	c.asks()
 	c.told(d, api.Overloaded)
 	c.queues[0].markLogged([]string{"a"})
-	if o := c.queues[0].offer(c.now, NewTicket(new(sync.Pool), Request{User: "e", Key: "key", Quantity: 1}, nil, c.now.Mono)); o != api.Overloaded {
+	if o := c.queues[0].offer(c.now, request.NewTicket(new(sync.Pool), request.Request{User: "e", Key: "key", Quantity: 1}, nil, c.now.Mono)); o != api.Overloaded {
 		t.Errorf("%q, and the ledger lacks as many as it may", o)
 	}
 	c.queues[0].markLogged([]string{"b"})
@@ -599,15 +621,17 @@ func TestGrabberDropsDoubts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newCountedAs(t, test.ack, 8)
 			s := c.queues[0].shard
-			x := NewTicket(new(sync.Pool), Request{User: "a", Key: "key", Quantity: 1}, nil, c.now.Mono)
-			x.keyless = test.minted
+			x := c.watch(request.NewTicket(new(sync.Pool), request.Request{User: "a", Key: "key", Quantity: 1}, nil, c.now.Mono))
+			if test.minted {
+				x = c.watch(keyless("a", "key", c.now.Mono))
+			}
 			if o := c.queues[0].offer(c.now, x); o != "" {
 				t.Fatal(o)
 			}
-			s.doubts.Add(saletest.UID, 0, "a", "key")
+			s.Doubts.Add(saletest.UID, 0, "a", "key")
 			call, _ := c.next()
 			c.g.HandleReply(c.now, call, []lists.Given{{Units: []lists.Unit{test.unit}}}, nil)
-			if s.doubts.Has("a", "key") != test.stays {
+			if s.Doubts.Has("a", "key") != test.stays {
 				t.Errorf("in doubt: %v", !test.stays)
 			}
 		})
@@ -615,9 +639,9 @@ func TestGrabberDropsDoubts(t *testing.T) {
 }
 
 // keyed has a user's request wait that came with a key, so that it can be asked again.
-func (c *counted) keyed(shard int, user string) *Ticket {
+func (c *counted) keyed(shard int, user string) *request.Ticket {
 	c.Helper()
-	x := NewTicket(new(sync.Pool), Request{User: user, Key: "key", Quantity: 1}, nil, c.now.Mono)
+	x := c.watch(request.NewTicket(new(sync.Pool), request.Request{User: user, Key: "key", Quantity: 1}, nil, c.now.Mono))
 	if o := c.queues[shard].offer(c.now, x); o != "" {
 		c.Fatalf("%s: %s", user, o)
 	}
@@ -657,20 +681,24 @@ func TestGrabberAsksAgain(t *testing.T) {
 					c.g.HandleReply(c.now, call, nil, reply)
 				}
 			}
-			if s.doubts.Has("a", "key") != test.mayHave {
+			if s.Doubts.Has("a", "key") != test.mayHave {
 				t.Errorf("in doubt: %v", !test.mayHave)
 			}
 			if test.end == "" { // it waits for units, and has none
-				if x.sentToList || !x.Withdraw() {
+				if x.SentToList || !x.Withdraw() {
 					t.Error("it cannot be withdrawn")
 				}
 				return
 			}
-			if x.state.Load() == ticketWaiting == test.mayHave {
-				t.Errorf("it may be withdrawn: %v", test.mayHave)
+			waits := x.Take()
+			if waits == test.mayHave {
+				t.Errorf("it may be withdrawn: %v", waits)
+			}
+			if waits {
+				x.PutBack()
 			}
 			c.queues[0].setFill(c.now, 2)
-			c.now.Mono = x.queuedAt + StallAfter
+			c.now.Mono = x.QueuedAt + StallAfter
 			call, _ := c.next()
 			c.g.HandleReply(c.now, call, nil, quorum.ErrUnsent)
 			c.told(x, test.end)
@@ -686,9 +714,9 @@ func TestGrabberGivesUp(t *testing.T) {
 	c := newCountedAs(t, spec.AckLedger, 100)
 	again := c.wait(0, "again")
 	first, _ := c.next()
-	inCall := []*Ticket{c.wait(0, "b"), c.wait(0, "c")}
+	inCall := []*request.Ticket{c.wait(0, "b"), c.wait(0, "c")}
 	second, _ := c.next()
-	queued := []*Ticket{c.wait(0, "d"), c.wait(0, "e")}
+	queued := []*request.Ticket{c.wait(0, "d"), c.wait(0, "e")}
 	c.g.HandleReply(c.now, first, nil, lost)
 	c.now.Mono += StallAfter
 	c.g.HandleReply(c.now, second, nil, lost)
@@ -717,15 +745,15 @@ func TestGrabberHandsOver(t *testing.T) {
 	c := newCountedAs(t, spec.AckLedger, 100)
 	x, y := c.keyed(0, "a"), c.keyed(0, "b")
 	s := c.queues[0].shard
-	var moved []*Ticket
-	s.forward = func(ts []*Ticket) { moved = append(moved, ts...) }
+	var moved []*request.Ticket
+	s.forward, s.Forwards = func(ts []*request.Ticket) { moved = append(moved, ts...) }, true
 	call, _ := c.next()
 	s.closed, s.refusal = true, refuseElsewhere(api.NoQuorum)
 	c.gives(call, false)
 	c.told(x, "")
 	c.told(y, "")
-	if len(moved) != 2 || !s.underway.has(&Request{User: "a", Key: "key"}) || !s.underway.has(&Request{User: "b", Key: "key"}) {
-		t.Errorf("%d are handed over; a is under way: %v", len(moved), s.underway.has(&Request{User: "a", Key: "key"}))
+	if len(moved) != 2 || !s.Underway.Has(&request.Request{User: "a", Key: "key"}) || !s.Underway.Has(&request.Request{User: "b", Key: "key"}) {
+		t.Errorf("%d are handed over; a is under way: %v", len(moved), s.Underway.Has(&request.Request{User: "a", Key: "key"}))
 	}
 }
 
@@ -739,13 +767,13 @@ func TestGrabberTellsOfLimits(t *testing.T) {
 		first, _ := c.next()
 		c.gives(first, false)
 		x := c.keyed(0, "a")
-		x.maybeDecided = tried
+		x.MaybeDecided = tried
 		call, _ := c.next()
 		s := c.queues[0].shard
 		s.serving.Store(false)
 		c.queues[0].shutDown(refuseElsewhere(api.NoQuorum))
 		c.g.HandleReply(c.now, call, []lists.Given{{Units: []lists.Unit{{Number: 1, Before: true, Key: "another"}}}}, nil)
-		if !s.doubts.Has("a", AnyKey) {
+		if !s.Doubts.Has("a", request.AnyKey) {
 			t.Fatal("nobody is in doubt")
 		}
 		c.told(x, api.LimitReached)
@@ -759,21 +787,20 @@ func TestDeniesBeforeTheListIsFilled(t *testing.T) {
 	for name, c := range map[string]struct {
 		certain uint64
 		drained bool
-		answer  Answer
+		answer  request.Answer
 		want    bool
 	}{
-		"closed, and not filled":         {0, false, Answer{Outcome: api.Closed}, true},
-		"paused, and not filled":         {0, false, Answer{Outcome: api.Paused}, false},
-		"the limit by claims in the log": {0, false, Answer{Outcome: api.LimitReached, Claims: make([]Claim, 1)}, false},
-		"more than anybody may have":     {0, false, Answer{Outcome: api.LimitReached}, true},
-		"what the user has":              {0, false, Answer{Outcome: api.Sold}, false},
-		"closed, and filled":             {3, false, Answer{Outcome: api.Closed}, false},
-		"closed, and all is in the log":  {0, true, Answer{Outcome: api.Closed}, false},
-		"all are sold, by the log":       {0, false, Answer{Outcome: api.SoldOut}, false},
+		"closed, and not filled":         {0, false, request.Answer{Outcome: api.Closed}, true},
+		"paused, and not filled":         {0, false, request.Answer{Outcome: api.Paused}, false},
+		"the limit by claims in the log": {0, false, request.Answer{Outcome: api.LimitReached, Claims: make([]request.Claim, 1)}, false},
+		"more than anybody may have":     {0, false, request.Answer{Outcome: api.LimitReached}, true},
+		"what the user has":              {0, false, request.Answer{Outcome: api.Sold}, false},
+		"closed, and filled":             {3, false, request.Answer{Outcome: api.Closed}, false},
+		"closed, and all is in the log":  {0, true, request.Answer{Outcome: api.Closed}, false},
+		"all are sold, by the log":       {0, false, request.Answer{Outcome: api.SoldOut}, false},
 	} {
 		s := newCountedAs(t, spec.AckRedis, 100).queues[0].shard
-		s.logCompletePeriod.Store(c.certain)
-		s.drained.Store(c.drained)
+		s.ForgetDoubts(c.drained, c.certain)
 		if got := s.ListMayContradict(c.answer); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
@@ -786,42 +813,42 @@ func TestDeniesBeforeTheListIsFilled(t *testing.T) {
 func TestGrabberTriedElsewhere(t *testing.T) {
 	for name, end := range map[string]struct {
 		fill uint64 // under which this process has had the list give
-		how  func(c *counted, x *Ticket) Answer
+		how  func(c *counted, x *request.Ticket) request.Answer
 		want api.Outcome
 	}{
-		"while the list is filled": {0, func(c *counted, x *Ticket) Answer {
+		"while the list is filled": {0, func(c *counted, x *request.Ticket) request.Answer {
 			c.now.Mono += StallAfter
 			c.queues[0].setFill(c.now, 0)
 			return c.told(x, api.Unknown)
 		}, api.Unknown},
-		"while the list is filled, for somebody who goes": {0, func(_ *counted, x *Ticket) Answer { return x.GiveUp() }, api.Unknown},
-		"without rights": {0, func(c *counted, x *Ticket) Answer {
+		"while the list is filled, for somebody who goes": {0, func(_ *counted, x *request.Ticket) request.Answer { return x.GiveUp() }, api.Unknown},
+		"without rights": {0, func(c *counted, x *request.Ticket) request.Answer {
 			c.noRights = true
 			c.next()
 			return c.told(x, api.Unknown)
 		}, api.Unknown},
-		"filled, and off again": {2, func(c *counted, x *Ticket) Answer {
+		"filled, and off again": {2, func(c *counted, x *request.Ticket) request.Answer {
 			c.now.Mono += StallAfter
 			c.queues[0].setFill(c.now, 0)
 			return c.told(x, api.NoQuorum)
 		}, api.NoQuorum},
-		"filled, and somebody goes": {2, func(_ *counted, x *Ticket) Answer { return x.GiveUp() }, api.Overloaded},
+		"filled, and somebody goes": {2, func(_ *counted, x *request.Ticket) request.Answer { return x.GiveUp() }, api.Overloaded},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCountedAs(t, spec.AckLedger, 100)
 			s := c.queues[0].shard
 			s.serving.Store(true)
-			s.logCompletePeriod.Store(end.fill)
+			s.ForgetDoubts(false, end.fill)
 			c.queues[0].setFill(c.now, 0)
-			x := NewTicket(new(sync.Pool), Request{User: "a", Key: "key", Quantity: 1}, nil, c.now.Mono)
-			x.maybeDecided = true
+			x := c.watch(request.NewTicket(new(sync.Pool), request.Request{User: "a", Key: "key", Quantity: 1}, nil, c.now.Mono))
+			x.MaybeDecided = true
 			if o := c.queues[0].offer(c.now, x); o != "" {
 				t.Fatal(o)
 			}
 			if a := end.how(c, x); a.Outcome != end.want {
 				t.Errorf("it is told %+v, want %q", a, end.want)
 			}
-			if want := end.want == api.Unknown; s.doubts.Has("a", "key") != want {
+			if want := end.want == api.Unknown; s.Doubts.Has("a", "key") != want {
 				t.Errorf("in doubt: %v", !want)
 			}
 		})
@@ -850,7 +877,7 @@ func TestGrabberRefusesNobodyWhoHas(t *testing.T) {
 			c.now.Mono += StallAfter
 			c.queues[0].setFill(c.now, 0)
 		}, api.Sold, api.NoQuorum},
-		"for good":                   {func(c *counted) { c.queues[0].shutDown(Answer{Outcome: api.Closed}) }, api.Sold, api.Closed},
+		"for good":                   {func(c *counted) { c.queues[0].shutDown(request.Answer{Outcome: api.Closed}) }, api.Sold, api.Closed},
 		"where another is to decide": {func(c *counted) { c.queues[0].shutDown(refuseElsewhere(api.Standby)) }, api.Standby, api.Standby},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -860,10 +887,9 @@ func TestGrabberRefusesNobodyWhoHas(t *testing.T) {
 			w.settle()
 			c := newCountedAs(t, spec.AckLedger, 1)
 			c.queues[0].setFill(c.now, 0)
-			has, mints, hasAnother, hasNothing := c.wait(0, "ann"), c.wait(0, "ann"), c.wait(0, "bob"), c.wait(0, "cid")
-			mints.keyless = true // as if whoever asks had given no key
+			has, mints, hasAnother, hasNothing := c.wait(0, "ann"), c.waitKeyless(0, "ann"), c.wait(0, "bob"), c.wait(0, "cid")
 			s := c.queues[0].shard
-			s.logCompletePeriod.Store(2)
+			s.ForgetDoubts(false, 2)
 			s.seq.state = saletest.LoadShard(t, w.logs, 0, 1)
 			refusal.how(c)
 			if a := c.told(has, refusal.has); a.Outcome == api.Sold && (!a.Replayed || len(a.Claim.Units) != 1) {
@@ -881,26 +907,33 @@ func TestGrabberRefusesNobodyWhoHas(t *testing.T) {
 // TestGrabberKeyless has requests answered with the claim that the log has for their keys. Only one
 // that came with its key is a repetition.
 func TestGrabberKeyless(t *testing.T) {
-	for name, end := range map[string]func(c *counted, x *Ticket) Answer{
-		"the list is off for good": func(c *counted, x *Ticket) Answer {
+	for name, end := range map[string]func(c *counted, x *request.Ticket) request.Answer{
+		"the list is off for good": func(c *counted, x *request.Ticket) request.Answer {
 			c.queues[0].answerQueued(c.now)
 			return c.told(x, api.Sold)
 		},
-		"nobody waits for it": func(_ *counted, x *Ticket) Answer { return x.GiveUp() },
+		"nobody waits for it": func(_ *counted, x *request.Ticket) request.Answer { return x.GiveUp() },
 	} {
-		for _, keyless := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, keyless %v", name, keyless), func(t *testing.T) {
+		for _, isKeyless := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, keyless %v", name, isKeyless), func(t *testing.T) {
 				w := newWorld(t, 1, 9)
 				w.serving("first").ask("ann", "key", 1)
 				w.settle()
 				c := newCountedAs(t, spec.AckLedger, 1)
 				c.queues[0].setFill(c.now, 0)
-				x := c.wait(0, "ann")
-				x.keyless = keyless
+				wait := c.wait
+				if isKeyless {
+					wait = c.waitKeyless
+				}
+				x := wait(0, "ann")
 				s := c.queues[0].shard
-				s.logCompletePeriod.Store(2)
+				s.ForgetDoubts(false, 2)
 				s.seq.state = saletest.LoadShard(t, w.logs, 0, 1)
-				if a := end(c, x); a.Outcome != api.Sold || a.Replayed == keyless {
+				want := api.Sold
+				if isKeyless && name == "nobody waits for it" {
+					want = api.Overloaded // its key is known to nobody
+				}
+				if a := end(c, x); a.Outcome != want || a.Replayed == isKeyless {
 					t.Errorf("%+v", a)
 				}
 			})
@@ -922,23 +955,23 @@ func TestGrabberConcludes(t *testing.T) {
 		}, api.NoQuorum},
 		"by the end of the sequencer": {func(c *counted, call func() *GrabCall) {
 			s := c.queues[0].shard
-			s.closed, s.refusal = true, refuseHere(api.Standby)
+			s.closed, s.refusal = true, request.Refusal(api.Standby)
 			c.nothing(call())
 		}, api.Standby},
-		"by the end of the shard": {func(c *counted, _ func() *GrabCall) { c.queues[0].shutDown(refuseHere(api.Standby)) }, api.Standby},
+		"by the end of the shard": {func(c *counted, _ func() *GrabCall) { c.queues[0].shutDown(request.Refusal(api.Standby)) }, api.Standby},
 		"by the end of the shard, while a call is under way that was not sent": {func(c *counted, call func() *GrabCall) {
 			under := call()
-			c.queues[0].shutDown(refuseHere(api.Standby))
+			c.queues[0].shutDown(request.Refusal(api.Standby))
 			c.g.HandleReply(c.now, under, nil, quorum.ErrUnsent)
 		}, api.Standby},
 		"by the end of the shard, while a call is under way whose reply is lost": {func(c *counted, call func() *GrabCall) {
 			under := call()
-			c.queues[0].shutDown(refuseHere(api.Standby))
+			c.queues[0].shutDown(request.Refusal(api.Standby))
 			c.g.HandleReply(c.now, under, nil, errors.New("the reply is lost"))
 		}, api.Unknown},
 		"by the end of the shard, while a call is under way that finds the list off": {func(c *counted, call func() *GrabCall) {
 			under := call()
-			c.queues[0].shutDown(refuseHere(api.Standby))
+			c.queues[0].shutDown(request.Refusal(api.Standby))
 			c.g.HandleReply(c.now, under, []lists.Given{{Why: lists.ErrFill}}, nil)
 		}, api.Standby},
 	} {
@@ -948,10 +981,10 @@ func TestGrabberConcludes(t *testing.T) {
 			end.how(c, func() *GrabCall { call, _ := c.next(); return call })
 			c.told(x, end.want)
 			s := c.queues[0].shard
-			if s.underway.has(&Request{User: "a", Key: "key"}) {
+			if s.Underway.Has(&request.Request{User: "a", Key: "key"}) {
 				t.Error("it is under way still")
 			}
-			if want := end.want == api.Unknown; s.doubts.Has("a", "key") != want {
+			if want := end.want == api.Unknown; s.Doubts.Has("a", "key") != want {
 				t.Errorf("in doubt: %v", !want)
 			}
 		})
@@ -968,12 +1001,12 @@ func TestGrabberEndsInDoubt(t *testing.T) {
 	c.wait(0, "asked")
 	call, _ = c.next()
 	s := c.queues[0].shard
-	c.queues[0].shutDown(refuseHere(api.Standby))
-	if !s.doubts.Has("given", AnyKey) || s.doubts.Has("asked", AnyKey) {
-		t.Errorf("in doubt are %v", s.doubts.shards)
+	c.queues[0].shutDown(request.Refusal(api.Standby))
+	if !s.Doubts.Has("given", request.AnyKey) || s.Doubts.Has("asked", request.AnyKey) {
+		t.Errorf("%d are in doubt", s.Doubts.Len())
 	}
 	c.gives(call, false)
-	if !s.doubts.Has("asked", AnyKey) {
+	if !s.Doubts.Has("asked", request.AnyKey) {
 		t.Error("who was given something after the end is not in doubt")
 	}
 }
@@ -987,7 +1020,7 @@ func TestGrabberHandsBack(t *testing.T) {
 	c.g.HandleReply(c.now, call, nil, errors.New("the reply is lost"))
 	gone, waits := c.wait(0, "gone"), c.wait(0, "waits")
 	gone.Withdraw()
-	if got := c.queues[0].takeQueued(); !slices.Equal(got, []*Ticket{asked, waits}) {
+	if got := c.queues[0].takeQueued(); !slices.Equal(got, []*request.Ticket{asked, waits}) {
 		t.Errorf("%d are handed back", len(got))
 	}
 	if n := c.queues[0].waiting(); n != 0 {
@@ -1011,7 +1044,7 @@ func TestDrainEnds(t *testing.T) {
 	for name, end := range map[string]func(q *shardQueue, now clock.Now){
 		"the ledger has it":       func(q *shardQueue, now clock.Now) { q.markLogged([]string{"a", "b"}) },
 		"the list is filled anew": func(q *shardQueue, now clock.Now) { q.setFill(now, 2) },
-		"the shard ends":          func(q *shardQueue, now clock.Now) { q.shutDown(refuseHere(api.Standby)) },
+		"the shard ends":          func(q *shardQueue, now clock.Now) { q.shutDown(request.Refusal(api.Standby)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCountedAs(t, spec.AckRedis, 100)
@@ -1052,7 +1085,7 @@ func TestGrabberCarries(t *testing.T) {
 	}{
 		"nothing":                       {Effects{}, false},
 		"the ledger has more":           {Effects{loggedUsers: []string{"a"}}, true},
-		"units came for those who wait": {Effects{requeued: []*Ticket{NewTicket(new(sync.Pool), Request{User: "a", Key: "1", Quantity: 1}, nil, 0)}}, true},
+		"units came for those who wait": {Effects{requeued: []*request.Ticket{request.NewTicket(new(sync.Pool), request.Request{User: "a", Key: "1", Quantity: 1}, nil, 0)}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCountedAs(t, spec.AckRedis, 100)
@@ -1113,7 +1146,7 @@ func TestGrabberOwns(t *testing.T) {
 	c := newCountedAs(t, spec.AckRedis, 100)
 	s := New(Config{
 		Shard: 1, Log: "log-2", Me: []byte("12345678"), Address: "a:1", UID: saletest.UID, Follows: true,
-		Totals: NewSaleTotals(2), Doubts: new(Doubts), Clock: func() clock.Now { return c.now },
+		Totals: NewSaleTotals(2), Doubts: new(request.Doubts), Clock: func() clock.Now { return c.now },
 	})
 	c.queues[1] = c.g.AddShard(s, lists.List{UID: saletest.UID, Shard: 1}, lists.Sizes{}, 100, c.now)
 	c.now.Mono += 2 * StallAfter

@@ -11,6 +11,7 @@ import (
 	"salectl/backends/calls"
 	"salectl/backends/clock"
 	"salectl/backends/lists"
+	"salectl/executor/request"
 	"salectl/spec"
 )
 
@@ -33,7 +34,7 @@ type NodeBatcher struct {
 // answered is a ticket that has its answer, and its shard.
 type answered struct {
 	shard  *Shard
-	ticket *Ticket
+	ticket *request.Ticket
 }
 
 // unlock releases mu, and then delivers the tickets that were answered while it was held.
@@ -42,7 +43,7 @@ func (g *NodeBatcher) unlock() {
 	g.answered = nil
 	g.mu.Unlock()
 	for _, a := range all {
-		a.shard.deliver([]*Ticket{a.ticket})
+		a.shard.deliver([]*request.Ticket{a.ticket})
 	}
 }
 
@@ -59,11 +60,11 @@ type shardQueue struct {
 	fill     uint64        // fill under which the list gives units; 0: it is off
 	offSince clock.Now     // since when the list has been off
 	retryAt  time.Duration // monotonic: after an error, the time of the next call
-	queue    []*Ticket
-	given    int64         // grabs in all
-	failed   failure       // of the node's calls while the list is on
-	refusal  *Answer       // answer to all requests after the shard has ended; nil: it has not
-	waiters  []drainWaiter // waiting for the ledger to have the grabs
+	queue    []*request.Ticket
+	given    int64           // grabs in all
+	failed   failure         // of the node's calls while the list is on
+	refusal  *request.Answer // answer to all requests after the shard has ended; nil: it has not
+	waiters  []drainWaiter   // waiting for the ledger to have the grabs
 
 	// The grabs that the ledger lacks; see setState.
 	countedFill uint64 // the fill whose grabs they are: the present one, or the last
@@ -76,7 +77,7 @@ type shardQueue struct {
 type GrabCall struct {
 	Batches  []lists.Batch
 	shards   []*shardQueue
-	tickets  [][]*Ticket
+	tickets  [][]*request.Ticket
 	calledAt time.Duration // monotonic
 }
 
@@ -144,7 +145,7 @@ func (g *NodeBatcher) SetMaxUnlogged(s *Shard, mayLack int64) {
 }
 
 // offer queues a ticket, or returns why it cannot.
-func (gs *shardQueue) offer(now clock.Now, t *Ticket) api.Outcome {
+func (gs *shardQueue) offer(now clock.Now, t *request.Ticket) api.Outcome {
 	gs.node.mu.Lock()
 	defer gs.node.mu.Unlock()
 	switch {
@@ -157,7 +158,7 @@ func (gs *shardQueue) offer(now clock.Now, t *Ticket) api.Outcome {
 	case len(gs.queue)+gs.inFlight >= gs.node.bound, gs.backlog.full():
 		return api.Overloaded
 	}
-	t.enter(&gs.shard.pending)
+	gs.shard.Enter(t)
 	if gs.queue = append(gs.queue, t); len(gs.queue) == 1 {
 		gs.node.signal()
 	}
@@ -165,7 +166,7 @@ func (gs *shardQueue) offer(now clock.Now, t *Ticket) api.Outcome {
 }
 
 // requeue queues tickets that got no unit before, after units have been added to the list.
-func (gs *shardQueue) requeue(ts []*Ticket) {
+func (gs *shardQueue) requeue(ts []*request.Ticket) {
 	gs.node.mu.Lock()
 	defer gs.node.unlock()
 	gs.queue = append(gs.queue, ts...)
@@ -205,9 +206,9 @@ func (gs *shardQueue) busy() bool {
 }
 
 // accepts reports whether a request is for one unit. A list gives no more than one.
-func (gs *shardQueue) accepts(t *Ticket) bool { return t.Quantity == 1 }
+func (gs *shardQueue) accepts(t *request.Ticket) bool { return t.Quantity == 1 }
 
-func (gs *shardQueue) mayLack() bool { return !gs.shard.drained.Load() }
+func (gs *shardQueue) mayLack() bool { return !gs.shard.Drained() }
 
 func (gs *shardQueue) ready() bool { return gs.listReady.Load() }
 
@@ -236,7 +237,7 @@ func (gs *shardQueue) applyEffects(now clock.Now, e Effects) {
 func (gs *shardQueue) answerQueued(now clock.Now) {
 	waited := gs.takeQueued()
 	for _, t := range waited {
-		t.answer = t.forRequester(gs.engine.refusalFor(t, now))
+		t.Answer = t.ForRequester(gs.engine.refusalFor(t, now))
 	}
 	gs.shard.concludeAndDeliver(waited, gs.mayHave)
 }
@@ -263,7 +264,7 @@ func (gs *shardQueue) setFill(now clock.Now, fill uint64) {
 
 // takeQueued removes and returns all queued requests. The ledger has all grabs of the list, including
 // those that other processes have drained.
-func (gs *shardQueue) takeQueued() (waited []*Ticket) {
+func (gs *shardQueue) takeQueued() (waited []*request.Ticket) {
 	gs.node.mu.Lock()
 	defer gs.node.mu.Unlock()
 	if gs.backlog.size() > 0 {
@@ -271,7 +272,7 @@ func (gs *shardQueue) takeQueued() (waited []*Ticket) {
 		gs.wakeWaiters()
 	}
 	for _, t := range gs.queue {
-		if t.sentToList || t.take() {
+		if t.SentToList || t.Take() {
 			waited = append(waited, t)
 		}
 	}
@@ -281,14 +282,14 @@ func (gs *shardQueue) takeQueued() (waited []*Ticket) {
 
 // refuse answers all queued requests of a shard. A request with an earlier call that got no reply may
 // have a unit, so its answer is Undecided.
-func (g *NodeBatcher) refuse(gs *shardQueue, a Answer) {
+func (g *NodeBatcher) refuse(gs *shardQueue, a request.Answer) {
 	for _, t := range gs.queue {
 		switch {
-		case t.sentToList:
-			t.answer = Undecided
-			t.answer.Elsewhere = a.Elsewhere
-		case t.take():
-			t.answer = gs.recallOr(t, a)
+		case t.SentToList:
+			t.Answer = request.Undecided
+			t.Answer.Elsewhere = a.Elsewhere
+		case t.Take():
+			t.Answer = gs.recallOr(t, a)
 		default:
 			continue // it was withdrawn
 		}
@@ -300,24 +301,24 @@ func (g *NodeBatcher) refuse(gs *shardQueue, a Answer) {
 // recallOr returns the claim of a request if the log has it, else a. The node may have given the user
 // a unit for the owner before; that grab came into the log when this process filled the list, while the
 // request waited for the fill.
-func (gs *shardQueue) recallOr(t *Ticket, a Answer) Answer {
+func (gs *shardQueue) recallOr(t *request.Ticket, a request.Answer) request.Answer {
 	if a.Elsewhere {
 		return a
 	}
 	if had, ok := gs.shard.Recall(gs.shard.clock(), t.Request); ok && had.Accepted() {
-		return t.forRequester(had)
+		return t.ForRequester(had)
 	}
 	return a
 }
 
 // conclude concludes an answered ticket, and has unlock deliver it.
-func (gs *shardQueue) conclude(t *Ticket) {
-	gs.shard.conclude([]*Ticket{t}, gs.mayHaveLocked)
+func (gs *shardQueue) conclude(t *request.Ticket) {
+	gs.shard.Conclude([]*request.Ticket{t}, gs.mayHaveLocked)
 	gs.node.answered = append(gs.node.answered, answered{gs.shard, t})
 }
 
 // shutDown refuses all requests of the shard from now on.
-func (gs *shardQueue) shutDown(refusal Answer) {
+func (gs *shardQueue) shutDown(refusal request.Answer) {
 	gs.node.mu.Lock()
 	defer gs.node.unlock()
 	gs.refusal, gs.fill = &refusal, 0
@@ -330,7 +331,7 @@ func (gs *shardQueue) shutDown(refusal Answer) {
 func (g *NodeBatcher) abandonCounts(gs *shardQueue) {
 	for user, s := range gs.users {
 		if !s.uncounted() {
-			gs.shard.keepInDoubt(user, AnyKey)
+			gs.shard.KeepInDoubt(user, request.AnyKey)
 		}
 	}
 	gs.resetCounts()
@@ -462,7 +463,7 @@ func (c *GrabCall) add(now clock.Now, gs *shardQueue, most int) int {
 	b := lists.Batch{
 		List: gs.list, Fill: gs.fill, At: now.Wall.UnixMicro(), Users: make([]string, 0, size), Keys: make([]string, 0, size),
 	}
-	tickets := make([]*Ticket, 0, size)
+	tickets := make([]*request.Ticket, 0, size)
 	keep := gs.queue[:0]
 	for i, t := range gs.queue {
 		if len(tickets) == most {
@@ -470,16 +471,16 @@ func (c *GrabCall) add(now clock.Now, gs *shardQueue, most int) int {
 			break
 		}
 		s := gs.users[t.User]
-		if s&inFlight != 0 || s.uncounted() && gs.backlog.room() == 0 || !t.sentToList && first == 0 {
+		if s&inFlight != 0 || s.uncounted() && gs.backlog.room() == 0 || !t.SentToList && first == 0 {
 			keep = append(keep, t) // for a later call
 			continue
 		}
-		if !t.sentToList {
-			if !t.take() {
+		if !t.SentToList {
+			if !t.Take() {
 				continue // it was withdrawn
 			}
-			if t.isSuperseded() {
-				t.answer = refuseHere(api.NoQuorum)
+			if t.IsSuperseded() {
+				t.Answer = request.Refusal(api.NoQuorum)
 				gs.conclude(t)
 				continue
 			}

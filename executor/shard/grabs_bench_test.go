@@ -9,6 +9,7 @@ import (
 	"salectl/backends/clock"
 	"salectl/backends/lists"
 	"salectl/backends/quorum"
+	"salectl/executor/request"
 	"salectl/executor/saletest"
 	"salectl/spec"
 )
@@ -25,7 +26,7 @@ func BenchmarkGrabCalls(b *testing.B) {
 			for i := range shards {
 				s := New(Config{
 					Shard: i, Log: fmt.Sprint("log-", i), Me: []byte("12345678"), Address: "a:1", UID: saletest.UID,
-					Totals: NewSaleTotals(shards), Doubts: new(Doubts), Clock: func() clock.Now { return now },
+					Totals: NewSaleTotals(shards), Doubts: new(request.Doubts), Clock: func() clock.Now { return now },
 				})
 				s.rights.Store(&Rights{Lease: leaseFrom(b, now), ReadAt: now, TTL: quorum.DefaultTTL})
 				queues = append(queues, g.AddShard(s, lists.List{UID: saletest.UID, Shard: i}, lists.Sizes{}, spec.MaxBacklog, now))
@@ -40,7 +41,7 @@ func BenchmarkGrabCalls(b *testing.B) {
 			b.ResetTimer()
 			for done := 0; done < b.N; done += maxGrabsPerCall {
 				for i, user := range users {
-					x := NewTicket(pool, Request{User: user, Key: "key", Quantity: 1}, nil, now.Mono)
+					x := request.NewTicket(pool, request.Request{User: user, Key: "key", Quantity: 1}, nil, now.Mono)
 					if o := queues[i%shards].offer(now, x); o != "" {
 						b.Fatal(o)
 					}

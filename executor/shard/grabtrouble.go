@@ -6,6 +6,7 @@ import (
 
 	"salectl/api"
 	"salectl/backends/clock"
+	"salectl/executor/request"
 )
 
 // This file handles two obstacles to requests: a ledger that is far behind, and a node that
@@ -16,11 +17,11 @@ import (
 func (g *NodeBatcher) refuseBlocked(now clock.Now, gs *shardQueue) {
 	switch {
 	case !gs.shard.May(now): // its clock may be the reason
-		g.refuse(gs, Answer{Outcome: api.NoQuorum, RetryAfter: time.Second})
+		g.refuse(gs, request.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second})
 	case gs.backlog.full():
-		asked := slices.DeleteFunc(slices.Clone(gs.queue), func(t *Ticket) bool { return !t.sentToList })
-		gs.queue = slices.DeleteFunc(gs.queue, func(t *Ticket) bool { return t.sentToList })
-		g.refuse(gs, Answer{Outcome: api.Overloaded, RetryAfter: time.Second})
+		asked := slices.DeleteFunc(slices.Clone(gs.queue), func(t *request.Ticket) bool { return !t.SentToList })
+		gs.queue = slices.DeleteFunc(gs.queue, func(t *request.Ticket) bool { return t.SentToList })
+		g.refuse(gs, request.Answer{Outcome: api.Overloaded, RetryAfter: time.Second})
 		gs.queue = asked
 	}
 }

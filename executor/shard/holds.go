@@ -5,13 +5,14 @@ import (
 
 	"salectl/api"
 	"salectl/backends/ledger"
+	"salectl/executor/request"
 )
 
 // What others may see of the claims that wait for their payment, or did.
 
 // Hold is a claim that is held, or that was and has not been paid.
 type Hold struct {
-	Claim
+	request.Claim
 	Release time.Time // when it expires, or would have: its deadline and the grace
 }
 
@@ -34,7 +35,7 @@ func (s *Shard) HoldsFrom(from, most int, since time.Time) (holds []Hold, next i
 }
 
 // Unpaid returns the present state of a claim, if it is held, has expired or was cancelled.
-func (s *Shard) Unpaid(id ClaimID) (Hold, bool) {
+func (s *Shard) Unpaid(id request.ClaimID) (Hold, bool) {
 	s.state.RLock()
 	defer s.state.RUnlock()
 	c, ok := s.seq.state.ClaimAt(id.Slot, id.Index)

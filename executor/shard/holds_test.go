@@ -6,6 +6,7 @@ import (
 
 	"salectl/api"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/executor/request"
 	"salectl/executor/saletest"
 )
 
@@ -16,7 +17,7 @@ func TestHoldOfAnEntryPaidEarly(t *testing.T) {
 	h := w.serving("one")
 	entry := h.enter(0, 1)[0]
 	w.settle()
-	early := h.settles(Settlement{Claim: entry.answer.Claim.ID, How: api.Confirm, Settlement: api.Settlement{Payment: "early"}})
+	early := h.settles(request.Settlement{Claim: entry.answer.Claim.ID, How: api.Confirm, Settlement: api.Settlement{Payment: "early"}})
 	w.settle()
 	early.want(t, "not_drawn")
 	s := &Shard{ledgerView: ledgerView{seq: h.actors[0].q}}

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"salectl/api"
+	"salectl/executor/request"
 )
 
 // inbox holds the events and tickets of a shard until its sequencer takes them. All methods are safe for
@@ -11,10 +12,10 @@ import (
 type inbox struct {
 	mu      sync.Mutex // held for no longer than it takes to copy the mail
 	bound   int        // requests that may wait
-	queue   []*Ticket
+	queue   []*request.Ticket
 	inside  int // requests that the sequencer has and that wait for units
 	closed  bool
-	refusal Answer // to tickets that the sequencer has not decided, once it is closed
+	refusal request.Answer // to tickets that the sequencer has not decided, once it is closed
 	events  []Event
 	wake    chan struct{} // holds one signal: there is mail
 }
@@ -23,7 +24,7 @@ type inbox struct {
 func (b *inbox) Mail() <-chan struct{} { return b.wake }
 
 // offer queues a ticket, or returns why it cannot.
-func (b *inbox) offer(t *Ticket, p *pending) api.Outcome {
+func (b *inbox) offer(t *request.Ticket, p *request.Pending) api.Outcome {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
@@ -32,7 +33,7 @@ func (b *inbox) offer(t *Ticket, p *pending) api.Outcome {
 	case len(b.queue)+b.inside >= b.bound:
 		return api.Overloaded
 	}
-	t.enter(p)
+	p.Enter(t)
 	if b.queue = append(b.queue, t); len(b.queue) == 1 {
 		b.signal()
 	}
@@ -69,7 +70,7 @@ func (b *inbox) signal() {
 
 // take returns the events and, if all, the tickets. inside is how many tickets the sequencer has
 // already.
-func (b *inbox) take(all bool, inside int) (events []Event, tickets []*Ticket) {
+func (b *inbox) take(all bool, inside int) (events []Event, tickets []*request.Ticket) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	events, b.events = b.events, nil
@@ -88,14 +89,14 @@ func (b *inbox) decided(n int) {
 }
 
 // close ends the inbox. refusal is the answer to undecided tickets.
-func (b *inbox) close(refusal Answer) {
+func (b *inbox) close(refusal request.Answer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed, b.refusal = true, refusal
 }
 
 // refused returns the answer to tickets that are not decided, once the inbox is closed.
-func (b *inbox) refused() Answer {
+func (b *inbox) refused() request.Answer {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.refusal

@@ -9,6 +9,7 @@ import (
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/executor/request"
 )
 
 // ledgerView reads the log of a shard, as far as it was read. All methods are safe for concurrent use.
@@ -20,16 +21,16 @@ type ledgerView struct {
 }
 
 // Recall answers a request from memory, if the ledger's state decides it.
-func (l *ledgerView) Recall(now clock.Now, r Request) (Answer, bool) {
+func (l *ledgerView) Recall(now clock.Now, r request.Request) (request.Answer, bool) {
 	l.state.RLock()
 	defer l.state.RUnlock()
 	state := l.seq.state
 	if state.Settings() == nil {
-		return Answer{}, false
+		return request.Answer{}, false
 	}
-	v, ok := state.Recall(r.User, r.Key, r.Quantity, now.Wall.UnixMicro(), r.demand())
+	v, ok := state.Recall(r.User, r.Key, r.Quantity, now.Wall.UnixMicro(), r.Demand())
 	if !ok {
-		return Answer{}, false
+		return request.Answer{}, false
 	}
 	return answerOf(l.seq.shard, state, r.User, v, now), true
 }
@@ -44,7 +45,7 @@ func (l *ledgerView) Holds() ledger.HoldTally {
 
 // Lookup answers a query from what was read of the log. The answer has BadRequest if its cursor is
 // invalid.
-func (l *ledgerView) Lookup(q *Query) Answer {
+func (l *ledgerView) Lookup(q *request.Query) request.Answer {
 	if q.User == "" {
 		return l.lookupClaim(q.Claim, q.Page)
 	}
@@ -52,25 +53,25 @@ func (l *ledgerView) Lookup(q *Query) Answer {
 }
 
 // lookupUser returns a page of a user's claims.
-func (l *ledgerView) lookupUser(user string, p api.Page) (a Answer) {
-	var than ClaimID
+func (l *ledgerView) lookupUser(user string, p api.Page) (a request.Answer) {
+	var than request.ClaimID
 	if p.Before != "" {
 		var ok bool
 		than, ok = api.ParseClaimID(p.Before)
 		if !ok || than.Shard != l.seq.shard || than.Slot == 0 && than.Unit == 0 {
-			return Answer{Outcome: api.BadRequest}
+			return request.Answer{Outcome: api.BadRequest}
 		}
 	}
 	l.state.RLock()
 	defer l.state.RUnlock()
 	older, ok := l.seq.state.Backward(user, than.Slot, than.Index, than.Unit)
 	if !ok {
-		return Answer{Outcome: api.BadRequest}
+		return request.Answer{Outcome: api.BadRequest}
 	}
 	most, size := cmp.Or(p.Limit, api.DefaultClaims), int64(0)
 	for c := range older {
 		claim := withFinalState(l.seq.state, claimWithBooks(l.seq.shard, c))
-		if size += claim.Size(); len(a.Claims) == most || size > PageBytes && len(a.Claims) > 0 {
+		if size += claim.Size(); len(a.Claims) == most || size > request.PageBytes && len(a.Claims) > 0 {
 			a.Next = a.Claims[len(a.Claims)-1].ID.String()
 			break
 		}
@@ -82,7 +83,7 @@ func (l *ledgerView) lookupUser(user string, p api.Page) (a Answer) {
 
 // lookupClaim returns a claim by its place in the log, or by the unit that a node gave, with a page of
 // its refunds due.
-func (l *ledgerView) lookupClaim(id ClaimID, p api.Page) Answer {
+func (l *ledgerView) lookupClaim(id request.ClaimID, p api.Page) request.Answer {
 	l.state.RLock()
 	defer l.state.RUnlock()
 	c, ok := l.seq.state.ClaimAt(id.Slot, id.Index)
@@ -90,13 +91,13 @@ func (l *ledgerView) lookupClaim(id ClaimID, p api.Page) Answer {
 		c, ok = l.seq.state.ClaimOfGrab(id.Unit)
 	}
 	if !ok || c.Grabbed != (id.Unit != 0) { // which has another name
-		return Answer{Outcome: api.NoSuchClaim}
+		return request.Answer{Outcome: api.NoSuchClaim}
 	}
 	claim := claimWithBooks(l.seq.shard, c)
 	if p != (api.Page{}) {
 		due, more, ok := l.seq.state.RefundsDue(c.Slot, c.Index, p.Before, cmp.Or(p.Limit, api.DefaultRefunds))
 		if !ok {
-			return Answer{Outcome: api.BadRequest}
+			return request.Answer{Outcome: api.BadRequest}
 		}
 		if claim.Books != nil {
 			claim.Books.RefundsDue, claim.Books.Next = due, ""
@@ -105,7 +106,7 @@ func (l *ledgerView) lookupClaim(id ClaimID, p api.Page) Answer {
 			}
 		}
 	}
-	return Answer{Claim: withFinalState(l.seq.state, claim)}
+	return request.Answer{Claim: withFinalState(l.seq.state, claim)}
 }
 
 // ledgerStatus returns the part of Status that follows from the log. It excludes the nodeQueue: that of a

@@ -3,21 +3,22 @@ package shard
 import (
 	"salectl/api"
 	"salectl/backends/clock"
+	"salectl/executor/request"
 )
 
 // nodeQueue is the queue of the requests that a shard's list node serves without the sequencer. All its
 // methods but applyEffects are safe for concurrent use.
 type nodeQueue interface {
 	// accepts reports whether a request waits in this queue, and not in the shard's inbox.
-	accepts(t *Ticket) bool
+	accepts(t *request.Ticket) bool
 	// offer queues a ticket, or returns why it cannot.
-	offer(now clock.Now, t *Ticket) api.Outcome
+	offer(now clock.Now, t *request.Ticket) api.Outcome
 	// waiting returns how many requests wait.
 	waiting() int
 	// applyEffects applies the effects of the sequencer, and its present condition.
 	applyEffects(now clock.Now, e Effects)
 	// shutDown refuses all requests from now on.
-	shutDown(refusal Answer)
+	shutDown(refusal request.Answer)
 
 	// mayHave reports whether a user has, or may have, a unit that the log lacks. mayLack reports
 	// whether the log may lack anything.
@@ -44,14 +45,14 @@ var closedChan = func() chan struct{} {
 // noNodeQueue is the nodeQueue of a shard without a list: the sequencer decides all its requests.
 type noNodeQueue struct{}
 
-func (noNodeQueue) accepts(*Ticket) bool                 { return false }
-func (noNodeQueue) offer(clock.Now, *Ticket) api.Outcome { return api.Standby }
-func (noNodeQueue) waiting() int                         { return 0 }
-func (noNodeQueue) applyEffects(clock.Now, Effects)      {}
-func (noNodeQueue) shutDown(Answer)                      {}
-func (noNodeQueue) mayHave(string) bool                  { return false }
-func (noNodeQueue) mayLack() bool                        { return false }
-func (noNodeQueue) drain() <-chan struct{}               { return closedChan }
-func (noNodeQueue) ready() bool                          { return true }
-func (noNodeQueue) stall(clock.Now) *Stall               { return nil }
-func (noNodeQueue) addStatus(*Status)                    {}
+func (noNodeQueue) accepts(*request.Ticket) bool                 { return false }
+func (noNodeQueue) offer(clock.Now, *request.Ticket) api.Outcome { return api.Standby }
+func (noNodeQueue) waiting() int                                 { return 0 }
+func (noNodeQueue) applyEffects(clock.Now, Effects)              {}
+func (noNodeQueue) shutDown(request.Answer)                      {}
+func (noNodeQueue) mayHave(string) bool                          { return false }
+func (noNodeQueue) mayLack() bool                                { return false }
+func (noNodeQueue) drain() <-chan struct{}                       { return closedChan }
+func (noNodeQueue) ready() bool                                  { return true }
+func (noNodeQueue) stall(clock.Now) *Stall                       { return nil }
+func (noNodeQueue) addStatus(*Status)                            {}

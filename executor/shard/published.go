@@ -10,13 +10,11 @@ import (
 // published is the condition of a shard, as the goroutine that runs it has published it for all
 // others.
 type published struct {
-	serving           atomic.Bool
-	follows           atomic.Bool            // it has read its log to the end, and reads it on
-	rights            atomic.Pointer[Rights] // nil: there never were any
-	logCompletePeriod atomic.Uint64          // the last engine.logCompletePeriod above 0; 0: there was none
-	drained           atomic.Bool            // the list is off, and the log has all that it gave
-	stall             atomic.Pointer[Stall]  // nil: it does not stall
-	setBack           atomic.Int64           // see sequencer
+	serving atomic.Bool
+	follows atomic.Bool            // it has read its log to the end, and reads it on
+	rights  atomic.Pointer[Rights] // nil: there never were any
+	stall   atomic.Pointer[Stall]  // nil: it does not stall
+	setBack atomic.Int64           // see sequencer
 }
 
 // May reports whether this process may append to the shard.
@@ -46,11 +44,3 @@ func (p *published) Stalled() *Stall { return p.stall.Load() }
 
 // WasSetBack returns by how much the time of the log was set back last; 0: it never was.
 func (p *published) WasSetBack() time.Duration { return time.Duration(p.setBack.Load()) }
-
-// knowsOutcome reports whether the outcome is known here of a claim that another process may have
-// decided. A process that serves a shard has read its log behind all that other processes have sent
-// there. With a list, that log has what they had given from the list if this process has filled it, or
-// if the list is off for good.
-func (p *published) knowsOutcome() bool {
-	return p.serving.Load() && (p.logCompletePeriod.Load() != 0 || p.drained.Load())
-}

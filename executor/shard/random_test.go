@@ -13,6 +13,7 @@ import (
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/memory"
+	"salectl/executor/request"
 	"salectl/executor/saletest"
 )
 
@@ -38,7 +39,7 @@ type chaos struct {
 // wish is what one buyer wants under one key, and asks for until there is a
 // final answer.
 type wish struct {
-	Request
+	request.Request
 	last *asked // nil: not asked yet
 }
 
@@ -92,7 +93,7 @@ func newChaos(t testing.TB, seed uint64) *chaos {
 		c.buyers = append(c.buyers, fmt.Sprintf("buyer-%d", i))
 	}
 	for range 10 + r.IntN(50) {
-		w := &wish{Request: Request{
+		w := &wish{Request: request.Request{
 			User: c.buyers[r.IntN(len(c.buyers))], Key: fmt.Sprint(r.IntN(3)), Quantity: 1 + r.Int64N(perUser+1),
 		}}
 		if c.chooses {

@@ -9,6 +9,7 @@ import (
 
 	"salectl/api"
 	"salectl/backends/clock"
+	"salectl/executor/request"
 )
 
 // Remote stands for a shard that another process owns. It forwards requests to the owner in the order of
@@ -19,22 +20,23 @@ import (
 // last owner has come back. A request that an owner has not answered is sent again with its key, so
 // that one that was accepted is answered from the log. All methods are safe for concurrent use.
 type Remote struct {
-	cfg  RemoteConfig
-	self holder // the Remote itself, as the holder of its tickets
+	cfg       RemoteConfig
+	self      request.Holder    // the Remote itself
+	forwarder request.Forwarder // the Remote itself
 
-	underway    underway     // those that came with a key, here and on the shard of this process
-	ticketCount atomic.Int64 // tickets; written under mu
+	underway    request.Underway // those that came with a key, here and on the shard of this process
+	ticketCount atomic.Int64     // tickets; written under mu
 
 	mu          sync.Mutex
 	route       Route
-	pausedUntil time.Duration // monotonic: no request is sent to the owner before
-	probing     bool          // the owner did not serve the shard yet: one request at a time is sent to find out
-	queue       []*Ticket     // not sent, in order
-	sent        []*Ticket     // sent to one process and not answered, in order
-	sentTo      string        // id of that process, or of the last one
-	lastID      uint64        // id of a forwarded request
-	turns       uint64        // number of tickets that have entered: the last value of forwarding.turn
-	closed      *Answer
+	pausedUntil time.Duration     // monotonic: no request is sent to the owner before
+	probing     bool              // the owner did not serve the shard yet: one request at a time is sent to find out
+	queue       []*request.Ticket // not sent, in order
+	sent        []*request.Ticket // sent to one process and not answered, in order
+	sentTo      string            // id of that process, or of the last one
+	lastID      uint64            // id of a forwarded request
+	turns       uint64            // number of tickets that have entered: the last value of forwarding.turn
+	closed      *request.Answer
 }
 
 // Route is the owner of a shard and its address.
@@ -49,7 +51,7 @@ type ForwardedRequest struct {
 	ID     uint64
 	UID    string // of the run that it is for
 	Cancel bool   // withdraws the request of this ID: its requester has gone
-	Request
+	request.Request
 }
 
 // OwnerTimeout is how long a request waits for an owner that serves the shard, and how long a query waits for
@@ -63,7 +65,7 @@ const ownerPause = 5 * time.Millisecond
 type RemoteConfig struct {
 	Shard    int
 	UID      string // of the run
-	Doubts   *Doubts
+	Doubts   *request.Doubts
 	MaxQueue func() int // how many requests may wait
 	Me       string     // the id of this process
 	IDBase   uint64     // the ids of forwarded requests count up from the number after it, so that those of another session differ
@@ -72,11 +74,11 @@ type RemoteConfig struct {
 	Send func(owner string, e ForwardedRequest) bool
 	// OfferLocal queues a ticket on the shard of this process and returns "". If it cannot, it returns the
 	// outcome that is the reason, and the ticket stays with the Remote.
-	OfferLocal func(now clock.Now, t *Ticket) api.Outcome
+	OfferLocal func(now clock.Now, t *request.Ticket) api.Outcome
 	// Lookup answers a query if the shard is this process's.
-	Lookup func(now clock.Now, q *Query) (a Answer, ok bool)
+	Lookup func(now clock.Now, q *request.Query) (a request.Answer, ok bool)
 	// Refusal returns the answer to requests that have waited for OwnerTimeout without an answer.
-	Refusal func() Answer
+	Refusal func() request.Answer
 	// Notify is called when requests begin to wait, so that Tick is due earlier than it returned. It must
 	// return at once, and is called from any goroutine; nil: the caller of Tick calls it often.
 	Notify func()
@@ -85,9 +87,12 @@ type RemoteConfig struct {
 // NewRemote returns a Remote with no known owner.
 func NewRemote(c RemoteConfig) *Remote {
 	r := &Remote{cfg: c, lastID: c.IDBase}
-	r.self = r
+	r.self, r.forwarder = r, r
 	return r
 }
+
+// Underway returns the table of the tickets, which the shard of this process shares.
+func (r *Remote) Underway() *request.Underway { return &r.underway }
 
 // Busy reports whether requests wait here, or for an answer of the owner. Later requests must wait behind
 // them, even if this process owns the shard by now.
@@ -105,7 +110,7 @@ func (r *Remote) Route() Route {
 
 // SetOwner records the owner of the shard, unless a newer one is known.
 func (r *Remote) SetOwner(now clock.Now, to Route) {
-	r.update(func() []*Ticket {
+	r.update(func() []*request.Ticket {
 		r.updateRoute(to)
 		return r.sendQueued(now)
 	})
@@ -128,7 +133,7 @@ func (r *Remote) ClearOwner(owner string) {
 }
 
 // Offer queues a ticket, or returns why it cannot.
-func (r *Remote) Offer(now clock.Now, t *Ticket) api.Outcome {
+func (r *Remote) Offer(now clock.Now, t *request.Ticket) api.Outcome {
 	r.mu.Lock()
 	switch {
 	case r.closed != nil:
@@ -159,24 +164,24 @@ func (r *Remote) notify(waited int) {
 // OfferFirst queues tickets of this process's own shard, which is ending: it has not
 // decided them or, where their answer is Unknown, may have. They are queued before all tickets that were
 // offered to the Remote. From now on the owner is unknown, if it was this process.
-func (r *Remote) OfferFirst(now clock.Now, ts []*Ticket) {
-	r.update(func() []*Ticket {
+func (r *Remote) OfferFirst(now clock.Now, ts []*request.Ticket) {
+	r.update(func() []*request.Ticket {
 		if r.route.Owner == r.cfg.Me {
 			r.route.Owner = ""
 		}
 		for _, t := range ts {
-			t.maybeDecided = t.maybeDecided || t.answer.Outcome == api.Unknown
+			t.MaybeDecided = t.MaybeDecided || t.Answer.Outcome == api.Unknown
 			r.enter(now, t)
-			if !t.maybeDecided { // no process has decided, so the requester may withdraw it
-				t.putBack()
+			if !t.MaybeDecided { // no process has decided, so the requester may withdraw it
+				t.PutBack()
 			}
 		}
 		at := 0
-		for at < len(r.queue) && r.queue[at].fromShard {
+		for at < len(r.queue) && r.queue[at].FromShard {
 			at++
 		}
 		for _, t := range ts {
-			t.fromShard = true
+			t.FromShard = true
 		}
 		r.queue = slices.Insert(r.queue, at, ts...)
 		if r.closed != nil {
@@ -187,19 +192,14 @@ func (r *Remote) OfferFirst(now clock.Now, ts []*Ticket) {
 }
 
 // enter registers a ticket that begins to wait here. mu is held.
-func (r *Remote) enter(now clock.Now, t *Ticket) {
+func (r *Remote) enter(now clock.Now, t *request.Ticket) {
 	r.turns++
-	t.waitsSince, t.turn = now.Mono, r.turns
-	if t.keyed() {
-		if t.holder.Load() == nil { // else it is there already
-			r.underway.enter(t)
-		}
-		t.holder.Store(&r.self)
-	}
+	t.WaitsSince, t.Turn = now.Mono, r.turns
+	r.underway.Hold(t, &r.self)
 }
 
 // update calls do under the lock, and completes the tickets that do returns.
-func (r *Remote) update(do func() []*Ticket) {
+func (r *Remote) update(do func() []*request.Ticket) {
 	r.mu.Lock()
 	waited := len(r.queue)
 	over := do()
@@ -209,15 +209,15 @@ func (r *Remote) update(do func() []*Ticket) {
 	completeAll(over)
 }
 
-func completeAll(over []*Ticket) {
+func completeAll(over []*request.Ticket) {
 	for _, t := range over {
-		t.complete()
+		t.Complete()
 	}
 }
 
 // sendQueued sends the queued requests, if their owner is known and may be called. It returns the tickets that
 // it has answered. mu is held.
-func (r *Remote) sendQueued(now clock.Now) (over []*Ticket) {
+func (r *Remote) sendQueued(now clock.Now) (over []*request.Ticket) {
 	to := r.route.Owner
 	switch {
 	case to == "" || len(r.queue) == 0 || now.Mono < r.pausedUntil || len(r.sent) > 0 && r.sentTo != to:
@@ -234,12 +234,12 @@ func (r *Remote) sendQueued(now clock.Now) (over []*Ticket) {
 			n++
 			continue
 		}
-		t.forwardedBy.Store(r)
+		t.SetForwarder(&r.forwarder)
 		r.lastID++
-		t.forwardID = uint64(r.cfg.Shard)<<forwardBits | r.lastID&(1<<forwardBits-1)
-		if !r.cfg.Send(to, ForwardedRequest{ID: t.forwardID, UID: r.cfg.UID, Request: t.Request}) {
-			if !t.maybeDecided {
-				t.putBack()
+		t.ForwardID = uint64(r.cfg.Shard)<<forwardBits | r.lastID&(1<<forwardBits-1)
+		if !r.cfg.Send(to, ForwardedRequest{ID: t.ForwardID, UID: r.cfg.UID, Request: t.Request}) {
+			if !t.MaybeDecided {
+				t.PutBack()
 			}
 			break
 		}
@@ -252,7 +252,7 @@ func (r *Remote) sendQueued(now clock.Now) (over []*Ticket) {
 
 // offerLocal queues the waiting requests on the shard of this process, which owns it. It returns the
 // queries that it has answered. mu is held.
-func (r *Remote) offerLocal(now clock.Now) (over []*Ticket) {
+func (r *Remote) offerLocal(now clock.Now) (over []*request.Ticket) {
 	n := 0
 	for _, t := range r.queue {
 		if !r.takeForDecision(t) {
@@ -262,13 +262,13 @@ func (r *Remote) offerLocal(now clock.Now) (over []*Ticket) {
 		if t.Query != nil {
 			a, ok := r.cfg.Lookup(now, t.Query)
 			if !ok {
-				t.putBack()
+				t.PutBack()
 				break
 			}
-			t.answer, over = a, append(over, t)
+			t.Answer, over = a, append(over, t)
 		} else if r.cfg.OfferLocal(now, t) != "" {
-			if !t.maybeDecided {
-				t.putBack()
+			if !t.MaybeDecided {
+				t.PutBack()
 			}
 			break
 		}
@@ -280,22 +280,22 @@ func (r *Remote) offerLocal(now clock.Now) (over []*Ticket) {
 
 // takeForDecision takes a waiting ticket for a decision. It returns false if the ticket was withdrawn. mu
 // is held.
-func (r *Remote) takeForDecision(t *Ticket) bool {
-	if t.cancelled {
+func (r *Remote) takeForDecision(t *request.Ticket) bool {
+	if t.Cancelled {
 		r.drop(t)
 		return false
 	}
-	return t.maybeDecided || t.take()
+	return t.MaybeDecided || t.Take()
 }
 
-// cancel records that the requester of a forwarded ticket has gone. The ticket is forwarded to no other
+// Cancel implements request.Forwarder. It records that the requester of a forwarded ticket has gone. The ticket is forwarded to no other
 // process, and the owner is notified, so that it does not decide the request if it has not yet.
-func (r *Remote) cancel(t *Ticket) {
+func (r *Remote) Cancel(t *request.Ticket) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	t.cancelled = true
+	t.Cancelled = true
 	if slices.Contains(r.sent, t) {
-		r.cfg.Send(r.sentTo, ForwardedRequest{ID: t.forwardID, Cancel: true}) // a courtesy: it may be lost
+		r.cfg.Send(r.sentTo, ForwardedRequest{ID: t.ForwardID, Cancel: true}) // a courtesy: it may be lost
 	}
 }
 
@@ -307,8 +307,8 @@ const forwardBits = 44
 func ShardOf(id uint64) int { return int(id >> forwardBits) }
 
 // takeSent removes and returns a sent ticket by its id; nil: there is none. mu is held.
-func (r *Remote) takeSent(id uint64) *Ticket {
-	i := slices.IndexFunc(r.sent, func(t *Ticket) bool { return t.forwardID == id })
+func (r *Remote) takeSent(id uint64) *request.Ticket {
+	i := slices.IndexFunc(r.sent, func(t *request.Ticket) bool { return t.ForwardID == id })
 	if i < 0 {
 		return nil
 	}
@@ -323,20 +323,20 @@ func (r *Remote) takeSent(id uint64) *Ticket {
 }
 
 // HandleAnswer handles the owner's answer to a request.
-func (r *Remote) HandleAnswer(now clock.Now, id uint64, a Answer) {
-	r.update(func() []*Ticket {
+func (r *Remote) HandleAnswer(now clock.Now, id uint64, a request.Answer) {
+	r.update(func() []*request.Ticket {
 		t := r.takeSent(id)
 		if t == nil {
 			return nil
 		}
 		if a.Elsewhere { // it has stopped, and does not know what became of it
-			t.maybeDecided = true
+			t.MaybeDecided = true
 			r.pauseOwner(now)
 			r.requeue(t)
 			return r.sendQueued(now)
 		}
 		r.answer(t, a)
-		over := []*Ticket{t}
+		over := []*request.Ticket{t}
 		if r.probing || len(r.sent) == 0 {
 			r.probing = false
 			over = append(over, r.sendQueued(now)...)
@@ -347,22 +347,18 @@ func (r *Remote) HandleAnswer(now clock.Now, id uint64, a Answer) {
 
 // answer sets the answer to a ticket: a, or Undecided if a would deny a claim that this or an earlier request
 // of its key may yet get, or may have got. mu is held.
-func (r *Remote) answer(t *Ticket, a Answer) {
+func (r *Remote) answer(t *request.Ticket, a request.Answer) {
 	undecided := a.Outcome.Row().Retry == api.Again   // the owner has not read the outcome of earlier ones
-	if undecided && t.maybeDecided && !a.OtherRules { // nor of this one, if it was sent before
-		a = Undecided
+	if undecided && t.MaybeDecided && !a.OtherRules { // nor of this one, if it was sent before
+		a = request.Undecided
 	}
-	t.answer = t.forRequester(a)
-	if t.holder.Load() == nil {
+	t.Answer = t.ForRequester(a)
+	if !t.Held() {
 		return
 	}
-	u := &r.underway
-	u.mu.Lock()
-	u.removeAnswered(t)
-	before := u.hasBefore(t.User, t.Key, t.hash, t.number)
-	u.mu.Unlock()
-	if a.Denies() && (before || undecided && r.cfg.Doubts.Has(t.User, t.Key)) {
-		t.answer = Undecided
+	earlier := r.underway.Conclude(t)
+	if a.Denies() && (earlier || undecided && r.cfg.Doubts.Has(t.User, t.Key)) {
+		t.Answer = request.Undecided
 	}
 	if a.Outcome == api.Unknown {
 		r.cfg.Doubts.Add(r.cfg.UID, r.cfg.Shard, t.User, t.Key)
@@ -372,7 +368,7 @@ func (r *Remote) answer(t *Ticket, a Answer) {
 // HandleBounce handles the reply of a process that is not the owner, with the owner that it knows. The request
 // waits again, before all later ones.
 func (r *Remote) HandleBounce(now clock.Now, id uint64, to Route) {
-	r.update(func() []*Ticket {
+	r.update(func() []*request.Ticket {
 		t := r.takeSent(id)
 		if t == nil {
 			return nil
@@ -393,18 +389,18 @@ func (r *Remote) pauseOwner(now clock.Now) {
 }
 
 // requeue queues a sent ticket again in its turn. mu is held.
-func (r *Remote) requeue(t *Ticket) {
-	if !t.maybeDecided {
-		t.putBack()
+func (r *Remote) requeue(t *request.Ticket) {
+	if !t.MaybeDecided {
+		t.PutBack()
 	}
-	at, _ := slices.BinarySearchFunc(r.queue, t, func(a, b *Ticket) int {
+	at, _ := slices.BinarySearchFunc(r.queue, t, func(a, b *request.Ticket) int {
 		switch {
-		case a.fromShard && !b.fromShard:
+		case a.FromShard && !b.FromShard:
 			return -1
-		case !a.fromShard && b.fromShard:
+		case !a.FromShard && b.FromShard:
 			return 1
 		}
-		return cmp.Compare(a.turn, b.turn)
+		return cmp.Compare(a.Turn, b.Turn)
 	})
 	r.queue = slices.Insert(r.queue, at, t)
 }
@@ -412,13 +408,13 @@ func (r *Remote) requeue(t *Ticket) {
 // HandleLinkEnd handles the end of the link to a process: its unanswered requests, which it may have decided, are
 // sent again, to it or to another owner. HandleLinkEnd returns how many there are.
 func (r *Remote) HandleLinkEnd(now clock.Now, owner string) (unanswered int) {
-	r.update(func() []*Ticket {
+	r.update(func() []*request.Ticket {
 		if r.sentTo == owner {
 			sent := r.sent
 			r.sent, unanswered = nil, len(sent)
 			for _, t := range sent {
-				if t.maybeDecided = t.Query == nil; t.maybeDecided {
-					t.waitsSince = now.Mono
+				if t.MaybeDecided = t.Query == nil; t.MaybeDecided {
+					t.WaitsSince = now.Mono
 				}
 				r.requeue(t)
 			}
@@ -431,14 +427,14 @@ func (r *Remote) HandleLinkEnd(now clock.Now, owner string) (unanswered int) {
 // Tick advances the time. It returns the monotonic time at which it is due again; 0: not before another
 // call.
 func (r *Remote) Tick(now clock.Now) (wake time.Duration) {
-	r.update(func() []*Ticket {
+	r.update(func() []*request.Ticket {
 		over := append(r.refuseLate(now), r.sendQueued(now)...)
 		for _, t := range r.queue {
-			wake = clock.Soonest(wake, t.waitsSince+OwnerTimeout)
+			wake = clock.Soonest(wake, t.WaitsSince+OwnerTimeout)
 		}
 		for _, t := range r.sent {
 			if t.Query != nil {
-				wake = clock.Soonest(wake, t.waitsSince+OwnerTimeout)
+				wake = clock.Soonest(wake, t.WaitsSince+OwnerTimeout)
 			}
 		}
 		if len(r.queue) > 0 && r.pausedUntil > now.Mono {
@@ -450,24 +446,24 @@ func (r *Remote) Tick(now clock.Now) (wake time.Duration) {
 }
 
 // refuseLate refuses the requests that have waited for OwnerTimeout. mu is held.
-func (r *Remote) refuseLate(now clock.Now) (over []*Ticket) {
-	late := func(t *Ticket) bool { return now.Mono >= t.waitsSince+OwnerTimeout }
-	lateQuery := func(t *Ticket) bool { return t.Query != nil && late(t) }
+func (r *Remote) refuseLate(now clock.Now) (over []*request.Ticket) {
+	late := func(t *request.Ticket) bool { return now.Mono >= t.WaitsSince+OwnerTimeout }
+	lateQuery := func(t *request.Ticket) bool { return t.Query != nil && late(t) }
 	unanswered := slices.ContainsFunc(r.sent, lateQuery)
 	if !unanswered && !slices.ContainsFunc(r.queue, late) {
 		return nil
 	}
 	why := r.cfg.Refusal()
 	if unanswered {
-		r.sent = slices.DeleteFunc(r.sent, func(t *Ticket) bool {
+		r.sent = slices.DeleteFunc(r.sent, func(t *request.Ticket) bool {
 			if !lateQuery(t) {
 				return false
 			}
-			t.putBack()
+			t.PutBack()
 			return r.refuse(t, why, &over)
 		})
 	}
-	r.queue = slices.DeleteFunc(r.queue, func(t *Ticket) bool {
+	r.queue = slices.DeleteFunc(r.queue, func(t *request.Ticket) bool {
 		return late(t) && r.refuse(t, why, &over)
 	})
 	return over
@@ -475,14 +471,14 @@ func (r *Remote) refuseLate(now clock.Now) (over []*Ticket) {
 
 // refuse answers a ticket that is not sent again, and appends it to over. A ticket that was cancelled or
 // withdrawn gets no answer. refuse returns true in any case, for slices.DeleteFunc. mu is held.
-func (r *Remote) refuse(t *Ticket, why Answer, over *[]*Ticket) bool {
+func (r *Remote) refuse(t *request.Ticket, why request.Answer, over *[]*request.Ticket) bool {
 	switch {
-	case t.cancelled:
+	case t.Cancelled:
 		r.drop(t)
 		return true
-	case t.maybeDecided:
-		why = Undecided
-	case !t.take():
+	case t.MaybeDecided:
+		why = request.Undecided
+	case !t.Take():
 		return true // it was withdrawn
 	}
 	r.answer(t, why)
@@ -491,12 +487,12 @@ func (r *Remote) refuse(t *Ticket, why Answer, over *[]*Ticket) bool {
 }
 
 // Close refuses all waiting and all later requests.
-func (r *Remote) Close(why Answer) {
-	r.update(func() []*Ticket {
+func (r *Remote) Close(why request.Answer) {
+	r.update(func() []*request.Ticket {
 		r.closed = &why
 		for _, t := range r.sent {
-			if t.maybeDecided = t.Query == nil; !t.maybeDecided {
-				t.putBack()
+			if t.MaybeDecided = t.Query == nil; !t.MaybeDecided {
+				t.PutBack()
 			}
 		}
 		r.queue, r.sent = append(r.sent, r.queue...), nil
@@ -505,18 +501,18 @@ func (r *Remote) Close(why Answer) {
 }
 
 // drop removes a ticket whose requester has gone. mu is held.
-func (r *Remote) drop(t *Ticket) {
-	if t.holder.Load() == nil {
+func (r *Remote) drop(t *request.Ticket) {
+	if !t.Held() {
 		return
 	}
-	if t.maybeDecided { // perhaps only since it is gone
+	if t.MaybeDecided { // perhaps only since it is gone
 		r.cfg.Doubts.Add(r.cfg.UID, r.cfg.Shard, t.User, t.Key)
 	}
-	r.underway.leave(t)
+	r.underway.Leave(t)
 }
 
 // refuseAll refuses all waiting requests. mu is held.
-func (r *Remote) refuseAll(why Answer) (over []*Ticket) {
+func (r *Remote) refuseAll(why request.Answer) (over []*request.Ticket) {
 	for _, t := range r.queue {
 		r.refuse(t, why, &over)
 	}
@@ -524,23 +520,23 @@ func (r *Remote) refuseAll(why Answer) (over []*Ticket) {
 	return over
 }
 
-// Refuse implements holder. It returns a, or Undecided if a would deny a claim of the same key that is under
+// Refuse implements request.Holder. It returns a, or Undecided if a would deny a claim of the same key that is under
 // way or in doubt. A Remote cannot look claims up.
-func (r *Remote) Refuse(q Request, a Answer) Answer {
-	if q.Key != "" && a.Denies() && (r.underway.has(&q) || r.cfg.Doubts.Has(q.User, q.Key)) {
-		return Undecided
+func (r *Remote) Refuse(q request.Request, a request.Answer) request.Answer {
+	if q.Key != "" && a.Denies() && (r.underway.Has(&q) || r.cfg.Doubts.Has(q.User, q.Key)) {
+		return request.Undecided
 	}
 	return a
 }
 
-// knowsOutcome implements holder.
-func (r *Remote) knowsOutcome() bool { return false }
+// KnowsOutcome implements request.Holder.
+func (r *Remote) KnowsOutcome() bool { return false }
 
-// withdrawn implements holder.
-func (r *Remote) withdrawn(t *Ticket) { r.underway.leave(t) }
+// Withdrawn implements request.Holder.
+func (r *Remote) Withdrawn(t *request.Ticket) { r.underway.Leave(t) }
 
-// abandoned implements holder.
-func (r *Remote) abandoned(t *Ticket) {
-	r.underway.abandon(t)
+// Abandoned implements request.Holder.
+func (r *Remote) Abandoned(t *request.Ticket) {
+	r.underway.Abandon(t)
 	r.cfg.Doubts.Add(r.cfg.UID, r.cfg.Shard, t.User, t.Key)
 }

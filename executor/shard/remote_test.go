@@ -10,6 +10,7 @@ import (
 
 	"salectl/api"
 	"salectl/backends/clock"
+	"salectl/executor/request"
 )
 
 // remoteWorld is a Remote, the processes that it may ask, and those who wait.
@@ -18,15 +19,15 @@ type remoteWorld struct {
 	t       *testing.T
 	r       *Remote
 	now     clock.Now
-	doubts  Doubts
+	doubts  request.Doubts
 	pool    sync.Pool
 	queue   int
 
-	full    map[string]bool // who takes nothing
-	sent    []sentRequest   // in order
-	home    []*Ticket       // that this process's shard has queued
-	noHome  api.Outcome     // why it does not
-	waiting map[*Ticket]*waiter
+	full    map[string]bool   // who takes nothing
+	sent    []sentRequest     // in order
+	home    []*request.Ticket // that this process's shard has queued
+	noHome  api.Outcome       // why it does not
+	waiting map[*request.Ticket]*waiter
 	keys    int
 }
 
@@ -38,8 +39,8 @@ type sentRequest struct {
 // waiter is a request and what it was told.
 type waiter struct {
 	*remoteWorld
-	ticket *Ticket
-	told   []Answer
+	ticket *request.Ticket
+	told   []request.Answer
 }
 
 const meanwhile = api.Standby // is what those are told that nobody could be asked for
@@ -47,7 +48,7 @@ const meanwhile = api.Standby // is what those are told that nobody could be ask
 func newRemoteWorld(t *testing.T) *remoteWorld {
 	w := &remoteWorld{
 		t: t, now: clock.Now{Mono: time.Hour, Wall: time.Unix(1_800_000_000, 0)}, queue: 100,
-		full: map[string]bool{}, waiting: map[*Ticket]*waiter{},
+		full: map[string]bool{}, waiting: map[*request.Ticket]*waiter{},
 	}
 	w.r = NewRemote(RemoteConfig{
 		Shard: 3, UID: "run", Doubts: &w.doubts, Me: "me", IDBase: 1000,
@@ -59,14 +60,16 @@ func newRemoteWorld(t *testing.T) *remoteWorld {
 			w.sent = append(w.sent, sentRequest{owner, e})
 			return true
 		},
-		OfferLocal: func(_ clock.Now, t *Ticket) api.Outcome {
+		OfferLocal: func(_ clock.Now, t *request.Ticket) api.Outcome {
 			if w.noHome == "" {
 				w.home = append(w.home, t)
 			}
 			return w.noHome
 		},
-		Lookup:  func(_ clock.Now, q *Query) (Answer, bool) { return Answer{Claim: Claim{User: q.User}}, w.noHome == "" },
-		Refusal: func() Answer { return Answer{Outcome: meanwhile, RetryAfter: time.Second} },
+		Lookup: func(_ clock.Now, q *request.Query) (request.Answer, bool) {
+			return request.Answer{Claim: request.Claim{User: q.User}}, w.noHome == ""
+		},
+		Refusal: func() request.Answer { return request.Answer{Outcome: meanwhile, RetryAfter: time.Second} },
 		Notify:  func() { w.notices++ },
 	})
 	return w
@@ -76,13 +79,13 @@ func (w *remoteWorld) mint() string { w.keys++; return fmt.Sprint("minted-", w.k
 
 // ticket is a request that nobody was asked for yet.
 func (w *remoteWorld) ticket(user, key string) *waiter {
-	return w.ticketFor(Request{User: user, Key: key, Quantity: 1})
+	return w.ticketFor(request.Request{User: user, Key: key, Quantity: 1})
 }
 
-func (w *remoteWorld) ticketFor(r Request) *waiter {
-	x := &waiter{remoteWorld: w, ticket: NewTicket(&w.pool, r, w.mint, w.now.Mono)}
-	x.ticket.OnAnswer(WaiterFunc(func() {
-		a := x.ticket.answer
+func (w *remoteWorld) ticketFor(r request.Request) *waiter {
+	x := &waiter{remoteWorld: w, ticket: request.NewTicket(&w.pool, r, w.mint, w.now.Mono)}
+	x.ticket.OnAnswer(request.WaiterFunc(func() {
+		a := x.ticket.Answer
 		x.told = append(x.told, a)
 		if len(x.told) > 1 {
 			w.t.Errorf("%+v was told %+v", r, x.told)
@@ -140,7 +143,7 @@ func (w *remoteWorld) pass(d time.Duration) {
 	}
 }
 
-func (w *remoteWorld) answers(e ForwardedRequest, a Answer) { w.r.HandleAnswer(w.now, e.ID, a) }
+func (w *remoteWorld) answers(e ForwardedRequest, a request.Answer) { w.r.HandleAnswer(w.now, e.ID, a) }
 
 func (w *remoteWorld) bounces(to Route, es ...ForwardedRequest) {
 	for _, e := range es {
@@ -149,22 +152,22 @@ func (w *remoteWorld) bounces(to Route, es ...ForwardedRequest) {
 }
 
 // hears holds what a request was told: "" is nothing yet.
-func (x *waiter) hears(want api.Outcome) Answer {
+func (x *waiter) hears(want api.Outcome) request.Answer {
 	x.t.Helper()
 	switch {
 	case want == "" && len(x.told) == 0:
-		return Answer{}
+		return request.Answer{}
 	case len(x.told) != 1 || x.told[0].Outcome != want:
 		x.t.Errorf("%s was told %+v, want %q", x.ticket.User, x.told, want)
-		return Answer{}
+		return request.Answer{}
 	}
 	return x.told[0]
 }
 
 var (
-	remoteSold    = Answer{Outcome: api.Sold, Claim: Claim{Units: []int64{1}}}
-	remoteDenied  = Answer{Outcome: api.SoldOut}
-	remoteStopped = func() Answer { a := Undecided; a.Elsewhere = true; return a }()
+	remoteSold    = request.Answer{Outcome: api.Sold, Claim: request.Claim{Units: []int64{1}}}
+	remoteDenied  = request.Answer{Outcome: api.SoldOut}
+	remoteStopped = func() request.Answer { a := request.Undecided; a.Elsewhere = true; return a }()
 )
 
 // TestRemoteNotifies says so when requests begin to wait: Tick, which was not due, is now.
@@ -191,7 +194,7 @@ func TestRemoteNotifies(t *testing.T) {
 	notified("the owner is known", 0)
 	w.bounces(Route{}, requests[1:]...)
 	notified("the owner does not take them", 1)
-	w.r.OfferFirst(w.now, []*Ticket{w.ticket("d", "4").ticket})
+	w.r.OfferFirst(w.now, []*request.Ticket{w.ticket("d", "4").ticket})
 	notified("one more comes", 0)
 }
 
@@ -217,8 +220,8 @@ func TestRemotePassesOn(t *testing.T) {
 	if queued, sent := len(w.r.queue), len(w.r.sent); queued != 0 || sent != 3 {
 		t.Errorf("%d wait, %d are sent", queued, sent)
 	}
-	w.answers(es[1], Answer{Outcome: api.Sold, Replayed: true, Claim: Claim{Units: []int64{7}}})
-	w.answers(es[0], Answer{Outcome: api.Sold, Replayed: true, Claim: Claim{Units: []int64{8}}})
+	w.answers(es[1], request.Answer{Outcome: api.Sold, Replayed: true, Claim: request.Claim{Units: []int64{7}}})
+	w.answers(es[0], request.Answer{Outcome: api.Sold, Replayed: true, Claim: request.Claim{Units: []int64{8}}})
 	w.answers(es[2], remoteDenied)
 	w.answers(es[2], remoteSold) // which was answered
 	if got := b.hears(api.Sold); got.Replayed || got.Claim.Units[0] != 7 {
@@ -303,14 +306,14 @@ func TestRemoteForsaken(t *testing.T) {
 			w.sent = nil
 		}
 		w.bounces(w.owner("q", 5), es[0]) // before it heard
-		w.answers(es[1], Answer{Outcome: api.Overloaded, RetryAfter: time.Second})
+		w.answers(es[1], request.Answer{Outcome: api.Overloaded, RetryAfter: time.Second})
 		w.bounces(w.owner("q", 5), es[2])
 		es = w.asked("q", "c")
 		w.answers(es[0], remoteSold)
 		c.hears(api.Sold)
 		a.hears("")
-		if w.r.Busy() || w.r.underway.size.Load() != 0 {
-			t.Errorf("those that nobody waits for are still under way: %d", w.r.underway.size.Load())
+		if w.r.Busy() || w.r.underway.Len() != 0 {
+			t.Errorf("those that nobody waits for are still under way: %d", w.r.underway.Len())
 		}
 
 		d := w.offers("d", key)
@@ -409,7 +412,7 @@ func TestRemoteCut(t *testing.T) {
 	if again[0].Key != first[0].Key || again[0].ID == first[0].ID {
 		t.Errorf("asked for %+v, and then for %+v", first[0], again[0])
 	}
-	w.answers(again[0], Answer{Outcome: api.Sold, Replayed: true, Claim: Claim{Units: []int64{1}}})
+	w.answers(again[0], request.Answer{Outcome: api.Sold, Replayed: true, Claim: request.Claim{Units: []int64{1}}})
 	a.hears(api.Sold)
 
 	// Nobody takes the others: of b it is not known, and c was never asked for by anybody.
@@ -446,14 +449,14 @@ func TestRemoteStopped(t *testing.T) {
 func TestRemoteTriedBefore(t *testing.T) {
 	for name, test := range map[string]struct {
 		key   string
-		says  Answer
+		says  request.Answer
 		want  api.Outcome
 		doubt bool
 	}{
-		"not looked at":                {"1", refuseHere(api.NoQuorum), api.Unknown, true},
-		"not looked at, without a key": {"", refuseHere(api.Overloaded), api.Unknown, false},
-		"looked at":                    {"1", refuseHere(api.Paused), api.Paused, false},
-		"looked at, by other rules":    {"1", Answer{Outcome: api.NotChecked, OtherRules: true}, api.NotChecked, false},
+		"not looked at":                {"1", request.Refusal(api.NoQuorum), api.Unknown, true},
+		"not looked at, without a key": {"", request.Refusal(api.Overloaded), api.Unknown, false},
+		"looked at":                    {"1", request.Refusal(api.Paused), api.Paused, false},
+		"looked at, by other rules":    {"1", request.Answer{Outcome: api.NotChecked, OtherRules: true}, api.NotChecked, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newRemoteWorld(t)
@@ -477,13 +480,13 @@ func TestRemoteOtherRules(t *testing.T) {
 	w.r.SetOwner(w.now, w.owner("p", 4))
 	first, second := w.offers("a", "1"), w.offers("a", "1")
 	es := w.asked("p", "a", "a")
-	w.answers(es[0], Answer{Outcome: api.NotChecked, OtherRules: true})
+	w.answers(es[0], request.Answer{Outcome: api.NotChecked, OtherRules: true})
 	w.answers(es[1], remoteDenied)
 	second.hears(api.Unknown)
-	if got := w.r.Refuse(Request{User: "a", Key: "1"}, Answer{Outcome: api.Overloaded}); got.Outcome != api.Unknown {
+	if got := w.r.Refuse(request.Request{User: "a", Key: "1"}, request.Answer{Outcome: api.Overloaded}); got.Outcome != api.Unknown {
 		t.Errorf("turned away while one is to be decided again, it is told %+v", got)
 	}
-	if got := w.r.Refuse(first.ticket.Repeat(), Answer{Outcome: api.Overloaded}); got.Outcome != api.Overloaded {
+	if got := w.r.Refuse(first.ticket.Repeat(), request.Answer{Outcome: api.Overloaded}); got.Outcome != api.Overloaded {
 		t.Errorf("turned away itself, it is told %+v", got)
 	}
 	first.hears(api.NotChecked)
@@ -491,8 +494,8 @@ func TestRemoteOtherRules(t *testing.T) {
 	gone := w.offers("a", "1")
 	es = w.asked("p", "a")
 	gone.ticket.GiveUp()
-	w.answers(es[0], Answer{Outcome: api.NotChecked, OtherRules: true})
-	if n := w.r.underway.size.Load(); n != 0 {
+	w.answers(es[0], request.Answer{Outcome: api.NotChecked, OtherRules: true})
+	if n := w.r.underway.Len(); n != 0 {
 		t.Errorf("%d are under way", n)
 	}
 }
@@ -503,15 +506,15 @@ func TestRemoteKeys(t *testing.T) {
 	w.r.SetOwner(w.now, w.owner("p", 4))
 	first, second, other := w.offers("a", "1"), w.offers("a", "1"), w.offers("a", "2")
 	es := w.asked("p", "a", "a", "a")
-	if got := w.r.Refuse(Request{User: "a", Key: "1"}, Answer{Outcome: api.Overloaded}); got.Outcome != api.Unknown {
+	if got := w.r.Refuse(request.Request{User: "a", Key: "1"}, request.Answer{Outcome: api.Overloaded}); got.Outcome != api.Unknown {
 		t.Errorf("turned away while one is under way, it is told %+v", got)
 	}
-	for _, q := range []Request{{User: "a", Key: "3"}, {User: "b", Key: "1"}, {User: "a"}} {
-		if got := w.r.Refuse(q, Answer{Outcome: api.Overloaded}); got.Outcome != api.Overloaded {
+	for _, q := range []request.Request{{User: "a", Key: "3"}, {User: "b", Key: "1"}, {User: "a"}} {
+		if got := w.r.Refuse(q, request.Answer{Outcome: api.Overloaded}); got.Outcome != api.Overloaded {
 			t.Errorf("%+v is told %+v", q, got)
 		}
 	}
-	if got := w.r.Refuse(Request{User: "a", Key: "1"}, Answer{Outcome: api.KeyReused}); got.Outcome != api.KeyReused {
+	if got := w.r.Refuse(request.Request{User: "a", Key: "1"}, request.Answer{Outcome: api.KeyReused}); got.Outcome != api.KeyReused {
 		t.Errorf("what denies nothing became %+v", got)
 	}
 	w.answers(es[1], remoteDenied)
@@ -527,9 +530,9 @@ func TestRemoteKeys(t *testing.T) {
 
 	// One that ended with Unknown stays in doubt, until somebody says who has looked.
 	fourth := w.offers("a", "1")
-	w.answers(w.asked("p", "a")[0], Undecided)
+	w.answers(w.asked("p", "a")[0], request.Undecided)
 	fourth.hears(api.Unknown)
-	for want, a := range map[api.Outcome]Answer{
+	for want, a := range map[api.Outcome]request.Answer{
 		api.Unknown: {Outcome: api.NoQuorum, RetryAfter: time.Second}, // who says so has not looked
 		api.SoldOut: remoteDenied,
 	} {
@@ -537,7 +540,7 @@ func TestRemoteKeys(t *testing.T) {
 		w.answers(w.asked("p", "a")[0], a)
 		x.hears(want)
 	}
-	if got := w.r.Refuse(Request{User: "a", Key: "1"}, Answer{Outcome: api.Overloaded}); got.Outcome != api.Unknown {
+	if got := w.r.Refuse(request.Request{User: "a", Key: "1"}, request.Answer{Outcome: api.Overloaded}); got.Outcome != api.Unknown {
 		t.Errorf("turned away while it is in doubt, it is told %+v", got)
 	}
 }
@@ -599,7 +602,7 @@ func TestRemoteIsFull(t *testing.T) {
 	if got := w.r.Offer(w.now, w.ticket("c", "1").ticket); got != api.Overloaded {
 		t.Errorf("a third: %q", got)
 	}
-	if got := w.r.Refuse(Request{User: "c", Key: "1"}, Answer{Outcome: api.Overloaded}); got.Outcome != api.Overloaded {
+	if got := w.r.Refuse(request.Request{User: "c", Key: "1"}, request.Answer{Outcome: api.Overloaded}); got.Outcome != api.Overloaded {
 		t.Errorf("who was turned away is under way: %+v", got)
 	}
 	w.full["p"] = false
@@ -626,7 +629,7 @@ func TestRemoteHome(t *testing.T) {
 	if queued, sent := len(w.r.queue), len(w.r.sent); queued != 2 || sent != 0 || !w.r.Busy() {
 		t.Errorf("%d wait, %d are sent", queued, sent)
 	}
-	if got := w.r.Refuse(Request{User: "a", Key: "1"}, Answer{Outcome: api.Standby}); got.Outcome != api.Unknown {
+	if got := w.r.Refuse(request.Request{User: "a", Key: "1"}, request.Answer{Outcome: api.Standby}); got.Outcome != api.Unknown {
 		t.Errorf("another of its key is told %+v", got)
 	}
 	w.noHome = ""
@@ -634,7 +637,7 @@ func TestRemoteHome(t *testing.T) {
 	if len(w.home) != 2 || w.home[0].User != "sent" || w.home[1].User != "a" || w.r.Busy() {
 		t.Fatalf("%d have come home, busy: %v", len(w.home), w.r.Busy())
 	}
-	if got := w.r.Refuse(Request{User: "a", Key: "1"}, Answer{Outcome: api.Standby}); got.Outcome != api.Unknown {
+	if got := w.r.Refuse(request.Request{User: "a", Key: "1"}, request.Answer{Outcome: api.Standby}); got.Outcome != api.Unknown {
 		t.Errorf("another of the key of one that has come home, and is under way, is told %+v", got)
 	}
 }
@@ -645,15 +648,15 @@ func TestRemoteMoved(t *testing.T) {
 	w := newRemoteWorld(t)
 	w.r.SetOwner(w.now, w.owner("me", 4))
 	a, b, c := w.ticket("a", "1"), w.ticket("b", "1"), w.ticket("c", "1")
-	a.ticket.answer = remoteStopped // it was being appended
-	a.ticket.state.Store(ticketTaken)
-	b.ticket.answer = Answer{Outcome: api.NoQuorum, Elsewhere: true}
-	b.ticket.state.Store(ticketTaken)
-	c.ticket.answer = Answer{Outcome: api.NoQuorum, Elsewhere: true}
+	a.ticket.Answer = remoteStopped // it was being appended
+	a.ticket.Take()
+	b.ticket.Answer = request.Answer{Outcome: api.NoQuorum, Elsewhere: true}
+	b.ticket.Take()
+	c.ticket.Answer = request.Answer{Outcome: api.NoQuorum, Elsewhere: true}
 	w.noHome = api.Standby
 	late := w.offers("late", "1")
-	w.r.OfferFirst(w.now, []*Ticket{a.ticket, b.ticket})
-	w.r.OfferFirst(w.now, []*Ticket{c.ticket})
+	w.r.OfferFirst(w.now, []*request.Ticket{a.ticket, b.ticket})
+	w.r.OfferFirst(w.now, []*request.Ticket{c.ticket})
 	if got := w.r.Route(); got.Owner != "" {
 		t.Errorf("the owner is still %+v", got)
 	}
@@ -679,7 +682,7 @@ func TestRemoteCloses(t *testing.T) {
 	w.r.ClearOwner("p")
 	waits, gone := w.offers("waits", "1"), w.offers("gone", "1")
 	gone.ticket.GiveUp()
-	w.r.Close(Answer{Outcome: api.Closed})
+	w.r.Close(request.Answer{Outcome: api.Closed})
 	sent.hears(api.Unknown)
 	waits.hears(api.Closed)
 	gone.hears("")
@@ -687,8 +690,8 @@ func TestRemoteCloses(t *testing.T) {
 		t.Errorf("what comes then: %q", got)
 	}
 	moved := w.ticket("moved", "1")
-	moved.ticket.answer = Answer{Outcome: api.NoQuorum, Elsewhere: true}
-	w.r.OfferFirst(w.now, []*Ticket{moved.ticket})
+	moved.ticket.Answer = request.Answer{Outcome: api.NoQuorum, Elsewhere: true}
+	w.r.OfferFirst(w.now, []*request.Ticket{moved.ticket})
 	moved.hears(api.Closed)
 	w.answers(es[0], remoteSold)
 	w.bounces(Route{}, es...)
@@ -701,7 +704,7 @@ func TestRemoteCloses(t *testing.T) {
 func TestRemoteSettles(t *testing.T) {
 	w := newRemoteWorld(t)
 	w.r.SetOwner(w.now, w.owner("p", 4))
-	x := w.ticketFor(Request{Settle: &Settlement{Claim: ClaimID{Shard: 3, Slot: 7}, How: api.Confirm}})
+	x := w.ticketFor(request.Request{Settle: &request.Settlement{Claim: request.ClaimID{Shard: 3, Slot: 7}, How: api.Confirm}})
 	if refused := w.r.Offer(w.now, x.ticket); refused != "" {
 		t.Fatal(refused)
 	}
@@ -713,7 +716,7 @@ func TestRemoteSettles(t *testing.T) {
 	w.pass(OwnerTimeout)
 	w.r.Tick(w.now)
 	if len(x.told) == 0 {
-		w.r.Close(Answer{Outcome: api.Closed})
+		w.r.Close(request.Answer{Outcome: api.Closed})
 	}
 	x.hears(api.Unknown)
 }
@@ -721,7 +724,7 @@ func TestRemoteSettles(t *testing.T) {
 // query has a query of a user come.
 func (w *remoteWorld) query(user string) *waiter {
 	w.t.Helper()
-	x := w.ticketFor(Request{Query: &Query{User: user}})
+	x := w.ticketFor(request.Request{Query: &request.Query{User: user}})
 	if refused := w.r.Offer(w.now, x.ticket); refused != "" {
 		w.t.Fatalf("the query of %s is refused: %s", user, refused)
 	}
@@ -737,7 +740,7 @@ func TestRemoteQueries(t *testing.T) {
 	if len(w.sent) != 2 || w.sent[0].User != "a" || w.sent[1].Query.User != "b" {
 		t.Fatalf("sent %+v", w.sent)
 	}
-	w.answers(w.sent[1].ForwardedRequest, Answer{Claims: []Claim{{User: "b"}}})
+	w.answers(w.sent[1].ForwardedRequest, request.Answer{Claims: []request.Claim{{User: "b"}}})
 	if len(b.told) != 1 || b.told[0].Outcome != "" || len(b.told[0].Claims) != 1 {
 		t.Errorf("the query is answered with %+v", b.told)
 	}
@@ -756,7 +759,7 @@ func TestRemoteQueries(t *testing.T) {
 	cut.hears("")
 	w.pass(OwnerTimeout) // q does not answer
 	cut.hears(meanwhile)
-	w.answers(w.sent[1].ForwardedRequest, Answer{})
+	w.answers(w.sent[1].ForwardedRequest, request.Answer{})
 	cut.hears(meanwhile)
 }
 
@@ -783,7 +786,7 @@ func TestRemoteEndsQueries(t *testing.T) {
 	if got := sent.ticket.GiveUp(); got.Outcome != api.Standby {
 		t.Errorf("a query that is given up is answered with %+v", got)
 	}
-	w.r.Close(Answer{Outcome: api.NoQuorum})
+	w.r.Close(request.Answer{Outcome: api.NoQuorum})
 	waits.hears(api.NoQuorum)
 	if n := w.doubts.Len(); n != 0 {
 		t.Errorf("%d requests are in doubt", n)

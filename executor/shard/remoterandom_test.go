@@ -11,6 +11,7 @@ import (
 
 	"salectl/api"
 	"salectl/backends/clock"
+	"salectl/executor/request"
 )
 
 // remoteCrowd is a Remote whose requests come, are given up, sent, decided, bounced and lost
@@ -22,7 +23,7 @@ type remoteCrowd struct {
 	began time.Time
 	ends  chan struct{}
 	all   sync.WaitGroup
-	doubt Doubts
+	doubt request.Doubts
 	pool  sync.Pool
 
 	mu     sync.Mutex
@@ -33,7 +34,7 @@ type remoteCrowd struct {
 	log    map[identity]int      // accepted, by the number of the request
 	last   int                   // the newest request that was decided
 	asks   []*crowdAsk           // in the order of their coming
-	home   []*Ticket
+	home   []*request.Ticket
 	order  int // of what was told and decided
 }
 
@@ -47,7 +48,7 @@ type crowdLink struct {
 type crowdAsk struct {
 	number  int
 	user    string
-	told    Answer
+	told    request.Answer
 	toldAt  int
 	decided int  // when it was accepted; 0: it was not
 	seen    bool // somebody has decided on it, and the answer may have been lost
@@ -146,17 +147,17 @@ func (c *remoteCrowd) servePeer(l *crowdLink, e ForwardedRequest) {
 
 // decide is the owner's decision. One request in nine is refused, and after one in twenty
 // the owner stops, and does not know what became of it.
-func (c *remoteCrowd) decide(who string, e ForwardedRequest) (a Answer, mine bool) {
+func (c *remoteCrowd) decide(who string, e ForwardedRequest) (a request.Answer, mine bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	x := c.asks[e.Quantity]
 	if c.owner != who {
 		x.bounced = true // and what was sent behind it may find the owner
-		return Answer{}, false
+		return request.Answer{}, false
 	}
 	id := identity{e.User, e.Key}
 	if number, sold := c.log[id]; sold {
-		return Answer{Outcome: api.Sold, Replayed: true, Claim: Claim{Units: []int64{int64(number)}}}, true
+		return request.Answer{Outcome: api.Sold, Replayed: true, Claim: request.Claim{Units: []int64{int64(number)}}}, true
 	}
 	if !x.seen && !x.moved && !x.bounced {
 		if x.number < c.last {
@@ -167,7 +168,7 @@ func (c *remoteCrowd) decide(who string, e ForwardedRequest) (a Answer, mine boo
 	x.seen = true
 	what := c.random.IntN(20)
 	if what < 2 {
-		return Answer{Outcome: api.NoneNow, RetryAfter: time.Second}, true
+		return request.Answer{Outcome: api.NoneNow, RetryAfter: time.Second}, true
 	}
 	c.order++
 	x.decided = c.order
@@ -176,18 +177,18 @@ func (c *remoteCrowd) decide(who string, e ForwardedRequest) (a Answer, mine boo
 		c.owner = ""
 		return remoteStopped, true
 	}
-	return Answer{Outcome: api.Sold, Claim: Claim{Units: []int64{int64(x.number)}}}, true
+	return request.Answer{Outcome: api.Sold, Claim: request.Claim{Units: []int64{int64(x.number)}}}, true
 }
 
 // homes is the Remote's: this process's shard queues a request.
-func (c *remoteCrowd) homes(_ clock.Now, t *Ticket) api.Outcome {
+func (c *remoteCrowd) homes(_ clock.Now, t *request.Ticket) api.Outcome {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.owner != "me" {
 		return api.Standby
 	}
 	c.asks[t.Quantity].moved = true
-	t.enter(&c.shard.pending)
+	c.shard.Enter(t)
 	c.home = append(c.home, t)
 	return ""
 }
@@ -198,20 +199,20 @@ func (c *remoteCrowd) decideHome() {
 	home := c.home
 	c.home = nil
 	c.mu.Unlock()
-	var moved []*Ticket
+	var moved []*request.Ticket
 	for _, t := range home {
-		if !t.take() {
+		if !t.Take() {
 			continue
 		}
 		c.sleep(time.Millisecond)
 		a, mine := c.decide("me", ForwardedRequest{Request: t.Request})
 		if !mine {
-			a = Answer{Outcome: api.NoQuorum, Elsewhere: true}
+			a = request.Answer{Outcome: api.NoQuorum, Elsewhere: true}
 		}
-		t.answer = a
-		c.shard.conclude([]*Ticket{t}, func(string) bool { return false })
+		t.Answer = a
+		c.shard.Conclude([]*request.Ticket{t}, func(string) bool { return false })
 		if !a.Elsewhere {
-			t.complete()
+			t.Complete()
 			continue
 		}
 		moved = append(moved, t)
@@ -228,13 +229,13 @@ func (c *remoteCrowd) ask(offering *sync.Mutex, user string) {
 	x := &crowdAsk{number: len(c.asks)}
 	c.asks = append(c.asks, x)
 	c.mu.Unlock()
-	t := NewTicket(&c.pool, Request{User: user, Key: "1", Quantity: int64(x.number)}, nil, c.now().Mono)
+	t := request.NewTicket(&c.pool, request.Request{User: user, Key: "1", Quantity: int64(x.number)}, nil, c.now().Mono)
 	refused := c.r.Offer(c.now(), t)
 	offering.Unlock()
-	var a Answer
+	var a request.Answer
 	switch {
 	case refused != "":
-		a = c.r.Refuse(Request{User: user, Key: "1", Quantity: 1}, Answer{Outcome: refused})
+		a = c.r.Refuse(request.Request{User: user, Key: "1", Quantity: 1}, request.Answer{Outcome: refused})
 	case c.chance(4):
 		ctx, cancel := context.WithTimeout(c.t.Context(), time.Duration(x.number%50)*time.Millisecond)
 		a = t.Wait(ctx)
@@ -261,9 +262,9 @@ func TestRemoteAtRandom(t *testing.T) {
 			}
 			c.r = NewRemote(RemoteConfig{
 				Shard: 3, UID: "run", Doubts: &c.doubt, Me: "me", MaxQueue: func() int { return 200 },
-				Send: c.send, OfferLocal: c.homes, Refusal: func() Answer { return Answer{Outcome: api.Standby, RetryAfter: time.Second} },
+				Send: c.send, OfferLocal: c.homes, Refusal: func() request.Answer { return request.Answer{Outcome: api.Standby, RetryAfter: time.Second} },
 			})
-			c.shard = New(Config{Shard: 3, UID: "run", Doubts: &c.doubt, Remote: c.r, Forward: func([]*Ticket) {}, Clock: c.now, Totals: NewSaleTotals(4), Log: "log"})
+			c.shard = New(Config{Shard: 3, UID: "run", Doubts: &c.doubt, Underway: c.r.Underway(), Forward: func([]*request.Ticket) {}, Clock: c.now, Totals: NewSaleTotals(4), Log: "log"})
 			peers := []string{"p", "q"}
 			forever := func(do func()) {
 				c.all.Go(func() {
@@ -360,3 +361,6 @@ func (c *remoteCrowd) check() {
 	}
 	c.t.Logf("outcomes %v", count)
 }
+
+// identity names a request of the crowd.
+type identity struct{ user, key string }

@@ -4,36 +4,37 @@ import (
 	"slices"
 
 	"salectl/api"
+	"salectl/executor/request"
 	"salectl/rules"
 )
 
 // requests are the unanswered requests that a sequencer has: the undecided ones in the order of their
 // arrival, and the batch of the commit under way.
 type requests struct {
-	waiting      []*Ticket // undecided: those that are short of units, then new ones
-	due          int       // number of requests at the end of waiting that are due for a decision
-	prioritized  bool      // some have priorities
-	earlierShort bool      // a request before the one being decided waits for units, without choosing them
-	batch        []*Ticket // decided in the commit under way
-	maxBatch     int       // claims a commit may have, after one was too large; 0: any number
-	awardsShort  int64     // units that awards of a draw wait for
-	answered     []*Ticket // answered, to be handed back
+	waiting      []*request.Ticket // undecided: those that are short of units, then new ones
+	due          int               // number of requests at the end of waiting that are due for a decision
+	prioritized  bool              // some have priorities
+	earlierShort bool              // a request before the one being decided waits for units, without choosing them
+	batch        []*request.Ticket // decided in the commit under way
+	maxBatch     int               // claims a commit may have, after one was too large; 0: any number
+	awardsShort  int64             // units that awards of a draw wait for
+	answered     []*request.Ticket // answered, to be handed back
 }
 
 // add adds new requests.
-func (r *requests) add(ts []*Ticket) {
+func (r *requests) add(ts []*request.Ticket) {
 	for _, t := range ts {
-		t.search, t.firstRequest = nil, 0 // an earlier owner may have begun one
+		t.Search, t.FirstRequest = nil, 0 // an earlier owner may have begun one
 	}
 	r.waiting = append(r.waiting, ts...)
 	r.due += len(ts)
-	r.prioritized = r.prioritized || slices.ContainsFunc(ts, func(t *Ticket) bool { return t.admittance != nil && t.admittance.Priority != rules.Priority{} })
+	r.prioritized = r.prioritized || slices.ContainsFunc(ts, func(t *request.Ticket) bool { return t.Admittance != nil && t.Admittance.Priority != rules.Priority{} })
 }
 
 // sortDue sorts the requests that are due by priority, those of one priority by arrival.
 func (r *requests) sortDue() {
 	if r.prioritized {
-		slices.SortStableFunc(r.waiting[len(r.short()):], func(a, b *Ticket) int { return b.priority().Compare(a.priority()) })
+		slices.SortStableFunc(r.waiting[len(r.short()):], func(a, b *request.Ticket) int { return b.Priority().Compare(a.Priority()) })
 		r.prioritized = len(r.waiting) > 0
 	}
 }
@@ -42,26 +43,26 @@ func (r *requests) sortDue() {
 func (r *requests) retryAll() { r.due = len(r.waiting) }
 
 // short returns the requests that wait for units.
-func (r *requests) short() []*Ticket { return r.waiting[:len(r.waiting)-r.due] }
+func (r *requests) short() []*request.Ticket { return r.waiting[:len(r.waiting)-r.due] }
 
 // answer sets the answer to a request.
-func (r *requests) answer(t *Ticket, a Answer) {
-	t.answer = t.forRequester(a)
+func (r *requests) answer(t *request.Ticket, a request.Answer) {
+	t.Answer = t.ForRequester(a)
 	r.answered = append(r.answered, t)
 }
 
 // takeAnswered returns the requests that were answered since its last call.
-func (r *requests) takeAnswered() []*Ticket {
+func (r *requests) takeAnswered() []*request.Ticket {
 	done := r.answered
 	r.answered = nil
 	return done
 }
 
 // refuse answers all undecided requests.
-func (r *requests) refuse(why func(*Ticket) Answer) {
+func (r *requests) refuse(why func(*request.Ticket) request.Answer) {
 	r.retryAll()
-	r.filterDue(func(t *Ticket) bool {
-		if t.take() {
+	r.filterDue(func(t *request.Ticket) bool {
+		if t.Take() {
 			r.answer(t, why(t))
 		}
 		return false
@@ -69,7 +70,7 @@ func (r *requests) refuse(why func(*Ticket) Answer) {
 }
 
 // refuseShort answers the requests that wait for units, except those for which stays returns true.
-func (r *requests) refuseShort(stays func(*Ticket) bool, why func(*Ticket) Answer) {
+func (r *requests) refuseShort(stays func(*request.Ticket) bool, why func(*request.Ticket) request.Answer) {
 	short := r.short()
 	n := 0
 	for _, t := range short {
@@ -77,7 +78,7 @@ func (r *requests) refuseShort(stays func(*Ticket) bool, why func(*Ticket) Answe
 		case stays(t):
 			short[n] = t
 			n++
-		case t.take():
+		case t.Take():
 			r.answer(t, why(t))
 		}
 	}
@@ -86,14 +87,14 @@ func (r *requests) refuseShort(stays func(*Ticket) bool, why func(*Ticket) Answe
 
 // waitForUnits reports whether awards, or requests that do not choose their units, wait for units.
 func (r *requests) waitForUnits() bool {
-	return r.awardsShort > 0 || slices.ContainsFunc(r.waiting, func(t *Ticket) bool { return !t.Chooses() })
+	return r.awardsShort > 0 || slices.ContainsFunc(r.waiting, func(t *request.Ticket) bool { return !t.Chooses() })
 }
 
 // filterDue calls stays for each request that is due. Those for which it returns true wait for units
 // from now on; the others are removed.
-func (r *requests) filterDue(stays func(*Ticket) bool) {
+func (r *requests) filterDue(stays func(*request.Ticket) bool) {
 	from := len(r.short())
-	rest := slices.DeleteFunc(r.waiting[from:], func(t *Ticket) bool { return !stays(t) })
+	rest := slices.DeleteFunc(r.waiting[from:], func(t *request.Ticket) bool { return !stays(t) })
 	r.waiting, r.due = r.waiting[:from+len(rest)], 0
 }
 
@@ -108,18 +109,18 @@ const (
 
 // decide calls look for the requests that are due, by priority, until the commit is full. Decided
 // requests join the batch; requests that are short of units keep waiting.
-func (r *requests) decide(look func(*Ticket) decision) {
+func (r *requests) decide(look func(*request.Ticket) decision) {
 	r.sortDue()
 	keep := len(r.waiting) - r.due
-	r.earlierShort = slices.ContainsFunc(r.short(), func(t *Ticket) bool { return !t.Chooses() })
+	r.earlierShort = slices.ContainsFunc(r.short(), func(t *request.Ticket) bool { return !t.Chooses() })
 	r.due = 0
 	for i := keep; i < len(r.waiting); i++ {
 		t := r.waiting[i]
-		if !t.take() {
+		if !t.Take() {
 			continue // it was withdrawn
 		}
-		if t.isSuperseded() {
-			r.answer(t, refuseHere(api.NoQuorum))
+		if t.IsSuperseded() {
+			r.answer(t, request.Refusal(api.NoQuorum))
 			continue
 		}
 		d := full
@@ -130,7 +131,7 @@ func (r *requests) decide(look func(*Ticket) decision) {
 			r.batch = append(r.batch, t)
 			continue
 		}
-		t.putBack()
+		t.PutBack()
 		if d == full {
 			r.due = len(r.waiting) - i
 			keep += copy(r.waiting[keep:], r.waiting[i:])
@@ -147,7 +148,7 @@ func (r *requests) decide(look func(*Ticket) decision) {
 // restoreBatch puts the batch back before all other requests, for another decision.
 func (r *requests) restoreBatch() {
 	for _, t := range r.batch {
-		t.putBack()
+		t.PutBack()
 	}
 	r.waiting = append(r.batch, r.waiting...)
 	r.batch = nil
@@ -155,7 +156,7 @@ func (r *requests) restoreBatch() {
 }
 
 // answerBatch answers the batch with what final returns for each request.
-func (r *requests) answerBatch(final func(*Ticket) Answer) {
+func (r *requests) answerBatch(final func(*request.Ticket) request.Answer) {
 	for _, t := range r.batch {
 		r.answer(t, final(t))
 	}

@@ -7,22 +7,23 @@ import (
 	"testing"
 
 	"salectl/api"
+	"salectl/executor/request"
 )
 
 // waiters are requests, one of each user.
-func waiters(users ...string) (ts []*Ticket) {
+func waiters(users ...string) (ts []*request.Ticket) {
 	for _, user := range users {
-		ts = append(ts, NewTicket(new(sync.Pool), Request{User: user, Key: "key", Quantity: 1}, nil, 0))
+		ts = append(ts, request.NewTicket(new(sync.Pool), request.Request{User: user, Key: "key", Quantity: 1}, nil, 0))
 	}
 	return ts
 }
 
 // users names whose requests these are, with their answers if they have one.
-func users(ts []*Ticket) string {
+func users(ts []*request.Ticket) string {
 	var all []string
 	for _, t := range ts {
-		if all = append(all, t.User); t.answer.Outcome != "" {
-			all[len(all)-1] += ":" + string(t.answer.Outcome)
+		if all = append(all, t.User); t.Answer.Outcome != "" {
+			all[len(all)-1] += ":" + string(t.Answer.Outcome)
 		}
 	}
 	return strings.Join(all, " ")
@@ -41,20 +42,20 @@ func (r *requests) holds(t *testing.T, short, fresh, batch, done string) {
 // TestRequests follows requests from their coming to their answers.
 func TestRequests(t *testing.T) {
 	// a is short of units, e and f do not fit the commit, w is withdrawn in time.
-	begin := func() (r *requests, all []*Ticket) {
+	begin := func() (r *requests, all []*request.Ticket) {
 		r = new(requests)
 		all = waiters("a", "b", "w", "c", "d", "e", "f")
 		all[2].Withdraw()
 		r.add(all[:3])
 		r.add(all[3:])
-		r.decide(func(t *Ticket) decision {
+		r.decide(func(t *request.Ticket) decision {
 			switch t.User {
 			case "a":
 				return short
 			case "e":
 				return full
 			}
-			t.answer = Answer{Outcome: api.Sold}
+			t.Answer = request.Answer{Outcome: api.Sold}
 			return decided
 		})
 		return r, all
@@ -65,13 +66,13 @@ func TestRequests(t *testing.T) {
 		if all[1].Withdraw() || !all[5].Withdraw() || !all[0].Withdraw() {
 			t.Error("requests can be withdrawn until they are decided, and not after")
 		}
-		r.answerBatch(func(t *Ticket) Answer { return t.answer })
+		r.answerBatch(func(t *request.Ticket) request.Answer { return t.Answer })
 		r.holds(t, "a", "e f", "", "b:sold c:sold d:sold")
 	})
 	t.Run("so many a commit", func(t *testing.T) {
 		r := &requests{maxBatch: 2}
 		r.add(waiters("a", "b", "c", "d"))
-		r.decide(func(*Ticket) decision { return decided })
+		r.decide(func(*request.Ticket) decision { return decided })
 		r.holds(t, "", "c d", "a b", "")
 	})
 	t.Run("looked at again", func(t *testing.T) {
@@ -90,7 +91,7 @@ func TestRequests(t *testing.T) {
 	t.Run("refused", func(t *testing.T) {
 		r, all := begin()
 		all[5].Withdraw()
-		r.refuse(func(*Ticket) Answer { return Answer{Outcome: api.Standby} })
+		r.refuse(func(*request.Ticket) request.Answer { return request.Answer{Outcome: api.Standby} })
 		r.holds(t, "", "", "b:sold c:sold d:sold", "a:standby f:standby")
 		if all[0].Withdraw() {
 			t.Error("a request that has its answer can be withdrawn")
@@ -101,18 +102,18 @@ func TestRequests(t *testing.T) {
 		more := waiters("g", "h")
 		more[0].Withdraw()
 		r.waiting = slices.Insert(r.waiting, 1, more...)
-		r.refuseShort(func(*Ticket) bool { return false }, func(*Ticket) Answer { return Answer{Outcome: api.SoldOut} })
+		r.refuseShort(func(*request.Ticket) bool { return false }, func(*request.Ticket) request.Answer { return request.Answer{Outcome: api.SoldOut} })
 		r.holds(t, "", "e f", "b:sold c:sold d:sold", "a:sold_out h:sold_out")
 	})
 	t.Run("short of units for good but for some", func(t *testing.T) {
 		r, _ := begin()
 		r.waiting = slices.Insert(r.waiting, 1, waiters("g", "h")...)
-		r.refuseShort(func(t *Ticket) bool { return t.User == "g" }, func(*Ticket) Answer { return Answer{Outcome: api.SoldOut} })
+		r.refuseShort(func(t *request.Ticket) bool { return t.User == "g" }, func(*request.Ticket) request.Answer { return request.Answer{Outcome: api.SoldOut} })
 		r.holds(t, "g", "e f", "b:sold c:sold d:sold", "a:sold_out h:sold_out")
 	})
 	t.Run("sifted", func(t *testing.T) {
 		r, _ := begin()
-		r.filterDue(func(t *Ticket) bool { return t.User != "e" })
+		r.filterDue(func(t *request.Ticket) bool { return t.User != "e" })
 		r.holds(t, "a f", "", "b:sold c:sold d:sold", "")
 	})
 }

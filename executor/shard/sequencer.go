@@ -12,6 +12,7 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/lists"
 	"salectl/backends/quorum"
+	"salectl/executor/request"
 )
 
 // sequencer decides the requests of one shard and appends the decisions: one commit at a time, with all
@@ -64,9 +65,9 @@ type appending struct {
 
 // ending is how a sequencer ends. why and refusal are set from mode stopping on.
 type ending struct {
-	gentleHalt *Halt  // the gentle Halt that takes effect once no request waits; nil: there is none
-	why        error  // why the sequencer ends
-	refusal    Answer // answer to undecided requests and to later ones
+	gentleHalt *Halt          // the gentle Halt that takes effect once no request waits; nil: there is none
+	why        error          // why the sequencer ends
+	refusal    request.Answer // answer to undecided requests and to later ones
 }
 
 // reading is the progress of a sequencer that reads its log.
@@ -120,10 +121,10 @@ type Effects struct {
 	Send        *ledger.Request // the request to the store
 	List        *lists.Call     // the call of the node that has the shard's list
 	Wake        time.Duration   // Ticked is due at this monotonic time; 0: it is not
-	answered    []*Ticket
+	answered    []*request.Ticket
 	messages    []Message
-	requeued    []*Ticket // to be sent to the node again
-	loggedUsers []string  // users whose grabs the log has since the last effects
+	requeued    []*request.Ticket // to be sent to the node again
+	loggedUsers []string          // users whose grabs the log has since the last effects
 }
 
 // Errors that end a sequencer.
@@ -186,10 +187,10 @@ func (q *sequencer) follow(now clock.Now) time.Duration {
 }
 
 // addRequests adds new requests.
-func (q *sequencer) addRequests(ts []*Ticket) {
+func (q *sequencer) addRequests(ts []*request.Ticket) {
 	if q.mode >= stopping {
 		for _, t := range ts {
-			if t.take() {
+			if t.Take() {
 				q.requests.answer(t, q.refusal)
 			}
 		}
@@ -228,12 +229,12 @@ func (q *sequencer) halt(h Halt) {
 }
 
 // stop ends all decisions. Undecided requests get the answer refusal.
-func (q *sequencer) stop(why error, refusal Answer) {
+func (q *sequencer) stop(why error, refusal request.Answer) {
 	if q.mode >= stopping {
 		return
 	}
 	q.mode, q.why, q.refusal = stopping, why, refusal
-	q.requests.refuse(func(*Ticket) Answer { return refusal })
+	q.requests.refuse(func(*request.Ticket) request.Answer { return refusal })
 	q.transfers.stop() // later ticks have no effect
 	if q.sent == nil {
 		q.mode = stopped
@@ -260,15 +261,15 @@ func (q *sequencer) handleWriterEvent(now clock.Now, do ledger.Do) {
 	case ledger.TooLarge:
 		if q.requests.maxBatch == 1 {
 			q.sent = nil // it is not stored, and never will be
-			q.abandon(fmt.Errorf("shard %d: a commit of one claim: %w", q.shard, ledger.ErrTooLarge), refuseHere(api.NoQuorum))
+			q.abandon(fmt.Errorf("shard %d: a commit of one claim: %w", q.shard, ledger.ErrTooLarge), request.Refusal(api.NoQuorum))
 			return
 		}
 		q.requests.maxBatch = max((len(q.requests.batch)+q.engine.draftedClaims())/2, 1)
 		q.undoBatch()
 	case ledger.Gone, ledger.Again:
-		q.abandon(ledger.ErrGone, refuseHere(api.NoQuorum)) // the sale's own log shows whether the sale has ended
+		q.abandon(ledger.ErrGone, request.Refusal(api.NoQuorum)) // the sale's own log shows whether the sale has ended
 	case ledger.Damaged:
-		q.abandon(do.Err, refuseHere(api.NoQuorum))
+		q.abandon(do.Err, request.Refusal(api.NoQuorum))
 	}
 }
 
@@ -279,9 +280,9 @@ func (q *sequencer) caughtUp() {
 	switch {
 	case q.state.Next() == 0:
 		// Only the planner creates logs. A live sale's that is not there is gone.
-		q.abandon(fmt.Errorf("shard %d: %w", q.shard, ledger.ErrGone), refuseHere(api.NoQuorum))
+		q.abandon(fmt.Errorf("shard %d: %w", q.shard, ledger.ErrGone), request.Refusal(api.NoQuorum))
 	case q.state.Sealed():
-		q.abandon(errSealed, refuseHere(api.Closed))
+		q.abandon(errSealed, request.Refusal(api.Closed))
 	case q.state.Next() < q.minSlots || q.state.Generation < q.minGeneration:
 		q.logTooShort()
 	default:
@@ -303,7 +304,7 @@ func (q *sequencer) logTooShort() {
 	if q.state.Generation < q.minGeneration {
 		why = fmt.Sprintf("it ends with generation %d, and generation %d was on every shard", q.state.Generation, q.minGeneration)
 	}
-	q.abandon(fmt.Errorf("%w: the log of shard %d is an older copy: %s", ledger.ErrCorrupt, q.shard, why), refuseHere(api.NoQuorum))
+	q.abandon(fmt.Errorf("%w: the log of shard %d is an older copy: %s", ledger.ErrCorrupt, q.shard, why), request.Refusal(api.NoQuorum))
 }
 
 // slotTaken handles a slot that another process has written: a planner, whose commit changes what can be
@@ -313,7 +314,7 @@ func (q *sequencer) slotTaken(now clock.Now) {
 	q.tally.Taken++
 	switch {
 	case q.state.Sealed():
-		q.abandon(errSealed, refuseHere(api.Closed))
+		q.abandon(errSealed, request.Refusal(api.Closed))
 	case q.mode != takingOver && !q.state.IsOwner(q.me):
 		q.abandon(ErrOtherOwner, refuseElsewhere(api.Standby))
 	default:
@@ -328,21 +329,21 @@ func (q *sequencer) slotTaken(now clock.Now) {
 func (q *sequencer) committed(now clock.Now) {
 	e, slot := q.sent, q.state.Next()
 	if err := q.state.Apply(e.Commit, e.Hash, len(e.Bytes)); err != nil {
-		q.abandon(err, refuseHere(api.NoQuorum)) // what was decided is not what the reducer allows
+		q.abandon(err, request.Refusal(api.NoQuorum)) // what was decided is not what the reducer allows
 		return
 	}
 	q.sent, q.requests.maxBatch, q.lastErr = nil, 0, nil
 	q.tally.Committed++
-	q.requests.answerBatch(func(t *Ticket) Answer {
+	q.requests.answerBatch(func(t *request.Ticket) request.Answer {
 		switch {
-		case t.answer.Accepted() && t.answer.Claim.User == "":
-			t.answer.Claim = granted(q.shard, t, slot, e.Commit)
-		case t.answer.Outcome == api.LimitReached: // perhaps by what this commit granted
-			message := t.answer.Message
-			t.answer = overLimit(q.shard, q.state, t.User)
-			t.answer.Message = message
+		case t.Answer.Accepted() && t.Answer.Claim.User == "":
+			t.Answer.Claim = granted(q.shard, t, slot, e.Commit)
+		case t.Answer.Outcome == api.LimitReached: // perhaps by what this commit granted
+			message := t.Answer.Message
+			t.Answer = overLimit(q.shard, q.state, t.User)
+			t.Answer.Message = message
 		}
-		return t.answer
+		return t.Answer
 	})
 	tookOver := q.mode == takingOver // and that was Own
 	if tookOver {
@@ -369,13 +370,13 @@ func (q *sequencer) updateTotals() {
 }
 
 // abandon ends the sequencer now. The outcome of the commit under way stays unknown.
-func (q *sequencer) abandon(why error, refusal Answer) {
+func (q *sequencer) abandon(why error, refusal request.Answer) {
 	a := refusal
 	if q.sent != nil {
-		a = Undecided
+		a = request.Undecided
 		a.Elsewhere = refusal.Elsewhere
 	}
-	q.requests.answerBatch(func(*Ticket) Answer { return a })
+	q.requests.answerBatch(func(*request.Ticket) request.Answer { return a })
 	q.transfers.drafted, q.sent, q.do = nil, nil, ledger.Do{}
 	q.stop(why, refusal)
 	q.mode, q.why, q.refusal = stopped, why, refusal
@@ -387,7 +388,7 @@ func (q *sequencer) undoBatch() {
 	q.sent = nil
 	q.transfers.restore()
 	if q.mode == stopping {
-		q.requests.answerBatch(func(*Ticket) Answer { return q.refusal })
+		q.requests.answerBatch(func(*request.Ticket) request.Answer { return q.refusal })
 		q.mode = stopped
 		return
 	}
@@ -474,7 +475,7 @@ func (q *sequencer) beginCommit(now clock.Now) {
 		err = q.engine.decide(now, q.draft)
 	}
 	if err != nil {
-		q.abandon(err, refuseHere(api.NoQuorum)) // what was to be appended does not fit the log
+		q.abandon(err, request.Refusal(api.NoQuorum)) // what was to be appended does not fit the log
 		return
 	}
 	if q.draft.Ops() == 0 && q.requests.namesUnreadSlot(q.state.Next()) {
@@ -483,12 +484,12 @@ func (q *sequencer) beginCommit(now clock.Now) {
 	if q.draft.Ops() == 0 {
 		q.totals.EndReturn(q.shard)
 		q.engine.draftLogged(now)
-		q.requests.answerBatch(func(t *Ticket) Answer { return t.answer })
+		q.requests.answerBatch(func(t *request.Ticket) request.Answer { return t.Answer })
 		return
 	}
 	e, err := q.draft.Encode()
 	if err != nil {
-		q.abandon(err, refuseHere(api.NoQuorum))
+		q.abandon(err, request.Refusal(api.NoQuorum))
 		return
 	}
 	q.sent, q.sentAt, q.attempts = e, now, 0
@@ -507,7 +508,7 @@ func (q *sequencer) nextGeneration() *pb.Generation {
 // that may bring units back, by a refund or a generation, waits while promises to other processes exclude
 // that; delayReturn announces it to the sale's totals, so that no further promise is made.
 func (q *sequencer) delayReturn(now clock.Now, generation bool) time.Duration {
-	if q.mode != serving || !generation && !slices.ContainsFunc(q.requests.waiting, (*Ticket).refunds) {
+	if q.mode != serving || !generation && !slices.ContainsFunc(q.requests.waiting, (*request.Ticket).IsRefund) {
 		return 0
 	}
 	return q.totals.BeginReturn(q.shard, now)
@@ -515,7 +516,9 @@ func (q *sequencer) delayReturn(now clock.Now, generation bool) time.Duration {
 
 // refuseAll refuses all undecided requests, while this process may not append.
 func (q *sequencer) refuseAll() {
-	q.requests.refuse(func(*Ticket) Answer { return Answer{Outcome: api.NoQuorum, RetryAfter: time.Second} })
+	q.requests.refuse(func(*request.Ticket) request.Answer {
+		return request.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second}
+	})
 }
 
 // seekUnits requests units of other shards: as many as waiting claims and awards lack beyond the number
@@ -525,11 +528,11 @@ func (q *sequencer) refuseAll() {
 func (q *sequencer) seekUnits(now clock.Now, here int64, end func(clock.Now)) {
 	lack := q.requests.awardsShort - here
 	for _, t := range q.requests.short() {
-		if !t.withdrawn() && !t.Chooses() {
-			if t.firstRequest == 0 {
-				t.firstRequest = q.transfers.lastRequest + 1
+		if !t.Withdrawn() && !t.Chooses() {
+			if t.FirstRequest == 0 {
+				t.FirstRequest = q.transfers.lastRequest + 1
 			}
-			lack += t.want
+			lack += t.Want
 		}
 	}
 	q.transfers.requestUnits(now, lack, q.draft)
@@ -541,8 +544,8 @@ func (q *sequencer) seekUnits(now clock.Now, here int64, end func(clock.Now)) {
 
 // refuseShort answers the requests that wait for units, except those for which stays returns true: there
 // are no units.
-func (q *sequencer) refuseShort(now clock.Now, stays func(*Ticket) bool) {
-	q.requests.refuseShort(stays, func(t *Ticket) Answer {
+func (q *sequencer) refuseShort(now clock.Now, stays func(*request.Ticket) bool) {
+	q.requests.refuseShort(stays, func(t *request.Ticket) request.Answer {
 		if a := q.noUnits(now); a.Outcome == api.SoldOut || !t.Chooses() {
 			return a
 		}
@@ -555,15 +558,15 @@ func (q *sequencer) refuseShort(now clock.Now, stays func(*Ticket) bool) {
 // other shards. Units are requested again for the latter.
 func (q *sequencer) refuseUnserved(now clock.Now) {
 	q.refuseShort(now, q.transfers.awaitsReply)
-	if slices.ContainsFunc(q.requests.short(), func(t *Ticket) bool { return !t.Chooses() }) {
+	if slices.ContainsFunc(q.requests.short(), func(t *request.Ticket) bool { return !t.Chooses() }) {
 		q.requests.retryAll()
 	}
 }
 
 // noUnits returns the answer to a request when no shard has units.
-func (q *sequencer) noUnits(now clock.Now) Answer {
+func (q *sequencer) noUnits(now clock.Now) request.Answer {
 	if q.totals.AllSold(now) {
-		return Answer{Outcome: api.SoldOut}
+		return request.Answer{Outcome: api.SoldOut}
 	}
-	return Answer{Outcome: api.NoneNow, RetryAfter: max(q.totals.release().Sub(now.Wall), time.Second)}
+	return request.Answer{Outcome: api.NoneNow, RetryAfter: max(q.totals.release().Sub(now.Wall), time.Second)}
 }

@@ -8,6 +8,7 @@ import (
 	"salectl/api"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/executor/request"
 	"salectl/executor/saletest"
 )
 
@@ -108,8 +109,7 @@ func TestRemembered(t *testing.T) {
 		t.Errorf("beside another it is claim %v, was %v", same.answer.Claim.ID, first.answer.Claim.ID)
 	}
 	// Its key is of the process alone: it was decided before, and nobody heard.
-	same = h.ask("ann", "1", 2)
-	same.ticket.keyless = true
+	same = h.request(request.Request{User: "ann", Quantity: 2})
 	w.settle()
 	same.want(t, "sold")
 }

@@ -7,19 +7,10 @@ import (
 	"salectl/api"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
+	"salectl/executor/request"
 )
 
 // Settlements of accepted claims, and the expiry of holds that are not paid.
-
-// Settlement is a request to change an accepted claim. Its texts are within their bounds.
-type Settlement struct {
-	Claim ClaimID
-	How   api.How
-	api.Settlement
-}
-
-// refunds reports whether the request is for a refund, by which a sold unit comes back.
-func (t *Ticket) refunds() bool { return t.Settle != nil && t.Settle.How == api.Refund }
 
 // expireAtOnce bounds the holds that one commit ends: it has room for claims beside them.
 const expireAtOnce = 8192
@@ -51,7 +42,7 @@ func (q *sequencer) nextRelease(now clock.Now) time.Duration {
 }
 
 // settle decides a settlement.
-func (q *sequencer) settle(d *ledger.Draft, t *Ticket) decision {
+func (q *sequencer) settle(d *ledger.Draft, t *request.Ticket) decision {
 	x, v, owed := t.Settle, ledger.Settlement{}, false
 	claim := ledger.Claim{Slot: x.Claim.Slot, Index: x.Claim.Index}
 	switch x.How {
@@ -67,9 +58,9 @@ func (q *sequencer) settle(d *ledger.Draft, t *Ticket) decision {
 	if v.Kind == ledger.SettleFull {
 		return full
 	}
-	t.answer = Answer{Outcome: settlementOutcome(x.How, v.Kind), Replayed: v.Kind == ledger.SettleAlready, RefundDue: owed}
+	t.Answer = request.Answer{Outcome: settlementOutcome(x.How, v.Kind), Replayed: v.Kind == ledger.SettleAlready, RefundDue: owed}
 	if v.Claim.User != "" {
-		t.answer.Claim = claimWithBooks(q.shard, v.Claim)
+		t.Answer.Claim = claimWithBooks(q.shard, v.Claim)
 	}
 	return decided
 }
@@ -78,7 +69,7 @@ func (q *sequencer) settle(d *ledger.Draft, t *Ticket) decision {
 // prove that there is none: another process may own the shard by now and have granted that claim, if the
 // clocks of lock nodes were set and they have given the lease away too early.
 func (r *requests) namesUnreadSlot(next uint64) bool {
-	return slices.ContainsFunc(r.batch, func(t *Ticket) bool { return t.Settle != nil && t.Settle.Claim.Slot >= next })
+	return slices.ContainsFunc(r.batch, func(t *request.Ticket) bool { return t.Settle != nil && t.Settle.Claim.Slot >= next })
 }
 
 // confirm decides a payment. A payment that comes too late still buys the claim if the settings and the

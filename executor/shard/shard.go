@@ -4,12 +4,11 @@
 //
 // # The life of a claim
 //
-//  1. Recall and Refuse answer from memory the requests that need no commit (ledgerview.go,
-//     undecided.go). Any other request becomes a Ticket (ticket.go), which Offer queues.
-//     It enters the table underway (underway.go), so that no repetition of its key gets an
-//     answer that denies it. With engine ledger it waits in the shard's inbox (inbox.go),
-//     with engine redis in the queue of the node that has the shard's list (nodequeue.go,
-//     grabs.go).
+//  1. Recall (ledgerview.go) and request.Pending.Refuse answer from memory the requests that need no
+//     commit. Any other request becomes a request.Ticket, which Offer queues. It enters the table
+//     request.Underway, so that no repetition of its key gets an answer that denies it. With engine ledger
+//     it waits in the shard's inbox (inbox.go), with engine redis in the queue of the node that has the
+//     shard's list (nodequeue.go, grabs.go).
 //  2. Engine ledger: when the outcome of the shard's last commit is known, its sequencer takes
 //     all queued requests and decides them in order against the ledger's state (sequencer.go,
 //     requests.go, ownerEngine in engine.go). Requests that get nothing are answered. Requests
@@ -20,11 +19,11 @@
 //     each user a unit (grabs.go, grabanswers.go). The sequencer drains the grabs into the
 //     log (listEngine in enginelists.go). With ack redis a request is answered when the node
 //     has replied, up to a bound (backlog.go); with ack ledger when the log has the grab.
-//  3. When an append is known to be in the log, its tickets get their answers. When its outcome
-//     stays unknown, they are in doubt (doubts.go) until the log has been read behind it.
-//  4. pending.conclude checks each answer that denies a claim once more, removes the tickets
-//     from underway and completes them. A request that earlier rules had admitted stays in
-//     underway until the rules in force have decided it (Ticket.Repeat).
+//  3. When an append is known to be in the log, its tickets get their answers. When its outcome stays
+//     unknown, they are in request.Doubts until the log has been read behind it.
+//  4. request.Pending.Conclude checks each answer that denies a claim once more, and removes the tickets
+//     from the table Underway. The shard then completes them. A request that earlier rules had admitted
+//     stays in the table until the rules in force have decided it (request.Ticket.Repeat).
 //
 // # How a shard is run
 //
@@ -45,9 +44,10 @@ import (
 	"salectl/api"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
+	"salectl/executor/request"
 )
 
-// Config is the configuration of a Shard. Bounds, Remote, Forward, MinGeneration, Follows and ObserveWait may
+// Config is the configuration of a Shard. Bounds, Underway, Forward, MinGeneration, Follows and ObserveWait may
 // be zero. Node is used only with engine redis. All other fields are required.
 type Config struct {
 	Shard       int
@@ -57,13 +57,13 @@ type Config struct {
 	UID         string // of the run
 	Node        int    // index of the node that keeps the shard's list, among the nodes that keep lists
 	Totals      *SaleTotals
-	Doubts      *Doubts
+	Doubts      *request.Doubts
 	Clock       clock.Clock
 	Queue       int                        // requests that may wait
 	Bounds      ledger.Bounds              // of a commit; 0: as usual
 	Post        func(Message)              // to another shard
-	Remote      *Remote                    // the shard's stand-in while another process owns it; nil: there is none
-	Forward     func([]*Ticket)            // queues requests, in their order, for the process that is to decide them; nil: they are refused
+	Underway    *request.Underway          // tickets of the shard and of its stand-in while another process owns it; nil: there is no stand-in
+	Forward     func([]*request.Ticket)    // queues requests, in their order, for the process that is to decide them; nil: they are refused
 	Applied     uint64                     // a generation that every shard has reached: a log that ends before it is an older copy
 	Follows     bool                       // read the log on while there are no rights to append
 	ObserveWait func(waited time.Duration) // after a batch is answered: how long its first request waited; nil: not called
@@ -78,9 +78,11 @@ type Shard struct {
 	ledgerView
 	published
 	inbox
-	pending
+	*request.Pending
 
 	clock       clock.Clock
+	nodeQueue   nodeQueue
+	forward     func([]*request.Ticket)
 	post        func(Message)
 	observeWait func(time.Duration)
 	node        int
@@ -96,15 +98,11 @@ func New(c Config) *Shard {
 	s := &Shard{
 		ledgerView: ledgerView{seq: seq},
 		inbox:      inbox{bound: c.Queue, wake: make(chan struct{}, 1)},
-		pending: pending{
-			underway: new(underway), doubts: c.Doubts, uid: c.UID, shard: c.Shard, nodeQueue: noNodeQueue{}, clock: c.Clock, forward: c.Forward,
-		},
-		clock: c.Clock, post: c.Post, observeWait: c.ObserveWait, node: c.Node,
+		clock:      c.Clock, nodeQueue: noNodeQueue{}, forward: c.Forward, post: c.Post, observeWait: c.ObserveWait, node: c.Node,
 	}
-	s.pending.ledger, s.pending.published, s.pending.self = &s.ledgerView, &s.published, &s.pending
-	if c.Remote != nil {
-		s.underway = &c.Remote.underway
-	}
+	s.Pending = request.NewPending(request.PendingConfig{
+		Decider: s, Number: c.Shard, UID: c.UID, Underway: cmp.Or(c.Underway, new(request.Underway)), Doubts: c.Doubts, Clock: c.Clock, Forwards: c.Forward != nil,
+	})
 	return s
 }
 
@@ -127,12 +125,18 @@ func (s *Shard) TakeTally() Tally {
 
 // Offer queues a ticket and returns "". If it cannot, it returns the outcome that is the reason, and the
 // ticket stays the caller's.
-func (s *Shard) Offer(now clock.Now, t *Ticket) api.Outcome {
+func (s *Shard) Offer(now clock.Now, t *request.Ticket) api.Outcome {
 	if s.nodeQueue.accepts(t) {
 		return s.nodeQueue.offer(now, t)
 	}
-	return s.inbox.offer(t, &s.pending)
+	return s.inbox.offer(t, s.Pending)
 }
+
+// MayHave reports whether the shard's list may have given a user a unit that the log lacks.
+func (s *Shard) MayHave(user string) bool { return s.nodeQueue.mayHave(user) }
+
+// MayLack reports whether the log may lack units that the shard's list gave.
+func (s *Shard) MayLack() bool { return s.nodeQueue.mayLack() }
 
 // SetRights sets the rights of this process to append to the shard.
 func (s *Shard) SetRights(r Rights) {
@@ -161,22 +165,22 @@ func (s *Shard) collect() {
 
 // concludeAndDeliver completes requests with their answers, and passes on those that another process is
 // to decide.
-func (s *Shard) concludeAndDeliver(ts []*Ticket, mayHave func(user string) bool) {
-	s.conclude(ts, mayHave)
+func (s *Shard) concludeAndDeliver(ts []*request.Ticket, mayHave func(user string) bool) {
+	s.Conclude(ts, mayHave)
 	s.deliver(ts)
 }
 
 // deliver completes tickets after conclude, or forwards them. It calls waiters and forward, which may take
 // locks that their owners also hold when they queue a ticket on this shard. So the caller must hold no lock
 // of the shard or of its node.
-func (s *Shard) deliver(ts []*Ticket) {
-	var moved []*Ticket
+func (s *Shard) deliver(ts []*request.Ticket) {
+	var moved []*request.Ticket
 	for _, t := range ts {
-		if s.needsForwarding(t) {
+		if s.NeedsForwarding(t) {
 			moved = append(moved, t)
 			continue
 		}
-		t.complete()
+		t.Complete()
 	}
 	if len(moved) > 0 {
 		s.forward(moved)
@@ -185,16 +189,16 @@ func (s *Shard) deliver(ts []*Ticket) {
 
 // deliverAnswered completes the tickets that the sequencer has answered, and reports how long the first
 // of them waited.
-func (s *Shard) deliverAnswered(ts []*Ticket) {
+func (s *Shard) deliverAnswered(ts []*request.Ticket) {
 	if len(ts) == 0 {
 		return
 	}
-	oldest := ts[0].queuedAt
+	oldest := ts[0].QueuedAt
 	s.inbox.decided(len(ts))
 	for _, t := range ts {
-		oldest = min(oldest, t.queuedAt)
+		oldest = min(oldest, t.QueuedAt)
 	}
-	s.concludeAndDeliver(ts, s.nodeQueue.mayHave)
+	s.concludeAndDeliver(ts, s.MayHave)
 	if s.observeWait != nil {
 		s.observeWait(s.clock().Mono - oldest)
 	}

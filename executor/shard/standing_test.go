@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"salectl/api"
+	"salectl/executor/request"
 )
 
 func TestBacklog(t *testing.T) {
@@ -126,12 +127,12 @@ func TestAnswers(t *testing.T) {
 		outcomes = append(outcomes, row.Outcome)
 	}
 	for _, outcome := range outcomes {
-		a := Answer{Outcome: outcome}
+		a := request.Answer{Outcome: outcome}
 		if a.Accepted() != slices.Contains(accepted, outcome) || a.Denies() == slices.Contains(allows, outcome) {
 			t.Errorf("%s: accepted %v, denies %v", outcome, a.Accepted(), a.Denies())
 		}
 	}
-	for want, id := range map[string]ClaimID{"3-7-2": {Shard: 3, Slot: 7, Index: 2}, "3-u9": {Shard: 3, Unit: 9}} {
+	for want, id := range map[string]request.ClaimID{"3-7-2": {Shard: 3, Slot: 7, Index: 2}, "3-u9": {Shard: 3, Unit: 9}} {
 		if id.String() != want {
 			t.Errorf("%+v is %s, want %s", id, id, want)
 		}

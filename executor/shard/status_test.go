@@ -6,6 +6,7 @@ import (
 
 	"salectl/api"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/executor/request"
 )
 
 // lockedQueue fails a test if it is called while the state is locked.
@@ -54,13 +55,13 @@ func TestUserPageBytes(t *testing.T) {
 	s := &Shard{ledgerView: ledgerView{seq: h.actors[0].q}}
 	var pages []int
 	for page := (api.Page{}); ; {
-		a := s.Lookup(&Query{User: "ada", Page: page})
+		a := s.Lookup(&request.Query{User: "ada", Page: page})
 		claims, next, ok := a.Claims, a.Next, a.Outcome == ""
 		var size int64
 		for _, c := range claims {
 			size += c.Size()
 		}
-		if !ok || size > PageBytes || next != "" && size+claims[0].Size() <= PageBytes {
+		if !ok || size > request.PageBytes || next != "" && size+claims[0].Size() <= request.PageBytes {
 			t.Fatalf("a page of %d claims has %d bytes, %v", len(claims), size, ok)
 		}
 		pages = append(pages, len(claims))

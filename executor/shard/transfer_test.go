@@ -10,6 +10,7 @@ import (
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/executor/request"
 	"salectl/executor/saletest"
 )
 
@@ -293,7 +294,7 @@ func crashes(t *testing.T, n int, made bool) (complete bool) {
 				if calls++; calls > n {
 					if made {
 						a.call() // whatever it says then, nobody hears it
-						x.answered, x.answer = false, Answer{}
+						x.answered, x.answer = false, request.Answer{}
 					}
 					h.die()
 					break

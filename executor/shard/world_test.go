@@ -14,6 +14,7 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/memory"
 	"salectl/backends/quorum"
+	"salectl/executor/request"
 	"salectl/executor/saletest"
 	"salectl/spec"
 )
@@ -34,9 +35,9 @@ type world struct {
 
 	hosts   []*host
 	asked   []*asked
-	tickets map[*Ticket]*asked
+	tickets map[*request.Ticket]*asked
 	pool    sync.Pool
-	commits map[ClaimID]*pb.Commit // read so far, by shard and slot
+	commits map[request.ClaimID]*pb.Commit // read so far, by shard and slot
 
 	// mail says how many copies of a message arrive; nil: one.
 	mail  func(m Message) int
@@ -62,7 +63,7 @@ type actor struct {
 	h     *host
 	q     *sequencer
 	logs  ledger.Logs
-	queue []*Ticket
+	queue []*request.Ticket
 	inbox []Message
 	under *ledger.Request // asked for and not made yet
 	wake  time.Duration
@@ -70,10 +71,10 @@ type actor struct {
 
 // asked is one request and what became of it.
 type asked struct {
-	Request
+	request.Request
 	actor     *actor
-	ticket    *Ticket
-	answer    Answer
+	ticket    *request.Ticket
+	answer    request.Answer
 	answered  bool
 	withdrawn bool
 }
@@ -88,7 +89,7 @@ func newWorldAs(t testing.TB, settings *pb.Settings, shares ...int64) *world {
 	w := &world{
 		t: t, sale: "world", shards: len(shares), store: memory.NewStore(),
 		now:     clock.Now{Mono: time.Hour, Wall: time.Unix(1_800_000_000, 0)},
-		tickets: make(map[*Ticket]*asked), commits: make(map[ClaimID]*pb.Commit),
+		tickets: make(map[*request.Ticket]*asked), commits: make(map[request.ClaimID]*pb.Commit),
 	}
 	w.logs = w.store.Handle(nil)
 	stock := int64(0)
@@ -183,13 +184,14 @@ func (h *host) halt(why Halt) {
 
 // ask queues a request with the process.
 func (h *host) ask(user, key string, quantity int64) *asked {
-	return h.request(Request{User: user, Key: key, Quantity: quantity})
+	return h.request(request.Request{User: user, Key: key, Quantity: quantity})
 }
 
-func (h *host) request(r Request) *asked {
+func (h *host) request(r request.Request) *asked {
 	a := h.actors[spec.HomeShard(r.User, h.w.shards)]
 	x := &asked{Request: r, actor: a}
-	x.ticket = NewTicket(&h.w.pool, x.Request, nil, h.w.now.Mono)
+	x.ticket = request.NewTicket(&h.w.pool, x.Request, func() string { return "1" }, h.w.now.Mono)
+	x.Request = x.ticket.Request
 	h.w.asked = append(h.w.asked, x)
 	h.w.tickets[x.ticket] = x
 	a.queue = append(a.queue, x.ticket)
@@ -197,9 +199,9 @@ func (h *host) request(r Request) *asked {
 }
 
 // settles asks something of a claim.
-func (h *host) settles(x Settlement) *asked {
+func (h *host) settles(x request.Settlement) *asked {
 	a := h.actors[x.Claim.Shard]
-	s := &asked{actor: a, ticket: NewTicket(&h.w.pool, Request{Settle: &x}, nil, h.w.now.Mono)}
+	s := &asked{actor: a, ticket: request.NewTicket(&h.w.pool, request.Request{Settle: &x}, nil, h.w.now.Mono)}
 	h.w.tickets[s.ticket] = s
 	a.queue = append(a.queue, s.ticket)
 	return s

@@ -11,22 +11,23 @@ import (
 	"salectl/api"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/executor/request"
 	"salectl/executor/saletest"
 	"salectl/spec"
 )
 
 // answered holds an answer to what must be true of it at this moment.
-func (w *world) answered(a *actor, t *Ticket) {
+func (w *world) answered(a *actor, t *request.Ticket) {
 	x := w.tickets[t]
 	switch {
 	case x == nil:
 		w.t.Fatalf("%v answers what nobody asked", a)
 	case x.answered:
-		w.t.Fatalf("%v answers %v twice: %v, then %v", a, x.Request, x.answer, t.answer)
+		w.t.Fatalf("%v answers %v twice: %v, then %v", a, x.Request, x.answer, t.Answer)
 	case x.withdrawn:
-		w.t.Fatalf("%v answers %v, which was withdrawn: %v", a, x.Request, t.answer)
+		w.t.Fatalf("%v answers %v, which was withdrawn: %v", a, x.Request, t.Answer)
 	}
-	x.answered, x.answer = true, t.answer
+	x.answered, x.answer = true, t.Answer
 	w.tell("%v answers %v: %s %v", a, x.Request, x.answer.Outcome, x.answer.Claim)
 	if x.answer.Outcome != api.LimitReached && len(x.answer.Claims) > 0 {
 		w.t.Fatalf("%v answers %v with claims: %v", a, x.Request, x.answer)
@@ -39,13 +40,13 @@ func (w *world) answered(a *actor, t *Ticket) {
 	if op.GetUser() != x.User || string(op.GetKey()) != x.Key || !slices.Equal(op.GetUnits(), c.Units) || int64(op.GetAsked()) != c.Asked || !op.GetEntry() && max(int64(len(c.Units)), c.Asked) != x.Quantity {
 		w.t.Fatalf("%v accepts %v as %v; the ledger has %v there", a, x.Request, c, op)
 	}
-	if !x.answer.Replayed && !x.got(c.Units, a.q.state.Settings()) {
+	if !x.answer.Replayed && !satisfies(&x.Request, c.Units, a.q.state.Settings()) {
 		w.t.Fatalf("%v accepts %v, which chooses %v, adjacent: %v, as %v", a, x.Request, x.Units, x.Adjacent, c)
 	}
 }
 
-// got reports whether units are what a request has chosen, if it chooses.
-func (r *Request) got(units []int64, s *pb.Settings) bool {
+// satisfies reports whether units are what a request chooses, if it does.
+func satisfies(r *request.Request, units []int64, s *pb.Settings) bool {
 	switch {
 	case r.Units != nil:
 		return slices.Equal(units, r.Units)
@@ -63,7 +64,7 @@ func (r *Request) got(units []int64, s *pb.Settings) bool {
 }
 
 // commit reads the slot of a claim.
-func (w *world) commit(id ClaimID) *pb.Commit {
+func (w *world) commit(id request.ClaimID) *pb.Commit {
 	id.Index = 0
 	if c := w.commits[id]; c != nil {
 		return c
@@ -132,7 +133,7 @@ func (w *world) check() {
 		home := spec.HomeShard(x.User, w.shards)
 		c, found := shards[home].Find(x.User, x.Key)
 		switch {
-		case x.answer.Accepted() && (!found || x.answer.Outcome != api.Entered && !slices.Equal(c.Units, x.answer.Claim.Units) || x.answer.Claim.ID != (ClaimID{Shard: home, Slot: c.Slot, Index: c.Index})):
+		case x.answer.Accepted() && (!found || x.answer.Outcome != api.Entered && !slices.Equal(c.Units, x.answer.Claim.Units) || x.answer.Claim.ID != (request.ClaimID{Shard: home, Slot: c.Slot, Index: c.Index})):
 			w.t.Errorf("%v was accepted as %v, the ledger has %v", x.Request, x.answer.Claim, c)
 		case found && !maybe[identity{x.User, x.Key}]:
 			w.t.Errorf("%v was answered %q (withdrawn: %v), the ledger has it at %d-%d", x.Request, x.answer.Outcome, x.withdrawn, home, c.Slot)

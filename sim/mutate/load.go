@@ -30,6 +30,7 @@ var targets = []target{
 	{folder: "executor", without: []string{"loops", "run", "service"}},
 	{folder: "executor/ownership", without: []string{"nodes"}},
 	{folder: "executor/process"},
+	{folder: "executor/request", also: []string{"executor/shard", "executor/process"}},
 	{folder: "executor/shard", also: []string{"executor/process"}},
 	{folder: "planner", without: []string{"callname", "export", "machine", "run"}},
 	{folder: "sim/check"},

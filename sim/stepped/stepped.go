@@ -15,6 +15,7 @@ import (
 	"salectl/executor/metrics"
 	"salectl/executor/ownership"
 	"salectl/executor/process"
+	"salectl/executor/request"
 	"salectl/executor/shard"
 )
 
@@ -77,7 +78,7 @@ func New(cfg Config) *Process {
 // a later Next, or by withdraw. That stands for the end of the context of Executor.Do: a claim is
 // answered with Overloaded, if it surely is not accepted, or with Unknown. It does nothing after an
 // answer.
-func (p *Process) Begin(now clock.Now, r shard.Request, answered func(shard.Answer)) (withdraw func()) {
+func (p *Process) Begin(now clock.Now, r request.Request, answered func(request.Answer)) (withdraw func()) {
 	p.now = now
 	x := p.NewPending(answered)
 	x.Begin(r)
@@ -163,7 +164,7 @@ func (p *Process) Accept(from, to string, back process.Replies) (serve func(now 
 }
 
 // Answered passes on a peer's answer to a forwarded request, and Bounced that it does not own the shard.
-func (p *Process) Answered(now clock.Now, id uint64, a shard.Answer) {
+func (p *Process) Answered(now clock.Now, id uint64, a request.Answer) {
 	p.now = now
 	p.Machine.Answered(now, id, a)
 }

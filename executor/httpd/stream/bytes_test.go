@@ -15,7 +15,7 @@ import (
 	"salectl/executor"
 	"salectl/executor/httpd/access"
 	"salectl/executor/httpd/httpdtest"
-	"salectl/executor/shard"
+	"salectl/executor/request"
 	"salectl/internal/wait"
 )
 
@@ -131,7 +131,7 @@ func testStreamBytes(t *testing.T, units, asked int) {
 // takes.
 func TestReplyBytesOfPages(t *testing.T) {
 	largest := func(due int) executor.Claim {
-		b := &shard.Books{Who: strings.Repeat("w", api.MaxWho), Why: strings.Repeat("r", api.MaxReason), Payment: strings.Repeat("p", api.MaxPayment)}
+		b := &request.Books{Who: strings.Repeat("w", api.MaxWho), Why: strings.Repeat("r", api.MaxReason), Payment: strings.Repeat("p", api.MaxPayment)}
 		for range due {
 			b.RefundsDue = append(b.RefundsDue, strings.Repeat("p", api.MaxPayment))
 		}
@@ -144,7 +144,7 @@ func TestReplyBytesOfPages(t *testing.T) {
 		}
 	}
 	// A page of claims has shard.PageBytes: see links.TestPages.
-	if size, reserved := shard.PageBytes+sizeOf(executor.Claim{}), likelySize(nil, userLookup); size > reserved {
+	if size, reserved := request.PageBytes+sizeOf(executor.Claim{}), likelySize(nil, userLookup); size > reserved {
 		t.Errorf("a page has %d bytes, %d are reserved", size, reserved)
 	}
 }

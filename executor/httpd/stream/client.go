@@ -12,7 +12,7 @@ import (
 	"salectl/executor"
 	"salectl/executor/httpd/access"
 	"salectl/executor/httpd/wire"
-	"salectl/executor/shard"
+	"salectl/executor/request"
 )
 
 // client reads the requests of a client from a stream. The goroutine of the handler uses it.
@@ -125,7 +125,7 @@ func (client *client) settle(r *streampb.Request, asks *streampb.Settlement) boo
 	if u == nil {
 		return ok
 	}
-	x := shard.SettlementOf(asks)
+	x := request.SettlementOf(asks)
 	u.how, u.shard = x.How, x.Claim.Shard
 	err := x.Check(x.How)
 	switch {
@@ -143,7 +143,7 @@ func (client *client) settle(r *streampb.Request, asks *streampb.Settlement) boo
 
 // lookUpUser looks up a page of a user's claims.
 func (client *client) lookUpUser(r *streampb.Request, asks *streampb.User) bool {
-	page, user := shard.PageOf(asks), asks.GetUser()
+	page, user := request.PageOf(asks), asks.GetUser()
 	if err := page.Check(); err != nil {
 		client.refuse(r.Id, wire.Unacceptable(err))
 		return true
@@ -164,7 +164,7 @@ func (client *client) lookUpUser(r *streampb.Request, asks *streampb.User) bool 
 
 // lookUpClaim looks up a claim, with a page of its refunds due.
 func (client *client) lookUpClaim(r *streampb.Request, asks *streampb.Find) bool {
-	id, page := api.ClaimIDOf(asks.GetClaim()), shard.PageOf(asks)
+	id, page := api.ClaimIDOf(asks.GetClaim()), request.PageOf(asks)
 	if err := page.Check(); err != nil {
 		client.refuse(r.Id, wire.Unacceptable(err))
 		return true

@@ -6,7 +6,7 @@ import (
 	"salectl/api"
 	"salectl/api/streampb"
 	"salectl/executor"
-	"salectl/executor/shard"
+	"salectl/executor/request"
 )
 
 // inflight is a request of a client whose response is not sent yet. The stream's mutex guards cancel
@@ -58,7 +58,7 @@ const (
 const (
 	bytesOfUnit  = 24
 	bytesOfClaim = 32 << 10 // the largest, without its units
-	bytesOfUser  = shard.PageBytes + 1<<10
+	bytesOfUser  = request.PageBytes + 1<<10
 )
 
 // likelySize returns about what the response to a request will take in memory.

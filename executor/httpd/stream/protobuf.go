@@ -9,7 +9,7 @@ import (
 	"salectl/backends/clock"
 	"salectl/executor"
 	"salectl/executor/httpd/wire"
-	"salectl/executor/shard"
+	"salectl/executor/request"
 )
 
 // protobuf is the codec of protobuf messages.
@@ -64,9 +64,9 @@ func (codec *protobuf) appendLookup(b []byte, r *inflight, at executor.Place) []
 	switch {
 	case a.Outcome != "":
 	case r.kind == claimLookup:
-		found.Claims = shard.ClaimsToStream([]executor.Claim{a.Claim})
+		found.Claims = request.ClaimsToStream([]executor.Claim{a.Claim})
 	default:
-		found.Claims, found.Next = shard.ClaimsToStream(a.Claims), a.Next
+		found.Claims, found.Next = request.ClaimsToStream(a.Claims), a.Next
 	}
 	return streampb.AppendReply(b, &streampb.Reply{Id: r.id, Says: &streampb.Reply_Claims{Claims: found}})
 }

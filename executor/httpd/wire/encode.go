@@ -9,7 +9,7 @@ import (
 	"salectl/api"
 	"salectl/backends/ledger/payload"
 	"salectl/executor"
-	"salectl/executor/shard"
+	"salectl/executor/request"
 	"salectl/spec"
 )
 
@@ -55,7 +55,7 @@ func AppendClaim(b []byte, outcome api.Outcome, sale string, claim *executor.Cla
 
 // appendBooks appends the fields of a claim that only its lookup returns, each preceded by a comma. Lookups
 // are rare enough for encoding/json.
-func appendBooks(b []byte, books *shard.Books) []byte {
+func appendBooks(b []byte, books *request.Books) []byte {
 	fields := MustMarshal(struct {
 		SettledAt     time.Time `json:"settledAt,omitzero"`
 		Who           string    `json:"who,omitempty"`

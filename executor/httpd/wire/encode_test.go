@@ -7,7 +7,7 @@ import (
 
 	"salectl/api"
 	"salectl/executor"
-	"salectl/executor/shard"
+	"salectl/executor/request"
 )
 
 // TestClaimIDs holds the written form of a claim's name against the executor's.
@@ -35,7 +35,7 @@ func TestClaimsCostNothing(t *testing.T) {
 
 // A page that has no refunds due says how many there are.
 func TestPageWithoutRefundsDue(t *testing.T) {
-	for want, books := range map[string]shard.Books{
+	for want, books := range map[string]request.Books{
 		`,"refundsDue":3`: {Owed: 3}, "": {}, `,"refundDue":["p"],"refundsDue":3,"refundDueNext":"p"`: {Owed: 3, RefundsDue: []string{"p"}, Next: "p"},
 	} {
 		if got := string(appendBooks(nil, &books)); got != want {

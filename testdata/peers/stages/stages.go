@@ -65,9 +65,9 @@ var stages = []stage{
 	{"answering", []string{
 		"salectl/executor.(*Executor).",
 		"salectl/executor/shard.(*requests).answerBatch", "salectl/executor/shard.(*sequencer).committed.func1", "salectl/executor/shard.granted",
-		"salectl/executor/shard.(*Shard).deliverAnswered", "salectl/executor/shard.(*Shard).concludeAndDeliver", "salectl/executor/shard.(*pending).conclude",
-		"salectl/executor/shard.(*Shard).deliver", "salectl/executor/shard.(*Ticket).Wait", "salectl/executor/shard.(*Ticket).Finish",
-		"salectl/executor/shard.(*Ticket).Free", "salectl/executor.(*payloads).add", "salectl/executor/process.(*session).completeAnswer",
+		"salectl/executor/shard.(*Shard).deliverAnswered", "salectl/executor/shard.(*Shard).concludeAndDeliver", "salectl/executor/request.(*Pending).Conclude",
+		"salectl/executor/shard.(*Shard).deliver", "salectl/executor/request.(*Ticket).Wait", "salectl/executor/request.(*Ticket).Finish",
+		"salectl/executor/request.(*Ticket).Free", "salectl/executor.(*payloads).add", "salectl/executor/process.(*session).completeAnswer",
 	}},
 	{"allocation", []string{
 		"runtime.mallocgc", "runtime.growslice", "runtime.makeslicecopy", "runtime.makeslice", "runtime.newobject",

@@ -1,4 +1,4 @@
-package shard
+package request
 
 import (
 	"sync"
@@ -15,11 +15,11 @@ type Doubts struct {
 
 	mu     sync.Mutex
 	uid    string // of the run of the doubts
-	shards map[int]map[identity]struct{}
+	shards map[int]map[requestKey]struct{}
 }
 
-// identity is what one request has in common with its repetitions.
-type identity struct{ user, key string }
+// requestKey is what one request has in common with its repetitions.
+type requestKey struct{ user, key string }
 
 // AnyKey stands for all requests of a user. A request that has no key of its own gets
 // one that nobody else has, so that none is known by this one.
@@ -41,15 +41,15 @@ func (d *Doubts) Add(uid string, shard int, user, key string) {
 		d.n.Store(0)
 	}
 	if d.shards == nil {
-		d.shards = make(map[int]map[identity]struct{})
+		d.shards = make(map[int]map[requestKey]struct{})
 	}
 	all := d.shards[shard]
 	if all == nil {
-		all = make(map[identity]struct{})
+		all = make(map[requestKey]struct{})
 		d.shards[shard] = all
 	}
-	if _, known := all[identity{user, key}]; !known && len(all) < maxDoubts {
-		all[identity{user, key}] = struct{}{}
+	if _, known := all[requestKey{user, key}]; !known && len(all) < maxDoubts {
+		all[requestKey{user, key}] = struct{}{}
 		d.n.Add(1)
 	}
 }
@@ -66,7 +66,7 @@ func (d *Doubts) Has(user, key string) bool {
 			return true
 		}
 		for _, key := range [...]string{key, AnyKey} {
-			if _, known := all[identity{user, key}]; known {
+			if _, known := all[requestKey{user, key}]; known {
 				return true
 			}
 		}
@@ -74,16 +74,16 @@ func (d *Doubts) Has(user, key string) bool {
 	return false
 }
 
-// drop forgets a request whose outcome is known now.
-func (d *Doubts) drop(shard int, user, key string) {
+// Drop forgets a request whose outcome is known now.
+func (d *Doubts) Drop(shard int, user, key string) {
 	if d.n.Load() == 0 {
 		return
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	all := d.shards[shard]
-	if _, known := all[identity{user, key}]; known && len(all) < maxDoubts {
-		delete(all, identity{user, key})
+	if _, known := all[requestKey{user, key}]; known && len(all) < maxDoubts {
+		delete(all, requestKey{user, key})
 		d.n.Add(-1)
 	}
 }

@@ -1,4 +1,4 @@
-package shard
+package request
 
 import (
 	"hash/maphash"
@@ -6,13 +6,13 @@ import (
 	"sync/atomic"
 )
 
-// underway is a table of a shard's tickets that came with a key and have no answer yet, with or without
+// Underway is a table of a shard's tickets that came with a key and have no answer yet, with or without
 // a requester. While it has a ticket, no other request of the same user and key may be answered that
 // the claim is not accepted.
 //
 // It is a hash table of the tickets themselves, so that to enter and to leave it
 // costs a claim no allocation. All methods are safe for concurrent use.
-type underway struct {
+type Underway struct {
 	mu         sync.Mutex
 	buckets    []*Ticket    // each is the newest ticket of a chain linked by Ticket.nextInBucket; their number is a power of two
 	size       atomic.Int64 // of tickets; written under mu
@@ -29,10 +29,34 @@ func hashOf(user, key string) uint64 {
 }
 
 // bucket returns the head of the chain for a hash. mu is held.
-func (u *underway) bucket(hash uint64) **Ticket { return &u.buckets[hash&uint64(len(u.buckets)-1)] }
+func (u *Underway) bucket(hash uint64) **Ticket { return &u.buckets[hash&uint64(len(u.buckets)-1)] }
+
+// Hold sets the holder of a ticket that came with a key, and adds the ticket to the table unless it is
+// there already.
+func (u *Underway) Hold(t *Ticket, by *Holder) {
+	if !t.Keyed() {
+		return
+	}
+	if !t.Held() {
+		u.enter(t)
+	}
+	t.holder.Store(by)
+}
+
+// Len returns how many tickets the table has.
+func (u *Underway) Len() int { return int(u.size.Load()) }
+
+// Conclude removes a ticket that has an answer, unless its request is to be decided again. It reports
+// whether a request of the same user and key that entered before is still under way.
+func (u *Underway) Conclude(t *Ticket) (earlier bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.removeAnswered(t)
+	return u.hasBefore(t)
+}
 
 // enter adds a ticket. The ticket of a request that is decided again replaces the earlier one.
-func (u *underway) enter(t *Ticket) {
+func (u *Underway) enter(t *Ticket) {
 	t.hash = hashOf(t.User, t.Key)
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -53,7 +77,7 @@ func (u *underway) enter(t *Ticket) {
 
 // replace puts a ticket in the place of another one that has an answer. It returns false if the table
 // does not have that one. mu is held.
-func (u *underway) replace(before, t *Ticket) bool {
+func (u *Underway) replace(before, t *Ticket) bool {
 	if u.size.Load() == 0 {
 		return false
 	}
@@ -69,14 +93,14 @@ func (u *underway) replace(before, t *Ticket) bool {
 
 // removeAnswered removes a ticket that has an answer, unless its request is to be decided again. mu is
 // held.
-func (u *underway) removeAnswered(t *Ticket) {
-	if t.retained = t.answer.OtherRules && !t.fromPeer && !t.abandoned; !t.retained {
+func (u *Underway) removeAnswered(t *Ticket) {
+	if t.retained = t.Answer.OtherRules && !t.fromPeer && !t.abandoned; !t.retained {
 		u.remove(t)
 	}
 }
 
-// abandon records that the requester of a ticket has gone, so that the request is not decided again.
-func (u *underway) abandon(t *Ticket) {
+// Abandon records that the requester of a ticket has gone, so that the request is not decided again.
+func (u *Underway) Abandon(t *Ticket) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	t.abandoned = true
@@ -87,7 +111,7 @@ func (u *underway) abandon(t *Ticket) {
 }
 
 // grow doubles the buckets. They never shrink: the queue is bounded.
-func (u *underway) grow() {
+func (u *Underway) grow() {
 	old := u.buckets
 	u.buckets = make([]*Ticket, max(minBuckets, 2*len(old)))
 	for _, t := range old {
@@ -99,15 +123,15 @@ func (u *underway) grow() {
 	}
 }
 
-// leave removes a ticket that is in the table.
-func (u *underway) leave(t *Ticket) {
+// Leave removes a ticket that is in the table.
+func (u *Underway) Leave(t *Ticket) {
 	u.mu.Lock()
 	u.remove(t)
 	u.mu.Unlock()
 }
 
 // remove removes a ticket that is in the table. mu is held.
-func (u *underway) remove(t *Ticket) {
+func (u *Underway) remove(t *Ticket) {
 	at := u.bucket(t.hash)
 	for *at != t {
 		at = &(*at).nextInBucket
@@ -116,8 +140,8 @@ func (u *underway) remove(t *Ticket) {
 	u.size.Add(-1)
 }
 
-// has reports whether another request of the same user and key is under way.
-func (u *underway) has(r *Request) bool {
+// Has reports whether another request of the same user and key is under way.
+func (u *Underway) Has(r *Request) bool {
 	if u.size.Load() == 0 {
 		return false
 	}
@@ -127,14 +151,15 @@ func (u *underway) has(r *Request) bool {
 	return u.hasOther(r.User, r.Key, hash, u.lastNumber+1, r.before)
 }
 
-// hasBefore reports whether a request of the same user and key entered before the ticket with that number
-// and is under way. mu is held.
-func (u *underway) hasBefore(user, key string, hash, number uint64) bool {
-	return u.hasOther(user, key, hash, number, nil)
+// hasBefore reports whether a request of the same user and key entered before a ticket and is under way.
+// mu is held.
+func (u *Underway) hasBefore(t *Ticket) bool {
+	return u.hasOther(t.User, t.Key, t.hash, t.number, nil)
 }
 
-// hasOther is hasBefore without the ticket but.
-func (u *underway) hasOther(user, key string, hash, number uint64, but *Ticket) bool {
+// hasOther reports whether the table has a ticket of the user and key, other than but, that entered before
+// the number.
+func (u *Underway) hasOther(user, key string, hash, number uint64, but *Ticket) bool {
 	if u.size.Load() == 0 {
 		return false
 	}

@@ -1,0 +1,74 @@
+package request
+
+import (
+	"time"
+
+	"salectl/api"
+)
+
+// Answer is the answer to a request.
+type Answer struct {
+	Outcome api.Outcome // "" if a Query found what it requested
+	// Claim is set if Outcome is Accepted, and in answers that report the state of a claim.
+	Claim Claim
+	// Replayed means that the request had been accepted before, or that another request of the same
+	// key had: the answer is that request's.
+	Replayed bool
+	// Claims are the newest of the user's, for LimitReached, and Count is how many the user has.
+	// They answer a Query for a user's claims.
+	Claims []Claim
+	Count  int
+	// Next is, of a page of a user's claims, the cursor of the next; "": it is the last.
+	Next string
+	// RefundDue means that the payment of a settlement bought nothing, and that the ledger has
+	// recorded it as a refund due.
+	RefundDue bool
+	// OtherRules means, with NotChecked, that the rules in force are not those that admitted the
+	// request: the rules in force are to decide it.
+	OtherRules bool
+	// Elsewhere means that this process has not decided, because another process owns the shard or
+	// is about to. Outcome is the answer to a requester that cannot be forwarded there. With
+	// Unknown the request may have been decided here.
+	Elsewhere bool
+	// Rule and Reason are, for NotEligible, the name of the rule that has refused the
+	// request, and why, as rules.Reason has it.
+	Rule, Reason string
+	// OpensAt is when the sale opens, for NotOpen.
+	OpensAt time.Time
+	// RetryAfter is the delay after which a retry may succeed; 0: none will, or one at once may.
+	RetryAfter time.Duration
+	// Message explains the answer to people, where there is more to explain.
+	Message string
+}
+
+// Accepted reports whether the claim has units, or is an entry that may be given some.
+func (a Answer) Accepted() bool { return a.Outcome.Accepted() }
+
+// Denies reports whether the answer implies that the claim is not accepted. Such an answer is wrong
+// while an earlier request of the same key can still be accepted. SoldOut is among them: more units may
+// come before that request is decided.
+func (a Answer) Denies() bool { return a.Outcome.Denies() }
+
+// Undecided is the answer while the outcome of a claim is unknown.
+var Undecided = Answer{Outcome: api.Unknown, RetryAfter: time.Second}
+
+// Refusal returns a refusal that every other process would give too.
+func Refusal(why api.Outcome) Answer { return Answer{Outcome: why, RetryAfter: time.Second} }
+
+// undecide replaces a refusal by unknown. It keeps Elsewhere, so that a peer forwards the request to
+// the process that may decide it.
+func (a *Answer) undecide() {
+	elsewhere := a.Elsewhere
+	*a = Undecided
+	a.Elsewhere = elsewhere
+}
+
+// isFinalForUser reports whether an answer also is the answer to all requests of its user that are in
+// doubt: a user who has the limit, by the log or the list, gets nothing by any other request, and
+// nobody does when all is sold. That stays true if the shard is handed over before the answer is
+// sent.
+func (a *Answer) isFinalForUser() bool { return a.Outcome == api.SoldOut || a.reachesLimit() }
+
+// reachesLimit reports whether an answer lists claims that reach the user's limit. The refusal of a
+// request for more than the limit proves nothing about other requests.
+func (a *Answer) reachesLimit() bool { return a.Outcome == api.LimitReached && len(a.Claims) > 0 }

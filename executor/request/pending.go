@@ -1,0 +1,238 @@
+package request
+
+import (
+	"sync/atomic"
+
+	"salectl/api"
+	"salectl/backends/clock"
+)
+
+// Pending are the requests of a shard whose outcome is not known to their requesters: admitted and not
+// answered, and answered with Unknown. It keeps an answer from denying a claim that was accepted, or
+// may be yet. All methods are safe for concurrent use.
+type Pending struct {
+	PendingConfig
+	self    Holder        // itself, for its tickets
+	decided atomic.Uint64 // requests that were answered, in all
+
+	drained           atomic.Bool   // the shard's list is off, and the log has all that it gave
+	logCompletePeriod atomic.Uint64 // the last period above 0; see ForgetDoubts
+}
+
+// PendingConfig is the configuration of Pending. All fields but Forwards are required.
+type PendingConfig struct {
+	Decider  Decider
+	Number   int       // of the shard
+	UID      string    // of the run
+	Underway *Underway // tickets of the shard
+	Doubts   *Doubts
+	Clock    clock.Clock
+	Forwards bool // tickets are forwarded where another process is to decide them
+}
+
+// Decider is what Pending reads of the shard that decides its requests. All methods are safe for concurrent
+// use.
+type Decider interface {
+	// Recall answers a request from memory, if the ledger's state decides it.
+	Recall(now clock.Now, r Request) (Answer, bool)
+	// Serves reports whether this process has taken the shard over, and serves it.
+	Serves() bool
+	// May reports whether this process may append to the shard.
+	May(now clock.Now) bool
+	// MayHave reports whether a list may have given a user a unit that the log lacks. MayLack reports
+	// whether the log may lack any unit that a list gave.
+	MayHave(user string) bool
+	MayLack() bool
+}
+
+// NewPending returns Pending without requests.
+func NewPending(c PendingConfig) *Pending {
+	p := &Pending{PendingConfig: c}
+	p.self = p
+	return p
+}
+
+// Enter adds a ticket that is being queued on the shard to the table Underway. The caller holds the lock of
+// the queue: tickets of one key are answered in the order in which they have entered.
+func (p *Pending) Enter(t *Ticket) {
+	p.Underway.Hold(t, &p.self)
+	t.state.CompareAndSwap(ticketTaken, ticketWaiting) // one that has waited for a peer was taken: it may be withdrawn again
+}
+
+// Conclude prepares answered tickets for their completion. It removes them from the table Underway, except
+// those that are decided again here or elsewhere. It replaces by Undecided each answer that would deny a
+// claim that an earlier request of the same key may yet get, or may have got. mayHave reports whether a
+// list may have given a user units that the log lacks.
+func (p *Pending) Conclude(ts []*Ticket, mayHave func(user string) bool) {
+	p.decided.Add(uint64(len(ts)))
+	for _, t := range ts {
+		if (t.MaybeDecided || t.Answer.Outcome == api.Closed) && t.Answer.Denies() && !p.NeedsForwarding(t) {
+			p.reconsider(t)
+		}
+	}
+	var refused []*Ticket
+	p.Underway.mu.Lock()
+	for _, t := range ts {
+		if p.NeedsForwarding(t) || !t.Held() { // a forwarder keeps one that moves
+			continue
+		}
+		p.Underway.removeAnswered(t)
+		switch {
+		case t.Answer.Outcome == api.Unknown:
+			p.AddDoubt(t)
+		case t.Answer.Denies():
+			refused = append(refused, t)
+		}
+	}
+	for _, t := range refused {
+		if p.Underway.hasBefore(t) {
+			t.Answer.undecide()
+		}
+	}
+	p.Underway.mu.Unlock()
+	for _, t := range refused {
+		if !t.Answer.isFinalForUser() && (p.Doubts.Has(t.User, t.Key) || mayHave(t.User)) {
+			t.Answer.undecide()
+			p.KeepInDoubt(t.User, t.Key)
+		}
+	}
+}
+
+// NeedsForwarding reports whether another process is to decide a ticket that has an answer here.
+func (p *Pending) NeedsForwarding(t *Ticket) bool {
+	return t.Answer.Elsewhere && !t.fromPeer && p.Forwards
+}
+
+// reconsider replaces a refusal that would deny an accepted claim: by the claim if the log has it, and by
+// Undecided if its outcome or present state is unknown here. Another process may have accepted the claim,
+// and a request may be refused without a look-up of its key. At the end of a sale this process may have
+// accepted it, too: a peer whose link was cut sends a request again, and a client repeats one.
+func (p *Pending) reconsider(t *Ticket) {
+	looked, sure := t.Answer.Outcome.Row().Retry != api.Again, p.KnowsOutcome()
+	if t.MaybeDecided && !sure {
+		if t.Answer.reachesLimit() {
+			return
+		}
+		t.Answer.undecide()
+		if t.Held() {
+			p.Doubts.Add(p.UID, p.Number, t.User, t.Key)
+		}
+		return
+	}
+	if t.Settle != nil {
+		if !looked || t.Answer.Outcome == api.Closed && (t.MaybeDecided || t.fromPeer) {
+			t.Answer.undecide()
+		}
+		return
+	}
+	switch had, ok := p.Decider.Recall(p.Clock(), t.Request); {
+	case !ok || had.Denies(): // it was not accepted
+	case !(looked && sure) && !had.Claim.IsFinal(): // what became of it since is not known
+		t.Answer.undecide()
+	default:
+		t.Answer = t.ForRequester(had)
+	}
+}
+
+// AddDoubt records in Doubts that a request with a key may have been accepted, or may be yet. It does nothing
+// while the list is off and the log has all its grabs.
+func (p *Pending) AddDoubt(t *Ticket) {
+	if t.Held() && !p.drained.Load() {
+		p.Doubts.Add(p.UID, p.Number, t.User, t.Key)
+	}
+}
+
+// Refuse returns the answer to a request that is refused without a look-up of its key: a, unless an
+// earlier request of the same key was accepted, or may be yet.
+func (p *Pending) Refuse(r Request, a Answer) Answer {
+	if r.Key == "" || !a.Denies() {
+		return a
+	}
+	inDoubt := p.Underway.Has(&r) ||
+		!p.endsDoubts(a) && (p.Doubts.Has(r.User, r.Key) || p.Decider.MayHave(r.User))
+	// An earlier one may just have been answered. What became of a hold since is not known
+	// to a process that may not append, or has yet to read the log.
+	now := p.Clock()
+	if again, ok := p.Decider.Recall(now, r); ok && again.Accepted() {
+		switch final := a.Outcome.Row().Retry != api.Again; {
+		case again.Claim.IsFinal(), final && p.Decider.Serves() && p.Decider.May(now):
+			return again
+		case final:
+			return Undecided
+		}
+	}
+	if inDoubt {
+		p.KeepInDoubt(r.User, r.Key)
+		return Undecided
+	}
+	return a
+}
+
+// endsDoubts reports whether a refusal without a look-up of the key also is the answer to all requests of the
+// user that are in doubt. A process that does not serve the shard knows that only if all is sold.
+func (p *Pending) endsDoubts(a Answer) bool {
+	return a.isFinalForUser() && (a.Outcome == api.SoldOut || p.Decider.Serves())
+}
+
+// KeepInDoubt adds a doubt for a request, or with AnyKey for all requests of a user, while the log may
+// lack grabs of the list. The shard queue's record of these grabs ends with the session; the doubt
+// outlives the session.
+func (p *Pending) KeepInDoubt(user, key string) {
+	if p.Decider.MayLack() {
+		p.Doubts.Add(p.UID, p.Number, user, key)
+	}
+}
+
+// ListMayContradict reports whether a, a final refusal by Recall, may be wrong: under an earlier owner the
+// list may have given the user a unit that the log lacks, because this process has not filled the list yet.
+// The caller then queues the request, and the list decides.
+func (p *Pending) ListMayContradict(a Answer) bool {
+	return a.Denies() && a.Outcome.Row().Retry == api.Final && !a.isFinalForUser() && p.Decider.MayLack() && p.logCompletePeriod.Load() == 0
+}
+
+// Withdrawn implements Holder.
+func (p *Pending) Withdrawn(t *Ticket) { p.Underway.Leave(t) }
+
+// Abandoned implements Holder.
+func (p *Pending) Abandoned(t *Ticket) {
+	p.Underway.Abandon(t)
+	if p.KnowsOutcome() {
+		p.KeepInDoubt(t.User, t.Key)
+	} else { // another process may have decided before
+		p.Doubts.Add(p.UID, p.Number, t.User, t.Key)
+	}
+}
+
+// KnowsOutcome reports whether the outcome is known here of a claim that another process may have
+// decided. A process that serves a shard has read its log behind all that other processes have sent
+// there. With a list, that log has what they had given from the list if this process has filled it, or
+// if the list is off for good. It implements Holder.
+func (p *Pending) KnowsOutcome() bool {
+	return p.Decider.Serves() && (p.logCompletePeriod.Load() != 0 || p.drained.Load())
+}
+
+// Drained reports whether the shard's list is off, and the log has all that it gave.
+func (p *Pending) Drained() bool { return p.drained.Load() }
+
+// ForgetDoubts publishes the engine's drained and logCompletePeriod. If the engine is drained, or the
+// period has changed, it forgets the shard's doubts: the log has the claims that were in doubt, or never
+// will.
+func (p *Pending) ForgetDoubts(drained bool, epoch uint64) {
+	p.drained.Store(drained)
+	if drained || epoch != 0 && epoch != p.logCompletePeriod.Load() {
+		p.Doubts.forget(p.UID, p.Number)
+	}
+	if epoch != 0 {
+		p.logCompletePeriod.Store(epoch)
+	}
+}
+
+// UnderWay returns how many requests that came with a key wait for their answer.
+func (p *Pending) UnderWay() int { return p.Underway.Len() }
+
+// IsUnderWay reports whether a request of that user and key waits for its answer.
+func (p *Pending) IsUnderWay(r Request) bool { return p.Underway.Has(&r) }
+
+// Decided returns how many requests the shard has answered since this process has it, but for those
+// that were answered from memory.
+func (p *Pending) Decided() uint64 { return p.decided.Load() }

@@ -1,0 +1,313 @@
+package request
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"salectl/api"
+	"salectl/rules"
+)
+
+// Ticket is one request that waits for its answer. The requester may withdraw it until the shard that
+// decides it takes it.
+type Ticket struct {
+	Request
+	Admittance *Admittance   // how the rules have admitted it; nil: there are none
+	QueuedAt   time.Duration // monotonic
+
+	Answer Answer // belongs to the deciding shard until Complete, and to the waiter from then on
+	Decision
+	keyEntry
+	Forwarding
+
+	keyless    bool         // it came without a key, and has one of this process
+	fromPeer   bool         // a peer sent it, and forwards it to another by itself
+	superseded *atomic.Bool // if true, the peer has repeated it, and this one is not decided any more
+
+	state  atomic.Int32
+	done   chan struct{} // holds one signal
+	waiter Waiter        // called in place of the signal; nil: none
+	pool   *sync.Pool    // where it goes when it is free
+}
+
+// Decision is the progress of a ticket towards its answer. It belongs to the deciding shard until the
+// ticket is completed.
+type Decision struct {
+	Op           int     // index of the granted claim among the ops of the commit under way
+	Want         int64   // units that the request waits for, while the shard has too few
+	Search       *Search // of other shards, for the units that the request chooses; nil: none began
+	FirstRequest uint64  // number of the first request for units that the shard sent after the ticket began to wait: replies to earlier ones prove nothing for it; 0: none was sent
+	SentToList   bool    // a list node may have given the user units
+	Fill         uint64  // fill of the list under which the node gave a unit, or reported an earlier one
+}
+
+// Search is the progress of a search for the units that one waiting claim chooses.
+type Search struct {
+	None       map[int]bool // shards that have replied without fitting units
+	AskedShard int          // the shard with a request for adjacent units for the claim, +1; 0: none
+}
+
+// keyEntry belongs to a request that came with a key, while it is in the table Underway of its shard.
+// The table's lock guards it, except hash.
+type keyEntry struct {
+	holder       atomic.Pointer[Holder] // nil: it came without a key, and cannot be repeated; it may change while the requester gives up
+	hash         uint64
+	number       uint64 // in the order of entering
+	nextInBucket *Ticket
+
+	retained  bool // it stays in the table although it has an answer: its request is decided again
+	abandoned bool // the requester has gone, though it may be accepted
+}
+
+// Forwarding belongs to a request that waits for the process that owns its shard. The lock of its forwarder
+// guards it, except forwarder.
+type Forwarding struct {
+	ForwardID    uint64        // its id there; 0: it was never forwarded
+	Turn         uint64        // in the order of arrival
+	WaitsSince   time.Duration // monotonic: since when it waits for an owner
+	MaybeDecided bool          // another process may have decided it
+	FromShard    bool          // it was queued on a shard of this process before
+	Cancelled    bool          // the requester gave up while the request was forwarded: it is forwarded to no other process
+
+	forwarder atomic.Pointer[Forwarder] // what has forwarded it; nil: nothing
+}
+
+// Forwarder has forwarded tickets to other processes.
+type Forwarder interface {
+	// Cancel is called when the requester of a forwarded ticket has gone.
+	Cancel(t *Ticket)
+}
+
+// SetForwarder records what has forwarded the ticket.
+func (f *Forwarding) SetForwarder(by *Forwarder) { f.forwarder.Store(by) }
+
+// Holder holds a ticket with a key until its answer: a shard of this process, or the stand-in for a shard
+// that another process owns.
+type Holder interface {
+	// Withdrawn is called when a ticket was withdrawn, and will not be decided.
+	Withdrawn(t *Ticket)
+	// Abandoned is called when the requester has gone, though the ticket may be accepted.
+	Abandoned(t *Ticket)
+	// Refuse returns the answer to a request that is refused with a: a itself, unless that would deny a claim
+	// that was accepted or may be yet.
+	Refuse(r Request, a Answer) Answer
+	// KnowsOutcome reports whether this process knows the outcome of claims that other processes have
+	// decided. If so, Refuse returns the claim of a request that was accepted.
+	KnowsOutcome() bool
+}
+
+// Held reports whether the ticket has a holder. A ticket that came without a key has none.
+func (t *Ticket) Held() bool { return t.holder.Load() != nil }
+
+// heldBy returns the holder of the ticket; nil: it came without a key.
+func (t *Ticket) heldBy() Holder {
+	if in := t.holder.Load(); in != nil {
+		return *in
+	}
+	return nil
+}
+
+// The states of a ticket.
+const (
+	ticketWaiting int32 = iota
+	ticketTaken         // being decided or appended
+	ticketWithdrawn
+)
+
+// Take reserves the ticket for a decision. It returns false if the ticket was withdrawn.
+func (t *Ticket) Take() bool { return t.state.CompareAndSwap(ticketWaiting, ticketTaken) }
+
+// PutBack allows withdrawing again.
+func (t *Ticket) PutBack() { t.state.Store(ticketWaiting) }
+
+// Withdrawn reports whether the ticket was withdrawn.
+func (t *Ticket) Withdrawn() bool { return t.state.Load() == ticketWithdrawn }
+
+// NewTicket takes a ticket from a pool, or makes one that Free puts there. mint makes the key of a
+// claim that has none.
+func NewTicket(pool *sync.Pool, r Request, mint func() string, now time.Duration) *Ticket {
+	t := newTicket(pool, now)
+	t.Request, t.Want, t.Search, t.FirstRequest, t.keyless = r, r.Quantity, nil, 0, r.Key == "" && r.IsClaim()
+	if t.keyless {
+		t.Key = mint()
+	}
+	return t
+}
+
+// Received returns the request as it came: without a key that mint has made.
+func (t *Ticket) Received() Request {
+	r := t.Request
+	if t.keyless {
+		r.Key = ""
+	}
+	return r
+}
+
+// Keyed reports whether the request came with a key, by which it may be repeated before its answer.
+// Only claims have keys.
+func (t *Ticket) Keyed() bool { return t.Key != "" && !t.keyless }
+
+// ForRequester returns an answer as the requester may see it. The key of a keyless request belongs to
+// it alone. If the log has the key, this process or a peer has decided the request twice: it is no
+// repetition by the requester.
+func (t *Ticket) ForRequester(a Answer) Answer {
+	a.Replayed = a.Replayed && !t.keyless
+	return a
+}
+
+// MarkFromPeer records that a peer has forwarded the request: if this process does not decide it, the peer
+// forwards it to another. Once superseded is true the peer has sent the request again, and this ticket is
+// refused if it is not decided yet. It is called before the ticket is queued.
+func (t *Ticket) MarkFromPeer(superseded *atomic.Bool) { t.fromPeer, t.superseded = true, superseded }
+
+// IsSuperseded reports whether the peer that forwarded the request has sent it again.
+func (t *Ticket) IsSuperseded() bool { return t.superseded != nil && t.superseded.Load() }
+
+// Priority is that of the request; a settlement has none.
+func (t *Ticket) Priority() (p rules.Priority) {
+	if t.Admittance != nil {
+		p = t.Admittance.Priority
+	}
+	return p
+}
+
+func newTicket(pool *sync.Pool, now time.Duration) *Ticket {
+	t, ok := pool.Get().(*Ticket)
+	if !ok {
+		t = &Ticket{done: make(chan struct{}, 1), pool: pool}
+	}
+	t.QueuedAt, t.Op, t.SentToList, t.keyless, t.fromPeer, t.Answer = now, 0, false, false, false, Answer{}
+	t.ForwardID, t.Turn, t.WaitsSince, t.MaybeDecided, t.FromShard, t.Cancelled = 0, 0, 0, false, false, false
+	t.retained, t.abandoned = false, false
+	t.forwarder.Store(nil)
+	t.state.Store(ticketWaiting)
+	return t
+}
+
+// Complete signals that the ticket has its answer.
+func (t *Ticket) Complete() {
+	if t.waiter != nil {
+		t.waiter.Answered()
+		return
+	}
+	t.done <- struct{}{}
+}
+
+// Free puts a ticket back into its pool. Nobody else may refer to it.
+func (t *Ticket) Free() {
+	t.Request, t.Admittance, t.waiter, t.superseded = Request{}, nil, nil, nil
+	t.holder.Store(nil)
+	t.pool.Put(t)
+}
+
+// Waiter is called once when a ticket has its answer. It must not block.
+type Waiter interface{ Answered() }
+
+// WaiterFunc is a function that implements Waiter.
+type WaiterFunc func()
+
+// Answered implements Waiter.
+func (f WaiterFunc) Answered() { f() }
+
+// OnAnswer sets w to be called when the ticket has its answer, instead of the signal for Wait.
+func (t *Ticket) OnAnswer(w Waiter) { t.waiter = w }
+
+// Wait returns the answer, or gives up when ctx ends.
+func (t *Ticket) Wait(ctx context.Context) Answer {
+	if t.Await(ctx) {
+		return t.Finish()
+	}
+	return t.GiveUp()
+}
+
+// Await waits for the answer, and returns false if ctx ends first.
+func (t *Ticket) Await(ctx context.Context) bool {
+	if ctx.Done() == nil { // the usual case within a process, and cheaper
+		<-t.done
+		return true
+	}
+	select {
+	case <-t.done:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// GiveUp returns the answer to a requester that stops waiting, after Await returned false. It withdraws the
+// request if that is still possible, and returns the answer if there is one by now. Otherwise the claim may
+// yet be accepted, and the answer is Undecided; that of a query is Standby. The caller must not use the
+// ticket afterwards.
+func (t *Ticket) GiveUp() Answer {
+	if t.Withdraw() {
+		return t.WithdrawnAnswer()
+	}
+	select {
+	case <-t.done:
+		return t.Finish()
+	default:
+		if in := t.heldBy(); in != nil {
+			in.Abandoned(t)
+		}
+		if by := t.forwarder.Load(); by != nil {
+			(*by).Cancel(t)
+		}
+		if t.Query != nil {
+			return Refusal(api.Standby)
+		}
+		return Undecided
+	}
+}
+
+// Withdraw withdraws the request, so that it is not decided. It returns false if the request is being
+// decided, and will be answered.
+func (t *Ticket) Withdraw() bool { return t.state.CompareAndSwap(ticketWaiting, ticketWithdrawn) }
+
+// WithdrawnAnswer returns the answer to a withdrawn request: Overloaded, unless the claim was accepted
+// before or may be yet; that of a query is Standby. The caller of a successful Withdraw calls it, once.
+func (t *Ticket) WithdrawnAnswer() Answer {
+	a := Answer{Outcome: api.Overloaded, RetryAfter: time.Second, Message: "nobody had time to decide on this request"}
+	in := t.heldBy()
+	switch {
+	case t.Query != nil:
+		return Refusal(api.Standby)
+	case in == nil && t.MaybeDecided:
+		return Undecided
+	case in == nil: // it cannot be repeated
+		return a
+	}
+	in.Withdrawn(t)
+	if t.MaybeDecided && !in.KnowsOutcome() {
+		in.Abandoned(t)
+		return Undecided
+	}
+	return t.ForRequester(in.Refuse(t.Request, a))
+}
+
+// OtherRules reports whether the request was refused because the rules in force are not those that admitted
+// it: the caller has the rules in force decide on it and repeats it; see Repeat. The ticket must have its
+// answer.
+func (t *Ticket) OtherRules() bool { return t.Answer.OtherRules }
+
+// Repeat returns the request of a ticket with the answer OtherRules, to be decided again. The ticket
+// stays in the table Underway, so that no other request of its key is denied what this one may yet
+// get, until the next ticket replaces it or Finish is called. The caller calls Finish in any case.
+func (t *Ticket) Repeat() Request {
+	r := t.Received()
+	if t.retained {
+		r.before = t
+	}
+	return r
+}
+
+// Finish returns the answer and frees the ticket. The ticket must have its answer.
+func (t *Ticket) Finish() Answer {
+	a := t.Answer
+	if t.retained {
+		t.heldBy().Withdrawn(t)
+	}
+	t.Free()
+	return a
+}

@@ -1,0 +1,98 @@
+package request
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+)
+
+// TestUnderway holds the table against a plain one.
+func TestUnderway(t *testing.T) {
+	var u Underway
+	var in []*Ticket
+	count := func(user string) (n int) {
+		for _, x := range in {
+			if x.User == user {
+				n++
+			}
+		}
+		return n
+	}
+	r := rand.New(rand.NewPCG(1, 1))
+	for range 20_000 {
+		if len(in) == 0 || r.IntN(100) < 51 {
+			x := &Ticket{Request: Request{User: fmt.Sprint("user-", r.IntN(300)), Key: "key"}}
+			before := count(x.User) > 0
+			u.enter(x)
+			in = append(in, x)
+			if got := u.hasBefore(x); got != before {
+				t.Fatalf("an earlier request of %s: %v, want %v", x.User, got, before)
+			}
+		} else {
+			i := r.IntN(len(in))
+			u.Leave(in[i])
+			in = append(in[:i], in[i+1:]...)
+		}
+		user := fmt.Sprint("user-", r.IntN(300))
+		if got := u.Has(&Request{User: user, Key: "key"}); got != (count(user) > 0) {
+			t.Fatalf("%s is under way: %v, with %d requests", user, got, count(user))
+		}
+		if u.Has(&Request{User: user, Key: "another"}) || int(u.size.Load()) != len(in) {
+			t.Fatalf("another key is under way, or %d of %d are", u.size.Load(), len(in))
+		}
+	}
+}
+
+// TestDoubts bounds what is remembered: beyond that everything on the shard is in
+// doubt, until it is settled.
+func TestDoubts(t *testing.T) {
+	var d Doubts
+	d.Add("run-1", 1, "ann", "a")
+	d.Add("run-1", 2, "bob", "a")
+	if !d.Has("ann", "a") || d.Has("ann", "b") || !d.Has("bob", "a") {
+		t.Error("it does not know what it was told")
+	}
+	d.Add("run-1", 1, "cat", AnyKey)
+	if !d.Has("cat", "a") || !d.Has("cat", "b") || d.Has("dan", "a") {
+		t.Error("all of cat's is in doubt, and nothing of dan's")
+	}
+	d.forget("run-1", 1)
+	if d.Has("cat", "a") {
+		t.Error("cat's was settled")
+	}
+	if d.Has("ann", "a") || !d.Has("bob", "a") {
+		t.Error("shard 1 was settled, not shard 2")
+	}
+	d.Drop(2, "bob", "a")
+	if d.Has("bob", "a") || d.Len() != 0 {
+		t.Error("bob's is known")
+	}
+	for i := range maxDoubts + 5 {
+		d.Add("run-1", 3, fmt.Sprint("user-", i), "a")
+	}
+	d.Drop(3, "user-0", "a")
+	if !d.Has("user-0", "a") || !d.Has("somebody", "else") || d.Len() != maxDoubts {
+		t.Errorf("with %d in doubt somebody is sure", d.Len())
+	}
+	d.forget("run-1", 3)
+	if d.Has("user-0", "a") || d.Len() != 0 {
+		t.Error("shard 3 was settled")
+	}
+	d.Add("run-1", 3, "ann", "a")
+	d.forget("run-2", 0)
+	if d.Has("ann", "a") || d.Len() != 0 {
+		t.Error("another run has begun")
+	}
+	d.Add("run-1", 3, "bob", "a")
+	d.Add("run-1", 3, "cat", "a")
+	d.Drop(3, "cat", "a")
+	d.Drop(3, "cat", "a") // nothing is known of it any more
+	d.Drop(3, "dan", "a")
+	if d.Has("ann", "a") || !d.Has("bob", "a") || d.Has("cat", "a") || d.Len() != 1 {
+		t.Errorf("bob's alone is in doubt, and not %d", d.Len())
+	}
+	d.Add("run-2", 3, "eve", "a")
+	if d.Has("bob", "a") || !d.Has("eve", "a") || d.Len() != 1 {
+		t.Errorf("eve's alone is in doubt, of another run, and not %d", d.Len())
+	}
+}
