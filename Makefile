@@ -9,10 +9,10 @@ GOTESTSUM = go run gotest.tools/gotestsum@v1.13.0 --format pkgname --format-hide
 # RACED matches the packages whose tests race goroutines or processes against
 # each other: the race detector pays there. The other packages are single-threaded,
 # like planner, or, like backends/ledger, are raced by the tests of the packages that use them.
-# backends/quorum and executor/links are among both: the simulated worlds of the one run in one
+# backends/quorum and executor/peers are among both: the simulated worlds of the one run in one
 # goroutine, and the other has a test of 1,024 shards; they are not compiled with the detector.
 RACED = $$(go list ./... | grep -E '^salectl/(api|backends|cli/replicas|executor|rules|services)(/|$$)' | grep -v '^salectl/backends/ledger')
-PLAIN = $$(go list ./... | grep -vE '^salectl/(api|backends|cli|docs|examples|executor|rules|services)(/|$$)'; go list ./backends/ledger/... ./backends/quorum ./executor/links)
+PLAIN = $$(go list ./... | grep -vE '^salectl/(api|backends|cli|docs|examples|executor|rules|services)(/|$$)'; go list ./backends/ledger/... ./backends/quorum ./executor/peers)
 
 # SERVED are the packages whose tests run salectl hundreds of times, beside real servers.
 # With the race detector each run takes four times the processor time, nearly all of it to
@@ -133,7 +133,7 @@ models: ## explore the models of the protocols, also the large ones
 
 bench: ## the figures of docs/benchmarks.md, each beside its raw figure, in one run
 	go test -run '^$$' -bench . -benchmem -timeout 60m \
-		./backends/ledger ./backends/embedded ./backends/redis ./backends/hbase ./executor ./executor/links ./executor/httpd ./rules ./draw
+		./backends/ledger ./backends/embedded ./backends/redis ./backends/hbase ./executor ./executor/peers ./executor/httpd ./rules ./draw
 	go test -run '^$$' -bench Reveal -benchtime 1x -timeout 60m ./planner
 	go test -run '^$$' -bench Large -benchtime 3x -timeout 60m ./cli
 	cd testdata/peers && go run . && go run ./postgres && go run ./locks -each 2s -contest 8s && go run ./packets && \

@@ -56,12 +56,12 @@ var layers = []struct {
 	{"executor/status", 2, nil},  // what is wrong with a process; it knows no sale
 	{"executor/request", 3, nil}, // requests and their answers; it knows no shard
 	{"executor/shard", 4, nil},
-	{"executor/ownership", 4, []string{"executor/shard"}},                     // which process has which shard
-	{"executor/process", 4, []string{"executor/ownership", "executor/shard"}}, // one process; it knows no goroutine and makes no call
+	{"executor/ownership", 4, []string{"executor/shard"}}, // which process has which shard
+	{"executor/process", 4, []string{"executor/ownership", "executor/peers", "executor/shard"}}, // one process; it knows no goroutine and makes no call
 	{"executor/metrics", 4, []string{"executor/process", "executor/shard", "executor/ownership"}},
 	{"executor", 5, nil},
 	{"executor/reload", 1, nil}, // what a server does about its sale files; it reads none
-	{"executor/links", 6, nil},
+	{"executor/peers", 4, []string{"executor/shard", "executor/ownership"}}, // links to other processes, and requests forwarded to them
 	{"executor/payments", 6, nil},
 	{"executor/httpd", 6, []string{"executor/payments", "executor/httpd/access", "executor/httpd/events", "executor/httpd/stream", "executor/httpd/wire"}},
 	{"executor/httpd/access", 6, []string{"executor/httpd/wire"}}, // who may reach a server; it knows no path

@@ -21,9 +21,9 @@ import (
 	"salectl/executor"
 	"salectl/executor/httpd"
 	"salectl/executor/httpd/access"
-	"salectl/executor/links"
 	"salectl/executor/ownership"
 	"salectl/executor/payments"
+	"salectl/executor/peers"
 	"salectl/planner"
 	"salectl/rules"
 	"salectl/spec"
@@ -69,7 +69,7 @@ func (s *server) prepare(ctx context.Context, p *program, sale spec.Sale) (hoste
 	return hosted{executor.New(executor.Config{
 		Logs: store.Logs, Nodes: store.Nodes, Lists: store.Lists, Sale: sale.Name, Address: s.address,
 		Users: usersOf(sale), Clock: clock.System(), Logger: s.log,
-		Dial: links.Dialer(links.Config{Sale: sale.Name, Token: s.tokens.Shown, TLS: s.certificates.Client, Secure: s.certificates.Server(), Log: s.log}), Version: builtFrom().Version, Standby: s.standby, Key: key,
+		Dial: peers.Dialer(peers.Config{Sale: sale.Name, Token: s.tokens.Shown, TLS: s.certificates.Client, Secure: s.certificates.Server(), Log: s.log}), Version: builtFrom().Version, Standby: s.standby, Key: key,
 	}), store}, nil
 }
 
@@ -176,7 +176,7 @@ func notApplied(sale spec.Sale, actual *planner.Actual) error {
 func (s *server) run(ctx context.Context, buyers, admin net.Listener, first []hosted, k *keeper) error {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildInfo())
-	host := &links.Host{Log: s.log}
+	host := &peers.Host{Log: s.log}
 	opened := make(chan struct{})
 	h := httpd.New(httpd.Config{Peers: host, Opened: opened, Tokens: s.tokens, Certificates: s.certificates, Address: s.address, Hosts: s.hosts, Connections: s.most, IdleTimeout: s.idle, Followers: s.followers, Log: s.log, Metrics: registry})
 	registry.MustRegister(h.Collectors()...)

@@ -32,6 +32,7 @@ import (
 	"salectl/backends/lists"
 	"salectl/backends/quorum"
 	"salectl/executor/metrics"
+	"salectl/executor/peers"
 	"salectl/executor/process"
 	"salectl/units"
 )
@@ -56,7 +57,7 @@ type Config struct {
 	// Key opens what the units of the sale are; nil where they are numbers, or public.
 	Key *units.Key
 	// Dial makes links to the other processes of the sale; nil: none can be reached.
-	Dial Dial
+	Dial peers.Dial
 	// Version is that of this program: processes of the newest version own shards first.
 	Version string
 	// Standby has this process own no shard.

@@ -5,44 +5,29 @@ import (
 	"time"
 
 	"salectl/executor/ownership"
+	"salectl/executor/peers"
 	"salectl/executor/process"
-	"salectl/executor/shard"
 )
 
-// LinkReceiver receives the replies that come back by a link. Its methods are called in the
-// order of arrival, and do not wait.
-type LinkReceiver interface {
-	Answered(id uint64, a Answer)
-	Bounced(id uint64, to shard.Route)
-	// Closed reports that the link is cut. It is called once, and nothing else after it.
-	Closed(why error)
-}
-
-// Dial makes a link from one process to another. The link lives until it is cut or ctx
-// ends; then receiver.Closed is called.
-type Dial func(ctx context.Context, from, to Peer, receiver LinkReceiver) (Link, error)
-
-// Inbound serves the requests and updates that arrive by a link of a peer. One goroutine
+// inbound serves the requests and updates that arrive by a link of a peer. One goroutine
 // calls its methods, in the order of arrival.
-type Inbound struct {
+type inbound struct {
 	*process.Inbound
 	e    *Executor
 	from string
 }
 
-// Accept begins to serve a link that a peer has made to the process with the id to; "": the
-// peer names none. Replies go to back. Accept returns nil if another process is meant, one that
-// had the address of this one before.
-func (e *Executor) Accept(from Peer, to string, back Replies) *Inbound {
+// Accept is peers.Process's.
+func (e *Executor) Accept(from peers.Peer, to string, back peers.Replies) peers.Inbound {
 	in := e.machine.Accept(from.ID, to, back)
 	if in == nil {
 		return nil
 	}
-	return &Inbound{in, e, from.ID}
+	return &inbound{in, e, from.ID}
 }
 
-// Serve decides a forwarded request. ctx bounds the reads of the sale's rules.
-func (v *Inbound) Serve(ctx context.Context, r shard.ForwardedRequest) {
+// Serve is peers.Inbound's.
+func (v *inbound) Serve(ctx context.Context, r peers.ForwardedRequest) {
 	if r.Cancel || !v.e.machine.Blocks(&r.Request) {
 		v.Inbound.Serve(ctx, r)
 		return
@@ -54,8 +39,8 @@ func (v *Inbound) Serve(ctx context.Context, r shard.ForwardedRequest) {
 	}()
 }
 
-// Update passes on an update of the peer.
-func (v *Inbound) Update(ctx context.Context, t *ownership.PeerUpdate) {
+// Update is peers.Inbound's.
+func (v *inbound) Update(ctx context.Context, t *ownership.PeerUpdate) {
 	select {
 	case v.e.inbox <- func(r *runner) { r.Ownership.Receive(r.clock(), v.from, t) }:
 	case <-ctx.Done():
@@ -63,9 +48,8 @@ func (v *Inbound) Update(ctx context.Context, t *ownership.PeerUpdate) {
 	}
 }
 
-// Discover has this process read the list of members at once if it does not know the peer: the
-// requests of a new process wait until it knows who owns which shard.
-func (v *Inbound) Discover(ctx context.Context) {
+// Discover is peers.Inbound's.
+func (v *inbound) Discover(ctx context.Context) {
 	select {
 	case v.e.inbox <- func(r *runner) { r.Ownership.Discover(r.clock(), v.from) }:
 	case <-ctx.Done():
@@ -84,7 +68,7 @@ func (r *runner) dial(m ownership.Process) {
 	ctx, hang := context.WithCancel(r.calls)
 	r.dialing[m.ID] = hang
 	from := r.Me()
-	to := Peer{ID: m.ID, Address: m.Address, Version: m.Version}
+	to := peers.Peer{ID: m.ID, Address: m.Address, Version: m.Version}
 	r.running.Go(func() {
 		defer hang()
 		for ctx.Err() == nil {
@@ -121,7 +105,7 @@ type linkReceiver struct {
 
 func (h *linkReceiver) Answered(id uint64, a Answer) { h.r.Answered(h.r.clock(), id, a) }
 
-func (h *linkReceiver) Bounced(id uint64, to shard.Route) { h.r.Bounced(h.r.clock(), id, to) }
+func (h *linkReceiver) Bounced(id uint64, to ownership.Route) { h.r.Bounced(h.r.clock(), id, to) }
 
 func (h *linkReceiver) Closed(error) { close(h.closed) }
 

@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"salectl/executor/ownership"
-	"salectl/executor/shard"
+	"salectl/executor/peers"
 )
 
 // switchboard connects executors of one program directly: what goes over a link arrives in
@@ -51,7 +51,7 @@ func (s *switchboard) cut(address string) {
 }
 
 // dial is a Dial.
-func (s *switchboard) dial(ctx context.Context, from, to Peer, receiver LinkReceiver) (Link, error) {
+func (s *switchboard) dial(ctx context.Context, from, to peers.Peer, receiver peers.LinkReceiver) (peers.Link, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	here, there := s.all[from.Address], s.all[to.Address]
@@ -66,7 +66,7 @@ func (s *switchboard) dial(ctx context.Context, from, to Peer, receiver LinkRece
 		return nil, errors.New("another process answers at the address")
 	}
 	l.gone = inbound.Gone
-	l.forward = func(e shard.ForwardedRequest) { inbound.Serve(ctx, e) }
+	l.forward = func(e peers.ForwardedRequest) { inbound.Serve(ctx, e) }
 	l.update = func(t *ownership.PeerUpdate) { inbound.Update(ctx, t) }
 	gates := []*gate{here.held, there.held}
 	for _, lane := range []*lane{l.out, l.back} {
@@ -80,8 +80,8 @@ func (s *switchboard) dial(ctx context.Context, from, to Peer, receiver LinkRece
 // memLink is a link from one process to another, and sends the replies back.
 type memLink struct {
 	from, to  string
-	receiver  LinkReceiver
-	forward   func(shard.ForwardedRequest)
+	receiver  peers.LinkReceiver
+	forward   func(peers.ForwardedRequest)
 	update    func(*ownership.PeerUpdate)
 	out, back *lane
 	lanes     sync.WaitGroup
@@ -90,14 +90,14 @@ type memLink struct {
 	once      sync.Once
 }
 
-func (l *memLink) Forward(e shard.ForwardedRequest) bool { return l.out.put(func() { l.forward(e) }) }
+func (l *memLink) Forward(e peers.ForwardedRequest) bool { return l.out.put(func() { l.forward(e) }) }
 func (l *memLink) Update(t *ownership.PeerUpdate) bool   { return l.out.put(func() { l.update(t) }) }
 
 func (l *memLink) Answered(id uint64, a Answer) {
 	l.back.put(func() { l.receiver.Answered(id, a) })
 }
 
-func (l *memLink) Bounced(id uint64, to shard.Route) {
+func (l *memLink) Bounced(id uint64, to ownership.Route) {
 	l.back.put(func() { l.receiver.Bounced(id, to) })
 }
 

@@ -45,9 +45,6 @@ type (
 	Place     = process.Place
 	HoldsSeen = process.HoldsSeen
 	OpenUsers = process.OpenUsers
-	Peer      = process.Peer
-	Link      = process.Link
-	Replies   = process.Replies
 )
 
 // Requests and answers, as a shard has them.

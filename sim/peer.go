@@ -9,20 +9,19 @@ import (
 	"salectl/api/streampb"
 	"salectl/backends/clock"
 	"salectl/executor"
-	"salectl/executor/links"
 	"salectl/executor/ownership"
-	"salectl/executor/shard"
+	"salectl/executor/peers"
 )
 
 // link is the way from one executor to another, which carries what they say to each other
-// in order, or is cut. It is executor.Link. What it carries are the messages of a stream,
+// in order, or is cut. It is peers.Link. What it carries are the messages of a stream,
 // byte for byte, within the limits of one.
 type link struct {
 	from, to         *server
 	fromLife, toLife int
-	peer             executor.Peer // it leads to
-	id               string        // by which the one that made it names itself
-	serve            serveFunc     // takes in what it carries; nil: nothing has come yet
+	peer             peers.Peer // it leads to
+	id               string     // by which the one that made it names itself
+	serve            serveFunc  // takes in what it carries; nil: nothing has come yet
 	open             bool
 	closed           bool              // by whoever made it: what that has said before arrives still
 	arrives          [2]time.Duration  // virtual: when what was last said there, and back, arrives
@@ -31,7 +30,7 @@ type link struct {
 	asked            map[uint64]func() // by the id of a forwarded claim: called when it comes back
 }
 
-type serveFunc = func(now clock.Now, e shard.ForwardedRequest)
+type serveFunc = func(now clock.Now, e peers.ForwardedRequest)
 
 // The ways of a link.
 const (
@@ -74,7 +73,7 @@ func (e *server) dialAgain(l *link, after time.Duration) {
 		}
 		l := &link{from: e, fromLife: e.life, to: to, toLife: to.life, peer: l.peer, open: true, asked: make(map[uint64]func())}
 		e.links[l.peer.ID] = l
-		l.send(there, "hears hello", streampb.AppendRequest(nil, links.EncodeHello(e.s.Me(), l.peer)))
+		l.send(there, "hears hello", streampb.AppendRequest(nil, peers.EncodeHello(e.s.Me(), l.peer)))
 		e.event("link", func(now clock.Now) {
 			if l.open {
 				e.s.Linked(now, l.peer.ID, l)
@@ -176,7 +175,7 @@ func (l *link) take(way int, now clock.Now, message []byte) {
 	case way == back:
 		var r *streampb.Reply
 		if r, err = new(streampb.Decoder).Reply(body); err == nil {
-			links.ReceiveReply(r, answers{l, now})
+			peers.ReceiveReply(r, answers{l, now})
 		}
 	default:
 		var r *streampb.Request
@@ -205,7 +204,7 @@ func (l *link) request(now clock.Now, r *streampb.Request) error {
 	if l.serve == nil {
 		return nil // the link was closed before
 	}
-	return links.ReceiveRequest(r, func(x shard.ForwardedRequest) {
+	return peers.ReceiveRequest(r, func(x peers.ForwardedRequest) {
 		if !x.Cancel && x.IsClaim() {
 			l.to.w.note(l.to.name, "is visited", x.User+" "+x.Key, nil)
 		}
@@ -217,11 +216,11 @@ func (l *link) request(now clock.Now, r *streampb.Request) error {
 type replies struct{ l *link }
 
 func (x replies) Answered(id uint64, a executor.Answer) {
-	x.l.send(back, "is answered", streampb.AppendReply(nil, links.EncodeReply(id, a)))
+	x.l.send(back, "is answered", streampb.AppendReply(nil, peers.EncodeReply(id, a)))
 }
 
-func (x replies) Bounced(id uint64, to shard.Route) {
-	x.l.send(back, "is bounced", streampb.AppendReply(nil, links.EncodeBounce(id, to)))
+func (x replies) Bounced(id uint64, to ownership.Route) {
+	x.l.send(back, "is bounced", streampb.AppendReply(nil, peers.EncodeBounce(id, to)))
 }
 
 // answers takes in what a peer says to what it was asked.
@@ -235,7 +234,7 @@ func (x answers) Answered(id uint64, a executor.Answer) {
 	x.l.from.s.Answered(x.now, id, a)
 }
 
-func (x answers) Bounced(id uint64, to shard.Route) {
+func (x answers) Bounced(id uint64, to ownership.Route) {
 	x.l.back(id)
 	x.l.from.s.Bounced(x.now, id, to)
 }
@@ -281,16 +280,16 @@ func (e *server) unlink() {
 	}
 }
 
-// Forward is executor.Link's.
-func (l *link) Forward(x shard.ForwardedRequest) bool {
-	sent := l.send(there, "request", streampb.AppendRequest(nil, links.EncodeRequest(x)))
+// Forward is peers.Link's.
+func (l *link) Forward(x peers.ForwardedRequest) bool {
+	sent := l.send(there, "request", streampb.AppendRequest(nil, peers.EncodeRequest(x)))
 	if sent && !x.Cancel && x.IsClaim() {
 		l.asked[x.ID] = l.from.w.history.Forwarded(l.from.w.now, l.to.name, x.User, x.Key)
 	}
 	return sent
 }
 
-// Update is executor.Link's.
+// Update is peers.Link's.
 func (l *link) Update(t *ownership.PeerUpdate) bool {
 	w := l.from.w
 	if !l.open || l.unread[there] > w.peering.unsent {
@@ -304,7 +303,7 @@ func (l *link) Update(t *ownership.PeerUpdate) bool {
 		})
 		return true
 	}
-	all, err := links.EncodeUpdate(t, w.peering.message)
+	all, err := peers.EncodeUpdate(t, w.peering.message)
 	if err != nil {
 		w.history.Stuck(fmt.Sprintf("%s cannot be told what it is to be: %v", l.to.name, err))
 		return false

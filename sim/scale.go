@@ -16,7 +16,7 @@ import (
 	"salectl/backends/quorum"
 	"salectl/executor"
 	"salectl/executor/ownership"
-	"salectl/executor/shard"
+	"salectl/executor/peers"
 	"salectl/planner"
 	"salectl/sim/stepped"
 	"salectl/spec"
@@ -349,7 +349,7 @@ func (w *scaleWorld) ask() {
 	})
 }
 
-// scaleLink is the way from one process to another, and back. It is executor.Link and executor.Replies.
+// scaleLink is the way from one process to another, and back. It is peers.Link and peers.Replies.
 type scaleLink struct {
 	from, to *scaleProcess
 	serve    serveFunc
@@ -412,8 +412,8 @@ func (p *scaleProcess) post() {
 	p.mail = p.mail[:0]
 }
 
-// Forward is executor.Link's.
-func (l *scaleLink) Forward(x shard.ForwardedRequest) bool {
+// Forward is peers.Link's.
+func (l *scaleLink) Forward(x peers.ForwardedRequest) bool {
 	costs := l.from.w.Costs
 	l.goes(there, costs.Forward, func(now clock.Now) {
 		l.to.worth += costs.Decide
@@ -422,7 +422,7 @@ func (l *scaleLink) Forward(x shard.ForwardedRequest) bool {
 	return true
 }
 
-// Answered is executor.Replies'.
+// Answered is peers.Replies'.
 func (l *scaleLink) Answered(id uint64, a executor.Answer) {
 	l.goes(back, l.from.w.Costs.Forward, func(now clock.Now) {
 		l.from.w.forwarded++
@@ -430,12 +430,12 @@ func (l *scaleLink) Answered(id uint64, a executor.Answer) {
 	})
 }
 
-// Bounced is executor.Replies'.
-func (l *scaleLink) Bounced(id uint64, to shard.Route) {
+// Bounced is peers.Replies'.
+func (l *scaleLink) Bounced(id uint64, to ownership.Route) {
 	l.goes(back, l.from.w.Costs.Forward, func(now clock.Now) { l.from.s.Bounced(now, id, to) })
 }
 
-// Update is executor.Link's.
+// Update is peers.Link's.
 func (l *scaleLink) Update(t *ownership.PeerUpdate) bool {
 	id := l.from.s.Me().ID
 	l.goes(there, l.from.w.Costs.Call, func(now clock.Now) { l.to.s.ReceiveUpdate(now, id, t) })

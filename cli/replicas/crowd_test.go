@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"salectl/api"
-	"salectl/executor/shard"
+	"salectl/executor/peers"
 	"salectl/spec"
 )
 
@@ -180,7 +180,7 @@ func (c *crowd) insist(a *asked, key string) {
 		case answer.Retry() != api.Final:
 			waited := time.Since(at)
 			a.failures = append(a.failures, failure{
-				at: at, server: url, patient: answer.Outcome == api.Standby && waited >= shard.OwnerTimeout,
+				at: at, server: url, patient: answer.Outcome == api.Standby && waited >= peers.OwnerTimeout,
 				said: fmt.Sprintf("%d %s after %v: %s", answer.Status, answer.Outcome, waited.Round(time.Millisecond), answer.Problem().Detail),
 			})
 		default:

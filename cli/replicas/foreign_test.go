@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"salectl/api"
-	"salectl/executor/shard"
+	"salectl/executor/peers"
 	"salectl/services"
 )
 
@@ -106,7 +106,7 @@ func pythonsAnswer(line []byte) (*asked, error) {
 	for _, f := range told.Failures {
 		waited := time.Duration(f.Seconds * float64(time.Second))
 		a.failures = append(a.failures, failure{
-			server: f.Server, said: f.Outcome, patient: f.Outcome == string(api.Standby) && waited >= shard.OwnerTimeout,
+			server: f.Server, said: f.Outcome, patient: f.Outcome == string(api.Standby) && waited >= peers.OwnerTimeout,
 		})
 	}
 	return a, nil

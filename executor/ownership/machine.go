@@ -338,16 +338,23 @@ func (m *Machine) Rights(i int) shard.Rights { return m.handover.rights(i) }
 // Reach returns the processes that this one reaches.
 func (m *Machine) Reach(now clock.Now) Reach { return m.peers.reach(now) }
 
+// Route is the owner of a shard and its address.
+type Route struct {
+	Owner   string // the id of a process; "": unknown
+	Address string // where it answers
+	Epoch   uint64 // of the shard's log under it: higher is newer
+}
+
 // Route returns the peer that reports to own a shard. If none does, the owner is "", and lost
 // reports whether the last owner has lost the shard. That owner may still have it for a ttl, or
 // while the lock nodes do not reply.
-func (m *Machine) Route(now clock.Now, i int) (r shard.Route, lost bool) {
+func (m *Machine) Route(now clock.Now, i int) (r Route, lost bool) {
 	id := m.peers.holder[i]
 	if id == "" {
 		return r, !m.silent && m.handover.all[i].free(now, m.ttl)
 	}
 	p := m.peers.all[id]
-	return shard.Route{Owner: id, Address: p.Address, Epoch: p.owns[i]}, false
+	return Route{Owner: id, Address: p.Address, Epoch: p.owns[i]}, false
 }
 
 // NextUpdate returns the monotonic time from which peers may be sent an update; 0: there are no peers.

@@ -11,6 +11,7 @@ import (
 	"salectl/api"
 	"salectl/backends/clock"
 	"salectl/executor/ownership"
+	"salectl/executor/peers"
 	"salectl/executor/request"
 	"salectl/executor/shard"
 	"salectl/executor/status"
@@ -21,7 +22,7 @@ import (
 // queues the rest. All methods are safe for concurrent use. Its Machine keeps it up to date.
 type Admission struct {
 	sale    string
-	me      Peer
+	me      peers.Peer
 	clock   clock.Clock
 	newKey  func() string // returns a key for a request that has none
 	tickets *sync.Pool    // allocated by itself: the runtime keeps a pool for a while, and with it all that the pool is a field of
@@ -34,13 +35,13 @@ type Admission struct {
 	problems atomic.Pointer[[]status.Problem] // as they were compiled last, each of one shard at most; nil: none were
 	draining atomic.Bool
 	doubts   request.Doubts
-	links    links
+	links    peers.Links
 	inbound  inboundLinks
 	came     atomic.Uint64 // claims and settlements of clients
 }
 
 // open admits requests, before the sale is known.
-func (d *Admission) open(me Peer, cfg Config) {
+func (d *Admission) open(me peers.Peer, cfg Config) {
 	d.sale, d.me, d.clock, d.newKey = cfg.Sale, me, cfg.Clock, cfg.Key
 	d.away.Store(&request.Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: "starting"})
 	d.health.Store(&health{})
@@ -86,7 +87,7 @@ func (d *Admission) admit(ctx context.Context, now clock.Now, r request.Request,
 	s := t.local(i)
 	switch {
 	case r.Query != nil:
-		if a, ok := t.lookup(now, i, r.Query); ok || !d.links.any() {
+		if a, ok := t.lookup(now, i, r.Query); ok || !d.links.Any() {
 			return a, nil, nil
 		}
 		fallthrough
@@ -118,7 +119,7 @@ func (d *Admission) admitTo(ctx context.Context, now clock.Now, t *session, s *s
 		return request.Answer{Outcome: api.BadRequest, Message: "the claims of a sale with engine redis are final"}, nil
 	case r.Settle != nil && r.Settle.Claim.Unit != 0:
 		return request.Answer{Outcome: api.NoSuchClaim}, nil
-	case d.draining.Load() && !d.links.any():
+	case d.draining.Load() && !d.links.Any():
 		return t.refuse(s, r, request.Answer{Outcome: api.Draining, RetryAfter: time.Second}), nil
 	case t.keepsOut(s.Stalled()):
 		return t.refuse(s, r, request.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: notRead}), nil
@@ -153,7 +154,7 @@ func (d *Admission) admitAgain(ctx context.Context, now clock.Now, before *reque
 // viaRemote reports whether requests to a shard of this process go the way of those to a
 // shard of a peer: others wait there before them, or the shard is about to be another's.
 func (d *Admission) viaRemote(now clock.Now, t *session, s *shard.Shard) bool {
-	return t.remotes[s.Number()].Busy() || d.links.any() && !s.May(now)
+	return t.remotes[s.Number()].Busy() || d.links.Any() && !s.May(now)
 }
 
 // queue has a ticket wait on a shard of this process.
@@ -162,7 +163,7 @@ func (d *Admission) queue(now clock.Now, t *session, s *shard.Shard, ticket *req
 	switch refused := s.Offer(now, ticket); {
 	case refused == "":
 		return request.Answer{}, ticket, t
-	case refused == api.Standby && d.links.any(): // it has just ended
+	case refused == api.Standby && d.links.Any(): // it has just ended
 		return d.forward(now, t, s.Number(), ticket, nil)
 	default:
 		a := t.refuse(s, ticket.Received(), request.Answer{Outcome: refused, RetryAfter: time.Second})
@@ -178,7 +179,7 @@ func (d *Admission) forward(now clock.Now, t *session, i int, ticket *request.Ti
 		ticket.Free()
 		return t.decline(i, r, a), nil, nil
 	}
-	if !d.links.any() {
+	if !d.links.Any() {
 		return refuse(*d.away.Load())
 	}
 	x.waitFor(ticket, t)
@@ -240,3 +241,6 @@ func check(r *request.Request) string {
 	}
 	return ""
 }
+
+// Me names this process to its peers.
+func (d *Admission) Me() peers.Peer { return d.me }

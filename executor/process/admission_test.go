@@ -12,6 +12,7 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/quorum"
 	"salectl/executor/ownership"
+	"salectl/executor/peers"
 	"salectl/executor/process"
 	"salectl/executor/request"
 	"salectl/executor/saletest"
@@ -291,7 +292,7 @@ func TestAdmissionInDoubt(t *testing.T) {
 	x.want(t, "")
 	p.ask("ann", "1").want(t, api.Unknown)
 	p.keeps("append claims", "read back", "vote") // it does not get the shard again
-	w.pass(shard.OwnerTimeout)
+	w.pass(peers.OwnerTimeout)
 	x.want(t, api.Unknown)
 	p.ask("ann", "1").want(t, api.Unknown)
 	if p.p.Local(0) != nil {

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"salectl/executor/peers"
 	"salectl/executor/request"
 	"salectl/executor/shard"
 	"salectl/spec"
@@ -40,7 +41,7 @@ func (m *Machine) Running(i int) *shard.Shard {
 func (m *Machine) Doubts() *request.Doubts { return &m.doubts }
 
 // Remotes returns the remotes of the session.
-func (m *Machine) Remotes() []*shard.Remote { return m.session.remotes }
+func (m *Machine) Remotes() []*peers.Remote { return m.session.remotes }
 
 // UID returns the run of the session.
 func (m *Machine) UID() string { return m.session.uid }

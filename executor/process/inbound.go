@@ -8,16 +8,10 @@ import (
 
 	"salectl/api"
 	"salectl/backends/clock"
+	"salectl/executor/ownership"
+	"salectl/executor/peers"
 	"salectl/executor/request"
-	"salectl/executor/shard"
 )
-
-// Replies sends the replies to a peer's requests. Its methods do not wait.
-type Replies interface {
-	Answered(id uint64, a request.Answer)
-	// Bounced reports that this process does not own the shard, and the owner as far as it is known.
-	Bounced(id uint64, to shard.Route)
-}
 
 // Inbound serves the requests that arrive by a link of a peer. Its requests are decided as long as the
 // peer has made no other link. On a new one the peer repeats the requests that have no answer, and a
@@ -26,7 +20,7 @@ type Replies interface {
 type Inbound struct {
 	d    *Admission
 	from string
-	back Replies
+	back peers.Replies
 	over atomic.Bool
 
 	mu       sync.Mutex
@@ -105,7 +99,7 @@ func (v *Inbound) withdraw(id uint64, x *inboundRequest) bool {
 // until its lease has run out, and one that was started at its address meanwhile is reached by either
 // id. If it took both links, the later would end the earlier, on which the peer goes on waiting for
 // answers.
-func (m *Machine) Accept(from, to string, back Replies) *Inbound {
+func (m *Machine) Accept(from, to string, back peers.Replies) *Inbound {
 	if to != "" && to != m.me.ID {
 		return nil
 	}
@@ -142,7 +136,7 @@ func (v *Inbound) Gone() {
 // a forwarded request is not forwarded again. It has one reply, before Serve returns or later; none, if
 // the peer has made another link since. A request with Cancel has the id of the one that it withdraws,
 // and is answered in place of that or not at all. ctx bounds the reads of the sale's rules.
-func (v *Inbound) Serve(ctx context.Context, e shard.ForwardedRequest) {
+func (v *Inbound) Serve(ctx context.Context, e peers.ForwardedRequest) {
 	if e.Cancel {
 		if ticket := v.giveUp(e.ID); ticket != nil {
 			v.back.Answered(e.ID, ticket.WithdrawnAnswer())
@@ -160,19 +154,19 @@ func (v *Inbound) answer(id uint64, a request.Answer) {
 }
 
 // bounce ends a request of which another process owns the shard.
-func (v *Inbound) bounce(id uint64, to shard.Route) {
+func (v *Inbound) bounce(id uint64, to ownership.Route) {
 	v.end(id)
 	v.back.Bounced(id, to)
 }
 
 // serve serves a request that is not given up yet.
-func (v *Inbound) serve(ctx context.Context, now clock.Now, e shard.ForwardedRequest) {
+func (v *Inbound) serve(ctx context.Context, now clock.Now, e peers.ForwardedRequest) {
 	d := v.d
 	t := d.serving.Load()
 	// A process that does not know yet that a sale was begun anew would take what is decided here
 	// for the run before: an entry for one that was not drawn then.
 	if t == nil || e.UID != "" && e.UID != t.uid {
-		v.bounce(e.ID, shard.Route{})
+		v.bounce(e.ID, ownership.Route{})
 		return
 	}
 	i, ok := e.Home(len(t.shards))

@@ -40,6 +40,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/lists"
 	"salectl/executor/ownership"
+	"salectl/executor/peers"
 	"salectl/executor/request"
 	"salectl/executor/shard"
 )
@@ -103,7 +104,7 @@ func New(cfg Config) *Machine {
 		cfg.Queue = DefaultQueue
 	}
 	m := &Machine{cfg: cfg}
-	m.open(Peer{ID: fmt.Sprintf("%x", cfg.Me), Address: cfg.Address, Version: cfg.Version}, cfg)
+	m.open(peers.Peer{ID: fmt.Sprintf("%x", cfg.Me), Address: cfg.Address, Version: cfg.Version}, cfg)
 	m.Ownership = ownership.New(ownership.Config{
 		Sale: cfg.Sale, ID: m.me.ID, Address: cfg.Address, Version: cfg.Version, Standby: cfg.Standby,
 		Nodes: cfg.Nodes, Lists: cfg.Lists, Token: cfg.Token, Jitter: cfg.Jitter,
@@ -172,7 +173,7 @@ func (m *Machine) Advance(now clock.Now, do func(calls.Call)) (Effects, error) {
 		m.route(now)
 	}
 	for _, x := range out.Updates {
-		m.links.sendUpdate(x.To, x.Update)
+		m.links.SendUpdate(x.To, x.Update)
 	}
 	for _, id := range out.Hang {
 		m.Cut(now, id)
@@ -207,7 +208,7 @@ func (m *Machine) route(now clock.Now) {
 func (m *Machine) routeTo(now clock.Now, i int) {
 	r := m.session.remotes[i]
 	if s := m.session.local(i); s != nil && s.Serves() {
-		r.SetOwner(now, shard.Route{Owner: m.me.ID, Address: m.me.Address, Epoch: s.Epoch()})
+		r.SetOwner(now, ownership.Route{Owner: m.me.ID, Address: m.me.Address, Epoch: s.Epoch()})
 		return
 	}
 	switch to, lost := m.Ownership.Route(now, i); {
@@ -237,40 +238,40 @@ func (m *Machine) PassTime(now clock.Now) (wake time.Duration) {
 }
 
 // Linked adds a link to a peer.
-func (m *Machine) Linked(now clock.Now, id string, to Link) {
-	m.links.set(id, to)
+func (m *Machine) Linked(now clock.Now, id string, to peers.Link) {
+	m.links.Set(id, to)
 	m.Ownership.Linked(now, id, true)
 }
 
 // Cut removes the link to a peer.
 func (m *Machine) Cut(now clock.Now, id string) {
-	if m.links.to(id) == nil {
+	if m.links.To(id) == nil {
 		return
 	}
-	m.links.set(id, nil)
+	m.links.Set(id, nil)
 	m.Ownership.Linked(now, id, false)
 	if m.session != nil {
 		for _, r := range m.session.remotes {
 			r.ClearOwner(id)
-			m.links.lost.Add(uint64(r.HandleLinkEnd(now, id)))
+			m.links.Lost.Add(uint64(r.HandleLinkEnd(now, id)))
 		}
 	}
 }
 
 // Answered passes on a peer's answer to a forwarded request. It is safe for concurrent use.
 func (m *Machine) Answered(now clock.Now, id uint64, a request.Answer) {
-	m.links.answered.Add(1)
-	if t := m.serving.Load(); t != nil && shard.ShardOf(id) < len(t.remotes) {
-		t.remotes[shard.ShardOf(id)].HandleAnswer(now, id, a)
+	m.links.Answered.Add(1)
+	if t := m.serving.Load(); t != nil && peers.ShardOf(id) < len(t.remotes) {
+		t.remotes[peers.ShardOf(id)].HandleAnswer(now, id, a)
 	}
 }
 
 // Bounced passes on that a peer does not own the shard of a forwarded request. It is safe for
 // concurrent use.
-func (m *Machine) Bounced(now clock.Now, id uint64, to shard.Route) {
-	m.links.bounced.Add(1)
-	if t := m.serving.Load(); t != nil && shard.ShardOf(id) < len(t.remotes) {
-		t.remotes[shard.ShardOf(id)].HandleBounce(now, id, to)
+func (m *Machine) Bounced(now clock.Now, id uint64, to ownership.Route) {
+	m.links.Bounced.Add(1)
+	if t := m.serving.Load(); t != nil && peers.ShardOf(id) < len(t.remotes) {
+		t.remotes[peers.ShardOf(id)].HandleBounce(now, id, to)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"salectl/backends/lists"
 	"salectl/draw"
 	"salectl/executor/ownership"
+	"salectl/executor/peers"
 	"salectl/executor/request"
 	"salectl/executor/shard"
 	"salectl/executor/status"
@@ -23,12 +24,12 @@ import (
 type session struct {
 	uid      string
 	shards   []atomic.Pointer[shard.Shard] // with a lease, or about to have one; nil: another process's
-	remotes  []*shard.Remote               // of all shards: where requests wait that no shard here decides
+	remotes  []*peers.Remote               // of all shards: where requests wait that no shard here decides
 	totals   *shard.SaleTotals
 	ack      spec.Ack
 	post     func(shard.Message)  // delivers messages between shards
 	batchers []*shard.NodeBatcher // by node; none where owners decide
-	links    *links
+	links    *peers.Links
 	away     func() request.Answer // the answer while the process does not serve
 	depth    atomic.Int64          // requests that may wait on a shard
 	granted  []atomic.Int64        // by shard: when its owner freed the lease for this process, monotonic; 0: none has, or it is served since
@@ -93,10 +94,10 @@ func newSession(run *ownership.Run, own Config, d *Admission, first uint64) *ses
 	cfg.Post = func(m shard.Message) { t.post(m) }
 	t.cfg = cfg
 	for i := range n {
-		t.remotes = append(t.remotes, shard.NewRemote(shard.RemoteConfig{
+		t.remotes = append(t.remotes, peers.NewRemote(peers.RemoteConfig{
 			Shard: i, UID: t.uid, Doubts: cfg.Doubts, Me: d.me.ID, IDBase: first,
 			MaxQueue:   func() int { return int(t.depth.Load()) },
-			Send:       d.links.forward,
+			Send:       d.links.Forward,
 			OfferLocal: t.home(i),
 			Lookup:     func(now clock.Now, q *request.Query) (request.Answer, bool) { return t.lookup(now, i, q) },
 			Refusal:    t.away,
@@ -139,7 +140,7 @@ func (t *session) carry(m shard.Message) {
 	if s := t.local(m.To); s != nil && s.Post(m) {
 		return
 	}
-	t.links.sendUpdate(t.remotes[m.To].Route().Owner, &ownership.PeerUpdate{Run: t.uid, Messages: []shard.Message{m}})
+	t.links.SendUpdate(t.remotes[m.To].Route().Owner, &ownership.PeerUpdate{Run: t.uid, Messages: []shard.Message{m}})
 }
 
 // open makes the machine of a shard, which reads its log and appends Own when it has

@@ -8,8 +8,9 @@ import (
 	"salectl/api"
 	"salectl/backends/clock"
 	"salectl/backends/quorum"
+	"salectl/executor/ownership"
+	"salectl/executor/peers"
 	"salectl/executor/saletest"
-	"salectl/executor/shard"
 	"salectl/spec"
 )
 
@@ -38,10 +39,10 @@ func (r *replies) Answered(_ uint64, a Answer) {
 	}
 }
 
-func (r *replies) Bounced(uint64, shard.Route) { r.bounced++ }
+func (r *replies) Bounced(uint64, ownership.Route) { r.bounced++ }
 
 // serve has the process serve a request of a peer by a link.
-func (s *steppedProcess) serve(serve func(clock.Now, shard.ForwardedRequest), e shard.ForwardedRequest) {
+func (s *steppedProcess) serve(serve func(clock.Now, peers.ForwardedRequest), e peers.ForwardedRequest) {
 	e.UID = s.p.UID()
 	serve(s.now(), e)
 }
@@ -56,7 +57,7 @@ func TestPeerRequestUnderASpentLease(t *testing.T) {
 	home := spec.HomeShard(user, w.shards)
 	b.asleep = true
 	w.pass(2 * quorum.DefaultTTL)
-	for what, e := range map[string]shard.ForwardedRequest{
+	for what, e := range map[string]peers.ForwardedRequest{
 		"a claim":      {ID: 1, Request: Request{User: user, Key: "key", Quantity: 1}},
 		"a settlement": {ID: 2, Request: Request{Settle: &Settlement{Claim: ClaimID{Shard: home, Slot: 9}, How: api.Cancel}}},
 	} {
@@ -100,8 +101,8 @@ func TestLinkMadeAgain(t *testing.T) {
 	s := w.process("first")
 	w.serving()
 	var before, after replies
-	claim := func(id uint64, user string) shard.ForwardedRequest {
-		return shard.ForwardedRequest{ID: id, Request: Request{User: user, Key: "key", Quantity: 1}}
+	claim := func(id uint64, user string) peers.ForwardedRequest {
+		return peers.ForwardedRequest{ID: id, Request: Request{User: user, Key: "key", Quantity: 1}}
 	}
 	one := s.p.Accept("peer", "", &before)
 	s.serve(one, claim(1, "ann")) // waits: nothing acts before step
@@ -161,7 +162,7 @@ func TestOwnerDiesUnheard(t *testing.T) {
 	for i, s := range idle {
 		for shardNumber, owner := range []*steppedProcess{s, idle[1-i]} {
 			me := owner.p.Me()
-			s.p.Remotes()[shardNumber].SetOwner(s.now(), shard.Route{Owner: me.ID, Address: me.Address, Epoch: later})
+			s.p.Remotes()[shardNumber].SetOwner(s.now(), ownership.Route{Owner: me.ID, Address: me.Address, Epoch: later})
 		}
 	}
 	for _, s := range idle {

@@ -67,7 +67,7 @@ func (d *Admission) Ready() error {
 	for i := range t.shards {
 		s, owner := t.local(i), t.remotes[i].Route()
 		switch {
-		case s == nil && (t.links.to(owner.Owner) == nil || !votes && !h.holds(i)):
+		case s == nil && (t.links.To(owner.Owner) == nil || !votes && !h.holds(i)):
 			// While a shard moves it has no known owner for a moment. That is no problem.
 			missing = append(missing, i)
 		case s == nil && known[i].Load.Stuck != "" && stuck == "":
@@ -202,7 +202,7 @@ func (m *Machine) Shards() []*shard.Shard {
 // Forwards returns what became of forwarded requests: how many were answered, how many met a process
 // that does not own the shard, and how many were lost with their link. It is safe for concurrent use.
 func (m *Machine) Forwards() (answered, bounced, lost uint64) {
-	return m.links.answered.Load(), m.links.bounced.Load(), m.links.lost.Load()
+	return m.links.Answered.Load(), m.links.Bounced.Load(), m.links.Lost.Load()
 }
 
 // health is the state of this process when it last acted.

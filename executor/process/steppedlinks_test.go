@@ -7,7 +7,7 @@ import (
 
 	"salectl/backends/clock"
 	"salectl/executor/ownership"
-	"salectl/executor/shard"
+	"salectl/executor/peers"
 )
 
 // steppedLink is the way from one process of a steppedWorld to another. What goes over it
@@ -16,7 +16,7 @@ type steppedLink struct {
 	from, to *steppedProcess
 	id       string // of the process that it leads to
 	open     bool
-	serve    func(clock.Now, shard.ForwardedRequest)
+	serve    func(clock.Now, peers.ForwardedRequest)
 	arrives  [2]time.Duration // what was said last, there and back; on the world's time
 }
 
@@ -124,7 +124,7 @@ func (l *steppedLink) carry(way int, do func()) bool {
 }
 
 // Forward is process.Link's.
-func (l *steppedLink) Forward(e shard.ForwardedRequest) bool {
+func (l *steppedLink) Forward(e peers.ForwardedRequest) bool {
 	return l.carry(linkThere, func() {
 		l.serve(l.to.now(), e)
 	})
@@ -136,7 +136,7 @@ func (l *steppedLink) Answered(id uint64, a Answer) {
 }
 
 // Bounced is process.Replies'.
-func (l *steppedLink) Bounced(id uint64, to shard.Route) {
+func (l *steppedLink) Bounced(id uint64, to ownership.Route) {
 	l.carry(linkBack, func() { l.from.p.Bounced(l.from.now(), id, to) })
 }
 

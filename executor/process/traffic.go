@@ -66,7 +66,7 @@ func (m *Machine) measure(now clock.Now) {
 		}
 		t.totals.Measured(i, shard.Load{PerSecond: of.sample(now.Mono, s.Decided()), Queue: s.Waiting(), Stuck: m.stuck(now, s)})
 	}
-	came, passed := m.requests.sample(now.Mono, m.came.Load()), m.forwards.sample(now.Mono, m.links.answered.Load())
+	came, passed := m.requests.sample(now.Mono, m.came.Load()), m.forwards.sample(now.Mono, m.links.Answered.Load())
 	if came != nil {
 		m.Ownership.SetTraffic(ownership.Traffic{Came: *came, Passed: *passed})
 	}

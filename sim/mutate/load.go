@@ -29,6 +29,7 @@ var targets = []target{
 	{folder: "backends/quorum"},
 	{folder: "executor", without: []string{"loops", "run", "service"}},
 	{folder: "executor/ownership", without: []string{"nodes"}},
+	{folder: "executor/peers", without: []string{"codec", "peer", "streams"}, also: []string{"executor/process"}},
 	{folder: "executor/process"},
 	{folder: "executor/request", also: []string{"executor/shard", "executor/process"}},
 	{folder: "executor/shard", also: []string{"executor/process"}},

@@ -14,6 +14,7 @@ import (
 	"salectl/backends/clock"
 	"salectl/executor/metrics"
 	"salectl/executor/ownership"
+	"salectl/executor/peers"
 	"salectl/executor/process"
 	"salectl/executor/request"
 	"salectl/executor/shard"
@@ -37,8 +38,8 @@ type Process struct {
 	batches stepper       // of the batchers
 	passing time.Duration // monotonic: the next PassTime
 
-	dial []process.Peer // links to make, for Peers
-	hang []string       // and to end
+	dial []peers.Peer // links to make, for Peers
+	hang []string     // and to end
 
 	calls   []calls.Call       // to be returned by Next
 	answers []*process.Pending // answered, to be delivered by Next
@@ -122,7 +123,7 @@ func (p *Process) Leases(now clock.Now) (uid string, until map[int]time.Duration
 
 // Peers returns the peers whose links are to be ended, and then those to which links are
 // to be made, since it was last called.
-func (p *Process) Peers() (hang []string, dial []process.Peer) {
+func (p *Process) Peers() (hang []string, dial []peers.Peer) {
 	hang, dial = p.hang, p.dial
 	p.hang, p.dial = nil, nil
 	return hang, dial
@@ -132,7 +133,7 @@ func (p *Process) Peers() (hang []string, dial []process.Peer) {
 func (p *Process) input(now clock.Now) { p.now, p.own.due = now, true }
 
 // Linked adds a link to a peer, and Cut removes it.
-func (p *Process) Linked(now clock.Now, id string, to process.Link) {
+func (p *Process) Linked(now clock.Now, id string, to peers.Link) {
 	p.input(now)
 	p.Machine.Linked(now, id, to)
 }
@@ -152,12 +153,12 @@ func (p *Process) ReceiveUpdate(now clock.Now, from string, t *ownership.PeerUpd
 // Accept begins to serve a link of a peer, and returns the function that serves its requests. Replies
 // go to back, before serve returns or within a later input. nil: the link was made to another process,
 // whose id is to.
-func (p *Process) Accept(from, to string, back process.Replies) (serve func(now clock.Now, e shard.ForwardedRequest)) {
+func (p *Process) Accept(from, to string, back peers.Replies) (serve func(now clock.Now, e peers.ForwardedRequest)) {
 	in := p.Machine.Accept(from, to, back)
 	if in == nil {
 		return nil
 	}
-	return func(now clock.Now, e shard.ForwardedRequest) {
+	return func(now clock.Now, e peers.ForwardedRequest) {
 		p.now = now
 		in.Serve(context.Background(), e)
 	}
@@ -170,7 +171,7 @@ func (p *Process) Answered(now clock.Now, id uint64, a request.Answer) {
 }
 
 // Bounced is Answered for a peer that does not own the shard.
-func (p *Process) Bounced(now clock.Now, id uint64, to shard.Route) {
+func (p *Process) Bounced(now clock.Now, id uint64, to ownership.Route) {
 	p.now = now
 	p.Machine.Bounced(now, id, to)
 }
@@ -294,11 +295,11 @@ func (p *Process) advance() bool {
 		p.shards = append(p.shards, &steppedShard{Shard: s, stepper: stepper{due: true}})
 	}
 	for _, id := range out.Hang {
-		p.dial = slices.DeleteFunc(p.dial, func(to process.Peer) bool { return to.ID == id })
+		p.dial = slices.DeleteFunc(p.dial, func(to peers.Peer) bool { return to.ID == id })
 	}
 	p.hang = append(p.hang, out.Hang...)
 	for _, m := range out.Dial {
-		p.dial = append(p.dial, process.Peer{ID: m.ID, Address: m.Address, Version: m.Version})
+		p.dial = append(p.dial, peers.Peer{ID: m.ID, Address: m.Address, Version: m.Version})
 	}
 	p.own.wake = out.Wake
 	if p.gone = p.Ownership.Gone(p.now); p.gone {

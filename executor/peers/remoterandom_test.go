@@ -1,4 +1,4 @@
-package shard
+package peers
 
 import (
 	"context"
@@ -11,7 +11,9 @@ import (
 
 	"salectl/api"
 	"salectl/backends/clock"
+	"salectl/executor/ownership"
 	"salectl/executor/request"
+	"salectl/executor/shard"
 )
 
 // remoteCrowd is a Remote whose requests come, are given up, sent, decided, bounced and lost
@@ -19,7 +21,7 @@ import (
 type remoteCrowd struct {
 	t     *testing.T
 	r     *Remote
-	shard *Shard // of this process, which others decide for
+	shard *shard.Shard // of this process, which others decide for
 	began time.Time
 	ends  chan struct{}
 	all   sync.WaitGroup
@@ -135,7 +137,7 @@ func (c *remoteCrowd) servePeer(l *crowdLink, e ForwardedRequest) {
 	default:
 	}
 	c.mu.Lock()
-	known := Route{Owner: c.owner, Epoch: c.epoch}
+	known := ownership.Route{Owner: c.owner, Epoch: c.epoch}
 	c.mu.Unlock()
 	switch {
 	case !mine:
@@ -264,7 +266,7 @@ func TestRemoteAtRandom(t *testing.T) {
 				Shard: 3, UID: "run", Doubts: &c.doubt, Me: "me", MaxQueue: func() int { return 200 },
 				Send: c.send, OfferLocal: c.homes, Refusal: func() request.Answer { return request.Answer{Outcome: api.Standby, RetryAfter: time.Second} },
 			})
-			c.shard = New(Config{Shard: 3, UID: "run", Doubts: &c.doubt, Underway: c.r.Underway(), Forward: func([]*request.Ticket) {}, Clock: c.now, Totals: NewSaleTotals(4), Log: "log"})
+			c.shard = shard.New(shard.Config{Shard: 3, UID: "run", Doubts: &c.doubt, Underway: c.r.Underway(), Forward: func([]*request.Ticket) {}, Clock: c.now, Totals: shard.NewSaleTotals(4), Log: "log"})
 			peers := []string{"p", "q"}
 			forever := func(do func()) {
 				c.all.Go(func() {
@@ -302,7 +304,7 @@ func TestRemoteAtRandom(t *testing.T) {
 			forever(func() { // and who has it says so
 				c.sleep(20 * time.Millisecond)
 				c.mu.Lock()
-				to := Route{Owner: c.owner, Epoch: c.epoch}
+				to := ownership.Route{Owner: c.owner, Epoch: c.epoch}
 				c.mu.Unlock()
 				c.r.SetOwner(c.now(), to)
 			})

@@ -1,4 +1,4 @@
-package links_test
+package peers_test
 
 import (
 	"errors"
@@ -11,8 +11,8 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/ledger/payload"
 	"salectl/executor"
-	"salectl/executor/links"
 	"salectl/executor/ownership"
+	"salectl/executor/peers"
 	"salectl/executor/request"
 	"salectl/executor/saletest"
 	"salectl/executor/shard"
@@ -22,7 +22,7 @@ import (
 // hears returns what arrives of an update that is sent in messages of at most that many bytes.
 func hears(t *testing.T, told *ownership.PeerUpdate, most int) (heard []*ownership.PeerUpdate) {
 	t.Helper()
-	all, err := links.EncodeUpdate(told, most)
+	all, err := peers.EncodeUpdate(told, most)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func hears(t *testing.T, told *ownership.PeerUpdate, most int) (heard []*ownersh
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = links.ReceiveRequest(got, func(e shard.ForwardedRequest) { t.Errorf("it asks for %+v", e) }, func(t *ownership.PeerUpdate) { heard = append(heard, t) })
+		err = peers.ReceiveRequest(got, func(e peers.ForwardedRequest) { t.Errorf("it asks for %+v", e) }, func(t *ownership.PeerUpdate) { heard = append(heard, t) })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,7 +106,7 @@ func TestLargestTransferFits(t *testing.T) {
 	if len(heard) != 1 || !reflect.DeepEqual(heard[0].Messages, []shard.Message{m}) {
 		t.Errorf("%d messages arrive", len(heard))
 	}
-	if _, err := links.EncodeUpdate(&ownership.PeerUpdate{Messages: []shard.Message{m}}, 1000); !errors.Is(err, streampb.ErrTooLong) {
+	if _, err := peers.EncodeUpdate(&ownership.PeerUpdate{Messages: []shard.Message{m}}, 1000); !errors.Is(err, streampb.ErrTooLong) {
 		t.Errorf("of what cannot be divided: %v", err)
 	}
 }
@@ -136,14 +136,14 @@ func TestRepliesArrive(t *testing.T) {
 		{7, tried},
 	} {
 		var got heardReply
-		read(t, links.EncodeReply(c.id, c.given), &got)
+		read(t, peers.EncodeReply(c.id, c.given), &got)
 		if got.id != c.id || !reflect.DeepEqual(got.answer, &c.given) {
 			t.Errorf("to %d\n%+v arrives as\n%+v", c.id, c.given, got.answer)
 		}
 	}
-	route := shard.Route{Owner: "id", Address: "there:1", Epoch: 9}
+	route := ownership.Route{Owner: "id", Address: "there:1", Epoch: 9}
 	var got heardReply
-	read(t, links.EncodeBounce(7, route), &got)
+	read(t, peers.EncodeBounce(7, route), &got)
 	if got.id != 7 || got.answer != nil || got.route != route {
 		t.Errorf("%+v arrives as %+v", route, got)
 	}
@@ -159,7 +159,7 @@ func TestPayloadsOfOneLength(t *testing.T) {
 }
 
 // read has a reply arrive over a stream.
-func read(t *testing.T, r *streampb.Reply, receiver executor.Replies) {
+func read(t *testing.T, r *streampb.Reply, receiver peers.Replies) {
 	t.Helper()
 	message, _, err := streampb.Cut(streampb.AppendReply(nil, r), streampb.MaxReply)
 	if err != nil {
@@ -169,14 +169,14 @@ func read(t *testing.T, r *streampb.Reply, receiver executor.Replies) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	links.ReceiveReply(decoded, receiver)
+	peers.ReceiveReply(decoded, receiver)
 }
 
 type heardReply struct {
 	id     uint64
 	answer *request.Answer
-	route  shard.Route
+	route  ownership.Route
 }
 
-func (h *heardReply) Answered(id uint64, a request.Answer) { h.id, h.answer = id, &a }
-func (h *heardReply) Bounced(id uint64, to shard.Route)    { h.id, h.route = id, to }
+func (h *heardReply) Answered(id uint64, a request.Answer)  { h.id, h.answer = id, &a }
+func (h *heardReply) Bounced(id uint64, to ownership.Route) { h.id, h.route = id, to }

@@ -1,4 +1,22 @@
-package shard
+// Package peers connects the processes of a sale, and forwards requests between them.
+//
+// A process makes a link to each of its peers. It sends its own requests and updates on it and receives the
+// answers there, so there are two links between two processes. Links use the stream protocol of clients: they
+// carry requests marked as forwarded, and each ownership.PeerUpdate as JSON (codec.go, streams.go).
+//
+// # Guarantees
+//
+// A Remote stands for one shard that another process owns. It forwards requests to the owner in the order of
+// their arrival, and no request overtakes an earlier one. A request whose owner has not answered is sent
+// again with its key, to the same owner or to the next, so that one that was accepted is answered from the
+// log. An answer that would deny a claim which another process may have accepted becomes request.Undecided.
+//
+// # What callers do
+//
+// Callers record owners as they learn of them (SetOwner, ClearOwner), report the end of links
+// (HandleLinkEnd), and advance the time (Tick). A forwarded request is never forwarded again: the process
+// that receives it answers or bounces it.
+package peers
 
 import (
 	"cmp"
@@ -9,16 +27,13 @@ import (
 
 	"salectl/api"
 	"salectl/backends/clock"
+	"salectl/executor/ownership"
 	"salectl/executor/request"
 )
 
-// Remote stands for a shard that another process owns. It forwards requests to the owner in the order of
-// their arrival, and passes the owner's answers back. While no owner is known, or the owner does not
-// serve the shard yet, requests wait for up to OwnerTimeout.
-//
-// No request overtakes an earlier one: requests go to the next owner only after each request sent to the
-// last owner has come back. A request that an owner has not answered is sent again with its key, so
-// that one that was accepted is answered from the log. All methods are safe for concurrent use.
+// Remote stands for a shard that another process owns. It forwards requests to the owner, and passes the
+// owner's answers back. While no owner is known, or the owner does not serve the shard yet, requests wait for
+// up to OwnerTimeout. All methods are safe for concurrent use.
 type Remote struct {
 	cfg       RemoteConfig
 	self      request.Holder    // the Remote itself
@@ -28,7 +43,7 @@ type Remote struct {
 	ticketCount atomic.Int64     // tickets; written under mu
 
 	mu          sync.Mutex
-	route       Route
+	route       ownership.Route
 	pausedUntil time.Duration     // monotonic: no request is sent to the owner before
 	probing     bool              // the owner did not serve the shard yet: one request at a time is sent to find out
 	queue       []*request.Ticket // not sent, in order
@@ -37,13 +52,6 @@ type Remote struct {
 	lastID      uint64            // id of a forwarded request
 	turns       uint64            // number of tickets that have entered: the last value of forwarding.turn
 	closed      *request.Answer
-}
-
-// Route is the owner of a shard and its address.
-type Route struct {
-	Owner   string // the id of a process; "": unknown
-	Address string // where it answers
-	Epoch   uint64 // of the shard's log under it: higher is newer
 }
 
 // ForwardedRequest is a request that is sent to the process that owns its shard.
@@ -102,14 +110,14 @@ func (r *Remote) Busy() bool { return r.ticketCount.Load() > 0 }
 func (r *Remote) updateCount() { r.ticketCount.Store(int64(len(r.queue) + len(r.sent))) }
 
 // Route returns the owner of the shard as far as is known.
-func (r *Remote) Route() Route {
+func (r *Remote) Route() ownership.Route {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.route
 }
 
 // SetOwner records the owner of the shard, unless a newer one is known.
-func (r *Remote) SetOwner(now clock.Now, to Route) {
+func (r *Remote) SetOwner(now clock.Now, to ownership.Route) {
 	r.update(func() []*request.Ticket {
 		r.updateRoute(to)
 		return r.sendQueued(now)
@@ -117,7 +125,7 @@ func (r *Remote) SetOwner(now clock.Now, to Route) {
 }
 
 // updateRoute sets the route if it has an owner, and the present one has none or an older epoch. mu is held.
-func (r *Remote) updateRoute(to Route) {
+func (r *Remote) updateRoute(to ownership.Route) {
 	if to.Owner != "" && (to.Epoch > r.route.Epoch || r.route.Owner == "") {
 		r.route, r.pausedUntil, r.probing = to, 0, false
 	}
@@ -367,7 +375,7 @@ func (r *Remote) answer(t *request.Ticket, a request.Answer) {
 
 // HandleBounce handles the reply of a process that is not the owner, with the owner that it knows. The request
 // waits again, before all later ones.
-func (r *Remote) HandleBounce(now clock.Now, id uint64, to Route) {
+func (r *Remote) HandleBounce(now clock.Now, id uint64, to ownership.Route) {
 	r.update(func() []*request.Ticket {
 		t := r.takeSent(id)
 		if t == nil {

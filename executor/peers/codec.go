@@ -1,4 +1,4 @@
-package links
+package peers
 
 import (
 	"encoding/json"
@@ -6,24 +6,22 @@ import (
 
 	"salectl/api"
 	"salectl/api/streampb"
-	"salectl/executor"
 	"salectl/executor/ownership"
 	"salectl/executor/request"
-	"salectl/executor/shard"
 )
 
 // This file encodes and decodes the messages between processes. The links of this package and
 // simulated links use the same encoding.
 
 // EncodeHello returns the first message of a link from one process to another.
-func EncodeHello(from, to executor.Peer) *streampb.Request {
+func EncodeHello(from, to Peer) *streampb.Request {
 	return &streampb.Request{Asks: &streampb.Request_Hello{Hello: &streampb.Hello{
 		ToId: to.ID, PeerId: from.ID, Address: from.Address, Version: from.Version,
 	}}}
 }
 
 // EncodeRequest returns a forwarded request as a stream message.
-func EncodeRequest(e shard.ForwardedRequest) *streampb.Request {
+func EncodeRequest(e ForwardedRequest) *streampb.Request {
 	r := &streampb.Request{Id: e.ID, Forwarded: true, Run: e.UID}
 	switch {
 	case e.Cancel:
@@ -47,8 +45,8 @@ func EncodeRequest(e shard.ForwardedRequest) *streampb.Request {
 }
 
 // decodeRequest is the inverse of EncodeRequest. It reports false for any other message.
-func decodeRequest(r *streampb.Request) (shard.ForwardedRequest, bool) {
-	e := shard.ForwardedRequest{ID: r.GetId(), UID: r.GetRun()}
+func decodeRequest(r *streampb.Request) (ForwardedRequest, bool) {
+	e := ForwardedRequest{ID: r.GetId(), UID: r.GetRun()}
 	switch asks := r.GetAsks().(type) {
 	case *streampb.Request_Cancel:
 		e.Cancel = true
@@ -98,7 +96,7 @@ func EncodeUpdate(t *ownership.PeerUpdate, most int) (all []*streampb.Request, e
 const updateOverhead = 8
 
 // ReceiveRequest decodes a message of a peer and passes it to serve or update.
-func ReceiveRequest(r *streampb.Request, serve func(shard.ForwardedRequest), update func(*ownership.PeerUpdate)) error {
+func ReceiveRequest(r *streampb.Request, serve func(ForwardedRequest), update func(*ownership.PeerUpdate)) error {
 	if text := r.GetPeer(); text != nil {
 		t := new(ownership.PeerUpdate)
 		if err := json.Unmarshal(text, t); err != nil {
@@ -131,14 +129,14 @@ func EncodeReply(id uint64, a request.Answer) *streampb.Reply {
 }
 
 // EncodeBounce returns the reply of a process that does not own the shard of a request.
-func EncodeBounce(id uint64, to shard.Route) *streampb.Reply {
+func EncodeBounce(id uint64, to ownership.Route) *streampb.Reply {
 	return &streampb.Reply{Id: id, Says: &streampb.Reply_NotMine{NotMine: &streampb.NotMine{
 		Owner: to.Address, OwnerId: to.Owner, Epoch: to.Epoch,
 	}}}
 }
 
 // ReceiveReply decodes the reply of a peer and passes it to receiver.
-func ReceiveReply(r *streampb.Reply, receiver executor.Replies) {
+func ReceiveReply(r *streampb.Reply, receiver Replies) {
 	switch says := r.GetSays().(type) {
 	case *streampb.Reply_Answer:
 		receiver.Answered(r.GetId(), request.AnswerOf(says.Answer))
@@ -151,7 +149,7 @@ func ReceiveReply(r *streampb.Reply, receiver executor.Replies) {
 			receiver.Answered(r.GetId(), tried)
 			return
 		}
-		receiver.Bounced(r.GetId(), shard.Route{
+		receiver.Bounced(r.GetId(), ownership.Route{
 			Owner: says.NotMine.GetOwnerId(), Address: says.NotMine.GetOwner(), Epoch: says.NotMine.GetEpoch(),
 		})
 	}

@@ -1,4 +1,4 @@
-package links_test
+package peers_test
 
 import (
 	"context"
@@ -19,10 +19,10 @@ import (
 	"salectl/backends/quorum"
 	"salectl/executor"
 	"salectl/executor/httpd"
-	"salectl/executor/links"
+	"salectl/executor/ownership"
+	"salectl/executor/peers"
 	"salectl/executor/request"
 	"salectl/executor/saletest"
-	"salectl/executor/shard"
 	"salectl/internal/wait"
 	"salectl/spec"
 )
@@ -59,7 +59,7 @@ func newPairAs(t testing.TB, settings *pb.Settings) *pair {
 		logs, node := open(t, dir)
 		*e = executor.New(executor.Config{
 			Logs: logs, Nodes: []quorum.Node{node}, Sale: "linked", Address: l.Addr().String(),
-			Dial: links.Dialer(links.Config{Sale: "linked", Log: slog.New(slog.DiscardHandler)}),
+			Dial: peers.Dialer(peers.Config{Sale: "linked", Log: slog.New(slog.DiscardHandler)}),
 		})
 		addresses[l.Addr().String()] = *e
 		run(t, *e, l)
@@ -102,7 +102,7 @@ func (p *pair) shared(addresses map[string]*executor.Executor) bool {
 
 // run serves until the test has ended.
 func run(t testing.TB, e *executor.Executor, l net.Listener) {
-	host := &links.Host{Log: slog.New(slog.DiscardHandler)}
+	host := &peers.Host{Log: slog.New(slog.DiscardHandler)}
 	host.Add(e)
 	server := httpd.New(httpd.Config{Sales: []executor.Service{e}, Peers: host, Address: l.Addr().String()})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -167,7 +167,7 @@ func TestForwarded(t *testing.T) {
 type deaf struct{ closed chan struct{} }
 
 func (deaf) Answered(uint64, executor.Answer) {}
-func (deaf) Bounced(uint64, shard.Route)      {}
+func (deaf) Bounced(uint64, ownership.Route)  {}
 func (d deaf) Closed(error)                   { close(d.closed) }
 
 // A process that was killed and started again is known to its peers by two ids for a while,
@@ -175,7 +175,7 @@ func (d deaf) Closed(error)                   { close(d.closed) }
 // answering what comes by the other.
 func TestLinkToTheProcessBefore(t *testing.T) {
 	p := newPair(t)
-	dial := links.Dialer(links.Config{Sale: "linked", Log: slog.New(slog.DiscardHandler)})
+	dial := peers.Dialer(peers.Config{Sale: "linked", Log: slog.New(slog.DiscardHandler)})
 	before, receiver := p.b.Me(), deaf{make(chan struct{})}
 	before.ID = "0123456789abcdef"
 	if _, err := dial(t.Context(), p.a.Me(), before, receiver); err != nil {
@@ -200,13 +200,13 @@ func (h asking) Answered(uint64, executor.Answer) { close(h.answered) }
 // answered all the same: it has to make a third.
 func TestHelloOfAnOlderLink(t *testing.T) {
 	p := newPair(t)
-	dial := links.Dialer(links.Config{Sale: "linked", Log: slog.New(slog.DiscardHandler)})
+	dial := peers.Dialer(peers.Config{Sale: "linked", Log: slog.New(slog.DiscardHandler)})
 	older := asking{deaf{make(chan struct{})}, make(chan struct{})}
 	l, err := dial(t.Context(), p.a.Me(), p.b.Me(), older)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Forward(shard.ForwardedRequest{ID: 1 << 63, Request: request.Request{Query: &request.Query{User: p.userOf(p.b)}}})
+	l.Forward(peers.ForwardedRequest{ID: 1 << 63, Request: request.Request{Query: &request.Query{User: p.userOf(p.b)}}})
 	<-older.answered // its first message has been read
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()

@@ -1,4 +1,4 @@
-package shard
+package peers
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 
 	"salectl/api"
 	"salectl/backends/clock"
+	"salectl/executor/ownership"
 	"salectl/executor/request"
 )
 
@@ -104,8 +105,8 @@ func (w *remoteWorld) offers(user, key string) *waiter {
 	return x
 }
 
-func (w *remoteWorld) owner(id string, epoch uint64) Route {
-	return Route{Owner: id, Address: id + ":1", Epoch: epoch}
+func (w *remoteWorld) owner(id string, epoch uint64) ownership.Route {
+	return ownership.Route{Owner: id, Address: id + ":1", Epoch: epoch}
 }
 
 // asked holds who was asked for whom since the last look, and returns the requests.
@@ -145,7 +146,7 @@ func (w *remoteWorld) pass(d time.Duration) {
 
 func (w *remoteWorld) answers(e ForwardedRequest, a request.Answer) { w.r.HandleAnswer(w.now, e.ID, a) }
 
-func (w *remoteWorld) bounces(to Route, es ...ForwardedRequest) {
+func (w *remoteWorld) bounces(to ownership.Route, es ...ForwardedRequest) {
 	for _, e := range es {
 		w.r.HandleBounce(w.now, e.ID, to)
 	}
@@ -192,7 +193,7 @@ func TestRemoteNotifies(t *testing.T) {
 	w.answers(requests[0], remoteSold)
 	a.hears(api.Sold)
 	notified("the owner is known", 0)
-	w.bounces(Route{}, requests[1:]...)
+	w.bounces(ownership.Route{}, requests[1:]...)
 	notified("the owner does not take them", 1)
 	w.r.OfferFirst(w.now, []*request.Ticket{w.ticket("d", "4").ticket})
 	notified("one more comes", 0)
@@ -240,10 +241,10 @@ func TestRemotePassesOn(t *testing.T) {
 func TestRemoteLearns(t *testing.T) {
 	w := newRemoteWorld(t)
 	for _, step := range []struct {
-		hears Route
+		hears ownership.Route
 		want  string
 	}{
-		{w.owner("p", 4), "p"}, {w.owner("q", 4), "p"}, {w.owner("q", 3), "p"}, {Route{}, "p"}, {w.owner("q", 5), "q"},
+		{w.owner("p", 4), "p"}, {w.owner("q", 4), "p"}, {w.owner("q", 3), "p"}, {ownership.Route{}, "p"}, {w.owner("q", 5), "q"},
 	} {
 		w.r.SetOwner(w.now, step.hears)
 		if got := w.r.Route(); got.Owner != step.want {
@@ -282,7 +283,7 @@ func TestRemoteKeepsOrder(t *testing.T) {
 	w.answers(es[1], remoteDenied)
 	b.hears(api.Sold)
 	c.hears(api.SoldOut)
-	w.bounces(Route{}, es[2]) // q does not know either who has it
+	w.bounces(ownership.Route{}, es[2]) // q does not know either who has it
 	w.asked("")
 	w.pass(ownerPause)
 	w.asked("q", "d")
@@ -417,7 +418,7 @@ func TestRemoteCut(t *testing.T) {
 
 	// Nobody takes the others: of b it is not known, and c was never asked for by anybody.
 	w.r.ClearOwner("q")
-	w.bounces(Route{}, again[1], again[2])
+	w.bounces(ownership.Route{}, again[1], again[2])
 	w.pass(OwnerTimeout)
 	b.hears(api.Unknown)
 	c.hears(meanwhile)
@@ -563,7 +564,7 @@ func TestRemoteGivesUp(t *testing.T) {
 
 	// One that came back unseen may be withdrawn again, and is not sent anew.
 	c := w.offers("c", "1")
-	w.bounces(Route{}, w.asked("p", "c")...)
+	w.bounces(ownership.Route{}, w.asked("p", "c")...)
 	if got := c.ticket.GiveUp(); got.Outcome != api.Overloaded {
 		t.Errorf("when it came back: %+v", got)
 	}
@@ -664,7 +665,7 @@ func TestRemoteMoved(t *testing.T) {
 	es := w.asked("p", "a", "b", "c", "late")
 	w.r.HandleLinkEnd(w.now, "another")
 	w.r.ClearOwner("p")
-	w.bounces(Route{}, es...)
+	w.bounces(ownership.Route{}, es...)
 	w.pass(OwnerTimeout)
 	a.hears(api.Unknown)
 	b.hears(meanwhile)
@@ -694,7 +695,7 @@ func TestRemoteCloses(t *testing.T) {
 	w.r.OfferFirst(w.now, []*request.Ticket{moved.ticket})
 	moved.hears(api.Closed)
 	w.answers(es[0], remoteSold)
-	w.bounces(Route{}, es...)
+	w.bounces(ownership.Route{}, es...)
 	if w.r.Busy() || w.r.Tick(w.now) != 0 {
 		t.Error("it is busy")
 	}

@@ -1,9 +1,4 @@
-// Package links connects the processes of a sale. It uses the same stream protocol as clients: it
-// carries requests marked as forwarded, and each ownership.PeerUpdate as JSON between them.
-//
-// A process makes a link to each of its peers. It sends its own requests and updates on it and
-// receives the answers there. So there are two links between two processes.
-package links
+package peers
 
 import (
 	"context"
@@ -17,10 +12,8 @@ import (
 
 	"salectl/api"
 	"salectl/api/streampb"
-	"salectl/executor"
 	"salectl/executor/ownership"
 	"salectl/executor/request"
-	"salectl/executor/shard"
 )
 
 // Config configures links.
@@ -39,9 +32,9 @@ type Config struct {
 }
 
 // Dialer returns the function that makes links to peers.
-func Dialer(c Config) executor.Dial {
+func Dialer(c Config) Dial {
 	refused := &refusals{log: c.Log.With("sale", c.Sale), by: make(map[string]string)}
-	return func(ctx context.Context, from, to executor.Peer, receiver executor.LinkReceiver) (executor.Link, error) {
+	return func(ctx context.Context, from, to Peer, receiver LinkReceiver) (Link, error) {
 		l := &link{receiver: receiver, token: c.Token, log: c.Log.With("sale", c.Sale), refused: func(why string) { refused.tell(to.Address, why) }}
 		token := l.now()
 		l.shown.Store(&token)
@@ -76,7 +69,7 @@ func Dialer(c Config) executor.Dial {
 // link is the connection to one peer.
 type link struct {
 	conn     *api.StreamConn
-	receiver executor.LinkReceiver
+	receiver LinkReceiver
 	token    func() string
 
 	log     *slog.Logger
@@ -85,10 +78,10 @@ type link struct {
 	shown atomic.Pointer[string] // token last sent to the peer
 }
 
-// Forward implements executor.Link.
-func (l *link) Forward(e shard.ForwardedRequest) bool { return l.send(EncodeRequest(e)) }
+// Forward implements Link.
+func (l *link) Forward(e ForwardedRequest) bool { return l.send(EncodeRequest(e)) }
 
-// Update implements executor.Link.
+// Update implements Link.
 func (l *link) Update(t *ownership.PeerUpdate) bool {
 	all, err := EncodeUpdate(t, streampb.MaxMessage)
 	if err != nil {
@@ -168,14 +161,14 @@ func (l *link) received(r *streampb.Reply) {
 type Host struct {
 	Log *slog.Logger
 
-	sales sync.Map // of *executor.Executor, by name
+	sales sync.Map // of Process, by name
 }
 
 // Add starts accepting the links of a sale's processes.
-func (h *Host) Add(e *executor.Executor) { h.sales.Store(e.Sale(), e) }
+func (h *Host) Add(p Process) { h.sales.Store(p.Sale(), p) }
 
 // Remove stops accepting them.
-func (h *Host) Remove(e *executor.Executor) { h.sales.Delete(e.Sale()) }
+func (h *Host) Remove(p Process) { h.sales.Delete(p.Sale()) }
 
 // Accept implements stream.Peers.
 func (h *Host) Accept(sale string, hello *streampb.Hello, send func(*streampb.Reply) error) (heard func(*streampb.Request) bool, gone func(error)) {
@@ -183,16 +176,15 @@ func (h *Host) Accept(sale string, hello *streampb.Hello, send func(*streampb.Re
 	if !ok {
 		return nil, nil
 	}
-	e := of.(*executor.Executor)
 	ctx, cancel := context.WithCancel(context.Background())
-	v := e.Accept(executor.Peer{ID: hello.GetPeerId(), Address: hello.GetAddress(), Version: hello.GetVersion()}, hello.GetToId(), &replies{send: send})
+	v := of.(Process).Accept(Peer{ID: hello.GetPeerId(), Address: hello.GetAddress(), Version: hello.GetVersion()}, hello.GetToId(), &replies{send: send})
 	if v == nil {
 		cancel()
 		return nil, nil
 	}
 	v.Discover(ctx)
 	heard = func(r *streampb.Request) bool {
-		err := ReceiveRequest(r, func(e shard.ForwardedRequest) { v.Serve(ctx, e) }, func(t *ownership.PeerUpdate) { v.Update(ctx, t) })
+		err := ReceiveRequest(r, func(e ForwardedRequest) { v.Serve(ctx, e) }, func(t *ownership.PeerUpdate) { v.Update(ctx, t) })
 		if err != nil {
 			h.Log.Warn("a peer says what cannot be read", "sale", sale, "peer", hello.GetAddress(), "why", err)
 		}
@@ -209,8 +201,8 @@ type replies struct {
 	send func(*streampb.Reply) error
 }
 
-// Answered implements executor.Replies. It ignores errors: the peer notices the end of its link.
+// Answered implements Replies. It ignores errors: the peer notices the end of its link.
 func (r *replies) Answered(id uint64, a request.Answer) { _ = r.send(EncodeReply(id, a)) }
 
-// Bounced implements executor.Replies.
-func (r *replies) Bounced(id uint64, to shard.Route) { _ = r.send(EncodeBounce(id, to)) }
+// Bounced implements Replies.
+func (r *replies) Bounced(id uint64, to ownership.Route) { _ = r.send(EncodeBounce(id, to)) }

@@ -3,7 +3,7 @@
 
 //go:build !race
 
-package links_test
+package peers_test
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/quorum"
 	"salectl/executor"
-	"salectl/executor/links"
+	"salectl/executor/peers"
 	"salectl/executor/saletest"
 	"salectl/internal/wait"
 	"salectl/spec"
@@ -32,7 +32,7 @@ func process(t *testing.T, dir string, standby bool) *executor.Executor {
 	logs, node := open(t, dir)
 	e := executor.New(executor.Config{
 		Logs: logs, Nodes: []quorum.Node{node}, Sale: "linked", Address: l.Addr().String(), Standby: standby,
-		Dial: links.Dialer(links.Config{Sale: "linked", Log: slog.New(slog.DiscardHandler)}),
+		Dial: peers.Dialer(peers.Config{Sale: "linked", Log: slog.New(slog.DiscardHandler)}),
 	})
 	run(t, e, l)
 	return e

@@ -1,4 +1,4 @@
-package links_test
+package peers_test
 
 import (
 	"context"

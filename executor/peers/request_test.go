@@ -1,4 +1,4 @@
-package links
+package peers
 
 import (
 	"reflect"
@@ -6,13 +6,12 @@ import (
 
 	"salectl/api"
 	"salectl/executor/request"
-	"salectl/executor/shard"
 )
 
 // TestForwardedRequests: a forwarded request arrives as it was sent, but for the shard, which the
 // other end computes.
 func TestForwardedRequests(t *testing.T) {
-	for name, e := range map[string]shard.ForwardedRequest{
+	for name, e := range map[string]ForwardedRequest{
 		"claim": {ID: 7, UID: "a run", Request: request.Request{User: "ada", Key: "key", Quantity: 2, Units: []int64{3, 4}, Adjacent: true}},
 		"settle": {ID: 7, UID: "a run", Request: request.Request{Settle: &request.Settlement{
 			Claim: request.ClaimID{Shard: 1, Slot: 2, Index: 3}, How: "refund",
