@@ -1,24 +1,22 @@
 package httpd
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 
 	"salectl/api"
-	"salectl/executor"
 	"salectl/executor/httpd/wire"
 )
 
 // Operated is a sale whose ownership here operators control. executor.Executor implements it.
 type Operated interface {
-	StandBy(ctx context.Context, undo bool) (executor.Share, error)
-	Share(ctx context.Context) (executor.Share, error)
+	StandBy(ctx context.Context, undo bool) (api.Share, error)
+	Share(ctx context.Context) (api.Share, error)
 }
 
 // drain handles GET and POST /v1/sales/{sale}/drain.
 func drain(w http.ResponseWriter, r *http.Request, sale Operated) {
-	var share executor.Share
+	var share api.Share
 	var err error
 	if r.Method == http.MethodPost {
 		undo, f := readOrder(r, "undo")
@@ -34,10 +32,7 @@ func drain(w http.ResponseWriter, r *http.Request, sale Operated) {
 		writeRefused(w, err)
 		return
 	}
-	wire.WriteJSON(w, http.StatusOK, api.Share{
-		Sale: r.PathValue("sale"), State: cmp.Or(share.State, api.ProcessServing),
-		Shards: share.Owns, Assigned: share.Assigned, Takers: share.Takers,
-	})
+	wire.WriteJSON(w, http.StatusOK, share)
 }
 
 // maxOrder is the maximum size of the body of an operator's request.
