@@ -9,13 +9,9 @@ import (
 	"salectl/spec"
 )
 
-// judged judges the answers of a rehearsal: it finds the sold units and all violations.
-func judged(c Config, records []record, plays []*play) (found *judge) {
-	return judgedDraw(c, records, plays, nil)
-}
-
-// judgedDraw is judged for a draw. A nil w means that the sale is not a draw.
-func judgedDraw(c Config, records []record, plays []*play, w *drawn) (found *judge) {
+// judged judges the answers of a rehearsal: it finds the sold units and all violations. A nil w means
+// that the sale is not a draw.
+func judged(c Config, records []record, plays []*play, w *drawn) (found *judge) {
 	j := &judge{
 		c:      c,
 		owners: map[int64]*record{}, claims: map[string]*record{},
