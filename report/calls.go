@@ -93,7 +93,7 @@ func outcomesTable(calls []rehearse.Call) *table {
 	row := func(name string, all []time.Duration) {
 		slices.Sort(all)
 		t.row(name, len(all), percent(float64(len(all))/float64(len(every))),
-			lasting(quantile(all, 50)), lasting(quantile(all, 90)), lasting(quantile(all, 99)), lasting(quantile(all, 100)))
+			lasting(threshold.Percentile(all, 50)), lasting(threshold.Percentile(all, 90)), lasting(threshold.Percentile(all, 99)), lasting(threshold.Percentile(all, 100)))
 	}
 	for _, name := range names {
 		row(name, took[name])
@@ -157,7 +157,7 @@ func latencyFigure(w window, attempts []rehearse.Attempt) figure {
 				all[k].values[bin] = math.NaN()
 				continue
 			}
-			d := quantile(took[bin], c.percent)
+			d := threshold.Percentile(took[bin], c.percent)
 			all[k].values[bin] = float64(d) / float64(time.Millisecond)
 			cells = append(cells, lasting(d))
 		}
