@@ -18,15 +18,11 @@ var kindClass = map[rehearse.Kind]string{
 	rehearse.AtLimit: "c4", rehearse.Refused: "c5", rehearse.Undecided: "c6",
 }
 
-// kindSeries returns a series for each kind among the calls, and its index.
-func kindSeries(calls []rehearse.Call, n int) (all []series, row map[rehearse.Kind]int) {
-	has := map[rehearse.Kind]bool{}
-	for i := range calls {
-		has[calls[i].Kind] = true
-	}
+// kindSeries returns a series of n values for each kind among some answers, and its index.
+func kindSeries[E any](answers []E, kind func(E) rehearse.Kind, n int) (all []series, row map[rehearse.Kind]int) {
 	row = map[rehearse.Kind]int{}
 	for _, k := range rehearse.Kinds {
-		if has[k] {
+		if slices.ContainsFunc(answers, func(a E) bool { return kind(a) == k }) {
 			row[k] = len(all)
 			all = append(all, series{Name: k.String(), Class: kindClass[k], values: make([]float64, n)})
 		}
@@ -48,7 +44,7 @@ func (p *Page) answers() (s section, ok bool) {
 	}
 	slices.Sort(times)
 	for _, w := range callWindows(calls, times, maxBins) {
-		all, row := kindSeries(calls, w.n)
+		all, row := kindSeries(calls, func(c rehearse.Call) rehearse.Kind { return c.Kind }, w.n)
 		for i := range calls {
 			if at := calls[i].Ended; w.covers(at) {
 				all[row[calls[i].Kind]].values[w.of(at)]++
@@ -223,13 +219,7 @@ func arrivals(calls []rehearse.Call) figure {
 	}
 	slices.SortFunc(all, func(a, b arrival) int { return cmp.Or(cmp.Compare(a.sent, b.sent), cmp.Compare(a.kind, b.kind)) })
 	ends := tenths(len(all))
-	row, kinds := map[rehearse.Kind]int{}, []series{}
-	for _, k := range rehearse.Kinds {
-		if slices.ContainsFunc(all, func(a arrival) bool { return a.kind == k }) {
-			row[k] = len(kinds)
-			kinds = append(kinds, series{Name: k.String(), Class: kindClass[k], values: make([]float64, len(ends))})
-		}
-	}
+	kinds, row := kindSeries(all, func(a arrival) rehearse.Kind { return a.kind }, len(ends))
 	if i, is := row[rehearse.Given]; is {
 		kinds[i].Name = "got units"
 	}

@@ -201,7 +201,7 @@ func countsOver(name string, b bins, all []series) *table {
 	}
 	t := newTable(name, head...)
 	for bin := range b.n {
-		if tellCounts(all, bin) == "" {
+		if tell(all, bin, counted) == "" {
 			continue
 		}
 		cells := []any{b.name(bin)}
