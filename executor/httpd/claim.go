@@ -73,7 +73,7 @@ func (server *Server) answerClaim(w http.ResponseWriter, r *http.Request, sale *
 	} else {
 		b.location[0] = locationOf(sale.name, &a.Claim)
 		h["Location"] = b.location[:] // net/http does not retain it after WriteHeader
-		w.WriteHeader(wire.StatusOf(a.Outcome))
+		w.WriteHeader(a.Outcome.Row().Status)
 	}
 	w.Write(b.out)
 	if a.Replayed {

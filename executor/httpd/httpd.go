@@ -137,7 +137,7 @@ func New(config Config) *Server {
 		unsigned:  access.NewMemory(maxUnsigned),
 	}
 	s.streams, s.feeds = stream.New(s.streamConfig()), events.New(s.feedConfig())
-	s.served.Store(new(map[string]*sale))
+	s.served.Store(&map[string]*sale{})
 	s.unserved.Store(new(map[string]reload.Lack))
 	for _, service := range config.Sales {
 		s.Add(service, config.Payments[service.Sale()])
@@ -173,9 +173,6 @@ func orDefault[T int | time.Duration](n, byDefault T) T {
 // Add starts serving a sale. It must not be called concurrently with itself or Remove.
 func (server *Server) Add(service executor.Service, payment Payments) {
 	name, all := service.Sale(), maps.Clone(server.sales())
-	if all == nil {
-		all = make(map[string]*sale)
-	}
 	added := &sale{
 		Service: service, saleMetrics: server.metrics.of(name), name: name, clock: server.config.Clock, log: server.config.Log, feed: events.NewSale(name, service),
 		checker: payment.Checker, webhook: payment.Webhook,

@@ -190,7 +190,7 @@ func (codec *lines) appendAnswer(b []byte, r *inflight, at executor.Place) []byt
 	if r.settled() {
 		status := http.StatusOK
 		if r.kind == claim && !a.Replayed {
-			status = wire.StatusOf(a.Outcome)
+			status = a.Outcome.Row().Status
 		}
 		b, brace := beginLine(b, r.id, status)
 		return endLine(wire.AppendClaim(b, a.Outcome, codec.sale, &a.Claim), brace, at, 0)

@@ -50,7 +50,7 @@ func (codec *protobuf) appendAnswer(b []byte, r *inflight, at executor.Place) []
 	a.Claim = &codec.claim
 	r.answer.ToStream(a)
 	a.Owner, a.Shard, a.Shards = at.Owner, uint32(at.Shard), uint32(at.Shards)
-	if a.ServerTimeNs = 0; wire.Timed(r.answer.Outcome) {
+	if a.ServerTimeNs = 0; r.answer.Outcome.Row().Timed {
 		a.ServerTimeNs = codec.now().Wall.UnixNano()
 	}
 	codec.says.Answer = a

@@ -136,18 +136,6 @@ var outcomeDocuments = func() map[api.Outcome]document {
 	return m
 }()
 
-// KnownOutcome reports whether the table of outcomes has an outcome.
-func KnownOutcome(o api.Outcome) bool {
-	_, is := outcomeDocuments[o]
-	return is
-}
-
-// StatusOf returns the HTTP status of an outcome that is in the table.
-func StatusOf(o api.Outcome) int { return outcomeDocuments[o].row.Status }
-
-// Timed reports whether the problem document of an outcome has the server's time.
-func Timed(o api.Outcome) bool { return outcomeDocuments[o].row.Timed }
-
 // WriteOutcome writes the problem of an outcome.
 func WriteOutcome(w http.ResponseWriter, o api.Outcome) {
 	p := ProblemOf(o)

@@ -36,7 +36,7 @@ func Refusal(sale string, now clock.Clock, answer *executor.Answer) Problem {
 	case about:
 		p.claims = AppendClaims(nil, sale, []executor.Claim{answer.Claim})
 	}
-	if Timed(answer.Outcome) { // the clocks of buyers differ
+	if answer.Outcome.Row().Timed { // the clocks of buyers differ
 		p.now, p.opensAt = now().Wall, answer.OpensAt
 	}
 	return p
