@@ -31,7 +31,8 @@ func play(name string, seconds int, scene func(second int) Look) *stage {
 		Process: "10.0.0.7:8080", Clock: func() clock.Now { return s.now },
 	})
 	for ; second < seconds; second++ {
-		s.sales[name].now(false)
+		of, _ := s.named(name)
+		of.now(false)
 		s.now.Wall, s.now.Mono = s.now.Wall.Add(time.Second), s.now.Mono+time.Second
 	}
 	return s
