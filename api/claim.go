@@ -48,7 +48,7 @@ func (a *Answer) Problem() Problem {
 		return *a.said
 	}
 	if a.bare {
-		return problemOf(a.Outcome.Row())
+		return a.Outcome.row().Problem()
 	}
 	var p Problem
 	_ = json.Unmarshal(a.problem, &p) // it was decoded before, for the outcome

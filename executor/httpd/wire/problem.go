@@ -17,76 +17,59 @@ var (
 	NoStore     = []string{"no-store"} // of Cache-Control
 )
 
-// Problem is an api.Problem that is written without encoding/json.
+// Problem is an api.Problem as it is written, with what HTTP has in headers.
 type Problem struct {
-	// Outcome is that of the request; "": the request concerns no claim, and the type of the
-	// problem is about:blank.
-	Outcome       api.Outcome
-	Status        int
-	Title, Detail string
-	RetryAfter    time.Duration
+	api.Problem
+	RetryAfter time.Duration
+	Scope      string // the right that the token lacks
 
-	// Fields of some outcomes. now and opensAt are left out when zero.
-	now     time.Time
-	opensAt time.Time
-	rule    string // left out, with reason, when empty
-	reason  string
-	claims  []byte // a JSON array; nil: left out
-	count   int    // left out when 0
-
-	refundDue bool // left out when false
-
-	ExportDigest string // in hex; left out when empty
-
-	Scope string // the right that the token lacks; only in the header
+	claims []byte // a JSON array, in place of Claims; nil: left out
 }
 
 // NewProblem returns the problem of a request that concerns no claim. Its title is that of the status.
 func NewProblem(status int, detail string) *Problem {
-	return &Problem{Status: status, Title: http.StatusText(status), Detail: detail}
+	return &Problem{Problem: api.Problem{Type: "about:blank", Status: status, Title: http.StatusText(status), Detail: detail}}
 }
 
 // ProblemOf returns the problem of an outcome, as the table of outcomes has it.
 func ProblemOf(o api.Outcome) Problem {
 	row := o.Row()
-	return Problem{Outcome: o, Status: row.Status, Title: row.Title, Detail: row.Detail, RetryAfter: row.RetryAfter}
+	return Problem{Problem: row.Problem(), RetryAfter: row.RetryAfter}
 }
 
 // Append appends the document. Its members stand in the order of the RFC.
 func (problem *Problem) Append(b []byte) []byte {
-	b = append(b, `{"type":"`...)
-	if problem.Outcome == "" {
-		b = append(b, "about:blank"...)
-	} else {
-		b = append(append(b, api.OutcomeType...), problem.Outcome...)
-	}
-	b = AppendString(append(b, `","title":`...), problem.Title)
+	b = AppendString(append(b, `{"type":`...), problem.Type)
+	b = AppendString(append(b, `,"title":`...), problem.Title)
 	b = strconv.AppendInt(append(b, `,"status":`...), int64(problem.Status), 10)
 	b = AppendString(append(b, `,"detail":`...), problem.Detail)
 	if problem.Outcome != "" {
 		b = AppendString(append(b, `,"outcome":`...), string(problem.Outcome))
 	}
-	if !problem.now.IsZero() {
-		b = appendTime(append(b, `,"serverTime":`...), problem.now)
+	if !problem.ServerTime.IsZero() {
+		b = appendTime(append(b, `,"serverTime":`...), problem.ServerTime)
 	}
-	if !problem.opensAt.IsZero() {
-		b = appendTime(append(b, `,"opensAt":`...), problem.opensAt)
+	if !problem.OpensAt.IsZero() {
+		b = appendTime(append(b, `,"opensAt":`...), problem.OpensAt)
 	}
-	if problem.rule != "" {
-		b = AppendString(append(b, `,"rule":`...), problem.rule)
-		b = AppendString(append(b, `,"reason":`...), problem.reason)
+	if problem.Rule != "" {
+		b = AppendString(append(b, `,"rule":`...), problem.Rule)
+		b = AppendString(append(b, `,"reason":`...), problem.Reason)
 	}
 	if problem.claims != nil {
 		b = append(append(b, `,"claims":`...), problem.claims...)
 	}
-	if problem.count != 0 {
-		b = strconv.AppendInt(append(b, `,"count":`...), int64(problem.count), 10)
+	if problem.Count != 0 {
+		b = strconv.AppendInt(append(b, `,"count":`...), int64(problem.Count), 10)
 	}
-	if problem.refundDue {
+	if problem.RefundDue {
 		b = append(b, `,"refundDue":true`...)
 	}
 	if problem.ExportDigest != "" {
 		b = AppendString(append(b, `,"exportDigest":`...), problem.ExportDigest)
+	}
+	if problem.Known != nil {
+		b = append(append(b, `,"known":`...), MustMarshal(problem.Known)...)
 	}
 	return append(b, '}')
 }

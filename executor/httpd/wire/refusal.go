@@ -29,15 +29,15 @@ func Refusal(sale string, now clock.Clock, answer *executor.Answer) Problem {
 	if answer.Message != "" {
 		p.Detail = answer.Message
 	}
-	p.rule, p.reason, p.refundDue = answer.Rule, answer.Reason, answer.RefundDue
+	p.Rule, p.Reason, p.RefundDue = answer.Rule, answer.Reason, answer.RefundDue
 	switch {
 	case answer.Outcome == api.LimitReached:
-		p.claims, p.count = AppendClaims(nil, sale, answer.Claims), answer.Count
+		p.claims, p.Count = AppendClaims(nil, sale, answer.Claims), answer.Count
 	case about:
 		p.claims = AppendClaims(nil, sale, []executor.Claim{answer.Claim})
 	}
 	if answer.Outcome.Row().Timed { // the clocks of buyers differ
-		p.now, p.opensAt = now().Wall, answer.OpensAt
+		p.ServerTime, p.OpensAt = now().Wall, answer.OpensAt
 	}
 	return p
 }
