@@ -26,9 +26,8 @@ const Path = "/dashboard/"
 // MostViewers is the default limit of concurrent viewers.
 const MostViewers = 32
 
-// Config configures a Dashboard. Only Sales is required.
+// Config configures a Dashboard.
 type Config struct {
-	Sales   []Sale
 	Process string // address of this process, as others know it; "": none
 	Viewers int    // maximum number of concurrent viewers; zero: MostViewers
 	Clock   clock.Clock
@@ -76,7 +75,7 @@ var files = map[string]string{
 
 var templates = template.Must(template.ParseFS(web, "web/*.html"))
 
-// New returns a Dashboard. It starts no goroutine: requests of viewers do the work.
+// New returns a Dashboard of no sale. It starts no goroutine: requests of viewers do the work.
 func New(c Config) *Dashboard {
 	if c.Clock == nil {
 		c.Clock = clock.System()
@@ -86,9 +85,6 @@ func New(c Config) *Dashboard {
 	}
 	d := &Dashboard{process: c.Process, clock: c.Clock, began: c.Clock().Mono, gate: newGate(c.Viewers)}
 	d.all = newFeed(c.Clock, d.began, d.event)
-	for _, s := range c.Sales {
-		d.Add(s)
-	}
 	return d
 }
 

@@ -27,9 +27,9 @@ func play(name string, seconds int, scene func(second int) Look) *stage {
 	s := &stage{now: clock.Now{Wall: noon, Mono: time.Hour}, sale: name}
 	second := 0
 	s.Dashboard = New(Config{
-		Sales:   []Sale{{name, func() Look { return scene(second) }}},
 		Process: "10.0.0.7:8080", Clock: func() clock.Now { return s.now },
 	})
+	s.Add(Sale{name, func() Look { return scene(second) }})
 	for ; second < seconds; second++ {
 		of, _ := s.named(name)
 		of.now(false)
