@@ -125,11 +125,7 @@ func (j *judge) accept(r *record) {
 		return
 	}
 	for _, unit := range r.Units {
-		if other := j.owners[unit]; other != nil {
-			j.violated("unit %d was sold twice: to %s in claim %s and to %s in claim %s", unit, other.key, other.ID, r.key, r.ID)
-			continue
-		}
-		j.owners[unit] = r
+		j.sold(unit, r)
 	}
 	j.worth(r)
 	given := int64(len(r.Units))
@@ -137,6 +133,15 @@ func (j *judge) accept(r *record) {
 	if had := j.units[r.user]; had > j.c.PerUserLimit && had-given <= j.c.PerUserLimit {
 		j.violated("%s has %s, the limit is %d", r.user, spec.Count(had, "unit"), j.c.PerUserLimit)
 	}
+}
+
+// sold records a unit that was sold.
+func (j *judge) sold(unit int64, r *record) {
+	if other := j.owners[unit]; other != nil {
+		j.violated("unit %d was sold twice: to %s in claim %s and to %s in claim %s", unit, other.key, other.ID, r.key, r.ID)
+		return
+	}
+	j.owners[unit] = r
 }
 
 // asMany reports whether a claim got as many units as requested or, with Partial, some of them with
