@@ -47,7 +47,7 @@ func (server *Server) drain(w http.ResponseWriter, r *http.Request) {
 	default:
 		undo, f := readDrain(r)
 		if f != nil {
-			wire.WriteBadRequest(w, f)
+			f.Write(w)
 			return
 		}
 		share, err = operated.StandBy(r.Context(), undo)
@@ -66,13 +66,13 @@ const maxOrder = 1024
 
 // readDrain reads an api.DrainRequest. It rejects unknown fields. Otherwise a misspelt undo would drain
 // the process that should take its share again.
-func readDrain(r *http.Request) (undo bool, _ *wire.Fault) {
+func readDrain(r *http.Request) (undo bool, _ *wire.Problem) {
 	body, f := readJSON(r, maxOrder, nil)
 	if f != nil {
 		return false, f
 	}
 	p := wire.Parser{In: body}
-	f = p.Body(`{"undo": true}`, func(field []byte) (f *wire.Fault) {
+	f = p.Body(`{"undo": true}`, func(field []byte) (f *wire.Problem) {
 		if string(field) != "undo" {
 			return wire.Malformed("%s: unknown field; there is undo", wire.QuoteName(field))
 		}

@@ -32,9 +32,17 @@ func NewProblem(status int, detail string) *Problem {
 }
 
 // ProblemOf returns the problem of an outcome, as the table of outcomes has it.
-func ProblemOf(o api.Outcome) Problem {
+func ProblemOf(o api.Outcome) *Problem {
 	row := o.Row()
-	return Problem{Problem: row.Problem(), RetryAfter: row.RetryAfter}
+	return &Problem{Problem: row.Problem(), RetryAfter: row.RetryAfter}
+}
+
+// BadRequest returns the problem of an error in the form of a request, of outcome `bad_request`. The
+// status is 400, 404, 413, 415 or 422. The detail names the field and says what would be right.
+func BadRequest(status int, detail string) *Problem {
+	p := ProblemOf(api.BadRequest)
+	p.Status, p.Detail = status, detail
+	return p
 }
 
 // Append appends the document. Its members stand in the order of the RFC.
@@ -113,24 +121,13 @@ type document struct {
 var outcomeDocuments = func() map[api.Outcome]document {
 	m := make(map[api.Outcome]document)
 	for _, row := range api.Outcomes() {
-		p := ProblemOf(row.Outcome)
-		m[row.Outcome] = document{row, p.Append(nil)}
+		m[row.Outcome] = document{row, ProblemOf(row.Outcome).Append(nil)}
 	}
 	return m
 }()
 
 // WriteOutcome writes the problem of an outcome.
-func WriteOutcome(w http.ResponseWriter, o api.Outcome) {
-	p := ProblemOf(o)
-	p.Write(w)
-}
-
-// WriteBadRequest writes a fault as a problem of outcome `bad_request`.
-func WriteBadRequest(w http.ResponseWriter, f *Fault) {
-	p := ProblemOf(api.BadRequest)
-	p.Status, p.Detail = f.Status, f.Detail
-	p.Write(w)
-}
+func WriteOutcome(w http.ResponseWriter, o api.Outcome) { ProblemOf(o).Write(w) }
 
 // nothingHere begins the detail of each answer for a path that does not exist.
 const nothingHere = "There is nothing at this path. "
@@ -143,7 +140,7 @@ func WriteNoSuchPath(w http.ResponseWriter) {
 // WriteOtherAddress answers 404 for a path that the server has at its other address, which detail
 // names. The outcome is bad_request, which clients show and do not send again.
 func WriteOtherAddress(w http.ResponseWriter, detail string) {
-	WriteBadRequest(w, &Fault{Status: http.StatusNotFound, Detail: nothingHere + detail})
+	BadRequest(http.StatusNotFound, nothingHere+detail).Write(w)
 }
 
 // WriteUnavailable answers 503 and says when to try again.

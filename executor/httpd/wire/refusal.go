@@ -16,13 +16,12 @@ func WriteRefusal(w http.ResponseWriter, sale string, now clock.Clock, a *execut
 		WriteProblem(w, whole.row.Status, max(a.RetryAfter, whole.row.RetryAfter), whole.body)
 		return
 	}
-	p := Refusal(sale, now, a)
-	p.Write(w)
+	Refusal(sale, now, a).Write(w)
 }
 
 // Refusal returns the problem of an answer other than an accepted claim or a claim that was settled as
 // requested.
-func Refusal(sale string, now clock.Clock, answer *executor.Answer) Problem {
+func Refusal(sale string, now clock.Clock, answer *executor.Answer) *Problem {
 	about := answer.Claim.User != ""
 	p := ProblemOf(answer.Outcome)
 	p.RetryAfter = max(answer.RetryAfter, p.RetryAfter)
@@ -43,7 +42,7 @@ func Refusal(sale string, now clock.Clock, answer *executor.Answer) Problem {
 }
 
 // LookupProblem returns the problem of a lookup that has found nothing.
-func LookupProblem(why api.Outcome) Problem {
+func LookupProblem(why api.Outcome) *Problem {
 	p := ProblemOf(why)
 	if why == api.BadRequest {
 		p.Detail = "before: is no cursor of this list; take the one that the page before has, or none."
