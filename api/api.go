@@ -10,6 +10,7 @@
 package api
 
 import (
+	_ "embed"
 	"net/url"
 	"strconv"
 )
@@ -25,6 +26,14 @@ const (
 	AlivePath = "/healthz"
 	ReadyPath = "/readyz"
 )
+
+// OpenAPI is the OpenAPI document of all answers of a server, as YAML.
+//
+//go:embed openapi.yaml
+var OpenAPI string
+
+// OpenAPIPath is the path of the document as JSON, on both addresses of a server.
+const OpenAPIPath = "/openapi.json"
 
 // KeyHeader is the request header with a claim's key. All requests of one user with the same
 // key are one claim.

@@ -48,7 +48,7 @@ func (a *Answer) Problem() Problem {
 		return *a.said
 	}
 	if a.bare {
-		return problemOf(a.Outcome.Row())
+		return a.Outcome.row().Problem()
 	}
 	var p Problem
 	_ = json.Unmarshal(a.problem, &p) // it was decoded before, for the outcome
@@ -123,12 +123,6 @@ func (c *Client) Claim(ctx context.Context, r Request) (Answer, error) {
 
 // asking is one claim or settlement in progress.
 type asking struct {
-	asked
-	answers [2]Answer // of the last attempt and the current one; large, and most need one
-}
-
-// asked is an asking without its answers.
-type asked struct {
 	*Client
 	claim   Request              // user "": no claim
 	settles *streampb.Settlement // over a stream; nil: a claim, or a settlement over HTTP
@@ -144,9 +138,10 @@ type asked struct {
 	inDoubt  bool
 	sent     atomic.Bool // the attempt has a connection: before that it reaches no server
 
-	answer *Answer // of the last attempt
-	err    error   // of the last attempt, nil with an answer
-	next   *Answer // of the current attempt
+	answers [2]Answer
+	answer  *Answer // of the last attempt: one of answers
+	err     error   // of the last attempt, nil with an answer
+	next    *Answer // of the current attempt: the other
 }
 
 var askings = sync.Pool{New: func() any { return new(asking) }}
@@ -158,11 +153,7 @@ func (c *Client) asking() *asking {
 }
 
 func (a *asking) free() {
-	a.answers[0] = Answer{}
-	if a.answer.Attempts > 0 || a.attempts > 1 {
-		a.answers[1] = Answer{}
-	}
-	a.asked = asked{}
+	*a = asking{}
 	askings.Put(a)
 }
 

@@ -290,16 +290,26 @@ func (c *Client) Alive(ctx context.Context) error {
 
 // look decodes the answer to a GET from the first server that has one. told reports whether
 // the decoded answer is the requested one.
-func (c *Client) look(ctx context.Context, path string, into any, told func() bool) (most error) {
-	at := int(c.decided.Load())
-	for range c.servers {
-		s := c.servers[at%len(c.servers)]
-		err := c.lookAt(ctx, s.base, path, into, told)
+func (c *Client) look(ctx context.Context, path string, into any, told func() bool) error {
+	return c.inTurn(ctx, int(c.decided.Load()), func(s *server) error { return c.lookAt(ctx, s.base, path, into, told) })
+}
+
+// inTurn asks the servers, beginning with the one with the index at, until one answers. Otherwise it
+// returns the most informative error.
+func (c *Client) inTurn(ctx context.Context, at int, ask func(*server) error) (most error) {
+	tries := len(c.servers)
+	if at >= tries { // a discovered server
+		tries++
+	}
+	for range tries {
+		err := ask(c.server(at))
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
 		most = saysMore(most, err)
-		at++
+		if at++; at >= len(c.servers) {
+			at = 0
+		}
 	}
 	return most
 }
@@ -334,15 +344,19 @@ func (c *Client) lookAt(ctx context.Context, base, path string, into any, told f
 	if err != nil {
 		return err
 	}
+	return decode(base, response, body, into, told)
+}
+
+// decode decodes an answer of a sale, and returns the buffer to the pool.
+func decode(base string, response *http.Response, body *bytes.Buffer, into any, told func() bool) error {
 	defer buffers.Put(body)
-	if response.StatusCode == http.StatusOK {
+	problem := new(Problem)
+	switch {
+	case response.StatusCode == http.StatusOK:
 		if json.Unmarshal(body.Bytes(), into) == nil && told() {
 			return nil
 		}
-		return unexpected(base, response, body)
-	}
-	problem := new(Problem)
-	if json.Unmarshal(body.Bytes(), problem) == nil && problem.Outcome != "" {
+	case json.Unmarshal(body.Bytes(), problem) == nil && problem.Outcome != "":
 		return problem
 	}
 	return unexpected(base, response, body)
@@ -403,4 +417,15 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// Proxy is http.ProxyFromEnvironment for an http.Transport, but sends no token to a proxy: a
+// request with a token and without TLS goes to its server directly.
+func Proxy(r *http.Request) (*url.URL, error) { return proxyBy(r, http.ProxyFromEnvironment) }
+
+func proxyBy(r *http.Request, environment func(*http.Request) (*url.URL, error)) (*url.URL, error) {
+	if r.URL.Scheme == "http" && r.Header.Get("Authorization") != "" {
+		return nil, nil
+	}
+	return environment(r)
 }

@@ -38,11 +38,9 @@ type linked struct {
 	conn *StreamConn
 
 	mu    sync.Mutex
-	calls []*call // by place: an id consists of place and turn
-	free  []uint32
-	turn  uint64
-	count int
-	going bool // the server is going away
+	calls map[uint64]*call // by id
+	last  uint64           // id
+	going bool             // the server is going away
 	over  bool
 	tick  int // number of elapsed parts of the timeout of a request
 	timer *time.Timer
@@ -106,7 +104,7 @@ func (l *link) stream(ctx context.Context) (*linked, error) {
 func (l *link) opens(ctx context.Context, d *dial) {
 	defer close(d.done)
 	defer d.cancel()
-	x := &linked{link: l}
+	x := &linked{link: l, calls: make(map[uint64]*call)}
 	cfg := StreamConfig{
 		Server: l.server.base, Sale: l.client.cfg.Sale, Token: l.client.cfg.Token, like: l.client.cfg.Transport,
 		reuse: true,
@@ -183,9 +181,6 @@ func (l *link) ask(ctx context.Context, c *call) (sent bool, err error) {
 	return false, fmt.Errorf("%s: %w", l.server.base, errStreamEnded)
 }
 
-// placeBits is the number of bits of an id for the place of the call.
-const placeBits = 24
-
 // enter assigns an id to a call; false: the stream accepts none.
 func (x *linked) enter(c *call) bool {
 	x.mu.Lock()
@@ -193,16 +188,9 @@ func (x *linked) enter(c *call) bool {
 	if x.over || x.going {
 		return false
 	}
-	var place uint32
-	if last := len(x.free) - 1; last >= 0 {
-		place, x.free = x.free[last], x.free[:last]
-	} else {
-		place, x.calls = uint32(len(x.calls)), append(x.calls, nil)
-	}
-	x.turn++
-	c.id = x.turn<<placeBits | uint64(place)
-	x.calls[place] = c
-	x.count++
+	x.last++
+	c.id = x.last
+	x.calls[c.id] = c
 	c.until = x.tick + ticks + 1
 	return true
 }
@@ -211,20 +199,15 @@ func (x *linked) enter(c *call) bool {
 func (x *linked) take(id uint64) (c *call) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	place := id & (1<<placeBits - 1)
-	if place >= uint64(len(x.calls)) || x.calls[place] == nil || x.calls[place].id != id {
-		return nil
+	if c = x.calls[id]; c != nil {
+		x.takeLocked(id)
 	}
-	c = x.calls[place]
-	x.takeLocked(uint32(place))
 	return c
 }
 
-func (x *linked) takeLocked(place uint32) {
-	x.calls[place] = nil
-	x.free = append(x.free, place)
-	x.count--
-	if x.going && x.count == 0 {
+func (x *linked) takeLocked(id uint64) {
+	delete(x.calls, id)
+	if x.going && len(x.calls) == 0 {
 		x.conn.CloseSend()
 	}
 }
@@ -272,9 +255,9 @@ func (x *linked) ticks() {
 		return
 	}
 	x.tick++
-	for place, c := range x.calls {
-		if c != nil && c.until <= x.tick {
-			x.takeLocked(uint32(place))
+	for id, c := range x.calls {
+		if c.until <= x.tick {
+			x.takeLocked(id)
 			c.err = fmt.Errorf("%s: %w", x.link.server.base, errNoAnswer)
 			c.done <- struct{}{}
 		}
@@ -320,7 +303,7 @@ func (x *linked) told(r *streampb.Reply) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.going = true
-	if x.count == 0 {
+	if len(x.calls) == 0 {
 		x.conn.CloseSend()
 	}
 }
@@ -334,13 +317,11 @@ func (x *linked) closed(err error) {
 	x.mu.Lock()
 	x.over = true
 	x.timer.Stop()
-	for place, c := range x.calls {
-		if c != nil {
-			x.calls[place] = nil
-			c.err = fmt.Errorf("%s: %w", x.link.server.base, err)
-			c.done <- struct{}{}
-		}
+	for _, c := range x.calls {
+		c.err = fmt.Errorf("%s: %w", x.link.server.base, err)
+		c.done <- struct{}{}
 	}
+	clear(x.calls)
 	x.mu.Unlock()
 	x.link.mu.Lock()
 	delete(x.link.open, x)

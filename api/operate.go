@@ -64,15 +64,7 @@ func (c *Client) operate(ctx context.Context, method, path string, body, into an
 	if err != nil {
 		return err
 	}
-	defer buffers.Put(said)
-	if response.StatusCode == http.StatusOK && json.Unmarshal(said.Bytes(), into) == nil && told() {
-		return nil
-	}
-	problem := new(Problem)
-	if json.Unmarshal(said.Bytes(), problem) == nil && problem.Outcome != "" {
-		return problem
-	}
-	return unexpected(base, response, said)
+	return decode(base, response, said, into, told)
 }
 
 // SalesAt returns the sales served at the first server, an admin address.

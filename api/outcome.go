@@ -112,6 +112,11 @@ type Row struct {
 	Title, Detail string
 }
 
+// Problem returns the problem document of the outcome without further details.
+func (row *Row) Problem() Problem {
+	return Problem{Type: OutcomeType + string(row.Outcome), Title: row.Title, Status: row.Status, Detail: row.Detail, Outcome: row.Outcome}
+}
+
 // askAgain is the detail if an earlier request with the same key may have reached another
 // server, or this one before its restart.
 const askAgain = " An earlier one with the same Idempotency-Key may have been accepted elsewhere: ask again with that key."

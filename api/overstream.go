@@ -58,23 +58,11 @@ func refused(s *server, err error) (Answer, error) {
 
 // lookOver looks up claims over a stream, at the first server that can answer.
 func (c *Client) lookOver(ctx context.Context, shard func(shards int) int, r *streampb.Request) (claims []Claim, next string, err error) {
-	at := c.first(shard)
-	tries := len(c.servers)
-	if at >= tries {
-		tries++
-	}
-	var most error
-	for range tries {
-		claims, next, err := c.lookAtOver(ctx, c.server(at), r)
-		if err == nil || ctx.Err() != nil {
-			return claims, next, err
-		}
-		most = saysMore(most, err)
-		if at++; at >= len(c.servers) {
-			at = 0
-		}
-	}
-	return nil, "", most
+	err = c.inTurn(ctx, c.first(shard), func(s *server) (err error) {
+		claims, next, err = c.lookAtOver(ctx, s, r)
+		return err
+	})
+	return claims, next, err
 }
 
 func (c *Client) lookAtOver(ctx context.Context, s *server, r *streampb.Request) (claims []Claim, next string, err error) {

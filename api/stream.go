@@ -205,12 +205,12 @@ func (c *StreamConn) receive() {
 const streamChunk = 64 << 10
 
 func (c *StreamConn) read() error {
-	buf, from, to := make([]byte, streamChunk), 0, 0
+	buf, n := make([]byte, streamChunk), 0
 	decoder := new(streampb.Decoder)
 	for {
-		n, err := c.body.Read(buf[to:])
-		to += n
-		rest := buf[from:to]
+		more, err := c.body.Read(buf[n:])
+		n += more
+		rest := buf[:n]
 		for {
 			message, after, err := streampb.Cut(rest, streampb.MaxReply)
 			if err != nil {
@@ -237,20 +237,9 @@ func (c *StreamConn) read() error {
 		case err != nil:
 			return err
 		}
-		buf, from, to = makeRoom(buf, to-len(rest), to)
-	}
-}
-
-// makeRoom moves the unread bytes of buf to the front of a buffer with room after them.
-func makeRoom(buf []byte, from, to int) ([]byte, int, int) {
-	switch unread := to - from; {
-	case unread == 0:
-		return buf, 0, 0
-	case unread > len(buf)/2: // a long message
-		longer := make([]byte, 2*len(buf))
-		return longer, 0, copy(longer, buf[from:to])
-	default:
-		return buf, 0, copy(buf, buf[from:to])
+		if n = copy(buf, rest); n > len(buf)/2 { // a long message
+			buf = append(buf, make([]byte, len(buf))...)
+		}
 	}
 }
 

@@ -30,7 +30,7 @@ func (c *Client) answerOf(a *Answer, m *streampb.Answer, asked *call) {
 		a.bare = true
 		return
 	}
-	p := problemOf(*row)
+	p := row.Problem()
 	if m.Message != "" {
 		p.Detail = m.Message
 	}
@@ -43,18 +43,13 @@ func (c *Client) answerOf(a *Answer, m *streampb.Answer, asked *call) {
 	a.said = &p
 }
 
-// problemOf returns the problem document of an outcome without further details.
-func problemOf(row Row) Problem {
-	return Problem{Type: OutcomeType + string(row.Outcome), Title: row.Title, Status: row.Status, Detail: row.Detail, Outcome: row.Outcome}
-}
-
 // foundOf stores the result of a look-up.
 func (c *Client) foundOf(asked *call, m *streampb.Claims) {
 	if m.Outcome == "" {
 		asked.claims, asked.next = c.claimsOf(m.Claims), m.Next
 		return
 	}
-	p := problemOf(Outcome(m.Outcome).Row())
+	p := Outcome(m.Outcome).row().Problem()
 	*asked.answer = Answer{Outcome: p.Outcome, Status: p.Status, said: &p}
 }
 

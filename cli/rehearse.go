@@ -160,12 +160,12 @@ func (c *copied) compare(ctx context.Context, r *rehearse.Report, audit *audit.R
 	if err != nil {
 		return err
 	}
-	var books []rehearse.Booked
+	var books []api.Claim
 	for shard, s := range shards {
 		for i := range s.Claims() {
 			b := s.Claim(i)
-			books = append(books, rehearse.Booked{
-				ID: b.ID(shard), User: b.User, State: api.Outcome(b.State.String()), Units: b.Units,
+			books = append(books, api.Claim{
+				ID: b.ID(shard), User: b.User, Outcome: api.Outcome(b.State.String()), Units: b.Units,
 				Payment: b.Payment, RefundDue: b.RefundsDue,
 			})
 		}

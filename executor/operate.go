@@ -3,6 +3,8 @@ package executor
 import (
 	"context"
 	"errors"
+
+	"salectl/api"
 )
 
 // This file has the operations that operators call on a serving process.
@@ -12,7 +14,7 @@ var ErrNotServing = errors.New("the sale is not served by this process now")
 
 // StandBy has this process give its shards to its peers and own none from here on, as
 // Retire does; with undo it takes its share again. It returns before that is done.
-func (e *Executor) StandBy(ctx context.Context, undo bool) (Share, error) {
+func (e *Executor) StandBy(ctx context.Context, undo bool) (api.Share, error) {
 	return e.share(ctx, func(r *runner) {
 		if undo == !r.Ownership.StandsBy() {
 			return
@@ -23,11 +25,11 @@ func (e *Executor) StandBy(ctx context.Context, undo bool) (Share, error) {
 }
 
 // Share is how much of the sale this process has.
-func (e *Executor) Share(ctx context.Context) (Share, error) {
+func (e *Executor) Share(ctx context.Context) (api.Share, error) {
 	return e.share(ctx, func(*runner) {})
 }
 
-func (e *Executor) share(ctx context.Context, do func(*runner)) (s Share, err error) {
+func (e *Executor) share(ctx context.Context, do func(*runner)) (s api.Share, err error) {
 	err = e.operate(ctx, func(r *runner) error {
 		do(r)
 		s = r.Ownership.Share(r.clock())

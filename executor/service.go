@@ -64,7 +64,5 @@ type (
 type (
 	NodeStatus   = ownership.NodeStatus
 	MemberStatus = ownership.ProcessStatus
-	MoveStatus   = ownership.MoveStatus
 	Traffic      = ownership.Traffic
-	Share        = ownership.Share
 )

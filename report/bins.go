@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -132,15 +131,6 @@ func niceTicks(most float64, n int) (ticks []float64) {
 			return ticks
 		}
 	}
-}
-
-// quantile returns the smallest sorted value that percent of the values do not exceed.
-func quantile[T cmp.Ordered](sorted []T, percent float64) (v T) {
-	if len(sorted) == 0 {
-		return v
-	}
-	rank := int(math.Ceil(percent*float64(len(sorted))/100 - 1e-9))
-	return sorted[min(max(rank, 1), len(sorted))-1]
 }
 
 // tenths divides n things into ten parts as equal as possible, or n if that is less, and

@@ -18,15 +18,11 @@ var kindClass = map[rehearse.Kind]string{
 	rehearse.AtLimit: "c4", rehearse.Refused: "c5", rehearse.Undecided: "c6",
 }
 
-// kindSeries returns a series for each kind among the calls, and its index.
-func kindSeries(calls []rehearse.Call, n int) (all []series, row map[rehearse.Kind]int) {
-	has := map[rehearse.Kind]bool{}
-	for i := range calls {
-		has[calls[i].Kind] = true
-	}
+// kindSeries returns a series of n values for each kind among some answers, and its index.
+func kindSeries[E any](answers []E, kind func(E) rehearse.Kind, n int) (all []series, row map[rehearse.Kind]int) {
 	row = map[rehearse.Kind]int{}
 	for _, k := range rehearse.Kinds {
-		if has[k] {
+		if slices.ContainsFunc(answers, func(a E) bool { return kind(a) == k }) {
 			row[k] = len(all)
 			all = append(all, series{Name: k.String(), Class: kindClass[k], values: make([]float64, n)})
 		}
@@ -48,7 +44,7 @@ func (p *Page) answers() (s section, ok bool) {
 	}
 	slices.Sort(times)
 	for _, w := range callWindows(calls, times, maxBins) {
-		all, row := kindSeries(calls, w.n)
+		all, row := kindSeries(calls, func(c rehearse.Call) rehearse.Kind { return c.Kind }, w.n)
 		for i := range calls {
 			if at := calls[i].Ended; w.covers(at) {
 				all[row[calls[i].Kind]].values[w.of(at)]++
@@ -93,7 +89,7 @@ func outcomesTable(calls []rehearse.Call) *table {
 	row := func(name string, all []time.Duration) {
 		slices.Sort(all)
 		t.row(name, len(all), percent(float64(len(all))/float64(len(every))),
-			lasting(quantile(all, 50)), lasting(quantile(all, 90)), lasting(quantile(all, 99)), lasting(quantile(all, 100)))
+			lasting(threshold.Percentile(all, 50)), lasting(threshold.Percentile(all, 90)), lasting(threshold.Percentile(all, 99)), lasting(threshold.Percentile(all, 100)))
 	}
 	for _, name := range names {
 		row(name, took[name])
@@ -157,7 +153,7 @@ func latencyFigure(w window, attempts []rehearse.Attempt) figure {
 				all[k].values[bin] = math.NaN()
 				continue
 			}
-			d := quantile(took[bin], c.percent)
+			d := threshold.Percentile(took[bin], c.percent)
 			all[k].values[bin] = float64(d) / float64(time.Millisecond)
 			cells = append(cells, lasting(d))
 		}
@@ -167,81 +163,5 @@ func latencyFigure(w window, attempts []rehearse.Attempt) figure {
 	}
 	f := figure{Says: fmt.Sprintf("The percentiles of the answers within each %s, on a logarithmic scale.%s", offset(w.width, w.width), w.says), Legend: all, Table: t}
 	f.SVG = curves(w.bins, all, "latency", "Latency over time. "+f.Says)
-	return f
-}
-
-// fairness returns whether early buyers were served.
-func (p *Page) fairness() (s section, ok bool) {
-	if p.Rehearsal == nil || p.Rehearsal.Fairness == nil {
-		return s, false
-	}
-	s = section{ID: "fairness", Title: "Fairness: arrival against outcome"}
-	f := p.Rehearsal.Fairness
-	turnedAway := "Nobody was turned away for good while somebody who asked later, for no fewer units, was given them."
-	if n := f.SoldOut.Overtaken; n > 0 {
-		turnedAway = fmt.Sprintf("%s turned away for good, and somebody who asked later, for no fewer units, was given them.", was(int64(n), "request"))
-	}
-	s.Says = []string{turnedAway, "A request was overtaken if it was refused for want of units, and a claim that was sent later, for no fewer units, was given its own: such a claim is an inversion. Requests that are under way side by side may be served in either order."}
-	t := newTable("Overtaken requests by their answer", "answer", ">overtaken", ">inversions", ">later by at most", ">after the answer")
-	row := func(answer string, x rehearse.Inversions) {
-		t.row(answer, x.Overtaken, x.Inversions, threshold.Milliseconds(x.LargestMs), x.AfterAnswer)
-	}
-	row("sold_out, which is final", f.SoldOut)
-	if f.NoneNow != nil {
-		row("none_now, which is worth asking again", *f.NoneNow)
-	} else {
-		s.Says = append(s.Says, "Units that nobody paid come back, and go to whoever asks then. Who is told none_now meanwhile is not overtaken, only who is told sold_out.")
-	}
-	s.Table = t
-	s.Figures = []figure{arrivals(p.Rehearsal.Calls())}
-	return s, true
-}
-
-// arrivals shows what buyers had in the end, by the order of arrival.
-func arrivals(calls []rehearse.Call) figure {
-	type arrival struct {
-		sent time.Duration
-		kind rehearse.Kind
-	}
-	buyers := map[string]arrival{}
-	for i := range calls {
-		c := &calls[i]
-		kind := c.Kind
-		if kind == rehearse.GivenAgain {
-			kind = rehearse.Given
-		}
-		b, known := buyers[c.User]
-		if !known {
-			b = arrival{c.Sent, kind}
-		}
-		// Kinds are ordered by their value to a buyer.
-		buyers[c.User] = arrival{min(b.sent, c.Sent), min(b.kind, kind)}
-	}
-	all := make([]arrival, 0, len(buyers))
-	for _, b := range buyers {
-		all = append(all, b)
-	}
-	slices.SortFunc(all, func(a, b arrival) int { return cmp.Or(cmp.Compare(a.sent, b.sent), cmp.Compare(a.kind, b.kind)) })
-	ends := tenths(len(all))
-	row, kinds := map[rehearse.Kind]int{}, []series{}
-	for _, k := range rehearse.Kinds {
-		if slices.ContainsFunc(all, func(a arrival) bool { return a.kind == k }) {
-			row[k] = len(kinds)
-			kinds = append(kinds, series{Name: k.String(), Class: kindClass[k], values: make([]float64, len(ends))})
-		}
-	}
-	if i, is := row[rehearse.Given]; is {
-		kinds[i].Name = "got units"
-	}
-	var rows []string
-	from := 0
-	for i, end := range ends {
-		for _, b := range all[from:end] {
-			kinds[row[b.kind]].values[i]++
-		}
-		rows, from = append(rows, tenth(i, len(ends))), end
-	}
-	f := figure{Says: fmt.Sprintf("%s in the order in which they sent their first requests, in ten parts, and the best that each was told.", count(int64(len(all)), "buyer", "buyers")), Legend: kinds}
-	f.SVG, f.Table = parts(rows, kinds, "Buyers by the order of their arrival. "+f.Says), partsTable("Buyers by arrival", "buyers", rows, kinds)
 	return f
 }

@@ -111,9 +111,7 @@ func (c *canvas) text(x, y float64, class, text string) {
 }
 
 // scale draws the scale of values, from 0 to at least most.
-func (c *canvas) scale(most float64, what string) { c.scaleOf(most, what, counted) }
-
-func (c *canvas) scaleOf(most float64, what string, in measure) {
+func (c *canvas) scale(most float64, what string, in measure) {
 	ticks := niceTicks(most, 4)
 	c.top = ticks[len(ticks)-1]
 	for _, t := range ticks {
@@ -201,7 +199,7 @@ func highest(all []series, n int) (most float64) {
 // stacked draws stacked bars over time.
 func stacked(b bins, all []series, what, label string) template.HTML {
 	c := newCanvas(chartHeight)
-	c.scale(highest(all, b.n), what)
+	c.scale(highest(all, b.n), what, counted)
 	w := c.width() / float64(b.n)
 	gap := 0.0
 	if w >= leastBarGap {
@@ -218,41 +216,21 @@ func stacked(b bins, all []series, what, label string) template.HTML {
 		}
 	}
 	c.times(b)
-	c.hits(b, b.name, func(i int) string { return tellCounts(all, i) })
+	c.hits(b, b.name, func(i int) string { return tell(all, i, counted) })
 	return c.svg(label)
 }
 
-// levels draws the values at the end of each bin: stacked areas, and lines.
+// levels draws the values at the end of each bin as stacked areas.
 func levels(b bins, all []series, limit level, what, label string) template.HTML {
 	c := newCanvas(chartHeight)
-	most := limit.at
-	for i := range b.n {
-		sum := 0.0
-		for _, s := range all {
-			if s.Line {
-				most = max(most, s.values[i])
-			} else {
-				sum += s.values[i]
-			}
-		}
-		most = max(most, sum)
-	}
-	c.scale(most, what)
+	c.scale(max(limit.at, highest(all, b.n)), what, counted)
 	w := c.width() / float64(b.n)
 	below := make([]float64, b.n)
 	for _, s := range all {
 		var path, back strings.Builder
 		for i := range b.n {
-			x1, x2 := chartLeft+float64(i)*w, chartLeft+float64(i+1)*w
-			base := 0.0
-			if !s.Line {
-				base = below[i]
-			}
-			fmt.Fprintf(&path, "%s%.2f,%.2f L%.2f,%.2f ", map[bool]string{true: "M", false: "L"}[i == 0], x1, c.y(base+s.values[i]), x2, c.y(base+s.values[i]))
-		}
-		if s.Line {
-			c.printf(`<path class="line %s" d="%s"/>`, s.Class, strings.TrimSpace(path.String()))
-			continue
+			x1, x2, y := chartLeft+float64(i)*w, chartLeft+float64(i+1)*w, c.y(below[i]+s.values[i])
+			fmt.Fprintf(&path, "%s%.2f,%.2f L%.2f,%.2f ", map[bool]string{true: "M", false: "L"}[i == 0], x1, y, x2, y)
 		}
 		for i := b.n - 1; i >= 0; i-- {
 			fmt.Fprintf(&back, "L%.2f,%.2f L%.2f,%.2f ", chartLeft+float64(i+1)*w, c.y(below[i]), chartLeft+float64(i)*w, c.y(below[i]))
@@ -262,7 +240,7 @@ func levels(b bins, all []series, limit level, what, label string) template.HTML
 	}
 	c.level(limit, c.y(limit.at)-5)
 	c.times(b)
-	c.hits(b, func(i int) string { return "by " + offset(b.from(i+1), b.width) }, func(i int) string { return tellCounts(all, i) })
+	c.hits(b, func(i int) string { return "by " + offset(b.from(i+1), b.width) }, func(i int) string { return tell(all, i, counted) })
 	return c.svg(label)
 }
 
@@ -384,15 +362,7 @@ func columns(names []string, all []series, what, label string) template.HTML {
 // columnsOf is columns for values of a measure, with a line across.
 func columnsOf(names []string, all []series, in measure, mark level, what, label string) template.HTML {
 	c := newCanvas(lowHeight)
-	most := mark.at
-	for i := range names {
-		sum := 0.0
-		for _, s := range all {
-			sum += s.values[i]
-		}
-		most = max(most, sum)
-	}
-	c.scaleOf(most, what, in)
+	c.scale(max(mark.at, highest(all, len(names))), what, in)
 	w := c.width() / float64(len(names))
 	gap := 0.0
 	if w >= leastBarGap {
@@ -427,9 +397,7 @@ func longestOf(names []string) (n int) {
 	return n
 }
 
-// tellCounts describes the values of the series in one bin.
-func tellCounts(all []series, bin int) string { return tell(all, bin, counted) }
-
+// tell describes the values of the series in one bin.
 func tell(all []series, bin int, in measure) string {
 	var words []string
 	for _, s := range all {

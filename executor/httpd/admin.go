@@ -16,8 +16,8 @@ import (
 
 // Admin returns a handler for operators: /healthz, /readyz, /openapi.json, the state of sales with
 // their lock nodes and shards, the pages of package dashboard and, if Config.Metrics is set,
-// /metrics. Reading needs no token: the listener controls access. A refund and the commands of
-// operate.go need a token that may operate, if there are tokens.
+// /metrics. Reading needs no token: the listener controls access. A refund and a drain need a token
+// that may operate, if there are tokens.
 func (server *Server) Admin() http.Handler { return server.identified(server.admin()) }
 
 func (server *Server) admin() http.HandlerFunc {
@@ -44,7 +44,7 @@ func (server *Server) admin() http.HandlerFunc {
 			getOpenAPI(w)
 		}
 	})
-	server.operators(mux)
+	mux.HandleFunc(api.SalesPath+"{sale}/drain", server.drain)
 	mux.Handle("GET "+dashboard.Path, server.dashboard.Handler())
 	mux.Handle("GET /{$}", http.RedirectHandler(dashboard.Path, http.StatusFound))
 	if server.config.Metrics != nil {
@@ -95,33 +95,3 @@ type discardWriter struct {
 func (d *discardWriter) Header() http.Header         { return d.header }
 func (d *discardWriter) WriteHeader(status int)      { d.status = status }
 func (d *discardWriter) Write(b []byte) (int, error) { return len(b), nil }
-
-// operators adds the commands of operators to a process. Like refunds they are at the admin address
-// and need a token that may operate, if there are tokens. The address of buyers is open to every
-// application that sells, and none of these may take a process out of service.
-func (server *Server) operators(mux *http.ServeMux) {
-	guarded := func(pattern string, serve func(http.ResponseWriter, *http.Request, Operated)) {
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			if _, ok := server.letIn(w, r, access.MayOperate); !ok {
-				return
-			}
-			sale := server.sales()[r.PathValue("sale")]
-			if sale == nil {
-				server.writeNotServed(w, r.PathValue("sale"))
-				return
-			}
-			o, ok := sale.Service.(Operated)
-			switch {
-			case !ok:
-				wire.WriteNoSuchPath(w)
-			case r.Method == http.MethodPost && (server.goingDown()):
-				wire.WriteOutcome(w, api.Draining)
-			case r.Method != http.MethodPost && r.Method != http.MethodGet:
-				wire.WriteMethodNotAllowed(w, "GET, POST")
-			default:
-				serve(w, r, o)
-			}
-		})
-	}
-	guarded(api.SalesPath+"{sale}/drain", drain)
-}

@@ -7,13 +7,14 @@ import (
 	"mime"
 	"net/http"
 
+	"salectl/api"
 	"salectl/executor/httpd/access"
 	"salectl/executor/httpd/wire"
 )
 
 // checkContentType requires JSON, to exclude web pages of other sites. A browser lets them post
 // forms, plain text or untyped bytes to any server, but sends JSON only after a preflight request.
-func checkContentType(values []string) *wire.Fault {
+func checkContentType(values []string) *wire.Problem {
 	if len(values) == 1 {
 		if values[0] == wire.JSONType[0] {
 			return nil
@@ -22,19 +23,19 @@ func checkContentType(values []string) *wire.Fault {
 			return nil
 		}
 	}
-	return &wire.Fault{Status: http.StatusUnsupportedMediaType, Detail: "Content-Type: must be application/json, given once"}
+	return wire.BadRequest(http.StatusUnsupportedMediaType, "Content-Type: must be application/json, given once")
 }
 
 // readJSON is readBody for a request with a JSON body.
-func readJSON(r *http.Request, limit int, bodies *access.Memory) ([]byte, *wire.Fault) {
+func readJSON(r *http.Request, limit int, bodies *access.Memory) ([]byte, *wire.Problem) {
 	if f := checkContentType(r.Header["Content-Type"]); f != nil {
 		return nil, f
 	}
 	return readBody(r, nil, limit, bodies)
 }
 
-// crowded is the fault of a body without memory beside those of other requests.
-var crowded = &wire.Fault{Status: http.StatusTooManyRequests, Detail: "too many requests are being read"}
+// crowded is the problem of a body without memory beside those of other requests.
+var crowded = wire.ProblemOf(api.Overloaded)
 
 // maxBodies limits the memory of large bodies in transfer. Incomplete ones end by the timeout of
 // the connection.
@@ -42,7 +43,7 @@ const maxBodies = 32 << 20
 
 // readBody reads a body of at most limit bytes, into buf if it fits. A larger body takes at most
 // twice the memory of its received bytes, which is counted in bodies; nil counts nothing.
-func readBody(r *http.Request, buf []byte, limit int, bodies *access.Memory) ([]byte, *wire.Fault) {
+func readBody(r *http.Request, buf []byte, limit int, bodies *access.Memory) ([]byte, *wire.Problem) {
 	var held int64
 	if bodies != nil {
 		defer func() { bodies.Add(-held) }()
@@ -64,7 +65,7 @@ func readBody(r *http.Request, buf []byte, limit int, bodies *access.Memory) ([]
 	}
 	switch {
 	case err == nil:
-		return nil, &wire.Fault{Status: http.StatusRequestEntityTooLarge, Detail: fmt.Sprintf("the body is too large; it may have at most %d KiB", limit>>10)}
+		return nil, wire.BadRequest(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is too large; it may have at most %d KiB", limit>>10))
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		// A truncated body gives the second error, too. Then it is no complete object, or the
 		// client does not wait for the answer.

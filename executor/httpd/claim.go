@@ -43,13 +43,9 @@ func (server *Server) answerClaim(w http.ResponseWriter, r *http.Request, sale *
 	defer claimBufferPool.Put(b)
 
 	request, f := readClaim(r, &b.in, server.bodies)
-	switch {
-	case f == crowded:
-		wire.WriteOutcome(w, api.Overloaded)
-		return api.Overloaded
-	case f != nil:
-		wire.WriteBadRequest(w, f)
-		return api.BadRequest
+	if f != nil {
+		f.Write(w)
+		return f.Outcome
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), server.config.ClaimTimeout)
 	var a executor.Answer
@@ -73,7 +69,7 @@ func (server *Server) answerClaim(w http.ResponseWriter, r *http.Request, sale *
 	} else {
 		b.location[0] = locationOf(sale.name, &a.Claim)
 		h["Location"] = b.location[:] // net/http does not retain it after WriteHeader
-		w.WriteHeader(wire.StatusOf(a.Outcome))
+		w.WriteHeader(a.Outcome.Row().Status)
 	}
 	w.Write(b.out)
 	if a.Replayed {
@@ -93,7 +89,7 @@ func locationOf(sale string, c *executor.Claim) string {
 }
 
 // readClaim reads a claim from a request. Nothing in it points into buf.
-func readClaim(r *http.Request, buf *[claimBufferSize]byte, bodies *access.Memory) (executor.Request, *wire.Fault) {
+func readClaim(r *http.Request, buf *[claimBufferSize]byte, bodies *access.Memory) (executor.Request, *wire.Problem) {
 	var none executor.Request
 	if f := checkContentType(r.Header["Content-Type"]); f != nil {
 		return none, f

@@ -77,7 +77,7 @@ func TestLook(t *testing.T) {
 	load := 12.34
 	movie := &httpdtest.Fake{Name: "movie", ReadyFunc: func() error { return fmt.Errorf("stalled: shards 1 of 4") }, StatusFunc: func() executor.Status {
 		return executor.Status{
-			Sale: "movie", Phase: "open", Sells: true, Moves: []executor.MoveStatus{{Shard: 2}},
+			Sale: "movie", Phase: "open", Sells: true, Moves: []api.Move{{Shard: 2}},
 			Shards: []executor.ShardStatus{
 				{Shard: 0, Load: &load, Queue: 7, Totals: ledger.Totals{Limit: 10, Available: 3, Held: 2, Sold: 4, InFlight: 1, Owner: "a:1"}},
 				{Shard: 1, Stall: &executor.Stall{Error: "no answer"}}, {Shard: 2, Totals: ledger.Totals{Owner: "b:1"}}, {Shard: 3, Unknown: true, NoLease: true},

@@ -18,6 +18,7 @@
 package httpd
 
 import (
+	"cmp"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -37,11 +38,8 @@ import (
 
 // Config configures a Server. Only Sales is required.
 type Config struct {
-	// Sales are the sales to serve. Their names differ.
+	// Sales are the sales to serve, without payments. Their names differ.
 	Sales []executor.Service
-
-	// Payments are the checks and webhooks of sales with payment, by name.
-	Payments map[string]Payments
 
 	// Tokens are the accepted tokens. nil permits everything.
 	Tokens *access.Tokens
@@ -117,12 +115,12 @@ const (
 
 // New returns a Server. It starts nothing.
 func New(config Config) *Server {
-	config.Connections = orDefault(config.Connections, MostConnections)
-	config.Streams = orDefault(config.Streams, stream.DefaultLimit)
-	config.Followers = orDefault(config.Followers, events.DefaultLimit)
-	config.ClaimTimeout = orDefault(config.ClaimTimeout, DefaultClaimTimeout)
-	config.DrainTimeout = orDefault(config.DrainTimeout, config.ClaimTimeout+5*time.Second)
-	config.IdleTimeout = orDefault(config.IdleTimeout, DefaultIdleTimeout)
+	config.Connections = cmp.Or(config.Connections, MostConnections)
+	config.Streams = cmp.Or(config.Streams, stream.DefaultLimit)
+	config.Followers = cmp.Or(config.Followers, events.DefaultLimit)
+	config.ClaimTimeout = cmp.Or(config.ClaimTimeout, DefaultClaimTimeout)
+	config.DrainTimeout = cmp.Or(config.DrainTimeout, config.ClaimTimeout+5*time.Second)
+	config.IdleTimeout = cmp.Or(config.IdleTimeout, DefaultIdleTimeout)
 	if config.Clock == nil {
 		config.Clock = clock.System()
 	}
@@ -137,10 +135,10 @@ func New(config Config) *Server {
 		unsigned:  access.NewMemory(maxUnsigned),
 	}
 	s.streams, s.feeds = stream.New(s.streamConfig()), events.New(s.feedConfig())
-	s.served.Store(new(map[string]*sale))
+	s.served.Store(&map[string]*sale{})
 	s.unserved.Store(new(map[string]reload.Lack))
 	for _, service := range config.Sales {
-		s.Add(service, config.Payments[service.Sale()])
+		s.Add(service, Payments{})
 	}
 	return s
 }
@@ -162,20 +160,9 @@ func (server *Server) feedConfig() events.Config {
 	}
 }
 
-// orDefault returns n, or byDefault if n is not positive.
-func orDefault[T int | time.Duration](n, byDefault T) T {
-	if n <= 0 {
-		return byDefault
-	}
-	return n
-}
-
 // Add starts serving a sale. It must not be called concurrently with itself or Remove.
 func (server *Server) Add(service executor.Service, payment Payments) {
 	name, all := service.Sale(), maps.Clone(server.sales())
-	if all == nil {
-		all = make(map[string]*sale)
-	}
 	added := &sale{
 		Service: service, saleMetrics: server.metrics.of(name), name: name, clock: server.config.Clock, log: server.config.Log, feed: events.NewSale(name, service),
 		checker: payment.Checker, webhook: payment.Webhook,

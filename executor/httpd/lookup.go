@@ -14,26 +14,25 @@ import (
 func (sale *sale) getUser(w http.ResponseWriter, r *http.Request, segment string) {
 	user, _ := url.PathUnescape(segment) // URL.EscapedPath returns valid escapes
 	if err := api.CheckUser(user); err != nil {
-		wire.WriteBadRequest(w, wire.Unacceptable(err))
+		wire.Unacceptable(err).Write(w)
 		return
 	}
 	page, f := pageOf(r)
 	if f != nil {
-		wire.WriteBadRequest(w, f)
+		f.Write(w)
 		return
 	}
 	a := sale.Do(r.Context(), executor.Request{Query: &executor.Query{User: user, Page: page}})
 	sale.setPlace(w.Header(), sale.Place(user))
 	if a.Outcome != "" {
-		p := wire.LookupProblem(a.Outcome)
-		p.Write(w)
+		wire.LookupProblem(a.Outcome).Write(w)
 		return
 	}
 	wire.WriteBody(w, http.StatusOK, wire.AppendUser(nil, sale.name, user, a.Claims, a.Next))
 }
 
 // pageOf returns the page that a request specifies.
-func pageOf(r *http.Request) (p api.Page, _ *wire.Fault) {
+func pageOf(r *http.Request) (p api.Page, _ *wire.Problem) {
 	query, f := wire.ParseQuery(r, "before", "limit")
 	if f != nil {
 		return p, f
@@ -57,7 +56,7 @@ func (sale *sale) getClaim(w http.ResponseWriter, r *http.Request, text string) 
 	a := executor.Answer{Outcome: api.NoSuchClaim}
 	page, f := pageOf(r)
 	if f != nil {
-		wire.WriteBadRequest(w, f)
+		f.Write(w)
 		return
 	}
 	if ok {
@@ -65,8 +64,7 @@ func (sale *sale) getClaim(w http.ResponseWriter, r *http.Request, text string) 
 		sale.setPlace(w.Header(), sale.PlaceOf(id.Shard))
 	}
 	if a.Outcome != "" {
-		p := wire.LookupProblem(a.Outcome)
-		p.Write(w)
+		wire.LookupProblem(a.Outcome).Write(w)
 		return
 	}
 	wire.WriteBody(w, http.StatusOK, wire.AppendClaim(nil, a.Claim.State, sale.name, &a.Claim))

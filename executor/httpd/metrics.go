@@ -6,7 +6,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"salectl/api"
-	"salectl/executor/httpd/wire"
 )
 
 // other is the label of an outcome that is not in the table.
@@ -58,7 +57,7 @@ func newMetrics() *metrics {
 type saleMetrics struct {
 	metrics  *metrics
 	sale     string
-	claims   map[api.Outcome]prometheus.Counter
+	claims   map[api.Outcome]prometheus.Counter // by label
 	duration prometheus.Observer
 	streams  prometheus.Gauge
 }
@@ -104,7 +103,7 @@ func (counts *saleMetrics) CountClaim(label api.Outcome, took time.Duration) {
 
 // CountSettlement counts an answer to a settlement.
 func (counts *saleMetrics) CountSettlement(how api.How, label api.Outcome, took time.Duration) {
-	if !wire.KnownOutcome(label) && label != api.Replayed {
+	if counts.claims[label] == nil {
 		label = other
 	}
 	counts.metrics.settlements.WithLabelValues(counts.sale, string(how), string(label)).Inc()
@@ -113,7 +112,7 @@ func (counts *saleMetrics) CountSettlement(how api.How, label api.Outcome, took 
 
 // countWebhook counts a message of a payment service.
 func (counts *saleMetrics) countWebhook(label api.Outcome, took time.Duration) {
-	if !wire.KnownOutcome(label) && label != api.Replayed && label != ignored && label != rejected {
+	if counts.claims[label] == nil && label != ignored && label != rejected {
 		label = other
 	}
 	counts.metrics.webhooks.WithLabelValues(counts.sale, string(label)).Inc()

@@ -1,69 +1,83 @@
 package httpd
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 
 	"salectl/api"
-	"salectl/executor"
+	"salectl/executor/httpd/access"
 	"salectl/executor/httpd/wire"
 )
 
 // Operated is a sale whose ownership here operators control. executor.Executor implements it.
 type Operated interface {
-	StandBy(ctx context.Context, undo bool) (executor.Share, error)
-	Share(ctx context.Context) (executor.Share, error)
+	StandBy(ctx context.Context, undo bool) (api.Share, error)
+	Share(ctx context.Context) (api.Share, error)
 }
 
-// drain handles GET and POST /v1/sales/{sale}/drain.
-func drain(w http.ResponseWriter, r *http.Request, sale Operated) {
-	var share executor.Share
-	var err error
-	if r.Method == http.MethodPost {
-		undo, f := readOrder(r, "undo")
-		if f != nil {
-			wire.WriteBadRequest(w, f)
-			return
-		}
-		share, err = sale.StandBy(r.Context(), undo)
-	} else {
-		share, err = sale.Share(r.Context())
-	}
-	if err != nil {
-		writeRefused(w, err)
+// drain handles GET and POST /v1/sales/{sale}/drain. Like refunds it is at the admin address and needs a
+// token that may operate, if there are tokens. The address of buyers is open to every application that
+// sells, and none of these may take a process out of service.
+func (server *Server) drain(w http.ResponseWriter, r *http.Request) {
+	if _, ok := server.letIn(w, r, access.MayOperate); !ok {
 		return
 	}
-	wire.WriteJSON(w, http.StatusOK, api.Share{
-		Sale: r.PathValue("sale"), State: cmp.Or(share.State, api.ProcessServing),
-		Shards: share.Owns, Assigned: share.Assigned, Takers: share.Takers,
-	})
+	name := r.PathValue("sale")
+	sale := server.sales()[name]
+	if sale == nil {
+		server.writeNotServed(w, name)
+		return
+	}
+	operated, ok := sale.Service.(Operated)
+	if !ok {
+		wire.WriteNoSuchPath(w)
+		return
+	}
+	var share api.Share
+	var err error
+	switch {
+	case r.Method == http.MethodGet:
+		share, err = operated.Share(r.Context())
+	case r.Method != http.MethodPost:
+		wire.WriteMethodNotAllowed(w, "GET, POST")
+		return
+	case server.goingDown():
+		wire.WriteOutcome(w, api.Draining)
+		return
+	default:
+		undo, f := readDrain(r)
+		if f != nil {
+			f.Write(w)
+			return
+		}
+		share, err = operated.StandBy(r.Context(), undo)
+	}
+	if err != nil {
+		p := wire.ProblemOf(api.Standby)
+		p.Detail = err.Error()
+		p.Write(w)
+		return
+	}
+	wire.WriteJSON(w, http.StatusOK, share)
 }
 
 // maxOrder is the maximum size of the body of an operator's request.
 const maxOrder = 1024
 
-// readOrder reads an api.DrainRequest: an object with at most the one field, true or false. It rejects
-// unknown fields. Otherwise a misspelt undo would drain the process that should take its share again.
-func readOrder(r *http.Request, field string) (on bool, _ *wire.Fault) {
+// readDrain reads an api.DrainRequest. It rejects unknown fields. Otherwise a misspelt undo would drain
+// the process that should take its share again.
+func readDrain(r *http.Request) (undo bool, _ *wire.Problem) {
 	body, f := readJSON(r, maxOrder, nil)
 	if f != nil {
 		return false, f
 	}
 	p := wire.Parser{In: body}
-	f = p.Body(`{"`+field+`": true}`, func(given []byte) (f *wire.Fault) {
-		if string(given) != field {
-			return wire.Malformed("%s: unknown field; there is %s", wire.QuoteName(given), field)
+	f = p.Body(`{"undo": true}`, func(field []byte) (f *wire.Problem) {
+		if string(field) != "undo" {
+			return wire.Malformed("%s: unknown field; there is undo", wire.QuoteName(field))
 		}
-		on, f = p.Bool(field)
+		undo, f = p.Bool("undo")
 		return f
 	})
-	return on, f
-}
-
-// writeRefused writes the reason why a process refuses an operator's command.
-func writeRefused(w http.ResponseWriter, err error) {
-	p := wire.ProblemOf(api.Standby)
-	p.Detail = err.Error()
-	p.Write(w)
+	return undo, f
 }

@@ -24,12 +24,12 @@ func (o *operated) note(format string, args ...any) error {
 	return o.err
 }
 
-func (o *operated) StandBy(_ context.Context, undo bool) (executor.Share, error) {
-	return executor.Share{State: "standby", Owns: 2, Takers: true}, o.note("standby undo=%t", undo)
+func (o *operated) StandBy(_ context.Context, undo bool) (api.Share, error) {
+	return api.Share{Sale: o.Name, State: "standby", Shards: 2, Takers: true}, o.note("standby undo=%t", undo)
 }
 
-func (o *operated) Share(context.Context) (executor.Share, error) {
-	return executor.Share{Owns: 2, Assigned: 3}, o.note("share")
+func (o *operated) Share(context.Context) (api.Share, error) {
+	return api.Share{Sale: o.Name, State: "serving", Shards: 2, Assigned: 3}, o.note("share")
 }
 
 // What operators ask for reaches the sale, at the admin address alone.

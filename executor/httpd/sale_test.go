@@ -85,7 +85,7 @@ func TestGetSaleThatIsAway(t *testing.T) {
 			{Shard: 0, Stall: &executor.Stall{Since: noon, Error: "too slow"}, Totals: ledger.Totals{Owner: "x:1"}}, {Shard: 1, Unknown: true},
 		},
 		Members: []executor.MemberStatus{{Address: "x:1", Here: true, Up: true, Shards: 1, Assigned: 1}, {Address: "y:1", Assigned: 1}},
-		Moves:   []executor.MoveStatus{{Shard: 1, To: "x:1", Stage: api.MoveTakes}},
+		Moves:   []api.Move{{Shard: 1, To: "x:1", Stage: api.MoveTakes}},
 
 		Problems: []status.Problem{{Kind: status.Payloads, Why: "no such table"}},
 	}

@@ -39,7 +39,7 @@ func (server *Server) settle(w http.ResponseWriter, r *http.Request, sale *sale,
 	case f == nil:
 		a = server.settleAnswer(r.Context(), sale, claim, how, x)
 	case f != crowded:
-		wire.WriteBadRequest(w, f)
+		f.Write(w)
 		return api.BadRequest
 	}
 	if a.Claim.User != "" {
@@ -74,7 +74,7 @@ func (server *Server) settleAnswer(ctx context.Context, sale *sale, claim string
 }
 
 // readSettlement reads a settlement from a request.
-func readSettlement(r *http.Request, how api.How, bodies *access.Memory) (api.Settlement, *wire.Fault) {
+func readSettlement(r *http.Request, how api.How, bodies *access.Memory) (api.Settlement, *wire.Problem) {
 	body, f := readJSON(r, maxSettlement, bodies)
 	if f != nil {
 		return api.Settlement{}, f

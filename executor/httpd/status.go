@@ -54,18 +54,13 @@ func (sale *sale) getSale(w http.ResponseWriter, rights access.Rights, admin boo
 
 // writeAway reports why the state of the sale is unknown here, and to operators what is known.
 func (sale *sale) writeAway(w http.ResponseWriter, status *executor.Status, operates, admin bool) {
-	row := status.Away.Row()
-	if !operates || row.Status != http.StatusServiceUnavailable {
-		wire.WriteOutcome(w, status.Away)
-		return
+	p := wire.ProblemOf(status.Away)
+	if operates && p.Status == http.StatusServiceUnavailable {
+		var view api.Sale
+		sale.operations(&view, status, admin)
+		p.Known = &api.Known{Nodes: view.Nodes, Shards: view.Shards, Processes: view.Processes, Owners: view.Owners, Moves: view.Moves, Problems: view.Problems}
 	}
-	var view api.Sale
-	sale.operations(&view, status, admin)
-	wire.RecordOutcome(w, row.Outcome)
-	wire.WriteProblem(w, row.Status, row.RetryAfter, wire.MustMarshal(api.Problem{
-		Type: api.OutcomeType + string(row.Outcome), Title: row.Title, Status: row.Status, Detail: row.Detail, Outcome: row.Outcome,
-		Known: &api.Known{Nodes: view.Nodes, Shards: view.Shards, Processes: view.Processes, Owners: view.Owners, Moves: view.Moves, Problems: view.Problems},
-	}))
+	p.Write(w)
 }
 
 // getReady returns 200 only while every sale can sell on every shard, except those that have ended.

@@ -102,7 +102,7 @@ func (sale *sale) operations(view *api.Sale, status *executor.Status, admin bool
 		return ""
 	}
 	view.Nodes, view.Shards = make([]api.Node, 0, len(status.Nodes)), []api.Shard{}
-	view.Processes, view.Owners, view.Moves = processes(status.Members), ownership(status.Shards), moves(status.Moves)
+	view.Processes, view.Owners, view.Moves = processes(status.Members), ownership(status.Shards), status.Moves
 	for _, n := range status.Nodes {
 		view.Nodes = append(view.Nodes, api.Node{
 			Name: private(n.Name), Up: n.Up, Since: moment(n.Since), Error: private(n.Error), VotesFrom: n.VotesFrom.UTC(),
@@ -174,14 +174,6 @@ func ownership(shards []executor.ShardStatus) (all []api.Ownership) {
 		}
 	}
 	return all
-}
-
-// moves returns the shards that move to another process.
-func moves(all []executor.MoveStatus) (views []api.Move) {
-	for _, m := range all {
-		views = append(views, api.Move(m))
-	}
-	return views
 }
 
 // tenths rounds a rate to tenths for display.

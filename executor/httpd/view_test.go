@@ -25,7 +25,7 @@ func TestProcesses(t *testing.T) {
 			{ID: "1", Address: "a:1", Version: "v2", Here: true, Up: true, Shards: 1, Assigned: 1, Traffic: &executor.Traffic{Came: 12.04, Passed: 6}},
 			{ID: "3", Address: "c:1", State: "standby", Up: true},
 		},
-		Moves: []executor.MoveStatus{{Shard: 1, From: "b:1", To: "a:1", Stage: "follows"}},
+		Moves: []api.Move{{Shard: 1, From: "b:1", To: "a:1", Stage: "follows"}},
 	}
 	s := New(Config{Clock: atNoon, Sales: []executor.Service{&httpdtest.Fake{Name: "movie", StatusFunc: func() executor.Status { return status }}}})
 	const want = `"processes":[{"address":"a:1","version":"v2","state":"serving","here":true,"up":true,"shards":1,"assigned":1,"requests":12,"forwarded":6},` +

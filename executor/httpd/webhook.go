@@ -38,7 +38,7 @@ func (server *Server) webhook(w http.ResponseWriter, r *http.Request, sale *sale
 	event, f, err := server.readEvent(r, sale)
 	switch {
 	case f != nil:
-		wire.WriteBadRequest(w, f)
+		f.Write(w)
 		return rejected
 	case err != nil:
 		return sale.rejectWebhook(w, r, err)
@@ -52,7 +52,7 @@ func (server *Server) webhook(w http.ResponseWriter, r *http.Request, sale *sale
 
 // readEvent reads a message and verifies its signature. Until then its sender is unknown, so its
 // memory is limited.
-func (server *Server) readEvent(r *http.Request, sale *sale) (payments.Event, *wire.Fault, error) {
+func (server *Server) readEvent(r *http.Request, sale *sale) (payments.Event, *wire.Problem, error) {
 	if !server.unsigned.TryTake(bytesOfMessage) {
 		return payments.Event{}, nil, errUnsigned
 	}

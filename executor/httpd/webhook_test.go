@@ -65,7 +65,7 @@ func told(t testing.TB, f func(executor.Settlement) executor.Answer, change func
 		}}},
 	}
 	tokens := tokensOf(t, "nobody-has-this-token") // and webhooks need none
-	cfg := Config{Clock: atNoon, Sales: []executor.Service{sale}, Tokens: tokens, Log: slog.New(slog.DiscardHandler)}
+	cfg := Config{Clock: atNoon, Tokens: tokens, Log: slog.New(slog.DiscardHandler)}
 	if change != nil {
 		change(sale, &cfg)
 	}
@@ -75,8 +75,9 @@ func told(t testing.TB, f func(executor.Settlement) executor.Answer, change func
 		}
 		return "whsec_" + base64.StdEncoding.EncodeToString(webhookKey), true
 	}
-	cfg.Payments = map[string]Payments{"movie": {Webhook: payments.NewWebhook(sale, env, cfg.Log)}}
-	return New(cfg)
+	s := New(cfg)
+	s.Add(sale, Payments{Webhook: payments.NewWebhook(sale, env, cfg.Log)})
+	return s
 }
 
 // send sends a message that the payment service has signed.

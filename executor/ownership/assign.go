@@ -20,11 +20,6 @@ type Process struct {
 	Linked bool `json:"linked,omitempty"`
 }
 
-// same reports whether two notes are equal.
-func (m Process) same(o Process) bool {
-	return m.ID == o.ID && m.Address == o.Address && m.Version == o.Version && m.State == o.State && m.Linked == o.Linked
-}
-
 // assign returns, by shard, the id of the process that should own it, or "" if no member may own
 // it. It is rendezvous hashing (Thaler and Ravishankar, 1996) with a ceiling, after the bounded
 // loads of Mirrokni, Thorup and Zadimoghaddam (2016). It considers the pairs of shard and member in

@@ -277,7 +277,7 @@ func (h *handover) requested(now clock.Now, from string, w ShardRequest) {
 }
 
 // accepted starts to follow the log of a shard that its owner agrees to release.
-func (h *handover) accepted(now clock.Now, from string, i int) {
+func (h *handover) accepted(now clock.Now, i int) {
 	if i < 0 || i >= len(h.all) || h.all[i].stage != away || h.assignment.desired[i] != h.cfg.ID || h.retiring() {
 		return
 	}
@@ -348,10 +348,10 @@ func (h *handover) won(now clock.Now, i int) {
 	case s.stage == trying:
 		h.enter(now, i, owned)
 		h.open(i, false)
-		h.grant(now, i)
+		h.grant(i)
 	case s.stage == taking:
 		h.enter(now, i, owned)
-		h.grant(now, i)
+		h.grant(i)
 	}
 }
 
@@ -361,7 +361,7 @@ func (h *handover) lost(now clock.Now, i int, why error) {
 	if h.stage == following {
 		return
 	}
-	h.grant(now, i)
+	h.grant(i)
 	if h.stage == leaving {
 		return
 	}
@@ -408,13 +408,13 @@ func (h *handover) grantAll(now clock.Now) {
 	h.clock.read(now, h.leases, h.ttl)
 	for i := range h.all {
 		if h.all[i].stage == owned || h.all[i].stage == stopping {
-			h.grant(now, i)
+			h.grant(i)
 		}
 	}
 }
 
 // grant updates the rights of one shard.
-func (h *handover) grant(now clock.Now, i int) {
+func (h *handover) grant(i int) {
 	if !h.all[i].runs {
 		return
 	}

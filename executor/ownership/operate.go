@@ -1,18 +1,12 @@
 package ownership
 
 import (
+	"cmp"
 	"slices"
 
+	"salectl/api"
 	"salectl/backends/clock"
 )
-
-// Share is the part of a sale that a process owns.
-type Share struct {
-	State    string // "": it may own shards; standby, draining, unable
-	Owns     int    // number of shards it owns
-	Assigned int    // number of shards assigned to it
-	Takers   bool   // a reachable peer may own shards
-}
 
 // Operable reports whether operators can command this process: it takes part in the sale.
 func (m *Machine) Operable() bool {
@@ -20,9 +14,9 @@ func (m *Machine) Operable() bool {
 }
 
 // Share returns the part of the sale that this process owns.
-func (m *Machine) Share(now clock.Now) Share {
+func (m *Machine) Share(now clock.Now) api.Share {
 	left, takers := m.Retired(now)
-	s := Share{State: m.note().State, Owns: left, Takers: takers}
+	s := api.Share{Sale: m.cfg.Sale, State: cmp.Or(m.note().State, api.ProcessServing), Shards: left, Takers: takers}
 	for _, id := range m.assignment.desired {
 		if id == m.cfg.ID {
 			s.Assigned++

@@ -32,7 +32,7 @@ func (r *roster) announce(now clock.Now) (err error) {
 	me := r.note()
 	reached, counted := r.peers.reaches(now)
 	me.Linked = 2*reached >= counted
-	if !me.same(r.peers.noted) {
+	if me != r.peers.noted {
 		note, err := json.Marshal(me)
 		if err != nil {
 			return err

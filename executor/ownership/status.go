@@ -22,7 +22,7 @@ type Status struct {
 	NoMajority bool          // no majority of the lock nodes votes
 	Locks      quorum.Stats
 	Members    []ProcessStatus
-	Moves      []MoveStatus
+	Moves      []api.Move
 	Held       []bool // by shard: a reachable process reports to own it
 	Idle       string // reason why no process may own the shards without owner; "": one may
 }
@@ -38,13 +38,6 @@ type ProcessStatus struct {
 	Shards   int      // number of shards it owns if Up; otherwise unknown
 	Assigned int      // number of shards assigned to it
 	Traffic  *Traffic // nil: unknown
-}
-
-// MoveStatus is a shard that is assigned to another process than its known owner.
-type MoveStatus struct {
-	Shard    int
-	From, To string // addresses; From is "" if no process is known to own it
-	Stage    string // due, or the action of this process: follows, takes, gives
 }
 
 // Status returns the state of this process.
@@ -157,11 +150,11 @@ func (h *handover) held(now clock.Now) []bool {
 
 // moving returns the shards that are assigned to another process than their owner, if that process
 // is reachable. A shard whose owner is unreachable moves to its fallback.
-func (h *handover) moving(now clock.Now) (all []MoveStatus) {
+func (h *handover) moving(now clock.Now) (all []api.Move) {
 	for i := range h.all {
 		s := &h.all[i]
 		holder, to := h.peers.ownerOf(now, i), h.assignment.desired[i]
-		move := MoveStatus{Shard: i, Stage: api.MoveDue}
+		move := api.Move{Shard: i, Stage: api.MoveDue}
 		switch s.stage {
 		case owned, stopping:
 			holder = h.cfg.ID

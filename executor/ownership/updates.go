@@ -64,7 +64,7 @@ func (u *updates) receive(now clock.Now, from string, t *PeerUpdate) {
 		u.handover.requested(now, from, w)
 	}
 	for _, i := range t.Accepted {
-		u.handover.accepted(now, from, i)
+		u.handover.accepted(now, i)
 	}
 	for _, i := range t.Granted {
 		u.handover.granted(now, from, i)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"salectl/api"
@@ -62,7 +63,9 @@ func TestCheckSettles(t *testing.T) {
 			t.Errorf("%s: counted %v", r, n)
 		}
 	}
-	problems, err := testutil.CollectAndLint(p.checker.machine.metrics)
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(p.checker.Collectors()...)
+	problems, err := testutil.GatherAndLint(registry)
 	if err != nil || len(problems) > 0 {
 		t.Error(err, problems)
 	}

@@ -9,14 +9,14 @@ import (
 	"salectl/executor"
 )
 
-// metrics are the collectors of a checker. The number of watches is counted on collection.
+// metrics are the collectors of a checker. The watches are counted on collection.
 type metrics struct {
 	watching    func() (n int, oldest time.Duration)
 	checks      *prometheus.CounterVec
 	seconds     prometheus.Histogram
 	settlements *prometheus.CounterVec
 
-	watched, oldest *prometheus.Desc
+	watched, oldest prometheus.GaugeFunc
 }
 
 func newMetrics(name string, watching func() (n int, oldest time.Duration)) *metrics {
@@ -36,10 +36,14 @@ func newMetrics(name string, watching func() (n int, oldest time.Duration)) *met
 			Name: "salectl_payment_settlements_total", ConstLabels: sale,
 			Help: "Claims that were to be confirmed or cancelled by what the payment service has answered, by the outcome.",
 		}, []string{"how", "outcome"}),
-		watched: prometheus.NewDesc("salectl_payment_watched", "Claims about which the payment service is asked.", nil, sale),
-		oldest: prometheus.NewDesc("salectl_payment_oldest_unanswered_seconds",
-			"For how long the payment service has given no answer to one of them, at most.", nil, sale),
 	}
+	gauge := func(name, help string, read func(n int, oldest time.Duration) float64) prometheus.GaugeFunc {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, ConstLabels: sale, Help: help}, func() float64 { return read(m.watching()) })
+	}
+	m.watched = gauge("salectl_payment_watched", "Claims about which the payment service is asked.",
+		func(n int, _ time.Duration) float64 { return float64(n) })
+	m.oldest = gauge("salectl_payment_oldest_unanswered_seconds", "For how long the payment service has given no answer to one of them, at most.",
+		func(_ int, oldest time.Duration) float64 { return oldest.Seconds() })
 	for _, r := range results {
 		m.checks.WithLabelValues(string(r))
 	}
@@ -63,25 +67,8 @@ func (m *metrics) settled(how api.How, a executor.Answer) {
 func (c *Checker) Collectors() []prometheus.Collector { return c.machine.Collectors() }
 
 // Collectors returns the machine's metrics. Register them once.
-func (m *Machine) Collectors() []prometheus.Collector { return []prometheus.Collector{m.metrics} }
-
-// Describe and Collect make metrics a prometheus.Collector.
-func (m *metrics) Describe(to chan<- *prometheus.Desc) {
-	m.checks.Describe(to)
-	m.seconds.Describe(to)
-	m.settlements.Describe(to)
-	to <- m.watched
-	to <- m.oldest
-}
-
-// Collect sends the numbers of watches along with the counters.
-func (m *metrics) Collect(to chan<- prometheus.Metric) {
-	m.checks.Collect(to)
-	m.seconds.Collect(to)
-	m.settlements.Collect(to)
-	watched, oldest := m.watching()
-	to <- prometheus.MustNewConstMetric(m.watched, prometheus.GaugeValue, float64(watched))
-	to <- prometheus.MustNewConstMetric(m.oldest, prometheus.GaugeValue, oldest.Seconds())
+func (m *Machine) Collectors() []prometheus.Collector {
+	return []prometheus.Collector{m.metrics.checks, m.metrics.seconds, m.metrics.settlements, m.metrics.watched, m.metrics.oldest}
 }
 
 // watched returns the machine's numbers of watches at this moment.

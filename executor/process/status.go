@@ -37,7 +37,7 @@ type Status struct {
 	Shards     []shard.Status
 	Nodes      []ownership.NodeStatus
 	Members    []ownership.ProcessStatus // the processes of the sale, as far as is known
-	Moves      []ownership.MoveStatus    // shards that are not where they should be, or about to
+	Moves      []api.Move                // shards that are not where they should be, or about to
 	Problems   []status.Problem          // of this process, as it compiled them last
 }
 

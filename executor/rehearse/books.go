@@ -6,26 +6,17 @@ import (
 	"salectl/api"
 )
 
-// Booked is a claim as recorded in the ledger at the end of a rehearsal.
-type Booked struct {
-	ID, User  string
-	State     api.Outcome
-	Units     []int64
-	Payment   string   // payment that bought it
-	RefundDue []string // payments that bought nothing
-}
-
-// Compare compares the answers to buyers of a sale with payment with the ledger, and adds
-// violations to the report:
+// Compare compares the answers to buyers of a sale with payment with the claims of the ledger at the
+// end, as a look-up has them, and adds violations to the report:
 //
 //   - the ledger has every accepted claim, with its user and units, and no other;
 //   - each claim is in the state reported to its buyer, or in that after its release;
 //   - every reported payment has either bought its claim or is owed back.
 //
 // A missing answer permits either state.
-func (r *Report) Compare(books []Booked) {
+func (r *Report) Compare(books []api.Claim) {
 	j := r.found
-	has := make(map[string]*Booked, len(books))
+	has := make(map[string]*api.Claim, len(books))
 	for i := range books {
 		b := &books[i]
 		has[b.ID] = b
@@ -44,7 +35,7 @@ func (r *Report) Compare(books []Booked) {
 }
 
 // booked compares one claim with the ledger.
-func (j *judge) booked(v *play, b *Booked) {
+func (j *judge) booked(v *play, b *api.Claim) {
 	if b.User != v.claim.User || len(b.Units) != len(v.claim.Units) || !slices.Equal(b.Units, v.units) && v.state != api.Unknown {
 		j.violated("claim %s is %s's with the units %v, and in the ledger it is %s's with %v", b.ID, v.claim.User, v.units, b.User, b.Units)
 	}
@@ -52,8 +43,8 @@ func (j *judge) booked(v *play, b *Booked) {
 	if want == api.Held { // unpaid, and past its release
 		want = api.Expired
 	}
-	if want != api.Unknown && b.State != want {
-		j.violated("claim %s of %s is %s, and in the ledger it is %s", b.ID, v.key, want, b.State)
+	if want != api.Unknown && b.Outcome != want {
+		j.violated("claim %s of %s is %s, and in the ledger it is %s", b.ID, v.key, want, b.Outcome)
 	}
 	for _, s := range v.steps {
 		if s.payment == "" {

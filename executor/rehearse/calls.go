@@ -9,12 +9,9 @@ import (
 // Call is one claim as seen by its buyer. Calls are in the order of their answers. Times count from
 // the start of the rehearsal.
 type Call struct {
-	User     string
-	Key      string
-	Quantity int64
-	Units    int64  // number of units it was given
-	Outcome  string // label as in Report.Outcomes
-	Kind     Kind
+	User    string
+	Outcome string // label as in Report.Outcomes
+	Kind    Kind
 
 	Sent         time.Duration // time of its first request
 	Began, Ended time.Duration // of the request with the final answer
@@ -32,24 +29,15 @@ func (r *Report) Calls() []Call {
 	for i := range r.records {
 		one := &r.records[i]
 		calls[i] = Call{
-			User: one.user, Key: one.key, Quantity: one.quantity, Outcome: one.label(), Kind: KindOf(one.label()),
+			User: one.user, Outcome: one.label(), Kind: KindOf(one.label()),
 			Sent: one.sent - r.opened, Began: one.began.Mono - r.opened, Ended: one.ended.Mono - r.opened,
-		}
-		if one.accepted() {
-			calls[i].Units = int64(len(one.Units))
 		}
 	}
 	return calls
 }
 
 // Attempts returns all answered requests, in order of their ends.
-func (r *Report) Attempts() []Attempt {
-	all := make([]Attempt, len(r.attempts))
-	for i, a := range r.attempts {
-		all[i] = Attempt{a.ended - r.opened, a.took}
-	}
-	return all
-}
+func (r *Report) Attempts() []Attempt { return r.attempts }
 
 // Kind classifies the answers to claims. A few kinds cover all outcomes.
 type Kind int

@@ -12,12 +12,29 @@ import (
 	"salectl/api"
 )
 
-// reply is the last answer to a claim. An answer that is not from this API has an outcome with its
+// reply is the last answer to a request. An answer that is not from this API has an outcome with its
 // status, such as http_500. The judge detects an accepted claim without a name.
 type reply struct {
 	status int
 	api.Claim
 	rule string // name of the rule that refused it
+}
+
+// replyOf returns the last answer to a request, or the error of one without an answer. what describes the
+// request.
+func replyOf(ctx context.Context, what string, a *api.Answer, err error) (reply, error) {
+	r := reply{status: a.Status, Claim: a.Claim}
+	r.Outcome = a.Outcome
+	var unexpected *api.UnexpectedError
+	switch {
+	case ctx.Err() != nil:
+		return r, context.Cause(ctx)
+	case errors.As(err, &unexpected):
+		r.status, r.Outcome = unexpected.StatusCode, api.Outcome(fmt.Sprintf("http_%d", unexpected.StatusCode))
+	case err != nil:
+		return r, fmt.Errorf("rehearse: %w: %s was sent %d times: %w", ErrNoAnswer, what, a.Attempts, err)
+	}
+	return r, nil // an answer to retry later is the outcome
 }
 
 // newTransport returns a transport with a connection for each worker. It uses no proxy and connects
@@ -65,7 +82,7 @@ func (r *reply) accepted() bool {
 	return r.status == http.StatusOK || r.status == http.StatusCreated
 }
 
-// later reports whether the buyer should try again with the same key.
+// later reports whether the result is unknown, so that the buyer should try again with the same key.
 func (r *reply) later() bool {
 	a := api.Answer{Outcome: r.Outcome, Status: r.status}
 	return a.Retry() == api.Again

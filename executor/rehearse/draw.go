@@ -234,37 +234,23 @@ func (w *drawn) settled(told int) bool {
 // ask repeats the request of each entrant once. Buyers who first learn of an award begin their
 // stories in the group stories. If it is nil, no story begins.
 func (w *drawn) ask(ctx context.Context, entrants []*entrant, stories *errgroup.Group) error {
-	w.next.Store(0)
-	w.start = w.Clock()
-	g, asking := errgroup.WithContext(ctx)
-	for _, one := range w.workers {
-		g.Go(func() error {
-			for {
-				i := int(w.next.Add(1)) - 1
-				if i >= len(entrants) {
-					return nil
-				}
-				e := entrants[i]
-				r, err := one.ask(asking, e.click)
-				if err != nil {
-					return err
-				}
-				before := e.won() != nil
-				e.told = append(e.told, r)
-				if e.doubt && r.ID != "" { // it had entered
-					e.claim, e.doubt = r.ID, false
-					e.place = w.place(e)
-				}
-				if before || stories == nil {
-					continue
-				}
-				if err := w.play(ctx, stories, r); err != nil {
-					return err
-				}
-			}
-		})
-	}
-	return g.Wait()
+	return w.work(ctx, w.workers, len(entrants), func(asking context.Context, _ *errgroup.Group, one *worker, i int) error {
+		e := entrants[i]
+		r, err := one.ask(asking, e.click)
+		if err != nil {
+			return err
+		}
+		before := e.won() != nil
+		e.told = append(e.told, r)
+		if e.doubt && r.ID != "" { // it had entered
+			e.claim, e.doubt = r.ID, false
+			e.place = w.place(e)
+		}
+		if before || stories == nil {
+			return nil
+		}
+		return w.play(ctx, stories, r)
+	})
 }
 
 // play begins the story of an award.

@@ -221,22 +221,22 @@ func TestFalseDrawBooks(t *testing.T) {
 		s := &drawShop{paidShop: paidShop{stock: 40}, substitutes: 60, paid: paid}
 		r := mustDrive(t, s.open(t))
 		before := slices.Clone(r.found.violations)
-		none := func(*Booked) {}
+		none := func(*api.Claim) {}
 		right := func(*draw.Report) {}
 		for name, c := range map[string]struct {
 			of    api.Outcome // "": of any
-			alter func(*Booked)
+			alter func(*api.Claim)
 			finds func(*draw.Report)
 			want  string
 		}{
 			"nothing":                     {"", none, right, ""},
-			"an entry is missing":         {api.Entered, func(b *Booked) { b.ID = "9-9-9" }, right, "the ledger does not have it"},
-			"an entry nobody knows":       {api.Entered, func(b *Booked) { b.ID = "9-9-9" }, right, "nobody was told that it had entered"},
-			"an entry is another's":       {api.Entered, func(b *Booked) { b.User = "somebody" }, right, "in the ledger it is of somebody"},
-			"a user has two":              {api.Entered, func(b *Booked) { b.User = s.order[0].User }, right, "the ledger has two entries of"},
-			"an award nobody knows":       {api.Entered, func(b *Booked) { b.State, b.Units = api.Sold, []int64{77} }, right, ", and in the ledger it is sold"},
-			"an award that is none":       {api.Sold, func(b *Booked) { b.State, b.Units = api.Entered, nil }, right, "was told sold, and in the ledger it is entered"},
-			"other units":                 {api.Sold, func(b *Booked) { b.Units = []int64{4711} }, right, "4711]"},
+			"an entry is missing":         {api.Entered, func(b *api.Claim) { b.ID = "9-9-9" }, right, "the ledger does not have it"},
+			"an entry nobody knows":       {api.Entered, func(b *api.Claim) { b.ID = "9-9-9" }, right, "nobody was told that it had entered"},
+			"an entry is another's":       {api.Entered, func(b *api.Claim) { b.User = "somebody" }, right, "in the ledger it is of somebody"},
+			"a user has two":              {api.Entered, func(b *api.Claim) { b.User = s.order[0].User }, right, "the ledger has two entries of"},
+			"an award nobody knows":       {api.Entered, func(b *api.Claim) { b.Outcome, b.Units = api.Sold, []int64{77} }, right, ", and in the ledger it is sold"},
+			"an award that is none":       {api.Sold, func(b *api.Claim) { b.Outcome, b.Units = api.Entered, nil }, right, "was told sold, and in the ledger it is entered"},
+			"other units":                 {api.Sold, func(b *api.Claim) { b.Units = []int64{4711} }, right, "4711]"},
 			"another order":               {"", none, func(v *draw.Report) { v.OK, v.Problems = false, []string{"claim 1-2-3: it is out of order"} }, "the draw: claim 1-2-3"},
 			"not right, and nobody knows": {"", none, func(v *draw.Report) { v.OK = false }, "the draw: it is not as it was published"},
 			"not revealed":                {"", none, func(v *draw.Report) { v.Revealed = false }, "the draw: it is not revealed"},
@@ -245,7 +245,7 @@ func TestFalseDrawBooks(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				books, found := s.books(), s.found()
-				i := slices.IndexFunc(books, func(b Booked) bool { return c.of == "" || b.State == c.of })
+				i := slices.IndexFunc(books, func(b api.Claim) bool { return c.of == "" || b.Outcome == c.of })
 				if i < 0 {
 					t.Fatal("no claim suits")
 				}

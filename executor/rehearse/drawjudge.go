@@ -61,7 +61,7 @@ func (j *judge) follows(e *entrant) {
 			return // one violation is enough
 		}
 		if r.Outcome == api.Sold && was.Outcome == api.Entered {
-			j.won(r)
+			j.sold(r.Units[0], r)
 		}
 		was = r
 	}
@@ -105,16 +105,6 @@ func (v *play) ending() api.Outcome {
 	return v.state
 }
 
-// won records a unit sold by the draw.
-func (j *judge) won(r *record) {
-	unit := r.Units[0]
-	if other := j.owners[unit]; other != nil {
-		j.violated("unit %d was sold twice: to %s in claim %s and to %s in claim %s", unit, other.key, other.ID, r.key, r.ID)
-		return
-	}
-	j.owners[unit] = r
-}
-
 // allTold checks that every award was reported, and that as many buyers are still waiting as there
 // are ranks left.
 func (j *judge) allTold(w *drawn) {
@@ -150,11 +140,11 @@ func were(buyers int) string {
 //   - the ledger has an award for each one reported to a buyer, and no other;
 //   - awards that are held until they are paid satisfy Compare;
 //   - the recomputed draw in verified is correct, and no award is missing.
-func (r *Report) CompareDraw(books []Booked, verified *draw.Report) {
+func (r *Report) CompareDraw(books []api.Claim, verified *draw.Report) {
 	j := r.found
-	has := make(map[string]*Booked, len(books))
+	has := make(map[string]*api.Claim, len(books))
 	users := make(map[string]string, len(books))
-	var won []Booked
+	var won []api.Claim
 	for i := range books {
 		b := &books[i]
 		has[b.ID] = b
@@ -165,7 +155,7 @@ func (r *Report) CompareDraw(books []Booked, verified *draw.Report) {
 			j.violated("the ledger has two entries of %s: claim %s and claim %s", b.User, other, b.ID)
 		}
 		users[b.User] = b.ID
-		if awarded(b.State) {
+		if awarded(b.Outcome) {
 			won = append(won, *b)
 		}
 	}
@@ -182,7 +172,7 @@ func (r *Report) CompareDraw(books []Booked, verified *draw.Report) {
 }
 
 // drawBooked compares one entry with the ledger.
-func (j *judge) drawBooked(e *entrant, b *Booked) {
+func (j *judge) drawBooked(e *entrant, b *api.Claim) {
 	last := e.last()
 	if n := len(e.told); n > 0 && e.told[n-1].later() {
 		last = nil // the state may have changed since
@@ -193,8 +183,8 @@ func (j *judge) drawBooked(e *entrant, b *Booked) {
 	case b.User != e.user:
 		j.violated("claim %s is the entry of %s, and in the ledger it is of %s", b.ID, e.user, b.User)
 	case last == nil:
-	case awarded(b.State) != (e.won() != nil):
-		j.violated("%s, which is claim %s, was told %s, and in the ledger it is %s", e.key, b.ID, last.Outcome, b.State)
+	case awarded(b.Outcome) != (e.won() != nil):
+		j.violated("%s, which is claim %s, was told %s, and in the ledger it is %s", e.key, b.ID, last.Outcome, b.Outcome)
 	case j.c.Payment == nil && last.Outcome == api.Sold && !slices.Equal(last.Units, b.Units):
 		j.violated("%s, which is claim %s, was told that it has the units %v, and in the ledger it has %v", e.key, b.ID, last.Units, b.Units)
 	}

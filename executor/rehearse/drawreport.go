@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"salectl/api"
@@ -89,11 +88,8 @@ func (w *drawn) retries() (n int) {
 }
 
 // writeText adds the rows of the text report.
-func (r *Draw) writeText(rows *tabwriter.Writer) {
-	row := func(name, format string, args ...any) {
-		fmt.Fprintf(rows, "  %s\t%s\n", name, fmt.Sprintf(format, args...))
-	}
-	n := func(n int) string { return spec.Grouped(int64(n)) }
+func (r *Draw) writeText(row func(name, format string, args ...any)) {
+	n := spec.Grouped[int]
 	row("entries", "%s of %s, in %.2f s; %s refused for a second one, %s sent again and told the same",
 		n(r.Entries), spec.Count(r.Users, "user"), r.EnterSeconds, n(r.SecondEntries), n(r.SameAnswer))
 	row("reveal", "took %.2f s; %s", r.RevealSeconds, spec.Count(r.Ranks, "rank"))

@@ -47,7 +47,7 @@ func TestJudgeKnowsTheRules(t *testing.T) {
 			for _, now := range []*clock.Now{&c.record.began, &c.record.ended} {
 				now.Wall = epoch.Add(now.Mono)
 			}
-			violations := judged(Config{Sale: "movie", PerUserLimit: 2, Stock: 3, Refused: c.rules}, []record{c.record}, nil).violations
+			violations := judged(Config{Sale: "movie", PerUserLimit: 2, Stock: 3, Refused: c.rules}, []record{c.record}, nil, nil).violations
 			switch {
 			case c.want == "" && len(violations) > 0:
 				t.Errorf("unfair: %q", violations)

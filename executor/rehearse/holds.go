@@ -60,7 +60,7 @@ func (j *judge) follow(v *play) {
 			continue
 		}
 		j.answered(v, s)
-		if (s.how == api.Cancel || s.how == api.Refund) && s.outcome == s.how.Done() && first.to.IsZero() {
+		if (s.how == api.Cancel || s.how == api.Refund) && s.Outcome == s.how.Done() && first.to.IsZero() {
 			first.to = s.began.Wall.Add(-slack)
 		}
 	}
@@ -85,7 +85,7 @@ func (j *judge) follow(v *play) {
 func (j *judge) answered(v *play, s *step) {
 	over := !s.ended.Wall.Before(v.release) // the hold may have ended
 	switch {
-	case s.outcome == api.Expired && v.state == api.Held:
+	case s.Outcome == api.Expired && v.state == api.Held:
 		if !over {
 			j.violated("claim %s of %s has expired at %s, and was to be held until %s", v.claim.ID, v.key, clockText(s.ended.Wall), clockText(v.release))
 		}
@@ -93,16 +93,16 @@ func (j *judge) answered(v *play, s *step) {
 		j.owes(v, s)
 	case s.how == api.Confirm:
 		j.confirmed(v, s, over)
-	case s.how == api.Extend && v.state == api.Held && s.outcome == api.Held:
+	case s.how == api.Extend && v.state == api.Held && s.Outcome == api.Held:
 		until := v.release.Add(j.c.Payment.ExtendBy)
-		if got := s.claim.HeldUntil.Add(j.c.Payment.Grace); !got.Equal(until) {
+		if got := s.HeldUntil.Add(j.c.Payment.Grace); !got.Equal(until) {
 			j.violated("claim %s of %s is extended until %s, and %s was promised", v.claim.ID, v.key, clockText(got), clockText(until))
 		}
 		v.release = until
-	case s.how == api.Cancel && v.state == api.Held && s.outcome == api.Cancelled,
-		s.how == api.Refund && v.state == api.Sold && s.outcome == api.Refunded:
-		v.state = s.outcome
-	case v.state == api.Expired && s.outcome == api.Expired:
+	case s.how == api.Cancel && v.state == api.Held && s.Outcome == api.Cancelled,
+		s.how == api.Refund && v.state == api.Sold && s.Outcome == api.Refunded:
+		v.state = s.Outcome
+	case v.state == api.Expired && s.Outcome == api.Expired:
 	default:
 		j.wrong(v, s)
 	}
@@ -111,20 +111,20 @@ func (j *judge) answered(v *play, s *step) {
 // confirmed checks the answer to a payment.
 func (j *judge) confirmed(v *play, s *step, over bool) {
 	switch {
-	case s.outcome == api.Sold && (v.state == api.Held || j.mayResell(v, s)):
+	case s.Outcome == api.Sold && (v.state == api.Held || j.mayResell(v, s)):
 		late := !s.began.Wall.Before(v.release.Add(slack)) // the hold had ended
-		same := slices.Equal(s.claim.Units, v.units)
+		same := slices.Equal(s.Units, v.units)
 		if late && j.c.Payment.Late == spec.LateRefuse {
 			j.violated("claim %s of %s was to be released at %s, and is sold for a payment of %s", v.claim.ID, v.key, clockText(v.release), clockText(s.began.Wall))
 		}
-		if !same && (!over || len(s.claim.Units) != len(v.units)) {
-			j.violated("claim %s of %s had the units %v, and has %v when it is paid", v.claim.ID, v.key, v.units, s.claim.Units)
+		if !same && (!over || len(s.Units) != len(v.units)) {
+			j.violated("claim %s of %s had the units %v, and has %v when it is paid", v.claim.ID, v.key, v.units, s.Units)
 		}
-		v.state, v.paid, v.units, v.late = api.Sold, s.payment, s.claim.Units, over
+		v.state, v.paid, v.units, v.late = api.Sold, s.payment, s.Units, over
 		v.since = s.ended.Wall
-	case s.outcome == api.Sold && v.state == api.Sold && s.payment == v.paid && slices.Equal(s.claim.Units, v.units):
-	case s.outcome == api.NotHeld && v.state == api.Sold && s.payment != v.paid,
-		s.outcome == api.Expired && v.state == api.Expired:
+	case s.Outcome == api.Sold && v.state == api.Sold && s.payment == v.paid && slices.Equal(s.Units, v.units):
+	case s.Outcome == api.NotHeld && v.state == api.Sold && s.payment != v.paid,
+		s.Outcome == api.Expired && v.state == api.Expired:
 		j.owes(v, s)
 	default:
 		j.wrong(v, s)
@@ -141,7 +141,7 @@ func (j *judge) owes(v *play, s *step) {
 	switch {
 	case s.payment == "":
 	case !s.refundDue:
-		j.violated("payment %s of claim %s bought nothing (%s), and nobody says that it is owed back", s.payment, v.claim.ID, s.outcome)
+		j.violated("payment %s of claim %s bought nothing (%s), and nobody says that it is owed back", s.payment, v.claim.ID, s.Outcome)
 	case !slices.Contains(v.owed, s.payment):
 		v.owed = append(v.owed, s.payment)
 	}
@@ -153,7 +153,7 @@ func (j *judge) wrong(v *play, s *step) {
 		refund = ", the payment is owed back"
 	}
 	j.violated("claim %s of %s is %s (paid by %q), and to %s %s the answer is %d %s%s",
-		v.claim.ID, v.key, v.state, v.paid, s.how, s.payment, s.status, s.outcome, refund)
+		v.claim.ID, v.key, v.state, v.paid, s.how, s.payment, s.status, s.Outcome, refund)
 	v.state = api.Unknown // report one violation only
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"salectl/api"
@@ -94,7 +93,7 @@ func paid(c Config, j *judge) *Payment {
 	for _, v := range j.plays {
 		owes := len(v.owed) > 0
 		p.RefundsDue += len(v.owed)
-		if slices.ContainsFunc(v.steps, func(s step) bool { return s.how == api.Extend && s.outcome == api.Held && s.status == http.StatusOK }) {
+		if slices.ContainsFunc(v.steps, func(s step) bool { return s.how == api.Extend && s.Outcome == api.Held && s.status == http.StatusOK }) {
 			p.Extended++
 		}
 		switch {
@@ -128,11 +127,8 @@ func paid(c Config, j *judge) *Payment {
 }
 
 // writeText adds the rows of the text report.
-func (p *Payment) writeText(rows *tabwriter.Writer) {
-	row := func(name, format string, args ...any) {
-		fmt.Fprintf(rows, "  %s\t%s\n", name, fmt.Sprintf(format, args...))
-	}
-	n := func(n int) string { return spec.Grouped(int64(n)) }
+func (p *Payment) writeText(row func(name, format string, args ...any)) {
+	n := spec.Grouped[int]
 	row("terms", "%s", p.Terms)
 	if p.Declared != nil {
 		row("", "shortened for the rehearsal; the sale has %s", *p.Declared)

@@ -1,8 +1,14 @@
 package rehearse
 
 import (
+	"cmp"
 	"fmt"
+	"net/http"
+	"slices"
 	"time"
+
+	"salectl/api"
+	"salectl/spec"
 )
 
 // judge compares all answers of a rehearsal with the promises to buyers. It has a buyer's knowledge
@@ -37,6 +43,188 @@ type judge struct {
 type accepts struct {
 	first *record // by time of arrival
 	new   int     // number of answers with status 201
+}
+
+// judged judges the answers of a rehearsal: it finds the sold units and all violations. A nil w means
+// that the sale is not a draw.
+func judged(c Config, records []record, plays []*play, w *drawn) (found *judge) {
+	j := &judge{
+		c:      c,
+		owners: map[int64]*record{}, claims: map[string]*record{},
+		keys: map[string]*accepts{}, units: map[string]int64{},
+		plays: plays, byID: map[string]*play{}, entered: map[string]*record{},
+	}
+	// In order of arrival, so that the first record is the first answer, and equal answers cause
+	// equal messages.
+	slices.SortFunc(records, func(a, b record) int {
+		return cmp.Or(cmp.Compare(a.ended.Mono, b.ended.Mono), cmp.Compare(a.key, b.key))
+	})
+	slices.SortFunc(j.plays, func(a, b *play) int { return cmp.Compare(a.key, b.key) })
+	for _, v := range j.plays {
+		j.byID[v.claim.ID] = v
+		j.follow(v)
+	}
+	for i := range records {
+		if records[i].accepted() {
+			j.accept(&records[i])
+		}
+	}
+	if c.Payment != nil {
+		j.held()
+	}
+	for i := range records {
+		if !records[i].accepted() {
+			j.refuse(&records[i])
+		}
+	}
+	if w != nil {
+		j.drawn(w, records)
+	}
+	j.wholeSale(records)
+	return j
+}
+
+func (j *judge) accept(r *record) {
+	if r.ID == "" || r.User != r.user || r.Sale != j.c.Sale || !j.asMany(r) {
+		j.violated("%s asked for %s and was answered %d %s with claim %q of user %q in sale %q and %s",
+			r.key, spec.Count(r.quantity, "unit"), r.status, r.Outcome, r.ID, r.User, r.Sale, spec.Count(len(r.Units), "unit"))
+		return
+	}
+	key := j.keys[r.key]
+	if key == nil {
+		key = &accepts{first: r}
+		j.keys[r.key] = key
+	}
+	if r.status == http.StatusCreated {
+		if key.new++; key.new == 2 {
+			j.violated("%s was told twice that it is new (201)", r.key)
+		}
+	}
+	if r.status == http.StatusCreated {
+		j.letIn(r)
+	}
+	if f := key.first; f != r {
+		if f.ID != r.ID || !j.sameUnits(f, r) || !f.At.Equal(r.At) || !slices.Equal(f.Amounts, r.Amounts) {
+			j.violated("%s had two answers: claim %s with units %v%s, then claim %s with units %v%s",
+				r.key, f.ID, f.Units, worth(f), r.ID, r.Units, worth(r))
+		} else {
+			return // a repeated answer
+		}
+	}
+	if other := j.claims[r.ID]; other == nil {
+		j.claims[r.ID] = r
+	} else if other.key != r.key {
+		j.violated("claim %s was given to %s and to %s", r.ID, other.key, r.key)
+	}
+	switch {
+	case j.c.Draw != nil:
+		j.enter(r)
+		return
+	case j.c.Payment != nil:
+		j.hold(r)
+		return
+	}
+	for _, unit := range r.Units {
+		j.sold(unit, r)
+	}
+	j.worth(r)
+	given := int64(len(r.Units))
+	j.units[r.user] += given
+	if had := j.units[r.user]; had > j.c.PerUserLimit && had-given <= j.c.PerUserLimit {
+		j.violated("%s has %s, the limit is %d", r.user, spec.Count(had, "unit"), j.c.PerUserLimit)
+	}
+}
+
+// sold records a unit that was sold.
+func (j *judge) sold(unit int64, r *record) {
+	if other := j.owners[unit]; other != nil {
+		j.violated("unit %d was sold twice: to %s in claim %s and to %s in claim %s", unit, other.key, other.ID, r.key, r.ID)
+		return
+	}
+	j.owners[unit] = r
+}
+
+// asMany reports whether a claim got as many units as requested or, with Partial, some of them with
+// the requested number in its answer. An entry of a draw gets none.
+func (j *judge) asMany(r *record) bool {
+	given := int64(len(r.Units))
+	if j.c.Draw != nil {
+		return given == 0 && r.Outcome == api.Entered
+	}
+	return given == r.quantity && r.Asked == 0 || j.c.Partial && given > 0 && given < r.quantity && r.Asked == r.quantity
+}
+
+func (j *judge) refuse(r *record) {
+	if r.later() {
+		j.unresolved = true
+		return
+	}
+	// Concurrent requests with one key may be decided in either order, and refusals are not stored.
+	// But a request sent after the answer of acceptance must not be refused.
+	if key := j.keys[r.key]; key != nil && r.began.Mono > key.first.ended.Mono && !j.hasEnded(key.first, r) {
+		j.violated("%s was accepted as claim %s, then answered %d %s", r.key, key.first.ID, r.status, r.Outcome)
+	}
+	if r.Outcome == api.NotEligible {
+		j.notEligible(r)
+	}
+	if r.Outcome == api.SoldOut {
+		j.soldOut = r
+		j.tooEarly(r)
+	}
+}
+
+// wholeSale checks the promises that depend on all answers together.
+func (j *judge) wholeSale(records []record) {
+	sold := int64(len(j.owners))
+	if sold > j.c.Stock {
+		j.violated("%s sold of a stock of %d", spec.Count(sold, "unit"), j.c.Stock)
+	}
+	if p := j.c.RedPacket; p != nil && (j.money > p.Total || sold == j.c.Stock && j.money != p.Total) {
+		j.violated("the packets of %d units come to %s, and %d have %s", sold, p.Format(j.money), j.c.Stock, p.Format(p.Total))
+	}
+	if j.unresolved {
+		return
+	}
+	if j.c.Payment == nil && j.soldOut != nil && sold < j.c.Stock {
+		j.violated("%s was told that the sale is sold out, but only %d of %d units are", j.soldOut.key, sold, j.c.Stock)
+	}
+	for i := range records {
+		r := &records[i]
+		least := r.quantity
+		if j.c.Partial {
+			least = 1
+		}
+		if had := j.units[r.user]; r.Outcome == api.LimitReached && had+least <= j.c.PerUserLimit {
+			j.violated("%s was told that the limit is reached, but has %s, wanted %d, and may have %d", r.key, spec.Count(had, "unit"), r.quantity, j.c.PerUserLimit)
+		}
+	}
+}
+
+// worth checks and adds up the amounts of a new claim of a red packet.
+func (j *judge) worth(r *record) {
+	p := j.c.RedPacket
+	if p == nil {
+		return
+	}
+	if len(r.Amounts) != len(r.Units) || r.Currency != p.Currency {
+		j.violated("%s was told that claim %s with units %v is worth %q %s", r.key, r.ID, r.Units, r.Amounts, r.Currency)
+		return
+	}
+	for i, text := range r.Amounts {
+		minor, ok := p.Parse(text)
+		if !ok || minor < p.Min {
+			j.violated("%s was told that unit %d is worth %q, and the least is %s", r.key, r.Units[i], text, p.Format(p.Min))
+		}
+		j.money += minor
+	}
+}
+
+// worth formats the amounts reported for a claim, or returns "".
+func worth(r *record) string {
+	if len(r.Amounts) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" worth %s", r.Amounts)
 }
 
 func (j *judge) violated(format string, args ...any) {

@@ -73,7 +73,7 @@ func TestJudgeIsFair(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			violations := judged(Config{Sale: "movie", PerUserLimit: 2, Stock: 3}, c.records, nil).violations
+			violations := judged(Config{Sale: "movie", PerUserLimit: 2, Stock: 3}, c.records, nil, nil).violations
 			switch {
 			case c.want == "" && len(violations) > 0:
 				t.Errorf("unfair: %q", violations)

@@ -4,25 +4,16 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"salectl/report/threshold"
 )
 
 // latencies are durations of requests in ascending order.
 type latencies []time.Duration
 
-// at returns a percentile by nearest rank: the least duration that percent of all do not exceed, or
-// 0 if there are none.
-func (l latencies) at(percent float64) time.Duration {
-	if len(l) == 0 {
-		return 0
-	}
-	// 99.9 % of 1,000 is 999. In floating point it is slightly more, and would round up to 1,000.
-	rank := math.Ceil(percent*float64(len(l))/100 - 1e-9)
-	return l[min(max(int(rank), 1), len(l))-1]
-}
-
-// ms returns at in milliseconds, rounded to microseconds.
+// ms returns a percentile in milliseconds, rounded to microseconds.
 func (l latencies) ms(percent float64) float64 {
-	return float64(l.at(percent).Round(time.Microsecond).Microseconds()) / 1000
+	return float64(threshold.Percentile(l, percent).Round(time.Microsecond).Microseconds()) / 1000
 }
 
 func (l latencies) mean() time.Duration {

@@ -181,11 +181,11 @@ func (s *paidShop) settle(c *paidClaim, how api.How, q api.Settlement, said *api
 }
 
 // books are what the shop has written down.
-func (s *paidShop) books() (all []Booked) {
+func (s *paidShop) books() (all []api.Claim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.claims {
-		all = append(all, Booked{c.ID, c.User, c.Outcome, c.Units, c.paid, c.owed})
+		all = append(all, api.Claim{ID: c.ID, User: c.User, Outcome: c.Outcome, Units: c.Units, Payment: c.paid, RefundDue: c.owed})
 	}
 	return all
 }

@@ -2,7 +2,6 @@ package rehearse
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -77,17 +76,9 @@ type step struct {
 	how     api.How
 	payment string
 
-	status       int
-	outcome      api.Outcome
-	claim        api.Claim // of a successful step
+	reply        // with the claim of a successful step
 	refundDue    bool
 	began, ended clock.Now
-}
-
-// later reports whether the result is unknown.
-func (s *step) later() bool {
-	a := api.Answer{Outcome: s.outcome, Status: s.status}
-	return a.Retry() == api.Again
 }
 
 // play is the course of a held claim: its first answer, the requests about it, and the judge's state.
@@ -212,19 +203,11 @@ func (p *payers) ask(ctx context.Context, v *play, how api.How, payment string) 
 	}
 	s := step{how: how, payment: payment, began: p.Clock()}
 	a, err := client.Settle(ctx, v.claim.ID, how, said)
-	s.ended, s.status, s.outcome, s.claim = p.Clock(), a.Status, a.Outcome, a.Claim
-	var unexpected *api.UnexpectedError
-	switch {
-	case ctx.Err() != nil:
-		return s, context.Cause(ctx)
-	case errors.As(err, &unexpected):
-		s.status, s.outcome = unexpected.StatusCode, api.Outcome(fmt.Sprintf("http_%d", unexpected.StatusCode))
-	case err != nil:
-		return s, fmt.Errorf("rehearse: %w: %s of claim %s was sent %d times: %w", ErrNoAnswer, how, v.claim.ID, a.Attempts, err)
-	case a.Status != http.StatusOK:
+	s.ended = p.Clock()
+	if s.reply, err = replyOf(ctx, fmt.Sprintf("%s of claim %s", how, v.claim.ID), &a, err); err == nil && s.status != http.StatusOK {
 		s.refundDue = a.Problem().RefundDue
 	}
-	return s, nil
+	return s, err
 }
 
 // waitFor waits until a time of the wall clock.
@@ -245,8 +228,8 @@ func (d *drive) lastRelease() (last time.Time) {
 	for _, v := range d.plays {
 		until := v.claim.HeldUntil
 		for _, s := range v.steps {
-			if s.claim.HeldUntil.After(until) {
-				until = s.claim.HeldUntil
+			if s.HeldUntil.After(until) {
+				until = s.HeldUntil
 			}
 		}
 		if release := until.Add(d.Payment.Grace); release.After(last) {
@@ -271,7 +254,7 @@ func (d *drive) sellAgain(ctx context.Context, workers []*worker) (left leftOver
 	if d.visits = nil; d.Refused != nil {
 		return left, nil
 	}
-	for i := range judged(d.Config, recordsOf(workers), slices.Clone(d.plays)).free {
+	for i := range judged(d.Config, recordsOf(workers), slices.Clone(d.plays), nil).free {
 		k := click{user: fmt.Sprintf("late-buyer-%06d", i), quantity: 1, story: pays}
 		k.key = k.user + "-1"
 		left.came, d.visits = append(left.came, k), append(d.visits, visit{k})

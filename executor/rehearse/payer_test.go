@@ -183,27 +183,27 @@ func TestFalseBooks(t *testing.T) {
 	s := &paidShop{stock: 100, limit: 1}
 	r := mustDrive(t, s.open(t))
 	before := slices.Clone(r.found.violations)
-	in := func(state api.Outcome, owed bool) func(Booked) bool {
-		return func(b Booked) bool { return b.State == state && (len(b.RefundDue) > 0) == owed }
+	in := func(state api.Outcome, owed bool) func(api.Claim) bool {
+		return func(b api.Claim) bool { return b.Outcome == state && (len(b.RefundDue) > 0) == owed }
 	}
-	each := func(Booked) bool { return true }
+	each := func(api.Claim) bool { return true }
 	for name, c := range map[string]struct {
-		suits func(Booked) bool
-		alter func(*Booked)
+		suits func(api.Claim) bool
+		alter func(*api.Claim)
 		want  string
 	}{
-		"nothing":                   {each, func(*Booked) {}, ""},
-		"a claim is another's":      {each, func(b *Booked) { b.User = "somebody" }, "in the ledger it is somebody's"},
-		"a claim has another name":  {each, func(b *Booked) { b.ID = "9-9-9" }, "nobody was told of it"},
-		"a claim is missing":        {each, func(b *Booked) { b.ID = "9-9-9" }, "the ledger does not have it"},
-		"other units":               {in(api.Sold, false), func(b *Booked) { b.Units = []int64{4711} }, "in the ledger it is"},
-		"what is sold is held":      {in(api.Sold, false), func(b *Booked) { b.State = api.Held }, "is sold, and in the ledger it is held"},
-		"what nobody paid is held":  {in(api.Expired, false), func(b *Booked) { b.State = api.Held }, "is expired, and in the ledger it is held"},
-		"what is cancelled is sold": {in(api.Cancelled, false), func(b *Booked) { b.State = api.Sold }, "is cancelled, and in the ledger it is sold"},
-		"a payment is lost":         {in(api.Sold, false), func(b *Booked) { b.Payment = "" }, "has bought nothing, and is not owed back"},
-		"a debt is lost":            {in(api.Sold, true), func(b *Booked) { b.RefundDue = nil }, "has bought nothing, and is not owed back"},
-		"a payment counts twice":    {in(api.Sold, false), func(b *Booked) { b.RefundDue = []string{b.Payment} }, "is owed back all the same"},
-		"another payment has bought": {in(api.Sold, true), func(b *Booked) { b.Payment, b.RefundDue = b.RefundDue[0], []string{b.Payment} },
+		"nothing":                   {each, func(*api.Claim) {}, ""},
+		"a claim is another's":      {each, func(b *api.Claim) { b.User = "somebody" }, "in the ledger it is somebody's"},
+		"a claim has another name":  {each, func(b *api.Claim) { b.ID = "9-9-9" }, "nobody was told of it"},
+		"a claim is missing":        {each, func(b *api.Claim) { b.ID = "9-9-9" }, "the ledger does not have it"},
+		"other units":               {in(api.Sold, false), func(b *api.Claim) { b.Units = []int64{4711} }, "in the ledger it is"},
+		"what is sold is held":      {in(api.Sold, false), func(b *api.Claim) { b.Outcome = api.Held }, "is sold, and in the ledger it is held"},
+		"what nobody paid is held":  {in(api.Expired, false), func(b *api.Claim) { b.Outcome = api.Held }, "is expired, and in the ledger it is held"},
+		"what is cancelled is sold": {in(api.Cancelled, false), func(b *api.Claim) { b.Outcome = api.Sold }, "is cancelled, and in the ledger it is sold"},
+		"a payment is lost":         {in(api.Sold, false), func(b *api.Claim) { b.Payment = "" }, "has bought nothing, and is not owed back"},
+		"a debt is lost":            {in(api.Sold, true), func(b *api.Claim) { b.RefundDue = nil }, "has bought nothing, and is not owed back"},
+		"a payment counts twice":    {in(api.Sold, false), func(b *api.Claim) { b.RefundDue = []string{b.Payment} }, "is owed back all the same"},
+		"another payment has bought": {in(api.Sold, true), func(b *api.Claim) { b.Payment, b.RefundDue = b.RefundDue[0], []string{b.Payment} },
 			"was told otherwise"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -60,7 +60,7 @@ type Report struct {
 	found    *judge
 	opened   time.Duration // monotonic: start of the rehearsal
 	records  []record
-	attempts []attempt // in order of their ends
+	attempts []Attempt // in order of their ends
 	latency  latencies // of the attempts
 }
 
@@ -105,9 +105,9 @@ func report(d *drive, workers []*worker, took time.Duration, left leftOver) *Rep
 		r.attempts = append(r.attempts, w.attempts...)
 		r.Retries += w.retries
 	}
-	slices.SortFunc(r.attempts, func(a, b attempt) int { return cmp.Compare(a.ended, b.ended) })
+	slices.SortFunc(r.attempts, func(a, b Attempt) int { return cmp.Compare(a.Ended, b.Ended) })
 	for _, a := range r.attempts {
-		r.latency = append(r.latency, a.took)
+		r.latency = append(r.latency, a.Took)
 	}
 	slices.Sort(r.latency)
 	for i := range records {
@@ -122,7 +122,7 @@ func report(d *drive, workers []*worker, took time.Duration, left leftOver) *Rep
 		P999: r.latency.ms(99.9),
 		Max:  r.latency.ms(100),
 	}
-	found := judgedDraw(d.Config, records, d.plays, d.drawn)
+	found := judged(d.Config, records, d.plays, d.drawn)
 	r.UnitsSold = int64(len(found.owners))
 	if d.Payment != nil {
 		found.leftOver(records, left)

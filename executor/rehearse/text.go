@@ -49,10 +49,10 @@ func (r *Report) WriteText(w io.Writer) error {
 	l := r.LatencyMs
 	row("latency", "p50 %s, p99 %s, p99.9 %s, max %s", ms(l.P50), ms(l.P99), ms(l.P999), ms(l.Max))
 	if r.Draw != nil {
-		r.Draw.writeText(rows)
+		r.Draw.writeText(row)
 	}
 	if r.Payment != nil {
-		r.Payment.writeText(rows)
+		r.Payment.writeText(row)
 	}
 	if r.Rules != nil {
 		row("rules", "%s", r.Rules)

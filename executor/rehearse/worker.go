@@ -3,7 +3,6 @@ package rehearse
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -23,12 +22,6 @@ type record struct {
 	began, ended clock.Now
 }
 
-// attempt is one answered request, even if it was repeated later.
-type attempt struct {
-	ended time.Duration // monotonic
-	took  time.Duration
-}
-
 // drive is one rehearsal in progress.
 type drive struct {
 	Config
@@ -41,8 +34,6 @@ type drive struct {
 
 	payers *payers // nil: claims are sold at once
 	drawn  *drawn  // of a draw, after its crowd has entered
-
-	next atomic.Int64 // index of the next visit
 
 	// mu guards plays, and serializes calls of Progress.
 	mu    sync.Mutex
@@ -57,7 +48,7 @@ type worker struct {
 	random   *rand.Rand // jitter
 	began    clock.Now  // start of the current or last attempt
 	ended    clock.Now  // end of the last attempt
-	attempts []attempt
+	attempts []Attempt
 	records  []record
 	retries  int
 }
@@ -69,7 +60,7 @@ func (d *drive) newWorkers(work int) ([]*worker, error) {
 		workers[i] = &worker{
 			drive:    d,
 			random:   rand.New(rand.NewPCG(d.Seed, uint64(i)+1)),
-			attempts: make([]attempt, 0, work/len(workers)+1),
+			attempts: make([]Attempt, 0, work/len(workers)+1),
 			records:  make([]record, 0, work/len(workers)+1),
 		}
 		if err := workers[i].open(); err != nil {
@@ -79,25 +70,11 @@ func (d *drive) newWorkers(work int) ([]*worker, error) {
 	return workers, nil
 }
 
-// burst makes all visits, and returns after all answers and stories.
+// burst makes all visits, and returns after all answers and stories. Delayed steps of buyers run in the
+// group.
 func (d *drive) burst(ctx context.Context, workers []*worker) error {
-	d.start = d.Clock()
-	d.next.Store(0)
-	g, running := errgroup.WithContext(ctx)
-	for _, w := range workers {
-		g.Go(func() error { return w.run(running, g) })
-	}
-	return g.Wait()
-}
-
-// run makes visits until none are left. Delayed steps of buyers run in the group.
-func (w *worker) run(ctx context.Context, g *errgroup.Group) error {
-	for {
-		i := int(w.next.Add(1)) - 1
-		if i >= len(w.visits) {
-			return nil
-		}
-		for _, k := range w.visits[i] {
+	return d.work(ctx, workers, len(d.visits), func(ctx context.Context, g *errgroup.Group, w *worker, i int) error {
+		for _, k := range d.visits[i] {
 			r, err := w.ask(ctx, k)
 			if err != nil {
 				return err
@@ -108,7 +85,27 @@ func (w *worker) run(ctx context.Context, g *errgroup.Group) error {
 				return err
 			}
 		}
+		return nil
+	})
+}
+
+// work calls do for each i below n, at once by each of the workers, and returns after all that runs in the
+// group.
+func (d *drive) work(ctx context.Context, workers []*worker, n int, do func(ctx context.Context, g *errgroup.Group, w *worker, i int) error) error {
+	d.start = d.Clock()
+	var next atomic.Int64
+	g, ctx := errgroup.WithContext(ctx)
+	for _, w := range workers {
+		g.Go(func() error {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				if err := do(ctx, g, w, i); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 	}
+	return g.Wait()
 }
 
 // open makes the worker's client, on the shared transport.
@@ -128,7 +125,7 @@ func (w *worker) open() (err error) {
 func (w *worker) attempted(a api.Attempt) bool {
 	w.ended = w.Clock()
 	if a.Err == nil || errors.As(a.Err, new(*api.UnexpectedError)) {
-		w.attempts = append(w.attempts, attempt{w.ended.Mono, w.ended.Mono - w.began.Mono})
+		w.attempts = append(w.attempts, Attempt{w.ended.Mono - w.opened, w.ended.Mono - w.began.Mono})
 	}
 	again := a.Again && a.Number < maxAttempts && w.ended.Mono-w.start.Mono < w.Patience
 	if again {
@@ -142,8 +139,9 @@ func (w *worker) ask(ctx context.Context, k click) (record, error) {
 	w.began = w.Clock()
 	sent := w.began.Mono
 	a, err := w.client.Claim(ctx, api.Request{User: k.user, Key: k.key, Quantity: k.quantity})
-	r := record{click: k, reply: reply{status: a.Status, Claim: a.Claim}, sent: sent, began: w.began, ended: w.ended}
-	switch r.Outcome = a.Outcome; {
+	r := record{click: k, sent: sent, began: w.began, ended: w.ended}
+	r.reply, err = replyOf(ctx, k.key, &a, err)
+	switch {
 	case r.Outcome == api.NotEligible:
 		problem := a.Problem()
 		r.rule = problem.Rule
@@ -152,16 +150,7 @@ func (w *worker) ask(ctx context.Context, k click) (record, error) {
 			r.Claim, r.Outcome = problem.Claims[0], a.Outcome
 		}
 	}
-	var unexpected *api.UnexpectedError
-	switch {
-	case ctx.Err() != nil:
-		return r, context.Cause(ctx)
-	case errors.As(err, &unexpected):
-		r.status, r.Outcome = unexpected.StatusCode, api.Outcome(fmt.Sprintf("http_%d", unexpected.StatusCode))
-	case err != nil:
-		return r, fmt.Errorf("rehearse: %w: %s was sent %d times: %w", ErrNoAnswer, k.key, a.Attempts, err)
-	}
-	return r, nil // an answer to retry later is the outcome
+	return r, err
 }
 
 func (w *worker) progress() {

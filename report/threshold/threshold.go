@@ -3,7 +3,9 @@
 package threshold
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"strings"
 )
 
@@ -134,6 +136,17 @@ func (r Result) Value() string {
 		return number(r.Measured) + "%"
 	}
 	return number(r.Measured) + r.Unit
+}
+
+// Percentile returns a percentile of sorted values by nearest rank: the least value that percent of all
+// do not exceed, or zero if there are none.
+func Percentile[T cmp.Ordered](sorted []T, percent float64) (v T) {
+	if len(sorted) == 0 {
+		return v
+	}
+	// 99.9 % of 1,000 is 999. In floating point it is slightly more, and would round up to 1,000.
+	rank := int(math.Ceil(percent*float64(len(sorted))/100 - 1e-9))
+	return sorted[min(max(rank, 1), len(sorted))-1]
 }
 
 // Milliseconds formats milliseconds in a suitable unit, with three digits.

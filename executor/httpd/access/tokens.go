@@ -263,8 +263,9 @@ func (grant *Grant) May(needs Rights) *wire.Problem {
 	case has == 0:
 		return wire.NewProblem(http.StatusUnauthorized, "Send a token of the server as \"Authorization: Bearer <token>\".")
 	case has&needs == 0:
-		return &wire.Problem{Status: http.StatusForbidden, Title: "Forbidden", Scope: wordOf[needs],
-			Detail: fmt.Sprintf("The token has not the right to %s, which this request needs.", wordOf[needs])}
+		p := wire.NewProblem(http.StatusForbidden, fmt.Sprintf("The token has not the right to %s, which this request needs.", wordOf[needs]))
+		p.Scope = wordOf[needs]
+		return p
 	}
 	return nil
 }

@@ -94,7 +94,8 @@ type acted struct {
 func newActed(t *testing.T) *acted {
 	a := new(acted)
 	a.show(func(*Look) {})
-	a.Dashboard = New(Config{Process: "10.0.0.7:8080", Sales: []Sale{{"movie", func() Look { return *a.now.Load() }}}})
+	a.Dashboard = New(Config{Process: "10.0.0.7:8080"})
+	a.Add(Sale{"movie", func() Look { return *a.now.Load() }})
 	handler := a.Handler()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if a.down.Load() {
@@ -281,15 +282,14 @@ func hiddenIn(t *testing.T, w *browser.Window) {
 
 // salesIn draws the list of several sales.
 func salesIn(t *testing.T, w *browser.Window) {
-	d := New(Config{Clock: func() clock.Now { return clock.Now{Wall: noon, Mono: time.Hour} }, Sales: []Sale{
-		{"movie", func() Look {
-			return Look{View: &api.Sale{Phase: "open", Stock: 300, Available: 90, Held: 10, Sold: 200, ClosesAt: noon.Add(time.Hour)}}
-		}},
-		{"concert", func() Look {
-			return Look{View: &api.Sale{Phase: "open", Stock: 10, Sold: 10, SoldOut: true}}
-		}},
-		{"lottery", func() Look { return Look{Away: api.Standby, Unready: "standby: starting", View: &api.Sale{}} }},
-	}})
+	d := New(Config{Clock: func() clock.Now { return clock.Now{Wall: noon, Mono: time.Hour} }})
+	for name, look := range map[string]Look{
+		"movie":   {View: &api.Sale{Phase: "open", Stock: 300, Available: 90, Held: 10, Sold: 200, ClosesAt: noon.Add(time.Hour)}},
+		"concert": {View: &api.Sale{Phase: "open", Stock: 10, Sold: 10, SoldOut: true}},
+		"lottery": {Away: api.Standby, Unready: "standby: starting", View: &api.Sale{}},
+	} {
+		d.Add(Sale{name, func() Look { return look }})
+	}
 	server := httptest.NewServer(d.Handler())
 	defer server.Close()
 	defer d.Close()

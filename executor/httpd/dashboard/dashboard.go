@@ -26,9 +26,8 @@ const Path = "/dashboard/"
 // MostViewers is the default limit of concurrent viewers.
 const MostViewers = 32
 
-// Config configures a Dashboard. Only Sales is required.
+// Config configures a Dashboard.
 type Config struct {
-	Sales   []Sale
 	Process string // address of this process, as others know it; "": none
 	Viewers int    // maximum number of concurrent viewers; zero: MostViewers
 	Clock   clock.Clock
@@ -47,12 +46,16 @@ type Dashboard struct {
 	clock   clock.Clock
 	began   time.Duration // monotonic
 	all     *feed
-	list    list // of all sales
 	gate    gate
 
 	mu    sync.Mutex
-	names []string // sorted; replaced as a whole
-	sales map[string]*feed
+	sales []shown // sorted by name; replaced as a whole
+}
+
+// shown is a sale with the feed of its page.
+type shown struct {
+	Sale
+	feed *feed
 }
 
 //go:embed web
@@ -72,7 +75,7 @@ var files = map[string]string{
 
 var templates = template.Must(template.ParseFS(web, "web/*.html"))
 
-// New returns a Dashboard. It starts no goroutine: requests of viewers do the work.
+// New returns a Dashboard of no sale. It starts no goroutine: requests of viewers do the work.
 func New(c Config) *Dashboard {
 	if c.Clock == nil {
 		c.Clock = clock.System()
@@ -80,39 +83,47 @@ func New(c Config) *Dashboard {
 	if c.Viewers <= 0 {
 		c.Viewers = MostViewers
 	}
-	d := &Dashboard{process: c.Process, clock: c.Clock, began: c.Clock().Mono, list: list{process: c.Process}, sales: make(map[string]*feed), gate: newGate(c.Viewers)}
-	d.all = newFeed(c.Clock, d.began, d.list.event)
-	for _, s := range c.Sales {
-		d.Add(s)
-	}
+	d := &Dashboard{process: c.Process, clock: c.Clock, began: c.Clock().Mono, gate: newGate(c.Viewers)}
+	d.all = newFeed(c.Clock, d.began, d.event)
 	return d
 }
 
 // Add adds a sale.
 func (d *Dashboard) Add(s Sale) {
-	d.list.add(s)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.names = append(slices.Clone(d.names), s.Name)
-	slices.Sort(d.names)
-	d.sales[s.Name] = newFeed(d.clock, d.began, newWatch(d.process, s.Look).event)
+	d.sales = append(slices.Clone(d.sales), shown{s, newFeed(d.clock, d.began, newWatch(d.process, s.Look).event)})
+	slices.SortFunc(d.sales, func(a, b shown) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // Remove removes a sale and ends the streams of its viewers.
 func (d *Dashboard) Remove(sale string) {
-	d.list.remove(sale)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.names = slices.DeleteFunc(slices.Clone(d.names), func(name string) bool { return name == sale })
-	close(d.sales[sale].over)
-	delete(d.sales, sale)
+	d.sales = slices.DeleteFunc(slices.Clone(d.sales), func(s shown) bool {
+		if s.Name == sale {
+			close(s.feed.over)
+		}
+		return s.Name == sale
+	})
+}
+
+// listed returns all sales, by name.
+func (d *Dashboard) listed() []shown {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.sales
 }
 
 // named returns the feed of a sale, nil if it is not shown, and the names of all shown sales.
-func (d *Dashboard) named(sale string) (*feed, []string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.sales[sale], d.names
+func (d *Dashboard) named(sale string) (of *feed, names []string) {
+	for _, s := range d.listed() {
+		names = append(names, s.Name)
+		if s.Name == sale {
+			of = s.feed
+		}
+	}
+	return of, names
 }
 
 // Close ends the streams of all viewers. Later streams end at once.

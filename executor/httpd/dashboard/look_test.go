@@ -37,7 +37,8 @@ func (s *stage) told(t *testing.T) (v struct {
 }) {
 	t.Helper()
 	s.now.Wall, s.now.Mono = s.now.Wall.Add(time.Second), s.now.Mono+time.Second
-	_, event, _ := s.sales[s.sale].now(false)
+	of, _ := s.named(s.sale)
+	_, event, _ := of.now(false)
 	data, ok := strings.CutPrefix(string(event), "event: snapshot\ndata: ")
 	data, end := strings.CutSuffix(data, "\n\n")
 	if !ok || !end || strings.Contains(data, "\n") {

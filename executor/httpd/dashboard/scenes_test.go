@@ -27,11 +27,12 @@ func play(name string, seconds int, scene func(second int) Look) *stage {
 	s := &stage{now: clock.Now{Wall: noon, Mono: time.Hour}, sale: name}
 	second := 0
 	s.Dashboard = New(Config{
-		Sales:   []Sale{{name, func() Look { return scene(second) }}},
 		Process: "10.0.0.7:8080", Clock: func() clock.Now { return s.now },
 	})
+	s.Add(Sale{name, func() Look { return scene(second) }})
 	for ; second < seconds; second++ {
-		s.sales[name].now(false)
+		of, _ := s.named(name)
+		of.now(false)
 		s.now.Wall, s.now.Mono = s.now.Wall.Add(time.Second), s.now.Mono+time.Second
 	}
 	return s

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 
 	"salectl/api"
@@ -208,42 +206,16 @@ func encode(kind string, v any) []byte {
 	return fmt.Appendf(make([]byte, 0, len(data)+len(kind)+16), "event: %s\ndata: %s\n\n", kind, data)
 }
 
-// list makes the events of the page of all sales.
-type list struct {
-	process string
-
-	mu    sync.Mutex
-	sales []Sale // sorted by name; replaced as a whole
-}
-
-func (l *list) add(s Sale) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.sales = append(slices.Clone(l.sales), s)
-	slices.SortFunc(l.sales, func(a, b Sale) int { return strings.Compare(a.Name, b.Name) })
-}
-
-func (l *list) remove(sale string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.sales = slices.DeleteFunc(slices.Clone(l.sales), func(s Sale) bool { return s.Name == sale })
-}
-
-func (l *list) all() []Sale {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.sales
-}
-
-// line is one sale in the list.
+// line is one sale on the page of all sales.
 type line struct {
 	Away    string    `json:"away,omitempty"`
 	Unready string    `json:"unready,omitempty"`
 	Sale    *api.Sale `json:"sale"` // its units, phase and hours
 }
 
-func (l *list) event(now clock.Now) (event []byte, history func() []byte) {
-	sales := l.all()
+// event returns the next event of the page of all sales.
+func (d *Dashboard) event(now clock.Now) (event []byte, history func() []byte) {
+	sales := d.listed()
 	lines := make([]line, 0, len(sales))
 	for _, s := range sales {
 		look := s.Look()
@@ -257,5 +229,5 @@ func (l *list) event(now clock.Now) (event []byte, history func() []byte) {
 		At      time.Time `json:"at"`
 		Process string    `json:"process,omitempty"`
 		Sales   []line    `json:"sales"`
-	}{now.Wall.UTC(), l.process, lines}), nil
+	}{now.Wall.UTC(), d.process, lines}), nil
 }

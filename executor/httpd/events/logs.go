@@ -3,6 +3,8 @@ package events
 import (
 	"context"
 
+	"golang.org/x/sync/semaphore"
+
 	"salectl/backends/ledger"
 )
 
@@ -22,40 +24,29 @@ func NewSale(name string, service any) *Sale {
 	if !ok {
 		return nil
 	}
-	return &Sale{name, boundedLogs{followed.Logs(), make(chan struct{}, maxReads)}}
+	return &Sale{name, boundedLogs{followed.Logs(), semaphore.NewWeighted(maxReads)}}
 }
 
 // boundedLogs limits the number of concurrent reads.
 type boundedLogs struct {
 	ledger.Logs
-	places chan struct{}
+	reads *semaphore.Weighted
 }
-
-func (bounded boundedLogs) enter(ctx context.Context) error {
-	select {
-	case bounded.places <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (bounded boundedLogs) leave() { <-bounded.places }
 
 // Read implements ledger.Logs.
 func (bounded boundedLogs) Read(ctx context.Context, log string, from uint64, most int) (head []byte, entries [][]byte, err error) {
-	if err := bounded.enter(ctx); err != nil {
+	if err := bounded.reads.Acquire(ctx, 1); err != nil {
 		return nil, nil, err
 	}
-	defer bounded.leave()
+	defer bounded.reads.Release(1)
 	return bounded.Logs.Read(ctx, log, from, most)
 }
 
 // Heads implements ledger.Logs.
 func (bounded boundedLogs) Heads(ctx context.Context, logs []string) ([][]byte, error) {
-	if err := bounded.enter(ctx); err != nil {
+	if err := bounded.reads.Acquire(ctx, 1); err != nil {
 		return nil, err
 	}
-	defer bounded.leave()
+	defer bounded.reads.Release(1)
 	return bounded.Logs.Heads(ctx, logs)
 }

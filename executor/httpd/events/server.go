@@ -73,7 +73,7 @@ func (server *Server) Serve(w http.ResponseWriter, r *http.Request, sale *Sale, 
 	case site != "" && site != "same-origin" && site != "none":
 		wire.WriteForbidden(w, "Web pages of other sites may not do this.")
 	case f != nil:
-		wire.WriteBadRequest(w, f)
+		f.Write(w)
 	case server.config.Leaving():
 		wire.WriteOutcome(w, api.Draining)
 	default:
@@ -107,7 +107,7 @@ func (server *Server) follow(w http.ResponseWriter, r *http.Request, sale *Sale,
 }
 
 // parse returns the feed configuration of a request.
-func parse(sale string, r *http.Request) (c feed.Config, _ *wire.Fault) {
+func parse(sale string, r *http.Request) (c feed.Config, _ *wire.Problem) {
 	c.Sale = sale
 	query, f := wire.ParseQuery(r, "from", "commits")
 	if f != nil {

@@ -28,7 +28,7 @@ func (stream *stream) serveClient(body io.Reader) {
 	c := &client{stream: stream, grant: stream.grant}
 	err := stream.receive(body, c.take)
 	if err == io.ErrUnexpectedEOF {
-		stream.refuse(0, wire.Malformed("the stream ends within a message"))
+		stream.say(0, wire.Malformed("the stream ends within a message"))
 		err = nil
 	}
 	stream.end(err)
@@ -40,15 +40,15 @@ func (client *client) take(message []byte, now time.Duration) bool {
 	r, f := client.codec.decode(message)
 	if f != nil {
 		id := r.GetId()
-		client.refuse(id, f)
+		client.say(id, f)
 		return id != 0
 	}
 	if _, ok := r.Asks.(*streampb.Request_Hello); ok {
-		client.refuse(0, wire.Malformed("hello: only another process of the sale says it, on a stream that it has made with the header %s", api.PeerHeader))
+		client.say(0, wire.Malformed("hello: only another process of the sale says it, on a stream that it has made with the header %s", api.PeerHeader))
 		return false
 	}
 	if r.Id == 0 {
-		client.refuse(0, wire.Malformed("id: missing; each request has one, from 1"))
+		client.say(0, wire.Malformed("id: missing; each request has one, from 1"))
 		return false
 	}
 	if !client.opened {
@@ -80,7 +80,7 @@ func (client *client) take(message []byte, now time.Duration) bool {
 	case *streampb.Request_Cancel:
 		client.cancel(r.Id)
 	default:
-		client.refuse(r.Id, wire.Malformed("the request asks for nothing that is known here: it has claim, settle, user, find or cancel"))
+		client.say(r.Id, wire.Malformed("the request asks for nothing that is known here: it has claim, settle, user, find or cancel"))
 	}
 	return true
 }
@@ -145,7 +145,7 @@ func (client *client) settle(r *streampb.Request, asks *streampb.Settlement) boo
 func (client *client) lookUpUser(r *streampb.Request, asks *streampb.User) bool {
 	page, user := request.PageOf(asks), asks.GetUser()
 	if err := page.Check(); err != nil {
-		client.refuse(r.Id, wire.Unacceptable(err))
+		client.say(r.Id, wire.Unacceptable(err))
 		return true
 	}
 	u, ok := client.begin(r, userLookup)
@@ -166,7 +166,7 @@ func (client *client) lookUpUser(r *streampb.Request, asks *streampb.User) bool 
 func (client *client) lookUpClaim(r *streampb.Request, asks *streampb.Find) bool {
 	id, page := api.ClaimIDOf(asks.GetClaim()), request.PageOf(asks)
 	if err := page.Check(); err != nil {
-		client.refuse(r.Id, wire.Unacceptable(err))
+		client.say(r.Id, wire.Unacceptable(err))
 		return true
 	}
 	u, ok := client.begin(r, claimLookup)

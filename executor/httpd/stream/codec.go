@@ -15,12 +15,12 @@ import (
 // decode, the writer the others, except that any goroutine may use appendGoingAway and appendProblem.
 type codec interface {
 	mediaType() string
-	// next returns the first message of b and what follows it; nil without a fault: the message
+	// next returns the first message of b and what follows it; nil without a problem: the message
 	// is incomplete.
-	next(b []byte) (message, rest []byte, f *wire.Fault)
-	// decode decodes a message; the next call overwrites the result. A fault of a message whose
+	next(b []byte) (message, rest []byte, f *wire.Problem)
+	// decode decodes a message; the next call overwrites the result. A problem of a message whose
 	// id is known concerns that request alone; else it ends the stream.
-	decode(message []byte) (*streampb.Request, *wire.Fault)
+	decode(message []byte) (*streampb.Request, *wire.Problem)
 
 	appendAnswer(b []byte, r *inflight, at executor.Place) []byte // of a claim or settlement
 	appendLookup(b []byte, r *inflight, at executor.Place) []byte
@@ -30,7 +30,7 @@ type codec interface {
 }
 
 // codecOf returns the codec that a client has chosen by Content-Type, for messages about a sale.
-func codecOf(contentType []string, sale string, now clock.Clock) (codec, *wire.Fault) {
+func codecOf(contentType []string, sale string, now clock.Clock) (codec, *wire.Problem) {
 	if len(contentType) == 1 {
 		switch media, _, _ := mime.ParseMediaType(contentType[0]); media {
 		case api.TypeStream:
@@ -39,5 +39,5 @@ func codecOf(contentType []string, sale string, now clock.Clock) (codec, *wire.F
 			return &lines{sale: sale, now: now}, nil
 		}
 	}
-	return nil, &wire.Fault{Status: http.StatusUnsupportedMediaType, Detail: "Content-Type: must be " + api.TypeStream + " or " + api.TypeLines + ", given once"}
+	return nil, wire.BadRequest(http.StatusUnsupportedMediaType, "Content-Type: must be "+api.TypeStream+" or "+api.TypeLines+", given once")
 }

@@ -29,12 +29,12 @@ type lines struct {
 
 func (*lines) mediaType() string { return api.TypeLines }
 
-func (*lines) next(b []byte) (message, rest []byte, f *wire.Fault) {
+func (*lines) next(b []byte) (message, rest []byte, f *wire.Problem) {
 	for {
 		end := bytes.IndexByte(b, '\n')
 		switch {
 		case end > streampb.MaxMessage || end < 0 && len(b) > streampb.MaxMessage:
-			return nil, b, &wire.Fault{Status: http.StatusRequestEntityTooLarge, Detail: fmt.Sprintf("the line is too long: at most %d bytes are allowed", streampb.MaxMessage)}
+			return nil, b, wire.BadRequest(http.StatusRequestEntityTooLarge, fmt.Sprintf("the line is too long: at most %d bytes are allowed", streampb.MaxMessage))
 		case end < 0:
 			return nil, b, nil
 		}
@@ -45,14 +45,14 @@ func (*lines) next(b []byte) (message, rest []byte, f *wire.Fault) {
 	}
 }
 
-// decode decodes a line. With a fault it returns what it has read so far, which may have an id.
-func (codec *lines) decode(line []byte) (*streampb.Request, *wire.Fault) {
+// decode decodes a line. With a problem it returns what it has read so far, which may have an id.
+func (codec *lines) decode(line []byte) (*streampb.Request, *wire.Problem) {
 	r := &codec.request
 	r.Reset()
 	p := wire.Parser{In: line}
 	seen := 0
 	var page api.Page
-	f := p.Body(`{"id": 1, "claim": {"user": "u-1", "key": "k-1", "quantity": 1}}`, func(field []byte) *wire.Fault {
+	f := p.Body(`{"id": 1, "claim": {"user": "u-1", "key": "k-1", "quantity": 1}}`, func(field []byte) *wire.Problem {
 		switch string(field) {
 		case "id":
 			id, f := p.Integer("id")
@@ -71,7 +71,7 @@ func (codec *lines) decode(line []byte) (*streampb.Request, *wire.Fault) {
 			r.TimeoutMs = uint32(min(ms, 1<<31))
 			return f
 		case "before":
-			var f *wire.Fault
+			var f *wire.Problem
 			page.Before, f = p.String("before")
 			return f
 		case "limit":
@@ -96,7 +96,7 @@ func (codec *lines) decode(line []byte) (*streampb.Request, *wire.Fault) {
 }
 
 // setPage sets the page of a lookup.
-func setPage(r *streampb.Request, p api.Page) *wire.Fault {
+func setPage(r *streampb.Request, p api.Page) *wire.Problem {
 	switch asks := r.Asks.(type) {
 	case *streampb.Request_User:
 		asks.User.Before, asks.User.Limit = p.Before, uint32(p.Limit)
@@ -109,14 +109,14 @@ func setPage(r *streampb.Request, p api.Page) *wire.Fault {
 }
 
 // decodeAsks decodes what a request asks for.
-func (codec *lines) decodeAsks(parser *wire.Parser, r *streampb.Request, field []byte) *wire.Fault {
+func (codec *lines) decodeAsks(parser *wire.Parser, r *streampb.Request, field []byte) *wire.Problem {
 	switch string(field) {
 	case "claim":
 		codec.asks.Reset()
 		codec.claim.Claim, r.Asks = &codec.asks, &codec.claim
 		codec.asks.Quantity = 1
 		var units, quantity bool
-		f := parser.Object(func(field []byte) (f *wire.Fault) {
+		f := parser.Object(func(field []byte) (f *wire.Problem) {
 			switch string(field) {
 			case "user":
 				codec.asks.User, f = parser.String("claim.user")
@@ -151,7 +151,7 @@ func (codec *lines) decodeAsks(parser *wire.Parser, r *streampb.Request, field [
 	case "settle":
 		m := new(streampb.Settlement)
 		r.Asks = &streampb.Request_Settle{Settle: m}
-		return parser.Object(func(field []byte) (f *wire.Fault) { return decodeSettlement(parser, m, field) })
+		return parser.Object(func(field []byte) (f *wire.Problem) { return decodeSettlement(parser, m, field) })
 	case "user":
 		user, f := parser.String("user")
 		r.Asks = &streampb.Request_User{User: &streampb.User{User: user}}
@@ -172,7 +172,7 @@ func (codec *lines) decodeAsks(parser *wire.Parser, r *streampb.Request, field [
 }
 
 // decodeSettlement decodes a field of a settlement.
-func decodeSettlement(p *wire.Parser, m *streampb.Settlement, field []byte) (f *wire.Fault) {
+func decodeSettlement(p *wire.Parser, m *streampb.Settlement, field []byte) (f *wire.Problem) {
 	if string(field) == "claim" {
 		m.Claim, f = p.ClaimID("settle.claim")
 		return f
@@ -190,20 +190,18 @@ func (codec *lines) appendAnswer(b []byte, r *inflight, at executor.Place) []byt
 	if r.settled() {
 		status := http.StatusOK
 		if r.kind == claim && !a.Replayed {
-			status = wire.StatusOf(a.Outcome)
+			status = a.Outcome.Row().Status
 		}
 		b, brace := beginLine(b, r.id, status)
 		return endLine(wire.AppendClaim(b, a.Outcome, codec.sale, &a.Claim), brace, at, 0)
 	}
-	p := wire.Refusal(codec.sale, codec.now, a)
-	return appendProblemLine(b, r.id, &p, at)
+	return appendProblemLine(b, r.id, wire.Refusal(codec.sale, codec.now, a), at)
 }
 
 func (codec *lines) appendLookup(b []byte, r *inflight, at executor.Place) []byte {
 	a := &r.answer
 	if a.Outcome != "" {
-		p := wire.LookupProblem(a.Outcome)
-		return appendProblemLine(b, r.id, &p, at)
+		return appendProblemLine(b, r.id, wire.LookupProblem(a.Outcome), at)
 	}
 	b, brace := beginLine(b, r.id, http.StatusOK)
 	if r.kind == claimLookup {

@@ -47,14 +47,14 @@ func (stream *stream) servePeer(body io.Reader) {
 func (link *link) take(message []byte, _ time.Duration) bool {
 	r, err := new(streampb.Decoder).Request(message)
 	if err != nil {
-		link.refuse(0, wire.Malformed("%v", err))
+		link.say(0, wire.Malformed("%v", err))
 		return false
 	}
 	link.awaitRoom()
 	hello, ok := r.Asks.(*streampb.Request_Hello)
 	switch {
 	case link.handle == nil && !ok:
-		link.refuse(0, wire.Malformed("hello: missing; the stream of another process of the sale begins with one"))
+		link.say(0, wire.Malformed("hello: missing; the stream of another process of the sale begins with one"))
 		return false
 	case link.handle == nil:
 		link.handle, link.gone = link.config.Peers.Accept(link.sale.Sale(), hello.Hello, link.send)

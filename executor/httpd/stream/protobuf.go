@@ -26,18 +26,18 @@ type protobuf struct {
 
 func (*protobuf) mediaType() string { return api.TypeStream }
 
-func (*protobuf) next(b []byte) (message, rest []byte, f *wire.Fault) {
+func (*protobuf) next(b []byte) (message, rest []byte, f *wire.Problem) {
 	message, rest, err := streampb.Cut(b, streampb.MaxMessage)
 	switch {
 	case errors.Is(err, streampb.ErrTooLong):
-		f = &wire.Fault{Status: http.StatusRequestEntityTooLarge, Detail: err.Error()}
+		f = wire.BadRequest(http.StatusRequestEntityTooLarge, err.Error())
 	case err != nil:
 		f = wire.Malformed("%v", err)
 	}
 	return message, rest, f
 }
 
-func (codec *protobuf) decode(message []byte) (*streampb.Request, *wire.Fault) {
+func (codec *protobuf) decode(message []byte) (*streampb.Request, *wire.Problem) {
 	r, err := codec.decoder.Request(message)
 	if err != nil {
 		return nil, wire.Malformed("%v", err)
@@ -50,7 +50,7 @@ func (codec *protobuf) appendAnswer(b []byte, r *inflight, at executor.Place) []
 	a.Claim = &codec.claim
 	r.answer.ToStream(a)
 	a.Owner, a.Shard, a.Shards = at.Owner, uint32(at.Shard), uint32(at.Shards)
-	if a.ServerTimeNs = 0; wire.Timed(r.answer.Outcome) {
+	if a.ServerTimeNs = 0; r.answer.Outcome.Row().Timed {
 		a.ServerTimeNs = codec.now().Wall.UnixNano()
 	}
 	codec.says.Answer = a

@@ -6,7 +6,6 @@ import (
 	"os"
 	"time"
 
-	"salectl/api"
 	"salectl/executor/httpd/wire"
 )
 
@@ -23,7 +22,7 @@ func (stream *stream) receive(body io.Reader, take func(message []byte, now time
 		for {
 			message, after, f := stream.codec.next(rest)
 			if f != nil {
-				stream.refuse(0, f)
+				stream.say(0, f)
 				return nil
 			}
 			if message == nil {
@@ -53,13 +52,6 @@ func (stream *stream) hasLeft(err error) bool {
 	stream.mu.Lock()
 	defer stream.mu.Unlock()
 	return stream.late && errors.Is(err, os.ErrDeadlineExceeded)
-}
-
-// refuse sends what is wrong with a request, or with id 0 with the stream.
-func (stream *stream) refuse(id uint64, f *wire.Fault) {
-	p := wire.ProblemOf(api.BadRequest)
-	p.Status, p.Detail = f.Status, f.Detail
-	stream.say(id, &p)
 }
 
 // say sends a problem of a request, or with id 0 of the stream.

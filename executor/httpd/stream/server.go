@@ -109,7 +109,7 @@ func (server *Server) Serve(w http.ResponseWriter, r *http.Request, sale Sale, g
 	_, binary := codec.(*protobuf)
 	switch {
 	case f != nil:
-		wire.WriteBadRequest(w, f)
+		f.Write(w)
 		return
 	case FromPeer(r) && (server.config.Peers == nil || !binary):
 		wire.WriteForbidden(w, "This server takes no streams of other processes of the sale here.")

@@ -18,31 +18,27 @@ import (
 	"salectl/executor"
 )
 
-// Fault is an error in the form of a request.
-type Fault struct {
-	Status int    // 400, 404, 413, 415 or 422
-	Detail string // names the field and says what would be right
+// Malformed returns a BadRequest with status 400.
+func Malformed(format string, args ...any) *Problem {
+	return BadRequest(http.StatusBadRequest, fmt.Sprintf(format, args...))
 }
 
-// Malformed returns a fault with status 400.
-func Malformed(format string, args ...any) *Fault {
-	return &Fault{http.StatusBadRequest, fmt.Sprintf(format, args...)}
+// Unacceptable returns a BadRequest with status 422, for a value that is not allowed.
+func Unacceptable(err error) *Problem {
+	return BadRequest(http.StatusUnprocessableEntity, err.Error())
 }
-
-// Unacceptable returns a fault with status 422, for a value that is not allowed.
-func Unacceptable(err error) *Fault { return &Fault{http.StatusUnprocessableEntity, err.Error()} }
 
 // ParseClaim parses the body of a claim: a JSON object with a string "user" and, optionally, an
 // integer "quantity", the names of the requested "units", or a boolean "adjacent".
 //
 // The parser is written by hand because encoding/json accepts repeated keys, keys that differ in case,
 // and invalid UTF-8 or surrogates, all of which it replaces by "\uFFFD": two users would become one.
-func ParseClaim(body []byte) (r executor.Request, _ *Fault) {
+func ParseClaim(body []byte) (r executor.Request, _ *Problem) {
 	p := Parser{In: body}
 	var userText []byte
 	var seenUser, seenQuantity, seenUnits bool
 	r.Quantity = 1
-	f := p.Body(`{"user": "u-1", "quantity": 1}`, func(field []byte) (f *Fault) {
+	f := p.Body(`{"user": "u-1", "quantity": 1}`, func(field []byte) (f *Problem) {
 		switch string(field) {
 		case "user":
 			seenUser = true
@@ -80,7 +76,7 @@ func ParseClaim(body []byte) (r executor.Request, _ *Fault) {
 
 // NormalizeNames checks the names of the requested units and sets the quantity to their number. quantity
 // reports whether the request also has a quantity, which then must be that number.
-func NormalizeNames(r *executor.Request, quantity bool) *Fault {
+func NormalizeNames(r *executor.Request, quantity bool) *Problem {
 	n := int64(len(r.Names))
 	switch err := api.CheckNames(r.Names); {
 	case err != nil:
@@ -96,9 +92,9 @@ func NormalizeNames(r *executor.Request, quantity bool) *Fault {
 
 // ParseSettlement parses the body of a settlement: a JSON object with those fields of an
 // api.Settlement that belong to how.
-func ParseSettlement(body []byte, how api.How) (x api.Settlement, _ *Fault) {
+func ParseSettlement(body []byte, how api.How) (x api.Settlement, _ *Problem) {
 	p := Parser{In: body}
-	f := p.Body(`{"reason": "sent back"}`, func(field []byte) (f *Fault) {
+	f := p.Body(`{"reason": "sent back"}`, func(field []byte) (f *Problem) {
 		var text []byte
 		into := map[string]*string{"payment": &x.Payment, "who": &x.Who, "reason": &x.Reason}[string(field)]
 		switch {
@@ -122,7 +118,7 @@ func ParseSettlement(body []byte, how api.How) (x api.Settlement, _ *Fault) {
 }
 
 // ParseQuery returns the query of a request, which may have each of the named parameters once.
-func ParseQuery(r *http.Request, names ...string) (url.Values, *Fault) {
+func ParseQuery(r *http.Request, names ...string) (url.Values, *Problem) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return nil, Malformed("the query: %v", err)
@@ -176,8 +172,8 @@ func (parser *Parser) take(c byte) bool {
 }
 
 // Body reads the whole input, which must be one object. value reads the value of the named field; like is
-// an example of a valid body, for the Fault.
-func (parser *Parser) Body(like string, value func(field []byte) *Fault) *Fault {
+// an example of a valid body, for the Problem.
+func (parser *Parser) Body(like string, value func(field []byte) *Problem) *Problem {
 	if parser.at == 0 && bytes.HasPrefix(parser.In, []byte("\ufeff")) {
 		parser.at = len("\ufeff") // RFC 8259 lets a reader pass over a byte order mark
 	}
@@ -194,7 +190,7 @@ func (parser *Parser) Body(like string, value func(field []byte) *Fault) *Fault 
 }
 
 // Object reads an object at the present position. value reads the value of the named field.
-func (parser *Parser) Object(value func(field []byte) *Fault) *Fault {
+func (parser *Parser) Object(value func(field []byte) *Problem) *Problem {
 	if !parser.take('{') {
 		return Malformed("the value must be a JSON object")
 	}
@@ -221,9 +217,9 @@ func (parser *Parser) Object(value func(field []byte) *Fault) *Fault {
 	return nil
 }
 
-// stringBytes reads a string; what names it in a fault. The result may be a part of the input and must be
+// stringBytes reads a string; what names it in a problem. The result may be a part of the input and must be
 // copied to be kept.
-func (parser *Parser) stringBytes(what string) ([]byte, *Fault) {
+func (parser *Parser) stringBytes(what string) ([]byte, *Problem) {
 	if !parser.take('"') {
 		return nil, Malformed("%s: must be a string in double quotes", what)
 	}
@@ -255,7 +251,7 @@ func (parser *Parser) stringBytes(what string) ([]byte, *Fault) {
 }
 
 // Strings reads a list of strings.
-func (parser *Parser) Strings(what string) (all []string, _ *Fault) {
+func (parser *Parser) Strings(what string) (all []string, _ *Problem) {
 	if !parser.take('[') {
 		return nil, Malformed("%s: must be a list of strings", what)
 	}
@@ -273,13 +269,13 @@ func (parser *Parser) Strings(what string) (all []string, _ *Fault) {
 }
 
 // String reads a string.
-func (parser *Parser) String(what string) (string, *Fault) {
+func (parser *Parser) String(what string) (string, *Problem) {
 	text, f := parser.stringBytes(what)
 	return string(text), f
 }
 
 // ClaimID reads the id of a claim. The result for a malformed id is one that no claim has.
-func (parser *Parser) ClaimID(what string) (*streampb.ClaimID, *Fault) {
+func (parser *Parser) ClaimID(what string) (*streampb.ClaimID, *Problem) {
 	text, f := parser.stringBytes(what)
 	if f != nil {
 		return nil, f
@@ -296,7 +292,7 @@ const noShard = 1<<31 - 1
 
 // Integer reads a number without fraction and exponent. One that is out of the range of int64 becomes
 // the nearest value, and sets Overflowed.
-func (parser *Parser) Integer(what string) (int64, *Fault) {
+func (parser *Parser) Integer(what string) (int64, *Problem) {
 	negative := parser.take('-') // before it may be space, after it may not
 	if !negative {
 		parser.space()
@@ -323,7 +319,7 @@ func (parser *Parser) Integer(what string) (int64, *Fault) {
 }
 
 // Bool reads true or false.
-func (parser *Parser) Bool(what string) (bool, *Fault) {
+func (parser *Parser) Bool(what string) (bool, *Problem) {
 	parser.space()
 	for word, value := range map[string]bool{"true": true, "false": false} {
 		if bytes.HasPrefix(parser.In[parser.at:], []byte(word)) {

@@ -17,76 +17,67 @@ var (
 	NoStore     = []string{"no-store"} // of Cache-Control
 )
 
-// Problem is an api.Problem that is written without encoding/json.
+// Problem is an api.Problem as it is written, with what HTTP has in headers.
 type Problem struct {
-	// Outcome is that of the request; "": the request concerns no claim, and the type of the
-	// problem is about:blank.
-	Outcome       api.Outcome
-	Status        int
-	Title, Detail string
-	RetryAfter    time.Duration
+	api.Problem
+	RetryAfter time.Duration
+	Scope      string // the right that the token lacks
 
-	// Fields of some outcomes. now and opensAt are left out when zero.
-	now     time.Time
-	opensAt time.Time
-	rule    string // left out, with reason, when empty
-	reason  string
-	claims  []byte // a JSON array; nil: left out
-	count   int    // left out when 0
-
-	refundDue bool // left out when false
-
-	ExportDigest string // in hex; left out when empty
-
-	Scope string // the right that the token lacks; only in the header
+	claims []byte // a JSON array, in place of Claims; nil: left out
 }
 
 // NewProblem returns the problem of a request that concerns no claim. Its title is that of the status.
 func NewProblem(status int, detail string) *Problem {
-	return &Problem{Status: status, Title: http.StatusText(status), Detail: detail}
+	return &Problem{Problem: api.Problem{Type: "about:blank", Status: status, Title: http.StatusText(status), Detail: detail}}
 }
 
 // ProblemOf returns the problem of an outcome, as the table of outcomes has it.
-func ProblemOf(o api.Outcome) Problem {
+func ProblemOf(o api.Outcome) *Problem {
 	row := o.Row()
-	return Problem{Outcome: o, Status: row.Status, Title: row.Title, Detail: row.Detail, RetryAfter: row.RetryAfter}
+	return &Problem{Problem: row.Problem(), RetryAfter: row.RetryAfter}
+}
+
+// BadRequest returns the problem of an error in the form of a request, of outcome `bad_request`. The
+// status is 400, 404, 413, 415 or 422. The detail names the field and says what would be right.
+func BadRequest(status int, detail string) *Problem {
+	p := ProblemOf(api.BadRequest)
+	p.Status, p.Detail = status, detail
+	return p
 }
 
 // Append appends the document. Its members stand in the order of the RFC.
 func (problem *Problem) Append(b []byte) []byte {
-	b = append(b, `{"type":"`...)
-	if problem.Outcome == "" {
-		b = append(b, "about:blank"...)
-	} else {
-		b = append(append(b, api.OutcomeType...), problem.Outcome...)
-	}
-	b = AppendString(append(b, `","title":`...), problem.Title)
+	b = AppendString(append(b, `{"type":`...), problem.Type)
+	b = AppendString(append(b, `,"title":`...), problem.Title)
 	b = strconv.AppendInt(append(b, `,"status":`...), int64(problem.Status), 10)
 	b = AppendString(append(b, `,"detail":`...), problem.Detail)
 	if problem.Outcome != "" {
 		b = AppendString(append(b, `,"outcome":`...), string(problem.Outcome))
 	}
-	if !problem.now.IsZero() {
-		b = appendTime(append(b, `,"serverTime":`...), problem.now)
+	if !problem.ServerTime.IsZero() {
+		b = appendTime(append(b, `,"serverTime":`...), problem.ServerTime)
 	}
-	if !problem.opensAt.IsZero() {
-		b = appendTime(append(b, `,"opensAt":`...), problem.opensAt)
+	if !problem.OpensAt.IsZero() {
+		b = appendTime(append(b, `,"opensAt":`...), problem.OpensAt)
 	}
-	if problem.rule != "" {
-		b = AppendString(append(b, `,"rule":`...), problem.rule)
-		b = AppendString(append(b, `,"reason":`...), problem.reason)
+	if problem.Rule != "" {
+		b = AppendString(append(b, `,"rule":`...), problem.Rule)
+		b = AppendString(append(b, `,"reason":`...), problem.Reason)
 	}
 	if problem.claims != nil {
 		b = append(append(b, `,"claims":`...), problem.claims...)
 	}
-	if problem.count != 0 {
-		b = strconv.AppendInt(append(b, `,"count":`...), int64(problem.count), 10)
+	if problem.Count != 0 {
+		b = strconv.AppendInt(append(b, `,"count":`...), int64(problem.Count), 10)
 	}
-	if problem.refundDue {
+	if problem.RefundDue {
 		b = append(b, `,"refundDue":true`...)
 	}
 	if problem.ExportDigest != "" {
 		b = AppendString(append(b, `,"exportDigest":`...), problem.ExportDigest)
+	}
+	if problem.Known != nil {
+		b = append(append(b, `,"known":`...), MustMarshal(problem.Known)...)
 	}
 	return append(b, '}')
 }
@@ -130,36 +121,13 @@ type document struct {
 var outcomeDocuments = func() map[api.Outcome]document {
 	m := make(map[api.Outcome]document)
 	for _, row := range api.Outcomes() {
-		p := ProblemOf(row.Outcome)
-		m[row.Outcome] = document{row, p.Append(nil)}
+		m[row.Outcome] = document{row, ProblemOf(row.Outcome).Append(nil)}
 	}
 	return m
 }()
 
-// KnownOutcome reports whether the table of outcomes has an outcome.
-func KnownOutcome(o api.Outcome) bool {
-	_, is := outcomeDocuments[o]
-	return is
-}
-
-// StatusOf returns the HTTP status of an outcome that is in the table.
-func StatusOf(o api.Outcome) int { return outcomeDocuments[o].row.Status }
-
-// Timed reports whether the problem document of an outcome has the server's time.
-func Timed(o api.Outcome) bool { return outcomeDocuments[o].row.Timed }
-
 // WriteOutcome writes the problem of an outcome.
-func WriteOutcome(w http.ResponseWriter, o api.Outcome) {
-	p := ProblemOf(o)
-	p.Write(w)
-}
-
-// WriteBadRequest writes a fault as a problem of outcome `bad_request`.
-func WriteBadRequest(w http.ResponseWriter, f *Fault) {
-	p := ProblemOf(api.BadRequest)
-	p.Status, p.Detail = f.Status, f.Detail
-	p.Write(w)
-}
+func WriteOutcome(w http.ResponseWriter, o api.Outcome) { ProblemOf(o).Write(w) }
 
 // nothingHere begins the detail of each answer for a path that does not exist.
 const nothingHere = "There is nothing at this path. "
@@ -172,7 +140,7 @@ func WriteNoSuchPath(w http.ResponseWriter) {
 // WriteOtherAddress answers 404 for a path that the server has at its other address, which detail
 // names. The outcome is bad_request, which clients show and do not send again.
 func WriteOtherAddress(w http.ResponseWriter, detail string) {
-	WriteBadRequest(w, &Fault{Status: http.StatusNotFound, Detail: nothingHere + detail})
+	BadRequest(http.StatusNotFound, nothingHere+detail).Write(w)
 }
 
 // WriteUnavailable answers 503 and says when to try again.

@@ -16,34 +16,33 @@ func WriteRefusal(w http.ResponseWriter, sale string, now clock.Clock, a *execut
 		WriteProblem(w, whole.row.Status, max(a.RetryAfter, whole.row.RetryAfter), whole.body)
 		return
 	}
-	p := Refusal(sale, now, a)
-	p.Write(w)
+	Refusal(sale, now, a).Write(w)
 }
 
 // Refusal returns the problem of an answer other than an accepted claim or a claim that was settled as
 // requested.
-func Refusal(sale string, now clock.Clock, answer *executor.Answer) Problem {
+func Refusal(sale string, now clock.Clock, answer *executor.Answer) *Problem {
 	about := answer.Claim.User != ""
 	p := ProblemOf(answer.Outcome)
 	p.RetryAfter = max(answer.RetryAfter, p.RetryAfter)
 	if answer.Message != "" {
 		p.Detail = answer.Message
 	}
-	p.rule, p.reason, p.refundDue = answer.Rule, answer.Reason, answer.RefundDue
+	p.Rule, p.Reason, p.RefundDue = answer.Rule, answer.Reason, answer.RefundDue
 	switch {
 	case answer.Outcome == api.LimitReached:
-		p.claims, p.count = AppendClaims(nil, sale, answer.Claims), answer.Count
+		p.claims, p.Count = AppendClaims(nil, sale, answer.Claims), answer.Count
 	case about:
 		p.claims = AppendClaims(nil, sale, []executor.Claim{answer.Claim})
 	}
-	if Timed(answer.Outcome) { // the clocks of buyers differ
-		p.now, p.opensAt = now().Wall, answer.OpensAt
+	if answer.Outcome.Row().Timed { // the clocks of buyers differ
+		p.ServerTime, p.OpensAt = now().Wall, answer.OpensAt
 	}
 	return p
 }
 
 // LookupProblem returns the problem of a lookup that has found nothing.
-func LookupProblem(why api.Outcome) Problem {
+func LookupProblem(why api.Outcome) *Problem {
 	p := ProblemOf(why)
 	if why == api.BadRequest {
 		p.Detail = "before: is no cursor of this list; take the one that the page before has, or none."

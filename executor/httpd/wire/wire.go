@@ -2,7 +2,7 @@
 // and problem documents, and request ids.
 //
 // A parser accepts no more than the API describes: an object with an unknown or repeated field, or
-// with text that is not UTF-8, is refused with a Fault that names the field. An answer has the
+// with text that is not UTF-8, is refused with a Problem that names the field. An answer has the
 // status, the document and the headers of its outcome (api.Outcomes), whichever handler writes it.
 //
 // The package knows no sale and no server. Which requests are permitted, how large a body may be,

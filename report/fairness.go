@@ -1,0 +1,185 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"salectl/backends/ledger"
+	"salectl/executor/rehearse"
+	"salectl/report/threshold"
+)
+
+// fairness returns whether early buyers were served.
+func (p *Page) fairness() (s section, ok bool) {
+	if p.Rehearsal == nil || p.Rehearsal.Fairness == nil {
+		return s, false
+	}
+	s = section{ID: "fairness", Title: "Fairness: arrival against outcome"}
+	f := p.Rehearsal.Fairness
+	turnedAway := "Nobody was turned away for good while somebody who asked later, for no fewer units, was given them."
+	if n := f.SoldOut.Overtaken; n > 0 {
+		turnedAway = fmt.Sprintf("%s turned away for good, and somebody who asked later, for no fewer units, was given them.", was(int64(n), "request"))
+	}
+	s.Says = []string{turnedAway, "A request was overtaken if it was refused for want of units, and a claim that was sent later, for no fewer units, was given its own: such a claim is an inversion. Requests that are under way side by side may be served in either order."}
+	t := newTable("Overtaken requests by their answer", "answer", ">overtaken", ">inversions", ">later by at most", ">after the answer")
+	row := func(answer string, x rehearse.Inversions) {
+		t.row(answer, x.Overtaken, x.Inversions, threshold.Milliseconds(x.LargestMs), x.AfterAnswer)
+	}
+	row("sold_out, which is final", f.SoldOut)
+	if f.NoneNow != nil {
+		row("none_now, which is worth asking again", *f.NoneNow)
+	} else {
+		s.Says = append(s.Says, "Units that nobody paid come back, and go to whoever asks then. Who is told none_now meanwhile is not overtaken, only who is told sold_out.")
+	}
+	s.Table = t
+	s.Figures = []figure{arrivals(p.Rehearsal.Calls())}
+	return s, true
+}
+
+// arrivals shows what buyers had in the end, by the order of arrival.
+func arrivals(calls []rehearse.Call) figure {
+	type arrival struct {
+		sent time.Duration
+		kind rehearse.Kind
+	}
+	buyers := map[string]arrival{}
+	for i := range calls {
+		c := &calls[i]
+		kind := c.Kind
+		if kind == rehearse.GivenAgain {
+			kind = rehearse.Given
+		}
+		b, known := buyers[c.User]
+		if !known {
+			b = arrival{c.Sent, kind}
+		}
+		// Kinds are ordered by their value to a buyer.
+		buyers[c.User] = arrival{min(b.sent, c.Sent), min(b.kind, kind)}
+	}
+	all := make([]arrival, 0, len(buyers))
+	for _, b := range buyers {
+		all = append(all, b)
+	}
+	slices.SortFunc(all, func(a, b arrival) int { return cmp.Or(cmp.Compare(a.sent, b.sent), cmp.Compare(a.kind, b.kind)) })
+	ends := tenths(len(all))
+	kinds, row := kindSeries(all, func(a arrival) rehearse.Kind { return a.kind }, len(ends))
+	if i, is := row[rehearse.Given]; is {
+		kinds[i].Name = "got units"
+	}
+	var rows []string
+	from := 0
+	for i, end := range ends {
+		for _, b := range all[from:end] {
+			kinds[row[b.kind]].values[i]++
+		}
+		rows, from = append(rows, tenth(i, len(ends))), end
+	}
+	f := figure{Says: fmt.Sprintf("%s in the order in which they sent their first requests, in ten parts, and the best that each was told.", count(int64(len(all)), "buyer", "buyers")), Legend: kinds}
+	f.SVG, f.Table = parts(rows, kinds, "Buyers by the order of their arrival. "+f.Says), partsTable("Buyers by arrival", "buyers", rows, kinds)
+	return f
+}
+
+// drawFairness shows whether the time of an entry affected who won.
+func (p *Page) drawFairness() (s section, ok bool) {
+	l := p.Ledger
+	if !l.isDraw() || len(l.claims) == 0 || len(l.claims) == int(l.States[ledger.StateEntered]) {
+		return s, false
+	}
+	won := series{Name: "winners", Class: "c1"}
+	t := newTable("Winners by the time of their entries", "entries", ">number", ">winners", ">share")
+	var names []string
+	from := 0
+	parts := tenths(len(l.claims))
+	for i, end := range parts {
+		n := int64(0)
+		for _, c := range l.claims[from:end] {
+			if c.state != ledger.StateEntered {
+				n++
+			}
+		}
+		t.row(tenth(i, len(parts)), end-from, n, percent(float64(n)/float64(end-from)))
+		won.values, names, from = append(won.values, float64(n)), append(names, fmt.Sprint(i+1)), end
+	}
+	f := figure{Says: "Entries in the order of their times, in ten parts, and how many of each part were awarded a unit. Whether an entry came early or late has no part in a draw: the numbers differ by chance alone.", Table: t}
+	f.SVG = columns(names, []series{won}, "winners, by tenth of the entries", "Winners by the time of their entries. "+f.Says)
+	return section{ID: "winners", Title: "Fairness: time of entry against outcome", Figures: []figure{f}}, true
+}
+
+// packetFairness shows whether early claims received more money.
+func (p *Page) packetFairness() (s section, ok bool) {
+	l := p.Ledger
+	if l.red == nil || len(l.claims) == 0 {
+		return s, false
+	}
+	in := " in " + l.red.Currency
+	t := newTable("Amounts by the order of the claims", "claims", ">packets", ">mean"+in, ">least"+in, ">most"+in)
+	mean := series{Name: "in the mean", Class: "c1"}
+	var rows []string
+	from := 0
+	parts := tenths(len(l.claims))
+	for i, end := range parts {
+		part := l.claims[from:end]
+		least, most := extremes(part)
+		t.row(tenth(i, len(parts)), len(part), l.red.Format(meanOf(part)), l.red.Format(least), l.red.Format(most))
+		mean.values = append(mean.values, float64(meanOf(part)))
+		rows, from = append(rows, fmt.Sprint(i+1)), end
+	}
+	all := meanOf(l.claims)
+	f := figure{Says: fmt.Sprintf("%s in the order in which they were claimed, in ten parts, and what a packet of each part holds in the mean. All hold %s %s in the mean. What a packet holds is dealt before the sale, so that whoever comes early is sure of a packet, and of no larger one: the parts differ by chance alone.",
+		count(int64(len(l.claims)), "packet", "packets"), l.red.Format(all), l.red.Currency), Table: t}
+	f.SVG = columnsOf(rows, []series{mean}, amounts(&l.red.RedPacket), level{float64(all), "dashed: the mean of all, " + l.red.Format(all)},
+		"mean amount of a packet in "+l.red.Currency+", by tenth of the claims", "Amounts by the order of the claims. "+f.Says)
+	return section{ID: "amounts", Title: "Fairness: time of the claim against amount", Figures: []figure{f}}, true
+}
+
+// meanOf returns the rounded mean amount of a packet of some claims. Each claim has one
+// packet.
+func meanOf(claims []acceptance) int64 {
+	sum := int64(0)
+	for _, c := range claims {
+		sum += c.amount
+	}
+	n := int64(len(claims))
+	return (sum + n/2) / n
+}
+
+// extremes returns the least and the largest amount of a packet of some claims.
+func extremes(claims []acceptance) (least, most int64) {
+	least = math.MaxInt64
+	for _, c := range claims {
+		least, most = min(least, c.amount), max(most, c.amount)
+	}
+	return least, most
+}
+
+// tenth returns the name of one of ten or fewer parts.
+func tenth(i, of int) string {
+	if of < 10 {
+		return fmt.Sprintf("part %d of %d", i+1, of)
+	}
+	return [...]string{"first tenth", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "last tenth"}[i]
+}
+
+// partsTable returns the table of a chart of parts.
+func partsTable(name, what string, rows []string, all []series) *table {
+	head := []string{what}
+	for _, s := range all {
+		head = append(head, ">"+s.Name, ">share")
+	}
+	t := newTable(name, head...)
+	for i, row := range rows {
+		sum := 0.0
+		for _, s := range all {
+			sum += s.values[i]
+		}
+		cells := []any{row}
+		for _, s := range all {
+			cells = append(cells, int64(s.values[i]), percent(s.values[i]/max(sum, 1)))
+		}
+		t.row(cells...)
+	}
+	return t
+}

@@ -1,0 +1,185 @@
+package report
+
+import (
+	"fmt"
+	"time"
+
+	"salectl/backends/ledger"
+	"salectl/spec"
+)
+
+// states are the states of claims, in the order of stacking.
+var states = []struct {
+	state ledger.ClaimState
+	name  string
+	class string
+}{
+	{ledger.StateSold, "sold", "c1"}, {ledger.StateHeld, "held", "c4"}, {ledger.StateEntered, "entered, with no unit", "c3"},
+	{ledger.StateExpired, "expired", "c2"}, {ledger.StateCancelled, "cancelled", "c5"}, {ledger.StateRefunded, "refunded", "c6"},
+}
+
+// units returns the course of the sale by its ledger.
+func (p *Page) units() (s section, ok bool) {
+	l := p.Ledger
+	s = section{ID: "units", Title: "Units and claims over time"}
+	if len(l.claims) == 0 {
+		s.Says = []string{"The ledger has no claim."}
+		return s, true
+	}
+	s.Says = []string{fmt.Sprintf("By the ledger. Times count from the first claim, at %s.", clock(l.begin()))}
+	if l.isDraw() {
+		s.Says[0] = fmt.Sprintf("By the ledger. Times count from the first entry, at %s.", clock(l.begin()))
+	}
+	if len(l.changes) > 0 {
+		times := make([]time.Duration, len(l.changes))
+		for i, c := range l.changes {
+			times[i] = l.since(c.us)
+		}
+		for _, w := range windows(times, maxBins) {
+			s.Figures = append(s.Figures, l.unitsFigure(w, p.Audit.Stock))
+		}
+	}
+	times := make([]time.Duration, len(l.claims))
+	for i, c := range l.claims {
+		times[i] = l.since(c.us)
+	}
+	for _, w := range windows(times, maxBins) {
+		s.Figures = append(s.Figures, l.claimsFigure(w))
+	}
+	if l.resold > 0 {
+		s.Notes = append(s.Notes, fmt.Sprintf("%s sold after the hold had expired: the units count as held until then, and as sold from the payment on.", was(l.resold, "claim")))
+	}
+	return s, true
+}
+
+// window is the time range of a chart.
+type window struct {
+	bins
+	says string // part of the time; "": all of it
+}
+
+// windows returns the time ranges for charts of events at sorted times: the whole time,
+// preceded by the rush if a chart of the whole hides that, each in at most n bins.
+func windows(times []time.Duration, n int) (all []window) {
+	whole := window{binsFor(times[len(times)-1], n), ""}
+	if end, ok := rushOf(times); ok {
+		return whole.behind(window{binsFor(end, n), fmt.Sprintf(" The rush: the first %.0f%% of them.", 100*rushShare)})
+	}
+	return []window{whole}
+}
+
+// behind returns part and then the whole time w.
+func (w window) behind(part window) []window {
+	w.says = " The whole time."
+	return []window{part, w}
+}
+
+// unitsFigure shows the numbers of sold and held units over time.
+func (l *Ledger) unitsFigure(w window, stock int64) figure {
+	sold := series{Name: "sold", Class: "c1", values: make([]float64, w.n)}
+	held := series{Name: "held", Class: "c4", values: make([]float64, w.n)}
+	next, hasSold, hasHeld := 0, 0.0, 0.0
+	for bin := range w.n {
+		for ; next < len(l.changes) && (l.since(l.changes[next].us) < w.from(bin+1) || bin == w.n-1 && w.covers(l.since(l.changes[next].us))); next++ {
+			hasSold += float64(l.changes[next].sold)
+			hasHeld += float64(l.changes[next].held)
+		}
+		sold.values[bin], held.values[bin] = hasSold, hasHeld
+	}
+	all := []series{sold}
+	if l.isHeld() {
+		all = append(all, held)
+	}
+	f := figure{Says: l.soldSays(stock) + w.says, Table: newTable("Units over time", "by", ">sold")}
+	if len(all) > 1 {
+		f.Legend = all
+		f.Table = newTable("Units over time", "by", ">sold", ">held")
+	}
+	for bin := range w.n {
+		cells := []any{offset(w.from(bin+1), w.width)}
+		for _, s := range all {
+			cells = append(cells, int64(s.values[bin]))
+		}
+		f.Table.row(cells...)
+	}
+	f.SVG = levels(w.bins, all, level{float64(stock), "stock: " + spec.Grouped(stock)}, "units", "Units over time. "+f.Says)
+	return f
+}
+
+// soldSays describes how quickly units were sold.
+func (l *Ledger) soldSays(stock int64) string {
+	sold, peak := int64(0), int64(0)
+	for _, c := range l.changes {
+		sold += int64(c.sold)
+		peak = max(peak, sold)
+	}
+	if peak == 0 {
+		return "No unit is sold."
+	}
+	at := func(n int64) time.Duration {
+		has := int64(0)
+		for _, c := range l.changes {
+			if has += int64(c.sold); has >= n {
+				return l.since(c.us)
+			}
+		}
+		return 0
+	}
+	words := fmt.Sprintf("%s of %s sold, half of these within %s", spec.Grouped(sold), was(stock, "unit"), lasting(at((peak+1)/2)))
+	if peak == sold {
+		words += fmt.Sprintf(" and the last after %s", lasting(at(peak)))
+	} else {
+		words += fmt.Sprintf("; at most %s at a time", spec.Grouped(peak))
+	}
+	return words + "."
+}
+
+// claimsFigure shows the times of accepted claims, by their state.
+func (l *Ledger) claimsFigure(w window) figure {
+	var all []series
+	row := map[ledger.ClaimState]int{}
+	for _, s := range states {
+		if l.States[s.state] > 0 {
+			row[s.state] = len(all)
+			all = append(all, series{Name: s.name, Class: s.class, values: make([]float64, w.n)})
+		}
+	}
+	for _, c := range l.claims {
+		if at := l.since(c.us); w.covers(at) {
+			all[row[c.state]].values[w.of(at)]++
+		}
+	}
+	noun, accepted := "claims", "accepted"
+	if l.isDraw() {
+		noun, accepted = "entries", "taken"
+	}
+	most := highest(all, w.n)
+	f := figure{Says: fmt.Sprintf("%s %s were %s; at most %s within %s.%s", spec.Grouped(l.Claims), noun, accepted,
+		spec.Grouped(int64(most)), offset(w.width, w.width), w.says), Legend: all}
+	if len(all) > 1 {
+		f.Says += " The colours are what became of them."
+	}
+	f.SVG = stacked(w.bins, all, fmt.Sprintf("%s per %s", noun, offset(w.width, w.width)), "Claims over time. "+f.Says)
+	f.Table = countsOver("Claims over time", w.bins, all)
+	return f
+}
+
+// countsOver returns the table of a chart over time, without empty bins.
+func countsOver(name string, b bins, all []series) *table {
+	head := []string{"time"}
+	for _, s := range all {
+		head = append(head, ">"+s.Name)
+	}
+	t := newTable(name, head...)
+	for bin := range b.n {
+		if tell(all, bin, counted) == "" {
+			continue
+		}
+		cells := []any{b.name(bin)}
+		for _, s := range all {
+			cells = append(cells, int64(s.values[bin]))
+		}
+		t.row(cells...)
+	}
+	return t
+}
