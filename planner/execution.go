@@ -32,7 +32,8 @@ type execution struct {
 	who     string // author of the execution, as user@host
 	// cancelHolds makes a destroy cancel holds and not wait for them.
 	cancelHolds bool
-	table       string // table of the logs, "" if they need none
+	exporter    Exporter // of a destroy
+	table       string   // table of the logs, "" if they need none
 	result      Result
 
 	// The sale's log. Only one operation at a time runs on it.

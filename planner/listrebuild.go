@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -57,8 +58,13 @@ func (x *execution) list(i int) lists.List { return lists.List{UID: x.plan.UID, 
 func (x *execution) listNode(i int) string { return x.lists[spec.ListNode(i, len(x.lists))] }
 
 // inspect queries the state of a shard's list.
-func (x *execution) inspect(i int, then func(reply)) {
-	x.core.call(call{kind: callInspect, node: spec.ListNode(i, len(x.lists)), list: x.list(i)}, then)
+func (x *execution) inspect(i int, then func(lists.State, error)) {
+	x.core.inspect(spec.ListNode(i, len(x.lists)), x.list(i), then)
+}
+
+// inspect queries the state of a list on a node.
+func (c *core) inspect(node int, list lists.List, then func(lists.State, error)) {
+	onList(c, node, "inspect list", func(ctx context.Context, node lists.Node) (lists.State, error) { return node.Inspect(ctx, list) }, then)
 }
 
 // read reads the shard's log to its end.
@@ -98,8 +104,14 @@ func (l *listRebuild) step() {
 			l.x.core.at(max(wake, l.x.core.now.Mono), func() { l.read(l.lookAgain) })
 			return
 		}
-		k := call{kind: callStep, node: spec.ListNode(l.shard, len(l.x.lists)), step: c}
-		l.x.core.call(k, func(r reply) { l.answered(c, r) })
+		make := func(ctx context.Context, node lists.Node) (lists.Reply, error) {
+			r := c.Do(ctx, node)
+			return r, r.Err
+		}
+		onList(l.x.core, spec.ListNode(l.shard, len(l.x.lists)), stepNames[c.Kind], make, func(r lists.Reply, err error) {
+			r.Err = err
+			l.answered(c, r)
+		})
 	}
 }
 
@@ -148,17 +160,17 @@ func (l *listRebuild) lookAgain() {
 		l.step()
 		return
 	}
-	l.x.inspect(l.shard, func(r reply) {
+	l.x.inspect(l.shard, func(state lists.State, err error) {
 		switch {
-		case r.err != nil:
+		case err != nil:
 			l.step()
-		case l.want == lists.On && r.state.On && r.state.Fill == s.Fill:
+		case l.want == lists.On && state.On && state.Fill == s.Fill:
 			l.x.machines[l.shard] = nil
 			l.then()
-		case r.state.On || l.seen != nil && r.state == *l.seen:
+		case state.On || l.seen != nil && state == *l.seen:
 			l.step()
 		default:
-			l.seen = &r.state
+			l.seen = &state
 			l.x.core.after(pollOwner, func() { l.read(l.lookAgain) })
 		}
 	})
@@ -166,26 +178,25 @@ func (l *listRebuild) lookAgain() {
 
 // answered processes the reply to a call of the machine. It fails when no try has come further
 // than an earlier one within patience, and at once if the node does not permit the call.
-func (l *listRebuild) answered(c *lists.Call, r reply) {
-	r.step.Err = r.err
-	l.m.Done(l.x.core.now, r.step)
+func (l *listRebuild) answered(c *lists.Call, r lists.Reply) {
+	l.m.Done(l.x.core.now, r)
 	now := max(l.x.core.now.Mono, 1)
 	switch {
-	case r.err == nil:
+	case r.Err == nil:
 		if l.calls++; l.calls > l.most {
 			l.most, l.failing = l.calls, 0
 		}
-	case errors.Is(r.err, fs.ErrPermission):
-		l.x.core.end(l.stuck(c, r.err))
+	case errors.Is(r.Err, fs.ErrPermission):
+		l.x.core.end(l.stuck(c, r.Err))
 		return
 	case l.failing == 0:
 		l.calls, l.failing = 0, now
 		if node := l.x.listNode(l.shard); !l.told {
 			l.told = true
-			l.x.doing(listAddress(l.shard), "wait", fmt.Sprintf("for node %s: %s", node, nodeShort(node, r.err)))
+			l.x.doing(listAddress(l.shard), "wait", fmt.Sprintf("for node %s: %s", node, nodeShort(node, r.Err)))
 		}
 	case now-l.failing > l.x.core.patience:
-		l.x.core.end(l.stuck(c, r.err))
+		l.x.core.end(l.stuck(c, r.Err))
 		return
 	default:
 		l.calls = 0
