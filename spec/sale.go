@@ -125,8 +125,8 @@ type stored struct {
 	PerUserLimit int64          `json:"perUserLimit"`
 	Partial      bool           `json:"partial,omitempty"`
 	Phase        Phase          `json:"phase,omitempty"`
-	OpensAt      *time.Time     `json:"opensAt,omitempty"`
-	ClosesAt     *time.Time     `json:"closesAt,omitempty"`
+	OpensAt      time.Time      `json:"opensAt,omitzero"`
+	ClosesAt     time.Time      `json:"closesAt,omitzero"`
 	LockTTL      Duration       `json:"lockTtlMs"`
 	Redis        *Redis         `json:"redis,omitempty"`
 	HBase        *HBase         `json:"hbase,omitempty"`
@@ -248,8 +248,8 @@ func (s Sale) stored() stored {
 		Stock: s.Stock, LockCount: s.LockCount, PerUserLimit: s.PerUserLimit,
 		Partial:   s.Partial,
 		Phase:     s.Phase,
-		OpensAt:   utc(s.OpensAt),
-		ClosesAt:  utc(s.ClosesAt),
+		OpensAt:   s.OpensAt.UTC(),
+		ClosesAt:  s.ClosesAt.UTC(),
 		LockTTL:   Duration(s.LockTTL),
 		Redis:     s.Redis,
 		HBase:     s.HBase,
@@ -277,8 +277,8 @@ func (in stored) read() (Sale, error) {
 		Stock: in.Stock, LockCount: in.LockCount, PerUserLimit: in.PerUserLimit,
 		Partial:   in.Partial,
 		Phase:     in.Phase,
-		OpensAt:   timeOf(in.OpensAt),
-		ClosesAt:  timeOf(in.ClosesAt),
+		OpensAt:   in.OpensAt.UTC(),
+		ClosesAt:  in.ClosesAt.UTC(),
 		LockTTL:   time.Duration(in.LockTTL),
 		Redis:     in.Redis,
 		HBase:     in.HBase,
