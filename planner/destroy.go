@@ -111,7 +111,7 @@ func (t *teardown) unsettled() (open bool, until int64) {
 func (t *teardown) endTransfers(until int64) {
 	appended := false
 	t.x.core.each(t.x.allShards(), func(i int, done func()) {
-		draft := t.x.states[i].Draft(t.x.writer, t.x.core.now.Wall.UnixMicro())
+		draft := t.x.states[i].Draft(t.x.Writer, t.x.core.now.Wall.UnixMicro())
 		if err := t.receive(i, draft); err != nil {
 			t.x.core.end(err)
 			return
@@ -126,8 +126,8 @@ func (t *teardown) endTransfers(until int64) {
 			}
 		}
 		for _, hold := range t.x.states[i].Holds() {
-			if v := draft.Expire(hold); v.Kind == ledger.SettleHeld && t.x.cancelHolds {
-				draft.Cancel(hold, t.x.who, "the sale is destroyed")
+			if v := draft.Expire(hold); v.Kind == ledger.SettleHeld && t.x.CancelHolds {
+				draft.Cancel(hold, t.x.Who, "the sale is destroyed")
 			}
 		}
 		if draft.Ops() == 0 {
@@ -193,7 +193,7 @@ func (t *teardown) sealShard(i int, done func()) {
 		look()
 		return
 	}
-	draft := s.Draft(t.x.writer, t.x.core.now.Wall.UnixMicro())
+	draft := s.Draft(t.x.Writer, t.x.core.now.Wall.UnixMicro())
 	draft.Seal()
 	t.x.appendDraft(i, draft, func(e ledger.Event) {
 		if e == ledger.Gone {
@@ -214,7 +214,7 @@ func (t *teardown) export(try int) {
 		return
 	}
 	t.x.begin(exporting)
-	job := &Export{sale: t.x.plan.Sale, uid: t.x.plan.UID, log: t.x.sale, shards: t.x.states, key: t.x.key, added: t.x.sale.Added()}
+	job := &Export{sale: t.x.plan.Sale, uid: t.x.plan.UID, log: t.x.sale, shards: t.x.states, key: t.x.Key, added: t.x.sale.Added()}
 	job.payloads = hasPayloads(t.x.sale)
 	t.drawSteps = t.x.sale.DrawSteps()
 	type exported struct {

@@ -33,7 +33,7 @@ func (x *execution) checkLists(p *pb.Planned) error {
 	if err != nil || old.Engine != spec.EngineRedis {
 		return err
 	}
-	return sameLists(x.plan.Sale, old, x.lists, x.sale.Applied() > 0)
+	return sameLists(x.plan.Sale, old, x.Lists, x.sale.Applied() > 0)
 }
 
 // sameLists refuses nodes other than those declared, in their order: the order determines the
@@ -159,10 +159,10 @@ func (t *teardown) forgetLists(then func()) {
 		then()
 		return
 	}
-	t.x.core.all(len(t.x.lists), func(node int, done func()) {
+	t.x.core.all(len(t.x.Lists), func(node int, done func()) {
 		t.forgetFrom(node, 0, 1, func(all bool) {
 			for i := range t.x.allShards() {
-				if all && spec.ListNode(i, len(t.x.lists)) == node {
+				if all && spec.ListNode(i, len(t.x.Lists)) == node {
 					t.x.finished(listAddress(i), "")
 				}
 			}
@@ -186,7 +186,7 @@ func (t *teardown) forgetFrom(node, shard, try int, then func(all bool)) {
 			t.forgetFrom(node, shard+1, 1, then)
 		case try == sweepTries, errors.Is(err, fs.ErrPermission):
 			t.x.warn("node %s may still have lists of the sale: %s. They are never asked for again;"+
-				" destroy, run again when the node is up, removes them", t.x.lists[node], nodeShort(t.x.lists[node], err))
+				" destroy, run again when the node is up, removes them", t.x.Lists[node], nodeShort(t.x.Lists[node], err))
 			then(false)
 		default:
 			t.x.core.after(firstPause<<try, func() { t.forgetFrom(node, shard, try+1, then) })

@@ -238,7 +238,7 @@ func TestListsThatAreFilledSlowly(t *testing.T) {
 	w.mustApply(numbers(90))
 	w.keepers[1].RestartEmpty()
 	first := w.lister(pb.Phase_OPEN)
-	first.x.sizes.Put = 1
+	first.x.Sizes.Put = 1
 	first.x.machines[1] = nil
 	second := w.lister(pb.Phase_OPEN)
 	first.step(inOrder)

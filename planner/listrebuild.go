@@ -36,7 +36,7 @@ type listRebuild struct {
 // reached, or enough reports that it is unnecessary.
 func (x *execution) bring(i int, want lists.Want, enough func(*ledger.State) bool, then func()) {
 	if x.machines[i] == nil {
-		x.machines[i] = lists.NewMachine(x.list(i), x.sizes)
+		x.machines[i] = lists.NewMachine(x.list(i), x.Sizes)
 	}
 	l := &listRebuild{x: x, shard: i, m: x.machines[i], want: want, enough: enough}
 	before := l.m.Voids()
@@ -55,11 +55,11 @@ func (x *execution) bring(i int, want lists.Want, enough func(*ledger.State) boo
 func (x *execution) list(i int) lists.List { return lists.List{UID: x.plan.UID, Shard: i} }
 
 // listNode returns the name of the node of a shard's list.
-func (x *execution) listNode(i int) string { return x.lists[spec.ListNode(i, len(x.lists))] }
+func (x *execution) listNode(i int) string { return x.Lists[spec.ListNode(i, len(x.Lists))] }
 
 // inspect queries the state of a shard's list.
 func (x *execution) inspect(i int, then func(lists.State, error)) {
-	x.core.inspect(spec.ListNode(i, len(x.lists)), x.list(i), then)
+	x.core.inspect(spec.ListNode(i, len(x.Lists)), x.list(i), then)
 }
 
 // inspect queries the state of a list on a node.
@@ -108,7 +108,7 @@ func (l *listRebuild) step() {
 			r := c.Do(ctx, node)
 			return r, r.Err
 		}
-		onList(l.x.core, spec.ListNode(l.shard, len(l.x.lists)), stepNames[c.Kind], make, func(r lists.Reply, err error) {
+		onList(l.x.core, spec.ListNode(l.shard, len(l.x.Lists)), stepNames[c.Kind], make, func(r lists.Reply, err error) {
 			r.Err = err
 			l.answered(c, r)
 		})
@@ -127,7 +127,7 @@ func (l *listRebuild) arrived(s *ledger.State) bool {
 func (l *listRebuild) append() {
 	s := l.x.states[l.shard]
 	fill := s.Fill
-	draft := s.Draft(l.x.writer, l.x.timeUs())
+	draft := s.Draft(l.x.Writer, l.x.timeUs())
 	rebuilds := l.m.Draft(l.x.core.now, draft, 0)
 	if draft.Ops() == 0 { // the log has all ops of the machine
 		l.m.Committed(l.x.core.now, s)

@@ -90,8 +90,8 @@ func (x *execution) checkNodes(then func()) {
 				silent = append(silent, n.name+": "+nodeShort(n.name, n.err))
 			}
 		}
-		unfit := unfitOf(x.asked(), len(x.lists) > 0)
-		keepers := slices.DeleteFunc(slices.Clone(x.nodes), func(n lockNode) bool { return !slices.Contains(x.lists, n.name) })
+		unfit := unfitOf(x.asked(), len(x.Lists) > 0)
+		keepers := slices.DeleteFunc(slices.Clone(x.nodes), func(n lockNode) bool { return !slices.Contains(x.Lists, n.name) })
 		all, why := len(x.nodes), strings.Join(silent, "; ")
 		switch begins := x.intent.GetGeneration() == 1; {
 		case x.plan.Kind != KindApply:

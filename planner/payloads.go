@@ -405,7 +405,7 @@ type storing struct {
 // storeUnits stores the payloads of the plan's new units, if there are any. The plan's slot
 // must be the next of the sale's log.
 func (x *execution) storeUnits(then func()) {
-	if x.units == nil {
+	if x.Units == nil {
 		then()
 		return
 	}
@@ -444,14 +444,14 @@ func (s *storing) look(e ledger.Event) {
 		return
 	}
 	read := func(context.Context, ledger.Logs) (*pb.Payload, error) {
-		return s.x.units.payload(s.x.rand, s.log.w.Log(), s.plan, s.added, first)
+		return s.x.Units.payload(s.x.Rand, s.log.w.Log(), s.plan, s.added, first)
 	}
 	onStore(s.x.core, "read units", callTimeout, read, func(p *pb.Payload, err error) {
 		if err != nil {
 			s.x.core.end(err)
 			return
 		}
-		entry, err := s.fold.Entry(s.x.writer, s.x.timeUs(), p)
+		entry, err := s.fold.Entry(s.x.Writer, s.x.timeUs(), p)
 		if err != nil {
 			s.x.core.end(err)
 			return

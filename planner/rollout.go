@@ -179,7 +179,7 @@ func (d *rollout) createAgain(i int, read func(), event func(ledger.Event)) {
 // next appends the next generation of a shard.
 func (d *rollout) next(i int, event func(ledger.Event)) {
 	state := d.x.states[i]
-	draft := state.Draft(d.x.writer, d.x.timeUs())
+	draft := state.Draft(d.x.Writer, d.x.timeUs())
 	if err := draft.Generation(d.x.sale.ShardGeneration(state.Generation+1, i)); err != nil {
 		d.x.core.end(fmt.Errorf("%w: %s: %w", ledger.ErrCorrupt, shardAddress(i), err))
 		return

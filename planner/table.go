@@ -68,21 +68,21 @@ func (c *core) checkTable(then func(error)) {
 // plan to make it may be older than the table, which is fine. The table of a live sale must
 // exist; a failed check does not stop its apply.
 func (x *execution) provideTable(then func()) {
-	if x.table == "" || x.plan.Kind != KindApply {
+	if x.Table == "" || x.plan.Kind != KindApply {
 		then()
 		return
 	}
 	x.begin(checkingTable)
 	giveUp, pause, made := x.core.now.Mono+x.core.patience, firstPause, false
-	address := tableAddress(x.table)
+	address := tableAddress(x.Table)
 	var look func()
 	again := func(err error) {
 		switch {
 		case errors.Is(err, fs.ErrPermission):
-			x.core.end(fmt.Errorf("%w: table %s: %w", ErrStore, x.table, err))
+			x.core.end(fmt.Errorf("%w: table %s: %w", ErrStore, x.Table, err))
 			return
 		case x.core.now.Mono > giveUp:
-			x.core.end(fmt.Errorf("%w, tried for %v: table %s: %w", ErrStore, x.core.patience, x.table, err))
+			x.core.end(fmt.Errorf("%w, tried for %v: table %s: %w", ErrStore, x.core.patience, x.Table, err))
 			return
 		}
 		x.core.after(pause, look)
@@ -116,13 +116,13 @@ func (x *execution) provideTable(then func()) {
 				x.finished(address, note)
 				then()
 			case errors.Is(err, ledger.ErrTableUnfit):
-				x.core.end(unfitTable(x.table, err))
+				x.core.end(unfitTable(x.Table, err))
 			case errors.Is(err, ledger.ErrNoTable) && planned && !made:
 				create()
 			case errors.Is(err, ledger.ErrNoTable) && !planned:
-				x.stale("has lost its table %s", x.table)
+				x.stale("has lost its table %s", x.Table)
 			case x.plan.Phase != "":
-				x.warn("table %s could not be checked: %s", x.table, inShort(err))
+				x.warn("table %s could not be checked: %s", x.Table, inShort(err))
 				then()
 			default:
 				again(err)
