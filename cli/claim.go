@@ -124,9 +124,7 @@ func (p *program) replyText(o claimOptions, r *claimReply) {
 			fmt.Fprintf(p.out, "%s: %s into the draw of %s, claim %s%s\n", c.green(string(r.Outcome)), o.user, o.sale, r.Claim, again)
 			return
 		}
-		fmt.Fprintf(p.out, "%s: %s%s of %s to %s%s%s, claim %s%s\n",
-			c.green(string(r.Outcome)), unitList(r.Units), ofAsked(r.Asked), o.sale, o.user, worth(r.claimUnits), until(r.Outcome, r.claimUnits), r.Claim, again)
-		p.payloadLines(r.claimUnits)
+		p.claimLines(c.green, r.Outcome, o.sale, o.user, r.claimUnits, again)
 		return
 	}
 	fmt.Fprintf(p.out, "%s: %s\n", c.yellow(string(r.Outcome)), r.Detail)
@@ -141,6 +139,13 @@ func (p *program) replyText(o claimOptions, r *claimReply) {
 	if r.MayBeAccepted {
 		fmt.Fprintf(p.out, "  It is unknown whether the claim was accepted. Learn what became of it: %s\n", o.again())
 	}
+}
+
+// claimLines prints a claim that has units, and their payloads.
+func (p *program) claimLines(dress func(string) string, outcome api.Outcome, sale, user string, c claimUnits, note string) {
+	fmt.Fprintf(p.out, "%s: %s%s of %s to %s%s%s, claim %s%s\n",
+		dress(string(outcome)), unitList(c.Units), ofAsked(c.Asked), sale, user, worth(c), until(outcome, c), c.Claim, note)
+	p.payloadLines(c)
 }
 
 // unitList formats units as "unit 7" or "units 7, 12".

@@ -129,9 +129,7 @@ func (p *program) claimsText(o claimsOptions, claims []api.Claim) {
 	}
 	c := p.colours(p.out)
 	for _, claim := range claims {
-		fmt.Fprintf(p.out, "%s: %s%s of %s to %s%s%s, claim %s\n", c.bold(string(claim.Outcome)), unitList(claim.Units), ofAsked(claim.Asked), o.sale, claim.User,
-			worth(unitsOf(claim)), until(claim.Outcome, unitsOf(claim)), claim.ID)
-		p.payloadLines(unitsOf(claim))
+		p.claimLines(c.bold, claim.Outcome, o.sale, claim.User, unitsOf(claim), "")
 		if claim.Payment != "" {
 			fmt.Fprintf(p.out, "  bought by payment %s\n", claim.Payment)
 		}

@@ -111,12 +111,11 @@ func (f *flags) oneOf(name string, words ...string) string {
 	if !f.c.IsSet(name) {
 		return words[0]
 	}
-	for _, w := range words {
-		if f.c.String(name) == w {
-			return w
-		}
+	word := f.c.String(name)
+	if slices.Contains(words, word) {
+		return word
 	}
-	f.refuse("%s must be one of %s, not %q", dashed(name), strings.Join(words, ", "), f.c.String(name))
+	f.refuse("%s must be one of %s, not %q", dashed(name), strings.Join(words, ", "), word)
 	return words[0]
 }
 

@@ -152,11 +152,7 @@ func (p *program) listText(l *listed) {
 			t.row(s.Sale, c.red("unknown"), "", "", "", "", "", "", s.Error)
 			continue
 		}
-		file := s.File
-		if file == "" {
-			file = "-"
-		}
-		t.row(s.Sale, s.Phase, s.Run, s.Generation, grouped(s.Stock), grouped(s.Available), grouped(s.Held), grouped(s.Sold)+partly(s.Unread), file)
+		t.row(s.Sale, s.Phase, s.Run, s.Generation, grouped(s.Stock), grouped(s.Available), grouped(s.Held), grouped(s.Sold)+partly(s.Unread), orDash(s.File))
 	}
 	t.write(p.out, "  ", c.dim)
 }

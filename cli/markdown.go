@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"unicode"
@@ -107,135 +108,80 @@ func mdLines(text string) (lines []string) {
 	return lines
 }
 
-// mdBlock is a part of a page that is cut between two lines, or omitted, if the page is too
-// long.
-type mdBlock struct {
-	open  string
-	lines []string // with line ends
-	shut  string
-	cut   func(left int) string // replaces omitted lines within the block; nil: the block is complete or omitted
-	rank  int                   // the lowest rank gets room first
-	of    int                   // section of the block; a section is omitted with its first block
-	most  int                   // maximum part of the page; 0: all
-	shown int                   // number of lines that have room
-	in    bool
-}
-
-// mdTable returns a table.
-func mdTable(rank, of int, noun string, head []string, rows [][]string) *mdBlock {
-	b := &mdBlock{rank: rank, of: of}
-	row := func(cells []string) string { return "| " + strings.Join(cells, " | ") + " |\n" }
-	rule := slices.Repeat([]string{"---"}, len(head))
-	b.open = row(head) + row(rule)
+// mdTable returns the lines of a table with at most most rows.
+func mdTable(most int, noun string, head []string, rows [][]string) []string {
+	row := func(cells []string) string { return "| " + strings.Join(cells, " | ") + " |" }
+	var lines []string
 	for _, cells := range rows {
-		b.lines = append(b.lines, row(cells))
+		lines = append(lines, row(cells))
 	}
-	b.shut = "\n"
-	b.cut = func(left int) string { return fmt.Sprintf("\n… and %s.\n", count(left, "more "+noun)) }
-	return b
+	rule := slices.Repeat([]string{"---"}, len(head))
+	return append([]string{row(head), row(rule)}, mdCut(lines, most, "\n… and %s.", noun)...)
 }
 
-// mdText returns a block of code.
-func mdText(rank, of int, before string, lines []string, after string) *mdBlock {
-	fence := mdFence(lines)
-	b := &mdBlock{rank: rank, of: of, open: before + fence + "text\n", shut: fence + "\n" + after + "\n"}
-	for _, line := range lines {
-		b.lines = append(b.lines, line+"\n")
+// mdCut cuts a list to most lines and one that counts the others.
+func mdCut(lines []string, most int, others, noun string) []string {
+	if left := len(lines) - most; left > 0 {
+		return append(lines[:most:most], fmt.Sprintf(others, count(left, "more "+noun)))
 	}
-	b.cut = func(left int) string { return fmt.Sprintf("… and %s\n", count(left, "more line")) }
-	return b
+	return lines
 }
 
 func mdLength(text string) int { return len(utf16.Encode([]rune(text))) }
 
-// length returns the length of the whole block.
-func (b *mdBlock) length() int {
-	n := mdLength(b.open) + mdLength(b.shut)
-	for _, line := range b.lines {
-		n += mdLength(line)
-	}
-	return n
+// mdSection is a part of a page that is written shorter, or omitted, if the page is too long.
+type mdSection struct {
+	sale  int                   // from 1; 0: it concerns no single sale
+	write func(most int) string // writes it with lists of at most most lines
+	text  string
+	level int // of mdLevels; len(mdLevels): omitted
 }
 
-// room allots a block as much of the room as it needs, if possible, and returns how much.
-func (b *mdBlock) room(left int) int {
-	if b.most > 0 {
-		left = min(left, b.most)
-	}
-	if n := b.length(); n <= left {
-		b.shown, b.in = len(b.lines), true
-		return n
-	}
-	if b.cut == nil {
-		return 0
-	}
-	need := mdLength(b.open) + mdLength(b.shut) + mdLength(b.cut(len(b.lines)))
-	for _, line := range b.lines {
-		if need += mdLength(line); need > left {
-			need -= mdLength(line)
-			break
-		}
-		b.shown++
-	}
-	if b.in = b.shown > 0; !b.in {
-		return 0
-	}
-	return need
-}
+// mdLevels are the maximum lengths of the lists of a section, from complete to short.
+var mdLevels = []int{math.MaxInt, 400, mdFew, 0}
 
-func (b *mdBlock) write(to *strings.Builder) {
-	to.WriteString(b.open)
-	for _, line := range b.lines[:b.shown] {
-		to.WriteString(line)
-	}
-	if left := len(b.lines) - b.shown; left > 0 {
-		to.WriteString(b.cut(left))
-	}
-	to.WriteString(b.shut)
-}
-
-// mdPage joins blocks to a page of at most most characters. If it had to omit something, the
-// last line is that of leftOut, of at most mdTail characters, which receives the sections
-// omitted completely and those omitted in part.
-func mdPage(blocks []*mdBlock, most int, leftOut func(whole, partly []int) string) string {
-	whole := 0
-	for _, b := range blocks {
-		whole += b.length()
-	}
-	left := most
-	if whole > most {
-		left -= mdTail
-	}
-	first := map[int]*mdBlock{}
-	for _, b := range blocks {
-		if first[b.of] == nil {
-			first[b.of] = b
-		}
-	}
-	byRank := slices.Clone(blocks)
-	slices.SortStableFunc(byRank, func(a, b *mdBlock) int { return a.rank - b.rank })
-	for _, b := range byRank {
-		if b == first[b.of] || first[b.of].in {
-			left -= b.room(left)
-		}
-	}
-	var page strings.Builder
-	var gone, partly []int
-	for _, b := range blocks {
-		switch {
-		case b.in:
-			b.write(&page)
-		case b == first[b.of]:
-			gone = append(gone, b.of)
-		case first[b.of].in && !slices.Contains(partly, b.of):
-			partly = append(partly, b.of)
-		}
-	}
-	if whole > most {
-		page.WriteString(leftOut(gone, partly))
-	}
-	return page.String()
-}
+// mdFew is the length to which lists are cut that no section can do without.
+const mdFew = 40
 
 // mdTail is the room for the last line of a page that was cut.
 const mdTail = 1000
+
+// mdPage joins sections between head and foot to a page of at most most characters. If that
+// takes shorter sections, from the last on, leftOut returns the last line, of at most mdTail
+// characters.
+func mdPage(head string, sections []*mdSection, foot string, most int, leftOut func([]*mdSection) string) string {
+	length := mdLength(head) + mdLength(foot)
+	for _, s := range sections {
+		s.text = s.write(mdLevels[0])
+		length += mdLength(s.text)
+	}
+	if length > most {
+		foot += leftOut(mdShorten(sections, length-most+mdTail))
+	}
+	var page strings.Builder
+	page.WriteString(head)
+	for _, s := range sections {
+		page.WriteString(s.text)
+	}
+	return page.String() + foot
+}
+
+// mdShorten makes sections shorter by excess characters in total, and returns them.
+func mdShorten(sections []*mdSection, excess int) []*mdSection {
+	for level := 1; level <= len(mdLevels); level++ {
+		for _, s := range slices.Backward(sections) {
+			if excess <= 0 {
+				return sections
+			}
+			shorter := ""
+			if level < len(mdLevels) {
+				shorter = s.write(mdLevels[level])
+			}
+			if shorter != s.text {
+				excess -= mdLength(s.text) - mdLength(shorter)
+				s.text, s.level = shorter, level
+			}
+		}
+	}
+	return sections
+}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"salectl/planner"
 	"salectl/spec"
@@ -101,7 +102,7 @@ func fencesShut(text string) bool {
 // TestMarkdownOfUnpaidClaims holds the sentence about a changed spec.payment.unpaidPerUser.
 func TestMarkdownOfUnpaidClaims(t *testing.T) {
 	unpaid := func(n int64) *planner.Attributes {
-		return &planner.Attributes{Payment: &planner.Payment{HoldForMs: 600_000, UnpaidPerUser: n}}
+		return &planner.Attributes{Payment: &spec.Payment{HoldFor: spec.Duration(10 * time.Minute), UnpaidPerUser: n}}
 	}
 	for name, c := range map[string]struct {
 		before, after int64

@@ -77,7 +77,7 @@ func areUnits(n int64) string {
 	return "are " + count(n, "unit")
 }
 
-func heldFor(p *planner.Payment) string {
+func heldFor(p *spec.Payment) string {
 	for _, f := range (planner.Action{After: &planner.Attributes{Payment: p}}).Fields() {
 		if f.Name == "payment.holdFor" {
 			return fmt.Sprintf("A claim is held for %s, to be paid.", mdCode(f.After))
@@ -136,7 +136,7 @@ func changeNoticed(before, after *planner.Attributes) (lines []string) {
 		say("Later claims are no longer sold at once. %s", heldFor(is))
 	case was != nil && is == nil:
 		say("Later claims are sold at once; those that are held still have to be paid.")
-	case was != nil && (was.HoldForMs != is.HoldForMs || was.GraceMs != is.GraceMs || was.ExtendByMs != is.ExtendByMs || was.Late != is.Late):
+	case was != nil && (was.HoldFor != is.HoldFor || was.Grace != is.Grace || was.ExtendBy != is.ExtendBy || was.Late != is.Late):
 		say("Later claims are held on other terms; those that are held keep theirs.")
 	}
 	if was, is := before.Payment, after.Payment; was != nil && is != nil && was.UnpaidPerUser != is.UnpaidPerUser {

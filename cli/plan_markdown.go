@@ -1,13 +1,16 @@
 package cli
 
 import (
+	_ "embed"
 	"errors"
 	"fmt"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
+	"text/template"
 
+	"salectl/backends/ledger"
 	"salectl/planner"
 	"salectl/spec"
 )
@@ -99,50 +102,69 @@ func (g *planPage) marker() string {
 	return "<!-- salectl plan: " + g.title + " -->\n"
 }
 
-// Ranks of blocks: the highest are omitted first.
-const (
-	rankTop = iota
-	rankSale
-	rankFacts
-	rankWarnings
-	rankActions
-)
+// planText is the template of the sections of the page.
+//
+//go:embed plan.md.tmpl
+var planText string
+
+var planTemplate = template.Must(template.New("").Funcs(template.FuncMap{
+	"code": mdCode, "fence": mdFence, "join": strings.Join, "nothingToDo": nothingToDo, "noticed": noticed, "phase": mdPhase,
+	"digest": func(d ledger.Hash) string { return mdCode(shortDigest(d.String())) },
+}).Parse(planText))
+
+// executed returns the section that a template writes of data.
+func executed(name string, data any) string {
+	var b strings.Builder
+	if err := planTemplate.ExecuteTemplate(&b, name, data); err != nil {
+		panic(err) // the template does not fit its data
+	}
+	return b.String()
+}
 
 // text returns the page, of at most most characters.
 func (g *planPage) text(most int) string {
-	blocks := []*mdBlock{{open: g.marker() + "## " + g.heading() + "\n\n"}}
-	for _, err := range g.troubles {
-		blocks = append(blocks, troubleBlock(rankTop, 0, err))
+	var sections []*mdSection
+	section := func(sale int, write func(most int) string) {
+		sections = append(sections, &mdSection{sale: sale, write: write})
+	}
+	if len(g.troubles) > 0 {
+		section(0, g.troublesText)
 	}
 	if len(g.parts) > 1 {
-		blocks = append(blocks, g.overview(most/3))
+		section(0, g.overview)
 	}
-	changes := false
+	foot := ""
 	for i, part := range g.parts {
 		switch {
-		case part.err != nil:
-			head := &mdBlock{open: saleHead(part.sale) + "No plan can be made.\n\n", rank: rankSale, of: i + 1}
-			blocks = append(blocks, head, troubleBlock(rankFacts, i+1, part.err))
-		case !part.plan.Empty() || len(part.plan.Warnings) > 0:
-			blocks = append(blocks, planBlocks(i+1, part.sale, part.plan)...)
-			changes = changes || !part.plan.Empty()
+		case part.err != nil || !part.plan.Empty() || len(part.plan.Warnings) > 0:
+			section(i+1, part.text)
 		case len(g.parts) == 1:
-			blocks = append(blocks, &mdBlock{open: nothingToDo(part.plan) + "\n\n"})
+			section(0, func(int) string { return nothingToDo(part.plan) + "\n\n" })
+		}
+		if part.err == nil && !part.plan.Empty() {
+			foot = "Claims do not touch a plan. Whatever else changes a sale before its plan is carried out makes the plan stale: it is refused then, with exit code 5, and nothing is changed.\n"
 		}
 	}
 	for _, u := range g.strays {
-		b := &mdBlock{open: fmt.Sprintf("No file here declares, and nothing here changes, of the live sales of %s:\n\n", mdCode(u.Place)), shut: "\n"}
-		for _, name := range u.Undeclared {
-			b.lines = append(b.lines, "- "+mdCode(name)+"\n")
-		}
-		b.cut = func(left int) string { return "- and " + count(left, "more sale") + "\n" }
-		b.most = most / 10
-		blocks = append(blocks, b)
+		section(0, func(most int) string {
+			var names []string
+			for _, name := range u.Undeclared {
+				names = append(names, "- "+mdCode(name))
+			}
+			return executed("strays", undeclared{Place: u.Place, Undeclared: mdCut(names, max(most, mdFew), "- and %s", "sale")})
+		})
 	}
-	if changes {
-		blocks = append(blocks, &mdBlock{open: "Claims do not touch a plan. Whatever else changes a sale before its plan is carried out makes the plan stale: it is refused then, with exit code 5, and nothing is changed.\n"})
+	return mdPage(g.marker()+"## "+g.heading()+"\n\n", sections, foot, most, g.leftOut)
+}
+
+// troublesText describes the errors that concern no single sale.
+func (g *planPage) troublesText(most int) string {
+	few := max(most, mdFew)
+	var texts [][]string
+	for _, err := range g.troubles[:min(len(g.troubles), few)] {
+		texts = append(texts, troubleLines(err, few))
 	}
-	return mdPage(blocks, most, g.leftOut)
+	return executed("troubles", texts)
 }
 
 // heading summarizes the plans of all sales in a line.
@@ -188,14 +210,12 @@ func (g *planPage) heading() string {
 }
 
 // overview returns a table with a row for each sale.
-func (g *planPage) overview(most int) *mdBlock {
+func (g *planPage) overview(most int) string {
 	var rows [][]string
 	for _, part := range g.parts {
 		rows = append(rows, []string{mdCode(part.sale.Name), part.outcome()})
 	}
-	b := mdTable(rankTop, 0, "sale", []string{"sale", "plan"}, rows)
-	b.most = most
-	return b
+	return executed("lines", mdTable(max(most, mdFew), "sale", []string{"sale", "plan"}, rows))
 }
 
 // outcome summarizes a plan in a few words.
@@ -215,67 +235,43 @@ func (part planPart) outcome() string {
 	}
 }
 
-// saleHead returns the head of a sale's section.
-func saleHead(sale spec.Sale) string {
-	head := fmt.Sprintf("### %s\n\n", mdCode(sale.Name))
-	if sale.File != "" {
-		head += "File: " + mdCode(sale.File) + "\n\n"
-	}
-	if len(sale.Labels) > 0 {
-		var labels []string
-		for _, key := range slices.Sorted(maps.Keys(sale.Labels)) {
-			labels = append(labels, mdCode(key+"="+sale.Labels[key]))
-		}
-		const most = 10
-		if more := len(labels) - most; more > 0 {
-			labels = append(labels[:most], fmt.Sprintf("and %d more", more))
-		}
-		head += "Labels: " + strings.Join(labels, ", ") + "\n\n"
-	}
-	return head
+// planSection is the section of one sale. Its lists are lines of Markdown.
+type planSection struct {
+	Sale   spec.Sale
+	Plan   *planner.Plan // nil: there is none, see Trouble
+	Labels []string
+
+	Trouble, Facts, Warnings, Resources []string
 }
 
-// planBlocks returns the section of one sale.
-func planBlocks(of int, sale spec.Sale, plan *planner.Plan) (blocks []*mdBlock) {
-	sale.Name, sale.Labels = plan.Sale, plan.Labels
-	var head strings.Builder
-	head.WriteString(saleHead(sale))
-	switch {
-	case plan.Empty():
-		head.WriteString(nothingToDo(plan) + "\n\n")
-	case plan.Kind == planner.KindDestroy:
-		fmt.Fprintf(&head, "**The sale is destroyed**: closed, exported, and removed for good. It is %s now. Plan %s.\n\n", mdPhase(plan.Phase), mdCode(shortDigest(plan.Digest.String())))
-	case plan.Phase == "":
-		fmt.Fprintf(&head, "**A new sale.** Plan %s.\n\n", mdCode(shortDigest(plan.Digest.String())))
-	default:
-		fmt.Fprintf(&head, "**The sale is changed**, to generation %d. It is %s now. Plan %s.\n\n", plan.Generation, mdPhase(plan.Phase), mdCode(shortDigest(plan.Digest.String())))
-	}
-	if !plan.Empty() {
-		head.WriteString("What buyers will notice:\n\n")
-		for _, line := range noticed(plan) {
-			head.WriteString("- " + line + "\n")
-		}
-		head.WriteString("\n")
-	}
-	blocks = append(blocks, &mdBlock{open: head.String(), rank: rankSale, of: of})
-	if facts := factsBlock(of, plan); facts != nil {
-		blocks = append(blocks, facts)
-	}
-	if len(plan.Warnings) > 0 {
-		var lines []string
+// text returns the section of the sale, with lists of at most most lines. Without lines for
+// them it omits the resources alone.
+func (part planPart) text(most int) string {
+	few := max(most, mdFew)
+	s := planSection{Sale: part.sale, Plan: part.plan}
+	if plan := part.plan; plan == nil {
+		s.Trouble = troubleLines(part.err, few)
+	} else {
+		s.Sale.Name, s.Sale.Labels = plan.Sale, plan.Labels
+		s.Facts = facts(plan, few)
 		for _, w := range plan.Warnings {
-			lines = append(lines, mdLines("! "+w)...)
+			s.Warnings = append(s.Warnings, mdLines("! "+w)...)
 		}
-		blocks = append(blocks, mdText(rankWarnings, of, "Warnings:\n\n", lines, ""))
+		s.Warnings = mdCut(s.Warnings, few, "… and %s", "line")
+		if most > 0 {
+			var actions strings.Builder
+			writeActions(&actions, palette(false), plan.Actions, false)
+			s.Resources = mdCut(mdLines(actions.String()), most, "… and %s", "line")
+		}
 	}
-	if !plan.Empty() {
-		var actions strings.Builder
-		writeActions(&actions, palette(false), plan.Actions, false)
-		s := plan.Summary
-		before := fmt.Sprintf("<details><summary>All resources: %d to create, %d to update, %d to delete</summary>\n\n", s.Create, s.Update, s.Delete)
-		blocks = append(blocks, mdText(rankActions, of, before, mdLines(actions.String()), "\n</details>\n"))
+	for _, key := range slices.Sorted(maps.Keys(s.Sale.Labels)) {
+		s.Labels = append(s.Labels, mdCode(key+"="+s.Sale.Labels[key]))
 	}
-	return blocks
+	const mostLabels = 10
+	if more := len(s.Labels) - mostLabels; more > 0 {
+		s.Labels = append(s.Labels[:mostLabels], fmt.Sprintf("and %d more", more))
+	}
+	return executed("sale", s)
 }
 
 // factLabels are labels for the attributes that identify a sale to people.
@@ -286,8 +282,8 @@ var factLabels = map[string]string{
 	"entries": "Entries", "shards unread": "Shards that cannot be read", "granted": "Granted", "refund": "To be given back", "claims": "Claims",
 }
 
-// factsBlock describes the changes of the sale and of the units of its shards; nil: none.
-func factsBlock(of int, plan *planner.Plan) *mdBlock {
+// facts returns a table of the changes of the sale and of the units of its shards; nil: none.
+func facts(plan *planner.Plan, most int) []string {
 	var rows [][]string
 	row := func(label string, f planner.Field) {
 		if named := factLabels[f.Name]; label == "" && named != "" {
@@ -331,30 +327,40 @@ func factsBlock(of int, plan *planner.Plan) *mdBlock {
 			rows[i] = []string{rows[i][0], rows[i][2]}
 		}
 	}
-	return mdTable(rankFacts, of, "attribute", head, rows)
+	return mdTable(most, "attribute", head, rows)
 }
 
-// troubleBlock describes why there is no plan, with the remedy.
-func troubleBlock(rank, of int, err error) *mdBlock {
+// troubleLines describes in at most most lines why there is no plan, with the remedy.
+func troubleLines(err error, most int) []string {
 	var problem *spec.Problem
 	if errors.As(err, &problem) {
-		return mdText(rank, of, "", mdLines(problem.Text()), "")
+		return mdCut(mdLines(problem.Text()), most, "… and %s", "line")
 	}
 	what, remedy := explain(err)
 	lines := mdLines("Error: " + what)
 	if remedy != "" {
 		lines = append(lines, mdLines("  "+strings.ReplaceAll(remedy, "\n", "\n  "))...)
 	}
-	return mdText(rank, of, "", lines, "")
+	return mdCut(lines, most, "… and %s", "line")
 }
 
-// leftOut returns the last line of a page that was cut. Sections are those of sales, from 1;
-// section 0 concerns no single sale.
-func (g *planPage) leftOut(whole, partly []int) string {
+// leftOut returns the last line of a page that was cut.
+func (g *planPage) leftOut(sections []*mdSection) string {
 	text := "\n**This is cut to what a comment may have.** "
-	if i := slices.Index(partly, 0); i >= 0 {
+	var whole, partly []int // sales
+	told := true
+	for _, s := range sections {
+		switch {
+		case s.sale == 0:
+			told = told && s.level == 0
+		case s.level == len(mdLevels):
+			whole = append(whole, s.sale)
+		case mdLevels[s.level] == 0:
+			partly = append(partly, s.sale)
+		}
+	}
+	if !told {
 		text += "Not all that is of no one sale is told. "
-		partly = slices.Delete(partly, i, i+1)
 	}
 	if len(whole) > 0 {
 		text += "Left out as a whole: " + g.names(whole) + ". "

@@ -141,9 +141,7 @@ const runAgain = "Run the command again to learn it: what was done is not done t
 func (p *program) settleText(r settleReply, done bool) {
 	c := p.colours(p.out)
 	if done {
-		fmt.Fprintf(p.out, "%s: %s%s of %s to %s%s%s, claim %s\n", c.green(string(r.Outcome)),
-			unitList(r.Units), ofAsked(r.Asked), r.Sale, r.User, worth(r.claimUnits), until(r.Outcome, r.claimUnits), r.Claim)
-		p.payloadLines(r.claimUnits)
+		p.claimLines(c.green, r.Outcome, r.Sale, r.User, r.claimUnits, "")
 		return
 	}
 	fmt.Fprintf(p.out, "%s: %s\n", c.yellow(string(r.Outcome)), r.Detail)

@@ -29,7 +29,7 @@ func troubled(owner string) *planner.Status {
 		Stock: 60, Sold: 20, Available: 40, Owner: owner,
 		InForce: planner.InForce{
 			OpensAt: "2026-11-11T12:00:00Z",
-			Payment: &planner.Payment{HoldForMs: 600_000, ExtendByMs: 90_000, Late: "refuse"},
+			Payment: &spec.Payment{HoldFor: spec.Duration(10 * time.Minute), ExtendBy: spec.Duration(90 * time.Second), Late: "refuse"},
 		},
 		Shards: []planner.ShardStatus{
 			{Shard: 0, Owner: owner, LeaseLeftSeconds: 2.5, Slot: 7, Generation: 2, Phase: ledger.PhaseOpen, Limit: 30, Available: 20, Sold: 10},

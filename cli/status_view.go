@@ -227,7 +227,7 @@ func payment(s *planner.Status) string {
 	if s.Payment == nil {
 		return ""
 	}
-	return fmt.Sprintf("claims are held for payment: %v", s.Payment)
+	return "claims are held for payment: " + planner.PaymentText(s.Payment)
 }
 
 // eligible describes the rules of the sale.

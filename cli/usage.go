@@ -85,14 +85,7 @@ var calledElsewhere = map[string]string{
 }
 
 func hasFlag(command *urfave.Command, name string) bool {
-	for _, f := range command.Flags {
-		for _, n := range f.Names() {
-			if n == name && n != "help" && n != "h" {
-				return true
-			}
-		}
-	}
-	return false
+	return name != "help" && name != "h" && slices.ContainsFunc(command.Flags, func(f urfave.Flag) bool { return slices.Contains(f.Names(), name) })
 }
 
 // unknownCommand returns the error of an unknown command. within is the command line before

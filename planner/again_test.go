@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"salectl/backends/calls"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 )
@@ -80,12 +81,12 @@ func TestDestroyWhoseExportComesTooLate(t *testing.T) {
 			sold(w)
 			plan := w.planDestroy()
 			late := w.begin(plan)
-			for len(late.queue) == 0 || late.queue[0].kind != callExport {
+			for !late.isNext("export") {
 				late.step(inOrder)
 			}
 			seen := 0
 			runDestroyUntil(w, plan, func(p *process) bool {
-				if len(p.queue) > 0 && p.queue[0].kind == callDelete {
+				if p.isNext("delete") {
 					seen++
 				}
 				return seen > deletes
@@ -110,10 +111,9 @@ func TestExportOfALogThatIsGone(t *testing.T) {
 	p := w.begin(w.planDestroy())
 	exports := 0
 	for !p.done {
-		if len(p.queue) > 0 && p.queue[0].kind == callExport {
+		if p.isNext("export") {
 			exports++
-			k := p.next(0)
-			p.take(p.x.core.reply(w.now, reply{id: k.id, err: ledger.ErrGone}))
+			p.reply(p.next(0), reply{err: ledger.ErrGone})
 			continue
 		}
 		p.step(inOrder)
@@ -169,10 +169,11 @@ func TestInterruptedInCompletingAnother(t *testing.T) {
 	} {
 		w := newWorld(t)
 		p := w.begin(begin(w))
-		for len(p.queue) == 0 || p.queue[0].kind != callHeads {
+		for !p.isNext("read heads") {
 			p.step(inOrder)
 		}
-		p.take(p.x.core.step(w.now, func() { p.x.stop(context.Canceled) }))
+		p.Stop(w.now, context.Canceled)
+		p.take()
 		if !p.done || !errors.Is(p.err, ErrPartly) || !errors.Is(p.err, context.Canceled) {
 			t.Errorf("%s: done %v, %v", name, p.done, p.err)
 		}
@@ -193,7 +194,7 @@ func TestProgressOfWhatAnotherHasBegun(t *testing.T) {
 		"a destroy": func(w *world) *Plan {
 			sold(w)
 			plan := w.planDestroy()
-			w.begin(plan).stepTo(func(k call) bool { return k.kind == callForget })
+			w.begin(plan).stepTo(func(k calls.Call) bool { return k.What == "sweep marker" })
 			return plan
 		},
 	} {

@@ -33,7 +33,7 @@ func (x *execution) first(rehearsal bool) func() {
 // Planned to the sale's log, brings every shard to it, marks the nodes, fills the lists, and
 // appends Applied.
 func (x *execution) startApply() {
-	if err := errors.Join(drawSeed(x.intent, x.rand), drawSecret(x.intent, x.rand, x.drawKey)); err != nil {
+	if err := errors.Join(drawSeed(x.intent, x.Rand), drawSecret(x.intent, x.Rand, x.DrawKey)); err != nil {
 		x.core.end(err)
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"salectl/backends/calls"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/memory"
@@ -285,8 +286,7 @@ func TestApplyBesideABusyOwner(t *testing.T) {
 	o := w.owner(1)
 	p := w.begin(w.mustPlan(tickets(60)))
 	for lost := 0; !p.done; {
-		if len(p.queue) > 0 && p.queue[0].kind == callLog && p.queue[0].request.Log == o.writer.Log() &&
-			p.queue[0].request.Kind == ledger.AppendRequest && lost < 4 {
+		if r := p.request(); r.Log == o.writer.Log() && r.Kind == ledger.AppendRequest && lost < 4 {
 			o.claim(1)
 			lost++
 		}
@@ -387,17 +387,18 @@ func TestShardThatGoesWhileItIsMade(t *testing.T) {
 			p := w.begin(plan)
 			log := spec.ShardLog(plan.UID, 1, 3)
 			is := func(kind ledger.RequestKind) bool {
-				return len(p.queue) > 0 && p.queue[0].kind == callLog && p.queue[0].request.Log == log && p.queue[0].request.Kind == kind
+				r := p.request()
+				return r.Log == log && r.Kind == kind
 			}
 			for !is(test.kind) {
 				p.step(inOrder)
 			}
 			k := p.next(0)
-			r := reply{id: k.id}
+			var r ledger.Reply
 			if test.kind == ledger.AppendRequest {
-				r.log.Err = memory.ErrInjected
+				r.Err = memory.ErrInjected
 			}
-			p.take(p.x.core.reply(w.now, r))
+			p.reply(k, reply{r, r.Err})
 			if test.kind == ledger.AppendRequest {
 				p.step(inOrder) // it is read, and not there
 			}
@@ -432,7 +433,7 @@ func TestCreateIsNotSentAgainAfterDestroy(t *testing.T) {
 	log := spec.ShardLog(plan.UID, 1, 3)
 	lost := false
 	for !p.done {
-		if len(p.queue) > 0 && p.queue[0].kind == callLog && p.queue[0].request.Log == log && p.queue[0].request.Kind == ledger.AppendRequest {
+		if r := p.request(); r.Log == log && r.Kind == ledger.AppendRequest {
 			if lost {
 				t.Fatal("the create was sent again")
 			}
@@ -444,7 +445,7 @@ func TestCreateIsNotSentAgainAfterDestroy(t *testing.T) {
 			k := p.next(0)
 			lost = true
 			w.mustDestroy()
-			p.take(p.x.core.reply(w.now, reply{id: k.id, log: ledger.Reply{Err: memory.ErrInjected}}))
+			p.reply(k, reply{err: memory.ErrInjected})
 			continue
 		}
 		p.step(inOrder)
@@ -469,16 +470,16 @@ func TestDamagedShards(t *testing.T) {
 		w.mustApply(tickets(10))
 		p := w.begin(test.plan(w))
 		for read := 0; !p.done; {
-			if len(p.queue) == 0 || p.queue[0].kind != callHeads {
+			if !p.isNext("read heads") {
 				p.step(inOrder)
 				continue
 			}
 			k := p.next(0)
 			r := p.perform(k)
 			if read++; read == test.heads {
-				r.heads[1] = []byte("noise")
+				r.value.([][]byte)[1] = []byte("noise")
 			}
-			p.take(p.x.core.reply(w.now, r))
+			p.reply(k, r)
 		}
 		if !errors.Is(p.err, ledger.ErrCorrupt) || !strings.Contains(p.err.Error(), "shard/1: ") {
 			t.Errorf("%s: %v", name, p.err)
@@ -519,16 +520,16 @@ func TestNoCreateAfterDestroy(t *testing.T) {
 	w := newWorld(t)
 	plan := w.mustPlan(tickets(10))
 	p := w.begin(plan)
-	isShard := func(k call) bool { return k.kind == callLog && strings.HasSuffix(k.request.Log, "/1") }
 	for destroyed := false; !p.done; p.step(inOrder) {
-		if len(p.queue) == 0 || !isShard(p.queue[0]) {
+		r := p.request()
+		if !strings.HasSuffix(r.Log, "/1") {
 			continue
 		}
 		if !destroyed {
 			w.mustDestroy()
 			destroyed = true
 		}
-		if p.queue[0].request.Kind == ledger.AppendRequest {
+		if r.Kind == ledger.AppendRequest {
 			t.Fatal("a create was sent")
 		}
 	}
@@ -562,7 +563,7 @@ func TestMarkers(t *testing.T) {
 			w := newWorld(t)
 			plan := w.mustPlan(tickets(10))
 			p := w.begin(plan)
-			p.stepTo(func(k call) bool { return k.kind == callMark }) // the run ids have been read
+			p.stepTo(func(k calls.Call) bool { return k.What == "mark" }) // the run ids have been read
 			test.during(w, p)
 			for !p.done {
 				p.step(inOrder)
@@ -601,9 +602,10 @@ func TestCompletedApplyMarksInTheAbstainingForm(t *testing.T) {
 	marks := 0
 	for !p.done {
 		for _, k := range p.queue {
-			if k.kind == callMark && k.runID != "" {
+			switch k.What {
+			case "mark":
 				t.Fatal("a marker that votes at once")
-			} else if k.kind == callMark {
+			case "mend marker":
 				marks++
 			}
 		}

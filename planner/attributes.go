@@ -21,21 +21,21 @@ import (
 // Attributes describe a resource before or after an action. A sale, a shard and a node have
 // different ones, a table has none. Those that do not apply are omitted.
 type Attributes struct {
-	Run           int64  `json:"run,omitempty"`
-	Protect       bool   `json:"protect,omitempty"`       // the sale can be neither destroyed nor closed
-	Phase         string `json:"phase,omitempty"`         // phase of the sale
-	DeclaredPhase string `json:"declaredPhase,omitempty"` // spec.phase
-	Stock         int64  `json:"stock,omitempty"`
-	LockCount     int    `json:"lockCount,omitempty"`
-	PerUserLimit  int64  `json:"perUserLimit,omitempty"`
-	Partial       bool   `json:"partial,omitempty"`
-	OpensAt       string `json:"opensAt,omitempty"`  // RFC 3339, UTC
-	ClosesAt      string `json:"closesAt,omitempty"` // RFC 3339, UTC
-	LockTTLMs     int64  `json:"lockTtlMs,omitempty"`
+	Run           int64         `json:"run,omitempty"`
+	Protect       bool          `json:"protect,omitempty"`       // the sale can be neither destroyed nor closed
+	Phase         string        `json:"phase,omitempty"`         // phase of the sale
+	DeclaredPhase string        `json:"declaredPhase,omitempty"` // spec.phase
+	Stock         int64         `json:"stock,omitempty"`
+	LockCount     int           `json:"lockCount,omitempty"`
+	PerUserLimit  int64         `json:"perUserLimit,omitempty"`
+	Partial       bool          `json:"partial,omitempty"`
+	OpensAt       string        `json:"opensAt,omitempty"`  // RFC 3339, UTC
+	ClosesAt      string        `json:"closesAt,omitempty"` // RFC 3339, UTC
+	LockTTL       spec.Duration `json:"lockTtlMs,omitempty"`
 	// Ends is what a destroy ends; nil for other plans and if nothing is left.
 	Ends *Ends `json:"ends,omitempty"`
 	// Payment is nil if claims are sold at once.
-	Payment *Payment `json:"payment,omitempty"`
+	Payment *spec.Payment `json:"payment,omitempty"`
 	// UnitSource is the source of the units; nil if they are numbers, or packets of money.
 	UnitSource *UnitSource `json:"unitSource,omitempty"`
 	// Draw describes the draw; nil if the sale is no draw.
@@ -75,8 +75,8 @@ func (a *Attributes) list() []Field {
 	if a.Limit != nil {
 		limit = strconv.FormatInt(*a.Limit, 10)
 	}
-	if a.LockTTLMs != 0 {
-		ttl = strconv.FormatFloat(float64(a.LockTTLMs)/1000, 'f', -1, 64) + "s"
+	if a.LockTTL != 0 {
+		ttl = strconv.FormatFloat(time.Duration(a.LockTTL).Seconds(), 'f', -1, 64) + "s"
 	}
 	if a.Partial {
 		partial = "true"
@@ -95,7 +95,7 @@ func (a *Attributes) list() []Field {
 	}
 	fields = append(fields, a.Ends.Fields()...)
 	fields = append(fields, a.UnitSource.list()...)
-	fields = append(fields, a.Payment.list()...)
+	fields = append(fields, paymentFields(a.Payment)...)
 	fields = append(fields, a.Who.list()...)
 	fields = append(fields, a.Draw.list()...)
 	a.Settings.Each(func(name, value string) { fields = append(fields, Field{Name: name, After: value}) })
@@ -111,11 +111,8 @@ func (a *Attributes) list() []Field {
 func saleAttributes(s spec.Sale, stock int64, phase string, generation uint64) *Attributes {
 	a := &Attributes{
 		Run: s.Run, Protect: s.Protect, Phase: phase, DeclaredPhase: string(s.Phase), Stock: stock, LockCount: s.LockCount, PerUserLimit: s.PerUserLimit, Partial: s.Partial,
-		OpensAt: timeText(s.OpensAt), ClosesAt: timeText(s.ClosesAt), LockTTLMs: s.LockTTL.Milliseconds(),
-		Settings: s.Settings(), Generation: generation, Who: whoOf(s),
-	}
-	if s.Payment != nil {
-		a.Payment = paymentShown(paymentOf(*s.Payment)).withService(s.Payment)
+		OpensAt: timeText(s.OpensAt), ClosesAt: timeText(s.ClosesAt), LockTTL: spec.Duration(s.LockTTL),
+		Settings: s.Settings(), Generation: generation, Who: whoOf(s), Payment: s.Payment,
 	}
 	a.UnitSource, a.Draw = unitSourceOf(s), drawShown(s.Draw)
 	if s.Engine == spec.EngineRedis {
@@ -132,16 +129,16 @@ func saleAttributes(s spec.Sale, stock int64, phase string, generation uint64) *
 func (a *Attributes) inForce(s *pb.Settings, declared spec.Sale) {
 	a.PerUserLimit, a.Partial = s.GetPerUserLimit(), s.GetPartial()
 	a.OpensAt, a.ClosesAt = ledger.FormatTime(s.GetOpensAtUs()), ledger.FormatTime(s.GetClosesAtUs())
-	a.Payment = paymentShown(s.GetPayment()).withService(declared.Payment)
+	a.Payment = withService(paymentShown(s.GetPayment()), declared.Payment)
 	a.RuleSet = hex.EncodeToString(s.GetRules())
 }
 
 // InForce is the part of a status that shows the settings in force.
 type InForce struct {
-	OpensAt  string       `json:"opensAt,omitempty"`  // RFC 3339, UTC
-	ClosesAt string       `json:"closesAt,omitempty"` // RFC 3339, UTC
-	Payment  *Payment     `json:"payment,omitempty"`  // nil: claims are sold at once
-	Rules    *RulesStatus `json:"rules,omitempty"`    // nil: every user may claim
+	OpensAt  string        `json:"opensAt,omitempty"`  // RFC 3339, UTC
+	ClosesAt string        `json:"closesAt,omitempty"` // RFC 3339, UTC
+	Payment  *spec.Payment `json:"payment,omitempty"`  // nil: claims are sold at once
+	Rules    *RulesStatus  `json:"rules,omitempty"`    // nil: every user may claim
 }
 
 func inForceShown(s *pb.Settings, declared spec.Sale) InForce {

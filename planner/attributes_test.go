@@ -40,7 +40,7 @@ func optioned() []spec.Sale {
 	all := with(tickets(10), func(s *spec.Sale) {
 		s.Protect, s.Phase, s.Partial = true, spec.PhaseOpen, true
 		s.OpensAt, s.ClosesAt, s.Payment = epoch, epoch.Add(time.Hour), paid()
-		s.Payment.Check = &spec.PaymentCheck{URL: "https://pay.example/{claim}", Interval: time.Second, Timeout: time.Second,
+		s.Payment.Check = &spec.PaymentCheck{URL: "https://pay.example/{claim}", Interval: spec.Duration(time.Second), Timeout: spec.Duration(time.Second),
 			Success: "response.body.paid", Failure: "response.body.failed", Payment: "response.body.id", TokenEnv: "TOKEN"}
 		s.Payment.Webhook = &spec.PaymentWebhook{SecretsEnv: "SECRETS", Success: "event.paid", Failure: "event.failed", Claim: "event.claim", Payment: "event.id"}
 		s.Rules = []spec.Rule{{Name: "some", Require: "variables.some", Message: "No.", MessageExpression: "'No, ' + user.id", Enforce: spec.EnforceDeny}}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"salectl/backends/calls"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/memory"
@@ -16,28 +17,28 @@ import (
 )
 
 // appends reports whether a call is to append an op of a kind, the first of its commit.
-func appends(is func(*pb.Op) bool) func(call) bool {
-	return func(k call) bool {
-		ops := k.commit.GetOps()
+func appends(is func(*pb.Op) bool) func(calls.Call) bool {
+	return func(k calls.Call) bool {
+		ops := commitOf(k).GetOps()
 		return len(ops) > 0 && is(ops[0])
 	}
 }
 
 // moments are calls that a destroy of a sold sale is about to make when another comes
 // past it. Tests that take every call are slow.
-var moments = map[string]func(call) bool{
+var moments = map[string]func(calls.Call) bool{
 	"to close a shard":   appends(func(op *pb.Op) bool { return op.GetGeneration() != nil }),
 	"to note the close":  appends(func(op *pb.Op) bool { return op.GetApplied() != nil }),
 	"to receive units":   appends(func(op *pb.Op) bool { return op.GetIn() != nil }),
 	"to end a transfer":  appends(func(op *pb.Op) bool { return op.GetAck() != nil }),
 	"to seal a shard":    appends(func(op *pb.Op) bool { return op.GetSeal() != nil }),
-	"to export":          func(k call) bool { return k.kind == callExport },
+	"to export":          func(k calls.Call) bool { return k.What == "export" },
 	"to note the export": appends(func(op *pb.Op) bool { return op.GetSealed() != nil }),
 	"to note its end":    appends(func(op *pb.Op) bool { return op.GetDestroyed() != nil }),
 }
 
 // stepTo steps a process until it is about to make a call.
-func (p *process) stepTo(about func(call) bool) {
+func (p *process) stepTo(about func(calls.Call) bool) {
 	p.world.Helper()
 	for !slices.ContainsFunc(p.queue, about) {
 		if p.done {
@@ -146,13 +147,13 @@ func TestDestroyEndsWhatWasReceived(t *testing.T) {
 	ends := 0
 	for !p.done {
 		for _, k := range p.queue {
-			for _, op := range k.commit.GetOps() {
+			for _, op := range commitOf(k).GetOps() {
 				ack := op.GetAck()
 				if ack == nil {
 					continue
 				}
 				ends++
-				from := slices.Index(shardLogs(w.actual().Sale), k.request.Log)
+				from := slices.Index(shardLogs(w.actual().Sale), requestOf(k).Log)
 				s := ledger.NewState(spec.ShardLog(p.x.plan.UID, int(ack.GetTo()), 3))
 				if _, err := ledger.Load(t.Context(), w.store.Handle(nil), spec.ShardLog(p.x.plan.UID, int(ack.GetTo()), 3), s); err != nil {
 					t.Fatal(err)
@@ -210,7 +211,7 @@ func TestDestroyOfAShardThatGoes(t *testing.T) {
 	for name, to := range map[string]func(*sealWorld){
 		"before it is read": func(w *sealWorld) {
 			w.p.stepTo(moments["to note the close"])
-			w.p.stepTo(func(k call) bool { return k.kind == callFindOwner })
+			w.p.stepTo(func(k calls.Call) bool { return k.What == "find owner" })
 		},
 		"when it is read but for its close": func(w *sealWorld) {
 			w.stepUntil(w.planned)
@@ -262,17 +263,19 @@ func TestExportBesideAnotherIsAChange(t *testing.T) {
 func TestDeletingALateCreateIsAChange(t *testing.T) {
 	w := newWorld(t)
 	first := w.begin(w.mustPlan(tickets(10)))
-	creates := func(k call) bool { return moments["to close a shard"](k) && strings.HasSuffix(k.request.Log, "/1") }
+	creates := func(k calls.Call) bool {
+		return moments["to close a shard"](k) && strings.HasSuffix(requestOf(k).Log, "/1")
+	}
 	first.stepTo(creates)
 	late := first.next(slices.IndexFunc(first.queue, creates))
 	w.mustDestroy()
 	for _, comes := range []bool{true, false} {
 		p := w.begin(w.planDestroy())
-		p.stepTo(func(k call) bool { return k.kind == callDelete })
-		p.stepTo(func(k call) bool { return k.kind == callHeads }) // all is deleted
+		p.stepTo(func(k calls.Call) bool { return k.What == "delete" })
+		p.stepTo(func(k calls.Call) bool { return k.What == "read heads" }) // all is deleted
 		if comes {
-			if r := first.perform(late); r.log.Err != nil {
-				t.Fatal(r.log.Err)
+			if r := first.perform(late); r.err != nil {
+				t.Fatal(r.err)
 			}
 		}
 		if err := p.finish(); err != nil || p.x.core.changed != comes {
@@ -304,7 +307,7 @@ func TestExportOfALogThatIsGoneWhileReadsLag(t *testing.T) {
 			lagging = true
 		}
 		k := p.next(slices.IndexFunc(p.queue, moments["to export"]))
-		p.take(p.x.core.reply(w.now, reply{id: k.id, err: ledger.ErrGone}))
+		p.reply(k, reply{err: ledger.ErrGone})
 	}
 	if err := p.finish(); err != nil || lagging {
 		t.Errorf("destroy: %v; a read was to lag: %v", err, lagging)
@@ -351,7 +354,7 @@ func TestRefundIsToldAgain(t *testing.T) {
 func TestPurgeTellsWhatItHasDone(t *testing.T) {
 	w := newWorld(t)
 	w.mustApply(tickets(10))
-	deletes := func(k call) bool { return k.kind == callDelete && k.log == spec.SaleLog("tickets") }
+	deletes := func(k calls.Call) bool { return k.What == "delete" && requestOf(k).Log == spec.SaleLog("tickets") }
 	first := w.beginPurge()
 	first.stepTo(deletes)
 	if second := w.beginPurge(); second.finish() != nil || !second.x.core.changed {

@@ -10,27 +10,6 @@ import (
 	"salectl/spec"
 )
 
-// kindNames are the names of a Machine's calls, except those on logs and of a lists.Machine.
-var kindNames = map[callKind]string{
-	callHeads:       "read heads",
-	callDelete:      "delete",
-	callCheckTable:  "check table",
-	callCreateTable: "create table",
-	callInfo:        "info",
-	callReadMarker:  "read marker",
-	callMark:        "mark", // for a new sale: the node votes at once
-	callReadLeases:  "read leases",
-	callFindOwner:   "find owner",
-	callFindLeases:  "sweep list",
-	callRelease:     "sweep leases",
-	callForget:      "sweep marker",
-	callInspect:     "inspect list",
-	callForgetList:  "forget list",
-	callSettings:    "read settings",
-	callExport:      "export",
-	callReadUnits:   "read units",
-}
-
 // stepNames are the names of the calls of a lists.Machine.
 var stepNames = map[lists.CallKind]string{
 	lists.InspectCall: "inspect list",
@@ -52,24 +31,18 @@ var appendNames = map[string]string{
 // unitsLogs is the suffix of the logs of payloads.
 const unitsLogs = "/units"
 
-// name describes a call. An append is named after its op, so that tests can kill a command at
-// each kind of append.
-func (k call) name() string {
+// name describes a call of the driver. An append is named after its op, so that tests can kill
+// a command at each kind of append.
+func (t *logDriver) name(r *ledger.Request) string {
 	switch {
-	case k.commit != nil:
-		return appendName(k.commit, k.request.Slot)
-	case k.kind == callLog && strings.HasPrefix(k.request.Log, spec.SaleLog("")):
+	case r.Kind == ledger.AppendRequest:
+		return appendName(t.sent.Commit, r.Slot)
+	case strings.HasPrefix(r.Log, spec.SaleLog("")):
 		return "read sale"
-	case k.kind == callLog && strings.HasSuffix(k.request.Log, unitsLogs):
+	case strings.HasSuffix(r.Log, unitsLogs):
 		return "read payloads"
-	case k.kind == callLog:
-		return "read shard"
-	case k.kind == callStep:
-		return stepNames[k.step.Kind]
-	case k.kind == callMark && k.runID == "":
-		return "mend marker"
 	}
-	return kindNames[k.kind]
+	return "read shard"
 }
 
 // appendName is the name of a commit's first op. The planner appends commits of several kinds

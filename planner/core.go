@@ -1,129 +1,42 @@
 package planner
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"slices"
 	"time"
 
+	"salectl/backends/calls"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
-	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/lists"
 	"salectl/backends/quorum"
 )
 
-// core is the base of the step machines of apply and destroy. Its events are start, reply,
-// tick and stop, each with the time; it returns effects. A continuation is a function that is
-// called at a reply or at a time. The machine never blocks and has no goroutine, clock or I/O.
-// The same events give the same effects.
+// core is the base of the step machines of apply and destroy. Its events are start, the reply to
+// a call, tick and stop, each with the time; it collects the calls to make. A continuation is a
+// function that is called at a reply or at a time. The machine never blocks and has no
+// goroutine, clock or I/O. The same events give the same calls.
 type core struct {
-	now clock.Now
-	out effects
+	now    clock.Now
+	calls  []calls.Call // to make
+	timers []timer      // by time, then by order of registration
+	task   int          // number of calls of leave
+	told   func(Progress)
 
-	waiting  map[int]func(reply) // by call id
-	timers   []timer             // by time, then by order of registration
-	lastCall int
-	over     bool
-	changed  bool // see Result.Changed
+	over    bool
+	err     error // why the machine failed, if it did
+	changed bool  // see Result.Changed
 
 	patience time.Duration
 	worry    error // error of the last call that failed
 }
 
-// effects are the results of a step.
-type effects struct {
-	calls    []call
-	progress []Progress
-	wake     time.Duration // monotonic: time to call tick; 0: none
-	done     bool          // the machine has ended; pending calls may be dropped
-	err      error         // why the machine failed, if it did
-}
-
 type timer struct {
 	at   time.Duration
 	then func()
-}
-
-// call is one I/O operation. It gets one reply.
-type call struct {
-	id   int
-	kind callKind
-
-	request *ledger.Request // callLog
-	commit  *pb.Commit      // commit that the request appends; nil for a read
-	logs    []string        // callHeads
-	log     string          // callDelete
-	upTo    uint64          // callDelete
-
-	node   int    // all below: index of a lock node or list node
-	marker string // callReadMarker, callMark, callForget
-	sale   string // callMark, callForget, callInfo: the marker of this name is also written, removed or read; "": it is not
-	runID  string // callMark
-	prefix string // callReadLeases, callFindOwner, callFindLeases
-	asks   []quorum.Ask
-
-	step *lists.Call // callStep
-	list lists.List  // callInspect, callForgetList
-
-	export *Export // callExport
-
-	units *NewUnits // callReadUnits, as all fields below
-	rand  io.Reader
-	plan  ledger.Hash
-	added ledger.Range
-	first int64
-}
-
-type callKind int
-
-const (
-	callLog callKind = iota + 1
-	callHeads
-	callDelete
-	callCheckTable
-	callCreateTable
-	callInfo
-	callReadMarker
-	callMark
-	callReadLeases // of one sale, for people
-	callFindOwner
-	callFindLeases // leases left behind
-	callRelease
-	callForget
-	callStep // a call of a lists.Machine
-	callInspect
-	callForgetList
-	callSettings
-	callExport
-	callReadUnits // payloads that a plan adds, as they go into the log of payloads
-)
-
-// subject names the object of a call to the ledger's store, for errors.
-func (k call) subject() string {
-	if k.kind == callDelete {
-		return "log " + k.log
-	}
-	return "the heads of the shards"
-}
-
-// reply is the result of a call.
-type reply struct {
-	id       int
-	log      ledger.Reply
-	heads    [][]byte
-	info     quorum.Info
-	marker   quorum.Marker
-	holdings []quorum.Holding
-	step     lists.Reply
-	state    lists.State
-	settings lists.Settings
-	path     string // of the exported file
-	digest   []byte // of its bytes
-	payload  *pb.Payload
-	err      error
 }
 
 // firstPause and lastPause bound the wait before a failed call is repeated; window is the
@@ -134,47 +47,38 @@ const (
 	window     = 64
 )
 
-func newCore(patience time.Duration) *core {
-	return &core{waiting: make(map[int]func(reply)), patience: patience}
-}
+func newCore(patience time.Duration) *core { return &core{patience: patience} }
 
 // step runs an event.
-func (c *core) step(now clock.Now, event func()) effects {
-	c.now, c.out = now, effects{}
-	if !c.over {
-		event()
-	}
+func (c *core) step(now clock.Now, event func()) {
 	if c.over {
-		c.out.calls, c.timers = nil, nil
+		return
 	}
-	if len(c.timers) > 0 {
-		c.out.wake = c.timers[0].at
+	c.now = now
+	event()
+	if c.over {
+		c.calls, c.timers = nil, nil
 	}
-	return c.out
 }
 
-// reply processes the reply to a call.
-func (c *core) reply(now clock.Now, r reply) effects {
-	return c.step(now, func() {
-		then, waiting := c.waiting[r.id]
-		if !waiting {
-			return // see leave
-		}
-		delete(c.waiting, r.id)
-		then(r)
-	})
+// wake returns the monotonic time at which to call tick; 0: none.
+func (c *core) wake() time.Duration {
+	if len(c.timers) == 0 {
+		return 0
+	}
+	return c.timers[0].at
 }
 
 // leave drops all pending continuations, so that another task can begin. Pending calls are
 // still made, and their replies are ignored.
 func (c *core) leave() {
-	clear(c.waiting)
+	c.task++
 	c.timers = nil
 }
 
 // tick runs the continuations that are due.
-func (c *core) tick(now clock.Now) effects {
-	return c.step(now, func() {
+func (c *core) tick(now clock.Now) {
+	c.step(now, func() {
 		for len(c.timers) > 0 && c.timers[0].at <= now.Mono && !c.over {
 			first := c.timers[0]
 			c.timers = c.timers[1:]
@@ -183,24 +87,68 @@ func (c *core) tick(now clock.Now) effects {
 	})
 }
 
-// call makes a call and continues with its reply.
-func (c *core) call(k call, then func(reply)) {
-	c.lastCall++
-	k.id = c.lastCall
-	c.waiting[k.id] = func(r reply) {
-		if err := r.failure(); err != nil {
-			c.worry = err
-		}
-		then(r)
-	}
-	c.out.calls = append(c.out.calls, k)
+// Timeouts of calls. The outcome of an append that times out is unknown, and read back. Making
+// a table takes longer. An export reads all logs and has no timeout.
+const (
+	callTimeout  = 5 * time.Second
+	tableTimeout = time.Minute
+	nodeTimeout  = 2 * time.Second
+)
+
+// reply is the result of a call.
+type reply struct {
+	value any
+	err   error
 }
 
-func (r reply) failure() error {
-	if r.log.Err != nil {
-		return r.log.Err
+// onStore makes a call of the store of logs and continues with its result.
+func onStore[R any](c *core, what string, timeout time.Duration, do func(context.Context, ledger.Logs) (R, error), then func(R, error)) {
+	send(c, then, calls.Call{Node: calls.Store, What: what, Timeout: timeout, Make: func(ctx context.Context, logs ledger.Logs, _ quorum.Node, _ lists.Node) any {
+		value, err := do(ctx, logs)
+		return reply{value, err}
+	}})
+}
+
+// onNode is onStore for a lock node.
+func onNode[R any](c *core, node int, what string, do func(context.Context, quorum.Node) (R, error), then func(R, error)) {
+	send(c, then, calls.Call{Node: node, What: what, Timeout: nodeTimeout, Make: func(ctx context.Context, _ ledger.Logs, node quorum.Node, _ lists.Node) any {
+		value, err := do(ctx, node)
+		return reply{value, err}
+	}})
+}
+
+// onList is onStore for a node with lists.
+func onList[R any](c *core, node int, what string, do func(context.Context, lists.Node) (R, error), then func(R, error)) {
+	send(c, then, calls.Call{Node: node, List: true, What: what, Timeout: nodeTimeout, Make: func(ctx context.Context, _ ledger.Logs, _ quorum.Node, list lists.Node) any {
+		value, err := do(ctx, list)
+		return reply{value, err}
+	}})
+}
+
+func send[R any](c *core, then func(R, error), k calls.Call) {
+	task := c.task
+	k.Took = func(now clock.Now, made any, err error) {
+		r := reply{err: err}
+		if err == nil {
+			r = made.(reply)
+		}
+		c.step(now, func() {
+			if task != c.task {
+				return // see leave
+			}
+			if r.err != nil {
+				c.worry = r.err
+			}
+			value, _ := r.value.(R)
+			then(value, r.err)
+		})
 	}
-	return r.err
+	c.calls = append(c.calls, k)
+}
+
+// noValue adapts a call that returns only an error.
+func noValue[N any](do func(context.Context, N) error) func(context.Context, N) (any, error) {
+	return func(ctx context.Context, to N) (any, error) { return nil, do(ctx, to) }
 }
 
 // at continues at a monotonic time.
@@ -217,24 +165,37 @@ func (c *core) at(mono time.Duration, then func()) {
 // after continues after d.
 func (c *core) after(d time.Duration, then func()) { c.at(c.now.Mono+d, then) }
 
+// readHeads reads the heads of logs until that succeeds or patience runs out.
+func (c *core) readHeads(logs []string, then func([][]byte)) {
+	retry(c, "the heads of the shards", "read heads", func(ctx context.Context, from ledger.Logs) ([][]byte, error) { return from.Heads(ctx, logs) }, then)
+}
+
+// deleteLog deletes a log up to a slot, like readHeads.
+func (c *core) deleteLog(log string, upTo uint64, then func()) {
+	retry(c, "log "+log, "delete", noValue(func(ctx context.Context, from ledger.Logs) error { return from.Delete(ctx, log, upTo) }), func(any) { then() })
+}
+
 // retry makes an idempotent call to the ledger's store until it succeeds or patience runs out.
-func (c *core) retry(k call, then func(reply)) {
+// subject names its object for errors.
+func retry[R any](c *core, subject, what string, do func(context.Context, ledger.Logs) (R, error), then func(R)) {
 	began, pause := c.now.Mono, firstPause
-	var again func(r reply)
-	again = func(r reply) {
-		switch {
-		case r.err == nil:
-			then(r)
-		case errors.Is(r.err, fs.ErrPermission):
-			c.end(fmt.Errorf("%w: %s: %w", ErrStore, k.subject(), r.err))
-		case c.now.Mono-began > c.patience:
-			c.end(fmt.Errorf("%w, tried for %v: %s: %w", ErrStore, c.patience, k.subject(), r.err))
-		default:
-			c.after(pause, func() { c.call(k, again) })
-			pause = min(2*pause, lastPause)
-		}
+	var again func()
+	again = func() {
+		onStore(c, what, callTimeout, do, func(r R, err error) {
+			switch {
+			case err == nil:
+				then(r)
+			case errors.Is(err, fs.ErrPermission):
+				c.end(fmt.Errorf("%w: %s: %w", ErrStore, subject, err))
+			case c.now.Mono-began > c.patience:
+				c.end(fmt.Errorf("%w, tried for %v: %s: %w", ErrStore, c.patience, subject, err))
+			default:
+				c.after(pause, again)
+				pause = min(2*pause, lastPause)
+			}
+		})
 	}
-	c.call(k, again)
+	again()
 }
 
 // all runs do for each i below n at once, and continues when all are done.
@@ -275,11 +236,15 @@ func (c *core) each(list []int, do func(i int, done func()), then func()) {
 	pump()
 }
 
-func (c *core) progress(p Progress) { c.out.progress = append(c.out.progress, p) }
+func (c *core) progress(p Progress) {
+	if c.told != nil {
+		c.told(p)
+	}
+}
 
 // end ends the machine.
 func (c *core) end(err error) {
 	if !c.over {
-		c.over, c.out.done, c.out.err = true, true, err
+		c.over, c.err = true, err
 	}
 }

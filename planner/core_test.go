@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"salectl/backends/calls"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
-	"salectl/backends/lists"
 	"salectl/backends/quorum"
 )
 
@@ -29,10 +29,42 @@ func newCored(t *testing.T) *cored {
 
 func (c *cored) time() clock.Now { return clock.Now{Mono: c.mono, Wall: epoch.Add(c.mono)} }
 
-func (c *cored) say(what string) func()           { return func() { c.said = append(c.said, what) } }
-func (c *cored) do(event func()) effects          { return c.step(c.time(), event) }
-func (c *cored) pass(d time.Duration) effects     { c.mono += d; return c.tick(c.time()) }
-func (c *cored) answer(id int, err error) effects { return c.reply(c.time(), reply{id: id, err: err}) }
+func (c *cored) say(what string) func() { return func() { c.said = append(c.said, what) } }
+
+// effects are the results of an event.
+type effects struct {
+	calls []calls.Call
+	wake  time.Duration
+	done  bool
+	err   error
+}
+
+func (c *cored) take() effects {
+	e := effects{c.calls, c.wake(), c.over, c.err}
+	c.calls = nil
+	return e
+}
+
+func (c *cored) do(event func()) effects {
+	c.step(c.time(), event)
+	return c.take()
+}
+
+func (c *cored) pass(d time.Duration) effects {
+	c.mono += d
+	c.tick(c.time())
+	return c.take()
+}
+
+func (c *cored) answer(k calls.Call, value any, err error) effects {
+	k.Took(c.time(), reply{value, err}, nil)
+	return c.take()
+}
+
+// ask makes a call.
+func (c *cored) ask(then func()) {
+	onStore(c.core, "ask", callTimeout, nil, func(any, error) { then() })
+}
 
 // heard compares what was said since it was last asked.
 func (c *cored) heard(want string) {
@@ -71,19 +103,17 @@ func TestCoreTimers(t *testing.T) {
 
 func TestCoreReplies(t *testing.T) {
 	c := newCored(t)
-	var ids []int
+	var asked []calls.Call
 	for _, what := range []string{"a", "b", "c"} {
-		e := c.do(func() { c.call(call{kind: callHeads}, func(reply) { c.say(what)() }) })
-		if len(e.calls) != 1 || slices.Contains(ids, e.calls[0].id) {
+		e := c.do(func() { c.ask(c.say(what)) })
+		if len(e.calls) != 1 {
 			t.Fatalf("calls %+v", e.calls)
 		}
-		ids = append(ids, e.calls[0].id)
+		asked = append(asked, e.calls...)
 	}
-	c.answer(ids[1], nil)
-	c.answer(ids[1], nil) // twice
-	c.answer(99, nil)     // of nothing
+	c.answer(asked[1], nil, nil)
 	c.heard("b")
-	if e := c.answer(ids[0], errors.New("broken")); len(e.calls) != 0 || e.done {
+	if e := c.answer(asked[0], nil, errors.New("broken")); len(e.calls) != 0 || e.done {
 		t.Errorf("effects %+v", e)
 	}
 	if c.worry == nil || c.worry.Error() != "broken" {
@@ -91,21 +121,21 @@ func TestCoreReplies(t *testing.T) {
 	}
 	c.heard("a")
 	c.do(func() { c.after(time.Second, c.say("late")); c.leave() })
-	c.answer(ids[2], nil)
+	c.answer(asked[2], nil, nil)
 	c.pass(time.Minute)
 	c.heard("")
 }
 
-// The error of a log's call counts as any other.
+// The error of a call is kept, also where none was made.
 func TestCoreWorries(t *testing.T) {
 	c := newCored(t)
-	e := c.do(func() { c.call(call{kind: callLog}, func(reply) {}) })
-	c.reply(c.time(), reply{id: e.calls[0].id, log: ledger.Reply{Err: errors.New("no disk")}})
+	e := c.do(func() { c.ask(func() {}) })
+	e.calls[0].Took(c.time(), nil, errors.New("no disk"))
 	if c.worry == nil || c.worry.Error() != "no disk" {
 		t.Errorf("worry %v", c.worry)
 	}
-	e = c.do(func() { c.call(call{kind: callLog}, func(reply) {}) })
-	if c.answer(e.calls[0].id, nil); c.worry == nil {
+	e = c.do(func() { c.ask(func() {}) })
+	if c.answer(e.calls[0], nil, nil); c.worry == nil {
 		t.Error("a call that succeeds takes the worry away") // it may be the other one that fails still
 	}
 }
@@ -114,16 +144,16 @@ func TestCoreEnds(t *testing.T) {
 	c := newCored(t)
 	first, second := errors.New("first"), errors.New("second")
 	e := c.do(func() {
-		c.call(call{kind: callHeads}, func(reply) { c.say("reply")() })
+		c.ask(c.say("reply"))
 		c.after(time.Second, func() { c.end(first); c.end(second) })
 		c.after(time.Second, c.say("behind"))
 	})
-	id := e.calls[0].id
+	asked := e.calls[0]
 	e = c.pass(time.Second)
 	if !e.done || e.err != first || len(e.calls) != 0 || e.wake != 0 {
 		t.Errorf("effects %+v", e)
 	}
-	c.answer(id, nil)
+	c.answer(asked, nil, nil)
 	c.pass(time.Minute)
 	c.do(c.say("event"))
 	c.heard("")
@@ -132,26 +162,27 @@ func TestCoreEnds(t *testing.T) {
 		t.Error("done at once")
 	}
 	c = newCored(t)
-	if e = c.do(func() { c.call(call{kind: callHeads}, nil); c.end(nil) }); !e.done || e.err != nil || len(e.calls) != 0 {
+	if e = c.do(func() { c.ask(nil); c.end(nil) }); !e.done || e.err != nil || len(e.calls) != 0 {
 		t.Errorf("effects %+v", e)
 	}
 }
 
 func TestCoreInsists(t *testing.T) {
 	broken := errors.New("broken")
-	for name, k := range map[string]call{
-		"the heads of the shards": {kind: callHeads},
-		"log sale/x":              {kind: callDelete, log: "sale/x"},
+	readHeads := func(c *cored) { c.readHeads(nil, func([][]byte) { c.say("done")() }) }
+	for name, begin := range map[string]func(c *cored){
+		"the heads of the shards": readHeads,
+		"log sale/x":              func(c *cored) { c.deleteLog("sale/x", 1, c.say("done")) },
 	} {
 		c := newCored(t)
 		began := c.mono
-		e := c.do(func() { c.retry(k, func(reply) { c.say("done")() }) })
+		e := c.do(func() { begin(c) })
 		var pauses []time.Duration
 		for !e.done {
-			if len(e.calls) != 1 || e.calls[0].kind != k.kind {
+			if len(e.calls) != 1 {
 				t.Fatalf("calls %+v", e.calls)
 			}
-			if e = c.answer(e.calls[0].id, broken); e.done {
+			if e = c.answer(e.calls[0], nil, broken); e.done {
 				break
 			}
 			pauses = append(pauses, e.wake-c.mono)
@@ -170,13 +201,13 @@ func TestCoreInsists(t *testing.T) {
 		c.heard("")
 	}
 	c := newCored(t)
-	e := c.do(func() { c.retry(call{kind: callHeads}, func(reply) { c.say("done")() }) })
+	e := c.do(func() { readHeads(c) })
 	c.mono += 10 * time.Second // as long as patience lasts, and no longer
-	if e = c.answer(e.calls[0].id, broken); e.done {
+	if e = c.answer(e.calls[0], nil, broken); e.done {
 		t.Fatal("gave up too soon")
 	}
 	e = c.pass(20 * time.Millisecond)
-	c.answer(e.calls[0].id, nil)
+	c.answer(e.calls[0], nil, nil)
 	c.heard("done")
 }
 
@@ -245,17 +276,6 @@ func TestCoreEach(t *testing.T) {
 	})
 }
 
-func TestCallKinds(t *testing.T) {
-	seen := map[string]bool{}
-	for k := callLog; k <= callExport; k++ {
-		if name := (call{kind: k, step: &lists.Call{Kind: lists.StopCall}, request: &ledger.Request{}}).name(); name == "" || seen[name] {
-			t.Errorf("kind %d is called %q", k, name)
-		} else {
-			seen[name] = true
-		}
-	}
-}
-
 // What an interrupted plan says depends on whether it may have changed something.
 func TestStopped(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -275,8 +295,8 @@ func TestStopped(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := &execution{core: newCore(time.Second), plan: &Plan{Kind: KindApply, Sale: "s"}, sale: ledger.NewSale("sale/s")}
 			test.before(w)
-			e := w.core.step(clock.Now{}, func() { w.stop(test.cause) })
-			err := w.outcome(e.err)
+			w.core.step(clock.Now{}, func() { w.stop(test.cause) })
+			err := w.outcome(w.core.err)
 			for _, want := range test.want {
 				if !errors.Is(err, want) {
 					t.Errorf("%v is not %v", err, want)

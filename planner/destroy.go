@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -110,7 +111,7 @@ func (t *teardown) unsettled() (open bool, until int64) {
 func (t *teardown) endTransfers(until int64) {
 	appended := false
 	t.x.core.each(t.x.allShards(), func(i int, done func()) {
-		draft := t.x.states[i].Draft(t.x.writer, t.x.core.now.Wall.UnixMicro())
+		draft := t.x.states[i].Draft(t.x.Writer, t.x.core.now.Wall.UnixMicro())
 		if err := t.receive(i, draft); err != nil {
 			t.x.core.end(err)
 			return
@@ -125,8 +126,8 @@ func (t *teardown) endTransfers(until int64) {
 			}
 		}
 		for _, hold := range t.x.states[i].Holds() {
-			if v := draft.Expire(hold); v.Kind == ledger.SettleHeld && t.x.cancelHolds {
-				draft.Cancel(hold, t.x.who, "the sale is destroyed")
+			if v := draft.Expire(hold); v.Kind == ledger.SettleHeld && t.x.CancelHolds {
+				draft.Cancel(hold, t.x.Who, "the sale is destroyed")
 			}
 		}
 		if draft.Ops() == 0 {
@@ -192,7 +193,7 @@ func (t *teardown) sealShard(i int, done func()) {
 		look()
 		return
 	}
-	draft := s.Draft(t.x.writer, t.x.core.now.Wall.UnixMicro())
+	draft := s.Draft(t.x.Writer, t.x.core.now.Wall.UnixMicro())
 	draft.Seal()
 	t.x.appendDraft(i, draft, func(e ledger.Event) {
 		if e == ledger.Gone {
@@ -213,20 +214,28 @@ func (t *teardown) export(try int) {
 		return
 	}
 	t.x.begin(exporting)
-	job := &Export{sale: t.x.plan.Sale, uid: t.x.plan.UID, log: t.x.sale, shards: t.x.states, key: t.x.key, added: t.x.sale.Added()}
+	job := &Export{sale: t.x.plan.Sale, uid: t.x.plan.UID, log: t.x.sale, shards: t.x.states, key: t.x.Key, added: t.x.sale.Added()}
 	job.payloads = hasPayloads(t.x.sale)
 	t.drawSteps = t.x.sale.DrawSteps()
-	t.x.core.call(call{kind: callExport, export: job}, func(r reply) {
+	type exported struct {
+		path   string
+		digest []byte
+	}
+	export := func(ctx context.Context, logs ledger.Logs) (e exported, err error) {
+		e.path, e.digest, err = t.x.exporter(ctx, logs, job)
+		return e, err
+	}
+	onStore(t.x.core, "export", 0, export, func(e exported, err error) {
 		switch {
-		case errors.Is(r.err, ledger.ErrGone):
-			t.exportGone(try, r.err)
-		case r.err == nil:
+		case errors.Is(err, ledger.ErrGone):
+			t.exportGone(try, err)
+		case err == nil:
 			t.x.core.changed = true
-			t.x.result.Export = r.path
-			t.x.doing(saleAddress(t.x.plan.Sale), "export", r.path)
-			t.noteSealed(r.digest)
-		case try == exportTries || errors.Is(r.err, ErrRefused) || errors.Is(r.err, ledger.ErrCorrupt):
-			t.x.core.end(r.err)
+			t.x.result.Export = e.path
+			t.x.doing(saleAddress(t.x.plan.Sale), "export", e.path)
+			t.noteSealed(e.digest)
+		case try == exportTries || errors.Is(err, ErrRefused) || errors.Is(err, ledger.ErrCorrupt):
+			t.x.core.end(err)
 		default:
 			t.x.core.after(firstPause<<try, func() { t.export(try + 1) })
 		}
@@ -306,8 +315,8 @@ func (t *teardown) erase() {
 		t.x.begin(forgettingLists)
 		t.forgetLists(func() {
 			t.x.begin(deletingLogs)
-			t.x.core.retry(call{kind: callHeads, logs: shardLogs(t.x.sale)}, func(r reply) {
-				t.x.core.changed = t.x.core.changed || slices.ContainsFunc(r.heads, func(head []byte) bool { return head != nil })
+			t.x.core.readHeads(shardLogs(t.x.sale), func(heads [][]byte) {
+				t.x.core.changed = t.x.core.changed || slices.ContainsFunc(heads, func(head []byte) bool { return head != nil })
 				t.eraseShards()
 			})
 		})
@@ -320,7 +329,7 @@ func (t *teardown) eraseShards() {
 	slots := t.x.sale.Sealed().GetSlots()
 	t.x.core.each(t.x.allShards(), func(i int, done func()) {
 		log := spec.ShardLog(t.x.plan.UID, i, len(slots))
-		t.x.core.retry(call{kind: callDelete, log: log, upTo: max(slots[i], 1) - 1}, func(reply) { done() })
+		t.x.core.deleteLog(log, max(slots[i], 1)-1, done)
 	}, func() { t.eraseUnits(0, t.eraseLate) })
 }
 
@@ -334,22 +343,22 @@ func (t *teardown) eraseUnits(missed int, then func()) {
 		return
 	}
 	log := spec.UnitsLog(t.x.plan.UID)
-	t.x.core.retry(call{kind: callHeads, logs: []string{log}}, func(r reply) {
+	t.x.core.readHeads([]string{log}, func(heads [][]byte) {
 		switch {
-		case r.heads[0] == nil && missed < 2*lagTries:
+		case heads[0] == nil && missed < 2*lagTries:
 			t.x.core.after(lagPause, func() { t.eraseUnits(missed+1, then) })
 			return
-		case r.heads[0] == nil:
+		case heads[0] == nil:
 			then()
 			return
 		}
-		head, err := ledger.ParseHead(r.heads[0])
+		head, err := ledger.ParseHead(heads[0])
 		if err != nil {
 			t.x.core.end(fmt.Errorf("%w: log %s: %w", ledger.ErrCorrupt, log, err))
 			return
 		}
 		t.x.core.changed = true
-		t.x.core.retry(call{kind: callDelete, log: log, upTo: head.Slot}, func(reply) { t.eraseUnits(lagTries, then) })
+		t.x.core.deleteLog(log, head.Slot, func() { t.eraseUnits(lagTries, then) })
 	})
 }
 
@@ -374,8 +383,7 @@ func (t *teardown) eraseLate() {
 		}
 		t.x.core.changed = true
 		t.x.core.each(left, func(i int, done func()) {
-			log := shardLogs(t.x.sale)[i]
-			t.x.core.retry(call{kind: callDelete, log: log, upTo: heads[i].Slot}, func(reply) { done() })
+			t.x.core.deleteLog(shardLogs(t.x.sale)[i], heads[i].Slot, done)
 		}, func() { t.x.core.after(pollOwner, t.eraseLate) })
 	})
 }
@@ -395,7 +403,7 @@ func (t *teardown) noteDestroyed() {
 		}
 		t.x.begin(deletingSale)
 		t.x.core.changed = true
-		t.x.core.retry(call{kind: callDelete, log: spec.SaleLog(t.x.plan.Sale), upTo: t.x.sale.Next() - 1}, func(reply) {
+		t.x.core.deleteLog(spec.SaleLog(t.x.plan.Sale), t.x.sale.Next()-1, func() {
 			t.x.finished(saleAddress(t.x.plan.Sale), "")
 			t.x.core.end(nil)
 		})

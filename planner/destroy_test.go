@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"salectl/backends/calls"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/memory"
@@ -243,10 +244,9 @@ func TestDestroyAndALateOwner(t *testing.T) {
 func TestDestroyRemovesALateCreate(t *testing.T) {
 	w := newWorld(t)
 	p := w.begin(w.mustPlan(tickets(10)))
-	var late []call
+	var late []calls.Call
 	for !p.done && len(late) < 3 {
-		if len(p.queue) > 0 && p.queue[0].kind == callLog && p.queue[0].request.Kind == ledger.AppendRequest &&
-			!strings.HasPrefix(p.queue[0].request.Log, "sale/") {
+		if r := p.request(); r.Kind == ledger.AppendRequest && !strings.HasPrefix(r.Log, "sale/") {
 			late = append(late, p.next(0))
 			continue
 		}
@@ -256,8 +256,8 @@ func TestDestroyRemovesALateCreate(t *testing.T) {
 	uid := w.actual().Sale.UID()
 	w.wantNothingLeft(uid)
 	for _, k := range late {
-		if r := p.perform(k); r.log.Err != nil {
-			t.Fatalf("the late create: %v", r.log.Err)
+		if r := p.perform(k); r.err != nil {
+			t.Fatalf("the late create: %v", r.err)
 		}
 	}
 	plan := w.planDestroy()
@@ -280,10 +280,9 @@ func TestDestroyRemovesALateCreate(t *testing.T) {
 func TestDestroySeesACreateThatComesInBetween(t *testing.T) {
 	w := newWorld(t)
 	first := w.begin(w.mustPlan(tickets(10)))
-	var late call
-	for late.id == 0 {
-		if len(first.queue) > 0 && first.queue[0].kind == callLog && strings.HasSuffix(first.queue[0].request.Log, "/1") &&
-			first.queue[0].request.Kind == ledger.AppendRequest {
+	var late calls.Call
+	for late.Make == nil {
+		if r := first.request(); strings.HasSuffix(r.Log, "/1") && r.Kind == ledger.AppendRequest {
 			late = first.next(0)
 			break
 		}
@@ -291,12 +290,12 @@ func TestDestroySeesACreateThatComesInBetween(t *testing.T) {
 	}
 	p := w.begin(w.planDestroy())
 	for deletes := 0; !p.done; {
-		isDelete := len(p.queue) > 0 && p.queue[0].kind == callDelete
+		isDelete := p.isNext("delete")
 		p.step(inOrder)
 		if isDelete {
 			if deletes++; deletes == 3 {
-				if r := first.perform(late); r.log.Err != nil {
-					t.Fatal(r.log.Err)
+				if r := first.perform(late); r.err != nil {
+					t.Fatal(r.err)
 				}
 			}
 		}
@@ -314,8 +313,8 @@ func TestNothingIsDeletedBeforeSealed(t *testing.T) {
 	p := w.begin(w.planDestroy())
 	for !p.done {
 		for _, k := range p.queue {
-			if (k.kind == callDelete || k.kind == callForget) && w.actual().Sale.Sealed() == nil {
-				t.Fatalf("%v before the sale is sealed", k.kind)
+			if (k.What == "delete" || k.What == "sweep marker") && w.actual().Sale.Sealed() == nil {
+				t.Fatalf("%v before the sale is sealed", k.What)
 			}
 		}
 		p.step(inOrder)
@@ -360,10 +359,10 @@ func TestSealedByAnother(t *testing.T) {
 			sold(w)
 			p := w.begin(w.planDestroy())
 			seals := func() *pb.Sealed {
-				if len(p.queue) == 0 || len(p.queue[0].commit.GetOps()) == 0 {
+				if len(p.queue) == 0 || len(commitOf(p.queue[0]).GetOps()) == 0 {
 					return nil
 				}
-				return p.queue[0].commit.GetOps()[0].GetSealed()
+				return commitOf(p.queue[0]).GetOps()[0].GetSealed()
 			}
 			for seals() == nil {
 				p.step(inOrder)
@@ -495,7 +494,7 @@ func TestExportTries(t *testing.T) {
 			var asked []time.Duration
 			var began time.Duration
 			for !p.done {
-				if len(p.queue) == 0 || p.queue[0].kind != callExport {
+				if !p.isNext("export") {
 					p.step(inOrder)
 					continue
 				}
@@ -506,7 +505,7 @@ func TestExportTries(t *testing.T) {
 					p.step(inOrder)
 					continue
 				}
-				p.take(p.x.core.reply(w.now, reply{id: p.next(0).id, err: test.err}))
+				p.reply(p.next(0), reply{err: test.err})
 			}
 			if !slices.Equal(asked, test.want) {
 				t.Errorf("asked after %v, want %v", asked, test.want)
@@ -681,10 +680,10 @@ func TestExportIsReadBack(t *testing.T) {
 	w := newWorld(t)
 	sold(w)
 	p := w.begin(w.planDestroy())
-	for len(p.queue) == 0 || p.queue[0].kind != callExport {
+	for !p.isNext("export") {
 		p.step(inOrder)
 	}
-	job := p.queue[0].export
+	job := p.job()
 	path := filepath.Join(w.folder, "export.ndjson")
 	digest, err := exporter{(*os.File).Sync}.write(t.Context(), p.cfg.Logs, path, job)
 	if err != nil {
@@ -782,11 +781,7 @@ func (w *world) beginPurge() *process {
 	if w.actual().Sale.UID() == "" {
 		return nil
 	}
-	p := w.begin(w.planDestroy())
-	*p.x.core = *newCore(p.cfg.terms().patience())
-	p.queue = nil
-	p.take(p.x.core.step(w.now, (&teardown{x: p.x, rehearsal: true}).start))
-	return p
+	return w.beginAs(w.planDestroy(), true)
 }
 
 func TestRunAfterDestroy(t *testing.T) {

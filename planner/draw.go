@@ -295,7 +295,7 @@ func (r *revealing) look() {
 	}
 	err := r.settled()
 	if err == nil && !x.plan.EntriesOnly {
-		err = FitsDraw(x.sale, x.drawKey)
+		err = FitsDraw(x.sale, x.DrawKey)
 	}
 	if err = cmp.Or(err, x.checkClock()); err != nil {
 		x.core.end(err)
@@ -331,7 +331,7 @@ func (r *revealing) close(i int, done func()) {
 		case state.Sealed():
 			x.stale("was destroyed meanwhile")
 		case state.MayCloseEntries(x.timeUs()):
-			draft := state.Draft(x.writer, x.timeUs())
+			draft := state.Draft(x.Writer, x.timeUs())
 			draft.Entries()
 			x.appendDraft(i, draft, event)
 		default:
@@ -387,7 +387,7 @@ func (r *revealing) reveal() {
 		r.rank()
 		return
 	}
-	link, err := openLink(x.sale, x.drawKey)
+	link, err := openLink(x.sale, x.DrawKey)
 	if err != nil {
 		x.core.end(err)
 		return

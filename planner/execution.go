@@ -12,28 +12,18 @@ import (
 	"salectl/backends/lists"
 	"salectl/backends/quorum"
 	"salectl/spec"
-	"salectl/units"
 )
 
 // execution is one execution of a plan, the common part of apply and destroy.
 type execution struct {
-	core   *core
-	plan   *Plan
-	intent *pb.Planned // op to append; nil: none
-	writer []byte
-	rand   io.Reader
-	nodes  []lockNode
-	lists  []string // names of the list nodes
-	sizes  lists.Sizes
-	units  *NewUnits  // payloads of added units; nil: units are numbers
-	key    *units.Key // decrypts payloads; nil: units are numbers, or public
-	// drawKey encrypts and decrypts the secret of a draw; nil if there is none.
-	drawKey *units.Key
-	who     string // author of the execution, as user@host
-	// cancelHolds makes a destroy cancel holds and not wait for them.
-	cancelHolds bool
-	table       string // table of the logs, "" if they need none
-	result      Result
+	Terms // of the execution
+
+	core     *core
+	plan     *Plan
+	intent   *pb.Planned // op to append; nil: none
+	nodes    []lockNode
+	exporter Exporter // of a destroy
+	result   Result
 
 	// The sale's log. Only one operation at a time runs on it.
 	sale *ledger.Sale
@@ -93,7 +83,7 @@ func newExecution(t Terms, plan *Plan) (*execution, error) {
 		return nil, err
 	}
 	x := &execution{
-		core: newCore(t.patience()), plan: plan, intent: planned, writer: t.Writer, rand: t.Rand, table: t.Table, lists: t.Lists, sizes: t.Sizes, units: t.Units, key: t.Key, drawKey: t.DrawKey, who: t.Who, cancelHolds: t.CancelHolds,
+		Terms: t, core: newCore(t.patience()), plan: plan, intent: planned,
 		result:  Result{Sale: plan.Sale, UID: plan.UID},
 		actions: make(map[string]string),
 	}
@@ -392,7 +382,7 @@ func (x *execution) appendPlanned(then, ended func()) {
 		x.core.end(err)
 		return
 	}
-	entry, err := x.sale.Entry(x.writer, x.timeUs(), &pb.Op{Op: &pb.Op_Planned{Planned: x.intent}})
+	entry, err := x.sale.Entry(x.Writer, x.timeUs(), &pb.Op{Op: &pb.Op_Planned{Planned: x.intent}})
 	if err != nil {
 		x.core.end(err)
 		return
@@ -429,7 +419,7 @@ func (x *execution) note(have func() (bool, error), op *pb.Op, then func()) {
 		then()
 		return
 	}
-	entry, err := x.sale.Entry(x.writer, x.timeUs(), op)
+	entry, err := x.sale.Entry(x.Writer, x.timeUs(), op)
 	if err != nil {
 		x.core.end(err)
 		return

@@ -223,15 +223,17 @@ func TestFinished(t *testing.T) {
 		"found done": {true, false, 0}, "found done in part": {true, true, 2},
 	} {
 		w := begin(test.quiet, test.changed)
-		e := w.core.step(clock.Now{}, func() {
+		var told []Progress
+		w.core.told = func(p Progress) { told = append(told, p) }
+		w.core.step(clock.Now{}, func() {
 			for _, address := range []string{"shard/0", "shard/0", "shard/7", "shard/1"} {
 				w.finished(address, "")
 			}
 		})
-		if len(e.progress) != test.told {
-			t.Errorf("%s: told %+v", name, e.progress)
+		if len(told) != test.told {
+			t.Errorf("%s: told %+v", name, told)
 		}
-		for i, p := range e.progress {
+		for i, p := range told {
 			if p.Done != i+1 || p.Total != 2 || p.Action != []string{Create, Delete}[i] {
 				t.Errorf("%s: told %+v", name, p)
 			}
@@ -270,32 +272,32 @@ func TestRecheck(t *testing.T) {
 	first := plannedOp(workUID, 1, 1)
 	t.Run("shared", func(t *testing.T) {
 		w, c := begin(t)
-		e := w.core.step(c.time(), func() { w.recheck(c.say("one")) })
+		e := c.do(func() { w.recheck(c.say("one")) })
 		if len(e.calls) != 1 {
 			t.Fatalf("calls %+v", e.calls)
 		}
-		id := e.calls[0].id
-		if e = w.core.step(c.time(), func() { w.recheck(c.say("two")); w.recheck(c.say("three")) }); len(e.calls) != 0 {
+		asked := e.calls[0]
+		if e = c.do(func() { w.recheck(c.say("two")); w.recheck(c.say("three")) }); len(e.calls) != 0 {
 			t.Fatalf("calls %+v", e.calls)
 		}
 		live := entries(t, first)
-		e = w.core.reply(c.time(), reply{id: id, log: live})
+		e = c.answer(asked, live, nil)
 		c.heard("one")
 		if len(e.calls) != 1 {
 			t.Fatalf("calls %+v", e.calls)
 		}
-		e = w.core.reply(c.time(), reply{id: e.calls[0].id, log: ledger.Reply{Head: live.Head}})
+		e = c.answer(e.calls[0], ledger.Reply{Head: live.Head}, nil)
 		c.heard("two three")
 		if len(e.calls) != 0 {
 			t.Fatalf("calls %+v", e.calls)
 		}
-		e = w.core.step(c.time(), func() { w.recheck(c.say("four")) })
-		w.core.reply(c.time(), reply{id: e.calls[0].id, log: ledger.Reply{Head: live.Head}})
+		e = c.do(func() { w.recheck(c.say("four")) })
+		c.answer(e.calls[0], ledger.Reply{Head: live.Head}, nil)
 		c.heard("four")
 	})
 	t.Run("the first that ends the machine is the last", func(t *testing.T) {
 		w, c := begin(t)
-		e := w.core.step(c.time(), func() {
+		e := c.do(func() {
 			w.recheck(func() {
 				c.say("one")()
 				w.recheck(func() { c.say("end")(); w.core.end(nil) })
@@ -303,10 +305,10 @@ func TestRecheck(t *testing.T) {
 			})
 		})
 		live := entries(t, first)
-		e = w.core.reply(c.time(), reply{id: e.calls[0].id, log: live})
+		e = c.answer(e.calls[0], live, nil)
 		c.heard("one")
-		w.core.step(c.time(), func() { w.recheck(c.say("never")) })
-		e = w.core.reply(c.time(), reply{id: e.calls[0].id, log: ledger.Reply{Head: live.Head}})
+		c.do(func() { w.recheck(c.say("never")) })
+		e = c.answer(e.calls[0], ledger.Reply{Head: live.Head}, nil)
 		if c.heard("end"); !e.done {
 			t.Error("goes on")
 		}
@@ -316,11 +318,11 @@ func TestRecheck(t *testing.T) {
 		other := plannedOp("another", 1, 1)
 		other.GetPlanned().Run = 2
 		all := entries(t, first, sealedOp(), &pb.Op{Op: &pb.Op_Destroyed{Destroyed: &pb.Destroyed{}}}, other, appliedOp(1))
-		e := w.core.step(c.time(), func() { w.recheck(c.say("goes-on")) })
-		e = w.core.reply(c.time(), reply{id: e.calls[0].id, log: entries(t, first)})
+		e := c.do(func() { w.recheck(c.say("goes-on")) })
+		e = c.answer(e.calls[0], entries(t, first), nil)
 		c.heard("goes-on")
-		e = w.core.step(c.time(), func() { w.recheck(c.say("goes-on-too")) })
-		e = w.core.reply(c.time(), reply{id: e.calls[0].id, log: ledger.Reply{Head: all.Head, Entries: all.Entries[1:4]}})
+		e = c.do(func() { w.recheck(c.say("goes-on-too")) })
+		e = c.answer(e.calls[0], ledger.Reply{Head: all.Head, Entries: all.Entries[1:4]}, nil)
 		if c.heard(""); !e.done || !errors.Is(e.err, ErrStale) {
 			t.Errorf("while the log of a sale that was begun anew is read, shards are worked on: %+v", e)
 		}
@@ -331,8 +333,8 @@ func TestRecheck(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, c := begin(t)
-			e := w.core.step(c.time(), func() { w.recheck(c.say("goes-on")) })
-			e = w.core.reply(c.time(), reply{id: e.calls[0].id, log: entries(t, ops...)})
+			e := c.do(func() { w.recheck(c.say("goes-on")) })
+			e = c.answer(e.calls[0], entries(t, ops...), nil)
 			if c.heard(""); !e.done || !errors.Is(e.err, ErrStale) {
 				t.Errorf("effects %+v", e)
 			}
@@ -340,25 +342,25 @@ func TestRecheck(t *testing.T) {
 		t.Run(name+", where another may overtake", func(t *testing.T) {
 			w, c := begin(t)
 			w.overtaken = c.say("overtaken")
-			e := w.core.step(c.time(), func() { w.recheck(c.say("goes-on")); w.core.after(time.Second, c.say("late")) })
-			id := e.calls[0].id
-			w.core.step(c.time(), func() { w.recheck(c.say("goes-on-too")) })
-			e = w.core.reply(c.time(), reply{id: id, log: entries(t, ops...)})
+			e := c.do(func() { w.recheck(c.say("goes-on")); w.core.after(time.Second, c.say("late")) })
+			asked := e.calls[0]
+			c.do(func() { w.recheck(c.say("goes-on-too")) })
+			e = c.answer(asked, entries(t, ops...), nil)
 			if want := map[string]string{"sealed": "overtaken", "another run": ""}[name]; e.done != (want == "") {
 				t.Errorf("effects %+v", e)
 			} else {
 				c.heard(want)
 			}
 			c.mono += time.Minute
-			w.core.tick(c.time())
+			c.pass(0)
 			c.heard("")
 			if name == "sealed" { // what has overtaken may ask anew
-				e = w.core.step(c.time(), func() { w.overtaken = c.say("overtaken-again"); w.recheck(c.say("goes-on")) })
-				w.core.reply(c.time(), reply{id: e.calls[0].id, log: ledger.Reply{Head: entries(t, ops...).Head}})
+				e = c.do(func() { w.overtaken = c.say("overtaken-again"); w.recheck(c.say("goes-on")) })
+				c.answer(e.calls[0], ledger.Reply{Head: entries(t, ops...).Head}, nil)
 				c.heard("overtaken-again")
 				w.openSale()
-				e = w.core.step(c.time(), func() { w.recheck(c.say("live")) })
-				w.core.reply(c.time(), reply{id: e.calls[0].id, log: entries(t, first)})
+				e = c.do(func() { w.recheck(c.say("live")) })
+				c.answer(e.calls[0], entries(t, first), nil)
 			}
 		})
 	}

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -32,7 +33,7 @@ func (x *execution) checkLists(p *pb.Planned) error {
 	if err != nil || old.Engine != spec.EngineRedis {
 		return err
 	}
-	return sameLists(x.plan.Sale, old, x.lists, x.sale.Applied() > 0)
+	return sameLists(x.plan.Sale, old, x.Lists, x.sale.Applied() > 0)
 }
 
 // sameLists refuses nodes other than those declared, in their order: the order determines the
@@ -99,8 +100,8 @@ func (x *execution) fillList(i int, goal uint64, alive bool, began time.Duration
 	var seen lists.State
 	var look func()
 	look = func() {
-		x.inspect(i, func(r reply) {
-			head, changes := x.heads[i], r.err == nil && r.state != seen
+		x.inspect(i, func(state lists.State, err error) {
+			head, changes := x.heads[i], err == nil && state != seen
 			switch {
 			case foreign(head.Generation):
 				x.recheck(func() {
@@ -110,12 +111,12 @@ func (x *execution) fillList(i int, goal uint64, alive bool, began time.Duration
 					}
 					x.core.after(pollOwner, func() { x.readHead(i, look) })
 				})
-			case r.err == nil && r.state.On && r.state.Fill == head.Fill, head.Phase != ledger.PhaseOpen:
+			case err == nil && state.On && state.Fill == head.Fill, head.Phase != ledger.PhaseOpen:
 				done()
-			case errors.Is(r.err, fs.ErrPermission): // whether the owner fills it cannot be checked
-				x.core.end(fmt.Errorf("%s on node %s cannot be looked at: %s", listAddress(i), x.listNode(i), nodeShort(x.listNode(i), r.err)))
-			case alive && x.core.now.Mono < began+x.ttl(), changes && (!r.state.On || r.state.Fill > head.Fill):
-				seen = r.state
+			case errors.Is(err, fs.ErrPermission): // whether the owner fills it cannot be checked
+				x.core.end(fmt.Errorf("%s on node %s cannot be looked at: %s", listAddress(i), x.listNode(i), nodeShort(x.listNode(i), err)))
+			case alive && x.core.now.Mono < began+x.ttl(), changes && (!state.On || state.Fill > head.Fill):
+				seen = state
 				x.core.after(pollOwner, func() { x.readHead(i, look) })
 			default:
 				x.bring(i, lists.On, mayNot, func() {
@@ -158,10 +159,10 @@ func (t *teardown) forgetLists(then func()) {
 		then()
 		return
 	}
-	t.x.core.all(len(t.x.lists), func(node int, done func()) {
+	t.x.core.all(len(t.x.Lists), func(node int, done func()) {
 		t.forgetFrom(node, 0, 1, func(all bool) {
 			for i := range t.x.allShards() {
-				if all && spec.ListNode(i, len(t.x.lists)) == node {
+				if all && spec.ListNode(i, len(t.x.Lists)) == node {
 					t.x.finished(listAddress(i), "")
 				}
 			}
@@ -177,13 +178,15 @@ func (t *teardown) forgetFrom(node, shard, try int, then func(all bool)) {
 		then(true)
 		return
 	}
-	t.x.core.call(call{kind: callForgetList, node: node, list: t.x.list(shard)}, func(r reply) {
+	list := t.x.list(shard)
+	forget := func(ctx context.Context, node lists.Node) error { return node.Forget(ctx, list) }
+	onList(t.x.core, node, "forget list", noValue(forget), func(_ any, err error) {
 		switch {
-		case r.err == nil:
+		case err == nil:
 			t.forgetFrom(node, shard+1, 1, then)
-		case try == sweepTries, errors.Is(r.err, fs.ErrPermission):
+		case try == sweepTries, errors.Is(err, fs.ErrPermission):
 			t.x.warn("node %s may still have lists of the sale: %s. They are never asked for again;"+
-				" destroy, run again when the node is up, removes them", t.x.lists[node], nodeShort(t.x.lists[node], r.err))
+				" destroy, run again when the node is up, removes them", t.x.Lists[node], nodeShort(t.x.Lists[node], err))
 			then(false)
 		default:
 			t.x.core.after(firstPause<<try, func() { t.forgetFrom(node, shard, try+1, then) })

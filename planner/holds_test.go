@@ -26,7 +26,7 @@ func (w *world) destroyHeld(cancel bool) (waits []string, took time.Duration) {
 	w.Helper()
 	began := w.now.Mono
 	p := w.begin(w.planDestroy())
-	p.x.cancelHolds = cancel
+	p.x.CancelHolds = cancel
 	for !p.done {
 		p.step(inOrder)
 	}

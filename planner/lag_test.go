@@ -76,7 +76,7 @@ func TestApplyReadsThePastOfADestroyedSale(t *testing.T) {
 // a read that lags. It is believed when it is said again and again.
 func TestSaleLogThatIsGone(t *testing.T) {
 	appends := func(p *process) bool {
-		return len(p.queue) > 0 && p.queue[0].kind == callLog && p.queue[0].request.Kind == ledger.AppendRequest
+		return p.request().Kind == ledger.AppendRequest
 	}
 	for name, test := range map[string]struct {
 		from func(*process) bool

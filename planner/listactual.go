@@ -1,6 +1,8 @@
 package planner
 
 import (
+	"context"
+
 	"salectl/backends/ledger"
 	"salectl/backends/lists"
 	"salectl/spec"
@@ -38,8 +40,8 @@ func (r *reading) lists() {
 	r.core.all(len(r.terms.Lists), func(i int, done func()) {
 		at := &a.ListNodes[i]
 		at.Name = r.terms.Lists[i]
-		r.core.call(call{kind: callSettings, node: i}, func(got reply) {
-			at.Settings, at.Err = got.settings, got.err
+		onList(r.core, i, "read settings", func(ctx context.Context, node lists.Node) (lists.Settings, error) { return node.Settings(ctx) }, func(settings lists.Settings, err error) {
+			at.Settings, at.Err = settings, err
 			r.list(i, 0, nil, done)
 		})
 	}, func() { r.finish(nil) })
@@ -55,10 +57,9 @@ func (r *reading) list(node, shard int, away error, done func()) {
 		l := &r.actual.Lists[shard]
 		l.Node, l.Err = r.terms.Lists[node], away
 		if away == nil {
-			k := call{kind: callInspect, node: node, list: lists.List{UID: r.actual.Sale.UID(), Shard: shard}}
-			r.core.call(k, func(got reply) {
-				l.State, l.Err = got.state, got.err
-				r.list(node, shard+1, got.err, done)
+			r.core.inspect(node, lists.List{UID: r.actual.Sale.UID(), Shard: shard}, func(state lists.State, err error) {
+				l.State, l.Err = state, err
+				r.list(node, shard+1, err, done)
 			})
 			return
 		}

@@ -2,10 +2,12 @@ package planner
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 
+	"salectl/backends/calls"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/lists"
@@ -78,12 +80,15 @@ func TestListOn(t *testing.T) {
 	}
 }
 
-func stopsList(k call) bool { return k.kind == callStep }
+// stopsList reports whether a call is of a lists.Machine.
+func stopsList(k calls.Call) bool {
+	return k.What != "inspect list" && slices.Contains(slices.Collect(maps.Values(stepNames)), k.What)
+}
 
 // Another completes an apply while its lists are being stopped: they are not stopped
 // again, nor filled anew.
 func TestListsOfAnApplyThatAnotherCompletes(t *testing.T) {
-	for name, about := range map[string]func(call) bool{
+	for name, about := range map[string]func(calls.Call) bool{
 		"about to stop a list":             stopsList,
 		"about to close its generation up": moments["to close a shard"],
 	} {
@@ -122,7 +127,9 @@ func TestListsThatAreOnAgain(t *testing.T) {
 	w := newListWorld(t)
 	w.mustApply(numbers(30))
 	p := w.begin(w.mustPlan(numbers(15)))
-	about := func(k call) bool { return moments["to close a shard"](k) && strings.HasSuffix(k.request.Log, "/1") }
+	about := func(k calls.Call) bool {
+		return moments["to close a shard"](k) && strings.HasSuffix(requestOf(k).Log, "/1")
+	}
 	p.stepTo(about)
 	s := ledger.NewState(spec.ShardLog(p.x.plan.UID, 1, 3))
 	if _, err := ledger.Load(t.Context(), w.store.Handle(nil), spec.ShardLog(p.x.plan.UID, 1, 3), s); err != nil {
@@ -157,9 +164,7 @@ func (w *listWorld) refill(shard int) {
 		if c == nil {
 			w.Fatal("the list does not come on")
 		}
-		r := call{kind: callStep, step: c}.perform(w.Context(), nil, nil, w.keeper(shard), nil)
-		r.step.Err = r.err
-		m.Done(w.now, r.step)
+		m.Done(w.now, c.Do(w.Context(), w.keeper(shard)))
 	}
 }
 
@@ -169,7 +174,7 @@ func TestListsOfShardsThatAreMade(t *testing.T) {
 	w.runUntil(w.mustPlan(numbers(30)), 2)
 	p := w.begin(w.mustPlan(numbers(40)))
 	for !p.done {
-		if p.x.stage <= bringingShards && slices.ContainsFunc(p.queue, func(k call) bool { return k.kind.onList() }) {
+		if p.x.stage <= bringingShards && slices.ContainsFunc(p.queue, func(k calls.Call) bool { return k.List }) {
 			t.Fatal("a list is asked for before its shard is there")
 		}
 		p.step(inOrder)
@@ -233,7 +238,7 @@ func TestListsThatAreFilledSlowly(t *testing.T) {
 	w.mustApply(numbers(90))
 	w.keepers[1].RestartEmpty()
 	first := w.lister(pb.Phase_OPEN)
-	first.x.sizes.Put = 1
+	first.x.Sizes.Put = 1
 	first.x.machines[1] = nil
 	second := w.lister(pb.Phase_OPEN)
 	first.step(inOrder)

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -35,7 +36,7 @@ type listRebuild struct {
 // reached, or enough reports that it is unnecessary.
 func (x *execution) bring(i int, want lists.Want, enough func(*ledger.State) bool, then func()) {
 	if x.machines[i] == nil {
-		x.machines[i] = lists.NewMachine(x.list(i), x.sizes)
+		x.machines[i] = lists.NewMachine(x.list(i), x.Sizes)
 	}
 	l := &listRebuild{x: x, shard: i, m: x.machines[i], want: want, enough: enough}
 	before := l.m.Voids()
@@ -54,11 +55,16 @@ func (x *execution) bring(i int, want lists.Want, enough func(*ledger.State) boo
 func (x *execution) list(i int) lists.List { return lists.List{UID: x.plan.UID, Shard: i} }
 
 // listNode returns the name of the node of a shard's list.
-func (x *execution) listNode(i int) string { return x.lists[spec.ListNode(i, len(x.lists))] }
+func (x *execution) listNode(i int) string { return x.Lists[spec.ListNode(i, len(x.Lists))] }
 
 // inspect queries the state of a shard's list.
-func (x *execution) inspect(i int, then func(reply)) {
-	x.core.call(call{kind: callInspect, node: spec.ListNode(i, len(x.lists)), list: x.list(i)}, then)
+func (x *execution) inspect(i int, then func(lists.State, error)) {
+	x.core.inspect(spec.ListNode(i, len(x.Lists)), x.list(i), then)
+}
+
+// inspect queries the state of a list on a node.
+func (c *core) inspect(node int, list lists.List, then func(lists.State, error)) {
+	onList(c, node, "inspect list", func(ctx context.Context, node lists.Node) (lists.State, error) { return node.Inspect(ctx, list) }, then)
 }
 
 // read reads the shard's log to its end.
@@ -98,8 +104,14 @@ func (l *listRebuild) step() {
 			l.x.core.at(max(wake, l.x.core.now.Mono), func() { l.read(l.lookAgain) })
 			return
 		}
-		k := call{kind: callStep, node: spec.ListNode(l.shard, len(l.x.lists)), step: c}
-		l.x.core.call(k, func(r reply) { l.answered(c, r) })
+		make := func(ctx context.Context, node lists.Node) (lists.Reply, error) {
+			r := c.Do(ctx, node)
+			return r, r.Err
+		}
+		onList(l.x.core, spec.ListNode(l.shard, len(l.x.Lists)), stepNames[c.Kind], make, func(r lists.Reply, err error) {
+			r.Err = err
+			l.answered(c, r)
+		})
 	}
 }
 
@@ -115,7 +127,7 @@ func (l *listRebuild) arrived(s *ledger.State) bool {
 func (l *listRebuild) append() {
 	s := l.x.states[l.shard]
 	fill := s.Fill
-	draft := s.Draft(l.x.writer, l.x.timeUs())
+	draft := s.Draft(l.x.Writer, l.x.timeUs())
 	rebuilds := l.m.Draft(l.x.core.now, draft, 0)
 	if draft.Ops() == 0 { // the log has all ops of the machine
 		l.m.Committed(l.x.core.now, s)
@@ -148,17 +160,17 @@ func (l *listRebuild) lookAgain() {
 		l.step()
 		return
 	}
-	l.x.inspect(l.shard, func(r reply) {
+	l.x.inspect(l.shard, func(state lists.State, err error) {
 		switch {
-		case r.err != nil:
+		case err != nil:
 			l.step()
-		case l.want == lists.On && r.state.On && r.state.Fill == s.Fill:
+		case l.want == lists.On && state.On && state.Fill == s.Fill:
 			l.x.machines[l.shard] = nil
 			l.then()
-		case r.state.On || l.seen != nil && r.state == *l.seen:
+		case state.On || l.seen != nil && state == *l.seen:
 			l.step()
 		default:
-			l.seen = &r.state
+			l.seen = &state
 			l.x.core.after(pollOwner, func() { l.read(l.lookAgain) })
 		}
 	})
@@ -166,26 +178,25 @@ func (l *listRebuild) lookAgain() {
 
 // answered processes the reply to a call of the machine. It fails when no try has come further
 // than an earlier one within patience, and at once if the node does not permit the call.
-func (l *listRebuild) answered(c *lists.Call, r reply) {
-	r.step.Err = r.err
-	l.m.Done(l.x.core.now, r.step)
+func (l *listRebuild) answered(c *lists.Call, r lists.Reply) {
+	l.m.Done(l.x.core.now, r)
 	now := max(l.x.core.now.Mono, 1)
 	switch {
-	case r.err == nil:
+	case r.Err == nil:
 		if l.calls++; l.calls > l.most {
 			l.most, l.failing = l.calls, 0
 		}
-	case errors.Is(r.err, fs.ErrPermission):
-		l.x.core.end(l.stuck(c, r.err))
+	case errors.Is(r.Err, fs.ErrPermission):
+		l.x.core.end(l.stuck(c, r.Err))
 		return
 	case l.failing == 0:
 		l.calls, l.failing = 0, now
 		if node := l.x.listNode(l.shard); !l.told {
 			l.told = true
-			l.x.doing(listAddress(l.shard), "wait", fmt.Sprintf("for node %s: %s", node, nodeShort(node, r.err)))
+			l.x.doing(listAddress(l.shard), "wait", fmt.Sprintf("for node %s: %s", node, nodeShort(node, r.Err)))
 		}
 	case now-l.failing > l.x.core.patience:
-		l.x.core.end(l.stuck(c, r.err))
+		l.x.core.end(l.stuck(c, r.Err))
 		return
 	default:
 		l.calls = 0

@@ -447,7 +447,7 @@ func TestListsThatAnotherHasBrought(t *testing.T) {
 				return next
 			})
 			p := w.begin(resume)
-			for len(p.queue) == 0 || p.queue[0].kind != callInspect {
+			for !p.isNext("inspect list") {
 				p.step(inOrder)
 			}
 			w.mustPhase(test.meanwhile)
@@ -479,16 +479,16 @@ func TestListsOfADamagedShard(t *testing.T) {
 		return resume
 	}())
 	for read := 0; !p.done; {
-		if len(p.queue) == 0 || p.queue[0].kind != callHeads {
+		if !p.isNext("read heads") {
 			p.step(inOrder)
 			continue
 		}
 		k := p.next(0)
 		r := p.perform(k)
 		if read++; read > 1 {
-			r.heads[0] = []byte("noise")
+			r.value.([][]byte)[0] = []byte("noise")
 		}
-		p.take(p.x.core.reply(w.now, r))
+		p.reply(k, r)
 	}
 	if !errors.Is(p.err, ledger.ErrCorrupt) || !strings.Contains(p.err.Error(), "shard/1: ") {
 		t.Errorf("it ended with %v", p.err)
@@ -528,11 +528,11 @@ func (w *listWorld) lister(phase pb.Phase) *process {
 }
 
 func (p *process) rebuilds() bool {
-	if len(p.queue) == 0 || p.queue[0].kind != callLog {
+	if !strings.HasSuffix(p.request().Log, "/1") {
 		return false
 	}
-	ops := p.queue[0].commit.GetOps()
-	return len(ops) == 1 && ops[0].GetRebuild() != nil && strings.HasSuffix(p.queue[0].request.Log, "/1")
+	ops := commitOf(p.queue[0]).GetOps()
+	return len(ops) == 1 && ops[0].GetRebuild() != nil
 }
 
 // Of two who rebuild a list at once, who comes second to the log lets the first, as
@@ -602,7 +602,7 @@ func TestListsOfTwoWhoRebuild(t *testing.T) {
 // nothing; a read that only lags is made again.
 func TestListsOfAShardThatGoes(t *testing.T) {
 	shardReads := func(p *process) bool {
-		return len(p.queue) > 0 && p.queue[0].kind == callLog && strings.HasSuffix(p.queue[0].request.Log, "/1")
+		return strings.HasSuffix(p.request().Log, "/1")
 	}
 	for name, until := range map[string]func(*process) bool{
 		"before it is read": shardReads,
@@ -700,7 +700,7 @@ func TestListsThatComeFurther(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newListWorld(t)
 			p := w.begin(w.mustPlan(numbers(90)))
-			p.x.sizes, p.x.core.patience = lists.Sizes{Read: 10, Put: 1, Move: 10}, 40*time.Millisecond
+			p.x.Sizes, p.x.core.patience = lists.Sizes{Read: 10, Put: 1, Move: 10}, 40*time.Millisecond
 			calls, most := 0, 5
 			w.keepers[1].SetFaults(func(c memory.Call) memory.Fault {
 				if calls++; c.Op == memory.OpInspect || calls <= most {
@@ -737,7 +737,7 @@ func TestStuckLists(t *testing.T) {
 		"a token of another": {lists.On, lists.ErrToken, "Another process rebuilds it: let that end"},
 		"a part of another":  {lists.Stopped, lists.ErrLength, "Another process rebuilds it: let that end"},
 	} {
-		l := &listRebuild{x: &execution{core: newCore(10 * time.Second), lists: []string{"a", "b"}}, shard: 1, want: test.want}
+		l := &listRebuild{x: &execution{Terms: Terms{Lists: []string{"a", "b"}}, core: newCore(10 * time.Second)}, shard: 1, want: test.want}
 		if got := l.stuck(&lists.Call{Kind: lists.PutCall}, test.err).Error(); !strings.HasSuffix(got, test.says) {
 			t.Errorf("%s: it says %q, want %q", name, got, test.says)
 		}

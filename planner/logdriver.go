@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -82,17 +83,18 @@ func (t *logDriver) run(do ledger.Do) {
 	case do.Event != ledger.Nothing:
 		t.then(do.Event)
 	case do.Send != nil:
-		kind := do.Send.Kind
-		k := call{kind: callLog, request: do.Send}
-		if kind == ledger.AppendRequest {
-			k.commit = t.sent.Commit
+		request := do.Send
+		make := func(ctx context.Context, logs ledger.Logs) (ledger.Reply, error) {
+			r := request.Do(ctx, logs)
+			return r, r.Err
 		}
-		t.core.call(k, func(r reply) {
-			if !t.bears(kind, r.log.Err) {
+		onStore(t.core, t.name(request), callTimeout, make, func(r ledger.Reply, err error) {
+			r.Err = err
+			if !t.bears(request.Kind, err) {
 				return
 			}
-			do := t.w.Done(t.core.now, r.log)
-			t.count(r.log)
+			do := t.w.Done(t.core.now, r)
+			t.count(r)
 			if t.ends != nil {
 				if err := t.ends(); err != nil {
 					t.core.end(err)

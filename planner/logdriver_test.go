@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
+	"salectl/backends/calls"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 )
@@ -44,10 +47,10 @@ func (k *tracked) append() { k.e = k.do(func() { k.track.append(k.entry, k.then)
 // replies answers the call under way.
 func (k *tracked) replies(r ledger.Reply) {
 	k.t.Helper()
-	if len(k.e.calls) != 1 || k.e.calls[0].kind != callLog {
+	if len(k.e.calls) != 1 || k.e.calls[0].Node != calls.Store {
 		k.t.Fatalf("calls %+v", k.e.calls)
 	}
-	k.e = k.reply(k.time(), reply{id: k.e.calls[0].id, log: r})
+	k.e = k.answer(k.e.calls[0], r, r.Err)
 }
 
 // waits lets the pause pass that is asked for.
@@ -72,13 +75,13 @@ func TestTrack(t *testing.T) {
 	for name, test := range map[string]func(*tracked){
 		"reads, and appends": func(k *tracked) {
 			k.read()
-			if k.e.calls[0].commit != nil || k.changed {
+			if requestOf(k.e.calls[0]).Kind != ledger.ReadRequest || k.changed {
 				k.t.Error("a read appends something")
 			}
 			k.replies(ledger.Reply{})
 			k.heard(fmt.Sprint(ledger.CaughtUp))
 			k.append()
-			if k.e.calls[0].commit != k.entry.Commit {
+			if !proto.Equal(commitOf(k.e.calls[0]), k.entry.Commit) || k.e.calls[0].What != "planned" {
 				k.t.Error("a call does not say what it appends")
 			}
 			k.replies(ledger.Reply{})
@@ -175,7 +178,7 @@ func TestTrack(t *testing.T) {
 			k.replies(ledger.Reply{}) // it is not there: it is sent again
 			k.heard(fmt.Sprint(ledger.CaughtUp) + " " + fmt.Sprint(ledger.Again))
 			k.e = k.do(func() { k.track.resend(k.then) })
-			if k.e.calls[0].request.Kind != ledger.AppendRequest || k.e.calls[0].commit != k.entry.Commit {
+			if !proto.Equal(commitOf(k.e.calls[0]), k.entry.Commit) {
 				k.t.Fatalf("sends %+v", k.e.calls[0])
 			}
 			k.replies(ledger.Reply{Err: errNoDisk})
@@ -196,7 +199,7 @@ func TestTrack(t *testing.T) {
 					if k.ended(err, "log sale/x"); errors.Is(k.e.err, ErrStore) {
 						k.t.Errorf("a definite answer is one of a broken store: %v", k.e.err)
 					}
-				} else if k.e.done || k.e.calls[0].request.Kind != ledger.ReadRequest {
+				} else if k.e.done || requestOf(k.e.calls[0]).Kind != ledger.ReadRequest {
 					k.t.Errorf("%v: effects %+v", err, k.e)
 				}
 			}

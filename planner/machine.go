@@ -11,7 +11,6 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/lists"
 	"salectl/backends/quorum"
-	"salectl/spec"
 	"salectl/units"
 )
 
@@ -24,13 +23,9 @@ type Machine struct {
 	first   func()            // first event; nil: there is nothing to do
 	stop    func(error)       // ends it early
 	outcome func(error) error // converts the final error for the caller
-	export  Exporter
-	told    func(Progress)
 	state   fmt.Stringer
 
 	begun bool
-	calls []calls.Call // not returned by Next yet
-	wake  time.Duration
 	done  bool
 	err   error
 }
@@ -81,158 +76,33 @@ func (t Terms) patience() time.Duration {
 // be called after every input. When done is true, err is the result of ReadActual, Apply or
 // Destroy.
 func (m *Machine) Next(now clock.Now) (made []calls.Call, wake time.Duration, done bool, err error) {
-	if !m.begun && !m.done {
+	switch {
+	case m.begun || m.core.over:
+	case m.first == nil:
+		m.done = true
+	default:
 		m.begun = true
-		if m.first == nil {
-			m.end(nil)
-		} else {
-			m.take(m.core.step(now, m.first))
-		}
+		m.core.step(now, m.first)
 	}
-	made, m.calls = m.calls, nil
-	return made, m.wake, m.done, m.err
+	if m.core.over && !m.done {
+		m.done, m.err = true, m.outcome(m.core.err)
+	}
+	made, m.core.calls = m.core.calls, nil
+	return made, m.core.wake(), m.done, m.err
 }
 
 // String describes the progress of the machine for people.
 func (m *Machine) String() string { return m.state.String() }
 
 // Tick processes the timers that are due.
-func (m *Machine) Tick(now clock.Now) {
-	if m.begun && !m.done {
-		m.take(m.core.tick(now))
-	}
-}
+func (m *Machine) Tick(now clock.Now) { m.core.tick(now) }
 
 // Stop ends the machine, like the end of Apply's context. cause is that of the context: at a
 // timeout it is or wraps context.DeadlineExceeded. The error states the progress of the
 // machine.
 func (m *Machine) Stop(now clock.Now, cause error) {
-	if !m.done {
-		cause = fmt.Errorf("%w (%v)", cause, m)
-		m.take(m.core.step(now, func() { m.stop(cause) }))
-	}
-}
-
-func (m *Machine) take(out effects) {
-	for _, k := range out.calls {
-		m.calls = append(m.calls, m.newCall(k))
-	}
-	for _, p := range out.progress {
-		if m.told != nil {
-			m.told(p)
-		}
-	}
-	m.wake = out.wake
-	if out.done {
-		m.end(m.outcome(out.err))
-	}
-}
-
-func (m *Machine) end(err error) { m.done, m.err, m.calls, m.wake = true, err, nil, 0 }
-
-func (m *Machine) newCall(k call) calls.Call {
-	c := calls.Call{Node: calls.Store, What: k.name(), Timeout: k.kind.timeout()}
-	if k.kind.onNode() || k.kind.onList() {
-		c.Node, c.List = k.node, k.kind.onList()
-	}
-	c.Make = func(ctx context.Context, logs ledger.Logs, node quorum.Node, list lists.Node) any {
-		return k.perform(ctx, logs, node, list, m.export)
-	}
-	c.Took = func(now clock.Now, made any, err error) {
-		if m.done {
-			return
-		}
-		r := k.unanswered(err)
-		if err == nil {
-			r = made.(reply)
-		}
-		m.take(m.core.reply(now, r))
-	}
-	return c
-}
-
-// unanswered returns the reply to a call whose outcome is unknown.
-func (k call) unanswered(err error) reply {
-	if k.kind == callLog {
-		return reply{id: k.id, log: ledger.Reply{Err: err}}
-	}
-	return reply{id: k.id, err: err}
-}
-
-// perform makes a call.
-func (k call) perform(ctx context.Context, logs ledger.Logs, node quorum.Node, list lists.Node, export Exporter) reply {
-	r := reply{id: k.id}
-	switch k.kind {
-	case callLog:
-		r.log = k.request.Do(ctx, logs)
-	case callHeads:
-		r.heads, r.err = logs.Heads(ctx, k.logs)
-	case callDelete:
-		r.err = logs.Delete(ctx, k.log, k.upTo)
-	case callCheckTable:
-		r.err = logs.(ledger.Table).CheckTable(ctx)
-	case callCreateTable:
-		r.err = logs.(ledger.Table).CreateTable(ctx)
-	case callInfo:
-		if r.info, r.err = node.Info(ctx); r.err == nil && k.sale != "" {
-			marker, err := node.ReadMarker(ctx, spec.SaleMarker(k.sale))
-			if r.marker = marker; r.info.Unfit == "" { // else Unfit is why
-				r.err = err
-			}
-		}
-	case callReadMarker:
-		r.marker, r.err = node.ReadMarker(ctx, k.marker)
-	case callMark:
-		if r.err = node.Mark(ctx, k.marker, k.runID); r.err == nil && k.sale != "" {
-			r.err = node.Mark(ctx, spec.SaleMarker(k.sale), "")
-		}
-	case callReadLeases, callFindOwner, callFindLeases:
-		r.holdings, r.err = node.List(ctx, k.prefix)
-	case callRelease:
-		_, r.err = node.Release(ctx, k.asks)
-	case callForget:
-		if r.err = node.Forget(ctx, k.marker); r.err == nil {
-			r.err = node.Forget(ctx, spec.SaleMarker(k.sale))
-		}
-	case callStep:
-		r.step = k.step.Do(ctx, list)
-		r.err = r.step.Err
-	case callInspect:
-		r.state, r.err = list.Inspect(ctx, k.list)
-	case callForgetList:
-		r.err = list.Forget(ctx, k.list)
-	case callSettings:
-		r.settings, r.err = list.Settings(ctx)
-	case callExport:
-		r.path, r.digest, r.err = export(ctx, logs, k.export)
-	case callReadUnits:
-		r.payload, r.err = k.units.payload(k.rand, k.log, k.plan, k.added, k.first)
-	}
-	return r
-}
-
-// Timeouts of calls. The outcome of an append that times out is unknown, and read back. Making
-// a table takes longer. An export reads all logs and has no timeout.
-const (
-	callTimeout  = 5 * time.Second
-	tableTimeout = time.Minute
-	nodeTimeout  = 2 * time.Second
-)
-
-// onNode reports whether a call is to a lock node; onList, whether it is to a list node.
-func (k callKind) onNode() bool { return k >= callInfo && k <= callForget }
-func (k callKind) onList() bool { return k >= callStep && k <= callSettings }
-
-func (k callKind) timeout() time.Duration {
-	switch {
-	case k.onNode() || k.onList():
-		return nodeTimeout
-	case k == callCreateTable:
-		return tableTimeout
-	case k == callExport:
-		return 0
-	}
-	return callTimeout
+	cause = fmt.Errorf("%w (%v)", cause, m)
+	m.core.step(now, func() { m.stop(cause) })
 }
 
 // NewReading returns a machine that reads a sale: its log, the heads of its shards, then all
@@ -251,9 +121,8 @@ func NewLook(t Terms, sale string) (*Machine, *Actual) {
 }
 
 func (r *reading) machine() *Machine {
-	return &Machine{
-		core: r.core, first: r.start, stop: r.core.end, state: r, outcome: r.outcome, told: r.terms.Progress,
-	}
+	r.core.told = r.terms.Progress
+	return &Machine{core: r.core, first: r.start, stop: r.core.end, state: r, outcome: r.outcome}
 }
 
 // NewExecution returns a machine that carries out a plan; a plan of destroy needs an Exporter.
@@ -271,9 +140,8 @@ func newMachine(t Terms, plan *Plan, export Exporter, rehearsal bool) (*Machine,
 	if err != nil {
 		return nil, nil, err
 	}
-	return &Machine{
-		core: x.core, first: x.first(rehearsal), stop: x.stop, state: x, outcome: x.outcome, told: t.Progress, export: export,
-	}, &x.result, nil
+	x.core.told, x.exporter = t.Progress, export
+	return &Machine{core: x.core, first: x.first(rehearsal), stop: x.stop, state: x, outcome: x.outcome}, &x.result, nil
 }
 
 // Exporter writes the ledger of a sale to its final location before its logs are deleted. It

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -88,21 +89,27 @@ func wasMarked(sale *ledger.Sale, node string) bool {
 // have been promised before those ids were read. Only an append proves that, since a read may
 // lag. Otherwise a good marker is kept, and any other is repaired as one that abstains.
 func (x *execution) markNode(i int, then func(error)) {
-	k := call{kind: callMark, node: i, marker: spec.Marker(x.plan.UID), sale: x.plan.Sale}
+	marker, ofSale := spec.Marker(x.plan.UID), spec.SaleMarker(x.plan.Sale)
+	mark := func(what, runID string, then func(error)) {
+		onNode(x.core, i, what, noValue(func(ctx context.Context, node quorum.Node) error {
+			if err := node.Mark(ctx, marker, runID); err != nil {
+				return err
+			}
+			return node.Mark(ctx, ofSale, "")
+		}), func(_ any, err error) { then(err) })
+	}
 	if n := x.nodes[i]; x.planned == stored && x.sale.Applied() == 0 && n.err == nil && !n.restarted {
-		k.runID = n.info.RunID
-		x.core.call(k, func(r reply) { then(r.err) })
+		mark("mark", n.info.RunID, then)
 		return
 	}
-	x.core.call(call{kind: callReadMarker, node: i, marker: k.marker}, func(r reply) {
-		if r.err != nil {
-			then(r.err)
+	x.core.readMarker(i, x.plan.UID, func(found quorum.Marker, err error) {
+		if err != nil {
+			then(err)
 			return
 		}
-		bad := !r.marker.Good
-		x.core.call(k, func(r reply) { // a good marker is confirmed
-			x.core.changed = x.core.changed || bad && r.err == nil
-			then(r.err)
+		mark("mend marker", "", func(err error) { // a good marker is confirmed
+			x.core.changed = x.core.changed || !found.Good && err == nil
+			then(err)
 		})
 	})
 }

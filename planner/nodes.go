@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,15 +13,22 @@ import (
 	"salectl/spec"
 )
 
-// allNodes makes one call to each node and continues when all have answered.
-func (x *execution) allNodes(k call, answered func(node int, r reply), then func()) {
-	x.core.all(len(x.nodes), func(i int, done func()) {
-		k.node = i
-		x.core.call(k, func(r reply) {
-			answered(i, r)
-			done()
-		})
+// info reads the identity and time of a node.
+func (c *core) info(node int, then func(quorum.Info, error)) {
+	onNode(c, node, "info", func(ctx context.Context, node quorum.Node) (quorum.Info, error) { return node.Info(ctx) }, then)
+}
+
+// readMarker reads the marker of a run on a node.
+func (c *core) readMarker(node int, uid string, then func(quorum.Marker, error)) {
+	marker := spec.Marker(uid)
+	onNode(c, node, "read marker", func(ctx context.Context, node quorum.Node) (quorum.Marker, error) {
+		return node.ReadMarker(ctx, marker)
 	}, then)
+}
+
+// leases reads the leases on a node whose keys begin with a prefix.
+func (c *core) leases(node int, what, prefix string, then func([]quorum.Holding, error)) {
+	onNode(c, node, what, func(ctx context.Context, node quorum.Node) ([]quorum.Holding, error) { return node.List(ctx, prefix) }, then)
 }
 
 // askNodes reads the identity and time of each node. It must precede every read of the sale's
@@ -28,13 +36,13 @@ func (x *execution) allNodes(k call, answered func(node int, r reply), then func
 func (x *execution) askNodes(then func()) {
 	x.begin(askingNodes)
 	sent := x.core.now
-	x.allNodes(
-		call{kind: callInfo},
-		func(i int, r reply) {
-			x.nodes[i].info, x.nodes[i].err = r.info, r.err
-			x.nodes[i].off = quorum.ClockOff(sent, x.core.now, r.info)
-		},
-		then)
+	x.core.all(len(x.nodes), func(i int, done func()) {
+		x.core.info(i, func(info quorum.Info, err error) {
+			x.nodes[i].info, x.nodes[i].err = info, err
+			x.nodes[i].off = quorum.ClockOff(sent, x.core.now, info)
+			done()
+		})
+	}, then)
 }
 
 // unfitOf returns the name and fault of each unfit node. A list node also needs a right clock,
@@ -82,8 +90,8 @@ func (x *execution) checkNodes(then func()) {
 				silent = append(silent, n.name+": "+nodeShort(n.name, n.err))
 			}
 		}
-		unfit := unfitOf(x.asked(), len(x.lists) > 0)
-		keepers := slices.DeleteFunc(slices.Clone(x.nodes), func(n lockNode) bool { return !slices.Contains(x.lists, n.name) })
+		unfit := unfitOf(x.asked(), len(x.Lists) > 0)
+		keepers := slices.DeleteFunc(slices.Clone(x.nodes), func(n lockNode) bool { return !slices.Contains(x.Lists, n.name) })
 		all, why := len(x.nodes), strings.Join(silent, "; ")
 		switch begins := x.intent.GetGeneration() == 1; {
 		case x.plan.Kind != KindApply:
@@ -189,13 +197,15 @@ func (x *execution) findOwner(then func(alive bool)) {
 	}
 	votes, waits := newVotes(x.plan.UID), x.waits
 	x.waits = "for the lock nodes" // not for the subject of the stage
-	x.allNodes(
-		call{kind: callFindOwner, prefix: votes.key},
-		func(_ int, r reply) { votes.count(r.holdings, r.err) },
-		func() {
-			x.waits = waits
-			then(votes.mayHaveOwner(len(x.nodes)))
+	x.core.all(len(x.nodes), func(i int, done func()) {
+		x.core.leases(i, "find owner", votes.key, func(held []quorum.Holding, err error) {
+			votes.count(held, err)
+			done()
 		})
+	}, func() {
+		x.waits = waits
+		then(votes.mayHaveOwner(len(x.nodes)))
+	})
 }
 
 // sweep removes the sale's leases and marker from the nodes. A process that serves the sale
@@ -221,27 +231,38 @@ func (x *execution) sweepNode(i, try int, freeBy time.Duration, then func()) {
 		}
 		x.core.after(firstPause<<try, func() { x.sweepNode(i, try+1, freeBy, then) })
 	}
-	x.core.call(call{kind: callFindLeases, node: i, prefix: spec.LeasePrefix(x.plan.UID)}, func(r reply) {
-		if r.err != nil {
-			failed(r.err)
+	uid, sale := x.plan.UID, x.plan.Sale
+	x.core.leases(i, "sweep list", spec.LeasePrefix(uid), func(left []quorum.Holding, err error) {
+		if err != nil {
+			failed(err)
 			return
 		}
-		if len(r.holdings) > 0 && x.core.now.Mono < freeBy {
+		if len(left) > 0 && x.core.now.Mono < freeBy {
 			x.core.after(pollOwner, func() { x.sweepNode(i, try, freeBy, then) })
 			return
 		}
 		var asks []quorum.Ask
-		for _, h := range r.holdings {
+		for _, h := range left {
 			asks = append(asks, quorum.Ask{Key: h.Key, Token: h.Token})
 		}
-		x.core.call(call{kind: callRelease, node: i, asks: asks}, func(r reply) {
-			if r.err != nil {
-				failed(r.err)
+		release := func(ctx context.Context, node quorum.Node) error {
+			_, err := node.Release(ctx, asks)
+			return err
+		}
+		onNode(x.core, i, "sweep leases", noValue(release), func(_ any, err error) {
+			if err != nil {
+				failed(err)
 				return
 			}
-			x.core.call(call{kind: callForget, node: i, marker: spec.Marker(x.plan.UID), sale: x.plan.Sale}, func(r reply) {
-				if r.err != nil {
-					failed(r.err)
+			forget := func(ctx context.Context, node quorum.Node) error {
+				if err := node.Forget(ctx, spec.Marker(uid)); err != nil {
+					return err
+				}
+				return node.Forget(ctx, spec.SaleMarker(sale))
+			}
+			onNode(x.core, i, "sweep marker", noValue(forget), func(_ any, err error) {
+				if err != nil {
+					failed(err)
 					return
 				}
 				x.finished(nodeAddress(x.nodes[i].name), "")

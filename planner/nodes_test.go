@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"salectl/backends/calls"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
@@ -360,10 +361,11 @@ func TestFindOwner(t *testing.T) {
 			var got, heard bool
 			p.queue = nil
 			p.x.sale = w.actual().Sale
-			p.take(p.x.core.step(w.now, func() {
+			p.x.core.step(w.now, func() {
 				p.x.core.leave()
 				p.x.findOwner(func(alive bool) { got, heard = alive, true })
-			}))
+			})
+			p.take()
 			for !heard {
 				p.step(inOrder)
 			}
@@ -412,9 +414,9 @@ func TestTimeWithoutNodes(t *testing.T) {
 		commits := 0
 		for !p.done {
 			for _, k := range p.queue {
-				if k.commit != nil {
-					if commits++; k.commit.GetTimeUs() != test.want.UnixMicro() {
-						t.Errorf("%s: log %s gets the time %v", name, k.request.Log, time.UnixMicro(k.commit.GetTimeUs()).UTC())
+				if c := commitOf(k); c != nil {
+					if commits++; c.GetTimeUs() != test.want.UnixMicro() {
+						t.Errorf("%s: log %s gets the time %v", name, requestOf(k).Log, time.UnixMicro(c.GetTimeUs()).UTC())
 					}
 				}
 			}
@@ -804,15 +806,15 @@ func TestDestroyAgainSweepsNodes(t *testing.T) {
 func TestDestroyOvertakenAtEveryCall(t *testing.T) {
 	for name, killed := range map[string]func(*process) bool{
 		"by one that ends":               func(*process) bool { return false },
-		"by one that dies at its delete": func(p *process) bool { return p.x.sale.Sealed() != nil && p.x.core.lastCall%3 == 0 },
+		"by one that dies at its delete": func(p *process) bool { return p.x.sale.Sealed() != nil && p.asked%3 == 0 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			for calls := 1; ; calls++ {
+			for n := 1; ; n++ {
 				w := newWorld(t)
 				sold(w)
 				plan := w.planDestroy()
 				slow := w.begin(plan)
-				for range calls {
+				for range n {
 					if !slow.done {
 						slow.step(inOrder)
 					}
@@ -821,21 +823,22 @@ func TestDestroyOvertakenAtEveryCall(t *testing.T) {
 					break
 				}
 				runDestroyUntil(w, plan, killed)
-				sweeps, choose := 0, seeded(uint64(calls))
+				sweeps, choose := 0, seeded(uint64(n))
 				for !slow.done {
-					forgets := func(k call) bool { return k.kind == callForget }
+					forgets := func(k calls.Call) bool { return k.What == "sweep marker" }
 					if i := slices.IndexFunc(slow.queue, forgets); i >= 0 {
 						sweeps++
-						slow.take(slow.x.core.reply(w.now, slow.perform(slow.next(i))))
+						k := slow.next(i)
+						slow.reply(k, slow.perform(k))
 						continue
 					}
 					slow.step(choose)
 				}
 				if sweeps > len(w.nodes) {
-					t.Errorf("overtaken at call %d: nodes were swept %d times", calls, sweeps)
+					t.Errorf("overtaken at call %d: nodes were swept %d times", n, sweeps)
 				}
 				if slow.err != nil {
-					t.Fatalf("overtaken at call %d: %v", calls, slow.err)
+					t.Fatalf("overtaken at call %d: %v", n, slow.err)
 				}
 				w.wantNothingLeft(plan.UID)
 				w.wantExport(15)

@@ -405,7 +405,7 @@ type storing struct {
 // storeUnits stores the payloads of the plan's new units, if there are any. The plan's slot
 // must be the next of the sale's log.
 func (x *execution) storeUnits(then func()) {
-	if x.units == nil {
+	if x.Units == nil {
 		then()
 		return
 	}
@@ -443,13 +443,15 @@ func (s *storing) look(e ledger.Event) {
 		s.then()
 		return
 	}
-	k := call{kind: callReadUnits, units: s.x.units, rand: s.x.rand, log: s.log.w.Log(), plan: s.plan, added: s.added, first: first}
-	s.x.core.call(k, func(r reply) {
-		if r.err != nil {
-			s.x.core.end(r.err)
+	read := func(context.Context, ledger.Logs) (*pb.Payload, error) {
+		return s.x.Units.payload(s.x.Rand, s.log.w.Log(), s.plan, s.added, first)
+	}
+	onStore(s.x.core, "read units", callTimeout, read, func(p *pb.Payload, err error) {
+		if err != nil {
+			s.x.core.end(err)
 			return
 		}
-		entry, err := s.fold.Entry(s.x.writer, s.x.timeUs(), r.payload)
+		entry, err := s.fold.Entry(s.x.Writer, s.x.timeUs(), p)
 		if err != nil {
 			s.x.core.end(err)
 			return

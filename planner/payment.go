@@ -9,29 +9,6 @@ import (
 	"salectl/spec"
 )
 
-// Payment describes how claims are paid, in plans and statuses.
-type Payment struct {
-	HoldForMs  int64  `json:"holdForMs"`
-	GraceMs    int64  `json:"graceMs"`
-	ExtendByMs int64  `json:"extendByMs,omitempty"` // 0: holds are not extended
-	Late       string `json:"late"`                 // refuse, resell
-
-	UnpaidPerUser int64 `json:"unpaidPerUser,omitempty"` // 0: any number
-
-	// The declared payment service, which shards do not know. A status has neither.
-	Check   *spec.StoredCheck    `json:"check,omitempty"`   // nil: the service is not queried
-	Webhook *spec.PaymentWebhook `json:"webhook,omitempty"` // nil: the service sends no webhooks
-}
-
-// withService adds the declared payment service to p. Nil stays nil: claims are not paid.
-func (p *Payment) withService(declared *spec.Payment) *Payment {
-	if p == nil || declared == nil {
-		return p
-	}
-	p.Check, p.Webhook = declared.Check.Stored(), declared.Webhook
-	return p
-}
-
 // paymentOf converts a declared payment to that of the shards' settings.
 func paymentOf(p spec.Payment) *pb.Payment {
 	late := pb.Payment_REFUSE
@@ -39,13 +16,14 @@ func paymentOf(p spec.Payment) *pb.Payment {
 		late = pb.Payment_RESELL
 	}
 	return &pb.Payment{
-		HoldForUs: p.HoldFor.Microseconds(), GraceUs: p.Grace.Microseconds(), ExtendByUs: p.ExtendBy.Microseconds(), Late: late,
+		HoldForUs: time.Duration(p.HoldFor).Microseconds(), GraceUs: time.Duration(p.Grace).Microseconds(), ExtendByUs: time.Duration(p.ExtendBy).Microseconds(), Late: late,
 		UnpaidPerUser: p.UnpaidPerUser,
 	}
 }
 
-// paymentShown describes the payment of settings; nil if they sell at once.
-func paymentShown(p *pb.Payment) *Payment {
+// paymentShown describes the payment of settings, without the payment service, which shards do
+// not know; nil if they sell at once.
+func paymentShown(p *pb.Payment) *spec.Payment {
 	if p == nil {
 		return nil
 	}
@@ -53,19 +31,29 @@ func paymentShown(p *pb.Payment) *Payment {
 	if p.GetLate() == pb.Payment_RESELL {
 		late = spec.LateResell
 	}
-	return &Payment{
-		HoldForMs: p.GetHoldForUs() / 1000, GraceMs: p.GetGraceUs() / 1000, ExtendByMs: p.GetExtendByUs() / 1000, Late: string(late),
+	us := func(n int64) spec.Duration { return spec.Duration(n) * spec.Duration(time.Microsecond) }
+	return &spec.Payment{
+		HoldFor: us(p.GetHoldForUs()), Grace: us(p.GetGraceUs()), ExtendBy: us(p.GetExtendByUs()), Late: late,
 		UnpaidPerUser: p.GetUnpaidPerUser(),
 	}
 }
 
-// list returns every attribute of a payment, absent ones as "".
-func (p *Payment) list() []Field {
+// withService returns the payment of settings with the declared payment service. Nil stays
+// nil: claims are not paid.
+func withService(p, declared *spec.Payment) *spec.Payment {
+	if p != nil && declared != nil {
+		p.Check, p.Webhook = declared.Check, declared.Webhook
+	}
+	return p
+}
+
+// paymentFields returns every attribute of a payment, absent ones as "".
+func paymentFields(p *spec.Payment) []Field {
 	holdFor, grace, extendBy, late, unpaid := "", "", "", "", ""
 	if p != nil {
-		holdFor, grace, late = termText(p.HoldForMs), termText(p.GraceMs), p.Late
-		if p.ExtendByMs != 0 {
-			extendBy = termText(p.ExtendByMs)
+		holdFor, grace, late = termText(p.HoldFor), termText(p.Grace), string(p.Late)
+		if p.ExtendBy != 0 {
+			extendBy = termText(p.ExtendBy)
 		}
 		if p.UnpaidPerUser != 0 {
 			unpaid = strconv.FormatInt(p.UnpaidPerUser, 10)
@@ -76,15 +64,15 @@ func (p *Payment) list() []Field {
 		{Name: "payment.extendBy", After: extendBy}, {Name: "payment.late", After: late},
 		{Name: "payment.unpaidPerUser", After: unpaid},
 	}
-	return append(fields, p.service()...)
+	return append(fields, serviceFields(p)...)
 }
 
-// service returns every attribute of the payment service, absent ones as "".
-func (p *Payment) service() []Field {
-	check, webhook, interval, timeout := new(spec.StoredCheck), new(spec.PaymentWebhook), "", ""
+// serviceFields returns every attribute of the payment service, absent ones as "".
+func serviceFields(p *spec.Payment) []Field {
+	check, webhook, interval, timeout := new(spec.PaymentCheck), new(spec.PaymentWebhook), "", ""
 	if p != nil && p.Check != nil {
 		check = p.Check
-		interval, timeout = termText(check.IntervalMs), termText(check.TimeoutMs)
+		interval, timeout = termText(check.Interval), termText(check.Timeout)
 	}
 	if p != nil && p.Webhook != nil {
 		webhook = p.Webhook
@@ -104,10 +92,10 @@ func (p *Payment) service() []Field {
 	return fields
 }
 
-// String describes the payment in one line, by the keys of a sale file.
-func (p *Payment) String() string {
+// PaymentText describes a payment in one line, by the keys of a sale file.
+func PaymentText(p *spec.Payment) string {
 	var words []string
-	for _, f := range p.list() {
+	for _, f := range paymentFields(p) {
 		if f.After != "" {
 			words = append(words, strings.TrimPrefix(f.Name, "payment.")+" "+f.After)
 		}
@@ -115,4 +103,4 @@ func (p *Payment) String() string {
 	return strings.Join(words, ", ")
 }
 
-func termText(ms int64) string { return spec.FormatTerm(time.Duration(ms) * time.Millisecond) }
+func termText(d spec.Duration) string { return spec.FormatTerm(time.Duration(d)) }

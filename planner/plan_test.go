@@ -862,7 +862,7 @@ func TestPlanRefusesWhatShardsWould(t *testing.T) {
 		}
 	}
 	long := with(tickets(10), func(s *spec.Sale) {
-		s.Payment = &spec.Payment{HoldFor: 200 * 365 * 24 * time.Hour, Late: spec.LateRefuse}
+		s.Payment = &spec.Payment{HoldFor: spec.Duration(200 * 365 * 24 * time.Hour), Late: spec.LateRefuse}
 	})
 	p, err := Make(long, w.actual())
 	refused("shard 0: a payment", p, err)

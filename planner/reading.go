@@ -2,6 +2,7 @@ package planner
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 
 	"salectl/backends/ledger"
@@ -64,8 +65,8 @@ func (r *reading) table() {
 	}
 	r.asking = true
 	r.actual.Table = &TableActual{Name: r.terms.Table}
-	r.core.call(call{kind: callCheckTable}, func(got reply) {
-		r.asking, r.actual.Table.Err = false, got.err
+	r.core.checkTable(func(err error) {
+		r.asking, r.actual.Table.Err = false, err
 		if r.read {
 			r.core.end(r.err)
 		}
@@ -127,20 +128,23 @@ func (r *reading) shards(then func()) {
 		then()
 		return
 	}
-	r.core.call(call{kind: callHeads, logs: names}, func(all reply) {
-		if all.err == nil {
-			for i, head := range all.heads {
+	read := func(logs []string, then func([][]byte, error)) {
+		onStore(r.core, "read heads", callTimeout, func(ctx context.Context, from ledger.Logs) ([][]byte, error) { return from.Heads(ctx, logs) }, then)
+	}
+	read(names, func(heads [][]byte, err error) {
+		if err == nil {
+			for i, head := range heads {
 				r.actual.Shards[i] = newShardActual(head)
 			}
 			then()
 			return
 		}
 		r.core.all(len(names), func(i int, done func()) {
-			r.core.call(call{kind: callHeads, logs: names[i : i+1]}, func(one reply) {
-				if one.err != nil {
-					r.actual.Shards[i].Err = one.err
+			read(names[i:i+1], func(heads [][]byte, err error) {
+				if err != nil {
+					r.actual.Shards[i].Err = err
 				} else {
-					r.actual.Shards[i] = newShardActual(one.heads[0])
+					r.actual.Shards[i] = newShardActual(heads[0])
 				}
 				done()
 			})
@@ -167,41 +171,57 @@ func (r *reading) nodes() {
 
 func (r *reading) node(i int, name string, then func(NodeActual)) {
 	a := NodeActual{Name: name}
-	ask := func(k call, answered func(reply)) {
-		k.node = i
-		r.core.call(k, func(got reply) {
-			if got.err != nil {
-				then(NodeActual{Name: name, Err: got.err, Info: quorum.Info{Unfit: a.Info.Unfit}})
-				return
+	failed := func(err error) bool {
+		if err != nil {
+			then(NodeActual{Name: name, Err: err, Info: quorum.Info{Unfit: a.Info.Unfit}})
+		}
+		return err != nil
+	}
+	leases := func(prefix string, then func()) {
+		r.core.leases(i, "read leases", prefix, func(held []quorum.Holding, err error) {
+			if a.Leases = held; !failed(err) {
+				then()
 			}
-			answered(got)
 		})
 	}
 	sent, uid := r.core.now, r.actual.Sale.UID()
-	info := call{kind: callInfo}
-	if uid == "" && !r.blind {
-		info.sale = r.actual.Name
-	}
-	ask(info, func(got reply) {
-		a.Info, a.Off = got.info, quorum.ClockOff(sent, r.core.now, got.info)
-		switch {
-		case r.blind:
-			ask(call{kind: callReadLeases, prefix: spec.KeyPrefix}, func(got reply) {
-				a.Leases = got.holdings
-				then(a)
-			})
-			return
-		case uid == "":
-			a.Knows = got.marker.Good
-			then(a)
+	answered := func(info quorum.Info, err error) {
+		if failed(err) {
 			return
 		}
-		ask(call{kind: callReadLeases, prefix: spec.LeasePrefix(uid)}, func(got reply) {
-			a.Leases = got.holdings
-			ask(call{kind: callReadMarker, marker: spec.Marker(uid)}, func(got reply) {
-				a.Marker = got.marker
-				then(a)
+		a.Info, a.Off = info, quorum.ClockOff(sent, r.core.now, info)
+		switch {
+		case r.blind:
+			leases(spec.KeyPrefix, func() { then(a) })
+		case uid == "":
+			then(a)
+		default:
+			leases(spec.LeasePrefix(uid), func() {
+				r.core.readMarker(i, uid, func(marker quorum.Marker, err error) {
+					if a.Marker = marker; !failed(err) {
+						then(a)
+					}
+				})
 			})
-		})
+		}
+	}
+	if uid != "" || r.blind {
+		r.core.info(i, answered)
+		return
+	}
+	marker := spec.SaleMarker(r.actual.Name)
+	onNode(r.core, i, "info", func(ctx context.Context, node quorum.Node) (NodeActual, error) {
+		info, err := node.Info(ctx)
+		if err != nil {
+			return NodeActual{}, err
+		}
+		known, err := node.ReadMarker(ctx, marker)
+		if info.Unfit != "" {
+			err = nil // Unfit is why
+		}
+		return NodeActual{Info: info, Knows: known.Good}, err
+	}, func(got NodeActual, err error) {
+		a.Knows = got.Knows
+		answered(got.Info, err)
 	})
 }

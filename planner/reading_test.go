@@ -197,7 +197,7 @@ func TestMachineReadingThatLags(t *testing.T) {
 				r := c.make(k).(reply)
 				if k.What == "read heads" {
 					if read++; read <= lags {
-						r.heads[1] = nil
+						r.value.([][]byte)[1] = nil
 					}
 				}
 				return r, nil
@@ -235,12 +235,13 @@ func TestReadingEndsInTime(t *testing.T) {
 		t.Errorf("done %v, %v", done, err)
 	}
 	late := newReading(Terms{Rand: w, Table: "sales", ReadTries: ledger.ReadTries}, "tickets")
-	e := late.core.step(w.now, late.start)
+	late.core.step(w.now, late.start)
+	calls = late.core.calls
 	w.pass(readTimeout)
 	late.core.tick(w.now)
-	late.core.reply(w.now, reply{id: e.calls[1].id}) // there is no such sale, after all
-	if e = late.core.reply(w.now, reply{id: e.calls[0].id}); !e.done || !errors.Is(e.err, ErrStore) {
-		t.Errorf("where the log is read too late: done %v, %v", e.done, e.err)
+	calls[1].Took(w.now, reply{}, nil) // there is no such sale, after all
+	if calls[0].Took(w.now, reply{}, nil); !late.core.over || !errors.Is(late.core.err, ErrStore) {
+		t.Errorf("where the log is read too late: done %v, %v", late.core.over, late.core.err)
 	}
 }
 
@@ -260,13 +261,15 @@ func TestReadingsThatTakeTheirTime(t *testing.T) {
 		"one that asks the nodes": {people, "read: the lock nodes"},
 	} {
 		r := newReading(test.terms, "tickets")
-		e := r.core.step(w.now, r.start)
+		r.core.step(w.now, r.start)
 		for r.String() != test.until {
-			e = r.core.reply(w.now, e.calls[0].perform(t.Context(), cfg.Logs, nil, nil, nil))
+			k := r.core.calls[0]
+			r.core.calls = nil
+			k.Took(w.now, k.Make(t.Context(), cfg.Logs, nil, nil), nil)
 		}
 		w.pass(2 * readTimeout)
-		if e = r.core.tick(w.now); e.done {
-			t.Errorf("%s has ended: %v", name, e.err)
+		if r.core.tick(w.now); r.core.over {
+			t.Errorf("%s has ended: %v", name, r.core.err)
 		}
 	}
 }
@@ -275,12 +278,13 @@ func TestReadingsThatTakeTheirTime(t *testing.T) {
 func TestReadingOfADamagedLogInAnUnfitTable(t *testing.T) {
 	w := newWorld(t)
 	r := newReading(Terms{Rand: w, Table: "sales"}, "tickets")
-	calls := r.core.step(w.now, r.start).calls
-	if e := r.core.reply(w.now, reply{id: calls[1].id, log: ledger.Reply{Head: []byte("noise")}}); e.done {
-		t.Errorf("it ends before it knows what is wrong with the table: %v", e.err)
+	r.core.step(w.now, r.start)
+	calls := r.core.calls
+	if calls[1].Took(w.now, reply{value: ledger.Reply{Head: []byte("noise")}}, nil); r.core.over {
+		t.Errorf("it ends before it knows what is wrong with the table: %v", r.core.err)
 	}
-	e := r.core.reply(w.now, reply{id: calls[0].id, err: ledger.ErrTableUnfit})
-	if !e.done || !errors.Is(e.err, ledger.ErrCorrupt) || !errors.Is(r.outcome(e.err), ErrRefused) {
-		t.Errorf("done %v, %v, to people %v", e.done, e.err, r.outcome(e.err))
+	calls[0].Took(w.now, nil, ledger.ErrTableUnfit)
+	if err := r.core.err; !r.core.over || !errors.Is(err, ledger.ErrCorrupt) || !errors.Is(r.outcome(err), ErrRefused) {
+		t.Errorf("done %v, %v, to people %v", r.core.over, err, r.outcome(err))
 	}
 }

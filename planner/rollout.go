@@ -80,9 +80,9 @@ func (x *execution) readHeads(shards []int, then func([]*ledger.Head)) {
 	for _, i := range shards {
 		logs = append(logs, spec.ShardLog(x.sale.UID(), i, x.sale.Shards()))
 	}
-	x.core.retry(call{kind: callHeads, logs: logs}, func(r reply) {
+	x.core.readHeads(logs, func(read [][]byte) {
 		heads := make([]*ledger.Head, len(shards))
-		for j, stored := range r.heads {
+		for j, stored := range read {
 			head := newShardActual(stored)
 			if head.Err != nil {
 				x.core.end(fmt.Errorf("%w: %s: %w", ledger.ErrCorrupt, shardAddress(shards[j]), head.Err))
@@ -179,7 +179,7 @@ func (d *rollout) createAgain(i int, read func(), event func(ledger.Event)) {
 // next appends the next generation of a shard.
 func (d *rollout) next(i int, event func(ledger.Event)) {
 	state := d.x.states[i]
-	draft := state.Draft(d.x.writer, d.x.timeUs())
+	draft := state.Draft(d.x.Writer, d.x.timeUs())
 	if err := draft.Generation(d.x.sale.ShardGeneration(state.Generation+1, i)); err != nil {
 		d.x.core.end(fmt.Errorf("%w: %s: %w", ledger.ErrCorrupt, shardAddress(i), err))
 		return

@@ -38,7 +38,7 @@ type Users struct {
 	Attributes map[string]string `json:"attributes,omitempty"` // types, by name
 	File       bool              `json:"file,omitempty"`       // the declaration does not say which file
 	Table      *spec.UsersTable  `json:"table,omitempty"`
-	FreshMs    int64             `json:"freshMs"`
+	Fresh      spec.Duration     `json:"freshMs"`
 	Cached     int64             `json:"cached"`
 }
 
@@ -86,7 +86,7 @@ func usersOf(u *spec.Users) *Users {
 	if u == nil {
 		return nil
 	}
-	shown := &Users{File: u.Table == nil, Table: u.Table, FreshMs: u.Fresh.Milliseconds(), Cached: u.Cached}
+	shown := &Users{File: u.Table == nil, Table: u.Table, Fresh: spec.Duration(u.Fresh), Cached: u.Cached}
 	for _, a := range u.Attributes {
 		if shown.Attributes == nil {
 			shown.Attributes = map[string]string{}
@@ -129,7 +129,7 @@ func (w Who) list() []Field {
 		show("users.attributes", mapText(u.Attributes))
 		show("users.from", fromText(u.File, "a file", u.Table))
 		listTable(u.Table, "users", show)
-		show("users.fresh", termText(u.FreshMs))
+		show("users.fresh", termText(u.Fresh))
 		show("users.cached", spec.Grouped(u.Cached))
 	}
 	if h := w.History; h != nil {

@@ -136,7 +136,7 @@ func (c Config) run(ctx context.Context, sale string, m *Machine) error {
 // do makes one call.
 func (c Config) do(ctx context.Context, sale string, k calls.Call) any {
 	made := k.Do(ctx, calls.Ends{Logs: c.Logs, Nodes: c.Nodes, Lists: c.Lists})
-	if err := made.(reply).failure(); err != nil {
+	if err := made.(reply).err; err != nil {
 		c.logger().DebugContext(ctx, "a call failed", "sale", sale, "call", k.What, "error", err)
 	}
 	return made

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"salectl/backends/calls"
 	"salectl/backends/ledger"
 	"salectl/backends/memory"
 	"salectl/spec"
@@ -164,7 +165,7 @@ func TestDestroyIsNotFirstToSeal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newSealWorld(t)
-			w.stepUntil(func() bool { return slices.ContainsFunc(w.p.queue, func(k call) bool { return seals(k, w.log) }) })
+			w.stepUntil(func() bool { return slices.ContainsFunc(w.p.queue, func(k calls.Call) bool { return seals(k, w.log) }) })
 			befall(w)
 			w.mustFinish()
 			told := 0
@@ -181,7 +182,7 @@ func TestDestroyIsNotFirstToSeal(t *testing.T) {
 }
 
 // seals reports whether a call is to seal a log.
-func seals(k call, log string) bool {
-	ops := k.commit.GetOps()
-	return len(ops) > 0 && ops[0].GetSeal() != nil && k.request.Log == log
+func seals(k calls.Call, log string) bool {
+	ops := commitOf(k).GetOps()
+	return len(ops) > 0 && ops[0].GetSeal() != nil && requestOf(k).Log == log
 }

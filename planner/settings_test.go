@@ -84,7 +84,7 @@ func (w *world) drift(change func(*pb.Settings)) {
 
 // paid is a payment with all that can be said of it.
 func paid() *spec.Payment {
-	return &spec.Payment{HoldFor: 10 * time.Minute, Grace: 30 * time.Second, ExtendBy: 5 * time.Minute, Late: spec.LateResell, UnpaidPerUser: 20}
+	return &spec.Payment{HoldFor: spec.Duration(10 * time.Minute), Grace: spec.Duration(30 * time.Second), ExtendBy: spec.Duration(5 * time.Minute), Late: spec.LateResell, UnpaidPerUser: 20}
 }
 
 // A change of phase keeps every field of the settings, whichever there are.
@@ -153,7 +153,7 @@ func TestPaymentOfALiveSale(t *testing.T) {
 		payment            *spec.Payment
 		plan, status, json string
 	}{
-		{&spec.Payment{HoldFor: 90 * time.Second, Late: spec.LateRefuse},
+		{&spec.Payment{HoldFor: spec.Duration(90 * time.Second), Late: spec.LateRefuse},
 			"~sale/tickets payment.holdFor >90s payment.grace >0s payment.late >refuse",
 			"holdFor 90s, grace 0s, late refuse", `{"holdForMs":90000,"graceMs":0,"late":"refuse"}`},
 		{paid(),
@@ -180,7 +180,7 @@ func TestPaymentOfALiveSale(t *testing.T) {
 			t.Errorf("then the plan is %q", brief(p))
 		}
 		now := w.status().Payment
-		if got := now.String(); got != step.status {
+		if got := PaymentText(now); got != step.status {
 			t.Errorf("the status is %q, want %q", got, step.status)
 		}
 		if now == nil {

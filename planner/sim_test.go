@@ -10,11 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
+	"salectl/backends/calls"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	"salectl/backends/ledger/audit"
 	pb "salectl/backends/ledger/ledgerpb"
-	"salectl/backends/lists"
 	"salectl/backends/memory"
 	"salectl/backends/quorum"
 	"salectl/spec"
@@ -179,11 +181,12 @@ func (w *world) mustPlan(desired spec.Sale) *Plan {
 
 // process is a planner that carries out a plan, one effect at a time.
 type process struct {
+	*Machine
 	world *world
 	cfg   Config
 	x     *execution
-	keep  Exporter
-	queue []call
+	queue []calls.Call
+	asked int // number of calls so far
 	wake  time.Duration
 	done  bool
 	err   error
@@ -193,40 +196,118 @@ type process struct {
 // begin starts a process.
 func (w *world) begin(p *Plan) *process {
 	w.Helper()
+	return w.beginAs(p, false)
+}
+
+func (w *world) beginAs(p *Plan, rehearsal bool) *process {
+	w.Helper()
 	cfg := w.config()
-	x, err := newExecution(cfg.terms(), p)
+	proc := &process{world: w, cfg: cfg}
+	terms := cfg.terms()
+	terms.Progress = func(p Progress) { proc.log = append(proc.log, p) }
+	m, _, err := newMachine(terms, p, fileExporter(filepath.Join(w.folder, "export.ndjson")), rehearsal)
 	if err != nil {
 		w.Fatal(err)
 	}
-	proc := &process{world: w, cfg: cfg, x: x}
-	proc.keep = fileExporter(filepath.Join(w.folder, "export.ndjson"))
-	proc.take(x.core.step(w.now, x.first(false)))
+	proc.Machine, proc.x = m, m.state.(*execution)
+	proc.take()
 	return proc
 }
 
-func (p *process) take(out effects) {
-	p.queue = append(p.queue, out.calls...)
-	p.wake, p.done, p.err = out.wake, out.done, p.x.wrap(out.err)
-	p.log = append(p.log, out.progress...)
+func (p *process) take() {
+	var made []calls.Call
+	made, p.wake, p.done, _ = p.Next(p.world.now)
+	p.err = p.x.wrap(p.x.core.err) // what an apply has left undone is no error here
+	p.queue, p.asked = append(p.queue, made...), p.asked+len(made)
 }
 
-func (p *process) perform(k call) reply {
-	var node quorum.Node
-	var list lists.Node
-	switch {
-	case k.kind.onNode():
-		node = p.cfg.Nodes[k.node]
-	case k.kind.onList():
-		list = p.cfg.Lists[k.node]
-	}
-	return k.perform(context.Background(), p.cfg.Logs, node, list, p.keep)
+func (p *process) perform(k calls.Call) reply {
+	return p.cfg.do(context.Background(), "tickets", k).(reply)
+}
+
+// reply gives the process a reply.
+func (p *process) reply(k calls.Call, r reply) {
+	k.Took(p.world.now, r, nil)
+	p.take()
 }
 
 // next takes the i-th of the calls to be made.
-func (p *process) next(i int) call {
+func (p *process) next(i int) calls.Call {
 	k := p.queue[i]
 	p.queue = append(p.queue[:i:i], p.queue[i+1:]...)
 	return k
+}
+
+// isNext reports whether the next call is of a name.
+func (p *process) isNext(what string) bool { return len(p.queue) > 0 && p.queue[0].What == what }
+
+// request is what the next call asks a log for, if it does.
+func (p *process) request() ledger.Request {
+	if len(p.queue) == 0 {
+		return ledger.Request{}
+	}
+	return requestOf(p.queue[0])
+}
+
+// requestOf is what a call asks a log for, if it does.
+func requestOf(k calls.Call) ledger.Request {
+	var p probe
+	switch k.What {
+	case "export", "read units", "check table", "create table":
+	default:
+		if k.Node == calls.Store {
+			k.Make(context.Background(), &p, nil, nil)
+		}
+	}
+	return p.request
+}
+
+// commitOf is the commit that a call appends; nil if it appends none.
+func commitOf(k calls.Call) *pb.Commit {
+	r := requestOf(k)
+	if r.Kind != ledger.AppendRequest {
+		return nil
+	}
+	var c pb.Commit
+	if err := proto.Unmarshal(r.Entry, &c); err != nil {
+		panic(err)
+	}
+	return &c
+}
+
+// probe is a store that takes down the one call that is made.
+type probe struct {
+	ledger.Logs
+	request ledger.Request
+}
+
+func (p *probe) Append(_ context.Context, log string, slot uint64, prev, head, entry []byte) error {
+	p.request = ledger.Request{Kind: ledger.AppendRequest, Log: log, Slot: slot, Prev: prev, Head: head, Entry: entry}
+	return nil
+}
+
+func (p *probe) Read(_ context.Context, log string, from uint64, limit int) (head []byte, entries [][]byte, err error) {
+	p.request = ledger.Request{Kind: ledger.ReadRequest, Log: log, Slot: from, Max: limit}
+	return nil, nil, nil
+}
+
+func (p *probe) Heads(context.Context, []string) ([][]byte, error) { return nil, nil }
+
+func (p *probe) Delete(_ context.Context, log string, upTo uint64) error {
+	p.request = ledger.Request{Log: log, Slot: upTo}
+	return nil
+}
+
+// job is what the next call exports.
+func (p *process) job() (job *Export) {
+	exporter := p.x.exporter
+	defer func() { p.x.exporter = exporter }()
+	p.x.exporter = func(_ context.Context, _ ledger.Logs, e *Export) (string, []byte, error) {
+		job = e
+		return "", nil, nil
+	}
+	p.queue[0].Make(context.Background(), nil, nil, nil)
+	return job
 }
 
 // step makes one call, or lets time pass to where the process wants to go on.
@@ -235,10 +316,11 @@ func (p *process) step(choose func(n int) int) {
 	switch {
 	case len(p.queue) > 0:
 		k := p.next(choose(len(p.queue)))
-		p.take(p.x.core.reply(p.world.now, p.perform(k)))
+		p.reply(k, p.perform(k))
 	case p.wake > 0:
 		p.world.pass(max(0, p.wake-p.world.now.Mono))
-		p.take(p.x.core.tick(p.world.now))
+		p.Tick(p.world.now)
+		p.take()
 	default:
 		p.world.Fatal("the machine waits for nothing and has not ended")
 	}

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -57,25 +58,31 @@ func (p *Plan) table(t *TableActual, fresh bool) error {
 	return nil
 }
 
+// checkTable checks the table of the logs.
+func (c *core) checkTable(then func(error)) {
+	check := func(ctx context.Context, logs ledger.Logs) error { return logs.(ledger.Table).CheckTable(ctx) }
+	onStore(c, "check table", callTimeout, noValue(check), func(_ any, err error) { then(err) })
+}
+
 // provideTable ensures that the table exists and is fit before anything is written to it. A
 // plan to make it may be older than the table, which is fine. The table of a live sale must
 // exist; a failed check does not stop its apply.
 func (x *execution) provideTable(then func()) {
-	if x.table == "" || x.plan.Kind != KindApply {
+	if x.Table == "" || x.plan.Kind != KindApply {
 		then()
 		return
 	}
 	x.begin(checkingTable)
 	giveUp, pause, made := x.core.now.Mono+x.core.patience, firstPause, false
-	address := tableAddress(x.table)
+	address := tableAddress(x.Table)
 	var look func()
 	again := func(err error) {
 		switch {
 		case errors.Is(err, fs.ErrPermission):
-			x.core.end(fmt.Errorf("%w: table %s: %w", ErrStore, x.table, err))
+			x.core.end(fmt.Errorf("%w: table %s: %w", ErrStore, x.Table, err))
 			return
 		case x.core.now.Mono > giveUp:
-			x.core.end(fmt.Errorf("%w, tried for %v: table %s: %w", ErrStore, x.core.patience, x.table, err))
+			x.core.end(fmt.Errorf("%w, tried for %v: table %s: %w", ErrStore, x.core.patience, x.Table, err))
 			return
 		}
 		x.core.after(pause, look)
@@ -84,12 +91,13 @@ func (x *execution) provideTable(then func()) {
 	create := func() {
 		before := x.tableMade
 		x.tableMade = true
-		x.core.call(call{kind: callCreateTable}, func(r reply) {
-			if errors.Is(r.err, fs.ErrPermission) {
+		createTable := func(ctx context.Context, logs ledger.Logs) error { return logs.(ledger.Table).CreateTable(ctx) }
+		onStore(x.core, "create table", tableTimeout, noValue(createTable), func(_ any, err error) {
+			if errors.Is(err, fs.ErrPermission) {
 				x.tableMade = before
 			}
-			if made = r.err == nil; !made {
-				again(r.err)
+			if made = err == nil; !made {
+				again(err)
 				return
 			}
 			x.core.changed = true
@@ -97,27 +105,27 @@ func (x *execution) provideTable(then func()) {
 		})
 	}
 	look = func() {
-		x.core.call(call{kind: callCheckTable}, func(r reply) {
+		x.core.checkTable(func(err error) {
 			planned := x.actions[address] == Create
 			switch {
-			case r.err == nil:
+			case err == nil:
 				note := ""
 				if !made {
 					note = "it was there already"
 				}
 				x.finished(address, note)
 				then()
-			case errors.Is(r.err, ledger.ErrTableUnfit):
-				x.core.end(unfitTable(x.table, r.err))
-			case errors.Is(r.err, ledger.ErrNoTable) && planned && !made:
+			case errors.Is(err, ledger.ErrTableUnfit):
+				x.core.end(unfitTable(x.Table, err))
+			case errors.Is(err, ledger.ErrNoTable) && planned && !made:
 				create()
-			case errors.Is(r.err, ledger.ErrNoTable) && !planned:
-				x.stale("has lost its table %s", x.table)
+			case errors.Is(err, ledger.ErrNoTable) && !planned:
+				x.stale("has lost its table %s", x.Table)
 			case x.plan.Phase != "":
-				x.warn("table %s could not be checked: %s", x.table, inShort(r.err))
+				x.warn("table %s could not be checked: %s", x.Table, inShort(err))
 				then()
 			default:
-				again(r.err)
+				again(err)
 			}
 		})
 	}

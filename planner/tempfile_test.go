@@ -139,12 +139,12 @@ func TestExportIsSynced(t *testing.T) {
 	w := newWorld(t)
 	sold(w)
 	p := w.begin(w.planDestroy())
-	for len(p.queue) == 0 || p.queue[0].kind != callExport {
+	for !p.isNext("export") {
 		p.step(inOrder)
 	}
 	for fails, want := range map[int]error{0: nil, 1: errDisk, 2: errDisk, 3: errDisk, 4: errDisk} {
 		d := &disk{t: t, path: filepath.Join(t.TempDir(), "export.ndjson"), fails: fails}
-		_, err := exporter{d.sync}.write(t.Context(), p.cfg.Logs, d.path, p.queue[0].export)
+		_, err := exporter{d.sync}.write(t.Context(), p.cfg.Logs, d.path, p.job())
 		if !errors.Is(err, want) || fails == 0 && err != nil {
 			t.Errorf("sync %d fails: %v", fails, err)
 		}

@@ -89,7 +89,7 @@ func (m *commandMachine) note() {
 func fileOf(s spec.Sale) *check.File {
 	f := &check.File{Stock: s.Stock, PerUserLimit: s.PerUserLimit, Partial: s.Partial, Phase: string(s.Phase), Opens: s.OpensAt, Closes: s.ClosesAt}
 	if p := s.Payment; p != nil {
-		f.Hold, f.Grace, f.Extend, f.Late, f.Unpaid = p.HoldFor, p.Grace, p.ExtendBy, string(p.Late), p.UnpaidPerUser
+		f.Hold, f.Grace, f.Extend, f.Late, f.Unpaid = time.Duration(time.Duration(p.HoldFor)), time.Duration(p.Grace), time.Duration(p.ExtendBy), string(p.Late), p.UnpaidPerUser
 	}
 	if s.Units != nil {
 		f.Units = s.Units.Ranges

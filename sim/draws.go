@@ -58,7 +58,7 @@ func (s *scenario) drawDraw(r random, until time.Duration) {
 		}
 	}
 	if p := s.payment; p != nil {
-		p.Late, p.HoldFor = spec.LateRefuse, min(p.HoldFor, r.spread(spec.MinHold, 6*time.Second).Truncate(time.Millisecond))
+		p.Late, p.HoldFor = spec.LateRefuse, min(p.HoldFor, spec.Duration(r.spread(spec.MinHold, 6*time.Second).Truncate(time.Millisecond)))
 	}
 	if s.ruled != nil {
 		s.ruled.ranked = false

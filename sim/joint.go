@@ -41,7 +41,7 @@ var edits = []edit{
 			return false
 		}
 		p := *s.payment
-		p.HoldFor, p.Grace = r.spread(spec.MinHold, 6*time.Second).Truncate(time.Millisecond), pick(r, 0, 500*time.Millisecond, 3*time.Second)
+		p.HoldFor, p.Grace = spec.Duration(r.spread(spec.MinHold, 6*time.Second).Truncate(time.Millisecond)), spec.Duration(pick(r, 0, 500*time.Millisecond, 3*time.Second))
 		if s.drawn == nil {
 			p.Late = pick(r, spec.LateRefuse, spec.LateResell)
 		}

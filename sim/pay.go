@@ -21,12 +21,12 @@ func (s *scenario) drawPayment(r random) {
 		return
 	}
 	s.payment = &spec.Payment{
-		HoldFor: r.spread(spec.MinHold, 15*time.Second).Truncate(time.Millisecond),
-		Grace:   pick(r, 0, 500*time.Millisecond, 3*time.Second),
+		HoldFor: spec.Duration(r.spread(spec.MinHold, 15*time.Second).Truncate(time.Millisecond)),
+		Grace:   spec.Duration(pick(r, 0, 500*time.Millisecond, 3*time.Second)),
 		Late:    pick(r, spec.LateRefuse, spec.LateResell),
 	}
 	if r.chance(0.5) {
-		s.payment.ExtendBy = r.spread(spec.MinHold, 10*time.Second).Truncate(time.Millisecond)
+		s.payment.ExtendBy = spec.Duration(r.spread(spec.MinHold, 10*time.Second).Truncate(time.Millisecond))
 	}
 	s.payment.UnpaidPerUser = pick[int64](r, 1, 2, spec.DefaultUnpaid)
 }
@@ -58,9 +58,9 @@ func (p *payer) decide(claim executor.Claim) {
 		p.confirm(claim, in)
 		p.confirm(claim, in+p.between(0, time.Second))
 	case draw < 60: // at about the time of its release
-		p.confirm(claim, left+p.c.w.scenario.payment.Grace+p.between(0, 400*time.Millisecond)-200*time.Millisecond)
+		p.confirm(claim, left+time.Duration(p.c.w.scenario.payment.Grace)+p.between(0, 400*time.Millisecond)-200*time.Millisecond)
 	case draw < 68: // late
-		p.confirm(claim, left+p.c.w.scenario.payment.Grace+p.between(0, 10*time.Second))
+		p.confirm(claim, left+time.Duration(p.c.w.scenario.payment.Grace)+p.between(0, 10*time.Second))
 	case draw < 78:
 		p.after(in, api.Cancel, claim, "")
 		if p.chance(0.3) {
@@ -69,7 +69,7 @@ func (p *payer) decide(claim executor.Claim) {
 	case draw < 88:
 		p.after(in, api.Extend, claim, "")
 		p.after(in+p.between(0, time.Second), api.Extend, claim, "")
-		p.confirm(claim, left+p.between(0, p.c.w.scenario.payment.ExtendBy+time.Second))
+		p.confirm(claim, left+p.between(0, time.Duration(p.c.w.scenario.payment.ExtendBy)+time.Second))
 	} // else nobody comes back
 }
 

@@ -71,8 +71,8 @@ func (s *scenario) drawService(r random) {
 	checked := r.chance(0.85)
 	if checked {
 		s.payment.Check = &spec.PaymentCheck{
-			URL: "https://pay.example/{run}/{claim}?user={user}", Interval: r.spread(200*time.Millisecond, 5*time.Second).Truncate(time.Millisecond),
-			Timeout: pick(r, 300*time.Millisecond, time.Second, 3*time.Second),
+			URL: "https://pay.example/{run}/{claim}?user={user}", Interval: spec.Duration(r.spread(200*time.Millisecond, 5*time.Second).Truncate(time.Millisecond)),
+			Timeout: spec.Duration(pick(r, 300*time.Millisecond, time.Second, 3*time.Second)),
 			Success: `response.status == 200 && response.body.state == "paid" && response.body.claim == claim.id && response.body.units == claim.quantity`,
 			Failure: `response.status == 200 && response.body.state == "failed"`,
 			Payment: "response.body.id", TokenEnv: "PAY_TOKEN",
@@ -94,7 +94,7 @@ func (w *world) newService() *service {
 	if p == nil || p.Check == nil && p.Webhook == nil {
 		return nil
 	}
-	w.history.Service = &check.Service{Checked: p.Check != nil, Bound: p.HoldFor + p.ExtendBy + p.Grace + settlesWithin}
+	w.history.Service = &check.Service{Checked: p.Check != nil, Bound: time.Duration(p.HoldFor+p.ExtendBy+p.Grace) + settlesWithin}
 	return &service{
 		w: w, random: w.Options.random(forService, 1), checked: p.Check != nil, hooked: p.Webhook != nil, bills: make(map[string]*bill),
 		known: bookkeeping{runs: make(map[string]int64), claims: make(map[string]int64), ended: make(map[string]bool), sealed: make(map[int64]bool)},
@@ -390,14 +390,14 @@ func (s *service) decide(p *payer, claim executor.Claim) bool {
 	pay := func(in time.Duration, reference string) { p.later(in, func() { s.pay(b, reference) }) }
 	if p.odd++; w.calm && w.scenario.drawn == nil && (p.odd > 3 || w.now > w.Until+lastOdd) { // all is to be sold
 		pay(0, reference)
-		if w.scenario.payment.HoldFor < 4*time.Second || !s.checked || s.chance(0.4) {
+		if w.scenario.payment.HoldFor < spec.Duration(4*time.Second) || !s.checked || s.chance(0.4) {
 			p.settle(api.Confirm, claim, reference, 1000, func(api.Outcome) {})
 		}
 		return true
 	}
 	left := claim.HeldUntil.Sub(epoch.Add(w.now))
 	in := s.between(0, max(left, time.Millisecond))
-	release := left + w.scenario.payment.Grace
+	release := left + time.Duration(w.scenario.payment.Grace)
 	soon := func() time.Duration { return s.between(0, time.Second) }
 	if s.chance(0.1) {
 		s.forge(b)
@@ -430,7 +430,7 @@ func (s *service) decide(p *payer, claim executor.Claim) bool {
 	case draw < 91: // extended, twice
 		p.after(in, api.Extend, claim, "")
 		p.after(in+soon(), api.Extend, claim, "")
-		pay(left+s.between(0, w.scenario.payment.ExtendBy+time.Second), reference)
+		pay(left+s.between(0, time.Duration(w.scenario.payment.ExtendBy)+time.Second), reference)
 	case draw < 95: // sold, refunded, and paid again
 		pay(in, reference)
 		p.after(in+s.between(time.Second, 8*time.Second), api.Refund, claim, "")

@@ -43,7 +43,7 @@ func choice[Word ~string](d *decoder, o object, key string, words ...Word) (Word
 }
 
 // term decodes a duration in [least, most]; 0 if it is absent or invalid.
-func (d *decoder) term(o object, key, example string, least, most time.Duration) time.Duration {
+func (d *decoder) term(o object, key, example string, least, most time.Duration) Duration {
 	v, ok := d.value(o, key)
 	if !ok || !d.scalar(v, "a duration", fmt.Sprintf("Write a duration, such as %s: %s.", key, example)) {
 		return 0
@@ -52,7 +52,7 @@ func (d *decoder) term(o object, key, example string, least, most time.Duration)
 	if f != nil {
 		d.fault(v, f)
 	}
-	return term
+	return Duration(term)
 }
 
 // file decodes the path of a file, or a pattern, without resolving it.

@@ -45,7 +45,7 @@ func TestDrawIsSane(t *testing.T) {
 		"perUserLimit 1":      func(s *Sale) { s.PerUserLimit = 2 },
 		"neither partial":     func(s *Sale) { s.Partial = true },
 		"units to choose":     func(s *Sale) { s.Units = &Units{Ranges: []string{"A1-A100"}, Choose: true} },
-		"resells to late":     func(s *Sale) { s.Payment = &Payment{HoldFor: MinHold, Late: LateResell} },
+		"resells to late":     func(s *Sale) { s.Payment = &Payment{HoldFor: Duration(MinHold), Late: LateResell} },
 		"two keys":            func(s *Sale) { s.Draw.KeyFile = "draw.key" },
 		"ranks":               func(s *Sale) { s.Draw.Substitutes = MaxRanks },
 		"no name or no round": func(s *Sale) { s.Draw.Beacon.Round = " " },

@@ -3,8 +3,6 @@ package spec
 import (
 	"encoding/json"
 	"fmt"
-	"math"
-	"time"
 )
 
 // JSON returns the declaration as stored in the ledger and compared by plans: one line, in a
@@ -29,9 +27,6 @@ func FromJSON(data []byte) (Sale, error) {
 		return Sale{}, fmt.Errorf("stored declaration: it is of version %q, and this program reads %s: use a newer one",
 			in.APIVersion, APIVersion)
 	}
-	if err := tooLong(in.terms()); err != nil {
-		return Sale{}, fmt.Errorf("stored declaration: %w", err)
-	}
 	s, err := in.read()
 	if err == nil {
 		err = s.sane()
@@ -41,21 +36,3 @@ func FromJSON(data []byte) (Sale, error) {
 	}
 	return s, nil
 }
-
-// storedTerm is a duration of a stored declaration, with its key.
-type storedTerm struct {
-	key string
-	ms  int64
-}
-
-// tooLong returns an error for a duration beyond time.Duration.
-func tooLong(terms []storedTerm) error {
-	for _, t := range terms {
-		if longest := math.MaxInt64 / int64(time.Millisecond); t.ms > longest || t.ms < -longest {
-			return fmt.Errorf("%s is %d, which is too long", t.key, t.ms)
-		}
-	}
-	return nil
-}
-
-func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

@@ -78,8 +78,8 @@ func anySale(t *rapid.T) Sale {
 }
 
 func anyPayment(t *rapid.T) *Payment {
-	term := func(name string, least, most time.Duration) time.Duration {
-		return milliseconds(rapid.Int64Range(least.Milliseconds(), most.Milliseconds()).Draw(t, name))
+	term := func(name string, least, most time.Duration) Duration {
+		return Duration(rapid.Int64Range(least.Milliseconds(), most.Milliseconds()).Draw(t, name)) * Duration(time.Millisecond)
 	}
 	p := &Payment{HoldFor: term("holdFor", MinHold, MaxHold), Grace: term("grace", 0, MaxGrace),
 		Late: rapid.SampledFrom([]Late{LateRefuse, LateResell}).Draw(t, "late")}
@@ -239,14 +239,14 @@ func TestJSONIsCanonical(t *testing.T) {
 		},
 		"payment": {
 			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: 3 * time.Second, Embedded: &Embedded{},
-				Payment: &Payment{HoldFor: 10 * time.Minute, Grace: 1500 * time.Millisecond, ExtendBy: 5 * time.Minute, Late: LateResell}},
+				Payment: &Payment{HoldFor: Duration(10 * time.Minute), Grace: Duration(1500 * time.Millisecond), ExtendBy: Duration(5 * time.Minute), Late: LateResell}},
 			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":9,"lockCount":1,"perUserLimit":1,"lockTtlMs":3000,"embedded":{},` +
 				`"payment":{"holdForMs":600000,"graceMs":1500,"extendByMs":300000,"late":"resell"}}`,
 		},
 		"payment, asked and told": {
 			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: 3 * time.Second, Embedded: &Embedded{},
-				Payment: &Payment{HoldFor: time.Second, Late: LateRefuse,
-					Check: &PaymentCheck{URL: "https://a/{claim}", Interval: 5 * time.Second, Timeout: 3 * time.Second,
+				Payment: &Payment{HoldFor: Duration(time.Second), Late: LateRefuse,
+					Check: &PaymentCheck{URL: "https://a/{claim}", Interval: Duration(5 * time.Second), Timeout: Duration(3 * time.Second),
 						Success: "a", Failure: "b", Payment: "c", TokenEnv: "T"},
 					Webhook: &PaymentWebhook{SecretsEnv: "S", Success: "d", Failure: "e", Claim: "f", Payment: "g"}}},
 			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":9,"lockCount":1,"perUserLimit":1,"lockTtlMs":3000,"embedded":{},` +
@@ -256,7 +256,7 @@ func TestJSONIsCanonical(t *testing.T) {
 		},
 		"payment, the least": {
 			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: 3 * time.Second, Embedded: &Embedded{},
-				Payment: &Payment{HoldFor: time.Second, Late: LateRefuse}},
+				Payment: &Payment{HoldFor: Duration(time.Second), Late: LateRefuse}},
 			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":9,"lockCount":1,"perUserLimit":1,"lockTtlMs":3000,"embedded":{},` +
 				`"payment":{"holdForMs":1000,"graceMs":0,"late":"refuse"}}`,
 		},

@@ -16,7 +16,7 @@ const (
 )
 
 type lockPart struct {
-	TTL string `yaml:"ttl,omitempty" jsonschema:"example=3s,example=2500ms" jsonschema_description:"How long a lock outlives an owner that has died, and so how soon a standby takes over: 2s to 10s, in s or ms. Of a live sale another ttl takes effect when a process next takes the sale over."`
+	TTL Duration `yaml:"ttl,omitempty" jsonschema:"example=3s,example=2500ms" jsonschema_description:"How long a lock outlives an owner that has died, and so how soon a standby takes over: 2s to 10s, in s or ms. Of a live sale another ttl takes effect when a process next takes the sale over."`
 }
 
 func (lockPart) JSONSchemaExtend(s *jsonschema.Schema) {
@@ -60,7 +60,7 @@ func lockPartOf(ttl time.Duration) *lockPart {
 	if ttl == DefaultLockTTL {
 		return nil
 	}
-	return &lockPart{TTL: termOrNone(ttl)}
+	return &lockPart{TTL: Duration(ttl)}
 }
 
 func saneLockTTL(ttl time.Duration) error {

@@ -9,17 +9,22 @@ import (
 )
 
 // Payment configures payments: each claim is held, and sold once its payment is confirmed.
-// Times are whole milliseconds.
 type Payment struct {
-	HoldFor  time.Duration // from the claim to the buyer's deadline; MinHold to MaxHold
-	Grace    time.Duration // from the deadline to the release of the units; 0 (default) to MaxGrace
-	ExtendBy time.Duration // extension of a hold, once; MinHold to MaxHold, or 0: none
-	Late     Late
+	// HoldFor is the time from the claim to the buyer's deadline; MinHold to MaxHold.
+	HoldFor Duration `yaml:"holdFor" json:"holdForMs" jsonschema:"example=10m" jsonschema_description:"How long a claim is held for its payment, from the claim to the deadline that the buyer is told: 1s to 24h, in h, m, s or ms."`
+	// Grace is the time from the deadline to the release of the units; 0 (default) to MaxGrace.
+	Grace Duration `yaml:"grace,omitempty" json:"graceMs" jsonschema:"example=30s" jsonschema_description:"How long after the deadline a payment still counts, before the units are for sale again: up to 1h, in h, m, s or ms."`
+	// ExtendBy is the extension of a hold, once; MinHold to MaxHold, or 0: none.
+	ExtendBy Duration `yaml:"extendBy,omitempty" json:"extendByMs,omitempty" jsonschema:"example=5m" jsonschema_description:"By how much a hold may be extended, once: 1s to 24h, in h, m, s or ms. Without it: no hold is extended."`
+	Late     Late     `yaml:"late,omitempty" json:"late" jsonschema_description:"What a payment does that comes after the release. refuse: it buys nothing and is owed back. resell: it buys the same units if they are still free, else others; if there are none, it is owed back."`
 
-	UnpaidPerUser int64 // unpaid claims of a user, cancelled or expired, after which claims are refused; 0, in declarations of older versions: any number
+	// UnpaidPerUser is the number of unpaid claims of a user, cancelled or expired, after which
+	// claims are refused; 0, in declarations of older versions: any number.
+	UnpaidPerUser int64 `yaml:"unpaidPerUser,omitempty" json:"unpaidPerUser,omitempty" jsonschema_description:"How many claims of a user may be cancelled or expire: 1 to 1000000. Further claims of that user are refused with limit_reached, which bounds the space that unpaid claims take in the ledger."`
 
-	Check   *PaymentCheck   // nil: the payment service is not queried
-	Webhook *PaymentWebhook // nil: the payment service sends no webhooks
+	// Check is nil if the payment service is not queried, Webhook if it sends no webhooks.
+	Check   *PaymentCheck   `yaml:"check,omitempty" json:"check,omitempty" jsonschema_description:"How the process that serves asks the payment service what became of a held claim's payment. Without it: nobody is asked."`
+	Webhook *PaymentWebhook `yaml:"webhook,omitempty" json:"webhook,omitempty" jsonschema_description:"How the payment service tells by itself, by Standard Webhooks. Without it: no webhook is taken."`
 }
 
 // Late is the effect of a payment that is confirmed after its hold has expired.
@@ -41,22 +46,7 @@ const (
 	MaxUnpaid     = 1_000_000
 )
 
-type paymentPart struct {
-	HoldFor  string `yaml:"holdFor" jsonschema:"example=10m" jsonschema_description:"How long a claim is held for its payment, from the claim to the deadline that the buyer is told: 1s to 24h, in h, m, s or ms."`
-	Grace    string `yaml:"grace,omitempty" jsonschema:"example=30s" jsonschema_description:"How long after the deadline a payment still counts, before the units are for sale again: up to 1h, in h, m, s or ms."`
-	ExtendBy string `yaml:"extendBy,omitempty" jsonschema:"example=5m" jsonschema_description:"By how much a hold may be extended, once: 1s to 24h, in h, m, s or ms. Without it: no hold is extended."`
-	Late     string `yaml:"late,omitempty" jsonschema_description:"What a payment does that comes after the release. refuse: it buys nothing and is owed back. resell: it buys the same units if they are still free, else others; if there are none, it is owed back."`
-
-	UnpaidPerUser int64 `yaml:"unpaidPerUser,omitempty" jsonschema_description:"How many claims of a user may be cancelled or expire: 1 to 1000000. Further claims of that user are refused with limit_reached, which bounds the space that unpaid claims take in the ledger."`
-
-	Check   *checkPart      `yaml:"check,omitempty" jsonschema_description:"How the process that serves asks the payment service what became of a held claim's payment. Without it: nobody is asked."`
-	Webhook *PaymentWebhook `yaml:"webhook,omitempty" jsonschema_description:"How the payment service tells by itself, by Standard Webhooks. Without it: no webhook is taken."`
-}
-
-func (paymentPart) JSONSchemaExtend(s *jsonschema.Schema) {
-	for _, name := range []string{"holdFor", "grace", "extendBy"} {
-		property(s, name).Pattern = termForm
-	}
+func (Payment) JSONSchemaExtend(s *jsonschema.Schema) {
 	property(s, "grace").Default = FormatTerm(0)
 	choices(s, "late", LateRefuse, LateResell)
 	bound(s, "unpaidPerUser", MaxUnpaid, DefaultUnpaid)
@@ -64,7 +54,7 @@ func (paymentPart) JSONSchemaExtend(s *jsonschema.Schema) {
 
 // payment decodes the payment.
 func (d *decoder) payment(spec object) *Payment {
-	o, ok := d.part(spec, "payment", reflect.TypeFor[paymentPart]())
+	o, ok := d.part(spec, "payment", reflect.TypeFor[Payment]())
 	if !ok {
 		return nil
 	}
@@ -83,59 +73,15 @@ func (d *decoder) payment(spec object) *Payment {
 	return p
 }
 
-// part converts a payment to its part of a document.
-func (p *Payment) part() *paymentPart {
+// part returns the payment as in a document, without defaults.
+func (p *Payment) part() *Payment {
 	if p == nil {
 		return nil
 	}
-	return &paymentPart{
-		HoldFor: FormatTerm(p.HoldFor), Grace: termOrNone(p.Grace), ExtendBy: termOrNone(p.ExtendBy),
-		Late: unless(string(LateRefuse), string(p.Late)), UnpaidPerUser: unless(DefaultUnpaid, p.UnpaidPerUser),
-		Check: p.Check.part(), Webhook: p.Webhook,
-	}
-}
-
-type storedPayment struct {
-	HoldForMs  int64 `json:"holdForMs"`
-	GraceMs    int64 `json:"graceMs"`
-	ExtendByMs int64 `json:"extendByMs,omitempty"`
-	Late       Late  `json:"late"`
-
-	UnpaidPerUser int64 `json:"unpaidPerUser,omitempty"`
-
-	Check   *StoredCheck    `json:"check,omitempty"`
-	Webhook *PaymentWebhook `json:"webhook,omitempty"`
-}
-
-// stored converts a payment to its stored form.
-func (p *Payment) stored() *storedPayment {
-	if p == nil {
-		return nil
-	}
-	return &storedPayment{
-		HoldForMs: p.HoldFor.Milliseconds(), GraceMs: p.Grace.Milliseconds(), ExtendByMs: p.ExtendBy.Milliseconds(), Late: p.Late,
-		UnpaidPerUser: p.UnpaidPerUser,
-		Check:         p.Check.Stored(), Webhook: p.Webhook,
-	}
-}
-
-// read is the reverse of stored.
-func (in *storedPayment) read() *Payment {
-	if in == nil {
-		return nil
-	}
-	return &Payment{
-		HoldFor: milliseconds(in.HoldForMs), Grace: milliseconds(in.GraceMs), ExtendBy: milliseconds(in.ExtendByMs), Late: in.Late,
-		UnpaidPerUser: in.UnpaidPerUser,
-		Check:         in.Check.read(), Webhook: in.Webhook,
-	}
-}
-
-func (in *storedPayment) terms() []storedTerm {
-	if in == nil {
-		return nil
-	}
-	return append([]storedTerm{{"holdForMs", in.HoldForMs}, {"graceMs", in.GraceMs}, {"extendByMs", in.ExtendByMs}}, in.Check.terms()...)
+	part := *p
+	part.Late, part.UnpaidPerUser = unless(LateRefuse, p.Late), unless(DefaultUnpaid, p.UnpaidPerUser)
+	part.Check = p.Check.part()
+	return &part
 }
 
 // sane checks what the rest of the program assumes about a payment.
@@ -153,7 +99,7 @@ func (p *Payment) sane() error {
 	case p.HoldFor <= 0 || p.Grace < 0 || p.ExtendBy < 0:
 		return fmt.Errorf("the payment's holdFor of %v, grace of %v and extendBy of %v must not be negative, nor holdFor zero",
 			p.HoldFor, p.Grace, p.ExtendBy)
-	case p.HoldFor%time.Millisecond != 0 || p.Grace%time.Millisecond != 0 || p.ExtendBy%time.Millisecond != 0:
+	case !p.HoldFor.isWhole() || !p.Grace.isWhole() || !p.ExtendBy.isWhole():
 		return fmt.Errorf("the payment's holdFor of %v, grace of %v and extendBy of %v must be whole milliseconds",
 			p.HoldFor, p.Grace, p.ExtendBy)
 	case p.UnpaidPerUser < 0:

@@ -14,9 +14,9 @@ func TestPaymentIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]Payment{
-		"everything": {HoldFor: 10 * time.Minute, Grace: 30 * time.Second, ExtendBy: 5 * time.Minute, Late: LateResell, UnpaidPerUser: 20},
-		"least":      {HoldFor: time.Second, Late: LateRefuse, UnpaidPerUser: 1000},
-		"most":       {HoldFor: 24 * time.Hour, Grace: time.Hour, ExtendBy: 24 * time.Hour, Late: LateRefuse, UnpaidPerUser: 1_000_000},
+		"everything": {HoldFor: Duration(10 * time.Minute), Grace: Duration(30 * time.Second), ExtendBy: Duration(5 * time.Minute), Late: LateResell, UnpaidPerUser: 20},
+		"least":      {HoldFor: Duration(time.Second), Late: LateRefuse, UnpaidPerUser: 1000},
+		"most":       {HoldFor: Duration(24 * time.Hour), Grace: Duration(time.Hour), ExtendBy: Duration(24 * time.Hour), Late: LateRefuse, UnpaidPerUser: 1_000_000},
 	}
 	got := map[string]Payment{}
 	for _, s := range sales {
@@ -108,11 +108,11 @@ func TestFormatTerm(t *testing.T) {
 func TestPaymentsThatCannotBeStored(t *testing.T) {
 	for want, p := range map[string]Payment{
 		"must not be negative":                      {Late: LateRefuse},
-		"grace of -1s":                              {HoldFor: time.Second, Grace: -time.Second, Late: LateRefuse},
-		"must be whole milliseconds":                {HoldFor: time.Second + 1, Late: LateRefuse},
-		"grace of 1ns and":                          {HoldFor: time.Second, Grace: 1, Late: LateRefuse},
-		"extendBy of 1ns must be whole":             {HoldFor: time.Second, ExtendBy: 1, Late: LateRefuse},
-		`late "" is not known to this program: use`: {HoldFor: time.Second},
+		"grace of -1s":                              {HoldFor: Duration(time.Second), Grace: Duration(-time.Second), Late: LateRefuse},
+		"must be whole milliseconds":                {HoldFor: Duration(time.Second + 1), Late: LateRefuse},
+		"grace of 1ns and":                          {HoldFor: Duration(time.Second), Grace: 1, Late: LateRefuse},
+		"extendBy of 1ns must be whole":             {HoldFor: Duration(time.Second), ExtendBy: 1, Late: LateRefuse},
+		`late "" is not known to this program: use`: {HoldFor: Duration(time.Second)},
 	} {
 		s := Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: 3 * time.Second, Embedded: &Embedded{}, Payment: &p}
 		if data, err := s.JSON(); err == nil || !strings.Contains(err.Error(), want) {

@@ -16,13 +16,20 @@ import (
 // PaymentCheck configures queries to the payment service about a claim's payment. Package
 // rules defines what its CEL expressions may read.
 type PaymentCheck struct {
-	URL      string        // of a GET, with placeholders for the claim: see Address
-	Interval time.Duration // between two queries about one claim; MinCheckInterval to MaxCheckInterval
-	Timeout  time.Duration // of one query; MinCheckTimeout to MaxCheckTimeout
-	Success  string        // true: the claim is paid
-	Failure  string        // true: the claim will not be paid; "": unused
-	Payment  string        // reference of the payment; "": the claim's id
-	TokenEnv string        // environment variable with the bearer token; "": none
+	// URL is that of a GET, with placeholders for the claim: see Address.
+	URL string `yaml:"url" json:"url" jsonschema:"example=https://pay.example/v1/payments/{claim}" jsonschema_description:"Where a GET tells of one claim's payment, http or https. {claim} has to be in it; {user}, {sale} and {run} may be. Each is escaped for its place in the path or query."`
+	// Interval is the time between two queries about one claim; MinCheckInterval to
+	// MaxCheckInterval.
+	Interval Duration `yaml:"interval,omitempty" json:"intervalMs" jsonschema:"example=5s" jsonschema_description:"Time between two requests for one claim: 100ms to 10m, in h, m, s or ms. After a failed request it is longer."`
+	// Timeout is that of one query; MinCheckTimeout to MaxCheckTimeout.
+	Timeout Duration `yaml:"timeout,omitempty" json:"timeoutMs" jsonschema:"example=3s" jsonschema_description:"How long one request may take: 100ms to 30s, in s or ms."`
+	// Success is true if the claim is paid, Failure if it will not be. Failure "": unused.
+	Success string `yaml:"success" json:"success" jsonschema:"example=response.status == 200 && response.body.state == 'paid'" jsonschema_description:"CEL that is true if the claim is paid: it is confirmed then. It may read response.status, response.body, claim.id, claim.user, claim.quantity, sale.name and sale.run."`
+	Failure string `yaml:"failure,omitempty" json:"failure,omitempty" jsonschema:"example=response.body.state == 'failed'" jsonschema_description:"CEL that is true if the claim will not be paid: it is cancelled then. Without it: what is not paid expires."`
+	// Payment is the reference of the payment. "": the claim's id.
+	Payment string `yaml:"payment,omitempty" json:"payment,omitempty" jsonschema:"example=response.body.id" jsonschema_description:"CEL for the reference of the payment, text or a whole number, which the ledger records. Without it: the claim's id. A confirm from elsewhere has to have the same reference."`
+	// TokenEnv is the environment variable with the bearer token. "": none.
+	TokenEnv string `yaml:"tokenEnv,omitempty" json:"tokenEnv,omitempty" jsonschema:"example=PAYMENT_TOKEN" jsonschema_description:"Name of the environment variable that holds the bearer token to send; never the token."`
 }
 
 // Limits of a payment's check.
@@ -88,32 +95,19 @@ func escapeSegment(text string) string {
 	return url.PathEscape(text)
 }
 
-type checkPart struct {
-	URL      string `yaml:"url" jsonschema:"example=https://pay.example/v1/payments/{claim}" jsonschema_description:"Where a GET tells of one claim's payment, http or https. {claim} has to be in it; {user}, {sale} and {run} may be. Each is escaped for its place in the path or query."`
-	Interval string `yaml:"interval,omitempty" jsonschema:"example=5s" jsonschema_description:"Time between two requests for one claim: 100ms to 10m, in h, m, s or ms. After a failed request it is longer."`
-	Timeout  string `yaml:"timeout,omitempty" jsonschema:"example=3s" jsonschema_description:"How long one request may take: 100ms to 30s, in s or ms."`
-	Success  string `yaml:"success" jsonschema:"example=response.status == 200 && response.body.state == 'paid'" jsonschema_description:"CEL that is true if the claim is paid: it is confirmed then. It may read response.status, response.body, claim.id, claim.user, claim.quantity, sale.name and sale.run."`
-	Failure  string `yaml:"failure,omitempty" jsonschema:"example=response.body.state == 'failed'" jsonschema_description:"CEL that is true if the claim will not be paid: it is cancelled then. Without it: what is not paid expires."`
-	Payment  string `yaml:"payment,omitempty" jsonschema:"example=response.body.id" jsonschema_description:"CEL for the reference of the payment, text or a whole number, which the ledger records. Without it: the claim's id. A confirm from elsewhere has to have the same reference."`
-	TokenEnv string `yaml:"tokenEnv,omitempty" jsonschema:"example=PAYMENT_TOKEN" jsonschema_description:"Name of the environment variable that holds the bearer token to send; never the token."`
-}
-
-func (checkPart) JSONSchemaExtend(s *jsonschema.Schema) {
+func (PaymentCheck) JSONSchemaExtend(s *jsonschema.Schema) {
 	property(s, "url").Pattern = checkURLForm
-	for name, standard := range map[string]time.Duration{"interval": DefaultCheckInterval, "timeout": DefaultCheckTimeout} {
-		p := property(s, name)
-		p.Pattern, p.Default = termForm, FormatTerm(standard)
-	}
+	property(s, "interval").Default, property(s, "timeout").Default = FormatTerm(DefaultCheckInterval), FormatTerm(DefaultCheckTimeout)
 	property(s, "tokenEnv").Pattern = envForm
 }
 
 // paymentCheck decodes the queries to the payment service.
 func (d *decoder) paymentCheck(payment object) *PaymentCheck {
-	o, ok := d.part(payment, "check", reflect.TypeFor[checkPart]())
+	o, ok := d.part(payment, "check", reflect.TypeFor[PaymentCheck]())
 	if !ok {
 		return nil
 	}
-	c := &PaymentCheck{Interval: DefaultCheckInterval, Timeout: DefaultCheckTimeout, TokenEnv: d.env(o, "tokenEnv")}
+	c := &PaymentCheck{Interval: Duration(DefaultCheckInterval), Timeout: Duration(DefaultCheckTimeout), TokenEnv: d.env(o, "tokenEnv")}
 	if v, ok := d.value(o, "url"); ok {
 		if text, ok := d.text(v, "https://pay.example/v1/payments/{claim}"); ok {
 			if f := checkCheckURL(text); f != nil {
@@ -168,55 +162,21 @@ func checkCheckURL(text string) *fault {
 	return nil
 }
 
-// part converts a check to its part of a document.
-func (p *PaymentCheck) part() *checkPart {
+// part returns the check as in a document, without defaults.
+func (p *PaymentCheck) part() *PaymentCheck {
 	if p == nil {
 		return nil
 	}
-	return &checkPart{
-		URL: p.URL, Interval: termOrNone(unless(DefaultCheckInterval, p.Interval)), Timeout: termOrNone(unless(DefaultCheckTimeout, p.Timeout)),
-		Success: p.Success, Failure: p.Failure, Payment: p.Payment, TokenEnv: p.TokenEnv,
-	}
-}
-
-// StoredCheck is the stored form of a PaymentCheck in declarations and plans.
-type StoredCheck struct {
-	URL        string `json:"url"`
-	IntervalMs int64  `json:"intervalMs"`
-	TimeoutMs  int64  `json:"timeoutMs"`
-	Success    string `json:"success"`
-	Failure    string `json:"failure,omitempty"`
-	Payment    string `json:"payment,omitempty"`
-	TokenEnv   string `json:"tokenEnv,omitempty"`
-}
-
-// Stored returns the stored form of the check; nil for nil.
-func (p *PaymentCheck) Stored() *StoredCheck {
-	if p == nil {
-		return nil
-	}
-	return &StoredCheck{p.URL, p.Interval.Milliseconds(), p.Timeout.Milliseconds(), p.Success, p.Failure, p.Payment, p.TokenEnv}
-}
-
-func (in *StoredCheck) read() *PaymentCheck {
-	if in == nil {
-		return nil
-	}
-	return &PaymentCheck{in.URL, milliseconds(in.IntervalMs), milliseconds(in.TimeoutMs), in.Success, in.Failure, in.Payment, in.TokenEnv}
-}
-
-func (in *StoredCheck) terms() []storedTerm {
-	if in == nil {
-		return nil
-	}
-	return []storedTerm{{"intervalMs", in.IntervalMs}, {"timeoutMs", in.TimeoutMs}}
+	part := *p
+	part.Interval, part.Timeout = unless(Duration(DefaultCheckInterval), p.Interval), unless(Duration(DefaultCheckTimeout), p.Timeout)
+	return &part
 }
 
 // sane checks what the rest of the program assumes about a check; nil is sane.
 func (p *PaymentCheck) sane() error {
 	switch {
 	case p == nil:
-	case p.Interval <= 0 || p.Timeout <= 0 || p.Interval%time.Millisecond != 0 || p.Timeout%time.Millisecond != 0:
+	case p.Interval <= 0 || p.Timeout <= 0 || !p.Interval.isWhole() || !p.Timeout.isWhole():
 		return fmt.Errorf("the check's interval of %v and timeout of %v must be whole milliseconds, above zero", p.Interval, p.Timeout)
 	case checkCheckURL(p.URL) != nil:
 		return fmt.Errorf("the check's url %s", checkCheckURL(p.URL).message)

@@ -14,10 +14,10 @@ func TestPaymentCheckIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []Payment{
-		{HoldFor: 10 * time.Minute, Late: LateRefuse, UnpaidPerUser: 1000,
+		{HoldFor: Duration(10 * time.Minute), Late: LateRefuse, UnpaidPerUser: 1000,
 			Check: &PaymentCheck{
 				URL:      "https://pay.example/v1/{sale}/{run}/payments/{claim}?user={user}",
-				Interval: 10 * time.Second, Timeout: 2500 * time.Millisecond,
+				Interval: Duration(10 * time.Second), Timeout: Duration(2500 * time.Millisecond),
 				Success: `response.status == 200 && response.body.state == "paid"`,
 				Failure: "response.status == 200 &&\nresponse.body.state == \"failed\"",
 				Payment: "response.body.id", TokenEnv: "PAYMENT_TOKEN",
@@ -26,8 +26,8 @@ func TestPaymentCheckIsRead(t *testing.T) {
 				SecretsEnv: "PAYMENT_WEBHOOK_SECRETS", Success: `event.type == "payment.paid"`, Failure: `event.type == "payment.failed"`,
 				Claim: "event.data.claim", Payment: "event.data.id",
 			}},
-		{HoldFor: 10 * time.Minute, Late: LateRefuse, UnpaidPerUser: 1000,
-			Check:   &PaymentCheck{URL: "http://[::1]:8000/{claim}", Interval: 5 * time.Second, Timeout: 3 * time.Second, Success: "response.status == 200"},
+		{HoldFor: Duration(10 * time.Minute), Late: LateRefuse, UnpaidPerUser: 1000,
+			Check:   &PaymentCheck{URL: "http://[::1]:8000/{claim}", Interval: Duration(5 * time.Second), Timeout: Duration(3 * time.Second), Success: "response.status == 200"},
 			Webhook: &PaymentWebhook{SecretsEnv: "SECRETS", Success: "event.paid", Claim: "event.claim"}},
 	}
 	for i, s := range sales {
@@ -112,7 +112,7 @@ func TestInExpression(t *testing.T) {
 }
 
 func TestChecksThatCannotBeStored(t *testing.T) {
-	good := PaymentCheck{URL: "https://a/{claim}", Interval: time.Second, Timeout: time.Second, Success: "true"}
+	good := PaymentCheck{URL: "https://a/{claim}", Interval: Duration(time.Second), Timeout: Duration(time.Second), Success: "true"}
 	for want, change := range map[string]func(*PaymentCheck){
 		"interval of 0s":              func(c *PaymentCheck) { c.Interval = 0 },
 		"timeout of 1ns":              func(c *PaymentCheck) { c.Timeout = 1 },
@@ -122,12 +122,12 @@ func TestChecksThatCannotBeStored(t *testing.T) {
 	} {
 		check := good
 		change(&check)
-		p := Payment{HoldFor: time.Second, Late: LateRefuse, Check: &check}
+		p := Payment{HoldFor: Duration(time.Second), Late: LateRefuse, Check: &check}
 		if err := p.sane(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
-	p := Payment{HoldFor: time.Second, Late: LateRefuse, Webhook: &PaymentWebhook{Success: "true", Claim: "event"}}
+	p := Payment{HoldFor: Duration(time.Second), Late: LateRefuse, Webhook: &PaymentWebhook{Success: "true", Claim: "event"}}
 	if err := p.sane(); err == nil || !strings.Contains(err.Error(), "the webhook lacks secretsEnv") {
 		t.Errorf("got %v", err)
 	}

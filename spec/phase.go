@@ -65,20 +65,3 @@ func timeOrNone(t time.Time) string {
 	}
 	return t.Format(time.RFC3339Nano)
 }
-
-// utc returns t in UTC; nil if t is zero.
-func utc(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	t = t.UTC()
-	return &t
-}
-
-// timeOf is the reverse of utc.
-func timeOf(t *time.Time) time.Time {
-	if t == nil {
-		return time.Time{}
-	}
-	return t.UTC()
-}

@@ -19,7 +19,6 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-	"slices"
 	"strings"
 	"time"
 
@@ -97,7 +96,7 @@ type specPart struct {
 	Phase        string       `yaml:"phase,omitempty" jsonschema_description:"Whether claims are accepted within opensAt and closesAt: open, paused, or closed, which is for good. A phase that was set otherwise by hand (pause, resume, close) is a difference that plan shows and apply mends, if the sale is not closed. Without it: a new sale is open, and a live one stays in the phase that it is in."`
 	OpensAt      string       `yaml:"opensAt,omitempty" jsonschema:"example=2026-11-11T20:00:00+08:00" jsonschema_description:"When selling begins (RFC 3339, with seconds and zone), by the clock of the process that serves. Without it: as soon as the sale is applied."`
 	ClosesAt     string       `yaml:"closesAt,omitempty" jsonschema:"example=2026-11-11T21:00:00+08:00" jsonschema_description:"When selling ends (RFC 3339, with seconds and zone), by the clock of the process that serves; after opensAt. Without it: when somebody closes the sale."`
-	Payment      *paymentPart `yaml:"payment,omitempty" jsonschema_description:"How claims are paid, with engine ledger: each is held until its payment is confirmed. Of a live sale it may change; a hold keeps the deadline and the grace that it began with. Without it: a claim is sold at once."`
+	Payment      *Payment     `yaml:"payment,omitempty" jsonschema_description:"How claims are paid, with engine ledger: each is held until its payment is confirmed. Of a live sale it may change; a hold keeps the deadline and the grace that it began with. Without it: a claim is sold at once."`
 	Rules        []Rule       `yaml:"rules,omitempty" jsonschema_description:"Who may claim, with engine ledger: conditions in CEL, of which the first that does not hold refuses the claim. Of a live sale they may change."`
 	Variables    []Variable   `yaml:"variables,omitempty" jsonschema_description:"Expressions that rules share, as variables.NAME. Each may use those before it."`
 	Users        *usersPart   `yaml:"users,omitempty" jsonschema_description:"What rules may know of a user: attributes, and where they are read from, which is a file or an HBase table."`
@@ -126,9 +125,9 @@ type stored struct {
 	PerUserLimit int64          `json:"perUserLimit"`
 	Partial      bool           `json:"partial,omitempty"`
 	Phase        Phase          `json:"phase,omitempty"`
-	OpensAt      *time.Time     `json:"opensAt,omitempty"`
-	ClosesAt     *time.Time     `json:"closesAt,omitempty"`
-	LockTTLMs    int64          `json:"lockTtlMs"`
+	OpensAt      time.Time      `json:"opensAt,omitzero"`
+	ClosesAt     time.Time      `json:"closesAt,omitzero"`
+	LockTTL      Duration       `json:"lockTtlMs"`
 	Redis        *Redis         `json:"redis,omitempty"`
 	HBase        *HBase         `json:"hbase,omitempty"`
 	Embedded     *Embedded      `json:"embedded,omitempty"`
@@ -137,7 +136,7 @@ type stored struct {
 	Backlog      int64          `json:"backlog,omitempty"`
 	Units        *storedUnits   `json:"units,omitempty"`
 	Homes        *Homes         `json:"homes,omitempty"`
-	Payment      *storedPayment `json:"payment,omitempty"`
+	Payment      *Payment       `json:"payment,omitempty"`
 	Rules        []Rule         `json:"rules,omitempty"`
 	Variables    []Variable     `json:"variables,omitempty"`
 	Users        *storedUsers   `json:"users,omitempty"`
@@ -249,15 +248,15 @@ func (s Sale) stored() stored {
 		Stock: s.Stock, LockCount: s.LockCount, PerUserLimit: s.PerUserLimit,
 		Partial:   s.Partial,
 		Phase:     s.Phase,
-		OpensAt:   utc(s.OpensAt),
-		ClosesAt:  utc(s.ClosesAt),
-		LockTTLMs: s.LockTTL.Milliseconds(),
+		OpensAt:   s.OpensAt.UTC(),
+		ClosesAt:  s.ClosesAt.UTC(),
+		LockTTL:   Duration(s.LockTTL),
 		Redis:     s.Redis,
 		HBase:     s.HBase,
 		Embedded:  s.Embedded,
 		Units:     storeUnits(s.Units, s.RedPacket),
 		Homes:     s.Homes,
-		Payment:   s.Payment.stored(),
+		Payment:   s.Payment,
 		Rules:     s.Rules,
 		Variables: s.Variables,
 		Users:     s.Users.stored(),
@@ -278,14 +277,14 @@ func (in stored) read() (Sale, error) {
 		Stock: in.Stock, LockCount: in.LockCount, PerUserLimit: in.PerUserLimit,
 		Partial:   in.Partial,
 		Phase:     in.Phase,
-		OpensAt:   timeOf(in.OpensAt),
-		ClosesAt:  timeOf(in.ClosesAt),
-		LockTTL:   milliseconds(in.LockTTLMs),
+		OpensAt:   in.OpensAt.UTC(),
+		ClosesAt:  in.ClosesAt.UTC(),
+		LockTTL:   time.Duration(in.LockTTL),
 		Redis:     in.Redis,
 		HBase:     in.HBase,
 		Embedded:  in.Embedded,
 		Homes:     in.Homes,
-		Payment:   in.Payment.read(),
+		Payment:   in.Payment,
 		Rules:     in.Rules,
 		Variables: in.Variables,
 		Users:     in.Users.read(),
@@ -300,11 +299,6 @@ func (in stored) read() (Sale, error) {
 	var err error
 	s.Units, s.RedPacket, err = in.Units.read()
 	return s, err
-}
-
-// terms returns all durations of a stored declaration.
-func (in stored) terms() []storedTerm {
-	return slices.Concat([]storedTerm{{"lockTtlMs", in.LockTTLMs}}, in.Users.terms(), in.Payment.terms())
 }
 
 // sane checks what the rest of the program assumes about a declaration. It does not check

@@ -71,7 +71,7 @@ type usersPart struct {
 	Attributes map[string]string `yaml:"attributes,omitempty" jsonschema_description:"Attributes of a user that rules read as user.NAME, each with its type: string, int, double, bool, timestamp or list of string."`
 	File       string            `yaml:"file,omitempty" jsonschema:"example=users.csv" jsonschema_description:"File of the users, relative to this document: CSV with a header, or one JSON object a line (.ndjson), with an id each. It is read again when it changes. Instead of hbase."`
 	HBase      *UsersTable       `yaml:"hbase,omitempty" jsonschema_description:"HBase table of the users, with a row for each by the user's id. Instead of file."`
-	Fresh      string            `yaml:"fresh,omitempty" jsonschema:"example=30s" jsonschema_description:"How old what is known of a user may be: 1s to 1h, in h, m, s or ms. What is older is read again; if that fails, claims are refused."`
+	Fresh      Duration          `yaml:"fresh,omitempty" jsonschema:"example=30s" jsonschema_description:"How old what is known of a user may be: 1s to 1h, in h, m, s or ms. What is older is read again; if that fails, claims are refused."`
 	Cached     int64             `yaml:"cached,omitempty" jsonschema_description:"Users of an HBase table that are kept in memory, at most."`
 }
 
@@ -84,7 +84,7 @@ func (usersPart) JSONSchemaExtend(s *jsonschema.Schema) {
 		attributes.AdditionalProperties.Enum = append(attributes.AdditionalProperties.Enum, name)
 	}
 	property(s, "file").Pattern = `[.]([cC][sS][vV]|[nN][dD][jJ][sS][oO][nN]|[jJ][sS][oO][nN][lL])$`
-	property(s, "fresh").Pattern, property(s, "fresh").Default = termForm, FormatTerm(DefaultFresh)
+	property(s, "fresh").Default = FormatTerm(DefaultFresh)
 	bound(s, "cached", MaxCached, DefaultCached)
 	s.OneOf = []*jsonschema.Schema{{Required: []string{"file"}}, {Required: []string{"hbase"}}}
 	s.DependentRequired = map[string][]string{"hbase": {"attributes"}}
@@ -120,7 +120,7 @@ func (d *decoder) users(spec object, from tableHome) *Users {
 		}
 	}
 	if o.keys["fresh"] != nil {
-		u.Fresh = d.term(o, "fresh", "30s", MinFresh, MaxFresh)
+		u.Fresh = time.Duration(d.term(o, "fresh", "30s", MinFresh, MaxFresh))
 	}
 	if v, ok := d.value(o, "cached"); ok {
 		u.Cached, _ = d.number(v, 1, MaxCached)
@@ -252,7 +252,7 @@ func (u *Users) part(own *HBase) *usersPart {
 	if u == nil {
 		return nil
 	}
-	part := &usersPart{Fresh: termOrNone(unless(DefaultFresh, u.Fresh))}
+	part := &usersPart{Fresh: Duration(unless(DefaultFresh, u.Fresh))}
 	if len(u.Attributes) > 0 {
 		part.Attributes = make(map[string]string)
 	}
@@ -276,7 +276,7 @@ type storedUsers struct {
 	Attributes map[string]string `json:"attributes,omitempty"` // types by name
 	File       bool              `json:"file,omitempty"`
 	HBase      *UsersTable       `json:"hbase,omitempty"`
-	FreshMs    int64             `json:"freshMs"`
+	Fresh      Duration          `json:"freshMs"`
 	Cached     int64             `json:"cached"`
 }
 
@@ -284,7 +284,7 @@ func (u *Users) stored() *storedUsers {
 	if u == nil {
 		return nil
 	}
-	out := &storedUsers{File: u.Table == nil, HBase: u.Table, FreshMs: u.Fresh.Milliseconds(), Cached: u.Cached}
+	out := &storedUsers{File: u.Table == nil, HBase: u.Table, Fresh: Duration(u.Fresh), Cached: u.Cached}
 	if len(u.Attributes) > 0 {
 		out.Attributes = map[string]string{}
 	}
@@ -298,19 +298,12 @@ func (in *storedUsers) read() *Users {
 	if in == nil {
 		return nil
 	}
-	u := &Users{Table: in.HBase, Fresh: milliseconds(in.FreshMs), Cached: in.Cached}
+	u := &Users{Table: in.HBase, Fresh: time.Duration(in.Fresh), Cached: in.Cached}
 	for name, kind := range in.Attributes {
 		u.Attributes = append(u.Attributes, Attribute{name, kind})
 	}
 	slices.SortFunc(u.Attributes, byName)
 	return u
-}
-
-func (in *storedUsers) terms() []storedTerm {
-	if in == nil {
-		return nil
-	}
-	return []storedTerm{{"freshMs", in.FreshMs}}
 }
 
 // withFile returns the users with the file of local.

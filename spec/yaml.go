@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
-	"time"
 
 	"gopkg.in/yaml.v3"
 )
@@ -45,13 +44,6 @@ func unless[T comparable](normal, value T) T {
 		return none
 	}
 	return value
-}
-
-func termOrNone(d time.Duration) string {
-	if d == 0 {
-		return ""
-	}
-	return FormatTerm(d)
 }
 
 func orElse(path, some string) string {

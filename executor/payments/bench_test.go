@@ -29,7 +29,7 @@ func BenchmarkTurn(b *testing.B) {
 // What an answer of the service costs to read.
 func BenchmarkRead(b *testing.B) {
 	sale := spec.Sale{Name: "movie", Payment: &spec.Payment{Check: &spec.PaymentCheck{
-		URL: "https://pay.example/{claim}", Interval: time.Second, Timeout: time.Second,
+		URL: "https://pay.example/{claim}", Interval: spec.Duration(time.Second), Timeout: spec.Duration(time.Second),
 		Success: `response.status == 200 && response.body.state == "paid" && response.body.claim == claim.id`,
 		Failure: `response.status == 200 && response.body.state == "failed"`, Payment: "response.body.id",
 	}}}

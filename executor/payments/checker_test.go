@@ -74,7 +74,7 @@ func TestCheckSettles(t *testing.T) {
 // A service that fails, hangs or lies delays a payment and does no harm.
 func TestServiceIsBad(t *testing.T) {
 	s := newShop(t, time.Minute, 0)
-	s.payment.Check.Timeout = 300 * time.Millisecond
+	s.payment.Check.Timeout = spec.Duration(300 * time.Millisecond)
 	s.replan()
 	strange := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "" {
@@ -220,7 +220,7 @@ func TestServiceTakesItBack(t *testing.T) {
 // The last look finds a payment that came between the deadline and the release.
 func TestCheckLooksOnceMore(t *testing.T) {
 	s := newShop(t, time.Second, 10*time.Second) // the last look is at most 1.5 s behind the deadline: see schedule.hold
-	s.payment.Check.Interval = 10 * time.Minute
+	s.payment.Check.Interval = spec.Duration(10 * time.Minute)
 	s.replan()
 	var deadline atomic.Int64
 	s.service.answers(func(w http.ResponseWriter, _ *http.Request, _, claim string, _ int) {
@@ -240,7 +240,7 @@ func TestCheckLooksOnceMore(t *testing.T) {
 	// And one that came behind the release stands in the ledger.
 	deadline.Store(0)
 	late := p.claim("bob")
-	deadline.Store(late.HeldUntil.Add(s.payment.Grace).UnixMicro())
+	deadline.Store(late.HeldUntil.Add(time.Duration(s.payment.Grace)).UnixMicro())
 	p.become("bob", api.Expired)
 	wait.Until(t, "nothing is watched", func() bool { return p.checker.Health().Watched == 0 })
 	if c := s.books(late.ID); len(c.RefundsDue) != 1 || c.RefundsDue[0] != "pay-"+late.ID.String() {
@@ -253,7 +253,7 @@ func TestCheckLooksOnceMore(t *testing.T) {
 // will come is asked no more.
 func TestPaymentOfACancelledClaim(t *testing.T) {
 	s := newShop(t, 10*time.Second, 0)
-	s.payment.Check.Interval = 200 * time.Millisecond
+	s.payment.Check.Interval = spec.Duration(200 * time.Millisecond)
 	s.replan()
 	var releases sync.Map // by user: when the payment succeeds
 	s.service.answers(func(w http.ResponseWriter, _ *http.Request, user, claim string, _ int) {
@@ -308,7 +308,7 @@ func (s *shop) pending() (paid *atomic.Bool) {
 // Whoever takes over asks about what was cancelled before.
 func TestCancelledBeforeATakeover(t *testing.T) {
 	s := newShop(t, time.Minute, 0)
-	s.payment.Check.Interval = 200 * time.Millisecond
+	s.payment.Check.Interval = spec.Duration(200 * time.Millisecond)
 	s.replan()
 	paid := s.pending()
 	first := s.serve()
@@ -325,7 +325,7 @@ func TestCancelledBeforeATakeover(t *testing.T) {
 // A service that hangs keeps a bounded number of connections, and no buyer waiting.
 func TestServiceHangsAndBuyersDoNot(t *testing.T) {
 	s := newShop(t, time.Minute, 0)
-	s.payment.Check.Timeout = 30 * time.Second
+	s.payment.Check.Timeout = spec.Duration(30 * time.Second)
 	s.replan()
 	over := make(chan struct{})
 	s.service.answers(func(w http.ResponseWriter, r *http.Request, _, claim string, _ int) {
@@ -460,7 +460,7 @@ func TestSettlementIsRepeated(t *testing.T) {
 	service := newService(t)
 	service.answers(func(w http.ResponseWriter, _ *http.Request, _, claim string, _ int) { tell(w, "paid", claim) })
 	sale := spec.Sale{Name: "movie", Payment: &spec.Payment{Check: &spec.PaymentCheck{
-		URL: service.URL + "/ada/{claim}", Interval: 4 * time.Millisecond, Timeout: time.Minute, Success: `response.body.state == "paid"`,
+		URL: service.URL + "/ada/{claim}", Interval: spec.Duration(4 * time.Millisecond), Timeout: spec.Duration(time.Minute), Success: `response.body.state == "paid"`,
 	}}}
 	id := executor.ClaimID{Shard: 1, Slot: 2}
 	s := &lying{

@@ -153,7 +153,7 @@ func (m *Machine) declare(now clock.Now) {
 	m.loggedError = ""
 	m.health.Since, m.health.Error = time.Time{}, ""
 	if check != nil {
-		m.schedule.interval, m.schedule.timeout = check.Interval, check.Timeout
+		m.schedule.interval, m.schedule.timeout = time.Duration(check.Interval), time.Duration(check.Timeout)
 	}
 }
 
@@ -221,7 +221,7 @@ func (a *Attempt) Request(ctx context.Context) (*http.Request, error) {
 }
 
 // Timeout returns the timeout of the request.
-func (a *Attempt) Timeout() time.Duration { return a.check.Timeout }
+func (a *Attempt) Timeout() time.Duration { return time.Duration(a.check.Timeout) }
 
 // Replied receives the result of the request, as returned by http.Client.Do.
 func (a *Attempt) Replied(response *http.Response, err error) {

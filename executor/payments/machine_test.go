@@ -12,7 +12,7 @@ import (
 // newTestMachine returns a machine and its sale, which declares a check.
 func newTestMachine() (*Machine, *lying) {
 	sale := &lying{onlyDeclared: onlyDeclared{&declaredSale{Sale: spec.Sale{Name: "movie", Payment: &spec.Payment{Check: &spec.PaymentCheck{
-		URL: "https://pay.example/{claim}", Interval: time.Second, Timeout: time.Minute, Success: `response.status == 200`,
+		URL: "https://pay.example/{claim}", Interval: spec.Duration(time.Second), Timeout: spec.Duration(time.Minute), Success: `response.status == 200`,
 	}}}}}}
 	m := NewMachine(sale, environment(nil), nil, func() float64 { return 0 })
 	return m, sale

@@ -89,8 +89,8 @@ const units = 300
 func newShop(t *testing.T, holdFor, grace time.Duration) *shop {
 	t.Helper()
 	s := &shop{t: t, dir: t.TempDir(), service: newService(t), env: map[string]string{"TOKEN": "s3cret"}}
-	s.payment = spec.Payment{HoldFor: holdFor, Grace: grace, Late: spec.LateRefuse, Check: &spec.PaymentCheck{
-		URL: s.service.URL + "/{user}/{claim}", Interval: 20 * time.Millisecond, Timeout: 8 * time.Second,
+	s.payment = spec.Payment{HoldFor: spec.Duration(holdFor), Grace: spec.Duration(grace), Late: spec.LateRefuse, Check: &spec.PaymentCheck{
+		URL: s.service.URL + "/{user}/{claim}", Interval: spec.Duration(20 * time.Millisecond), Timeout: spec.Duration(8 * time.Second),
 		Success: `response.status == 200 && response.body.state == "paid" && response.body.claim == claim.id`,
 		Failure: `response.status == 200 && response.body.state == "failed"`, Payment: "response.body.id", TokenEnv: "TOKEN",
 	}}

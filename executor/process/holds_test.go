@@ -98,7 +98,7 @@ func TestDeclared(t *testing.T) {
 	if !ok || declared.Name != "stepped" || declared.Payment != nil {
 		t.Fatalf("got %+v, %v", declared, ok)
 	}
-	declared.Payment = &spec.Payment{HoldFor: holdFor, Grace: grace, Late: spec.LateRefuse,
+	declared.Payment = &spec.Payment{HoldFor: spec.Duration(holdFor), Grace: spec.Duration(grace), Late: spec.LateRefuse,
 		Webhook: &spec.PaymentWebhook{SecretsEnv: "S", Success: "true", Claim: "event"}}
 	text, err := declared.JSON()
 	if err != nil {

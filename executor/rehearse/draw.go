@@ -258,8 +258,8 @@ func (w *drawn) play(ctx context.Context, stories *errgroup.Group, r record) err
 	if w.Payment == nil {
 		return nil
 	}
-	r.At = r.HeldUntil.Add(-w.Payment.HoldFor) // time of the award; the claim has the time of the entry
-	if r.Outcome == api.Expired {              // the buyer asked too late
+	r.At = r.HeldUntil.Add(-time.Duration(w.Payment.HoldFor)) // time of the award; the claim has the time of the entry
+	if r.Outcome == api.Expired {                             // the buyer asked too late
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.plays = append(w.plays, &play{story: abandons, key: r.key, claim: r.Claim})

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"salectl/api"
 	"salectl/draw"
@@ -86,7 +87,7 @@ func (j *judge) mayFollow(was, r *record) bool {
 		case j.c.Payment == nil:
 			return r.Outcome == api.Sold && len(r.Units) == 1
 		case r.Outcome == api.Expired: // the buyer asked too late
-			return v != nil && !r.ended.Wall.Before(v.claim.HeldUntil.Add(j.c.Payment.Grace))
+			return v != nil && !r.ended.Wall.Before(v.claim.HeldUntil.Add(time.Duration(j.c.Payment.Grace)))
 		}
 		return r.Outcome == api.Held && len(r.Units) == 1
 	case api.Held: // its story has ended

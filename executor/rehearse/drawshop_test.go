@@ -95,7 +95,7 @@ func (s *drawShop) award() {
 		s.awarded++
 		c.Units, c.Outcome = s.free(1), api.Sold
 		if s.paid {
-			c.Outcome, c.HeldUntil = api.Held, time.Now().Add(s.terms.HoldFor)
+			c.Outcome, c.HeldUntil = api.Held, time.Now().Add(time.Duration(s.terms.HoldFor))
 		}
 	}
 }
@@ -169,7 +169,7 @@ func (s *drawShop) found() *draw.Report {
 func (s *drawShop) open(t *testing.T) Config {
 	t.Helper()
 	s.byKey, s.lost, s.limit = map[string]*paidClaim{}, map[*paidClaim]bool{}, 1
-	s.terms = spec.Payment{HoldFor: 300 * time.Millisecond, Grace: 20 * time.Millisecond, ExtendBy: 200 * time.Millisecond, Late: spec.LateRefuse}
+	s.terms = spec.Payment{HoldFor: spec.Duration(300 * time.Millisecond), Grace: spec.Duration(20 * time.Millisecond), ExtendBy: spec.Duration(200 * time.Millisecond), Late: spec.LateRefuse}
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
 	c := Config{

@@ -45,7 +45,7 @@ func (p possession) holds(t time.Time) bool {
 
 // follow checks the answers to all requests about a claim, in order.
 func (j *judge) follow(v *play) {
-	v.stands = stands{state: api.Held, release: v.claim.HeldUntil.Add(j.c.Payment.Grace), units: v.claim.Units}
+	v.stands = stands{state: api.Held, release: v.claim.HeldUntil.Add(time.Duration(j.c.Payment.Grace)), units: v.claim.Units}
 	first := possession{play: v, units: v.claim.Units, from: v.claim.At}
 	for i := range v.steps {
 		s := &v.steps[i]
@@ -94,8 +94,8 @@ func (j *judge) answered(v *play, s *step) {
 	case s.how == api.Confirm:
 		j.confirmed(v, s, over)
 	case s.how == api.Extend && v.state == api.Held && s.Outcome == api.Held:
-		until := v.release.Add(j.c.Payment.ExtendBy)
-		if got := s.HeldUntil.Add(j.c.Payment.Grace); !got.Equal(until) {
+		until := v.release.Add(time.Duration(j.c.Payment.ExtendBy))
+		if got := s.HeldUntil.Add(time.Duration(j.c.Payment.Grace)); !got.Equal(until) {
 			j.violated("claim %s of %s is extended until %s, and %s was promised", v.claim.ID, v.key, clockText(got), clockText(until))
 		}
 		v.release = until
@@ -192,7 +192,7 @@ func (j *judge) hasEnded(first, r *record) bool {
 	}
 	switch r.Outcome {
 	case api.Expired:
-		return v.state != api.Refunded && !r.ended.Wall.Before(v.claim.HeldUntil.Add(j.c.Payment.Grace))
+		return v.state != api.Refunded && !r.ended.Wall.Before(v.claim.HeldUntil.Add(time.Duration(j.c.Payment.Grace)))
 	case api.Cancelled:
 		return asked(api.Cancel)
 	case api.Refunded:

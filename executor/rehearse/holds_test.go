@@ -89,7 +89,7 @@ func TestJudgeOfHoldsIsFair(t *testing.T) {
 		"two at once":                    {plays: []*play{holding("a/1"), {key: "a/2", claim: api.Claim{ID: "two", User: "a", Units: []int64{2}, At: moment(9).Wall, HeldUntil: moment(1009).Wall}}}, want: "a has 2 units, the limit is 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			terms := spec.Payment{HoldFor: time.Second, Grace: 100 * time.Millisecond, ExtendBy: time.Second, Late: spec.LateResell}
+			terms := spec.Payment{HoldFor: spec.Duration(time.Second), Grace: spec.Duration(100 * time.Millisecond), ExtendBy: spec.Duration(time.Second), Late: spec.LateResell}
 			if c.late != "" {
 				terms.Late = c.late
 			}

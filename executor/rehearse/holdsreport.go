@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"time"
 
 	"salectl/api"
 	"salectl/backends/ledger/audit"
@@ -41,22 +40,21 @@ type Payment struct {
 
 // Terms are the terms of payment.
 type Terms struct {
-	HoldForMs  int64     `json:"holdForMs"`
-	GraceMs    int64     `json:"graceMs"`
-	ExtendByMs int64     `json:"extendByMs,omitempty"`
-	Late       spec.Late `json:"late"`
+	HoldFor  spec.Duration `json:"holdForMs"`
+	Grace    spec.Duration `json:"graceMs"`
+	ExtendBy spec.Duration `json:"extendByMs,omitempty"`
+	Late     spec.Late     `json:"late"`
 }
 
 // NewTerms returns a payment's terms.
 func NewTerms(p spec.Payment) Terms {
-	return Terms{p.HoldFor.Milliseconds(), p.Grace.Milliseconds(), p.ExtendBy.Milliseconds(), p.Late}
+	return Terms{p.HoldFor, p.Grace, p.ExtendBy, p.Late}
 }
 
 func (t Terms) String() string {
-	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
-	s := fmt.Sprintf("holds of %s, grace %s", ms(t.HoldForMs), ms(t.GraceMs))
-	if t.ExtendByMs > 0 {
-		s += fmt.Sprintf(", extended by %s", ms(t.ExtendByMs))
+	s := fmt.Sprintf("holds of %s, grace %s", t.HoldFor, t.Grace)
+	if t.ExtendBy > 0 {
+		s += fmt.Sprintf(", extended by %s", t.ExtendBy)
 	}
 	return s + fmt.Sprintf(", late payments: %s", t.Late)
 }

@@ -89,7 +89,7 @@ func (s *paidShop) in(state api.Outcome) (all []*paidClaim) {
 
 func (s *paidShop) expire() {
 	for _, c := range s.in(api.Held) {
-		if !s.leaks && !time.Now().Before(c.HeldUntil.Add(s.terms.Grace)) {
+		if !s.leaks && !time.Now().Before(c.HeldUntil.Add(time.Duration(s.terms.Grace))) {
 			c.Outcome = api.Expired
 		}
 	}
@@ -143,7 +143,7 @@ func (s *paidShop) sell(q api.Request, said *api.Problem) (*paidClaim, int) {
 		now := time.Now()
 		c := &paidClaim{Claim: api.Claim{
 			Outcome: api.Held, ID: "0-1-" + strconv.Itoa(len(s.claims)), Sale: "movie", User: q.User, Units: units,
-			At: now, HeldUntil: now.Add(s.terms.HoldFor),
+			At: now, HeldUntil: now.Add(time.Duration(s.terms.HoldFor)),
 		}}
 		s.claims, s.byKey[q.Key] = append(s.claims, c), c
 		return c, http.StatusCreated
@@ -168,7 +168,7 @@ func (s *paidShop) settle(c *paidClaim, how api.How, q api.Settlement, said *api
 		c.owed = append(c.owed, q.Payment)
 		said.RefundDue = true
 	case how == api.Extend && c.Outcome == api.Held && !c.extended:
-		c.extended, c.HeldUntil = true, c.HeldUntil.Add(s.terms.ExtendBy)
+		c.extended, c.HeldUntil = true, c.HeldUntil.Add(time.Duration(s.terms.ExtendBy))
 		return http.StatusOK
 	case how == api.Cancel && c.Outcome == api.Held, how == api.Refund && c.Outcome == api.Sold:
 		c.Outcome = how.Done()
@@ -195,7 +195,7 @@ func (s *paidShop) open(t *testing.T) Config {
 	t.Helper()
 	s.byKey = map[string]*paidClaim{}
 	if s.terms.HoldFor == 0 {
-		s.terms = spec.Payment{HoldFor: 200 * time.Millisecond, Grace: 20 * time.Millisecond, ExtendBy: 200 * time.Millisecond, Late: spec.LateResell}
+		s.terms = spec.Payment{HoldFor: spec.Duration(200 * time.Millisecond), Grace: spec.Duration(20 * time.Millisecond), ExtendBy: spec.Duration(200 * time.Millisecond), Late: spec.LateResell}
 	}
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)

@@ -58,8 +58,8 @@ func drawStory(c Config, random *rand.Rand) story {
 
 // Upper limits of a rehearsal's terms, so that it takes seconds and not as long as buyers may.
 const (
-	longestHold  = 2 * time.Second
-	longestGrace = 500 * time.Millisecond
+	longestHold  = spec.Duration(2 * time.Second)
+	longestGrace = spec.Duration(500 * time.Millisecond)
 )
 
 // Shortened returns the terms for the rehearsal of a sale with terms p.
@@ -128,7 +128,7 @@ func (p *payers) perform(ctx context.Context, g *errgroup.Group, r record) error
 	p.mu.Lock()
 	p.plays = append(p.plays, v)
 	p.mu.Unlock()
-	release := v.claim.HeldUntil.Add(p.Payment.Grace)
+	release := v.claim.HeldUntil.Add(time.Duration(p.Payment.Grace))
 	first, second := r.key+"-paid", r.key+"-paid-again"
 	switch r.story {
 	case abandons:
@@ -145,7 +145,7 @@ func (p *payers) perform(ctx context.Context, g *errgroup.Group, r record) error
 		if err := p.settle(ctx, v, api.Extend, ""); err != nil {
 			return err
 		}
-		g.Go(func() error { return p.payAt(ctx, v, release.Add(p.Payment.ExtendBy/4), first) })
+		g.Go(func() error { return p.payAt(ctx, v, release.Add(time.Duration(p.Payment.ExtendBy)/4), first) })
 		return nil
 	case paysLate:
 		g.Go(func() error { return p.payAt(ctx, v, release.Add(2*slack), first) })
@@ -232,7 +232,7 @@ func (d *drive) lastRelease() (last time.Time) {
 				until = s.HeldUntil
 			}
 		}
-		if release := until.Add(d.Payment.Grace); release.After(last) {
+		if release := until.Add(time.Duration(d.Payment.Grace)); release.After(last) {
 			last = release
 		}
 	}

@@ -26,7 +26,7 @@ func TestStories(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 5))
 	const n = 20_000
 	for extendBy, without := range map[time.Duration]story{0: extends, time.Second: onlyClaims} {
-		c := Config{Payment: &spec.Payment{HoldFor: time.Second, ExtendBy: extendBy}}
+		c := Config{Payment: &spec.Payment{HoldFor: spec.Duration(time.Second), ExtendBy: spec.Duration(extendBy)}}
 		count := map[story]float64{}
 		for range n {
 			count[drawStory(c, random)]++
@@ -51,10 +51,10 @@ func TestStories(t *testing.T) {
 
 func TestShortened(t *testing.T) {
 	for name, c := range map[string]struct{ declared, want spec.Payment }{
-		"long": {spec.Payment{HoldFor: 10 * time.Minute, Grace: 30 * time.Second, ExtendBy: time.Minute, Late: spec.LateResell},
-			spec.Payment{HoldFor: 2 * time.Second, Grace: 500 * time.Millisecond, ExtendBy: 2 * time.Second, Late: spec.LateResell}},
-		"short":        {spec.Payment{HoldFor: time.Second}, spec.Payment{HoldFor: time.Second}},
-		"no extension": {spec.Payment{HoldFor: time.Hour, Grace: time.Second}, spec.Payment{HoldFor: 2 * time.Second, Grace: 500 * time.Millisecond}},
+		"long": {spec.Payment{HoldFor: spec.Duration(10 * time.Minute), Grace: spec.Duration(30 * time.Second), ExtendBy: spec.Duration(time.Minute), Late: spec.LateResell},
+			spec.Payment{HoldFor: spec.Duration(2 * time.Second), Grace: spec.Duration(500 * time.Millisecond), ExtendBy: spec.Duration(2 * time.Second), Late: spec.LateResell}},
+		"short":        {spec.Payment{HoldFor: spec.Duration(time.Second)}, spec.Payment{HoldFor: spec.Duration(time.Second)}},
+		"no extension": {spec.Payment{HoldFor: spec.Duration(time.Hour), Grace: spec.Duration(time.Second)}, spec.Payment{HoldFor: spec.Duration(2 * time.Second), Grace: spec.Duration(500 * time.Millisecond)}},
 	} {
 		if got := Shortened(c.declared); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
@@ -68,7 +68,7 @@ func TestHonestPaidShop(t *testing.T) {
 		"up to five":     {stock: 200, limit: 5},
 		"more than come": {stock: 3_000, limit: 2},
 		"late payments refused": {stock: 100, limit: 1, terms: spec.Payment{
-			HoldFor: 100 * time.Millisecond, Grace: 10 * time.Millisecond, ExtendBy: 100 * time.Millisecond, Late: spec.LateRefuse,
+			HoldFor: spec.Duration(100 * time.Millisecond), Grace: spec.Duration(10 * time.Millisecond), ExtendBy: spec.Duration(100 * time.Millisecond), Late: spec.LateRefuse,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -121,7 +121,7 @@ func TestBrokenPaidShops(t *testing.T) {
 			*status, said.Outcome = http.StatusConflict, o
 		}
 	}
-	long := spec.Payment{HoldFor: 500 * time.Millisecond, Grace: 20 * time.Millisecond, ExtendBy: 500 * time.Millisecond, Late: spec.LateResell}
+	long := spec.Payment{HoldFor: spec.Duration(500 * time.Millisecond), Grace: spec.Duration(20 * time.Millisecond), ExtendBy: spec.Duration(500 * time.Millisecond), Late: spec.LateResell}
 	for name, c := range map[string]struct {
 		shop *paidShop
 		want string // a part of one violation
@@ -136,7 +136,7 @@ func TestBrokenPaidShops(t *testing.T) {
 		"keeps what is cancelled": {&paidShop{lie: once(api.Cancel, done, says(api.NotHeld))}, "and to cancel"},
 		"does not refund":         {&paidShop{lie: once(api.Refund, done, says(api.NotSold))}, "and to refund"},
 		"extends by nothing": {&paidShop{lie: once(api.Extend, done, func(s *paidShop, c *paidClaim, _ *int, _ *api.Problem) {
-			c.HeldUntil = c.HeldUntil.Add(-s.terms.ExtendBy)
+			c.HeldUntil = c.HeldUntil.Add(time.Duration(-s.terms.ExtendBy))
 		})}, "is extended until"},
 		"swaps units when it is paid": {&paidShop{terms: long, lie: once(api.Confirm, done, func(s *paidShop, c *paidClaim, _ *int, _ *api.Problem) { c.Units = []int64{99} })}, "when it is paid"},
 		"is sold out while units lie": {&paidShop{terms: long, lie: once("", isNew, func(s *paidShop, c *paidClaim, status *int, said *api.Problem) {
@@ -145,7 +145,7 @@ func TestBrokenPaidShops(t *testing.T) {
 		})}, "can have been sold by then"},
 		"never releases": {&paidShop{lie: func(s *paidShop, _ api.How, _ *paidClaim, _ *int, _ *api.Problem) { s.leaks = true }}, "held although every hold is over"},
 		// Its holds outlast the crowd: what they leave is for nobody else.
-		"does not sell what came back": {&paidShop{stock: 3_000, terms: spec.Payment{HoldFor: 3 * time.Second, Late: spec.LateResell}, lie: func(s *paidShop, how api.How, c *paidClaim, status *int, said *api.Problem) {
+		"does not sell what came back": {&paidShop{stock: 3_000, terms: spec.Payment{HoldFor: spec.Duration(3 * time.Second), Late: spec.LateResell}, lie: func(s *paidShop, how api.How, c *paidClaim, status *int, said *api.Problem) {
 			if how == "" && c != nil && strings.HasPrefix(c.User, "late-buyer") && *status == http.StatusCreated {
 				s.claims = s.claims[:len(s.claims)-1]
 				clear(s.byKey)
@@ -153,7 +153,7 @@ func TestBrokenPaidShops(t *testing.T) {
 			}
 		}}, "came for a unit that had come back"},
 		"sells what is over": {&paidShop{
-			terms: spec.Payment{HoldFor: 100 * time.Millisecond, Late: spec.LateRefuse},
+			terms: spec.Payment{HoldFor: spec.Duration(100 * time.Millisecond), Late: spec.LateRefuse},
 			lie: func(s *paidShop, how api.How, c *paidClaim, status *int, _ *api.Problem) {
 				if how == api.Confirm && *status == http.StatusConflict && time.Since(c.HeldUntil) > slack {
 					c.Outcome, *status = api.Sold, http.StatusOK
