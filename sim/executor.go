@@ -31,6 +31,8 @@ type server struct {
 	me                 []byte // as commits name it
 	suspended, setBack bool
 
+	tokens map[string]string // of the present run: by key, the last under which it asked for a lease
+
 	version string           // of the next run
 	links   map[string]*link // that it has made, by the id of the peer
 
@@ -81,7 +83,7 @@ func (e *server) open() {
 		e.checker = newChecker(sale, w.service.Float64)
 		e.webhook = payments.NewWebhook(sale, environment, discard)
 	}
-	e.links = make(map[string]*link)
+	e.links, e.tokens = make(map[string]*link), make(map[string]string)
 	e.run, e.suspended, e.setBack = fmt.Sprintf("%s, run %d", e.name, e.life+1), false, false
 	e.start(&serverMachine{e}, e.w.clock(e.random))
 }
@@ -97,7 +99,10 @@ func (m *serverMachine) next(now clock.Now) (made []calls.Call, wake time.Durati
 		made, wake, gone = m.check(now, made, wake)
 	}
 	for i, c := range made {
-		if c.What == "release" {
+		switch c.What {
+		case "vote":
+			c.Make(context.Background(), nil, asking{tokens: m.tokens}, nil)
+		case "release":
 			made[i].Make = m.telling(m.run, c.Make)
 		}
 	}
@@ -122,16 +127,30 @@ func (m *serverMachine) check(now clock.Now, made []calls.Call, wake time.Durati
 	}
 }
 
-// freeing tells of the shards whose leases a release gives back.
+// asking takes down the tokens of a ballot when it is sent: those that arrive late are in no
+// order. The lease that a process has of a shard is under the last for which it asked.
+type asking struct {
+	quorum.Node
+	tokens map[string]string
+}
+
+func (n asking) Vote(_ context.Context, b quorum.Ballot) (none quorum.BallotReply, _ error) {
+	for _, a := range b.Asks {
+		n.tokens[a.Key] = a.Token
+	}
+	return none, nil
+}
+
+// freeing tells of the shards whose leases a release gives back, and under which tokens.
 type freeing struct {
 	quorum.Node
-	freed func(shard int)
+	freed func(shard int, token string)
 }
 
 func (n freeing) Release(ctx context.Context, asks []quorum.Ask) (int, error) {
 	for _, a := range asks {
 		if _, shard, ok := spec.ParseLeaseKey(a.Key); ok {
-			n.freed(shard)
+			n.freed(shard, a.Token)
 		}
 	}
 	return n.Node.Release(ctx, asks)
@@ -140,7 +159,7 @@ func (n freeing) Release(ctx context.Context, asks []quorum.Ask) (int, error) {
 // telling takes down that a release landed.
 func (e *server) telling(run string, release makeCall) makeCall {
 	return func(ctx context.Context, logs ledger.Logs, node quorum.Node, list lists.Node) any {
-		return release(ctx, logs, freeing{node, func(shard int) { e.w.history.Freed(e.w.now, run, shard) }}, list)
+		return release(ctx, logs, freeing{node, func(shard int, token string) { e.w.history.Freed(e.w.now, run, shard, token) }}, list)
 	}
 }
 

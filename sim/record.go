@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"salectl/sim/check"
+	"salectl/spec"
 )
 
 // crashPoint is a place in a process's life where it can be killed.
@@ -99,12 +100,13 @@ func (w *world) told(op int, kind check.Kind, a check.Answer) {
 // clock. Of one whose clocks cannot know nothing is taken down.
 func (e *server) holds(uid string, until map[int]time.Duration) {
 	for shard, to := range until {
+		token := e.tokens[spec.LeaseKey(uid, shard)]
 		switch {
 		case e.suspended && e.setBack:
 		case e.suspended: // it has them now: its clock does not say for how long
-			e.w.history.Holds(e.w.now, e.run, uid, shard, e.w.now+1)
+			e.w.history.Holds(e.w.now, e.run, uid, shard, token, e.w.now+1)
 		default:
-			e.w.history.Holds(e.w.now, e.run, uid, shard, e.clock.when(to))
+			e.w.history.Holds(e.w.now, e.run, uid, shard, token, e.clock.when(to))
 		}
 	}
 }

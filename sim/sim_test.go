@@ -86,6 +86,7 @@ func TestWorldsThatFailed(t *testing.T) {
 		"a paused apply went on by a half-read log of the sale begun anew":                     150007234,
 		"a claim of another owner was said not to be when it was paid":                         150003565,
 		"who was to be let in by other rules was told none_now when asking":                    150006606,
+		"a release that arrived long after it was sent was taken for that of the next lease":   150008773,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, seed, 1) })
 	}

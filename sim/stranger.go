@@ -8,8 +8,8 @@ import (
 	"salectl/sim/check"
 )
 
-// unparted is a stream under which no process of TestWorldsThatFailed loses its links: those
-// worlds are as they were when they failed.
+// unparted is a stream under which no process loses its links in the worlds of
+// TestWorldsThatFailed that failed before there were strangers: they are as they were then.
 const unparted = 38
 
 // drawStranger has some worlds have a stranger, and enough others.

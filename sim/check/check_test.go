@@ -330,22 +330,22 @@ func TestTolerated(t *testing.T) {
 		}},
 		"leases that were given back": {newWorld, func(w *world) {
 			w.holds("executor-0, run 1", testUID, 0, 3)
-			w.h.Freed(1*time.Second, "executor-0, run 1", 0)
+			w.h.Freed(1*time.Second, "executor-0, run 1", 0, aToken)
 			w.holds("executor-1, run 1", testUID, 1, 5)
 		}},
 		"leases that were given back, by a process that never had any": {newWorld, func(w *world) {
-			w.h.Freed(1*time.Second, "executor-0, run 1", 0)
+			w.h.Freed(1*time.Second, "executor-0, run 1", 0, aToken)
 		}},
 		"leases that were given back, while another has those of another run": {newWorld, func(w *world) {
 			w.holds("executor-0, run 1", testUID, 0, 3)
 			w.holds("executor-1, run 1", "fedcba9876543210", 0, 3)
-			w.h.Freed(1*time.Second, "executor-0, run 1", 0)
+			w.h.Freed(1*time.Second, "executor-0, run 1", 0, aToken)
 			w.holds("executor-2, run 1", testUID, 2, 5)
 		}},
 		"leases that were renewed and given back": {newWorld, func(w *world) {
 			w.holds("executor-0, run 1", testUID, 0, 4)
 			w.holds("executor-0, run 1", testUID, 1, 6)
-			w.h.Freed(2*time.Second, "executor-0, run 1", 0)
+			w.h.Freed(2*time.Second, "executor-0, run 1", 0, aToken)
 			w.holds("executor-1, run 1", testUID, 3, 5)
 		}},
 		"leases of the next run, of a process that had those of the last": {newWorld, func(w *world) {
@@ -355,7 +355,7 @@ func TestTolerated(t *testing.T) {
 		}},
 		"leases of two shards": {newWorld, func(w *world) {
 			w.holds("executor-0, run 1", testUID, 0, 3)
-			w.h.Holds(1*time.Second, "executor-1, run 1", testUID, 1, 4*time.Second)
+			w.h.Holds(1*time.Second, "executor-1, run 1", testUID, 1, aToken, 4*time.Second)
 		}},
 		"leases in doubt": {newWorld, func(w *world) {
 			w.holds("executor-0, run 1", testUID, 0, 3)

@@ -192,8 +192,8 @@ var edgeFaults = map[string]planted{
 		})
 	}, "generations"},
 	"leases before the seal, beside another's": {ended, func(w *world) {
-		w.h.Holds(1*time.Millisecond, "executor-0, run 1", testUID, 0, time.Second)
-		w.h.Holds(2*time.Millisecond, "executor-1, run 1", testUID, 0, time.Second)
+		w.h.Holds(1*time.Millisecond, "executor-0, run 1", testUID, 0, aToken, time.Second)
+		w.h.Holds(2*time.Millisecond, "executor-1, run 1", testUID, 0, aToken, time.Second)
 	}, "leases"},
 	"leases that are in doubt only later": {newWorld, func(w *world) {
 		w.holds("executor-0, run 1", testUID, 0, 5)
@@ -324,8 +324,8 @@ func TestToleratedEdges(t *testing.T) {
 		"leases as destroy took them away": {ended, func(w *world) {
 			sale := w.h.Logs["sale/tickets"]
 			sealed := sale[len(sale)-2].At
-			w.h.Holds(0, "executor-0, run 1", testUID, 0, time.Hour)
-			w.h.Holds(sealed, "executor-1, run 1", testUID, 0, time.Hour)
+			w.h.Holds(0, "executor-0, run 1", testUID, 0, aToken, time.Hour)
+			w.h.Holds(sealed, "executor-1, run 1", testUID, 0, aToken, time.Hour)
 		}},
 		"leases in doubt from their begin on, long after an earlier doubt": {newWorld, func(w *world) {
 			w.h.Doubted(0, 1*time.Second)

@@ -127,14 +127,20 @@ var ledgerFaults = map[string]planted{
 	}, "leases"},
 	"leases beside another's, when a third gave back what it never had": {newWorld, func(w *world) {
 		w.holds("executor-0, run 1", testUID, 0, 4)
-		w.h.Freed(1*time.Second, "executor-2, run 1", 0)
+		w.h.Freed(1*time.Second, "executor-2, run 1", 0, aToken)
 		w.holds("executor-1, run 1", testUID, 2, 5)
 	}, "leases"},
 	"leases beside another's, who gave another shard's back": {newWorld, func(w *world) {
 		w.holds("executor-0, run 1", testUID, 0, 4)
-		w.h.Holds(0, "executor-0, run 1", testUID, 1, 4*time.Second)
-		w.h.Freed(1*time.Second, "executor-0, run 1", 1)
+		w.h.Holds(0, "executor-0, run 1", testUID, 1, aToken, 4*time.Second)
+		w.h.Freed(1*time.Second, "executor-0, run 1", 1, aToken)
 		w.holds("executor-1, run 1", testUID, 2, 5)
+	}, "leases"},
+	"leases beside another's, when an earlier release arrives": {newWorld, func(w *world) {
+		w.holds("executor-0, run 1", testUID, 0, 1)
+		w.h.Holds(1*time.Second, "executor-0, run 1", testUID, 0, "another token", 5*time.Second)
+		w.h.Freed(2*time.Second, "executor-0, run 1", 0, aToken)
+		w.holds("executor-1, run 1", testUID, 3, 6)
 	}, "leases"},
 	"leases that were renewed, beside another's": {newWorld, func(w *world) {
 		w.holds("executor-0, run 1", testUID, 0, 2)
@@ -143,7 +149,7 @@ var ledgerFaults = map[string]planted{
 	}, "leases"},
 	"a process that has the leases when it gave them back": {newWorld, func(w *world) {
 		w.holds("executor-0, run 1", testUID, 0, 3)
-		w.h.Freed(1*time.Second, "executor-0, run 1", 0)
+		w.h.Freed(1*time.Second, "executor-0, run 1", 0, aToken)
 		w.holds("executor-0, run 1", testUID, 2, 4)
 		w.holds("executor-1, run 1", testUID, 3, 5)
 	}, "leases"},

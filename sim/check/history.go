@@ -61,7 +61,7 @@ type History struct {
 
 	seq  uint64
 	ops  int
-	last map[holder]int // the index of its last lease
+	last map[holder]int // the index of its lease
 }
 
 // Place is when something happened.
@@ -406,12 +406,13 @@ func (h *History) ExportedLive(at time.Duration, x LiveExport) {
 	h.LiveExports = append(h.LiveExports, x)
 }
 
-// Holds says that a process has the lease of a shard of a run, until some time at least.
-func (h *History) Holds(at time.Duration, process, uid string, shard int, until time.Duration) {
+// Holds says that a process has the lease of a shard of a run under a token, until some time at
+// least.
+func (h *History) Holds(at time.Duration, process, uid string, shard int, token string, until time.Duration) {
 	if h.last == nil {
 		h.last = make(map[holder]int)
 	}
-	by := holder{process, shard}
+	by := holder{process, shard, token}
 	if i, ok := h.last[by]; ok && h.Leases[i].UID == uid && h.Leases[i].To >= at {
 		h.Leases[i].To = max(h.Leases[i].To, until)
 		return
@@ -420,15 +421,18 @@ func (h *History) Holds(at time.Duration, process, uid string, shard int, until 
 	h.Leases = append(h.Leases, Lease{process, uid, shard, at, until})
 }
 
-// holder is a process, and a shard whose lease it has.
+// holder is a process, a shard whose lease it has, and the token under which it won the lease.
 type holder struct {
 	process string
 	shard   int
+	token   string
 }
 
-// Freed says that a lock node heard from a process that it gives the lease of a shard back.
-func (h *History) Freed(at time.Duration, process string, shard int) {
-	if i, ok := h.last[holder{process, shard}]; ok {
+// Freed says that a lock node heard from a process that it gives back the lease of a shard that
+// it has under a token. A release may arrive long after it was sent, when the process has won
+// the lease again under another token: the nodes keep that promise, and the lease goes on.
+func (h *History) Freed(at time.Duration, process string, shard int, token string) {
+	if i, ok := h.last[holder{process, shard, token}]; ok {
 		h.Leases[i].To = min(h.Leases[i].To, at)
 	}
 }

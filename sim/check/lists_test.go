@@ -312,7 +312,7 @@ func TestToleratedAhead(t *testing.T) {
 		},
 		"one of each list of another process": func(w *world) {
 			first := w.early(w.user(0), "k", 2)
-			w.h.Holds(w.pass(), "executor-1, run 1", testUID, 1, 9*time.Second)
+			w.h.Holds(w.pass(), "executor-1, run 1", testUID, 1, aToken, 9*time.Second)
 			w.drain(w.early(w.user(1), "k", 4))
 			w.drain(first)
 		},
@@ -428,7 +428,7 @@ var listFaults = map[string]planted{
 	}, "ahead"},
 	"more than the ledger may lack, of a shard that has moved": {withSmallBacklog, func(w *world) {
 		first := w.early(w.user(0), "k", 2)
-		w.h.Holds(w.pass(), "executor-1, run 1", testUID, 0, 9*time.Second)
+		w.h.Holds(w.pass(), "executor-1, run 1", testUID, 0, aToken, 9*time.Second)
 		w.at += 3 * time.Second
 		w.fill()
 		w.drain(w.early(w.user(0), "k", 1))

@@ -42,7 +42,13 @@ func TestStrangers(t *testing.T) {
 			w.holds(another, testUID, 11, 30)
 		},
 		"one that has taken a shard before it knew": func(w *world) { w.holds(stranger, testUID, 8, 11) },
-		"one that takes its share again":            func(w *world) { w.holds(stranger, testUID, 20, 30) },
+		"one whose release of an earlier lease arrives": func(w *world) {
+			w.h.Holds(0, stranger, testUID, 0, aToken, 500*time.Millisecond)
+			w.h.Holds(500*time.Millisecond, stranger, testUID, 0, "another token", 10*time.Second)
+			w.h.Freed(9*time.Second, stranger, 0, aToken)
+			w.h.Holds(9*time.Second+1, stranger, testUID, 0, "another token", 11*time.Second)
+		},
+		"one that takes its share again": func(w *world) { w.holds(stranger, testUID, 20, 30) },
 		"one that is isolated for too short a time": func(w *world) {
 			w.h.Isolations[0].To = 11 * time.Second
 			w.holds(stranger, testUID, 0, 30)

@@ -448,7 +448,7 @@ var verdictFaults = map[string]planted{
 		w.h.Stopped = w.pass()
 		w.h.Steady(w.at)
 		w.holds(process, testUID, 0, 100)
-		w.h.Holds(0, process, testUID, 1, 100*time.Second)
+		w.h.Holds(0, process, testUID, 1, aToken, 100*time.Second)
 		w.at += time.Minute
 		w.h.Unsteady(w.at)
 		w.at += time.Minute

@@ -14,14 +14,14 @@ func calm(t testing.TB) *world {
 	w.at = time.Second
 	w.h.Steady(w.at)
 	w.holds("executor-0, run 1", testUID, 0, 3)
-	w.h.Holds(0, "executor-0, run 1", testUID, 1, 3*time.Second)
+	w.h.Holds(0, "executor-0, run 1", testUID, 1, aToken, 3*time.Second)
 	return w
 }
 
 // goesOn has the shards owned from some second on until the end of the calm.
 func (w *world) goesOn(from, other time.Duration) {
 	w.holds("executor-1, run 1", testUID, from, 10)
-	w.h.Holds(other*time.Second, "executor-2, run 1", testUID, 1, 10*time.Second)
+	w.h.Holds(other*time.Second, "executor-2, run 1", testUID, 1, aToken, 10*time.Second)
 	w.h.Unsteady(10 * time.Second)
 }
 
@@ -41,7 +41,7 @@ var workFaults = map[string]planted{
 	}, "owned"},
 	"a shard that is of another run": {calm, func(w *world) {
 		w.holds("executor-1, run 1", testUID, 3, 10)
-		w.h.Holds(3*time.Second, "executor-2, run 1", "fedcba9876543210", 1, 10*time.Second)
+		w.h.Holds(3*time.Second, "executor-2, run 1", "fedcba9876543210", 1, aToken, 10*time.Second)
 		w.h.Unsteady(10 * time.Second)
 	}, "owned"},
 	"a killed owner whose shard is taken over too late": {calm, func(w *world) {

@@ -236,10 +236,13 @@ func (w *world) begin(name string) int {
 
 func (w *world) end(op int) { w.h.Tell(w.pass(), Event{Kind: CommandReturned, Op: op}) }
 
+// aToken is that of leases that are won once.
+const aToken = "token"
+
 // holds gives the lease of the first shard to a process, at a time and until another, both
 // in seconds.
 func (w *world) holds(process, uid string, from, to time.Duration) {
-	w.h.Holds(from*time.Second, process, uid, 0, to*time.Second)
+	w.h.Holds(from*time.Second, process, uid, 0, aToken, to*time.Second)
 }
 
 // late stores slots once more that a log had, from the first on, after it was
