@@ -49,7 +49,7 @@ func openUsers(sale spec.Sale, schema *rules.Schema, now clock.Clock) (rules.Use
 	}
 	if err == nil && tables {
 		users, err = rules.NewCache(rules.CacheConfig{
-			Source: rules.Gather(users, usersAtOnce, lookupPatience), Clock: now, Fresh: fresh, Entries: int(declared.Cached), Batch: usersAtOnce,
+			Source: users, Clock: now, Fresh: fresh, Timeout: lookupPatience, Entries: int(declared.Cached), Batch: usersAtOnce,
 		})
 	}
 	if err != nil {

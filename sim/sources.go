@@ -198,5 +198,5 @@ func (e *server) openTables(declared spec.Sale, schema *rules.Schema) (users rul
 	if h := declared.History; h != nil {
 		users = rules.WithHistory(users, schema, table{e.w, h.Table.Table})
 	}
-	return rules.NewCache(rules.CacheConfig{Source: users, Clock: e.now, Fresh: spec.MinFresh, Entries: int(cached), Batch: 1})
+	return rules.NewCache(rules.CacheConfig{Source: users, Clock: e.now, Fresh: spec.MinFresh, Timeout: time.Second, Entries: int(cached), Batch: 1})
 }
