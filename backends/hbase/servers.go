@@ -11,6 +11,7 @@ import (
 
 	"github.com/tsuna/gohbase/hrpc"
 	"github.com/tsuna/gohbase/region"
+	"golang.org/x/sync/singleflight"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -44,7 +45,7 @@ type servers struct {
 	life   context.Context
 	start  func(func())
 
-	dialing flights[endpoint, *server]
+	dialing singleflight.Group // by endpoint
 
 	// mu guards the fields below.
 	mu     sync.Mutex
@@ -74,7 +75,7 @@ func (s *servers) get(ctx context.Context, to endpoint) (*server, error) {
 	if srv != nil {
 		return srv, nil
 	}
-	srv, err := s.dialing.do(ctx, to, s.start, func() (*server, error) { return s.connect(to) })
+	srv, err := share(ctx, &s.dialing, fmt.Sprint(to), s.start, func() (*server, error) { return s.connect(to) })
 	if err != nil && errors.Is(err, ctx.Err()) {
 		return nil, fmt.Errorf("connecting to server %s: %w", to.addr, err)
 	}
