@@ -2,23 +2,49 @@ package hbase
 
 import (
 	"context"
-
-	"golang.org/x/sync/singleflight"
+	"sync"
 )
 
-// share returns the result of work for a key, which an earlier caller may have started. The work
-// does not depend on a caller: it continues when the first caller stops waiting. start runs it on
-// a goroutine that Close waits for.
-func share[V any](ctx context.Context, flights *singleflight.Group, key string, start func(func()), work func() (V, error)) (value V, err error) {
-	results := make(chan singleflight.Result, 1)
-	start(func() {
-		value, err, _ := flights.Do(key, func() (any, error) { return work() })
-		results <- singleflight.Result{Val: value, Err: err}
-	})
+// flights merges concurrent work for the same key: later callers wait for the result of the
+// first. The work does not depend on a caller. It continues when the first caller stops
+// waiting, and there is at most one run per key. singleflight.Group would need a goroutine for
+// each caller, since Close has to wait for the work: many while a server is frozen.
+type flights[K comparable, V any] struct {
+	mu    sync.Mutex
+	under map[K]*flight[V]
+}
+
+type flight[V any] struct {
+	landed chan struct{} // closed when value and err are set
+	value  V
+	err    error
+}
+
+// do returns the result of work for the key, which an earlier caller may have started. start
+// runs work on a goroutine that Close waits for.
+func (f *flights[K, V]) do(ctx context.Context, key K, start func(func()), work func() (V, error)) (V, error) {
+	f.mu.Lock()
+	fl := f.under[key]
+	if fl == nil {
+		fl = &flight[V]{landed: make(chan struct{})}
+		if f.under == nil {
+			f.under = make(map[K]*flight[V])
+		}
+		f.under[key] = fl
+		start(func() {
+			fl.value, fl.err = work()
+			f.mu.Lock()
+			delete(f.under, key)
+			f.mu.Unlock()
+			close(fl.landed)
+		})
+	}
+	f.mu.Unlock()
 	select {
-	case r := <-results:
-		return r.Val.(V), r.Err
+	case <-fl.landed:
+		return fl.value, fl.err
 	case <-ctx.Done():
-		return value, ctx.Err()
+		var none V
+		return none, ctx.Err()
 	}
 }

@@ -7,18 +7,16 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"golang.org/x/sync/singleflight"
 )
 
 func TestFlightsShareWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var f singleflight.Group
+		var f flights[string, int]
 		var all sync.WaitGroup
 		done := 0
 		for range 10 {
 			all.Go(func() {
-				v, err := share(t.Context(), &f, "key", all.Go, func() (int, error) {
+				v, err := f.do(t.Context(), "key", all.Go, func() (int, error) {
 					time.Sleep(time.Second)
 					done++
 					return done, errors.ErrUnsupported
@@ -29,10 +27,10 @@ func TestFlightsShareWork(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if v, _ := share(t.Context(), &f, "key", all.Go, func() (int, error) { return 7, nil }); v != 7 {
+		if v, _ := f.do(t.Context(), "key", all.Go, func() (int, error) { return 7, nil }); v != 7 {
 			t.Errorf("work that is done was not done again: %d", v)
 		}
-		if v, _ := share(t.Context(), &f, "other", all.Go, func() (int, error) { return 8, nil }); v != 8 {
+		if v, _ := f.do(t.Context(), "other", all.Go, func() (int, error) { return 8, nil }); v != 8 {
 			t.Errorf("another key got %d", v)
 		}
 	})
@@ -41,16 +39,16 @@ func TestFlightsShareWork(t *testing.T) {
 // Whoever gives up does not take the work away from the others.
 func TestFlightsOutliveTheirCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var f singleflight.Group
+		var f flights[string, int]
 		var all sync.WaitGroup
 		work := func() (int, error) { time.Sleep(time.Minute); return 1, nil }
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		begin := time.Now()
-		if _, err := share(ctx, &f, "key", all.Go, work); err != ctx.Err() || time.Since(begin) != time.Second {
+		if _, err := f.do(ctx, "key", all.Go, work); err != ctx.Err() || time.Since(begin) != time.Second {
 			t.Errorf("an impatient caller got %v after %v", err, time.Since(begin))
 		}
-		if v, err := share(t.Context(), &f, "key", all.Go, work); v != 1 || err != nil || time.Since(begin) != time.Minute {
+		if v, err := f.do(t.Context(), "key", all.Go, work); v != 1 || err != nil || time.Since(begin) != time.Minute {
 			t.Errorf("a patient one got %d, %v after %v", v, err, time.Since(begin))
 		}
 		all.Wait()

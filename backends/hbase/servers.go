@@ -11,7 +11,6 @@ import (
 
 	"github.com/tsuna/gohbase/hrpc"
 	"github.com/tsuna/gohbase/region"
-	"golang.org/x/sync/singleflight"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -45,7 +44,7 @@ type servers struct {
 	life   context.Context
 	start  func(func())
 
-	dialing singleflight.Group // by endpoint
+	dialing flights[endpoint, *server]
 
 	// mu guards the fields below.
 	mu     sync.Mutex
@@ -75,7 +74,7 @@ func (s *servers) get(ctx context.Context, to endpoint) (*server, error) {
 	if srv != nil {
 		return srv, nil
 	}
-	srv, err := share(ctx, &s.dialing, fmt.Sprint(to), s.start, func() (*server, error) { return s.connect(to) })
+	srv, err := s.dialing.do(ctx, to, s.start, func() (*server, error) { return s.connect(to) })
 	if err != nil && errors.Is(err, ctx.Err()) {
 		return nil, fmt.Errorf("connecting to server %s: %w", to.addr, err)
 	}

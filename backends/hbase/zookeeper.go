@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/tsuna/gohbase/zk"
-	"golang.org/x/sync/singleflight"
 )
 
 // zookeeperPatience is the timeout of one host's answer, and the length of a session.
@@ -23,12 +22,12 @@ type zookeeper struct {
 	root    string
 	servers *servers
 	logger  *slog.Logger
-	asking  singleflight.Group // by name
+	asking  flights[zk.ResourceName, string]
 }
 
 // find returns the address of a server.
 func (z *zookeeper) find(ctx context.Context, what zk.ResourceName) (string, error) {
-	addr, err := share(ctx, &z.asking, string(what), z.servers.start, func() (string, error) { return z.ask(what) })
+	addr, err := z.asking.do(ctx, what, z.servers.start, func() (string, error) { return z.ask(what) })
 	if err != nil && errors.Is(err, ctx.Err()) {
 		return "", fmt.Errorf("waiting for ZooKeeper: %w", err)
 	}
