@@ -44,12 +44,12 @@ func openUsers(sale spec.Sale, schema *rules.Schema, now clock.Clock) (rules.Use
 	if err == nil && sale.History != nil {
 		var bought rules.Histories
 		if bought, err = o.history(*sale.History); err == nil {
-			users = rules.WithHistory(users, schema, bought)
+			users = rules.WithHistory(users, bought)
 		}
 	}
 	if err == nil && tables {
 		users, err = rules.NewCache(rules.CacheConfig{
-			Source: rules.Gather(users, usersAtOnce, lookupPatience), Clock: now, Fresh: fresh, Entries: int(declared.Cached), Batch: usersAtOnce,
+			Source: users, Clock: now, Fresh: fresh, Timeout: lookupPatience, Entries: int(declared.Cached), Batch: usersAtOnce,
 		})
 	}
 	if err != nil {
@@ -94,7 +94,7 @@ func (o *opener) close() error {
 func (o *opener) users(declared *spec.Users, schema *rules.Schema) (rules.Users, error) {
 	switch {
 	case declared == nil:
-		return strangers{schema}, nil
+		return rules.UnknownUsers(schema), nil
 	case declared.Table != nil:
 		t := declared.Table
 		table, err := hbase.OpenUsers(hbase.UsersOptions{
@@ -207,17 +207,6 @@ func CheckUsers(ctx context.Context, sale spec.Sale) error {
 		return hbase.CheckRows(ctx, "history", hbase.Options{Zookeeper: t.Zookeeper, ZookeeperRoot: t.ZookeeperRoot, Table: t.Table}, t.Family)
 	}
 	return nil
-}
-
-// strangers are users without known attributes.
-type strangers struct{ schema *rules.Schema }
-
-func (s strangers) Lookup(_ context.Context, ids []string) ([]rules.Attributes, error) {
-	all := make([]rules.Attributes, len(ids))
-	for i, id := range ids {
-		all[i] = s.schema.Unknown(id)
-	}
-	return all, nil
 }
 
 // watchedUsers implements rules.Users on a file that may change.

@@ -89,7 +89,7 @@ func (p *program) explain(ctx context.Context, sale spec.Sale, o explainOptions)
 	}
 	in := &rules.Input{
 		User: user, Claim: rules.Claim{Quantity: o.quantity, Key: o.key, At: now}, Sale: rules.SaleOf(sale),
-		History: user.History(), Now: now,
+		Now: now,
 	}
 	return newExplanation(sale, set, in), nil
 }

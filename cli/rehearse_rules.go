@@ -86,7 +86,7 @@ func (r *rehearsedRules) refused(user string, quantity int64, key string, at tim
 		known = r.set.Schema().Unknown(user)
 	}
 	v := r.set.Decide(&rules.Input{
-		User: known, History: known.History(), Sale: r.sale, Now: at,
+		User: known, Sale: r.sale, Now: at,
 		Claim: rules.Claim{Quantity: quantity, Key: key, At: at},
 	})
 	if v.Allowed() {

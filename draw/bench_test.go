@@ -23,7 +23,7 @@ func BenchmarkVerify(b *testing.B) {
 	record.Shards[0] = Tree{entries, Root(labels)}
 	root, link := RootOf(record.Shards), Link(nil)
 	record.Root, record.Link, record.Commitment = &root, &link, Terms{}.Commitment(testUID, link)
-	header, _ := json.Marshal(map[string]any{"uid": testUID, "draw": record})
+	header, _ := json.Marshal(map[string]any{"format": exportFormat, "kind": kindExport, "uid": testUID, "draw": record})
 	export := append(append(header, '\n'), lines.Bytes()...)
 	for b.Loop() {
 		if r, err := Verify(bytes.NewReader(export), Options{}); err != nil || !r.OK {

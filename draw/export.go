@@ -74,28 +74,18 @@ const linesOfPart = 256
 // decoded returns the lines after the header in parts, in order. The parts are decoded
 // concurrently, which is most of the work. The goroutines end when over is closed.
 func decoded(from *bufio.Reader, over <-chan struct{}) <-chan *part {
-	workers := runtime.GOMAXPROCS(0)
-	work, parts := make(chan *part), make(chan *part, 2*workers)
-	for range workers {
-		go func() {
-			for p := range work {
-				p.decode()
-			}
-		}()
-	}
+	parts := make(chan *part, 2*runtime.GOMAXPROCS(0))
 	go func() {
 		defer close(parts)
-		defer close(work)
 		for next, last := 2, false; !last; {
 			p := &part{first: next, done: make(chan struct{})}
 			last = p.read(from)
 			next += len(p.texts)
-			for _, to := range []chan<- *part{parts, work} {
-				select {
-				case to <- p:
-				case <-over:
-					return
-				}
+			go p.decode()
+			select {
+			case parts <- p:
+			case <-over:
+				return
 			}
 		}
 	}()

@@ -167,7 +167,7 @@ func BenchmarkLookups(b *testing.B) {
 		}
 		return all
 	})
-	cache, err := rules.NewCache(rules.CacheConfig{Source: rules.Gather(store, 1024, time.Second), Clock: clock.System(), Fresh: time.Hour, Entries: 1 << 20, Batch: 1024})
+	cache, err := rules.NewCache(rules.CacheConfig{Source: store, Clock: clock.System(), Fresh: time.Hour, Timeout: time.Second, Entries: 1 << 20, Batch: 1024})
 	if err != nil {
 		b.Fatal(err)
 	}

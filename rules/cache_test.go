@@ -60,7 +60,7 @@ var levels = NewSchema(Attribute{"level", Int})
 // cacheOf keeps three users for a minute and asks for two at a time.
 func cacheOf(t testing.TB, s Users) *Cache {
 	t.Helper()
-	c, err := NewCache(CacheConfig{Source: s, Clock: clock.System(), Fresh: time.Minute, Entries: 3, Batch: 2})
+	c, err := NewCache(CacheConfig{Source: s, Clock: clock.System(), Fresh: time.Minute, Timeout: time.Hour, Entries: 3, Batch: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestCacheAsksOnceAtATime(t *testing.T) {
 	})
 }
 
-// Who waits for somebody who goes away asks again; who goes away does not wait.
+// Who goes away does not wait, and those who wait for the same user get its answer.
 func TestCacheWhenTheAskerGoesAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{level: 1, hold: func(ctx context.Context, _ []string) error {
@@ -182,7 +182,7 @@ func TestCacheWhenTheAskerGoesAway(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		leave()
 		all.Wait()
-		if got := s.calls(); got != "[[a] [a]]" {
+		if got := s.calls(); got != "[[a]]" {
 			t.Error(got)
 		}
 	})
@@ -216,6 +216,69 @@ func TestCacheOfASlowSource(t *testing.T) {
 	})
 }
 
+// Those who come while a call is under way share the next one, up to its bound.
+func TestCacheSharesCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{level: 1, hold: func(_ context.Context, ids []string) error {
+			time.Sleep(time.Second)
+			if slices.Contains(ids, "bad") {
+				return errors.New("no server")
+			}
+			return nil
+		}}
+		c := cacheOf(t, s)
+		var all sync.WaitGroup
+		ask := func(want string, ids ...string) {
+			all.Go(func() {
+				if got := found(t.Context(), c, ids...); got != want {
+					t.Errorf("%v: %s, want %s", ids, got, want)
+				}
+			})
+			synctest.Wait()
+		}
+		began := time.Now()
+		ask("a=1", "a")
+		ask("b=1", "b")
+		ask("c=1 b=1", "c", "b")
+		ask("a=1 d=1 e=1", "a", "d", "e")
+		ask("look up users: no server", "f", "bad")
+		ask("look up users: no server", "bad")
+		ask("look up users: no server", "f")
+		all.Wait()
+		if got := s.calls(); got != "[[a] [b c] [d e] [f bad]]" {
+			t.Error(got)
+		}
+		if took := time.Since(began); took != 4*time.Second {
+			t.Errorf("the calls took %v", took)
+		}
+		ask("g=1", "g") // after everybody has gone
+		all.Wait()
+	})
+}
+
+// A source that hangs is given up, also for those who wait for the next call.
+func TestCacheGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{hold: func(ctx context.Context, _ []string) error { <-ctx.Done(); return ctx.Err() }}
+		c, err := NewCache(CacheConfig{Source: s, Clock: clock.System(), Fresh: time.Minute, Timeout: 500 * time.Millisecond, Entries: 3, Batch: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		if _, err := c.Lookup(ctx, []string{"a"}); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != 100*time.Millisecond {
+			t.Error(err, time.Since(began))
+		}
+		if _, err := c.Lookup(t.Context(), []string{"b"}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		if took := time.Since(began); took != time.Second { // of the first call, and of its own
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
 type usersFunc func(context.Context, []string) ([]Attributes, error)
 
 func (f usersFunc) Lookup(ctx context.Context, ids []string) ([]Attributes, error) {
@@ -233,15 +296,13 @@ func TestCacheOfABrokenSource(t *testing.T) {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
-	panics := cacheOf(t, usersFunc(func(context.Context, []string) ([]Attributes, error) { panic("oh") }))
-	func() {
-		defer func() { _ = recover() }()
-		found(t.Context(), panics, "ada")
-	}()
-	if panics.asking["ada"] != nil {
-		t.Error("a source that panicked is waited for")
-	}
-	for _, c := range []CacheConfig{{}, {Source: panics, Clock: clock.System(), Entries: 1, Batch: 1}, {Source: panics, Clock: clock.System(), Fresh: 1, Batch: 1}} {
+	s := new(source)
+	for _, c := range []CacheConfig{
+		{},
+		{Source: s, Clock: clock.System(), Timeout: 1, Entries: 1, Batch: 1},
+		{Source: s, Clock: clock.System(), Fresh: 1, Entries: 1, Batch: 1},
+		{Source: s, Clock: clock.System(), Fresh: 1, Timeout: 1, Batch: 1},
+	} {
 		if _, err := NewCache(c); err == nil {
 			t.Errorf("%+v is a cache", c)
 		}
@@ -265,8 +326,8 @@ func TestCacheUnderLoad(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if kept := c.recent.Len(); kept > 3 || len(c.entries) != kept || len(c.asking) != 0 {
-		t.Errorf("%d, %d, %d", kept, len(c.entries), len(c.asking))
+	if kept := c.recent.Len(); kept > 3 || len(c.entries) != kept || len(c.pending) != 0 {
+		t.Errorf("%d, %d, %d", kept, len(c.entries), len(c.pending))
 	}
 }
 
@@ -283,7 +344,7 @@ func BenchmarkLookup(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	c, err := NewCache(CacheConfig{Source: f, Clock: clock.System(), Fresh: time.Hour, Entries: len(ids), Batch: 100})
+	c, err := NewCache(CacheConfig{Source: f, Clock: clock.System(), Fresh: time.Hour, Timeout: time.Second, Entries: len(ids), Batch: 100})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package rules
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"cel.dev/cel-go/cel"
@@ -96,9 +97,8 @@ func probeInput(s *Schema, n int) (*Input, error) {
 		list[i] = "yes"
 	}
 	user, err := s.New("probe", []Value{StringsOf(list)})
-	history := make([]Purchase, n)
-	for i := range history {
-		history[i].Sale = "yes"
+	if err != nil {
+		return nil, err
 	}
-	return &Input{User: user, History: history}, err
+	return &Input{User: user.WithHistory(slices.Repeat([]Purchase{{Sale: "yes"}}, n))}, nil
 }

@@ -79,13 +79,13 @@ func TestAFailedEvaluationRefuses(t *testing.T) {
 		"missing in a list":        {"'x' in user.tags", func(in *Input) { in.User = nobody }, Missing, "user.tags is missing"},
 		"missing key":              {"claim.key != ''", func(in *Input) { in.Claim.Key = "" }, Missing, "claim.key is missing"},
 		"missing time":             {"now < sale.closesAt", func(*Input) {}, Missing, "sale.closesAt is missing"},
-		"missing sale of purchase": {"history[0].sale == ''", func(in *Input) { in.History = []Purchase{{}} }, Missing, "the purchase's sale is missing"},
+		"missing sale of purchase": {"history[0].sale == ''", func(in *Input) { in.User = in.User.WithHistory([]Purchase{{}}) }, Missing, "the purchase's sale is missing"},
 		"division by zero":         {"100 / (user.level - 5) > 3", func(*Input) {}, Failed, "division by zero"},
 		"overflow":                 {"user.level * 9223372036854775807 > 0", func(*Input) {}, Failed, "integer overflow"},
 		"index":                    {"user.tags[7] == 'x'", func(*Input) {}, Failed, "index out of bounds: 7"},
 		"no number":                {"int(user.city) > 1", func(*Input) {}, Failed, "type conversion error from 'string' to 'int'"},
-		"history beyond its bound": {"history.size() > 0", func(in *Input) { in.History = long }, Failed, "history has 101 purchases, at most 100 are allowed"},
-		"units beyond an int":      {"history.units() > 0", func(in *Input) { in.History = []Purchase{{Units: 1 << 62}, {Units: 1 << 62}} }, Failed, "the units of the purchases are more than an int can hold"},
+		"history beyond its bound": {"history.size() > 0", func(in *Input) { in.User = in.User.WithHistory(long) }, Failed, "history has 101 purchases, at most 100 are allowed"},
+		"units beyond an int":      {"history.units() > 0", func(in *Input) { in.User = in.User.WithHistory([]Purchase{{Units: 1 << 62}, {Units: 1 << 62}}) }, Failed, "the units of the purchases are more than an int can hold"},
 		"not hidden by and":        {"user.level > 1 && user.vip", func(in *Input) { in.User = mustNew(t, shopper, "eve", Value{}, Value{}, Value{}, BoolOf(true)) }, Missing, "user.level is missing"},
 		"unreadable":               {"!has(user.vip)", func(in *Input) { in.User = shopper.Unreadable("eve", errors.New("column vip: \"yes\" is no bool")) }, Failed, "column vip: \"yes\" is no bool"},
 		"needless by and":          {"user.level > 1 && user.vip", func(in *Input) { in.User = mustNew(t, shopper, "eve", Value{}, Value{}, Value{}, BoolOf(false)) }, Denied, ""},
@@ -140,7 +140,7 @@ func TestWorstCaseIsTheWorst(t *testing.T) {
 	list := slices.Repeat([]string{strings.Repeat("x", MaxText)}, MaxList)
 	in := input(t)
 	in.User = mustNew(t, shopper, strings.Repeat("u", MaxText), IntOf(-1<<63), StringOf(list[0]), DoubleOf(-1.7976931348623157e308), BoolOf(true), TimestampOf(noon), StringsOf(list))
-	in.History = slices.Repeat([]Purchase{{Sale: list[0], Units: 1, At: noon}}, MaxList)
+	in.User = in.User.WithHistory(slices.Repeat([]Purchase{{Sale: list[0], Units: 1, At: noon}}, MaxList))
 	for _, require := range []string{
 		"user.level < 3 && user.city != 'x' && user.score < 1.0 && user.vip && user.since <= now",
 		"!('gold' in user.tags)",

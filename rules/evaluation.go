@@ -14,11 +14,10 @@ import (
 
 // Input is the input of a decision. Times may have any zone; rules see UTC.
 type Input struct {
-	User    Attributes
-	Claim   Claim
-	Sale    Sale
-	History []Purchase // at most MaxList; ignored unless a rule uses it
-	Now     time.Time
+	User  Attributes // with at most MaxList purchases; ignored unless a rule uses them
+	Claim Claim
+	Sale  Sale
+	Now   time.Time
 }
 
 // Claim is the request of a buyer.
@@ -102,13 +101,14 @@ func (e *evaluation) purchases() ref.Val {
 	if e.history != nil {
 		return e.history
 	}
-	if len(e.in.History) > MaxList {
-		e.history = types.NewErr("history has %d purchases, at most %d are allowed", len(e.in.History), MaxList)
+	bought := e.in.User.History()
+	if len(bought) > MaxList {
+		e.history = types.NewErr("history has %d purchases, at most %d are allowed", len(bought), MaxList)
 		return e.history
 	}
-	all := make([]purchase, len(e.in.History))
+	all := make([]purchase, len(bought))
 	vals := make([]ref.Val, len(all))
-	for i, p := range e.in.History {
+	for i, p := range bought {
 		all[i].Purchase = p
 		vals[i] = &all[i]
 	}

@@ -52,12 +52,11 @@ func requiring(t testing.TB, require string) *Set {
 // input is ada's claim at noon.
 func input(t testing.TB) *Input {
 	return &Input{
-		User:  mustNew(t, shopper, "ada", ada...),
+		User: mustNew(t, shopper, "ada", ada...).WithHistory([]Purchase{
+			{Sale: "drop-3", Units: 1, At: noon.AddDate(0, -1, 0)}, {Sale: "drop-1", Units: 2, At: noon.AddDate(0, -6, 0)},
+		}),
 		Claim: Claim{Quantity: 2, Key: "click-1", At: noon.Add(-time.Second)},
 		Sale:  Sale{Name: "drop-4", Stock: 1000, PerUserLimit: 4, OpensAt: noon.Add(-time.Hour)},
-		History: []Purchase{
-			{Sale: "drop-3", Units: 1, At: noon.AddDate(0, -1, 0)}, {Sale: "drop-1", Units: 2, At: noon.AddDate(0, -6, 0)},
-		},
-		Now: noon,
+		Now:   noon,
 	}
 }

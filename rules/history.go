@@ -57,27 +57,18 @@ func (a Attributes) WithHistory(bought []Purchase) Attributes {
 	return Attributes{&r}
 }
 
-// WithHistory returns a Users that adds purchases to users. A nil users means that nothing else is
-// known of them.
-func WithHistory(users Users, schema *Schema, bought Histories) Users {
-	return usersWithHistory{users, schema, bought}
-}
+// WithHistory returns a Users that adds purchases to users.
+func WithHistory(users Users, bought Histories) Users { return usersWithHistory{users, bought} }
 
 type usersWithHistory struct {
 	users  Users
-	schema *Schema
 	bought Histories
 }
 
-func (u usersWithHistory) Lookup(ctx context.Context, ids []string) (all []Attributes, err error) {
-	if u.users != nil {
-		if all, err = u.users.Lookup(ctx, ids); err != nil {
-			return nil, err
-		}
-	} else {
-		for _, id := range ids {
-			all = append(all, u.schema.Unknown(id))
-		}
+func (u usersWithHistory) Lookup(ctx context.Context, ids []string) ([]Attributes, error) {
+	all, err := u.users.Lookup(ctx, ids)
+	if err != nil {
+		return nil, err
 	}
 	bought, err := u.bought.History(ctx, ids)
 	if err != nil {

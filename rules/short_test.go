@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 )
 
 // shortSource answers for one user fewer than asked for.
@@ -24,9 +23,8 @@ func (shortSource) History(_ context.Context, ids []string) ([][]Purchase, error
 // A source that answers for fewer users than asked for is an error of all of them.
 func TestShortAnswers(t *testing.T) {
 	for name, users := range map[string]Users{
-		"users":                 WithHistory(shortSource{}, shopper, histories{}),
-		"purchases":             WithHistory(nil, shopper, shortSource{}),
-		"users looked up later": Gather(shortSource{}, 10, time.Minute),
+		"users":     WithHistory(shortSource{}, histories{}),
+		"purchases": WithHistory(UnknownUsers(shopper), shortSource{}),
 	} {
 		all, err := users.Lookup(t.Context(), []string{"ada", "eve"})
 		if err == nil || !strings.Contains(err.Error(), "for 2 ids the source returned") {

@@ -20,6 +20,19 @@ type Users interface {
 	Lookup(ctx context.Context, ids []string) ([]Attributes, error)
 }
 
+// UnknownUsers returns a Users without an entry for any user.
+func UnknownUsers(s *Schema) Users { return unknownUsers{s} }
+
+type unknownUsers struct{ schema *Schema }
+
+func (u unknownUsers) Lookup(_ context.Context, ids []string) ([]Attributes, error) {
+	all := make([]Attributes, len(ids))
+	for i, id := range ids {
+		all[i] = u.schema.Unknown(id)
+	}
+	return all, nil
+}
+
 // SourceError reports that the source does not contain the users as declared. A retry does not help.
 type SourceError struct {
 	What   string // a clause without a period

@@ -192,11 +192,12 @@ func (t table) History(_ context.Context, ids []string) (all [][]rules.Purchase,
 // openTables opens the tables that a declaration names, behind the cache that a process has.
 func (e *server) openTables(declared spec.Sale, schema *rules.Schema) (users rules.Users, err error) {
 	cached := e.w.scenario.ruled.sources.cached
+	users = rules.UnknownUsers(schema)
 	if u := declared.Users; u != nil {
 		users, cached = table{e.w, u.Table.Table}, u.Cached
 	}
 	if h := declared.History; h != nil {
-		users = rules.WithHistory(users, schema, table{e.w, h.Table.Table})
+		users = rules.WithHistory(users, table{e.w, h.Table.Table})
 	}
-	return rules.NewCache(rules.CacheConfig{Source: users, Clock: e.now, Fresh: spec.MinFresh, Entries: int(cached), Batch: 1})
+	return rules.NewCache(rules.CacheConfig{Source: users, Clock: e.now, Fresh: spec.MinFresh, Timeout: time.Second, Entries: int(cached), Batch: 1})
 }

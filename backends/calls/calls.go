@@ -4,6 +4,7 @@ package calls
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"salectl/backends/clock"
@@ -81,11 +82,8 @@ func ballotOf(c quorum.Call) string {
 		return "meet"
 	case c.Vote == nil:
 		return "release"
-	}
-	for _, ask := range c.Vote.Asks {
-		if !ask.Renew {
-			return "vote"
-		}
+	case slices.ContainsFunc(c.Vote.Asks, func(a quorum.Ask) bool { return !a.Renew }):
+		return "vote"
 	}
 	return "renew"
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -175,11 +176,7 @@ func (w *writer) connect(batch []*change) error {
 		return nil
 	}
 	w.disconnect()
-	create := false
-	for _, c := range batch {
-		create = create || c.creates
-	}
-	s, err := w.db.open(create)
+	s, err := w.db.open(slices.ContainsFunc(batch, func(c *change) bool { return c.creates }))
 	if err != nil {
 		return err
 	}

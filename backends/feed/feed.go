@@ -20,7 +20,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"time"
 
 	"salectl/backends/calls"
@@ -241,7 +240,7 @@ func (r *Reader) make(now clock.Now) {
 	switch {
 	case b.Ended:
 		r.end(now, nil)
-	case !r.sale.read || slices.ContainsFunc(r.shards, func(s *shardLog) bool { return s.behind }):
+	case !r.sale.read || r.behind():
 		r.due = now.Mono
 	}
 }

@@ -3,6 +3,7 @@ package feed
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
@@ -176,12 +177,12 @@ func (r *Reader) worth() (amounts func(unit int64) string, currency string, err 
 
 // placed reports whether the place to begin is found in every shard's log.
 func (r *Reader) placed() bool {
-	for _, s := range r.shards {
-		if !s.placed {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(r.shards, func(s *shardLog) bool { return !s.placed })
+}
+
+// behind reports whether more slots of a shard's log can be read.
+func (r *Reader) behind() bool {
+	return slices.ContainsFunc(r.shards, func(s *shardLog) bool { return s.behind })
 }
 
 // place queues the calls that find the places to begin in the logs.
@@ -415,10 +416,5 @@ func (r *Reader) tellSale() {
 
 // sealed reports whether all shards are read to their final slots.
 func (r *Reader) sealed() bool {
-	for _, s := range r.shards {
-		if !s.sealed {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(r.shards, func(s *shardLog) bool { return !s.sealed })
 }

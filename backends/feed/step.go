@@ -1,7 +1,6 @@
 package feed
 
 import (
-	"slices"
 	"time"
 
 	"salectl/backends/calls"
@@ -33,7 +32,7 @@ func (r *Reader) step(now clock.Now) {
 		r.open(now)
 	case !r.placed():
 		r.place(now)
-	case slices.ContainsFunc(r.shards, func(s *shardLog) bool { return s.behind }):
+	case r.behind():
 		r.read()
 	default:
 		r.heads()
@@ -62,7 +61,7 @@ func (r *Reader) rounded(now clock.Now) {
 	switch {
 	case r.slots > 0, r.failed == nil && (r.told == 0 || now.Mono-r.told >= still):
 		r.make(now)
-	case r.failed == nil && r.sale.read && !slices.ContainsFunc(r.shards, func(s *shardLog) bool { return s.behind }):
+	case r.failed == nil && r.sale.read && !r.behind():
 		r.due = now.Mono + idle
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/tsuna/gohbase/region"
@@ -65,15 +66,7 @@ func faultOf(server string, err error) *fault {
 // isFault reports whether err is a fault of one of the kinds.
 func isFault(err error, kinds ...faultKind) bool {
 	var f *fault
-	if !errors.As(err, &f) {
-		return false
-	}
-	for _, k := range kinds {
-		if f.kind == k {
-			return true
-		}
-	}
-	return false
+	return errors.As(err, &f) && slices.Contains(kinds, f.kind)
 }
 
 // isException reports whether err is the Java exception of this class, named without its

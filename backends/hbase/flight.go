@@ -7,7 +7,8 @@ import (
 
 // flights merges concurrent work for the same key: later callers wait for the result of the
 // first. The work does not depend on a caller. It continues when the first caller stops
-// waiting, and there is at most one run per key.
+// waiting, and there is at most one run per key. singleflight.Group would need a goroutine for
+// each caller, since Close has to wait for the work: many while a server is frozen.
 type flights[K comparable, V any] struct {
 	mu    sync.Mutex
 	under map[K]*flight[V]

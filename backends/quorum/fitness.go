@@ -3,7 +3,6 @@ package quorum
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"salectl/backends/clock"
@@ -81,9 +80,7 @@ func MedianOff(nodes []Asked) (time.Duration, bool) {
 	if len(off) == 0 {
 		return 0, false
 	}
-	slices.Sort(off)
-	low, high := off[(len(off)-1)/2], off[len(off)/2]
-	return low + (high-low)/2, true
+	return median(off), true
 }
 
 // String returns the fault as commands print it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -45,12 +46,7 @@ func refusal(number int64) error {
 
 // refused reports whether err is one of refusals.
 func refused(err error) bool {
-	for _, r := range refusals[1:] {
-		if errors.Is(err, r) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(refusals[1:], func(r error) bool { return errors.Is(err, r) })
 }
 
 // change runs a script that changes a list, and returns its refusal as an error.

@@ -187,7 +187,7 @@ func (e *eligibility) decide(ctx context.Context, now clock.Now, r request.Reque
 		e.problem.Store(nil)
 	}
 	in := rules.Input{
-		User: user, History: user.History(), Sale: e.sale, Now: now.Wall,
+		User: user, Sale: e.sale, Now: now.Wall,
 		Claim: rules.Claim{Quantity: r.Quantity, Key: r.Key, At: now.Wall},
 	}
 	v := set.Decide(&in)

@@ -40,7 +40,7 @@ func BenchmarkRules(b *testing.B) {
 		}
 		return all
 	})
-	cache, err := rules.NewCache(rules.CacheConfig{Source: source, Clock: clock.System(), Fresh: time.Hour, Entries: 1 << 16, Batch: 1000})
+	cache, err := rules.NewCache(rules.CacheConfig{Source: source, Clock: clock.System(), Fresh: time.Hour, Timeout: time.Second, Entries: 1 << 16, Batch: 1000})
 	if err != nil {
 		b.Fatal(err)
 	}
