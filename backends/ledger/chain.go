@@ -73,9 +73,9 @@ func (c *chain) ahead(timeUs int64) bool {
 	return timeUs != 0 && c.timeUs-timeUs > MaxAhead.Microseconds()
 }
 
-// at returns the time of the next commit for a writer whose clock reads timeUs. It is never
+// commitTime returns the time of the next commit for a writer whose clock reads timeUs. It is never
 // before that of the previous slot, unless ahead reports that the log's time is wrong.
-func (c *chain) at(timeUs int64) int64 {
+func (c *chain) commitTime(timeUs int64) int64 {
 	if c.ahead(timeUs) {
 		return timeUs
 	}

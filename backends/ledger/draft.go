@@ -108,7 +108,8 @@ func (d *Draft) DecideClaim(r Ruling, user, key string, quantity int64, w Demand
 	asked := quantity
 	partial := d.state.settings.GetPartial() && !w.chooses()
 	if partial {
-		quantity = min(quantity, d.state.settings.GetPerUserLimit()-d.state.claims.unitsAt(at)-more.units)
+		had, _ := d.state.users.sums(at)
+		quantity = min(quantity, d.state.settings.GetPerUserLimit()-had-more.units)
 	}
 	chosen, has := d.choose(quantity, w)
 	if d.totals.Available < quantity || !has {
@@ -197,7 +198,7 @@ func grabReplay(v Decision, units []int64, unit int64) Decision {
 func (d *Draft) beginClaim(at claimIndex, g uint32, size int, user, key string, n int64) *claimOp {
 	d.size += size
 	d.addChange(at, g, user, userChange{units: n})
-	d.requests.add(d.state.claims.requestHash(at.userHash, key), uint32(len(d.commit.Ops)))
+	d.requests.add(d.state.claims.text.mix(at.userHash, key), uint32(len(d.commit.Ops)))
 	op := d.newClaim()
 	op.claim.User, op.claim.Key, op.claim.Attributes = user, append(op.claim.Key[:0], key...), op.claim.Attributes[:0]
 	op.claim.Asked, op.claim.Entry = 0, false
@@ -221,7 +222,7 @@ func (d *Draft) requested(at claimIndex, g uint32, user, key string) (int, bool)
 	if g == 0 {
 		return 0, false
 	}
-	op, ok := d.requests.find(d.state.claims.requestHash(at.userHash, key), func(op uint32) bool {
+	op, ok := d.requests.find(d.state.claims.text.mix(at.userHash, key), func(op uint32) bool {
 		c := d.commit.Ops[op].GetClaim()
 		return c.GetUser() == user && string(c.GetKey()) == key
 	})
@@ -286,7 +287,7 @@ func (d *Draft) TimeUs() int64 { return d.commit.TimeUs }
 // was wrong, and the sale's hours must not be judged by it. The caller must have checked its own
 // clock.
 func (d *Draft) Own(address string) {
-	d.commit.TimeUs = d.state.at(d.clockUs)
+	d.commit.TimeUs = d.state.commitTime(d.clockUs)
 	d.commit.Epoch = d.state.Epoch + 1
 	d.totals.Epoch, d.totals.Owner = d.commit.Epoch, address
 	d.addOther(&pb.Op{Op: &pb.Op_Own{Own: &pb.Own{Address: address}}})

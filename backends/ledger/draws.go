@@ -81,7 +81,7 @@ func (s *State) Labels() []draw.Digest {
 	labels := make([]draw.Digest, s.claims.records.Len())
 	for i := range labels {
 		r := s.claims.records.At(uint32(i))
-		labels[i] = draw.Label(uid, s.claims.text.get(s.claims.users.At(r.user).name), s.claims.text.get(r.key))
+		labels[i] = draw.Label(uid, s.users.name(r.user), s.claims.text.get(r.key))
 	}
 	return labels
 }
@@ -98,7 +98,7 @@ func (s *State) Entries() (draw.Tree, bool) {
 // MayCloseEntries reports whether Draft.Entries is permitted, and not yet done, in a commit
 // of a writer whose clock reads timeUs.
 func (s *State) MayCloseEntries(timeUs int64) bool {
-	return s.settings.GetDraw() && s.entries == nil && !s.sealed && s.refusal(s.at(timeUs)) == RefusedClosed
+	return s.settings.GetDraw() && s.entries == nil && !s.sealed && s.refusal(s.commitTime(timeUs)) == RefusedClosed
 }
 
 // tree computes the tree that Entries records.
@@ -156,15 +156,15 @@ func (c *claims) award(i uint32, slot uint64, op *pb.Settle) {
 	r := c.records.At(i)
 	r.count = 1
 	c.writeUnits(i, op.GetUnits())
-	c.giveUser(r.user, 1)
+	c.users.give(r.user, 1)
 	c.awarded = append(c.awarded, i)
 	r.setState(StateSold)
-	at := c.holdRecordOf(i) // it exists already if a payment came before
-	d := c.holdRecords.At(at)
+	at := c.holds.findOrAdd(i) // it exists already if a payment came before
+	d := c.holds.records.At(at)
 	d.heldUntil, d.grace, d.settled, d.awarded = op.GetHeldUntilUs(), op.GetGraceUs(), uint32(slot)+1, uint32(slot)+1
 	if op.GetHeldUntilUs() != 0 {
 		r.setState(StateHeld)
-		c.enqueue(at)
+		c.holds.enqueue(at)
 	}
 }
 

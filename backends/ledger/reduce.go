@@ -53,10 +53,11 @@ func (s *State) claim(c *pb.Commit, i int, op *pb.Claim) error {
 	if no := s.refusal(timeUs); no != Allowed {
 		return fmt.Errorf("a claim when the sale is %s", no)
 	}
-	if had := s.claims.unitsAt(at); n > s.settings.GetPerUserLimit()-had {
+	had, unpaid := s.users.sums(at)
+	if n > s.settings.GetPerUserLimit()-had {
 		return fmt.Errorf("user %q has %s and may not have %d more", op.GetUser(), spec.Count(had, "unit"), n)
 	}
-	if unpaid := s.claims.unpaidAt(at); s.overUnpaid(unpaid) {
+	if s.overUnpaid(unpaid) {
 		return fmt.Errorf("user %q has %s that were cancelled or have expired, and may claim no more", op.GetUser(), spec.Count(unpaid, "claim"))
 	}
 	if err := s.terms(c, op); err != nil {
@@ -65,7 +66,7 @@ func (s *State) claim(c *pb.Commit, i int, op *pb.Claim) error {
 	if err := s.ruled(op); err != nil {
 		return err
 	}
-	if err := s.part(op, s.claims.unitsAt(at)); err != nil {
+	if err := s.part(op, had); err != nil {
 		return err
 	}
 	if err := s.available.removeEach(op.GetUnits()); err != nil {

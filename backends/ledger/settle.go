@@ -206,8 +206,10 @@ func validTexts(op *pb.Settle) bool {
 
 // settled applies an op that the verdict permits.
 func (s *State) settled(c *pb.Commit, i uint32, op *pb.Settle) error {
-	if until := s.claims.heldUntil(i) + s.settings.GetPayment().GetExtendByUs(); op.GetHow() == pb.Settle_EXTEND && op.GetHeldUntilUs() != until {
-		return fmt.Errorf("a hold is extended to %d, by the settings it is to %d", op.GetHeldUntilUs(), until)
+	if op.GetHow() == pb.Settle_EXTEND {
+		if until := s.holds.of(i).heldUntil + s.settings.GetPayment().GetExtendByUs(); op.GetHeldUntilUs() != until {
+			return fmt.Errorf("a hold is extended to %d, by the settings it is to %d", op.GetHeldUntilUs(), until)
+		}
 	}
 	if op.GetHow() == pb.Settle_RESELL {
 		if err := s.resell(c, i, op); err != nil {
@@ -254,7 +256,7 @@ func frees(op *pb.Settle) bool {
 // resell checks the RESELL of a late payment and removes its units from the available ones.
 func (s *State) resell(c *pb.Commit, i uint32, op *pb.Settle) error {
 	r := s.claims.records.At(i)
-	n, had := int64(len(op.GetUnits())), s.claims.unitsOf(r.user)
+	n, had := int64(len(op.GetUnits())), s.users.units(r.user)
 	own := s.claims.units(i)
 	switch {
 	case !s.IsOwner(c.GetWriter()):

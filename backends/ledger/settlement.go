@@ -98,8 +98,8 @@ func (d *Draft) resells(n uint32, now Claim, payment string) bool {
 		return false
 	}
 	user := d.state.claims.records.At(n).user
-	_, more := d.changeOfUser(claimIndex{userHash: d.state.claims.hash(now.User)}, now.User)
-	left := d.state.settings.GetPerUserLimit() - d.state.claims.unitsOf(user) - more.units
+	_, more := d.changeOfUser(claimIndex{userHash: d.state.text.hash(now.User)}, now.User)
+	left := d.state.settings.GetPerUserLimit() - d.state.users.units(user) - more.units
 	return int64(len(now.Units)) <= min(left, d.totals.Available)
 }
 
@@ -177,7 +177,7 @@ func (d *Draft) move(now Claim, op *pb.Settle) bool {
 	if err != nil {
 		return false
 	}
-	at := claimIndex{userHash: d.state.claims.hash(now.User)}
+	at := claimIndex{userHash: d.state.text.hash(now.User)}
 	g, _ := d.changeOfUser(at, now.User)
 	switch op.GetHow() {
 	case pb.Settle_CANCEL, pb.Settle_EXPIRE:
@@ -198,10 +198,13 @@ type owedPayment struct {
 // standing is like claims.standing, for claim n, which the draft may have settled.
 func (d *Draft) standing(n uint32, c Claim, payment string) standing {
 	_, owed := d.owed[owedPayment{n, payment}]
+	if !owed && c.Owed > 0 {
+		_, owed = d.state.owed.find(n, payment)
+	}
 	return standing{
 		state: c.State, releaseUs: c.ReleaseUs(), extended: c.Extended, grabbed: c.Grabbed,
 		another: payment != "" && c.Payment != payment && (c.Payment != "" || c.HeldUntilUs == 0),
-		owed:    owed || c.Owed > 0 && d.state.claims.owes(n, payment),
+		owed:    owed,
 	}
 }
 

@@ -2,9 +2,7 @@ package ledger
 
 import (
 	"fmt"
-	"iter"
 	"maps"
-	"math"
 	"slices"
 	"time"
 
@@ -21,12 +19,12 @@ import (
 type State struct {
 	chain
 	Totals
+	claims
 
 	settings   *pb.Settings
 	owner      string // writer id of the owner
 	available  Units
 	dropped    Units // units that generations have removed by number
-	claims     claims
 	peers      map[int]*peer
 	awardBound int64      // of a draw that is closed for good: see AwardBound
 	entries    *draw.Tree // of a draw: the tree of its entries, once no more are accepted
@@ -148,111 +146,6 @@ func (s *State) AvailableUnits() Units { return slices.Clone(s.available) }
 
 // DroppedUnits returns the units that generations have removed by number.
 func (s *State) DroppedUnits() Units { return slices.Clone(s.dropped) }
-
-// Claims returns the number of claims accepted.
-func (s *State) Claims() int { return s.claims.records.Len() }
-
-// Claim returns the i-th claim accepted, with all its refunds due.
-func (s *State) Claim(i int) Claim { return s.claims.with(uint32(i), math.MaxInt) }
-
-// ClaimAt returns the claim at a place in the log: a slot, and an index among the ops of
-// its commit.
-func (s *State) ClaimAt(slot uint64, index int) (Claim, bool) {
-	i, ok := s.claims.locate(slot, index)
-	if !ok {
-		return Claim{}, false
-	}
-	return s.claims.at(i), true
-}
-
-// ClaimOfGrab returns the claim of a unit that a node gave from a list. It scans all such claims, a
-// million in a few milliseconds: they have no index.
-func (s *State) ClaimOfGrab(unit int64) (Claim, bool) {
-	for i := range s.claims.granted {
-		if r := s.claims.records.At(uint32(i)); int64(r.first) == unit {
-			return s.claims.at(uint32(i)), true
-		}
-	}
-	return Claim{}, false
-}
-
-// Find returns the claim that answered a request, if it was accepted.
-func (s *State) Find(user, key string) (Claim, bool) {
-	at := s.claims.look(user, key)
-	if at.claim == 0 {
-		return Claim{}, false
-	}
-	return s.claims.at(at.claim - 1), true
-}
-
-// User returns a user's claims in the order of their acceptance.
-func (s *State) User(user string) []Claim {
-	all, _ := s.claims.ofUser(user, math.MaxInt)
-	return all
-}
-
-// Newest returns the newest claims of a user, at most most, in the order of their acceptance,
-// and the number of all claims of the user.
-func (s *State) Newest(user string, most int) (newest []Claim, count int) {
-	return s.claims.ofUser(user, most)
-}
-
-// Backward returns the claims of a user that precede the one at slot and index, or the grab of unit,
-// the newest first; all, if slot and unit are 0. ok is false if the user has no such claim.
-func (s *State) Backward(user string, slot uint64, index int, unit int64) (older iter.Seq[Claim], ok bool) {
-	i, ok := s.claims.olderThan(user, slot, index, unit)
-	return func(yield func(Claim) bool) {
-		for at := i; at != 0 && yield(s.claims.at(at-1)); {
-			at = s.claims.records.At(at - 1).prev
-		}
-	}, ok
-}
-
-// RefundsDue returns the newest payments owed back for the claim at slot and index, at most most, in
-// their order; with before, only those that precede it. more reports whether there are older ones. ok
-// is false if there is no such claim or payment.
-func (s *State) RefundsDue(slot uint64, index int, before string, most int) (due []string, more, ok bool) {
-	i, ok := s.claims.locate(slot, index)
-	if !ok {
-		return nil, false, false
-	}
-	d := s.claims.holdRecord(i)
-	if d == nil {
-		return nil, false, before == ""
-	}
-	from := d.owed
-	if before != "" {
-		at, ok := s.claims.findOwed(i, before)
-		if !ok {
-			return nil, false, false
-		}
-		from = s.claims.owed.At(at).prev
-	}
-	due, more = s.claims.dueFrom(from, most)
-	return due, more, true
-}
-
-// Users returns an iterator over the users who have claims here, each with the number of its
-// units, held and sold.
-func (s *State) Users() iter.Seq2[string, int64] {
-	return func(yield func(string, int64) bool) {
-		for i := range s.claims.users.Len() {
-			u := s.claims.users.At(uint32(i))
-			if !yield(s.claims.text.get(u.name), s.claims.unitsOf(uint32(i))) {
-				return
-			}
-		}
-	}
-}
-
-// UserUnits returns the number of units of a user, held and sold.
-func (s *State) UserUnits(user string) int64 {
-	u, ok := s.claims.findUser(s.claims.hash(user), user)
-	if !ok {
-		return 0
-	}
-	return s.claims.unitsOf(u)
-}
 
 // Open returns the transfers sent and not yet acknowledged, in the order of the shards.
 func (s *State) Open() []Transfer {
