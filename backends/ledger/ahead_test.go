@@ -40,17 +40,17 @@ func TestAheadIsSetBack(t *testing.T) {
 				}
 			})
 			apply("owner-01", right+test.off, func(d *Draft) { d.Own("a:1") })
-			if by, ok := s.Ahead(right); !ok || by != time.Duration(test.off)*time.Microsecond {
+			if by, ok := s.Head().Ahead(time.UnixMicro(right)); !ok || by != time.Duration(test.off)*time.Microsecond {
 				t.Errorf("it is ahead by %v, %v", by, ok)
 			}
-			if _, ok := s.Ahead(0); ok {
+			if s.ahead(0) {
 				t.Error("without a clock it is ahead too")
 			}
 			if got := s.refusal(s.commitTime(right)); got != test.want {
 				t.Errorf("before it is set back: %q, want %q", got, test.want)
 			}
 			apply("owner-02", right, func(d *Draft) { d.Own("b:2") })
-			if _, ok := s.Ahead(right); ok {
+			if _, ok := s.Head().Ahead(time.UnixMicro(right)); ok {
 				t.Error("it is still ahead")
 			}
 			d := s.Draft([]byte("owner-02"), right+1)

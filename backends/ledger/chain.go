@@ -33,6 +33,12 @@ type chain struct {
 // Log returns the log's name.
 func (c *chain) Log() string { return c.log }
 
+// Next returns the slot after the last one folded.
+func (c *chain) Next() uint64 { return c.next }
+
+// Root returns the hash of the last slot folded; before slot 0, that of the log's name.
+func (c *chain) Root() Hash { return c.hash }
+
 func newChain(log string) chain {
 	return chain{log: log, hash: sha256.Sum256([]byte(log))}
 }

@@ -1,5 +1,7 @@
 package ledger
 
+import pb "salectl/backends/ledger/ledgerpb"
+
 // Decision is the answer of a draft to a claim.
 type Decision struct {
 	Kind DecisionKind
@@ -63,14 +65,14 @@ func (s *State) recallWith(at claimIndex, quantity int64, more userChange, timeU
 	if quantity > s.settings.GetPerUserLimit()-units-more.units {
 		return Decision{Kind: OverLimit}, true
 	}
-	if s.overUnpaid(unpaid + more.unpaid) {
+	if overUnpaid(s.settings, unpaid+more.unpaid) {
 		return Decision{Kind: OverUnpaid}, true
 	}
 	return Decision{}, false
 }
 
 // overUnpaid reports whether a user with so many cancelled or expired claims may claim no more.
-func (s *State) overUnpaid(unpaid int64) bool {
-	most := s.settings.GetPayment().GetUnpaidPerUser()
+func overUnpaid(settings *pb.Settings, unpaid int64) bool {
+	most := settings.GetPayment().GetUnpaidPerUser()
 	return most != 0 && unpaid >= most
 }

@@ -18,8 +18,8 @@ type Draft struct {
 	clockUs   int64 // the writer's clock
 	totals    Totals
 	available Units
-	peers     map[int]*peer // as changed by ops of this draft
-	size      int           // estimated bytes of the entry, plus the bytes by which bounds.Claims is below entryBudget
+	peers     transfers // as changed by ops of this draft
+	size      int       // estimated bytes of the entry, plus the bytes by which bounds.Claims is below entryBudget
 	bounds    Bounds
 
 	// Claims granted in this draft, under the same hashes as the state's claims.
@@ -60,7 +60,7 @@ const entryBudget = MaxEntry - 64<<10
 // Draft begins the commit that follows the state. timeUs is the writer's clock in
 // microseconds since 1970; 0 means no clock: the commit has the log's time.
 func (s *State) Draft(writer []byte, timeUs int64) *Draft {
-	d := &Draft{state: s, commit: &pb.Commit{Writer: writer}, peers: make(map[int]*peer)}
+	d := &Draft{state: s, commit: &pb.Commit{Writer: writer}, peers: make(transfers)}
 	d.SetBounds(Bounds{})
 	d.Reset(timeUs)
 	return d
@@ -118,9 +118,9 @@ func (d *Draft) DecideClaim(r Ruling, user, key string, quantity int64, w Demand
 		}
 		quantity = d.totals.Available
 	}
-	payment := d.state.settings.GetPayment()
+	until, grace := term(d.state.settings, d.commit.TimeUs)
 	size := len(user) + len(key) + 10*int(quantity) + 32
-	if payment != nil {
+	if until != 0 {
 		size += 16
 	}
 	if r.Rules != "" {
@@ -139,11 +139,8 @@ func (d *Draft) DecideClaim(r Ruling, user, key string, quantity int64, w Demand
 	if r.Rules != "" {
 		op.claim.Attributes = append(op.claim.Attributes, r.Attributes[:]...)
 	}
-	op.claim.HeldUntilUs, op.claim.GraceUs, op.claim.Fill, op.claim.GrantedUs = 0, 0, 0, 0
-	if payment != nil {
-		op.claim.HeldUntilUs, op.claim.GraceUs = d.commit.TimeUs+payment.GetHoldForUs(), payment.GetGraceUs()
-	}
-	d.totals.claim(quantity, payment != nil)
+	op.claim.HeldUntilUs, op.claim.GraceUs = until, grace
+	d.totals.claim(quantity, until != 0)
 	op.claim.Units = d.takeUnits(int(quantity), chosen, w)
 	d.add(&op.op)
 	return Decision{Kind: Granted, Op: len(d.commit.Ops) - 1}
@@ -375,7 +372,7 @@ func (d *Draft) peer(shard int) *peer {
 	p := d.peers[shard]
 	if p == nil {
 		p = new(peer)
-		if was := d.state.peers[shard]; was != nil {
+		if was := d.state.transfers[shard]; was != nil {
 			*p = *was
 		}
 		d.peers[shard] = p
@@ -393,7 +390,7 @@ func (d *Draft) Generation(op *pb.Generation) error {
 	if op.GetNumber() != d.totals.Generation+1 {
 		return fmt.Errorf("generation %d cannot follow %d", op.GetNumber(), d.totals.Generation)
 	}
-	if err := d.state.staysDraw(op); err != nil {
+	if err := checkStaysDraw(d.state.settings, op); err != nil {
 		return err
 	}
 	c, err := changeOf(op)

@@ -29,20 +29,14 @@ func MayBeAwarded(shards []Totals, since uint64) int64 {
 	var last int64
 	for _, t := range shards {
 		if t.Generation >= since {
-			last += t.Limit + t.Lapsed()
+			last += t.mayBeAwarded()
 		}
 	}
 	return last
 }
 
-// AwardBound returns the shard's part of MayBeAwarded. It is constant once the sale is closed for
-// good, when nothing is awarded any more.
-func (s *State) AwardBound() int64 {
-	if s.settings.GetPhase() == pb.Phase_CLOSED {
-		return s.awardBound
-	}
-	return s.Limit + s.Lapsed()
-}
+// mayBeAwarded returns the part of MayBeAwarded that a shard with the totals has.
+func (t Totals) mayBeAwarded() int64 { return t.Limit + t.Lapsed() }
 
 // Lapsed returns the number of claims that have lost their units.
 func (o Outcomes) Lapsed() int64 { return o.Expired + o.Cancelled + o.Refunded }
@@ -67,7 +61,7 @@ func (s *State) enter(c *pb.Commit, i int, op *pb.Claim) error {
 	if at.user != 0 {
 		return fmt.Errorf("user %q has an entry and may not have another", op.GetUser())
 	}
-	if err := s.ruled(op); err != nil {
+	if err := checkRuling(s.settings, op); err != nil {
 		return err
 	}
 	s.claims.insert(at, s.next, i, op)
@@ -75,13 +69,12 @@ func (s *State) enter(c *pb.Commit, i int, op *pb.Claim) error {
 	return nil
 }
 
-// Labels returns the labels of a shard's entries in the order of its log.
-func (s *State) Labels() []draw.Digest {
-	uid := spec.LogUID(s.log)
-	labels := make([]draw.Digest, s.claims.records.Len())
+// labels returns the labels of the entries of the run with a uid, in the order of the log.
+func (c *claims) labels(uid string) []draw.Digest {
+	labels := make([]draw.Digest, c.records.Len())
 	for i := range labels {
-		r := s.claims.records.At(uint32(i))
-		labels[i] = draw.Label(uid, s.users.name(r.user), s.claims.text.get(r.key))
+		r := c.records.At(uint32(i))
+		labels[i] = draw.Label(uid, c.users.name(r.user), c.text.get(r.key))
 	}
 	return labels
 }
@@ -98,12 +91,12 @@ func (s *State) Entries() (draw.Tree, bool) {
 // MayCloseEntries reports whether Draft.Entries is permitted, and not yet done, in a commit
 // of a writer whose clock reads timeUs.
 func (s *State) MayCloseEntries(timeUs int64) bool {
-	return s.settings.GetDraw() && s.entries == nil && !s.sealed && s.refusal(s.commitTime(timeUs)) == RefusedClosed
+	return s.settings.GetDraw() && s.entries == nil && !s.Sealed() && s.refusal(s.commitTime(timeUs)) == RefusedClosed
 }
 
 // tree computes the tree that Entries records.
 func (s *State) tree() draw.Tree {
-	labels := s.Labels()
+	labels := s.labels(spec.LogUID(s.log))
 	return draw.Tree{Entries: int64(len(labels)), Root: draw.Root(labels)}
 }
 
@@ -134,21 +127,10 @@ func (s *State) award(c *pb.Commit, op *pb.Settle) error {
 	case len(op.GetUnits()) != 1:
 		return fmt.Errorf("an award of %s", spec.Count(len(op.GetUnits()), "unit"))
 	}
-	until, grace := s.term(c.GetTimeUs())
-	if op.GetHeldUntilUs() != until || op.GetGraceUs() != grace {
-		return fmt.Errorf("an award that is held until %d and %d us of grace, by the settings it is until %d and %d",
-			op.GetHeldUntilUs(), op.GetGraceUs(), until, grace)
+	if err := checkTerm("an award", s.settings, c.GetTimeUs(), op); err != nil {
+		return err
 	}
 	return s.available.removeEach(op.GetUnits())
-}
-
-// term returns the deadline and the grace of a claim or award at timeUs; 0: it is sold at once.
-func (s *State) term(timeUs int64) (untilUs, graceUs int64) {
-	p := s.settings.GetPayment()
-	if p == nil {
-		return 0, 0
-	}
-	return timeUs + p.GetHoldForUs(), p.GetGraceUs()
 }
 
 // award gives an entry its unit.
@@ -221,7 +203,7 @@ func (d *Draft) Award(c Claim) Settlement {
 		return Settlement{SettleShort, now}
 	}
 	op.settle.Units = d.available.lowest(1)
-	op.settle.HeldUntilUs, op.settle.GraceUs = d.state.term(d.commit.TimeUs)
+	op.settle.HeldUntilUs, op.settle.GraceUs = term(d.state.settings, d.commit.TimeUs)
 	return d.settle(c, op)
 }
 

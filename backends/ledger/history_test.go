@@ -259,8 +259,8 @@ func (h *history) transfer(t *rapid.T) {
 		if !source.IsOwner(d.commit.Writer) {
 			d.Own("here:1")
 		}
-		if sent := d.Out(to, rapid.Int64Range(0, 9).Draw(t, "units")); sent.K != 1+source.peers[to].counted() {
-			t.Fatalf("transfer %d follows %d", sent.K, source.peers[to].counted())
+		if sent := d.Out(to, rapid.Int64Range(0, 9).Draw(t, "units")); sent.K != 1+source.transfers[to].counted() {
+			t.Fatalf("transfer %d follows %d", sent.K, source.transfers[to].counted())
 		}
 		h.commit(t, from, d)
 	case dest.Received(from) < open.K:
@@ -490,7 +490,7 @@ func Observe(s *State) string {
 		found, ok := s.Find(c.User, c.Key)
 		text += fmt.Sprintf("%+v %v %v %d\n", c, found, ok, s.UserUnits(c.User))
 	}
-	for _, shard := range slices.Sorted(maps.Keys(s.peers)) {
+	for _, shard := range slices.Sorted(maps.Keys(s.transfers)) {
 		text += fmt.Sprintf("%d: %d\n", shard, s.Received(shard))
 	}
 	return text

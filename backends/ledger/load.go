@@ -168,8 +168,8 @@ func ReadOn(ctx context.Context, logs Logs, shards []*State) error {
 	for again := true; again; {
 		again = false
 		for i, s := range shards {
-			for _, other := range slices.Sorted(maps.Keys(s.peers)) {
-				p := s.peers[other]
+			for _, other := range slices.Sorted(maps.Keys(s.transfers)) {
+				p := s.transfers[other]
 				if other >= len(shards) || shards[other].knows(i, p) {
 					continue
 				}
@@ -225,13 +225,4 @@ func Lacks(applied uint64, shards []*State) []string {
 		}
 	}
 	return lacks
-}
-
-// knows reports whether the state includes all that a peer has seen of it.
-func (s *State) knows(other int, seen *peer) bool {
-	mine := s.peers[other]
-	if mine == nil {
-		mine = new(peer)
-	}
-	return seen.inK <= mine.outK && seen.ackK <= mine.inK
 }

@@ -123,12 +123,6 @@ func (s *Sale) planned(op *pb.Planned) error {
 	return nil
 }
 
-// Next returns the slot after the last one folded.
-func (s *Sale) Next() uint64 { return s.next }
-
-// Root returns the hash of the last slot folded.
-func (s *Sale) Root() Hash { return s.hash }
-
 // Run returns metadata.run of the present run, 0 if there never was one.
 func (s *Sale) Run() int64 { return s.run }
 

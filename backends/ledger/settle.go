@@ -73,9 +73,9 @@ func (s *State) verdict(how pb.Settle_How, at standing, timeUs int64) Settlement
 		}
 		return SettleDone
 	case how == pb.Settle_EXTEND && open:
-		return s.extension(at)
+		return extension(s.settings, at)
 	case how == pb.Settle_RESELL && at.state == StateExpired:
-		return s.resale(at)
+		return resale(s.settings, at)
 	case how == pb.Settle_REFUND_DUE:
 		return due(at, open)
 	}
@@ -83,22 +83,22 @@ func (s *State) verdict(how pb.Settle_How, at standing, timeUs int64) Settlement
 }
 
 // extension returns the verdict on extending an open hold.
-func (s *State) extension(at standing) SettlementKind {
+func extension(settings *pb.Settings, at standing) SettlementKind {
 	switch {
 	case at.extended:
 		return SettleAlready
-	case s.settings.GetPayment().GetExtendByUs() == 0:
+	case settings.GetPayment().GetExtendByUs() == 0:
 		return SettleNoExtension
 	}
 	return SettleDone
 }
 
 // resale returns the verdict on a late payment for an expired claim.
-func (s *State) resale(at standing) SettlementKind {
+func resale(settings *pb.Settings, at standing) SettlementKind {
 	switch {
 	case at.owed:
 		return SettleRefundDue // it may have been paid back already
-	case s.settings.GetPayment().GetLate() != pb.Payment_RESELL, s.settings.GetDraw():
+	case settings.GetPayment().GetLate() != pb.Payment_RESELL, settings.GetDraw():
 		return SettleExpired // in a draw a freed unit belongs to the next rank
 	}
 	return SettleDone

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -20,35 +19,20 @@ type State struct {
 	chain
 	Totals
 	claims
+	transfers
 
 	settings   *pb.Settings
 	owner      string // writer id of the owner
 	available  Units
-	dropped    Units // units that generations have removed by number
-	peers      map[int]*peer
-	awardBound int64      // of a draw that is closed for good: see AwardBound
+	dropped    Units      // units that generations have removed by number
+	awardBound int64      // see DrawShard, once the sale is closed for good
 	entries    *draw.Tree // of a draw: the tree of its entries, once no more are accepted
-	sealed     bool
 	bytes      int64
-}
-
-// peer is the exchange of transfers with one other shard.
-type peer struct {
-	outK, ackK uint64 // transfers sent, and acknowledged
-	inK        uint64 // transfers received
-	out        Units  // units of transfer outK, until it is acknowledged
-}
-
-// Transfer is one transfer that has not been acknowledged.
-type Transfer struct {
-	To    int
-	K     uint64
-	Units Units
 }
 
 // NewState returns the state of a shard before its first slot.
 func NewState(log string) *State {
-	return &State{chain: newChain(log), claims: newClaims(), peers: make(map[int]*peer)}
+	return &State{chain: newChain(log), claims: newClaims(), transfers: make(transfers)}
 }
 
 // Fold applies the entry of the next slot. After an error the state must not be used.
@@ -63,7 +47,7 @@ func (s *State) Fold(entry []byte) error {
 // Apply applies a commit whose stored bytes are known to be right: this process decoded
 // or encoded it. size is the number of these bytes.
 func (s *State) Apply(c *pb.Commit, hash Hash, size int) error {
-	if s.sealed {
+	if s.Sealed() {
 		return s.corrupt("a commit after the seal")
 	}
 	s.claims.times = append(s.claims.times, c.GetTimeUs())
@@ -78,7 +62,7 @@ func (s *State) Apply(c *pb.Commit, hash Hash, size int) error {
 }
 
 func (s *State) applyOp(c *pb.Commit, i int, op *pb.Op) error {
-	if s.sealed {
+	if s.Sealed() {
 		return fmt.Errorf("it comes after the seal")
 	}
 	if _, isOwn := op.GetOp().(*pb.Op_Own); !isOwn && c.GetEpoch() != s.Epoch {
@@ -112,18 +96,6 @@ func (s *State) applyOp(c *pb.Commit, i int, op *pb.Op) error {
 	return fmt.Errorf("it is of a kind that no shard has (written by a newer version?)")
 }
 
-// Ahead returns by how much the log's time is ahead of a writer's clock. ok reports whether
-// that is more than MaxAhead: Draft.Own then sets it back.
-func (s *State) Ahead(timeUs int64) (by time.Duration, ok bool) {
-	return time.Duration(s.timeUs-timeUs) * time.Microsecond, s.ahead(timeUs)
-}
-
-// Next returns the slot after the last one folded.
-func (s *State) Next() uint64 { return s.next }
-
-// Root returns the hash of the last slot folded.
-func (s *State) Root() Hash { return s.hash }
-
 // Head returns the head that belongs to the last slot folded.
 func (s *State) Head() Head {
 	return Head{Slot: s.next - 1, Hash: s.hash, TimeUs: s.timeUs, Totals: s.Totals}
@@ -133,7 +105,7 @@ func (s *State) Head() Head {
 func (s *State) Bytes() int64 { return s.bytes }
 
 // Sealed reports whether the log is sealed.
-func (s *State) Sealed() bool { return s.sealed }
+func (s *State) Sealed() bool { return s.Phase == PhaseSealed }
 
 // Settings returns the settings of the newest generation, nil before the first.
 func (s *State) Settings() *pb.Settings { return s.settings }
@@ -146,34 +118,6 @@ func (s *State) AvailableUnits() Units { return slices.Clone(s.available) }
 
 // DroppedUnits returns the units that generations have removed by number.
 func (s *State) DroppedUnits() Units { return slices.Clone(s.dropped) }
-
-// Open returns the transfers sent and not yet acknowledged, in the order of the shards.
-func (s *State) Open() []Transfer {
-	var open []Transfer
-	for _, to := range slices.Sorted(maps.Keys(s.peers)) {
-		if p := s.peers[to]; p.outK != p.ackK {
-			open = append(open, Transfer{To: to, K: p.outK, Units: p.out})
-		}
-	}
-	return open
-}
-
-// OpenTo returns the transfer to a shard that is not yet acknowledged, if there is
-// one.
-func (s *State) OpenTo(to int) (Transfer, bool) {
-	if p := s.peers[to]; p != nil && p.outK != p.ackK {
-		return Transfer{To: to, K: p.outK, Units: p.out}, true
-	}
-	return Transfer{}, false
-}
-
-// Received returns the number of the last transfer received from a shard.
-func (s *State) Received(from int) uint64 {
-	if p := s.peers[from]; p != nil {
-		return p.inK
-	}
-	return 0
-}
 
 // Time returns a time of settings, in microseconds since 1970; the zero time for 0, which is none.
 func Time(us int64) time.Time {
