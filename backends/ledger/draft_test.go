@@ -420,8 +420,8 @@ func TestDraftForgets(t *testing.T) {
 		d.Reset(20)
 		d.Claim("u", "k", 1)
 	}
-	if len(d.userChanges) != 1 || len(d.ops) > 64 || len(d.users.words) > 16 || len(d.requests.words) > 16 {
-		t.Errorf("%d grants, %d ops, tables of %d and %d", len(d.userChanges), len(d.ops), len(d.users.words), len(d.requests.words))
+	if len(d.changes.perUser) != 1 || len(d.memory.ops) > 64 || len(d.changes.users.words) > 16 || len(d.changes.requests.words) > 16 {
+		t.Errorf("%d grants, %d ops, tables of %d and %d", len(d.changes.perUser), len(d.memory.ops), len(d.changes.users.words), len(d.changes.requests.words))
 	}
 }
 

@@ -176,14 +176,8 @@ func (d *Draft) enter(at claimIndex, g uint32, r Ruling, user, key string) Decis
 	if d.size+size > entryBudget {
 		return Decision{Kind: Full}
 	}
-	op := d.beginClaim(at, g, size, user, key, 1)
-	if r.Rules != "" {
-		op.claim.Attributes = append(op.claim.Attributes, r.Attributes[:]...)
-	}
-	op.claim.HeldUntilUs, op.claim.GraceUs, op.claim.Fill, op.claim.GrantedUs = 0, 0, 0, 0
-	op.claim.Units, op.claim.Entry = nil, true
+	d.beginClaim(at, g, size, r, user, key, 1).Entry = true
 	d.totals.Entries++
-	d.add(&op.op)
 	return Decision{Kind: Granted, Op: len(d.commit.Ops) - 1}
 }
 
@@ -199,10 +193,10 @@ func (d *Draft) Entries() {
 func (d *Draft) Award(c Claim) Settlement {
 	op := newSettle(pb.Settle_AWARD)
 	if d.totals.Available == 0 {
-		_, now, _ := d.look(c)
+		_, now, _ := d.changes.look(c)
 		return Settlement{SettleShort, now}
 	}
-	op.settle.Units = d.available.lowest(1)
+	op.settle.Units = d.stock.available.lowest(1)
 	op.settle.HeldUntilUs, op.settle.GraceUs = term(d.state.settings, d.commit.TimeUs)
 	return d.settle(c, op)
 }

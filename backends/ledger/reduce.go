@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"fmt"
-	"math"
 
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
@@ -204,11 +203,11 @@ func (s *State) generation(op *pb.Generation) error {
 	if err != nil {
 		return err
 	}
-	c, err = c.made(&s.available, &s.dropped)
+	added, err := s.stock.change(c)
 	if err != nil {
 		return err
 	}
-	s.Totals.generation(op, c.added, c.removed)
+	s.Totals.generation(op, added)
 	if s.settings.GetPhase() != pb.Phase_CLOSED && op.GetSettings().GetPhase() == pb.Phase_CLOSED {
 		s.awardBound = s.mayBeAwarded()
 	}
@@ -223,56 +222,6 @@ func checkStaysDraw(settings *pb.Settings, op *pb.Generation) error {
 		return fmt.Errorf("generation %d makes a draw of another sale, or the other way round", op.GetNumber())
 	}
 	return nil
-}
-
-// change is the effect of a generation on the units of a shard.
-type change struct {
-	add, drop, restore Units
-	remove             int64
-
-	added, removed int64 // numbers of units added and removed, set by made
-}
-
-// changeOf returns the change of a generation, or an error if it is malformed.
-func changeOf(op *pb.Generation) (c change, err error) {
-	if op.GetRemove() < 0 {
-		return c, fmt.Errorf("a generation cannot remove %d units", op.GetRemove())
-	}
-	if p := op.GetSettings().GetPayment(); p != nil {
-		if err := payable(p); err != nil {
-			return c, err
-		}
-	}
-	if err := rulable(op.GetSettings()); err != nil {
-		return c, err
-	}
-	if err := choosable(op.GetSettings()); err != nil {
-		return c, err
-	}
-	c.remove = op.GetRemove()
-	for _, x := range []struct {
-		to     *Units
-		ranges []*pb.Range
-	}{{&c.add, op.GetAdd()}, {&c.drop, op.GetDrop()}, {&c.restore, op.GetRestore()}} {
-		if *x.to, err = UnitsOf(x.ranges); err != nil {
-			return c, err
-		}
-	}
-	return c, nil
-}
-
-// made applies c to the available units of a shard, and to the units that drops have
-// removed from it.
-func (c change) made(available, dropped *Units) (change, error) {
-	for _, units := range []Units{c.add, dropped.takeThose(c.restore)} {
-		if err := available.addAll(units); err != nil {
-			return c, err
-		}
-		c.added += units.Count()
-	}
-	gone := available.takeThose(c.drop)
-	c.removed = gone.Count() + available.takeHighest(c.remove, math.MaxInt).Count()
-	return c, dropped.addAll(gone)
 }
 
 // maxTerm is the maximum duration in the settings of a payment, in microseconds, so that no

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	pb "salectl/backends/ledger/ledgerpb"
@@ -20,11 +19,10 @@ type State struct {
 	Totals
 	claims
 	transfers
+	stock
 
 	settings   *pb.Settings
-	owner      string // writer id of the owner
-	available  Units
-	dropped    Units      // units that generations have removed by number
+	owner      string     // writer id of the owner
 	awardBound int64      // see DrawShard, once the sale is closed for good
 	entries    *draw.Tree // of a draw: the tree of its entries, once no more are accepted
 	bytes      int64
@@ -112,12 +110,6 @@ func (s *State) Settings() *pb.Settings { return s.settings }
 
 // IsOwner reports whether a writer is the shard's owner.
 func (s *State) IsOwner(writer []byte) bool { return s.Epoch > 0 && s.owner == string(writer) }
-
-// AvailableUnits returns the available units.
-func (s *State) AvailableUnits() Units { return slices.Clone(s.available) }
-
-// DroppedUnits returns the units that generations have removed by number.
-func (s *State) DroppedUnits() Units { return slices.Clone(s.dropped) }
 
 // Time returns a time of settings, in microseconds since 1970; the zero time for 0, which is none.
 func Time(us int64) time.Time {
