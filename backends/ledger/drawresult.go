@@ -123,7 +123,7 @@ func DrawRecord(sale *Sale) (*draw.Record, error) {
 	r := &draw.Record{
 		Substitutes: terms.Substitutes, Beacon: terms.Beacon,
 		Commitment: draw.Digest(sale.Draw().GetCommitment()),
-		Opens:      opens, Closes: closes, Stock: sale.drawing.stock,
+		Opens:      opens, Closes: closes, Stock: sale.stock,
 	}
 	if closed := sale.EntriesClosed(); closed != nil {
 		root := draw.Digest(closed.GetRoot())

@@ -226,33 +226,32 @@ func (s *Sale) Draw() *pb.Draw {
 }
 
 // EntriesClosed returns the published entries of all shards; nil: not published yet.
-func (s *Sale) EntriesClosed() *pb.EntriesClosed { return s.drawing.closed }
+func (d *drawing) EntriesClosed() *pb.EntriesClosed { return d.closed }
 
 // Drawn returns the values that determine the order; nil: not revealed yet.
-func (s *Sale) Drawn() *pb.Drawn { return s.drawing.drawn }
+func (d *drawing) Drawn() *pb.Drawn { return d.drawn }
 
 // DrawnSince returns the generation that was in force when the order was revealed; 0: not
 // revealed yet. Later generations may add units and remove none.
-func (s *Sale) DrawnSince() uint64 { return s.drawing.since }
+func (d *drawing) DrawnSince() uint64 { return d.since }
 
 // Ranks returns the published ranks, from the first.
-func (s *Sale) Ranks() []Rank { return s.drawing.ranks }
+func (d *drawing) Ranks() []Rank { return d.ranks }
 
 // DrawSteps returns the number of steps of the draw in the log. It grows with each step.
-func (s *Sale) DrawSteps() int {
-	n := len(s.drawing.ranks)
-	if s.drawing.closed != nil {
+func (d *drawing) DrawSteps() int {
+	n := len(d.ranks)
+	if d.closed != nil {
 		n++
 	}
-	if s.drawing.drawn != nil {
+	if d.drawn != nil {
 		n++
 	}
 	return n
 }
 
 // Ranked reports whether all ranks of the draw are published.
-func (s *Sale) Ranked() bool {
-	d := s.drawing
+func (d *drawing) Ranked() bool {
 	return d.drawn != nil && int64(len(d.ranks)) == d.drawn.GetRanks()
 }
 
@@ -275,7 +274,7 @@ func (s *Sale) entriesClosed(op *pb.EntriesClosed) error {
 	switch {
 	case err != nil:
 		return err
-	case s.Draw() == nil || s.sealed != nil || s.drawing.closed != nil:
+	case s.Draw() == nil || s.sealed != nil || s.closed != nil:
 		return fmt.Errorf("entries are closed of a sale that is no draw, or a second time")
 	case len(trees) != s.Shards():
 		return fmt.Errorf("entries of %d shards, the sale has %d", len(trees), s.Shards())
@@ -283,7 +282,7 @@ func (s *Sale) entriesClosed(op *pb.EntriesClosed) error {
 	if root := draw.RootOf(trees); !bytes.Equal(root[:], op.GetRoot()) {
 		return fmt.Errorf("the root %x of all shards' entries, which is %v", op.GetRoot(), root)
 	}
-	s.drawing.closed = op
+	s.closed = op
 	return nil
 }
 
@@ -304,8 +303,8 @@ func trees(op *pb.EntriesClosed) ([]draw.Tree, error) {
 
 // Trees returns the published tree of each shard's entries; empty: the sale's log does not
 // have them yet.
-func (s *Sale) Trees() []draw.Tree {
-	all, _ := trees(s.drawing.closed) // it was checked
+func (d *drawing) Trees() []draw.Tree {
+	all, _ := trees(d.closed) // it was checked
 	return all
 }
 
@@ -321,7 +320,7 @@ func NewEntriesClosed(trees []draw.Tree) *pb.EntriesClosed {
 
 func (s *Sale) reveal(op *pb.Drawn) error {
 	switch {
-	case s.drawing.closed == nil || s.sealed != nil || s.drawing.drawn != nil:
+	case s.closed == nil || s.sealed != nil || s.drawn != nil:
 		return fmt.Errorf("a draw is revealed before its entries are published, or a second time")
 	case len(op.GetLink()) != len(draw.Digest{}) || op.GetRanks() < 0:
 		return fmt.Errorf("a link of %d bytes and %d ranks", len(op.GetLink()), op.GetRanks())
@@ -332,7 +331,11 @@ func (s *Sale) reveal(op *pb.Drawn) error {
 	if s.applied < s.Generation() {
 		return fmt.Errorf("a draw is revealed, and generation %d is not on every shard: units may still go that entries could win", s.Generation())
 	}
-	if err := s.beaconFits(op); err != nil {
+	terms, err := DrawTerms(s.generations[0])
+	if err != nil {
+		return err
+	}
+	if err := checkBeacon(terms, op); err != nil {
 		return err
 	}
 	newest, err := spec.FromJSON(s.Newest().GetSpec())
@@ -342,7 +345,7 @@ func (s *Sale) reveal(op *pb.Drawn) error {
 	if want := s.RanksOf(newest); op.GetRanks() != want {
 		return fmt.Errorf("a draw with %d ranks, of the entries, the stock and the substitutes follow %d", op.GetRanks(), want)
 	}
-	s.drawing.drawn, s.drawing.stock, s.drawing.since = op, newest.Stock, s.Generation()
+	s.drawn, s.stock, s.since = op, newest.Stock, s.Generation()
 	return nil
 }
 
@@ -377,7 +380,7 @@ func (s *Sale) CommitsTo(link draw.Digest) error {
 // RanksOf returns the number of ranks of a draw that is revealed now, by its declaration.
 func (s *Sale) RanksOf(declared spec.Sale) int64 {
 	var entries int64
-	for _, n := range s.drawing.closed.GetCounts() {
+	for _, n := range s.closed.GetCounts() {
 		entries += n
 	}
 	if declared.Draw == nil {
@@ -388,8 +391,8 @@ func (s *Sale) RanksOf(declared spec.Sale) int64 {
 
 // keepsUnits rejects a generation that removes units from a draw whose entries are published:
 // any of the units may belong to a winner.
-func (s *Sale) keepsUnits(op *pb.Planned) error {
-	if s.drawing.closed == nil {
+func (d *drawing) keepsUnits(op *pb.Planned) error {
+	if d.closed == nil {
 		return nil
 	}
 	for i, change := range op.GetShards() {
@@ -400,19 +403,12 @@ func (s *Sale) keepsUnits(op *pb.Planned) error {
 	return nil
 }
 
-// beaconFits checks the value of a beacon against the declaration of the first generation.
-func (s *Sale) beaconFits(op *pb.Drawn) error {
-	declared, err := spec.FromJSON(s.generations[0].GetSpec())
-	if err != nil {
-		return err
-	}
-	if declared.Draw == nil {
-		return fmt.Errorf("the sale's declaration is no draw")
-	}
-	switch b := declared.Draw.Beacon; {
+// checkBeacon checks the value of a beacon against the terms of the draw.
+func checkBeacon(terms draw.Terms, op *pb.Drawn) error {
+	switch b := terms.Beacon; {
 	case b == nil && len(op.GetBeacon()) > 0:
 		return fmt.Errorf("a beacon's value, and the sale has declared no beacon")
-	case b != nil && len(op.GetBeacon()) == 0 && b.Fallback != spec.FallbackSecret:
+	case b != nil && len(op.GetBeacon()) == 0 && b.Fallback != string(spec.FallbackSecret):
 		return fmt.Errorf("the draw has no value of round %s of %s, and the sale declares no other order without one", b.Round, b.Name)
 	}
 	return nil
@@ -432,7 +428,7 @@ func (s *Sale) ranked(op *pb.Ranked) error {
 		if int64(shard) >= int64(s.Shards()) {
 			return fmt.Errorf("rank %d is on shard %d of %d", op.GetFirst()+int64(i), shard, s.Shards())
 		}
-		s.drawing.ranks = append(s.drawing.ranks, Rank{int(shard), op.GetSlots()[i], int(op.GetIndexes()[i])})
+		s.ranks = append(s.ranks, Rank{int(shard), op.GetSlots()[i], int(op.GetIndexes()[i])})
 	}
 	return nil
 }

@@ -185,14 +185,9 @@ func ReadOn(ctx context.Context, logs Logs, shards []*State) error {
 	return nil
 }
 
-// Behind reports whether the sale's own log was read without data that the shards require: a
-// generation, or the ranks of a draw, without which no entry has a unit.
-func (s *Sale) Behind(shards []*State) bool {
-	return slices.ContainsFunc(shards, func(shard *State) bool { return s.BehindShard(shard.Totals) })
-}
-
-// BehindShard is like Behind, for the totals of one shard.
-func (s *Sale) BehindShard(t Totals) bool {
+// Behind reports whether the sale's own log was read without data that a shard with totals t
+// requires: a generation, or the ranks of a draw, without which no entry has a unit.
+func (s *Sale) Behind(t Totals) bool {
 	return t.Generation > s.Generation() || s.Draw() != nil && !s.Ranked() && t.Sold+t.Held+t.Lapsed() > 0
 }
 

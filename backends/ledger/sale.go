@@ -13,6 +13,7 @@ import (
 // and its progress.
 type Sale struct {
 	chain
+	drawing
 
 	run         int64
 	uid         string
@@ -24,7 +25,6 @@ type Sale struct {
 	unmarked    []string // lock nodes without a marker then
 	sealed      *pb.Sealed
 	destroyed   bool
-	drawing     drawing
 }
 
 // NewSale returns the state of a sale before its first slot.

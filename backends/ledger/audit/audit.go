@@ -172,7 +172,7 @@ func readPlans(ctx context.Context, logs ledger.Logs, sale *ledger.Sale, books [
 		if _, err := ledger.Load(ctx, logs, sale.Log(), sale); err != nil {
 			return err
 		}
-		lags := sale.UID() == uid && lagsBehind(sale, books)
+		lags := sale.UID() == uid && slices.ContainsFunc(books, func(b *Book) bool { return sale.Behind(b.reducer.Head().Totals) })
 		if !lags || try == ledger.MissingTries {
 			return nil
 		}
@@ -180,12 +180,6 @@ func readPlans(ctx context.Context, logs ledger.Logs, sale *ledger.Sale, books [
 			return err
 		}
 	}
-}
-
-// lagsBehind reports whether the sale's own log was read without data that shards require: a
-// generation, or the ranks of a draw, without which no entry has a unit.
-func lagsBehind(sale *ledger.Sale, books []*Book) bool {
-	return slices.ContainsFunc(books, func(b *Book) bool { return sale.BehindShard(b.reducer.Head().Totals) })
 }
 
 // closeCut reads shards on until all that was received was sent, and all that was acknowledged
