@@ -192,7 +192,7 @@ func closeCut(ctx context.Context, logs ledger.Logs, books []*Book) error {
 			for _, peer := range slices.Sorted(maps.Keys(b.peers)) {
 				x := b.peers[peer]
 				enough := func() bool {
-					there := books[peer].peer(shard)
+					there := books[peer].peers.with(shard)
 					return len(x.received) <= len(there.sent) && x.acked <= len(there.received)
 				}
 				if peer >= len(books) || enough() {

@@ -107,7 +107,7 @@ func grantedAndLeft(sale *ledger.Sale, books []*Book) (granted, left multiset) {
 		left.add(b.free)
 		for to, x := range b.peers {
 			if to < len(books) {
-				for _, units := range x.sent[min(len(books[to].peer(b.shard).received), len(x.sent)):] {
+				for _, units := range x.sent[min(len(books[to].peers.with(b.shard).received), len(x.sent)):] {
 					left.add(units)
 				}
 			}
