@@ -53,7 +53,7 @@ func DrawResultOf(sale *Sale) (*DrawResult, error) {
 	if sale.Draw() == nil {
 		return nil, nil
 	}
-	record, err := DrawRecord(sale)
+	record, err := drawRecord(sale)
 	if err != nil {
 		return nil, err
 	}
@@ -113,8 +113,8 @@ func (x *DrawResult) Cut(shards []DrawShard) {
 	clear(x.ranks)
 }
 
-// DrawRecord returns what the sale's log has of its draw. The sale must be a draw.
-func DrawRecord(sale *Sale) (*draw.Record, error) {
+// drawRecord returns what the sale's log has of its draw. The sale must be a draw.
+func drawRecord(sale *Sale) (*draw.Record, error) {
 	terms, err := DrawTerms(sale.generations[0])
 	if err != nil {
 		return nil, err
@@ -200,7 +200,7 @@ func DrawStatus(sale *Sale) *draw.Status {
 	if sale.Draw() == nil {
 		return nil
 	}
-	r, err := DrawRecord(sale)
+	r, err := drawRecord(sale)
 	if err != nil {
 		return nil // a newer program has written the declaration
 	}
