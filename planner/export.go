@@ -69,7 +69,7 @@ func ReadWhole(ctx context.Context, logs ledger.Logs, name string, sale *ledger.
 		}
 		lacks := ledger.Lacks(sale.Applied(), shards)
 		i := slices.IndexFunc(lacks, func(what string) bool { return what != "" })
-		lags := sale.Behind(shards)
+		lags := slices.ContainsFunc(shards, func(s *ledger.State) bool { return sale.Behind(s.Totals) })
 		switch {
 		case sale.UID() != uid || sale.Destroyed() || readShort(sale, shards):
 			return fmt.Errorf("sale %s is being deleted, its ledger is in the export that destroy wrote: %w", name, ledger.ErrGone)

@@ -123,7 +123,7 @@ func countPackets(ctx context.Context, logs ledger.Logs, sale *ledger.Sale) (end
 		return Ends{}, err
 	}
 	if sale.Applied() == 0 { // it was never on every shard, so no process served it
-		ends.Available = red.Packets()
+		ends.Available = red.Packets
 		ends.Refund = newRefund(red.RedPacket, ends.Available, red.Total, 0)
 		return ends, nil
 	}

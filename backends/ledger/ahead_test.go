@@ -40,17 +40,17 @@ func TestAheadIsSetBack(t *testing.T) {
 				}
 			})
 			apply("owner-01", right+test.off, func(d *Draft) { d.Own("a:1") })
-			if by, ok := s.Ahead(right); !ok || by != time.Duration(test.off)*time.Microsecond {
+			if by, ok := s.Head().Ahead(time.UnixMicro(right)); !ok || by != time.Duration(test.off)*time.Microsecond {
 				t.Errorf("it is ahead by %v, %v", by, ok)
 			}
-			if _, ok := s.Ahead(0); ok {
+			if s.ahead(0) {
 				t.Error("without a clock it is ahead too")
 			}
-			if got := s.refusal(s.at(right)); got != test.want {
+			if got := s.refusal(s.commitTime(right)); got != test.want {
 				t.Errorf("before it is set back: %q, want %q", got, test.want)
 			}
 			apply("owner-02", right, func(d *Draft) { d.Own("b:2") })
-			if _, ok := s.Ahead(right); ok {
+			if _, ok := s.Head().Ahead(time.UnixMicro(right)); ok {
 				t.Error("it is still ahead")
 			}
 			d := s.Draft([]byte("owner-02"), right+1)
@@ -68,7 +68,7 @@ func TestTimeStays(t *testing.T) {
 	if err := c.follows(&pb.Commit{TimeUs: 1, Ops: []*pb.Op{{Op: &pb.Op_Ack{Ack: new(pb.Ack)}}}}); err == nil {
 		t.Error("an ack may set the time back")
 	}
-	if near := c.timeUs - MaxAhead.Microseconds(); c.at(near) != c.timeUs || c.at(near-1) != near-1 || c.at(0) != c.timeUs {
-		t.Errorf("within %v it is %d, beyond %d, without a clock %d", MaxAhead, c.at(near), c.at(near-1), c.at(0))
+	if near := c.timeUs - MaxAhead.Microseconds(); c.commitTime(near) != c.timeUs || c.commitTime(near-1) != near-1 || c.commitTime(0) != c.timeUs {
+		t.Errorf("within %v it is %d, beyond %d, without a clock %d", MaxAhead, c.commitTime(near), c.commitTime(near-1), c.commitTime(0))
 	}
 }

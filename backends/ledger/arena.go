@@ -1,5 +1,10 @@
 package ledger
 
+import (
+	"hash/maphash"
+	"math"
+)
+
 // Claims are stored as texts in an arena, records in chunks, and tables that index
 // both. No element has a pointer, so the garbage collector has nothing to trace.
 
@@ -35,6 +40,23 @@ func (a *arena) bytes(t text) []byte {
 func (a *arena) get(t text) string { return string(a.bytes(t)) }
 
 func (a *arena) equal(t text, s string) bool { return string(a.bytes(t)) == s }
+
+// texts is an arena with the hashes of texts for its tables. The seed of the hashes is new in each
+// process, so nobody can choose texts that collide; nothing depends on its value.
+type texts struct {
+	arena
+	seed maphash.Seed
+	mask uint64 // of hashes; small in tests, so that they collide
+}
+
+func newTexts() *texts { return &texts{seed: maphash.MakeSeed(), mask: math.MaxUint64} }
+
+func (t *texts) hash(s string) uint64 { return maphash.String(t.seed, s) & t.mask }
+
+// mix returns the hash of a text that belongs to an element with a hash of its own.
+func (t *texts) mix(hash uint64, s string) uint64 {
+	return (hash*0x9e3779b97f4a7c15 ^ t.hash(s)) & t.mask
+}
 
 // table finds indexes by the hashes of their elements. It uses open addressing over
 // words of half a hash and an index + 1. A miss, the usual case for a new claim or a

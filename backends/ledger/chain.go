@@ -33,6 +33,12 @@ type chain struct {
 // Log returns the log's name.
 func (c *chain) Log() string { return c.log }
 
+// Next returns the slot after the last one folded.
+func (c *chain) Next() uint64 { return c.next }
+
+// Root returns the hash of the last slot folded; before slot 0, that of the log's name.
+func (c *chain) Root() Hash { return c.hash }
+
 func newChain(log string) chain {
 	return chain{log: log, hash: sha256.Sum256([]byte(log))}
 }
@@ -73,9 +79,9 @@ func (c *chain) ahead(timeUs int64) bool {
 	return timeUs != 0 && c.timeUs-timeUs > MaxAhead.Microseconds()
 }
 
-// at returns the time of the next commit for a writer whose clock reads timeUs. It is never
+// commitTime returns the time of the next commit for a writer whose clock reads timeUs. It is never
 // before that of the previous slot, unless ahead reports that the log's time is wrong.
-func (c *chain) at(timeUs int64) int64 {
+func (c *chain) commitTime(timeUs int64) int64 {
 	if c.ahead(timeUs) {
 		return timeUs
 	}

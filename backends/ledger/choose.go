@@ -52,41 +52,10 @@ func (w Demand) fits(units []int64, asked uint32) bool {
 	return isRun(units)
 }
 
-// choose reports whether the chosen units are available, and returns the first of adjacent ones.
-func (d *Draft) choose(quantity int64, w Demand) (first int64, ok bool) {
-	switch {
-	case w.Units != nil:
-		return 0, d.available.hasEach(w.Units)
-	case w.Adjacent:
-		return d.available.run(quantity, d.state.settings.GetRows())
-	}
-	return 0, true
-}
-
-// takeUnits removes n available units for a claim and returns them: the named ones, the
-// adjacent ones that begin with first, or the lowest.
-func (d *Draft) takeUnits(n int, first int64, w Demand) []int64 {
-	units := d.unitSlice(n)
-	switch {
-	case w.Units != nil:
-		units = append(units, w.Units...)
-	case w.Adjacent:
-		for i := range int64(n) {
-			units = append(units, first+i)
-		}
-	default:
-		return d.available.takeLowest(units, int64(n))
-	}
-	if err := d.available.removeEach(units); err != nil {
-		panic("ledger: a claim takes what is not available: " + err.Error())
-	}
-	return units
-}
-
 // Missing adds to u those of the listed units that are not available.
 func (d *Draft) Missing(u *Units, units []int64) {
 	for _, unit := range units {
-		if !d.available.Has(unit) {
+		if !d.stock.available.Has(unit) {
 			u.include(unit)
 		}
 	}
@@ -97,7 +66,7 @@ func (d *Draft) Missing(u *Units, units []int64) {
 // highest of the others. share returns how many of the others, given their number. The result
 // has no more ranges than a transfer may have, provided that named does not either.
 func (d *Draft) Pick(named Units, run int64, share func(spare int64) int64, kept Units) Units {
-	rest := d.available.Minus(kept)
+	rest := d.stock.available.Minus(kept)
 	picked := rest.Minus(rest.Minus(named))
 	rest = rest.Minus(picked)
 	var more []Range

@@ -2,7 +2,7 @@ package ledger
 
 import (
 	"fmt"
-	"hash/maphash"
+	"iter"
 	"math"
 	"slices"
 	"sort"
@@ -11,36 +11,26 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
-// claims has every accepted claim of a shard: the units of each user, and the answer to
-// each request. A million claims take some 60 bytes each beside the names of users and
-// requests. Records refer to texts, users and claims by index. They have no pointers, so
-// the garbage collector has nothing to trace.
+// claims has every accepted claim of a shard, and the answer to each request. A million claims take
+// some 60 bytes each beside the names of users and requests. Records refer to texts, users and claims
+// by index. They have no pointers, so the garbage collector has nothing to trace.
 //
-// Two tables index them: by the hash of a user, and by the hash of a request if the user has
-// several claims. Most users have one, which is found by its user. The seed of the hashes is
-// new in each process, so nobody can choose names that collide; nothing depends on its value.
+// A request is found by its user or, if the user has several claims, by its hash in byKey. Most users
+// have one claim.
 type claims struct {
-	seed    maphash.Seed
-	mask    uint64 // of hashes; small in tests, so that they collide
-	byUser  table  // to users
-	byKey   table  // to records of users with several claims, where owners decide
-	users   chunked.List[userRecord]
+	users
+	holds
+	rulings rulings
+
+	text    *texts // of users, requests and holds
 	records chunked.List[claimRecord]
-	text    arena
-	times   []int64 // of each slot, in microseconds since 1970
-	granted []int64 // time of each record that is a grab, by its node's clock; empty where owners decide
+	byKey   table    // to records of users with several claims, where owners decide
+	times   []int64  // of each slot, in microseconds since 1970
+	granted []int64  // time of each record that is a grab, by its node's clock; empty where owners decide
+	awarded []uint32 // of a draw: records that were given a unit, in the order of their awards
 
 	// Units of the few records whose units are not one run, or have numbers above 32 bits.
 	scattered map[uint32][]int64
-
-	// Numbers of claims of the users with more than mostCounted; smaller ones are counted on demand.
-	many map[uint32]uint32
-
-	// Numbers of units of users that do not fit into a userRecord.
-	overflowUnits map[uint32]int64
-
-	// Numbers of claims of users that were cancelled or have expired.
-	unpaid map[uint32]uint32
 
 	// Quantities asked for by the records that were given fewer units.
 	asked map[uint32]uint32
@@ -48,25 +38,9 @@ type claims struct {
 	// Original units of the records for which a late payment has bought other units.
 	resold map[uint32][]int64
 
-	// Records that were held or refunded, or have payments owed back; see holdRecord.
-	byClaim     table // from records to holdRecords
-	holdRecords chunked.List[holdRecord]
-	owed        chunked.List[owedRecord]
-	byOwed      table    // from claims and payments to owed
-	queue       []queued // open holds, by their release
-	tally       HoldTally
-	awarded     []uint32 // of a draw: records that were given a unit, in the order of their awards
-
-	rulings rulings
+	// Numbers of claims of the users with more than mostCounted; smaller ones are counted on demand.
+	many map[uint32]uint32
 }
-
-type userRecord struct {
-	name  text
-	units uint32 // held and sold; tooMany: see overflowUnits
-	last  uint32 // newest claim of the user, +1
-}
-
-const tooMany = math.MaxUint32
 
 type claimRecord struct {
 	key   text
@@ -150,19 +124,17 @@ func (c Claim) ID(shard int) string {
 func GrabID(shard int, unit int64) string { return fmt.Sprintf("%d-u%d", shard, unit) }
 
 func newClaims() claims {
+	text := newTexts()
 	return claims{
-		seed:          maphash.MakeSeed(),
-		mask:          math.MaxUint64,
-		scattered:     make(map[uint32][]int64),
-		many:          make(map[uint32]uint32),
-		overflowUnits: make(map[uint32]int64),
-		unpaid:        make(map[uint32]uint32),
-		asked:         make(map[uint32]uint32),
-		resold:        make(map[uint32][]int64),
+		text:      text,
+		users:     users{text: text, overflowUnits: make(map[uint32]int64), unpaid: make(map[uint32]uint32)},
+		holds:     holds{text: text, owed: owedPayments{text: text}},
+		scattered: make(map[uint32][]int64),
+		asked:     make(map[uint32]uint32),
+		resold:    make(map[uint32][]int64),
+		many:      make(map[uint32]uint32),
 	}
 }
-
-func (c *claims) hash(s string) uint64 { return maphash.String(c.seed, s) & c.mask }
 
 // claimIndex is the position of a request among the claims. It is valid until the next
 // insert.
@@ -173,27 +145,17 @@ type claimIndex struct {
 
 // look returns the indexes of a user and of the claim that answered the user's request.
 func (c *claims) look(user, key string) claimIndex {
-	at := claimIndex{userHash: c.hash(user)}
-	if u, ok := c.findUser(at.userHash, user); ok {
+	at := claimIndex{userHash: c.text.hash(user)}
+	if u, ok := c.users.find(at.userHash, user); ok {
 		at.user = u + 1
 		at.claim = c.findClaim(at.userHash, u, key)
 	}
 	return at
 }
 
-// requestHash returns the hash of a request, given that of its user. It is computed on
-// demand: most users make one request.
-func (c *claims) requestHash(user uint64, key string) uint64 {
-	return (user*0x9e3779b97f4a7c15 ^ c.hash(key)) & c.mask
-}
-
-func (c *claims) findUser(hash uint64, user string) (uint32, bool) {
-	return c.byUser.find(hash, func(i uint32) bool { return c.text.equal(c.users.At(i).name, user) })
-}
-
 // findClaim returns the index of a user's claim under key, +1; 0: none. hash is that of the user.
 func (c *claims) findClaim(hash uint64, user uint32, key string) uint32 {
-	last := c.users.At(user).last
+	last := c.users.records.At(user).last
 	if r := c.records.At(last - 1); r.prev == 0 {
 		if c.text.equal(r.key, key) {
 			return last
@@ -203,7 +165,7 @@ func (c *claims) findClaim(hash uint64, user uint32, key string) uint32 {
 	if len(c.granted) > 0 {
 		return c.findGrab(last, key)
 	}
-	i, ok := c.byKey.find(c.requestHash(hash, key), func(i uint32) bool {
+	i, ok := c.byKey.find(c.text.mix(hash, key), func(i uint32) bool {
 		r := c.records.At(i)
 		return r.user == user && c.text.equal(r.key, key)
 	})
@@ -222,50 +184,13 @@ func (c *claims) findGrab(i uint32, key string) uint32 {
 	return i
 }
 
-// unitsAt returns the number of units of a user, held and sold.
-func (c *claims) unitsAt(at claimIndex) int64 {
-	if at.user == 0 {
-		return 0
-	}
-	return c.unitsOf(at.user - 1)
-}
-
-// unitsOf returns the number of units of a user, held and sold.
-func (c *claims) unitsOf(user uint32) int64 {
-	if n := c.users.At(user).units; n != tooMany {
-		return int64(n)
-	}
-	return c.overflowUnits[user]
-}
-
-// unpaidAt returns the number of claims of a user that were cancelled or have expired.
-func (c *claims) unpaidAt(at claimIndex) int64 {
-	if at.user == 0 {
-		return 0
-	}
-	return int64(c.unpaid[at.user-1])
-}
-
-// giveUser adds n, which may be negative, to the units of a user.
-func (c *claims) giveUser(user uint32, n int64) {
-	u := c.users.At(user)
-	n += c.unitsOf(user)
-	delete(c.overflowUnits, user)
-	if n >= tooMany {
-		c.overflowUnits[user], n = n, tooMany
-	}
-	u.units = uint32(n)
-}
-
 // insert adds a new claim for a request that has none.
 func (c *claims) insert(at claimIndex, slot uint64, index int, op *pb.Claim) {
 	if at.user == 0 {
-		u := c.users.Add(userRecord{name: c.text.put(op.GetUser())})
-		c.byUser.add(at.userHash, u)
-		at.user = u + 1
+		at.user = c.users.add(at.userHash, op.GetUser()) + 1
 	}
 	units := op.GetUnits()
-	owner := c.users.At(at.user - 1)
+	owner := c.users.records.At(at.user - 1)
 	r := claimRecord{
 		key: c.text.put(string(op.GetKey())), user: at.user - 1, prev: owner.last,
 		slot: uint32(slot), count: uint32(len(units)), place: uint32(index) << 8,
@@ -282,9 +207,9 @@ func (c *claims) insert(at claimIndex, slot uint64, index int, op *pb.Claim) {
 		c.granted = append(c.granted, op.GetGrantedUs()) // before the first fill there is no claim
 	} else if owner.last != 0 {
 		if before := c.records.At(owner.last - 1); before.prev == 0 {
-			c.byKey.add(c.requestHash(at.userHash, c.text.get(before.key)), owner.last-1)
+			c.byKey.add(c.text.mix(at.userHash, c.text.get(before.key)), owner.last-1)
 		}
-		c.byKey.add(c.requestHash(at.userHash, string(op.GetKey())), i)
+		c.byKey.add(c.text.mix(at.userHash, string(op.GetKey())), i)
 	}
 	if owner.last != 0 {
 		if n := c.claimsOf(at.user-1) + 1; n > mostCounted {
@@ -292,13 +217,13 @@ func (c *claims) insert(at claimIndex, slot uint64, index int, op *pb.Claim) {
 		}
 	}
 	owner.last = i + 1
-	c.giveUser(at.user-1, int64(len(units)))
+	c.users.give(at.user-1, int64(len(units)))
 	if op.GetAsked() != 0 {
 		c.asked[i] = op.GetAsked()
 	}
 	c.rulings.add(i, op.GetAttributes())
 	if r.state() == StateHeld {
-		c.enqueue(c.newHoldRecord(holdRecord{claim: i, heldUntil: op.GetHeldUntilUs(), grace: op.GetGraceUs()}))
+		c.holds.enqueue(c.holds.add(holdRecord{claim: i, heldUntil: op.GetHeldUntilUs(), grace: op.GetGraceUs()}))
 	}
 }
 
@@ -331,14 +256,14 @@ func (c *claims) with(i uint32, due int) Claim {
 	r := c.records.At(i)
 	claim := Claim{
 		Slot: uint64(r.slot), Index: r.index(),
-		User: c.text.get(c.users.At(r.user).name), Key: c.text.get(r.key),
+		User: c.users.name(r.user), Key: c.text.get(r.key),
 		Units: c.units(i), Asked: int64(c.asked[i]), State: r.state(), TimeUs: c.times[r.slot],
 		Ruling: c.rulings.of(i, uint64(r.slot)),
 	}
 	if int(i) < len(c.granted) {
 		claim.Grabbed, claim.TimeUs = true, c.granted[i]
 	}
-	if d := c.holdRecord(i); d != nil {
+	if d := c.holds.of(i); d != nil {
 		c.addHold(&claim, d, due)
 	}
 	return claim
@@ -376,29 +301,111 @@ func (c *claims) units(i uint32) []int64 {
 	return units
 }
 
-// ofUser returns the newest claims of a user, at most most, in the order of their acceptance,
+const mostCounted = 8
+
+// claimsOf returns the number of claims of a user.
+func (c *claims) claimsOf(user uint32) int {
+	if n, ok := c.many[user]; ok {
+		return int(n)
+	}
+	n := 0
+	for i := c.users.records.At(user).last; i != 0; i = c.records.At(i - 1).prev {
+		n++
+	}
+	return n
+}
+
+// locate returns the index of the claim at a slot and an op index.
+func (c *claims) locate(slot uint64, index int) (uint32, bool) {
+	n := c.records.Len()
+	i := sort.Search(n, func(i int) bool {
+		r := c.records.At(uint32(i))
+		return uint64(r.slot) > slot || uint64(r.slot) == slot && r.index() >= index
+	})
+	if i == n {
+		return 0, false
+	}
+	r := c.records.At(uint32(i))
+	return uint32(i), uint64(r.slot) == slot && r.index() == index
+}
+
+// The methods below read the claims of a State.
+
+// Claims returns the number of claims accepted.
+func (c *claims) Claims() int { return c.records.Len() }
+
+// Claim returns the i-th claim accepted, with all its refunds due.
+func (c *claims) Claim(i int) Claim { return c.with(uint32(i), math.MaxInt) }
+
+// ClaimAt returns the claim at a place in the log: a slot, and an index among the ops of
+// its commit.
+func (c *claims) ClaimAt(slot uint64, index int) (Claim, bool) {
+	i, ok := c.locate(slot, index)
+	if !ok {
+		return Claim{}, false
+	}
+	return c.at(i), true
+}
+
+// ClaimOfGrab returns the claim of a unit that a node gave from a list. It scans all such claims, a
+// million in a few milliseconds: they have no index.
+func (c *claims) ClaimOfGrab(unit int64) (Claim, bool) {
+	for i := range uint32(len(c.granted)) {
+		if int64(c.records.At(i).first) == unit {
+			return c.at(i), true
+		}
+	}
+	return Claim{}, false
+}
+
+// Find returns the claim that answered a request, if it was accepted.
+func (c *claims) Find(user, key string) (Claim, bool) {
+	at := c.look(user, key)
+	if at.claim == 0 {
+		return Claim{}, false
+	}
+	return c.at(at.claim - 1), true
+}
+
+// User returns a user's claims in the order of their acceptance.
+func (c *claims) User(user string) []Claim {
+	all, _ := c.Newest(user, math.MaxInt)
+	return all
+}
+
+// Newest returns the newest claims of a user, at most most, in the order of their acceptance,
 // and the number of all claims of the user.
-func (c *claims) ofUser(user string, most int) (newest []Claim, count int) {
-	u, ok := c.findUser(c.hash(user), user)
+func (c *claims) Newest(user string, most int) (newest []Claim, count int) {
+	u, ok := c.users.find(c.text.hash(user), user)
 	if !ok {
 		return nil, 0
 	}
-	for i := c.users.At(u).last; i != 0 && len(newest) < most; i = c.records.At(i - 1).prev {
+	for i := c.users.records.At(u).last; i != 0 && len(newest) < most; i = c.records.At(i - 1).prev {
 		newest = append(newest, c.at(i-1))
 	}
 	slices.Reverse(newest)
 	return newest, c.claimsOf(u)
 }
 
-// olderThan returns the index, +1, of the claim of a user before the one at slot and index, or before
-// the grab of unit; of the newest if slot and unit are 0; 0: none. ok is false if there is no such claim.
-func (c *claims) olderThan(user string, slot uint64, index int, unit int64) (i uint32, ok bool) {
+// Backward returns the claims of a user that precede the one at slot and index, or the grab of unit,
+// the newest first; all, if slot and unit are 0. ok is false if the user has no such claim.
+func (c *claims) Backward(user string, slot uint64, index int, unit int64) (older iter.Seq[Claim], ok bool) {
+	i, ok := c.before(user, slot, index, unit)
+	return func(yield func(Claim) bool) {
+		for at := i; at != 0 && yield(c.at(at-1)); {
+			at = c.records.At(at - 1).prev
+		}
+	}, ok
+}
+
+// before returns the index, +1, of the claim that Backward begins with; 0: there is none.
+func (c *claims) before(user string, slot uint64, index int, unit int64) (i uint32, ok bool) {
 	all := slot == 0 && unit == 0
-	u, ok := c.findUser(c.hash(user), user)
+	u, ok := c.users.find(c.text.hash(user), user)
 	if !ok {
 		return 0, all
 	}
-	i = c.users.At(u).last
+	i = c.users.records.At(u).last
 	switch {
 	case all:
 		return i, true
@@ -417,30 +424,26 @@ func (c *claims) olderThan(user string, slot uint64, index int, unit int64) (i u
 	return c.records.At(i).prev, true
 }
 
-const mostCounted = 8
-
-// claimsOf returns the number of claims of a user.
-func (c *claims) claimsOf(user uint32) int {
-	if n, ok := c.many[user]; ok {
-		return int(n)
+// RefundsDue returns the newest payments owed back for the claim at slot and index, at most most, in
+// their order; with before, only those that precede it. more reports whether there are older ones. ok
+// is false if there is no such claim or payment.
+func (c *claims) RefundsDue(slot uint64, index int, before string, most int) (due []string, more, ok bool) {
+	i, ok := c.locate(slot, index)
+	if !ok {
+		return nil, false, false
 	}
-	n := 0
-	for i := c.users.At(user).last; i != 0; i = c.records.At(i - 1).prev {
-		n++
+	d := c.holds.of(i)
+	if d == nil {
+		return nil, false, before == ""
 	}
-	return n
-}
-
-// locate returns the index of the claim at a slot and an op index.
-func (c *claims) locate(slot uint64, index int) (uint32, bool) {
-	n := c.records.Len()
-	i := sort.Search(n, func(i int) bool {
-		r := c.records.At(uint32(i))
-		return uint64(r.slot) > slot || uint64(r.slot) == slot && r.index() >= index
-	})
-	if i == n {
-		return 0, false
+	from := d.owed
+	if before != "" {
+		at, ok := c.owed.find(i, before)
+		if !ok {
+			return nil, false, false
+		}
+		from = c.owed.records.At(at).prev
 	}
-	r := c.records.At(uint32(i))
-	return uint32(i), uint64(r.slot) == slot && r.index() == index
+	due, more = c.owed.newest(from, most)
+	return due, more, true
 }

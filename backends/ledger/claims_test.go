@@ -29,7 +29,7 @@ func TestClaimsAgainstModel(t *testing.T) {
 		t.Run(fmt.Sprintf("mask %x", mask), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				c := newClaims()
-				c.mask = mask
+				c.text.mask = mask
 				var model []Claim
 				find := func(user, key string) int {
 					return slices.IndexFunc(model, func(m Claim) bool { return m.User == user && m.Key == key })
@@ -68,11 +68,11 @@ func TestClaimsAgainstModel(t *testing.T) {
 								ofUser = append(ofUser, m)
 							}
 						}
-						if got := c.unitsAt(at); got != units {
+						if got, _ := c.users.sums(at); got != units {
 							t.Fatalf("%q has %d units, not %d", user, got, units)
 						}
 						most := rapid.IntRange(0, 2*mostCounted).Draw(t, "most")
-						newest, count := c.ofUser(user, most)
+						newest, count := c.Newest(user, most)
 						wantClaims(t, newest, ofUser[max(0, len(ofUser)-most):])
 						if count != len(ofUser) {
 							t.Fatalf("%q has %d claims, not %d", user, count, len(ofUser))
@@ -81,16 +81,13 @@ func TestClaimsAgainstModel(t *testing.T) {
 							return
 						}
 						than := rapid.SampledFrom(model).Draw(t, "than")
-						i, ok := c.olderThan(user, than.Slot, than.Index, 0)
+						backward, ok := c.Backward(user, than.Slot, than.Index, 0)
 						if want := than.User == user; ok != want && than.Slot > 0 {
 							t.Fatalf("a claim of %q is one of %q: %v", than.User, user, ok)
 						} else if !want || than.Slot == 0 {
 							return
 						}
-						var older []Claim
-						for ; i != 0; i = c.records.At(i - 1).prev {
-							older = append(older, c.at(i-1))
-						}
+						older := slices.Collect(backward)
 						slices.Reverse(older)
 						wantClaims(t, older, ofUser[:slices.IndexFunc(ofUser, func(m Claim) bool { return m.Slot == than.Slot && m.Index == than.Index })])
 					},
@@ -128,8 +125,8 @@ func TestUnitsOfRichUsers(t *testing.T) {
 	for _, step := range []struct{ give, want int64 }{
 		{math.MaxUint32 - 3, math.MaxUint32 - 1}, {1, math.MaxUint32}, {5, math.MaxUint32 + 5}, {-5, math.MaxUint32}, {-1, math.MaxUint32 - 1}, {2 - math.MaxUint32, 1},
 	} {
-		c.giveUser(0, step.give)
-		if got := c.unitsAt(c.look("ann", "1")); got != step.want {
+		c.users.give(0, step.give)
+		if got := c.UserUnits("ann"); got != step.want {
 			t.Errorf("after %d more: %d units, want %d", step.give, got, step.want)
 		}
 	}

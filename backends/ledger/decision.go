@@ -1,5 +1,7 @@
 package ledger
 
+import pb "salectl/backends/ledger/ledgerpb"
+
 // Decision is the answer of a draft to a claim.
 type Decision struct {
 	Kind DecisionKind
@@ -37,7 +39,7 @@ const (
 // answer already, or the time or a limit forbids a new claim. timeUs is the clock of the
 // writer of the next commit.
 func (s *State) Recall(user, key string, quantity, timeUs int64, w Demand) (Decision, bool) {
-	return s.recallWith(s.claims.look(user, key), w.quantity(quantity), userChange{}, s.at(timeUs), w)
+	return s.recallWith(s.claims.look(user, key), w.quantity(quantity), userChange{}, s.commitTime(timeUs), w)
 }
 
 // recallWith is like Recall, for a commit with the time timeUs, after the changes in more for
@@ -59,17 +61,18 @@ func (s *State) recallWith(at claimIndex, quantity int64, more userChange, timeU
 	if s.settings.GetPartial() && !w.chooses() {
 		quantity = 1 // the least that a claim gets
 	}
-	if quantity > s.settings.GetPerUserLimit()-s.claims.unitsAt(at)-more.units {
+	units, unpaid := s.users.sums(at)
+	if quantity > s.settings.GetPerUserLimit()-units-more.units {
 		return Decision{Kind: OverLimit}, true
 	}
-	if s.overUnpaid(s.claims.unpaidAt(at) + more.unpaid) {
+	if overUnpaid(s.settings, unpaid+more.unpaid) {
 		return Decision{Kind: OverUnpaid}, true
 	}
 	return Decision{}, false
 }
 
 // overUnpaid reports whether a user with so many cancelled or expired claims may claim no more.
-func (s *State) overUnpaid(unpaid int64) bool {
-	most := s.settings.GetPayment().GetUnpaidPerUser()
+func overUnpaid(settings *pb.Settings, unpaid int64) bool {
+	most := settings.GetPayment().GetUnpaidPerUser()
 	return most != 0 && unpaid >= most
 }

@@ -13,29 +13,30 @@ import (
 // change meanwhile. Its grants take effect only once the commit is appended. After
 // an error it must not be used before Reset.
 type Draft struct {
-	state     *State
-	commit    *pb.Commit
-	clockUs   int64 // the writer's clock
-	totals    Totals
-	available Units
-	peers     map[int]*peer // as changed by ops of this draft
-	size      int           // estimated bytes of the entry, plus the bytes by which bounds.Claims is below entryBudget
-	bounds    Bounds
+	state   *State
+	commit  *pb.Commit
+	clockUs int64 // the writer's clock
+	totals  Totals
+	stock   stock
+	peers   transfers // as changed by ops of this draft
+	changes changes
+	memory  claimMemory
+	size    int // estimated bytes of the entry, plus the bytes by which bounds.Claims is below entryBudget
+	bounds  Bounds
+}
+
+// changes are the changes of a draft to the claims of its state.
+type changes struct {
+	claims *claims // of the state
 
 	// Claims granted in this draft, under the same hashes as the state's claims.
-	requests    table // to ops
-	users       table // to userChanges
-	userChanges []userChange
+	requests table // to ops
+	users    table // to perUser
+	perUser  []userChange
 
 	// Claims of the state that this draft settled, by index, in their new state.
-	settlements map[uint32]Claim
-	owed        map[owedPayment]struct{} // payments that this draft records as refunds due
-
-	// Memory for claims. Reset reuses ops, but not units: callers may still have those
-	// that they were granted.
-	ops   []*claimOp
-	used  int // of ops
-	units []int64
+	settled map[uint32]Claim
+	owed    map[owedPayment]struct{} // payments that this draft records as refunds due
 }
 
 // userChange is the sum of the changes of a draft for one user. Either number may be negative.
@@ -44,6 +45,111 @@ type userChange struct {
 	units  int64 // granted, minus those of claims that the draft ends
 	unpaid int64 // claims that the draft cancels or expires, minus those that a late payment buys
 }
+
+// owedPayment is a payment that a draft has recorded as owed back for a claim.
+type owedPayment struct {
+	claim   uint32
+	payment string
+}
+
+// ofUser returns the change for a user, and its index in perUser plus 1; 0: there is none.
+func (c *changes) ofUser(at claimIndex, user string) (g uint32, more userChange) {
+	g, ok := c.users.find(at.userHash, func(g uint32) bool { return c.perUser[g].user == user })
+	if !ok {
+		return 0, userChange{}
+	}
+	return g + 1, c.perUser[g]
+}
+
+// add adds more to the change for a user. g is the result of ofUser.
+func (c *changes) add(at claimIndex, g uint32, user string, more userChange) {
+	if g == 0 {
+		g = uint32(len(c.perUser)) + 1
+		c.perUser = append(c.perUser, userChange{user: user})
+		c.users.add(at.userHash, g-1)
+	}
+	c.perUser[g-1].units += more.units
+	c.perUser[g-1].unpaid += more.unpaid
+}
+
+// requested returns the index of the op that answered the same request, if there is one. g is the
+// result of ofUser; 0: the draft has no claim of the user.
+func (c *changes) requested(ops []*pb.Op, at claimIndex, g uint32, user, key string) (int, bool) {
+	if g == 0 {
+		return 0, false
+	}
+	op, ok := c.requests.find(c.claims.text.mix(at.userHash, key), func(op uint32) bool {
+		c := ops[op].GetClaim()
+		return c.GetUser() == user && string(c.GetKey()) == key
+	})
+	return int(op), ok
+}
+
+// look returns a claim in its state within the draft, and its index.
+func (c *changes) look(claim Claim) (n uint32, now Claim, ok bool) {
+	n, ok = c.claims.locate(claim.Slot, claim.Index)
+	if !ok {
+		return 0, Claim{}, false
+	}
+	if now, ok = c.settled[n]; !ok {
+		now = c.claims.at(n)
+	}
+	return n, now, true
+}
+
+// standing is like claims.standing, for claim n, which the draft may have settled.
+func (c *changes) standing(n uint32, now Claim, payment string) standing {
+	_, owed := c.owed[owedPayment{n, payment}]
+	if !owed && now.Owed > 0 {
+		_, owed = c.claims.owed.find(n, payment)
+	}
+	return standing{
+		state: now.State, releaseUs: now.ReleaseUs(), extended: now.Extended, grabbed: now.Grabbed,
+		another: payment != "" && now.Payment != payment && (now.Payment != "" || now.HeldUntilUs == 0),
+		owed:    owed,
+	}
+}
+
+func (c *changes) clear() {
+	c.requests.clear()
+	c.users.clear()
+	clear(c.perUser)
+	c.perUser = c.perUser[:0]
+	clear(c.settled)
+	clear(c.owed)
+}
+
+// claimMemory is the memory for the claims of a draft. reset reuses ops, but not units: callers may
+// still have those that they were granted.
+type claimMemory struct {
+	ops   []*claimOp
+	used  int // of ops
+	units []int64
+}
+
+func (m *claimMemory) newClaim() *claimOp {
+	if m.used == len(m.ops) {
+		slab := make([]claimOp, 64)
+		for i := range slab {
+			slab[i].op.Op, slab[i].oneof.Claim = &slab[i].oneof, &slab[i].claim
+			m.ops = append(m.ops, &slab[i])
+		}
+	}
+	m.used++
+	return m.ops[m.used-1]
+}
+
+// unitSlice returns an empty slice with room for n units.
+func (m *claimMemory) unitSlice(n int) []int64 {
+	at := len(m.units)
+	if cap(m.units)-at < n {
+		m.units, at = make([]int64, 0, max(n, 256)), 0
+	}
+	m.units = m.units[:at+n]
+	return m.units[at : at : at+n]
+}
+
+func (m *claimMemory) reset() { m.used = 0 }
 
 // claimOp is a Claim with its two protobuf wrappers, so that many of them are one
 // allocation.
@@ -60,7 +166,9 @@ const entryBudget = MaxEntry - 64<<10
 // Draft begins the commit that follows the state. timeUs is the writer's clock in
 // microseconds since 1970; 0 means no clock: the commit has the log's time.
 func (s *State) Draft(writer []byte, timeUs int64) *Draft {
-	d := &Draft{state: s, commit: &pb.Commit{Writer: writer}, peers: make(map[int]*peer)}
+	d := &Draft{state: s, commit: &pb.Commit{Writer: writer}, peers: make(transfers),
+		changes: changes{claims: &s.claims, settled: make(map[uint32]Claim), owed: make(map[owedPayment]struct{})},
+	}
 	d.SetBounds(Bounds{})
 	d.Reset(timeUs)
 	return d
@@ -86,9 +194,9 @@ func (d *Draft) Claim(user, key string, quantity int64) Decision {
 func (d *Draft) DecideClaim(r Ruling, user, key string, quantity int64, w Demand) Decision {
 	quantity = w.quantity(quantity)
 	at := d.state.claims.look(user, key)
-	g, more := d.changeOfUser(at, user)
-	if op, ok := d.requested(at, g, user, key); ok {
-		if d.quantity(op) != quantity || !w.fits(d.Units(op), d.commit.Ops[op].GetClaim().GetAsked()) {
+	g, more := d.changes.ofUser(at, user)
+	if op, ok := d.changes.requested(d.commit.Ops, at, g, user, key); ok {
+		if c := d.commit.Ops[op].GetClaim(); requestedUnits(c) != quantity || !w.fits(c.GetUnits(), c.GetAsked()) {
 			return Decision{Kind: KeyReused}
 		}
 		return Decision{Kind: ReplayHere, Op: op}
@@ -108,18 +216,19 @@ func (d *Draft) DecideClaim(r Ruling, user, key string, quantity int64, w Demand
 	asked := quantity
 	partial := d.state.settings.GetPartial() && !w.chooses()
 	if partial {
-		quantity = min(quantity, d.state.settings.GetPerUserLimit()-d.state.claims.unitsAt(at)-more.units)
+		had, _ := d.state.users.sums(at)
+		quantity = min(quantity, d.state.settings.GetPerUserLimit()-had-more.units)
 	}
-	chosen, has := d.choose(quantity, w)
+	chosen, has := d.stock.choose(quantity, w, d.state.settings.GetRows())
 	if d.totals.Available < quantity || !has {
 		if !w.Partial || !partial || d.totals.Available == 0 {
 			return Decision{Kind: Short, Want: quantity}
 		}
 		quantity = d.totals.Available
 	}
-	payment := d.state.settings.GetPayment()
+	until, grace := term(d.state.settings, d.commit.TimeUs)
 	size := len(user) + len(key) + 10*int(quantity) + 32
-	if payment != nil {
+	if until != 0 {
 		size += 16
 	}
 	if r.Rules != "" {
@@ -131,21 +240,22 @@ func (d *Draft) DecideClaim(r Ruling, user, key string, quantity int64, w Demand
 	if d.size+size > entryBudget {
 		return Decision{Kind: Full}
 	}
-	op := d.beginClaim(at, g, size, user, key, quantity)
+	c := d.beginClaim(at, g, size, r, user, key, quantity)
 	if quantity < asked {
-		op.claim.Asked = uint32(asked)
+		c.Asked = uint32(asked)
 	}
-	if r.Rules != "" {
-		op.claim.Attributes = append(op.claim.Attributes, r.Attributes[:]...)
-	}
-	op.claim.HeldUntilUs, op.claim.GraceUs, op.claim.Fill, op.claim.GrantedUs = 0, 0, 0, 0
-	if payment != nil {
-		op.claim.HeldUntilUs, op.claim.GraceUs = d.commit.TimeUs+payment.GetHoldForUs(), payment.GetGraceUs()
-	}
-	d.totals.claim(quantity, payment != nil)
-	op.claim.Units = d.takeUnits(int(quantity), chosen, w)
-	d.add(&op.op)
+	c.HeldUntilUs, c.GraceUs = until, grace
+	c.Units = d.stock.take(d.memory.unitSlice(int(quantity)), quantity, chosen, w)
+	d.totals.claim(quantity, until != 0)
 	return Decision{Kind: Granted, Op: len(d.commit.Ops) - 1}
+}
+
+// requestedUnits returns the number of units that a claim asked for.
+func requestedUnits(c *pb.Claim) int64 {
+	if c.GetEntry() {
+		return 1
+	}
+	return max(int64(len(c.GetUnits())), int64(c.GetAsked()))
 }
 
 // Grab is one unit that a node gave to a user from a shard's list.
@@ -160,9 +270,9 @@ type Grab struct {
 // for example because the unit has another owner or the user another claim.
 func (d *Draft) Grab(g Grab) Decision {
 	at := d.state.claims.look(g.User, g.Key)
-	i, more := d.changeOfUser(at, g.User)
-	if op, ok := d.requested(at, i, g.User, g.Key); ok {
-		return grabReplay(Decision{Kind: ReplayHere, Op: op}, d.Units(op), g.Unit)
+	i, more := d.changes.ofUser(at, g.User)
+	if op, ok := d.changes.requested(d.commit.Ops, at, i, g.User, g.Key); ok {
+		return grabReplay(Decision{Kind: ReplayHere, Op: op}, d.commit.Ops[op].GetClaim().GetUnits(), g.Unit)
 	}
 	if v, ok := d.state.recallWith(at, 1, more, g.GrantedUs, Demand{}); ok && v.Kind == Replay {
 		return grabReplay(v, v.Claim.Units, g.Unit)
@@ -173,14 +283,13 @@ func (d *Draft) Grab(g Grab) Decision {
 	if d.size+size > entryBudget {
 		return Decision{Kind: Full}
 	}
-	if d.state.settings.GetPayment() != nil || len(d.state.settings.GetRules()) > 0 || d.available.Remove(Range{g.Unit, 1}) != nil {
+	if d.state.settings.GetPayment() != nil || len(d.state.settings.GetRules()) > 0 || d.stock.available.Remove(Range{g.Unit, 1}) != nil {
 		return Decision{Kind: Void}
 	}
-	op := d.beginClaim(at, i, size, g.User, g.Key, 1)
+	c := d.beginClaim(at, i, size, Ruling{}, g.User, g.Key, 1)
+	c.Fill, c.GrantedUs = d.totals.Fill, g.GrantedUs
+	c.Units = append(d.memory.unitSlice(1), g.Unit)
 	d.totals.claim(1, false)
-	op.claim.HeldUntilUs, op.claim.GraceUs, op.claim.Fill, op.claim.GrantedUs = 0, 0, d.totals.Fill, g.GrantedUs
-	op.claim.Units = append(d.unitSlice(1), g.Unit)
-	d.add(&op.op)
 	return Decision{Kind: Granted, Op: len(d.commit.Ops) - 1}
 }
 
@@ -192,84 +301,23 @@ func grabReplay(v Decision, units []int64, unit int64) Decision {
 	return Decision{Kind: Void}
 }
 
-// beginClaim adds a claim of n units to the draft's counts and returns its op with user and key. The caller
-// sets the other fields and adds the op to the commit. size is the estimated size of the op in bytes.
-func (d *Draft) beginClaim(at claimIndex, g uint32, size int, user, key string, n int64) *claimOp {
+// beginClaim adds the op of a claim of n units to the commit, with user, key and ruling, and returns it.
+// The caller sets its other fields, and counts it in the totals. size is the estimated size of the op in
+// bytes. at and g are the positions of the request and of its user's change.
+func (d *Draft) beginClaim(at claimIndex, g uint32, size int, r Ruling, user, key string, n int64) *pb.Claim {
 	d.size += size
-	d.addChange(at, g, user, userChange{units: n})
-	d.requests.add(d.state.claims.requestHash(at.userHash, key), uint32(len(d.commit.Ops)))
-	op := d.newClaim()
-	op.claim.User, op.claim.Key, op.claim.Attributes = user, append(op.claim.Key[:0], key...), op.claim.Attributes[:0]
-	op.claim.Asked, op.claim.Entry = 0, false
-	return op
-}
-
-// addChange adds more to the change for a user. g is the result of changeOfUser.
-func (d *Draft) addChange(at claimIndex, g uint32, user string, more userChange) {
-	if g == 0 {
-		g = uint32(len(d.userChanges)) + 1
-		d.userChanges = append(d.userChanges, userChange{user: user})
-		d.users.add(at.userHash, g-1)
+	d.changes.add(at, g, user, userChange{units: n})
+	d.changes.requests.add(d.state.text.mix(at.userHash, key), uint32(len(d.commit.Ops)))
+	op := d.memory.newClaim()
+	d.commit.Ops = append(d.commit.Ops, &op.op)
+	c := &op.claim
+	c.User, c.Key, c.Attributes = user, append(c.Key[:0], key...), c.Attributes[:0]
+	if r.Rules != "" {
+		c.Attributes = append(c.Attributes, r.Attributes[:]...)
 	}
-	d.userChanges[g-1].units += more.units
-	d.userChanges[g-1].unpaid += more.unpaid
-}
-
-// requested returns the index of the op of this draft that answered the same request, if there is one. g is
-// the result of changeOfUser; 0: the draft has no claim of the user.
-func (d *Draft) requested(at claimIndex, g uint32, user, key string) (int, bool) {
-	if g == 0 {
-		return 0, false
-	}
-	op, ok := d.requests.find(d.state.claims.requestHash(at.userHash, key), func(op uint32) bool {
-		c := d.commit.Ops[op].GetClaim()
-		return c.GetUser() == user && string(c.GetKey()) == key
-	})
-	return int(op), ok
-}
-
-// changeOfUser returns the change for a user in this draft, and its index in userChanges plus 1; 0: there
-// is none.
-func (d *Draft) changeOfUser(at claimIndex, user string) (g uint32, more userChange) {
-	g, ok := d.users.find(at.userHash, func(g uint32) bool { return d.userChanges[g].user == user })
-	if !ok {
-		return 0, userChange{}
-	}
-	return g + 1, d.userChanges[g]
-}
-
-func (d *Draft) newClaim() *claimOp {
-	if d.used == len(d.ops) {
-		slab := make([]claimOp, 64)
-		for i := range slab {
-			slab[i].op.Op, slab[i].oneof.Claim = &slab[i].oneof, &slab[i].claim
-			d.ops = append(d.ops, &slab[i])
-		}
-	}
-	d.used++
-	return d.ops[d.used-1]
-}
-
-// unitSlice returns an empty slice with room for n units.
-func (d *Draft) unitSlice(n int) []int64 {
-	at := len(d.units)
-	if cap(d.units)-at < n {
-		d.units, at = make([]int64, 0, max(n, 256)), 0
-	}
-	d.units = d.units[:at+n]
-	return d.units[at : at : at+n]
-}
-
-// Units returns the units of a claim granted here.
-func (d *Draft) Units(op int) []int64 { return d.commit.Ops[op].GetClaim().GetUnits() }
-
-// quantity returns the number of units that a claim granted in this draft asked for.
-func (d *Draft) quantity(op int) int64 {
-	c := d.commit.Ops[op].GetClaim()
-	if c.GetEntry() {
-		return 1
-	}
-	return max(int64(len(c.GetUnits())), int64(c.GetAsked()))
+	c.Units, c.Asked, c.Entry = nil, 0, false
+	c.HeldUntilUs, c.GraceUs, c.Fill, c.GrantedUs = 0, 0, 0, 0
+	return c
 }
 
 // Available returns the number of units available after the draft.
@@ -286,7 +334,7 @@ func (d *Draft) TimeUs() int64 { return d.commit.TimeUs }
 // was wrong, and the sale's hours must not be judged by it. The caller must have checked its own
 // clock.
 func (d *Draft) Own(address string) {
-	d.commit.TimeUs = d.state.at(d.clockUs)
+	d.commit.TimeUs = d.state.commitTime(d.clockUs)
 	d.commit.Epoch = d.state.Epoch + 1
 	d.totals.Epoch, d.totals.Owner = d.commit.Epoch, address
 	d.addOther(&pb.Op{Op: &pb.Op_Own{Own: &pb.Own{Address: address}}})
@@ -295,14 +343,14 @@ func (d *Draft) Own(address string) {
 // Out sends the n highest units to another shard, to which no transfer may be
 // open; fewer, if they are so scattered that their ranges would fill a commit.
 func (d *Draft) Out(to int, n int64) Transfer {
-	return d.out(to, d.available.takeHighest(n, d.bounds.Ranges))
+	return d.out(to, d.stock.available.takeHighest(n, d.bounds.Ranges))
 }
 
 // OutTaken is like Out, for units taken from the shard's list, or requested by the other shard
 // by number. It fails if one of them is not available.
 func (d *Draft) OutTaken(to int, units Units) (Transfer, error) {
 	for _, r := range units {
-		if err := d.available.Remove(r); err != nil {
+		if err := d.stock.available.Remove(r); err != nil {
 			return Transfer{}, fmt.Errorf("a transfer to shard %d: %w", to, err)
 		}
 	}
@@ -348,7 +396,7 @@ func (d *Draft) In(from int, k uint64, units Units) error {
 		return nil
 	}
 	for _, r := range units {
-		if err := d.available.Add(r); err != nil {
+		if err := d.stock.available.Add(r); err != nil {
 			return fmt.Errorf("transfer %d from shard %d: %w", k, from, err)
 		}
 	}
@@ -374,7 +422,7 @@ func (d *Draft) peer(shard int) *peer {
 	p := d.peers[shard]
 	if p == nil {
 		p = new(peer)
-		if was := d.state.peers[shard]; was != nil {
+		if was := d.state.transfers[shard]; was != nil {
 			*p = *was
 		}
 		d.peers[shard] = p
@@ -392,17 +440,19 @@ func (d *Draft) Generation(op *pb.Generation) error {
 	if op.GetNumber() != d.totals.Generation+1 {
 		return fmt.Errorf("generation %d cannot follow %d", op.GetNumber(), d.totals.Generation)
 	}
-	if err := d.state.staysDraw(op); err != nil {
+	if err := checkStaysDraw(d.state.settings, op); err != nil {
 		return err
 	}
 	c, err := changeOf(op)
+	added := int64(0)
 	if err == nil {
-		c, err = c.made(&d.available, new(d.state.DroppedUnits()))
+		d.stock.dropped = d.state.DroppedUnits()
+		added, err = d.stock.change(c)
 	}
 	if err != nil {
 		return fmt.Errorf("generation %d: %w", op.GetNumber(), err)
 	}
-	d.totals.generation(op, c.added, c.removed)
+	d.totals.generation(op, added)
 	d.addOther(&pb.Op{Op: &pb.Op_Generation{Generation: op}})
 	d.size = MaxEntry
 	return nil
@@ -416,10 +466,8 @@ func (d *Draft) Seal() {
 
 func (d *Draft) addOther(op *pb.Op) {
 	d.size += proto.Size(op) + 8
-	d.add(op)
+	d.commit.Ops = append(d.commit.Ops, op)
 }
-
-func (d *Draft) add(op *pb.Op) { d.commit.Ops = append(d.commit.Ops, op) }
 
 // Entry is an encoded commit with its head, ready to be appended.
 type Entry struct {
@@ -446,13 +494,9 @@ func (d *Draft) Reset(timeUs int64) {
 		Writer: d.commit.Writer, Epoch: d.state.Epoch, TimeUs: max(timeUs, d.state.timeUs), Ops: d.commit.Ops[:0],
 	}
 	d.clockUs = timeUs
-	d.totals, d.size, d.used = d.state.Totals, 64+entryBudget-d.bounds.Claims, 0
-	d.available = append(d.available[:0], d.state.available...)
-	d.requests.clear()
-	d.users.clear()
-	clear(d.userChanges)
-	d.userChanges = d.userChanges[:0]
-	clear(d.settlements)
-	clear(d.owed)
+	d.totals, d.size = d.state.Totals, 64+entryBudget-d.bounds.Claims
+	d.stock.available = append(d.stock.available[:0], d.state.available...)
 	clear(d.peers)
+	d.changes.clear()
+	d.memory.reset()
 }

@@ -124,8 +124,8 @@ func TestDraftVerdicts(t *testing.T) {
 			if want := test.want != Granted && test.want != Short; known != want || known && recalled.Kind != v.Kind {
 				t.Errorf("recalled %d (%v), the draft says %d", recalled.Kind, known, v.Kind)
 			}
-			if s.refusal(s.at(30)) != test.why {
-				t.Errorf("the refusal is %q", s.refusal(s.at(30)))
+			if s.refusal(s.commitTime(30)) != test.why {
+				t.Errorf("the refusal is %q", s.refusal(s.commitTime(30)))
 			}
 		})
 	}
@@ -193,7 +193,7 @@ func TestClockBehindTheLog(t *testing.T) {
 	MustFold(t, s,
 		By(GenerationOp(1, 0, hours, Range{1, 10})).as("planner", 0),
 		By(own()).as(string(TestOwner), 1).at(55))
-	if v, known := s.Recall("u", "k", 1, 40, Demand{}); known || s.refusal(s.at(40)) != Allowed {
+	if v, known := s.Recall("u", "k", 1, 40, Demand{}); known || s.refusal(s.commitTime(40)) != Allowed {
 		t.Errorf("recalled %+v", v)
 	}
 	d := s.Draft(TestOwner, 40)
@@ -347,7 +347,7 @@ func TestDraftTwice(t *testing.T) {
 
 func testDraftTwice(t *testing.T, mask uint64) {
 	s, _ := MustOpenShard(t, 10, 2)
-	s.claims.mask = mask
+	s.text.mask = mask
 	d := s.Draft(TestOwner, 20)
 	d.Claim("other", "k", 1)
 	first := d.Claim("u", "k", 1)
@@ -420,8 +420,8 @@ func TestDraftForgets(t *testing.T) {
 		d.Reset(20)
 		d.Claim("u", "k", 1)
 	}
-	if len(d.userChanges) != 1 || len(d.ops) > 64 || len(d.users.words) > 16 || len(d.requests.words) > 16 {
-		t.Errorf("%d grants, %d ops, tables of %d and %d", len(d.userChanges), len(d.ops), len(d.users.words), len(d.requests.words))
+	if len(d.changes.perUser) != 1 || len(d.memory.ops) > 64 || len(d.changes.users.words) > 16 || len(d.changes.requests.words) > 16 {
+		t.Errorf("%d grants, %d ops, tables of %d and %d", len(d.changes.perUser), len(d.memory.ops), len(d.changes.users.words), len(d.changes.requests.words))
 	}
 }
 

@@ -26,12 +26,18 @@ type DrawResult struct {
 // DrawShard is the part of one shard's state that the record of a draw needs.
 type DrawShard struct {
 	Totals
-	AwardBound int64 // see State.AwardBound
+	AwardBound int64 // the shard's part of MayBeAwarded; constant once the sale is closed for good, when nothing is awarded any more
 	Closed     bool  // the log records the shard's entries
 }
 
 // DrawShard returns the part of the shard's state that the record of a draw needs.
-func (s *State) DrawShard() DrawShard { return DrawShard{s.Totals, s.AwardBound(), s.entries != nil} }
+func (s *State) DrawShard() DrawShard {
+	d := DrawShard{s.Totals, s.mayBeAwarded(), s.entries != nil}
+	if s.settings.GetPhase() == pb.Phase_CLOSED {
+		d.AwardBound = s.awardBound
+	}
+	return d
+}
 
 // DrawShards returns DrawShard of all shards.
 func DrawShards(shards []*State) []DrawShard {
@@ -47,7 +53,7 @@ func DrawResultOf(sale *Sale) (*DrawResult, error) {
 	if sale.Draw() == nil {
 		return nil, nil
 	}
-	record, err := DrawRecord(sale)
+	record, err := drawRecord(sale)
 	if err != nil {
 		return nil, err
 	}
@@ -107,8 +113,8 @@ func (x *DrawResult) Cut(shards []DrawShard) {
 	clear(x.ranks)
 }
 
-// DrawRecord returns what the sale's log has of its draw. The sale must be a draw.
-func DrawRecord(sale *Sale) (*draw.Record, error) {
+// drawRecord returns what the sale's log has of its draw. The sale must be a draw.
+func drawRecord(sale *Sale) (*draw.Record, error) {
 	terms, err := DrawTerms(sale.generations[0])
 	if err != nil {
 		return nil, err
@@ -117,7 +123,7 @@ func DrawRecord(sale *Sale) (*draw.Record, error) {
 	r := &draw.Record{
 		Substitutes: terms.Substitutes, Beacon: terms.Beacon,
 		Commitment: draw.Digest(sale.Draw().GetCommitment()),
-		Opens:      opens, Closes: closes, Stock: sale.drawing.stock,
+		Opens:      opens, Closes: closes, Stock: sale.stock,
 	}
 	if closed := sale.EntriesClosed(); closed != nil {
 		root := draw.Digest(closed.GetRoot())
@@ -160,9 +166,9 @@ func (x *DrawResult) Record(shards []DrawShard) *draw.Record {
 	r.Winners, r.Lapsed, r.Reach, r.Ended = 0, 0, 0, true
 	for i, s := range shards {
 		t, reach := s.Totals, s.AwardBound
-		if i < len(x.heads) && x.heads[i].Limit+x.heads[i].Lapsed() > t.Limit+t.Lapsed() {
+		if i < len(x.heads) && x.heads[i].mayBeAwarded() > t.mayBeAwarded() {
 			if t = x.heads[i]; s.Phase != PhaseClosed {
-				reach = t.Limit + t.Lapsed()
+				reach = t.mayBeAwarded()
 			}
 		}
 		r.Reach += reach
@@ -181,7 +187,7 @@ func (x *DrawResult) Label(shard int, c Claim) (label draw.Digest, rank int64) {
 // DrawEntries returns the entries of a shard in the order of its log, without their values.
 func (s *State) DrawEntries(shard int) []draw.Entry {
 	all := make([]draw.Entry, s.claims.records.Len())
-	for i, label := range s.Labels() {
+	for i, label := range s.labels(spec.LogUID(s.log)) {
 		r := s.claims.records.At(uint32(i))
 		all[i] = draw.Entry{Label: label, Shard: shard, Slot: uint64(r.slot), Index: r.index()}
 	}
@@ -194,7 +200,7 @@ func DrawStatus(sale *Sale) *draw.Status {
 	if sale.Draw() == nil {
 		return nil
 	}
-	r, err := DrawRecord(sale)
+	r, err := drawRecord(sale)
 	if err != nil {
 		return nil // a newer program has written the declaration
 	}

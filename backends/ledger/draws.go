@@ -29,20 +29,14 @@ func MayBeAwarded(shards []Totals, since uint64) int64 {
 	var last int64
 	for _, t := range shards {
 		if t.Generation >= since {
-			last += t.Limit + t.Lapsed()
+			last += t.mayBeAwarded()
 		}
 	}
 	return last
 }
 
-// AwardBound returns the shard's part of MayBeAwarded. It is constant once the sale is closed for
-// good, when nothing is awarded any more.
-func (s *State) AwardBound() int64 {
-	if s.settings.GetPhase() == pb.Phase_CLOSED {
-		return s.awardBound
-	}
-	return s.Limit + s.Lapsed()
-}
+// mayBeAwarded returns the part of MayBeAwarded that a shard with the totals has.
+func (t Totals) mayBeAwarded() int64 { return t.Limit + t.Lapsed() }
 
 // Lapsed returns the number of claims that have lost their units.
 func (o Outcomes) Lapsed() int64 { return o.Expired + o.Cancelled + o.Refunded }
@@ -67,7 +61,7 @@ func (s *State) enter(c *pb.Commit, i int, op *pb.Claim) error {
 	if at.user != 0 {
 		return fmt.Errorf("user %q has an entry and may not have another", op.GetUser())
 	}
-	if err := s.ruled(op); err != nil {
+	if err := checkRuling(s.settings, op); err != nil {
 		return err
 	}
 	s.claims.insert(at, s.next, i, op)
@@ -75,13 +69,12 @@ func (s *State) enter(c *pb.Commit, i int, op *pb.Claim) error {
 	return nil
 }
 
-// Labels returns the labels of a shard's entries in the order of its log.
-func (s *State) Labels() []draw.Digest {
-	uid := spec.LogUID(s.log)
-	labels := make([]draw.Digest, s.claims.records.Len())
+// labels returns the labels of the entries of the run with a uid, in the order of the log.
+func (c *claims) labels(uid string) []draw.Digest {
+	labels := make([]draw.Digest, c.records.Len())
 	for i := range labels {
-		r := s.claims.records.At(uint32(i))
-		labels[i] = draw.Label(uid, s.claims.text.get(s.claims.users.At(r.user).name), s.claims.text.get(r.key))
+		r := c.records.At(uint32(i))
+		labels[i] = draw.Label(uid, c.users.name(r.user), c.text.get(r.key))
 	}
 	return labels
 }
@@ -98,12 +91,12 @@ func (s *State) Entries() (draw.Tree, bool) {
 // MayCloseEntries reports whether Draft.Entries is permitted, and not yet done, in a commit
 // of a writer whose clock reads timeUs.
 func (s *State) MayCloseEntries(timeUs int64) bool {
-	return s.settings.GetDraw() && s.entries == nil && !s.sealed && s.refusal(s.at(timeUs)) == RefusedClosed
+	return s.settings.GetDraw() && s.entries == nil && !s.Sealed() && s.refusal(s.commitTime(timeUs)) == RefusedClosed
 }
 
 // tree computes the tree that Entries records.
 func (s *State) tree() draw.Tree {
-	labels := s.Labels()
+	labels := s.labels(spec.LogUID(s.log))
 	return draw.Tree{Entries: int64(len(labels)), Root: draw.Root(labels)}
 }
 
@@ -134,21 +127,10 @@ func (s *State) award(c *pb.Commit, op *pb.Settle) error {
 	case len(op.GetUnits()) != 1:
 		return fmt.Errorf("an award of %s", spec.Count(len(op.GetUnits()), "unit"))
 	}
-	until, grace := s.term(c.GetTimeUs())
-	if op.GetHeldUntilUs() != until || op.GetGraceUs() != grace {
-		return fmt.Errorf("an award that is held until %d and %d us of grace, by the settings it is until %d and %d",
-			op.GetHeldUntilUs(), op.GetGraceUs(), until, grace)
+	if err := checkTerm("an award", s.settings, c.GetTimeUs(), op); err != nil {
+		return err
 	}
 	return s.available.removeEach(op.GetUnits())
-}
-
-// term returns the deadline and the grace of a claim or award at timeUs; 0: it is sold at once.
-func (s *State) term(timeUs int64) (untilUs, graceUs int64) {
-	p := s.settings.GetPayment()
-	if p == nil {
-		return 0, 0
-	}
-	return timeUs + p.GetHoldForUs(), p.GetGraceUs()
 }
 
 // award gives an entry its unit.
@@ -156,15 +138,15 @@ func (c *claims) award(i uint32, slot uint64, op *pb.Settle) {
 	r := c.records.At(i)
 	r.count = 1
 	c.writeUnits(i, op.GetUnits())
-	c.giveUser(r.user, 1)
+	c.users.give(r.user, 1)
 	c.awarded = append(c.awarded, i)
 	r.setState(StateSold)
-	at := c.holdRecordOf(i) // it exists already if a payment came before
-	d := c.holdRecords.At(at)
+	at := c.holds.findOrAdd(i) // it exists already if a payment came before
+	d := c.holds.records.At(at)
 	d.heldUntil, d.grace, d.settled, d.awarded = op.GetHeldUntilUs(), op.GetGraceUs(), uint32(slot)+1, uint32(slot)+1
 	if op.GetHeldUntilUs() != 0 {
 		r.setState(StateHeld)
-		c.enqueue(at)
+		c.holds.enqueue(at)
 	}
 }
 
@@ -194,14 +176,8 @@ func (d *Draft) enter(at claimIndex, g uint32, r Ruling, user, key string) Decis
 	if d.size+size > entryBudget {
 		return Decision{Kind: Full}
 	}
-	op := d.beginClaim(at, g, size, user, key, 1)
-	if r.Rules != "" {
-		op.claim.Attributes = append(op.claim.Attributes, r.Attributes[:]...)
-	}
-	op.claim.HeldUntilUs, op.claim.GraceUs, op.claim.Fill, op.claim.GrantedUs = 0, 0, 0, 0
-	op.claim.Units, op.claim.Entry = nil, true
+	d.beginClaim(at, g, size, r, user, key, 1).Entry = true
 	d.totals.Entries++
-	d.add(&op.op)
 	return Decision{Kind: Granted, Op: len(d.commit.Ops) - 1}
 }
 
@@ -217,11 +193,11 @@ func (d *Draft) Entries() {
 func (d *Draft) Award(c Claim) Settlement {
 	op := newSettle(pb.Settle_AWARD)
 	if d.totals.Available == 0 {
-		_, now, _ := d.look(c)
+		_, now, _ := d.changes.look(c)
 		return Settlement{SettleShort, now}
 	}
-	op.settle.Units = d.available.lowest(1)
-	op.settle.HeldUntilUs, op.settle.GraceUs = d.state.term(d.commit.TimeUs)
+	op.settle.Units = d.stock.available.lowest(1)
+	op.settle.HeldUntilUs, op.settle.GraceUs = term(d.state.settings, d.commit.TimeUs)
 	return d.settle(c, op)
 }
 
@@ -250,33 +226,32 @@ func (s *Sale) Draw() *pb.Draw {
 }
 
 // EntriesClosed returns the published entries of all shards; nil: not published yet.
-func (s *Sale) EntriesClosed() *pb.EntriesClosed { return s.drawing.closed }
+func (d *drawing) EntriesClosed() *pb.EntriesClosed { return d.closed }
 
 // Drawn returns the values that determine the order; nil: not revealed yet.
-func (s *Sale) Drawn() *pb.Drawn { return s.drawing.drawn }
+func (d *drawing) Drawn() *pb.Drawn { return d.drawn }
 
 // DrawnSince returns the generation that was in force when the order was revealed; 0: not
 // revealed yet. Later generations may add units and remove none.
-func (s *Sale) DrawnSince() uint64 { return s.drawing.since }
+func (d *drawing) DrawnSince() uint64 { return d.since }
 
 // Ranks returns the published ranks, from the first.
-func (s *Sale) Ranks() []Rank { return s.drawing.ranks }
+func (d *drawing) Ranks() []Rank { return d.ranks }
 
 // DrawSteps returns the number of steps of the draw in the log. It grows with each step.
-func (s *Sale) DrawSteps() int {
-	n := len(s.drawing.ranks)
-	if s.drawing.closed != nil {
+func (d *drawing) DrawSteps() int {
+	n := len(d.ranks)
+	if d.closed != nil {
 		n++
 	}
-	if s.drawing.drawn != nil {
+	if d.drawn != nil {
 		n++
 	}
 	return n
 }
 
 // Ranked reports whether all ranks of the draw are published.
-func (s *Sale) Ranked() bool {
-	d := s.drawing
+func (d *drawing) Ranked() bool {
 	return d.drawn != nil && int64(len(d.ranks)) == d.drawn.GetRanks()
 }
 
@@ -299,7 +274,7 @@ func (s *Sale) entriesClosed(op *pb.EntriesClosed) error {
 	switch {
 	case err != nil:
 		return err
-	case s.Draw() == nil || s.sealed != nil || s.drawing.closed != nil:
+	case s.Draw() == nil || s.sealed != nil || s.closed != nil:
 		return fmt.Errorf("entries are closed of a sale that is no draw, or a second time")
 	case len(trees) != s.Shards():
 		return fmt.Errorf("entries of %d shards, the sale has %d", len(trees), s.Shards())
@@ -307,7 +282,7 @@ func (s *Sale) entriesClosed(op *pb.EntriesClosed) error {
 	if root := draw.RootOf(trees); !bytes.Equal(root[:], op.GetRoot()) {
 		return fmt.Errorf("the root %x of all shards' entries, which is %v", op.GetRoot(), root)
 	}
-	s.drawing.closed = op
+	s.closed = op
 	return nil
 }
 
@@ -328,8 +303,8 @@ func trees(op *pb.EntriesClosed) ([]draw.Tree, error) {
 
 // Trees returns the published tree of each shard's entries; empty: the sale's log does not
 // have them yet.
-func (s *Sale) Trees() []draw.Tree {
-	all, _ := trees(s.drawing.closed) // it was checked
+func (d *drawing) Trees() []draw.Tree {
+	all, _ := trees(d.closed) // it was checked
 	return all
 }
 
@@ -345,7 +320,7 @@ func NewEntriesClosed(trees []draw.Tree) *pb.EntriesClosed {
 
 func (s *Sale) reveal(op *pb.Drawn) error {
 	switch {
-	case s.drawing.closed == nil || s.sealed != nil || s.drawing.drawn != nil:
+	case s.closed == nil || s.sealed != nil || s.drawn != nil:
 		return fmt.Errorf("a draw is revealed before its entries are published, or a second time")
 	case len(op.GetLink()) != len(draw.Digest{}) || op.GetRanks() < 0:
 		return fmt.Errorf("a link of %d bytes and %d ranks", len(op.GetLink()), op.GetRanks())
@@ -356,7 +331,11 @@ func (s *Sale) reveal(op *pb.Drawn) error {
 	if s.applied < s.Generation() {
 		return fmt.Errorf("a draw is revealed, and generation %d is not on every shard: units may still go that entries could win", s.Generation())
 	}
-	if err := s.beaconFits(op); err != nil {
+	terms, err := DrawTerms(s.generations[0])
+	if err != nil {
+		return err
+	}
+	if err := checkBeacon(terms, op); err != nil {
 		return err
 	}
 	newest, err := spec.FromJSON(s.Newest().GetSpec())
@@ -366,7 +345,7 @@ func (s *Sale) reveal(op *pb.Drawn) error {
 	if want := s.RanksOf(newest); op.GetRanks() != want {
 		return fmt.Errorf("a draw with %d ranks, of the entries, the stock and the substitutes follow %d", op.GetRanks(), want)
 	}
-	s.drawing.drawn, s.drawing.stock, s.drawing.since = op, newest.Stock, s.Generation()
+	s.drawn, s.stock, s.since = op, newest.Stock, s.Generation()
 	return nil
 }
 
@@ -401,7 +380,7 @@ func (s *Sale) CommitsTo(link draw.Digest) error {
 // RanksOf returns the number of ranks of a draw that is revealed now, by its declaration.
 func (s *Sale) RanksOf(declared spec.Sale) int64 {
 	var entries int64
-	for _, n := range s.drawing.closed.GetCounts() {
+	for _, n := range s.closed.GetCounts() {
 		entries += n
 	}
 	if declared.Draw == nil {
@@ -412,8 +391,8 @@ func (s *Sale) RanksOf(declared spec.Sale) int64 {
 
 // keepsUnits rejects a generation that removes units from a draw whose entries are published:
 // any of the units may belong to a winner.
-func (s *Sale) keepsUnits(op *pb.Planned) error {
-	if s.drawing.closed == nil {
+func (d *drawing) keepsUnits(op *pb.Planned) error {
+	if d.closed == nil {
 		return nil
 	}
 	for i, change := range op.GetShards() {
@@ -424,19 +403,12 @@ func (s *Sale) keepsUnits(op *pb.Planned) error {
 	return nil
 }
 
-// beaconFits checks the value of a beacon against the declaration of the first generation.
-func (s *Sale) beaconFits(op *pb.Drawn) error {
-	declared, err := spec.FromJSON(s.generations[0].GetSpec())
-	if err != nil {
-		return err
-	}
-	if declared.Draw == nil {
-		return fmt.Errorf("the sale's declaration is no draw")
-	}
-	switch b := declared.Draw.Beacon; {
+// checkBeacon checks the value of a beacon against the terms of the draw.
+func checkBeacon(terms draw.Terms, op *pb.Drawn) error {
+	switch b := terms.Beacon; {
 	case b == nil && len(op.GetBeacon()) > 0:
 		return fmt.Errorf("a beacon's value, and the sale has declared no beacon")
-	case b != nil && len(op.GetBeacon()) == 0 && b.Fallback != spec.FallbackSecret:
+	case b != nil && len(op.GetBeacon()) == 0 && b.Fallback != string(spec.FallbackSecret):
 		return fmt.Errorf("the draw has no value of round %s of %s, and the sale declares no other order without one", b.Round, b.Name)
 	}
 	return nil
@@ -456,7 +428,7 @@ func (s *Sale) ranked(op *pb.Ranked) error {
 		if int64(shard) >= int64(s.Shards()) {
 			return fmt.Errorf("rank %d is on shard %d of %d", op.GetFirst()+int64(i), shard, s.Shards())
 		}
-		s.drawing.ranks = append(s.drawing.ranks, Rank{int(shard), op.GetSlots()[i], int(op.GetIndexes()[i])})
+		s.ranks = append(s.ranks, Rank{int(shard), op.GetSlots()[i], int(op.GetIndexes()[i])})
 	}
 	return nil
 }

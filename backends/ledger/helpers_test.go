@@ -63,3 +63,6 @@ func MustOpenShard(t testing.TB, stock, perUser int64) (*State, []*Entry) {
 	s := NewState(testLog)
 	return s, []*Entry{mustGeneration(t, s, stock, perUser), mustOwn(t, s)}
 }
+
+// Units returns the units of a claim granted here.
+func (d *Draft) Units(op int) []int64 { return d.commit.Ops[op].GetClaim().GetUnits() }

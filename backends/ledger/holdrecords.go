@@ -3,8 +3,19 @@ package ledger
 import (
 	"slices"
 
+	"salectl/backends/ledger/internal/chunked"
 	pb "salectl/backends/ledger/ledgerpb"
 )
+
+// holds has the hold records of a shard's claims, and the queue of the open holds.
+type holds struct {
+	text    *texts
+	byClaim table // from claims to records
+	records chunked.List[holdRecord]
+	owed    owedPayments
+	queue   []queued // open holds, by their release
+	tally   HoldTally
+}
 
 // holdRecord is kept beside the claimRecord of a claim that was held or refunded, or that has a payment
 // owed back. A claim that was just sold has none, so a sale without holds needs no memory for them. Like
@@ -26,6 +37,43 @@ type holdRecord struct {
 	retired   bool
 }
 
+// of returns the hold record of a claim; nil: the claim has none.
+func (h *holds) of(claim uint32) *holdRecord {
+	at, ok := h.find(claim)
+	if !ok {
+		return nil
+	}
+	return h.records.At(at)
+}
+
+func (h *holds) find(claim uint32) (at uint32, ok bool) {
+	return h.byClaim.find(uint64(claim), func(at uint32) bool { return h.records.At(at).claim == claim })
+}
+
+// findOrAdd returns the index of a claim's hold record. It adds one if there is none.
+func (h *holds) findOrAdd(claim uint32) uint32 {
+	at, ok := h.find(claim)
+	if !ok {
+		at = h.add(holdRecord{claim: claim})
+	}
+	return at
+}
+
+// add adds the hold record of a claim that has none.
+func (h *holds) add(d holdRecord) uint32 {
+	at := h.records.Add(d)
+	h.byClaim.add(uint64(d.claim), at)
+	return at
+}
+
+// owedPayments has the payments that bought nothing. A list of them by claim is linked backward from
+// holdRecord.owed.
+type owedPayments struct {
+	text    *texts
+	byClaim table // from claims and payments to records
+	records chunked.List[owedRecord]
+}
+
 // owedRecord is a payment that bought nothing.
 type owedRecord struct {
 	payment text
@@ -37,82 +85,44 @@ type owedRecord struct {
 // payment service may use a new reference for each attempt.
 const mostDue = 10
 
-// owedHash returns the hash of a claim and a payment.
-func (c *claims) owedHash(i uint32, payment string) uint64 {
-	return (uint64(i)*0x9e3779b97f4a7c15 ^ c.hash(payment)) & c.mask
+// add adds a payment that is owed back for a claim and returns its index. prev is the index of the
+// claim's previous one, +1.
+func (o *owedPayments) add(claim uint32, payment string, prev uint32) uint32 {
+	at := o.records.Add(owedRecord{payment: o.text.put(payment), claim: claim, prev: prev})
+	o.byClaim.add(o.text.mix(uint64(claim), payment), at)
+	return at
 }
 
-// findOwed returns the index of a payment that is owed back for a claim.
-func (c *claims) findOwed(i uint32, payment string) (at uint32, ok bool) {
-	return c.byOwed.find(c.owedHash(i, payment), func(at uint32) bool {
-		o := c.owed.At(at)
-		return o.claim == i && c.text.equal(o.payment, payment)
+// find returns the index of a payment that is owed back for a claim.
+func (o *owedPayments) find(claim uint32, payment string) (at uint32, ok bool) {
+	return o.byClaim.find(o.text.mix(uint64(claim), payment), func(at uint32) bool {
+		r := o.records.At(at)
+		return r.claim == claim && o.text.equal(r.payment, payment)
 	})
 }
 
-// owes reports whether a payment is owed back for a claim.
-func (c *claims) owes(i uint32, payment string) bool {
-	_, ok := c.findOwed(i, payment)
-	return ok
-}
-
-// dueFrom returns the payment with index o-1 and those before it of the same claim, at most most, in
+// newest returns the payment with index from-1 and those before it of the same claim, at most most, in
 // their order. more reports whether there are older ones.
-func (c *claims) dueFrom(o uint32, most int) (due []string, more bool) {
-	for ; o != 0 && len(due) < most; o = c.owed.At(o - 1).prev {
-		due = append(due, c.text.get(c.owed.At(o-1).payment))
+func (o *owedPayments) newest(from uint32, most int) (due []string, more bool) {
+	for ; from != 0 && len(due) < most; from = o.records.At(from - 1).prev {
+		due = append(due, o.text.get(o.records.At(from-1).payment))
 	}
 	slices.Reverse(due)
-	return due, o != 0
-}
-
-// holdRecord returns the hold record of a claim; nil: the claim has none.
-func (c *claims) holdRecord(i uint32) *holdRecord {
-	at, ok := c.findHoldRecord(i)
-	if !ok {
-		return nil
-	}
-	return c.holdRecords.At(at)
-}
-
-func (c *claims) findHoldRecord(i uint32) (at uint32, ok bool) {
-	return c.byClaim.find(uint64(i), func(at uint32) bool { return c.holdRecords.At(at).claim == i })
-}
-
-// holdRecordOf returns the index of a claim's hold record. It adds one if there is none.
-func (c *claims) holdRecordOf(i uint32) uint32 {
-	at, ok := c.findHoldRecord(i)
-	if !ok {
-		at = c.newHoldRecord(holdRecord{claim: i})
-	}
-	return at
-}
-
-// newHoldRecord adds the hold record of a claim that has none.
-func (c *claims) newHoldRecord(d holdRecord) uint32 {
-	at := c.holdRecords.Add(d)
-	c.byClaim.add(uint64(d.claim), at)
-	return at
-}
-
-// heldUntil returns the deadline of a claim, 0 if it was never held.
-func (c *claims) heldUntil(i uint32) int64 {
-	if d := c.holdRecord(i); d != nil {
-		return d.heldUntil
-	}
-	return 0
+	return due, from != 0
 }
 
 // standing returns the state of a claim in relation to a payment.
 func (c *claims) standing(i uint32, payment string) standing {
 	at := standing{state: c.records.At(i).state(), grabbed: int(i) < len(c.granted)}
 	at.another = payment != "" // a claim that was never held was bought by none
-	if d := c.holdRecord(i); d != nil {
+	if d := c.holds.of(i); d != nil {
 		at.releaseUs, at.extended = d.heldUntil+d.grace, d.extended
 		if paid := c.text.bytes(d.payment); d.heldUntil != 0 {
 			at.another = len(paid) > 0 && payment != "" && string(paid) != payment
 		}
-		at.owed = d.owed != 0 && c.owes(i, payment)
+		if d.owed != 0 {
+			_, at.owed = c.owed.find(i, payment)
+		}
 	}
 	return at
 }
@@ -123,17 +133,15 @@ func (c *claims) settle(i uint32, slot uint64, op *pb.Settle) {
 		c.award(i, slot, op)
 		return
 	}
-	d, r := c.holdRecords.At(c.holdRecordOf(i)), c.records.At(i)
+	d, r := c.holds.records.At(c.holds.findOrAdd(i)), c.records.At(i)
 	switch op.GetHow() {
 	case pb.Settle_EXTEND:
 		d.extended, d.heldUntil = true, op.GetHeldUntilUs()
 		c.tally.Extended++
-		c.requeue(d)
+		c.holds.requeue(d)
 		return
 	case pb.Settle_REFUND_DUE:
-		at := c.owed.Add(owedRecord{payment: c.text.put(op.GetPayment()), claim: i, prev: d.owed})
-		c.byOwed.add(c.owedHash(i, op.GetPayment()), at)
-		d.owed, d.due = at+1, d.due+1
+		d.owed, d.due = c.owed.add(i, op.GetPayment(), d.owed)+1, d.due+1
 		return
 	case pb.Settle_CONFIRM:
 		r.setState(StateSold)
@@ -141,27 +149,27 @@ func (c *claims) settle(i uint32, slot uint64, op *pb.Settle) {
 	case pb.Settle_RESELL:
 		r.setState(StateSold)
 		d.payment = c.text.put(op.GetPayment())
-		c.giveUser(r.user, int64(r.count))
+		c.users.give(r.user, int64(r.count))
 		c.unpaid[r.user]--
 		c.setUnits(i, op.GetUnits())
 	case pb.Settle_CANCEL:
 		r.setState(StateCancelled)
-		c.giveUser(r.user, -int64(r.count))
+		c.users.give(r.user, -int64(r.count))
 		c.unpaid[r.user]++
 	case pb.Settle_EXPIRE:
 		r.setState(StateExpired)
-		c.giveUser(r.user, -int64(r.count))
+		c.users.give(r.user, -int64(r.count))
 		c.unpaid[r.user]++
 	case pb.Settle_REFUND:
 		r.setState(StateRefunded)
 		d.retired = op.GetRetire()
-		c.giveUser(r.user, -int64(r.count))
+		c.users.give(r.user, -int64(r.count))
 	}
 	if d.queued != 0 {
 		d.ended = uint32(slot) + 1
 		c.tally.ended(c.span(d))
 	}
-	c.unqueue(d)
+	c.holds.unqueue(d)
 	d.settled = uint32(slot) + 1
 	d.who, d.reason = c.text.put(op.GetWho()), c.text.put(op.GetReason())
 }
@@ -182,5 +190,5 @@ func (c *claims) addHold(claim *Claim, d *holdRecord, due int) {
 	if d.settled != 0 {
 		claim.SettledUs = c.times[d.settled-1]
 	}
-	claim.RefundsDue, _ = c.dueFrom(d.owed, due)
+	claim.RefundsDue, _ = c.owed.newest(d.owed, due)
 }

@@ -6,15 +6,15 @@ import (
 )
 
 // Holds returns the claims that are held, in the order of their acceptance.
-func (s *State) Holds() []Claim {
+func (c *claims) Holds() []Claim {
 	var at []uint32
-	for _, q := range s.claims.queue {
-		at = append(at, s.claims.holdRecords.At(q.record).claim)
+	for _, q := range c.queue {
+		at = append(at, c.holds.records.At(q.record).claim)
 	}
 	slices.Sort(at)
 	var holds []Claim
 	for _, i := range at {
-		holds = append(holds, s.claims.at(i))
+		holds = append(holds, c.at(i))
 	}
 	return holds
 }
@@ -22,8 +22,8 @@ func (s *State) Holds() []Claim {
 // Due returns the holds whose release is at or before timeUs, in microseconds since 1970:
 // at most n, the earliest first. timeUs is the time of the commit that expires them, as
 // returned by Draft.TimeUs.
-func (s *State) Due(timeUs int64, n int) []Claim {
-	q := s.claims.queue
+func (c *claims) Due(timeUs int64, n int) []Claim {
+	q := c.queue
 	next := frontier{queue: q}
 	if len(q) > 0 {
 		next.at = append(next.at, 0)
@@ -31,7 +31,7 @@ func (s *State) Due(timeUs int64, n int) []Claim {
 	var due []Claim
 	for len(next.at) > 0 && len(due) < n && q[next.at[0]].releaseUs <= timeUs {
 		at := heap.Pop(&next).(int)
-		due = append(due, s.claims.at(s.claims.holdRecords.At(q[at].record).claim))
+		due = append(due, c.at(c.holds.records.At(q[at].record).claim))
 		for child := 2*at + 1; child <= 2*at+2 && child < len(q); child++ {
 			heap.Push(&next, child)
 		}
@@ -41,11 +41,11 @@ func (s *State) Due(timeUs int64, n int) []Claim {
 
 // NextDue returns the earliest release of a hold, in microseconds since 1970. ok is false
 // if no claim is held.
-func (s *State) NextDue() (releaseUs int64, ok bool) {
-	if len(s.claims.queue) == 0 {
+func (h *holds) NextDue() (releaseUs int64, ok bool) {
+	if len(h.queue) == 0 {
 		return 0, false
 	}
-	return s.claims.queue[0].releaseUs, true
+	return h.queue[0].releaseUs, true
 }
 
 // queued is a hold in the queue, a binary heap ordered by release. A holdRecord has its
@@ -60,64 +60,45 @@ func (a queued) before(b queued) bool {
 }
 
 // enqueue adds a hold to the queue.
-func (c *claims) enqueue(history uint32) {
-	d := c.holdRecords.At(history)
-	c.queue = append(c.queue, queued{})
-	c.up(len(c.queue)-1, queued{d.heldUntil + d.grace, history})
+func (h *holds) enqueue(record uint32) {
+	d := h.records.At(record)
+	h.queue = append(h.queue, queued{d.heldUntil + d.grace, record})
+	d.queued = uint32(len(h.queue))
+	heap.Fix((*holdQueue)(h), len(h.queue)-1)
 }
 
 // requeue moves a hold whose deadline was extended.
-func (c *claims) requeue(d *holdRecord) {
-	at := int(d.queued - 1)
-	c.down(at, queued{d.heldUntil + d.grace, c.queue[at].record})
+func (h *holds) requeue(d *holdRecord) {
+	h.queue[d.queued-1].releaseUs = d.heldUntil + d.grace
+	heap.Fix((*holdQueue)(h), int(d.queued-1))
 }
 
 // unqueue removes a hold from the queue, if it is there.
-func (c *claims) unqueue(d *holdRecord) {
-	if d.queued == 0 {
-		return
-	}
-	at, n := int(d.queued-1), len(c.queue)-1
-	last := c.queue[n]
-	c.queue = c.queue[:n]
-	d.queued = 0
-	switch {
-	case at == n:
-	case at > 0 && last.before(c.queue[(at-1)/2]):
-		c.up(at, last)
-	default:
-		c.down(at, last)
+func (h *holds) unqueue(d *holdRecord) {
+	if d.queued != 0 {
+		heap.Remove((*holdQueue)(h), int(d.queued-1))
+		d.queued = 0
 	}
 }
 
-// up places a hold at a position or, while it precedes its parent, above it.
-func (c *claims) up(at int, q queued) {
-	for parent := (at - 1) / 2; at > 0 && q.before(c.queue[parent]); parent = (at - 1) / 2 {
-		c.put(at, c.queue[parent])
-		at = parent
-	}
-	c.put(at, q)
+// holdQueue is the queue of holds as a heap.
+type holdQueue holds
+
+func (q *holdQueue) Len() int           { return len(q.queue) }
+func (q *holdQueue) Less(i, j int) bool { return q.queue[i].before(q.queue[j]) }
+func (q *holdQueue) Push(any)           { panic("ledger: enqueue adds to the queue of holds") }
+
+func (q *holdQueue) Swap(i, j int) {
+	q.queue[i], q.queue[j] = q.queue[j], q.queue[i]
+	q.records.At(q.queue[i].record).queued = uint32(i) + 1
+	q.records.At(q.queue[j].record).queued = uint32(j) + 1
 }
 
-// down places a hold at a position or, while a child precedes it, below it.
-func (c *claims) down(at int, q queued) {
-	for {
-		child := 2*at + 1
-		if child+1 < len(c.queue) && c.queue[child+1].before(c.queue[child]) {
-			child++
-		}
-		if child >= len(c.queue) || !c.queue[child].before(q) {
-			break
-		}
-		c.put(at, c.queue[child])
-		at = child
-	}
-	c.put(at, q)
-}
-
-func (c *claims) put(at int, q queued) {
-	c.queue[at] = q
-	c.holdRecords.At(q.record).queued = uint32(at) + 1
+// Pop removes the last element. It returns nothing: unqueue needs nothing, and an interface value
+// would be an allocation.
+func (q *holdQueue) Pop() any {
+	q.queue = q.queue[:len(q.queue)-1]
+	return nil
 }
 
 // frontier is a heap of the queue positions that may come next.

@@ -19,7 +19,7 @@ func TestQueueAgainstModel(t *testing.T) {
 		s := NewState(testLog)
 		c := &s.claims
 		var held []uint32
-		release := func(i uint32) int64 { return c.holdRecord(i).heldUntil + c.holdRecord(i).grace }
+		release := func(i uint32) int64 { return c.holds.of(i).heldUntil + c.holds.of(i).grace }
 		which := func(t *rapid.T) int { return rapid.IntRange(0, len(held)-1).Draw(t, "which") }
 		t.Repeat(map[string]func(*rapid.T){
 			"hold": func(t *rapid.T) {
@@ -35,7 +35,7 @@ func TestQueueAgainstModel(t *testing.T) {
 			"extend": func(t *rapid.T) {
 				if len(held) > 0 {
 					i := held[which(t)]
-					c.settle(i, 0, &pb.Settle{How: pb.Settle_EXTEND, HeldUntilUs: c.heldUntil(i) + rapid.Int64Range(1, 30).Draw(t, "by")})
+					c.settle(i, 0, &pb.Settle{How: pb.Settle_EXTEND, HeldUntilUs: c.holds.of(i).heldUntil + rapid.Int64Range(1, 30).Draw(t, "by")})
 				}
 			},
 			"end": func(t *rapid.T) {

@@ -9,12 +9,12 @@ type HoldSpan struct {
 
 // HoldRecords returns the number of claims that were held, awarded or refunded, or had a payment owed
 // back. It never decreases.
-func (s *State) HoldRecords() int { return s.claims.holdRecords.Len() }
+func (h *holds) HoldRecords() int { return h.records.Len() }
 
 // HoldOf returns the span of the hold of the i-th of the HoldRecords; false: it was never held.
-func (s *State) HoldOf(i int) (HoldSpan, bool) {
-	d := s.claims.holdRecords.At(uint32(i))
-	return s.claims.span(d), d.heldUntil != 0
+func (c *claims) HoldOf(i int) (HoldSpan, bool) {
+	d := c.holds.records.At(uint32(i))
+	return c.span(d), d.heldUntil != 0
 }
 
 func (c *claims) span(d *holdRecord) HoldSpan {

@@ -14,7 +14,7 @@ type HoldTally struct {
 var HoldBounds = [...]float64{.1, .5, 1, 5, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 3 * 3600, 24 * 3600}
 
 // HoldTally returns the tally of all holds of the log.
-func (s *State) HoldTally() HoldTally { return s.claims.tally }
+func (h *holds) HoldTally() HoldTally { return h.tally }
 
 // Add adds the tally of another shard.
 func (h *HoldTally) Add(other HoldTally) {

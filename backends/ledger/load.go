@@ -168,8 +168,8 @@ func ReadOn(ctx context.Context, logs Logs, shards []*State) error {
 	for again := true; again; {
 		again = false
 		for i, s := range shards {
-			for _, other := range slices.Sorted(maps.Keys(s.peers)) {
-				p := s.peers[other]
+			for _, other := range slices.Sorted(maps.Keys(s.transfers)) {
+				p := s.transfers[other]
 				if other >= len(shards) || shards[other].knows(i, p) {
 					continue
 				}
@@ -185,14 +185,9 @@ func ReadOn(ctx context.Context, logs Logs, shards []*State) error {
 	return nil
 }
 
-// Behind reports whether the sale's own log was read without data that the shards require: a
-// generation, or the ranks of a draw, without which no entry has a unit.
-func (s *Sale) Behind(shards []*State) bool {
-	return slices.ContainsFunc(shards, func(shard *State) bool { return s.BehindShard(shard.Totals) })
-}
-
-// BehindShard is like Behind, for the totals of one shard.
-func (s *Sale) BehindShard(t Totals) bool {
+// Behind reports whether the sale's own log was read without data that a shard with totals t
+// requires: a generation, or the ranks of a draw, without which no entry has a unit.
+func (s *Sale) Behind(t Totals) bool {
 	return t.Generation > s.Generation() || s.Draw() != nil && !s.Ranked() && t.Sold+t.Held+t.Lapsed() > 0
 }
 
@@ -225,13 +220,4 @@ func Lacks(applied uint64, shards []*State) []string {
 		}
 	}
 	return lacks
-}
-
-// knows reports whether the state includes all that a peer has seen of it.
-func (s *State) knows(other int, seen *peer) bool {
-	mine := s.peers[other]
-	if mine == nil {
-		mine = new(peer)
-	}
-	return seen.inK <= mine.outK && seen.ackK <= mine.inK
 }

@@ -10,9 +10,9 @@ import (
 // RedPacket is the red packet of a run, with all that determines its amounts.
 type RedPacket struct {
 	spec.RedPacket
-	uid   string // of the run
-	count int64  // of packets: units 1 to count
-	seed  []byte // 32 bytes, once it is validated
+	Packets int64  // number of packets: units 1 to Packets
+	Seed    []byte // of the amounts, 32 bytes once it is validated; secret while a packet may still be given
+	uid     string // of the run
 }
 
 // RedPacketOf returns the red packet of a sale's present run, nil if its units are
@@ -41,30 +41,23 @@ func DeclaredRedPacket(sale *Sale) (*RedPacket, error) {
 	if declared.RedPacket == nil {
 		return nil, nil
 	}
-	return &RedPacket{*declared.RedPacket, sale.UID(), declared.Stock, first.GetSeed()}, nil
+	return &RedPacket{*declared.RedPacket, declared.Stock, first.GetSeed(), sale.UID()}, nil
 }
 
 // Validate returns an error if the packets cannot be dealt: their data may come from a file
 // that was altered.
 func (r *RedPacket) Validate() error {
 	switch n := len([32]byte{}); {
-	case len(r.seed) != n:
-		return fmt.Errorf("the red packet's seed has %d bytes, not %d", len(r.seed), n)
-	case r.count < 1 || r.count > spec.MaxRedisStock:
-		return fmt.Errorf("a red packet of %d packets: there are 1 to %d", r.count, spec.MaxRedisStock)
+	case len(r.Seed) != n:
+		return fmt.Errorf("the red packet's seed has %d bytes, not %d", len(r.Seed), n)
+	case r.Packets < 1 || r.Packets > spec.MaxRedisStock:
+		return fmt.Errorf("a red packet of %d packets: there are 1 to %d", r.Packets, spec.MaxRedisStock)
 	}
-	return r.Check(r.count)
+	return r.Check(r.Packets)
 }
 
-// Packets returns the number of packets.
-func (r *RedPacket) Packets() int64 { return r.count }
-
-// Seed returns the seed of the amounts. It must be kept secret while a packet may still be given.
-// It has 32 bytes once it is validated.
-func (r *RedPacket) Seed() []byte { return r.seed }
-
 // Deal deals the packets, which must be valid.
-func (r *RedPacket) Deal() *spec.Packets { return r.RedPacket.Deal(r.count, [32]byte(r.seed)) }
+func (r *RedPacket) Deal() *spec.Packets { return r.RedPacket.Deal(r.Packets, [32]byte(r.Seed)) }
 
 // PacketsStatus is the public status of a red packet while it is given out.
 type PacketsStatus struct {
@@ -76,13 +69,6 @@ type PacketsStatus struct {
 	Commitment Hash       `json:"commitment"`
 }
 
-// Status returns the public status of the red packet.
-func (r *RedPacket) Status() *PacketsStatus {
-	return &PacketsStatus{
-		Currency: r.Currency, Total: r.Format(r.Total), Packets: r.count, Split: r.Split, Min: r.Format(r.Min), Commitment: r.Commitment(),
-	}
-}
-
 // Commitment commits to all that determines the amounts, and reveals nothing of the seed. An
 // export of the sale has the seed once no packet can be given any more. A reader who noted the
 // commitment before can then verify that no amount was chosen since.
@@ -92,8 +78,8 @@ func (r *RedPacket) Status() *PacketsStatus {
 // export.Packets.
 func (r *RedPacket) Commitment() Hash {
 	h := sha256.New()
-	fmt.Fprintf(h, "salectl red packet v1\n%s\n%s\n%s\n%d\n%s\n%s\n", r.uid, r.Currency, r.Format(r.Total), r.count, r.Split, r.Format(r.Min))
-	h.Write(r.seed)
+	fmt.Fprintf(h, "salectl red packet v1\n%s\n%s\n%s\n%d\n%s\n%s\n", r.uid, r.Currency, r.Format(r.Total), r.Packets, r.Split, r.Format(r.Min))
+	h.Write(r.Seed)
 	return Hash(h.Sum(nil))
 }
 
@@ -105,5 +91,7 @@ func PacketsStatusOf(sale *Sale) *PacketsStatus {
 	if red == nil || err != nil {
 		return nil
 	}
-	return red.Status()
+	return &PacketsStatus{
+		Currency: red.Currency, Total: red.Format(red.Total), Packets: red.Packets, Split: red.Split, Min: red.Format(red.Min), Commitment: red.Commitment(),
+	}
 }

@@ -11,7 +11,7 @@ import (
 // units is none.
 func TestRedPacketOf(t *testing.T) {
 	for count, good := range map[int64]bool{0: false, 1: true, spec.MaxRedisStock: true, spec.MaxRedisStock + 1: false} {
-		red := &RedPacket{spec.RedPacket{Currency: "CNY", Scale: 2, Total: 5 * max(count, 1), Min: 5, Split: spec.SplitRandom}, TestUID, count, TestSeed}
+		red := &RedPacket{spec.RedPacket{Currency: "CNY", Scale: 2, Total: 5 * max(count, 1), Min: 5, Split: spec.SplitRandom}, count, TestSeed, TestUID}
 		if err := red.Validate(); (err == nil) != good {
 			t.Errorf("%d packets: %v", count, err)
 		}

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"fmt"
-	"math"
 
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
@@ -53,19 +52,20 @@ func (s *State) claim(c *pb.Commit, i int, op *pb.Claim) error {
 	if no := s.refusal(timeUs); no != Allowed {
 		return fmt.Errorf("a claim when the sale is %s", no)
 	}
-	if had := s.claims.unitsAt(at); n > s.settings.GetPerUserLimit()-had {
+	had, unpaid := s.users.sums(at)
+	if n > s.settings.GetPerUserLimit()-had {
 		return fmt.Errorf("user %q has %s and may not have %d more", op.GetUser(), spec.Count(had, "unit"), n)
 	}
-	if unpaid := s.claims.unpaidAt(at); s.overUnpaid(unpaid) {
+	if overUnpaid(s.settings, unpaid) {
 		return fmt.Errorf("user %q has %s that were cancelled or have expired, and may claim no more", op.GetUser(), spec.Count(unpaid, "claim"))
 	}
-	if err := s.terms(c, op); err != nil {
+	if err := checkTerm("a claim", s.settings, c.GetTimeUs(), op); err != nil {
 		return err
 	}
-	if err := s.ruled(op); err != nil {
+	if err := checkRuling(s.settings, op); err != nil {
 		return err
 	}
-	if err := s.part(op, s.claims.unitsAt(at)); err != nil {
+	if err := checkPartial(s.settings, op, had, s.Available); err != nil {
 		return err
 	}
 	if err := s.available.removeEach(op.GetUnits()); err != nil {
@@ -76,30 +76,41 @@ func (s *State) claim(c *pb.Commit, i int, op *pb.Claim) error {
 	return nil
 }
 
-// part checks a claim that was given fewer units than it asked for, of a user with had
+// checkPartial checks a claim that was given fewer units than it asked for, of a user with had
 // units before: the settings allow it, and no more units remain for the user.
-func (s *State) part(op *pb.Claim, had int64) error {
+func checkPartial(settings *pb.Settings, op *pb.Claim, had, available int64) error {
 	asked, n := int64(op.GetAsked()), int64(len(op.GetUnits()))
 	switch {
 	case asked == 0:
 		return nil
-	case !s.settings.GetPartial():
+	case !settings.GetPartial():
 		return fmt.Errorf("a claim of %s that has asked for %d, and by the settings it gets all or nothing", spec.Count(n, "unit"), asked)
 	case asked <= n:
 		return fmt.Errorf("a claim of %s that has asked for %d, which is not more", spec.Count(n, "unit"), asked)
-	case n < s.settings.GetPerUserLimit()-had && n < s.Available:
+	case n < settings.GetPerUserLimit()-had && n < available:
 		return fmt.Errorf("a claim of %s that has asked for %d, of a user who has %d, where %d are available",
-			spec.Count(n, "unit"), asked, had, s.Available)
+			spec.Count(n, "unit"), asked, had, available)
 	}
 	return nil
 }
 
-// terms checks that a claim is held on the terms in force, or sold at once if there
-// are none.
-func (s *State) terms(c *pb.Commit, op *pb.Claim) error {
-	if until, grace := s.term(c.GetTimeUs()); op.GetHeldUntilUs() != until || op.GetGraceUs() != grace {
-		return fmt.Errorf("a claim that is held until %d and %d us of grace, by the settings it is until %d and %d",
-			op.GetHeldUntilUs(), op.GetGraceUs(), until, grace)
+// term returns the deadline and the grace of a claim or award at timeUs; 0: it is sold at once.
+func term(settings *pb.Settings, timeUs int64) (untilUs, graceUs int64) {
+	p := settings.GetPayment()
+	if p == nil {
+		return 0, 0
+	}
+	return timeUs + p.GetHoldForUs(), p.GetGraceUs()
+}
+
+// checkTerm checks that a claim or award is held for the term in force, or sold at once if there is none.
+func checkTerm(what string, settings *pb.Settings, timeUs int64, op interface {
+	GetHeldUntilUs() int64
+	GetGraceUs() int64
+}) error {
+	if until, grace := term(settings, timeUs); op.GetHeldUntilUs() != until || op.GetGraceUs() != grace {
+		return fmt.Errorf("%s that is held until %d and %d us of grace, by the settings it is until %d and %d",
+			what, op.GetHeldUntilUs(), op.GetGraceUs(), until, grace)
 	}
 	return nil
 }
@@ -185,82 +196,32 @@ func (s *State) generation(op *pb.Generation) error {
 	if op.GetNumber() != s.Generation+1 {
 		return fmt.Errorf("generation %d after %d", op.GetNumber(), s.Generation)
 	}
-	if err := s.staysDraw(op); err != nil {
+	if err := checkStaysDraw(s.settings, op); err != nil {
 		return err
 	}
 	c, err := changeOf(op)
 	if err != nil {
 		return err
 	}
-	c, err = c.made(&s.available, &s.dropped)
+	added, err := s.stock.change(c)
 	if err != nil {
 		return err
 	}
-	s.Totals.generation(op, c.added, c.removed)
+	s.Totals.generation(op, added)
 	if s.settings.GetPhase() != pb.Phase_CLOSED && op.GetSettings().GetPhase() == pb.Phase_CLOSED {
-		s.awardBound = s.Limit + s.Lapsed()
+		s.awardBound = s.mayBeAwarded()
 	}
 	s.settings = op.GetSettings()
 	s.claims.rulings.change(s.next, s.settings)
 	return nil
 }
 
-// staysDraw checks that a generation does not turn a draw into another sale, or the reverse.
-func (s *State) staysDraw(op *pb.Generation) error {
-	if s.settings != nil && s.settings.GetDraw() != op.GetSettings().GetDraw() {
+// checkStaysDraw checks that a generation does not turn a draw into another sale, or the reverse.
+func checkStaysDraw(settings *pb.Settings, op *pb.Generation) error {
+	if settings != nil && settings.GetDraw() != op.GetSettings().GetDraw() {
 		return fmt.Errorf("generation %d makes a draw of another sale, or the other way round", op.GetNumber())
 	}
 	return nil
-}
-
-// change is the effect of a generation on the units of a shard.
-type change struct {
-	add, drop, restore Units
-	remove             int64
-
-	added, removed int64 // numbers of units added and removed, set by made
-}
-
-// changeOf returns the change of a generation, or an error if it is malformed.
-func changeOf(op *pb.Generation) (c change, err error) {
-	if op.GetRemove() < 0 {
-		return c, fmt.Errorf("a generation cannot remove %d units", op.GetRemove())
-	}
-	if p := op.GetSettings().GetPayment(); p != nil {
-		if err := payable(p); err != nil {
-			return c, err
-		}
-	}
-	if err := rulable(op.GetSettings()); err != nil {
-		return c, err
-	}
-	if err := choosable(op.GetSettings()); err != nil {
-		return c, err
-	}
-	c.remove = op.GetRemove()
-	for _, x := range []struct {
-		to     *Units
-		ranges []*pb.Range
-	}{{&c.add, op.GetAdd()}, {&c.drop, op.GetDrop()}, {&c.restore, op.GetRestore()}} {
-		if *x.to, err = UnitsOf(x.ranges); err != nil {
-			return c, err
-		}
-	}
-	return c, nil
-}
-
-// made applies c to the available units of a shard, and to the units that drops have
-// removed from it.
-func (c change) made(available, dropped *Units) (change, error) {
-	for _, units := range []Units{c.add, dropped.takeThose(c.restore)} {
-		if err := available.addAll(units); err != nil {
-			return c, err
-		}
-		c.added += units.Count()
-	}
-	gone := available.takeThose(c.drop)
-	c.removed = gone.Count() + available.takeHighest(c.remove, math.MaxInt).Count()
-	return c, dropped.addAll(gone)
 }
 
 // maxTerm is the maximum duration in the settings of a payment, in microseconds, so that no
@@ -281,18 +242,8 @@ func (s *State) seal() error {
 	if s.settings.GetPhase() != pb.Phase_CLOSED || s.InFlight != 0 || s.Held != 0 {
 		return fmt.Errorf("a seal on a shard that is %s, with %s in flight and %d held", s.Phase, spec.Count(s.InFlight, "unit"), s.Held)
 	}
-	s.sealed = true
 	s.Totals.seal()
 	return nil
-}
-
-func (s *State) peer(shard int) *peer {
-	p := s.peers[shard]
-	if p == nil {
-		p = new(peer)
-		s.peers[shard] = p
-	}
-	return p
 }
 
 // Refusal is the reason why a shard accepts no claim at a time.
@@ -309,7 +260,7 @@ const (
 // refusal returns the reason why no claim is accepted in a commit at timeUs; Allowed: claims are.
 func (s *State) refusal(timeUs int64) Refusal {
 	switch opens, closes := s.settings.GetOpensAtUs(), s.settings.GetClosesAtUs(); {
-	case s.sealed || s.entries != nil || s.settings.GetPhase() == pb.Phase_CLOSED || closes != 0 && timeUs >= closes:
+	case s.entries != nil || s.settings.GetPhase() == pb.Phase_CLOSED || closes != 0 && timeUs >= closes:
 		return RefusedClosed
 	case s.settings.GetPhase() == pb.Phase_PAUSED:
 		return RefusedPaused

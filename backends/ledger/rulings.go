@@ -23,11 +23,11 @@ type Ruling struct {
 	Attributes [AttributesLen]byte
 }
 
-// ruled checks that a claim was admitted by the rule set in force, as far as the log can
+// checkRuling checks that a claim was admitted by the rule set in force, as far as the log can
 // show that.
-func (s *State) ruled(op *pb.Claim) error {
+func checkRuling(settings *pb.Settings, op *pb.Claim) error {
 	want := 0
-	if len(s.settings.GetRules()) > 0 {
+	if len(settings.GetRules()) > 0 {
 		want = AttributesLen
 	}
 	if len(op.GetAttributes()) != want {

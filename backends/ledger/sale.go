@@ -13,6 +13,7 @@ import (
 // and its progress.
 type Sale struct {
 	chain
+	drawing
 
 	run         int64
 	uid         string
@@ -24,7 +25,6 @@ type Sale struct {
 	unmarked    []string // lock nodes without a marker then
 	sealed      *pb.Sealed
 	destroyed   bool
-	drawing     drawing
 }
 
 // NewSale returns the state of a sale before its first slot.
@@ -122,12 +122,6 @@ func (s *Sale) planned(op *pb.Planned) error {
 	s.slots = append(s.slots, s.next)
 	return nil
 }
-
-// Next returns the slot after the last one folded.
-func (s *Sale) Next() uint64 { return s.next }
-
-// Root returns the hash of the last slot folded.
-func (s *Sale) Root() Hash { return s.hash }
 
 // Run returns metadata.run of the present run, 0 if there never was one.
 func (s *Sale) Run() int64 { return s.run }

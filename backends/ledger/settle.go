@@ -73,9 +73,9 @@ func (s *State) verdict(how pb.Settle_How, at standing, timeUs int64) Settlement
 		}
 		return SettleDone
 	case how == pb.Settle_EXTEND && open:
-		return s.extension(at)
+		return extension(s.settings, at)
 	case how == pb.Settle_RESELL && at.state == StateExpired:
-		return s.resale(at)
+		return resale(s.settings, at)
 	case how == pb.Settle_REFUND_DUE:
 		return due(at, open)
 	}
@@ -83,22 +83,22 @@ func (s *State) verdict(how pb.Settle_How, at standing, timeUs int64) Settlement
 }
 
 // extension returns the verdict on extending an open hold.
-func (s *State) extension(at standing) SettlementKind {
+func extension(settings *pb.Settings, at standing) SettlementKind {
 	switch {
 	case at.extended:
 		return SettleAlready
-	case s.settings.GetPayment().GetExtendByUs() == 0:
+	case settings.GetPayment().GetExtendByUs() == 0:
 		return SettleNoExtension
 	}
 	return SettleDone
 }
 
 // resale returns the verdict on a late payment for an expired claim.
-func (s *State) resale(at standing) SettlementKind {
+func resale(settings *pb.Settings, at standing) SettlementKind {
 	switch {
 	case at.owed:
 		return SettleRefundDue // it may have been paid back already
-	case s.settings.GetPayment().GetLate() != pb.Payment_RESELL, s.settings.GetDraw():
+	case settings.GetPayment().GetLate() != pb.Payment_RESELL, settings.GetDraw():
 		return SettleExpired // in a draw a freed unit belongs to the next rank
 	}
 	return SettleDone
@@ -206,8 +206,10 @@ func validTexts(op *pb.Settle) bool {
 
 // settled applies an op that the verdict permits.
 func (s *State) settled(c *pb.Commit, i uint32, op *pb.Settle) error {
-	if until := s.claims.heldUntil(i) + s.settings.GetPayment().GetExtendByUs(); op.GetHow() == pb.Settle_EXTEND && op.GetHeldUntilUs() != until {
-		return fmt.Errorf("a hold is extended to %d, by the settings it is to %d", op.GetHeldUntilUs(), until)
+	if op.GetHow() == pb.Settle_EXTEND {
+		if until := s.holds.of(i).heldUntil + s.settings.GetPayment().GetExtendByUs(); op.GetHeldUntilUs() != until {
+			return fmt.Errorf("a hold is extended to %d, by the settings it is to %d", op.GetHeldUntilUs(), until)
+		}
 	}
 	if op.GetHow() == pb.Settle_RESELL {
 		if err := s.resell(c, i, op); err != nil {
@@ -254,7 +256,7 @@ func frees(op *pb.Settle) bool {
 // resell checks the RESELL of a late payment and removes its units from the available ones.
 func (s *State) resell(c *pb.Commit, i uint32, op *pb.Settle) error {
 	r := s.claims.records.At(i)
-	n, had := int64(len(op.GetUnits())), s.claims.unitsOf(r.user)
+	n, had := int64(len(op.GetUnits())), s.users.units(r.user)
 	own := s.claims.units(i)
 	switch {
 	case !s.IsOwner(c.GetWriter()):

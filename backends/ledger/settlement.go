@@ -50,7 +50,7 @@ func (d *Draft) Expire(c Claim) Settlement { return d.settle(c, newSettle(pb.Set
 // release.
 func (d *Draft) Extend(c Claim) Settlement {
 	op := newSettle(pb.Settle_EXTEND)
-	_, now, _ := d.look(c)
+	_, now, _ := d.changes.look(c)
 	op.settle.HeldUntilUs = now.HeldUntilUs + d.state.settings.GetPayment().GetExtendByUs()
 	return d.settle(c, op)
 }
@@ -70,18 +70,18 @@ func (d *Draft) Refund(c Claim, who, reason string, retire bool) Settlement {
 // Otherwise the payment is recorded as owed back (SettleRefundDue, also if it was before).
 // A hold whose release is past expires first; one that may be confirmed is SettleHeld.
 func (d *Draft) Late(c Claim, payment string) Settlement {
-	n, now, _ := d.look(c)
+	n, now, _ := d.changes.look(c)
 	if now.State == StateHeld {
 		if v := d.Expire(c); v.Kind != SettleDone {
 			return v
 		}
-		now = d.settlements[n]
+		now = d.changes.settled[n]
 	}
 	op := newSettle(pb.Settle_REFUND_DUE)
 	if d.resells(n, now, payment) {
 		op.settle.How, op.settle.Units = pb.Settle_RESELL, now.Units
-		if !d.available.hasEach(now.Units) {
-			op.settle.Units = d.available.lowest(len(now.Units))
+		if !d.stock.available.hasEach(now.Units) {
+			op.settle.Units = d.stock.available.lowest(len(now.Units))
 		}
 	}
 	op.settle.Payment = payment
@@ -94,12 +94,12 @@ func (d *Draft) Late(c Claim, payment string) Settlement {
 
 // resells reports whether a late payment buys a claim after all.
 func (d *Draft) resells(n uint32, now Claim, payment string) bool {
-	if d.state.verdict(pb.Settle_RESELL, d.standing(n, now, payment), d.commit.TimeUs) != SettleDone {
+	if d.state.verdict(pb.Settle_RESELL, d.changes.standing(n, now, payment), d.commit.TimeUs) != SettleDone {
 		return false
 	}
 	user := d.state.claims.records.At(n).user
-	_, more := d.changeOfUser(claimIndex{userHash: d.state.claims.hash(now.User)}, now.User)
-	left := d.state.settings.GetPerUserLimit() - d.state.claims.unitsOf(user) - more.units
+	_, more := d.changes.ofUser(claimIndex{userHash: d.state.text.hash(now.User)}, now.User)
+	left := d.state.settings.GetPerUserLimit() - d.state.users.units(user) - more.units
 	return int64(len(now.Units)) <= min(left, d.totals.Available)
 }
 
@@ -109,21 +109,9 @@ func newSettle(how pb.Settle_How) *settleOp {
 	return op
 }
 
-// look returns a claim in its state within the draft, and its index.
-func (d *Draft) look(c Claim) (n uint32, now Claim, ok bool) {
-	n, ok = d.state.claims.locate(c.Slot, c.Index)
-	if !ok {
-		return 0, Claim{}, false
-	}
-	if now, ok = d.settlements[n]; !ok {
-		now = d.state.claims.at(n)
-	}
-	return n, now, true
-}
-
 // settle adds an op if the verdict permits it.
 func (d *Draft) settle(c Claim, op *settleOp) Settlement {
-	n, now, ok := d.look(c)
+	n, now, ok := d.changes.look(c)
 	if !ok || !validTexts(&op.settle) {
 		return Settlement{SettleInvalid, now}
 	}
@@ -131,7 +119,7 @@ func (d *Draft) settle(c Claim, op *settleOp) Settlement {
 	if d.size >= MaxEntry {
 		return Settlement{SettleFull, now}
 	}
-	v := d.state.verdict(op.settle.How, d.standing(n, now, op.settle.Payment), d.commit.TimeUs)
+	v := d.state.verdict(op.settle.How, d.changes.standing(n, now, op.settle.Payment), d.commit.TimeUs)
 	if v == SettleDone && d.size+size > entryBudget {
 		v = SettleFull
 	}
@@ -144,18 +132,12 @@ func (d *Draft) settle(c Claim, op *settleOp) Settlement {
 	}
 	d.totals.settle(moved(int64(len(now.Units)), &op.settle), &op.settle)
 	now.settle(&op.settle, d.commit.TimeUs)
-	if d.settlements == nil {
-		d.settlements = make(map[uint32]Claim)
-	}
-	d.settlements[n] = now
+	d.changes.settled[n] = now
 	if op.settle.How == pb.Settle_REFUND_DUE {
-		if d.owed == nil {
-			d.owed = make(map[owedPayment]struct{})
-		}
-		d.owed[owedPayment{n, op.settle.Payment}] = struct{}{}
+		d.changes.owed[owedPayment{n, op.settle.Payment}] = struct{}{}
 	}
 	d.size += size
-	d.add(&op.op)
+	d.commit.Ops = append(d.commit.Ops, &op.op)
 	return Settlement{SettleDone, now}
 }
 
@@ -166,9 +148,9 @@ func (d *Draft) move(now Claim, op *pb.Settle) bool {
 	var err error
 	switch {
 	case op.GetHow() == pb.Settle_RESELL || op.GetHow() == pb.Settle_AWARD:
-		err = d.available.removeEach(op.GetUnits())
+		err = d.stock.available.removeEach(op.GetUnits())
 	case frees(op):
-		n, err = -n, d.available.addEach(now.Units)
+		n, err = -n, d.stock.available.addEach(now.Units)
 	case op.GetHow() == pb.Settle_REFUND:
 		n = -n
 	default:
@@ -177,32 +159,16 @@ func (d *Draft) move(now Claim, op *pb.Settle) bool {
 	if err != nil {
 		return false
 	}
-	at := claimIndex{userHash: d.state.claims.hash(now.User)}
-	g, _ := d.changeOfUser(at, now.User)
+	at := claimIndex{userHash: d.state.text.hash(now.User)}
+	g, _ := d.changes.ofUser(at, now.User)
 	switch op.GetHow() {
 	case pb.Settle_CANCEL, pb.Settle_EXPIRE:
 		unpaid = 1
 	case pb.Settle_RESELL:
 		unpaid = -1
 	}
-	d.addChange(at, g, now.User, userChange{units: n, unpaid: unpaid})
+	d.changes.add(at, g, now.User, userChange{units: n, unpaid: unpaid})
 	return true
-}
-
-// owedPayment is a payment that a draft has recorded as owed back for a claim.
-type owedPayment struct {
-	claim   uint32
-	payment string
-}
-
-// standing is like claims.standing, for claim n, which the draft may have settled.
-func (d *Draft) standing(n uint32, c Claim, payment string) standing {
-	_, owed := d.owed[owedPayment{n, payment}]
-	return standing{
-		state: c.State, releaseUs: c.ReleaseUs(), extended: c.Extended, grabbed: c.Grabbed,
-		another: payment != "" && c.Payment != payment && (c.Payment != "" || c.HeldUntilUs == 0),
-		owed:    owed || c.Owed > 0 && d.state.claims.owes(n, payment),
-	}
 }
 
 // settle applies an op of a commit at timeUs to the claim.

@@ -2,10 +2,6 @@ package ledger
 
 import (
 	"fmt"
-	"iter"
-	"maps"
-	"math"
-	"slices"
 	"time"
 
 	pb "salectl/backends/ledger/ledgerpb"
@@ -21,36 +17,20 @@ import (
 type State struct {
 	chain
 	Totals
+	claims
+	transfers
+	stock
 
 	settings   *pb.Settings
-	owner      string // writer id of the owner
-	available  Units
-	dropped    Units // units that generations have removed by number
-	claims     claims
-	peers      map[int]*peer
-	awardBound int64      // of a draw that is closed for good: see AwardBound
+	owner      string     // writer id of the owner
+	awardBound int64      // see DrawShard, once the sale is closed for good
 	entries    *draw.Tree // of a draw: the tree of its entries, once no more are accepted
-	sealed     bool
 	bytes      int64
-}
-
-// peer is the exchange of transfers with one other shard.
-type peer struct {
-	outK, ackK uint64 // transfers sent, and acknowledged
-	inK        uint64 // transfers received
-	out        Units  // units of transfer outK, until it is acknowledged
-}
-
-// Transfer is one transfer that has not been acknowledged.
-type Transfer struct {
-	To    int
-	K     uint64
-	Units Units
 }
 
 // NewState returns the state of a shard before its first slot.
 func NewState(log string) *State {
-	return &State{chain: newChain(log), claims: newClaims(), peers: make(map[int]*peer)}
+	return &State{chain: newChain(log), claims: newClaims(), transfers: make(transfers)}
 }
 
 // Fold applies the entry of the next slot. After an error the state must not be used.
@@ -65,7 +45,7 @@ func (s *State) Fold(entry []byte) error {
 // Apply applies a commit whose stored bytes are known to be right: this process decoded
 // or encoded it. size is the number of these bytes.
 func (s *State) Apply(c *pb.Commit, hash Hash, size int) error {
-	if s.sealed {
+	if s.Sealed() {
 		return s.corrupt("a commit after the seal")
 	}
 	s.claims.times = append(s.claims.times, c.GetTimeUs())
@@ -80,7 +60,7 @@ func (s *State) Apply(c *pb.Commit, hash Hash, size int) error {
 }
 
 func (s *State) applyOp(c *pb.Commit, i int, op *pb.Op) error {
-	if s.sealed {
+	if s.Sealed() {
 		return fmt.Errorf("it comes after the seal")
 	}
 	if _, isOwn := op.GetOp().(*pb.Op_Own); !isOwn && c.GetEpoch() != s.Epoch {
@@ -114,18 +94,6 @@ func (s *State) applyOp(c *pb.Commit, i int, op *pb.Op) error {
 	return fmt.Errorf("it is of a kind that no shard has (written by a newer version?)")
 }
 
-// Ahead returns by how much the log's time is ahead of a writer's clock. ok reports whether
-// that is more than MaxAhead: Draft.Own then sets it back.
-func (s *State) Ahead(timeUs int64) (by time.Duration, ok bool) {
-	return time.Duration(s.timeUs-timeUs) * time.Microsecond, s.ahead(timeUs)
-}
-
-// Next returns the slot after the last one folded.
-func (s *State) Next() uint64 { return s.next }
-
-// Root returns the hash of the last slot folded.
-func (s *State) Root() Hash { return s.hash }
-
 // Head returns the head that belongs to the last slot folded.
 func (s *State) Head() Head {
 	return Head{Slot: s.next - 1, Hash: s.hash, TimeUs: s.timeUs, Totals: s.Totals}
@@ -135,152 +103,13 @@ func (s *State) Head() Head {
 func (s *State) Bytes() int64 { return s.bytes }
 
 // Sealed reports whether the log is sealed.
-func (s *State) Sealed() bool { return s.sealed }
+func (s *State) Sealed() bool { return s.Phase == PhaseSealed }
 
 // Settings returns the settings of the newest generation, nil before the first.
 func (s *State) Settings() *pb.Settings { return s.settings }
 
 // IsOwner reports whether a writer is the shard's owner.
 func (s *State) IsOwner(writer []byte) bool { return s.Epoch > 0 && s.owner == string(writer) }
-
-// AvailableUnits returns the available units.
-func (s *State) AvailableUnits() Units { return slices.Clone(s.available) }
-
-// DroppedUnits returns the units that generations have removed by number.
-func (s *State) DroppedUnits() Units { return slices.Clone(s.dropped) }
-
-// Claims returns the number of claims accepted.
-func (s *State) Claims() int { return s.claims.records.Len() }
-
-// Claim returns the i-th claim accepted, with all its refunds due.
-func (s *State) Claim(i int) Claim { return s.claims.with(uint32(i), math.MaxInt) }
-
-// ClaimAt returns the claim at a place in the log: a slot, and an index among the ops of
-// its commit.
-func (s *State) ClaimAt(slot uint64, index int) (Claim, bool) {
-	i, ok := s.claims.locate(slot, index)
-	if !ok {
-		return Claim{}, false
-	}
-	return s.claims.at(i), true
-}
-
-// ClaimOfGrab returns the claim of a unit that a node gave from a list. It scans all such claims, a
-// million in a few milliseconds: they have no index.
-func (s *State) ClaimOfGrab(unit int64) (Claim, bool) {
-	for i := range s.claims.granted {
-		if r := s.claims.records.At(uint32(i)); int64(r.first) == unit {
-			return s.claims.at(uint32(i)), true
-		}
-	}
-	return Claim{}, false
-}
-
-// Find returns the claim that answered a request, if it was accepted.
-func (s *State) Find(user, key string) (Claim, bool) {
-	at := s.claims.look(user, key)
-	if at.claim == 0 {
-		return Claim{}, false
-	}
-	return s.claims.at(at.claim - 1), true
-}
-
-// User returns a user's claims in the order of their acceptance.
-func (s *State) User(user string) []Claim {
-	all, _ := s.claims.ofUser(user, math.MaxInt)
-	return all
-}
-
-// Newest returns the newest claims of a user, at most most, in the order of their acceptance,
-// and the number of all claims of the user.
-func (s *State) Newest(user string, most int) (newest []Claim, count int) {
-	return s.claims.ofUser(user, most)
-}
-
-// Backward returns the claims of a user that precede the one at slot and index, or the grab of unit,
-// the newest first; all, if slot and unit are 0. ok is false if the user has no such claim.
-func (s *State) Backward(user string, slot uint64, index int, unit int64) (older iter.Seq[Claim], ok bool) {
-	i, ok := s.claims.olderThan(user, slot, index, unit)
-	return func(yield func(Claim) bool) {
-		for at := i; at != 0 && yield(s.claims.at(at-1)); {
-			at = s.claims.records.At(at - 1).prev
-		}
-	}, ok
-}
-
-// RefundsDue returns the newest payments owed back for the claim at slot and index, at most most, in
-// their order; with before, only those that precede it. more reports whether there are older ones. ok
-// is false if there is no such claim or payment.
-func (s *State) RefundsDue(slot uint64, index int, before string, most int) (due []string, more, ok bool) {
-	i, ok := s.claims.locate(slot, index)
-	if !ok {
-		return nil, false, false
-	}
-	d := s.claims.holdRecord(i)
-	if d == nil {
-		return nil, false, before == ""
-	}
-	from := d.owed
-	if before != "" {
-		at, ok := s.claims.findOwed(i, before)
-		if !ok {
-			return nil, false, false
-		}
-		from = s.claims.owed.At(at).prev
-	}
-	due, more = s.claims.dueFrom(from, most)
-	return due, more, true
-}
-
-// Users returns an iterator over the users who have claims here, each with the number of its
-// units, held and sold.
-func (s *State) Users() iter.Seq2[string, int64] {
-	return func(yield func(string, int64) bool) {
-		for i := range s.claims.users.Len() {
-			u := s.claims.users.At(uint32(i))
-			if !yield(s.claims.text.get(u.name), s.claims.unitsOf(uint32(i))) {
-				return
-			}
-		}
-	}
-}
-
-// UserUnits returns the number of units of a user, held and sold.
-func (s *State) UserUnits(user string) int64 {
-	u, ok := s.claims.findUser(s.claims.hash(user), user)
-	if !ok {
-		return 0
-	}
-	return s.claims.unitsOf(u)
-}
-
-// Open returns the transfers sent and not yet acknowledged, in the order of the shards.
-func (s *State) Open() []Transfer {
-	var open []Transfer
-	for _, to := range slices.Sorted(maps.Keys(s.peers)) {
-		if p := s.peers[to]; p.outK != p.ackK {
-			open = append(open, Transfer{To: to, K: p.outK, Units: p.out})
-		}
-	}
-	return open
-}
-
-// OpenTo returns the transfer to a shard that is not yet acknowledged, if there is
-// one.
-func (s *State) OpenTo(to int) (Transfer, bool) {
-	if p := s.peers[to]; p != nil && p.outK != p.ackK {
-		return Transfer{To: to, K: p.outK, Units: p.out}, true
-	}
-	return Transfer{}, false
-}
-
-// Received returns the number of the last transfer received from a shard.
-func (s *State) Received(from int) uint64 {
-	if p := s.peers[from]; p != nil {
-		return p.inK
-	}
-	return 0
-}
 
 // Time returns a time of settings, in microseconds since 1970; the zero time for 0, which is none.
 func Time(us int64) time.Time {

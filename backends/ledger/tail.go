@@ -75,11 +75,5 @@ func (t *Tail) Ends(head []byte) (more bool, err error) {
 	return h.Slot+1 > t.next, nil
 }
 
-// Next returns the slot after the last one taken.
-func (t *Tail) Next() uint64 { return t.next }
-
-// Root returns the hash of the last slot taken; before slot 0, that of the log's name.
-func (t *Tail) Root() Hash { return t.hash }
-
 // TimeUs returns the time of the last slot taken, 0 if there is none.
 func (t *Tail) TimeUs() int64 { return t.timeUs }

@@ -57,11 +57,11 @@ func (t *Totals) out(n int64) { t.Available -= n; t.InFlight += n }
 func (t *Totals) in(n int64)  { t.Available += n }
 func (t *Totals) ack(n int64) { t.InFlight -= n }
 
-func (t *Totals) generation(op *pb.Generation, added, removed int64) {
+func (t *Totals) generation(op *pb.Generation, added int64) {
 	t.Generation = op.GetNumber()
 	t.Phase = PhaseName(op.GetSettings().GetPhase())
-	t.Limit += added - removed
-	t.Available += added - removed
+	t.Limit += added
+	t.Available += added
 }
 
 func (t *Totals) seal() { t.Phase = PhaseSealed }

@@ -401,5 +401,5 @@ const ReadAtOnce = readAtOnce
 
 // HasHoldMemory reports whether a state keeps anything for holds.
 func (s *State) HasHoldMemory() bool {
-	return s.claims.holdRecords.Len() != 0 || s.claims.byClaim.words != nil || s.claims.queue != nil
+	return s.holds.records.Len() != 0 || s.holds.byClaim.words != nil || s.holds.queue != nil
 }

@@ -460,7 +460,7 @@ func (q *sequencer) beginCommit(now clock.Now) {
 		return
 	}
 	q.engine.setTarget(now, g != nil)
-	by, ahead := q.state.Ahead(timeUs)
+	by, ahead := q.state.Head().Ahead(now.Wall)
 	if ahead {
 		q.setBack = by
 	}

@@ -84,10 +84,18 @@ func (w *world) lastEntry(shard int) {
 // trees are what the shards have.
 func (w *world) trees() (all []draw.Tree) {
 	for _, s := range w.shards {
-		labels := s.Labels()
+		labels := labelsOf(s)
 		all = append(all, draw.Tree{Entries: int64(len(labels)), Root: draw.Root(labels)})
 	}
 	return all
+}
+
+// labelsOf returns the labels of a shard's entries, in the order of its log.
+func labelsOf(s *ledger.State) (labels []draw.Digest) {
+	for _, e := range s.DrawEntries(0) {
+		labels = append(labels, e.Label)
+	}
+	return labels
 }
 
 func closedOp(trees []draw.Tree, change func(*pb.EntriesClosed)) *pb.Op {
@@ -319,7 +327,7 @@ var drawFaults = map[string]planted{
 	"the last entry too soon":      {raffle, func(w *world) { w.plantOp(entriesOp(w.trees()[0])) }, "draws"},
 	"an entry after the last": {raffle, func(w *world) {
 		a := w.user(0)
-		labels := append(w.shards[0].Labels(), draw.Label(w.uid, a, "k"))
+		labels := append(labelsOf(w.shards[0]), draw.Label(w.uid, a, "k"))
 		w.invoke(a, "k", 1)
 		w.at = raffleCloses
 		w.plant(0, new(pb.Commit), entriesOp(draw.Tree{Entries: 3, Root: draw.Root(labels)}), entryOp(a, "k"))

@@ -172,7 +172,7 @@ func readPlans(ctx context.Context, logs ledger.Logs, sale *ledger.Sale, books [
 		if _, err := ledger.Load(ctx, logs, sale.Log(), sale); err != nil {
 			return err
 		}
-		lags := sale.UID() == uid && lagsBehind(sale, books)
+		lags := sale.UID() == uid && slices.ContainsFunc(books, func(b *Book) bool { return sale.Behind(b.reducer.Head().Totals) })
 		if !lags || try == ledger.MissingTries {
 			return nil
 		}
@@ -180,12 +180,6 @@ func readPlans(ctx context.Context, logs ledger.Logs, sale *ledger.Sale, books [
 			return err
 		}
 	}
-}
-
-// lagsBehind reports whether the sale's own log was read without data that shards require: a
-// generation, or the ranks of a draw, without which no entry has a unit.
-func lagsBehind(sale *ledger.Sale, books []*Book) bool {
-	return slices.ContainsFunc(books, func(b *Book) bool { return sale.BehindShard(b.reducer.Head().Totals) })
 }
 
 // closeCut reads shards on until all that was received was sent, and all that was acknowledged
@@ -198,7 +192,7 @@ func closeCut(ctx context.Context, logs ledger.Logs, books []*Book) error {
 			for _, peer := range slices.Sorted(maps.Keys(b.peers)) {
 				x := b.peers[peer]
 				enough := func() bool {
-					there := books[peer].peer(shard)
+					there := books[peer].peers.with(shard)
 					return len(x.received) <= len(there.sent) && x.acked <= len(there.received)
 				}
 				if peer >= len(books) || enough() {

@@ -42,7 +42,7 @@ type Book struct {
 
 	generations []*pb.Generation
 	settings    *pb.Settings // in force
-	peers       map[int]*exchange
+	peers       exchanges
 
 	userAccounts
 	claimRecords
@@ -122,10 +122,33 @@ type exchange struct {
 	acked          int // number of sent transfers that were acknowledged
 }
 
+// exchanges are the exchanges of a shard with each other shard.
+type exchanges map[int]*exchange
+
+func (e exchanges) with(shard int) *exchange {
+	x := e[shard]
+	if x == nil {
+		x = new(exchange)
+		e[shard] = x
+	}
+	return x
+}
+
+// inFlight returns the number of units sent and not acknowledged, received or not, as
+// the reducer counts them.
+func (e exchanges) inFlight() (n int64) {
+	for _, x := range e {
+		for _, units := range x.sent[min(x.acked, len(x.sent)):] {
+			n += units.Count()
+		}
+	}
+	return n
+}
+
 func newBook(log string, shard, shards int, reducer Reducer) *Book {
 	return &Book{
 		tail: ledger.NewTail(log), shard: shard, shards: shards, reducer: reducer,
-		peers: make(map[int]*exchange),
+		peers: make(exchanges),
 		userAccounts: userAccounts{
 			users: make(map[name]uint32), over: make(map[string]int64), unpaid: make(map[uint32]int64), requests: make(map[name]struct{}), away: make(map[string]int),
 		},
@@ -211,26 +234,6 @@ func (b *Book) take(from *ledger.Units, r ledger.Range) {
 // fault records an inconsistency in the slot being booked.
 func (b *Book) fault(format string, args ...any) {
 	b.faults = append(b.faults, fmt.Sprintf("slot %d: ", b.slot)+fmt.Sprintf(format, args...))
-}
-
-func (b *Book) peer(shard int) *exchange {
-	x := b.peers[shard]
-	if x == nil {
-		x = new(exchange)
-		b.peers[shard] = x
-	}
-	return x
-}
-
-// inFlight returns the number of units sent and not acknowledged, received or not, as
-// the reducer counts them.
-func (b *Book) inFlight() (n int64) {
-	for _, x := range b.peers {
-		for _, units := range x.sent[min(x.acked, len(x.sent)):] {
-			n += units.Count()
-		}
-	}
-	return n
 }
 
 // carry moves the units of a claim from one set to another.

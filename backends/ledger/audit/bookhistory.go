@@ -78,25 +78,25 @@ func adjacent(units []int64) bool {
 }
 
 // find returns the index of the claim at a place.
-func (b *Book) find(at place) (uint32, bool) {
-	if at.slot >= uint64(len(b.slots)) {
+func (r *claimRecords) find(at place) (uint32, bool) {
+	if at.slot >= uint64(len(r.slots)) {
 		return 0, false
 	}
-	from, end := int(b.slots[at.slot]), b.claims.Len()
-	if at.slot+1 < uint64(len(b.slots)) {
-		end = int(b.slots[at.slot+1])
+	from, end := int(r.slots[at.slot]), r.claims.Len()
+	if at.slot+1 < uint64(len(r.slots)) {
+		end = int(r.slots[at.slot+1])
 	}
-	n := from + sort.Search(end-from, func(i int) bool { return b.claims.At(uint32(from+i)).index >= at.index })
-	return uint32(n), n < end && b.claims.At(uint32(n)).index == at.index
+	n := from + sort.Search(end-from, func(i int) bool { return r.claims.At(uint32(from+i)).index >= at.index })
+	return uint32(n), n < end && r.claims.At(uint32(n)).index == at.index
 }
 
-func (b *Book) units(n uint32) []int64 {
-	if units, ok := b.scattered[n]; ok {
+func (r *claimRecords) units(n uint32) []int64 {
+	if units, ok := r.scattered[n]; ok {
 		return units
 	}
-	units := make([]int64, b.claims.At(n).count)
+	units := make([]int64, r.claims.At(n).count)
 	for i := range units {
-		units[i] = *b.first.At(n) + int64(i)
+		units[i] = *r.first.At(n) + int64(i)
 	}
 	return units
 }
@@ -151,8 +151,8 @@ func (b *Book) settle(c *pb.Commit, op *pb.Settle) {
 }
 
 // owes reports whether a payment is owed back for a claim.
-func (b *Book) owes(n uint32, payment string) bool {
-	_, ok := b.owed[bookPayment{n, payment}]
+func (r *claimRecords) owes(n uint32, payment string) bool {
+	_, ok := r.owed[bookPayment{n, payment}]
 	return ok
 }
 

@@ -42,16 +42,16 @@ func (b *Book) enter(c *pb.Commit, at place, op *pb.Op) {
 	case *pb.Op_Generation:
 		b.generation(op.Generation)
 	case *pb.Op_Out:
-		x := b.peer(int(op.Out.GetTo()))
+		x := b.peers.with(int(op.Out.GetTo()))
 		x.sent = append(x.sent, b.move(op.Out.GetUnits(), func(r ledger.Range) { b.take(&b.free, r) }))
 	case *pb.Op_In:
-		x := b.peer(int(op.In.GetFrom()))
+		x := b.peers.with(int(op.In.GetFrom()))
 		if op.In.GetK() <= uint64(len(x.received)) {
 			return // repeated: counts once
 		}
 		x.received = append(x.received, b.move(op.In.GetUnits(), func(r ledger.Range) { b.put(&b.free, r) }))
 	case *pb.Op_Ack:
-		x := b.peer(int(op.Ack.GetTo()))
+		x := b.peers.with(int(op.Ack.GetTo()))
 		x.acked = max(x.acked, int(op.Ack.GetK()))
 	}
 }

@@ -36,7 +36,7 @@ func (r *Recount) RedPacket(sale *ledger.Sale) {
 		return
 	}
 	dealt, sum := red.Deal(), int64(0)
-	for unit := int64(1); unit <= red.Packets(); unit++ {
+	for unit := int64(1); unit <= red.Packets; unit++ {
 		amount := dealt.Amount(unit)
 		if amount < red.Min {
 			r.Problem("packet %d is %s, less than %s", unit, red.Format(amount), red.Format(red.Min))
@@ -47,12 +47,12 @@ func (r *Recount) RedPacket(sale *ledger.Sale) {
 		r.Problem("the packets come to %s, and %s was declared", red.Format(sum), red.Format(red.Total))
 	}
 	granted, left := grantedAndLeft(sale, r.books)
-	found := Packets{Currency: red.Currency, Total: red.Format(red.Total), Packets: red.Packets(), Taken: granted.count}
+	found := Packets{Currency: red.Currency, Total: red.Format(red.Total), Packets: red.Packets, Taken: granted.count}
 	found.Granted, found.Left = red.Format(granted.worth(dealt)), red.Format(left.worth(dealt))
 	r.Packets = &found
-	if got := granted.worth(dealt) + left.worth(dealt); got != red.Total || granted.count+left.count != red.Packets() {
+	if got := granted.worth(dealt) + left.worth(dealt); got != red.Total || granted.count+left.count != red.Packets {
 		r.Problem("%d packets of %s are granted and %d of %s are left, which is not %d of %s", granted.count, found.Granted,
-			left.count, found.Left, red.Packets(), found.Total)
+			left.count, found.Left, red.Packets, found.Total)
 	}
 	if end := sale.Sealed(); end != nil && end.GetRefund() != left.worth(dealt) {
 		r.Problem("the sale was sealed with a refund of %s, and %s is left", red.Format(end.GetRefund()), found.Left)
@@ -67,9 +67,9 @@ func (r *Recount) SameRedPacket(sale *ledger.Sale, red *ledger.RedPacket) {
 		switch {
 		case err != nil:
 			r.Problem("what generation %d declares cannot be read: %v", g, err)
-		case now.RedPacket == nil || *now.RedPacket != red.RedPacket || now.Stock != red.Packets():
+		case now.RedPacket == nil || *now.RedPacket != red.RedPacket || now.Stock != red.Packets:
 			r.Problem("generation %d declares another red packet than was dealt", g)
-		case len(p.GetSeed()) > 0 && !bytes.Equal(p.GetSeed(), red.Seed()):
+		case len(p.GetSeed()) > 0 && !bytes.Equal(p.GetSeed(), red.Seed):
 			r.Problem("generation %d has a seed of its own", g)
 		}
 	}
@@ -107,7 +107,7 @@ func grantedAndLeft(sale *ledger.Sale, books []*Book) (granted, left multiset) {
 		left.add(b.free)
 		for to, x := range b.peers {
 			if to < len(books) {
-				for _, units := range x.sent[min(len(books[to].peer(b.shard).received), len(x.sent)):] {
+				for _, units := range x.sent[min(len(books[to].peers.with(b.shard).received), len(x.sent)):] {
 					left.add(units)
 				}
 			}

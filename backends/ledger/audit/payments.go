@@ -33,9 +33,9 @@ func (a *Report) payments(books []*Book) {
 		switch p := again[reference]; {
 		case p == nil:
 		case owed:
-			p.owed = append(p.owed, b.id(claim))
+			p.owed = append(p.owed, b.id(b.shard, claim))
 		default:
-			p.bought = append(p.bought, b.id(claim))
+			p.bought = append(p.bought, b.id(b.shard, claim))
 		}
 	})
 	for _, reference := range slices.Sorted(maps.Keys(again)) {
@@ -66,10 +66,10 @@ func eachPayment(books []*Book, f func(b *Book, claim uint32, reference string, 
 	}
 }
 
-// id returns the id of a claim.
-func (b *Book) id(n uint32) string {
-	slot := sort.Search(len(b.slots), func(i int) bool { return b.slots[i] > n }) - 1
-	return ledger.Claim{Slot: uint64(slot), Index: int(b.claims.At(n).index)}.ID(b.shard)
+// id returns the id of a claim on a shard.
+func (r *claimRecords) id(shard int, n uint32) string {
+	slot := sort.Search(len(r.slots), func(i int) bool { return r.slots[i] > n }) - 1
+	return ledger.Claim{Slot: uint64(slot), Index: int(r.claims.At(n).index)}.ID(shard)
 }
 
 // someClaims names the first of several claims, and their number.

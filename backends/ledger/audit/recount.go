@@ -79,7 +79,7 @@ func (r *Recount) compare(b *Book) {
 	}
 	s := b.reducer.Head()
 	fold := [...]int64{s.Sold, s.Held, s.Available, s.InFlight, s.Limit}
-	book := [...]int64{b.sold.Count(), b.held.Count(), b.free.Count(), b.inFlight(), b.dealt - b.removed.Count()}
+	book := [...]int64{b.sold.Count(), b.held.Count(), b.free.Count(), b.peers.inFlight(), b.dealt - b.removed.Count()}
 	if fold != book {
 		r.Problem("shard %d folds to sold, held, available, in flight, limit %v, its commits add up to %v", b.shard, fold, book)
 	}
@@ -96,7 +96,7 @@ func (r *Recount) transfers(b *Book) {
 			r.Problem("shard %d names a shard %d that does not exist", b.shard, peer)
 			continue
 		}
-		there := r.books[peer].peer(b.shard)
+		there := r.books[peer].peers.with(b.shard)
 		for i, units := range x.received {
 			switch {
 			case i >= len(there.sent):
@@ -192,7 +192,7 @@ func (r *Recount) place(planned func(*Book) []*pb.Generation) {
 			if to >= len(r.books) {
 				continue
 			}
-			for _, units := range x.sent[min(len(r.books[to].peer(b.shard).received), len(x.sent)):] {
+			for _, units := range x.sent[min(len(r.books[to].peers.with(b.shard).received), len(x.sent)):] {
 				r.InFlight += units.Count()
 				put(units, "on the way from shard %d to %d", b.shard, to)
 			}

@@ -269,7 +269,7 @@ func (x *fileAudit) claims() error {
 			x.Problem("the draw: %s", problem)
 		}
 	}
-	if p, has := x.of.packets, x.header.Packets; p != nil && p.dealt == nil && has != nil {
+	if p, has := x.of.packets, x.header.Packets; has != nil && x.of.lacksSeed() {
 		granted, left := p.Format(x.worth), p.Format(p.Total-x.worth)
 		if granted != has.Granted || left != has.Refund {
 			x.Problem("line 1: the packets that were granted come to %s by the lines of the claims, which leaves %s, and to %s and %s by the header",
@@ -281,9 +281,9 @@ func (x *fileAudit) claims() error {
 
 // compareClaim compares the line of a claim with its commits.
 func (x *fileAudit) compareClaim(line Claim, shard int, c ledger.Claim) {
-	want := claimLine(x.Sale, shard, c, &x.of)
+	want := x.of.claimLine(x.Sale, shard, c)
 	want.Payloads = x.payloadsOf(line, c)
-	if p := x.of.packets; p != nil && p.dealt == nil {
+	if p := x.of.packets; x.of.lacksSeed() {
 		want.Amounts = line.Amounts
 		sum := int64(0)
 		for _, text := range line.Amounts {
@@ -326,12 +326,17 @@ func (x *fileAudit) whole(states []*ledger.State) bool {
 	want := x.of.header(h.Sale, h.UID, states)
 	want.Roots = h.Roots // account has compared them
 	if p := want.Packets; p != nil {
-		if x.of.packets.dealt == nil && h.Packets != nil {
+		if x.of.lacksSeed() && h.Packets != nil {
 			p.Granted, p.Refund, p.Commitment = h.Packets.Granted, h.Packets.Refund, h.Packets.Commitment
 		}
 		// While a sale begins, shards may not have applied the generation with their packets yet.
+		// Limits add up rather than counts: a transfer received and not yet acknowledged is in the counts of two shards.
+		limit := int64(0)
+		for _, s := range states {
+			limit += s.Limit
+		}
 		began := !slices.ContainsFunc(states, func(s *ledger.State) bool { return s.Generation == 0 })
-		if began && !x.of.packets.all(states) {
+		if began && limit != x.of.packets.Packets {
 			x.at("there are to be %d packets, and the commits have another number of units", p.Packets)
 		}
 	}
@@ -362,21 +367,16 @@ func (x *fileAudit) ofLog(states []*ledger.State) error {
 	if red == nil {
 		return nil
 	}
-	x.of.packets = &redPacket{red, nil}
-	if len(red.Seed()) == 0 && (!over(states) || x.damaged(-1)) {
+	x.of.packets = red
+	if len(red.Seed) == 0 && (!over(states) || x.damaged(-1)) {
 		x.SameRedPacket(x.sale, red)
 		return nil
 	}
 	x.RedPacket(x.sale)
 	if red.Validate() == nil { // else RedPacket has reported it
-		x.of.packets.dealt = red.Deal()
+		x.of.dealt = red.Deal()
 	}
 	return nil
-}
-
-// over reports whether no shard can give units any more.
-func over(states []*ledger.State) bool {
-	return !slices.ContainsFunc(states, func(s *ledger.State) bool { return !givesNothing(s) })
 }
 
 func (x *fileAudit) sealed() bool {
@@ -398,7 +398,7 @@ func (x *fileAudit) verifier() *draw.Verifier {
 // unproven returns what the file alone cannot prove.
 func (x *fileAudit) unproven() (all []string) {
 	all = append(all, "that this is the export of the sale, and not one made up as a whole: hold its SHA-256 against the one that 'salectl history' tells of the sale, and a live export's against its manifest")
-	if p := x.of.packets; p != nil && p.dealt == nil {
+	if x.of.lacksSeed() {
 		const left = "the seed is left out while a packet may still be given"
 		all = append(all, "which amount each packet has, and what the commitment is to: "+left,
 			"that the first generation is the ledger's in what the shards do not have of it: "+left+", so that the commit has other bytes than those that were hashed")

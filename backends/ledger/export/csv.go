@@ -40,7 +40,7 @@ func WriteCSV(ctx context.Context, logs ledger.Logs, sale string, log *ledger.Sa
 			if !f.matches(c) {
 				continue
 			}
-			if err := w.Write(csvRow(claimLine(sale, shard, c, x), x)); err != nil {
+			if err := w.Write(csvRow(x.claimLine(sale, shard, c), x)); err != nil {
 				return err
 			}
 		}
@@ -56,7 +56,7 @@ func csvRow(c Claim, x *ofSale) []string {
 	}
 	amount, currency := "", ""
 	if p := x.packets; p != nil {
-		amount, currency = p.Format(p.dealt.Sum(c.Units...)), p.Currency
+		amount, currency = p.Format(x.dealt.Sum(c.Units...)), p.Currency
 	}
 	retired := ""
 	if c.Retired {

@@ -107,8 +107,12 @@ type Claim struct {
 	Rules      string `json:"rules,omitempty"`
 	Attributes string `json:"attributes,omitempty"`
 
-	// Of a claim that was held or refunded: its deadline, the last change of its state, and
-	// the payments that bought it and that bought nothing.
+	Settlement
+}
+
+// Settlement is the part of a claim that was held or refunded: its deadline, the last change of
+// its state, and the payments that bought it and that bought nothing.
+type Settlement struct {
 	HeldUntil string   `json:"heldUntil,omitempty"` // RFC 3339, UTC, as below
 	SettledAt string   `json:"settledAt,omitempty"`
 	Who       string   `json:"who,omitempty"`
@@ -211,13 +215,13 @@ func (x *ofSale) header(sale, uid string, shards []*ledger.State) Header {
 	if h.UnitsLog = x.units; x.sale != nil {
 		h.SaleLog = x.sale.Part(ledger.NewestGeneration(shards))
 	}
-	h.Packets, h.Draw = x.packets.header(shards), x.draw.Record(ledger.DrawShards(shards))
+	h.Packets, h.Draw = x.packetsHeader(shards), x.draw.Record(ledger.DrawShards(shards))
 	return h
 }
 
 // claim returns the line of a claim, with the payloads of its units.
 func (x *ofSale) claim(ctx context.Context, payloads *payload.Reader, sale string, shard int, c ledger.Claim) (Claim, error) {
-	line := claimLine(sale, shard, c, x)
+	line := x.claimLine(sale, shard, c)
 	told, err := payloads.OfClaim(ctx, c)
 	if err != nil {
 		return line, fmt.Errorf("claim %s: %w", line.Claim, err)
@@ -228,17 +232,19 @@ func (x *ofSale) claim(ctx context.Context, payloads *payload.Reader, sale strin
 	return line, nil
 }
 
-func claimLine(sale string, shard int, c ledger.Claim, x *ofSale) Claim {
+func (x *ofSale) claimLine(sale string, shard int, c ledger.Claim) Claim {
 	line := Claim{
 		Claim: c.ID(shard), Sale: sale, User: c.User, Units: c.Units, Asked: c.Asked, Amounts: x.amounts(c.Units),
 		State: c.State.String(), At: time.UnixMicro(c.TimeUs).UTC().Format(time.RFC3339Nano),
-		HeldUntil: ledger.FormatTime(c.HeldUntilUs), SettledAt: ledger.FormatTime(c.SettledUs),
-		Who: c.Who, Why: c.Reason, Payment: c.Payment, Retired: c.Retired, RefundDue: c.RefundsDue,
+		Settlement: Settlement{
+			HeldUntil: ledger.FormatTime(c.HeldUntilUs), SettledAt: ledger.FormatTime(c.SettledUs),
+			Who: c.Who, Why: c.Reason, Payment: c.Payment, Retired: c.Retired, RefundDue: c.RefundsDue,
+		},
 	}
 	if c.Ruling.Rules != "" {
 		line.Rules, line.Attributes = fmt.Sprintf("%x", c.Ruling.Rules), fmt.Sprintf("%x", c.Ruling.Attributes)
 	}
-	if x != nil && x.draw != nil {
+	if x.draw != nil {
 		label, rank := x.draw.Label(shard, c)
 		line.Label, line.Rank = &label, rank
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"golang.org/x/sync/semaphore"
 	"google.golang.org/protobuf/proto"
 
 	"salectl/backends/ledger"
@@ -34,23 +35,9 @@ type Reader struct {
 	numbers map[string]int64 // by name, of the units before next
 	next    int64            // 0: none is indexed yet
 
-	reading  turn // serializes reads: a waiter finds the slots read meanwhile
-	indexing turn // serializes index, which holds reading for one slot at a time
+	reading  *semaphore.Weighted // serializes reads: a waiter finds the slots read meanwhile
+	indexing *semaphore.Weighted // serializes index, which holds reading for one slot at a time
 }
-
-// turn is a mutex whose lock fails once the caller's context ends.
-type turn chan struct{}
-
-func (t turn) lock(ctx context.Context) error {
-	select {
-	case t <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (t turn) unlock() { <-t }
 
 // keptSlot is a slot of the log of units, opened.
 type keptSlot struct {
@@ -80,7 +67,7 @@ func NewReader(logs ledger.Logs, uid string, key *units.Key) *Reader {
 func NewReaderOf(logs ledger.Logs, log *Log, key *units.Key) *Reader {
 	return &Reader{
 		logs: logs, key: key, fold: log, kept: make(map[uint64]*keptSlot),
-		reading: make(turn, 1), indexing: make(turn, 1),
+		reading: semaphore.NewWeighted(1), indexing: semaphore.NewWeighted(1),
 	}
 }
 
@@ -147,10 +134,10 @@ func (r *Reader) Read(ctx context.Context, numbers []int64) ([]Fields, error) {
 	if found, ok := r.Kept(numbers); ok {
 		return found, nil
 	}
-	if err := r.reading.lock(ctx); err != nil {
+	if err := r.reading.Acquire(ctx, 1); err != nil {
 		return nil, fmt.Errorf("waiting for another read of log %s: %w", r.fold.Log(), err)
 	}
-	defer r.reading.unlock()
+	defer r.reading.Release(1)
 	found := make([]Fields, 0, len(numbers))
 	for _, unit := range numbers {
 		p, err := r.read(ctx, unit)
@@ -202,10 +189,10 @@ func (r *Reader) slot(ctx context.Context, plan ledger.Hash, unit int64) (*keptS
 // CatchUp reads the slots of all units in their log, so that no later read of a unit has to
 // wait for that. It does not cache payloads.
 func (r *Reader) CatchUp(ctx context.Context) error {
-	if err := r.reading.lock(ctx); err != nil {
+	if err := r.reading.Acquire(ctx, 1); err != nil {
 		return err
 	}
-	defer r.reading.unlock()
+	defer r.reading.Release(1)
 	return r.catchUp(ctx)
 }
 
@@ -359,10 +346,10 @@ func (r *Reader) index(ctx context.Context) error {
 	if r.indexed() {
 		return nil
 	}
-	if err := r.indexing.lock(ctx); err != nil {
+	if err := r.indexing.Acquire(ctx, 1); err != nil {
 		return fmt.Errorf("waiting for the names of log %s: %w", r.fold.Log(), err)
 	}
-	defer r.indexing.unlock()
+	defer r.indexing.Release(1)
 	if r.indexed() {
 		return nil
 	}
@@ -421,10 +408,10 @@ func (r *Reader) each(ctx context.Context, from int64, each func(number int64, u
 
 // nextSlot is like slot, for callers that do not hold reading.
 func (r *Reader) nextSlot(ctx context.Context, plan ledger.Hash, unit int64) (*keptSlot, error) {
-	if err := r.reading.lock(ctx); err != nil {
+	if err := r.reading.Acquire(ctx, 1); err != nil {
 		return nil, err
 	}
-	defer r.reading.unlock()
+	defer r.reading.Release(1)
 	return r.slot(ctx, plan, unit)
 }
 
