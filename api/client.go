@@ -93,8 +93,8 @@ type Client struct {
 
 	decided atomic.Int32 // index of the server that last decided a claim
 
-	places    atomic.Pointer[places] // nil: nothing is known
-	following sync.Mutex             // held while a server is added to followed
+	places    atomic.Pointer[ownerCache] // nil: nothing is known
+	following sync.Mutex                 // held while a server is added to followed
 	followed  atomic.Pointer[[]*server]
 }
 

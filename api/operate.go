@@ -23,8 +23,8 @@ type Share struct {
 	State    string `json:"state"`    // as in Process
 	Shards   int    `json:"shards"`   // owned by the process
 	Assigned int    `json:"assigned"` // assigned to the process
-	// Takers reports whether another reachable process may own shards.
-	Takers bool `json:"takers"`
+	// HasTakers reports whether another reachable process may own shards.
+	HasTakers bool `json:"takers"`
 }
 
 // Share queries the share of the process at the first server, an admin address. Errors are

@@ -18,9 +18,9 @@ const (
 	OwnerHeader = "Salectl-Owner"
 )
 
-// places is the client's knowledge of the owners of shards. A wrong entry only costs a detour:
+// ownerCache is the client's knowledge of the owners of shards. A wrong entry only costs a detour:
 // every process answers or names the owner.
-type places struct {
+type ownerCache struct {
 	at []atomic.Int32 // by shard: 1 + the index of the server; 0: unknown
 }
 
@@ -70,7 +70,7 @@ func (c *Client) learn(owner string, shard, shards int) {
 	}
 	p := c.places.Load()
 	if p == nil || len(p.at) != shards {
-		p = &places{at: make([]atomic.Int32, shards)}
+		p = &ownerCache{at: make([]atomic.Int32, shards)}
 		c.places.Store(p)
 	}
 	if known := p.at[shard].Load(); known > 0 && c.server(int(known)-1).is(owner) {

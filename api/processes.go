@@ -9,7 +9,7 @@ type Process struct {
 	// State is serving, or why the process should own no shard: standby, draining, or unable
 	// if its clock is wrong.
 	State string `json:"state"`
-	Here  bool   `json:"here,omitempty"` // the answering process
+	Self  bool   `json:"here,omitempty"` // the answering process
 	Up    bool   `json:"up"`             // the answering process has heard from it within a second
 	// Shards is the number of owned shards, nil if unknown; Assigned that of assigned ones.
 	Shards   *int `json:"shards,omitempty"`

@@ -101,11 +101,11 @@ func (p *program) auditText(a audited, all bool) {
 		verdict = c.red(count(len(a.Problems), "problem"))
 	}
 	fmt.Fprintf(p.out, "%s: %s\n", c.bold(a.Sale), verdict)
-	fmt.Fprintf(p.out, "  %s\n", accounted(a.Report))
+	fmt.Fprintf(p.out, "  %s\n", accountedText(a.Report))
 	if a.Packets != nil {
 		fmt.Fprintf(p.out, "  %s\n", paid(a.Packets))
 	}
-	for _, line := range becameOf(a.Report) {
+	for _, line := range outcomeText(a.Report) {
 		fmt.Fprintf(p.out, "  %s\n", line)
 	}
 	fmt.Fprintf(p.out, "  %s and %s read, run %s\n", count(a.Shards, "shard"), count(a.Slots, "slot"), a.UID)
@@ -122,8 +122,8 @@ func (p *program) auditText(a audited, all bool) {
 	}
 }
 
-// becameOf describes the states of claims; empty if all were only sold.
-func becameOf(a *audit.Report) (lines []string) {
+// outcomeText describes the states of claims; empty if all were only sold.
+func outcomeText(a *audit.Report) (lines []string) {
 	o := a.Outcomes
 	if o == (ledger.Outcomes{}) {
 		return nil
@@ -140,8 +140,8 @@ func becameOf(a *audit.Report) (lines []string) {
 	return lines
 }
 
-// accounted describes the distribution of a sale's units.
-func accounted(a *audit.Report) string {
+// accountedText describes the distribution of a sale's units.
+func accountedText(a *audit.Report) string {
 	s := fmt.Sprintf("%s of %s sold to %s", grouped(a.Sold), count(a.Stock, "unit"), count(a.Users, "user")) +
 		some(a.Held, "held") + some(a.Available, "available") + some(a.InFlight, "on the way between shards")
 	if a.OK {

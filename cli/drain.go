@@ -135,7 +135,7 @@ func (p *program) drainSale(ctx context.Context, process *operator, sale string,
 			p.emit(drainReply{formatVersion, share, false, ""})
 		}
 		err = fmt.Errorf("%w: %s", context.Cause(ctx), drainText(share, undo, process.admin.Host))
-		if !undo && !share.Takers {
+		if !undo && !share.HasTakers {
 			return advised{what: err.Error(), err: err,
 				remedy: "'salectl drain --undo ADDRESS', with the admin address of a process that is on standby, lets that take them; so does another 'salectl serve'."}
 		}
@@ -186,7 +186,7 @@ func drainText(share api.Share, undo bool, host string) string {
 	switch {
 	case undo:
 		return fmt.Sprintf("%s: %s has %d of %s", share.Sale, host, share.Shards, count(int64(share.Assigned), "shard"))
-	case !share.Takers:
+	case !share.HasTakers:
 		return fmt.Sprintf("%s: %s left at %s, and no other process that it reaches can take them", share.Sale, count(int64(share.Shards), "shard"), host)
 	}
 	return fmt.Sprintf("%s: %s left at %s", share.Sale, count(int64(share.Shards), "shard"), host)

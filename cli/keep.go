@@ -68,7 +68,7 @@ func (k *keeper) keep(ctx context.Context) {
 			asked = true
 		}
 		sales, err := k.read()
-		k.Look(ctx, sales, err, asked)
+		k.Update(ctx, sales, err, asked)
 	}
 }
 

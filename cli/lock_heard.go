@@ -25,7 +25,7 @@ type heard struct {
 
 	// mu guards the fields below: the nodes reply concurrently.
 	mu      sync.Mutex
-	asked   []quorum.Asked // identified nodes, in the order of their replies
+	asked   []quorum.NodeInfo // identified nodes, in the order of their replies
 	last    []lastWord
 	delayed bool // a delay by abstaining nodes was reported
 }
@@ -71,7 +71,7 @@ func (n *heardNode) judge(ctx context.Context) error {
 	if n.known {
 		return n.fault
 	}
-	asked := quorum.AskInfo(ctx, n.Node, clock.System())
+	asked := quorum.QueryInfo(ctx, n.Node, clock.System())
 	if asked.Err != nil {
 		return nil // the vote will report it
 	}

@@ -37,7 +37,7 @@ func readUID(ctx context.Context, store *backends.Store, sale string) (uid strin
 type nodeLocks struct {
 	name      string
 	err       error // why the rest is empty
-	asked     quorum.Asked
+	asked     quorum.NodeInfo
 	holdings  []quorum.Holding
 	votesFrom time.Time // end of the node's abstention from votes on named locks; zero: it votes
 }
@@ -59,7 +59,7 @@ func readLocks(ctx context.Context, nodes []quorum.Node, prefix string) []nodeLo
 }
 
 func readLockNode(ctx context.Context, n quorum.Node, prefix string, now clock.Clock) nodeLocks {
-	asked := quorum.AskInfo(ctx, n, now)
+	asked := quorum.QueryInfo(ctx, n, now)
 	failed := func(err error) nodeLocks {
 		if asked.Info.Unfit != "" { // Unfit explains the error
 			err = unfitNode{quorum.Fault{Node: n.Name(), Why: asked.Info.Unfit}}
@@ -189,7 +189,7 @@ func silent(read []nodeLocks) (clauses []string) {
 
 // faults lists the faults of the nodes that answered.
 func faults(read []nodeLocks) (clauses []string) {
-	var asked []quorum.Asked
+	var asked []quorum.NodeInfo
 	for _, n := range read {
 		asked = append(asked, n.asked)
 	}

@@ -223,7 +223,7 @@ type auditLine struct {
 
 func (l auditLine) String() string {
 	if l.OK {
-		return l.green("ok") + ": " + accounted(l.Report)
+		return l.green("ok") + ": " + accountedText(l.Report)
 	}
 	s := l.red(count(len(l.Problems), "problem"))
 	for _, problem := range l.Problems {

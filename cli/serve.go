@@ -165,7 +165,7 @@ func (p *program) serve(ctx context.Context, o serveOptions) (err error) {
 	k := p.newKeeper(s, o.source)
 	failures := p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error {
 		e, err := s.prepare(ctx, p, sale)
-		if k.Began(sale, err); err == nil {
+		if k.AddDeclared(sale, err); err == nil {
 			first = append(first, e)
 		}
 		return err

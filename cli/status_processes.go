@@ -20,7 +20,7 @@ func (p *program) processesText(s *saleStatus, c palette) {
 		if m.Shards != nil {
 			owns = fmt.Sprint(*m.Shards)
 		}
-		if m.Here {
+		if m.Self {
 			notes = append(notes, "tells this")
 		}
 		if !m.Up { // its last note may be from before its death
@@ -123,7 +123,7 @@ func moveText(m api.Move, all []api.Process) string {
 		from = "nobody that is reached"
 	}
 	for _, p := range all {
-		if p.Here {
+		if p.Self {
 			here = p.Address
 		}
 	}

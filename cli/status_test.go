@@ -188,7 +188,7 @@ func TestWhoServes(t *testing.T) {
 	}
 	s := troubled("")
 	s.Server = answers
-	several := &saleStatus{Status: s, Processes: []api.Process{{Address: "h:1", Here: true, Up: true}, {Address: "o:1", Up: true}, {Address: "gone:1"}}}
+	several := &saleStatus{Status: s, Processes: []api.Process{{Address: "h:1", Self: true, Up: true}, {Address: "o:1", Up: true}, {Address: "gone:1"}}}
 	if got, want := served(several), "no majority of the lock nodes names a server; h:1 answers, and reaches 2 of 3 processes"; got != want {
 		t.Errorf("of several it says %q, want %q", got, want)
 	}

@@ -82,7 +82,7 @@ func (r *runner) loop(ctx context.Context) error {
 			return err
 		}
 		r.follow(out)
-		if r.Ownership.Gone(r.clock()) {
+		if r.Ownership.Drained(r.clock()) {
 			return nil
 		}
 		now := r.clock()

@@ -491,7 +491,7 @@ func TestDamagedShards(t *testing.T) {
 	twice.Shards[2].Add = []*pb.Range{{First: 8, Count: 1}}
 	p := newPlan(KindApply, w.actual())
 	p.add(Action{Address: "shard/2", Action: Update})
-	if err := p.carry(twice); err != nil {
+	if err := p.setPlanned(twice); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.run(p); !errors.Is(err, ledger.ErrCorrupt) || !strings.Contains(err.Error(), "shard/2: ") {

@@ -275,10 +275,10 @@ func (p *Plan) storedIn(s *ledger.Sale) bool {
 	return false
 }
 
-// Fits returns ErrStale if a plan could no longer be carried out when the sale's log was read.
+// CheckState returns ErrStale if a plan could no longer be carried out when the sale's log was read.
 // A caller with several plans checks all of them first. A plan that was carried out before,
 // fully or in part, fits. Apply and Destroy check again.
-func (p *Plan) Fits(sale *ledger.Sale) error {
+func (p *Plan) CheckState(sale *ledger.Sale) error {
 	intent, err := p.planned()
 	if err != nil {
 		return err
@@ -294,10 +294,10 @@ func (p *Plan) Fits(sale *ledger.Sale) error {
 	return nil // the log ends before the plan's slot: the read lags
 }
 
-// Declares returns ErrStale if a plan of apply does not lead to the declaration in the sale
+// CheckDeclaration returns ErrStale if a plan of apply does not lead to the declaration in the sale
 // file, because the file has changed or the plan was made for another. The sale's log was read
 // as for Fits.
-func (p *Plan) Declares(desired spec.Sale, sale *ledger.Sale) error {
+func (p *Plan) CheckDeclaration(desired spec.Sale, sale *ledger.Sale) error {
 	intent, err := p.planned()
 	if err != nil || p.Kind != KindApply {
 		return err

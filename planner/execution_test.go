@@ -156,7 +156,7 @@ func TestPlansThatCannotBegin(t *testing.T) {
 		t.Errorf("without chance: %v", err)
 	}
 	plan = newPlan(KindApply, w.actual())
-	if err := plan.carry(&pb.Planned{Generation: 7, Uid: workUID, Run: 1, Spec: specOf(t, numbers(30)), Shards: []*pb.ShardChange{{}}}); err != nil {
+	if err := plan.setPlanned(&pb.Planned{Generation: 7, Uid: workUID, Run: 1, Spec: specOf(t, numbers(30)), Shards: []*pb.ShardChange{{}}}); err != nil {
 		t.Fatal(err)
 	}
 	plan.add(Action{Address: "sale/tickets", Action: Create})

@@ -67,7 +67,7 @@ func ReadWhole(ctx context.Context, logs ledger.Logs, name string, sale *ledger.
 		if _, err := ledger.Load(ctx, logs, spec.SaleLog(name), sale); err != nil {
 			return err
 		}
-		lacks := ledger.Lacks(sale.Applied(), shards)
+		lacks := ledger.MissingData(sale.Applied(), shards)
 		i := slices.IndexFunc(lacks, func(what string) bool { return what != "" })
 		lags := slices.ContainsFunc(shards, func(s *ledger.State) bool { return sale.Behind(s.Totals) })
 		switch {

@@ -114,7 +114,7 @@ func (x *execution) fillList(i int, goal uint64, alive bool, began time.Duration
 			case err == nil && state.On && state.Fill == head.Fill, head.Phase != ledger.PhaseOpen:
 				done()
 			case errors.Is(err, fs.ErrPermission): // whether the owner fills it cannot be checked
-				x.core.end(fmt.Errorf("%s on node %s cannot be looked at: %s", listAddress(i), x.listNode(i), nodeShort(x.listNode(i), err)))
+				x.core.end(fmt.Errorf("%s on node %s cannot be looked at: %s", listAddress(i), x.listNode(i), shortNodeError(x.listNode(i), err)))
 			case alive && x.core.now.Mono < began+x.ttl(), changes && (!state.On || state.Fill > head.Fill):
 				seen = state
 				x.core.after(pollOwner, func() { x.readHead(i, look) })
@@ -186,7 +186,7 @@ func (t *teardown) forgetFrom(node, shard, try int, then func(all bool)) {
 			t.forgetFrom(node, shard+1, 1, then)
 		case try == sweepTries, errors.Is(err, fs.ErrPermission):
 			t.x.warn("node %s may still have lists of the sale: %s. They are never asked for again;"+
-				" destroy, run again when the node is up, removes them", t.x.Lists[node], nodeShort(t.x.Lists[node], err))
+				" destroy, run again when the node is up, removes them", t.x.Lists[node], shortNodeError(t.x.Lists[node], err))
 			then(false)
 		default:
 			t.x.core.after(firstPause<<try, func() { t.forgetFrom(node, shard, try+1, then) })

@@ -86,7 +86,7 @@ func (p *Plan) lists(actual *Actual, to pb.Phase) {
 func listWhy(stands string, l ListActual) string {
 	switch {
 	case stands == listUnknown:
-		return fmt.Sprintf("unknown (node %s: %s)", l.Node, nodeShort(l.Node, l.Err))
+		return fmt.Sprintf("unknown (node %s: %s)", l.Node, shortNodeError(l.Node, l.Err))
 	case !l.State.Exists:
 		return "missing on node " + l.Node
 	}
@@ -148,7 +148,7 @@ func (a *Actual) durabilityWarnings(ack spec.Ack) (warnings []string) {
 	for _, n := range a.ListNodes {
 		switch s := n.Settings; {
 		case n.Err != nil:
-			warn("whether node %s keeps what it has granted could not be checked: %s", n.Name, nodeShort(n.Name, n.Err))
+			warn("whether node %s keeps what it has granted could not be checked: %s", n.Name, shortNodeError(n.Name, n.Err))
 		case s.AOF && s.Fsync == "always":
 		case s.AOF && s.Fsync == "":
 			warn("whether node %s syncs each grant could not be checked, it does not tell its settings (CONFIG GET): %s", n.Name, remedy)

@@ -193,7 +193,7 @@ func (l *listRebuild) answered(c *lists.Call, r lists.Reply) {
 		l.calls, l.failing = 0, now
 		if node := l.x.listNode(l.shard); !l.told {
 			l.told = true
-			l.x.doing(listAddress(l.shard), "wait", fmt.Sprintf("for node %s: %s", node, nodeShort(node, r.Err)))
+			l.x.doing(listAddress(l.shard), "wait", fmt.Sprintf("for node %s: %s", node, shortNodeError(node, r.Err)))
 		}
 	case now-l.failing > l.x.core.patience:
 		l.x.core.end(l.stuck(c, r.Err))
@@ -213,11 +213,11 @@ func (l *listRebuild) stuck(c *lists.Call, err error) error {
 		remedy += "; what the list has given and the ledger does not have is lost then"
 	}
 	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("%s on node %s cannot be %s (%s): %s", listAddress(l.shard), node, what, c.Kind, nodeShort(node, err))
+		return fmt.Errorf("%s on node %s cannot be %s (%s): %s", listAddress(l.shard), node, what, c.Kind, shortNodeError(node, err))
 	}
 	if errors.Is(err, lists.ErrToken) || errors.Is(err, lists.ErrLength) {
 		remedy = "Another process rebuilds it: let that end"
 	}
 	return fmt.Errorf("%s on node %s cannot be %s, tried for %v (%s): %s. %s",
-		listAddress(l.shard), node, what, l.x.core.patience, c.Kind, nodeShort(node, err), remedy)
+		listAddress(l.shard), node, what, l.x.core.patience, c.Kind, shortNodeError(node, err), remedy)
 }

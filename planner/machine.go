@@ -113,8 +113,8 @@ func NewReading(t Terms, sale string) (*Machine, *Actual) {
 	return r.machine(), r.actual
 }
 
-// NewLook is NewReading for a ledger that cannot be read: it queries the lock nodes only.
-func NewLook(t Terms, sale string) (*Machine, *Actual) {
+// NewLockNodeReading is NewReading for a ledger that cannot be read: it queries the lock nodes only.
+func NewLockNodeReading(t Terms, sale string) (*Machine, *Actual) {
 	r := newReading(t, sale)
 	r.blind = true
 	return r.machine(), r.actual

@@ -103,7 +103,7 @@ func create(desired spec.Sale, actual *Actual) (*Plan, error) {
 	p.spreadWarning(desired)
 	p.durabilityWarnings(actual, desired.Ack)
 	p.warnings(actual, endOf(planned.GetSettings()))
-	return p, p.carry(planned)
+	return p, p.setPlanned(planned)
 }
 
 // environment refuses to change a sale whose table or lock nodes are not set up as required,
@@ -206,7 +206,7 @@ func change(desired spec.Sale, actual *Actual) (*Plan, error) {
 	p.leftLists(desired, old, sale.UID())
 	p.markers(actual)
 	p.warnings(actual, endOf(settings))
-	return p, p.carry(planned)
+	return p, p.setPlanned(planned)
 }
 
 func (p *Plan) updateSale(why ActionReason, reason string, before, after *Attributes) {

@@ -48,7 +48,7 @@ func MakeDestroy(actual *Actual) (*Plan, error) {
 	if sale.Newest().GetSettings().GetPhase() == pb.Phase_CLOSED { // as every sealed sale is
 		return p, p.complete()
 	}
-	return p, p.carry(follow(sale, withPhase(sale.Newest().GetSettings(), pb.Phase_CLOSED)))
+	return p, p.setPlanned(follow(sale, withPhase(sale.Newest().GetSettings(), pb.Phase_CLOSED)))
 }
 
 func unitsAre(n int64) string {

@@ -61,7 +61,7 @@ func (x *execution) noteUnmarked() {
 		switch {
 		case n.unmarked == nil:
 		case wasMarked(x.sale, n.name):
-			x.warn("lock node %s cannot be used: %s", n.name, nodeShort(n.name, n.unmarked))
+			x.warn("lock node %s cannot be used: %s", n.name, shortNodeError(n.name, n.unmarked))
 			x.nodes[i].unmarked = nil
 		default:
 			x.result.Unmarked = append(x.result.Unmarked, n.name)

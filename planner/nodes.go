@@ -48,7 +48,7 @@ func (x *execution) askNodes(then func()) {
 // unfitOf returns the name and fault of each unfit node. A list node also needs a right clock,
 // since the units of its shards are on no other node. Of nodes that only vote the median
 // counts, in checkClock.
-func unfitOf(nodes []quorum.Asked, keepLists bool) (unfit []string) {
+func unfitOf(nodes []quorum.NodeInfo, keepLists bool) (unfit []string) {
 	for _, f := range quorum.Judge(nodes) {
 		if keepLists || !f.Clock {
 			unfit = append(unfit, f.Node+": "+f.Why)
@@ -58,16 +58,16 @@ func unfitOf(nodes []quorum.Asked, keepLists bool) (unfit []string) {
 }
 
 // asked returns what the nodes reported about themselves.
-func (a *Actual) asked() (nodes []quorum.Asked) {
+func (a *Actual) asked() (nodes []quorum.NodeInfo) {
 	for _, n := range a.Nodes {
-		nodes = append(nodes, quorum.Asked{Name: n.Name, Info: n.Info, Err: n.Err, Off: n.Off})
+		nodes = append(nodes, quorum.NodeInfo{Name: n.Name, Info: n.Info, Err: n.Err, Off: n.Off})
 	}
 	return nodes
 }
 
-func (x *execution) asked() (nodes []quorum.Asked) {
+func (x *execution) asked() (nodes []quorum.NodeInfo) {
 	for _, n := range x.nodes {
-		nodes = append(nodes, quorum.Asked{Name: n.name, Info: n.info, Err: n.err, Off: n.off})
+		nodes = append(nodes, quorum.NodeInfo{Name: n.name, Info: n.info, Err: n.err, Off: n.off})
 	}
 	return nodes
 }
@@ -87,7 +87,7 @@ func (x *execution) checkNodes(then func()) {
 		var silent []string
 		for _, n := range x.nodes {
 			if n.err != nil {
-				silent = append(silent, n.name+": "+nodeShort(n.name, n.err))
+				silent = append(silent, n.name+": "+shortNodeError(n.name, n.err))
 			}
 		}
 		unfit := unfitOf(x.asked(), len(x.Lists) > 0)
@@ -132,7 +132,7 @@ func denials(nodes []lockNode) string {
 	var all []string
 	for _, n := range nodes {
 		if errors.Is(n.err, fs.ErrPermission) {
-			all = append(all, n.name+": "+nodeShort(n.name, n.err))
+			all = append(all, n.name+": "+shortNodeError(n.name, n.err))
 		}
 	}
 	return strings.Join(all, "; ")
@@ -154,7 +154,7 @@ func (x *execution) checkClock() error {
 	if !known {
 		if len(x.nodes) > 0 {
 			x.warn("no lock node can be asked, so this host's clock could not be checked: what is appended has the time of the log that it goes to (%s)",
-				nodeShort(x.nodes[0].name, x.nodes[0].err))
+				shortNodeError(x.nodes[0].name, x.nodes[0].err))
 			x.unclocked = true
 		}
 		return nil
@@ -225,7 +225,7 @@ func (x *execution) sweepNode(i, try int, freeBy time.Duration, then func()) {
 	failed := func(err error) {
 		if try == sweepTries || errors.Is(err, fs.ErrPermission) {
 			x.warn("lock node %s was not swept: %s. Leases there run out within %v, its marker is never asked for again;"+
-				" destroy, run again when the node is up, removes it", x.nodes[i].name, nodeShort(x.nodes[i].name, err), x.ttl())
+				" destroy, run again when the node is up, removes it", x.nodes[i].name, shortNodeError(x.nodes[i].name, err), x.ttl())
 			then()
 			return
 		}

@@ -622,7 +622,7 @@ func TestNodeErrorsInShort(t *testing.T) {
 		"too long to read":  {errors.New(long), long[:shortLine-3] + "…"},
 		"a long remedy":     {errors.New("lock node a:1: " + long[:shortLine-1] + " (the server's words)"), long[:shortLine-1]},
 	} {
-		if got := nodeShort("a:1", test.err); got != test.want {
+		if got := shortNodeError("a:1", test.err); got != test.want {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
 	}

@@ -21,7 +21,7 @@ type Outage struct {
 
 // ReadOutage queries the lock nodes only. why is the error of reading the ledger.
 func ReadOutage(ctx context.Context, cfg Config, name string, why error) (*Outage, error) {
-	m, actual := NewLook(cfg.terms(), name)
+	m, actual := NewLockNodeReading(cfg.terms(), name)
 	if err := cfg.run(ctx, name, m); err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func (o *Outage) Processes() []string {
 
 // reason returns the complete error of the ledger in one line: nothing else reports it.
 func (o *Outage) reason() string {
-	if word, ok := inAWord(o.why); ok {
+	if word, ok := commonError(o.why); ok {
 		return word
 	}
 	_, cause, found := strings.Cut(o.why.Error(), ErrStore.Error()+": ")

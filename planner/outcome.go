@@ -64,7 +64,7 @@ func (x *execution) left() string {
 	}
 	for _, n := range x.nodes {
 		if n.unmarked != nil {
-			all = append(all, fmt.Sprintf("lock node %s could not be marked: %s", n.name, nodeShort(n.name, n.unmarked)))
+			all = append(all, fmt.Sprintf("lock node %s could not be marked: %s", n.name, shortNodeError(n.name, n.unmarked)))
 		}
 	}
 	return strings.Join(all, "; ")

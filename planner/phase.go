@@ -142,7 +142,7 @@ func MakePhase(actual *Actual, phase pb.Phase) (*Plan, error) {
 	p.shards(actual, shards, planned, ReasonRequested)
 	p.lists(actual, phase)
 	p.warnings(actual, endOf(settings))
-	return p, p.carry(planned)
+	return p, p.setPlanned(planned)
 }
 
 // withPhase returns a copy of the settings with another phase.

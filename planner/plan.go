@@ -160,9 +160,9 @@ func newPlan(kind Kind, actual *Actual) *Plan {
 	}
 }
 
-// carry makes p a plan that appends planned, and completes it. It refuses here, before any
+// setPlanned makes p a plan that appends planned, and completes it. It refuses here, before any
 // apply, what no shard could accept.
-func (p *Plan) carry(planned *pb.Planned) error {
+func (p *Plan) setPlanned(planned *pb.Planned) error {
 	switch err := ledger.CheckPlanned(planned); {
 	case errors.Is(err, ledger.ErrTooLarge):
 		return &Refusal{

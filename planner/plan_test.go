@@ -628,7 +628,7 @@ func TestPlanFits(t *testing.T) {
 	create := w.mustPlan(tickets(10))
 	fits := func(p *Plan, want bool) {
 		t.Helper()
-		if err := p.Fits(w.actual().Sale); (err == nil) != want || err != nil && !errors.Is(err, ErrStale) {
+		if err := p.CheckState(w.actual().Sale); (err == nil) != want || err != nil && !errors.Is(err, ErrStale) {
 			t.Errorf("%s to generation %d: %v", p.Kind, p.Generation, err)
 		}
 	}
@@ -879,7 +879,7 @@ func TestPlanRefusesWhatDoesNotFit(t *testing.T) {
 	for i := range int64(200_000) {
 		scattered.Shards[0].Drop = append(scattered.Shards[0].Drop, &pb.Range{First: 1 + 2*i, Count: 1})
 	}
-	if err := (&Plan{Sale: "tickets"}).carry(scattered); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "fewer units at a time") {
+	if err := (&Plan{Sale: "tickets"}).setPlanned(scattered); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "fewer units at a time") {
 		t.Errorf("units in 200,000 places go at once: %v", err)
 	}
 }

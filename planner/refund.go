@@ -154,7 +154,7 @@ func (p *Plan) packets(actual *Actual, before *Attributes) {
 	case is == nil:
 		return
 	case is.Err != nil:
-		p.warn("how much of the red packet is left is not known: %s", inShort(is.Err))
+		p.warn("how much of the red packet is left is not known: %s", shortError(is.Err))
 	default:
 		ends := is.ends
 		before.Ends = &ends
@@ -165,7 +165,7 @@ func (p *Plan) packets(actual *Actual, before *Attributes) {
 		switch {
 		case l.Err != nil:
 			p.warn("%s cannot be looked at (node %s: %s): the refund will be less by what it has given and the ledger lacks",
-				listAddress(i), l.Node, nodeShort(l.Node, l.Err))
+				listAddress(i), l.Node, shortNodeError(l.Node, l.Err))
 		case head == nil || head.Phase != ledger.PhaseOpen || l.State.Entries == 0:
 		case actual.listOn(i) && l.State.Units >= head.Available: // the ledger has the last batches, too
 		default:

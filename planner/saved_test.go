@@ -281,7 +281,7 @@ func TestForgedPlanIsNamed(t *testing.T) {
 				t.Fatal(err)
 			}
 			test.forge(plan, planned)
-			if err := plan.carry(planned); err != nil {
+			if err := plan.setPlanned(planned); err != nil {
 				t.Fatal(err)
 			}
 			_, err = w.check(plan, desired)
@@ -301,7 +301,7 @@ func TestSavedPlanOfAProtectedSale(t *testing.T) {
 	w.mustApply(protect)
 	made := w.actual()
 	forged := newPlan(KindDestroy, made)
-	if err := forged.carry(follow(made.Sale, withPhase(made.Sale.Newest().GetSettings(), pb.Phase_CLOSED))); err != nil {
+	if err := forged.setPlanned(follow(made.Sale, withPhase(made.Sale.Newest().GetSettings(), pb.Phase_CLOSED))); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.check(forged, protect); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "is protected: it is not destroyed") {

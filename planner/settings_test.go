@@ -74,7 +74,7 @@ func (w *world) drift(change func(*pb.Settings)) {
 	settings := withPhase(actual.Sale.Newest().GetSettings(), pb.Phase_OPEN)
 	change(settings)
 	p := newPlan(KindPhase, actual)
-	if err := p.carry(follow(actual.Sale, settings)); err != nil {
+	if err := p.setPlanned(follow(actual.Sale, settings)); err != nil {
 		w.Fatal(err)
 	}
 	if err := w.run(p); err != nil {

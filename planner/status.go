@@ -270,7 +270,7 @@ func newShardStatus(actual *Actual, i int) ShardStatus {
 	h := actual.Shards[i].Head
 	switch {
 	case actual.Shards[i].Err != nil:
-		s.Error = inShort(actual.Shards[i].Err)
+		s.Error = shortError(actual.Shards[i].Err)
 		return s
 	case h == nil:
 		s.Error = "it has no log"
@@ -287,7 +287,7 @@ func newListStatus(actual *Actual, i int) *ListStatus {
 	l := actual.Lists[i]
 	s := &ListStatus{Node: l.Node, State: actual.listStands(i)}
 	if l.Err != nil {
-		s.Error = nodeShort(l.Node, l.Err)
+		s.Error = shortNodeError(l.Node, l.Err)
 		return s
 	}
 	s.Left, s.Entries, s.Fill, s.Token = l.State.Units, l.State.Entries, l.State.Fill, l.State.Token
@@ -310,7 +310,7 @@ func (a *Actual) nodeStatuses(live bool) []NodeStatus {
 
 func newNodeStatus(n NodeActual, live bool) NodeStatus {
 	if n.Err != nil {
-		return NodeStatus{Name: n.Name, Error: nodeShort(n.Name, n.Err)}
+		return NodeStatus{Name: n.Name, Error: shortNodeError(n.Name, n.Err)}
 	}
 	s := NodeStatus{Name: n.Name, Up: true, ClockOffSeconds: n.Off.Seconds(), Leases: len(n.Leases)}
 	switch n.marker() {

@@ -252,7 +252,7 @@ func TestInShort(t *testing.T) {
 		"connection refused": fmt.Errorf("dial: %w", syscall.ECONNREFUSED),
 		"two lines":          errors.New("two\n lines"),
 	} {
-		if got := inShort(err); got != want {
+		if got := shortError(err); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

@@ -49,7 +49,7 @@ func (p *Plan) table(t *TableActual, fresh bool) error {
 	case t.unfit():
 		return t.refusal()
 	case !fresh:
-		p.warn("table %s cannot be checked: %s; the sale goes on", t.Name, inShort(t.Err))
+		p.warn("table %s cannot be checked: %s; the sale goes on", t.Name, shortError(t.Err))
 	case errors.Is(t.Err, ledger.ErrNoTable):
 		p.add(Action{Address: tableAddress(t.Name), Action: Create, After: &Attributes{}, ActionReason: ReasonNew, Reason: "it does not exist"})
 	default:
@@ -122,7 +122,7 @@ func (x *execution) provideTable(then func()) {
 			case errors.Is(err, ledger.ErrNoTable) && !planned:
 				x.stale("has lost its table %s", x.Table)
 			case x.plan.Phase != "":
-				x.warn("table %s could not be checked: %s", x.Table, inShort(err))
+				x.warn("table %s could not be checked: %s", x.Table, shortError(err))
 				then()
 			default:
 				again(err)

@@ -77,26 +77,26 @@ func (n NodeActual) marker() string {
 	return markerGood
 }
 
-// nodeShort shortens a node's error for display beside its name: it drops the name and the
+// shortNodeError shortens a node's error for display beside its name: it drops the name and the
 // driver's details in brackets. Only then it cuts the text, which ends with the remedy.
-func nodeShort(name string, err error) string {
-	if word, ok := inAWord(err); ok {
+func shortNodeError(name string, err error) string {
+	if word, ok := commonError(err); ok {
 		return word
 	}
 	words, _, _ := strings.Cut(err.Error(), " (")
 	return short(strings.TrimPrefix(words, "lock node "+name+": "))
 }
 
-// inShort returns an error in one short line.
-func inShort(err error) string {
-	if word, ok := inAWord(err); ok {
+// shortError returns an error in one short line.
+func shortError(err error) string {
+	if word, ok := commonError(err); ok {
 		return word
 	}
 	return short(err.Error())
 }
 
-// inAWord returns a fixed text for common errors.
-func inAWord(err error) (string, bool) {
+// commonError returns a fixed text for common errors.
+func commonError(err error) (string, bool) {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return "no answer in time", true

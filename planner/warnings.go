@@ -112,7 +112,7 @@ func (p *Plan) spreadWarning(desired spec.Sale) {
 func (p *Plan) shardWarnings(actual *Actual) {
 	for i, s := range actual.Shards {
 		if s.Err != nil {
-			p.warn("%s cannot be read: %s", shardAddress(i), inShort(s.Err))
+			p.warn("%s cannot be read: %s", shardAddress(i), shortError(s.Err))
 		}
 	}
 }
@@ -135,7 +135,7 @@ func (p *Plan) nodeWarnings(actual *Actual) {
 		switch stands := n.marker(); {
 		case stands == markerUnknown && faults[n.Name]: // the fault explains it
 		case stands == markerUnknown:
-			p.warn("lock node %s cannot be used: %s", n.Name, nodeShort(n.Name, n.Err))
+			p.warn("lock node %s cannot be used: %s", n.Name, shortNodeError(n.Name, n.Err))
 		case n.Info.Carried:
 			p.warn("%s: no claim is accepted. %s", clockWasSet(n.Off), TrustRemedy)
 		case p.Kind == KindDestroy:

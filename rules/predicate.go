@@ -41,8 +41,8 @@ type Predicate struct {
 	program cel.Program
 }
 
-// Told is the input of a predicate. Body and Event are results of ParseJSON.
-type Told struct {
+// PredicateInput is the input of a predicate. Body and Event are results of ParseJSON.
+type PredicateInput struct {
 	Status   int64
 	Body     any
 	Event    any
@@ -63,24 +63,24 @@ const (
 	heldSaleType  = "payments.Sale"
 )
 
-func toldField(name string, kind *types.Type, get func(*Told) ref.Val) field {
-	return field{name, kind, func(from any) (ref.Val, error) { return get(from.(*Told)), nil }}
+func toldField(name string, kind *types.Type, get func(*PredicateInput) ref.Val) field {
+	return field{name, kind, func(from any) (ref.Val, error) { return get(from.(*PredicateInput)), nil }}
 }
 
 // toldObjects are the objects of both scopes.
 var toldObjects = &provider{objects: map[string][]field{
 	responseType: {
-		toldField("status", types.IntType, func(t *Told) ref.Val { return types.Int(t.Status) }),
-		toldField("body", types.DynType, func(t *Told) ref.Val { return types.DefaultTypeAdapter.NativeToValue(t.Body) }),
+		toldField("status", types.IntType, func(t *PredicateInput) ref.Val { return types.Int(t.Status) }),
+		toldField("body", types.DynType, func(t *PredicateInput) ref.Val { return types.DefaultTypeAdapter.NativeToValue(t.Body) }),
 	},
 	heldClaimType: {
-		toldField("id", types.StringType, func(t *Told) ref.Val { return types.String(t.Claim) }),
-		toldField("user", types.StringType, func(t *Told) ref.Val { return types.String(t.User) }),
-		toldField("quantity", types.IntType, func(t *Told) ref.Val { return types.Int(t.Quantity) }),
+		toldField("id", types.StringType, func(t *PredicateInput) ref.Val { return types.String(t.Claim) }),
+		toldField("user", types.StringType, func(t *PredicateInput) ref.Val { return types.String(t.User) }),
+		toldField("quantity", types.IntType, func(t *PredicateInput) ref.Val { return types.Int(t.Quantity) }),
 	},
 	heldSaleType: {
-		toldField("name", types.StringType, func(t *Told) ref.Val { return types.String(t.Sale) }),
-		toldField("run", types.IntType, func(t *Told) ref.Val { return types.Int(t.Run) }),
+		toldField("name", types.StringType, func(t *PredicateInput) ref.Val { return types.String(t.Sale) }),
+		toldField("run", types.IntType, func(t *PredicateInput) ref.Val { return types.Int(t.Run) }),
 	},
 }}
 
@@ -95,7 +95,7 @@ func (s Scope) toldNames() ([]string, map[string]*types.Type) {
 }
 
 // ResolveName implements cel.Activation.
-func (t *Told) ResolveName(name string) (any, bool) {
+func (t *PredicateInput) ResolveName(name string) (any, bool) {
 	switch name {
 	case responseName, claimName, saleName:
 		return t, true
@@ -106,7 +106,7 @@ func (t *Told) ResolveName(name string) (any, bool) {
 }
 
 // Parent implements cel.Activation.
-func (t *Told) Parent() cel.Activation { return nil }
+func (t *PredicateInput) Parent() cel.Activation { return nil }
 
 // toldEnvironments returns the environments of the scopes, made on first use.
 var toldEnvironments = [...]func() (*cel.Env, error){
@@ -215,7 +215,7 @@ func problemIn(text string, line, column int, message, remedy string) *spec.Prob
 
 // Holds evaluates a condition. It returns an error if the condition has no value: it reads a
 // missing field, has another type, or costs too much.
-func (p *Predicate) Holds(t *Told) (bool, error) {
+func (p *Predicate) Holds(t *PredicateInput) (bool, error) {
 	val, err := p.eval(t)
 	if err != nil {
 		return false, err
@@ -228,7 +228,7 @@ func (p *Predicate) Holds(t *Told) (bool, error) {
 }
 
 // Text evaluates a reference. It returns a whole number in decimal digits.
-func (p *Predicate) Text(t *Told) (string, error) {
+func (p *Predicate) Text(t *PredicateInput) (string, error) {
 	val, err := p.eval(t)
 	switch val := val.(type) {
 	case types.String:
@@ -244,7 +244,7 @@ func (p *Predicate) Text(t *Told) (string, error) {
 	}
 }
 
-func (p *Predicate) eval(t *Told) (ref.Val, error) {
+func (p *Predicate) eval(t *PredicateInput) (ref.Val, error) {
 	val, _, err := p.program.Eval(t)
 	switch {
 	case err != nil && tooCostly(err):

@@ -100,14 +100,14 @@ expression:1:1: this is a bool and not a string
 }
 
 func TestPredicatesRead(t *testing.T) {
-	check := &Told{
+	check := &PredicateInput{
 		Status: 200, Claim: "0-2-1", User: "ada", Quantity: 2, Sale: "movie", Run: 3,
 		Body: mustJSON(t, `{"state":"paid","amount":1990,"rate":1.0,"claim":"0-2-1","big":9007199254740993,"lines":[{"n":1},{"n":2}],"none":null}`),
 	}
-	event := &Told{Event: mustJSON(t, `{"type":"payment.paid","data":{"id":17,"claim":"0-2-1"}}`), Sale: "movie"}
+	event := &PredicateInput{Event: mustJSON(t, `{"type":"payment.paid","data":{"id":17,"claim":"0-2-1"}}`), Sale: "movie"}
 	for _, c := range []struct {
 		scope Scope
-		told  *Told
+		told  *PredicateInput
 		text  string
 		want  string // true, false, or a part of the error
 	}{
@@ -121,12 +121,12 @@ func TestPredicatesRead(t *testing.T) {
 		{CheckScope, check, `response.body.error == "x"`, "no such key: error"},
 		{CheckScope, check, `response.body.amount`, "type int and not a bool"},
 		{CheckScope, check, `response.body.state < 3`, "no such overload"},
-		{CheckScope, &Told{Status: 404}, `response.status == 200 && response.body.state == "paid"`, "false"},
-		{CheckScope, &Told{Status: 200}, `response.status == 200 && response.body.state == "paid"`, "no such"},
-		{CheckScope, &Told{Body: mustJSON(t, `[`+strings.Repeat(`"aaaaaaaaaaaaaaaa",`, 3000)+`"b"]`)},
+		{CheckScope, &PredicateInput{Status: 404}, `response.status == 200 && response.body.state == "paid"`, "false"},
+		{CheckScope, &PredicateInput{Status: 200}, `response.status == 200 && response.body.state == "paid"`, "no such"},
+		{CheckScope, &PredicateInput{Body: mustJSON(t, `[`+strings.Repeat(`"aaaaaaaaaaaaaaaa",`, 3000)+`"b"]`)},
 			`response.body.all(a, response.body.exists(b, b == "b" && a != "b"))`, "it costs too much"},
 		{WebhookScope, event, `event.type == "payment.paid" && sale.name == "movie"`, "true"},
-		{WebhookScope, &Told{Event: "text"}, `event.type == "payment.paid"`, "no such key"},
+		{WebhookScope, &PredicateInput{Event: "text"}, `event.type == "payment.paid"`, "no such key"},
 	} {
 		p, err := c.scope.Condition(c.text)
 		if err != nil {
@@ -168,7 +168,7 @@ func TestLargeNumbers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		told := &Told{Event: event, Body: event}
+		told := &PredicateInput{Event: event, Body: event}
 		for text, scope := range map[string]Scope{"event.id": WebhookScope, "string(event.id)": WebhookScope, "response.body.id": CheckScope} {
 			p, err := scope.Reference(text)
 			if err != nil {

@@ -83,7 +83,7 @@ func (k *keeper) look() {
 	}
 	k.begins = false
 	looked := check.Reloaded{Process: k.name, Files: k.w.folder.now, Serves: k.alive, Could: k.w.applied() && k.reaches()}
-	k.Look(context.Background(), sales, err, false)
+	k.Update(context.Background(), sales, err, false)
 	if k.server.keeper != k { // it was killed as it began to serve
 		return
 	}

@@ -16,9 +16,9 @@ type Change struct {
 	seen  *seen    // result of the reading that was compared
 }
 
-// Have calls each for the units that a sale has, in any order, each with its number, until each
-// returns an error, which Have then returns.
-type Have = func(each func(number int64, u Unit) error) error
+// EachExisting calls each for the units that a sale has, in any order, each with its number, until each
+// returns an error, which EachExisting then returns.
+type EachExisting = func(each func(number int64, u Unit) error) error
 
 // matched marks, in mark.line, a unit that the sale has.
 const matched = 1 << 63
@@ -26,7 +26,7 @@ const matched = 1 << 63
 // Compare compares the declared units with those that a sale has. It calls have twice if it must
 // examine a unit again. A unit that is declared under the name of an existing one, with other
 // attributes, is refused. So is all that Check refuses.
-func (s *Source) Compare(ctx context.Context, have Have) (*Change, error) {
+func (s *Source) Compare(ctx context.Context, have EachExisting) (*Change, error) {
 	marks, _, err := s.index(ctx)
 	if err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func (s *Source) Compare(ctx context.Context, have Have) (*Change, error) {
 
 // doubted examines again the sale's units whose names have the hash of a declared unit that
 // differs: either its attributes differ, which is refused, or its name does.
-func (s *Source) doubted(ctx context.Context, have Have, doubts map[int64]uint64, doubtful int64, c *Change) error {
+func (s *Source) doubted(ctx context.Context, have EachExisting, doubts map[int64]uint64, doubtful int64, c *Change) error {
 	if doubtful == 0 {
 		return nil
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // having is a sale with units, which it hands over in the order of their numbers.
-func having(units map[int64]Unit) Have {
+func having(units map[int64]Unit) EachExisting {
 	return func(each func(int64, Unit) error) error {
 		for _, number := range slices.Sorted(maps.Keys(units)) {
 			if err := each(number, units[number]); err != nil {

@@ -319,10 +319,10 @@ func tellsWhoIsAlone(t nodeTest) {
 		t.Helper()
 		ask.Key, ask.Token = "key", "one"
 		got := t.vote(t.a, quorum.MaxTTL, ask)
-		if got.Alone == nil {
+		if got.NoWaiters == nil {
 			return false
 		}
-		if len(got.Alone) != 1 || !got.Yes[0] || got.Alone[0] != want {
+		if len(got.NoWaiters) != 1 || !got.Yes[0] || got.NoWaiters[0] != want {
 			t.Errorf("the reply to %+v is %+v; want a yes, and alone: %t", ask, got, want)
 		}
 		return true
@@ -341,7 +341,7 @@ func tellsWhoIsAlone(t nodeTest) {
 	}
 	wantAlone(tell, true)
 	wantAlone(quorum.Ask{Renew: true}, false) // it was not to tell
-	if got := t.vote(t.b, quorum.MaxTTL, quorum.Ask{Key: "key", Token: "two", Renew: true, Tell: true}); got.Yes[0] || got.Alone[0] {
+	if got := t.vote(t.b, quorum.MaxTTL, quorum.Ask{Key: "key", Token: "two", Renew: true, Tell: true}); got.Yes[0] || got.NoWaiters[0] {
 		t.Errorf("who has nothing is told %+v", got)
 	}
 }

@@ -331,9 +331,9 @@ func (t *eventMaker) saleSlot(c *pb.Commit, slot uint64) {
 	}
 }
 
-// whole appends the stored bytes of a slot if Config.Commits is set. tellSale passes no bytes for a
+// commit appends the stored bytes of a slot if Config.Commits is set. tellSale passes no bytes for a
 // slot with a plan, which contains the seed of a red packet and the addresses of the servers.
-func (t *eventMaker) whole(log string, slot uint64, hash ledger.Hash, timeUs int64, entry []byte) {
+func (t *eventMaker) commit(log string, slot uint64, hash ledger.Hash, timeUs int64, entry []byte) {
 	if t.commits {
 		t.tell(TypeCommit, slot, -1, timeUs, &Commit{log, t.number(), slot, hash, entry})
 	}

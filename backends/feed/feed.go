@@ -137,8 +137,8 @@ func (r *Reader) Take() *Batch {
 	return b
 }
 
-// Trouble returns the error of the last round of calls to the store, or nil if it succeeded.
-func (r *Reader) Trouble() error { return r.failed }
+// Err returns the error of the last round of calls to the store, or nil if it succeeded.
+func (r *Reader) Err() error { return r.failed }
 
 // ExportDigest returns the SHA-256 of the export that destroy wrote, or nil if the sale is not
 // sealed.
@@ -190,15 +190,15 @@ func (r *Reader) call(what string, do func(ctx context.Context, logs ledger.Logs
 				took(now, made.(reply).got)
 			}
 			if r.under == 0 && !r.done {
-				r.rounded(now)
+				r.endRound(now)
 			}
 		},
 	})
 }
 
-// lacks schedules another round for an entry that a log should have, since reads may lag. After
+// retryMissing schedules another round for an entry that a log should have, since reads may lag. After
 // more than rounds such rounds in a row it ends the Reader with err.
-func (r *Reader) lacks(now clock.Now, rounds int, err error) {
+func (r *Reader) retryMissing(now clock.Now, rounds int, err error) {
 	if r.lacked != r.round {
 		r.lacked, r.lacking = r.round, r.lacking+1
 	}

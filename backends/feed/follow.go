@@ -56,7 +56,7 @@ func Follow(ctx context.Context, sh Shell, r *Reader, take func(*Batch) error) e
 		if done {
 			return err
 		}
-		told(r.Trouble())
+		told(r.Err())
 		making.Make(made)
 		if _, err := making.Await(ctx, wake); err != nil {
 			return err

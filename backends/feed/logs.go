@@ -61,11 +61,11 @@ func (r *Reader) readSale() {
 	s := &r.sale
 	r.request(s.tail.Log(), s.tail.Next(), firstPage, func(now clock.Now, got ledger.Reply) {
 		if got.Head == nil && s.tail.Next() > 0 {
-			r.lacks(now, goneFor, r.gone())
+			r.retryMissing(now, goneFor, r.gone())
 			return
 		}
 		if got.Head == nil {
-			r.lacks(now, patience, fmt.Errorf("sale %s does not exist: %w", r.cfg.Sale, ledger.ErrGone))
+			r.retryMissing(now, patience, fmt.Errorf("sale %s does not exist: %w", r.cfg.Sale, ledger.ErrGone))
 			return
 		}
 		for _, entry := range got.Entries {
@@ -74,7 +74,7 @@ func (r *Reader) readSale() {
 				return
 			}
 		}
-		more, err := s.tail.Ends(got.Head)
+		more, err := s.tail.CompareHead(got.Head)
 		if err != nil {
 			r.end(now, err)
 			return
@@ -125,11 +125,11 @@ func (r *Reader) open(now clock.Now) {
 	switch {
 	case from != nil && !s.found: // a lagging read may miss the place
 		s.read = false
-		r.lacks(now, patience, fmt.Errorf("%w: it stands behind slot %d of run %s, which the log of sale %s does not have", ErrForeign, from.Sale.Slots-1, from.UID, r.cfg.Sale))
+		r.retryMissing(now, patience, fmt.Errorf("%w: it stands behind slot %d of run %s, which the log of sale %s does not have", ErrForeign, from.Sale.Slots-1, from.UID, r.cfg.Sale))
 		return
 	case s.fold.UID() == "":
 		s.read = false
-		r.lacks(now, patience, fmt.Errorf("sale %s does not exist: %w", r.cfg.Sale, ledger.ErrGone))
+		r.retryMissing(now, patience, fmt.Errorf("sale %s does not exist: %w", r.cfg.Sale, ledger.ErrGone))
 		return
 	case from == nil && s.fold.Destroyed():
 		r.end(now, r.gone())
@@ -245,10 +245,10 @@ func (r *Reader) found(now clock.Now, s *shardLog, got ledger.Reply) {
 		r.missing(now)
 		return
 	case len(got.Entries) == 0 && r.sale.sealed != nil: // the log is being deleted
-		r.lacks(now, patience, r.gone())
+		r.retryMissing(now, patience, r.gone())
 		return
 	case len(got.Entries) == 0:
-		r.lacks(now, patience, fmt.Errorf("%w: log %s has no slot %d", ErrForeign, s.tail.Log(), s.from.Slots-1))
+		r.retryMissing(now, patience, fmt.Errorf("%w: log %s has no slot %d", ErrForeign, s.tail.Log(), s.from.Slots-1))
 		return
 	}
 	if err := s.tail.SkipTo(s.from.Slots, got.Entries[0]); err != nil {
@@ -274,7 +274,7 @@ func (r *Reader) missing(now clock.Now) {
 	if r.sale.sealed != nil {
 		rounds = patience
 	}
-	r.lacks(now, rounds, r.gone())
+	r.retryMissing(now, rounds, r.gone())
 }
 
 // heads queues the poll of the heads of all logs that are not read to their end.
@@ -288,7 +288,7 @@ func (r *Reader) heads() {
 	r.call("feed heads", func(ctx context.Context, logs ledger.Logs) (any, error) { return logs.Heads(ctx, names) }, func(now clock.Now, got any) {
 		heads := got.([][]byte)
 		if heads[0] == nil {
-			r.lacks(now, goneFor, r.gone())
+			r.retryMissing(now, goneFor, r.gone())
 			return
 		}
 		slot, ok := ledger.HeadSlot(heads[0])
@@ -356,7 +356,7 @@ func (r *Reader) page(now clock.Now, s *shardLog, got ledger.Reply) {
 	if size > 0 {
 		s.page = min(max(pageBytes*len(got.Entries)/size, 1), 4*s.page, pageMost)
 	}
-	more, err := s.tail.Ends(got.Head)
+	more, err := s.tail.CompareHead(got.Head)
 	if err != nil {
 		r.end(now, err)
 		return
@@ -372,7 +372,7 @@ func (r *Reader) take(s *shardLog, entry []byte) error {
 		return err
 	}
 	s.tell.events = r.events
-	s.tell.whole(s.tail.Log(), slot, s.tail.Root(), commit.GetTimeUs(), entry)
+	s.tell.commit(s.tail.Log(), slot, s.tail.Root(), commit.GetTimeUs(), entry)
 	s.tell.slot(commit, slot, before)
 	r.events, s.tell.events = s.tell.events, nil
 	r.took(commit)
@@ -406,7 +406,7 @@ func (r *Reader) tellSale() {
 		}
 		s.queue = s.queue[1:]
 		s.tell.events = *to
-		s.tell.whole(s.tail.Log(), next.slot, next.hash, next.commit.GetTimeUs(), entry)
+		s.tell.commit(s.tail.Log(), next.slot, next.hash, next.commit.GetTimeUs(), entry)
 		s.tell.saleSlot(next.commit, next.slot)
 		*to, s.tell.events = s.tell.events, nil
 		s.toldTo(next.slot, next.hash)

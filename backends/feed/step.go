@@ -39,8 +39,8 @@ func (r *Reader) step(now clock.Now) {
 	}
 }
 
-// rounded ends a round, after all its calls are answered.
-func (r *Reader) rounded(now clock.Now) {
+// endRound ends a round, after all its calls are answered.
+func (r *Reader) endRound(now clock.Now) {
 	r.failed, r.broken = r.broken, nil
 	if r.failed == nil {
 		r.tries = 0

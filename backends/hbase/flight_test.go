@@ -11,7 +11,7 @@ import (
 
 func TestFlightsShareWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var f flights[string, int]
+		var f singleflight[string, int]
 		var all sync.WaitGroup
 		done := 0
 		for range 10 {
@@ -39,7 +39,7 @@ func TestFlightsShareWork(t *testing.T) {
 // Whoever gives up does not take the work away from the others.
 func TestFlightsOutliveTheirCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var f flights[string, int]
+		var f singleflight[string, int]
 		var all sync.WaitGroup
 		work := func() (int, error) { time.Sleep(time.Minute); return 1, nil }
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

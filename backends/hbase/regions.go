@@ -37,7 +37,7 @@ type regions struct {
 	table     []byte
 	servers   *servers
 	zookeeper *zookeeper
-	asking    flights[string, *place] // by row
+	asking    singleflight[string, *place] // by row
 
 	// mu guards the fields below.
 	mu    sync.Mutex
@@ -72,9 +72,9 @@ func (r *regions) cached(row []byte) *place {
 	return r.known[i]
 }
 
-// keep caches a place and removes the places that it overlaps: regions that were split or
+// cache caches a place and removes the places that it overlaps: regions that were split or
 // merged since.
-func (r *regions) keep(p *place) {
+func (r *regions) cache(p *place) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.known = slices.DeleteFunc(r.known, func(q *place) bool {
@@ -84,8 +84,8 @@ func (r *regions) keep(p *place) {
 	slices.SortFunc(r.known, func(p, q *place) int { return bytes.Compare(p.StartKey(), q.StartKey()) })
 }
 
-// forget removes a place from the cache.
-func (r *regions) forget(p *place) {
+// uncache removes a place from the cache.
+func (r *regions) uncache(p *place) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.meta == p {
@@ -123,7 +123,7 @@ func (r *regions) lookup(row []byte) (*place, error) {
 	if !p.holds(row) {
 		return nil, fmt.Errorf("hbase:meta has no region for the row; the one before it is %s", found.Name())
 	}
-	r.keep(p)
+	r.cache(p)
 	return p, nil
 }
 
@@ -165,6 +165,6 @@ func (r *regions) askAt(ctx context.Context, p *place, call hrpc.Call) (proto.Me
 // judge removes a place from the cache after an error that may mean that it is wrong.
 func (r *regions) judge(p *place, err error) {
 	if isFault(err, moved, lost) || errors.Is(err, context.DeadlineExceeded) {
-		r.forget(p)
+		r.uncache(p)
 	}
 }

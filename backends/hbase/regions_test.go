@@ -30,7 +30,7 @@ func TestPlacesByRow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := new(regions)
 			for _, span := range test.keep {
-				r.keep(between(span))
+				r.cache(between(span))
 			}
 			for row, want := range test.want {
 				got := ""
@@ -49,13 +49,13 @@ func TestPlacesByRow(t *testing.T) {
 func TestForgetting(t *testing.T) {
 	r := new(regions)
 	old, fresh := between("10-20"), between("10-20")
-	r.keep(old)
-	r.keep(fresh)
-	r.forget(old)
+	r.cache(old)
+	r.cache(fresh)
+	r.uncache(old)
 	if r.cached([]byte("15")) != fresh {
 		t.Error("the place that was found since was forgotten")
 	}
-	r.forget(fresh)
+	r.uncache(fresh)
 	if r.cached([]byte("15")) != nil {
 		t.Error("the place was not forgotten")
 	}

@@ -44,7 +44,7 @@ type servers struct {
 	life   context.Context
 	start  func(func())
 
-	dialing flights[endpoint, *server]
+	dialing singleflight[endpoint, *server]
 
 	// mu guards the fields below.
 	mu     sync.Mutex

@@ -22,7 +22,7 @@ type zookeeper struct {
 	root    string
 	servers *servers
 	logger  *slog.Logger
-	asking  flights[zk.ResourceName, string]
+	asking  singleflight[zk.ResourceName, string]
 }
 
 // find returns the address of a server.

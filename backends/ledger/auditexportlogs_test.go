@@ -123,7 +123,7 @@ func TestAuditOfExportAgainstPlans(t *testing.T) {
 func TestSealedBeforeApplied(t *testing.T) {
 	w := ledger.NewWorld(t)
 	w.End()
-	if got := ledger.Lacks(3, w.Shards)[0]; got != "ended at generation 2, and 3 were applied" {
+	if got := ledger.MissingData(3, w.Shards)[0]; got != "ended at generation 2, and 3 were applied" {
 		t.Errorf("shard 0 %q", got)
 	}
 }

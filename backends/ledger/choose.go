@@ -52,8 +52,8 @@ func (w Demand) fits(units []int64, asked uint32) bool {
 	return isRun(units)
 }
 
-// Missing adds to u those of the listed units that are not available.
-func (d *Draft) Missing(u *Units, units []int64) {
+// AddMissing adds to u those of the listed units that are not available.
+func (d *Draft) AddMissing(u *Units, units []int64) {
 	for _, unit := range units {
 		if !d.stock.available.Has(unit) {
 			u.include(unit)

@@ -170,8 +170,8 @@ func TestPick(t *testing.T) {
 func TestMissing(t *testing.T) {
 	d := seatsOf(t, seats(), &pb.Range{First: 2, Count: 3}).Draft(TestOwner, 0)
 	var u Units
-	d.Missing(&u, []int64{1, 2, 5, 6})
-	d.Missing(&u, []int64{3, 6, 9})
+	d.AddMissing(&u, []int64{1, 2, 5, 6})
+	d.AddMissing(&u, []int64{3, 6, 9})
 	if want := "[1 5-6 9]"; fmt.Sprint(u) != want {
 		t.Errorf("missing are %v, want %s", u, want)
 	}

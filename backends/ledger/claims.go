@@ -36,7 +36,7 @@ type claims struct {
 	asked map[uint32]uint32
 
 	// Original units of the records for which a late payment has bought other units.
-	resold map[uint32][]int64
+	originalUnits map[uint32][]int64
 
 	// Numbers of claims of the users with more than mostCounted; smaller ones are counted on demand.
 	many map[uint32]uint32
@@ -126,13 +126,13 @@ func GrabID(shard int, unit int64) string { return fmt.Sprintf("%d-u%d", shard, 
 func newClaims() claims {
 	text := newTexts()
 	return claims{
-		text:      text,
-		users:     users{text: text, overflowUnits: make(map[uint32]int64), unpaid: make(map[uint32]uint32)},
-		holds:     holds{text: text, owed: owedPayments{text: text}},
-		scattered: make(map[uint32][]int64),
-		asked:     make(map[uint32]uint32),
-		resold:    make(map[uint32][]int64),
-		many:      make(map[uint32]uint32),
+		text:          text,
+		users:         users{text: text, overflowUnits: make(map[uint32]int64), unpaid: make(map[uint32]uint32)},
+		holds:         holds{text: text, owed: owedPayments{text: text}},
+		scattered:     make(map[uint32][]int64),
+		asked:         make(map[uint32]uint32),
+		originalUnits: make(map[uint32][]int64),
+		many:          make(map[uint32]uint32),
 	}
 }
 
@@ -282,7 +282,7 @@ func (c *claims) chosen(i uint32, w Demand) bool {
 	if !w.chooses() {
 		return true
 	}
-	units, ok := c.resold[i]
+	units, ok := c.originalUnits[i]
 	if !ok {
 		units = c.units(i)
 	}

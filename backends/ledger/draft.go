@@ -98,12 +98,12 @@ func (c *changes) look(claim Claim) (n uint32, now Claim, ok bool) {
 }
 
 // standing is like claims.standing, for claim n, which the draft may have settled.
-func (c *changes) standing(n uint32, now Claim, payment string) standing {
+func (c *changes) standing(n uint32, now Claim, payment string) claimStatus {
 	_, owed := c.owed[owedPayment{n, payment}]
 	if !owed && now.Owed > 0 {
 		_, owed = c.claims.owed.find(n, payment)
 	}
-	return standing{
+	return claimStatus{
 		state: now.State, releaseUs: now.ReleaseUs(), extended: now.Extended, grabbed: now.Grabbed,
 		another: payment != "" && now.Payment != payment && (now.Payment != "" || now.HeldUntilUs == 0),
 		owed:    owed,

@@ -112,8 +112,8 @@ func (o *owedPayments) newest(from uint32, most int) (due []string, more bool) {
 }
 
 // standing returns the state of a claim in relation to a payment.
-func (c *claims) standing(i uint32, payment string) standing {
-	at := standing{state: c.records.At(i).state(), grabbed: int(i) < len(c.granted)}
+func (c *claims) standing(i uint32, payment string) claimStatus {
+	at := claimStatus{state: c.records.At(i).state(), grabbed: int(i) < len(c.granted)}
 	at.another = payment != "" // a claim that was never held was bought by none
 	if d := c.holds.of(i); d != nil {
 		at.releaseUs, at.extended = d.heldUntil+d.grace, d.extended
@@ -177,7 +177,7 @@ func (c *claims) settle(i uint32, slot uint64, op *pb.Settle) {
 // setUnits replaces the units of a claim by as many others.
 func (c *claims) setUnits(i uint32, units []int64) {
 	if had := c.units(i); !slices.Equal(had, units) {
-		c.resold[i] = had
+		c.originalUnits[i] = had
 	}
 	c.writeUnits(i, units)
 }

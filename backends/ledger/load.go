@@ -191,11 +191,11 @@ func (s *Sale) Behind(t Totals) bool {
 	return t.Generation > s.Generation() || s.Draw() != nil && !s.Ranked() && t.Sold+t.Held+t.Lapsed() > 0
 }
 
-// Lacks returns what is missing of each shard, "" if nothing, given the newest applied
+// MissingData returns what is missing of each shard, "" if nothing, given the newest applied
 // generation and the other shards. No shard has an owner before all have their logs, and none
 // is sealed before all are closed, by one generation. While a sale is being sealed, or if shards
 // were read long after each other, Lacks may report data as missing that is in their logs.
-func Lacks(applied uint64, shards []*State) []string {
+func MissingData(applied uint64, shards []*State) []string {
 	most, end, begun := 0, -1, applied > 0
 	for i, s := range shards {
 		if s.Generation > shards[most].Generation {

@@ -38,8 +38,8 @@ const (
 	SettleInvalid                    // there is no such claim, it is a grab, its units are in two places, or a text is too long or not UTF-8
 )
 
-// standing is the state of a claim that the verdict on an op depends on.
-type standing struct {
+// claimStatus is the state of a claim that the verdict on an op depends on.
+type claimStatus struct {
 	state     ClaimState
 	releaseUs int64 // of a hold
 	extended  bool
@@ -51,7 +51,7 @@ type standing struct {
 // verdict returns the outcome of an op in a commit at timeUs. SettleDone permits the op,
 // except that a RESELL also needs units and room in the user's limit. It is the only
 // implementation of how claims end, for reducer and draft.
-func (s *State) verdict(how pb.Settle_How, at standing, timeUs int64) SettlementKind {
+func (s *State) verdict(how pb.Settle_How, at claimStatus, timeUs int64) SettlementKind {
 	open := at.state == StateHeld && timeUs < at.releaseUs
 	switch {
 	case at.grabbed:
@@ -83,7 +83,7 @@ func (s *State) verdict(how pb.Settle_How, at standing, timeUs int64) Settlement
 }
 
 // extension returns the verdict on extending an open hold.
-func extension(settings *pb.Settings, at standing) SettlementKind {
+func extension(settings *pb.Settings, at claimStatus) SettlementKind {
 	switch {
 	case at.extended:
 		return SettleAlready
@@ -94,7 +94,7 @@ func extension(settings *pb.Settings, at standing) SettlementKind {
 }
 
 // resale returns the verdict on a late payment for an expired claim.
-func resale(settings *pb.Settings, at standing) SettlementKind {
+func resale(settings *pb.Settings, at claimStatus) SettlementKind {
 	switch {
 	case at.owed:
 		return SettleRefundDue // it may have been paid back already
@@ -105,7 +105,7 @@ func resale(settings *pb.Settings, at standing) SettlementKind {
 }
 
 // due returns the verdict on recording a payment as owed back.
-func due(at standing, open bool) SettlementKind {
+func due(at claimStatus, open bool) SettlementKind {
 	switch {
 	case at.owed:
 		return SettleRefundDue
@@ -116,7 +116,7 @@ func due(at standing, open bool) SettlementKind {
 }
 
 // already returns the verdict on an op that leaves nothing to do, by the state of the claim.
-func already(how pb.Settle_How, at standing, open bool) SettlementKind {
+func already(how pb.Settle_How, at claimStatus, open bool) SettlementKind {
 	pays := how == pb.Settle_CONFIRM || how == pb.Settle_RESELL
 	switch at.state {
 	case StateSold:
@@ -181,7 +181,7 @@ func endsHold(op *pb.Settle) bool {
 }
 
 // why returns the rest of the error for a rejected op.
-func why(op *pb.Settle, at standing, timeUs int64) string {
+func why(op *pb.Settle, at claimStatus, timeUs int64) string {
 	switch {
 	case at.grabbed:
 		return ", from a list"

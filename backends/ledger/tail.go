@@ -62,9 +62,9 @@ func (t *Tail) Entry(commit *pb.Commit) (*Entry, error) {
 // Corrupt returns an ErrCorrupt for the next slot, with the reason.
 func (t *Tail) Corrupt(format string, args ...any) error { return t.corrupt(format, args...) }
 
-// Ends compares the log's head with the last slot taken. It fails if the head is of that slot and
+// CompareHead compares the log's head with the last slot taken. It fails if the head is of that slot and
 // has another hash. more reports whether the head is of a later slot.
-func (t *Tail) Ends(head []byte) (more bool, err error) {
+func (t *Tail) CompareHead(head []byte) (more bool, err error) {
 	h, err := ParseHead(head)
 	switch {
 	case err != nil:

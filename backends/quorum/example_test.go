@@ -66,7 +66,7 @@ func ExampleLocks() {
 	var all sync.WaitGroup
 	for range 100 {
 		all.Go(func() {
-			lease, err := locks.Acquire(ctx, "balance", quorum.Wait{AtMost: time.Minute})
+			lease, err := locks.Acquire(ctx, "balance", quorum.Wait{Timeout: time.Minute})
 			if err != nil {
 				fmt.Println(err)
 				return
@@ -91,13 +91,13 @@ func ExampleLocks_Acquire() {
 		return
 	}
 	defer locks.Close()
-	lease, err := locks.Acquire(ctx, "balance", quorum.Wait{AtMost: quorum.Forever})
+	lease, err := locks.Acquire(ctx, "balance", quorum.Wait{Timeout: quorum.Forever})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer lease.Release(ctx)
-	_, err = locks.Acquire(ctx, "balance", quorum.Wait{AtMost: 10 * time.Millisecond})
+	_, err = locks.Acquire(ctx, "balance", quorum.Wait{Timeout: 10 * time.Millisecond})
 	fmt.Println(err)
 	// Output:
 	// the lease was refused: balance: it could not be acquired within 10ms; another goroutine of this process holds it

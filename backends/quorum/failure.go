@@ -58,8 +58,8 @@ const (
 	Abstained               // the node lost its memory and does not vote yet
 )
 
-// Said is one node's part in a Failure.
-type Said struct {
+// NodeAnswer is one node's part in a Failure.
+type NodeAnswer struct {
 	Node      string
 	Answer    Answer
 	Holder    Holding   // for No; zero if the node has no holder for the key
@@ -67,7 +67,7 @@ type Said struct {
 	Err       error     // for Failed
 }
 
-func (s Said) String() string {
+func (s NodeAnswer) String() string {
 	switch {
 	case s.Answer == NotAsked:
 		return s.Node + " still has an earlier call to answer"
@@ -99,8 +99,8 @@ type Failure struct {
 	Key   string // the key that caused it, or the first of them
 	Kind  error  // ErrRefused or ErrLost
 	Why   string
-	Votes int    // size of a majority
-	Said  []Said // by node; empty if no node caused it
+	Votes int          // size of a majority
+	Said  []NodeAnswer // by node; empty if no node caused it
 }
 
 func (f *Failure) Error() string { return fmt.Sprintf("%v: %s: %s", f.Kind, f.Key, f.Reason()) }
@@ -149,10 +149,10 @@ func (f *Failure) Holder() (Holding, bool) {
 
 // failure builds a Failure from each node's last answer about a key.
 func (m *Machine) failure(l *lease, kind error, why string) *Failure {
-	f := &Failure{Key: l.key, Kind: kind, Why: why, Votes: m.majority(), Said: make([]Said, len(m.nodes))}
+	f := &Failure{Key: l.key, Kind: kind, Why: why, Votes: m.majority(), Said: make([]NodeAnswer, len(m.nodes))}
 	for i := range m.nodes {
 		n, st := &m.nodes[i], l.at[i]
-		s := Said{Node: m.cfg.Nodes[i], Answer: st.answer}
+		s := NodeAnswer{Node: m.cfg.Nodes[i], Answer: st.answer}
 		asking := n.call != nil && n.call.frees == 0
 		switch {
 		case asking && st.answer == Yes:

@@ -33,7 +33,7 @@ func TestErrorKind(t *testing.T) {
 // Each answer of a node is told in its own words, and the holder by its address
 // if its note has one.
 func TestFailureSays(t *testing.T) {
-	for want, said := range map[string]quorum.Said{
+	for want, said := range map[string]quorum.NodeAnswer{
 		"n1 still has an earlier call to answer": {Node: "n1", Answer: quorum.NotAsked},
 		"n1 has not answered":                    {Node: "n1", Answer: quorum.Silent},
 		"n1 failed: no answer in time":           {Node: "n1", Answer: quorum.Failed, Err: errTimeout},
@@ -56,7 +56,7 @@ func TestFailureSays(t *testing.T) {
 
 // A failure wraps its kind and the errors of the nodes, and nothing that is nil.
 func TestFailureWraps(t *testing.T) {
-	f := &quorum.Failure{Kind: quorum.ErrLost, Said: []quorum.Said{{Answer: quorum.Yes}, {Answer: quorum.Failed, Err: errTimeout}}}
+	f := &quorum.Failure{Kind: quorum.ErrLost, Said: []quorum.NodeAnswer{{Answer: quorum.Yes}, {Answer: quorum.Failed, Err: errTimeout}}}
 	if got := f.Unwrap(); !slices.Equal(got, []error{quorum.ErrLost, errTimeout}) {
 		t.Errorf("wraps %v", got)
 	}
@@ -74,7 +74,7 @@ func TestFailureNamesTheHolder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := &quorum.Failure{}
 			for _, token := range c.tokens {
-				said := quorum.Said{Answer: quorum.No}
+				said := quorum.NodeAnswer{Answer: quorum.No}
 				if token != ' ' {
 					said.Holder.Token = string(token)
 				}
@@ -91,7 +91,7 @@ func TestFailureNamesTheHolder(t *testing.T) {
 // A failure has what each node last said of the key.
 func TestFailureOfTheMachine(t *testing.T) {
 	other := quorum.Holding{Key: "a", Token: "other", Note: "10.0.0.9:80 4 3000", Left: time.Second}
-	type said = quorum.Said
+	type said = quorum.NodeAnswer
 	const yes, silent, failed, abstained = quorum.Yes, quorum.Silent, quorum.Failed, quorum.Abstained
 	no := said{Answer: quorum.No, Holder: other}
 	last := func(h *hand) quorum.Event { return h.events[len(h.events)-1] }

@@ -33,9 +33,9 @@ type sighting struct {
 	times       int
 }
 
-// see records the holders that nodes named for the key of a refused try. It uses the monotonic
+// observeHolders records the holders that nodes named for the key of a refused try. It uses the monotonic
 // clock only: a wall clock that jumps ahead must not make another holder's promise look older.
-func (m *Machine) see(l *lease) {
+func (m *Machine) observeHolders(l *lease) {
 	now := m.last.Mono
 	if m.sighted == nil {
 		m.sighted = make(map[string][]sighting)

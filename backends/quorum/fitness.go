@@ -8,19 +8,19 @@ import (
 	"salectl/backends/clock"
 )
 
-// Asked is the result of Node.Info for one node.
-type Asked struct {
+// NodeInfo is the result of Node.Info for one node.
+type NodeInfo struct {
 	Name string
 	Info Info
 	Err  error         // why Info failed, entirely or in part; Info may then be empty
 	Off  time.Duration // how far this process's clock is ahead of the node's
 }
 
-// AskInfo queries a node's Info.
-func AskInfo(ctx context.Context, n Node, now clock.Clock) Asked {
+// QueryInfo queries a node's Info.
+func QueryInfo(ctx context.Context, n Node, now clock.Clock) NodeInfo {
 	sent := now()
 	info, err := n.Info(ctx)
-	return Asked{Name: n.Name(), Info: info, Err: err, Off: ClockOff(sent, now(), info)}
+	return NodeInfo{Name: n.Name(), Info: info, Err: err, Off: ClockOff(sent, now(), info)}
 }
 
 // ClockOff returns how far this process's clock is ahead of a node's, accurate to half of the
@@ -39,7 +39,7 @@ type Fault struct {
 // Judge returns the faults of nodes. A node without a Fault may still be unreachable. All
 // commands judge nodes by it. Two names of one server are a fault: that server votes twice, and
 // fails twice.
-func Judge(nodes []Asked) (faults []Fault) {
+func Judge(nodes []NodeInfo) (faults []Fault) {
 	names := make(map[string]string) // by run id
 	median, _ := MedianOff(nodes)
 	for _, n := range nodes {
@@ -70,7 +70,7 @@ func aheadOrBehind(by time.Duration) string {
 
 // MedianOff returns how far this process's clock is ahead of the median of the nodes' clocks.
 // It returns false if no node answered.
-func MedianOff(nodes []Asked) (time.Duration, bool) {
+func MedianOff(nodes []NodeInfo) (time.Duration, bool) {
 	var off []time.Duration
 	for _, n := range nodes {
 		if n.Err == nil {

@@ -91,7 +91,7 @@ func (g *Group) Reply(now clock.Now, r Reply) Effects {
 	}
 	n.call = nil
 	if r.Err == nil && c.vote {
-		r.Err = r.Ballot.whole(c.asks)
+		r.Err = r.Ballot.validate(c.asks)
 	}
 	n.seen.learn(r.Ballot, r.Err, c.vote, c.sent, g.last.Mono, g.aged)
 	at := 0

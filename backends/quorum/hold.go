@@ -16,9 +16,9 @@ func RandomToken() string { return crand.Text() }
 // for concurrent use. Its context and channels are created on first use: most leases of a busy
 // lock end earlier.
 type Lease struct {
-	keeper   *keeper
-	ticket   *ticket
-	patience time.Duration // above 0: maximum waiting time
+	keeper  *keeper
+	ticket  *ticket
+	timeout time.Duration // above 0: maximum waiting time
 
 	parent  context.Context // context of the acquisition
 	decided chan struct{}   // closed when the keys are held or refused
@@ -58,7 +58,7 @@ func (h *happening) channel() <-chan struct{} {
 }
 
 func newLease(ctx context.Context, t *ticket, patience time.Duration) *Lease {
-	return &Lease{ticket: t, patience: patience, parent: ctx, decided: make(chan struct{})}
+	return &Lease{ticket: t, timeout: patience, parent: ctx, decided: make(chan struct{})}
 }
 
 // Hold acquires all keys and returns when they are held. It sets defaults for some zero fields

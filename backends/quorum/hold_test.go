@@ -36,7 +36,7 @@ func TestContextAskedForLate(t *testing.T) {
 	} {
 		for _, early := range []bool{true, false} {
 			ctx, cancel := context.WithCancelCause(t.Context())
-			l, err := locks.Acquire(ctx, name, quorum.Wait{AtMost: quorum.Forever})
+			l, err := locks.Acquire(ctx, name, quorum.Wait{Timeout: quorum.Forever})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -52,8 +52,8 @@ func (k *keeper) join(l *Lease) bool {
 	}
 	k.leases[l.ticket] = l
 	now := k.clock()
-	if l.patience > 0 {
-		l.ticket.until = now.Mono + l.patience
+	if l.timeout > 0 {
+		l.ticket.until = now.Mono + l.timeout
 	}
 	k.perform(now, k.line.join(now, l.ticket))
 	return true

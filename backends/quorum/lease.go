@@ -355,7 +355,7 @@ func (m *Machine) refuse(l *lease, why string) {
 	e := Event{Kind: Refused, Keys: m.wants, Cause: m.failure(l, ErrRefused, why), Again: !m.cfg.Once}
 	m.emit(e)
 	m.stats.Refused++
-	m.see(l)
+	m.observeHolders(l)
 	free := m.freeIn()
 	m.dropWanted()
 	if e.Again {

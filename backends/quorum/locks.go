@@ -41,7 +41,7 @@ func NewLocks(nodes []Node, cfg Config, order Order) (*Locks, error) {
 
 // Wait says how to wait for a key.
 type Wait struct {
-	AtMost   time.Duration // maximum waiting time; 0: do not wait
+	Timeout  time.Duration // maximum waiting time; 0: do not wait
 	Priority int           // higher comes first, with an Order that uses it
 }
 
@@ -55,11 +55,11 @@ func (k *Locks) Acquire(ctx context.Context, key string, w Wait) (*Lease, error)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	patience := w.AtMost
+	patience := w.Timeout
 	if patience == Forever {
 		patience = 0
 	}
-	l := newLease(ctx, &ticket{once: w.AtMost <= 0, priority: w.Priority}, patience)
+	l := newLease(ctx, &ticket{once: w.Timeout <= 0, priority: w.Priority}, patience)
 	if err := k.enter(key, l); err != nil {
 		l.end(err)
 		return nil, err

@@ -38,7 +38,7 @@ func BenchmarkLocks(b *testing.B) {
 	}
 	defer locks.Close()
 	lock := func(b *testing.B, key string) {
-		l, err := locks.Acquire(b.Context(), key, quorum.Wait{AtMost: quorum.Forever})
+		l, err := locks.Acquire(b.Context(), key, quorum.Wait{Timeout: quorum.Forever})
 		if err == nil {
 			err = l.Release(b.Context())
 		}

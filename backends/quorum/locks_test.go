@@ -25,7 +25,7 @@ func newLocks(t *testing.T, nodes []*liveNode, process string, order quorum.Orde
 	return locks
 }
 
-var forever = quorum.Wait{AtMost: quorum.Forever}
+var forever = quorum.Wait{Timeout: quorum.Forever}
 
 func mustAcquire(t *testing.T, locks *quorum.Locks, key string) *quorum.Lease {
 	t.Helper()
@@ -105,7 +105,7 @@ func TestLocks(t *testing.T) {
 			holder := mustAcquire(t, theirs, "a")
 			ctx, cancel := context.WithCancelCause(t.Context())
 			one := acquire(ctx, ours, "a", forever)
-			two := acquire(ctx, ours, "a", quorum.Wait{AtMost: time.Minute})
+			two := acquire(ctx, ours, "a", quorum.Wait{Timeout: time.Minute})
 			time.Sleep(time.Second)
 			cancel(errors.New("enough"))
 			for _, got := range []chan outcome{one, two} {
@@ -157,7 +157,7 @@ func TestLocks(t *testing.T) {
 			ours, theirs := newLocks(t, nodes, "p:1", quorum.Fifo), newLocks(t, nodes, "p:2", quorum.Fifo)
 			holder := mustAcquire(t, theirs, "a")
 			for _, wait := range []time.Duration{0, time.Second} {
-				o := <-acquire(t.Context(), ours, "a", quorum.Wait{AtMost: wait})
+				o := <-acquire(t.Context(), ours, "a", quorum.Wait{Timeout: wait})
 				var f *quorum.Failure
 				if !errors.Is(o.err, quorum.ErrRefused) || !errors.As(o.err, &f) || o.took != wait {
 					t.Fatalf("%v after %v", o.err, o.took)
@@ -181,7 +181,7 @@ func TestLocks(t *testing.T) {
 			var all sync.WaitGroup
 			for _, priority := range []int{0, 2, 1, 3} {
 				all.Go(func() {
-					l, err := locks.Acquire(t.Context(), "a", quorum.Wait{AtMost: quorum.Forever, Priority: priority})
+					l, err := locks.Acquire(t.Context(), "a", quorum.Wait{Timeout: quorum.Forever, Priority: priority})
 					if err != nil {
 						t.Error(err)
 						return

@@ -143,11 +143,11 @@ type BallotReply struct {
 	// every Yes is false.
 	Abstained bool
 	VotesFrom time.Time
-	// Alone is nil if the node does not know its lists. Otherwise it reports, for each ask,
+	// NoWaiters is nil if the node does not know its lists. Otherwise it reports, for each ask,
 	// whether it was granted, had Tell set, and found the key's list empty.
-	Alone    []bool
-	Time     time.Time // the node's time of the vote
-	Repaired int       // keys without an expiry, or with one too far ahead, that got a new one
+	NoWaiters []bool
+	Time      time.Time // the node's time of the vote
+	Repaired  int       // keys without an expiry, or with one too far ahead, that got a new one
 }
 
 // Holding is one lease as stored on one node.

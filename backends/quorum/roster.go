@@ -131,8 +131,8 @@ func (r *Roster) say(s rosterState, note string) {
 	}
 }
 
-// Look queries all nodes without delay, because an unknown member has appeared.
-func (r *Roster) Look(now clock.Now) Effects {
+// Refresh queries all nodes without delay, because an unknown member has appeared.
+func (r *Roster) Refresh(now clock.Now) Effects {
 	r.observe(now)
 	for i := range r.nodes {
 		r.nodes[i].askAt = min(r.nodes[i].askAt, r.aged)

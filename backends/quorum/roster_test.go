@@ -132,7 +132,7 @@ func TestRoster(t *testing.T) {
 			h := newRosterHand(t, 2)
 			h.present("here it is")
 			h.answer(0, there("me", "1 here it is", ttl))
-			h.do(h.r.Look(h.now))
+			h.do(h.r.Refresh(h.now))
 			h.wantSays(0, "1 here it is")
 			h.answer(0, there("me", "1 here it is", ttl), there("b", "1 new", ttl))
 			h.answer(1, there("me", "1 here it is", ttl))

@@ -243,7 +243,7 @@ func (m *Machine) count(i int, c *call, got BallotReply) {
 			st.answer, st.holder = Yes, nil
 			if c.round == m.round.id && (c.asks[j].Renew || !l.held) {
 				l.yes++
-				if j < len(got.Alone) && got.Alone[j] {
+				if j < len(got.NoWaiters) && got.NoWaiters[j] {
 					l.alone++
 				}
 			}
@@ -395,8 +395,8 @@ func (m *Machine) freed(n *node, c *call) {
 	n.owed = n.owed[c.frees:] // keep what was queued since
 }
 
-// whole returns an error if the answer does not have one element for each ask.
-func (c BallotReply) whole(asks int) error {
+// validate returns an error if the answer does not have one element for each ask.
+func (c BallotReply) validate(asks int) error {
 	if len(c.Yes) != asks || len(c.Holders) != asks {
 		return fmt.Errorf("the node gave %d votes and %d holders for %d asks", len(c.Yes), len(c.Holders), asks)
 	}

@@ -72,10 +72,10 @@ func (n *simNode) vote(now time.Duration, b quorum.Ballot) quorum.BallotReply {
 		n.markers[b.Marker] = m
 	}
 	c := quorum.BallotReply{
-		Yes:     make([]bool, len(b.Asks)),
-		Holders: make([]quorum.Holding, len(b.Asks)),
-		Alone:   make([]bool, len(b.Asks)),
-		Time:    epoch.Add(now),
+		Yes:       make([]bool, len(b.Asks)),
+		Holders:   make([]quorum.Holding, len(b.Asks)),
+		NoWaiters: make([]bool, len(b.Asks)),
+		Time:      epoch.Add(now),
 	}
 	if now < m.from {
 		c.Abstained, c.VotesFrom = true, epoch.Add(m.from)
@@ -88,7 +88,7 @@ func (n *simNode) vote(now time.Duration, b quorum.Ballot) quorum.BallotReply {
 			n.keys[a.Key] = simKey{a.Token, a.Note, now + b.TTL}
 			c.Yes[i] = true
 			delete(n.waiting[a.Key], a.Waiter)
-			c.Alone[i] = a.Tell && len(n.waiting[a.Key]) == 0 && (n.knows == nil || n.knows())
+			c.NoWaiters[i] = a.Tell && len(n.waiting[a.Key]) == 0 && (n.knows == nil || n.knows())
 		case taken:
 			n.enlist(now, a)
 			c.Holders[i] = quorum.Holding{Key: a.Key, Token: k.token, Note: k.note, Left: k.until - now}

@@ -96,7 +96,7 @@ func median(off []time.Duration) time.Duration {
 func (m *Machine) learn(n *node, c *call, r Reply) {
 	err := r.Err
 	if err == nil && c.frees == 0 {
-		err = r.Ballot.whole(len(c.asks))
+		err = r.Ballot.validate(len(c.asks))
 	}
 	n.seen.learn(r.Ballot, err, c.frees == 0, c.sent.Mono, m.last.Mono, m.aged)
 	if err == nil && m.last.Mono-c.sent.Mono < m.cfg.Hedge {

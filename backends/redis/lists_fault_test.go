@@ -133,7 +133,7 @@ func TestStrangeGrabs(t *testing.T) {
 		"a user and no grant":   {int64(0), int64(1), "", int64(1)},
 		"nothing":               {nil},
 	} {
-		if given, err := givenOf(answer{items: items}, 2); !errors.Is(err, errAnswer) {
+		if given, err := readGrants(answer{items: items}, 2); !errors.Is(err, errAnswer) {
 			t.Errorf("%s: %+v, %v; want an error", name, given, err)
 		}
 	}

@@ -30,7 +30,7 @@ func (l *Lists) Grab(ctx context.Context, batches []lists.Batch) ([]lists.Given,
 	return told(ctx, l.node, grabScript, keys, args, func(a *answer) (given []lists.Given, err error) {
 		given = make([]lists.Given, len(users))
 		for i := range given {
-			if given[i], err = givenOf(answer{items: next[[]any](a)}, users[i]); err != nil {
+			if given[i], err = readGrants(answer{items: next[[]any](a)}, users[i]); err != nil {
 				return nil, err
 			}
 		}
@@ -62,8 +62,8 @@ func checkBatches(batches []lists.Batch) error {
 	return nil
 }
 
-// givenOf reads the result of a batch with a number of users.
-func givenOf(a answer, users int) (lists.Given, error) {
+// readGrants reads the result of a batch with a number of users.
+func readGrants(a answer, users int) (lists.Given, error) {
 	given := lists.Given{Why: refusal(next[int64](&a)), Entry: uint64(next[int64](&a))}
 	units := ""
 	switch given.Why {
@@ -88,15 +88,15 @@ func givenOf(a answer, users int) (lists.Given, error) {
 		}
 		u.Before = true
 	}
-	if a.bad || !dealUnits(given.Units, units) {
+	if a.bad || !assignUnits(given.Units, units) {
 		return given, errAnswer
 	}
 	return given, nil
 }
 
-// dealUnits assigns units, which are separated by spaces, to those without an earlier grant. It
+// assignUnits assigns units, which are separated by spaces, to those without an earlier grant. It
 // returns false if there are too many, or one is not a number.
-func dealUnits(to []lists.Unit, units string) bool {
+func assignUnits(to []lists.Unit, units string) bool {
 	for units != "" {
 		var unit string
 		unit, units, _ = strings.Cut(units, " ")

@@ -121,10 +121,10 @@ func (n *Node) ballot(b quorum.Ballot) (keys []string, args []any, err error) {
 // countOf reads the answer to a ballot.
 func countOf(a *answer, asks []quorum.Ask) quorum.BallotReply {
 	count := quorum.BallotReply{
-		Yes:     make([]bool, len(asks)),
-		Holders: make([]quorum.Holding, len(asks)),
-		Alone:   make([]bool, len(asks)),
-		Time:    a.time(),
+		Yes:       make([]bool, len(asks)),
+		Holders:   make([]quorum.Holding, len(asks)),
+		NoWaiters: make([]bool, len(asks)),
+		Time:      a.time(),
 	}
 	if from := a.time(); from.UnixMicro() != 0 {
 		count.Abstained, count.VotesFrom = true, from
@@ -134,7 +134,7 @@ func countOf(a *answer, asks []quorum.Ask) quorum.BallotReply {
 		switch said := next[any](a).(type) {
 		case int64:
 			count.Yes[i] = said != 0
-			count.Alone[i] = said == 2
+			count.NoWaiters[i] = said == 2
 		case []any:
 			lease := answer{items: said}
 			h := &count.Holders[i]

@@ -123,16 +123,16 @@ func (n *Node) receive(sub *goredis.PubSub) {
 		switch m := got.(type) {
 		case *goredis.Subscription:
 			if m.Kind == "subscribe" {
-				n.watches.tell(m.Channel, true)
+				n.watches.notify(m.Channel, true)
 			}
 		case *goredis.Message:
-			n.watches.tell(m.Channel, false)
+			n.watches.notify(m.Channel, false)
 		}
 	}
 }
 
-// tell calls the listeners of a channel.
-func (w *watches) tell(channel string, confirmed bool) {
+// notify calls the listeners of a channel.
+func (w *watches) notify(channel string, confirmed bool) {
 	var listeners []*listener
 	w.mu.Lock()
 	if t := w.topics[channel]; t != nil {

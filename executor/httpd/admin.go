@@ -32,7 +32,7 @@ func (server *Server) admin() http.HandlerFunc {
 		}
 	})
 	mux.HandleFunc(api.SalesPath+"{sale}", func(w http.ResponseWriter, r *http.Request) {
-		server.withSale(w, r, http.MethodGet, r.PathValue("sale"), func(sale *sale) { sale.getSale(w, access.MayAll, true) })
+		server.withSale(w, r, http.MethodGet, r.PathValue("sale"), func(sale *sale) { sale.getSale(w, access.AllRights, true) })
 	})
 	mux.HandleFunc(api.AllSalesPath, func(w http.ResponseWriter, r *http.Request) {
 		if hasMethod(w, r, http.MethodGet) {

@@ -25,7 +25,7 @@ func (o *operated) note(format string, args ...any) error {
 }
 
 func (o *operated) StandBy(_ context.Context, undo bool) (api.Share, error) {
-	return api.Share{Sale: o.Name, State: "standby", Shards: 2, Takers: true}, o.note("standby undo=%t", undo)
+	return api.Share{Sale: o.Name, State: "standby", Shards: 2, HasTakers: true}, o.note("standby undo=%t", undo)
 }
 
 func (o *operated) Share(context.Context) (api.Share, error) {

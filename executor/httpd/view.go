@@ -151,7 +151,7 @@ func processes(members []executor.MemberStatus) (all []api.Process) {
 	for _, m := range members {
 		p := api.Process{
 			Address: m.Address, Version: m.Version, State: cmp.Or(m.State, api.ProcessServing),
-			Here: m.Here, Up: m.Up, Assigned: m.Assigned,
+			Self: m.Here, Up: m.Up, Assigned: m.Assigned,
 		}
 		if m.Up {
 			p.Shards = &m.Shards

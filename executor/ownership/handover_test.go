@@ -181,8 +181,8 @@ func TestShare(t *testing.T) {
 	}
 	w.converge(time.Second)
 	second.input(second.o.Drain)
-	w.passUntil(func() bool { return second.o.Gone(w.now) }, 3*quorum.CallTimeout(w.ttl))
-	if !second.o.Gone(w.now) {
+	w.passUntil(func() bool { return second.o.Drained(w.now) }, 3*quorum.CallTimeout(w.ttl))
+	if !second.o.Drained(w.now) {
 		t.Error("it is not gone")
 	}
 	second.dead = true

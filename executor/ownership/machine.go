@@ -222,9 +222,9 @@ func (m *Machine) Drain(now clock.Now) {
 	m.leave(now, shard.Halt{Why: ErrDraining, Refusal: api.Draining, Gentle: true})
 }
 
-// Gone reports whether a drain is complete: no lease is held, and each node has confirmed the
+// Drained reports whether a drain is complete: no lease is held, and each node has confirmed the
 // release or had time to receive it twice. A node that has not received it lets the leases expire.
-func (m *Machine) Gone(now clock.Now) bool {
+func (m *Machine) Drained(now clock.Now) bool {
 	return m.draining && m.stage == following && (m.handover.leases == nil || now.Mono >= m.partUntil)
 }
 
@@ -309,7 +309,7 @@ func (m *Machine) Advance(now clock.Now) (Effects, error) {
 	if m.stage == serving {
 		out.Wake = clock.Soonest(out.Wake, clock.Soonest(m.handover.wake, m.updates.wake))
 	}
-	if m.draining && m.stage == following && !m.Gone(now) {
+	if m.draining && m.stage == following && !m.Drained(now) {
 		out.Wake = clock.Soonest(out.Wake, m.partUntil)
 	}
 	return out, nil

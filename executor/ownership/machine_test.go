@@ -475,8 +475,8 @@ func TestOwnerDrains(t *testing.T) {
 				began := w.now.Mono
 				w.run()
 				if len(w.running) > 0 {
-					if w.o.Gone(w.now) || len(w.halts) != len(w.running) {
-						t.Fatalf("gone: %v, stopped with %+v", w.o.Gone(w.now), w.halts)
+					if w.o.Drained(w.now) || len(w.halts) != len(w.running) {
+						t.Fatalf("gone: %v, stopped with %+v", w.o.Drained(w.now), w.halts)
 					}
 					for _, h := range w.halts[stopped:] {
 						if h.Halt.Why != ErrDraining || h.Halt.Refusal != api.Draining || !h.Halt.Gentle || h.Halt.Elsewhere {
@@ -489,16 +489,16 @@ func TestOwnerDrains(t *testing.T) {
 				}
 				if off && len(w.opened) > 0 { // the node has time to hear of the release twice
 					w.pass(3*quorum.CallTimeout(quorum.DefaultTTL) - (w.now.Mono - began) - time.Millisecond)
-					if w.o.Gone(w.now) {
+					if w.o.Drained(w.now) {
 						t.Error("gone before the node had time to hear of it")
 					}
 					w.pass(time.Millisecond)
-					if !w.o.Gone(w.now) {
+					if !w.o.Drained(w.now) {
 						t.Error("not gone when the node has had its time")
 					}
 				}
 				w.pass(2 * quorum.DefaultTTL)
-				if !w.o.Gone(w.now) {
+				if !w.o.Drained(w.now) {
 					t.Fatalf("not gone in stage %d", w.o.stage)
 				}
 				if !off && w.holds("first:1") != 0 {

@@ -16,7 +16,7 @@ func (m *Machine) Operable() bool {
 // Share returns the part of the sale that this process owns.
 func (m *Machine) Share(now clock.Now) api.Share {
 	left, takers := m.Retired(now)
-	s := api.Share{Sale: m.cfg.Sale, State: cmp.Or(m.note().State, api.ProcessServing), Shards: left, Takers: takers}
+	s := api.Share{Sale: m.cfg.Sale, State: cmp.Or(m.note().State, api.ProcessServing), Shards: left, HasTakers: takers}
 	for _, id := range m.assignment.desired {
 		if id == m.cfg.ID {
 			s.Assigned++

@@ -97,7 +97,7 @@ func TestOwnerDrainsBesideDeadNodes(t *testing.T) {
 	w.o.Drain(w.now)
 	w.run()
 	w.end()
-	took, ok := w.passUntil(func() bool { return w.o.Gone(w.now) }, 4*time.Second)
+	took, ok := w.passUntil(func() bool { return w.o.Drained(w.now) }, 4*time.Second)
 	if !ok {
 		t.Fatalf("not gone after %v", took)
 	}

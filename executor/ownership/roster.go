@@ -61,7 +61,7 @@ func (r *roster) discovered(now clock.Now, e quorum.Effects) {
 // discover reads the list of processes if an unknown peer has made a link to this process.
 func (r *roster) discover(now clock.Now, from string) {
 	if r.stage == serving && r.entries != nil && r.peers.all[from] == nil {
-		r.discovered(now, r.entries.Look(now))
+		r.discovered(now, r.entries.Refresh(now))
 	}
 }
 

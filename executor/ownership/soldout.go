@@ -14,11 +14,11 @@ type collection struct {
 	handover *handover
 	totals   *shard.SaleTotals // of the session
 
-	number uint64
-	at     time.Duration // monotonic: time of the request to peers; 0: no collection is in progress
-	began  clock.Now
-	slots  []uint64
-	same   []bool // by shard: its owner has confirmed the slot
+	number    uint64
+	at        time.Duration // monotonic: time of the request to peers; 0: no collection is in progress
+	began     clock.Now
+	slots     []uint64
+	confirmed []bool // by shard: its owner has confirmed the slot
 }
 
 // collectAgain is the timeout of a collection, after which another begins.
@@ -63,12 +63,12 @@ func (c *collection) proveSoldOut(now clock.Now) {
 	case c.at != 0 && now.Mono < c.at+collectAgain:
 		return
 	}
-	*c = collection{handover: c.handover, totals: c.totals, number: c.number + 1, at: now.Mono, began: now, slots: slots, same: make([]bool, len(slots))}
+	*c = collection{handover: c.handover, totals: c.totals, number: c.number + 1, at: now.Mono, began: now, slots: slots, confirmed: make([]bool, len(slots))}
 	asked := make(map[string]bool)
 	for i, id := range c.handover.peers.holder {
 		switch {
 		case c.has(now, i):
-			c.same[i] = true // SetProof compares the slot again
+			c.confirmed[i] = true // SetProof compares the slot again
 		case !asked[id]:
 			asked[id] = true
 			c.handover.send(id, &PeerUpdate{ProofRequest: c.number})
@@ -83,10 +83,10 @@ func (c *collection) collect(n uint64, reports []shard.Report) {
 	}
 	for _, r := range reports {
 		if r.Shard >= 0 && r.Shard < len(c.slots) && r.Next == c.slots[r.Shard] {
-			c.same[r.Shard] = true
+			c.confirmed[r.Shard] = true
 		}
 	}
-	if !slices.Contains(c.same, false) {
+	if !slices.Contains(c.confirmed, false) {
 		c.totals.SetProof(c.slots, c.began)
 		c.at = 0
 	}

@@ -59,7 +59,7 @@ func TestAnswersToALook(t *testing.T) {
 	} {
 		o := newServingOwner()
 		look := &o.updates.collection
-		look.number, look.at, look.began, look.slots, look.same = 2, now.Mono, now, []uint64{3, 7}, []bool{true, false}
+		look.number, look.at, look.began, look.slots, look.confirmed = 2, now.Mono, now, []uint64{3, 7}, []bool{true, false}
 		if c.says.Run = o.uid; c.says.Reports == nil {
 			c.says.Reports = []shard.Report{{Shard: 1, Next: 7}}
 		}

@@ -101,7 +101,7 @@ func (c *check) replied(response *http.Response, err error, h executor.Hold) (re
 
 // read interprets the body of an answer.
 func (c *check) read(status int, body []byte, h executor.Hold) (result, verdict, error) {
-	told := &rules.Told{
+	told := &rules.PredicateInput{
 		Status: int64(status), Claim: h.ID.String(), User: h.User, Quantity: int64(len(h.Units)), Sale: c.sale.Name, Run: c.sale.Run,
 	}
 	var noJSON error

@@ -23,7 +23,7 @@ var errBoth = errors.New("success and failure are both true")
 
 // judge returns how the answer settles a claim: confirm, cancel, or "" for neither. It returns an
 // error if the expressions fail or are both true.
-func (c *conditions) judge(told *rules.Told) (api.How, error) {
+func (c *conditions) judge(told *rules.PredicateInput) (api.How, error) {
 	success, err := c.success.Holds(told)
 	if err != nil {
 		return "", fmt.Errorf("success: %w", err)
@@ -46,7 +46,7 @@ func (c *conditions) judge(told *rules.Told) (api.How, error) {
 }
 
 // verdict returns the settlement of a claim that judge has judged as how.
-func (c *conditions) verdict(told *rules.Told, how api.How, claim, who string) (verdict, error) {
+func (c *conditions) verdict(told *rules.PredicateInput, how api.How, claim, who string) (verdict, error) {
 	switch {
 	case how == api.Cancel:
 		return verdict{how, api.Settlement{Who: who, Reason: c.reason}}, nil

@@ -176,7 +176,7 @@ func (w *webhook) read(body []byte) (Event, error) {
 	if err != nil {
 		return Event{}, &Rejection{Status: http.StatusBadRequest, Detail: fmt.Sprintf("the body cannot be read: %v", err)}
 	}
-	told := &rules.Told{Event: event, Sale: w.sale.Name, Run: w.sale.Run}
+	told := &rules.PredicateInput{Event: event, Sale: w.sale.Name, Run: w.sale.Run}
 	how, err := w.judge(told)
 	if err != nil {
 		return Event{}, odd(err)

@@ -64,9 +64,9 @@ func New(server Server, log *slog.Logger, why func(error) Lack) *Keeper {
 	return &Keeper{server: server, log: log, why: why, told: make(map[string]string), seen: make(map[string][]byte), newest: make(map[string]uint64), lacks: make(map[string]Lack)}
 }
 
-// Began records a sale declared at the start of the server. err is the reason why it cannot be
+// AddDeclared records a sale declared at the start of the server. err is the reason why it cannot be
 // served, or nil.
-func (k *Keeper) Began(sale spec.Sale, err error) {
+func (k *Keeper) AddDeclared(sale spec.Sale, err error) {
 	if k.changed(sale); err != nil {
 		k.lacking(sale, k.why(err))
 	}
@@ -75,9 +75,9 @@ func (k *Keeper) Began(sale spec.Sale, err error) {
 // Lacks returns the declared sales that are not served, by name, as of the last look.
 func (k *Keeper) Lacks() map[string]Lack { return maps.Clone(k.lacks) }
 
-// Look processes the current content of the files, or the error of reading them. It compares a
+// Update processes the current content of the files, or the error of reading them. It compares a
 // served sale with its file if either has changed, or if asked is set.
-func (k *Keeper) Look(ctx context.Context, sales []spec.Sale, err error, asked bool) {
+func (k *Keeper) Update(ctx context.Context, sales []spec.Sale, err error, asked bool) {
 	if asked {
 		clear(k.told)
 	}

@@ -69,7 +69,7 @@ func (x *transfers) addSearches(d *ledger.Draft, whom []unitRequest) ([]unitRequ
 	}
 	var named ledger.Units
 	for _, t := range claims {
-		d.Missing(&named, t.Units)
+		d.AddMissing(&named, t.Units)
 	}
 	for _, other := range x.totals.withUnits(x.shard, 1) {
 		if x.hasRequested(other.shard) {

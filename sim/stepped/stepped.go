@@ -302,7 +302,7 @@ func (p *Process) advance() bool {
 		p.dial = append(p.dial, peers.Peer{ID: m.ID, Address: m.Address, Version: m.Version})
 	}
 	p.own.wake = out.Wake
-	if p.gone = p.Ownership.Gone(p.now); p.gone {
+	if p.gone = p.Ownership.Drained(p.now); p.gone {
 		p.own.wake, p.late = 0, 0
 	}
 	return true

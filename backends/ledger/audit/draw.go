@@ -15,8 +15,8 @@ import (
 // The methods below account for a draw: each book for its shard's entries, and the Recount for
 // the order.
 
-// entry records a claim that is an entry; known: its user has an earlier one.
-func (b *Book) entry(at place, user uint32, known bool, op *pb.Claim) {
+// addEntry records a claim that is an entry; known: its user has an earlier one.
+func (b *Book) addEntry(at place, user uint32, known bool, op *pb.Claim) {
 	if known {
 		b.fault("user %q has a second entry", op.GetUser())
 	}

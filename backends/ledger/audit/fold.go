@@ -21,7 +21,7 @@ func (b *Book) FoldRedacted(entry []byte, hash ledger.Hash) error {
 	b.slot = slot
 	b.slots = append(b.slots, uint32(b.claims.Len()))
 	for i, op := range commit.GetOps() {
-		b.enter(commit, place{slot, uint32(i)}, op)
+		b.apply(commit, place{slot, uint32(i)}, op)
 	}
 	if b.refused == nil {
 		b.refused = b.reducer.Apply(commit, hash, len(entry))
@@ -29,7 +29,7 @@ func (b *Book) FoldRedacted(entry []byte, hash ledger.Hash) error {
 	return nil
 }
 
-func (b *Book) enter(c *pb.Commit, at place, op *pb.Op) {
+func (b *Book) apply(c *pb.Commit, at place, op *pb.Op) {
 	switch op := op.GetOp().(type) {
 	case *pb.Op_Claim:
 		b.claim(c, at, op.Claim)
@@ -80,7 +80,7 @@ func (b *Book) claim(c *pb.Commit, at place, op *pb.Claim) {
 		b.fault("a claim that is an entry (%v) in a sale that is a draw (%v)", op.GetEntry(), b.settings.GetDraw())
 	}
 	if op.GetEntry() {
-		b.entry(at, n, known, op)
+		b.addEntry(at, n, known, op)
 		return
 	}
 	has := b.accounts.At(n)

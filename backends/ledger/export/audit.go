@@ -167,7 +167,7 @@ func (x *fileAudit) ends() {
 	if x.sale != nil {
 		applied = x.sale.Applied()
 	}
-	for i, what := range ledger.Lacks(applied, x.shards) {
+	for i, what := range ledger.MissingData(applied, x.shards) {
 		if what != "" && !x.damaged(i) {
 			x.Problem("shard %d %s", i, what)
 		}

@@ -24,11 +24,11 @@ const (
 	MayConfirm                    // confirm the payment of a claim
 )
 
-// MayAll is the set of all rights.
-const MayAll = MayClaim | MayOperate | MayFollow | MayConfirm
+// AllRights is the set of all rights.
+const AllRights = MayClaim | MayOperate | MayFollow | MayConfirm
 
 // rightsByWord maps the words of a token file to rights.
-var rightsByWord = map[string]Rights{"claim": MayClaim, "confirm": MayConfirm, "follow": MayFollow, "operate": MayAll}
+var rightsByWord = map[string]Rights{"claim": MayClaim, "confirm": MayConfirm, "follow": MayFollow, "operate": AllRights}
 
 // wordOf maps a single required right to its word in a token file.
 var wordOf = map[Rights]string{MayClaim: "claim", MayConfirm: "confirm", MayFollow: "follow", MayOperate: "operate"}
@@ -188,7 +188,7 @@ func parseRights(words string) (rights Rights, known bool) {
 		rights |= right
 	}
 	if rights == 0 {
-		return MayAll, true
+		return AllRights, true
 	}
 	return rights, true
 }
@@ -249,7 +249,7 @@ func (grant *Grant) Token() (digest [sha256.Size]byte, ok bool) {
 // Rights returns the rights of the token by the newest file: none if it was removed.
 func (grant *Grant) Rights() Rights {
 	if grant.tokens == nil {
-		return MayAll
+		return AllRights
 	}
 	if now := grant.tokens.set.Load(); grant.set != nil && grant.set != now {
 		grant.set, grant.found = now, now.rights(&grant.digest)

@@ -144,7 +144,7 @@ func turnsIn(t *testing.T, w *browser.Window) {
 		l.Answers = map[api.Outcome]uint64{api.Sold: 100, api.LimitReached: 5}
 		three, two := 3, 2
 		l.View.Processes = []api.Process{
-			{Address: "a:1", State: "serving", Here: true, Up: true, Shards: &three, Assigned: 3},
+			{Address: "a:1", State: "serving", Self: true, Up: true, Shards: &three, Assigned: 3},
 			{Address: "b:1", State: "serving", Up: true, Shards: &two, Assigned: 4},
 		}
 	})

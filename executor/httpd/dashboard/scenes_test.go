@@ -81,7 +81,7 @@ func crowd(stock int64, shards int, owners ...string) func(second int) Look {
 		}
 		for i, owner := range owners {
 			n, asks, passed := shards/len(owners), rush*800, rush*300
-			l.View.Processes = append(l.View.Processes, api.Process{Address: owner, Version: "v1.4.0", State: "serving", Here: i == 0, Up: true,
+			l.View.Processes = append(l.View.Processes, api.Process{Address: owner, Version: "v1.4.0", State: "serving", Self: i == 0, Up: true,
 				Shards: &n, Assigned: n, Requests: &asks, Forwarded: &passed})
 		}
 		for i := range shards {

@@ -207,7 +207,7 @@ func (stream *stream) checkTokenLocked(now time.Duration) {
 	}
 	stream.wakeLocked(now, now+tokenCheck)
 	grant := stream.grant.Renewed()
-	if missing := grant.May(access.MayAll); missing != nil && !stream.over && !stream.late {
+	if missing := grant.May(access.AllRights); missing != nil && !stream.over && !stream.late {
 		stream.late = true
 		stream.extra = stream.codec.appendProblem(stream.extra, 0, missing)
 		stream.news.Signal()

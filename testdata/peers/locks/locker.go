@@ -46,7 +46,7 @@ func (s *site) ours(n int) (*ours, error) {
 
 // lock is a locker.
 func (o *ours) lock(ctx context.Context, name string) (unlock func() error, err error) {
-	l, err := o.locks.Acquire(ctx, spec.NamedLock(name), quorum.Wait{AtMost: quorum.Forever})
+	l, err := o.locks.Acquire(ctx, spec.NamedLock(name), quorum.Wait{Timeout: quorum.Forever})
 	if err != nil {
 		return nil, err
 	}
