@@ -10,7 +10,7 @@
 //     it waits in the shard's inbox (inbox.go), with engine redis in the queue of the node that has the
 //     shard's list (nodequeue.go, grabs.go).
 //  2. Engine ledger: when the outcome of the shard's last commit is known, its sequencer takes
-//     all queued requests and decides them in order against the ledger's state (sequencer.go,
+//     all queued requests and decides them in order against the ledger's state (commit.go,
 //     requests.go, ownerEngine in engine.go). Requests that get nothing are answered. Requests
 //     that are short of units wait while other shards are requested to send some (transfer.go,
 //     saletotals.go), and get a part at last if the sale allows it. All others go into one
