@@ -137,7 +137,7 @@ func TestUndecided(t *testing.T) {
 			if a := <-heard; a.Outcome != api.Overloaded {
 				t.Errorf("given up while nothing else waits: %+v", a)
 			}
-			if n := m.machine.Shards()[0].UnderWay(); n != 1 {
+			if n := m.machine.Shards()[0].Underway.Len(); n != 1 {
 				t.Errorf("%d requests are under way, want bob's", n)
 			}
 			sold(m)

@@ -27,16 +27,15 @@ type Link interface {
 
 // Replies sends the replies to a peer's requests. Its methods do not wait.
 type Replies interface {
+	// Answered has the answer to the request of that id.
 	Answered(id uint64, a request.Answer)
 	// Bounced reports that this process does not own the shard, and the owner as far as it is known.
 	Bounced(id uint64, to ownership.Route)
 }
 
-// LinkReceiver receives the replies that come back by a link. Its methods are called in the
-// order of arrival, and do not wait.
+// LinkReceiver receives the replies that come back by a link. Its methods are called in the order of arrival.
 type LinkReceiver interface {
-	Answered(id uint64, a request.Answer)
-	Bounced(id uint64, to ownership.Route)
+	Replies
 	// Closed reports that the link is cut. It is called once, and nothing else after it.
 	Closed(why error)
 }
@@ -81,7 +80,7 @@ type Links struct {
 
 	mu   sync.RWMutex
 	all  map[string]Link
-	some atomic.Bool // there are any; each request reads it
+	some atomic.Bool // all is not empty; each request reads it, without mu
 }
 
 // Set records the link to a peer; nil: it is cut.

@@ -106,7 +106,7 @@ func (d *Admission) admit(ctx context.Context, now clock.Now, r request.Request,
 func (d *Admission) admitTo(ctx context.Context, now clock.Now, t *session, s *shard.Shard, r request.Request) (request.Answer, *request.Ticket) {
 	if r.Settle == nil {
 		// The count of requests under way is read only where all is sold: every claim writes it.
-		idle := t.totals.AllSold(now) && s.UnderWay() == 0
+		idle := t.totals.AllSold(now) && s.Underway.Len() == 0
 		if a, known := t.recall(now, s, r); known {
 			if a, known = t.answer(now, s, r, a, idle); known {
 				t.completeAnswer(&a)

@@ -174,7 +174,7 @@ func TestListedPause(t *testing.T) {
 			p.lets()
 			given.want(t, api.Sold)
 			waits.want(t, api.Paused)
-			if p.p.Running(0).UnderWay() != 0 {
+			if p.p.Running(0).Underway.Len() != 0 {
 				t.Error("requests are under way still")
 			}
 			if s := w.shard(0); s.Generation != 2 || s.Sold != 1 || w.list(0).On {

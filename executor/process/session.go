@@ -353,7 +353,7 @@ func (t *session) answer(now clock.Now, s *shard.Shard, r request.Request, a req
 		return s.Refuse(r, a), true
 	case idle:
 		return a, true // the usual case
-	case s.IsUnderWay(r):
+	case s.Underway.Has(&r):
 		return request.Answer{}, false // more units may come for the one under way: it is answered after that
 	}
 	// An earlier one may just have been answered.

@@ -123,24 +123,24 @@ func (l *steppedLink) carry(way int, do func()) bool {
 	return true
 }
 
-// Forward is process.Link's.
+// Forward is peers.Link's.
 func (l *steppedLink) Forward(e peers.ForwardedRequest) bool {
 	return l.carry(linkThere, func() {
 		l.serve(l.to.now(), e)
 	})
 }
 
-// Answered is process.Replies'.
+// Answered is peers.Replies'.
 func (l *steppedLink) Answered(id uint64, a Answer) {
 	l.carry(linkBack, func() { l.from.p.Answered(l.from.now(), id, a) })
 }
 
-// Bounced is process.Replies'.
+// Bounced is peers.Replies'.
 func (l *steppedLink) Bounced(id uint64, to ownership.Route) {
 	l.carry(linkBack, func() { l.from.p.Bounced(l.from.now(), id, to) })
 }
 
-// Update is process.Link's.
+// Update is peers.Link's.
 func (l *steppedLink) Update(t *ownership.PeerUpdate) bool {
 	return l.carry(linkThere, func() { l.to.p.ReceiveUpdate(l.to.now(), l.from.p.Me().ID, t) })
 }

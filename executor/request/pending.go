@@ -227,12 +227,6 @@ func (p *Pending) ForgetDoubts(drained bool, epoch uint64) {
 	}
 }
 
-// UnderWay returns how many requests that came with a key wait for their answer.
-func (p *Pending) UnderWay() int { return p.Underway.Len() }
-
-// IsUnderWay reports whether a request of that user and key waits for its answer.
-func (p *Pending) IsUnderWay(r Request) bool { return p.Underway.Has(&r) }
-
 // Decided returns how many requests the shard has answered since this process has it, but for those
 // that were answered from memory.
 func (p *Pending) Decided() uint64 { return p.decided.Load() }

@@ -56,7 +56,7 @@ func TestTicket(t *testing.T) {
 	})
 	t.Run("told instead of signalled", func(t *testing.T) {
 		k, told := fresh(), 0
-		k.waiter = waiterFunc(func() { told++ })
+		k.waiter = WaiterFunc(func() { told++ })
 		if k.Complete(); told != 1 || len(k.done) != 0 {
 			t.Errorf("told %d times, signalled %d", told, len(k.done))
 		}
@@ -87,14 +87,9 @@ func TestTicket(t *testing.T) {
 		if again != k || again.User != "bob" || again.QueuedAt != time.Second || again.Op != 0 || again.SentToList || again.Answer.Outcome != "" || !again.Take() {
 			t.Errorf("%+v", again)
 		}
-		again.waiter = waiterFunc(func() {})
+		again.waiter = WaiterFunc(func() {})
 		if again.Free(); again.waiter != nil || again.User != "" {
 			t.Errorf("%+v", again)
 		}
 	})
 }
-
-// waiterFunc is a Waiter.
-type waiterFunc func()
-
-func (f waiterFunc) Answered() { f() }
