@@ -37,7 +37,7 @@ func (s *Shard) Act(do func(calls.Call)) (wake time.Duration) {
 // nextEffects processes the mail and returns the effects of the sequencer.
 func (s *Shard) nextEffects() Effects {
 	s.collect()
-	return s.seq.next(s.clock())
+	return s.seq.next(s.Clock())
 }
 
 // storeReplied applies the reply of the store. It delivers the tickets that the reply has answered
@@ -72,12 +72,14 @@ func (s *Shard) applyEffects(e Effects) {
 	for _, m := range e.messages {
 		s.post(m)
 	}
-	now := s.clock()
+	now := s.Clock()
 	stall := s.seq.stall(now)
 	s.ForgetDoubts(s.seq.engine.drained(), s.seq.engine.logCompletePeriod()) // before the node is called under a new fill
-	s.nodeQueue.applyEffects(now, e)
+	if list, ok := s.seq.engine.(*listEngine); ok {
+		s.nodeQueue.ApplyEffects(now, list.effects(now, e))
+	}
 	if stall == nil {
-		stall = s.nodeQueue.stall(now)
+		stall = s.nodeQueue.Stall(now)
 	}
 	s.setBack.Store(int64(s.seq.setBack))
 	s.serving.Store(s.seq.mode == serving)
@@ -89,9 +91,9 @@ func (s *Shard) applyEffects(e Effects) {
 func (s *Shard) close() {
 	s.serving.Store(false)
 	s.inbox.close(s.seq.refusal)
-	s.nodeQueue.shutDown(s.seq.refusal)
+	s.nodeQueue.ShutDown(s.seq.refusal)
 	s.collect()
-	s.deliverAnswered(s.seq.next(s.clock()).answered)
+	s.deliverAnswered(s.seq.next(s.Clock()).answered)
 	s.seq.transfers.leaveTotals()
 }
 

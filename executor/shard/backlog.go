@@ -133,7 +133,7 @@ func (g *NodeBatcher) rebuildStuck(now clock.Now) time.Duration {
 		wake = now.Mono + StuckCheckEvery
 		answers := gs.failed.err == nil || now.Mono >= gs.retryAt+StuckCheckEvery
 		if gs.backlog.full() && gs.inFlight == 0 && answers && !gs.hasRepeats() {
-			gs.shard.Post(FillLost{Fill: gs.fill})
+			gs.post(FillLost{Fill: gs.fill})
 		}
 	}
 	return wake

@@ -27,20 +27,44 @@ type counted struct {
 	unit     int64
 	noRights bool
 
+	posted    [2][]Event              // by shard: the events for its sequencer
 	completed map[*request.Ticket]int // how often each ticket was completed; see watch
 }
 
 func newCounted(t *testing.T, most int64) *counted {
+	return newCountedOf(t, most, true, func(*Config) {})
+}
+
+// newCountedOf is newCounted with shards of another configuration. listed means that lists are the engines
+// of the shards; else only their requests wait in the queues.
+func newCountedOf(t *testing.T, most int64, listed bool, change func(*Config)) *counted {
 	c := &counted{T: t, completed: map[*request.Ticket]int{}, g: NewNodeBatcher(spec.AckRedis, 100), now: clock.Now{Mono: time.Hour, Wall: time.Unix(1_800_000_000, 0)}}
 	for i := range 2 {
-		s := New(Config{
+		cfg := Config{
 			Shard: i, Log: fmt.Sprint("log-", i), Me: []byte("12345678"), Address: "a:1", UID: saletest.UID,
 			Totals: NewSaleTotals(2), Doubts: new(request.Doubts), Clock: func() clock.Now { return c.now },
-		})
-		c.queues = append(c.queues, c.g.AddShard(s, lists.List{UID: saletest.UID, Shard: i}, lists.Sizes{}, most, c.now))
+		}
+		change(&cfg)
+		s, l := New(cfg), lists.List{UID: saletest.UID, Shard: i}
+		if listed {
+			c.queues = append(c.queues, c.g.AddShard(s, l, lists.Sizes{}, most, c.now))
+		} else {
+			c.queues = append(c.queues, c.g.add(s, l, most, c.now))
+		}
 		c.queues[i].setFill(c.now, 1)
+		c.recordPosts(i)
 	}
 	return c
+}
+
+// recordPosts records the events that a queue posts from now on.
+func (c *counted) recordPosts(shard int) {
+	q := c.queues[shard]
+	post := q.post
+	q.post = func(e Event) bool {
+		c.posted[shard] = append(c.posted[shard], e)
+		return post(e)
+	}
 }
 
 // grant gives the process its rights for now, unless it is to have none.
@@ -48,15 +72,15 @@ func (c *counted) grant() {
 	for _, q := range c.queues {
 		r := Rights{}
 		if !c.noRights {
-			r = Rights{Lease: leaseFrom(c, c.now), ReadAt: c.now, TTL: quorum.DefaultTTL}
+			r = Rights{Lease: saletest.Lease(c, c.now), ReadAt: c.now, TTL: quorum.DefaultTTL}
 		}
-		q.shard.rights.Store(&r)
+		q.shard.SetRights(r)
 	}
 }
 
 func (c *counted) offer(users ...string) {
 	for _, user := range users {
-		if o := c.queues[0].offer(c.now, request.NewTicket(new(sync.Pool), request.Request{User: user, Key: "key", Quantity: 1}, nil, c.now.Mono)); o != "" {
+		if o := c.queues[0].Offer(c.now, request.NewTicket(new(sync.Pool), request.Request{User: user, Key: "key", Quantity: 1}, nil, c.now.Mono)); o != "" {
 			c.Errorf("%s: %s", user, o)
 		}
 	}
@@ -147,7 +171,7 @@ func TestBacklogCounts(t *testing.T) {
 		c.now.Mono += StallAfter
 		c.g.HandleReply(c.now, c.asks("a", "b", "c", "d"), nil, lost) // who waits has waited for too long
 		c.lacks(4)
-		if n := c.queues[0].waiting(); n != 0 {
+		if n := c.queues[0].Waiting(); n != 0 {
 			t.Errorf("%d wait still", n)
 		}
 		c.queues[0].setFill(c.now, 2)
@@ -207,7 +231,7 @@ func TestBacklogCounts(t *testing.T) {
 	t.Run("a shard that has ended", func(t *testing.T) {
 		c := open(t)
 		call := c.asks("a", "b", "c")
-		c.queues[0].shutDown(request.Refusal(api.Standby))
+		c.queues[0].ShutDown(request.Refusal(api.Standby))
 		c.gives(call, false)
 		c.lacks(0)
 	})
@@ -217,10 +241,9 @@ func TestBacklogCounts(t *testing.T) {
 		call := c.asks("a", "b", "c")
 		c.g.HandleReply(c.now, call, []lists.Given{{Units: make([]lists.Unit, 3)}}, nil) // the list is empty: a late call may find some yet
 		c.lacks(3)
-		shard := c.g.shards[0].shard
-		shard.events = nil
+		c.posted[0] = nil
 		c.asks()
-		if len(shard.events) != 1 {
+		if len(c.posted[0]) != 1 {
 			t.Error("their list is not filled anew")
 		}
 	})
@@ -260,10 +283,9 @@ func TestFreeStuck(t *testing.T) {
 			}
 			q.setState("a", unsure)
 			test.change(c, q)
-			q.shard.events = nil
 			wake := c.g.rebuildStuck(c.now)
-			if n := len(q.shard.events); n != test.events || n > 0 && q.shard.events[0] != Event(FillLost{1}) {
-				t.Errorf("events %v, want %d", q.shard.events, test.events)
+			if e := c.posted[1]; len(e) != test.events || len(e) > 0 && e[0] != Event(FillLost{1}) {
+				t.Errorf("events %v, want %d", e, test.events)
 			}
 			want := time.Duration(0)
 			if test.wakes {
@@ -273,5 +295,65 @@ func TestFreeStuck(t *testing.T) {
 				t.Errorf("it is looked again at %v, want %v", wake, want)
 			}
 		})
+	}
+}
+
+// TestGivenInDoubtAfterTheSession has a process lose a shard while the ledger lacks what
+// its list gave. Whoever heard sold must not hear that nothing was accepted.
+func TestGivenInDoubtAfterTheSession(t *testing.T) {
+	refused := request.Answer{Outcome: api.NoQuorum}
+	for name, lose := range map[string]func(c *counted, ask func(users ...string) *GrabCall){
+		"after the answer": func(c *counted, ask func(users ...string) *GrabCall) {
+			c.gives(ask("ann"), false)
+			c.queues[0].ShutDown(request.Refusal(api.Standby))
+		},
+		"before the answer": func(c *counted, ask func(users ...string) *GrabCall) {
+			call := ask("ann")
+			c.queues[0].ShutDown(request.Refusal(api.Standby))
+			c.gives(call, false)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCounted(t, 10)
+			s := c.g.shards[0].shard
+			lose(c, func(users ...string) *GrabCall {
+				c.offer(users...)
+				return c.asks(users...)
+			})
+			for user, want := range map[string]api.Outcome{"ann": api.Unknown, "bob": api.NoQuorum} {
+				if a := s.Refuse(request.Request{User: user, Key: "key", Quantity: 1}, refused); a.Outcome != want {
+					t.Errorf("%s hears %q, want %q", user, a.Outcome, want)
+				}
+			}
+			s.ForgetDoubts(false, 7)
+			if a := s.Refuse(request.Request{User: "ann", Key: "key", Quantity: 1}, refused); a.Outcome != api.NoQuorum {
+				t.Errorf("ann hears %q when the shard was read", a.Outcome)
+			}
+		})
+	}
+}
+
+// TestClosedListTellsWhatItGave has somebody ask again whose answer was lost, when
+// the list has closed.
+func TestClosedListTellsWhatItGave(t *testing.T) {
+	c := newCounted(t, 10)
+	tickets := make(map[string]*request.Ticket)
+	for _, user := range []string{"has", "has under another key", "has nothing"} {
+		tickets[user] = request.NewTicket(new(sync.Pool), request.Request{User: user, Key: "key", Quantity: 1}, nil, c.now.Mono)
+		if o := c.queues[0].Offer(c.now, tickets[user]); o != "" {
+			t.Fatal(o)
+		}
+	}
+	call := c.asks("has", "has under another key", "has nothing")
+	c.g.HandleReply(c.now, call, []lists.Given{{Why: lists.ErrClosed, Units: []lists.Unit{
+		{Number: 1, Before: true, Key: "key", At: 5}, {Number: 2, Before: true, Key: "first", At: 5}, {},
+	}}}, nil)
+	for user, want := range map[string]api.Outcome{"has": api.Sold, "has under another key": api.Closed, "has nothing": api.Closed} {
+		if got := tickets[user].Answer; got.Outcome != want {
+			t.Errorf("who %s hears %+v, want %s", user, got, want)
+		}
+	}
+	if got := tickets["has"].Answer; !got.Replayed || got.Claim.ID != (request.ClaimID{Unit: 1}) || got.Claim.At != time.UnixMicro(5) {
+		t.Errorf("who has a unit hears %+v", got)
 	}
 }

@@ -31,7 +31,7 @@ func TestRights(t *testing.T) {
 			h.leased = false
 			w.move(3 * time.Second)
 			for _, a := range h.actors {
-				a.step(func(q *sequencer) { q.rights.Lease = leaseFrom(w.t, w.now) })
+				a.step(func(q *sequencer) { q.rights.Lease = saletest.Lease(w.t, w.now) })
 			}
 		},
 		"suspended": func(w *world, h *host) { // the monotonic clock stood still

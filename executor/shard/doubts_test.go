@@ -4,12 +4,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"salectl/api"
 	"salectl/backends/clock"
 	pb "salectl/backends/ledger/ledgerpb"
-	"salectl/backends/lists"
 	"salectl/backends/quorum"
 	"salectl/executor/request"
 	"salectl/executor/saletest"
@@ -18,8 +16,7 @@ import (
 // TestLimitReachedDecides tells a user at the limit so, though another request of
 // theirs was in doubt: it would otherwise stay so until the shard is taken over.
 func TestLimitReachedDecides(t *testing.T) {
-	c := newCounted(t, 10)
-	s := c.g.shards[0].shard
+	s := newUnread(t)
 	s.Doubts.Add(saletest.UID, 0, "ann", "second")
 	limit := request.Answer{Outcome: api.LimitReached, Claims: []request.Claim{{User: "ann", Units: []int64{1}}}}
 	if a := s.Refuse(request.Request{User: "ann", Key: "second", Quantity: 1}, limit); a.Outcome != api.Unknown {
@@ -37,73 +34,20 @@ func TestLimitReachedDecides(t *testing.T) {
 	}
 }
 
-// TestGivenInDoubtAfterTheSession has a process lose a shard while the ledger lacks what
-// its list gave. Whoever heard sold must not hear that nothing was accepted.
-func TestGivenInDoubtAfterTheSession(t *testing.T) {
-	refused := request.Answer{Outcome: api.NoQuorum}
-	for name, lose := range map[string]func(c *counted, ask func(users ...string) *GrabCall){
-		"after the answer": func(c *counted, ask func(users ...string) *GrabCall) {
-			c.gives(ask("ann"), false)
-			c.queues[0].shutDown(request.Refusal(api.Standby))
-		},
-		"before the answer": func(c *counted, ask func(users ...string) *GrabCall) {
-			call := ask("ann")
-			c.queues[0].shutDown(request.Refusal(api.Standby))
-			c.gives(call, false)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := newCounted(t, 10)
-			s := c.g.shards[0].shard
-			lose(c, func(users ...string) *GrabCall {
-				c.offer(users...)
-				return c.asks(users...)
-			})
-			for user, want := range map[string]api.Outcome{"ann": api.Unknown, "bob": api.NoQuorum} {
-				if a := s.Refuse(request.Request{User: user, Key: "key", Quantity: 1}, refused); a.Outcome != want {
-					t.Errorf("%s hears %q, want %q", user, a.Outcome, want)
-				}
-			}
-			s.ForgetDoubts(false, 7)
-			if a := s.Refuse(request.Request{User: "ann", Key: "key", Quantity: 1}, refused); a.Outcome != api.NoQuorum {
-				t.Errorf("ann hears %q when the shard was read", a.Outcome)
-			}
-		})
-	}
-}
-
-// TestClosedListTellsWhatItGave has somebody ask again whose answer was lost, when
-// the list has closed.
-func TestClosedListTellsWhatItGave(t *testing.T) {
-	c := newCounted(t, 10)
-	tickets := make(map[string]*request.Ticket)
-	for _, user := range []string{"has", "has under another key", "has nothing"} {
-		tickets[user] = request.NewTicket(new(sync.Pool), request.Request{User: user, Key: "key", Quantity: 1}, nil, c.now.Mono)
-		if o := c.queues[0].offer(c.now, tickets[user]); o != "" {
-			t.Fatal(o)
-		}
-	}
-	call := c.asks("has", "has under another key", "has nothing")
-	c.g.HandleReply(c.now, call, []lists.Given{{Why: lists.ErrClosed, Units: []lists.Unit{
-		{Number: 1, Before: true, Key: "key", At: 5}, {Number: 2, Before: true, Key: "first", At: 5}, {},
-	}}}, nil)
-	for user, want := range map[string]api.Outcome{"has": api.Sold, "has under another key": api.Closed, "has nothing": api.Closed} {
-		if got := tickets[user].Answer; got.Outcome != want {
-			t.Errorf("who %s hears %+v, want %s", user, got, want)
-		}
-	}
-	if got := tickets["has"].Answer; !got.Replayed || got.Claim.ID != (request.ClaimID{Unit: 1}) || got.Claim.At != time.UnixMicro(5) {
-		t.Errorf("who has a unit hears %+v", got)
-	}
+// newUnread returns a shard that has not read its log.
+func newUnread(testing.TB) *Shard {
+	return New(Config{
+		Log: "log", Me: []byte("12345678"), Address: "a:1", UID: saletest.UID,
+		Totals: NewSaleTotals(1), Doubts: new(request.Doubts), Clock: clock.System(),
+	})
 }
 
 // TestGiveUp ends the waiting of one request: its place among those under way is free,
 // and what it may have got of a list stays in doubt.
 func TestGiveUp(t *testing.T) {
-	c := newCounted(t, 10)
-	s := c.queues[0].shard
+	s := newUnread(t)
 	wait := func(user string, taken bool) *request.Ticket {
-		x := request.NewTicket(new(sync.Pool), request.Request{User: user, Key: "key", Quantity: 1}, nil, c.now.Mono)
+		x := request.NewTicket(new(sync.Pool), request.Request{User: user, Key: "key", Quantity: 1}, nil, 0)
 		s.Enter(x)
 		if taken {
 			x.Take()
@@ -174,7 +118,7 @@ func TestDecidedAgain(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newCounted(t, 10).queues[0].shard
+			s := newUnread(t)
 			enter := func(r request.Request) *request.Ticket {
 				x := request.NewTicket(new(sync.Pool), r, nil, 0)
 				s.Enter(x)
@@ -312,7 +256,7 @@ func TestRefuseHeld(t *testing.T) {
 			s.seq.state = saletest.LoadShard(t, w.logs, 0, 1)
 			s.serving.Store(c.serves)
 			if c.may {
-				s.SetRights(Rights{Lease: leaseFrom(t, w.now), ReadAt: w.now, TTL: quorum.DefaultTTL})
+				s.SetRights(Rights{Lease: saletest.Lease(t, w.now), ReadAt: w.now, TTL: quorum.DefaultTTL})
 			}
 			if a := s.Refuse(request.Request{User: "ann", Key: "1", Quantity: 1}, request.Answer{Outcome: c.says}); a.Outcome != c.want {
 				t.Errorf("%q, want %q", a.Outcome, c.want)

@@ -16,9 +16,9 @@ import (
 // there for users. The sequencer drains the list into the log, exchanges units with other shards, and
 // rebuilds the list.
 type listEngine struct {
-	q    *sequencer
-	list *lists.Machine
-	busy func() bool // requests wait for the node, or its grabs for the ledger
+	q     *sequencer
+	list  *lists.Machine
+	queue NodeQueue
 
 	unlogged       []*request.Ticket           // tickets that got a unit since the log was last compared
 	unloggedByUnit map[int64][]*request.Ticket // tickets by the unit that the log lacks
@@ -31,14 +31,23 @@ type listEngine struct {
 	offSince       clock.Now                   // since when the list gives nothing; zero: it does
 	fills          int                         // list.Fills and list.Voids, as far as q.tally includes them
 	voids          int
-	loggedUsers    []string // users whose grabs the log has now, for the shard queue
+	loggedUsers    []string // users whose grabs the log has now, for the node queue
 }
 
-// useList makes a list the engine of a sequencer. It must be called before the first event.
-func (q *sequencer) useList(l lists.List, sizes lists.Sizes, busy func() bool) *listEngine {
-	e := &listEngine{q: q, list: lists.NewMachine(l, sizes), busy: busy, unloggedByUnit: make(map[int64][]*request.Ticket)}
-	q.engine = e
-	return e
+// UseList makes a list of a node the engine of a shard. Requests for one unit wait in the queue. It must be
+// called before the first event.
+func (s *Shard) UseList(l lists.List, sizes lists.Sizes, queue NodeQueue) {
+	s.nodeQueue = queue
+	s.seq.engine = &listEngine{q: s.seq, list: lists.NewMachine(l, sizes), queue: queue, unloggedByUnit: make(map[int64][]*request.Ticket)}
+}
+
+// effects returns the condition of the list, and the effects of the sequencer on the node queue.
+func (e *listEngine) effects(now clock.Now, of Effects) ListEffects {
+	effects := ListEffects{Fill: e.logCompletePeriod(), Drained: e.drained(), LoggedUsers: of.loggedUsers, Requeued: of.requeued}
+	if effects.Drained {
+		effects.Refusal = func(t *request.Ticket) request.Answer { return e.refusalFor(t, now) }
+	}
+	return effects
 }
 
 // open reports whether the list is to give units. The list of a shard that is paused or closed is off,
@@ -78,7 +87,7 @@ func (e *listEngine) due(now clock.Now) bool {
 func (e *listEngine) drainNow() { e.list.Hurry() }
 
 func (e *listEngine) idle() bool {
-	return len(e.unlogged) == 0 && len(e.unloggedByUnit) == 0 && !e.busy()
+	return len(e.unlogged) == 0 && len(e.unloggedByUnit) == 0 && !e.queue.Busy()
 }
 
 func (e *listEngine) draftedClaims() int { return e.draftedGrabs }
@@ -90,14 +99,14 @@ const DrainDelay = 250 * time.Millisecond
 // addGrabs applies the reply to one batch of a call of the node. The grabs of the list are drained at once if
 // requests wait until the log has their units, or drainNow is set, and within DrainDelay otherwise.
 func (e *listEngine) addGrabs(g GrabsDone) {
-	e.unlogged = append(e.unlogged, g.unlogged...)
-	e.earlierFill = e.earlierFill || len(g.unlogged) > 0 && g.unlogged[0].Fill != e.fill
+	e.unlogged = append(e.unlogged, g.Unlogged...)
+	e.earlierFill = e.earlierFill || len(g.Unlogged) > 0 && g.Unlogged[0].Fill != e.fill
 	within := DrainDelay
-	if len(g.unlogged) > 0 || g.drainNow {
+	if len(g.Unlogged) > 0 || g.DrainNow {
 		within = 0
 	}
-	if g.entry != 0 {
-		e.list.Granted(g.At, g.Fill, g.entry, g.grabs, within)
+	if g.Entry != 0 {
+		e.list.Granted(g.At, g.Fill, g.Entry, g.Grabs, within)
 	} else {
 		e.list.ScheduleDrain(g.At, within)
 	}

@@ -81,13 +81,13 @@ type (
 	GrabsDone struct {
 		At         clock.Now
 		Fill       uint64            // under which the node was called
-		calledAt   time.Duration     // monotonic: time of the call
-		fillLost   bool              // the list has another fill now
-		unanswered bool              // the call got no reply, and may have given units
-		drainNow   bool              // the grabs of the list are to be drained at once
-		entry      uint64            // number of the stream's entry that the batch has written; 0: it was given nothing
-		grabs      []ledger.Grab     // of that entry
-		unlogged   []*request.Ticket // got units, and are answered when the ledger has them
+		CalledAt   time.Duration     // monotonic: time of the call
+		FillLost   bool              // the list has another fill now
+		Unanswered bool              // the call got no reply, and may have given units
+		DrainNow   bool              // the grabs of the list are to be drained at once
+		Entry      uint64            // number of the stream's entry that the batch has written; 0: it was given nothing
+		Grabs      []ledger.Grab     // of that entry
+		Unlogged   []*request.Ticket // got units, and are answered when the ledger has them
 		Short      []*request.Ticket // got nothing, because the list is empty
 	}
 )
@@ -100,15 +100,15 @@ func (l FillLost) happen(now clock.Now, q *sequencer)    { listEngineOf(q).list.
 
 func (g GrabsDone) happen(_ clock.Now, q *sequencer) {
 	e := listEngineOf(q)
-	if g.fillLost {
+	if g.FillLost {
 		e.list.Lost(g.At, g.Fill)
 	}
-	if g.unanswered {
+	if g.Unanswered {
 		e.list.Unanswered(g.Fill)
 	}
 	e.addGrabs(g)
 	if len(g.Short) > 0 {
-		e.list.Dry(g.Fill, g.calledAt)
+		e.list.Dry(g.Fill, g.CalledAt)
 	}
 	q.addRequests(g.Short)
 }
@@ -117,7 +117,7 @@ func (r listReplied) String() string  { return fmt.Sprintf("reply of the list's 
 func (DrainRequested) String() string { return "drain at once" }
 func (l FillLost) String() string     { return fmt.Sprintf("fill %d is lost", l.Fill) }
 func (g GrabsDone) String() string {
-	return fmt.Sprintf("fill %d gave %d, had nothing for %d, lost: %v, unanswered: %v", g.Fill, len(g.grabs), len(g.Short), g.fillLost, g.unanswered)
+	return fmt.Sprintf("fill %d gave %d, had nothing for %d, lost: %v, unanswered: %v", g.Fill, len(g.Grabs), len(g.Short), g.FillLost, g.Unanswered)
 }
 
 func orOK(err error) any {

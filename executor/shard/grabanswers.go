@@ -17,7 +17,7 @@ import (
 
 // batchResult is the event that the reply to one batch causes for its shard's sequencer.
 type batchResult struct {
-	shard  *Shard
+	queue  *shardQueue
 	notify bool // the event is to be posted
 	GrabsDone
 }
@@ -32,14 +32,14 @@ func (g *NodeBatcher) HandleReply(now clock.Now, c *GrabCall, given []lists.Give
 	for i, gs := range c.shards {
 		from := len(answered)
 		n := &all[i]
-		n.shard, n.GrabsDone = gs.shard, GrabsDone{At: now, Fill: c.Batches[i].Fill, calledAt: c.calledAt}
+		n.queue, n.GrabsDone = gs, GrabsDone{At: now, Fill: c.Batches[i].Fill, CalledAt: c.calledAt}
 		counted := gs.countedFill == n.Fill // else the list was drained since, and will be filled again
 		switch {
 		case err != nil:
 			gs.retryAt = now.Mono + GrabRetryDelay
 			gs.failed.record(now, err)
 			sent := !errors.Is(err, quorum.ErrUnsent)
-			n.unanswered, n.notify = sent, sent
+			n.Unanswered, n.notify = sent, sent
 			for _, t := range c.tickets[i] {
 				if sent && counted {
 					gs.setUnsure(t.User)
@@ -49,7 +49,7 @@ func (g *NodeBatcher) HandleReply(now clock.Now, c *GrabCall, given []lists.Give
 			}
 			answered = append(answered, gs.requeueUnanswered(now, c.tickets[i], sent)...)
 		case errors.Is(given[i].Why, lists.ErrFill):
-			n.fillLost, n.notify = true, true
+			n.FillLost, n.notify = true, true
 			if gs.fill == n.Fill {
 				gs.fill, gs.offSince = 0, now
 			}
@@ -65,11 +65,11 @@ func (g *NodeBatcher) HandleReply(now clock.Now, c *GrabCall, given []lists.Give
 			gs.countGiven(c.tickets[i], given[i], counted)
 			g.answerBatch(gs, c.tickets[i], c.Batches[i].At, given[i], n, &answered)
 			if counted {
-				gs.given += int64(len(n.grabs))
+				gs.given += int64(len(n.Grabs))
 			}
 			// A request that got no unit waits for the log to show whether all is sold.
-			n.drainNow = len(n.Short) > 0 || gs.backlog.aboveHalf()
-			n.notify = n.drainNow || len(n.unlogged) > 0 || len(n.grabs) > 0
+			n.DrainNow = len(n.Short) > 0 || gs.backlog.aboveHalf()
+			n.notify = n.DrainNow || len(n.Unlogged) > 0 || len(n.Grabs) > 0
 		}
 		gs.shard.Conclude(answered[from:], gs.mayHaveLocked)
 		if gs.refusal != nil {
@@ -142,7 +142,7 @@ var NodeSilent = request.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, 
 // answerBatch sets the answers to one batch of grabs at a time, in microseconds since 1970, and appends to answered the requests that need no commit.
 // The list's stream records each unit that the list gave now; with ack redis that is enough to answer.
 func (g *NodeBatcher) answerBatch(gs *shardQueue, ts []*request.Ticket, atUs int64, given lists.Given, n *batchResult, answered *[]*request.Ticket) {
-	n.entry = given.Entry
+	n.Entry = given.Entry
 	for i, t := range ts {
 		u := given.Units[i]
 		if u.Number == 0 && given.Why != nil {
@@ -161,7 +161,7 @@ func (g *NodeBatcher) answerBatch(gs *shardQueue, ts []*request.Ticket, atUs int
 		}
 		switch {
 		case !u.Before:
-			n.grabs = append(n.grabs, ledger.Grab{User: t.User, Key: t.Key, Unit: u.Number, GrantedUs: atUs})
+			n.Grabs = append(n.Grabs, ledger.Grab{User: t.User, Key: t.Key, Unit: u.Number, GrantedUs: atUs})
 			t.Answer = request.Answer{Outcome: api.Sold, Claim: grabClaim(gs, t.User, u.Number, atUs)}
 		case u.Key == t.Key:
 			// For a key that this process did not mint, it is unknown which request came first.
@@ -176,7 +176,7 @@ func (g *NodeBatcher) answerBatch(gs *shardQueue, ts []*request.Ticket, atUs int
 		if t.Fill = n.Fill; g.ack == spec.AckRedis {
 			*answered = append(*answered, t)
 		} else {
-			n.unlogged = append(n.unlogged, t)
+			n.Unlogged = append(n.Unlogged, t)
 		}
 	}
 }
@@ -200,12 +200,13 @@ func grabClaim(gs *shardQueue, user string, unit, atUs int64) request.Claim {
 // post posts the event to the sequencer. If the sequencer has ended, this process will not learn whether
 // the ledger has the grabs; the next owner of the shard may.
 func (n *batchResult) post() {
-	if n.shard.Post(n.GrabsDone) {
+	if n.queue.post(n.GrabsDone) {
 		return
 	}
-	refusal := n.shard.refused()
+	s := n.queue.shard
+	refusal := s.Refused()
 	var answered []*request.Ticket
-	for _, t := range n.unlogged {
+	for _, t := range n.Unlogged {
 		t.Answer = request.Undecided
 		t.Answer.Elsewhere = refusal.Elsewhere
 		answered = append(answered, t)
@@ -216,5 +217,5 @@ func (n *batchResult) post() {
 			answered = append(answered, t)
 		}
 	}
-	n.shard.concludeAndDeliver(answered, n.shard.MayHave)
+	s.ConcludeAndDeliver(answered, s.MayHave)
 }

@@ -9,8 +9,11 @@ import (
 	"time"
 
 	"salectl/api"
+	"salectl/backends/calls"
 	"salectl/backends/clock"
+	"salectl/backends/ledger"
 	"salectl/backends/lists"
+	"salectl/backends/memory"
 	"salectl/backends/quorum"
 	"salectl/executor/request"
 	"salectl/executor/saletest"
@@ -20,7 +23,10 @@ import (
 // newCountedAs is newCounted with another ack, and a bound that many requests do not
 // come to.
 func newCountedAs(t *testing.T, ack spec.Ack, most int64) *counted {
-	c := newCounted(t, most)
+	return newCounted(t, most).as(ack)
+}
+
+func (c *counted) as(ack spec.Ack) *counted {
 	c.g.ack, c.g.bound = ack, 10_000
 	return c
 }
@@ -45,7 +51,7 @@ func (c *counted) watch(x *request.Ticket) *request.Ticket {
 
 func (c *counted) queued(shard int, x *request.Ticket) *request.Ticket {
 	c.Helper()
-	if o := c.queues[shard].offer(c.now, x); o != "" {
+	if o := c.queues[shard].Offer(c.now, x); o != "" {
 		c.Fatalf("%s: %s", x.User, o)
 	}
 	return x
@@ -137,7 +143,7 @@ func TestGrabCalls(t *testing.T) {
 		}
 		for i, b := range call.Batches {
 			all = append(all, [2]int{b.List.Shard, len(b.Users)})
-			if len(b.Users) != len(b.Keys) || len(b.Users) != len(call.tickets[i]) || b.Fill != 1 || b.At != call.shards[i].shard.clock().Wall.UnixMicro() {
+			if len(b.Users) != len(b.Keys) || len(b.Users) != len(call.tickets[i]) || b.Fill != 1 || b.At != call.shards[i].shard.Clock().Wall.UnixMicro() {
 				t.Errorf("%+v", b)
 			}
 		}
@@ -165,7 +171,7 @@ func TestGrabCalls(t *testing.T) {
 		if third, wake := c.next(); third != nil || wake != 0 {
 			t.Errorf("with two calls under way it asks %v, or at %v", sizes(third), wake)
 		}
-		if n := c.queues[1].waiting(); n != 700 {
+		if n := c.queues[1].Waiting(); n != 700 {
 			t.Errorf("%d wait on shard 1", n)
 		}
 		c.g.HandleReply(c.now, first, []lists.Given{{Why: lists.ErrFill}, {Why: lists.ErrFill}}, nil)
@@ -267,7 +273,7 @@ func TestGrabCalls(t *testing.T) {
 		}
 		c.told(y, api.Unknown) // who was asked for before may have something
 		c.told(z, "")
-		if n := c.queues[0].waiting() + c.queues[1].waiting(); n != 0 {
+		if n := c.queues[0].Waiting() + c.queues[1].Waiting(); n != 0 {
 			t.Errorf("%d wait still", n)
 		}
 	})
@@ -278,7 +284,7 @@ func TestGrabberRefuses(t *testing.T) {
 	c := newCountedAs(t, spec.AckRedis, 2)
 	offer := func(want api.Outcome) {
 		t.Helper()
-		if got := c.queues[0].offer(c.now, request.NewTicket(new(sync.Pool), request.Request{User: fmt.Sprint(c.unit), Key: "key", Quantity: 1}, nil, c.now.Mono)); got != want {
+		if got := c.queues[0].Offer(c.now, request.NewTicket(new(sync.Pool), request.Request{User: fmt.Sprint(c.unit), Key: "key", Quantity: 1}, nil, c.now.Mono)); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 		c.unit++
@@ -308,7 +314,7 @@ func TestGrabberRefuses(t *testing.T) {
 	call, _ = c.next()
 	c.gives(call, false)
 	offer(api.Overloaded) // the ledger lacks as many as it may
-	c.queues[0].shutDown(request.Refusal(api.Draining))
+	c.queues[0].ShutDown(request.Refusal(api.Draining))
 	offer(api.Draining)
 	x := c.watch(request.NewTicket(new(sync.Pool), request.Request{User: "x", Key: "key", Quantity: 1}, nil, c.now.Mono))
 	c.queues[0].requeue([]*request.Ticket{x})
@@ -324,12 +330,10 @@ func TestGrabberRefuses(t *testing.T) {
 func TestGrabberReports(t *testing.T) {
 	heard := func(c *counted, want int) {
 		c.Helper()
-		s := c.g.shards[0].shard
-		if got := len(s.events); got != want {
+		if got := len(c.posted[0]); got != want {
 			c.Errorf("%d events, want %d", got, want)
 		}
-		s.Apply(s.events...)
-		s.events = nil
+		c.posted[0] = nil
 	}
 	call := func(c *counted, user string) *GrabCall {
 		c.wait(0, user)
@@ -350,23 +354,23 @@ func TestGrabberReports(t *testing.T) {
 		heard(c, 0)
 		for _, user := range []string{"c", "d", "e", "f"} {
 			c.gives(call(c, user), false)
-			if e := c.g.shards[0].shard.events; len(e) != 1 || e[0].(GrabsDone).drainNow != (user == "f") {
+			if e := c.posted[0]; len(e) != 1 || e[0].(GrabsDone).DrainNow != (user == "f") {
 				t.Errorf("after %s: %v; the ledger lacks more than half of what it may after f", user, e)
 			}
 			heard(c, 1)
 		}
-		if !c.queues[0].busy() || c.queues[1].busy() {
-			t.Errorf("busy: %v, %v", c.queues[0].busy(), c.queues[1].busy())
+		if !c.queues[0].Busy() || c.queues[1].Busy() {
+			t.Errorf("busy: %v, %v", c.queues[0].Busy(), c.queues[1].Busy())
 		}
 	})
 	t.Run("ack ledger", func(t *testing.T) {
 		c := newCountedAs(t, spec.AckLedger, 8)
 		for _, user := range []string{"a", "b"} {
 			c.gives(call(c, user), false)
-			heard(c, 1) // somebody waits for the ledger each time
-		}
-		if n := len(c.queues[0].engine.unlogged); n != 2 {
-			t.Errorf("%d are owed their answers", n)
+			if e := c.posted[0]; len(e) != 1 || len(e[0].(GrabsDone).Unlogged) != 1 {
+				t.Errorf("%v: want one that waits for the ledger", e)
+			}
+			heard(c, 1)
 		}
 	})
 	t.Run("an empty list", func(t *testing.T) {
@@ -374,13 +378,13 @@ func TestGrabberReports(t *testing.T) {
 		x := c.wait(0, "a")
 		first, _ := c.next()
 		c.nothing(first)
-		heard(c, 1)
-		if q := &c.g.shards[0].shard.seq.requests; len(q.waiting) != 1 || x.SentToList {
-			t.Errorf("%d wait, asked: %v", len(q.waiting), x.SentToList)
+		if e := c.posted[0]; len(e) != 1 || len(e[0].(GrabsDone).Short) != 1 || x.SentToList {
+			t.Errorf("%v, asked: %v", e, x.SentToList)
 		}
+		heard(c, 1)
 		c.nothing(call(c, "b"))
 		heard(c, 1) // each waits for units
-		if c.queues[0].busy() {
+		if c.queues[0].Busy() {
 			t.Error("busy")
 		}
 	})
@@ -390,8 +394,8 @@ func TestGrabberReports(t *testing.T) {
 		first, _ := c.next()
 		c.g.HandleReply(c.now, first, []lists.Given{{Why: lists.ErrFill}}, nil)
 		heard(c, 1)
-		if on := c.queues[0].fill != 0; on || c.queues[0].waiting() != 1 || !x.Withdraw() {
-			t.Errorf("on: %v, %d wait", on, c.queues[0].waiting())
+		if on := c.queues[0].fill != 0; on || c.queues[0].Waiting() != 1 || !x.Withdraw() {
+			t.Errorf("on: %v, %d wait", on, c.queues[0].Waiting())
 		}
 		// A reply from before does not turn off what gives again.
 		c.wait(0, "b")
@@ -460,7 +464,7 @@ func TestGrabberSilence(t *testing.T) {
 	c.g.HandleReply(c.now, call, nil, lost)
 	c.told(asked, "")
 	c.now.Mono += GrabRetryDelay
-	if s := c.queues[0].stall(c.now); s == nil || s.Error != lost.Error() || !s.Since.Equal(begun.Wall) || !s.Node {
+	if s := c.queues[0].Stall(c.now); s == nil || s.Error != lost.Error() || !s.Since.Equal(begun.Wall) || !s.Node {
 		t.Errorf("stall %+v", s)
 	}
 	call, _ = c.next()
@@ -482,17 +486,17 @@ func TestGrabberSilence(t *testing.T) {
 	c.told(later, api.NoQuorum)
 	last := c.now
 	c.now.Mono = last.Mono + 2*StallAfter
-	if c.queues[0].stall(c.now) == nil {
+	if c.queues[0].Stall(c.now) == nil {
 		t.Error("the failure is no news any more")
 	}
 	c.now.Mono++
-	if c.queues[0].stall(c.now) != nil {
+	if c.queues[0].Stall(c.now) != nil {
 		t.Error("the failure is news still")
 	}
 	x := c.wait(0, "x")
 	call, _ = c.next()
 	c.gives(call, false)
-	if c.queues[0].stall(c.now) != nil {
+	if c.queues[0].Stall(c.now) != nil {
 		t.Error("it stalls though the node answers")
 	}
 	c.told(x, "")
@@ -536,7 +540,7 @@ func TestGrabberFull(t *testing.T) {
 	c.wait(1, "g")
 	c.gives(c.asks("g"), false)
 	for i := range c.queues {
-		if o := c.queues[i].offer(c.now, request.NewTicket(new(sync.Pool), request.Request{User: "h", Key: "key", Quantity: 1}, nil, c.now.Mono)); o != api.Overloaded {
+		if o := c.queues[i].Offer(c.now, request.NewTicket(new(sync.Pool), request.Request{User: "h", Key: "key", Quantity: 1}, nil, c.now.Mono)); o != api.Overloaded {
 			t.Errorf("shard %d: %q", i, o)
 		}
 	}
@@ -590,7 +594,7 @@ func TestAllot(t *testing.T) {
 	c.asks()
 	c.told(d, api.Overloaded)
 	c.queues[0].markLogged([]string{"a"})
-	if o := c.queues[0].offer(c.now, request.NewTicket(new(sync.Pool), request.Request{User: "e", Key: "key", Quantity: 1}, nil, c.now.Mono)); o != api.Overloaded {
+	if o := c.queues[0].Offer(c.now, request.NewTicket(new(sync.Pool), request.Request{User: "e", Key: "key", Quantity: 1}, nil, c.now.Mono)); o != api.Overloaded {
 		t.Errorf("%q, and the ledger lacks as many as it may", o)
 	}
 	c.queues[0].markLogged([]string{"b"})
@@ -625,7 +629,7 @@ func TestGrabberDropsDoubts(t *testing.T) {
 			if test.minted {
 				x = c.watch(keyless("a", "key", c.now.Mono))
 			}
-			if o := c.queues[0].offer(c.now, x); o != "" {
+			if o := c.queues[0].Offer(c.now, x); o != "" {
 				t.Fatal(o)
 			}
 			s.Doubts.Add(saletest.UID, 0, "a", "key")
@@ -642,7 +646,7 @@ func TestGrabberDropsDoubts(t *testing.T) {
 func (c *counted) keyed(shard int, user string) *request.Ticket {
 	c.Helper()
 	x := c.watch(request.NewTicket(new(sync.Pool), request.Request{User: user, Key: "key", Quantity: 1}, nil, c.now.Mono))
-	if o := c.queues[shard].offer(c.now, x); o != "" {
+	if o := c.queues[shard].Offer(c.now, x); o != "" {
 		c.Fatalf("%s: %s", user, o)
 	}
 	return x
@@ -729,12 +733,12 @@ func TestGrabberGivesUp(t *testing.T) {
 	c.told(again, "")
 	c.gives(c.asks("again"), false)
 	unanswered := 0
-	for _, e := range c.g.shards[0].shard.events {
-		if e.(GrabsDone).unanswered {
+	for _, e := range c.posted[0] {
+		if e.(GrabsDone).Unanswered {
 			unanswered++
 		}
 	}
-	if n := len(c.g.shards[0].shard.events); n != 3 || unanswered != 2 {
+	if n := len(c.posted[0]); n != 3 || unanswered != 2 {
 		t.Errorf("the sequencer receives %d events, %d of them of calls without a reply; want 3 and 2", n, unanswered)
 	}
 }
@@ -742,13 +746,12 @@ func TestGrabberGivesUp(t *testing.T) {
 // TestGrabberHandsOver has the sequencer end for another process while a call is under way:
 // what it gave, and who got nothing, is not told here but asked for there.
 func TestGrabberHandsOver(t *testing.T) {
-	c := newCountedAs(t, spec.AckLedger, 100)
+	var moved []*request.Ticket
+	c := newCountedOf(t, 100, true, func(cfg *Config) { cfg.Forward = func(ts []*request.Ticket) { moved = append(moved, ts...) } }).as(spec.AckLedger)
 	x, y := c.keyed(0, "a"), c.keyed(0, "b")
 	s := c.queues[0].shard
-	var moved []*request.Ticket
-	s.forward, s.Forwards = func(ts []*request.Ticket) { moved = append(moved, ts...) }, true
 	call, _ := c.next()
-	s.closed, s.refusal = true, refuseElsewhere(api.NoQuorum)
+	end(s, Halt{Why: errors.New("another process owns it"), Refusal: api.NoQuorum, Elsewhere: true})
 	c.gives(call, false)
 	c.told(x, "")
 	c.told(y, "")
@@ -770,8 +773,7 @@ func TestGrabberTellsOfLimits(t *testing.T) {
 		x.MaybeDecided = tried
 		call, _ := c.next()
 		s := c.queues[0].shard
-		s.serving.Store(false)
-		c.queues[0].shutDown(refuseElsewhere(api.NoQuorum))
+		c.queues[0].ShutDown(elsewhere(api.NoQuorum))
 		c.g.HandleReply(c.now, call, []lists.Given{{Units: []lists.Unit{{Number: 1, Before: true, Key: "another"}}}}, nil)
 		if !s.Doubts.Has("a", request.AnyKey) {
 			t.Fatal("nobody is in doubt")
@@ -835,14 +837,13 @@ func TestGrabberTriedElsewhere(t *testing.T) {
 		"filled, and somebody goes": {2, func(_ *counted, x *request.Ticket) request.Answer { return x.GiveUp() }, api.Overloaded},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newCountedAs(t, spec.AckLedger, 100)
+			c := served(t, spec.AckLedger, 100, true)
 			s := c.queues[0].shard
-			s.serving.Store(true)
 			s.ForgetDoubts(false, end.fill)
 			c.queues[0].setFill(c.now, 0)
 			x := c.watch(request.NewTicket(new(sync.Pool), request.Request{User: "a", Key: "key", Quantity: 1}, nil, c.now.Mono))
 			x.MaybeDecided = true
-			if o := c.queues[0].offer(c.now, x); o != "" {
+			if o := c.queues[0].Offer(c.now, x); o != "" {
 				t.Fatal(o)
 			}
 			if a := end.how(c, x); a.Outcome != end.want {
@@ -877,20 +878,14 @@ func TestGrabberRefusesNobodyWhoHas(t *testing.T) {
 			c.now.Mono += StallAfter
 			c.queues[0].setFill(c.now, 0)
 		}, api.Sold, api.NoQuorum},
-		"for good":                   {func(c *counted) { c.queues[0].shutDown(request.Answer{Outcome: api.Closed}) }, api.Sold, api.Closed},
-		"where another is to decide": {func(c *counted) { c.queues[0].shutDown(refuseElsewhere(api.Standby)) }, api.Standby, api.Standby},
+		"for good":                   {func(c *counted) { c.queues[0].ShutDown(request.Answer{Outcome: api.Closed}) }, api.Sold, api.Closed},
+		"where another is to decide": {func(c *counted) { c.queues[0].ShutDown(elsewhere(api.Standby)) }, api.Standby, api.Standby},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, 1, 9)
-			w.serving("first").ask("ann", "key", 1)
-			w.serving("first").ask("bob", "another", 1)
-			w.settle()
-			c := newCountedAs(t, spec.AckLedger, 1)
+			c := served(t, spec.AckLedger, 1, false, request.Request{User: "ann", Key: "key"}, request.Request{User: "bob", Key: "another"})
 			c.queues[0].setFill(c.now, 0)
 			has, mints, hasAnother, hasNothing := c.wait(0, "ann"), c.waitKeyless(0, "ann"), c.wait(0, "bob"), c.wait(0, "cid")
-			s := c.queues[0].shard
-			s.ForgetDoubts(false, 2)
-			s.seq.state = saletest.LoadShard(t, w.logs, 0, 1)
+			c.queues[0].shard.ForgetDoubts(false, 2)
 			refusal.how(c)
 			if a := c.told(has, refusal.has); a.Outcome == api.Sold && (!a.Replayed || len(a.Claim.Units) != 1) {
 				t.Errorf("%+v", a)
@@ -909,26 +904,24 @@ func TestGrabberRefusesNobodyWhoHas(t *testing.T) {
 func TestGrabberKeyless(t *testing.T) {
 	for name, end := range map[string]func(c *counted, x *request.Ticket) request.Answer{
 		"the list is off for good": func(c *counted, x *request.Ticket) request.Answer {
-			c.queues[0].answerQueued(c.now)
+			c.queues[0].answerQueued(func(x *request.Ticket) request.Answer {
+				a, _ := c.queues[0].shard.Recall(c.now, x.Request)
+				return a
+			})
 			return c.told(x, api.Sold)
 		},
 		"nobody waits for it": func(_ *counted, x *request.Ticket) request.Answer { return x.GiveUp() },
 	} {
 		for _, isKeyless := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, keyless %v", name, isKeyless), func(t *testing.T) {
-				w := newWorld(t, 1, 9)
-				w.serving("first").ask("ann", "key", 1)
-				w.settle()
-				c := newCountedAs(t, spec.AckLedger, 1)
+				c := served(t, spec.AckLedger, 1, false, request.Request{User: "ann", Key: "key"})
 				c.queues[0].setFill(c.now, 0)
 				wait := c.wait
 				if isKeyless {
 					wait = c.waitKeyless
 				}
 				x := wait(0, "ann")
-				s := c.queues[0].shard
-				s.ForgetDoubts(false, 2)
-				s.seq.state = saletest.LoadShard(t, w.logs, 0, 1)
+				c.queues[0].shard.ForgetDoubts(false, 2)
 				want := api.Sold
 				if isKeyless && name == "nobody waits for it" {
 					want = api.Overloaded // its key is known to nobody
@@ -954,24 +947,24 @@ func TestGrabberConcludes(t *testing.T) {
 			c.next()
 		}, api.NoQuorum},
 		"by the end of the sequencer": {func(c *counted, call func() *GrabCall) {
-			s := c.queues[0].shard
-			s.closed, s.refusal = true, request.Refusal(api.Standby)
-			c.nothing(call())
+			under := call()
+			end(c.queues[0].shard, Halt{Why: errors.New("the end"), Refusal: api.Standby})
+			c.nothing(under)
 		}, api.Standby},
-		"by the end of the shard": {func(c *counted, _ func() *GrabCall) { c.queues[0].shutDown(request.Refusal(api.Standby)) }, api.Standby},
+		"by the end of the shard": {func(c *counted, _ func() *GrabCall) { c.queues[0].ShutDown(request.Refusal(api.Standby)) }, api.Standby},
 		"by the end of the shard, while a call is under way that was not sent": {func(c *counted, call func() *GrabCall) {
 			under := call()
-			c.queues[0].shutDown(request.Refusal(api.Standby))
+			c.queues[0].ShutDown(request.Refusal(api.Standby))
 			c.g.HandleReply(c.now, under, nil, quorum.ErrUnsent)
 		}, api.Standby},
 		"by the end of the shard, while a call is under way whose reply is lost": {func(c *counted, call func() *GrabCall) {
 			under := call()
-			c.queues[0].shutDown(request.Refusal(api.Standby))
+			c.queues[0].ShutDown(request.Refusal(api.Standby))
 			c.g.HandleReply(c.now, under, nil, errors.New("the reply is lost"))
 		}, api.Unknown},
 		"by the end of the shard, while a call is under way that finds the list off": {func(c *counted, call func() *GrabCall) {
 			under := call()
-			c.queues[0].shutDown(request.Refusal(api.Standby))
+			c.queues[0].ShutDown(request.Refusal(api.Standby))
 			c.g.HandleReply(c.now, under, []lists.Given{{Why: lists.ErrFill}}, nil)
 		}, api.Standby},
 	} {
@@ -1001,7 +994,7 @@ func TestGrabberEndsInDoubt(t *testing.T) {
 	c.wait(0, "asked")
 	call, _ = c.next()
 	s := c.queues[0].shard
-	c.queues[0].shutDown(request.Refusal(api.Standby))
+	c.queues[0].ShutDown(request.Refusal(api.Standby))
 	if !s.Doubts.Has("given", request.AnyKey) || s.Doubts.Has("asked", request.AnyKey) {
 		t.Errorf("%d are in doubt", s.Doubts.Len())
 	}
@@ -1023,8 +1016,61 @@ func TestGrabberHandsBack(t *testing.T) {
 	if got := c.queues[0].takeQueued(); !slices.Equal(got, []*request.Ticket{asked, waits}) {
 		t.Errorf("%d are handed back", len(got))
 	}
-	if n := c.queues[0].waiting(); n != 0 {
+	if n := c.queues[0].Waiting(); n != 0 {
 		t.Errorf("%d wait still", n)
+	}
+}
+
+// end ends a shard.
+func end(s *Shard, h Halt) {
+	s.Apply(h)
+	s.Act(func(calls.Call) {})
+}
+
+// elsewhere returns a refusal of a request that another process may accept.
+func elsewhere(why api.Outcome) request.Answer {
+	return request.Answer{Outcome: why, RetryAfter: time.Second, Elsewhere: true}
+}
+
+// served returns a batcher of two shards that are served, the first with these claims in its log. listed is
+// as for newCountedOf; no node fills the lists.
+func served(t *testing.T, ack spec.Ack, most int64, listed bool, claims ...request.Request) *counted {
+	logs := memory.NewStore().Handle(nil)
+	saletest.Provision(t, logs, saletest.Declared("served", 18, 2, 9), []int64{9, 9})
+	serve := func(listed bool) *counted {
+		return newCountedOf(t, most, listed, func(cfg *Config) { cfg.Log, cfg.Queue = spec.ShardLog(saletest.UID, cfg.Shard, 2), 10 }).as(ack)
+	}
+	first := serve(false)
+	act(first, logs)
+	for _, r := range claims {
+		x := first.watch(request.NewTicket(new(sync.Pool), r, nil, first.now.Mono))
+		x.Quantity = 1
+		if o := first.queues[0].shard.Offer(first.now, x); o != "" {
+			t.Fatal(o)
+		}
+		act(first, logs)
+		first.told(x, api.Sold)
+	}
+	c := serve(listed)
+	act(c, logs)
+	return c
+}
+
+// act has the shards act until they need no call of the store.
+func act(c *counted, logs ledger.Logs) {
+	c.grant()
+	for _, q := range c.queues {
+		for made := []calls.Call{{}}; len(made) > 0; {
+			made = nil
+			q.shard.Act(func(call calls.Call) {
+				if call.Node == calls.Store {
+					made = append(made, call)
+				}
+			})
+			for _, call := range made {
+				call.Took(c.now, call.Do(c.Context(), calls.Ends{Logs: logs}), nil)
+			}
+		}
 	}
 }
 
@@ -1044,22 +1090,22 @@ func TestDrainEnds(t *testing.T) {
 	for name, end := range map[string]func(q *shardQueue, now clock.Now){
 		"the ledger has it":       func(q *shardQueue, now clock.Now) { q.markLogged([]string{"a", "b"}) },
 		"the list is filled anew": func(q *shardQueue, now clock.Now) { q.setFill(now, 2) },
-		"the shard ends":          func(q *shardQueue, now clock.Now) { q.shutDown(request.Refusal(api.Standby)) },
+		"the shard ends":          func(q *shardQueue, now clock.Now) { q.ShutDown(request.Refusal(api.Standby)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCountedAs(t, spec.AckRedis, 100)
 			q := c.queues[0]
-			if !drained(q.drain()) {
+			if !drained(q.Drain()) {
 				t.Error("one waits for nothing")
 			}
 			c.wait(0, "a")
 			c.wait(0, "b")
 			call, _ := c.next()
 			c.gives(call, false)
-			q.shard.events = nil
-			wait := q.drain()
-			if len(q.shard.events) != 1 || q.shard.events[0] != Event(DrainRequested{}) {
-				t.Errorf("the sequencer hears %v", q.shard.events)
+			c.posted[0] = nil
+			wait := q.Drain()
+			if e := c.posted[0]; len(e) != 1 || e[0] != Event(DrainRequested{}) {
+				t.Errorf("the sequencer hears %v", e)
 			}
 			c.wait(0, "later")
 			call, _ = c.next()
@@ -1080,17 +1126,17 @@ func TestDrainEnds(t *testing.T) {
 // TestGrabberCarries lets those who make calls sleep when a sequencer has nothing to say.
 func TestGrabberCarries(t *testing.T) {
 	for name, test := range map[string]struct {
-		said  Effects
+		said  ListEffects
 		wakes bool
 	}{
-		"nothing":                       {Effects{}, false},
-		"the ledger has more":           {Effects{loggedUsers: []string{"a"}}, true},
-		"units came for those who wait": {Effects{requeued: []*request.Ticket{request.NewTicket(new(sync.Pool), request.Request{User: "a", Key: "1", Quantity: 1}, nil, 0)}}, true},
+		"nothing":                       {ListEffects{}, false},
+		"the ledger has more":           {ListEffects{LoggedUsers: []string{"a"}}, true},
+		"units came for those who wait": {ListEffects{Requeued: []*request.Ticket{request.NewTicket(new(sync.Pool), request.Request{User: "a", Key: "1", Quantity: 1}, nil, 0)}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCountedAs(t, spec.AckRedis, 100)
 			<-c.g.wake
-			c.queues[0].applyEffects(c.now, test.said)
+			c.queues[0].ApplyEffects(c.now, test.said)
 			if woken := len(c.g.wake) > 0; woken != test.wakes {
 				t.Errorf("woken: %v", woken)
 			}
@@ -1109,7 +1155,7 @@ func TestDrainWaits(t *testing.T) {
 	c.wait(0, "a")
 	call, _ := c.next()
 	c.gives(call, false)
-	wait := c.queues[0].drain()
+	wait := c.queues[0].Drain()
 	c.gives(early, false)
 	c.queues[0].markLogged([]string{"another"})
 	if drained(wait) {
@@ -1125,7 +1171,7 @@ func TestDrainWaits(t *testing.T) {
 func TestGrabberStalls(t *testing.T) {
 	c := newCountedAs(t, spec.AckRedis, 100)
 	c.now.Mono = time.Second // after the start of the host
-	if s := c.queues[0].stall(c.now); s != nil {
+	if s := c.queues[0].Stall(c.now); s != nil {
 		t.Errorf("before any call: %+v", s)
 	}
 	since := c.now.Wall
@@ -1135,7 +1181,7 @@ func TestGrabberStalls(t *testing.T) {
 		c.g.HandleReply(c.now, call, nil, quorum.ErrUnsent)
 		c.now.Mono, c.now.Wall = c.now.Mono+GrabRetryDelay, c.now.Wall.Add(GrabRetryDelay)
 	}
-	if s := c.queues[0].stall(c.now); s == nil || !s.Since.Equal(since) {
+	if s := c.queues[0].Stall(c.now); s == nil || !s.Since.Equal(since) {
 		t.Errorf("%+v, want since %v", s, since)
 	}
 }

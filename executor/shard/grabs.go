@@ -43,7 +43,7 @@ func (g *NodeBatcher) unlock() {
 	g.answered = nil
 	g.mu.Unlock()
 	for _, a := range all {
-		a.shard.deliver([]*request.Ticket{a.ticket})
+		a.shard.Deliver([]*request.Ticket{a.ticket})
 	}
 }
 
@@ -53,7 +53,7 @@ func (g *NodeBatcher) unlock() {
 type shardQueue struct {
 	node      *NodeBatcher
 	shard     *Shard
-	engine    *listEngine // of the shard's sequencer
+	post      func(Event) bool // posts to the shard's sequencer
 	list      lists.List
 	listReady atomic.Bool // the list gives units, or is off as it should be
 
@@ -100,52 +100,63 @@ func (g *NodeBatcher) Mail() <-chan struct{} { return g.wake }
 // AddShard makes a list of the node the engine of a shard, and adds the shard to the batcher. The ledger
 // may lack up to mayLack of the list's grabs. It must be called before the shard's first event.
 func (g *NodeBatcher) AddShard(s *Shard, l lists.List, sizes lists.Sizes, mayLack int64, now clock.Now) *shardQueue {
-	gs := &shardQueue{node: g, shard: s, list: l, offSince: now, users: make(map[string]grabState), backlog: backlog{limit: mayLack}}
-	gs.engine = s.seq.useList(l, sizes, gs.busy)
-	s.nodeQueue = gs
-	g.mu.Lock() // shards are added while calls for others are under way
+	gs := g.add(s, l, mayLack, now)
+	s.UseList(l, sizes, gs)
+	return gs
+}
+
+// add adds the queue of a shard to the batcher. Shards are added while calls for others are under way.
+func (g *NodeBatcher) add(s *Shard, l lists.List, mayLack int64, now clock.Now) *shardQueue {
+	gs := &shardQueue{node: g, shard: s, post: s.Post, list: l, offSince: now, users: make(map[string]grabState), backlog: backlog{limit: mayLack}}
+	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.shards = append(g.shards, gs)
 	return gs
 }
 
+// queueOf returns the queue of a shard; nil: its list is on another node, or it has none. mu is held.
+func (g *NodeBatcher) queueOf(s *Shard) *shardQueue {
+	for _, gs := range g.shards {
+		if gs.shard == s {
+			return gs
+		}
+	}
+	return nil
+}
+
 // SetOwned records that this process has taken over a shard whose log it followed before. Requests are
 // refused if the shard's list gives no units within StallAfter from now. A shard without a list is ignored.
 func (g *NodeBatcher) SetOwned(s *Shard, now clock.Now) {
-	if gs, ok := s.nodeQueue.(*shardQueue); ok {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		if gs.fill == 0 {
-			gs.offSince = now
-		}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if gs := g.queueOf(s); gs != nil && gs.fill == 0 {
+		gs.offSince = now
 	}
 }
 
 // RemoveShard removes a shard that has ended.
 func (g *NodeBatcher) RemoveShard(s *Shard) {
-	if gs, ok := s.nodeQueue.(*shardQueue); ok {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.shards = slices.DeleteFunc(g.shards, func(x *shardQueue) bool { return x == gs })
-		if g.nextShard >= len(g.shards) {
-			g.nextShard = 0
-		}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.shards = slices.DeleteFunc(g.shards, func(gs *shardQueue) bool { return gs.shard == s })
+	if g.nextShard >= len(g.shards) {
+		g.nextShard = 0
 	}
 }
 
 // SetMaxUnlogged sets how many grabs of a shard's list the ledger may lack. While it lacks as many,
 // no further user is sent to the node.
 func (g *NodeBatcher) SetMaxUnlogged(s *Shard, mayLack int64) {
-	if gs, ok := s.nodeQueue.(*shardQueue); ok {
-		g.mu.Lock()
-		defer g.mu.Unlock()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if gs := g.queueOf(s); gs != nil {
 		gs.backlog.limit = mayLack
 		g.signal()
 	}
 }
 
-// offer queues a ticket, or returns why it cannot.
-func (gs *shardQueue) offer(now clock.Now, t *request.Ticket) api.Outcome {
+// Offer queues a ticket, or returns why it cannot.
+func (gs *shardQueue) Offer(now clock.Now, t *request.Ticket) api.Outcome {
 	gs.node.mu.Lock()
 	defer gs.node.mu.Unlock()
 	switch {
@@ -184,62 +195,57 @@ func (g *NodeBatcher) signal() {
 	}
 }
 
-// mayHave reports whether a user has, or may have, a unit of the list that the ledger lacks.
-func (gs *shardQueue) mayHave(user string) bool {
+// MayHave reports whether a user has, or may have, a unit of the list that the ledger lacks.
+func (gs *shardQueue) MayHave(user string) bool {
 	gs.node.mu.Lock()
 	defer gs.node.mu.Unlock()
 	return gs.mayHaveLocked(user)
 }
 
-// waiting returns how many requests of the shard wait for the node.
-func (gs *shardQueue) waiting() int {
+// Waiting returns how many requests of the shard wait for the node.
+func (gs *shardQueue) Waiting() int {
 	gs.node.mu.Lock()
 	defer gs.node.mu.Unlock()
 	return len(gs.queue) + gs.inFlight
 }
 
-// busy reports whether requests of the shard wait for the node, or the ledger lacks grabs.
-func (gs *shardQueue) busy() bool {
+// Busy reports whether requests of the shard wait for the node, or the ledger lacks grabs.
+func (gs *shardQueue) Busy() bool {
 	gs.node.mu.Lock()
 	defer gs.node.mu.Unlock()
 	return len(gs.queue)+gs.inFlight > 0 || gs.backlog.unlogged > 0
 }
 
-// accepts reports whether a request is for one unit. A list gives no more than one.
-func (gs *shardQueue) accepts(t *request.Ticket) bool { return t.Quantity == 1 }
+// Accepts reports whether a request is for one unit. A list gives no more than one.
+func (gs *shardQueue) Accepts(t *request.Ticket) bool { return t.Quantity == 1 }
 
-func (gs *shardQueue) mayLack() bool { return !gs.shard.Drained() }
+func (gs *shardQueue) MayLack() bool { return !gs.shard.Drained() }
 
-func (gs *shardQueue) ready() bool { return gs.listReady.Load() }
+func (gs *shardQueue) Ready() bool { return gs.listReady.Load() }
 
-// applyEffects applies the condition of the list, and the effects of the sequencer.
-func (gs *shardQueue) applyEffects(now clock.Now, e Effects) {
-	list := gs.engine
-	fill, drained := uint64(0), list.drained()
-	if list.open() {
-		fill = list.list.On()
+// ApplyEffects implements shard.NodeQueue.
+func (gs *shardQueue) ApplyEffects(now clock.Now, e ListEffects) {
+	gs.listReady.Store(e.Fill != 0 || e.Drained)
+	gs.setFill(now, e.Fill)
+	if len(e.LoggedUsers) > 0 {
+		gs.markLogged(e.LoggedUsers)
 	}
-	gs.listReady.Store(fill != 0 || drained)
-	gs.setFill(now, fill)
-	if len(e.loggedUsers) > 0 {
-		gs.markLogged(e.loggedUsers)
+	if len(e.Requeued) > 0 {
+		gs.requeue(e.Requeued)
 	}
-	if len(e.requeued) > 0 {
-		gs.requeue(e.requeued)
-	}
-	if drained {
-		gs.answerQueued(now)
+	if e.Drained {
+		gs.answerQueued(e.Refusal)
 	}
 }
 
 // answerQueued answers the queued requests while the sale is paused or closed: with the user's claim in
 // the log, or with the reason why there is none. The list is off, and the log has all its grabs.
-func (gs *shardQueue) answerQueued(now clock.Now) {
+func (gs *shardQueue) answerQueued(refusal func(*request.Ticket) request.Answer) {
 	waited := gs.takeQueued()
 	for _, t := range waited {
-		t.Answer = t.ForRequester(gs.engine.refusalFor(t, now))
+		t.Answer = t.ForRequester(refusal(t))
 	}
-	gs.shard.concludeAndDeliver(waited, gs.mayHave)
+	gs.shard.ConcludeAndDeliver(waited, gs.MayHave)
 }
 
 // setFill records the fill under which the list gives units; 0: it gives none. A new fill resets the counts
@@ -305,7 +311,7 @@ func (gs *shardQueue) recallOr(t *request.Ticket, a request.Answer) request.Answ
 	if a.Elsewhere {
 		return a
 	}
-	if had, ok := gs.shard.Recall(gs.shard.clock(), t.Request); ok && had.Accepted() {
+	if had, ok := gs.shard.Recall(gs.shard.Clock(), t.Request); ok && had.Accepted() {
 		return t.ForRequester(had)
 	}
 	return a
@@ -317,8 +323,8 @@ func (gs *shardQueue) conclude(t *request.Ticket) {
 	gs.node.answered = append(gs.node.answered, answered{gs.shard, t})
 }
 
-// shutDown refuses all requests of the shard from now on.
-func (gs *shardQueue) shutDown(refusal request.Answer) {
+// ShutDown refuses all requests of the shard from now on.
+func (gs *shardQueue) ShutDown(refusal request.Answer) {
 	gs.node.mu.Lock()
 	defer gs.node.unlock()
 	gs.refusal, gs.fill = &refusal, 0
@@ -355,16 +361,17 @@ type drainWaiter struct {
 	done  chan struct{}
 }
 
-// drain implements nodeQueue.
-func (gs *shardQueue) drain() <-chan struct{} {
+// Drain implements nodeQueue.
+func (gs *shardQueue) Drain() <-chan struct{} {
 	gs.node.mu.Lock()
 	defer gs.node.mu.Unlock()
-	if gs.backlog.unlogged == 0 {
-		return closedChan
-	}
 	w := drainWaiter{grabs: gs.given, done: make(chan struct{})}
+	if gs.backlog.unlogged == 0 {
+		close(w.done)
+		return w.done
+	}
 	gs.waiters = append(gs.waiters, w)
-	gs.shard.Post(DrainRequested{})
+	gs.post(DrainRequested{})
 	return w.done
 }
 
@@ -379,7 +386,7 @@ func (gs *shardQueue) wakeWaiters() {
 	})
 }
 
-func (gs *shardQueue) addStatus(v *Status) {
+func (gs *shardQueue) AddStatus(v *Status) {
 	gs.node.mu.Lock()
 	defer gs.node.mu.Unlock()
 	v.Listed, v.ListOn, v.Undrained = true, gs.fill != 0, gs.backlog.unlogged
@@ -392,8 +399,7 @@ func (g *NodeBatcher) Next(now clock.Now, c *GrabCall) (bool, time.Duration) {
 	defer g.unlock()
 	c.reset()
 	c.calledAt = now.Mono
-	switch {
-	case g.calls >= MaxCalls:
+	if g.calls >= MaxCalls {
 		return false, 0
 	}
 	wake, n, room := g.rebuildStuck(now), len(g.shards), maxGrabsPerCall

@@ -28,9 +28,10 @@ func BenchmarkGrabCalls(b *testing.B) {
 					Shard: i, Log: fmt.Sprint("log-", i), Me: []byte("12345678"), Address: "a:1", UID: saletest.UID,
 					Totals: NewSaleTotals(shards), Doubts: new(request.Doubts), Clock: func() clock.Now { return now },
 				})
-				s.rights.Store(&Rights{Lease: leaseFrom(b, now), ReadAt: now, TTL: quorum.DefaultTTL})
+				s.SetRights(Rights{Lease: saletest.Lease(b, now), ReadAt: now, TTL: quorum.DefaultTTL})
 				queues = append(queues, g.AddShard(s, lists.List{UID: saletest.UID, Shard: i}, lists.Sizes{}, spec.MaxBacklog, now))
 				queues[i].setFill(now, 1)
+				queues[i].post = func(Event) bool { return true }
 			}
 			users := make([]string, maxGrabsPerCall)
 			for i := range users {
@@ -42,7 +43,7 @@ func BenchmarkGrabCalls(b *testing.B) {
 			for done := 0; done < b.N; done += maxGrabsPerCall {
 				for i, user := range users {
 					x := request.NewTicket(pool, request.Request{User: user, Key: "key", Quantity: 1}, nil, now.Mono)
-					if o := queues[i%shards].offer(now, x); o != "" {
+					if o := queues[i%shards].Offer(now, x); o != "" {
 						b.Fatal(o)
 					}
 				}
@@ -59,7 +60,6 @@ func BenchmarkGrabCalls(b *testing.B) {
 				g.HandleReply(now, call, given, nil)
 				for i, gs := range call.shards {
 					gs.markLogged(call.Batches[i].Users)
-					gs.shard.events = gs.shard.events[:0]
 				}
 			}
 		})

@@ -40,9 +40,9 @@ func (f *failure) record(now clock.Now, err error) {
 	f.last, f.err = now, err
 }
 
-// stall returns since when and why the node's calls fail. It returns nil after 2*StallAfter without a
+// Stall returns since when and why the node's calls fail. It returns nil after 2*StallAfter without a
 // call: only a new request can show whether the node replies again.
-func (gs *shardQueue) stall(now clock.Now) *Stall {
+func (gs *shardQueue) Stall(now clock.Now) *Stall {
 	gs.node.mu.Lock()
 	defer gs.node.mu.Unlock()
 	f := gs.failed

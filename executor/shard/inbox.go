@@ -95,8 +95,8 @@ func (b *inbox) close(refusal request.Answer) {
 	b.closed, b.refusal = true, refusal
 }
 
-// refused returns the answer to tickets that are not decided, once the inbox is closed.
-func (b *inbox) refused() request.Answer {
+// Refused returns the answer to tickets that are not decided, once the inbox is closed.
+func (b *inbox) Refused() request.Answer {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.refusal

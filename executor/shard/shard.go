@@ -80,8 +80,7 @@ type Shard struct {
 	inbox
 	*request.Pending
 
-	clock       clock.Clock
-	nodeQueue   nodeQueue
+	nodeQueue   NodeQueue
 	forward     func([]*request.Ticket)
 	post        func(Message)
 	observeWait func(time.Duration)
@@ -98,7 +97,7 @@ func New(c Config) *Shard {
 	s := &Shard{
 		ledgerView: ledgerView{seq: seq},
 		inbox:      inbox{bound: c.Queue, wake: make(chan struct{}, 1)},
-		clock:      c.Clock, nodeQueue: noNodeQueue{}, forward: c.Forward, post: c.Post, observeWait: c.ObserveWait, node: c.Node,
+		nodeQueue:  noNodeQueue{}, forward: c.Forward, post: c.Post, observeWait: c.ObserveWait, node: c.Node,
 	}
 	s.Pending = request.NewPending(request.PendingConfig{
 		Decider: s, Number: c.Shard, UID: c.UID, Underway: cmp.Or(c.Underway, new(request.Underway)), Doubts: c.Doubts, Clock: c.Clock, Forwards: c.Forward != nil,
@@ -126,17 +125,17 @@ func (s *Shard) TakeTally() Tally {
 // Offer queues a ticket and returns "". If it cannot, it returns the outcome that is the reason, and the
 // ticket stays the caller's.
 func (s *Shard) Offer(now clock.Now, t *request.Ticket) api.Outcome {
-	if s.nodeQueue.accepts(t) {
-		return s.nodeQueue.offer(now, t)
+	if s.nodeQueue.Accepts(t) {
+		return s.nodeQueue.Offer(now, t)
 	}
 	return s.inbox.offer(t, s.Pending)
 }
 
 // MayHave reports whether the shard's list may have given a user a unit that the log lacks.
-func (s *Shard) MayHave(user string) bool { return s.nodeQueue.mayHave(user) }
+func (s *Shard) MayHave(user string) bool { return s.nodeQueue.MayHave(user) }
 
 // MayLack reports whether the log may lack units that the shard's list gave.
-func (s *Shard) MayLack() bool { return s.nodeQueue.mayLack() }
+func (s *Shard) MayLack() bool { return s.nodeQueue.MayLack() }
 
 // SetRights sets the rights of this process to append to the shard.
 func (s *Shard) SetRights(r Rights) {
@@ -149,7 +148,7 @@ func (s *Shard) Apply(events ...Event) {
 	s.state.Lock()
 	defer s.state.Unlock()
 	for _, e := range events {
-		e.happen(s.clock(), s.seq)
+		e.happen(s.Clock(), s.seq)
 	}
 }
 
@@ -163,17 +162,17 @@ func (s *Shard) collect() {
 	s.seq.addRequests(queue)
 }
 
-// concludeAndDeliver completes requests with their answers, and passes on those that another process is
+// ConcludeAndDeliver completes requests with their answers, and passes on those that another process is
 // to decide.
-func (s *Shard) concludeAndDeliver(ts []*request.Ticket, mayHave func(user string) bool) {
+func (s *Shard) ConcludeAndDeliver(ts []*request.Ticket, mayHave func(user string) bool) {
 	s.Conclude(ts, mayHave)
-	s.deliver(ts)
+	s.Deliver(ts)
 }
 
-// deliver completes tickets after conclude, or forwards them. It calls waiters and forward, which may take
+// Deliver completes tickets after conclude, or forwards them. It calls waiters and forward, which may take
 // locks that their owners also hold when they queue a ticket on this shard. So the caller must hold no lock
 // of the shard or of its node.
-func (s *Shard) deliver(ts []*request.Ticket) {
+func (s *Shard) Deliver(ts []*request.Ticket) {
 	var moved []*request.Ticket
 	for _, t := range ts {
 		if s.NeedsForwarding(t) {
@@ -198,8 +197,8 @@ func (s *Shard) deliverAnswered(ts []*request.Ticket) {
 	for _, t := range ts {
 		oldest = min(oldest, t.QueuedAt)
 	}
-	s.concludeAndDeliver(ts, s.MayHave)
+	s.ConcludeAndDeliver(ts, s.MayHave)
 	if s.observeWait != nil {
-		s.observeWait(s.clock().Mono - oldest)
+		s.observeWait(s.Clock().Mono - oldest)
 	}
 }

@@ -1,11 +1,7 @@
 package shard
 
 import (
-	"slices"
 	"testing"
-
-	"salectl/api"
-	"salectl/executor/request"
 )
 
 func TestBacklog(t *testing.T) {
@@ -101,40 +97,18 @@ func TestStandings(t *testing.T) {
 
 // A list that is off has given nothing that the ledger lacks, whoever has drained it.
 func TestNothingUndrainedOfAListThatIsOff(t *testing.T) {
-	gs := &shardQueue{node: NewNodeBatcher("", 1), shard: &Shard{inbox: inbox{closed: true}}, users: map[string]grabState{}, given: 1}
+	gs := newCounted(t, 1).queues[0]
+	gs.given = 1
 	gs.setState("u", unloggedGrab)
 	gs.setState("v", unsure)
-	done := gs.drain()
+	done := gs.Drain()
 	gs.takeQueued()
 	select {
 	case <-done:
 	default:
 		t.Error("who waits for the ledger waits on")
 	}
-	if gs.backlog.size() != 0 || gs.mayHave("u") || gs.mayHave("v") {
+	if gs.backlog.size() != 0 || gs.MayHave("u") || gs.MayHave("v") {
 		t.Errorf("the ledger lacks %d", gs.backlog.size())
-	}
-}
-
-func TestAnswers(t *testing.T) {
-	accepted := []api.Outcome{api.Sold, api.Held, api.Entered}
-	// Whoever hears one of these knows that the claim was accepted, or does not know that it was not.
-	allows := append([]api.Outcome{
-		api.NotDrawn, api.Expired, api.Cancelled, api.Refunded, api.KeyReused, api.BadRequest, api.Unknown,
-	}, accepted...)
-	outcomes := []api.Outcome{"of a newer program"}
-	for _, row := range api.Outcomes() {
-		outcomes = append(outcomes, row.Outcome)
-	}
-	for _, outcome := range outcomes {
-		a := request.Answer{Outcome: outcome}
-		if a.Accepted() != slices.Contains(accepted, outcome) || a.Denies() == slices.Contains(allows, outcome) {
-			t.Errorf("%s: accepted %v, denies %v", outcome, a.Accepted(), a.Denies())
-		}
-	}
-	for want, id := range map[string]request.ClaimID{"3-7-2": {Shard: 3, Slot: 7, Index: 2}, "3-u9": {Shard: 3, Unit: 9}} {
-		if id.String() != want {
-			t.Errorf("%+v is %s, want %s", id, id, want)
-		}
 	}
 }

@@ -41,16 +41,16 @@ func StatusOf(shard int, next uint64, t ledger.Totals) Status {
 func (s *Shard) Status() Status {
 	v := s.ledgerStatus()
 	v.Queue, v.Owned, v.Stall = s.Waiting(), v.Owned && s.serving.Load(), s.stall.Load()
-	s.nodeQueue.addStatus(&v)
+	s.nodeQueue.AddStatus(&v)
 	return v
 }
 
 // Waiting returns how many requests wait.
-func (s *Shard) Waiting() int { return s.nodeQueue.waiting() + s.inbox.waiting() }
+func (s *Shard) Waiting() int { return s.nodeQueue.Waiting() + s.inbox.waiting() }
 
 // Ready reports whether units are given, if they should be.
-func (s *Shard) Ready() bool { return s.nodeQueue.ready() }
+func (s *Shard) Ready() bool { return s.nodeQueue.Ready() }
 
 // Drain has all grabs of the list so far appended to the log, and returns a channel that is closed when
 // the log has them.
-func (s *Shard) Drain() <-chan struct{} { return s.nodeQueue.drain() }
+func (s *Shard) Drain() <-chan struct{} { return s.nodeQueue.Drain() }

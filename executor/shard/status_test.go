@@ -12,6 +12,7 @@ import (
 // lockedQueue fails a test if it is called while the state is locked.
 type lockedQueue struct {
 	noNodeQueue
+
 	t     *testing.T
 	shard *Shard
 	calls int
@@ -26,8 +27,8 @@ func (f *lockedQueue) check() {
 	f.shard.state.Unlock()
 }
 
-func (f *lockedQueue) waiting() int { f.check(); return 3 }
-func (f *lockedQueue) addStatus(v *Status) {
+func (f *lockedQueue) Waiting() int { f.check(); return 3 }
+func (f *lockedQueue) AddStatus(v *Status) {
 	f.check()
 	v.Undrained = 2
 }

@@ -149,27 +149,11 @@ func (h *host) plans() {
 func (h *host) permit() {
 	var r Rights
 	if h.leased {
-		r = Rights{Lease: leaseFrom(h.w.t, h.w.now), ReadAt: h.w.now, TTL: quorum.DefaultTTL}
+		r = Rights{Lease: saletest.Lease(h.w.t, h.w.now), ReadAt: h.w.now, TTL: quorum.DefaultTTL}
 	}
 	for _, a := range h.actors {
 		a.step(func(q *sequencer) { q.rights = r })
 	}
-}
-
-// leaseFrom returns the validity of a lease of the default ttl won at an instant.
-func leaseFrom(t testing.TB, now clock.Now) quorum.Validity {
-	m, err := quorum.NewMachine(quorum.Config{
-		Nodes: []string{"node"}, TTL: quorum.DefaultTTL,
-		Token: func() string { return "token" }, Jitter: func() float64 { return 0 },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ask := m.Acquire(now, "key").Calls[0]
-	m.Reply(now, quorum.Reply{Seq: ask.Seq, Ballot: quorum.BallotReply{
-		Yes: []bool{true}, Holders: make([]quorum.Holding, 1), Time: now.Wall,
-	}})
-	return m.Validity()
 }
 
 // die is kill -9.
