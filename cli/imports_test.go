@@ -56,8 +56,9 @@ var layers = []struct {
 	{"executor/status", 2, nil},  // what is wrong with a process; it knows no sale
 	{"executor/request", 3, nil}, // requests and their answers; it knows no shard
 	{"executor/shard", 4, nil},
-	{"executor/ownership", 4, []string{"executor/shard"}}, // which process has which shard
-	{"executor/process", 4, []string{"executor/ownership", "executor/peers", "executor/shard"}}, // one process; it knows no goroutine and makes no call
+	{"executor/listengine", 4, []string{"executor/shard"}}, // requests to the nodes that keep lists
+	{"executor/ownership", 4, []string{"executor/shard"}},  // which process has which shard
+	{"executor/process", 4, []string{"executor/listengine", "executor/ownership", "executor/peers", "executor/shard"}}, // one process; it knows no goroutine and makes no call
 	{"executor/metrics", 4, []string{"executor/process", "executor/shard", "executor/ownership"}},
 	{"executor", 5, nil},
 	{"executor/reload", 1, nil}, // what a server does about its sale files; it reads none

@@ -11,6 +11,7 @@ import (
 
 	"salectl/backends/calls"
 	"salectl/backends/clock"
+	"salectl/executor/listengine"
 	"salectl/executor/metrics"
 	"salectl/executor/shard"
 )
@@ -104,8 +105,8 @@ func yield() {
 }
 
 // grabLoop makes calls of a node until over is closed.
-func grabLoop(ctx context.Context, g *shard.NodeBatcher, node int, ends calls.Ends, clock clock.Clock, took prometheus.Observer, over <-chan struct{}) {
-	c := new(shard.GrabCall)
+func grabLoop(ctx context.Context, g *listengine.Batcher, node int, ends calls.Ends, clock clock.Clock, took prometheus.Observer, over <-chan struct{}) {
+	c := new(listengine.Call)
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {

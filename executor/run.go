@@ -11,6 +11,7 @@ import (
 	"salectl/backends/calls"
 	"salectl/backends/clock"
 	"salectl/backends/quorum"
+	"salectl/executor/listengine"
 	"salectl/executor/ownership"
 	"salectl/executor/process"
 	"salectl/executor/shard"
@@ -214,7 +215,7 @@ func (r *runner) start(run *ownership.Run) {
 	over := make(chan struct{})
 	for i, g := range r.Batchers() {
 		took := r.e.metrics.Grab.WithLabelValues(r.e.cfg.Lists[i].Name())
-		for range shard.MaxCalls {
+		for range listengine.MaxCalls {
 			r.running.Go(func() { grabLoop(r.calls, g, i, r.ends, r.clock, took, over) })
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/lists"
+	"salectl/executor/listengine"
 	"salectl/executor/request"
 	"salectl/executor/saletest"
 	"salectl/executor/shard"
@@ -472,7 +473,7 @@ func TestListedAnotherUnit(t *testing.T) {
 	p.let(p.the("grab"))
 	p.run()
 	x.want(t, api.Sold)
-	p.reply(p.the("grab"), shard.GrabReply{Given: []lists.Given{{Units: []lists.Unit{{Number: 7}}}}}, nil)
+	p.reply(p.the("grab"), listengine.Reply{Given: []lists.Given{{Units: []lists.Unit{{Number: 7}}}}}, nil)
 	p.run()
 	again.want(t, "")
 	p.loses(0)

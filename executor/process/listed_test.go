@@ -13,6 +13,7 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/lists"
 	"salectl/backends/quorum"
+	"salectl/executor/listengine"
 	"salectl/executor/ownership"
 	"salectl/executor/process"
 	"salectl/executor/saletest"
@@ -74,12 +75,12 @@ func TestListedGathers(t *testing.T) {
 	for _, user := range users {
 		asked = append(asked, p.ask(user, "1"))
 	}
-	if len(p.kept) != shard.MaxCalls {
+	if len(p.kept) != listengine.MaxCalls {
 		t.Fatalf("%d calls are under way", len(p.kept))
 	}
 	p.let(p.kept[0])
 	p.run()
-	if len(p.kept) != shard.MaxCalls {
+	if len(p.kept) != listengine.MaxCalls {
 		t.Fatalf("%d calls are under way after one was answered", len(p.kept))
 	}
 	p.lets()
@@ -247,9 +248,9 @@ func TestListedNodeStaysAway(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	p.ask(mine[1], "1")
-	w.pass(shard.GrabTimeout)
+	w.pass(listengine.CallTimeout)
 	other := p.ask(others[0], "1")
-	w.pass(shard.StuckCheckEvery)
+	w.pass(listengine.StuckCheckEvery)
 	other.want(t, api.Sold)
 	err := p.p.Ready(w.now)
 	if err == nil || !strings.HasPrefix(err.Error(), "lock nodes: shards 1 of 2 are stalled since") {
@@ -363,7 +364,7 @@ func TestListedLostReply(t *testing.T) {
 				t.Errorf("%+v, %d in doubt", a, p.p.Doubts().Len())
 			}
 			p.lets()
-			w.pass(shard.GrabRetryDelay)
+			w.pass(listengine.RetryDelay)
 			a := x.want(t, api.Sold)
 			if !a.Replayed || w.list(0).Users != 1 { // of the same key another may have come first
 				t.Errorf("%+v, the list is at %+v", a, w.list(0))
@@ -478,7 +479,7 @@ func TestListedStall(t *testing.T) {
 		t.Errorf("%+v, stall %+v", s, s.Stall)
 	}
 	w.pass(time.Second)
-	if a := x.want(t, api.NoQuorum); a.Message != shard.NodeSilent.Message {
+	if a := x.want(t, api.NoQuorum); a.Message != listengine.NodeSilent.Message {
 		t.Errorf("%+v", a)
 	}
 	if a := p.ask(mine[1], "1").want(t, api.NoQuorum); a.Message == process.NotRead {

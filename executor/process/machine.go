@@ -39,6 +39,7 @@ import (
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	"salectl/backends/lists"
+	"salectl/executor/listengine"
 	"salectl/executor/ownership"
 	"salectl/executor/peers"
 	"salectl/executor/request"
@@ -311,7 +312,7 @@ func (m *Machine) Totals() *shard.SaleTotals {
 }
 
 // Batchers returns the batchers of the session, by node that keeps lists.
-func (m *Machine) Batchers() []*shard.NodeBatcher {
+func (m *Machine) Batchers() []*listengine.Batcher {
 	if m.session == nil {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/lists"
 	"salectl/draw"
+	"salectl/executor/listengine"
 	"salectl/executor/ownership"
 	"salectl/executor/peers"
 	"salectl/executor/request"
@@ -27,8 +28,8 @@ type session struct {
 	remotes  []*peers.Remote               // of all shards: where requests wait that no shard here decides
 	totals   *shard.SaleTotals
 	ack      spec.Ack
-	post     func(shard.Message)  // delivers messages between shards
-	batchers []*shard.NodeBatcher // by node; none where owners decide
+	post     func(shard.Message)   // delivers messages between shards
+	batchers []*listengine.Batcher // by node; none where owners decide
 	links    *peers.Links
 	away     func() request.Answer // the answer while the process does not serve
 	depth    atomic.Int64          // requests that may wait on a shard
@@ -85,7 +86,7 @@ func newSession(run *ownership.Run, own Config, d *Admission, first uint64) *ses
 	}
 	if run.Declared.Engine == spec.EngineRedis {
 		for range own.Lists {
-			t.batchers = append(t.batchers, shard.NewNodeBatcher(t.ack, cfg.Queue))
+			t.batchers = append(t.batchers, listengine.New(t.ack, cfg.Queue))
 		}
 	}
 	cfg.Totals = t.totals

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"salectl/api"
 	"salectl/backends/clock"
@@ -263,4 +264,9 @@ func TestRefuseHeld(t *testing.T) {
 			}
 		})
 	}
+}
+
+// keyless returns a ticket for a request without a key, for which the process makes a key.
+func keyless(user, key string, now time.Duration) *request.Ticket {
+	return request.NewTicket(new(sync.Pool), request.Request{User: user, Quantity: 1}, func() string { return key }, now)
 }

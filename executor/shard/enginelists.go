@@ -12,8 +12,8 @@ import (
 	"salectl/executor/request"
 )
 
-// listEngine is the engine of a shard whose units are in a list on a node. A NodeBatcher grabs units
-// there for users. The sequencer drains the list into the log, exchanges units with other shards, and
+// listEngine is the engine of a shard whose units are in a list on a node. Package
+// listengine grabs units there for users. The sequencer drains the list into the log, exchanges units with other shards, and
 // rebuilds the list.
 type listEngine struct {
 	q     *sequencer

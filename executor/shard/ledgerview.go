@@ -109,8 +109,8 @@ func (l *ledgerView) lookupClaim(id request.ClaimID, p api.Page) request.Answer 
 	return request.Answer{Claim: withFinalState(l.seq.state, claim)}
 }
 
-// ledgerStatus returns the part of Status that follows from the log. It excludes the nodeQueue: that of a
-// list calls Recall under its own lock, so a caller that locked the state first and the nodeQueue then
+// ledgerStatus returns the part of Status that follows from the log. It excludes the NodeQueue: that of a
+// list calls Recall under its own lock, so a caller that locked the state first and the NodeQueue then
 // would deadlock with it.
 func (l *ledgerView) ledgerStatus() Status {
 	l.state.RLock()

@@ -8,7 +8,7 @@
 //     commit. Any other request becomes a request.Ticket, which Offer queues. It enters the table
 //     request.Underway, so that no repetition of its key gets an answer that denies it. With engine ledger
 //     it waits in the shard's inbox (inbox.go), with engine redis in the queue of the node that has the
-//     shard's list (nodequeue.go, grabs.go).
+//     shard's list (nodequeue.go, package listengine).
 //  2. Engine ledger: when the outcome of the shard's last commit is known, its sequencer takes
 //     all queued requests and decides them in order against the ledger's state (commit.go,
 //     requests.go, ownerEngine in engine.go). Requests that get nothing are answered. Requests
@@ -16,9 +16,9 @@
 //     saletotals.go), and get a part at last if the sale allows it. All others go into one
 //     commit, which is appended to the shard's log.
 //     Engine redis: a call of the node has a whole batch of requests, and its list gives
-//     each user a unit (grabs.go, grabanswers.go). The sequencer drains the grabs into the
+//     each user a unit (package listengine). The sequencer drains the grabs into the
 //     log (listEngine in enginelists.go). With ack redis a request is answered when the node
-//     has replied, up to a bound (backlog.go); with ack ledger when the log has the grab.
+//     has replied, up to a bound; with ack ledger when the log has the grab.
 //  3. When an append is known to be in the log, its tickets get their answers. When its outcome stays
 //     unknown, they are in request.Doubts until the log has been read behind it.
 //  4. request.Pending.Conclude checks each answer that denies a claim once more, and removes the tickets
@@ -30,7 +30,7 @@
 // The sequencer is a step machine: events, which are values (event.go), change it. Act (act.go)
 // returns the calls that it needs; the goroutine that runs the shard makes them, and their
 // replies become events. The engines differ behind two interfaces: engine within a sequencer,
-// nodeQueue at the shard's queue.
+// NodeQueue at the shard's queue.
 //
 // After 一种基于Redis和HBase的分锁方法 (a patent application of 2016), whose lock on
 // a shard is held here by one owner over many claims, and 管理分布式锁的方法和计算机

@@ -12,6 +12,7 @@ import (
 
 	"salectl/backends/calls"
 	"salectl/backends/clock"
+	"salectl/executor/listengine"
 	"salectl/executor/metrics"
 	"salectl/executor/ownership"
 	"salectl/executor/peers"
@@ -340,7 +341,7 @@ func (p *Process) grab() (acted bool) {
 	}
 	p.batches.due, p.batches.wake = false, 0
 	for node, g := range p.Batchers() {
-		c := new(shard.GrabCall)
+		c := new(listengine.Call)
 		asks, wake := g.Next(p.now, c)
 		p.batches.wake = clock.Soonest(p.batches.wake, wake)
 		if asks {

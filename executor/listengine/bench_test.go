@@ -1,4 +1,4 @@
-package shard
+package listengine
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 	"salectl/backends/quorum"
 	"salectl/executor/request"
 	"salectl/executor/saletest"
+	"salectl/executor/shard"
 	"salectl/spec"
 )
 
@@ -21,26 +22,27 @@ func BenchmarkGrabCalls(b *testing.B) {
 	for _, shards := range []int{1, 16, 256} {
 		b.Run(fmt.Sprintf("shards=%d", shards), func(b *testing.B) {
 			now := clock.Now{Mono: time.Hour, Wall: time.Unix(1_800_000_000, 0)}
-			g := NewNodeBatcher(spec.AckRedis, 10_000)
-			var queues []*shardQueue
+			g := New(spec.AckRedis, 10_000)
+			var queues []*queue
 			for i := range shards {
-				s := New(Config{
+				s := shard.New(shard.Config{
 					Shard: i, Log: fmt.Sprint("log-", i), Me: []byte("12345678"), Address: "a:1", UID: saletest.UID,
-					Totals: NewSaleTotals(shards), Doubts: new(request.Doubts), Clock: func() clock.Now { return now },
+					Totals: shard.NewSaleTotals(shards), Doubts: new(request.Doubts), Clock: func() clock.Now { return now },
 				})
-				s.SetRights(Rights{Lease: saletest.Lease(b, now), ReadAt: now, TTL: quorum.DefaultTTL})
-				queues = append(queues, g.AddShard(s, lists.List{UID: saletest.UID, Shard: i}, lists.Sizes{}, spec.MaxBacklog, now))
+				s.SetRights(shard.Rights{Lease: saletest.Lease(b, now), ReadAt: now, TTL: quorum.DefaultTTL})
+				g.AddShard(s, lists.List{UID: saletest.UID, Shard: i}, lists.Sizes{}, spec.MaxBacklog, now)
+				queues = append(queues, g.queueOf(s))
 				queues[i].setFill(now, 1)
-				queues[i].post = func(Event) bool { return true }
+				queues[i].post = func(shard.Event) bool { return true }
 			}
-			users := make([]string, maxGrabsPerCall)
+			users := make([]string, maxPerCall)
 			for i := range users {
 				users[i] = fmt.Sprint("user-", i)
 			}
-			pool, call := new(sync.Pool), new(GrabCall)
+			pool, call := new(sync.Pool), new(Call)
 			b.ReportAllocs()
 			b.ResetTimer()
-			for done := 0; done < b.N; done += maxGrabsPerCall {
+			for done := 0; done < b.N; done += maxPerCall {
 				for i, user := range users {
 					x := request.NewTicket(pool, request.Request{User: user, Key: "key", Quantity: 1}, nil, now.Mono)
 					if o := queues[i%shards].Offer(now, x); o != "" {
@@ -58,8 +60,8 @@ func BenchmarkGrabCalls(b *testing.B) {
 					}
 				}
 				g.HandleReply(now, call, given, nil)
-				for i, gs := range call.shards {
-					gs.markLogged(call.Batches[i].Users)
+				for i, q := range call.queues {
+					q.markLogged(call.Batches[i].Users)
 				}
 			}
 		})

@@ -1,4 +1,4 @@
-package shard
+package listengine
 
 import (
 	"errors"
@@ -14,43 +14,45 @@ import (
 	"salectl/backends/quorum"
 	"salectl/executor/request"
 	"salectl/executor/saletest"
+	"salectl/executor/shard"
 	"salectl/spec"
 )
 
-// counted is a NodeBatcher of two shards, without a node, of each of which the ledger may
+// counted is a Batcher of two shards, without a node, of each of which the ledger may
 // lack as many grabs.
 type counted struct {
 	*testing.T
-	g        *NodeBatcher
-	queues   []*shardQueue
+	g        *Batcher
+	queues   []*queue
 	now      clock.Now
 	unit     int64
 	noRights bool
 
-	posted    [2][]Event              // by shard: the events for its sequencer
+	posted    [2][]shard.Event        // by shard: the events for its sequencer
 	completed map[*request.Ticket]int // how often each ticket was completed; see watch
 }
 
 func newCounted(t *testing.T, most int64) *counted {
-	return newCountedOf(t, most, true, func(*Config) {})
+	return newCountedOf(t, most, true, func(*shard.Config) {})
 }
 
 // newCountedOf is newCounted with shards of another configuration. listed means that lists are the engines
 // of the shards; else only their requests wait in the queues.
-func newCountedOf(t *testing.T, most int64, listed bool, change func(*Config)) *counted {
-	c := &counted{T: t, completed: map[*request.Ticket]int{}, g: NewNodeBatcher(spec.AckRedis, 100), now: clock.Now{Mono: time.Hour, Wall: time.Unix(1_800_000_000, 0)}}
+func newCountedOf(t *testing.T, most int64, listed bool, change func(*shard.Config)) *counted {
+	c := &counted{T: t, completed: map[*request.Ticket]int{}, g: New(spec.AckRedis, 100), now: clock.Now{Mono: time.Hour, Wall: time.Unix(1_800_000_000, 0)}}
 	for i := range 2 {
-		cfg := Config{
+		cfg := shard.Config{
 			Shard: i, Log: fmt.Sprint("log-", i), Me: []byte("12345678"), Address: "a:1", UID: saletest.UID,
-			Totals: NewSaleTotals(2), Doubts: new(request.Doubts), Clock: func() clock.Now { return c.now },
+			Totals: shard.NewSaleTotals(2), Doubts: new(request.Doubts), Clock: func() clock.Now { return c.now },
 		}
 		change(&cfg)
-		s, l := New(cfg), lists.List{UID: saletest.UID, Shard: i}
+		s, l := shard.New(cfg), lists.List{UID: saletest.UID, Shard: i}
 		if listed {
-			c.queues = append(c.queues, c.g.AddShard(s, l, lists.Sizes{}, most, c.now))
+			c.g.AddShard(s, l, lists.Sizes{}, most, c.now)
 		} else {
-			c.queues = append(c.queues, c.g.add(s, l, most, c.now))
+			c.g.add(s, l, most, c.now)
 		}
+		c.queues = append(c.queues, c.g.queueOf(s))
 		c.queues[i].setFill(c.now, 1)
 		c.recordPosts(i)
 	}
@@ -58,11 +60,11 @@ func newCountedOf(t *testing.T, most int64, listed bool, change func(*Config)) *
 }
 
 // recordPosts records the events that a queue posts from now on.
-func (c *counted) recordPosts(shard int) {
-	q := c.queues[shard]
+func (c *counted) recordPosts(of int) {
+	q := c.queues[of]
 	post := q.post
-	q.post = func(e Event) bool {
-		c.posted[shard] = append(c.posted[shard], e)
+	q.post = func(e shard.Event) bool {
+		c.posted[of] = append(c.posted[of], e)
 		return post(e)
 	}
 }
@@ -70,9 +72,9 @@ func (c *counted) recordPosts(shard int) {
 // grant gives the process its rights for now, unless it is to have none.
 func (c *counted) grant() {
 	for _, q := range c.queues {
-		r := Rights{}
+		r := shard.Rights{}
 		if !c.noRights {
-			r = Rights{Lease: saletest.Lease(c, c.now), ReadAt: c.now, TTL: quorum.DefaultTTL}
+			r = shard.Rights{Lease: saletest.Lease(c, c.now), ReadAt: c.now, TTL: quorum.DefaultTTL}
 		}
 		q.shard.SetRights(r)
 	}
@@ -87,10 +89,10 @@ func (c *counted) offer(users ...string) {
 }
 
 // asks makes the next call of the node, which must be for these users.
-func (c *counted) asks(users ...string) *GrabCall {
+func (c *counted) asks(users ...string) *Call {
 	c.Helper()
-	c.now.Mono += GrabRetryDelay
-	call := new(GrabCall)
+	c.now.Mono += RetryDelay
+	call := new(Call)
 	c.grant()
 	c.g.Next(c.now, call)
 	var asked []string
@@ -104,7 +106,7 @@ func (c *counted) asks(users ...string) *GrabCall {
 }
 
 // gives answers a call: each has a unit, perhaps from before.
-func (c *counted) gives(call *GrabCall, before bool) {
+func (c *counted) gives(call *Call, before bool) {
 	given := lists.Given{}
 	for _, key := range call.Batches[0].Keys {
 		c.unit++
@@ -168,7 +170,7 @@ func TestBacklogCounts(t *testing.T) {
 		c.g.SetMaxUnlogged(c.queues[0].shard, 4)
 		c.offer("e", "f")
 		c.g.HandleReply(c.now, c.asks("a", "b", "c", "d"), nil, lost)
-		c.now.Mono += StallAfter
+		c.now.Mono += shard.StallAfter
 		c.g.HandleReply(c.now, c.asks("a", "b", "c", "d"), nil, lost) // who waits has waited for too long
 		c.lacks(4)
 		if n := c.queues[0].Waiting(); n != 0 {
@@ -252,28 +254,28 @@ func TestBacklogCounts(t *testing.T) {
 // TestFreeStuck has a list filled anew exactly when its users would be counted for ever.
 func TestFreeStuck(t *testing.T) {
 	for name, test := range map[string]struct {
-		change func(c *counted, q *shardQueue)
+		change func(c *counted, q *queue)
 		events int  // that the shard hears
 		wakes  bool // it is looked again
 	}{
-		"stuck":                           {func(*counted, *shardQueue) {}, 1, true},
-		"nobody may have something":       {func(_ *counted, q *shardQueue) { q.setState("a", 0) }, 0, false},
-		"the list is off":                 {func(_ *counted, q *shardQueue) { q.fill = 0 }, 0, false},
-		"the ledger is not that far back": {func(_ *counted, q *shardQueue) { q.setState("lacks one", 0) }, 0, true},
-		"another shard's is":              {func(c *counted, q *shardQueue) { q.setState("lacks one", 0); c.queues[0].backlog.unlogged = 3 }, 0, true},
-		"a call is under way":             {func(_ *counted, q *shardQueue) { q.setState("b", inFlight) }, 0, true},
-		"the node does not answer": {func(c *counted, q *shardQueue) {
+		"stuck":                           {func(*counted, *queue) {}, 1, true},
+		"nobody may have something":       {func(_ *counted, q *queue) { q.setState("a", 0) }, 0, false},
+		"the list is off":                 {func(_ *counted, q *queue) { q.fill = 0 }, 0, false},
+		"the ledger is not that far back": {func(_ *counted, q *queue) { q.setState("lacks one", 0) }, 0, true},
+		"another shard's is":              {func(c *counted, q *queue) { q.setState("lacks one", 0); c.queues[0].backlog.unlogged = 3 }, 0, true},
+		"a call is under way":             {func(_ *counted, q *queue) { q.setState("b", inFlight) }, 0, true},
+		"the node does not answer": {func(c *counted, q *queue) {
 			q.failed.record(c.now, errors.New("it is silent"))
 			q.retryAt = c.now.Mono - StuckCheckEvery + 1
 		}, 0, true},
-		"the node did not answer, and nobody may ask it": {func(c *counted, q *shardQueue) {
+		"the node did not answer, and nobody may ask it": {func(c *counted, q *queue) {
 			q.failed.record(c.now, errors.New("it is silent"))
 			q.retryAt = c.now.Mono - StuckCheckEvery
 		}, 1, true},
-		"somebody asks again": {func(c *counted, q *shardQueue) {
-			q.queue = []*request.Ticket{{Request: request.Request{User: "c"}}, {Request: request.Request{User: "a"}, Decision: request.Decision{SentToList: true}}}
+		"somebody asks again": {func(c *counted, q *queue) {
+			q.tickets = []*request.Ticket{{Request: request.Request{User: "c"}}, {Request: request.Request{User: "a"}, Decision: request.Decision{SentToList: true}}}
 		}, 0, true},
-		"somebody else asks": {func(c *counted, q *shardQueue) { q.queue = []*request.Ticket{{Request: request.Request{User: "c"}}} }, 1, true},
+		"somebody else asks": {func(c *counted, q *queue) { q.tickets = []*request.Ticket{{Request: request.Request{User: "c"}}} }, 1, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCounted(t, 3)
@@ -284,7 +286,7 @@ func TestFreeStuck(t *testing.T) {
 			q.setState("a", unsure)
 			test.change(c, q)
 			wake := c.g.rebuildStuck(c.now)
-			if e := c.posted[1]; len(e) != test.events || len(e) > 0 && e[0] != Event(FillLost{1}) {
+			if e := c.posted[1]; len(e) != test.events || len(e) > 0 && e[0] != shard.Event(shard.FillLost{Fill: 1}) {
 				t.Errorf("events %v, want %d", e, test.events)
 			}
 			want := time.Duration(0)
@@ -302,12 +304,12 @@ func TestFreeStuck(t *testing.T) {
 // its list gave. Whoever heard sold must not hear that nothing was accepted.
 func TestGivenInDoubtAfterTheSession(t *testing.T) {
 	refused := request.Answer{Outcome: api.NoQuorum}
-	for name, lose := range map[string]func(c *counted, ask func(users ...string) *GrabCall){
-		"after the answer": func(c *counted, ask func(users ...string) *GrabCall) {
+	for name, lose := range map[string]func(c *counted, ask func(users ...string) *Call){
+		"after the answer": func(c *counted, ask func(users ...string) *Call) {
 			c.gives(ask("ann"), false)
 			c.queues[0].ShutDown(request.Refusal(api.Standby))
 		},
-		"before the answer": func(c *counted, ask func(users ...string) *GrabCall) {
+		"before the answer": func(c *counted, ask func(users ...string) *Call) {
 			call := ask("ann")
 			c.queues[0].ShutDown(request.Refusal(api.Standby))
 			c.gives(call, false)
@@ -315,8 +317,8 @@ func TestGivenInDoubtAfterTheSession(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCounted(t, 10)
-			s := c.g.shards[0].shard
-			lose(c, func(users ...string) *GrabCall {
+			s := c.g.queues[0].shard
+			lose(c, func(users ...string) *Call {
 				c.offer(users...)
 				return c.asks(users...)
 			})

@@ -1,4 +1,4 @@
-package shard
+package listengine
 
 import (
 	"testing"
@@ -29,15 +29,15 @@ func TestBacklog(t *testing.T) {
 
 // What is known of a user, after each that may be heard.
 func TestStandings(t *testing.T) {
-	now := func(gs *shardQueue) { gs.setGiven("u", true) }
-	before := func(gs *shardQueue) { gs.setGiven("u", false) }
-	nothing := func(gs *shardQueue) { gs.setNothingGiven("u") }
-	silence := func(gs *shardQueue) { gs.setUnsure("u") }
-	ledger := func(gs *shardQueue) { gs.setLogged("u") }
-	anew := func(gs *shardQueue) { gs.resetCounts() }
+	now := func(q *queue) { q.setGiven("u", true) }
+	before := func(q *queue) { q.setGiven("u", false) }
+	nothing := func(q *queue) { q.setNothingGiven("u") }
+	silence := func(q *queue) { q.setUnsure("u") }
+	ledger := func(q *queue) { q.setLogged("u") }
+	anew := func(q *queue) { q.resetCounts() }
 	for name, test := range map[string]struct {
 		from grabState
-		hear func(*shardQueue)
+		hear func(*queue)
 		to   grabState
 	}{
 		"given now": {inFlight, now, unloggedGrab},
@@ -63,12 +63,12 @@ func TestStandings(t *testing.T) {
 		"a new fill, asked for":                         {inFlight | unloggedGrab, anew, inFlight},
 	} {
 		t.Run(name, func(t *testing.T) {
-			gs := &shardQueue{users: map[string]grabState{}}
-			gs.setState("v", inFlight|unloggedGrab|unsure) // somebody else
-			gs.setState("u", test.from)
-			test.hear(gs)
-			other := gs.users["v"]
-			if got, known := gs.users["u"]; got != test.to || known != (test.to != 0) {
+			q := &queue{users: map[string]grabState{}}
+			q.setState("v", inFlight|unloggedGrab|unsure) // somebody else
+			q.setState("u", test.from)
+			test.hear(q)
+			other := q.users["v"]
+			if got, known := q.users["u"]; got != test.to || known != (test.to != 0) {
 				t.Fatalf("came to %b, want %b", got, test.to)
 			}
 			count := func(bit grabState) (n int) {
@@ -85,11 +85,11 @@ func TestStandings(t *testing.T) {
 					want.reserved++
 				}
 			}
-			if gs.inFlight != count(inFlight) || gs.backlog != want {
-				t.Errorf("counts %d asked for, and %+v, want %+v", gs.inFlight, gs.backlog, want)
+			if q.inFlight != count(inFlight) || q.backlog != want {
+				t.Errorf("counts %d asked for, and %+v, want %+v", q.inFlight, q.backlog, want)
 			}
-			if may := test.to&(unloggedGrab|unsure) != 0; gs.mayHaveLocked("u") != may {
-				t.Errorf("may have something is %v", gs.mayHaveLocked("u"))
+			if may := test.to&(unloggedGrab|unsure) != 0; q.mayHaveLocked("u") != may {
+				t.Errorf("may have something is %v", q.mayHaveLocked("u"))
 			}
 		})
 	}
@@ -97,18 +97,18 @@ func TestStandings(t *testing.T) {
 
 // A list that is off has given nothing that the ledger lacks, whoever has drained it.
 func TestNothingUndrainedOfAListThatIsOff(t *testing.T) {
-	gs := newCounted(t, 1).queues[0]
-	gs.given = 1
-	gs.setState("u", unloggedGrab)
-	gs.setState("v", unsure)
-	done := gs.Drain()
-	gs.takeQueued()
+	q := newCounted(t, 1).queues[0]
+	q.given = 1
+	q.setState("u", unloggedGrab)
+	q.setState("v", unsure)
+	done := q.Drain()
+	q.takeQueued()
 	select {
 	case <-done:
 	default:
 		t.Error("who waits for the ledger waits on")
 	}
-	if gs.backlog.size() != 0 || gs.MayHave("u") || gs.MayHave("v") {
-		t.Errorf("the ledger lacks %d", gs.backlog.size())
+	if q.backlog.size() != 0 || q.MayHave("u") || q.MayHave("v") {
+		t.Errorf("the ledger lacks %d", q.backlog.size())
 	}
 }

@@ -1,9 +1,10 @@
-package shard
+package listengine
 
 import (
 	"time"
 
 	"salectl/backends/clock"
+	"salectl/executor/shard"
 )
 
 // This file counts the grabs of a shard's list that the ledger lacks, by user, so that they are never
@@ -57,66 +58,66 @@ const (
 func (s grabState) uncounted() bool { return s&(unloggedGrab|unsure) == 0 }
 
 // setState changes a user's state, and the counts.
-func (gs *shardQueue) setState(user string, to grabState) {
-	was := gs.users[user]
-	gs.inFlight += int(to&inFlight) - int(was&inFlight)
-	gs.backlog.count(was, -1)
-	gs.backlog.count(to, 1)
+func (q *queue) setState(user string, to grabState) {
+	was := q.users[user]
+	q.inFlight += int(to&inFlight) - int(was&inFlight)
+	q.backlog.count(was, -1)
+	q.backlog.count(to, 1)
 	if to == 0 {
-		delete(gs.users, user)
+		delete(q.users, user)
 	} else {
-		gs.users[user] = to
+		q.users[user] = to
 	}
 }
 
 // mayHaveLocked is mayHave with the node's lock held.
-func (gs *shardQueue) mayHaveLocked(user string) bool { return !gs.users[user].uncounted() }
+func (q *queue) mayHaveLocked(user string) bool { return !q.users[user].uncounted() }
 
 // setGiven records that the list has given a user a unit: by this call if now is set, else by an earlier
 // one.
-func (gs *shardQueue) setGiven(user string, now bool) {
-	switch s := gs.users[user]; {
+func (q *queue) setGiven(user string, now bool) {
+	switch s := q.users[user]; {
 	case s&superseded != 0:
-		gs.setState(user, 0)
+		q.setState(user, 0)
 	case now, s&unsure != 0:
-		gs.setState(user, unloggedGrab)
+		q.setState(user, unloggedGrab)
 	default: // the ledger has the unit, unless it is known to lack it
-		gs.setState(user, s&^inFlight)
+		q.setState(user, s&^inFlight)
 	}
 }
 
 // setNothingGiven records that a call gave a user no unit. An earlier call without a reply may have given
 // one, or may do so yet.
-func (gs *shardQueue) setNothingGiven(user string) {
-	gs.setState(user, gs.users[user]&^(inFlight|superseded))
+func (q *queue) setNothingGiven(user string) {
+	q.setState(user, q.users[user]&^(inFlight|superseded))
 }
 
 // setUnsure records that a call for a user got no reply.
-func (gs *shardQueue) setUnsure(user string) {
-	switch s := gs.users[user]; {
+func (q *queue) setUnsure(user string) {
+	switch s := q.users[user]; {
 	case s&superseded != 0:
-		gs.setState(user, 0)
+		q.setState(user, 0)
 	case s.uncounted():
-		gs.setState(user, unsure)
+		q.setState(user, unsure)
 	default:
-		gs.setState(user, s&^inFlight)
+		q.setState(user, s&^inFlight)
 	}
 }
 
 // setLogged records that the ledger has the unit that a user was given.
-func (gs *shardQueue) setLogged(user string) {
-	if s := gs.users[user]; s&inFlight != 0 {
-		gs.setState(user, inFlight|superseded) // the reply may still report the unit
+func (q *queue) setLogged(user string) {
+	if s := q.users[user]; s&inFlight != 0 {
+		q.setState(user, inFlight|superseded) // the reply may still report the unit
 	} else {
-		gs.setState(user, 0)
+		q.setState(user, 0)
 	}
 }
 
 // resetCounts begins the counts of a new fill. The list was filled from the ledger, which has every grab
 // that is not lost. Only users with a call under way keep a state.
-func (gs *shardQueue) resetCounts() {
-	for user, s := range gs.users {
-		gs.setState(user, s&inFlight)
+func (q *queue) resetCounts() {
+	for user, s := range q.users {
+		q.setState(user, s&inFlight)
 	}
 }
 
@@ -124,16 +125,16 @@ func (gs *shardQueue) resetCounts() {
 // grabs of users for whom no request waits, and no call is under way. Without that the users would count
 // for ever and no new user would be sent to the node, so that a node which did not reply would never be
 // found to reply again. It returns the monotonic time of the next check; 0: there are no such users.
-func (g *NodeBatcher) rebuildStuck(now clock.Now) time.Duration {
+func (g *Batcher) rebuildStuck(now clock.Now) time.Duration {
 	wake := time.Duration(0)
-	for _, gs := range g.shards {
-		if gs.backlog.unsure == 0 || gs.fill == 0 {
+	for _, q := range g.queues {
+		if q.backlog.unsure == 0 || q.fill == 0 {
 			continue
 		}
 		wake = now.Mono + StuckCheckEvery
-		answers := gs.failed.err == nil || now.Mono >= gs.retryAt+StuckCheckEvery
-		if gs.backlog.full() && gs.inFlight == 0 && answers && !gs.hasRepeats() {
-			gs.post(FillLost{Fill: gs.fill})
+		answers := q.failed.err == nil || now.Mono >= q.retryAt+StuckCheckEvery
+		if q.backlog.full() && q.inFlight == 0 && answers && !q.hasRepeats() {
+			q.post(shard.FillLost{Fill: q.fill})
 		}
 	}
 	return wake
@@ -143,8 +144,8 @@ func (g *NodeBatcher) rebuildStuck(now clock.Now) time.Duration {
 const StuckCheckEvery = time.Second
 
 // hasRepeats reports whether a request waits whose user may have a grab from an earlier call.
-func (gs *shardQueue) hasRepeats() bool {
-	for _, t := range gs.queue {
+func (q *queue) hasRepeats() bool {
+	for _, t := range q.tickets {
 		if t.SentToList {
 			return true
 		}

@@ -1,4 +1,4 @@
-package shard
+package listengine
 
 import (
 	"errors"
@@ -17,6 +17,7 @@ import (
 	"salectl/backends/quorum"
 	"salectl/executor/request"
 	"salectl/executor/saletest"
+	"salectl/executor/shard"
 	"salectl/spec"
 )
 
@@ -32,15 +33,15 @@ func (c *counted) as(ack spec.Ack) *counted {
 }
 
 // wait has a user's request wait on a shard.
-func (c *counted) wait(shard int, user string) *request.Ticket {
+func (c *counted) wait(of int, user string) *request.Ticket {
 	c.Helper()
-	return c.queued(shard, c.watch(request.NewTicket(new(sync.Pool), request.Request{User: user, Key: "key", Quantity: 1}, nil, c.now.Mono)))
+	return c.queued(of, c.watch(request.NewTicket(new(sync.Pool), request.Request{User: user, Key: "key", Quantity: 1}, nil, c.now.Mono)))
 }
 
 // waitKeyless is wait for a request without a key, for which the process makes the key "key".
-func (c *counted) waitKeyless(shard int, user string) *request.Ticket {
+func (c *counted) waitKeyless(of int, user string) *request.Ticket {
 	c.Helper()
-	return c.queued(shard, c.watch(keyless(user, "key", c.now.Mono)))
+	return c.queued(of, c.watch(keyless(user, "key", c.now.Mono)))
 }
 
 // watch counts how often a ticket is completed.
@@ -49,9 +50,9 @@ func (c *counted) watch(x *request.Ticket) *request.Ticket {
 	return x
 }
 
-func (c *counted) queued(shard int, x *request.Ticket) *request.Ticket {
+func (c *counted) queued(of int, x *request.Ticket) *request.Ticket {
 	c.Helper()
-	if o := c.queues[shard].Offer(c.now, x); o != "" {
+	if o := c.queues[of].Offer(c.now, x); o != "" {
 		c.Fatalf("%s: %s", x.User, o)
 	}
 	return x
@@ -63,8 +64,8 @@ func keyless(user, key string, now time.Duration) *request.Ticket {
 }
 
 // next returns the next call of the node, nil if there is none, and when to look again.
-func (c *counted) next() (*GrabCall, time.Duration) {
-	call := new(GrabCall)
+func (c *counted) next() (*Call, time.Duration) {
+	call := new(Call)
 	c.grant()
 	ask, wake := c.g.Next(c.now, call)
 	if !ask {
@@ -74,7 +75,7 @@ func (c *counted) next() (*GrabCall, time.Duration) {
 }
 
 // nothing answers a call: the list is empty.
-func (c *counted) nothing(call *GrabCall) {
+func (c *counted) nothing(call *Call) {
 	c.g.HandleReply(c.now, call, []lists.Given{{Units: make([]lists.Unit, len(call.Batches[0].Users))}}, nil)
 }
 
@@ -124,12 +125,12 @@ func TestGrabberWakes(t *testing.T) {
 	want(c, "the list gives again", true)
 	c.queues[0].requeue([]*request.Ticket{request.NewTicket(new(sync.Pool), request.Request{User: "d", Key: "key", Quantity: 1}, nil, c.now.Mono)})
 	want(c, "units have come", true)
-	for i := range maxGrabsPerCall {
+	for i := range maxPerCall {
 		c.wait(0, fmt.Sprint("many-", i))
 	}
 	woken(c)
 	c.g.SetMaxUnlogged(c.queues[0].shard, 10_000)
-	if call, _ := c.next(); len(call.Batches[0].Users) != maxGrabsPerCall {
+	if call, _ := c.next(); len(call.Batches[0].Users) != maxPerCall {
 		t.Errorf("%d are asked for", len(call.Batches[0].Users))
 	}
 	want(c, "more wait than go into a call", true)
@@ -137,13 +138,13 @@ func TestGrabberWakes(t *testing.T) {
 
 // TestGrabCalls holds who goes together into a call, and when there is one.
 func TestGrabCalls(t *testing.T) {
-	sizes := func(call *GrabCall) (all [][2]int) {
+	sizes := func(call *Call) (all [][2]int) {
 		if call == nil {
 			return nil
 		}
 		for i, b := range call.Batches {
 			all = append(all, [2]int{b.List.Shard, len(b.Users)})
-			if len(b.Users) != len(b.Keys) || len(b.Users) != len(call.tickets[i]) || b.Fill != 1 || b.At != call.shards[i].shard.Clock().Wall.UnixMicro() {
+			if len(b.Users) != len(b.Keys) || len(b.Users) != len(call.tickets[i]) || b.Fill != 1 || b.At != call.queues[i].shard.Clock().Wall.UnixMicro() {
 				t.Errorf("%+v", b)
 			}
 		}
@@ -165,9 +166,9 @@ func TestGrabCalls(t *testing.T) {
 		crowd(c, 0, 400)
 		crowd(c, 1, 700)
 		first, _ := c.next()
-		want(t, sizes(first), [][2]int{{0, 400}, {1, maxGrabsPerCall - 400}})
+		want(t, sizes(first), [][2]int{{0, 400}, {1, maxPerCall - 400}})
 		second, _ := c.next()
-		want(t, sizes(second), [][2]int{{1, maxGrabsPerCall}})
+		want(t, sizes(second), [][2]int{{1, maxPerCall}})
 		if third, wake := c.next(); third != nil || wake != 0 {
 			t.Errorf("with two calls under way it asks %v, or at %v", sizes(third), wake)
 		}
@@ -200,15 +201,15 @@ func TestGrabCalls(t *testing.T) {
 	})
 	t.Run("each shard's crowd in its turn", func(t *testing.T) {
 		c := newCountedAs(t, spec.AckLedger, 10_000)
-		crowd(c, 0, 2*maxGrabsPerCall)
-		crowd(c, 1, 2*maxGrabsPerCall)
-		call := new(GrabCall) // whoever makes calls uses one again and again
+		crowd(c, 0, 2*maxPerCall)
+		crowd(c, 1, 2*maxPerCall)
+		call := new(Call) // whoever makes calls uses one again and again
 		for turn := range 4 {
 			c.grant()
 			if ask, _ := c.g.Next(c.now, call); !ask {
 				t.Fatal("it asks for nobody")
 			}
-			want(t, sizes(call), [][2]int{{turn % 2, maxGrabsPerCall}})
+			want(t, sizes(call), [][2]int{{turn % 2, maxPerCall}})
 			c.gives(call, false)
 		}
 	})
@@ -218,12 +219,12 @@ func TestGrabCalls(t *testing.T) {
 		crowd(c, 1, 700)
 		first, _ := c.next()
 		second, _ := c.next()
-		for _, call := range []*GrabCall{first, second} {
+		for _, call := range []*Call{first, second} {
 			c.g.HandleReply(c.now, call, nil, errors.New("the reply is lost"))
 		}
-		c.now.Mono += GrabRetryDelay
+		c.now.Mono += RetryDelay
 		again, _ := c.next()
-		want(t, sizes(again), [][2]int{{0, 400}, {1, maxGrabsPerCall - 400}})
+		want(t, sizes(again), [][2]int{{0, 400}, {1, maxPerCall - 400}})
 	})
 	t.Run("nobody of a list that is off", func(t *testing.T) {
 		c := newCountedAs(t, spec.AckLedger, 10_000)
@@ -245,7 +246,7 @@ func TestGrabCalls(t *testing.T) {
 		c.wait(0, "a")
 		call, _ := c.next()
 		c.g.HandleReply(c.now, call, nil, quorum.ErrUnsent)
-		again := c.now.Mono + GrabRetryDelay
+		again := c.now.Mono + RetryDelay
 		c.now.Mono = again - 1
 		if call, wake := c.next(); call != nil || wake != again {
 			t.Errorf("it asks %v, or at %v", sizes(call), wake)
@@ -292,7 +293,7 @@ func TestGrabberRefuses(t *testing.T) {
 	offer("")
 	c.queues[0].setFill(c.now, 0)
 	waits := c.wait(0, "waits")
-	c.now.Mono += StallAfter - 1
+	c.now.Mono += shard.StallAfter - 1
 	offer("")
 	c.queues[0].setFill(c.now, 0)
 	c.told(waits, "")
@@ -335,7 +336,7 @@ func TestGrabberReports(t *testing.T) {
 		}
 		c.posted[0] = nil
 	}
-	call := func(c *counted, user string) *GrabCall {
+	call := func(c *counted, user string) *Call {
 		c.wait(0, user)
 		call, _ := c.next()
 		return call
@@ -354,7 +355,7 @@ func TestGrabberReports(t *testing.T) {
 		heard(c, 0)
 		for _, user := range []string{"c", "d", "e", "f"} {
 			c.gives(call(c, user), false)
-			if e := c.posted[0]; len(e) != 1 || e[0].(GrabsDone).DrainNow != (user == "f") {
+			if e := c.posted[0]; len(e) != 1 || e[0].(shard.GrabsDone).DrainNow != (user == "f") {
 				t.Errorf("after %s: %v; the ledger lacks more than half of what it may after f", user, e)
 			}
 			heard(c, 1)
@@ -367,7 +368,7 @@ func TestGrabberReports(t *testing.T) {
 		c := newCountedAs(t, spec.AckLedger, 8)
 		for _, user := range []string{"a", "b"} {
 			c.gives(call(c, user), false)
-			if e := c.posted[0]; len(e) != 1 || len(e[0].(GrabsDone).Unlogged) != 1 {
+			if e := c.posted[0]; len(e) != 1 || len(e[0].(shard.GrabsDone).Unlogged) != 1 {
 				t.Errorf("%v: want one that waits for the ledger", e)
 			}
 			heard(c, 1)
@@ -378,7 +379,7 @@ func TestGrabberReports(t *testing.T) {
 		x := c.wait(0, "a")
 		first, _ := c.next()
 		c.nothing(first)
-		if e := c.posted[0]; len(e) != 1 || len(e[0].(GrabsDone).Short) != 1 || x.SentToList {
+		if e := c.posted[0]; len(e) != 1 || len(e[0].(shard.GrabsDone).Short) != 1 || x.SentToList {
 			t.Errorf("%v, asked: %v", e, x.SentToList)
 		}
 		heard(c, 1)
@@ -410,10 +411,9 @@ func TestGrabberReports(t *testing.T) {
 	t.Run("a sequencer that has ended", func(t *testing.T) {
 		for ack, want := range map[spec.Ack][2]api.Outcome{spec.AckLedger: {api.Unknown, api.Standby}, spec.AckRedis: {api.Sold, api.Standby}} {
 			c := newCountedAs(t, ack, 8)
-			s := c.g.shards[0].shard
-			s.closed, s.refusal = true, request.Refusal(api.Standby)
 			x, y, z := c.wait(0, "a"), c.wait(0, "b"), c.wait(0, "c")
 			both, _ := c.next()
+			end(c.queues[0].shard, shard.Halt{Why: errors.New("the end"), Refusal: api.Standby})
 			x.OnAnswer(request.WaiterFunc(func() { z.Withdraw(); c.completed[x]++ })) // at once, if x has its answer before
 			c.g.HandleReply(c.now, both, []lists.Given{{Units: []lists.Unit{{Number: 1}, {}, {}}}}, nil)
 			c.told(x, want[0])
@@ -460,10 +460,10 @@ func TestGrabberSilence(t *testing.T) {
 	gone.Withdraw()
 	c.now.Mono++
 	later := c.wait(0, "later")
-	c.now.Mono = begun.Mono + StallAfter - 1
+	c.now.Mono = begun.Mono + shard.StallAfter - 1
 	c.g.HandleReply(c.now, call, nil, lost)
 	c.told(asked, "")
-	c.now.Mono += GrabRetryDelay
+	c.now.Mono += RetryDelay
 	if s := c.queues[0].Stall(c.now); s == nil || s.Error != lost.Error() || !s.Since.Equal(begun.Wall) || !s.Node {
 		t.Errorf("stall %+v", s)
 	}
@@ -471,8 +471,8 @@ func TestGrabberSilence(t *testing.T) {
 	if got := call.Batches[0].Users; !slices.Equal(got, []string{"asked"}) {
 		t.Errorf("while it is silent it is asked for %q", got)
 	}
-	c.now.Mono = begun.Mono + StallAfter + GrabRetryDelay
-	later.QueuedAt = c.now.Mono - StallAfter + 1
+	c.now.Mono = begun.Mono + shard.StallAfter + RetryDelay
+	later.QueuedAt = c.now.Mono - shard.StallAfter + 1
 	c.g.HandleReply(c.now, call, nil, lost)
 	c.told(asked, api.Unknown)
 	if a := c.told(early, api.NoQuorum); a.Message != NodeSilent.Message {
@@ -480,12 +480,12 @@ func TestGrabberSilence(t *testing.T) {
 	}
 	c.told(gone, "")
 	c.told(later, "")
-	c.now.Mono += GrabRetryDelay
+	c.now.Mono += RetryDelay
 	call, _ = c.next()
 	c.g.HandleReply(c.now, call, nil, quorum.ErrUnsent) // nothing can have been given
 	c.told(later, api.NoQuorum)
 	last := c.now
-	c.now.Mono = last.Mono + 2*StallAfter
+	c.now.Mono = last.Mono + 2*shard.StallAfter
 	if c.queues[0].Stall(c.now) == nil {
 		t.Error("the failure is no news any more")
 	}
@@ -547,10 +547,10 @@ func TestGrabberFull(t *testing.T) {
 }
 
 // keptWaiting has a request wait that was let in before the ledger fell behind.
-func (c *counted) keptWaiting(shard int, user string) *request.Ticket {
+func (c *counted) keptWaiting(of int, user string) *request.Ticket {
 	x := c.watch(request.NewTicket(new(sync.Pool), request.Request{User: user, Key: "key", Quantity: 1}, nil, c.now.Mono))
-	c.queues[shard].shard.Enter(x)
-	c.queues[shard].queue = append(c.queues[shard].queue, x)
+	c.queues[of].shard.Enter(x)
+	c.queues[of].tickets = append(c.queues[of].tickets, x)
 	return x
 }
 
@@ -643,10 +643,10 @@ func TestGrabberDropsDoubts(t *testing.T) {
 }
 
 // keyed has a user's request wait that came with a key, so that it can be asked again.
-func (c *counted) keyed(shard int, user string) *request.Ticket {
+func (c *counted) keyed(of int, user string) *request.Ticket {
 	c.Helper()
 	x := c.watch(request.NewTicket(new(sync.Pool), request.Request{User: user, Key: "key", Quantity: 1}, nil, c.now.Mono))
-	if o := c.queues[shard].Offer(c.now, x); o != "" {
+	if o := c.queues[of].Offer(c.now, x); o != "" {
 		c.Fatalf("%s: %s", user, o)
 	}
 	return x
@@ -674,7 +674,7 @@ func TestGrabberAsksAgain(t *testing.T) {
 			c := newCountedAs(t, spec.AckRedis, 100)
 			x, s := c.keyed(0, "a"), c.queues[0].shard
 			for _, reply := range test.replies {
-				c.now.Mono += GrabRetryDelay
+				c.now.Mono += RetryDelay
 				call, _ := c.next()
 				switch reply {
 				case off:
@@ -702,7 +702,7 @@ func TestGrabberAsksAgain(t *testing.T) {
 				x.PutBack()
 			}
 			c.queues[0].setFill(c.now, 2)
-			c.now.Mono = x.QueuedAt + StallAfter
+			c.now.Mono = x.QueuedAt + shard.StallAfter
 			call, _ := c.next()
 			c.g.HandleReply(c.now, call, nil, quorum.ErrUnsent)
 			c.told(x, test.end)
@@ -722,7 +722,7 @@ func TestGrabberGivesUp(t *testing.T) {
 	second, _ := c.next()
 	queued := []*request.Ticket{c.wait(0, "d"), c.wait(0, "e")}
 	c.g.HandleReply(c.now, first, nil, lost)
-	c.now.Mono += StallAfter
+	c.now.Mono += shard.StallAfter
 	c.g.HandleReply(c.now, second, nil, lost)
 	for _, x := range inCall {
 		c.told(x, api.Unknown)
@@ -734,7 +734,7 @@ func TestGrabberGivesUp(t *testing.T) {
 	c.gives(c.asks("again"), false)
 	unanswered := 0
 	for _, e := range c.posted[0] {
-		if e.(GrabsDone).Unanswered {
+		if e.(shard.GrabsDone).Unanswered {
 			unanswered++
 		}
 	}
@@ -747,11 +747,11 @@ func TestGrabberGivesUp(t *testing.T) {
 // what it gave, and who got nothing, is not told here but asked for there.
 func TestGrabberHandsOver(t *testing.T) {
 	var moved []*request.Ticket
-	c := newCountedOf(t, 100, true, func(cfg *Config) { cfg.Forward = func(ts []*request.Ticket) { moved = append(moved, ts...) } }).as(spec.AckLedger)
+	c := newCountedOf(t, 100, true, func(cfg *shard.Config) { cfg.Forward = func(ts []*request.Ticket) { moved = append(moved, ts...) } }).as(spec.AckLedger)
 	x, y := c.keyed(0, "a"), c.keyed(0, "b")
 	s := c.queues[0].shard
 	call, _ := c.next()
-	end(s, Halt{Why: errors.New("another process owns it"), Refusal: api.NoQuorum, Elsewhere: true})
+	end(s, shard.Halt{Why: errors.New("another process owns it"), Refusal: api.NoQuorum, Elsewhere: true})
 	c.gives(call, false)
 	c.told(x, "")
 	c.told(y, "")
@@ -819,7 +819,7 @@ func TestGrabberTriedElsewhere(t *testing.T) {
 		want api.Outcome
 	}{
 		"while the list is filled": {0, func(c *counted, x *request.Ticket) request.Answer {
-			c.now.Mono += StallAfter
+			c.now.Mono += shard.StallAfter
 			c.queues[0].setFill(c.now, 0)
 			return c.told(x, api.Unknown)
 		}, api.Unknown},
@@ -830,7 +830,7 @@ func TestGrabberTriedElsewhere(t *testing.T) {
 			return c.told(x, api.Unknown)
 		}, api.Unknown},
 		"filled, and off again": {2, func(c *counted, x *request.Ticket) request.Answer {
-			c.now.Mono += StallAfter
+			c.now.Mono += shard.StallAfter
 			c.queues[0].setFill(c.now, 0)
 			return c.told(x, api.NoQuorum)
 		}, api.NoQuorum},
@@ -875,7 +875,7 @@ func TestGrabberRefusesNobodyWhoHas(t *testing.T) {
 			c.next()
 		}, api.Sold, api.NoQuorum},
 		"while the list is off": {func(c *counted) {
-			c.now.Mono += StallAfter
+			c.now.Mono += shard.StallAfter
 			c.queues[0].setFill(c.now, 0)
 		}, api.Sold, api.NoQuorum},
 		"for good":                   {func(c *counted) { c.queues[0].ShutDown(request.Answer{Outcome: api.Closed}) }, api.Sold, api.Closed},
@@ -938,31 +938,31 @@ func TestGrabberKeyless(t *testing.T) {
 // however they are: another one of the same key could not be refused as long as they do.
 func TestGrabberConcludes(t *testing.T) {
 	for name, end := range map[string]struct {
-		how  func(c *counted, call func() *GrabCall)
+		how  func(c *counted, call func() *Call)
 		want api.Outcome
 	}{
-		"by the node": {func(c *counted, call func() *GrabCall) { c.gives(call(), false) }, api.Sold},
-		"without rights": {func(c *counted, _ func() *GrabCall) {
+		"by the node": {func(c *counted, call func() *Call) { c.gives(call(), false) }, api.Sold},
+		"without rights": {func(c *counted, _ func() *Call) {
 			c.noRights = true
 			c.next()
 		}, api.NoQuorum},
-		"by the end of the sequencer": {func(c *counted, call func() *GrabCall) {
+		"by the end of the sequencer": {func(c *counted, call func() *Call) {
 			under := call()
-			end(c.queues[0].shard, Halt{Why: errors.New("the end"), Refusal: api.Standby})
+			end(c.queues[0].shard, shard.Halt{Why: errors.New("the end"), Refusal: api.Standby})
 			c.nothing(under)
 		}, api.Standby},
-		"by the end of the shard": {func(c *counted, _ func() *GrabCall) { c.queues[0].ShutDown(request.Refusal(api.Standby)) }, api.Standby},
-		"by the end of the shard, while a call is under way that was not sent": {func(c *counted, call func() *GrabCall) {
+		"by the end of the shard": {func(c *counted, _ func() *Call) { c.queues[0].ShutDown(request.Refusal(api.Standby)) }, api.Standby},
+		"by the end of the shard, while a call is under way that was not sent": {func(c *counted, call func() *Call) {
 			under := call()
 			c.queues[0].ShutDown(request.Refusal(api.Standby))
 			c.g.HandleReply(c.now, under, nil, quorum.ErrUnsent)
 		}, api.Standby},
-		"by the end of the shard, while a call is under way whose reply is lost": {func(c *counted, call func() *GrabCall) {
+		"by the end of the shard, while a call is under way whose reply is lost": {func(c *counted, call func() *Call) {
 			under := call()
 			c.queues[0].ShutDown(request.Refusal(api.Standby))
 			c.g.HandleReply(c.now, under, nil, errors.New("the reply is lost"))
 		}, api.Unknown},
-		"by the end of the shard, while a call is under way that finds the list off": {func(c *counted, call func() *GrabCall) {
+		"by the end of the shard, while a call is under way that finds the list off": {func(c *counted, call func() *Call) {
 			under := call()
 			c.queues[0].ShutDown(request.Refusal(api.Standby))
 			c.g.HandleReply(c.now, under, []lists.Given{{Why: lists.ErrFill}}, nil)
@@ -971,7 +971,7 @@ func TestGrabberConcludes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newCountedAs(t, spec.AckRedis, 100)
 			x := c.keyed(0, "a")
-			end.how(c, func() *GrabCall { call, _ := c.next(); return call })
+			end.how(c, func() *Call { call, _ := c.next(); return call })
 			c.told(x, end.want)
 			s := c.queues[0].shard
 			if s.Underway.Has(&request.Request{User: "a", Key: "key"}) {
@@ -1022,7 +1022,7 @@ func TestGrabberHandsBack(t *testing.T) {
 }
 
 // end ends a shard.
-func end(s *Shard, h Halt) {
+func end(s *shard.Shard, h shard.Halt) {
 	s.Apply(h)
 	s.Act(func(calls.Call) {})
 }
@@ -1038,7 +1038,7 @@ func served(t *testing.T, ack spec.Ack, most int64, listed bool, claims ...reque
 	logs := memory.NewStore().Handle(nil)
 	saletest.Provision(t, logs, saletest.Declared("served", 18, 2, 9), []int64{9, 9})
 	serve := func(listed bool) *counted {
-		return newCountedOf(t, most, listed, func(cfg *Config) { cfg.Log, cfg.Queue = spec.ShardLog(saletest.UID, cfg.Shard, 2), 10 }).as(ack)
+		return newCountedOf(t, most, listed, func(cfg *shard.Config) { cfg.Log, cfg.Queue = spec.ShardLog(saletest.UID, cfg.Shard, 2), 10 }).as(ack)
 	}
 	first := serve(false)
 	act(first, logs)
@@ -1087,10 +1087,10 @@ func drained(wait <-chan struct{}) bool {
 // TestDrainEnds ends the wait for the ledger when it has all that was given so far, or
 // nobody here will know.
 func TestDrainEnds(t *testing.T) {
-	for name, end := range map[string]func(q *shardQueue, now clock.Now){
-		"the ledger has it":       func(q *shardQueue, now clock.Now) { q.markLogged([]string{"a", "b"}) },
-		"the list is filled anew": func(q *shardQueue, now clock.Now) { q.setFill(now, 2) },
-		"the shard ends":          func(q *shardQueue, now clock.Now) { q.ShutDown(request.Refusal(api.Standby)) },
+	for name, end := range map[string]func(q *queue, now clock.Now){
+		"the ledger has it":       func(q *queue, now clock.Now) { q.markLogged([]string{"a", "b"}) },
+		"the list is filled anew": func(q *queue, now clock.Now) { q.setFill(now, 2) },
+		"the shard ends":          func(q *queue, now clock.Now) { q.ShutDown(request.Refusal(api.Standby)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCountedAs(t, spec.AckRedis, 100)
@@ -1104,7 +1104,7 @@ func TestDrainEnds(t *testing.T) {
 			c.gives(call, false)
 			c.posted[0] = nil
 			wait := q.Drain()
-			if e := c.posted[0]; len(e) != 1 || e[0] != Event(DrainRequested{}) {
+			if e := c.posted[0]; len(e) != 1 || e[0] != shard.Event(shard.DrainRequested{}) {
 				t.Errorf("the sequencer hears %v", e)
 			}
 			c.wait(0, "later")
@@ -1126,12 +1126,12 @@ func TestDrainEnds(t *testing.T) {
 // TestGrabberCarries lets those who make calls sleep when a sequencer has nothing to say.
 func TestGrabberCarries(t *testing.T) {
 	for name, test := range map[string]struct {
-		said  ListEffects
+		said  shard.ListEffects
 		wakes bool
 	}{
-		"nothing":                       {ListEffects{}, false},
-		"the ledger has more":           {ListEffects{LoggedUsers: []string{"a"}}, true},
-		"units came for those who wait": {ListEffects{Requeued: []*request.Ticket{request.NewTicket(new(sync.Pool), request.Request{User: "a", Key: "1", Quantity: 1}, nil, 0)}}, true},
+		"nothing":                       {shard.ListEffects{}, false},
+		"the ledger has more":           {shard.ListEffects{LoggedUsers: []string{"a"}}, true},
+		"units came for those who wait": {shard.ListEffects{Requeued: []*request.Ticket{request.NewTicket(new(sync.Pool), request.Request{User: "a", Key: "1", Quantity: 1}, nil, 0)}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCountedAs(t, spec.AckRedis, 100)
@@ -1179,7 +1179,7 @@ func TestGrabberStalls(t *testing.T) {
 	for range 3 {
 		call, _ := c.next()
 		c.g.HandleReply(c.now, call, nil, quorum.ErrUnsent)
-		c.now.Mono, c.now.Wall = c.now.Mono+GrabRetryDelay, c.now.Wall.Add(GrabRetryDelay)
+		c.now.Mono, c.now.Wall = c.now.Mono+RetryDelay, c.now.Wall.Add(RetryDelay)
 	}
 	if s := c.queues[0].Stall(c.now); s == nil || !s.Since.Equal(since) {
 		t.Errorf("%+v, want since %v", s, since)
@@ -1190,23 +1190,24 @@ func TestGrabberStalls(t *testing.T) {
 // comes when the shard is its own waits for the list to be filled.
 func TestGrabberOwns(t *testing.T) {
 	c := newCountedAs(t, spec.AckRedis, 100)
-	s := New(Config{
+	s := shard.New(shard.Config{
 		Shard: 1, Log: "log-2", Me: []byte("12345678"), Address: "a:1", UID: saletest.UID, Follows: true,
-		Totals: NewSaleTotals(2), Doubts: new(request.Doubts), Clock: func() clock.Now { return c.now },
+		Totals: shard.NewSaleTotals(2), Doubts: new(request.Doubts), Clock: func() clock.Now { return c.now },
 	})
-	c.queues[1] = c.g.AddShard(s, lists.List{UID: saletest.UID, Shard: 1}, lists.Sizes{}, 100, c.now)
-	c.now.Mono += 2 * StallAfter
+	c.g.AddShard(s, lists.List{UID: saletest.UID, Shard: 1}, lists.Sizes{}, 100, c.now)
+	c.queues[1] = c.g.queueOf(s)
+	c.now.Mono += 2 * shard.StallAfter
 	c.queues[1].setFill(c.now, 0)
 	c.g.SetOwned(s, c.now)
 	x := c.wait(1, "x")
-	c.now.Mono += StallAfter - 1
+	c.now.Mono += shard.StallAfter - 1
 	c.queues[1].setFill(c.now, 0)
 	c.told(x, "")
 	c.now.Mono++
 	c.queues[1].setFill(c.now, 0)
 	c.told(x, api.NoQuorum)
 	c.queues[0].setFill(c.now, 0)
-	c.now.Mono += StallAfter
+	c.now.Mono += shard.StallAfter
 	c.queues[0].setFill(c.now, 1)
 	c.g.SetOwned(c.queues[0].shard, c.now) // which gives, and goes on
 	c.wait(0, "y")

@@ -1,4 +1,4 @@
-package shard
+package listengine
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 	"salectl/backends/lists"
 	"salectl/backends/quorum"
 	"salectl/executor/request"
+	"salectl/executor/shard"
 	"salectl/spec"
 )
 
@@ -17,64 +18,64 @@ import (
 
 // batchResult is the event that the reply to one batch causes for its shard's sequencer.
 type batchResult struct {
-	queue  *shardQueue
+	queue  *queue
 	notify bool // the event is to be posted
-	GrabsDone
+	shard.GrabsDone
 }
 
 // HandleReply applies the reply to a call, and answers the requests that need no commit. given has a
 // result for each batch of the call, unless err is set.
-func (g *NodeBatcher) HandleReply(now clock.Now, c *GrabCall, given []lists.Given, err error) {
+func (g *Batcher) HandleReply(now clock.Now, c *Call, given []lists.Given, err error) {
 	all := make([]batchResult, len(c.Batches))
 	var answered []*request.Ticket
 	g.mu.Lock()
 	g.calls--
-	for i, gs := range c.shards {
+	for i, q := range c.queues {
 		from := len(answered)
 		n := &all[i]
-		n.queue, n.GrabsDone = gs, GrabsDone{At: now, Fill: c.Batches[i].Fill, CalledAt: c.calledAt}
-		counted := gs.countedFill == n.Fill // else the list was drained since, and will be filled again
+		n.queue, n.GrabsDone = q, shard.GrabsDone{At: now, Fill: c.Batches[i].Fill, CalledAt: c.calledAt}
+		counted := q.countedFill == n.Fill // else the list was drained since, and will be filled again
 		switch {
 		case err != nil:
-			gs.retryAt = now.Mono + GrabRetryDelay
-			gs.failed.record(now, err)
+			q.retryAt = now.Mono + RetryDelay
+			q.failed.record(now, err)
 			sent := !errors.Is(err, quorum.ErrUnsent)
 			n.Unanswered, n.notify = sent, sent
 			for _, t := range c.tickets[i] {
 				if sent && counted {
-					gs.setUnsure(t.User)
+					q.setUnsure(t.User)
 				} else {
-					gs.setNothingGiven(t.User)
+					q.setNothingGiven(t.User)
 				}
 			}
-			answered = append(answered, gs.requeueUnanswered(now, c.tickets[i], sent)...)
+			answered = append(answered, q.requeueUnanswered(now, c.tickets[i], sent)...)
 		case errors.Is(given[i].Why, lists.ErrFill):
 			n.FillLost, n.notify = true, true
-			if gs.fill == n.Fill {
-				gs.fill, gs.offSince = 0, now
+			if q.fill == n.Fill {
+				q.fill, q.offSince = 0, now
 			}
 			for _, t := range c.tickets[i] {
-				gs.setNothingGiven(t.User)
+				q.setNothingGiven(t.User)
 				if !t.SentToList {
 					t.PutBack()
 				}
 			}
-			gs.queue = append(c.tickets[i], gs.queue...)
+			q.tickets = append(c.tickets[i], q.tickets...)
 		default:
-			gs.failed = failure{}
-			gs.countGiven(c.tickets[i], given[i], counted)
-			g.answerBatch(gs, c.tickets[i], c.Batches[i].At, given[i], n, &answered)
+			q.failed = failure{}
+			q.countGiven(c.tickets[i], given[i], counted)
+			g.answerBatch(q, c.tickets[i], c.Batches[i].At, given[i], n, &answered)
 			if counted {
-				gs.given += int64(len(n.Grabs))
+				q.given += int64(len(n.Grabs))
 			}
 			// A request that got no unit waits for the log to show whether all is sold.
-			n.DrainNow = len(n.Short) > 0 || gs.backlog.aboveHalf()
+			n.DrainNow = len(n.Short) > 0 || q.backlog.aboveHalf()
 			n.notify = n.DrainNow || len(n.Unlogged) > 0 || len(n.Grabs) > 0
 		}
-		gs.shard.Conclude(answered[from:], gs.mayHaveLocked)
-		if gs.refusal != nil {
-			g.refuse(gs, *gs.refusal)
-			g.abandonCounts(gs)
+		q.shard.Conclude(answered[from:], q.mayHaveLocked)
+		if q.refusal != nil {
+			q.refuse(*q.refusal)
+			q.abandonCounts()
 		}
 	}
 	g.signal()
@@ -91,12 +92,12 @@ func (g *NodeBatcher) HandleReply(now clock.Now, c *GrabCall, given []lists.Give
 
 // countGiven updates the backlog by the result of a batch. counted is false if the batch was of an
 // earlier fill than the counts.
-func (gs *shardQueue) countGiven(ts []*request.Ticket, given lists.Given, counted bool) {
+func (q *queue) countGiven(ts []*request.Ticket, given lists.Given, counted bool) {
 	for i, t := range ts {
 		if counted && given.Units[i].Number != 0 {
-			gs.setGiven(t.User, !given.Units[i].Before)
+			q.setGiven(t.User, !given.Units[i].Before)
 		} else {
-			gs.setNothingGiven(t.User)
+			q.setNothingGiven(t.User)
 		}
 	}
 }
@@ -104,13 +105,13 @@ func (gs *shardQueue) countGiven(ts []*request.Ticket, given lists.Given, counte
 // requeueUnanswered queues again the requests of a call without a reply: a repetition is safe. sent
 // means that the call may have given them units. It returns the requests that have waited for
 // StallAfter, with their answers, including those that were in no call yet.
-func (gs *shardQueue) requeueUnanswered(now clock.Now, ts []*request.Ticket, sent bool) (over []*request.Ticket) {
+func (q *queue) requeueUnanswered(now clock.Now, ts []*request.Ticket, sent bool) (over []*request.Ticket) {
 	var again []*request.Ticket
 	for _, t := range ts {
 		if t.SentToList = t.SentToList || sent; sent {
-			gs.shard.AddDoubt(t) // the call may still take effect
+			q.shard.AddDoubt(t) // the call may still take effect
 		}
-		if now.Mono-t.QueuedAt >= StallAfter {
+		if now.Mono-t.QueuedAt >= shard.StallAfter {
 			t.Answer = NodeSilent
 			if t.SentToList {
 				t.Answer = request.Undecided
@@ -123,16 +124,16 @@ func (gs *shardQueue) requeueUnanswered(now clock.Now, ts []*request.Ticket, sen
 		}
 		again = append(again, t)
 	}
-	for _, t := range gs.queue {
+	for _, t := range q.tickets {
 		switch {
-		case t.SentToList, now.Mono-t.QueuedAt < StallAfter:
+		case t.SentToList, now.Mono-t.QueuedAt < shard.StallAfter:
 			again = append(again, t)
 		case t.Take():
 			t.Answer = NodeSilent
 			over = append(over, t)
 		}
 	}
-	gs.queue = again
+	q.tickets = again
 	return over
 }
 
@@ -141,7 +142,7 @@ var NodeSilent = request.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, 
 
 // answerBatch sets the answers to one batch of grabs at a time, in microseconds since 1970, and appends to answered the requests that need no commit.
 // The list's stream records each unit that the list gave now; with ack redis that is enough to answer.
-func (g *NodeBatcher) answerBatch(gs *shardQueue, ts []*request.Ticket, atUs int64, given lists.Given, n *batchResult, answered *[]*request.Ticket) {
+func (g *Batcher) answerBatch(q *queue, ts []*request.Ticket, atUs int64, given lists.Given, n *batchResult, answered *[]*request.Ticket) {
 	n.Entry = given.Entry
 	for i, t := range ts {
 		u := given.Units[i]
@@ -157,21 +158,21 @@ func (g *NodeBatcher) answerBatch(gs *shardQueue, ts []*request.Ticket, atUs int
 			continue
 		}
 		if t.Held() && (g.ack == spec.AckLedger || u.Before && u.Key != t.Key) { // else the log lacks it
-			gs.shard.Doubts.Drop(gs.list.Shard, t.User, t.Key)
+			q.shard.Doubts.Drop(q.list.Shard, t.User, t.Key)
 		}
 		switch {
 		case !u.Before:
 			n.Grabs = append(n.Grabs, ledger.Grab{User: t.User, Key: t.Key, Unit: u.Number, GrantedUs: atUs})
-			t.Answer = request.Answer{Outcome: api.Sold, Claim: grabClaim(gs, t.User, u.Number, atUs)}
+			t.Answer = request.Answer{Outcome: api.Sold, Claim: grabClaim(q, t.User, u.Number, atUs)}
 		case u.Key == t.Key:
 			// For a key that this process did not mint, it is unknown which request came first.
-			t.Answer = t.ForRequester(request.Answer{Outcome: api.Sold, Claim: grabClaim(gs, t.User, u.Number, u.At), Replayed: true})
+			t.Answer = t.ForRequester(request.Answer{Outcome: api.Sold, Claim: grabClaim(q, t.User, u.Number, u.At), Replayed: true})
 		case given.Why != nil:
 			t.Answer = outsideHours(atUs, given)
 			*answered = append(*answered, t)
 			continue
 		default:
-			t.Answer = request.Answer{Outcome: api.LimitReached, Count: 1, Claims: []request.Claim{grabClaim(gs, t.User, u.Number, u.At)}}
+			t.Answer = request.Answer{Outcome: api.LimitReached, Count: 1, Claims: []request.Claim{grabClaim(q, t.User, u.Number, u.At)}}
 		}
 		if t.Fill = n.Fill; g.ack == spec.AckRedis {
 			*answered = append(*answered, t)
@@ -191,9 +192,9 @@ func outsideHours(atUs int64, given lists.Given) request.Answer {
 }
 
 // grabClaim returns the claim for a unit that a list gave.
-func grabClaim(gs *shardQueue, user string, unit, atUs int64) request.Claim {
+func grabClaim(q *queue, user string, unit, atUs int64) request.Claim {
 	return request.Claim{
-		ID: request.ClaimID{Shard: gs.list.Shard, Unit: unit}, User: user, Units: []int64{unit}, State: api.Sold, At: time.UnixMicro(atUs),
+		ID: request.ClaimID{Shard: q.list.Shard, Unit: unit}, User: user, Units: []int64{unit}, State: api.Sold, At: time.UnixMicro(atUs),
 	}
 }
 

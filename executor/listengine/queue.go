@@ -1,0 +1,311 @@
+package listengine
+
+import (
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"salectl/api"
+	"salectl/backends/clock"
+	"salectl/backends/lists"
+	"salectl/executor/request"
+	"salectl/executor/shard"
+)
+
+// queue is the shard.NodeQueue of a shard with a list: the requests that wait for the node, and the counts
+// of grabs that the ledger lacks. A grab is one unit that the node gave to a user. A fill is one filling of
+// the list from the log, which numbers the fills; the node gives units under the present fill only.
+type queue struct {
+	node      *Batcher
+	shard     *shard.Shard
+	post      func(shard.Event) bool // posts to the shard's sequencer
+	list      lists.List
+	listReady atomic.Bool // the list gives units, or is off as it should be
+
+	fill     uint64        // fill under which the list gives units; 0: it is off
+	offSince clock.Now     // since when the list has been off
+	retryAt  time.Duration // monotonic: after an error, the time of the next call
+	tickets  []*request.Ticket
+	given    int64           // grabs in all
+	failed   failure         // of the node's calls while the list is on
+	refusal  *request.Answer // answer to all requests after the shard has ended; nil: it has not
+	waiters  []drainWaiter   // waiting for the ledger to have the grabs
+
+	// The grabs that the ledger lacks; see setState.
+	countedFill uint64 // the fill whose grabs they are: the present one, or the last
+	users       map[string]grabState
+	inFlight    int // users with a call under way
+	backlog     backlog
+}
+
+// Offer queues a ticket, or returns why it cannot.
+func (q *queue) Offer(now clock.Now, t *request.Ticket) api.Outcome {
+	q.node.mu.Lock()
+	defer q.node.mu.Unlock()
+	switch {
+	case q.refusal != nil && q.refusal.Elsewhere: // as from the inbox of a shard that has ended
+		return api.Standby
+	case q.refusal != nil:
+		return q.refusal.Outcome
+	case q.fill == 0 && now.Since(q.offSince) >= shard.StallAfter:
+		return api.NoQuorum
+	case len(q.tickets)+q.inFlight >= q.node.bound, q.backlog.full():
+		return api.Overloaded
+	}
+	q.shard.Enter(t)
+	if q.tickets = append(q.tickets, t); len(q.tickets) == 1 {
+		q.node.signal()
+	}
+	return ""
+}
+
+// requeue queues tickets that got no unit before, after units have been added to the list.
+func (q *queue) requeue(ts []*request.Ticket) {
+	q.node.mu.Lock()
+	defer q.node.unlock()
+	q.tickets = append(q.tickets, ts...)
+	if q.refusal != nil {
+		q.refuse(*q.refusal)
+	}
+	q.node.signal()
+}
+
+// MayHave reports whether a user has, or may have, a unit of the list that the ledger lacks.
+func (q *queue) MayHave(user string) bool {
+	q.node.mu.Lock()
+	defer q.node.mu.Unlock()
+	return q.mayHaveLocked(user)
+}
+
+// Waiting returns how many requests of the shard wait for the node.
+func (q *queue) Waiting() int {
+	q.node.mu.Lock()
+	defer q.node.mu.Unlock()
+	return len(q.tickets) + q.inFlight
+}
+
+// Busy reports whether requests of the shard wait for the node, or the ledger lacks grabs.
+func (q *queue) Busy() bool {
+	q.node.mu.Lock()
+	defer q.node.mu.Unlock()
+	return len(q.tickets)+q.inFlight > 0 || q.backlog.unlogged > 0
+}
+
+// Accepts reports whether a request is for one unit. A list gives no more than one.
+func (q *queue) Accepts(t *request.Ticket) bool { return t.Quantity == 1 }
+
+// MayLack reports whether the ledger may lack grabs of the list.
+func (q *queue) MayLack() bool { return !q.shard.Drained() }
+
+// Ready reports whether the list gives units, or is off as it should be.
+func (q *queue) Ready() bool { return q.listReady.Load() }
+
+// ApplyEffects implements shard.NodeQueue.
+func (q *queue) ApplyEffects(now clock.Now, e shard.ListEffects) {
+	q.listReady.Store(e.Fill != 0 || e.Drained)
+	q.setFill(now, e.Fill)
+	if len(e.LoggedUsers) > 0 {
+		q.markLogged(e.LoggedUsers)
+	}
+	if len(e.Requeued) > 0 {
+		q.requeue(e.Requeued)
+	}
+	if e.Drained {
+		q.answerQueued(e.Refusal)
+	}
+}
+
+// answerQueued answers the queued requests while the sale is paused or closed: with the user's claim in
+// the log, or with the reason why there is none. The list is off, and the log has all its grabs.
+func (q *queue) answerQueued(refusal func(*request.Ticket) request.Answer) {
+	waited := q.takeQueued()
+	for _, t := range waited {
+		t.Answer = t.ForRequester(refusal(t))
+	}
+	q.shard.ConcludeAndDeliver(waited, q.MayHave)
+}
+
+// setFill records the fill under which the list gives units; 0: it gives none. A new fill resets the counts
+// of grabs. Once the list has been off for StallAfter, setFill refuses the queued requests.
+func (q *queue) setFill(now clock.Now, fill uint64) {
+	q.node.mu.Lock()
+	defer q.node.unlock()
+	switch {
+	case q.fill == fill:
+	case fill == 0:
+		q.fill, q.offSince = 0, now
+	default: // the list was filled from the ledger, which has all grabs of before
+		q.resetCounts()
+		q.fill, q.countedFill, q.retryAt = fill, fill, 0
+		q.wakeWaiters()
+		q.node.signal()
+	}
+	if q.fill == 0 && now.Since(q.offSince) >= shard.StallAfter {
+		q.refuse(NodeSilent)
+	}
+}
+
+// takeQueued removes and returns all queued requests. The ledger has all grabs of the list, including
+// those that other processes have drained.
+func (q *queue) takeQueued() (waited []*request.Ticket) {
+	q.node.mu.Lock()
+	defer q.node.mu.Unlock()
+	if q.backlog.size() > 0 {
+		q.resetCounts()
+		q.wakeWaiters()
+	}
+	for _, t := range q.tickets {
+		if t.SentToList || t.Take() {
+			waited = append(waited, t)
+		}
+	}
+	q.tickets = nil
+	return waited
+}
+
+// refuse answers all queued requests of a shard. A request with an earlier call that got no reply may
+// have a unit, so its answer is Undecided.
+func (q *queue) refuse(a request.Answer) {
+	for _, t := range q.tickets {
+		switch {
+		case t.SentToList:
+			t.Answer = request.Undecided
+			t.Answer.Elsewhere = a.Elsewhere
+		case t.Take():
+			t.Answer = q.recallOr(t, a)
+		default:
+			continue // it was withdrawn
+		}
+		q.conclude(t)
+	}
+	q.tickets = nil
+}
+
+// recallOr returns the claim of a request if the log has it, else a. The node may have given the user
+// a unit for the owner before; that grab came into the log when this process filled the list, while the
+// request waited for the fill.
+func (q *queue) recallOr(t *request.Ticket, a request.Answer) request.Answer {
+	if a.Elsewhere {
+		return a
+	}
+	if had, ok := q.shard.Recall(q.shard.Clock(), t.Request); ok && had.Accepted() {
+		return t.ForRequester(had)
+	}
+	return a
+}
+
+// conclude concludes an answered ticket, and has unlock deliver it.
+func (q *queue) conclude(t *request.Ticket) {
+	q.shard.Conclude([]*request.Ticket{t}, q.mayHaveLocked)
+	q.node.answered = append(q.node.answered, answered{q.shard, t})
+}
+
+// ShutDown refuses all requests of the shard from now on.
+func (q *queue) ShutDown(refusal request.Answer) {
+	q.node.mu.Lock()
+	defer q.node.unlock()
+	q.refusal, q.fill = &refusal, 0
+	q.refuse(refusal)
+	q.abandonCounts()
+}
+
+// abandonCounts ends the counts of grabs that the ledger lacks: this process will not learn their
+// outcome. Users who have, or may have, such a grab stay in doubt.
+func (q *queue) abandonCounts() {
+	for user, s := range q.users {
+		if !s.uncounted() {
+			q.shard.KeepInDoubt(user, request.AnyKey)
+		}
+	}
+	q.resetCounts()
+	q.wakeWaiters()
+}
+
+// markLogged records that the ledger has the grabs of these users.
+func (q *queue) markLogged(users []string) {
+	q.node.mu.Lock()
+	defer q.node.mu.Unlock()
+	for _, user := range users {
+		q.setLogged(user)
+	}
+	q.wakeWaiters()
+	q.node.signal()
+}
+
+// drainWaiter waits until the ledger has as many grabs, counted from the first.
+type drainWaiter struct {
+	grabs int64
+	done  chan struct{}
+}
+
+// Drain implements shard.NodeQueue.
+func (q *queue) Drain() <-chan struct{} {
+	q.node.mu.Lock()
+	defer q.node.mu.Unlock()
+	w := drainWaiter{grabs: q.given, done: make(chan struct{})}
+	if q.backlog.unlogged == 0 {
+		close(w.done)
+		return w.done
+	}
+	q.waiters = append(q.waiters, w)
+	q.post(shard.DrainRequested{})
+	return w.done
+}
+
+// wakeWaiters closes the channels of the waiters whose grabs the ledger has.
+func (q *queue) wakeWaiters() {
+	q.waiters = slices.DeleteFunc(q.waiters, func(w drainWaiter) bool {
+		there := q.given-q.backlog.unlogged >= w.grabs
+		if there {
+			close(w.done)
+		}
+		return there
+	})
+}
+
+// AddStatus sets the fields of a status that concern the list.
+func (q *queue) AddStatus(v *shard.Status) {
+	q.node.mu.Lock()
+	defer q.node.mu.Unlock()
+	v.Listed, v.ListOn, v.Undrained = true, q.fill != 0, q.backlog.unlogged
+}
+
+// refuseBlocked refuses the queued requests of a shard while this process may not append to it. While
+// the backlog is full, it refuses all but those that may have a unit from an earlier call.
+func (q *queue) refuseBlocked(now clock.Now) {
+	switch {
+	case !q.shard.May(now): // its clock may be the reason
+		q.refuse(request.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second})
+	case q.backlog.full():
+		asked := slices.DeleteFunc(slices.Clone(q.tickets), func(t *request.Ticket) bool { return !t.SentToList })
+		q.tickets = slices.DeleteFunc(q.tickets, func(t *request.Ticket) bool { return t.SentToList })
+		q.refuse(request.Answer{Outcome: api.Overloaded, RetryAfter: time.Second})
+		q.tickets = asked
+	}
+}
+
+// failure is why a node's calls for a list that is on fail, since when, and the time of the last one.
+type failure struct {
+	since, last clock.Now
+	err         error // nil: they do not
+}
+
+// record records a failed call.
+func (f *failure) record(now clock.Now, err error) {
+	if f.err == nil {
+		f.since = now
+	}
+	f.last, f.err = now, err
+}
+
+// Stall returns since when and why the node's calls fail. It returns nil after 2*StallAfter without a
+// call: only a new request can show whether the node replies again.
+func (q *queue) Stall(now clock.Now) *shard.Stall {
+	q.node.mu.Lock()
+	defer q.node.mu.Unlock()
+	f := q.failed
+	if f.err == nil || now.Since(f.last) > 2*shard.StallAfter {
+		return nil
+	}
+	return &shard.Stall{Since: f.since.Wall, Error: shard.OneLine(f.err), Node: true}
+}
