@@ -28,11 +28,12 @@ var targets = []target{
 	{folder: "backends/lists"},
 	{folder: "backends/quorum"},
 	{folder: "executor", without: []string{"loops", "run", "service"}},
+	{folder: "executor/listengine", also: []string{"executor/shard", "executor/process"}},
 	{folder: "executor/ownership", without: []string{"nodes"}},
 	{folder: "executor/peers", without: []string{"codec", "peer", "streams"}, also: []string{"executor/process"}},
 	{folder: "executor/process"},
 	{folder: "executor/request", also: []string{"executor/shard", "executor/process"}},
-	{folder: "executor/shard", also: []string{"executor/process"}},
+	{folder: "executor/shard", also: []string{"executor/listengine", "executor/process"}},
 	{folder: "planner", without: []string{"callname", "export", "machine", "run"}},
 	{folder: "sim/check"},
 }
