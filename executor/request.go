@@ -10,8 +10,8 @@ import (
 )
 
 // Do is Service's.
-func (e *Executor) Do(ctx context.Context, r Request) Answer {
-	a := e.do(ctx, r)
+func (e *Executor) Do(ctx context.Context, r Request) (a Answer) {
+	e.do(ctx, &r, &a)
 	if r.Query != nil {
 		e.payloads.addNow(ctx, &a)
 		shorten(&a)
@@ -32,26 +32,32 @@ func (e *Executor) Begin(r Request, answered func(Answer)) (giveUp func()) {
 	}
 	p := e.machine.NewPending(e.payloads.adding(answered))
 	if e.machine.Blocks(&r) {
-		block(p, func(ctx context.Context) Answer { return e.do(ctx, r) })
+		own := r // so that r does not escape otherwise
+		block(p, func(ctx context.Context) (a Answer) {
+			e.do(ctx, &own, &a)
+			return a
+		})
 	} else {
 		p.Begin(r)
 	}
 	return p.GiveUp
 }
 
-// do answers a request without the payloads of its units.
-func (e *Executor) do(ctx context.Context, r Request) Answer {
+// do sets the answer to a request in a, which is zero, without the payloads of its units.
+func (e *Executor) do(ctx context.Context, r *Request, a *Answer) {
 	if len(r.Names) > 0 {
 		absent, away := e.machine.Away()
 		if away { // what was read in an earlier session may be old
-			return e.machine.Refuse(r, absent)
+			*a = e.machine.Refuse(*r, absent)
+			return
 		}
-		if no := e.payloads.choose(ctx, &r, &absent); no.Outcome != "" {
-			return e.machine.Refuse(r, no)
+		if no := e.payloads.choose(ctx, r, &absent); no.Outcome != "" {
+			*a = e.machine.Refuse(*r, no)
+			return
 		}
 	}
-	e.drained(ctx, &r)
-	return e.Admission.Do(ctx, r)
+	e.drained(ctx, r)
+	e.Admission.Do(ctx, r, a)
 }
 
 // drained waits until the ledger has the units of a shard's list that a query is about.

@@ -803,7 +803,7 @@ func TestDeniesBeforeTheListIsFilled(t *testing.T) {
 	} {
 		s := newCountedAs(t, spec.AckRedis, 100).queues[0].shard
 		s.ForgetDoubts(c.drained, c.certain)
-		if got := s.ListMayContradict(c.answer); got != c.want {
+		if got := s.ListMayContradict(&c.answer); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}

@@ -66,89 +66,98 @@ func (d *Admission) fail(t *session, why error) {
 	}
 }
 
-// admit answers a request at once, or queues a ticket under which it waits for its answer,
-// here or to be sent to a peer, and returns that and the session that completes the answer.
+// admit sets the answer to a request in a, which is zero, or queues a ticket under which the request waits
+// for its answer, here or to be sent to a peer, and returns that and the session that completes the answer.
 // x is signalled when the ticket has its answer; nil: the caller waits.
-func (d *Admission) admit(ctx context.Context, now clock.Now, r request.Request, x *Pending) (request.Answer, *request.Ticket, *session) {
-	if why := check(&r); why != "" {
-		return request.Answer{Outcome: api.BadRequest, Message: why}, nil, nil
+func (d *Admission) admit(ctx context.Context, now clock.Now, r *request.Request, x *Pending, a *request.Answer) (*request.Ticket, *session) {
+	if why := check(r); why != "" {
+		*a = request.Answer{Outcome: api.BadRequest, Message: why}
+		return nil, nil
 	}
 	if r.Query == nil {
 		d.came.Add(1)
 	}
 	t := d.serving.Load()
 	if t == nil {
-		return d.refuse(r, *d.away.Load()), nil, nil
+		*a = d.refuse(r, *d.away.Load())
+		return nil, nil
 	}
 	i, ok := r.Home(len(t.shards))
 	if !ok {
-		return request.Answer{Outcome: api.NoSuchClaim}, nil, nil
+		a.Outcome = api.NoSuchClaim
+		return nil, nil
 	}
 	s := t.local(i)
 	switch {
 	case r.Query != nil:
-		if a, ok := t.lookup(now, i, r.Query); ok || !d.links.Any() {
-			return a, nil, nil
+		if found, ok := t.lookup(now, i, r.Query); ok || !d.links.Any() {
+			*a = found
+			return nil, nil
 		}
 		fallthrough
 	case s == nil || d.viaRemote(now, t, s):
-		return d.forward(now, t, i, request.NewTicket(d.tickets, r, d.newKey, now.Mono), x)
+		return d.forward(now, t, i, request.NewTicket(d.tickets, *r, d.newKey, now.Mono), x, a)
 	}
-	a, ticket := d.admitTo(ctx, now, t, s, r)
+	ticket := d.admitTo(ctx, now, t, s, r, a)
 	if ticket == nil {
-		return a, nil, nil
+		return nil, nil
 	}
-	return d.queue(now, t, s, ticket, x)
+	return d.queue(now, t, s, ticket, x, a)
 }
 
-// admitTo answers a request to a shard of this process that needs no decision, or returns
+// admitTo sets the answer to a request to a shard of this process that needs no decision in a, or returns
 // the ticket to queue.
-func (d *Admission) admitTo(ctx context.Context, now clock.Now, t *session, s *shard.Shard, r request.Request) (request.Answer, *request.Ticket) {
+func (d *Admission) admitTo(ctx context.Context, now clock.Now, t *session, s *shard.Shard, r *request.Request, a *request.Answer) *request.Ticket {
 	if r.Settle == nil {
 		// The count of requests under way is read only where all is sold: every claim writes it.
 		idle := t.totals.AllSold(now) && s.Underway.Len() == 0
-		if a, known := t.recall(now, s, r); known {
-			if a, known = t.answer(now, s, r, a, idle); known {
-				t.completeAnswer(&a)
-				return a, nil
-			}
+		if t.recall(now, s, r, a) && t.answer(now, s, r, a, idle) {
+			t.completeAnswer(a)
+			return nil
 		}
 	}
 	switch {
 	case r.Settle != nil && len(t.batchers) > 0:
-		return request.Answer{Outcome: api.BadRequest, Message: "the claims of a sale with engine redis are final"}, nil
+		*a = request.Answer{Outcome: api.BadRequest, Message: "the claims of a sale with engine redis are final"}
+		return nil
 	case r.Settle != nil && r.Settle.Claim.Unit != 0:
-		return request.Answer{Outcome: api.NoSuchClaim}, nil
+		*a = request.Answer{Outcome: api.NoSuchClaim}
+		return nil
 	case d.draining.Load() && !d.links.Any():
-		return t.refuse(s, r, request.Answer{Outcome: api.Draining, RetryAfter: time.Second}), nil
+		*a = t.refuse(s, r, request.Answer{Outcome: api.Draining, RetryAfter: time.Second})
+		return nil
 	case t.keepsOut(s.Stalled()):
-		return t.refuse(s, r, request.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: notRead}), nil
+		*a = t.refuse(s, r, request.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: notRead})
+		return nil
 	case r.Chooses() && len(t.batchers) > 0:
-		return request.Answer{Outcome: api.BadRequest, Message: "buyers of a sale with engine redis cannot choose units: ask for a quantity alone"}, nil
+		*a = request.Answer{Outcome: api.BadRequest, Message: "buyers of a sale with engine redis cannot choose units: ask for a quantity alone"}
+		return nil
 	}
 	var by *request.Admittance
 	if e := t.eligibility.Load(); e != nil && r.Settle == nil {
-		var a request.Answer
-		if by, a = e.decide(ctx, now, r); by == nil {
-			if _, settings := s.Terms(); a.Outcome == api.NotEligible && string(settings.GetRules()) != e.hash {
+		var refusal request.Answer
+		if by, refusal = e.decide(ctx, now, r); by == nil {
+			if _, settings := s.Terms(); refusal.Outcome == api.NotEligible && string(settings.GetRules()) != e.hash {
 				// This process or the shard does not know the rules of the other yet, and a
 				// refusal is final.
-				a = request.Answer{Outcome: api.NotChecked, RetryAfter: time.Second, OtherRules: true}
+				refusal = request.Answer{Outcome: api.NotChecked, RetryAfter: time.Second, OtherRules: true}
 			}
-			return t.refuse(s, r, a), nil
+			*a = t.refuse(s, r, refusal)
+			return nil
 		}
 	}
-	ticket := request.NewTicket(d.tickets, r, d.newKey, now.Mono)
+	ticket := request.NewTicket(d.tickets, *r, d.newKey, now.Mono)
 	ticket.Admittance = by
-	return request.Answer{}, ticket
+	return ticket
 }
 
 // admitAgain is admit of a request that was admitted by rules which have changed since. It stays under
 // way under the ticket before until it has another.
-func (d *Admission) admitAgain(ctx context.Context, now clock.Now, before *request.Ticket, x *Pending) (request.Answer, *request.Ticket, *session) {
-	a, ticket, t := d.admit(ctx, now, before.Repeat(), x)
+func (d *Admission) admitAgain(ctx context.Context, now clock.Now, before *request.Ticket, x *Pending, a *request.Answer) (*request.Ticket, *session) {
+	r := before.Repeat()
+	ticket, t := d.admit(ctx, now, &r, x, a)
 	before.Finish()
-	return a, ticket, t
+	return ticket, t
 }
 
 // viaRemote reports whether requests to a shard of this process go the way of those to a
@@ -157,27 +166,29 @@ func (d *Admission) viaRemote(now clock.Now, t *session, s *shard.Shard) bool {
 	return t.remotes[s.Number()].Busy() || d.links.Any() && !s.May(now)
 }
 
-// queue has a ticket wait on a shard of this process.
-func (d *Admission) queue(now clock.Now, t *session, s *shard.Shard, ticket *request.Ticket, x *Pending) (request.Answer, *request.Ticket, *session) {
+// queue has a ticket wait on a shard of this process, or sets in a why it cannot.
+func (d *Admission) queue(now clock.Now, t *session, s *shard.Shard, ticket *request.Ticket, x *Pending, a *request.Answer) (*request.Ticket, *session) {
 	x.waitFor(ticket, t)
 	switch refused := s.Offer(now, ticket); {
 	case refused == "":
-		return request.Answer{}, ticket, t
+		return ticket, t
 	case refused == api.Standby && d.links.Any(): // it has just ended
-		return d.forward(now, t, s.Number(), ticket, nil)
+		return d.forward(now, t, s.Number(), ticket, nil, a)
 	default:
-		a := t.refuse(s, ticket.Received(), request.Answer{Outcome: refused, RetryAfter: time.Second})
+		r := ticket.Received()
+		*a = t.refuse(s, &r, request.Answer{Outcome: refused, RetryAfter: time.Second})
 		ticket.Free()
-		return a, nil, nil
+		return nil, nil
 	}
 }
 
-// forward has a ticket wait for the owner of a shard that is a peer's.
-func (d *Admission) forward(now clock.Now, t *session, i int, ticket *request.Ticket, x *Pending) (request.Answer, *request.Ticket, *session) {
-	refuse := func(a request.Answer) (request.Answer, *request.Ticket, *session) {
+// forward has a ticket wait for the owner of a shard that is a peer's, or sets in a why it cannot.
+func (d *Admission) forward(now clock.Now, t *session, i int, ticket *request.Ticket, x *Pending, a *request.Answer) (*request.Ticket, *session) {
+	refuse := func(why request.Answer) (*request.Ticket, *session) {
 		r := ticket.Received()
 		ticket.Free()
-		return t.decline(i, r, a), nil, nil
+		*a = t.decline(i, &r, why)
+		return nil, nil
 	}
 	if !d.links.Any() {
 		return refuse(*d.away.Load())
@@ -186,7 +197,7 @@ func (d *Admission) forward(now clock.Now, t *session, i int, ticket *request.Ti
 	if refused := t.remotes[i].Offer(now, ticket); refused != "" {
 		return refuse(request.Answer{Outcome: refused, RetryAfter: time.Second})
 	}
-	return request.Answer{}, ticket, t
+	return ticket, t
 }
 
 // notFollowed is the message while the sale's log is damaged.
@@ -198,12 +209,12 @@ const notRead = ownership.Unread
 // Decline answers a request that is not admitted, with why; but with Unknown, or with the claim, if an
 // earlier request of the same user and key may yet be accepted, or was.
 func (d *Admission) Decline(r request.Request, why api.Outcome) request.Answer {
-	return d.refuse(r, request.Answer{Outcome: why, RetryAfter: time.Second})
+	return d.refuse(&r, request.Answer{Outcome: why, RetryAfter: time.Second})
 }
 
 // refuse returns the answer to a request that is refused without a look-up of its key, as
 // shard.Refuse does, also while this process does not serve.
-func (d *Admission) refuse(r request.Request, a request.Answer) request.Answer {
+func (d *Admission) refuse(r *request.Request, a request.Answer) request.Answer {
 	t := d.serving.Load()
 	if t == nil {
 		t = d.left.Load()

@@ -176,7 +176,7 @@ func (s *userSource) blocks(id string) bool {
 }
 
 // decide returns how the rules admit a request; nil: they do not, and the answer to it.
-func (e *eligibility) decide(ctx context.Context, now clock.Now, r request.Request) (*request.Admittance, request.Answer) {
+func (e *eligibility) decide(ctx context.Context, now clock.Now, r *request.Request) (*request.Admittance, request.Answer) {
 	set, user, err := e.lookup(ctx, now, r.User)
 	if err != nil {
 		e.count("", "not_checked")

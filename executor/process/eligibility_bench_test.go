@@ -62,7 +62,7 @@ func BenchmarkRules(b *testing.B) {
 		b.ReportAllocs()
 		i := 0
 		for b.Loop() {
-			if by, a := e.decide(b.Context(), now(), request.Request{User: users[i%len(users)], Key: "k", Quantity: 1}); by == nil {
+			if by, a := e.decide(b.Context(), now(), &request.Request{User: users[i%len(users)], Key: "k", Quantity: 1}); by == nil {
 				b.Fatal(a)
 			}
 			i++

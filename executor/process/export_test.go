@@ -50,9 +50,10 @@ func (m *Machine) UID() string { return m.session.uid }
 func (m *Machine) SetUID(uid string) { m.session.uid = uid }
 
 // Recall answers a request from memory.
-func (m *Machine) Recall(i int, r request.Request) (request.Answer, bool) {
+func (m *Machine) Recall(i int, r request.Request) (a request.Answer, ok bool) {
 	t := m.serving.Load()
-	return t.recall(m.clock(), t.local(i), r)
+	ok = t.recall(m.clock(), t.local(i), &r, &a)
+	return a, ok
 }
 
 // Intercept has carry deliver the messages between shards, by next.

@@ -191,7 +191,8 @@ func (v *Inbound) serve(ctx context.Context, now clock.Now, e peers.ForwardedReq
 		}
 		return
 	}
-	a, ticket := d.admitTo(ctx, now, t, s, e.Request)
+	var a request.Answer
+	ticket := d.admitTo(ctx, now, t, s, &e.Request, &a)
 	if ticket == nil {
 		v.answer(e.ID, a)
 		return
@@ -212,7 +213,8 @@ func (v *Inbound) serve(ctx context.Context, now clock.Now, e peers.ForwardedReq
 		ticket.Free()
 		bounce()
 	case refused != "":
-		a := t.refuse(s, ticket.Received(), request.Answer{Outcome: refused, RetryAfter: time.Second})
+		r := ticket.Received()
+		a := t.refuse(s, &r, request.Answer{Outcome: refused, RetryAfter: time.Second})
 		ticket.Free()
 		v.answer(e.ID, a)
 	case v.queued(e.ID, ticket):

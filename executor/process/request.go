@@ -6,34 +6,35 @@ import (
 	"salectl/executor/request"
 )
 
-// Do answers a request. It returns when the answer is durable, or when ctx has ended: then with Unknown
-// if a claim may yet be accepted, or a settlement may yet be done.
-func (d *Admission) Do(ctx context.Context, r request.Request) request.Answer {
-	a, ticket, t := d.admit(ctx, d.clock(), r, nil)
-	return d.wait(ctx, a, ticket, t, 0)
+// Do sets the answer to a request in a, which is zero. It returns when the answer is durable, or when ctx has
+// ended: then with Unknown if a claim may yet be accepted, or a settlement may yet be done.
+func (d *Admission) Do(ctx context.Context, r *request.Request, a *request.Answer) {
+	if ticket, t := d.admit(ctx, d.clock(), r, nil, a); ticket != nil {
+		d.wait(ctx, ticket, t, 0, a)
+	}
 }
 
 // doAgain is Do for a request during which the rules have changed so often already, the last time
 // under the ticket before.
-func (d *Admission) doAgain(ctx context.Context, before *request.Ticket, changed int) request.Answer {
-	a, ticket, t := d.admitAgain(ctx, d.clock(), before, nil)
-	return d.wait(ctx, a, ticket, t, changed)
+func (d *Admission) doAgain(ctx context.Context, before *request.Ticket, changed int, a *request.Answer) {
+	if ticket, t := d.admitAgain(ctx, d.clock(), before, nil, a); ticket != nil {
+		d.wait(ctx, ticket, t, changed, a)
+	}
 }
 
-// wait waits for the answer to a request that was admitted. Without a ticket, a is the answer.
-func (d *Admission) wait(ctx context.Context, a request.Answer, ticket *request.Ticket, t *session, changed int) request.Answer {
+// wait sets in a the answer to a request that was queued.
+func (d *Admission) wait(ctx context.Context, ticket *request.Ticket, t *session, changed int, a *request.Answer) {
 	switch {
-	case ticket == nil:
-		return a
 	case !ticket.Await(ctx):
-		a = ticket.GiveUp()
+		*a = ticket.GiveUp()
 	case ticket.OtherRules() && changed < mostRuleChanges:
-		return d.doAgain(ctx, ticket, changed+1)
+		*a = request.Answer{}
+		d.doAgain(ctx, ticket, changed+1, a)
+		return
 	default:
-		a = ticket.Finish()
+		*a = ticket.Finish()
 	}
-	t.completeAnswer(&a)
-	return a
+	t.completeAnswer(a)
 }
 
 // Blocks reports whether a request waits for a store or a node before it is admitted. It is safe for
@@ -71,11 +72,12 @@ func (m *Machine) Drained(r *request.Request) <-chan struct{} {
 
 // Refuse returns the answer to a request that is refused without a look-up of its key; but Unknown, or
 // the claim, where Decline has it. It is safe for concurrent use.
-func (m *Machine) Refuse(r request.Request, a request.Answer) request.Answer { return m.refuse(r, a) }
+func (m *Machine) Refuse(r request.Request, a request.Answer) request.Answer { return m.refuse(&r, a) }
 
 // Begin admits the request.
 func (p *Pending) Begin(r request.Request) {
-	if a, ticket, _ := p.m.admit(context.Background(), p.m.clock(), r, p); ticket == nil {
+	var a request.Answer
+	if ticket, _ := p.m.admit(context.Background(), p.m.clock(), &r, p, &a); ticket == nil {
 		p.finish(a)
 	}
 }
@@ -83,12 +85,14 @@ func (p *Pending) Begin(r request.Request) {
 // Repeat admits a request again of which Config.Repeat was called.
 func (p *Pending) Repeat() {
 	p.state.Store(pendingWaiting)
-	if a, ticket, _ := p.m.admitAgain(context.Background(), p.m.clock(), p.ticket, p); ticket == nil {
+	var a request.Answer
+	if ticket, _ := p.m.admitAgain(context.Background(), p.m.clock(), p.ticket, p, &a); ticket == nil {
 		p.finish(a)
 	}
 }
 
 // DoAgain is Repeat that waits for the answer, for a blocked request.
-func (p *Pending) DoAgain(ctx context.Context) request.Answer {
-	return p.m.doAgain(ctx, p.ticket, p.changed)
+func (p *Pending) DoAgain(ctx context.Context) (a request.Answer) {
+	p.m.doAgain(ctx, p.ticket, p.changed, &a)
+	return a
 }

@@ -311,19 +311,20 @@ func (t *session) release(a request.Answer) {
 // recall answers from memory a request that needs no commit. A claim that was sold at once is certain
 // however little of the log is read. All else is only known while this process may append, and to a
 // shard that has read its log to the end: generations that are not read yet may change it.
-func (t *session) recall(now clock.Now, s *shard.Shard, r request.Request) (request.Answer, bool) {
-	a, ok := s.Recall(now, r)
+func (t *session) recall(now clock.Now, s *shard.Shard, r *request.Request, a *request.Answer) bool {
+	ok := s.RecallTo(now, r, a)
 	switch {
 	case ok && (a.Accepted() && a.Claim.IsFinal() || a.Outcome == api.KeyReused):
-		return a, true
 	case !s.May(now):
-		return request.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second}, true
+		*a = request.Answer{Outcome: api.NoQuorum, RetryAfter: time.Second}
+		return true
 	case !s.Serves():
-		return request.Answer{}, false
+		return false
 	case !ok && t.totals.AllSold(now):
-		return request.Answer{Outcome: api.SoldOut}, true
+		a.Outcome = api.SoldOut
+		return true
 	}
-	return a, ok
+	return ok
 }
 
 // lookup answers a query from memory if the shard is this process's. Otherwise it returns false, and
@@ -343,25 +344,25 @@ func (t *session) lookup(now clock.Now, i int, q *request.Query) (a request.Answ
 	return a, true
 }
 
-// answer returns the answer to a request for which recall has found a; false: it is to be decided all
+// answer sets in a the answer to a request for which recall has found a; false: it is to be decided all
 // the same. idle reports that no request was under way before recall, which then knows the outcome of
 // all.
-func (t *session) answer(now clock.Now, s *shard.Shard, r request.Request, a request.Answer, idle bool) (request.Answer, bool) {
+func (t *session) answer(now clock.Now, s *shard.Shard, r *request.Request, a *request.Answer, idle bool) bool {
 	switch {
 	case s.ListMayContradict(a):
-		return request.Answer{}, false
+		return false
 	case a.Outcome != api.SoldOut:
-		return s.Refuse(r, a), true
-	case idle:
-		return a, true // the usual case
-	case s.Underway.Has(&r):
-		return request.Answer{}, false // more units may come for the one under way: it is answered after that
+		*a = s.Refuse(*r, *a)
+	case idle: // the usual case
+	case s.Underway.Has(r):
+		return false // more units may come for the one under way: it is answered after that
+	default:
+		// An earlier one may just have been answered.
+		if again, ok := s.Recall(now, *r); ok && again.Accepted() {
+			*a = again
+		}
 	}
-	// An earlier one may just have been answered.
-	if again, ok := s.Recall(now, r); ok && again.Accepted() {
-		return again, true
-	}
-	return a, true
+	return true
 }
 
 // completeAnswer adds amounts of red packets to an answer, and marks entries that were not drawn.
@@ -386,17 +387,17 @@ func (t *session) completeAnswer(a *request.Answer) {
 }
 
 // decline is refuse for a shard that may be another process's.
-func (t *session) decline(i int, r request.Request, a request.Answer) request.Answer {
+func (t *session) decline(i int, r *request.Request, a request.Answer) request.Answer {
 	s := t.local(i)
 	if s == nil {
-		return t.remotes[i].Refuse(r, a)
+		return t.remotes[i].Refuse(*r, a)
 	}
 	return t.refuse(s, r, a)
 }
 
 // refuse returns the shard's answer to a refused request, completed.
-func (t *session) refuse(s *shard.Shard, r request.Request, a request.Answer) request.Answer {
-	a = s.Refuse(r, a)
+func (t *session) refuse(s *shard.Shard, r *request.Request, a request.Answer) request.Answer {
+	a = s.Refuse(*r, a)
 	t.completeAnswer(&a)
 	return a
 }

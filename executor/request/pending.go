@@ -186,7 +186,7 @@ func (p *Pending) KeepInDoubt(user, key string) {
 // ListMayContradict reports whether a, a final refusal by Recall, may be wrong: under an earlier owner the
 // list may have given the user a unit that the log lacks, because this process has not filled the list yet.
 // The caller then queues the request, and the list decides.
-func (p *Pending) ListMayContradict(a Answer) bool {
+func (p *Pending) ListMayContradict(a *Answer) bool {
 	return a.Denies() && a.Outcome.Row().Retry == api.Final && !a.isFinalForUser() && p.Decider.MayLack() && p.logCompletePeriod.Load() == 0
 }
 

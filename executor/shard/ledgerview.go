@@ -21,18 +21,25 @@ type ledgerView struct {
 }
 
 // Recall answers a request from memory, if the ledger's state decides it.
-func (l *ledgerView) Recall(now clock.Now, r request.Request) (request.Answer, bool) {
+func (l *ledgerView) Recall(now clock.Now, r request.Request) (a request.Answer, ok bool) {
+	ok = l.RecallTo(now, &r, &a)
+	return a, ok
+}
+
+// RecallTo is Recall that sets the answer in a. It copies neither the request nor the answer: every
+// request calls it.
+func (l *ledgerView) RecallTo(now clock.Now, r *request.Request, a *request.Answer) bool {
 	l.state.RLock()
 	defer l.state.RUnlock()
 	state := l.seq.state
 	if state.Settings() == nil {
-		return request.Answer{}, false
+		return false
 	}
 	v, ok := state.Recall(r.User, r.Key, r.Quantity, now.Wall.UnixMicro(), r.Demand())
-	if !ok {
-		return request.Answer{}, false
+	if ok {
+		*a = answerOf(l.seq.shard, state, r.User, v, now)
 	}
-	return answerOf(l.seq.shard, state, r.User, v, now), true
+	return ok
 }
 
 // Holds returns the tally of the holds of the log. It has all holds since the log began, also those that
