@@ -157,15 +157,11 @@ func TestStreamIsCut(t *testing.T) {
 	}
 }
 
-// A client that does not read its answers is not read from either: what the server keeps
-// for it is bounded, and nothing is lost.
+// A stream is read no further while it has 8192 requests without an answer, or with an answer that the
+// client has not read. Nothing is lost.
 func TestStreamBackpressure(t *testing.T) {
 	const inFlight = 8192 // at most, of a stream
-	var asked atomic.Int64
-	sale := &prompt{httpdtest.Fake{Name: "movie", ClaimFunc: func(ctx context.Context, r executor.Request) executor.Answer {
-		asked.Add(1)
-		return httpdtest.SoldTo(r.User)
-	}}}
+	sale := &keeping{Fake: httpdtest.Fake{Name: "movie"}}
 	s := New(Config{Sales: []executor.Service{sale}})
 	setWriteTimeout(s, time.Hour)
 	v := serve(t, s)
@@ -177,15 +173,55 @@ func TestStreamBackpressure(t *testing.T) {
 		c.Received = func(r *streampb.Reply) { <-read; heard[r.Id] = true }
 	})
 	t.Cleanup(release) // before the client closes the stream, which waits for Received
-	sent := l.fill(func() bool { return asked.Load() >= inFlight })
+	// No answer is sent meanwhile: HTTP/2 sends no window for requests behind an answer that has no window.
+	sent := l.fill(func() bool { return sale.begun.Load() >= inFlight })
+	if n := sale.begun.Load(); n != inFlight || sent <= inFlight {
+		t.Errorf("%d of %d requests were taken in, want %d", n, sent, inFlight)
+	}
+	sale.answerAll()
 	// A few answers are gone to where the client has room for them, and no others.
-	if n := asked.Load(); n > inFlight+(256<<10)/40 || uint64(n) >= sent {
-		t.Errorf("%d of %d requests were taken in", n, sent)
+	if n := sale.begun.Load(); n > inFlight+(256<<10)/40 {
+		t.Errorf("%d requests were taken in while no answer was read", n)
 	}
 	release()
 	l.CloseSend()
 	if err := <-l.closed; err != nil || uint64(len(heard)) != sent {
 		t.Errorf("%d of %d answers, and the stream ends with %v", len(heard), sent, err)
+	}
+}
+
+// keeping keeps its requests until answerAll, and answers within Begin from then on.
+type keeping struct {
+	httpdtest.Fake
+	begun atomic.Int64
+
+	mu   sync.Mutex
+	kept []func() // nil after answerAll
+	open bool
+}
+
+func (k *keeping) Begin(r executor.Request, answered func(executor.Answer)) (giveUp func()) {
+	k.begun.Add(1)
+	answer := func() { answered(httpdtest.SoldTo(r.User)) }
+	k.mu.Lock()
+	open := k.open
+	if !open {
+		k.kept = append(k.kept, answer)
+	}
+	k.mu.Unlock()
+	if open {
+		answer()
+	}
+	return func() {}
+}
+
+func (k *keeping) answerAll() {
+	k.mu.Lock()
+	all := k.kept
+	k.kept, k.open = nil, true
+	k.mu.Unlock()
+	for _, answer := range all {
+		answer()
 	}
 }
 
