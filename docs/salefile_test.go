@@ -28,7 +28,7 @@ For sellers and operators who write sale files. [Payments](payment.md), [rules](
 
 A sale file is YAML; start from [the example](../examples/movie-tickets/sale.yaml), whose first line gives editors the schema. ` + "`salectl validate`" + ` reports all mistakes with file, line, column and remedy. ` + "`salectl schema`" + ` prints the JSON Schema. ` + "`-f`" + ` takes files, folders or ` + "`-`" + `; a file may hold several sales.
 
-Durations have a unit: ` + "`h`, `m`, `s` or `ms`" + `. Environment variables and key files keep secrets out of the sale file.
+Durations have a unit: ` + "`h`, `m`, `s` or `ms`" + `. File names are relative to the sale file. Secrets stand in environment variables or key files.
 
 field | value | meaning
 ---|---|---
@@ -37,7 +37,7 @@ field | value | meaning
 const saleFileLabels = `
 ## Labels
 
-All commands that read sale files, except ` + "`list`" + `, take ` + "`--sale NAME`" + `, which may be repeated, and ` + "`-l`" + ` (` + "`--selector`" + `), a label selector in the syntax of ` + "`kubectl`" + `: requirements separated by commas, all of which must hold. A selector without a match is an error. Files of sales that are not selected must be valid, too.
+All commands that read sale files, except ` + "`list`" + `, take ` + "`--sale NAME`" + `, which may be repeated, and ` + "`-l`" + ` (` + "`--selector`" + `), a label selector in the syntax of ` + "`kubectl`" + `: requirements separated by commas, all of which must hold. A selector without a match is an error, and so is an invalid file of another sale.
 
 requirement | selects sales
 ---|---
@@ -47,7 +47,7 @@ requirement | selects sales
 ` + "`stage notin (soon,live)`" + ` | with another or no value
 ` + "`team`, `!team`" + ` | with, without the label
 
-The JSON of ` + "`validate`, `plan` and `status`" + ` has the labels; that of ` + "`validate`" + ` also the annotations.
+The JSON of ` + "`validate`, `plan` and `status`" + ` has the labels.
 `
 
 // The page says what the schema says, and so what the program takes.

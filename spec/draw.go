@@ -48,8 +48,8 @@ const (
 )
 
 type drawPart struct {
-	KeyEnv      string  `yaml:"keyEnv,omitempty" jsonschema:"example=DRAW_KEY" jsonschema_description:"Environment variable with the key that encrypts the draw's secret: at least 32 bytes in base64, as from openssl rand -base64 32."`
-	KeyFile     string  `yaml:"keyFile,omitempty" jsonschema:"example=draw.key" jsonschema_description:"File with that key, relative to this document. Excludes keyEnv."`
+	KeyEnv      string  `yaml:"keyEnv,omitempty" jsonschema:"example=DRAW_KEY" jsonschema_description:"Environment variable with the key of the draw's secret: 32 bytes or more in base64."`
+	KeyFile     string  `yaml:"keyFile,omitempty" jsonschema:"example=draw.key" jsonschema_description:"File with that key. Excludes keyEnv."`
 	Substitutes *int64  `yaml:"substitutes,omitempty" jsonschema_description:"Ranks beyond the stock, for awards that lapse. Default: as many as the stock."`
 	Beacon      *Beacon `yaml:"beacon,omitempty" jsonschema_description:"Public randomness, mixed into the order so that the secret alone does not reveal it. Default: none."`
 }

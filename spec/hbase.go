@@ -14,7 +14,7 @@ type HBase struct {
 	// ZookeeperRoot is HBase's parent znode.
 	ZookeeperRoot string `yaml:"zookeeperRoot,omitempty" json:"zookeeperRoot" jsonschema_description:"Parent znode of HBase."`
 	// Table includes the namespace, unless it is the default one.
-	Table string `yaml:"table" json:"table" jsonschema:"example=sales" jsonschema_description:"Table of the ledgers; sales may share it, and destroy keeps it. Optionally NAMESPACE:TABLE."`
+	Table string `yaml:"table" json:"table" jsonschema:"example=sales" jsonschema_description:"Table of the ledgers; sales may share it, and destroy keeps it. NAMESPACE:TABLE is possible."`
 }
 
 // DefaultZookeeperRoot is the default parent znode of a document.

@@ -33,7 +33,7 @@ type HistoryTable struct {
 const MaxFiles = 99
 
 type historyPart struct {
-	Files []string      `yaml:"files,omitempty" jsonschema_description:"Exports, or patterns such as exports/*.ndjson, relative to this document."`
+	Files []string      `yaml:"files,omitempty" jsonschema_description:"Exports, or patterns such as exports/*.ndjson."`
 	HBase *HistoryTable `yaml:"hbase,omitempty" jsonschema_description:"Table with one row per user, keyed by user id. destroy adds the purchases of this sale."`
 }
 

@@ -16,7 +16,7 @@ const (
 )
 
 type lockPart struct {
-	TTL Duration `yaml:"ttl,omitempty" jsonschema:"example=3s,example=2500ms" jsonschema_description:"Time from the death of an owner to the takeover of its shards, 2s to 10s. On a live sale a change takes effect at the next takeover."`
+	TTL Duration `yaml:"ttl,omitempty" jsonschema:"example=3s,example=2500ms" jsonschema_description:"Time from the death of an owner to the takeover of its shards, 2s to 10s. A change takes effect at the next takeover."`
 }
 
 func (lockPart) JSONSchemaExtend(s *jsonschema.Schema) {

@@ -16,8 +16,8 @@ type metadataPart struct {
 
 	Protect bool `yaml:"protect,omitempty" jsonschema_description:"Refuses destroy, close, and a past closesAt, until an apply without it. May change on a live sale."`
 
-	Labels      map[string]string `yaml:"labels,omitempty" jsonschema_description:"Kubernetes-style labels for -l: a key is a name, optionally after a DNS subdomain and a slash; names and values have at most 63 letters, digits, -, _ and dots, with a letter or digit at both ends; values may be empty. Not part of the plan."`
-	Annotations map[string]string `yaml:"annotations,omitempty" jsonschema_description:"Free text under keys like those of labels, 256 KiB in all. Not part of the plan."`
+	Labels      map[string]string `yaml:"labels,omitempty" jsonschema_description:"Labels for -l, with keys and values as in Kubernetes. Not part of the plan."`
+	Annotations map[string]string `yaml:"annotations,omitempty" jsonschema_description:"Free text under such keys, 256 KiB in all. Not part of the plan."`
 }
 
 func (metadataPart) JSONSchemaExtend(s *jsonschema.Schema) {

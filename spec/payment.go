@@ -16,7 +16,7 @@ type Payment struct {
 	Grace Duration `yaml:"grace,omitempty" json:"graceMs" jsonschema:"example=30s" jsonschema_description:"Time after the deadline in which payments still count; then units are released. Up to 1h."`
 	// ExtendBy is the extension of a hold, once; MinHold to MaxHold, or 0: none.
 	ExtendBy Duration `yaml:"extendBy,omitempty" json:"extendByMs,omitempty" jsonschema:"example=5m" jsonschema_description:"Extension of a hold, possible once, 1s to 24h. Default: none."`
-	Late     Late     `yaml:"late,omitempty" json:"late" jsonschema_description:"Effect of a payment after the release. refuse: it is owed back. resell: it buys the same units if free, otherwise others; if there are none, it is owed back."`
+	Late     Late     `yaml:"late,omitempty" json:"late" jsonschema_description:"Effect of a payment after the release. refuse: it is owed back. resell: it buys free units, if possible the same."`
 
 	// UnpaidPerUser is the number of unpaid claims of a user, cancelled or expired, after which
 	// claims are refused; 0, in declarations of older versions: any number.

@@ -25,9 +25,9 @@ type PaymentCheck struct {
 	Timeout Duration `yaml:"timeout,omitempty" json:"timeoutMs" jsonschema:"example=3s" jsonschema_description:"Maximum time of one request, 100ms to 30s."`
 	// Success is true if the claim is paid, Failure if it will not be. Failure "": unused.
 	Success string `yaml:"success" json:"success" jsonschema:"example=response.status == 200 && response.body.state == 'paid'" jsonschema_description:"CEL over response.status, response.body, claim.id, claim.user, claim.quantity, sale.name and sale.run. If true, the claim is confirmed."`
-	Failure string `yaml:"failure,omitempty" json:"failure,omitempty" jsonschema:"example=response.body.state == 'failed'" jsonschema_description:"Such CEL. If true, the claim is cancelled. Default: unpaid claims expire."`
+	Failure string `yaml:"failure,omitempty" json:"failure,omitempty" jsonschema:"example=response.body.state == 'failed'" jsonschema_description:"CEL like success; if true, the claim is cancelled. Default: unpaid claims expire."`
 	// Payment is the reference of the payment. "": the claim's id.
-	Payment string `yaml:"payment,omitempty" json:"payment,omitempty" jsonschema:"example=response.body.id" jsonschema_description:"CEL for the payment's reference, text or a whole number. Other confirms of the claim must give the same. Default: the claim's id."`
+	Payment string `yaml:"payment,omitempty" json:"payment,omitempty" jsonschema:"example=response.body.id" jsonschema_description:"CEL for the payment's reference, text or a whole number; other confirms must give the same. Default: the claim's id."`
 	// TokenEnv is the environment variable with the bearer token. "": none.
 	TokenEnv string `yaml:"tokenEnv,omitempty" json:"tokenEnv,omitempty" jsonschema:"example=PAYMENT_TOKEN" jsonschema_description:"Environment variable with the bearer token to send."`
 }

@@ -16,7 +16,7 @@ type Redis struct {
 	Nodes       []string `yaml:"nodes" json:"nodes" jsonschema_description:"Independent standalone Redis nodes, host:port each; an odd number, except with engine redis. On a live sale they change only while it is paused."`
 	UsernameEnv string   `yaml:"usernameEnv,omitempty" json:"usernameEnv,omitempty" jsonschema:"example=REDIS_USERNAME" jsonschema_description:"Environment variable with the user name. Needs passwordEnv."`
 	PasswordEnv string   `yaml:"passwordEnv,omitempty" json:"passwordEnv,omitempty" jsonschema:"example=REDIS_PASSWORD" jsonschema_description:"Environment variable with the password."`
-	TLS         bool     `yaml:"tls,omitempty" json:"tls" jsonschema_description:"Connect with TLS, trusting the machine's certificate authorities or those in SSL_CERT_FILE."`
+	TLS         bool     `yaml:"tls,omitempty" json:"tls" jsonschema_description:"Connect with TLS, by the machine's certificate authorities or SSL_CERT_FILE."`
 }
 
 func (Redis) JSONSchemaExtend(s *jsonschema.Schema) {

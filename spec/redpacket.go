@@ -38,7 +38,7 @@ const MaxTotal = 100_000_000_000_000_000
 type redPacketPart struct {
 	Total    string `yaml:"total" jsonschema:"example=100.00" jsonschema_description:"Sum of all packets, an exact decimal in quotes; at least min times stock."`
 	Currency string `yaml:"currency" jsonschema:"example=CNY" jsonschema_description:"ISO 4217 code, which also sets the number of decimals."`
-	Split    string `yaml:"split,omitempty" jsonschema_description:"random: up to twice the mean of the rest. even: equal, with a spare cent each for the first ones. fixed: equal; the stock must divide the total."`
+	Split    string `yaml:"split,omitempty" jsonschema_description:"random: up to twice the mean of the rest. even: equal, the first ones a cent more if needed. fixed: exactly equal."`
 	Min      string `yaml:"min,omitempty" jsonschema:"example=0.01" jsonschema_description:"Least amount of a packet, an exact decimal in quotes. Default: the smallest unit of the currency."`
 }
 

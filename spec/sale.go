@@ -90,14 +90,14 @@ const (
 // specPart is the part of a document with the options.
 type specPart struct {
 	Stock        int64        `yaml:"stock" jsonschema:"example=100" jsonschema_description:"Number of units on sale."`
-	LockCount    int64        `yaml:"lockCount" jsonschema:"example=5" jsonschema_description:"Number of shards, at most the stock; fixed for a run. With fewer than 4 * perUserLimit units per shard many claims wait for other shards: plan warns."`
+	LockCount    int64        `yaml:"lockCount" jsonschema:"example=5" jsonschema_description:"Number of shards, at most the stock; fixed for a run. plan warns of fewer than 4 * perUserLimit units per shard."`
 	PerUserLimit int64        `yaml:"perUserLimit,omitempty" jsonschema_description:"Maximum number of units per user."`
-	Partial      bool         `yaml:"partial,omitempty" jsonschema_description:"Needs engine ledger. A claim for more units than available or permitted gets as many as possible, at least one. Otherwise a claim gets all units or none. May change on a live sale."`
-	Phase        string       `yaml:"phase,omitempty" jsonschema_description:"Declared phase; closed is final. A phase set by pause, resume or close is drift, which apply corrects unless the sale is closed. Default: a new sale is open, a live one keeps its phase."`
+	Partial      bool         `yaml:"partial,omitempty" jsonschema_description:"Needs engine ledger. A claim for more units than available or permitted gets as many as possible, instead of none. May change on a live sale."`
+	Phase        string       `yaml:"phase,omitempty" jsonschema_description:"closed is final. A phase set by pause or resume is drift, which apply corrects. Default: a new sale is open, a live one keeps its phase."`
 	OpensAt      string       `yaml:"opensAt,omitempty" jsonschema:"example=2026-11-11T20:00:00+08:00" jsonschema_description:"Start of selling, RFC 3339 with seconds and zone. Default: when the sale is applied."`
 	ClosesAt     string       `yaml:"closesAt,omitempty" jsonschema:"example=2026-11-11T21:00:00+08:00" jsonschema_description:"End of selling, RFC 3339 with seconds and zone, after opensAt. Default: when somebody closes the sale."`
 	Payment      *Payment     `yaml:"payment,omitempty" jsonschema_description:"Needs engine ledger. Claims are held until paid; without it they are sold at once. May change on a live sale; holds keep their deadline and grace."`
-	Rules        []Rule       `yaml:"rules,omitempty" jsonschema_description:"Needs engine ledger. Conditions in CEL for each claim; the first that fails refuses it. May change on a live sale."`
+	Rules        []Rule       `yaml:"rules,omitempty" jsonschema_description:"Needs engine ledger. Conditions for claims; the first that fails refuses. May change on a live sale."`
 	Variables    []Variable   `yaml:"variables,omitempty" jsonschema_description:"Expressions that rules read as variables.NAME. Each may use those before it."`
 	Users        *usersPart   `yaml:"users,omitempty" jsonschema_description:"Attributes of users for rules, from a file or an HBase table."`
 	History      *historyPart `yaml:"history,omitempty" jsonschema_description:"Purchases in earlier sales for rules, from exports, an HBase table, or both."`
@@ -105,7 +105,7 @@ type specPart struct {
 	Draw         *drawPart    `yaml:"draw,omitempty" jsonschema_description:"Draw of entries, with queue.order draw. Only the source of the key may change during a run."`
 	Engine       string       `yaml:"engine,omitempty" jsonschema_description:"What allocates units: ledger, or redis, where Redis lists allocate and the ledger records. Fixed for a run."`
 	Ack          string       `yaml:"ack,omitempty" jsonschema_description:"With engine redis: answer a claim when the ledger has it, or when Redis has it."`
-	Backlog      int64        `yaml:"backlog,omitempty" jsonschema_description:"With engine redis: maximum number of claims that Redis granted and the ledger lacks. Each shard's part is backlog / lockCount, at least 1; the first shards share the rest. Beyond its part a shard refuses claims as overloaded."`
+	Backlog      int64        `yaml:"backlog,omitempty" jsonschema_description:"With engine redis: maximum number of claims that Redis granted and the ledger lacks, split over the shards, at least 1 each. Beyond it claims are refused as overloaded."`
 	Units        *unitsPart   `yaml:"units,omitempty" jsonschema_description:"What each unit is, and what its buyer receives. Default: a number."`
 	Lock         *lockPart    `yaml:"lock,omitempty" jsonschema_description:"Locks of shards."`
 	Redis        *Redis       `yaml:"redis,omitempty" jsonschema_description:"Redis nodes for locks (with hbase), and with engine redis for lists (with hbase or embedded)."`

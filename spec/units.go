@@ -37,11 +37,11 @@ const (
 )
 
 type unitsPart struct {
-	Range     []string       `yaml:"range,omitempty" jsonschema:"example=A1-A40" jsonschema_description:"Needs engine ledger. Public unit names: single names, or ranges that differ only in the final number, like A1-A40 or A01-A40; as many as the stock."`
-	File      string         `yaml:"file,omitempty" jsonschema:"example=codes.csv" jsonschema_description:"Needs engine ledger, and keyEnv, keyFile or public. CSV with a header and one line per unit of the stock; relative to this document."`
+	Range     []string       `yaml:"range,omitempty" jsonschema:"example=A1-A40" jsonschema_description:"Needs engine ledger. Public names, as many as the stock: single ones, or ranges with a number at the end, like A1-A40 or A01-A40."`
+	File      string         `yaml:"file,omitempty" jsonschema:"example=codes.csv" jsonschema_description:"Needs engine ledger, and keyEnv, keyFile or public. CSV with a header and one line per unit of the stock."`
 	Column    string         `yaml:"column,omitempty" jsonschema:"example=code" jsonschema_description:"Column of file with the unique name of the unit. Default: the first. Buyers also receive the other columns."`
-	KeyEnv    string         `yaml:"keyEnv,omitempty" jsonschema:"example=COUPON_KEY" jsonschema_description:"Environment variable with the key that encrypts the units: at least 32 bytes in base64, as from openssl rand -base64 32."`
-	KeyFile   string         `yaml:"keyFile,omitempty" jsonschema:"example=coupon.key" jsonschema_description:"File with that key, relative to this document. Excludes keyEnv."`
+	KeyEnv    string         `yaml:"keyEnv,omitempty" jsonschema:"example=COUPON_KEY" jsonschema_description:"Environment variable with the key that encrypts the units: 32 bytes or more in base64."`
+	KeyFile   string         `yaml:"keyFile,omitempty" jsonschema:"example=coupon.key" jsonschema_description:"File with that key. Excludes keyEnv."`
 	Public    bool           `yaml:"public,omitempty" jsonschema_description:"Units of file are not secret and stored unencrypted. Excludes keyEnv and keyFile."`
 	Choose    bool           `yaml:"choose,omitempty" jsonschema_description:"Buyers may choose units by name, or ask for adjacent ones. Needs range or public: true."`
 	RedPacket *redPacketPart `yaml:"redPacket,omitempty" jsonschema_description:"Needs engine redis. Units are packets of money; the stock is their number."`

@@ -69,7 +69,7 @@ const (
 
 type usersPart struct {
 	Attributes map[string]string `yaml:"attributes,omitempty" jsonschema_description:"Attributes that rules read as user.NAME, each with its type: string, int, double, bool, timestamp or list of string."`
-	File       string            `yaml:"file,omitempty" jsonschema:"example=users.csv" jsonschema_description:"CSV with a header, or one JSON object a line (.ndjson), with an id each; relative to this document. A changed file is read again. Excludes hbase."`
+	File       string            `yaml:"file,omitempty" jsonschema:"example=users.csv" jsonschema_description:"CSV with a header, or one JSON object a line (.ndjson), with an id each. Excludes hbase."`
 	HBase      *UsersTable       `yaml:"hbase,omitempty" jsonschema_description:"Table with one row per user, keyed by user id. Excludes file."`
 	Fresh      Duration          `yaml:"fresh,omitempty" jsonschema:"example=30s" jsonschema_description:"Maximum age of a user's attributes, 1s to 1h. Older ones are read again; if that fails, claims are refused."`
 	Cached     int64             `yaml:"cached,omitempty" jsonschema_description:"Maximum number of users of an HBase table in memory."`
