@@ -131,3 +131,20 @@ func sections(p page) (all []string) {
 	}
 	return all
 }
+
+// The programs in other languages that a page shows are those of examples/integrate, which its
+// tests run.
+func TestPagesShowPrograms(t *testing.T) {
+	for language, file := range map[string]string{"python": "buy.py", "ts": "buy.mts"} {
+		program, err := os.ReadFile(filepath.Join("../examples/integrate", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := slices.ContainsFunc(blocks(readPage(t, "docs/integrate.md")), func(b block) bool {
+			return b.language == language && b.text == string(program)
+		})
+		if !shown {
+			t.Errorf("docs/integrate.md does not show examples/integrate/%s as it is", file)
+		}
+	}
+}

@@ -24,27 +24,30 @@ const saleFileHead = `<!-- Made from the schema's descriptions, in package spec:
 
 # The sale file
 
-A sale file is YAML. ` + "`salectl schema`" + ` prints its JSON Schema, from which this page is made; the first line of [the example](../examples/movie-tickets/sale.yaml) shows how an editor finds it. ` + "`-f`" + ` takes files, folders or ` + "`-`" + `, and a file may hold several sales; of these ` + "`-l`" + ` takes those with the [labels](#labels) that it selects. ` + "`salectl validate`" + ` reports every mistake at once, with file, line, column and remedy. [Payments](payment.md), [rules](rules.md) and [red packets](red-packets.md) have pages of their own.
+For sellers and operators who write sale files. [Payments](payment.md), [rules](rules.md), [units](units.md), [draws](draw.md) and [red packets](red-packets.md) have pages of their own.
 
-| field | value | default | meaning |
-|---|---|---|---|
+A sale file is YAML; start from [the example](../examples/movie-tickets/sale.yaml), whose first line gives editors the schema. ` + "`salectl validate`" + ` reports all mistakes with file, line, column and remedy. ` + "`salectl schema`" + ` prints the JSON Schema. ` + "`-f`" + ` takes files, folders or ` + "`-`" + `; a file may hold several sales.
+
+Durations have a unit: ` + "`h`, `m`, `s` or `ms`" + `. File names are relative to the sale file. Secrets stand in environment variables or key files.
+
+field | value | meaning
+---|---|---
 `
 
 const saleFileLabels = `
 ## Labels
 
-Every command that reads sale files, but for ` + "`list`" + `, which lists whole places, takes ` + "`-l`" + ` (` + "`--selector`" + `), a label selector as ` + "`kubectl`" + ` has it: requirements with commas between them, all of which must hold. A selector that no sale matches is an error; files of sales that are not selected must be valid all the same. ` + "`--sale NAME`" + ` takes the one of that name, and may be repeated.
+All commands that read sale files, except ` + "`list`" + `, take ` + "`--sale NAME`" + `, which may be repeated, and ` + "`-l`" + ` (` + "`--selector`" + `), a label selector in the syntax of ` + "`kubectl`" + `: requirements separated by commas, all of which must hold. A selector without a match is an error, and so is an invalid file of another sale.
 
-| requirement | holds for a sale whose |
-|---|---|
-| ` + "`team=films`, `team==films`" + ` | label ` + "`team`" + ` is ` + "`films`" + ` |
-| ` + "`team!=films`" + ` | label ` + "`team`" + ` is another, or missing |
-| ` + "`stage in (soon,live)`" + ` | label ` + "`stage`" + ` is one of these |
-| ` + "`stage notin (soon,live)`" + ` | label ` + "`stage`" + ` is none of these, or missing |
-| ` + "`team`" + ` | label ` + "`team`" + ` is there |
-| ` + "`!team`" + ` | label ` + "`team`" + ` is missing |
+requirement | selects sales
+---|---
+` + "`team=films`, `team==films`" + ` | with label ` + "`team`" + ` equal to ` + "`films`" + `
+` + "`team!=films`" + ` | with another or no label ` + "`team`" + `
+` + "`stage in (soon,live)`" + ` | with one of these values
+` + "`stage notin (soon,live)`" + ` | with another or no value
+` + "`team`, `!team`" + ` | with, without the label
 
-` + "`validate`, `plan` and `status`" + ` have the labels of the file in their JSON, ` + "`validate`" + ` its annotations too.
+The JSON of ` + "`validate`, `plan` and `status`" + ` has the labels.
 `
 
 // The page says what the schema says, and so what the program takes.
@@ -77,7 +80,7 @@ func saleFile(t *testing.T) string {
 	var page strings.Builder
 	page.WriteString(saleFileHead)
 	fields(&page, "", schema)
-	page.WriteString("\nA sale is kept in one of these ways:\n\n")
+	page.WriteString("\nA sale has one of these storages:\n\n")
 	where, _ := schema.Properties.Get("spec")
 	for _, home := range where.OneOf {
 		needs, forbidden := slices.Clone(home.Required), []string(nil)
@@ -99,29 +102,30 @@ func saleFile(t *testing.T) string {
 func fields(page *strings.Builder, path string, mapping *jsonschema.Schema) {
 	for p := mapping.Properties.Oldest(); p != nil; p = p.Next() {
 		name, s := path+p.Key, p.Value
-		if s.Properties != nil && s.Properties.Len() > 0 {
-			fmt.Fprintf(page, "| `%s` | | | %s |\n", name, s.Description)
+		fmt.Fprintf(page, "`%s` | %s | %s\n", name, value(s, slices.Contains(mapping.Required, p.Key)), s.Description)
+		if s.Properties != nil {
 			fields(page, name+".", s)
-			continue
-		}
-		if s.Items != nil && s.Items.Properties != nil {
-			fmt.Fprintf(page, "| `%s` | %s | | %s |\n", name, value(s), s.Description)
+		} else if s.Items != nil && s.Items.Properties != nil {
 			fields(page, name+"[].", s.Items)
-			continue
 		}
-		standard := ""
-		if s.Default != nil {
-			standard = code(fmt.Sprint(s.Default))
-		}
-		if slices.Contains(mapping.Required, p.Key) {
-			standard = "required"
-		}
-		fmt.Fprintf(page, "| `%s` | %s | %s | %s |\n", name, value(s), standard, s.Description)
 	}
 }
 
-// value says what a field takes.
-func value(s *jsonschema.Schema) string {
+// value returns the values that a field takes, and its default.
+func value(s *jsonschema.Schema, required bool) string {
+	all := values(s)
+	switch {
+	case required:
+		return strings.TrimSuffix("required; "+all, "; ")
+	case s.Default == nil:
+		return all
+	case s.Type == "boolean", strings.HasPrefix(all, "like "):
+		return "default " + code(fmt.Sprint(s.Default))
+	}
+	return fmt.Sprintf("%s; default %s", all, code(fmt.Sprint(s.Default)))
+}
+
+func values(s *jsonschema.Schema) string {
 	switch {
 	case s.Const != nil:
 		return code(fmt.Sprint(s.Const))
@@ -131,6 +135,8 @@ func value(s *jsonschema.Schema) string {
 			words = append(words, fmt.Sprint(word))
 		}
 		return code(words...)
+	case s.Properties != nil && s.Properties.Len() > 0:
+		return "" // its fields follow
 	case s.Type == "object":
 		return "mapping"
 	case s.Type == "array":
@@ -139,8 +145,6 @@ func value(s *jsonschema.Schema) string {
 		return fmt.Sprintf("%s to %s", s.Minimum, s.Maximum)
 	case s.Type == "integer":
 		return fmt.Sprintf("at least %s", s.Minimum)
-	case s.Type == "boolean":
-		return code("true", "false")
 	case len(s.Examples) > 0:
 		return "like " + code(fmt.Sprint(s.Examples[0]))
 	}

@@ -41,6 +41,7 @@ var (
 		func() (string, error) { return exec.LookPath("mvn") }}
 	chromium = tool{"Chromium", []string{"chromium", "chromium-browser"}, "--cask chromium", findChromium}
 	python   = tool{"Python 3", []string{"python3"}, "python", func() (string, error) { return exec.LookPath("python3") }}
+	npx      = tool{"npx", []string{"npm"}, "node", func() (string, error) { return exec.LookPath("npx") }}
 	wrk      = tool{"wrk", []string{"wrk"}, "wrk", func() (string, error) { return exec.LookPath("wrk") }}
 	// Prometheus and what checks its files come in one package.
 	prometheus = tool{"prometheus", []string{"prometheus"}, "prometheus", func() (string, error) { return exec.LookPath("prometheus") }}
@@ -93,6 +94,20 @@ func Chromium() (string, error) { return chromium.path() }
 
 // Python returns the path of Python 3, for tests of clients that are written in it.
 func Python() (string, error) { return python.path() }
+
+// TypeScript returns the command that runs a program in TypeScript: the Node.js of npm's registry
+// that removes types by itself, since those of distributions may be older.
+func TypeScript() ([]string, error) {
+	path, err := npx.path()
+	if err != nil {
+		return nil, err
+	}
+	command := []string{path, "--yes", "--prefer-offline", "node@22.23.3"}
+	if err := exec.Command(path, append(command[1:], "--version")...).Run(); err != nil {
+		return nil, fmt.Errorf("node 22 is %w: %s: %w", ErrMissing, strings.Join(command, " "), err)
+	}
+	return command, nil
+}
 
 // Wrk returns the path of wrk, for tests of clients that know nothing of salectl.
 func Wrk() (string, error) { return wrk.path() }

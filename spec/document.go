@@ -22,9 +22,9 @@ const (
 // ledger.
 type saleDocument struct {
 	APIVersion string       `yaml:"apiVersion" jsonschema_description:"Version of this format."`
-	Kind       string       `yaml:"kind" jsonschema_description:"What the document declares."`
-	Metadata   metadataPart `yaml:"metadata" jsonschema_description:"Which sale this is."`
-	Spec       specPart     `yaml:"spec" jsonschema_description:"What is sold, by which rules, and where the sale is kept."`
+	Kind       string       `yaml:"kind" jsonschema_description:"Kind of the document."`
+	Metadata   metadataPart `yaml:"metadata" jsonschema_description:"Identity of the sale."`
+	Spec       specPart     `yaml:"spec" jsonschema_description:"Stock, terms and storage of the sale."`
 }
 
 func (saleDocument) JSONSchemaExtend(s *jsonschema.Schema) {

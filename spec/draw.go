@@ -27,9 +27,9 @@ type Draw struct {
 
 // Beacon is a public source of randomness, with the round that determines the order.
 type Beacon struct {
-	Name     string   `yaml:"name" json:"name" jsonschema:"example=drand quicknet" jsonschema_description:"What the beacon is called, for people who verify the draw."`
-	Round    string   `yaml:"round" json:"round" jsonschema_description:"Round of the beacon whose value counts, a number or text: one that comes after closesAt."`
-	Fallback Fallback `yaml:"fallback,omitempty" json:"fallback" jsonschema_description:"What counts if the beacon has no value for that round. none: nothing is drawn without it. secret: the order follows from entries and secret alone."`
+	Name     string   `yaml:"name" json:"name" jsonschema:"example=drand quicknet" jsonschema_description:"Name of the beacon, for people who verify the draw."`
+	Round    string   `yaml:"round" json:"round" jsonschema_description:"Number or text of a round that comes after closesAt."`
+	Fallback Fallback `yaml:"fallback,omitempty" json:"fallback" jsonschema_description:"If the beacon has no value for the round: none draws nothing, secret draws by entries and secret alone."`
 }
 
 // Fallback is what a draw does if the round of its beacon has no value.
@@ -48,10 +48,10 @@ const (
 )
 
 type drawPart struct {
-	KeyEnv      string  `yaml:"keyEnv,omitempty" jsonschema:"example=DRAW_KEY" jsonschema_description:"Name of the environment variable that holds the key under which the secret of the draw is encrypted until it is revealed: 32 bytes or more in base64, such as openssl rand -base64 32 makes. Never the key."`
-	KeyFile     string  `yaml:"keyFile,omitempty" jsonschema:"example=draw.key" jsonschema_description:"File that holds such a key, relative to this document. Instead of keyEnv."`
-	Substitutes *int64  `yaml:"substitutes,omitempty" jsonschema_description:"Ranks that are drawn beyond the stock, for awards that come to nothing. Without it: as many as the stock."`
-	Beacon      *Beacon `yaml:"beacon,omitempty" jsonschema_description:"Public source of randomness that the order follows from besides, so that whoever knows the secret cannot foresee it. Without it: the order follows from entries and secret."`
+	KeyEnv      string  `yaml:"keyEnv,omitempty" jsonschema:"example=DRAW_KEY" jsonschema_description:"Environment variable with the key of the draw's secret: 32 bytes or more in base64."`
+	KeyFile     string  `yaml:"keyFile,omitempty" jsonschema:"example=draw.key" jsonschema_description:"File with that key. Excludes keyEnv."`
+	Substitutes *int64  `yaml:"substitutes,omitempty" jsonschema_description:"Ranks beyond the stock, for awards that lapse. Default: as many as the stock."`
+	Beacon      *Beacon `yaml:"beacon,omitempty" jsonschema_description:"Public randomness, mixed into the order so that the secret alone does not reveal it. Default: none."`
 }
 
 func (drawPart) JSONSchemaExtend(s *jsonschema.Schema) {

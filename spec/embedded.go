@@ -10,7 +10,7 @@ import (
 type Embedded struct {
 	// Dir is the folder. Load resolves a relative path against the document's folder. It is
 	// not stored in ledgers: a sale that is moved with its files is unchanged.
-	Dir string `yaml:"dir,omitempty" json:"-" jsonschema_description:"Folder of the files, relative to this document."`
+	Dir string `yaml:"dir,omitempty" json:"-" jsonschema_description:"Folder of the files."`
 }
 
 // DefaultEmbeddedDir is the default folder of a document.

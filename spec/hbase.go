@@ -10,11 +10,11 @@ import (
 // HBase is the table of the logs.
 type HBase struct {
 	// Zookeeper are the servers as host:port in lower case, without duplicates.
-	Zookeeper []string `yaml:"zookeeper" json:"zookeeper" jsonschema_description:"HBase's ZooKeeper servers, host:port each."`
+	Zookeeper []string `yaml:"zookeeper" json:"zookeeper" jsonschema_description:"ZooKeeper servers, host:port each."`
 	// ZookeeperRoot is HBase's parent znode.
-	ZookeeperRoot string `yaml:"zookeeperRoot,omitempty" json:"zookeeperRoot" jsonschema_description:"HBase's parent znode."`
+	ZookeeperRoot string `yaml:"zookeeperRoot,omitempty" json:"zookeeperRoot" jsonschema_description:"Parent znode of HBase."`
 	// Table includes the namespace, unless it is the default one.
-	Table string `yaml:"table" json:"table" jsonschema:"example=sales" jsonschema_description:"Table that keeps the ledgers; many sales may share it, and destroy leaves it. A namespace may stand before it, with a colon."`
+	Table string `yaml:"table" json:"table" jsonschema:"example=sales" jsonschema_description:"Table of the ledgers; sales may share it, and destroy keeps it. NAMESPACE:TABLE is possible."`
 }
 
 // DefaultZookeeperRoot is the default parent znode of a document.

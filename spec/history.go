@@ -23,8 +23,8 @@ type History struct {
 // HistoryTable is an HBase table of what users bought.
 type HistoryTable struct {
 	// Zookeeper are the servers as host:port. The default is that of the sale's own table.
-	Zookeeper     []string `yaml:"zookeeper,omitempty" json:"zookeeper" jsonschema_description:"HBase's ZooKeeper servers, host:port each. Without it: those of spec.hbase."`
-	ZookeeperRoot string   `yaml:"zookeeperRoot,omitempty" json:"zookeeperRoot" jsonschema:"example=/hbase" jsonschema_description:"HBase's parent znode. Without it: that of spec.hbase, or /hbase beside zookeeper."`
+	Zookeeper     []string `yaml:"zookeeper,omitempty" json:"zookeeper" jsonschema_description:"ZooKeeper servers, host:port each. Default: those of spec.hbase."`
+	ZookeeperRoot string   `yaml:"zookeeperRoot,omitempty" json:"zookeeperRoot" jsonschema:"example=/hbase" jsonschema_description:"Parent znode of HBase. Default: that of spec.hbase, or /hbase with zookeeper."`
 	Table         string   `yaml:"table" json:"table" jsonschema:"example=purchases" jsonschema_description:"Table of the purchases."`
 	Family        string   `yaml:"family" json:"family" jsonschema:"example=h" jsonschema_description:"Column family of the purchases."`
 }
@@ -33,8 +33,8 @@ type HistoryTable struct {
 const MaxFiles = 99
 
 type historyPart struct {
-	Files []string      `yaml:"files,omitempty" jsonschema_description:"Exports of earlier sales, or patterns of their names such as exports/*.ndjson, relative to this document."`
-	HBase *HistoryTable `yaml:"hbase,omitempty" jsonschema_description:"HBase table with a row for each user by the user's id. destroy adds what users bought in this sale."`
+	Files []string      `yaml:"files,omitempty" jsonschema_description:"Exports, or patterns such as exports/*.ndjson."`
+	HBase *HistoryTable `yaml:"hbase,omitempty" jsonschema_description:"Table with one row per user, keyed by user id. destroy adds the purchases of this sale."`
 }
 
 func (historyPart) JSONSchemaExtend(s *jsonschema.Schema) {

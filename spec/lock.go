@@ -16,7 +16,7 @@ const (
 )
 
 type lockPart struct {
-	TTL Duration `yaml:"ttl,omitempty" jsonschema:"example=3s,example=2500ms" jsonschema_description:"How long a lock outlives an owner that has died, and so how soon a standby takes over: 2s to 10s, in s or ms. Of a live sale another ttl takes effect when a process next takes the sale over."`
+	TTL Duration `yaml:"ttl,omitempty" jsonschema:"example=3s,example=2500ms" jsonschema_description:"Time from the death of an owner to the takeover of its shards, 2s to 10s. A change takes effect at the next takeover."`
 }
 
 func (lockPart) JSONSchemaExtend(s *jsonschema.Schema) {

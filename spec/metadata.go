@@ -11,13 +11,13 @@ import (
 const DefaultRun = 1
 
 type metadataPart struct {
-	Name string `yaml:"name" jsonschema:"example=movie-tickets" jsonschema_description:"Name of the sale everywhere, a DNS label: lower-case letters, digits and hyphens, at most 63. No two sales share one."`
-	Run  int64  `yaml:"run,omitempty" jsonschema_description:"Begins the name of a destroyed sale again: the next number, since a destroyed run stays destroyed."`
+	Name string `yaml:"name" jsonschema:"example=movie-tickets" jsonschema_description:"Unique name of the sale, a DNS label: lower-case letters, digits and hyphens, at most 63."`
+	Run  int64  `yaml:"run,omitempty" jsonschema_description:"Reuses the name of a destroyed sale: use the next number."`
 
-	Protect bool `yaml:"protect,omitempty" jsonschema_description:"Refuses destroy, close, and a closesAt in the past, until an apply without it. Of a live sale it may change."`
+	Protect bool `yaml:"protect,omitempty" jsonschema_description:"Refuses destroy, close, and a past closesAt, until an apply without it. May change on a live sale."`
 
-	Labels      map[string]string `yaml:"labels,omitempty" jsonschema_description:"Labels for people and pipelines, with the keys and values of Kubernetes labels: a key is a name, or a DNS subdomain, a slash and a name; a name or value has at most 63 letters, digits, -, _ and dots, with a letter or digit at either end, and a value may be empty. -l chooses sales by them. They stand in the file alone: a change of them plans nothing."`
-	Annotations map[string]string `yaml:"annotations,omitempty" jsonschema_description:"Any text under keys like those of labels, for people and pipelines: 256 KiB in all. It stands in the file alone, too, and nothing is chosen by it."`
+	Labels      map[string]string `yaml:"labels,omitempty" jsonschema_description:"Labels for -l, with keys and values as in Kubernetes. Not part of the plan."`
+	Annotations map[string]string `yaml:"annotations,omitempty" jsonschema_description:"Free text under such keys, 256 KiB in all. Not part of the plan."`
 }
 
 func (metadataPart) JSONSchemaExtend(s *jsonschema.Schema) {

@@ -11,20 +11,20 @@ import (
 // Payment configures payments: each claim is held, and sold once its payment is confirmed.
 type Payment struct {
 	// HoldFor is the time from the claim to the buyer's deadline; MinHold to MaxHold.
-	HoldFor Duration `yaml:"holdFor" json:"holdForMs" jsonschema:"example=10m" jsonschema_description:"How long a claim is held for its payment, from the claim to the deadline that the buyer is told: 1s to 24h, in h, m, s or ms."`
+	HoldFor Duration `yaml:"holdFor" json:"holdForMs" jsonschema:"example=10m" jsonschema_description:"Time from the claim to the payment deadline, 1s to 24h."`
 	// Grace is the time from the deadline to the release of the units; 0 (default) to MaxGrace.
-	Grace Duration `yaml:"grace,omitempty" json:"graceMs" jsonschema:"example=30s" jsonschema_description:"How long after the deadline a payment still counts, before the units are for sale again: up to 1h, in h, m, s or ms."`
+	Grace Duration `yaml:"grace,omitempty" json:"graceMs" jsonschema:"example=30s" jsonschema_description:"Time after the deadline in which payments still count; then units are released. Up to 1h."`
 	// ExtendBy is the extension of a hold, once; MinHold to MaxHold, or 0: none.
-	ExtendBy Duration `yaml:"extendBy,omitempty" json:"extendByMs,omitempty" jsonschema:"example=5m" jsonschema_description:"By how much a hold may be extended, once: 1s to 24h, in h, m, s or ms. Without it: no hold is extended."`
-	Late     Late     `yaml:"late,omitempty" json:"late" jsonschema_description:"What a payment does that comes after the release. refuse: it buys nothing and is owed back. resell: it buys the same units if they are still free, else others; if there are none, it is owed back."`
+	ExtendBy Duration `yaml:"extendBy,omitempty" json:"extendByMs,omitempty" jsonschema:"example=5m" jsonschema_description:"Extension of a hold, possible once, 1s to 24h. Default: none."`
+	Late     Late     `yaml:"late,omitempty" json:"late" jsonschema_description:"Effect of a payment after the release. refuse: it is owed back. resell: it buys free units, if possible the same."`
 
 	// UnpaidPerUser is the number of unpaid claims of a user, cancelled or expired, after which
 	// claims are refused; 0, in declarations of older versions: any number.
-	UnpaidPerUser int64 `yaml:"unpaidPerUser,omitempty" json:"unpaidPerUser,omitempty" jsonschema_description:"How many claims of a user may be cancelled or expire: 1 to 1000000. Further claims of that user are refused with limit_reached, which bounds the space that unpaid claims take in the ledger."`
+	UnpaidPerUser int64 `yaml:"unpaidPerUser,omitempty" json:"unpaidPerUser,omitempty" jsonschema_description:"Maximum number of cancelled and expired claims per user. Further claims are refused with limit_reached."`
 
 	// Check is nil if the payment service is not queried, Webhook if it sends no webhooks.
-	Check   *PaymentCheck   `yaml:"check,omitempty" json:"check,omitempty" jsonschema_description:"How the process that serves asks the payment service what became of a held claim's payment. Without it: nobody is asked."`
-	Webhook *PaymentWebhook `yaml:"webhook,omitempty" json:"webhook,omitempty" jsonschema_description:"How the payment service tells by itself, by Standard Webhooks. Without it: no webhook is taken."`
+	Check   *PaymentCheck   `yaml:"check,omitempty" json:"check,omitempty" jsonschema_description:"Queries to the payment service about held claims. Default: none."`
+	Webhook *PaymentWebhook `yaml:"webhook,omitempty" json:"webhook,omitempty" jsonschema_description:"Messages from the payment service, by Standard Webhooks. Default: none accepted."`
 }
 
 // Late is the effect of a payment that is confirmed after its hold has expired.

@@ -17,19 +17,19 @@ import (
 // rules defines what its CEL expressions may read.
 type PaymentCheck struct {
 	// URL is that of a GET, with placeholders for the claim: see Address.
-	URL string `yaml:"url" json:"url" jsonschema:"example=https://pay.example/v1/payments/{claim}" jsonschema_description:"Where a GET tells of one claim's payment, http or https. {claim} has to be in it; {user}, {sale} and {run} may be. Each is escaped for its place in the path or query."`
+	URL string `yaml:"url" json:"url" jsonschema:"example=https://pay.example/v1/payments/{claim}" jsonschema_description:"HTTP or HTTPS URL of a claim's payment, read with GET. Must contain {claim}; may contain {user}, {sale} and {run}, each escaped."`
 	// Interval is the time between two queries about one claim; MinCheckInterval to
 	// MaxCheckInterval.
-	Interval Duration `yaml:"interval,omitempty" json:"intervalMs" jsonschema:"example=5s" jsonschema_description:"Time between two requests for one claim: 100ms to 10m, in h, m, s or ms. After a failed request it is longer."`
+	Interval Duration `yaml:"interval,omitempty" json:"intervalMs" jsonschema:"example=5s" jsonschema_description:"Time between two requests about one claim, 100ms to 10m; longer after a failed request."`
 	// Timeout is that of one query; MinCheckTimeout to MaxCheckTimeout.
-	Timeout Duration `yaml:"timeout,omitempty" json:"timeoutMs" jsonschema:"example=3s" jsonschema_description:"How long one request may take: 100ms to 30s, in s or ms."`
+	Timeout Duration `yaml:"timeout,omitempty" json:"timeoutMs" jsonschema:"example=3s" jsonschema_description:"Maximum time of one request, 100ms to 30s."`
 	// Success is true if the claim is paid, Failure if it will not be. Failure "": unused.
-	Success string `yaml:"success" json:"success" jsonschema:"example=response.status == 200 && response.body.state == 'paid'" jsonschema_description:"CEL that is true if the claim is paid: it is confirmed then. It may read response.status, response.body, claim.id, claim.user, claim.quantity, sale.name and sale.run."`
-	Failure string `yaml:"failure,omitempty" json:"failure,omitempty" jsonschema:"example=response.body.state == 'failed'" jsonschema_description:"CEL that is true if the claim will not be paid: it is cancelled then. Without it: what is not paid expires."`
+	Success string `yaml:"success" json:"success" jsonschema:"example=response.status == 200 && response.body.state == 'paid'" jsonschema_description:"CEL over response.status, response.body, claim.id, claim.user, claim.quantity, sale.name and sale.run. If true, the claim is confirmed."`
+	Failure string `yaml:"failure,omitempty" json:"failure,omitempty" jsonschema:"example=response.body.state == 'failed'" jsonschema_description:"CEL like success; if true, the claim is cancelled. Default: unpaid claims expire."`
 	// Payment is the reference of the payment. "": the claim's id.
-	Payment string `yaml:"payment,omitempty" json:"payment,omitempty" jsonschema:"example=response.body.id" jsonschema_description:"CEL for the reference of the payment, text or a whole number, which the ledger records. Without it: the claim's id. A confirm from elsewhere has to have the same reference."`
+	Payment string `yaml:"payment,omitempty" json:"payment,omitempty" jsonschema:"example=response.body.id" jsonschema_description:"CEL for the payment's reference, text or a whole number; other confirms must give the same. Default: the claim's id."`
 	// TokenEnv is the environment variable with the bearer token. "": none.
-	TokenEnv string `yaml:"tokenEnv,omitempty" json:"tokenEnv,omitempty" jsonschema:"example=PAYMENT_TOKEN" jsonschema_description:"Name of the environment variable that holds the bearer token to send; never the token."`
+	TokenEnv string `yaml:"tokenEnv,omitempty" json:"tokenEnv,omitempty" jsonschema:"example=PAYMENT_TOKEN" jsonschema_description:"Environment variable with the bearer token to send."`
 }
 
 // Limits of a payment's check.

@@ -10,13 +10,13 @@ import (
 // PaymentWebhook configures webhooks of the payment service. Its expressions are in CEL.
 type PaymentWebhook struct {
 	// SecretsEnv is the environment variable with the keys of signatures.
-	SecretsEnv string `yaml:"secretsEnv" json:"secretsEnv" jsonschema:"example=PAYMENT_WEBHOOK_SECRETS" jsonschema_description:"Name of the environment variable that holds the keys of the signatures, whsec_ and base64 each, separated by spaces: several while keys change. Never the keys."`
+	SecretsEnv string `yaml:"secretsEnv" json:"secretsEnv" jsonschema:"example=PAYMENT_WEBHOOK_SECRETS" jsonschema_description:"Environment variable with the signature keys, whsec_ and base64 each, separated by spaces."`
 	// Success is true if a claim is paid, Failure if it will not be. "": unused.
-	Success string `yaml:"success" json:"success" jsonschema:"example=event.type == 'payment.paid'" jsonschema_description:"CEL that is true if the event says that a claim is paid. It may read event, which is the JSON of the body, sale.name and sale.run."`
-	Failure string `yaml:"failure,omitempty" json:"failure,omitempty" jsonschema:"example=event.type == 'payment.failed'" jsonschema_description:"CEL that is true if the event says that a claim will not be paid: it is cancelled then. Without it: what is not paid expires."`
+	Success string `yaml:"success" json:"success" jsonschema:"example=event.type == 'payment.paid'" jsonschema_description:"CEL over event (the JSON of the body), sale.name and sale.run. If true, the claim is confirmed."`
+	Failure string `yaml:"failure,omitempty" json:"failure,omitempty" jsonschema:"example=event.type == 'payment.failed'" jsonschema_description:"CEL like success; if true, the claim is cancelled. Default: unpaid claims expire."`
 	// Claim is the claim's id, Payment the reference of the payment. "": the claim's id.
-	Claim   string `yaml:"claim" json:"claim" jsonschema:"example=event.data.claim" jsonschema_description:"CEL for the id of the claim that the event is about."`
-	Payment string `yaml:"payment,omitempty" json:"payment,omitempty" jsonschema:"example=event.data.id" jsonschema_description:"CEL for the reference of the payment, as that of check. Without it: the claim's id."`
+	Claim   string `yaml:"claim" json:"claim" jsonschema:"example=event.data.claim" jsonschema_description:"CEL for the claim's id."`
+	Payment string `yaml:"payment,omitempty" json:"payment,omitempty" jsonschema:"example=event.data.id" jsonschema_description:"CEL for the payment's reference, the same as that of check. Default: the claim's id."`
 }
 
 func (PaymentWebhook) JSONSchemaExtend(s *jsonschema.Schema) {

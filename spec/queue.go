@@ -10,12 +10,12 @@ import (
 
 // Queue configures who gets the last units if demand exceeds stock.
 type Queue struct {
-	Order Order `yaml:"order,omitempty" json:"order" jsonschema_description:"Order in which claims that wait are decided."`
+	Order Order `yaml:"order,omitempty" json:"order" jsonschema_description:"Order in which waiting claims are decided."`
 	// Priority is a CEL expression of type int or double.
-	Priority string `yaml:"priority,omitempty" json:"priority,omitempty" jsonschema:"example=user.level == 'gold' ? 1 : 0" jsonschema_description:"With order priority: expression in CEL, a number, the highest first. Those of one priority go by arrival."`
+	Priority string `yaml:"priority,omitempty" json:"priority,omitempty" jsonschema:"example=user.level == 'gold' ? 1 : 0" jsonschema_description:"With order priority: CEL number; highest first, equal ones by arrival."`
 	// Depth is the maximum number of claims that wait for one shard, 1 to MaxDepth; further
 	// ones are overloaded.
-	Depth int64 `yaml:"depth,omitempty" json:"depth" jsonschema_description:"Claims that may wait for one shard. Beyond it, claims are refused as overloaded."`
+	Depth int64 `yaml:"depth,omitempty" json:"depth" jsonschema_description:"Maximum number of waiting claims per shard. Further claims are refused as overloaded."`
 	// At is the place of Priority in its file. It is no part of the declaration.
 	At Place `yaml:"-" json:"-"`
 }

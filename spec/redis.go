@@ -13,10 +13,10 @@ import (
 // names of environment variables.
 type Redis struct {
 	// Nodes are host:port in lower case, without duplicates; an odd number with EngineLedger.
-	Nodes       []string `yaml:"nodes" json:"nodes" jsonschema_description:"Standalone Redis nodes, independent of each other, host:port each. An odd number, so that a majority is clear; with engine redis any number, since each shard's list is on one of them. Of a live sale they change only while it is paused."`
-	UsernameEnv string   `yaml:"usernameEnv,omitempty" json:"usernameEnv,omitempty" jsonschema:"example=REDIS_USERNAME" jsonschema_description:"Name of the environment variable that holds the user name. Goes with passwordEnv."`
-	PasswordEnv string   `yaml:"passwordEnv,omitempty" json:"passwordEnv,omitempty" jsonschema:"example=REDIS_PASSWORD" jsonschema_description:"Name of the environment variable that holds the password; never the password."`
-	TLS         bool     `yaml:"tls,omitempty" json:"tls" jsonschema_description:"Whether to connect with TLS, trusting the certificates that the machine trusts, or those in SSL_CERT_FILE."`
+	Nodes       []string `yaml:"nodes" json:"nodes" jsonschema_description:"Independent standalone Redis nodes, host:port each; an odd number, except with engine redis. On a live sale they change only while it is paused."`
+	UsernameEnv string   `yaml:"usernameEnv,omitempty" json:"usernameEnv,omitempty" jsonschema:"example=REDIS_USERNAME" jsonschema_description:"Environment variable with the user name. Needs passwordEnv."`
+	PasswordEnv string   `yaml:"passwordEnv,omitempty" json:"passwordEnv,omitempty" jsonschema:"example=REDIS_PASSWORD" jsonschema_description:"Environment variable with the password."`
+	TLS         bool     `yaml:"tls,omitempty" json:"tls" jsonschema_description:"Connect with TLS, by the machine's certificate authorities or SSL_CERT_FILE."`
 }
 
 func (Redis) JSONSchemaExtend(s *jsonschema.Schema) {

@@ -36,10 +36,10 @@ const (
 const MaxTotal = 100_000_000_000_000_000
 
 type redPacketPart struct {
-	Total    string `yaml:"total" jsonschema:"example=100.00" jsonschema_description:"Money in all packets together, an exact decimal in quotes; at least min times stock."`
-	Currency string `yaml:"currency" jsonschema:"example=CNY" jsonschema_description:"Code of ISO 4217. It says how many decimals there are."`
-	Split    string `yaml:"split,omitempty" jsonschema_description:"random: by luck, up to twice the mean of what is left. even: as equal as it goes, a cent more for the first ones. fixed: all equal, so that the total must divide by the stock."`
-	Min      string `yaml:"min,omitempty" jsonschema:"example=0.01" jsonschema_description:"Least amount of a packet, an exact decimal in quotes. Without it: the smallest there is."`
+	Total    string `yaml:"total" jsonschema:"example=100.00" jsonschema_description:"Sum of all packets, an exact decimal in quotes; at least min times stock."`
+	Currency string `yaml:"currency" jsonschema:"example=CNY" jsonschema_description:"ISO 4217 code, which also sets the number of decimals."`
+	Split    string `yaml:"split,omitempty" jsonschema_description:"random: up to twice the mean of the rest. even: equal, the first ones a cent more if needed. fixed: exactly equal."`
+	Min      string `yaml:"min,omitempty" jsonschema:"example=0.01" jsonschema_description:"Least amount of a packet, an exact decimal in quotes. Default: the smallest unit of the currency."`
 }
 
 func (redPacketPart) JSONSchemaExtend(s *jsonschema.Schema) {

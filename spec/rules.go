@@ -12,14 +12,14 @@ import (
 // Rule is a CEL condition of a claim. Package rules defines what it may read and what buyers
 // are told.
 type Rule struct {
-	Name string `yaml:"name" json:"name" jsonschema:"example=members" jsonschema_description:"Name of the rule, a DNS label. No two rules share one."`
+	Name string `yaml:"name" json:"name" jsonschema:"example=members" jsonschema_description:"Unique DNS label."`
 	// Require is the expression that must be true.
-	Require string `yaml:"require" json:"require" jsonschema:"example=user.level == 'gold'" jsonschema_description:"Expression in CEL that has to be true: over user, claim, sale, history, now and variables."`
+	Require string `yaml:"require" json:"require" jsonschema:"example=user.level == 'gold'" jsonschema_description:"CEL condition over user, claim, sale, history, now and variables."`
 	// Message is the text for a buyer whose claim the rule denies, unless MessageExpression
 	// yields one. "": a text that names the rule.
-	Message           string  `yaml:"message,omitempty" json:"message,omitempty" jsonschema:"example=Members only." jsonschema_description:"What a buyer is told whom the rule refuses, one line. Without it: a text that names the rule."`
-	MessageExpression string  `yaml:"messageExpression,omitempty" json:"messageExpression,omitempty" jsonschema:"example='Hello ' + user.id" jsonschema_description:"Expression in CEL that makes the message of values. If it fails, the message is told."`
-	Enforce           Enforce `yaml:"enforce,omitempty" json:"enforce" jsonschema_description:"deny: a claim that does not satisfy the rule is refused. audit: it is counted and goes on."`
+	Message           string  `yaml:"message,omitempty" json:"message,omitempty" jsonschema:"example=Members only." jsonschema_description:"Text for a refused buyer, one line. Default: a text that names the rule."`
+	MessageExpression string  `yaml:"messageExpression,omitempty" json:"messageExpression,omitempty" jsonschema:"example='Hello ' + user.id" jsonschema_description:"CEL that builds the message. If it fails, message is used."`
+	Enforce           Enforce `yaml:"enforce,omitempty" json:"enforce" jsonschema_description:"deny: refuse a claim that fails the rule. audit: only count it."`
 	// At is the place of the rule in its file. It is no part of the declaration.
 	At RulePlaces `yaml:"-" json:"-"`
 }
@@ -38,8 +38,8 @@ const (
 
 // Variable is an expression shared by rules; each may use those before it.
 type Variable struct {
-	Name       string `yaml:"name" json:"name" jsonschema:"example=adult" jsonschema_description:"Name of the variable, an identifier. No two variables share one."`
-	Expression string `yaml:"expression" json:"expression" jsonschema:"example=now - user.born > duration('157680h')" jsonschema_description:"Expression in CEL, evaluated at most once a claim."`
+	Name       string `yaml:"name" json:"name" jsonschema:"example=adult" jsonschema_description:"Unique identifier."`
+	Expression string `yaml:"expression" json:"expression" jsonschema:"example=now - user.born > duration('157680h')" jsonschema_description:"CEL expression, evaluated at most once per claim."`
 	// At is the place of the expression in its file. It is no part of the declaration.
 	At Place `yaml:"-" json:"-"`
 }

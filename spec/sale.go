@@ -89,28 +89,28 @@ const (
 
 // specPart is the part of a document with the options.
 type specPart struct {
-	Stock        int64        `yaml:"stock" jsonschema:"example=100" jsonschema_description:"Units on sale, in all."`
-	LockCount    int64        `yaml:"lockCount" jsonschema:"example=5" jsonschema_description:"Shards that the stock is split over, each with a lock of its own; at most the stock. It stays for the life of a run. With less than four times perUserLimit units a shard many claims wait for units of other shards: plan warns."`
-	PerUserLimit int64        `yaml:"perUserLimit,omitempty" jsonschema_description:"Units that one user may have."`
-	Partial      bool         `yaml:"partial,omitempty" jsonschema_description:"With engine ledger: a claim for more units than there are, or than its user may still have, gets those that there are, at least one, and its answer says how many were asked for. Of a live sale it may change. Without it: a claim gets all units or none."`
-	Phase        string       `yaml:"phase,omitempty" jsonschema_description:"Whether claims are accepted within opensAt and closesAt: open, paused, or closed, which is for good. A phase that was set otherwise by hand (pause, resume, close) is a difference that plan shows and apply mends, if the sale is not closed. Without it: a new sale is open, and a live one stays in the phase that it is in."`
-	OpensAt      string       `yaml:"opensAt,omitempty" jsonschema:"example=2026-11-11T20:00:00+08:00" jsonschema_description:"When selling begins (RFC 3339, with seconds and zone), by the clock of the process that serves. Without it: as soon as the sale is applied."`
-	ClosesAt     string       `yaml:"closesAt,omitempty" jsonschema:"example=2026-11-11T21:00:00+08:00" jsonschema_description:"When selling ends (RFC 3339, with seconds and zone), by the clock of the process that serves; after opensAt. Without it: when somebody closes the sale."`
-	Payment      *Payment     `yaml:"payment,omitempty" jsonschema_description:"How claims are paid, with engine ledger: each is held until its payment is confirmed. Of a live sale it may change; a hold keeps the deadline and the grace that it began with. Without it: a claim is sold at once."`
-	Rules        []Rule       `yaml:"rules,omitempty" jsonschema_description:"Who may claim, with engine ledger: conditions in CEL, of which the first that does not hold refuses the claim. Of a live sale they may change."`
-	Variables    []Variable   `yaml:"variables,omitempty" jsonschema_description:"Expressions that rules share, as variables.NAME. Each may use those before it."`
-	Users        *usersPart   `yaml:"users,omitempty" jsonschema_description:"What rules may know of a user: attributes, and where they are read from, which is a file or an HBase table."`
-	History      *historyPart `yaml:"history,omitempty" jsonschema_description:"What rules may know of what a user bought in other sales: exports, an HBase table, or both."`
-	Queue        *Queue       `yaml:"queue,omitempty" jsonschema_description:"Who is served first where more is asked for than there is, with engine ledger."`
-	Draw         *drawPart    `yaml:"draw,omitempty" jsonschema_description:"How entries are drawn, with order: draw in queue. All but the key stays for the life of a run."`
-	Engine       string       `yaml:"engine,omitempty" jsonschema_description:"What gives units out: ledger, or redis for lists that a script pops, with the ledger behind them. It stays for the life of a run."`
-	Ack          string       `yaml:"ack,omitempty" jsonschema_description:"With engine redis: a claim is answered once the ledger has it, or once Redis has it."`
-	Backlog      int64        `yaml:"backlog,omitempty" jsonschema_description:"With engine redis: the most claims that Redis has granted and the ledger does not have yet. Each shard has its part of it: backlog / lockCount, what is left over one each to the first shards, and at least one; so below lockCount one of each shard may be missing. Beyond its part, claims of a shard are refused as overloaded."`
-	Units        *unitsPart   `yaml:"units,omitempty" jsonschema_description:"What a unit is, and what its buyer gets with it. Without it: a number."`
-	Lock         *lockPart    `yaml:"lock,omitempty" jsonschema_description:"How shards are locked."`
-	Redis        *Redis       `yaml:"redis,omitempty" jsonschema_description:"The Redis nodes that keep the locks, with hbase; and with engine redis the lists, with hbase or embedded."`
-	HBase        *HBase       `yaml:"hbase,omitempty" jsonschema_description:"The HBase table that keeps the ledger. Goes with redis."`
-	Embedded     *Embedded    `yaml:"embedded,omitempty" jsonschema_description:"Keeps locks and ledger in local files, with no server, instead of redis and hbase; with engine redis the ledger only."`
+	Stock        int64        `yaml:"stock" jsonschema:"example=100" jsonschema_description:"Number of units on sale."`
+	LockCount    int64        `yaml:"lockCount" jsonschema:"example=5" jsonschema_description:"Number of shards, at most the stock; fixed for a run. plan warns of fewer than 4 * perUserLimit units per shard."`
+	PerUserLimit int64        `yaml:"perUserLimit,omitempty" jsonschema_description:"Maximum number of units per user."`
+	Partial      bool         `yaml:"partial,omitempty" jsonschema_description:"Needs engine ledger. A claim for more units than available or permitted gets as many as possible, instead of none. May change on a live sale."`
+	Phase        string       `yaml:"phase,omitempty" jsonschema_description:"closed is final. A phase set by pause or resume is drift, which apply corrects. Default: a new sale is open, a live one keeps its phase."`
+	OpensAt      string       `yaml:"opensAt,omitempty" jsonschema:"example=2026-11-11T20:00:00+08:00" jsonschema_description:"Start of selling, RFC 3339 with seconds and zone. Default: when the sale is applied."`
+	ClosesAt     string       `yaml:"closesAt,omitempty" jsonschema:"example=2026-11-11T21:00:00+08:00" jsonschema_description:"End of selling, RFC 3339 with seconds and zone, after opensAt. Default: when somebody closes the sale."`
+	Payment      *Payment     `yaml:"payment,omitempty" jsonschema_description:"Needs engine ledger. Claims are held until paid; without it they are sold at once. May change on a live sale; holds keep their deadline and grace."`
+	Rules        []Rule       `yaml:"rules,omitempty" jsonschema_description:"Needs engine ledger. Conditions for claims; the first that fails refuses. May change on a live sale."`
+	Variables    []Variable   `yaml:"variables,omitempty" jsonschema_description:"Expressions that rules read as variables.NAME. Each may use those before it."`
+	Users        *usersPart   `yaml:"users,omitempty" jsonschema_description:"Attributes of users for rules, from a file or an HBase table."`
+	History      *historyPart `yaml:"history,omitempty" jsonschema_description:"Purchases in earlier sales for rules, from exports, an HBase table, or both."`
+	Queue        *Queue       `yaml:"queue,omitempty" jsonschema_description:"Needs engine ledger. Order in which waiting claims are served."`
+	Draw         *drawPart    `yaml:"draw,omitempty" jsonschema_description:"Draw of entries, with queue.order draw. Only the source of the key may change during a run."`
+	Engine       string       `yaml:"engine,omitempty" jsonschema_description:"What allocates units: ledger, or redis, where Redis lists allocate and the ledger records. Fixed for a run."`
+	Ack          string       `yaml:"ack,omitempty" jsonschema_description:"With engine redis: answer a claim when the ledger has it, or when Redis has it."`
+	Backlog      int64        `yaml:"backlog,omitempty" jsonschema_description:"With engine redis: maximum number of claims that Redis granted and the ledger lacks, split over the shards, at least 1 each. Beyond it claims are refused as overloaded."`
+	Units        *unitsPart   `yaml:"units,omitempty" jsonschema_description:"What each unit is, and what its buyer receives. Default: a number."`
+	Lock         *lockPart    `yaml:"lock,omitempty" jsonschema_description:"Locks of shards."`
+	Redis        *Redis       `yaml:"redis,omitempty" jsonschema_description:"Redis nodes for locks (with hbase), and with engine redis for lists (with hbase or embedded)."`
+	HBase        *HBase       `yaml:"hbase,omitempty" jsonschema_description:"HBase table of the ledger. Needs redis."`
+	Embedded     *Embedded    `yaml:"embedded,omitempty" jsonschema_description:"Locks and ledger in local files, instead of redis and hbase; with engine redis only the ledger."`
 }
 
 // stored is the JSON of a declaration. Ledgers keep it for years: a field may be added, with a

@@ -37,14 +37,14 @@ const (
 )
 
 type unitsPart struct {
-	Range     []string       `yaml:"range,omitempty" jsonschema:"example=A1-A40" jsonschema_description:"With engine ledger: names of the units, such as those of seats. Each item is one name, or the first and the last of many, which differ in the number at their end only: A1-A40, or A01-A40 with numbers of two digits. They name as many units as the stock has; anybody may know them."`
-	File      string         `yaml:"file,omitempty" jsonschema:"example=codes.csv" jsonschema_description:"With engine ledger: file of the units, relative to this document: CSV with a header, one unit a line and as many as the stock has. Needs keyEnv, keyFile or public: true."`
-	Column    string         `yaml:"column,omitempty" jsonschema:"example=code" jsonschema_description:"Column of file that names a unit, each another. Without it: the first. A buyer gets the others with it."`
-	KeyEnv    string         `yaml:"keyEnv,omitempty" jsonschema:"example=COUPON_KEY" jsonschema_description:"Name of the environment variable that holds the key under which units of file are encrypted where they are kept: 32 bytes or more in base64, such as openssl rand -base64 32 makes. Never the key."`
-	KeyFile   string         `yaml:"keyFile,omitempty" jsonschema:"example=coupon.key" jsonschema_description:"File that holds such a key, relative to this document. Instead of keyEnv."`
-	Public    bool           `yaml:"public,omitempty" jsonschema_description:"Whether anybody may know the units of file: they are stored as they are. Instead of keyEnv or keyFile."`
-	Choose    bool           `yaml:"choose,omitempty" jsonschema_description:"Whether buyers may ask for units by name, or for some that are adjacent: with range, or with public: true."`
-	RedPacket *redPacketPart `yaml:"redPacket,omitempty" jsonschema_description:"With engine redis: units are packets of money; the stock is their number."`
+	Range     []string       `yaml:"range,omitempty" jsonschema:"example=A1-A40" jsonschema_description:"Needs engine ledger. Public names, as many as the stock: single ones, or ranges with a number at the end, like A1-A40 or A01-A40."`
+	File      string         `yaml:"file,omitempty" jsonschema:"example=codes.csv" jsonschema_description:"Needs engine ledger, and keyEnv, keyFile or public. CSV with a header and one line per unit of the stock."`
+	Column    string         `yaml:"column,omitempty" jsonschema:"example=code" jsonschema_description:"Column of file with the unique name of the unit. Default: the first. Buyers also receive the other columns."`
+	KeyEnv    string         `yaml:"keyEnv,omitempty" jsonschema:"example=COUPON_KEY" jsonschema_description:"Environment variable with the key that encrypts the units: 32 bytes or more in base64."`
+	KeyFile   string         `yaml:"keyFile,omitempty" jsonschema:"example=coupon.key" jsonschema_description:"File with that key. Excludes keyEnv."`
+	Public    bool           `yaml:"public,omitempty" jsonschema_description:"Units of file are not secret and stored unencrypted. Excludes keyEnv and keyFile."`
+	Choose    bool           `yaml:"choose,omitempty" jsonschema_description:"Buyers may choose units by name, or ask for adjacent ones. Needs range or public: true."`
+	RedPacket *redPacketPart `yaml:"redPacket,omitempty" jsonschema_description:"Needs engine redis. Units are packets of money; the stock is their number."`
 }
 
 func (unitsPart) JSONSchemaExtend(s *jsonschema.Schema) {

@@ -45,12 +45,12 @@ var AttributeTypes = []string{TypeString, TypeInt, TypeDouble, TypeBool, TypeTim
 // UsersTable is an HBase table with a row for each user, by the user's id.
 type UsersTable struct {
 	// Zookeeper are the servers as host:port. The default is that of the sale's own table.
-	Zookeeper     []string `yaml:"zookeeper,omitempty" json:"zookeeper" jsonschema_description:"HBase's ZooKeeper servers, host:port each. Without it: those of spec.hbase."`
-	ZookeeperRoot string   `yaml:"zookeeperRoot,omitempty" json:"zookeeperRoot" jsonschema:"example=/hbase" jsonschema_description:"HBase's parent znode. Without it: that of spec.hbase, or /hbase beside zookeeper."`
-	Table         string   `yaml:"table" json:"table" jsonschema:"example=users" jsonschema_description:"Table of the users, which salectl only reads."`
+	Zookeeper     []string `yaml:"zookeeper,omitempty" json:"zookeeper" jsonschema_description:"ZooKeeper servers, host:port each. Default: those of spec.hbase."`
+	ZookeeperRoot string   `yaml:"zookeeperRoot,omitempty" json:"zookeeperRoot" jsonschema:"example=/hbase" jsonschema_description:"Parent znode of HBase. Default: that of spec.hbase, or /hbase with zookeeper."`
+	Table         string   `yaml:"table" json:"table" jsonschema:"example=users" jsonschema_description:"Table of the users; salectl only reads it."`
 	Family        string   `yaml:"family" json:"family" jsonschema:"example=u" jsonschema_description:"Column family of the attributes."`
 	// Columns are the columns of attributes, by name; the default is the attribute's name.
-	Columns map[string]string `yaml:"columns,omitempty" json:"columns,omitempty" jsonschema_description:"Columns of attributes that are not called like these."`
+	Columns map[string]string `yaml:"columns,omitempty" json:"columns,omitempty" jsonschema_description:"Column names of attributes, where they differ from the attribute's name."`
 }
 
 // Limits of users.
@@ -68,11 +68,11 @@ const (
 )
 
 type usersPart struct {
-	Attributes map[string]string `yaml:"attributes,omitempty" jsonschema_description:"Attributes of a user that rules read as user.NAME, each with its type: string, int, double, bool, timestamp or list of string."`
-	File       string            `yaml:"file,omitempty" jsonschema:"example=users.csv" jsonschema_description:"File of the users, relative to this document: CSV with a header, or one JSON object a line (.ndjson), with an id each. It is read again when it changes. Instead of hbase."`
-	HBase      *UsersTable       `yaml:"hbase,omitempty" jsonschema_description:"HBase table of the users, with a row for each by the user's id. Instead of file."`
-	Fresh      Duration          `yaml:"fresh,omitempty" jsonschema:"example=30s" jsonschema_description:"How old what is known of a user may be: 1s to 1h, in h, m, s or ms. What is older is read again; if that fails, claims are refused."`
-	Cached     int64             `yaml:"cached,omitempty" jsonschema_description:"Users of an HBase table that are kept in memory, at most."`
+	Attributes map[string]string `yaml:"attributes,omitempty" jsonschema_description:"Attributes that rules read as user.NAME, each with its type: string, int, double, bool, timestamp or list of string."`
+	File       string            `yaml:"file,omitempty" jsonschema:"example=users.csv" jsonschema_description:"CSV with a header, or one JSON object a line (.ndjson), with an id each. Excludes hbase."`
+	HBase      *UsersTable       `yaml:"hbase,omitempty" jsonschema_description:"Table with one row per user, keyed by user id. Excludes file."`
+	Fresh      Duration          `yaml:"fresh,omitempty" jsonschema:"example=30s" jsonschema_description:"Maximum age of a user's attributes, 1s to 1h. Older ones are read again; if that fails, claims are refused."`
+	Cached     int64             `yaml:"cached,omitempty" jsonschema_description:"Maximum number of users of an HBase table in memory."`
 }
 
 func (usersPart) JSONSchemaExtend(s *jsonschema.Schema) {
