@@ -23,7 +23,7 @@ func main() { tool.Main(run) }
 // shardsOfProcess is how many shards a sale has for each process that sells it.
 const shardsOfProcess = 4
 
-// usual are the costs, measured on the machine of docs/benchmarks.md; page says by what.
+// usual are the costs, measured on the machine of docs/benchmarks.md; page.go says by what.
 var usual = sim.ScaleOptions{
 	Callers: 2000,
 	Costs: sim.ScaleCosts{
