@@ -124,10 +124,15 @@ func TestLinksLeadSomewhere(t *testing.T) {
 func sections(p page) (all []string) {
 	for _, line := range p.lines {
 		if heading := strings.TrimLeft(line, "#"); heading != line {
-			name := strings.ToLower(strings.TrimSpace(heading))
-			name = regexp.MustCompile("[^a-z0-9 -]").ReplaceAllString(name, "")
-			all = append(all, strings.ReplaceAll(name, " ", "-"))
+			all = append(all, sectionName(heading))
 		}
 	}
 	return all
+}
+
+// sectionName returns the name by which links lead to a heading.
+func sectionName(heading string) string {
+	name := strings.ToLower(strings.TrimSpace(heading))
+	name = regexp.MustCompile("[^a-z0-9 -]").ReplaceAllString(name, "")
+	return strings.ReplaceAll(name, " ", "-")
 }
