@@ -36,36 +36,36 @@ func TestProtocolPage(t *testing.T) {
 	}
 }
 
-// rules returns a table for each model. A marked rule is a link to its sentence's section of
-// design.md.
+// rules returns a list for each model. A marked rule is a link to the section of design.md that
+// has its sentence.
 func rules(design page) string {
 	var text strings.Builder
 	for _, m := range models.All() {
-		fmt.Fprintf(&text, "\n### %s\n\n%s.\n\n| rule | says | without it |\n|---|---|---|\n", m.Name, strings.ToUpper(m.About[:1])+m.About[1:])
+		fmt.Fprintf(&text, "\n### %s\n\n%s.\n\n", m.Name, strings.ToUpper(m.About[:1])+m.About[1:])
 		for _, r := range m.Rules {
-			says := r.Text
+			says := ": " + r.Text
 			if r.Marked {
-				says = markedSection(design, r.Text)
+				says = " [◆](design.md#" + markedSection(design, r.Text) + ")"
 			}
-			fmt.Fprintf(&text, "| `%s` | %s | %s |\n", r.Name, says, r.Without)
+			fmt.Fprintf(&text, "- `%s`%s → %s\n", r.Name, says, r.Without)
 		}
 	}
 	text.WriteString("\n")
 	return text.String()
 }
 
-// markedSection returns a link to the section of design.md that has the sentence.
-func markedSection(design page, sentence string) string {
-	heading := ""
+// markedSection returns the name of the section of design.md that has the sentence; "" if none
+// has, which TestMarkedSentences reports.
+func markedSection(design page, sentence string) (name string) {
 	for _, line := range design.lines {
 		if strings.HasPrefix(line, "#") {
-			heading = strings.TrimLeft(line, "# ")
+			name = sectionName(strings.TrimLeft(line, "#"))
 		}
 		if strings.Contains(line, sentence+" ◆") {
-			return fmt.Sprintf("[◆ %s](design.md#%s)", heading, sectionName(heading))
+			return name
 		}
 	}
-	return sentence // TestMarkedSentences reports it
+	return ""
 }
 
 // A sentence of design.md with a ◆ behind it is a rule of a model, and the other way
