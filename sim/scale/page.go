@@ -23,7 +23,7 @@ func page(out io.Writer, o sim.ScaleOptions, rows []row) error {
 	p := &printer{out: out}
 	p.line("<!-- Made by sim/scale: go run ./sim/scale > docs/scale.md -->")
 	p.line("# How a sale scales\n")
-	p.line("For the platform engineer: how many claims a second more processes sell. The figures are simulated: the shipped state machines run on virtual time, and each step takes the time measured below. Nothing fails. Each process has %d processors, %d callers who claim over HTTP, and %d shards; the store has %d machines. `go run ./sim/scale > docs/scale.md` renews the page; its flags change the costs.\n", o.Costs.Processors, o.Callers, shardsOfProcess, o.Store.Machines)
+	p.line("For the platform engineer: how many claims a second more processes sell. The figures are simulated: the shipped state machines run on virtual time, and each step takes the time that was measured (`go run ./sim/scale -help`). Nothing fails. Each process has %d processors, %d callers who claim over HTTP, and %d shards; the store has %d machines.\n", o.Costs.Processors, o.Callers, shardsOfProcess, o.Store.Machines)
 	for i, who := range []string{
 		"Requests to any process, which forwards them",
 		"Requests to the owner, as the Go client sends them",
@@ -42,25 +42,6 @@ func page(out io.Writer, o sim.ScaleOptions, rows []row) error {
 				100*x.Forwarded, x.Batch, 100*x.Store, x.NodeCalls)
 		}
 		p.line("\n%s\n", said(knee, rows, i))
-	}
-	p.line("## Costs\n")
-	p.line("| step | processor time |")
-	p.line("|---|---|")
-	for _, c := range []struct {
-		what string
-		took time.Duration
-	}{
-		{"claim over HTTP, with its answer", o.Costs.Request},                  // BenchmarkHTTP: half of it, the other half is the client's
-		{"decision of a claim", o.Costs.Decide},                                // claims in one process, 2,000 callers, in docs/benchmarks.md
-		{"forwarded claim or answer, at each end", o.Costs.Forward},            // BenchmarkForwarded, 2,000 callers: forwarded less own, by four
-		{"message to a peer, besides its content, at each end", o.Costs.Flush}, // the same, one caller
-		{"commit, besides its claims", o.Costs.Append},                         // a profile of serve on HBase with one claim a commit
-		// An idle process of three less one that is alone, by its calls and messages: a busy one pays less.
-		{"call of a lock node, or update from a peer, at each end", o.Costs.Call},
-		{"append, in the store", o.Store.Append},    // raw appends to HBase on two shared processors
-		{"way to the store and back", o.Store.Away}, // one caller on HBase, p50
-	} {
-		p.line("| %s | %v |", c.what, c.took)
 	}
 	return p.err
 }
