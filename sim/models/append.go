@@ -190,7 +190,7 @@ func appendModel() Model {
 		Rules: []Rule{
 			{Name: "head-compared", Marked: true,
 				Text:    "`Append` stores an entry in slot k and replaces the head *if the head still has the bytes that came with slot k−1*.",
-				Without: "An append that only checks for an empty slot succeeds in a row deleted meanwhile: a buyer is told of a claim that is in no log, and the row outlives its sale."},
+				Without: "An append that only checks for an empty slot succeeds in a row deleted meanwhile: the claim is in no log, and the row outlives its sale."},
 			{Name: "unknown", Marked: true,
 				Text:    "Every result except success is **unknown**: a store's client retries inside, so \"the head was another\" can be the reply to one's own write.",
 				Without: "The reply to one's own repeated write is taken for a failure: the claim is decided again, and the request has two units."},

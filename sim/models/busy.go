@@ -78,7 +78,7 @@ func busyModel() Model {
 		Rules: []Rule{
 			{Name: "owner-appends-generations", Marked: true,
 				Text:    "Owners follow the sale's log and append its generations themselves: beside a busy owner a planner would lose every race.",
-				Without: "The planner reads the head, the owner appends, the planner's append fails: the close waits as long as claims come."},
+				Without: "The planner's append fails whenever the owner appends: the close waits as long as claims come."},
 			{Name: "owner-reads-sale", Marked: true,
 				Text:    "An owner stops appending when its leases have expired, when it has not read the sale's log within a ttl, or when its clock differs from the lock nodes' by more than a ttl.",
 				Without: "A cut-off owner sells on, and the planner loses every race: the close never lands."},

@@ -177,10 +177,10 @@ func (w copyRules) model() explore.Model[copyState] {
 func copiesModel() Model {
 	return Model{
 		Name:  "copies",
-		About: "one request, forwarded, resent by another stream, given up and repeated at another process, while a cancel frees a unit",
+		About: "one request, forwarded, resent, and repeated at another process, while a cancel frees a unit",
 		Rules: []Rule{
 			{Name: "new-stream-ends-old",
-				Text:    "A process names itself and counts its streams. The first message of a new stream ends the earlier ones at the owner: their undecided requests, present and later, are dropped.",
+				Text:    "The first message of a process's new stream ends its earlier ones at the owner: their undecided requests are dropped.",
 				Without: "A request is resent by a new stream and denied. A unit is freed, and the first copy is granted."},
 			{Name: "old-answers-void",
 				Text:    "An answer counts only on the stream by which the request was sent last.",
@@ -189,7 +189,7 @@ func copiesModel() Model {
 				Text:    "A request has a deadline, after which the owner does not decide it.",
 				Without: "A copy outlives its sender's 503. The client is denied elsewhere; a unit is freed, and the copy is granted."},
 			{Name: "copies-die-first",
-				Text:    "A sender that repeats a request elsewhere, or answers 503, waits for the deadline first; so does a client whose process dies, if its claim must not be denied.",
+				Text:    "A sender waits for the deadline before it repeats a request elsewhere or answers 503; so should a client whose process dies.",
 				Without: "Two copies live by separate ways: one is denied, the other granted when a unit is freed."},
 		},
 		Cases: []Case{

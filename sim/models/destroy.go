@@ -112,7 +112,7 @@ func destroyModel() Model {
 		Rules: []Rule{
 			{Name: "sealed-before-delete", Marked: true,
 				Text:    "`destroy` closes every shard, drives every transfer to its end, seals, exports, appends `Sealed` with roots and digest, and only then deletes.",
-				Without: "Killed after its first delete and repeated, destroy finds no row and exports nothing: a claim is in no export."},
+				Without: "Killed after its first delete, destroy finds no row and exports nothing: a claim is in no export."},
 			{Name: "gone-is-gone", Marked: true,
 				Text:    "A log without a head is gone: a process that finds none stops, and neither resends nor appends `Own`.",
 				Without: "A process takes the absent row for an empty log and appends `Own` after the delete: the row outlives its sale."},

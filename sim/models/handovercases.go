@@ -19,17 +19,17 @@ func handoverModel() Model {
 	}
 	return Model{
 		Name:  "handover",
-		About: "one shard in handover; two requests for one unit, a cancel that frees another; unknown appends, deaths, lost answers, a lease that expires unnoticed",
+		About: "one shard in handover; two requests for one unit, a cancel that frees another; unknown appends, deaths, lost answers, an expired lease",
 		Rules: []Rule{
 			{Name: "own-first",
 				Text:    "A successor answers only once its `Own` is in the log; until then it replies `not mine yet`.",
-				Without: "It has read that no unit is left, but not the cancel after that: it denies a claim whose unknown append then lands."},
+				Without: "It has not read a cancel: it denies a claim whose unknown append then lands."},
 			{Name: "own-each-session",
 				Text:    "Each session begins with an `Own`, even if the process's own `Own` is still the last.",
-				Without: "The giver takes the lease up again before the nodes know of the gift, and denies from memory while its own unknown append has freed a unit."},
+				Without: "The giver takes the lease again before the nodes know of the gift, and denies while its own unknown append has freed a unit."},
 			{Name: "doubt-forwarded",
 				Text:    "Requests in an append that the giver leaves unknown are forwarded under their own keys, and answered by the successor from the log.",
-				Without: "If denied, the append lands and the claim is in the log. Under another key the claim is decided twice."},
+				Without: "A denied claim lands in the log; under another key it is decided twice."},
 			{Name: "queue-forwarded",
 				Text:    "Requests that have queued when the owner stops, or come later, are forwarded, and resent until the successor's `Own` is in the log.",
 				Without: "A claim gets 503 though nothing has failed."},

@@ -262,7 +262,7 @@ func routesModel() Model {
 		Rules: []Rule{
 			{Name: "newer-epochs",
 				Text:    "A route is replaced only by one of a higher epoch; a named successor without an `Own` ranks right after the owner that named it.",
-				Without: "A former owner believes an old redirect: two processes name each other, and a request circulates for ever."},
+				Without: "A former owner believes an old redirect: a request circulates for ever."},
 			{Name: "one-redirect",
 				Text:    "A redirect is followed once; then the sender waits before it asks the process that its route names.",
 				Without: "A request follows a moving shard as often as it moves."},

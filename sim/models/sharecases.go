@@ -6,11 +6,11 @@ func sharesModel() Model {
 	run := func(w shareRules) func() explore.Result { return bound(w.model()) }
 	return Model{
 		Name:  "shares",
-		About: "two or three processes, one or two shards; views that differ and change; deaths, expired leases, late or lost gifts of leases",
+		About: "two or three processes, one or two shards; differing views; deaths, expired leases, late or lost gifts",
 		Rules: []Rule{
 			{Name: "asked-and-agreed",
 				Text:    "A shard with a live owner moves only if the process assigned by its own view asks for it and the owner's view agrees.",
-				Without: "Two processes with different views fight over a shard: each takes it from the other, or each gives it to the other."},
+				Without: "Two processes with different views take a shard from each other, or give it to each other, for ever."},
 			{Name: "free-for-anybody",
 				Text:    "The process that a view names tries for a free shard; if that has not helped for a ttl, any process does.",
 				Without: "A process still sees a dead one, or two each take the other for the owner: the shard stays without one."},

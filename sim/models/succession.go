@@ -59,7 +59,7 @@ func successionModel() Model {
 		About: "a successor that appends its `Own` while claims keep coming",
 		Rules: []Rule{{Name: "stops-before-giving",
 			Text:    "The owner stops deciding before it gives the lease away.",
-			Without: "Nothing wrong is sold, but each of the giver's appends makes the successor's `Own` fail, as long as claims come."}},
+			Without: "Each of the giver's appends makes the successor's `Own` fail, as long as claims come."}},
 		Cases: []Case{
 			{Name: "the giver stops", Run: run(successionRules{})},
 			{Name: "the giver decides on", Off: "stops-before-giving", Finds: explore.Livelock, Run: run(successionRules{goesOn: true})},

@@ -85,7 +85,7 @@ func swapModel() Model {
 		Rules: []Rule{
 			{Name: "short-gives-down", Marked: true,
 				Text:    "A shard that is short itself gives only to a lower-numbered one; otherwise two would swap for ever.",
-				Without: "Two shards with one unit and a claim for two each give each other their unit, again and again."},
+				Without: "Two shards with one unit and a claim for two each swap their units for ever."},
 			{Name: "gives-what-is-asked", Marked: true,
 				Text:    "A source gives what it was asked for, and at least half of what it has.",
 				Without: "A source that gives half, rounded down, never gives its last unit."},

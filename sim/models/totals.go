@@ -172,17 +172,17 @@ func totalsModel() Model {
 	none := func(*totalRules) {}
 	return Model{
 		Name:  "totals",
-		About: "two shards with an owner each, and a process that collects totals for sold_out; refunds, transfers, another stock, deposed owners",
+		About: "two owned shards, and a process that collects totals for sold_out; refunds, transfers, another stock, deposed owners",
 		Rules: []Rule{
 			{Name: "sum-of-sold", Marked: true,
 				Text:    "`sold_out` is answered only when the sum of all shards' sold equals the sum of their limits, all at the newest generation.",
-				Without: "If nothing available were enough, units in transfer would be forgotten; with totals of an earlier generation, those of the next."},
+				Without: "Units in transfer, or of the next generation, are forgotten."},
 			{Name: "limits-not-stock",
 				Text:    "The sum is compared with the shards' own limits, not with the declared stock.",
 				Without: "A lower stock may remove less than declared: the declared stock is sold, and a refunded unit is left."},
 			{Name: "two-collects",
 				Text:    "`sold_out` needs two consecutive collects of all totals with the same version of each shard.",
-				Without: "One shard's unit is refunded after its total and before the other shard sells its last: there was always one left. Equal sums do not help: it can happen again."},
+				Without: "One shard's unit is refunded after its total and before the other sells its last: there was always one left. Equal sums do not help."},
 			{Name: "collects-in-turn",
 				Text:    "The second collect begins when the first is complete.",
 				Without: "A shard's answers both precede the other's: at no instant did all versions hold."},

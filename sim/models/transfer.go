@@ -196,7 +196,7 @@ func transferModel() Model {
 		Rules: []Rule{
 			{Name: "seal-last", Marked: true,
 				Text:    "`destroy` closes every shard, drives every transfer to its end, seals, exports, appends `Sealed` with roots and digest, and only then deletes.",
-				Without: "A shard is sealed with units in transfer: they are in no export. If it waits for its own `Out`s only, others' have no destination, and destroy stands still."},
+				Without: "A shard is sealed with units in transfer: they are in no export, or others' `Out`s have no destination and destroy stands still."},
 			{Name: "closed-sends-nothing",
 				Text:    "A closed shard takes units and confirms its transfers, but sends none.",
 				Without: "An `Out` follows the read that found all transfers complete."},
