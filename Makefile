@@ -138,7 +138,7 @@ bench: ## the figures of docs/benchmarks.md, each beside its raw figure, in one 
 	go test -run '^$$' -bench Large -benchtime 3x -timeout 60m ./cli
 	cd testdata/peers && go run . && go run ./postgres && go run ./locks -each 2s -contest 8s && go run ./packets && \
 		go run ./growth && go run ./growth -hbase -most 1000000 -rounds 5 && \
-		go run ./callers -docs ../../docs && go run ./stages -docs ../../docs
+		go run ./callers -docs ../../docs && go run ./stages -page stages.md
 
 ROUNDS ?= 15
 

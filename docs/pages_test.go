@@ -124,9 +124,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 func sections(p page) (all []string) {
 	for _, line := range p.lines {
 		if heading := strings.TrimLeft(line, "#"); heading != line {
-			name := strings.ToLower(strings.TrimSpace(heading))
-			name = regexp.MustCompile("[^a-z0-9 -]").ReplaceAllString(name, "")
-			all = append(all, strings.ReplaceAll(name, " ", "-"))
+			all = append(all, sectionName(heading))
 		}
 	}
 	return all
@@ -147,4 +145,11 @@ func TestPagesShowPrograms(t *testing.T) {
 			t.Errorf("docs/integrate.md does not show examples/integrate/%s as it is", file)
 		}
 	}
+}
+
+// sectionName returns the name by which links lead to a heading.
+func sectionName(heading string) string {
+	name := strings.ToLower(strings.TrimSpace(heading))
+	name = regexp.MustCompile("[^a-z0-9 -]").ReplaceAllString(name, "")
+	return strings.ReplaceAll(name, " ", "-")
 }

@@ -26,7 +26,7 @@ func TestProtocolPage(t *testing.T) {
 	if !begins || !ends {
 		t.Fatalf("docs/%s has no part between %q and %q", protocolPage, protocolBegin, protocolEnd)
 	}
-	want := head + protocolBegin + rules() + protocolEnd + tail
+	want := head + protocolBegin + rules(readPage(t, "docs/design.md")) + protocolEnd + tail
 	if *update {
 		if err := os.WriteFile(protocolPage, []byte(want), 0o666); err != nil {
 			t.Fatal(err)
@@ -36,21 +36,36 @@ func TestProtocolPage(t *testing.T) {
 	}
 }
 
-// rules returns a table for each model.
-func rules() string {
-	var page strings.Builder
+// rules returns a list for each model. A marked rule is a link to the section of design.md that
+// has its sentence.
+func rules(design page) string {
+	var text strings.Builder
 	for _, m := range models.All() {
-		fmt.Fprintf(&page, "\n### %s\n\n%s.\n\n| rule | says | without it |\n|---|---|---|\n", m.Name, strings.ToUpper(m.About[:1])+m.About[1:])
+		fmt.Fprintf(&text, "\n### %s\n\n%s.\n\n", m.Name, strings.ToUpper(m.About[:1])+m.About[1:])
 		for _, r := range m.Rules {
-			mark := ""
+			says := ": " + r.Text
 			if r.Marked {
-				mark = " ◆"
+				says = " [◆](design.md#" + markedSection(design, r.Text) + ")"
 			}
-			fmt.Fprintf(&page, "| `%s`%s | %s | %s |\n", r.Name, mark, r.Text, r.Without)
+			fmt.Fprintf(&text, "- `%s`%s → %s\n", r.Name, says, r.Without)
 		}
 	}
-	page.WriteString("\n")
-	return page.String()
+	text.WriteString("\n")
+	return text.String()
+}
+
+// markedSection returns the name of the section of design.md that has the sentence; "" if none
+// has, which TestMarkedSentences reports.
+func markedSection(design page, sentence string) (name string) {
+	for _, line := range design.lines {
+		if strings.HasPrefix(line, "#") {
+			name = sectionName(strings.TrimLeft(line, "#"))
+		}
+		if strings.Contains(line, sentence+" ◆") {
+			return name
+		}
+	}
+	return ""
 }
 
 // A sentence of design.md with a ◆ behind it is a rule of a model, and the other way

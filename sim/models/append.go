@@ -186,20 +186,20 @@ func appendModel() Model {
 	const lost = "a buyer was told of a claim that no log has"
 	return Model{
 		Name:  "append",
-		About: "the log of one shard, two processes that own it in turn, a planner beside them; late and repeated calls, lost replies, reads that lag behind, restarts",
+		About: "the log of one shard, two owners in turn and a planner; late and repeated calls, lost replies, lagging reads, restarts",
 		Rules: []Rule{
 			{Name: "head-compared", Marked: true,
-				Text:    "the one that matters is `Append`: store this entry in slot k and replace the head, *if the head still has the bytes that came with slot k−1*.",
-				Without: "An append that asks only whether its slot is empty comes back to life in a row that was deleted meanwhile: a buyer is told of a claim that is in no log, and the row outlives its sale."},
+				Text:    "`Append` stores an entry in slot k and replaces the head *if the head still has the bytes that came with slot k−1*.",
+				Without: "An append that only checks for an empty slot succeeds in a row deleted meanwhile: the claim is in no log, and the row outlives its sale."},
 			{Name: "unknown", Marked: true,
-				Text:    "Whatever is not success is **unknown**: a store's client retries inside, so even \"the head was another\" can be said of one's own write.",
-				Without: "The store's client repeats calls: \"the head was another\" can be said of one's own write. Taken for a failure, the claim is decided once more, and the request has two units."},
+				Text:    "Every result except success is **unknown**: a store's client retries inside, so \"the head was another\" can be the reply to one's own write.",
+				Without: "The reply to one's own repeated write is taken for a failure: the claim is decided again, and the request has two units."},
 			{Name: "own-bytes", Marked: true,
 				Text:    "The slot decides: own bytes there, committed; other bytes, taken; nothing, send the same bytes again.",
-				Without: "A reply that is no success is taken for one's own earlier success, while the slot has another owner's `Own`: the claim is in no log."},
+				Without: "A reply is taken for one's own success while the slot has another owner's `Own`: the claim is in no log."},
 			{Name: "fold", Marked: true,
 				Text:    "State is a fold of the log by a pure reducer and never anything else (`ledger.State`, `ledger.Sale`).",
-				Without: "An owner that folds its commit when it sends it answers the same request, asked again, from a commit that never lands."},
+				Without: "An owner that folds a commit when it sends it answers a repeated request from a commit that never lands."},
 		},
 		Cases: []Case{
 			{Name: "two owners, one request", Run: bound(logRules{units: 1, requests: 1, sessions: 2}.model())},

@@ -104,10 +104,10 @@ func (w auditRules) model() explore.Model[auditState] {
 func auditModel() Model {
 	return Model{
 		Name:  "audit",
-		About: "an audit that reads one log after the other while units move between the shards",
+		About: "an audit that reads one log after the other while units move",
 		Rules: []Rule{{Name: "closed-cut", Marked: true,
 			Text:    "An audit of a live sale folds a cut that is closed under `In` → `Out` and `Ack` → `In`: it reads the other shard's log on until it is.",
-			Without: "A log that was read early has a unit as available, and one that was read late has taken it in: the audit finds it in two places, or, with an `Ack` for an `In` not read yet, in none."}},
+			Without: "A log read early has a unit that a log read late has taken: the audit finds it twice, or nowhere."}},
 		Cases: []Case{
 			{Name: "two shards", Run: bound(auditRules{}.model())},
 			{Name: "the logs as they were read", Off: "closed-cut", Finds: "the audit finds a unit in 2 places", Run: bound(auditRules{asRead: true}.model())},

@@ -64,10 +64,10 @@ func (w batchRules) model() explore.Model[batchState] {
 func batchModel() Model {
 	return Model{
 		Name:  "batch",
-		About: "a queue, the commits that are made of it, and a store that takes entries up to some size",
+		About: "a queue, its commits, and a store with a maximum size of entries",
 		Rules: []Rule{{Name: "commits-bounded", Marked: true,
-			Text:    "A commit has at most 1 MB, however much has queued: the rest is for the next.",
-			Without: "What queues while the store is slow becomes one entry that the store never takes; the same bytes are sent again, and the shard stands still."}},
+			Text:    "A commit has at most 1 MB, however much has queued; the rest is for the next.",
+			Without: "The queue becomes one entry that the store never takes, and the shard stands still."}},
 		Cases: []Case{
 			{Name: "a crowd", Run: bound(batchRules{}.model())},
 			{Name: "all that has queued goes into one commit", Off: "commits-bounded", Finds: tooLarge, Run: bound(batchRules{unbounded: true}.model())},

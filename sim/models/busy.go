@@ -74,14 +74,14 @@ func (w busyRules) model() explore.Model[busyState] {
 func busyModel() Model {
 	return Model{
 		Name:  "busy",
-		About: "a close that has to get into the log of a busy shard; an owner that may be cut off from the sale's log",
+		About: "a close that must enter the log of a busy shard; an owner that may be cut off from the sale's log",
 		Rules: []Rule{
 			{Name: "owner-appends-generations", Marked: true,
-				Text:    "Owners follow the sale's log and append what is announced there themselves: beside a busy owner a planner would lose every race.",
-				Without: "The planner reads the head, the owner appends, the planner's append fails: the close is put off for as long as claims come."},
+				Text:    "Owners follow the sale's log and append its generations themselves: beside a busy owner a planner would lose every race.",
+				Without: "The planner's append fails whenever the owner appends: the close waits as long as claims come."},
 			{Name: "owner-reads-sale", Marked: true,
-				Text:    "An owner stops appending when its leases have run out, when it has not read the sale's log within a ttl, or when its clock is off from the lock nodes' by more than a ttl.",
-				Without: "An owner that is cut off from the sale's log goes on selling, and the planner loses every race: the close never lands."},
+				Text:    "An owner stops appending when its leases have expired, when it has not read the sale's log within a ttl, or when its clock differs from the lock nodes' by more than a ttl.",
+				Without: "A cut-off owner sells on, and the planner loses every race: the close never lands."},
 		},
 		Cases: []Case{
 			{Name: "an owner that may be cut off", Run: bound(busyRules{}.model())},

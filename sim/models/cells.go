@@ -120,10 +120,10 @@ func (w cellRules) model() explore.Model[cellState] {
 func cellsModel() Model {
 	return Model{
 		Name:  "cells",
-		About: "a row whose cells show the version with the highest timestamp, two writers, a server's clock that is set back",
+		About: "a row whose cells show the highest timestamp, two writers, a server clock that is set back",
 		Rules: []Rule{{Name: "stamped-by-slot", Marked: true,
-			Text:    "An append is one `CheckAndPut` on `h` that puts both cells, with slot + 1 as their timestamp: there is no clock in a cell, and deleting up to a slot is one marker.",
-			Without: "A head that is put under an earlier time than the one before stays unseen: both writers' compare-and-set succeeds on the same head, and one of two successful appends is gone."}},
+			Text:    "An append is one `CheckAndPut` on `h` that puts both cells with slot + 1 as their timestamp: no cell has a clock's time, and one marker deletes up to a slot.",
+			Without: "A head with an earlier time stays hidden: two compare-and-sets succeed on the same head, and one append is lost."}},
 		Cases: []Case{
 			{Name: "two writers", Run: bound(cellRules{deletes: true}.model())},
 			{Name: "a cell's timestamp is the server's time", Off: "stamped-by-slot",

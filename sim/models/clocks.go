@@ -73,10 +73,10 @@ func (w clockRules) model() explore.Model[clockState] {
 func clocksModel() Model {
 	return Model{
 		Name:  "clocks",
-		About: "a hold that ends and a sale that closes at certain times, two processes, one of whose clocks is set wrong",
+		About: "a hold and a sale that end at certain times, two processes, one with a wrong clock",
 		Rules: []Rule{{Name: "clock-near-nodes", Marked: true,
-			Text:    "An owner stops appending when its leases have run out, when it has not read the sale's log within a ttl, or when its clock is off from the lock nodes' by more than a ttl.",
-			Without: "A process that is ahead lets a hold expire that its buyer still has time to pay."}},
+			Text:    "An owner stops appending when its leases have expired, when it has not read the sale's log within a ttl, or when its clock differs from the lock nodes' by more than a ttl.",
+			Without: "A process that is ahead expires a hold that its buyer still has time to pay."}},
 		Cases: []Case{
 			{Name: "one wrong clock", Run: bound(clockRules{}.model())},
 			{Name: "a process appends whatever its clock says", Off: "clock-near-nodes", Finds: "a hold expires long before its time",

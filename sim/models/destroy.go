@@ -108,14 +108,14 @@ func destroyModel() Model {
 	}
 	return Model{
 		Name:  "destroy",
-		About: "the same log while destroy seals, exports and deletes it, is killed and run again; an owner that restarts and has appends under way",
+		About: "the same log while destroy seals, exports and deletes it, is killed and repeated; an owner restarts with open appends",
 		Rules: []Rule{
 			{Name: "sealed-before-delete", Marked: true,
 				Text:    "`destroy` closes every shard, drives every transfer to its end, seals, exports, appends `Sealed` with roots and digest, and only then deletes.",
-				Without: "Killed behind its first delete and run again, destroy finds no row, takes the sale for an empty one and exports nothing: a buyer's claim is in no export."},
+				Without: "Killed after its first delete, destroy finds no row and exports nothing: a claim is in no export."},
 			{Name: "gone-is-gone", Marked: true,
-				Text:    "A log without a head is gone: whoever finds it so stops, and neither sends again nor appends `Own`.",
-				Without: "A process that takes the row's absence for an empty log appends `Own` to it, behind the delete: a row outlives its sale."},
+				Text:    "A log without a head is gone: a process that finds none stops, and neither resends nor appends `Own`.",
+				Without: "A process takes the absent row for an empty log and appends `Own` after the delete: the row outlives its sale."},
 		},
 		Cases: []Case{
 			{Name: "one owner", Run: bound(with(logRules{owners: 1, units: 1, sessions: 1}).model())},

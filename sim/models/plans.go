@@ -136,10 +136,10 @@ func (w planRules) model() explore.Model[planState] {
 func plansModel() Model {
 	return Model{
 		Name:  "plans",
-		About: "two applies that overlap, two shards",
+		About: "two overlapping applies, two shards",
 		Rules: []Rule{{Name: "generations-in-order", Marked: true,
-			Text:    "`Planned` lists for each shard the exact units to add and how many to remove; shards take generations in order, each once, by the owner's hand or, where there is none, the planner's.",
-			Without: "Each apply gives out the numbers that it has seen in no shard, and both give out the same: a unit is in two shards."}},
+			Text:    "`Planned` lists for each shard the exact units to add and how many to remove; shards take generations in order, each once, appended by the owner or, without one, by the planner.",
+			Without: "Each apply assigns the numbers that it saw in no shard: both add one unit to two shards."}},
 		Cases: []Case{
 			{Name: "stock 2, then 4", Run: bound(planRules{stock: [2]uint8{2, 4}}.model())},
 			{Name: "stock 4, then 7", Run: bound(planRules{stock: [2]uint8{4, 7}}.model())},

@@ -6,17 +6,17 @@ func sharesModel() Model {
 	run := func(w shareRules) func() explore.Result { return bound(w.model()) }
 	return Model{
 		Name:  "shares",
-		About: "two or three processes, one or two shards; views of who is there that differ and change; deaths, leases that run out, gifts of leases that are late or lost",
+		About: "two or three processes, one or two shards; differing views; deaths, expired leases, late or lost gifts",
 		Rules: []Rule{
 			{Name: "asked-and-agreed",
-				Text:    "A shard with a live owner moves only if the process that should have it by its own view asks for it, and the owner's own view agrees.",
-				Without: "Two processes whose views differ fight over a shard, for as long as they differ: if the lease is taken without the owner's consent, each takes it from the other; if the owner gives it unasked, each gives it to the other."},
+				Text:    "A shard with a live owner moves only if the process assigned by its own view asks for it and the owner's view agrees.",
+				Without: "Two processes with different views take a shard from each other, or give it to each other, for ever."},
 			{Name: "free-for-anybody",
-				Text:    "A free shard is tried for by whom a view names and, when that has not helped for a ttl, by anybody.",
-				Without: "A process that lives still sees one that has died, and does not try for the dead one's shard; or two each take the other for its owner. As long as it is so, the shard has none."},
+				Text:    "The process that a view names tries for a free shard; if that has not helped for a ttl, any process does.",
+				Without: "A process still sees a dead one, or two each take the other for the owner: the shard stays without one."},
 			{Name: "token-named",
-				Text:    "A lease is given away by the token under which it is held, and whoever has given it away takes it again only under another.",
-				Without: "A gift is late, the lease runs out meanwhile and has another holder, and the nodes pass it on: two processes have it."},
+				Text:    "A lease is given away under the token that holds it; its giver takes it again only under another.",
+				Without: "A late gift arrives when the expired lease has another holder: two processes have it."},
 		},
 		Cases: []Case{
 			{Name: "views agree in the end, two processes", Run: run(shareRules{processes: 2, shards: 2, heals: true, changes: 3, losses: 1, expiries: 1})},

@@ -56,10 +56,10 @@ func successionModel() Model {
 	}
 	return Model{
 		Name:  "succession",
-		About: "a successor that appends its Own while claims come without end",
+		About: "a successor that appends its `Own` while claims keep coming",
 		Rules: []Rule{{Name: "stops-before-giving",
 			Text:    "The owner stops deciding before it gives the lease away.",
-			Without: "Nothing is sold twice and nobody is told anything wrong. But each of the giver's appends makes the successor's `Own` fail, which can go on for as long as claims come."}},
+			Without: "Each of the giver's appends makes the successor's `Own` fail, as long as claims come."}},
 		Cases: []Case{
 			{Name: "the giver stops", Run: run(successionRules{})},
 			{Name: "the giver decides on", Off: "stops-before-giving", Finds: explore.Livelock, Run: run(successionRules{goesOn: true})},

@@ -81,14 +81,14 @@ func (w swapRules) model() explore.Model[swapState] {
 func swapModel() Model {
 	return Model{
 		Name:  "swap",
-		About: "shards that each have fewer units than their claim wants, and ask the others for some",
+		About: "shards that each lack units for their claim and request some from the others",
 		Rules: []Rule{
 			{Name: "short-gives-down", Marked: true,
-				Text:    "A shard that is short itself gives only to a lower-numbered one, or two would swap for ever.",
-				Without: "Two shards, each with one unit and a claim for two: each gives the other what it has, again and again."},
+				Text:    "A shard that is short itself gives only to a lower-numbered one; otherwise two would swap for ever.",
+				Without: "Two shards with one unit and a claim for two each swap their units for ever."},
 			{Name: "gives-what-is-asked", Marked: true,
 				Text:    "A source gives what it was asked for, and at least half of what it has.",
-				Without: "A source that gives half of what it has, rounded down, never gives its last unit."},
+				Without: "A source that gives half, rounded down, never gives its last unit."},
 		},
 		Cases: []Case{
 			{Name: "two shards", Run: bound(swapRules{shards: 2, units: [3]uint8{1, 1}}.model())},

@@ -192,20 +192,20 @@ func transferModel() Model {
 	}
 	return Model{
 		Name:  "transfer",
-		About: "transfers between two or three shards; a destroy that may be killed closes, seals and exports them meanwhile",
+		About: "transfers between two or three shards, while a destroy that may be killed closes, seals and exports them",
 		Rules: []Rule{
 			{Name: "seal-last", Marked: true,
 				Text:    "`destroy` closes every shard, drives every transfer to its end, seals, exports, appends `Sealed` with roots and digest, and only then deletes.",
-				Without: "A shard that is sealed while units are on their way to it or from it: they are in no export. If only its own Outs are waited for, others' can be taken in nowhere any more, and destroy stands still."},
+				Without: "A shard is sealed with units in transfer: they are in no export, or others' `Out`s have no destination and destroy stands still."},
 			{Name: "closed-sends-nothing",
-				Text:    "A closed shard takes units and confirms what it has sent, and it sends none.",
-				Without: "An Out comes behind the reading by which all transfers are at their end."},
+				Text:    "A closed shard takes units and confirms its transfers, but sends none.",
+				Without: "An `Out` follows the read that found all transfers complete."},
 			{Name: "sealed-takes-nothing",
-				Text:    "Behind `Seal` no log grows, not by a transfer either.",
-				Without: "A sealed shard takes a late transfer in, and the root that was exported is not its log's."},
+				Text:    "No log grows after `Seal`, not by a transfer either.",
+				Without: "A sealed shard takes a late transfer: the exported root is not its log's."},
 			{Name: "in-once",
-				Text:    "A destination takes in each transfer of a source once, by its number.",
-				Without: "Two processes drive the same transfer forward, and its units come in twice."},
+				Text:    "A destination takes each transfer of a source once, by its number.",
+				Without: "Two processes complete the same transfer, and its units arrive twice."},
 		},
 		Cases: []Case{
 			{Name: "two shards, three units", Run: bound(transferRules{shards: 2, units: 3}.model())},

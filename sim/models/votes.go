@@ -122,14 +122,14 @@ func votesModel() Model {
 	const both = "two processes have the lease"
 	return Model{
 		Name:  "votes",
-		About: "a lease, two processes that want it, three lock nodes that may restart empty",
+		About: "a lease, two candidates, three lock nodes that may restart empty",
 		Rules: []Rule{
 			{Name: "forgetful-abstain", Marked: true,
-				Text:    "Nodes that may have lost theirs abstain until whatever they promised has run out (markers, see `quorum.Node`).",
-				Without: "A node promises the lease to one process, restarts empty, and promises it to the other: both have a majority."},
+				Text:    "Nodes that may have lost their memory abstain until all their promises have expired (markers, see `quorum.Node`).",
+				Without: "A node promises a lease, restarts empty, and promises it to another process: both have a majority."},
 			{Name: "valid-from-first-ballot", Marked: true,
 				Text:    "Validity counts from before the first ballot was sent, less a hundredth of the ttl and 2 ms for clocks of different speed.",
-				Without: "The promise of the node that was asked first runs out before the holder's belief does, and the other process gets a majority."},
+				Without: "The first node's promise ends before the holder's validity, and another process gets a majority."},
 		},
 		Cases: []Case{
 			{Name: "three nodes, two restarts", Run: bound(voteRules{restarts: 2}.model())},

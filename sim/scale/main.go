@@ -23,7 +23,7 @@ func main() { tool.Main(run) }
 // shardsOfProcess is how many shards a sale has for each process that sells it.
 const shardsOfProcess = 4
 
-// usual are the costs, measured on the machine of docs/benchmarks.md; page says by what.
+// usual are the costs, measured on the machine of docs/benchmarks.md; the flags say by what.
 var usual = sim.ScaleOptions{
 	Callers: 2000,
 	Costs: sim.ScaleCosts{
@@ -38,14 +38,24 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("scale", flag.ContinueOnError)
 	sizes := flags.String("processes", "1,3,10,30,100", "how many processes sell, one figure after the other")
 	o := usual
-	for name, d := range map[string]*time.Duration{
-		"request": &o.Costs.Request, "decide": &o.Costs.Decide, "forward": &o.Costs.Forward, "flush": &o.Costs.Flush,
-		"append": &o.Costs.Append, "call": &o.Costs.Call, "store-append": &o.Store.Append, "store-away": &o.Store.Away, "span": &o.Span,
+	for _, cost := range []struct {
+		name, usage string
+		at          *time.Duration
+	}{
+		{"request", "processor time of a claim over HTTP, with its answer: half of BenchmarkHTTP, whose other half is the client's", &o.Costs.Request},
+		{"decide", "processor time of the decision of a claim: claims in one process, 2,000 callers, in docs/benchmarks.md", &o.Costs.Decide},
+		{"forward", "processor time of a forwarded claim or answer, at each end: BenchmarkForwarded, 2,000 callers, forwarded less own, by four", &o.Costs.Forward},
+		{"flush", "processor time of a message to a peer, besides its content, at each end: BenchmarkForwarded, one caller", &o.Costs.Flush},
+		{"append", "processor time of a commit, besides its claims: a profile of serve on HBase with one claim a commit", &o.Costs.Append},
+		{"call", "processor time of a call of a lock node, or an update from a peer, at each end: an idle process of three less one that is alone", &o.Costs.Call},
+		{"store-append", "time of an append on a machine of the store: raw appends to HBase on two shared processors", &o.Store.Append},
+		{"store-away", "time to the store and back, without the append: one caller on HBase, p50", &o.Store.Away},
+		{"span", "virtual time that is measured", &o.Span},
 	} {
-		flags.DurationVar(d, name, *d, "as the page says")
+		flags.DurationVar(cost.at, cost.name, *cost.at, cost.usage)
 	}
-	flags.IntVar(&o.Store.Machines, "store-machines", o.Store.Machines, "as the page says")
-	flags.IntVar(&o.Callers, "callers", o.Callers, "as the page says")
+	flags.IntVar(&o.Store.Machines, "store-machines", o.Store.Machines, "machines of the store")
+	flags.IntVar(&o.Callers, "callers", o.Callers, "callers of each process")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

@@ -1,5 +1,5 @@
 // Command stages measures where the processors' time of a claim goes, stage by stage, with
-// ever more callers, and writes the tables of docs/benchmarks.md.
+// ever more callers, and writes the tables of stages.md.
 //
 // While callers claim, a CPU profile is taken, and each of its samples counts for one stage
 // (stages.go). What claims cost in all is what the operating system says that this process
@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"time"
 
 	"salectl/testdata/peers/internal/cluster"
@@ -21,15 +20,15 @@ import (
 	"salectl/testdata/peers/internal/processor"
 )
 
-// made is where the tables of docs/benchmarks.md stand.
-var made = page.By("go run ./stages -docs ../../docs")
+// made is where the tables of stages.md stand.
+var made = page.By("go run ./stages -page stages.md")
 
 // options are the command line.
 type options struct {
 	rounds   int
 	each     time.Duration
 	dir      string
-	docs     string
+	page     string
 	profiles string
 }
 
@@ -38,7 +37,7 @@ func main() {
 	flag.IntVar(&o.rounds, "rounds", 3, "how often to measure each column")
 	flag.DurationVar(&o.each, "each", 2*time.Second, "how long one measurement takes")
 	flag.StringVar(&o.dir, "dir", "/var/tmp", "a folder for the stores, on a disk: in memory it costs nothing to sync them")
-	flag.StringVar(&o.docs, "docs", "", "the folder docs/ whose tables to renew; \"\": they are only printed")
+	flag.StringVar(&o.page, "page", "", "the page whose tables to renew, stages.md; \"\": they are only printed")
 	flag.StringVar(&o.profiles, "profiles", "", "a folder for the CPU profile of each column, of all rounds; \"\": none are kept")
 	flag.Parse()
 	if flag.NArg() > 0 || o.rounds < 1 || o.each <= 0 {
@@ -93,7 +92,7 @@ func run(ctx context.Context, o options) error {
 	return publish(o, b, columns)
 }
 
-// publish prints the tables, and writes them into the docs.
+// publish prints the tables, and writes them into the page.
 func publish(o options, b *bench, columns []*column) error {
 	for _, c := range columns {
 		if share := c.divided.share(rest); share > 0.1 {
@@ -108,10 +107,10 @@ func publish(o options, b *bench, columns []*column) error {
 	grid(os.Stdout, columns)
 	text := markdown(o, b, columns)
 	fmt.Print("\n" + text)
-	if o.docs == "" {
+	if o.page == "" {
 		return nil
 	}
-	return made.Renew(filepath.Join(o.docs, "benchmarks.md"), text)
+	return made.Renew(o.page, text)
 }
 
 // say tells whoever waits how far it is.

@@ -220,7 +220,7 @@ func grid(w io.Writer, columns []*column) {
 	lines.Flush()
 }
 
-// markdown is what is made of docs/benchmarks.md.
+// markdown is what is made of stages.md.
 func markdown(o options, b *bench, columns []*column) string {
 	var text strings.Builder
 	least := columns[0].divided.all

@@ -64,7 +64,7 @@ func TestGrid(t *testing.T) {
 
 // The page has the place for the tables.
 func TestPageHasThePlace(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/benchmarks.md")
+	page, err := os.ReadFile("../stages.md")
 	if err != nil {
 		t.Fatal(err)
 	}
