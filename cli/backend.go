@@ -100,13 +100,13 @@ func readError(ctx context.Context, err error) error {
 }
 
 // reader is planner.ReadActual, or ReadSale for commands that make no table.
-type reader func(context.Context, planner.Config, string) (*planner.Actual, error)
+type reader func(context.Context, planner.Backends, string) (*planner.Actual, error)
 
 // withActual is withStore for commands that begin by reading the actual state.
 func (p *program) withActual(ctx context.Context, sale spec.Sale, read reader, use func(planner.Config, *planner.Actual) error) error {
 	return p.withStore(sale, func(store *backends.Store) error {
 		cfg := p.planning(store)
-		actual, err := read(ctx, cfg, sale.Name)
+		actual, err := read(ctx, cfg.Backends, sale.Name)
 		if err != nil {
 			return err
 		}
@@ -119,12 +119,13 @@ func (p *program) planning(store *backends.Store) planner.Config {
 	writer := make([]byte, 8)
 	rand.Read(writer) // never fails
 	return planner.Config{
-		Logs: store.Logs, Nodes: store.Nodes, Lists: store.Lists, Patience: store.Patience,
-		Clock:  clock.System(),
-		Writer: writer,
-		Rand:   rand.Reader,
-		Who:    who(),
-		Logger: slog.New(slog.NewTextHandler(p.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Backends: planner.Backends{
+			Logs: store.Logs, Nodes: store.Nodes, Lists: store.Lists, Patience: store.Patience,
+			Clock:  clock.System(),
+			Rand:   rand.Reader,
+			Logger: slog.New(slog.NewTextHandler(p.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		},
+		Options: planner.Options{Writer: writer, Who: who()},
 	}
 }
 

@@ -56,7 +56,7 @@ func (c *copied) planning(store *backends.Store) planner.Config {
 // apply applies the current declaration of the copy.
 func (c *copied) apply(ctx context.Context) error {
 	cfg := c.planning(c.store)
-	actual, err := planner.ReadActual(ctx, cfg, c.sale.Name)
+	actual, err := planner.ReadActual(ctx, cfg.Backends, c.sale.Name)
 	if err != nil {
 		return err
 	}

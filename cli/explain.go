@@ -122,7 +122,7 @@ func (p *program) liveRules(ctx context.Context, sale spec.Sale) *liveRules {
 	err := p.withStore(sale, func(store *backends.Store) error {
 		cfg := p.planning(store)
 		cfg.Logger = nil
-		actual, err := planner.ReadSale(ctx, cfg, sale.Name)
+		actual, err := planner.ReadSale(ctx, cfg.Backends, sale.Name)
 		if err != nil || !actual.Sale.Live() {
 			return err
 		}

@@ -108,7 +108,7 @@ func (w *copiedDraw) reveal(ctx context.Context) (ranked []string, err error) {
 
 func (w *copiedDraw) revealOnce(ctx context.Context) error {
 	cfg := w.planning(w.store)
-	actual, err := planner.ReadSale(ctx, cfg, w.sale.Name)
+	actual, err := planner.ReadSale(ctx, cfg.Backends, w.sale.Name)
 	if err != nil {
 		return err
 	}

@@ -72,7 +72,7 @@ func (c *capture) leave(t *testing.T, store *backends.Store, sale spec.Sale, nam
 	t.Helper()
 	sale.Name = name
 	cfg := c.planning(store)
-	actual, err := planner.ReadActual(t.Context(), cfg, sale.Name)
+	actual, err := planner.ReadActual(t.Context(), cfg.Backends, sale.Name)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ const (
 func (p *program) readStatus(ctx, bounded context.Context, store *backends.Store, name string, a asker, o statusOptions) (*saleStatus, error) {
 	cfg := p.planning(store)
 	cfg.ReadTimeout = min(readPatience, o.timeout/2)
-	status, err := planner.ReadStatus(bounded, cfg, name)
+	status, err := planner.ReadStatus(bounded, cfg.Backends, name)
 	if err == nil {
 		view := &saleStatus{Status: status}
 		askServer(bounded, view, a)
@@ -49,7 +49,7 @@ func (p *program) readStatus(ctx, bounded context.Context, store *backends.Store
 func (p *program) readOutage(ctx context.Context, store *backends.Store, name string, a asker, why error) *saleStatus {
 	ctx, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
-	outage, err := planner.ReadOutage(ctx, p.planning(store), name, why)
+	outage, err := planner.ReadOutage(ctx, p.planning(store).Backends, name, why)
 	if err != nil {
 		return nil
 	}

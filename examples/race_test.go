@@ -60,7 +60,7 @@ func newLuck(t *testing.T, ack spec.Ack, packets int64) *luck {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.store.Close() })
-	actual, err := planner.ReadActual(t.Context(), l.planning(), l.sale.Name)
+	actual, err := planner.ReadActual(t.Context(), l.planning().Backends, l.sale.Name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,8 +78,8 @@ func (l *luck) planning() planner.Config {
 	writer := make([]byte, 8)
 	rand.Read(writer) // never fails
 	return planner.Config{
-		Logs: l.store.Logs, Nodes: l.store.Nodes, Lists: l.store.Lists,
-		Clock: clock.System(), Writer: writer, Rand: rand.Reader, Who: "test@here",
+		Backends: planner.Backends{Logs: l.store.Logs, Nodes: l.store.Nodes, Lists: l.store.Lists, Clock: clock.System(), Rand: rand.Reader},
+		Options:  planner.Options{Writer: writer, Who: "test@here"},
 	}
 }
 
@@ -185,7 +185,7 @@ func (l *luck) accounted() {
 // refunded destroys the sale and returns what nobody took.
 func (l *luck) refunded() *planner.Refund {
 	l.t.Helper()
-	actual, err := planner.ReadSale(l.t.Context(), l.planning(), l.sale.Name)
+	actual, err := planner.ReadSale(l.t.Context(), l.planning().Backends, l.sale.Name)
 	if err != nil {
 		l.t.Fatal(err)
 	}

@@ -1,10 +1,7 @@
 package planner
 
 import (
-	"context"
-	"encoding/hex"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
@@ -80,50 +77,6 @@ func (a *Actual) lost() string {
 	}
 	return fmt.Sprintf("%d of %d lock nodes know a run of sale %s, and the ledger has none: it was deleted or replaced, or another ledger with a sale of that name uses the same lock nodes",
 		know, len(a.Nodes), a.Name)
-}
-
-// How often a shard without a log is read again before its absence is believed, and how long
-// apart: reads may lag, and a sale may be destroyed in between.
-const (
-	missingTries = ledger.MissingTries
-	missingPause = ledger.MissingPause
-)
-
-// readTimeout is the default of Config.ReadTimeout.
-const readTimeout = 30 * time.Second
-
-// ReadActual reads all of a sale that Make needs. If the sale's own log cannot be read, the
-// error is ErrStore. A shard, node or table that cannot be read is no error; its Err is set.
-func ReadActual(ctx context.Context, cfg Config, name string) (*Actual, error) {
-	return cfg.read(ctx, cfg.terms(), name)
-}
-
-// ReadSale is ReadActual without the check of the table, for callers that make no table and
-// cannot wait for its servers.
-func ReadSale(ctx context.Context, cfg Config, name string) (*Actual, error) {
-	t := cfg.terms()
-	t.Table = ""
-	a, err := cfg.read(ctx, t, name)
-	if a != nil {
-		a.Table = namedTable(cfg)
-	}
-	return a, err
-}
-
-func (c Config) read(ctx context.Context, t Terms, name string) (*Actual, error) {
-	m, actual := NewReading(t, name)
-	if err := c.run(ctx, name, m); err != nil {
-		return nil, err
-	}
-	return actual, nil
-}
-
-func newNonce(rand io.Reader) (string, error) {
-	nonce := make([]byte, 8)
-	if _, err := io.ReadFull(rand, nonce); err != nil {
-		return "", fmt.Errorf("drawing a uid: %w", err)
-	}
-	return hex.EncodeToString(nonce), nil
 }
 
 // damaged returns a shard whose log is missing although it must exist, or lacks a generation

@@ -52,7 +52,7 @@ func TestReadOnce(t *testing.T) {
 	}
 	for _, when := range []string{"no sale", "applied"} {
 		reads, heads = 0, 0
-		if _, err := ReadSale(t.Context(), w.running(), "tickets"); err != nil || reads != 1 || heads > 1 {
+		if _, err := ReadSale(t.Context(), w.running().Backends, "tickets"); err != nil || reads != 1 || heads > 1 {
 			t.Fatalf("%s: read %d times, and the heads %d times, %v", when, reads, heads, err)
 		}
 		w.mustApply(tickets(10))

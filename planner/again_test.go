@@ -113,7 +113,7 @@ func TestExportOfALogThatIsGone(t *testing.T) {
 	for !p.done {
 		if p.isNext("export") {
 			exports++
-			p.reply(p.next(0), reply{err: ledger.ErrGone})
+			p.reply(p.next(0), Reply{Err: ledger.ErrGone})
 			continue
 		}
 		p.step(inOrder)

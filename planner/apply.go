@@ -8,10 +8,19 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
+// Start takes the first step.
+func (x *execution) Start() {
+	if first := x.first(); first != nil {
+		first()
+		return
+	}
+	x.core.end(nil)
+}
+
 // first returns the first event of the plan, or nil if the plan is already carried out. An
 // empty plan is, with two exceptions: that of a destroyed sale sweeps the lock nodes, and that
 // of a sale already in its phase confirms the phase.
-func (x *execution) first(rehearsal bool) func() {
+func (x *execution) first() func() {
 	switch p := x.plan; {
 	case p.Kind == KindReveal && p.Empty():
 		x.result.Generation = p.Generation
@@ -23,10 +32,10 @@ func (x *execution) first(rehearsal bool) func() {
 		return nil
 	case p.Kind != KindDestroy:
 		return x.startApply
-	case p.Empty() && !rehearsal && p.Phase != ledger.PhaseDestroyed:
+	case p.Empty() && !x.rehearsal && p.Phase != ledger.PhaseDestroyed:
 		return nil
 	}
-	return (&teardown{x: x, rehearsal: rehearsal}).start
+	return (&teardown{x: x}).start
 }
 
 // startApply queries the nodes, makes the table, stores the payloads of new units, appends

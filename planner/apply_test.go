@@ -350,7 +350,7 @@ func TestMissingShard(t *testing.T) {
 	if err := w.run(plan); !errors.Is(err, ledger.ErrCorrupt) || !errors.As(err, &drift) || drift.Address != "shard/1" || drift.Reason != ReasonLogMissing || !strings.Contains(err.Error(), "shard/1 of a live sale has no log") {
 		t.Errorf("apply: %v", err)
 	}
-	if took := w.now.Mono - began; took != (missingTries-1)*missingPause {
+	if took := w.now.Mono - began; took != (ledger.MissingTries-1)*ledger.MissingPause {
 		t.Errorf("a read that may lag was believed after %v", took)
 	}
 	actual := w.actual()
@@ -398,7 +398,7 @@ func TestShardThatGoesWhileItIsMade(t *testing.T) {
 			if test.kind == ledger.AppendRequest {
 				r.Err = memory.ErrInjected
 			}
-			p.reply(k, reply{r, r.Err})
+			p.reply(k, Reply{r, r.Err})
 			if test.kind == ledger.AppendRequest {
 				p.step(inOrder) // it is read, and not there
 			}
@@ -418,7 +418,7 @@ func TestShardThatGoesWhileItIsMade(t *testing.T) {
 			if !errors.Is(p.err, test.want) {
 				t.Errorf("apply: %v, want %v", p.err, test.want)
 			}
-			if took := w.now.Mono - began; test.goes && took > againPause+(missingTries-1)*missingPause {
+			if took := w.now.Mono - began; test.goes && took > againPause+(ledger.MissingTries-1)*ledger.MissingPause {
 				t.Errorf("it was believed after %v", took)
 			}
 		})
@@ -445,7 +445,7 @@ func TestCreateIsNotSentAgainAfterDestroy(t *testing.T) {
 			k := p.next(0)
 			lost = true
 			w.mustDestroy()
-			p.reply(k, reply{err: memory.ErrInjected})
+			p.reply(k, Reply{Err: memory.ErrInjected})
 			continue
 		}
 		p.step(inOrder)
@@ -477,7 +477,7 @@ func TestDamagedShards(t *testing.T) {
 			k := p.next(0)
 			r := p.perform(k)
 			if read++; read == test.heads {
-				r.value.([][]byte)[1] = []byte("noise")
+				r.Value.([][]byte)[1] = []byte("noise")
 			}
 			p.reply(k, r)
 		}

@@ -274,8 +274,8 @@ func TestDeletingALateCreateIsAChange(t *testing.T) {
 		p.stepTo(func(k calls.Call) bool { return k.What == "delete" })
 		p.stepTo(func(k calls.Call) bool { return k.What == "read heads" }) // all is deleted
 		if comes {
-			if r := first.perform(late); r.err != nil {
-				t.Fatal(r.err)
+			if r := first.perform(late); r.Err != nil {
+				t.Fatal(r.Err)
 			}
 		}
 		if err := p.finish(); err != nil || p.x.core.changed != comes {
@@ -307,7 +307,7 @@ func TestExportOfALogThatIsGoneWhileReadsLag(t *testing.T) {
 			lagging = true
 		}
 		k := p.next(slices.IndexFunc(p.queue, moments["to export"]))
-		p.reply(k, reply{err: ledger.ErrGone})
+		p.reply(k, Reply{Err: ledger.ErrGone})
 	}
 	if err := p.finish(); err != nil || lagging {
 		t.Errorf("destroy: %v; a read was to lag: %v", err, lagging)

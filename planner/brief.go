@@ -2,8 +2,10 @@ package planner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"salectl/backends/ledger"
@@ -92,4 +94,23 @@ func Summarize(ctx context.Context, logs ledger.Logs, name string) (*Brief, erro
 	}
 	s.Phase = phaseNow(actual)
 	return s, nil
+}
+
+// isCopy reports whether a name is that of a copy.
+func isCopy(name string) bool { return strings.HasPrefix(name, spec.CopyPrefix) }
+
+// listNames returns the names of sales and copies whose names begin with a prefix.
+func listNames(ctx context.Context, logs ledger.Logs, prefix string) ([]string, error) {
+	lister, can := logs.(ledger.Lister)
+	if !can {
+		return nil, errors.New("this kind of store cannot list its sales")
+	}
+	names, err := lister.List(ctx, spec.SaleLog(prefix))
+	if err != nil {
+		return nil, fmt.Errorf("%w: listing sales: %w", ErrStore, err)
+	}
+	for i, name := range names {
+		names[i] = name[len(spec.SaleLog("")):]
+	}
+	return names, nil
 }

@@ -5,12 +5,10 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
-	"salectl/backends/ledger"
 	"salectl/spec"
 )
 
@@ -26,25 +24,6 @@ func CopyName(sale string) string {
 func copyDigest(sale string) string {
 	digest := sha256.Sum256([]byte(sale))
 	return hex.EncodeToString(digest[:4])
-}
-
-// isCopy reports whether a name is that of a copy.
-func isCopy(name string) bool { return strings.HasPrefix(name, spec.CopyPrefix) }
-
-// listNames returns the names of sales and copies whose names begin with a prefix.
-func listNames(ctx context.Context, logs ledger.Logs, prefix string) ([]string, error) {
-	lister, can := logs.(ledger.Lister)
-	if !can {
-		return nil, errors.New("this kind of store cannot list its sales")
-	}
-	names, err := lister.List(ctx, spec.SaleLog(prefix))
-	if err != nil {
-		return nil, fmt.Errorf("%w: listing sales: %w", ErrStore, err)
-	}
-	for i, name := range names {
-		names[i] = name[len(spec.SaleLog("")):]
-	}
-	return names, nil
 }
 
 // RemoveCopies removes the copies of a sale that killed rehearsals have left. It keeps copies
@@ -64,7 +43,7 @@ func RemoveCopies(ctx context.Context, cfg Config, sale string, age time.Duratio
 }
 
 func removeCopy(ctx context.Context, cfg Config, name string, age time.Duration) error {
-	actual, err := ReadSale(ctx, cfg, name)
+	actual, err := ReadSale(ctx, cfg.Backends, name)
 	if err != nil {
 		return err
 	}
@@ -83,7 +62,7 @@ func Purge(ctx context.Context, cfg Config, name string) (*Result, error) {
 			Reason: fmt.Sprintf("sale %s is no rehearsal, and is not removed without an export", name),
 		}
 	}
-	actual, err := ReadSale(ctx, cfg, name)
+	actual, err := ReadSale(ctx, cfg.Backends, name)
 	if err != nil {
 		return nil, err
 	}

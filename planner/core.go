@@ -24,7 +24,6 @@ type core struct {
 	calls  []calls.Call // to make
 	timers []timer      // by time, then by order of registration
 	task   int          // number of calls of leave
-	told   func(Progress)
 
 	over    bool
 	err     error // why the machine failed, if it did
@@ -95,17 +94,17 @@ const (
 	nodeTimeout  = 2 * time.Second
 )
 
-// reply is the result of a call.
-type reply struct {
-	value any
-	err   error
+// Reply is the result of a call.
+type Reply struct {
+	Value any
+	Err   error
 }
 
 // onStore makes a call of the store of logs and continues with its result.
 func onStore[R any](c *core, what string, timeout time.Duration, do func(context.Context, ledger.Logs) (R, error), then func(R, error)) {
 	send(c, then, calls.Call{Node: calls.Store, What: what, Timeout: timeout, Make: func(ctx context.Context, logs ledger.Logs, _ quorum.Node, _ lists.Node) any {
 		value, err := do(ctx, logs)
-		return reply{value, err}
+		return Reply{value, err}
 	}})
 }
 
@@ -113,7 +112,7 @@ func onStore[R any](c *core, what string, timeout time.Duration, do func(context
 func onNode[R any](c *core, node int, what string, do func(context.Context, quorum.Node) (R, error), then func(R, error)) {
 	send(c, then, calls.Call{Node: node, What: what, Timeout: nodeTimeout, Make: func(ctx context.Context, _ ledger.Logs, node quorum.Node, _ lists.Node) any {
 		value, err := do(ctx, node)
-		return reply{value, err}
+		return Reply{value, err}
 	}})
 }
 
@@ -121,26 +120,26 @@ func onNode[R any](c *core, node int, what string, do func(context.Context, quor
 func onList[R any](c *core, node int, what string, do func(context.Context, lists.Node) (R, error), then func(R, error)) {
 	send(c, then, calls.Call{Node: node, List: true, What: what, Timeout: nodeTimeout, Make: func(ctx context.Context, _ ledger.Logs, _ quorum.Node, list lists.Node) any {
 		value, err := do(ctx, list)
-		return reply{value, err}
+		return Reply{value, err}
 	}})
 }
 
 func send[R any](c *core, then func(R, error), k calls.Call) {
 	task := c.task
 	k.Took = func(now clock.Now, made any, err error) {
-		r := reply{err: err}
+		r := Reply{Err: err}
 		if err == nil {
-			r = made.(reply)
+			r = made.(Reply)
 		}
 		c.step(now, func() {
 			if task != c.task {
 				return // see leave
 			}
-			if r.err != nil {
-				c.worry = r.err
+			if r.Err != nil {
+				c.worry = r.Err
 			}
-			value, _ := r.value.(R)
-			then(value, r.err)
+			value, _ := r.Value.(R)
+			then(value, r.Err)
 		})
 	}
 	c.calls = append(c.calls, k)
@@ -164,16 +163,6 @@ func (c *core) at(mono time.Duration, then func()) {
 
 // after continues after d.
 func (c *core) after(d time.Duration, then func()) { c.at(c.now.Mono+d, then) }
-
-// readHeads reads the heads of logs until that succeeds or patience runs out.
-func (c *core) readHeads(logs []string, then func([][]byte)) {
-	retry(c, "the heads of the shards", "read heads", func(ctx context.Context, from ledger.Logs) ([][]byte, error) { return from.Heads(ctx, logs) }, then)
-}
-
-// deleteLog deletes a log up to a slot, like readHeads.
-func (c *core) deleteLog(log string, upTo uint64, then func()) {
-	retry(c, "log "+log, "delete", noValue(func(ctx context.Context, from ledger.Logs) error { return from.Delete(ctx, log, upTo) }), func(any) { then() })
-}
 
 // retry makes an idempotent call to the ledger's store until it succeeds or patience runs out.
 // subject names its object for errors.
@@ -234,12 +223,6 @@ func (c *core) each(list []int, do func(i int, done func()), then func()) {
 		}
 	}
 	pump()
-}
-
-func (c *core) progress(p Progress) {
-	if c.told != nil {
-		c.told(p)
-	}
 }
 
 // end ends the machine.

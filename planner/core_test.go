@@ -57,7 +57,7 @@ func (c *cored) pass(d time.Duration) effects {
 }
 
 func (c *cored) answer(k calls.Call, value any, err error) effects {
-	k.Took(c.time(), reply{value, err}, nil)
+	k.Took(c.time(), Reply{value, err}, nil)
 	return c.take()
 }
 
@@ -295,8 +295,8 @@ func TestStopped(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := &execution{core: newCore(time.Second), plan: &Plan{Kind: KindApply, Sale: "s"}, sale: ledger.NewSale("sale/s")}
 			test.before(w)
-			w.core.step(clock.Now{}, func() { w.stop(test.cause) })
-			err := w.outcome(w.core.err)
+			w.core.step(clock.Now{}, func() { w.Stop(test.cause) })
+			err := w.Outcome(w.core.err)
 			for _, want := range test.want {
 				if !errors.Is(err, want) {
 					t.Errorf("%v is not %v", err, want)
@@ -335,24 +335,24 @@ func TestVerdicts(t *testing.T) {
 		"by the store, sent":  {false, sent, ErrStore, false},
 	} {
 		w := &execution{core: newCore(time.Second), plan: &Plan{Sale: "s"}, tableMade: test.tableMade, planned: test.planned}
-		if err := w.outcome(test.err); !errors.Is(err, test.err) || errors.Is(err, ErrPartly) != test.partly {
+		if err := w.Outcome(test.err); !errors.Is(err, test.err) || errors.Is(err, ErrPartly) != test.partly {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	w := &execution{core: newCore(time.Second), plan: &Plan{Sale: "s"}, nodes: []lockNode{{name: "n0"}, {name: "n1", unmarked: quorum.ErrOtherRun}}}
 	w.core.changed = true
-	if err := w.outcome(nil); !errors.Is(err, ErrPartly) || !strings.Contains(err.Error(), "lock node n1 could not be marked") || strings.Contains(err.Error(), "n0") {
+	if err := w.Outcome(nil); !errors.Is(err, ErrPartly) || !strings.Contains(err.Error(), "lock node n1 could not be marked") || strings.Contains(err.Error(), "n0") {
 		t.Errorf("an unmarked node: %v", err)
 	}
 	if !w.result.Changed {
 		t.Error("nothing is said to be changed")
 	}
 	w.result.Shortfall = 3
-	if err := w.outcome(nil); !strings.Contains(err.Error(), ": 3 units ") || !strings.Contains(err.Error(), "; lock node n1") {
+	if err := w.Outcome(nil); !strings.Contains(err.Error(), ": 3 units ") || !strings.Contains(err.Error(), "; lock node n1") {
 		t.Errorf("a shortfall: %v", err)
 	}
 	w = &execution{core: newCore(time.Second), plan: &Plan{Sale: "s"}, nodes: []lockNode{{name: "n0"}}}
-	if err := w.outcome(nil); err != nil || w.result.Changed {
+	if err := w.Outcome(nil); err != nil || w.result.Changed {
 		t.Errorf("all done: %v, changed %v", err, w.result.Changed)
 	}
 }

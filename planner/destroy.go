@@ -18,7 +18,6 @@ import (
 type teardown struct {
 	x         *execution
 	alive     bool          // a process serves the sale
-	rehearsal bool          // no export, and the sale's own log goes too
 	reportAt  time.Duration // monotonic: time of the next report about open holds
 	drawSteps int           // draw steps in the sale's log at the time of the export
 }
@@ -209,7 +208,7 @@ const exportTries = 4
 
 // export writes the ledger to a file and records its digest.
 func (t *teardown) export(try int) {
-	if t.rehearsal {
+	if t.x.rehearsal {
 		t.noteSealed(nil)
 		return
 	}
@@ -287,7 +286,7 @@ func (t *teardown) isSealed(mine *pb.Sealed) func() (bool, error) {
 		switch {
 		case t.x.sale.UID() != t.x.plan.UID:
 			return false, stale("was destroyed meanwhile, and begun anew")
-		case !t.rehearsal && t.x.sale.DrawSteps() != t.drawSteps:
+		case !t.x.rehearsal && t.x.sale.DrawSteps() != t.drawSteps:
 			return false, stale("was drawn further since it was exported")
 		case len(has.GetExportDigest()) > 0 && string(has.GetExportDigest()) != string(mine.GetExportDigest()):
 			return false, fmt.Errorf("%w: the sale was sealed with another export than this one", ledger.ErrCorrupt)
@@ -396,7 +395,7 @@ func (t *teardown) noteDestroyed() {
 		}
 		return t.x.sale.Destroyed(), nil
 	}, &pb.Op{Op: &pb.Op_Destroyed{Destroyed: &pb.Destroyed{}}}, func() {
-		if !t.rehearsal {
+		if !t.x.rehearsal {
 			t.x.finished(saleAddress(t.x.plan.Sale), "")
 			t.x.core.end(nil)
 			return
@@ -408,4 +407,18 @@ func (t *teardown) noteDestroyed() {
 			t.x.core.end(nil)
 		})
 	})
+}
+
+// reportHolds reports the open holds that a destroy waits for, at most once a minute.
+func (t *teardown) reportHolds(now time.Time) {
+	first, last, n := holdsOf(t.x.states)
+	in := func(us int64) time.Duration { return time.UnixMicro(us).Sub(now).Round(time.Second) }
+	note := fmt.Sprintf("for a hold that ends in %v", in(last))
+	if n > 1 {
+		note = fmt.Sprintf("for %d holds, of which the first ends in %v and the last in %v", n, in(first), in(last))
+	}
+	if now := t.x.core.now.Mono; n > 0 && now >= t.reportAt {
+		t.reportAt = now + time.Minute
+		t.x.doing(saleAddress(t.x.plan.Sale), "wait", note)
+	}
 }

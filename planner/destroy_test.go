@@ -256,8 +256,8 @@ func TestDestroyRemovesALateCreate(t *testing.T) {
 	uid := w.actual().Sale.UID()
 	w.wantNothingLeft(uid)
 	for _, k := range late {
-		if r := p.perform(k); r.err != nil {
-			t.Fatalf("the late create: %v", r.err)
+		if r := p.perform(k); r.Err != nil {
+			t.Fatalf("the late create: %v", r.Err)
 		}
 	}
 	plan := w.planDestroy()
@@ -294,8 +294,8 @@ func TestDestroySeesACreateThatComesInBetween(t *testing.T) {
 		p.step(inOrder)
 		if isDelete {
 			if deletes++; deletes == 3 {
-				if r := first.perform(late); r.err != nil {
-					t.Fatal(r.err)
+				if r := first.perform(late); r.Err != nil {
+					t.Fatal(r.Err)
 				}
 			}
 		}
@@ -505,7 +505,7 @@ func TestExportTries(t *testing.T) {
 					p.step(inOrder)
 					continue
 				}
-				p.reply(p.next(0), reply{err: test.err})
+				p.reply(p.next(0), Reply{Err: test.err})
 			}
 			if !slices.Equal(asked, test.want) {
 				t.Errorf("asked after %v, want %v", asked, test.want)
@@ -727,7 +727,7 @@ func TestPurge(t *testing.T) {
 	cfg.Clock = clockOf(w)
 	log := spec.SaleLog(rehearsal.Name)
 	for range 2 {
-		actual, err := ReadActual(t.Context(), cfg, rehearsal.Name)
+		actual, err := ReadActual(t.Context(), cfg.Backends, rehearsal.Name)
 		if err != nil {
 			t.Fatal(err)
 		}

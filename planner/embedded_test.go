@@ -30,13 +30,16 @@ func TestLifeOnTheEmbeddedBackend(t *testing.T) {
 	w := newWorld(t) // only for its numbers
 	writer := make([]byte, 8)
 	w.Read(writer)
-	cfg := Config{Logs: logs, Nodes: []quorum.Node{node}, Clock: clock.System(), Writer: writer, Rand: w, Who: "tester@host"}
+	cfg := Config{
+		Backends: Backends{Logs: logs, Nodes: []quorum.Node{node}, Clock: clock.System(), Rand: w},
+		Options:  Options{Writer: writer, Who: "tester@host"},
+	}
 
 	desired := tickets(1000)
 	desired.LockCount = 100
 	read := func() *Actual {
 		t.Helper()
-		a, err := ReadActual(t.Context(), cfg, desired.Name)
+		a, err := ReadActual(t.Context(), cfg.Backends, desired.Name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,7 +58,7 @@ func TestLifeOnTheEmbeddedBackend(t *testing.T) {
 	desired.Stock = 1500
 	apply(Make(desired, read()))
 	apply(MakePhase(read(), pb.Phase_CLOSED))
-	status, err := ReadStatus(t.Context(), cfg, desired.Name)
+	status, err := ReadStatus(t.Context(), cfg.Backends, desired.Name)
 	if err != nil || status.Stock != 1500 || status.Phase != ledger.PhaseClosed || !status.Nodes[0].Up {
 		t.Fatalf("status: %+v, %v", status, err)
 	}
@@ -106,17 +109,20 @@ func TestClockThatWasSet(t *testing.T) {
 			defer node.Close()
 			system := clock.System()
 			cfg := Config{
-				Logs: logs, Nodes: []quorum.Node{node}, Writer: []byte("planner1"), Rand: newWorld(t), Who: "tester@host",
-				Clock: func() clock.Now {
-					now := system()
-					now.Wall = now.Wall.Add(off)
-					return now
+				Backends: Backends{
+					Logs: logs, Nodes: []quorum.Node{node}, Rand: newWorld(t),
+					Clock: func() clock.Now {
+						now := system()
+						now.Wall = now.Wall.Add(off)
+						return now
+					},
 				},
+				Options: Options{Writer: []byte("planner1"), Who: "tester@host"},
 			}
 			desired := tickets(10)
 			plan := func() *Plan {
 				t.Helper()
-				actual, err := ReadActual(t.Context(), cfg, desired.Name)
+				actual, err := ReadActual(t.Context(), cfg.Backends, desired.Name)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -131,7 +137,7 @@ func TestClockThatWasSet(t *testing.T) {
 			}
 			off, desired.Stock = test.by, 20
 			warned := strings.Join(plan().Warnings, "\n")
-			status, err := ReadStatus(t.Context(), cfg, desired.Name)
+			status, err := ReadStatus(t.Context(), cfg.Backends, desired.Name)
 			if err != nil {
 				t.Fatal(err)
 			}

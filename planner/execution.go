@@ -1,10 +1,10 @@
 package planner
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"salectl/backends/ledger"
@@ -23,7 +23,9 @@ type execution struct {
 	intent   *pb.Planned // op to append; nil: none
 	nodes    []lockNode
 	exporter Exporter // of a destroy
-	result   Result
+	// rehearsal makes a destroy delete everything, without an export.
+	rehearsal bool
+	result    Result
 
 	// The sale's log. Only one operation at a time runs on it.
 	sale *ledger.Sale
@@ -68,7 +70,26 @@ type lockNode struct {
 	unmarked  error // why the node has no marker of this execution
 }
 
-func newExecution(t Terms, plan *Plan) (*execution, error) {
+// Exporter writes the ledger of a sale to its final location before its logs are deleted. It
+// returns that location and the SHA-256 of the bytes, which are durable if err is nil. It may
+// be called again for the same bytes.
+type Exporter func(ctx context.Context, logs ledger.Logs, e *Export) (path string, digest []byte, err error)
+
+// NewExecution returns a Machine that carries out a plan; a plan of destroy needs an Exporter.
+// The Result is set when the Machine is done. An empty plan of MakePhase is confirmed by a
+// note in the sale's log.
+func NewExecution(t Terms, plan *Plan, export Exporter) (*Machine, *Result, error) {
+	if plan.Kind == KindDestroy && export == nil {
+		return nil, nil, fmt.Errorf("%w: a plan of destroy needs somewhere to export to", ErrBadPlan)
+	}
+	x, err := newExecution(t, plan, export, false)
+	if err != nil {
+		return nil, nil, err
+	}
+	return newMachine(x.core, x), &x.result, nil
+}
+
+func newExecution(t Terms, plan *Plan, export Exporter, rehearsal bool) (*execution, error) {
 	if plan.unchecked {
 		return nil, fmt.Errorf("%w: it was not checked since it was read", ErrBadPlan)
 	}
@@ -83,7 +104,7 @@ func newExecution(t Terms, plan *Plan) (*execution, error) {
 		return nil, err
 	}
 	x := &execution{
-		Terms: t, core: newCore(t.patience()), plan: plan, intent: planned,
+		Terms: t, core: newCore(t.patience()), plan: plan, intent: planned, exporter: export, rehearsal: rehearsal,
 		result:  Result{Sale: plan.Sale, UID: plan.UID},
 		actions: make(map[string]string),
 	}
@@ -184,7 +205,7 @@ func (x *execution) finished(address, note string) {
 	if x.planned == carriedOut && !x.core.changed {
 		return
 	}
-	x.core.progress(Progress{Address: address, Action: action, Done: x.done, Total: len(x.plan.Actions), Note: note})
+	x.report(Progress{Address: address, Action: action, Done: x.done, Total: len(x.plan.Actions), Note: note})
 }
 
 // doing reports an intermediate step.
@@ -192,7 +213,13 @@ func (x *execution) doing(address, action, note string) {
 	if action == "wait" {
 		x.waits = note
 	}
-	x.core.progress(Progress{Address: address, Action: action, Done: x.done, Total: len(x.plan.Actions), Note: note})
+	x.report(Progress{Address: address, Action: action, Done: x.done, Total: len(x.plan.Actions), Note: note})
+}
+
+func (x *execution) report(p Progress) {
+	if x.Progress != nil {
+		x.Progress(p)
+	}
 }
 
 func (x *execution) warn(format string, args ...any) {
@@ -200,11 +227,6 @@ func (x *execution) warn(format string, args ...any) {
 }
 
 func (x *execution) stale(format string, args ...any) { x.core.end(stale(format, args...)) }
-
-// stale returns the error of a plan that the sale has moved past.
-func stale(format string, args ...any) error {
-	return fmt.Errorf("%w: the sale %s; make a new plan", ErrStale, fmt.Sprintf(format, args...))
-}
 
 // timeUs returns the time of this host's clock in microseconds, or 0 if the clock could not be
 // checked: then a log keeps its time.
@@ -234,100 +256,8 @@ func (x *execution) ttl() time.Duration {
 	return ttl
 }
 
-// standing is the relation of the sale's log to the plan.
-type standing int
-
-const (
-	isDue     standing = iota // the plan's slot is the next one
-	isPlanned                 // the log has the plan
-	isEnded                   // the run is sealed or destroyed
-	isBehind                  // the log ends before the plan's slot
-	isOther                   // the log has diverged
-)
-
 // standing compares the log, read to its end, with the plan.
 func (x *execution) standing() standing { return x.plan.standing(x.intent, x.sale) }
-
-func (p *Plan) standing(intent *pb.Planned, s *ledger.Sale) standing {
-	switch {
-	case s.Next() < p.Slot:
-		return isBehind
-	case p.UID != "" && s.UID() == p.UID && !s.Live():
-		return isEnded
-	case intent == nil && s.UID() == p.UID && s.Generation() == p.Generation:
-		return isPlanned
-	case s.Root() == p.After:
-		return isDue
-	}
-	if p.storedIn(s) {
-		return isPlanned
-	}
-	return isOther
-}
-
-// storedIn reports whether the sale's log has the plan.
-func (p *Plan) storedIn(s *ledger.Sale) bool {
-	for g := uint64(1); g <= s.Generation(); g++ {
-		if op, slot := s.Planned(g); slot == p.Slot && string(op.GetPlanDigest()) == string(p.Digest[:]) {
-			return true
-		}
-	}
-	return false
-}
-
-// CheckState returns ErrStale if a plan could no longer be carried out when the sale's log was read.
-// A caller with several plans checks all of them first. A plan that was carried out before,
-// fully or in part, fits. Apply and Destroy check again.
-func (p *Plan) CheckState(sale *ledger.Sale) error {
-	intent, err := p.planned()
-	if err != nil {
-		return err
-	}
-	switch p.standing(intent, sale) {
-	case isOther:
-		return stale("has changed since the plan was made")
-	case isEnded:
-		if p.Kind != KindDestroy {
-			return stale("was destroyed since the plan was made")
-		}
-	}
-	return nil // the log ends before the plan's slot: the read lags
-}
-
-// CheckDeclaration returns ErrStale if a plan of apply does not lead to the declaration in the sale
-// file, because the file has changed or the plan was made for another. The sale's log was read
-// as for Fits.
-func (p *Plan) CheckDeclaration(desired spec.Sale, sale *ledger.Sale) error {
-	intent, err := p.planned()
-	if err != nil || p.Kind != KindApply {
-		return err
-	}
-	repeats := intent == nil // of an earlier declaration
-	if repeats {
-		if intent = sale.Newest(); intent == nil {
-			return nil // the read lags
-		}
-	}
-	old, err := declared(intent)
-	switch {
-	case err != nil && repeats:
-		return fmt.Errorf("sale %s: %w", p.Sale, err)
-	case err != nil:
-		return fmt.Errorf("%w: sale %s: %w", ErrBadPlan, p.Sale, err)
-	}
-	if repeats && intent.GetSettings().GetPhase() == pb.Phase_CLOSED && desired.Phase != spec.PhaseOpen && desired.Phase != spec.PhasePaused {
-		desired.Phase = old.Phase // as in nextPhase
-	}
-	_, changed, err := differ(desired, old)
-	if err != nil || !changed {
-		return err
-	}
-	var names []string
-	for _, f := range (Action{Before: saleAttributes(old, old.Stock, "", 0), After: saleAttributes(desired, desired.Stock, "", 0)}).Fields() {
-		names = append(names, f.Name)
-	}
-	return stale("%s", strings.Join(append([]string{"is declared otherwise in its file than in the plan"}, names...), ", "))
-}
 
 // enter reads the sale's log, appends the plan unless the log has it, and continues. If the
 // run has ended, it continues with ended.

@@ -87,14 +87,14 @@ func TestStanding(t *testing.T) {
 
 // What is not configured is as people expect it.
 func TestConfigByDefault(t *testing.T) {
-	if got := (Config{}).terms().patience(); got != 10*time.Second {
+	if got := (Names{}).patience(); got != 10*time.Second {
 		t.Errorf("patience lasts %v", got)
 	}
-	if got := (Config{Patience: time.Second}).terms().patience(); got != time.Second {
+	if got := (Names{Patience: time.Second}).patience(); got != time.Second {
 		t.Errorf("a patience of 1s lasts %v", got)
 	}
 	mine := slog.New(slog.DiscardHandler)
-	if (Config{Logger: mine}).logger() != mine || (Config{}).logger() == nil {
+	if (Backends{Logger: mine}).logger() != mine || (Backends{}).logger() == nil {
 		t.Error("what goes wrong is not told to the logger")
 	}
 	for want, r := range map[string]Refusal{"no": {Reason: "no"}, "no. Ask again.": {Reason: "no", Remedy: "Ask again."}} {
@@ -147,7 +147,7 @@ func TestPlansThatCannotBegin(t *testing.T) {
 	if _, err := Apply(t.Context(), cfg, noise); !errors.Is(err, ErrBadPlan) {
 		t.Errorf("noise: %v", err)
 	}
-	if _, err := newExecution(cfg.terms(), noise); !errors.Is(err, ErrBadPlan) {
+	if _, err := newExecution(cfg.terms(), noise, nil, false); !errors.Is(err, ErrBadPlan) {
 		t.Errorf("noise, in a machine: %v", err)
 	}
 	plan := w.mustPlan(packets(30))
@@ -224,7 +224,7 @@ func TestFinished(t *testing.T) {
 	} {
 		w := begin(test.quiet, test.changed)
 		var told []Progress
-		w.core.told = func(p Progress) { told = append(told, p) }
+		w.Progress = func(p Progress) { told = append(told, p) }
 		w.core.step(clock.Now{}, func() {
 			for _, address := range []string{"shard/0", "shard/0", "shard/7", "shard/1"} {
 				w.finished(address, "")
@@ -418,8 +418,8 @@ func TestFirst(t *testing.T) {
 		"of nothing, after a rehearsal":     {Plan{Kind: KindDestroy}, true, false},
 		"of nothing, of what was destroyed": {Plan{Kind: KindDestroy, Phase: ledger.PhaseDestroyed}, false, false},
 	} {
-		w := &execution{plan: &test.plan}
-		if got := w.first(test.rehearsal); (got == nil) != test.nothing {
+		w := &execution{plan: &test.plan, rehearsal: test.rehearsal}
+		if got := w.first(); (got == nil) != test.nothing {
 			t.Errorf("%s: there is something to do: %v", name, got != nil)
 		}
 		if test.plan.Kind == KindApply && test.nothing && w.result.Generation != 3 {

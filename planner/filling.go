@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"strings"
 	"time"
 
 	"salectl/backends/ledger"
@@ -14,14 +13,6 @@ import (
 	"salectl/backends/lists"
 	"salectl/spec"
 )
-
-func listAddress(i int) string { return fmt.Sprintf("list/%d", i) }
-
-// engineOf returns the engine of a generation.
-func engineOf(p *pb.Planned) spec.Engine {
-	old, _ := declared(p) // an unreadable declaration names none
-	return old.Engine
-}
 
 // onLists reports whether lists give out the sale's units.
 func (x *execution) onLists() bool { return engineOf(x.sale.Newest()) == spec.EngineRedis }
@@ -34,26 +25,6 @@ func (x *execution) checkLists(p *pb.Planned) error {
 		return err
 	}
 	return sameLists(x.plan.Sale, old, x.Lists, x.sale.Applied() > 0)
-}
-
-// sameLists refuses nodes other than those declared, in their order: the order determines the
-// node of each shard's list.
-func sameLists(sale string, old spec.Sale, names []string, begun bool) error {
-	if declared := old.ListNodes(); len(declared) > 0 && slices.Equal(declared, names) {
-		return nil
-	}
-	given := "none"
-	if len(names) > 0 {
-		given = strings.Join(names, ", ")
-	}
-	change := "run 'salectl pause' with the old ones, then 'salectl apply' with the new"
-	if !begun {
-		change = "run 'salectl apply' with the new ones"
-	}
-	return &Refusal{
-		Reason: fmt.Sprintf("the lists of sale %s are on %s, and its file names %s", sale, strings.Join(old.ListNodes(), ", "), given),
-		Remedy: "Write redis.nodes as they are declared, in that order. To change them, " + change + ".",
-	}
 }
 
 // stopList stops and drains a shard's list before a generation is appended to the shard's log:

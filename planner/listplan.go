@@ -3,6 +3,7 @@ package planner
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
@@ -252,4 +253,52 @@ func (p *Plan) leftLists(desired, old spec.Sale, uid string) {
 				n, spec.KeyPrefix, uid)
 		}
 	}
+}
+
+func listAddress(i int) string { return fmt.Sprintf("list/%d", i) }
+
+// engineOf returns the engine of a generation.
+func engineOf(p *pb.Planned) spec.Engine {
+	old, _ := declared(p) // an unreadable declaration names none
+	return old.Engine
+}
+
+// sameLists refuses nodes other than those declared, in their order: the order determines the
+// node of each shard's list.
+func sameLists(sale string, old spec.Sale, names []string, begun bool) error {
+	if declared := old.ListNodes(); len(declared) > 0 && slices.Equal(declared, names) {
+		return nil
+	}
+	given := "none"
+	if len(names) > 0 {
+		given = strings.Join(names, ", ")
+	}
+	change := "run 'salectl pause' with the old ones, then 'salectl apply' with the new"
+	if !begun {
+		change = "run 'salectl apply' with the new ones"
+	}
+	return &Refusal{
+		Reason: fmt.Sprintf("the lists of sale %s are on %s, and its file names %s", sale, strings.Join(old.ListNodes(), ", "), given),
+		Remedy: "Write redis.nodes as they are declared, in that order. To change them, " + change + ".",
+	}
+}
+
+// ListNodeActual is a list node.
+type ListNodeActual struct {
+	Name     string
+	Err      error // why its settings could not be read
+	Settings lists.Settings
+}
+
+// ListActual is the list of one shard on its node.
+type ListActual struct {
+	Node  string
+	Err   error // why it could not be inspected
+	State lists.State
+}
+
+// listOn reports whether a shard's list gives units, under the current fill of the log.
+func (a *Actual) listOn(shard int) bool {
+	l, head := a.Lists[shard], a.Shards[shard].Head
+	return l.Err == nil && head != nil && l.State.On && l.State.Fill == head.Fill
 }

@@ -62,11 +62,6 @@ func (x *execution) inspect(i int, then func(lists.State, error)) {
 	x.core.inspect(spec.ListNode(i, len(x.Lists)), x.list(i), then)
 }
 
-// inspect queries the state of a list on a node.
-func (c *core) inspect(node int, list lists.List, then func(lists.State, error)) {
-	onList(c, node, "inspect list", func(ctx context.Context, node lists.Node) (lists.State, error) { return node.Inspect(ctx, list) }, then)
-}
-
 // read reads the shard's log to its end.
 func (l *listRebuild) read(then func()) {
 	l.x.shard(l.shard).read(func(e ledger.Event) {

@@ -58,8 +58,11 @@ func newRedisWorld(t *testing.T) *redisWorld {
 	}
 	t.Cleanup(func() { store.Close() })
 	w.cfg = planner.Config{
-		Logs: store.Logs, Nodes: store.Nodes, Lists: store.Lists, Clock: clock.System(),
-		Rand: rand.Reader, Who: "tester@host", Patience: 30 * time.Second,
+		Backends: planner.Backends{
+			Logs: store.Logs, Nodes: store.Nodes, Lists: store.Lists, Clock: clock.System(),
+			Rand: rand.Reader, Patience: 30 * time.Second,
+		},
+		Options: planner.Options{Who: "tester@host"},
 	}
 	return w
 }
@@ -69,7 +72,7 @@ func (w *redisWorld) run(ctx context.Context, plan func(*planner.Actual) (*plann
 	cfg := w.cfg
 	cfg.Writer = make([]byte, 8)
 	rand.Read(cfg.Writer)
-	actual, err := planner.ReadActual(ctx, cfg, w.sale.Name)
+	actual, err := planner.ReadActual(ctx, cfg.Backends, w.sale.Name)
 	if err != nil {
 		return err
 	}
@@ -129,7 +132,7 @@ func TestListsOnServersThatAreKilled(t *testing.T) {
 	if err := w.run(t.Context(), w.apply); err != nil {
 		t.Fatal(err)
 	}
-	actual, err := planner.ReadActual(t.Context(), w.cfg, "red")
+	actual, err := planner.ReadActual(t.Context(), w.cfg.Backends, "red")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +181,7 @@ func (w *redisWorld) wantTold(n int) {
 // destroy checks the export against what buyers were told.
 func (w *redisWorld) destroy() {
 	w.Helper()
-	actual, err := planner.ReadActual(w.Context(), w.cfg, "red")
+	actual, err := planner.ReadActual(w.Context(), w.cfg.Backends, "red")
 	if err != nil {
 		w.Fatal(err)
 	}

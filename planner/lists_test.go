@@ -486,7 +486,7 @@ func TestListsOfADamagedShard(t *testing.T) {
 		k := p.next(0)
 		r := p.perform(k)
 		if read++; read > 1 {
-			r.value.([][]byte)[0] = []byte("noise")
+			r.Value.([][]byte)[0] = []byte("noise")
 		}
 		p.reply(k, r)
 	}
@@ -737,7 +737,7 @@ func TestStuckLists(t *testing.T) {
 		"a token of another": {lists.On, lists.ErrToken, "Another process rebuilds it: let that end"},
 		"a part of another":  {lists.Stopped, lists.ErrLength, "Another process rebuilds it: let that end"},
 	} {
-		l := &listRebuild{x: &execution{Terms: Terms{Lists: []string{"a", "b"}}, core: newCore(10 * time.Second)}, shard: 1, want: test.want}
+		l := &listRebuild{x: &execution{Terms: Terms{Names: Names{Lists: []string{"a", "b"}}}, core: newCore(10 * time.Second)}, shard: 1, want: test.want}
 		if got := l.stuck(&lists.Call{Kind: lists.PutCall}, test.err).Error(); !strings.HasSuffix(got, test.says) {
 			t.Errorf("%s: it says %q, want %q", name, got, test.says)
 		}

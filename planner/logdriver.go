@@ -151,3 +151,13 @@ func storeError(err error) error {
 	}
 	return fmt.Errorf("%w: %w", ErrStore, err)
 }
+
+// readHeads reads the heads of logs until that succeeds or patience runs out.
+func (c *core) readHeads(logs []string, then func([][]byte)) {
+	retry(c, "the heads of the shards", "read heads", func(ctx context.Context, from ledger.Logs) ([][]byte, error) { return from.Heads(ctx, logs) }, then)
+}
+
+// deleteLog deletes a log up to a slot, like readHeads.
+func (c *core) deleteLog(log string, upTo uint64, then func()) {
+	retry(c, "log "+log, "delete", noValue(func(ctx context.Context, from ledger.Logs) error { return from.Delete(ctx, log, upTo) }), func(any) { then() })
+}

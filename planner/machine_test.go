@@ -61,14 +61,14 @@ type command struct {
 func (w *world) command(j job) *command {
 	writer := make([]byte, 8)
 	w.Read(writer)
-	t := Terms{Writer: writer, Rand: w, Who: "tester@host"}
+	t := Terms{Names: Names{Rand: w}, Options: Options{Writer: writer, Who: "tester@host"}}
 	for _, n := range w.nodes {
 		t.Nodes = append(t.Nodes, n.Name())
 	}
 	for _, n := range w.keepers {
 		t.Lists = append(t.Lists, n.Name())
 	}
-	reading, actual := NewReading(t, "tickets")
+	reading, actual := NewReading(ReadTerms{Names: t.Names}, "tickets")
 	c := &command{Machine: reading, world: w, job: j, terms: t, actual: actual}
 	c.look()
 	return c
@@ -447,7 +447,7 @@ func (c *command) stopped() {
 
 func TestMachineStoppedBeforeItBegan(t *testing.T) {
 	w := newWorld(t)
-	s, _ := NewReading(Terms{Rand: w}, "tickets")
+	s, _ := NewReading(ReadTerms{Names: Names{Rand: w}}, "tickets")
 	s.Stop(w.now, context.Canceled)
 	if calls, _, done, err := s.Next(w.now); len(calls) > 0 || !done || !errors.Is(err, context.Canceled) {
 		t.Errorf("%d calls, done %v, %v", len(calls), done, err)

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
-	"salectl/backends/ledger"
 	"salectl/backends/quorum"
 	"salectl/spec"
 )
@@ -67,21 +65,6 @@ func (x *execution) noteUnmarked() {
 			x.result.Unmarked = append(x.result.Unmarked, n.name)
 		}
 	}
-}
-
-// wasMarked reports whether a node has had the sale's marker according to the sale's log: it
-// belonged to the sale at an applied generation and was not unmarked then.
-func wasMarked(sale *ledger.Sale, node string) bool {
-	if sale.Applied() == 0 || slices.Contains(sale.Unmarked(), node) {
-		return false
-	}
-	p, _ := sale.Planned(sale.Applied())
-	old, err := declared(p)
-	if err != nil {
-		return false
-	}
-	locks, err := old.Locks()
-	return err == nil && slices.Contains(locks.Nodes, node)
 }
 
 // markNode writes a marker that votes at once if that is safe: this process has read the

@@ -158,7 +158,7 @@ func TestStoppedWhileItWaitsForNodes(t *testing.T) {
 	for p.x.waits == "" {
 		p.step(inOrder)
 	}
-	m := &Machine{core: p.x.core, stop: p.x.stop, state: p.x, outcome: p.x.outcome}
+	m := newMachine(p.x.core, p.x)
 	m.Stop(w.now, context.DeadlineExceeded)
 	_, _, _, err := m.Next(w.now)
 	const want = "asking the lock nodes, waiting for a majority of the lock nodes, 1 of 3 can be used: node-0: injected fault"
@@ -876,7 +876,7 @@ func TestStoreErrors(t *testing.T) {
 		}
 		return memory.Fault{}
 	}
-	if _, err := ReadSale(t.Context(), w.running(), "tickets"); !errors.Is(err, ErrStore) || errors.Is(err, ledger.ErrCorrupt) {
+	if _, err := ReadSale(t.Context(), w.running().Backends, "tickets"); !errors.Is(err, ErrStore) || errors.Is(err, ledger.ErrCorrupt) {
 		t.Errorf("reading: %v", err)
 	}
 	w.faults = memory.On(memory.OpHeads, always(memory.ErrorBefore))

@@ -20,9 +20,9 @@ type Outage struct {
 }
 
 // ReadOutage queries the lock nodes only. why is the error of reading the ledger.
-func ReadOutage(ctx context.Context, cfg Config, name string, why error) (*Outage, error) {
-	m, actual := NewLockNodeReading(cfg.terms(), name)
-	if err := cfg.run(ctx, name, m); err != nil {
+func ReadOutage(ctx context.Context, from Backends, name string, why error) (*Outage, error) {
+	m, actual := NewLockNodeReading(ReadTerms{from.Names(), ledger.ReadTries, 0}, name)
+	if err := from.Run(ctx, name, m); err != nil {
 		return nil, err
 	}
 	return &Outage{actual, why}, nil

@@ -10,8 +10,8 @@ import (
 	"salectl/spec"
 )
 
-// stop ends the machine at a timeout or an interruption.
-func (x *execution) stop(cause error) {
+// Stop ends the execution at a timeout or an interruption.
+func (x *execution) Stop(cause error) {
 	kind := ErrPartly
 	if !x.tableMade && x.planned == unsent {
 		kind = errInterrupted
@@ -43,9 +43,9 @@ func (x *execution) wrap(err error) error {
 	return fmt.Errorf("sale %s: %w", x.plan.Sale, err)
 }
 
-// outcome completes the result and returns the error for the caller: that of the machine, or
+// Outcome completes the result and returns the error for the caller: that of the machine, or
 // ErrPartly if something is left undone.
-func (x *execution) outcome(err error) error {
+func (x *execution) Outcome(err error) error {
 	x.result.Changed = x.core.changed
 	if err != nil {
 		return x.wrap(err)

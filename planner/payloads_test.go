@@ -282,11 +282,11 @@ func TestUnitsChangedSincePlanned(t *testing.T) {
 	p, _ := g.plan(s)
 	changed := g.declare("A", "B", "D")
 	g.world.units = g.read(changed).NewUnits()
-	if _, err := newExecution(g.config().terms(), p); !errors.Is(err, ErrStale) {
+	if _, err := newExecution(g.config().terms(), p, nil, false); !errors.Is(err, ErrStale) {
 		t.Errorf("a saved plan takes other units: %v", err)
 	}
 	g.world.units = nil
-	if _, err := newExecution(g.config().terms(), p); err == nil {
+	if _, err := newExecution(g.config().terms(), p, nil, false); err == nil {
 		t.Error("a plan is carried out, and nobody says what its units are")
 	}
 	if _, err := Make(s, g.actual()); err == nil {
@@ -463,7 +463,7 @@ func TestDestroyWithoutTheKey(t *testing.T) {
 	s := g.declare(codes(9)...)
 	p, is := g.plan(s)
 	g.mustCarryOut(p, s, is)
-	if _, err := newExecution(g.config().terms(), g.planDestroy()); err == nil || !strings.Contains(err.Error(), "give the key") {
+	if _, err := newExecution(g.config().terms(), g.planDestroy(), nil, false); err == nil || !strings.Contains(err.Error(), "give the key") {
 		t.Errorf("a sale is destroyed whose export can tell nothing: %v", err)
 	}
 }

@@ -80,7 +80,7 @@ func TestNodesThatDoNotPermit(t *testing.T) {
 				for p = w.begin(plan); !p.done; {
 					p.step(inOrder)
 				}
-				return p.x.outcome(p.err)
+				return p.x.Outcome(p.err)
 			}, test.says...)
 			if begun := w.actual().Sale.Generation() == 1; begun != test.begun || errors.Is(err, ErrPartly) != test.begun {
 				t.Errorf("%v, and the sale's log has the plan: %v", err, begun)
@@ -195,7 +195,7 @@ func TestStoreThatDoesNotPermit(t *testing.T) {
 	w.mustApply(tickets(10))
 	reads := 0
 	w.faults = memory.On(memory.OpRead, func(memory.Call) memory.Fault { reads++; return denied })
-	if _, err := ReadSale(t.Context(), w.config(), "tickets"); !errors.Is(err, ErrStore) || !errors.Is(err, fs.ErrPermission) || reads != 1 {
+	if _, err := ReadSale(t.Context(), w.config().Backends, "tickets"); !errors.Is(err, ErrStore) || !errors.Is(err, fs.ErrPermission) || reads != 1 {
 		t.Errorf("reading: %v, after %d reads", err, reads)
 	}
 }

@@ -579,7 +579,7 @@ func TestPlanWritesNothing(t *testing.T) {
 			return memory.Fault{}
 		})
 	}
-	actual, err := ReadActual(t.Context(), w.config(), "tickets")
+	actual, err := ReadActual(t.Context(), w.config().Backends, "tickets")
 	if err != nil {
 		t.Fatal(err)
 	}

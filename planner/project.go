@@ -248,3 +248,18 @@ func unitsText(ranges []*pb.Range) string {
 	}
 	return strings.Join(parts, ", ")
 }
+
+// wasMarked reports whether a node has had the sale's marker according to the sale's log: it
+// belonged to the sale at an applied generation and was not unmarked then.
+func wasMarked(sale *ledger.Sale, node string) bool {
+	if sale.Applied() == 0 || slices.Contains(sale.Unmarked(), node) {
+		return false
+	}
+	p, _ := sale.Planned(sale.Applied())
+	old, err := declared(p)
+	if err != nil {
+		return false
+	}
+	locks, err := old.Locks()
+	return err == nil && slices.Contains(locks.Nodes, node)
+}

@@ -3,7 +3,10 @@ package planner
 import (
 	"cmp"
 	"context"
+	"encoding/hex"
 	"fmt"
+	"io"
+	"time"
 
 	"salectl/backends/ledger"
 	"salectl/backends/quorum"
@@ -14,7 +17,7 @@ import (
 type reading struct {
 	core   *core
 	stage  string // for people
-	terms  Terms
+	terms  ReadTerms
 	actual *Actual
 
 	blind  bool  // query only the lock nodes, for all their leases
@@ -24,7 +27,35 @@ type reading struct {
 	err    error // why it failed
 }
 
-func newReading(t Terms, name string) *reading {
+// ReadTerms are the parameters of the Machine of a reading.
+type ReadTerms struct {
+	Names
+	// Tries is the number of consecutive reads of a sale's own log without progress after
+	// which it counts as unreadable; 0: as many as fit into Patience.
+	Tries int
+	// Timeout is Backends.ReadTimeout, used if Tries is not 0.
+	Timeout time.Duration
+}
+
+// readTimeout is the default of Backends.ReadTimeout.
+const readTimeout = 30 * time.Second
+
+// NewReading returns a Machine that reads a sale: its log, the heads of its shards, then all
+// lock nodes at once, then the list nodes. It checks the table of the logs meanwhile. The
+// Actual is complete when the Machine is done without an error.
+func NewReading(t ReadTerms, sale string) (*Machine, *Actual) {
+	r := newReading(t, sale)
+	return newMachine(r.core, r), r.actual
+}
+
+// NewLockNodeReading is NewReading for a ledger that cannot be read: it queries the lock nodes only.
+func NewLockNodeReading(t ReadTerms, sale string) (*Machine, *Actual) {
+	r := newReading(t, sale)
+	r.blind = true
+	return newMachine(r.core, r), r.actual
+}
+
+func newReading(t ReadTerms, name string) *reading {
 	return &reading{
 		core: newCore(t.patience()), stage: "not begun", terms: t,
 		actual: &Actual{Name: name, Nodes: make([]NodeActual, len(t.Nodes))},
@@ -34,7 +65,8 @@ func newReading(t Terms, name string) *reading {
 // String describes the progress for people: "read: the sale's log".
 func (r *reading) String() string { return "read: " + r.stage }
 
-func (r *reading) start() {
+// Start begins to read.
+func (r *reading) Start() {
 	nonce, err := newNonce(r.terms.Rand)
 	if err != nil {
 		r.core.end(err)
@@ -48,8 +80,8 @@ func (r *reading) start() {
 	}
 	r.table()
 	r.logs(1)
-	if r.terms.ReadTries > 0 {
-		timeout := cmp.Or(r.terms.ReadTimeout, readTimeout)
+	if r.terms.Tries > 0 {
+		timeout := cmp.Or(r.terms.Timeout, readTimeout)
 		r.core.after(timeout, func() {
 			if !r.ledger {
 				r.finish(fmt.Errorf("%w: it was not read in %v", ErrStore, timeout))
@@ -85,8 +117,11 @@ func (r *reading) finish(err error) {
 	}
 }
 
-// outcome converts the final error for the caller.
-func (r *reading) outcome(err error) error {
+// Stop ends the reading.
+func (r *reading) Stop(cause error) { r.core.end(cause) }
+
+// Outcome explains the error.
+func (r *reading) Outcome(err error) error {
 	switch table := r.actual.Table; {
 	case err == nil:
 		return nil
@@ -102,18 +137,18 @@ func (r *reading) logs(try int) {
 	name := spec.SaleLog(r.actual.Name)
 	sale := ledger.NewSale(name)
 	r.actual.Sale = sale
-	log := &logDriver{core: r.core, w: ledger.NewWriter(name, sale), fold: sale, tries: r.terms.ReadTries, failed: r.finish}
+	log := &logDriver{core: r.core, w: ledger.NewWriter(name, sale), fold: sale, tries: r.terms.Tries, failed: r.finish}
 	log.read(func(e ledger.Event) {
 		if e == ledger.Gone {
 			r.finish(fmt.Errorf("log %s: %w", name, ledger.ErrGone))
 			return
 		}
 		r.shards(func() {
-			if _, damaged := r.actual.damaged(); !damaged || try == missingTries {
+			if _, damaged := r.actual.damaged(); !damaged || try == ledger.MissingTries {
 				r.nodes()
 				return
 			}
-			r.core.after(missingPause, func() { r.logs(try + 1) })
+			r.core.after(ledger.MissingPause, func() { r.logs(try + 1) })
 		})
 	})
 }
@@ -224,4 +259,12 @@ func (r *reading) node(i int, name string, then func(NodeActual)) {
 		a.Knows = got.Knows
 		answered(got.Info, err)
 	})
+}
+
+func newNonce(rand io.Reader) (string, error) {
+	nonce := make([]byte, 8)
+	if _, err := io.ReadFull(rand, nonce); err != nil {
+		return "", fmt.Errorf("drawing a uid: %w", err)
+	}
+	return hex.EncodeToString(nonce), nil
 }

@@ -68,14 +68,14 @@ func TestReadingThatLags(t *testing.T) {
 		first = false
 		return past(100)
 	})
-	a, err := ReadSale(t.Context(), w.running(), "tickets")
+	a, err := ReadSale(t.Context(), w.running().Backends, "tickets")
 	if shard, missing := a.damaged(); err != nil || missing || first {
 		t.Errorf("%s has no log, %v", shardAddress(shard), err)
 	}
 	w.faults = nil
 	cfg := w.config()
 	cfg.Rand = strings.NewReader("few")
-	if _, err := ReadSale(t.Context(), cfg, "tickets"); err == nil || !strings.Contains(err.Error(), "drawing a uid") {
+	if _, err := ReadSale(t.Context(), cfg.Backends, "tickets"); err == nil || !strings.Contains(err.Error(), "drawing a uid") {
 		t.Errorf("without chance: %v", err)
 	}
 }
@@ -138,7 +138,7 @@ func TestMachineReadingOfALogThatGoes(t *testing.T) {
 	if err := c.finish(); !errors.Is(err, ledger.ErrGone) {
 		t.Errorf("it is %v", err)
 	}
-	s, _ := NewReading(Terms{Rand: strings.NewReader("few")}, "tickets")
+	s, _ := NewReading(ReadTerms{Names: Names{Rand: strings.NewReader("few")}}, "tickets")
 	if calls, _, done, err := s.Next(w.now); len(calls) > 0 || !done || err == nil || !strings.Contains(err.Error(), "drawing a uid") {
 		t.Errorf("without chance: %d calls, %v", len(calls), err)
 	}
@@ -187,17 +187,17 @@ func TestMachineReadingOfWhatFails(t *testing.T) {
 // A read of the heads may lag behind the sale's log: both are read again before a
 // shard is believed to have no log.
 func TestMachineReadingThatLags(t *testing.T) {
-	for lags, want := range map[int]error{missingTries - 1: nil, missingTries: ledger.ErrCorrupt} {
+	for lags, want := range map[int]error{ledger.MissingTries - 1: nil, ledger.MissingTries: ledger.ErrCorrupt} {
 		w := newWorld(t)
 		sold(w)
 		read := 0
 		c := w.command(applyJob{tickets(30)})
 		for !c.done {
 			c.step(inOrder, func(k calls.Call) (any, error) {
-				r := c.make(k).(reply)
+				r := c.make(k).(Reply)
 				if k.What == "read heads" {
 					if read++; read <= lags {
-						r.value.([][]byte)[1] = nil
+						r.Value.([][]byte)[1] = nil
 					}
 				}
 				return r, nil
@@ -212,7 +212,7 @@ func TestMachineReadingThatLags(t *testing.T) {
 // A person who asks is not kept waiting: a store that answers nothing is given up on.
 func TestReadingEndsInTime(t *testing.T) {
 	w := newWorld(t)
-	r, _ := NewReading(Terms{Rand: w, ReadTries: ledger.ReadTries, Table: "sales"}, "tickets")
+	r, _ := NewReading(ReadTerms{Names: Names{Rand: w, Table: "sales"}, Tries: ledger.ReadTries}, "tickets")
 	calls, wake, _, _ := r.Next(w.now)
 	if len(calls) != 2 || wake != w.now.Mono+readTimeout {
 		t.Fatalf("%d calls, wake at %v", len(calls), wake)
@@ -227,20 +227,20 @@ func TestReadingEndsInTime(t *testing.T) {
 	if _, _, done, err := r.Next(w.now); !done || !errors.As(err, &refusal) || !strings.Contains(err.Error(), "table sales") {
 		t.Errorf("done %v, %v", done, err)
 	}
-	r, _ = NewReading(Terms{Rand: w, ReadTries: ledger.ReadTries}, "tickets")
+	r, _ = NewReading(ReadTerms{Names: Names{Rand: w}, Tries: ledger.ReadTries}, "tickets")
 	r.Next(w.now)
 	w.pass(readTimeout)
 	r.Tick(w.now)
 	if _, _, done, err := r.Next(w.now); !done || !errors.Is(err, ErrStore) {
 		t.Errorf("done %v, %v", done, err)
 	}
-	late := newReading(Terms{Rand: w, Table: "sales", ReadTries: ledger.ReadTries}, "tickets")
-	late.core.step(w.now, late.start)
+	late := newReading(ReadTerms{Names: Names{Rand: w, Table: "sales"}, Tries: ledger.ReadTries}, "tickets")
+	late.core.step(w.now, late.Start)
 	calls = late.core.calls
 	w.pass(readTimeout)
 	late.core.tick(w.now)
-	calls[1].Took(w.now, reply{}, nil) // there is no such sale, after all
-	if calls[0].Took(w.now, reply{}, nil); !late.core.over || !errors.Is(late.core.err, ErrStore) {
+	calls[1].Took(w.now, Reply{}, nil) // there is no such sale, after all
+	if calls[0].Took(w.now, Reply{}, nil); !late.core.over || !errors.Is(late.core.err, ErrStore) {
 		t.Errorf("where the log is read too late: done %v, %v", late.core.over, late.core.err)
 	}
 }
@@ -251,17 +251,16 @@ func TestReadingsThatTakeTheirTime(t *testing.T) {
 	w := newWorld(t)
 	w.mustApply(tickets(10))
 	cfg := w.config()
-	people := cfg.terms()
-	people.ReadTries = ledger.ReadTries
+	people := ReadTerms{Names: cfg.Names(), Tries: ledger.ReadTries}
 	for name, test := range map[string]struct {
-		terms Terms
+		terms ReadTerms
 		until string
 	}{
-		"a command":               {Terms{Rand: w}, "read: the sale's log"},
+		"a command":               {ReadTerms{Names: Names{Rand: w}}, "read: the sale's log"},
 		"one that asks the nodes": {people, "read: the lock nodes"},
 	} {
 		r := newReading(test.terms, "tickets")
-		r.core.step(w.now, r.start)
+		r.core.step(w.now, r.Start)
 		for r.String() != test.until {
 			k := r.core.calls[0]
 			r.core.calls = nil
@@ -277,14 +276,14 @@ func TestReadingsThatTakeTheirTime(t *testing.T) {
 // Where the log is damaged, what is known of its table is waited for and told first.
 func TestReadingOfADamagedLogInAnUnfitTable(t *testing.T) {
 	w := newWorld(t)
-	r := newReading(Terms{Rand: w, Table: "sales"}, "tickets")
-	r.core.step(w.now, r.start)
+	r := newReading(ReadTerms{Names: Names{Rand: w, Table: "sales"}}, "tickets")
+	r.core.step(w.now, r.Start)
 	calls := r.core.calls
-	if calls[1].Took(w.now, reply{value: ledger.Reply{Head: []byte("noise")}}, nil); r.core.over {
+	if calls[1].Took(w.now, Reply{Value: ledger.Reply{Head: []byte("noise")}}, nil); r.core.over {
 		t.Errorf("it ends before it knows what is wrong with the table: %v", r.core.err)
 	}
 	calls[0].Took(w.now, nil, ledger.ErrTableUnfit)
-	if err := r.core.err; !r.core.over || !errors.Is(err, ledger.ErrCorrupt) || !errors.Is(r.outcome(err), ErrRefused) {
-		t.Errorf("done %v, %v, to people %v", r.core.over, err, r.outcome(err))
+	if err := r.core.err; !r.core.over || !errors.Is(err, ledger.ErrCorrupt) || !errors.Is(r.Outcome(err), ErrRefused) {
+		t.Errorf("done %v, %v, to people %v", r.core.over, err, r.Outcome(err))
 	}
 }

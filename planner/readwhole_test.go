@@ -112,10 +112,10 @@ func TestReadWholeOfALaggingLog(t *testing.T) {
 		want  error
 	}{
 		"once":                       {grown, 2, 1, nil},
-		"all the time":               {grown, 2, missingTries, ErrRefused},
+		"all the time":               {grown, 2, ledger.MissingTries, ErrRefused},
 		"once, of ranks":             {awarded, 1, 1, nil},
-		"all the time, of ranks":     {awarded, 1, missingTries, ErrRefused},
-		"all the time, of no reveal": {awarded, 2, missingTries, ErrRefused},
+		"all the time, of ranks":     {awarded, 1, ledger.MissingTries, ErrRefused},
+		"all the time, of no reveal": {awarded, 2, ledger.MissingTries, ErrRefused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"context"
 	"fmt"
 
 	"salectl/backends/ledger"
@@ -83,96 +82,4 @@ func underWay(shards []*ledger.State) (sent []ledger.Units) {
 		}
 	}
 	return sent
-}
-
-// PacketsActual is the current state of a red packet by its ledger.
-type PacketsActual struct {
-	Err  error // why it is unknown; then the rest is empty
-	ends Ends
-}
-
-// HasPackets reports whether the sale is live and its units are packets of money.
-func (a *Actual) HasPackets() bool {
-	if !a.Sale.Live() {
-		return false
-	}
-	red, err := ledger.RedPacketOf(a.Sale)
-	return red != nil || err != nil
-}
-
-// ReadPackets folds the shards of a sale to plan the destroy of a red packet. It returns nil
-// unless the sale HasPackets.
-func ReadPackets(ctx context.Context, logs ledger.Logs, actual *Actual) *PacketsActual {
-	if !actual.HasPackets() {
-		return nil
-	}
-	is := new(PacketsActual)
-	for i, s := range actual.Shards {
-		if s.Err != nil { // a read would be retried for long
-			is.Err = fmt.Errorf("%s: %w", shardAddress(i), s.Err)
-			return is
-		}
-	}
-	is.ends, is.Err = countPackets(ctx, logs, actual.Sale)
-	return is
-}
-
-func countPackets(ctx context.Context, logs ledger.Logs, sale *ledger.Sale) (ends Ends, err error) {
-	red, err := ledger.RedPacketOf(sale)
-	if err != nil {
-		return Ends{}, err
-	}
-	if sale.Applied() == 0 { // it was never on every shard, so no process served it
-		ends.Available = red.Packets
-		ends.Refund = newRefund(red.RedPacket, ends.Available, red.Total, 0)
-		return ends, nil
-	}
-	shards, err := ledger.LoadShards(ctx, logs, sale)
-	if err != nil {
-		return Ends{}, err
-	}
-	left, err := refund(sale, shards)
-	if err != nil {
-		return Ends{}, err
-	}
-	for _, s := range shards {
-		ends.Sold += s.Sold
-		ends.Available += s.Available
-		ends.Claims += int64(s.Claims())
-	}
-	for _, units := range underWay(shards) {
-		ends.InFlight += units.Count()
-	}
-	ends.Refund = newRefund(red.RedPacket, ends.Available+ends.InFlight, left, ends.Sold)
-	return ends, nil
-}
-
-// packets adds the amounts to the plan of a destroy. The amount of packets that lists have
-// given and the ledger lacks is known only from the ledger.
-func (p *Plan) packets(actual *Actual, before *Attributes) {
-	switch is := actual.Packets; {
-	case is == nil:
-		return
-	case is.Err != nil:
-		p.warn("how much of the red packet is left is not known: %s", shortError(is.Err))
-	default:
-		ends := is.ends
-		before.Ends = &ends
-	}
-	ahead := false
-	for i, l := range actual.Lists {
-		head := actual.Shards[i].Head
-		switch {
-		case l.Err != nil:
-			p.warn("%s cannot be looked at (node %s: %s): the refund will be less by what it has given and the ledger lacks",
-				listAddress(i), l.Node, shortNodeError(l.Node, l.Err))
-		case head == nil || head.Phase != ledger.PhaseOpen || l.State.Entries == 0:
-		case actual.listOn(i) && l.State.Units >= head.Available: // the ledger has the last batches, too
-		default:
-			ahead = true
-		}
-	}
-	if ahead {
-		p.warn("lists have given packets that the ledger may lack: the refund will be less by those")
-	}
 }

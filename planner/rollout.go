@@ -201,9 +201,9 @@ func (x *execution) appendDraft(i int, draft *ledger.Draft, event func(ledger.Ev
 // log is read again from its first slot. A log that stays absent while the sale is live breaks
 // an invariant.
 func (x *execution) lost(i int, again func()) {
-	if x.losses[i]++; x.losses[i] < missingTries {
+	if x.losses[i]++; x.losses[i] < ledger.MissingTries {
 		x.shards[i] = nil
-		x.core.after(missingPause, again)
+		x.core.after(ledger.MissingPause, again)
 		return
 	}
 	x.recheck(func() {

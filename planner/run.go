@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"salectl/backends/calls"
 	"salectl/backends/ledger"
 	"salectl/backends/ledger/payload"
 )
@@ -46,7 +45,7 @@ func execute(ctx context.Context, cfg Config, plan *Plan) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return result, cfg.run(ctx, plan.Sale, m)
+	return result, cfg.Run(ctx, plan.Sale, m)
 }
 
 // Destroy carries out a plan of MakeDestroy. It exports the ledger to exportPath, or to
@@ -73,17 +72,17 @@ func destroy(ctx context.Context, cfg Config, plan *Plan, exportPath string, reh
 	if cfg.Linger > 0 {
 		export = lingering(export, cfg.Linger)
 	}
-	m, result, err := newMachine(cfg.terms(), plan, export, rehearsal)
+	x, err := newExecution(cfg.terms(), plan, export, rehearsal)
 	if err != nil {
 		return nil, err
 	}
-	if !rehearsal && m.first != nil {
+	if !rehearsal && x.first() != nil {
 		if err := checkDestroy(ctx, cfg, plan, exportPath); err != nil {
 			return nil, err
 		}
 		RemoveTemps(exportPath) // perhaps nothing is exported any more
 	}
-	return result, cfg.run(ctx, plan.Sale, m)
+	return &x.result, cfg.Run(ctx, plan.Sale, newMachine(x.core, x))
 }
 
 // checkDestroy refuses, before anything is closed, an export path that cannot be written, a
@@ -93,7 +92,7 @@ func checkDestroy(ctx context.Context, cfg Config, plan *Plan, exportPath string
 	if plan.Phase == ledger.PhaseSealed || plan.Phase == ledger.PhaseDestroyed {
 		return nil
 	}
-	actual, err := ReadSale(ctx, cfg, plan.Sale)
+	actual, err := ReadSale(ctx, cfg.Backends, plan.Sale)
 	if err != nil {
 		return err
 	}
@@ -111,33 +110,4 @@ func checkDestroy(ctx context.Context, cfg Config, plan *Plan, exportPath string
 		}
 	}
 	return checkExportPath(exportPath, plan.UID, actual.shardsSealed())
-}
-
-// run makes a machine's calls, each in a goroutine, and passes it the time until it is done.
-// When ctx ends, it stops the machine, cancels pending calls and waits for them.
-func (c Config) run(ctx context.Context, sale string, m *Machine) error {
-	making := calls.NewMaking(context.WithoutCancel(ctx), c.Clock, func(ctx context.Context, k calls.Call) any { return c.do(ctx, sale, k) })
-	defer making.End()
-	for {
-		made, wake, done, err := m.Next(c.Clock())
-		if done {
-			return err
-		}
-		making.Make(made)
-		switch due, err := making.Await(ctx, wake); {
-		case err != nil:
-			m.Stop(c.Clock(), err)
-		case due:
-			m.Tick(c.Clock())
-		}
-	}
-}
-
-// do makes one call.
-func (c Config) do(ctx context.Context, sale string, k calls.Call) any {
-	made := k.Do(ctx, calls.Ends{Logs: c.Logs, Nodes: c.Nodes, Lists: c.Lists})
-	if err := made.(reply).err; err != nil {
-		c.logger().DebugContext(ctx, "a call failed", "sale", sale, "call", k.What, "error", err)
-	}
-	return made
 }

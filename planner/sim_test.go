@@ -68,8 +68,8 @@ func (w *world) config() Config {
 	writer := make([]byte, 8)
 	w.Read(writer)
 	cfg := Config{
-		Logs: w.logs(w.faults), Clock: func() clock.Now { return w.now },
-		Writer: writer, Rand: w, Who: "tester@host", Units: w.units, Key: w.key, DrawKey: w.drawKey,
+		Backends: Backends{Logs: w.logs(w.faults), Clock: func() clock.Now { return w.now }, Rand: w},
+		Options:  Options{Writer: writer, Who: "tester@host", Units: w.units, Key: w.key, DrawKey: w.drawKey},
 	}
 	for _, n := range w.nodes {
 		cfg.Nodes = append(cfg.Nodes, unfitNode{n, w})
@@ -149,7 +149,7 @@ func (w *world) actual() *Actual {
 	w.Helper()
 	cfg := w.config()
 	cfg.Logs = w.logs(nil)
-	r, actual := NewReading(cfg.terms(), "tickets")
+	r, actual := NewReading(ReadTerms{cfg.Names(), ledger.ReadTries, 0}, "tickets")
 	for {
 		calls, wake, done, err := r.Next(w.now)
 		switch {
@@ -163,7 +163,7 @@ func (w *world) actual() *Actual {
 		}
 		for len(calls) > 0 {
 			k := calls[0]
-			k.Took(w.now, cfg.do(context.Background(), "tickets", k), nil)
+			k.Took(w.now, cfg.Do(context.Background(), "tickets", k), nil)
 			more, _, _, _ := r.Next(w.now)
 			calls = append(calls[1:], more...)
 		}
@@ -205,11 +205,11 @@ func (w *world) beginAs(p *Plan, rehearsal bool) *process {
 	proc := &process{world: w, cfg: cfg}
 	terms := cfg.terms()
 	terms.Progress = func(p Progress) { proc.log = append(proc.log, p) }
-	m, _, err := newMachine(terms, p, fileExporter(filepath.Join(w.folder, "export.ndjson")), rehearsal)
+	x, err := newExecution(terms, p, fileExporter(filepath.Join(w.folder, "export.ndjson")), rehearsal)
 	if err != nil {
 		w.Fatal(err)
 	}
-	proc.Machine, proc.x = m, m.state.(*execution)
+	proc.Machine, proc.x = newMachine(x.core, x), x
 	proc.take()
 	return proc
 }
@@ -221,12 +221,12 @@ func (p *process) take() {
 	p.queue, p.asked = append(p.queue, made...), p.asked+len(made)
 }
 
-func (p *process) perform(k calls.Call) reply {
-	return p.cfg.do(context.Background(), "tickets", k).(reply)
+func (p *process) perform(k calls.Call) Reply {
+	return p.cfg.Do(context.Background(), "tickets", k).(Reply)
 }
 
 // reply gives the process a reply.
-func (p *process) reply(k calls.Call, r reply) {
+func (p *process) reply(k calls.Call, r Reply) {
 	k.Took(p.world.now, r, nil)
 	p.take()
 }

@@ -127,8 +127,8 @@ type NodeStatus struct {
 // ReadStatus reads the status of a sale. A shard or node that cannot be read is included with
 // its error. If the sale's own log cannot be read, the error is ErrStore; for a sale that
 // never existed, ledger.ErrGone.
-func ReadStatus(ctx context.Context, cfg Config, name string) (*Status, error) {
-	actual, err := ReadSale(ctx, cfg, name)
+func ReadStatus(ctx context.Context, from Backends, name string) (*Status, error) {
+	actual, err := ReadSale(ctx, from, name)
 	if err != nil {
 		return nil, err
 	}

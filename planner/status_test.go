@@ -18,7 +18,7 @@ import (
 
 func (w *world) status() *Status {
 	w.Helper()
-	s, err := ReadStatus(w.Context(), w.config(), "tickets")
+	s, err := ReadStatus(w.Context(), w.config().Backends, "tickets")
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func (w *world) status() *Status {
 
 func TestStatus(t *testing.T) {
 	w := newWorld(t)
-	if _, err := ReadStatus(t.Context(), w.config(), "tickets"); !errors.Is(err, ledger.ErrGone) {
+	if _, err := ReadStatus(t.Context(), w.config().Backends, "tickets"); !errors.Is(err, ledger.ErrGone) {
 		t.Errorf("status of no sale: %v", err)
 	}
 	sold(w)
@@ -151,7 +151,7 @@ func TestStatusOfWhatCanBeRead(t *testing.T) {
 	down(w.nodes[1])
 	cfg := w.config()
 	cfg.Logs = oneLost{cfg.Logs, shardLogs(w.actual().Sale)[1]}
-	s, err := ReadStatus(t.Context(), cfg, "tickets")
+	s, err := ReadStatus(t.Context(), cfg.Backends, "tickets")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +227,7 @@ func TestStatusOfAServedSale(t *testing.T) {
 		t.Errorf("owner %q, warnings %q, %v", s.Owner, s.Warnings, err)
 	}
 	w.faults = memory.On(memory.OpRead, always(memory.ErrorBefore))
-	if s, err := ReadStatus(t.Context(), w.running(), "tickets"); s != nil || !errors.Is(err, ErrStore) {
+	if s, err := ReadStatus(t.Context(), w.running().Backends, "tickets"); s != nil || !errors.Is(err, ErrStore) {
 		t.Errorf("what cannot be read stands as %+v, %v", s, err)
 	}
 }

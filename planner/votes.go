@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"salectl/internal/text"
 	"strings"
 	"syscall"
+
+	"salectl/internal/text"
 )
 
 // Votes counts the votes of a sale's lock nodes.

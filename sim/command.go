@@ -35,7 +35,7 @@ type commandMachine struct {
 }
 
 func newCommandMachine(o *operators, plans func(*planner.Actual) (*planner.Plan, error), t planner.Terms) *commandMachine {
-	reading, actual := planner.NewReading(t, saleName)
+	reading, actual := planner.NewReading(planner.ReadTerms{Names: t.Names}, saleName)
 	return &commandMachine{Machine: reading, operators: o, terms: t, plans: plans, actual: actual}
 }
 

@@ -173,8 +173,9 @@ func (o *operators) run(c command, then func()) {
 	}
 	var m *commandMachine
 	m = newCommandMachine(o, o.plans(c, func(s spec.Sale) { m.file = fileOf(s) }), planner.Terms{
-		Nodes: o.w.nodeNames, Lists: o.w.listNames, Writer: writer, Rand: r, Who: "operator@world",
-		Sizes: o.w.scenario.sizes, DrawKey: drawKey, Key: o.w.scenario.files.key(),
+		Names:   planner.Names{Nodes: o.w.nodeNames, Lists: o.w.listNames, Rand: r},
+		Options: planner.Options{Writer: writer, Who: "operator@world", DrawKey: drawKey, Key: o.w.scenario.files.key()},
+		Sizes:   o.w.scenario.sizes,
 	})
 	m.op, m.only = op, c.kind == plan
 	p.ended = func() {

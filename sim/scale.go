@@ -149,14 +149,17 @@ type scaleInput struct {
 
 // apply has the planner make the sale.
 func (w *scaleWorld) apply() error {
-	cfg := planner.Config{Logs: w.logs, Clock: func() clock.Now { return w.clock() }, Writer: []byte("planner!"), Rand: random{w.random}, Who: "scale"}
+	cfg := planner.Config{
+		Backends: planner.Backends{Logs: w.logs, Clock: func() clock.Now { return w.clock() }, Rand: random{w.random}},
+		Options:  planner.Options{Writer: []byte("planner!"), Who: "scale"},
+	}
 	for _, n := range w.nodes {
 		cfg.Nodes = append(cfg.Nodes, n)
 	}
 	sale := spec.Sale{
 		Name: saleName, Run: 1, Stock: 1 << 40, LockCount: w.Shards, PerUserLimit: 1, LockTTL: quorum.DefaultTTL, Embedded: &spec.Embedded{},
 	}
-	actual, err := planner.ReadActual(context.Background(), cfg, saleName)
+	actual, err := planner.ReadActual(context.Background(), cfg.Backends, saleName)
 	if err != nil {
 		return err
 	}

@@ -56,8 +56,11 @@ func serveOn(b testing.TB, logs ledger.Logs, name string, stock int64, shards in
 		LockTTL: quorum.DefaultTTL, Embedded: &spec.Embedded{Dir: dir},
 	}
 	nodes := []quorum.Node{node}
-	cfg := planner.Config{Logs: logs, Nodes: nodes, Clock: clock.System(), Rand: rand.Reader, Writer: []byte("planner1")}
-	actual, err := planner.ReadActual(b.Context(), cfg, sale.Name)
+	cfg := planner.Config{
+		Backends: planner.Backends{Logs: logs, Nodes: nodes, Clock: clock.System(), Rand: rand.Reader},
+		Options:  planner.Options{Writer: []byte("planner1")},
+	}
+	actual, err := planner.ReadActual(b.Context(), cfg.Backends, sale.Name)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -67,13 +67,13 @@ func (o *ours) prepare(ctx context.Context, packets []packet) (err error) {
 
 func (o *ours) apply(ctx context.Context) error {
 	cfg := planner.Config{
-		Logs: o.store.Logs, Nodes: o.store.Nodes, Lists: o.store.Lists, Clock: clock.System(),
-		Writer: make([]byte, 8), Rand: rand.Reader, Who: "bench",
+		Backends: planner.Backends{Logs: o.store.Logs, Nodes: o.store.Nodes, Lists: o.store.Lists, Clock: clock.System(), Rand: rand.Reader},
+		Options:  planner.Options{Writer: make([]byte, 8), Who: "bench"},
 	}
 	if _, err := rand.Read(cfg.Writer); err != nil {
 		return err
 	}
-	actual, err := planner.ReadActual(ctx, cfg, o.sale.Name)
+	actual, err := planner.ReadActual(ctx, cfg.Backends, o.sale.Name)
 	if err != nil {
 		return err
 	}

@@ -84,12 +84,13 @@ func (s *Site) Apply(ctx context.Context, stock int64, shards int) (string, erro
 	sale := s.Declared
 	sale.Name, sale.Stock, sale.LockCount = s.Fresh(cmp.Or(s.Declared.Name, "sale")), stock, shards
 	cfg := planner.Config{
-		Logs: s.Store.Logs, Nodes: s.Store.Nodes, Clock: clock.System(), Writer: make([]byte, 8), Rand: rand.Reader, Who: "bench",
+		Backends: planner.Backends{Logs: s.Store.Logs, Nodes: s.Store.Nodes, Clock: clock.System(), Rand: rand.Reader},
+		Options:  planner.Options{Writer: make([]byte, 8), Who: "bench"},
 	}
 	if _, err := rand.Read(cfg.Writer); err != nil {
 		return "", err
 	}
-	actual, err := planner.ReadActual(ctx, cfg, sale.Name)
+	actual, err := planner.ReadActual(ctx, cfg.Backends, sale.Name)
 	if err != nil {
 		return "", err
 	}

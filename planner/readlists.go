@@ -8,20 +8,6 @@ import (
 	"salectl/spec"
 )
 
-// ListNodeActual is a list node.
-type ListNodeActual struct {
-	Name     string
-	Err      error // why its settings could not be read
-	Settings lists.Settings
-}
-
-// ListActual is the list of one shard on its node.
-type ListActual struct {
-	Node  string
-	Err   error // why it could not be inspected
-	State lists.State
-}
-
 // listsOf returns the number of lists of the present run, given the number of list nodes; 0 if
 // the engine is not redis or there is no node.
 func listsOf(sale *ledger.Sale, nodes int) int {
@@ -65,10 +51,4 @@ func (r *reading) list(node, shard int, away error, done func()) {
 		}
 	}
 	done()
-}
-
-// listOn reports whether a shard's list gives units, under the current fill of the log.
-func (a *Actual) listOn(shard int) bool {
-	l, head := a.Lists[shard], a.Shards[shard].Head
-	return l.Err == nil && head != nil && l.State.On && l.State.Fill == head.Fill
 }

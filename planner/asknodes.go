@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,26 +9,7 @@ import (
 	"time"
 
 	"salectl/backends/quorum"
-	"salectl/spec"
 )
-
-// info reads the identity and time of a node.
-func (c *core) info(node int, then func(quorum.Info, error)) {
-	onNode(c, node, "info", func(ctx context.Context, node quorum.Node) (quorum.Info, error) { return node.Info(ctx) }, then)
-}
-
-// readMarker reads the marker of a run on a node.
-func (c *core) readMarker(node int, uid string, then func(quorum.Marker, error)) {
-	marker := spec.Marker(uid)
-	onNode(c, node, "read marker", func(ctx context.Context, node quorum.Node) (quorum.Marker, error) {
-		return node.ReadMarker(ctx, marker)
-	}, then)
-}
-
-// leases reads the leases on a node whose keys begin with a prefix.
-func (c *core) leases(node int, what, prefix string, then func([]quorum.Holding, error)) {
-	onNode(c, node, what, func(ctx context.Context, node quorum.Node) ([]quorum.Holding, error) { return node.List(ctx, prefix) }, then)
-}
 
 // askNodes reads the identity and time of each node. It must precede every read of the sale's
 // log; see markNode.
@@ -45,35 +25,12 @@ func (x *execution) askNodes(then func()) {
 	}, then)
 }
 
-// unfitOf returns the name and fault of each unfit node. A list node also needs a right clock,
-// since the units of its shards are on no other node. Of nodes that only vote the median
-// counts, in checkClock.
-func unfitOf(nodes []quorum.NodeInfo, keepLists bool) (unfit []string) {
-	for _, f := range quorum.Judge(nodes) {
-		if keepLists || !f.Clock {
-			unfit = append(unfit, f.Node+": "+f.Why)
-		}
-	}
-	return unfit
-}
-
-// asked returns what the nodes reported about themselves.
-func (a *Actual) asked() (nodes []quorum.NodeInfo) {
-	for _, n := range a.Nodes {
-		nodes = append(nodes, quorum.NodeInfo{Name: n.Name, Info: n.Info, Err: n.Err, Off: n.Off})
-	}
-	return nodes
-}
-
 func (x *execution) asked() (nodes []quorum.NodeInfo) {
 	for _, n := range x.nodes {
 		nodes = append(nodes, quorum.NodeInfo{Name: n.name, Info: n.info, Err: n.err, Off: n.off})
 	}
 	return nodes
 }
-
-// Faults returns the faults of the lock nodes.
-func (a *Actual) Faults() []quorum.Fault { return quorum.Judge(a.asked()) }
 
 // checkNodes ends an apply if its nodes are not set up as required or do not permit what it
 // needs: a majority of the voting nodes for a new sale, and all list nodes. An apply that
@@ -141,11 +98,6 @@ func denials(nodes []lockNode) string {
 // nodePatience bounds the wait for a majority of the nodes.
 const nodePatience = 10 * time.Second
 
-// unfitNodes returns the refusal of a change, with each node's own description.
-func unfitNodes(words []string) *Refusal {
-	return &Refusal{Reason: "lock nodes are not set up as they must be", Remedy: strings.Join(words, "\n")}
-}
-
 // checkClock refuses to write with a clock that is more than a ttl off the nodes' median:
 // deadlines would end early or late for everybody. If no node answers, there is nothing to
 // compare with, and the execution continues: a planner must be able to close the sale.
@@ -175,18 +127,6 @@ func (x *execution) checkClock() error {
 	}
 }
 
-// clockWasSet says that a node without a clock of its own does not believe this host's clock.
-func clockWasSet(by time.Duration) string {
-	way := "forward"
-	if by < 0 {
-		way = "back"
-	}
-	return fmt.Sprintf("this host's clock was set %s by %v, and no time server keeps it right", way, by.Abs().Round(time.Second))
-}
-
-// TrustRemedy is the remedy in warnings and refusals about a host's clock that was set.
-const TrustRemedy = "Set it right; if it is right now and was wrong before, run 'salectl apply --trust-clock'."
-
 // findOwner reports whether a process may be serving the sale: a majority of the nodes has
 // promised the lease of shard 0, or may have, as some do not answer. A sale that was never on
 // every shard is not served.
@@ -205,69 +145,5 @@ func (x *execution) findOwner(then func(alive bool)) {
 	}, func() {
 		x.waits = waits
 		then(votes.mayHaveOwner(len(x.nodes)))
-	})
-}
-
-// sweep removes the sale's leases and marker from the nodes. A process that serves the sale
-// reads within a ttl that it is sealed, and releases its leases; a renewal after the removal
-// of the marker would leave a new lease. A node that cannot be reached is skipped after
-// several attempts: its leases expire, and the marker of a destroyed sale is never queried.
-// The next destroy sweeps again.
-func (x *execution) sweep(then func()) {
-	x.begin(sweepingNodes)
-	freeBy := x.core.now.Mono + x.ttl()
-	x.core.all(len(x.nodes), func(i int, done func()) { x.sweepNode(i, 1, freeBy, done) }, then)
-}
-
-const sweepTries = 4
-
-func (x *execution) sweepNode(i, try int, freeBy time.Duration, then func()) {
-	failed := func(err error) {
-		if try == sweepTries || errors.Is(err, fs.ErrPermission) {
-			x.warn("lock node %s was not swept: %s. Leases there run out within %v, its marker is never asked for again;"+
-				" destroy, run again when the node is up, removes it", x.nodes[i].name, shortNodeError(x.nodes[i].name, err), x.ttl())
-			then()
-			return
-		}
-		x.core.after(firstPause<<try, func() { x.sweepNode(i, try+1, freeBy, then) })
-	}
-	uid, sale := x.plan.UID, x.plan.Sale
-	x.core.leases(i, "sweep list", spec.LeasePrefix(uid), func(left []quorum.Holding, err error) {
-		if err != nil {
-			failed(err)
-			return
-		}
-		if len(left) > 0 && x.core.now.Mono < freeBy {
-			x.core.after(pollOwner, func() { x.sweepNode(i, try, freeBy, then) })
-			return
-		}
-		var asks []quorum.Ask
-		for _, h := range left {
-			asks = append(asks, quorum.Ask{Key: h.Key, Token: h.Token})
-		}
-		release := func(ctx context.Context, node quorum.Node) error {
-			_, err := node.Release(ctx, asks)
-			return err
-		}
-		onNode(x.core, i, "sweep leases", noValue(release), func(_ any, err error) {
-			if err != nil {
-				failed(err)
-				return
-			}
-			forget := func(ctx context.Context, node quorum.Node) error {
-				if err := node.Forget(ctx, spec.Marker(uid)); err != nil {
-					return err
-				}
-				return node.Forget(ctx, spec.SaleMarker(sale))
-			}
-			onNode(x.core, i, "sweep marker", noValue(forget), func(_ any, err error) {
-				if err != nil {
-					failed(err)
-					return
-				}
-				x.finished(nodeAddress(x.nodes[i].name), "")
-				then()
-			})
-		})
 	})
 }

@@ -1,0 +1,49 @@
+package planner
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"salectl/backends/quorum"
+)
+
+// unfitOf returns the name and fault of each unfit node. A list node also needs a right clock,
+// since the units of its shards are on no other node. Of nodes that only vote the median
+// counts, in checkClock.
+func unfitOf(nodes []quorum.NodeInfo, keepLists bool) (unfit []string) {
+	for _, f := range quorum.Judge(nodes) {
+		if keepLists || !f.Clock {
+			unfit = append(unfit, f.Node+": "+f.Why)
+		}
+	}
+	return unfit
+}
+
+// asked returns what the nodes reported about themselves.
+func (a *Actual) asked() (nodes []quorum.NodeInfo) {
+	for _, n := range a.Nodes {
+		nodes = append(nodes, quorum.NodeInfo{Name: n.Name, Info: n.Info, Err: n.Err, Off: n.Off})
+	}
+	return nodes
+}
+
+// Faults returns the faults of the lock nodes.
+func (a *Actual) Faults() []quorum.Fault { return quorum.Judge(a.asked()) }
+
+// unfitNodes returns the refusal of a change, with each node's own description.
+func unfitNodes(words []string) *Refusal {
+	return &Refusal{Reason: "lock nodes are not set up as they must be", Remedy: strings.Join(words, "\n")}
+}
+
+// clockWasSet says that a node without a clock of its own does not believe this host's clock.
+func clockWasSet(by time.Duration) string {
+	way := "forward"
+	if by < 0 {
+		way = "back"
+	}
+	return fmt.Sprintf("this host's clock was set %s by %v, and no time server keeps it right", way, by.Abs().Round(time.Second))
+}
+
+// TrustRemedy is the remedy in warnings and refusals about a host's clock that was set.
+const TrustRemedy = "Set it right; if it is right now and was wrong before, run 'salectl apply --trust-clock'."
