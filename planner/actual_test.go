@@ -63,35 +63,35 @@ func TestLeaseOf(t *testing.T) {
 	first := func(uid string) string { return spec.LeaseKey(uid, 0) }
 	for name, test := range map[string]struct {
 		leases   []string
-		want     lease
+		want     Lease
 		ok       bool
 		unserved bool
 	}{
-		"nobody":                   {[]string{"", "", ""}, lease{}, false, true},
-		"a majority":               {[]string{"a 1", "a 3", ""}, lease{"a:80", time.Second}, true, false},
-		"all":                      {[]string{"a 3", "a 1", "a 2"}, lease{"a:80", 2 * time.Second}, true, false},
-		"all of five":              {[]string{"a 5", "a 1", "a 4", "a 2", "a 3"}, lease{"a:80", 3 * time.Second}, true, false},
-		"another beside":           {[]string{"b 9", "a 2", "a 3"}, lease{"a:80", 2 * time.Second}, true, false},
-		"a minority":               {[]string{"a 3", "", ""}, lease{}, false, true},
-		"two of a minority each":   {[]string{"a 3", "b 3", ""}, lease{}, false, true},
-		"perhaps, with the silent": {[]string{"a 3", "down", ""}, lease{}, false, false},
-		"most are silent":          {[]string{"down", "down", ""}, lease{}, false, false},
-		"one is silent":            {[]string{"", "down", ""}, lease{}, false, true},
+		"nobody":                   {[]string{"", "", ""}, Lease{}, false, true},
+		"a majority":               {[]string{"a 1", "a 3", ""}, Lease{"a:80", time.Second}, true, false},
+		"all":                      {[]string{"a 3", "a 1", "a 2"}, Lease{"a:80", 2 * time.Second}, true, false},
+		"all of five":              {[]string{"a 5", "a 1", "a 4", "a 2", "a 3"}, Lease{"a:80", 3 * time.Second}, true, false},
+		"another beside":           {[]string{"b 9", "a 2", "a 3"}, Lease{"a:80", 2 * time.Second}, true, false},
+		"a minority":               {[]string{"a 3", "", ""}, Lease{}, false, true},
+		"two of a minority each":   {[]string{"a 3", "b 3", ""}, Lease{}, false, true},
+		"perhaps, with the silent": {[]string{"a 3", "down", ""}, Lease{}, false, false},
+		"most are silent":          {[]string{"down", "down", ""}, Lease{}, false, false},
+		"one is silent":            {[]string{"", "down", ""}, Lease{}, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := nodesOfLeases(t, first, test.leases...)
-			got, ok := a.leaseOf(0)
+			got, ok := a.LeaseOf(0)
 			if got != test.want || ok != test.ok {
 				t.Errorf("got %+v, %v, want %+v", got, ok, test.want)
 			}
-			if address, ok := a.Served(); address != test.want.address || ok != test.ok {
+			if address, ok := a.Served(); address != test.want.Address || ok != test.ok {
 				t.Errorf("served at %q, %v", address, ok)
 			}
 			if a.Unserved() != test.unserved {
 				t.Errorf("unserved is %v", a.Unserved())
 			}
 			a = nodesOfLeases(t, func(uid string) string { return spec.LeaseKey(uid, 1) }, test.leases...)
-			if _, ok := a.leaseOf(0); ok {
+			if _, ok := a.LeaseOf(0); ok {
 				t.Error("another shard's lease counts")
 			}
 		})
@@ -118,8 +118,8 @@ func TestShardActual(t *testing.T) {
 	head := ledger.Head{Slot: 7, Totals: ledger.Totals{Phase: ledger.PhaseSealed}}
 	open := head
 	open.Phase = ledger.PhaseOpen
-	good, other := newShardActual(head.Encode()), newShardActual(open.Encode())
-	none, noise, away := newShardActual(nil), newShardActual([]byte("noise")), ShardActual{Err: broken}
+	good, other := NewShardActual(head.Encode()), NewShardActual(open.Encode())
+	none, noise, away := NewShardActual(nil), NewShardActual([]byte("noise")), ShardActual{Err: broken}
 	if good.Err != nil || good.Head == nil || *good.Head != head {
 		t.Errorf("a head: %+v", good)
 	}
@@ -133,7 +133,7 @@ func TestShardActual(t *testing.T) {
 		"all": {[]ShardActual{good, good}, true}, "one is open": {[]ShardActual{good, other}, false},
 		"one is not there": {[]ShardActual{good, none}, false}, "one cannot be read": {[]ShardActual{noise, good}, false},
 	} {
-		if got := (&Actual{Shards: test.shards}).shardsSealed(); got != test.want {
+		if got := (&Actual{Shards: test.shards}).ShardsSealed(); got != test.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

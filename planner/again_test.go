@@ -226,8 +226,8 @@ func TestProgressOfWhatAnotherHasMended(t *testing.T) {
 		for !p.done {
 			p.step(inOrder)
 		}
-		if p.err != nil || p.x.core.changed != changed || len(p.log) != 1 || p.log[0].Address != "node/node-1" {
-			t.Errorf("%v, changed %v, told %+v", p.err, p.x.core.changed, p.log)
+		if p.err != nil || p.x.core.Changed != changed || len(p.log) != 1 || p.log[0].Address != "node/node-1" {
+			t.Errorf("%v, changed %v, told %+v", p.err, p.x.core.Changed, p.log)
 		}
 	}
 }
@@ -245,8 +245,8 @@ func TestNoteOfAMarkerIsAChange(t *testing.T) {
 		for !p.done {
 			p.step(inOrder)
 		}
-		if left := w.actual().Sale.Unmarked(); p.err != nil || p.x.core.changed != changed || len(left) > 0 {
-			t.Errorf("%v, changed %v, without a marker %q", p.err, p.x.core.changed, left)
+		if left := w.actual().Sale.Unmarked(); p.err != nil || p.x.core.Changed != changed || len(left) > 0 {
+			t.Errorf("%v, changed %v, without a marker %q", p.err, p.x.core.Changed, left)
 		}
 	}
 }

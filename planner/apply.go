@@ -14,7 +14,7 @@ func (x *execution) Start() {
 		first()
 		return
 	}
-	x.core.end(nil)
+	x.core.End(nil)
 }
 
 // first returns the first event of the plan, or nil if the plan is already carried out. An
@@ -43,7 +43,7 @@ func (x *execution) first() func() {
 // appends Applied.
 func (x *execution) startApply() {
 	if err := errors.Join(drawSeed(x.intent, x.Rand), drawSecret(x.intent, x.Rand, x.DrawKey)); err != nil {
-		x.core.end(err)
+		x.core.End(err)
 		return
 	}
 	enter := func() {
@@ -70,16 +70,16 @@ func (x *execution) applyPlanned() {
 
 // conclude ends an apply that has completed its steps.
 func (x *execution) conclude(goal uint64, unmarked []string) {
-	changed, said := x.core.changed, x.sale.Applied() >= goal
+	changed, said := x.core.Changed, x.sale.Applied() >= goal
 	x.noteApplied(goal, unmarked, func() {
 		if said && x.plan.Kind == KindPhase { // the note adds nothing
-			x.core.changed = changed
+			x.core.Changed = changed
 		}
 		x.result.Generation = goal
 		x.result.Shortfall = x.shortfall(goal)
 		x.result.Packets = ledger.PacketsStatusOf(x.sale)
-		x.finished(saleAddress(x.plan.Sale), "")
-		x.core.end(nil)
+		x.finished(SaleAddress(x.plan.Sale), "")
+		x.core.End(nil)
 	})
 }
 
@@ -100,16 +100,16 @@ func (x *execution) noteApplied(goal uint64, unmarked []string, then func()) {
 			return true, nil
 		}
 		if !ours || !live {
-			return false, stale("was destroyed meanwhile")
+			return false, Stale("was destroyed meanwhile")
 		}
 		if x.plan.Kind == KindPhase && x.planned != stored {
 			if x.sale.Generation() > x.plan.Generation {
-				return false, stale("has changed since the plan was made")
+				return false, Stale("has changed since the plan was made")
 			}
 			return false, nil
 		}
 		if x.sale.Applied() < goal && x.otherNodes(goal) { // a process could begin to serve it on those nodes
-			return false, stale("was declared on other nodes meanwhile")
+			return false, Stale("was declared on other nodes meanwhile")
 		}
 		return x.sale.Applied() > goal || x.sale.Applied() == goal && slices.Equal(x.sale.Unmarked(), unmarked), nil
 	}, op, then)
@@ -120,7 +120,7 @@ func (x *execution) noteApplied(goal uint64, unmarked []string, then func()) {
 // unknown, and 0 is returned, as it is for plans other than apply and for a closed sale.
 func (x *execution) shortfall(goal uint64) int64 {
 	p, _ := x.sale.Planned(goal)
-	old, err := declared(p)
+	old, err := Declared(p)
 	if err != nil || x.plan.Kind != KindApply || p.GetSettings().GetPhase() == pb.Phase_CLOSED {
 		return 0
 	}

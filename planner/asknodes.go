@@ -15,11 +15,11 @@ import (
 // log; see markNode.
 func (x *execution) askNodes(then func()) {
 	x.begin(askingNodes)
-	sent := x.core.now
-	x.core.all(len(x.nodes), func(i int, done func()) {
-		x.core.info(i, func(info quorum.Info, err error) {
+	sent := x.core.Now
+	x.core.All(len(x.nodes), func(i int, done func()) {
+		x.core.Info(i, func(info quorum.Info, err error) {
 			x.nodes[i].info, x.nodes[i].err = info, err
-			x.nodes[i].off = quorum.ClockOff(sent, x.core.now, info)
+			x.nodes[i].off = quorum.ClockOff(sent, x.core.Now, info)
 			done()
 		})
 	}, then)
@@ -37,40 +37,40 @@ func (x *execution) asked() (nodes []quorum.NodeInfo) {
 // begins a sale waits for a majority before it writes: without one the sale could not be sold,
 // nor the clock be checked.
 func (x *execution) checkNodes(then func()) {
-	giveUp, pause := x.core.now.Mono+min(x.core.patience, nodePatience), firstPause
+	giveUp, pause := x.core.Now.Mono+min(x.core.Patience, nodePatience), FirstPause
 	told := false
 	var look func()
 	look = func() {
 		var silent []string
 		for _, n := range x.nodes {
 			if n.err != nil {
-				silent = append(silent, n.name+": "+shortNodeError(n.name, n.err))
+				silent = append(silent, n.name+": "+ShortNodeError(n.name, n.err))
 			}
 		}
-		unfit := unfitOf(x.asked(), len(x.Lists) > 0)
+		unfit := CheckNodes(x.asked(), len(x.Lists) > 0)
 		keepers := slices.DeleteFunc(slices.Clone(x.nodes), func(n lockNode) bool { return !slices.Contains(x.Lists, n.name) })
 		all, why := len(x.nodes), strings.Join(silent, "; ")
 		switch begins := x.intent.GetGeneration() == 1; {
 		case x.plan.Kind != KindApply:
 			then()
-		case len(unfit) > 0:
-			x.core.end(unfitNodes(unfit))
+		case unfit != nil:
+			x.core.End(unfit)
 		case denials(keepers) != "":
-			x.core.end(fmt.Errorf("nothing was changed: an apply needs all nodes that keep lists, and some do not permit it: %s", denials(keepers)))
+			x.core.End(fmt.Errorf("nothing was changed: an apply needs all nodes that keep lists, and some do not permit it: %s", denials(keepers)))
 		case begins && quorum.NotPermitted(errorsOf(x.nodes)):
-			x.core.end(fmt.Errorf("nothing was changed: a new sale needs %d of %d lock nodes, and too many do not permit it: %s", all/2+1, all, denials(x.nodes)))
+			x.core.End(fmt.Errorf("nothing was changed: a new sale needs %d of %d lock nodes, and too many do not permit it: %s", all/2+1, all, denials(x.nodes)))
 		case !begins || 2*len(silent) < all || all == 0:
 			then()
-		case x.core.now.Mono > giveUp:
-			x.core.end(fmt.Errorf("%w: %d of %d lock nodes can be used, and a new sale needs %d: %s",
+		case x.core.Now.Mono > giveUp:
+			x.core.End(fmt.Errorf("%w: %d of %d lock nodes can be used, and a new sale needs %d: %s",
 				ErrTimeout, all-len(silent), all, all/2+1, why))
 		default:
 			if !told {
-				x.doing(saleAddress(x.plan.Sale), "wait", fmt.Sprintf("for a majority of the lock nodes, %d of %d can be used: %s", all-len(silent), all, why))
+				x.doing(SaleAddress(x.plan.Sale), "wait", fmt.Sprintf("for a majority of the lock nodes, %d of %d can be used: %s", all-len(silent), all, why))
 			}
 			told = true
-			x.core.after(pause, func() { x.askNodes(look) })
-			pause = min(2*pause, lastPause)
+			x.core.After(pause, func() { x.askNodes(look) })
+			pause = min(2*pause, LastPause)
 		}
 	}
 	look()
@@ -89,7 +89,7 @@ func denials(nodes []lockNode) string {
 	var all []string
 	for _, n := range nodes {
 		if errors.Is(n.err, fs.ErrPermission) {
-			all = append(all, n.name+": "+shortNodeError(n.name, n.err))
+			all = append(all, n.name+": "+ShortNodeError(n.name, n.err))
 		}
 	}
 	return strings.Join(all, "; ")
@@ -106,7 +106,7 @@ func (x *execution) checkClock() error {
 	if !known {
 		if len(x.nodes) > 0 {
 			x.warn("no lock node can be asked, so this host's clock could not be checked: what is appended has the time of the log that it goes to (%s)",
-				shortNodeError(x.nodes[0].name, x.nodes[0].err))
+				ShortNodeError(x.nodes[0].name, x.nodes[0].err))
 			x.unclocked = true
 		}
 		return nil
@@ -117,7 +117,7 @@ func (x *execution) checkClock() error {
 	}
 	for _, n := range x.nodes {
 		if n.err == nil && n.info.Carried {
-			return &Refusal{Reason: clockWasSet(n.off), Remedy: TrustRemedy}
+			return &Refusal{Reason: ClockWasSet(n.off), Remedy: TrustRemedy}
 		}
 	}
 	return &Refusal{
@@ -135,15 +135,15 @@ func (x *execution) findOwner(then func(alive bool)) {
 		then(false)
 		return
 	}
-	votes, waits := newVotes(x.plan.UID), x.waits
+	votes, waits := NewLeaseVotes(x.plan.UID), x.waits
 	x.waits = "for the lock nodes" // not for the subject of the stage
-	x.core.all(len(x.nodes), func(i int, done func()) {
-		x.core.leases(i, "find owner", votes.key, func(held []quorum.Holding, err error) {
-			votes.count(held, err)
+	x.core.All(len(x.nodes), func(i int, done func()) {
+		x.core.Leases(i, "find owner", votes.Key, func(held []quorum.Holding, err error) {
+			votes.Count(held, err)
 			done()
 		})
 	}, func() {
 		x.waits = waits
-		then(votes.mayHaveOwner(len(x.nodes)))
+		then(votes.MayHaveOwner(len(x.nodes)))
 	})
 }

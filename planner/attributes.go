@@ -111,7 +111,7 @@ func (a *Attributes) list() []Field {
 func saleAttributes(s spec.Sale, stock int64, phase string, generation uint64) *Attributes {
 	a := &Attributes{
 		Run: s.Run, Protect: s.Protect, Phase: phase, DeclaredPhase: string(s.Phase), Stock: stock, LockCount: s.LockCount, PerUserLimit: s.PerUserLimit, Partial: s.Partial,
-		OpensAt: timeText(s.OpensAt), ClosesAt: timeText(s.ClosesAt), LockTTL: spec.Duration(s.LockTTL),
+		OpensAt: TimeText(s.OpensAt), ClosesAt: TimeText(s.ClosesAt), LockTTL: spec.Duration(s.LockTTL),
 		Settings: s.Settings(), Generation: generation, Who: whoOf(s), Payment: s.Payment,
 	}
 	a.UnitSource, a.Draw = unitSourceOf(s), drawShown(s.Draw)
@@ -122,6 +122,17 @@ func saleAttributes(s spec.Sale, stock int64, phase string, generation uint64) *
 		}
 	}
 	return a
+}
+
+// DeclaredAttributes returns the attributes that a generation declares.
+func DeclaredAttributes(p *pb.Planned) (*Attributes, error) {
+	sale, err := Declared(p)
+	if err != nil {
+		return nil, err
+	}
+	a := saleAttributes(sale, sale.Stock, ledger.PhaseName(p.GetSettings().GetPhase()), 0)
+	a.UnitSource = a.UnitSource.with(p.GetUnits())
+	return a, nil
 }
 
 // inForce replaces declared settings by those in force. They differ if a fault has stored a
@@ -141,7 +152,7 @@ type InForce struct {
 	Rules    *RulesStatus  `json:"rules,omitempty"`    // nil: every user may claim
 }
 
-func inForceShown(s *pb.Settings, declared spec.Sale) InForce {
+func NewInForce(s *pb.Settings, declared spec.Sale) InForce {
 	return InForce{
 		OpensAt: ledger.FormatTime(s.GetOpensAtUs()), ClosesAt: ledger.FormatTime(s.GetClosesAtUs()),
 		Payment: paymentShown(s.GetPayment()), Rules: rulesShown(s.GetRules(), declared),
@@ -175,7 +186,7 @@ func withRows(s *pb.Settings, rows []*pb.Range) *pb.Settings {
 	return next
 }
 
-func timeText(t time.Time) string {
+func TimeText(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}

@@ -153,7 +153,7 @@ func TestDestroyEndsWhatWasReceived(t *testing.T) {
 					continue
 				}
 				ends++
-				from := slices.Index(shardLogs(w.actual().Sale), requestOf(k).Log)
+				from := slices.Index(ShardLogs(w.actual().Sale), requestOf(k).Log)
 				s := ledger.NewState(spec.ShardLog(p.x.plan.UID, int(ack.GetTo()), 3))
 				if _, err := ledger.Load(t.Context(), w.store.Handle(nil), spec.ShardLog(p.x.plan.UID, int(ack.GetTo()), 3), s); err != nil {
 					t.Fatal(err)
@@ -248,13 +248,13 @@ func TestExportBesideAnotherIsAChange(t *testing.T) {
 	w.begin(plan).stepTo(moments["to export"])
 	p := w.begin(plan)
 	for _, about := range []string{"to export", "to note the export"} {
-		if p.stepTo(moments[about]); about == "to export" && p.x.core.changed {
+		if p.stepTo(moments[about]); about == "to export" && p.x.core.Changed {
 			t.Error("it has changed something before its export")
 		}
 	}
 	w.mustDestroy()
-	if err := p.finish(); err != nil || !p.x.core.changed {
-		t.Errorf("%v, changed %v", err, p.x.core.changed)
+	if err := p.finish(); err != nil || !p.x.core.Changed {
+		t.Errorf("%v, changed %v", err, p.x.core.Changed)
 	}
 }
 
@@ -278,8 +278,8 @@ func TestDeletingALateCreateIsAChange(t *testing.T) {
 				t.Fatal(r.Err)
 			}
 		}
-		if err := p.finish(); err != nil || p.x.core.changed != comes {
-			t.Errorf("%v, changed %v, want %v", err, p.x.core.changed, comes)
+		if err := p.finish(); err != nil || p.x.core.Changed != comes {
+			t.Errorf("%v, changed %v, want %v", err, p.x.core.Changed, comes)
 		}
 		w.wantNothingLeft(first.x.plan.UID)
 	}
@@ -357,8 +357,8 @@ func TestPurgeTellsWhatItHasDone(t *testing.T) {
 	deletes := func(k calls.Call) bool { return k.What == "delete" && requestOf(k).Log == spec.SaleLog("tickets") }
 	first := w.beginPurge()
 	first.stepTo(deletes)
-	if second := w.beginPurge(); second.finish() != nil || !second.x.core.changed {
-		t.Errorf("%v, changed %v", second.err, second.x.core.changed)
+	if second := w.beginPurge(); second.finish() != nil || !second.x.core.Changed {
+		t.Errorf("%v, changed %v", second.err, second.x.core.Changed)
 	}
 	if err := first.finish(); err != nil || first.x.result.Summary != first.x.plan.Summary {
 		t.Errorf("%v, done is %+v of %+v", err, first.x.result.Summary, first.x.plan.Summary)

@@ -38,8 +38,8 @@ func (s *Brief) Live() bool {
 // ListSales returns the names of all sales of a store, including destroyed ones and excluding
 // the copies made by rehearsals. It returns an error if the store cannot list names.
 func ListSales(ctx context.Context, logs ledger.Logs) ([]string, error) {
-	names, err := listNames(ctx, logs, "")
-	return slices.DeleteFunc(names, isCopy), err
+	names, err := ListNames(ctx, logs, "")
+	return slices.DeleteFunc(names, IsCopy), err
 }
 
 // ReadOwnLog reads a sale's own log. A sale that never existed has no UID. If the log cannot
@@ -64,7 +64,7 @@ func Summarize(ctx context.Context, logs ledger.Logs, name string) (*Brief, erro
 		return nil, fmt.Errorf("sale %s does not exist: %w", name, ledger.ErrGone)
 	}
 	s := &Brief{Phase: sale.Phase(), Run: sale.Run(), UID: sale.UID(), Generation: sale.Generation()}
-	last, err := declared(sale.Newest())
+	last, err := Declared(sale.Newest())
 	if err != nil {
 		return nil, fmt.Errorf("sale %s: %w", name, err)
 	}
@@ -76,12 +76,12 @@ func Summarize(ctx context.Context, logs ledger.Logs, name string) (*Brief, erro
 	s.Protect, s.Undrawn = last.Protect, drawing != nil && !drawing.Complete
 	s.OpensAt, s.ClosesAt = ledger.FormatTime(settings.GetOpensAtUs()), ledger.FormatTime(settings.GetClosesAtUs())
 	actual := &Actual{Name: name, At: time.Now(), Sale: sale}
-	heads, err := logs.Heads(ctx, shardLogs(sale))
+	heads, err := logs.Heads(ctx, ShardLogs(sale))
 	if err != nil {
 		return nil, fmt.Errorf("sale %s: %w: reading the heads of its shards: %w", name, ErrStore, err)
 	}
 	for _, head := range heads {
-		shard := newShardActual(head)
+		shard := NewShardActual(head)
 		actual.Shards = append(actual.Shards, shard)
 		if shard.Head == nil {
 			s.Unread++
@@ -96,11 +96,11 @@ func Summarize(ctx context.Context, logs ledger.Logs, name string) (*Brief, erro
 	return s, nil
 }
 
-// isCopy reports whether a name is that of a copy.
-func isCopy(name string) bool { return strings.HasPrefix(name, spec.CopyPrefix) }
+// IsCopy reports whether a name is that of a copy.
+func IsCopy(name string) bool { return strings.HasPrefix(name, spec.CopyPrefix) }
 
-// listNames returns the names of sales and copies whose names begin with a prefix.
-func listNames(ctx context.Context, logs ledger.Logs, prefix string) ([]string, error) {
+// ListNames returns the names of sales and copies whose names begin with a prefix.
+func ListNames(ctx context.Context, logs ledger.Logs, prefix string) ([]string, error) {
 	lister, can := logs.(ledger.Lister)
 	if !can {
 		return nil, errors.New("this kind of store cannot list its sales")

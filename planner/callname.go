@@ -6,19 +6,8 @@ import (
 
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
-	"salectl/backends/lists"
 	"salectl/spec"
 )
-
-// stepNames are the names of the calls of a lists.Machine.
-var stepNames = map[lists.CallKind]string{
-	lists.InspectCall: "inspect list",
-	lists.RunIDCall:   "ask list's run",
-	lists.StopCall:    "stop list",
-	lists.ReadCall:    "read stream",
-	lists.PutCall:     "fill list",
-	lists.StartCall:   "start list",
-}
 
 // appendNames replaces names of ledger.OpNames for appends.
 var appendNames = map[string]string{
@@ -33,7 +22,7 @@ const unitsLogs = "/units"
 
 // name describes a call of the driver. An append is named after its op, so that tests can kill
 // a command at each kind of append.
-func (t *logDriver) name(r *ledger.Request) string {
+func (t *Log) name(r *ledger.Request) string {
 	switch {
 	case r.Kind == ledger.AppendRequest:
 		return appendName(t.sent.Commit, r.Slot)

@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"cmp"
 	"io"
 	"log/slog"
 	"time"
@@ -43,8 +42,6 @@ type Names struct {
 	Patience time.Duration // as Backends.Patience
 }
 
-const defaultPatience = 10 * time.Second
-
 // Names returns the names of the backends.
 func (b Backends) Names() Names {
 	n := Names{Nodes: quorum.Names(b.Nodes), Lists: quorum.Names(b.Lists), Rand: b.Rand, Patience: b.Patience}
@@ -53,8 +50,6 @@ func (b Backends) Names() Names {
 	}
 	return n
 }
-
-func (n Names) patience() time.Duration { return cmp.Or(max(n.Patience, 0), defaultPatience) }
 
 func (b Backends) logger() *slog.Logger {
 	if b.Logger != nil {

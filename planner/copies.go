@@ -30,7 +30,7 @@ func copyDigest(sale string) string {
 // that are served and those made, or about to be removed, less than age ago. The lock nodes of
 // cfg tell whether a copy is served, so copies of other sales are left alone.
 func RemoveCopies(ctx context.Context, cfg Config, sale string, age time.Duration) error {
-	names, err := listNames(ctx, cfg.Logs, spec.CopyPrefix+copyDigest(sale))
+	names, err := ListNames(ctx, cfg.Logs, spec.CopyPrefix+copyDigest(sale))
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func removeCopy(ctx context.Context, cfg Config, name string, age time.Duration)
 // Purge removes a copy without an export and deletes its own log last. A copy that does not
 // exist is no error.
 func Purge(ctx context.Context, cfg Config, name string) (*Result, error) {
-	if !isCopy(name) {
+	if !IsCopy(name) {
 		return nil, &Refusal{
 			Reason: fmt.Sprintf("sale %s is no rehearsal, and is not removed without an export", name),
 		}

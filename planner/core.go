@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,22 +16,22 @@ import (
 	"salectl/backends/quorum"
 )
 
-// core is the base of the step machines of apply and destroy. Its events are start, the reply to
+// Core is the base of the step machines of apply and destroy. Its events are start, the reply to
 // a call, tick and stop, each with the time; it collects the calls to make. A continuation is a
 // function that is called at a reply or at a time. The machine never blocks and has no
 // goroutine, clock or I/O. The same events give the same calls.
-type core struct {
-	now    clock.Now
+type Core struct {
+	Now    clock.Now
 	calls  []calls.Call // to make
 	timers []timer      // by time, then by order of registration
 	task   int          // number of calls of leave
 
-	over    bool
+	Over    bool
 	err     error // why the machine failed, if it did
-	changed bool  // see Result.Changed
+	Changed bool  // see Result.Changed
 
-	patience time.Duration
-	worry    error // error of the last call that failed
+	Patience time.Duration
+	Worry    error // error of the last call that failed
 }
 
 type timer struct {
@@ -38,47 +39,53 @@ type timer struct {
 	then func()
 }
 
-// firstPause and lastPause bound the wait before a failed call is repeated; window is the
+// FirstPause and lastPause bound the wait before a failed call is repeated; window is the
 // number of shards processed at a time.
 const (
-	firstPause = 20 * time.Millisecond
-	lastPause  = time.Second
+	FirstPause = 20 * time.Millisecond
+	LastPause  = time.Second
 	window     = 64
 )
 
-func newCore(patience time.Duration) *core { return &core{patience: patience} }
+// defaultPatience is the default of Backends.Patience.
+const defaultPatience = 10 * time.Second
+
+// NewCore returns a core with a patience; 0 is the default.
+func NewCore(patience time.Duration) *Core {
+	return &Core{Patience: cmp.Or(max(patience, 0), defaultPatience)}
+}
 
 // step runs an event.
-func (c *core) step(now clock.Now, event func()) {
-	if c.over {
+func (c *Core) step(now clock.Now, event func()) {
+	if c.Over {
 		return
 	}
-	c.now = now
+	c.Now = now
 	event()
-	if c.over {
+	if c.Over {
 		c.calls, c.timers = nil, nil
 	}
 }
 
 // wake returns the monotonic time at which to call tick; 0: none.
-func (c *core) wake() time.Duration {
+func (c *Core) wake() time.Duration {
 	if len(c.timers) == 0 {
 		return 0
 	}
 	return c.timers[0].at
 }
 
-// leave drops all pending continuations, so that another task can begin. Pending calls are
+// Leave drops all pending continuations, so that another task can begin. Pending calls are
 // still made, and their replies are ignored.
-func (c *core) leave() {
+func (c *Core) Leave() {
 	c.task++
 	c.timers = nil
 }
 
 // tick runs the continuations that are due.
-func (c *core) tick(now clock.Now) {
+func (c *Core) tick(now clock.Now) {
 	c.step(now, func() {
-		for len(c.timers) > 0 && c.timers[0].at <= now.Mono && !c.over {
+		for len(c.timers) > 0 && c.timers[0].at <= now.Mono && !c.Over {
 			first := c.timers[0]
 			c.timers = c.timers[1:]
 			first.then()
@@ -86,12 +93,11 @@ func (c *core) tick(now clock.Now) {
 	})
 }
 
-// Timeouts of calls. The outcome of an append that times out is unknown, and read back. Making
-// a table takes longer. An export reads all logs and has no timeout.
+// Timeouts of calls. The outcome of an append that times out is unknown, and read back. An
+// export reads all logs and has no timeout.
 const (
-	callTimeout  = 5 * time.Second
-	tableTimeout = time.Minute
-	nodeTimeout  = 2 * time.Second
+	CallTimeout = 5 * time.Second
+	nodeTimeout = 2 * time.Second
 )
 
 // Reply is the result of a call.
@@ -100,31 +106,31 @@ type Reply struct {
 	Err   error
 }
 
-// onStore makes a call of the store of logs and continues with its result.
-func onStore[R any](c *core, what string, timeout time.Duration, do func(context.Context, ledger.Logs) (R, error), then func(R, error)) {
+// OnStore makes a call of the store of logs and continues with its result.
+func OnStore[R any](c *Core, what string, timeout time.Duration, do func(context.Context, ledger.Logs) (R, error), then func(R, error)) {
 	send(c, then, calls.Call{Node: calls.Store, What: what, Timeout: timeout, Make: func(ctx context.Context, logs ledger.Logs, _ quorum.Node, _ lists.Node) any {
 		value, err := do(ctx, logs)
 		return Reply{value, err}
 	}})
 }
 
-// onNode is onStore for a lock node.
-func onNode[R any](c *core, node int, what string, do func(context.Context, quorum.Node) (R, error), then func(R, error)) {
+// OnNode is onStore for a lock node.
+func OnNode[R any](c *Core, node int, what string, do func(context.Context, quorum.Node) (R, error), then func(R, error)) {
 	send(c, then, calls.Call{Node: node, What: what, Timeout: nodeTimeout, Make: func(ctx context.Context, _ ledger.Logs, node quorum.Node, _ lists.Node) any {
 		value, err := do(ctx, node)
 		return Reply{value, err}
 	}})
 }
 
-// onList is onStore for a node with lists.
-func onList[R any](c *core, node int, what string, do func(context.Context, lists.Node) (R, error), then func(R, error)) {
+// OnList is onStore for a node with lists.
+func OnList[R any](c *Core, node int, what string, do func(context.Context, lists.Node) (R, error), then func(R, error)) {
 	send(c, then, calls.Call{Node: node, List: true, What: what, Timeout: nodeTimeout, Make: func(ctx context.Context, _ ledger.Logs, _ quorum.Node, list lists.Node) any {
 		value, err := do(ctx, list)
 		return Reply{value, err}
 	}})
 }
 
-func send[R any](c *core, then func(R, error), k calls.Call) {
+func send[R any](c *Core, then func(R, error), k calls.Call) {
 	task := c.task
 	k.Took = func(now clock.Now, made any, err error) {
 		r := Reply{Err: err}
@@ -136,7 +142,7 @@ func send[R any](c *core, then func(R, error), k calls.Call) {
 				return // see leave
 			}
 			if r.Err != nil {
-				c.worry = r.Err
+				c.Worry = r.Err
 			}
 			value, _ := r.Value.(R)
 			then(value, r.Err)
@@ -145,13 +151,13 @@ func send[R any](c *core, then func(R, error), k calls.Call) {
 	c.calls = append(c.calls, k)
 }
 
-// noValue adapts a call that returns only an error.
-func noValue[N any](do func(context.Context, N) error) func(context.Context, N) (any, error) {
+// NoValue adapts a call that returns only an error.
+func NoValue[N any](do func(context.Context, N) error) func(context.Context, N) (any, error) {
 	return func(ctx context.Context, to N) (any, error) { return nil, do(ctx, to) }
 }
 
-// at continues at a monotonic time.
-func (c *core) at(mono time.Duration, then func()) {
+// At continues at a monotonic time.
+func (c *Core) At(mono time.Duration, then func()) {
 	i, _ := slices.BinarySearchFunc(c.timers, mono, func(t timer, mono time.Duration) int {
 		if t.at <= mono {
 			return -1
@@ -161,34 +167,34 @@ func (c *core) at(mono time.Duration, then func()) {
 	c.timers = slices.Insert(c.timers, i, timer{mono, then})
 }
 
-// after continues after d.
-func (c *core) after(d time.Duration, then func()) { c.at(c.now.Mono+d, then) }
+// After continues after d.
+func (c *Core) After(d time.Duration, then func()) { c.At(c.Now.Mono+d, then) }
 
 // retry makes an idempotent call to the ledger's store until it succeeds or patience runs out.
 // subject names its object for errors.
-func retry[R any](c *core, subject, what string, do func(context.Context, ledger.Logs) (R, error), then func(R)) {
-	began, pause := c.now.Mono, firstPause
+func retry[R any](c *Core, subject, what string, do func(context.Context, ledger.Logs) (R, error), then func(R)) {
+	began, pause := c.Now.Mono, FirstPause
 	var again func()
 	again = func() {
-		onStore(c, what, callTimeout, do, func(r R, err error) {
+		OnStore(c, what, CallTimeout, do, func(r R, err error) {
 			switch {
 			case err == nil:
 				then(r)
 			case errors.Is(err, fs.ErrPermission):
-				c.end(fmt.Errorf("%w: %s: %w", ErrStore, subject, err))
-			case c.now.Mono-began > c.patience:
-				c.end(fmt.Errorf("%w, tried for %v: %s: %w", ErrStore, c.patience, subject, err))
+				c.End(fmt.Errorf("%w: %s: %w", ErrStore, subject, err))
+			case c.Now.Mono-began > c.Patience:
+				c.End(fmt.Errorf("%w, tried for %v: %s: %w", ErrStore, c.Patience, subject, err))
 			default:
-				c.after(pause, again)
-				pause = min(2*pause, lastPause)
+				c.After(pause, again)
+				pause = min(2*pause, LastPause)
 			}
 		})
 	}
 	again()
 }
 
-// all runs do for each i below n at once, and continues when all are done.
-func (c *core) all(n int, do func(i int, done func()), then func()) {
+// All runs do for each i below n at once, and continues when all are done.
+func (c *Core) All(n int, do func(i int, done func()), then func()) {
 	left := n
 	if n == 0 {
 		then()
@@ -202,9 +208,9 @@ func (c *core) all(n int, do func(i int, done func()), then func()) {
 	}
 }
 
-// each runs do for every number of list, at most window at a time, and continues when all are
+// Each runs do for every number of list, at most window at a time, and continues when all are
 // done.
-func (c *core) each(list []int, do func(i int, done func()), then func()) {
+func (c *Core) Each(list []int, do func(i int, done func()), then func()) {
 	next, busy, pumping := 0, 0, false
 	var pump func()
 	pump = func() {
@@ -212,22 +218,22 @@ func (c *core) each(list []int, do func(i int, done func()), then func()) {
 			return // do was done at once; the loop below goes on
 		}
 		pumping = true
-		for next < len(list) && busy < window && !c.over {
+		for next < len(list) && busy < window && !c.Over {
 			i := list[next]
 			next, busy = next+1, busy+1
 			do(i, func() { busy--; pump() })
 		}
 		pumping = false
-		if busy == 0 && !c.over {
+		if busy == 0 && !c.Over {
 			then()
 		}
 	}
 	pump()
 }
 
-// end ends the machine.
-func (c *core) end(err error) {
-	if !c.over {
-		c.over, c.err = true, err
+// End ends the machine.
+func (c *Core) End(err error) {
+	if !c.Over {
+		c.Over, c.err = true, err
 	}
 }

@@ -17,14 +17,14 @@ import (
 
 // cored steps a core by hand.
 type cored struct {
-	*core
+	*Core
 	t    *testing.T
 	mono time.Duration
 	said []string
 }
 
 func newCored(t *testing.T) *cored {
-	return &cored{core: newCore(10 * time.Second), t: t, mono: time.Hour}
+	return &cored{Core: NewCore(10 * time.Second), t: t, mono: time.Hour}
 }
 
 func (c *cored) time() clock.Now { return clock.Now{Mono: c.mono, Wall: epoch.Add(c.mono)} }
@@ -40,7 +40,7 @@ type effects struct {
 }
 
 func (c *cored) take() effects {
-	e := effects{c.calls, c.wake(), c.over, c.err}
+	e := effects{c.calls, c.wake(), c.Over, c.err}
 	c.calls = nil
 	return e
 }
@@ -63,7 +63,7 @@ func (c *cored) answer(k calls.Call, value any, err error) effects {
 
 // ask makes a call.
 func (c *cored) ask(then func()) {
-	onStore(c.core, "ask", callTimeout, nil, func(any, error) { then() })
+	OnStore(c.Core, "ask", CallTimeout, nil, func(any, error) { then() })
 }
 
 // heard compares what was said since it was last asked.
@@ -78,11 +78,11 @@ func (c *cored) heard(want string) {
 func TestCoreTimers(t *testing.T) {
 	c := newCored(t)
 	e := c.do(func() {
-		c.after(2*time.Second, c.say("two"))
-		c.after(time.Second, c.say("one"))
-		c.after(time.Second, c.say("one-again"))
-		c.after(3*time.Second, func() { c.say("three")(); c.after(0, c.say("at-once")) })
-		c.after(4*time.Second, c.say("four"))
+		c.After(2*time.Second, c.say("two"))
+		c.After(time.Second, c.say("one"))
+		c.After(time.Second, c.say("one-again"))
+		c.After(3*time.Second, func() { c.say("three")(); c.After(0, c.say("at-once")) })
+		c.After(4*time.Second, c.say("four"))
 	})
 	if e.wake != c.mono+time.Second {
 		t.Errorf("wake after %v", e.wake-c.mono)
@@ -116,11 +116,11 @@ func TestCoreReplies(t *testing.T) {
 	if e := c.answer(asked[0], nil, errors.New("broken")); len(e.calls) != 0 || e.done {
 		t.Errorf("effects %+v", e)
 	}
-	if c.worry == nil || c.worry.Error() != "broken" {
-		t.Errorf("worry %v", c.worry)
+	if c.Worry == nil || c.Worry.Error() != "broken" {
+		t.Errorf("worry %v", c.Worry)
 	}
 	c.heard("a")
-	c.do(func() { c.after(time.Second, c.say("late")); c.leave() })
+	c.do(func() { c.After(time.Second, c.say("late")); c.Leave() })
 	c.answer(asked[2], nil, nil)
 	c.pass(time.Minute)
 	c.heard("")
@@ -131,11 +131,11 @@ func TestCoreWorries(t *testing.T) {
 	c := newCored(t)
 	e := c.do(func() { c.ask(func() {}) })
 	e.calls[0].Took(c.time(), nil, errors.New("no disk"))
-	if c.worry == nil || c.worry.Error() != "no disk" {
-		t.Errorf("worry %v", c.worry)
+	if c.Worry == nil || c.Worry.Error() != "no disk" {
+		t.Errorf("worry %v", c.Worry)
 	}
 	e = c.do(func() { c.ask(func() {}) })
-	if c.answer(e.calls[0], nil, nil); c.worry == nil {
+	if c.answer(e.calls[0], nil, nil); c.Worry == nil {
 		t.Error("a call that succeeds takes the worry away") // it may be the other one that fails still
 	}
 }
@@ -145,8 +145,8 @@ func TestCoreEnds(t *testing.T) {
 	first, second := errors.New("first"), errors.New("second")
 	e := c.do(func() {
 		c.ask(c.say("reply"))
-		c.after(time.Second, func() { c.end(first); c.end(second) })
-		c.after(time.Second, c.say("behind"))
+		c.After(time.Second, func() { c.End(first); c.End(second) })
+		c.After(time.Second, c.say("behind"))
 	})
 	asked := e.calls[0]
 	e = c.pass(time.Second)
@@ -162,17 +162,17 @@ func TestCoreEnds(t *testing.T) {
 		t.Error("done at once")
 	}
 	c = newCored(t)
-	if e = c.do(func() { c.ask(nil); c.end(nil) }); !e.done || e.err != nil || len(e.calls) != 0 {
+	if e = c.do(func() { c.ask(nil); c.End(nil) }); !e.done || e.err != nil || len(e.calls) != 0 {
 		t.Errorf("effects %+v", e)
 	}
 }
 
 func TestCoreInsists(t *testing.T) {
 	broken := errors.New("broken")
-	readHeads := func(c *cored) { c.readHeads(nil, func([][]byte) { c.say("done")() }) }
+	readHeads := func(c *cored) { c.ReadHeads(nil, func([][]byte) { c.say("done")() }) }
 	for name, begin := range map[string]func(c *cored){
 		"the heads of the shards": readHeads,
-		"log sale/x":              func(c *cored) { c.deleteLog("sale/x", 1, c.say("done")) },
+		"log sale/x":              func(c *cored) { c.DeleteLog("sale/x", 1, c.say("done")) },
 	} {
 		c := newCored(t)
 		began := c.mono
@@ -222,7 +222,7 @@ func TestCoreEach(t *testing.T) {
 		var open []func()
 		started := 0
 		c.do(func() {
-			c.each(list, func(i int, done func()) {
+			c.Each(list, func(i int, done func()) {
 				if i != started {
 					t.Fatalf("%d comes after %d", i, started-1)
 				}
@@ -247,14 +247,14 @@ func TestCoreEach(t *testing.T) {
 	t.Run("at once", func(t *testing.T) {
 		c := newCored(t)
 		n := 0
-		c.do(func() { c.each(list, func(_ int, done func()) { n++; done() }, c.say("all")) })
+		c.do(func() { c.Each(list, func(_ int, done func()) { n++; done() }, c.say("all")) })
 		if c.heard("all"); n != len(list) {
 			t.Errorf("%d were done", n)
 		}
 	})
 	t.Run("nothing", func(t *testing.T) {
 		c := newCored(t)
-		c.do(func() { c.each(nil, func(int, func()) { t.Error("begun") }, c.say("all")) })
+		c.do(func() { c.Each(nil, func(int, func()) { t.Error("begun") }, c.say("all")) })
 		c.heard("all")
 	})
 	t.Run("to the end of the machine", func(t *testing.T) {
@@ -262,9 +262,9 @@ func TestCoreEach(t *testing.T) {
 			c := newCored(t)
 			n := 0
 			c.do(func() {
-				c.each(list, func(i int, done func()) {
+				c.Each(list, func(i int, done func()) {
 					if n++; i == last {
-						c.end(nil)
+						c.End(nil)
 					}
 					done()
 				}, c.say("all"))
@@ -290,10 +290,10 @@ func TestStopped(t *testing.T) {
 		"the table is made":     {func(w *execution) { w.tableMade = true }, context.DeadlineExceeded, []error{ErrPartly}, []error{ErrTimeout}, ""},
 		"the plan is sent":      {func(w *execution) { w.planned = sent }, context.Canceled, []error{ErrPartly}, []error{errInterrupted}, ""},
 		"the plan is stored":    {func(w *execution) { w.planned = stored }, context.Canceled, []error{ErrPartly}, []error{errInterrupted}, ""},
-		"after an error":        {func(w *execution) { w.core.worry = errors.New("no disk") }, context.Canceled, []error{errInterrupted}, nil, "context canceled; the last error was: no disk"},
+		"after an error":        {func(w *execution) { w.core.Worry = errors.New("no disk") }, context.Canceled, []error{errInterrupted}, nil, "context canceled; the last error was: no disk"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := &execution{core: newCore(time.Second), plan: &Plan{Kind: KindApply, Sale: "s"}, sale: ledger.NewSale("sale/s")}
+			w := &execution{core: NewCore(time.Second), plan: &Plan{Kind: KindApply, Sale: "s"}, sale: ledger.NewSale("sale/s")}
 			test.before(w)
 			w.core.step(clock.Now{}, func() { w.Stop(test.cause) })
 			err := w.Outcome(w.core.err)
@@ -334,13 +334,13 @@ func TestVerdicts(t *testing.T) {
 		"by the store, known": {false, found, ErrStore, true},
 		"by the store, sent":  {false, sent, ErrStore, false},
 	} {
-		w := &execution{core: newCore(time.Second), plan: &Plan{Sale: "s"}, tableMade: test.tableMade, planned: test.planned}
+		w := &execution{core: NewCore(time.Second), plan: &Plan{Sale: "s"}, tableMade: test.tableMade, planned: test.planned}
 		if err := w.Outcome(test.err); !errors.Is(err, test.err) || errors.Is(err, ErrPartly) != test.partly {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	w := &execution{core: newCore(time.Second), plan: &Plan{Sale: "s"}, nodes: []lockNode{{name: "n0"}, {name: "n1", unmarked: quorum.ErrOtherRun}}}
-	w.core.changed = true
+	w := &execution{core: NewCore(time.Second), plan: &Plan{Sale: "s"}, nodes: []lockNode{{name: "n0"}, {name: "n1", unmarked: quorum.ErrOtherRun}}}
+	w.core.Changed = true
 	if err := w.Outcome(nil); !errors.Is(err, ErrPartly) || !strings.Contains(err.Error(), "lock node n1 could not be marked") || strings.Contains(err.Error(), "n0") {
 		t.Errorf("an unmarked node: %v", err)
 	}
@@ -351,7 +351,7 @@ func TestVerdicts(t *testing.T) {
 	if err := w.Outcome(nil); !strings.Contains(err.Error(), ": 3 units ") || !strings.Contains(err.Error(), "; lock node n1") {
 		t.Errorf("a shortfall: %v", err)
 	}
-	w = &execution{core: newCore(time.Second), plan: &Plan{Sale: "s"}, nodes: []lockNode{{name: "n0"}}}
+	w = &execution{core: NewCore(time.Second), plan: &Plan{Sale: "s"}, nodes: []lockNode{{name: "n0"}}}
 	if err := w.Outcome(nil); err != nil || w.result.Changed {
 		t.Errorf("all done: %v, changed %v", err, w.result.Changed)
 	}

@@ -57,8 +57,8 @@ func (t *teardown) drain() {
 		switch {
 		case !open:
 			t.seal()
-		case t.alive && t.x.core.now.Mono < t.x.seenAt+t.x.ttl():
-			t.x.core.after(pollOwner, t.drain)
+		case t.alive && t.x.core.Now.Mono < t.x.seenAt+t.x.ttl():
+			t.x.core.After(pollOwner, t.drain)
 		default:
 			t.endTransfers(until)
 		}
@@ -67,27 +67,27 @@ func (t *teardown) drain() {
 
 // readAll reads every shard's log, at least up to its close.
 func (t *teardown) readAll(then func()) {
-	t.x.core.each(t.x.allShards(), t.readShard, then)
+	t.x.core.Each(t.x.allShards(), t.readShard, then)
 }
 
 // readShard repeats the read of a shard's log until it shows the close. Every transfer out of
 // a shard precedes the close, so a lagging read does not prove that there is none. Sealing on
 // such a read would lose units in transit.
 func (t *teardown) readShard(i int, done func()) {
-	began := t.x.core.now.Mono
+	began := t.x.core.Now.Mono
 	var look func()
 	look = func() {
-		t.x.shard(i).read(func(e ledger.Event) {
+		t.x.shard(i).Read(func(e ledger.Event) {
 			switch s := t.x.states[i]; {
 			case e == ledger.Gone || s.Next() == 0:
 				t.x.lost(i, look)
 			case s.Phase == ledger.PhaseClosed || s.Sealed():
 				done()
-			case t.x.core.now.Mono-began > maxLag:
-				t.x.core.end(fmt.Errorf("%w: log %s could not be read to its close for %v, it answers from the past",
-					ErrStore, t.x.shard(i).w.Log(), maxLag))
+			case t.x.core.Now.Mono-began > MaxLag:
+				t.x.core.End(fmt.Errorf("%w: log %s could not be read to its close for %v, it answers from the past",
+					ErrStore, t.x.shard(i).Writer.Log(), MaxLag))
 			default:
-				t.x.core.after(lagPause, look)
+				t.x.core.After(lagPause, look)
 			}
 		})
 	}
@@ -100,7 +100,7 @@ func (t *teardown) unsettled() (open bool, until int64) {
 	for _, s := range t.x.states {
 		open = open || len(s.Open()) > 0 || s.Held > 0
 	}
-	until, _, _ = holdsOf(t.x.states)
+	until, _, _ = HoldTimes(t.x.states)
 	return open, until
 }
 
@@ -109,15 +109,15 @@ func (t *teardown) unsettled() (open bool, until int64) {
 // since each receipt allows an end, and holds become due.
 func (t *teardown) endTransfers(until int64) {
 	appended := false
-	t.x.core.each(t.x.allShards(), func(i int, done func()) {
-		draft := t.x.states[i].Draft(t.x.Writer, t.x.core.now.Wall.UnixMicro())
+	t.x.core.Each(t.x.allShards(), func(i int, done func()) {
+		draft := t.x.states[i].Draft(t.x.Writer, t.x.core.Now.Wall.UnixMicro())
 		if err := t.receive(i, draft); err != nil {
-			t.x.core.end(err)
+			t.x.core.End(err)
 			return
 		}
 		for _, out := range t.x.states[i].Open() {
 			if out.To >= len(t.x.states) {
-				t.x.core.end(fmt.Errorf("%w: shard %d has sent units to shard %d, and there are %d", ledger.ErrCorrupt, i, out.To, len(t.x.states)))
+				t.x.core.End(fmt.Errorf("%w: shard %d has sent units to shard %d, and there are %d", ledger.ErrCorrupt, i, out.To, len(t.x.states)))
 				return
 			}
 			if t.x.states[out.To].Received(i) >= out.K {
@@ -146,9 +146,9 @@ func (t *teardown) endTransfers(until int64) {
 			t.drain()
 			return
 		}
-		wait := time.Duration(until-t.x.core.now.Wall.UnixMicro()) * time.Microsecond
-		t.reportHolds(t.x.core.now.Wall)
-		t.x.core.after(min(max(wait, pollOwner), lastPause), t.drain)
+		wait := time.Duration(until-t.x.core.Now.Wall.UnixMicro()) * time.Microsecond
+		t.reportHolds(t.x.core.Now.Wall)
+		t.x.core.After(min(max(wait, pollOwner), LastPause), t.drain)
 	})
 }
 
@@ -171,7 +171,7 @@ func (t *teardown) receive(to int, draft *ledger.Draft) error {
 // shard. If another writer was faster, all shards are read again.
 func (t *teardown) seal() {
 	t.x.begin(sealingShards)
-	t.x.core.each(t.x.allShards(), t.sealShard, func() {
+	t.x.core.Each(t.x.allShards(), t.sealShard, func() {
 		if slices.ContainsFunc(t.x.states, func(s *ledger.State) bool { return !s.Sealed() }) {
 			t.drain()
 			return
@@ -184,7 +184,7 @@ func (t *teardown) sealShard(i int, done func()) {
 	s := t.x.states[i]
 	look := func() {
 		if s.Sealed() {
-			t.x.doing(shardAddress(i), "seal", "")
+			t.x.doing(ShardAddress(i), "seal", "")
 		}
 		done()
 	}
@@ -192,7 +192,7 @@ func (t *teardown) sealShard(i int, done func()) {
 		look()
 		return
 	}
-	draft := s.Draft(t.x.Writer, t.x.core.now.Wall.UnixMicro())
+	draft := s.Draft(t.x.Writer, t.x.core.Now.Wall.UnixMicro())
 	draft.Seal()
 	t.x.appendDraft(i, draft, func(e ledger.Event) {
 		if e == ledger.Gone {
@@ -224,19 +224,19 @@ func (t *teardown) export(try int) {
 		e.path, e.digest, err = t.x.exporter(ctx, logs, job)
 		return e, err
 	}
-	onStore(t.x.core, "export", 0, export, func(e exported, err error) {
+	OnStore(t.x.core, "export", 0, export, func(e exported, err error) {
 		switch {
 		case errors.Is(err, ledger.ErrGone):
 			t.exportGone(try, err)
 		case err == nil:
-			t.x.core.changed = true
+			t.x.core.Changed = true
 			t.x.result.Export = e.path
-			t.x.doing(saleAddress(t.x.plan.Sale), "export", e.path)
+			t.x.doing(SaleAddress(t.x.plan.Sale), "export", e.path)
 			t.noteSealed(e.digest)
 		case try == exportTries || errors.Is(err, ErrRefused) || errors.Is(err, ledger.ErrCorrupt):
-			t.x.core.end(err)
+			t.x.core.End(err)
 		default:
-			t.x.core.after(firstPause<<try, func() { t.export(try + 1) })
+			t.x.core.After(FirstPause<<try, func() { t.export(try + 1) })
 		}
 	})
 }
@@ -252,18 +252,18 @@ func (t *teardown) exportGone(try int, cause error) {
 		case !t.x.sale.Live():
 			t.erase()
 		case try == exportTries:
-			t.x.core.end(cause)
+			t.x.core.End(cause)
 		default:
-			t.x.core.after(firstPause<<try, func() { t.export(try + 1) })
+			t.x.core.After(FirstPause<<try, func() { t.export(try + 1) })
 		}
 	})
 }
 
 // noteSealed appends Sealed to the sale's log. After that the run's logs may be deleted.
 func (t *teardown) noteSealed(digest []byte) {
-	left, err := refund(t.x.sale, t.x.states)
+	left, err := Untaken(t.x.sale, t.x.states)
 	if err != nil {
-		t.x.core.end(err)
+		t.x.core.End(err)
 		return
 	}
 	sealed := &pb.Sealed{ExportDigest: digest, Refund: left}
@@ -285,9 +285,9 @@ func (t *teardown) isSealed(mine *pb.Sealed) func() (bool, error) {
 		has := t.x.sale.Sealed()
 		switch {
 		case t.x.sale.UID() != t.x.plan.UID:
-			return false, stale("was destroyed meanwhile, and begun anew")
+			return false, Stale("was destroyed meanwhile, and begun anew")
 		case !t.x.rehearsal && t.x.sale.DrawSteps() != t.drawSteps:
-			return false, stale("was drawn further since it was exported")
+			return false, Stale("was drawn further since it was exported")
 		case len(has.GetExportDigest()) > 0 && string(has.GetExportDigest()) != string(mine.GetExportDigest()):
 			return false, fmt.Errorf("%w: the sale was sealed with another export than this one", ledger.ErrCorrupt)
 		}
@@ -314,8 +314,8 @@ func (t *teardown) erase() {
 		t.x.begin(forgettingLists)
 		t.forgetLists(func() {
 			t.x.begin(deletingLogs)
-			t.x.core.readHeads(shardLogs(t.x.sale), func(heads [][]byte) {
-				t.x.core.changed = t.x.core.changed || slices.ContainsFunc(heads, func(head []byte) bool { return head != nil })
+			t.x.core.ReadHeads(ShardLogs(t.x.sale), func(heads [][]byte) {
+				t.x.core.Changed = t.x.core.Changed || slices.ContainsFunc(heads, func(head []byte) bool { return head != nil })
 				t.eraseShards()
 			})
 		})
@@ -326,9 +326,9 @@ func (t *teardown) erase() {
 // head: that read may lag.
 func (t *teardown) eraseShards() {
 	slots := t.x.sale.Sealed().GetSlots()
-	t.x.core.each(t.x.allShards(), func(i int, done func()) {
+	t.x.core.Each(t.x.allShards(), func(i int, done func()) {
 		log := spec.ShardLog(t.x.plan.UID, i, len(slots))
-		t.x.core.deleteLog(log, max(slots[i], 1)-1, done)
+		t.x.core.DeleteLog(log, max(slots[i], 1)-1, done)
 	}, func() { t.eraseUnits(0, t.eraseLate) })
 }
 
@@ -342,10 +342,10 @@ func (t *teardown) eraseUnits(missed int, then func()) {
 		return
 	}
 	log := spec.UnitsLog(t.x.plan.UID)
-	t.x.core.readHeads([]string{log}, func(heads [][]byte) {
+	t.x.core.ReadHeads([]string{log}, func(heads [][]byte) {
 		switch {
 		case heads[0] == nil && missed < 2*lagTries:
-			t.x.core.after(lagPause, func() { t.eraseUnits(missed+1, then) })
+			t.x.core.After(lagPause, func() { t.eraseUnits(missed+1, then) })
 			return
 		case heads[0] == nil:
 			then()
@@ -353,11 +353,11 @@ func (t *teardown) eraseUnits(missed int, then func()) {
 		}
 		head, err := ledger.ParseHead(heads[0])
 		if err != nil {
-			t.x.core.end(fmt.Errorf("%w: log %s: %w", ledger.ErrCorrupt, log, err))
+			t.x.core.End(fmt.Errorf("%w: log %s: %w", ledger.ErrCorrupt, log, err))
 			return
 		}
-		t.x.core.changed = true
-		t.x.core.deleteLog(log, head.Slot, func() { t.eraseUnits(lagTries, then) })
+		t.x.core.Changed = true
+		t.x.core.DeleteLog(log, head.Slot, func() { t.eraseUnits(lagTries, then) })
 	})
 }
 
@@ -373,17 +373,17 @@ func (t *teardown) eraseLate() {
 			if head != nil {
 				left = append(left, i)
 			} else {
-				t.x.finished(shardAddress(i), "")
+				t.x.finished(ShardAddress(i), "")
 			}
 		}
 		if len(left) == 0 {
 			t.noteDestroyed()
 			return
 		}
-		t.x.core.changed = true
-		t.x.core.each(left, func(i int, done func()) {
-			t.x.core.deleteLog(shardLogs(t.x.sale)[i], heads[i].Slot, done)
-		}, func() { t.x.core.after(pollOwner, t.eraseLate) })
+		t.x.core.Changed = true
+		t.x.core.Each(left, func(i int, done func()) {
+			t.x.core.DeleteLog(ShardLogs(t.x.sale)[i], heads[i].Slot, done)
+		}, func() { t.x.core.After(pollOwner, t.eraseLate) })
 	})
 }
 
@@ -391,34 +391,34 @@ func (t *teardown) noteDestroyed() {
 	t.x.begin(notingDestroyed)
 	t.x.note(func() (bool, error) {
 		if t.x.sale.UID() != t.x.plan.UID {
-			return false, stale("was begun anew meanwhile")
+			return false, Stale("was begun anew meanwhile")
 		}
 		return t.x.sale.Destroyed(), nil
 	}, &pb.Op{Op: &pb.Op_Destroyed{Destroyed: &pb.Destroyed{}}}, func() {
 		if !t.x.rehearsal {
-			t.x.finished(saleAddress(t.x.plan.Sale), "")
-			t.x.core.end(nil)
+			t.x.finished(SaleAddress(t.x.plan.Sale), "")
+			t.x.core.End(nil)
 			return
 		}
 		t.x.begin(deletingSale)
-		t.x.core.changed = true
-		t.x.core.deleteLog(spec.SaleLog(t.x.plan.Sale), t.x.sale.Next()-1, func() {
-			t.x.finished(saleAddress(t.x.plan.Sale), "")
-			t.x.core.end(nil)
+		t.x.core.Changed = true
+		t.x.core.DeleteLog(spec.SaleLog(t.x.plan.Sale), t.x.sale.Next()-1, func() {
+			t.x.finished(SaleAddress(t.x.plan.Sale), "")
+			t.x.core.End(nil)
 		})
 	})
 }
 
 // reportHolds reports the open holds that a destroy waits for, at most once a minute.
 func (t *teardown) reportHolds(now time.Time) {
-	first, last, n := holdsOf(t.x.states)
+	first, last, n := HoldTimes(t.x.states)
 	in := func(us int64) time.Duration { return time.UnixMicro(us).Sub(now).Round(time.Second) }
 	note := fmt.Sprintf("for a hold that ends in %v", in(last))
 	if n > 1 {
 		note = fmt.Sprintf("for %d holds, of which the first ends in %v and the last in %v", n, in(first), in(last))
 	}
-	if now := t.x.core.now.Mono; n > 0 && now >= t.reportAt {
+	if now := t.x.core.Now.Mono; n > 0 && now >= t.reportAt {
 		t.reportAt = now + time.Minute
-		t.x.doing(saleAddress(t.x.plan.Sale), "wait", note)
+		t.x.doing(SaleAddress(t.x.plan.Sale), "wait", note)
 	}
 }

@@ -140,7 +140,7 @@ func drawPlan(actual *Actual) (*Plan, spec.Sale, error) {
 	if sale.Draw() == nil {
 		return nil, spec.Sale{}, &Refusal{Reason: fmt.Sprintf("sale %s is no draw", actual.Name), Remedy: "Declare queue: {order: draw} in a new run."}
 	}
-	old, err := declared(sale.Newest())
+	old, err := Declared(sale.Newest())
 	if err != nil {
 		return nil, old, fmt.Errorf("sale %s: %w", actual.Name, err)
 	}
@@ -162,7 +162,7 @@ func drawPlan(actual *Actual) (*Plan, spec.Sale, error) {
 // revealed adds the action of a reveal and completes the plan.
 func (p *Plan) revealed(actual *Actual, old spec.Sale, what string) error {
 	attributes := saleAttributes(old, old.Stock, p.Phase, actual.Sale.Generation())
-	p.add(Action{Address: saleAddress(p.Sale), Action: Update, Before: attributes, After: attributes, ActionReason: ReasonRequested, Reason: what})
+	p.add(Action{Address: SaleAddress(p.Sale), Action: Update, Before: attributes, After: attributes, ActionReason: ReasonRequested, Reason: what})
 	return p.complete()
 }
 
@@ -172,7 +172,7 @@ func beaconGiven(sale *ledger.Sale, b *spec.Beacon, value []byte, fallback bool)
 	drawn := sale.Drawn()
 	switch {
 	case drawn != nil && (value != nil && !bytes.Equal(drawn.GetBeacon(), value) || fallback && len(drawn.GetBeacon()) > 0):
-		return nil, &Refusal{Reason: "the draw is revealed already, " + drawnBy(drawn), Remedy: "Leave the value out, to complete it."}
+		return nil, &Refusal{Reason: "the draw is revealed already, " + DrawnBy(drawn), Remedy: "Leave the value out, to complete it."}
 	case drawn != nil:
 		return drawn.GetBeacon(), nil
 	case b == nil && (len(value) > 0 || fallback):
@@ -191,8 +191,8 @@ func beaconGiven(sale *ledger.Sale, b *spec.Beacon, value []byte, fallback bool)
 	return value, nil
 }
 
-// drawnBy describes the beacon value of a reveal.
-func drawnBy(drawn *pb.Drawn) string {
+// DrawnBy describes the beacon value of a reveal.
+func DrawnBy(drawn *pb.Drawn) string {
 	if len(drawn.GetBeacon()) == 0 {
 		return "without a value of a beacon"
 	}

@@ -18,7 +18,7 @@ import (
 type execution struct {
 	Terms // of the execution
 
-	core     *core
+	core     *Core
 	plan     *Plan
 	intent   *pb.Planned // op to append; nil: none
 	nodes    []lockNode
@@ -29,7 +29,7 @@ type execution struct {
 
 	// The sale's log. Only one operation at a time runs on it.
 	sale *ledger.Sale
-	log  *logDriver
+	log  *Log
 	lags int // reads that ended before the plan's slot
 
 	stage stage  // for people
@@ -43,7 +43,7 @@ type execution struct {
 	// unclocked is set if this host's clock could not be compared with any other.
 	unclocked bool
 
-	shards []*logDriver // by shard; nil: not read
+	shards []*Log // by shard; nil: not read
 	states []*ledger.State
 	losses []int          // by shard: reads that found the log gone
 	heads  []*ledger.Head // newest known heads
@@ -86,25 +86,22 @@ func NewExecution(t Terms, plan *Plan, export Exporter) (*Machine, *Result, erro
 	if err != nil {
 		return nil, nil, err
 	}
-	return newMachine(x.core, x), &x.result, nil
+	return New(x.core, x), &x.result, nil
 }
 
 func newExecution(t Terms, plan *Plan, export Exporter, rehearsal bool) (*execution, error) {
-	if plan.unchecked {
-		return nil, fmt.Errorf("%w: it was not checked since it was read", ErrBadPlan)
-	}
-	planned, err := plan.planned()
+	planned, err := plan.Intent()
 	if err != nil {
 		return nil, err
 	}
 	if planned != nil {
 		planned.PlanDigest, planned.Who = plan.Digest[:], t.Who
 	}
-	if err := errors.Join(t.Units.of(planned), keyFits(plan, planned, t.Key)); err != nil {
+	if err := errors.Join(t.Units.Check(planned), keyFits(plan, planned, t.Key)); err != nil {
 		return nil, err
 	}
 	x := &execution{
-		Terms: t, core: newCore(t.patience()), plan: plan, intent: planned, exporter: export, rehearsal: rehearsal,
+		Terms: t, core: NewCore(t.Patience), plan: plan, intent: planned, exporter: export, rehearsal: rehearsal,
 		result:  Result{Sale: plan.Sale, UID: plan.UID},
 		actions: make(map[string]string),
 	}
@@ -124,7 +121,7 @@ func drawSeed(planned *pb.Planned, rand io.Reader) error {
 	if planned == nil {
 		return nil
 	}
-	sale, err := declared(planned)
+	sale, err := Declared(planned)
 	if err != nil || sale.RedPacket == nil || planned.GetGeneration() != 1 {
 		return err
 	}
@@ -145,15 +142,15 @@ func (x *execution) openLog() *ledger.Sale {
 	log := spec.SaleLog(x.plan.Sale)
 	sale := ledger.NewSale(log)
 	had := false
-	x.log = &logDriver{
-		core: x.core, w: ledger.NewWriter(log, sale),
-		apply: func(e *ledger.Entry) error { return sale.Apply(e.Commit, e.Hash) },
-		ends: func() error {
+	x.log = &Log{
+		Core: x.core, Writer: ledger.NewWriter(log, sale),
+		Apply: func(e *ledger.Entry) error { return sale.Apply(e.Commit, e.Hash) },
+		Ends: func() error {
 			switch ours := sale.UID() == x.plan.UID; {
 			case ours && x.plan.UID != "":
 				had = true
 			case had:
-				return stale("was destroyed meanwhile, and begun anew")
+				return Stale("was destroyed meanwhile, and begun anew")
 			}
 			return nil
 		},
@@ -163,7 +160,7 @@ func (x *execution) openLog() *ledger.Sale {
 
 // readSale reads the sale's log to its end.
 func (x *execution) readSale(then func()) {
-	x.log.read(func(e ledger.Event) {
+	x.log.Read(func(e ledger.Event) {
 		if e == ledger.Gone {
 			x.reopenSale(then)
 			return
@@ -181,8 +178,8 @@ func (x *execution) reopenSale(then func()) {
 		return
 	}
 	sale := x.openLog()
-	x.core.after(lagPause, func() {
-		x.log.read(func(e ledger.Event) {
+	x.core.After(lagPause, func() {
+		x.log.Read(func(e ledger.Event) {
 			if e == ledger.Gone || sale.Next() < x.sale.Next() {
 				x.reopenSale(then)
 				return
@@ -201,8 +198,8 @@ func (x *execution) finished(address, note string) {
 	}
 	delete(x.actions, address)
 	x.done++
-	x.result.Summary.count(action)
-	if x.planned == carriedOut && !x.core.changed {
+	x.result.Summary.Count(action)
+	if x.planned == carriedOut && !x.core.Changed {
 		return
 	}
 	x.report(Progress{Address: address, Action: action, Done: x.done, Total: len(x.plan.Actions), Note: note})
@@ -226,7 +223,7 @@ func (x *execution) warn(format string, args ...any) {
 	x.result.Warnings = append(x.result.Warnings, fmt.Sprintf(format, args...))
 }
 
-func (x *execution) stale(format string, args ...any) { x.core.end(stale(format, args...)) }
+func (x *execution) stale(format string, args ...any) { x.core.End(Stale(format, args...)) }
 
 // timeUs returns the time of this host's clock in microseconds, or 0 if the clock could not be
 // checked: then a log keeps its time.
@@ -234,7 +231,7 @@ func (x *execution) timeUs() int64 {
 	if x.unclocked {
 		return 0
 	}
-	return x.core.now.Wall.UnixMicro()
+	return x.core.Now.Wall.UnixMicro()
 }
 
 // ttl returns the longest ttl that an owner or this plan uses: that of the newest
@@ -257,7 +254,7 @@ func (x *execution) ttl() time.Duration {
 }
 
 // standing compares the log, read to its end, with the plan.
-func (x *execution) standing() standing { return x.plan.standing(x.intent, x.sale) }
+func (x *execution) standing() Standing { return x.plan.Standing(x.intent, x.sale) }
 
 // enter reads the sale's log, appends the plan unless the log has it, and continues. If the
 // run has ended, it continues with ended.
@@ -278,27 +275,27 @@ const (
 
 func (x *execution) follow(then, ended func()) {
 	switch x.standing() {
-	case isDue:
+	case IsDue:
 		x.storeUnits(func() { x.appendPlanned(then, ended) })
-	case isPlanned:
+	case IsPlanned:
 		if err := x.checkClock(); err != nil {
-			x.core.end(err)
+			x.core.End(err)
 			return
 		}
-		x.planned, x.seenAt = found, x.core.now.Mono
+		x.planned, x.seenAt = found, x.core.Now.Mono
 		if x.intent != nil && x.sale.Applied() >= x.plan.Generation {
 			x.planned = carriedOut
 		}
 		then()
-	case isEnded:
+	case IsEnded:
 		x.planned = found
 		if x.sale.Destroyed() {
 			x.planned = carriedOut
 		}
 		ended()
-	case isBehind:
+	case IsBehind:
 		if x.lags++; x.lags <= lagTries {
-			x.core.after(lagPause, func() { x.enter(then, ended) })
+			x.core.After(lagPause, func() { x.enter(then, ended) })
 			return
 		}
 		x.stale("is at slot %d of its log, the plan was made at %d", x.sale.Next(), x.plan.Slot)
@@ -309,12 +306,12 @@ func (x *execution) follow(then, ended func()) {
 
 func (x *execution) appendPlanned(then, ended func()) {
 	if err := errors.Join(x.checkClock(), x.checkLists(x.intent)); err != nil {
-		x.core.end(err)
+		x.core.End(err)
 		return
 	}
 	entry, err := x.sale.Entry(x.Writer, x.timeUs(), &pb.Op{Op: &pb.Op_Planned{Planned: x.intent}})
 	if err != nil {
-		x.core.end(err)
+		x.core.End(err)
 		return
 	}
 	x.begin(appendingPlanned)
@@ -323,19 +320,19 @@ func (x *execution) appendPlanned(then, ended func()) {
 	outcome = func(e ledger.Event) {
 		switch e {
 		case ledger.Committed:
-			x.planned, x.seenAt = stored, x.core.now.Mono
+			x.planned, x.seenAt = stored, x.core.Now.Mono
 			then()
 		case ledger.Taken:
 			// Perhaps by another execution of this plan.
 			x.follow(then, ended)
 		case ledger.Again:
 			// A sale's own log is never deleted, so a repeated create restores nothing.
-			x.core.after(againPause, func() { x.log.resend(outcome) })
+			x.core.After(againPause, func() { x.log.Resend(outcome) })
 		default:
 			x.reopenSale(func() { x.follow(then, ended) })
 		}
 	}
-	x.log.append(entry, outcome)
+	x.log.Append(entry, outcome)
 }
 
 // note appends an op to the sale's log, unless have reports that it is no longer needed or no
@@ -343,7 +340,7 @@ func (x *execution) appendPlanned(then, ended func()) {
 func (x *execution) note(have func() (bool, error), op *pb.Op, then func()) {
 	switch enough, past := have(); {
 	case past != nil:
-		x.core.end(past)
+		x.core.End(past)
 		return
 	case enough:
 		then()
@@ -351,10 +348,10 @@ func (x *execution) note(have func() (bool, error), op *pb.Op, then func()) {
 	}
 	entry, err := x.sale.Entry(x.Writer, x.timeUs(), op)
 	if err != nil {
-		x.core.end(err)
+		x.core.End(err)
 		return
 	}
-	x.log.append(entry, func(e ledger.Event) {
+	x.log.Append(entry, func(e ledger.Event) {
 		switch e {
 		case ledger.Committed:
 			then()

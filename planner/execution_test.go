@@ -59,22 +59,22 @@ func TestStanding(t *testing.T) {
 		plan   Plan
 		intent *pb.Planned
 		ops    []*pb.Op
-		want   standing
+		want   Standing
 	}{
-		"of a new sale":               {Plan{After: said(t).Root()}, intent, nil, isDue},
-		"the slot is free":            {Plan{UID: workUID, Slot: 2, After: one.Root(), Digest: digest}, intent, []*pb.Op{first, appliedOp(1)}, isDue},
-		"the log is another":          {Plan{UID: workUID, Slot: 2, After: ledger.Hash{1}, Digest: digest}, intent, []*pb.Op{first, appliedOp(1)}, isOther},
-		"the log lags":                {Plan{UID: workUID, Slot: 2, After: one.Root(), Digest: digest}, intent, []*pb.Op{first}, isBehind},
-		"the slot has the plan":       {Plan{UID: workUID, Slot: 2, After: one.Root(), Digest: digest}, intent, []*pb.Op{first, appliedOp(1), second}, isPlanned},
-		"the slot has it, and more":   {Plan{UID: workUID, Slot: 2, After: one.Root(), Digest: digest}, intent, []*pb.Op{first, appliedOp(1), second, appliedOp(2)}, isPlanned},
-		"the slot has another plan":   {Plan{UID: workUID, Slot: 2, After: one.Root(), Digest: ledger.Hash{9}}, intent, []*pb.Op{first, appliedOp(1), second}, isOther},
-		"another slot has the plan":   {Plan{UID: workUID, Slot: 1, Digest: digest}, intent, []*pb.Op{first, appliedOp(1), second}, isOther},
-		"the run is sealed":           {Plan{UID: workUID, Slot: 2, Digest: digest}, intent, []*pb.Op{first, appliedOp(1), sealedOp()}, isEnded},
-		"another run is sealed":       {Plan{UID: "another", Slot: 2, Digest: digest}, intent, []*pb.Op{first, appliedOp(1), sealedOp()}, isOther},
-		"nothing to append":           {Plan{UID: workUID, Slot: 2, Generation: 1}, nil, []*pb.Op{first, appliedOp(1)}, isPlanned},
-		"nothing, a later generation": {Plan{UID: workUID, Slot: 2, Generation: 1}, nil, []*pb.Op{first, appliedOp(1), second}, isOther},
-		"nothing, another run":        {Plan{UID: "another", Slot: 2, Generation: 1}, nil, []*pb.Op{first, appliedOp(1)}, isOther},
-		"nothing, the run is sealed":  {Plan{UID: workUID, Slot: 2, Generation: 1}, nil, []*pb.Op{first, appliedOp(1), sealedOp()}, isEnded},
+		"of a new sale":               {Plan{After: said(t).Root()}, intent, nil, IsDue},
+		"the slot is free":            {Plan{UID: workUID, Slot: 2, After: one.Root(), Digest: digest}, intent, []*pb.Op{first, appliedOp(1)}, IsDue},
+		"the log is another":          {Plan{UID: workUID, Slot: 2, After: ledger.Hash{1}, Digest: digest}, intent, []*pb.Op{first, appliedOp(1)}, IsOther},
+		"the log lags":                {Plan{UID: workUID, Slot: 2, After: one.Root(), Digest: digest}, intent, []*pb.Op{first}, IsBehind},
+		"the slot has the plan":       {Plan{UID: workUID, Slot: 2, After: one.Root(), Digest: digest}, intent, []*pb.Op{first, appliedOp(1), second}, IsPlanned},
+		"the slot has it, and more":   {Plan{UID: workUID, Slot: 2, After: one.Root(), Digest: digest}, intent, []*pb.Op{first, appliedOp(1), second, appliedOp(2)}, IsPlanned},
+		"the slot has another plan":   {Plan{UID: workUID, Slot: 2, After: one.Root(), Digest: ledger.Hash{9}}, intent, []*pb.Op{first, appliedOp(1), second}, IsOther},
+		"another slot has the plan":   {Plan{UID: workUID, Slot: 1, Digest: digest}, intent, []*pb.Op{first, appliedOp(1), second}, IsOther},
+		"the run is sealed":           {Plan{UID: workUID, Slot: 2, Digest: digest}, intent, []*pb.Op{first, appliedOp(1), sealedOp()}, IsEnded},
+		"another run is sealed":       {Plan{UID: "another", Slot: 2, Digest: digest}, intent, []*pb.Op{first, appliedOp(1), sealedOp()}, IsOther},
+		"nothing to append":           {Plan{UID: workUID, Slot: 2, Generation: 1}, nil, []*pb.Op{first, appliedOp(1)}, IsPlanned},
+		"nothing, a later generation": {Plan{UID: workUID, Slot: 2, Generation: 1}, nil, []*pb.Op{first, appliedOp(1), second}, IsOther},
+		"nothing, another run":        {Plan{UID: "another", Slot: 2, Generation: 1}, nil, []*pb.Op{first, appliedOp(1)}, IsOther},
+		"nothing, the run is sealed":  {Plan{UID: workUID, Slot: 2, Generation: 1}, nil, []*pb.Op{first, appliedOp(1), sealedOp()}, IsEnded},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &execution{plan: &test.plan, intent: test.intent, sale: said(t, test.ops...)}
@@ -87,10 +87,10 @@ func TestStanding(t *testing.T) {
 
 // What is not configured is as people expect it.
 func TestConfigByDefault(t *testing.T) {
-	if got := (Names{}).patience(); got != 10*time.Second {
+	if got := NewCore(0).Patience; got != 10*time.Second {
 		t.Errorf("patience lasts %v", got)
 	}
-	if got := (Names{Patience: time.Second}).patience(); got != time.Second {
+	if got := NewCore(time.Second).Patience; got != time.Second {
 		t.Errorf("a patience of 1s lasts %v", got)
 	}
 	mine := slog.New(slog.DiscardHandler)
@@ -210,9 +210,9 @@ func TestLongestTTL(t *testing.T) {
 // What a plan names is told as done once, and not at all where it was found done.
 func TestFinished(t *testing.T) {
 	begin := func(quiet, changed bool) *execution {
-		w := &execution{core: newCore(time.Second), plan: &Plan{Actions: make([]Action, 2)}, planned: map[bool]planned{true: carriedOut}[quiet],
+		w := &execution{core: NewCore(time.Second), plan: &Plan{Actions: make([]Action, 2)}, planned: map[bool]planned{true: carriedOut}[quiet],
 			actions: map[string]string{"shard/0": Create, "shard/1": Delete}}
-		w.core.changed = changed
+		w.core.Changed = changed
 		return w
 	}
 	for name, test := range map[string]struct {
@@ -249,7 +249,7 @@ func TestFinished(t *testing.T) {
 func TestRecheck(t *testing.T) {
 	begin := func(t *testing.T) (*execution, *cored) {
 		c := newCored(t)
-		w := &execution{core: c.core, plan: &Plan{Sale: "x", UID: workUID}}
+		w := &execution{core: c.Core, plan: &Plan{Sale: "x", UID: workUID}}
 		w.openSale()
 		return w, c
 	}
@@ -300,7 +300,7 @@ func TestRecheck(t *testing.T) {
 		e := c.do(func() {
 			w.recheck(func() {
 				c.say("one")()
-				w.recheck(func() { c.say("end")(); w.core.end(nil) })
+				w.recheck(func() { c.say("end")(); w.core.End(nil) })
 				w.recheck(c.say("behind"))
 			})
 		})
@@ -342,7 +342,7 @@ func TestRecheck(t *testing.T) {
 		t.Run(name+", where another may overtake", func(t *testing.T) {
 			w, c := begin(t)
 			w.overtaken = c.say("overtaken")
-			e := c.do(func() { w.recheck(c.say("goes-on")); w.core.after(time.Second, c.say("late")) })
+			e := c.do(func() { w.recheck(c.say("goes-on")); w.core.After(time.Second, c.say("late")) })
 			asked := e.calls[0]
 			c.do(func() { w.recheck(c.say("goes-on-too")) })
 			e = c.answer(asked, entries(t, ops...), nil)

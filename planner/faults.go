@@ -8,16 +8,20 @@ import (
 	"salectl/backends/quorum"
 )
 
-// unfitOf returns the name and fault of each unfit node. A list node also needs a right clock,
-// since the units of its shards are on no other node. Of nodes that only vote the median
-// counts, in checkClock.
-func unfitOf(nodes []quorum.NodeInfo, keepLists bool) (unfit []string) {
+// CheckNodes refuses a change while nodes are unfit, with each node's own description. A list
+// node also needs a right clock, since the units of its shards are on no other node. Of nodes
+// that only vote an execution compares the median.
+func CheckNodes(nodes []quorum.NodeInfo, keepLists bool) error {
+	var unfit []string
 	for _, f := range quorum.Judge(nodes) {
 		if keepLists || !f.Clock {
 			unfit = append(unfit, f.Node+": "+f.Why)
 		}
 	}
-	return unfit
+	if unfit == nil {
+		return nil
+	}
+	return &Refusal{Reason: "lock nodes are not set up as they must be", Remedy: strings.Join(unfit, "\n")}
 }
 
 // asked returns what the nodes reported about themselves.
@@ -31,13 +35,8 @@ func (a *Actual) asked() (nodes []quorum.NodeInfo) {
 // Faults returns the faults of the lock nodes.
 func (a *Actual) Faults() []quorum.Fault { return quorum.Judge(a.asked()) }
 
-// unfitNodes returns the refusal of a change, with each node's own description.
-func unfitNodes(words []string) *Refusal {
-	return &Refusal{Reason: "lock nodes are not set up as they must be", Remedy: strings.Join(words, "\n")}
-}
-
-// clockWasSet says that a node without a clock of its own does not believe this host's clock.
-func clockWasSet(by time.Duration) string {
+// ClockWasSet says that a node without a clock of its own does not believe this host's clock.
+func ClockWasSet(by time.Duration) string {
 	way := "forward"
 	if by < 0 {
 		way = "back"

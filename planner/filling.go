@@ -15,16 +15,16 @@ import (
 )
 
 // onLists reports whether lists give out the sale's units.
-func (x *execution) onLists() bool { return engineOf(x.sale.Newest()) == spec.EngineRedis }
+func (x *execution) onLists() bool { return EngineOf(x.sale.Newest()) == spec.EngineRedis }
 
 // checkLists refuses to bring shards to a generation whose lists are on nodes that this
 // process does not know: grabs of those lists would be missed.
 func (x *execution) checkLists(p *pb.Planned) error {
-	old, err := declared(p)
+	old, err := Declared(p)
 	if err != nil || old.Engine != spec.EngineRedis {
 		return err
 	}
-	return sameLists(x.plan.Sale, old, x.Lists, x.sale.Applied() > 0)
+	return CheckLists(x.plan.Sale, old, x.Lists, x.sale.Applied() > 0)
 }
 
 // stopList stops and drains a shard's list before a generation is appended to the shard's log:
@@ -49,12 +49,12 @@ func (x *execution) fillLists(goal uint64, then func()) {
 		then()
 		return
 	}
-	began := x.core.now.Mono
+	began := x.core.Now.Mono
 	fill := func(alive bool) {
-		x.core.each(x.allShards(), func(i int, done func()) {
+		x.core.Each(x.allShards(), func(i int, done func()) {
 			x.fillList(i, goal, alive, began, func() {
 				x.shards[i], x.states[i], x.machines[i] = nil, nil, nil // a log may be large
-				x.finished(listAddress(i), "")
+				x.finished(ListAddress(i), "")
 				done()
 			})
 		}, then)
@@ -80,15 +80,15 @@ func (x *execution) fillList(i int, goal uint64, alive bool, began time.Duration
 						x.stale("was declared on other nodes meanwhile")
 						return
 					}
-					x.core.after(pollOwner, func() { x.readHead(i, look) })
+					x.core.After(pollOwner, func() { x.readHead(i, look) })
 				})
 			case err == nil && state.On && state.Fill == head.Fill, head.Phase != ledger.PhaseOpen:
 				done()
 			case errors.Is(err, fs.ErrPermission): // whether the owner fills it cannot be checked
-				x.core.end(fmt.Errorf("%s on node %s cannot be looked at: %s", listAddress(i), x.listNode(i), shortNodeError(x.listNode(i), err)))
-			case alive && x.core.now.Mono < began+x.ttl(), changes && (!state.On || state.Fill > head.Fill):
+				x.core.End(fmt.Errorf("%s on node %s cannot be looked at: %s", ListAddress(i), x.listNode(i), ShortNodeError(x.listNode(i), err)))
+			case alive && x.core.Now.Mono < began+x.ttl(), changes && (!state.On || state.Fill > head.Fill):
 				seen = state
-				x.core.after(pollOwner, func() { x.readHead(i, look) })
+				x.core.After(pollOwner, func() { x.readHead(i, look) })
 			default:
 				x.bring(i, lists.On, mayNot, func() {
 					if s := x.states[i]; foreign(s.Generation) {
@@ -107,10 +107,10 @@ func (x *execution) fillList(i int, goal uint64, alive bool, began time.Duration
 // a process that knows those nodes may fill its lists.
 func (x *execution) otherNodes(generation uint64) bool {
 	p, _ := x.sale.Planned(generation)
-	old, err := declared(p)
-	newest, err2 := declared(x.sale.Newest())
-	from, to, err3 := homes(old, newest)
-	return errors.Join(err, err2, err3) == nil && (!sameNodes(from.Locks, to.Locks) || !slices.Equal(old.ListNodes(), newest.ListNodes()))
+	old, err := Declared(p)
+	newest, err2 := Declared(x.sale.Newest())
+	from, to, err3 := HomesOf(old, newest)
+	return errors.Join(err, err2, err3) == nil && (!SameNodes(from.Locks, to.Locks) || !slices.Equal(old.ListNodes(), newest.ListNodes()))
 }
 
 // readHead reads a shard's head again. A missing head is a lagging read.
@@ -130,11 +130,11 @@ func (t *teardown) forgetLists(then func()) {
 		then()
 		return
 	}
-	t.x.core.all(len(t.x.Lists), func(node int, done func()) {
+	t.x.core.All(len(t.x.Lists), func(node int, done func()) {
 		t.forgetFrom(node, 0, 1, func(all bool) {
 			for i := range t.x.allShards() {
 				if all && spec.ListNode(i, len(t.x.Lists)) == node {
-					t.x.finished(listAddress(i), "")
+					t.x.finished(ListAddress(i), "")
 				}
 			}
 			done()
@@ -151,16 +151,16 @@ func (t *teardown) forgetFrom(node, shard, try int, then func(all bool)) {
 	}
 	list := t.x.list(shard)
 	forget := func(ctx context.Context, node lists.Node) error { return node.Forget(ctx, list) }
-	onList(t.x.core, node, "forget list", noValue(forget), func(_ any, err error) {
+	OnList(t.x.core, node, "forget list", NoValue(forget), func(_ any, err error) {
 		switch {
 		case err == nil:
 			t.forgetFrom(node, shard+1, 1, then)
 		case try == sweepTries, errors.Is(err, fs.ErrPermission):
 			t.x.warn("node %s may still have lists of the sale: %s. They are never asked for again;"+
-				" destroy, run again when the node is up, removes them", t.x.Lists[node], shortNodeError(t.x.Lists[node], err))
+				" destroy, run again when the node is up, removes them", t.x.Lists[node], ShortNodeError(t.x.Lists[node], err))
 			then(false)
 		default:
-			t.x.core.after(firstPause<<try, func() { t.forgetFrom(node, shard, try+1, then) })
+			t.x.core.After(FirstPause<<try, func() { t.forgetFrom(node, shard, try+1, then) })
 		}
 	})
 }

@@ -128,12 +128,10 @@ func (h *historian) planned(p *pb.Planned, slot uint64, at string) error {
 		h.history.Runs = append(h.history.Runs, Run{Run: p.GetRun(), UID: p.GetUid()})
 		h.before = nil
 	}
-	sale, err := declared(p)
+	after, err := DeclaredAttributes(p)
 	if err != nil {
 		return fmt.Errorf("generation %d of run %d: %w", p.GetGeneration(), p.GetRun(), err)
 	}
-	after := saleAttributes(sale, sale.Stock, ledger.PhaseName(p.GetSettings().GetPhase()), 0)
-	after.UnitSource = after.UnitSource.with(p.GetUnits())
 	g := GenerationRecord{
 		Generation: p.GetGeneration(), Slot: slot, At: at, Who: p.GetWho(), PlanDigest: hex.EncodeToString(p.GetPlanDigest()), Changes: []Change{},
 	}

@@ -13,9 +13,9 @@ type HoldsActual struct {
 	Last   time.Time // release of the last hold unless it is extended; zero: none is open
 }
 
-// holdsOf returns when the first and the last open hold are released, in microseconds since
+// HoldTimes returns when the first and the last open hold are released, in microseconds since
 // 1970, and the number of open holds.
-func holdsOf(shards []*ledger.State) (first, last int64, n int) {
+func HoldTimes(shards []*ledger.State) (first, last int64, n int) {
 	for _, s := range shards {
 		for _, hold := range s.Holds() {
 			at := hold.ReleaseUs()
@@ -38,7 +38,7 @@ func (p *Plan) holds(ends *Ends, holds *HoldsActual) {
 	case holds == nil || holds.Err != nil || holds.Last.IsZero():
 		p.warn("%s: destroy closes the sale, then waits until each of these claims is paid, cancelled or released; --cancel-holds cancels them instead", held)
 	default:
-		ends.HeldUntil = timeText(holds.Last.Truncate(time.Second).Add(time.Second))
+		ends.HeldUntil = TimeText(holds.Last.Truncate(time.Second).Add(time.Second))
 		p.warn("%s: destroy closes the sale, then waits until each of these claims is paid, cancelled or released, until %s unless some are extended; --cancel-holds cancels them instead",
 			held, ends.HeldUntil)
 	}

@@ -93,7 +93,7 @@ func TestPlanOfADestroyWithHolds(t *testing.T) {
 	}
 	warns("3 units are held for payments: destroy closes the sale, then waits until each of these claims is paid, cancelled or released;", "")
 	actual.Holds = ReadHolds(t.Context(), w.config().Logs, actual)
-	last := timeText(w.now.Wall.Add(150 * time.Second).Truncate(time.Second).Add(time.Second))
+	last := TimeText(w.now.Wall.Add(150 * time.Second).Truncate(time.Second).Add(time.Second))
 	warns("until "+last+" unless some are extended; --cancel-holds cancels them instead", last)
 	actual.Holds.Cancel = true
 	warns("3 units are held for payments: these claims are cancelled, and payments that come for them must be paid back", "")

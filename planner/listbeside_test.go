@@ -31,7 +31,7 @@ func TestSameLists(t *testing.T) {
 		"none, of none":    {spec.Sale{}, nil, true, "its file names none"},
 		"not applied yet":  {two, nil, false, "its file names none. Write redis.nodes as they are declared, in that order. To change them, run 'salectl apply' with the new ones."},
 	} {
-		err := sameLists("x", test.old, test.names, test.begun)
+		err := CheckLists("x", test.old, test.names, test.begun)
 		if (err == nil) != (test.says == "") || err != nil && (!errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), test.says)) {
 			t.Errorf("%s: %v, want %q", name, err, test.says)
 		}

@@ -43,11 +43,11 @@ func (x *execution) bring(i int, want lists.Want, enough func(*ledger.State) boo
 	l.then = func() {
 		if voids := l.m.Voids() - before; voids > 0 {
 			x.warn("%s: node %s had recorded %s that the ledger cannot take: it has given the units to others, or the users other units",
-				listAddress(i), x.listNode(i), spec.Count(voids, "claim"))
+				ListAddress(i), x.listNode(i), spec.Count(voids, "claim"))
 		}
 		then()
 	}
-	l.m.SetTarget(x.core.now, want)
+	l.m.SetTarget(x.core.Now, want)
 	l.read(l.step)
 }
 
@@ -59,17 +59,17 @@ func (x *execution) listNode(i int) string { return x.Lists[spec.ListNode(i, len
 
 // inspect queries the state of a shard's list.
 func (x *execution) inspect(i int, then func(lists.State, error)) {
-	x.core.inspect(spec.ListNode(i, len(x.Lists)), x.list(i), then)
+	x.core.Inspect(spec.ListNode(i, len(x.Lists)), x.list(i), then)
 }
 
 // read reads the shard's log to its end.
 func (l *listRebuild) read(then func()) {
-	l.x.shard(l.shard).read(func(e ledger.Event) {
+	l.x.shard(l.shard).Read(func(e ledger.Event) {
 		if e == ledger.Gone || l.x.states[l.shard].Next() == 0 {
 			l.gone()
 			return
 		}
-		l.m.Observe(l.x.core.now, l.x.states[l.shard])
+		l.m.Observe(l.x.core.Now, l.x.states[l.shard])
 		then()
 	})
 }
@@ -91,19 +91,19 @@ func (l *listRebuild) step() {
 	case l.enough(s):
 		l.x.machines[l.shard] = nil // its rebuild may have been stopped half-way
 		l.then()
-	case l.m.Due(l.x.core.now):
+	case l.m.Due(l.x.core.Now):
 		l.append()
 	default:
-		c, wake := l.m.Next(l.x.core.now, s)
+		c, wake := l.m.Next(l.x.core.Now, s)
 		if c == nil {
-			l.x.core.at(max(wake, l.x.core.now.Mono), func() { l.read(l.lookAgain) })
+			l.x.core.At(max(wake, l.x.core.Now.Mono), func() { l.read(l.lookAgain) })
 			return
 		}
 		make := func(ctx context.Context, node lists.Node) (lists.Reply, error) {
 			r := c.Do(ctx, node)
 			return r, r.Err
 		}
-		onList(l.x.core, spec.ListNode(l.shard, len(l.x.Lists)), stepNames[c.Kind], make, func(r lists.Reply, err error) {
+		OnList(l.x.core, spec.ListNode(l.shard, len(l.x.Lists)), stepNames[c.Kind], make, func(r lists.Reply, err error) {
 			r.Err = err
 			l.answered(c, r)
 		})
@@ -123,9 +123,9 @@ func (l *listRebuild) append() {
 	s := l.x.states[l.shard]
 	fill := s.Fill
 	draft := s.Draft(l.x.Writer, l.x.timeUs())
-	rebuilds := l.m.Draft(l.x.core.now, draft, 0)
+	rebuilds := l.m.Draft(l.x.core.Now, draft, 0)
 	if draft.Ops() == 0 { // the log has all ops of the machine
-		l.m.Committed(l.x.core.now, s)
+		l.m.Committed(l.x.core.Now, s)
 		l.step()
 		return
 	}
@@ -135,13 +135,13 @@ func (l *listRebuild) append() {
 		case e == ledger.Gone:
 			l.gone()
 		case e == ledger.Committed:
-			l.m.Committed(l.x.core.now, s)
+			l.m.Committed(l.x.core.Now, s)
 			l.begun = s.Fill // this process's own, or the slot would be taken
 			l.step()
 		case rebuilds && s.Fill != fill:
 			l.lookAgain() // another process was faster
 		default:
-			l.m.Observe(l.x.core.now, s)
+			l.m.Observe(l.x.core.Now, s)
 			l.step()
 		}
 	})
@@ -166,7 +166,7 @@ func (l *listRebuild) lookAgain() {
 			l.step()
 		default:
 			l.seen = &state
-			l.x.core.after(pollOwner, func() { l.read(l.lookAgain) })
+			l.x.core.After(pollOwner, func() { l.read(l.lookAgain) })
 		}
 	})
 }
@@ -174,24 +174,24 @@ func (l *listRebuild) lookAgain() {
 // answered processes the reply to a call of the machine. It fails when no try has come further
 // than an earlier one within patience, and at once if the node does not permit the call.
 func (l *listRebuild) answered(c *lists.Call, r lists.Reply) {
-	l.m.Done(l.x.core.now, r)
-	now := max(l.x.core.now.Mono, 1)
+	l.m.Done(l.x.core.Now, r)
+	now := max(l.x.core.Now.Mono, 1)
 	switch {
 	case r.Err == nil:
 		if l.calls++; l.calls > l.most {
 			l.most, l.failing = l.calls, 0
 		}
 	case errors.Is(r.Err, fs.ErrPermission):
-		l.x.core.end(l.stuck(c, r.Err))
+		l.x.core.End(l.stuck(c, r.Err))
 		return
 	case l.failing == 0:
 		l.calls, l.failing = 0, now
 		if node := l.x.listNode(l.shard); !l.told {
 			l.told = true
-			l.x.doing(listAddress(l.shard), "wait", fmt.Sprintf("for node %s: %s", node, shortNodeError(node, r.Err)))
+			l.x.doing(ListAddress(l.shard), "wait", fmt.Sprintf("for node %s: %s", node, ShortNodeError(node, r.Err)))
 		}
-	case now-l.failing > l.x.core.patience:
-		l.x.core.end(l.stuck(c, r.Err))
+	case now-l.failing > l.x.core.Patience:
+		l.x.core.End(l.stuck(c, r.Err))
 		return
 	default:
 		l.calls = 0
@@ -208,11 +208,21 @@ func (l *listRebuild) stuck(c *lists.Call, err error) error {
 		remedy += "; what the list has given and the ledger does not have is lost then"
 	}
 	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("%s on node %s cannot be %s (%s): %s", listAddress(l.shard), node, what, c.Kind, shortNodeError(node, err))
+		return fmt.Errorf("%s on node %s cannot be %s (%s): %s", ListAddress(l.shard), node, what, c.Kind, ShortNodeError(node, err))
 	}
 	if errors.Is(err, lists.ErrToken) || errors.Is(err, lists.ErrLength) {
 		remedy = "Another process rebuilds it: let that end"
 	}
 	return fmt.Errorf("%s on node %s cannot be %s, tried for %v (%s): %s. %s",
-		listAddress(l.shard), node, what, l.x.core.patience, c.Kind, shortNodeError(node, err), remedy)
+		ListAddress(l.shard), node, what, l.x.core.Patience, c.Kind, ShortNodeError(node, err), remedy)
+}
+
+// stepNames are the names of the calls of a lists.Machine.
+var stepNames = map[lists.CallKind]string{
+	lists.InspectCall: "inspect list",
+	lists.RunIDCall:   "ask list's run",
+	lists.StopCall:    "stop list",
+	lists.ReadCall:    "read stream",
+	lists.PutCall:     "fill list",
+	lists.StartCall:   "start list",
 }

@@ -55,16 +55,16 @@ func TestRefundOfWhatIsNotOver(t *testing.T) {
 	if r := RefundOf(sale); r != nil {
 		t.Errorf("of a live sale: %+v", r)
 	}
-	left, err := refund(sale, shards)
+	left, err := Untaken(sale, shards)
 	if err != nil || left <= 0 || left >= 3000 {
 		t.Errorf("%d are left, %v", left, err)
 	}
-	if _, err := refund(sale, shards[:2]); !errors.Is(err, ledger.ErrCorrupt) || !strings.Contains(err.Error(), " are left, of 30.00") {
+	if _, err := Untaken(sale, shards[:2]); !errors.Is(err, ledger.ErrCorrupt) || !strings.Contains(err.Error(), " are left, of 30.00") {
 		t.Errorf("where a shard is missing: %v", err)
 	}
 	w = newListWorld(t)
 	w.mustApply(numbers(30))
-	if left, err := refund(w.actual().Sale, w.ledgers()); left != 0 || err != nil {
+	if left, err := Untaken(w.actual().Sale, w.ledgers()); left != 0 || err != nil {
 		t.Errorf("of numbers: %d, %v", left, err)
 	}
 	w.seal()
@@ -100,7 +100,7 @@ func TestDestroyPlansTheRefund(t *testing.T) {
 		t.Fatal("the sale is on every shard")
 	}
 	actual := w.actual()
-	if is := ReadPackets(t.Context(), w.logs(nil), actual); is.Err != nil || !reflect.DeepEqual(is.ends, untouched) {
+	if is := ReadPackets(t.Context(), w.logs(nil), actual); is.Err != nil || !reflect.DeepEqual(is.Ends, untouched) {
 		t.Errorf("of a sale that is not on every shard: %+v", is)
 	}
 	w.mustApply(packets(30))

@@ -700,7 +700,7 @@ func TestListsThatComeFurther(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newListWorld(t)
 			p := w.begin(w.mustPlan(numbers(90)))
-			p.x.Sizes, p.x.core.patience = lists.Sizes{Read: 10, Put: 1, Move: 10}, 40*time.Millisecond
+			p.x.Sizes, p.x.core.Patience = lists.Sizes{Read: 10, Put: 1, Move: 10}, 40*time.Millisecond
 			calls, most := 0, 5
 			w.keepers[1].SetFaults(func(c memory.Call) memory.Fault {
 				if calls++; c.Op == memory.OpInspect || calls <= most {
@@ -737,7 +737,7 @@ func TestStuckLists(t *testing.T) {
 		"a token of another": {lists.On, lists.ErrToken, "Another process rebuilds it: let that end"},
 		"a part of another":  {lists.Stopped, lists.ErrLength, "Another process rebuilds it: let that end"},
 	} {
-		l := &listRebuild{x: &execution{Terms: Terms{Names: Names{Lists: []string{"a", "b"}}}, core: newCore(10 * time.Second)}, shard: 1, want: test.want}
+		l := &listRebuild{x: &execution{Terms: Terms{Names: Names{Lists: []string{"a", "b"}}}, core: NewCore(10 * time.Second)}, shard: 1, want: test.want}
 		if got := l.stuck(&lists.Call{Kind: lists.PutCall}, test.err).Error(); !strings.HasSuffix(got, test.says) {
 			t.Errorf("%s: it says %q, want %q", name, got, test.says)
 		}

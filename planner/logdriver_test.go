@@ -17,7 +17,7 @@ import (
 // tracked is a track of a sale's log, whose store is the test.
 type tracked struct {
 	*cored
-	track *logDriver
+	track *Log
 	sale  *ledger.Sale
 	entry *ledger.Entry // the first generation
 	e     effects
@@ -33,16 +33,16 @@ func newTracked(t *testing.T) *tracked {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &tracked{cored: c, sale: sale, entry: entry, track: &logDriver{
-		core: c.core, w: ledger.NewWriter("sale/x", sale),
-		apply: func(e *ledger.Entry) error { return sale.Apply(e.Commit, e.Hash) },
+	return &tracked{cored: c, sale: sale, entry: entry, track: &Log{
+		Core: c.Core, Writer: ledger.NewWriter("sale/x", sale),
+		Apply: func(e *ledger.Entry) error { return sale.Apply(e.Commit, e.Hash) },
 	}}
 }
 
 func (k *tracked) then(e ledger.Event) { k.said = append(k.said, fmt.Sprint(e)) }
 
-func (k *tracked) read()   { k.e = k.do(func() { k.track.read(k.then) }) }
-func (k *tracked) append() { k.e = k.do(func() { k.track.append(k.entry, k.then) }) }
+func (k *tracked) read()   { k.e = k.do(func() { k.track.Read(k.then) }) }
+func (k *tracked) append() { k.e = k.do(func() { k.track.Append(k.entry, k.then) }) }
 
 // replies answers the call under way.
 func (k *tracked) replies(r ledger.Reply) {
@@ -75,7 +75,7 @@ func TestTrack(t *testing.T) {
 	for name, test := range map[string]func(*tracked){
 		"reads, and appends": func(k *tracked) {
 			k.read()
-			if requestOf(k.e.calls[0]).Kind != ledger.ReadRequest || k.changed {
+			if requestOf(k.e.calls[0]).Kind != ledger.ReadRequest || k.Changed {
 				k.t.Error("a read appends something")
 			}
 			k.replies(ledger.Reply{})
@@ -86,8 +86,8 @@ func TestTrack(t *testing.T) {
 			}
 			k.replies(ledger.Reply{})
 			k.heard(fmt.Sprint(ledger.Committed))
-			if !k.changed || k.sale.Generation() != 1 {
-				k.t.Errorf("changed %v, generation %d", k.changed, k.sale.Generation())
+			if !k.Changed || k.sale.Generation() != 1 {
+				k.t.Errorf("changed %v, generation %d", k.Changed, k.sale.Generation())
 			}
 		},
 		"another was faster": func(k *tracked) {
@@ -101,7 +101,7 @@ func TestTrack(t *testing.T) {
 			}
 			k.replies(ledger.Reply{Head: other.Head, Entries: [][]byte{other.Bytes}})
 			k.heard(fmt.Sprint(ledger.CaughtUp) + " " + fmt.Sprint(ledger.Taken))
-			if k.changed {
+			if k.Changed {
 				k.t.Error("somebody else's append counts as a change")
 			}
 		},
@@ -118,7 +118,7 @@ func TestTrack(t *testing.T) {
 			k.ended(ledger.ErrTooLarge, "log sale/x")
 		},
 		"an entry that does not fit the log": func(k *tracked) {
-			k.track.apply = func(*ledger.Entry) error { return ledger.ErrCorrupt }
+			k.track.Apply = func(*ledger.Entry) error { return ledger.ErrCorrupt }
 			k.read()
 			k.replies(ledger.Reply{})
 			k.append()
@@ -177,7 +177,7 @@ func TestTrack(t *testing.T) {
 			k.mono += 11 * time.Second
 			k.replies(ledger.Reply{}) // it is not there: it is sent again
 			k.heard(fmt.Sprint(ledger.CaughtUp) + " " + fmt.Sprint(ledger.Again))
-			k.e = k.do(func() { k.track.resend(k.then) })
+			k.e = k.do(func() { k.track.Resend(k.then) })
 			if !proto.Equal(commitOf(k.e.calls[0]), k.entry.Commit) {
 				k.t.Fatalf("sends %+v", k.e.calls[0])
 			}
@@ -193,7 +193,7 @@ func TestTrack(t *testing.T) {
 				k.replies(ledger.Reply{Err: errNoDisk})
 				k.replies(ledger.Reply{}) // it is not there
 				k.mono += 11 * time.Second
-				k.e = k.do(func() { k.track.resend(k.then) })
+				k.e = k.do(func() { k.track.Resend(k.then) })
 				k.replies(ledger.Reply{Err: err})
 				if err == ledger.ErrTooLarge {
 					if k.ended(err, "log sale/x"); errors.Is(k.e.err, ErrStore) {
@@ -208,7 +208,7 @@ func TestTrack(t *testing.T) {
 			k.read()
 			k.replies(ledger.Reply{Head: k.entry.Head})
 			k.waits()
-			k.mono = time.Hour + maxLag
+			k.mono = time.Hour + MaxLag
 			if k.replies(ledger.Reply{Head: k.entry.Head}); k.e.done {
 				k.t.Fatalf("gave up: %v", k.e.err)
 			}
@@ -223,13 +223,13 @@ func TestTrack(t *testing.T) {
 			k.replies(ledger.Reply{Err: errNoDisk})
 			k.replies(ledger.Reply{})
 			k.said = nil
-			k.e = k.do(func() { k.track.resend(func(e ledger.Event) { k.say(fmt.Sprint("again ", e))() }) })
+			k.e = k.do(func() { k.track.Resend(func(e ledger.Event) { k.say(fmt.Sprint("again ", e))() }) })
 			k.replies(ledger.Reply{})
 			k.heard(fmt.Sprint("again ", ledger.Committed))
 		},
 		"for people, so many reads that bring nothing": func(k *tracked) {
-			k.patience = 0
-			k.track.tries, k.track.fold, k.track.failed = 3, k.sale, func(err error) { k.core.end(err) }
+			k.Patience = 0
+			k.track.Tries, k.track.Folder, k.track.Failed = 3, k.sale, func(err error) { k.Core.End(err) }
 			k.read()
 			for _, r := range []ledger.Reply{
 				{Err: errNoDisk}, {Head: k.entry.Head}, {Head: headAfter(k), Entries: [][]byte{k.entry.Bytes}}, {Err: errNoDisk}, {Err: errNoDisk},

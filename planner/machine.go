@@ -14,7 +14,7 @@ import (
 // virtual time, and loses, delays and repeats calls. A Machine may be dropped at any point,
 // which equals a killed process.
 type Machine struct {
-	core *core
+	core *Core
 	job  Job
 
 	begun bool
@@ -33,17 +33,17 @@ type Job interface {
 	String() string
 }
 
-// newMachine returns a Machine that runs a job, whose steps are those of core.
-func newMachine(core *core, job Job) *Machine { return &Machine{core: core, job: job} }
+// New returns a Machine that runs a job, whose steps are those of core.
+func New(core *Core, job Job) *Machine { return &Machine{core: core, job: job} }
 
 // Next returns the calls to make now and the monotonic time of the next Tick; 0: none. It must
 // be called after every input. When done is true, err is the outcome of the job.
 func (m *Machine) Next(now clock.Now) (made []calls.Call, wake time.Duration, done bool, err error) {
-	if !m.begun && !m.core.over {
+	if !m.begun && !m.core.Over {
 		m.begun = true
 		m.core.step(now, m.job.Start)
 	}
-	if m.core.over && !m.done {
+	if m.core.Over && !m.done {
 		m.done, m.err = true, m.job.Outcome(m.core.err)
 	}
 	made, m.core.calls = m.core.calls, nil

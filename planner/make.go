@@ -54,7 +54,7 @@ func create(desired spec.Sale, actual *Actual) (*Plan, error) {
 	if desired.Stock > maxUnit {
 		return nil, tooManyUnits(actual.Name, desired.Stock)
 	}
-	if _, _, err := homes(desired, desired); err != nil {
+	if _, _, err := HomesOf(desired, desired); err != nil {
 		return nil, &Refusal{Reason: fmt.Sprintf("sale %s: %v", actual.Name, err)}
 	}
 	declaration, err := desired.JSON()
@@ -87,12 +87,12 @@ func create(desired spec.Sale, actual *Actual) (*Plan, error) {
 	}
 	after := saleAttributes(desired, desired.Stock, ledger.PhaseName(phase), 1)
 	after.UnitSource = after.UnitSource.with(planned.GetUnits())
-	p.add(Action{Address: saleAddress(p.Sale), Action: Create, ActionReason: why, Reason: reason, After: after})
+	p.add(Action{Address: SaleAddress(p.Sale), Action: Create, ActionReason: why, Reason: reason, After: after})
 	for i, units := range spec.Shares(desired.Stock, desired.LockCount) {
 		added := deal(planned, units)
 		planned.Shards = append(planned.Shards, &pb.ShardChange{Add: added})
 		p.add(Action{
-			Address: shardAddress(i), Action: Create, ActionReason: why, Reason: "the sale is new",
+			Address: ShardAddress(i), Action: Create, ActionReason: why, Reason: "the sale is new",
 			After: &Attributes{Limit: &units, Units: unitsText(added)},
 		})
 	}
@@ -109,8 +109,8 @@ func create(desired spec.Sale, actual *Actual) (*Plan, error) {
 // environment refuses to change a sale whose table or lock nodes are not set up as required,
 // and plans the creation of the table.
 func (p *Plan) environment(actual *Actual, fresh bool) error {
-	if unfit := unfitOf(actual.asked(), len(actual.ListNodes) > 0); len(unfit) > 0 {
-		return unfitNodes(unfit)
+	if err := CheckNodes(actual.asked(), len(actual.ListNodes) > 0); err != nil {
+		return err
 	}
 	if err := p.table(actual.Table, fresh); err != nil {
 		return fmt.Errorf("sale %s: %w", p.Sale, err)
@@ -132,7 +132,7 @@ func deal(planned *pb.Planned, n int64) []*pb.Range {
 func change(desired spec.Sale, actual *Actual) (*Plan, error) {
 	sale := actual.Sale
 	newest := sale.Newest()
-	old, err := declared(newest)
+	old, err := Declared(newest)
 	if err != nil {
 		return nil, fmt.Errorf("sale %s: %w", actual.Name, err)
 	}
@@ -210,7 +210,7 @@ func change(desired spec.Sale, actual *Actual) (*Plan, error) {
 }
 
 func (p *Plan) updateSale(why ActionReason, reason string, before, after *Attributes) {
-	p.add(Action{Address: saleAddress(p.Sale), Action: Update, ActionReason: why, Reason: reason, Before: before, After: after})
+	p.add(Action{Address: SaleAddress(p.Sale), Action: Update, ActionReason: why, Reason: reason, Before: before, After: after})
 }
 
 // follow returns the next generation of a live run, with new settings and no other change.
@@ -233,14 +233,14 @@ func differ(desired, old spec.Sale) (declaration []byte, changed bool, err error
 	return declaration, !bytes.Equal(declaration, before), errors.Join(err, err2)
 }
 
-// lostRemedy is the remedy for a sale that lock nodes know and the ledger lacks.
-const lostRemedy = "Put the ledger back. A new run sells all units again."
+// LostRemedy is the remedy for a sale that lock nodes know and the ledger lacks.
+const LostRemedy = "Put the ledger back. A new run sells all units again."
 
 // exists refuses an operation that requires a live sale.
 func exists(actual *Actual, does string) error {
 	switch sale := actual.Sale; {
-	case actual.lost() != "":
-		return &Refusal{Reason: actual.lost(), Remedy: lostRemedy}
+	case actual.Lost() != "":
+		return &Refusal{Reason: actual.Lost(), Remedy: LostRemedy}
 	case sale.UID() == "":
 		return &Refusal{Reason: fmt.Sprintf("sale %s does not exist", actual.Name), Remedy: "Run 'salectl apply' first."}
 	case !sale.Live():

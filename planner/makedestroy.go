@@ -14,18 +14,18 @@ func MakeDestroy(actual *Actual) (*Plan, error) {
 	if sale.UID() == "" {
 		return p, p.complete()
 	}
-	old, err := declared(sale.Newest())
+	old, err := Declared(sale.Newest())
 	if err != nil {
 		return nil, fmt.Errorf("sale %s: %w", actual.Name, err)
 	}
-	if i, is := actual.damaged(); is {
-		return nil, fmt.Errorf("sale %s: %w", actual.Name, damaged(sale, i, actual.Shards[i].Head))
+	if i, is := actual.Damaged(); is {
+		return nil, fmt.Errorf("sale %s: %w", actual.Name, DamagedError(sale, i, actual.Shards[i].Head))
 	}
 	if sale.Live() {
 		if err := protected(old, actual.Name, "it is not destroyed"); err != nil {
 			return nil, err
 		}
-		if err := actual.sameLists(); err != nil {
+		if err := actual.CheckLists(); err != nil {
 			return nil, err
 		}
 	}
@@ -42,7 +42,7 @@ func MakeDestroy(actual *Actual) (*Plan, error) {
 			p.packets(actual, before)
 		}
 		why, reason := deleteReason(sale, kept)
-		p.add(Action{Address: saleAddress(p.Sale), Action: Delete, ActionReason: why, Reason: reason, Before: before})
+		p.add(Action{Address: SaleAddress(p.Sale), Action: Delete, ActionReason: why, Reason: reason, Before: before})
 	}
 	p.warnings(actual, 0)
 	if sale.Newest().GetSettings().GetPhase() == pb.Phase_CLOSED { // as every sealed sale is
@@ -86,7 +86,7 @@ func (p *Plan) deletions(actual *Actual) {
 			continue // deleted already
 		}
 		why, reason := deleteReason(sale, "its log is sealed, exported and deleted")
-		p.add(Action{Address: shardAddress(i), Action: Delete, ActionReason: why, Reason: reason, Before: shardAttributes(s.Head)})
+		p.add(Action{Address: ShardAddress(i), Action: Delete, ActionReason: why, Reason: reason, Before: shardAttributes(s.Head)})
 	}
 	p.forgottenLists(actual)
 	for _, n := range actual.Nodes {
@@ -95,7 +95,7 @@ func (p *Plan) deletions(actual *Actual) {
 		}
 		why, _ := deleteReason(sale, "")
 		p.add(Action{
-			Address: nodeAddress(n.Name), Action: Delete, Before: &Attributes{Marker: n.marker()},
+			Address: NodeAddress(n.Name), Action: Delete, Before: &Attributes{Marker: n.MarkerState()},
 			ActionReason: why, Reason: "leases and marker of the sale are removed",
 		})
 	}

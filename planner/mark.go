@@ -19,7 +19,7 @@ func (x *execution) mark(then func(unmarked []string)) {
 		then(x.sale.Unmarked())
 		return
 	}
-	x.markRound(first, x.core.now.Mono+x.core.patience, firstPause, func() {
+	x.markRound(first, x.core.Now.Mono+x.core.Patience, FirstPause, func() {
 		x.noteUnmarked()
 		then(x.result.Unmarked)
 	})
@@ -27,13 +27,13 @@ func (x *execution) mark(then func(unmarked []string)) {
 
 func (x *execution) markRound(first bool, giveUp, pause time.Duration, then func()) {
 	good, restarted, errs := 0, false, make([]error, len(x.nodes))
-	x.core.all(len(x.nodes), func(i int, done func()) {
+	x.core.All(len(x.nodes), func(i int, done func()) {
 		x.markNode(i, func(err error) {
 			x.nodes[i].unmarked, errs[i] = err, err
 			switch {
 			case err == nil:
 				good++
-				x.finished(nodeAddress(x.nodes[i].name), "")
+				x.finished(NodeAddress(x.nodes[i].name), "")
 			case errors.Is(err, quorum.ErrOtherRun):
 				// It may have lost its memory since the query, and must abstain.
 				x.nodes[i].restarted, restarted = true, true
@@ -44,10 +44,10 @@ func (x *execution) markRound(first bool, giveUp, pause time.Duration, then func
 		switch n := len(x.nodes); {
 		case good == n, !restarted && (good > n/2 || !first):
 			then()
-		case x.core.now.Mono > giveUp, quorum.NotPermitted(errs):
-			x.core.end(fmt.Errorf("%d of %d lock nodes have a marker, and a new sale needs %d: %s", good, n, n/2+1, x.left()))
+		case x.core.Now.Mono > giveUp, quorum.NotPermitted(errs):
+			x.core.End(fmt.Errorf("%d of %d lock nodes have a marker, and a new sale needs %d: %s", good, n, n/2+1, x.left()))
 		default:
-			x.core.after(pause, func() { x.markRound(first, giveUp, min(2*pause, lastPause), then) })
+			x.core.After(pause, func() { x.markRound(first, giveUp, min(2*pause, LastPause), then) })
 		}
 	})
 }
@@ -58,8 +58,8 @@ func (x *execution) noteUnmarked() {
 	for i, n := range x.nodes {
 		switch {
 		case n.unmarked == nil:
-		case wasMarked(x.sale, n.name):
-			x.warn("lock node %s cannot be used: %s", n.name, shortNodeError(n.name, n.unmarked))
+		case WasMarked(x.sale, n.name):
+			x.warn("lock node %s cannot be used: %s", n.name, ShortNodeError(n.name, n.unmarked))
 			x.nodes[i].unmarked = nil
 		default:
 			x.result.Unmarked = append(x.result.Unmarked, n.name)
@@ -74,7 +74,7 @@ func (x *execution) noteUnmarked() {
 func (x *execution) markNode(i int, then func(error)) {
 	marker, ofSale := spec.Marker(x.plan.UID), spec.SaleMarker(x.plan.Sale)
 	mark := func(what, runID string, then func(error)) {
-		onNode(x.core, i, what, noValue(func(ctx context.Context, node quorum.Node) error {
+		OnNode(x.core, i, what, NoValue(func(ctx context.Context, node quorum.Node) error {
 			if err := node.Mark(ctx, marker, runID); err != nil {
 				return err
 			}
@@ -85,13 +85,13 @@ func (x *execution) markNode(i int, then func(error)) {
 		mark("mark", n.info.RunID, then)
 		return
 	}
-	x.core.readMarker(i, x.plan.UID, func(found quorum.Marker, err error) {
+	x.core.ReadMarker(i, x.plan.UID, func(found quorum.Marker, err error) {
 		if err != nil {
 			then(err)
 			return
 		}
 		mark("mend marker", "", func(err error) { // a good marker is confirmed
-			x.core.changed = x.core.changed || !found.Good && err == nil
+			x.core.Changed = x.core.Changed || !found.Good && err == nil
 			then(err)
 		})
 	})

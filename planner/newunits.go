@@ -32,12 +32,12 @@ func (a *Actual) NewUnits() *NewUnits {
 	if a.Units == nil || a.Units.Err != nil {
 		return nil
 	}
-	return &NewUnits{source: a.Units.source, change: a.Units.change, digest: a.Units.Digest, most: slotUnits}
+	return &NewUnits{source: a.Units.Source, change: a.Units.Change, digest: a.Units.Digest, most: slotUnits}
 }
 
-// of returns an error unless these are the payloads of the units that a plan adds. Plans
+// Check returns an error unless these are the payloads of the units that a plan adds. Plans
 // without payloads always pass.
-func (n *NewUnits) of(planned *pb.Planned) error {
+func (n *NewUnits) Check(planned *pb.Planned) error {
 	switch {
 	case len(planned.GetUnits()) == 0 || planned.GetSettings().GetPhase() == pb.Phase_CLOSED:
 		return nil
@@ -110,8 +110,8 @@ func (n *NewUnits) all(yield func(units.Unit, error) bool) {
 	}
 }
 
-// payload builds the payload of added units from first on.
-func (n *NewUnits) payload(random io.Reader, log string, plan ledger.Hash, added ledger.Range, first int64) (*pb.Payload, error) {
+// Payload builds the payload of added units from first on.
+func (n *NewUnits) Payload(random io.Reader, log string, plan ledger.Hash, added ledger.Range, first int64) (*pb.Payload, error) {
 	us, err := n.from(first - added.First)
 	if err != nil {
 		return nil, err

@@ -158,7 +158,7 @@ func TestStoppedWhileItWaitsForNodes(t *testing.T) {
 	for p.x.waits == "" {
 		p.step(inOrder)
 	}
-	m := newMachine(p.x.core, p.x)
+	m := New(p.x.core, p.x)
 	m.Stop(w.now, context.DeadlineExceeded)
 	_, _, _, err := m.Next(w.now)
 	const want = "asking the lock nodes, waiting for a majority of the lock nodes, 1 of 3 can be used: node-0: injected fault"
@@ -232,7 +232,7 @@ func TestPatienceWithNodes(t *testing.T) {
 func (w *world) runWith(plan *Plan, patience time.Duration) error {
 	w.Helper()
 	p := w.begin(plan)
-	p.x.core.patience = patience
+	p.x.core.Patience = patience
 	for !p.done {
 		p.step(inOrder)
 	}
@@ -300,11 +300,11 @@ func TestWasMarked(t *testing.T) {
 		"of nobody knows which":  {[]*pb.Op{unreadable, appliedOp(1)}, false},
 		"of files, and left out": {[]*pb.Op{embedded, leftOut}, false},
 	} {
-		if got := wasMarked(said(t, test.ops...), "a"); got != test.want {
+		if got := WasMarked(said(t, test.ops...), "a"); got != test.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
-	if !wasMarked(said(t, embedded, appliedOp(1)), spec.EmbeddedNode) {
+	if !WasMarked(said(t, embedded, appliedOp(1)), spec.EmbeddedNode) {
 		t.Error("the one node of files was not marked")
 	}
 }
@@ -362,7 +362,7 @@ func TestFindOwner(t *testing.T) {
 			p.queue = nil
 			p.x.sale = w.actual().Sale
 			p.x.core.step(w.now, func() {
-				p.x.core.leave()
+				p.x.core.Leave()
 				p.x.findOwner(func(alive bool) { got, heard = alive, true })
 			})
 			p.take()
@@ -622,7 +622,7 @@ func TestNodeErrorsInShort(t *testing.T) {
 		"too long to read":  {errors.New(long), long[:shortLine-3] + "…"},
 		"a long remedy":     {errors.New("lock node a:1: " + long[:shortLine-1] + " (the server's words)"), long[:shortLine-1]},
 	} {
-		if got := shortNodeError("a:1", test.err); got != test.want {
+		if got := ShortNodeError("a:1", test.err); got != test.want {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
 	}

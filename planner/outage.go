@@ -46,7 +46,7 @@ func (o *Outage) Processes() []string {
 
 // reason returns the complete error of the ledger in one line: nothing else reports it.
 func (o *Outage) reason() string {
-	if word, ok := commonError(o.why); ok {
+	if word, ok := CommonError(o.why); ok {
 		return word
 	}
 	_, cause, found := strings.Cut(o.why.Error(), ErrStore.Error()+": ")
@@ -63,7 +63,7 @@ func (o *Outage) Status(uid string) *Status {
 		FormatVersion: StatusVersion, Sale: o.actual.Name, UID: uid, Phase: ledger.PhaseUnknown, LedgerError: o.reason(),
 		Shards: []ShardStatus{}, Warnings: []string{},
 	}
-	shards := make(map[int]lease)
+	shards := make(map[int]Lease)
 	s.Nodes = o.actual.nodeStatuses(false)
 	for i, n := range o.actual.Nodes {
 		v := &s.Nodes[i]
@@ -71,7 +71,7 @@ func (o *Outage) Status(uid string) *Status {
 		for _, h := range n.Leases {
 			if of, shard, ok := spec.ParseLeaseKey(h.Key); ok && of == uid {
 				v.Leases++
-				if l, ok := o.actual.leaseOn(h.Key); ok {
+				if l, ok := o.actual.LeaseOn(h.Key); ok {
 					shards[shard] = l
 				}
 			}
@@ -79,9 +79,9 @@ func (o *Outage) Status(uid string) *Status {
 	}
 	for _, shard := range slices.Sorted(maps.Keys(shards)) {
 		l := shards[shard]
-		s.Shards = append(s.Shards, ShardStatus{Shard: shard, Owner: l.address, LeaseLeftSeconds: l.left.Seconds(), Error: NotRead})
+		s.Shards = append(s.Shards, ShardStatus{Shard: shard, Owner: l.Address, LeaseLeftSeconds: l.Left.Seconds(), Error: NotRead})
 	}
-	if s.Owner = shards[0].address; s.Owner == "" && len(s.Shards) > 0 {
+	if s.Owner = shards[0].Address; s.Owner == "" && len(s.Shards) > 0 {
 		s.Owner = s.Shards[0].Owner
 	}
 	return s

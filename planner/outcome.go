@@ -19,10 +19,10 @@ func (x *execution) Stop(cause error) {
 			kind = ErrTimeout
 		}
 	}
-	if x.core.worry != nil {
-		cause = fmt.Errorf("%w; the last error was: %v", cause, x.core.worry)
+	if x.core.Worry != nil {
+		cause = fmt.Errorf("%w; the last error was: %v", cause, x.core.Worry)
 	}
-	x.core.end(fmt.Errorf("%w: %w", kind, cause))
+	x.core.End(fmt.Errorf("%w: %w", kind, cause))
 }
 
 var errInterrupted = errors.New("nothing was changed")
@@ -46,7 +46,7 @@ func (x *execution) wrap(err error) error {
 // Outcome completes the result and returns the error for the caller: that of the machine, or
 // ErrPartly if something is left undone.
 func (x *execution) Outcome(err error) error {
-	x.result.Changed = x.core.changed
+	x.result.Changed = x.core.Changed
 	if err != nil {
 		return x.wrap(err)
 	}
@@ -64,7 +64,7 @@ func (x *execution) left() string {
 	}
 	for _, n := range x.nodes {
 		if n.unmarked != nil {
-			all = append(all, fmt.Sprintf("lock node %s could not be marked: %s", n.name, shortNodeError(n.name, n.unmarked)))
+			all = append(all, fmt.Sprintf("lock node %s could not be marked: %s", n.name, ShortNodeError(n.name, n.unmarked)))
 		}
 	}
 	return strings.Join(all, "; ")

@@ -7,7 +7,7 @@ import (
 // PacketsActual is the current state of a red packet by its ledger.
 type PacketsActual struct {
 	Err  error // why it is unknown; then the rest is empty
-	ends Ends
+	Ends Ends
 }
 
 // HasPackets reports whether the sale is live and its units are packets of money.
@@ -26,9 +26,9 @@ func (p *Plan) packets(actual *Actual, before *Attributes) {
 	case is == nil:
 		return
 	case is.Err != nil:
-		p.warn("how much of the red packet is left is not known: %s", shortError(is.Err))
+		p.warn("how much of the red packet is left is not known: %s", ShortError(is.Err))
 	default:
-		ends := is.ends
+		ends := is.Ends
 		before.Ends = &ends
 	}
 	ahead := false
@@ -37,7 +37,7 @@ func (p *Plan) packets(actual *Actual, before *Attributes) {
 		switch {
 		case l.Err != nil:
 			p.warn("%s cannot be looked at (node %s: %s): the refund will be less by what it has given and the ledger lacks",
-				listAddress(i), l.Node, shortNodeError(l.Node, l.Err))
+				ListAddress(i), l.Node, ShortNodeError(l.Node, l.Err))
 		case head == nil || head.Phase != ledger.PhaseOpen || l.State.Entries == 0:
 		case actual.listOn(i) && l.State.Units >= head.Available: // the ledger has the last batches, too
 		default:

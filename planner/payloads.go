@@ -2,7 +2,6 @@ package planner
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"salectl/backends/ledger"
@@ -28,9 +27,9 @@ type UnitsActual struct {
 	// has not removed yet.
 	Leaving []ledger.Units
 
-	source *units.Source
-	change *units.Change // nil: all declared units are new
-	rows   []int64       // lengths of the rows of adjacent units among those added, in order
+	Source *units.Source
+	Change *units.Change // nil: all declared units are new
+	Rows   []int64       // lengths of the rows of adjacent units among those added, in order
 }
 
 // rowsFrom returns the rows of the added units, whose first number is first.
@@ -38,7 +37,7 @@ func (u *UnitsActual) rowsFrom(first int64) (rows []*pb.Range) {
 	if u == nil {
 		return nil
 	}
-	for _, n := range u.rows {
+	for _, n := range u.Rows {
 		rows = append(rows, &pb.Range{First: first, Count: n})
 		first += n
 	}
@@ -54,22 +53,6 @@ func (a *Actual) KeepUnits() {
 	}
 }
 
-// limits returns the sum of the limits of all readable shards.
-func (a *Actual) limits() (sum int64) {
-	for _, s := range a.Shards {
-		if s.Head != nil {
-			sum += s.Head.Limit
-		}
-	}
-	return sum
-}
-
-// refunded reports whether a readable shard has a refund: its units may be retired, which
-// lowers the shards' limits.
-func (a *Actual) refunded() bool {
-	return slices.ContainsFunc(a.Shards, func(s ShardActual) bool { return s.Head != nil && s.Head.Refunded > 0 })
-}
-
 // payloadDigest compares the declared units with those of the sale and returns the digest of
 // their payloads; nil if units are numbers.
 func (p *Plan) payloadDigest(desired spec.Sale, actual *Actual) (digest []byte, err error) {
@@ -82,7 +65,7 @@ func (p *Plan) payloadDigest(desired spec.Sale, actual *Actual) (digest []byte, 
 	case is.Err != nil:
 		return nil, is.Err
 	}
-	rows := len(is.rows)
+	rows := len(is.Rows)
 	if actual.Sale.Live() { // the rows of present units stay
 		rows += len(actual.Sale.Newest().GetSettings().GetRows())
 	}

@@ -106,11 +106,11 @@ func MakePhase(actual *Actual, phase pb.Phase) (*Plan, error) {
 		return nil, err
 	}
 	newest := sale.Newest()
-	old, err := declared(newest)
+	old, err := Declared(newest)
 	if err != nil {
 		return nil, fmt.Errorf("sale %s: %w", actual.Name, err)
 	}
-	if err := actual.sameLists(); err != nil {
+	if err := actual.CheckLists(); err != nil {
 		return nil, err
 	}
 	now := newest.GetSettings().GetPhase()

@@ -788,7 +788,7 @@ func TestSpreadWarning(t *testing.T) {
 func TestSummaryCounts(t *testing.T) {
 	var s Summary
 	for _, action := range []string{Create, Update, Update, Delete, Delete, Delete, "wait"} {
-		s.count(action)
+		s.Count(action)
 	}
 	if s != (Summary{Create: 1, Update: 2, Delete: 3}) {
 		t.Errorf("counted %+v", s)

@@ -5,9 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"time"
 
 	"salectl/backends/ledger"
 )
+
+// tableTimeout is the timeout of the call that makes a table.
+const tableTimeout = time.Minute
 
 // provideTable ensures that the table exists and is fit before anything is written to it. A
 // plan to make it may be older than the table, which is fine. The table of a live sale must
@@ -18,26 +22,26 @@ func (x *execution) provideTable(then func()) {
 		return
 	}
 	x.begin(checkingTable)
-	giveUp, pause, made := x.core.now.Mono+x.core.patience, firstPause, false
-	address := tableAddress(x.Table)
+	giveUp, pause, made := x.core.Now.Mono+x.core.Patience, FirstPause, false
+	address := TableAddress(x.Table)
 	var look func()
 	again := func(err error) {
 		switch {
 		case errors.Is(err, fs.ErrPermission):
-			x.core.end(fmt.Errorf("%w: table %s: %w", ErrStore, x.Table, err))
+			x.core.End(fmt.Errorf("%w: table %s: %w", ErrStore, x.Table, err))
 			return
-		case x.core.now.Mono > giveUp:
-			x.core.end(fmt.Errorf("%w, tried for %v: table %s: %w", ErrStore, x.core.patience, x.Table, err))
+		case x.core.Now.Mono > giveUp:
+			x.core.End(fmt.Errorf("%w, tried for %v: table %s: %w", ErrStore, x.core.Patience, x.Table, err))
 			return
 		}
-		x.core.after(pause, look)
-		pause = min(2*pause, lastPause)
+		x.core.After(pause, look)
+		pause = min(2*pause, LastPause)
 	}
 	create := func() {
 		before := x.tableMade
 		x.tableMade = true
 		createTable := func(ctx context.Context, logs ledger.Logs) error { return logs.(ledger.Table).CreateTable(ctx) }
-		onStore(x.core, "create table", tableTimeout, noValue(createTable), func(_ any, err error) {
+		OnStore(x.core, "create table", tableTimeout, NoValue(createTable), func(_ any, err error) {
 			if errors.Is(err, fs.ErrPermission) {
 				x.tableMade = before
 			}
@@ -45,12 +49,12 @@ func (x *execution) provideTable(then func()) {
 				again(err)
 				return
 			}
-			x.core.changed = true
+			x.core.Changed = true
 			look() // another process may have made it
 		})
 	}
 	look = func() {
-		x.core.checkTable(func(err error) {
+		x.core.CheckTable(func(err error) {
 			planned := x.actions[address] == Create
 			switch {
 			case err == nil:
@@ -61,13 +65,13 @@ func (x *execution) provideTable(then func()) {
 				x.finished(address, note)
 				then()
 			case errors.Is(err, ledger.ErrTableUnfit):
-				x.core.end(unfitTable(x.Table, err))
+				x.core.End(UnfitTable(x.Table, err))
 			case errors.Is(err, ledger.ErrNoTable) && planned && !made:
 				create()
 			case errors.Is(err, ledger.ErrNoTable) && !planned:
 				x.stale("has lost its table %s", x.Table)
 			case x.plan.Phase != "":
-				x.warn("table %s could not be checked: %s", x.Table, shortError(err))
+				x.warn("table %s could not be checked: %s", x.Table, ShortError(err))
 				then()
 			default:
 				again(err)

@@ -15,7 +15,7 @@ func ReadHolds(ctx context.Context, logs ledger.Logs, actual *Actual) *HoldsActu
 	}
 	shards, err := ledger.LoadShards(ctx, logs, actual.Sale)
 	holds := &HoldsActual{Err: err}
-	if _, last, n := holdsOf(shards); err == nil && n > 0 {
+	if _, last, n := HoldTimes(shards); err == nil && n > 0 {
 		holds.Last = time.UnixMicro(last)
 	}
 	return holds

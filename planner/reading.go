@@ -15,7 +15,7 @@ import (
 
 // reading is the machine of ReadActual and NewReading.
 type reading struct {
-	core   *core
+	core   *Core
 	stage  string // for people
 	terms  ReadTerms
 	actual *Actual
@@ -45,19 +45,19 @@ const readTimeout = 30 * time.Second
 // Actual is complete when the Machine is done without an error.
 func NewReading(t ReadTerms, sale string) (*Machine, *Actual) {
 	r := newReading(t, sale)
-	return newMachine(r.core, r), r.actual
+	return New(r.core, r), r.actual
 }
 
 // NewLockNodeReading is NewReading for a ledger that cannot be read: it queries the lock nodes only.
 func NewLockNodeReading(t ReadTerms, sale string) (*Machine, *Actual) {
 	r := newReading(t, sale)
 	r.blind = true
-	return newMachine(r.core, r), r.actual
+	return New(r.core, r), r.actual
 }
 
 func newReading(t ReadTerms, name string) *reading {
 	return &reading{
-		core: newCore(t.patience()), stage: "not begun", terms: t,
+		core: NewCore(t.Patience), stage: "not begun", terms: t,
 		actual: &Actual{Name: name, Nodes: make([]NodeActual, len(t.Nodes))},
 	}
 }
@@ -69,10 +69,10 @@ func (r *reading) String() string { return "read: " + r.stage }
 func (r *reading) Start() {
 	nonce, err := newNonce(r.terms.Rand)
 	if err != nil {
-		r.core.end(err)
+		r.core.End(err)
 		return
 	}
-	r.actual.At, r.actual.Nonce = r.core.now.Wall, nonce
+	r.actual.At, r.actual.Nonce = r.core.Now.Wall, nonce
 	if r.blind {
 		r.actual.Sale = ledger.NewSale(spec.SaleLog(r.actual.Name))
 		r.nodes()
@@ -82,7 +82,7 @@ func (r *reading) Start() {
 	r.logs(1)
 	if r.terms.Tries > 0 {
 		timeout := cmp.Or(r.terms.Timeout, readTimeout)
-		r.core.after(timeout, func() {
+		r.core.After(timeout, func() {
 			if !r.ledger {
 				r.finish(fmt.Errorf("%w: it was not read in %v", ErrStore, timeout))
 			}
@@ -97,10 +97,10 @@ func (r *reading) table() {
 	}
 	r.asking = true
 	r.actual.Table = &TableActual{Name: r.terms.Table}
-	r.core.checkTable(func(err error) {
+	r.core.CheckTable(func(err error) {
 		r.asking, r.actual.Table.Err = false, err
 		if r.read {
-			r.core.end(r.err)
+			r.core.End(r.err)
 		}
 	})
 }
@@ -113,20 +113,20 @@ func (r *reading) finish(err error) {
 	}
 	r.read, r.err = true, err
 	if !r.asking {
-		r.core.end(err)
+		r.core.End(err)
 	}
 }
 
 // Stop ends the reading.
-func (r *reading) Stop(cause error) { r.core.end(cause) }
+func (r *reading) Stop(cause error) { r.core.End(cause) }
 
 // Outcome explains the error.
 func (r *reading) Outcome(err error) error {
 	switch table := r.actual.Table; {
 	case err == nil:
 		return nil
-	case table.unfit():
-		err = table.refusal()
+	case table.Unfit():
+		err = UnfitTable(table.Name, table.Err)
 	}
 	return fmt.Errorf("sale %s: %w", r.actual.Name, err)
 }
@@ -137,18 +137,18 @@ func (r *reading) logs(try int) {
 	name := spec.SaleLog(r.actual.Name)
 	sale := ledger.NewSale(name)
 	r.actual.Sale = sale
-	log := &logDriver{core: r.core, w: ledger.NewWriter(name, sale), fold: sale, tries: r.terms.Tries, failed: r.finish}
-	log.read(func(e ledger.Event) {
+	log := &Log{Core: r.core, Writer: ledger.NewWriter(name, sale), Folder: sale, Tries: r.terms.Tries, Failed: r.finish}
+	log.Read(func(e ledger.Event) {
 		if e == ledger.Gone {
 			r.finish(fmt.Errorf("log %s: %w", name, ledger.ErrGone))
 			return
 		}
 		r.shards(func() {
-			if _, damaged := r.actual.damaged(); !damaged || try == ledger.MissingTries {
+			if _, damaged := r.actual.Damaged(); !damaged || try == ledger.MissingTries {
 				r.nodes()
 				return
 			}
-			r.core.after(ledger.MissingPause, func() { r.logs(try + 1) })
+			r.core.After(ledger.MissingPause, func() { r.logs(try + 1) })
 		})
 	})
 }
@@ -157,29 +157,29 @@ func (r *reading) logs(try int) {
 // unreadable head hides no other.
 func (r *reading) shards(then func()) {
 	r.stage = "the heads of the shards"
-	names := shardLogs(r.actual.Sale)
+	names := ShardLogs(r.actual.Sale)
 	r.actual.Shards = make([]ShardActual, len(names))
 	if len(names) == 0 {
 		then()
 		return
 	}
 	read := func(logs []string, then func([][]byte, error)) {
-		onStore(r.core, "read heads", callTimeout, func(ctx context.Context, from ledger.Logs) ([][]byte, error) { return from.Heads(ctx, logs) }, then)
+		OnStore(r.core, "read heads", CallTimeout, func(ctx context.Context, from ledger.Logs) ([][]byte, error) { return from.Heads(ctx, logs) }, then)
 	}
 	read(names, func(heads [][]byte, err error) {
 		if err == nil {
 			for i, head := range heads {
-				r.actual.Shards[i] = newShardActual(head)
+				r.actual.Shards[i] = NewShardActual(head)
 			}
 			then()
 			return
 		}
-		r.core.all(len(names), func(i int, done func()) {
+		r.core.All(len(names), func(i int, done func()) {
 			read(names[i:i+1], func(heads [][]byte, err error) {
 				if err != nil {
 					r.actual.Shards[i].Err = err
 				} else {
-					r.actual.Shards[i] = newShardActual(heads[0])
+					r.actual.Shards[i] = NewShardActual(heads[0])
 				}
 				done()
 			})
@@ -190,7 +190,7 @@ func (r *reading) shards(then func()) {
 // nodes queries all lock nodes at once, then the list nodes.
 func (r *reading) nodes() {
 	r.stage, r.ledger = "the lock nodes", true
-	r.core.all(len(r.terms.Nodes), func(i int, done func()) {
+	r.core.All(len(r.terms.Nodes), func(i int, done func()) {
 		r.node(i, r.terms.Nodes[i], func(a NodeActual) {
 			r.actual.Nodes[i] = a
 			done()
@@ -213,18 +213,18 @@ func (r *reading) node(i int, name string, then func(NodeActual)) {
 		return err != nil
 	}
 	leases := func(prefix string, then func()) {
-		r.core.leases(i, "read leases", prefix, func(held []quorum.Holding, err error) {
+		r.core.Leases(i, "read leases", prefix, func(held []quorum.Holding, err error) {
 			if a.Leases = held; !failed(err) {
 				then()
 			}
 		})
 	}
-	sent, uid := r.core.now, r.actual.Sale.UID()
+	sent, uid := r.core.Now, r.actual.Sale.UID()
 	answered := func(info quorum.Info, err error) {
 		if failed(err) {
 			return
 		}
-		a.Info, a.Off = info, quorum.ClockOff(sent, r.core.now, info)
+		a.Info, a.Off = info, quorum.ClockOff(sent, r.core.Now, info)
 		switch {
 		case r.blind:
 			leases(spec.KeyPrefix, func() { then(a) })
@@ -232,7 +232,7 @@ func (r *reading) node(i int, name string, then func(NodeActual)) {
 			then(a)
 		default:
 			leases(spec.LeasePrefix(uid), func() {
-				r.core.readMarker(i, uid, func(marker quorum.Marker, err error) {
+				r.core.ReadMarker(i, uid, func(marker quorum.Marker, err error) {
 					if a.Marker = marker; !failed(err) {
 						then(a)
 					}
@@ -241,11 +241,11 @@ func (r *reading) node(i int, name string, then func(NodeActual)) {
 		}
 	}
 	if uid != "" || r.blind {
-		r.core.info(i, answered)
+		r.core.Info(i, answered)
 		return
 	}
 	marker := spec.SaleMarker(r.actual.Name)
-	onNode(r.core, i, "info", func(ctx context.Context, node quorum.Node) (NodeActual, error) {
+	OnNode(r.core, i, "info", func(ctx context.Context, node quorum.Node) (NodeActual, error) {
 		info, err := node.Info(ctx)
 		if err != nil {
 			return NodeActual{}, err

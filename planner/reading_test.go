@@ -69,8 +69,8 @@ func TestReadingThatLags(t *testing.T) {
 		return past(100)
 	})
 	a, err := ReadSale(t.Context(), w.running().Backends, "tickets")
-	if shard, missing := a.damaged(); err != nil || missing || first {
-		t.Errorf("%s has no log, %v", shardAddress(shard), err)
+	if shard, missing := a.Damaged(); err != nil || missing || first {
+		t.Errorf("%s has no log, %v", ShardAddress(shard), err)
 	}
 	w.faults = nil
 	cfg := w.config()
@@ -240,8 +240,8 @@ func TestReadingEndsInTime(t *testing.T) {
 	w.pass(readTimeout)
 	late.core.tick(w.now)
 	calls[1].Took(w.now, Reply{}, nil) // there is no such sale, after all
-	if calls[0].Took(w.now, Reply{}, nil); !late.core.over || !errors.Is(late.core.err, ErrStore) {
-		t.Errorf("where the log is read too late: done %v, %v", late.core.over, late.core.err)
+	if calls[0].Took(w.now, Reply{}, nil); !late.core.Over || !errors.Is(late.core.err, ErrStore) {
+		t.Errorf("where the log is read too late: done %v, %v", late.core.Over, late.core.err)
 	}
 }
 
@@ -267,7 +267,7 @@ func TestReadingsThatTakeTheirTime(t *testing.T) {
 			k.Took(w.now, k.Make(t.Context(), cfg.Logs, nil, nil), nil)
 		}
 		w.pass(2 * readTimeout)
-		if r.core.tick(w.now); r.core.over {
+		if r.core.tick(w.now); r.core.Over {
 			t.Errorf("%s has ended: %v", name, r.core.err)
 		}
 	}
@@ -279,11 +279,11 @@ func TestReadingOfADamagedLogInAnUnfitTable(t *testing.T) {
 	r := newReading(ReadTerms{Names: Names{Rand: w, Table: "sales"}}, "tickets")
 	r.core.step(w.now, r.Start)
 	calls := r.core.calls
-	if calls[1].Took(w.now, Reply{Value: ledger.Reply{Head: []byte("noise")}}, nil); r.core.over {
+	if calls[1].Took(w.now, Reply{Value: ledger.Reply{Head: []byte("noise")}}, nil); r.core.Over {
 		t.Errorf("it ends before it knows what is wrong with the table: %v", r.core.err)
 	}
 	calls[0].Took(w.now, nil, ledger.ErrTableUnfit)
-	if err := r.core.err; !r.core.over || !errors.Is(err, ledger.ErrCorrupt) || !errors.Is(r.Outcome(err), ErrRefused) {
-		t.Errorf("done %v, %v, to people %v", r.core.over, err, r.Outcome(err))
+	if err := r.core.err; !r.core.Over || !errors.Is(err, ledger.ErrCorrupt) || !errors.Is(r.Outcome(err), ErrRefused) {
+		t.Errorf("done %v, %v, to people %v", r.core.Over, err, r.Outcome(err))
 	}
 }

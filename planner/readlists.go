@@ -11,7 +11,7 @@ import (
 // listsOf returns the number of lists of the present run, given the number of list nodes; 0 if
 // the engine is not redis or there is no node.
 func listsOf(sale *ledger.Sale, nodes int) int {
-	if sale.UID() == "" || nodes == 0 || engineOf(sale.Newest()) != spec.EngineRedis {
+	if sale.UID() == "" || nodes == 0 || EngineOf(sale.Newest()) != spec.EngineRedis {
 		return 0
 	}
 	return sale.Shards()
@@ -23,10 +23,10 @@ func (r *reading) lists() {
 	a := r.actual
 	a.ListNodes = make([]ListNodeActual, len(r.terms.Lists))
 	a.Lists = make([]ListActual, listsOf(a.Sale, len(r.terms.Lists)))
-	r.core.all(len(r.terms.Lists), func(i int, done func()) {
+	r.core.All(len(r.terms.Lists), func(i int, done func()) {
 		at := &a.ListNodes[i]
 		at.Name = r.terms.Lists[i]
-		onList(r.core, i, "read settings", func(ctx context.Context, node lists.Node) (lists.Settings, error) { return node.Settings(ctx) }, func(settings lists.Settings, err error) {
+		OnList(r.core, i, "read settings", func(ctx context.Context, node lists.Node) (lists.Settings, error) { return node.Settings(ctx) }, func(settings lists.Settings, err error) {
 			at.Settings, at.Err = settings, err
 			r.list(i, 0, nil, done)
 		})
@@ -43,7 +43,7 @@ func (r *reading) list(node, shard int, away error, done func()) {
 		l := &r.actual.Lists[shard]
 		l.Node, l.Err = r.terms.Lists[node], away
 		if away == nil {
-			r.core.inspect(node, lists.List{UID: r.actual.Sale.UID(), Shard: shard}, func(state lists.State, err error) {
+			r.core.Inspect(node, lists.List{UID: r.actual.Sale.UID(), Shard: shard}, func(state lists.State, err error) {
 				l.State, l.Err = state, err
 				r.list(node, shard+1, err, done)
 			})

@@ -16,11 +16,11 @@ func ReadPackets(ctx context.Context, logs ledger.Logs, actual *Actual) *Packets
 	is := new(PacketsActual)
 	for i, s := range actual.Shards {
 		if s.Err != nil { // a read would be retried for long
-			is.Err = fmt.Errorf("%s: %w", shardAddress(i), s.Err)
+			is.Err = fmt.Errorf("%s: %w", ShardAddress(i), s.Err)
 			return is
 		}
 	}
-	is.ends, is.Err = countPackets(ctx, logs, actual.Sale)
+	is.Ends, is.Err = countPackets(ctx, logs, actual.Sale)
 	return is
 }
 
@@ -31,14 +31,14 @@ func countPackets(ctx context.Context, logs ledger.Logs, sale *ledger.Sale) (end
 	}
 	if sale.Applied() == 0 { // it was never on every shard, so no process served it
 		ends.Available = red.Packets
-		ends.Refund = newRefund(red.RedPacket, ends.Available, red.Total, 0)
+		ends.Refund = NewRefund(red.RedPacket, ends.Available, red.Total, 0)
 		return ends, nil
 	}
 	shards, err := ledger.LoadShards(ctx, logs, sale)
 	if err != nil {
 		return Ends{}, err
 	}
-	left, err := refund(sale, shards)
+	left, err := Untaken(sale, shards)
 	if err != nil {
 		return Ends{}, err
 	}
@@ -47,9 +47,9 @@ func countPackets(ctx context.Context, logs ledger.Logs, sale *ledger.Sale) (end
 		ends.Available += s.Available
 		ends.Claims += int64(s.Claims())
 	}
-	for _, units := range underWay(shards) {
+	for _, units := range InTransit(shards) {
 		ends.InFlight += units.Count()
 	}
-	ends.Refund = newRefund(red.RedPacket, ends.Available+ends.InFlight, left, ends.Sold)
+	ends.Refund = NewRefund(red.RedPacket, ends.Available+ends.InFlight, left, ends.Sold)
 	return ends, nil
 }

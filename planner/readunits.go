@@ -20,7 +20,7 @@ func ReadUnits(ctx context.Context, logs ledger.Logs, declared *spec.Units, sour
 	if source == nil {
 		return nil
 	}
-	u := &UnitsActual{source: source}
+	u := &UnitsActual{Source: source}
 	err := u.read(ctx, logs, actual)
 	if err == nil && declared.Choose && u.Added > 0 {
 		err = u.readRows(ctx, declared)
@@ -33,7 +33,7 @@ func ReadUnits(ctx context.Context, logs ledger.Logs, declared *spec.Units, sour
 
 func (u *UnitsActual) read(ctx context.Context, logs ledger.Logs, actual *Actual) error {
 	sale := actual.Sale
-	is, err := u.source.Check(ctx)
+	is, err := u.Source.Check(ctx)
 	if err != nil {
 		return err
 	}
@@ -42,14 +42,14 @@ func (u *UnitsActual) read(ctx context.Context, logs ledger.Logs, actual *Actual
 	case !sale.Live():
 		u.Added = is.Count
 		return nil
-	case string(sale.Newest().GetUnits()) == string(u.Digest[:]) && !actual.refunded() && actual.limits() <= is.Count:
+	case string(sale.Newest().GetUnits()) == string(u.Digest[:]) && !refunded(actual) && limits(actual) <= is.Count:
 		return nil // else a unit may be left that was to be removed
 	}
 	shards, err := ledger.LoadShards(ctx, logs, sale)
 	if err != nil {
 		return err
 	}
-	has := payload.NewReader(logs, sale.UID(), u.source.Key())
+	has := payload.NewReader(logs, sale.UID(), u.Source.Key())
 	has.Follow(sale.Added())
 	dropped, leaving := make([]ledger.Units, len(shards)), make([]ledger.Units, len(shards))
 	for i, s := range shards {
@@ -59,11 +59,11 @@ func (u *UnitsActual) read(ctx context.Context, logs ledger.Logs, actual *Actual
 			restored, _ := ledger.UnitsOf(op.GetRestore()) // accepted generations are well formed
 			dropped[i], leaving[i] = dropped[i].Minus(restored), leaving[i].Minus(restored)
 			if leaving[i], err = leaving[i].Plus(op.GetDrop()); err != nil {
-				return fmt.Errorf("%s, generation %d: %w", shardAddress(i), g, err)
+				return fmt.Errorf("%s, generation %d: %w", ShardAddress(i), g, err)
 			}
 		}
 	}
-	u.change, err = u.source.Compare(ctx, func(each func(int64, units.Unit) error) error {
+	u.Change, err = u.Source.Compare(ctx, func(each func(int64, units.Unit) error) error {
 		return has.EachUnit(ctx, func(number int64, is units.Unit) error {
 			if among(dropped, number) {
 				return nil
@@ -74,11 +74,11 @@ func (u *UnitsActual) read(ctx context.Context, logs ledger.Logs, actual *Actual
 	if err != nil {
 		return err
 	}
-	u.Added = u.change.Added
-	gone := slices.DeleteFunc(slices.Clone(u.change.Gone), func(unit int64) bool { return among(leaving, unit) })
+	u.Added = u.Change.Added
+	gone := slices.DeleteFunc(slices.Clone(u.Change.Gone), func(unit int64) bool { return among(leaving, unit) })
 	for i, s := range shards {
 		u.Gone = append(u.Gone, s.AvailableUnits().Those(gone))
-		u.Leaving = append(u.Leaving, leaving[i].Without(u.change.Gone))
+		u.Leaving = append(u.Leaving, leaving[i].Without(u.Change.Gone))
 	}
 	retired := retiredUnits(shards)
 	u.Taken = slices.DeleteFunc(gone, func(unit int64) bool { return among(u.Gone, unit) || retired.Has(unit) })
@@ -107,16 +107,16 @@ const rowColumn = "row"
 // on lines with the same row.
 func (u *UnitsActual) readRows(ctx context.Context, declared *spec.Units) error {
 	ranges, left := declared.Rows(), int64(0)
-	at := slices.Index(u.source.Columns(), rowColumn) - 1 // index among the attributes
+	at := slices.Index(u.Source.Columns(), rowColumn) - 1 // index among the attributes
 	if len(ranges) == 0 && at < 0 {
 		return nil
 	}
-	n := &NewUnits{source: u.source, change: u.change}
+	n := &NewUnits{source: u.Source, change: u.Change}
 	next, stop := iter.Pull2(n.all)
 	defer stop()
 	added, err, more := next()
 	row, before, follows := "", "", false
-	err2 := u.source.Read(ctx, func(is units.Unit) error {
+	err2 := u.Source.Read(ctx, func(is units.Unit) error {
 		switch {
 		case at >= 0 && len(ranges) == 0:
 			row = is.Attributes[at]
@@ -132,9 +132,9 @@ func (u *UnitsActual) readRows(ctx context.Context, declared *spec.Units) error 
 			return err
 		}
 		if follows = follows && row == before; follows {
-			u.rows[len(u.rows)-1]++
+			u.Rows[len(u.Rows)-1]++
 		} else {
-			u.rows = append(u.rows, 1)
+			u.Rows = append(u.Rows, 1)
 		}
 		before, follows = row, true
 		added, err, more = next()
@@ -146,4 +146,20 @@ func (u *UnitsActual) readRows(ctx context.Context, declared *spec.Units) error 
 // among reports whether one of several sets has a unit.
 func among(sets []ledger.Units, unit int64) bool {
 	return slices.ContainsFunc(sets, func(u ledger.Units) bool { return u.Has(unit) })
+}
+
+// limits returns the sum of the limits of all readable shards.
+func limits(a *Actual) (sum int64) {
+	for _, s := range a.Shards {
+		if s.Head != nil {
+			sum += s.Head.Limit
+		}
+	}
+	return sum
+}
+
+// refunded reports whether a readable shard has a refund: its units may be retired, which
+// lowers the shards' limits.
+func refunded(a *Actual) bool {
+	return slices.ContainsFunc(a.Shards, func(s ShardActual) bool { return s.Head != nil && s.Head.Refunded > 0 })
 }

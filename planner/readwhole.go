@@ -59,12 +59,12 @@ func readShort(sale *ledger.Sale, shards []*ledger.State) bool {
 func partOf(sale *ledger.Sale, i int, s *ledger.State, lacks string) error {
 	switch head := s.Head(); {
 	case s.Next() == 0:
-		return noLog(sale, i)
+		return NoLogError(sale, i)
 	case s.Generation < sale.Applied():
-		return damaged(sale, i, &head)
+		return DamagedError(sale, i, &head)
 	}
 	return &Refusal{
-		Reason: fmt.Sprintf("%s %s: a destroy of the sale has begun and not ended", shardAddress(i), lacks),
+		Reason: fmt.Sprintf("%s %s: a destroy of the sale has begun and not ended", ShardAddress(i), lacks),
 		Remedy: "Wait until it has, or run 'salectl destroy' again: it exports the sale.",
 	}
 }

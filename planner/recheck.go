@@ -19,7 +19,7 @@ func (x *execution) recheckNow() {
 		case ours && x.sale.Live():
 		case ours && x.overtaken != nil:
 			x.rechecks = nil
-			x.core.leave()
+			x.core.Leave()
 			x.overtaken()
 			return
 		default:
@@ -30,7 +30,7 @@ func (x *execution) recheckNow() {
 			x.recheckNow()
 		}
 		for _, then := range asked {
-			if !x.core.over {
+			if !x.core.Over {
 				then()
 			}
 		}

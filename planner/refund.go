@@ -24,25 +24,25 @@ func RefundOf(sale *ledger.Sale) *Refund {
 	if sealed == nil {
 		return nil
 	}
-	old, err := declared(sale.Newest())
+	old, err := Declared(sale.Newest())
 	if err != nil || old.RedPacket == nil {
 		return nil
 	}
-	return newRefund(*old.RedPacket, old.Stock-sealed.GetUnitsSold(), sealed.GetRefund(), sealed.GetUnitsSold())
+	return NewRefund(*old.RedPacket, old.Stock-sealed.GetUnitsSold(), sealed.GetRefund(), sealed.GetUnitsSold())
 }
 
-// newRefund returns the refund of a red packet with the numbers of packets left and granted,
+// NewRefund returns the refund of a red packet with the numbers of packets left and granted,
 // and the amount left in minor units.
-func newRefund(r spec.RedPacket, packets, amount, granted int64) *Refund {
+func NewRefund(r spec.RedPacket, packets, amount, granted int64) *Refund {
 	return &Refund{
 		Packets: packets, Amount: r.Format(amount), Currency: r.Currency,
 		Granted: granted, GrantedAmount: r.Format(r.Total - amount), Total: r.Format(r.Total),
 	}
 }
 
-// refund returns the sum of the packets not taken in minor units; 0 for a sale without a red
+// Untaken returns the sum of the packets not taken in minor units; 0 for a sale without a red
 // packet. The packets taken and left must add up to the total.
-func refund(sale *ledger.Sale, shards []*ledger.State) (int64, error) {
+func Untaken(sale *ledger.Sale, shards []*ledger.State) (int64, error) {
 	red, err := ledger.RedPacketOf(sale)
 	if red == nil || err != nil {
 		return 0, err
@@ -62,7 +62,7 @@ func refund(sale *ledger.Sale, shards []*ledger.State) (int64, error) {
 			taken += packets.Sum(s.Claim(i).Units...)
 		}
 	}
-	for _, units := range underWay(shards) { // empty once shards are sealed
+	for _, units := range InTransit(shards) { // empty once shards are sealed
 		add(units)
 	}
 	if left+taken != red.Total {
@@ -72,8 +72,8 @@ func refund(sale *ledger.Sale, shards []*ledger.State) (int64, error) {
 	return left, nil
 }
 
-// underWay lists the units in transit: sent and not received.
-func underWay(shards []*ledger.State) (sent []ledger.Units) {
+// InTransit lists the units in transit: sent and not received.
+func InTransit(shards []*ledger.State) (sent []ledger.Units) {
 	for from, s := range shards {
 		for _, out := range s.Open() {
 			if out.To < len(shards) && shards[out.To].Received(from) < out.K {

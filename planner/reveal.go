@@ -94,7 +94,7 @@ func (r *revealing) look() {
 	x := r.x
 	if x.sale.Next() < x.plan.Slot {
 		if x.lags++; x.lags <= lagTries {
-			x.core.after(lagPause, func() { x.readSale(r.look) })
+			x.core.After(lagPause, func() { x.readSale(r.look) })
 			return
 		}
 	}
@@ -107,16 +107,16 @@ func (r *revealing) look() {
 		err = FitsDraw(x.sale, x.DrawKey)
 	}
 	if err = cmp.Or(err, x.checkClock()); err != nil {
-		x.core.end(err)
+		x.core.End(err)
 		return
 	}
 	x.planned = found // what follows is appended, by this process or another
-	x.shards = make([]*logDriver, x.sale.Shards())
+	x.shards = make([]*Log, x.sale.Shards())
 	x.states = make([]*ledger.State, len(x.shards))
 	x.losses = make([]int, len(x.shards))
 	r.trees, r.entries = make([]draw.Tree, len(x.shards)), make([][]draw.Entry, len(x.shards))
 	x.begin(closingEntries)
-	x.core.each(x.allShards(), r.close, r.publish)
+	x.core.Each(x.allShards(), r.close, r.publish)
 }
 
 // close appends the entries of a shard to its log. The shard's owner does so too. The first
@@ -124,7 +124,7 @@ func (r *revealing) look() {
 func (r *revealing) close(i int, done func()) {
 	x := r.x
 	var event func(ledger.Event)
-	read := func() { x.shard(i).read(event) }
+	read := func() { x.shard(i).Read(event) }
 	event = func(e ledger.Event) {
 		state := x.states[i]
 		if e == ledger.Gone || state.Next() == 0 {
@@ -144,8 +144,8 @@ func (r *revealing) close(i int, done func()) {
 			draft.Entries()
 			x.appendDraft(i, draft, event)
 		default:
-			x.core.end(&Refusal{
-				Reason: fmt.Sprintf("%s of sale %s still takes entries", shardAddress(i), x.plan.Sale),
+			x.core.End(&Refusal{
+				Reason: fmt.Sprintf("%s of sale %s still takes entries", ShardAddress(i), x.plan.Sale),
 				Remedy: "Run it again once closesAt is past by this host's clock, and by those of the lock nodes.",
 			})
 		}
@@ -161,7 +161,7 @@ func (r *revealing) publish() {
 	x.note(func() (bool, error) {
 		switch is := x.sale.EntriesClosed(); {
 		case !r.live():
-			return false, stale("was destroyed meanwhile")
+			return false, Stale("was destroyed meanwhile")
 		case is == nil:
 			return false, nil
 		case !bytes.Equal(is.GetRoot(), op.GetRoot()):
@@ -181,7 +181,7 @@ func (r *revealing) publish() {
 // removed that entries could win.
 func (r *revealing) settled() error {
 	if r.x.sale.Applied() < r.x.sale.Generation() {
-		return stale("has got another generation since, which is not on every shard yet")
+		return Stale("has got another generation since, which is not on every shard yet")
 	}
 	return nil
 }
@@ -198,19 +198,19 @@ func (r *revealing) reveal() {
 	}
 	link, err := openLink(x.sale, x.DrawKey)
 	if err != nil {
-		x.core.end(err)
+		x.core.End(err)
 		return
 	}
-	newest, err := declared(x.sale.Newest())
+	newest, err := Declared(x.sale.Newest())
 	if err != nil {
-		x.core.end(err)
+		x.core.End(err)
 		return
 	}
 	op := &pb.Drawn{Link: link[:], Beacon: x.plan.Beacon, Ranks: x.sale.RanksOf(newest)}
 	x.note(func() (bool, error) {
 		switch {
 		case !r.live():
-			return false, stale("was destroyed meanwhile")
+			return false, Stale("was destroyed meanwhile")
 		case x.sale.Drawn() != nil:
 			return true, nil
 		}
@@ -245,7 +245,7 @@ func (r *revealing) publishRanks() {
 	first := int64(len(x.sale.Ranks())) + 1
 	x.note(func() (bool, error) {
 		if !r.live() {
-			return false, stale("was destroyed meanwhile")
+			return false, Stale("was destroyed meanwhile")
 		}
 		return int64(len(x.sale.Ranks())) >= first, nil
 	}, &pb.Op{Op: &pb.Op_Ranked{Ranked: ledger.NewRanked(first, r.ranked)}}, r.publishRanks)
@@ -256,9 +256,9 @@ func (r *revealing) publishRanks() {
 func (r *revealing) end() {
 	x := r.x
 	if drawn := x.sale.Drawn(); drawn != nil && !x.plan.EntriesOnly && !bytes.Equal(drawn.GetBeacon(), x.plan.Beacon) {
-		x.result.Warnings = append(x.result.Warnings, "somebody else has revealed the draw meanwhile, "+drawnBy(drawn)+": the order follows from that")
+		x.result.Warnings = append(x.result.Warnings, "somebody else has revealed the draw meanwhile, "+DrawnBy(drawn)+": the order follows from that")
 	}
 	x.result.Generation = x.sale.Generation()
-	x.finished(saleAddress(x.plan.Sale), "")
-	x.core.end(nil)
+	x.finished(SaleAddress(x.plan.Sale), "")
+	x.core.End(nil)
 }

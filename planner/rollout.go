@@ -29,14 +29,14 @@ const pollOwner = 100 * time.Millisecond
 
 func (x *execution) rollOut(goal uint64, then func()) {
 	x.goal = goal
-	x.shards = make([]*logDriver, x.sale.Shards())
+	x.shards = make([]*Log, x.sale.Shards())
 	x.states = make([]*ledger.State, len(x.shards))
 	x.heads = make([]*ledger.Head, len(x.shards))
 	x.losses = make([]int, len(x.shards))
 	x.machines = make([]*lists.Machine, len(x.shards))
 	p, _ := x.sale.Planned(goal)
 	if err := x.checkLists(p); err != nil {
-		x.core.end(err)
+		x.core.End(err)
 		return
 	}
 	d := &rollout{x: x, goal: goal, ready: make([]bool, len(x.shards)), then: then}
@@ -58,15 +58,15 @@ func (d *rollout) look() {
 			case head != nil && head.Generation >= d.goal:
 				d.x.heads[i] = head
 				d.finish(i)
-			case head != nil && head.Epoch > 0 && d.alive && d.x.core.now.Mono < d.x.seenAt+d.x.ttl():
+			case head != nil && head.Epoch > 0 && d.alive && d.x.core.Now.Mono < d.x.seenAt+d.x.ttl():
 				waiting = true
 			default:
 				own = append(own, i)
 			}
 		}
-		d.x.core.each(own, d.append, func() {
+		d.x.core.Each(own, d.append, func() {
 			if waiting {
-				d.x.core.after(pollOwner, d.look)
+				d.x.core.After(pollOwner, d.look)
 				return
 			}
 			d.then()
@@ -80,12 +80,12 @@ func (x *execution) readHeads(shards []int, then func([]*ledger.Head)) {
 	for _, i := range shards {
 		logs = append(logs, spec.ShardLog(x.sale.UID(), i, x.sale.Shards()))
 	}
-	x.core.readHeads(logs, func(read [][]byte) {
+	x.core.ReadHeads(logs, func(read [][]byte) {
 		heads := make([]*ledger.Head, len(shards))
 		for j, stored := range read {
-			head := newShardActual(stored)
+			head := NewShardActual(stored)
 			if head.Err != nil {
-				x.core.end(fmt.Errorf("%w: %s: %w", ledger.ErrCorrupt, shardAddress(shards[j]), head.Err))
+				x.core.End(fmt.Errorf("%w: %s: %w", ledger.ErrCorrupt, ShardAddress(shards[j]), head.Err))
 				return
 			}
 			heads[j] = head.Head
@@ -97,22 +97,22 @@ func (x *execution) readHeads(shards []int, then func([]*ledger.Head)) {
 func (d *rollout) finish(i int) {
 	d.ready[i] = true
 	if d.x.plan.Kind == KindDestroy {
-		d.x.doing(shardAddress(i), "close", "")
+		d.x.doing(ShardAddress(i), "close", "")
 		return
 	}
-	d.x.finished(shardAddress(i), "")
+	d.x.finished(ShardAddress(i), "")
 	if p, _ := d.x.sale.Planned(d.goal); p.GetSettings().GetPhase() != pb.Phase_OPEN {
-		d.x.finished(listAddress(i), "") // it is off: a shard that is open turns it on later
+		d.x.finished(ListAddress(i), "") // it is off: a shard that is open turns it on later
 	}
 }
 
 // shard returns the driver of a shard's log, and creates it with an empty state if necessary.
-func (x *execution) shard(i int) *logDriver {
+func (x *execution) shard(i int) *Log {
 	if x.shards[i] == nil {
 		log := spec.ShardLog(x.plan.UID, i, len(x.shards))
 		state := ledger.NewState(log)
 		x.states[i] = state
-		x.shards[i] = &logDriver{core: x.core, w: ledger.NewWriter(log, state), apply: func(e *ledger.Entry) error {
+		x.shards[i] = &Log{Core: x.core, Writer: ledger.NewWriter(log, state), Apply: func(e *ledger.Entry) error {
 			return state.Apply(e.Commit, e.Hash, len(e.Bytes))
 		}}
 	}
@@ -122,7 +122,7 @@ func (x *execution) shard(i int) *logDriver {
 // append brings one shard to the goal.
 func (d *rollout) append(i int, done func()) {
 	var event func(ledger.Event)
-	read := func() { d.x.shard(i).read(event) }
+	read := func() { d.x.shard(i).Read(event) }
 	event = func(e ledger.Event) {
 		state := d.x.states[i]
 		switch {
@@ -164,14 +164,14 @@ func (d *rollout) append(i int, done func()) {
 // createAgain repeats a create that is not stored, after a recheck: a blind repetition could
 // restore a log that was deleted meanwhile.
 func (d *rollout) createAgain(i int, read func(), event func(ledger.Event)) {
-	d.x.core.after(againPause, func() {
+	d.x.core.After(againPause, func() {
 		d.x.recheck(func() {
 			if d.x.sale.Applied() > 0 {
-				d.x.shard(i).w.Abandon()
+				d.x.shard(i).Writer.Abandon()
 				read()
 				return
 			}
-			d.x.shard(i).resend(event)
+			d.x.shard(i).Resend(event)
 		})
 	})
 }
@@ -181,7 +181,7 @@ func (d *rollout) next(i int, event func(ledger.Event)) {
 	state := d.x.states[i]
 	draft := state.Draft(d.x.Writer, d.x.timeUs())
 	if err := draft.Generation(d.x.sale.ShardGeneration(state.Generation+1, i)); err != nil {
-		d.x.core.end(fmt.Errorf("%w: %s: %w", ledger.ErrCorrupt, shardAddress(i), err))
+		d.x.core.End(fmt.Errorf("%w: %s: %w", ledger.ErrCorrupt, ShardAddress(i), err))
 		return
 	}
 	d.x.appendDraft(i, draft, event)
@@ -191,10 +191,10 @@ func (d *rollout) next(i int, event func(ledger.Event)) {
 func (x *execution) appendDraft(i int, draft *ledger.Draft, event func(ledger.Event)) {
 	entry, err := draft.Encode()
 	if err != nil {
-		x.core.end(err)
+		x.core.End(err)
 		return
 	}
-	x.shard(i).append(entry, event)
+	x.shard(i).Append(entry, event)
 }
 
 // lost handles a read that found no log for a shard that must have one. Reads may lag, so the
@@ -203,10 +203,10 @@ func (x *execution) appendDraft(i int, draft *ledger.Draft, event func(ledger.Ev
 func (x *execution) lost(i int, again func()) {
 	if x.losses[i]++; x.losses[i] < ledger.MissingTries {
 		x.shards[i] = nil
-		x.core.after(ledger.MissingPause, again)
+		x.core.After(ledger.MissingPause, again)
 		return
 	}
 	x.recheck(func() {
-		x.core.end(noLog(x.sale, i))
+		x.core.End(NoLogError(x.sale, i))
 	})
 }

@@ -214,7 +214,7 @@ func (p *Plan) who(desired spec.Sale, actual *Actual, fresh bool) error {
 	case fresh:
 		return fmt.Errorf("the users of sale %s cannot be checked, as a new sale asks for: %w", p.Sale, users)
 	default:
-		p.warn("the users cannot be checked: %s; while they cannot be read, claims that rules decide are refused", shortError(users))
+		p.warn("the users cannot be checked: %s; while they cannot be read, claims that rules decide are refused", ShortError(users))
 	}
 	return nil
 }

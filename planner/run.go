@@ -22,7 +22,7 @@ func Apply(ctx context.Context, cfg Config, plan *Plan) (*Result, error) {
 		return nil, fmt.Errorf("%w: it is a plan of destroy", ErrBadPlan)
 	}
 	if plan.Empty() {
-		if _, err := plan.planned(); err != nil {
+		if _, err := plan.Intent(); err != nil {
 			return nil, err
 		}
 		return &Result{Sale: plan.Sale, UID: plan.UID, Generation: plan.Generation}, nil
@@ -82,7 +82,7 @@ func destroy(ctx context.Context, cfg Config, plan *Plan, exportPath string, reh
 		}
 		RemoveTemps(exportPath) // perhaps nothing is exported any more
 	}
-	return &x.result, cfg.Run(ctx, plan.Sale, newMachine(x.core, x))
+	return &x.result, cfg.Run(ctx, plan.Sale, New(x.core, x))
 }
 
 // checkDestroy refuses, before anything is closed, an export path that cannot be written, a
@@ -109,5 +109,5 @@ func checkDestroy(ctx context.Context, cfg Config, plan *Plan, exportPath string
 			return fmt.Errorf("sale %s is not destroyed, what users bought could not be kept: %w", plan.Sale, err)
 		}
 	}
-	return checkExportPath(exportPath, plan.UID, actual.shardsSealed())
+	return checkExportPath(exportPath, plan.UID, actual.ShardsSealed())
 }

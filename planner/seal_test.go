@@ -134,8 +134,8 @@ func TestDestroyReadsOnlyThePast(t *testing.T) {
 	if err := w.finish(); !errors.Is(err, ErrPartly) || !errors.Is(err, ErrStore) {
 		t.Fatalf("got %v, want ErrPartly for ErrStore", err)
 	}
-	if took := w.now.Mono - began; took != maxLag+lagPause {
-		t.Errorf("it was tried for %v, want %v", took, maxLag+lagPause)
+	if took := w.now.Mono - began; took != MaxLag+lagPause {
+		t.Errorf("it was tried for %v, want %v", took, MaxLag+lagPause)
 	}
 	for i, s := range w.actual().Shards {
 		if s.Head.Phase != ledger.PhaseClosed {
@@ -170,7 +170,7 @@ func TestDestroyIsNotFirstToSeal(t *testing.T) {
 			w.mustFinish()
 			told := 0
 			for _, step := range w.p.log {
-				if step.Action == "seal" && step.Address == shardAddress(0) {
+				if step.Action == "seal" && step.Address == ShardAddress(0) {
 					told++
 				}
 			}

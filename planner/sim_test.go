@@ -209,7 +209,7 @@ func (w *world) beginAs(p *Plan, rehearsal bool) *process {
 	if err != nil {
 		w.Fatal(err)
 	}
-	proc.Machine, proc.x = newMachine(x.core, x), x
+	proc.Machine, proc.x = New(x.core, x), x
 	proc.take()
 	return proc
 }

@@ -9,32 +9,32 @@ import (
 	"salectl/spec"
 )
 
-// standing is the relation of the sale's log to the plan.
-type standing int
+// Standing is the relation of the sale's log to the plan.
+type Standing int
 
 const (
-	isDue     standing = iota // the plan's slot is the next one
-	isPlanned                 // the log has the plan
-	isEnded                   // the run is sealed or destroyed
-	isBehind                  // the log ends before the plan's slot
-	isOther                   // the log has diverged
+	IsDue     Standing = iota // the plan's slot is the next one
+	IsPlanned                 // the log has the plan
+	IsEnded                   // the run is sealed or destroyed
+	IsBehind                  // the log ends before the plan's slot
+	IsOther                   // the log has diverged
 )
 
-func (p *Plan) standing(intent *pb.Planned, s *ledger.Sale) standing {
+func (p *Plan) Standing(intent *pb.Planned, s *ledger.Sale) Standing {
 	switch {
 	case s.Next() < p.Slot:
-		return isBehind
+		return IsBehind
 	case p.UID != "" && s.UID() == p.UID && !s.Live():
-		return isEnded
+		return IsEnded
 	case intent == nil && s.UID() == p.UID && s.Generation() == p.Generation:
-		return isPlanned
+		return IsPlanned
 	case s.Root() == p.After:
-		return isDue
+		return IsDue
 	}
 	if p.storedIn(s) {
-		return isPlanned
+		return IsPlanned
 	}
-	return isOther
+	return IsOther
 }
 
 // storedIn reports whether the sale's log has the plan.
@@ -55,12 +55,12 @@ func (p *Plan) CheckState(sale *ledger.Sale) error {
 	if err != nil {
 		return err
 	}
-	switch p.standing(intent, sale) {
-	case isOther:
-		return stale("has changed since the plan was made")
-	case isEnded:
+	switch p.Standing(intent, sale) {
+	case IsOther:
+		return Stale("has changed since the plan was made")
+	case IsEnded:
 		if p.Kind != KindDestroy {
-			return stale("was destroyed since the plan was made")
+			return Stale("was destroyed since the plan was made")
 		}
 	}
 	return nil // the log ends before the plan's slot: the read lags
@@ -80,7 +80,7 @@ func (p *Plan) CheckDeclaration(desired spec.Sale, sale *ledger.Sale) error {
 			return nil // the read lags
 		}
 	}
-	old, err := declared(intent)
+	old, err := Declared(intent)
 	switch {
 	case err != nil && repeats:
 		return fmt.Errorf("sale %s: %w", p.Sale, err)
@@ -98,10 +98,10 @@ func (p *Plan) CheckDeclaration(desired spec.Sale, sale *ledger.Sale) error {
 	for _, f := range (Action{Before: saleAttributes(old, old.Stock, "", 0), After: saleAttributes(desired, desired.Stock, "", 0)}).Fields() {
 		names = append(names, f.Name)
 	}
-	return stale("%s", strings.Join(append([]string{"is declared otherwise in its file than in the plan"}, names...), ", "))
+	return Stale("%s", strings.Join(append([]string{"is declared otherwise in its file than in the plan"}, names...), ", "))
 }
 
-// stale returns the error of a plan that the sale has moved past.
-func stale(format string, args ...any) error {
+// Stale returns the error of a plan that the sale has moved past.
+func Stale(format string, args ...any) error {
 	return fmt.Errorf("%w: the sale %s; make a new plan", ErrStale, fmt.Sprintf(format, args...))
 }

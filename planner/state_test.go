@@ -88,7 +88,7 @@ func TestInterruptsSayHowFarItCame(t *testing.T) {
 	for !strings.HasSuffix(p.x.String(), "1 of 3 shards done") {
 		p.step(inOrder)
 	}
-	m := newMachine(p.x.core, p.x)
+	m := New(p.x.core, p.x)
 	m.Stop(w.now, context.Canceled)
 	_, _, _, err := m.Next(w.now)
 	const want = "(apply: bringing the shards to their generation, slot 3, 1 of 3 shards done)"

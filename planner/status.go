@@ -139,8 +139,8 @@ func ReadStatus(ctx context.Context, from Backends, name string) (*Status, error
 func NewStatus(actual *Actual) (*Status, error) {
 	sale := actual.Sale
 	switch {
-	case actual.lost() != "":
-		return nil, &Refusal{Reason: actual.lost(), Remedy: lostRemedy}
+	case actual.Lost() != "":
+		return nil, &Refusal{Reason: actual.Lost(), Remedy: LostRemedy}
 	case sale.UID() == "":
 		return nil, fmt.Errorf("sale %s does not exist: %w", actual.Name, ledger.ErrGone)
 	}
@@ -152,7 +152,7 @@ func NewStatus(actual *Actual) (*Status, error) {
 	s.Nodes = actual.nodeStatuses(sale.Live())
 	if sale.Destroyed() {
 		s.Sold = sale.Sealed().GetUnitsSold()
-		last, _ := declared(sale.Newest()) // an unreadable declaration has no stock
+		last, _ := Declared(sale.Newest()) // an unreadable declaration has no stock
 		s.Stock = last.Stock
 		s.SoldOut = sale.Draw() == nil && s.Stock > 0 && s.Sold == s.Stock
 		s.Refund = RefundOf(sale)
@@ -160,8 +160,8 @@ func NewStatus(actual *Actual) (*Status, error) {
 	}
 	settings := sale.Newest().GetSettings()
 	s.Phase = phaseNow(actual)
-	newest, _ := declared(sale.Newest()) // an unreadable declaration has no names
-	s.InForce = inForceShown(settings, newest)
+	newest, _ := Declared(sale.Newest()) // an unreadable declaration has no names
+	s.InForce = NewInForce(settings, newest)
 	s.Owner, _ = actual.Served()
 	s.Unserved = actual.Unserved()
 	for i := range actual.Shards {
@@ -219,10 +219,10 @@ func (s *Status) warnings(actual *Actual) {
 	}
 	for _, n := range actual.Nodes {
 		if n.Err == nil && n.Info.Carried {
-			s.Warnings = append(s.Warnings, clockWasSet(n.Off)+": no claim is accepted. "+TrustRemedy)
+			s.Warnings = append(s.Warnings, ClockWasSet(n.Off)+": no claim is accepted. "+TrustRemedy)
 		}
 	}
-	if ahead := actual.ahead(); ahead != "" {
+	if ahead := actual.Ahead(); ahead != "" {
 		s.Warnings = append(s.Warnings, ahead)
 	}
 	if s.Voting < len(s.Nodes) {
@@ -237,17 +237,17 @@ func (s *Status) warnings(actual *Actual) {
 // listWarnings adds the shards of an open sale whose lists are off, and the nodes that may
 // lose what they have given.
 func (s *Status) listWarnings(actual *Actual) {
-	if err := actual.sameLists(); err != nil {
+	if err := actual.CheckLists(); err != nil {
 		s.Warnings = append(s.Warnings, err.Error())
 		return
 	}
-	if old, err := declared(actual.Sale.Newest()); err == nil && old.Engine == spec.EngineRedis {
-		s.Warnings = append(s.Warnings, actual.durabilityWarnings(old.Ack)...)
+	if old, err := Declared(actual.Sale.Newest()); err == nil && old.Engine == spec.EngineRedis {
+		s.Warnings = append(s.Warnings, actual.DurabilityWarnings(old.Ack)...)
 	}
 	var off []int
 	for i := range actual.Lists {
 		head := actual.Shards[i].Head
-		if head != nil && head.Phase == ledger.PhaseOpen && actual.listStands(i) != listOn {
+		if head != nil && head.Phase == ledger.PhaseOpen && actual.ListState(i) != ListOn {
 			off = append(off, i)
 		}
 	}
@@ -264,13 +264,13 @@ func (s *Status) listWarnings(actual *Actual) {
 
 func newShardStatus(actual *Actual, i int) ShardStatus {
 	s := ShardStatus{Shard: i}
-	if l, ok := actual.leaseOf(i); ok {
-		s.Owner, s.LeaseLeftSeconds = l.address, l.left.Seconds()
+	if l, ok := actual.LeaseOf(i); ok {
+		s.Owner, s.LeaseLeftSeconds = l.Address, l.Left.Seconds()
 	}
 	h := actual.Shards[i].Head
 	switch {
 	case actual.Shards[i].Err != nil:
-		s.Error = shortError(actual.Shards[i].Err)
+		s.Error = ShortError(actual.Shards[i].Err)
 		return s
 	case h == nil:
 		s.Error = "it has no log"
@@ -285,9 +285,9 @@ func newShardStatus(actual *Actual, i int) ShardStatus {
 
 func newListStatus(actual *Actual, i int) *ListStatus {
 	l := actual.Lists[i]
-	s := &ListStatus{Node: l.Node, State: actual.listStands(i)}
+	s := &ListStatus{Node: l.Node, State: actual.ListState(i)}
 	if l.Err != nil {
-		s.Error = shortNodeError(l.Node, l.Err)
+		s.Error = ShortNodeError(l.Node, l.Err)
 		return s
 	}
 	s.Left, s.Entries, s.Fill, s.Token = l.State.Units, l.State.Entries, l.State.Fill, l.State.Token
@@ -310,13 +310,13 @@ func (a *Actual) nodeStatuses(live bool) []NodeStatus {
 
 func newNodeStatus(n NodeActual, live bool) NodeStatus {
 	if n.Err != nil {
-		return NodeStatus{Name: n.Name, Error: shortNodeError(n.Name, n.Err)}
+		return NodeStatus{Name: n.Name, Error: ShortNodeError(n.Name, n.Err)}
 	}
 	s := NodeStatus{Name: n.Name, Up: true, ClockOffSeconds: n.Off.Seconds(), Leases: len(n.Leases)}
-	switch n.marker() {
-	case markerAbstaining:
-		s.Abstaining, s.VotesFrom = true, timeText(n.Marker.VotesFrom)
-	case markerMissing:
+	switch n.MarkerState() {
+	case MarkerAbstaining:
+		s.Abstaining, s.VotesFrom = true, TimeText(n.Marker.VotesFrom)
+	case MarkerMissing:
 		s.Unmarked = live
 	}
 	return s

@@ -150,7 +150,7 @@ func TestStatusOfWhatCanBeRead(t *testing.T) {
 	w.mustApply(tickets(10))
 	down(w.nodes[1])
 	cfg := w.config()
-	cfg.Logs = oneLost{cfg.Logs, shardLogs(w.actual().Sale)[1]}
+	cfg.Logs = oneLost{cfg.Logs, ShardLogs(w.actual().Sale)[1]}
 	s, err := ReadStatus(t.Context(), cfg.Backends, "tickets")
 	if err != nil {
 		t.Fatal(err)
@@ -252,7 +252,7 @@ func TestInShort(t *testing.T) {
 		"connection refused": fmt.Errorf("dial: %w", syscall.ECONNREFUSED),
 		"two lines":          errors.New("two\n lines"),
 	} {
-		if got := shortError(err); got != want {
+		if got := ShortError(err); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

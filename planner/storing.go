@@ -15,7 +15,7 @@ import (
 // the same plan stores the same slots, and neither repeats a slot of the other.
 type storing struct {
 	x     *execution
-	log   *logDriver
+	log   *Log
 	fold  *payload.Log
 	plan  ledger.Hash
 	added ledger.Range
@@ -42,10 +42,10 @@ func (x *execution) storeUnits(then func()) {
 	name := spec.UnitsLog(x.intent.GetUid())
 	fold := payload.NewLog(name)
 	s := &storing{x: x, fold: fold, plan: x.plan.Digest, added: added, then: then}
-	s.log = &logDriver{core: x.core, w: ledger.NewWriter(name, fold), apply: func(e *ledger.Entry) error {
+	s.log = &Log{Core: x.core, Writer: ledger.NewWriter(name, fold), Apply: func(e *ledger.Entry) error {
 		return fold.Apply(e.Commit, e.Hash)
 	}}
-	s.log.read(s.look)
+	s.log.Read(s.look)
 }
 
 // look stores the next slot.
@@ -55,7 +55,7 @@ func (s *storing) look(e ledger.Event) {
 		s.x.stale("was destroyed meanwhile")
 		return
 	case ledger.Again: // the log of a run that is not planned yet is never deleted
-		s.x.core.after(againPause, func() { s.log.resend(s.look) })
+		s.x.core.After(againPause, func() { s.log.Resend(s.look) })
 		return
 	}
 	first := max(s.fold.Stored(s.plan), s.added.First)
@@ -64,19 +64,19 @@ func (s *storing) look(e ledger.Event) {
 		return
 	}
 	read := func(context.Context, ledger.Logs) (*pb.Payload, error) {
-		return s.x.Units.payload(s.x.Rand, s.log.w.Log(), s.plan, s.added, first)
+		return s.x.Units.Payload(s.x.Rand, s.log.Writer.Log(), s.plan, s.added, first)
 	}
-	onStore(s.x.core, "read units", callTimeout, read, func(p *pb.Payload, err error) {
+	OnStore(s.x.core, "read units", CallTimeout, read, func(p *pb.Payload, err error) {
 		if err != nil {
-			s.x.core.end(err)
+			s.x.core.End(err)
 			return
 		}
 		entry, err := s.fold.Entry(s.x.Writer, s.x.timeUs(), p)
 		if err != nil {
-			s.x.core.end(err)
+			s.x.core.End(err)
 			return
 		}
-		s.log.append(entry, s.look)
+		s.log.Append(entry, s.look)
 	})
 }
 

@@ -17,8 +17,8 @@ import (
 // The next destroy sweeps again.
 func (x *execution) sweep(then func()) {
 	x.begin(sweepingNodes)
-	freeBy := x.core.now.Mono + x.ttl()
-	x.core.all(len(x.nodes), func(i int, done func()) { x.sweepNode(i, 1, freeBy, done) }, then)
+	freeBy := x.core.Now.Mono + x.ttl()
+	x.core.All(len(x.nodes), func(i int, done func()) { x.sweepNode(i, 1, freeBy, done) }, then)
 }
 
 const sweepTries = 4
@@ -27,20 +27,20 @@ func (x *execution) sweepNode(i, try int, freeBy time.Duration, then func()) {
 	failed := func(err error) {
 		if try == sweepTries || errors.Is(err, fs.ErrPermission) {
 			x.warn("lock node %s was not swept: %s. Leases there run out within %v, its marker is never asked for again;"+
-				" destroy, run again when the node is up, removes it", x.nodes[i].name, shortNodeError(x.nodes[i].name, err), x.ttl())
+				" destroy, run again when the node is up, removes it", x.nodes[i].name, ShortNodeError(x.nodes[i].name, err), x.ttl())
 			then()
 			return
 		}
-		x.core.after(firstPause<<try, func() { x.sweepNode(i, try+1, freeBy, then) })
+		x.core.After(FirstPause<<try, func() { x.sweepNode(i, try+1, freeBy, then) })
 	}
 	uid, sale := x.plan.UID, x.plan.Sale
-	x.core.leases(i, "sweep list", spec.LeasePrefix(uid), func(left []quorum.Holding, err error) {
+	x.core.Leases(i, "sweep list", spec.LeasePrefix(uid), func(left []quorum.Holding, err error) {
 		if err != nil {
 			failed(err)
 			return
 		}
-		if len(left) > 0 && x.core.now.Mono < freeBy {
-			x.core.after(pollOwner, func() { x.sweepNode(i, try, freeBy, then) })
+		if len(left) > 0 && x.core.Now.Mono < freeBy {
+			x.core.After(pollOwner, func() { x.sweepNode(i, try, freeBy, then) })
 			return
 		}
 		var asks []quorum.Ask
@@ -51,7 +51,7 @@ func (x *execution) sweepNode(i, try int, freeBy time.Duration, then func()) {
 			_, err := node.Release(ctx, asks)
 			return err
 		}
-		onNode(x.core, i, "sweep leases", noValue(release), func(_ any, err error) {
+		OnNode(x.core, i, "sweep leases", NoValue(release), func(_ any, err error) {
 			if err != nil {
 				failed(err)
 				return
@@ -62,12 +62,12 @@ func (x *execution) sweepNode(i, try int, freeBy time.Duration, then func()) {
 				}
 				return node.Forget(ctx, spec.SaleMarker(sale))
 			}
-			onNode(x.core, i, "sweep marker", noValue(forget), func(_ any, err error) {
+			OnNode(x.core, i, "sweep marker", NoValue(forget), func(_ any, err error) {
 				if err != nil {
 					failed(err)
 					return
 				}
-				x.finished(nodeAddress(x.nodes[i].name), "")
+				x.finished(NodeAddress(x.nodes[i].name), "")
 				then()
 			})
 		})

@@ -16,32 +16,30 @@ type TableActual struct {
 	Err error
 }
 
-func (t *TableActual) unfit() bool { return t != nil && errors.Is(t.Err, ledger.ErrTableUnfit) }
+func (t *TableActual) Unfit() bool { return t != nil && errors.Is(t.Err, ledger.ErrTableUnfit) }
 
-// refusal returns the error of a change if the table is unfit.
-func (t *TableActual) refusal() error { return unfitTable(t.Name, t.Err) }
-
-func unfitTable(name string, err error) error {
+// UnfitTable returns the refusal of a change if the table is unfit.
+func UnfitTable(name string, err error) error {
 	// The driver's text ends with the remedy. The position of the cut only affects its
 	// display.
 	reason, remedy, _ := strings.Cut(err.Error(), ". ")
-	return &DriftError{Address: tableAddress(name), Reason: ReasonTableUnfit,
+	return &DriftError{Address: TableAddress(name), Reason: ReasonTableUnfit,
 		Err: &Refusal{Reason: fmt.Sprintf("table %s: %s", name, strings.TrimSuffix(reason, ".")), Remedy: remedy}}
 }
 
-func tableAddress(name string) string { return "table/" + name }
+func TableAddress(name string) string { return "table/" + name }
 
 // table plans the creation of the table for a new run; the logs of a live sale are in it.
 // fresh reports that the run is new.
 func (p *Plan) table(t *TableActual, fresh bool) error {
 	switch {
 	case t == nil || t.Err == nil:
-	case t.unfit():
-		return t.refusal()
+	case t.Unfit():
+		return UnfitTable(t.Name, t.Err)
 	case !fresh:
-		p.warn("table %s cannot be checked: %s; the sale goes on", t.Name, shortError(t.Err))
+		p.warn("table %s cannot be checked: %s; the sale goes on", t.Name, ShortError(t.Err))
 	case errors.Is(t.Err, ledger.ErrNoTable):
-		p.add(Action{Address: tableAddress(t.Name), Action: Create, After: &Attributes{}, ActionReason: ReasonNew, Reason: "it does not exist"})
+		p.add(Action{Address: TableAddress(t.Name), Action: Create, After: &Attributes{}, ActionReason: ReasonNew, Reason: "it does not exist"})
 	default:
 		return fmt.Errorf("%w: table %s cannot be checked, as a new sale asks for: %w", ErrStore, t.Name, t.Err)
 	}

@@ -246,8 +246,8 @@ func TestTableThatIsMadeIsAChange(t *testing.T) {
 	for !p.done {
 		p.step(inOrder)
 	}
-	if !errors.Is(p.err, ErrStore) || !errors.Is(p.err, ErrPartly) || !p.x.core.changed {
-		t.Errorf("apply: %v, changed %v", p.err, p.x.core.changed)
+	if !errors.Is(p.err, ErrStore) || !errors.Is(p.err, ErrPartly) || !p.x.core.Changed {
+		t.Errorf("apply: %v, changed %v", p.err, p.x.core.Changed)
 	}
 }
 

@@ -24,7 +24,7 @@ func TestLogsThatAreAhead(t *testing.T) {
 		for range n {
 			a.Shards = append(a.Shards, ShardActual{Head: &wrong})
 		}
-		if got := a.ahead(); !strings.Contains(got, want) || (got == "") != (n == 0) || n > 0 && !strings.Contains(got, "by up to 1h0m0s this") {
+		if got := a.Ahead(); !strings.Contains(got, want) || (got == "") != (n == 0) || n > 0 && !strings.Contains(got, "by up to 1h0m0s this") {
 			t.Errorf("%d logs: %q, want %q", n, got, want)
 		}
 	}
@@ -120,7 +120,7 @@ func TestLedgerDeleted(t *testing.T) {
 	w := newWorld(t)
 	sold(w)
 	cfg := w.config()
-	for _, log := range append(shardLogs(w.actual().Sale), spec.SaleLog("tickets")) {
+	for _, log := range append(ShardLogs(w.actual().Sale), spec.SaleLog("tickets")) {
 		if err := cfg.Logs.Delete(t.Context(), log, 1000); err != nil {
 			t.Fatal(err)
 		}
@@ -142,7 +142,7 @@ func TestLedgerDeleted(t *testing.T) {
 	if err := w.config().Logs.Delete(t.Context(), spec.SaleLog("tickets"), 1000); err != nil {
 		t.Fatal(err)
 	}
-	if lost := w.actual().lost(); lost != "" {
+	if lost := w.actual().Lost(); lost != "" {
 		t.Errorf("after a destroy %s", lost)
 	}
 }
