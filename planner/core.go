@@ -22,12 +22,12 @@ import (
 // goroutine, clock or I/O. The same events give the same calls.
 type Core struct {
 	Now    clock.Now
-	calls  []calls.Call // to make
+	Calls  []calls.Call // to make
 	timers []timer      // by time, then by order of registration
 	task   int          // number of calls of leave
 
 	Over    bool
-	err     error // why the machine failed, if it did
+	Err     error // why the machine failed, if it did
 	Changed bool  // see Result.Changed
 
 	Patience time.Duration
@@ -55,20 +55,20 @@ func NewCore(patience time.Duration) *Core {
 	return &Core{Patience: cmp.Or(max(patience, 0), defaultPatience)}
 }
 
-// step runs an event.
-func (c *Core) step(now clock.Now, event func()) {
+// Step runs an event.
+func (c *Core) Step(now clock.Now, event func()) {
 	if c.Over {
 		return
 	}
 	c.Now = now
 	event()
 	if c.Over {
-		c.calls, c.timers = nil, nil
+		c.Calls, c.timers = nil, nil
 	}
 }
 
-// wake returns the monotonic time at which to call tick; 0: none.
-func (c *Core) wake() time.Duration {
+// Wake returns the monotonic time at which to call tick; 0: none.
+func (c *Core) Wake() time.Duration {
 	if len(c.timers) == 0 {
 		return 0
 	}
@@ -82,9 +82,9 @@ func (c *Core) Leave() {
 	c.timers = nil
 }
 
-// tick runs the continuations that are due.
-func (c *Core) tick(now clock.Now) {
-	c.step(now, func() {
+// Tick runs the continuations that are due.
+func (c *Core) Tick(now clock.Now) {
+	c.Step(now, func() {
 		for len(c.timers) > 0 && c.timers[0].at <= now.Mono && !c.Over {
 			first := c.timers[0]
 			c.timers = c.timers[1:]
@@ -137,7 +137,7 @@ func send[R any](c *Core, then func(R, error), k calls.Call) {
 		if err == nil {
 			r = made.(Reply)
 		}
-		c.step(now, func() {
+		c.Step(now, func() {
 			if task != c.task {
 				return // see leave
 			}
@@ -148,7 +148,7 @@ func send[R any](c *Core, then func(R, error), k calls.Call) {
 			then(value, r.Err)
 		})
 	}
-	c.calls = append(c.calls, k)
+	c.Calls = append(c.Calls, k)
 }
 
 // NoValue adapts a call that returns only an error.
@@ -234,6 +234,6 @@ func (c *Core) Each(list []int, do func(i int, done func()), then func()) {
 // End ends the machine.
 func (c *Core) End(err error) {
 	if !c.Over {
-		c.Over, c.err = true, err
+		c.Over, c.Err = true, err
 	}
 }

@@ -1,9 +1,7 @@
 package planner
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -11,8 +9,6 @@ import (
 
 	"salectl/backends/calls"
 	"salectl/backends/clock"
-	"salectl/backends/ledger"
-	"salectl/backends/quorum"
 )
 
 // cored steps a core by hand.
@@ -40,19 +36,19 @@ type effects struct {
 }
 
 func (c *cored) take() effects {
-	e := effects{c.calls, c.wake(), c.Over, c.err}
-	c.calls = nil
+	e := effects{c.Calls, c.Wake(), c.Over, c.Err}
+	c.Calls = nil
 	return e
 }
 
 func (c *cored) do(event func()) effects {
-	c.step(c.time(), event)
+	c.Step(c.time(), event)
 	return c.take()
 }
 
 func (c *cored) pass(d time.Duration) effects {
 	c.mono += d
-	c.tick(c.time())
+	c.Tick(c.time())
 	return c.take()
 }
 
@@ -274,85 +270,4 @@ func TestCoreEach(t *testing.T) {
 			}
 		}
 	})
-}
-
-// What an interrupted plan says depends on whether it may have changed something.
-func TestStopped(t *testing.T) {
-	for name, test := range map[string]struct {
-		before func(*execution)
-		cause  error
-		want   []error
-		not    []error
-		says   string
-	}{
-		"at first":              {func(*execution) {}, context.Canceled, []error{errInterrupted, context.Canceled}, []error{ErrPartly, ErrTimeout}, "nothing was changed"},
-		"at first, out of time": {func(*execution) {}, context.DeadlineExceeded, []error{ErrTimeout, context.DeadlineExceeded}, []error{ErrPartly}, ""},
-		"the table is made":     {func(w *execution) { w.tableMade = true }, context.DeadlineExceeded, []error{ErrPartly}, []error{ErrTimeout}, ""},
-		"the plan is sent":      {func(w *execution) { w.planned = sent }, context.Canceled, []error{ErrPartly}, []error{errInterrupted}, ""},
-		"the plan is stored":    {func(w *execution) { w.planned = stored }, context.Canceled, []error{ErrPartly}, []error{errInterrupted}, ""},
-		"after an error":        {func(w *execution) { w.core.Worry = errors.New("no disk") }, context.Canceled, []error{errInterrupted}, nil, "context canceled; the last error was: no disk"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := &execution{core: NewCore(time.Second), plan: &Plan{Kind: KindApply, Sale: "s"}, sale: ledger.NewSale("sale/s")}
-			test.before(w)
-			w.core.step(clock.Now{}, func() { w.Stop(test.cause) })
-			err := w.Outcome(w.core.err)
-			for _, want := range test.want {
-				if !errors.Is(err, want) {
-					t.Errorf("%v is not %v", err, want)
-				}
-			}
-			for _, not := range test.not {
-				if errors.Is(err, not) {
-					t.Errorf("%v is %v", err, not)
-				}
-			}
-			if !strings.Contains(fmt.Sprint(err), test.says) || !strings.HasPrefix(fmt.Sprint(err), "sale s: ") {
-				t.Errorf("says %q", err)
-			}
-		})
-	}
-}
-
-// An error after the first change leaves the plan carried out in part, unless it
-// says more than that.
-func TestVerdicts(t *testing.T) {
-	broken := errors.New("broken")
-	for name, test := range map[string]struct {
-		tableMade bool
-		planned   planned
-		err       error
-		partly    bool
-	}{
-		"before any change":   {false, unsent, broken, false},
-		"after the table":     {true, unsent, broken, true},
-		"after the plan":      {false, stored, broken, true},
-		"stale":               {true, carriedOut, ErrStale, false},
-		"refused":             {true, carriedOut, ErrRefused, false},
-		"damaged":             {true, found, ledger.ErrCorrupt, false},
-		"out of time":         {true, carriedOut, ErrTimeout, false},
-		"by the store, known": {false, found, ErrStore, true},
-		"by the store, sent":  {false, sent, ErrStore, false},
-	} {
-		w := &execution{core: NewCore(time.Second), plan: &Plan{Sale: "s"}, tableMade: test.tableMade, planned: test.planned}
-		if err := w.Outcome(test.err); !errors.Is(err, test.err) || errors.Is(err, ErrPartly) != test.partly {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	w := &execution{core: NewCore(time.Second), plan: &Plan{Sale: "s"}, nodes: []lockNode{{name: "n0"}, {name: "n1", unmarked: quorum.ErrOtherRun}}}
-	w.core.Changed = true
-	if err := w.Outcome(nil); !errors.Is(err, ErrPartly) || !strings.Contains(err.Error(), "lock node n1 could not be marked") || strings.Contains(err.Error(), "n0") {
-		t.Errorf("an unmarked node: %v", err)
-	}
-	if !w.result.Changed {
-		t.Error("nothing is said to be changed")
-	}
-	w.result.Shortfall = 3
-	if err := w.Outcome(nil); !strings.Contains(err.Error(), ": 3 units ") || !strings.Contains(err.Error(), "; lock node n1") {
-		t.Errorf("a shortfall: %v", err)
-	}
-	w = &execution{core: NewCore(time.Second), plan: &Plan{Sale: "s"}, nodes: []lockNode{{name: "n0"}}}
-	if err := w.Outcome(nil); err != nil || w.result.Changed {
-		t.Errorf("all done: %v, changed %v", err, w.result.Changed)
-	}
 }

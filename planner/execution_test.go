@@ -225,7 +225,7 @@ func TestFinished(t *testing.T) {
 		w := begin(test.quiet, test.changed)
 		var told []Progress
 		w.Progress = func(p Progress) { told = append(told, p) }
-		w.core.step(clock.Now{}, func() {
+		w.core.Step(clock.Now{}, func() {
 			for _, address := range []string{"shard/0", "shard/0", "shard/7", "shard/1"} {
 				w.finished(address, "")
 			}

@@ -41,26 +41,26 @@ func New(core *Core, job Job) *Machine { return &Machine{core: core, job: job} }
 func (m *Machine) Next(now clock.Now) (made []calls.Call, wake time.Duration, done bool, err error) {
 	if !m.begun && !m.core.Over {
 		m.begun = true
-		m.core.step(now, m.job.Start)
+		m.core.Step(now, m.job.Start)
 	}
 	if m.core.Over && !m.done {
-		m.done, m.err = true, m.job.Outcome(m.core.err)
+		m.done, m.err = true, m.job.Outcome(m.core.Err)
 	}
-	made, m.core.calls = m.core.calls, nil
-	return made, m.core.wake(), m.done, m.err
+	made, m.core.Calls = m.core.Calls, nil
+	return made, m.core.Wake(), m.done, m.err
 }
 
 // String describes the progress of the job for people.
 func (m *Machine) String() string { return m.job.String() }
 
 // Tick processes the timers that are due.
-func (m *Machine) Tick(now clock.Now) { m.core.tick(now) }
+func (m *Machine) Tick(now clock.Now) { m.core.Tick(now) }
 
 // Stop ends the job, like the end of Run's context. cause is that of the context: at a timeout
 // it is or wraps context.DeadlineExceeded. The error states the progress of the job.
 func (m *Machine) Stop(now clock.Now, cause error) {
 	cause = fmt.Errorf("%w (%v)", cause, m)
-	m.core.step(now, func() { m.job.Stop(cause) })
+	m.core.Step(now, func() { m.job.Stop(cause) })
 }
 
 // Run makes a Machine's calls, each in a goroutine, and passes it the time until it is done.

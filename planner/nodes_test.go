@@ -361,7 +361,7 @@ func TestFindOwner(t *testing.T) {
 			var got, heard bool
 			p.queue = nil
 			p.x.sale = w.actual().Sale
-			p.x.core.step(w.now, func() {
+			p.x.core.Step(w.now, func() {
 				p.x.core.Leave()
 				p.x.findOwner(func(alive bool) { got, heard = alive, true })
 			})

@@ -235,13 +235,13 @@ func TestReadingEndsInTime(t *testing.T) {
 		t.Errorf("done %v, %v", done, err)
 	}
 	late := newReading(ReadTerms{Names: Names{Rand: w, Table: "sales"}, Tries: ledger.ReadTries}, "tickets")
-	late.core.step(w.now, late.Start)
-	calls = late.core.calls
+	late.core.Step(w.now, late.Start)
+	calls = late.core.Calls
 	w.pass(readTimeout)
-	late.core.tick(w.now)
+	late.core.Tick(w.now)
 	calls[1].Took(w.now, Reply{}, nil) // there is no such sale, after all
-	if calls[0].Took(w.now, Reply{}, nil); !late.core.Over || !errors.Is(late.core.err, ErrStore) {
-		t.Errorf("where the log is read too late: done %v, %v", late.core.Over, late.core.err)
+	if calls[0].Took(w.now, Reply{}, nil); !late.core.Over || !errors.Is(late.core.Err, ErrStore) {
+		t.Errorf("where the log is read too late: done %v, %v", late.core.Over, late.core.Err)
 	}
 }
 
@@ -260,15 +260,15 @@ func TestReadingsThatTakeTheirTime(t *testing.T) {
 		"one that asks the nodes": {people, "read: the lock nodes"},
 	} {
 		r := newReading(test.terms, "tickets")
-		r.core.step(w.now, r.Start)
+		r.core.Step(w.now, r.Start)
 		for r.String() != test.until {
-			k := r.core.calls[0]
-			r.core.calls = nil
+			k := r.core.Calls[0]
+			r.core.Calls = nil
 			k.Took(w.now, k.Make(t.Context(), cfg.Logs, nil, nil), nil)
 		}
 		w.pass(2 * readTimeout)
-		if r.core.tick(w.now); r.core.Over {
-			t.Errorf("%s has ended: %v", name, r.core.err)
+		if r.core.Tick(w.now); r.core.Over {
+			t.Errorf("%s has ended: %v", name, r.core.Err)
 		}
 	}
 }
@@ -277,13 +277,13 @@ func TestReadingsThatTakeTheirTime(t *testing.T) {
 func TestReadingOfADamagedLogInAnUnfitTable(t *testing.T) {
 	w := newWorld(t)
 	r := newReading(ReadTerms{Names: Names{Rand: w, Table: "sales"}}, "tickets")
-	r.core.step(w.now, r.Start)
-	calls := r.core.calls
+	r.core.Step(w.now, r.Start)
+	calls := r.core.Calls
 	if calls[1].Took(w.now, Reply{Value: ledger.Reply{Head: []byte("noise")}}, nil); r.core.Over {
-		t.Errorf("it ends before it knows what is wrong with the table: %v", r.core.err)
+		t.Errorf("it ends before it knows what is wrong with the table: %v", r.core.Err)
 	}
 	calls[0].Took(w.now, nil, ledger.ErrTableUnfit)
-	if err := r.core.err; !r.core.Over || !errors.Is(err, ledger.ErrCorrupt) || !errors.Is(r.Outcome(err), ErrRefused) {
+	if err := r.core.Err; !r.core.Over || !errors.Is(err, ledger.ErrCorrupt) || !errors.Is(r.Outcome(err), ErrRefused) {
 		t.Errorf("done %v, %v, to people %v", r.core.Over, err, r.Outcome(err))
 	}
 }

@@ -217,7 +217,7 @@ func (w *world) beginAs(p *Plan, rehearsal bool) *process {
 func (p *process) take() {
 	var made []calls.Call
 	made, p.wake, p.done, _ = p.Next(p.world.now)
-	p.err = p.x.wrap(p.x.core.err) // what an apply has left undone is no error here
+	p.err = p.x.wrap(p.x.core.Err) // what an apply has left undone is no error here
 	p.queue, p.asked = append(p.queue, made...), p.asked+len(made)
 }
 
