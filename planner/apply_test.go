@@ -487,13 +487,9 @@ func TestDamagedShards(t *testing.T) {
 	}
 	w := newWorld(t)
 	w.mustApply(tickets(10))
-	twice := follow(w.actual().Sale, settingsOf(tickets(10), pb.Phase_OPEN))
+	twice := next(w.actual().Sale, pb.Phase_OPEN)
 	twice.Shards[2].Add = []*pb.Range{{First: 8, Count: 1}}
-	p := newPlan(KindApply, w.actual())
-	p.add(Action{Address: "shard/2", Action: Update})
-	if err := p.setPlanned(twice); err != nil {
-		t.Fatal(err)
-	}
+	p := planOf(t, KindApply, w.actual(), twice, Action{Address: "shard/2", Action: Update})
 	if err := w.run(p); !errors.Is(err, ledger.ErrCorrupt) || !strings.Contains(err.Error(), "shard/2: ") {
 		t.Errorf("a unit that is dealt twice: %v", err)
 	}

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -23,7 +24,7 @@ func newCored(t *testing.T) *cored {
 	return &cored{Core: NewCore(10 * time.Second), t: t, mono: time.Hour}
 }
 
-func (c *cored) time() clock.Now { return clock.Now{Mono: c.mono, Wall: epoch.Add(c.mono)} }
+func (c *cored) time() clock.Now { return clock.Now{Mono: c.mono, Wall: time.Unix(1, 0).Add(c.mono)} }
 
 func (c *cored) say(what string) func() { return func() { c.said = append(c.said, what) } }
 
@@ -270,4 +271,18 @@ func TestCoreEach(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What is not configured is as people expect it.
+func TestConfigByDefault(t *testing.T) {
+	if got := NewCore(0).Patience; got != 10*time.Second {
+		t.Errorf("patience lasts %v", got)
+	}
+	if got := NewCore(time.Second).Patience; got != time.Second {
+		t.Errorf("a patience of 1s lasts %v", got)
+	}
+	mine := slog.New(slog.DiscardHandler)
+	if (Backends{Logger: mine}).logger() != mine || (Backends{}).logger() == nil {
+		t.Error("what goes wrong is not told to the logger")
+	}
 }

@@ -3,7 +3,6 @@ package planner
 import (
 	"bytes"
 	"errors"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -14,95 +13,6 @@ import (
 	"salectl/backends/quorum"
 	"salectl/spec"
 )
-
-const workUID = "0011223344556677"
-
-// said is a sale's log after commits of one op each.
-func said(t *testing.T, ops ...*pb.Op) *ledger.Sale {
-	t.Helper()
-	sale := ledger.NewSale("sale/x")
-	for _, op := range ops {
-		e, err := sale.Entry([]byte("planner1"), 1, op)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := sale.Apply(e.Commit, e.Hash); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return sale
-}
-
-func plannedOp(uid string, generation uint64, digest byte) *pb.Op {
-	return &pb.Op{Op: &pb.Op_Planned{Planned: &pb.Planned{
-		Generation: generation, Uid: uid, Run: 1, Settings: &pb.Settings{Phase: pb.Phase_OPEN, PerUserLimit: 1},
-		Shards: []*pb.ShardChange{{}}, PlanDigest: bytes.Repeat([]byte{digest}, 32),
-	}}}
-}
-
-func appliedOp(generation uint64) *pb.Op {
-	return &pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: generation}}}
-}
-
-func sealedOp() *pb.Op {
-	return &pb.Op{Op: &pb.Op_Sealed{Sealed: &pb.Sealed{Roots: [][]byte{make([]byte, len(ledger.Hash{}))}, Slots: []uint64{1}}}}
-}
-
-// How the sale's log stands to a plan decides whether it is carried out, completed
-// or stale.
-func TestStanding(t *testing.T) {
-	digest := ledger.Hash(bytes.Repeat([]byte{7}, 32))
-	first, second := plannedOp(workUID, 1, 1), plannedOp(workUID, 2, 7)
-	one := said(t, first, appliedOp(1))
-	intent := new(pb.Planned)
-	for name, test := range map[string]struct {
-		plan   Plan
-		intent *pb.Planned
-		ops    []*pb.Op
-		want   Standing
-	}{
-		"of a new sale":               {Plan{After: said(t).Root()}, intent, nil, IsDue},
-		"the slot is free":            {Plan{UID: workUID, Slot: 2, After: one.Root(), Digest: digest}, intent, []*pb.Op{first, appliedOp(1)}, IsDue},
-		"the log is another":          {Plan{UID: workUID, Slot: 2, After: ledger.Hash{1}, Digest: digest}, intent, []*pb.Op{first, appliedOp(1)}, IsOther},
-		"the log lags":                {Plan{UID: workUID, Slot: 2, After: one.Root(), Digest: digest}, intent, []*pb.Op{first}, IsBehind},
-		"the slot has the plan":       {Plan{UID: workUID, Slot: 2, After: one.Root(), Digest: digest}, intent, []*pb.Op{first, appliedOp(1), second}, IsPlanned},
-		"the slot has it, and more":   {Plan{UID: workUID, Slot: 2, After: one.Root(), Digest: digest}, intent, []*pb.Op{first, appliedOp(1), second, appliedOp(2)}, IsPlanned},
-		"the slot has another plan":   {Plan{UID: workUID, Slot: 2, After: one.Root(), Digest: ledger.Hash{9}}, intent, []*pb.Op{first, appliedOp(1), second}, IsOther},
-		"another slot has the plan":   {Plan{UID: workUID, Slot: 1, Digest: digest}, intent, []*pb.Op{first, appliedOp(1), second}, IsOther},
-		"the run is sealed":           {Plan{UID: workUID, Slot: 2, Digest: digest}, intent, []*pb.Op{first, appliedOp(1), sealedOp()}, IsEnded},
-		"another run is sealed":       {Plan{UID: "another", Slot: 2, Digest: digest}, intent, []*pb.Op{first, appliedOp(1), sealedOp()}, IsOther},
-		"nothing to append":           {Plan{UID: workUID, Slot: 2, Generation: 1}, nil, []*pb.Op{first, appliedOp(1)}, IsPlanned},
-		"nothing, a later generation": {Plan{UID: workUID, Slot: 2, Generation: 1}, nil, []*pb.Op{first, appliedOp(1), second}, IsOther},
-		"nothing, another run":        {Plan{UID: "another", Slot: 2, Generation: 1}, nil, []*pb.Op{first, appliedOp(1)}, IsOther},
-		"nothing, the run is sealed":  {Plan{UID: workUID, Slot: 2, Generation: 1}, nil, []*pb.Op{first, appliedOp(1), sealedOp()}, IsEnded},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := &execution{plan: &test.plan, intent: test.intent, sale: said(t, test.ops...)}
-			if got := w.standing(); got != test.want {
-				t.Errorf("got %d, want %d", got, test.want)
-			}
-		})
-	}
-}
-
-// What is not configured is as people expect it.
-func TestConfigByDefault(t *testing.T) {
-	if got := NewCore(0).Patience; got != 10*time.Second {
-		t.Errorf("patience lasts %v", got)
-	}
-	if got := NewCore(time.Second).Patience; got != time.Second {
-		t.Errorf("a patience of 1s lasts %v", got)
-	}
-	mine := slog.New(slog.DiscardHandler)
-	if (Backends{Logger: mine}).logger() != mine || (Backends{}).logger() == nil {
-		t.Error("what goes wrong is not told to the logger")
-	}
-	for want, r := range map[string]Refusal{"no": {Reason: "no"}, "no. Ask again.": {Reason: "no", Remedy: "Ask again."}} {
-		if got := r.Error(); got != want {
-			t.Errorf("a refusal says %q, want %q", got, want)
-		}
-	}
-}
 
 // A seed is drawn for the first generation of a red packet, and for nothing else.
 func TestDrawSeed(t *testing.T) {
@@ -155,26 +65,14 @@ func TestPlansThatCannotBegin(t *testing.T) {
 	if _, err := Apply(t.Context(), cfg, plan); err == nil || !strings.Contains(err.Error(), "drawing the seed of red packets") {
 		t.Errorf("without chance: %v", err)
 	}
-	plan = newPlan(KindApply, w.actual())
-	if err := plan.setPlanned(&pb.Planned{Generation: 7, Uid: workUID, Run: 1, Spec: specOf(t, numbers(30)), Shards: []*pb.ShardChange{{}}}); err != nil {
-		t.Fatal(err)
-	}
-	plan.add(Action{Address: "sale/tickets", Action: Create})
+	plan = planOf(t, KindApply, w.actual(), &pb.Planned{Generation: 7, Uid: workUID, Run: 1, Spec: specOf(t, numbers(30)), Shards: []*pb.ShardChange{{}}},
+		Action{Address: "sale/tickets", Action: Create})
 	if err := w.run(plan); err == nil || !strings.Contains(err.Error(), "a run begins with generation 1") {
 		t.Errorf("the seventh generation first: %v", err)
 	}
 	if next := w.actual().Sale.Next(); next != 0 {
 		t.Errorf("%d slots were written", next)
 	}
-}
-
-func specOf(t *testing.T, s spec.Sale) []byte {
-	t.Helper()
-	text, err := s.JSON()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
 }
 
 // The ttl that is waited for is the longest of what is planned and of the newest

@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -14,71 +13,6 @@ import (
 	"salectl/backends/memory"
 	"salectl/spec"
 )
-
-// Lists are on the nodes that were declared, in their order. Where none were, no nodes
-// are those.
-func TestSameLists(t *testing.T) {
-	two := numbers(10)
-	for name, test := range map[string]struct {
-		old   spec.Sale
-		names []string
-		begun bool
-		says  string // "": they are the same
-	}{
-		"the same":         {two, two.Redis.Nodes, true, ""},
-		"in another order": {two, []string{"redis-1:6379", "redis-0:6379"}, true, "its file names redis-1:6379, redis-0:6379"},
-		"none":             {two, nil, true, "its file names none. Write redis.nodes as they are declared, in that order. To change them, run 'salectl pause' with the old ones, then 'salectl apply' with the new."},
-		"none, of none":    {spec.Sale{}, nil, true, "its file names none"},
-		"not applied yet":  {two, nil, false, "its file names none. Write redis.nodes as they are declared, in that order. To change them, run 'salectl apply' with the new ones."},
-	} {
-		err := CheckLists("x", test.old, test.names, test.begun)
-		if (err == nil) != (test.says == "") || err != nil && (!errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), test.says)) {
-			t.Errorf("%s: %v, want %q", name, err, test.says)
-		}
-	}
-}
-
-func TestListsOf(t *testing.T) {
-	of := func(s spec.Sale) *ledger.Sale {
-		op := plannedOp(workUID, 1, 1)
-		op.GetPlanned().Spec = specOf(t, s)
-		op.GetPlanned().Shards = []*pb.ShardChange{{}, {}, {}}
-		return said(t, op)
-	}
-	for name, test := range map[string]struct {
-		sale  *ledger.Sale
-		nodes int
-		want  int
-	}{
-		"of lists": {of(numbers(30)), 2, 3}, "whose nodes are not named": {of(numbers(30)), 0, 0},
-		"without lists": {of(tickets(30)), 2, 0}, "that never began": {said(t), 2, 0},
-	} {
-		if got := listsOf(test.sale, test.nodes); got != test.want {
-			t.Errorf("%s: %d, want %d", name, got, test.want)
-		}
-	}
-}
-
-// A list gives if it is on under the fill of its log, as far as both are known.
-func TestListOn(t *testing.T) {
-	head := &ledger.Head{Totals: ledger.Totals{Fill: 2}}
-	on := lists.State{Exists: true, On: true, Fill: 2}
-	for name, test := range map[string]struct {
-		list ListActual
-		head *ledger.Head
-		want bool
-	}{
-		"on": {ListActual{State: on}, head, true}, "off": {ListActual{State: lists.State{Fill: 2}}, head, false},
-		"under another fill": {ListActual{State: lists.State{On: true, Fill: 1}}, head, false},
-		"not looked at":      {ListActual{State: on, Err: errDisk}, head, false},
-		"without a log":      {ListActual{State: on}, nil, false},
-	} {
-		a := &Actual{Lists: []ListActual{test.list}, Shards: []ShardActual{{Head: test.head}}}
-		if got := a.listOn(0); got != test.want {
-			t.Errorf("%s: %v", name, got)
-		}
-	}
-}
 
 // stopsList reports whether a call is of a lists.Machine.
 func stopsList(k calls.Call) bool {

@@ -302,3 +302,12 @@ func (a *Actual) listOn(shard int) bool {
 	l, head := a.Lists[shard], a.Shards[shard].Head
 	return l.Err == nil && head != nil && l.State.On && l.State.Fill == head.Fill
 }
+
+// CountLists returns the number of lists of the present run, given the number of list nodes; 0 if
+// the engine is not redis or there is no node.
+func CountLists(sale *ledger.Sale, nodes int) int {
+	if sale.UID() == "" || nodes == 0 || EngineOf(sale.Newest()) != spec.EngineRedis {
+		return 0
+	}
+	return sale.Shards()
+}

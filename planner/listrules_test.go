@@ -179,7 +179,7 @@ func TestSeed(t *testing.T) {
 		for range i { // another source of chance
 			_, _ = w.Read(make([]byte, 8))
 		}
-		planned, err := w.mustPlan(packets(30)).planned()
+		planned, err := w.mustPlan(packets(30)).Intent()
 		if err != nil || planned.GetSeed() != nil {
 			t.Fatalf("a plan that may be saved has seed %x, %v", planned.GetSeed(), err)
 		}

@@ -29,21 +29,6 @@ func newListWorld(t testing.TB) *listWorld {
 	return w
 }
 
-// numbers is a sale of engine redis whose units are numbers, packets one whose
-// units are packets of money.
-func numbers(stock int64) spec.Sale {
-	s := tickets(stock)
-	s.PerUserLimit, s.Engine, s.Ack, s.Backlog = 1, spec.EngineRedis, spec.AckLedger, 100
-	s.Redis = &spec.Redis{Nodes: []string{"redis-0:6379", "redis-1:6379"}}
-	return s
-}
-
-func packets(stock int64) spec.Sale {
-	s := numbers(stock)
-	s.RedPacket = &spec.RedPacket{Currency: "CNY", Scale: 2, Total: 100 * stock, Min: 1, Split: spec.SplitRandom}
-	return s
-}
-
 func (w *listWorld) keeper(shard int) *memory.Lists {
 	return w.keepers[spec.ListNode(shard, len(w.keepers))]
 }

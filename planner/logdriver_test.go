@@ -270,3 +270,18 @@ func headAfter(k *tracked) []byte {
 	head.Slot++
 	return head.Encode()
 }
+
+// What the store cannot be blamed for is not its error.
+func TestStoreError(t *testing.T) {
+	for name, test := range map[string]struct {
+		err   error
+		store bool
+	}{
+		"broken":  {errors.New("broken"), true},
+		"damaged": {fmt.Errorf("log x: %w", ledger.ErrCorrupt), false},
+	} {
+		if err := storeError(test.err); errors.Is(err, ErrStore) != test.store || !errors.Is(err, test.err) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

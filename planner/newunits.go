@@ -19,7 +19,8 @@ type NewUnits struct {
 	source *units.Source
 	change *units.Change
 	digest [32]byte // digest of all declared payloads
-	most   int      // maximum number of units in a slot
+	// SlotUnits is the maximum number of units in a slot.
+	SlotUnits int
 
 	at   int64 // index of the unit that next returns
 	next func() (units.Unit, error, bool)
@@ -32,7 +33,7 @@ func (a *Actual) NewUnits() *NewUnits {
 	if a.Units == nil || a.Units.Err != nil {
 		return nil
 	}
-	return &NewUnits{source: a.Units.Source, change: a.Units.Change, digest: a.Units.Digest, most: slotUnits}
+	return &NewUnits{source: a.Units.Source, change: a.Units.Change, digest: a.Units.Digest, SlotUnits: slotUnits}
 }
 
 // Check returns an error unless these are the payloads of the units that a plan adds. Plans
@@ -72,7 +73,7 @@ func (n *NewUnits) from(i int64) (slot []units.Unit, err error) {
 		n.Close()
 		n.next, n.stop = iter.Pull2(n.all)
 	}
-	for size := 0; size < slotSize && len(slot) < n.most; {
+	for size := 0; size < slotSize && len(slot) < n.SlotUnits; {
 		u, err, more := n.next()
 		switch {
 		case err != nil:

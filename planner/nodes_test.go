@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -271,41 +270,6 @@ func TestMarkerThatIsNotMended(t *testing.T) {
 	up(w.nodes[1])
 	if result, err := w.apply(plan); err != nil || !result.Changed {
 		t.Errorf("apply: %+v, %v", result, err)
-	}
-}
-
-// A node is known to have had its marker if it belonged to the sale when that was
-// applied, and was not left out.
-func TestWasMarked(t *testing.T) {
-	declared := func(change func(*spec.Sale)) *pb.Op {
-		op := plannedOp(workUID, 1, 1)
-		op.GetPlanned().Spec = specOf(t, with(tickets(10), change))
-		return op
-	}
-	embedded := declared(func(s *spec.Sale) { s.Homes, s.Embedded = nil, &spec.Embedded{} })
-	nowhere := declared(func(s *spec.Sale) { s.Homes = nil })
-	servers := declared(onServers("sales", "a", "b", "c"))
-	unreadable := plannedOp(workUID, 1, 1)
-	leftOut := &pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: 1, Unmarked: []string{"a"}}}}
-	for name, test := range map[string]struct {
-		ops  []*pb.Op
-		want bool
-	}{
-		"of an unknown kind":     {[]*pb.Op{nowhere, appliedOp(1)}, false},
-		"not applied":            {[]*pb.Op{servers}, false},
-		"applied":                {[]*pb.Op{servers, appliedOp(1)}, true},
-		"left out":               {[]*pb.Op{servers, leftOut}, false},
-		"of files":               {[]*pb.Op{embedded, appliedOp(1)}, false},
-		"of others":              {[]*pb.Op{declared(onServers("sales", "b", "c", "d")), appliedOp(1)}, false},
-		"of nobody knows which":  {[]*pb.Op{unreadable, appliedOp(1)}, false},
-		"of files, and left out": {[]*pb.Op{embedded, leftOut}, false},
-	} {
-		if got := WasMarked(said(t, test.ops...), "a"); got != test.want {
-			t.Errorf("%s: %v", name, got)
-		}
-	}
-	if !WasMarked(said(t, embedded, appliedOp(1)), spec.EmbeddedNode) {
-		t.Error("the one node of files was not marked")
 	}
 }
 
@@ -607,27 +571,6 @@ func TestNodesThatAbstain(t *testing.T) {
 	}
 }
 
-func TestNodeErrorsInShort(t *testing.T) {
-	long := strings.Repeat("long ", 100)
-	for name, test := range map[string]struct {
-		err  error
-		want string
-	}{
-		"as it is":          {errors.New("no\nroute  to host"), "no route to host"},
-		"with its name":     {errors.New("lock node a:1: nothing answers; start it (dial tcp: refused)"), "nothing answers; start it"},
-		"of another":        {errors.New("lock node b:1: away"), "lock node b:1: away"},
-		"out of time":       {fmt.Errorf("asking: %w", context.DeadlineExceeded), "no answer in time"},
-		"refused":           {fmt.Errorf("dial tcp a:1: %w", syscall.ECONNREFUSED), "connection refused"},
-		"just short enough": {errors.New(strings.Repeat("x", shortLine)), strings.Repeat("x", shortLine)},
-		"too long to read":  {errors.New(long), long[:shortLine-3] + "…"},
-		"a long remedy":     {errors.New("lock node a:1: " + long[:shortLine-1] + " (the server's words)"), long[:shortLine-1]},
-	} {
-		if got := ShortNodeError("a:1", test.err); got != test.want {
-			t.Errorf("%s: %q, want %q", name, got, test.want)
-		}
-	}
-}
-
 // What a plan warns of where nodes are away depends on how far the sale has come.
 func TestNodeWarnings(t *testing.T) {
 	applied := func(w *world) { w.mustApply(tickets(10)) }
@@ -680,24 +623,6 @@ func TestNodeWarnings(t *testing.T) {
 	}
 	if got := x.planDestroy().Warnings; len(got) != 0 {
 		t.Errorf("of a node that abstains, at the end: %q", got)
-	}
-}
-
-func TestVotes(t *testing.T) {
-	for votes, want := range map[Votes]string{
-		{1, 1}: "the only lock node votes",
-		{1, 0}: "the only lock node does not vote: no process can sell before it does",
-		{3, 3}: "3 of 3 lock nodes vote: one may fail",
-		{3, 2}: "2 of 3 lock nodes vote: no other may fail",
-		{3, 1}: "only 1 of 3 lock nodes votes: no process can sell before 2 do",
-		{3, 0}: "none of 3 lock nodes votes: no process can sell before 2 do",
-		{5, 5}: "5 of 5 lock nodes vote: 2 may fail",
-		{5, 4}: "4 of 5 lock nodes vote: 1 more may fail",
-		{5, 2}: "only 2 of 5 lock nodes vote: no process can sell before 3 do",
-	} {
-		if got := votes.String(); got != want {
-			t.Errorf("%+v: %q, want %q", votes, got, want)
-		}
 	}
 }
 

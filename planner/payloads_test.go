@@ -83,7 +83,7 @@ func (g *payloadSale) plan(s spec.Sale) (*Plan, *NewUnits) {
 // small has slots have few units.
 func (g *payloadSale) small(is *NewUnits) *NewUnits {
 	if is != nil && g.slots > 0 {
-		is.most = g.slots
+		is.SlotUnits = g.slots
 	}
 	return is
 }
@@ -533,7 +533,7 @@ func TestUnitsThatStayWhatTheyAre(t *testing.T) {
 // of a file; those that come later lie beside none that was there.
 func TestRowsOfUnits(t *testing.T) {
 	rows := func(p *Plan) (text string) {
-		planned, err := p.planned()
+		planned, err := p.Intent()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -664,8 +664,8 @@ func TestUnitsThatAreToComeBack(t *testing.T) {
 	more := append(codes(9), "B01")
 	s = g.declare(more...)
 	p, is = g.plan(s)
-	if is.change.Added != 1 {
-		t.Errorf("%d units are to be added, want B01 alone", is.change.Added)
+	if g.read(s).Units.Added != 1 {
+		t.Errorf("%d units are to be added, want B01 alone", g.read(s).Units.Added)
 	}
 	g.mustCarryOut(p, s, is)
 	g.wantUnits(s, more...)

@@ -212,21 +212,21 @@ func TestMake(t *testing.T) {
 			"~sale/tickets stock 6>9; ~shard/0 limit 2>3 units >7; ~shard/1 limit 2>3 units >8; +shard/2 limit >3 units >5-6, 9" + nodes, nil,
 		},
 		"more units than can be numbered": {
-			func(w *world) { w.mustApply(tickets(10)) }, tickets(maxUnit + 1),
+			func(w *world) { w.mustApply(tickets(10)) }, tickets(spec.MaxStock + 1),
 			"would number its units up to 2305843009213693952, beyond what can be counted with. At most 2305843009213693951 units", ErrRefused,
 		},
 		"a new sale of more": {
-			func(*world) {}, tickets(maxUnit + 1),
+			func(*world) {}, tickets(spec.MaxStock + 1),
 			"would number its units up to 2305843009213693952, beyond what can be counted with. At most 2305843009213693951 units", ErrRefused,
 		},
 		"as many as can be": {
-			func(w *world) { w.mustApply(tickets(10)) }, tickets(maxUnit),
+			func(w *world) { w.mustApply(tickets(10)) }, tickets(spec.MaxStock),
 			"~sale/tickets stock 10>2305843009213693951; ~shard/0 limit 4>768614336404564651 units >11-768614336404564657; " +
 				"~shard/1 limit 3>768614336404564650 units >768614336404564658-1537228672809129304; " +
 				"~shard/2 limit 3>768614336404564650 units >1537228672809129305-2305843009213693951", nil,
 		},
 		"a new sale of as many": {
-			func(*world) {}, tickets(maxUnit),
+			func(*world) {}, tickets(spec.MaxStock),
 			"+sale/tickets phase >open stock >2305843009213693951 perUserLimit >2 lock.ttl >3s; " +
 				"+shard/0 limit >768614336404564651 units >1-768614336404564651; " +
 				"+shard/1 limit >768614336404564650 units >768614336404564652-1537228672809129301; " +
@@ -396,7 +396,7 @@ func TestMakeDestroy(t *testing.T) {
 			if got := brief(p); got != test.want {
 				t.Errorf("the plan is\n%s, want\n%s", got, test.want)
 			}
-			planned, err := p.planned()
+			planned, err := p.Intent()
 			if err != nil || planned.GetSettings().GetPhase() == pb.Phase_CLOSED != test.closes {
 				t.Errorf("it appends %v, %v", planned, err)
 			}
@@ -471,19 +471,6 @@ func TestPhaseOfANewRun(t *testing.T) {
 	w.mustDestroy()
 	if p := w.mustPlan(run(tickets(10), 2)); p.Phase != "" || p.UID == "" || p.UID == w.actual().Sale.UID() || p.Generation != 1 {
 		t.Errorf("the plan is %+v", p)
-	}
-}
-
-func with(s spec.Sale, change func(*spec.Sale)) spec.Sale {
-	change(&s)
-	return s
-}
-
-func onServers(table string, nodes ...string) func(*spec.Sale) {
-	return func(s *spec.Sale) {
-		s.Homes = nil
-		s.Redis = &spec.Redis{Nodes: nodes}
-		s.HBase = &spec.HBase{Zookeeper: []string{"z:2181"}, ZookeeperRoot: "/hbase", Table: table}
 	}
 }
 
@@ -606,7 +593,7 @@ func TestPlansOfSeveralSales(t *testing.T) {
 	}
 	second := w.mustPlan(tickets(10))
 	second.Sale = "matinee"
-	if second.Digest, err = second.digest(); err != nil {
+	if second.Digest, err = planDigest(second); err != nil {
 		t.Fatal(err)
 	}
 	two, err := second.Encode()
@@ -795,31 +782,6 @@ func TestSummaryCounts(t *testing.T) {
 	}
 }
 
-// Generations that a shard has not taken yet are counted on top of its head, and one that
-// cannot be read is not taken for one that there is not.
-func TestProject(t *testing.T) {
-	first, second, third := plannedOp(workUID, 1, 1), plannedOp(workUID, 2, 2), plannedOp(workUID, 3, 3)
-	for _, op := range []*pb.Op{first, second, third} {
-		op.GetPlanned().Shards = []*pb.ShardChange{{}, {}}
-	}
-	first.GetPlanned().Shards[0].Add = []*pb.Range{{First: 1, Count: 10}}
-	second.GetPlanned().Shards[0].Remove = 7 // 4 are sold
-	third.GetPlanned().Shards[0].Add = []*pb.Range{{First: 11, Count: 3}}
-	a := &Actual{Name: "x", Sale: said(t, first, appliedOp(1), second, third), Shards: []ShardActual{
-		{Head: &ledger.Head{Totals: ledger.Totals{Generation: 1, Limit: 10, Available: 6}}}, {Err: errDisk},
-	}}
-	views, err := a.project()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if v := views[0]; v.limit != 7 || v.available != 3 || v.limitNow != 10 || v.absent {
-		t.Errorf("shard 0 is seen as %+v", v)
-	}
-	if v := views[1]; v.absent || v.err != errDisk {
-		t.Errorf("shard 1 is seen as %+v", v)
-	}
-}
-
 // The units of a closed sale stay as they are, also those that fell short before.
 func TestPlanOfAClosedSaleThatFellShort(t *testing.T) {
 	w := newWorld(t)
@@ -871,15 +833,4 @@ func TestPlanRefusesWhatShardsWould(t *testing.T) {
 	w.drift(func(s *pb.Settings) { s.Choose, s.Rows = true, []*pb.Range{{First: 1, Count: 2}} })
 	p, err = Make(tickets(12), w.actual())
 	refused("rows of units that nobody may choose", p, err)
-}
-
-func TestPlanRefusesWhatDoesNotFit(t *testing.T) {
-	scattered := new(pb.Planned)
-	scattered.Shards = []*pb.ShardChange{{}}
-	for i := range int64(200_000) {
-		scattered.Shards[0].Drop = append(scattered.Shards[0].Drop, &pb.Range{First: 1 + 2*i, Count: 1})
-	}
-	if err := (&Plan{Sale: "tickets"}).setPlanned(scattered); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "fewer units at a time") {
-		t.Errorf("units in 200,000 places go at once: %v", err)
-	}
 }

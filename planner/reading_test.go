@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"salectl/backends/calls"
+	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/memory"
@@ -211,6 +212,7 @@ func TestMachineReadingThatLags(t *testing.T) {
 
 // A person who asks is not kept waiting: a store that answers nothing is given up on.
 func TestReadingEndsInTime(t *testing.T) {
+	const readTimeout = 30 * time.Second
 	w := newWorld(t)
 	r, _ := NewReading(ReadTerms{Names: Names{Rand: w, Table: "sales"}, Tries: ledger.ReadTries}, "tickets")
 	calls, wake, _, _ := r.Next(w.now)
@@ -234,20 +236,21 @@ func TestReadingEndsInTime(t *testing.T) {
 	if _, _, done, err := r.Next(w.now); !done || !errors.Is(err, ErrStore) {
 		t.Errorf("done %v, %v", done, err)
 	}
-	late := newReading(ReadTerms{Names: Names{Rand: w, Table: "sales"}, Tries: ledger.ReadTries}, "tickets")
-	late.core.Step(w.now, late.Start)
-	calls = late.core.Calls
+	r, _ = NewReading(ReadTerms{Names: Names{Rand: w, Table: "sales"}, Tries: ledger.ReadTries}, "tickets")
+	calls, _, _, _ = r.Next(w.now)
 	w.pass(readTimeout)
-	late.core.Tick(w.now)
+	r.Tick(w.now)
 	calls[1].Took(w.now, Reply{}, nil) // there is no such sale, after all
-	if calls[0].Took(w.now, Reply{}, nil); !late.core.Over || !errors.Is(late.core.Err, ErrStore) {
-		t.Errorf("where the log is read too late: done %v, %v", late.core.Over, late.core.Err)
+	calls[0].Took(w.now, Reply{}, nil)
+	if _, _, done, err := r.Next(w.now); !done || !errors.Is(err, ErrStore) {
+		t.Errorf("where the log is read too late: done %v, %v", done, err)
 	}
 }
 
 // What waits for a store or for nodes is not given up on: a command that has begun, as
 // long as its patience lasts, and a reading of which only the nodes are missing.
 func TestReadingsThatTakeTheirTime(t *testing.T) {
+	const readTimeout = 30 * time.Second
 	w := newWorld(t)
 	w.mustApply(tickets(10))
 	cfg := w.config()
@@ -259,16 +262,18 @@ func TestReadingsThatTakeTheirTime(t *testing.T) {
 		"a command":               {ReadTerms{Names: Names{Rand: w}}, "read: the sale's log"},
 		"one that asks the nodes": {people, "read: the lock nodes"},
 	} {
-		r := newReading(test.terms, "tickets")
-		r.core.Step(w.now, r.Start)
-		for r.String() != test.until {
-			k := r.core.Calls[0]
-			r.core.Calls = nil
-			k.Took(w.now, k.Make(t.Context(), cfg.Logs, nil, nil), nil)
+		r, _ := NewReading(test.terms, "tickets")
+		for {
+			calls, _, _, _ := r.Next(w.now)
+			if r.String() == test.until {
+				break
+			}
+			calls[0].Took(w.now, calls[0].Make(t.Context(), cfg.Logs, nil, nil), nil)
 		}
 		w.pass(2 * readTimeout)
-		if r.core.Tick(w.now); r.core.Over {
-			t.Errorf("%s has ended: %v", name, r.core.Err)
+		r.Tick(w.now)
+		if _, _, done, err := r.Next(w.now); done {
+			t.Errorf("%s has ended: %v", name, err)
 		}
 	}
 }
@@ -276,14 +281,46 @@ func TestReadingsThatTakeTheirTime(t *testing.T) {
 // Where the log is damaged, what is known of its table is waited for and told first.
 func TestReadingOfADamagedLogInAnUnfitTable(t *testing.T) {
 	w := newWorld(t)
-	r := newReading(ReadTerms{Names: Names{Rand: w, Table: "sales"}}, "tickets")
-	r.core.Step(w.now, r.Start)
-	calls := r.core.Calls
-	if calls[1].Took(w.now, Reply{Value: ledger.Reply{Head: []byte("noise")}}, nil); r.core.Over {
-		t.Errorf("it ends before it knows what is wrong with the table: %v", r.core.Err)
+	r, _ := NewReading(ReadTerms{Names: Names{Rand: w, Table: "sales"}}, "tickets")
+	calls, _, _, _ := r.Next(w.now)
+	calls[1].Took(w.now, Reply{Value: ledger.Reply{Head: []byte("noise")}}, nil)
+	if _, _, done, err := r.Next(w.now); done {
+		t.Errorf("it ends before it knows what is wrong with the table: %v", err)
 	}
 	calls[0].Took(w.now, nil, ledger.ErrTableUnfit)
-	if err := r.core.Err; !r.core.Over || !errors.Is(err, ledger.ErrCorrupt) || !errors.Is(r.Outcome(err), ErrRefused) {
-		t.Errorf("done %v, %v, to people %v", r.core.Over, err, r.Outcome(err))
+	if _, _, done, err := r.Next(w.now); !done || !errors.Is(err, ErrRefused) {
+		t.Errorf("done %v, to people %v", done, err)
+	}
+}
+
+// A sale all of whose shards have a log is read once, as is one that has none yet.
+func TestReadOnce(t *testing.T) {
+	w := newWorld(t)
+	reads, heads := 0, 0
+	w.faults = func(c memory.Call) memory.Fault {
+		if c.Op == memory.OpRead && c.Log == spec.SaleLog("tickets") {
+			reads++
+		} else if c.Op == memory.OpHeads {
+			heads++
+		}
+		return memory.Fault{}
+	}
+	for _, when := range []string{"no sale", "applied"} {
+		reads, heads = 0, 0
+		if _, err := ReadSale(t.Context(), w.running().Backends, "tickets"); err != nil || reads != 1 || heads > 1 {
+			t.Fatalf("%s: read %d times, and the heads %d times, %v", when, reads, heads, err)
+		}
+		w.mustApply(tickets(10))
+	}
+}
+
+func TestNewNonce(t *testing.T) {
+	r, actual := NewReading(ReadTerms{Names: Names{Rand: strings.NewReader("\x00\x11\x22\x33\x44\x55\x66\x77more")}}, "x")
+	if _, _, done, err := r.Next(clock.Now{}); actual.Nonce != workUID || done {
+		t.Errorf("%s, %v", actual.Nonce, err)
+	}
+	r, actual = NewReading(ReadTerms{Names: Names{Rand: strings.NewReader("few")}}, "x")
+	if _, _, done, err := r.Next(clock.Now{}); !done || err == nil {
+		t.Errorf("%s without enough chance", actual.Nonce)
 	}
 }

@@ -3,26 +3,16 @@ package planner
 import (
 	"context"
 
-	"salectl/backends/ledger"
 	"salectl/backends/lists"
 	"salectl/spec"
 )
-
-// listsOf returns the number of lists of the present run, given the number of list nodes; 0 if
-// the engine is not redis or there is no node.
-func listsOf(sale *ledger.Sale, nodes int) int {
-	if sale.UID() == "" || nodes == 0 || EngineOf(sale.Newest()) != spec.EngineRedis {
-		return 0
-	}
-	return sale.Shards()
-}
 
 // lists queries all list nodes at once, the lists of each in sequence, and ends the reading.
 func (r *reading) lists() {
 	r.stage = "the lists"
 	a := r.actual
 	a.ListNodes = make([]ListNodeActual, len(r.terms.Lists))
-	a.Lists = make([]ListActual, listsOf(a.Sale, len(r.terms.Lists)))
+	a.Lists = make([]ListActual, CountLists(a.Sale, len(r.terms.Lists)))
 	r.core.All(len(r.terms.Lists), func(i int, done func()) {
 		at := &a.ListNodes[i]
 		at.Name = r.terms.Lists[i]

@@ -15,22 +15,6 @@ import (
 	"salectl/spec"
 )
 
-// choosy is a sale with all that can be said of who may claim.
-func choosy() spec.Sale {
-	return with(tickets(10), func(s *spec.Sale) {
-		s.Rules = []spec.Rule{
-			{Name: "members", Require: `user.level in ["gold",` + "\n" + `  "silver"]`, Message: "Members only.", Enforce: spec.EnforceDeny},
-			{Name: "adults", Require: "variables.adult", MessageExpression: "'Hello ' + user.id", Enforce: spec.EnforceAudit},
-		}
-		s.Variables = []spec.Variable{{Name: "adult", Expression: `now - user.born > duration("157680h")`}}
-		s.Users = &spec.Users{Attributes: []spec.Attribute{{Name: "born", Type: spec.TypeTimestamp}, {Name: "level", Type: spec.TypeString}},
-			File: "users.csv", Fresh: 90 * time.Second, Cached: 100_000}
-		s.History = &spec.History{Files: []string{"*.ndjson"}, Table: &spec.HistoryTable{
-			Zookeeper: []string{"z:1", "z:2"}, ZookeeperRoot: "/hbase", Table: "purchases", Family: "h"}}
-		s.Queue = &spec.Queue{Order: spec.OrderPriority, Priority: "user.level == 'gold' ? 1 : 0", Depth: 5000}
-	})
-}
-
 // fieldLines are the fields of a plan's first action, one a line.
 func fieldLines(p *Plan) string {
 	text := "\n"
@@ -120,7 +104,7 @@ queue.priority: user.level == 'gold' ? 1 : 0, cost at most 3 of 100,000 >
 		if err := w.run(w.mustCheck(p, step.sale)); err != nil {
 			t.Fatal(err)
 		}
-		want := settingsOf(step.sale, pb.Phase_OPEN)
+		want := settings(t, p)
 		if hash, ok := rules.HashFor(step.sale); ok != (len(want.GetRules()) == 32) || string(want.GetRules()) != string(hash[:len(want.GetRules())]) {
 			t.Errorf("the settings have the rules %x", want.GetRules())
 		}
@@ -160,18 +144,6 @@ func TestRulesInForce(t *testing.T) {
 	}
 	if p := w.mustPlan(choosy()); !p.Empty() {
 		t.Errorf("then the plan is %s", fieldLines(p))
-	}
-}
-
-// Of a declaration that this program cannot compile any more, the costs are left out.
-func TestRulesOfAnotherVersion(t *testing.T) {
-	sale := with(choosy(), func(s *spec.Sale) { s.Rules[0].Require = "user.level.later()" })
-	w := whoOf(sale)
-	if w.Rules[0].WorstCost != 0 || w.RuleSet == "" {
-		t.Errorf("got %+v", w)
-	}
-	if text := fmt.Sprint(w.list()); !strings.Contains(text, "deny: user.level.later()") {
-		t.Errorf("got %s", text)
 	}
 }
 

@@ -126,7 +126,7 @@ func forgedPlans(t *testing.T, p *Plan, each func(where string, forged *Plan)) {
 		if json.Unmarshal(text, forged) != nil {
 			return // of another type: no such file can be read
 		}
-		if forged.Digest, err = forged.digest(); err != nil {
+		if forged.Digest, err = planDigest(forged); err != nil {
 			t.Fatal(err)
 		}
 		each(where, forged)
@@ -145,7 +145,7 @@ func forgedPlans(t *testing.T, p *Plan, each func(where string, forged *Plan)) {
 		}
 	}
 	forgeries(fields, whole)
-	planned, err := p.planned()
+	planned, err := p.Intent()
 	if err != nil || planned == nil {
 		return
 	}
@@ -276,14 +276,12 @@ func TestForgedPlanIsNamed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			plan := w.mustPlan(desired)
-			planned, err := plan.planned()
+			planned, err := plan.Intent()
 			if err != nil {
 				t.Fatal(err)
 			}
 			test.forge(plan, planned)
-			if err := plan.setPlanned(planned); err != nil {
-				t.Fatal(err)
-			}
+			seal(t, plan, planned)
 			_, err = w.check(plan, desired)
 			if err == nil || !strings.Contains(strings.ReplaceAll(err.Error(), "  ", " "), test.want) {
 				t.Errorf("error %v, want %q in it", err, test.want)
@@ -300,10 +298,7 @@ func TestSavedPlanOfAProtectedSale(t *testing.T) {
 	protect := with(tickets(10), func(s *spec.Sale) { s.Protect = true })
 	w.mustApply(protect)
 	made := w.actual()
-	forged := newPlan(KindDestroy, made)
-	if err := forged.setPlanned(follow(made.Sale, withPhase(made.Sale.Newest().GetSettings(), pb.Phase_CLOSED))); err != nil {
-		t.Fatal(err)
-	}
+	forged := planOf(t, KindDestroy, made, next(made.Sale, pb.Phase_CLOSED))
 	if _, err := w.check(forged, protect); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "is protected: it is not destroyed") {
 		t.Errorf("a forged destroy: %v", err)
 	}

@@ -46,8 +46,6 @@ type world struct {
 	drawKey *units.Key
 }
 
-var epoch = time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
-
 func newWorld(t testing.TB) *world {
 	w := &world{TB: t, store: memory.NewStore(), now: clock.Now{Wall: epoch}, folder: t.TempDir()}
 	for i := range 3 {
@@ -129,18 +127,6 @@ func (w *world) land() {
 	}
 	for _, n := range w.keepers {
 		n.Land()
-	}
-}
-
-// tickets is the sale of most tests.
-func tickets(stock int64) spec.Sale {
-	return spec.Sale{
-		Name: "tickets", Run: 1, Stock: stock, LockCount: 3, PerUserLimit: 2,
-		LockTTL: 3 * time.Second,
-		Homes: &spec.Homes{
-			Ledger: spec.Home{Kind: "memory", Place: "memory", Settings: spec.Settings{Backend: "memory"}},
-			Locks:  spec.Home{Kind: "memory", Place: "memory", Nodes: []string{"node-0", "node-1", "node-2"}},
-		},
 	}
 }
 
@@ -539,17 +525,17 @@ func (o *owner) claimHeld(units, untilUs int64) error {
 // microseconds.
 func (w *world) holdFor(us int64) {
 	w.Helper()
-	next := follow(w.actual().Sale, withPhase(w.actual().Sale.Newest().GetSettings(), pb.Phase_OPEN))
-	next.Settings.Payment = &pb.Payment{HoldForUs: us, Late: pb.Payment_REFUSE}
-	w.note(&pb.Op{Op: &pb.Op_Planned{Planned: next}})
-	for shard := range next.GetShards() {
+	planned := next(w.actual().Sale, pb.Phase_OPEN)
+	planned.Settings.Payment = &pb.Payment{HoldForUs: us, Late: pb.Payment_REFUSE}
+	w.note(&pb.Op{Op: &pb.Op_Planned{Planned: planned}})
+	for shard := range planned.GetShards() {
 		o := w.appender(shard)
-		err := o.append(func(d *ledger.Draft) { d.Generation(o.sale.ShardGeneration(next.GetGeneration(), shard)) })
+		err := o.append(func(d *ledger.Draft) { d.Generation(o.sale.ShardGeneration(planned.GetGeneration(), shard)) })
 		if err != nil {
 			w.Fatal(err)
 		}
 	}
-	w.note(&pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: next.GetGeneration()}}})
+	w.note(&pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: planned.GetGeneration()}}})
 }
 
 func (o *owner) claimOnce(units int64) error {
