@@ -9,15 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"salectl/planner/plannertest"
-
 	"salectl/backends/ledger"
-	"salectl/backends/quorum"
-	"salectl/spec"
-
 	pb "salectl/backends/ledger/ledgerpb"
-
 	"salectl/backends/lists"
+	"salectl/backends/quorum"
+	"salectl/planner/plannertest"
+	"salectl/spec"
 )
 
 // nodesOfLeases are nodes that hold leases of a live sale, an element each: the
@@ -239,7 +236,7 @@ func TestListOn(t *testing.T) {
 	}{
 		"on": {ListActual{State: on}, head, true}, "off": {ListActual{State: lists.State{Fill: 2}}, head, false},
 		"under another fill": {ListActual{State: lists.State{On: true, Fill: 1}}, head, false},
-		"not looked at":      {ListActual{State: on, Err: errDisk}, head, false},
+		"not looked at":      {ListActual{State: on, Err: errors.New("no disk")}, head, false},
 		"without a log":      {ListActual{State: on}, nil, false},
 	} {
 		a := &Actual{Lists: []ListActual{test.list}, Shards: []ShardActual{{Head: test.head}}}

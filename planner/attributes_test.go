@@ -8,13 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"salectl/planner/plannertest"
-
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/planner/plannertest"
 	"salectl/spec"
 )
 
@@ -242,19 +241,6 @@ func TestPhasesKeepTheSettings(t *testing.T) {
 	}
 	if kept.Phase = pb.Phase_CLOSED; !proto.Equal(after, kept) {
 		t.Errorf("got %v, want %v", after, kept)
-	}
-
-	w := newWorld(t)
-	w.mustApply(plannertest.With(plannertest.Tickets(10), func(s *spec.Sale) { s.Payment, s.ClosesAt = plannertest.Paid(), plannertest.Epoch.Add(time.Hour) }))
-	want := proto.CloneOf(w.actual().Sale.Newest().GetSettings())
-	for _, phase := range []pb.Phase{pb.Phase_PAUSED, pb.Phase_OPEN, pb.Phase_CLOSED} {
-		w.mustPhase(phase)
-		want.Phase = phase
-		for i := range 3 {
-			if got := w.owner(i).state.Settings(); !proto.Equal(got, want) {
-				t.Errorf("%v: shard %d has %v, want %v", phase, i, got, want)
-			}
-		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"salectl/backends/calls"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
@@ -145,8 +146,8 @@ func TestFinished(t *testing.T) {
 // Rechecks that come while the sale's log is read share the next reading, and a
 // run that has ended is stale, or overtaken.
 func TestRecheck(t *testing.T) {
-	begin := func(t *testing.T) (*execution, *cored) {
-		c := newCored(t)
+	begin := func(t *testing.T) (*execution, *stepped) {
+		c := newStepped(t)
 		w := &execution{core: c.Core, plan: &Plan{Sale: "x", UID: workUID}}
 		w.openSale()
 		return w, c
@@ -324,4 +325,59 @@ func TestFirst(t *testing.T) {
 			t.Errorf("%s: generation %d", name, w.result.Generation)
 		}
 	}
+}
+
+// stepped steps a core by hand.
+type stepped struct {
+	*Core
+	t    *testing.T
+	mono time.Duration
+	said []string
+}
+
+func newStepped(t *testing.T) *stepped {
+	return &stepped{Core: NewCore(10 * time.Second), t: t, mono: time.Hour}
+}
+
+func (c *stepped) time() clock.Now { return clock.Now{Mono: c.mono, Wall: time.Unix(1, 0).Add(c.mono)} }
+
+func (c *stepped) say(what string) func() { return func() { c.said = append(c.said, what) } }
+
+// results are the results of an event.
+type results struct {
+	calls []calls.Call
+	wake  time.Duration
+	done  bool
+	err   error
+}
+
+func (c *stepped) take() results {
+	e := results{c.Calls, c.Wake(), c.Over, c.Err}
+	c.Calls = nil
+	return e
+}
+
+func (c *stepped) do(event func()) results {
+	c.Step(c.time(), event)
+	return c.take()
+}
+
+func (c *stepped) pass(d time.Duration) results {
+	c.mono += d
+	c.Tick(c.time())
+	return c.take()
+}
+
+func (c *stepped) answer(k calls.Call, value any, err error) results {
+	k.Took(c.time(), Reply{value, err}, nil)
+	return c.take()
+}
+
+// heard compares what was said since it was last asked.
+func (c *stepped) heard(want string) {
+	c.t.Helper()
+	if got := strings.Join(c.said, " "); got != want {
+		c.t.Fatalf("heard %q, want %q", got, want)
+	}
+	c.said = nil
 }

@@ -18,4 +18,6 @@ var (
 	paid      = plannertest.Paid
 	choosy    = plannertest.Choosy
 	onServers = plannertest.OnServers
+	requestOf = plannertest.RequestOf
+	commitOf  = plannertest.CommitOf
 )

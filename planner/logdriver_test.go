@@ -12,6 +12,7 @@ import (
 	"salectl/backends/calls"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/planner/plannertest"
 )
 
 // tracked is a track of a sale's log, whose store is the test.
@@ -75,13 +76,13 @@ func TestTrack(t *testing.T) {
 	for name, test := range map[string]func(*tracked){
 		"reads, and appends": func(k *tracked) {
 			k.read()
-			if requestOf(k.e.calls[0]).Kind != ledger.ReadRequest || k.Changed {
+			if plannertest.RequestOf(k.e.calls[0]).Kind != ledger.ReadRequest || k.Changed {
 				k.t.Error("a read appends something")
 			}
 			k.replies(ledger.Reply{})
 			k.heard(fmt.Sprint(ledger.CaughtUp))
 			k.append()
-			if !proto.Equal(commitOf(k.e.calls[0]), k.entry.Commit) || k.e.calls[0].What != "planned" {
+			if !proto.Equal(plannertest.CommitOf(k.e.calls[0]), k.entry.Commit) || k.e.calls[0].What != "planned" {
 				k.t.Error("a call does not say what it appends")
 			}
 			k.replies(ledger.Reply{})
@@ -178,7 +179,7 @@ func TestTrack(t *testing.T) {
 			k.replies(ledger.Reply{}) // it is not there: it is sent again
 			k.heard(fmt.Sprint(ledger.CaughtUp) + " " + fmt.Sprint(ledger.Again))
 			k.e = k.do(func() { k.track.Resend(k.then) })
-			if !proto.Equal(commitOf(k.e.calls[0]), k.entry.Commit) {
+			if !proto.Equal(plannertest.CommitOf(k.e.calls[0]), k.entry.Commit) {
 				k.t.Fatalf("sends %+v", k.e.calls[0])
 			}
 			k.replies(ledger.Reply{Err: errNoDisk})
@@ -199,7 +200,7 @@ func TestTrack(t *testing.T) {
 					if k.ended(err, "log sale/x"); errors.Is(k.e.err, ErrStore) {
 						k.t.Errorf("a definite answer is one of a broken store: %v", k.e.err)
 					}
-				} else if k.e.done || requestOf(k.e.calls[0]).Kind != ledger.ReadRequest {
+				} else if k.e.done || plannertest.RequestOf(k.e.calls[0]).Kind != ledger.ReadRequest {
 					k.t.Errorf("%v: effects %+v", err, k.e)
 				}
 			}

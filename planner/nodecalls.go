@@ -4,11 +4,9 @@ import (
 	"context"
 
 	"salectl/backends/ledger"
-
+	"salectl/backends/lists"
 	"salectl/backends/quorum"
 	"salectl/spec"
-
-	"salectl/backends/lists"
 )
 
 // CheckTable checks the table of the logs.

@@ -5,15 +5,15 @@ import (
 	"strings"
 	"testing"
 
-	"salectl/planner/plannertest"
-
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/planner/plannertest"
 )
 
 // Generations that a shard has not taken yet are counted on top of its head, and one that
 // cannot be read is not taken for one that there is not.
 func TestProject(t *testing.T) {
+	errDisk := errors.New("no disk")
 	first, second, third := plannertest.PlannedOp(plannertest.UID, 1, 1), plannertest.PlannedOp(plannertest.UID, 2, 2), plannertest.PlannedOp(plannertest.UID, 3, 3)
 	for _, op := range []*pb.Op{first, second, third} {
 		op.GetPlanned().Shards = []*pb.ShardChange{{}, {}}

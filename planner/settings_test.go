@@ -131,3 +131,19 @@ func TestPaymentOfALiveSale(t *testing.T) {
 		}
 	}
 }
+
+// A change of phase of a live sale keeps the settings.
+func TestPhasesKeepTheSettingsInForce(t *testing.T) {
+	w := newWorld(t)
+	w.mustApply(with(tickets(10), func(s *spec.Sale) { s.Payment, s.ClosesAt = paid(), epoch.Add(time.Hour) }))
+	want := proto.CloneOf(w.actual().Sale.Newest().GetSettings())
+	for _, phase := range []pb.Phase{pb.Phase_PAUSED, pb.Phase_OPEN, pb.Phase_CLOSED} {
+		w.mustPhase(phase)
+		want.Phase = phase
+		for i := range 3 {
+			if got := w.owner(i).state.Settings(); !proto.Equal(got, want) {
+				t.Errorf("%v: shard %d has %v, want %v", phase, i, got, want)
+			}
+		}
+	}
+}

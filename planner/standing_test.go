@@ -4,10 +4,9 @@ import (
 	"bytes"
 	"testing"
 
-	"salectl/planner/plannertest"
-
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/planner/plannertest"
 )
 
 // How the sale's log stands to a plan decides whether it is carried out, completed
@@ -39,8 +38,7 @@ func TestStanding(t *testing.T) {
 		"nothing, the run is sealed":  {Plan{UID: plannertest.UID, Slot: 2, Generation: 1}, nil, []*pb.Op{first, plannertest.AppliedOp(1), plannertest.SealedOp()}, IsEnded},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := &execution{plan: &test.plan, intent: test.intent, sale: plannertest.Log(t, test.ops...)}
-			if got := w.standing(); got != test.want {
+			if got := test.plan.Standing(test.intent, plannertest.Log(t, test.ops...)); got != test.want {
 				t.Errorf("got %d, want %d", got, test.want)
 			}
 		})

@@ -8,11 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"salectl/planner/plannertest"
-
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/quorum"
+	"salectl/planner/plannertest"
 	"salectl/spec"
 )
 
