@@ -17,6 +17,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/quorum"
 	"salectl/planner"
+	"salectl/planner/apply"
 	"salectl/rules"
 	"salectl/spec"
 )
@@ -103,7 +104,7 @@ func readError(ctx context.Context, err error) error {
 type reader func(context.Context, planner.Backends, string) (*planner.Actual, error)
 
 // withActual is withStore for commands that begin by reading the actual state.
-func (p *program) withActual(ctx context.Context, sale spec.Sale, read reader, use func(planner.Config, *planner.Actual) error) error {
+func (p *program) withActual(ctx context.Context, sale spec.Sale, read reader, use func(apply.Config, *planner.Actual) error) error {
 	return p.withStore(sale, func(store *backends.Store) error {
 		cfg := p.planning(store)
 		actual, err := read(ctx, cfg.Backends, sale.Name)
@@ -115,17 +116,17 @@ func (p *program) withActual(ctx context.Context, sale spec.Sale, read reader, u
 }
 
 // planning returns the planner's configuration for this run of the program.
-func (p *program) planning(store *backends.Store) planner.Config {
+func (p *program) planning(store *backends.Store) apply.Config {
 	writer := make([]byte, 8)
 	rand.Read(writer) // never fails
-	return planner.Config{
+	return apply.Config{
 		Backends: planner.Backends{
 			Logs: store.Logs, Nodes: store.Nodes, Lists: store.Lists, Patience: store.Patience,
 			Clock:  clock.System(),
 			Rand:   rand.Reader,
 			Logger: slog.New(slog.NewTextHandler(p.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
 		},
-		Options: planner.Options{Writer: writer, Who: who()},
+		Options: apply.Options{Writer: writer, Who: who()},
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/ledger/audit"
 	"salectl/planner"
+	"salectl/planner/apply"
 	"salectl/services"
 	"salectl/spec"
 )
@@ -47,7 +48,7 @@ var someRefund = &planner.Refund{Packets: 1_001, Amount: "12.30", Currency: "CNY
 // TestRefundView says what destroy gives back, and status of a sale that has
 // ended.
 func TestRefundView(t *testing.T) {
-	plan, result := &planner.Plan{Sale: "luck"}, &planner.Result{Refund: someRefund}
+	plan, result := &planner.Plan{Sale: "luck"}, &apply.Result{Refund: someRefund}
 	const line = "  Refund 12.30 of 100.00 CNY: 1,001 of 3,001 packets not taken\n"
 	p := newCapture()
 	p.destroyedText(plan, result)

@@ -7,6 +7,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/ledger/payload"
 	"salectl/planner"
+	"salectl/planner/apply"
 	"salectl/spec"
 	"salectl/units"
 )
@@ -24,7 +25,7 @@ func readPayloads(ctx context.Context, logs ledger.Logs, sale spec.Sale, actual 
 
 // newPayloads makes cfg carry out a plan for the same units; the caller must call close after
 // it.
-func newPayloads(ctx context.Context, cfg *planner.Config, sale spec.Sale, actual *planner.Actual) (close func(), err error) {
+func newPayloads(ctx context.Context, cfg *apply.Config, sale spec.Sale, actual *planner.Actual) (close func(), err error) {
 	if err := readPayloads(ctx, cfg.Logs, sale, actual); err != nil {
 		return nil, err
 	}
@@ -72,5 +73,5 @@ func drawKeyFits(sale spec.Sale, live *ledger.Sale) error {
 	if err != nil {
 		return err
 	}
-	return planner.FitsDraw(live, key)
+	return apply.FitsDraw(live, key)
 }

@@ -10,6 +10,7 @@ import (
 
 	"salectl/internal/files"
 	"salectl/planner"
+	"salectl/planner/apply"
 	"salectl/rules"
 	"salectl/spec"
 )
@@ -149,7 +150,7 @@ func (p *program) makePlan(ctx context.Context, sale spec.Sale, o planOptions) (
 	if o.destroy {
 		read = planner.ReadSale
 	}
-	err = p.withActual(ctx, sale, read, func(cfg planner.Config, actual *planner.Actual) error {
+	err = p.withActual(ctx, sale, read, func(cfg apply.Config, actual *planner.Actual) error {
 		plans := func() (*planner.Plan, error) { return p.planOf(ctx, cfg, sale, actual, o) }
 		if o.saved != nil {
 			plan, err = o.saved.Check(sale, actual, plans)
@@ -162,7 +163,7 @@ func (p *program) makePlan(ctx context.Context, sale spec.Sale, o planOptions) (
 }
 
 // planOf plans for a sale that was read.
-func (p *program) planOf(ctx context.Context, cfg planner.Config, sale spec.Sale, actual *planner.Actual, o planOptions) (*planner.Plan, error) {
+func (p *program) planOf(ctx context.Context, cfg apply.Config, sale spec.Sale, actual *planner.Actual, o planOptions) (*planner.Plan, error) {
 	if o.destroy {
 		defer sparing()()
 		return p.makeDestroy(ctx, cfg, actual, o)

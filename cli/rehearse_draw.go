@@ -13,6 +13,7 @@ import (
 	"salectl/draw"
 	"salectl/executor/rehearse"
 	"salectl/planner"
+	"salectl/planner/apply"
 	"salectl/spec"
 	"salectl/units"
 )
@@ -116,7 +117,7 @@ func (w *copiedDraw) revealOnce(ctx context.Context) error {
 	if err != nil || plan.Empty() {
 		return err
 	}
-	_, err = planner.Apply(ctx, cfg, plan)
+	_, err = apply.Apply(ctx, cfg, plan)
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 	"salectl/backends"
 	"salectl/backends/ledger"
 	"salectl/planner"
+	"salectl/planner/apply"
 	"salectl/spec"
 )
 
@@ -26,7 +27,7 @@ func TestRehearsalRemovesWhatAKilledOneLeft(t *testing.T) {
 	defer store.Close()
 	c := newCapture()
 	const sale = "rehearsal-20261127"
-	young := planner.CopyName("tickets")
+	young := apply.CopyName("tickets")
 	for _, name := range []string{young, sale} {
 		c.leave(t, store, sales[0], name)
 	}
@@ -50,7 +51,7 @@ func TestRehearsalRemovesWhatAKilledOneLeft(t *testing.T) {
 		if old {
 			age = 0
 		}
-		if err := planner.RemoveCopies(t.Context(), c.planning(store), "tickets", age); err != nil {
+		if err := apply.RemoveCopies(t.Context(), c.planning(store), "tickets", age); err != nil {
 			t.Fatal(err)
 		}
 		for name, want := range map[string]bool{young: !old, sale: true, "tickets": true} {
@@ -80,7 +81,7 @@ func (c *capture) leave(t *testing.T, store *backends.Store, sale spec.Sale, nam
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := planner.Apply(t.Context(), cfg, plan); err != nil {
+	if _, err := apply.Apply(t.Context(), cfg, plan); err != nil {
 		t.Fatal(err)
 	}
 }

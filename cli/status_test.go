@@ -19,6 +19,7 @@ import (
 	"salectl/backends"
 	"salectl/backends/ledger"
 	"salectl/planner"
+	"salectl/planner/apply"
 	"salectl/spec"
 )
 
@@ -293,7 +294,7 @@ func TestPlanViewOfLongAttributes(t *testing.T) {
 
 // An apply that could not reach a lock node has an answer, and an error.
 func TestApplyViewOfWhatIsLeft(t *testing.T) {
-	result := &planner.Result{Sale: "tickets", Generation: 1, Changed: true, Summary: planner.Summary{Create: 6}, Unmarked: []string{"b:1"}}
+	result := &apply.Result{Sale: "tickets", Generation: 1, Changed: true, Summary: planner.Summary{Create: 6}, Unmarked: []string{"b:1"}}
 	plan := &planner.Plan{Sale: "tickets", Summary: planner.Summary{Create: 7}, Warnings: []string{"lock node b:1 cannot be used"}}
 	c := newCapture()
 	c.applyView(true).Applied(spec.Sale{Name: "tickets"}, plan, result)

@@ -20,6 +20,7 @@ import (
 	"salectl/executor"
 	"salectl/internal/wait"
 	"salectl/planner"
+	"salectl/planner/apply"
 	"salectl/services"
 	"salectl/spec"
 )
@@ -68,18 +69,18 @@ func newLuck(t *testing.T, ack spec.Ack, packets int64) *luck {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := planner.Apply(t.Context(), l.planning(), plan); err != nil {
+	if _, err := apply.Apply(t.Context(), l.planning(), plan); err != nil {
 		t.Fatal(err)
 	}
 	return l
 }
 
-func (l *luck) planning() planner.Config {
+func (l *luck) planning() apply.Config {
 	writer := make([]byte, 8)
 	rand.Read(writer) // never fails
-	return planner.Config{
+	return apply.Config{
 		Backends: planner.Backends{Logs: l.store.Logs, Nodes: l.store.Nodes, Lists: l.store.Lists, Clock: clock.System(), Rand: rand.Reader},
-		Options:  planner.Options{Writer: writer, Who: "test@here"},
+		Options:  apply.Options{Writer: writer, Who: "test@here"},
 	}
 }
 
@@ -193,7 +194,7 @@ func (l *luck) refunded() *planner.Refund {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	result, err := planner.Destroy(l.t.Context(), l.planning(), plan, filepath.Join(l.t.TempDir(), "end.ndjson"))
+	result, err := apply.Destroy(l.t.Context(), l.planning(), plan, filepath.Join(l.t.TempDir(), "end.ndjson"))
 	if err != nil {
 		l.t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/planner"
+	applying "salectl/planner/apply"
 	"salectl/sim/check"
 	"salectl/spec"
 	"salectl/units"
@@ -172,9 +173,9 @@ func (o *operators) run(c command, then func()) {
 		r = o.w.Options.random(forPlans, n)
 	}
 	var m *commandMachine
-	m = newCommandMachine(o, o.plans(c, func(s spec.Sale) { m.file = fileOf(s) }), planner.Terms{
+	m = newCommandMachine(o, o.plans(c, func(s spec.Sale) { m.file = fileOf(s) }), applying.Terms{
 		Names:   planner.Names{Nodes: o.w.nodeNames, Lists: o.w.listNames, Rand: r},
-		Options: planner.Options{Writer: writer, Who: "operator@world", DrawKey: drawKey, Key: o.w.scenario.files.key()},
+		Options: applying.Options{Writer: writer, Who: "operator@world", DrawKey: drawKey, Key: o.w.scenario.files.key()},
 		Sizes:   o.w.scenario.sizes,
 	})
 	m.op, m.only = op, c.kind == plan

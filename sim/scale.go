@@ -18,6 +18,7 @@ import (
 	"salectl/executor/ownership"
 	"salectl/executor/peers"
 	"salectl/planner"
+	applying "salectl/planner/apply"
 	"salectl/sim/stepped"
 	"salectl/spec"
 )
@@ -149,9 +150,9 @@ type scaleInput struct {
 
 // apply has the planner make the sale.
 func (w *scaleWorld) apply() error {
-	cfg := planner.Config{
+	cfg := applying.Config{
 		Backends: planner.Backends{Logs: w.logs, Clock: func() clock.Now { return w.clock() }, Rand: random{w.random}},
-		Options:  planner.Options{Writer: []byte("planner!"), Who: "scale"},
+		Options:  applying.Options{Writer: []byte("planner!"), Who: "scale"},
 	}
 	for _, n := range w.nodes {
 		cfg.Nodes = append(cfg.Nodes, n)
@@ -167,7 +168,7 @@ func (w *scaleWorld) apply() error {
 	if err != nil {
 		return err
 	}
-	_, err = planner.Apply(context.Background(), cfg, plan)
+	_, err = applying.Apply(context.Background(), cfg, plan)
 	return err
 }
 

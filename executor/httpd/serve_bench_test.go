@@ -20,6 +20,7 @@ import (
 	"salectl/executor/saletest"
 	"salectl/internal/wait"
 	"salectl/planner"
+	"salectl/planner/apply"
 	"salectl/services/certs"
 	"salectl/spec"
 )
@@ -56,9 +57,9 @@ func serveOn(b testing.TB, logs ledger.Logs, name string, stock int64, shards in
 		LockTTL: quorum.DefaultTTL, Embedded: &spec.Embedded{Dir: dir},
 	}
 	nodes := []quorum.Node{node}
-	cfg := planner.Config{
+	cfg := apply.Config{
 		Backends: planner.Backends{Logs: logs, Nodes: nodes, Clock: clock.System(), Rand: rand.Reader},
-		Options:  planner.Options{Writer: []byte("planner1")},
+		Options:  apply.Options{Writer: []byte("planner1")},
 	}
 	actual, err := planner.ReadActual(b.Context(), cfg.Backends, sale.Name)
 	if err != nil {
@@ -66,7 +67,7 @@ func serveOn(b testing.TB, logs ledger.Logs, name string, stock int64, shards in
 	}
 	plan, err := planner.Make(sale, actual)
 	if err == nil {
-		_, err = planner.Apply(b.Context(), cfg, plan)
+		_, err = apply.Apply(b.Context(), cfg, plan)
 	}
 	if err != nil {
 		b.Fatal(err)

@@ -1,0 +1,136 @@
+package apply
+
+import (
+	"errors"
+	"slices"
+
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/planner"
+)
+
+// Start takes the first step.
+func (x *execution) Start() {
+	if first := x.first(); first != nil {
+		first()
+		return
+	}
+	x.core.End(nil)
+}
+
+// first returns the first event of the plan, or nil if the plan is already carried out. An
+// empty plan is, with two exceptions: that of a destroyed sale sweeps the lock nodes, and that
+// of a sale already in its phase confirms the phase.
+func (x *execution) first() func() {
+	switch p := x.plan; {
+	case p.Kind == planner.KindReveal && p.Empty():
+		x.result.Generation = p.Generation
+		return nil
+	case p.Kind == planner.KindReveal:
+		return (&revealing{x: x}).start
+	case p.Kind == planner.KindApply && p.Empty():
+		x.result.Generation = p.Generation
+		return nil
+	case p.Kind != planner.KindDestroy:
+		return x.startApply
+	case p.Empty() && !x.rehearsal && p.Phase != ledger.PhaseDestroyed:
+		return nil
+	}
+	return (&teardown{x: x}).start
+}
+
+// startApply queries the nodes, makes the table, stores the payloads of new units, appends
+// Planned to the sale's log, brings every shard to it, marks the nodes, fills the lists, and
+// appends Applied.
+func (x *execution) startApply() {
+	if err := errors.Join(drawSeed(x.intent, x.Rand), drawSecret(x.intent, x.Rand, x.DrawKey)); err != nil {
+		x.core.End(err)
+		return
+	}
+	enter := func() {
+		x.enter(x.applyPlanned, func() { x.stale("was destroyed since the plan was made") })
+	}
+	x.askNodes(func() {
+		x.checkNodes(func() { x.provideTable(enter) })
+	})
+}
+
+func (x *execution) applyPlanned() {
+	// Others may have planned further generations since. All are brought to the shards: what
+	// the log has was accepted.
+	goal := x.sale.Generation()
+	x.begin(bringingShards)
+	x.rollOut(goal, func() {
+		x.begin(markingNodes)
+		x.mark(func(unmarked []string) {
+			x.begin(fillingLists)
+			x.fillLists(goal, func() { x.conclude(goal, unmarked) })
+		})
+	})
+}
+
+// conclude ends an apply that has completed its steps.
+func (x *execution) conclude(goal uint64, unmarked []string) {
+	changed, said := x.core.Changed, x.sale.Applied() >= goal
+	x.noteApplied(goal, unmarked, func() {
+		if said && x.plan.Kind == planner.KindPhase { // the note adds nothing
+			x.core.Changed = changed
+		}
+		x.result.Generation = goal
+		x.result.Shortfall = x.shortfall(goal)
+		x.result.Packets = ledger.PacketsStatusOf(x.sale)
+		x.finished(planner.SaleAddress(x.plan.Sale), "")
+		x.core.End(nil)
+	})
+}
+
+// noteApplied records in the sale's log that every shard has a generation, and which lock
+// nodes have no marker. A destroy that was overtaken by another continues, and discovers that
+// when it reads a shard.
+//
+// A change of phase that has not stored its plan itself always appends the note: it had
+// nothing to plan, or another had planned the same. It knows only from a read that the sale is
+// in its phase, and that read may lag behind the next change. If the note can be stored, no
+// change came before it.
+func (x *execution) noteApplied(goal uint64, unmarked []string, then func()) {
+	op := &pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: goal, Unmarked: unmarked}}}
+	x.begin(notingApplied)
+	x.note(func() (bool, error) {
+		ours, live := x.sale.UID() == x.plan.UID, x.sale.Live()
+		if ours && !live && x.overtaken != nil {
+			return true, nil
+		}
+		if !ours || !live {
+			return false, planner.Stale("was destroyed meanwhile")
+		}
+		if x.plan.Kind == planner.KindPhase && x.planned != stored {
+			if x.sale.Generation() > x.plan.Generation {
+				return false, planner.Stale("has changed since the plan was made")
+			}
+			return false, nil
+		}
+		if x.sale.Applied() < goal && x.otherNodes(goal) { // a process could begin to serve it on those nodes
+			return false, planner.Stale("was declared on other nodes meanwhile")
+		}
+		return x.sale.Applied() > goal || x.sale.Applied() == goal && slices.Equal(x.sale.Unmarked(), unmarked), nil
+	}, op, then)
+}
+
+// shortfall returns how many more units the shards have than declared, because the units were
+// claimed before their removal. A shard that has taken a later generation makes the number
+// unknown, and 0 is returned, as it is for plans other than apply and for a closed sale.
+func (x *execution) shortfall(goal uint64) int64 {
+	p, _ := x.sale.Planned(goal)
+	old, err := planner.Declared(p)
+	if err != nil || x.plan.Kind != planner.KindApply || p.GetSettings().GetPhase() == pb.Phase_CLOSED {
+		return 0
+	}
+	var have int64
+	for _, h := range x.heads {
+		if h.Generation != goal {
+			return 0
+		}
+		have += h.Limit
+	}
+	return max(0, have-old.Stock)
+}
