@@ -11,6 +11,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/planner"
 	"salectl/planner/apply"
+	"salectl/planner/current"
 	"salectl/spec"
 	"salectl/units"
 )
@@ -65,7 +66,7 @@ func (p *program) apply(ctx context.Context, o applyOptions) error {
 		if o.saved.path != "" && j.plan.Empty() && !o.json {
 			fmt.Fprintf(p.out, "No changes: generation %d of %s is applied already.\n", j.plan.Generation, j.sale.Name)
 		}
-		return p.withActual(ctx, j.sale, planner.ReadSale, func(cfg apply.Config, actual *planner.Actual) error {
+		return p.withActual(ctx, j.sale, current.ReadSale, func(cfg apply.Config, actual *planner.Actual) error {
 			closePayloads, err := newPayloads(ctx, &cfg, j.sale, actual)
 			if err != nil {
 				return err

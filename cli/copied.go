@@ -14,6 +14,7 @@ import (
 	"salectl/executor/httpd"
 	"salectl/planner"
 	"salectl/planner/apply"
+	"salectl/planner/current"
 	"salectl/spec"
 	"salectl/units"
 )
@@ -57,7 +58,7 @@ func (c *copied) planning(store *backends.Store) apply.Config {
 // apply applies the current declaration of the copy.
 func (c *copied) apply(ctx context.Context) error {
 	cfg := c.planning(c.store)
-	actual, err := planner.ReadActual(ctx, cfg.Backends, c.sale.Name)
+	actual, err := current.ReadActual(ctx, cfg.Backends, c.sale.Name)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"salectl/backends"
 	"salectl/planner"
 	"salectl/planner/apply"
+	"salectl/planner/current"
 	"salectl/spec"
 )
 
@@ -58,7 +59,7 @@ func (p *program) destroy(ctx context.Context, o destroyOptions) error {
 		return err
 	}
 	return p.carryOutAll(ctx, o.source, jobs, func(j job) error {
-		return p.withActual(ctx, j.sale, planner.ReadSale, func(cfg apply.Config, actual *planner.Actual) error {
+		return p.withActual(ctx, j.sale, current.ReadSale, func(cfg apply.Config, actual *planner.Actual) error {
 			cfg.CancelHolds = o.cancel
 			return p.takeDown(ctx, cfg, j.sale, actual, j.plan, o.export, o.json)
 		})
@@ -90,13 +91,13 @@ func (p *program) toDestroy(ctx context.Context, o destroyOptions, sales []spec.
 func (p *program) makeDestroy(ctx context.Context, cfg apply.Config, actual *planner.Actual, o planOptions) (*planner.Plan, error) {
 	if actual.HasPackets() {
 		logs, end := p.watchRead(ctx, cfg.Logs, actual.Name, "reading the ledger", 1, o.json)
-		actual.Packets = planner.ReadPackets(ctx, logs, actual)
+		actual.Packets = current.ReadPackets(ctx, logs, actual)
 		end()
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
 	}
-	if actual.Holds = planner.ReadHolds(ctx, cfg.Logs, actual); actual.Holds != nil {
+	if actual.Holds = current.ReadHolds(ctx, cfg.Logs, actual); actual.Holds != nil {
 		actual.Holds.Cancel = o.cancelHolds
 	}
 	if ctx.Err() != nil {

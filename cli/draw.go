@@ -14,6 +14,7 @@ import (
 	"salectl/draw"
 	"salectl/planner"
 	"salectl/planner/apply"
+	"salectl/planner/current"
 	"salectl/spec"
 	"salectl/units"
 )
@@ -52,8 +53,8 @@ type drawReply struct {
 
 func (p *program) drawStatus(ctx context.Context, o source) error {
 	return p.forEach(ctx, o, func(ctx context.Context, sale spec.Sale) error {
-		return p.withActual(ctx, sale, planner.ReadSale, func(_ apply.Config, actual *planner.Actual) error {
-			status, err := planner.NewStatus(actual)
+		return p.withActual(ctx, sale, current.ReadSale, func(_ apply.Config, actual *planner.Actual) error {
+			status, err := current.NewStatus(actual)
 			switch {
 			case err != nil:
 				return err
@@ -127,7 +128,7 @@ func (p *program) drawCloseCommand() *urfave.Command {
 
 func (p *program) drawClose(ctx context.Context, o source) error {
 	return p.forEach(ctx, o, func(ctx context.Context, sale spec.Sale) error {
-		return p.withActual(ctx, sale, planner.ReadSale, func(cfg apply.Config, actual *planner.Actual) error {
+		return p.withActual(ctx, sale, current.ReadSale, func(cfg apply.Config, actual *planner.Actual) error {
 			plan, err := planner.MakeCloseDraw(actual)
 			if err != nil {
 				return err
@@ -193,7 +194,7 @@ func (f *flags) hex(name string) []byte {
 
 func (p *program) drawReveal(ctx context.Context, o revealOptions) error {
 	return p.forEach(ctx, o.source, func(ctx context.Context, sale spec.Sale) error {
-		return p.withActual(ctx, sale, planner.ReadSale, func(cfg apply.Config, actual *planner.Actual) error {
+		return p.withActual(ctx, sale, current.ReadSale, func(cfg apply.Config, actual *planner.Actual) error {
 			plan, err := planner.MakeReveal(actual, o.beacon, o.fallback)
 			if err != nil {
 				return err

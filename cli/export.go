@@ -11,8 +11,8 @@ import (
 	"salectl/backends"
 	"salectl/backends/ledger"
 	"salectl/backends/ledger/export"
-	"salectl/planner"
 	"salectl/planner/apply"
+	"salectl/planner/current"
 	"salectl/spec"
 )
 
@@ -81,7 +81,7 @@ func (p *program) export(ctx context.Context, o exportOptions) error {
 			defer end()
 			log, shards, err := ledger.LoadSale(ctx, logs, sale.Name)
 			if err == nil {
-				err = planner.ReadWhole(ctx, logs, sale.Name, log, shards)
+				err = current.ReadWhole(ctx, logs, sale.Name, log, shards)
 			}
 			if err != nil {
 				return readError(ctx, err)

@@ -15,6 +15,7 @@ import (
 	"salectl/backends/ledger/audit"
 	"salectl/planner"
 	"salectl/planner/apply"
+	"salectl/planner/current"
 	"salectl/services"
 	"salectl/spec"
 )
@@ -62,7 +63,7 @@ func TestRefundView(t *testing.T) {
 		t.Errorf("destroy --json says %s", got)
 	}
 	p = newCapture()
-	p.statusText(&saleStatus{Status: &planner.Status{Sale: "luck", Phase: "destroyed", UID: "ab", Stock: 3001, Sold: 2000, Refund: someRefund}}, false)
+	p.statusText(&saleStatus{Status: &current.Status{Sale: "luck", Phase: "destroyed", UID: "ab", Stock: 3001, Sold: 2000, Refund: someRefund}}, false)
 	if got := p.out.String(); !strings.HasSuffix(got, line) {
 		t.Errorf("status says %q", got)
 	}
@@ -77,9 +78,9 @@ func TestListsInStatus(t *testing.T) {
 	if got := p.out.String(); strings.Contains(got, "to drain") {
 		t.Errorf("a sale without lists: %s", got)
 	}
-	s.Shards[0].List = &planner.ListStatus{Node: "a:1", State: "on", Left: 12_345, Entries: 2, Fill: 3, Token: 3}
-	s.Shards[1].List = &planner.ListStatus{Node: "b:1", State: "unknown", Error: "connection refused"}
-	s.Shards[2].List = &planner.ListStatus{Node: "c:1", State: "off", Fill: 3, Token: 4}
+	s.Shards[0].List = &current.ListStatus{Node: "a:1", State: "on", Left: 12_345, Entries: 2, Fill: 3, Token: 3}
+	s.Shards[1].List = &current.ListStatus{Node: "b:1", State: "unknown", Error: "connection refused"}
+	s.Shards[2].List = &current.ListStatus{Node: "c:1", State: "off", Fill: 3, Token: 4}
 	p = newCapture()
 	p.statusText(&saleStatus{Status: s}, false)
 	const want = `

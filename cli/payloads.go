@@ -8,6 +8,7 @@ import (
 	"salectl/backends/ledger/payload"
 	"salectl/planner"
 	"salectl/planner/apply"
+	"salectl/planner/current"
 	"salectl/spec"
 	"salectl/units"
 )
@@ -18,7 +19,7 @@ import (
 func readPayloads(ctx context.Context, logs ledger.Logs, sale spec.Sale, actual *planner.Actual) error {
 	source, err := units.ForSale(sale, os.LookupEnv)
 	if err == nil {
-		actual.Units = planner.ReadUnits(ctx, logs, sale.Units, source, actual)
+		actual.Units = current.ReadUnits(ctx, logs, sale.Units, source, actual)
 	}
 	return err
 }
@@ -32,7 +33,7 @@ func newPayloads(ctx context.Context, cfg *apply.Config, sale spec.Sale, actual 
 	if actual.Units != nil && actual.Units.Err != nil {
 		return nil, actual.Units.Err
 	}
-	cfg.Units = actual.NewUnits()
+	cfg.Units = current.PayloadsOf(actual)
 	return cfg.Units.Close, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"salectl/internal/files"
 	"salectl/planner"
 	"salectl/planner/apply"
+	"salectl/planner/current"
 	"salectl/rules"
 	"salectl/spec"
 )
@@ -146,9 +147,9 @@ func isFolder(path string) bool {
 }
 
 func (p *program) makePlan(ctx context.Context, sale spec.Sale, o planOptions) (plan *planner.Plan, err error) {
-	read := planner.ReadActual
+	read := current.ReadActual
 	if o.destroy {
-		read = planner.ReadSale
+		read = current.ReadSale
 	}
 	err = p.withActual(ctx, sale, read, func(cfg apply.Config, actual *planner.Actual) error {
 		plans := func() (*planner.Plan, error) { return p.planOf(ctx, cfg, sale, actual, o) }

@@ -14,6 +14,7 @@ import (
 	"salectl/executor/rehearse"
 	"salectl/planner"
 	"salectl/planner/apply"
+	"salectl/planner/current"
 	"salectl/spec"
 	"salectl/units"
 )
@@ -109,7 +110,7 @@ func (w *copiedDraw) reveal(ctx context.Context) (ranked []string, err error) {
 
 func (w *copiedDraw) revealOnce(ctx context.Context) error {
 	cfg := w.planning(w.store)
-	actual, err := planner.ReadSale(ctx, cfg.Backends, w.sale.Name)
+	actual, err := current.ReadSale(ctx, cfg.Backends, w.sale.Name)
 	if err != nil {
 		return err
 	}

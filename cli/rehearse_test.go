@@ -9,6 +9,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/planner"
 	"salectl/planner/apply"
+	"salectl/planner/current"
 	"salectl/spec"
 )
 
@@ -73,7 +74,7 @@ func (c *capture) leave(t *testing.T, store *backends.Store, sale spec.Sale, nam
 	t.Helper()
 	sale.Name = name
 	cfg := c.planning(store)
-	actual, err := planner.ReadActual(t.Context(), cfg.Backends, sale.Name)
+	actual, err := current.ReadActual(t.Context(), cfg.Backends, sale.Name)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,7 @@ import (
 	"salectl/internal/wait"
 	"salectl/planner"
 	"salectl/planner/apply"
+	"salectl/planner/current"
 	"salectl/services"
 	"salectl/spec"
 )
@@ -61,7 +62,7 @@ func newLuck(t *testing.T, ack spec.Ack, packets int64) *luck {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.store.Close() })
-	actual, err := planner.ReadActual(t.Context(), l.planning().Backends, l.sale.Name)
+	actual, err := current.ReadActual(t.Context(), l.planning().Backends, l.sale.Name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +187,7 @@ func (l *luck) accounted() {
 // refunded destroys the sale and returns what nobody took.
 func (l *luck) refunded() *planner.Refund {
 	l.t.Helper()
-	actual, err := planner.ReadSale(l.t.Context(), l.planning().Backends, l.sale.Name)
+	actual, err := current.ReadSale(l.t.Context(), l.planning().Backends, l.sale.Name)
 	if err != nil {
 		l.t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"salectl/backends/quorum"
 	"salectl/planner"
 	applying "salectl/planner/apply"
+	"salectl/planner/current"
 	"salectl/sim/check"
 	"salectl/spec"
 )
@@ -36,7 +37,7 @@ type commandMachine struct {
 }
 
 func newCommandMachine(o *operators, plans func(*planner.Actual) (*planner.Plan, error), t applying.Terms) *commandMachine {
-	reading, actual := planner.NewReading(planner.ReadTerms{Names: t.Names}, saleName)
+	reading, actual := current.NewReading(current.ReadTerms{Names: t.Names}, saleName)
 	return &commandMachine{Machine: reading, operators: o, terms: t, plans: plans, actual: actual}
 }
 
@@ -64,7 +65,7 @@ func (m *commandMachine) carryOut() (err error) {
 		return err
 	}
 	m.note()
-	m.terms.Units = m.actual.NewUnits()
+	m.terms.Units = current.PayloadsOf(m.actual)
 	run, _, err := applying.NewExecution(m.terms, m.plan, m.export)
 	if err == nil {
 		m.Machine = run

@@ -10,6 +10,7 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/planner"
 	applying "salectl/planner/apply"
+	"salectl/planner/current"
 	"salectl/sim/check"
 	"salectl/spec"
 	"salectl/units"
@@ -103,7 +104,7 @@ func (o *operators) plans(c command, made func(spec.Sale)) func(*planner.Actual)
 			if err != nil {
 				return nil, err
 			}
-			a.Units = planner.ReadUnits(context.Background(), o.w.store.memory.Handle(nil), desired.Units, source, a)
+			a.Units = current.ReadUnits(context.Background(), o.w.store.memory.Handle(nil), desired.Units, source, a)
 			return planner.Make(desired, a)
 		}
 	case pause:

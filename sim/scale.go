@@ -19,6 +19,7 @@ import (
 	"salectl/executor/peers"
 	"salectl/planner"
 	applying "salectl/planner/apply"
+	"salectl/planner/current"
 	"salectl/sim/stepped"
 	"salectl/spec"
 )
@@ -160,7 +161,7 @@ func (w *scaleWorld) apply() error {
 	sale := spec.Sale{
 		Name: saleName, Run: 1, Stock: 1 << 40, LockCount: w.Shards, PerUserLimit: 1, LockTTL: quorum.DefaultTTL, Embedded: &spec.Embedded{},
 	}
-	actual, err := planner.ReadActual(context.Background(), cfg.Backends, saleName)
+	actual, err := current.ReadActual(context.Background(), cfg.Backends, saleName)
 	if err != nil {
 		return err
 	}

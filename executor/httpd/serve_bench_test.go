@@ -21,6 +21,7 @@ import (
 	"salectl/internal/wait"
 	"salectl/planner"
 	"salectl/planner/apply"
+	"salectl/planner/current"
 	"salectl/services/certs"
 	"salectl/spec"
 )
@@ -61,7 +62,7 @@ func serveOn(b testing.TB, logs ledger.Logs, name string, stock int64, shards in
 		Backends: planner.Backends{Logs: logs, Nodes: nodes, Clock: clock.System(), Rand: rand.Reader},
 		Options:  apply.Options{Writer: []byte("planner1")},
 	}
-	actual, err := planner.ReadActual(b.Context(), cfg.Backends, sale.Name)
+	actual, err := current.ReadActual(b.Context(), cfg.Backends, sale.Name)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"salectl/planner"
+	"salectl/planner/current"
 	"salectl/spec"
 )
 
@@ -31,7 +32,7 @@ func copyDigest(sale string) string {
 // that are served and those made, or about to be removed, less than age ago. The lock nodes of
 // cfg tell whether a copy is served, so copies of other sales are left alone.
 func RemoveCopies(ctx context.Context, cfg Config, sale string, age time.Duration) error {
-	names, err := planner.ListNames(ctx, cfg.Logs, spec.CopyPrefix+copyDigest(sale))
+	names, err := current.ListNames(ctx, cfg.Logs, spec.CopyPrefix+copyDigest(sale))
 	if err != nil {
 		return err
 	}
@@ -44,7 +45,7 @@ func RemoveCopies(ctx context.Context, cfg Config, sale string, age time.Duratio
 }
 
 func removeCopy(ctx context.Context, cfg Config, name string, age time.Duration) error {
-	actual, err := planner.ReadSale(ctx, cfg.Backends, name)
+	actual, err := current.ReadSale(ctx, cfg.Backends, name)
 	if err != nil {
 		return err
 	}
@@ -58,12 +59,12 @@ func removeCopy(ctx context.Context, cfg Config, name string, age time.Duration)
 // Purge removes a copy without an export and deletes its own log last. A copy that does not
 // exist is no error.
 func Purge(ctx context.Context, cfg Config, name string) (*Result, error) {
-	if !planner.IsCopy(name) {
+	if !current.IsCopy(name) {
 		return nil, &planner.Refusal{
 			Reason: fmt.Sprintf("sale %s is no rehearsal, and is not removed without an export", name),
 		}
 	}
-	actual, err := planner.ReadSale(ctx, cfg.Backends, name)
+	actual, err := current.ReadSale(ctx, cfg.Backends, name)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/planner"
+	"salectl/planner/current"
 	"salectl/spec"
 )
 
@@ -28,7 +29,7 @@ func TestLedgerDeleted(t *testing.T) {
 		t.Errorf("plan warns of %q", plan.Warnings)
 	}
 	for what, err := range map[string]error{
-		"status": func() error { _, err := planner.NewStatus(w.actual()); return err }(),
+		"status": func() error { _, err := current.NewStatus(w.actual()); return err }(),
 		"pause":  func() error { _, err := planner.MakePhase(w.actual(), pb.Phase_PAUSED); return err }(),
 	} {
 		if !errors.Is(err, planner.ErrRefused) || !strings.Contains(err.Error(), says) || strings.Contains(fmt.Sprint(err), "salectl apply") {

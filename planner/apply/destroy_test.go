@@ -19,6 +19,7 @@ import (
 	"salectl/backends/memory"
 	"salectl/backends/quorum"
 	"salectl/planner"
+	"salectl/planner/current"
 	"salectl/rules"
 	"salectl/spec"
 )
@@ -728,7 +729,7 @@ func TestPurge(t *testing.T) {
 	cfg.Clock = clockOf(w)
 	log := spec.SaleLog(rehearsal.Name)
 	for range 2 {
-		actual, err := planner.ReadActual(t.Context(), cfg.Backends, rehearsal.Name)
+		actual, err := current.ReadActual(t.Context(), cfg.Backends, rehearsal.Name)
 		if err != nil {
 			t.Fatal(err)
 		}

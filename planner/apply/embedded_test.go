@@ -13,6 +13,7 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/quorum"
 	"salectl/planner"
+	"salectl/planner/current"
 )
 
 // The whole life of a sale on a real store, by the doors that commands use.
@@ -40,7 +41,7 @@ func TestLifeOnTheEmbeddedBackend(t *testing.T) {
 	desired.LockCount = 100
 	read := func() *planner.Actual {
 		t.Helper()
-		a, err := planner.ReadActual(t.Context(), cfg.Backends, desired.Name)
+		a, err := current.ReadActual(t.Context(), cfg.Backends, desired.Name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +60,7 @@ func TestLifeOnTheEmbeddedBackend(t *testing.T) {
 	desired.Stock = 1500
 	apply(planner.Make(desired, read()))
 	apply(planner.MakePhase(read(), pb.Phase_CLOSED))
-	status, err := planner.ReadStatus(t.Context(), cfg.Backends, desired.Name)
+	status, err := current.ReadStatus(t.Context(), cfg.Backends, desired.Name)
 	if err != nil || status.Stock != 1500 || status.Phase != ledger.PhaseClosed || !status.Nodes[0].Up {
 		t.Fatalf("status: %+v, %v", status, err)
 	}
@@ -123,7 +124,7 @@ func TestClockThatWasSet(t *testing.T) {
 			desired := tickets(10)
 			plan := func() *planner.Plan {
 				t.Helper()
-				actual, err := planner.ReadActual(t.Context(), cfg.Backends, desired.Name)
+				actual, err := current.ReadActual(t.Context(), cfg.Backends, desired.Name)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -138,7 +139,7 @@ func TestClockThatWasSet(t *testing.T) {
 			}
 			off, desired.Stock = test.by, 20
 			warned := strings.Join(plan().Warnings, "\n")
-			status, err := planner.ReadStatus(t.Context(), cfg.Backends, desired.Name)
+			status, err := current.ReadStatus(t.Context(), cfg.Backends, desired.Name)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -7,20 +7,20 @@ import (
 
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
-	"salectl/planner"
+	"salectl/planner/current"
 )
 
 func TestHistory(t *testing.T) {
 	w := newWorld(t)
-	if _, err := planner.ReadHistory(t.Context(), w.store.Handle(nil), "tickets"); !errors.Is(err, ledger.ErrGone) {
+	if _, err := current.ReadHistory(t.Context(), w.store.Handle(nil), "tickets"); !errors.Is(err, ledger.ErrGone) {
 		t.Errorf("of a sale that never was: %v", err)
 	}
 	w.mustApply(tickets(10))
 	w.mustPhase(pb.Phase_PAUSED)
 	w.runUntil(w.mustPlan(tickets(13)), 1)
-	read := func() *planner.SaleHistory {
+	read := func() *current.SaleHistory {
 		t.Helper()
-		h, err := planner.ReadHistory(t.Context(), w.store.Handle(nil), "tickets")
+		h, err := current.ReadHistory(t.Context(), w.store.Handle(nil), "tickets")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -46,7 +46,7 @@ func TestHistory(t *testing.T) {
 	if len(h.Runs) != 2 || h.Runs[0].DestroyedAt == "" || h.Runs[0].SealedAt == "" || len(h.Runs[0].ExportDigest) != 64 || h.Runs[0].Generations[2].AppliedAt == "" {
 		t.Fatalf("%+v", h)
 	}
-	if second := h.Runs[1]; second.Run != 2 || len(second.Generations) != 1 || second.SealedAt != "" || second.Generations[0].Changes[0] != (planner.Change{Name: "run", After: "2"}) {
+	if second := h.Runs[1]; second.Run != 2 || len(second.Generations) != 1 || second.SealedAt != "" || second.Generations[0].Changes[0] != (current.Change{Name: "run", After: "2"}) {
 		t.Errorf("%+v", second)
 	}
 }

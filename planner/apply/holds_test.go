@@ -8,6 +8,7 @@ import (
 
 	"salectl/backends/ledger"
 	"salectl/planner"
+	"salectl/planner/current"
 )
 
 // held begins a sale of three shards with a hold on each, which end after 20 s, 150 s and 95 s.
@@ -93,15 +94,15 @@ func TestPlanOfADestroyWithHolds(t *testing.T) {
 		}
 	}
 	warns("3 units are held for payments: destroy closes the sale, then waits until each of these claims is paid, cancelled or released;", "")
-	actual.Holds = planner.ReadHolds(t.Context(), w.config().Logs, actual)
+	actual.Holds = current.ReadHolds(t.Context(), w.config().Logs, actual)
 	last := planner.TimeText(w.now.Wall.Add(150 * time.Second).Truncate(time.Second).Add(time.Second))
 	warns("until "+last+" unless some are extended; --cancel-holds cancels them instead", last)
 	actual.Holds.Cancel = true
 	warns("3 units are held for payments: these claims are cancelled, and payments that come for them must be paid back", "")
 	w.destroyHeld(true)
-	actual.Holds = planner.ReadHolds(t.Context(), w.config().Logs, actual) // of before: there are no logs any more
+	actual.Holds = current.ReadHolds(t.Context(), w.config().Logs, actual) // of before: there are no logs any more
 	warns("3 units are held for payments: destroy closes the sale, then waits until each of these claims is paid, cancelled or released;", "")
-	if holds := planner.ReadHolds(t.Context(), w.config().Logs, w.actual()); holds != nil {
+	if holds := current.ReadHolds(t.Context(), w.config().Logs, w.actual()); holds != nil {
 		t.Errorf("once it is destroyed: %+v", holds)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"salectl/backends/lists"
 	"salectl/backends/memory"
 	"salectl/planner"
+	"salectl/planner/current"
 	"salectl/spec"
 )
 
@@ -284,7 +285,7 @@ func TestWarningsOfSettings(t *testing.T) {
 				}
 				w.mustApply(sale)
 			}
-			status, err := planner.NewStatus(w.actual())
+			status, err := current.NewStatus(w.actual())
 			if warned := strings.Join(status.Warnings, "\n"); err != nil || strings.Contains(warned, "node redis-0:6379") != (test.want != "") || !strings.Contains(warned, test.want) {
 				t.Errorf("status warns of %q, %v; want %q", warned, err, test.want)
 			}
@@ -304,11 +305,11 @@ func TestStatusOfLists(t *testing.T) {
 	w.mustApply(numbers(30))
 	w.grab(1, 3)
 	w.keepers[0].SetFaults(always(memory.ErrorBefore))
-	s, err := planner.NewStatus(w.actual())
+	s, err := current.NewStatus(w.actual())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l := s.Shards[1].List; l == nil || *l != (planner.ListStatus{Node: "redis-1:6379", State: "on", Left: 7, Entries: 1, Fill: 1, Token: 1}) {
+	if l := s.Shards[1].List; l == nil || *l != (current.ListStatus{Node: "redis-1:6379", State: "on", Left: 7, Entries: 1, Fill: 1, Token: 1}) {
 		t.Errorf("the list of shard 1 is %+v", l)
 	}
 	if l := s.Shards[2].List; l == nil || l.State != "unknown" || l.Error == "" || l.Node != "redis-0:6379" {

@@ -19,6 +19,7 @@ import (
 	"salectl/internal/wait"
 	"salectl/planner"
 	"salectl/planner/apply"
+	"salectl/planner/current"
 	"salectl/services"
 	"salectl/spec"
 )
@@ -73,7 +74,7 @@ func (w *redisWorld) run(ctx context.Context, plan func(*planner.Actual) (*plann
 	cfg := w.cfg
 	cfg.Writer = make([]byte, 8)
 	rand.Read(cfg.Writer)
-	actual, err := planner.ReadActual(ctx, cfg.Backends, w.sale.Name)
+	actual, err := current.ReadActual(ctx, cfg.Backends, w.sale.Name)
 	if err != nil {
 		return err
 	}
@@ -133,7 +134,7 @@ func TestListsOnServersThatAreKilled(t *testing.T) {
 	if err := w.run(t.Context(), w.apply); err != nil {
 		t.Fatal(err)
 	}
-	actual, err := planner.ReadActual(t.Context(), w.cfg.Backends, "red")
+	actual, err := current.ReadActual(t.Context(), w.cfg.Backends, "red")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +183,7 @@ func (w *redisWorld) wantTold(n int) {
 // destroy checks the export against what buyers were told.
 func (w *redisWorld) destroy() {
 	w.Helper()
-	actual, err := planner.ReadActual(w.Context(), w.cfg.Backends, "red")
+	actual, err := current.ReadActual(w.Context(), w.cfg.Backends, "red")
 	if err != nil {
 		w.Fatal(err)
 	}

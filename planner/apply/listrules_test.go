@@ -12,6 +12,7 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/memory"
 	"salectl/planner"
+	"salectl/planner/current"
 	"salectl/spec"
 )
 
@@ -36,7 +37,7 @@ func TestRefund(t *testing.T) {
 		if err := c.finish(); err != nil || c.result.Refund == nil || *c.result.Refund != want {
 			t.Fatalf("kill at call %d: %v, %+v, want %+v", kill, err, c.result.Refund, want)
 		}
-		if s, err := planner.NewStatus(w.actual()); err != nil || s.Refund == nil || *s.Refund != want {
+		if s, err := current.NewStatus(w.actual()); err != nil || s.Refund == nil || *s.Refund != want {
 			t.Fatalf("the status has %+v, %v", s, err)
 		}
 		if !killed {
@@ -82,7 +83,7 @@ func TestDestroyPlansTheRefund(t *testing.T) {
 	plan := func(ctx context.Context) (*planner.Ends, *planner.Plan) {
 		t.Helper()
 		actual := w.actual()
-		actual.Packets = planner.ReadPackets(ctx, w.logs(nil), actual)
+		actual.Packets = current.ReadPackets(ctx, w.logs(nil), actual)
 		p, err := planner.MakeDestroy(actual)
 		if err != nil {
 			t.Fatal(err)
@@ -101,7 +102,7 @@ func TestDestroyPlansTheRefund(t *testing.T) {
 		t.Fatal("the sale is on every shard")
 	}
 	actual := w.actual()
-	if is := planner.ReadPackets(t.Context(), w.logs(nil), actual); is.Err != nil || !reflect.DeepEqual(is.Ends, untouched) {
+	if is := current.ReadPackets(t.Context(), w.logs(nil), actual); is.Err != nil || !reflect.DeepEqual(is.Ends, untouched) {
 		t.Errorf("of a sale that is not on every shard: %+v", is)
 	}
 	w.mustApply(packets(30))
@@ -112,7 +113,7 @@ func TestDestroyPlansTheRefund(t *testing.T) {
 	for i := range actual.Lists { // as they are once the ledger has the batches that the streams have still
 		actual.Lists[i].State.Units = actual.Shards[i].Head.Available
 	}
-	actual.Packets = planner.ReadPackets(t.Context(), w.logs(nil), actual)
+	actual.Packets = current.ReadPackets(t.Context(), w.logs(nil), actual)
 	if p, err := planner.MakeDestroy(actual); err != nil || len(p.Warnings) > 0 {
 		t.Errorf("where the ledger has all that was given: %q, %v", p.Warnings, err)
 	}
@@ -150,7 +151,7 @@ func TestDestroyPlansTheRefund(t *testing.T) {
 	actual = w.actual()
 	actual.Lists[1].Err = memory.ErrInjected
 	actual.Shards[2] = planner.ShardActual{Err: memory.ErrInjected}
-	actual.Packets = planner.ReadPackets(t.Context(), w.logs(nil), actual)
+	actual.Packets = current.ReadPackets(t.Context(), w.logs(nil), actual)
 	if p, err := planner.MakeDestroy(actual); err != nil || len(p.Warnings) != 3 ||
 		!strings.HasPrefix(p.Warnings[0], "how much of the red packet is left is not known: shard/2: ") ||
 		!strings.HasPrefix(p.Warnings[1], "list/1 cannot be looked at (node redis-1:6379: ") || !strings.HasPrefix(p.Warnings[2], "shard/2 cannot be read: ") {
@@ -162,12 +163,12 @@ func TestDestroyPlansTheRefund(t *testing.T) {
 	if err := c.finish(); err != nil || c.result.Refund == nil || *c.result.Refund != *refund {
 		t.Errorf("the destroy gives back %+v, %v, and its plan said %+v", c.result.Refund, err, refund)
 	}
-	if is := planner.ReadPackets(t.Context(), w.logs(nil), w.actual()); is != nil {
+	if is := current.ReadPackets(t.Context(), w.logs(nil), w.actual()); is != nil {
 		t.Errorf("of a sale that is over: %+v", is)
 	}
 	w = newListWorld(t)
 	w.mustApply(numbers(30))
-	if is := planner.ReadPackets(t.Context(), w.logs(nil), w.actual()); is != nil {
+	if is := current.ReadPackets(t.Context(), w.logs(nil), w.actual()); is != nil {
 		t.Errorf("of numbers: %+v", is)
 	}
 }
@@ -307,7 +308,7 @@ func TestListsOnTheWrongNodes(t *testing.T) {
 	if _, err := planner.MakeDestroy(w.actual()); !errors.Is(err, planner.ErrRefused) {
 		t.Errorf("destroy: %v", err)
 	}
-	s, err := planner.NewStatus(w.actual())
+	s, err := current.NewStatus(w.actual())
 	if err != nil || !slices.ContainsFunc(s.Warnings, func(text string) bool {
 		return strings.HasPrefix(text, "the lists of sale tickets are on redis-0:6379, redis-1:6379, and its file names redis-1:6379, redis-0:6379")
 	}) {

@@ -16,6 +16,7 @@ import (
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/planner"
+	"salectl/planner/current"
 	"salectl/spec"
 )
 
@@ -71,7 +72,7 @@ func (w *world) command(j job) *command {
 	for _, n := range w.keepers {
 		t.Lists = append(t.Lists, n.Name())
 	}
-	reading, actual := planner.NewReading(planner.ReadTerms{Names: t.Names}, "tickets")
+	reading, actual := current.NewReading(current.ReadTerms{Names: t.Names}, "tickets")
 	c := &command{Machine: reading, world: w, job: j, terms: t, actual: actual}
 	c.look()
 	return c
@@ -450,7 +451,7 @@ func (c *command) stopped() {
 
 func TestMachineStoppedBeforeItBegan(t *testing.T) {
 	w := newWorld(t)
-	s, _ := planner.NewReading(planner.ReadTerms{Names: planner.Names{Rand: w}}, "tickets")
+	s, _ := current.NewReading(current.ReadTerms{Names: planner.Names{Rand: w}}, "tickets")
 	s.Stop(w.now, context.Canceled)
 	if calls, _, done, err := s.Next(w.now); len(calls) > 0 || !done || !errors.Is(err, context.Canceled) {
 		t.Errorf("%d calls, done %v, %v", len(calls), done, err)

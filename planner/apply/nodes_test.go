@@ -16,6 +16,7 @@ import (
 	"salectl/backends/memory"
 	"salectl/backends/quorum"
 	"salectl/planner"
+	"salectl/planner/current"
 	"salectl/spec"
 )
 
@@ -802,7 +803,7 @@ func TestStoreErrors(t *testing.T) {
 		}
 		return memory.Fault{}
 	}
-	if _, err := planner.ReadSale(t.Context(), w.running().Backends, "tickets"); !errors.Is(err, planner.ErrStore) || errors.Is(err, ledger.ErrCorrupt) {
+	if _, err := current.ReadSale(t.Context(), w.running().Backends, "tickets"); !errors.Is(err, planner.ErrStore) || errors.Is(err, ledger.ErrCorrupt) {
 		t.Errorf("reading: %v", err)
 	}
 	w.faults = memory.On(memory.OpHeads, always(memory.ErrorBefore))

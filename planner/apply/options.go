@@ -5,6 +5,7 @@ import (
 
 	"salectl/backends/lists"
 	"salectl/planner"
+	"salectl/planner/current"
 	"salectl/units"
 )
 
@@ -33,7 +34,7 @@ type Options struct {
 	CancelHolds bool
 	// Units supplies the payloads of the units that Apply adds (ReadUnits); nil if units are
 	// numbers.
-	Units *planner.NewUnits
+	Units *current.Payloads
 	// Key decrypts the payloads of units; nil if units are numbers or public.
 	Key *units.Key
 	// DrawKey encrypts the secret of a draw that Apply begins, and decrypts it for a plan of

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"salectl/planner"
+	"salectl/planner/current"
 	"strings"
 	"testing"
 )
@@ -11,7 +12,7 @@ import (
 // A long reason is whole: it names what fails at its end.
 func TestOutageTellsTheReason(t *testing.T) {
 	cause := errors.New("read sale/tickets: " + strings.Repeat("HBase table sales: ", 20) + "zk: could not\n connect to a server")
-	o, err := planner.ReadOutage(t.Context(), newWorld(t).running().Backends, "tickets", fmt.Errorf("sale tickets: %w: %w", planner.ErrStore, cause))
+	o, err := current.ReadOutage(t.Context(), newWorld(t).running().Backends, "tickets", fmt.Errorf("sale tickets: %w: %w", planner.ErrStore, cause))
 	if err != nil {
 		t.Fatal(err)
 	}

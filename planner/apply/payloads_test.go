@@ -17,6 +17,7 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/ledger/payload"
 	"salectl/planner"
+	"salectl/planner/current"
 	"salectl/spec"
 	"salectl/units"
 )
@@ -66,23 +67,23 @@ func (g *payloadSale) source(s spec.Sale) *units.Source {
 func (g *payloadSale) read(s spec.Sale) *planner.Actual {
 	g.Helper()
 	actual := g.actual()
-	actual.Units = planner.ReadUnits(context.Background(), g.logs(nil), s.Units, g.source(s), actual)
+	actual.Units = current.ReadUnits(context.Background(), g.logs(nil), s.Units, g.source(s), actual)
 	return actual
 }
 
 // plan plans a sale, for one execution.
-func (g *payloadSale) plan(s spec.Sale) (*planner.Plan, *planner.NewUnits) {
+func (g *payloadSale) plan(s spec.Sale) (*planner.Plan, *current.Payloads) {
 	g.Helper()
 	actual := g.read(s)
 	p, err := planner.Make(s, actual)
 	if err != nil {
 		g.Fatal(err)
 	}
-	return p, g.small(actual.NewUnits())
+	return p, g.small(current.PayloadsOf(actual))
 }
 
 // small has slots have few units.
-func (g *payloadSale) small(is *planner.NewUnits) *planner.NewUnits {
+func (g *payloadSale) small(is *current.Payloads) *current.Payloads {
 	if is != nil && g.slots > 0 {
 		is.SlotUnits = g.slots
 	}
@@ -90,7 +91,7 @@ func (g *payloadSale) small(is *planner.NewUnits) *planner.NewUnits {
 }
 
 // begin starts a process that carries out a plan.
-func (g *payloadSale) begin(p *planner.Plan, s spec.Sale, is *planner.NewUnits) *process {
+func (g *payloadSale) begin(p *planner.Plan, s spec.Sale, is *current.Payloads) *process {
 	g.Helper()
 	g.world.units, g.world.key = is, g.source(s).Key()
 	defer func() { g.world.units, g.world.key = nil, nil }()
@@ -98,7 +99,7 @@ func (g *payloadSale) begin(p *planner.Plan, s spec.Sale, is *planner.NewUnits) 
 }
 
 // mustCarryOut carries out a plan to its end.
-func (g *payloadSale) mustCarryOut(p *planner.Plan, s spec.Sale, is *planner.NewUnits) {
+func (g *payloadSale) mustCarryOut(p *planner.Plan, s spec.Sale, is *current.Payloads) {
 	g.Helper()
 	if err := g.end(g.begin(p, s, is)); err != nil {
 		g.Fatal(err)
@@ -193,7 +194,7 @@ func TestKilledWhileUnitsAreStored(t *testing.T) {
 					s := g.declare(want...)
 					p, is := g.plan(s)
 					more = g.killed(g.begin(p, s, is), kill, how) || more
-					g.mustCarryOut(p, s, g.small(g.read(s).NewUnits()))
+					g.mustCarryOut(p, s, g.small(current.PayloadsOf(g.read(s))))
 					g.land()
 					g.wantUnits(s, want...)
 					if p, _ := g.plan(s); !p.Empty() {
@@ -226,7 +227,7 @@ func TestUnitsChangedWhileTheyAreStored(t *testing.T) {
 					t.Fatalf("the file has changed since the plan was made, and the plan is carried out: %v", proc.err)
 				}
 				g.declare(was...)
-				g.mustCarryOut(p, s, g.small(g.read(s).NewUnits()))
+				g.mustCarryOut(p, s, g.small(current.PayloadsOf(g.read(s))))
 				g.land()
 				g.wantUnits(s, was...)
 			}
@@ -282,7 +283,7 @@ func TestUnitsChangedSincePlanned(t *testing.T) {
 	s := g.declare("A", "B", "C")
 	p, _ := g.plan(s)
 	changed := g.declare("A", "B", "D")
-	g.world.units = g.read(changed).NewUnits()
+	g.world.units = current.PayloadsOf(g.read(changed))
 	if _, err := newExecution(g.config().terms(), p, nil, false); !errors.Is(err, planner.ErrStale) {
 		t.Errorf("a saved plan takes other units: %v", err)
 	}

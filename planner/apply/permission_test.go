@@ -13,6 +13,7 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/memory"
 	"salectl/planner"
+	"salectl/planner/current"
 )
 
 // What a store or a node does not permit it does not permit a moment later either: nothing
@@ -196,7 +197,7 @@ func TestStoreThatDoesNotPermit(t *testing.T) {
 	w.mustApply(tickets(10))
 	reads := 0
 	w.faults = memory.On(memory.OpRead, func(memory.Call) memory.Fault { reads++; return denied })
-	if _, err := planner.ReadSale(t.Context(), w.config().Backends, "tickets"); !errors.Is(err, planner.ErrStore) || !errors.Is(err, fs.ErrPermission) || reads != 1 {
+	if _, err := current.ReadSale(t.Context(), w.config().Backends, "tickets"); !errors.Is(err, planner.ErrStore) || !errors.Is(err, fs.ErrPermission) || reads != 1 {
 		t.Errorf("reading: %v, after %d reads", err, reads)
 	}
 }

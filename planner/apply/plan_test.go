@@ -18,6 +18,7 @@ import (
 	"salectl/backends/memory"
 	"salectl/backends/quorum"
 	"salectl/planner"
+	"salectl/planner/current"
 	"salectl/spec"
 )
 
@@ -571,7 +572,7 @@ func TestPlanWritesNothing(t *testing.T) {
 			return memory.Fault{}
 		})
 	}
-	actual, err := planner.ReadActual(t.Context(), w.config().Backends, "tickets")
+	actual, err := current.ReadActual(t.Context(), w.config().Backends, "tickets")
 	if err != nil {
 		t.Fatal(err)
 	}

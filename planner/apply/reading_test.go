@@ -14,6 +14,7 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/memory"
 	"salectl/planner"
+	"salectl/planner/current"
 	"salectl/spec"
 )
 
@@ -70,14 +71,14 @@ func TestReadingThatLags(t *testing.T) {
 		first = false
 		return past(100)
 	})
-	a, err := planner.ReadSale(t.Context(), w.running().Backends, "tickets")
+	a, err := current.ReadSale(t.Context(), w.running().Backends, "tickets")
 	if shard, missing := a.Damaged(); err != nil || missing || first {
 		t.Errorf("%s has no log, %v", planner.ShardAddress(shard), err)
 	}
 	w.faults = nil
 	cfg := w.config()
 	cfg.Rand = strings.NewReader("few")
-	if _, err := planner.ReadSale(t.Context(), cfg.Backends, "tickets"); err == nil || !strings.Contains(err.Error(), "drawing a uid") {
+	if _, err := current.ReadSale(t.Context(), cfg.Backends, "tickets"); err == nil || !strings.Contains(err.Error(), "drawing a uid") {
 		t.Errorf("without chance: %v", err)
 	}
 }
@@ -140,7 +141,7 @@ func TestMachineReadingOfALogThatGoes(t *testing.T) {
 	if err := c.finish(); !errors.Is(err, ledger.ErrGone) {
 		t.Errorf("it is %v", err)
 	}
-	s, _ := planner.NewReading(planner.ReadTerms{Names: planner.Names{Rand: strings.NewReader("few")}}, "tickets")
+	s, _ := current.NewReading(current.ReadTerms{Names: planner.Names{Rand: strings.NewReader("few")}}, "tickets")
 	if calls, _, done, err := s.Next(w.now); len(calls) > 0 || !done || err == nil || !strings.Contains(err.Error(), "drawing a uid") {
 		t.Errorf("without chance: %d calls, %v", len(calls), err)
 	}
@@ -215,7 +216,7 @@ func TestMachineReadingThatLags(t *testing.T) {
 func TestReadingEndsInTime(t *testing.T) {
 	const readTimeout = 30 * time.Second
 	w := newWorld(t)
-	r, _ := planner.NewReading(planner.ReadTerms{Names: planner.Names{Rand: w, Table: "sales"}, Tries: ledger.ReadTries}, "tickets")
+	r, _ := current.NewReading(current.ReadTerms{Names: planner.Names{Rand: w, Table: "sales"}, Tries: ledger.ReadTries}, "tickets")
 	calls, wake, _, _ := r.Next(w.now)
 	if len(calls) != 2 || wake != w.now.Mono+readTimeout {
 		t.Fatalf("%d calls, wake at %v", len(calls), wake)
@@ -230,14 +231,14 @@ func TestReadingEndsInTime(t *testing.T) {
 	if _, _, done, err := r.Next(w.now); !done || !errors.As(err, &refusal) || !strings.Contains(err.Error(), "table sales") {
 		t.Errorf("done %v, %v", done, err)
 	}
-	r, _ = planner.NewReading(planner.ReadTerms{Names: planner.Names{Rand: w}, Tries: ledger.ReadTries}, "tickets")
+	r, _ = current.NewReading(current.ReadTerms{Names: planner.Names{Rand: w}, Tries: ledger.ReadTries}, "tickets")
 	r.Next(w.now)
 	w.pass(readTimeout)
 	r.Tick(w.now)
 	if _, _, done, err := r.Next(w.now); !done || !errors.Is(err, planner.ErrStore) {
 		t.Errorf("done %v, %v", done, err)
 	}
-	r, _ = planner.NewReading(planner.ReadTerms{Names: planner.Names{Rand: w, Table: "sales"}, Tries: ledger.ReadTries}, "tickets")
+	r, _ = current.NewReading(current.ReadTerms{Names: planner.Names{Rand: w, Table: "sales"}, Tries: ledger.ReadTries}, "tickets")
 	calls, _, _, _ = r.Next(w.now)
 	w.pass(readTimeout)
 	r.Tick(w.now)
@@ -255,15 +256,15 @@ func TestReadingsThatTakeTheirTime(t *testing.T) {
 	w := newWorld(t)
 	w.mustApply(tickets(10))
 	cfg := w.config()
-	people := planner.ReadTerms{Names: cfg.Names(), Tries: ledger.ReadTries}
+	people := current.ReadTerms{Names: cfg.Names(), Tries: ledger.ReadTries}
 	for name, test := range map[string]struct {
-		terms planner.ReadTerms
+		terms current.ReadTerms
 		until string
 	}{
-		"a command":               {planner.ReadTerms{Names: planner.Names{Rand: w}}, "read: the sale's log"},
+		"a command":               {current.ReadTerms{Names: planner.Names{Rand: w}}, "read: the sale's log"},
 		"one that asks the nodes": {people, "read: the lock nodes"},
 	} {
-		r, _ := planner.NewReading(test.terms, "tickets")
+		r, _ := current.NewReading(test.terms, "tickets")
 		for {
 			calls, _, _, _ := r.Next(w.now)
 			if r.String() == test.until {
@@ -282,7 +283,7 @@ func TestReadingsThatTakeTheirTime(t *testing.T) {
 // Where the log is damaged, what is known of its table is waited for and told first.
 func TestReadingOfADamagedLogInAnUnfitTable(t *testing.T) {
 	w := newWorld(t)
-	r, _ := planner.NewReading(planner.ReadTerms{Names: planner.Names{Rand: w, Table: "sales"}}, "tickets")
+	r, _ := current.NewReading(current.ReadTerms{Names: planner.Names{Rand: w, Table: "sales"}}, "tickets")
 	calls, _, _, _ := r.Next(w.now)
 	calls[1].Took(w.now, planner.Reply{Value: ledger.Reply{Head: []byte("noise")}}, nil)
 	if _, _, done, err := r.Next(w.now); done {
@@ -308,7 +309,7 @@ func TestReadOnce(t *testing.T) {
 	}
 	for _, when := range []string{"no sale", "applied"} {
 		reads, heads = 0, 0
-		if _, err := planner.ReadSale(t.Context(), w.running().Backends, "tickets"); err != nil || reads != 1 || heads > 1 {
+		if _, err := current.ReadSale(t.Context(), w.running().Backends, "tickets"); err != nil || reads != 1 || heads > 1 {
 			t.Fatalf("%s: read %d times, and the heads %d times, %v", when, reads, heads, err)
 		}
 		w.mustApply(tickets(10))
@@ -316,11 +317,11 @@ func TestReadOnce(t *testing.T) {
 }
 
 func TestNewNonce(t *testing.T) {
-	r, actual := planner.NewReading(planner.ReadTerms{Names: planner.Names{Rand: strings.NewReader("\x00\x11\x22\x33\x44\x55\x66\x77more")}}, "x")
+	r, actual := current.NewReading(current.ReadTerms{Names: planner.Names{Rand: strings.NewReader("\x00\x11\x22\x33\x44\x55\x66\x77more")}}, "x")
 	if _, _, done, err := r.Next(clock.Now{}); actual.Nonce != workUID || done {
 		t.Errorf("%s, %v", actual.Nonce, err)
 	}
-	r, actual = planner.NewReading(planner.ReadTerms{Names: planner.Names{Rand: strings.NewReader("few")}}, "x")
+	r, actual = current.NewReading(current.ReadTerms{Names: planner.Names{Rand: strings.NewReader("few")}}, "x")
 	if _, _, done, err := r.Next(clock.Now{}); !done || err == nil {
 		t.Errorf("%s without enough chance", actual.Nonce)
 	}

@@ -10,6 +10,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/memory"
 	"salectl/planner"
+	"salectl/planner/current"
 	"salectl/spec"
 )
 
@@ -65,7 +66,7 @@ func TestReadWhole(t *testing.T) {
 				if test.since != nil {
 					test.since(w)
 				}
-				err = planner.ReadWhole(t.Context(), logs, "tickets", sale, shards)
+				err = current.ReadWhole(t.Context(), logs, "tickets", sale, shards)
 				if !errors.Is(err, test.want) || err != nil && !strings.Contains(err.Error(), test.says) {
 					t.Errorf("%v, want %v that says %s", err, test.want, test.says)
 				}
@@ -133,7 +134,7 @@ func TestReadWholeOfALaggingLog(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := planner.ReadWhole(t.Context(), logs, "tickets", sale, shards); !errors.Is(err, test.want) || lags > 0 {
+				if err := current.ReadWhole(t.Context(), logs, "tickets", sale, shards); !errors.Is(err, test.want) || lags > 0 {
 					t.Errorf("%v, and %d reads were to lag; want %v", err, lags, test.want)
 				}
 				if test.want == nil && sale.Next() != whole.Next() {

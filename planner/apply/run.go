@@ -7,6 +7,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/ledger/payload"
 	"salectl/planner"
+	"salectl/planner/current"
 )
 
 // Apply carries out a plan of Make or MakePhase. It returns when every shard has the
@@ -93,7 +94,7 @@ func checkDestroy(ctx context.Context, cfg Config, plan *planner.Plan, exportPat
 	if plan.Phase == ledger.PhaseSealed || plan.Phase == ledger.PhaseDestroyed {
 		return nil
 	}
-	actual, err := planner.ReadSale(ctx, cfg.Backends, plan.Sale)
+	actual, err := current.ReadSale(ctx, cfg.Backends, plan.Sale)
 	if err != nil {
 		return err
 	}

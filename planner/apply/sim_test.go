@@ -18,6 +18,7 @@ import (
 	"salectl/backends/memory"
 	"salectl/backends/quorum"
 	"salectl/planner"
+	"salectl/planner/current"
 	"salectl/spec"
 	"salectl/units"
 )
@@ -39,7 +40,7 @@ type world struct {
 	unfit  map[string]string // what nodes say of themselves, by name
 	folder string            // of exports
 
-	units *planner.NewUnits // what the next process is told of new units
+	units *current.Payloads // what the next process is told of new units
 	key   *units.Key
 
 	drawKey *units.Key
@@ -134,7 +135,7 @@ func (w *world) actual() *planner.Actual {
 	w.Helper()
 	cfg := w.config()
 	cfg.Logs = w.logs(nil)
-	r, actual := planner.NewReading(planner.ReadTerms{Names: cfg.Names(), Tries: ledger.ReadTries}, "tickets")
+	r, actual := current.NewReading(current.ReadTerms{Names: cfg.Names(), Tries: ledger.ReadTries}, "tickets")
 	for {
 		calls, wake, done, err := r.Next(w.now)
 		switch {

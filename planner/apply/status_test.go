@@ -15,11 +15,12 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/memory"
 	"salectl/planner"
+	"salectl/planner/current"
 )
 
-func (w *world) status() *planner.Status {
+func (w *world) status() *current.Status {
 	w.Helper()
-	s, err := planner.ReadStatus(w.Context(), w.config().Backends, "tickets")
+	s, err := current.ReadStatus(w.Context(), w.config().Backends, "tickets")
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -28,7 +29,7 @@ func (w *world) status() *planner.Status {
 
 func TestStatus(t *testing.T) {
 	w := newWorld(t)
-	if _, err := planner.ReadStatus(t.Context(), w.config().Backends, "tickets"); !errors.Is(err, ledger.ErrGone) {
+	if _, err := current.ReadStatus(t.Context(), w.config().Backends, "tickets"); !errors.Is(err, ledger.ErrGone) {
 		t.Errorf("status of no sale: %v", err)
 	}
 	sold(w)
@@ -62,7 +63,7 @@ func TestStatusOfAShard(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.append(func(d *ledger.Draft) { d.Out(1, 1) })
-	want := planner.ShardStatus{
+	want := current.ShardStatus{
 		Shard: 0, Owner: "127.0.0.1:9", Slot: 7, Epoch: 2, Generation: 2, Phase: ledger.PhaseOpen, Limit: 10, Available: 4, Held: 2, Sold: 3,
 	}
 	s := w.status()
@@ -92,7 +93,7 @@ func TestStatusOfShardsWithoutAHead(t *testing.T) {
 	actual := w.actual()
 	for name, shard := range map[string]planner.ShardActual{"has no log": {}, "cannot be read": {Err: memory.ErrInjected}} {
 		actual.Shards[2] = shard
-		s, err := planner.NewStatus(actual)
+		s, err := current.NewStatus(actual)
 		if err != nil || s.Phase != ledger.PhaseStalled || len(s.Warnings) == 0 || // open, and no node votes yet
 			s.Warnings[0] != "1 of 3 shards cannot be read (2): their users cannot buy, and the sums leave them out" {
 			t.Errorf("%s: %+v, %v", name, s, err)
@@ -108,7 +109,7 @@ func TestStatusOfASealedSale(t *testing.T) {
 	w.nodes[0].RestartEmpty()
 	actual := w.actual()
 	actual.Shards[0] = planner.ShardActual{}
-	s, err := planner.NewStatus(actual)
+	s, err := current.NewStatus(actual)
 	if err != nil || s.Phase != ledger.PhaseSealed || s.Voting != 0 || s.Majority != 0 || len(s.Warnings) != 0 || s.Nodes[0].Unmarked {
 		t.Errorf("%+v, %v", s, err)
 	}
@@ -152,7 +153,7 @@ func TestStatusOfWhatCanBeRead(t *testing.T) {
 	down(w.nodes[1])
 	cfg := w.config()
 	cfg.Logs = oneLost{cfg.Logs, planner.ShardLogs(w.actual().Sale)[1]}
-	s, err := planner.ReadStatus(t.Context(), cfg.Backends, "tickets")
+	s, err := current.ReadStatus(t.Context(), cfg.Backends, "tickets")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,12 +224,12 @@ func TestStatusOfAServedSale(t *testing.T) {
 	w := newWorld(t)
 	w.mustApply(tickets(10))
 	w.serve()
-	s, err := planner.NewStatus(w.actual())
+	s, err := current.NewStatus(w.actual())
 	if err != nil || s.Owner == "" || len(s.Warnings) > 0 {
 		t.Errorf("owner %q, warnings %q, %v", s.Owner, s.Warnings, err)
 	}
 	w.faults = memory.On(memory.OpRead, always(memory.ErrorBefore))
-	if s, err := planner.ReadStatus(t.Context(), w.running().Backends, "tickets"); s != nil || !errors.Is(err, planner.ErrStore) {
+	if s, err := current.ReadStatus(t.Context(), w.running().Backends, "tickets"); s != nil || !errors.Is(err, planner.ErrStore) {
 		t.Errorf("what cannot be read stands as %+v, %v", s, err)
 	}
 }
@@ -240,7 +241,7 @@ func TestStatusOfTheListOfAnUnreadableShard(t *testing.T) {
 	w.keepers[1].Restart()
 	actual := w.actual()
 	actual.Shards[1] = planner.ShardActual{Err: errDisk}
-	s, err := planner.NewStatus(actual)
+	s, err := current.NewStatus(actual)
 	if err != nil || len(s.Warnings) != 1 || !strings.HasPrefix(s.Warnings[0], "1 of 3 shards cannot be read (1)") {
 		t.Errorf("%v, warnings %q", err, s.Warnings)
 	}

@@ -13,6 +13,7 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/memory"
 	"salectl/planner"
+	"salectl/planner/current"
 	"salectl/spec"
 )
 
@@ -136,7 +137,7 @@ func TestUnfitTableSaysWhatToDo(t *testing.T) {
 		t.Errorf("%#v", refusal)
 	}
 	w.faults = func(c memory.Call) memory.Fault { return memory.Fault{Kind: memory.ErrorBefore} }
-	if _, err := planner.ReadActual(t.Context(), w.running().Backends, "tickets"); !errors.As(err, &refusal) {
+	if _, err := current.ReadActual(t.Context(), w.running().Backends, "tickets"); !errors.As(err, &refusal) {
 		t.Errorf("where nothing can be read either: %v", err)
 	}
 }
@@ -150,7 +151,7 @@ func TestReadingADamagedSale(t *testing.T) {
 		if err := w.store.Handle(nil).Append(t.Context(), spec.SaleLog("tickets"), 0, nil, noise, noise); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := planner.ReadActual(t.Context(), w.running().Backends, "tickets"); !errors.Is(err, ledger.ErrCorrupt) || errors.Is(err, planner.ErrStore) || errors.Is(err, planner.ErrRefused) {
+		if _, err := current.ReadActual(t.Context(), w.running().Backends, "tickets"); !errors.Is(err, ledger.ErrCorrupt) || errors.Is(err, planner.ErrStore) || errors.Is(err, planner.ErrRefused) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -290,12 +291,12 @@ func TestReadSaleDoesNotAskForTheTable(t *testing.T) {
 	w.mustApply(tickets(10))
 	asked := 0
 	w.table.checks = func() error { asked++; return errMasterAway }
-	a, err := planner.ReadSale(t.Context(), w.running().Backends, "tickets")
+	a, err := current.ReadSale(t.Context(), w.running().Backends, "tickets")
 	if err != nil || asked > 0 || a.Table == nil || a.Table.Name != "sales" || a.Table.Err != nil {
 		t.Errorf("asked %d times: %+v, %v", asked, a.Table, err)
 	}
 	w.faults = memory.On(memory.OpRead, always(memory.ErrorBefore))
-	if a, err := planner.ReadSale(t.Context(), w.running().Backends, "tickets"); a != nil || !errors.Is(err, planner.ErrStore) {
+	if a, err := current.ReadSale(t.Context(), w.running().Backends, "tickets"); a != nil || !errors.Is(err, planner.ErrStore) {
 		t.Errorf("what cannot be read is %+v, %v", a, err)
 	}
 }

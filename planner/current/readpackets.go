@@ -1,22 +1,23 @@
-package planner
+package current
 
 import (
 	"context"
 	"fmt"
 
 	"salectl/backends/ledger"
+	"salectl/planner"
 )
 
 // ReadPackets folds the shards of a sale to plan the destroy of a red packet. It returns nil
 // unless the sale HasPackets.
-func ReadPackets(ctx context.Context, logs ledger.Logs, actual *Actual) *PacketsActual {
+func ReadPackets(ctx context.Context, logs ledger.Logs, actual *planner.Actual) *planner.PacketsActual {
 	if !actual.HasPackets() {
 		return nil
 	}
-	is := new(PacketsActual)
+	is := new(planner.PacketsActual)
 	for i, s := range actual.Shards {
 		if s.Err != nil { // a read would be retried for long
-			is.Err = fmt.Errorf("%s: %w", ShardAddress(i), s.Err)
+			is.Err = fmt.Errorf("%s: %w", planner.ShardAddress(i), s.Err)
 			return is
 		}
 	}
@@ -24,32 +25,32 @@ func ReadPackets(ctx context.Context, logs ledger.Logs, actual *Actual) *Packets
 	return is
 }
 
-func countPackets(ctx context.Context, logs ledger.Logs, sale *ledger.Sale) (ends Ends, err error) {
+func countPackets(ctx context.Context, logs ledger.Logs, sale *ledger.Sale) (ends planner.Ends, err error) {
 	red, err := ledger.RedPacketOf(sale)
 	if err != nil {
-		return Ends{}, err
+		return planner.Ends{}, err
 	}
 	if sale.Applied() == 0 { // it was never on every shard, so no process served it
 		ends.Available = red.Packets
-		ends.Refund = NewRefund(red.RedPacket, ends.Available, red.Total, 0)
+		ends.Refund = planner.NewRefund(red.RedPacket, ends.Available, red.Total, 0)
 		return ends, nil
 	}
 	shards, err := ledger.LoadShards(ctx, logs, sale)
 	if err != nil {
-		return Ends{}, err
+		return planner.Ends{}, err
 	}
-	left, err := Untaken(sale, shards)
+	left, err := planner.Untaken(sale, shards)
 	if err != nil {
-		return Ends{}, err
+		return planner.Ends{}, err
 	}
 	for _, s := range shards {
 		ends.Sold += s.Sold
 		ends.Available += s.Available
 		ends.Claims += int64(s.Claims())
 	}
-	for _, units := range InTransit(shards) {
+	for _, units := range planner.InTransit(shards) {
 		ends.InFlight += units.Count()
 	}
-	ends.Refund = NewRefund(red.RedPacket, ends.Available+ends.InFlight, left, ends.Sold)
+	ends.Refund = planner.NewRefund(red.RedPacket, ends.Available+ends.InFlight, left, ends.Sold)
 	return ends, nil
 }

@@ -1,4 +1,4 @@
-package planner
+package current
 
 import (
 	"context"
@@ -11,11 +11,12 @@ import (
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/ledger/payload"
+	"salectl/planner"
 	"salectl/units"
 )
 
-// NewUnits supplies the payloads of the units that a plan adds, in order, for one execution.
-type NewUnits struct {
+// Payloads supplies the payloads of the units that a plan adds, in order, for one execution.
+type Payloads struct {
 	source *units.Source
 	change *units.Change
 	digest [32]byte // digest of all declared payloads
@@ -27,18 +28,18 @@ type NewUnits struct {
 	stop func()
 }
 
-// NewUnits returns the payloads for a plan made from this Actual; nil if units are numbers or
+// PayloadsOf returns the payloads for a plan made from an Actual; nil if units are numbers or
 // could not be read.
-func (a *Actual) NewUnits() *NewUnits {
+func PayloadsOf(a *planner.Actual) *Payloads {
 	if a.Units == nil || a.Units.Err != nil {
 		return nil
 	}
-	return &NewUnits{source: a.Units.Source, change: a.Units.Change, digest: a.Units.Digest, SlotUnits: slotUnits}
+	return &Payloads{source: a.Units.Source, change: a.Units.Change, digest: a.Units.Digest, SlotUnits: slotUnits}
 }
 
 // Check returns an error unless these are the payloads of the units that a plan adds. Plans
 // without payloads always pass.
-func (n *NewUnits) Check(planned *pb.Planned) error {
+func (n *Payloads) Check(planned *pb.Planned) error {
 	switch {
 	case len(planned.GetUnits()) == 0 || planned.GetSettings().GetPhase() == pb.Phase_CLOSED:
 		return nil
@@ -47,13 +48,13 @@ func (n *NewUnits) Check(planned *pb.Planned) error {
 	case n == nil:
 		return errors.New("the plan adds units, and nobody says what they are")
 	case string(n.digest[:]) != string(planned.GetUnits()):
-		return fmt.Errorf("%w: the units are others than when the plan was made; make a new plan", ErrStale)
+		return fmt.Errorf("%w: the units are others than when the plan was made; make a new plan", planner.ErrStale)
 	}
 	return nil
 }
 
 // Close stops the reading of payloads.
-func (n *NewUnits) Close() {
+func (n *Payloads) Close() {
 	if n != nil && n.stop != nil {
 		n.stop()
 		n.next, n.stop, n.at = nil, nil, 0
@@ -68,7 +69,7 @@ const (
 )
 
 // from returns the units from the i-th on that fit into a slot; none after the last.
-func (n *NewUnits) from(i int64) (slot []units.Unit, err error) {
+func (n *Payloads) from(i int64) (slot []units.Unit, err error) {
 	if n.next == nil || i < n.at {
 		n.Close()
 		n.next, n.stop = iter.Pull2(n.all)
@@ -98,7 +99,7 @@ func sizeOf(u units.Unit) int {
 }
 
 // all yields the new units of the source.
-func (n *NewUnits) all(yield func(units.Unit, error) bool) {
+func (n *Payloads) all(yield func(units.Unit, error) bool) {
 	enough := errors.New("enough")
 	err := n.source.New(context.Background(), n.change, func(u units.Unit) error {
 		if !yield(u, nil) {
@@ -112,13 +113,13 @@ func (n *NewUnits) all(yield func(units.Unit, error) bool) {
 }
 
 // Payload builds the payload of added units from first on.
-func (n *NewUnits) Payload(random io.Reader, log string, plan ledger.Hash, added ledger.Range, first int64) (*pb.Payload, error) {
+func (n *Payloads) Payload(random io.Reader, log string, plan ledger.Hash, added ledger.Range, first int64) (*pb.Payload, error) {
 	us, err := n.from(first - added.First)
 	if err != nil {
 		return nil, err
 	}
 	if len(us) == 0 || first+int64(len(us)) > added.First+added.Count {
-		return nil, fmt.Errorf("the units have changed since the plan was made: %w", ErrStale)
+		return nil, fmt.Errorf("the units have changed since the plan was made: %w", planner.ErrStale)
 	}
 	return payload.Seal(n.source.Key(), random, log, plan, first, n.source.Columns(), us)
 }

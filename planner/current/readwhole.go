@@ -1,4 +1,4 @@
-package planner
+package current
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"salectl/backends/ledger"
+	"salectl/planner"
 	"salectl/spec"
 )
 
@@ -28,7 +29,7 @@ func ReadWhole(ctx context.Context, logs ledger.Logs, name string, sale *ledger.
 		case i < 0 && !lags:
 			return nil
 		case try == ledger.MissingTries && i < 0:
-			return &Refusal{
+			return &planner.Refusal{
 				Reason: fmt.Sprintf("the log of sale %s was read without a generation that a shard has taken, or the ranks of units awarded: the store answers from the past", name),
 				Remedy: "Run the command again.",
 			}
@@ -59,12 +60,12 @@ func readShort(sale *ledger.Sale, shards []*ledger.State) bool {
 func partOf(sale *ledger.Sale, i int, s *ledger.State, lacks string) error {
 	switch head := s.Head(); {
 	case s.Next() == 0:
-		return NoLogError(sale, i)
+		return planner.NoLogError(sale, i)
 	case s.Generation < sale.Applied():
-		return DamagedError(sale, i, &head)
+		return planner.DamagedError(sale, i, &head)
 	}
-	return &Refusal{
-		Reason: fmt.Sprintf("%s %s: a destroy of the sale has begun and not ended", ShardAddress(i), lacks),
+	return &planner.Refusal{
+		Reason: fmt.Sprintf("%s %s: a destroy of the sale has begun and not ended", planner.ShardAddress(i), lacks),
 		Remedy: "Wait until it has, or run 'salectl destroy' again: it exports the sale.",
 	}
 }

@@ -1,4 +1,4 @@
-package planner
+package current
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	"salectl/backends/ledger"
 	"salectl/draw"
+	"salectl/planner"
 	"salectl/spec"
 )
 
@@ -24,15 +25,15 @@ type Status struct {
 	Applied       uint64 `json:"applied"`    // newest known to be on every shard
 	// Phase is the phase of every shard at the time of the read: planned, scheduled, open,
 	// stalled, paused, ended, closed, sealed, destroyed; unknown if the ledger cannot be read.
-	Phase     string  `json:"phase"`
-	SoldOut   bool    `json:"soldOut"` // every unit is sold: none is available, held or in transit
-	Stock     int64   `json:"stock"`   // last declaration if the sale is destroyed
-	Sold      int64   `json:"sold"`
-	Held      int64   `json:"held"`
-	Available int64   `json:"available"`
-	InFlight  int64   `json:"inFlight"`
-	Refund    *Refund `json:"refund,omitempty"` // only of a destroyed red packet
-	InForce
+	Phase     string          `json:"phase"`
+	SoldOut   bool            `json:"soldOut"` // every unit is sold: none is available, held or in transit
+	Stock     int64           `json:"stock"`   // last declaration if the sale is destroyed
+	Sold      int64           `json:"sold"`
+	Held      int64           `json:"held"`
+	Available int64           `json:"available"`
+	InFlight  int64           `json:"inFlight"`
+	Refund    *planner.Refund `json:"refund,omitempty"` // only of a destroyed red packet
+	planner.InForce
 	Draw     *draw.Status  `json:"draw,omitempty"` // nil: the sale is no draw
 	Owner    string        `json:"owner"`          // address that answers claims now; "" if none or unknown
 	Unserved bool          `json:"-"`              // with Owner "": no process serves the sale
@@ -127,7 +128,7 @@ type NodeStatus struct {
 // ReadStatus reads the status of a sale. A shard or node that cannot be read is included with
 // its error. If the sale's own log cannot be read, the error is ErrStore; for a sale that
 // never existed, ledger.ErrGone.
-func ReadStatus(ctx context.Context, from Backends, name string) (*Status, error) {
+func ReadStatus(ctx context.Context, from planner.Backends, name string) (*Status, error) {
 	actual, err := ReadSale(ctx, from, name)
 	if err != nil {
 		return nil, err
@@ -136,11 +137,11 @@ func ReadStatus(ctx context.Context, from Backends, name string) (*Status, error
 }
 
 // NewStatus returns the status of a sale at the time of its read.
-func NewStatus(actual *Actual) (*Status, error) {
+func NewStatus(actual *planner.Actual) (*Status, error) {
 	sale := actual.Sale
 	switch {
 	case actual.Lost() != "":
-		return nil, &Refusal{Reason: actual.Lost(), Remedy: LostRemedy}
+		return nil, &planner.Refusal{Reason: actual.Lost(), Remedy: planner.LostRemedy}
 	case sale.UID() == "":
 		return nil, fmt.Errorf("sale %s does not exist: %w", actual.Name, ledger.ErrGone)
 	}
@@ -149,19 +150,19 @@ func NewStatus(actual *Actual) (*Status, error) {
 		Generation: sale.Generation(), Applied: sale.Applied(), Phase: sale.Phase(),
 		Shards: []ShardStatus{}, Nodes: []NodeStatus{}, Warnings: []string{}, Packets: ledger.PacketsStatusOf(sale),
 	}
-	s.Nodes = actual.nodeStatuses(sale.Live())
+	s.Nodes = nodeStatuses(actual, sale.Live())
 	if sale.Destroyed() {
 		s.Sold = sale.Sealed().GetUnitsSold()
-		last, _ := Declared(sale.Newest()) // an unreadable declaration has no stock
+		last, _ := planner.Declared(sale.Newest()) // an unreadable declaration has no stock
 		s.Stock = last.Stock
 		s.SoldOut = sale.Draw() == nil && s.Stock > 0 && s.Sold == s.Stock
-		s.Refund = RefundOf(sale)
+		s.Refund = planner.RefundOf(sale)
 		return s, nil
 	}
 	settings := sale.Newest().GetSettings()
 	s.Phase = phaseNow(actual)
-	newest, _ := Declared(sale.Newest()) // an unreadable declaration has no names
-	s.InForce = NewInForce(settings, newest)
+	newest, _ := planner.Declared(sale.Newest()) // an unreadable declaration has no names
+	s.InForce = planner.NewInForce(settings, newest)
 	s.Owner, _ = actual.Served()
 	s.Unserved = actual.Unserved()
 	for i := range actual.Shards {
@@ -202,10 +203,10 @@ func NewStatus(actual *Actual) (*Status, error) {
 }
 
 // Votes summarizes the votes of the lock nodes.
-func (s *Status) Votes() Votes { return Votes{Nodes: len(s.Nodes), Voting: s.Voting} }
+func (s *Status) Votes() planner.Votes { return planner.Votes{Nodes: len(s.Nodes), Voting: s.Voting} }
 
 // warnings adds what prevents a live sale from selling.
-func (s *Status) warnings(actual *Actual) {
+func (s *Status) warnings(actual *planner.Actual) {
 	var lost []int
 	for i, shard := range actual.Shards {
 		if shard.Err != nil || shard.Head == nil {
@@ -219,7 +220,7 @@ func (s *Status) warnings(actual *Actual) {
 	}
 	for _, n := range actual.Nodes {
 		if n.Err == nil && n.Info.Carried {
-			s.Warnings = append(s.Warnings, ClockWasSet(n.Off)+": no claim is accepted. "+TrustRemedy)
+			s.Warnings = append(s.Warnings, planner.ClockWasSet(n.Off)+": no claim is accepted. "+planner.TrustRemedy)
 		}
 	}
 	if ahead := actual.Ahead(); ahead != "" {
@@ -236,18 +237,18 @@ func (s *Status) warnings(actual *Actual) {
 
 // listWarnings adds the shards of an open sale whose lists are off, and the nodes that may
 // lose what they have given.
-func (s *Status) listWarnings(actual *Actual) {
+func (s *Status) listWarnings(actual *planner.Actual) {
 	if err := actual.CheckLists(); err != nil {
 		s.Warnings = append(s.Warnings, err.Error())
 		return
 	}
-	if old, err := Declared(actual.Sale.Newest()); err == nil && old.Engine == spec.EngineRedis {
+	if old, err := planner.Declared(actual.Sale.Newest()); err == nil && old.Engine == spec.EngineRedis {
 		s.Warnings = append(s.Warnings, actual.DurabilityWarnings(old.Ack)...)
 	}
 	var off []int
 	for i := range actual.Lists {
 		head := actual.Shards[i].Head
-		if head != nil && head.Phase == ledger.PhaseOpen && actual.ListState(i) != ListOn {
+		if head != nil && head.Phase == ledger.PhaseOpen && actual.ListState(i) != planner.ListOn {
 			off = append(off, i)
 		}
 	}
@@ -262,7 +263,7 @@ func (s *Status) listWarnings(actual *Actual) {
 		len(off), len(actual.Lists), spec.Numbers(off), then))
 }
 
-func newShardStatus(actual *Actual, i int) ShardStatus {
+func newShardStatus(actual *planner.Actual, i int) ShardStatus {
 	s := ShardStatus{Shard: i}
 	if l, ok := actual.LeaseOf(i); ok {
 		s.Owner, s.LeaseLeftSeconds = l.Address, l.Left.Seconds()
@@ -270,7 +271,7 @@ func newShardStatus(actual *Actual, i int) ShardStatus {
 	h := actual.Shards[i].Head
 	switch {
 	case actual.Shards[i].Err != nil:
-		s.Error = ShortError(actual.Shards[i].Err)
+		s.Error = planner.ShortError(actual.Shards[i].Err)
 		return s
 	case h == nil:
 		s.Error = "it has no log"
@@ -283,11 +284,11 @@ func newShardStatus(actual *Actual, i int) ShardStatus {
 	return s
 }
 
-func newListStatus(actual *Actual, i int) *ListStatus {
+func newListStatus(actual *planner.Actual, i int) *ListStatus {
 	l := actual.Lists[i]
 	s := &ListStatus{Node: l.Node, State: actual.ListState(i)}
 	if l.Err != nil {
-		s.Error = ShortNodeError(l.Node, l.Err)
+		s.Error = planner.ShortNodeError(l.Node, l.Err)
 		return s
 	}
 	s.Left, s.Entries, s.Fill, s.Token = l.State.Units, l.State.Entries, l.State.Fill, l.State.Token
@@ -295,7 +296,7 @@ func newListStatus(actual *Actual, i int) *ListStatus {
 }
 
 // nodeStatuses returns the statuses of the lock nodes.
-func (a *Actual) nodeStatuses(live bool) []NodeStatus {
+func nodeStatuses(a *planner.Actual, live bool) []NodeStatus {
 	all := []NodeStatus{}
 	for _, n := range a.Nodes {
 		all = append(all, newNodeStatus(n, live))
@@ -308,15 +309,15 @@ func (a *Actual) nodeStatuses(live bool) []NodeStatus {
 	return all
 }
 
-func newNodeStatus(n NodeActual, live bool) NodeStatus {
+func newNodeStatus(n planner.NodeActual, live bool) NodeStatus {
 	if n.Err != nil {
-		return NodeStatus{Name: n.Name, Error: ShortNodeError(n.Name, n.Err)}
+		return NodeStatus{Name: n.Name, Error: planner.ShortNodeError(n.Name, n.Err)}
 	}
 	s := NodeStatus{Name: n.Name, Up: true, ClockOffSeconds: n.Off.Seconds(), Leases: len(n.Leases)}
 	switch n.MarkerState() {
-	case MarkerAbstaining:
-		s.Abstaining, s.VotesFrom = true, TimeText(n.Marker.VotesFrom)
-	case MarkerMissing:
+	case planner.MarkerAbstaining:
+		s.Abstaining, s.VotesFrom = true, planner.TimeText(n.Marker.VotesFrom)
+	case planner.MarkerMissing:
 		s.Unmarked = live
 	}
 	return s
@@ -324,7 +325,7 @@ func newNodeStatus(n NodeActual, live bool) NodeStatus {
 
 // phaseNow returns the phase that every shard has reached, considering the hours. While a
 // change is on its way to some shards, it is the previous phase.
-func phaseNow(actual *Actual) string {
+func phaseNow(actual *planner.Actual) string {
 	sale := actual.Sale
 	if !sale.Live() || sale.Applied() == 0 {
 		return sale.Phase()

@@ -1,9 +1,10 @@
-package planner
+package current
 
 import (
 	"context"
 
 	"salectl/backends/lists"
+	"salectl/planner"
 	"salectl/spec"
 )
 
@@ -11,12 +12,12 @@ import (
 func (r *reading) lists() {
 	r.stage = "the lists"
 	a := r.actual
-	a.ListNodes = make([]ListNodeActual, len(r.terms.Lists))
-	a.Lists = make([]ListActual, CountLists(a.Sale, len(r.terms.Lists)))
+	a.ListNodes = make([]planner.ListNodeActual, len(r.terms.Lists))
+	a.Lists = make([]planner.ListActual, planner.CountLists(a.Sale, len(r.terms.Lists)))
 	r.core.All(len(r.terms.Lists), func(i int, done func()) {
 		at := &a.ListNodes[i]
 		at.Name = r.terms.Lists[i]
-		OnList(r.core, i, "read settings", func(ctx context.Context, node lists.Node) (lists.Settings, error) { return node.Settings(ctx) }, func(settings lists.Settings, err error) {
+		planner.OnList(r.core, i, "read settings", func(ctx context.Context, node lists.Node) (lists.Settings, error) { return node.Settings(ctx) }, func(settings lists.Settings, err error) {
 			at.Settings, at.Err = settings, err
 			r.list(i, 0, nil, done)
 		})

@@ -1,4 +1,4 @@
-package planner
+package current
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"salectl/backends/ledger"
+	"salectl/planner"
 	"salectl/spec"
 )
 
@@ -48,7 +49,7 @@ func ReadOwnLog(ctx context.Context, logs ledger.Logs, name string) (*ledger.Sal
 	log := spec.SaleLog(name)
 	sale := ledger.NewSale(log)
 	if _, err := ledger.Load(ctx, logs, log, sale); err != nil {
-		return nil, fmt.Errorf("sale %s: %w: %w", name, ErrStore, err)
+		return nil, fmt.Errorf("sale %s: %w: %w", name, planner.ErrStore, err)
 	}
 	return sale, nil
 }
@@ -64,7 +65,7 @@ func Summarize(ctx context.Context, logs ledger.Logs, name string) (*Brief, erro
 		return nil, fmt.Errorf("sale %s does not exist: %w", name, ledger.ErrGone)
 	}
 	s := &Brief{Phase: sale.Phase(), Run: sale.Run(), UID: sale.UID(), Generation: sale.Generation()}
-	last, err := Declared(sale.Newest())
+	last, err := planner.Declared(sale.Newest())
 	if err != nil {
 		return nil, fmt.Errorf("sale %s: %w", name, err)
 	}
@@ -75,13 +76,13 @@ func Summarize(ctx context.Context, logs ledger.Logs, name string) (*Brief, erro
 	settings, drawing := sale.Newest().GetSettings(), ledger.DrawStatus(sale)
 	s.Protect, s.Undrawn = last.Protect, drawing != nil && !drawing.Complete
 	s.OpensAt, s.ClosesAt = ledger.FormatTime(settings.GetOpensAtUs()), ledger.FormatTime(settings.GetClosesAtUs())
-	actual := &Actual{Name: name, At: time.Now(), Sale: sale}
-	heads, err := logs.Heads(ctx, ShardLogs(sale))
+	actual := &planner.Actual{Name: name, At: time.Now(), Sale: sale}
+	heads, err := logs.Heads(ctx, planner.ShardLogs(sale))
 	if err != nil {
-		return nil, fmt.Errorf("sale %s: %w: reading the heads of its shards: %w", name, ErrStore, err)
+		return nil, fmt.Errorf("sale %s: %w: reading the heads of its shards: %w", name, planner.ErrStore, err)
 	}
 	for _, head := range heads {
-		shard := NewShardActual(head)
+		shard := planner.NewShardActual(head)
 		actual.Shards = append(actual.Shards, shard)
 		if shard.Head == nil {
 			s.Unread++
@@ -107,7 +108,7 @@ func ListNames(ctx context.Context, logs ledger.Logs, prefix string) ([]string, 
 	}
 	names, err := lister.List(ctx, spec.SaleLog(prefix))
 	if err != nil {
-		return nil, fmt.Errorf("%w: listing sales: %w", ErrStore, err)
+		return nil, fmt.Errorf("%w: listing sales: %w", planner.ErrStore, err)
 	}
 	for i, name := range names {
 		names[i] = name[len(spec.SaleLog("")):]

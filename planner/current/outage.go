@@ -1,4 +1,4 @@
-package planner
+package current
 
 import (
 	"context"
@@ -9,18 +9,19 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/quorum"
 	"salectl/internal/text"
+	"salectl/planner"
 	"salectl/spec"
 )
 
 // Outage is the visible state of a sale whose ledger cannot be read. Only the ledger records
 // which run a sale has, so the leases include those of other sales.
 type Outage struct {
-	actual *Actual
+	actual *planner.Actual
 	why    error
 }
 
 // ReadOutage queries the lock nodes only. why is the error of reading the ledger.
-func ReadOutage(ctx context.Context, from Backends, name string, why error) (*Outage, error) {
+func ReadOutage(ctx context.Context, from planner.Backends, name string, why error) (*Outage, error) {
 	m, actual := NewLockNodeReading(ReadTerms{from.Names(), ledger.ReadTries, 0}, name)
 	if err := from.Run(ctx, name, m); err != nil {
 		return nil, err
@@ -46,10 +47,10 @@ func (o *Outage) Processes() []string {
 
 // reason returns the complete error of the ledger in one line: nothing else reports it.
 func (o *Outage) reason() string {
-	if word, ok := CommonError(o.why); ok {
+	if word, ok := planner.CommonError(o.why); ok {
 		return word
 	}
-	_, cause, found := strings.Cut(o.why.Error(), ErrStore.Error()+": ")
+	_, cause, found := strings.Cut(o.why.Error(), planner.ErrStore.Error()+": ")
 	if !found {
 		cause = o.why.Error()
 	}
@@ -63,8 +64,8 @@ func (o *Outage) Status(uid string) *Status {
 		FormatVersion: StatusVersion, Sale: o.actual.Name, UID: uid, Phase: ledger.PhaseUnknown, LedgerError: o.reason(),
 		Shards: []ShardStatus{}, Warnings: []string{},
 	}
-	shards := make(map[int]Lease)
-	s.Nodes = o.actual.nodeStatuses(false)
+	shards := make(map[int]planner.Lease)
+	s.Nodes = nodeStatuses(o.actual, false)
 	for i, n := range o.actual.Nodes {
 		v := &s.Nodes[i]
 		v.Leases = 0

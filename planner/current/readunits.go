@@ -1,4 +1,4 @@
-package planner
+package current
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"salectl/backends/ledger"
 	"salectl/backends/ledger/payload"
+	"salectl/planner"
 	"salectl/spec"
 	"salectl/units"
 )
@@ -16,22 +17,22 @@ import (
 // ReadUnits reads the payloads of a sale and compares them with the present run. It reads the
 // shards' logs only if the payloads differ from those applied last, claims were refunded, or
 // the shards have too many units. If source is nil, units are numbers, and the result is nil.
-func ReadUnits(ctx context.Context, logs ledger.Logs, declared *spec.Units, source *units.Source, actual *Actual) *UnitsActual {
+func ReadUnits(ctx context.Context, logs ledger.Logs, declared *spec.Units, source *units.Source, actual *planner.Actual) *planner.UnitsActual {
 	if source == nil {
 		return nil
 	}
-	u := &UnitsActual{Source: source}
-	err := u.read(ctx, logs, actual)
+	u := &planner.UnitsActual{Source: source}
+	err := readUnits(ctx, logs, actual, u)
 	if err == nil && declared.Choose && u.Added > 0 {
-		err = u.readRows(ctx, declared)
+		err = readRows(ctx, declared, u)
 	}
 	if err != nil {
-		return &UnitsActual{Err: err}
+		return &planner.UnitsActual{Err: err}
 	}
 	return u
 }
 
-func (u *UnitsActual) read(ctx context.Context, logs ledger.Logs, actual *Actual) error {
+func readUnits(ctx context.Context, logs ledger.Logs, actual *planner.Actual, u *planner.UnitsActual) error {
 	sale := actual.Sale
 	is, err := u.Source.Check(ctx)
 	if err != nil {
@@ -59,7 +60,7 @@ func (u *UnitsActual) read(ctx context.Context, logs ledger.Logs, actual *Actual
 			restored, _ := ledger.UnitsOf(op.GetRestore()) // accepted generations are well formed
 			dropped[i], leaving[i] = dropped[i].Minus(restored), leaving[i].Minus(restored)
 			if leaving[i], err = leaving[i].Plus(op.GetDrop()); err != nil {
-				return fmt.Errorf("%s, generation %d: %w", ShardAddress(i), g, err)
+				return fmt.Errorf("%s, generation %d: %w", planner.ShardAddress(i), g, err)
 			}
 		}
 	}
@@ -105,13 +106,13 @@ const rowColumn = "row"
 
 // readRows finds which new units are adjacent: those declared consecutively in one range, or
 // on lines with the same row.
-func (u *UnitsActual) readRows(ctx context.Context, declared *spec.Units) error {
+func readRows(ctx context.Context, declared *spec.Units, u *planner.UnitsActual) error {
 	ranges, left := declared.Rows(), int64(0)
 	at := slices.Index(u.Source.Columns(), rowColumn) - 1 // index among the attributes
 	if len(ranges) == 0 && at < 0 {
 		return nil
 	}
-	n := &NewUnits{source: u.Source, change: u.Change}
+	n := &Payloads{source: u.Source, change: u.Change}
 	next, stop := iter.Pull2(n.all)
 	defer stop()
 	added, err, more := next()
@@ -149,7 +150,7 @@ func among(sets []ledger.Units, unit int64) bool {
 }
 
 // limits returns the sum of the limits of all readable shards.
-func limits(a *Actual) (sum int64) {
+func limits(a *planner.Actual) (sum int64) {
 	for _, s := range a.Shards {
 		if s.Head != nil {
 			sum += s.Head.Limit
@@ -160,6 +161,6 @@ func limits(a *Actual) (sum int64) {
 
 // refunded reports whether a readable shard has a refund: its units may be retired, which
 // lowers the shards' limits.
-func refunded(a *Actual) bool {
-	return slices.ContainsFunc(a.Shards, func(s ShardActual) bool { return s.Head != nil && s.Head.Refunded > 0 })
+func refunded(a *planner.Actual) bool {
+	return slices.ContainsFunc(a.Shards, func(s planner.ShardActual) bool { return s.Head != nil && s.Head.Refunded > 0 })
 }

@@ -1,4 +1,4 @@
-package planner
+package current
 
 import (
 	"cmp"
@@ -10,15 +10,16 @@ import (
 
 	"salectl/backends/ledger"
 	"salectl/backends/quorum"
+	"salectl/planner"
 	"salectl/spec"
 )
 
 // reading is the machine of ReadActual and NewReading.
 type reading struct {
-	core   *Core
+	core   *planner.Core
 	stage  string // for people
 	terms  ReadTerms
-	actual *Actual
+	actual *planner.Actual
 
 	blind  bool  // query only the lock nodes, for all their leases
 	asking bool  // a check of the table is pending
@@ -29,7 +30,7 @@ type reading struct {
 
 // ReadTerms are the parameters of the Machine of a reading.
 type ReadTerms struct {
-	Names
+	planner.Names
 	// Tries is the number of consecutive reads of a sale's own log without progress after
 	// which it counts as unreadable; 0: as many as fit into Patience.
 	Tries int
@@ -43,22 +44,22 @@ const readTimeout = 30 * time.Second
 // NewReading returns a Machine that reads a sale: its log, the heads of its shards, then all
 // lock nodes at once, then the list nodes. It checks the table of the logs meanwhile. The
 // Actual is complete when the Machine is done without an error.
-func NewReading(t ReadTerms, sale string) (*Machine, *Actual) {
+func NewReading(t ReadTerms, sale string) (*planner.Machine, *planner.Actual) {
 	r := newReading(t, sale)
-	return New(r.core, r), r.actual
+	return planner.New(r.core, r), r.actual
 }
 
 // NewLockNodeReading is NewReading for a ledger that cannot be read: it queries the lock nodes only.
-func NewLockNodeReading(t ReadTerms, sale string) (*Machine, *Actual) {
+func NewLockNodeReading(t ReadTerms, sale string) (*planner.Machine, *planner.Actual) {
 	r := newReading(t, sale)
 	r.blind = true
-	return New(r.core, r), r.actual
+	return planner.New(r.core, r), r.actual
 }
 
 func newReading(t ReadTerms, name string) *reading {
 	return &reading{
-		core: NewCore(t.Patience), stage: "not begun", terms: t,
-		actual: &Actual{Name: name, Nodes: make([]NodeActual, len(t.Nodes))},
+		core: planner.NewCore(t.Patience), stage: "not begun", terms: t,
+		actual: &planner.Actual{Name: name, Nodes: make([]planner.NodeActual, len(t.Nodes))},
 	}
 }
 
@@ -84,7 +85,7 @@ func (r *reading) Start() {
 		timeout := cmp.Or(r.terms.Timeout, readTimeout)
 		r.core.After(timeout, func() {
 			if !r.ledger {
-				r.finish(fmt.Errorf("%w: it was not read in %v", ErrStore, timeout))
+				r.finish(fmt.Errorf("%w: it was not read in %v", planner.ErrStore, timeout))
 			}
 		})
 	}
@@ -96,7 +97,7 @@ func (r *reading) table() {
 		return
 	}
 	r.asking = true
-	r.actual.Table = &TableActual{Name: r.terms.Table}
+	r.actual.Table = &planner.TableActual{Name: r.terms.Table}
 	r.core.CheckTable(func(err error) {
 		r.asking, r.actual.Table.Err = false, err
 		if r.read {
@@ -126,7 +127,7 @@ func (r *reading) Outcome(err error) error {
 	case err == nil:
 		return nil
 	case table.Unfit():
-		err = UnfitTable(table.Name, table.Err)
+		err = planner.UnfitTable(table.Name, table.Err)
 	}
 	return fmt.Errorf("sale %s: %w", r.actual.Name, err)
 }
@@ -137,7 +138,7 @@ func (r *reading) logs(try int) {
 	name := spec.SaleLog(r.actual.Name)
 	sale := ledger.NewSale(name)
 	r.actual.Sale = sale
-	log := &Log{Core: r.core, Writer: ledger.NewWriter(name, sale), Folder: sale, Tries: r.terms.Tries, Failed: r.finish}
+	log := &planner.Log{Core: r.core, Writer: ledger.NewWriter(name, sale), Folder: sale, Tries: r.terms.Tries, Failed: r.finish}
 	log.Read(func(e ledger.Event) {
 		if e == ledger.Gone {
 			r.finish(fmt.Errorf("log %s: %w", name, ledger.ErrGone))
@@ -157,19 +158,19 @@ func (r *reading) logs(try int) {
 // unreadable head hides no other.
 func (r *reading) shards(then func()) {
 	r.stage = "the heads of the shards"
-	names := ShardLogs(r.actual.Sale)
-	r.actual.Shards = make([]ShardActual, len(names))
+	names := planner.ShardLogs(r.actual.Sale)
+	r.actual.Shards = make([]planner.ShardActual, len(names))
 	if len(names) == 0 {
 		then()
 		return
 	}
 	read := func(logs []string, then func([][]byte, error)) {
-		OnStore(r.core, "read heads", CallTimeout, func(ctx context.Context, from ledger.Logs) ([][]byte, error) { return from.Heads(ctx, logs) }, then)
+		planner.OnStore(r.core, "read heads", planner.CallTimeout, func(ctx context.Context, from ledger.Logs) ([][]byte, error) { return from.Heads(ctx, logs) }, then)
 	}
 	read(names, func(heads [][]byte, err error) {
 		if err == nil {
 			for i, head := range heads {
-				r.actual.Shards[i] = NewShardActual(head)
+				r.actual.Shards[i] = planner.NewShardActual(head)
 			}
 			then()
 			return
@@ -179,7 +180,7 @@ func (r *reading) shards(then func()) {
 				if err != nil {
 					r.actual.Shards[i].Err = err
 				} else {
-					r.actual.Shards[i] = NewShardActual(heads[0])
+					r.actual.Shards[i] = planner.NewShardActual(heads[0])
 				}
 				done()
 			})
@@ -191,7 +192,7 @@ func (r *reading) shards(then func()) {
 func (r *reading) nodes() {
 	r.stage, r.ledger = "the lock nodes", true
 	r.core.All(len(r.terms.Nodes), func(i int, done func()) {
-		r.node(i, r.terms.Nodes[i], func(a NodeActual) {
+		r.node(i, r.terms.Nodes[i], func(a planner.NodeActual) {
 			r.actual.Nodes[i] = a
 			done()
 		})
@@ -204,11 +205,11 @@ func (r *reading) nodes() {
 	})
 }
 
-func (r *reading) node(i int, name string, then func(NodeActual)) {
-	a := NodeActual{Name: name}
+func (r *reading) node(i int, name string, then func(planner.NodeActual)) {
+	a := planner.NodeActual{Name: name}
 	failed := func(err error) bool {
 		if err != nil {
-			then(NodeActual{Name: name, Err: err, Info: quorum.Info{Unfit: a.Info.Unfit}})
+			then(planner.NodeActual{Name: name, Err: err, Info: quorum.Info{Unfit: a.Info.Unfit}})
 		}
 		return err != nil
 	}
@@ -245,17 +246,17 @@ func (r *reading) node(i int, name string, then func(NodeActual)) {
 		return
 	}
 	marker := spec.SaleMarker(r.actual.Name)
-	OnNode(r.core, i, "info", func(ctx context.Context, node quorum.Node) (NodeActual, error) {
+	planner.OnNode(r.core, i, "info", func(ctx context.Context, node quorum.Node) (planner.NodeActual, error) {
 		info, err := node.Info(ctx)
 		if err != nil {
-			return NodeActual{}, err
+			return planner.NodeActual{}, err
 		}
 		known, err := node.ReadMarker(ctx, marker)
 		if info.Unfit != "" {
 			err = nil // Unfit is why
 		}
-		return NodeActual{Info: info, Knows: known.Good}, err
-	}, func(got NodeActual, err error) {
+		return planner.NodeActual{Info: info, Knows: known.Good}, err
+	}, func(got planner.NodeActual, err error) {
 		a.Knows = got.Knows
 		answered(got.Info, err)
 	})

@@ -1,4 +1,4 @@
-package planner
+package current
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/planner"
 	"salectl/spec"
 )
 
@@ -64,7 +65,7 @@ func ReadHistory(ctx context.Context, logs ledger.Logs, name string) (*SaleHisto
 	log := spec.SaleLog(name)
 	f := &historian{Sale: ledger.NewSale(log), history: SaleHistory{FormatVersion: HistoryVersion, Sale: name}}
 	if _, err := ledger.Load(ctx, logs, log, f); err != nil {
-		return nil, fmt.Errorf("sale %s: %w: %w", name, ErrStore, err)
+		return nil, fmt.Errorf("sale %s: %w: %w", name, planner.ErrStore, err)
 	}
 	if f.UID() == "" {
 		return nil, fmt.Errorf("sale %s does not exist: %w", name, ledger.ErrGone)
@@ -76,7 +77,7 @@ func ReadHistory(ctx context.Context, logs ledger.Logs, name string) (*SaleHisto
 type historian struct {
 	*ledger.Sale
 	history SaleHistory
-	before  *Attributes // attributes of the newest generation
+	before  *planner.Attributes // attributes of the newest generation
 }
 
 // Fold applies the entry of the next slot.
@@ -128,14 +129,14 @@ func (h *historian) planned(p *pb.Planned, slot uint64, at string) error {
 		h.history.Runs = append(h.history.Runs, Run{Run: p.GetRun(), UID: p.GetUid()})
 		h.before = nil
 	}
-	after, err := DeclaredAttributes(p)
+	after, err := planner.DeclaredAttributes(p)
 	if err != nil {
 		return fmt.Errorf("generation %d of run %d: %w", p.GetGeneration(), p.GetRun(), err)
 	}
 	g := GenerationRecord{
 		Generation: p.GetGeneration(), Slot: slot, At: at, Who: p.GetWho(), PlanDigest: hex.EncodeToString(p.GetPlanDigest()), Changes: []Change{},
 	}
-	for _, f := range (Action{Before: h.before, After: after}).Fields() {
+	for _, f := range (planner.Action{Before: h.before, After: after}).Fields() {
 		g.Changes = append(g.Changes, Change(f))
 	}
 	h.before = after
