@@ -18,6 +18,7 @@ import (
 	"salectl/backends/quorum"
 	"salectl/planner"
 	"salectl/planner/apply"
+	"salectl/planner/machine"
 	"salectl/rules"
 	"salectl/spec"
 )
@@ -101,7 +102,7 @@ func readError(ctx context.Context, err error) error {
 }
 
 // reader is planner.ReadActual, or ReadSale for commands that make no table.
-type reader func(context.Context, planner.Backends, string) (*planner.Actual, error)
+type reader func(context.Context, machine.Backends, string) (*planner.Actual, error)
 
 // withActual is withStore for commands that begin by reading the actual state.
 func (p *program) withActual(ctx context.Context, sale spec.Sale, read reader, use func(apply.Config, *planner.Actual) error) error {
@@ -120,7 +121,7 @@ func (p *program) planning(store *backends.Store) apply.Config {
 	writer := make([]byte, 8)
 	rand.Read(writer) // never fails
 	return apply.Config{
-		Backends: planner.Backends{
+		Backends: machine.Backends{
 			Logs: store.Logs, Nodes: store.Nodes, Lists: store.Lists, Patience: store.Patience,
 			Clock:  clock.System(),
 			Rand:   rand.Reader,

@@ -22,6 +22,7 @@ import (
 	"salectl/planner"
 	"salectl/planner/apply"
 	"salectl/planner/current"
+	"salectl/planner/machine"
 	"salectl/services"
 	"salectl/spec"
 )
@@ -80,7 +81,7 @@ func (l *luck) planning() apply.Config {
 	writer := make([]byte, 8)
 	rand.Read(writer) // never fails
 	return apply.Config{
-		Backends: planner.Backends{Logs: l.store.Logs, Nodes: l.store.Nodes, Lists: l.store.Lists, Clock: clock.System(), Rand: rand.Reader},
+		Backends: machine.Backends{Logs: l.store.Logs, Nodes: l.store.Nodes, Lists: l.store.Lists, Clock: clock.System(), Rand: rand.Reader},
 		Options:  apply.Options{Writer: writer, Who: "test@here"},
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"salectl/planner"
 	applying "salectl/planner/apply"
 	"salectl/planner/current"
+	planmachine "salectl/planner/machine"
 	"salectl/sim/check"
 	"salectl/spec"
 )
@@ -22,7 +23,7 @@ import (
 // commandMachine is a command as a process: it reads the sale, makes a plan and
 // carries that out.
 type commandMachine struct {
-	*planner.Machine // of the reading, then of the execution
+	*planmachine.Machine // of the reading, then of the execution
 	operators        *operators
 	terms            applying.Terms
 	plans            func(*planner.Actual) (*planner.Plan, error)

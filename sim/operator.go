@@ -11,6 +11,7 @@ import (
 	"salectl/planner"
 	applying "salectl/planner/apply"
 	"salectl/planner/current"
+	planmachine "salectl/planner/machine"
 	"salectl/sim/check"
 	"salectl/spec"
 	"salectl/units"
@@ -175,7 +176,7 @@ func (o *operators) run(c command, then func()) {
 	}
 	var m *commandMachine
 	m = newCommandMachine(o, o.plans(c, func(s spec.Sale) { m.file = fileOf(s) }), applying.Terms{
-		Names:   planner.Names{Nodes: o.w.nodeNames, Lists: o.w.listNames, Rand: r},
+		Names:   planmachine.Names{Nodes: o.w.nodeNames, Lists: o.w.listNames, Rand: r},
 		Options: applying.Options{Writer: writer, Who: "operator@world", DrawKey: drawKey, Key: o.w.scenario.files.key()},
 		Sizes:   o.w.scenario.sizes,
 	})

@@ -20,6 +20,7 @@ import (
 	"salectl/planner"
 	applying "salectl/planner/apply"
 	"salectl/planner/current"
+	planmachine "salectl/planner/machine"
 	"salectl/sim/stepped"
 	"salectl/spec"
 )
@@ -152,7 +153,7 @@ type scaleInput struct {
 // apply has the planner make the sale.
 func (w *scaleWorld) apply() error {
 	cfg := applying.Config{
-		Backends: planner.Backends{Logs: w.logs, Clock: func() clock.Now { return w.clock() }, Rand: random{w.random}},
+		Backends: planmachine.Backends{Logs: w.logs, Clock: func() clock.Now { return w.clock() }, Rand: random{w.random}},
 		Options:  applying.Options{Writer: []byte("planner!"), Who: "scale"},
 	}
 	for _, n := range w.nodes {

@@ -22,6 +22,7 @@ import (
 	"salectl/planner"
 	"salectl/planner/apply"
 	"salectl/planner/current"
+	"salectl/planner/machine"
 	"salectl/services/certs"
 	"salectl/spec"
 )
@@ -59,7 +60,7 @@ func serveOn(b testing.TB, logs ledger.Logs, name string, stock int64, shards in
 	}
 	nodes := []quorum.Node{node}
 	cfg := apply.Config{
-		Backends: planner.Backends{Logs: logs, Nodes: nodes, Clock: clock.System(), Rand: rand.Reader},
+		Backends: machine.Backends{Logs: logs, Nodes: nodes, Clock: clock.System(), Rand: rand.Reader},
 		Options:  apply.Options{Writer: []byte("planner1")},
 	}
 	actual, err := current.ReadActual(b.Context(), cfg.Backends, sale.Name)

@@ -12,6 +12,7 @@ import (
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/planner"
+	"salectl/planner/machine"
 )
 
 // runDestroyUntil carries out a plan of destroy to its end, or to where it is
@@ -114,7 +115,7 @@ func TestExportOfALogThatIsGone(t *testing.T) {
 	for !p.done {
 		if p.isNext("export") {
 			exports++
-			p.reply(p.next(0), planner.Reply{Err: ledger.ErrGone})
+			p.reply(p.next(0), machine.Reply{Err: ledger.ErrGone})
 			continue
 		}
 		p.step(inOrder)

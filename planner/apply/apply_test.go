@@ -16,6 +16,7 @@ import (
 	"salectl/backends/memory"
 	"salectl/backends/quorum"
 	"salectl/planner"
+	"salectl/planner/machine"
 	"salectl/spec"
 )
 
@@ -399,7 +400,7 @@ func TestShardThatGoesWhileItIsMade(t *testing.T) {
 			if test.kind == ledger.AppendRequest {
 				r.Err = memory.ErrInjected
 			}
-			p.reply(k, planner.Reply{Value: r, Err: r.Err})
+			p.reply(k, machine.Reply{Value: r, Err: r.Err})
 			if test.kind == ledger.AppendRequest {
 				p.step(inOrder) // it is read, and not there
 			}
@@ -446,7 +447,7 @@ func TestCreateIsNotSentAgainAfterDestroy(t *testing.T) {
 			k := p.next(0)
 			lost = true
 			w.mustDestroy()
-			p.reply(k, planner.Reply{Err: memory.ErrInjected})
+			p.reply(k, machine.Reply{Err: memory.ErrInjected})
 			continue
 		}
 		p.step(inOrder)

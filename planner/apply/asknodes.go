@@ -10,6 +10,7 @@ import (
 
 	"salectl/backends/quorum"
 	"salectl/planner"
+	"salectl/planner/machine"
 )
 
 // askNodes reads the identity and time of each node. It must precede every read of the sale's
@@ -38,7 +39,7 @@ func (x *execution) asked() (nodes []quorum.NodeInfo) {
 // begins a sale waits for a majority before it writes: without one the sale could not be sold,
 // nor the clock be checked.
 func (x *execution) checkNodes(then func()) {
-	giveUp, pause := x.core.Now.Mono+min(x.core.Patience, nodePatience), planner.FirstPause
+	giveUp, pause := x.core.Now.Mono+min(x.core.Patience, nodePatience), machine.FirstPause
 	told := false
 	var look func()
 	look = func() {
@@ -71,7 +72,7 @@ func (x *execution) checkNodes(then func()) {
 			}
 			told = true
 			x.core.After(pause, func() { x.askNodes(look) })
-			pause = min(2*pause, planner.LastPause)
+			pause = min(2*pause, machine.LastPause)
 		}
 	}
 	look()

@@ -14,6 +14,7 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/memory"
 	"salectl/planner"
+	"salectl/planner/machine"
 	"salectl/spec"
 )
 
@@ -308,7 +309,7 @@ func TestExportOfALogThatIsGoneWhileReadsLag(t *testing.T) {
 			lagging = true
 		}
 		k := p.next(slices.IndexFunc(p.queue, moments["to export"]))
-		p.reply(k, planner.Reply{Err: ledger.ErrGone})
+		p.reply(k, machine.Reply{Err: ledger.ErrGone})
 	}
 	if err := p.finish(); err != nil || lagging {
 		t.Errorf("destroy: %v; a read was to lag: %v", err, lagging)

@@ -10,6 +10,7 @@ import (
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/planner"
+	"salectl/planner/machine"
 	"salectl/spec"
 )
 
@@ -84,9 +85,9 @@ func (t *teardown) readShard(i int, done func()) {
 				t.x.lost(i, look)
 			case s.Phase == ledger.PhaseClosed || s.Sealed():
 				done()
-			case t.x.core.Now.Mono-began > planner.MaxLag:
+			case t.x.core.Now.Mono-began > machine.MaxLag:
 				t.x.core.End(fmt.Errorf("%w: log %s could not be read to its close for %v, it answers from the past",
-					planner.ErrStore, t.x.shard(i).Writer.Log(), planner.MaxLag))
+					planner.ErrStore, t.x.shard(i).Writer.Log(), machine.MaxLag))
 			default:
 				t.x.core.After(lagPause, look)
 			}
@@ -149,7 +150,7 @@ func (t *teardown) endTransfers(until int64) {
 		}
 		wait := time.Duration(until-t.x.core.Now.Wall.UnixMicro()) * time.Microsecond
 		t.reportHolds(t.x.core.Now.Wall)
-		t.x.core.After(min(max(wait, pollOwner), planner.LastPause), t.drain)
+		t.x.core.After(min(max(wait, pollOwner), machine.LastPause), t.drain)
 	})
 }
 
@@ -225,7 +226,7 @@ func (t *teardown) export(try int) {
 		e.path, e.digest, err = t.x.exporter(ctx, logs, job)
 		return e, err
 	}
-	planner.OnStore(t.x.core, "export", 0, export, func(e exported, err error) {
+	machine.OnStore(t.x.core, "export", 0, export, func(e exported, err error) {
 		switch {
 		case errors.Is(err, ledger.ErrGone):
 			t.exportGone(try, err)
@@ -237,7 +238,7 @@ func (t *teardown) export(try int) {
 		case try == exportTries || errors.Is(err, planner.ErrRefused) || errors.Is(err, ledger.ErrCorrupt):
 			t.x.core.End(err)
 		default:
-			t.x.core.After(planner.FirstPause<<try, func() { t.export(try + 1) })
+			t.x.core.After(machine.FirstPause<<try, func() { t.export(try + 1) })
 		}
 	})
 }
@@ -255,7 +256,7 @@ func (t *teardown) exportGone(try int, cause error) {
 		case try == exportTries:
 			t.x.core.End(cause)
 		default:
-			t.x.core.After(planner.FirstPause<<try, func() { t.export(try + 1) })
+			t.x.core.After(machine.FirstPause<<try, func() { t.export(try + 1) })
 		}
 	})
 }

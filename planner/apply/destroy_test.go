@@ -20,6 +20,7 @@ import (
 	"salectl/backends/quorum"
 	"salectl/planner"
 	"salectl/planner/current"
+	"salectl/planner/machine"
 	"salectl/rules"
 	"salectl/spec"
 )
@@ -507,7 +508,7 @@ func TestExportTries(t *testing.T) {
 					p.step(inOrder)
 					continue
 				}
-				p.reply(p.next(0), planner.Reply{Err: test.err})
+				p.reply(p.next(0), machine.Reply{Err: test.err})
 			}
 			if !slices.Equal(asked, test.want) {
 				t.Errorf("asked after %v, want %v", asked, test.want)

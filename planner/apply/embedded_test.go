@@ -14,6 +14,7 @@ import (
 	"salectl/backends/quorum"
 	"salectl/planner"
 	"salectl/planner/current"
+	"salectl/planner/machine"
 )
 
 // The whole life of a sale on a real store, by the doors that commands use.
@@ -33,7 +34,7 @@ func TestLifeOnTheEmbeddedBackend(t *testing.T) {
 	writer := make([]byte, 8)
 	w.Read(writer)
 	cfg := Config{
-		Backends: planner.Backends{Logs: logs, Nodes: []quorum.Node{node}, Clock: clock.System(), Rand: w},
+		Backends: machine.Backends{Logs: logs, Nodes: []quorum.Node{node}, Clock: clock.System(), Rand: w},
 		Options:  Options{Writer: writer, Who: "tester@host"},
 	}
 
@@ -111,7 +112,7 @@ func TestClockThatWasSet(t *testing.T) {
 			defer node.Close()
 			system := clock.System()
 			cfg := Config{
-				Backends: planner.Backends{
+				Backends: machine.Backends{
 					Logs: logs, Nodes: []quorum.Node{node}, Rand: newWorld(t),
 					Clock: func() clock.Now {
 						now := system()

@@ -12,6 +12,7 @@ import (
 	"salectl/backends/lists"
 	"salectl/backends/quorum"
 	"salectl/planner"
+	"salectl/planner/machine"
 	"salectl/spec"
 )
 
@@ -19,7 +20,7 @@ import (
 type execution struct {
 	Terms // of the execution
 
-	core     *planner.Core
+	core     *machine.Core
 	plan     *planner.Plan
 	intent   *pb.Planned // op to append; nil: none
 	nodes    []lockNode
@@ -30,7 +31,7 @@ type execution struct {
 
 	// The sale's log. Only one operation at a time runs on it.
 	sale *ledger.Sale
-	log  *planner.Log
+	log  *machine.Log
 	lags int // reads that ended before the plan's slot
 
 	stage stage  // for people
@@ -44,7 +45,7 @@ type execution struct {
 	// unclocked is set if this host's clock could not be compared with any other.
 	unclocked bool
 
-	shards []*planner.Log // by shard; nil: not read
+	shards []*machine.Log // by shard; nil: not read
 	states []*ledger.State
 	losses []int          // by shard: reads that found the log gone
 	heads  []*ledger.Head // newest known heads
@@ -79,7 +80,7 @@ type Exporter func(ctx context.Context, logs ledger.Logs, e *Export) (path strin
 // NewExecution returns a Machine that carries out a plan; a plan of destroy needs an Exporter.
 // The Result is set when the Machine is done. An empty plan of MakePhase is confirmed by a
 // note in the sale's log.
-func NewExecution(t Terms, plan *planner.Plan, export Exporter) (*planner.Machine, *Result, error) {
+func NewExecution(t Terms, plan *planner.Plan, export Exporter) (*machine.Machine, *Result, error) {
 	if plan.Kind == planner.KindDestroy && export == nil {
 		return nil, nil, fmt.Errorf("%w: a plan of destroy needs somewhere to export to", planner.ErrBadPlan)
 	}
@@ -87,7 +88,7 @@ func NewExecution(t Terms, plan *planner.Plan, export Exporter) (*planner.Machin
 	if err != nil {
 		return nil, nil, err
 	}
-	return planner.New(x.core, x), &x.result, nil
+	return machine.New(x.core, x), &x.result, nil
 }
 
 func newExecution(t Terms, plan *planner.Plan, export Exporter, rehearsal bool) (*execution, error) {
@@ -102,7 +103,7 @@ func newExecution(t Terms, plan *planner.Plan, export Exporter, rehearsal bool) 
 		return nil, err
 	}
 	x := &execution{
-		Terms: t, core: planner.NewCore(t.Patience), plan: plan, intent: planned, exporter: export, rehearsal: rehearsal,
+		Terms: t, core: machine.NewCore(t.Patience), plan: plan, intent: planned, exporter: export, rehearsal: rehearsal,
 		result:  Result{Sale: plan.Sale, UID: plan.UID},
 		actions: make(map[string]string),
 	}
@@ -143,7 +144,7 @@ func (x *execution) openLog() *ledger.Sale {
 	log := spec.SaleLog(x.plan.Sale)
 	sale := ledger.NewSale(log)
 	had := false
-	x.log = &planner.Log{
+	x.log = &machine.Log{
 		Core: x.core, Writer: ledger.NewWriter(log, sale),
 		Apply: func(e *ledger.Entry) error { return sale.Apply(e.Commit, e.Hash) },
 		Ends: func() error {

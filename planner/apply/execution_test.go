@@ -13,6 +13,7 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/quorum"
 	"salectl/planner"
+	"salectl/planner/machine"
 	"salectl/spec"
 )
 
@@ -110,7 +111,7 @@ func TestLongestTTL(t *testing.T) {
 // What a plan names is told as done once, and not at all where it was found done.
 func TestFinished(t *testing.T) {
 	begin := func(quiet, changed bool) *execution {
-		w := &execution{core: planner.NewCore(time.Second), plan: &planner.Plan{Actions: make([]planner.Action, 2)}, planned: map[bool]planned{true: carriedOut}[quiet],
+		w := &execution{core: machine.NewCore(time.Second), plan: &planner.Plan{Actions: make([]planner.Action, 2)}, planned: map[bool]planned{true: carriedOut}[quiet],
 			actions: map[string]string{"shard/0": planner.Create, "shard/1": planner.Delete}}
 		w.core.Changed = changed
 		return w
@@ -330,14 +331,14 @@ func TestFirst(t *testing.T) {
 
 // stepped steps a core by hand.
 type stepped struct {
-	*planner.Core
+	*machine.Core
 	t    *testing.T
 	mono time.Duration
 	said []string
 }
 
 func newStepped(t *testing.T) *stepped {
-	return &stepped{Core: planner.NewCore(10 * time.Second), t: t, mono: time.Hour}
+	return &stepped{Core: machine.NewCore(10 * time.Second), t: t, mono: time.Hour}
 }
 
 func (c *stepped) time() clock.Now { return clock.Now{Mono: c.mono, Wall: time.Unix(1, 0).Add(c.mono)} }
@@ -370,7 +371,7 @@ func (c *stepped) pass(d time.Duration) results {
 }
 
 func (c *stepped) answer(k calls.Call, value any, err error) results {
-	k.Took(c.time(), planner.Reply{Value: value, Err: err}, nil)
+	k.Took(c.time(), machine.Reply{Value: value, Err: err}, nil)
 	return c.take()
 }
 

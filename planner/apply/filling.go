@@ -12,6 +12,7 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/lists"
 	"salectl/planner"
+	"salectl/planner/machine"
 	"salectl/spec"
 )
 
@@ -152,7 +153,7 @@ func (t *teardown) forgetFrom(node, shard, try int, then func(all bool)) {
 	}
 	list := t.x.list(shard)
 	forget := func(ctx context.Context, node lists.Node) error { return node.Forget(ctx, list) }
-	planner.OnList(t.x.core, node, "forget list", planner.NoValue(forget), func(_ any, err error) {
+	machine.OnList(t.x.core, node, "forget list", machine.NoValue(forget), func(_ any, err error) {
 		switch {
 		case err == nil:
 			t.forgetFrom(node, shard+1, 1, then)
@@ -161,7 +162,7 @@ func (t *teardown) forgetFrom(node, shard, try int, then func(all bool)) {
 				" destroy, run again when the node is up, removes them", t.x.Lists[node], planner.ShortNodeError(t.x.Lists[node], err))
 			then(false)
 		default:
-			t.x.core.After(planner.FirstPause<<try, func() { t.forgetFrom(node, shard, try+1, then) })
+			t.x.core.After(machine.FirstPause<<try, func() { t.forgetFrom(node, shard, try+1, then) })
 		}
 	})
 }

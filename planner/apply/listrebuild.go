@@ -10,6 +10,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/lists"
 	"salectl/planner"
+	"salectl/planner/machine"
 	"salectl/spec"
 )
 
@@ -104,7 +105,7 @@ func (l *listRebuild) step() {
 			r := c.Do(ctx, node)
 			return r, r.Err
 		}
-		planner.OnList(l.x.core, spec.ListNode(l.shard, len(l.x.Lists)), stepNames[c.Kind], make, func(r lists.Reply, err error) {
+		machine.OnList(l.x.core, spec.ListNode(l.shard, len(l.x.Lists)), stepNames[c.Kind], make, func(r lists.Reply, err error) {
 			r.Err = err
 			l.answered(c, r)
 		})

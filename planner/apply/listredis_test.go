@@ -20,6 +20,7 @@ import (
 	"salectl/planner"
 	"salectl/planner/apply"
 	"salectl/planner/current"
+	"salectl/planner/machine"
 	"salectl/services"
 	"salectl/spec"
 )
@@ -60,7 +61,7 @@ func newRedisWorld(t *testing.T) *redisWorld {
 	}
 	t.Cleanup(func() { store.Close() })
 	w.cfg = apply.Config{
-		Backends: planner.Backends{
+		Backends: machine.Backends{
 			Logs: store.Logs, Nodes: store.Nodes, Lists: store.Lists, Clock: clock.System(),
 			Rand: rand.Reader, Patience: 30 * time.Second,
 		},

@@ -16,6 +16,7 @@ import (
 	"salectl/backends/lists"
 	"salectl/backends/memory"
 	"salectl/planner"
+	"salectl/planner/machine"
 	"salectl/spec"
 )
 
@@ -738,7 +739,7 @@ func TestStuckLists(t *testing.T) {
 		"a token of another": {lists.On, lists.ErrToken, "Another process rebuilds it: let that end"},
 		"a part of another":  {lists.Stopped, lists.ErrLength, "Another process rebuilds it: let that end"},
 	} {
-		l := &listRebuild{x: &execution{Terms: Terms{Names: planner.Names{Lists: []string{"a", "b"}}}, core: planner.NewCore(10 * time.Second)}, shard: 1, want: test.want}
+		l := &listRebuild{x: &execution{Terms: Terms{Names: machine.Names{Lists: []string{"a", "b"}}}, core: machine.NewCore(10 * time.Second)}, shard: 1, want: test.want}
 		if got := l.stuck(&lists.Call{Kind: lists.PutCall}, test.err).Error(); !strings.HasSuffix(got, test.says) {
 			t.Errorf("%s: it says %q, want %q", name, got, test.says)
 		}

@@ -17,6 +17,7 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/planner"
 	"salectl/planner/current"
+	"salectl/planner/machine"
 	"salectl/spec"
 )
 
@@ -48,7 +49,7 @@ func (j destroyJob) export(b []byte) error { return j.keep(b) }
 // command is a machine in the world that reads the sale, another that carries out
 // the plan made of that, and the calls that wait to be made.
 type command struct {
-	*planner.Machine
+	*machine.Machine
 	world   *world
 	job     job
 	terms   Terms
@@ -65,7 +66,7 @@ type command struct {
 func (w *world) command(j job) *command {
 	writer := make([]byte, 8)
 	w.Read(writer)
-	t := Terms{Names: planner.Names{Rand: w}, Options: Options{Writer: writer, Who: "tester@host"}}
+	t := Terms{Names: machine.Names{Rand: w}, Options: Options{Writer: writer, Who: "tester@host"}}
 	for _, n := range w.nodes {
 		t.Nodes = append(t.Nodes, n.Name())
 	}
@@ -86,7 +87,7 @@ func (c *command) look() {
 		return
 	}
 	plan, err := c.job.plan(c.actual)
-	var m *planner.Machine
+	var m *machine.Machine
 	if err == nil {
 		m, c.result, err = NewExecution(c.terms, plan, c.exported)
 	}
@@ -451,7 +452,7 @@ func (c *command) stopped() {
 
 func TestMachineStoppedBeforeItBegan(t *testing.T) {
 	w := newWorld(t)
-	s, _ := current.NewReading(current.ReadTerms{Names: planner.Names{Rand: w}}, "tickets")
+	s, _ := current.NewReading(current.ReadTerms{Names: machine.Names{Rand: w}}, "tickets")
 	s.Stop(w.now, context.Canceled)
 	if calls, _, done, err := s.Next(w.now); len(calls) > 0 || !done || !errors.Is(err, context.Canceled) {
 		t.Errorf("%d calls, done %v, %v", len(calls), done, err)

@@ -5,9 +5,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"salectl/planner"
 	"strings"
 	"testing"
+
+	"salectl/planner"
 )
 
 // A manifest takes the place of an older one of the same file, and of nothing else.

@@ -8,6 +8,7 @@ import (
 
 	"salectl/backends/quorum"
 	"salectl/planner"
+	"salectl/planner/machine"
 	"salectl/spec"
 )
 
@@ -20,7 +21,7 @@ func (x *execution) mark(then func(unmarked []string)) {
 		then(x.sale.Unmarked())
 		return
 	}
-	x.markRound(first, x.core.Now.Mono+x.core.Patience, planner.FirstPause, func() {
+	x.markRound(first, x.core.Now.Mono+x.core.Patience, machine.FirstPause, func() {
 		x.noteUnmarked()
 		then(x.result.Unmarked)
 	})
@@ -48,7 +49,7 @@ func (x *execution) markRound(first bool, giveUp, pause time.Duration, then func
 		case x.core.Now.Mono > giveUp, quorum.NotPermitted(errs):
 			x.core.End(fmt.Errorf("%d of %d lock nodes have a marker, and a new sale needs %d: %s", good, n, n/2+1, x.left()))
 		default:
-			x.core.After(pause, func() { x.markRound(first, giveUp, min(2*pause, planner.LastPause), then) })
+			x.core.After(pause, func() { x.markRound(first, giveUp, min(2*pause, machine.LastPause), then) })
 		}
 	})
 }
@@ -75,7 +76,7 @@ func (x *execution) noteUnmarked() {
 func (x *execution) markNode(i int, then func(error)) {
 	marker, ofSale := spec.Marker(x.plan.UID), spec.SaleMarker(x.plan.Sale)
 	mark := func(what, runID string, then func(error)) {
-		planner.OnNode(x.core, i, what, planner.NoValue(func(ctx context.Context, node quorum.Node) error {
+		machine.OnNode(x.core, i, what, machine.NoValue(func(ctx context.Context, node quorum.Node) error {
 			if err := node.Mark(ctx, marker, runID); err != nil {
 				return err
 			}

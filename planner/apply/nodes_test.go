@@ -17,6 +17,7 @@ import (
 	"salectl/backends/quorum"
 	"salectl/planner"
 	"salectl/planner/current"
+	"salectl/planner/machine"
 	"salectl/spec"
 )
 
@@ -159,7 +160,7 @@ func TestStoppedWhileItWaitsForNodes(t *testing.T) {
 	for p.x.waits == "" {
 		p.step(inOrder)
 	}
-	m := planner.New(p.x.core, p.x)
+	m := machine.New(p.x.core, p.x)
 	m.Stop(w.now, context.DeadlineExceeded)
 	_, _, _, err := m.Next(w.now)
 	const want = "asking the lock nodes, waiting for a majority of the lock nodes, 1 of 3 can be used: node-0: injected fault"

@@ -4,14 +4,14 @@ import (
 	"time"
 
 	"salectl/backends/lists"
-	"salectl/planner"
 	"salectl/planner/current"
+	"salectl/planner/machine"
 	"salectl/units"
 )
 
 // Config holds the backends and options of Apply and Destroy.
 type Config struct {
-	planner.Backends
+	machine.Backends
 	Options
 	// Remember receives from Destroy what users bought, before anything is deleted. Nil: the
 	// purchases are not kept.
@@ -44,7 +44,7 @@ type Options struct {
 
 // Terms are the parameters of the Machine of an execution.
 type Terms struct {
-	planner.Names
+	machine.Names
 	Options
 	Sizes lists.Sizes // of the calls on lists; 0: the defaults
 }

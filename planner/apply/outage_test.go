@@ -3,10 +3,11 @@ package apply
 import (
 	"errors"
 	"fmt"
-	"salectl/planner"
-	"salectl/planner/current"
 	"strings"
 	"testing"
+
+	"salectl/planner"
+	"salectl/planner/current"
 )
 
 // A long reason is whole: it names what fails at its end.

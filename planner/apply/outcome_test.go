@@ -12,6 +12,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/quorum"
 	"salectl/planner"
+	"salectl/planner/machine"
 )
 
 // What an interrupted plan says depends on whether it may have changed something.
@@ -31,7 +32,7 @@ func TestStopped(t *testing.T) {
 		"after an error":        {func(w *execution) { w.core.Worry = errors.New("no disk") }, context.Canceled, []error{errInterrupted}, nil, "context canceled; the last error was: no disk"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := &execution{core: planner.NewCore(time.Second), plan: &planner.Plan{Kind: planner.KindApply, Sale: "s"}, sale: ledger.NewSale("sale/s")}
+			w := &execution{core: machine.NewCore(time.Second), plan: &planner.Plan{Kind: planner.KindApply, Sale: "s"}, sale: ledger.NewSale("sale/s")}
 			test.before(w)
 			w.core.Step(clock.Now{}, func() { w.Stop(test.cause) })
 			err := w.Outcome(w.core.Err)
@@ -72,12 +73,12 @@ func TestVerdicts(t *testing.T) {
 		"by the store, known": {false, found, planner.ErrStore, true},
 		"by the store, sent":  {false, sent, planner.ErrStore, false},
 	} {
-		w := &execution{core: planner.NewCore(time.Second), plan: &planner.Plan{Sale: "s"}, tableMade: test.tableMade, planned: test.planned}
+		w := &execution{core: machine.NewCore(time.Second), plan: &planner.Plan{Sale: "s"}, tableMade: test.tableMade, planned: test.planned}
 		if err := w.Outcome(test.err); !errors.Is(err, test.err) || errors.Is(err, planner.ErrPartly) != test.partly {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	w := &execution{core: planner.NewCore(time.Second), plan: &planner.Plan{Sale: "s"}, nodes: []lockNode{{name: "n0"}, {name: "n1", unmarked: quorum.ErrOtherRun}}}
+	w := &execution{core: machine.NewCore(time.Second), plan: &planner.Plan{Sale: "s"}, nodes: []lockNode{{name: "n0"}, {name: "n1", unmarked: quorum.ErrOtherRun}}}
 	w.core.Changed = true
 	if err := w.Outcome(nil); !errors.Is(err, planner.ErrPartly) || !strings.Contains(err.Error(), "lock node n1 could not be marked") || strings.Contains(err.Error(), "n0") {
 		t.Errorf("an unmarked node: %v", err)
@@ -89,7 +90,7 @@ func TestVerdicts(t *testing.T) {
 	if err := w.Outcome(nil); !strings.Contains(err.Error(), ": 3 units ") || !strings.Contains(err.Error(), "; lock node n1") {
 		t.Errorf("a shortfall: %v", err)
 	}
-	w = &execution{core: planner.NewCore(time.Second), plan: &planner.Plan{Sale: "s"}, nodes: []lockNode{{name: "n0"}}}
+	w = &execution{core: machine.NewCore(time.Second), plan: &planner.Plan{Sale: "s"}, nodes: []lockNode{{name: "n0"}}}
 	if err := w.Outcome(nil); err != nil || w.result.Changed {
 		t.Errorf("all done: %v, changed %v", err, w.result.Changed)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"salectl/backends/ledger"
 	"salectl/planner"
+	"salectl/planner/machine"
 )
 
 // tableTimeout is the timeout of the call that makes a table.
@@ -23,7 +24,7 @@ func (x *execution) provideTable(then func()) {
 		return
 	}
 	x.begin(checkingTable)
-	giveUp, pause, made := x.core.Now.Mono+x.core.Patience, planner.FirstPause, false
+	giveUp, pause, made := x.core.Now.Mono+x.core.Patience, machine.FirstPause, false
 	address := planner.TableAddress(x.Table)
 	var look func()
 	again := func(err error) {
@@ -36,13 +37,13 @@ func (x *execution) provideTable(then func()) {
 			return
 		}
 		x.core.After(pause, look)
-		pause = min(2*pause, planner.LastPause)
+		pause = min(2*pause, machine.LastPause)
 	}
 	create := func() {
 		before := x.tableMade
 		x.tableMade = true
 		createTable := func(ctx context.Context, logs ledger.Logs) error { return logs.(ledger.Table).CreateTable(ctx) }
-		planner.OnStore(x.core, "create table", tableTimeout, planner.NoValue(createTable), func(_ any, err error) {
+		machine.OnStore(x.core, "create table", tableTimeout, machine.NoValue(createTable), func(_ any, err error) {
 			if errors.Is(err, fs.ErrPermission) {
 				x.tableMade = before
 			}

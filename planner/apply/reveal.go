@@ -11,6 +11,7 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/draw"
 	"salectl/planner"
+	"salectl/planner/machine"
 	"salectl/units"
 )
 
@@ -112,7 +113,7 @@ func (r *revealing) look() {
 		return
 	}
 	x.planned = found // what follows is appended, by this process or another
-	x.shards = make([]*planner.Log, x.sale.Shards())
+	x.shards = make([]*machine.Log, x.sale.Shards())
 	x.states = make([]*ledger.State, len(x.shards))
 	x.losses = make([]int, len(x.shards))
 	r.trees, r.entries = make([]draw.Tree, len(x.shards)), make([][]draw.Entry, len(x.shards))

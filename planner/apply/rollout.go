@@ -9,6 +9,7 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/lists"
 	"salectl/planner"
+	"salectl/planner/machine"
 	"salectl/spec"
 )
 
@@ -30,7 +31,7 @@ const pollOwner = 100 * time.Millisecond
 
 func (x *execution) rollOut(goal uint64, then func()) {
 	x.goal = goal
-	x.shards = make([]*planner.Log, x.sale.Shards())
+	x.shards = make([]*machine.Log, x.sale.Shards())
 	x.states = make([]*ledger.State, len(x.shards))
 	x.heads = make([]*ledger.Head, len(x.shards))
 	x.losses = make([]int, len(x.shards))
@@ -108,12 +109,12 @@ func (d *rollout) finish(i int) {
 }
 
 // shard returns the driver of a shard's log, and creates it with an empty state if necessary.
-func (x *execution) shard(i int) *planner.Log {
+func (x *execution) shard(i int) *machine.Log {
 	if x.shards[i] == nil {
 		log := spec.ShardLog(x.plan.UID, i, len(x.shards))
 		state := ledger.NewState(log)
 		x.states[i] = state
-		x.shards[i] = &planner.Log{Core: x.core, Writer: ledger.NewWriter(log, state), Apply: func(e *ledger.Entry) error {
+		x.shards[i] = &machine.Log{Core: x.core, Writer: ledger.NewWriter(log, state), Apply: func(e *ledger.Entry) error {
 			return state.Apply(e.Commit, e.Hash, len(e.Bytes))
 		}}
 	}

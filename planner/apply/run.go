@@ -8,6 +8,7 @@ import (
 	"salectl/backends/ledger/payload"
 	"salectl/planner"
 	"salectl/planner/current"
+	"salectl/planner/machine"
 )
 
 // Apply carries out a plan of Make or MakePhase. It returns when every shard has the
@@ -84,7 +85,7 @@ func destroy(ctx context.Context, cfg Config, plan *planner.Plan, exportPath str
 		}
 		RemoveTemps(exportPath) // perhaps nothing is exported any more
 	}
-	return &x.result, cfg.Run(ctx, plan.Sale, planner.New(x.core, x))
+	return &x.result, cfg.Run(ctx, plan.Sale, machine.New(x.core, x))
 }
 
 // checkDestroy refuses, before anything is closed, an export path that cannot be written, a

@@ -10,6 +10,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/memory"
 	"salectl/planner"
+	"salectl/planner/machine"
 	"salectl/spec"
 )
 
@@ -135,8 +136,8 @@ func TestDestroyReadsOnlyThePast(t *testing.T) {
 	if err := w.finish(); !errors.Is(err, planner.ErrPartly) || !errors.Is(err, planner.ErrStore) {
 		t.Fatalf("got %v, want ErrPartly for ErrStore", err)
 	}
-	if took := w.now.Mono - began; took != planner.MaxLag+lagPause {
-		t.Errorf("it was tried for %v, want %v", took, planner.MaxLag+lagPause)
+	if took := w.now.Mono - began; took != machine.MaxLag+lagPause {
+		t.Errorf("it was tried for %v, want %v", took, machine.MaxLag+lagPause)
 	}
 	for i, s := range w.actual().Shards {
 		if s.Head.Phase != ledger.PhaseClosed {

@@ -19,6 +19,7 @@ import (
 	"salectl/backends/quorum"
 	"salectl/planner"
 	"salectl/planner/current"
+	"salectl/planner/machine"
 	"salectl/spec"
 	"salectl/units"
 )
@@ -66,7 +67,7 @@ func (w *world) config() Config {
 	writer := make([]byte, 8)
 	w.Read(writer)
 	cfg := Config{
-		Backends: planner.Backends{Logs: w.logs(w.faults), Clock: func() clock.Now { return w.now }, Rand: w},
+		Backends: machine.Backends{Logs: w.logs(w.faults), Clock: func() clock.Now { return w.now }, Rand: w},
 		Options:  Options{Writer: writer, Who: "tester@host", Units: w.units, Key: w.key, DrawKey: w.drawKey},
 	}
 	for _, n := range w.nodes {
@@ -167,7 +168,7 @@ func (w *world) mustPlan(desired spec.Sale) *planner.Plan {
 
 // process is a planner that carries out a plan, one effect at a time.
 type process struct {
-	*planner.Machine
+	*machine.Machine
 	world *world
 	cfg   Config
 	x     *execution
@@ -195,7 +196,7 @@ func (w *world) beginAs(p *planner.Plan, rehearsal bool) *process {
 	if err != nil {
 		w.Fatal(err)
 	}
-	proc.Machine, proc.x = planner.New(x.core, x), x
+	proc.Machine, proc.x = machine.New(x.core, x), x
 	proc.take()
 	return proc
 }
@@ -207,12 +208,12 @@ func (p *process) take() {
 	p.queue, p.asked = append(p.queue, made...), p.asked+len(made)
 }
 
-func (p *process) perform(k calls.Call) planner.Reply {
-	return p.cfg.Do(context.Background(), "tickets", k).(planner.Reply)
+func (p *process) perform(k calls.Call) machine.Reply {
+	return p.cfg.Do(context.Background(), "tickets", k).(machine.Reply)
 }
 
 // reply gives the process a reply.
-func (p *process) reply(k calls.Call, r planner.Reply) {
+func (p *process) reply(k calls.Call, r machine.Reply) {
 	k.Took(p.world.now, r, nil)
 	p.take()
 }

@@ -10,6 +10,7 @@ import (
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/planner"
+	"salectl/planner/machine"
 )
 
 // stages steps a process to its end and lists what it says of itself on the way,
@@ -89,7 +90,7 @@ func TestInterruptsSayHowFarItCame(t *testing.T) {
 	for !strings.HasSuffix(p.x.String(), "1 of 3 shards done") {
 		p.step(inOrder)
 	}
-	m := planner.New(p.x.core, p.x)
+	m := machine.New(p.x.core, p.x)
 	m.Stop(w.now, context.Canceled)
 	_, _, _, err := m.Next(w.now)
 	const want = "(apply: bringing the shards to their generation, slot 3, 1 of 3 shards done)"

@@ -8,6 +8,7 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/ledger/payload"
 	"salectl/planner"
+	"salectl/planner/machine"
 	"salectl/spec"
 	"salectl/units"
 )
@@ -16,7 +17,7 @@ import (
 // the same plan stores the same slots, and neither repeats a slot of the other.
 type storing struct {
 	x     *execution
-	log   *planner.Log
+	log   *machine.Log
 	fold  *payload.Log
 	plan  ledger.Hash
 	added ledger.Range
@@ -43,7 +44,7 @@ func (x *execution) storeUnits(then func()) {
 	name := spec.UnitsLog(x.intent.GetUid())
 	fold := payload.NewLog(name)
 	s := &storing{x: x, fold: fold, plan: x.plan.Digest, added: added, then: then}
-	s.log = &planner.Log{Core: x.core, Writer: ledger.NewWriter(name, fold), Apply: func(e *ledger.Entry) error {
+	s.log = &machine.Log{Core: x.core, Writer: ledger.NewWriter(name, fold), Apply: func(e *ledger.Entry) error {
 		return fold.Apply(e.Commit, e.Hash)
 	}}
 	s.log.Read(s.look)
@@ -67,7 +68,7 @@ func (s *storing) look(e ledger.Event) {
 	read := func(context.Context, ledger.Logs) (*pb.Payload, error) {
 		return s.x.Units.Payload(s.x.Rand, s.log.Writer.Log(), s.plan, s.added, first)
 	}
-	planner.OnStore(s.x.core, "read units", planner.CallTimeout, read, func(p *pb.Payload, err error) {
+	machine.OnStore(s.x.core, "read units", machine.CallTimeout, read, func(p *pb.Payload, err error) {
 		if err != nil {
 			s.x.core.End(err)
 			return

@@ -8,6 +8,7 @@ import (
 
 	"salectl/backends/quorum"
 	"salectl/planner"
+	"salectl/planner/machine"
 	"salectl/spec"
 )
 
@@ -32,7 +33,7 @@ func (x *execution) sweepNode(i, try int, freeBy time.Duration, then func()) {
 			then()
 			return
 		}
-		x.core.After(planner.FirstPause<<try, func() { x.sweepNode(i, try+1, freeBy, then) })
+		x.core.After(machine.FirstPause<<try, func() { x.sweepNode(i, try+1, freeBy, then) })
 	}
 	uid, sale := x.plan.UID, x.plan.Sale
 	x.core.Leases(i, "sweep list", spec.LeasePrefix(uid), func(left []quorum.Holding, err error) {
@@ -52,7 +53,7 @@ func (x *execution) sweepNode(i, try int, freeBy time.Duration, then func()) {
 			_, err := node.Release(ctx, asks)
 			return err
 		}
-		planner.OnNode(x.core, i, "sweep leases", planner.NoValue(release), func(_ any, err error) {
+		machine.OnNode(x.core, i, "sweep leases", machine.NoValue(release), func(_ any, err error) {
 			if err != nil {
 				failed(err)
 				return
@@ -63,7 +64,7 @@ func (x *execution) sweepNode(i, try int, freeBy time.Duration, then func()) {
 				}
 				return node.Forget(ctx, spec.SaleMarker(sale))
 			}
-			planner.OnNode(x.core, i, "sweep marker", planner.NoValue(forget), func(_ any, err error) {
+			machine.OnNode(x.core, i, "sweep marker", machine.NoValue(forget), func(_ any, err error) {
 				if err != nil {
 					failed(err)
 					return

@@ -10,6 +10,7 @@ import (
 	"salectl/backends/quorum"
 	"salectl/internal/text"
 	"salectl/planner"
+	"salectl/planner/machine"
 	"salectl/spec"
 )
 
@@ -21,7 +22,7 @@ type Outage struct {
 }
 
 // ReadOutage queries the lock nodes only. why is the error of reading the ledger.
-func ReadOutage(ctx context.Context, from planner.Backends, name string, why error) (*Outage, error) {
+func ReadOutage(ctx context.Context, from machine.Backends, name string, why error) (*Outage, error) {
 	m, actual := NewLockNodeReading(ReadTerms{from.Names(), ledger.ReadTries, 0}, name)
 	if err := from.Run(ctx, name, m); err != nil {
 		return nil, err

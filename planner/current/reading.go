@@ -11,12 +11,13 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/quorum"
 	"salectl/planner"
+	"salectl/planner/machine"
 	"salectl/spec"
 )
 
 // reading is the machine of ReadActual and NewReading.
 type reading struct {
-	core   *planner.Core
+	core   *machine.Core
 	stage  string // for people
 	terms  ReadTerms
 	actual *planner.Actual
@@ -30,7 +31,7 @@ type reading struct {
 
 // ReadTerms are the parameters of the Machine of a reading.
 type ReadTerms struct {
-	planner.Names
+	machine.Names
 	// Tries is the number of consecutive reads of a sale's own log without progress after
 	// which it counts as unreadable; 0: as many as fit into Patience.
 	Tries int
@@ -44,21 +45,21 @@ const readTimeout = 30 * time.Second
 // NewReading returns a Machine that reads a sale: its log, the heads of its shards, then all
 // lock nodes at once, then the list nodes. It checks the table of the logs meanwhile. The
 // Actual is complete when the Machine is done without an error.
-func NewReading(t ReadTerms, sale string) (*planner.Machine, *planner.Actual) {
+func NewReading(t ReadTerms, sale string) (*machine.Machine, *planner.Actual) {
 	r := newReading(t, sale)
-	return planner.New(r.core, r), r.actual
+	return machine.New(r.core, r), r.actual
 }
 
 // NewLockNodeReading is NewReading for a ledger that cannot be read: it queries the lock nodes only.
-func NewLockNodeReading(t ReadTerms, sale string) (*planner.Machine, *planner.Actual) {
+func NewLockNodeReading(t ReadTerms, sale string) (*machine.Machine, *planner.Actual) {
 	r := newReading(t, sale)
 	r.blind = true
-	return planner.New(r.core, r), r.actual
+	return machine.New(r.core, r), r.actual
 }
 
 func newReading(t ReadTerms, name string) *reading {
 	return &reading{
-		core: planner.NewCore(t.Patience), stage: "not begun", terms: t,
+		core: machine.NewCore(t.Patience), stage: "not begun", terms: t,
 		actual: &planner.Actual{Name: name, Nodes: make([]planner.NodeActual, len(t.Nodes))},
 	}
 }
@@ -138,7 +139,7 @@ func (r *reading) logs(try int) {
 	name := spec.SaleLog(r.actual.Name)
 	sale := ledger.NewSale(name)
 	r.actual.Sale = sale
-	log := &planner.Log{Core: r.core, Writer: ledger.NewWriter(name, sale), Folder: sale, Tries: r.terms.Tries, Failed: r.finish}
+	log := &machine.Log{Core: r.core, Writer: ledger.NewWriter(name, sale), Folder: sale, Tries: r.terms.Tries, Failed: r.finish}
 	log.Read(func(e ledger.Event) {
 		if e == ledger.Gone {
 			r.finish(fmt.Errorf("log %s: %w", name, ledger.ErrGone))
@@ -165,7 +166,7 @@ func (r *reading) shards(then func()) {
 		return
 	}
 	read := func(logs []string, then func([][]byte, error)) {
-		planner.OnStore(r.core, "read heads", planner.CallTimeout, func(ctx context.Context, from ledger.Logs) ([][]byte, error) { return from.Heads(ctx, logs) }, then)
+		machine.OnStore(r.core, "read heads", machine.CallTimeout, func(ctx context.Context, from ledger.Logs) ([][]byte, error) { return from.Heads(ctx, logs) }, then)
 	}
 	read(names, func(heads [][]byte, err error) {
 		if err == nil {
@@ -246,7 +247,7 @@ func (r *reading) node(i int, name string, then func(planner.NodeActual)) {
 		return
 	}
 	marker := spec.SaleMarker(r.actual.Name)
-	planner.OnNode(r.core, i, "info", func(ctx context.Context, node quorum.Node) (planner.NodeActual, error) {
+	machine.OnNode(r.core, i, "info", func(ctx context.Context, node quorum.Node) (planner.NodeActual, error) {
 		info, err := node.Info(ctx)
 		if err != nil {
 			return planner.NodeActual{}, err

@@ -5,6 +5,7 @@ import (
 
 	"salectl/backends/lists"
 	"salectl/planner"
+	"salectl/planner/machine"
 	"salectl/spec"
 )
 
@@ -17,7 +18,7 @@ func (r *reading) lists() {
 	r.core.All(len(r.terms.Lists), func(i int, done func()) {
 		at := &a.ListNodes[i]
 		at.Name = r.terms.Lists[i]
-		planner.OnList(r.core, i, "read settings", func(ctx context.Context, node lists.Node) (lists.Settings, error) { return node.Settings(ctx) }, func(settings lists.Settings, err error) {
+		machine.OnList(r.core, i, "read settings", func(ctx context.Context, node lists.Node) (lists.Settings, error) { return node.Settings(ctx) }, func(settings lists.Settings, err error) {
 			at.Settings, at.Err = settings, err
 			r.list(i, 0, nil, done)
 		})

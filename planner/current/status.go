@@ -8,6 +8,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/draw"
 	"salectl/planner"
+	"salectl/planner/machine"
 	"salectl/spec"
 )
 
@@ -128,7 +129,7 @@ type NodeStatus struct {
 // ReadStatus reads the status of a sale. A shard or node that cannot be read is included with
 // its error. If the sale's own log cannot be read, the error is ErrStore; for a sale that
 // never existed, ledger.ErrGone.
-func ReadStatus(ctx context.Context, from planner.Backends, name string) (*Status, error) {
+func ReadStatus(ctx context.Context, from machine.Backends, name string) (*Status, error) {
 	actual, err := ReadSale(ctx, from, name)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package planner
+package machine
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 
 	"salectl/backends/calls"
 	"salectl/backends/clock"
+	"salectl/planner"
 )
 
 // cored steps a core by hand.
@@ -192,7 +193,7 @@ func TestCoreInsists(t *testing.T) {
 		if took := c.mono - began; took <= 10*time.Second || took > 12*time.Second {
 			t.Errorf("gave up after %v", took)
 		}
-		if !errors.Is(e.err, ErrStore) || !errors.Is(e.err, broken) || !strings.Contains(e.err.Error(), "tried for 10s: "+name) {
+		if !errors.Is(e.err, planner.ErrStore) || !errors.Is(e.err, broken) || !strings.Contains(e.err.Error(), "tried for 10s: "+name) {
 			t.Errorf("ended with %v", e.err)
 		}
 		c.heard("")

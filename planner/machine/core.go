@@ -1,4 +1,4 @@
-package planner
+package machine
 
 import (
 	"cmp"
@@ -14,6 +14,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/lists"
 	"salectl/backends/quorum"
+	"salectl/planner"
 )
 
 // Core is the base of the step machines of apply and destroy. Its events are start, the reply to
@@ -181,9 +182,9 @@ func retry[R any](c *Core, subject, what string, do func(context.Context, ledger
 			case err == nil:
 				then(r)
 			case errors.Is(err, fs.ErrPermission):
-				c.End(fmt.Errorf("%w: %s: %w", ErrStore, subject, err))
+				c.End(fmt.Errorf("%w: %s: %w", planner.ErrStore, subject, err))
 			case c.Now.Mono-began > c.Patience:
-				c.End(fmt.Errorf("%w, tried for %v: %s: %w", ErrStore, c.Patience, subject, err))
+				c.End(fmt.Errorf("%w, tried for %v: %s: %w", planner.ErrStore, c.Patience, subject, err))
 			default:
 				c.After(pause, again)
 				pause = min(2*pause, LastPause)

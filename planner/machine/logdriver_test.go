@@ -1,4 +1,4 @@
-package planner
+package machine
 
 import (
 	"errors"
@@ -12,6 +12,7 @@ import (
 	"salectl/backends/calls"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/planner"
 	"salectl/planner/plannertest"
 )
 
@@ -134,7 +135,7 @@ func TestTrack(t *testing.T) {
 					break
 				}
 			}
-			k.ended(ErrStore, "tried for 10s: log sale/x: no space left")
+			k.ended(planner.ErrStore, "tried for 10s: log sale/x: no space left")
 			if !errors.Is(k.e.err, errNoDisk) {
 				k.t.Error("the store's error is not wrapped")
 			}
@@ -152,7 +153,7 @@ func TestTrack(t *testing.T) {
 			}
 			k.waits()
 			k.replies(ledger.Reply{Err: errNoDisk})
-			k.ended(ErrStore, "")
+			k.ended(planner.ErrStore, "")
 		},
 		"a store that fails at times": func(k *tracked) {
 			k.read()
@@ -183,7 +184,7 @@ func TestTrack(t *testing.T) {
 				k.t.Fatalf("sends %+v", k.e.calls[0])
 			}
 			k.replies(ledger.Reply{Err: errNoDisk})
-			k.ended(ErrStore, "no space left")
+			k.ended(planner.ErrStore, "no space left")
 		},
 		"one that says something else in the end": func(k *tracked) {
 			for _, err := range []error{ledger.ErrTooLarge, ledger.ErrTaken} {
@@ -197,7 +198,7 @@ func TestTrack(t *testing.T) {
 				k.e = k.do(func() { k.track.Resend(k.then) })
 				k.replies(ledger.Reply{Err: err})
 				if err == ledger.ErrTooLarge {
-					if k.ended(err, "log sale/x"); errors.Is(k.e.err, ErrStore) {
+					if k.ended(err, "log sale/x"); errors.Is(k.e.err, planner.ErrStore) {
 						k.t.Errorf("a definite answer is one of a broken store: %v", k.e.err)
 					}
 				} else if k.e.done || plannertest.RequestOf(k.e.calls[0]).Kind != ledger.ReadRequest {
@@ -215,7 +216,7 @@ func TestTrack(t *testing.T) {
 			}
 			k.waits()
 			k.replies(ledger.Reply{Head: k.entry.Head})
-			k.ended(ErrStore, "for 1m0s")
+			k.ended(planner.ErrStore, "for 1m0s")
 		},
 		"who sends again is told": func(k *tracked) {
 			k.read()
@@ -243,7 +244,7 @@ func TestTrack(t *testing.T) {
 				}
 			}
 			k.replies(ledger.Reply{Err: errNoDisk})
-			k.ended(ErrStore, "no space left")
+			k.ended(planner.ErrStore, "no space left")
 		},
 		"a store that answers from the past": func(k *tracked) {
 			began := k.mono
@@ -252,7 +253,7 @@ func TestTrack(t *testing.T) {
 					break
 				}
 			}
-			k.ended(ErrStore, "log sale/x could not be read to its end for 1m0s, it answers from the past")
+			k.ended(planner.ErrStore, "log sale/x could not be read to its end for 1m0s, it answers from the past")
 			if took := k.mono - began; took <= time.Minute || took > 65*time.Second {
 				k.t.Errorf("gave up after %v", took)
 			}
@@ -281,7 +282,7 @@ func TestStoreError(t *testing.T) {
 		"broken":  {errors.New("broken"), true},
 		"damaged": {fmt.Errorf("log x: %w", ledger.ErrCorrupt), false},
 	} {
-		if err := storeError(test.err); errors.Is(err, ErrStore) != test.store || !errors.Is(err, test.err) {
+		if err := storeError(test.err); errors.Is(err, planner.ErrStore) != test.store || !errors.Is(err, test.err) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

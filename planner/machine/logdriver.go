@@ -1,4 +1,4 @@
-package planner
+package machine
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"salectl/backends/ledger"
+	"salectl/planner"
 )
 
 // Log drives one log through its ledger.Writer. read and append continue with CaughtUp,
@@ -106,7 +107,7 @@ func (t *Log) run(do ledger.Do) {
 	case t.Tries > 0 && t.idle >= t.Tries:
 		t.fail(storeError(ledger.Stuck(t.Writer.Log(), t.Folder, t.last)))
 	case t.Core.Now.Mono-t.began > MaxLag:
-		t.fail(fmt.Errorf("%w: log %s could not be read to its end for %v, it answers from the past", ErrStore, t.Writer.Log(), MaxLag))
+		t.fail(fmt.Errorf("%w: log %s could not be read to its end for %v, it answers from the past", planner.ErrStore, t.Writer.Log(), MaxLag))
 	default:
 		t.Core.At(do.Wake, func() { t.run(t.Writer.Tick(t.Core.Now)) })
 	}
@@ -132,13 +133,13 @@ func (t *Log) bears(kind ledger.RequestKind, err error) bool {
 	case err == nil || errors.Is(err, ledger.ErrTaken) || errors.Is(err, ledger.ErrTooLarge):
 		t.failing[kind] = 0
 	case errors.Is(err, fs.ErrPermission):
-		t.fail(fmt.Errorf("%w: log %s: %w", ErrStore, t.Writer.Log(), err))
+		t.fail(fmt.Errorf("%w: log %s: %w", planner.ErrStore, t.Writer.Log(), err))
 		return false
 	case t.Tries > 0:
 	case t.failing[kind] == 0:
 		t.failing[kind] = now
 	case now-t.failing[kind] > t.Core.Patience:
-		t.fail(fmt.Errorf("%w, tried for %v: log %s: %w", ErrStore, t.Core.Patience, t.Writer.Log(), err))
+		t.fail(fmt.Errorf("%w, tried for %v: log %s: %w", planner.ErrStore, t.Core.Patience, t.Writer.Log(), err))
 		return false
 	}
 	return true
@@ -149,7 +150,7 @@ func storeError(err error) error {
 	if errors.Is(err, ledger.ErrCorrupt) {
 		return err
 	}
-	return fmt.Errorf("%w: %w", ErrStore, err)
+	return fmt.Errorf("%w: %w", planner.ErrStore, err)
 }
 
 // ReadHeads reads the heads of logs until that succeeds or patience runs out.
