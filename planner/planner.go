@@ -1,21 +1,19 @@
-// Package planner plans and carries out changes of a sale. ReadActual reads the current state
-// from the backends, Make plans what differs from the sale file, Apply carries out the plan,
-// and Destroy exports and deletes the sale.
+// Package planner plans changes of a sale. Make, MakePhase, MakeReveal and MakeDestroy compare
+// what a sale file or a command requests with an Actual, the current state, and return a Plan.
+// Plan.Encode and DecodePlans are the form of a plan in a file.
 //
 // The package guarantees:
-//   - A plan is made by a pure function and bound to one slot of the sale's log. The first
-//     plan that is appended at that slot wins; every other plan is stale.
+//   - Its functions are pure: they read no clock, no file and no server, and draw no random
+//     numbers. What they depend on is in the Actual.
+//   - A plan is bound to one slot of the sale's log. The first plan that is appended at that
+//     slot wins; every other plan is stale.
 //   - Of a saved plan only what follows from the sale file and the ledger is carried out
 //     (Plan.Check).
-//   - Apply and Destroy may be killed at any point and may run concurrently; a later run
-//     completes them. No unit is dealt twice: the sale's log records the units of each
-//     shard before any shard receives them.
-//   - Nothing is deleted before its export is on disk, was read back, and its digest is in
-//     the sale's log.
+//   - A change that a sale does not allow is a *Refusal with its remedy, before anything is
+//     written.
 //
-// The package keeps no state. Reading a sale and carrying out a plan are step machines without
-// I/O, clocks or goroutines (machine.go), which report their progress (state.go). run.go is
-// their shell.
+// Package current reads the Actual, package apply carries out the Plan, and both run their
+// steps by package machine. Callers show plans and ask for consent.
 package planner
 
 import (

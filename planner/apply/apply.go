@@ -1,3 +1,29 @@
+// Package apply carries out plans. Apply brings a sale to its newest generation, reveals a draw
+// or confirms a phase; Destroy exports a sale and deletes it; Purge deletes the copy of a
+// rehearsal.
+//
+// The package guarantees:
+//   - An execution may be killed at any point and may run beside others; a later run completes
+//     it. No unit is given to two shards: the sale's log records the units of each shard before
+//     any shard receives them.
+//   - Nothing is deleted before its export is on disk, was read back, and its digest is in the
+//     sale's log.
+//   - Nothing is appended with a clock that is off the lock nodes' clocks by more than a ttl.
+//
+// An execution takes the steps of its plan in order, each of which is a stage (stage.go):
+//
+//	apply    query the nodes → make the table → read the sale's log → store payloads → append
+//	         Planned → bring every shard to it → mark the nodes → fill the lists → append Applied
+//	reveal   query the nodes → read the sale's log → close the entries of every shard → append
+//	         EntriesClosed → Drawn → Ranked
+//	destroy  as apply, to a closed generation → end transfers and holds → seal every shard →
+//	         export → append Sealed → remove leases, markers, lists and logs → append Destroyed
+//
+// A step whose result is in a log already is skipped, so that every execution begins at the
+// first. The knowledge about the plan in the sale's log only grows: unsent, sent, found or
+// stored, carried out.
+//
+// Callers make the plan from a recent read, and check a saved one with Plan.Check.
 package apply
 
 import (

@@ -15,6 +15,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/ledger/export"
 	"salectl/backends/ledger/payload"
+	"salectl/internal/files"
 	"salectl/planner"
 	"salectl/units"
 )
@@ -42,7 +43,7 @@ func checkExportPath(path, uid string, sealed bool) error {
 			return inTheWay(path)
 		}
 	}
-	temp, err := CreateTemp(ManifestPath(path)) // in the export's folder, with the longer of the two names
+	temp, err := files.CreateTemp(ManifestPath(path)) // in the export's folder, with the longer of the two names
 	if err != nil {
 		return fmt.Errorf("the ledger cannot be exported: %w", err)
 	}
@@ -96,7 +97,7 @@ type exporter struct {
 // as written. The file is readable by its owner only, as temporary files are, since it has all
 // users and the keys of their requests.
 func (x exporter) write(ctx context.Context, logs ledger.Logs, path string, e *Export) ([]byte, error) {
-	temp, err := CreateTemp(path)
+	temp, err := files.CreateTemp(path)
 	if err != nil {
 		return nil, fmt.Errorf("exporting: %w", err)
 	}
@@ -112,7 +113,7 @@ func (x exporter) write(ctx context.Context, logs ledger.Logs, path string, e *E
 	if err := checkExport(ctx, logs, temp.Name(), sum, e); err != nil {
 		return nil, err
 	}
-	if err := MoveTemp(temp, func() error { return x.publish(temp.Name(), path, sum) }); err != nil {
+	if err := files.MoveTemp(temp, func() error { return x.publish(temp.Name(), path, sum) }); err != nil {
 		return sum, err
 	}
 	return sum, x.manifest(path, sum)

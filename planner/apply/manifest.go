@@ -60,7 +60,7 @@ func (x exporter) manifest(export string, digest []byte) error {
 		return err
 	}
 	path := ManifestPath(export)
-	temp, err := CreateTemp(path)
+	temp, err := files.CreateTemp(path)
 	if err != nil {
 		return fmt.Errorf("writing the manifest: %w", err)
 	}
@@ -70,7 +70,7 @@ func (x exporter) manifest(export string, digest []byte) error {
 	if err = errors.Join(err, x.sync(temp)); err != nil {
 		return fmt.Errorf("writing the manifest: %w", err)
 	}
-	if err := MoveTemp(temp, func() error { return os.Rename(temp.Name(), path) }); err != nil {
+	if err := files.MoveTemp(temp, func() error { return os.Rename(temp.Name(), path) }); err != nil {
 		return fmt.Errorf("writing the manifest: %w", err)
 	}
 	return x.syncFolder(path)

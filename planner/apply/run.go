@@ -6,6 +6,7 @@ import (
 
 	"salectl/backends/ledger"
 	"salectl/backends/ledger/payload"
+	"salectl/internal/files"
 	"salectl/planner"
 	"salectl/planner/current"
 	"salectl/planner/machine"
@@ -83,7 +84,7 @@ func destroy(ctx context.Context, cfg Config, plan *planner.Plan, exportPath str
 		if err := checkDestroy(ctx, cfg, plan, exportPath); err != nil {
 			return nil, err
 		}
-		RemoveTemps(exportPath) // perhaps nothing is exported any more
+		files.RemoveTemps(exportPath) // perhaps nothing is exported any more
 	}
 	return &x.result, cfg.Run(ctx, plan.Sale, machine.New(x.core, x))
 }

@@ -1,3 +1,15 @@
+// Package current reads the current state of a sale, for plans and statuses. A Machine reads
+// the sale's log, the heads of its shards, the lock nodes and the list nodes, each once; what a
+// plan of another kind needs beside is read by ReadUnits, ReadHolds and ReadPackets.
+//
+// The package guarantees:
+//   - Reading changes nothing, and needs no right to write.
+//   - A shard, node or table that cannot be read is part of the result, with its error. Only a
+//     sale's log that cannot be read is an error of the whole.
+//   - A shard counts as missing only after repeated reads, since reads may lag.
+//
+// The parts of an Actual are of different moments. Its users must expect that, as a Plan does by
+// its slot.
 package current
 
 import (
@@ -9,6 +21,7 @@ import (
 	"time"
 
 	"salectl/backends/ledger"
+	"salectl/backends/lists"
 	"salectl/backends/quorum"
 	"salectl/planner"
 	"salectl/planner/machine"
@@ -269,4 +282,67 @@ func newNonce(rand io.Reader) (string, error) {
 		return "", fmt.Errorf("drawing a uid: %w", err)
 	}
 	return hex.EncodeToString(nonce), nil
+}
+
+// ReadActual reads all of a sale that Make needs. If the sale's own log cannot be read, the
+// error is ErrStore. A shard, node or table that cannot be read is no error; its Err is set.
+func ReadActual(ctx context.Context, from machine.Backends, name string) (*planner.Actual, error) {
+	return read(ctx, from, from.Names(), name)
+}
+
+// ReadSale is ReadActual without the check of the table, for callers that make no table and
+// cannot wait for its servers.
+func ReadSale(ctx context.Context, from machine.Backends, name string) (*planner.Actual, error) {
+	names := from.Names()
+	table := names.Table
+	names.Table = ""
+	a, err := read(ctx, from, names, name)
+	if a != nil && table != "" {
+		a.Table = &planner.TableActual{Name: table}
+	}
+	return a, err
+}
+
+func read(ctx context.Context, from machine.Backends, names machine.Names, name string) (*planner.Actual, error) {
+	m, actual := NewReading(ReadTerms{names, ledger.ReadTries, from.ReadTimeout}, name)
+	if err := from.Run(ctx, name, m); err != nil {
+		return nil, err
+	}
+	return actual, nil
+}
+
+// lists queries all list nodes at once, the lists of each in sequence, and ends the reading.
+func (r *reading) lists() {
+	r.stage = "the lists"
+	a := r.actual
+	a.ListNodes = make([]planner.ListNodeActual, len(r.terms.Lists))
+	a.Lists = make([]planner.ListActual, planner.CountLists(a.Sale, len(r.terms.Lists)))
+	r.core.All(len(r.terms.Lists), func(i int, done func()) {
+		at := &a.ListNodes[i]
+		at.Name = r.terms.Lists[i]
+		machine.OnList(r.core, i, "read settings", func(ctx context.Context, node lists.Node) (lists.Settings, error) { return node.Settings(ctx) }, func(settings lists.Settings, err error) {
+			at.Settings, at.Err = settings, err
+			r.list(i, 0, nil, done)
+		})
+	}, func() { r.finish(nil) })
+}
+
+// list inspects a node's lists from a shard on. After a node fails to answer, its other lists
+// get the same error.
+func (r *reading) list(node, shard int, away error, done func()) {
+	for ; shard < len(r.actual.Lists); shard++ {
+		if spec.ListNode(shard, len(r.terms.Lists)) != node {
+			continue
+		}
+		l := &r.actual.Lists[shard]
+		l.Node, l.Err = r.terms.Lists[node], away
+		if away == nil {
+			r.core.Inspect(node, lists.List{UID: r.actual.Sale.UID(), Shard: shard}, func(state lists.State, err error) {
+				l.State, l.Err = state, err
+				r.list(node, shard+1, err, done)
+			})
+			return
+		}
+	}
+	done()
 }

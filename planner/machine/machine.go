@@ -1,3 +1,14 @@
+// Package machine runs the jobs of the planner as step machines: a Job requests calls and
+// continues with their replies, and its owner makes the calls and passes the time. Core has the
+// continuations of a Job, Log drives one log with them.
+//
+// The package guarantees:
+//   - A Job sees one event at a time and never blocks. The same events give the same calls.
+//   - A failed call is repeated until it succeeds or the patience of the Job has passed; a call
+//     that is not permitted fails at once.
+//   - Run returns only after every call has ended.
+//
+// A Machine is new, then runs, then is done; Stop and Core.End lead to done from either.
 package machine
 
 import (

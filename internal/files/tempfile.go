@@ -1,4 +1,4 @@
-package apply
+package files
 
 import (
 	"errors"

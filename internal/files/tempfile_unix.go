@@ -1,6 +1,6 @@
 //go:build linux || darwin
 
-package apply
+package files
 
 import (
 	"errors"

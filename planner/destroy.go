@@ -51,32 +51,6 @@ func MakeDestroy(actual *Actual) (*Plan, error) {
 	return p, p.setPlanned(follow(sale, withPhase(sale.Newest().GetSettings(), pb.Phase_CLOSED)))
 }
 
-func unitsAre(n int64) string {
-	if n == 1 {
-		return "1 unit is"
-	}
-	return fmt.Sprintf("%d units are", n)
-}
-
-// ends sums up the units of all heads.
-func (a *Actual) ends() *Ends {
-	e := new(Ends)
-	var limit int64
-	for _, s := range a.Shards {
-		if s.Head != nil {
-			limit += s.Head.Limit
-			e.Sold += s.Head.Sold
-			e.Held += s.Head.Held
-			e.Available += s.Head.Available
-			e.Entries += s.Head.Entries
-		} else {
-			e.Unread++
-		}
-	}
-	e.InFlight = max(0, limit-e.Sold-e.Held-e.Available) // a received and unacknowledged transfer is in two heads
-	return e
-}
-
 // deletions plans the deletion of shards and of the nodes' keys. For a destroyed sale these
 // are only late writes.
 func (p *Plan) deletions(actual *Actual) {
