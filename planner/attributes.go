@@ -2,14 +2,12 @@ package planner
 
 import (
 	"encoding/hex"
+	"fmt"
 	"strconv"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
-	"salectl/rules"
 	"salectl/spec"
 )
 
@@ -159,36 +157,41 @@ func NewInForce(s *pb.Settings, declared spec.Sale) InForce {
 	}
 }
 
-// settingsOf returns the settings that shards receive for a declaration, except the rows of
-// units.
-func settingsOf(s spec.Sale, phase pb.Phase) *pb.Settings {
-	settings := &pb.Settings{PerUserLimit: s.PerUserLimit, Phase: phase, Partial: s.Partial, Secret: s.Units != nil && s.Units.Secret, Draw: s.Draw != nil}
-	if !s.OpensAt.IsZero() {
-		settings.OpensAtUs = s.OpensAt.UnixMicro()
-	}
-	if !s.ClosesAt.IsZero() {
-		settings.ClosesAtUs = s.ClosesAt.UnixMicro()
-	}
-	if s.Payment != nil {
-		settings.Payment = paymentOf(*s.Payment)
-	}
-	if hash, ok := rules.HashFor(s); ok {
-		settings.Rules = hash[:]
-	}
-	settings.Choose = s.Units != nil && s.Units.Choose
-	return settings
+// DrawShown describes a draw in a plan.
+type DrawShown struct {
+	Substitutes int64  `json:"substitutes"`
+	Beacon      string `json:"beacon,omitempty"`
+	Round       string `json:"round,omitempty"`
+	Fallback    string `json:"fallback,omitempty"`
 }
 
-// withRows returns a copy of the settings with other rows.
-func withRows(s *pb.Settings, rows []*pb.Range) *pb.Settings {
-	next := proto.CloneOf(s)
-	next.Rows = rows
-	return next
+func drawShown(d *spec.Draw) *DrawShown {
+	if d == nil {
+		return nil
+	}
+	shown := &DrawShown{Substitutes: d.Substitutes}
+	if b := d.Beacon; b != nil {
+		shown.Beacon, shown.Round, shown.Fallback = b.Name, b.Round, string(b.Fallback)
+	}
+	return shown
 }
 
-func TimeText(t time.Time) string {
-	if t.IsZero() {
-		return ""
+// list returns the attributes of a draw.
+func (d *DrawShown) list() []Field {
+	if d == nil {
+		return nil
 	}
-	return t.UTC().Format(time.RFC3339Nano)
+	return []Field{
+		{Name: "draw.substitutes", After: strconv.FormatInt(d.Substitutes, 10)},
+		{Name: "draw.beacon", After: d.Beacon}, {Name: "draw.round", After: d.Round}, {Name: "draw.fallback", After: d.Fallback},
+	}
+}
+
+// packetText describes a red packet for people.
+func packetText(s spec.Sale) string {
+	r := s.RedPacket
+	if r == nil {
+		return "numbers"
+	}
+	return fmt.Sprintf("%s %s, split %s, min %s", r.Format(r.Total), r.Currency, r.Split, r.Format(r.Min))
 }

@@ -2,7 +2,9 @@ package planner
 
 import (
 	"fmt"
+	"time"
 
+	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
@@ -73,4 +75,68 @@ func (p *Plan) deletions(actual *Actual) {
 			ActionReason: why, Reason: "leases and marker of the sale are removed",
 		})
 	}
+}
+
+// HoldsActual is how a destroy treats claims that are held for payments.
+type HoldsActual struct {
+	Cancel bool      // cancel them; otherwise wait until each is settled
+	Err    error     // why the duration of the wait is unknown
+	Last   time.Time // release of the last hold unless it is extended; zero: none is open
+}
+
+// HoldTimes returns when the first and the last open hold are released, in microseconds since
+// 1970, and the number of open holds.
+func HoldTimes(shards []*ledger.State) (first, last int64, n int) {
+	for _, s := range shards {
+		for _, hold := range s.Holds() {
+			at := hold.ReleaseUs()
+			if n++; n == 1 {
+				first = at
+			}
+			first, last = min(first, at), max(last, at)
+		}
+	}
+	return first, last, n
+}
+
+// holds adds a warning that states how a destroy treats holds.
+func (p *Plan) holds(ends *Ends, holds *HoldsActual) {
+	held := unitsAre(ends.Held) + " held for payments"
+	switch {
+	case ends.Held == 0:
+	case holds != nil && holds.Cancel:
+		p.warn("%s: these claims are cancelled, and payments that come for them must be paid back", held)
+	case holds == nil || holds.Err != nil || holds.Last.IsZero():
+		p.warn("%s: destroy closes the sale, then waits until each of these claims is paid, cancelled or released; --cancel-holds cancels them instead", held)
+	default:
+		ends.HeldUntil = TimeText(holds.Last.Truncate(time.Second).Add(time.Second))
+		p.warn("%s: destroy closes the sale, then waits until each of these claims is paid, cancelled or released, until %s unless some are extended; --cancel-holds cancels them instead",
+			held, ends.HeldUntil)
+	}
+}
+
+func unitsAre(n int64) string {
+	if n == 1 {
+		return "1 unit is"
+	}
+	return fmt.Sprintf("%d units are", n)
+}
+
+// ends sums up the units of all heads.
+func (a *Actual) ends() *Ends {
+	e := new(Ends)
+	var limit int64
+	for _, s := range a.Shards {
+		if s.Head != nil {
+			limit += s.Head.Limit
+			e.Sold += s.Head.Sold
+			e.Held += s.Head.Held
+			e.Available += s.Head.Available
+			e.Entries += s.Head.Entries
+		} else {
+			e.Unread++
+		}
+	}
+	e.InFlight = max(0, limit-e.Sold-e.Held-e.Available) // a received and unacknowledged transfer is in two heads
+	return e
 }

@@ -5,20 +5,12 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
 )
-
-// Apply publishes the commitment to a draw's secret with the first generation. After the close
-// Reveal closes the entries of every shard's log, then publishes their common root, the
-// secret, and the ranks, in this order. Each step is in a log before the next begins, so a
-// reveal may be killed at any point, may run concurrently, and is completed by a later run.
-// Steps that are present are kept, and the result does not depend on which process computes
-// it.
 
 // fixedDraw refuses to change the draw of a live sale. The hours are fixed after the close,
 // when some shards may have ended their entries.
@@ -72,36 +64,6 @@ func keepsWinners(old spec.Sale, actual *Actual, delta int64) error {
 	return &Refusal{
 		Reason: fmt.Sprintf(reason+"the stock cannot be lowered by %d", actual.Name, -delta),
 		Remedy: "Declare the stock as it was.",
-	}
-}
-
-// DrawShown describes a draw in a plan.
-type DrawShown struct {
-	Substitutes int64  `json:"substitutes"`
-	Beacon      string `json:"beacon,omitempty"`
-	Round       string `json:"round,omitempty"`
-	Fallback    string `json:"fallback,omitempty"`
-}
-
-func drawShown(d *spec.Draw) *DrawShown {
-	if d == nil {
-		return nil
-	}
-	shown := &DrawShown{Substitutes: d.Substitutes}
-	if b := d.Beacon; b != nil {
-		shown.Beacon, shown.Round, shown.Fallback = b.Name, b.Round, string(b.Fallback)
-	}
-	return shown
-}
-
-// list returns the attributes of a draw.
-func (d *DrawShown) list() []Field {
-	if d == nil {
-		return nil
-	}
-	return []Field{
-		{Name: "draw.substitutes", After: strconv.FormatInt(d.Substitutes, 10)},
-		{Name: "draw.beacon", After: d.Beacon}, {Name: "draw.round", After: d.Round}, {Name: "draw.fallback", After: d.Fallback},
 	}
 }
 

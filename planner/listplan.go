@@ -233,15 +233,6 @@ func engineName(s spec.Sale) spec.Engine {
 	return s.Engine
 }
 
-// packetText describes a red packet for people.
-func packetText(s spec.Sale) string {
-	r := s.RedPacket
-	if r == nil {
-		return "numbers"
-	}
-	return fmt.Sprintf("%s %s, split %s, min %s", r.Format(r.Total), r.Currency, r.Split, r.Format(r.Min))
-}
-
 // leftLists warns of nodes that leave the sale and keep keys of its lists.
 func (p *Plan) leftLists(desired, old spec.Sale, uid string) {
 	if old.Engine != spec.EngineRedis {
@@ -253,14 +244,6 @@ func (p *Plan) leftLists(desired, old spec.Sale, uid string) {
 				n, spec.KeyPrefix, uid)
 		}
 	}
-}
-
-func ListAddress(i int) string { return fmt.Sprintf("list/%d", i) }
-
-// EngineOf returns the engine of a generation.
-func EngineOf(p *pb.Planned) spec.Engine {
-	old, _ := Declared(p) // an unreadable declaration names none
-	return old.Engine
 }
 
 // CheckLists refuses nodes other than those declared, in their order: the order determines the

@@ -8,14 +8,12 @@ import (
 	"fmt"
 	"io"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
 
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
-	"salectl/spec"
 )
 
 // PlanVersion is the version of a plan's JSON.
@@ -128,10 +126,6 @@ type Summary struct {
 // Empty reports whether there is nothing to do.
 func (p *Plan) Empty() bool { return len(p.Actions) == 0 }
 
-func SaleAddress(name string) string { return "sale/" + name }
-func ShardAddress(i int) string      { return "shard/" + strconv.Itoa(i) }
-func NodeAddress(name string) string { return "node/" + name }
-
 func (p *Plan) add(a Action) {
 	// A reason may quote an error; invalid UTF-8 would not survive JSON.
 	a.Reason = strings.ToValidUTF8(a.Reason, "?")
@@ -221,15 +215,6 @@ func (p *Plan) planned() (*pb.Planned, error) {
 	return planned, nil
 }
 
-// Declared returns the declaration of a generation.
-func Declared(planned *pb.Planned) (spec.Sale, error) {
-	sale, err := spec.FromJSON(planned.GetSpec())
-	if err != nil {
-		return spec.Sale{}, fmt.Errorf("generation %d: %w", planned.GetGeneration(), err)
-	}
-	return sale, nil
-}
-
 // Encode returns the plan as JSON. DecodePlans reads it.
 func (p *Plan) Encode() ([]byte, error) {
 	b, err := json.MarshalIndent(p, "", "  ")
@@ -301,4 +286,12 @@ func decodePlan(b []byte) (*Plan, error) {
 	}
 	_, err := p.planned()
 	return p, err
+}
+
+func (p *Plan) warn(format string, args ...any) {
+	p.Warnings = append(p.Warnings, strings.ToValidUTF8(fmt.Sprintf(format, args...), "?"))
+}
+
+func (p *Plan) updateSale(why ActionReason, reason string, before, after *Attributes) {
+	p.add(Action{Address: SaleAddress(p.Sale), Action: Update, ActionReason: why, Reason: reason, Before: before, After: after})
 }

@@ -263,3 +263,22 @@ func WasMarked(sale *ledger.Sale, node string) bool {
 	locks, err := old.Locks()
 	return err == nil && slices.Contains(locks.Nodes, node)
 }
+
+// exchange plans for a live sale the removal of units no longer declared, the restoration of
+// units about to be removed that are declared again, and the addition of new units.
+func (v shardViews) exchange(planned *pb.Planned, is *UnitsActual, sale string) error {
+	limits := v.limits()
+	for i, gone := range is.Gone {
+		planned.Shards[i].Drop, planned.Shards[i].Restore = gone.Proto(), is.Leaving[i].Proto()
+		limits[i] += is.Leaving[i].Count() - gone.Count()
+	}
+	if last := planned.GetNextUnit() - 1; is.Added > maxUnit-last {
+		return tooManyUnits(sale, last+min(is.Added, maxUnit))
+	}
+	if is.Added > 0 {
+		for i, n := range raise(limits, is.Added) {
+			planned.Shards[i].Add = deal(planned, n)
+		}
+	}
+	return nil
+}

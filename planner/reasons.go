@@ -127,3 +127,14 @@ func NoLogError(sale *ledger.Sale, shard int) error {
 		" It is never made anew, since its claims would be lost; look for what removed it, and put it back from a snapshot or a backup",
 		ledger.ErrCorrupt, address, log)}
 }
+
+// phaseSince returns the generation that set the current phase of a run.
+func phaseSince(sale *ledger.Sale) uint64 {
+	g, now := sale.Generation(), sale.Newest().GetSettings().GetPhase()
+	for ; g > 1; g-- {
+		if before, _ := sale.Planned(g - 1); before.GetSettings().GetPhase() != now {
+			break
+		}
+	}
+	return g
+}

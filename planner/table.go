@@ -27,8 +27,6 @@ func UnfitTable(name string, err error) error {
 		Err: &Refusal{Reason: fmt.Sprintf("table %s: %s", name, strings.TrimSuffix(reason, ".")), Remedy: remedy}}
 }
 
-func TableAddress(name string) string { return "table/" + name }
-
 // table plans the creation of the table for a new run; the logs of a live sale are in it.
 // fresh reports that the run is new.
 func (p *Plan) table(t *TableActual, fresh bool) error {

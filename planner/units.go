@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"encoding/hex"
 	"fmt"
 	"strings"
 
@@ -98,71 +97,4 @@ func someNumbers(numbers []int64) string {
 		words = append(words, fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(words, ", ")
-}
-
-// exchange plans for a live sale the removal of units no longer declared, the restoration of
-// units about to be removed that are declared again, and the addition of new units.
-func (v shardViews) exchange(planned *pb.Planned, is *UnitsActual, sale string) error {
-	limits := v.limits()
-	for i, gone := range is.Gone {
-		planned.Shards[i].Drop, planned.Shards[i].Restore = gone.Proto(), is.Leaving[i].Proto()
-		limits[i] += is.Leaving[i].Count() - gone.Count()
-	}
-	if last := planned.GetNextUnit() - 1; is.Added > maxUnit-last {
-		return tooManyUnits(sale, last+min(is.Added, maxUnit))
-	}
-	if is.Added > 0 {
-		for i, n := range raise(limits, is.Added) {
-			planned.Shards[i].Add = deal(planned, n)
-		}
-	}
-	return nil
-}
-
-// UnitSource describes in plans the source of a sale's payloads.
-type UnitSource struct {
-	From   string   `json:"from"` // file, range
-	Ranges []string `json:"ranges,omitempty"`
-	Column string   `json:"column,omitempty"` // column of the file that names a unit; "": the first
-	Secret bool     `json:"secret,omitempty"` // encrypted in the ledger, and sent only to buyers
-	Choose bool     `json:"choose,omitempty"` // buyers may choose units by name
-	Digest string   `json:"digest,omitempty"` // digest of all payloads, in hex; unknown before apply
-}
-
-func unitSourceOf(s spec.Sale) *UnitSource {
-	u := s.Units
-	if u == nil {
-		return nil
-	}
-	g := &UnitSource{From: "file", Ranges: u.Ranges, Column: u.Column, Secret: u.Secret, Choose: u.Choose}
-	if len(u.Ranges) > 0 {
-		g.From = "range"
-	}
-	return g
-}
-
-// with returns g with the digest of its units.
-func (g *UnitSource) with(digest []byte) *UnitSource {
-	if g != nil {
-		g.Digest = hex.EncodeToString(digest)
-	}
-	return g
-}
-
-// list returns the attributes of a UnitSource.
-func (g *UnitSource) list() []Field {
-	if g == nil {
-		g = new(UnitSource)
-	}
-	word := func(is bool) string {
-		if is {
-			return "true"
-		}
-		return ""
-	}
-	return []Field{
-		{Name: "units.from", After: g.From}, {Name: "units.range", After: strings.Join(g.Ranges, ", ")},
-		{Name: "units.column", After: g.Column}, {Name: "units.secret", After: word(g.Secret)},
-		{Name: "units.choose", After: word(g.Choose)}, {Name: "units.digest", After: g.Digest[:min(len(g.Digest), shortSet)]},
-	}
 }

@@ -10,10 +10,6 @@ import (
 	"salectl/spec"
 )
 
-func (p *Plan) warn(format string, args ...any) {
-	p.Warnings = append(p.Warnings, strings.ToValidUTF8(fmt.Sprintf(format, args...), "?"))
-}
-
 // durabilityWarnings adds the warnings about list nodes.
 func (p *Plan) durabilityWarnings(actual *Actual, ack spec.Ack) {
 	for _, warning := range actual.DurabilityWarnings(ack) {

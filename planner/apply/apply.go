@@ -35,36 +35,6 @@ import (
 	"salectl/planner"
 )
 
-// Start takes the first step.
-func (x *execution) Start() {
-	if first := x.first(); first != nil {
-		first()
-		return
-	}
-	x.core.End(nil)
-}
-
-// first returns the first event of the plan, or nil if the plan is already carried out. An
-// empty plan is, with two exceptions: that of a destroyed sale sweeps the lock nodes, and that
-// of a sale already in its phase confirms the phase.
-func (x *execution) first() func() {
-	switch p := x.plan; {
-	case p.Kind == planner.KindReveal && p.Empty():
-		x.result.Generation = p.Generation
-		return nil
-	case p.Kind == planner.KindReveal:
-		return (&revealing{x: x}).start
-	case p.Kind == planner.KindApply && p.Empty():
-		x.result.Generation = p.Generation
-		return nil
-	case p.Kind != planner.KindDestroy:
-		return x.startApply
-	case p.Empty() && !x.rehearsal && p.Phase != ledger.PhaseDestroyed:
-		return nil
-	}
-	return (&teardown{x: x}).start
-}
-
 // startApply queries the nodes, makes the table, stores the payloads of new units, appends
 // Planned to the sale's log, brings every shard to it, marks the nodes, fills the lists, and
 // appends Applied.

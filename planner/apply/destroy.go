@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"time"
 
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/lists"
 	"salectl/planner"
 	"salectl/planner/machine"
 	"salectl/spec"
@@ -297,15 +299,6 @@ func (t *teardown) isSealed(mine *pb.Sealed) func() (bool, error) {
 	}
 }
 
-// allShards returns the numbers of all shards.
-func (x *execution) allShards() []int {
-	shards := make([]int, x.sale.Shards())
-	for i := range shards {
-		shards[i] = i
-	}
-	return shards
-}
-
 // erase removes everything of the run except the sale's own log. It runs only when that log
 // has Sealed.
 func (t *teardown) erase() {
@@ -423,4 +416,46 @@ func (t *teardown) reportHolds(now time.Time) {
 		t.reportAt = now + time.Minute
 		t.x.doing(planner.SaleAddress(t.x.plan.Sale), "wait", note)
 	}
+}
+
+// forgetLists removes the sale's lists from the nodes. After several attempts it skips a node
+// that cannot be reached: its keys belong to a run that has ended.
+func (t *teardown) forgetLists(then func()) {
+	if !t.x.onLists() {
+		then()
+		return
+	}
+	t.x.core.All(len(t.x.Lists), func(node int, done func()) {
+		t.forgetFrom(node, 0, 1, func(all bool) {
+			for i := range t.x.allShards() {
+				if all && spec.ListNode(i, len(t.x.Lists)) == node {
+					t.x.finished(planner.ListAddress(i), "")
+				}
+			}
+			done()
+		})
+	}, then)
+}
+
+// forgetFrom removes the lists from a shard on, one after the other. Each node is asked for
+// all lists: an earlier declaration may have named the nodes in another order.
+func (t *teardown) forgetFrom(node, shard, try int, then func(all bool)) {
+	if shard == t.x.sale.Shards() {
+		then(true)
+		return
+	}
+	list := t.x.list(shard)
+	forget := func(ctx context.Context, node lists.Node) error { return node.Forget(ctx, list) }
+	machine.OnList(t.x.core, node, "forget list", machine.NoValue(forget), func(_ any, err error) {
+		switch {
+		case err == nil:
+			t.forgetFrom(node, shard+1, 1, then)
+		case try == sweepTries, errors.Is(err, fs.ErrPermission):
+			t.x.warn("node %s may still have lists of the sale: %s. They are never asked for again;"+
+				" destroy, run again when the node is up, removes them", t.x.Lists[node], planner.ShortNodeError(t.x.Lists[node], err))
+			then(false)
+		default:
+			t.x.core.After(machine.FirstPause<<try, func() { t.forgetFrom(node, shard, try+1, then) })
+		}
+	})
 }

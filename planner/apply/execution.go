@@ -1,10 +1,9 @@
 package apply
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
+	"slices"
 	"time"
 
 	"salectl/backends/ledger"
@@ -70,68 +69,6 @@ type lockNode struct {
 
 	restarted bool  // since the query
 	unmarked  error // why the node has no marker of this execution
-}
-
-// Exporter writes the ledger of a sale to its final location before its logs are deleted. It
-// returns that location and the SHA-256 of the bytes, which are durable if err is nil. It may
-// be called again for the same bytes.
-type Exporter func(ctx context.Context, logs ledger.Logs, e *Export) (path string, digest []byte, err error)
-
-// NewExecution returns a Machine that carries out a plan; a plan of destroy needs an Exporter.
-// The Result is set when the Machine is done. An empty plan of MakePhase is confirmed by a
-// note in the sale's log.
-func NewExecution(t Terms, plan *planner.Plan, export Exporter) (*machine.Machine, *Result, error) {
-	if plan.Kind == planner.KindDestroy && export == nil {
-		return nil, nil, fmt.Errorf("%w: a plan of destroy needs somewhere to export to", planner.ErrBadPlan)
-	}
-	x, err := newExecution(t, plan, export, false)
-	if err != nil {
-		return nil, nil, err
-	}
-	return machine.New(x.core, x), &x.result, nil
-}
-
-func newExecution(t Terms, plan *planner.Plan, export Exporter, rehearsal bool) (*execution, error) {
-	planned, err := plan.Intent()
-	if err != nil {
-		return nil, err
-	}
-	if planned != nil {
-		planned.PlanDigest, planned.Who = plan.Digest[:], t.Who
-	}
-	if err := errors.Join(t.Units.Check(planned), keyFits(plan, planned, t.Key)); err != nil {
-		return nil, err
-	}
-	x := &execution{
-		Terms: t, core: machine.NewCore(t.Patience), plan: plan, intent: planned, exporter: export, rehearsal: rehearsal,
-		result:  Result{Sale: plan.Sale, UID: plan.UID},
-		actions: make(map[string]string),
-	}
-	x.openSale()
-	for _, name := range t.Nodes {
-		x.nodes = append(x.nodes, lockNode{name: name})
-	}
-	for _, a := range plan.Actions {
-		x.actions[a.Address] = a.Action
-	}
-	return x, nil
-}
-
-// drawSeed generates the seed of the amounts of a new red packet. The seed is in no plan: the
-// readers of a saved plan would know the amounts before the buyers.
-func drawSeed(planned *pb.Planned, rand io.Reader) error {
-	if planned == nil {
-		return nil
-	}
-	sale, err := planner.Declared(planned)
-	if err != nil || sale.RedPacket == nil || planned.GetGeneration() != 1 {
-		return err
-	}
-	planned.Seed = make([]byte, 32)
-	if _, err := io.ReadFull(rand, planned.Seed); err != nil {
-		return fmt.Errorf("drawing the seed of red packets: %w", err)
-	}
-	return nil
 }
 
 // openSale begins to read the sale's log from its first slot, with an empty state.
@@ -255,87 +192,12 @@ func (x *execution) ttl() time.Duration {
 	return ttl
 }
 
-// standing compares the log, read to its end, with the plan.
-func (x *execution) standing() planner.Standing { return x.plan.Standing(x.intent, x.sale) }
-
-// enter reads the sale's log, appends the plan unless the log has it, and continues. If the
-// run has ended, it continues with ended.
-func (x *execution) enter(then, ended func()) {
-	x.begin(readingSale)
-	x.readSale(func() { x.follow(then, ended) })
-}
-
-// againPause is the wait before an unstored create is sent again.
-const againPause = 50 * time.Millisecond
-
 // lagTries bounds the reads of a log that ends before the plan's slot; lagPause separates
 // them.
 const (
 	lagTries = 20
 	lagPause = 100 * time.Millisecond
 )
-
-func (x *execution) follow(then, ended func()) {
-	switch x.standing() {
-	case planner.IsDue:
-		x.storeUnits(func() { x.appendPlanned(then, ended) })
-	case planner.IsPlanned:
-		if err := x.checkClock(); err != nil {
-			x.core.End(err)
-			return
-		}
-		x.planned, x.seenAt = found, x.core.Now.Mono
-		if x.intent != nil && x.sale.Applied() >= x.plan.Generation {
-			x.planned = carriedOut
-		}
-		then()
-	case planner.IsEnded:
-		x.planned = found
-		if x.sale.Destroyed() {
-			x.planned = carriedOut
-		}
-		ended()
-	case planner.IsBehind:
-		if x.lags++; x.lags <= lagTries {
-			x.core.After(lagPause, func() { x.enter(then, ended) })
-			return
-		}
-		x.stale("is at slot %d of its log, the plan was made at %d", x.sale.Next(), x.plan.Slot)
-	default:
-		x.stale("has changed since the plan was made")
-	}
-}
-
-func (x *execution) appendPlanned(then, ended func()) {
-	if err := errors.Join(x.checkClock(), x.checkLists(x.intent)); err != nil {
-		x.core.End(err)
-		return
-	}
-	entry, err := x.sale.Entry(x.Writer, x.timeUs(), &pb.Op{Op: &pb.Op_Planned{Planned: x.intent}})
-	if err != nil {
-		x.core.End(err)
-		return
-	}
-	x.begin(appendingPlanned)
-	x.planned = sent
-	var outcome func(ledger.Event)
-	outcome = func(e ledger.Event) {
-		switch e {
-		case ledger.Committed:
-			x.planned, x.seenAt = stored, x.core.Now.Mono
-			then()
-		case ledger.Taken:
-			// Perhaps by another execution of this plan.
-			x.follow(then, ended)
-		case ledger.Again:
-			// A sale's own log is never deleted, so a repeated create restores nothing.
-			x.core.After(againPause, func() { x.log.Resend(outcome) })
-		default:
-			x.reopenSale(func() { x.follow(then, ended) })
-		}
-	}
-	x.log.Append(entry, outcome)
-}
 
 // note appends an op to the sale's log, unless have reports that it is no longer needed or no
 // longer possible. have is called again after each slot that another writer took.
@@ -400,4 +262,24 @@ func (x *execution) recheckNow() {
 			}
 		}
 	})
+}
+
+// checkLists refuses to bring shards to a generation whose lists are on nodes that this
+// process does not know: grabs of those lists would be missed.
+func (x *execution) checkLists(p *pb.Planned) error {
+	old, err := planner.Declared(p)
+	if err != nil || old.Engine != spec.EngineRedis {
+		return err
+	}
+	return planner.CheckLists(x.plan.Sale, old, x.Lists, x.sale.Applied() > 0)
+}
+
+// otherNodes reports whether the newest generation names other nodes than the given one: only
+// a process that knows those nodes may fill its lists.
+func (x *execution) otherNodes(generation uint64) bool {
+	p, _ := x.sale.Planned(generation)
+	old, err := planner.Declared(p)
+	newest, err2 := planner.Declared(x.sale.Newest())
+	from, to, err3 := planner.HomesOf(old, newest)
+	return errors.Join(err, err2, err3) == nil && (!planner.SameNodes(from.Locks, to.Locks) || !slices.Equal(old.ListNodes(), newest.ListNodes()))
 }

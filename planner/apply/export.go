@@ -10,7 +10,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"salectl/backends/ledger"
 	"salectl/backends/ledger/export"
@@ -176,13 +175,4 @@ func digestOf(path string) ([]byte, error) {
 	digest := sha256.New()
 	_, err = io.Copy(digest, f)
 	return digest.Sum(nil), err
-}
-
-// syncFolder makes the name durable.
-func (e exporter) syncFolder(path string) error {
-	folder, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return fmt.Errorf("exporting: %w", err)
-	}
-	return errors.Join(e.sync(folder), folder.Close())
 }

@@ -228,3 +228,6 @@ var stepNames = map[lists.CallKind]string{
 	lists.PutCall:     "fill list",
 	lists.StartCall:   "start list",
 }
+
+// onLists reports whether lists give out the sale's units.
+func (x *execution) onLists() bool { return planner.EngineOf(x.sale.Newest()) == spec.EngineRedis }

@@ -75,3 +75,12 @@ func (x exporter) manifest(export string, digest []byte) error {
 	}
 	return x.syncFolder(path)
 }
+
+// syncFolder makes the name durable.
+func (e exporter) syncFolder(path string) error {
+	folder, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return fmt.Errorf("exporting: %w", err)
+	}
+	return errors.Join(e.sync(folder), folder.Close())
+}

@@ -10,7 +10,6 @@ import (
 	"salectl/backends/lists"
 	"salectl/planner"
 	"salectl/planner/machine"
-	"salectl/spec"
 )
 
 // rollout brings every shard to a generation. Owners do that too, and sooner, since no other
@@ -76,26 +75,6 @@ func (d *rollout) look() {
 	})
 }
 
-// readHeads reads the heads of shards; the head of a shard without a log is nil.
-func (x *execution) readHeads(shards []int, then func([]*ledger.Head)) {
-	var logs []string
-	for _, i := range shards {
-		logs = append(logs, spec.ShardLog(x.sale.UID(), i, x.sale.Shards()))
-	}
-	x.core.ReadHeads(logs, func(read [][]byte) {
-		heads := make([]*ledger.Head, len(shards))
-		for j, stored := range read {
-			head := planner.NewShardActual(stored)
-			if head.Err != nil {
-				x.core.End(fmt.Errorf("%w: %s: %w", ledger.ErrCorrupt, planner.ShardAddress(shards[j]), head.Err))
-				return
-			}
-			heads[j] = head.Head
-		}
-		then(heads)
-	})
-}
-
 func (d *rollout) finish(i int) {
 	d.ready[i] = true
 	if d.x.plan.Kind == planner.KindDestroy {
@@ -106,19 +85,6 @@ func (d *rollout) finish(i int) {
 	if p, _ := d.x.sale.Planned(d.goal); p.GetSettings().GetPhase() != pb.Phase_OPEN {
 		d.x.finished(planner.ListAddress(i), "") // it is off: a shard that is open turns it on later
 	}
-}
-
-// shard returns the driver of a shard's log, and creates it with an empty state if necessary.
-func (x *execution) shard(i int) *machine.Log {
-	if x.shards[i] == nil {
-		log := spec.ShardLog(x.plan.UID, i, len(x.shards))
-		state := ledger.NewState(log)
-		x.states[i] = state
-		x.shards[i] = &machine.Log{Core: x.core, Writer: ledger.NewWriter(log, state), Apply: func(e *ledger.Entry) error {
-			return state.Apply(e.Commit, e.Hash, len(e.Bytes))
-		}}
-	}
-	return x.shards[i]
 }
 
 // append brings one shard to the goal.
@@ -189,26 +155,15 @@ func (d *rollout) next(i int, event func(ledger.Event)) {
 	d.x.appendDraft(i, draft, event)
 }
 
-// appendDraft appends to a shard's log.
-func (x *execution) appendDraft(i int, draft *ledger.Draft, event func(ledger.Event)) {
-	entry, err := draft.Encode()
-	if err != nil {
-		x.core.End(err)
+// stopList stops and drains a shard's list before a generation is appended to the shard's log:
+// only then does the log know which units are available. A shard that is not open has no list
+// that gives, and a shard without a fill never had one.
+func (d *rollout) stopList(i int, then func()) {
+	s := d.x.states[i]
+	open := func(s *ledger.State) bool { return s.Phase == ledger.PhaseOpen && s.Generation < d.goal }
+	if !d.x.onLists() || s.Fill == 0 || !open(s) || d.x.machines[i] != nil && d.x.machines[i].Stopped(s) {
+		then()
 		return
 	}
-	x.shard(i).Append(entry, event)
-}
-
-// lost handles a read that found no log for a shard that must have one. Reads may lag, so the
-// log is read again from its first slot. A log that stays absent while the sale is live breaks
-// an invariant.
-func (x *execution) lost(i int, again func()) {
-	if x.losses[i]++; x.losses[i] < ledger.MissingTries {
-		x.shards[i] = nil
-		x.core.After(ledger.MissingPause, again)
-		return
-	}
-	x.recheck(func() {
-		x.core.End(planner.NoLogError(x.sale, i))
-	})
+	d.x.bring(i, lists.Stopped, func(s *ledger.State) bool { return !open(s) }, then)
 }
