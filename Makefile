@@ -134,7 +134,7 @@ models: ## explore the models of the protocols, also the large ones
 bench: ## the figures of docs/benchmarks.md, each beside its raw figure, in one run
 	go test -run '^$$' -bench . -benchmem -timeout 60m \
 		./backends/ledger ./backends/embedded ./backends/redis ./backends/hbase ./executor ./executor/peers ./executor/httpd ./rules ./draw
-	go test -run '^$$' -bench Reveal -benchtime 1x -timeout 60m ./planner
+	go test -run '^$$' -bench Reveal -benchtime 1x -timeout 60m ./planner/apply
 	go test -run '^$$' -bench Large -benchtime 3x -timeout 60m ./cli
 	cd testdata/peers && go run . && go run ./postgres && go run ./locks -each 2s -contest 8s && go run ./packets && \
 		go run ./growth && go run ./growth -hbase -most 1000000 -rounds 5 && \

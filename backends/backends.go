@@ -26,7 +26,7 @@ type Store struct {
 	// error itself suffices.
 	Remedy string
 	// Patience is how long a planner retries while the store fails every call; 0: as
-	// planner.Config defines it.
+	// machine.Backends defines it.
 	Patience time.Duration
 	Logs     ledger.Logs   // the ledger; on HBase also a ledger.Table
 	Nodes    []quorum.Node // lock nodes, which grant the leases

@@ -10,6 +10,8 @@ import (
 	"salectl/backends"
 	"salectl/backends/ledger"
 	"salectl/planner"
+	"salectl/planner/apply"
+	"salectl/planner/current"
 	"salectl/spec"
 	"salectl/units"
 )
@@ -64,7 +66,7 @@ func (p *program) apply(ctx context.Context, o applyOptions) error {
 		if o.saved.path != "" && j.plan.Empty() && !o.json {
 			fmt.Fprintf(p.out, "No changes: generation %d of %s is applied already.\n", j.plan.Generation, j.sale.Name)
 		}
-		return p.withActual(ctx, j.sale, planner.ReadSale, func(cfg planner.Config, actual *planner.Actual) error {
+		return p.withActual(ctx, j.sale, current.ReadSale, func(cfg apply.Config, actual *planner.Actual) error {
 			closePayloads, err := newPayloads(ctx, &cfg, j.sale, actual)
 			if err != nil {
 				return err
@@ -104,10 +106,10 @@ func secretKey(sale spec.Sale, plan *planner.Plan) (*units.Key, error) {
 }
 
 // carryOut applies a plan.
-func (p *program) carryOut(ctx context.Context, cfg planner.Config, sale spec.Sale, plan *planner.Plan, asJSON bool, view applyView) error {
+func (p *program) carryOut(ctx context.Context, cfg apply.Config, sale spec.Sale, plan *planner.Plan, asJSON bool, view applyView) error {
 	if plan.Empty() {
 		if plan.Kind == planner.KindPhase {
-			if _, err := planner.Confirm(ctx, cfg, plan); err != nil {
+			if _, err := apply.Confirm(ctx, cfg, plan); err != nil {
 				return err
 			}
 		}
@@ -116,7 +118,7 @@ func (p *program) carryOut(ctx context.Context, cfg planner.Config, sale spec.Sa
 	}
 	tell, end := p.progress(plan, asJSON)
 	cfg.Progress = tell
-	result, err := planner.Apply(ctx, cfg, plan)
+	result, err := apply.Apply(ctx, cfg, plan)
 	end()
 	if err != nil && (result == nil || result.Generation == 0) {
 		return err
@@ -132,7 +134,7 @@ func (p *program) carryOut(ctx context.Context, cfg planner.Config, sale spec.Sa
 // applyView is the output of apply besides its plan.
 type applyView interface {
 	Unchanged(*planner.Plan)
-	Applied(spec.Sale, *planner.Plan, *planner.Result)
+	Applied(spec.Sale, *planner.Plan, *apply.Result)
 }
 
 func (p *program) applyView(asJSON bool) applyView {
@@ -144,7 +146,7 @@ type applyHuman program
 // Unchanged prints nothing: the plan has reported it.
 func (v *applyHuman) Unchanged(*planner.Plan) {}
 
-func (v *applyHuman) Applied(sale spec.Sale, plan *planner.Plan, r *planner.Result) {
+func (v *applyHuman) Applied(sale spec.Sale, plan *planner.Plan, r *apply.Result) {
 	p := (*program)(v)
 	defer p.warn(r.Warnings)
 	if !r.Changed && len(r.Unmarked) > 0 {
@@ -200,7 +202,7 @@ func (v *applyJSON) Unchanged(plan *planner.Plan) {
 	})
 }
 
-func (v *applyJSON) Applied(_ spec.Sale, plan *planner.Plan, r *planner.Result) {
+func (v *applyJSON) Applied(_ spec.Sale, plan *planner.Plan, r *apply.Result) {
 	summary := r.Summary
 	if !r.Changed {
 		summary = planner.Summary{}

@@ -10,7 +10,7 @@ import (
 	"os"
 
 	"salectl/backends/ledger/export"
-	"salectl/planner"
+	"salectl/planner/apply"
 	"salectl/units"
 )
 
@@ -49,7 +49,7 @@ func (p *program) auditExport(o auditOptions) error {
 		return err
 	}
 	x := &exportAudit{File: o.export, SHA256: hex.EncodeToString(digest.Sum(nil)), Unproven: unproven}
-	says, err := planner.ReadManifest(o.export)
+	says, err := apply.ReadManifest(o.export)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
@@ -59,7 +59,7 @@ func (p *program) auditExport(o auditOptions) error {
 		x.Manifest = true
 		if has := hex.EncodeToString(says); has != x.SHA256 {
 			a.Problems = append(a.Problems, fmt.Sprintf("%s says the SHA-256 %s, the file has %s: one of the two was altered since they were written",
-				planner.ManifestPath(o.export), has, x.SHA256))
+				apply.ManifestPath(o.export), has, x.SHA256))
 		}
 	}
 	a.OK = len(a.Problems) == 0

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"salectl/planner"
+	"salectl/planner/apply"
 )
 
 // TestAuditOfTamperedManifest alters an export or its manifest, alone, and removes either's end.
@@ -52,7 +52,7 @@ func TestAuditOfTamperedManifest(t *testing.T) {
 				t.Fatal(err)
 			}
 			if c.manifest != "-" {
-				if err := os.WriteFile(planner.ManifestPath(path), []byte(c.manifest), 0o600); err != nil {
+				if err := os.WriteFile(apply.ManifestPath(path), []byte(c.manifest), 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}

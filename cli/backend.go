@@ -17,6 +17,8 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/quorum"
 	"salectl/planner"
+	"salectl/planner/apply"
+	"salectl/planner/machine"
 	"salectl/rules"
 	"salectl/spec"
 )
@@ -99,14 +101,14 @@ func readError(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", planner.ErrStore, err)
 }
 
-// reader is planner.ReadActual, or ReadSale for commands that make no table.
-type reader func(context.Context, planner.Config, string) (*planner.Actual, error)
+// reader is current.ReadActual, or ReadSale for commands that make no table.
+type reader func(context.Context, machine.Backends, string) (*planner.Actual, error)
 
 // withActual is withStore for commands that begin by reading the actual state.
-func (p *program) withActual(ctx context.Context, sale spec.Sale, read reader, use func(planner.Config, *planner.Actual) error) error {
+func (p *program) withActual(ctx context.Context, sale spec.Sale, read reader, use func(apply.Config, *planner.Actual) error) error {
 	return p.withStore(sale, func(store *backends.Store) error {
 		cfg := p.planning(store)
-		actual, err := read(ctx, cfg, sale.Name)
+		actual, err := read(ctx, cfg.Backends, sale.Name)
 		if err != nil {
 			return err
 		}
@@ -115,16 +117,17 @@ func (p *program) withActual(ctx context.Context, sale spec.Sale, read reader, u
 }
 
 // planning returns the planner's configuration for this run of the program.
-func (p *program) planning(store *backends.Store) planner.Config {
+func (p *program) planning(store *backends.Store) apply.Config {
 	writer := make([]byte, 8)
 	rand.Read(writer) // never fails
-	return planner.Config{
-		Logs: store.Logs, Nodes: store.Nodes, Lists: store.Lists, Patience: store.Patience,
-		Clock:  clock.System(),
-		Writer: writer,
-		Rand:   rand.Reader,
-		Who:    who(),
-		Logger: slog.New(slog.NewTextHandler(p.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	return apply.Config{
+		Backends: machine.Backends{
+			Logs: store.Logs, Nodes: store.Nodes, Lists: store.Lists, Patience: store.Patience,
+			Clock:  clock.System(),
+			Rand:   rand.Reader,
+			Logger: slog.New(slog.NewTextHandler(p.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		},
+		Options: apply.Options{Writer: writer, Who: who()},
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 	"salectl/executor"
 	"salectl/executor/httpd"
 	"salectl/planner"
+	"salectl/planner/apply"
+	"salectl/planner/current"
 	"salectl/spec"
 	"salectl/units"
 )
@@ -39,7 +41,7 @@ const (
 
 // create removes what killed rehearsals of the sale have left, and applies the copy.
 func (c *copied) create(ctx context.Context) error {
-	if err := planner.RemoveCopies(ctx, c.planning(c.store), c.of, orphanAge); err != nil {
+	if err := apply.RemoveCopies(ctx, c.planning(c.store), c.of, orphanAge); err != nil {
 		return err
 	}
 	c.planned = true
@@ -47,7 +49,7 @@ func (c *copied) create(ctx context.Context) error {
 }
 
 // planning returns the program's configuration with the copy's own key.
-func (c *copied) planning(store *backends.Store) planner.Config {
+func (c *copied) planning(store *backends.Store) apply.Config {
 	cfg := c.program.planning(store)
 	cfg.DrawKey = c.drawKey
 	return cfg
@@ -56,7 +58,7 @@ func (c *copied) planning(store *backends.Store) planner.Config {
 // apply applies the current declaration of the copy.
 func (c *copied) apply(ctx context.Context) error {
 	cfg := c.planning(c.store)
-	actual, err := planner.ReadActual(ctx, cfg, c.sale.Name)
+	actual, err := current.ReadActual(ctx, cfg.Backends, c.sale.Name)
 	if err != nil {
 		return err
 	}
@@ -64,7 +66,7 @@ func (c *copied) apply(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	result, err := planner.Apply(ctx, cfg, plan)
+	result, err := apply.Apply(ctx, cfg, plan)
 	if ctx.Err() != nil {
 		return context.Cause(ctx) // a partly applied copy is removed anyway
 	}
@@ -80,7 +82,7 @@ func (c *copied) remove(ctx context.Context) error {
 	if !c.planned {
 		return nil
 	}
-	if _, err := planner.Purge(ctx, c.planning(c.store), c.sale.Name); err != nil {
+	if _, err := apply.Purge(ctx, c.planning(c.store), c.sale.Name); err != nil {
 		return fmt.Errorf("the copy %s was not removed, the next rehearsal will: %w", c.sale.Name, err)
 	}
 	return nil

@@ -10,6 +10,8 @@ import (
 
 	"salectl/backends"
 	"salectl/planner"
+	"salectl/planner/apply"
+	"salectl/planner/current"
 	"salectl/spec"
 )
 
@@ -57,7 +59,7 @@ func (p *program) destroy(ctx context.Context, o destroyOptions) error {
 		return err
 	}
 	return p.carryOutAll(ctx, o.source, jobs, func(j job) error {
-		return p.withActual(ctx, j.sale, planner.ReadSale, func(cfg planner.Config, actual *planner.Actual) error {
+		return p.withActual(ctx, j.sale, current.ReadSale, func(cfg apply.Config, actual *planner.Actual) error {
 			cfg.CancelHolds = o.cancel
 			return p.takeDown(ctx, cfg, j.sale, actual, j.plan, o.export, o.json)
 		})
@@ -86,16 +88,16 @@ func (p *program) toDestroy(ctx context.Context, o destroyOptions, sales []spec.
 }
 
 // makeDestroy plans a destroy, including the remainder of a red packet.
-func (p *program) makeDestroy(ctx context.Context, cfg planner.Config, actual *planner.Actual, o planOptions) (*planner.Plan, error) {
+func (p *program) makeDestroy(ctx context.Context, cfg apply.Config, actual *planner.Actual, o planOptions) (*planner.Plan, error) {
 	if actual.HasPackets() {
 		logs, end := p.watchRead(ctx, cfg.Logs, actual.Name, "reading the ledger", 1, o.json)
-		actual.Packets = planner.ReadPackets(ctx, logs, actual)
+		actual.Packets = current.ReadPackets(ctx, logs, actual)
 		end()
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
 	}
-	if actual.Holds = planner.ReadHolds(ctx, cfg.Logs, actual); actual.Holds != nil {
+	if actual.Holds = current.ReadHolds(ctx, cfg.Logs, actual); actual.Holds != nil {
 		actual.Holds.Cancel = o.cancelHolds
 	}
 	if ctx.Err() != nil {
@@ -129,7 +131,7 @@ const lastWords = 500 * time.Millisecond
 // takeDown carries out a plan of kind destroy. An empty plan of a destroyed sale may still
 // have something to remove that no plan shows; for people the plan has already reported no
 // changes.
-func (p *program) takeDown(ctx context.Context, cfg planner.Config, sale spec.Sale, actual *planner.Actual, plan *planner.Plan, export string, asJSON bool) error {
+func (p *program) takeDown(ctx context.Context, cfg apply.Config, sale spec.Sale, actual *planner.Actual, plan *planner.Plan, export string, asJSON bool) error {
 	end := func() {}
 	if !plan.Empty() {
 		cfg.Progress, end = p.progress(plan, asJSON)
@@ -144,13 +146,13 @@ func (p *program) takeDown(ctx context.Context, cfg planner.Config, sale spec.Sa
 		return err
 	}
 	defer closeHistory()
-	result, err := planner.Destroy(ctx, cfg, plan, export)
+	result, err := apply.Destroy(ctx, cfg, plan, export)
 	end()
 	switch {
 	case err != nil:
 		return err
 	case plan.Empty() && asJSON:
-		p.destroyedJSON(plan, &planner.Result{})
+		p.destroyedJSON(plan, &apply.Result{})
 	case asJSON:
 		p.destroyedJSON(plan, result)
 	case !plan.Empty():
@@ -161,7 +163,7 @@ func (p *program) takeDown(ctx context.Context, cfg planner.Config, sale spec.Sa
 
 // remember makes cfg store what users bought, if the sale declares a table for it. The caller
 // must call close after the destroy.
-func remember(cfg *planner.Config, actual *planner.Actual) (close func() error, err error) {
+func remember(cfg *apply.Config, actual *planner.Actual) (close func() error, err error) {
 	nothing := func() error { return nil }
 	if !actual.Sale.Live() {
 		return nothing, nil // stored before the ledger was sealed
@@ -178,14 +180,14 @@ func remember(cfg *planner.Config, actual *planner.Actual) (close func() error, 
 	return table.Close, nil
 }
 
-func (p *program) destroyedText(plan *planner.Plan, r *planner.Result) {
+func (p *program) destroyedText(plan *planner.Plan, r *apply.Result) {
 	fmt.Fprintf(p.out, "%s %s.\n", p.colours(p.out).green("Destroyed"), plan.Sale)
 	if r.Refund != nil {
 		fmt.Fprintf(p.out, "  %s\n", refunded(r.Refund))
 	}
 	if r.Export != "" {
 		fmt.Fprintf(p.out, "  Its ledger is in %s\n  SHA-256 %s, also in %s\n",
-			r.Export, hex.EncodeToString(r.ExportDigest), planner.ManifestPath(r.Export))
+			r.Export, hex.EncodeToString(r.ExportDigest), apply.ManifestPath(r.Export))
 	}
 	p.warn(r.Warnings)
 }
@@ -209,10 +211,10 @@ type destroyed struct {
 	Warnings      []string        `json:"warnings"`
 }
 
-func (p *program) destroyedJSON(plan *planner.Plan, r *planner.Result) {
+func (p *program) destroyedJSON(plan *planner.Plan, r *apply.Result) {
 	manifest := ""
 	if r.Export != "" {
-		manifest = planner.ManifestPath(r.Export)
+		manifest = apply.ManifestPath(r.Export)
 	}
 	p.emit(destroyed{
 		FormatVersion: formatVersion, Sale: plan.Sale, UID: plan.UID, Changed: r.Changed, Refund: r.Refund,

@@ -13,6 +13,8 @@ import (
 
 	"salectl/draw"
 	"salectl/planner"
+	"salectl/planner/apply"
+	"salectl/planner/current"
 	"salectl/spec"
 	"salectl/units"
 )
@@ -51,8 +53,8 @@ type drawReply struct {
 
 func (p *program) drawStatus(ctx context.Context, o source) error {
 	return p.forEach(ctx, o, func(ctx context.Context, sale spec.Sale) error {
-		return p.withActual(ctx, sale, planner.ReadSale, func(_ planner.Config, actual *planner.Actual) error {
-			status, err := planner.NewStatus(actual)
+		return p.withActual(ctx, sale, current.ReadSale, func(_ apply.Config, actual *planner.Actual) error {
+			status, err := current.NewStatus(actual)
 			switch {
 			case err != nil:
 				return err
@@ -126,7 +128,7 @@ func (p *program) drawCloseCommand() *urfave.Command {
 
 func (p *program) drawClose(ctx context.Context, o source) error {
 	return p.forEach(ctx, o, func(ctx context.Context, sale spec.Sale) error {
-		return p.withActual(ctx, sale, planner.ReadSale, func(cfg planner.Config, actual *planner.Actual) error {
+		return p.withActual(ctx, sale, current.ReadSale, func(cfg apply.Config, actual *planner.Actual) error {
 			plan, err := planner.MakeCloseDraw(actual)
 			if err != nil {
 				return err
@@ -143,7 +145,7 @@ func (v *closeHuman) Unchanged(plan *planner.Plan) {
 	fmt.Fprintln(v.out, (*program)(v).withFlags(text, plan.Sale))
 }
 
-func (v *closeHuman) Applied(sale spec.Sale, _ *planner.Plan, r *planner.Result) {
+func (v *closeHuman) Applied(sale spec.Sale, _ *planner.Plan, r *apply.Result) {
 	text := fmt.Sprintf("The entries of %s are published: 'salectl draw status' shows their root, to be noted by all.", sale.Name)
 	fmt.Fprintln(v.out, (*program)(v).withFlags(text, sale.Name))
 	(*program)(v).warn(r.Warnings)
@@ -192,7 +194,7 @@ func (f *flags) hex(name string) []byte {
 
 func (p *program) drawReveal(ctx context.Context, o revealOptions) error {
 	return p.forEach(ctx, o.source, func(ctx context.Context, sale spec.Sale) error {
-		return p.withActual(ctx, sale, planner.ReadSale, func(cfg planner.Config, actual *planner.Actual) error {
+		return p.withActual(ctx, sale, current.ReadSale, func(cfg apply.Config, actual *planner.Actual) error {
 			plan, err := planner.MakeReveal(actual, o.beacon, o.fallback)
 			if err != nil {
 				return err
@@ -218,7 +220,7 @@ func (v *revealHuman) Unchanged(plan *planner.Plan) {
 	fmt.Fprintf(v.out, "No changes. All of the draw of %s is published.\n", plan.Sale)
 }
 
-func (v *revealHuman) Applied(sale spec.Sale, _ *planner.Plan, r *planner.Result) {
+func (v *revealHuman) Applied(sale spec.Sale, _ *planner.Plan, r *apply.Result) {
 	text := fmt.Sprintf("The draw of %s is revealed. 'salectl draw status' shows it, 'salectl export' has the ranks.", sale.Name)
 	fmt.Fprintln(v.out, (*program)(v).withFlags(text, sale.Name))
 	(*program)(v).warn(r.Warnings)

@@ -12,7 +12,7 @@ import (
 
 	"salectl/api"
 	"salectl/backends"
-	"salectl/planner"
+	"salectl/planner/current"
 	"salectl/rules"
 	"salectl/spec"
 )
@@ -122,7 +122,7 @@ func (p *program) liveRules(ctx context.Context, sale spec.Sale) *liveRules {
 	err := p.withStore(sale, func(store *backends.Store) error {
 		cfg := p.planning(store)
 		cfg.Logger = nil
-		actual, err := planner.ReadSale(ctx, cfg, sale.Name)
+		actual, err := current.ReadSale(ctx, cfg.Backends, sale.Name)
 		if err != nil || !actual.Sale.Live() {
 			return err
 		}

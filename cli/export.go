@@ -11,7 +11,8 @@ import (
 	"salectl/backends"
 	"salectl/backends/ledger"
 	"salectl/backends/ledger/export"
-	"salectl/planner"
+	"salectl/planner/apply"
+	"salectl/planner/current"
 	"salectl/spec"
 )
 
@@ -80,7 +81,7 @@ func (p *program) export(ctx context.Context, o exportOptions) error {
 			defer end()
 			log, shards, err := ledger.LoadSale(ctx, logs, sale.Name)
 			if err == nil {
-				err = planner.ReadWhole(ctx, logs, sale.Name, log, shards)
+				err = current.ReadWhole(ctx, logs, sale.Name, log, shards)
 			}
 			if err != nil {
 				return readError(ctx, err)
@@ -103,13 +104,13 @@ func (p *program) export(ctx context.Context, o exportOptions) error {
 					path = strings.TrimSuffix(path, "ndjson") + "csv"
 				}
 			}
-			if err := planner.CheckManifest(path); err != nil {
+			if err := apply.CheckManifest(path); err != nil {
 				return err
 			}
 			// It has users and the keys of their requests, so only its owner may read it.
 			digest, err := saveFile(path, 0o600, false, write)
 			if err == nil {
-				err = planner.WriteManifest(path, digest)
+				err = apply.WriteManifest(path, digest)
 			}
 			if err != nil {
 				return fmt.Errorf("exporting %s: %w", sale.Name, err)
@@ -117,10 +118,10 @@ func (p *program) export(ctx context.Context, o exportOptions) error {
 			end()
 			switch {
 			case o.csv:
-				fmt.Fprintf(p.out, "Wrote a table of claims to %s, which is no export; %s has its SHA-256\n", path, planner.ManifestPath(path))
+				fmt.Fprintf(p.out, "Wrote a table of claims to %s, which is no export; %s has its SHA-256\n", path, apply.ManifestPath(path))
 				return nil
 			case o.filter.Set():
-				fmt.Fprintf(p.out, "Extracted claims to %s, which is no export; %s has its SHA-256\n", path, planner.ManifestPath(path))
+				fmt.Fprintf(p.out, "Extracted claims to %s, which is no export; %s has its SHA-256\n", path, apply.ManifestPath(path))
 				return nil
 			}
 			p.exported(path, export.NewHeader(sale.Name, uid, shards).Counts)
@@ -159,5 +160,5 @@ func liveExport(sale, uid string) string { return fmt.Sprintf("%s-%s.live.ndjson
 // exported prints a summary, unless the file itself is the answer.
 func (p *program) exported(path string, c export.Counts) {
 	fmt.Fprintf(p.out, "Exported %s and %s to %s; %s has its SHA-256\n",
-		count(c.Claims, "claim"), count(c.Slots, "slot"), path, planner.ManifestPath(path))
+		count(c.Claims, "claim"), count(c.Slots, "slot"), path, apply.ManifestPath(path))
 }

@@ -9,15 +9,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-
-	"salectl/planner"
+	"salectl/internal/files"
 )
 
 // saveFile writes a file atomically: under another name in the same folder, synced, then moved
 // into place. It replaces an existing file if replace is set; otherwise a file with the same
 // content counts as written, and any other is an error. It returns the SHA-256.
 func saveFile(path string, mode fs.FileMode, replace bool, write func(io.Writer) error) (digest []byte, err error) {
-	temp, err := planner.CreateTemp(path)
+	temp, err := files.CreateTemp(path)
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +32,7 @@ func saveFile(path string, mode fs.FileMode, replace bool, write func(io.Writer)
 		return nil, err
 	}
 	digest = content.Sum(nil)
-	err = planner.MoveTemp(temp, func() error {
+	err = files.MoveTemp(temp, func() error {
 		if replace {
 			return os.Rename(temp.Name(), path)
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"salectl/planner"
+	"salectl/planner/current"
 	"salectl/spec"
 )
 
@@ -165,7 +166,7 @@ func (p *program) foldedShardsText(s *saleStatus, c palette) {
 }
 
 // foldedListsText is listsText for the lists of many shards.
-func (p *program) foldedListsText(s *planner.Status, c palette) {
+func (p *program) foldedListsText(s *current.Status, c palette) {
 	type kind struct{ node, state, note string }
 	type group struct {
 		kind

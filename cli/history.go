@@ -8,7 +8,7 @@ import (
 	urfave "github.com/urfave/cli/v2"
 
 	"salectl/backends"
-	"salectl/planner"
+	"salectl/planner/current"
 	"salectl/spec"
 )
 
@@ -28,10 +28,10 @@ func (p *program) historyCommand() *urfave.Command {
 }
 
 func (p *program) history(ctx context.Context, from source) error {
-	show := pick(from.json, func(h *planner.SaleHistory) { p.historyText(h, from.all) }, func(h *planner.SaleHistory) { p.emit(h) })
+	show := pick(from.json, func(h *current.SaleHistory) { p.historyText(h, from.all) }, func(h *current.SaleHistory) { p.emit(h) })
 	return p.forEach(ctx, from, func(ctx context.Context, sale spec.Sale) error {
 		return p.withStore(sale, func(store *backends.Store) error {
-			h, err := planner.ReadHistory(ctx, store.Logs, sale.Name)
+			h, err := current.ReadHistory(ctx, store.Logs, sale.Name)
 			if err != nil {
 				return err
 			}
@@ -42,7 +42,7 @@ func (p *program) history(ctx context.Context, from source) error {
 }
 
 // historyText lists generations. It omits the declaration of a new run unless all is set.
-func (p *program) historyText(h *planner.SaleHistory, all bool) {
+func (p *program) historyText(h *current.SaleHistory, all bool) {
 	c := p.colours(p.out)
 	for _, run := range h.Runs {
 		p.gap()
@@ -63,7 +63,7 @@ func (p *program) historyText(h *planner.SaleHistory, all bool) {
 	}
 }
 
-func (p *program) generationText(g *planner.GenerationRecord, c palette, all bool) {
+func (p *program) generationText(g *current.GenerationRecord, c palette, all bool) {
 	by := ""
 	if g.Who != "" {
 		by = " by " + g.Who
@@ -81,7 +81,7 @@ func (p *program) generationText(g *planner.GenerationRecord, c palette, all boo
 	}
 }
 
-func changeText(c planner.Change) string {
+func changeText(c current.Change) string {
 	switch {
 	case c.Before == "":
 		return c.Name + " " + c.After

@@ -51,7 +51,11 @@ var layers = []struct {
 	{"backends/backendtest", 3, nil},
 	{"backends/feed", 4, nil},
 	{"backends", 4, nil},
-	{"planner", 5, nil},
+	{"planner", 5, nil}, // plans; it reads nothing and changes nothing
+	{"planner/machine", 5, []string{"planner"}},
+	{"planner/current", 5, []string{"planner", "planner/machine"}},
+	{"planner/apply", 5, []string{"planner", "planner/current", "planner/machine"}},
+	{"planner/plannertest", 4, nil}, // for tests alone
 	{"executor/saletest", 3, nil},
 	{"executor/status", 2, nil},  // what is wrong with a process; it knows no sale
 	{"executor/request", 3, nil}, // requests and their answers; it knows no shard
@@ -117,7 +121,7 @@ var vendors = map[string]string{
 	"github.com/invopop":         "spec",
 	"github.com/chromedp":        "services/browser",
 	"github.com/prometheus":      "executor executor/metrics executor/payments executor/httpd cli sim sim/stepped",
-	"google.golang.org/protobuf": "api/streampb backends/ledger backends/ledger/audit backends/ledger/export backends/ledger/payload backends/ledger/ledgerpb backends/hbase planner executor/saletest sim sim/check",
+	"google.golang.org/protobuf": "api/streampb backends/ledger backends/ledger/audit backends/ledger/export backends/ledger/payload backends/ledger/ledgerpb backends/hbase planner planner/current planner/plannertest executor/saletest sim sim/check",
 	"github.com/anishathalye":    "sim/check",
 	"cel.dev":                    "rules",
 }
@@ -126,7 +130,7 @@ var vendors = map[string]string{
 // needs to know something of it asks spec.Home or backends.Store.
 func TestNobodyAsksWhichStoreItIs(t *testing.T) {
 	asks := regexp.MustCompile(`\.(Embedded|HBase|Redis)\b`)
-	for _, folder := range []string{"../planner", "../cli"} {
+	for _, folder := range []string{"../planner", "../planner/apply", "../planner/current", "../planner/machine", "../cli"} {
 		files, err := filepath.Glob(filepath.Join(folder, "*.go"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %d files, %v", folder, len(files), err)
@@ -164,6 +168,20 @@ func TestImportsPointOneWay(t *testing.T) {
 			}
 			if (floor == 5 || floor == 6) && slices.Contains(choosers, below) {
 				t.Errorf("%s imports the driver %s: it is to work with any", pkg.ImportPath, imported)
+			}
+		}
+	}
+}
+
+// A plan follows from its inputs: what makes it has no way to ask a server, a file or a clock.
+func TestPlannerIsPure(t *testing.T) {
+	for _, pkg := range packages(t) {
+		if inside(pkg.ImportPath) != "planner" {
+			continue
+		}
+		for _, imported := range pkg.Imports {
+			if slices.Contains([]string{"os", "net", "net/http", "crypto/rand", "math/rand/v2", module + "/backends/calls", module + "/backends/clock"}, imported) {
+				t.Errorf("%s imports %s", pkg.ImportPath, imported)
 			}
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"salectl/backends"
-	"salectl/planner"
+	"salectl/planner/current"
 	"salectl/spec"
 )
 
@@ -72,7 +72,7 @@ type listed struct {
 
 type listedSale struct {
 	Sale           string `json:"sale"`
-	*planner.Brief        // nil if Error is set
+	*current.Brief        // nil if Error is set
 	File           string `json:"file,omitempty"` // declaring file; "": none under -f
 	Error          string `json:"error,omitempty"`
 }
@@ -112,7 +112,7 @@ const listedAtOnce = 16
 // listPlace reads all sales of a location. Beside an error of some sales it returns the
 // others.
 func listPlace(ctx context.Context, store *backends.Store, at keptAt) (*listed, error) {
-	names, err := planner.ListSales(ctx, store.Logs)
+	names, err := current.ListSales(ctx, store.Logs)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func listPlace(ctx context.Context, store *backends.Store, at keptAt) (*listed, 
 		reading.Go(func() error {
 			one := listedSale{Sale: name, File: at.declaredBy(name)}
 			var err error
-			if one.Brief, err = planner.Summarize(ctx, store.Logs, name); err != nil {
+			if one.Brief, err = current.Summarize(ctx, store.Logs, name); err != nil {
 				failures[i] = late(ctx, err)
 				one.Error = failures[i].Error()
 			}

@@ -14,6 +14,8 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/ledger/audit"
 	"salectl/planner"
+	"salectl/planner/apply"
+	"salectl/planner/current"
 	"salectl/services"
 	"salectl/spec"
 )
@@ -47,7 +49,7 @@ var someRefund = &planner.Refund{Packets: 1_001, Amount: "12.30", Currency: "CNY
 // TestRefundView says what destroy gives back, and status of a sale that has
 // ended.
 func TestRefundView(t *testing.T) {
-	plan, result := &planner.Plan{Sale: "luck"}, &planner.Result{Refund: someRefund}
+	plan, result := &planner.Plan{Sale: "luck"}, &apply.Result{Refund: someRefund}
 	const line = "  Refund 12.30 of 100.00 CNY: 1,001 of 3,001 packets not taken\n"
 	p := newCapture()
 	p.destroyedText(plan, result)
@@ -61,7 +63,7 @@ func TestRefundView(t *testing.T) {
 		t.Errorf("destroy --json says %s", got)
 	}
 	p = newCapture()
-	p.statusText(&saleStatus{Status: &planner.Status{Sale: "luck", Phase: "destroyed", UID: "ab", Stock: 3001, Sold: 2000, Refund: someRefund}}, false)
+	p.statusText(&saleStatus{Status: &current.Status{Sale: "luck", Phase: "destroyed", UID: "ab", Stock: 3001, Sold: 2000, Refund: someRefund}}, false)
 	if got := p.out.String(); !strings.HasSuffix(got, line) {
 		t.Errorf("status says %q", got)
 	}
@@ -76,9 +78,9 @@ func TestListsInStatus(t *testing.T) {
 	if got := p.out.String(); strings.Contains(got, "to drain") {
 		t.Errorf("a sale without lists: %s", got)
 	}
-	s.Shards[0].List = &planner.ListStatus{Node: "a:1", State: "on", Left: 12_345, Entries: 2, Fill: 3, Token: 3}
-	s.Shards[1].List = &planner.ListStatus{Node: "b:1", State: "unknown", Error: "connection refused"}
-	s.Shards[2].List = &planner.ListStatus{Node: "c:1", State: "off", Fill: 3, Token: 4}
+	s.Shards[0].List = &current.ListStatus{Node: "a:1", State: "on", Left: 12_345, Entries: 2, Fill: 3, Token: 3}
+	s.Shards[1].List = &current.ListStatus{Node: "b:1", State: "unknown", Error: "connection refused"}
+	s.Shards[2].List = &current.ListStatus{Node: "c:1", State: "off", Fill: 3, Token: 4}
 	p = newCapture()
 	p.statusText(&saleStatus{Status: s}, false)
 	const want = `

@@ -7,6 +7,8 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/ledger/payload"
 	"salectl/planner"
+	"salectl/planner/apply"
+	"salectl/planner/current"
 	"salectl/spec"
 	"salectl/units"
 )
@@ -17,21 +19,21 @@ import (
 func readPayloads(ctx context.Context, logs ledger.Logs, sale spec.Sale, actual *planner.Actual) error {
 	source, err := units.ForSale(sale, os.LookupEnv)
 	if err == nil {
-		actual.Units = planner.ReadUnits(ctx, logs, sale.Units, source, actual)
+		actual.Units = current.ReadUnits(ctx, logs, sale.Units, source, actual)
 	}
 	return err
 }
 
 // newPayloads makes cfg carry out a plan for the same units; the caller must call close after
 // it.
-func newPayloads(ctx context.Context, cfg *planner.Config, sale spec.Sale, actual *planner.Actual) (close func(), err error) {
+func newPayloads(ctx context.Context, cfg *apply.Config, sale spec.Sale, actual *planner.Actual) (close func(), err error) {
 	if err := readPayloads(ctx, cfg.Logs, sale, actual); err != nil {
 		return nil, err
 	}
 	if actual.Units != nil && actual.Units.Err != nil {
 		return nil, actual.Units.Err
 	}
-	cfg.Units = actual.NewUnits()
+	cfg.Units = current.PayloadsOf(actual)
 	return cfg.Units.Close, nil
 }
 
@@ -72,5 +74,5 @@ func drawKeyFits(sale spec.Sale, live *ledger.Sale) error {
 	if err != nil {
 		return err
 	}
-	return planner.FitsDraw(live, key)
+	return apply.FitsDraw(live, key)
 }

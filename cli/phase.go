@@ -8,6 +8,8 @@ import (
 
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/planner"
+	"salectl/planner/apply"
+	"salectl/planner/current"
 	"salectl/spec"
 )
 
@@ -47,7 +49,7 @@ func (p *program) phaseCommand(name string, phase pb.Phase, usage, description s
 
 func (p *program) setPhase(ctx context.Context, o phaseOptions) error {
 	return p.forEach(ctx, o.source, func(ctx context.Context, sale spec.Sale) error {
-		return p.withActual(ctx, sale, planner.ReadSale, func(cfg planner.Config, actual *planner.Actual) error {
+		return p.withActual(ctx, sale, current.ReadSale, func(cfg apply.Config, actual *planner.Actual) error {
 			plan, err := planner.MakePhase(actual, o.phase)
 			if err != nil {
 				return err
@@ -74,7 +76,7 @@ type phaseHuman struct {
 
 func (v *phaseHuman) Unchanged(plan *planner.Plan) { fmt.Fprintln(v.out, nothingToDo(plan)) }
 
-func (v *phaseHuman) Applied(sale spec.Sale, _ *planner.Plan, r *planner.Result) {
+func (v *phaseHuman) Applied(sale spec.Sale, _ *planner.Plan, r *apply.Result) {
 	words := map[pb.Phase]string{
 		pb.Phase_OPEN: "open again", pb.Phase_PAUSED: "paused", pb.Phase_CLOSED: "closed for good",
 	}

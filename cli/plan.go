@@ -10,6 +10,8 @@ import (
 
 	"salectl/internal/files"
 	"salectl/planner"
+	"salectl/planner/apply"
+	"salectl/planner/current"
 	"salectl/rules"
 	"salectl/spec"
 )
@@ -145,11 +147,11 @@ func isFolder(path string) bool {
 }
 
 func (p *program) makePlan(ctx context.Context, sale spec.Sale, o planOptions) (plan *planner.Plan, err error) {
-	read := planner.ReadActual
+	read := current.ReadActual
 	if o.destroy {
-		read = planner.ReadSale
+		read = current.ReadSale
 	}
-	err = p.withActual(ctx, sale, read, func(cfg planner.Config, actual *planner.Actual) error {
+	err = p.withActual(ctx, sale, read, func(cfg apply.Config, actual *planner.Actual) error {
 		plans := func() (*planner.Plan, error) { return p.planOf(ctx, cfg, sale, actual, o) }
 		if o.saved != nil {
 			plan, err = o.saved.Check(sale, actual, plans)
@@ -162,7 +164,7 @@ func (p *program) makePlan(ctx context.Context, sale spec.Sale, o planOptions) (
 }
 
 // planOf plans for a sale that was read.
-func (p *program) planOf(ctx context.Context, cfg planner.Config, sale spec.Sale, actual *planner.Actual, o planOptions) (*planner.Plan, error) {
+func (p *program) planOf(ctx context.Context, cfg apply.Config, sale spec.Sale, actual *planner.Actual, o planOptions) (*planner.Plan, error) {
 	if o.destroy {
 		defer sparing()()
 		return p.makeDestroy(ctx, cfg, actual, o)

@@ -8,6 +8,7 @@ import (
 
 	"salectl/backends/ledger"
 	"salectl/planner"
+	"salectl/planner/apply"
 	"salectl/spec"
 )
 
@@ -56,13 +57,13 @@ func (b *bar) end() {
 // progress returns a function that reports each step of a plan to people, and one for its end.
 // It prints a line a step or, for a plan with many steps, draws a bar. Without a terminal,
 // only one of as many steps as lists fold has a line.
-func (p *program) progress(plan *planner.Plan, asJSON bool) (tell func(planner.Progress), end func()) {
+func (p *program) progress(plan *planner.Plan, asJSON bool) (tell func(apply.Progress), end func()) {
 	groups, many := foldActions(plan.Actions, false)
 	if !many {
 		return p.tellStep, func() {}
 	}
 	if bar := p.newBar("", int64(len(plan.Actions)), asJSON); bar != nil {
-		return func(is planner.Progress) { bar.at(is.Done, is.Address+" "+done(is)) }, bar.end
+		return func(is apply.Progress) { bar.at(is.Done, is.Address+" "+done(is)) }, bar.end
 	}
 	folded := map[string]bool{}
 	for _, group := range groups {
@@ -71,7 +72,7 @@ func (p *program) progress(plan *planner.Plan, asJSON bool) (tell func(planner.P
 		}
 	}
 	seen, each := 0, max(len(plan.Actions)/foldBeyond, 1)
-	return func(is planner.Progress) {
+	return func(is apply.Progress) {
 		if folded[is.Address] && is.Note == "" {
 			if seen++; seen%each != 0 {
 				return
@@ -82,7 +83,7 @@ func (p *program) progress(plan *planner.Plan, asJSON bool) (tell func(planner.P
 }
 
 // tellStep prints a line for a completed step.
-func (p *program) tellStep(is planner.Progress) {
+func (p *program) tellStep(is apply.Progress) {
 	note := ""
 	if is.Note != "" {
 		note = ": " + is.Note
@@ -92,7 +93,7 @@ func (p *program) tellStep(is planner.Progress) {
 }
 
 // done returns the past tense of a step's action.
-func done(is planner.Progress) string {
+func done(is apply.Progress) string {
 	switch is.Action {
 	case planner.Create:
 		return "created"

@@ -13,6 +13,8 @@ import (
 	"salectl/draw"
 	"salectl/executor/rehearse"
 	"salectl/planner"
+	"salectl/planner/apply"
+	"salectl/planner/current"
 	"salectl/spec"
 	"salectl/units"
 )
@@ -108,7 +110,7 @@ func (w *copiedDraw) reveal(ctx context.Context) (ranked []string, err error) {
 
 func (w *copiedDraw) revealOnce(ctx context.Context) error {
 	cfg := w.planning(w.store)
-	actual, err := planner.ReadSale(ctx, cfg, w.sale.Name)
+	actual, err := current.ReadSale(ctx, cfg.Backends, w.sale.Name)
 	if err != nil {
 		return err
 	}
@@ -116,7 +118,7 @@ func (w *copiedDraw) revealOnce(ctx context.Context) error {
 	if err != nil || plan.Empty() {
 		return err
 	}
-	_, err = planner.Apply(ctx, cfg, plan)
+	_, err = apply.Apply(ctx, cfg, plan)
 	return err
 }
 

@@ -8,6 +8,8 @@ import (
 	"salectl/backends"
 	"salectl/backends/ledger"
 	"salectl/planner"
+	"salectl/planner/apply"
+	"salectl/planner/current"
 	"salectl/spec"
 )
 
@@ -26,7 +28,7 @@ func TestRehearsalRemovesWhatAKilledOneLeft(t *testing.T) {
 	defer store.Close()
 	c := newCapture()
 	const sale = "rehearsal-20261127"
-	young := planner.CopyName("tickets")
+	young := apply.CopyName("tickets")
 	for _, name := range []string{young, sale} {
 		c.leave(t, store, sales[0], name)
 	}
@@ -50,7 +52,7 @@ func TestRehearsalRemovesWhatAKilledOneLeft(t *testing.T) {
 		if old {
 			age = 0
 		}
-		if err := planner.RemoveCopies(t.Context(), c.planning(store), "tickets", age); err != nil {
+		if err := apply.RemoveCopies(t.Context(), c.planning(store), "tickets", age); err != nil {
 			t.Fatal(err)
 		}
 		for name, want := range map[string]bool{young: !old, sale: true, "tickets": true} {
@@ -72,7 +74,7 @@ func (c *capture) leave(t *testing.T, store *backends.Store, sale spec.Sale, nam
 	t.Helper()
 	sale.Name = name
 	cfg := c.planning(store)
-	actual, err := planner.ReadActual(t.Context(), cfg, sale.Name)
+	actual, err := current.ReadActual(t.Context(), cfg.Backends, sale.Name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +82,7 @@ func (c *capture) leave(t *testing.T, store *backends.Store, sale spec.Sale, nam
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := planner.Apply(t.Context(), cfg, plan); err != nil {
+	if _, err := apply.Apply(t.Context(), cfg, plan); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -25,6 +25,8 @@ import (
 	"salectl/executor/payments"
 	"salectl/executor/peers"
 	"salectl/planner"
+	"salectl/planner/apply"
+	"salectl/planner/current"
 	"salectl/rules"
 	"salectl/spec"
 	"salectl/units"
@@ -97,7 +99,7 @@ func (s *server) ready(ctx context.Context, p *program, store *backends.Store, s
 	}
 	if draw, missing := units.DrawKey(sale, s.env); missing != nil {
 		s.log.Warn("the key of the draw is not here; draw reveal needs it", "sale", sale.Name, "error", missing)
-	} else if err := planner.FitsDraw(actual.Sale, draw); err != nil && draw != nil {
+	} else if err := apply.FitsDraw(actual.Sale, draw); err != nil && draw != nil {
 		return nil, nil, err
 	}
 	applied, err := spec.FromJSON(actual.Sale.Newest().GetSpec())
@@ -110,7 +112,7 @@ func (s *server) ready(ctx context.Context, p *program, store *backends.Store, s
 func (s *server) read(ctx context.Context, p *program, store *backends.Store, name string) (*planner.Actual, error) {
 	cfg := p.planning(store)
 	cfg.Logger = s.log
-	return planner.ReadActual(ctx, cfg, name)
+	return current.ReadActual(ctx, cfg.Backends, name)
 }
 
 // compare reports the differences between the file of a served sale and the applied

@@ -11,7 +11,7 @@ import (
 
 	"salectl/backends"
 	"salectl/backends/ledger"
-	"salectl/planner"
+	"salectl/planner/current"
 	"salectl/spec"
 )
 
@@ -167,7 +167,7 @@ func (p *program) inForce(ctx context.Context, sale spec.Sale, places []keptAt) 
 	for _, local := range at {
 		var found *ledger.Sale
 		err := p.withStore(local, func(store *backends.Store) (err error) {
-			found, err = planner.ReadOwnLog(ctx, store.Logs, sale.Name)
+			found, err = current.ReadOwnLog(ctx, store.Logs, sale.Name)
 			return err
 		})
 		switch {

@@ -14,6 +14,7 @@ import (
 	"salectl/backends"
 	"salectl/backends/ledger"
 	"salectl/planner"
+	"salectl/planner/current"
 	"salectl/spec"
 )
 
@@ -94,7 +95,7 @@ func (p *program) statusCommand() *urfave.Command {
 // saleStatus is the status of a sale, with the report of the process that serves it on holds
 // and their payments.
 type saleStatus struct {
-	*planner.Status
+	*current.Status
 	Labels map[string]string `json:"labels,omitempty"` // from the sale's file
 	ReadAt string            `json:"readAt"`           // RFC 3339, UTC, by this host's clock
 	Health saleHealth        `json:"health"`

@@ -9,6 +9,7 @@ import (
 	"salectl/backends"
 	"salectl/backends/ledger"
 	"salectl/planner"
+	"salectl/planner/current"
 )
 
 const (
@@ -28,7 +29,7 @@ const (
 func (p *program) readStatus(ctx, bounded context.Context, store *backends.Store, name string, a asker, o statusOptions) (*saleStatus, error) {
 	cfg := p.planning(store)
 	cfg.ReadTimeout = min(readPatience, o.timeout/2)
-	status, err := planner.ReadStatus(bounded, cfg, name)
+	status, err := current.ReadStatus(bounded, cfg.Backends, name)
 	if err == nil {
 		view := &saleStatus{Status: status}
 		askServer(bounded, view, a)
@@ -49,7 +50,7 @@ func (p *program) readStatus(ctx, bounded context.Context, store *backends.Store
 func (p *program) readOutage(ctx context.Context, store *backends.Store, name string, a asker, why error) *saleStatus {
 	ctx, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
-	outage, err := planner.ReadOutage(ctx, p.planning(store), name, why)
+	outage, err := current.ReadOutage(ctx, p.planning(store).Backends, name, why)
 	if err != nil {
 		return nil
 	}
@@ -63,7 +64,7 @@ func (p *program) readOutage(ctx context.Context, store *backends.Store, name st
 		switch {
 		case err == nil:
 			view.Status = outage.Status(told.UID) // of all leases those of this run
-			view.Server = &planner.ServerStatus{Address: address, Phase: told.Phase}
+			view.Server = &current.ServerStatus{Address: address, Phase: told.Phase}
 			if told.Nodes == nil {
 				view.Server.Error = a.advise(notOperating)
 			}
@@ -72,10 +73,10 @@ func (p *program) readOutage(ctx context.Context, store *backends.Store, name st
 			return view
 		case errors.As(err, &problem) && problem.Outcome == api.NoSuchSale:
 		case errors.As(err, &problem) && view.Processes == nil: // it has, or had, the sale
-			view.Server = &planner.ServerStatus{Address: address, Error: err.Error()}
+			view.Server = &current.ServerStatus{Address: address, Error: err.Error()}
 			view.tell(told)
 		case view.Server == nil:
-			view.Server = &planner.ServerStatus{Address: address, Error: err.Error()}
+			view.Server = &current.ServerStatus{Address: address, Error: err.Error()}
 		}
 	}
 	view.judge()
@@ -90,7 +91,7 @@ func (s *saleStatus) know(told api.Sale) {
 	s.OpensAt, s.ClosesAt = timeText(told.OpensAt), timeText(told.ClosesAt)
 	for _, shard := range told.Shards {
 		if s.shard(shard.Shard) == nil {
-			s.Shards = append(s.Shards, planner.ShardStatus{Shard: shard.Shard, Error: planner.NotRead})
+			s.Shards = append(s.Shards, current.ShardStatus{Shard: shard.Shard, Error: current.NotRead})
 		}
 	}
 	s.tell(told)
@@ -100,7 +101,7 @@ func (s *saleStatus) know(told api.Sale) {
 func (s *saleStatus) unread() bool { return s.Phase == ledger.PhaseUnknown }
 
 // shard returns the shard with a number; nil if nothing is known of it.
-func (s *saleStatus) shard(n int) *planner.ShardStatus {
+func (s *saleStatus) shard(n int) *current.ShardStatus {
 	for i := range s.Shards {
 		if s.Shards[i].Shard == n {
 			return &s.Shards[i]

@@ -9,7 +9,7 @@ import (
 
 	"salectl/api"
 	"salectl/backends/ledger"
-	"salectl/planner"
+	"salectl/planner/current"
 )
 
 // Several processes are shown with what is known of each, and a question mark where nothing
@@ -62,7 +62,7 @@ func TestStatusWhileOneIsDead(t *testing.T) {
 	askServer(t.Context(), view, asker{token: "secret"})
 	view.judge()
 	const why = "does not tell how the whole sale stands: standby: it reaches no owner of some of the shards"
-	if want := (planner.ServerStatus{Address: address, Error: "standby: it reaches no owner of some of the shards"}); s.Server == nil || *s.Server != want {
+	if want := (current.ServerStatus{Address: address, Error: "standby: it reaches no owner of some of the shards"}); s.Server == nil || *s.Server != want {
 		t.Fatalf("asked was %+v, want %+v", s.Server, want)
 	}
 	if want := "the process at " + address + " " + why; !slices.Contains(view.Health.Reasons, want) {
@@ -149,9 +149,9 @@ func TestHealthOfSeveralProcesses(t *testing.T) {
 		"paused":           {change: func(s *saleStatus) { s.Phase, s.Processes[1].Up = ledger.PhasePaused, false }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			view := &saleStatus{Status: &planner.Status{Phase: ledger.PhaseOpen, Owner: "a:1", Server: &planner.ServerStatus{Address: "a:1"}}}
+			view := &saleStatus{Status: &current.Status{Phase: ledger.PhaseOpen, Owner: "a:1", Server: &current.ServerStatus{Address: "a:1"}}}
 			for i, owner := range []string{"a:1", "b:1", "a:1"} {
-				view.Shards = append(view.Shards, planner.ShardStatus{Shard: i, Owner: owner, LeaseLeftSeconds: 2})
+				view.Shards = append(view.Shards, current.ShardStatus{Shard: i, Owner: owner, LeaseLeftSeconds: 2})
 				view.Ownership = append(view.Ownership, api.Ownership{Shard: i, Owner: owner})
 			}
 			for _, address := range []string{"a:1", "b:1", "c:1"} {

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"salectl/api"
-	"salectl/planner"
+	"salectl/planner/current"
 )
 
 // serverTimeout bounds the query to the process that serves a sale, whose report is optional.
@@ -35,14 +35,14 @@ func askServer(ctx context.Context, s *saleStatus, a asker) {
 		told, err := a.read(ctx, address, s.Sale)
 		switch {
 		case err == nil:
-			s.Server = &planner.ServerStatus{Address: address}
+			s.Server = &current.ServerStatus{Address: address}
 			if told.Nodes == nil {
 				s.Server.Error = a.advise(notOperating)
 			}
 			s.tell(told)
 			return
 		case s.Server == nil || told.Processes != nil && s.Processes == nil:
-			s.Server = &planner.ServerStatus{Address: address, Error: err.Error()}
+			s.Server = &current.ServerStatus{Address: address, Error: err.Error()}
 			s.tell(told)
 		}
 	}
@@ -62,19 +62,19 @@ func (s *saleStatus) tell(told api.Sale) {
 	s.Processes, s.Ownership, s.Moves = told.Processes, told.Owners, told.Moves
 	for at, n := range told.Nodes {
 		if known := s.node(n.Name, at, len(told.Nodes)); known != nil {
-			known.Server = &planner.Seen{Up: n.Up, Since: timeText(n.Since), Error: n.Error}
+			known.Server = &current.Seen{Up: n.Up, Since: timeText(n.Since), Error: n.Error}
 		}
 	}
 	for _, shard := range told.Shards {
 		if known := s.shard(shard.Shard); known != nil {
-			known.Stalled = &planner.Seen{Since: timeText(shard.Since), Error: shard.Error}
+			known.Stalled = &current.Seen{Since: timeText(shard.Since), Error: shard.Error}
 		}
 	}
 }
 
 // node returns the lock node with a name or, as only the admin address reports names, the one
 // at an index of as many nodes; nil if it is not in the file.
-func (s *saleStatus) node(name string, at, of int) *planner.NodeStatus {
+func (s *saleStatus) node(name string, at, of int) *current.NodeStatus {
 	if name == "" && of == len(s.Nodes) {
 		return &s.Nodes[at]
 	}
@@ -91,7 +91,7 @@ const mostAsked = 3
 
 // serversOf returns the addresses to query: the owner of the first shard, then those of
 // others; if no majority of nodes names one, the last owners of shards.
-func serversOf(s *planner.Status) (all []string) {
+func serversOf(s *current.Status) (all []string) {
 	add := func(address string) {
 		if address != "" && len(all) < mostAsked && !slices.Contains(all, address) {
 			all = append(all, address)

@@ -19,24 +19,26 @@ import (
 	"salectl/backends"
 	"salectl/backends/ledger"
 	"salectl/planner"
+	"salectl/planner/apply"
+	"salectl/planner/current"
 	"salectl/spec"
 )
 
 // troubled is a sale of which much is away.
-func troubled(owner string) *planner.Status {
-	return &planner.Status{
+func troubled(owner string) *current.Status {
+	return &current.Status{
 		Sale: "tickets", UID: "0123456789abcdef", Generation: 2, Applied: 2, Phase: "open",
 		Stock: 60, Sold: 20, Available: 40, Owner: owner,
 		InForce: planner.InForce{
 			OpensAt: "2026-11-11T12:00:00Z",
 			Payment: &spec.Payment{HoldFor: spec.Duration(10 * time.Minute), ExtendBy: spec.Duration(90 * time.Second), Late: "refuse"},
 		},
-		Shards: []planner.ShardStatus{
+		Shards: []current.ShardStatus{
 			{Shard: 0, Owner: owner, LeaseLeftSeconds: 2.5, Slot: 7, Generation: 2, Phase: ledger.PhaseOpen, Limit: 30, Available: 20, Sold: 10},
 			{Shard: 1, Error: "region server rs1:16020 does not answer"},
 			{Shard: 2, Owner: owner, LeaseLeftSeconds: 2.5, Slot: 9, Generation: 2, Phase: ledger.PhaseOpen, Limit: 30, Available: 20, Sold: 10},
 		},
-		Nodes: []planner.NodeStatus{
+		Nodes: []current.NodeStatus{
 			{Name: "a:1", Up: true, Leases: 3, ClockOffSeconds: 1.25},
 			{Name: "b:1", Error: "connection refused"},
 			{Name: "c:1", Up: true, Abstaining: true, VotesFrom: "2026-11-11T12:00:10.123Z"},
@@ -95,7 +97,7 @@ func TestStatusView(t *testing.T) {
 	if got := squeeze(c.out.String()); got != squeeze(want) {
 		t.Errorf("it says\n%s\nwant\n%s", got, squeeze(want))
 	}
-	var asJSON planner.Status
+	var asJSON current.Status
 	c = newCapture()
 	c.emit(s)
 	if err := json.Unmarshal(c.out.Bytes(), &asJSON); err != nil || asJSON.Nodes[1].Server.Since != "2026-11-11T11:58:03.5Z" ||
@@ -160,10 +162,10 @@ func TestServerThatTellsNothing(t *testing.T) {
 
 // Where no majority names the owner, the last one is asked.
 func TestWhoServes(t *testing.T) {
-	answers, silent := &planner.ServerStatus{Address: "h:1"}, &planner.ServerStatus{Address: "h:1", Error: "connection refused"}
+	answers, silent := &current.ServerStatus{Address: "h:1"}, &current.ServerStatus{Address: "h:1", Error: "connection refused"}
 	for name, test := range map[string]struct {
 		owner  string
-		server *planner.ServerStatus
+		server *current.ServerStatus
 		down   int
 		want   string
 	}{
@@ -210,14 +212,14 @@ func TestWhoServes(t *testing.T) {
 
 func TestNodeStates(t *testing.T) {
 	const at = "2026-11-11T12:00:00.5Z"
-	for want, n := range map[string]planner.NodeStatus{
+	for want, n := range map[string]current.NodeStatus{
 		"up":                  {Up: true},
 		"down now: no answer": {Error: "no answer"},
-		"down since 2026-11-11T12:00:00Z: no answer": {Error: "no answer", Server: &planner.Seen{Since: at}},
+		"down since 2026-11-11T12:00:00Z: no answer": {Error: "no answer", Server: &current.Seen{Since: at}},
 		"down from here: no answer; the server reaches it": {
-			Error: "no answer", Server: &planner.Seen{Up: true, Since: at}},
+			Error: "no answer", Server: &current.Seen{Up: true, Since: at}},
 		"up from here; the server does not reach it since 2026-11-11T12:00:00Z: refused": {
-			Up: true, Server: &planner.Seen{Since: at, Error: "refused"}},
+			Up: true, Server: &current.Seen{Since: at, Error: "refused"}},
 		"up, and not set up as it must be: It evicts.":                             {Up: true, Unfit: "It evicts."},
 		"up, and does not know the sale: it will abstain before it votes":          {Up: true, Unmarked: true},
 		"abstains until 2026-11-11T12:00:00Z: it was restarted or lost its memory": {Up: true, Abstaining: true, VotesFrom: at},
@@ -293,7 +295,7 @@ func TestPlanViewOfLongAttributes(t *testing.T) {
 
 // An apply that could not reach a lock node has an answer, and an error.
 func TestApplyViewOfWhatIsLeft(t *testing.T) {
-	result := &planner.Result{Sale: "tickets", Generation: 1, Changed: true, Summary: planner.Summary{Create: 6}, Unmarked: []string{"b:1"}}
+	result := &apply.Result{Sale: "tickets", Generation: 1, Changed: true, Summary: planner.Summary{Create: 6}, Unmarked: []string{"b:1"}}
 	plan := &planner.Plan{Sale: "tickets", Summary: planner.Summary{Create: 7}, Warnings: []string{"lock node b:1 cannot be used"}}
 	c := newCapture()
 	c.applyView(true).Applied(spec.Sale{Name: "tickets"}, plan, result)
@@ -378,49 +380,49 @@ func TestHoldsView(t *testing.T) {
 
 // TestHealth tells a sale that sells from one that cannot, and from one that need not.
 func TestHealth(t *testing.T) {
-	stalls := &planner.Seen{Error: "no answer"}
+	stalls := &current.Seen{Error: "no answer"}
 	for name, test := range map[string]struct {
-		change  func(*planner.Status)
+		change  func(*current.Status)
 		phase   string // "": open
 		state   healthState
 		reasons []string
 	}{
-		"all is well":            {change: func(*planner.Status) {}, state: healthOK},
-		"paused":                 {change: func(s *planner.Status) { s.Phase, s.Shards[0].LeaseLeftSeconds = ledger.PhasePaused, 0 }, phase: ledger.PhasePaused, state: healthOK},
-		"scheduled and unserved": {change: func(s *planner.Status) { s.Phase = ledger.PhaseScheduled; unserve(s, 0, 1) }, phase: ledger.PhaseScheduled, state: healthOK},
-		"unserved":               {change: func(s *planner.Status) { unserve(s, 0, 1) }, state: healthDown, reasons: []string{"no process serves it"}},
-		"a shard without owner":  {change: func(s *planner.Status) { unserve(s, 1) }, state: healthDegraded, reasons: []string{"1 of 2 shards are served by no process that a majority of the lock nodes names"}},
-		"a shard stalls":         {change: func(s *planner.Status) { s.Shards[1].Stalled = stalls }, state: healthDegraded, reasons: []string{"1 of 2 shards cannot be written"}},
+		"all is well":            {change: func(*current.Status) {}, state: healthOK},
+		"paused":                 {change: func(s *current.Status) { s.Phase, s.Shards[0].LeaseLeftSeconds = ledger.PhasePaused, 0 }, phase: ledger.PhasePaused, state: healthOK},
+		"scheduled and unserved": {change: func(s *current.Status) { s.Phase = ledger.PhaseScheduled; unserve(s, 0, 1) }, phase: ledger.PhaseScheduled, state: healthOK},
+		"unserved":               {change: func(s *current.Status) { unserve(s, 0, 1) }, state: healthDown, reasons: []string{"no process serves it"}},
+		"a shard without owner":  {change: func(s *current.Status) { unserve(s, 1) }, state: healthDegraded, reasons: []string{"1 of 2 shards are served by no process that a majority of the lock nodes names"}},
+		"a shard stalls":         {change: func(s *current.Status) { s.Shards[1].Stalled = stalls }, state: healthDegraded, reasons: []string{"1 of 2 shards cannot be written"}},
 		"one stalls, nobody has the other": {
-			change: func(s *planner.Status) { unserve(s, 1); s.Shards[0].Stalled = stalls }, state: healthDown,
+			change: func(s *current.Status) { unserve(s, 1); s.Shards[0].Stalled = stalls }, state: healthDown,
 			reasons: []string{"1 of 2 shards are served by no process that a majority of the lock nodes names", "1 of 2 shards cannot be written"},
 		},
 		"a server that does not tell": {
-			change: func(s *planner.Status) {
-				s.Server = &planner.ServerStatus{Address: "here:1", Error: "no answer within 1s"}
+			change: func(s *current.Status) {
+				s.Server = &current.ServerStatus{Address: "here:1", Error: "no answer within 1s"}
 			},
 			state: healthDegraded, reasons: []string{"the process at here:1 does not tell how it goes: no answer within 1s"},
 		},
 		"a node that the server does not reach": {
-			change: func(s *planner.Status) { s.Nodes[0].Server = &planner.Seen{Error: "refused"} },
+			change: func(s *current.Status) { s.Nodes[0].Server = &current.Seen{Error: "refused"} },
 			state:  healthDegraded, reasons: []string{"lock node embedded is not reached by the process that serves the sale: refused"},
 		},
 		"all shards stall": {
-			change: func(s *planner.Status) { s.Shards[0].Stalled, s.Shards[1].Stalled = stalls, stalls },
+			change: func(s *current.Status) { s.Shards[0].Stalled, s.Shards[1].Stalled = stalls, stalls },
 			phase:  ledger.PhaseStalled, state: healthDown, reasons: []string{"2 of 2 shards cannot be written"},
 		},
 		"no majority": {
-			change: func(s *planner.Status) {
+			change: func(s *current.Status) {
 				s.Phase, s.Warnings = ledger.PhaseStalled, []string{"only 1 of 3 lock nodes votes"}
 			},
 			phase: ledger.PhaseStalled, state: healthDown, reasons: []string{"only 1 of 3 lock nodes votes"},
 		},
-		"a warning": {change: func(s *planner.Status) { s.Warnings = []string{"w"} }, state: healthDegraded, reasons: []string{"w"}},
+		"a warning": {change: func(s *current.Status) { s.Warnings = []string{"w"} }, state: healthDegraded, reasons: []string{"w"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &planner.Status{
-				Phase: ledger.PhaseOpen, Owner: "here:1", Voting: 1, Majority: 1, Nodes: []planner.NodeStatus{{Name: "embedded", Up: true}},
-				Shards: []planner.ShardStatus{{Shard: 0, Owner: "here:1", LeaseLeftSeconds: 2}, {Shard: 1, Owner: "here:1", LeaseLeftSeconds: 2}},
+			s := &current.Status{
+				Phase: ledger.PhaseOpen, Owner: "here:1", Voting: 1, Majority: 1, Nodes: []current.NodeStatus{{Name: "embedded", Up: true}},
+				Shards: []current.ShardStatus{{Shard: 0, Owner: "here:1", LeaseLeftSeconds: 2}, {Shard: 1, Owner: "here:1", LeaseLeftSeconds: 2}},
 			}
 			test.change(s)
 			view := &saleStatus{Status: s}
@@ -436,7 +438,7 @@ func TestHealth(t *testing.T) {
 }
 
 // unserve takes shards from whoever owns them.
-func unserve(s *planner.Status, shards ...int) {
+func unserve(s *current.Status, shards ...int) {
 	for _, i := range shards {
 		s.Shards[i].LeaseLeftSeconds = 0
 	}

@@ -9,6 +9,7 @@ import (
 	"salectl/api"
 	"salectl/backends/ledger"
 	"salectl/planner"
+	"salectl/planner/current"
 )
 
 func (p *program) statusText(s *saleStatus, all bool) {
@@ -98,9 +99,9 @@ func (p *program) shardsText(s *saleStatus, c palette) {
 func leaseText(seconds float64) string { return fmt.Sprintf("%.1f s", seconds) }
 
 // shardState describes the state of a shard beside its numbers.
-func (s *saleStatus) shardState(shard planner.ShardStatus, c palette) string {
+func (s *saleStatus) shardState(shard current.ShardStatus, c palette) string {
 	switch _, busy := s.load(shard.Shard); {
-	case shard.Error != "" && (shard.Stalled == nil || shard.Error != planner.NotRead):
+	case shard.Error != "" && (shard.Stalled == nil || shard.Error != current.NotRead):
 		return shard.Error
 	case shard.Stalled != nil:
 		return "stalls" + since(shard.Stalled) + because(shard.Stalled.Error)
@@ -111,7 +112,7 @@ func (s *saleStatus) shardState(shard planner.ShardStatus, c palette) string {
 }
 
 // listsText prints the lists of the shards, if there are any.
-func (p *program) listsText(s *planner.Status, c palette) {
+func (p *program) listsText(s *current.Status, c palette) {
 	lists := newTable("list", "node", "state", ">left", ">to drain", ">fill", "")
 	for _, shard := range s.Shards {
 		l := shard.List
@@ -135,7 +136,7 @@ func (p *program) listsText(s *planner.Status, c palette) {
 
 // undrained returns the number of batches of a shard's list that the ledger may lack. Of a
 // shard that is not open the ledger has all, and the next fill deletes them.
-func undrained(shard planner.ShardStatus) int64 {
+func undrained(shard current.ShardStatus) int64 {
 	if shard.Phase != ledger.PhaseOpen {
 		return 0
 	}
@@ -143,7 +144,7 @@ func undrained(shard planner.ShardStatus) int64 {
 }
 
 // listNote describes the state of a shard's list beside its numbers.
-func listNote(shard planner.ShardStatus) string {
+func listNote(shard current.ShardStatus) string {
 	switch l := shard.List; {
 	case l.Error != "":
 		return l.Error
@@ -153,7 +154,7 @@ func listNote(shard planner.ShardStatus) string {
 	return ""
 }
 
-func (p *program) nodesText(s *planner.Status, c palette) {
+func (p *program) nodesText(s *current.Status, c palette) {
 	nodes := newTable("lock node", ">leases", ">clock off", "state")
 	for _, n := range s.Nodes {
 		if !n.Up {
@@ -167,7 +168,7 @@ func (p *program) nodesText(s *planner.Status, c palette) {
 
 // nodeState describes a lock node, as seen by this process and by the one that serves the
 // sale.
-func nodeState(n planner.NodeStatus) string {
+func nodeState(n current.NodeStatus) string {
 	switch seen := n.Server; {
 	case !n.Up && seen == nil:
 		return "down now" + because(n.Error)
@@ -187,7 +188,7 @@ func nodeState(n planner.NodeStatus) string {
 	return "up"
 }
 
-func since(seen *planner.Seen) string {
+func since(seen *current.Seen) string {
 	if seen.Since == "" {
 		return " now"
 	}
@@ -211,7 +212,7 @@ func clockText(rfc3339 string) string {
 }
 
 // times describes when the sale opens and closes by itself.
-func times(s *planner.Status) string {
+func times(s *current.Status) string {
 	var words []string
 	if s.OpensAt != "" {
 		words = append(words, "opens at "+s.OpensAt)
@@ -223,7 +224,7 @@ func times(s *planner.Status) string {
 }
 
 // payment describes the payment of claims, unless they are sold at once.
-func payment(s *planner.Status) string {
+func payment(s *current.Status) string {
 	if s.Payment == nil {
 		return ""
 	}
@@ -231,7 +232,7 @@ func payment(s *planner.Status) string {
 }
 
 // eligible describes the rules of the sale.
-func eligible(s *planner.Status) string {
+func eligible(s *current.Status) string {
 	if s.Rules == nil {
 		return ""
 	}
@@ -320,7 +321,7 @@ func served(s *saleStatus) string {
 
 // votes returns "" for a single node that votes, and if some nodes do not vote, which a
 // warning reports.
-func votes(s *planner.Status) string {
+func votes(s *current.Status) string {
 	if s.Majority == 0 || s.Voting < len(s.Nodes) || len(s.Nodes) == 1 {
 		return ""
 	}
@@ -328,7 +329,7 @@ func votes(s *planner.Status) string {
 }
 
 // elsewhere describes where unsold units are.
-func elsewhere(s *planner.Status) string {
+func elsewhere(s *current.Status) string {
 	return some(s.Available, "available") + some(s.Held, "held") + some(s.InFlight, "on the way between shards")
 }
 

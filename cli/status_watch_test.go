@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"salectl/api"
-	"salectl/planner"
+	"salectl/planner/current"
 )
 
 // A line is printed for what has happened, not for what is measured anew each time.
@@ -14,8 +14,8 @@ func TestWhatIsNewToAWatcher(t *testing.T) {
 	load := func(f float64) *float64 { return &f }
 	read := func(change func(*reading)) string {
 		r := reading{at: time.Unix(1, 0), view: &saleStatus{
-			Status: &planner.Status{
-				Shards: []planner.ShardStatus{{LeaseLeftSeconds: 2.5, Sold: 3}}, Nodes: []planner.NodeStatus{{Up: true}},
+			Status: &current.Status{
+				Shards: []current.ShardStatus{{LeaseLeftSeconds: 2.5, Sold: 3}}, Nodes: []current.NodeStatus{{Up: true}},
 			},
 			ReadAt:    "2026-11-11T12:00:00Z",
 			Processes: []api.Process{{Requests: load(10), Forwarded: load(5)}}, Ownership: []api.Ownership{{Load: load(10)}},
@@ -46,8 +46,8 @@ func TestWhatIsNewToAWatcher(t *testing.T) {
 			t.Errorf("%s: it is the same: %v, want %v", name, same, test.same)
 		}
 	}
-	shards := []planner.ShardStatus{{LeaseLeftSeconds: 2.5}}
-	reading{view: &saleStatus{Status: &planner.Status{Shards: shards}}}.key()
+	shards := []current.ShardStatus{{LeaseLeftSeconds: 2.5}}
+	reading{view: &saleStatus{Status: &current.Status{Shards: shards}}}.key()
 	if shards[0].LeaseLeftSeconds != 2.5 {
 		t.Error("the reading itself has changed")
 	}

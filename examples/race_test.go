@@ -20,6 +20,9 @@ import (
 	"salectl/executor"
 	"salectl/internal/wait"
 	"salectl/planner"
+	"salectl/planner/apply"
+	"salectl/planner/current"
+	"salectl/planner/machine"
 	"salectl/services"
 	"salectl/spec"
 )
@@ -60,7 +63,7 @@ func newLuck(t *testing.T, ack spec.Ack, packets int64) *luck {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.store.Close() })
-	actual, err := planner.ReadActual(t.Context(), l.planning(), l.sale.Name)
+	actual, err := current.ReadActual(t.Context(), l.planning().Backends, l.sale.Name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,18 +71,18 @@ func newLuck(t *testing.T, ack spec.Ack, packets int64) *luck {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := planner.Apply(t.Context(), l.planning(), plan); err != nil {
+	if _, err := apply.Apply(t.Context(), l.planning(), plan); err != nil {
 		t.Fatal(err)
 	}
 	return l
 }
 
-func (l *luck) planning() planner.Config {
+func (l *luck) planning() apply.Config {
 	writer := make([]byte, 8)
 	rand.Read(writer) // never fails
-	return planner.Config{
-		Logs: l.store.Logs, Nodes: l.store.Nodes, Lists: l.store.Lists,
-		Clock: clock.System(), Writer: writer, Rand: rand.Reader, Who: "test@here",
+	return apply.Config{
+		Backends: machine.Backends{Logs: l.store.Logs, Nodes: l.store.Nodes, Lists: l.store.Lists, Clock: clock.System(), Rand: rand.Reader},
+		Options:  apply.Options{Writer: writer, Who: "test@here"},
 	}
 }
 
@@ -185,7 +188,7 @@ func (l *luck) accounted() {
 // refunded destroys the sale and returns what nobody took.
 func (l *luck) refunded() *planner.Refund {
 	l.t.Helper()
-	actual, err := planner.ReadSale(l.t.Context(), l.planning(), l.sale.Name)
+	actual, err := current.ReadSale(l.t.Context(), l.planning().Backends, l.sale.Name)
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -193,7 +196,7 @@ func (l *luck) refunded() *planner.Refund {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	result, err := planner.Destroy(l.t.Context(), l.planning(), plan, filepath.Join(l.t.TempDir(), "end.ndjson"))
+	result, err := apply.Destroy(l.t.Context(), l.planning(), plan, filepath.Join(l.t.TempDir(), "end.ndjson"))
 	if err != nil {
 		l.t.Fatal(err)
 	}

@@ -1,10 +1,7 @@
 package planner
 
 import (
-	"context"
-	"encoding/hex"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
@@ -66,9 +63,9 @@ type NodeActual struct {
 	Knows  bool          // only for a sale that the ledger lacks: the node has the marker of its name
 }
 
-// lost reports that lock nodes know a run of the sale of which the ledger has none; "" if no
+// Lost reports that lock nodes know a run of the sale of which the ledger has none; "" if no
 // node does.
-func (a *Actual) lost() string {
+func (a *Actual) Lost() string {
 	know := 0
 	for _, n := range a.Nodes {
 		if n.Knows {
@@ -82,53 +79,9 @@ func (a *Actual) lost() string {
 		know, len(a.Nodes), a.Name)
 }
 
-// How often a shard without a log is read again before its absence is believed, and how long
-// apart: reads may lag, and a sale may be destroyed in between.
-const (
-	missingTries = ledger.MissingTries
-	missingPause = ledger.MissingPause
-)
-
-// readTimeout is the default of Config.ReadTimeout.
-const readTimeout = 30 * time.Second
-
-// ReadActual reads all of a sale that Make needs. If the sale's own log cannot be read, the
-// error is ErrStore. A shard, node or table that cannot be read is no error; its Err is set.
-func ReadActual(ctx context.Context, cfg Config, name string) (*Actual, error) {
-	return cfg.read(ctx, cfg.terms(), name)
-}
-
-// ReadSale is ReadActual without the check of the table, for callers that make no table and
-// cannot wait for its servers.
-func ReadSale(ctx context.Context, cfg Config, name string) (*Actual, error) {
-	t := cfg.terms()
-	t.Table = ""
-	a, err := cfg.read(ctx, t, name)
-	if a != nil {
-		a.Table = namedTable(cfg)
-	}
-	return a, err
-}
-
-func (c Config) read(ctx context.Context, t Terms, name string) (*Actual, error) {
-	m, actual := NewReading(t, name)
-	if err := c.run(ctx, name, m); err != nil {
-		return nil, err
-	}
-	return actual, nil
-}
-
-func newNonce(rand io.Reader) (string, error) {
-	nonce := make([]byte, 8)
-	if _, err := io.ReadFull(rand, nonce); err != nil {
-		return "", fmt.Errorf("drawing a uid: %w", err)
-	}
-	return hex.EncodeToString(nonce), nil
-}
-
-// damaged returns a shard whose log is missing although it must exist, or lacks a generation
+// Damaged returns a shard whose log is missing although it must exist, or lacks a generation
 // that every shard has had. is is false if there is none.
-func (a *Actual) damaged() (shard int, is bool) {
+func (a *Actual) Damaged() (shard int, is bool) {
 	if !a.Sale.Live() || a.Sale.Applied() == 0 {
 		return 0, false
 	}
@@ -138,8 +91,8 @@ func (a *Actual) damaged() (shard int, is bool) {
 	return shard, shard >= 0
 }
 
-// shardLogs returns the names of the logs of the present run.
-func shardLogs(sale *ledger.Sale) []string {
+// ShardLogs returns the names of the logs of the present run.
+func ShardLogs(sale *ledger.Sale) []string {
 	logs := make([]string, sale.Shards())
 	for i := range logs {
 		logs[i] = spec.ShardLog(sale.UID(), i, len(logs))
@@ -147,7 +100,7 @@ func shardLogs(sale *ledger.Sale) []string {
 	return logs
 }
 
-func newShardActual(stored []byte) ShardActual {
+func NewShardActual(stored []byte) ShardActual {
 	if stored == nil {
 		return ShardActual{}
 	}
@@ -158,19 +111,19 @@ func newShardActual(stored []byte) ShardActual {
 	return ShardActual{Head: &head}
 }
 
-// lease is a shard's lease as promised by the nodes together.
-type lease struct {
-	address string
-	left    time.Duration // time until no majority promises it
+// Lease is a shard's lease as promised by the nodes together.
+type Lease struct {
+	Address string
+	Left    time.Duration // time until no majority promises it
 }
 
-// leaseOf returns a shard's lease, if a majority of nodes has promised it.
-func (a *Actual) leaseOf(shard int) (lease, bool) {
-	return a.leaseOn(spec.LeaseKey(a.Sale.UID(), shard))
+// LeaseOf returns a shard's lease, if a majority of nodes has promised it.
+func (a *Actual) LeaseOf(shard int) (Lease, bool) {
+	return a.LeaseOn(spec.LeaseKey(a.Sale.UID(), shard))
 }
 
-// leaseOn is leaseOf for a lease key.
-func (a *Actual) leaseOn(key string) (lease, bool) {
+// LeaseOn is leaseOf for a lease key.
+func (a *Actual) LeaseOn(key string) (Lease, bool) {
 	var held []quorum.Holding
 	for _, n := range a.Nodes {
 		for _, h := range n.Leases {
@@ -190,59 +143,59 @@ func (a *Actual) leaseOn(key string) (lease, bool) {
 		if len(lefts) >= majority {
 			slices.Sort(lefts)
 			note, _ := quorum.ParseNote(h.Note)
-			return lease{address: note.Address, left: lefts[len(lefts)-majority]}, true
+			return Lease{Address: note.Address, Left: lefts[len(lefts)-majority]}, true
 		}
 	}
-	return lease{}, false
+	return Lease{}, false
 }
 
 // Served returns the address of the sale's owner, the process that has the lease of shard 0 on
 // a majority of nodes. ok is false if there is none.
 func (a *Actual) Served() (address string, ok bool) {
-	l, ok := a.leaseOf(0)
-	return l.address, ok
+	l, ok := a.LeaseOf(0)
+	return l.Address, ok
 }
 
 // Unserved reports whether no process can be serving the sale: the nodes that do not answer
 // and those that have promised the lease of shard 0 to one same process are no majority.
 func (a *Actual) Unserved() bool {
-	votes := newVotes(a.Sale.UID())
+	votes := NewLeaseVotes(a.Sale.UID())
 	for _, n := range a.Nodes {
-		votes.count(n.Leases, n.Err)
+		votes.Count(n.Leases, n.Err)
 	}
-	return !votes.mayHaveOwner(len(a.Nodes))
+	return !votes.MayHaveOwner(len(a.Nodes))
 }
 
-// votes counts, by token, the lock nodes that have promised the lease of shard 0.
-type votes struct {
-	key          string
+// LeaseVotes counts, by token, the lock nodes that have promised the lease of shard 0.
+type LeaseVotes struct {
+	Key          string
 	tokens       map[string]int
 	silent, most int
 }
 
-func newVotes(uid string) *votes {
-	return &votes{key: spec.LeaseKey(uid, 0), tokens: make(map[string]int)}
+func NewLeaseVotes(uid string) *LeaseVotes {
+	return &LeaseVotes{Key: spec.LeaseKey(uid, 0), tokens: make(map[string]int)}
 }
 
-// count adds the leases of one node, or its error.
-func (v *votes) count(holds []quorum.Holding, err error) {
+// Count adds the leases of one node, or its error.
+func (v *LeaseVotes) Count(holds []quorum.Holding, err error) {
 	if err != nil {
 		v.silent++
 	}
 	for _, h := range holds {
-		if h.Key == v.key {
+		if h.Key == v.Key {
 			v.tokens[h.Token]++
 			v.most = max(v.most, v.tokens[h.Token])
 		}
 	}
 }
 
-// mayHaveOwner reports whether a process may hold the lease, given the total number of nodes.
-func (v *votes) mayHaveOwner(nodes int) bool { return v.most+v.silent > nodes/2 }
+// MayHaveOwner reports whether a process may hold the lease, given the total number of nodes.
+func (v *LeaseVotes) MayHaveOwner(nodes int) bool { return v.most+v.silent > nodes/2 }
 
-// shardsSealed reports whether every shard's log is sealed, so that an export of them may
+// ShardsSealed reports whether every shard's log is sealed, so that an export of them may
 // exist.
-func (a *Actual) shardsSealed() bool {
+func (a *Actual) ShardsSealed() bool {
 	return !slices.ContainsFunc(a.Shards, func(s ShardActual) bool {
 		return s.Head == nil || s.Head.Phase != ledger.PhaseSealed
 	})

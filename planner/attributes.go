@@ -2,14 +2,12 @@ package planner
 
 import (
 	"encoding/hex"
+	"fmt"
 	"strconv"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
-	"salectl/rules"
 	"salectl/spec"
 )
 
@@ -111,7 +109,7 @@ func (a *Attributes) list() []Field {
 func saleAttributes(s spec.Sale, stock int64, phase string, generation uint64) *Attributes {
 	a := &Attributes{
 		Run: s.Run, Protect: s.Protect, Phase: phase, DeclaredPhase: string(s.Phase), Stock: stock, LockCount: s.LockCount, PerUserLimit: s.PerUserLimit, Partial: s.Partial,
-		OpensAt: timeText(s.OpensAt), ClosesAt: timeText(s.ClosesAt), LockTTL: spec.Duration(s.LockTTL),
+		OpensAt: TimeText(s.OpensAt), ClosesAt: TimeText(s.ClosesAt), LockTTL: spec.Duration(s.LockTTL),
 		Settings: s.Settings(), Generation: generation, Who: whoOf(s), Payment: s.Payment,
 	}
 	a.UnitSource, a.Draw = unitSourceOf(s), drawShown(s.Draw)
@@ -122,6 +120,17 @@ func saleAttributes(s spec.Sale, stock int64, phase string, generation uint64) *
 		}
 	}
 	return a
+}
+
+// DeclaredAttributes returns the attributes that a generation declares.
+func DeclaredAttributes(p *pb.Planned) (*Attributes, error) {
+	sale, err := Declared(p)
+	if err != nil {
+		return nil, err
+	}
+	a := saleAttributes(sale, sale.Stock, ledger.PhaseName(p.GetSettings().GetPhase()), 0)
+	a.UnitSource = a.UnitSource.with(p.GetUnits())
+	return a, nil
 }
 
 // inForce replaces declared settings by those in force. They differ if a fault has stored a
@@ -141,43 +150,48 @@ type InForce struct {
 	Rules    *RulesStatus  `json:"rules,omitempty"`    // nil: every user may claim
 }
 
-func inForceShown(s *pb.Settings, declared spec.Sale) InForce {
+func NewInForce(s *pb.Settings, declared spec.Sale) InForce {
 	return InForce{
 		OpensAt: ledger.FormatTime(s.GetOpensAtUs()), ClosesAt: ledger.FormatTime(s.GetClosesAtUs()),
 		Payment: paymentShown(s.GetPayment()), Rules: rulesShown(s.GetRules(), declared),
 	}
 }
 
-// settingsOf returns the settings that shards receive for a declaration, except the rows of
-// units.
-func settingsOf(s spec.Sale, phase pb.Phase) *pb.Settings {
-	settings := &pb.Settings{PerUserLimit: s.PerUserLimit, Phase: phase, Partial: s.Partial, Secret: s.Units != nil && s.Units.Secret, Draw: s.Draw != nil}
-	if !s.OpensAt.IsZero() {
-		settings.OpensAtUs = s.OpensAt.UnixMicro()
-	}
-	if !s.ClosesAt.IsZero() {
-		settings.ClosesAtUs = s.ClosesAt.UnixMicro()
-	}
-	if s.Payment != nil {
-		settings.Payment = paymentOf(*s.Payment)
-	}
-	if hash, ok := rules.HashFor(s); ok {
-		settings.Rules = hash[:]
-	}
-	settings.Choose = s.Units != nil && s.Units.Choose
-	return settings
+// DrawShown describes a draw in a plan.
+type DrawShown struct {
+	Substitutes int64  `json:"substitutes"`
+	Beacon      string `json:"beacon,omitempty"`
+	Round       string `json:"round,omitempty"`
+	Fallback    string `json:"fallback,omitempty"`
 }
 
-// withRows returns a copy of the settings with other rows.
-func withRows(s *pb.Settings, rows []*pb.Range) *pb.Settings {
-	next := proto.CloneOf(s)
-	next.Rows = rows
-	return next
+func drawShown(d *spec.Draw) *DrawShown {
+	if d == nil {
+		return nil
+	}
+	shown := &DrawShown{Substitutes: d.Substitutes}
+	if b := d.Beacon; b != nil {
+		shown.Beacon, shown.Round, shown.Fallback = b.Name, b.Round, string(b.Fallback)
+	}
+	return shown
 }
 
-func timeText(t time.Time) string {
-	if t.IsZero() {
-		return ""
+// list returns the attributes of a draw.
+func (d *DrawShown) list() []Field {
+	if d == nil {
+		return nil
 	}
-	return t.UTC().Format(time.RFC3339Nano)
+	return []Field{
+		{Name: "draw.substitutes", After: strconv.FormatInt(d.Substitutes, 10)},
+		{Name: "draw.beacon", After: d.Beacon}, {Name: "draw.round", After: d.Round}, {Name: "draw.fallback", After: d.Fallback},
+	}
+}
+
+// packetText describes a red packet for people.
+func packetText(s spec.Sale) string {
+	r := s.RedPacket
+	if r == nil {
+		return "numbers"
+	}
+	return fmt.Sprintf("%s %s, split %s, min %s", r.Format(r.Total), r.Currency, r.Split, r.Format(r.Min))
 }

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/planner/plannertest"
 	"salectl/spec"
 )
 
@@ -37,9 +39,9 @@ func eachSetting(f func(field protoreflect.FieldDescriptor, in func(*pb.Settings
 // optioned are sales that have every option among them; the first has all but those that go
 // with no payment, or that exclude each other.
 func optioned() []spec.Sale {
-	all := with(tickets(10), func(s *spec.Sale) {
+	all := plannertest.With(plannertest.Tickets(10), func(s *spec.Sale) {
 		s.Protect, s.Phase, s.Partial = true, spec.PhaseOpen, true
-		s.OpensAt, s.ClosesAt, s.Payment = epoch, epoch.Add(time.Hour), paid()
+		s.OpensAt, s.ClosesAt, s.Payment = plannertest.Epoch, plannertest.Epoch.Add(time.Hour), plannertest.Paid()
 		s.Payment.Check = &spec.PaymentCheck{URL: "https://pay.example/{claim}", Interval: spec.Duration(time.Second), Timeout: spec.Duration(time.Second),
 			Success: "response.body.paid", Failure: "response.body.failed", Payment: "response.body.id", TokenEnv: "TOKEN"}
 		s.Payment.Webhook = &spec.PaymentWebhook{SecretsEnv: "SECRETS", Success: "event.paid", Failure: "event.failed", Claim: "event.claim", Payment: "event.id"}
@@ -51,16 +53,16 @@ func optioned() []spec.Sale {
 		s.Queue = &spec.Queue{Order: spec.OrderPriority, Priority: "user.level == 'gold' ? 1 : 0", Depth: 9}
 		s.Units = &spec.Units{Ranges: []string{"A1-A10"}, Choose: true}
 	})
-	coded := with(tickets(10), func(s *spec.Sale) {
+	coded := plannertest.With(plannertest.Tickets(10), func(s *spec.Sale) {
 		s.Units = &spec.Units{FromFile: true, Column: "code", KeyEnv: "KEY", Secret: true}
 		s.Users = &spec.Users{File: "users.csv", Fresh: time.Second, Cached: 7}
 		s.Homes, s.HBase = nil, &spec.HBase{Zookeeper: []string{"a:1"}, ZookeeperRoot: "/hbase", Table: "sales"}
 		s.Redis = &spec.Redis{Nodes: []string{"b:1"}, UsernameEnv: "NAME", PasswordEnv: "PASSWORD", TLS: true}
 	})
-	drawn := with(tickets(10), func(s *spec.Sale) {
+	drawn := plannertest.With(plannertest.Tickets(10), func(s *spec.Sale) {
 		s.Draw = &spec.Draw{KeyEnv: "KEY", Substitutes: 5, Beacon: &spec.Beacon{Name: "drand", Round: "7", Fallback: spec.FallbackNone}}
 	})
-	lists := with(tickets(10), func(s *spec.Sale) {
+	lists := plannertest.With(plannertest.Tickets(10), func(s *spec.Sale) {
 		s.Engine, s.Ack, s.Backlog = spec.EngineRedis, spec.AckRedis, 5
 		s.RedPacket = &spec.RedPacket{Currency: "CNY", Scale: 2, Total: 100, Min: 1, Split: spec.SplitEven}
 	})
@@ -95,11 +97,11 @@ func TestEverySettingIsMadeAndShown(t *testing.T) {
 
 // Shards are told nothing that is not declared.
 func TestSettingsOfAPlainSale(t *testing.T) {
-	if got, want := settingsOf(tickets(10), pb.Phase_OPEN), (&pb.Settings{PerUserLimit: 2, Phase: pb.Phase_OPEN}); !proto.Equal(got, want) {
+	if got, want := settingsOf(plannertest.Tickets(10), pb.Phase_OPEN), (&pb.Settings{PerUserLimit: 2, Phase: pb.Phase_OPEN}); !proto.Equal(got, want) {
 		t.Errorf("the settings are %v, want %v", got, want)
 	}
-	named := with(tickets(10), func(s *spec.Sale) { s.Units = &spec.Units{Ranges: []string{"A1-A10"}} })
-	if got, want := settingsOf(named, pb.Phase_OPEN), settingsOf(tickets(10), pb.Phase_OPEN); !proto.Equal(got, want) {
+	named := plannertest.With(plannertest.Tickets(10), func(s *spec.Sale) { s.Units = &spec.Units{Ranges: []string{"A1-A10"}} })
+	if got, want := settingsOf(named, pb.Phase_OPEN), settingsOf(plannertest.Tickets(10), pb.Phase_OPEN); !proto.Equal(got, want) {
 		t.Errorf("with units that nobody chooses the settings are %v, want %v", got, want)
 	}
 }
@@ -126,7 +128,7 @@ func TestEveryOptionIsShown(t *testing.T) {
 
 // A sale with lists whose units are numbers shows no red packet.
 func TestNumbersAreNoRedPacket(t *testing.T) {
-	s := with(tickets(10), func(s *spec.Sale) { s.Engine, s.Ack, s.Backlog = spec.EngineRedis, spec.AckLedger, 5 })
+	s := plannertest.With(plannertest.Tickets(10), func(s *spec.Sale) { s.Engine, s.Ack, s.Backlog = spec.EngineRedis, spec.AckLedger, 5 })
 	if a := saleAttributes(s, s.Stock, ledger.PhaseOpen, 1); a.RedPacket != "" {
 		t.Errorf("it has %q", a.RedPacket)
 	}
@@ -212,6 +214,56 @@ func leaf(v reflect.Value, path []int) (end reflect.Value, name string) {
 		default:
 			name += "." + v.Type().Field(path[0]).Name
 			v, path = v.Field(path[0]), path[1:]
+		}
+	}
+}
+
+// Of a declaration that this program cannot compile any more, the costs are left out.
+func TestRulesOfAnotherVersion(t *testing.T) {
+	sale := plannertest.With(plannertest.Choosy(), func(s *spec.Sale) { s.Rules[0].Require = "user.level.later()" })
+	w := whoOf(sale)
+	if w.Rules[0].WorstCost != 0 || w.RuleSet == "" {
+		t.Errorf("got %+v", w)
+	}
+	if text := fmt.Sprint(w.list()); !strings.Contains(text, "deny: user.level.later()") {
+		t.Errorf("got %s", text)
+	}
+}
+
+// A change of phase keeps every field of the settings, whichever there are.
+func TestPhasesKeepTheSettings(t *testing.T) {
+	before := new(pb.Settings)
+	fill(before.ProtoReflect())
+	kept := proto.CloneOf(before)
+	after := withPhase(before, pb.Phase_CLOSED)
+	if !proto.Equal(before, kept) || after.GetPhase() != pb.Phase_CLOSED {
+		t.Errorf("%v becomes %v, and was %v", before, after, kept)
+	}
+	if kept.Phase = pb.Phase_CLOSED; !proto.Equal(after, kept) {
+		t.Errorf("got %v, want %v", after, kept)
+	}
+}
+
+// fill sets every field of a message to something that is not its default.
+func fill(m protoreflect.Message) {
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		f := fields.Get(i)
+		if f.IsList() {
+			fill(m.Mutable(f).List().AppendMutable().Message())
+			continue
+		}
+		switch f.Kind() {
+		case protoreflect.MessageKind:
+			fill(m.Mutable(f).Message())
+		case protoreflect.EnumKind:
+			m.Set(f, protoreflect.ValueOfEnum(1))
+		case protoreflect.BoolKind:
+			m.Set(f, protoreflect.ValueOfBool(true))
+		case protoreflect.BytesKind:
+			m.Set(f, protoreflect.ValueOfBytes([]byte{1}))
+		default:
+			m.Set(f, protoreflect.ValueOfInt64(int64(i)+1))
 		}
 	}
 }

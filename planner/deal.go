@@ -1,6 +1,11 @@
 package planner
 
-import "slices"
+import (
+	"slices"
+
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/spec"
+)
 
 // raise deals delta new units to shards with the given limits, so that the limits become as
 // equal as possible: the lowest receive theirs first, and the remainder goes one each to the
@@ -88,3 +93,16 @@ func sum(numbers []int64) (total int64) {
 	}
 	return total
 }
+
+// deal allocates the next n unit numbers.
+func deal(planned *pb.Planned, n int64) []*pb.Range {
+	if n == 0 {
+		return nil
+	}
+	first := planned.NextUnit
+	planned.NextUnit += n
+	return []*pb.Range{{First: first, Count: n}}
+}
+
+// maxUnit bounds unit numbers, including those of removed units.
+const maxUnit = spec.MaxStock

@@ -1,411 +1,142 @@
 package planner
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
-	"salectl/spec"
 )
 
-// teardown ends a sale: it closes, drains, seals and exports it, appends Sealed to the sale's
-// log, and only then deletes. A run that finds Sealed only deletes: the logs that it would
-// export may be half deleted.
-type teardown struct {
-	x         *execution
-	alive     bool          // a process serves the sale
-	rehearsal bool          // no export, and the sale's own log goes too
-	reportAt  time.Duration // monotonic: time of the next report about open holds
-	drawSteps int           // draw steps in the sale's log at the time of the export
-}
-
-func (t *teardown) start() {
-	t.x.overtaken = t.erase // another destroy has exported and is deleting
-	t.x.askNodes(func() { t.x.enter(t.close, t.erase) })
-}
-
-// close brings every shard to the closed generation. After that no shard accepts a claim or
-// sends units.
-func (t *teardown) close() {
-	goal := t.x.sale.Generation()
-	t.x.begin(bringingShards)
-	t.x.result.Generation = goal
-	t.x.rollOut(goal, func() {
-		if t.x.sale.Applied() == 0 {
-			// It never was on every shard, so no process served it, and none may begin to.
-			t.drain()
-			return
-		}
-		t.x.noteApplied(goal, t.x.sale.Unmarked(), func() {
-			t.x.findOwner(func(alive bool) {
-				t.alive = alive
-				t.drain()
-			})
-		})
-	})
-}
-
-// drain reads every shard to its end, and continues when no transfer and no hold is open. An
-// owner completes them itself and gets a ttl for that.
-func (t *teardown) drain() {
-	t.x.begin(settlingTransfers)
-	t.readAll(func() {
-		open, until := t.unsettled()
-		switch {
-		case !open:
-			t.seal()
-		case t.alive && t.x.core.now.Mono < t.x.seenAt+t.x.ttl():
-			t.x.core.after(pollOwner, t.drain)
-		default:
-			t.endTransfers(until)
-		}
-	})
-}
-
-// readAll reads every shard's log, at least up to its close.
-func (t *teardown) readAll(then func()) {
-	t.x.core.each(t.x.allShards(), t.readShard, then)
-}
-
-// readShard repeats the read of a shard's log until it shows the close. Every transfer out of
-// a shard precedes the close, so a lagging read does not prove that there is none. Sealing on
-// such a read would lose units in transit.
-func (t *teardown) readShard(i int, done func()) {
-	began := t.x.core.now.Mono
-	var look func()
-	look = func() {
-		t.x.shard(i).read(func(e ledger.Event) {
-			switch s := t.x.states[i]; {
-			case e == ledger.Gone || s.Next() == 0:
-				t.x.lost(i, look)
-			case s.Phase == ledger.PhaseClosed || s.Sealed():
-				done()
-			case t.x.core.now.Mono-began > maxLag:
-				t.x.core.end(fmt.Errorf("%w: log %s could not be read to its close for %v, it answers from the past",
-					ErrStore, t.x.shard(i).w.Log(), maxLag))
-			default:
-				t.x.core.after(lagPause, look)
-			}
-		})
+// MakeDestroy plans the end of a sale: close, export, delete. For a sealed sale it plans only
+// the remaining deletions; the plan is empty if there are none.
+func MakeDestroy(actual *Actual) (*Plan, error) {
+	sale := actual.Sale
+	p := newPlan(KindDestroy, actual)
+	if sale.UID() == "" {
+		return p, p.complete()
 	}
-	look()
-}
-
-// unsettled reports whether transfers or holds are open, and when the next hold ends by the
-// wall clock, in microseconds since 1970; 0 if there is none.
-func (t *teardown) unsettled() (open bool, until int64) {
-	for _, s := range t.x.states {
-		open = open || len(s.Open()) > 0 || s.Held > 0
-	}
-	until, _, _ = holdsOf(t.x.states)
-	return open, until
-}
-
-// endTransfers appends to each shard the receipts of units sent to it, the ends of received
-// transfers, and the ends of holds: those that are due, or all of them. Then it drains again,
-// since each receipt allows an end, and holds become due.
-func (t *teardown) endTransfers(until int64) {
-	appended := false
-	t.x.core.each(t.x.allShards(), func(i int, done func()) {
-		draft := t.x.states[i].Draft(t.x.Writer, t.x.core.now.Wall.UnixMicro())
-		if err := t.receive(i, draft); err != nil {
-			t.x.core.end(err)
-			return
-		}
-		for _, out := range t.x.states[i].Open() {
-			if out.To >= len(t.x.states) {
-				t.x.core.end(fmt.Errorf("%w: shard %d has sent units to shard %d, and there are %d", ledger.ErrCorrupt, i, out.To, len(t.x.states)))
-				return
-			}
-			if t.x.states[out.To].Received(i) >= out.K {
-				draft.Ack(out.To, out.K)
-			}
-		}
-		for _, hold := range t.x.states[i].Holds() {
-			if v := draft.Expire(hold); v.Kind == ledger.SettleHeld && t.x.CancelHolds {
-				draft.Cancel(hold, t.x.Who, "the sale is destroyed")
-			}
-		}
-		if draft.Ops() == 0 {
-			done()
-			return
-		}
-		appended = true
-		t.x.appendDraft(i, draft, func(e ledger.Event) {
-			if e == ledger.Gone {
-				t.x.lost(i, func() { t.readShard(i, done) })
-				return
-			}
-			done()
-		})
-	}, func() {
-		if appended {
-			t.drain()
-			return
-		}
-		wait := time.Duration(until-t.x.core.now.Wall.UnixMicro()) * time.Microsecond
-		t.reportHolds(t.x.core.now.Wall)
-		t.x.core.after(min(max(wait, pollOwner), lastPause), t.drain)
-	})
-}
-
-// receive drafts the receipt of units that other shards have sent and this one lacks.
-func (t *teardown) receive(to int, draft *ledger.Draft) error {
-	for from, s := range t.x.states {
-		for _, out := range s.Open() {
-			if out.To != to {
-				continue
-			}
-			if err := draft.In(from, out.K, out.Units); err != nil {
-				return fmt.Errorf("shard %d: %w", to, err)
-			}
-		}
-	}
-	return nil
-}
-
-// seal ends every shard's log. All are closed and drained, so nothing can be sent to a sealed
-// shard. If another writer was faster, all shards are read again.
-func (t *teardown) seal() {
-	t.x.begin(sealingShards)
-	t.x.core.each(t.x.allShards(), t.sealShard, func() {
-		if slices.ContainsFunc(t.x.states, func(s *ledger.State) bool { return !s.Sealed() }) {
-			t.drain()
-			return
-		}
-		t.export(1)
-	})
-}
-
-func (t *teardown) sealShard(i int, done func()) {
-	s := t.x.states[i]
-	look := func() {
-		if s.Sealed() {
-			t.x.doing(shardAddress(i), "seal", "")
-		}
-		done()
-	}
-	if s.Sealed() {
-		look()
-		return
-	}
-	draft := s.Draft(t.x.Writer, t.x.core.now.Wall.UnixMicro())
-	draft.Seal()
-	t.x.appendDraft(i, draft, func(e ledger.Event) {
-		if e == ledger.Gone {
-			t.x.lost(i, done)
-			return
-		}
-		look()
-	})
-}
-
-// exportTries is the number of attempts at an export. Each reads the logs again.
-const exportTries = 4
-
-// export writes the ledger to a file and records its digest.
-func (t *teardown) export(try int) {
-	if t.rehearsal {
-		t.noteSealed(nil)
-		return
-	}
-	t.x.begin(exporting)
-	job := &Export{sale: t.x.plan.Sale, uid: t.x.plan.UID, log: t.x.sale, shards: t.x.states, key: t.x.Key, added: t.x.sale.Added()}
-	job.payloads = hasPayloads(t.x.sale)
-	t.drawSteps = t.x.sale.DrawSteps()
-	type exported struct {
-		path   string
-		digest []byte
-	}
-	export := func(ctx context.Context, logs ledger.Logs) (e exported, err error) {
-		e.path, e.digest, err = t.x.exporter(ctx, logs, job)
-		return e, err
-	}
-	onStore(t.x.core, "export", 0, export, func(e exported, err error) {
-		switch {
-		case errors.Is(err, ledger.ErrGone):
-			t.exportGone(try, err)
-		case err == nil:
-			t.x.core.changed = true
-			t.x.result.Export = e.path
-			t.x.doing(saleAddress(t.x.plan.Sale), "export", e.path)
-			t.noteSealed(e.digest)
-		case try == exportTries || errors.Is(err, ErrRefused) || errors.Is(err, ledger.ErrCorrupt):
-			t.x.core.end(err)
-		default:
-			t.x.core.after(firstPause<<try, func() { t.export(try + 1) })
-		}
-	})
-}
-
-// exportGone continues after an export that found a log gone. Another destroy may have
-// exported earlier and be deleting; then the sale's log has Sealed, and only the deletion is
-// left. Otherwise the read may have lagged.
-func (t *teardown) exportGone(try int, cause error) {
-	t.x.readSale(func() {
-		switch {
-		case t.x.sale.UID() != t.x.plan.UID:
-			t.x.stale("was destroyed meanwhile, and begun anew")
-		case !t.x.sale.Live():
-			t.erase()
-		case try == exportTries:
-			t.x.core.end(cause)
-		default:
-			t.x.core.after(firstPause<<try, func() { t.export(try + 1) })
-		}
-	})
-}
-
-// noteSealed appends Sealed to the sale's log. After that the run's logs may be deleted.
-func (t *teardown) noteSealed(digest []byte) {
-	left, err := refund(t.x.sale, t.x.states)
+	old, err := Declared(sale.Newest())
 	if err != nil {
-		t.x.core.end(err)
-		return
+		return nil, fmt.Errorf("sale %s: %w", actual.Name, err)
 	}
-	sealed := &pb.Sealed{ExportDigest: digest, Refund: left}
-	for _, s := range t.x.states {
-		root := s.Root()
-		sealed.Roots = append(sealed.Roots, root[:])
-		sealed.Slots = append(sealed.Slots, s.Next())
-		sealed.Claims += int64(s.Claims())
-		sealed.UnitsSold += s.Sold
+	if i, is := actual.Damaged(); is {
+		return nil, fmt.Errorf("sale %s: %w", actual.Name, DamagedError(sale, i, actual.Shards[i].Head))
 	}
-	t.x.begin(notingSealed)
-	t.x.note(t.isSealed(sealed), &pb.Op{Op: &pb.Op_Sealed{Sealed: sealed}}, t.erase)
-}
-
-// isSealed returns a function that reports whether the sale's log has Sealed. Another process
-// may have appended it for the same bytes: an export does not depend on its author.
-func (t *teardown) isSealed(mine *pb.Sealed) func() (bool, error) {
-	return func() (bool, error) {
-		has := t.x.sale.Sealed()
-		switch {
-		case t.x.sale.UID() != t.x.plan.UID:
-			return false, stale("was destroyed meanwhile, and begun anew")
-		case !t.rehearsal && t.x.sale.DrawSteps() != t.drawSteps:
-			return false, stale("was drawn further since it was exported")
-		case len(has.GetExportDigest()) > 0 && string(has.GetExportDigest()) != string(mine.GetExportDigest()):
-			return false, fmt.Errorf("%w: the sale was sealed with another export than this one", ledger.ErrCorrupt)
+	if sale.Live() {
+		if err := protected(old, actual.Name, "it is not destroyed"); err != nil {
+			return nil, err
 		}
-		return has != nil, nil
+		if err := actual.CheckLists(); err != nil {
+			return nil, err
+		}
 	}
+	p.deletions(actual)
+	if !sale.Destroyed() {
+		kept := "asked for; its own log is kept"
+		if actual.Table != nil {
+			kept += ", and so is the table " + actual.Table.Name + ", where other sales may be"
+		}
+		before := saleAttributes(old, old.Stock, sale.Phase(), sale.Generation())
+		if sale.Live() {
+			before.Ends = actual.ends()
+			p.holds(before.Ends, actual.Holds)
+			p.packets(actual, before)
+		}
+		why, reason := deleteReason(sale, kept)
+		p.add(Action{Address: SaleAddress(p.Sale), Action: Delete, ActionReason: why, Reason: reason, Before: before})
+	}
+	p.warnings(actual, 0)
+	if sale.Newest().GetSettings().GetPhase() == pb.Phase_CLOSED { // as every sealed sale is
+		return p, p.complete()
+	}
+	return p, p.setPlanned(follow(sale, withPhase(sale.Newest().GetSettings(), pb.Phase_CLOSED)))
 }
 
-// allShards returns the numbers of all shards.
-func (x *execution) allShards() []int {
-	shards := make([]int, x.sale.Shards())
-	for i := range shards {
-		shards[i] = i
+// deletions plans the deletion of shards and of the nodes' keys. For a destroyed sale these
+// are only late writes.
+func (p *Plan) deletions(actual *Actual) {
+	sale := actual.Sale
+	for i, s := range actual.Shards {
+		if s.Head == nil && s.Err == nil && !sale.Live() {
+			continue // deleted already
+		}
+		why, reason := deleteReason(sale, "its log is sealed, exported and deleted")
+		p.add(Action{Address: ShardAddress(i), Action: Delete, ActionReason: why, Reason: reason, Before: shardAttributes(s.Head)})
 	}
-	return shards
-}
-
-// erase removes everything of the run except the sale's own log. It runs only when that log
-// has Sealed.
-func (t *teardown) erase() {
-	t.x.result.ExportDigest = t.x.sale.Sealed().GetExportDigest()
-	t.x.result.Generation = t.x.sale.Generation()
-	t.x.result.Refund = RefundOf(t.x.sale)
-	t.x.sweep(func() {
-		t.x.begin(forgettingLists)
-		t.forgetLists(func() {
-			t.x.begin(deletingLogs)
-			t.x.core.readHeads(shardLogs(t.x.sale), func(heads [][]byte) {
-				t.x.core.changed = t.x.core.changed || slices.ContainsFunc(heads, func(head []byte) bool { return head != nil })
-				t.eraseShards()
-			})
+	p.forgottenLists(actual)
+	for _, n := range actual.Nodes {
+		if has := n.Marker.Good || len(n.Leases) > 0; sale.Destroyed() && !has {
+			continue
+		}
+		why, _ := deleteReason(sale, "")
+		p.add(Action{
+			Address: NodeAddress(n.Name), Action: Delete, Before: &Attributes{Marker: n.MarkerState()},
+			ActionReason: why, Reason: "leases and marker of the sale are removed",
 		})
-	})
-}
-
-// eraseShards deletes the logs up to the slots at which they were sealed, even those without a
-// head: that read may lag.
-func (t *teardown) eraseShards() {
-	slots := t.x.sale.Sealed().GetSlots()
-	t.x.core.each(t.x.allShards(), func(i int, done func()) {
-		log := spec.ShardLog(t.x.plan.UID, i, len(slots))
-		t.x.core.deleteLog(log, max(slots[i], 1)-1, done)
-	}, func() { t.eraseUnits(0, t.eraseLate) })
-}
-
-// eraseUnits deletes the log of payloads, and what is appended to it late. The sale had such a
-// log, and nothing else records its length. Each read may lag, even the one before the
-// deletion. So the log counts as deleted after lagTries reads that do not show it, or twice as
-// many if this execution has not deleted it. missed is the number of these reads.
-func (t *teardown) eraseUnits(missed int, then func()) {
-	if !hasPayloads(t.x.sale) {
-		then()
-		return
 	}
-	log := spec.UnitsLog(t.x.plan.UID)
-	t.x.core.readHeads([]string{log}, func(heads [][]byte) {
-		switch {
-		case heads[0] == nil && missed < 2*lagTries:
-			t.x.core.after(lagPause, func() { t.eraseUnits(missed+1, then) })
-			return
-		case heads[0] == nil:
-			then()
-			return
-		}
-		head, err := ledger.ParseHead(heads[0])
-		if err != nil {
-			t.x.core.end(fmt.Errorf("%w: log %s: %w", ledger.ErrCorrupt, log, err))
-			return
-		}
-		t.x.core.changed = true
-		t.x.core.deleteLog(log, head.Slot, func() { t.eraseUnits(lagTries, then) })
-	})
 }
 
-// hasPayloads reports whether the units of a run have payloads.
-func hasPayloads(sale *ledger.Sale) bool { return len(sale.Newest().GetUnits()) > 0 }
+// HoldsActual is how a destroy treats claims that are held for payments.
+type HoldsActual struct {
+	Cancel bool      // cancel them; otherwise wait until each is settled
+	Err    error     // why the duration of the wait is unknown
+	Last   time.Time // release of the last hold unless it is extended; zero: none is open
+}
 
-// eraseLate removes late writes: the first slot of a shard, whose create was sent before the
-// run was sealed and arrived after the deletion.
-func (t *teardown) eraseLate() {
-	t.x.readHeads(t.x.allShards(), func(heads []*ledger.Head) {
-		var left []int
-		for i, head := range heads {
-			if head != nil {
-				left = append(left, i)
-			} else {
-				t.x.finished(shardAddress(i), "")
+// HoldTimes returns when the first and the last open hold are released, in microseconds since
+// 1970, and the number of open holds.
+func HoldTimes(shards []*ledger.State) (first, last int64, n int) {
+	for _, s := range shards {
+		for _, hold := range s.Holds() {
+			at := hold.ReleaseUs()
+			if n++; n == 1 {
+				first = at
 			}
+			first, last = min(first, at), max(last, at)
 		}
-		if len(left) == 0 {
-			t.noteDestroyed()
-			return
-		}
-		t.x.core.changed = true
-		t.x.core.each(left, func(i int, done func()) {
-			t.x.core.deleteLog(shardLogs(t.x.sale)[i], heads[i].Slot, done)
-		}, func() { t.x.core.after(pollOwner, t.eraseLate) })
-	})
+	}
+	return first, last, n
 }
 
-func (t *teardown) noteDestroyed() {
-	t.x.begin(notingDestroyed)
-	t.x.note(func() (bool, error) {
-		if t.x.sale.UID() != t.x.plan.UID {
-			return false, stale("was begun anew meanwhile")
+// holds adds a warning that states how a destroy treats holds.
+func (p *Plan) holds(ends *Ends, holds *HoldsActual) {
+	held := unitsAre(ends.Held) + " held for payments"
+	switch {
+	case ends.Held == 0:
+	case holds != nil && holds.Cancel:
+		p.warn("%s: these claims are cancelled, and payments that come for them must be paid back", held)
+	case holds == nil || holds.Err != nil || holds.Last.IsZero():
+		p.warn("%s: destroy closes the sale, then waits until each of these claims is paid, cancelled or released; --cancel-holds cancels them instead", held)
+	default:
+		ends.HeldUntil = TimeText(holds.Last.Truncate(time.Second).Add(time.Second))
+		p.warn("%s: destroy closes the sale, then waits until each of these claims is paid, cancelled or released, until %s unless some are extended; --cancel-holds cancels them instead",
+			held, ends.HeldUntil)
+	}
+}
+
+func unitsAre(n int64) string {
+	if n == 1 {
+		return "1 unit is"
+	}
+	return fmt.Sprintf("%d units are", n)
+}
+
+// ends sums up the units of all heads.
+func (a *Actual) ends() *Ends {
+	e := new(Ends)
+	var limit int64
+	for _, s := range a.Shards {
+		if s.Head != nil {
+			limit += s.Head.Limit
+			e.Sold += s.Head.Sold
+			e.Held += s.Head.Held
+			e.Available += s.Head.Available
+			e.Entries += s.Head.Entries
+		} else {
+			e.Unread++
 		}
-		return t.x.sale.Destroyed(), nil
-	}, &pb.Op{Op: &pb.Op_Destroyed{Destroyed: &pb.Destroyed{}}}, func() {
-		if !t.rehearsal {
-			t.x.finished(saleAddress(t.x.plan.Sale), "")
-			t.x.core.end(nil)
-			return
-		}
-		t.x.begin(deletingSale)
-		t.x.core.changed = true
-		t.x.core.deleteLog(spec.SaleLog(t.x.plan.Sale), t.x.sale.Next()-1, func() {
-			t.x.finished(saleAddress(t.x.plan.Sale), "")
-			t.x.core.end(nil)
-		})
-	})
+	}
+	e.InFlight = max(0, limit-e.Sold-e.Held-e.Available) // a received and unacknowledged transfer is in two heads
+	return e
 }

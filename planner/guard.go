@@ -1,10 +1,7 @@
 package planner
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
-	"strings"
 
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
@@ -17,7 +14,7 @@ func fixed(desired, old spec.Sale, actual *Actual, changed bool) error {
 		return &Refusal{Reason: fmt.Sprintf("sale %s is live, ", actual.Name) + fmt.Sprintf(format, args...), Remedy: startOver}
 	}
 	phase := actual.Sale.Newest().GetSettings().GetPhase()
-	from, to, err := homes(old, desired)
+	from, to, err := HomesOf(old, desired)
 	if err != nil {
 		return &Refusal{Reason: fmt.Sprintf("sale %s is live, and whether it would move cannot be told: %v", actual.Name, err)}
 	}
@@ -31,7 +28,7 @@ func fixed(desired, old spec.Sale, actual *Actual, changed bool) error {
 		return err
 	}
 	if end := desired.ClosesAt; desired.Protect && !end.IsZero() && !end.After(actual.At) && !end.Equal(old.ClosesAt) {
-		if err := protected(desired, actual.Name, "its closesAt cannot become "+timeText(end)+", which has passed"); err != nil {
+		if err := protected(desired, actual.Name, "its closesAt cannot become "+TimeText(end)+", which has passed"); err != nil {
 			return err
 		}
 	}
@@ -46,7 +43,7 @@ func fixed(desired, old spec.Sale, actual *Actual, changed bool) error {
 			Reason: fmt.Sprintf("sale %s is closed, which is for good: no change of its declaration would matter", actual.Name),
 			Remedy: startOver,
 		}
-	case !sameNodes(from.Locks, to.Locks) && phase != pb.Phase_PAUSED && actual.Sale.Applied() > 0:
+	case !SameNodes(from.Locks, to.Locks) && phase != pb.Phase_PAUSED && actual.Sale.Applied() > 0:
 		return &Refusal{
 			Reason: fmt.Sprintf("sale %s is open, its lock nodes cannot go from %s to %s: two processes could each have a majority",
 				actual.Name, nodeNames(from.Locks), nodeNames(to.Locks)),
@@ -54,17 +51,6 @@ func fixed(desired, old spec.Sale, actual *Actual, changed bool) error {
 		}
 	}
 	return nil
-}
-
-// protected refuses to end a sale whose newest generation declares protect.
-func protected(old spec.Sale, name, refusal string) error {
-	if !old.Protect {
-		return nil
-	}
-	return &Refusal{
-		Reason: fmt.Sprintf("sale %s is protected: %s", name, refusal),
-		Remedy: "If that is meant, remove metadata.protect from its file and run 'salectl apply' first.",
-	}
 }
 
 // fixedUnits refuses to change what the units of a live sale are.
@@ -80,32 +66,4 @@ func fixedUnits(desired, old *spec.Units, refuse func(string, ...any) error) err
 		return refuse("whether its buyers may choose cannot change")
 	}
 	return nil
-}
-
-// homes returns the location of a sale in an old and a new declaration. It fails if one of
-// them does not tell, as such locations cannot be compared.
-func homes(old, desired spec.Sale) (from, to spec.Homes, err error) {
-	var errs [4]error
-	from.Ledger, errs[0] = old.Ledger()
-	from.Locks, errs[1] = old.Locks()
-	to.Ledger, errs[2] = desired.Ledger()
-	to.Locks, errs[3] = desired.Locks()
-	return from, to, cmp.Or(errs[:]...)
-}
-
-// sameNodes reports whether two declarations name the same lock nodes, in any order.
-func sameNodes(a, b spec.Home) bool {
-	return a.Kind == b.Kind && slices.Equal(slices.Sorted(slices.Values(a.Nodes)), slices.Sorted(slices.Values(b.Nodes)))
-}
-
-// nodeNames lists the names of lock nodes for people.
-func nodeNames(locks spec.Home) string {
-	return strings.Join(slices.Sorted(slices.Values(locks.Nodes)), ", ")
-}
-
-func tooManyUnits(sale string, last int64) error {
-	return &Refusal{
-		Reason: fmt.Sprintf("sale %s would number its units up to %d, beyond what can be counted with", sale, last),
-		Remedy: fmt.Sprintf("At most %d units can be dealt in the life of a sale.", int64(maxUnit)),
-	}
 }

@@ -3,6 +3,7 @@ package planner
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
@@ -12,19 +13,19 @@ import (
 
 // States of a list in plans and statuses.
 const (
-	listOn      = "on"
-	listOff     = "off"
-	listUnknown = "unknown" // the node could not be queried
+	ListOn      = "on"
+	ListOff     = "off"
+	ListUnknown = "unknown" // the node could not be queried
 )
 
-func (a *Actual) listStands(shard int) string {
+func (a *Actual) ListState(shard int) string {
 	switch {
 	case a.Lists[shard].Err != nil || a.Shards[shard].Err != nil:
-		return listUnknown
+		return ListUnknown
 	case a.listOn(shard):
-		return listOn
+		return ListOn
 	}
-	return listOff
+	return ListOff
 }
 
 // newLists plans the first lists of a run.
@@ -42,7 +43,7 @@ func (p *Plan) createList(actual *Actual, shard int, node string) {
 			reason = "the shard's units are put there; its node cannot be used now"
 		}
 	}
-	p.add(Action{Address: listAddress(shard), Action: Create, ActionReason: ReasonNew, Reason: reason, After: &Attributes{List: listOn, Node: node}})
+	p.add(Action{Address: ListAddress(shard), Action: Create, ActionReason: ReasonNew, Reason: reason, After: &Attributes{List: ListOn, Node: node}})
 }
 
 // lists plans the lists whose state does not match the next phase. If a process serves the
@@ -50,28 +51,28 @@ func (p *Plan) createList(actual *Actual, shard int, node string) {
 func (p *Plan) lists(actual *Actual, to pb.Phase) {
 	sale := actual.Sale
 	now := sale.Newest().GetSettings().GetPhase()
-	want := listOff
+	want := ListOff
 	if to == pb.Phase_OPEN {
-		want = listOn
+		want = ListOn
 	}
 	for i, l := range actual.Lists {
-		stands := actual.listStands(i)
+		stands := actual.ListState(i)
 		a := Action{
-			Address: listAddress(i), Action: Update,
+			Address: ListAddress(i), Action: Update,
 			Before: &Attributes{List: stands, Node: l.Node}, After: &Attributes{List: want, Node: l.Node},
 		}
 		switch begun := sale.Applied() > 0; {
 		case stands == want, now == to && actual.Shards[i].Err != nil:
 			continue // an unreadable shard has its own warning
-		case want == listOn && !begun:
+		case want == ListOn && !begun:
 			p.createList(actual, i, l.Node)
 			continue
-		case want == listOn && now == to && !actual.Unserved():
-			p.warn("%s is %s: whoever serves the sale fills it from the ledger", listAddress(i), listWhy(stands, l))
+		case want == ListOn && now == to && !actual.Unserved():
+			p.warn("%s is %s: whoever serves the sale fills it from the ledger", ListAddress(i), listWhy(stands, l))
 			continue
-		case want == listOn && now == to:
+		case want == ListOn && now == to:
 			a.ActionReason, a.Reason = listReason(stands, l), "it is "+listWhy(stands, l)+"; it is filled from the ledger"
-		case want == listOn:
+		case want == ListOn:
 			a.ActionReason, a.Reason = ReasonPhaseChanges, "it is filled from the ledger"
 		case now == to:
 			continue // rolling out the pending generation stops it
@@ -85,8 +86,8 @@ func (p *Plan) lists(actual *Actual, to pb.Phase) {
 // listWhy describes a list that does not give.
 func listWhy(stands string, l ListActual) string {
 	switch {
-	case stands == listUnknown:
-		return fmt.Sprintf("unknown (node %s: %s)", l.Node, shortNodeError(l.Node, l.Err))
+	case stands == ListUnknown:
+		return fmt.Sprintf("unknown (node %s: %s)", l.Node, ShortNodeError(l.Node, l.Err))
 	case !l.State.Exists:
 		return "missing on node " + l.Node
 	}
@@ -96,7 +97,7 @@ func listWhy(stands string, l ListActual) string {
 // listReason returns the reason code of listWhy.
 func listReason(stands string, l ListActual) ActionReason {
 	switch {
-	case stands == listUnknown:
+	case stands == ListUnknown:
 		return ReasonListUnknown
 	case !l.State.Exists:
 		return ReasonListMissing
@@ -110,24 +111,24 @@ func (p *Plan) forgottenLists(actual *Actual) {
 		if actual.Sale.Destroyed() && !l.State.Exists {
 			continue
 		}
-		stands := listOff
+		stands := ListOff
 		if l.Err != nil {
-			stands = listUnknown
+			stands = ListUnknown
 		} else if actual.listOn(i) {
-			stands = listOn
+			stands = ListOn
 		}
 		why, reason := deleteReason(actual.Sale, "it is stopped, drained into the ledger and deleted")
 		p.add(Action{
-			Address: listAddress(i), Action: Delete, Before: &Attributes{List: stands, Node: l.Node},
+			Address: ListAddress(i), Action: Delete, Before: &Attributes{List: stands, Node: l.Node},
 			ActionReason: why, Reason: reason,
 		})
 	}
 }
 
-// sameLists refuses nodes other than those of a live sale's lists, for plans that may have to
+// CheckLists refuses nodes other than those of a live sale's lists, for plans that may have to
 // stop the lists.
-func (a *Actual) sameLists() error {
-	old, err := declared(a.Sale.Newest())
+func (a *Actual) CheckLists() error {
+	old, err := Declared(a.Sale.Newest())
 	if err != nil || old.Engine != spec.EngineRedis {
 		return err
 	}
@@ -135,11 +136,11 @@ func (a *Actual) sameLists() error {
 	for _, n := range a.ListNodes {
 		names = append(names, n.Name)
 	}
-	return sameLists(a.Name, old, names, a.Sale.Applied() > 0)
+	return CheckLists(a.Name, old, names, a.Sale.Applied() > 0)
 }
 
-// durabilityWarnings returns a warning for each list node that may lose granted units.
-func (a *Actual) durabilityWarnings(ack spec.Ack) (warnings []string) {
+// DurabilityWarnings returns a warning for each list node that may lose granted units.
+func (a *Actual) DurabilityWarnings(ack spec.Ack) (warnings []string) {
 	if ack != spec.AckRedis {
 		return nil // the ledger keeps every claim, whatever a node loses
 	}
@@ -148,7 +149,7 @@ func (a *Actual) durabilityWarnings(ack spec.Ack) (warnings []string) {
 	for _, n := range a.ListNodes {
 		switch s := n.Settings; {
 		case n.Err != nil:
-			warn("whether node %s keeps what it has granted could not be checked: %s", n.Name, shortNodeError(n.Name, n.Err))
+			warn("whether node %s keeps what it has granted could not be checked: %s", n.Name, ShortNodeError(n.Name, n.Err))
 		case s.AOF && s.Fsync == "always":
 		case s.AOF && s.Fsync == "":
 			warn("whether node %s syncs each grant could not be checked, it does not tell its settings (CONFIG GET): %s", n.Name, remedy)
@@ -232,15 +233,6 @@ func engineName(s spec.Sale) spec.Engine {
 	return s.Engine
 }
 
-// packetText describes a red packet for people.
-func packetText(s spec.Sale) string {
-	r := s.RedPacket
-	if r == nil {
-		return "numbers"
-	}
-	return fmt.Sprintf("%s %s, split %s, min %s", r.Format(r.Total), r.Currency, r.Split, r.Format(r.Min))
-}
-
 // leftLists warns of nodes that leave the sale and keep keys of its lists.
 func (p *Plan) leftLists(desired, old spec.Sale, uid string) {
 	if old.Engine != spec.EngineRedis {
@@ -252,4 +244,53 @@ func (p *Plan) leftLists(desired, old spec.Sale, uid string) {
 				n, spec.KeyPrefix, uid)
 		}
 	}
+}
+
+// CheckLists refuses nodes other than those declared, in their order: the order determines the
+// node of each shard's list.
+func CheckLists(sale string, old spec.Sale, names []string, begun bool) error {
+	if declared := old.ListNodes(); len(declared) > 0 && slices.Equal(declared, names) {
+		return nil
+	}
+	given := "none"
+	if len(names) > 0 {
+		given = strings.Join(names, ", ")
+	}
+	change := "run 'salectl pause' with the old ones, then 'salectl apply' with the new"
+	if !begun {
+		change = "run 'salectl apply' with the new ones"
+	}
+	return &Refusal{
+		Reason: fmt.Sprintf("the lists of sale %s are on %s, and its file names %s", sale, strings.Join(old.ListNodes(), ", "), given),
+		Remedy: "Write redis.nodes as they are declared, in that order. To change them, " + change + ".",
+	}
+}
+
+// ListNodeActual is a list node.
+type ListNodeActual struct {
+	Name     string
+	Err      error // why its settings could not be read
+	Settings lists.Settings
+}
+
+// ListActual is the list of one shard on its node.
+type ListActual struct {
+	Node  string
+	Err   error // why it could not be inspected
+	State lists.State
+}
+
+// listOn reports whether a shard's list gives units, under the current fill of the log.
+func (a *Actual) listOn(shard int) bool {
+	l, head := a.Lists[shard], a.Shards[shard].Head
+	return l.Err == nil && head != nil && l.State.On && l.State.Fill == head.Fill
+}
+
+// CountLists returns the number of lists of the present run, given the number of list nodes; 0 if
+// the engine is not redis or there is no node.
+func CountLists(sale *ledger.Sale, nodes int) int {
+	if sale.UID() == "" || nodes == 0 || EngineOf(sale.Newest()) != spec.EngineRedis {
+		return 0
+	}
+	return sale.Shards()
 }

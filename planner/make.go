@@ -2,6 +2,8 @@ package planner
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,11 +12,9 @@ import (
 
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/rules"
 	"salectl/spec"
 )
-
-// maxUnit bounds unit numbers, including those of removed units.
-const maxUnit = spec.MaxStock
 
 // Make plans how a sale reaches its declaration: its creation, a change of its units or
 // settings, the completion of an earlier apply, or nothing. If the change is not allowed, the
@@ -54,7 +54,7 @@ func create(desired spec.Sale, actual *Actual) (*Plan, error) {
 	if desired.Stock > maxUnit {
 		return nil, tooManyUnits(actual.Name, desired.Stock)
 	}
-	if _, _, err := homes(desired, desired); err != nil {
+	if _, _, err := HomesOf(desired, desired); err != nil {
 		return nil, &Refusal{Reason: fmt.Sprintf("sale %s: %v", actual.Name, err)}
 	}
 	declaration, err := desired.JSON()
@@ -87,12 +87,12 @@ func create(desired spec.Sale, actual *Actual) (*Plan, error) {
 	}
 	after := saleAttributes(desired, desired.Stock, ledger.PhaseName(phase), 1)
 	after.UnitSource = after.UnitSource.with(planned.GetUnits())
-	p.add(Action{Address: saleAddress(p.Sale), Action: Create, ActionReason: why, Reason: reason, After: after})
+	p.add(Action{Address: SaleAddress(p.Sale), Action: Create, ActionReason: why, Reason: reason, After: after})
 	for i, units := range spec.Shares(desired.Stock, desired.LockCount) {
 		added := deal(planned, units)
 		planned.Shards = append(planned.Shards, &pb.ShardChange{Add: added})
 		p.add(Action{
-			Address: shardAddress(i), Action: Create, ActionReason: why, Reason: "the sale is new",
+			Address: ShardAddress(i), Action: Create, ActionReason: why, Reason: "the sale is new",
 			After: &Attributes{Limit: &units, Units: unitsText(added)},
 		})
 	}
@@ -109,8 +109,8 @@ func create(desired spec.Sale, actual *Actual) (*Plan, error) {
 // environment refuses to change a sale whose table or lock nodes are not set up as required,
 // and plans the creation of the table.
 func (p *Plan) environment(actual *Actual, fresh bool) error {
-	if unfit := unfitOf(actual.asked(), len(actual.ListNodes) > 0); len(unfit) > 0 {
-		return unfitNodes(unfit)
+	if err := CheckNodes(actual.asked(), len(actual.ListNodes) > 0); err != nil {
+		return err
 	}
 	if err := p.table(actual.Table, fresh); err != nil {
 		return fmt.Errorf("sale %s: %w", p.Sale, err)
@@ -118,21 +118,11 @@ func (p *Plan) environment(actual *Actual, fresh bool) error {
 	return nil
 }
 
-// deal allocates the next n unit numbers.
-func deal(planned *pb.Planned, n int64) []*pb.Range {
-	if n == 0 {
-		return nil
-	}
-	first := planned.NextUnit
-	planned.NextUnit += n
-	return []*pb.Range{{First: first, Count: n}}
-}
-
 // change plans what brings a live run to its declaration.
 func change(desired spec.Sale, actual *Actual) (*Plan, error) {
 	sale := actual.Sale
 	newest := sale.Newest()
-	old, err := declared(newest)
+	old, err := Declared(newest)
 	if err != nil {
 		return nil, fmt.Errorf("sale %s: %w", actual.Name, err)
 	}
@@ -209,49 +199,39 @@ func change(desired spec.Sale, actual *Actual) (*Plan, error) {
 	return p, p.setPlanned(planned)
 }
 
-func (p *Plan) updateSale(why ActionReason, reason string, before, after *Attributes) {
-	p.add(Action{Address: saleAddress(p.Sale), Action: Update, ActionReason: why, Reason: reason, Before: before, After: after})
-}
-
-// follow returns the next generation of a live run, with new settings and no other change.
-func follow(sale *ledger.Sale, settings *pb.Settings) *pb.Planned {
-	newest := sale.Newest()
-	next := &pb.Planned{
-		Generation: sale.Generation() + 1, Uid: sale.UID(), Run: sale.Run(), Spec: newest.GetSpec(),
-		Settings: settings, NextUnit: newest.GetNextUnit(), Units: newest.GetUnits(),
+// who compares the declaration about users with the actual sources. fresh reports that the run
+// is new.
+func (p *Plan) who(desired spec.Sale, actual *Actual, fresh bool) error {
+	users := actual.Users
+	set, err := rules.ForSale(desired)
+	if err != nil {
+		return err
 	}
-	for range sale.Shards() {
-		next.Shards = append(next.Shards, &pb.ShardChange{})
+	if set == nil && (desired.Users != nil || desired.History != nil) {
+		p.warn("users or history are declared, and there are no rules to read them")
 	}
-	return next
-}
-
-// differ returns the stored form of a declaration, and whether it differs from an earlier one.
-func differ(desired, old spec.Sale) (declaration []byte, changed bool, err error) {
-	declaration, err = desired.JSON()
-	before, err2 := old.JSON()
-	return declaration, !bytes.Equal(declaration, before), errors.Join(err, err2)
-}
-
-// lostRemedy is the remedy for a sale that lock nodes know and the ledger lacks.
-const lostRemedy = "Put the ledger back. A new run sells all units again."
-
-// exists refuses an operation that requires a live sale.
-func exists(actual *Actual, does string) error {
-	switch sale := actual.Sale; {
-	case actual.lost() != "":
-		return &Refusal{Reason: actual.lost(), Remedy: lostRemedy}
-	case sale.UID() == "":
-		return &Refusal{Reason: fmt.Sprintf("sale %s does not exist", actual.Name), Remedy: "Run 'salectl apply' first."}
-	case !sale.Live():
-		first := "" // steps before a new run
-		if !sale.Destroyed() {
-			first = "destroy it, "
-		}
-		return &Refusal{
-			Reason: fmt.Sprintf("sale %s is %s: nothing %s any more", actual.Name, sale.Phase(), does),
-			Remedy: fmt.Sprintf("To sell under this name again, %swrite metadata.run: %d and run 'salectl apply'.", first, sale.Run()+1),
-		}
+	for _, pattern := range actual.NoHistory {
+		p.warn("no file matches %s of history.files, so it knows of no purchase", pattern)
+	}
+	var source *rules.SourceError
+	switch {
+	case users == nil:
+	case errors.As(users, &source):
+		return &Refusal{Reason: fmt.Sprintf("sale %s: %s", p.Sale, source.What), Remedy: source.Remedy}
+	case len(spec.Problems(users)) > 0:
+		return users
+	case fresh:
+		return fmt.Errorf("the users of sale %s cannot be checked, as a new sale asks for: %w", p.Sale, users)
+	default:
+		p.warn("the users cannot be checked: %s; while they cannot be read, claims that rules decide are refused", ShortError(users))
 	}
 	return nil
+}
+
+// runUID returns the uid of a new run. It is a hash of all inputs of the run and of a random
+// nonce, so that no nonce can be chosen that yields the uid of another run.
+func runUID(actual *Actual, declaration []byte) string {
+	root := actual.Sale.Root()
+	uid := sha256.Sum256(fmt.Appendf(nil, "salectl run\n%s\n%s\n%d\n%x\n%s", actual.Nonce, actual.Name, actual.Sale.Next(), root[:], declaration))
+	return hex.EncodeToString(uid[:8])
 }

@@ -3,25 +3,10 @@ package planner
 import (
 	"fmt"
 
-	"google.golang.org/protobuf/proto"
-
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
 )
-
-// phaseOf converts a declared phase; unspecified: none is declared.
-func phaseOf(declared spec.Phase) pb.Phase {
-	switch declared {
-	case spec.PhaseOpen:
-		return pb.Phase_OPEN
-	case spec.PhasePaused:
-		return pb.Phase_PAUSED
-	case spec.PhaseClosed:
-		return pb.Phase_CLOSED
-	}
-	return pb.Phase_PHASE_UNSPECIFIED
-}
 
 // firstPhase returns the phase in which a run begins.
 func firstPhase(desired spec.Sale, actual *Actual) (pb.Phase, error) {
@@ -68,17 +53,6 @@ func nextPhase(desired *spec.Sale, old spec.Sale, actual *Actual) (pb.Phase, err
 	return next, nil
 }
 
-// phaseSince returns the generation that set the current phase of a run.
-func phaseSince(sale *ledger.Sale) uint64 {
-	g, now := sale.Generation(), sale.Newest().GetSettings().GetPhase()
-	for ; g > 1; g-- {
-		if before, _ := sale.Planned(g - 1); before.GetSettings().GetPhase() != now {
-			break
-		}
-	}
-	return g
-}
-
 // thenApply describes the effect of the next apply after a phase was set by hand that differs
 // from the declared one.
 func thenApply(phase pb.Phase) string {
@@ -106,11 +80,11 @@ func MakePhase(actual *Actual, phase pb.Phase) (*Plan, error) {
 		return nil, err
 	}
 	newest := sale.Newest()
-	old, err := declared(newest)
+	old, err := Declared(newest)
 	if err != nil {
 		return nil, fmt.Errorf("sale %s: %w", actual.Name, err)
 	}
-	if err := actual.sameLists(); err != nil {
+	if err := actual.CheckLists(); err != nil {
 		return nil, err
 	}
 	now := newest.GetSettings().GetPhase()
@@ -143,11 +117,4 @@ func MakePhase(actual *Actual, phase pb.Phase) (*Plan, error) {
 	p.lists(actual, phase)
 	p.warnings(actual, endOf(settings))
 	return p, p.setPlanned(planned)
-}
-
-// withPhase returns a copy of the settings with another phase.
-func withPhase(s *pb.Settings, phase pb.Phase) *pb.Settings {
-	next := proto.CloneOf(s)
-	next.Phase = phase
-	return next
 }

@@ -8,14 +8,12 @@ import (
 	"fmt"
 	"io"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
 
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
-	"salectl/spec"
 )
 
 // PlanVersion is the version of a plan's JSON.
@@ -128,18 +126,14 @@ type Summary struct {
 // Empty reports whether there is nothing to do.
 func (p *Plan) Empty() bool { return len(p.Actions) == 0 }
 
-func saleAddress(name string) string { return "sale/" + name }
-func shardAddress(i int) string      { return "shard/" + strconv.Itoa(i) }
-func nodeAddress(name string) string { return "node/" + name }
-
 func (p *Plan) add(a Action) {
 	// A reason may quote an error; invalid UTF-8 would not survive JSON.
 	a.Reason = strings.ToValidUTF8(a.Reason, "?")
 	p.Actions = append(p.Actions, a)
-	p.Summary.count(a.Action)
+	p.Summary.Count(a.Action)
 }
 
-func (s *Summary) count(action string) {
+func (s *Summary) Count(action string) {
 	switch action {
 	case Create:
 		s.Create++
@@ -200,6 +194,15 @@ func (p *Plan) digest() (ledger.Hash, error) {
 	return sha256.Sum256(b), nil
 }
 
+// Intent returns the op that an execution of the plan appends, nil if there is none. It refuses
+// a decoded plan without Check.
+func (p *Plan) Intent() (*pb.Planned, error) {
+	if p.unchecked {
+		return nil, fmt.Errorf("%w: it was not checked since it was read", ErrBadPlan)
+	}
+	return p.planned()
+}
+
 // planned returns the op to append, nil if there is none.
 func (p *Plan) planned() (*pb.Planned, error) {
 	if len(p.Payload) == 0 {
@@ -210,15 +213,6 @@ func (p *Plan) planned() (*pb.Planned, error) {
 		return nil, fmt.Errorf("%w: its payload does not decode: %w", ErrBadPlan, err)
 	}
 	return planned, nil
-}
-
-// declared returns the declaration of a generation.
-func declared(planned *pb.Planned) (spec.Sale, error) {
-	sale, err := spec.FromJSON(planned.GetSpec())
-	if err != nil {
-		return spec.Sale{}, fmt.Errorf("generation %d: %w", planned.GetGeneration(), err)
-	}
-	return sale, nil
 }
 
 // Encode returns the plan as JSON. DecodePlans reads it.
@@ -292,4 +286,12 @@ func decodePlan(b []byte) (*Plan, error) {
 	}
 	_, err := p.planned()
 	return p, err
+}
+
+func (p *Plan) warn(format string, args ...any) {
+	p.Warnings = append(p.Warnings, strings.ToValidUTF8(fmt.Sprintf(format, args...), "?"))
+}
+
+func (p *Plan) updateSale(why ActionReason, reason string, before, after *Attributes) {
+	p.add(Action{Address: SaleAddress(p.Sale), Action: Update, ActionReason: why, Reason: reason, Before: before, After: after})
 }

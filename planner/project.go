@@ -25,8 +25,8 @@ type shardViews []shardView
 // project returns the heads with all generations applied that the sale's log has planned and
 // the shards have not taken.
 func (a *Actual) project() (shardViews, error) {
-	if i, is := a.damaged(); is {
-		return nil, fmt.Errorf("sale %s: %w", a.Name, damaged(a.Sale, i, a.Shards[i].Head))
+	if i, is := a.Damaged(); is {
+		return nil, fmt.Errorf("sale %s: %w", a.Name, DamagedError(a.Sale, i, a.Shards[i].Head))
 	}
 	views := make(shardViews, len(a.Shards))
 	for i, s := range a.Shards {
@@ -59,7 +59,7 @@ func countUnits(ranges []*pb.Range) (n int64) {
 func (v shardViews) unreadable() error {
 	for i, s := range v {
 		if s.err != nil {
-			return fmt.Errorf("%s cannot be read: %w", shardAddress(i), s.err)
+			return fmt.Errorf("%s cannot be read: %w", ShardAddress(i), s.err)
 		}
 	}
 	return nil
@@ -135,10 +135,10 @@ func (v shardViews) distribute(planned *pb.Planned, delta int64, actual *Actual)
 func (p *Plan) remaining(actual *Actual, shards shardViews) {
 	sale := actual.Sale
 	if sale.Applied() < sale.Generation() {
-		old, _ := declared(sale.Newest()) // the planner has decoded it before
+		old, _ := Declared(sale.Newest()) // the planner has decoded it before
 		attributes := saleAttributes(old, old.Stock, p.Phase, sale.Generation())
 		p.add(Action{
-			Address: saleAddress(p.Sale), Action: Update, Before: attributes, After: attributes,
+			Address: SaleAddress(p.Sale), Action: Update, Before: attributes, After: attributes,
 			ActionReason: ReasonGenerationPending, Reason: fmt.Sprintf("generation %d pending: an earlier apply did not end", sale.Generation()),
 		})
 	}
@@ -175,7 +175,7 @@ func (p *Plan) shards(actual *Actual, shards shardViews, planned *pb.Planned, wh
 			continue
 		}
 		action := Action{
-			Address: shardAddress(i), Action: Update, ActionReason: why, Reason: strings.Join(reasons, ", "),
+			Address: ShardAddress(i), Action: Update, ActionReason: why, Reason: strings.Join(reasons, ", "),
 			Before: &Attributes{Limit: &v.limitNow}, After: &Attributes{Limit: &limit, Units: unitsText(added)},
 		}
 		if v.absent {
@@ -194,21 +194,21 @@ func (p *Plan) shards(actual *Actual, shards shardViews, planned *pb.Planned, wh
 func (p *Plan) markers(actual *Actual) {
 	first := !actual.Sale.Live() || actual.Sale.Applied() == 0
 	for _, n := range actual.Nodes {
-		a := Action{Address: nodeAddress(n.Name)}
+		a := Action{Address: NodeAddress(n.Name)}
 		switch {
 		case first:
-			a.Action, a.After = Create, &Attributes{Marker: markerGood}
+			a.Action, a.After = Create, &Attributes{Marker: MarkerGood}
 			a.ActionReason, a.Reason = ReasonNew, "it votes on the sale's leases"
 			if n.Err != nil {
 				a.Reason = "it cannot be used now"
 			}
-		case n.Err != nil && wasMarked(actual.Sale, n.Name):
+		case n.Err != nil && WasMarked(actual.Sale, n.Name):
 			continue
 		case n.Err != nil:
-			a.Action, a.Before, a.After = Update, &Attributes{Marker: markerUnknown}, &Attributes{Marker: markerGood}
+			a.Action, a.Before, a.After = Update, &Attributes{Marker: MarkerUnknown}, &Attributes{Marker: MarkerGood}
 			a.ActionReason, a.Reason = markerReason(actual.Sale, n.Name), "it cannot be used now"
-		case n.marker() == markerMissing:
-			a.Action, a.Before, a.After = Update, &Attributes{Marker: markerMissing}, &Attributes{Marker: markerAbstaining}
+		case n.MarkerState() == MarkerMissing:
+			a.Action, a.Before, a.After = Update, &Attributes{Marker: MarkerMissing}, &Attributes{Marker: MarkerAbstaining}
 			a.ActionReason = markerReason(actual.Sale, n.Name)
 			a.Reason = "it has no marker of the sale yet: it abstains until what it may have promised has run out"
 			if a.ActionReason == ReasonMarkerMissing {
@@ -224,7 +224,7 @@ func (p *Plan) markers(actual *Actual) {
 // markerReason returns why a lock node lacks the marker of a live sale.
 func markerReason(sale *ledger.Sale, node string) ActionReason {
 	switch {
-	case wasMarked(sale, node):
+	case WasMarked(sale, node):
 		return ReasonMarkerMissing
 	case slices.Contains(sale.Unmarked(), node):
 		return ReasonNodePending
@@ -247,4 +247,38 @@ func unitsText(ranges []*pb.Range) string {
 		parts = append(parts, ledger.Range{First: r.GetFirst(), Count: r.GetCount()}.String())
 	}
 	return strings.Join(parts, ", ")
+}
+
+// WasMarked reports whether a node has had the sale's marker according to the sale's log: it
+// belonged to the sale at an applied generation and was not unmarked then.
+func WasMarked(sale *ledger.Sale, node string) bool {
+	if sale.Applied() == 0 || slices.Contains(sale.Unmarked(), node) {
+		return false
+	}
+	p, _ := sale.Planned(sale.Applied())
+	old, err := Declared(p)
+	if err != nil {
+		return false
+	}
+	locks, err := old.Locks()
+	return err == nil && slices.Contains(locks.Nodes, node)
+}
+
+// exchange plans for a live sale the removal of units no longer declared, the restoration of
+// units about to be removed that are declared again, and the addition of new units.
+func (v shardViews) exchange(planned *pb.Planned, is *UnitsActual, sale string) error {
+	limits := v.limits()
+	for i, gone := range is.Gone {
+		planned.Shards[i].Drop, planned.Shards[i].Restore = gone.Proto(), is.Leaving[i].Proto()
+		limits[i] += is.Leaving[i].Count() - gone.Count()
+	}
+	if last := planned.GetNextUnit() - 1; is.Added > maxUnit-last {
+		return tooManyUnits(sale, last+min(is.Added, maxUnit))
+	}
+	if is.Added > 0 {
+		for i, n := range raise(limits, is.Added) {
+			planned.Shards[i].Add = deal(planned, n)
+		}
+	}
+	return nil
 }

@@ -109,21 +109,32 @@ type DriftError struct {
 func (e *DriftError) Error() string { return e.Err.Error() }
 func (e *DriftError) Unwrap() error { return e.Err }
 
-// damaged returns the error for a shard of a live sale whose log is gone or older than before.
-func damaged(sale *ledger.Sale, shard int, head *ledger.Head) error {
+// DamagedError returns the error for a shard of a live sale whose log is gone or older than before.
+func DamagedError(sale *ledger.Sale, shard int, head *ledger.Head) error {
 	if head == nil {
-		return noLog(sale, shard)
+		return NoLogError(sale, shard)
 	}
-	log, address := spec.ShardLog(sale.UID(), shard, sale.Shards()), shardAddress(shard)
+	log, address := spec.ShardLog(sale.UID(), shard, sale.Shards()), ShardAddress(shard)
 	return &DriftError{Address: address, Reason: ReasonLogOlder, Err: fmt.Errorf("%w: the log of %s (%s) ends with generation %d, and generation %d was on every shard:"+
 		" an older copy was put back, and claims that came after it are lost. Put a newer one in its place",
 		ledger.ErrCorrupt, address, log, head.Generation, sale.Applied())}
 }
 
-// noLog returns the error for a shard whose required log is missing.
-func noLog(sale *ledger.Sale, shard int) error {
-	log, address := spec.ShardLog(sale.UID(), shard, sale.Shards()), shardAddress(shard)
+// NoLogError returns the error for a shard whose required log is missing.
+func NoLogError(sale *ledger.Sale, shard int) error {
+	log, address := spec.ShardLog(sale.UID(), shard, sale.Shards()), ShardAddress(shard)
 	return &DriftError{Address: address, Reason: ReasonLogMissing, Err: fmt.Errorf("%w: %s of a live sale has no log (%s)."+
 		" It is never made anew, since its claims would be lost; look for what removed it, and put it back from a snapshot or a backup",
 		ledger.ErrCorrupt, address, log)}
+}
+
+// phaseSince returns the generation that set the current phase of a run.
+func phaseSince(sale *ledger.Sale) uint64 {
+	g, now := sale.Generation(), sale.Newest().GetSettings().GetPhase()
+	for ; g > 1; g-- {
+		if before, _ := sale.Planned(g - 1); before.GetSettings().GetPhase() != now {
+			break
+		}
+	}
+	return g
 }

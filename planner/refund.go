@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"context"
 	"fmt"
 
 	"salectl/backends/ledger"
@@ -25,25 +24,25 @@ func RefundOf(sale *ledger.Sale) *Refund {
 	if sealed == nil {
 		return nil
 	}
-	old, err := declared(sale.Newest())
+	old, err := Declared(sale.Newest())
 	if err != nil || old.RedPacket == nil {
 		return nil
 	}
-	return newRefund(*old.RedPacket, old.Stock-sealed.GetUnitsSold(), sealed.GetRefund(), sealed.GetUnitsSold())
+	return NewRefund(*old.RedPacket, old.Stock-sealed.GetUnitsSold(), sealed.GetRefund(), sealed.GetUnitsSold())
 }
 
-// newRefund returns the refund of a red packet with the numbers of packets left and granted,
+// NewRefund returns the refund of a red packet with the numbers of packets left and granted,
 // and the amount left in minor units.
-func newRefund(r spec.RedPacket, packets, amount, granted int64) *Refund {
+func NewRefund(r spec.RedPacket, packets, amount, granted int64) *Refund {
 	return &Refund{
 		Packets: packets, Amount: r.Format(amount), Currency: r.Currency,
 		Granted: granted, GrantedAmount: r.Format(r.Total - amount), Total: r.Format(r.Total),
 	}
 }
 
-// refund returns the sum of the packets not taken in minor units; 0 for a sale without a red
+// Untaken returns the sum of the packets not taken in minor units; 0 for a sale without a red
 // packet. The packets taken and left must add up to the total.
-func refund(sale *ledger.Sale, shards []*ledger.State) (int64, error) {
+func Untaken(sale *ledger.Sale, shards []*ledger.State) (int64, error) {
 	red, err := ledger.RedPacketOf(sale)
 	if red == nil || err != nil {
 		return 0, err
@@ -63,7 +62,7 @@ func refund(sale *ledger.Sale, shards []*ledger.State) (int64, error) {
 			taken += packets.Sum(s.Claim(i).Units...)
 		}
 	}
-	for _, units := range underWay(shards) { // empty once shards are sealed
+	for _, units := range InTransit(shards) { // empty once shards are sealed
 		add(units)
 	}
 	if left+taken != red.Total {
@@ -73,8 +72,8 @@ func refund(sale *ledger.Sale, shards []*ledger.State) (int64, error) {
 	return left, nil
 }
 
-// underWay lists the units in transit: sent and not received.
-func underWay(shards []*ledger.State) (sent []ledger.Units) {
+// InTransit lists the units in transit: sent and not received.
+func InTransit(shards []*ledger.State) (sent []ledger.Units) {
 	for from, s := range shards {
 		for _, out := range s.Open() {
 			if out.To < len(shards) && shards[out.To].Received(from) < out.K {
@@ -88,7 +87,7 @@ func underWay(shards []*ledger.State) (sent []ledger.Units) {
 // PacketsActual is the current state of a red packet by its ledger.
 type PacketsActual struct {
 	Err  error // why it is unknown; then the rest is empty
-	ends Ends
+	Ends Ends
 }
 
 // HasPackets reports whether the sale is live and its units are packets of money.
@@ -100,53 +99,6 @@ func (a *Actual) HasPackets() bool {
 	return red != nil || err != nil
 }
 
-// ReadPackets folds the shards of a sale to plan the destroy of a red packet. It returns nil
-// unless the sale HasPackets.
-func ReadPackets(ctx context.Context, logs ledger.Logs, actual *Actual) *PacketsActual {
-	if !actual.HasPackets() {
-		return nil
-	}
-	is := new(PacketsActual)
-	for i, s := range actual.Shards {
-		if s.Err != nil { // a read would be retried for long
-			is.Err = fmt.Errorf("%s: %w", shardAddress(i), s.Err)
-			return is
-		}
-	}
-	is.ends, is.Err = countPackets(ctx, logs, actual.Sale)
-	return is
-}
-
-func countPackets(ctx context.Context, logs ledger.Logs, sale *ledger.Sale) (ends Ends, err error) {
-	red, err := ledger.RedPacketOf(sale)
-	if err != nil {
-		return Ends{}, err
-	}
-	if sale.Applied() == 0 { // it was never on every shard, so no process served it
-		ends.Available = red.Packets
-		ends.Refund = newRefund(red.RedPacket, ends.Available, red.Total, 0)
-		return ends, nil
-	}
-	shards, err := ledger.LoadShards(ctx, logs, sale)
-	if err != nil {
-		return Ends{}, err
-	}
-	left, err := refund(sale, shards)
-	if err != nil {
-		return Ends{}, err
-	}
-	for _, s := range shards {
-		ends.Sold += s.Sold
-		ends.Available += s.Available
-		ends.Claims += int64(s.Claims())
-	}
-	for _, units := range underWay(shards) {
-		ends.InFlight += units.Count()
-	}
-	ends.Refund = newRefund(red.RedPacket, ends.Available+ends.InFlight, left, ends.Sold)
-	return ends, nil
-}
-
 // packets adds the amounts to the plan of a destroy. The amount of packets that lists have
 // given and the ledger lacks is known only from the ledger.
 func (p *Plan) packets(actual *Actual, before *Attributes) {
@@ -154,9 +106,9 @@ func (p *Plan) packets(actual *Actual, before *Attributes) {
 	case is == nil:
 		return
 	case is.Err != nil:
-		p.warn("how much of the red packet is left is not known: %s", shortError(is.Err))
+		p.warn("how much of the red packet is left is not known: %s", ShortError(is.Err))
 	default:
-		ends := is.ends
+		ends := is.Ends
 		before.Ends = &ends
 	}
 	ahead := false
@@ -165,7 +117,7 @@ func (p *Plan) packets(actual *Actual, before *Attributes) {
 		switch {
 		case l.Err != nil:
 			p.warn("%s cannot be looked at (node %s: %s): the refund will be less by what it has given and the ledger lacks",
-				listAddress(i), l.Node, shortNodeError(l.Node, l.Err))
+				ListAddress(i), l.Node, ShortNodeError(l.Node, l.Err))
 		case head == nil || head.Phase != ledger.PhaseOpen || l.State.Entries == 0:
 		case actual.listOn(i) && l.State.Units >= head.Available: // the ledger has the last batches, too
 		default:

@@ -2,7 +2,6 @@ package planner
 
 import (
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -188,35 +187,6 @@ func fromText(any bool, files string, t *spec.UsersTable) string {
 		words = append(words, fmt.Sprintf("HBase table %s, family %s", t.Table, t.Family))
 	}
 	return strings.Join(words, " and ")
-}
-
-// who compares the declaration about users with the actual sources. fresh reports that the run
-// is new.
-func (p *Plan) who(desired spec.Sale, actual *Actual, fresh bool) error {
-	users := actual.Users
-	set, err := rules.ForSale(desired)
-	if err != nil {
-		return err
-	}
-	if set == nil && (desired.Users != nil || desired.History != nil) {
-		p.warn("users or history are declared, and there are no rules to read them")
-	}
-	for _, pattern := range actual.NoHistory {
-		p.warn("no file matches %s of history.files, so it knows of no purchase", pattern)
-	}
-	var source *rules.SourceError
-	switch {
-	case users == nil:
-	case errors.As(users, &source):
-		return &Refusal{Reason: fmt.Sprintf("sale %s: %s", p.Sale, source.What), Remedy: source.Remedy}
-	case len(spec.Problems(users)) > 0:
-		return users
-	case fresh:
-		return fmt.Errorf("the users of sale %s cannot be checked, as a new sale asks for: %w", p.Sale, users)
-	default:
-		p.warn("the users cannot be checked: %s; while they cannot be read, claims that rules decide are refused", shortError(users))
-	}
-	return nil
 }
 
 // RulesStatus is a summary of the rules of a sale.

@@ -3,7 +3,6 @@ package planner
 import (
 	"bytes"
 	"cmp"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -18,14 +17,6 @@ import (
 // A saved plan records an agreement and authorizes nothing: a process that can write its file
 // can also write its digest. Apply and Destroy carry out a plan that is made anew from the
 // sale file and the ledger, if the saved plan agrees with it.
-
-// runUID returns the uid of a new run. It is a hash of all inputs of the run and of a random
-// nonce, so that no nonce can be chosen that yields the uid of another run.
-func runUID(actual *Actual, declaration []byte) string {
-	root := actual.Sale.Root()
-	uid := sha256.Sum256(fmt.Appendf(nil, "salectl run\n%s\n%s\n%d\n%x\n%s", actual.Nonce, actual.Name, actual.Sale.Next(), root[:], declaration))
-	return hex.EncodeToString(uid[:8])
-}
 
 // Check returns the plan to carry out for a saved plan: the one that remake makes of the
 // current state. If the two disagree, the error is ErrStale with the differences. If the

@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"salectl/internal/text"
 	"strings"
 	"syscall"
+
+	"salectl/internal/text"
 )
 
 // Votes counts the votes of a sale's lock nodes.
@@ -50,7 +51,7 @@ func (v Votes) String() string {
 func (a *Actual) Votes() Votes {
 	v := Votes{Nodes: len(a.Nodes)}
 	for _, n := range a.Nodes {
-		if n.marker() == markerGood {
+		if n.MarkerState() == MarkerGood {
 			v.Voting++
 		}
 	}
@@ -59,44 +60,44 @@ func (a *Actual) Votes() Votes {
 
 // States of a node's marker.
 const (
-	markerGood       = "good"
-	markerMissing    = "missing"
-	markerAbstaining = "abstaining" // the marker is good, and the node does not vote yet
-	markerUnknown    = "unknown"    // the node could not be queried
+	MarkerGood       = "good"
+	MarkerMissing    = "missing"
+	MarkerAbstaining = "abstaining" // the marker is good, and the node does not vote yet
+	MarkerUnknown    = "unknown"    // the node could not be queried
 )
 
-func (n NodeActual) marker() string {
+func (n NodeActual) MarkerState() string {
 	switch {
 	case n.Err != nil:
-		return markerUnknown
+		return MarkerUnknown
 	case !n.Marker.Good:
-		return markerMissing
+		return MarkerMissing
 	case n.Marker.VotesFrom.After(n.Info.Time):
-		return markerAbstaining
+		return MarkerAbstaining
 	}
-	return markerGood
+	return MarkerGood
 }
 
-// shortNodeError shortens a node's error for display beside its name: it drops the name and the
+// ShortNodeError shortens a node's error for display beside its name: it drops the name and the
 // driver's details in brackets. Only then it cuts the text, which ends with the remedy.
-func shortNodeError(name string, err error) string {
-	if word, ok := commonError(err); ok {
+func ShortNodeError(name string, err error) string {
+	if word, ok := CommonError(err); ok {
 		return word
 	}
 	words, _, _ := strings.Cut(err.Error(), " (")
 	return short(strings.TrimPrefix(words, "lock node "+name+": "))
 }
 
-// shortError returns an error in one short line.
-func shortError(err error) string {
-	if word, ok := commonError(err); ok {
+// ShortError returns an error in one short line.
+func ShortError(err error) string {
+	if word, ok := CommonError(err); ok {
 		return word
 	}
 	return short(err.Error())
 }
 
-// commonError returns a fixed text for common errors.
-func commonError(err error) (string, bool) {
+// CommonError returns a fixed text for common errors.
+func CommonError(err error) (string, bool) {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return "no answer in time", true

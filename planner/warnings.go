@@ -10,13 +10,9 @@ import (
 	"salectl/spec"
 )
 
-func (p *Plan) warn(format string, args ...any) {
-	p.Warnings = append(p.Warnings, strings.ToValidUTF8(fmt.Sprintf(format, args...), "?"))
-}
-
 // durabilityWarnings adds the warnings about list nodes.
 func (p *Plan) durabilityWarnings(actual *Actual, ack spec.Ack) {
-	for _, warning := range actual.durabilityWarnings(ack) {
+	for _, warning := range actual.DurabilityWarnings(ack) {
 		p.warn("%s", warning)
 	}
 }
@@ -26,10 +22,10 @@ func (p *Plan) durabilityWarnings(actual *Actual, ack spec.Ack) {
 func (p *Plan) warnings(actual *Actual, closesAtUs int64) {
 	p.shardWarnings(actual)
 	p.shareWarning(actual)
-	if ahead := actual.ahead(); ahead != "" {
+	if ahead := actual.Ahead(); ahead != "" {
 		p.warn("%s", ahead)
 	}
-	if lost := actual.lost(); lost != "" {
+	if lost := actual.Lost(); lost != "" {
 		p.warn("%s. If it was deleted, put it back: a new run sells all units again", lost)
 	}
 	p.nodeWarnings(actual)
@@ -61,8 +57,8 @@ func (p *Plan) harm(before, after *pb.Settings, now time.Time) {
 
 func hasPassed(us int64, now time.Time) bool { return us != 0 && us <= now.UnixMicro() }
 
-// ahead lists the logs whose time is ahead of this host's clock, "" if none is.
-func (a *Actual) ahead() string {
+// Ahead lists the logs whose time is ahead of this host's clock, "" if none is.
+func (a *Actual) Ahead() string {
 	var logs []string
 	most := time.Duration(0)
 	note := func(name string, head ledger.Head) {
@@ -75,7 +71,7 @@ func (a *Actual) ahead() string {
 	}
 	for i, s := range a.Shards {
 		if s.Head != nil {
-			note(shardAddress(i), *s.Head)
+			note(ShardAddress(i), *s.Head)
 		}
 	}
 	if len(logs) == 0 {
@@ -112,7 +108,7 @@ func (p *Plan) spreadWarning(desired spec.Sale) {
 func (p *Plan) shardWarnings(actual *Actual) {
 	for i, s := range actual.Shards {
 		if s.Err != nil {
-			p.warn("%s cannot be read: %s", shardAddress(i), shortError(s.Err))
+			p.warn("%s cannot be read: %s", ShardAddress(i), ShortError(s.Err))
 		}
 	}
 }
@@ -132,14 +128,14 @@ func (p *Plan) nodeWarnings(actual *Actual) {
 		if n.Err == nil {
 			answering++
 		}
-		switch stands := n.marker(); {
-		case stands == markerUnknown && faults[n.Name]: // the fault explains it
-		case stands == markerUnknown:
-			p.warn("lock node %s cannot be used: %s", n.Name, shortNodeError(n.Name, n.Err))
+		switch stands := n.MarkerState(); {
+		case stands == MarkerUnknown && faults[n.Name]: // the fault explains it
+		case stands == MarkerUnknown:
+			p.warn("lock node %s cannot be used: %s", n.Name, ShortNodeError(n.Name, n.Err))
 		case n.Info.Carried:
-			p.warn("%s: no claim is accepted. %s", clockWasSet(n.Off), TrustRemedy)
+			p.warn("%s: no claim is accepted. %s", ClockWasSet(n.Off), TrustRemedy)
 		case p.Kind == KindDestroy:
-		case stands == markerAbstaining:
+		case stands == MarkerAbstaining:
 			p.warn("lock node %s abstains until %s: it was restarted, or lost its memory", n.Name, n.Marker.VotesFrom.UTC().Format(time.RFC3339))
 		}
 	}
@@ -180,8 +176,8 @@ func (p *Plan) shareWarning(actual *Actual) {
 	}
 	processes := make(map[string]bool)
 	for i := range actual.Shards {
-		if l, ok := actual.leaseOf(i); ok {
-			processes[l.address] = true
+		if l, ok := actual.LeaseOf(i); ok {
+			processes[l.Address] = true
 		}
 	}
 	if n := len(processes); n > 1 && len(actual.Shards) < sharesPerProcess*n {

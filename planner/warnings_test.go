@@ -11,20 +11,21 @@ import (
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/quorum"
+	"salectl/planner/plannertest"
 	"salectl/spec"
 )
 
 // The first three logs whose time is ahead are named, and how many more there are.
 func TestLogsThatAreAhead(t *testing.T) {
-	wrong := ledger.Head{TimeUs: epoch.Add(time.Hour).UnixMicro()}
+	wrong := ledger.Head{TimeUs: plannertest.Epoch.Add(time.Hour).UnixMicro()}
 	for n, want := range map[int]string{
 		0: "", 1: "to shard/0: ", 3: "to shard/0, shard/1, shard/2: ", 4: "to shard/0, shard/1, shard/2, 1 more: ", 5: "to shard/0, shard/1, shard/2, 2 more: ",
 	} {
-		a := &Actual{At: epoch, Sale: said(t, plannedOp(workUID, 1, 1))}
+		a := &Actual{At: plannertest.Epoch, Sale: plannertest.Log(t, plannertest.PlannedOp(plannertest.UID, 1, 1))}
 		for range n {
 			a.Shards = append(a.Shards, ShardActual{Head: &wrong})
 		}
-		if got := a.ahead(); !strings.Contains(got, want) || (got == "") != (n == 0) || n > 0 && !strings.Contains(got, "by up to 1h0m0s this") {
+		if got := a.Ahead(); !strings.Contains(got, want) || (got == "") != (n == 0) || n > 0 && !strings.Contains(got, "by up to 1h0m0s this") {
 			t.Errorf("%d logs: %q, want %q", n, got, want)
 		}
 	}
@@ -61,11 +62,11 @@ func TestWarningsOfNodes(t *testing.T) {
 		"all vote, of a live sale":    {KindApply, true, 0, 0, 0, nil},
 		"one is away, of what goes":   {KindDestroy, false, 0, 1, 0, []string{away}},
 	} {
-		ops := []*pb.Op{plannedOp(workUID, 1, 1)}
+		ops := []*pb.Op{plannertest.PlannedOp(plannertest.UID, 1, 1)}
 		if test.begun {
-			ops = append(ops, appliedOp(1))
+			ops = append(ops, plannertest.AppliedOp(1))
 		}
-		a := &Actual{Name: "x", At: epoch, Sale: said(t, ops...), ListNodes: make([]ListNodeActual, test.lists)}
+		a := &Actual{Name: "x", At: plannertest.Epoch, Sale: plannertest.Log(t, ops...), ListNodes: make([]ListNodeActual, test.lists)}
 		for i := range 3 {
 			n := NodeActual{Name: fmt.Sprint("n", i), Info: quorum.Info{RunID: fmt.Sprint("r", i)}, Marker: quorum.Marker{Good: true}}
 			if i == 1 {
@@ -97,11 +98,11 @@ func TestShareWarning(t *testing.T) {
 		{KindApply, []string{"a:1"}, ""},
 		{KindDestroy, []string{"a:1", "b:1"}, ""},
 	} {
-		a := &Actual{At: epoch, Sale: said(t, plannedOp(workUID, 1, 1)), Shards: make([]ShardActual, len(c.owners))}
+		a := &Actual{At: plannertest.Epoch, Sale: plannertest.Log(t, plannertest.PlannedOp(plannertest.UID, 1, 1)), Shards: make([]ShardActual, len(c.owners))}
 		var holds []quorum.Holding
 		for i, address := range c.owners {
 			if address != "" {
-				holds = append(holds, quorum.Holding{Key: spec.LeaseKey(workUID, i), Token: address, Note: quorum.Note{Address: address}.String(), Left: time.Second})
+				holds = append(holds, quorum.Holding{Key: spec.LeaseKey(plannertest.UID, i), Token: address, Note: quorum.Note{Address: address}.String(), Left: time.Second})
 			}
 		}
 		a.Nodes = []NodeActual{{Leases: holds}}
@@ -110,39 +111,5 @@ func TestShareWarning(t *testing.T) {
 		if got := strings.Join(p.Warnings, "; "); got != c.want {
 			t.Errorf("%v: %q, want %q", c.owners, got, c.want)
 		}
-	}
-}
-
-// The lock nodes know of a sale whose ledger was deleted: nothing advises to apply it, and a plan
-// that would sell its units again warns. After a destroy no node knows anything.
-func TestLedgerDeleted(t *testing.T) {
-	const says = "3 of 3 lock nodes know a run of sale tickets, and the ledger has none"
-	w := newWorld(t)
-	sold(w)
-	cfg := w.config()
-	for _, log := range append(shardLogs(w.actual().Sale), spec.SaleLog("tickets")) {
-		if err := cfg.Logs.Delete(t.Context(), log, 1000); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if plan := w.mustPlan(tickets(30)); !slices.ContainsFunc(plan.Warnings, func(s string) bool { return strings.Contains(s, says) }) {
-		t.Errorf("plan warns of %q", plan.Warnings)
-	}
-	for what, err := range map[string]error{
-		"status": func() error { _, err := NewStatus(w.actual()); return err }(),
-		"pause":  func() error { _, err := MakePhase(w.actual(), pb.Phase_PAUSED); return err }(),
-	} {
-		if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), says) || strings.Contains(fmt.Sprint(err), "salectl apply") {
-			t.Errorf("%s: %v", what, err)
-		}
-	}
-	w = newWorld(t)
-	sold(w)
-	w.mustDestroy()
-	if err := w.config().Logs.Delete(t.Context(), spec.SaleLog("tickets"), 1000); err != nil {
-		t.Fatal(err)
-	}
-	if lost := w.actual().lost(); lost != "" {
-		t.Errorf("after a destroy %s", lost)
 	}
 }

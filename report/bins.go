@@ -142,3 +142,25 @@ func tenths(n int) (ends []int) {
 	}
 	return ends
 }
+
+// window is the time range of a chart.
+type window struct {
+	bins
+	says string // part of the time; "": all of it
+}
+
+// windows returns the time ranges for charts of events at sorted times: the whole time,
+// preceded by the rush if a chart of the whole hides that, each in at most n bins.
+func windows(times []time.Duration, n int) (all []window) {
+	whole := window{binsFor(times[len(times)-1], n), ""}
+	if end, ok := rushOf(times); ok {
+		return whole.behind(window{binsFor(end, n), fmt.Sprintf(" The rush: the first %.0f%% of them.", 100*rushShare)})
+	}
+	return []window{whole}
+}
+
+// behind returns part and then the whole time w.
+func (w window) behind(part window) []window {
+	w.says = " The whole time."
+	return []window{part, w}
+}

@@ -443,3 +443,23 @@ func percent(share float64) string {
 	}
 	return fmt.Sprintf("%.1f%%", p)
 }
+
+// countsOver returns the table of a chart over time, without empty bins.
+func countsOver(name string, b bins, all []series) *table {
+	head := []string{"time"}
+	for _, s := range all {
+		head = append(head, ">"+s.Name)
+	}
+	t := newTable(name, head...)
+	for bin := range b.n {
+		if tell(all, bin, counted) == "" {
+			continue
+		}
+		cells := []any{b.name(bin)}
+		for _, s := range all {
+			cells = append(cells, int64(s.values[bin]))
+		}
+		t.row(cells...)
+	}
+	return t
+}

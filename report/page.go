@@ -88,72 +88,6 @@ type view struct {
 
 type fact struct{ Name, Value string }
 
-// section is a part of the page under one heading.
-type section struct {
-	ID, Title string
-	Says      []string // paragraphs
-	Facts     []fact
-	Table     *table
-	Problems  []string
-	Figures   []figure
-	Notes     []string // paragraphs at the end
-}
-
-// figure is a chart with its numbers.
-type figure struct {
-	Says   string
-	Legend []series
-	SVG    template.HTML
-	Table  *table
-}
-
-// table is a table. The names of columns of numbers begin with >.
-type table struct {
-	Name string
-	Head []column
-	Rows [][]cell
-}
-
-type column struct {
-	Name  string
-	Right bool
-}
-
-type cell struct{ Text, Class string }
-
-func newTable(name string, head ...string) *table {
-	t := &table{Name: name}
-	for _, h := range head {
-		bare, right := strings.CutPrefix(h, ">")
-		t.Head = append(t.Head, column{bare, right})
-	}
-	return t
-}
-
-// row adds a row. Whole numbers are grouped.
-func (t *table) row(cells ...any) {
-	var row []cell
-	for i, c := range cells {
-		one := cell{Text: fmt.Sprint(c)}
-		switch v := c.(type) {
-		case int:
-			one.Text = spec.Grouped(v)
-		case int64:
-			one.Text = spec.Grouped(v)
-		case bool:
-			one = cell{"ok", "good"}
-			if !v {
-				one = cell{"failed", "bad"}
-			}
-		}
-		if t.Head[i].Right {
-			one.Class = "n"
-		}
-		row = append(row, one)
-	}
-	t.Rows = append(t.Rows, row)
-}
-
 // verdict summarizes the result in words.
 func (p *Page) verdict() (good bool, words string) {
 	var wrong, right []string
@@ -190,9 +124,6 @@ func (p *Page) verdict() (good bool, words string) {
 	}
 	return true, sentence(strings.Join(right, "; "))
 }
-
-// sentence formats words as a sentence.
-func sentence(words string) string { return strings.ToUpper(words[:1]) + words[1:] + "." }
 
 // tiles returns the most important figures.
 func (p *Page) tiles() []fact {
@@ -285,21 +216,4 @@ func hours(s spec.Sale) string {
 		words = append(words, "closes at "+clock(s.ClosesAt))
 	}
 	return strings.Join(words, ", ")
-}
-
-// clock formats a time, with milliseconds if it has any.
-func clock(t time.Time) string {
-	t = t.UTC()
-	if t.Nanosecond() >= int(time.Millisecond) {
-		return t.Format("2006-01-02 15:04:05.000 UTC")
-	}
-	return t.Format("2006-01-02 15:04:05 UTC")
-}
-
-// lasting formats a duration.
-func lasting(d time.Duration) string {
-	if d >= time.Hour {
-		return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
-	}
-	return threshold.Milliseconds(float64(d) / float64(time.Millisecond))
 }

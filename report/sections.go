@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
-	"time"
 
 	"salectl/backends/ledger"
 	"salectl/spec"
@@ -118,8 +116,6 @@ func (p *Page) holds() (s section, ok bool) {
 	}
 	return s, true
 }
-
-func seconds(f float64) string { return lasting(time.Duration(f * float64(time.Second))) }
 
 // draw returns the course of a draw.
 func (p *Page) draw() (s section, ok bool) {
@@ -253,15 +249,3 @@ func (p *Page) checks() (s section, ok bool) {
 	}
 	return s, true
 }
-
-// count formats a number with the matching words.
-func count(n int64, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return spec.Grouped(n) + " " + many
-}
-
-func was(n int64, noun string) string { return strings.TrimSpace(count(n, noun+" was", noun+"s were")) }
-
-func are(n int64) string { return count(n, "unit is", "units are") }

@@ -52,28 +52,6 @@ func (p *Page) units() (s section, ok bool) {
 	return s, true
 }
 
-// window is the time range of a chart.
-type window struct {
-	bins
-	says string // part of the time; "": all of it
-}
-
-// windows returns the time ranges for charts of events at sorted times: the whole time,
-// preceded by the rush if a chart of the whole hides that, each in at most n bins.
-func windows(times []time.Duration, n int) (all []window) {
-	whole := window{binsFor(times[len(times)-1], n), ""}
-	if end, ok := rushOf(times); ok {
-		return whole.behind(window{binsFor(end, n), fmt.Sprintf(" The rush: the first %.0f%% of them.", 100*rushShare)})
-	}
-	return []window{whole}
-}
-
-// behind returns part and then the whole time w.
-func (w window) behind(part window) []window {
-	w.says = " The whole time."
-	return []window{part, w}
-}
-
 // unitsFigure shows the numbers of sold and held units over time.
 func (l *Ledger) unitsFigure(w window, stock int64) figure {
 	sold := series{Name: "sold", Class: "c1", values: make([]float64, w.n)}
@@ -162,24 +140,4 @@ func (l *Ledger) claimsFigure(w window) figure {
 	f.SVG = stacked(w.bins, all, fmt.Sprintf("%s per %s", noun, offset(w.width, w.width)), "Claims over time. "+f.Says)
 	f.Table = countsOver("Claims over time", w.bins, all)
 	return f
-}
-
-// countsOver returns the table of a chart over time, without empty bins.
-func countsOver(name string, b bins, all []series) *table {
-	head := []string{"time"}
-	for _, s := range all {
-		head = append(head, ">"+s.Name)
-	}
-	t := newTable(name, head...)
-	for bin := range b.n {
-		if tell(all, bin, counted) == "" {
-			continue
-		}
-		cells := []any{b.name(bin)}
-		for _, s := range all {
-			cells = append(cells, int64(s.values[bin]))
-		}
-		t.row(cells...)
-	}
-	return t
 }

@@ -12,7 +12,7 @@ import (
 	"salectl/backends/ledger/audit"
 	"salectl/backends/ledger/export"
 	"salectl/backends/ledger/payload"
-	"salectl/planner"
+	"salectl/planner/current"
 	"salectl/sim/check"
 	"salectl/units"
 )
@@ -160,7 +160,7 @@ func exportLive(ctx context.Context, logs ledger.Logs, redact bool, key *units.K
 	if err != nil {
 		return err
 	}
-	if err := planner.ReadWhole(ctx, logs, saleName, sale, shards); err != nil {
+	if err := current.ReadWhole(ctx, logs, saleName, sale, shards); err != nil {
 		return err
 	}
 	payloads := unitsReader(logs, sale, key)

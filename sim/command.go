@@ -13,6 +13,9 @@ import (
 	"salectl/backends/lists"
 	"salectl/backends/quorum"
 	"salectl/planner"
+	applying "salectl/planner/apply"
+	"salectl/planner/current"
+	planmachine "salectl/planner/machine"
 	"salectl/sim/check"
 	"salectl/spec"
 )
@@ -20,9 +23,9 @@ import (
 // commandMachine is a command as a process: it reads the sale, makes a plan and
 // carries that out.
 type commandMachine struct {
-	*planner.Machine // of the reading, then of the execution
+	*planmachine.Machine // of the reading, then of the execution
 	operators        *operators
-	terms            planner.Terms
+	terms            applying.Terms
 	plans            func(*planner.Actual) (*planner.Plan, error)
 	actual           *planner.Actual
 	plan             *planner.Plan // nil: there is none yet
@@ -34,8 +37,8 @@ type commandMachine struct {
 	only bool        // the plan is all that is wanted
 }
 
-func newCommandMachine(o *operators, plans func(*planner.Actual) (*planner.Plan, error), t planner.Terms) *commandMachine {
-	reading, actual := planner.NewReading(t, saleName)
+func newCommandMachine(o *operators, plans func(*planner.Actual) (*planner.Plan, error), t applying.Terms) *commandMachine {
+	reading, actual := current.NewReading(current.ReadTerms{Names: t.Names}, saleName)
 	return &commandMachine{Machine: reading, operators: o, terms: t, plans: plans, actual: actual}
 }
 
@@ -63,8 +66,8 @@ func (m *commandMachine) carryOut() (err error) {
 		return err
 	}
 	m.note()
-	m.terms.Units = m.actual.NewUnits()
-	run, _, err := planner.NewExecution(m.terms, m.plan, m.export)
+	m.terms.Units = current.PayloadsOf(m.actual)
+	run, _, err := applying.NewExecution(m.terms, m.plan, m.export)
 	if err == nil {
 		m.Machine = run
 	}
@@ -107,7 +110,7 @@ func fileOf(s spec.Sale) *check.File {
 }
 
 // export makes the content of an export's file at the store, and reads it back.
-func (m *commandMachine) export(ctx context.Context, logs ledger.Logs, e *planner.Export) (path string, digest []byte, err error) {
+func (m *commandMachine) export(ctx context.Context, logs ledger.Logs, e *applying.Export) (path string, digest []byte, err error) {
 	var content bytes.Buffer
 	if digest, err = e.Write(ctx, logs, &content); err != nil {
 		return "", nil, err

@@ -9,6 +9,9 @@ import (
 
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/planner"
+	applying "salectl/planner/apply"
+	"salectl/planner/current"
+	planmachine "salectl/planner/machine"
 	"salectl/sim/check"
 	"salectl/spec"
 	"salectl/units"
@@ -102,7 +105,7 @@ func (o *operators) plans(c command, made func(spec.Sale)) func(*planner.Actual)
 			if err != nil {
 				return nil, err
 			}
-			a.Units = planner.ReadUnits(context.Background(), o.w.store.memory.Handle(nil), desired.Units, source, a)
+			a.Units = current.ReadUnits(context.Background(), o.w.store.memory.Handle(nil), desired.Units, source, a)
 			return planner.Make(desired, a)
 		}
 	case pause:
@@ -172,9 +175,10 @@ func (o *operators) run(c command, then func()) {
 		r = o.w.Options.random(forPlans, n)
 	}
 	var m *commandMachine
-	m = newCommandMachine(o, o.plans(c, func(s spec.Sale) { m.file = fileOf(s) }), planner.Terms{
-		Nodes: o.w.nodeNames, Lists: o.w.listNames, Writer: writer, Rand: r, Who: "operator@world",
-		Sizes: o.w.scenario.sizes, DrawKey: drawKey, Key: o.w.scenario.files.key(),
+	m = newCommandMachine(o, o.plans(c, func(s spec.Sale) { m.file = fileOf(s) }), applying.Terms{
+		Names:   planmachine.Names{Nodes: o.w.nodeNames, Lists: o.w.listNames, Rand: r},
+		Options: applying.Options{Writer: writer, Who: "operator@world", DrawKey: drawKey, Key: o.w.scenario.files.key()},
+		Sizes:   o.w.scenario.sizes,
 	})
 	m.op, m.only = op, c.kind == plan
 	p.ended = func() {

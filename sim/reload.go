@@ -10,7 +10,7 @@ import (
 
 	"salectl/api"
 	"salectl/executor/reload"
-	"salectl/planner"
+	"salectl/planner/current"
 	"salectl/sim/check"
 	"salectl/spec"
 )
@@ -94,7 +94,7 @@ func (k *keeper) look() {
 
 // applied reports whether there is a sale that can be served.
 func (w *world) applied() bool {
-	sale, err := planner.ReadOwnLog(context.Background(), w.store.memory.Handle(nil), saleName)
+	sale, err := current.ReadOwnLog(context.Background(), w.store.memory.Handle(nil), saleName)
 	return err == nil && sale.Live() && sale.Applied() > 0
 }
 
@@ -115,7 +115,7 @@ func (k *keeper) Prepare(ctx context.Context, _ spec.Sale) (begin func(), err er
 	if !k.reaches() {
 		return nil, errDown
 	}
-	sale, err := planner.ReadOwnLog(ctx, k.w.store, saleName)
+	sale, err := current.ReadOwnLog(ctx, k.w.store, saleName)
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,9 @@ import (
 	"salectl/executor/ownership"
 	"salectl/executor/peers"
 	"salectl/planner"
+	applying "salectl/planner/apply"
+	"salectl/planner/current"
+	planmachine "salectl/planner/machine"
 	"salectl/sim/stepped"
 	"salectl/spec"
 )
@@ -149,14 +152,17 @@ type scaleInput struct {
 
 // apply has the planner make the sale.
 func (w *scaleWorld) apply() error {
-	cfg := planner.Config{Logs: w.logs, Clock: func() clock.Now { return w.clock() }, Writer: []byte("planner!"), Rand: random{w.random}, Who: "scale"}
+	cfg := applying.Config{
+		Backends: planmachine.Backends{Logs: w.logs, Clock: func() clock.Now { return w.clock() }, Rand: random{w.random}},
+		Options:  applying.Options{Writer: []byte("planner!"), Who: "scale"},
+	}
 	for _, n := range w.nodes {
 		cfg.Nodes = append(cfg.Nodes, n)
 	}
 	sale := spec.Sale{
 		Name: saleName, Run: 1, Stock: 1 << 40, LockCount: w.Shards, PerUserLimit: 1, LockTTL: quorum.DefaultTTL, Embedded: &spec.Embedded{},
 	}
-	actual, err := planner.ReadActual(context.Background(), cfg, saleName)
+	actual, err := current.ReadActual(context.Background(), cfg.Backends, saleName)
 	if err != nil {
 		return err
 	}
@@ -164,7 +170,7 @@ func (w *scaleWorld) apply() error {
 	if err != nil {
 		return err
 	}
-	_, err = planner.Apply(context.Background(), cfg, plan)
+	_, err = applying.Apply(context.Background(), cfg, plan)
 	return err
 }
 

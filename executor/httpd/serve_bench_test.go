@@ -20,6 +20,9 @@ import (
 	"salectl/executor/saletest"
 	"salectl/internal/wait"
 	"salectl/planner"
+	"salectl/planner/apply"
+	"salectl/planner/current"
+	"salectl/planner/machine"
 	"salectl/services/certs"
 	"salectl/spec"
 )
@@ -56,14 +59,17 @@ func serveOn(b testing.TB, logs ledger.Logs, name string, stock int64, shards in
 		LockTTL: quorum.DefaultTTL, Embedded: &spec.Embedded{Dir: dir},
 	}
 	nodes := []quorum.Node{node}
-	cfg := planner.Config{Logs: logs, Nodes: nodes, Clock: clock.System(), Rand: rand.Reader, Writer: []byte("planner1")}
-	actual, err := planner.ReadActual(b.Context(), cfg, sale.Name)
+	cfg := apply.Config{
+		Backends: machine.Backends{Logs: logs, Nodes: nodes, Clock: clock.System(), Rand: rand.Reader},
+		Options:  apply.Options{Writer: []byte("planner1")},
+	}
+	actual, err := current.ReadActual(b.Context(), cfg.Backends, sale.Name)
 	if err != nil {
 		b.Fatal(err)
 	}
 	plan, err := planner.Make(sale, actual)
 	if err == nil {
-		_, err = planner.Apply(b.Context(), cfg, plan)
+		_, err = apply.Apply(b.Context(), cfg, plan)
 	}
 	if err != nil {
 		b.Fatal(err)

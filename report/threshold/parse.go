@@ -13,25 +13,6 @@ import (
 	"salectl/spec"
 )
 
-// comparison is the required relation of a measured value to the bound.
-type comparison string
-
-func (c comparison) holds(measured, bound float64) bool {
-	switch c {
-	case "<":
-		return measured < bound
-	case "<=":
-		return measured <= bound
-	case ">":
-		return measured > bound
-	case ">=":
-		return measured >= bound
-	case "==":
-		return measured == bound
-	}
-	return measured != bound
-}
-
 // form matches the name, the comparison and the number of a condition, each of which may be
 // missing. The unit follows.
 var form = regexp.MustCompile(`^[ \t]*([_.\pL\p{Nd}]*)[ \t]*(<=|>=|==|!=|<|>|)[ \t]*([.\p{Nd}]*)[ \t]*`)

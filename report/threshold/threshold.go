@@ -182,3 +182,22 @@ func number(f float64) string {
 	}
 	return strings.TrimRight(strings.TrimRight(fmt.Sprintf("%.3f", f), "0"), ".")
 }
+
+// comparison is the required relation of a measured value to the bound.
+type comparison string
+
+func (c comparison) holds(measured, bound float64) bool {
+	switch c {
+	case "<":
+		return measured < bound
+	case "<=":
+		return measured <= bound
+	case ">":
+		return measured > bound
+	case ">=":
+		return measured >= bound
+	case "==":
+		return measured == bound
+	}
+	return measured != bound
+}

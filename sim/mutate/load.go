@@ -34,7 +34,10 @@ var targets = []target{
 	{folder: "executor/process"},
 	{folder: "executor/request", also: []string{"executor/shard", "executor/process"}},
 	{folder: "executor/shard", also: []string{"executor/listengine", "executor/process"}},
-	{folder: "planner", without: []string{"callname", "export", "machine", "run"}},
+	{folder: "planner", also: []string{"planner/apply"}},
+	{folder: "planner/apply", without: []string{"export", "run"}},
+	{folder: "planner/current", also: []string{"planner/apply"}},
+	{folder: "planner/machine", without: []string{"backends", "callname", "machine"}, also: []string{"planner/apply"}},
 	{folder: "sim/check"},
 }
 

@@ -14,6 +14,9 @@ import (
 	"salectl/backends/ledger"
 	"salectl/executor"
 	"salectl/planner"
+	"salectl/planner/apply"
+	"salectl/planner/current"
+	"salectl/planner/machine"
 	"salectl/spec"
 )
 
@@ -66,14 +69,14 @@ func (o *ours) prepare(ctx context.Context, packets []packet) (err error) {
 }
 
 func (o *ours) apply(ctx context.Context) error {
-	cfg := planner.Config{
-		Logs: o.store.Logs, Nodes: o.store.Nodes, Lists: o.store.Lists, Clock: clock.System(),
-		Writer: make([]byte, 8), Rand: rand.Reader, Who: "bench",
+	cfg := apply.Config{
+		Backends: machine.Backends{Logs: o.store.Logs, Nodes: o.store.Nodes, Lists: o.store.Lists, Clock: clock.System(), Rand: rand.Reader},
+		Options:  apply.Options{Writer: make([]byte, 8), Who: "bench"},
 	}
 	if _, err := rand.Read(cfg.Writer); err != nil {
 		return err
 	}
-	actual, err := planner.ReadActual(ctx, cfg, o.sale.Name)
+	actual, err := current.ReadActual(ctx, cfg.Backends, o.sale.Name)
 	if err != nil {
 		return err
 	}
@@ -81,7 +84,7 @@ func (o *ours) apply(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = planner.Apply(ctx, cfg, plan)
+	_, err = apply.Apply(ctx, cfg, plan)
 	return err
 }
 

@@ -18,6 +18,9 @@ import (
 	"salectl/backends/ledger/audit"
 	"salectl/executor"
 	"salectl/planner"
+	"salectl/planner/apply"
+	"salectl/planner/current"
+	"salectl/planner/machine"
 	"salectl/spec"
 	"salectl/testdata/peers/internal/crowd"
 )
@@ -83,13 +86,14 @@ func (s *Site) Fresh(what string) string {
 func (s *Site) Apply(ctx context.Context, stock int64, shards int) (string, error) {
 	sale := s.Declared
 	sale.Name, sale.Stock, sale.LockCount = s.Fresh(cmp.Or(s.Declared.Name, "sale")), stock, shards
-	cfg := planner.Config{
-		Logs: s.Store.Logs, Nodes: s.Store.Nodes, Clock: clock.System(), Writer: make([]byte, 8), Rand: rand.Reader, Who: "bench",
+	cfg := apply.Config{
+		Backends: machine.Backends{Logs: s.Store.Logs, Nodes: s.Store.Nodes, Clock: clock.System(), Rand: rand.Reader},
+		Options:  apply.Options{Writer: make([]byte, 8), Who: "bench"},
 	}
 	if _, err := rand.Read(cfg.Writer); err != nil {
 		return "", err
 	}
-	actual, err := planner.ReadActual(ctx, cfg, sale.Name)
+	actual, err := current.ReadActual(ctx, cfg.Backends, sale.Name)
 	if err != nil {
 		return "", err
 	}
@@ -97,7 +101,7 @@ func (s *Site) Apply(ctx context.Context, stock int64, shards int) (string, erro
 	if err != nil {
 		return "", err
 	}
-	_, err = planner.Apply(ctx, cfg, plan)
+	_, err = apply.Apply(ctx, cfg, plan)
 	return sale.Name, err
 }
 

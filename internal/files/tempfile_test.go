@@ -1,0 +1,102 @@
+package files
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// names lists a folder.
+func names(t *testing.T, folder string) (all []string) {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		all = append(all, e.Name())
+	}
+	return all
+}
+
+// A process that dies leaves its temporary file without a lock. The next one removes that,
+// and nothing else: not that of another that lives, nor what only looks like one.
+func TestTemps(t *testing.T) {
+	folder := t.TempDir()
+	path := filepath.Join(folder, "export[1].ndjson")
+	living, err := CreateTemp(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer living.Close()
+	dead, err := CreateTemp(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.Close() // as the end of its process does
+	others := []string{
+		"export[1].ndjson", "export[1].ndjson.partial", "export[1].ndjson..partial", "export[1].ndjson.7x.partial",
+		"77.partial", "export1.ndjson.77.partial", "other-export[1].ndjson.77.partial", "export[1].ndjson.77",
+	}
+	for _, name := range others {
+		if err := os.WriteFile(filepath.Join(folder, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(path+".78.partial", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	mine, err := CreateTemp(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mine.Close()
+	want := append(slices.Clone(others), "export[1].ndjson.78.partial", filepath.Base(living.Name()), filepath.Base(mine.Name()))
+	slices.Sort(want)
+	for range 2 {
+		if got := names(t, folder); !slices.Equal(got, want) {
+			t.Errorf("there are\n%q, want\n%q", got, want)
+		}
+		RemoveTemps(path)
+	}
+	if f, err := CreateTemp(filepath.Join(folder, "none", "export.ndjson")); err == nil {
+		t.Errorf("in a folder that does not exist, there is %v", f)
+	}
+}
+
+// A name may be that of another file by now, or of none.
+func TestSameFile(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "a")
+	f, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for what, test := range map[string]struct {
+		name string
+		want bool
+	}{"its own": {name, true}, "another's": {filepath.Dir(name), false}, "nobody's": {name + "b", false}} {
+		if got := sameFile(f, test.name); got != test.want {
+			t.Errorf("%s: %v", what, got)
+		}
+	}
+}
+
+// A temporary file is its writer's until it has its final name, which nobody removes.
+func TestTempWhileMoved(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "export.ndjson")
+	f, err := CreateTemp(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	err = MoveTemp(f, func() error {
+		RemoveTemps(path) // another begins at this moment
+		return os.Rename(f.Name(), path)
+	})
+	RemoveTemps(path)
+	if _, gone := os.Stat(path); err != nil || gone != nil {
+		t.Errorf("%v, %v", err, gone)
+	}
+}

@@ -1,0 +1,132 @@
+// Package apply carries out plans. Apply brings a sale to its newest generation, reveals a draw
+// or confirms a phase; Destroy exports a sale and deletes it; Purge deletes the copy of a
+// rehearsal.
+//
+// The package guarantees:
+//   - An execution may be killed at any point and may run beside others; a later run completes
+//     it. No unit is given to two shards: the sale's log records the units of each shard before
+//     any shard receives them.
+//   - Nothing is deleted before its export is on disk, was read back, and its digest is in the
+//     sale's log.
+//   - Nothing is appended with a clock that is off the lock nodes' clocks by more than a ttl.
+//
+// An execution takes the steps of its plan in order, each of which is a stage (stage.go):
+//
+//	apply    query the nodes → make the table → read the sale's log → store payloads → append
+//	         Planned → bring every shard to it → mark the nodes → fill the lists → append Applied
+//	reveal   query the nodes → read the sale's log → close the entries of every shard → append
+//	         EntriesClosed → Drawn → Ranked
+//	destroy  as apply, to a closed generation → end transfers and holds → seal every shard →
+//	         export → append Sealed → remove leases, markers, lists and logs → append Destroyed
+//
+// A step whose result is in a log already is skipped, so that every execution begins at the
+// first. The knowledge about the plan in the sale's log only grows: unsent, sent, found or
+// stored, carried out.
+//
+// Callers make the plan from a recent read, and check a saved one with Plan.Check.
+package apply
+
+import (
+	"errors"
+	"slices"
+
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/planner"
+)
+
+// startApply queries the nodes, makes the table, stores the payloads of new units, appends
+// Planned to the sale's log, brings every shard to it, marks the nodes, fills the lists, and
+// appends Applied.
+func (x *execution) startApply() {
+	if err := errors.Join(drawSeed(x.intent, x.Rand), drawSecret(x.intent, x.Rand, x.DrawKey)); err != nil {
+		x.core.End(err)
+		return
+	}
+	enter := func() {
+		x.enter(x.applyPlanned, func() { x.stale("was destroyed since the plan was made") })
+	}
+	x.askNodes(func() {
+		x.checkNodes(func() { x.provideTable(enter) })
+	})
+}
+
+func (x *execution) applyPlanned() {
+	// Others may have planned further generations since. All are brought to the shards: what
+	// the log has was accepted.
+	goal := x.sale.Generation()
+	x.begin(bringingShards)
+	x.rollOut(goal, func() {
+		x.begin(markingNodes)
+		x.mark(func(unmarked []string) {
+			x.begin(fillingLists)
+			x.fillLists(goal, func() { x.conclude(goal, unmarked) })
+		})
+	})
+}
+
+// conclude ends an apply that has completed its steps.
+func (x *execution) conclude(goal uint64, unmarked []string) {
+	changed, said := x.core.Changed, x.sale.Applied() >= goal
+	x.noteApplied(goal, unmarked, func() {
+		if said && x.plan.Kind == planner.KindPhase { // the note adds nothing
+			x.core.Changed = changed
+		}
+		x.result.Generation = goal
+		x.result.Shortfall = x.shortfall(goal)
+		x.result.Packets = ledger.PacketsStatusOf(x.sale)
+		x.finished(planner.SaleAddress(x.plan.Sale), "")
+		x.core.End(nil)
+	})
+}
+
+// noteApplied records in the sale's log that every shard has a generation, and which lock
+// nodes have no marker. A destroy that was overtaken by another continues, and discovers that
+// when it reads a shard.
+//
+// A change of phase that has not stored its plan itself always appends the note: it had
+// nothing to plan, or another had planned the same. It knows only from a read that the sale is
+// in its phase, and that read may lag behind the next change. If the note can be stored, no
+// change came before it.
+func (x *execution) noteApplied(goal uint64, unmarked []string, then func()) {
+	op := &pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: goal, Unmarked: unmarked}}}
+	x.begin(notingApplied)
+	x.note(func() (bool, error) {
+		ours, live := x.sale.UID() == x.plan.UID, x.sale.Live()
+		if ours && !live && x.overtaken != nil {
+			return true, nil
+		}
+		if !ours || !live {
+			return false, planner.Stale("was destroyed meanwhile")
+		}
+		if x.plan.Kind == planner.KindPhase && x.planned != stored {
+			if x.sale.Generation() > x.plan.Generation {
+				return false, planner.Stale("has changed since the plan was made")
+			}
+			return false, nil
+		}
+		if x.sale.Applied() < goal && x.otherNodes(goal) { // a process could begin to serve it on those nodes
+			return false, planner.Stale("was declared on other nodes meanwhile")
+		}
+		return x.sale.Applied() > goal || x.sale.Applied() == goal && slices.Equal(x.sale.Unmarked(), unmarked), nil
+	}, op, then)
+}
+
+// shortfall returns how many more units the shards have than declared, because the units were
+// claimed before their removal. A shard that has taken a later generation makes the number
+// unknown, and 0 is returned, as it is for plans other than apply and for a closed sale.
+func (x *execution) shortfall(goal uint64) int64 {
+	p, _ := x.sale.Planned(goal)
+	old, err := planner.Declared(p)
+	if err != nil || x.plan.Kind != planner.KindApply || p.GetSettings().GetPhase() == pb.Phase_CLOSED {
+		return 0
+	}
+	var have int64
+	for _, h := range x.heads {
+		if h.Generation != goal {
+			return 0
+		}
+		have += h.Limit
+	}
+	return max(0, have-old.Stock)
+}

@@ -1,0 +1,285 @@
+package apply
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/lists"
+	"salectl/backends/quorum"
+	"salectl/planner"
+	"salectl/planner/machine"
+	"salectl/spec"
+)
+
+// execution is one execution of a plan, the common part of apply and destroy.
+type execution struct {
+	Terms // of the execution
+
+	core     *machine.Core
+	plan     *planner.Plan
+	intent   *pb.Planned // op to append; nil: none
+	nodes    []lockNode
+	exporter Exporter // of a destroy
+	// rehearsal makes a destroy delete everything, without an export.
+	rehearsal bool
+	result    Result
+
+	// The sale's log. Only one operation at a time runs on it.
+	sale *ledger.Sale
+	log  *machine.Log
+	lags int // reads that ended before the plan's slot
+
+	stage stage  // for people
+	waits string // what the stage waits for; "" for nothing but replies
+	goal  uint64 // generation that the shards are brought to; 0: unknown
+
+	tableMade bool // or may have been
+	planned   planned
+	// seenAt is when the sale's log was first known to have the plan.
+	seenAt time.Duration
+	// unclocked is set if this host's clock could not be compared with any other.
+	unclocked bool
+
+	shards []*machine.Log // by shard; nil: not read
+	states []*ledger.State
+	losses []int          // by shard: reads that found the log gone
+	heads  []*ledger.Head // newest known heads
+	// machines are those of lists that this process has begun to rebuild.
+	machines []*lists.Machine
+
+	rechecks   []func() // continuations that wait for another read of the sale's log
+	rechecking bool
+	// overtaken continues if another process has sealed the run. Nil: the plan is stale then.
+	overtaken func()
+
+	actions map[string]string // actions of the plan, by address
+	done    int
+}
+
+// lockNode is a lock node as queried at the start.
+type lockNode struct {
+	name string
+	info quorum.Info
+	off  time.Duration // lead of this host's clock
+	err  error
+
+	restarted bool  // since the query
+	unmarked  error // why the node has no marker of this execution
+}
+
+// openSale begins to read the sale's log from its first slot, with an empty state.
+func (x *execution) openSale() { x.sale = x.openLog() }
+
+// openLog begins to read the sale's log from its first slot, into the returned sale. If the
+// log had the plan's run and continues with another, the machine ends at once, before the end
+// of the log: work on the shards relies on the state of the sale.
+func (x *execution) openLog() *ledger.Sale {
+	log := spec.SaleLog(x.plan.Sale)
+	sale := ledger.NewSale(log)
+	had := false
+	x.log = &machine.Log{
+		Core: x.core, Writer: ledger.NewWriter(log, sale),
+		Apply: func(e *ledger.Entry) error { return sale.Apply(e.Commit, e.Hash) },
+		Ends: func() error {
+			switch ours := sale.UID() == x.plan.UID; {
+			case ours && x.plan.UID != "":
+				had = true
+			case had:
+				return planner.Stale("was destroyed meanwhile, and begun anew")
+			}
+			return nil
+		},
+	}
+	return sale
+}
+
+// readSale reads the sale's log to its end.
+func (x *execution) readSale(then func()) {
+	x.log.Read(func(e ledger.Event) {
+		if e == ledger.Gone {
+			x.reopenSale(then)
+			return
+		}
+		then()
+	})
+}
+
+// reopenSale reads the sale's log from its first slot, because a read found it gone. Reads may
+// lag that far, so the log counts as gone only after repeated reads. Until then the previous
+// state of the sale stays, since work on the shards relies on it.
+func (x *execution) reopenSale(then func()) {
+	if x.lags++; x.lags > lagTries {
+		x.stale("is gone, with its log")
+		return
+	}
+	sale := x.openLog()
+	x.core.After(lagPause, func() {
+		x.log.Read(func(e ledger.Event) {
+			if e == ledger.Gone || sale.Next() < x.sale.Next() {
+				x.reopenSale(then)
+				return
+			}
+			x.sale = sale
+			then()
+		})
+	})
+}
+
+// finished reports an address of the plan as done, once.
+func (x *execution) finished(address, note string) {
+	action, ok := x.actions[address]
+	if !ok {
+		return
+	}
+	delete(x.actions, address)
+	x.done++
+	x.result.Summary.Count(action)
+	if x.planned == carriedOut && !x.core.Changed {
+		return
+	}
+	x.report(Progress{Address: address, Action: action, Done: x.done, Total: len(x.plan.Actions), Note: note})
+}
+
+// doing reports an intermediate step.
+func (x *execution) doing(address, action, note string) {
+	if action == "wait" {
+		x.waits = note
+	}
+	x.report(Progress{Address: address, Action: action, Done: x.done, Total: len(x.plan.Actions), Note: note})
+}
+
+func (x *execution) report(p Progress) {
+	if x.Progress != nil {
+		x.Progress(p)
+	}
+}
+
+func (x *execution) warn(format string, args ...any) {
+	x.result.Warnings = append(x.result.Warnings, fmt.Sprintf(format, args...))
+}
+
+func (x *execution) stale(format string, args ...any) { x.core.End(planner.Stale(format, args...)) }
+
+// timeUs returns the time of this host's clock in microseconds, or 0 if the clock could not be
+// checked: then a log keeps its time.
+func (x *execution) timeUs() int64 {
+	if x.unclocked {
+		return 0
+	}
+	return x.core.Now.Wall.UnixMicro()
+}
+
+// ttl returns the longest ttl that an owner or this plan uses: that of the newest
+// declarations.
+func (x *execution) ttl() time.Duration {
+	newest := []*pb.Planned{x.intent}
+	for g := x.sale.Generation(); g > 0 && len(newest) < 3; g-- {
+		p, _ := x.sale.Planned(g)
+		newest = append(newest, p)
+	}
+	var ttl time.Duration
+	for _, p := range newest {
+		s, _ := spec.FromJSON(p.GetSpec()) // an unreadable declaration has no ttl
+		ttl = max(ttl, s.LockTTL)
+	}
+	if ttl == 0 {
+		return quorum.DefaultTTL
+	}
+	return ttl
+}
+
+// lagTries bounds the reads of a log that ends before the plan's slot; lagPause separates
+// them.
+const (
+	lagTries = 20
+	lagPause = 100 * time.Millisecond
+)
+
+// note appends an op to the sale's log, unless have reports that it is no longer needed or no
+// longer possible. have is called again after each slot that another writer took.
+func (x *execution) note(have func() (bool, error), op *pb.Op, then func()) {
+	switch enough, past := have(); {
+	case past != nil:
+		x.core.End(past)
+		return
+	case enough:
+		then()
+		return
+	}
+	entry, err := x.sale.Entry(x.Writer, x.timeUs(), op)
+	if err != nil {
+		x.core.End(err)
+		return
+	}
+	x.log.Append(entry, func(e ledger.Event) {
+		switch e {
+		case ledger.Committed:
+			then()
+		case ledger.Taken:
+			x.note(have, op, then)
+		default:
+			x.reopenSale(func() { x.note(have, op, then) })
+		}
+	})
+}
+
+// recheck reads the sale's log again and continues if the plan's run is still live. Calls
+// during a read share the next one.
+func (x *execution) recheck(then func()) {
+	x.rechecks = append(x.rechecks, then)
+	if !x.rechecking {
+		x.recheckNow()
+	}
+}
+
+func (x *execution) recheckNow() {
+	x.rechecking = true
+	asked := x.rechecks
+	x.rechecks = nil
+	x.readSale(func() {
+		x.rechecking = false
+		switch ours := x.sale.UID() == x.plan.UID; {
+		case ours && x.sale.Live():
+		case ours && x.overtaken != nil:
+			x.rechecks = nil
+			x.core.Leave()
+			x.overtaken()
+			return
+		default:
+			x.stale("was destroyed meanwhile")
+			return
+		}
+		if len(x.rechecks) > 0 {
+			x.recheckNow()
+		}
+		for _, then := range asked {
+			if !x.core.Over {
+				then()
+			}
+		}
+	})
+}
+
+// checkLists refuses to bring shards to a generation whose lists are on nodes that this
+// process does not know: grabs of those lists would be missed.
+func (x *execution) checkLists(p *pb.Planned) error {
+	old, err := planner.Declared(p)
+	if err != nil || old.Engine != spec.EngineRedis {
+		return err
+	}
+	return planner.CheckLists(x.plan.Sale, old, x.Lists, x.sale.Applied() > 0)
+}
+
+// otherNodes reports whether the newest generation names other nodes than the given one: only
+// a process that knows those nodes may fill its lists.
+func (x *execution) otherNodes(generation uint64) bool {
+	p, _ := x.sale.Planned(generation)
+	old, err := planner.Declared(p)
+	newest, err2 := planner.Declared(x.sale.Newest())
+	from, to, err3 := planner.HomesOf(old, newest)
+	return errors.Join(err, err2, err3) == nil && (!planner.SameNodes(from.Locks, to.Locks) || !slices.Equal(old.ListNodes(), newest.ListNodes()))
+}

@@ -1,0 +1,178 @@
+package apply
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"salectl/backends/ledger"
+	"salectl/backends/ledger/export"
+	"salectl/backends/ledger/payload"
+	"salectl/internal/files"
+	"salectl/planner"
+	"salectl/units"
+)
+
+// DefaultExport returns the default file name of an export.
+func DefaultExport(sale, uid string) string { return fmt.Sprintf("%s-%s.ndjson", sale, uid) }
+
+// checkExportPath refuses, before anything is closed, a path that cannot be written or has a
+// file that cannot be this sale's export. While shards are unsealed that is any file; later,
+// any file that is no export of this run. Whether an export is the same is known only once it
+// is made. A file at the manifest's path that is no manifest is refused too.
+func checkExportPath(path, uid string, sealed bool) error {
+	if err := CheckManifest(path); err != nil {
+		return err
+	}
+	f, err := os.Open(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return fmt.Errorf("the ledger cannot be exported: %w", err)
+	default:
+		defer f.Close()
+		var header export.Header
+		if err := json.NewDecoder(f).Decode(&header); err != nil || header.UID != uid || !sealed {
+			return inTheWay(path)
+		}
+	}
+	temp, err := files.CreateTemp(ManifestPath(path)) // in the export's folder, with the longer of the two names
+	if err != nil {
+		return fmt.Errorf("the ledger cannot be exported: %w", err)
+	}
+	return errors.Join(temp.Close(), os.Remove(temp.Name()))
+}
+
+func inTheWay(path string) error {
+	return &planner.Refusal{
+		Reason: fmt.Sprintf("%s is there already, and is not the export of the sale as it ends", path),
+		Remedy: "Move it away, or name another file with --export.",
+	}
+}
+
+// Export is the ledger of a sale whose shards are sealed, to be written before its deletion.
+type Export struct {
+	sale, uid string
+	log       *ledger.Sale // own log of the sale, as read
+	shards    []*ledger.State
+
+	// Payloads are read again, if units are more than numbers.
+	payloads bool
+	key      *units.Key
+	added    []ledger.Added
+}
+
+// reader returns a reader of the payloads; nil if units are numbers.
+func (e *Export) reader(logs ledger.Logs) *payload.Reader {
+	if !e.payloads {
+		return nil
+	}
+	r := payload.NewReader(logs, e.uid, e.key)
+	r.Follow(e.added)
+	return r
+}
+
+// fileExporter returns an Exporter to a file.
+func fileExporter(path string) Exporter {
+	return func(ctx context.Context, logs ledger.Logs, e *Export) (string, []byte, error) {
+		digest, err := exporter{(*os.File).Sync}.write(ctx, logs, path, e)
+		return path, digest, err
+	}
+}
+
+// exporter writes exports to files. Nothing of a sale is deleted before its export is on disk.
+type exporter struct {
+	sync func(*os.File) error // os.File's; tests replace it
+}
+
+// write writes the export to a temporary file, reads it back, and renames it. It returns the
+// SHA-256 of the file, which the manifest has too. An existing file with the same bytes counts
+// as written. The file is readable by its owner only, as temporary files are, since it has all
+// users and the keys of their requests.
+func (x exporter) write(ctx context.Context, logs ledger.Logs, path string, e *Export) ([]byte, error) {
+	temp, err := files.CreateTemp(path)
+	if err != nil {
+		return nil, fmt.Errorf("exporting: %w", err)
+	}
+	defer temp.Close()
+	defer os.Remove(temp.Name()) // fails harmlessly after the rename
+	sum, err := e.Write(ctx, logs, temp)
+	if err != nil {
+		return nil, err
+	}
+	if err := x.sync(temp); err != nil {
+		return nil, fmt.Errorf("exporting: %w", err)
+	}
+	if err := checkExport(ctx, logs, temp.Name(), sum, e); err != nil {
+		return nil, err
+	}
+	if err := files.MoveTemp(temp, func() error { return x.publish(temp.Name(), path, sum) }); err != nil {
+		return sum, err
+	}
+	return sum, x.manifest(path, sum)
+}
+
+// checkExport folds the file as it is on disk.
+func checkExport(ctx context.Context, logs ledger.Logs, path string, digest []byte, e *Export) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("reading the export back: %w", err)
+	}
+	defer f.Close()
+	return e.Check(ctx, logs, f, path, digest)
+}
+
+// Write writes the export, and returns the SHA-256 of its bytes.
+func (e *Export) Write(ctx context.Context, logs ledger.Logs, to io.Writer) ([]byte, error) {
+	digest := sha256.New()
+	if err := export.Write(ctx, logs, e.sale, e.log, e.shards, e.reader(logs), io.MultiWriter(to, digest)); err != nil {
+		return nil, fmt.Errorf("exporting: %w", err)
+	}
+	return digest.Sum(nil), nil
+}
+
+// Check reads an export back. It must have the bytes that were written, and these must be
+// those of the ledger. place names its location in errors.
+func (e *Export) Check(ctx context.Context, logs ledger.Logs, from io.Reader, place string, digest []byte) error {
+	read := sha256.New()
+	err := export.Check(ctx, logs, io.TeeReader(from, read), e.sale, e.log, e.shards, e.reader(logs))
+	if err == nil && !bytes.Equal(read.Sum(nil), digest) {
+		err = errors.New("it is not what was written")
+	}
+	if err != nil {
+		return fmt.Errorf("reading the export back from %s, check the disk: %w", place, err)
+	}
+	return nil
+}
+
+// publish renames a synced file to its final name. It replaces an existing file with the same
+// bytes, since that file may not be synced.
+func (e exporter) publish(temp, path string, digest []byte) error {
+	switch has, err := digestOf(path); {
+	case err == nil && !bytes.Equal(has, digest):
+		return inTheWay(path)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("exporting: %w", err)
+	}
+	if err := os.Rename(temp, path); err != nil {
+		return fmt.Errorf("exporting: %w", err)
+	}
+	return e.syncFolder(path)
+}
+
+func digestOf(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	digest := sha256.New()
+	_, err = io.Copy(digest, f)
+	return digest.Sum(nil), err
+}

@@ -1,0 +1,77 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/rules"
+)
+
+// shardWith is a shard's state with claims of these users, the last of which is refunded.
+func shardWith(t *testing.T, users ...string) *ledger.State {
+	t.Helper()
+	s := ledger.NewState("log")
+	owner := []byte("12345678")
+	apply := func(timeUs int64, put func(d *ledger.Draft)) {
+		t.Helper()
+		d := s.Draft(owner, timeUs)
+		put(d)
+		e, err := d.Encode()
+		if err == nil {
+			err = s.Apply(e.Commit, e.Hash, len(e.Bytes))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	apply(1, func(d *ledger.Draft) {
+		if err := d.Generation(&pb.Generation{Number: 1, Add: []*pb.Range{{First: 1, Count: 9}}, Settings: &pb.Settings{PerUserLimit: 3, Phase: pb.Phase_OPEN}}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	apply(2, func(d *ledger.Draft) { d.Own("here:1") })
+	for i, user := range users {
+		apply(int64(1000+i), func(d *ledger.Draft) { d.Claim(user, string(rune('a'+i)), 1) })
+	}
+	apply(2000, func(d *ledger.Draft) { d.Refund(s.Claim(len(users)-1), "ann@shop", "", false) })
+	return s
+}
+
+// Who has units is kept once the export is written, and nothing if that fails.
+func TestRemembering(t *testing.T) {
+	e := &Export{sale: "drop", uid: "0011", shards: []*ledger.State{shardWith(t, "ada", "bob", "ada", "eve"), shardWith(t, "zoe", "zoe")}}
+	var kept []rules.Buyer
+	var told, fail error
+	export := remembering(func(context.Context, ledger.Logs, *Export) (string, []byte, error) {
+		return "file", []byte("sum"), fail
+	},
+		func(_ context.Context, sale, uid string, buyers []rules.Buyer) error {
+			if sale != "drop" || uid != "0011" {
+				t.Errorf("kept for %s, %s", sale, uid)
+			}
+			kept = append(kept, buyers...)
+			return told
+		})
+	path, digest, err := export(t.Context(), nil, e)
+	if err != nil || path != "file" || string(digest) != "sum" {
+		t.Errorf("%s, %s, %v", path, digest, err)
+	}
+	at := func(us int64) time.Time { return time.UnixMicro(us).UTC() }
+	want := []rules.Buyer{{User: "ada", Units: 2, At: at(1002)}, {User: "bob", Units: 1, At: at(1001)}, {User: "zoe", Units: 1, At: at(1000)}}
+	if !slices.Equal(kept, want) {
+		t.Errorf("kept %v, want %v", kept, want)
+	}
+	told = errors.New("no server")
+	if _, _, err := export(t.Context(), nil, e); err == nil || err.Error() != "keeping what users bought: no server" {
+		t.Error(err)
+	}
+	kept, fail = nil, errors.New("the disk is full")
+	if _, _, err := export(t.Context(), nil, e); !errors.Is(err, fail) || kept != nil {
+		t.Errorf("kept %v without an export: %v", kept, err)
+	}
+}

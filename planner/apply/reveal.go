@@ -1,0 +1,212 @@
+package apply
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/draw"
+	"salectl/planner"
+	"salectl/planner/machine"
+)
+
+// Apply publishes the commitment to a draw's secret with the first generation. After the close
+// Reveal closes the entries of every shard's log, then publishes their common root, the
+// secret, and the ranks, in this order. Each step is in a log before the next begins, so a
+// reveal may be killed at any point, may run concurrently, and is completed by a later run.
+// Steps that are present are kept, and the result does not depend on which process computes
+// it.
+
+// revealing is one execution of a plan that reveals a draw.
+type revealing struct {
+	x       *execution
+	trees   []draw.Tree
+	entries [][]draw.Entry // by shard, without values
+	ranked  []draw.Entry
+}
+
+func (r *revealing) start() {
+	x := r.x
+	x.askNodes(func() {
+		x.checkNodes(func() {
+			x.begin(readingSale)
+			x.readSale(r.look)
+		})
+	})
+}
+
+// look compares the sale with the plan, and closes the entries of all shards.
+func (r *revealing) look() {
+	x := r.x
+	if x.sale.Next() < x.plan.Slot {
+		if x.lags++; x.lags <= lagTries {
+			x.core.After(lagPause, func() { x.readSale(r.look) })
+			return
+		}
+	}
+	if x.sale.UID() != x.plan.UID || !x.sale.Live() || x.sale.Draw() == nil {
+		x.stale("was destroyed since the plan was made")
+		return
+	}
+	err := r.settled()
+	if err == nil && !x.plan.EntriesOnly {
+		err = FitsDraw(x.sale, x.DrawKey)
+	}
+	if err = cmp.Or(err, x.checkClock()); err != nil {
+		x.core.End(err)
+		return
+	}
+	x.planned = found // what follows is appended, by this process or another
+	x.shards = make([]*machine.Log, x.sale.Shards())
+	x.states = make([]*ledger.State, len(x.shards))
+	x.losses = make([]int, len(x.shards))
+	r.trees, r.entries = make([]draw.Tree, len(x.shards)), make([][]draw.Entry, len(x.shards))
+	x.begin(closingEntries)
+	x.core.Each(x.allShards(), r.close, r.publish)
+}
+
+// close appends the entries of a shard to its log. The shard's owner does so too. The first
+// append counts, and both are equal.
+func (r *revealing) close(i int, done func()) {
+	x := r.x
+	var event func(ledger.Event)
+	read := func() { x.shard(i).Read(event) }
+	event = func(e ledger.Event) {
+		state := x.states[i]
+		if e == ledger.Gone || state.Next() == 0 {
+			x.lost(i, read)
+			return
+		}
+		tree, closed := state.Entries()
+		switch {
+		case closed:
+			r.trees[i], r.entries[i] = tree, state.DrawEntries(i)
+			x.shards[i], x.states[i] = nil, nil // a log may be large, and is not needed again
+			done()
+		case state.Sealed():
+			x.stale("was destroyed meanwhile")
+		case state.MayCloseEntries(x.timeUs()):
+			draft := state.Draft(x.Writer, x.timeUs())
+			draft.Entries()
+			x.appendDraft(i, draft, event)
+		default:
+			x.core.End(&planner.Refusal{
+				Reason: fmt.Sprintf("%s of sale %s still takes entries", planner.ShardAddress(i), x.plan.Sale),
+				Remedy: "Run it again once closesAt is past by this host's clock, and by those of the lock nodes.",
+			})
+		}
+	}
+	read()
+}
+
+// publish appends the entries of all shards to the sale's log.
+func (r *revealing) publish() {
+	x := r.x
+	x.begin(notingEntries)
+	op := ledger.NewEntriesClosed(r.trees)
+	x.note(func() (bool, error) {
+		switch is := x.sale.EntriesClosed(); {
+		case !r.live():
+			return false, planner.Stale("was destroyed meanwhile")
+		case is == nil:
+			return false, nil
+		case !bytes.Equal(is.GetRoot(), op.GetRoot()):
+			return false, fmt.Errorf("%w: the shards have other entries than the sale's log says", ledger.ErrCorrupt)
+		}
+		return true, nil
+	}, &pb.Op{Op: &pb.Op_EntriesClosed{EntriesClosed: op}}, func() {
+		if x.plan.EntriesOnly {
+			r.end()
+			return
+		}
+		r.reveal()
+	})
+}
+
+// settled refuses to continue while a generation is not on every shard: units may still be
+// removed that entries could win.
+func (r *revealing) settled() error {
+	if r.x.sale.Applied() < r.x.sale.Generation() {
+		return planner.Stale("has got another generation since, which is not on every shard yet")
+	}
+	return nil
+}
+
+func (r *revealing) live() bool { return r.x.sale.UID() == r.x.plan.UID && r.x.sale.Live() }
+
+// reveal appends the link to the sale's log, always after the entries.
+func (r *revealing) reveal() {
+	x := r.x
+	x.begin(notingDrawn)
+	if x.sale.Drawn() != nil {
+		r.rank()
+		return
+	}
+	link, err := openLink(x.sale, x.DrawKey)
+	if err != nil {
+		x.core.End(err)
+		return
+	}
+	newest, err := planner.Declared(x.sale.Newest())
+	if err != nil {
+		x.core.End(err)
+		return
+	}
+	op := &pb.Drawn{Link: link[:], Beacon: x.plan.Beacon, Ranks: x.sale.RanksOf(newest)}
+	x.note(func() (bool, error) {
+		switch {
+		case !r.live():
+			return false, planner.Stale("was destroyed meanwhile")
+		case x.sale.Drawn() != nil:
+			return true, nil
+		}
+		return false, r.settled()
+	}, &pb.Op{Op: &pb.Op_Drawn{Drawn: op}}, r.rank)
+}
+
+// rank computes the ranks that follow from the revealed values.
+func (r *revealing) rank() {
+	sale := r.x.sale
+	drawn := sale.Drawn()
+	order := draw.NewOrder(sale.UID(), draw.Digest(sale.EntriesClosed().GetRoot()), draw.Digest(drawn.GetLink()), drawn.GetBeacon())
+	lowest := draw.NewLowest(drawn.GetRanks())
+	for _, entries := range r.entries {
+		for _, e := range entries {
+			e.Value = order.Value(e.Label)
+			lowest.Add(e)
+		}
+	}
+	r.ranked, r.entries = lowest.Ranked(), nil
+	r.x.begin(notingRanked)
+	r.publishRanks()
+}
+
+// publishRanks appends the missing ranks to the sale's log, one part per op.
+func (r *revealing) publishRanks() {
+	x := r.x
+	if x.sale.Ranked() {
+		r.end()
+		return
+	}
+	first := int64(len(x.sale.Ranks())) + 1
+	x.note(func() (bool, error) {
+		if !r.live() {
+			return false, planner.Stale("was destroyed meanwhile")
+		}
+		return int64(len(x.sale.Ranks())) >= first, nil
+	}, &pb.Op{Op: &pb.Op_Ranked{Ranked: ledger.NewRanked(first, r.ranked)}}, r.publishRanks)
+}
+
+// end ends a completed reveal. It warns if another process has revealed another beacon value
+// than the plan's.
+func (r *revealing) end() {
+	x := r.x
+	if drawn := x.sale.Drawn(); drawn != nil && !x.plan.EntriesOnly && !bytes.Equal(drawn.GetBeacon(), x.plan.Beacon) {
+		x.result.Warnings = append(x.result.Warnings, "somebody else has revealed the draw meanwhile, "+planner.DrawnBy(drawn)+": the order follows from that")
+	}
+	x.result.Generation = x.sale.Generation()
+	x.finished(planner.SaleAddress(x.plan.Sale), "")
+	x.core.End(nil)
+}

@@ -1,0 +1,261 @@
+package apply
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/memory"
+	"salectl/planner"
+	"salectl/planner/current"
+)
+
+func (w *world) status() *current.Status {
+	w.Helper()
+	s, err := current.ReadStatus(w.Context(), w.config().Backends, "tickets")
+	if err != nil {
+		w.Fatal(err)
+	}
+	return s
+}
+
+func TestStatus(t *testing.T) {
+	w := newWorld(t)
+	if _, err := current.ReadStatus(t.Context(), w.config().Backends, "tickets"); !errors.Is(err, ledger.ErrGone) {
+		t.Errorf("status of no sale: %v", err)
+	}
+	sold(w)
+	w.serve()
+	s := w.status()
+	if s.Phase != ledger.PhaseOpen || s.Stock != 30 || s.Sold != 15 || s.Available != 11 || s.InFlight != 4 || s.Generation != 1 {
+		t.Errorf("status: %+v", s)
+	}
+	if s.Owner != "127.0.0.1:1" || s.Shards[0].LeaseLeftSeconds != 10 || s.Shards[1].LeaseLeftSeconds != 0 || s.Shards[1].Owner != "127.0.0.1:1" {
+		t.Errorf("owner %q, shards %+v", s.Owner, s.Shards)
+	}
+	if len(s.Nodes) != 3 || !s.Nodes[0].Up || s.Nodes[0].Leases != 1 {
+		t.Errorf("nodes: %+v", s.Nodes)
+	}
+	w.mustDestroy()
+	if s := w.status(); s.Phase != ledger.PhaseDestroyed || s.Sold != 15 || s.Stock != 30 || len(s.Shards) != 0 {
+		t.Errorf("status after destroy: %+v", s)
+	}
+}
+
+// Of a shard the status has what its head has, and whose lease it is.
+func TestStatusOfAShard(t *testing.T) {
+	w := newWorld(t)
+	w.mustApply(tickets(30))
+	o := w.owner(0)
+	o.claim(3)
+	if err := o.claimHeld(2, w.now.Wall.Add(time.Minute).UnixMicro()); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.append(func(d *ledger.Draft) { d.Own("127.0.0.1:9") }); err != nil {
+		t.Fatal(err)
+	}
+	o.append(func(d *ledger.Draft) { d.Out(1, 1) })
+	want := current.ShardStatus{
+		Shard: 0, Owner: "127.0.0.1:9", Slot: 7, Epoch: 2, Generation: 2, Phase: ledger.PhaseOpen, Limit: 10, Available: 4, Held: 2, Sold: 3,
+	}
+	s := w.status()
+	if s.Shards[0] != want {
+		t.Errorf("the shard is %+v, want %+v", s.Shards[0], want)
+	}
+	if s.Stock != 30 || s.Sold != 3 || s.Held != 2 || s.Available != 24 || s.InFlight != 1 {
+		t.Errorf("the sale is %+v", s)
+	}
+	w.serve()
+	want.Owner, want.LeaseLeftSeconds = "127.0.0.1:1", 10
+	if s := w.status(); s.Shards[0] != want {
+		t.Errorf("the shard is %+v, want %+v", s.Shards[0], want)
+	}
+}
+
+// A shard without a log is no loss before a sale is on every shard, and a phase that
+// a shard may not have come to does not hold yet.
+func TestStatusOfShardsWithoutAHead(t *testing.T) {
+	w := newWorld(t)
+	w.runUntil(w.mustPlan(tickets(10)), 1)
+	if s := w.status(); s.Shards[1].Error != "it has no log" || len(s.Warnings) != 1 || s.Warnings[0] != "none of 3 lock nodes votes: no process can sell before 2 do" {
+		t.Errorf("being made: %+v", s)
+	}
+	w.mustApply(tickets(10))
+	w.runUntil(pauses(w), 2)
+	actual := w.actual()
+	for name, shard := range map[string]planner.ShardActual{"has no log": {}, "cannot be read": {Err: memory.ErrInjected}} {
+		actual.Shards[2] = shard
+		s, err := current.NewStatus(actual)
+		if err != nil || s.Phase != ledger.PhaseStalled || len(s.Warnings) == 0 || // open, and no node votes yet
+			s.Warnings[0] != "1 of 3 shards cannot be read (2): their users cannot buy, and the sums leave them out" {
+			t.Errorf("%s: %+v, %v", name, s, err)
+		}
+	}
+}
+
+// A sale that is sealed needs no votes, and warns of nothing.
+func TestStatusOfASealedSale(t *testing.T) {
+	w := newWorld(t)
+	sold(w)
+	w.seal()
+	w.nodes[0].RestartEmpty()
+	actual := w.actual()
+	actual.Shards[0] = planner.ShardActual{}
+	s, err := current.NewStatus(actual)
+	if err != nil || s.Phase != ledger.PhaseSealed || s.Voting != 0 || s.Majority != 0 || len(s.Warnings) != 0 || s.Nodes[0].Unmarked {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+// The names are a contract with whoever reads them in a script.
+func TestStatusJSON(t *testing.T) {
+	w := newWorld(t)
+	w.mustApply(tickets(3))
+	b, err := json.Marshal(w.status())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Shards []map[string]any
+		Nodes  []map[string]any
+	}
+	var top map[string]any
+	if json.Unmarshal(b, &got) != nil || json.Unmarshal(b, &top) != nil {
+		t.Fatalf("%s", b)
+	}
+	for _, name := range []string{"formatVersion", "sale", "uid", "generation", "phase", "stock", "sold", "held", "available", "inFlight", "shards", "nodes"} {
+		if _, ok := top[name]; !ok {
+			t.Errorf("no %s in %s", name, b)
+		}
+	}
+	for _, name := range []string{"shard", "owner", "leaseLeftSeconds", "slot", "generation", "available", "held", "sold"} {
+		if _, ok := got.Shards[0][name]; !ok {
+			t.Errorf("no shards[].%s in %s", name, b)
+		}
+	}
+	if _, ok := got.Nodes[0]["up"]; !ok {
+		t.Errorf("no nodes[].up in %s", b)
+	}
+}
+
+// What cannot be read is said, and hides nothing else.
+func TestStatusOfWhatCanBeRead(t *testing.T) {
+	w := newWorld(t)
+	w.mustApply(tickets(10))
+	down(w.nodes[1])
+	cfg := w.config()
+	cfg.Logs = oneLost{cfg.Logs, planner.ShardLogs(w.actual().Sale)[1]}
+	s, err := current.ReadStatus(t.Context(), cfg.Backends, "tickets")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Nodes[1].Up || s.Nodes[1].Error == "" || !s.Nodes[0].Up {
+		t.Errorf("nodes: %+v", s.Nodes)
+	}
+	if s.Shards[1].Error != "injected fault" || s.Shards[0].Available != 4 || s.Shards[2].Available != 3 || s.Stock != 7 {
+		t.Errorf("shards: %+v", s.Shards)
+	}
+	want := []string{
+		"1 of 3 shards cannot be read (1): their users cannot buy, and the sums leave them out",
+		"2 of 3 lock nodes vote: no other may fail",
+	}
+	if !slices.Equal(s.Warnings, want) {
+		t.Errorf("warnings: %q", s.Warnings)
+	}
+}
+
+// oneLost are logs of which one cannot be read.
+type oneLost struct {
+	ledger.Logs
+	lost string
+}
+
+func (l oneLost) Heads(ctx context.Context, logs []string) ([][]byte, error) {
+	if slices.Contains(logs, l.lost) {
+		return nil, memory.ErrInjected
+	}
+	return l.Logs.Heads(ctx, logs)
+}
+
+// A change of phase holds when every shard has it.
+func TestStatusWhileThePhaseChanges(t *testing.T) {
+	w := newWorld(t)
+	w.mustApply(tickets(10))
+	plan, err := planner.MakePhase(w.actual(), pb.Phase_CLOSED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := w.begin(plan)
+	for range 100 {
+		closed := 0
+		for _, shard := range w.actual().Shards {
+			if shard.Head.Phase == ledger.PhaseClosed {
+				closed++
+			}
+		}
+		if got := w.status().Phase; got != map[bool]string{true: ledger.PhaseClosed, false: ledger.PhaseOpen}[closed == 3] {
+			t.Fatalf("the phase is %s with %d of 3 shards closed", got, closed)
+		}
+		if p.done {
+			break
+		}
+		p.step(inOrder)
+	}
+	if !p.done || p.err != nil {
+		t.Fatalf("close: %v", p.err)
+	}
+	w = newWorld(t)
+	w.runUntil(w.mustPlan(tickets(10)), 2)
+	if got := w.status().Phase; got != ledger.PhasePlanned {
+		t.Errorf("before the first Applied the phase is %s", got)
+	}
+}
+
+// Of a sale that is served and whose nodes answer, nothing is unknown.
+func TestStatusOfAServedSale(t *testing.T) {
+	w := newWorld(t)
+	w.mustApply(tickets(10))
+	w.serve()
+	s, err := current.NewStatus(w.actual())
+	if err != nil || s.Owner == "" || len(s.Warnings) > 0 {
+		t.Errorf("owner %q, warnings %q, %v", s.Owner, s.Warnings, err)
+	}
+	w.faults = memory.On(memory.OpRead, always(memory.ErrorBefore))
+	if s, err := current.ReadStatus(t.Context(), w.running().Backends, "tickets"); s != nil || !errors.Is(err, planner.ErrStore) {
+		t.Errorf("what cannot be read stands as %+v, %v", s, err)
+	}
+}
+
+// Of a shard that cannot be read nobody knows whether its list should give.
+func TestStatusOfTheListOfAnUnreadableShard(t *testing.T) {
+	w := newListWorld(t)
+	w.mustApply(numbers(30))
+	w.keepers[1].Restart()
+	actual := w.actual()
+	actual.Shards[1] = planner.ShardActual{Err: errDisk}
+	s, err := current.NewStatus(actual)
+	if err != nil || len(s.Warnings) != 1 || !strings.HasPrefix(s.Warnings[0], "1 of 3 shards cannot be read (1)") {
+		t.Errorf("%v, warnings %q", err, s.Warnings)
+	}
+}
+
+// An error for which there is a word is told by that.
+func TestInShort(t *testing.T) {
+	for want, err := range map[string]error{
+		"no answer in time":  fmt.Errorf("reading x: %w", context.DeadlineExceeded),
+		"connection refused": fmt.Errorf("dial: %w", syscall.ECONNREFUSED),
+		"two lines":          errors.New("two\n lines"),
+	} {
+		if got := planner.ShortError(err); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

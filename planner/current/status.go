@@ -1,0 +1,345 @@
+package current
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"salectl/backends/ledger"
+	"salectl/draw"
+	"salectl/planner"
+	"salectl/planner/machine"
+	"salectl/spec"
+)
+
+// StatusVersion is the version of a status's JSON.
+const StatusVersion = 1
+
+// Status is a sale by its heads and lock nodes. Heads are read in sequence and may be of
+// different moments.
+type Status struct {
+	FormatVersion int    `json:"formatVersion"`
+	Sale          string `json:"sale"`
+	UID           string `json:"uid"`
+	Run           int64  `json:"run"`
+	Generation    uint64 `json:"generation"` // newest planned
+	Applied       uint64 `json:"applied"`    // newest known to be on every shard
+	// Phase is the phase of every shard at the time of the read: planned, scheduled, open,
+	// stalled, paused, ended, closed, sealed, destroyed; unknown if the ledger cannot be read.
+	Phase     string          `json:"phase"`
+	SoldOut   bool            `json:"soldOut"` // every unit is sold: none is available, held or in transit
+	Stock     int64           `json:"stock"`   // last declaration if the sale is destroyed
+	Sold      int64           `json:"sold"`
+	Held      int64           `json:"held"`
+	Available int64           `json:"available"`
+	InFlight  int64           `json:"inFlight"`
+	Refund    *planner.Refund `json:"refund,omitempty"` // only of a destroyed red packet
+	planner.InForce
+	Draw     *draw.Status  `json:"draw,omitempty"` // nil: the sale is no draw
+	Owner    string        `json:"owner"`          // address that answers claims now; "" if none or unknown
+	Unserved bool          `json:"-"`              // with Owner "": no process serves the sale
+	Shards   []ShardStatus `json:"shards"`
+	Nodes    []NodeStatus  `json:"nodes"`
+	// Voting is the number of lock nodes that vote on the sale's leases now, Majority the
+	// number that a process needs to sell. Both are 0 if there is nothing to sell.
+	Voting   int `json:"voting"`
+	Majority int `json:"majority"`
+	// Warnings are clauses about what prevents, or may prevent, the sale from selling.
+	Warnings []string `json:"warnings"`
+	// LedgerError is why the ledger cannot be read; then the rest comes from the lock nodes
+	// and the process that serves the sale.
+	LedgerError string `json:"ledgerError,omitempty"`
+	// Server is the process that was queried for its own view; nil if none was. The package
+	// leaves that query to its callers.
+	Server *ServerStatus `json:"server,omitempty"`
+	// Packets is the public state of a red packet; nil for other units.
+	Packets *ledger.PacketsStatus `json:"packets,omitempty"`
+}
+
+// ServerStatus is the result of a query to the process that serves a sale, or served it last.
+type ServerStatus struct {
+	Address string `json:"address"`
+	Error   string `json:"error,omitempty"` // why the query failed
+	Phase   string `json:"phase,omitempty"` // reported phase, if the ledger cannot be read
+}
+
+// Seen is the state of a server as seen by the process that serves the sale.
+type Seen struct {
+	Up    bool   `json:"up"`
+	Since string `json:"since,omitempty"` // RFC 3339, UTC
+	Error string `json:"error,omitempty"`
+}
+
+// ShardStatus is one shard.
+type ShardStatus struct {
+	Shard int `json:"shard"`
+	// Owner has the lease; if no process has it, the last owner of the shard.
+	Owner            string  `json:"owner"`
+	LeaseLeftSeconds float64 `json:"leaseLeftSeconds"` // 0: no process has the lease
+	Slot             uint64  `json:"slot"`
+	Epoch            uint64  `json:"epoch"`
+	Generation       uint64  `json:"generation"`
+	Phase            string  `json:"phase"` // by its log alone, which has no hours
+	Limit            int64   `json:"limit"`
+	Available        int64   `json:"available"`
+	Held             int64   `json:"held"`
+	Sold             int64   `json:"sold"`
+	Error            string  `json:"error,omitempty"` // why the rest is empty; NotRead if the ledger cannot be read
+	// List is the state of the shard's list, nil unless the engine is redis.
+	List *ListStatus `json:"list,omitempty"`
+	// Stalled is set if the serving process cannot append; see Status.Server.
+	Stalled *Seen `json:"stalled,omitempty"`
+}
+
+// NotRead is the error of each shard if the ledger cannot be read.
+const NotRead = "not read"
+
+// ListStatus is the list of one shard.
+type ListStatus struct {
+	Node  string `json:"node"`
+	State string `json:"state"` // on, off, unknown
+	Left  int64  `json:"left"`  // units in the list
+	// Entries counts the stream's entries: batches given that the ledger may lack.
+	Entries int64  `json:"entries"`
+	Fill    uint64 `json:"fill"`  // current or last fill of the list; the shard's log counts fills
+	Token   uint64 `json:"token"` // last fill begun on the node
+	Error   string `json:"error,omitempty"`
+}
+
+// NodeStatus is one lock node.
+type NodeStatus struct {
+	Name string `json:"name"`
+	Up   bool   `json:"up"`
+	// ClockOffSeconds is this host's lead over the node's clock.
+	ClockOffSeconds float64 `json:"clockOffSeconds"`
+	Leases          int     `json:"leases"` // number of leases of this sale
+	// Abstaining reports that the node lost its memory and does not vote before VotesFrom, RFC
+	// 3339.
+	Abstaining bool   `json:"abstaining,omitempty"`
+	VotesFrom  string `json:"votesFrom,omitempty"`
+	// Unmarked reports that the node lacks the sale's marker: it abstains from the first
+	// request for a lease on.
+	Unmarked bool   `json:"unmarked,omitempty"`
+	Unfit    string `json:"unfit,omitempty"` // why the node is unfit
+	Error    string `json:"error,omitempty"`
+	// Server is the state seen by the serving process; see Status.Server.
+	Server *Seen `json:"server,omitempty"`
+}
+
+// ReadStatus reads the status of a sale. A shard or node that cannot be read is included with
+// its error. If the sale's own log cannot be read, the error is ErrStore; for a sale that
+// never existed, ledger.ErrGone.
+func ReadStatus(ctx context.Context, from machine.Backends, name string) (*Status, error) {
+	actual, err := ReadSale(ctx, from, name)
+	if err != nil {
+		return nil, err
+	}
+	return NewStatus(actual)
+}
+
+// NewStatus returns the status of a sale at the time of its read.
+func NewStatus(actual *planner.Actual) (*Status, error) {
+	sale := actual.Sale
+	switch {
+	case actual.Lost() != "":
+		return nil, &planner.Refusal{Reason: actual.Lost(), Remedy: planner.LostRemedy}
+	case sale.UID() == "":
+		return nil, fmt.Errorf("sale %s does not exist: %w", actual.Name, ledger.ErrGone)
+	}
+	s := &Status{
+		FormatVersion: StatusVersion, Sale: actual.Name, UID: sale.UID(), Run: sale.Run(),
+		Generation: sale.Generation(), Applied: sale.Applied(), Phase: sale.Phase(),
+		Shards: []ShardStatus{}, Nodes: []NodeStatus{}, Warnings: []string{}, Packets: ledger.PacketsStatusOf(sale),
+	}
+	s.Nodes = nodeStatuses(actual, sale.Live())
+	if sale.Destroyed() {
+		s.Sold = sale.Sealed().GetUnitsSold()
+		last, _ := planner.Declared(sale.Newest()) // an unreadable declaration has no stock
+		s.Stock = last.Stock
+		s.SoldOut = sale.Draw() == nil && s.Stock > 0 && s.Sold == s.Stock
+		s.Refund = planner.RefundOf(sale)
+		return s, nil
+	}
+	settings := sale.Newest().GetSettings()
+	s.Phase = phaseNow(actual)
+	newest, _ := planner.Declared(sale.Newest()) // an unreadable declaration has no names
+	s.InForce = planner.NewInForce(settings, newest)
+	s.Owner, _ = actual.Served()
+	s.Unserved = actual.Unserved()
+	for i := range actual.Shards {
+		shard := newShardStatus(actual, i)
+		if i < len(actual.Lists) {
+			shard.List = newListStatus(actual, i)
+		}
+		s.Shards = append(s.Shards, shard)
+		s.Stock += shard.Limit
+		s.Sold += shard.Sold
+		s.Held += shard.Held
+		s.Available += shard.Available
+	}
+	// A received and unacknowledged transfer is in the heads of both shards, so units in
+	// transit are those in no head.
+	s.InFlight = max(0, s.Stock-s.Sold-s.Held-s.Available)
+	if s.Draw = ledger.DrawStatus(sale); s.Draw != nil {
+		s.Draw.Winners, s.Draw.Entries = s.Stock, 0
+		for _, shard := range actual.Shards {
+			if shard.Head != nil {
+				s.Draw.Entries += shard.Head.Entries
+				s.Draw.Lapsed += shard.Head.Lapsed()
+			}
+		}
+	}
+	read := slices.ContainsFunc(s.Shards, func(shard ShardStatus) bool { return shard.Error == "" })
+	all := !slices.ContainsFunc(s.Shards, func(shard ShardStatus) bool { return shard.Error != "" })
+	s.SoldOut = all && s.Draw == nil && s.Stock > 0 && s.Sold == s.Stock
+	if sale.Live() {
+		votes := actual.Votes()
+		s.Voting, s.Majority = votes.Voting, votes.Majority()
+		s.warnings(actual)
+		if s.Phase == ledger.PhaseOpen && (s.Voting < s.Majority || !read) {
+			s.Phase = ledger.PhaseStalled
+		}
+	}
+	return s, nil
+}
+
+// Votes summarizes the votes of the lock nodes.
+func (s *Status) Votes() planner.Votes { return planner.Votes{Nodes: len(s.Nodes), Voting: s.Voting} }
+
+// warnings adds what prevents a live sale from selling.
+func (s *Status) warnings(actual *planner.Actual) {
+	var lost []int
+	for i, shard := range actual.Shards {
+		if shard.Err != nil || shard.Head == nil {
+			lost = append(lost, i)
+		}
+	}
+	if len(lost) > 0 && actual.Sale.Applied() > 0 {
+		s.Warnings = append(s.Warnings, fmt.Sprintf(
+			"%d of %d shards cannot be read (%s): their users cannot buy, and the sums leave them out",
+			len(lost), len(actual.Shards), spec.Numbers(lost)))
+	}
+	for _, n := range actual.Nodes {
+		if n.Err == nil && n.Info.Carried {
+			s.Warnings = append(s.Warnings, planner.ClockWasSet(n.Off)+": no claim is accepted. "+planner.TrustRemedy)
+		}
+	}
+	if ahead := actual.Ahead(); ahead != "" {
+		s.Warnings = append(s.Warnings, ahead)
+	}
+	if s.Voting < len(s.Nodes) {
+		s.Warnings = append(s.Warnings, s.Votes().String())
+	}
+	s.listWarnings(actual)
+	if s.Owner == "" && !actual.Unserved() {
+		s.Warnings = append(s.Warnings, "whether a process serves it is unknown: too few lock nodes can be asked")
+	}
+}
+
+// listWarnings adds the shards of an open sale whose lists are off, and the nodes that may
+// lose what they have given.
+func (s *Status) listWarnings(actual *planner.Actual) {
+	if err := actual.CheckLists(); err != nil {
+		s.Warnings = append(s.Warnings, err.Error())
+		return
+	}
+	if old, err := planner.Declared(actual.Sale.Newest()); err == nil && old.Engine == spec.EngineRedis {
+		s.Warnings = append(s.Warnings, actual.DurabilityWarnings(old.Ack)...)
+	}
+	var off []int
+	for i := range actual.Lists {
+		head := actual.Shards[i].Head
+		if head != nil && head.Phase == ledger.PhaseOpen && actual.ListState(i) != planner.ListOn {
+			off = append(off, i)
+		}
+	}
+	if len(off) == 0 || actual.Sale.Applied() == 0 {
+		return
+	}
+	then := "apply fills them from the ledger"
+	if s.Owner != "" {
+		then = "the process that serves the sale fills them from the ledger as soon as their nodes answer"
+	}
+	s.Warnings = append(s.Warnings, fmt.Sprintf("%d of %d lists are off or cannot be asked for (%s): their users get nothing; %s",
+		len(off), len(actual.Lists), spec.Numbers(off), then))
+}
+
+func newShardStatus(actual *planner.Actual, i int) ShardStatus {
+	s := ShardStatus{Shard: i}
+	if l, ok := actual.LeaseOf(i); ok {
+		s.Owner, s.LeaseLeftSeconds = l.Address, l.Left.Seconds()
+	}
+	h := actual.Shards[i].Head
+	switch {
+	case actual.Shards[i].Err != nil:
+		s.Error = planner.ShortError(actual.Shards[i].Err)
+		return s
+	case h == nil:
+		s.Error = "it has no log"
+		return s
+	case s.LeaseLeftSeconds == 0:
+		s.Owner = h.Owner
+	}
+	s.Slot, s.Epoch, s.Generation, s.Phase = h.Slot, h.Epoch, h.Generation, h.Phase
+	s.Limit, s.Available, s.Held, s.Sold = h.Limit, h.Available, h.Held, h.Sold
+	return s
+}
+
+func newListStatus(actual *planner.Actual, i int) *ListStatus {
+	l := actual.Lists[i]
+	s := &ListStatus{Node: l.Node, State: actual.ListState(i)}
+	if l.Err != nil {
+		s.Error = planner.ShortNodeError(l.Node, l.Err)
+		return s
+	}
+	s.Left, s.Entries, s.Fill, s.Token = l.State.Units, l.State.Entries, l.State.Fill, l.State.Token
+	return s
+}
+
+// nodeStatuses returns the statuses of the lock nodes.
+func nodeStatuses(a *planner.Actual, live bool) []NodeStatus {
+	all := []NodeStatus{}
+	for _, n := range a.Nodes {
+		all = append(all, newNodeStatus(n, live))
+	}
+	for _, f := range a.Faults() {
+		if i := slices.IndexFunc(all, func(n NodeStatus) bool { return n.Name == f.Node }); !f.Clock {
+			all[i].Up, all[i].Error, all[i].Unfit = true, "", f.Why
+		}
+	}
+	return all
+}
+
+func newNodeStatus(n planner.NodeActual, live bool) NodeStatus {
+	if n.Err != nil {
+		return NodeStatus{Name: n.Name, Error: planner.ShortNodeError(n.Name, n.Err)}
+	}
+	s := NodeStatus{Name: n.Name, Up: true, ClockOffSeconds: n.Off.Seconds(), Leases: len(n.Leases)}
+	switch n.MarkerState() {
+	case planner.MarkerAbstaining:
+		s.Abstaining, s.VotesFrom = true, planner.TimeText(n.Marker.VotesFrom)
+	case planner.MarkerMissing:
+		s.Unmarked = live
+	}
+	return s
+}
+
+// phaseNow returns the phase that every shard has reached, considering the hours. While a
+// change is on its way to some shards, it is the previous phase.
+func phaseNow(actual *planner.Actual) string {
+	sale := actual.Sale
+	if !sale.Live() || sale.Applied() == 0 {
+		return sale.Phase()
+	}
+	everywhere := sale.Generation()
+	for _, s := range actual.Shards {
+		if s.Head == nil {
+			everywhere = min(everywhere, sale.Applied())
+		} else {
+			everywhere = min(everywhere, max(1, s.Head.Generation))
+		}
+	}
+	p, _ := sale.Planned(everywhere)
+	settings := p.GetSettings()
+	return ledger.PhaseAt(ledger.PhaseName(settings.GetPhase()), ledger.Time(settings.GetOpensAtUs()), ledger.Time(settings.GetClosesAtUs()), actual.At)
+}

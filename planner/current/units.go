@@ -1,0 +1,166 @@
+package current
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	"salectl/backends/ledger"
+	"salectl/backends/ledger/payload"
+	"salectl/planner"
+	"salectl/spec"
+	"salectl/units"
+)
+
+// ReadUnits reads the payloads of a sale and compares them with the present run. It reads the
+// shards' logs only if the payloads differ from those applied last, claims were refunded, or
+// the shards have too many units. If source is nil, units are numbers, and the result is nil.
+func ReadUnits(ctx context.Context, logs ledger.Logs, declared *spec.Units, source *units.Source, actual *planner.Actual) *planner.UnitsActual {
+	if source == nil {
+		return nil
+	}
+	u := &planner.UnitsActual{Source: source}
+	err := readUnits(ctx, logs, actual, u)
+	if err == nil && declared.Choose && u.Added > 0 {
+		err = readRows(ctx, declared, u)
+	}
+	if err != nil {
+		return &planner.UnitsActual{Err: err}
+	}
+	return u
+}
+
+func readUnits(ctx context.Context, logs ledger.Logs, actual *planner.Actual, u *planner.UnitsActual) error {
+	sale := actual.Sale
+	is, err := u.Source.Check(ctx)
+	if err != nil {
+		return err
+	}
+	u.Digest = is.Digest
+	switch {
+	case !sale.Live():
+		u.Added = is.Count
+		return nil
+	case string(sale.Newest().GetUnits()) == string(u.Digest[:]) && !refunded(actual) && limits(actual) <= is.Count:
+		return nil // else a unit may be left that was to be removed
+	}
+	shards, err := ledger.LoadShards(ctx, logs, sale)
+	if err != nil {
+		return err
+	}
+	has := payload.NewReader(logs, sale.UID(), u.Source.Key())
+	has.Follow(sale.Added())
+	dropped, leaving := make([]ledger.Units, len(shards)), make([]ledger.Units, len(shards))
+	for i, s := range shards {
+		dropped[i] = s.DroppedUnits()
+		for g := s.Generation + 1; g <= sale.Generation(); g++ {
+			op := sale.ShardGeneration(g, i)
+			restored, _ := ledger.UnitsOf(op.GetRestore()) // accepted generations are well formed
+			dropped[i], leaving[i] = dropped[i].Minus(restored), leaving[i].Minus(restored)
+			if leaving[i], err = leaving[i].Plus(op.GetDrop()); err != nil {
+				return fmt.Errorf("%s, generation %d: %w", planner.ShardAddress(i), g, err)
+			}
+		}
+	}
+	u.Change, err = u.Source.Compare(ctx, func(each func(int64, units.Unit) error) error {
+		return has.EachUnit(ctx, func(number int64, is units.Unit) error {
+			if among(dropped, number) {
+				return nil
+			}
+			return each(number, is)
+		})
+	})
+	if err != nil {
+		return err
+	}
+	u.Added = u.Change.Added
+	gone := slices.DeleteFunc(slices.Clone(u.Change.Gone), func(unit int64) bool { return among(leaving, unit) })
+	for i, s := range shards {
+		u.Gone = append(u.Gone, s.AvailableUnits().Those(gone))
+		u.Leaving = append(u.Leaving, leaving[i].Without(u.Change.Gone))
+	}
+	retired := retiredUnits(shards)
+	u.Taken = slices.DeleteFunc(gone, func(unit int64) bool { return among(u.Gone, unit) || retired.Has(unit) })
+	return nil
+}
+
+// retiredUnits returns the units that refunds have retired: no user has them.
+func retiredUnits(shards []*ledger.State) (retired ledger.Units) {
+	for _, s := range shards {
+		if s.Refunded == 0 {
+			continue
+		}
+		for i := range s.Claims() {
+			if c := s.Claim(i); c.Retired {
+				retired.Include(c.Units)
+			}
+		}
+	}
+	return retired
+}
+
+// rowColumn is the column of a file that names the row of a place.
+const rowColumn = "row"
+
+// readRows finds which new units are adjacent: those declared consecutively in one range, or
+// on lines with the same row.
+func readRows(ctx context.Context, declared *spec.Units, u *planner.UnitsActual) error {
+	ranges, left := declared.Rows(), int64(0)
+	at := slices.Index(u.Source.Columns(), rowColumn) - 1 // index among the attributes
+	if len(ranges) == 0 && at < 0 {
+		return nil
+	}
+	n := &Payloads{source: u.Source, change: u.Change}
+	next, stop := iter.Pull2(n.all)
+	defer stop()
+	added, err, more := next()
+	row, before, follows := "", "", false
+	err2 := u.Source.Read(ctx, func(is units.Unit) error {
+		switch {
+		case at >= 0 && len(ranges) == 0:
+			row = is.Attributes[at]
+		case left == 0:
+			left, ranges = ranges[0], ranges[1:]
+			row = is.Name // name of the first in its range
+			fallthrough
+		default:
+			left--
+		}
+		if err != nil || !more || is.Name != added.Name {
+			follows = false
+			return err
+		}
+		if follows = follows && row == before; follows {
+			u.Rows[len(u.Rows)-1]++
+		} else {
+			u.Rows = append(u.Rows, 1)
+		}
+		before, follows = row, true
+		added, err, more = next()
+		return err
+	})
+	return errors.Join(err, err2)
+}
+
+// among reports whether one of several sets has a unit.
+func among(sets []ledger.Units, unit int64) bool {
+	return slices.ContainsFunc(sets, func(u ledger.Units) bool { return u.Has(unit) })
+}
+
+// limits returns the sum of the limits of all readable shards.
+func limits(a *planner.Actual) (sum int64) {
+	for _, s := range a.Shards {
+		if s.Head != nil {
+			sum += s.Head.Limit
+		}
+	}
+	return sum
+}
+
+// refunded reports whether a readable shard has a refund: its units may be retired, which
+// lowers the shards' limits.
+func refunded(a *planner.Actual) bool {
+	return slices.ContainsFunc(a.Shards, func(s planner.ShardActual) bool { return s.Head != nil && s.Head.Refunded > 0 })
+}

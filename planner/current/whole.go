@@ -1,0 +1,71 @@
+package current
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"salectl/backends/ledger"
+	"salectl/planner"
+	"salectl/spec"
+)
+
+// ReadWhole reads a sale's log and its shards on from where they were read, until they are
+// complete: no shard is missing that this log or another shard requires, the sale's log has
+// every generation taken by a shard, and the ranks of all awarded units. Only an export of a
+// complete sale is one of the whole sale. The error names what is missing at last.
+func ReadWhole(ctx context.Context, logs ledger.Logs, name string, sale *ledger.Sale, shards []*ledger.State) error {
+	uid := sale.UID()
+	for try := 1; ; try++ {
+		if _, err := ledger.Load(ctx, logs, spec.SaleLog(name), sale); err != nil {
+			return err
+		}
+		lacks := ledger.MissingData(sale.Applied(), shards)
+		i := slices.IndexFunc(lacks, func(what string) bool { return what != "" })
+		lags := slices.ContainsFunc(shards, func(s *ledger.State) bool { return sale.Behind(s.Totals) })
+		switch {
+		case sale.UID() != uid || sale.Destroyed() || readShort(sale, shards):
+			return fmt.Errorf("sale %s is being deleted, its ledger is in the export that destroy wrote: %w", name, ledger.ErrGone)
+		case i < 0 && !lags:
+			return nil
+		case try == ledger.MissingTries && i < 0:
+			return &planner.Refusal{
+				Reason: fmt.Sprintf("the log of sale %s was read without a generation that a shard has taken, or the ranks of units awarded: the store answers from the past", name),
+				Remedy: "Run the command again.",
+			}
+		case try == ledger.MissingTries:
+			return partOf(sale, i, shards[i], lacks[i])
+		}
+		if err := ledger.Wait(ctx, logs, ledger.MissingPause); err != nil {
+			return err
+		}
+		if err := ledger.ReadOn(ctx, logs, shards); err != nil {
+			return err
+		}
+	}
+}
+
+// readShort reports whether shards were read without slots that Sealed counts: before they
+// were sealed, or while their logs were deleted. A sale that was never applied may lack all.
+func readShort(sale *ledger.Sale, shards []*ledger.State) bool {
+	for i, slots := range sale.Sealed().GetSlots() {
+		if shards[i].Next() < slots {
+			return true
+		}
+	}
+	return false
+}
+
+// partOf returns the error for an incomplete shard.
+func partOf(sale *ledger.Sale, i int, s *ledger.State, lacks string) error {
+	switch head := s.Head(); {
+	case s.Next() == 0:
+		return planner.NoLogError(sale, i)
+	case s.Generation < sale.Applied():
+		return planner.DamagedError(sale, i, &head)
+	}
+	return &planner.Refusal{
+		Reason: fmt.Sprintf("%s %s: a destroy of the sale has begun and not ended", planner.ShardAddress(i), lacks),
+		Remedy: "Wait until it has, or run 'salectl destroy' again: it exports the sale.",
+	}
+}

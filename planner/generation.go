@@ -1,0 +1,70 @@
+package planner
+
+import (
+	"google.golang.org/protobuf/proto"
+
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/rules"
+	"salectl/spec"
+)
+
+// follow returns the next generation of a live run, with new settings and no other change.
+func follow(sale *ledger.Sale, settings *pb.Settings) *pb.Planned {
+	newest := sale.Newest()
+	next := &pb.Planned{
+		Generation: sale.Generation() + 1, Uid: sale.UID(), Run: sale.Run(), Spec: newest.GetSpec(),
+		Settings: settings, NextUnit: newest.GetNextUnit(), Units: newest.GetUnits(),
+	}
+	for range sale.Shards() {
+		next.Shards = append(next.Shards, &pb.ShardChange{})
+	}
+	return next
+}
+
+// withPhase returns a copy of the settings with another phase.
+func withPhase(s *pb.Settings, phase pb.Phase) *pb.Settings {
+	next := proto.CloneOf(s)
+	next.Phase = phase
+	return next
+}
+
+// withRows returns a copy of the settings with other rows.
+func withRows(s *pb.Settings, rows []*pb.Range) *pb.Settings {
+	next := proto.CloneOf(s)
+	next.Rows = rows
+	return next
+}
+
+// settingsOf returns the settings that shards receive for a declaration, except the rows of
+// units.
+func settingsOf(s spec.Sale, phase pb.Phase) *pb.Settings {
+	settings := &pb.Settings{PerUserLimit: s.PerUserLimit, Phase: phase, Partial: s.Partial, Secret: s.Units != nil && s.Units.Secret, Draw: s.Draw != nil}
+	if !s.OpensAt.IsZero() {
+		settings.OpensAtUs = s.OpensAt.UnixMicro()
+	}
+	if !s.ClosesAt.IsZero() {
+		settings.ClosesAtUs = s.ClosesAt.UnixMicro()
+	}
+	if s.Payment != nil {
+		settings.Payment = paymentOf(*s.Payment)
+	}
+	if hash, ok := rules.HashFor(s); ok {
+		settings.Rules = hash[:]
+	}
+	settings.Choose = s.Units != nil && s.Units.Choose
+	return settings
+}
+
+// phaseOf converts a declared phase; unspecified: none is declared.
+func phaseOf(declared spec.Phase) pb.Phase {
+	switch declared {
+	case spec.PhaseOpen:
+		return pb.Phase_OPEN
+	case spec.PhasePaused:
+		return pb.Phase_PAUSED
+	case spec.PhaseClosed:
+		return pb.Phase_CLOSED
+	}
+	return pb.Phase_PHASE_UNSPECIFIED
+}

@@ -1,0 +1,55 @@
+package planner
+
+import (
+	"bytes"
+	"testing"
+
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/planner/plannertest"
+)
+
+// How the sale's log stands to a plan decides whether it is carried out, completed
+// or stale.
+func TestStanding(t *testing.T) {
+	digest := ledger.Hash(bytes.Repeat([]byte{7}, 32))
+	first, second := plannertest.PlannedOp(plannertest.UID, 1, 1), plannertest.PlannedOp(plannertest.UID, 2, 7)
+	one := plannertest.Log(t, first, plannertest.AppliedOp(1))
+	intent := new(pb.Planned)
+	for name, test := range map[string]struct {
+		plan   Plan
+		intent *pb.Planned
+		ops    []*pb.Op
+		want   Standing
+	}{
+		"of a new sale":               {Plan{After: plannertest.Log(t).Root()}, intent, nil, IsDue},
+		"the slot is free":            {Plan{UID: plannertest.UID, Slot: 2, After: one.Root(), Digest: digest}, intent, []*pb.Op{first, plannertest.AppliedOp(1)}, IsDue},
+		"the log is another":          {Plan{UID: plannertest.UID, Slot: 2, After: ledger.Hash{1}, Digest: digest}, intent, []*pb.Op{first, plannertest.AppliedOp(1)}, IsOther},
+		"the log lags":                {Plan{UID: plannertest.UID, Slot: 2, After: one.Root(), Digest: digest}, intent, []*pb.Op{first}, IsBehind},
+		"the slot has the plan":       {Plan{UID: plannertest.UID, Slot: 2, After: one.Root(), Digest: digest}, intent, []*pb.Op{first, plannertest.AppliedOp(1), second}, IsPlanned},
+		"the slot has it, and more":   {Plan{UID: plannertest.UID, Slot: 2, After: one.Root(), Digest: digest}, intent, []*pb.Op{first, plannertest.AppliedOp(1), second, plannertest.AppliedOp(2)}, IsPlanned},
+		"the slot has another plan":   {Plan{UID: plannertest.UID, Slot: 2, After: one.Root(), Digest: ledger.Hash{9}}, intent, []*pb.Op{first, plannertest.AppliedOp(1), second}, IsOther},
+		"another slot has the plan":   {Plan{UID: plannertest.UID, Slot: 1, Digest: digest}, intent, []*pb.Op{first, plannertest.AppliedOp(1), second}, IsOther},
+		"the run is sealed":           {Plan{UID: plannertest.UID, Slot: 2, Digest: digest}, intent, []*pb.Op{first, plannertest.AppliedOp(1), plannertest.SealedOp()}, IsEnded},
+		"another run is sealed":       {Plan{UID: "another", Slot: 2, Digest: digest}, intent, []*pb.Op{first, plannertest.AppliedOp(1), plannertest.SealedOp()}, IsOther},
+		"nothing to append":           {Plan{UID: plannertest.UID, Slot: 2, Generation: 1}, nil, []*pb.Op{first, plannertest.AppliedOp(1)}, IsPlanned},
+		"nothing, a later generation": {Plan{UID: plannertest.UID, Slot: 2, Generation: 1}, nil, []*pb.Op{first, plannertest.AppliedOp(1), second}, IsOther},
+		"nothing, another run":        {Plan{UID: "another", Slot: 2, Generation: 1}, nil, []*pb.Op{first, plannertest.AppliedOp(1)}, IsOther},
+		"nothing, the run is sealed":  {Plan{UID: plannertest.UID, Slot: 2, Generation: 1}, nil, []*pb.Op{first, plannertest.AppliedOp(1), plannertest.SealedOp()}, IsEnded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := test.plan.Standing(test.intent, plannertest.Log(t, test.ops...)); got != test.want {
+				t.Errorf("got %d, want %d", got, test.want)
+			}
+		})
+	}
+}
+
+// A refusal without a remedy is its reason.
+func TestRefusalText(t *testing.T) {
+	for want, r := range map[string]Refusal{"no": {Reason: "no"}, "no. Ask again.": {Reason: "no", Remedy: "Ask again."}} {
+		if got := r.Error(); got != want {
+			t.Errorf("a refusal says %q, want %q", got, want)
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package planner
+
+import (
+	"fmt"
+	"strings"
+
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/spec"
+	"salectl/units"
+)
+
+// A plan refers to payloads by a digest only, since they may be secret and are large. Apply
+// stores the payloads of new units in a log of their own before it appends the plan to the
+// sale's log, after which the units may be sold. Payloads of a plan that is never appended are
+// ignored: the sale's log records which plan added a unit.
+
+// UnitsActual is the comparison of the planned sale's units with those of the present run.
+type UnitsActual struct {
+	Err error // why it is unknown; then the rest is empty
+
+	Digest [32]byte       // digest of the declared payloads
+	Added  int64          // number of declared units that the run lacks
+	Gone   []ledger.Units // by shard: units no longer declared that are available there
+	Taken  []int64        // units no longer declared that are not available
+	// Leaving are, by shard, declared units that an earlier generation removes and the shard
+	// has not removed yet.
+	Leaving []ledger.Units
+
+	Source *units.Source
+	Change *units.Change // nil: all declared units are new
+	Rows   []int64       // lengths of the rows of adjacent units among those added, in order
+}
+
+// rowsFrom returns the rows of the added units, whose first number is first.
+func (u *UnitsActual) rowsFrom(first int64) (rows []*pb.Range) {
+	if u == nil {
+		return nil
+	}
+	for _, n := range u.Rows {
+		rows = append(rows, &pb.Range{First: first, Count: n})
+		first += n
+	}
+	return rows
+}
+
+// KeepUnits assumes that the planned sale has the units of the present run, for callers that
+// do not read payloads.
+func (a *Actual) KeepUnits() {
+	if a.Sale.Live() {
+		a.Units = &UnitsActual{}
+		copy(a.Units.Digest[:], a.Sale.Newest().GetUnits())
+	}
+}
+
+// payloadDigest compares the declared units with those of the sale and returns the digest of
+// their payloads; nil if units are numbers.
+func (p *Plan) payloadDigest(desired spec.Sale, actual *Actual) (digest []byte, err error) {
+	is := actual.Units
+	switch {
+	case desired.Units == nil:
+		return nil, nil
+	case is == nil:
+		return nil, fmt.Errorf("sale %s: nobody has read what its units are", p.Sale)
+	case is.Err != nil:
+		return nil, is.Err
+	}
+	rows := len(is.Rows)
+	if actual.Sale.Live() { // the rows of present units stay
+		rows += len(actual.Sale.Newest().GetSettings().GetRows())
+	}
+	switch {
+	case rows > ledger.MaxRows:
+		return nil, &Refusal{
+			Reason: fmt.Sprintf("sale %s would have units in %d rows, with those that earlier plans added, and at most %d are counted with", p.Sale, rows, ledger.MaxRows),
+			Remedy: "Leave choose out, or make of several rows one.",
+		}
+	case len(is.Taken) > 0 && actual.Sale.Live() && string(actual.Sale.Newest().GetUnits()) == string(is.Digest[:]):
+		p.warn("units are not declared any more that somebody has got all the same, or that are between two shards: %s", someNumbers(is.Taken))
+	case len(is.Taken) > 0:
+		return nil, &Refusal{
+			Reason: fmt.Sprintf("sale %s does not declare units any more that are claimed, or between two shards: %s", p.Sale, someNumbers(is.Taken)),
+			Remedy: fmt.Sprintf("Declare them again, and count them in the stock. 'salectl audit --unit %d' tells who has unit %[1]d.", is.Taken[0]),
+		}
+	}
+	return is.Digest[:], nil
+}
+
+// someNumbers lists the first numbers and counts the rest.
+func someNumbers(numbers []int64) string {
+	const most = 10
+	var words []string
+	for _, n := range numbers[:min(len(numbers), most)] {
+		words = append(words, fmt.Sprint(n))
+	}
+	if more := len(numbers) - most; more > 0 {
+		words = append(words, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(words, ", ")
+}
