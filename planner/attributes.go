@@ -111,7 +111,7 @@ func (a *Attributes) list() []Field {
 func saleAttributes(s spec.Sale, stock int64, phase string, generation uint64) *Attributes {
 	a := &Attributes{
 		Run: s.Run, Protect: s.Protect, Phase: phase, DeclaredPhase: string(s.Phase), Stock: stock, LockCount: s.LockCount, PerUserLimit: s.PerUserLimit, Partial: s.Partial,
-		OpensAt: timeText(s.OpensAt), ClosesAt: timeText(s.ClosesAt), LockTTL: spec.Duration(s.LockTTL),
+		OpensAt: timeText(s.OpensAt), ClosesAt: timeText(s.ClosesAt), LockTTL: s.LockTTL,
 		Settings: s.Settings(), Generation: generation, Who: whoOf(s), Payment: s.Payment,
 	}
 	a.UnitSource, a.Draw = unitSourceOf(s), drawShown(s.Draw)

@@ -107,7 +107,7 @@ func TestMake(t *testing.T) {
 		"settings": {
 			func(w *world) { w.mustApply(tickets(10)) },
 			with(tickets(10), func(s *spec.Sale) {
-				s.PerUserLimit, s.LockTTL = 5, 4*time.Second
+				s.PerUserLimit, s.LockTTL = 5, spec.Duration(4*time.Second)
 				s.OpensAt, s.ClosesAt = epoch.Add(time.Hour), epoch.Add(2*time.Hour)
 			}),
 			"~sale/tickets perUserLimit 2>5 opensAt >2026-11-11T13:00:00Z closesAt >2026-11-11T14:00:00Z lock.ttl 3s>4s", nil,
@@ -433,7 +433,7 @@ func TestAttributesOfASale(t *testing.T) {
 	sale := packets(30)
 	onServers("sales", "a:1", "b:1", "c:1")(&sale)
 	sale.Redis.UsernameEnv, sale.Redis.PasswordEnv, sale.Redis.TLS = "USER", "PASSWORD", true
-	sale.OpensAt, sale.ClosesAt, sale.LockTTL = epoch, epoch.Add(1500*time.Millisecond).In(time.FixedZone("there", 3600)), 2500*time.Millisecond
+	sale.OpensAt, sale.ClosesAt, sale.LockTTL = epoch, epoch.Add(1500*time.Millisecond).In(time.FixedZone("there", 3600)), spec.Duration(2500*time.Millisecond)
 	want := []Field{
 		{"run", "", "1"}, {"phase", "", "open"}, {"stock", "", "30"}, {"lockCount", "", "3"}, {"perUserLimit", "", "1"},
 		{"opensAt", "", "2026-11-11T12:00:00Z"}, {"closesAt", "", "2026-11-11T12:00:01.5Z"}, {"lock.ttl", "", "2.5s"},
@@ -778,7 +778,7 @@ func TestSpreadWarning(t *testing.T) {
 				if test.want == "" && len(p.Warnings) > 0 || test.want != "" && (len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], test.want)) {
 					t.Errorf("%s: it warns of %q, want %q", when, p.Warnings, test.want)
 				}
-				w.mustApply(with(desired, func(s *spec.Sale) { s.LockTTL += time.Second }))
+				w.mustApply(with(desired, func(s *spec.Sale) { s.LockTTL += spec.Duration(time.Second) }))
 			}
 		})
 	}

@@ -86,7 +86,7 @@ func usersOf(u *spec.Users) *Users {
 	if u == nil {
 		return nil
 	}
-	shown := &Users{File: u.Table == nil, Table: u.Table, Fresh: spec.Duration(u.Fresh), Cached: u.Cached}
+	shown := &Users{File: u.Table == nil, Table: u.Table, Fresh: u.Fresh, Cached: u.Cached}
 	for _, a := range u.Attributes {
 		if shown.Attributes == nil {
 			shown.Attributes = map[string]string{}

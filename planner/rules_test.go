@@ -24,7 +24,7 @@ func choosy() spec.Sale {
 		}
 		s.Variables = []spec.Variable{{Name: "adult", Expression: `now - user.born > duration("157680h")`}}
 		s.Users = &spec.Users{Attributes: []spec.Attribute{{Name: "born", Type: spec.TypeTimestamp}, {Name: "level", Type: spec.TypeString}},
-			File: "users.csv", Fresh: 90 * time.Second, Cached: 100_000}
+			File: "users.csv", Fresh: spec.Duration(90 * time.Second), Cached: 100_000}
 		s.History = &spec.History{Files: []string{"*.ndjson"}, Table: &spec.HistoryTable{
 			Zookeeper: []string{"z:1", "z:2"}, ZookeeperRoot: "/hbase", Table: "purchases", Family: "h"}}
 		s.Queue = &spec.Queue{Order: spec.OrderPriority, Priority: "user.level == 'gold' ? 1 : 0", Depth: 5000}
@@ -61,7 +61,7 @@ func TestRulesOfALiveSale(t *testing.T) {
 	all, fewer := choosy(), with(choosy(), func(s *spec.Sale) {
 		s.Rules = []spec.Rule{{Name: "members", Require: `user.level == "gold"`, Enforce: spec.EnforceAudit}}
 		s.Variables, s.History, s.Queue = nil, nil, &spec.Queue{Order: spec.OrderArrival, Depth: 10}
-		s.Users = &spec.Users{Attributes: s.Users.Attributes, Fresh: time.Second, Cached: 5, Table: &spec.UsersTable{
+		s.Users = &spec.Users{Attributes: s.Users.Attributes, Fresh: spec.Duration(time.Second), Cached: 5, Table: &spec.UsersTable{
 			Zookeeper: []string{"z:1"}, ZookeeperRoot: "/hbase", Table: "users", Family: "u", Columns: map[string]string{"level": "lvl"}}}
 	})
 	for _, step := range []struct {

@@ -136,7 +136,7 @@ func (w *world) land() {
 func tickets(stock int64) spec.Sale {
 	return spec.Sale{
 		Name: "tickets", Run: 1, Stock: stock, LockCount: 3, PerUserLimit: 2,
-		LockTTL: 3 * time.Second,
+		LockTTL: spec.Duration(3 * time.Second),
 		Homes: &spec.Homes{
 			Ledger: spec.Home{Kind: "memory", Place: "memory", Settings: spec.Settings{Backend: "memory"}},
 			Locks:  spec.Home{Kind: "memory", Place: "memory", Nodes: []string{"node-0", "node-1", "node-2"}},

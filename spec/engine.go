@@ -34,24 +34,11 @@ const (
 	DefaultBacklog = 100_000
 )
 
-// engine decodes the engine and its options. An unknown engine is "": then conflicts of other
-// options with it cannot be reported.
-func (d *decoder) engine(o object) (engine Engine, ack Ack, backlog int64) {
-	engine, _ = choice(d, o, "engine", EngineLedger, EngineRedis)
-	ack, _ = choice(d, o, "ack", AckLedger, AckRedis)
-	if engine == EngineRedis {
-		backlog = DefaultBacklog
-	}
-	if v, ok := d.value(o, "backlog"); ok {
-		backlog, _ = d.number(v, 1, MaxBacklog)
-	}
-	return engine, ack, backlog
-}
-
 // ofEngine reports options that conflict with the engine.
 func (d *decoder) ofEngine(o object, s *Sale) {
 	switch s.Engine {
 	case EngineLedger:
+		s.Backlog = 0
 		d.onlyRedis(o)
 	case EngineRedis:
 		d.notRedis(o, s)
@@ -71,7 +58,7 @@ func (d *decoder) onlyRedis(o object) {
 
 // notRedis reports options that the Redis engine does not support.
 func (d *decoder) notRedis(o object, s *Sale) {
-	if s.PerUserLimit > DefaultPerUserLimit {
+	if s.PerUserLimit > 1 {
 		d.refuse(o.values["perUserLimit"], "Write perUserLimit: 1, leave the key out, or use engine: ledger.",
 			"%s is %d, and engine redis gives each user one", join(o.path, "perUserLimit"), s.PerUserLimit)
 	}
@@ -102,7 +89,7 @@ func home(title string, engine Engine, needs, forbids []string) *jsonschema.Sche
 			forbids = append(forbids, k.key)
 		}
 		s.Properties.Set("stock", &jsonschema.Schema{Maximum: json.Number(strconv.Itoa(MaxRedisStock))})
-		s.Properties.Set("perUserLimit", &jsonschema.Schema{Const: DefaultPerUserLimit})
+		s.Properties.Set("perUserLimit", &jsonschema.Schema{Const: 1})
 	}
 	for _, name := range forbids {
 		s.Not.AnyOf = append(s.Not.AnyOf, &jsonschema.Schema{Required: []string{name}})

@@ -2,29 +2,26 @@ package spec
 
 import (
 	"fmt"
-	"reflect"
 	"time"
-
-	"github.com/invopop/jsonschema"
 )
 
 // Payment configures payments: each claim is held, and sold once its payment is confirmed.
 type Payment struct {
-	// HoldFor is the time from the claim to the buyer's deadline; MinHold to MaxHold.
-	HoldFor Duration `yaml:"holdFor" json:"holdForMs" jsonschema:"example=10m" jsonschema_description:"How long a claim is held for its payment, from the claim to the deadline that the buyer is told: 1s to 24h, in h, m, s or ms."`
-	// Grace is the time from the deadline to the release of the units; 0 (default) to MaxGrace.
-	Grace Duration `yaml:"grace,omitempty" json:"graceMs" jsonschema:"example=30s" jsonschema_description:"How long after the deadline a payment still counts, before the units are for sale again: up to 1h, in h, m, s or ms."`
-	// ExtendBy is the extension of a hold, once; MinHold to MaxHold, or 0: none.
-	ExtendBy Duration `yaml:"extendBy,omitempty" json:"extendByMs,omitempty" jsonschema:"example=5m" jsonschema_description:"By how much a hold may be extended, once: 1s to 24h, in h, m, s or ms. Without it: no hold is extended."`
-	Late     Late     `yaml:"late,omitempty" json:"late" jsonschema_description:"What a payment does that comes after the release. refuse: it buys nothing and is owed back. resell: it buys the same units if they are still free, else others; if there are none, it is owed back."`
+	// HoldFor is the time from the claim to the buyer's deadline.
+	HoldFor Duration `yaml:"holdFor" json:"holdForMs" min:"1s" max:"24h" example:"10m" doc:"How long a claim is held for its payment, from the claim to the deadline that the buyer is told: 1s to 24h, in h, m, s or ms."`
+	// Grace is the time from the deadline to the release of the units.
+	Grace Duration `yaml:"grace,omitempty" json:"graceMs" min:"0s" max:"1h" default:"0s" example:"30s" doc:"How long after the deadline a payment still counts, before the units are for sale again: up to 1h, in h, m, s or ms."`
+	// ExtendBy is the extension of a hold, once; 0: none.
+	ExtendBy Duration `yaml:"extendBy,omitempty" json:"extendByMs,omitempty" min:"1s" max:"24h" example:"5m" doc:"By how much a hold may be extended, once: 1s to 24h, in h, m, s or ms. Without it: no hold is extended."`
+	Late     Late     `yaml:"late,omitempty" json:"late" words:"refuse resell" default:"refuse" doc:"What a payment does that comes after the release. refuse: it buys nothing and is owed back. resell: it buys the same units if they are still free, else others; if there are none, it is owed back."`
 
 	// UnpaidPerUser is the number of unpaid claims of a user, cancelled or expired, after which
 	// claims are refused; 0, in declarations of older versions: any number.
-	UnpaidPerUser int64 `yaml:"unpaidPerUser,omitempty" json:"unpaidPerUser,omitempty" jsonschema_description:"How many claims of a user may be cancelled or expire: 1 to 1000000. Further claims of that user are refused with limit_reached, which bounds the space that unpaid claims take in the ledger."`
+	UnpaidPerUser int64 `yaml:"unpaidPerUser,omitempty" json:"unpaidPerUser,omitempty" max:"1000000" default:"1000" doc:"How many claims of a user may be cancelled or expire: 1 to 1000000. Further claims of that user are refused with limit_reached, which bounds the space that unpaid claims take in the ledger."`
 
 	// Check is nil if the payment service is not queried, Webhook if it sends no webhooks.
-	Check   *PaymentCheck   `yaml:"check,omitempty" json:"check,omitempty" jsonschema_description:"How the process that serves asks the payment service what became of a held claim's payment. Without it: nobody is asked."`
-	Webhook *PaymentWebhook `yaml:"webhook,omitempty" json:"webhook,omitempty" jsonschema_description:"How the payment service tells by itself, by Standard Webhooks. Without it: no webhook is taken."`
+	Check   *PaymentCheck   `yaml:"check,omitempty" json:"check,omitempty" doc:"How the process that serves asks the payment service what became of a held claim's payment. Without it: nobody is asked."`
+	Webhook *PaymentWebhook `yaml:"webhook,omitempty" json:"webhook,omitempty" doc:"How the payment service tells by itself, by Standard Webhooks. Without it: no webhook is taken."`
 }
 
 // Late is the effect of a payment that is confirmed after its hold has expired.
@@ -36,53 +33,11 @@ const (
 	LateResell Late = "resell" // it buys the same units if available, or others
 )
 
-// Limits of a payment.
+// MinHold is the least time of a hold, DefaultUnpaid the default of UnpaidPerUser.
 const (
-	MinHold  = time.Second // of a hold, and of its extension
-	MaxHold  = 24 * time.Hour
-	MaxGrace = time.Hour
-
-	DefaultUnpaid = 1000 // claims of a user
-	MaxUnpaid     = 1_000_000
+	MinHold       = time.Second
+	DefaultUnpaid = 1000
 )
-
-func (Payment) JSONSchemaExtend(s *jsonschema.Schema) {
-	property(s, "grace").Default = FormatTerm(0)
-	choices(s, "late", LateRefuse, LateResell)
-	bound(s, "unpaidPerUser", MaxUnpaid, DefaultUnpaid)
-}
-
-// payment decodes the payment.
-func (d *decoder) payment(spec object) *Payment {
-	o, ok := d.part(spec, "payment", reflect.TypeFor[Payment]())
-	if !ok {
-		return nil
-	}
-	p := &Payment{
-		HoldFor:  d.term(o, "holdFor", "10m", MinHold, MaxHold),
-		Grace:    d.term(o, "grace", "30s", 0, MaxGrace),
-		ExtendBy: d.term(o, "extendBy", "5m", MinHold, MaxHold),
-	}
-	p.Late, _ = choice(d, o, "late", LateRefuse, LateResell)
-	p.UnpaidPerUser = DefaultUnpaid
-	if v, ok := d.value(o, "unpaidPerUser"); ok {
-		p.UnpaidPerUser, _ = d.number(v, 1, MaxUnpaid)
-	}
-	p.Check, p.Webhook = d.paymentCheck(o), d.paymentWebhook(o)
-	d.oneReference(o, p)
-	return p
-}
-
-// part returns the payment as in a document, without defaults.
-func (p *Payment) part() *Payment {
-	if p == nil {
-		return nil
-	}
-	part := *p
-	part.Late, part.UnpaidPerUser = unless(LateRefuse, p.Late), unless(DefaultUnpaid, p.UnpaidPerUser)
-	part.Check = p.Check.part()
-	return &part
-}
 
 // sane checks what the rest of the program assumes about a payment.
 func (p *Payment) sane() error {
