@@ -39,7 +39,7 @@ type Attributes struct {
 	// UnitSource is the source of the units; nil if they are numbers, or packets of money.
 	UnitSource *UnitSource `json:"unitSource,omitempty"`
 	// Draw describes the draw; nil if the sale is no draw.
-	Draw *DrawShown `json:"draw,omitempty"`
+	Draw *spec.Draw `json:"draw,omitempty"`
 	// Who may claim.
 	Who
 	// Location of the sale, and credentials for its servers.
@@ -95,9 +95,9 @@ func (a *Attributes) list() []Field {
 	}
 	fields = append(fields, a.Ends.Fields()...)
 	fields = append(fields, a.UnitSource.list()...)
-	fields = append(fields, paymentFields(a.Payment)...)
+	fields = append(fields, options("payment", a.Payment)...)
 	fields = append(fields, a.Who.list()...)
-	fields = append(fields, a.Draw.list()...)
+	fields = append(fields, options("draw", a.Draw)...)
 	a.Settings.Each(func(name, value string) { fields = append(fields, Field{Name: name, After: value}) })
 	return append(fields, []Field{
 		{Name: "generation", After: number(int64(a.Generation))},
@@ -107,6 +107,12 @@ func (a *Attributes) list() []Field {
 	}...)
 }
 
+// options returns every option of a block of a sale, absent ones as "".
+func options[Block any](path string, of *Block) (fields []Field) {
+	spec.Each(path, of, func(name, text string) { fields = append(fields, Field{Name: name, After: text}) })
+	return fields
+}
+
 // saleAttributes returns the attributes of a declared sale.
 func saleAttributes(s spec.Sale, stock int64, phase string, generation uint64) *Attributes {
 	a := &Attributes{
@@ -114,7 +120,7 @@ func saleAttributes(s spec.Sale, stock int64, phase string, generation uint64) *
 		OpensAt: timeText(s.OpensAt), ClosesAt: timeText(s.ClosesAt), LockTTL: s.LockTTL,
 		Settings: s.Settings(), Generation: generation, Who: whoOf(s), Payment: s.Payment,
 	}
-	a.UnitSource, a.Draw = unitSourceOf(s), drawShown(s.Draw)
+	a.UnitSource, a.Draw = unitSourceOf(s), s.Draw
 	if s.Engine == spec.EngineRedis {
 		a.Engine, a.Ack, a.Backlog = string(s.Engine), string(s.Ack), s.Backlog
 		if s.RedPacket != nil {

@@ -27,6 +27,7 @@ import (
 type option struct {
 	key         string
 	required    bool
+	stored      bool  // in ledgers
 	optional    bool  // a stored declaration may lack it
 	field       []int // of the struct of the block; nil: a block of fields of the same struct
 	typ         reflect.Type
@@ -65,7 +66,8 @@ func blockOf(t reflect.Type) *block {
 			least: f.Tag.Get("min"), most: f.Tag.Get("max"), words: strings.Fields(f.Tag.Get("words")),
 			standard: f.Tag.Get("default"), form: f.Tag.Get("form"), example: f.Tag.Get("example"), doc: f.Tag.Get("doc"),
 		}
-		_, o.optional = strings.CutSuffix(f.Tag.Get("json"), ",omitempty")
+		name, rest, _ := strings.Cut(f.Tag.Get("json"), ",")
+		o.stored, o.optional = name != "-", rest == "omitempty"
 		if under := elem(f.Type); o.form == "" && under.Kind() == reflect.Struct && under != reflect.TypeFor[time.Time]() {
 			o.inner = blockOf(under)
 		}
@@ -221,33 +223,63 @@ func (o *option) isAbsent(v reflect.Value) bool {
 func knownWords(s Sale) error {
 	var unknown error
 	root().each("", reflect.ValueOf(s), func(path string, o *option, v reflect.Value) {
-		if len(o.words) > 0 && !slices.Contains(o.words, v.String()) && (v.String() != "" || !o.optional) {
+		if len(o.words) > 0 && v.IsValid() && !slices.Contains(o.words, v.String()) && (v.String() != "" || !o.optional) {
 			unknown = cmp.Or(unknown, fmt.Errorf("%s %q is not known to this program: use a newer one", path, v))
 		}
 	})
 	return unknown
 }
 
-// each calls f for every option with a value in a struct that v is, and in those below.
+// each calls f for every option of a struct that v is, and of those below. Options of an absent
+// block are absent too: f gets the zero Value.
 func (b *block) each(path string, v reflect.Value, f func(path string, o *option, v reflect.Value)) {
 	for _, o := range b.options {
 		at := join(path, o.key)
+		var field reflect.Value
+		if v.IsValid() && o.field != nil {
+			field = v.FieldByIndex(o.field)
+		}
 		switch {
 		case o.constant != "":
+		case o.inner == nil:
+			f(at, o, field)
 		case o.field == nil:
 			o.inner.each(at, v, f)
-		default:
-			field := v.FieldByIndex(o.field)
-			switch {
-			case o.inner == nil:
-				f(at, o, field)
-			case field.Kind() == reflect.Slice:
-				for i := range field.Len() {
-					o.inner.each(fmt.Sprintf("%s[%d]", at, i), field.Index(i), f)
-				}
-			case !field.IsNil():
-				o.inner.each(at, field.Elem(), f)
+		case o.typ.Kind() == reflect.Pointer:
+			if field.IsValid() {
+				field = field.Elem()
+			}
+			o.inner.each(at, field, f)
+		case field.IsValid():
+			for i := range field.Len() {
+				o.inner.each(fmt.Sprintf("%s[%d]", at, i), field.Index(i), f)
 			}
 		}
 	}
+}
+
+// Each calls show with the path and the text of every option of a block that ledgers store, such
+// as a *Payment, in the order of a document. Path is that of the block. The text is as in a
+// document, in one line; "" if the option is absent.
+func Each[Block any](path string, of *Block, show func(path, text string)) {
+	blockOf(reflect.TypeFor[Block]()).each(path, reflect.ValueOf(of).Elem(), func(path string, o *option, v reflect.Value) {
+		switch {
+		case !o.stored:
+		case !v.IsValid() || v.IsZero() && o.least != "0" && o.least != "0s":
+			show(path, "")
+		default:
+			show(path, strings.Join(strings.Fields(textOf(v.Interface())), " "))
+		}
+	})
+}
+
+// textOf returns the text of a value for people.
+func textOf(value any) string {
+	switch v := value.(type) {
+	case Duration:
+		return FormatTerm(time.Duration(v))
+	case []string:
+		return strings.Join(v, ", ")
+	}
+	return fmt.Sprint(value)
 }
