@@ -21,8 +21,8 @@ import (
 // Attributes describe a resource before or after an action. A sale, a shard and a node have
 // different ones, a table has none. Those that do not apply are omitted.
 type Attributes struct {
+	spec.About
 	Run           int64         `json:"run,omitempty"`
-	Protect       bool          `json:"protect,omitempty"`       // the sale can be neither destroyed nor closed
 	Phase         string        `json:"phase,omitempty"`         // phase of the sale
 	DeclaredPhase string        `json:"declaredPhase,omitempty"` // spec.phase
 	Stock         int64         `json:"stock,omitempty"`
@@ -81,18 +81,15 @@ func (a *Attributes) list() []Field {
 	if a.Partial {
 		partial = "true"
 	}
-	protect := ""
-	if a.Protect {
-		protect = "true"
-	}
-	fields := []Field{
-		{Name: "run", After: number(a.Run)}, {Name: "protect", After: protect}, {Name: "phase", After: a.Phase},
-		{Name: "spec.phase", After: a.DeclaredPhase},
+	fields := []Field{{Name: "run", After: number(a.Run)}}
+	a.About.Each(func(key, text string) { fields = append(fields, Field{Name: key, After: text}) })
+	fields = append(fields, []Field{
+		{Name: "phase", After: a.Phase}, {Name: "spec.phase", After: a.DeclaredPhase},
 		{Name: "stock", After: number(a.Stock)}, {Name: "lockCount", After: number(int64(a.LockCount))},
 		{Name: "perUserLimit", After: number(a.PerUserLimit)}, {Name: "partial", After: partial},
 		{Name: "opensAt", After: a.OpensAt}, {Name: "closesAt", After: a.ClosesAt},
 		{Name: "lock.ttl", After: ttl},
-	}
+	}...)
 	fields = append(fields, a.Ends.Fields()...)
 	fields = append(fields, a.UnitSource.list()...)
 	fields = append(fields, options("payment", a.Payment)...)
@@ -116,7 +113,7 @@ func options[Block any](path string, of *Block) (fields []Field) {
 // saleAttributes returns the attributes of a declared sale.
 func saleAttributes(s spec.Sale, stock int64, phase string, generation uint64) *Attributes {
 	a := &Attributes{
-		Run: s.Run, Protect: s.Protect, Phase: phase, DeclaredPhase: string(s.Phase), Stock: stock, LockCount: s.LockCount, PerUserLimit: s.PerUserLimit, Partial: s.Partial,
+		Run: s.Run, About: s.About, Phase: phase, DeclaredPhase: string(s.Phase), Stock: stock, LockCount: s.LockCount, PerUserLimit: s.PerUserLimit, Partial: s.Partial,
 		OpensAt: timeText(s.OpensAt), ClosesAt: timeText(s.ClosesAt), LockTTL: s.LockTTL,
 		Settings: s.Settings(), Generation: generation, Who: whoOf(s), Payment: s.Payment,
 	}

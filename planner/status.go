@@ -21,7 +21,8 @@ type Status struct {
 	UID           string `json:"uid"`
 	Run           int64  `json:"run"`
 	Generation    uint64 `json:"generation"` // newest planned
-	Applied       uint64 `json:"applied"`    // newest known to be on every shard
+	spec.About
+	Applied uint64 `json:"applied"` // newest known to be on every shard
 	// Phase is the phase of every shard at the time of the read: planned, scheduled, open,
 	// stalled, paused, ended, closed, sealed, destroyed; unknown if the ledger cannot be read.
 	Phase     string  `json:"phase"`
@@ -150,17 +151,17 @@ func NewStatus(actual *Actual) (*Status, error) {
 		Shards: []ShardStatus{}, Nodes: []NodeStatus{}, Warnings: []string{}, Packets: ledger.PacketsStatusOf(sale),
 	}
 	s.Nodes = actual.nodeStatuses(sale.Live())
+	newest, _ := declared(sale.Newest()) // an unreadable declaration has neither stock nor names
+	s.About = newest.About
 	if sale.Destroyed() {
 		s.Sold = sale.Sealed().GetUnitsSold()
-		last, _ := declared(sale.Newest()) // an unreadable declaration has no stock
-		s.Stock = last.Stock
+		s.Stock = newest.Stock
 		s.SoldOut = sale.Draw() == nil && s.Stock > 0 && s.Sold == s.Stock
 		s.Refund = RefundOf(sale)
 		return s, nil
 	}
 	settings := sale.Newest().GetSettings()
 	s.Phase = phaseNow(actual)
-	newest, _ := declared(sale.Newest()) // an unreadable declaration has no names
 	s.InForce = inForceShown(settings, newest)
 	s.Owner, _ = actual.Served()
 	s.Unserved = actual.Unserved()

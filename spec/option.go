@@ -53,7 +53,7 @@ func blockOf(t reflect.Type) *block {
 	whole := &block{typ: t, root: true}
 	for _, f := range reflect.VisibleFields(t) {
 		path, flag, _ := strings.Cut(f.Tag.Get("yaml"), ",")
-		if !f.IsExported() || path == "-" {
+		if !f.IsExported() || f.Anonymous || path == "-" {
 			continue
 		}
 		keys := strings.Split(path, ".")

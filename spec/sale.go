@@ -28,9 +28,9 @@ import (
 // Sale is one valid declaration with its defaults filled in. Type option documents the tags. Stock and LockCount have no default: they determine what is sold and how
 // fast, so a document must declare them.
 type Sale struct {
-	Name    string `yaml:"metadata.name" json:"name" form:"name" example:"movie-tickets" doc:"Name of the sale everywhere, a DNS label: lower-case letters, digits and hyphens, at most 63. No two sales share one."`
-	Run     int64  `yaml:"metadata.run,omitempty" json:"run" default:"1" doc:"Begins the name of a destroyed sale again: the next number, since a destroyed run stays destroyed."`
-	Protect bool   `yaml:"metadata.protect,omitempty" json:"protect,omitempty" doc:"Refuses destroy, close, and a closesAt in the past, until an apply without it. Of a live sale it may change."`
+	Name string `yaml:"metadata.name" json:"name" form:"name" example:"movie-tickets" doc:"Name of the sale everywhere, a DNS label: lower-case letters, digits and hyphens, at most 63. No two sales share one."`
+	Run  int64  `yaml:"metadata.run,omitempty" json:"run" default:"1" doc:"Begins the name of a destroyed sale again: the next number, since a destroyed run stays destroyed."`
+	About
 	// Labels and Annotations are for people and pipelines; nil if there are none. They do not
 	// affect the sale: neither ledger nor plans have them.
 	Labels      map[string]string `yaml:"metadata.labels,omitempty" json:"-" form:"labels" doc:"Labels for people and pipelines, with the keys and values of Kubernetes labels: a key is a name, or a DNS subdomain, a slash and a name; a name or value has at most 63 letters, digits, -, _ and dots, with a letter or digit at either end, and a value may be empty. -l chooses sales by them. They stand in the file alone: a change of them plans nothing."`
@@ -84,6 +84,22 @@ type Sale struct {
 	// places are the places of expressions and messages by path. They are no part of the
 	// declaration.
 	places map[string]Place
+}
+
+// About is what people are shown of a sale wherever it is shown: in plans, its status, lists, the
+// dashboard and reports.
+type About struct {
+	// Protect reports that the sale can be neither destroyed nor closed.
+	Protect bool `yaml:"metadata.protect,omitempty" json:"protect,omitempty" doc:"Refuses destroy, close, and a closesAt in the past, until an apply without it. Of a live sale it may change."`
+}
+
+// Each calls show with the key and the text of every option that is there.
+func (a About) Each(show func(key, text string)) {
+	Each("", &a, func(path, text string) {
+		if text != "" {
+			show(strings.TrimPrefix(path, "metadata."), text)
+		}
+	})
 }
 
 // MaxStock is the maximum number of units of a sale: arithmetic on unit numbers does not
