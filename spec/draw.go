@@ -178,14 +178,12 @@ func (s Sale) saneDraw() error {
 		return errors.New("a draw resells to late payments")
 	case w.KeyEnv != "" && w.KeyFile != "":
 		return errors.New("the draw has two keys")
-	case w.Substitutes < 0 || w.Substitutes > MaxRanks || s.Stock > MaxRanks-w.Substitutes:
+	case w.Substitutes > MaxRanks || s.Stock > MaxRanks-w.Substitutes:
 		return fmt.Errorf("the draw has more than %d ranks, or less than none", MaxRanks)
 	case w.Beacon == nil:
 		return nil
 	case checkBeacon(w.Beacon.Name) != nil || checkBeacon(w.Beacon.Round) != nil:
 		return errors.New("the draw's beacon has no name or no round")
-	case w.Beacon.Fallback != FallbackNone && w.Beacon.Fallback != FallbackSecret:
-		return fmt.Errorf("the fallback %q is not known to this program: use a newer one", w.Beacon.Fallback)
 	}
 	return nil
 }

@@ -22,8 +22,9 @@ import (
 //	words    the only texts
 //	default  the value of an absent key, as in a document
 //	form     a form of text, list or mapping; see forms
+//	ledger   why engine redis does not take the option, as a relative clause
 //	example  a value for people
-//	doc      the meaning, for people
+//	doc      the meaning, for people; {bounds} stands for those of a duration
 type option struct {
 	key         string
 	required    bool
@@ -36,6 +37,7 @@ type option struct {
 	words       []string
 	standard    string // default
 	form        string
+	ledger      string
 	example     string
 	doc         string
 	constant    string // the only text, of a key that is no field
@@ -64,7 +66,7 @@ func blockOf(t reflect.Type) *block {
 		o := &option{
 			key: keys[len(keys)-1], required: flag != "omitempty", field: f.Index, typ: f.Type,
 			least: f.Tag.Get("min"), most: f.Tag.Get("max"), words: strings.Fields(f.Tag.Get("words")),
-			standard: f.Tag.Get("default"), form: f.Tag.Get("form"), example: f.Tag.Get("example"), doc: f.Tag.Get("doc"),
+			standard: f.Tag.Get("default"), form: f.Tag.Get("form"), ledger: f.Tag.Get("ledger"), example: f.Tag.Get("example"), doc: f.Tag.Get("doc"),
 		}
 		name, rest, _ := strings.Cut(f.Tag.Get("json"), ",")
 		o.stored, o.optional = name != "-", rest == "omitempty"
@@ -177,6 +179,15 @@ func (o *option) terms() (least, most time.Duration) {
 	return mustTerm(o.least), mustTerm(o.most)
 }
 
+// meaning returns the meaning of the option, for people.
+func (o *option) meaning() string {
+	bounds := ""
+	if o.isDuration() && o.most != "" {
+		bounds = fmt.Sprintf("%s to %s, in h, m, s or ms", o.least, o.most)
+	}
+	return strings.ReplaceAll(o.doc, "{bounds}", bounds)
+}
+
 func mustTerm(text string) time.Duration {
 	d, err := time.ParseDuration(text)
 	if err != nil {
@@ -218,16 +229,28 @@ func (o *option) isAbsent(v reflect.Value) bool {
 	return v.IsZero()
 }
 
-// knownWords returns an error if a text of a declaration is none of the words of its option. "" is
-// known where it means absence.
-func knownWords(s Sale) error {
-	var unknown error
+// saneOptions checks what the rest of the program assumes about every option of a declaration by
+// itself. Zero is sane where it means absence.
+func saneOptions(s Sale) (err error) {
 	root().each("", reflect.ValueOf(s), func(path string, o *option, v reflect.Value) {
-		if len(o.words) > 0 && v.IsValid() && !slices.Contains(o.words, v.String()) && (v.String() != "" || !o.optional) {
-			unknown = cmp.Or(unknown, fmt.Errorf("%s %q is not known to this program: use a newer one", path, v))
+		if v.IsValid() && o.stored && (!o.optional || !v.IsZero()) {
+			err = cmp.Or(err, o.sane(path, v))
 		}
 	})
-	return unknown
+	return err
+}
+
+func (o *option) sane(path string, v reflect.Value) error {
+	mayBeZero := o.least == "0" || o.least == "0s"
+	switch {
+	case len(o.words) > 0 && !slices.Contains(o.words, v.String()):
+		return fmt.Errorf("%s %q is not known to this program: use a newer one", path, v)
+	case o.isDuration() && (v.Int() < 0 || v.Int() == 0 && !mayBeZero || !Duration(v.Int()).isWhole()):
+		return fmt.Errorf("%s of %v is no positive number of milliseconds", path, v)
+	case !o.isDuration() && o.form == "" && v.CanInt() && (v.Int() < 0 || v.Int() == 0 && !mayBeZero):
+		return fmt.Errorf("%s must be at least 1", path)
+	}
+	return nil
 }
 
 // each calls f for every option of a struct that v is, and of those below. Options of an absent

@@ -107,11 +107,11 @@ func TestFormatTerm(t *testing.T) {
 // A Sale made by hand is held to the same as one that was stored.
 func TestPaymentsThatCannotBeStored(t *testing.T) {
 	for want, p := range map[string]Payment{
-		"must not be negative":                      {Late: LateRefuse},
+		"holdFor of 0s is no positive number":       {Late: LateRefuse},
 		"grace of -1s":                              {HoldFor: Duration(time.Second), Grace: Duration(-time.Second), Late: LateRefuse},
-		"must be whole milliseconds":                {HoldFor: Duration(time.Second + 1), Late: LateRefuse},
-		"grace of 1ns and":                          {HoldFor: Duration(time.Second), Grace: 1, Late: LateRefuse},
-		"extendBy of 1ns must be whole":             {HoldFor: Duration(time.Second), ExtendBy: 1, Late: LateRefuse},
+		"holdFor of 1.000000001s is":                {HoldFor: Duration(time.Second + 1), Late: LateRefuse},
+		"grace of 1ns is":                           {HoldFor: Duration(time.Second), Grace: 1, Late: LateRefuse},
+		"extendBy of 1ns is":                        {HoldFor: Duration(time.Second), ExtendBy: 1, Late: LateRefuse},
 		`late "" is not known to this program: use`: {HoldFor: Duration(time.Second)},
 	} {
 		s := Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: Duration(3 * time.Second), Embedded: &Embedded{}, Payment: &p}

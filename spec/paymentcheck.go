@@ -15,9 +15,9 @@ type PaymentCheck struct {
 	// URL is that of a GET, with placeholders for the claim: see Address.
 	URL string `yaml:"url" json:"url" form:"url" example:"https://pay.example/v1/payments/{claim}" doc:"Where a GET tells of one claim's payment, http or https. {claim} has to be in it; {user}, {sale} and {run} may be. Each is escaped for its place in the path or query."`
 	// Interval is the time between two queries about one claim.
-	Interval Duration `yaml:"interval,omitempty" json:"intervalMs" min:"100ms" max:"10m" default:"5s" example:"5s" doc:"Time between two requests for one claim: 100ms to 10m, in h, m, s or ms. After a failed request it is longer."`
+	Interval Duration `yaml:"interval,omitempty" json:"intervalMs" min:"100ms" max:"10m" default:"5s" example:"5s" doc:"Time between two requests for one claim: {bounds}. After a failed request it is longer."`
 	// Timeout is that of one query.
-	Timeout Duration `yaml:"timeout,omitempty" json:"timeoutMs" min:"100ms" max:"30s" default:"3s" example:"3s" doc:"How long one request may take: 100ms to 30s, in s or ms."`
+	Timeout Duration `yaml:"timeout,omitempty" json:"timeoutMs" min:"100ms" max:"30s" default:"3s" example:"3s" doc:"How long one request may take: {bounds}."`
 	// Success is true if the claim is paid, Failure if it will not be. Failure "": unused.
 	Success string `yaml:"success" json:"success" form:"cel" example:"response.status == 200 && response.body.state == 'paid'" doc:"CEL that is true if the claim is paid: it is confirmed then. It may read response.status, response.body, claim.id, claim.user, claim.quantity, sale.name and sale.run."`
 	Failure string `yaml:"failure,omitempty" json:"failure,omitempty" form:"cel" example:"response.body.state == 'failed'" doc:"CEL that is true if the claim will not be paid: it is cancelled then. Without it: what is not paid expires."`
@@ -129,8 +129,6 @@ func checkCheckURL(text string) *fault {
 func (p *PaymentCheck) sane() error {
 	switch {
 	case p == nil:
-	case p.Interval <= 0 || p.Timeout <= 0 || !p.Interval.isWhole() || !p.Timeout.isWhole():
-		return fmt.Errorf("the check's interval of %v and timeout of %v must be whole milliseconds, above zero", p.Interval, p.Timeout)
 	case checkCheckURL(p.URL) != nil:
 		return fmt.Errorf("the check's url %s", checkCheckURL(p.URL).message)
 	case p.Success == "":

@@ -2,7 +2,6 @@ package spec
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/invopop/jsonschema"
 )
@@ -54,12 +53,8 @@ func (d *decoder) queue(q *Queue) {
 func (q *Queue) sane() error {
 	switch {
 	case q == nil:
-	case q.Order != OrderArrival && q.Order != OrderPriority && q.Order != OrderDraw:
-		return fmt.Errorf("the queue's order %q is not known to this program: use a newer one", q.Order)
 	case (q.Order == OrderPriority) != (q.Priority != ""):
 		return errors.New("the queue has a priority and no order by it, or the other way round")
-	case q.Depth < 1:
-		return errors.New("the queue's depth must be at least 1")
 	}
 	return nil
 }

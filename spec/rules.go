@@ -63,8 +63,6 @@ func saneRules(rules []Rule) error {
 			return fmt.Errorf("the rule name %q is no DNS label", r.Name)
 		case r.Require == "":
 			return fmt.Errorf("the rule %s requires nothing", r.Name)
-		case r.Enforce != EnforceDeny && r.Enforce != EnforceAudit:
-			return fmt.Errorf("the rule %s has the enforce %q, which is not known to this program: use a newer one", r.Name, r.Enforce)
 		}
 	}
 	return nil

@@ -192,7 +192,7 @@ func TestRulesThatCannotBeStored(t *testing.T) {
 		"a priority and no order":                          {Queue: &Queue{Order: OrderArrival, Priority: "1", Depth: 1}},
 		"a priority and no order by it, or":                {Queue: &Queue{Order: OrderPriority, Depth: 1}},
 		"depth must be at least 1":                         {Queue: &Queue{Order: OrderArrival}},
-		"rules, variables, users, history or queue stand ": {Engine: EngineRedis, Ack: AckLedger, Backlog: 1, Queue: &Queue{Order: OrderArrival, Depth: 1}},
+		"engine redis does not take queue":                 {Engine: EngineRedis, Ack: AckLedger, Backlog: 1, Queue: &Queue{Order: OrderArrival, Depth: 1}},
 	} {
 		s.Name, s.Run, s.Stock, s.LockCount, s.PerUserLimit, s.LockTTL, s.Embedded = "a", 1, 9, 1, 1, DefaultLockTTL, &Embedded{}
 		if data, err := s.JSON(); err == nil || !strings.Contains(err.Error(), want) {

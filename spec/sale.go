@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"strings"
 	"time"
 
@@ -39,22 +40,22 @@ type Sale struct {
 	Stock        int64 `yaml:"spec.stock" json:"stock" max:"2305843009213693951" example:"100" doc:"Units on sale, in all."`
 	LockCount    int   `yaml:"spec.lockCount" json:"lockCount" max:"1024" example:"5" doc:"Shards that the stock is split over, each with a lock of its own; at most the stock. It stays for the life of a run. With less than four times perUserLimit units a shard many claims wait for units of other shards: plan warns."`
 	PerUserLimit int64 `yaml:"spec.perUserLimit,omitempty" json:"perUserLimit" default:"1" doc:"Units that one user may have."`
-	Partial      bool  `yaml:"spec.partial,omitempty" json:"partial,omitempty" doc:"With engine ledger: a claim for more units than there are, or than its user may still have, gets those that there are, at least one, and its answer says how many were asked for. Of a live sale it may change. Without it: a claim gets all units or none."`
+	Partial      bool  `yaml:"spec.partial,omitempty" json:"partial,omitempty" ledger:"which gives each user one unit: there is no part of it" doc:"With engine ledger: a claim for more units than there are, or than its user may still have, gets those that there are, at least one, and its answer says how many were asked for. Of a live sale it may change. Without it: a claim gets all units or none."`
 	// Phase is unchanged with ""; a new run is open.
 	Phase Phase `yaml:"spec.phase,omitempty" json:"phase,omitempty" words:"open paused closed" doc:"Whether claims are accepted within opensAt and closesAt: open, paused, or closed, which is for good. A phase that was set otherwise by hand (pause, resume, close) is a difference that plan shows and apply mends, if the sale is not closed. Without it: a new sale is open, and a live one stays in the phase that it is in."`
 	// OpensAt and ClosesAt are in UTC.
 	OpensAt  time.Time `yaml:"spec.opensAt,omitempty" json:"opensAt,omitzero" example:"2026-11-11T20:00:00+08:00" doc:"When selling begins (RFC 3339, with seconds and zone), by the clock of the process that serves. Without it: as soon as the sale is applied."`
 	ClosesAt time.Time `yaml:"spec.closesAt,omitempty" json:"closesAt,omitzero" example:"2026-11-11T21:00:00+08:00" doc:"When selling ends (RFC 3339, with seconds and zone), by the clock of the process that serves; after opensAt. Without it: when somebody closes the sale."`
 	// Payment nil: a claim is sold at once.
-	Payment *Payment `yaml:"spec.payment,omitempty" json:"payment,omitempty" doc:"How claims are paid, with engine ledger: each is held until its payment is confirmed. Of a live sale it may change; a hold keeps the deadline and the grace that it began with. Without it: a claim is sold at once."`
+	Payment *Payment `yaml:"spec.payment,omitempty" json:"payment,omitempty" ledger:"which sells every claim at once" doc:"How claims are paid, with engine ledger: each is held until its payment is confirmed. Of a live sale it may change; a hold keeps the deadline and the grace that it began with. Without it: a claim is sold at once."`
 
 	// Eligibility and order of claims, with EngineLedger. Draw is set if and only if the order
 	// is OrderDraw.
-	Rules     []Rule     `yaml:"spec.rules,omitempty" json:"rules,omitempty" max:"64" example:"{name: members, require: user.known}" doc:"Who may claim, with engine ledger: conditions in CEL, of which the first that does not hold refuses the claim. Of a live sale they may change."`
-	Variables []Variable `yaml:"spec.variables,omitempty" json:"variables,omitempty" max:"64" example:"{name: minor, expression: user.age < 18}" doc:"Expressions that rules share, as variables.NAME. Each may use those before it."`
-	Users     *Users     `yaml:"spec.users,omitempty" json:"users,omitempty" doc:"What rules may know of a user: attributes, and where they are read from, which is a file or an HBase table."`
-	History   *History   `yaml:"spec.history,omitempty" json:"history,omitempty" doc:"What rules may know of what a user bought in other sales: exports, an HBase table, or both."`
-	Queue     *Queue     `yaml:"spec.queue,omitempty" json:"queue,omitempty" doc:"Who is served first where more is asked for than there is, with engine ledger."`
+	Rules     []Rule     `yaml:"spec.rules,omitempty" json:"rules,omitempty" ledger:"whose lists know nothing of users" max:"64" example:"{name: members, require: user.known}" doc:"Who may claim, with engine ledger: conditions in CEL, of which the first that does not hold refuses the claim. Of a live sale they may change."`
+	Variables []Variable `yaml:"spec.variables,omitempty" json:"variables,omitempty" ledger:"whose lists know nothing of users" max:"64" example:"{name: minor, expression: user.age < 18}" doc:"Expressions that rules share, as variables.NAME. Each may use those before it."`
+	Users     *Users     `yaml:"spec.users,omitempty" json:"users,omitempty" ledger:"whose lists know nothing of users" doc:"What rules may know of a user: attributes, and where they are read from, which is a file or an HBase table."`
+	History   *History   `yaml:"spec.history,omitempty" json:"history,omitempty" ledger:"whose lists know nothing of users" doc:"What rules may know of what a user bought in other sales: exports, an HBase table, or both."`
+	Queue     *Queue     `yaml:"spec.queue,omitempty" json:"queue,omitempty" ledger:"whose lists give units in the order of arrival" doc:"Who is served first where more is asked for than there is, with engine ledger."`
 	Draw      *Draw      `yaml:"spec.draw,omitempty" json:"draw,omitempty" doc:"How entries are drawn, with order: draw in queue. All but the key stays for the life of a run."`
 
 	// How units are given out. With EngineLedger, Ack is AckLedger, Backlog is 0 and RedPacket
@@ -109,31 +110,17 @@ const (
 	MaxLockCount = 1024
 )
 
-// ledgerKeys are the keys that require engine ledger, with the reason why engine redis rejects
-// them.
-var ledgerKeys = []struct{ key, why string }{
-	{"partial", "which gives each user one unit: there is no part of it"},
-	{"payment", "which sells every claim at once"},
-	{"rules", "whose lists know nothing of users"},
-	{"variables", "whose lists know nothing of users"},
-	{"users", "whose lists know nothing of users"},
-	{"history", "whose lists know nothing of users"},
-	{"queue", "whose lists give units in the order of arrival"},
-}
-
 // needsLedger names an option of the sale that requires engine ledger; "" if there is none.
-func (s Sale) needsLedger() string {
-	switch {
-	case s.Payment != nil:
-		return "payment stands"
-	case s.Partial:
-		return "partial stands"
-	case s.Units != nil:
-		return "units that are no red packets stand"
-	case len(s.Rules) > 0 || len(s.Variables) > 0 || s.Users != nil || s.History != nil || s.Queue != nil:
-		return "rules, variables, users, history or queue stand"
+func (s Sale) needsLedger() (name string) {
+	if s.Units != nil {
+		return "units that are no red packets"
 	}
-	return ""
+	for _, o := range root().option("spec").inner.options {
+		if o.ledger != "" && !reflect.ValueOf(s).FieldByIndex(o.field).IsZero() {
+			name = cmp.Or(name, o.key)
+		}
+	}
+	return name
 }
 
 // spec checks options that depend on others. The default of tables is the location of the
@@ -172,15 +159,11 @@ func (s Sale) sane() error {
 	switch {
 	case !nameRE.MatchString(strings.TrimPrefix(s.Name, CopyPrefix)):
 		return fmt.Errorf("the name %q is no DNS label", s.Name)
-	case s.Run < 1 || s.Stock < 1 || s.LockCount < 1 || s.PerUserLimit < 1:
-		return errors.New("run, stock, lockCount and perUserLimit must be at least 1")
 	case int64(s.LockCount) > s.Stock:
 		return errors.New("lockCount is above stock")
-	case s.LockTTL <= 0 || !s.LockTTL.isWhole():
-		return fmt.Errorf("the lock's ttl of %v is no positive number of milliseconds", s.LockTTL)
 	}
 	return cmp.Or(
-		knownWords(s),
+		saneOptions(s),
 		s.Payment.sane(),
 		saneRules(s.Rules),
 		saneVariables(s.Variables),

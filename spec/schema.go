@@ -88,7 +88,7 @@ func (o *option) schema() *jsonschema.Schema {
 	case o.inner == nil && s.Items != nil:
 		s.Items.Examples = []any{o.example}
 	}
-	s.Description = o.doc
+	s.Description = o.meaning()
 	return s
 }
 

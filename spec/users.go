@@ -24,7 +24,7 @@ type Users struct {
 	Table *UsersTable `yaml:"hbase,omitempty" json:"hbase,omitempty" doc:"HBase table of the users, with a row for each by the user's id. Instead of file."`
 	// Fresh is the maximum age of what is known of a user, Cached the maximum number of users
 	// in memory.
-	Fresh  Duration `yaml:"fresh,omitempty" json:"freshMs" min:"1s" max:"1h" default:"30s" example:"30s" doc:"How old what is known of a user may be: 1s to 1h, in h, m, s or ms. What is older is read again; if that fails, claims are refused."`
+	Fresh  Duration `yaml:"fresh,omitempty" json:"freshMs" min:"1s" max:"1h" default:"30s" example:"30s" doc:"How old what is known of a user may be: {bounds}. What is older is read again; if that fails, claims are refused."`
 	Cached int64    `yaml:"cached,omitempty" json:"cached" max:"10000000" default:"100000" doc:"Users of an HBase table that are kept in memory, at most."`
 }
 
@@ -276,10 +276,6 @@ func (u *Users) sane() error {
 	switch {
 	case u.File != "" && u.Table != nil:
 		return errors.New("the users are in a file and in a table")
-	case u.Fresh <= 0 || !u.Fresh.isWhole():
-		return fmt.Errorf("the users' fresh of %v is no positive number of milliseconds", u.Fresh)
-	case u.Cached < 1:
-		return errors.New("the users' cached must be at least 1")
 	}
 	return nil
 }
