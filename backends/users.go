@@ -38,7 +38,7 @@ func openUsers(sale spec.Sale, schema *rules.Schema, now clock.Clock) (rules.Use
 	if sale.Users != nil {
 		declared = *sale.Users
 	}
-	tables, fresh := freshness(sale, declared.Fresh)
+	tables, fresh := freshness(sale, time.Duration(declared.Fresh))
 	o := opener{sale: sale.Name, clock: now, fresh: fresh}
 	users, err := o.users(sale.Users, schema)
 	if err == nil && sale.History != nil {

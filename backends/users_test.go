@@ -18,7 +18,7 @@ import (
 // filed is a sale with its users in a file.
 func filed(path string) spec.Sale {
 	return spec.Sale{Name: "tickets", Users: &spec.Users{
-		Attributes: []spec.Attribute{{Name: "level", Type: spec.TypeInt}}, File: path, Fresh: 30 * time.Second, Cached: 10,
+		Attributes: []spec.Attribute{{Name: "level", Type: spec.TypeInt}}, File: path, Fresh: spec.Duration(30 * time.Second), Cached: 10,
 	}}
 }
 

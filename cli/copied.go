@@ -36,7 +36,7 @@ const (
 	readyTimeout = 30 * time.Second
 	// orphanAge is the age from which an unserved rehearsal counts as left behind. It exceeds
 	// the duration of any lease.
-	orphanAge = spec.MaxLockTTL + 5*time.Second
+	orphanAge = time.Duration(spec.MaxLockTTL) + 5*time.Second
 )
 
 // create removes what killed rehearsals of the sale have left, and applies the copy.

@@ -146,13 +146,15 @@ func (p *program) listText(l *listed) {
 	if len(l.Sales) == 0 {
 		return
 	}
-	t := newTable("sale", "phase", ">run", ">generation", ">stock", ">available", ">held", ">sold", "declared in")
+	t := newTable("sale", "phase", ">run", ">generation", ">stock", ">available", ">held", ">sold", "declared in", "")
 	for _, s := range l.Sales {
 		if s.Error != "" {
-			t.row(s.Sale, c.red("unknown"), "", "", "", "", "", "", s.Error)
+			t.row(s.Sale, c.red("unknown"), "", "", "", "", "", "", s.Error, "")
 			continue
 		}
-		t.row(s.Sale, s.Phase, s.Run, s.Generation, grouped(s.Stock), grouped(s.Available), grouped(s.Held), grouped(s.Sold)+partly(s.Unread), orDash(s.File))
+		var about []string
+		s.About.Each(func(key, text string) { about = append(about, key+": "+text) })
+		t.row(s.Sale, s.Phase, s.Run, s.Generation, grouped(s.Stock), grouped(s.Available), grouped(s.Held), grouped(s.Sold)+partly(s.Unread), orDash(s.File), strings.Join(about, "; "))
 	}
 	t.write(p.out, "  ", c.dim)
 }

@@ -136,7 +136,7 @@ func changeNoticed(before, after *planner.Attributes) (lines []string) {
 		say("Later claims are no longer sold at once. %s", heldFor(is))
 	case was != nil && is == nil:
 		say("Later claims are sold at once; those that are held still have to be paid.")
-	case was != nil && (was.HoldFor != is.HoldFor || was.Grace != is.Grace || was.ExtendBy != is.ExtendBy || was.Late != is.Late):
+	case was != nil && holdTerms(*was) != holdTerms(*is):
 		say("Later claims are held on other terms; those that are held keep theirs.")
 	}
 	if was, is := before.Payment, after.Payment; was != nil && is != nil && was.UnpaidPerUser != is.UnpaidPerUser {
@@ -149,6 +149,12 @@ func changeNoticed(before, after *planner.Attributes) (lines []string) {
 		say("Who comes first is decided otherwise.")
 	}
 	return lines
+}
+
+// holdTerms returns a payment with the options of its holds alone.
+func holdTerms(p spec.Payment) spec.Payment {
+	p.UnpaidPerUser, p.Check, p.Webhook = 0, nil, nil
+	return p
 }
 
 // endNoticed is noticed for a destroy.

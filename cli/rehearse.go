@@ -82,7 +82,7 @@ func (p *program) rehearse(ctx context.Context, o rehearseOptions) error {
 func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, store *backends.Store) (page *report.Page, err error) {
 	c := &copied{program: p, store: store, of: sale.Name}
 	c.sale = sale
-	c.sale.Name, c.sale.Run = apply.CopyName(sale.Name), spec.DefaultRun
+	c.sale.Name, c.sale.Run = apply.CopyName(sale.Name), 1
 	c.sale.OpensAt, c.sale.ClosesAt = time.Time{}, time.Time{}
 	if sale.Payment != nil {
 		short := rehearse.Shortened(*sale.Payment)

@@ -277,7 +277,7 @@ Plan: 3 to create, 0 to update, 0 to delete.
 // What is long, such as a rule, has a line of its own even where little changes.
 func TestPlanViewOfLongAttributes(t *testing.T) {
 	rule := func(require string) *planner.Attributes {
-		return &planner.Attributes{Who: planner.Who{Rules: []planner.Rule{{Name: "a", Enforce: "deny", Require: require}}}}
+		return &planner.Attributes{Who: planner.Who{Rules: []planner.Rule{{Rule: spec.Rule{Name: "a", Enforce: spec.EnforceDeny, Require: require}}}}}
 	}
 	for _, test := range []struct{ before, after, want string }{
 		{"user.known", "true", "  ~ sale/tickets  rule a deny: user.known -> deny: true\n"},

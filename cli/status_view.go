@@ -26,6 +26,7 @@ func (p *program) statusText(s *saleStatus, all bool) {
 			fmt.Fprintf(p.out, "  %s of %s sold%s, as far as the process that serves it knows\n", grouped(s.Sold), count(s.Stock, "unit"), elsewhere(s.Status))
 		}
 	}
+	s.About.Each(func(key, text string) { fmt.Fprintf(p.out, "  %s: %s\n", key, text) })
 	if s.Refund != nil {
 		fmt.Fprintf(p.out, "  %s\n", refunded(s.Refund))
 	}

@@ -53,7 +53,7 @@ func newLuck(t *testing.T, ack spec.Ack, packets int64) *luck {
 	services.Require(t, err)
 	t.Cleanup(node.Stop)
 	l := &luck{t: t, told: make([]atomic.Int64, packets+1), sale: spec.Sale{
-		Name: "luck", Run: 1, Stock: packets, LockCount: 8, PerUserLimit: 1, LockTTL: 10 * time.Second,
+		Name: "luck", Run: 1, Stock: packets, LockCount: 8, PerUserLimit: 1, LockTTL: spec.Duration(10 * time.Second),
 		Engine: spec.EngineRedis, Ack: ack, Backlog: spec.DefaultBacklog,
 		RedPacket: &spec.RedPacket{Currency: "CNY", Scale: 2, Total: 77 * packets, Min: 1, Split: spec.SplitRandom},
 		Redis:     &spec.Redis{Nodes: []string{node.Addr()}},

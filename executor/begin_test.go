@@ -198,7 +198,7 @@ func TestBeginAsksAStore(t *testing.T) {
 	users := &slowUsers{asked: make(chan string), ready: make(chan struct{}, 1)}
 	logs, node := openEmbedded(t)
 	sale := saletest.Declared("ruled", 10, 1, 1)
-	sale.Users = &spec.Users{Attributes: []spec.Attribute{{Name: "level", Type: "int"}}, File: "users.csv", Fresh: time.Minute, Cached: 10}
+	sale.Users = &spec.Users{Attributes: []spec.Attribute{{Name: "level", Type: "int"}}, File: "users.csv", Fresh: spec.Duration(time.Minute), Cached: 10}
 	sale.Rules = []spec.Rule{{Name: "level", Require: "user.level > 1", Message: "Not you.", Enforce: spec.EnforceDeny}}
 	hash, _ := rules.HashFor(sale)
 	saletest.ProvisionAs(t, logs, sale, []int64{10}, &pb.Settings{PerUserLimit: 1, Phase: pb.Phase_OPEN, Rules: hash[:]})

@@ -66,7 +66,7 @@ func inClusterAs(t *testing.T, ttl time.Duration, shares []int64, change func(c 
 			stock += n
 		}
 		c.sale = saletest.Declared("cluster", stock, len(shares), 1)
-		c.sale.LockTTL = ttl
+		c.sale.LockTTL = spec.Duration(ttl)
 		settings := &pb.Settings{PerUserLimit: 1, Phase: pb.Phase_OPEN}
 		change(c, settings)
 		saletest.ProvisionAs(t, c.logs, c.sale, shares, settings)

@@ -58,7 +58,7 @@ func listSiteAt(t testing.TB, ack spec.Ack, addresses []string, change func(*spe
 		stock += n
 	}
 	s.sale = saletest.Declared("site", stock, len(shares), 1)
-	s.sale.LockTTL = quorum.MaxTTL // a process that is not run for as long loses its leases
+	s.sale.LockTTL = spec.Duration(quorum.MaxTTL) // a process that is not run for as long loses its leases
 	s.sale.Engine, s.sale.Ack, s.sale.Backlog = spec.EngineRedis, ack, spec.DefaultBacklog
 	s.sale.Redis = &spec.Redis{Nodes: addresses}
 	settings := &pb.Settings{PerUserLimit: s.sale.PerUserLimit, Phase: pb.Phase_OPEN}

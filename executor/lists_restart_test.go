@@ -36,7 +36,7 @@ func TestListsOnlyServerKilled(t *testing.T) {
 		t.Parallel()
 		server := startRedis(t, always...)
 		s := listSiteAt(t, ack, []string{server.Addr()}, func(sale *spec.Sale, _ *pb.Settings) {
-			sale.LockTTL = quorum.MinTTL // ends while the server abstains
+			sale.LockTTL = spec.Duration(quorum.MinTTL) // ends while the server abstains
 		}, 400, 0, 500)
 		p := s.serve()
 		c := newCrowd(t, s, p.Do)

@@ -150,7 +150,7 @@ func BenchmarkLookups(b *testing.B) {
 	const shards, callers, strangers = 5, 200, 10
 	logs, node := openEmbedded(b)
 	sale := saletest.Declared("bench", int64(20*b.N)+10_000_000, shards, 1<<40)
-	sale.Users = &spec.Users{Attributes: []spec.Attribute{{Name: "level", Type: spec.TypeInt}}, File: "users.csv", Fresh: time.Hour, Cached: 1 << 20}
+	sale.Users = &spec.Users{Attributes: []spec.Attribute{{Name: "level", Type: spec.TypeInt}}, File: "users.csv", Fresh: spec.Duration(time.Hour), Cached: 1 << 20}
 	sale.Rules = []spec.Rule{{Name: "level", Require: "user.level > 0", Enforce: spec.EnforceDeny}}
 	hash, _ := rules.HashFor(sale)
 	saletest.ProvisionAs(b, logs, sale, spec.Shares(sale.Stock, shards), &pb.Settings{PerUserLimit: sale.PerUserLimit, Phase: pb.Phase_OPEN, Rules: hash[:]})

@@ -131,7 +131,7 @@ func newSite(t testing.TB, host embedded.Host, perUser int64, shares ...int64) *
 		stock += n
 	}
 	s.sale = saletest.Declared("site", stock, len(shares), perUser)
-	s.sale.LockTTL = quorum.MinTTL
+	s.sale.LockTTL = spec.Duration(quorum.MinTTL)
 	logs, node := s.handles()
 	s.logs = logs
 	saletest.Provision(t, logs, s.sale, shares)

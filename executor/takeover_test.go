@@ -74,7 +74,7 @@ func TestDeath(t *testing.T) {
 		wait.Until(t, "the second process is ready", func() bool { return second.Ready() == nil })
 		took := time.Since(cut)
 		t.Logf("taken over after %v", took)
-		if most := s.sale.LockTTL + 10*time.Second; took > most {
+		if most := time.Duration(s.sale.LockTTL) + 10*time.Second; took > most {
 			t.Errorf("taken over after %v, more than %v", took, most)
 		}
 		if a := first.claim("late", "1"); a.Outcome != api.NoQuorum && a.Outcome != api.Standby {
@@ -110,7 +110,7 @@ func TestNoQuorum(t *testing.T) {
 			t.Fatalf("%+v", a)
 		}
 		p.node.close()
-		time.Sleep(s.sale.LockTTL) // the promise is about time
+		time.Sleep(time.Duration(s.sale.LockTTL)) // the promise is about time
 		if a := p.claim("bob", "1"); a.Outcome != api.NoQuorum {
 			t.Errorf("a ttl after the node hung: %+v", a)
 		}

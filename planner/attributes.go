@@ -19,8 +19,8 @@ import (
 // Attributes describe a resource before or after an action. A sale, a shard and a node have
 // different ones, a table has none. Those that do not apply are omitted.
 type Attributes struct {
+	spec.About
 	Run           int64         `json:"run,omitempty"`
-	Protect       bool          `json:"protect,omitempty"`       // the sale can be neither destroyed nor closed
 	Phase         string        `json:"phase,omitempty"`         // phase of the sale
 	DeclaredPhase string        `json:"declaredPhase,omitempty"` // spec.phase
 	Stock         int64         `json:"stock,omitempty"`
@@ -37,7 +37,7 @@ type Attributes struct {
 	// UnitSource is the source of the units; nil if they are numbers, or packets of money.
 	UnitSource *UnitSource `json:"unitSource,omitempty"`
 	// Draw describes the draw; nil if the sale is no draw.
-	Draw *DrawShown `json:"draw,omitempty"`
+	Draw *spec.Draw `json:"draw,omitempty"`
 	// Who may claim.
 	Who
 	// Location of the sale, and credentials for its servers.
@@ -79,23 +79,20 @@ func (a *Attributes) list() []Field {
 	if a.Partial {
 		partial = "true"
 	}
-	protect := ""
-	if a.Protect {
-		protect = "true"
-	}
-	fields := []Field{
-		{Name: "run", After: number(a.Run)}, {Name: "protect", After: protect}, {Name: "phase", After: a.Phase},
-		{Name: "spec.phase", After: a.DeclaredPhase},
+	fields := []Field{{Name: "run", After: number(a.Run)}}
+	a.About.Each(func(key, text string) { fields = append(fields, Field{Name: key, After: text}) })
+	fields = append(fields, []Field{
+		{Name: "phase", After: a.Phase}, {Name: "spec.phase", After: a.DeclaredPhase},
 		{Name: "stock", After: number(a.Stock)}, {Name: "lockCount", After: number(int64(a.LockCount))},
 		{Name: "perUserLimit", After: number(a.PerUserLimit)}, {Name: "partial", After: partial},
 		{Name: "opensAt", After: a.OpensAt}, {Name: "closesAt", After: a.ClosesAt},
 		{Name: "lock.ttl", After: ttl},
-	}
+	}...)
 	fields = append(fields, a.Ends.Fields()...)
 	fields = append(fields, a.UnitSource.list()...)
-	fields = append(fields, paymentFields(a.Payment)...)
+	fields = append(fields, options("payment", a.Payment)...)
 	fields = append(fields, a.Who.list()...)
-	fields = append(fields, a.Draw.list()...)
+	fields = append(fields, options("draw", a.Draw)...)
 	a.Settings.Each(func(name, value string) { fields = append(fields, Field{Name: name, After: value}) })
 	return append(fields, []Field{
 		{Name: "generation", After: number(int64(a.Generation))},
@@ -105,14 +102,20 @@ func (a *Attributes) list() []Field {
 	}...)
 }
 
+// options returns every option of a block of a sale, absent ones as "".
+func options[Block any](path string, of *Block) (fields []Field) {
+	spec.Each(path, of, func(name, text string) { fields = append(fields, Field{Name: name, After: text}) })
+	return fields
+}
+
 // saleAttributes returns the attributes of a declared sale.
 func saleAttributes(s spec.Sale, stock int64, phase string, generation uint64) *Attributes {
 	a := &Attributes{
-		Run: s.Run, Protect: s.Protect, Phase: phase, DeclaredPhase: string(s.Phase), Stock: stock, LockCount: s.LockCount, PerUserLimit: s.PerUserLimit, Partial: s.Partial,
-		OpensAt: TimeText(s.OpensAt), ClosesAt: TimeText(s.ClosesAt), LockTTL: spec.Duration(s.LockTTL),
+		Run: s.Run, About: s.About, Phase: phase, DeclaredPhase: string(s.Phase), Stock: stock, LockCount: s.LockCount, PerUserLimit: s.PerUserLimit, Partial: s.Partial,
+		OpensAt: TimeText(s.OpensAt), ClosesAt: TimeText(s.ClosesAt), LockTTL: s.LockTTL,
 		Settings: s.Settings(), Generation: generation, Who: whoOf(s), Payment: s.Payment,
 	}
-	a.UnitSource, a.Draw = unitSourceOf(s), drawShown(s.Draw)
+	a.UnitSource, a.Draw = unitSourceOf(s), s.Draw
 	if s.Engine == spec.EngineRedis {
 		a.Engine, a.Ack, a.Backlog = string(s.Engine), string(s.Ack), s.Backlog
 		if s.RedPacket != nil {

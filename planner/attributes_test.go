@@ -47,7 +47,7 @@ func optioned() []spec.Sale {
 		s.Payment.Webhook = &spec.PaymentWebhook{SecretsEnv: "SECRETS", Success: "event.paid", Failure: "event.failed", Claim: "event.claim", Payment: "event.id"}
 		s.Rules = []spec.Rule{{Name: "some", Require: "variables.some", Message: "No.", MessageExpression: "'No, ' + user.id", Enforce: spec.EnforceDeny}}
 		s.Variables = []spec.Variable{{Name: "some", Expression: "user.level != ''"}}
-		s.Users = &spec.Users{Attributes: []spec.Attribute{{Name: "level", Type: spec.TypeString}}, Fresh: time.Second, Cached: 7, Table: &spec.UsersTable{
+		s.Users = &spec.Users{Attributes: []spec.Attribute{{Name: "level", Type: spec.TypeString}}, Fresh: spec.Duration(time.Second), Cached: 7, Table: &spec.UsersTable{
 			Zookeeper: []string{"a:1"}, ZookeeperRoot: "/hbase", Table: "users", Family: "u", Columns: map[string]string{"level": "l"}}}
 		s.History = &spec.History{Files: []string{"x.ndjson"}, Table: &spec.HistoryTable{Zookeeper: []string{"a:1"}, ZookeeperRoot: "/hbase", Table: "bought", Family: "h"}}
 		s.Queue = &spec.Queue{Order: spec.OrderPriority, Priority: "user.level == 'gold' ? 1 : 0", Depth: 9}
@@ -55,7 +55,7 @@ func optioned() []spec.Sale {
 	})
 	coded := plannertest.With(plannertest.Tickets(10), func(s *spec.Sale) {
 		s.Units = &spec.Units{FromFile: true, Column: "code", KeyEnv: "KEY", Secret: true}
-		s.Users = &spec.Users{File: "users.csv", Fresh: time.Second, Cached: 7}
+		s.Users = &spec.Users{File: "users.csv", Fresh: spec.Duration(time.Second), Cached: 7}
 		s.Homes, s.HBase = nil, &spec.HBase{Zookeeper: []string{"a:1"}, ZookeeperRoot: "/hbase", Table: "sales"}
 		s.Redis = &spec.Redis{Nodes: []string{"b:1"}, UsernameEnv: "NAME", PasswordEnv: "PASSWORD", TLS: true}
 	})

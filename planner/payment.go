@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"strconv"
 	"strings"
 	"time"
 
@@ -47,57 +46,12 @@ func withService(p, declared *spec.Payment) *spec.Payment {
 	return p
 }
 
-// paymentFields returns every attribute of a payment, absent ones as "".
-func paymentFields(p *spec.Payment) []Field {
-	holdFor, grace, extendBy, late, unpaid := "", "", "", "", ""
-	if p != nil {
-		holdFor, grace, late = termText(p.HoldFor), termText(p.Grace), string(p.Late)
-		if p.ExtendBy != 0 {
-			extendBy = termText(p.ExtendBy)
-		}
-		if p.UnpaidPerUser != 0 {
-			unpaid = strconv.FormatInt(p.UnpaidPerUser, 10)
-		}
-	}
-	fields := []Field{
-		{Name: "payment.holdFor", After: holdFor}, {Name: "payment.grace", After: grace},
-		{Name: "payment.extendBy", After: extendBy}, {Name: "payment.late", After: late},
-		{Name: "payment.unpaidPerUser", After: unpaid},
-	}
-	return append(fields, serviceFields(p)...)
-}
-
-// serviceFields returns every attribute of the payment service, absent ones as "".
-func serviceFields(p *spec.Payment) []Field {
-	check, webhook, interval, timeout := new(spec.PaymentCheck), new(spec.PaymentWebhook), "", ""
-	if p != nil && p.Check != nil {
-		check = p.Check
-		interval, timeout = termText(check.Interval), termText(check.Timeout)
-	}
-	if p != nil && p.Webhook != nil {
-		webhook = p.Webhook
-	}
-	fields := []Field{
-		{Name: "payment.check.url", After: check.URL}, {Name: "payment.check.interval", After: interval},
-		{Name: "payment.check.timeout", After: timeout}, {Name: "payment.check.success", After: check.Success},
-		{Name: "payment.check.failure", After: check.Failure}, {Name: "payment.check.payment", After: check.Payment},
-		{Name: "payment.check.tokenEnv", After: check.TokenEnv},
-		{Name: "payment.webhook.secretsEnv", After: webhook.SecretsEnv}, {Name: "payment.webhook.success", After: webhook.Success},
-		{Name: "payment.webhook.failure", After: webhook.Failure}, {Name: "payment.webhook.claim", After: webhook.Claim},
-		{Name: "payment.webhook.payment", After: webhook.Payment},
-	}
-	for i := range fields {
-		fields[i].After = strings.Join(strings.Fields(fields[i].After), " ") // an expression may span lines
-	}
-	return fields
-}
-
 // PaymentText describes a payment in one line, by the keys of a sale file.
 func PaymentText(p *spec.Payment) string {
 	var words []string
-	for _, f := range paymentFields(p) {
+	for _, f := range options("", p) {
 		if f.After != "" {
-			words = append(words, strings.TrimPrefix(f.Name, "payment.")+" "+f.After)
+			words = append(words, f.Name+" "+f.After)
 		}
 	}
 	return strings.Join(words, ", ")

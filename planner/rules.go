@@ -16,43 +16,22 @@ type Who struct {
 	RuleSet   string          `json:"ruleSet,omitempty"`
 	Rules     []Rule          `json:"rules,omitempty"`
 	Variables []spec.Variable `json:"variables,omitempty"`
-	Users     *Users          `json:"users,omitempty"`
-	History   *History        `json:"history,omitempty"`
+	Users     *spec.Users     `json:"users,omitempty"`
+	History   *spec.History   `json:"history,omitempty"`
 	Queue     *Queue          `json:"queue,omitempty"`
 }
 
 // Rule is one rule. Costs are in units of CEL.
 type Rule struct {
-	Name              string `json:"name"`
-	Enforce           string `json:"enforce"` // deny, audit
-	Require           string `json:"require"`
-	Message           string `json:"message,omitempty"`
-	MessageExpression string `json:"messageExpression,omitempty"`
-	WorstCost         uint64 `json:"worstCost,omitempty"` // cost of require with its variables; 0: unknown
-	CostLimit         uint64 `json:"costLimit"`
-}
-
-// Users describes the known attributes of users and their source.
-type Users struct {
-	Attributes map[string]string `json:"attributes,omitempty"` // types, by name
-	File       bool              `json:"file,omitempty"`       // the declaration does not say which file
-	Table      *spec.UsersTable  `json:"table,omitempty"`
-	Fresh      spec.Duration     `json:"freshMs"`
-	Cached     int64             `json:"cached"`
-}
-
-// History describes the source of what users bought before.
-type History struct {
-	Files bool             `json:"files,omitempty"` // the declaration does not say which files
-	Table *spec.UsersTable `json:"table,omitempty"`
+	spec.Rule
+	WorstCost uint64 `json:"worstCost,omitempty"` // cost of require with its variables; 0: unknown
+	CostLimit uint64 `json:"costLimit"`
 }
 
 // Queue is the order in which claims are decided.
 type Queue struct {
-	Order     string `json:"order"` // arrival, priority, draw
-	Priority  string `json:"priority,omitempty"`
+	spec.Queue
 	WorstCost uint64 `json:"worstCost,omitempty"` // cost of the priority; 0: unknown, or no priority
-	Depth     int64  `json:"depth"`
 }
 
 // whoOf returns the declared Who. Costs are unknown if another version of this program has
@@ -69,41 +48,13 @@ func whoOf(s spec.Sale) Who {
 		}
 	}
 	for _, r := range s.Rules {
-		w.Rules = append(w.Rules, Rule{
-			Name: r.Name, Enforce: string(r.Enforce), Require: r.Require, Message: r.Message, MessageExpression: r.MessageExpression,
-			WorstCost: costs["rule"+r.Name+"require"], CostLimit: rules.MaxCost,
-		})
+		w.Rules = append(w.Rules, Rule{r, costs["rule"+r.Name+"require"], rules.MaxCost})
 	}
-	w.Variables, w.Users, w.History = s.Variables, usersOf(s.Users), historyOf(s.History)
-	if q := s.Queue; q != nil {
-		w.Queue = &Queue{Order: string(q.Order), Priority: q.Priority, WorstCost: costs["priority"], Depth: q.Depth}
+	w.Variables, w.Users, w.History = s.Variables, s.Users, s.History
+	if s.Queue != nil {
+		w.Queue = &Queue{*s.Queue, costs["priority"]}
 	}
 	return w
-}
-
-func usersOf(u *spec.Users) *Users {
-	if u == nil {
-		return nil
-	}
-	shown := &Users{File: u.Table == nil, Table: u.Table, Fresh: spec.Duration(u.Fresh), Cached: u.Cached}
-	for _, a := range u.Attributes {
-		if shown.Attributes == nil {
-			shown.Attributes = map[string]string{}
-		}
-		shown.Attributes[a.Name] = a.Type
-	}
-	return shown
-}
-
-func historyOf(h *spec.History) *History {
-	if h == nil {
-		return nil
-	}
-	shown := &History{Files: h.Files != nil}
-	if t := h.Table; t != nil {
-		shown.Table = &spec.UsersTable{Zookeeper: t.Zookeeper, ZookeeperRoot: t.ZookeeperRoot, Table: t.Table, Family: t.Family}
-	}
-	return shown
 }
 
 // list returns the attributes of a Who.
@@ -125,18 +76,26 @@ func (w Who) list() []Field {
 		show("variable "+v.Name, inLine(v.Expression))
 	}
 	if u := w.Users; u != nil {
-		show("users.attributes", mapText(u.Attributes))
-		show("users.from", fromText(u.File, "a file", u.Table))
+		var types []string
+		for _, a := range u.Attributes {
+			types = append(types, a.Name+" "+a.Type)
+		}
+		show("users.attributes", strings.Join(types, ", "))
+		show("users.from", fromText(u.Table == nil, "a file", u.Table))
 		listTable(u.Table, "users", show)
 		show("users.fresh", termText(u.Fresh))
 		show("users.cached", spec.Grouped(u.Cached))
 	}
 	if h := w.History; h != nil {
-		show("history.from", fromText(h.Files, "exports", h.Table))
-		listTable(h.Table, "history", show)
+		var table *spec.UsersTable
+		if t := h.Table; t != nil {
+			table = &spec.UsersTable{Zookeeper: t.Zookeeper, ZookeeperRoot: t.ZookeeperRoot, Table: t.Table, Family: t.Family}
+		}
+		show("history.from", fromText(h.Files != nil, "exports", table))
+		listTable(table, "history", show)
 	}
 	if q := w.Queue; q != nil {
-		show("queue.order", q.Order)
+		show("queue.order", string(q.Order))
 		if q.Priority != "" {
 			show("queue.priority", inLine(q.Priority)+costText(q.WorstCost))
 		}

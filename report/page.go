@@ -176,6 +176,7 @@ func (p *Page) facts() (facts []fact) {
 		declared += ", partly if need be"
 	}
 	add("Declared", declared)
+	s.About.Each(func(key, text string) { add(strings.ToUpper(key[:1])+key[1:], text) })
 	if h := hours(s); h != "" {
 		add("Hours", h)
 	}

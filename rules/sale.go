@@ -115,21 +115,11 @@ func placed(s spec.Sale, err error) error {
 func placeOf(s spec.Sale, p *Problem) spec.Place {
 	switch p.Of {
 	case "priority":
-		return s.Queue.At
+		return s.Place("spec.queue.priority")
 	case "variable":
-		for _, v := range s.Variables {
-			if v.Name == p.Name {
-				return v.At
-			}
-		}
-	case "rule":
-		for _, r := range s.Rules {
-			if r.Name == p.Name {
-				return map[string]spec.Place{
-					"require": r.At.Require, "message": r.At.Message, "messageExpression": r.At.MessageExpression,
-				}[p.Field]
-			}
-		}
+		i := slices.IndexFunc(s.Variables, func(v spec.Variable) bool { return v.Name == p.Name })
+		return s.Place(fmt.Sprintf("spec.variables[%d].expression", i))
 	}
-	return spec.Place{}
+	i := slices.IndexFunc(s.Rules, func(r spec.Rule) bool { return r.Name == p.Name })
+	return s.Place(fmt.Sprintf("spec.rules[%d].%s", i, p.Field))
 }

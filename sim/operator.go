@@ -65,7 +65,7 @@ func (o *operators) sale(stock int64) spec.Sale {
 	s := &o.w.scenario
 	declared := spec.Sale{
 		Name: saleName, Run: o.number, Stock: stock, LockCount: s.shards, PerUserLimit: s.perUser,
-		LockTTL: s.ttl,
+		LockTTL: spec.Duration(s.ttl),
 		Homes: &spec.Homes{
 			Ledger: spec.Home{Kind: "simulated", Place: "the simulated store"},
 			Locks:  spec.Home{Kind: "simulated", Place: "the simulated nodes", Nodes: o.w.nodeNames},

@@ -13,7 +13,6 @@ import (
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	"salectl/backends/memory"
-	"salectl/backends/quorum"
 	"salectl/executor"
 	"salectl/executor/ownership"
 	"salectl/executor/peers"
@@ -160,7 +159,7 @@ func (w *scaleWorld) apply() error {
 		cfg.Nodes = append(cfg.Nodes, n)
 	}
 	sale := spec.Sale{
-		Name: saleName, Run: 1, Stock: 1 << 40, LockCount: w.Shards, PerUserLimit: 1, LockTTL: quorum.DefaultTTL, Embedded: &spec.Embedded{},
+		Name: saleName, Run: 1, Stock: 1 << 40, LockCount: w.Shards, PerUserLimit: 1, LockTTL: spec.DefaultLockTTL, Embedded: &spec.Embedded{},
 	}
 	actual, err := current.ReadActual(context.Background(), cfg.Backends, saleName)
 	if err != nil {

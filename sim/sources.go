@@ -44,7 +44,7 @@ func (t *sources) declare(s *spec.Sale) {
 		return
 	}
 	if s.Users != nil {
-		s.Users.File, s.Users.Fresh, s.Users.Cached = "", spec.MinFresh, t.cached
+		s.Users.File, s.Users.Fresh, s.Users.Cached = "", spec.Duration(spec.MinFresh), t.cached
 		s.Users.Table = &spec.UsersTable{Zookeeper: []string{"zk:2181"}, ZookeeperRoot: "/hbase", Table: fmt.Sprint("users-", t.users), Family: "u"}
 	}
 	if t.bought != noRules {

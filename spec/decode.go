@@ -3,7 +3,6 @@ package spec
 import (
 	"cmp"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -18,7 +17,8 @@ type decoder struct {
 	tagged   map[*yaml.Node]bool // values with an explicit tag, reported before
 	masks    []mask
 
-	expressions map[string]*expression // expressions of the document, by path
+	objects map[string]object // decoded mappings, by path
+	places  map[string]Place  // texts for other packages, by path
 }
 
 // mask is a part of a line that problems do not show, since it may be a secret.
@@ -100,15 +100,19 @@ func (d *decoder) masked() map[int]string {
 	return masked
 }
 
-// object decodes v as a mapping with the keys of t, and reports unknown and missing keys. ok
+// object decodes v as a mapping with the keys of b, and reports unknown and missing keys. ok
 // is false if v is no mapping.
-func (d *decoder) object(v value, t reflect.Type) (object, bool) {
+func (d *decoder) object(v value, b *block) (object, bool) {
 	o := object{at: v.at, path: v.path, keys: map[string]*yaml.Node{}, values: map[string]*yaml.Node{}}
+	known := b.keys()
 	if v.node.Kind != yaml.MappingNode {
-		d.notA(v, "a mapping of keys", "Write its keys below it: "+strings.Join(names(keysOf(t)), ", ")+".")
-		return o, false
+		remedy := "Write its keys below it: " + strings.Join(known, ", ") + "."
+		if !slices.ContainsFunc(b.options, func(o *option) bool { return o.required }) && len(known) == 1 {
+			remedy = fmt.Sprintf("Write %s: {}.", v.key)
+		}
+		d.notA(v, "a mapping of keys", remedy)
+		return object{}, false
 	}
-	known := keysOf(t)
 	for i := 0; i+1 < len(v.node.Content); i += 2 {
 		key, content := v.node.Content[i], v.node.Content[i+1]
 		name := target(key).Value
@@ -117,31 +121,21 @@ func (d *decoder) object(v value, t reflect.Type) (object, bool) {
 			o.merged = true
 		case target(key).Kind != yaml.ScalarNode:
 			// Reported by lint.
-		case !slices.Contains(names(known), name):
-			d.unknownKey(o, key, names(known))
+		case !slices.Contains(known, name):
+			d.unknownKey(o, key, known)
 		case o.keys[name] == nil: // the first of duplicates counts
 			o.keys[name], o.values[name] = key, content
 		}
 	}
-	d.missingKeys(o, known)
+	d.missingKeys(o, b)
 	return o, true
 }
 
-// part decodes the value of a key as a mapping with the keys of t. ok is false if it is absent
-// or no mapping.
-func (d *decoder) part(o object, key string, t reflect.Type) (object, bool) {
-	v, ok := d.value(o, key)
-	if !ok {
-		return object{}, false
-	}
-	return d.object(v, t)
-}
-
-func (d *decoder) missingKeys(o object, known []keyDef) {
+func (d *decoder) missingKeys(o object, b *block) {
 	var missing []string
-	for _, k := range known {
-		if k.required && !o.merged && o.keys[k.name] == nil {
-			missing = append(missing, k.name)
+	for _, k := range b.options {
+		if k.required && !o.merged && o.keys[k.key] == nil {
+			missing = append(missing, k.key)
 		}
 	}
 	if len(missing) > 0 {
@@ -156,14 +150,6 @@ func called(path string) string {
 		return "the document"
 	}
 	return path
-}
-
-func names(keys []keyDef) []string {
-	var all []string
-	for _, k := range keys {
-		all = append(all, k.name)
-	}
-	return all
 }
 
 // and joins words as a sentence does.
@@ -199,19 +185,21 @@ func (d *decoder) items(v value, remedy string) ([]value, bool) {
 	return items, len(items) == len(v.node.Content)
 }
 
-// objects decodes a list of 1 to most mappings with the keys of t, and omits other items.
-func (d *decoder) objects(v value, t reflect.Type, example string, most int) []object {
+// mappings decodes a list of mappings, and omits other items.
+func (d *decoder) mappings(v value, opt *option) []object {
+	example := opt.example
+	_, most := opt.numbers()
 	items, ok := d.items(v, fmt.Sprintf("Write a list, each item like - %s.", example))
 	switch {
 	case ok && len(items) == 0:
 		d.refuse(v.at, fmt.Sprintf("Write items like - %s, or leave the key out.", example), "%s is an empty list", v.path)
-	case len(items) > most:
+	case int64(len(items)) > most:
 		d.refuse(v.at, "Take some out, or say more in one.", "%s has %d items, and may have %d", v.path, len(items), most)
 		return nil
 	}
 	var all []object
 	for _, item := range items {
-		if o, ok := d.object(item, t); ok {
+		if o, ok := d.object(item, opt.inner); ok {
 			all = append(all, o)
 		}
 	}
@@ -294,16 +282,6 @@ func (d *decoder) boolean(v value) (is, ok bool) {
 		return false, false
 	}
 	return v.node.Value == "true", true
-}
-
-// flag decodes true or false; false if the key is absent.
-func (d *decoder) flag(o object, key string) bool {
-	v, ok := d.value(o, key)
-	if !ok {
-		return false
-	}
-	is, _ := d.boolean(v)
-	return is
 }
 
 // scalar reports whether v is a non-empty scalar, and reports a problem otherwise.

@@ -12,26 +12,20 @@ import (
 // is not would be accepted whatever stands there.
 func TestEveryKeyIsRead(t *testing.T) {
 	// open is the text before a key's value, shut the text behind it.
-	var walk func(typ reflect.Type, open, path, shut string)
-	walk = func(typ reflect.Type, open, path, shut string) {
-		for _, f := range reflect.VisibleFields(typ) {
-			name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
-			if name == "-" {
-				continue
-			}
-			at := join(path, name)
-			below, each, inside := f.Type, "", "{"
-			if below.Kind() == reflect.Slice && below.Elem().Kind() == reflect.Struct {
-				below, each, inside = below.Elem(), "[0]", "[{"
-			}
-			if below.Kind() == reflect.Pointer {
-				below = below.Elem()
+	var walk func(b *block, open, path, shut string)
+	walk = func(b *block, open, path, shut string) {
+		for _, o := range b.options {
+			at := join(path, o.key)
+			isList := o.inner != nil && o.field != nil && o.typ.Kind() == reflect.Slice
+			each, inside := "", "{"
+			if isList {
+				each, inside = "[0]", "[{"
 			}
 			t.Run(at, func(t *testing.T) {
 				// No key takes a list with a list or a mapping in it, but for lists of mappings.
-				text := open + name + ": [{}]" + shut
-				if each != "" {
-					text = open + name + ": [[]]" + shut
+				text := open + o.key + ": [{}]" + shut
+				if isList {
+					text = open + o.key + ": [[]]" + shut
 				}
 				_, err := Load([]string{"-"}, strings.NewReader(text))
 				for _, p := range Problems(err) {
@@ -41,12 +35,12 @@ func TestEveryKeyIsRead(t *testing.T) {
 				}
 				t.Errorf("%s: nobody minds:\n%v", text, err)
 			})
-			if below.Kind() == reflect.Struct {
-				walk(below, open+name+": "+inside, at+each, map[string]string{"{": "}", "[{": "}]"}[inside]+shut)
+			if o.inner != nil {
+				walk(o.inner, open+o.key+": "+inside, at+each, map[string]string{"{": "}", "[{": "}]"}[inside]+shut)
 			}
 		}
 	}
-	walk(reflect.TypeFor[saleDocument](), "{", "", "}")
+	walk(root(), "{", "", "}")
 }
 
 func TestReadNumber(t *testing.T) {
@@ -140,7 +134,7 @@ func TestReadTTL(t *testing.T) {
 }
 
 func TestNearest(t *testing.T) {
-	words := names(keysOf(reflect.TypeFor[specPart]()))
+	words := root().option("spec").inner.keys()
 	for name, want := range map[string]string{
 		"stok": "stock", "STOCK": "stock", "lockcount": "lockCount", "lockCounts": "lockCount", "openAt": "opensAt", "reddis": "redis",
 		"hbas": "hbase", "perUser": "perUserLimit", "lok": "lock", "embeded": "embedded",

@@ -1,8 +1,10 @@
 package spec
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -20,58 +22,43 @@ func checked(d *decoder, v value, example string, check func(string) *fault) (st
 	return text, true
 }
 
-// choice decodes one of words; the first is the default. For any other value it returns "" and
-// false.
-func choice[Word ~string](d *decoder, o object, key string, words ...Word) (Word, bool) {
-	if o.keys[key] == nil {
-		return words[0], true
+// choice decodes one of words; "" if there is a problem.
+func (d *decoder) choice(v value, words []string) string {
+	remedy := fmt.Sprintf("Write %s: %s.", v.key, strings.Join(words, ", or "+v.key+": "))
+	if !d.scalar(v, "one of "+and(words), remedy) {
+		return ""
 	}
-	var all []string
-	for _, word := range words {
-		all = append(all, string(word))
+	if slices.Contains(words, v.node.Value) {
+		return v.node.Value
 	}
-	remedy := fmt.Sprintf("Write %s: %s.", key, strings.Join(all, ", or "+key+": "))
-	v, ok := d.value(o, key)
-	if !ok || !d.scalar(v, "one of "+and(all), remedy) {
-		return "", false
-	}
-	if i := slices.Index(all, v.node.Value); i >= 0 {
-		return words[i], true
-	}
-	d.refuse(v.at, remedy, "%s is %q, which is none of %s", v.path, v.node.Value, and(all))
-	return "", false
+	d.refuse(v.at, remedy, "%s is %q, which is none of %s", v.path, v.node.Value, and(words))
+	return ""
 }
 
-// term decodes a duration in [least, most]; 0 if it is absent or invalid.
-func (d *decoder) term(o object, key, example string, least, most time.Duration) Duration {
-	v, ok := d.value(o, key)
-	if !ok || !d.scalar(v, "a duration", fmt.Sprintf("Write a duration, such as %s: %s.", key, example)) {
+// term decodes a duration in [least, most]; 0 if there is a problem.
+func (d *decoder) term(v value, example string, least, most time.Duration) time.Duration {
+	if !d.scalar(v, "a duration", fmt.Sprintf("Write a duration, such as %s: %s.", v.key, example)) {
 		return 0
 	}
 	term, f := readTerm(v.node.Value, example, least, most)
 	if f != nil {
 		d.fault(v, f)
 	}
-	return Duration(term)
+	return term
 }
 
-// file decodes the path of a file, or a pattern, without resolving it.
-func (d *decoder) file(v value, example string, check func(string) *fault) (path string, ok bool) {
+// file decodes the path of a file or folder, or a pattern, without resolving it.
+func (d *decoder) file(v value, what, example string, check func(string) *fault) (path string, ok bool) {
 	return checked(d, v, example, func(text string) *fault {
-		f := checkPath(text, "file", example)
-		if f == nil {
-			f = check(text)
-		}
-		return f
+		return cmp.Or(checkPath(text, what, example), check(text))
 	})
 }
 
 // env decodes the name of an environment variable. An invalid name may be a secret, so neither
 // the message nor the shown line contains it.
-func (d *decoder) env(o object, key string) string {
-	v, ok := d.value(o, key)
-	if !ok || !d.scalar(v, "the name of an environment variable", fmt.Sprintf("Write %s: NAME, in capitals.", key)) {
-		return ""
+func (d *decoder) env(v value, _ *option) (any, bool) {
+	if !d.scalar(v, "the name of an environment variable", fmt.Sprintf("Write %s: NAME, in capitals.", v.key)) {
+		return nil, false
 	}
 	f := checkEnv(v.node.Value)
 	if f == nil && v.node.ShortTag() != "!!str" {
@@ -80,26 +67,45 @@ func (d *decoder) env(o object, key string) string {
 	if f != nil {
 		d.hide(v.node)
 		d.fault(v, f)
-		return ""
+		return nil, false
 	}
-	return v.node.Value
+	return v.node.Value, true
 }
 
-// prose decodes a text of any length, such as an expression, and returns its place. Trailing
-// blanks are removed, such as the line end of a block.
-func (d *decoder) prose(o object, key, example string) (string, Place) {
-	v, ok := d.value(o, key)
+// prose decodes a text of any length, and records its place. Trailing blanks are removed, such
+// as the line end of a block.
+func (d *decoder) prose(v value, o *option) (any, bool) {
+	text, ok := d.text(v, quoted(o.example))
+	return d.placed(v, text, ok, "text", quoted(o.example))
+}
+
+// expression decodes an expression in CEL, and records its place. It may look like a value that
+// is no text, such as true.
+func (d *decoder) expression(v value, o *option) (any, bool) {
+	return d.placed(v, v.node.Value, d.scalar(v, "an expression in CEL", fmt.Sprintf("Write an expression, such as %s: %s.", v.key, quoted(o.example))),
+		"an expression", quoted(o.example))
+}
+
+func (d *decoder) placed(v value, text string, ok bool, what, example string) (any, bool) {
 	if !ok {
-		return "", Place{}
-	}
-	text, ok := d.text(v, example)
-	if !ok {
-		return "", Place{}
+		return nil, false
 	}
 	if text = strings.TrimRight(text, " \t\r\n"); text == "" {
-		d.refuse(v.at, fmt.Sprintf("Write text, such as %s: %s.", key, example), "%s is blank", v.path)
+		d.refuse(v.at, fmt.Sprintf("Write %s, such as %s: %s.", what, v.key, example), "%s is blank", v.path)
 	}
-	return text, d.place(v)
+	if d.places == nil {
+		d.places = map[string]Place{}
+	}
+	d.places[v.path] = Place{d.src, v.node}
+	return text, text != ""
+}
+
+// quoted returns an example as it may be written after a key.
+func quoted(example string) string {
+	if strings.Contains(example, ": ") || strings.HasPrefix(example, "'") || strings.HasSuffix(example, ".") {
+		return strconv.Quote(example)
+	}
+	return example
 }
 
 // distinct decodes values that must differ from each other.
@@ -109,15 +115,6 @@ type distinct struct {
 }
 
 func (d *decoder) distinct() distinct { return distinct{d, map[string]value{}} }
-
-// take decodes a string for which check returns nil; "" if there is a problem.
-func (d distinct) take(v value, example string, check func(string) *fault) string {
-	text, ok := checked(d.decoder, v, example, check)
-	if !ok || !d.once(v, text) {
-		return ""
-	}
-	return text
-}
 
 // once reports a problem and returns false if an earlier value is the same text.
 func (d distinct) once(v value, text string) bool {

@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/invopop/jsonschema"
 	"gopkg.in/yaml.v3"
 )
 
@@ -15,29 +14,11 @@ const (
 	Kind       = "Sale"
 )
 
-// saleDocument is the document, and each type with yaml tags a mapping in it, for both the
-// decoder and the JSON Schema. The yaml tags are the known keys; a key without omitempty is
-// required. Documents are never unmarshalled into these types, which would lose the places of
-// values. A type named Part is only for documents; one with json tags is also stored in the
-// ledger.
-type saleDocument struct {
-	APIVersion string       `yaml:"apiVersion" jsonschema_description:"Version of this format."`
-	Kind       string       `yaml:"kind" jsonschema_description:"Kind of the document."`
-	Metadata   metadataPart `yaml:"metadata" jsonschema_description:"Identity of the sale."`
-	Spec       specPart     `yaml:"spec" jsonschema_description:"Stock, terms and storage of the sale."`
-}
-
-func (saleDocument) JSONSchemaExtend(s *jsonschema.Schema) {
-	property(s, "apiVersion").Const = APIVersion
-	property(s, "kind").Const = Kind
-}
-
 // declared is the decoded part of a document.
 type declared struct {
 	empty  bool // the document is empty
 	sale   Sale
-	name   string     // "" unless it is valid
-	nameAt *yaml.Node // its node
+	nameAt *yaml.Node // of the name; nil unless it is valid
 }
 
 // document decodes one document of the file.
@@ -77,32 +58,26 @@ func (d *decoder) foreign(root *yaml.Node) bool {
 	return true
 }
 
-func (d *decoder) saleDocument(root value) declared {
-	got := declared{sale: Sale{File: fmt.Sprintf("%s:%d", d.src.name, root.node.Line)}}
-	o, ok := d.object(root, reflect.TypeFor[saleDocument]())
+func (d *decoder) saleDocument(v value) declared {
+	got := declared{sale: Sale{File: fmt.Sprintf("%s:%d", d.src.name, v.node.Line)}}
+	o, ok := d.object(v, root())
 	if !ok {
 		return got
 	}
-	d.constant(o, "apiVersion", APIVersion)
-	d.constant(o, "kind", Kind)
-	d.metadata(o, &got)
-	if v, ok := d.value(o, "spec"); ok {
-		d.expressions = nil
-		d.spec(v, &got.sale)
-		got.sale.expressions = d.expressions
+	d.objects, d.places = map[string]object{}, nil
+	d.fill(o, root(), reflect.ValueOf(&got.sale).Elem())
+	got.sale.places = d.places
+	if v, ok := d.value(d.objects["metadata"], "name"); ok && got.sale.Name != "" {
+		got.nameAt = v.at
+	}
+	if o, ok := d.objects["spec"]; ok {
+		d.spec(o, &got.sale)
 	}
 	return got
 }
 
-func (d *decoder) constant(o object, key, want string) {
-	if v, ok := d.value(o, key); ok {
-		if text, ok := d.text(v, want); ok && text != want {
-			d.refuse(v.at, fmt.Sprintf("Write %s: %s.", key, want), "%s is %q, and should be %s", v.path, text, want)
-		}
+func (d *decoder) constant(v value, want string) {
+	if text, ok := d.text(v, want); ok && text != want {
+		d.refuse(v.at, fmt.Sprintf("Write %s: %s.", v.key, want), "%s is %q, and should be %s", v.path, text, want)
 	}
-}
-
-// document converts a declaration to a document.
-func (s Sale) document() saleDocument {
-	return saleDocument{APIVersion: APIVersion, Kind: Kind, Metadata: s.metadataPart(), Spec: s.specPart()}
 }

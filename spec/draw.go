@@ -1,12 +1,10 @@
 package spec
 
 import (
-	"encoding/json"
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
-	"reflect"
-	"strconv"
 	"strings"
 	"unicode"
 
@@ -17,19 +15,22 @@ import (
 // Draw configures the draw of a sale with OrderDraw: claims are entries until the close, then
 // entries are ranked.
 type Draw struct {
-	KeyEnv  string `json:"keyEnv,omitempty"` // environment variable with the key of the secret; or KeyFile
-	KeyFile string `json:"-"`                // resolved by Load; not stored in ledgers, as Units.File
+	// KeyEnv is the environment variable with the key of the secret. Or KeyFile is set, resolved
+	// by Load; it is not stored in ledgers, as Units.File.
+	KeyEnv  string `yaml:"keyEnv,omitempty" json:"keyEnv,omitempty" form:"env" example:"DRAW_KEY" doc:"Environment variable with the key of the draw's secret: 32 bytes or more in base64."`
+	KeyFile string `yaml:"keyFile,omitempty" json:"-" form:"key" example:"draw.key" doc:"File with that key. Excludes keyEnv."`
 	// Substitutes is the number of ranks drawn beyond the stock, for awards that lapse. The
 	// default of a document is the stock.
-	Substitutes int64   `json:"substitutes"`
-	Beacon      *Beacon `json:"beacon,omitempty"` // nil: entries and secret alone determine the order
+	Substitutes int64 `yaml:"substitutes,omitempty" json:"substitutes" min:"0" max:"10000000" doc:"Ranks beyond the stock, for awards that lapse. Default: as many as the stock."`
+	// Beacon nil: entries and secret alone determine the order.
+	Beacon *Beacon `yaml:"beacon,omitempty" json:"beacon,omitempty" doc:"Public randomness, mixed into the order so that the secret alone does not reveal it. Default: none."`
 }
 
 // Beacon is a public source of randomness, with the round that determines the order.
 type Beacon struct {
-	Name     string   `yaml:"name" json:"name" jsonschema:"example=drand quicknet" jsonschema_description:"Name of the beacon, for people who verify the draw."`
-	Round    string   `yaml:"round" json:"round" jsonschema_description:"Number or text of a round that comes after closesAt."`
-	Fallback Fallback `yaml:"fallback,omitempty" json:"fallback" jsonschema_description:"If the beacon has no value for the round: none draws nothing, secret draws by entries and secret alone."`
+	Name     string   `yaml:"name" json:"name" form:"beacon" example:"drand quicknet" doc:"Name of the beacon, for people who verify the draw."`
+	Round    string   `yaml:"round" json:"round" form:"round" doc:"Number or text of a round that comes after closesAt."`
+	Fallback Fallback `yaml:"fallback,omitempty" json:"fallback" words:"none secret" default:"none" doc:"If the beacon has no value for the round: none draws nothing, secret draws by entries and secret alone."`
 }
 
 // Fallback is what a draw does if the round of its beacon has no value.
@@ -47,57 +48,42 @@ const (
 	MaxBeaconText = 255        // bytes of a beacon's name, and of its round
 )
 
-type drawPart struct {
-	KeyEnv      string  `yaml:"keyEnv,omitempty" jsonschema:"example=DRAW_KEY" jsonschema_description:"Environment variable with the key of the draw's secret: 32 bytes or more in base64."`
-	KeyFile     string  `yaml:"keyFile,omitempty" jsonschema:"example=draw.key" jsonschema_description:"File with that key. Excludes keyEnv."`
-	Substitutes *int64  `yaml:"substitutes,omitempty" jsonschema_description:"Ranks beyond the stock, for awards that lapse. Default: as many as the stock."`
-	Beacon      *Beacon `yaml:"beacon,omitempty" jsonschema_description:"Public randomness, mixed into the order so that the secret alone does not reveal it. Default: none."`
-}
-
-func (drawPart) JSONSchemaExtend(s *jsonschema.Schema) {
-	property(s, "keyEnv").Pattern = envForm
-	notBlank(s, "keyFile")
-	p := property(s, "substitutes")
-	p.Minimum, p.Maximum = "0", json.Number(strconv.Itoa(MaxRanks))
+func (Draw) constrain(s *jsonschema.Schema) {
 	s.OneOf = []*jsonschema.Schema{{Required: []string{"keyEnv"}}, {Required: []string{"keyFile"}}}
 }
 
-func (Beacon) JSONSchemaExtend(s *jsonschema.Schema) {
-	notBlank(s, "name")
-	round := property(s, "round")
-	round.Type = ""
-	round.OneOf = []*jsonschema.Schema{{Type: "integer", Minimum: "0"}, {Type: "string", Pattern: `[^ \t\r\n]`}}
-	choices(s, "fallback", FallbackNone, FallbackSecret)
+func roundSchema(s *jsonschema.Schema) {
+	s.Type = ""
+	s.OneOf = []*jsonschema.Schema{{Type: "integer", Minimum: "0"}, {Type: "string", Pattern: notBlank}}
 }
 
-// draw decodes the draw of a sale.
-func (d *decoder) draw(o object, s *Sale) *Draw {
-	v, declared := d.value(o, "draw")
+// draw checks the draw of a sale.
+func (d *decoder) draw(s *Sale) {
+	o := d.objects["spec"]
 	isDraw := s.Queue != nil && s.Queue.Order == OrderDraw
-	if !declared {
+	if _, declared := d.value(o, "draw"); !declared {
 		if isDraw && o.keys["draw"] == nil && !o.merged {
 			d.refuse(o.keys["queue"], "Add draw: {keyEnv: DRAW_KEY}, the name of a variable with the output of openssl rand -base64 32; or keyFile, a file that holds it.",
 				"%s has order: draw, and %s is not there", join(o.path, "queue"), join(o.path, "draw"))
 		}
-		return nil
+		return
 	}
 	if !isDraw && (s.Queue == nil || s.Queue.Order != "") {
-		d.refuse(o.keys["draw"], "Add queue: {order: draw}, or remove draw.", "%s stands without order: draw in %s", v.path, join(o.path, "queue"))
+		d.refuse(o.keys["draw"], "Add queue: {order: draw}, or remove draw.", "%s stands without order: draw in %s", join(o.path, "draw"), join(o.path, "queue"))
 	}
-	var w *Draw
-	if part, ok := d.object(v, reflect.TypeFor[drawPart]()); ok {
-		w = d.drawOf(part, s.Stock)
+	if s.Draw != nil {
+		d.ranks(s.Draw, s.Stock)
 	}
 	if isDraw {
-		d.drawn(o, s, w)
+		d.drawn(o, s, s.Draw)
 	}
-	return w
 }
 
-func (d *decoder) drawOf(o object, stock int64) *Draw {
-	w := &Draw{Substitutes: stock, KeyEnv: d.env(o, "keyEnv")}
-	if v, ok := d.value(o, "keyFile"); ok {
-		w.KeyFile = d.keyFile(v)
+// ranks checks the key of a draw, and sets the default of its substitutes.
+func (d *decoder) ranks(w *Draw, stock int64) {
+	o := d.objects["spec.draw"]
+	if o.keys["substitutes"] == nil {
+		w.Substitutes = stock
 	}
 	switch env, file := o.keys["keyEnv"], o.keys["keyFile"]; {
 	case env != nil && file != nil:
@@ -106,39 +92,16 @@ func (d *decoder) drawOf(o object, stock int64) *Draw {
 		d.refuse(o.at, "Add keyEnv: DRAW_KEY, the name of a variable with the output of openssl rand -base64 32; or keyFile, a file that holds it.",
 			"%s has neither keyEnv nor keyFile", o.path)
 	}
-	if v, ok := d.value(o, "substitutes"); ok {
-		w.Substitutes, _ = d.number(v, 0, MaxRanks)
-	}
-	if v, ok := d.value(o, "beacon"); ok {
-		w.Beacon = d.beacon(v)
-	}
-	return w
-}
-
-func (d *decoder) beacon(v value) *Beacon {
-	o, ok := d.object(v, reflect.TypeFor[Beacon]())
-	if !ok {
-		return nil
-	}
-	b := new(Beacon)
-	if v, ok := d.value(o, "name"); ok {
-		b.Name, _ = checked(d, v, "drand quicknet", checkBeacon)
-	}
-	if v, ok := d.value(o, "round"); ok {
-		b.Round = d.round(v)
-	}
-	b.Fallback, _ = choice(d, o, "fallback", FallbackNone, FallbackSecret)
-	return b
 }
 
 // round decodes the round of a beacon, a number or text.
-func (d *decoder) round(v value) string {
+func (d *decoder) round(v value, _ *option) (any, bool) {
 	if v.node.Kind == yaml.ScalarNode && v.node.ShortTag() == "!!int" {
-		n, _ := d.number(v, 0, math.MaxInt64)
-		return fmt.Sprint(n)
+		n, ok := d.number(v, 0, math.MaxInt64)
+		return fmt.Sprint(n), ok
 	}
-	text, _ := checked(d, v, "12345678", checkBeacon)
-	return text
+	text, ok := checked(d, v, "12345678", checkBeacon)
+	return text, ok
 }
 
 func checkBeacon(text string) *fault {
@@ -181,19 +144,14 @@ func (d *decoder) drawn(o object, s *Sale, w *Draw) {
 // someDrawKey replaces the path of the key, which a stored declaration lacks.
 const someDrawKey = "DRAW.key"
 
-// part converts a draw to its part of a document.
-func (w *Draw) part() *drawPart {
-	if w == nil {
-		return nil
+// written returns the draw as a document has it.
+func (w *Draw) written() *Draw {
+	if w == nil || w.KeyEnv != "" {
+		return w
 	}
-	part := &drawPart{KeyEnv: w.KeyEnv, Substitutes: &w.Substitutes}
-	if w.KeyEnv == "" {
-		part.KeyFile = orElse(w.KeyFile, someDrawKey)
-	}
-	if b := w.Beacon; b != nil {
-		part.Beacon = &Beacon{Name: b.Name, Round: b.Round, Fallback: unless(FallbackNone, b.Fallback)}
-	}
-	return part
+	draw := *w
+	draw.KeyFile = cmp.Or(w.KeyFile, someDrawKey)
+	return &draw
 }
 
 // withFile returns the draw with the key file of local.
@@ -220,14 +178,12 @@ func (s Sale) saneDraw() error {
 		return errors.New("a draw resells to late payments")
 	case w.KeyEnv != "" && w.KeyFile != "":
 		return errors.New("the draw has two keys")
-	case w.Substitutes < 0 || w.Substitutes > MaxRanks || s.Stock > MaxRanks-w.Substitutes:
+	case w.Substitutes > MaxRanks || s.Stock > MaxRanks-w.Substitutes:
 		return fmt.Errorf("the draw has more than %d ranks, or less than none", MaxRanks)
 	case w.Beacon == nil:
 		return nil
 	case checkBeacon(w.Beacon.Name) != nil || checkBeacon(w.Beacon.Round) != nil:
 		return errors.New("the draw's beacon has no name or no round")
-	case w.Beacon.Fallback != FallbackNone && w.Beacon.Fallback != FallbackSecret:
-		return fmt.Errorf("the fallback %q is not known to this program: use a newer one", w.Beacon.Fallback)
 	}
 	return nil
 }

@@ -34,24 +34,11 @@ const (
 	DefaultBacklog = 100_000
 )
 
-// engine decodes the engine and its options. An unknown engine is "": then conflicts of other
-// options with it cannot be reported.
-func (d *decoder) engine(o object) (engine Engine, ack Ack, backlog int64) {
-	engine, _ = choice(d, o, "engine", EngineLedger, EngineRedis)
-	ack, _ = choice(d, o, "ack", AckLedger, AckRedis)
-	if engine == EngineRedis {
-		backlog = DefaultBacklog
-	}
-	if v, ok := d.value(o, "backlog"); ok {
-		backlog, _ = d.number(v, 1, MaxBacklog)
-	}
-	return engine, ack, backlog
-}
-
 // ofEngine reports options that conflict with the engine.
 func (d *decoder) ofEngine(o object, s *Sale) {
 	switch s.Engine {
 	case EngineLedger:
+		s.Backlog = 0
 		d.onlyRedis(o)
 	case EngineRedis:
 		d.notRedis(o, s)
@@ -71,7 +58,7 @@ func (d *decoder) onlyRedis(o object) {
 
 // notRedis reports options that the Redis engine does not support.
 func (d *decoder) notRedis(o object, s *Sale) {
-	if s.PerUserLimit > DefaultPerUserLimit {
+	if s.PerUserLimit > 1 {
 		d.refuse(o.values["perUserLimit"], "Write perUserLimit: 1, leave the key out, or use engine: ledger.",
 			"%s is %d, and engine redis gives each user one", join(o.path, "perUserLimit"), s.PerUserLimit)
 	}
@@ -79,9 +66,9 @@ func (d *decoder) notRedis(o object, s *Sale) {
 		d.refuse(o.values["stock"], fmt.Sprintf("Write at most %d, or use engine: ledger.", MaxRedisStock),
 			"%s is above %d, the most that engine redis keeps in its lists", join(o.path, "stock"), MaxRedisStock)
 	}
-	for _, k := range ledgerKeys {
-		if at := o.keys[k.key]; at != nil {
-			d.refuse(at, fmt.Sprintf("Remove %s, or use engine: ledger.", k.key), "%s stands with engine: redis, %s", join(o.path, k.key), k.why)
+	for _, k := range root().option("spec").inner.options {
+		if at := o.keys[k.key]; at != nil && k.ledger != "" {
+			d.refuse(at, fmt.Sprintf("Remove %s, or use engine: ledger.", k.key), "%s stands with engine: redis, %s", join(o.path, k.key), k.ledger)
 		}
 	}
 }
@@ -98,11 +85,13 @@ func home(title string, engine Engine, needs, forbids []string) *jsonschema.Sche
 		s.Properties.Set("units", &jsonschema.Schema{Not: packets})
 	case EngineRedis:
 		s.Properties.Set("units", packets)
-		for _, k := range ledgerKeys {
-			forbids = append(forbids, k.key)
+		for _, k := range root().option("spec").inner.options {
+			if k.ledger != "" {
+				forbids = append(forbids, k.key)
+			}
 		}
 		s.Properties.Set("stock", &jsonschema.Schema{Maximum: json.Number(strconv.Itoa(MaxRedisStock))})
-		s.Properties.Set("perUserLimit", &jsonschema.Schema{Const: DefaultPerUserLimit})
+		s.Properties.Set("perUserLimit", &jsonschema.Schema{Const: 1})
 	}
 	for _, name := range forbids {
 		s.Not.AnyOf = append(s.Not.AnyOf, &jsonschema.Schema{Required: []string{name}})
@@ -119,14 +108,10 @@ func (s Sale) saneEngine() error {
 			return errors.New("ack, backlog and red packets stand without engine redis")
 		}
 		return s.Units.sane(s.Stock)
-	case s.Engine != EngineRedis:
-		return fmt.Errorf("the engine %q is not known to this program: use a newer one", s.Engine)
-	case s.Ack != AckLedger && s.Ack != AckRedis:
-		return fmt.Errorf("the ack %q is not known to this program: use a newer one", s.Ack)
 	case s.needsLedger() != "":
-		return errors.New(s.needsLedger() + " with engine redis")
-	case s.Backlog < 1:
-		return errors.New("backlog must be at least 1")
+		return errors.New("engine redis does not take " + s.needsLedger())
+	case s.Ack == "" || s.Backlog == 0:
+		return errors.New("ack or backlog is missing with engine redis")
 	case s.RedPacket != nil:
 		return s.RedPacket.Check(s.Stock)
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"reflect"
 	"strings"
 
 	"github.com/invopop/jsonschema"
@@ -14,75 +13,64 @@ import (
 type History struct {
 	// Files are exports of sales, or patterns of their names for filepath.Match, resolved by
 	// Load. In a declaration of FromJSON with files it is empty and not nil.
-	Files []string
+	Files Files `yaml:"files,omitempty" json:"files,omitzero" form:"patterns" max:"99" example:"exports/*.ndjson" doc:"Exports, or patterns such as exports/*.ndjson."`
 	// Table has a row for each user and a column for each run in which the user bought.
 	// Destroy adds to it.
-	Table *HistoryTable
+	Table *HistoryTable `yaml:"hbase,omitempty" json:"hbase,omitempty" doc:"Table with one row per user, keyed by user id. destroy adds the purchases of this sale."`
 }
+
+// Files are files that a document names. JSON has an empty list: a sale that is moved with its
+// files is unchanged.
+type Files []string
+
+// MarshalJSON returns an empty list.
+func (Files) MarshalJSON() ([]byte, error) { return []byte("[]"), nil }
 
 // HistoryTable is an HBase table of what users bought.
 type HistoryTable struct {
 	// Zookeeper are the servers as host:port. The default is that of the sale's own table.
-	Zookeeper     []string `yaml:"zookeeper,omitempty" json:"zookeeper" jsonschema_description:"ZooKeeper servers, host:port each. Default: those of spec.hbase."`
-	ZookeeperRoot string   `yaml:"zookeeperRoot,omitempty" json:"zookeeperRoot" jsonschema:"example=/hbase" jsonschema_description:"Parent znode of HBase. Default: that of spec.hbase, or /hbase with zookeeper."`
-	Table         string   `yaml:"table" json:"table" jsonschema:"example=purchases" jsonschema_description:"Table of the purchases."`
-	Family        string   `yaml:"family" json:"family" jsonschema:"example=h" jsonschema_description:"Column family of the purchases."`
+	Zookeeper     []string `yaml:"zookeeper,omitempty" json:"zookeeper" form:"addresses" max:"99" example:"127.0.0.1:2181" doc:"ZooKeeper servers, host:port each. Default: those of spec.hbase."`
+	ZookeeperRoot string   `yaml:"zookeeperRoot,omitempty" json:"zookeeperRoot" form:"znode" example:"/hbase" doc:"Parent znode of HBase. Default: that of spec.hbase, or /hbase with zookeeper."`
+	Table         string   `yaml:"table" json:"table" form:"table" example:"purchases" doc:"Table of the purchases."`
+	Family        string   `yaml:"family" json:"family" form:"family" example:"h" doc:"Column family of the purchases."`
 }
 
-// MaxFiles is the maximum number of patterns of a history.
-const MaxFiles = 99
-
-type historyPart struct {
-	Files []string      `yaml:"files,omitempty" jsonschema_description:"Exports, or patterns such as exports/*.ndjson."`
-	HBase *HistoryTable `yaml:"hbase,omitempty" jsonschema_description:"Table with one row per user, keyed by user id. destroy adds the purchases of this sale."`
-}
-
-func (historyPart) JSONSchemaExtend(s *jsonschema.Schema) {
-	list(property(s, "files"), MaxFiles)
+func (History) constrain(s *jsonschema.Schema) {
 	s.AnyOf = []*jsonschema.Schema{{Required: []string{"files"}}, {Required: []string{"hbase"}}}
 }
 
-func (HistoryTable) JSONSchemaExtend(s *jsonschema.Schema) { outerTable(s) }
-
-// history decodes the source of what users bought.
-func (d *decoder) history(spec object, from tableHome) *History {
-	o, ok := d.part(spec, "history", reflect.TypeFor[historyPart]())
+// history checks the source of what users bought.
+func (d *decoder) history(h *History, from tableHome) {
+	o, ok := d.objects["spec.history"]
 	if !ok {
-		return nil
+		return
 	}
-	h := new(History)
 	if o.keys["files"] == nil && o.keys["hbase"] == nil {
 		d.refuse(o.at, `Add files: ["exports/*.ndjson"], or hbase.`, "%s has neither files nor hbase", o.path)
 	}
-	if v, ok := d.value(o, "files"); ok {
-		h.Files = d.patterns(v)
+	if h.Table != nil {
+		d.outerTable("spec.history.hbase", from, &h.Table.Zookeeper, &h.Table.ZookeeperRoot)
 	}
-	if o, ok := d.part(o, "hbase", reflect.TypeFor[HistoryTable]()); ok {
-		h.Table = new(HistoryTable)
-		h.Table.Zookeeper, h.Table.ZookeeperRoot = d.zookeeper(o, from)
-		h.Table.Table, h.Table.Family = d.table(o, "purchases"), d.family(o)
-	}
-	return h
 }
 
 // patterns decodes patterns of file names.
-func (d *decoder) patterns(v value) []string {
-	const example = "exports/*.ndjson"
-	items, ok := d.items(v, fmt.Sprintf("Write %s: [%q].", v.key, example))
+func (d *decoder) patterns(v value, o *option) (any, bool) {
+	_, most := o.numbers()
+	items, ok := d.items(v, fmt.Sprintf("Write %s: [%q].", v.key, o.example))
 	switch {
 	case ok && len(items) == 0:
-		d.refuse(v.at, fmt.Sprintf("Write %s: [%q], or leave the key out.", v.key, example), "%s is an empty list", v.path)
-	case len(items) > MaxFiles:
-		d.refuse(v.at, "Write patterns, such as exports/*.ndjson.", "%s has %d items, and may have %d", v.path, len(items), MaxFiles)
-		return nil
+		d.refuse(v.at, fmt.Sprintf("Write %s: [%q], or leave the key out.", v.key, o.example), "%s is an empty list", v.path)
+	case int64(len(items)) > most:
+		d.refuse(v.at, "Write patterns, such as exports/*.ndjson.", "%s has %d items, and may have %d", v.path, len(items), most)
+		return nil, false
 	}
 	var all []string
 	for _, item := range items {
-		if pattern, ok := d.file(item, example, checkPattern); ok {
+		if pattern, ok := d.file(item, "file", o.example, checkPattern); ok {
 			all = append(all, d.src.resolvePattern(pattern))
 		}
 	}
-	return all
+	return all, true
 }
 
 // resolvePattern is resolve for a pattern. It escapes special characters of the document's
@@ -105,44 +93,21 @@ func checkPattern(pattern string) *fault {
 // someExports replaces the files, which a stored declaration lacks.
 const someExports = "EXPORTS/*.ndjson"
 
-// part converts a history to its part of a document. own is the ledger of the sale.
-func (h *History) part(own *HBase) *historyPart {
+// written returns the history as a document has it. own is the ledger of the sale.
+func (h *History) written(own *HBase) *History {
 	if h == nil {
 		return nil
 	}
-	part := &historyPart{Files: h.Files}
+	history := *h
 	if h.Files != nil && len(h.Files) == 0 {
-		part.Files = []string{someExports}
+		history.Files = Files{someExports}
 	}
 	if t := h.Table; t != nil {
-		part.HBase = &HistoryTable{Table: t.Table, Family: t.Family}
-		part.HBase.Zookeeper, part.HBase.ZookeeperRoot = own.elsewhere(t.Zookeeper, t.ZookeeperRoot)
+		table := *t
+		table.Zookeeper, table.ZookeeperRoot = own.elsewhere(t.Zookeeper, t.ZookeeperRoot)
+		history.Table = &table
 	}
-	return part
-}
-
-// storedHistory is a History without the names of the files.
-type storedHistory struct {
-	Files bool          `json:"files,omitempty"`
-	HBase *HistoryTable `json:"hbase,omitempty"`
-}
-
-func (h *History) stored() *storedHistory {
-	if h == nil {
-		return nil
-	}
-	return &storedHistory{Files: h.Files != nil, HBase: h.Table}
-}
-
-func (in *storedHistory) read() *History {
-	if in == nil {
-		return nil
-	}
-	h := &History{Table: in.HBase}
-	if in.Files {
-		h.Files = []string{}
-	}
-	return h
+	return &history
 }
 
 // withFiles returns the history with the files of local.

@@ -18,7 +18,7 @@ func anySale(t *rapid.T) Sale {
 		Run:          rapid.Int64Min(1).Draw(t, "run"),
 		Stock:        rapid.Int64Min(1).Draw(t, "stock"),
 		PerUserLimit: rapid.Int64Min(1).Draw(t, "limit"),
-		LockTTL:      time.Duration(rapid.Int64Range(2000, 10000).Draw(t, "ttl")) * time.Millisecond,
+		LockTTL:      Duration(rapid.Int64Range(2000, 10000).Draw(t, "ttl")) * Duration(time.Millisecond),
 		Engine:       EngineLedger, Ack: AckLedger,
 		File: "sale.yaml:1",
 	}
@@ -81,17 +81,17 @@ func anyPayment(t *rapid.T) *Payment {
 	term := func(name string, least, most time.Duration) Duration {
 		return Duration(rapid.Int64Range(least.Milliseconds(), most.Milliseconds()).Draw(t, name)) * Duration(time.Millisecond)
 	}
-	p := &Payment{HoldFor: term("holdFor", MinHold, MaxHold), Grace: term("grace", 0, MaxGrace),
+	p := &Payment{HoldFor: term("holdFor", MinHold, 24*time.Hour), Grace: term("grace", 0, time.Hour),
 		Late: rapid.SampledFrom([]Late{LateRefuse, LateResell}).Draw(t, "late")}
 	if rapid.Bool().Draw(t, "extends") {
-		p.ExtendBy = term("extendBy", MinHold, MaxHold)
+		p.ExtendBy = term("extendBy", MinHold, 24*time.Hour)
 	}
 	text := rapid.StringMatching(`[a-z.=' ]{1,20}`)
 	maybe := rapid.OneOf(rapid.Just(""), text)
 	if rapid.Bool().Draw(t, "check") {
 		p.Check = &PaymentCheck{
 			URL:      "https://" + rapid.StringMatching(`[a-z]{1,9}/[a-z]{0,9}`).Draw(t, "url") + "{claim}",
-			Interval: term("interval", MinCheckInterval, MaxCheckInterval), Timeout: term("timeout", MinCheckTimeout, MaxCheckTimeout),
+			Interval: term("interval", 100*time.Millisecond, 10*time.Minute), Timeout: term("timeout", 100*time.Millisecond, 30*time.Second),
 			Success: text.Draw(t, "success"), Failure: maybe.Draw(t, "failure"), Payment: maybe.Draw(t, "payment"), TokenEnv: maybe.Draw(t, "token"),
 		}
 	}
@@ -115,8 +115,8 @@ func anyRules(t *rapid.T, s *Sale) {
 		s.Variables = append(s.Variables, Variable{Name: name, Expression: "1"})
 	}
 	if rapid.Bool().Draw(t, "users") {
-		s.Users = &Users{Fresh: rapid.SampledFrom([]time.Duration{MinFresh, 1500 * time.Millisecond, MaxFresh}).Draw(t, "fresh"),
-			Cached: rapid.Int64Range(1, MaxCached).Draw(t, "cached")}
+		s.Users = &Users{Fresh: rapid.SampledFrom([]Duration{Duration(MinFresh), Duration(1500 * time.Millisecond), Duration(time.Hour)}).Draw(t, "fresh"),
+			Cached: rapid.Int64Range(1, 10_000_000).Draw(t, "cached")}
 		for _, name := range slices.Sorted(slices.Values(rapid.SliceOfDistinct(identifier, rapid.ID[string]).Draw(t, "attributes"))) {
 			s.Users.Attributes = append(s.Users.Attributes, Attribute{name, rapid.SampledFrom(AttributeTypes).Draw(t, "type")})
 		}
@@ -133,7 +133,7 @@ func anyRules(t *rapid.T, s *Sale) {
 		}
 	}
 	if rapid.Bool().Draw(t, "queue") {
-		s.Queue = &Queue{Order: OrderArrival, Depth: rapid.Int64Range(1, MaxDepth).Draw(t, "depth")}
+		s.Queue = &Queue{Order: OrderArrival, Depth: rapid.Int64Range(1, 1_000_000).Draw(t, "depth")}
 		if rapid.Bool().Draw(t, "priority") {
 			s.Queue.Order, s.Queue.Priority = OrderPriority, rapid.StringN(1, -1, -1).Draw(t, "of")
 		}
@@ -217,11 +217,11 @@ func TestJSONIsCanonical(t *testing.T) {
 		want string
 	}{
 		"embedded": {
-			Sale{Name: "movie-tickets", Run: 1, Stock: 100, LockCount: 5, PerUserLimit: 1, LockTTL: 3 * time.Second, Embedded: &Embedded{Dir: "x"}},
+			Sale{Name: "movie-tickets", Run: 1, Stock: 100, LockCount: 5, PerUserLimit: 1, LockTTL: DefaultLockTTL, Embedded: &Embedded{Dir: "x"}},
 			`{"apiVersion":"salectl/v1","name":"movie-tickets","run":1,"stock":100,"lockCount":5,"perUserLimit":1,"lockTtlMs":3000,"embedded":{}}`,
 		},
 		"servers": {
-			Sale{Name: "a", Run: 2, Stock: 9, LockCount: 1, PerUserLimit: 2, OpensAt: opens, ClosesAt: opens.Add(time.Hour), LockTTL: 2500 * time.Millisecond,
+			Sale{Name: "a", Run: 2, Stock: 9, LockCount: 1, PerUserLimit: 2, OpensAt: opens, ClosesAt: opens.Add(time.Hour), LockTTL: Duration(2500 * time.Millisecond),
 				Redis: &Redis{Nodes: []string{"r:1"}, UsernameEnv: "U", PasswordEnv: "P", TLS: true},
 				HBase: &HBase{Zookeeper: []string{"z:1"}, ZookeeperRoot: "/hbase", Table: "sales"}},
 			`{"apiVersion":"salectl/v1","name":"a","run":2,"stock":9,"lockCount":1,"perUserLimit":2,` +
@@ -230,97 +230,78 @@ func TestJSONIsCanonical(t *testing.T) {
 				`"hbase":{"zookeeper":["z:1"],"zookeeperRoot":"/hbase","table":"sales"}}`,
 		},
 		"embedded, said in full": {
-			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: 3 * time.Second, Engine: EngineLedger, Ack: AckLedger, Embedded: &Embedded{}},
+			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: DefaultLockTTL, Engine: EngineLedger, Ack: AckLedger, Embedded: &Embedded{}},
 			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":9,"lockCount":1,"perUserLimit":1,"lockTtlMs":3000,"embedded":{}}`,
 		},
 		"partial": {
-			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 3, Partial: true, LockTTL: 3 * time.Second, Embedded: &Embedded{}},
+			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 3, Partial: true, LockTTL: DefaultLockTTL, Embedded: &Embedded{}},
 			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":9,"lockCount":1,"perUserLimit":3,"partial":true,"lockTtlMs":3000,"embedded":{}}`,
 		},
 		"payment": {
-			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: 3 * time.Second, Embedded: &Embedded{},
+			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: DefaultLockTTL, Embedded: &Embedded{},
 				Payment: &Payment{HoldFor: Duration(10 * time.Minute), Grace: Duration(1500 * time.Millisecond), ExtendBy: Duration(5 * time.Minute), Late: LateResell}},
-			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":9,"lockCount":1,"perUserLimit":1,"lockTtlMs":3000,"embedded":{},` +
-				`"payment":{"holdForMs":600000,"graceMs":1500,"extendByMs":300000,"late":"resell"}}`,
+			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":9,"lockCount":1,"perUserLimit":1,"payment":{"holdForMs":600000,"graceMs":1500,"extendByMs":300000,"late":"resell"},"lockTtlMs":3000,"embedded":{}}`,
 		},
 		"payment, asked and told": {
-			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: 3 * time.Second, Embedded: &Embedded{},
+			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: DefaultLockTTL, Embedded: &Embedded{},
 				Payment: &Payment{HoldFor: Duration(time.Second), Late: LateRefuse,
 					Check: &PaymentCheck{URL: "https://a/{claim}", Interval: Duration(5 * time.Second), Timeout: Duration(3 * time.Second),
 						Success: "a", Failure: "b", Payment: "c", TokenEnv: "T"},
 					Webhook: &PaymentWebhook{SecretsEnv: "S", Success: "d", Failure: "e", Claim: "f", Payment: "g"}}},
-			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":9,"lockCount":1,"perUserLimit":1,"lockTtlMs":3000,"embedded":{},` +
-				`"payment":{"holdForMs":1000,"graceMs":0,"late":"refuse",` +
-				`"check":{"url":"https://a/{claim}","intervalMs":5000,"timeoutMs":3000,"success":"a","failure":"b","payment":"c","tokenEnv":"T"},` +
-				`"webhook":{"secretsEnv":"S","success":"d","failure":"e","claim":"f","payment":"g"}}}`,
+			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":9,"lockCount":1,"perUserLimit":1,"payment":{"holdForMs":1000,"graceMs":0,"late":"refuse","check":{"url":"https://a/{claim}","intervalMs":5000,"timeoutMs":3000,"success":"a","failure":"b","payment":"c","tokenEnv":"T"},"webhook":{"secretsEnv":"S","success":"d","failure":"e","claim":"f","payment":"g"}},"lockTtlMs":3000,"embedded":{}}`,
 		},
 		"payment, the least": {
-			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: 3 * time.Second, Embedded: &Embedded{},
+			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: DefaultLockTTL, Embedded: &Embedded{},
 				Payment: &Payment{HoldFor: Duration(time.Second), Late: LateRefuse}},
-			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":9,"lockCount":1,"perUserLimit":1,"lockTtlMs":3000,"embedded":{},` +
-				`"payment":{"holdForMs":1000,"graceMs":0,"late":"refuse"}}`,
+			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":9,"lockCount":1,"perUserLimit":1,"payment":{"holdForMs":1000,"graceMs":0,"late":"refuse"},"lockTtlMs":3000,"embedded":{}}`,
 		},
 		"rules": {
-			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: 3 * time.Second, Embedded: &Embedded{},
+			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: DefaultLockTTL, Embedded: &Embedded{},
 				Rules: []Rule{{Name: "members", Require: "user.level > 1", Message: "m", MessageExpression: "'m'", Enforce: EnforceDeny},
 					{Name: "seen", Require: "variables.one == 1", Enforce: EnforceAudit}},
 				Variables: []Variable{{Name: "one", Expression: "1"}},
-				Users:     &Users{Attributes: []Attribute{{"born", TypeTimestamp}, {"level", TypeInt}}, File: "users.csv", Fresh: 1500 * time.Millisecond, Cached: 7},
+				Users:     &Users{Attributes: []Attribute{{"born", TypeTimestamp}, {"level", TypeInt}}, File: "users.csv", Fresh: Duration(1500 * time.Millisecond), Cached: 7},
 				History:   &History{Files: []string{"a*.ndjson"}, Table: &HistoryTable{[]string{"z:1"}, "/hbase", "purchases", "h"}},
 				Queue:     &Queue{Order: OrderPriority, Priority: "user.level", Depth: 9}},
-			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":9,"lockCount":1,"perUserLimit":1,"lockTtlMs":3000,"embedded":{},` +
-				`"rules":[{"name":"members","require":"user.level \u003e 1","message":"m","messageExpression":"'m'","enforce":"deny"},` +
-				`{"name":"seen","require":"variables.one == 1","enforce":"audit"}],"variables":[{"name":"one","expression":"1"}],` +
-				`"users":{"attributes":{"born":"timestamp","level":"int"},"file":true,"freshMs":1500,"cached":7},` +
-				`"history":{"files":true,"hbase":{"zookeeper":["z:1"],"zookeeperRoot":"/hbase","table":"purchases","family":"h"}},` +
-				`"queue":{"order":"priority","priority":"user.level","depth":9}}`,
+			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":9,"lockCount":1,"perUserLimit":1,"rules":[{"name":"members","require":"user.level \u003e 1","message":"m","messageExpression":"'m'","enforce":"deny"},{"name":"seen","require":"variables.one == 1","enforce":"audit"}],"variables":[{"name":"one","expression":"1"}],"users":{"attributes":{"born":"timestamp","level":"int"},"freshMs":1500,"cached":7},"history":{"files":[],"hbase":{"zookeeper":["z:1"],"zookeeperRoot":"/hbase","table":"purchases","family":"h"}},"queue":{"order":"priority","priority":"user.level","depth":9},"lockTtlMs":3000,"embedded":{}}`,
 		},
 		"rules, the least": {
-			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: 3 * time.Second, Embedded: &Embedded{},
+			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: DefaultLockTTL, Embedded: &Embedded{},
 				Rules:   []Rule{{Name: "known", Require: "user.known", Enforce: EnforceDeny}},
-				Users:   &Users{Table: &UsersTable{[]string{"z:1"}, "/hbase", "users", "u", map[string]string{"a": "b"}}, Fresh: time.Second, Cached: 1},
+				Users:   &Users{Table: &UsersTable{[]string{"z:1"}, "/hbase", "users", "u", map[string]string{"a": "b"}}, Fresh: Duration(MinFresh), Cached: 1},
 				History: &History{Files: []string{}}, Queue: &Queue{Order: OrderArrival, Depth: 1}},
-			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":9,"lockCount":1,"perUserLimit":1,"lockTtlMs":3000,"embedded":{},` +
-				`"rules":[{"name":"known","require":"user.known","enforce":"deny"}],` +
-				`"users":{"hbase":{"zookeeper":["z:1"],"zookeeperRoot":"/hbase","table":"users","family":"u","columns":{"a":"b"}},"freshMs":1000,"cached":1},` +
-				`"history":{"files":true},"queue":{"order":"arrival","depth":1}}`,
+			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":9,"lockCount":1,"perUserLimit":1,"rules":[{"name":"known","require":"user.known","enforce":"deny"}],"users":{"hbase":{"zookeeper":["z:1"],"zookeeperRoot":"/hbase","table":"users","family":"u","columns":{"a":"b"}},"freshMs":1000,"cached":1},"history":{"files":[]},"queue":{"order":"arrival","depth":1},"lockTtlMs":3000,"embedded":{}}`,
 		},
 		"lists": {
-			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: 3 * time.Second, Engine: EngineRedis, Ack: AckLedger, Backlog: 100_000,
+			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: DefaultLockTTL, Engine: EngineRedis, Ack: AckLedger, Backlog: 100_000,
 				Redis: &Redis{Nodes: []string{"r:1"}}, Embedded: &Embedded{}},
-			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":9,"lockCount":1,"perUserLimit":1,"lockTtlMs":3000,` +
-				`"redis":{"nodes":["r:1"],"tls":false},"embedded":{},"engine":"redis","ack":"ledger","backlog":100000}`,
+			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":9,"lockCount":1,"perUserLimit":1,"engine":"redis","ack":"ledger","backlog":100000,"lockTtlMs":3000,"redis":{"nodes":["r:1"],"tls":false},"embedded":{}}`,
 		},
 		"red packets": {
-			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: 3 * time.Second, Engine: EngineRedis, Ack: AckRedis, Backlog: 5,
+			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: DefaultLockTTL, Engine: EngineRedis, Ack: AckRedis, Backlog: 5,
 				RedPacket: &RedPacket{Currency: "CNY", Scale: 2, Total: 10_000, Min: 1, Split: SplitRandom},
 				Redis:     &Redis{Nodes: []string{"r:1"}}, Embedded: &Embedded{}},
-			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":9,"lockCount":1,"perUserLimit":1,"lockTtlMs":3000,` +
-				`"redis":{"nodes":["r:1"],"tls":false},"embedded":{},"engine":"redis","ack":"redis","backlog":5,` +
-				`"units":{"redPacket":{"total":"100.00","currency":"CNY","split":"random","min":"0.01"}}}`,
+			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":9,"lockCount":1,"perUserLimit":1,"engine":"redis","ack":"redis","backlog":5,"redPacket":{"total":"100.00","currency":"CNY","split":"random","min":"0.01"},"lockTtlMs":3000,"redis":{"nodes":["r:1"],"tls":false},"embedded":{}}`,
 		},
 		"seats": {
-			Sale{Name: "a", Run: 1, Stock: 80, LockCount: 1, PerUserLimit: 1, LockTTL: 3 * time.Second, Embedded: &Embedded{},
+			Sale{Name: "a", Run: 1, Stock: 80, LockCount: 1, PerUserLimit: 1, LockTTL: DefaultLockTTL, Embedded: &Embedded{},
 				Units: &Units{Ranges: []string{"A1-A40", "B1-B40"}, Choose: true}},
-			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":80,"lockCount":1,"perUserLimit":1,"lockTtlMs":3000,"embedded":{},` +
-				`"units":{"range":["A1-A40","B1-B40"],"choose":true}}`,
+			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":80,"lockCount":1,"perUserLimit":1,"units":{"range":["A1-A40","B1-B40"],"choose":true},"lockTtlMs":3000,"embedded":{}}`,
 		},
 		"codes": {
-			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: 3 * time.Second, Embedded: &Embedded{},
+			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: DefaultLockTTL, Embedded: &Embedded{},
 				Units: &Units{File: "x.csv", FromFile: true, Column: "code", KeyEnv: "K", Secret: true}},
-			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":9,"lockCount":1,"perUserLimit":1,"lockTtlMs":3000,"embedded":{},` +
-				`"units":{"file":true,"column":"code","keyEnv":"K","secret":true}}`,
+			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":9,"lockCount":1,"perUserLimit":1,"units":{"file":true,"column":"code","keyEnv":"K","secret":true},"lockTtlMs":3000,"embedded":{}}`,
 		},
 		"codes, the key in a file": {
-			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: 3 * time.Second, Embedded: &Embedded{},
+			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: DefaultLockTTL, Embedded: &Embedded{},
 				Units: &Units{File: "x.csv", FromFile: true, KeyFile: "k", Secret: true}},
-			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":9,"lockCount":1,"perUserLimit":1,"lockTtlMs":3000,"embedded":{},` +
-				`"units":{"file":true,"secret":true}}`,
+			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":9,"lockCount":1,"perUserLimit":1,"units":{"file":true,"secret":true},"lockTtlMs":3000,"embedded":{}}`,
 		},
 		"seats of a file": {
-			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: 3 * time.Second, Embedded: &Embedded{},
+			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: DefaultLockTTL, Embedded: &Embedded{},
 				Units: &Units{File: "x.csv", FromFile: true}},
-			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":9,"lockCount":1,"perUserLimit":1,"lockTtlMs":3000,"embedded":{},"units":{"file":true}}`,
+			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":9,"lockCount":1,"perUserLimit":1,"units":{"file":true},"lockTtlMs":3000,"embedded":{}}`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -335,7 +316,7 @@ func TestFromJSON(t *testing.T) {
 	const stored = `{"apiVersion":"salectl/v1","name":"a","run":1,"stock":9,"lockCount":1,"perUserLimit":1,"lockTtlMs":3000,"embedded":{}}`
 	change := func(old, new string) string { return strings.Replace(stored, old, new, 1) }
 	const lists = `"embedded":{},"engine":"redis","ack":"redis","backlog":5,` +
-		`"units":{"redPacket":{"total":"0.90","currency":"CNY","split":"fixed","min":"0.10"}}`
+		`"redPacket":{"total":"0.90","currency":"CNY","split":"fixed","min":"0.10"}`
 	changeLists := func(old, new string) string {
 		return change(`"embedded":{}`, strings.Replace(lists, old, new, 1))
 	}
@@ -343,8 +324,8 @@ func TestFromJSON(t *testing.T) {
 	changePayment := func(old, new string) string {
 		return change(`"embedded":{}`, strings.Replace(payment, old, new, 1))
 	}
-	const who = `"embedded":{},"rules":[{"name":"known","require":"user.known","enforce":"deny"}],"history":{"files":true},` +
-		`"users":{"attributes":{"level":"int"},"file":true,"freshMs":1000,"cached":7},"queue":{"order":"arrival","depth":1}`
+	const who = `"embedded":{},"rules":[{"name":"known","require":"user.known","enforce":"deny"}],"history":{"files":[]},` +
+		`"users":{"attributes":{"level":"int"},"freshMs":1000,"cached":7},"queue":{"order":"arrival","depth":1}`
 	changeWho := func(old, new string) string {
 		return change(`"embedded":{}`, strings.Replace(who, old, new, 1))
 	}
@@ -380,7 +361,7 @@ func TestFromJSON(t *testing.T) {
 		"text":                  {change(`"stock":9`, `"stock":"9"`), false},
 		"lists":                 {changeLists("", ""), true},
 		"a longer backlog":      {changeLists(`"backlog":5`, `"backlog":50000000`), true},
-		"plain units":           {changeLists(`,"units"`, `,"later"`), true},
+		"plain units":           {changeLists(`,"redPacket"`, `,"later"`), true},
 		"another engine":        {changeLists(`"engine":"redis"`, `"engine":"warp"`), false},
 		"no engine":             {changeLists(`"engine":"redis",`, ``), false},
 		"no ack":                {changeLists(`"ack":"redis",`, ``), false},
@@ -417,7 +398,7 @@ func TestFromJSON(t *testing.T) {
 		"another type":          {changeWho(`"int"`, `"set"`), false},
 		"no freshness":          {changeWho(`"freshMs":1000,`, ``), false},
 		"endless freshness":     {changeWho(`1000`, `288230376151711744`), false},
-		"no history":            {changeWho(`"files":true`, ``), false},
+		"no history":            {changeWho(`"files":[]`, ``), false},
 		"another order":         {changeWho(`"arrival"`, `"lottery"`), false},
 		"a deeper queue":        {changeWho(`"depth":1`, `"depth":1000000000`), true},
 		"rules of lists":        {changeLists(`"embedded":{}`, who), false},
@@ -430,7 +411,7 @@ func TestFromJSON(t *testing.T) {
 		"seats with a key":      {changeSeats(`"choose":true`, `"secret":true`), false},
 		"seats and a file":      {changeSeats(`"choose"`, `"file":true,"choose"`), false},
 		"neither":               {changeSeats(`"range":["A1-A5","B1-B4"],`, ``), false},
-		"seats of lists":        {changeLists(`"units":{"redPacket":{"total":"0.90","currency":"CNY","split":"fixed","min":"0.10"}}`, seats[len(`"embedded":{},`):]), false},
+		"seats of lists":        {changeLists(`"redPacket":{"total":"0.90","currency":"CNY","split":"fixed","min":"0.10"}`, seats[len(`"embedded":{},`):]), false},
 		"codes":                 {changeCodes("", ""), true},
 		"codes of a key file":   {changeCodes(`"keyEnv":"K",`, ``), true},
 		"a key and no secret":   {changeCodes(`,"secret":true`, ``), false},

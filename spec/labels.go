@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/invopop/jsonschema"
 	"gopkg.in/yaml.v3"
 )
 
@@ -46,14 +47,23 @@ func checkLabelValue(text string) *fault {
 		"Write at most 63 letters, digits, -, _ and dots that begin and end with a letter or digit; other text is for annotations."}
 }
 
+// labelSchema returns the schema of a mapping of label keys to text of a form.
+func labelSchema(values string) func(*jsonschema.Schema) {
+	return func(s *jsonschema.Schema) {
+		longest := uint64(MaxLabelPrefix + len("/") + MaxLabelName)
+		s.PropertyNames = &jsonschema.Schema{Pattern: labelKeyForm, MaxLength: &longest}
+		s.AdditionalProperties.Pattern = values
+	}
+}
+
 // labels decodes the labels, nil if there are none.
-func (d *decoder) labels(v value) map[string]string {
-	return d.labelled(v, "team: tickets", checkLabelValue)
+func (d *decoder) labels(v value, _ *option) (any, bool) {
+	return d.labelled(v, "team: tickets", checkLabelValue), true
 }
 
 // annotations decodes the annotations, nil if there are none.
-func (d *decoder) annotations(v value) map[string]string {
-	all := d.labelled(v, `contact: "on-call@example.com"`, func(string) *fault { return nil })
+func (d *decoder) annotations(v value, _ *option) (any, bool) {
+	all := d.labelled(v, `contact: "on-call@example.com"`, checkNothing)
 	size := 0
 	for key, text := range all {
 		size += len(key) + len(text)
@@ -61,7 +71,7 @@ func (d *decoder) annotations(v value) map[string]string {
 	if size > MaxAnnotations {
 		d.refuse(v.at, "Keep large texts elsewhere, and write down where.", "%s has %d bytes, and may have %d", v.path, size, MaxAnnotations)
 	}
-	return all
+	return all, true
 }
 
 // labelled decodes a mapping of label keys to text. A value may be "" if it is quoted.

@@ -170,12 +170,12 @@ func (l *loader) documents(src *source) {
 			continue
 		}
 		some = true
-		if found.name != "" {
-			if first, taken := l.named[found.name]; taken {
+		if name := found.sale.Name; found.nameAt != nil {
+			if first, taken := l.named[name]; taken {
 				d.refuse(found.nameAt, "Give one of them another name.",
-					"a sale named %s is declared already, at %s", found.name, first)
+					"a sale named %s is declared already, at %s", name, first)
 			} else {
-				l.named[found.name] = fmt.Sprintf("%s:%d", src.name, found.nameAt.Line)
+				l.named[name] = fmt.Sprintf("%s:%d", src.name, found.nameAt.Line)
 			}
 		}
 		problems := d.finish()

@@ -65,7 +65,7 @@ func TestLoadReadsAllFields(t *testing.T) {
 		Name: "movie-tickets", Run: 2, Stock: 100, LockCount: 5, PerUserLimit: 2,
 		OpensAt:  time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC),
 		ClosesAt: time.Date(2026, 11, 11, 13, 0, 0, 500e6, time.UTC),
-		LockTTL:  2500 * time.Millisecond,
+		LockTTL:  Duration(2500 * time.Millisecond),
 		Engine:   EngineLedger, Ack: AckLedger,
 		Redis: &Redis{
 			Nodes:       []string{"127.0.0.1:6379", "redis-2.example:6379", "[2001:db8::1]:6379"},
@@ -84,7 +84,7 @@ func TestLoadFillsDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Sale{Name: "tickets", Run: 1, Stock: 10, LockCount: 2, PerUserLimit: 1, LockTTL: 3 * time.Second,
+	want := Sale{Name: "tickets", Run: 1, Stock: 10, LockCount: 2, PerUserLimit: 1, LockTTL: Duration(3 * time.Second),
 		Engine: EngineLedger, Ack: AckLedger, Embedded: &Embedded{Dir: ".salectl"}, File: "<stdin>:1"}
 	if !reflect.DeepEqual(embedded[0], want) {
 		t.Errorf("got  %+v\nwant %+v", embedded[0], want)
@@ -107,7 +107,7 @@ func TestLoadRedPackets(t *testing.T) {
 		t.Fatal(err)
 	}
 	common := func(name string, line string) Sale {
-		return Sale{Name: name, Run: 1, LockCount: 2, PerUserLimit: 1, LockTTL: 3 * time.Second, Engine: EngineRedis, File: path + ":" + line}
+		return Sale{Name: name, Run: 1, LockCount: 2, PerUserLimit: 1, LockTTL: Duration(3 * time.Second), Engine: EngineRedis, File: path + ":" + line}
 	}
 	all := common("all", "2")
 	all.Stock, all.LockCount, all.Ack, all.Backlog = 100, 4, AckRedis, 5000

@@ -1,10 +1,6 @@
 package spec
 
-import (
-	"slices"
-
-	"github.com/invopop/jsonschema"
-)
+import "slices"
 
 // tableHome is the default location of a table without zookeeper.
 type tableHome struct {
@@ -12,50 +8,41 @@ type tableHome struct {
 	sale     *HBase // table of the sale's own ledger; nil: none, or invalid
 }
 
-// outerTable sets the schema of a table outside the sale: of users, or of a history.
-func outerTable(s *jsonschema.Schema) {
-	addressList(property(s, "zookeeper"))
-	property(s, "zookeeperRoot").Pattern = znodeForm
-	property(s, "table").Pattern = tableForm
-	property(s, "family").Pattern = familyForm
-}
-
-// zookeeper decodes the servers of the table. The default are those of the sale's own table.
-func (d *decoder) zookeeper(o object, from tableHome) (servers []string, root string) {
-	root = DefaultZookeeperRoot
-	if from.sale != nil && o.keys["zookeeper"] == nil {
-		servers, root = from.sale.Zookeeper, from.sale.ZookeeperRoot
-	}
-	if v, ok := d.value(o, "zookeeper"); ok {
-		servers = d.addresses(v, "127.0.0.1:2181")
-	} else if !from.declared {
+// outerTable completes the location of a table outside the sale, of users or of a history. The
+// default is that of the sale's own table.
+func (d *decoder) outerTable(path string, from tableHome, servers *[]string, root *string) {
+	o := d.objects[path]
+	given := o.keys["zookeeper"] != nil
+	switch {
+	case from.sale != nil && !given:
+		*servers = from.sale.Zookeeper
+	case !given && !from.declared:
 		d.refuse(o.at, `Add zookeeper: ["127.0.0.1:2181"].`, "%s lacks zookeeper, and the sale has no hbase of its own", o.path)
 	}
-	if v, ok := d.value(o, "zookeeperRoot"); ok {
-		root, _ = checked(d, v, DefaultZookeeperRoot, checkZnode)
+	switch {
+	case o.keys["zookeeperRoot"] != nil:
+	case from.sale != nil && !given:
+		*root = from.sale.ZookeeperRoot
+	default:
+		*root = DefaultZookeeperRoot
 	}
-	return servers, root
 }
 
-func (d *decoder) family(o object) string {
-	v, ok := d.value(o, "family")
-	if !ok {
-		return ""
+func checkFamily(text string) *fault {
+	if familyRE.MatchString(text) {
+		return nil
 	}
-	family, _ := checked(d, v, "u", func(text string) *fault {
-		if familyRE.MatchString(text) {
-			return nil
-		}
-		return &fault{"is no column family that HBase takes", "Use letters, digits, and _ . - behind the first."}
-	})
-	return family
+	return &fault{"is no column family that HBase takes", "Use letters, digits, and _ . - behind the first."}
 }
 
 // elsewhere returns the location of a table as far as it differs from that of the ledger.
 func (h *HBase) elsewhere(zookeeper []string, root string) ([]string, string) {
 	switch {
 	case h == nil || !slices.Equal(zookeeper, h.Zookeeper):
-		return zookeeper, unless(DefaultZookeeperRoot, root)
+		if root == DefaultZookeeperRoot {
+			root = ""
+		}
+		return zookeeper, root
 	case root == h.ZookeeperRoot:
 		return nil, ""
 	}

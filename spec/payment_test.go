@@ -67,7 +67,7 @@ func TestReadTerm(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"1s": time.Second, "90m": 90 * time.Minute, "24h": 24 * time.Hour, "1500ms": 1500 * time.Millisecond, "86400s": 24 * time.Hour,
 	} {
-		if got, f := readTerm(text, "10m", MinHold, MaxHold); f != nil || got != want {
+		if got, f := readTerm(text, "10m", MinHold, 24*time.Hour); f != nil || got != want {
 			t.Errorf("%s: got %v, %v", text, got, f)
 		}
 	}
@@ -75,14 +75,14 @@ func TestReadTerm(t *testing.T) {
 		"0s", "0ms", "999ms", "25h", "1441m", "86400001ms", "10", "1d", "1us", "1h30m", "1.5h", "+1m", "-1m", "01m", "00s", "1 m", "1M", "m",
 		"99999999999999999999h", "9223372036854775807ms",
 	} {
-		if got, f := readTerm(text, "10m", MinHold, MaxHold); f == nil {
+		if got, f := readTerm(text, "10m", MinHold, 24*time.Hour); f == nil {
 			t.Errorf("%s: got %v, want a refusal", text, got)
 		} else if f.remedy == "" {
 			t.Errorf("%s: no remedy", text)
 		}
 	}
 	for _, text := range []string{"0s", "0h", "0ms"} {
-		if got, f := readTerm(text, "30s", 0, MaxGrace); f != nil || got != 0 {
+		if got, f := readTerm(text, "30s", 0, time.Hour); f != nil || got != 0 {
 			t.Errorf("%s: got %v, %v", text, got, f)
 		}
 	}
@@ -95,7 +95,7 @@ func TestFormatTerm(t *testing.T) {
 		10 * time.Minute: "10m", 90 * time.Minute: "90m", 24 * time.Hour: "24h",
 	} {
 		got := FormatTerm(d)
-		if back, f := readTerm(got, "10m", 0, MaxHold); got != want || f != nil || back != d {
+		if back, f := readTerm(got, "10m", 0, 24*time.Hour); got != want || f != nil || back != d {
 			t.Errorf("%v: got %s, which reads as %v, %v; want %s", d, got, back, f, want)
 		}
 	}
@@ -107,14 +107,14 @@ func TestFormatTerm(t *testing.T) {
 // A Sale made by hand is held to the same as one that was stored.
 func TestPaymentsThatCannotBeStored(t *testing.T) {
 	for want, p := range map[string]Payment{
-		"must not be negative":                      {Late: LateRefuse},
+		"holdFor of 0s is no positive number":       {Late: LateRefuse},
 		"grace of -1s":                              {HoldFor: Duration(time.Second), Grace: Duration(-time.Second), Late: LateRefuse},
-		"must be whole milliseconds":                {HoldFor: Duration(time.Second + 1), Late: LateRefuse},
-		"grace of 1ns and":                          {HoldFor: Duration(time.Second), Grace: 1, Late: LateRefuse},
-		"extendBy of 1ns must be whole":             {HoldFor: Duration(time.Second), ExtendBy: 1, Late: LateRefuse},
+		"holdFor of 1.000000001s is":                {HoldFor: Duration(time.Second + 1), Late: LateRefuse},
+		"grace of 1ns is":                           {HoldFor: Duration(time.Second), Grace: 1, Late: LateRefuse},
+		"extendBy of 1ns is":                        {HoldFor: Duration(time.Second), ExtendBy: 1, Late: LateRefuse},
 		`late "" is not known to this program: use`: {HoldFor: Duration(time.Second)},
 	} {
-		s := Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: 3 * time.Second, Embedded: &Embedded{}, Payment: &p}
+		s := Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: Duration(3 * time.Second), Embedded: &Embedded{}, Payment: &p}
 		if data, err := s.JSON(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: got %s, %v; want %s", p, data, err, want)
 		}

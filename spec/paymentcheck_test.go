@@ -60,7 +60,7 @@ func TestCheckAddress(t *testing.T) {
 }
 
 // What is wrong within an expression is shown in the file, however YAML has it written.
-func TestInExpression(t *testing.T) {
+func TestPlaceOfAnExpression(t *testing.T) {
 	for name, c := range map[string]struct {
 		written, path string
 		line, column  int
@@ -82,14 +82,14 @@ func TestInExpression(t *testing.T) {
                        ^
 `},
 		"folded": {"success: >\n        true &&\n        response.stat == 200", "success", 1, 17, `
-<stdin>:10:16: spec.payment.check.success: no such field
-          success: >
-                   ^
+<stdin>:12:17: spec.payment.check.success: no such field
+            response.stat == 200
+                    ^
 `},
 		"escaped": {`success: "\x72esponse.stat == 200"`, "success", 1, 10, `
-<stdin>:10:16: spec.payment.check.success: no such field
+<stdin>:10:29: spec.payment.check.success: no such field
           success: "\x72esponse.stat == 200"
-                   ^
+                                ^
 `},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -99,15 +99,14 @@ func TestInExpression(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p := sales[0].InExpression("spec.payment.check."+c.path, Problem{Line: c.line, Column: c.column, Message: "no such field"})
+			p := sales[0].Place("spec.payment.check."+c.path).Problem(c.line, c.column, "spec.payment.check.success: no such field", "")
 			if got := "\n" + p.Text(); got != c.want {
 				t.Errorf("got:%s\nwant:%s", got, c.want)
 			}
 		})
 	}
-	stored := Sale{}
-	if p := stored.InExpression("spec.payment.check.success", Problem{File: "x", Line: 3, Column: 2}); p.File != "x" || p.Line != 3 {
-		t.Errorf("without a file: %+v", p)
+	if (Sale{}).Place("spec.payment.check.success").Known() {
+		t.Error("without a file, the place is known")
 	}
 }
 
@@ -123,12 +122,17 @@ func TestChecksThatCannotBeStored(t *testing.T) {
 		check := good
 		change(&check)
 		p := Payment{HoldFor: Duration(time.Second), Late: LateRefuse, Check: &check}
-		if err := p.sane(); err == nil || !strings.Contains(err.Error(), want) {
+		if err := saneOf(&p); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
 	p := Payment{HoldFor: Duration(time.Second), Late: LateRefuse, Webhook: &PaymentWebhook{Success: "true", Claim: "event"}}
-	if err := p.sane(); err == nil || !strings.Contains(err.Error(), "the webhook lacks secretsEnv") {
+	if err := saneOf(&p); err == nil || !strings.Contains(err.Error(), "the webhook lacks secretsEnv") {
 		t.Errorf("got %v", err)
 	}
+}
+
+// saneOf checks a payment as a sale does.
+func saneOf(p *Payment) error {
+	return Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: DefaultLockTTL, Payment: p}.sane()
 }

@@ -2,46 +2,25 @@ package spec
 
 import (
 	"errors"
-	"reflect"
-
-	"github.com/invopop/jsonschema"
 )
 
 // PaymentWebhook configures webhooks of the payment service. Its expressions are in CEL.
 type PaymentWebhook struct {
 	// SecretsEnv is the environment variable with the keys of signatures.
-	SecretsEnv string `yaml:"secretsEnv" json:"secretsEnv" jsonschema:"example=PAYMENT_WEBHOOK_SECRETS" jsonschema_description:"Environment variable with the signature keys, whsec_ and base64 each, separated by spaces."`
+	SecretsEnv string `yaml:"secretsEnv" json:"secretsEnv" form:"env" example:"PAYMENT_WEBHOOK_SECRETS" doc:"Environment variable with the signature keys, whsec_ and base64 each, separated by spaces."`
 	// Success is true if a claim is paid, Failure if it will not be. "": unused.
-	Success string `yaml:"success" json:"success" jsonschema:"example=event.type == 'payment.paid'" jsonschema_description:"CEL over event (the JSON of the body), sale.name and sale.run. If true, the claim is confirmed."`
-	Failure string `yaml:"failure,omitempty" json:"failure,omitempty" jsonschema:"example=event.type == 'payment.failed'" jsonschema_description:"CEL like success; if true, the claim is cancelled. Default: unpaid claims expire."`
+	Success string `yaml:"success" json:"success" form:"cel" example:"event.type == 'payment.paid'" doc:"CEL over event (the JSON of the body), sale.name and sale.run. If true, the claim is confirmed."`
+	Failure string `yaml:"failure,omitempty" json:"failure,omitempty" form:"cel" example:"event.type == 'payment.failed'" doc:"CEL like success; if true, the claim is cancelled. Default: unpaid claims expire."`
 	// Claim is the claim's id, Payment the reference of the payment. "": the claim's id.
-	Claim   string `yaml:"claim" json:"claim" jsonschema:"example=event.data.claim" jsonschema_description:"CEL for the claim's id."`
-	Payment string `yaml:"payment,omitempty" json:"payment,omitempty" jsonschema:"example=event.data.id" jsonschema_description:"CEL for the payment's reference, the same as that of check. Default: the claim's id."`
-}
-
-func (PaymentWebhook) JSONSchemaExtend(s *jsonschema.Schema) {
-	property(s, "secretsEnv").Pattern = envForm
-}
-
-// paymentWebhook decodes the webhook of the payment service.
-func (d *decoder) paymentWebhook(payment object) *PaymentWebhook {
-	o, ok := d.part(payment, "webhook", reflect.TypeFor[PaymentWebhook]())
-	if !ok {
-		return nil
-	}
-	return &PaymentWebhook{
-		SecretsEnv: d.env(o, "secretsEnv"),
-		Success:    d.expression(o, "success", `event.type == "payment.paid"`),
-		Failure:    d.expression(o, "failure", `event.type == "payment.failed"`),
-		Claim:      d.expression(o, "claim", "event.data.claim"),
-		Payment:    d.expression(o, "payment", "event.data.id"),
-	}
+	Claim   string `yaml:"claim" json:"claim" form:"cel" example:"event.data.claim" doc:"CEL for the claim's id."`
+	Payment string `yaml:"payment,omitempty" json:"payment,omitempty" form:"cel" example:"event.data.id" doc:"CEL for the payment's reference, the same as that of check. Default: the claim's id."`
 }
 
 // oneReference reports a check and a webhook that would record one payment under two
 // references: the second report would be owed back.
-func (d *decoder) oneReference(o object, p *Payment) {
-	if p.Check == nil || p.Webhook == nil || (p.Check.Payment == "") == (p.Webhook.Payment == "") {
+func (d *decoder) oneReference(p *Payment) {
+	o, ok := d.objects["spec.payment"]
+	if !ok || p.Check == nil || p.Webhook == nil || (p.Check.Payment == "") == (p.Webhook.Payment == "") {
 		return
 	}
 	has, lacks := "check", "webhook"

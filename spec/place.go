@@ -14,7 +14,9 @@ type Place struct {
 	node   *yaml.Node // a scalar
 }
 
-func (d *decoder) place(v value) Place { return Place{d.src, v.node} }
+// Place returns the place of an expression or message by its path in the document, such as
+// spec.payment.check.success or spec.rules[0].require.
+func (s Sale) Place(path string) Place { return s.places[path] }
 
 // Known reports whether the place is known.
 func (p Place) Known() bool { return p.node != nil }

@@ -2,7 +2,6 @@ package spec
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -13,29 +12,23 @@ import (
 // names of environment variables.
 type Redis struct {
 	// Nodes are host:port in lower case, without duplicates; an odd number with EngineLedger.
-	Nodes       []string `yaml:"nodes" json:"nodes" jsonschema_description:"Independent standalone Redis nodes, host:port each; an odd number, except with engine redis. On a live sale they change only while it is paused."`
-	UsernameEnv string   `yaml:"usernameEnv,omitempty" json:"usernameEnv,omitempty" jsonschema:"example=REDIS_USERNAME" jsonschema_description:"Environment variable with the user name. Needs passwordEnv."`
-	PasswordEnv string   `yaml:"passwordEnv,omitempty" json:"passwordEnv,omitempty" jsonschema:"example=REDIS_PASSWORD" jsonschema_description:"Environment variable with the password."`
-	TLS         bool     `yaml:"tls,omitempty" json:"tls" jsonschema_description:"Connect with TLS, by the machine's certificate authorities or SSL_CERT_FILE."`
+	Nodes       []string `yaml:"nodes" json:"nodes" form:"addresses" max:"99" example:"127.0.0.1:6379" doc:"Independent standalone Redis nodes, host:port each; an odd number, except with engine redis. On a live sale they change only while it is paused."`
+	UsernameEnv string   `yaml:"usernameEnv,omitempty" json:"usernameEnv,omitempty" form:"env" example:"REDIS_USERNAME" doc:"Environment variable with the user name. Needs passwordEnv."`
+	PasswordEnv string   `yaml:"passwordEnv,omitempty" json:"passwordEnv,omitempty" form:"env" example:"REDIS_PASSWORD" doc:"Environment variable with the password."`
+	TLS         bool     `yaml:"tls,omitempty" json:"tls" doc:"Connect with TLS, by the machine's certificate authorities or SSL_CERT_FILE."`
 }
 
-func (Redis) JSONSchemaExtend(s *jsonschema.Schema) {
-	addressList(property(s, "nodes"))
-	property(s, "usernameEnv").Pattern = envForm
-	property(s, "passwordEnv").Pattern = envForm
-	property(s, "tls").Default = false
+func (Redis) constrain(s *jsonschema.Schema) {
 	s.DependentRequired = map[string][]string{"usernameEnv": {"passwordEnv"}}
 }
 
-// redis decodes the nodes. odd: their number must be odd, since they only vote.
-func (d *decoder) redis(spec object, odd bool) *Redis {
-	o, ok := d.part(spec, "redis", reflect.TypeFor[Redis]())
+// redis checks the nodes. odd: their number must be odd, since they only vote.
+func (d *decoder) redis(odd bool) {
+	o, ok := d.objects["spec.redis"]
 	if !ok {
-		return nil
+		return
 	}
-	r := &Redis{UsernameEnv: d.env(o, "usernameEnv"), PasswordEnv: d.env(o, "passwordEnv")}
 	if v, ok := d.value(o, "nodes"); ok {
-		r.Nodes = d.addresses(v, "127.0.0.1:6379")
 		if n := len(v.node.Content); odd && n%2 == 0 && n > 0 && n <= MaxServers {
 			d.refuse(v.at, fmt.Sprintf("Name %d or %d: of an even number, no more may fail than of one less.", n-1, n+1),
 				"%s has %d nodes, an even number", v.path, n)
@@ -44,8 +37,6 @@ func (d *decoder) redis(spec object, odd bool) *Redis {
 	if user := o.keys["usernameEnv"]; user != nil && o.keys["passwordEnv"] == nil {
 		d.refuse(user, "Add passwordEnv, or remove usernameEnv.", "%s stands without passwordEnv", join(o.path, "usernameEnv"))
 	}
-	r.TLS = d.flag(o, "tls")
-	return r
 }
 
 func (r *Redis) home() Home {

@@ -1,24 +1,25 @@
 package spec
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
-
-	"github.com/invopop/jsonschema"
 )
 
 // RedPacket declares that each unit of a sale is a packet of money. Amounts are in minor units
 // of the currency: 100 is 1.00 with two decimals.
 type RedPacket struct {
-	Currency string // ISO 4217, three capitals
-	Scale    int    // decimals of the currency
-	Total    int64  // of all packets together, 1 to MaxTotal; at least Min times the stock
-	Min      int64  // of one packet, from 1
-	Split    Split  // SplitFixed only if the total divides by the stock
+	// Total is of all packets together, 1 to MaxTotal; at least Min times the stock.
+	Total    int64  `yaml:"total" form:"amount" example:"100.00" doc:"Sum of all packets, an exact decimal in quotes; at least min times stock."`
+	Currency string `yaml:"currency" form:"currency" example:"CNY" doc:"ISO 4217 code, which also sets the number of decimals."`
+	Scale    int    `yaml:"-"` // decimals of the currency
+	// Split is SplitFixed only if the total divides by the stock.
+	Split Split `yaml:"split,omitempty" words:"random even fixed" default:"random" doc:"random: up to twice the mean of the rest. even: equal, the first ones a cent more if needed. fixed: exactly equal."`
+	// Min is of one packet, from 1.
+	Min int64 `yaml:"min,omitempty" form:"amount" example:"0.01" doc:"Least amount of a packet, an exact decimal in quotes. Default: the smallest unit of the currency."`
 }
 
 // Split is the way to deal the total to the packets; see Deal.
@@ -34,20 +35,6 @@ const (
 // MaxTotal is the maximum total of a red packet in minor units. The sum of ninety fits into an
 // int64.
 const MaxTotal = 100_000_000_000_000_000
-
-type redPacketPart struct {
-	Total    string `yaml:"total" jsonschema:"example=100.00" jsonschema_description:"Sum of all packets, an exact decimal in quotes; at least min times stock."`
-	Currency string `yaml:"currency" jsonschema:"example=CNY" jsonschema_description:"ISO 4217 code, which also sets the number of decimals."`
-	Split    string `yaml:"split,omitempty" jsonschema_description:"random: up to twice the mean of the rest. even: equal, the first ones a cent more if needed. fixed: exactly equal."`
-	Min      string `yaml:"min,omitempty" jsonschema:"example=0.01" jsonschema_description:"Least amount of a packet, an exact decimal in quotes. Default: the smallest unit of the currency."`
-}
-
-func (redPacketPart) JSONSchemaExtend(s *jsonschema.Schema) {
-	property(s, "total").Pattern = amountForm
-	property(s, "min").Pattern = amountForm
-	property(s, "currency").Pattern = "^[A-Z]{3}$"
-	choices(s, "split", SplitRandom, SplitEven, SplitFixed)
-}
 
 // Format formats minor units as a decimal: 37 is 0.37 with two decimals. It is exact.
 func (r RedPacket) Format(minor int64) string { return formatAmount(minor, r.Scale) }
@@ -131,13 +118,11 @@ func readAmount(text, currency string, scale int) (int64, *fault) {
 	}
 }
 
-// redPacket decodes the red packet of a sale with a stock; 0: the stock is unknown.
-func (d *decoder) redPacket(units object, stock int64) *RedPacket {
-	o, ok := d.part(units, "redPacket", reflect.TypeFor[redPacketPart]())
-	if !ok {
-		return nil
-	}
-	r := &RedPacket{Min: 1}
+// redPacket decodes the amounts of the red packet of a sale with a stock; 0: the stock is
+// unknown.
+func (d *decoder) redPacket(r *RedPacket, stock int64) {
+	o := d.objects["spec.units.redPacket"]
+	r.Min = 1
 	if v, ok := d.value(o, "currency"); ok {
 		if text, ok := d.text(v, "CNY"); ok {
 			scale, f := readCurrency(text)
@@ -148,26 +133,21 @@ func (d *decoder) redPacket(units object, stock int64) *RedPacket {
 			}
 		}
 	}
-	split, splitOK := choice(d, o, "split", SplitRandom, SplitEven, SplitFixed)
-	r.Split = split
-	total, totalOK := d.amount(o, "total", r)
-	r.Total = total
-	minOK := true
+	r.Total = d.amount(o, "total", r)
 	if o.keys["min"] != nil {
-		r.Min, minOK = d.amount(o, "min", r)
+		r.Min = d.amount(o, "min", r)
 	}
-	if stock > 0 && splitOK && totalOK && minOK {
+	if stock > 0 && r.Split != "" && r.Total > 0 && r.Min > 0 {
 		d.dealable(o, r, stock)
 	}
-	return r
 }
 
-// amount decodes an amount of r's currency. If that is unknown, it does not check the number
-// of decimals, and returns false.
-func (d *decoder) amount(o object, key string, r *RedPacket) (int64, bool) {
+// amount decodes an amount of r's currency; 0 if it is invalid. If the currency is unknown, it
+// does not check the number of decimals, and returns 0.
+func (d *decoder) amount(o object, key string, r *RedPacket) int64 {
 	v, ok := d.value(o, key)
 	if !ok || !d.scalar(v, "an amount in quotes", fmt.Sprintf("Write an amount in quotes, such as %s: \"100.00\".", key)) {
-		return 0, false
+		return 0
 	}
 	text := v.node.Value
 	f := checkAmount(text)
@@ -181,8 +161,9 @@ func (d *decoder) amount(o object, key string, r *RedPacket) (int64, bool) {
 	}
 	if f != nil {
 		d.fault(v, f)
+		return 0
 	}
-	return minor, f == nil && r.Currency != ""
+	return minor
 }
 
 // dealable reports a total that split and min do not permit for that many packets.
@@ -211,34 +192,35 @@ func (d *decoder) dealable(o object, r *RedPacket, packets int64) {
 	}
 }
 
-// part converts a red packet to its part of a document.
-func (r *RedPacket) part() *redPacketPart {
-	return &redPacketPart{Total: r.Format(r.Total), Currency: r.Currency, Split: unless(string(SplitRandom), string(r.Split)), Min: r.Format(r.Min)}
-}
-
-// storedRedPacket has amounts as formatted by Format, with all decimals of the currency. Their
+// redPacketJSON has amounts as formatted by Format, with all decimals of the currency. Their
 // number determines the scale, so a later program with another scale deals the same amounts.
-type storedRedPacket struct {
+type redPacketJSON struct {
 	Total    string `json:"total"`
 	Currency string `json:"currency"`
 	Split    Split  `json:"split"`
 	Min      string `json:"min"`
 }
 
-func (r *RedPacket) stored() *storedRedPacket {
-	return &storedRedPacket{r.Format(r.Total), r.Currency, r.Split, r.Format(r.Min)}
+// MarshalJSON returns the stored form.
+func (r RedPacket) MarshalJSON() ([]byte, error) {
+	return json.Marshal(redPacketJSON{r.Format(r.Total), r.Currency, r.Split, r.Format(r.Min)})
 }
 
-func (in *storedRedPacket) read() (*RedPacket, error) {
+// UnmarshalJSON reads the stored form.
+func (r *RedPacket) UnmarshalJSON(text []byte) error {
+	var in redPacketJSON
+	if err := json.Unmarshal(text, &in); err != nil {
+		return err
+	}
 	_, decimals, _ := strings.Cut(in.Total, ".")
-	r := &RedPacket{Currency: in.Currency, Scale: len(decimals), Split: in.Split}
+	r.Currency, r.Scale, r.Split = in.Currency, len(decimals), in.Split
 	var totalOK, minOK bool
 	r.Total, totalOK = r.Parse(in.Total)
 	r.Min, minOK = r.Parse(in.Min)
 	if !totalOK || !minOK {
-		return nil, errors.New("the amounts of its red packet cannot be read")
+		return errors.New("the amounts of its red packet cannot be read")
 	}
-	return r, nil
+	return nil
 }
 
 // Check returns an error if Deal cannot deal to that many packets, 1 or more. Results of Load

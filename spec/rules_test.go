@@ -11,18 +11,7 @@ import (
 
 // withoutPlaces is a sale without the places of its texts.
 func withoutPlaces(s Sale) Sale {
-	s.Rules, s.Variables = append([]Rule(nil), s.Rules...), append([]Variable(nil), s.Variables...)
-	for i := range s.Rules {
-		s.Rules[i].At = RulePlaces{}
-	}
-	for i := range s.Variables {
-		s.Variables[i].At = Place{}
-	}
-	if s.Queue != nil {
-		q := *s.Queue
-		q.At = Place{}
-		s.Queue = &q
-	}
+	s.places = nil
 	return s
 }
 
@@ -49,7 +38,7 @@ func TestRulesAreRead(t *testing.T) {
 				Attributes: []Attribute{{"born", TypeTimestamp}, {"level", TypeString}},
 				Table: &UsersTable{Zookeeper: []string{"z:1"}, ZookeeperRoot: "/other", Table: "users", Family: "u",
 					Columns: map[string]string{"level": "lvl"}},
-				Fresh: time.Minute, Cached: 5,
+				Fresh: Duration(time.Minute), Cached: 5,
 			},
 			History: &History{
 				Files: []string{filepath.Join(goodSpecs, "exports/*.ndjson"), "/var/exports/a.ndjson"},
@@ -59,14 +48,14 @@ func TestRulesAreRead(t *testing.T) {
 		},
 		"least": {
 			Rules: []Rule{{Name: "known", Require: "user.known", Enforce: EnforceDeny}},
-			Users: &Users{File: filepath.Join(goodSpecs, "users.csv"), Fresh: 30 * time.Second, Cached: 100_000},
+			Users: &Users{File: filepath.Join(goodSpecs, "users.csv"), Fresh: Duration(30 * time.Second), Cached: 100_000},
 			Queue: &Queue{Order: OrderArrival, Depth: 10_000},
 		},
 		"tables": {
 			Users: &Users{
 				Attributes: []Attribute{{"age", TypeInt}, {"score", TypeDouble}, {"tags", TypeStrings}, {"vip", TypeBool}},
 				Table:      &UsersTable{Zookeeper: []string{"z:1"}, ZookeeperRoot: "/hbase-unsecure", Table: "users", Family: "u"},
-				Fresh:      30 * time.Second, Cached: 100_000,
+				Fresh:      Duration(30 * time.Second), Cached: 100_000,
 			},
 			History: &History{Table: &HistoryTable{Zookeeper: []string{"z:1"}, ZookeeperRoot: "/older", Table: "shop:purchases", Family: "h"}},
 		},
@@ -136,7 +125,7 @@ func TestPlaces(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p := sales[0].Rules[0].At.Require.Problem(test.line, test.column, "no", "")
+			p := sales[0].Place("spec.rules[0].require").Problem(test.line, test.column, "no", "")
 			at, then := fmt.Sprintf("%d:%d", p.Line, p.Column), string([]rune(p.Source)[p.Column-1:])
 			if at != test.at || then != test.then {
 				t.Errorf("got %s, before %q; want %s, before %q", at, then, test.at, test.then)
@@ -154,7 +143,7 @@ func TestPlaceThatCannotBeFollowed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	place := sales[0].Rules[0].At.Require
+	place := sales[0].Place("spec.rules[0].require")
 	place.node.Value = "something else"
 	if p := place.Problem(1, 5, "no", ""); p.Line != 4 || p.Column != place.node.Column {
 		t.Errorf("got %v", p)
@@ -168,8 +157,8 @@ func TestPlaceOfAnAlias(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules := sales[0].Rules
-	if a, b := rules[0].At.Require.Problem(1, 6, "no", ""), rules[1].At.Require.Problem(1, 6, "no", ""); *a != *b || rules[1].Require != "user.known" {
+	in := sales[0]
+	if a, b := in.Place("spec.rules[0].require").Problem(1, 6, "no", ""), in.Place("spec.rules[1].require").Problem(1, 6, "no", ""); *a != *b || in.Rules[1].Require != "user.known" {
 		t.Errorf("got %v and %v", a, b)
 	}
 }
@@ -181,14 +170,14 @@ func TestRulesThatCannotBeStored(t *testing.T) {
 	}
 	users := func(u Users) Sale {
 		if u.Fresh == 0 {
-			u.Fresh, u.Cached = time.Second, 1
+			u.Fresh, u.Cached = Duration(MinFresh), 1
 		}
 		return Sale{Users: &u}
 	}
 	for want, s := range map[string]Sale{
 		`the rule name "A" is no DNS label`:                rule("A", "true", EnforceDeny),
 		"the rule a requires nothing":                      rule("a", "", EnforceDeny),
-		`enforce "", which is not known to this program`:   rule("a", "true", ""),
+		`rules[0].enforce "" is not known to this program`: rule("a", "true", ""),
 		`the variable "1st" has no identifier`:             {Variables: []Variable{{Name: "1st", Expression: "1"}}},
 		`the variable "one" has`:                           {Variables: []Variable{{Name: "one"}}},
 		`attribute "known" is no identifier`:               users(Users{Attributes: []Attribute{{"known", TypeBool}}}),
@@ -196,16 +185,16 @@ func TestRulesThatCannotBeStored(t *testing.T) {
 		`the type "set" of the users' attribute a`:         users(Users{Attributes: []Attribute{{"a", "set"}}}),
 		"in a file and in a table":                         users(Users{File: "a.csv", Table: &UsersTable{}}),
 		"fresh of 1ns is no positive number of":            users(Users{Fresh: 1, Cached: 1}),
-		"fresh of -1s":                                     users(Users{Fresh: -time.Second, Cached: 1}),
-		"cached must be at least 1":                        users(Users{Fresh: time.Second}),
+		"fresh of -1s":                                     users(Users{Fresh: Duration(-time.Second), Cached: 1}),
+		"cached must be at least 1":                        users(Users{Fresh: Duration(time.Second)}),
 		"the history has neither":                          {History: &History{}},
 		`order "" is not known to this program`:            {Queue: &Queue{Depth: 1}},
 		"a priority and no order":                          {Queue: &Queue{Order: OrderArrival, Priority: "1", Depth: 1}},
 		"a priority and no order by it, or":                {Queue: &Queue{Order: OrderPriority, Depth: 1}},
 		"depth must be at least 1":                         {Queue: &Queue{Order: OrderArrival}},
-		"rules, variables, users, history or queue stand ": {Engine: EngineRedis, Ack: AckLedger, Backlog: 1, Queue: &Queue{Order: OrderArrival, Depth: 1}},
+		"engine redis does not take queue":                 {Engine: EngineRedis, Ack: AckLedger, Backlog: 1, Queue: &Queue{Order: OrderArrival, Depth: 1}},
 	} {
-		s.Name, s.Run, s.Stock, s.LockCount, s.PerUserLimit, s.LockTTL, s.Embedded = "a", 1, 9, 1, 1, 3*time.Second, &Embedded{}
+		s.Name, s.Run, s.Stock, s.LockCount, s.PerUserLimit, s.LockTTL, s.Embedded = "a", 1, 9, 1, 1, DefaultLockTTL, &Embedded{}
 		if data, err := s.JSON(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %s, %v; want %s", data, err, want)
 		}

@@ -15,8 +15,8 @@ import (
 func TestEveryFieldIsStored(t *testing.T) {
 	notStored := []string{
 		"File", "Labels", "Annotations", "Embedded.Dir", "Users.File", "Units.File", "Units.KeyFile", "Draw.KeyFile",
-		"Homes",                                // no good sale has them: no document can name them
-		"Rules.At", "Variables.At", "Queue.At", // places in a file
+		"Homes",                           // no good sale has them: no document can name them
+		"Units.Public", "Units.RedPacket", // of documents only
 	}
 	stored := map[string]bool{}
 	for _, sale := range goodSales(t) {
@@ -95,6 +95,9 @@ func TestEveryTermIsADuration(t *testing.T) {
 	walk = func(v reflect.Value) {
 		for i := range v.NumField() {
 			field := v.Field(i)
+			if !field.CanSet() {
+				continue
+			}
 			if field.Kind() == reflect.Pointer && field.Type().Elem().Kind() == reflect.Struct {
 				field.Set(reflect.New(field.Type().Elem()))
 				walk(field.Elem())
@@ -109,8 +112,37 @@ func TestEveryTermIsADuration(t *testing.T) {
 			}
 		}
 	}
-	walk(reflect.ValueOf(new(stored)).Elem())
+	walk(reflect.ValueOf(new(Sale)).Elem())
 	if found < 7 {
 		t.Errorf("%d durations were found", found)
+	}
+}
+
+// Constants for other packages are the bounds and defaults of their options.
+func TestConstantsOfOptions(t *testing.T) {
+	options := map[string]*option{}
+	root().walk("", func(path string, o *option) { options[join(path, o.key)] = o })
+	for path, want := range map[string]any{
+		"spec.stock max": int64(MaxStock), "spec.lockCount max": int64(MaxLockCount), "spec.rules max": int64(MaxRules),
+		"spec.variables max": int64(MaxVariables), "spec.redis.nodes max": int64(MaxServers), "spec.hbase.zookeeper max": int64(MaxServers),
+		"spec.payment.holdFor min": MinHold, "spec.users.fresh min": MinFresh, "spec.backlog max": int64(MaxBacklog),
+		"spec.backlog": int64(DefaultBacklog), "spec.payment.unpaidPerUser": int64(DefaultUnpaid), "spec.queue.depth": int64(DefaultDepth),
+		"spec.users.fresh": DefaultFresh, "spec.users.cached": int64(DefaultCached), "spec.lock.ttl": DefaultLockTTL,
+		"spec.hbase.zookeeperRoot": DefaultZookeeperRoot, "spec.draw.substitutes max": int64(MaxRanks),
+	} {
+		path, bound, _ := strings.Cut(path, " ")
+		o := options[path]
+		var got any
+		switch {
+		case bound == "":
+			got = o.initial().Interface()
+		case o.isDuration():
+			got, _ = o.terms()
+		default:
+			_, got = o.numbers()
+		}
+		if got != want {
+			t.Errorf("%s %s: %v, the constant is %v", path, bound, got, want)
+		}
 	}
 }

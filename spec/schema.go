@@ -2,21 +2,99 @@ package spec
 
 import (
 	"encoding/json"
-	"strconv"
+	"fmt"
+	"reflect"
+	"time"
 
 	"github.com/invopop/jsonschema"
 )
 
 // Schema returns the JSON Schema (draft 2020-12) of a sale document, indented and ended by a
-// newline, for editors and their YAML servers. It is derived from the types with yaml tags and
-// the limits of the decoder. Load also rejects number forms that YAML takes for plain ones,
-// conflicts between two values, and conflicts between documents.
+// newline, for editors and their YAML servers. It is derived from the options. Load also rejects
+// number forms that YAML takes for plain ones, conflicts between two values, and conflicts between
+// documents.
 func Schema() ([]byte, error) {
-	r := jsonschema.Reflector{FieldNameTag: "yaml", Anonymous: true, DoNotReference: true}
-	s := r.Reflect(saleDocument{})
-	s.Title = "A sale for salectl"
+	s := root().schema()
+	s.Version, s.Title = jsonschema.Version, "A sale for salectl"
 	text, err := json.MarshalIndent(s, "", "  ")
 	return append(text, '\n'), err
+}
+
+// constrained is a struct of options with rules for several of its keys.
+type constrained interface{ constrain(*jsonschema.Schema) }
+
+// schema returns the schema of a mapping.
+func (b *block) schema() *jsonschema.Schema {
+	s := &jsonschema.Schema{Type: "object", Properties: jsonschema.NewProperties(), AdditionalProperties: jsonschema.FalseSchema}
+	for _, o := range b.options {
+		s.Properties.Set(o.key, o.schema())
+		if o.required {
+			s.Required = append(s.Required, o.key)
+		}
+	}
+	if of, ok := reflect.Zero(b.typ).Interface().(constrained); ok && b.root {
+		of.constrain(s)
+	}
+	return s
+}
+
+// schema returns the schema of the option's value.
+func (o *option) schema() *jsonschema.Schema {
+	s := &jsonschema.Schema{Type: "string"}
+	switch {
+	case o.constant != "":
+		s.Const = o.constant
+	case o.inner != nil && (o.field == nil || o.typ.Kind() == reflect.Pointer):
+		s = o.inner.schema()
+	case o.inner != nil:
+		s.Type, s.Items = "array", o.inner.schema()
+	case o.typ.Kind() == reflect.Map || o.form == "attributes":
+		s.Type, s.AdditionalProperties = "object", &jsonschema.Schema{Type: "string"}
+	case o.typ.Kind() == reflect.Slice:
+		s.Type, s.Items = "array", &jsonschema.Schema{Type: "string"}
+	case o.typ.Kind() == reflect.Bool:
+		s.Type, s.Default = "boolean", false
+	case o.isDuration():
+		s.Pattern = termForm
+	case o.typ == reflect.TypeFor[time.Time]():
+		s.Pattern = timeForm
+	case o.form == "" && len(o.words) == 0:
+		least, most := o.numbers()
+		s.Type, s.Minimum, s.Maximum = "integer", json.Number(fmt.Sprint(least)), json.Number(fmt.Sprint(most))
+	}
+	if s.Type == "array" {
+		least, most := o.numbers()
+		s.MinItems, s.MaxItems = pointer(least), pointer(most)
+	}
+	if o.form != "" {
+		forms[o.form].schema(s)
+	}
+	for _, word := range o.words {
+		s.Enum = append(s.Enum, word)
+	}
+	switch {
+	case o.standard == "":
+	case s.Type == "integer":
+		s.Default = o.initial().Interface()
+	default:
+		s.Default = o.standard
+	}
+	switch {
+	case o.example == "":
+	case s.Type == "string":
+		s.Examples = append([]any{o.example}, s.Examples...)
+	case s.Type == "integer":
+		s.Examples = []any{json.Number(o.example)}
+	case o.inner == nil && s.Items != nil:
+		s.Items.Examples = []any{o.example}
+	}
+	s.Description = o.meaning()
+	return s
+}
+
+func pointer(n int64) *uint64 {
+	u := uint64(n)
+	return &u
 }
 
 func property(s *jsonschema.Schema, name string) *jsonschema.Schema {
@@ -27,41 +105,9 @@ func property(s *jsonschema.Schema, name string) *jsonschema.Schema {
 	return p
 }
 
-// bound sets the range of a number, and its default unless ifAbsent is 0.
-func bound(s *jsonschema.Schema, name string, most, ifAbsent int64) {
-	p := property(s, name)
-	p.Minimum, p.Maximum = "1", json.Number(strconv.FormatInt(most, 10))
-	if ifAbsent != 0 {
-		p.Default = ifAbsent
-	}
-}
-
-// choices sets the words of a key; the first is its default.
-func choices[Word ~string](s *jsonschema.Schema, name string, words ...Word) {
-	p := property(s, name)
-	p.Default = words[0]
-	for _, word := range words {
-		p.Enum = append(p.Enum, word)
-	}
-}
-
-// list bounds the length of a list.
-func list(s *jsonschema.Schema, most int) {
-	least, longest := uint64(1), uint64(most)
-	s.MinItems, s.MaxItems = &least, &longest
-}
-
-// notBlank requires text that is not blank.
-func notBlank(s *jsonschema.Schema, names ...string) {
-	for _, name := range names {
-		property(s, name).Pattern = `[^ \t\r\n]`
-	}
-}
-
 // identifier requires a name that CEL accepts.
 func identifier(s *jsonschema.Schema) {
-	longest := uint64(MaxIdentifier)
-	s.Pattern, s.MaxLength = identifierForm, &longest
+	s.Pattern, s.MaxLength = identifierForm, pointer(MaxIdentifier)
 	if s.Not == nil {
 		s.Not = new(jsonschema.Schema)
 	}

@@ -12,16 +12,16 @@ import (
 // node, so a longer list is a mistake.
 const MaxServers = 99
 
-// stores decodes the location of the sale: embedded, or redis and hbase; with the Redis engine
+// stores checks the location of the sale: embedded, or redis and hbase; with the Redis engine
 // redis, and embedded or hbase. If the engine is unknown, conflicts cannot be reported.
-func (d *decoder) stores(o object, engine Engine) (*Embedded, *Redis, *HBase) {
+func (d *decoder) stores(o object, engine Engine) {
 	switch engine {
 	case EngineRedis:
 		d.listsAndLedger(o)
 	case EngineLedger:
 		d.oneHome(o)
 	}
-	return d.embedded(o), d.redis(o, engine == EngineLedger), d.hbase(o)
+	d.redis(engine == EngineLedger)
 }
 
 // oneHome reports a sale with no location, two, or an incomplete one.
@@ -88,7 +88,8 @@ func (d *decoder) beside(o object, a, b *yaml.Node, remedy string) {
 }
 
 // addresses decodes a list of distinct host:port.
-func (d *decoder) addresses(v value, example string) []string {
+func (d *decoder) addresses(v value, o *option) (any, bool) {
+	example := o.example
 	items, ok := d.items(v, fmt.Sprintf("Write %s: [%q].", v.key, example))
 	if ok && len(items) == 0 {
 		d.refuse(v.at, fmt.Sprintf("Write %s: [%q].", v.key, example), "%s is an empty list", v.path)
@@ -98,7 +99,7 @@ func (d *decoder) addresses(v value, example string) []string {
 		for _, item := range items {
 			d.hideLogin(item)
 		}
-		return nil
+		return nil, false
 	}
 	var all []string
 	first := map[string]value{}
@@ -121,7 +122,7 @@ func (d *decoder) addresses(v value, example string) []string {
 		first[address] = item
 		all = append(all, address)
 	}
-	return all
+	return all, true
 }
 
 // hideLogin masks an address that may contain a password.
@@ -132,6 +133,5 @@ func (d *decoder) hideLogin(v value) {
 }
 
 func addressList(s *jsonschema.Schema) {
-	one, most := uint64(1), uint64(MaxServers)
-	s.MinItems, s.MaxItems, s.UniqueItems, s.Items.Pattern = &one, &most, true, addressForm
+	s.UniqueItems, s.Items.Pattern = true, addressForm
 }

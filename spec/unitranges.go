@@ -140,33 +140,30 @@ func numbered(prefix, from, to string) (unitRange, *fault) {
 	return r, nil
 }
 
-// ranges decodes the names of a stock; 0: the stock is unknown.
-func (d *decoder) ranges(v value, stock int64) []string {
-	const example = "A1-A40"
-	items, ok := d.items(v, fmt.Sprintf("Write %s: [%q].", v.key, example))
+// ranges decodes ranges of names.
+func (d *decoder) ranges(v value, o *option) (any, bool) {
+	_, most := o.numbers()
+	items, ok := d.items(v, fmt.Sprintf("Write %s: [%q].", v.key, o.example))
 	switch {
 	case ok && len(items) == 0:
-		d.refuse(v.at, fmt.Sprintf("Write %s: [%q].", v.key, example), "%s is an empty list", v.path)
-	case len(items) > MaxRanges:
-		d.refuse(v.at, "Write longer ranges, or name the units in a file.", "%s has %d items, and may have %d", v.path, len(items), MaxRanges)
-		return nil
+		d.refuse(v.at, fmt.Sprintf("Write %s: [%q].", v.key, o.example), "%s is an empty list", v.path)
+	case int64(len(items)) > most:
+		d.refuse(v.at, "Write longer ranges, or name the units in a file.", "%s has %d items, and may have %d", v.path, len(items), most)
+		return nil, false
 	}
 	var all []string
 	var read []unitRange
-	var count int64
 	complete := ok && len(items) > 0
 	for _, item := range items {
-		text, ok := d.text(item, example)
+		text, ok := checked(d, item, o.example, func(text string) *fault {
+			_, f := readRange(text)
+			return f
+		})
 		if !ok {
 			complete = false
 			continue
 		}
-		r, f := readRange(text)
-		if f != nil {
-			d.fault(item, f)
-			complete = false
-			continue
-		}
+		r, _ := readRange(text)
 		for i, other := range read {
 			if name, twice := r.common(other); twice {
 				d.refuse(item.at, "Name each unit once.", "%s names %s, which %q does already", item.path, name, all[i])
@@ -174,11 +171,19 @@ func (d *decoder) ranges(v value, stock int64) []string {
 				break
 			}
 		}
-		all, read, count = append(all, text), append(read, r), count+r.count()
+		all, read = append(all, text), append(read, r)
 	}
-	if complete && stock > 0 && count != stock {
+	return all, complete
+}
+
+// asMany reports ranges that do not name as many units as the stock has.
+func (d *decoder) asMany(v value, u *Units, stock int64) {
+	var count int64
+	for _, n := range u.Rows() {
+		count += n
+	}
+	if count > 0 && stock > 0 && count != stock {
 		d.refuse(v.at, fmt.Sprintf("Write stock: %d, or name as many units as the stock has.", count), "%s names %s, and the stock is %d",
 			v.path, Count(count, "unit"), stock)
 	}
-	return all
 }

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -17,44 +18,39 @@ import (
 type Units struct {
 	// Ranges are names of units, each item a name or the first and the last of many, such as
 	// A1-A40. They name as many units as the stock has, and no unit twice.
-	Ranges []string
+	Ranges []string `yaml:"range,omitempty" json:"range,omitempty" form:"ranges" max:"1000" example:"A1-A40" doc:"Needs engine ledger. Public names, as many as the stock: single ones, or ranges with a number at the end, like A1-A40 or A01-A40."`
 	// File is CSV with a header, one unit a line, resolved by Load. In a declaration of
 	// FromJSON it is "", and FromFile reports that there is a file.
-	File     string
-	FromFile bool
-	Column   string // column of File that names a unit; "": the first
-	KeyEnv   string // environment variable with the key of the units; or KeyFile
-	KeyFile  string // resolved by Load; "" in a declaration of FromJSON
-	Secret   bool   // units are stored encrypted: KeyEnv or KeyFile is declared
-	Choose   bool   // buyers may choose units by name; not with Secret
+	File     string `yaml:"file,omitempty" json:"-" form:"codes" example:"codes.csv" doc:"Needs engine ledger, and keyEnv, keyFile or public. CSV with a header and one line per unit of the stock."`
+	FromFile bool   `yaml:"-" json:"file,omitempty"`
+	// Column of File names a unit. "": the first.
+	Column string `yaml:"column,omitempty" json:"column,omitempty" form:"column" example:"code" doc:"Column of file with the unique name of the unit. Default: the first. Buyers also receive the other columns."`
+	// KeyEnv is the environment variable with the key of the units. Or KeyFile is set, resolved
+	// by Load and "" in a declaration of FromJSON.
+	KeyEnv  string `yaml:"keyEnv,omitempty" json:"keyEnv,omitempty" form:"env" example:"COUPON_KEY" doc:"Environment variable with the key that encrypts the units: 32 bytes or more in base64."`
+	KeyFile string `yaml:"keyFile,omitempty" json:"-" form:"key" example:"coupon.key" doc:"File with that key. Excludes keyEnv."`
+	// Secret reports that units are stored encrypted: KeyEnv or KeyFile is declared. Public is
+	// the opposite in a document, for a file only.
+	Secret bool `yaml:"-" json:"secret,omitempty"`
+	Public bool `yaml:"public,omitempty" json:"-" doc:"Units of file are not secret and stored unencrypted. Excludes keyEnv and keyFile."`
+	// Choose reports that buyers may choose units by name; not with Secret.
+	Choose bool `yaml:"choose,omitempty" json:"choose,omitempty" doc:"Buyers may choose units by name, or ask for adjacent ones. Needs range or public: true."`
+	// RedPacket is set in a document only: Sale.RedPacket replaces Units.
+	RedPacket *RedPacket `yaml:"redPacket,omitempty" json:"-" doc:"Needs engine redis. Units are packets of money; the stock is their number."`
 }
 
 // Limits of declared units.
 const (
 	MaxUnits     = 100_000_000 // units that are more than numbers: plan keeps each in memory during a comparison
-	MaxRanges    = 1000
-	MaxRangeText = 256 // bytes of an item of a range
+	MaxRangeText = 256         // bytes of an item of a range
 )
 
-type unitsPart struct {
-	Range     []string       `yaml:"range,omitempty" jsonschema:"example=A1-A40" jsonschema_description:"Needs engine ledger. Public names, as many as the stock: single ones, or ranges with a number at the end, like A1-A40 or A01-A40."`
-	File      string         `yaml:"file,omitempty" jsonschema:"example=codes.csv" jsonschema_description:"Needs engine ledger, and keyEnv, keyFile or public. CSV with a header and one line per unit of the stock."`
-	Column    string         `yaml:"column,omitempty" jsonschema:"example=code" jsonschema_description:"Column of file with the unique name of the unit. Default: the first. Buyers also receive the other columns."`
-	KeyEnv    string         `yaml:"keyEnv,omitempty" jsonschema:"example=COUPON_KEY" jsonschema_description:"Environment variable with the key that encrypts the units: 32 bytes or more in base64."`
-	KeyFile   string         `yaml:"keyFile,omitempty" jsonschema:"example=coupon.key" jsonschema_description:"File with that key. Excludes keyEnv."`
-	Public    bool           `yaml:"public,omitempty" jsonschema_description:"Units of file are not secret and stored unencrypted. Excludes keyEnv and keyFile."`
-	Choose    bool           `yaml:"choose,omitempty" jsonschema_description:"Buyers may choose units by name, or ask for adjacent ones. Needs range or public: true."`
-	RedPacket *redPacketPart `yaml:"redPacket,omitempty" jsonschema_description:"Needs engine redis. Units are packets of money; the stock is their number."`
+func rangeSchema(s *jsonschema.Schema) {
+	longest := uint64(MaxRangeText)
+	s.Items.MaxLength = &longest
 }
 
-func (unitsPart) JSONSchemaExtend(s *jsonschema.Schema) {
-	longest := uint64(MaxRangeText)
-	list(property(s, "range"), MaxRanges)
-	property(s, "range").Items.MaxLength = &longest
-	property(s, "keyEnv").Pattern = envForm
-	notBlank(s, "file", "column", "keyFile")
-	property(s, "public").Default = false
-	property(s, "choose").Default = false
+func (Units) constrain(s *jsonschema.Schema) {
 	for _, kind := range unitKinds {
 		if kind.key != "file" {
 			s.OneOf = append(s.OneOf, unitsOf(kind.key, kind.with))
@@ -76,9 +72,9 @@ func (unitsPart) JSONSchemaExtend(s *jsonschema.Schema) {
 // those of them that are required.
 func unitsOf(key string, with []string, must ...string) *jsonschema.Schema {
 	s := &jsonschema.Schema{Required: append([]string{key}, must...), Properties: jsonschema.NewProperties(), Not: &jsonschema.Schema{}}
-	for _, k := range keysOf(reflect.TypeFor[unitsPart]()) {
-		if k.name != key && !slices.Contains(with, k.name) {
-			s.Not.AnyOf = append(s.Not.AnyOf, &jsonschema.Schema{Required: []string{k.name}})
+	for _, k := range blockOf(reflect.TypeFor[Units]()).keys() {
+		if k != key && !slices.Contains(with, k) {
+			s.Not.AnyOf = append(s.Not.AnyOf, &jsonschema.Schema{Required: []string{k}})
 		}
 	}
 	return s
@@ -116,82 +112,64 @@ func (d *decoder) unitKind(o object) string {
 		}
 		return ""
 	}
-	for _, key := range keysOf(reflect.TypeFor[unitsPart]()) {
-		if at := o.keys[key.name]; at != nil && key.name != found && !slices.Contains(with, key.name) {
-			d.refuse(at, "Remove it.", "%s does not go with %s", join(o.path, key.name), found)
+	for _, key := range blockOf(reflect.TypeFor[Units]()).keys() {
+		if at := o.keys[key]; at != nil && key != found && !slices.Contains(with, key) {
+			d.refuse(at, "Remove it.", "%s does not go with %s", join(o.path, key), found)
 		}
 	}
 	return found
 }
 
-// units decodes the units of the sale, packets of money or others. s.Stock is 0 if unknown. If
-// the engine is unknown, conflicts with it cannot be reported.
-func (d *decoder) units(spec object, s *Sale) (*Units, *RedPacket) {
-	o, ok := d.part(spec, "units", reflect.TypeFor[unitsPart]())
+// units checks the units of the sale, and moves packets of money out of them. s.Stock is 0 if
+// unknown. If the engine is unknown, conflicts with it cannot be reported.
+func (d *decoder) units(s *Sale) {
+	o, ok := d.objects["spec.units"]
 	if !ok {
-		return nil, nil
+		return
 	}
-	u := d.unitsFile(o)
+	u := s.Units
+	s.Units, u.FromFile, u.Secret = nil, o.keys["file"] != nil, o.keys["keyEnv"] != nil || o.keys["keyFile"] != nil
 	if v, ok := d.value(o, "range"); ok {
-		u.Ranges = d.ranges(v, s.Stock)
+		d.asMany(v, u, s.Stock)
 	}
-	u.Choose = d.flag(o, "choose")
-	public, publicOK := false, true
-	if v, ok := d.value(o, "public"); ok {
-		public, publicOK = d.boolean(v)
+	if u.RedPacket != nil {
+		d.redPacket(u.RedPacket, s.Stock)
 	}
-	packet := d.redPacket(o, s.Stock)
 	kind := d.unitKind(o)
 	at := o.keys[kind]
 	switch kind {
 	case "":
-		return nil, nil
+		return
 	case "redPacket":
 		if s.Engine == EngineLedger {
 			d.refuse(at, "Add engine: redis, or remove units.", "%s stands without engine: redis", join(o.path, kind))
 		}
-		return nil, packet
+		s.RedPacket = u.RedPacket
+		return
 	}
+	s.Units = u
 	if s.Engine == EngineRedis {
 		d.refuse(at, "Use engine: ledger, or remove units.", "%s stands with engine: redis, whose units are numbers or red packets", join(o.path, kind))
 	}
-	if kind == "file" && publicOK && !o.merged {
-		d.mayKnow(o, u, public)
+	if kind == "file" && !o.merged && (u.Public || o.keys["public"] == nil || target(o.values["public"]).Value == "false") {
+		d.mayKnow(o, u)
 	}
+	u.Public = false
 	if s.Stock > MaxUnits {
-		d.refuse(spec.values["stock"], fmt.Sprintf("Write at most %d, or leave units out.", MaxUnits),
-			"%s is above %d, the most units that are more than numbers", join(spec.path, "stock"), MaxUnits)
+		d.refuse(d.objects["spec"].values["stock"], fmt.Sprintf("Write at most %d, or leave units out.", MaxUnits),
+			"spec.stock is above %d, the most units that are more than numbers", MaxUnits)
 	}
-	return u, nil
-}
-
-// unitsFile decodes the file of the units and its key.
-func (d *decoder) unitsFile(o object) *Units {
-	u := &Units{FromFile: o.keys["file"] != nil, Secret: o.keys["keyEnv"] != nil || o.keys["keyFile"] != nil}
-	if v, ok := d.value(o, "file"); ok {
-		if path, ok := d.file(v, "codes.csv", func(string) *fault { return nil }); ok {
-			u.File = d.src.resolve(path)
-		}
-	}
-	if v, ok := d.value(o, "column"); ok {
-		u.Column, _ = checked(d, v, "code", checkUnitColumn)
-	}
-	u.KeyEnv = d.env(o, "keyEnv")
-	if v, ok := d.value(o, "keyFile"); ok {
-		u.KeyFile = d.keyFile(v)
-	}
-	return u
 }
 
 // mayKnow reports a file without exactly one of key and public.
-func (d *decoder) mayKnow(o object, u *Units, public bool) {
+func (d *decoder) mayKnow(o object, u *Units) {
 	var says []*yaml.Node
 	for _, key := range []string{"keyEnv", "keyFile"} {
 		if at := o.keys[key]; at != nil {
 			says = append(says, at)
 		}
 	}
-	if public {
+	if u.Public {
 		says = append(says, o.keys["public"])
 	}
 	switch len(says) {
@@ -210,8 +188,8 @@ func (d *decoder) mayKnow(o object, u *Units, public bool) {
 }
 
 // keyFile decodes the path of a key. A text that may be the key itself is masked.
-func (d *decoder) keyFile(v value) string {
-	path, ok := d.file(v, "coupon.key", func(text string) *fault {
+func (d *decoder) keyFile(v value, o *option) (any, bool) {
+	path, ok := d.file(v, "file", o.example, func(text string) *fault {
 		if _, err := base64.StdEncoding.DecodeString(text); err != nil || !strings.HasSuffix(text, "=") {
 			return nil
 		}
@@ -219,10 +197,7 @@ func (d *decoder) keyFile(v value) string {
 		return &fault{"is no name of a file, and may be the key itself",
 			"Put the key into a file of its own and write the file's name here. If it was the key, make another: it has been in a file that others read."}
 	})
-	if !ok {
-		return ""
-	}
-	return d.src.resolve(path)
+	return d.src.resolve(path), ok
 }
 
 func checkUnitColumn(text string) *fault {
@@ -238,57 +213,22 @@ const (
 	someUnitsKey = "UNITS.key"
 )
 
-// unitsPartOf converts units to their part of a document: packets of money, or others.
-func unitsPartOf(u *Units, r *RedPacket) *unitsPart {
-	if r != nil {
-		return &unitsPart{RedPacket: r.part()}
-	}
-	if u == nil {
+// unitsWritten returns the units of a sale as a document has them.
+func (s Sale) unitsWritten() *Units {
+	switch {
+	case s.RedPacket != nil:
+		return &Units{RedPacket: s.RedPacket}
+	case s.Units == nil:
 		return nil
 	}
-	part := &unitsPart{Range: u.Ranges, Column: u.Column, KeyEnv: u.KeyEnv, Choose: u.Choose}
+	u := *s.Units
 	if u.FromFile {
-		part.File = orElse(u.File, someUnits)
-		part.Public = !u.Secret
+		u.File, u.Public = cmp.Or(u.File, someUnits), !u.Secret
 	}
 	if u.Secret && u.KeyEnv == "" {
-		part.KeyFile = orElse(u.KeyFile, someUnitsKey)
+		u.KeyFile = cmp.Or(u.KeyFile, someUnitsKey)
 	}
-	return part
-}
-
-// storedUnits is a Units without the names of the files: a sale that is moved with its files
-// is unchanged.
-type storedUnits struct {
-	RedPacket *storedRedPacket `json:"redPacket,omitempty"` // excludes the other fields
-
-	Range  []string `json:"range,omitempty"`
-	File   bool     `json:"file,omitempty"`
-	Column string   `json:"column,omitempty"`
-	KeyEnv string   `json:"keyEnv,omitempty"`
-	Secret bool     `json:"secret,omitempty"`
-	Choose bool     `json:"choose,omitempty"`
-}
-
-func storeUnits(u *Units, r *RedPacket) *storedUnits {
-	switch {
-	case r != nil:
-		return &storedUnits{RedPacket: r.stored()}
-	case u != nil:
-		return &storedUnits{Range: u.Ranges, File: u.FromFile, Column: u.Column, KeyEnv: u.KeyEnv, Secret: u.Secret, Choose: u.Choose}
-	}
-	return nil
-}
-
-func (in *storedUnits) read() (*Units, *RedPacket, error) {
-	switch {
-	case in == nil:
-		return nil, nil, nil
-	case in.RedPacket != nil:
-		packet, err := in.RedPacket.read()
-		return nil, packet, err
-	}
-	return &Units{Ranges: in.Range, FromFile: in.File, Column: in.Column, KeyEnv: in.KeyEnv, Secret: in.Secret, Choose: in.Choose}, nil, nil
+	return &u
 }
 
 // withFiles returns the units with the files of local.

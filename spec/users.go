@@ -2,10 +2,11 @@ package spec
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -16,11 +17,44 @@ import (
 
 // Users is the source of the attributes of users that rules read. Either File or Table is set.
 type Users struct {
-	Attributes []Attribute // sorted by name
-	File       string      // CSV or NDJSON, resolved by Load; "" in a declaration of FromJSON
-	Table      *UsersTable
-	Fresh      time.Duration // maximum age of what is known of a user; MinFresh to MaxFresh
-	Cached     int64         // maximum number of users in memory; 1 to MaxCached
+	Attributes Attributes `yaml:"attributes,omitempty" json:"attributes,omitempty" form:"attributes" doc:"Attributes that rules read as user.NAME, each with its type: string, int, double, bool, timestamp or list of string."`
+	// File is CSV or NDJSON, resolved by Load; "" in a declaration of FromJSON: a sale that is
+	// moved with its files is unchanged.
+	File  string      `yaml:"file,omitempty" json:"-" form:"users" example:"users.csv" doc:"CSV with a header, or one JSON object a line (.ndjson), with an id each. Excludes hbase."`
+	Table *UsersTable `yaml:"hbase,omitempty" json:"hbase,omitempty" doc:"Table with one row per user, keyed by user id. Excludes file."`
+	// Fresh is the maximum age of what is known of a user, Cached the maximum number of users
+	// in memory.
+	Fresh  Duration `yaml:"fresh,omitempty" json:"freshMs" min:"1s" max:"1h" default:"30s" example:"30s" doc:"Maximum age of a user's attributes: {bounds}. Older ones are read again; if that fails, claims are refused."`
+	Cached int64    `yaml:"cached,omitempty" json:"cached" max:"10000000" default:"100000" doc:"Maximum number of users of an HBase table in memory."`
+}
+
+// Attributes are attributes of users, sorted by name: in documents and JSON a mapping of names to
+// types.
+type Attributes []Attribute
+
+// MarshalJSON returns the mapping.
+func (all Attributes) MarshalJSON() ([]byte, error) { return json.Marshal(all.types()) }
+
+// MarshalYAML returns the mapping.
+func (all Attributes) MarshalYAML() (any, error) { return all.types(), nil }
+
+// UnmarshalJSON reads the mapping.
+func (all *Attributes) UnmarshalJSON(text []byte) error {
+	var types map[string]string
+	err := json.Unmarshal(text, &types)
+	*all = nil
+	for _, name := range slices.Sorted(maps.Keys(types)) {
+		*all = append(*all, Attribute{name, types[name]})
+	}
+	return err
+}
+
+func (all Attributes) types() map[string]string {
+	types := map[string]string{}
+	for _, a := range all {
+		types[a.Name] = a.Type
+	}
+	return types
 }
 
 // Attribute is an attribute of users.
@@ -45,87 +79,55 @@ var AttributeTypes = []string{TypeString, TypeInt, TypeDouble, TypeBool, TypeTim
 // UsersTable is an HBase table with a row for each user, by the user's id.
 type UsersTable struct {
 	// Zookeeper are the servers as host:port. The default is that of the sale's own table.
-	Zookeeper     []string `yaml:"zookeeper,omitempty" json:"zookeeper" jsonschema_description:"ZooKeeper servers, host:port each. Default: those of spec.hbase."`
-	ZookeeperRoot string   `yaml:"zookeeperRoot,omitempty" json:"zookeeperRoot" jsonschema:"example=/hbase" jsonschema_description:"Parent znode of HBase. Default: that of spec.hbase, or /hbase with zookeeper."`
-	Table         string   `yaml:"table" json:"table" jsonschema:"example=users" jsonschema_description:"Table of the users; salectl only reads it."`
-	Family        string   `yaml:"family" json:"family" jsonschema:"example=u" jsonschema_description:"Column family of the attributes."`
+	Zookeeper     []string `yaml:"zookeeper,omitempty" json:"zookeeper" form:"addresses" max:"99" example:"127.0.0.1:2181" doc:"ZooKeeper servers, host:port each. Default: those of spec.hbase."`
+	ZookeeperRoot string   `yaml:"zookeeperRoot,omitempty" json:"zookeeperRoot" form:"znode" example:"/hbase" doc:"Parent znode of HBase. Default: that of spec.hbase, or /hbase with zookeeper."`
+	Table         string   `yaml:"table" json:"table" form:"table" example:"users" doc:"Table of the users; salectl only reads it."`
+	Family        string   `yaml:"family" json:"family" form:"family" example:"u" doc:"Column family of the attributes."`
 	// Columns are the columns of attributes, by name; the default is the attribute's name.
-	Columns map[string]string `yaml:"columns,omitempty" json:"columns,omitempty" jsonschema_description:"Column names of attributes, where they differ from the attribute's name."`
+	Columns map[string]string `yaml:"columns,omitempty" json:"columns,omitempty" form:"columns" doc:"Column names of attributes, where they differ from the attribute's name."`
 }
 
-// Limits of users.
+// MaxAttributes is the maximum number of attributes, MinFresh the least Users.Fresh.
 const (
 	MaxAttributes = 64
 	MinFresh      = time.Second
-	MaxFresh      = time.Hour
-	MaxCached     = 10_000_000
 )
 
 // Defaults of a document.
 const (
-	DefaultFresh  = 30 * time.Second
+	DefaultFresh  = Duration(30 * time.Second)
 	DefaultCached = 100_000
 )
 
-type usersPart struct {
-	Attributes map[string]string `yaml:"attributes,omitempty" jsonschema_description:"Attributes that rules read as user.NAME, each with its type: string, int, double, bool, timestamp or list of string."`
-	File       string            `yaml:"file,omitempty" jsonschema:"example=users.csv" jsonschema_description:"CSV with a header, or one JSON object a line (.ndjson), with an id each. Excludes hbase."`
-	HBase      *UsersTable       `yaml:"hbase,omitempty" jsonschema_description:"Table with one row per user, keyed by user id. Excludes file."`
-	Fresh      Duration          `yaml:"fresh,omitempty" jsonschema:"example=30s" jsonschema_description:"Maximum age of a user's attributes, 1s to 1h. Older ones are read again; if that fails, claims are refused."`
-	Cached     int64             `yaml:"cached,omitempty" jsonschema_description:"Maximum number of users of an HBase table in memory."`
+func attributeSchema(s *jsonschema.Schema) {
+	most := uint64(MaxAttributes)
+	s.PropertyNames = &jsonschema.Schema{Not: &jsonschema.Schema{Enum: []any{"id", "known"}}}
+	identifier(s.PropertyNames)
+	s.MaxProperties = &most
+	for _, name := range AttributeTypes {
+		s.AdditionalProperties.Enum = append(s.AdditionalProperties.Enum, name)
+	}
 }
 
-func (usersPart) JSONSchemaExtend(s *jsonschema.Schema) {
-	attributes, most := property(s, "attributes"), uint64(MaxAttributes)
-	attributes.PropertyNames = &jsonschema.Schema{Not: &jsonschema.Schema{Enum: []any{"id", "known"}}}
-	identifier(attributes.PropertyNames)
-	attributes.MaxProperties = &most
-	for _, name := range AttributeTypes {
-		attributes.AdditionalProperties.Enum = append(attributes.AdditionalProperties.Enum, name)
-	}
-	property(s, "file").Pattern = `[.]([cC][sS][vV]|[nN][dD][jJ][sS][oO][nN]|[jJ][sS][oO][nN][lL])$`
-	property(s, "fresh").Default = FormatTerm(DefaultFresh)
-	bound(s, "cached", MaxCached, DefaultCached)
+func (Users) constrain(s *jsonschema.Schema) {
 	s.OneOf = []*jsonschema.Schema{{Required: []string{"file"}}, {Required: []string{"hbase"}}}
 	s.DependentRequired = map[string][]string{"hbase": {"attributes"}}
 }
 
-func (UsersTable) JSONSchemaExtend(s *jsonschema.Schema) {
-	outerTable(s)
-	property(s, "columns").AdditionalProperties.Pattern = "[^ ]"
-}
-
-// users decodes the source of users' attributes.
-func (d *decoder) users(spec object, from tableHome) *Users {
-	o, ok := d.part(spec, "users", reflect.TypeFor[usersPart]())
-	if !ok {
-		return nil
+// users checks the source of users' attributes.
+func (d *decoder) users(u *Users, from tableHome) {
+	o, ok := d.objects["spec.users"]
+	if !ok || !d.one(o, "file", "hbase", "for the users") || u.Table == nil {
+		return
 	}
-	u := &Users{Fresh: DefaultFresh, Cached: DefaultCached}
-	if v, ok := d.value(o, "attributes"); ok {
-		u.Attributes = d.attributes(v)
+	if o.keys["attributes"] == nil {
+		d.refuse(o.values["hbase"], "Add attributes: {level: string}, with those that each user's row has.",
+			"%s stands without attributes: which columns to read is not known", join(o.path, "hbase"))
 	}
-	if d.one(o, "file", "hbase", "for the users") {
-		if v, ok := d.value(o, "file"); ok {
-			if path, ok := d.file(v, "users.csv", checkUsersFile); ok {
-				u.File = d.src.resolve(path)
-			}
-		}
-		if v, ok := d.value(o, "hbase"); ok {
-			u.Table = d.usersTable(v, u.Attributes, from)
-			if o.keys["attributes"] == nil {
-				d.refuse(v.at, "Add attributes: {level: string}, with those that each user's row has.",
-					"%s stands without attributes: which columns to read is not known", v.path)
-			}
-		}
+	d.outerTable("spec.users.hbase", from, &u.Table.Zookeeper, &u.Table.ZookeeperRoot)
+	if v, ok := d.value(d.objects["spec.users.hbase"], "columns"); ok {
+		u.Table.Columns = d.columns(v, u.Attributes)
 	}
-	if o.keys["fresh"] != nil {
-		u.Fresh = time.Duration(d.term(o, "fresh", "30s", MinFresh, MaxFresh))
-	}
-	if v, ok := d.value(o, "cached"); ok {
-		u.Cached, _ = d.number(v, 1, MaxCached)
-	}
-	return u
 }
 
 // one reports a mapping without exactly one of two keys.
@@ -142,8 +144,8 @@ func (d *decoder) one(o object, first, second, what string) bool {
 }
 
 // attributes decodes names and their types.
-func (d *decoder) attributes(v value) []Attribute {
-	var all []Attribute
+func (d *decoder) attributes(v value, _ *option) (any, bool) {
+	var all Attributes
 	for _, v := range d.entries(v, "level: string") {
 		a := Attribute{Name: v.key}
 		f := checkAttribute(a.Name)
@@ -156,11 +158,9 @@ func (d *decoder) attributes(v value) []Attribute {
 	if len(all) > MaxAttributes {
 		d.refuse(v.at, "Leave out those that no rule reads.", "%s has %d attributes, and may have %d", v.path, len(all), MaxAttributes)
 	}
-	slices.SortFunc(all, byName)
-	return all
+	slices.SortFunc(all, func(a, b Attribute) int { return cmp.Compare(a.Name, b.Name) })
+	return all, true
 }
-
-func byName(a, b Attribute) int { return cmp.Compare(a.Name, b.Name) }
 
 func (d *decoder) attributeType(v value) string {
 	remedy := fmt.Sprintf("The types are %s.", and(AttributeTypes))
@@ -183,23 +183,8 @@ func checkAttribute(name string) *fault {
 	return checkIdentifier(name)
 }
 
-// usersTable decodes a table of users.
-func (d *decoder) usersTable(v value, attributes []Attribute, from tableHome) *UsersTable {
-	o, ok := d.object(v, reflect.TypeFor[UsersTable]())
-	if !ok {
-		return nil
-	}
-	t := &UsersTable{}
-	t.Zookeeper, t.ZookeeperRoot = d.zookeeper(o, from)
-	t.Table, t.Family = d.table(o, "users"), d.family(o)
-	if v, ok := d.value(o, "columns"); ok {
-		t.Columns = d.columns(v, attributes)
-	}
-	return t
-}
-
 // columns decodes the columns of attributes that have other names than these.
-func (d *decoder) columns(v value, attributes []Attribute) map[string]string {
+func (d *decoder) columns(v value, attributes Attributes) map[string]string {
 	var known []string
 	for _, a := range attributes {
 		known = append(known, a.Name)
@@ -229,6 +214,8 @@ func (d *decoder) columns(v value, attributes []Attribute) map[string]string {
 	return columns
 }
 
+const usersFileForm = `[.]([cC][sS][vV]|[nN][dD][jJ][sS][oO][nN]|[jJ][sS][oO][nN][lL])$`
+
 func checkUsersFile(path string) *fault {
 	switch strings.ToLower(filepath.Ext(path)) {
 	case ".csv", ".ndjson", ".jsonl":
@@ -247,63 +234,20 @@ func checkColumn(text string) *fault {
 // someUsers replaces the file of users, which a stored declaration lacks.
 const someUsers = "USERS.csv"
 
-// part converts users to their part of a document. own is the ledger of the sale.
-func (u *Users) part(own *HBase) *usersPart {
+// written returns the users as a document has them. own is the ledger of the sale.
+func (u *Users) written(own *HBase) *Users {
 	if u == nil {
 		return nil
 	}
-	part := &usersPart{Fresh: Duration(unless(DefaultFresh, u.Fresh))}
-	if len(u.Attributes) > 0 {
-		part.Attributes = make(map[string]string)
+	users := *u
+	if t := u.Table; t != nil {
+		table := *t
+		table.Zookeeper, table.ZookeeperRoot = own.elsewhere(t.Zookeeper, t.ZookeeperRoot)
+		users.Table = &table
+	} else {
+		users.File = cmp.Or(u.File, someUsers)
 	}
-	for _, a := range u.Attributes {
-		part.Attributes[a.Name] = a.Type
-	}
-	t := u.Table
-	if t == nil {
-		part.File = orElse(u.File, someUsers)
-		return part
-	}
-	part.Cached = unless(DefaultCached, u.Cached)
-	part.HBase = &UsersTable{Table: t.Table, Family: t.Family, Columns: t.Columns}
-	part.HBase.Zookeeper, part.HBase.ZookeeperRoot = own.elsewhere(t.Zookeeper, t.ZookeeperRoot)
-	return part
-}
-
-// storedUsers is a Users without the name of the file: a sale that is moved with its files is
-// unchanged.
-type storedUsers struct {
-	Attributes map[string]string `json:"attributes,omitempty"` // types by name
-	File       bool              `json:"file,omitempty"`
-	HBase      *UsersTable       `json:"hbase,omitempty"`
-	Fresh      Duration          `json:"freshMs"`
-	Cached     int64             `json:"cached"`
-}
-
-func (u *Users) stored() *storedUsers {
-	if u == nil {
-		return nil
-	}
-	out := &storedUsers{File: u.Table == nil, HBase: u.Table, Fresh: Duration(u.Fresh), Cached: u.Cached}
-	if len(u.Attributes) > 0 {
-		out.Attributes = map[string]string{}
-	}
-	for _, a := range u.Attributes {
-		out.Attributes[a.Name] = a.Type
-	}
-	return out
-}
-
-func (in *storedUsers) read() *Users {
-	if in == nil {
-		return nil
-	}
-	u := &Users{Table: in.HBase, Fresh: time.Duration(in.Fresh), Cached: in.Cached}
-	for name, kind := range in.Attributes {
-		u.Attributes = append(u.Attributes, Attribute{name, kind})
-	}
-	slices.SortFunc(u.Attributes, byName)
-	return u
+	return &users
 }
 
 // withFile returns the users with the file of local.
@@ -332,10 +276,6 @@ func (u *Users) sane() error {
 	switch {
 	case u.File != "" && u.Table != nil:
 		return errors.New("the users are in a file and in a table")
-	case u.Fresh <= 0 || u.Fresh%time.Millisecond != 0:
-		return fmt.Errorf("the users' fresh of %v is no positive number of milliseconds", u.Fresh)
-	case u.Cached < 1:
-		return errors.New("the users' cached must be at least 1")
 	}
 	return nil
 }

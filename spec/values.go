@@ -215,8 +215,6 @@ func readTable(text string) (string, *fault) {
 	return strings.TrimPrefix(text, "default:"), nil
 }
 
-func checkDir(text string) *fault { return checkPath(text, "folder", DefaultEmbeddedDir) }
-
 // checkPath returns the fault of an invalid path of a file or folder.
 func checkPath(text, what, example string) *fault {
 	write := fmt.Sprintf("Write the name of a %s, such as %s.", what, example)

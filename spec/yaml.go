@@ -3,7 +3,9 @@ package spec
 import (
 	"bytes"
 	"fmt"
+	"reflect"
 	"strings"
+	"time"
 
 	"gopkg.in/yaml.v3"
 )
@@ -22,7 +24,11 @@ func (s Sale) YAML() ([]byte, error) {
 	var b bytes.Buffer
 	e := yaml.NewEncoder(&b)
 	e.SetIndent(2)
-	if err := e.Encode(s.document()); err != nil {
+	root, err := root().node(reflect.ValueOf(s.written()))
+	if err != nil {
+		return nil, err
+	}
+	if err := e.Encode(root); err != nil {
 		return nil, err
 	}
 	var missing []string
@@ -37,18 +43,62 @@ func (s Sale) YAML() ([]byte, error) {
 	return append(fmt.Appendf(nil, "# The ledger does not say where files are: put yours in place of %s.\n", strings.Join(missing, ", ")), b.Bytes()...), nil
 }
 
-// unless returns value, or the zero value if it is the default.
-func unless[T comparable](normal, value T) T {
-	if value == normal {
-		var none T
-		return none
+// node returns the mapping of a struct. It omits defaults.
+func (b *block) node(v reflect.Value) (*yaml.Node, error) {
+	mapping := &yaml.Node{Kind: yaml.MappingNode}
+	for _, o := range b.options {
+		value, err := o.node(v)
+		if err != nil {
+			return nil, err
+		}
+		if value != nil {
+			mapping.Content = append(mapping.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: o.key}, value)
+		}
 	}
-	return value
+	return mapping, nil
 }
 
-func orElse(path, some string) string {
-	if path == "" {
-		return some
+// node returns the value of the option of a struct; nil: it is omitted.
+func (o *option) node(of reflect.Value) (*yaml.Node, error) {
+	switch {
+	case o.constant != "":
+		return &yaml.Node{Kind: yaml.ScalarNode, Value: o.constant}, nil
+	case o.field == nil:
+		if below, err := o.inner.node(of); err != nil || len(below.Content) > 0 {
+			return below, err
+		}
+		return nil, nil
 	}
-	return path
+	switch v := of.FieldByIndex(o.field); {
+	case !o.required && o.isAbsent(v):
+		return nil, nil
+	case o.inner == nil:
+		n := new(yaml.Node)
+		return n, n.Encode(o.value(v, of))
+	case v.Kind() == reflect.Slice:
+		list := &yaml.Node{Kind: yaml.SequenceNode}
+		for i := range v.Len() {
+			item, err := o.inner.node(v.Index(i))
+			if err != nil {
+				return nil, err
+			}
+			list.Content = append(list.Content, item)
+		}
+		return list, nil
+	default:
+		return o.inner.node(v.Elem())
+	}
+}
+
+// value returns the value of the option of a struct as a document has it.
+func (o *option) value(v, of reflect.Value) any {
+	switch x := v.Interface().(type) {
+	case time.Time:
+		return x.Format(time.RFC3339Nano)
+	case int64:
+		if packet, ok := of.Interface().(RedPacket); ok {
+			return packet.Format(x)
+		}
+	}
+	return v.Interface()
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 )
@@ -103,26 +102,11 @@ func TestYAMLWritesEveryKey(t *testing.T) {
 		}
 		all.Write(text)
 	}
-	var walk func(reflect.Type)
-	walk = func(of reflect.Type) {
-		for of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice {
-			of = of.Elem()
+	root().walk("", func(path string, o *option) {
+		if !strings.Contains(all.String(), o.key+":") {
+			t.Errorf("no document has the key %s of %s", o.key, path)
 		}
-		if of.Kind() != reflect.Struct {
-			return
-		}
-		for _, f := range reflect.VisibleFields(of) {
-			name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
-			if name == "-" {
-				continue
-			}
-			if !strings.Contains(all.String(), name+":") {
-				t.Errorf("no document has the key %s of %s", name, of.Name())
-			}
-			walk(f.Type)
-		}
-	}
-	walk(reflect.TypeFor[saleDocument]())
+	})
 }
 
 func TestYAMLOfAHomeWithoutAKey(t *testing.T) {

@@ -229,7 +229,7 @@ func TestCommitmentCoversTerms(t *testing.T) {
 	link := draw.Link([]byte("a secret"))
 	generation := func(change func(*spec.Sale)) *pb.Planned {
 		declared := spec.Sale{
-			Name: "tickets", Run: 1, Stock: 6, LockCount: 2, PerUserLimit: 1, LockTTL: 3 * time.Second, ClosesAt: time.Unix(1_800_000_000, 0).UTC(),
+			Name: "tickets", Run: 1, Stock: 6, LockCount: 2, PerUserLimit: 1, LockTTL: spec.Duration(3 * time.Second), ClosesAt: time.Unix(1_800_000_000, 0).UTC(),
 			Embedded: &spec.Embedded{}, Queue: &spec.Queue{Order: spec.OrderDraw, Depth: 1},
 			Draw: &spec.Draw{KeyEnv: "KEY", Substitutes: 3, Beacon: &spec.Beacon{Name: "drand", Round: "12", Fallback: spec.FallbackNone}},
 		}

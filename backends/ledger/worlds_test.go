@@ -274,7 +274,7 @@ func NewDrawWorld(t testing.TB, stock int64, payment *pb.Payment, beacon *spec.B
 	w := &DrawWorld{World: &World{T: t, Logs: &MemoryLogs{Logs: make(map[string]*StoredLog)}, Sale: NewSale(spec.SaleLog("test")), TimeUs: 1_000_000, Next: 1}}
 	w.link = draw.Link([]byte("a secret"))
 	declared := spec.Sale{
-		Name: "test", Run: 1, Stock: stock, LockCount: WorldShards, PerUserLimit: 1, LockTTL: 3 * time.Second, ClosesAt: time.UnixMicro(drawCloses).UTC(),
+		Name: "test", Run: 1, Stock: stock, LockCount: WorldShards, PerUserLimit: 1, LockTTL: spec.Duration(3 * time.Second), ClosesAt: time.UnixMicro(drawCloses).UTC(),
 		Embedded: &spec.Embedded{}, Queue: &spec.Queue{Order: spec.OrderDraw, Depth: 1}, Draw: &spec.Draw{KeyEnv: "KEY", Substitutes: stock, Beacon: beacon},
 	}
 	text, err := declared.JSON()

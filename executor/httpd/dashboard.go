@@ -12,7 +12,7 @@ import (
 // look returns a sale's state for the dashboard. unready is the reason why some shard cannot sell.
 func (sale *sale) look(unready string) dashboard.Look {
 	status := sale.Status()
-	l := dashboard.Look{View: sale.view(&status), Away: status.Away, Unready: unready}
+	l := dashboard.Look{View: sale.view(&status), About: status.About, Away: status.Away, Unready: unready}
 	l.Answers, l.Took = sale.read()
 	moving := make(map[int]bool)
 	for _, m := range status.Moves {

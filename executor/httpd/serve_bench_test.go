@@ -56,7 +56,7 @@ func serveOn(b testing.TB, logs ledger.Logs, name string, stock int64, shards in
 	}
 	sale := spec.Sale{
 		Name: name, Run: 1, Stock: stock, LockCount: shards, PerUserLimit: stock,
-		LockTTL: quorum.DefaultTTL, Embedded: &spec.Embedded{Dir: dir},
+		LockTTL: spec.DefaultLockTTL, Embedded: &spec.Embedded{Dir: dir},
 	}
 	nodes := []quorum.Node{node}
 	cfg := apply.Config{

@@ -244,7 +244,7 @@ func (m *Machine) begin(now clock.Now) error {
 	if err != nil {
 		return fmt.Errorf("generation %d of sale %s: %w", m.log.sale.Generation(), m.cfg.Sale, err)
 	}
-	if m.handover.leases != nil && (m.uid != m.log.sale.UID() || m.ttl != declared.LockTTL) {
+	if m.handover.leases != nil && (m.uid != m.log.sale.UID() || m.ttl != time.Duration(declared.LockTTL)) {
 		return nil
 	}
 	if err := m.cfg.servable(declared); err != nil {
@@ -254,7 +254,7 @@ func (m *Machine) begin(now clock.Now) error {
 	if err != nil {
 		return err
 	}
-	m.uid, m.ttl, m.told = m.log.sale.UID(), declared.LockTTL, 0
+	m.uid, m.ttl, m.told = m.log.sale.UID(), time.Duration(declared.LockTTL), 0
 	m.toldRanks = false
 	m.clock.known = false
 	if m.handover.leases == nil {

@@ -738,7 +738,7 @@ func TestOwnerAnotherTTL(t *testing.T) {
 	w.end()
 	w.logs = present
 	changed := saletest.Declared(w.sale, 10, 2, 1)
-	changed.LockTTL = quorum.MaxTTL
+	changed.LockTTL = spec.Duration(quorum.MaxTTL)
 	saletest.Replan(t, w.logs, w.sale, func(p *pb.Planned) { p.Spec, _ = changed.JSON() })
 	w.pass(2 * restAfter)
 	w.wantStage(following)

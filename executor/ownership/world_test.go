@@ -163,7 +163,7 @@ func applied(t testing.TB, shards int) *ownerWorld {
 func (w *ownerWorld) apply(shards int) {
 	w.t.Helper()
 	sale := saletest.Declared(w.sale, 10, shards, 1)
-	sale.LockTTL = w.ttl
+	sale.LockTTL = spec.Duration(w.ttl)
 	saletest.Provision(w.t, w.logs, sale, spec.Shares(10, shards))
 	w.run()
 }

@@ -97,7 +97,7 @@ func newShop(t *testing.T, holdFor, grace time.Duration) *shop {
 	logs, node := s.handles()
 	s.logs = logs
 	sale := saletest.Declared("paid", units, 2, 10)
-	sale.LockTTL, sale.Payment = quorum.MaxTTL, &s.payment
+	sale.LockTTL, sale.Payment = spec.Duration(quorum.MaxTTL), &s.payment
 	saletest.ProvisionAs(t, logs, sale, []int64{units / 2, units / 2}, &pb.Settings{
 		PerUserLimit: sale.PerUserLimit, Phase: pb.Phase_OPEN,
 		Payment: &pb.Payment{HoldForUs: holdFor.Microseconds(), GraceUs: grace.Microseconds(), Late: pb.Payment_REFUSE},

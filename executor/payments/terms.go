@@ -192,7 +192,10 @@ func (c *compiler) compile(compile func(string) (*rules.Predicate, error), path,
 	if errors.As(err, &problem) {
 		in := *problem
 		in.File = "sale " + c.sale.Name + ", " + path
-		err = c.sale.InExpression(path, in)
+		err = &in
+		if at := c.sale.Place(path); at.Known() {
+			err = at.Problem(in.Line, in.Column, path+": "+in.Message, in.Remedy)
+		}
 	}
 	if err != nil {
 		c.problems = append(c.problems, err)

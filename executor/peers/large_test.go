@@ -57,7 +57,7 @@ func TestManyShards(t *testing.T) {
 	dir := t.TempDir()
 	logs, node := open(t, dir)
 	declared := saletest.Declared("linked", 10*spec.MaxLockCount, spec.MaxLockCount, 10)
-	declared.LockTTL = quorum.MaxTTL
+	declared.LockTTL = spec.Duration(quorum.MaxTTL)
 	saletest.Provision(t, logs, declared, slices.Repeat([]int64{10}, spec.MaxLockCount))
 	saletest.Mark(t, node)
 	owner := process(t, dir, false)

@@ -47,7 +47,7 @@ func newPairAs(t testing.TB, settings *pb.Settings) *pair {
 	dir := t.TempDir()
 	logs, node := open(t, dir)
 	sale := saletest.Declared("linked", shards<<32, shards, 10)
-	sale.LockTTL = quorum.MaxTTL // a process that is not run for as long loses its shards
+	sale.LockTTL = spec.Duration(quorum.MaxTTL) // a process that is not run for as long loses its shards
 	saletest.ProvisionAs(t, logs, sale, slices.Repeat([]int64{1 << 32}, shards), settings)
 	saletest.Mark(t, node)
 	p, addresses := new(pair), make(map[string]*executor.Executor)

@@ -73,7 +73,7 @@ func newRuledWorld(t *testing.T, shares ...int64) *ruledWorld {
 // levels is a sale of users who are above a level.
 func levels(require string) func(*spec.Sale) {
 	return func(s *spec.Sale) {
-		s.Users = &spec.Users{Attributes: []spec.Attribute{{Name: "level", Type: "int"}}, File: "users.csv", Fresh: time.Minute, Cached: 10}
+		s.Users = &spec.Users{Attributes: []spec.Attribute{{Name: "level", Type: "int"}}, File: "users.csv", Fresh: spec.Duration(time.Minute), Cached: 10}
 		s.Rules = []spec.Rule{{Name: "level", Require: require, Message: "Not you.", Enforce: spec.EnforceDeny}}
 	}
 }

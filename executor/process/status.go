@@ -23,6 +23,7 @@ type Status struct {
 	Sale       string
 	Away       api.Outcome // why this process does not know the whole sale; then some of the rest is zero, and shards may be Unknown. "": it can
 	UID        string
+	About      spec.About
 	Run        int64 // by the sale's log; 0: it is not known
 	Generation uint64
 	Phase      string // in the ledger: open, paused, closed; and sealed or destroyed, while this process is away
@@ -134,6 +135,9 @@ func (d *Admission) Status() Status {
 		return v
 	}
 	v.UID, v.RedPacket, v.Commitment = t.uid, t.red, t.commits
+	if declared := t.declared.Load(); declared != nil {
+		v.About = declared.About
+	}
 	all := t.totals.Shards()
 	settings, votes := t.settings.Load(), d.away.Load().Outcome != api.NoQuorum
 	v.Shards = make([]shard.Status, 0, len(t.shards))

@@ -32,7 +32,7 @@ const PlannedUs = 1_700_000_000_000_000
 func Declared(name string, stock int64, shards int, perUser int64) spec.Sale {
 	return spec.Sale{
 		Name: name, Run: 1, Stock: stock, LockCount: shards, PerUserLimit: perUser,
-		LockTTL: quorum.DefaultTTL, Embedded: &spec.Embedded{},
+		LockTTL: spec.DefaultLockTTL, Embedded: &spec.Embedded{},
 	}
 }
 

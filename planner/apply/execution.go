@@ -184,7 +184,7 @@ func (x *execution) ttl() time.Duration {
 	var ttl time.Duration
 	for _, p := range newest {
 		s, _ := spec.FromJSON(p.GetSpec()) // an unreadable declaration has no ttl
-		ttl = max(ttl, s.LockTTL)
+		ttl = max(ttl, time.Duration(s.LockTTL))
 	}
 	if ttl == 0 {
 		return quorum.DefaultTTL

@@ -82,7 +82,7 @@ func TestPlansThatCannotBegin(t *testing.T) {
 // generations, since an owner may not have read the last of them.
 func TestLongestTTL(t *testing.T) {
 	document := func(ttl time.Duration) []byte {
-		return specOf(t, spec.Sale{Name: "x", Run: 1, Stock: 3, LockCount: 1, PerUserLimit: 1, LockTTL: ttl})
+		return specOf(t, spec.Sale{Name: "x", Run: 1, Stock: 3, LockCount: 1, PerUserLimit: 1, LockTTL: spec.Duration(ttl)})
 	}
 	op := func(generation uint64, ttl time.Duration) *pb.Op {
 		op := plannedOp(workUID, generation, 1)

@@ -41,7 +41,7 @@ type redisWorld struct {
 func newRedisWorld(t *testing.T) *redisWorld {
 	w := &redisWorld{T: t, told: make(map[string]int64)}
 	w.sale = spec.Sale{
-		Name: "red", Run: 1, Stock: 100_000, LockCount: 3, PerUserLimit: 1, LockTTL: 3 * time.Second,
+		Name: "red", Run: 1, Stock: 100_000, LockCount: 3, PerUserLimit: 1, LockTTL: spec.Duration(3 * time.Second),
 		Engine: spec.EngineRedis, Ack: spec.AckRedis, Backlog: 1000,
 		RedPacket: &spec.RedPacket{Currency: "CNY", Scale: 2, Total: 10_000_000, Min: 1, Split: spec.SplitRandom},
 		Redis:     &spec.Redis{}, Embedded: &spec.Embedded{Dir: filepath.Join(t.TempDir(), "store")},

@@ -109,7 +109,7 @@ func TestMake(t *testing.T) {
 		"settings": {
 			func(w *world) { w.mustApply(tickets(10)) },
 			with(tickets(10), func(s *spec.Sale) {
-				s.PerUserLimit, s.LockTTL = 5, 4*time.Second
+				s.PerUserLimit, s.LockTTL = 5, spec.Duration(4*time.Second)
 				s.OpensAt, s.ClosesAt = epoch.Add(time.Hour), epoch.Add(2*time.Hour)
 			}),
 			"~sale/tickets perUserLimit 2>5 opensAt >2026-11-11T13:00:00Z closesAt >2026-11-11T14:00:00Z lock.ttl 3s>4s", nil,
@@ -439,7 +439,7 @@ func TestAttributesOfASale(t *testing.T) {
 	sale := packets(30)
 	onServers("sales", "a:1", "b:1", "c:1")(&sale)
 	sale.Redis.UsernameEnv, sale.Redis.PasswordEnv, sale.Redis.TLS = "USER", "PASSWORD", true
-	sale.OpensAt, sale.ClosesAt, sale.LockTTL = epoch, epoch.Add(1500*time.Millisecond).In(time.FixedZone("there", 3600)), 2500*time.Millisecond
+	sale.OpensAt, sale.ClosesAt, sale.LockTTL = epoch, epoch.Add(1500*time.Millisecond).In(time.FixedZone("there", 3600)), spec.Duration(2500*time.Millisecond)
 	want := []planner.Field{
 		{Name: "run", Before: "", After: "1"}, {Name: "phase", Before: "", After: "open"}, {Name: "stock", Before: "", After: "30"}, {Name: "lockCount", Before: "", After: "3"}, {Name: "perUserLimit", Before: "", After: "1"},
 		{Name: "opensAt", Before: "", After: "2026-11-11T12:00:00Z"}, {Name: "closesAt", Before: "", After: "2026-11-11T12:00:01.5Z"}, {Name: "lock.ttl", Before: "", After: "2.5s"},
@@ -771,7 +771,7 @@ func TestSpreadWarning(t *testing.T) {
 				if test.want == "" && len(p.Warnings) > 0 || test.want != "" && (len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], test.want)) {
 					t.Errorf("%s: it warns of %q, want %q", when, p.Warnings, test.want)
 				}
-				w.mustApply(with(desired, func(s *spec.Sale) { s.LockTTL += time.Second }))
+				w.mustApply(with(desired, func(s *spec.Sale) { s.LockTTL += spec.Duration(time.Second) }))
 			}
 		})
 	}

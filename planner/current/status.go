@@ -23,7 +23,8 @@ type Status struct {
 	UID           string `json:"uid"`
 	Run           int64  `json:"run"`
 	Generation    uint64 `json:"generation"` // newest planned
-	Applied       uint64 `json:"applied"`    // newest known to be on every shard
+	spec.About
+	Applied uint64 `json:"applied"` // newest known to be on every shard
 	// Phase is the phase of every shard at the time of the read: planned, scheduled, open,
 	// stalled, paused, ended, closed, sealed, destroyed; unknown if the ledger cannot be read.
 	Phase     string          `json:"phase"`
@@ -152,17 +153,17 @@ func NewStatus(actual *planner.Actual) (*Status, error) {
 		Shards: []ShardStatus{}, Nodes: []NodeStatus{}, Warnings: []string{}, Packets: ledger.PacketsStatusOf(sale),
 	}
 	s.Nodes = nodeStatuses(actual, sale.Live())
+	newest, _ := planner.Declared(sale.Newest()) // an unreadable declaration has neither stock nor names
+	s.About = newest.About
 	if sale.Destroyed() {
 		s.Sold = sale.Sealed().GetUnitsSold()
-		last, _ := planner.Declared(sale.Newest()) // an unreadable declaration has no stock
-		s.Stock = last.Stock
+		s.Stock = newest.Stock
 		s.SoldOut = sale.Draw() == nil && s.Stock > 0 && s.Sold == s.Stock
 		s.Refund = planner.RefundOf(sale)
 		return s, nil
 	}
 	settings := sale.Newest().GetSettings()
 	s.Phase = phaseNow(actual)
-	newest, _ := planner.Declared(sale.Newest()) // an unreadable declaration has no names
 	s.InForce = planner.NewInForce(settings, newest)
 	s.Owner, _ = actual.Served()
 	s.Unserved = actual.Unserved()

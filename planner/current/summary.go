@@ -19,8 +19,8 @@ type Brief struct {
 	Run        int64  `json:"run"`
 	UID        string `json:"uid"`
 	Generation uint64 `json:"generation"`
+	spec.About
 	// Declared by the newest generation of a sale that is not destroyed.
-	Protect   bool   `json:"protect,omitempty"`
 	OpensAt   string `json:"opensAt,omitempty"`  // RFC 3339, UTC; "": at once
 	ClosesAt  string `json:"closesAt,omitempty"` // RFC 3339, UTC; "": never
 	Undrawn   bool   `json:"undrawn,omitempty"`  // a draw of which not all ranks are published
@@ -69,12 +69,13 @@ func Summarize(ctx context.Context, logs ledger.Logs, name string) (*Brief, erro
 	if err != nil {
 		return nil, fmt.Errorf("sale %s: %w", name, err)
 	}
+	s.About = last.About
 	if sale.Destroyed() {
 		s.Stock, s.Sold = last.Stock, sale.Sealed().GetUnitsSold()
 		return s, nil
 	}
 	settings, drawing := sale.Newest().GetSettings(), ledger.DrawStatus(sale)
-	s.Protect, s.Undrawn = last.Protect, drawing != nil && !drawing.Complete
+	s.Undrawn = drawing != nil && !drawing.Complete
 	s.OpensAt, s.ClosesAt = ledger.FormatTime(settings.GetOpensAtUs()), ledger.FormatTime(settings.GetClosesAtUs())
 	actual := &planner.Actual{Name: name, At: time.Now(), Sale: sale}
 	heads, err := logs.Heads(ctx, planner.ShardLogs(sale))

@@ -65,7 +65,7 @@ func JSON(t testing.TB, s spec.Sale) []byte {
 func Tickets(stock int64) spec.Sale {
 	return spec.Sale{
 		Name: "tickets", Run: 1, Stock: stock, LockCount: 3, PerUserLimit: 2,
-		LockTTL: 3 * time.Second,
+		LockTTL: spec.Duration(3 * time.Second),
 		Homes: &spec.Homes{
 			Ledger: spec.Home{Kind: "memory", Place: "memory", Settings: spec.Settings{Backend: "memory"}},
 			Locks:  spec.Home{Kind: "memory", Place: "memory", Nodes: []string{"node-0", "node-1", "node-2"}},
@@ -108,7 +108,7 @@ func Choosy() spec.Sale {
 		}
 		s.Variables = []spec.Variable{{Name: "adult", Expression: `now - user.born > duration("157680h")`}}
 		s.Users = &spec.Users{Attributes: []spec.Attribute{{Name: "born", Type: spec.TypeTimestamp}, {Name: "level", Type: spec.TypeString}},
-			File: "users.csv", Fresh: 90 * time.Second, Cached: 100_000}
+			File: "users.csv", Fresh: spec.Duration(90 * time.Second), Cached: 100_000}
 		s.History = &spec.History{Files: []string{"*.ndjson"}, Table: &spec.HistoryTable{
 			Zookeeper: []string{"z:1", "z:2"}, ZookeeperRoot: "/hbase", Table: "purchases", Family: "h"}}
 		s.Queue = &spec.Queue{Order: spec.OrderPriority, Priority: "user.level == 'gold' ? 1 : 0", Depth: 5000}

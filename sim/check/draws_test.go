@@ -27,7 +27,7 @@ func raffleOf(t testing.TB, substitutes int64, beacon *spec.Beacon) *world {
 	end := terms.Commitment(w.uid, raffleLink)
 	w.draw, w.closes = &pb.Draw{Commitment: end[:]}, raffleCloses
 	declared := spec.Sale{
-		Name: "tickets", Run: 1, Stock: 6, LockCount: shards, PerUserLimit: 1, LockTTL: time.Second, ClosesAt: time.UnixMicro(0).Add(raffleCloses),
+		Name: "tickets", Run: 1, Stock: 6, LockCount: shards, PerUserLimit: 1, LockTTL: spec.Duration(time.Second), ClosesAt: time.UnixMicro(0).Add(raffleCloses),
 		Embedded: &spec.Embedded{}, Queue: &spec.Queue{Order: spec.OrderDraw, Depth: 1}, Draw: &spec.Draw{KeyEnv: "KEY", Substitutes: substitutes, Beacon: beacon},
 	}
 	text, err := declared.JSON()

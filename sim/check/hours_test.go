@@ -31,7 +31,7 @@ func (w *world) declared(change func(*pb.Settings)) { w.declaredAs(nil, change) 
 // declaredAs is declared, under a declaration of these bytes if there are any.
 func (w *world) declaredAs(declaration []byte, change func(*pb.Settings)) {
 	sale := spec.Sale{
-		Name: "tickets", Run: 1, Stock: 6, LockCount: 2, PerUserLimit: 2, LockTTL: 3 * time.Second,
+		Name: "tickets", Run: 1, Stock: 6, LockCount: 2, PerUserLimit: 2, LockTTL: spec.Duration(3 * time.Second),
 		ClosesAt: time.UnixMicro(0).Add(time.Minute), Embedded: &spec.Embedded{},
 	}
 	if declaration == nil {
@@ -181,7 +181,7 @@ func TestHoursKept(t *testing.T) {
 		"as declared": {newWorld, func(w *world) { w.declared(func(*pb.Settings) {}) }},
 		"as declared, with a begin": {newWorld, func(w *world) {
 			sale := spec.Sale{
-				Name: "tickets", Run: 1, Stock: 6, LockCount: 2, PerUserLimit: 2, LockTTL: 3 * time.Second,
+				Name: "tickets", Run: 1, Stock: 6, LockCount: 2, PerUserLimit: 2, LockTTL: spec.Duration(3 * time.Second),
 				OpensAt: time.UnixMicro(0).Add(time.Second), ClosesAt: time.UnixMicro(0).Add(time.Minute), Embedded: &spec.Embedded{},
 			}
 			declaration, err := sale.JSON()

@@ -48,7 +48,7 @@ func (r *run) declare(deal Deal, bad fault) {
 		Stock       int64
 		Backlog     int
 		Redis       struct{ Nodes []string }
-		Units       struct{ RedPacket json.RawMessage }
+		RedPacket   json.RawMessage
 	}
 	if len(first.GetSpec()) == 0 {
 		return // no planner has written it
@@ -59,7 +59,7 @@ func (r *run) declare(deal Deal, bad fault) {
 	}
 	r.listed, r.ackRedis = said.Engine == "redis", said.Ack == "redis"
 	r.nodes, r.stock, r.backlog = len(said.Redis.Nodes), said.Stock, said.Backlog
-	if said.Units.RedPacket == nil {
+	if said.RedPacket == nil {
 		return
 	}
 	p, err := deal(first.GetSpec(), first.GetSeed())

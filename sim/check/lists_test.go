@@ -22,7 +22,7 @@ func listed(ack spec.Ack, packet *spec.RedPacket) func(testing.TB) *world {
 
 func (w *world) declareListed(ack spec.Ack, packet *spec.RedPacket) *spec.Sale {
 	w.listed = &spec.Sale{
-		Name: "tickets", Run: 1, Stock: 6, LockCount: shards, PerUserLimit: 1, LockTTL: time.Second, Engine: spec.EngineRedis, Ack: ack, Backlog: 10,
+		Name: "tickets", Run: 1, Stock: 6, LockCount: shards, PerUserLimit: 1, LockTTL: spec.Duration(time.Second), Engine: spec.EngineRedis, Ack: ack, Backlog: 10,
 		RedPacket: packet, Embedded: new(spec.Embedded), Redis: &spec.Redis{Nodes: []string{"a:1", "b:1"}},
 	}
 	return w.listed

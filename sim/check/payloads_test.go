@@ -63,7 +63,7 @@ func namedAs(t testing.TB, declared string) *world {
 // names has the next generations declare ranges of units, also such as no sale file may.
 func (w *world) names(ranges ...string) {
 	declared := spec.Sale{
-		Name: "tickets", Run: 1, Stock: 6, LockCount: shards, PerUserLimit: 2, LockTTL: time.Second, Embedded: &spec.Embedded{},
+		Name: "tickets", Run: 1, Stock: 6, LockCount: shards, PerUserLimit: 2, LockTTL: spec.Duration(time.Second), Embedded: &spec.Embedded{},
 		Units: &spec.Units{Ranges: []string{"A1-A6"}},
 	}
 	said, err := declared.JSON()

@@ -2,13 +2,15 @@ package dashboard
 
 import (
 	"salectl/api"
+	"salectl/spec"
 )
 
 // Look is the state of a sale at one time, as known to a process.
 type Look struct {
 	// View is the sale as returned by GET /v1/sales/{sale}. With Away it contains no units, phase
 	// and hours.
-	View *api.Sale
+	View  *api.Sale
+	About spec.About
 	// Away is the reason why the process does not know the state of the whole sale; "": it does.
 	Away api.Outcome
 	// Unready is the reason why the process is not ready, as reported by /readyz; "": it is ready.

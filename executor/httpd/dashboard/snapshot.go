@@ -9,6 +9,7 @@ import (
 
 	"salectl/api"
 	"salectl/backends/clock"
+	"salectl/spec"
 )
 
 // remembered is the length of the history of a page.
@@ -35,6 +36,7 @@ type snapshot struct {
 	Unready *trouble               `json:"unready,omitempty"` // nil: the process is ready
 	Away    *trouble               `json:"away,omitempty"`    // nil: the state of the whole sale is known
 	Sale    *api.Sale              `json:"sale"`
+	About   spec.About             `json:"about"`
 	Shards  *columns               `json:"shards,omitempty"` // nil: unknown
 	Answers map[api.Outcome]uint64 `json:"answers"`          // in total
 	Point   point                  `json:"point"`
@@ -97,7 +99,7 @@ func (w *watch) event(now clock.Now) (event []byte, history func() []byte) {
 	sale := *l.View
 	sale.ServerTime, sale.Owners, sale.Shards = now.Wall.UTC(), nil, nil // they are in columns and problems
 	return encode("snapshot", snapshot{
-		At: now.Wall.UTC(), Process: w.process, Unready: w.unready, Away: w.away, Sale: &sale,
+		At: now.Wall.UTC(), Process: w.process, Unready: w.unready, Away: w.away, Sale: &sale, About: l.About,
 		Shards: columnsOf(l), Answers: l.Answers, Point: p,
 	}), func() []byte { return encode("history", w.points) }
 }

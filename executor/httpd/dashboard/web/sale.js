@@ -130,6 +130,7 @@ function show() {
   byId("phase").className = `phase ${kind}`;
   for (const e of document.querySelectorAll("[data-part=process]")) if (snapshot.process) e.textContent = snapshot.process;
   for (const e of document.querySelectorAll("[data-needs=units]")) e.classList.toggle("old", Boolean(snapshot.away));
+  facts("about", Object.entries(snapshot.about).map(([key, value]) => [key[0].toUpperCase() + key.slice(1), String(value)]));
   units();
   charts();
   outcomes();

@@ -1,0 +1,71 @@
+package spec
+
+import (
+	"github.com/invopop/jsonschema"
+)
+
+// form is a form of text, list or mapping: what the JSON Schema requires, and how the decoder
+// reads it. Without read, the check of the block reads the value, since it depends on others.
+type form struct {
+	schema func(*jsonschema.Schema)
+	read   func(d *decoder, v value, o *option) (any, bool)
+}
+
+// forms are the forms of options by name. The decoder refers to them, and they to it.
+var forms map[string]form
+
+func init() {
+	forms = map[string]form{
+		"name":        text(nameForm, checkName),
+		"identifier":  {identifier, text("", checkIdentifier).read},
+		"znode":       text(znodeForm, checkZnode),
+		"family":      text(familyForm, checkFamily),
+		"url":         {pattern(checkURLForm), (*decoder).url},
+		"table":       {pattern(tableForm), (*decoder).table},
+		"env":         {pattern(envForm), (*decoder).env},
+		"text":        {pattern(notBlank), (*decoder).prose},
+		"cel":         {pattern(""), (*decoder).expression},
+		"ttl":         {ttlSchema, (*decoder).ttl},
+		"folder":      {func(s *jsonschema.Schema) { s.MinLength = pointer(1) }, path("folder", checkNothing)},
+		"codes":       {pattern(notBlank), path("file", checkNothing)},
+		"users":       {pattern(usersFileForm), path("file", checkUsersFile)},
+		"key":         {pattern(notBlank), (*decoder).keyFile},
+		"column":      text(notBlank, checkUnitColumn),
+		"beacon":      text(notBlank, checkBeacon),
+		"round":       {roundSchema, (*decoder).round},
+		"amount":      {pattern(amountForm), nil},
+		"currency":    {pattern("^[A-Z]{3}$"), nil},
+		"addresses":   {addressList, (*decoder).addresses},
+		"patterns":    {pattern(""), (*decoder).patterns},
+		"ranges":      {rangeSchema, (*decoder).ranges},
+		"attributes":  {attributeSchema, (*decoder).attributes},
+		"columns":     {func(s *jsonschema.Schema) { s.AdditionalProperties.Pattern = "[^ ]" }, nil},
+		"labels":      {labelSchema(labelValueForm), (*decoder).labels},
+		"annotations": {labelSchema(""), (*decoder).annotations},
+	}
+}
+
+// notBlank is the form of text that is not blank.
+const notBlank = `[^ \t\r\n]`
+
+// text is the form of text for which check returns nil.
+func text(of string, check func(string) *fault) form {
+	return form{pattern(of), func(d *decoder, v value, o *option) (any, bool) {
+		text, ok := checked(d, v, o.example, check)
+		return text, ok
+	}}
+}
+
+// path reads the path of a file or folder, relative to the document.
+func path(what string, check func(string) *fault) func(*decoder, value, *option) (any, bool) {
+	return func(d *decoder, v value, o *option) (any, bool) {
+		path, ok := d.file(v, what, o.example, check)
+		return d.src.resolve(path), ok
+	}
+}
+
+func checkNothing(string) *fault { return nil }
+
+func pattern(form string) func(*jsonschema.Schema) {
+	return func(s *jsonschema.Schema) { s.Pattern = form }
+}

@@ -1,0 +1,308 @@
+package spec
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// option is a key of a document. The tags of a field of Sale, or of a struct below it, declare
+// it once: the decoder, the encoder, the JSON Schema and the lists of plans all read them.
+//
+//	yaml     the key, or the path from the document's root; without omitempty it is required
+//	json     the key of the stored declaration
+//	min, max the bounds of a number (1 and the largest int64 without them), of a duration, or
+//	         of the length of a list
+//	words    the only texts
+//	default  the value of an absent key, as in a document
+//	form     a form of text, list or mapping; see forms
+//	ledger   why engine redis does not take the option, as a relative clause
+//	example  a value for people
+//	doc      the meaning, for people; {bounds} stands for those of a duration
+type option struct {
+	key         string
+	required    bool
+	stored      bool  // in ledgers
+	optional    bool  // a stored declaration may lack it
+	field       []int // of the struct of the block; nil: a block of fields of the same struct
+	typ         reflect.Type
+	inner       *block // keys of the mapping, or of each item of the list; nil: neither
+	least, most string
+	words       []string
+	standard    string // default
+	form        string
+	ledger      string
+	example     string
+	doc         string
+	constant    string // the only text, of a key that is no field
+}
+
+// block is a mapping of a document.
+type block struct {
+	typ     reflect.Type // struct of the fields
+	root    bool         // the keys of all fields are below
+	options []*option
+}
+
+// blockOf returns the block that a struct declares.
+func blockOf(t reflect.Type) *block {
+	whole := &block{typ: t, root: true}
+	for _, f := range reflect.VisibleFields(t) {
+		path, flag, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		if !f.IsExported() || f.Anonymous || path == "-" {
+			continue
+		}
+		keys := strings.Split(path, ".")
+		b := whole
+		for i := range keys[:len(keys)-1] {
+			b = b.below(keys[i], strings.Join(keys[:i+1], "."))
+		}
+		o := &option{
+			key: keys[len(keys)-1], required: flag != "omitempty", field: f.Index, typ: f.Type,
+			least: f.Tag.Get("min"), most: f.Tag.Get("max"), words: strings.Fields(f.Tag.Get("words")),
+			standard: f.Tag.Get("default"), form: f.Tag.Get("form"), ledger: f.Tag.Get("ledger"), example: f.Tag.Get("example"), doc: f.Tag.Get("doc"),
+		}
+		name, rest, _ := strings.Cut(f.Tag.Get("json"), ",")
+		o.stored, o.optional = name != "-", rest == "omitempty"
+		if under := elem(f.Type); o.form == "" && under.Kind() == reflect.Struct && under != reflect.TypeFor[time.Time]() {
+			o.inner = blockOf(under)
+		}
+		b.options = append(b.options, o)
+	}
+	return whole
+}
+
+// elem returns the type behind a pointer or of the items of a list.
+func elem(t reflect.Type) reflect.Type {
+	if t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		return t.Elem()
+	}
+	return t
+}
+
+// groups are the meanings of blocks whose keys are fields of Sale itself.
+var groups = map[string]string{
+	"metadata":  "Identity of the sale.",
+	"spec":      "Stock, terms and storage of the sale.",
+	"spec.lock": "Locks of shards.",
+}
+
+// below returns the block of a key whose options are fields of the same struct.
+func (b *block) below(key, path string) *block {
+	if o := b.option(key); o != nil {
+		return o.inner
+	}
+	o := &option{key: key, required: !strings.Contains(path, "."), inner: &block{typ: b.typ}, doc: groups[path]}
+	b.options = append(b.options, o)
+	return o.inner
+}
+
+// option returns the option with a key, or nil.
+func (b *block) option(key string) *option {
+	for _, o := range b.options {
+		if o.key == key {
+			return o
+		}
+	}
+	return nil
+}
+
+// keys returns the keys of the block, in order.
+func (b *block) keys() (all []string) {
+	for _, o := range b.options {
+		all = append(all, o.key)
+	}
+	return all
+}
+
+// root is the block of a whole document.
+var root = sync.OnceValue(func() *block {
+	b := blockOf(reflect.TypeFor[Sale]())
+	b.options = append([]*option{
+		{key: "apiVersion", required: true, constant: APIVersion, doc: "Version of this format."},
+		{key: "kind", required: true, constant: Kind, doc: "Kind of the document."},
+	}, b.options...)
+	return b
+})
+
+// homes maps every key of the document to the paths of its mappings; the outermost path is "".
+var homes = sync.OnceValue(func() map[string][]string {
+	found := map[string][]string{}
+	root().walk("", func(path string, o *option) { found[o.key] = append(found[o.key], path) })
+	return found
+})
+
+// walk calls f for every option of the block and those below, with the path of its mapping.
+func (b *block) walk(path string, f func(path string, o *option)) {
+	for _, o := range b.options {
+		f(path, o)
+		if o.inner != nil {
+			o.inner.walk(join(path, o.key), f)
+		}
+	}
+}
+
+// join appends a key to the path of its mapping.
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+// isDuration reports whether the option is a duration.
+func (o *option) isDuration() bool { return o.typ == reflect.TypeFor[Duration]() }
+
+// numbers returns the bounds of a number, or of the length of a list.
+func (o *option) numbers() (least, most int64) {
+	bound := func(text string, absent int64) int64 {
+		if text == "" {
+			return absent
+		}
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			panic(fmt.Sprintf("spec: the key %s has the bound %q", o.key, text))
+		}
+		return n
+	}
+	return bound(o.least, 1), bound(o.most, math.MaxInt64)
+}
+
+// terms returns the bounds of a duration.
+func (o *option) terms() (least, most time.Duration) {
+	return mustTerm(o.least), mustTerm(o.most)
+}
+
+// meaning returns the meaning of the option, for people.
+func (o *option) meaning() string {
+	bounds := ""
+	if o.isDuration() && o.most != "" {
+		bounds = fmt.Sprintf("%s to %s, in h, m, s or ms", o.least, o.most)
+	}
+	return strings.ReplaceAll(o.doc, "{bounds}", bounds)
+}
+
+func mustTerm(text string) time.Duration {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		panic("spec: " + err.Error())
+	}
+	return d
+}
+
+// initial returns the value of an absent key: the default, or zero.
+func (o *option) initial() reflect.Value {
+	v := reflect.New(o.typ).Elem()
+	switch {
+	case o.standard == "":
+	case o.isDuration():
+		v.SetInt(int64(mustTerm(o.standard)))
+	case v.CanInt():
+		n, err := strconv.ParseInt(o.standard, 10, 64)
+		if err != nil {
+			panic("spec: " + err.Error())
+		}
+		v.SetInt(n)
+	case v.Kind() == reflect.String:
+		v.SetString(o.standard)
+	}
+	return v
+}
+
+// isAbsent reports whether a document omits the option if it has the value v: the default, or
+// no value. Zero is no value unless it is within the bounds of a number.
+func (o *option) isAbsent(v reflect.Value) bool {
+	switch {
+	case o.standard != "" && v.Equal(o.initial()):
+		return true
+	case o.least == "0":
+		return false
+	case v.Kind() == reflect.Slice || v.Kind() == reflect.Map:
+		return v.Len() == 0
+	}
+	return v.IsZero()
+}
+
+// saneOptions checks what the rest of the program assumes about every option of a declaration by
+// itself. Zero is sane where it means absence.
+func saneOptions(s Sale) (err error) {
+	root().each("", reflect.ValueOf(s), func(path string, o *option, v reflect.Value) {
+		if v.IsValid() && o.stored && (!o.optional || !v.IsZero()) {
+			err = cmp.Or(err, o.sane(path, v))
+		}
+	})
+	return err
+}
+
+func (o *option) sane(path string, v reflect.Value) error {
+	mayBeZero := o.least == "0" || o.least == "0s"
+	switch {
+	case len(o.words) > 0 && !slices.Contains(o.words, v.String()):
+		return fmt.Errorf("%s %q is not known to this program: use a newer one", path, v)
+	case o.isDuration() && (v.Int() < 0 || v.Int() == 0 && !mayBeZero || !Duration(v.Int()).isWhole()):
+		return fmt.Errorf("%s of %v is no positive number of milliseconds", path, v)
+	case !o.isDuration() && o.form == "" && v.CanInt() && (v.Int() < 0 || v.Int() == 0 && !mayBeZero):
+		return fmt.Errorf("%s must be at least 1", path)
+	}
+	return nil
+}
+
+// each calls f for every option of a struct that v is, and of those below. Options of an absent
+// block are absent too: f gets the zero Value.
+func (b *block) each(path string, v reflect.Value, f func(path string, o *option, v reflect.Value)) {
+	for _, o := range b.options {
+		at := join(path, o.key)
+		var field reflect.Value
+		if v.IsValid() && o.field != nil {
+			field = v.FieldByIndex(o.field)
+		}
+		switch {
+		case o.constant != "":
+		case o.inner == nil:
+			f(at, o, field)
+		case o.field == nil:
+			o.inner.each(at, v, f)
+		case o.typ.Kind() == reflect.Pointer:
+			if field.IsValid() {
+				field = field.Elem()
+			}
+			o.inner.each(at, field, f)
+		case field.IsValid():
+			for i := range field.Len() {
+				o.inner.each(fmt.Sprintf("%s[%d]", at, i), field.Index(i), f)
+			}
+		}
+	}
+}
+
+// Each calls show with the path and the text of every option of a block that ledgers store, such
+// as a *Payment, in the order of a document. Path is that of the block. The text is as in a
+// document, in one line; "" if the option is absent.
+func Each[Block any](path string, of *Block, show func(path, text string)) {
+	blockOf(reflect.TypeFor[Block]()).each(path, reflect.ValueOf(of).Elem(), func(path string, o *option, v reflect.Value) {
+		switch {
+		case !o.stored:
+		case !v.IsValid() || v.IsZero() && o.least != "0" && o.least != "0s":
+			show(path, "")
+		default:
+			show(path, strings.Join(strings.Fields(textOf(v.Interface())), " "))
+		}
+	})
+}
+
+// textOf returns the text of a value for people.
+func textOf(value any) string {
+	switch v := value.(type) {
+	case Duration:
+		return FormatTerm(time.Duration(v))
+	case []string:
+		return strings.Join(v, ", ")
+	}
+	return fmt.Sprint(value)
+}
