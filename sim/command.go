@@ -24,13 +24,13 @@ import (
 // carries that out.
 type commandMachine struct {
 	*planmachine.Machine // of the reading, then of the execution
-	operators        *operators
-	terms            applying.Terms
-	plans            func(*planner.Actual) (*planner.Plan, error)
-	actual           *planner.Actual
-	plan             *planner.Plan // nil: there is none yet
-	content          []byte        // of the export that is being made
-	err              error
+	operators            *operators
+	terms                applying.Terms
+	plans                func(*planner.Actual) (*planner.Plan, error)
+	actual               *planner.Actual
+	plan                 *planner.Plan // nil: there is none yet
+	content              []byte        // of the export that is being made
+	err                  error
 
 	op   int         // as the history has it
 	file *check.File // that the plan is made of; nil: none
