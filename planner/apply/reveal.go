@@ -12,7 +12,7 @@ import (
 	"salectl/planner/machine"
 )
 
-// Apply publishes the commitment to a draw's secret with the first generation. After the close
+// An apply publishes the commitment to a draw's secret with the first generation. After the close
 // Reveal closes the entries of every shard's log, then publishes their common root, the
 // secret, and the ranks, in this order. Each step is in a log before the next begins, so a
 // reveal may be killed at any point, may run concurrently, and is completed by a later run.

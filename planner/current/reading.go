@@ -28,7 +28,7 @@ import (
 	"salectl/spec"
 )
 
-// reading is the machine of ReadActual and NewReading.
+// reading is the machine of Read and NewReading.
 type reading struct {
 	core   *machine.Core
 	stage  string // for people
@@ -284,13 +284,13 @@ func newNonce(rand io.Reader) (string, error) {
 	return hex.EncodeToString(nonce), nil
 }
 
-// ReadActual reads all of a sale that Make needs. If the sale's own log cannot be read, the
+// Read reads all of a sale that Make needs. If the sale's own log cannot be read, the
 // error is ErrStore. A shard, node or table that cannot be read is no error; its Err is set.
-func ReadActual(ctx context.Context, from machine.Backends, name string) (*planner.Actual, error) {
+func Read(ctx context.Context, from machine.Backends, name string) (*planner.Actual, error) {
 	return read(ctx, from, from.Names(), name)
 }
 
-// ReadSale is ReadActual without the check of the table, for callers that make no table and
+// ReadSale is Read without the check of the table, for callers that make no table and
 // cannot wait for its servers.
 func ReadSale(ctx context.Context, from machine.Backends, name string) (*planner.Actual, error) {
 	names := from.Names()

@@ -29,7 +29,7 @@ type Core struct {
 
 	Over    bool
 	Err     error // why the machine failed, if it did
-	Changed bool  // see Result.Changed
+	Changed bool  // the job has changed something
 
 	Patience time.Duration
 	Worry    error // error of the last call that failed
@@ -51,7 +51,7 @@ const (
 // defaultPatience is the default of Backends.Patience.
 const defaultPatience = 10 * time.Second
 
-// NewCore returns a core with a patience; 0 is the default.
+// NewCore returns a Core with a patience; 0 is the default.
 func NewCore(patience time.Duration) *Core {
 	return &Core{Patience: cmp.Or(max(patience, 0), defaultPatience)}
 }
