@@ -200,3 +200,22 @@ func (a *Actual) ShardsSealed() bool {
 		return s.Head == nil || s.Head.Phase != ledger.PhaseSealed
 	})
 }
+
+// Totals sums up the heads that can be read; unread is the number of the other shards. Units in
+// transit are those in no head: a received and unacknowledged transfer is in two.
+func (a *Actual) Totals() (sum ledger.Totals, unread int) {
+	for _, s := range a.Shards {
+		if s.Head == nil {
+			unread++
+			continue
+		}
+		sum.Limit += s.Head.Limit
+		sum.Sold += s.Head.Sold
+		sum.Held += s.Head.Held
+		sum.Available += s.Head.Available
+		sum.Entries += s.Head.Entries
+		sum.Outcomes.Add(s.Head.Outcomes)
+	}
+	sum.InFlight = max(0, sum.Limit-sum.Sold-sum.Held-sum.Available)
+	return sum, unread
+}
