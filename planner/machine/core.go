@@ -194,6 +194,14 @@ func retry[R any](c *Core, subject, what string, do func(context.Context, ledger
 	again()
 }
 
+// Steps runs steps one after the other. Each calls its argument once it is done, and does not if
+// the job ends or continues elsewhere.
+func (c *Core) Steps(steps ...func(then func())) {
+	if len(steps) > 0 {
+		steps[0](func() { c.Steps(steps[1:]...) })
+	}
+}
+
 // All runs do for each i below n at once, and continues when all are done.
 func (c *Core) All(n int, do func(i int, done func()), then func()) {
 	left := n
