@@ -118,7 +118,7 @@ func (p *program) carryOut(ctx context.Context, cfg apply.Config, sale spec.Sale
 	}
 	tell, end := p.progress(plan, asJSON)
 	cfg.Progress = tell
-	result, err := apply.Apply(ctx, cfg, plan)
+	result, err := apply.Run(ctx, cfg, plan)
 	end()
 	if err != nil && (result == nil || result.Generation == 0) {
 		return err

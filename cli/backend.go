@@ -101,7 +101,7 @@ func readError(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", planner.ErrStore, err)
 }
 
-// reader is current.ReadActual, or ReadSale for commands that make no table.
+// reader is current.Read, or ReadSale for commands that make no table.
 type reader func(context.Context, machine.Backends, string) (*planner.Actual, error)
 
 // withActual is withStore for commands that begin by reading the actual state.

@@ -58,7 +58,7 @@ func (c *copied) planning(store *backends.Store) apply.Config {
 // apply applies the current declaration of the copy.
 func (c *copied) apply(ctx context.Context) error {
 	cfg := c.planning(c.store)
-	actual, err := current.ReadActual(ctx, cfg.Backends, c.sale.Name)
+	actual, err := current.Read(ctx, cfg.Backends, c.sale.Name)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (c *copied) apply(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	result, err := apply.Apply(ctx, cfg, plan)
+	result, err := apply.Run(ctx, cfg, plan)
 	if ctx.Err() != nil {
 		return context.Cause(ctx) // a partly applied copy is removed anyway
 	}

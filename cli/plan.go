@@ -147,7 +147,7 @@ func isFolder(path string) bool {
 }
 
 func (p *program) makePlan(ctx context.Context, sale spec.Sale, o planOptions) (plan *planner.Plan, err error) {
-	read := current.ReadActual
+	read := current.Read
 	if o.destroy {
 		read = current.ReadSale
 	}

@@ -118,7 +118,7 @@ func (w *copiedDraw) revealOnce(ctx context.Context) error {
 	if err != nil || plan.Empty() {
 		return err
 	}
-	_, err = apply.Apply(ctx, cfg, plan)
+	_, err = apply.Run(ctx, cfg, plan)
 	return err
 }
 

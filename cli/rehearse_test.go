@@ -74,7 +74,7 @@ func (c *capture) leave(t *testing.T, store *backends.Store, sale spec.Sale, nam
 	t.Helper()
 	sale.Name = name
 	cfg := c.planning(store)
-	actual, err := current.ReadActual(t.Context(), cfg.Backends, sale.Name)
+	actual, err := current.Read(t.Context(), cfg.Backends, sale.Name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func (c *capture) leave(t *testing.T, store *backends.Store, sale spec.Sale, nam
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := apply.Apply(t.Context(), cfg, plan); err != nil {
+	if _, err := apply.Run(t.Context(), cfg, plan); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -112,7 +112,7 @@ func (s *server) ready(ctx context.Context, p *program, store *backends.Store, s
 func (s *server) read(ctx context.Context, p *program, store *backends.Store, name string) (*planner.Actual, error) {
 	cfg := p.planning(store)
 	cfg.Logger = s.log
-	return current.ReadActual(ctx, cfg.Backends, name)
+	return current.Read(ctx, cfg.Backends, name)
 }
 
 // compare reports the differences between the file of a served sale and the applied

@@ -63,7 +63,7 @@ func newLuck(t *testing.T, ack spec.Ack, packets int64) *luck {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.store.Close() })
-	actual, err := current.ReadActual(t.Context(), l.planning().Backends, l.sale.Name)
+	actual, err := current.Read(t.Context(), l.planning().Backends, l.sale.Name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func newLuck(t *testing.T, ack spec.Ack, packets int64) *luck {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := apply.Apply(t.Context(), l.planning(), plan); err != nil {
+	if _, err := apply.Run(t.Context(), l.planning(), plan); err != nil {
 		t.Fatal(err)
 	}
 	return l

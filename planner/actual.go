@@ -21,7 +21,7 @@ type Actual struct {
 	// only shards that still have a head matter.
 	Shards []ShardActual
 	Nodes  []NodeActual
-	// ListNodes are the list nodes, in the order of Config.Lists. Lists are those of the
+	// ListNodes are the list nodes, in the order of machine.Backends.Lists. Lists are those of the
 	// shards, by shard, if the engine of the present run is redis.
 	ListNodes []ListNodeActual
 	Lists     []ListActual
@@ -32,14 +32,14 @@ type Actual struct {
 	// NoHistory is set by callers that check the history files: patterns that match no file.
 	// Reading a sale leaves it nil.
 	NoHistory []string
-	// Units are the units of the planned sale, if the caller has read them (ReadUnits).
+	// Units are the units of the planned sale, if the caller has read them (current.ReadUnits).
 	// Reading a sale leaves it nil.
 	Units *UnitsActual
 	// Packets is the state of a red packet, if the caller that plans its destroy has read it
-	// (ReadPackets). Reading a sale leaves it nil.
+	// (current.ReadPackets). Reading a sale leaves it nil.
 	Packets *PacketsActual
 	// Holds is how a planned destroy treats held claims, if its caller has read them
-	// (ReadHolds). Reading a sale leaves it nil.
+	// (current.ReadHolds). Reading a sale leaves it nil.
 	Holds *HoldsActual
 	// Nonce is random input of the uid of a new run. It is drawn with each read, so that
 	// making a plan is a pure function.
@@ -199,4 +199,23 @@ func (a *Actual) ShardsSealed() bool {
 	return !slices.ContainsFunc(a.Shards, func(s ShardActual) bool {
 		return s.Head == nil || s.Head.Phase != ledger.PhaseSealed
 	})
+}
+
+// Totals sums up the heads that can be read; unread is the number of the other shards. Units in
+// transit are those in no head: a received and unacknowledged transfer is in two.
+func (a *Actual) Totals() (sum ledger.Totals, unread int) {
+	for _, s := range a.Shards {
+		if s.Head == nil {
+			unread++
+			continue
+		}
+		sum.Limit += s.Head.Limit
+		sum.Sold += s.Head.Sold
+		sum.Held += s.Head.Held
+		sum.Available += s.Head.Available
+		sum.Entries += s.Head.Entries
+		sum.Outcomes.Add(s.Head.Outcomes)
+	}
+	sum.InFlight = max(0, sum.Limit-sum.Sold-sum.Held-sum.Available)
+	return sum, unread
 }

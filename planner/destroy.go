@@ -122,21 +122,8 @@ func unitsAre(n int64) string {
 	return fmt.Sprintf("%d units are", n)
 }
 
-// ends sums up the units of all heads.
+// ends returns the units of all heads.
 func (a *Actual) ends() *Ends {
-	e := new(Ends)
-	var limit int64
-	for _, s := range a.Shards {
-		if s.Head != nil {
-			limit += s.Head.Limit
-			e.Sold += s.Head.Sold
-			e.Held += s.Head.Held
-			e.Available += s.Head.Available
-			e.Entries += s.Head.Entries
-		} else {
-			e.Unread++
-		}
-	}
-	e.InFlight = max(0, limit-e.Sold-e.Held-e.Available) // a received and unacknowledged transfer is in two heads
-	return e
+	t, unread := a.Totals()
+	return &Ends{Sold: t.Sold, Held: t.Held, Available: t.Available, InFlight: t.InFlight, Entries: t.Entries, Unread: int64(unread)}
 }

@@ -61,7 +61,7 @@ type Plan struct {
 // Kind is the purpose of a plan.
 type Kind string
 
-// Kinds of plans. Destroy carries out KindDestroy, Apply the others.
+// Kinds of plans. apply.Destroy carries out KindDestroy, apply.Run the others.
 const (
 	KindApply   Kind = "apply"
 	KindPhase   Kind = "phase"

@@ -103,7 +103,7 @@ func (v shardViews) delta(desired, old spec.Sale, actual *Actual) (int64, error)
 }
 
 // distribute plans which shards receive new units or give units back. Undrained grabs count as
-// available here, so a removal that relies on them may fall short (Result.Shortfall).
+// available here, so a removal that relies on them may fall short (apply.Result.Shortfall).
 func (v shardViews) distribute(planned *pb.Planned, delta int64, actual *Actual) error {
 	sale := actual.Name
 	if actual.Units != nil {

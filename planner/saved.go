@@ -15,7 +15,7 @@ import (
 )
 
 // A saved plan records an agreement and authorizes nothing: a process that can write its file
-// can also write its digest. Apply and Destroy carry out a plan that is made anew from the
+// can also write its digest. Commands carry out a plan that is made anew from the
 // sale file and the ledger, if the saved plan agrees with it.
 
 // Check returns the plan to carry out for a saved plan: the one that remake makes of the

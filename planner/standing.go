@@ -49,7 +49,7 @@ func (p *Plan) storedIn(s *ledger.Sale) bool {
 
 // CheckState returns ErrStale if a plan could no longer be carried out when the sale's log was read.
 // A caller with several plans checks all of them first. A plan that was carried out before,
-// fully or in part, fits. Apply and Destroy check again.
+// fully or in part, fits. An execution checks again.
 func (p *Plan) CheckState(sale *ledger.Sale) error {
 	intent, err := p.planned()
 	if err != nil {
@@ -68,7 +68,7 @@ func (p *Plan) CheckState(sale *ledger.Sale) error {
 
 // CheckDeclaration returns ErrStale if a plan of apply does not lead to the declaration in the sale
 // file, because the file has changed or the plan was made for another. The sale's log was read
-// as for Fits.
+// as for CheckState.
 func (p *Plan) CheckDeclaration(desired spec.Sale, sale *ledger.Sale) error {
 	intent, err := p.planned()
 	if err != nil || p.Kind != KindApply {

@@ -12,7 +12,7 @@ import (
 type TableActual struct {
 	Name string
 	// Err is the result of ledger.Table.CheckTable; nil if the table is fit, or was not
-	// checked (ReadSale).
+	// checked (current.ReadSale).
 	Err error
 }
 

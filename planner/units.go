@@ -10,7 +10,7 @@ import (
 	"salectl/units"
 )
 
-// A plan refers to payloads by a digest only, since they may be secret and are large. Apply
+// A plan refers to payloads by a digest only, since they may be secret and are large. An apply
 // stores the payloads of new units in a log of their own before it appends the plan to the
 // sale's log, after which the units may be sold. Payloads of a plan that is never appended are
 // ignored: the sale's log records which plan added a unit.

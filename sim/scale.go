@@ -161,7 +161,7 @@ func (w *scaleWorld) apply() error {
 	sale := spec.Sale{
 		Name: saleName, Run: 1, Stock: 1 << 40, LockCount: w.Shards, PerUserLimit: 1, LockTTL: spec.DefaultLockTTL, Embedded: &spec.Embedded{},
 	}
-	actual, err := current.ReadActual(context.Background(), cfg.Backends, saleName)
+	actual, err := current.Read(context.Background(), cfg.Backends, saleName)
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func (w *scaleWorld) apply() error {
 	if err != nil {
 		return err
 	}
-	_, err = applying.Apply(context.Background(), cfg, plan)
+	_, err = applying.Run(context.Background(), cfg, plan)
 	return err
 }
 

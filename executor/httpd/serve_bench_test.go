@@ -63,13 +63,13 @@ func serveOn(b testing.TB, logs ledger.Logs, name string, stock int64, shards in
 		Backends: machine.Backends{Logs: logs, Nodes: nodes, Clock: clock.System(), Rand: rand.Reader},
 		Options:  apply.Options{Writer: []byte("planner1")},
 	}
-	actual, err := current.ReadActual(b.Context(), cfg.Backends, sale.Name)
+	actual, err := current.Read(b.Context(), cfg.Backends, sale.Name)
 	if err != nil {
 		b.Fatal(err)
 	}
 	plan, err := planner.Make(sale, actual)
 	if err == nil {
-		_, err = apply.Apply(b.Context(), cfg, plan)
+		_, err = apply.Run(b.Context(), cfg, plan)
 	}
 	if err != nil {
 		b.Fatal(err)

@@ -137,7 +137,7 @@ func TestApplySaysWhetherItChangedAnything(t *testing.T) {
 	wantChanged := func(plan *planner.Plan, want ...bool) {
 		t.Helper()
 		for i, changed := range want {
-			r, err := Apply(t.Context(), cfg, plan)
+			r, err := Run(t.Context(), cfg, plan)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -394,7 +394,7 @@ func TestAnEmptyPlanOfAPhase(t *testing.T) {
 		t.Fatalf("the plan is %+v", empty)
 	}
 	next := w.actual().Sale.Next()
-	if r, err := Apply(t.Context(), w.running(), empty); err != nil || r.Changed || w.actual().Sale.Next() != next {
+	if r, err := Run(t.Context(), w.running(), empty); err != nil || r.Changed || w.actual().Sale.Next() != next {
 		t.Errorf("apply: %+v, %v, the log grew by %d", r, err, w.actual().Sale.Next()-next)
 	}
 	if r, err := Confirm(t.Context(), w.running(), empty); err != nil || r.Changed || w.actual().Sale.Next() != next+1 {

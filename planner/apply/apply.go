@@ -1,6 +1,6 @@
-// Package apply carries out plans. Apply brings a sale to its newest generation, reveals a draw
-// or confirms a phase; Destroy exports a sale and deletes it; Purge deletes the copy of a
-// rehearsal.
+// Package apply carries out plans. Run brings a sale to its newest generation or reveals a draw,
+// Confirm verifies a phase, Destroy exports a sale and deletes it, and Purge deletes the copy of
+// a rehearsal.
 //
 // The package guarantees:
 //   - An execution may be killed at any point and may run beside others; a later run completes
@@ -35,45 +35,33 @@ import (
 	"salectl/planner"
 )
 
-// startApply queries the nodes, makes the table, stores the payloads of new units, appends
-// Planned to the sale's log, brings every shard to it, marks the nodes, fills the lists, and
-// appends Applied.
-func (x *execution) startApply() {
+// apply brings the sale to its newest generation. Others may have planned further generations
+// since the plan was made: what the log has was accepted.
+func (x *execution) apply() {
 	if err := errors.Join(drawSeed(x.intent, x.Rand), drawSecret(x.intent, x.Rand, x.DrawKey)); err != nil {
 		x.core.End(err)
 		return
 	}
-	enter := func() {
-		x.enter(x.applyPlanned, func() { x.stale("was destroyed since the plan was made") })
-	}
-	x.askNodes(func() {
-		x.checkNodes(func() { x.provideTable(enter) })
-	})
+	x.core.Steps(
+		x.askNodes,
+		x.checkNodes,
+		x.provideTable,
+		x.enter, // reads the sale's log, stores payloads and appends Planned
+		x.rollOut,
+		x.mark,
+		x.fillLists,
+		x.conclude)
 }
 
-func (x *execution) applyPlanned() {
-	// Others may have planned further generations since. All are brought to the shards: what
-	// the log has was accepted.
-	goal := x.sale.Generation()
-	x.begin(bringingShards)
-	x.rollOut(goal, func() {
-		x.begin(markingNodes)
-		x.mark(func(unmarked []string) {
-			x.begin(fillingLists)
-			x.fillLists(goal, func() { x.conclude(goal, unmarked) })
-		})
-	})
-}
-
-// conclude ends an apply that has completed its steps.
-func (x *execution) conclude(goal uint64, unmarked []string) {
-	changed, said := x.core.Changed, x.sale.Applied() >= goal
-	x.noteApplied(goal, unmarked, func() {
+// conclude appends Applied, and ends an apply that has completed its steps.
+func (x *execution) conclude(func()) {
+	changed, said := x.core.Changed, x.sale.Applied() >= x.goal
+	x.noteApplied(func() {
 		if said && x.plan.Kind == planner.KindPhase { // the note adds nothing
 			x.core.Changed = changed
 		}
-		x.result.Generation = goal
-		x.result.Shortfall = x.shortfall(goal)
+		x.result.Generation = x.goal
+		x.result.Shortfall = x.shortfall(x.goal)
 		x.result.Packets = ledger.PacketsStatusOf(x.sale)
 		x.finished(planner.SaleAddress(x.plan.Sale), "")
 		x.core.End(nil)
@@ -88,7 +76,8 @@ func (x *execution) conclude(goal uint64, unmarked []string) {
 // nothing to plan, or another had planned the same. It knows only from a read that the sale is
 // in its phase, and that read may lag behind the next change. If the note can be stored, no
 // change came before it.
-func (x *execution) noteApplied(goal uint64, unmarked []string, then func()) {
+func (x *execution) noteApplied(then func()) {
+	goal, unmarked := x.goal, x.unmarked
 	op := &pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: goal, Unmarked: unmarked}}}
 	x.begin(notingApplied)
 	x.note(func() (bool, error) {

@@ -737,12 +737,12 @@ func TestApplyInRealTime(t *testing.T) {
 	cfg.Clock = clockOf(w)
 	var told []Progress
 	cfg.Progress = func(p Progress) { told = append(told, p) }
-	result, err := Apply(t.Context(), cfg, w.mustPlan(tickets(10)))
+	result, err := Run(t.Context(), cfg, w.mustPlan(tickets(10)))
 	if err != nil || result.Generation != 1 || len(told) != 7 {
 		t.Fatalf("apply: %+v, %v, %d steps told", result, err, len(told))
 	}
 	w.wantStock(10)
-	if _, err := Apply(t.Context(), w.config(), w.mustPlan(tickets(10))); err != nil {
+	if _, err := Run(t.Context(), w.config(), w.mustPlan(tickets(10))); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -774,7 +774,7 @@ func TestApplyOutOfTime(t *testing.T) {
 				}
 				cfg := w.config()
 				cfg.Clock = clockOf(w)
-				_, err := Apply(ctx, cfg, plan)
+				_, err := Run(ctx, cfg, plan)
 				if !errors.Is(err, test.want) || !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("apply: %v, want %v", err, test.want)
 				}

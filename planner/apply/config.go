@@ -11,7 +11,7 @@ import (
 	"salectl/units"
 )
 
-// Config holds the backends and options of Apply and Destroy.
+// Config holds the backends and options of Run and Destroy.
 type Config struct {
 	machine.Backends
 	Options
@@ -34,12 +34,12 @@ type Options struct {
 	Progress func(Progress)
 	// CancelHolds makes Destroy cancel held claims. Otherwise it waits until each is settled.
 	CancelHolds bool
-	// Units supplies the payloads of the units that Apply adds (ReadUnits); nil if units are
+	// Units supplies the payloads of the units that Run adds (current.PayloadsOf); nil if units are
 	// numbers.
 	Units *current.Payloads
 	// Key decrypts the payloads of units; nil if units are numbers or public.
 	Key *units.Key
-	// DrawKey encrypts the secret of a draw that Apply begins, and decrypts it for a plan of
+	// DrawKey encrypts the secret of a draw that Run begins, and decrypts it for a plan of
 	// MakeReveal; nil if neither happens.
 	DrawKey *units.Key
 }
@@ -62,7 +62,7 @@ type Progress struct {
 	Note    string // details, for people
 }
 
-// Result is the outcome of Apply or Destroy.
+// Result is the outcome of Run, Confirm or Destroy.
 type Result struct {
 	Sale       string
 	UID        string

@@ -23,30 +23,38 @@ type teardown struct {
 	x         *execution
 	alive     bool          // a process serves the sale
 	reportAt  time.Duration // monotonic: time of the next report about open holds
+	digest    []byte        // of the export
 	drawSteps int           // draw steps in the sale's log at the time of the export
 }
 
 func (t *teardown) start() {
 	t.x.overtaken = t.erase // another destroy has exported and is deleting
-	t.x.askNodes(func() { t.x.enter(t.close, t.erase) })
+	t.x.core.Steps(
+		t.x.askNodes,
+		t.x.enter, // appends a Planned that closes the sale
+		t.close,
+		t.drain,
+		t.seal,
+		t.export,
+		t.noteSealed,
+		func(func()) { t.erase() })
 }
 
 // close brings every shard to the closed generation. After that no shard accepts a claim or
 // sends units.
-func (t *teardown) close() {
-	goal := t.x.sale.Generation()
-	t.x.begin(bringingShards)
-	t.x.result.Generation = goal
-	t.x.rollOut(goal, func() {
+func (t *teardown) close(then func()) {
+	t.x.result.Generation = t.x.sale.Generation()
+	t.x.rollOut(func() {
 		if t.x.sale.Applied() == 0 {
 			// It never was on every shard, so no process served it, and none may begin to.
-			t.drain()
+			then()
 			return
 		}
-		t.x.noteApplied(goal, t.x.sale.Unmarked(), func() {
+		t.x.unmarked = t.x.sale.Unmarked()
+		t.x.noteApplied(func() {
 			t.x.findOwner(func(alive bool) {
 				t.alive = alive
-				t.drain()
+				then()
 			})
 		})
 	})
@@ -54,24 +62,20 @@ func (t *teardown) close() {
 
 // drain reads every shard to its end, and continues when no transfer and no hold is open. An
 // owner completes them itself and gets a ttl for that.
-func (t *teardown) drain() {
+func (t *teardown) drain(then func()) {
 	t.x.begin(settlingTransfers)
-	t.readAll(func() {
+	again := func() { t.drain(then) }
+	t.x.core.Each(t.x.allShards(), t.readShard, func() {
 		open, until := t.unsettled()
 		switch {
 		case !open:
-			t.seal()
+			then()
 		case t.alive && t.x.core.Now.Mono < t.x.seenAt+t.x.ttl():
-			t.x.core.After(pollOwner, t.drain)
+			t.x.core.After(pollOwner, again)
 		default:
-			t.endTransfers(until)
+			t.endTransfers(until, again)
 		}
 	})
-}
-
-// readAll reads every shard's log, at least up to its close.
-func (t *teardown) readAll(then func()) {
-	t.x.core.Each(t.x.allShards(), t.readShard, then)
 }
 
 // readShard repeats the read of a shard's log until it shows the close. Every transfer out of
@@ -108,10 +112,8 @@ func (t *teardown) unsettled() (open bool, until int64) {
 	return open, until
 }
 
-// endTransfers appends to each shard the receipts of units sent to it, the ends of received
-// transfers, and the ends of holds: those that are due, or all of them. Then it drains again,
-// since each receipt allows an end, and holds become due.
-func (t *teardown) endTransfers(until int64) {
+// endTransfers appends to each shard the receipts of units sent to it, the ends transfers, and the ends of holds: those that are due, or all of them. Then it drains again,
+func (t *teardown) endTransfers(until int64, again func()) {
 	appended := false
 	t.x.core.Each(t.x.allShards(), func(i int, done func()) {
 		draft := t.x.states[i].Draft(t.x.Writer, t.x.core.Now.Wall.UnixMicro())
@@ -147,12 +149,12 @@ func (t *teardown) endTransfers(until int64) {
 		})
 	}, func() {
 		if appended {
-			t.drain()
+			again()
 			return
 		}
 		wait := time.Duration(until-t.x.core.Now.Wall.UnixMicro()) * time.Microsecond
 		t.reportHolds(t.x.core.Now.Wall)
-		t.x.core.After(min(max(wait, pollOwner), machine.LastPause), t.drain)
+		t.x.core.After(min(max(wait, pollOwner), machine.LastPause), again)
 	})
 }
 
@@ -173,14 +175,14 @@ func (t *teardown) receive(to int, draft *ledger.Draft) error {
 
 // seal ends every shard's log. All are closed and drained, so nothing can be sent to a sealed
 // shard. If another writer was faster, all shards are read again.
-func (t *teardown) seal() {
+func (t *teardown) seal(then func()) {
 	t.x.begin(sealingShards)
 	t.x.core.Each(t.x.allShards(), t.sealShard, func() {
 		if slices.ContainsFunc(t.x.states, func(s *ledger.State) bool { return !s.Sealed() }) {
-			t.drain()
+			t.drain(func() { t.seal(then) })
 			return
 		}
-		t.export(1)
+		then()
 	})
 }
 
@@ -210,12 +212,16 @@ func (t *teardown) sealShard(i int, done func()) {
 // exportTries is the number of attempts at an export. Each reads the logs again.
 const exportTries = 4
 
-// export writes the ledger to a file and records its digest.
-func (t *teardown) export(try int) {
+// export writes the ledger to a file, except that of a rehearsal.
+func (t *teardown) export(then func()) {
 	if t.x.rehearsal {
-		t.noteSealed(nil)
+		then()
 		return
 	}
+	t.tryExport(1, then)
+}
+
+func (t *teardown) tryExport(try int, then func()) {
 	t.x.begin(exporting)
 	job := &Export{sale: t.x.plan.Sale, uid: t.x.plan.UID, log: t.x.sale, shards: t.x.states, key: t.x.Key, added: t.x.sale.Added()}
 	job.payloads = hasPayloads(t.x.sale)
@@ -231,16 +237,17 @@ func (t *teardown) export(try int) {
 	machine.OnStore(t.x.core, "export", 0, export, func(e exported, err error) {
 		switch {
 		case errors.Is(err, ledger.ErrGone):
-			t.exportGone(try, err)
+			t.exportGone(try, err, then)
 		case err == nil:
 			t.x.core.Changed = true
 			t.x.result.Export = e.path
 			t.x.doing(planner.SaleAddress(t.x.plan.Sale), "export", e.path)
-			t.noteSealed(e.digest)
+			t.digest = e.digest
+			then()
 		case try == exportTries || errors.Is(err, planner.ErrRefused) || errors.Is(err, ledger.ErrCorrupt):
 			t.x.core.End(err)
 		default:
-			t.x.core.After(machine.FirstPause<<try, func() { t.export(try + 1) })
+			t.x.core.After(machine.FirstPause<<try, func() { t.tryExport(try+1, then) })
 		}
 	})
 }
@@ -248,7 +255,7 @@ func (t *teardown) export(try int) {
 // exportGone continues after an export that found a log gone. Another destroy may have
 // exported earlier and be deleting; then the sale's log has Sealed, and only the deletion is
 // left. Otherwise the read may have lagged.
-func (t *teardown) exportGone(try int, cause error) {
+func (t *teardown) exportGone(try int, cause error, then func()) {
 	t.x.readSale(func() {
 		switch {
 		case t.x.sale.UID() != t.x.plan.UID:
@@ -258,19 +265,19 @@ func (t *teardown) exportGone(try int, cause error) {
 		case try == exportTries:
 			t.x.core.End(cause)
 		default:
-			t.x.core.After(machine.FirstPause<<try, func() { t.export(try + 1) })
+			t.x.core.After(machine.FirstPause<<try, func() { t.tryExport(try+1, then) })
 		}
 	})
 }
 
 // noteSealed appends Sealed to the sale's log. After that the run's logs may be deleted.
-func (t *teardown) noteSealed(digest []byte) {
+func (t *teardown) noteSealed(then func()) {
 	left, err := planner.Untaken(t.x.sale, t.x.states)
 	if err != nil {
 		t.x.core.End(err)
 		return
 	}
-	sealed := &pb.Sealed{ExportDigest: digest, Refund: left}
+	sealed := &pb.Sealed{ExportDigest: t.digest, Refund: left}
 	for _, s := range t.x.states {
 		root := s.Root()
 		sealed.Roots = append(sealed.Roots, root[:])
@@ -279,7 +286,7 @@ func (t *teardown) noteSealed(digest []byte) {
 		sealed.UnitsSold += s.Sold
 	}
 	t.x.begin(notingSealed)
-	t.x.note(t.isSealed(sealed), &pb.Op{Op: &pb.Op_Sealed{Sealed: sealed}}, t.erase)
+	t.x.note(t.isSealed(sealed), &pb.Op{Op: &pb.Op_Sealed{Sealed: sealed}}, then)
 }
 
 // isSealed returns a function that reports whether the sale's log has Sealed. Another process
@@ -305,26 +312,32 @@ func (t *teardown) erase() {
 	t.x.result.ExportDigest = t.x.sale.Sealed().GetExportDigest()
 	t.x.result.Generation = t.x.sale.Generation()
 	t.x.result.Refund = planner.RefundOf(t.x.sale)
-	t.x.sweep(func() {
-		t.x.begin(forgettingLists)
-		t.forgetLists(func() {
-			t.x.begin(deletingLogs)
-			t.x.core.ReadHeads(planner.ShardLogs(t.x.sale), func(heads [][]byte) {
-				t.x.core.Changed = t.x.core.Changed || slices.ContainsFunc(heads, func(head []byte) bool { return head != nil })
-				t.eraseShards()
-			})
+	t.x.core.Steps(
+		t.x.sweep,
+		t.forgetLists,
+		t.eraseShards,
+		func(then func()) { t.eraseUnits(0, then) },
+		t.eraseLate,
+		t.noteDestroyed,
+		t.eraseSale,
+		func(func()) {
+			t.x.finished(planner.SaleAddress(t.x.plan.Sale), "")
+			t.x.core.End(nil)
 		})
-	})
 }
 
 // eraseShards deletes the logs up to the slots at which they were sealed, even those without a
 // head: that read may lag.
-func (t *teardown) eraseShards() {
-	slots := t.x.sale.Sealed().GetSlots()
-	t.x.core.Each(t.x.allShards(), func(i int, done func()) {
-		log := spec.ShardLog(t.x.plan.UID, i, len(slots))
-		t.x.core.DeleteLog(log, max(slots[i], 1)-1, done)
-	}, func() { t.eraseUnits(0, t.eraseLate) })
+func (t *teardown) eraseShards(then func()) {
+	t.x.begin(deletingLogs)
+	t.x.core.ReadHeads(planner.ShardLogs(t.x.sale), func(heads [][]byte) {
+		t.x.core.Changed = t.x.core.Changed || slices.ContainsFunc(heads, func(head []byte) bool { return head != nil })
+		slots := t.x.sale.Sealed().GetSlots()
+		t.x.core.Each(t.x.allShards(), func(i int, done func()) {
+			log := spec.ShardLog(t.x.plan.UID, i, len(slots))
+			t.x.core.DeleteLog(log, max(slots[i], 1)-1, done)
+		}, then)
+	})
 }
 
 // eraseUnits deletes the log of payloads, and what is appended to it late. The sale had such a
@@ -361,7 +374,7 @@ func hasPayloads(sale *ledger.Sale) bool { return len(sale.Newest().GetUnits()) 
 
 // eraseLate removes late writes: the first slot of a shard, whose create was sent before the
 // run was sealed and arrived after the deletion.
-func (t *teardown) eraseLate() {
+func (t *teardown) eraseLate(then func()) {
 	t.x.readHeads(t.x.allShards(), func(heads []*ledger.Head) {
 		var left []int
 		for i, head := range heads {
@@ -372,36 +385,35 @@ func (t *teardown) eraseLate() {
 			}
 		}
 		if len(left) == 0 {
-			t.noteDestroyed()
+			then()
 			return
 		}
 		t.x.core.Changed = true
 		t.x.core.Each(left, func(i int, done func()) {
 			t.x.core.DeleteLog(planner.ShardLogs(t.x.sale)[i], heads[i].Slot, done)
-		}, func() { t.x.core.After(pollOwner, t.eraseLate) })
+		}, func() { t.x.core.After(pollOwner, func() { t.eraseLate(then) }) })
 	})
 }
 
-func (t *teardown) noteDestroyed() {
+func (t *teardown) noteDestroyed(then func()) {
 	t.x.begin(notingDestroyed)
 	t.x.note(func() (bool, error) {
 		if t.x.sale.UID() != t.x.plan.UID {
 			return false, planner.Stale("was begun anew meanwhile")
 		}
 		return t.x.sale.Destroyed(), nil
-	}, &pb.Op{Op: &pb.Op_Destroyed{Destroyed: &pb.Destroyed{}}}, func() {
-		if !t.x.rehearsal {
-			t.x.finished(planner.SaleAddress(t.x.plan.Sale), "")
-			t.x.core.End(nil)
-			return
-		}
-		t.x.begin(deletingSale)
-		t.x.core.Changed = true
-		t.x.core.DeleteLog(spec.SaleLog(t.x.plan.Sale), t.x.sale.Next()-1, func() {
-			t.x.finished(planner.SaleAddress(t.x.plan.Sale), "")
-			t.x.core.End(nil)
-		})
-	})
+	}, &pb.Op{Op: &pb.Op_Destroyed{Destroyed: &pb.Destroyed{}}}, then)
+}
+
+// eraseSale deletes the own log of a rehearsal.
+func (t *teardown) eraseSale(then func()) {
+	if !t.x.rehearsal {
+		then()
+		return
+	}
+	t.x.begin(deletingSale)
+	t.x.core.Changed = true
+	t.x.core.DeleteLog(spec.SaleLog(t.x.plan.Sale), t.x.sale.Next()-1, then)
 }
 
 // reportHolds reports the open holds that a destroy waits for, at most once a minute.
@@ -421,6 +433,7 @@ func (t *teardown) reportHolds(now time.Time) {
 // forgetLists removes the sale's lists from the nodes. After several attempts it skips a node
 // that cannot be reached: its keys belong to a run that has ended.
 func (t *teardown) forgetLists(then func()) {
+	t.x.begin(forgettingLists)
 	if !t.x.onLists() {
 		then()
 		return

@@ -730,7 +730,7 @@ func TestPurge(t *testing.T) {
 	cfg.Clock = clockOf(w)
 	log := spec.SaleLog(rehearsal.Name)
 	for range 2 {
-		actual, err := current.ReadActual(t.Context(), cfg.Backends, rehearsal.Name)
+		actual, err := current.Read(t.Context(), cfg.Backends, rehearsal.Name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -738,7 +738,7 @@ func TestPurge(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Apply(t.Context(), cfg, plan); err != nil {
+		if _, err := Run(t.Context(), cfg, plan); err != nil {
 			t.Fatal(err)
 		}
 		for range 2 {

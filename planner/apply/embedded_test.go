@@ -42,7 +42,7 @@ func TestLifeOnTheEmbeddedBackend(t *testing.T) {
 	desired.LockCount = 100
 	read := func() *planner.Actual {
 		t.Helper()
-		a, err := current.ReadActual(t.Context(), cfg.Backends, desired.Name)
+		a, err := current.Read(t.Context(), cfg.Backends, desired.Name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +53,7 @@ func TestLifeOnTheEmbeddedBackend(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Apply(t.Context(), cfg, p); err != nil {
+		if _, err := Run(t.Context(), cfg, p); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -125,7 +125,7 @@ func TestClockThatWasSet(t *testing.T) {
 			desired := tickets(10)
 			plan := func() *planner.Plan {
 				t.Helper()
-				actual, err := current.ReadActual(t.Context(), cfg.Backends, desired.Name)
+				actual, err := current.Read(t.Context(), cfg.Backends, desired.Name)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -135,7 +135,7 @@ func TestClockThatWasSet(t *testing.T) {
 				}
 				return p
 			}
-			if _, err := Apply(t.Context(), cfg, plan()); err != nil {
+			if _, err := Run(t.Context(), cfg, plan()); err != nil {
 				t.Fatal(err)
 			}
 			off, desired.Stock = test.by, 20
@@ -152,7 +152,7 @@ func TestClockThatWasSet(t *testing.T) {
 					t.Errorf("%s tells of logs ahead: %q", what, got)
 				}
 			}
-			_, err = Apply(t.Context(), cfg, plan())
+			_, err = Run(t.Context(), cfg, plan())
 			refused := new(planner.Refusal)
 			if !errors.As(err, &refused) || refused.Reason != test.want || !strings.Contains(refused.Remedy, "apply --trust-clock") {
 				t.Errorf("apply: %v, want %q", err, test.want)
@@ -160,7 +160,7 @@ func TestClockThatWasSet(t *testing.T) {
 			if err := node.TrustClock(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := Apply(t.Context(), cfg, plan()); err != nil {
+			if _, err := Run(t.Context(), cfg, plan()); err != nil {
 				t.Error(err)
 			}
 		})

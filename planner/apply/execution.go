@@ -36,6 +36,8 @@ type execution struct {
 	stage stage  // for people
 	waits string // what the stage waits for; "" for nothing but replies
 	goal  uint64 // generation that the shards are brought to; 0: unknown
+	// unmarked are the nodes that Applied names.
+	unmarked []string
 
 	tableMade bool // or may have been
 	planned   planned
@@ -53,7 +55,7 @@ type execution struct {
 
 	rechecks   []func() // continuations that wait for another read of the sale's log
 	rechecking bool
-	// overtaken continues if another process has sealed the run. Nil: the plan is stale then.
+	// overtaken continues if the run is sealed. Nil: the plan is stale then.
 	overtaken func()
 
 	actions map[string]string // actions of the plan, by address

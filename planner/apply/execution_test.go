@@ -57,7 +57,7 @@ func TestPlansThatCannotBegin(t *testing.T) {
 	w := newListWorld(t)
 	cfg := w.config()
 	noise := &planner.Plan{Kind: planner.KindApply, Payload: []byte("noise")}
-	if _, err := Apply(t.Context(), cfg, noise); !errors.Is(err, planner.ErrBadPlan) {
+	if _, err := Run(t.Context(), cfg, noise); !errors.Is(err, planner.ErrBadPlan) {
 		t.Errorf("noise: %v", err)
 	}
 	if _, err := newExecution(cfg.terms(), noise, nil, false); !errors.Is(err, planner.ErrBadPlan) {
@@ -65,7 +65,7 @@ func TestPlansThatCannotBegin(t *testing.T) {
 	}
 	plan := w.mustPlan(packets(30))
 	cfg.Rand = strings.NewReader("few")
-	if _, err := Apply(t.Context(), cfg, plan); err == nil || !strings.Contains(err.Error(), "drawing the seed of red packets") {
+	if _, err := Run(t.Context(), cfg, plan); err == nil || !strings.Contains(err.Error(), "drawing the seed of red packets") {
 		t.Errorf("without chance: %v", err)
 	}
 	plan = planOf(t, planner.KindApply, w.actual(), &pb.Planned{Generation: 7, Uid: workUID, Run: 1, Spec: specOf(t, numbers(30)), Shards: []*pb.ShardChange{{}}},

@@ -15,8 +15,9 @@ import (
 // fillLists turns every list on, once each shard has a generation in which its list may give.
 // Where a process serves the sale, the owners do so sooner and get a ttl for it. A fill by
 // another process is not disturbed.
-func (x *execution) fillLists(goal uint64, then func()) {
-	p, _ := x.sale.Planned(goal)
+func (x *execution) fillLists(then func()) {
+	x.begin(fillingLists)
+	p, _ := x.sale.Planned(x.goal)
 	if !x.onLists() || p.GetSettings().GetPhase() != pb.Phase_OPEN {
 		then()
 		return
@@ -24,7 +25,7 @@ func (x *execution) fillLists(goal uint64, then func()) {
 	began := x.core.Now.Mono
 	fill := func(alive bool) {
 		x.core.Each(x.allShards(), func(i int, done func()) {
-			x.fillList(i, goal, alive, began, func() {
+			x.fillList(i, x.goal, alive, began, func() {
 				x.shards[i], x.states[i], x.machines[i] = nil, nil, nil // a log may be large
 				x.finished(planner.ListAddress(i), "")
 				done()

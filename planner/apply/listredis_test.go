@@ -75,13 +75,13 @@ func (w *redisWorld) run(ctx context.Context, plan func(*planner.Actual) (*plann
 	cfg := w.cfg
 	cfg.Writer = make([]byte, 8)
 	rand.Read(cfg.Writer)
-	actual, err := current.ReadActual(ctx, cfg.Backends, w.sale.Name)
+	actual, err := current.Read(ctx, cfg.Backends, w.sale.Name)
 	if err != nil {
 		return err
 	}
 	p, err := plan(actual)
 	if err == nil {
-		_, err = apply.Apply(ctx, cfg, p)
+		_, err = apply.Run(ctx, cfg, p)
 	}
 	return err
 }
@@ -135,7 +135,7 @@ func TestListsOnServersThatAreKilled(t *testing.T) {
 	if err := w.run(t.Context(), w.apply); err != nil {
 		t.Fatal(err)
 	}
-	actual, err := current.ReadActual(t.Context(), w.cfg.Backends, "red")
+	actual, err := current.Read(t.Context(), w.cfg.Backends, "red")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +184,7 @@ func (w *redisWorld) wantTold(n int) {
 // destroy checks the export against what buyers were told.
 func (w *redisWorld) destroy() {
 	w.Helper()
-	actual, err := current.ReadActual(w.Context(), w.cfg.Backends, "red")
+	actual, err := current.Read(w.Context(), w.cfg.Backends, "red")
 	if err != nil {
 		w.Fatal(err)
 	}

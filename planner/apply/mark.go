@@ -15,15 +15,18 @@ import (
 // mark writes the sale's markers and passes on the nodes that never had one. Before the sale
 // is first on every shard, a majority must have a marker. Later each node repairs its own, so
 // one round is enough, and a change of phase makes none.
-func (x *execution) mark(then func(unmarked []string)) {
+func (x *execution) mark(then func()) {
+	x.begin(markingNodes)
 	first := x.sale.Applied() == 0
 	if !first && x.plan.Kind == planner.KindPhase {
-		then(x.sale.Unmarked())
+		x.unmarked = x.sale.Unmarked()
+		then()
 		return
 	}
 	x.markRound(first, x.core.Now.Mono+x.core.Patience, machine.FirstPause, func() {
 		x.noteUnmarked()
-		then(x.result.Unmarked)
+		x.unmarked = x.result.Unmarked
+		then()
 	})
 }
 

@@ -26,7 +26,7 @@ func (w *world) apply(plan *planner.Plan) (*Result, error) {
 	w.Helper()
 	cfg := w.config()
 	cfg.Clock, cfg.Patience = clockOf(w), 200*time.Millisecond
-	return Apply(w.Context(), cfg, plan)
+	return Run(w.Context(), cfg, plan)
 }
 
 func up(n *memory.Node) { n.SetFaults(nil) }

@@ -572,7 +572,7 @@ func TestPlanWritesNothing(t *testing.T) {
 			return memory.Fault{}
 		})
 	}
-	actual, err := current.ReadActual(t.Context(), w.config().Backends, "tickets")
+	actual, err := current.Read(t.Context(), w.config().Backends, "tickets")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,17 +9,17 @@ import (
 	"salectl/planner"
 )
 
-// enter reads the sale's log, appends the plan unless the log has it, and continues. If the
-// run has ended, it continues with ended.
-func (x *execution) enter(then, ended func()) {
+// enter reads the sale's log, and appends the plan unless the log has it. If the run has ended,
+// the plan is stale, or overtaken continues.
+func (x *execution) enter(then func()) {
 	x.begin(readingSale)
-	x.readSale(func() { x.follow(then, ended) })
+	x.readSale(func() { x.follow(then) })
 }
 
-func (x *execution) follow(then, ended func()) {
+func (x *execution) follow(then func()) {
 	switch x.standing() {
 	case planner.IsDue:
-		x.storeUnits(func() { x.appendPlanned(then, ended) })
+		x.storeUnits(func() { x.appendPlanned(then) })
 	case planner.IsPlanned:
 		if err := x.checkClock(); err != nil {
 			x.core.End(err)
@@ -35,10 +35,14 @@ func (x *execution) follow(then, ended func()) {
 		if x.sale.Destroyed() {
 			x.planned = carriedOut
 		}
-		ended()
+		if x.overtaken == nil {
+			x.stale("was destroyed since the plan was made")
+			return
+		}
+		x.overtaken()
 	case planner.IsBehind:
 		if x.lags++; x.lags <= lagTries {
-			x.core.After(lagPause, func() { x.enter(then, ended) })
+			x.core.After(lagPause, func() { x.enter(then) })
 			return
 		}
 		x.stale("is at slot %d of its log, the plan was made at %d", x.sale.Next(), x.plan.Slot)
@@ -47,7 +51,7 @@ func (x *execution) follow(then, ended func()) {
 	}
 }
 
-func (x *execution) appendPlanned(then, ended func()) {
+func (x *execution) appendPlanned(then func()) {
 	if err := errors.Join(x.checkClock(), x.checkLists(x.intent)); err != nil {
 		x.core.End(err)
 		return
@@ -67,12 +71,12 @@ func (x *execution) appendPlanned(then, ended func()) {
 			then()
 		case ledger.Taken:
 			// Perhaps by another execution of this plan.
-			x.follow(then, ended)
+			x.follow(then)
 		case ledger.Again:
 			// A sale's own log is never deleted, so a repeated create restores nothing.
 			x.core.After(againPause, func() { x.log.Resend(outcome) })
 		default:
-			x.reopenSale(func() { x.follow(then, ended) })
+			x.reopenSale(func() { x.follow(then) })
 		}
 	}
 	x.log.Append(entry, outcome)

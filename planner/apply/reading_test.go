@@ -19,7 +19,7 @@ import (
 	"salectl/spec"
 )
 
-// What a Stepped reads is what ReadActual reads.
+// What a Stepped reads is what Read reads.
 func TestMachineReading(t *testing.T) {
 	for name, before := range map[string]func(*world){
 		"no sale":        func(*world) {},

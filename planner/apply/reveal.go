@@ -12,7 +12,7 @@ import (
 	"salectl/planner/machine"
 )
 
-// Apply publishes the commitment to a draw's secret with the first generation. After the close
+// An apply publishes the commitment to a draw's secret with the first generation. After the close
 // Reveal closes the entries of every shard's log, then publishes their common root, the
 // secret, and the ranks, in this order. Each step is in a log before the next begins, so a
 // reveal may be killed at any point, may run concurrently, and is completed by a later run.
@@ -28,21 +28,28 @@ type revealing struct {
 }
 
 func (r *revealing) start() {
-	x := r.x
-	x.askNodes(func() {
-		x.checkNodes(func() {
-			x.begin(readingSale)
-			x.readSale(r.look)
-		})
-	})
+	r.x.core.Steps(
+		r.x.askNodes,
+		r.x.checkNodes,
+		r.read,
+		r.closeEntries,
+		r.publish,
+		r.reveal,
+		r.rank,
+		func(func()) { r.end() })
 }
 
-// look compares the sale with the plan, and closes the entries of all shards.
-func (r *revealing) look() {
+// read reads the sale's log and compares it with the plan.
+func (r *revealing) read(then func()) {
+	r.x.begin(readingSale)
+	r.x.readSale(func() { r.look(then) })
+}
+
+func (r *revealing) look(then func()) {
 	x := r.x
 	if x.sale.Next() < x.plan.Slot {
 		if x.lags++; x.lags <= lagTries {
-			x.core.After(lagPause, func() { x.readSale(r.look) })
+			x.core.After(lagPause, func() { x.readSale(func() { r.look(then) }) })
 			return
 		}
 	}
@@ -59,12 +66,18 @@ func (r *revealing) look() {
 		return
 	}
 	x.planned = found // what follows is appended, by this process or another
+	then()
+}
+
+// closeEntries closes the entries of all shards.
+func (r *revealing) closeEntries(then func()) {
+	x := r.x
 	x.shards = make([]*machine.Log, x.sale.Shards())
 	x.states = make([]*ledger.State, len(x.shards))
 	x.losses = make([]int, len(x.shards))
 	r.trees, r.entries = make([]draw.Tree, len(x.shards)), make([][]draw.Entry, len(x.shards))
 	x.begin(closingEntries)
-	x.core.Each(x.allShards(), r.close, r.publish)
+	x.core.Each(x.allShards(), r.close, then)
 }
 
 // close appends the entries of a shard to its log. The shard's owner does so too. The first
@@ -102,7 +115,7 @@ func (r *revealing) close(i int, done func()) {
 }
 
 // publish appends the entries of all shards to the sale's log.
-func (r *revealing) publish() {
+func (r *revealing) publish(then func()) {
 	x := r.x
 	x.begin(notingEntries)
 	op := ledger.NewEntriesClosed(r.trees)
@@ -121,7 +134,7 @@ func (r *revealing) publish() {
 			r.end()
 			return
 		}
-		r.reveal()
+		then()
 	})
 }
 
@@ -137,11 +150,11 @@ func (r *revealing) settled() error {
 func (r *revealing) live() bool { return r.x.sale.UID() == r.x.plan.UID && r.x.sale.Live() }
 
 // reveal appends the link to the sale's log, always after the entries.
-func (r *revealing) reveal() {
+func (r *revealing) reveal(then func()) {
 	x := r.x
 	x.begin(notingDrawn)
 	if x.sale.Drawn() != nil {
-		r.rank()
+		then()
 		return
 	}
 	link, err := openLink(x.sale, x.DrawKey)
@@ -163,11 +176,11 @@ func (r *revealing) reveal() {
 			return true, nil
 		}
 		return false, r.settled()
-	}, &pb.Op{Op: &pb.Op_Drawn{Drawn: op}}, r.rank)
+	}, &pb.Op{Op: &pb.Op_Drawn{Drawn: op}}, then)
 }
 
 // rank computes the ranks that follow from the revealed values.
-func (r *revealing) rank() {
+func (r *revealing) rank(then func()) {
 	sale := r.x.sale
 	drawn := sale.Drawn()
 	order := draw.NewOrder(sale.UID(), draw.Digest(sale.EntriesClosed().GetRoot()), draw.Digest(drawn.GetLink()), drawn.GetBeacon())
@@ -180,14 +193,14 @@ func (r *revealing) rank() {
 	}
 	r.ranked, r.entries = lowest.Ranked(), nil
 	r.x.begin(notingRanked)
-	r.publishRanks()
+	r.publishRanks(then)
 }
 
 // publishRanks appends the missing ranks to the sale's log, one part per op.
-func (r *revealing) publishRanks() {
+func (r *revealing) publishRanks(then func()) {
 	x := r.x
 	if x.sale.Ranked() {
-		r.end()
+		then()
 		return
 	}
 	first := int64(len(x.sale.Ranks())) + 1
@@ -196,7 +209,7 @@ func (r *revealing) publishRanks() {
 			return false, planner.Stale("was destroyed meanwhile")
 		}
 		return int64(len(x.sale.Ranks())) >= first, nil
-	}, &pb.Op{Op: &pb.Op_Ranked{Ranked: ledger.NewRanked(first, r.ranked)}}, r.publishRanks)
+	}, &pb.Op{Op: &pb.Op_Ranked{Ranked: ledger.NewRanked(first, r.ranked)}}, func() { r.publishRanks(then) })
 }
 
 // end ends a completed reveal. It warns if another process has revealed another beacon value

@@ -28,7 +28,9 @@ type rollout struct {
 // pollOwner is the interval of checks whether an owner has done its part.
 const pollOwner = 100 * time.Millisecond
 
-func (x *execution) rollOut(goal uint64, then func()) {
+func (x *execution) rollOut(then func()) {
+	x.begin(bringingShards)
+	goal := x.sale.Generation()
 	x.goal = goal
 	x.shards = make([]*machine.Log, x.sale.Shards())
 	x.states = make([]*ledger.State, len(x.shards))

@@ -12,16 +12,16 @@ import (
 	"salectl/planner/machine"
 )
 
-// Apply carries out a plan of Make or MakePhase. It returns when every shard has the
+// Run carries out a plan of Make or MakePhase. It returns when every shard has the
 // generation of the plan and the sale's log records that. An empty plan is already carried out
-// and changes nothing. Apply retries within Config.Patience until ctx ends; the same plan or
+// and changes nothing. Run retries within Config.Patience until ctx ends; the same plan or
 // the next one completes what it has begun.
 //
 // The result is set, as far as it is known, even beside an error. An incomplete removal is
 // ErrPartly with Result.Shortfall and needs a new plan. Lock nodes without a marker are
 // ErrPartly with Result.Unmarked; the sale is sold without their votes. Result.Generation is
 // set only if nothing else is left to do.
-func Apply(ctx context.Context, cfg Config, plan *planner.Plan) (*Result, error) {
+func Run(ctx context.Context, cfg Config, plan *planner.Plan) (*Result, error) {
 	if plan.Kind == planner.KindDestroy {
 		return nil, fmt.Errorf("%w: it is a plan of destroy", planner.ErrBadPlan)
 	}

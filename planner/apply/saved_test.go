@@ -342,7 +342,7 @@ func TestUncheckedPlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Apply(t.Context(), w.config(), p); !errors.Is(err, planner.ErrBadPlan) {
+	if _, err := Run(t.Context(), w.config(), p); !errors.Is(err, planner.ErrBadPlan) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -78,7 +78,7 @@ func (x *execution) first() func() {
 		x.result.Generation = p.Generation
 		return nil
 	case p.Kind != planner.KindDestroy:
-		return x.startApply
+		return x.apply
 	case p.Empty() && !x.rehearsal && p.Phase != ledger.PhaseDestroyed:
 		return nil
 	}

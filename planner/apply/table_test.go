@@ -137,7 +137,7 @@ func TestUnfitTableSaysWhatToDo(t *testing.T) {
 		t.Errorf("%#v", refusal)
 	}
 	w.faults = func(c memory.Call) memory.Fault { return memory.Fault{Kind: memory.ErrorBefore} }
-	if _, err := current.ReadActual(t.Context(), w.running().Backends, "tickets"); !errors.As(err, &refusal) {
+	if _, err := current.Read(t.Context(), w.running().Backends, "tickets"); !errors.As(err, &refusal) {
 		t.Errorf("where nothing can be read either: %v", err)
 	}
 }
@@ -151,7 +151,7 @@ func TestReadingADamagedSale(t *testing.T) {
 		if err := w.store.Handle(nil).Append(t.Context(), spec.SaleLog("tickets"), 0, nil, noise, noise); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := current.ReadActual(t.Context(), w.running().Backends, "tickets"); !errors.Is(err, ledger.ErrCorrupt) || errors.Is(err, planner.ErrStore) || errors.Is(err, planner.ErrRefused) {
+		if _, err := current.Read(t.Context(), w.running().Backends, "tickets"); !errors.Is(err, ledger.ErrCorrupt) || errors.Is(err, planner.ErrStore) || errors.Is(err, planner.ErrRefused) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

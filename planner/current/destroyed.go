@@ -3,7 +3,6 @@ package current
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"salectl/backends/ledger"
@@ -12,7 +11,7 @@ import (
 
 // ReadHolds reads when the holds of a sale are released. It returns nil if there are none.
 func ReadHolds(ctx context.Context, logs ledger.Logs, actual *planner.Actual) *planner.HoldsActual {
-	if !actual.Sale.Live() || !slices.ContainsFunc(actual.Shards, func(s planner.ShardActual) bool { return s.Head != nil && s.Head.Held > 0 }) {
+	if has, _ := actual.Totals(); !actual.Sale.Live() || has.Held == 0 {
 		return nil
 	}
 	shards, err := ledger.LoadShards(ctx, logs, actual.Sale)

@@ -28,7 +28,7 @@ import (
 	"salectl/spec"
 )
 
-// reading is the machine of ReadActual and NewReading.
+// reading is the machine of Read and NewReading.
 type reading struct {
 	core   *machine.Core
 	stage  string // for people
@@ -90,11 +90,11 @@ func (r *reading) Start() {
 	r.actual.At, r.actual.Nonce = r.core.Now.Wall, nonce
 	if r.blind {
 		r.actual.Sale = ledger.NewSale(spec.SaleLog(r.actual.Name))
-		r.nodes()
+		r.core.Steps(r.nodes, r.end)
 		return
 	}
 	r.table()
-	r.logs(1)
+	r.core.Steps(func(then func()) { r.logs(1, then) }, r.nodes, r.lists, r.end)
 	if r.terms.Tries > 0 {
 		timeout := cmp.Or(r.terms.Timeout, readTimeout)
 		r.core.After(timeout, func() {
@@ -132,6 +132,8 @@ func (r *reading) finish(err error) {
 	}
 }
 
+func (r *reading) end(func()) { r.finish(nil) }
+
 // Stop ends the reading.
 func (r *reading) Stop(cause error) { r.core.End(cause) }
 
@@ -147,7 +149,7 @@ func (r *reading) Outcome(err error) error {
 }
 
 // logs reads the sale's log and the heads of its shards.
-func (r *reading) logs(try int) {
+func (r *reading) logs(try int, then func()) {
 	r.stage = "the sale's log"
 	name := spec.SaleLog(r.actual.Name)
 	sale := ledger.NewSale(name)
@@ -160,10 +162,10 @@ func (r *reading) logs(try int) {
 		}
 		r.shards(func() {
 			if _, damaged := r.actual.Damaged(); !damaged || try == ledger.MissingTries {
-				r.nodes()
+				then()
 				return
 			}
-			r.core.After(ledger.MissingPause, func() { r.logs(try + 1) })
+			r.core.After(ledger.MissingPause, func() { r.logs(try+1, then) })
 		})
 	})
 }
@@ -202,21 +204,15 @@ func (r *reading) shards(then func()) {
 	})
 }
 
-// nodes queries all lock nodes at once, then the list nodes.
-func (r *reading) nodes() {
+// nodes queries all lock nodes at once.
+func (r *reading) nodes(then func()) {
 	r.stage, r.ledger = "the lock nodes", true
 	r.core.All(len(r.terms.Nodes), func(i int, done func()) {
 		r.node(i, r.terms.Nodes[i], func(a planner.NodeActual) {
 			r.actual.Nodes[i] = a
 			done()
 		})
-	}, func() {
-		if r.blind {
-			r.finish(nil)
-			return
-		}
-		r.lists()
-	})
+	}, then)
 }
 
 func (r *reading) node(i int, name string, then func(planner.NodeActual)) {
@@ -284,13 +280,13 @@ func newNonce(rand io.Reader) (string, error) {
 	return hex.EncodeToString(nonce), nil
 }
 
-// ReadActual reads all of a sale that Make needs. If the sale's own log cannot be read, the
+// Read reads all of a sale that Make needs. If the sale's own log cannot be read, the
 // error is ErrStore. A shard, node or table that cannot be read is no error; its Err is set.
-func ReadActual(ctx context.Context, from machine.Backends, name string) (*planner.Actual, error) {
+func Read(ctx context.Context, from machine.Backends, name string) (*planner.Actual, error) {
 	return read(ctx, from, from.Names(), name)
 }
 
-// ReadSale is ReadActual without the check of the table, for callers that make no table and
+// ReadSale is Read without the check of the table, for callers that make no table and
 // cannot wait for its servers.
 func ReadSale(ctx context.Context, from machine.Backends, name string) (*planner.Actual, error) {
 	names := from.Names()
@@ -311,8 +307,8 @@ func read(ctx context.Context, from machine.Backends, names machine.Names, name 
 	return actual, nil
 }
 
-// lists queries all list nodes at once, the lists of each in sequence, and ends the reading.
-func (r *reading) lists() {
+// lists queries all list nodes at once, the lists of each in sequence.
+func (r *reading) lists(then func()) {
 	r.stage = "the lists"
 	a := r.actual
 	a.ListNodes = make([]planner.ListNodeActual, len(r.terms.Lists))
@@ -324,7 +320,7 @@ func (r *reading) lists() {
 			at.Settings, at.Err = settings, err
 			r.list(i, 0, nil, done)
 		})
-	}, func() { r.finish(nil) })
+	}, then)
 }
 
 // list inspects a node's lists from a shard on. After a node fails to answer, its other lists

@@ -173,31 +173,19 @@ func NewStatus(actual *planner.Actual) (*Status, error) {
 			shard.List = newListStatus(actual, i)
 		}
 		s.Shards = append(s.Shards, shard)
-		s.Stock += shard.Limit
-		s.Sold += shard.Sold
-		s.Held += shard.Held
-		s.Available += shard.Available
 	}
-	// A received and unacknowledged transfer is in the heads of both shards, so units in
-	// transit are those in no head.
-	s.InFlight = max(0, s.Stock-s.Sold-s.Held-s.Available)
+	has, unread := actual.Totals()
+	s.Stock, s.Sold, s.Held, s.Available, s.InFlight = has.Limit, has.Sold, has.Held, has.Available, has.InFlight
 	if s.Draw = ledger.DrawStatus(sale); s.Draw != nil {
-		s.Draw.Winners, s.Draw.Entries = s.Stock, 0
-		for _, shard := range actual.Shards {
-			if shard.Head != nil {
-				s.Draw.Entries += shard.Head.Entries
-				s.Draw.Lapsed += shard.Head.Lapsed()
-			}
-		}
+		s.Draw.Winners, s.Draw.Entries = s.Stock, has.Entries
+		s.Draw.Lapsed += has.Lapsed()
 	}
-	read := slices.ContainsFunc(s.Shards, func(shard ShardStatus) bool { return shard.Error == "" })
-	all := !slices.ContainsFunc(s.Shards, func(shard ShardStatus) bool { return shard.Error != "" })
-	s.SoldOut = all && s.Draw == nil && s.Stock > 0 && s.Sold == s.Stock
+	s.SoldOut = unread == 0 && s.Draw == nil && s.Stock > 0 && s.Sold == s.Stock
 	if sale.Live() {
 		votes := actual.Votes()
 		s.Voting, s.Majority = votes.Voting, votes.Majority()
 		s.warnings(actual)
-		if s.Phase == ledger.PhaseOpen && (s.Voting < s.Majority || !read) {
+		if s.Phase == ledger.PhaseOpen && (s.Voting < s.Majority || unread == len(s.Shards)) {
 			s.Phase = ledger.PhaseStalled
 		}
 	}

@@ -83,17 +83,10 @@ func Summarize(ctx context.Context, logs ledger.Logs, name string) (*Brief, erro
 		return nil, fmt.Errorf("sale %s: %w: reading the heads of its shards: %w", name, planner.ErrStore, err)
 	}
 	for _, head := range heads {
-		shard := planner.NewShardActual(head)
-		actual.Shards = append(actual.Shards, shard)
-		if shard.Head == nil {
-			s.Unread++
-			continue
-		}
-		s.Stock += shard.Head.Limit
-		s.Sold += shard.Head.Sold
-		s.Held += shard.Head.Held
-		s.Available += shard.Head.Available
+		actual.Shards = append(actual.Shards, planner.NewShardActual(head))
 	}
+	has, unread := actual.Totals()
+	s.Stock, s.Sold, s.Held, s.Available, s.Unread = has.Limit, has.Sold, has.Held, has.Available, unread
 	s.Phase = phaseNow(actual)
 	return s, nil
 }

@@ -34,6 +34,7 @@ func ReadUnits(ctx context.Context, logs ledger.Logs, declared *spec.Units, sour
 
 func readUnits(ctx context.Context, logs ledger.Logs, actual *planner.Actual, u *planner.UnitsActual) error {
 	sale := actual.Sale
+	has, _ := actual.Totals()
 	is, err := u.Source.Check(ctx)
 	if err != nil {
 		return err
@@ -43,15 +44,15 @@ func readUnits(ctx context.Context, logs ledger.Logs, actual *planner.Actual, u 
 	case !sale.Live():
 		u.Added = is.Count
 		return nil
-	case string(sale.Newest().GetUnits()) == string(u.Digest[:]) && !refunded(actual) && limits(actual) <= is.Count:
-		return nil // else a unit may be left that was to be removed
+	case string(sale.Newest().GetUnits()) == string(u.Digest[:]) && has.Refunded == 0 && has.Limit <= is.Count:
+		return nil // else a unit may be left that was to be removed; a refund may have lowered the limits
 	}
 	shards, err := ledger.LoadShards(ctx, logs, sale)
 	if err != nil {
 		return err
 	}
-	has := payload.NewReader(logs, sale.UID(), u.Source.Key())
-	has.Follow(sale.Added())
+	payloads := payload.NewReader(logs, sale.UID(), u.Source.Key())
+	payloads.Follow(sale.Added())
 	dropped, leaving := make([]ledger.Units, len(shards)), make([]ledger.Units, len(shards))
 	for i, s := range shards {
 		dropped[i] = s.DroppedUnits()
@@ -65,7 +66,7 @@ func readUnits(ctx context.Context, logs ledger.Logs, actual *planner.Actual, u 
 		}
 	}
 	u.Change, err = u.Source.Compare(ctx, func(each func(int64, units.Unit) error) error {
-		return has.EachUnit(ctx, func(number int64, is units.Unit) error {
+		return payloads.EachUnit(ctx, func(number int64, is units.Unit) error {
 			if among(dropped, number) {
 				return nil
 			}
@@ -147,20 +148,4 @@ func readRows(ctx context.Context, declared *spec.Units, u *planner.UnitsActual)
 // among reports whether one of several sets has a unit.
 func among(sets []ledger.Units, unit int64) bool {
 	return slices.ContainsFunc(sets, func(u ledger.Units) bool { return u.Has(unit) })
-}
-
-// limits returns the sum of the limits of all readable shards.
-func limits(a *planner.Actual) (sum int64) {
-	for _, s := range a.Shards {
-		if s.Head != nil {
-			sum += s.Head.Limit
-		}
-	}
-	return sum
-}
-
-// refunded reports whether a readable shard has a refund: its units may be retired, which
-// lowers the shards' limits.
-func refunded(a *planner.Actual) bool {
-	return slices.ContainsFunc(a.Shards, func(s planner.ShardActual) bool { return s.Head != nil && s.Head.Refunded > 0 })
 }

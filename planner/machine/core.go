@@ -29,7 +29,7 @@ type Core struct {
 
 	Over    bool
 	Err     error // why the machine failed, if it did
-	Changed bool  // see Result.Changed
+	Changed bool  // the job has changed something
 
 	Patience time.Duration
 	Worry    error // error of the last call that failed
@@ -51,7 +51,7 @@ const (
 // defaultPatience is the default of Backends.Patience.
 const defaultPatience = 10 * time.Second
 
-// NewCore returns a core with a patience; 0 is the default.
+// NewCore returns a Core with a patience; 0 is the default.
 func NewCore(patience time.Duration) *Core {
 	return &Core{Patience: cmp.Or(max(patience, 0), defaultPatience)}
 }
@@ -192,6 +192,14 @@ func retry[R any](c *Core, subject, what string, do func(context.Context, ledger
 		})
 	}
 	again()
+}
+
+// Steps runs steps one after the other. Each calls its argument once it is done, and does not if
+// the job ends or continues elsewhere.
+func (c *Core) Steps(steps ...func(then func())) {
+	if len(steps) > 0 {
+		steps[0](func() { c.Steps(steps[1:]...) })
+	}
 }
 
 // All runs do for each i below n at once, and continues when all are done.

@@ -44,7 +44,7 @@ type Job interface {
 	String() string
 }
 
-// New returns a Machine that runs a job, whose steps are those of core.
+// New returns a Machine that runs a job, whose steps are those of a Core.
 func New(core *Core, job Job) *Machine { return &Machine{core: core, job: job} }
 
 // Next returns the calls to make now and the monotonic time of the next Tick; 0: none. It must

@@ -76,7 +76,7 @@ func (o *ours) apply(ctx context.Context) error {
 	if _, err := rand.Read(cfg.Writer); err != nil {
 		return err
 	}
-	actual, err := current.ReadActual(ctx, cfg.Backends, o.sale.Name)
+	actual, err := current.Read(ctx, cfg.Backends, o.sale.Name)
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (o *ours) apply(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = apply.Apply(ctx, cfg, plan)
+	_, err = apply.Run(ctx, cfg, plan)
 	return err
 }
 

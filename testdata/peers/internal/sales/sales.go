@@ -93,7 +93,7 @@ func (s *Site) Apply(ctx context.Context, stock int64, shards int) (string, erro
 	if _, err := rand.Read(cfg.Writer); err != nil {
 		return "", err
 	}
-	actual, err := current.ReadActual(ctx, cfg.Backends, sale.Name)
+	actual, err := current.Read(ctx, cfg.Backends, sale.Name)
 	if err != nil {
 		return "", err
 	}
@@ -101,7 +101,7 @@ func (s *Site) Apply(ctx context.Context, stock int64, shards int) (string, erro
 	if err != nil {
 		return "", err
 	}
-	_, err = apply.Apply(ctx, cfg, plan)
+	_, err = apply.Run(ctx, cfg, plan)
 	return sale.Name, err
 }
 
