@@ -24,8 +24,8 @@ type applyOptions struct {
 func (p *program) applyCommand() *urfave.Command {
 	return &urfave.Command{
 		Name: "apply", Category: groupSale, Usage: "make sales as their files declare them",
-		Description: "Shows the plan and asks. Killed anywhere and run again, it completes. A saved plan\n" +
-			"is carried out without asking, and only if nothing has changed since it was made. Of\n" +
+		Description: "Shows the plan and asks. Killed anywhere and run again, it completes. A saved plan " +
+			"is carried out without asking, and only if nothing has changed since it was made. Of " +
 			"several sales all plans are made or looked at before the first is carried out.",
 		ArgsUsage: planFileArgument,
 		Flags: salesFlags(

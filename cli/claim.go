@@ -28,10 +28,10 @@ type claimOptions struct {
 func (p *program) claimCommand() *urfave.Command {
 	return &urfave.Command{
 		Name: "claim", Category: groupSale, Usage: "buy units from a server, as one user",
-		Description: "Asks again, with the same key, while the server is too busy, has no majority, or\n" +
-			"does not own the sale. Exit codes: 0 sold or held, 10 sold out or none now, 11\n" +
+		Description: "Asks again, with the same key, while the server is too busy, has no majority, or " +
+			"does not own the sale. Exit codes: 0 sold or held, 10 sold out or none now, 11 " +
 			"limit reached, 12 not open, paused or closed, 4 bad request, 7 no answer in time.",
-		Flags: inquiryFlags("server",
+		Flags: inquiryFlags(serverFlag(),
 			valueFlag("user", "`ID` of the user who buys"),
 			valueFlag("quantity", fmt.Sprintf("buy `N` units, all or nothing unless the sale has partial, at most %d (default: 1)", api.MaxQuantity)),
 			&urfave.StringSliceFlag{Name: "unit", KeepSpace: true, Usage: "buy the unit of that `NAME`, where buyers may choose; may be repeated: all or none"},

@@ -24,14 +24,14 @@ type destroyOptions struct {
 func (p *program) destroyCommand() *urfave.Command {
 	return &urfave.Command{
 		Name: "destroy", Category: groupSale, Usage: "export the ledger, then remove a sale",
-		Description: "Closes the sale, seals every shard, writes the export and reads it back, and only\n" +
-			"then deletes. Killed anywhere and run again, it completes. What stays is one log that\n" +
-			"says what the sale came to. Claims that are held for payments are waited for, until each is\n" +
-			"paid, cancelled or released; the plan says until when. A plan that 'salectl plan --destroy --out FILE' has saved is\n" +
+		Description: "Closes the sale, seals every shard, writes the export and reads it back, and only " +
+			"then deletes. Killed anywhere and run again, it completes. What stays is one log that " +
+			"says what the sale came to. Claims that are held for payments are waited for, until each is " +
+			"paid, cancelled or released; the plan says until when. A plan that 'salectl plan --destroy --out FILE' has saved is " +
 			"carried out without asking.",
 		ArgsUsage: planFileArgument,
 		Flags: salesFlags(
-			valueFlag("export", "write the ledger to `FILE`; there must be one sale only (default: SALE-UID.ndjson)"),
+			valueFlag("out", "write the export to `FILE`, of one sale only (default: SALE-UID.ndjson)"),
 			onFlag("cancel-holds", "cancel the claims that are held for payments, instead of waiting for them"),
 			yesFlag(),
 			timeoutFlag(),
@@ -39,7 +39,7 @@ func (p *program) destroyCommand() *urfave.Command {
 			jsonFlag(),
 		),
 		Action: actionWith(func(f *flags) destroyOptions {
-			return destroyOptions{source: parseSource(f), saved: f.planFile(), export: f.text("export"), yes: f.on("yes"), cancel: f.on("cancel-holds")}
+			return destroyOptions{source: parseSource(f), saved: f.planFile(), export: f.text("out"), yes: f.on("yes"), cancel: f.on("cancel-holds")}
 		}, p.destroy),
 	}
 }
@@ -74,7 +74,7 @@ func (p *program) toDestroy(ctx context.Context, o destroyOptions, sales []spec.
 		sales = salesOf(jobs)
 	}
 	if o.export != "" && len(sales) > 1 {
-		return nil, &usageError{"salectl destroy", fmt.Sprintf("--export names the file of one sale, and there are %d", len(sales))}
+		return nil, &usageError{"salectl destroy", fmt.Sprintf("--out names the file of one sale, and there are %d", len(sales))}
 	}
 	if o.saved.path != "" {
 		return jobs, p.checkJobs(ctx, o.source, jobs)

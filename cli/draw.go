@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	urfave "github.com/urfave/cli/v2"
 
@@ -18,23 +17,15 @@ import (
 )
 
 func (p *program) drawCommand() *urfave.Command {
-	return &urfave.Command{
-		Name: "draw", Category: groupSale, Usage: "reveal a draw, look at one, verify one, or publish its entries",
-		Description: "Of a sale with queue: {order: draw}. Until the sale closes each claim is an entry.",
-		Subcommands: []*urfave.Command{p.drawStatusCommand(), p.drawCloseCommand(), p.drawRevealCommand(), p.drawVerifyCommand(), p.drawPublishCommand()},
-		Action: func(c *urfave.Context) error {
-			if c.Args().Present() {
-				return unknownCommand(c, c.Command.HelpName, c.Command.Subcommands, c.Args().First())
-			}
-			return misused(c, "say what to do with a draw: %s", strings.Join(commandNames(c.Command.Subcommands), ", "))
-		},
-	}
+	return group("draw", groupSale, "close, reveal and verify draws",
+		"Of a sale with queue: {order: draw}. Until the sale closes each claim is an entry.",
+		p.drawStatusCommand(), p.drawCloseCommand(), p.drawRevealCommand(), p.drawVerifyCommand(), p.drawListCommand())
 }
 
 func (p *program) drawStatusCommand() *urfave.Command {
 	return &urfave.Command{
 		Name: "status", Usage: "show what is published of a draw",
-		Description: "The commitment, from the first apply on; the root of all entries, from the close on;\n" +
+		Description: "The commitment, from the first apply on; the root of all entries, from the close on; " +
 			"and what was revealed.",
 		Flags:  salesFlags(timeoutFlag(), jsonFlag()),
 		Action: action(parseSource, p.drawStatus),
@@ -117,7 +108,7 @@ func entries(n int64) string {
 func (p *program) drawCloseCommand() *urfave.Command {
 	return &urfave.Command{
 		Name: "close", Usage: "publish the entries, before anything is revealed",
-		Description: "Once the sale has closed: 'draw status' shows the root of all entries from then on, for all\n" +
+		Description: "Once the sale has closed: 'draw status' shows the root of all entries from then on, for all " +
 			"to note before the value of the beacon is known. 'draw reveal' does it too, if nobody has.",
 		Flags:  salesFlags(timeoutFlag(), jsonFlag()),
 		Action: action(parseSource, p.drawClose),
@@ -160,7 +151,7 @@ type revealOptions struct {
 func (p *program) drawRevealCommand() *urfave.Command {
 	return &urfave.Command{
 		Name: "reveal", Usage: "publish the entries, then the secret, then who has won",
-		Description: "Once the sale has closed. Asks first. Killed anywhere and run again, it completes.\n" +
+		Description: "Once the sale has closed. Asks first. Killed anywhere and run again, it completes. " +
 			"What is revealed is for good, and the order that follows from it, too.",
 		Flags: salesFlags(
 			valueFlag("beacon", "the value of the beacon's round that the sale declares, in `HEX`"),
@@ -234,8 +225,8 @@ type verifyOptions struct {
 func (p *program) drawVerifyCommand() *urfave.Command {
 	return &urfave.Command{
 		Name: "verify", Usage: "work a draw out again from an export", ArgsUsage: "EXPORT",
-		Description: "Needs nothing but the file, which is - for standard input. Exits with 3 if anything is\n" +
-			"wrong, and says where. With --user it tells a user's rank; in a list without users the\n" +
+		Description: "Needs nothing but the file, which is - for standard input. Exits with 3 if anything is " +
+			"wrong, and says where. With --user it tells a user's rank; in a list without users the " +
 			"key of the user's request tells which entry it is.",
 		Flags: []urfave.Flag{
 			valueFlag("user", "tell the rank of `ID`"),
@@ -254,7 +245,7 @@ func (p *program) drawVerifyCommand() *urfave.Command {
 				f.refuse("--key goes with --user, whose request it is of")
 			}
 			var err error
-			if o.path, err = f.export("say which export to verify"); err != nil {
+			if o.path, err = f.export("name the export to verify"); err != nil {
 				return err
 			}
 			err = p.drawVerify(o)
@@ -299,13 +290,13 @@ func (p *program) openExport(path string) (io.ReadCloser, error) {
 	return f, nil
 }
 
-func (p *program) drawPublishCommand() *urfave.Command {
+func (p *program) drawListCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "publish", Usage: "write the list of entries that can be published", ArgsUsage: "EXPORT",
-		Description: "Reads an export, which is - for standard input, and writes to standard output what\n" +
+		Name: "list", Usage: "write the public list of entries of an export", ArgsUsage: "EXPORT",
+		Description: "Reads an export, which is - for standard input, and writes to standard output what " +
 			"'salectl draw verify' needs of it: no users, keys, payments or commits.",
 		Action: func(c *urfave.Context) error {
-			path, err := (&flags{c: c}).export("say of which export to publish the entries")
+			path, err := (&flags{c: c}).export("name the export whose entries to list")
 			if err != nil {
 				return err
 			}

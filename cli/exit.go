@@ -21,7 +21,7 @@ import (
 const (
 	exitOK          = api.ExitOK
 	exitError       = api.ExitError
-	exitChanges     = 2               // the plan has changes; only with --detailed-exitcode
+	exitChanges     = 2               // the plan has changes; only with --exit-code
 	exitRefused     = api.ExitRefused // a guard refused, or an invariant is broken
 	exitUsage       = api.ExitUsage   // a bad spec or command line
 	exitStale       = 5               // the plan was made for an earlier state; or a lock was not acquired, or was lost

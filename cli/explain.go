@@ -28,8 +28,8 @@ type explainOptions struct {
 func (p *program) explainCommand() *urfave.Command {
 	return &urfave.Command{
 		Name: "explain", Category: groupLook, Usage: "say what the rules of sales say to a user, and why",
-		Description: "Evaluates the rules of the files, whether they are applied or not, with what is known\n" +
-			"of the user now. It sells nothing. Exit codes: 0 the user may claim, 3 a rule refuses,\n" +
+		Description: "Evaluates the rules of the files, whether they are applied or not, with what is known " +
+			"of the user now. It sells nothing. Exit codes: 0 the user may claim, 3 a rule refuses, " +
 			"4 bad file or usage.",
 		Flags: salesFlags(
 			valueFlag("user", "`ID` of the user who would claim"),

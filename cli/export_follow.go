@@ -48,7 +48,7 @@ func parseFollow(f *flags) (o followed) {
 			f.refuse("--%s needs --follow", name)
 		}
 	}
-	for _, name := range []string{"out", "format", "redact-keys", "user", "unit", "state"} {
+	for _, name := range []string{"out", "csv", "redact-keys", "user", "unit", "state"} {
 		if f.c.IsSet(name) && o.on {
 			f.refuse("--%s does not go with --follow, which writes all events to standard output", name)
 		}

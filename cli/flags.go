@@ -184,15 +184,13 @@ func fileFlag() urfave.Flag {
 }
 
 func jsonFlag() urfave.Flag {
-	return &urfave.BoolFlag{Name: "json", Usage: "answer in JSON: one object a sale, one a line"}
+	return onFlag("json", "print JSON: one object per sale, each on a line")
 }
 
-func yesFlag() urfave.Flag {
-	return &urfave.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "do it without asking"}
-}
+func yesFlag() urfave.Flag { return onFlag("yes", "do not ask for confirmation", "y") }
 
 func allFlag() urfave.Flag {
-	return onFlag("all", "list every shard and every problem, however many: the lists of --json have all")
+	return onFlag("all", "shorten no list: print every shard, problem and change, as --json does")
 }
 
 func timeoutFlag() urfave.Flag {
@@ -203,6 +201,6 @@ func valueFlag(name, usage string) urfave.Flag {
 	return &urfave.StringFlag{Name: name, Usage: usage}
 }
 
-func onFlag(name, usage string) urfave.Flag {
-	return &urfave.BoolFlag{Name: name, Usage: usage}
+func onFlag(name, usage string, aliases ...string) urfave.Flag {
+	return &urfave.BoolFlag{Name: name, Aliases: aliases, Usage: usage, DisableDefaultText: true}
 }

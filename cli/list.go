@@ -19,9 +19,9 @@ import (
 func (p *program) listCommand() *urfave.Command {
 	return &urfave.Command{
 		Name: "list", Category: groupLook, Usage: "list all sales of the places where sales are kept",
-		Description: "Lists every sale of each place that a file under -f names, such as a folder of embedded\n" +
-			"or a table of HBase, and which file declares it. A live sale that none declares may have\n" +
-			"been applied from elsewhere, or its file may have been removed: nothing destroys it but\n" +
+		Description: "Lists every sale of each place that a file under -f names, such as a folder of embedded " +
+			"or a table of HBase, and which file declares it. A live sale that none declares may have " +
+			"been applied from elsewhere, or its file may have been removed: nothing destroys it but " +
 			"'salectl destroy' with a file of it.",
 		Flags:  []urfave.Flag{fileFlag(), timeoutFlag(), jsonFlag()},
 		Action: action(parseSource, p.list),

@@ -14,18 +14,10 @@ import (
 )
 
 func (p *program) lockCommand() *urfave.Command {
-	return &urfave.Command{
-		Name: "lock", Category: groupLook, Usage: "look at locks, break one, or run a command under one",
-		Description: "The locks are those on the lock nodes that sale files name: the leases of shards, as\n" +
-			"SALE/SHARD, and named locks, which belong to no sale and need no apply and no HBase.",
-		Subcommands: []*urfave.Command{p.lockListCommand(), p.lockBreakCommand(), p.lockRunCommand()},
-		Action: func(c *urfave.Context) error {
-			if c.Args().Present() {
-				return unknownCommand(c, c.Command.HelpName, c.Command.Subcommands, c.Args().First())
-			}
-			return misused(c, "say what to do with locks: %s", strings.Join(commandNames(c.Command.Subcommands), ", "))
-		},
-	}
+	return group("lock", groupLook, "list and break locks, and run commands under a lock",
+		"The locks are those on the lock nodes that sale files name: the leases of shards, as\n"+
+			"SALE/SHARD, and named locks, which belong to no sale and need neither apply nor HBase.",
+		p.lockListCommand(), p.lockBreakCommand(), p.lockRunCommand())
 }
 
 // lockID identifies a lock for people: NAME, or SALE/SHARD for a shard's lease.

@@ -23,12 +23,12 @@ type lockBreakOptions struct {
 func (p *program) lockBreakCommand() *urfave.Command {
 	return &urfave.Command{
 		Name: "break", Usage: "take a lock from its holder", ArgsUsage: "NAME",
-		Description: "NAME is that of a named lock, or SALE/SHARD for the lease of a shard. Asks first, then\n" +
-			"removes from each lock node exactly the value that was shown: what a holder who lives\n" +
-			"has renewed meanwhile stays, and so does what another has got. A holder who lives learns\n" +
-			"that it has lost the lock: 'lock run' ends its command, serve stops selling. While a\n" +
-			"question is open a holder who lives renews: --yes asks none, and takes the lock from it.\n" +
-			"Exits with 1 if nobody holds the lock, 5 if it was held anew or renewed meanwhile, 6 if\n" +
+		Description: "NAME is that of a named lock, or SALE/SHARD for the lease of a shard. Asks first, then " +
+			"removes from each lock node exactly the value that was shown: what a holder who lives " +
+			"has renewed meanwhile stays, and so does what another has got. A holder who lives learns " +
+			"that it has lost the lock: 'lock run' ends its command, serve stops selling. While a " +
+			"question is open a holder who lives renews: --yes asks none, and takes the lock from it. " +
+			"Exits with 1 if nobody holds the lock, 5 if it was held anew or renewed meanwhile, 6 if " +
 			"lock nodes were out of reach on which it may still be held.",
 		Flags: salesFlags(yesFlag(), jsonFlag()),
 		Action: func(c *urfave.Context) error {

@@ -17,9 +17,9 @@ import (
 func (p *program) lockListCommand() *urfave.Command {
 	return &urfave.Command{
 		Name: "list", Usage: "show who holds which lock, on which lock nodes",
-		Description: "Lists the named locks on the lock nodes of each sale, and the leases of its shards as\n" +
-			"SALE/SHARD. It writes nothing. Servers that are away are part of the answer: without\n" +
-			"the ledger it is unknown which leases are the sale's, and they are only counted. Only if\n" +
+		Description: "Lists the named locks on the lock nodes of each sale, and the leases of its shards as " +
+			"SALE/SHARD. It writes nothing. Servers that are away are part of the answer: without " +
+			"the ledger it is unknown which leases are the sale's, and they are only counted. Only if " +
 			"no lock node can be asked it ends with an error.",
 		Flags:  salesFlags(jsonFlag()),
 		Action: action(parseSource, p.lockList),

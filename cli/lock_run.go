@@ -28,15 +28,15 @@ type lockRunOptions struct {
 func (p *program) lockRunCommand() *urfave.Command {
 	return &urfave.Command{
 		Name: "run", Usage: "run a command while holding a lock", ArgsUsage: "NAME -- COMMAND [ARGUMENT...]",
-		Description: "Waits until nobody else has the named lock, runs the command, gives the lock back, and\n" +
-			"exits with the command's exit code, or 128 and the number of the signal that ended it.\n" +
-			"The lock is held by a majority of the lock nodes of the sale in the file; the sale\n" +
-			"itself need not be applied, and HBase is not asked.\n" +
-			"If the lock is lost, because too many nodes fail, somebody breaks it, or this process\n" +
-			"stood still (Ctrl-Z too), the command gets SIGTERM at once and SIGKILL a twelfth of the\n" +
-			"ttl later, and the exit code is 5. What the command has started itself is not ended: in\n" +
-			"a shell, exec the last command.\n" +
-			"Signals are passed on to the command. Nodes that never had named locks, or lost their\n" +
+		Description: "Waits until nobody else has the named lock, runs the command, gives the lock back, and " +
+			"exits with the command's exit code, or 128 and the number of the signal that ended it. " +
+			"The lock is held by a majority of the lock nodes of the sale in the file; the sale " +
+			"itself need not be applied, and HBase is not asked. " +
+			"If the lock is lost, because too many nodes fail, somebody breaks it, or this process " +
+			"stood still (Ctrl-Z too), the command gets SIGTERM at once and SIGKILL a twelfth of the " +
+			"ttl later, and the exit code is 5. What the command has started itself is not ended: in " +
+			"a shell, exec the last command. " +
+			"Signals are passed on to the command. Nodes that never had named locks, or lost their " +
 			"memory, vote after 10 s.",
 		Flags: salesFlags(
 			valueFlag("ttl", fmt.Sprintf("hold the lock for `DURATION` at a time: others get it that long after this process dies; %s to %s (default: %s)",

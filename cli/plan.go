@@ -27,15 +27,15 @@ type planOptions struct {
 func (p *program) planCommand() *urfave.Command {
 	return &urfave.Command{
 		Name: "plan", Category: groupSale, Usage: "show what apply would change",
-		Description: "Compares the files with what the backends have. It changes and creates nothing.\n" +
-			"Saved plans are carried out by 'salectl apply FILE' or 'salectl destroy FILE', as long\n" +
+		Description: "Compares the files with what the backends have. It changes and creates nothing. " +
+			"Saved plans are carried out by 'salectl apply FILE' or 'salectl destroy FILE', as long " +
 			"as nothing has changed since; 'salectl show FILE' prints them.",
 		Flags: salesFlags(
 			valueFlag("out", "save the plans in `FILE`"),
 			onFlag("destroy", "show what destroy would remove"),
-			onFlag("detailed-exitcode", "exit with 2 if there are changes, 0 if there are none"),
-			valueFlag("format", formatUsage),
-			valueFlag("title", titleUsage),
+			onFlag("exit-code", "exit with 2 if there are changes, 0 if there are none"),
+			markdownFlag(),
+			titleFlag(),
 			timeoutFlag(),
 			allFlag(),
 			jsonFlag(),
@@ -43,7 +43,7 @@ func (p *program) planCommand() *urfave.Command {
 		Action: action(func(f *flags) planOptions {
 			return planOptions{
 				source: parseSource(f), out: f.text("out"),
-				detailed: f.on("detailed-exitcode"), destroy: f.on("destroy"), markdownFlags: f.markdown(),
+				detailed: f.on("exit-code"), destroy: f.on("destroy"), markdownFlags: f.markdown(),
 			}
 		}, p.plan),
 	}

@@ -32,11 +32,11 @@ type rehearseOptions struct {
 func (p *program) rehearseCommand() *urfave.Command {
 	return &urfave.Command{
 		Name: "rehearse", Category: groupLook, Usage: "run a throwaway copy of a sale against a crowd",
-		Description: "Makes a copy under another name on the same backend, open at once, and serves it here.\n" +
-			"A burst of buyers wants it, some of them twice, some too much. Where claims are paid,\n" +
-			"buyers pay, give up, pay late or twice, under terms of seconds. A draw is closed once they\n" +
-			"have entered, and revealed with a secret, and a value of its beacon, that are made for the\n" +
-			"copy. Where rules decide and users are in a file, buyers have their names. Then the ledger\n" +
+		Description: "Makes a copy under another name on the same backend, open at once, and serves it here. " +
+			"A burst of buyers wants it, some of them twice, some too much. Where claims are paid, " +
+			"buyers pay, give up, pay late or twice, under terms of seconds. A draw is closed once they " +
+			"have entered, and revealed with a secret, and a value of its beacon, that are made for the " +
+			"copy. Where rules decide and users are in a file, buyers have their names. Then the ledger " +
 			"is audited and the copy removed. Exits with 3 if the audit or a buyer finds anything.",
 		Flags: salesFlags(
 			valueFlag("users", "send `N` buyers (default: 20 a unit, at least 1,000, at most 100,000)"),

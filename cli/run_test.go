@@ -52,7 +52,7 @@ func TestServeEndsAtASignal(t *testing.T) {
 	c := newCapture()
 	signals := make(chan os.Signal, 2)
 	signals <- syscall.SIGTERM
-	args := []string{"salectl", "serve", "-f", path, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}
+	args := []string{"salectl", "serve", "-f", path, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"}
 	if code := c.run(args, signals); code != 0 {
 		t.Errorf("exit code %d, want 0\n%s", code, &c.err)
 	}

@@ -26,6 +26,12 @@ const (
 	defaultAdmin  = "127.0.0.1:8081"
 )
 
+// Values of --log-format and --log-level, the default first.
+var (
+	logFormats = []string{"text", "json"}
+	logLevels  = []string{"info", "debug", "warn", "error"}
+)
+
 type serveOptions struct {
 	source
 	listen    string
@@ -45,17 +51,17 @@ type serveOptions struct {
 func (p *program) serveCommand() *urfave.Command {
 	return &urfave.Command{
 		Name: "serve", Category: groupSale, Usage: "answer claims over HTTP",
-		Description: "Serves all sales of the files. The files say which sales and where they are kept;\n" +
-			"everything else comes from what was applied. Any number of processes share a sale: they\n" +
-			"find each other through its lock nodes, each sells a part, and each answers for all.\n" +
-			"The files of a folder are read again every second, and all files at SIGHUP: a sale that\n" +
-			"is declared and applied later is served from then on. With -f FOLDER none need be applied\n" +
-			"yet, but the folder has to declare one.\n" +
-			"SIGTERM or SIGINT: gives its part to the others, or answers what was accepted if there\n" +
+		Description: "Serves all sales of the files. The files say which sales and where they are kept; " +
+			"everything else comes from what was applied. Any number of processes share a sale: they " +
+			"find each other through its lock nodes, each sells a part, and each answers for all. " +
+			"The files of a folder are read again every second, and all files at SIGHUP: a sale that " +
+			"is declared and applied later is served from then on. With -f FOLDER none need be applied " +
+			"yet, but the folder has to declare one. " +
+			"SIGTERM or SIGINT: gives its part to the others, or answers what was accepted if there " +
 			"are none, then exits with 0. A second one: at once.",
 		Flags: salesFlags(
 			valueFlag("listen", "answer buyers at `ADDRESS`; port 0 takes a free one (default: "+defaultListen+")"),
-			valueFlag("admin", "answer /healthz, /readyz, /metrics, the dashboard and refunds at `ADDRESS` (default: "+defaultAdmin+")"),
+			valueFlag("admin-listen", "answer /healthz, /readyz, /metrics, the dashboard and refunds at `ADDRESS` (default: "+defaultAdmin+")"),
 			valueFlag("token-file", "ask for a bearer token of `FILE`: one a line, with its rights, claim, confirm, follow or operate, behind it, or alone for all; read again when it changes"),
 			valueFlag("tls-cert", "speak TLS, at both addresses, with the certificate in `FILE`, and those between it and its authority; read again when it changes"),
 			valueFlag("tls-key", "the key of --tls-cert is in `FILE`"),
@@ -82,7 +88,7 @@ func parseServe(f *flags) serveOptions {
 		tokenFile: f.text("token-file"), insecure: f.on("insecure"), standby: f.on("standby"), buyers: int(f.number("connections", 1, 1<<20, 0)),
 		followers: int(f.number("followers", 1, 1000, 0)),
 		idle:      f.duration("idle-timeout", httpd.DefaultIdleTimeout),
-		logFormat: f.oneOf("log-format", "text", "json"),
+		logFormat: f.oneOf("log-format", logFormats...),
 	}
 	o.tls = f.tlsFiles()
 	if o.tls.ClientCA = f.text("tls-client-ca"); o.tls.ClientCA != "" && o.tls.Cert == "" {
@@ -95,18 +101,18 @@ func parseServe(f *flags) serveOptions {
 			f.refuse("--advertise: %q is no address that others can reach; write it as host:port, such as 10.0.0.7:8080", o.advertise)
 		}
 	}
-	level := f.oneOf("log-level", "info", "debug", "warn", "error")
+	level := f.oneOf("log-level", logLevels...)
 	if err := o.logLevel.UnmarshalText([]byte(level)); err != nil {
 		f.refuse("--log-level: %v", err)
 	}
-	for name, address := range map[string]*string{"listen": &o.listen, "admin": &o.admin} {
+	for name, address := range map[string]*string{"listen": &o.listen, "admin-listen": &o.admin} {
 		if f.c.IsSet(name) {
 			*address = f.text(name)
 		}
 		// On the admin address requests that only read need no token, so a token does not
 		// protect it.
 		guarded := o.tokenFile != ""
-		if name == "admin" {
+		if name == "admin-listen" {
 			guarded = o.tls.ClientCA != ""
 		}
 		if err := access.CheckListen(*address, guarded, o.insecure); err != nil && *address != "" {
@@ -148,7 +154,7 @@ func (p *program) serve(ctx context.Context, o serveOptions) (err error) {
 		return err
 	}
 	defer func() { buyers.Close() }()
-	admin, err := listen("admin", o.admin)
+	admin, err := listen("admin-listen", o.admin)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ func settleFrom(t *testing.T, s *seller, how api.How, extra ...string) (c *captu
 		address = "--admin"
 	}
 	c = newCapture()
-	args := []string{"salectl", string(how), address, server.URL, "--sale", "tickets", "--claim", "1-2-3"}
+	args := []string{"salectl", "claims", string(how), address, server.URL, "--sale", "tickets", "--claim", "1-2-3"}
 	return c, c.run(append(args, extra...), nil)
 }
 

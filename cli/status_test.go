@@ -147,7 +147,7 @@ func TestServerThatTellsNothing(t *testing.T) {
 	for token, want := range map[string]string{"": "the bearer token is missing", "secret": "the bearer token may claim"} {
 		s := troubled("o:1")
 		askServer(t.Context(), &saleStatus{Status: s}, asker{admin: &url.URL{Scheme: "http", Host: claims}, token: token})
-		if got := s.Server.Error; s.Server.Address != claims || !strings.HasPrefix(got, want) || !strings.HasSuffix(got, adminHint("salectl status --admin")) {
+		if got := s.Server.Error; s.Server.Address != claims || !strings.HasPrefix(got, want) || !strings.HasSuffix(got, adminHint) {
 			t.Errorf("asked with --admin where claims go: %+v", s.Server)
 		}
 	}
