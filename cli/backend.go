@@ -114,6 +114,23 @@ func (p *program) withActual(ctx context.Context, sale spec.Sale, read reader, u
 	})
 }
 
+// withSale is withActual for commands on a sale that was applied, if only in part. Any other is
+// missing.
+func (p *program) withSale(ctx context.Context, sale spec.Sale, use func(planner.Config, *planner.Actual) error) error {
+	return p.withActual(ctx, sale, planner.ReadSale, func(cfg planner.Config, actual *planner.Actual) error {
+		if actual.Sale.UID() == "" {
+			return missing(sale.Name)
+		}
+		return use(cfg, actual)
+	})
+}
+
+// missing returns the error of a sale that was never applied. All commands that need one end
+// with it.
+func missing(sale string) error {
+	return advised{"sale " + sale + " does not exist", "Run 'salectl apply' first.", ledger.ErrGone}
+}
+
 // planning returns the planner's configuration for this run of the program.
 func (p *program) planning(store *backends.Store) planner.Config {
 	writer := make([]byte, 8)

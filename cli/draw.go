@@ -42,7 +42,7 @@ type drawReply struct {
 
 func (p *program) drawStatus(ctx context.Context, o source) error {
 	return p.forEach(ctx, o, func(ctx context.Context, sale spec.Sale) error {
-		return p.withActual(ctx, sale, planner.ReadSale, func(_ planner.Config, actual *planner.Actual) error {
+		return p.withSale(ctx, sale, func(_ planner.Config, actual *planner.Actual) error {
 			status, err := planner.NewStatus(actual)
 			switch {
 			case err != nil:
@@ -117,7 +117,7 @@ func (p *program) drawCloseCommand() *urfave.Command {
 
 func (p *program) drawClose(ctx context.Context, o source) error {
 	return p.forEach(ctx, o, func(ctx context.Context, sale spec.Sale) error {
-		return p.withActual(ctx, sale, planner.ReadSale, func(cfg planner.Config, actual *planner.Actual) error {
+		return p.withSale(ctx, sale, func(cfg planner.Config, actual *planner.Actual) error {
 			plan, err := planner.MakeCloseDraw(actual)
 			if err != nil {
 				return err
@@ -183,7 +183,7 @@ func (f *flags) hex(name string) []byte {
 
 func (p *program) drawReveal(ctx context.Context, o revealOptions) error {
 	return p.forEach(ctx, o.source, func(ctx context.Context, sale spec.Sale) error {
-		return p.withActual(ctx, sale, planner.ReadSale, func(cfg planner.Config, actual *planner.Actual) error {
+		return p.withSale(ctx, sale, func(cfg planner.Config, actual *planner.Actual) error {
 			plan, err := planner.MakeReveal(actual, o.beacon, o.fallback)
 			if err != nil {
 				return err

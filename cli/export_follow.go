@@ -63,26 +63,28 @@ func (p *program) follow(ctx context.Context, o exportOptions, sales []spec.Sale
 	}
 	ctx, cancel := o.bounded(ctx)
 	defer cancel()
-	return p.withStore(sales[0], func(store *backends.Store) error {
-		w := bufio.NewWriterSize(p.out, 1<<16)
-		lines := json.NewEncoder(w)
-		lines.SetEscapeHTML(false)
-		r := feed.New(feed.Config{Sale: sales[0].Name, From: o.follow.from, Now: o.follow.now, Commits: o.follow.commits})
-		shell := feed.Shell{Logs: store.Logs, Trouble: func(err error) {
-			if err == nil {
-				p.say("The ledger can be read again.")
-				return
-			}
-			p.say("The ledger cannot be read, which is tried again: %v", err)
-		}}
-		return explained(feed.Follow(ctx, shell, r, func(b *feed.Batch) error {
-			for i := range b.Events {
-				if err := lines.Encode(&b.Events[i]); err != nil {
-					return err
+	return p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error {
+		return p.withStore(sale, func(store *backends.Store) error {
+			w := bufio.NewWriterSize(p.out, 1<<16)
+			lines := json.NewEncoder(w)
+			lines.SetEscapeHTML(false)
+			r := feed.New(feed.Config{Sale: sale.Name, From: o.follow.from, Now: o.follow.now, Commits: o.follow.commits})
+			shell := feed.Shell{Logs: store.Logs, Trouble: func(err error) {
+				if err == nil {
+					p.say("The ledger can be read again.")
+					return
 				}
-			}
-			return w.Flush()
-		}))
+				p.say("The ledger cannot be read, which is tried again: %v", err)
+			}}
+			return explained(feed.Follow(ctx, shell, r, func(b *feed.Batch) error {
+				for i := range b.Events {
+					if err := lines.Encode(&b.Events[i]); err != nil {
+						return err
+					}
+				}
+				return w.Flush()
+			}))
+		})
 	})
 }
 

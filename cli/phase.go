@@ -47,7 +47,7 @@ func (p *program) phaseCommand(name string, phase pb.Phase, usage, description s
 
 func (p *program) setPhase(ctx context.Context, o phaseOptions) error {
 	return p.forEach(ctx, o.source, func(ctx context.Context, sale spec.Sale) error {
-		return p.withActual(ctx, sale, planner.ReadSale, func(cfg planner.Config, actual *planner.Actual) error {
+		return p.withSale(ctx, sale, func(cfg planner.Config, actual *planner.Actual) error {
 			plan, err := planner.MakePhase(actual, o.phase)
 			if err != nil {
 				return err

@@ -150,24 +150,24 @@ func (s *server) all() []hosted {
 
 // absent reports that there is no such sale to serve.
 type absent struct {
-	*planner.Refusal
+	error
 	over bool // the declared run has ended for good
 }
 
-func (a *absent) Unwrap() error { return a.Refusal }
+func (a *absent) Unwrap() error { return a.error }
 
 // notApplied returns why a sale cannot be served.
 func notApplied(sale spec.Sale, actual *planner.Actual) error {
 	switch phase := actual.Sale.Phase(); {
 	case phase == "":
-		return &absent{Refusal: &planner.Refusal{Reason: fmt.Sprintf("sale %s does not exist yet", sale.Name), Remedy: "Run 'salectl apply' first."}}
+		return &absent{error: missing(sale.Name)}
 	case !actual.Sale.Live():
 		return &absent{&planner.Refusal{
 			Reason: fmt.Sprintf("sale %s is %s", sale.Name, phase),
 			Remedy: fmt.Sprintf("To sell under this name again, write metadata.run: %d and run 'salectl apply'.", actual.Sale.Run()+1),
 		}, sale.Run <= actual.Sale.Run()}
 	}
-	return &absent{Refusal: &planner.Refusal{Reason: fmt.Sprintf("sale %s is not applied in full", sale.Name), Remedy: "Run 'salectl apply' again."}}
+	return &absent{error: &planner.Refusal{Reason: fmt.Sprintf("sale %s is not applied in full", sale.Name), Remedy: "Run 'salectl apply' again."}}
 }
 
 // run serves until ctx ends, or until no sale is left to follow and no other may come. At the
