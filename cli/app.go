@@ -21,8 +21,8 @@ const (
 // first fault of a command line: arguments.go.)
 func (p *program) newApp() *urfave.App {
 	root := &urfave.Command{
-		Name: "salectl", HelpName: "salectl", Usage: "runs flash sales from YAML files",
-		Description: "Run 'salectl COMMAND --help' for a command's flags, and 'salectl help help' for the order of flags and for colours.",
+		Name: "salectl", HelpName: "salectl", Usage: "run flash sales that YAML files declare",
+		Description: "'salectl COMMAND --help' prints the flags of a command, 'salectl help help' the rules for flags and colours.",
 		Subcommands: []*urfave.Command{
 			p.validateCommand(), p.planCommand(), p.applyCommand(), p.serveCommand(), p.claimCommand(), p.claimsCommand(),
 			p.drainCommand(), p.drawCommand(), p.pauseCommand(), p.resumeCommand(), p.closeCommand(), p.destroyCommand(),

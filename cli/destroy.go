@@ -23,16 +23,16 @@ type destroyOptions struct {
 
 func (p *program) destroyCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "destroy", Category: groupSale, Usage: "export the ledger, then remove a sale",
-		Description: "Closes the sale, seals every shard, writes the export and reads it back, and only " +
-			"then deletes. Killed anywhere and run again, it completes. What stays is one log that " +
-			"says what the sale came to. Claims that are held for payments are waited for, until each is " +
-			"paid, cancelled or released; the plan says until when. A plan that 'salectl plan --destroy --out FILE' has saved is " +
-			"carried out without asking.",
+		Name: "destroy", Category: groupSale, Usage: "export and delete a sale",
+		Description: "Closes the sale, seals every shard, writes the export and verifies it, and only then " +
+			"deletes the rest. If it was interrupted, run it again: it completes. The sale's own log " +
+			"remains, with the final totals. The command waits until each held claim is paid, " +
+			"cancelled or released; the plan gives the latest time. A plan that 'salectl plan " +
+			"--destroy --out FILE' has saved needs no confirmation.",
 		ArgsUsage: planFileArgument,
 		Flags: salesFlags(
 			valueFlag("out", "write the export to `FILE`, of one sale only (default: SALE-UID.ndjson)"),
-			onFlag("cancel-holds", "cancel the claims that are held for payments, instead of waiting for them"),
+			onFlag("cancel-holds", "cancel held claims instead of waiting for their payments"),
 			yesFlag(),
 			timeoutFlag(),
 			allFlag(),

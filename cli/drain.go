@@ -26,7 +26,7 @@ func (p *program) drainCommand() *urfave.Command {
 			"7 not done in time: the process keeps the remaining shards until another one takes them.",
 		Flags: append(append([]urfave.Flag{
 			adminFlag(),
-			&urfave.StringSliceFlag{Name: "sale", KeepSpace: true, Usage: "only the shards of sale `NAME`; may be repeated (default: all)"},
+			saleFlag(),
 			onFlag("undo", "let the process take its share of the shards again"),
 			tokenFlag(),
 		}, tlsFlags()...), boundFlag(defaultOperating), jsonFlag()),

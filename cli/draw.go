@@ -24,9 +24,9 @@ func (p *program) drawCommand() *urfave.Command {
 
 func (p *program) drawStatusCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "status", Usage: "show what is published of a draw",
-		Description: "The commitment, from the first apply on; the root of all entries, from the close on; " +
-			"and what was revealed.",
+		Name: "status", Usage: "show the published data of a draw",
+		Description: "The commitment from the first apply on, the root of all entries from the close on, and " +
+			"the result once revealed.",
 		Flags:  salesFlags(timeoutFlag(), jsonFlag()),
 		Action: action(parseSource, p.drawStatus),
 	}
@@ -107,9 +107,9 @@ func entries(n int64) string {
 
 func (p *program) drawCloseCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "close", Usage: "publish the entries, before anything is revealed",
-		Description: "Once the sale has closed: 'draw status' shows the root of all entries from then on, for all " +
-			"to note before the value of the beacon is known. 'draw reveal' does it too, if nobody has.",
+		Name: "close", Usage: "stop entries and publish their root",
+		Description: "After the close of the sale: 'salectl draw status' then shows the root of all entries, " +
+			"to be noted before the value of the beacon is known. 'salectl draw reveal' also does it.",
 		Flags:  salesFlags(timeoutFlag(), jsonFlag()),
 		Action: action(parseSource, p.drawClose),
 	}
@@ -150,19 +150,19 @@ type revealOptions struct {
 
 func (p *program) drawRevealCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "reveal", Usage: "publish the entries, then the secret, then who has won",
-		Description: "Once the sale has closed. Asks first. Killed anywhere and run again, it completes. " +
-			"What is revealed is for good, and the order that follows from it, too.",
+		Name: "reveal", Usage: "reveal the secret and draw the winners",
+		Description: "After the close of the sale. Asks for confirmation: the secret and the order cannot be " +
+			"changed afterwards. If it was interrupted, run it again: it completes.",
 		Flags: salesFlags(
-			valueFlag("beacon", "the value of the beacon's round that the sale declares, in `HEX`"),
-			onFlag("fallback", "the beacon has no value for that round: take the fallback that the sale declares"),
+			valueFlag("beacon", "value of the declared round of the beacon, in `HEX`"),
+			onFlag("fallback", "use the declared fallback, because the beacon has no value for that round"),
 			yesFlag(), timeoutFlag(), jsonFlag(),
 		),
 		Action: action(func(f *flags) revealOptions {
 			o := revealOptions{source: parseSource(f), fallback: f.on("fallback"), yes: f.on("yes")}
 			o.beacon = f.hex("beacon")
 			if o.fallback && o.beacon != nil {
-				f.refuse("--fallback stands beside --beacon, and says that there is no value")
+				f.refuse("--fallback is for a beacon without a value: give --beacon or --fallback")
 			}
 			return o
 		}, p.drawReveal),
@@ -224,16 +224,16 @@ type verifyOptions struct {
 
 func (p *program) drawVerifyCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "verify", Usage: "work a draw out again from an export", ArgsUsage: "EXPORT",
-		Description: "Needs nothing but the file, which is - for standard input. Exits with 3 if anything is " +
-			"wrong, and says where. With --user it tells a user's rank; in a list without users the " +
-			"key of the user's request tells which entry it is.",
+		Name: "verify", Usage: "recompute a draw from an export", ArgsUsage: "EXPORT",
+		Description: "Reads only the export; - is standard input. Exits with 3 if it finds a fault, and " +
+			"reports its place. With --user it prints the rank of a user; in a list without users, " +
+			"the key of the user's request identifies the entry.",
 		Flags: []urfave.Flag{
-			valueFlag("user", "tell the rank of `ID`"),
-			valueFlag("key", "the `KEY` of that user's request, which a list without users needs"),
-			valueFlag("beacon", "hold the draw against the value of the beacon's round, in `HEX`"),
-			valueFlag("commitment", "hold the draw against the commitment that was published before the first entry, in `HEX`"),
-			valueFlag("root", "hold the draw against the root that was published at the close, in `HEX`"),
+			valueFlag("user", "print the rank of user `ID`"),
+			valueFlag("key", "`KEY` of that user's request, required for a list without users"),
+			valueFlag("beacon", "compare the draw with the value of the beacon's round, in `HEX`"),
+			valueFlag("commitment", "compare the draw with the commitment published before the first entry, in `HEX`"),
+			valueFlag("root", "compare the draw with the root published at the close, in `HEX`"),
 			jsonFlag(),
 		},
 		Action: func(c *urfave.Context) error {
@@ -293,8 +293,8 @@ func (p *program) openExport(path string) (io.ReadCloser, error) {
 func (p *program) drawListCommand() *urfave.Command {
 	return &urfave.Command{
 		Name: "list", Usage: "write the public list of entries of an export", ArgsUsage: "EXPORT",
-		Description: "Reads an export, which is - for standard input, and writes to standard output what " +
-			"'salectl draw verify' needs of it: no users, keys, payments or commits.",
+		Description: "Reads an export, or standard input for -, and prints what 'salectl draw verify' needs of " +
+			"it, without users, keys, payments and commits.",
 		Action: func(c *urfave.Context) error {
 			path, err := (&flags{c: c}).export("name the export whose entries to list")
 			if err != nil {

@@ -25,9 +25,9 @@ type followed struct {
 
 func followFlags() []urfave.Flag {
 	return []urfave.Flag{
-		onFlag("follow", "write each event to standard output as it comes, until Ctrl-C or the sale is destroyed; see docs/feed.md"),
-		valueFlag("from", "with --follow: go on at `POSITION`, as a line of type salectl.resolved has it, or at the end of the ledger: now (default: at its beginning)"),
-		onFlag("commits", "with --follow: write the stored bytes of the ledger, too, which prove the events"),
+		onFlag("follow", "print each event as it occurs, until Ctrl-C or the sale is destroyed; see docs/feed.md"),
+		valueFlag("from", "with --follow: continue at `POSITION`, from a line of type salectl.resolved, or at the end of the ledger: now (default: its beginning)"),
+		onFlag("commits", "with --follow: also print the stored bytes of the ledger, which prove the events"),
 	}
 }
 
@@ -59,7 +59,7 @@ func parseFollow(f *flags) (o followed) {
 // follow prints the feed of a sale.
 func (p *program) follow(ctx context.Context, o exportOptions, sales []spec.Sale) error {
 	if len(sales) > 1 {
-		return &usageError{"salectl export", fmt.Sprintf("--follow is of one sale, and -f names %d", len(sales))}
+		return &usageError{"salectl export", fmt.Sprintf("--follow is for one sale, and there are %d", len(sales))}
 	}
 	ctx, cancel := o.bounded(ctx)
 	defer cancel()

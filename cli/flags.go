@@ -166,20 +166,20 @@ func salesFlags(more ...urfave.Flag) []urfave.Flag {
 }
 
 func saleFlag() urfave.Flag {
-	return &urfave.StringSliceFlag{Name: "sale", KeepSpace: true, Usage: "take of the sales the one with that `NAME`; may be repeated (default: all)"}
+	return &urfave.StringSliceFlag{Name: "sale", KeepSpace: true, Usage: "only sale `NAME`; may be repeated (default: all)"}
 }
 
 func selectorFlag() urfave.Flag {
 	return &urfave.StringFlag{
 		Name: "selector", Aliases: []string{"l"},
-		Usage: "take of the sales those whose labels match `SELECTOR`, such as team=a,stage!=test or 'stage in (soon,live)' (default: all)",
+		Usage: "only sales whose labels match `SELECTOR`, such as team=a,stage!=test or 'stage in (soon,live)' (default: all)",
 	}
 }
 
 func fileFlag() urfave.Flag {
 	return &urfave.StringSliceFlag{
 		Name: "f", KeepSpace: true,
-		Usage: "read sales from `PATH`: a file, a folder, or - for standard input; may be repeated (default: the working directory)",
+		Usage: "read sale files from `PATH`: a file, a folder, or - for standard input; may be repeated (default: the working directory)",
 	}
 }
 
@@ -194,7 +194,7 @@ func allFlag() urfave.Flag {
 }
 
 func timeoutFlag() urfave.Flag {
-	return valueFlag("timeout", "give up after `DURATION` (default: when a server has not answered for a while)")
+	return valueFlag("timeout", "give up after `DURATION` (default: only each step has a limit)")
 }
 
 func valueFlag(name, usage string) urfave.Flag {

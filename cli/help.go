@@ -60,7 +60,7 @@ func splitFlag(f urfave.Flag) flagHelp {
 // topic of two words.
 func (p *program) helpCommand(root *urfave.Command) *urfave.Command {
 	return &urfave.Command{
-		Name: "help", Category: groupProgram, Usage: "print a command's flags", ArgsUsage: "[COMMAND...]",
+		Name: "help", Category: groupProgram, Usage: "print the help of a command", ArgsUsage: "[COMMAND...]",
 		Description: "'salectl help COMMAND', 'salectl COMMAND help' and 'salectl COMMAND --help' print the same. " +
 			"Flags may stand anywhere behind the command; behind -- everything is an argument, also what looks like a flag, and a lock that is called help.\n" +
 			"\n" +

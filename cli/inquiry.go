@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -113,8 +114,8 @@ func (p *program) inquire(ctx context.Context, o inquiry, ask func(context.Conte
 	client, err := api.NewClient(api.Config{
 		Servers: []string{o.server.String()}, Sale: o.sale, Token: token, TLS: over,
 		Attempted: func(a api.Attempt) bool {
-			if why := whyAgain(a); a.Again && why != said {
-				p.say("%s; asking again.", why)
+			if why := whyAgain(o.server.String(), a); a.Again && why != said {
+				p.say("%s; retrying.", why)
 				said = why
 			}
 			return true
@@ -134,6 +135,10 @@ func (p *program) inquire(ctx context.Context, o inquiry, ask func(context.Conte
 		err = nil
 	case errors.As(err, &request) && errors.Is(request.Err, errTimeout):
 		err = fmt.Errorf("%w: no answer from %s", request.Err, o.server)
+	case errors.As(err, &request) && errors.Is(err, errTimeout):
+		err = fmt.Errorf("%w: %w", timedOut(o.timeout), unreachable(o.server.String(), request))
+	case errors.As(err, &request):
+		err = unreachable(o.server.String(), request)
 	case errors.Is(err, errTimeout), !errors.As(err, &unexpected):
 	case unexpected.StatusCode == http.StatusUnauthorized:
 		err = fmt.Errorf("%s refuses the request: %s", o.server, unauthorized(token))
@@ -146,9 +151,26 @@ func (p *program) inquire(ctx context.Context, o inquiry, ask func(context.Conte
 }
 
 // whyAgain describes the result of an attempt in a line.
-func whyAgain(a api.Attempt) string {
-	if a.Err != nil {
+func whyAgain(server string, a api.Attempt) string {
+	var request *url.Error
+	switch {
+	case errors.As(a.Err, &request):
+		return unreachable(server, request).Error()
+	case a.Err != nil:
 		return a.Err.Error()
 	}
 	return string(a.Answer.Outcome) + ": " + a.Answer.Problem().Detail
+}
+
+// unreachable describes the failure of a request without the request itself.
+func unreachable(server string, failed *url.Error) error {
+	var dial *net.OpError
+	if !errors.As(failed, &dial) || dial.Op != "dial" {
+		return fmt.Errorf("%s: %w", server, failed.Err)
+	}
+	why := dial.Err
+	if call := new(os.SyscallError); errors.As(why, &call) {
+		why = call.Err
+	}
+	return fmt.Errorf("no server answers at %s: %w", server, why)
 }

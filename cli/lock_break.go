@@ -23,13 +23,14 @@ type lockBreakOptions struct {
 func (p *program) lockBreakCommand() *urfave.Command {
 	return &urfave.Command{
 		Name: "break", Usage: "take a lock from its holder", ArgsUsage: "NAME",
-		Description: "NAME is that of a named lock, or SALE/SHARD for the lease of a shard. Asks first, then " +
-			"removes from each lock node exactly the value that was shown: what a holder who lives " +
-			"has renewed meanwhile stays, and so does what another has got. A holder who lives learns " +
-			"that it has lost the lock: 'lock run' ends its command, serve stops selling. While a " +
-			"question is open a holder who lives renews: --yes asks none, and takes the lock from it. " +
-			"Exits with 1 if nobody holds the lock, 5 if it was held anew or renewed meanwhile, 6 if " +
-			"lock nodes were out of reach on which it may still be held.",
+		Description: "NAME is a named lock, or SALE/SHARD for the lease of a shard. Asks for confirmation, " +
+			"then removes from each lock node exactly the value that was shown: a lock that was " +
+			"renewed, or acquired by another process, in the meantime remains. A live holder notices " +
+			"that it has lost the lock: 'salectl lock run' ends its command, serve stops selling. A " +
+			"live holder also renews the lock while the question is open; --yes does not ask, and " +
+			"takes it.\n\n" +
+			"Exit codes: 1 the lock is not held, 5 it was acquired or renewed in the meantime, 6 it " +
+			"may still be held on lock nodes that did not answer.",
 		Flags: salesFlags(yesFlag(), jsonFlag()),
 		Action: func(c *urfave.Context) error {
 			f := &flags{c: c}

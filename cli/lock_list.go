@@ -16,11 +16,11 @@ import (
 
 func (p *program) lockListCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "list", Usage: "show who holds which lock, on which lock nodes",
+		Name: "list", Usage: "list the locks and their holders",
 		Description: "Lists the named locks on the lock nodes of each sale, and the leases of its shards as " +
-			"SALE/SHARD. It writes nothing. Servers that are away are part of the answer: without " +
-			"the ledger it is unknown which leases are the sale's, and they are only counted. Only if " +
-			"no lock node can be asked it ends with an error.",
+			"SALE/SHARD. It changes nothing. Unreachable servers are part of the answer: without the " +
+			"ledger it is unknown which leases belong to the sale, and they are only counted. The " +
+			"command fails if no lock node answers.",
 		Flags:  salesFlags(jsonFlag()),
 		Action: action(parseSource, p.lockList),
 	}

@@ -28,20 +28,19 @@ type lockRunOptions struct {
 func (p *program) lockRunCommand() *urfave.Command {
 	return &urfave.Command{
 		Name: "run", Usage: "run a command while holding a lock", ArgsUsage: "NAME -- COMMAND [ARGUMENT...]",
-		Description: "Waits until nobody else has the named lock, runs the command, gives the lock back, and " +
-			"exits with the command's exit code, or 128 and the number of the signal that ended it. " +
-			"The lock is held by a majority of the lock nodes of the sale in the file; the sale " +
-			"itself need not be applied, and HBase is not asked. " +
+		Description: "Waits for the named lock, runs the command, releases the lock, and exits with the exit " +
+			"code of the command, or 128 plus the number of the signal that ended it. A majority of " +
+			"the lock nodes of the sale in the file holds the lock; the sale need not be applied, and " +
+			"HBase is not used.\n\n" +
 			"If the lock is lost, because too many nodes fail, somebody breaks it, or this process " +
-			"stood still (Ctrl-Z too), the command gets SIGTERM at once and SIGKILL a twelfth of the " +
-			"ttl later, and the exit code is 5. What the command has started itself is not ended: in " +
-			"a shell, exec the last command. " +
-			"Signals are passed on to the command. Nodes that never had named locks, or lost their " +
-			"memory, vote after 10 s.",
+			"was stopped (Ctrl-Z too), the command receives SIGTERM at once and SIGKILL after a " +
+			"twelfth of the ttl, and the exit code is 5. Processes that the command has started are " +
+			"not ended: in a shell, exec the last command. Signals are forwarded to the command. Lock " +
+			"nodes that never had named locks, or lost their memory, vote after 10 s.",
 		Flags: salesFlags(
-			valueFlag("ttl", fmt.Sprintf("hold the lock for `DURATION` at a time: others get it that long after this process dies; %s to %s (default: %s)",
+			valueFlag("ttl", fmt.Sprintf("acquire the lock for `DURATION` at a time: others can acquire it that long after this process dies; %s to %s (default: %s)",
 				quorum.MinTTL, quorum.MaxTTL, quorum.DefaultTTL)),
-			valueFlag("wait", "wait for the lock at most `DURATION`; 0 asks once (default: as long as it takes)"),
+			valueFlag("wait", "wait for the lock at most `DURATION`; 0 tries once (default: without a limit)"),
 			valueFlag("conflict-exit-code", fmt.Sprintf("exit with `CODE` if the lock could not be acquired (default: %d)", exitStale)),
 		),
 		Action: func(c *urfave.Context) error {

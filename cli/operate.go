@@ -59,7 +59,7 @@ func (o *operator) ask(ctx context.Context, ask func(context.Context) error) err
 		}
 		if problem.Detail != said {
 			said = problem.Detail
-			o.p.say("%s: %s; asking again.", o.admin.Host, said)
+			o.p.say("%s: %s; retrying.", o.admin.Host, said)
 		}
 		if api.Sleep(ctx, operatingEvery) != nil {
 			return fmt.Errorf("%w: %s: %s", context.Cause(ctx), o.admin.Host, said)
@@ -82,6 +82,7 @@ func kept[T any](last *T, ask func(context.Context) (T, error)) func(context.Con
 func (o *operator) explain(ctx context.Context, err error) error {
 	var problem *api.Problem
 	var unexpected *api.UnexpectedError
+	var request *url.Error
 	switch {
 	case err == nil:
 		return nil
@@ -91,6 +92,8 @@ func (o *operator) explain(ctx context.Context, err error) error {
 		return &planner.Refusal{Reason: o.admin.Host + " is going down"}
 	case errors.As(err, &problem):
 		return &outcomeError{problem.Outcome, problem.Detail}
+	case errors.As(err, &request):
+		return unreachable(o.admin.String(), request)
 	case !errors.As(err, &unexpected):
 		return fmt.Errorf("%s: %w", o.admin.Host, err)
 	case unexpected.StatusCode == http.StatusUnauthorized:

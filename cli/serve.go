@@ -50,33 +50,34 @@ type serveOptions struct {
 
 func (p *program) serveCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "serve", Category: groupSale, Usage: "answer claims over HTTP",
-		Description: "Serves all sales of the files. The files say which sales and where they are kept; " +
-			"everything else comes from what was applied. Any number of processes share a sale: they " +
-			"find each other through its lock nodes, each sells a part, and each answers for all. " +
+		Name: "serve", Category: groupSale, Usage: "serve sales over HTTP",
+		Description: "Serves all sales of the files. The files give the names and the places of the ledgers; " +
+			"everything else comes from what was applied. Any number of processes may serve a sale: " +
+			"they find each other through its lock nodes, each owns some shards, and each answers " +
+			"requests for all.\n\n" +
 			"The files of a folder are read again every second, and all files at SIGHUP: a sale that " +
-			"is declared and applied later is served from then on. With -f FOLDER none need be applied " +
-			"yet, but the folder has to declare one. " +
-			"SIGTERM or SIGINT: gives its part to the others, or answers what was accepted if there " +
-			"are none, then exits with 0. A second one: at once.",
+			"is declared and applied later is served from then on. With -f FOLDER the process also " +
+			"starts while none of its sales is applied, but the folder must declare one.\n\n" +
+			"At SIGTERM or SIGINT the process gives its shards to others, or answers the pending " +
+			"requests if there are none, and exits with 0. A second signal ends it at once.",
 		Flags: salesFlags(
-			valueFlag("listen", "answer buyers at `ADDRESS`; port 0 takes a free one (default: "+defaultListen+")"),
-			valueFlag("admin-listen", "answer /healthz, /readyz, /metrics, the dashboard and refunds at `ADDRESS` (default: "+defaultAdmin+")"),
-			valueFlag("token-file", "ask for a bearer token of `FILE`: one a line, with its rights, claim, confirm, follow or operate, behind it, or alone for all; read again when it changes"),
-			valueFlag("tls-cert", "speak TLS, at both addresses, with the certificate in `FILE`, and those between it and its authority; read again when it changes"),
-			valueFlag("tls-key", "the key of --tls-cert is in `FILE`"),
-			valueFlag("tls-client-ca", "ask clients for certificates of the authorities in `FILE`"),
-			valueFlag("tls-ca", "believe other processes of a sale whose certificates are of the authorities in `FILE` (default: those of the system)"),
-			onFlag("insecure", "let other machines in without a token"),
-			valueFlag("advertise", "tell the other processes of a sale to reach this one at `ADDRESS`, host:port (default: where it listens)"),
-			onFlag("standby", "own no shard of a sale, and pass on what is asked, until it is started again without this"),
-			valueFlag("connections", fmt.Sprintf("keep at most `N` connections of buyers; one more closes the one that has been idle for longest "+
-				"(default: as many as may be open files, less what the rest needs, at most %d)", httpd.MostConnections)),
-			valueFlag("followers", fmt.Sprintf("let at most `N` programs follow the feeds of the sales at a time (default: %d)", events.DefaultLimit)),
-			valueFlag("idle-timeout", fmt.Sprintf("close a connection on which there has been no request for a `DURATION`; longer than a load balancer before it keeps one "+
+			valueFlag("listen", "listen for buyers at `ADDRESS`; port 0 is any free port (default: "+defaultListen+")"),
+			valueFlag("admin-listen", "listen for operators at `ADDRESS`: health, metrics, dashboard, refunds and drains (default: "+defaultAdmin+")"),
+			valueFlag("token-file", "require a bearer token of `FILE`: one per line, followed by its rights (claim, confirm, follow, operate; none: all); read again when it changes"),
+			valueFlag("tls-cert", "use TLS at both addresses, with the certificate chain in `FILE`; read again when it changes"),
+			valueFlag("tls-key", "private key of --tls-cert in `FILE`"),
+			valueFlag("tls-client-ca", "require client certificates signed by a CA in `FILE`"),
+			valueFlag("tls-ca", "trust other processes whose certificates are signed by a CA in `FILE` (default: those of the system)"),
+			onFlag("insecure", "accept requests of other machines without a token"),
+			valueFlag("advertise", "publish `ADDRESS`, host:port, to other processes as the address of this one (default: that of --listen)"),
+			onFlag("standby", "own no shard and forward all requests, until the process is started without this flag"),
+			valueFlag("connections", fmt.Sprintf("accept at most `N` connections of buyers; beyond it, the longest idle one is closed "+
+				"(default: the limit of open files less those that the process needs itself, at most %d)", httpd.MostConnections)),
+			valueFlag("followers", fmt.Sprintf("accept at most `N` followers of feeds at a time (default: %d)", events.DefaultLimit)),
+			valueFlag("idle-timeout", fmt.Sprintf("close idle connections after `DURATION`; it must exceed that of the load balancer "+
 				"(default: %.0fs)", httpd.DefaultIdleTimeout.Seconds())),
-			valueFlag("log-format", "log as `FORMAT`: text or json (default: text)"),
-			valueFlag("log-level", "log from `LEVEL` on: debug, info, warn or error (default: info)"),
+			valueFlag("log-format", "log in `FORMAT`: text or json (default: text)"),
+			valueFlag("log-level", "log messages of `LEVEL` and above: debug, info, warn or error (default: info)"),
 		),
 		Action: action(parseServe, p.serve),
 	}

@@ -39,8 +39,8 @@ func (p *program) refundCommand() *urfave.Command {
 // forTheBooks returns the flags of cancel and refund for the records.
 func forTheBooks() []urfave.Flag {
 	return []urfave.Flag{
-		valueFlag("reason", fmt.Sprintf("`TEXT` for the books, at most %d bytes", api.MaxReason)),
-		valueFlag("who", fmt.Sprintf("`NAME` for the books, at most %d bytes (default: user@host)", api.MaxWho)),
+		valueFlag("reason", fmt.Sprintf("record `TEXT` as the reason, at most %d bytes", api.MaxReason)),
+		valueFlag("who", fmt.Sprintf("record `NAME` as who did it, at most %d bytes (default: user@host)", api.MaxWho)),
 	}
 }
 

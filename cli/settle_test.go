@@ -61,7 +61,7 @@ func TestSettleSendsWhatItWasTold(t *testing.T) {
 		if last := len(s.bodies) - 1; last != 2 || s.bodies[last] != c.body || s.paths[last] != "/v1/sales/tickets/claims/1-2-3/"+string(c.how) || s.tokens[last] != "Bearer s3cret" {
 			t.Errorf("%s: the requests were %q %q %q, want %s", c.how, s.paths, s.bodies, s.tokens, c.body)
 		}
-		if !strings.Contains(got.err.String(), "standby: because; asking again.") {
+		if !strings.Contains(got.err.String(), "standby: because; retrying.") {
 			t.Errorf("%s: it says %s", c.how, &got.err)
 		}
 	}

@@ -26,13 +26,13 @@ type showOptions struct {
 
 func (p *program) showCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "show", Category: groupLook, Usage: "print what is in force, or what a saved plan changes", ArgsUsage: planFileArgument,
-		Description: "Prints the declaration of each sale, as the ledger has it, as a document that plans to no " +
-			"change. With --sale it also finds sales that no file declares, in the ledgers that the " +
-			"files under -f name. Paths are relative to the working directory. The ledger does " +
-			"not keep them, so the document of a sale without a file has names to be filled in.\n\n" +
-			"Of a file that 'salectl plan --out' has saved, prints what apply or destroy would do with " +
-			"it now, and fails where they would refuse it.",
+		Name: "show", Category: groupLook, Usage: "print the applied declaration of a sale, or a saved plan", ArgsUsage: planFileArgument,
+		Description: "Prints the declaration of each sale from the ledger as a document whose plan has no " +
+			"changes. With --sale it also finds sales that no file declares, in the ledgers that the " +
+			"files under -f name. Paths are relative to the working directory. The ledger does not " +
+			"keep paths: the document of a sale without a file has names to be filled in.\n\n" +
+			"Of a plan that 'salectl plan --out' has saved, prints what apply or destroy would do " +
+			"now, and fails if they would refuse it.",
 		Flags: salesFlags(markdownFlag(), titleFlag(), timeoutFlag(), allFlag(), jsonFlag()),
 		Action: actionWith(func(f *flags) showOptions {
 			o := showOptions{source: parseSource(f), saved: f.planFile(), markdownFlags: f.markdown()}

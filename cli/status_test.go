@@ -261,6 +261,7 @@ func TestPlanView(t *testing.T) {
   ! lock node b:1 cannot be used: connection refused
 
 Plan: 3 to create, 0 to update, 0 to delete.
+  + create  ~ update  - delete
 `
 	if got := c.out.String(); got != want {
 		t.Errorf("it says\n%s\nwant\n%s", got, want)

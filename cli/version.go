@@ -11,7 +11,7 @@ import (
 func (p *program) versionCommand() *urfave.Command {
 	return &urfave.Command{
 		Name: "version", Category: groupProgram, Usage: "print the version",
-		Flags: []urfave.Flag{onFlag("json", "answer in JSON")},
+		Flags: []urfave.Flag{onFlag("json", "print JSON")},
 		Action: func(c *urfave.Context) error {
 			if err := atMost(c, 0); err != nil {
 				return err
