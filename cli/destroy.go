@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"os"
 	"time"
 
 	urfave "github.com/urfave/cli/v2"
@@ -11,6 +12,7 @@ import (
 	"salectl/backends"
 	"salectl/planner"
 	"salectl/spec"
+	"salectl/units"
 )
 
 type destroyOptions struct {
@@ -134,7 +136,7 @@ func (p *program) takeDown(ctx context.Context, cfg planner.Config, sale spec.Sa
 	if !plan.Empty() {
 		cfg.Progress, end = p.progress(plan, asJSON)
 	}
-	key, err := payloadKey(sale)
+	key, err := units.PayloadKey(sale, os.LookupEnv)
 	if err != nil {
 		return err
 	}

@@ -1,22 +1,22 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/go-multierror"
 	urfave "github.com/urfave/cli/v2"
 
-	"salectl/backends"
 	"salectl/executor/httpd"
 	"salectl/executor/httpd/access"
 	"salectl/executor/httpd/events"
+	"salectl/server"
 	"salectl/spec"
 )
 
@@ -146,7 +146,7 @@ func (p *program) serve(ctx context.Context, o serveOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	most, err := p.connections(o.buyers, sales)
+	most, err := server.Connections(o.buyers, sales, p.drivers.files)
 	if err != nil {
 		return err
 	}
@@ -161,39 +161,43 @@ func (p *program) serve(ctx context.Context, o serveOptions) (err error) {
 	}
 	defer admin.Close()
 
-	log := p.serveLog(o)
-	s := &server{log: log, address: o.address(buyers), standby: o.standby, hosts: o.hosts(), most: most, idle: o.idle, followers: o.followers, tokens: tokens, certificates: certificates, env: p.env, stores: backends.Stores{Logger: log, Opener: p.open}}
-	defer func() { err = errors.Join(err, s.stores.Close()) }()
+	s := server.New(server.Config{
+		Log: p.serveLog(o), Address: o.address(buyers), Standby: o.standby, Hosts: o.hosts(), Connections: most, Followers: o.followers, Idle: o.idle,
+		Tokens: tokens, Certificates: certificates, Build: builtFrom().server(), Env: p.env, Open: p.open, Planning: p.planning,
+		Read: func() ([]spec.Sale, error) { return p.reread(o.source) }, Watch: slices.ContainsFunc(o.files, isFolder), Complete: p.withFlags,
+	})
+	defer func() { err = errors.Join(err, s.Close()) }()
 	// The address is free; the listener is closed again until the sales are read. A refused
 	// connection makes buyers ask another process at once instead of waiting for this one.
 	at := buyers.Addr().String()
 	buyers.Close()
-	var first []hosted
-	k := p.newKeeper(s, o.source)
-	failures := p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error {
-		e, err := s.prepare(ctx, p, sale)
-		if k.AddDeclared(sale, err); err == nil {
-			first = append(first, e)
-		}
-		return err
-	})
+	failures := p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error { return s.Add(ctx, sale) })
 	switch {
 	case ctx.Err() != nil:
 		return nil // ended before it began, which is no error
-	case len(first) == 0 && !(o.named && k.watches()):
+	case s.Sales() == 0 && !(o.named && s.Watch):
 		return failures
-	case k.watches():
-		failures = nil // the keeper tries again
+	case s.Watch:
+		failures = nil // the server tries again
 	}
 	again, err := listen("listen", at)
 	if err != nil {
 		return err
 	}
 	buyers = again
-	if err := s.run(ctx, buyers, admin, first, k); err != nil {
+	if err := s.Run(ctx, buyers, admin); err != nil {
 		failures = multierror.Append(failures, err)
 	}
 	return failures
+}
+
+// reread reads the files as load does, without reporting problems.
+func (p *program) reread(from source) ([]spec.Sale, error) {
+	sales, err := p.read(from.files, bytes.NewReader(nil))
+	if err := withExpressions(sales, err); err != nil {
+		return nil, err
+	}
+	return from.chosen(sales)
 }
 
 func (p *program) serveLog(o serveOptions) *slog.Logger {
@@ -217,24 +221,10 @@ func listen(flag, address string) (net.Listener, error) {
 func (o serveOptions) address(l net.Listener) string {
 	address := o.advertise
 	if address == "" {
-		address = reached(l)
+		address = server.Reached(l)
 	}
 	if o.tls.Cert != "" {
 		return "https://" + address
-	}
-	return address
-}
-
-// reached returns the address at which a listener can be reached.
-func reached(l net.Listener) string {
-	address := l.Addr().String()
-	// An unspecified address is not a destination.
-	if host, port, err := net.SplitHostPort(address); err == nil && net.ParseIP(host).IsUnspecified() {
-		name, err := os.Hostname()
-		if err != nil || strings.ContainsAny(name, ": ") {
-			name = "localhost"
-		}
-		address = net.JoinHostPort(name, port)
 	}
 	return address
 }

@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 
 	urfave "github.com/urfave/cli/v2"
+
+	"salectl/server"
 )
 
 func (p *program) versionCommand() *urfave.Command {
@@ -54,6 +56,11 @@ func builtFrom() build {
 		}
 	}
 	return b
+}
+
+// server returns what a server publishes of the build.
+func (b build) server() server.Build {
+	return server.Build{Version: b.Version, Commit: b.Commit, Go: b.Go}
 }
 
 func (p *program) version(asJSON bool) {
