@@ -12,6 +12,7 @@ import (
 	"salectl/backends"
 	"salectl/backends/feed"
 	"salectl/backends/ledger"
+	"salectl/internal/signals"
 	"salectl/spec"
 )
 
@@ -91,7 +92,7 @@ func (p *program) follow(ctx context.Context, o exportOptions, sales []spec.Sale
 // explained adds a remedy to the error of a feed that cannot continue.
 func explained(err error) error {
 	switch {
-	case errors.Is(err, errInterrupted):
+	case errors.Is(err, signals.ErrInterrupted):
 		return nil // the usual end of a follow
 	case errors.Is(err, feed.ErrForeign):
 		return advised{err.Error(), "Begin without --from, and drop what was told before that position.", err}

@@ -29,6 +29,7 @@ var layers = []struct {
 	{"spec", 0, []string{"internal/files"}},
 	{"internal/files", 0, nil},
 	{"internal/tamper", 0, nil}, // for tests alone, as is
+	{"internal/signals", 0, nil},
 	{"internal/text", 0, nil},
 	{"internal/wait", 0, nil},
 	{"csvfile", 1, nil},
@@ -74,7 +75,8 @@ var layers = []struct {
 	{"report", 6, []string{"executor/rehearse"}},
 	{"report/threshold", 1, nil},
 	{"server", 7, nil}, // the processes that sell; it parses no flags and prints nothing
-	{"cli", 7, []string{"server"}},
+	{"cli", 7, []string{"cli/lock", "server"}},
+	{"cli/lock", 6, nil},      // locks and commands under them; it prints nothing
 	{"cli/replicas", 10, nil}, // tests alone, of several real processes
 	{"", 8, nil},              // main
 	{"sim/check", 7, nil},

@@ -10,6 +10,7 @@ import (
 	urfave "github.com/urfave/cli/v2"
 
 	"salectl/backends/quorum"
+	"salectl/cli/lock"
 	"salectl/spec"
 )
 
@@ -18,20 +19,6 @@ func (p *program) lockCommand() *urfave.Command {
 		"The locks are those on the lock nodes that sale files name: the leases of shards, as\n"+
 			"SALE/SHARD, and named locks, which belong to no sale and need neither apply nor HBase.",
 		p.lockListCommand(), p.lockBreakCommand(), p.lockRunCommand())
-}
-
-// lockID identifies a lock for people: NAME, or SALE/SHARD for a shard's lease.
-type lockID struct {
-	name  string // name of a named lock; "" for a lease
-	sale  string // of a lease
-	shard int    // of a lease
-}
-
-func (id lockID) String() string {
-	if id.name != "" {
-		return id.name
-	}
-	return fmt.Sprintf("%s/%d", id.sale, id.shard)
 }
 
 // lockName matches the name of a named lock.
@@ -46,16 +33,16 @@ func (f *flags) lockName(text string) string {
 }
 
 // lockID parses the name of any lock.
-func (f *flags) lockID(text string) lockID {
+func (f *flags) lockID(text string) lock.ID {
 	sale, number, lease := strings.Cut(text, "/")
 	if !lease {
-		return lockID{name: f.lockName(text)}
+		return lock.ID{Name: f.lockName(text)}
 	}
 	shard, err := strconv.Atoi(number)
 	if err != nil || shard < 0 || number != strconv.Itoa(shard) || sale == "" {
 		f.refuse("the lease of a shard is named SALE/SHARD, as in tickets/0, not %q", text)
 	}
-	return lockID{sale: sale, shard: shard}
+	return lock.ID{Sale: sale, Shard: shard}
 }
 
 // withNodes opens the lock nodes shared by all the sales while use runs.
@@ -83,19 +70,4 @@ func sameLocks(a, b spec.Sale) bool {
 // lockAddress identifies the holder of a lock: user@host:pid.
 func lockAddress() string {
 	return strings.ReplaceAll(fmt.Sprintf("%s:%d", who(), os.Getpid()), " ", "_")
-}
-
-// holderName returns the name of a lock's holder.
-func holderName(h quorum.Holding) string {
-	if note, ok := quorum.ParseNote(h.Note); ok && note.Address != "" {
-		return note.Address
-	}
-	return "unknown"
-}
-
-// nodeWords describes the error of a lock node in one clause, without its name and the
-// driver's details.
-func nodeWords(name string, err error) string {
-	words, _, _ := strings.Cut(err.Error(), " (")
-	return strings.TrimPrefix(words, "lock node "+name+": ")
 }

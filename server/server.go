@@ -20,7 +20,6 @@ import (
 	"syscall"
 	"time"
 
-
 	"salectl/backends"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
