@@ -25,14 +25,15 @@ type applyOptions struct {
 
 func (p *program) applyCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "apply", Category: groupSale, Usage: "make sales as their files declare them",
-		Description: "Shows the plan and asks. Killed anywhere and run again, it completes. A saved plan\n" +
-			"is carried out without asking, and only if nothing has changed since it was made. Of\n" +
-			"several sales all plans are made or looked at before the first is carried out.",
+		Name: "apply", Category: groupSale, Usage: "create or change sales as their files declare",
+		Description: "Prints the plan and asks for confirmation. If it was interrupted, run it again: it " +
+			"completes. A saved plan needs no confirmation, and is refused if something has changed " +
+			"since it was made. Of several sales, all plans are made or checked before the first is " +
+			"carried out.",
 		ArgsUsage: planFileArgument,
 		Flags: salesFlags(
 			yesFlag(),
-			onFlag("trust-clock", "believe this host's clock, which was set and is right now (embedded sales)"),
+			onFlag("trust-clock", "accept this host's clock after it was corrected (embedded sales)"),
 			timeoutFlag(),
 			allFlag(),
 			jsonFlag(),

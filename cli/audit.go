@@ -18,19 +18,19 @@ import (
 
 func (p *program) auditCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "audit", Category: groupLook, Usage: "prove that every unit is in one place",
-		Description: "Reads the whole ledger and accounts for each unit and each user, also while the sale\n" +
-			"is served. Exits with 3 if anything is wrong. With --user, --unit or --state it also\n" +
-			"lists the claims that match all of them, as the ledger has them just after.\n" +
-			"With --export it reads an export alone, also of a sale that is destroyed: no sale file and\n" +
-			"no server. It names the line of each problem, and says what the file cannot prove.",
-		Flags: append(salesFlags(valueFlag("export", "audit the export in `FILE`, and nothing else"),
-			valueFlag("units-key", "with --export: prove what units are that are encrypted, by their key in `FILE`"), reportFlag(), thresholdFlag("sold==100"), timeoutFlag(), allFlag(), jsonFlag()), filterFlags("list")...),
+		Name: "audit", Category: groupLook, Usage: "verify that every unit is accounted for",
+		Description: "Reads the whole ledger and accounts for each unit and each user, also while the sale is " +
+			"served. Exits with 3 if it finds a fault. With --user, --unit or --state it also lists " +
+			"the claims that match all of them.\n\n" +
+			"With --export it reads only an export, also of a destroyed sale, without a sale file or " +
+			"a server. It reports the line of each fault, and what the file cannot prove.",
+		Flags: append(salesFlags(valueFlag("export", "audit the export in `FILE`"),
+			valueFlag("units-key-file", "with --export: verify encrypted payloads of units, with their key in `FILE`"), reportFlag(), thresholdFlag("sold==100"), timeoutFlag(), allFlag(), jsonFlag()), filterFlags("list")...),
 		Action: action(func(f *flags) auditOptions {
 			o := auditOptions{source: parseSource(f), reporting: parseReporting(f, report.AuditMeasures), filter: parseFilter(f)}
-			o.unitsKey = f.text("units-key")
+			o.unitsKey = f.text("units-key-file")
 			if o.export = f.text("export"); o.export == "" && o.unitsKey != "" {
-				f.refuse("--units-key goes with --export")
+				f.refuse("--units-key-file goes with --export")
 			}
 			if o.export != "" {
 				for _, other := range []string{"f", "sale", "selector", "report", "threshold", "timeout", "user", "unit", "state"} {

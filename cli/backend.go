@@ -18,6 +18,7 @@ import (
 	"salectl/backends/quorum"
 	"salectl/planner"
 	"salectl/planner/apply"
+	"salectl/planner/current"
 	"salectl/planner/machine"
 	"salectl/rules"
 	"salectl/spec"
@@ -114,6 +115,23 @@ func (p *program) withActual(ctx context.Context, sale spec.Sale, read reader, u
 		}
 		return use(cfg, actual)
 	})
+}
+
+// withSale is withActual for commands on a sale that was applied, if only in part. Any other is
+// missing.
+func (p *program) withSale(ctx context.Context, sale spec.Sale, use func(apply.Config, *planner.Actual) error) error {
+	return p.withActual(ctx, sale, current.ReadSale, func(cfg apply.Config, actual *planner.Actual) error {
+		if actual.Sale.UID() == "" {
+			return missing(sale.Name)
+		}
+		return use(cfg, actual)
+	})
+}
+
+// missing returns the error of a sale that was never applied. All commands that need one end
+// with it.
+func missing(sale string) error {
+	return advised{"sale " + sale + " does not exist", "Run 'salectl apply' first.", ledger.ErrGone}
 }
 
 // planning returns the planner's configuration for this run of the program.

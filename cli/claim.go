@@ -27,16 +27,16 @@ type claimOptions struct {
 
 func (p *program) claimCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "claim", Category: groupSale, Usage: "buy units from a server, as one user",
-		Description: "Asks again, with the same key, while the server is too busy, has no majority, or\n" +
-			"does not own the sale. Exit codes: 0 sold or held, 10 sold out or none now, 11\n" +
-			"limit reached, 12 not open, paused or closed, 4 bad request, 7 no answer in time.",
-		Flags: inquiryFlags("server",
-			valueFlag("user", "`ID` of the user who buys"),
-			valueFlag("quantity", fmt.Sprintf("buy `N` units, all or nothing unless the sale has partial, at most %d (default: 1)", api.MaxQuantity)),
-			&urfave.StringSliceFlag{Name: "unit", KeepSpace: true, Usage: "buy the unit of that `NAME`, where buyers may choose; may be repeated: all or none"},
-			onFlag("adjacent", "buy units that lie side by side, where buyers may choose"),
-			valueFlag("key", "`KEY` that makes this request the same one when it is sent again (default: a new one)"),
+		Name: "claim", Category: groupSale, Usage: "buy units as a user",
+		Description: "Repeats the request with the same key while the server is overloaded, has no majority, " +
+			"or does not own the sale. Exit codes: 0 sold or held, 10 sold out or none available now, " +
+			"11 limit reached, 12 not open, paused or closed, 4 bad request, 7 no answer in time.",
+		Flags: inquiryFlags(serverFlag(),
+			valueFlag("user", "`ID` of the user"),
+			valueFlag("quantity", fmt.Sprintf("buy `N` units, all or none unless the sale has partial: true, at most %d (default: 1)", api.MaxQuantity)),
+			&urfave.StringSliceFlag{Name: "unit", KeepSpace: true, Usage: "buy unit `NAME`, if the sale lets buyers choose; may be repeated: all or none"},
+			onFlag("adjacent", "buy adjacent units, if the sale lets buyers choose"),
+			valueFlag("key", "idempotency `KEY`: requests with the same one are one claim (default: a new key)"),
 		),
 		Action: action(parseClaim, p.claim),
 	}
@@ -56,7 +56,7 @@ func parseClaim(f *flags) claimOptions {
 	case api.CheckNames(o.units) != nil:
 		f.refuse("--unit: %s", strings.TrimPrefix(api.CheckNames(o.units).Error(), "units: "))
 	case o.adjacent, f.c.IsSet("quantity"):
-		f.refuse("--unit says which units to buy: leave --quantity and --adjacent out")
+		f.refuse("--unit names the units to buy: leave --quantity and --adjacent out")
 	}
 	if !utf8.ValidString(o.user) {
 		// JSON would convert it to the name of another user.
@@ -118,7 +118,7 @@ func (p *program) replyText(o claimOptions, r *claimReply) {
 	if r.Outcome.Row().Exit == exitOK {
 		again := ""
 		if r.Replayed {
-			again = " (asked again, the same answer)"
+			again = " (accepted before)"
 		}
 		if r.Outcome == api.Entered {
 			fmt.Fprintf(p.out, "%s: %s into the draw of %s, claim %s%s\n", c.green(string(r.Outcome)), o.user, o.sale, r.Claim, again)

@@ -115,7 +115,7 @@ func TestClaimAsksAgainWithTheSameKey(t *testing.T) {
 	if want := `{"user":"ann","quantity":1}`; s.bodies[2] != want {
 		t.Errorf("the body is %s, want %s", s.bodies[2], want)
 	}
-	if !strings.Contains(c.err.String(), "unknown: because; asking again.") {
+	if !strings.Contains(c.err.String(), "unknown: because; retrying.") {
 		t.Errorf("it says %s", &c.err)
 	}
 	if !strings.Contains(c.out.String(), `"units":[7]`) {

@@ -11,20 +11,18 @@ import (
 	"salectl/api"
 )
 
-// claimsOptions is the command line of claims.
+// claimsOptions is the command line of claims get and claims list.
 type claimsOptions struct {
 	inquiry
-	user, claim string // one of them is set
+	user, claim string // list has the user, get the claim
 	page        api.Page
 }
 
 // older returns the command that shows the next page.
 func (o claimsOptions) older(next string) string {
-	command := fmt.Sprintf("salectl claims --server %s --sale %s", quoted(o.server.String()), quoted(o.sale))
+	command := fmt.Sprintf("salectl claims list --server %s --sale %s --user %s", quoted(o.server.String()), quoted(o.sale), quoted(o.user))
 	if o.claim != "" {
-		command += " --claim " + quoted(o.claim)
-	} else {
-		command += " --user " + quoted(o.user)
+		command = fmt.Sprintf("salectl claims get --server %s --sale %s --claim %s", quoted(o.server.String()), quoted(o.sale), quoted(o.claim))
 	}
 	if o.page.Limit != 0 {
 		command += fmt.Sprintf(" --limit %d", o.page.Limit)
@@ -33,38 +31,64 @@ func (o claimsOptions) older(next string) string {
 }
 
 func (p *program) claimsCommand() *urfave.Command {
+	return group("claims", groupSale, "show, confirm, extend, cancel and refund claims, at a server",
+		"Queries and changes claims that a server has accepted; 'salectl claim' buys.",
+		p.claimsGetCommand(), p.claimsListCommand(), p.confirmCommand(), p.extendCommand(), p.cancelCommand(), p.refundCommand())
+}
+
+func (p *program) claimsGetCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "claims", Category: groupLook, Usage: "look up a user's claims, or one claim, at a server",
-		Description: "Shows the state, units, deadline and payments of each. Of a user the newest claims are\n" +
-			"shown, and of a claim the newest of the payments that are owed back; --before shows\n" +
-			"those that are older. Asks again while the server is too busy or does not own the sale.\n" +
-			"Exit codes: 0, also where the user has none, 1 no such claim or sale, 4 bad request, 7\n" +
-			"no answer in time.",
-		Flags: inquiryFlags("server",
-			valueFlag("user", "`ID` of the user"),
-			valueFlag("claim", "`ID` of the claim, as its answer had it"),
-			valueFlag("before", "show what is older than `CURSOR`, which the output has where there is more"),
-			valueFlag("limit", fmt.Sprintf("show at most `N` claims, or payments owed back, at most %d (default: %d claims, %d payments)", api.MaxPage, api.DefaultClaims, api.DefaultRefunds)),
-		),
-		Action: action(parseClaims, p.claims),
+		Name: "get", Usage: "show one claim",
+		Description: "Shows the state, units, deadline and payments of a claim, and the newest of its refunds " +
+			"that are due. " + lookUpCodes,
+		Flags: inquiryFlags(serverFlag(), claimIDFlag(), beforeFlag("refunds"), limitFlag("refunds", api.DefaultRefunds)),
+		Action: action(func(f *flags) claimsOptions {
+			return claimsOptions{inquiry: parseInquiry(f, "server"), claim: f.need("claim"), page: f.page()}
+		}, p.claims),
 	}
 }
 
-func parseClaims(f *flags) claimsOptions {
-	o := claimsOptions{inquiry: parseInquiry(f, "server"), user: f.text("user"), claim: f.text("claim")}
-	if f.c.IsSet("user") == f.c.IsSet("claim") {
-		f.refuse("name either --user or --claim")
+func (p *program) claimsListCommand() *urfave.Command {
+	return &urfave.Command{
+		Name: "list", Usage: "list the claims of a user, the newest first",
+		Description: "Shows the state, units, deadline and payments of each claim. " + lookUpCodes,
+		Flags: inquiryFlags(serverFlag(), valueFlag("user", "`ID` of the user"),
+			beforeFlag("claims"), limitFlag("claims", api.DefaultClaims)),
+		Action: action(func(f *flags) claimsOptions {
+			o := claimsOptions{inquiry: parseInquiry(f, "server"), user: f.need("user"), page: f.page()}
+			if o.user != "" {
+				if err := api.CheckUser(o.user); err != nil {
+					f.refuse("--%s", err)
+				}
+			}
+			return o
+		}, p.claims),
 	}
-	o.page = api.Page{Before: f.text("before"), Limit: int(f.number("limit", 1, api.MaxPage, 0))}
-	if o.user != "" {
-		if err := api.CheckUser(o.user); err != nil {
-			f.refuse("--%s", err)
-		}
-	}
-	return o
 }
 
-// claimsReply is the output of claims --json.
+// lookUpCodes ends the description of a query of claims.
+const lookUpCodes = "Repeats the query while the server is\n" +
+	"overloaded or does not own the sale. Exit codes: 0 also without a claim of the user, 1 no\n" +
+	"such claim or sale, 4 bad request, 7 no answer in time."
+
+func claimIDFlag() urfave.Flag {
+	return valueFlag("claim", "`ID` of the claim, from the answer that accepted it")
+}
+
+func beforeFlag(what string) urfave.Flag {
+	return valueFlag("before", "show "+what+" before `CURSOR`, which the output of a command has if there are older ones")
+}
+
+func limitFlag(what string, ifAbsent int) urfave.Flag {
+	return valueFlag("limit", fmt.Sprintf("show at most `N` %s, at most %d (default: %d)", what, api.MaxPage, ifAbsent))
+}
+
+// page parses the flags of a page of a list.
+func (f *flags) page() api.Page {
+	return api.Page{Before: f.text("before"), Limit: int(f.number("limit", 1, api.MaxPage, 0))}
+}
+
+// claimsReply is the output of claims get and claims list with --json.
 type claimsReply struct {
 	FormatVersion int         `json:"formatVersion"`
 	Sale          string      `json:"sale"`

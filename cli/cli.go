@@ -17,6 +17,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"salectl/internal/signals"
 )
 
 // program is one run of salectl.
@@ -27,11 +29,11 @@ type program struct {
 	env func(string) (string, bool)
 	drivers
 
-	files   string      // the flags -f of the command line; "": none
-	several bool        // the files declare several sales
-	ignored []os.Signal // signals that the parent process ignores
-	letGo   func()      // stops delivery of signals to Main; nil: there is none
-	heard   echo        // detects repeated signals
+	files   string       // the flags -f of the command line; "": none
+	several bool         // the files declare several sales
+	ignored []os.Signal  // signals that the parent process ignores
+	letGo   func()       // stops delivery of signals to Main; nil: there is none
+	heard   signals.Echo // detects repeated signals
 }
 
 // Main runs the command line args, which begins with the program's name, and returns the exit
@@ -40,23 +42,23 @@ type program struct {
 // The first SIGINT or SIGTERM makes the command end in an orderly way. At a second one that is
 // not an echo of the first, Main returns at once and leaves goroutines running: call it once,
 // as the last action of a process. (lock run passes signals on to its command:
-// lock_signals.go.)
+// lock.TakeSignals.)
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) (string, bool)) int {
-	signals := make(chan os.Signal, 2)
+	heard := make(chan os.Signal, 2)
 	var ignored []os.Signal
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGHUP} { // Go reports only these two
 		if signal.Ignored(s) {
 			ignored = append(ignored, s)
 		}
 	}
-	letGo := func() { signal.Stop(signals) }
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	letGo := func() { signal.Stop(heard) }
+	signal.Notify(heard, os.Interrupt, syscall.SIGTERM)
 	defer letGo()
 	p := &program{in: stdin, out: &answer{w: stdout}, err: stderr, env: env, ignored: ignored, letGo: letGo}
-	return p.run(args, signals)
+	return p.run(args, heard)
 }
 
-func (p *program) run(args []string, signals <-chan os.Signal) int {
+func (p *program) run(args []string, heard <-chan os.Signal) int {
 	p.complete()
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
@@ -66,25 +68,25 @@ func (p *program) run(args []string, signals <-chan os.Signal) int {
 	var err error
 	select {
 	case err = <-done:
-	case s := <-signals:
-		p.heard.repeats(s)
-		cancel(errInterrupted)
+	case s := <-heard:
+		p.heard.Repeats(s)
+		cancel(signals.ErrInterrupted)
 		for over := false; !over; {
 			select {
 			case err = <-done:
 				over = true
-			case s := <-signals:
-				if !p.heard.repeats(s) {
+			case s := <-heard:
+				if !p.heard.Repeats(s) {
 					p.say("Interrupted twice: ended at once.")
 					return exitInterrupted
 				}
 			}
 		}
 	}
-	if err != nil && errors.Is(context.Cause(ctx), errInterrupted) {
+	if err != nil && errors.Is(context.Cause(ctx), signals.ErrInterrupted) {
 		p.say("Interrupted.")
-		if !errors.Is(err, errInterrupted) {
-			err = fmt.Errorf("%w: %w", errInterrupted, err)
+		if !errors.Is(err, signals.ErrInterrupted) {
+			err = fmt.Errorf("%w: %w", signals.ErrInterrupted, err)
 		}
 	}
 	if err == nil && p.out.err != nil {

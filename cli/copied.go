@@ -2,19 +2,17 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"strings"
 	"time"
 
 	"salectl/backends"
 	"salectl/executor"
-	"salectl/executor/httpd"
 	"salectl/planner"
 	"salectl/planner/apply"
 	"salectl/planner/current"
+	"salectl/server"
 	"salectl/spec"
 	"salectl/units"
 )
@@ -32,8 +30,6 @@ type copied struct {
 const (
 	// cleanTimeout bounds the removal of a copy.
 	cleanTimeout = 30 * time.Second
-	// readyTimeout bounds the time until the own server has taken the copy over.
-	readyTimeout = 30 * time.Second
 	// orphanAge is the age from which an unserved rehearsal counts as left behind. It exceeds
 	// the duration of any lease.
 	orphanAge = time.Duration(spec.MaxLockTTL) + 5*time.Second
@@ -88,63 +84,10 @@ func (c *copied) remove(ctx context.Context) error {
 	return nil
 }
 
-// serve runs a real server for the copy, as serve would, while use runs. use receives the URLs
-// for buyers and for operators.
+// serve serves the copy while use runs.
 func (c *copied) serve(ctx context.Context, use func(url, admin string) error) error {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	admin, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		l.Close()
-		return err
-	}
-	log := slog.New(slog.NewTextHandler(c.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	e := executor.New(executor.Config{
-		Logs: c.store.Logs, Nodes: c.store.Nodes, Lists: c.store.Lists, Sale: c.sale.Name,
-		Users: usersOf(c.sale), Address: l.Addr().String(), Logger: log,
-	})
-	h := httpd.New(httpd.Config{Sales: []executor.Service{e}, Log: log})
-
-	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	owned, served := make(chan error, 1), make(chan error, 2)
-	go func() { owned <- e.Run(running) }()
-	err = ready(ctx, e)
-	if err != nil {
-		l.Close()
-		admin.Close()
-		stop()
-		return errors.Join(err, <-owned)
-	}
-	// Requests end before the leases are released.
-	serving, drain := context.WithCancel(running)
-	defer drain()
-	go func() { served <- h.Serve(serving, l) }()
-	go func() { served <- h.ServeAdmin(serving, admin) }()
-	err = use("http://"+l.Addr().String(), "http://"+admin.Addr().String())
-	drain()
-	err = errors.Join(err, <-served, <-served)
-	stop()
-	return errors.Join(err, <-owned)
-}
-
-// ready waits until the sale can be sold.
-func ready(ctx context.Context, e *executor.Executor) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, readyTimeout, errTimeout)
-	defer cancel()
-	look := time.NewTicker(5 * time.Millisecond)
-	defer look.Stop()
-	for {
-		err := e.Ready()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w: the copy could not be served: %w", context.Cause(ctx), err)
-		case <-look.C:
-		}
-	}
+	return server.Temporarily(ctx, executor.Config{
+		Logs: c.store.Logs, Nodes: c.store.Nodes, Lists: c.store.Lists, Sale: c.sale.Name, Users: server.UsersOf(c.sale),
+		Logger: slog.New(slog.NewTextHandler(c.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	}, use)
 }

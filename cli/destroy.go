@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"os"
 	"time"
 
 	urfave "github.com/urfave/cli/v2"
@@ -13,6 +14,7 @@ import (
 	"salectl/planner/apply"
 	"salectl/planner/current"
 	"salectl/spec"
+	"salectl/units"
 )
 
 type destroyOptions struct {
@@ -25,23 +27,23 @@ type destroyOptions struct {
 
 func (p *program) destroyCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "destroy", Category: groupSale, Usage: "export the ledger, then remove a sale",
-		Description: "Closes the sale, seals every shard, writes the export and reads it back, and only\n" +
-			"then deletes. Killed anywhere and run again, it completes. What stays is one log that\n" +
-			"says what the sale came to. Claims that are held for payments are waited for, until each is\n" +
-			"paid, cancelled or released; the plan says until when. A plan that 'salectl plan --destroy --out FILE' has saved is\n" +
-			"carried out without asking.",
+		Name: "destroy", Category: groupSale, Usage: "export and delete a sale",
+		Description: "Closes the sale, seals every shard, writes the export and verifies it, and only then " +
+			"deletes the rest. If it was interrupted, run it again: it completes. The sale's own log " +
+			"remains, with the final totals. The command waits until each held claim is paid, " +
+			"cancelled or released; the plan gives the latest time. A plan that 'salectl plan " +
+			"--destroy --out FILE' has saved needs no confirmation.",
 		ArgsUsage: planFileArgument,
 		Flags: salesFlags(
-			valueFlag("export", "write the ledger to `FILE`; there must be one sale only (default: SALE-UID.ndjson)"),
-			onFlag("cancel-holds", "cancel the claims that are held for payments, instead of waiting for them"),
+			valueFlag("out", "write the export to `FILE`, of one sale only (default: SALE-UID.ndjson)"),
+			onFlag("cancel-holds", "cancel held claims instead of waiting for their payments"),
 			yesFlag(),
 			timeoutFlag(),
 			allFlag(),
 			jsonFlag(),
 		),
 		Action: actionWith(func(f *flags) destroyOptions {
-			return destroyOptions{source: parseSource(f), saved: f.planFile(), export: f.text("export"), yes: f.on("yes"), cancel: f.on("cancel-holds")}
+			return destroyOptions{source: parseSource(f), saved: f.planFile(), export: f.text("out"), yes: f.on("yes"), cancel: f.on("cancel-holds")}
 		}, p.destroy),
 	}
 }
@@ -76,7 +78,7 @@ func (p *program) toDestroy(ctx context.Context, o destroyOptions, sales []spec.
 		sales = salesOf(jobs)
 	}
 	if o.export != "" && len(sales) > 1 {
-		return nil, &usageError{"salectl destroy", fmt.Sprintf("--export names the file of one sale, and there are %d", len(sales))}
+		return nil, &usageError{"salectl destroy", fmt.Sprintf("--out names the file of one sale, and there are %d", len(sales))}
 	}
 	if o.saved.path != "" {
 		return jobs, p.checkJobs(ctx, o.source, jobs)
@@ -136,7 +138,7 @@ func (p *program) takeDown(ctx context.Context, cfg apply.Config, sale spec.Sale
 	if !plan.Empty() {
 		cfg.Progress, end = p.progress(plan, asJSON)
 	}
-	key, err := payloadKey(sale)
+	key, err := units.PayloadKey(sale, os.LookupEnv)
 	if err != nil {
 		return err
 	}

@@ -13,49 +13,29 @@ import (
 
 type drainOptions struct {
 	operating
-	sale string // "": all sales of the process
-	undo bool
+	sales []string // names; empty: all sales of the process
+	undo  bool
 }
 
 func (p *program) drainCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "drain", Category: groupSale, Usage: "have a process give its shards to others", ArgsUsage: "ADDRESS [SALE]",
-		Description: "ADDRESS is the admin address of a serve process. It gives its shards of SALE, or of all\n" +
-			"its sales, to the others, goes on answering by them, and owns none until --undo, or until\n" +
-			"it is started again. Waits until nothing is left. Exit codes: 0 done, 1 no such sale,\n" +
-			"3 it is going down, 7 not in time: what is left stays with it until another takes it.",
-		Flags: operatingFlags(onFlag("undo", "let it take its share again")),
-		Action: func(c *urfave.Context) error {
-			f := &flags{c: c}
-			o := drainOptions{operating: f.operating("drain", 0), sale: c.Args().Get(1), undo: f.on("undo")}
-			if err := f.done(2); err != nil {
-				return err
-			}
-			return p.drain(c.Context, o)
-		},
+		Name: "drain", Category: groupSale, Usage: "move all shards off a server process",
+		Description: "The process gives its shards of the sales to other processes, forwards the requests of " +
+			"buyers to them, and takes no shard until --undo or a restart. The command waits until the " +
+			"process owns no shard. Exit codes: 0 done, 1 no such sale, 3 the process is going down, " +
+			"7 not done in time: the process keeps the remaining shards until another one takes them.",
+		Flags: append(append([]urfave.Flag{
+			adminFlag(),
+			saleFlag(),
+			onFlag("undo", "let the process take its share of the shards again"),
+			tokenFlag(),
+		}, tlsFlags()...), boundFlag(defaultOperating), jsonFlag()),
+		Action: action(func(f *flags) drainOptions {
+			return drainOptions{operating: operating{
+				secrets: f.secrets(), admin: f.needServer("admin"), timeout: f.duration("timeout", defaultOperating), json: f.on("json"),
+			}, sales: f.names(), undo: f.on("undo")}
+		}, p.drain),
 	}
-}
-
-// operatingFlags are the flags of drain.
-func operatingFlags(more ...urfave.Flag) []urfave.Flag {
-	return append(append(append(more, valueFlag("token-file", "send the first bearer token in `FILE`")), tlsFlags()...),
-		valueFlag("timeout", fmt.Sprintf("give up after `DURATION` (default: %s)", defaultOperating)),
-		onFlag("json", "answer in JSON: one object a sale, one a line"),
-	)
-}
-
-// operating parses these flags, and the argument that names the process.
-func (f *flags) operating(command string, at int) operating {
-	o := operating{
-		command: "salectl " + command, secrets: f.secrets(),
-		timeout: f.duration("timeout", defaultOperating), json: f.on("json"),
-	}
-	if address := f.c.Args().Get(at); address != "" {
-		o.admin = f.adminAddress("ADDRESS", address, o.secrets)
-	} else {
-		f.refuse("name the process by its admin address, such as %s", defaultAdmin)
-	}
-	return o
 }
 
 // drainReply is the output of drain --json.
@@ -73,8 +53,8 @@ func (p *program) drain(ctx context.Context, o drainOptions) error {
 	}
 	bounded, cancel := context.WithTimeoutCause(ctx, o.timeout, timedOut(o.timeout))
 	defer cancel()
-	sales := []string{o.sale}
-	if o.sale == "" {
+	sales := o.sales
+	if len(sales) == 0 {
 		client, err := process.client("")
 		if err != nil {
 			return err
@@ -137,7 +117,7 @@ func (p *program) drainSale(ctx context.Context, process *operator, sale string,
 		err = fmt.Errorf("%w: %s", context.Cause(ctx), drainText(share, undo, process.admin.Host))
 		if !undo && !share.HasTakers {
 			return advised{what: err.Error(), err: err,
-				remedy: "'salectl drain --undo ADDRESS', with the admin address of a process that is on standby, lets that take them; so does another 'salectl serve'."}
+				remedy: "'salectl drain --undo --admin URL' lets a process on standby take them, with the URL of its admin address; so does another 'salectl serve'."}
 		}
 		return err
 	}

@@ -23,7 +23,7 @@ func TestDrainTellsWhatItHeard(t *testing.T) {
 	}))
 	defer server.Close()
 	c := newCapture()
-	code := c.run([]string{"salectl", "drain", "--timeout", "500ms", server.URL, "tickets"}, nil)
+	code := c.run([]string{"salectl", "drain", "--timeout", "500ms", "--admin", server.URL, "--sale", "tickets"}, nil)
 	if want := "timed out after 500ms: tickets: 5 shards left at "; code != 7 || !strings.Contains(c.err.String(), want) {
 		t.Errorf("exit code %d, and it says %s\nwant %q", code, &c.err, want)
 	}

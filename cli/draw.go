@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	urfave "github.com/urfave/cli/v2"
 
@@ -20,24 +19,16 @@ import (
 )
 
 func (p *program) drawCommand() *urfave.Command {
-	return &urfave.Command{
-		Name: "draw", Category: groupSale, Usage: "reveal a draw, look at one, verify one, or publish its entries",
-		Description: "Of a sale with queue: {order: draw}. Until the sale closes each claim is an entry.",
-		Subcommands: []*urfave.Command{p.drawStatusCommand(), p.drawCloseCommand(), p.drawRevealCommand(), p.drawVerifyCommand(), p.drawPublishCommand()},
-		Action: func(c *urfave.Context) error {
-			if c.Args().Present() {
-				return unknownCommand(c, c.Command.HelpName, c.Command.Subcommands, c.Args().First())
-			}
-			return misused(c, "say what to do with a draw: %s", strings.Join(commandNames(c.Command.Subcommands), ", "))
-		},
-	}
+	return group("draw", groupSale, "close, reveal and verify draws",
+		"Of a sale with queue: {order: draw}. Until the sale closes each claim is an entry.",
+		p.drawStatusCommand(), p.drawCloseCommand(), p.drawRevealCommand(), p.drawVerifyCommand(), p.drawListCommand())
 }
 
 func (p *program) drawStatusCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "status", Usage: "show what is published of a draw",
-		Description: "The commitment, from the first apply on; the root of all entries, from the close on;\n" +
-			"and what was revealed.",
+		Name: "status", Usage: "show the published data of a draw",
+		Description: "The commitment from the first apply on, the root of all entries from the close on, and " +
+			"the result once revealed.",
 		Flags:  salesFlags(timeoutFlag(), jsonFlag()),
 		Action: action(parseSource, p.drawStatus),
 	}
@@ -53,7 +44,7 @@ type drawReply struct {
 
 func (p *program) drawStatus(ctx context.Context, o source) error {
 	return p.forEach(ctx, o, func(ctx context.Context, sale spec.Sale) error {
-		return p.withActual(ctx, sale, current.ReadSale, func(_ apply.Config, actual *planner.Actual) error {
+		return p.withSale(ctx, sale, func(_ apply.Config, actual *planner.Actual) error {
 			status, err := current.NewStatus(actual)
 			switch {
 			case err != nil:
@@ -118,9 +109,9 @@ func entries(n int64) string {
 
 func (p *program) drawCloseCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "close", Usage: "publish the entries, before anything is revealed",
-		Description: "Once the sale has closed: 'draw status' shows the root of all entries from then on, for all\n" +
-			"to note before the value of the beacon is known. 'draw reveal' does it too, if nobody has.",
+		Name: "close", Usage: "stop entries and publish their root",
+		Description: "After the close of the sale: 'salectl draw status' then shows the root of all entries, " +
+			"to be noted before the value of the beacon is known. 'salectl draw reveal' also does it.",
 		Flags:  salesFlags(timeoutFlag(), jsonFlag()),
 		Action: action(parseSource, p.drawClose),
 	}
@@ -128,7 +119,7 @@ func (p *program) drawCloseCommand() *urfave.Command {
 
 func (p *program) drawClose(ctx context.Context, o source) error {
 	return p.forEach(ctx, o, func(ctx context.Context, sale spec.Sale) error {
-		return p.withActual(ctx, sale, current.ReadSale, func(cfg apply.Config, actual *planner.Actual) error {
+		return p.withSale(ctx, sale, func(cfg apply.Config, actual *planner.Actual) error {
 			plan, err := planner.MakeCloseDraw(actual)
 			if err != nil {
 				return err
@@ -161,19 +152,19 @@ type revealOptions struct {
 
 func (p *program) drawRevealCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "reveal", Usage: "publish the entries, then the secret, then who has won",
-		Description: "Once the sale has closed. Asks first. Killed anywhere and run again, it completes.\n" +
-			"What is revealed is for good, and the order that follows from it, too.",
+		Name: "reveal", Usage: "reveal the secret and draw the winners",
+		Description: "After the close of the sale. Asks for confirmation: the secret and the order cannot be " +
+			"changed afterwards. If it was interrupted, run it again: it completes.",
 		Flags: salesFlags(
-			valueFlag("beacon", "the value of the beacon's round that the sale declares, in `HEX`"),
-			onFlag("fallback", "the beacon has no value for that round: take the fallback that the sale declares"),
+			valueFlag("beacon", "value of the declared round of the beacon, in `HEX`"),
+			onFlag("fallback", "use the declared fallback, because the beacon has no value for that round"),
 			yesFlag(), timeoutFlag(), jsonFlag(),
 		),
 		Action: action(func(f *flags) revealOptions {
 			o := revealOptions{source: parseSource(f), fallback: f.on("fallback"), yes: f.on("yes")}
 			o.beacon = f.hex("beacon")
 			if o.fallback && o.beacon != nil {
-				f.refuse("--fallback stands beside --beacon, and says that there is no value")
+				f.refuse("--fallback is for a beacon without a value: give --beacon or --fallback")
 			}
 			return o
 		}, p.drawReveal),
@@ -194,7 +185,7 @@ func (f *flags) hex(name string) []byte {
 
 func (p *program) drawReveal(ctx context.Context, o revealOptions) error {
 	return p.forEach(ctx, o.source, func(ctx context.Context, sale spec.Sale) error {
-		return p.withActual(ctx, sale, current.ReadSale, func(cfg apply.Config, actual *planner.Actual) error {
+		return p.withSale(ctx, sale, func(cfg apply.Config, actual *planner.Actual) error {
 			plan, err := planner.MakeReveal(actual, o.beacon, o.fallback)
 			if err != nil {
 				return err
@@ -235,16 +226,16 @@ type verifyOptions struct {
 
 func (p *program) drawVerifyCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "verify", Usage: "work a draw out again from an export", ArgsUsage: "EXPORT",
-		Description: "Needs nothing but the file, which is - for standard input. Exits with 3 if anything is\n" +
-			"wrong, and says where. With --user it tells a user's rank; in a list without users the\n" +
-			"key of the user's request tells which entry it is.",
+		Name: "verify", Usage: "recompute a draw from an export", ArgsUsage: "EXPORT",
+		Description: "Reads only the export; - is standard input. Exits with 3 if it finds a fault, and " +
+			"reports its place. With --user it prints the rank of a user; in a list without users, " +
+			"the key of the user's request identifies the entry.",
 		Flags: []urfave.Flag{
-			valueFlag("user", "tell the rank of `ID`"),
-			valueFlag("key", "the `KEY` of that user's request, which a list without users needs"),
-			valueFlag("beacon", "hold the draw against the value of the beacon's round, in `HEX`"),
-			valueFlag("commitment", "hold the draw against the commitment that was published before the first entry, in `HEX`"),
-			valueFlag("root", "hold the draw against the root that was published at the close, in `HEX`"),
+			valueFlag("user", "print the rank of user `ID`"),
+			valueFlag("key", "`KEY` of that user's request, required for a list without users"),
+			valueFlag("beacon", "compare the draw with the value of the beacon's round, in `HEX`"),
+			valueFlag("commitment", "compare the draw with the commitment published before the first entry, in `HEX`"),
+			valueFlag("root", "compare the draw with the root published at the close, in `HEX`"),
 			jsonFlag(),
 		},
 		Action: func(c *urfave.Context) error {
@@ -256,7 +247,7 @@ func (p *program) drawVerifyCommand() *urfave.Command {
 				f.refuse("--key goes with --user, whose request it is of")
 			}
 			var err error
-			if o.path, err = f.export("say which export to verify"); err != nil {
+			if o.path, err = f.export("name the export to verify"); err != nil {
 				return err
 			}
 			err = p.drawVerify(o)
@@ -301,13 +292,13 @@ func (p *program) openExport(path string) (io.ReadCloser, error) {
 	return f, nil
 }
 
-func (p *program) drawPublishCommand() *urfave.Command {
+func (p *program) drawListCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "publish", Usage: "write the list of entries that can be published", ArgsUsage: "EXPORT",
-		Description: "Reads an export, which is - for standard input, and writes to standard output what\n" +
-			"'salectl draw verify' needs of it: no users, keys, payments or commits.",
+		Name: "list", Usage: "write the public list of entries of an export", ArgsUsage: "EXPORT",
+		Description: "Reads an export, or standard input for -, and prints what 'salectl draw verify' needs of " +
+			"it, without users, keys, payments and commits.",
 		Action: func(c *urfave.Context) error {
-			path, err := (&flags{c: c}).export("say of which export to publish the entries")
+			path, err := (&flags{c: c}).export("name the export whose entries to list")
 			if err != nil {
 				return err
 			}

@@ -163,7 +163,7 @@ func TestAThirdKindOfStore(t *testing.T) {
 	server, signals, ended := newCapture(), make(chan os.Signal, 1), make(chan int, 1)
 	server.drivers = m.drivers()
 	go func() {
-		ended <- server.run([]string{"salectl", "serve", "-f", path, "--listen", buyers, "--admin", "127.0.0.1:0"}, signals)
+		ended <- server.run([]string{"salectl", "serve", "-f", path, "--listen", buyers, "--admin-listen", "127.0.0.1:0"}, signals)
 	}()
 	client, err := api.NewClient(api.Config{Servers: []string{"http://" + buyers}, Sale: "tickets", MaxWait: 10 * time.Millisecond})
 	if err != nil {
@@ -220,7 +220,7 @@ func TestAThirdKindOfStore(t *testing.T) {
 		t.Errorf("serve: exit code %d\n%s", code, &server.err)
 	}
 	export := filepath.Join(t.TempDir(), "export.ndjson")
-	run(0, "destroy", "-f", path, "--yes", "--export", export)
+	run(0, "destroy", "-f", path, "--yes", "--out", export)
 	if text, err := os.ReadFile(export); err != nil || !bytes.Contains(text, []byte(`"sold":4`)) {
 		t.Errorf("the export has %.300s, %v", text, err)
 	}
@@ -257,7 +257,7 @@ func TestStatusInAnOutage(t *testing.T) {
 	server, signals, ended := newCapture(), make(chan os.Signal, 1), make(chan int, 1)
 	server.drivers = m.drivers()
 	go func() {
-		ended <- server.run(append(append([]string{"salectl", "serve"}, files...), "--listen", at, "--admin", "127.0.0.1:0"), signals)
+		ended <- server.run(append(append([]string{"salectl", "serve"}, files...), "--listen", at, "--admin-listen", "127.0.0.1:0"), signals)
 	}()
 	stop := func() {
 		signals <- syscall.SIGTERM

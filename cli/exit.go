@@ -12,7 +12,9 @@ import (
 
 	"salectl/api"
 	"salectl/backends/ledger"
+	"salectl/cli/lock"
 	"salectl/executor/rehearse"
+	"salectl/internal/signals"
 	"salectl/planner"
 	"salectl/spec"
 )
@@ -21,22 +23,19 @@ import (
 const (
 	exitOK          = api.ExitOK
 	exitError       = api.ExitError
-	exitChanges     = 2               // the plan has changes; only with --detailed-exitcode
-	exitRefused     = api.ExitRefused // a guard refused, or an invariant is broken
-	exitUsage       = api.ExitUsage   // a bad spec or command line
-	exitStale       = 5               // the plan was made for an earlier state; or a lock was not acquired, or was lost
-	exitPartly      = 6               // incomplete: run it again
-	exitTimeout     = api.ExitTimeout // not within the time given; or the server of a claim was overloaded or no owner
-	exitDown        = 8               // status --exit-code: the sale is open, and no claim can be sold
-	exitDegraded    = 9               // status --exit-code: another fault
-	exitSoldOut     = api.ExitSoldOut // sold out, or none available now
-	exitLimit       = api.ExitLimit   // the user has reached the limit
-	exitNotOpen     = api.ExitNotOpen // not open yet, paused, or closed
-	exitThreshold   = 13              // rehearse, audit: a threshold failed
-	exitNotRunnable = 126             // lock run: the command exists and cannot be run
-	exitNotFound    = 127             // lock run: the command does not exist
-	exitInterrupted = 130             // by a signal
-	exitSignal      = 128             // lock run: plus the number of the signal that ended the command
+	exitChanges     = 2                  // the plan has changes; only with --exit-code
+	exitRefused     = api.ExitRefused    // a guard refused, or an invariant is broken
+	exitUsage       = api.ExitUsage      // a bad spec or command line
+	exitStale       = lock.ExitLost      // the plan was made for an earlier state; or a lock was not acquired, or was lost
+	exitPartly      = lock.ExitMayBeHeld // incomplete: run it again
+	exitTimeout     = api.ExitTimeout    // not within the time given; or the server of a claim was overloaded or no owner
+	exitDown        = 8                  // status --exit-code: the sale is open, and no claim can be sold
+	exitDegraded    = 9                  // status --exit-code: another fault
+	exitSoldOut     = api.ExitSoldOut    // sold out, or none available now
+	exitLimit       = api.ExitLimit      // the user has reached the limit
+	exitNotOpen     = api.ExitNotOpen    // not open yet, paused, or closed
+	exitThreshold   = 13                 // rehearse, audit: a threshold failed
+	exitInterrupted = 130                // by a signal
 )
 
 // worst has all codes except 0, the most urgent first. It decides if several sales end
@@ -49,7 +48,6 @@ var worst = []int{
 
 // Errors of commands themselves; other packages return the rest.
 var (
-	errInterrupted = errors.New("interrupted")
 	errUsage       = errors.New("bad usage")
 	errChanges     = errors.New("there are changes")
 	errUnconfirmed = errors.New("not confirmed")
@@ -76,20 +74,12 @@ type waited struct{ error }
 
 func (w waited) Unwrap() error { return w.error }
 
-// codedError is an error with its own exit code, such as that of a command that was run.
-type codedError struct {
-	code int
-	error
-}
-
-func (e *codedError) Unwrap() error { return e.error }
-
-// codes maps errors to exit codes, besides codedError, outcomeError and spec.Problem.
+// codes maps errors to exit codes, besides exitError, outcomeError and spec.Problem.
 var codes = []struct {
 	is   error
 	code int
 }{
-	{errInterrupted, exitInterrupted},
+	{signals.ErrInterrupted, exitInterrupted},
 	{errUsage, exitUsage},
 	{errChanges, exitChanges},
 	{errUnconfirmed, exitRefused},
@@ -155,8 +145,8 @@ func ownCode(err error) (code int, ok bool) {
 	switch e := err.(type) {
 	case *spec.Problem:
 		return exitUsage, true
-	case *codedError:
-		return e.code, true
+	case *lock.ExitError:
+		return e.Code, true
 	case *outcomeError:
 		return e.outcome.Row().Exit, true
 	case urfave.ExitCoder:

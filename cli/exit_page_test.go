@@ -9,14 +9,16 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"salectl/cli/lock"
 )
 
 // exitCodes has all codes of exit.go by their names.
 var exitCodes = map[string]int{
 	"exitOK": exitOK, "exitError": exitError, "exitChanges": exitChanges, "exitRefused": exitRefused,
 	"exitUsage": exitUsage, "exitStale": exitStale, "exitPartly": exitPartly, "exitTimeout": exitTimeout,
-	"exitDown": exitDown, "exitDegraded": exitDegraded, "exitSoldOut": exitSoldOut, "exitLimit": exitLimit, "exitNotOpen": exitNotOpen, "exitThreshold": exitThreshold, "exitNotRunnable": exitNotRunnable,
-	"exitNotFound": exitNotFound, "exitInterrupted": exitInterrupted, "exitSignal": exitSignal,
+	"exitDown": exitDown, "exitDegraded": exitDegraded, "exitSoldOut": exitSoldOut, "exitLimit": exitLimit, "exitNotOpen": exitNotOpen, "exitThreshold": exitThreshold, "exitNotRunnable": lock.ExitNotRunnable,
+	"exitNotFound": lock.ExitNotFound, "exitInterrupted": exitInterrupted, "exitSignal": lock.ExitSignal,
 }
 
 // The page of exit codes has a line for each code and for no other, and ranks them as

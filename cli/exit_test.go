@@ -14,7 +14,9 @@ import (
 	"salectl/api"
 	"salectl/backends/ledger"
 	"salectl/backends/quorum"
+	"salectl/cli/lock"
 	"salectl/executor/rehearse"
+	"salectl/internal/signals"
 	"salectl/planner"
 	"salectl/spec"
 )
@@ -85,20 +87,20 @@ func TestExitCode(t *testing.T) {
 		"a failed threshold":                           {shown{errThreshold}, 13},
 		"a failed threshold beside a failed rehearsal": {shown{errors.Join(errThreshold, errRehearsal)}, 3},
 
-		"interrupted": {errInterrupted, 130},
+		"interrupted": {signals.ErrInterrupted, 130},
 
-		"a lock that was refused":        {&codedError{99, quorum.ErrRefused}, 99},
-		"a command that failed":          {shown{&codedError{42, errors.New("exit status 42")}}, 42},
-		"a command that cannot be run":   {notRun("x", fs.ErrPermission), 126},
-		"a command that is not there":    {notRun("x", fs.ErrNotExist), 127},
-		"a command beside its own cause": {fmt.Errorf("a: %w", &codedError{42, planner.ErrStale}), 42},
+		"a lock that was refused":        {&lock.ExitError{Code: 99, Err: quorum.ErrRefused}, 99},
+		"a command that failed":          {shown{&lock.ExitError{Code: 42, Err: errors.New("exit status 42")}}, 42},
+		"a command that cannot be run":   {&lock.ExitError{Code: 126, Err: fs.ErrPermission}, 126},
+		"a command that is not there":    {&lock.ExitError{Code: 127, Err: fs.ErrNotExist}, 127},
+		"a command beside its own cause": {fmt.Errorf("a: %w", &lock.ExitError{Code: 42, Err: planner.ErrStale}), 42},
 
 		"wrapped":                    {fmt.Errorf("a: %w", fmt.Errorf("b: %w", planner.ErrStale)), 5},
 		"wrapped and shown":          {fmt.Errorf("a: %w", shown{fmt.Errorf("b: %w", planner.ErrPartly)}), 6},
 		"urfave's, wrapped":          {fmt.Errorf("a: %w", urfave.Exit("b", 7)), 7},
 		"wrapped beside its cause":   {fmt.Errorf("%w: %w", planner.ErrPartly, fs.ErrPermission), 6},
 		"partly, for lack of time":   {fmt.Errorf("%w: %w", planner.ErrPartly, context.DeadlineExceeded), 6},
-		"interrupted while applying": {fmt.Errorf("%w: %w", errInterrupted, planner.ErrPartly), 130},
+		"interrupted while applying": {fmt.Errorf("%w: %w", signals.ErrInterrupted, planner.ErrPartly), 130},
 		"joined with a close":        {errors.Join(planner.ErrStale, fs.ErrClosed), 5},
 		"several problems":           {multierror.Append(nil, &spec.Problem{}, &spec.Problem{}), 4},
 		"a failure beside a refused claim": {

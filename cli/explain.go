@@ -27,15 +27,15 @@ type explainOptions struct {
 
 func (p *program) explainCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "explain", Category: groupLook, Usage: "say what the rules of sales say to a user, and why",
-		Description: "Evaluates the rules of the files, whether they are applied or not, with what is known\n" +
-			"of the user now. It sells nothing. Exit codes: 0 the user may claim, 3 a rule refuses,\n" +
-			"4 bad file or usage.",
+		Name: "explain", Category: groupLook, Usage: "explain why a user may or may not claim",
+		Description: "Evaluates the rules of the files, applied or not, with the present attributes of the " +
+			"user. It sells nothing. Exit codes: 0 the user may claim, 3 a rule refuses, 4 bad file " +
+			"or usage.",
 		Flags: salesFlags(
-			valueFlag("user", "`ID` of the user who would claim"),
-			valueFlag("quantity", fmt.Sprintf("as if `N` units were claimed, at most %d (default: 1)", api.MaxQuantity)),
-			valueFlag("key", "as if the claim had this `KEY` (default: none)"),
-			valueFlag("at", "as if it were `TIME`, such as 2026-11-11T20:00:00+08:00 (default: now)"),
+			valueFlag("user", "`ID` of the user"),
+			valueFlag("quantity", fmt.Sprintf("evaluate for a claim of `N` units, at most %d (default: 1)", api.MaxQuantity)),
+			valueFlag("key", "evaluate for a claim with `KEY` (default: none)"),
+			valueFlag("at", "evaluate at `TIME`, such as 2026-11-11T20:00:00+08:00 (default: now)"),
 			timeoutFlag(),
 			jsonFlag(),
 		),

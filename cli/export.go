@@ -27,26 +27,25 @@ type exportOptions struct {
 
 func (p *program) exportCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "export", Category: groupLook, Usage: "write a sale's ledger to a file",
-		Description: "NDJSON: a header, a line a claim, a line a commit. The file is there in full or not at\n" +
-			"all; one that is there already with other content is never overwritten. Of a sale that\n" +
-			"is selling, it has a consistent cut: every unit is in one place.\n" +
-			"With --user, --unit or --state it is an extract: a header that says so and the claims\n" +
-			"that match all of them, on standard output unless --out names a file.\n" +
-			"With --format csv it is a table of claims for bookkeeping, which proves nothing.\n" +
-			"With --redact-keys the export is for sharing: keys of requests are replaced by digests, and\n" +
-			"secret codes are left out. It still has users and payments.\n" +
-			"With --follow it is a feed: each event as it comes, one a line.",
+		Name: "export", Category: groupLook, Usage: "write the ledger of a sale to a file",
+		Description: "NDJSON: a header, a line per claim, a line per commit. The file is written completely or " +
+			"not at all, and never replaces a file with other content. The export of a sale that is " +
+			"selling is a consistent cut: every unit is in one place.\n\n" +
+			"With --user, --unit or --state it is an extract: a header and the claims that match all " +
+			"of them, on standard output unless --out names a file. With --csv it is a table of " +
+			"claims for bookkeeping, which proves nothing. With --redact-keys it can be shared: keys " +
+			"of requests are replaced by digests, and secret codes are left out; it still has users " +
+			"and payments. With --follow it is a feed: a line per event, as it occurs.",
 		Flags: append(salesFlags(
-			valueFlag("out", "write to `FILE`, or - for standard output; there must be one sale only (default: SALE-UID.live.ndjson, or .csv)"),
-			valueFlag("format", "write as `FORMAT`: ndjson or csv (default: ndjson)"),
-			onFlag("redact-keys", "replace the keys of requests by digests, and leave secret codes out"),
+			valueFlag("out", "write to `FILE`, of one sale only; - is standard output (default: SALE-UID.live.ndjson, or .csv)"),
+			onFlag("csv", "write a table of claims instead of an export"),
+			onFlag("redact-keys", "replace keys of requests by digests, and leave secret codes out"),
 			timeoutFlag(),
-		), append(filterFlags("write only"), followFlags()...)...),
+		), append(filterFlags("export"), followFlags()...)...),
 		Action: action(func(f *flags) exportOptions {
 			o := exportOptions{
 				source: parseSource(f), out: f.text("out"), filter: parseFilter(f),
-				csv: f.oneOf("format", "ndjson", "csv") == "csv", redact: f.on("redact-keys"), follow: parseFollow(f),
+				csv: f.on("csv"), redact: f.on("redact-keys"), follow: parseFollow(f),
 			}
 			if o.redact && (o.csv || o.filter.Set()) {
 				f.refuse("--redact-keys is for whole exports: a table has no keys, and an extract is for its owner")
@@ -65,7 +64,7 @@ func (p *program) export(ctx context.Context, o exportOptions) error {
 		return p.follow(ctx, o, sales)
 	}
 	if o.out != "" && len(sales) > 1 {
-		return &usageError{"salectl export", fmt.Sprintf("--out names the file of one sale, and -f names %d", len(sales))}
+		return &usageError{"salectl export", fmt.Sprintf("--out names the file of one sale, and there are %d", len(sales))}
 	}
 	ctx, cancel := o.bounded(ctx)
 	defer cancel()

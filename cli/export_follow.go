@@ -12,6 +12,7 @@ import (
 	"salectl/backends"
 	"salectl/backends/feed"
 	"salectl/backends/ledger"
+	"salectl/internal/signals"
 	"salectl/spec"
 )
 
@@ -25,9 +26,9 @@ type followed struct {
 
 func followFlags() []urfave.Flag {
 	return []urfave.Flag{
-		onFlag("follow", "write each event to standard output as it comes, until Ctrl-C or the sale is destroyed; see docs/feed.md"),
-		valueFlag("from", "with --follow: go on at `POSITION`, as a line of type salectl.resolved has it, or at the end of the ledger: now (default: at its beginning)"),
-		onFlag("commits", "with --follow: write the stored bytes of the ledger, too, which prove the events"),
+		onFlag("follow", "print each event as it occurs, until Ctrl-C or the sale is destroyed; see docs/feed.md"),
+		valueFlag("from", "with --follow: continue at `POSITION`, from a line of type salectl.resolved, or at the end of the ledger: now (default: its beginning)"),
+		onFlag("commits", "with --follow: also print the stored bytes of the ledger, which prove the events"),
 	}
 }
 
@@ -48,7 +49,7 @@ func parseFollow(f *flags) (o followed) {
 			f.refuse("--%s needs --follow", name)
 		}
 	}
-	for _, name := range []string{"out", "format", "redact-keys", "user", "unit", "state"} {
+	for _, name := range []string{"out", "csv", "redact-keys", "user", "unit", "state"} {
 		if f.c.IsSet(name) && o.on {
 			f.refuse("--%s does not go with --follow, which writes all events to standard output", name)
 		}
@@ -59,37 +60,39 @@ func parseFollow(f *flags) (o followed) {
 // follow prints the feed of a sale.
 func (p *program) follow(ctx context.Context, o exportOptions, sales []spec.Sale) error {
 	if len(sales) > 1 {
-		return &usageError{"salectl export", fmt.Sprintf("--follow is of one sale, and -f names %d", len(sales))}
+		return &usageError{"salectl export", fmt.Sprintf("--follow is for one sale, and there are %d", len(sales))}
 	}
 	ctx, cancel := o.bounded(ctx)
 	defer cancel()
-	return p.withStore(sales[0], func(store *backends.Store) error {
-		w := bufio.NewWriterSize(p.out, 1<<16)
-		lines := json.NewEncoder(w)
-		lines.SetEscapeHTML(false)
-		r := feed.New(feed.Config{Sale: sales[0].Name, From: o.follow.from, Now: o.follow.now, Commits: o.follow.commits})
-		shell := feed.Shell{Logs: store.Logs, Trouble: func(err error) {
-			if err == nil {
-				p.say("The ledger can be read again.")
-				return
-			}
-			p.say("The ledger cannot be read, which is tried again: %v", err)
-		}}
-		return explained(feed.Follow(ctx, shell, r, func(b *feed.Batch) error {
-			for i := range b.Events {
-				if err := lines.Encode(&b.Events[i]); err != nil {
-					return err
+	return p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error {
+		return p.withStore(sale, func(store *backends.Store) error {
+			w := bufio.NewWriterSize(p.out, 1<<16)
+			lines := json.NewEncoder(w)
+			lines.SetEscapeHTML(false)
+			r := feed.New(feed.Config{Sale: sale.Name, From: o.follow.from, Now: o.follow.now, Commits: o.follow.commits})
+			shell := feed.Shell{Logs: store.Logs, Trouble: func(err error) {
+				if err == nil {
+					p.say("The ledger can be read again.")
+					return
 				}
-			}
-			return w.Flush()
-		}))
+				p.say("The ledger cannot be read, which is tried again: %v", err)
+			}}
+			return explained(feed.Follow(ctx, shell, r, func(b *feed.Batch) error {
+				for i := range b.Events {
+					if err := lines.Encode(&b.Events[i]); err != nil {
+						return err
+					}
+				}
+				return w.Flush()
+			}))
+		})
 	})
 }
 
 // explained adds a remedy to the error of a feed that cannot continue.
 func explained(err error) error {
 	switch {
-	case errors.Is(err, errInterrupted):
+	case errors.Is(err, signals.ErrInterrupted):
 		return nil // the usual end of a follow
 	case errors.Is(err, feed.ErrForeign):
 		return advised{err.Error(), "Begin without --from, and drop what was told before that position.", err}

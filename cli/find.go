@@ -17,9 +17,9 @@ import (
 // filterFlags returns the flags that select claims. what begins their usage.
 func filterFlags(what string) []urfave.Flag {
 	return []urfave.Flag{
-		valueFlag("user", what+" the claims of the user with that `ID`"),
-		valueFlag("unit", what+" the claims that have unit `N`, or had it last"),
-		valueFlag("state", what+" the claims in a `STATE`: "+strings.Join(export.States(), ", ")),
+		valueFlag("user", what+" only the claims of user `ID`"),
+		valueFlag("unit", what+" only the claims that have unit `N`, or had it last"),
+		valueFlag("state", what+" only the claims in `STATE`: "+strings.Join(export.States(), ", ")),
 	}
 }
 

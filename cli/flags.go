@@ -166,43 +166,41 @@ func salesFlags(more ...urfave.Flag) []urfave.Flag {
 }
 
 func saleFlag() urfave.Flag {
-	return &urfave.StringSliceFlag{Name: "sale", KeepSpace: true, Usage: "take of the sales the one with that `NAME`; may be repeated (default: all)"}
+	return &urfave.StringSliceFlag{Name: "sale", KeepSpace: true, Usage: "only sale `NAME`; may be repeated (default: all)"}
 }
 
 func selectorFlag() urfave.Flag {
 	return &urfave.StringFlag{
 		Name: "selector", Aliases: []string{"l"},
-		Usage: "take of the sales those whose labels match `SELECTOR`, such as team=a,stage!=test or 'stage in (soon,live)' (default: all)",
+		Usage: "only sales whose labels match `SELECTOR`, such as team=a,stage!=test or 'stage in (soon,live)' (default: all)",
 	}
 }
 
 func fileFlag() urfave.Flag {
 	return &urfave.StringSliceFlag{
 		Name: "f", KeepSpace: true,
-		Usage: "read sales from `PATH`: a file, a folder, or - for standard input; may be repeated (default: the working directory)",
+		Usage: "read sale files from `PATH`: a file, a folder, or - for standard input; may be repeated (default: the working directory)",
 	}
 }
 
 func jsonFlag() urfave.Flag {
-	return &urfave.BoolFlag{Name: "json", Usage: "answer in JSON: one object a sale, one a line"}
+	return onFlag("json", "print JSON: one object per sale, each on a line")
 }
 
-func yesFlag() urfave.Flag {
-	return &urfave.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "do it without asking"}
-}
+func yesFlag() urfave.Flag { return onFlag("yes", "do not ask for confirmation", "y") }
 
 func allFlag() urfave.Flag {
-	return onFlag("all", "list every shard and every problem, however many: the lists of --json have all")
+	return onFlag("all", "shorten no list: print every shard, problem and change, as --json does")
 }
 
 func timeoutFlag() urfave.Flag {
-	return valueFlag("timeout", "give up after `DURATION` (default: when a server has not answered for a while)")
+	return valueFlag("timeout", "give up after `DURATION` (default: only each step has a limit)")
 }
 
 func valueFlag(name, usage string) urfave.Flag {
 	return &urfave.StringFlag{Name: name, Usage: usage}
 }
 
-func onFlag(name, usage string) urfave.Flag {
-	return &urfave.BoolFlag{Name: name, Usage: usage}
+func onFlag(name, usage string, aliases ...string) urfave.Flag {
+	return &urfave.BoolFlag{Name: name, Aliases: aliases, Usage: usage, DisableDefaultText: true}
 }

@@ -57,7 +57,7 @@ func startServing(t *testing.T, path string) (buyers, admin string) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	cmd := exec.Command("salectl", "serve", "-f", path, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+	cmd := exec.Command("salectl", "serve", "-f", path, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0")
 	cmd.Stderr = file
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -133,12 +133,12 @@ func TestWhicheverRequestHangs(t *testing.T) {
 		before  func(t *testing.T)
 	}{
 		{"claim --server SERVER --sale tickets --user u", server, none},
-		{"claims --server SERVER --sale tickets --user u", server, none},
-		{"claims --server SERVER --sale tickets --claim " + held, server, none},
-		{"confirm --server SERVER --sale tickets --payment p --claim " + held, server, none},
-		{"drain ADMIN", operated, func(t *testing.T) { succeeds(t, "drain", "--undo", admin) }},
-		{"drain ADMIN tickets", operated, func(t *testing.T) { succeeds(t, "drain", "--undo", admin) }},
-		{"drain --undo ADMIN", operated, func(t *testing.T) { succeeds(t, "drain", admin) }},
+		{"claims list --server SERVER --sale tickets --user u", server, none},
+		{"claims get --server SERVER --sale tickets --claim " + held, server, none},
+		{"claims confirm --server SERVER --sale tickets --payment p --claim " + held, server, none},
+		{"drain --admin ADMIN", operated, func(t *testing.T) { succeeds(t, "drain", "--undo", "--admin", admin) }},
+		{"drain --admin ADMIN --sale tickets", operated, func(t *testing.T) { succeeds(t, "drain", "--undo", "--admin", admin) }},
+		{"drain --undo --admin ADMIN", operated, func(t *testing.T) { succeeds(t, "drain", "--admin", admin) }},
 	} {
 		t.Run(c.command, func(t *testing.T) {
 			line := strings.NewReplacer("SERVER", server.URL, "ADMIN", operated.URL).Replace(c.command)
@@ -147,7 +147,7 @@ func TestWhicheverRequestHangs(t *testing.T) {
 				c.before(t)
 				c.through.made.Store(0)
 				c.through.from.Store(from)
-				code, output = runProgram(t, slices.Insert(slices.Clone(args), 1, "--timeout", timeout)...)
+				code, output = runProgram(t, append(slices.Clone(args), "--timeout", timeout)...)
 				return code, output, c.through.made.Load()
 			}
 			code, output, requests := run(0, "1m")

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	urfave "github.com/urfave/cli/v2"
@@ -10,105 +11,76 @@ import (
 // columns is the maximum width of the help.
 const columns = 80
 
-// overview returns the help of the whole program.
-func overview(app *urfave.App) string {
+// helpText is the template of a command's help.
+const helpText = `{{.HelpName}} - {{.Usage}}
+
+Usage:
+  {{.HelpName}}{{if .Subcommands}} COMMAND{{end}} [flags]{{with .ArgsUsage}} {{.}}{{end}}
+{{with .Description}}
+{{wrap . 0}}
+{{end}}{{$category := "none"}}{{range .Subcommands}}{{if ne .Category $category}}{{$category = .Category}}
+{{or $category "Commands"}}:
+{{end}}  {{.Name}}{{"\t"}}{{.Usage}}
+{{end}}
+Flags:
+{{$column := column .Flags}}{{range .Flags}}  {{$flag := split .}}{{$flag.Name}}{{indent (subtract $column (offset $flag.Name 2)) ""}}{{wrap $flag.Text $column}}
+{{end}}`
+
+// helpOf returns the help of a command.
+func helpOf(c *urfave.Command) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s - %s\n\n", app.Name, app.Usage)
-	fmt.Fprintf(&b, "Usage:\n  %s COMMAND [flags]\n", app.Name)
-	category := ""
-	for _, c := range app.Commands {
-		if c.Category != category {
-			category = c.Category
-			fmt.Fprintf(&b, "\n%s:\n", category)
-		}
-		fmt.Fprintf(&b, "  %-11s %s\n", c.Name, c.Usage)
-	}
-	fmt.Fprintf(&b, "\n%s\n", paragraphs(app.Description))
+	urfave.HelpPrinterCustom(&b, helpText, c, map[string]any{
+		"wrapAt": func() int { return columns },
+		"split":  splitFlag,
+		"column": func(flags []urfave.Flag) (column int) {
+			for _, f := range flags {
+				column = max(column, len(splitFlag(f).Name)+4)
+			}
+			return column
+		},
+	})
 	return b.String()
 }
 
-// manual returns the help of one command. within is the command line before its name.
-func manual(c *urfave.Command, within string) string {
-	var b strings.Builder
-	usage := within + " " + c.Name
-	if len(c.Subcommands) > 0 {
-		usage += " COMMAND"
+// flagHelp is a flag as typed, and its description.
+type flagHelp struct{ Name, Text string }
+
+// splitFlag splits the description of urfave. It drops the repetition of a flag that may be
+// repeated, and that of the value's name.
+func splitFlag(f urfave.Flag) flagHelp {
+	name, text, _ := strings.Cut(f.String(), "\t")
+	name, _, _ = strings.Cut(name, " [ ")
+	if at := strings.LastIndex(name, " "); at > 0 {
+		name = strings.ReplaceAll(name[:at], name[at:]+",", ",") + name[at:]
 	}
-	usage += " [flags]"
-	if c.ArgsUsage != "" {
-		usage += " " + c.ArgsUsage
-	}
-	fmt.Fprintf(&b, "%s %s - %s\n\nUsage:\n  %s\n", within, c.Name, c.Usage, usage)
-	if c.Description != "" {
-		fmt.Fprintf(&b, "\n%s\n", paragraphs(c.Description))
-	}
-	if len(c.Subcommands) > 0 {
-		fmt.Fprintf(&b, "\nCommands:\n")
-		for _, sub := range c.Subcommands {
-			fmt.Fprintf(&b, "  %-11s %s\n", sub.Name, sub.Usage)
-		}
-	}
-	fmt.Fprintf(&b, "\nFlags:\n")
-	var left, right []string
-	widest := 0
-	for _, f := range c.Flags {
-		doc, ok := f.(urfave.DocGenerationFlag)
-		if !ok {
-			continue
-		}
-		name, text := flagLine(doc)
-		left, right = append(left, name), append(right, text)
-		widest = max(widest, len(name))
-	}
-	for i := range left {
-		fmt.Fprintf(&b, "  %-*s  %s\n", widest, left[i], fold(right[i], columns-widest-4, widest+4))
-	}
-	return b.String()
+	return flagHelp{name, text}
 }
 
-// flagLine returns a flag as typed, and its description. The word in backquotes in its usage
-// is the name of its value.
-func flagLine(f urfave.DocGenerationFlag) (name, text string) {
-	var names []string
-	for _, n := range f.Names() {
-		names = append(names, dashed(n))
+// helpCommand replaces urfave's own, which ends with 3 for an unknown topic and knows no
+// topic of two words.
+func (p *program) helpCommand(root *urfave.Command) *urfave.Command {
+	return &urfave.Command{
+		Name: "help", Category: groupProgram, Usage: "print the help of a command", ArgsUsage: "[COMMAND...]",
+		Description: "'salectl help COMMAND', 'salectl COMMAND help' and 'salectl COMMAND --help' print the same. " +
+			"Flags may stand anywhere behind the command; behind -- everything is an argument, also what looks like a flag, and a lock that is called help.\n" +
+			"\n" +
+			"Text is coloured on a terminal. In the environment, NO_COLOR turns colours off, else FORCE_COLOR or CLICOLOR_FORCE turns them on everywhere " +
+			"(and FORCE_COLOR=0 off), else CLICOLOR=0 or TERM=dumb turns them off. JSON has none.",
+		BashComplete: completeWords(func() []string { return commandNames(root.Subcommands) }),
+		Action: func(c *urfave.Context) error {
+			if err := atMost(c, 2); err != nil {
+				return err
+			}
+			about := root
+			for _, topic := range c.Args().Slice() {
+				at := slices.IndexFunc(about.Subcommands, func(c *urfave.Command) bool { return c.Name == topic })
+				if at < 0 {
+					return unknownCommand(root, about, topic)
+				}
+				about = about.Subcommands[at]
+			}
+			fmt.Fprint(p.out, helpOf(about))
+			return nil
+		},
 	}
-	name, text = strings.Join(names, ", "), f.GetUsage()
-	if f.TakesValue() {
-		before, rest, _ := strings.Cut(text, "`")
-		value, after, _ := strings.Cut(rest, "`")
-		name += " " + value
-		text = before + value + after
-	}
-	return name, text
-}
-
-// paragraphs folds text at the width of the help. A blank line ends a paragraph; indented
-// paragraphs are unchanged.
-func paragraphs(text string) string {
-	all := strings.Split(text, "\n\n")
-	for i, paragraph := range all {
-		if !strings.HasPrefix(paragraph, " ") {
-			all[i] = fold(paragraph, columns, 0)
-		}
-	}
-	return strings.Join(all, "\n\n")
-}
-
-// fold breaks text into lines of at most width, all but the first indented.
-func fold(text string, width, indent int) string {
-	var lines []string
-	line := ""
-	for _, word := range strings.Fields(text) {
-		if line != "" && len(line)+1+len(word) > width {
-			lines = append(lines, line)
-			line = ""
-		}
-		if line != "" {
-			line += " "
-		}
-		line += word
-	}
-	lines = append(lines, line)
-	return strings.Join(lines, "\n"+strings.Repeat(" ", indent))
 }

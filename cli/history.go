@@ -14,14 +14,12 @@ import (
 
 func (p *program) historyCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "history", Category: groupLook, Usage: "list who changed sales when, and what",
-		Description: "Lists every generation of a sale, by its own log: when it was planned and was on every\n" +
-			"shard, by whom, from the plan with which digest, and what it changed. Destroy keeps that\n" +
-			"log, so earlier runs are listed, too.",
+		Name: "history", Category: groupLook, Usage: "list the changes of a sale",
+		Description: "Lists every generation of a sale, from its own log: when it was planned and applied, by " +
+			"whom, the digest of its plan, and its changes. Destroy keeps that log, so that earlier " +
+			"runs are listed, too.",
 		Flags: salesFlags(
-			timeoutFlag(),
-			onFlag("all", "list what the first generation of a run declares, too"),
-			jsonFlag(),
+			timeoutFlag(), allFlag(), jsonFlag(),
 		),
 		Action: action(parseSource, p.history),
 	}

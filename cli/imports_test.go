@@ -29,6 +29,7 @@ var layers = []struct {
 	{"spec", 0, []string{"internal/files"}},
 	{"internal/files", 0, nil},
 	{"internal/tamper", 0, nil}, // for tests alone, as is
+	{"internal/signals", 0, nil},
 	{"internal/text", 0, nil},
 	{"internal/wait", 0, nil},
 	{"csvfile", 1, nil},
@@ -78,7 +79,9 @@ var layers = []struct {
 	{"executor/rehearse", 6, nil},
 	{"report", 6, []string{"executor/rehearse"}},
 	{"report/threshold", 1, nil},
-	{"cli", 7, nil},
+	{"server", 7, nil}, // the processes that sell; it parses no flags and prints nothing
+	{"cli", 7, []string{"cli/lock", "server"}},
+	{"cli/lock", 6, nil},      // locks and commands under them; it prints nothing
 	{"cli/replicas", 10, nil}, // tests alone, of several real processes
 	{"", 8, nil},              // main
 	{"sim/check", 7, nil},
@@ -120,7 +123,7 @@ var vendors = map[string]string{
 	"gopkg.in/yaml.v3":           "spec executor/httpd",
 	"github.com/invopop":         "spec",
 	"github.com/chromedp":        "services/browser",
-	"github.com/prometheus":      "executor executor/metrics executor/payments executor/httpd cli sim sim/stepped",
+	"github.com/prometheus":      "executor executor/metrics executor/payments executor/httpd server sim sim/stepped",
 	"google.golang.org/protobuf": "api/streampb backends/ledger backends/ledger/audit backends/ledger/export backends/ledger/payload backends/ledger/ledgerpb backends/hbase planner planner/current planner/plannertest executor/saletest sim sim/check",
 	"github.com/anishathalye":    "sim/check",
 	"cel.dev":                    "rules",

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
+	"os"
+	"strings"
 	"time"
 
 	urfave "github.com/urfave/cli/v2"
@@ -29,53 +32,76 @@ type inquiry struct {
 // or no owner. A takeover after a crash takes about one lock's ttl.
 const defaultInquiryTimeout = 10 * time.Second
 
+// serverFlag and adminFlag name a server: by its address for buyers, and by that for
+// operators.
+func serverFlag() *urfave.StringFlag {
+	return &urfave.StringFlag{Name: "server", EnvVars: []string{environment("server")}, Usage: "`URL` of a server, like http://" + defaultListen}
+}
+
+func adminFlag() *urfave.StringFlag {
+	return &urfave.StringFlag{Name: "admin", EnvVars: []string{environment("admin")}, Usage: "`URL` of the admin address of a server, like http://" + defaultAdmin}
+}
+
 // inquiryFlags returns the flags of an inquiry, with more between them.
-func inquiryFlags(server string, more ...urfave.Flag) []urfave.Flag {
-	usage := map[string]string{
-		"server": "`URL` of a serving salectl, like http://127.0.0.1:8080",
-		"admin":  "`URL` of the admin address of a serving salectl, like http://127.0.0.1:8081",
-	}
-	flags := []urfave.Flag{valueFlag(server, usage[server]), valueFlag("sale", "`NAME` of the sale")}
-	flags = append(append(flags, more...), valueFlag("token-file", "send the first bearer token in `FILE`"))
-	return append(append(flags, tlsFlags()...),
-		valueFlag("timeout", fmt.Sprintf("give up after `DURATION` (default: %s)", defaultInquiryTimeout)),
-		onFlag("json", "answer in JSON"),
-	)
+func inquiryFlags(server urfave.Flag, more ...urfave.Flag) []urfave.Flag {
+	flags := []urfave.Flag{server, valueFlag("sale", "`NAME` of the sale")}
+	flags = append(append(flags, more...), tokenFlag())
+	return append(append(flags, tlsFlags()...), boundFlag(defaultInquiryTimeout), onFlag("json", "print JSON"))
+}
+
+func tokenFlag() urfave.Flag {
+	return valueFlag("token-file", "send the first bearer token in `FILE`")
+}
+
+func boundFlag(ifAbsent time.Duration) urfave.Flag {
+	return valueFlag("timeout", fmt.Sprintf("give up after `DURATION` (default: %s)", ifAbsent))
 }
 
 func parseInquiry(f *flags, server string) inquiry {
 	o := inquiry{
 		secrets: f.secrets(),
-		server:  f.server(server),
+		server:  f.needServer(server),
 		flag:    server,
 		sale:    f.need("sale"),
 		timeout: f.duration("timeout", defaultInquiryTimeout),
 		json:    f.on("json"),
 	}
-	f.speaksTLS(o.server, o.secrets)
 	return o
 }
 
-// speaksTLS refuses flags of TLS beside a URL without TLS; nil: there is no URL.
-func (f *flags) speaksTLS(server *url.URL, by secrets) {
-	if server != nil && server.Scheme == "http" && by.tls != (access.TLSFiles{}) {
-		f.refuse("--tls-ca, --tls-cert and --tls-key go with a URL that begins with https, not with %s", server)
-	}
-}
-
-// server parses the base URL of a server.
+// server parses the URL of a server, which the environment may have; nil: there is none. Flags
+// of TLS are refused beside a URL without TLS.
 func (f *flags) server(name string) *url.URL {
-	text := f.need(name)
+	text := f.c.String(name)
 	if text == "" {
+		if _, inherited := os.LookupEnv(environment(name)); f.c.IsSet(name) && !inherited {
+			f.refuse("%s is empty", dashed(name))
+		}
 		return nil
 	}
 	u, err := api.ParseServer(text)
-	if err != nil {
-		f.refuse("%s must be a URL like http://127.0.0.1:8080, not %q", dashed(name), text)
+	switch {
+	case err != nil:
+		example := map[string]string{"server": defaultListen, "admin": defaultAdmin}
+		f.refuse("%s must be a URL like http://%s, not %q", dashed(name), example[name], text)
 		return nil
+	case u.Scheme == "http" && f.tlsFiles() != (access.TLSFiles{}):
+		f.refuse("--tls-ca, --tls-cert and --tls-key go with a URL that begins with https, not with %s", u)
 	}
 	return u
 }
+
+// needServer parses the URL of a required server.
+func (f *flags) needServer(name string) *url.URL {
+	if f.c.String(name) == "" {
+		f.refuse("%s is missing; the environment variable %s can have it, too", dashed(name), environment(name))
+		return nil
+	}
+	return f.server(name)
+}
+
+// environment returns the variable of a flag. An empty one counts as absent.
+func environment(flag string) string { return "SALECTL_" + strings.ToUpper(flag) }
 
 // inquire sends requests until the server has decided or the time is up. It reports the reason
 // of a retry, once for consecutive equal reasons.
@@ -88,8 +114,8 @@ func (p *program) inquire(ctx context.Context, o inquiry, ask func(context.Conte
 	client, err := api.NewClient(api.Config{
 		Servers: []string{o.server.String()}, Sale: o.sale, Token: token, TLS: over,
 		Attempted: func(a api.Attempt) bool {
-			if why := whyAgain(a); a.Again && why != said {
-				p.say("%s; asking again.", why)
+			if why := whyAgain(o.server.String(), a); a.Again && why != said {
+				p.say("%s; retrying.", why)
 				said = why
 			}
 			return true
@@ -109,6 +135,10 @@ func (p *program) inquire(ctx context.Context, o inquiry, ask func(context.Conte
 		err = nil
 	case errors.As(err, &request) && errors.Is(request.Err, errTimeout):
 		err = fmt.Errorf("%w: no answer from %s", request.Err, o.server)
+	case errors.As(err, &request) && errors.Is(err, errTimeout):
+		err = fmt.Errorf("%w: %w", timedOut(o.timeout), unreachable(o.server.String(), request))
+	case errors.As(err, &request):
+		err = unreachable(o.server.String(), request)
 	case errors.Is(err, errTimeout), !errors.As(err, &unexpected):
 	case unexpected.StatusCode == http.StatusUnauthorized:
 		err = fmt.Errorf("%s refuses the request: %s", o.server, unauthorized(token))
@@ -121,9 +151,26 @@ func (p *program) inquire(ctx context.Context, o inquiry, ask func(context.Conte
 }
 
 // whyAgain describes the result of an attempt in a line.
-func whyAgain(a api.Attempt) string {
-	if a.Err != nil {
+func whyAgain(server string, a api.Attempt) string {
+	var request *url.Error
+	switch {
+	case errors.As(a.Err, &request):
+		return unreachable(server, request).Error()
+	case a.Err != nil:
 		return a.Err.Error()
 	}
 	return string(a.Answer.Outcome) + ": " + a.Answer.Problem().Detail
+}
+
+// unreachable describes the failure of a request without the request itself.
+func unreachable(server string, failed *url.Error) error {
+	var dial *net.OpError
+	if !errors.As(failed, &dial) || dial.Op != "dial" {
+		return fmt.Errorf("%s: %w", server, failed.Err)
+	}
+	why := dial.Err
+	if call := new(os.SyscallError); errors.As(why, &call) {
+		why = call.Err
+	}
+	return fmt.Errorf("no server answers at %s: %w", server, why)
 }

@@ -18,11 +18,10 @@ import (
 
 func (p *program) listCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "list", Category: groupLook, Usage: "list all sales of the places where sales are kept",
-		Description: "Lists every sale of each place that a file under -f names, such as a folder of embedded\n" +
-			"or a table of HBase, and which file declares it. A live sale that none declares may have\n" +
-			"been applied from elsewhere, or its file may have been removed: nothing destroys it but\n" +
-			"'salectl destroy' with a file of it.",
+		Name: "list", Category: groupLook, Usage: "list all sales in the ledgers that the files name",
+		Description: "Lists every sale in each ledger that a file under -f names, and the file that declares " +
+			"it. A live sale without a file may have been applied from elsewhere, or its file was " +
+			"deleted: to destroy it, run 'salectl destroy' with a file that declares it.",
 		Flags:  []urfave.Flag{fileFlag(), timeoutFlag(), jsonFlag()},
 		Action: action(parseSource, p.list),
 	}

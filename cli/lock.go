@@ -10,36 +10,15 @@ import (
 	urfave "github.com/urfave/cli/v2"
 
 	"salectl/backends/quorum"
+	"salectl/cli/lock"
 	"salectl/spec"
 )
 
 func (p *program) lockCommand() *urfave.Command {
-	return &urfave.Command{
-		Name: "lock", Category: groupLook, Usage: "look at locks, break one, or run a command under one",
-		Description: "The locks are those on the lock nodes that sale files name: the leases of shards, as\n" +
-			"SALE/SHARD, and named locks, which belong to no sale and need no apply and no HBase.",
-		Subcommands: []*urfave.Command{p.lockListCommand(), p.lockBreakCommand(), p.lockRunCommand()},
-		Action: func(c *urfave.Context) error {
-			if c.Args().Present() {
-				return unknownCommand(c, c.Command.HelpName, c.Command.Subcommands, c.Args().First())
-			}
-			return misused(c, "say what to do with locks: %s", strings.Join(commandNames(c.Command.Subcommands), ", "))
-		},
-	}
-}
-
-// lockID identifies a lock for people: NAME, or SALE/SHARD for a shard's lease.
-type lockID struct {
-	name  string // name of a named lock; "" for a lease
-	sale  string // of a lease
-	shard int    // of a lease
-}
-
-func (id lockID) String() string {
-	if id.name != "" {
-		return id.name
-	}
-	return fmt.Sprintf("%s/%d", id.sale, id.shard)
+	return group("lock", groupLook, "list and break locks, and run commands under a lock",
+		"The locks are those on the lock nodes that sale files name: the leases of shards, as\n"+
+			"SALE/SHARD, and named locks, which belong to no sale and need neither apply nor HBase.",
+		p.lockListCommand(), p.lockBreakCommand(), p.lockRunCommand())
 }
 
 // lockName matches the name of a named lock.
@@ -54,16 +33,16 @@ func (f *flags) lockName(text string) string {
 }
 
 // lockID parses the name of any lock.
-func (f *flags) lockID(text string) lockID {
+func (f *flags) lockID(text string) lock.ID {
 	sale, number, lease := strings.Cut(text, "/")
 	if !lease {
-		return lockID{name: f.lockName(text)}
+		return lock.ID{Name: f.lockName(text)}
 	}
 	shard, err := strconv.Atoi(number)
 	if err != nil || shard < 0 || number != strconv.Itoa(shard) || sale == "" {
 		f.refuse("the lease of a shard is named SALE/SHARD, as in tickets/0, not %q", text)
 	}
-	return lockID{sale: sale, shard: shard}
+	return lock.ID{Sale: sale, Shard: shard}
 }
 
 // withNodes opens the lock nodes shared by all the sales while use runs.
@@ -91,19 +70,4 @@ func sameLocks(a, b spec.Sale) bool {
 // lockAddress identifies the holder of a lock: user@host:pid.
 func lockAddress() string {
 	return strings.ReplaceAll(fmt.Sprintf("%s:%d", who(), os.Getpid()), " ", "_")
-}
-
-// holderName returns the name of a lock's holder.
-func holderName(h quorum.Holding) string {
-	if note, ok := quorum.ParseNote(h.Note); ok && note.Address != "" {
-		return note.Address
-	}
-	return "unknown"
-}
-
-// nodeWords describes the error of a lock node in one clause, without its name and the
-// driver's details.
-func nodeWords(name string, err error) string {
-	words, _, _ := strings.Cut(err.Error(), " (")
-	return strings.TrimPrefix(words, "lock node "+name+": ")
 }

@@ -9,9 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
-	"salectl/backends/quorum"
 	"salectl/spec"
 )
 
@@ -131,36 +129,6 @@ func TestLockBreakRemovesOnlyWhatWasShown(t *testing.T) {
 			}
 			if fmt.Sprint(left) != fmt.Sprint(test.left) {
 				t.Errorf("the nodes have %v, want %v", left, test.left)
-			}
-		})
-	}
-}
-
-// The heartbeat is as old as where it was heard last, the end that of a majority.
-func TestHeldLocks(t *testing.T) {
-	at := func(node, note string, left time.Duration) nodeLocks {
-		return nodeLocks{name: node, holdings: []quorum.Holding{{Key: spec.NamedLock("a"), Token: "t", Note: note, Left: left}}}
-	}
-	for name, test := range map[string]struct {
-		read       []nodeLocks
-		left, beat time.Duration // beat -1: unknown
-	}{
-		"everywhere":     {[]nodeLocks{at("x", "me 3 3000", time.Second), at("y", "me 4 3000", 2*time.Second), at("z", "me 2 3000", 500*time.Millisecond)}, time.Second, time.Second},
-		"on a majority":  {[]nodeLocks{at("x", "me 3 3000", time.Second), {name: "y"}, at("z", "me 3 3000", 2*time.Second)}, time.Second, time.Second},
-		"on a minority":  {[]nodeLocks{at("x", "me 3 3000", time.Second), {name: "y"}, {name: "z"}}, 0, 2 * time.Second},
-		"without a note": {[]nodeLocks{at("x", "", time.Second)}, time.Second, -1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			locks := heldLocks(test.read, namesOf("tickets", ""))
-			if len(locks) != 1 {
-				t.Fatalf("there are %d locks", len(locks))
-			}
-			beat, known := locks[0].beat()
-			if !known {
-				beat = -1
-			}
-			if locks[0].left != test.left || beat != test.beat {
-				t.Errorf("%v left and a heartbeat %v old, want %v and %v", locks[0].left, beat, test.left, test.beat)
 			}
 		})
 	}

@@ -3,48 +3,50 @@ package cli
 import (
 	"fmt"
 	"strings"
+
+	"salectl/cli/lock"
 )
 
-func (p *program) brokenText(r breakResult) {
+func (p *program) brokenText(r lock.Broken) {
 	c := p.colours(p.out)
-	if len(r.removed) > 0 {
+	if len(r.Removed) > 0 {
 		var where []string
-		for _, b := range r.removed {
+		for _, b := range r.Removed {
 			where = append(where, b.Node)
 		}
-		fmt.Fprintf(p.out, "%s %s on %s of %s: %s\n", c.green("Removed"), r.id,
-			grouped(len(r.removed)), count(r.nodes, "lock node"), strings.Join(where, ", "))
+		fmt.Fprintf(p.out, "%s %s on %s of %s: %s\n", c.green("Removed"), r.ID,
+			grouped(len(r.Removed)), count(r.Nodes, "lock node"), strings.Join(where, ", "))
 	} else {
-		fmt.Fprintf(p.out, "Nothing of %s was removed.\n", r.id)
+		fmt.Fprintf(p.out, "Nothing of %s was removed.\n", r.ID)
 	}
-	for _, changed := range r.changed {
+	for _, changed := range r.Changed {
 		fmt.Fprintf(p.out, "  %s lock node %s: %s\n", c.yellow("!"), changed.Node, changed.Now)
 	}
-	for _, failed := range r.failed {
+	for _, failed := range r.Failed {
 		fmt.Fprintf(p.out, "  %s lock node %s: %s\n", c.yellow("!"), failed.Node, failed.Error)
 	}
 }
 
 // lockBreakLine is the JSON of lock break.
 type lockBreakLine struct {
-	FormatVersion int             `json:"formatVersion"`
-	Name          string          `json:"name"`
-	Broken        bool            `json:"broken"` // the previous holder no longer has the lock
-	Removed       []brokenOnNode  `json:"removed"`
-	Changed       []changedOnNode `json:"changed"`
-	Failed        []failedOnNode  `json:"failed"`
-	Error         string          `json:"error,omitempty"` // why the lock is not broken
-	Remedy        string          `json:"remedy,omitempty"`
+	FormatVersion int            `json:"formatVersion"`
+	Name          string         `json:"name"`
+	Broken        bool           `json:"broken"` // the previous holder no longer has the lock
+	Removed       []lock.Removed `json:"removed"`
+	Changed       []lock.Changed `json:"changed"`
+	Failed        []lock.Failed  `json:"failed"`
+	Error         string         `json:"error,omitempty"` // why the lock is not broken
+	Remedy        string         `json:"remedy,omitempty"`
 }
 
-func (p *program) brokenJSON(r breakResult) {
+func (p *program) brokenJSON(r lock.Broken) {
 	line := lockBreakLine{
-		FormatVersion: formatVersion, Name: r.id.String(), Broken: r.error() == nil,
-		Removed: append([]brokenOnNode{}, r.removed...),
-		Changed: append([]changedOnNode{}, r.changed...),
-		Failed:  append([]failedOnNode{}, r.failed...),
+		FormatVersion: formatVersion, Name: r.ID.String(), Broken: brokenError(r) == nil,
+		Removed: append([]lock.Removed{}, r.Removed...),
+		Changed: append([]lock.Changed{}, r.Changed...),
+		Failed:  append([]lock.Failed{}, r.Failed...),
 	}
-	if err := r.error(); err != nil {
+	if err := brokenError(r); err != nil {
 		line.Error, line.Remedy = explain(err)
 	}
 	p.emit(line)

@@ -85,12 +85,13 @@ func (w *nodesWorld) must(command string) string {
 func TestEveryCommandJudgesLockNodes(t *testing.T) {
 	const asksNone = "asks no lock node"
 	does := map[string]string{
-		"plan": "plan", "apply": "apply --yes", "rehearse": "rehearse", "serve": "serve --listen 127.0.0.1:0 --admin 127.0.0.1:0",
+		"plan": "plan", "apply": "apply --yes", "rehearse": "rehearse", "serve": "serve --listen 127.0.0.1:0 --admin-listen 127.0.0.1:0",
 		"pause": "pause", "resume": "resume", "close": "close --yes", "destroy": "destroy --yes", "status": "status",
 		"lock list": "lock list", "lock break": "lock break a --yes", "lock run": "lock run --wait 0 a -- true",
 		"draw close": "", "draw reveal": "", // have a ledger beside their nodes, which TestWarningsOfNodes does without
-		"validate": asksNone, "claim": asksNone, "drain": asksNone, "confirm": asksNone, "extend": asksNone, "cancel": asksNone, "refund": asksNone,
-		"draw status": asksNone, "draw verify": asksNone, "draw publish": asksNone, "list": asksNone, "show": asksNone, "history": asksNone, "claims": asksNone,
+		"validate": asksNone, "claim": asksNone, "drain": asksNone, "claims get": asksNone, "claims list": asksNone,
+		"claims confirm": asksNone, "claims extend": asksNone, "claims cancel": asksNone, "claims refund": asksNone,
+		"draw status": asksNone, "draw verify": asksNone, "draw list": asksNone, "list": asksNone, "show": asksNone, "history": asksNone,
 		"explain": asksNone, "audit": asksNone, "export": asksNone, "schema": asksNone, "completion": asksNone, "version": asksNone, "help": asksNone,
 	}
 	var all func(within string, commands []*urfave.Command)

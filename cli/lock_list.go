@@ -6,21 +6,24 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	urfave "github.com/urfave/cli/v2"
 
 	"salectl/backends"
+	"salectl/backends/ledger"
 	"salectl/backends/quorum"
+	"salectl/cli/lock"
 	"salectl/spec"
 )
 
 func (p *program) lockListCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "list", Usage: "show who holds which lock, on which lock nodes",
-		Description: "Lists the named locks on the lock nodes of each sale, and the leases of its shards as\n" +
-			"SALE/SHARD. It writes nothing. Servers that are away are part of the answer: without\n" +
-			"the ledger it is unknown which leases are the sale's, and they are only counted. Only if\n" +
-			"no lock node can be asked it ends with an error.",
+		Name: "list", Usage: "list the locks and their holders",
+		Description: "Lists the named locks on the lock nodes of each sale, and the leases of its shards as " +
+			"SALE/SHARD. It changes nothing. Unreachable servers are part of the answer: without the " +
+			"ledger it is unknown which leases belong to the sale, and they are only counted. The " +
+			"command fails if no lock node answers.",
 		Flags:  salesFlags(jsonFlag()),
 		Action: action(parseSource, p.lockList),
 	}
@@ -38,14 +41,14 @@ func (p *program) lockList(ctx context.Context, from source) error {
 			return context.Cause(ctx)
 		}
 		return p.withNodes("salectl lock list", []spec.Sale{sale}, func(nodes []quorum.Node) error {
-			read := readLocks(ctx, nodes, spec.KeyPrefix)
+			read := lock.Read(ctx, nodes, spec.KeyPrefix)
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
 			list := newLockList(sale.Name, uid, away, read)
 			show(list)
-			if len(silent(read)) == len(read) {
-				err := fmt.Errorf("no lock node of %s can be asked: %w", sale.Name, read[0].err)
+			if len(lock.Silent(read)) == len(read) {
+				err := fmt.Errorf("no lock node of %s can be asked: %w", sale.Name, read[0].Err)
 				p.report(err)
 				return shown{err} // the list is its JSON
 			}
@@ -58,9 +61,9 @@ func (p *program) lockList(ctx context.Context, from source) error {
 type lockList struct {
 	sale     string
 	uid      string // "" if the sale was never applied, or the uid is unknown
-	locks    []heldLock
+	locks    []lock.HeldBy
 	unnamed  []unnamedLeases
-	nodes    []nodeLocks
+	nodes    []lock.Node
 	warnings []string // clauses
 }
 
@@ -71,10 +74,10 @@ type unnamedLeases struct {
 }
 
 // newLockList combines the replies of the nodes. away is why the uid is unknown.
-func newLockList(sale, uid string, away error, read []nodeLocks) lockList {
-	l := lockList{sale: sale, uid: uid, locks: heldLocks(read, namesOf(sale, uid)), nodes: read}
-	quiet := silent(read)
-	l.warnings = append(append(l.warnings, quiet...), faults(read)...)
+func newLockList(sale, uid string, away error, read []lock.Node) lockList {
+	l := lockList{sale: sale, uid: uid, locks: lock.Held(read, lock.NamesOf(sale, uid)), nodes: read}
+	quiet := lock.Silent(read)
+	l.warnings = append(append(l.warnings, quiet...), lock.Faults(read)...)
 	if most := len(read)/2 + 1; len(read)-len(quiet) < most {
 		l.warnings = append(l.warnings, fmt.Sprintf("%d of %s could be asked: there may be locks that this list does not have, or takes for free",
 			len(read)-len(quiet), count(len(read), "lock node")))
@@ -102,10 +105,10 @@ func ledgerWords(err error) string {
 }
 
 // unnamed counts the shards with leases by uid.
-func unnamed(read []nodeLocks) []unnamedLeases {
+func unnamed(read []lock.Node) []unnamedLeases {
 	shards := map[string]map[int]bool{}
 	for _, n := range read {
-		for _, h := range n.holdings {
+		for _, h := range n.Holdings {
 			if uid, shard, ok := spec.ParseLeaseKey(h.Key); ok {
 				if shards[uid] == nil {
 					shards[uid] = map[int]bool{}
@@ -119,4 +122,17 @@ func unnamed(read []nodeLocks) []unnamedLeases {
 		all = append(all, unnamedLeases{uid, len(shards[uid])})
 	}
 	return all
+}
+
+// ledgerTimeout bounds the read of a sale's uid, which identifies its leases. Without it the
+// locks are shown all the same.
+const ledgerTimeout = 5 * time.Second
+
+// readUID reads the uid of a sale's leases; "" if the sale was never applied.
+func readUID(ctx context.Context, store *backends.Store, sale string) (uid string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, ledgerTimeout)
+	defer cancel()
+	log := ledger.NewSale(spec.SaleLog(sale))
+	_, err = ledger.Load(ctx, store.Logs, spec.SaleLog(sale), log)
+	return log.UID(), err
 }

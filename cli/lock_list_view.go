@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"salectl/cli/lock"
 )
 
 func (p *program) lockListText(l lockList) {
@@ -18,45 +20,45 @@ func (p *program) lockListText(l lockList) {
 		fmt.Fprintln(p.out)
 		locks := newTable("lock", "holder", "nodes", ">left", ">heartbeat", "")
 		for _, lock := range l.locks {
-			left, state := secondsText(lock.left), ""
-			if lock.left == 0 {
+			left, state := secondsText(lock.Left), ""
+			if lock.Left == 0 {
 				left, state = "-", "not held: too few lock nodes have it"
 			}
 			beat := "-"
-			if age, ok := lock.beat(); ok {
+			if age, ok := lock.Beat(); ok {
 				beat = secondsText(age) + " ago"
 			}
-			locks.row(lock.id, lock.holder, whereText(lock.on, len(l.nodes), fmt.Sprint(len(l.nodes))), left, beat, state)
+			locks.row(lock.ID, lock.Holder, whereText(lock.On, len(l.nodes), fmt.Sprint(len(l.nodes))), left, beat, state)
 		}
 		locks.write(p.out, "  ", c.dim)
 	}
 	fmt.Fprintln(p.out)
 	nodes := newTable("lock node", ">keys", "state")
 	for _, n := range l.nodes {
-		nodes.row(n.name, len(n.holdings), lockNodeState(n))
+		nodes.row(n.Name, len(n.Holdings), lockNodeState(n))
 	}
 	nodes.write(p.out, "  ", c.dim)
 }
 
 // whereText lists the nodes that have a lock. all is their number with its noun.
-func whereText(on []lockOnNode, nodes int, all string) string {
+func whereText(on []lock.OnNode, nodes int, all string) string {
 	text := fmt.Sprintf("%d of %s", len(on), all)
 	if len(on) == nodes {
 		return text
 	}
 	names := make([]string, len(on))
 	for i := range on {
-		names[i] = on[i].node
+		names[i] = on[i].Node
 	}
 	return text + ": " + strings.Join(names, ", ")
 }
 
-func lockNodeState(n nodeLocks) string {
+func lockNodeState(n lock.Node) string {
 	switch {
-	case n.err != nil:
+	case n.Err != nil:
 		return "down now"
-	case !n.votesFrom.IsZero():
-		return "up; abstains from named locks until " + n.votesFrom.UTC().Format(time.RFC3339)
+	case !n.VotesFrom.IsZero():
+		return "up; abstains from named locks until " + n.VotesFrom.UTC().Format(time.RFC3339)
 	}
 	return "up"
 }
@@ -107,23 +109,23 @@ func (p *program) lockListJSON(l lockList) {
 		line.Locks = append(line.Locks, newLockLine(lock))
 	}
 	for _, n := range l.nodes {
-		one := lockNodeLine{Name: n.name, Up: n.err == nil, VotesFrom: timeText(n.votesFrom)}
-		if n.err != nil {
-			one.Error = nodeWords(n.name, n.err)
+		one := lockNodeLine{Name: n.Name, Up: n.Err == nil, VotesFrom: timeText(n.VotesFrom)}
+		if n.Err != nil {
+			one.Error = lock.NodeWords(n.Name, n.Err)
 		}
 		line.Nodes = append(line.Nodes, one)
 	}
 	p.emit(line)
 }
 
-func newLockLine(lock heldLock) lockLine {
-	line := lockLine{Name: lock.id.String(), Holder: lock.holder, Held: lock.left > 0, LeftSeconds: lock.left.Seconds()}
-	if age, ok := lock.beat(); ok {
+func newLockLine(lock lock.HeldBy) lockLine {
+	line := lockLine{Name: lock.ID.String(), Holder: lock.Holder, Held: lock.Left > 0, LeftSeconds: lock.Left.Seconds()}
+	if age, ok := lock.Beat(); ok {
 		seconds := age.Seconds()
 		line.HeartbeatAgeSeconds = &seconds
 	}
-	for _, on := range lock.on {
-		line.Nodes = append(line.Nodes, lockLeftLine{on.node, on.holding.Left.Seconds()})
+	for _, on := range lock.On {
+		line.Nodes = append(line.Nodes, lockLeftLine{on.Node, on.Holding.Left.Seconds()})
 	}
 	return line
 }

@@ -7,18 +7,15 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"salectl/api"
-	"salectl/executor/httpd/access"
 	"salectl/planner"
 )
 
 // operating are the options of drain's requests to a process at its admin address.
 type operating struct {
 	secrets
-	command string
 	admin   *url.URL
 	timeout time.Duration
 	json    bool
@@ -31,25 +28,6 @@ const (
 	// operatingEvery is the interval of its queries.
 	operatingEvery = 100 * time.Millisecond
 )
-
-// adminAddress parses the admin address of a process: a URL, or host:port, for which https is
-// used if the command line has flags of TLS.
-func (f *flags) adminAddress(what, text string, by secrets) *url.URL {
-	switch {
-	case strings.Contains(text, "://"):
-	case by.tls != (access.TLSFiles{}):
-		text = "https://" + text
-	default:
-		text = "http://" + text
-	}
-	u, err := api.ParseServer(text)
-	if err != nil {
-		f.refuse("%s must be the admin address of a process like 127.0.0.1:8081, not %q", what, text)
-		return nil
-	}
-	f.speaksTLS(u, by)
-	return u
-}
 
 // operator sends requests to one process. While the process does not serve the sale yet, it
 // repeats them until ctx ends.
@@ -81,7 +59,7 @@ func (o *operator) ask(ctx context.Context, ask func(context.Context) error) err
 		}
 		if problem.Detail != said {
 			said = problem.Detail
-			o.p.say("%s: %s; asking again.", o.admin.Host, said)
+			o.p.say("%s: %s; retrying.", o.admin.Host, said)
 		}
 		if api.Sleep(ctx, operatingEvery) != nil {
 			return fmt.Errorf("%w: %s: %s", context.Cause(ctx), o.admin.Host, said)
@@ -104,6 +82,7 @@ func kept[T any](last *T, ask func(context.Context) (T, error)) func(context.Con
 func (o *operator) explain(ctx context.Context, err error) error {
 	var problem *api.Problem
 	var unexpected *api.UnexpectedError
+	var request *url.Error
 	switch {
 	case err == nil:
 		return nil
@@ -113,6 +92,8 @@ func (o *operator) explain(ctx context.Context, err error) error {
 		return &planner.Refusal{Reason: o.admin.Host + " is going down"}
 	case errors.As(err, &problem):
 		return &outcomeError{problem.Outcome, problem.Detail}
+	case errors.As(err, &request):
+		return unreachable(o.admin.String(), request)
 	case !errors.As(err, &unexpected):
 		return fmt.Errorf("%s: %w", o.admin.Host, err)
 	case unexpected.StatusCode == http.StatusUnauthorized:
@@ -121,10 +102,8 @@ func (o *operator) explain(ctx context.Context, err error) error {
 		return fmt.Errorf("%s refuses the request: %s", o.admin.Host, unexpected.Detail)
 	}
 	return advised{what: fmt.Sprintf("%s answers %s", o.admin.Host, unexpected.Status), err: err,
-		remedy: adminHint(o.command) + "."}
+		remedy: "Check " + adminHint + "."}
 }
 
-// adminHint states which address a command needs.
-func adminHint(command string) string {
-	return fmt.Sprintf("%s asks the admin address of a process, not that of its claims: what 'salectl serve' was told with --admin, %s by default", command, defaultAdmin)
-}
+// adminHint describes the address that --admin needs.
+const adminHint = "--admin: it is the URL of the address that 'salectl serve' has as --admin-listen, http://" + defaultAdmin + " by default, not that for claims"

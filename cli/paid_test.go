@@ -70,7 +70,7 @@ func TestPaymentsSurviveKills(t *testing.T) {
 		s.process.await()
 	}
 	r.well("audit")
-	r.well("destroy", "--yes", "--export", "books.ndjson")
+	r.well("destroy", "--yes", "--out", "books.ndjson")
 	b.check(filepath.Join(r.dir, "books.ndjson"))
 }
 

@@ -37,22 +37,13 @@ func newPayloads(ctx context.Context, cfg *apply.Config, sale spec.Sale, actual 
 	return cfg.Units.Close, nil
 }
 
-// payloadKey returns the key of the payloads of a sale file; nil if they are public.
-func payloadKey(sale spec.Sale) (*units.Key, error) {
-	source, err := units.ForSale(sale, os.LookupEnv)
-	if source == nil || err != nil {
-		return nil, err
-	}
-	return source.Key(), nil
-}
-
 // payloadReader returns a reader of a sale's payloads, given the sale's log. It refuses a key
 // that decrypts none of them, even before anything is sold.
 func payloadReader(ctx context.Context, logs ledger.Logs, sale spec.Sale, log *ledger.Sale) (*payload.Reader, error) {
 	if log.Newest() == nil || len(log.Newest().GetUnits()) == 0 {
 		return nil, nil
 	}
-	key, err := payloadKey(sale)
+	key, err := units.PayloadKey(sale, os.LookupEnv)
 	if err != nil {
 		return nil, err
 	}

@@ -112,9 +112,9 @@ func TestRedisThatDoesNotPermit(t *testing.T) {
 				t.Errorf("lock break says\n%s", said)
 			}
 			fails(exitError, "rehearse")
-			fails(exitError, "serve", "--listen", listen, "--admin", admin)
+			fails(exitError, "serve", "--listen", listen, "--admin-listen", admin)
 			fails(exitPartly, "pause")
-			fails(exitPartly, "destroy", "--yes", "--export", "export.ndjson")
+			fails(exitPartly, "destroy", "--yes", "--out", "export.ndjson")
 		})
 	}
 }
@@ -125,7 +125,7 @@ func TestServeGoesOnWithoutPermission(t *testing.T) {
 	w := startLists(t, 3)
 	w.open("apply", "--yes").ends(0)
 	listen, admin := scripts.FreeAddress(t), scripts.FreeAddress(t)
-	r := w.open("serve", "--listen", listen, "--admin", admin)
+	r := w.open("serve", "--listen", listen, "--admin-listen", admin)
 	ready := func() bool {
 		response, err := http.Get("http://" + admin + "/readyz")
 		if err != nil {
@@ -197,7 +197,7 @@ func TestUsersOfThePage(t *testing.T) {
 	}
 	ends("salectl", 0, "apply", "--yes")
 	listen, admin := scripts.FreeAddress(t), scripts.FreeAddress(t)
-	served := as("salectl", "serve", "--listen", listen, "--admin", admin)
+	served := as("salectl", "serve", "--listen", listen, "--admin-listen", admin)
 	w.until("ready", func() bool {
 		response, err := http.Get("http://" + admin + "/readyz")
 		if err != nil {
@@ -219,10 +219,10 @@ func TestUsersOfThePage(t *testing.T) {
 	served.ends(0)
 	looks()
 	w.declare(40, "usernameEnv: TEST_USER, passwordEnv: TEST_PASSWORD,")
-	ends("looks", exitError, "serve", "--listen", listen, "--admin", admin)
+	ends("looks", exitError, "serve", "--listen", listen, "--admin-listen", admin)
 	ends("looks", exitError, "lock", "run", "a", "--", "true")
 	ends("looks", exitPartly, "apply", "--yes")
 	ends("salectl", 0, "apply", "--yes")
 	ends("salectl", 0, "pause")
-	ends("salectl", 0, "destroy", "--yes", "--export", "export.ndjson")
+	ends("salectl", 0, "destroy", "--yes", "--out", "export.ndjson")
 }

@@ -9,7 +9,6 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/planner"
 	"salectl/planner/apply"
-	"salectl/planner/current"
 	"salectl/spec"
 )
 
@@ -21,18 +20,18 @@ type phaseOptions struct {
 }
 
 func (p *program) pauseCommand() *urfave.Command {
-	return p.phaseCommand("pause", pb.Phase_PAUSED, "stop taking claims until resume",
-		"When it has returned no claim is accepted; users who ask are told to come back.")
+	return p.phaseCommand("pause", pb.Phase_PAUSED, "pause a sale",
+		"Once the command has returned, no claim is accepted until resume; claims are answered with paused.")
 }
 
 func (p *program) resumeCommand() *urfave.Command {
-	return p.phaseCommand("resume", pb.Phase_OPEN, "take claims again after pause", "")
+	return p.phaseCommand("resume", pb.Phase_OPEN, "open a paused sale again", "")
 }
 
 func (p *program) closeCommand() *urfave.Command {
-	c := p.phaseCommand("close", pb.Phase_CLOSED, "stop taking claims for good",
-		"Asks first. When it has returned no claim is accepted, ever. A closed sale can be read,\n"+
-			"exported and destroyed, but not opened again.")
+	c := p.phaseCommand("close", pb.Phase_CLOSED, "close a sale for good",
+		"Asks for confirmation. Once the command has returned, no claim is accepted any more. A "+
+			"closed sale can be read, exported and destroyed, but not opened again.")
 	c.Flags = salesFlags(yesFlag(), timeoutFlag(), jsonFlag())
 	return c
 }
@@ -49,7 +48,7 @@ func (p *program) phaseCommand(name string, phase pb.Phase, usage, description s
 
 func (p *program) setPhase(ctx context.Context, o phaseOptions) error {
 	return p.forEach(ctx, o.source, func(ctx context.Context, sale spec.Sale) error {
-		return p.withActual(ctx, sale, current.ReadSale, func(cfg apply.Config, actual *planner.Actual) error {
+		return p.withSale(ctx, sale, func(cfg apply.Config, actual *planner.Actual) error {
 			plan, err := planner.MakePhase(actual, o.phase)
 			if err != nil {
 				return err

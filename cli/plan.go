@@ -29,15 +29,15 @@ type planOptions struct {
 func (p *program) planCommand() *urfave.Command {
 	return &urfave.Command{
 		Name: "plan", Category: groupSale, Usage: "show what apply would change",
-		Description: "Compares the files with what the backends have. It changes and creates nothing.\n" +
-			"Saved plans are carried out by 'salectl apply FILE' or 'salectl destroy FILE', as long\n" +
-			"as nothing has changed since; 'salectl show FILE' prints them.",
+		Description: "Compares the files with the ledgers and the lock nodes. It changes nothing. 'salectl " +
+			"apply FILE' and 'salectl destroy FILE' carry out saved plans, unless something has " +
+			"changed since; 'salectl show FILE' prints them.",
 		Flags: salesFlags(
-			valueFlag("out", "save the plans in `FILE`"),
-			onFlag("destroy", "show what destroy would remove"),
-			onFlag("detailed-exitcode", "exit with 2 if there are changes, 0 if there are none"),
-			valueFlag("format", formatUsage),
-			valueFlag("title", titleUsage),
+			valueFlag("out", "save the plans to `FILE`"),
+			onFlag("destroy", "plan a destroy"),
+			onFlag("exit-code", "exit with 2 if there are changes, 0 if there are none"),
+			markdownFlag(),
+			titleFlag(),
 			timeoutFlag(),
 			allFlag(),
 			jsonFlag(),
@@ -45,7 +45,7 @@ func (p *program) planCommand() *urfave.Command {
 		Action: action(func(f *flags) planOptions {
 			return planOptions{
 				source: parseSource(f), out: f.text("out"),
-				detailed: f.on("detailed-exitcode"), destroy: f.on("destroy"), markdownFlags: f.markdown(),
+				detailed: f.on("exit-code"), destroy: f.on("destroy"), markdownFlags: f.markdown(),
 			}
 		}, p.plan),
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"text/template"
 
+	urfave "github.com/urfave/cli/v2"
+
 	"salectl/backends/ledger"
 	"salectl/planner"
 	"salectl/spec"
@@ -75,19 +77,21 @@ type markdownFlags struct {
 	title    string
 }
 
-const (
-	formatUsage = "answer as `FORMAT`: text, or markdown, which is one comment for a merge request (default: text)"
-	titleUsage  = "with --format markdown: `NAME` of what is planned, to tell the comments of several pipelines apart"
-)
+func markdownFlag() urfave.Flag {
+	return onFlag("markdown", "print the plans as one comment for a merge request, in Markdown")
+}
 
-func (f *flags) markdown() (m markdownFlags) {
-	m.markdown = f.oneOf("format", "text", "markdown") == "markdown"
-	m.title = f.text("title")
+func titleFlag() urfave.Flag {
+	return valueFlag("title", "with --markdown: `NAME` in the heading, which distinguishes the comments of several pipelines")
+}
+
+func (f *flags) markdown() markdownFlags {
+	m := markdownFlags{markdown: f.on("markdown"), title: f.text("title")}
 	switch {
 	case m.markdown && f.on("json"):
-		f.refuse("--json and --format markdown are two answers; ask for one")
+		f.refuse("--json and --markdown are two formats: give one of them")
 	case m.title != "" && !m.markdown:
-		f.refuse("--title is for --format markdown")
+		f.refuse("--title is for --markdown")
 	case m.title != "" && (len(m.title) > 60 || !titleForm.MatchString(m.title)):
 		f.refuse("--title must be at most 60 letters and digits of ASCII, with single blanks, dots, dashes, slashes and underscores between them, not %q", m.title)
 	}
@@ -370,7 +374,7 @@ func (g *planPage) leftOut(sections []*mdSection) string {
 	}
 	how := mdCode(g.how)
 	if len(how) > mdTail/4 {
-		how = "The command without `--format markdown`"
+		how = "The command without `--markdown`"
 	}
 	return text + how + " prints all.\n"
 }

@@ -28,6 +28,12 @@ func (p *program) planText(sale spec.Sale, plan *planner.Plan, all bool) {
 	}
 	fmt.Fprintf(p.out, "\n%s %d to create, %d to update, %d to delete.\n",
 		c.bold("Plan:"), plan.Summary.Create, plan.Summary.Update, plan.Summary.Delete)
+	fmt.Fprintf(p.out, "  %s\n", legend(c))
+}
+
+// legend describes the marks of actions.
+func legend(c palette) string {
+	return c.green("+") + " create  " + c.yellow("~") + " update  " + c.red("-") + " delete"
 }
 
 // writeActions prints the actions of a plan, and folds similar ones unless all is set.

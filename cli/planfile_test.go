@@ -105,5 +105,5 @@ func TestForgedPlanFile(t *testing.T) {
 			t.Errorf("%s says %q, want %q in it", command, says, want)
 		}
 	}
-	run(2, "plan", "-f", file, "--detailed-exitcode") // the sale does not exist
+	run(2, "plan", "-f", file, "--exit-code") // the sale does not exist
 }

@@ -127,7 +127,7 @@ func TestReadersOfAnotherUser(t *testing.T) {
 	read("applied", "0")
 
 	listen := scripts.FreeAddress(t)
-	serve := exec.Command(program, "serve", "-f", file, "--listen", listen, "--admin", scripts.FreeAddress(t))
+	serve := exec.Command(program, "serve", "-f", file, "--listen", listen, "--admin-listen", scripts.FreeAddress(t))
 	serve.Dir = dir
 	serve.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := serve.Start(); err != nil {
@@ -171,7 +171,7 @@ func TestReadersOfAnotherUser(t *testing.T) {
 	}
 	for _, args := range [][]string{
 		{"lock", "run", "-f", file, "a", "--", "true"}, {"rehearse", "-f", file},
-		{"serve", "-f", file, "--listen", scripts.FreeAddress(t), "--admin", scripts.FreeAddress(t)},
+		{"serve", "-f", file, "--listen", scripts.FreeAddress(t), "--admin-listen", scripts.FreeAddress(t)},
 	} {
 		code, out := run(nobody, args...)
 		if code != exitError || strings.Count(out, ".db: it cannot be written; run this as the user who serves the sale") != 1 || strings.Contains(out, "tries") {

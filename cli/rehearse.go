@@ -31,17 +31,18 @@ type rehearseOptions struct {
 
 func (p *program) rehearseCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "rehearse", Category: groupLook, Usage: "run a throwaway copy of a sale against a crowd",
-		Description: "Makes a copy under another name on the same backend, open at once, and serves it here.\n" +
-			"A burst of buyers wants it, some of them twice, some too much. Where claims are paid,\n" +
-			"buyers pay, give up, pay late or twice, under terms of seconds. A draw is closed once they\n" +
-			"have entered, and revealed with a secret, and a value of its beacon, that are made for the\n" +
-			"copy. Where rules decide and users are in a file, buyers have their names. Then the ledger\n" +
-			"is audited and the copy removed. Exits with 3 if the audit or a buyer finds anything.",
+		Name: "rehearse", Category: groupLook, Usage: "sell a temporary copy of a sale to simulated buyers",
+		Description: "Creates a copy under another name on the same backend, open at once, and serves it in " +
+			"this process. Simulated buyers claim in a burst; some repeat requests, some claim too " +
+			"much. If claims are paid, buyers pay, cancel, pay late or twice, with deadlines of " +
+			"seconds. A draw is closed after the entries, and revealed with a secret and a beacon " +
+			"value generated for the copy. If rules decide and the users are in a file, the buyers " +
+			"are those users. Finally the ledger is audited and the copy removed. Exits with 3 if the " +
+			"audit or a buyer finds a fault.",
 		Flags: salesFlags(
-			valueFlag("users", "send `N` buyers (default: 20 a unit, at least 1,000, at most 100,000)"),
-			valueFlag("concurrency", fmt.Sprintf("let `N` of them in at once (default: %d)", rehearse.DefaultConcurrency)),
-			valueFlag("seed", "draw the crowd from `N` (default: another one each time)"),
+			valueFlag("users", "simulate `N` buyers (default: 20 per unit, at least 1,000, at most 100,000)"),
+			valueFlag("concurrency", fmt.Sprintf("let `N` buyers send requests concurrently (default: %d)", rehearse.DefaultConcurrency)),
+			valueFlag("seed", "derive the buyers from seed `N` (default: a random one)"),
 			reportFlag(), thresholdFlag("p99<50ms"),
 			jsonFlag(),
 		),

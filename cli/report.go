@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/go-multierror"
 
+	"salectl/internal/signals"
 	"salectl/planner"
 	"salectl/spec"
 )
@@ -91,7 +92,7 @@ func onlyInterrupted(err error) bool {
 	case interface{ Unwrap() error }:
 		return onlyInterrupted(wrapped.Unwrap())
 	}
-	return err == context.Canceled || err == errInterrupted
+	return err == context.Canceled || err == signals.ErrInterrupted
 }
 
 // failuresOf splits a multierror into its failures.

@@ -30,13 +30,13 @@ type reporting struct {
 func (o reporting) asked() bool { return o.file != "" || len(o.thresholds) > 0 }
 
 func reportFlag() urfave.Flag {
-	return valueFlag("report", "write a report as one HTML file, `FILE`; there must be one sale only")
+	return valueFlag("report", "write a report in HTML to `FILE`, of one sale only")
 }
 
 func thresholdFlag(example string) urfave.Flag {
 	return &urfave.StringSliceFlag{
 		Name: "threshold", KeepSpace: true,
-		Usage: fmt.Sprintf("exit with %d unless `CONDITION` holds, like '%s'; may be repeated", exitThreshold, example),
+		Usage: fmt.Sprintf("exit with %d unless `CONDITION` is true, such as '%s'; may be repeated", exitThreshold, example),
 	}
 }
 
@@ -61,7 +61,7 @@ func (p *program) forEachReported(ctx context.Context, from source, o reporting,
 	}
 	if o.file != "" {
 		if len(sales) > 1 {
-			return &usageError{"salectl " + command, fmt.Sprintf("--report names the file of one sale, and -f names %d", len(sales))}
+			return &usageError{"salectl " + command, fmt.Sprintf("--report names the file of one sale, and there are %d", len(sales))}
 		}
 		if err := mayBeReport(o.file); err != nil {
 			return err

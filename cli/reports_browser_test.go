@@ -72,7 +72,7 @@ func soldBy(t *testing.T, path, sale string, users int) {
 	signals, ended := make(chan os.Signal, 1), make(chan int)
 	served := newCapture()
 	go func() {
-		ended <- served.run([]string{"salectl", "serve", "-f", path, "--listen", listen, "--admin", "127.0.0.1:0"}, signals)
+		ended <- served.run([]string{"salectl", "serve", "-f", path, "--listen", listen, "--admin-listen", "127.0.0.1:0"}, signals)
 	}()
 	var up atomic.Bool
 	client, err := api.NewClient(api.Config{

@@ -105,7 +105,7 @@ func moment(ctx context.Context, chance *rand.Rand, d time.Duration) bool {
 	}
 }
 
-var destroyEnd = []string{"destroy", "--yes", "--export", "end.ndjson"}
+var destroyEnd = []string{"destroy", "--yes", "--out", "end.ndjson"}
 
 // quiet is a round in which nothing happens: it shows how long each command takes.
 func (r *round) quiet() {

@@ -30,7 +30,7 @@ func (s *shop) open(r *round) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.url = ""
-	s.process = r.start("serve", "-f", "sale.yaml", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+	s.process = r.start("serve", "-f", "sale.yaml", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0")
 }
 
 // at returns where buyers ask, or "" when the process is not there yet.

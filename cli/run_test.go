@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"salectl/internal/signals"
 	"salectl/planner"
 	"salectl/planner/apply"
 )
@@ -53,7 +54,7 @@ func TestServeEndsAtASignal(t *testing.T) {
 	c := newCapture()
 	signals := make(chan os.Signal, 2)
 	signals <- syscall.SIGTERM
-	args := []string{"salectl", "serve", "-f", path, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}
+	args := []string{"salectl", "serve", "-f", path, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"}
 	if code := c.run(args, signals); code != 0 {
 		t.Errorf("exit code %d, want 0\n%s", code, &c.err)
 	}
@@ -123,7 +124,7 @@ func TestASecondSignalEndsAtOnce(t *testing.T) {
 			p.program.out = &answer{w: writer}
 			now := time.Now()
 			signals := make(chan os.Signal) // without a buffer: what was sent was taken
-			p.heard.now = func() time.Time { now = now.Add(c.after); return now }
+			p.heard.Now = func() time.Time { now = now.Add(c.after); return now }
 			code := make(chan int, 1)
 			go func() { code <- p.run([]string{"salectl", "version"}, signals) }()
 			for _, s := range c.signals {
@@ -180,9 +181,9 @@ func TestReportOfAnInterruption(t *testing.T) {
 		want string
 	}{
 		"cancelled":        {cut, ""},
-		"with its cause":   {errors.Join(cut, errInterrupted), ""},
+		"with its cause":   {errors.Join(cut, signals.ErrInterrupted), ""},
 		"partly applied":   {fmt.Errorf("%w: %w", planner.ErrPartly, cut), "Error: partly applied, run it again: reading shard 3: context canceled\n"},
-		"with a rest left": {errors.Join(errInterrupted, errors.New("the copy was not removed")), "Error: interrupted\nthe copy was not removed\n"},
+		"with a rest left": {errors.Join(signals.ErrInterrupted, errors.New("the copy was not removed")), "Error: interrupted\nthe copy was not removed\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCapture()

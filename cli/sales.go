@@ -104,7 +104,7 @@ func (from source) chosen(sales []spec.Sale) (chosen []spec.Sale, err error) {
 		if !slices.ContainsFunc(sales, func(s spec.Sale) bool { return s.Name == name }) {
 			return nil, advised{
 				fmt.Sprintf("no file under -f declares the sale %s", name),
-				fmt.Sprintf("'salectl validate%s' names each of the %s.", from.filesGiven(), count(len(sales), "sale")),
+				fmt.Sprintf("The files declare %s: 'salectl validate%s' lists them.", count(len(sales), "sale"), from.filesGiven()),
 				errUsage,
 			}
 		}
@@ -117,7 +117,7 @@ func (from source) chosen(sales []spec.Sale) (chosen []spec.Sale, err error) {
 	if len(chosen) == 0 {
 		return nil, advised{
 			fmt.Sprintf("the labels of no sale match --selector %q", from.selector),
-			fmt.Sprintf("'salectl validate --json%s' lists the labels of each of the %s.", from.filesGiven(), count(len(sales), "sale")),
+			fmt.Sprintf("The files declare %s: 'salectl validate --json%s' lists their labels.", count(len(sales), "sale"), from.filesGiven()),
 			errUsage,
 		}
 	}

@@ -8,10 +8,10 @@ import (
 
 func (p *program) schemaCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "schema", Category: groupProgram, Usage: "print the JSON Schema of a sale file",
-		Description: "An editor with a YAML server checks and completes sale files with it:\n" +
+		Name: "schema", Category: groupProgram, Usage: "print the JSON Schema of sale files",
+		Description: "Editors with a YAML language server check and complete sale files with it:\n" +
 			"  salectl schema > sale.schema.json\n" +
-			"and as the first line of a sale file:\n" +
+			"and, as the first line of a sale file:\n" +
 			"  # yaml-language-server: $schema=sale.schema.json",
 		Action: func(c *urfave.Context) error {
 			if err := atMost(c, 0); err != nil {

@@ -1,22 +1,22 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/go-multierror"
 	urfave "github.com/urfave/cli/v2"
 
-	"salectl/backends"
 	"salectl/executor/httpd"
 	"salectl/executor/httpd/access"
 	"salectl/executor/httpd/events"
+	"salectl/server"
 	"salectl/spec"
 )
 
@@ -24,6 +24,12 @@ import (
 const (
 	defaultListen = "127.0.0.1:8080"
 	defaultAdmin  = "127.0.0.1:8081"
+)
+
+// Values of --log-format and --log-level, the default first.
+var (
+	logFormats = []string{"text", "json"}
+	logLevels  = []string{"info", "debug", "warn", "error"}
 )
 
 type serveOptions struct {
@@ -44,33 +50,34 @@ type serveOptions struct {
 
 func (p *program) serveCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "serve", Category: groupSale, Usage: "answer claims over HTTP",
-		Description: "Serves all sales of the files. The files say which sales and where they are kept;\n" +
-			"everything else comes from what was applied. Any number of processes share a sale: they\n" +
-			"find each other through its lock nodes, each sells a part, and each answers for all.\n" +
-			"The files of a folder are read again every second, and all files at SIGHUP: a sale that\n" +
-			"is declared and applied later is served from then on. With -f FOLDER none need be applied\n" +
-			"yet, but the folder has to declare one.\n" +
-			"SIGTERM or SIGINT: gives its part to the others, or answers what was accepted if there\n" +
-			"are none, then exits with 0. A second one: at once.",
+		Name: "serve", Category: groupSale, Usage: "serve sales over HTTP",
+		Description: "Serves all sales of the files. The files give the names and the places of the ledgers; " +
+			"everything else comes from what was applied. Any number of processes may serve a sale: " +
+			"they find each other through its lock nodes, each owns some shards, and each answers " +
+			"requests for all.\n\n" +
+			"The files of a folder are read again every second, and all files at SIGHUP: a sale that " +
+			"is declared and applied later is served from then on. With -f FOLDER the process also " +
+			"starts while none of its sales is applied, but the folder must declare one.\n\n" +
+			"At SIGTERM or SIGINT the process gives its shards to others, or answers the pending " +
+			"requests if there are none, and exits with 0. A second signal ends it at once.",
 		Flags: salesFlags(
-			valueFlag("listen", "answer buyers at `ADDRESS`; port 0 takes a free one (default: "+defaultListen+")"),
-			valueFlag("admin", "answer /healthz, /readyz, /metrics, the dashboard and refunds at `ADDRESS` (default: "+defaultAdmin+")"),
-			valueFlag("token-file", "ask for a bearer token of `FILE`: one a line, with its rights, claim, confirm, follow or operate, behind it, or alone for all; read again when it changes"),
-			valueFlag("tls-cert", "speak TLS, at both addresses, with the certificate in `FILE`, and those between it and its authority; read again when it changes"),
-			valueFlag("tls-key", "the key of --tls-cert is in `FILE`"),
-			valueFlag("tls-client-ca", "ask clients for certificates of the authorities in `FILE`"),
-			valueFlag("tls-ca", "believe other processes of a sale whose certificates are of the authorities in `FILE` (default: those of the system)"),
-			onFlag("insecure", "let other machines in without a token"),
-			valueFlag("advertise", "tell the other processes of a sale to reach this one at `ADDRESS`, host:port (default: where it listens)"),
-			onFlag("standby", "own no shard of a sale, and pass on what is asked, until it is started again without this"),
-			valueFlag("connections", fmt.Sprintf("keep at most `N` connections of buyers; one more closes the one that has been idle for longest "+
-				"(default: as many as may be open files, less what the rest needs, at most %d)", httpd.MostConnections)),
-			valueFlag("followers", fmt.Sprintf("let at most `N` programs follow the feeds of the sales at a time (default: %d)", events.DefaultLimit)),
-			valueFlag("idle-timeout", fmt.Sprintf("close a connection on which there has been no request for a `DURATION`; longer than a load balancer before it keeps one "+
+			valueFlag("listen", "listen for buyers at `ADDRESS`; port 0 is any free port (default: "+defaultListen+")"),
+			valueFlag("admin-listen", "listen for operators at `ADDRESS`: health, metrics, dashboard, refunds and drains (default: "+defaultAdmin+")"),
+			valueFlag("token-file", "require a bearer token of `FILE`: one per line, followed by its rights (claim, confirm, follow, operate; none: all); read again when it changes"),
+			valueFlag("tls-cert", "use TLS at both addresses, with the certificate chain in `FILE`; read again when it changes"),
+			valueFlag("tls-key", "private key of --tls-cert in `FILE`"),
+			valueFlag("tls-client-ca", "require client certificates signed by a CA in `FILE`"),
+			valueFlag("tls-ca", "trust other processes whose certificates are signed by a CA in `FILE` (default: those of the system)"),
+			onFlag("insecure", "accept requests of other machines without a token"),
+			valueFlag("advertise", "publish `ADDRESS`, host:port, to other processes as the address of this one (default: that of --listen)"),
+			onFlag("standby", "own no shard and forward all requests, until the process is started without this flag"),
+			valueFlag("connections", fmt.Sprintf("accept at most `N` connections of buyers; beyond it, the longest idle one is closed "+
+				"(default: the limit of open files less those that the process needs itself, at most %d)", httpd.MostConnections)),
+			valueFlag("followers", fmt.Sprintf("accept at most `N` followers of feeds at a time (default: %d)", events.DefaultLimit)),
+			valueFlag("idle-timeout", fmt.Sprintf("close idle connections after `DURATION`; it must exceed that of the load balancer "+
 				"(default: %.0fs)", httpd.DefaultIdleTimeout.Seconds())),
-			valueFlag("log-format", "log as `FORMAT`: text or json (default: text)"),
-			valueFlag("log-level", "log from `LEVEL` on: debug, info, warn or error (default: info)"),
+			valueFlag("log-format", "log in `FORMAT`: text or json (default: text)"),
+			valueFlag("log-level", "log messages of `LEVEL` and above: debug, info, warn or error (default: info)"),
 		),
 		Action: action(parseServe, p.serve),
 	}
@@ -82,7 +89,7 @@ func parseServe(f *flags) serveOptions {
 		tokenFile: f.text("token-file"), insecure: f.on("insecure"), standby: f.on("standby"), buyers: int(f.number("connections", 1, 1<<20, 0)),
 		followers: int(f.number("followers", 1, 1000, 0)),
 		idle:      f.duration("idle-timeout", httpd.DefaultIdleTimeout),
-		logFormat: f.oneOf("log-format", "text", "json"),
+		logFormat: f.oneOf("log-format", logFormats...),
 	}
 	o.tls = f.tlsFiles()
 	if o.tls.ClientCA = f.text("tls-client-ca"); o.tls.ClientCA != "" && o.tls.Cert == "" {
@@ -95,18 +102,18 @@ func parseServe(f *flags) serveOptions {
 			f.refuse("--advertise: %q is no address that others can reach; write it as host:port, such as 10.0.0.7:8080", o.advertise)
 		}
 	}
-	level := f.oneOf("log-level", "info", "debug", "warn", "error")
+	level := f.oneOf("log-level", logLevels...)
 	if err := o.logLevel.UnmarshalText([]byte(level)); err != nil {
 		f.refuse("--log-level: %v", err)
 	}
-	for name, address := range map[string]*string{"listen": &o.listen, "admin": &o.admin} {
+	for name, address := range map[string]*string{"listen": &o.listen, "admin-listen": &o.admin} {
 		if f.c.IsSet(name) {
 			*address = f.text(name)
 		}
 		// On the admin address requests that only read need no token, so a token does not
 		// protect it.
 		guarded := o.tokenFile != ""
-		if name == "admin" {
+		if name == "admin-listen" {
 			guarded = o.tls.ClientCA != ""
 		}
 		if err := access.CheckListen(*address, guarded, o.insecure); err != nil && *address != "" {
@@ -139,7 +146,7 @@ func (p *program) serve(ctx context.Context, o serveOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	most, err := p.connections(o.buyers, sales)
+	most, err := server.Connections(o.buyers, sales, p.drivers.files)
 	if err != nil {
 		return err
 	}
@@ -148,45 +155,49 @@ func (p *program) serve(ctx context.Context, o serveOptions) (err error) {
 		return err
 	}
 	defer func() { buyers.Close() }()
-	admin, err := listen("admin", o.admin)
+	admin, err := listen("admin-listen", o.admin)
 	if err != nil {
 		return err
 	}
 	defer admin.Close()
 
-	log := p.serveLog(o)
-	s := &server{log: log, address: o.address(buyers), standby: o.standby, hosts: o.hosts(), most: most, idle: o.idle, followers: o.followers, tokens: tokens, certificates: certificates, env: p.env, stores: backends.Stores{Logger: log, Opener: p.open}}
-	defer func() { err = errors.Join(err, s.stores.Close()) }()
+	s := server.New(server.Config{
+		Log: p.serveLog(o), Address: o.address(buyers), Standby: o.standby, Hosts: o.hosts(), Connections: most, Followers: o.followers, Idle: o.idle,
+		Tokens: tokens, Certificates: certificates, Build: builtFrom().server(), Env: p.env, Open: p.open, Planning: p.planning,
+		Read: func() ([]spec.Sale, error) { return p.reread(o.source) }, Watch: slices.ContainsFunc(o.files, isFolder), Complete: p.withFlags,
+	})
+	defer func() { err = errors.Join(err, s.Close()) }()
 	// The address is free; the listener is closed again until the sales are read. A refused
 	// connection makes buyers ask another process at once instead of waiting for this one.
 	at := buyers.Addr().String()
 	buyers.Close()
-	var first []hosted
-	k := p.newKeeper(s, o.source)
-	failures := p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error {
-		e, err := s.prepare(ctx, p, sale)
-		if k.AddDeclared(sale, err); err == nil {
-			first = append(first, e)
-		}
-		return err
-	})
+	failures := p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error { return s.Add(ctx, sale) })
 	switch {
 	case ctx.Err() != nil:
 		return nil // ended before it began, which is no error
-	case len(first) == 0 && !(o.named && k.watches()):
+	case s.Sales() == 0 && !(o.named && s.Watch):
 		return failures
-	case k.watches():
-		failures = nil // the keeper tries again
+	case s.Watch:
+		failures = nil // the server tries again
 	}
 	again, err := listen("listen", at)
 	if err != nil {
 		return err
 	}
 	buyers = again
-	if err := s.run(ctx, buyers, admin, first, k); err != nil {
+	if err := s.Run(ctx, buyers, admin); err != nil {
 		failures = multierror.Append(failures, err)
 	}
 	return failures
+}
+
+// reread reads the files as load does, without reporting problems.
+func (p *program) reread(from source) ([]spec.Sale, error) {
+	sales, err := p.read(from.files, bytes.NewReader(nil))
+	if err := withExpressions(sales, err); err != nil {
+		return nil, err
+	}
+	return from.chosen(sales)
 }
 
 func (p *program) serveLog(o serveOptions) *slog.Logger {
@@ -210,24 +221,10 @@ func listen(flag, address string) (net.Listener, error) {
 func (o serveOptions) address(l net.Listener) string {
 	address := o.advertise
 	if address == "" {
-		address = reached(l)
+		address = server.Reached(l)
 	}
 	if o.tls.Cert != "" {
 		return "https://" + address
-	}
-	return address
-}
-
-// reached returns the address at which a listener can be reached.
-func reached(l net.Listener) string {
-	address := l.Addr().String()
-	// An unspecified address is not a destination.
-	if host, port, err := net.SplitHostPort(address); err == nil && net.ParseIP(host).IsUnspecified() {
-		name, err := os.Hostname()
-		if err != nil || strings.ContainsAny(name, ": ") {
-			name = "localhost"
-		}
-		address = net.JoinHostPort(name, port)
 	}
 	return address
 }

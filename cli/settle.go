@@ -10,7 +10,7 @@ import (
 	"salectl/api"
 )
 
-// settleOptions is the command line of confirm, extend, cancel and refund.
+// settleOptions is the command line of claims confirm, extend, cancel and refund.
 type settleOptions struct {
 	inquiry
 	claim string
@@ -19,40 +19,40 @@ type settleOptions struct {
 }
 
 func (p *program) confirmCommand() *urfave.Command {
-	return p.settleCommand(api.Confirm, "server", "say that a held claim is paid", "0 sold",
+	return p.settleCommand(api.Confirm, serverFlag(), "confirm payment of a held claim", "0 sold",
 		valueFlag("payment", fmt.Sprintf("`REFERENCE` of the payment, at most %d bytes", api.MaxPayment)))
 }
 
 func (p *program) extendCommand() *urfave.Command {
-	return p.settleCommand(api.Extend, "server", "give a held claim a later deadline, once", "0 held until later")
+	return p.settleCommand(api.Extend, serverFlag(), "extend the deadline of a held claim, once", "0 extended")
 }
 
 func (p *program) cancelCommand() *urfave.Command {
-	return p.settleCommand(api.Cancel, "server", "give up a held claim", "0 cancelled", forTheBooks()...)
+	return p.settleCommand(api.Cancel, serverFlag(), "cancel a held claim and release its units", "0 cancelled", forTheBooks()...)
 }
 
 func (p *program) refundCommand() *urfave.Command {
-	return p.settleCommand(api.Refund, "admin", "undo a sold claim", "0 refunded",
-		append(forTheBooks(), onFlag("retire", "do not sell the units again"))...)
+	return p.settleCommand(api.Refund, adminFlag(), "refund a sold claim", "0 refunded",
+		append(forTheBooks(), onFlag("retire", "withdraw the units instead of selling them again"))...)
 }
 
 // forTheBooks returns the flags of cancel and refund for the records.
 func forTheBooks() []urfave.Flag {
 	return []urfave.Flag{
-		valueFlag("reason", fmt.Sprintf("`TEXT` for the books, at most %d bytes", api.MaxReason)),
-		valueFlag("who", fmt.Sprintf("`NAME` for the books, at most %d bytes (default: user@host)", api.MaxWho)),
+		valueFlag("reason", fmt.Sprintf("record `TEXT` as the reason, at most %d bytes", api.MaxReason)),
+		valueFlag("who", fmt.Sprintf("record `NAME` as who did it, at most %d bytes (default: user@host)", api.MaxWho)),
 	}
 }
 
-func (p *program) settleCommand(how api.How, server, usage, done string, more ...urfave.Flag) *urfave.Command {
-	more = append([]urfave.Flag{valueFlag("claim", "`ID` of the claim, as its answer had it")}, more...)
+func (p *program) settleCommand(how api.How, server *urfave.StringFlag, usage, done string, more ...urfave.Flag) *urfave.Command {
+	more = append([]urfave.Flag{claimIDFlag()}, more...)
 	return &urfave.Command{
-		Name: string(how), Category: groupSale, Usage: usage,
-		Description: "Asks again while the server is too busy, has no majority, or does not own the\n" +
-			"sale; what was done before is not done again. Exit codes: " + done + ", 3 the claim\n" +
-			"is in another state, 1 no such claim or sale, 4 bad request, 7 no answer in time.",
+		Name: string(how), Usage: usage,
+		Description: "Repeats the request while the server is overloaded, has no majority, or does not own " +
+			"the sale; a repeated request has no further effect. Exit codes: " + done + ", 3 the " +
+			"claim is in another state, 1 no such claim or sale, 4 bad request, 7 no answer in time.",
 		Flags:  inquiryFlags(server, more...),
-		Action: action(func(f *flags) settleOptions { return parseSettle(f, how, server) }, p.settle),
+		Action: action(func(f *flags) settleOptions { return parseSettle(f, how, server.Name) }, p.settle),
 	}
 }
 
@@ -75,7 +75,7 @@ func parseSettle(f *flags, how api.How, server string) settleOptions {
 	return o
 }
 
-// settleReply is the output of confirm, extend, cancel and refund with --json for a server's
+// settleReply is the output of claims confirm, extend, cancel and refund with --json for a server's
 // answer.
 type settleReply struct {
 	FormatVersion int         `json:"formatVersion"`

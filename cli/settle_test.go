@@ -22,7 +22,7 @@ func settleFrom(t *testing.T, s *seller, how api.How, extra ...string) (c *captu
 		address = "--admin"
 	}
 	c = newCapture()
-	args := []string{"salectl", string(how), address, server.URL, "--sale", "tickets", "--claim", "1-2-3"}
+	args := []string{"salectl", "claims", string(how), address, server.URL, "--sale", "tickets", "--claim", "1-2-3"}
 	return c, c.run(append(args, extra...), nil)
 }
 
@@ -61,7 +61,7 @@ func TestSettleSendsWhatItWasTold(t *testing.T) {
 		if last := len(s.bodies) - 1; last != 2 || s.bodies[last] != c.body || s.paths[last] != "/v1/sales/tickets/claims/1-2-3/"+string(c.how) || s.tokens[last] != "Bearer s3cret" {
 			t.Errorf("%s: the requests were %q %q %q, want %s", c.how, s.paths, s.bodies, s.tokens, c.body)
 		}
-		if !strings.Contains(got.err.String(), "standby: because; asking again.") {
+		if !strings.Contains(got.err.String(), "standby: because; retrying.") {
 			t.Errorf("%s: it says %s", c.how, &got.err)
 		}
 	}

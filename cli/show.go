@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
+	"strings"
 
 	urfave "github.com/urfave/cli/v2"
 
@@ -18,39 +20,30 @@ import (
 // showOptions is the command line of show.
 type showOptions struct {
 	source
-	arguments []string // sales, or the file of a saved plan; empty: the sales of the files
-	saved     savedPlan
+	saved savedPlan // no path: the declarations
 	markdownFlags
 }
 
 func (p *program) showCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "show", Category: groupLook, Usage: "print what is in force, or what a saved plan changes", ArgsUsage: "[SALE ... | PLAN-FILE]",
-		Description: "Prints the declaration of each sale, as the ledger has it, as a document that plans to no\n" +
-			"change. Sales that no file declares are named as arguments, and looked for where the\n" +
-			"files under -f keep theirs. Paths are relative to the working directory. The ledger does\n" +
-			"not keep them, so the document of a sale without a file has names to be filled in.\n" +
-			"\n" +
-			"Of a file that 'salectl plan --out' has saved, prints what apply or destroy would do with\n" +
-			"it now, and fails where they would refuse it.",
-		Flags: salesFlags(valueFlag("format", formatUsage+", of saved plans"), valueFlag("title", titleUsage), timeoutFlag(), allFlag(), jsonFlag()),
-		Action: func(c *urfave.Context) error {
-			f := &flags{c: c}
-			o := showOptions{source: parseSource(f), arguments: c.Args().Slice(), markdownFlags: f.markdown()}
-			if len(o.arguments) == 1 {
-				o.saved = readSavedPlan(o.arguments[0])
+		Name: "show", Category: groupLook, Usage: "print the applied declaration of a sale, or a saved plan", ArgsUsage: planFileArgument,
+		Description: "Prints the declaration of each sale from the ledger as a document whose plan has no " +
+			"changes. With --sale it also finds sales that no file declares, in the ledgers that the " +
+			"files under -f name. Paths are relative to the working directory. The ledger does not " +
+			"keep paths: the document of a sale without a file has names to be filled in.\n\n" +
+			"Of a plan that 'salectl plan --out' has saved, prints what apply or destroy would do " +
+			"now, and fails if they would refuse it.",
+		Flags: salesFlags(markdownFlag(), titleFlag(), timeoutFlag(), allFlag(), jsonFlag()),
+		Action: actionWith(func(f *flags) showOptions {
+			o := showOptions{source: parseSource(f), saved: f.planFile(), markdownFlags: f.markdown()}
+			if o.markdown && o.saved.path == "" {
+				f.refuse("--markdown is for a saved plan: name its file")
 			}
-			if o.markdown && o.saved.text == nil {
-				f.refuse("--format markdown is for a saved plan: name its file")
+			if name := o.saved.path; errors.Is(o.saved.err, fs.ErrNotExist) && !strings.ContainsAny(name, "./") {
+				f.refuse("unexpected argument %q, which is no saved plan; a sale is named with --sale: salectl show --sale %s", name, quoted(name))
 			}
-			if len(o.arguments) > 0 && (c.IsSet("sale") || c.IsSet("selector")) {
-				f.refuse("--sale and --selector choose among the sales of the files: give them, or names")
-			}
-			if err := f.done(c.NArg()); err != nil {
-				return err
-			}
-			return p.show(c.Context, o)
-		},
+			return o
+		}, p.show),
 	}
 }
 
@@ -100,28 +93,31 @@ type declaration struct {
 }
 
 func (p *program) show(ctx context.Context, o showOptions) error {
-	sales, err := p.load(ctx, o.source)
+	sales, err := p.loadAll(ctx, o.source)
 	if err != nil {
 		return err
 	}
-	if err := o.saved.err; o.saved.text != nil || err != nil && !errors.Is(err, fs.ErrNotExist) && !isFolder(o.saved.path) {
-		ctx, cancel := o.bounded(ctx)
-		defer cancel()
+	ctx, cancel := o.bounded(ctx)
+	defer cancel()
+	if o.saved.path != "" {
+		if sales, err = o.chosen(sales); err != nil {
+			return err
+		}
 		return p.showPlans(ctx, o, sales)
 	}
 	places, err := placesOf(sales)
 	if err != nil {
 		return err
 	}
-	wanted := sales
-	if len(o.arguments) > 0 {
-		wanted = nil
+	for _, name := range o.names {
+		if !slices.ContainsFunc(sales, func(s spec.Sale) bool { return s.Name == name }) {
+			sales = append(sales, spec.Sale{Name: name}) // no file declares it
+		}
 	}
-	for _, name := range o.arguments {
-		wanted = append(wanted, wantedSale(name, sales))
+	wanted, err := o.chosen(sales)
+	if err != nil {
+		return err
 	}
-	ctx, cancel := o.bounded(ctx)
-	defer cancel()
 	shown := 0
 	return p.eachSale(ctx, o.source, wanted, func(sale spec.Sale) error {
 		d, err := p.inForce(ctx, sale, places)
@@ -142,16 +138,6 @@ func (p *program) show(ctx context.Context, o showOptions) error {
 		fmt.Fprint(p.out, d.Document)
 		return nil
 	})
-}
-
-// wantedSale returns the sale of a name: a declared one, or one without a declaration.
-func wantedSale(name string, sales []spec.Sale) spec.Sale {
-	for _, sale := range sales {
-		if sale.Name == name {
-			return sale
-		}
-	}
-	return spec.Sale{Name: name}
 }
 
 // inForce reads the declaration of a sale. A sale without a declaration is searched for at all
@@ -180,7 +166,7 @@ func (p *program) inForce(ctx context.Context, sale spec.Sale, places []keptAt) 
 	if sale.File == "" { // apply does not create it
 		return nil, advised{fmt.Sprintf("sale %s does not exist", sale.Name), "", ledger.ErrGone}
 	}
-	return nil, fmt.Errorf("sale %s does not exist: %w", sale.Name, ledger.ErrGone)
+	return nil, missing(sale.Name)
 }
 
 // newDeclaration returns the declaration of a sale's newest generation, with the folder and

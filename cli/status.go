@@ -45,37 +45,31 @@ type statusOptions struct {
 
 func (p *program) statusCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "status", Category: groupLook, Usage: "show how sales stand, shard by shard",
-		Description: "Reads the heads of the shards and the lock nodes, also while a sale is served, and\n" +
-			"asks the process that serves it since when something is down. Servers that are away\n" +
-			"are part of the answer: without the ledger the phase is unknown, the rest is shown,\n" +
-			"and the command fails.\n" +
-			"\n" +
-			"A sale is planned until every shard has it, scheduled before opensAt, open, stalled\n" +
-			"where it is open and no claim can be sold, paused, ended once closesAt has\n" +
-			"passed, closed, sealed or destroyed. With --wait-for it waits until the sale is that,\n" +
-			"or sold out, and exits with 7 if the time runs out.\n" +
-			"\n" +
-			"With --exit-code it exits with 8 if the sale is open and no claim can be sold, for\n" +
-			"example because no process serves it, and with 9 if anything else is amiss.\n" +
-			"\n" +
-			"With --watch it reads on until Ctrl-C, also while servers are away, and then exits\n" +
-			"with 0. A terminal shows the newest in place; elsewhere a sale is printed each time\n" +
-			"that it has changed, and with --json that is a line.",
+		Name: "status", Category: groupLook, Usage: "show the state of sales and their shards",
+		Description: "Reads the ledger and the lock nodes, also while a sale is served, and queries the " +
+			"server, which also knows how long a fault has lasted. Unreachable servers are part of " +
+			"the answer: without the ledger the phase is unknown, the rest is shown, and the command " +
+			"fails.\n\n" +
+			"The phases: planned until every shard has been written, scheduled before opensAt, open, " +
+			"stalled while open without a shard that can sell, paused, ended after closesAt, closed, " +
+			"sealed, destroyed. With --wait-for the command waits until the sale has that phase, or " +
+			"is sold out, and exits with 7 if the time runs out.\n\n" +
+			"With --exit-code it exits with 8 if the sale is open and cannot sell, for example " +
+			"because no process serves it, and with 9 if there is another fault.\n\n" +
+			"With --watch it reads repeatedly until Ctrl-C, also while servers are unreachable, and " +
+			"then exits with 0. A terminal shows the newest state in place; elsewhere each change of " +
+			"a sale is printed, with --json as one line.",
 		Flags: append(salesFlags(
-			valueFlag("wait-for", "wait for `PHASE`: "+strings.Join(waitable, ", ")),
-			onFlag("exit-code", "exit with 8 if the sale is open and no claim can be sold, and with 9 if anything else is amiss"),
-			&urfave.BoolFlag{Name: "watch", Aliases: []string{"w"}, Usage: "show how sales stand until Ctrl-C"},
-			valueFlag("interval", fmt.Sprintf("with --watch, rest for `DURATION` between readings (default: %s)", defaultInterval)),
-			valueFlag("timeout", fmt.Sprintf("give up after `DURATION` (default: %s; with --watch %s for each reading)", defaultWait, watchTimeout)),
-			valueFlag("admin", "ask the process with the admin `ADDRESS`, which tells errors, too (default: that of the leases, at its claims address)"),
-			valueFlag("token-file", "send the first bearer token in `FILE`, which must be one that may operate, to the process that serves the sale"),
+			valueFlag("wait-for", "wait until the sale has `PHASE`: "+strings.Join(waitable, ", ")),
+			onFlag("exit-code", "exit with 8 if the sale is open and cannot sell, and with 9 if there is another fault"),
+			onFlag("watch", "show the state until Ctrl-C", "w"),
+			valueFlag("interval", fmt.Sprintf("with --watch: wait `DURATION` between reads (default: %s)", defaultInterval)),
+			valueFlag("timeout", fmt.Sprintf("give up after `DURATION` (default: %s; with --watch %s for each read)", defaultWait, watchTimeout)),
+			adminFlag(),
+			valueFlag("token-file", "send the first bearer token in `FILE` to the server; it needs the right operate"),
 		), append(tlsFlags(), allFlag(), jsonFlag())...),
 		Action: action(func(f *flags) statusOptions {
-			o := statusOptions{source: parseSource(f), health: f.on("exit-code"), secrets: f.secrets()}
-			if f.c.IsSet("admin") {
-				o.admin = f.adminAddress("--admin", f.text("admin"), o.secrets)
-			}
+			o := statusOptions{source: parseSource(f), health: f.on("exit-code"), secrets: f.secrets(), admin: f.server("admin")}
 			if f.c.IsSet("wait-for") {
 				o.waitFor = f.oneOf("wait-for", waitable...)
 			}

@@ -160,7 +160,7 @@ func (a asker) advise(said string) string {
 	if a.admin == nil {
 		return said
 	}
-	return said + "; " + adminHint("salectl status --admin")
+	return said + "; check " + adminHint
 }
 
 // inability describes for operators why a process cannot report the state of the whole sale.

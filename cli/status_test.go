@@ -149,7 +149,7 @@ func TestServerThatTellsNothing(t *testing.T) {
 	for token, want := range map[string]string{"": "the bearer token is missing", "secret": "the bearer token may claim"} {
 		s := troubled("o:1")
 		askServer(t.Context(), &saleStatus{Status: s}, asker{admin: &url.URL{Scheme: "http", Host: claims}, token: token})
-		if got := s.Server.Error; s.Server.Address != claims || !strings.HasPrefix(got, want) || !strings.HasSuffix(got, adminHint("salectl status --admin")) {
+		if got := s.Server.Error; s.Server.Address != claims || !strings.HasPrefix(got, want) || !strings.HasSuffix(got, adminHint) {
 			t.Errorf("asked with --admin where claims go: %+v", s.Server)
 		}
 	}
@@ -263,6 +263,7 @@ func TestPlanView(t *testing.T) {
   ! lock node b:1 cannot be used: connection refused
 
 Plan: 3 to create, 0 to update, 0 to delete.
+  + create  ~ update  - delete
 `
 	if got := c.out.String(); got != want {
 		t.Errorf("it says\n%s\nwant\n%s", got, want)

@@ -364,7 +364,7 @@ func TestManyStepsHaveABar(t *testing.T) {
 	if _, seen := run("audit", "-f", path); strings.Contains(seen, "\r ") {
 		t.Errorf("the audit of a short ledger shows %q", seen)
 	}
-	if _, seen := run("destroy", "-f", path, "--yes", "--json", "--export", path+".ndjson"); strings.Contains(seen, "/66)") {
+	if _, seen := run("destroy", "-f", path, "--yes", "--json", "--out", path+".ndjson"); strings.Contains(seen, "/66)") {
 		t.Errorf("beside JSON destroy shows %q", seen)
 	}
 }

@@ -11,9 +11,9 @@ import (
 // tlsFlags returns the flags of TLS for a command that sends requests to servers.
 func tlsFlags() []urfave.Flag {
 	return []urfave.Flag{
-		valueFlag("tls-ca", "over https, believe servers whose certificates are of the authorities in `FILE` (default: those of the system)"),
-		valueFlag("tls-cert", "over https, show the certificate in `FILE` to servers that ask for one"),
-		valueFlag("tls-key", "the key of --tls-cert is in `FILE`"),
+		valueFlag("tls-ca", "trust servers whose certificates are signed by a CA in `FILE` (default: those of the system)"),
+		valueFlag("tls-cert", "client certificate in `FILE`, for servers that require one"),
+		valueFlag("tls-key", "private key of --tls-cert in `FILE`"),
 	}
 }
 

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -25,94 +24,49 @@ func (e *usageError) hint() string {
 	return fmt.Sprintf("Run '%s --help' to see how it is used.", e.command)
 }
 
+func misuse(command *urfave.Command, format string, args ...any) error {
+	return &usageError{command: command.HelpName, what: fmt.Sprintf(format, args...)}
+}
+
 func misused(c *urfave.Context, format string, args ...any) error {
-	return &usageError{command: c.Command.HelpName, what: fmt.Sprintf(format, args...)}
-}
-
-// Errors of package flag, which urfave passes on.
-var (
-	unknownFlag  = regexp.MustCompile(`^flag provided but not defined: -(.*)$`)
-	missingValue = regexp.MustCompile(`^flag needs an argument: -(.*)$`)
-	badBool      = regexp.MustCompile(`^invalid boolean value (".*") for -(.*): .*$`)
-	twoForms     = regexp.MustCompile(`^Cannot use two forms of the same flag: (\S+) (\S+)$`)
-)
-
-// flagFault translates an error about the flags of a command.
-func flagFault(c *urfave.Context, err error, _ bool) error {
-	said := err.Error()
-	if m := unknownFlag.FindStringSubmatch(said); m != nil {
-		return unknown(c, m[1])
-	}
-	if m := missingValue.FindStringSubmatch(said); m != nil {
-		return misused(c, "%s needs a value", dashed(m[1]))
-	}
-	if m := badBool.FindStringSubmatch(said); m != nil {
-		return misused(c, "%s takes no value, not %s", dashed(m[2]), m[1])
-	}
-	if m := twoForms.FindStringSubmatch(said); m != nil {
-		return misused(c, "%s and %s are the same flag: use one of them", dashed(m[1]), dashed(m[2]))
-	}
-	return misused(c, "%s", said)
-}
-
-// unknown returns the error of an unknown flag.
-func unknown(c *urfave.Context, name string) error {
-	flag := dashed(name)
-	for _, command := range c.Command.Subcommands { // the outermost command is the whole program
-		if hasFlag(command, name) {
-			return misused(c, "%s comes after the command, as in '%s %s %s'", flag, c.Command.HelpName, command.Name, flag)
-		}
-	}
-	what := "unknown flag " + flag
-	var names []string
-	for _, f := range c.Command.Flags {
-		names = append(names, f.Names()...)
-	}
-	near := spec.Nearest(name, names)
-	if near == "" && hasFlag(c.Command, calledElsewhere[name]) {
-		near = calledElsewhere[name]
-	}
-	if near != "" {
-		what += "; did you mean " + dashed(near) + "?"
-	}
-	return misused(c, "%s", what)
+	return misuse(c.Command, format, args...)
 }
 
 // calledElsewhere maps flags and commands of other tools to those of this one.
 var calledElsewhere = map[string]string{
-	"auto-approve": "yes", "force": "yes", "file": "f", "filename": "f",
+	"auto-approve": "yes", "force": "yes", "file": "f", "filename": "f", "detailed-exitcode": "exit-code",
 	"delete": "destroy", "start": "serve",
 }
 
-func hasFlag(command *urfave.Command, name string) bool {
-	return name != "help" && name != "h" && slices.ContainsFunc(command.Flags, func(f urfave.Flag) bool { return slices.Contains(f.Names(), name) })
-}
-
-// unknownCommand returns the error of an unknown command. within is the command line before
-// it.
-func unknownCommand(c *urfave.Context, within string, commands []*urfave.Command, word string) error {
-	what := fmt.Sprintf("unknown command %q", word)
-	if near := nearestCommand(c.App, within, commands, word); near != "" {
-		what += fmt.Sprintf("; did you mean '%s'?", near)
-	}
-	return &usageError{command: within, what: what}
-}
-
-// nearestCommand returns the command line that was probably intended, or "".
-func nearestCommand(app *urfave.App, within string, commands []*urfave.Command, word string) string {
-	names := commandNames(commands)
+// nearest returns the name that was probably intended, or "".
+func nearest(word string, names []string) string {
 	if near := spec.Nearest(word, names); near != "" {
-		return within + " " + near
-	}
-	for _, group := range app.Commands {
-		if slices.Contains(commandNames(group.Subcommands), word) {
-			return app.Name + " " + group.Name + " " + word
-		}
+		return near
 	}
 	if name := calledElsewhere[word]; slices.Contains(names, name) {
-		return within + " " + name
+		return name
 	}
 	return ""
+}
+
+// unknownCommand returns the error of a word that is no subcommand of a command.
+func unknownCommand(root, command *urfave.Command, word string) error {
+	what := fmt.Sprintf("unknown command %q", word)
+	near := nearest(word, commandNames(command.Subcommands))
+	if near != "" {
+		near = command.HelpName + " " + near
+	}
+	for _, c := range root.Subcommands {
+		for _, sub := range c.Subcommands {
+			if near == "" && sub.Name == word {
+				near = sub.HelpName
+			}
+		}
+	}
+	if near != "" {
+		what += fmt.Sprintf("; did you mean '%s'?", near)
+	}
+	return misuse(command, "%s", what)
 }
 
 // atMost refuses more than n arguments.

@@ -13,8 +13,8 @@ import (
 func (p *program) validateCommand() *urfave.Command {
 	return &urfave.Command{
 		Name: "validate", Category: groupSale, Usage: "check sale files",
-		Description: "Says all that is wrong with the files at once, each with its place and a remedy.\n" +
-			"It looks at nothing but the files.",
+		Description: "Reports all problems of the files at once, each with its place and a remedy. It reads " +
+			"nothing but the files.",
 		Flags:  salesFlags(jsonFlag()),
 		Action: action(parseSource, p.validate),
 	}

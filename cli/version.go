@@ -6,12 +6,14 @@ import (
 	"runtime/debug"
 
 	urfave "github.com/urfave/cli/v2"
+
+	"salectl/server"
 )
 
 func (p *program) versionCommand() *urfave.Command {
 	return &urfave.Command{
 		Name: "version", Category: groupProgram, Usage: "print the version",
-		Flags: []urfave.Flag{onFlag("json", "answer in JSON")},
+		Flags: []urfave.Flag{onFlag("json", "print JSON")},
 		Action: func(c *urfave.Context) error {
 			if err := atMost(c, 0); err != nil {
 				return err
@@ -54,6 +56,11 @@ func builtFrom() build {
 		}
 	}
 	return b
+}
+
+// server returns what a server publishes of the build.
+func (b build) server() server.Build {
+	return server.Build{Version: b.Version, Commit: b.Commit, Go: b.Go}
 }
 
 func (p *program) version(asJSON bool) {

@@ -264,7 +264,7 @@ func TestPipelinesDestroyWhatHasEnded(t *testing.T) {
 func (s *site) sell(sale string, users int) {
 	t := s.t
 	t.Helper()
-	cmd := exec.Command(s.program, "serve", "-f", "sales", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-format", "json")
+	cmd := exec.Command(s.program, "serve", "-f", "sales", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--log-format", "json")
 	cmd.Dir = s.repo
 	log, err := cmd.StderrPipe()
 	if err == nil {

@@ -133,7 +133,7 @@ func (p *paidServer) start(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.process, p.log = exec.Command("salectl", "serve", "--listen", p.listen, "--admin", p.admin), log
+	p.process, p.log = exec.Command("salectl", "serve", "--listen", p.listen, "--admin-listen", p.admin), log
 	p.process.Dir, p.process.Stdout, p.process.Stderr = p.dir, log, log
 	if err := p.process.Start(); err != nil {
 		t.Fatal(err)

@@ -195,7 +195,7 @@ func scriptServe(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	log, err := os.Create(ts.MkAbs(args[0] + ".log"))
 	ts.Check(err)
-	cmd := exec.Command(program, "serve", "--listen", args[1], "--admin", args[2])
+	cmd := exec.Command(program, "serve", "--listen", args[1], "--admin-listen", args[2])
 	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.Env = ts.MkAbs("."), log, log, append(os.Environ(), secretsFor(ts)...)
 	ts.Check(cmd.Start())
 	if s.serve == nil {

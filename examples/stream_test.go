@@ -43,7 +43,7 @@ func (s *served) run(args ...string) string {
 func (s *served) serve() (*exec.Cmd, string) {
 	s.t.Helper()
 	listen, admin := scripts.FreeAddress(s.t), scripts.FreeAddress(s.t)
-	c := s.salectl("serve", "--listen", listen, "--admin", admin)
+	c := s.salectl("serve", "--listen", listen, "--admin-listen", admin)
 	var log bytes.Buffer
 	c.Stderr = &log
 	if err := c.Start(); err != nil {

@@ -73,6 +73,15 @@ func ForSale(s spec.Sale, env func(string) (string, bool)) (*Source, error) {
 	return source, nil
 }
 
+// PayloadKey returns the key of the units of a sale's file; nil if they are public, or numbers.
+func PayloadKey(s spec.Sale, env func(string) (string, bool)) (*Key, error) {
+	source, err := ForSale(s, env)
+	if source == nil || err != nil {
+		return nil, err
+	}
+	return source.Key(), nil
+}
+
 // appendFields appends the name and the attributes, each preceded by its length.
 func (u Unit) appendFields(dst []byte) []byte {
 	dst = appendField(dst, u.Name)

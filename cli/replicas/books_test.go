@@ -37,7 +37,7 @@ func (s *sale) booksWith(wrks map[string]string, crowds ...*crowd) {
 	if said := s.well("audit"); !strings.Contains(said, "ok") {
 		s.Errorf("audit says:\n%s", said)
 	}
-	s.well("destroy", "--yes", "--export", "end.ndjson")
+	s.well("destroy", "--yes", "--out", "end.ndjson")
 	exported := s.exported()
 	told := make(map[string]*asked)
 	units := make(map[int64]string)

@@ -211,7 +211,7 @@ func (s *sale) prepare(args ...string) *replica {
 // start starts the process.
 func (r *replica) start() {
 	r.sale.Helper()
-	r.cmd = exec.Command("salectl", append([]string{"serve", "-f", "sale.yaml", "--listen", r.listen, "--admin", r.admin}, r.args...)...)
+	r.cmd = exec.Command("salectl", append([]string{"serve", "-f", "sale.yaml", "--listen", r.listen, "--admin-listen", r.admin}, r.args...)...)
 	r.cmd.Dir, r.cmd.Stdout, r.cmd.Stderr, r.cmd.Env = r.sale.dir, r, r, slices.Concat(os.Environ(), r.sale.env, r.env)
 	if err := r.cmd.Start(); err != nil {
 		r.sale.Fatal(err)

@@ -270,7 +270,7 @@ func serve(t *testing.T) *process {
 	if out, err := salectl("apply", "--yes").CombinedOutput(); err != nil {
 		t.Fatalf("salectl apply: %v\n%s", err, out)
 	}
-	run(t, salectl("serve", "--listen", listen, "--admin", p.admin))
+	run(t, salectl("serve", "--listen", listen, "--admin-listen", p.admin))
 	p.eventually("ready", func() error {
 		r, err := p.client(p.admin, "").Ready(t.Context())
 		if err == nil && !r.Ready {

@@ -80,7 +80,7 @@ func refuseRoute(w http.ResponseWriter, r *http.Request, handler http.Handler) {
 	_, rest, _ = strings.Cut(rest, "/")
 	switch kind, _, _ := strings.Cut(rest, "/"); kind {
 	case "claims", "users", "stream", "events", "webhooks":
-		wire.WriteOtherAddress(w, "This is the admin address: claims, users, streams, events and webhooks are at the address that 'salectl serve' was told with --listen.")
+		wire.WriteOtherAddress(w, "This is the admin address: claims, users, streams, events and webhooks are at the address of --listen of 'salectl serve'.")
 	default:
 		wire.WriteNoSuchPath(w)
 	}

@@ -65,7 +65,7 @@ func (server *Server) answer(w http.ResponseWriter, r *http.Request) {
 	case kind == "users" && named && !strings.Contains(id, "/"):
 		get(func(sale *sale) { sale.getUser(w, r, id) })
 	case kind == "claims" && strings.HasSuffix(id, "/"+string(api.Refund)):
-		wire.WriteOtherAddress(w, "Refunds are asked of the admin address, which 'salectl serve' was told with --admin.")
+		wire.WriteOtherAddress(w, "Refunds are requested at the admin address, that of --admin-listen of 'salectl serve'.")
 	default:
 		wire.WriteNoSuchPath(w)
 	}

@@ -75,7 +75,7 @@ var (
 		Name: "idle", Level: slog.LevelWarn,
 		Began:  "no process is to own shards: nothing is sold of those that nobody owns",
 		Ended:  "all shards are owned, or to be owned, again",
-		Remedy: "'salectl drain --undo ADDRESS', with the admin address of one, lets it own shards again",
+		Remedy: "'salectl drain --undo --admin URL', with the URL of the admin address of one, lets it own shards again",
 	}
 	Stalled = &Kind{
 		Name: "shards_stalled", Part: Ledger, Subject: "shards", Level: slog.LevelWarn,

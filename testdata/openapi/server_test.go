@@ -109,7 +109,7 @@ func start(t *testing.T, args ...string) *server {
 	s.write(t, "tokens", claimToken+" claim\n"+confirmToken+" confirm\n"+operateToken+" operate\n")
 	s.run(t, "apply", "--yes")
 
-	c := s.command(t, append([]string{"serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-format", "json"}, args...)...)
+	c := s.command(t, append([]string{"serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--log-format", "json"}, args...)...)
 	said, err := c.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

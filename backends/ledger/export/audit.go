@@ -411,7 +411,7 @@ func (x *fileAudit) unproven() (all []string) {
 	}
 	switch {
 	case x.locked:
-		all = append(all, "what the units are: they are encrypted, and --units-key names the file with their key")
+		all = append(all, "what the units are: they are encrypted, and --units-key-file names the file with their key")
 	case x.sale != nil && x.sale.Newest().GetUnits() != nil && x.header.UnitsLog == nil:
 		all = append(all, "what the units are: they are secret, and were left out of a file for sharing")
 	}

@@ -5,7 +5,7 @@
 . "$(dirname "$0")/common.sh"
 mkdir -p out
 code=0
-salectl plan -f "$sales" --detailed-exitcode --format markdown --title "drift of $title" >out/drift.md || code=$?
+salectl plan -f "$sales" --exit-code --markdown --title "drift of $title" >out/drift.md || code=$?
 cat out/drift.md
 if [ $code = 0 ]; then
 	close_issue out/drift.md

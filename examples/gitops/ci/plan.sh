@@ -4,7 +4,7 @@
 . "$(dirname "$0")/common.sh"
 mkdir -p out
 code=0
-salectl plan -f "$sales" --detailed-exitcode --format markdown --title "$title" --out "out/$(version).plan" >out/plan.md || code=$?
+salectl plan -f "$sales" --exit-code --markdown --title "$title" --out "out/$(version).plan" >out/plan.md || code=$?
 output version "$(version)"
 comment out/plan.md
 [ $code = 2 ] || exit $code # 2: there are changes

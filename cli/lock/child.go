@@ -1,9 +1,8 @@
-package cli
+package lock
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -13,11 +12,13 @@ import (
 	"time"
 
 	"salectl/backends/quorum"
+	"salectl/internal/signals"
 )
 
-// prepare locates the program of a command, before the wait for a lock. The command inherits
-// the standard streams and the process group of this process, so that it can use the terminal.
-func (p *program) prepare(command []string) (*exec.Cmd, error) {
+// Command locates the program of a command, before the wait for a lock. The command
+// inherits the process group of this process, so that it can use the terminal. Its streams are
+// the caller's.
+func Command(command []string) (*exec.Cmd, error) {
 	cmd := exec.Command(command[0], command[1:]...)
 	if errors.Is(cmd.Err, exec.ErrDot) {
 		cmd.Err = nil // . in PATH is deliberate, as for shells
@@ -28,7 +29,6 @@ func (p *program) prepare(command []string) (*exec.Cmd, error) {
 	if _, err := exec.LookPath(cmd.Path); err != nil && !errors.Is(err, exec.ErrDot) {
 		return nil, notRun(command[0], err)
 	}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.in, p.out.w, p.err
 	cmd.SysProcAttr = tied()
 	return cmd, nil
 }
@@ -36,13 +36,13 @@ func (p *program) prepare(command []string) (*exec.Cmd, error) {
 // notRun returns the error of a command that was not run, with the exit code used by shells.
 func notRun(name string, err error) error {
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
-		return &codedError{exitNotFound, fmt.Errorf("there is no command %q", name)}
+		return exit(ExitNotFound, "there is no command %q", name)
 	}
 	var inner *exec.Error
 	if errors.As(err, &inner) {
 		err = inner.Err
 	}
-	return &codedError{exitNotRunnable, fmt.Errorf("the command %q cannot be run: %w", name, err)}
+	return exit(ExitNotRunnable, "the command %q cannot be run: %w", name, err)
 }
 
 // start starts a command. The channel receives its result.
@@ -94,7 +94,7 @@ func (g guard) run(cmd *exec.Cmd) error {
 	}
 	lost, ended := g.lease.Context().Done(), g.ended
 	var kill <-chan time.Time
-	var heard echo
+	var heard signals.Echo
 	for {
 		select {
 		case err := <-over:
@@ -103,12 +103,12 @@ func (g guard) run(cmd *exec.Cmd) error {
 			}
 			return exitOf(cmd, err)
 		case s := <-g.signals:
-			if ends(s) && !byKeyboard(s) && !heard.repeats(s) {
+			if ends(s) && !byKeyboard(s) && !heard.Repeats(s) {
 				send(cmd, s)
 			}
 		case <-ended:
 			ended = nil
-			heard.repeats(syscall.SIGTERM)
+			heard.Repeats(syscall.SIGTERM)
 			send(cmd, syscall.SIGTERM)
 		case <-lost:
 			lost = nil
@@ -132,7 +132,7 @@ func (g guard) lost(when string) error {
 	if errors.As(why, &failure) {
 		why = errors.New(failure.Reason())
 	}
-	return &codedError{exitStale, fmt.Errorf("the lock %s was lost %s: %w", g.name, when, why)}
+	return exit(ExitLost, "the lock %s was lost %s: %w", g.name, when, why)
 }
 
 // exitOf returns the exit of a command as an error without a text: the command has printed its
@@ -147,8 +147,8 @@ func exitOf(cmd *exec.Cmd, err error) error {
 	}
 	code := state.ExitCode()
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		code = exitSignal + int(status.Signal())
+		code = ExitSignal + int(status.Signal())
 	}
 	// Not err itself: it has an exit code of its own, as urfave's errors have.
-	return shown{&codedError{code, errors.New(state.String())}}
+	return &ExitError{Code: code, Quiet: true, Err: errors.New(state.String())}
 }

@@ -1,4 +1,4 @@
-package cli
+package server
 
 import (
 	"fmt"
@@ -16,11 +16,11 @@ const ownFiles = 24
 // seem broken.
 const leastConnections = 4
 
-// connections returns the maximum number of buyers' connections of serve: the requested
+// Connections returns the maximum number of buyers' connections of a server: the requested
 // number, or the limit of open files less those needed by the stores of the sales, the admin
 // address and the process itself. So the number of buyers never blocks the ledger, the lock
-// nodes and operators.
-func (d drivers) connections(asked int, sales []spec.Sale) (int, error) {
+// nodes and operators. 0 requests as many as possible; filesOf is backends.Files.
+func Connections(asked int, sales []spec.Sale, filesOf func(spec.Sale) (int, error)) (int, error) {
 	files, limited := openFiles()
 	if !limited {
 		if asked == 0 {
@@ -30,7 +30,7 @@ func (d drivers) connections(asked int, sales []spec.Sale) (int, error) {
 	}
 	reserved := ownFiles + httpd.AdminConnections
 	for _, sale := range sales {
-		n, err := d.files(sale)
+		n, err := filesOf(sale)
 		if err != nil {
 			return 0, err
 		}
@@ -40,7 +40,7 @@ func (d drivers) connections(asked int, sales []spec.Sale) (int, error) {
 	switch {
 	case left < leastConnections:
 		return 0, fmt.Errorf("%d files may be open, and %s need %d beside the connections of buyers: raise the limit (ulimit -n %d, LimitNOFILE=)",
-			files, count(len(sales), "sale"), reserved, reserved+1024)
+			files, spec.Count(len(sales), "sale"), reserved, reserved+1024)
 	case asked > left:
 		return 0, fmt.Errorf("--connections %d: %d files may be open, of which %d are reserved: raise the limit (ulimit -n %d, LimitNOFILE=), or ask for at most %d",
 			asked, files, reserved, reserved+asked, left)

@@ -1,4 +1,4 @@
-package cli
+package lock
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"salectl/backends/clock"
 	"salectl/backends/quorum"
+	"salectl/spec"
 )
 
 // heard observes the replies of the lock nodes during the wait for a lock and its use, and
@@ -92,7 +93,7 @@ func nodeClause(name string, err error) string {
 	if unfit, is := errors.AsType[unfitNode](err); is {
 		return strings.TrimSuffix(unfit.String(), ".")
 	}
-	return fmt.Sprintf("lock node %s: %s", name, nodeWords(name, err))
+	return fmt.Sprintf("lock node %s: %s", name, NodeWords(name, err))
 }
 
 // Vote implements quorum.Node. A node that abstains has just received a marker that expires
@@ -200,14 +201,14 @@ func (h *heard) delay() {
 }
 
 // refusal returns the error of a lock that was not acquired, after the last attempt.
-func (h *heard) refusal(o lockRunOptions) error {
+func (h *heard) refusal(lock string, wait time.Duration) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	within := ""
-	if o.wait > 0 {
-		within = fmt.Sprintf(" within %s", o.wait)
+	if wait > 0 {
+		within = fmt.Sprintf(" within %s", wait)
 	}
-	what := fmt.Sprintf("could not acquire the lock %s%s", o.name, within)
+	what := fmt.Sprintf("could not acquire the lock %s%s", lock, within)
 	var said []string
 	holders := map[string]int{}
 	most := ""
@@ -227,7 +228,7 @@ func (h *heard) refusal(o lockRunOptions) error {
 		}
 	}
 	if most != "" {
-		said = append([]string{fmt.Sprintf("held by %s on %d of %s", most, holders[most], count(len(h.last), "lock node"))}, said...)
+		said = append([]string{fmt.Sprintf("held by %s on %d of %s", most, holders[most], spec.Count(len(h.last), "lock node"))}, said...)
 	}
 	if len(said) == 0 {
 		return fmt.Errorf("%s: too few lock nodes granted it", what)

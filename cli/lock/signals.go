@@ -1,4 +1,4 @@
-package cli
+package lock
 
 import (
 	"os"
@@ -12,20 +12,20 @@ var endings = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall
 
 func ends(s os.Signal) bool { return slices.Contains(endings, s) }
 
-// takeSignals redirects signals from Main to the returned channel, for a command that passes
-// them on. The redirection is permanent: such a command is the last action of a process.
+// TakeSignals redirects signals to the returned channel, for a command that passes them on.
+// letGo stops their delivery to the present receiver; nil: there is none. The redirection is permanent: such a command is the last action of a process.
 //
 // Signals that the parent process ignores (nohup, a background job of a script) stay ignored,
 // also for the command. SIGPIPE is received so that a closed standard error does not end this
 // process before the lock is released.
-func (p *program) takeSignals() <-chan os.Signal {
+func TakeSignals(letGo func(), ignored []os.Signal) <-chan os.Signal {
 	taken := make(chan os.Signal, 16)
 	signal.Notify(taken, endings...)
 	signal.Notify(taken, syscall.SIGPIPE)
-	if p.letGo != nil {
-		p.letGo()
+	if letGo != nil {
+		letGo()
 	}
-	for _, s := range p.ignored {
+	for _, s := range ignored {
 		signal.Ignore(s)
 	}
 	return taken

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package cli
+package lock
 
 // reapOrphans does nothing where salectl is not the first process of a container.
 func reapOrphans(int, <-chan struct{}) {}

@@ -1,5 +1,5 @@
 //go:build !unix
 
-package cli
+package server
 
 func openFiles() (int, bool) { return 0, false }

@@ -1,6 +1,6 @@
 //go:build !unix
 
-package cli
+package lock
 
 // inForeground returns true where terminals have no process groups.
 func inForeground() bool { return true }

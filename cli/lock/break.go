@@ -1,0 +1,157 @@
+package lock
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"salectl/backends/quorum"
+	"salectl/spec"
+)
+
+// Break removes exactly the holdings of a key that were read, and reads the nodes again.
+// asked: a person was asked in between.
+func Break(ctx context.Context, nodes []quorum.Node, id ID, key string, seen []HeldBy, asked bool) Broken {
+	r := Broken{ID: id, asked: asked, Nodes: len(nodes), seen: seen}
+	r.remove(ctx, nodes)
+	after := Read(ctx, nodes, key)
+	r.compare(after, Held(after, func(found string) (ID, bool) { return id, found == key }))
+	return r
+}
+
+// Broken is the result of breaking a lock.
+type Broken struct {
+	ID      ID
+	asked   bool      // a person was asked between read and removal
+	Nodes   int       // number of nodes
+	Removed []Removed // removed holdings
+	Changed []Changed // changed before their removal
+	Failed  []Failed  // state unknown
+	seen    []HeldBy  // holders before the removal
+	held    []HeldBy  // holders after the removal
+}
+
+type Removed struct {
+	Node   string `json:"node"`
+	Holder string `json:"holder"`
+}
+
+type Changed struct {
+	Node string `json:"node"`
+	Now  string `json:"now"` // clause
+}
+
+type Failed struct {
+	Node  string `json:"node"`
+	Error string `json:"error"`
+}
+
+// remove removes on each node exactly the holding that was read there.
+func (r *Broken) remove(ctx context.Context, nodes []quorum.Node) {
+	var mu sync.Mutex // guards the result's lists
+	var asked sync.WaitGroup
+	for _, n := range nodes {
+		for _, lock := range r.seen {
+			i := slices.IndexFunc(lock.On, func(on OnNode) bool { return on.Node == n.Name() })
+			if i < 0 {
+				continue
+			}
+			h := lock.On[i].Holding
+			asked.Go(func() {
+				ctx, cancel := context.WithTimeout(ctx, lockTimeout)
+				defer cancel()
+				freed, err := n.Release(ctx, []quorum.Ask{{Key: h.Key, Token: h.Token, Note: h.Note}})
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case err != nil:
+					r.Failed = append(r.Failed, Failed{n.Name(), NodeWords(n.Name(), err)})
+				case freed == 0:
+					r.Changed = append(r.Changed, Changed{Node: n.Name()})
+				default:
+					r.Removed = append(r.Removed, Removed{n.Name(), lock.Holder})
+				}
+			})
+		}
+	}
+	asked.Wait()
+	slices.SortFunc(r.Removed, func(a, b Removed) int { return strings.Compare(a.Node, b.Node) })
+	slices.SortFunc(r.Changed, func(a, b Changed) int { return strings.Compare(a.Node, b.Node) })
+}
+
+// compare determines changes from the holdings after the removal, and the nodes that do not
+// answer.
+func (r *Broken) compare(read []Node, held []HeldBy) {
+	r.held = held
+	for i, was := range r.Changed {
+		r.Changed[i].Now = nowText(holdingOn(r.seen, was.Node), holdingOn(r.held, was.Node))
+	}
+	for _, n := range read {
+		known := slices.ContainsFunc(r.Failed, func(f Failed) bool { return f.Node == n.Name })
+		if n.Err != nil && !known {
+			r.Failed = append(r.Failed, Failed{n.Name, NodeWords(n.Name, n.Err)})
+		}
+	}
+	slices.SortFunc(r.Failed, func(a, b Failed) int { return strings.Compare(a.Node, b.Node) })
+}
+
+func holdingOn(locks []HeldBy, node string) quorum.Holding {
+	for _, lock := range locks {
+		for _, on := range lock.On {
+			if on.Node == node {
+				return on.Holding
+			}
+		}
+	}
+	return quorum.Holding{}
+}
+
+// nowText describes what happened to a holding that had changed.
+func nowText(was, is quorum.Holding) string {
+	switch {
+	case is.Token == "":
+		return "it was given back, or ran out"
+	case is.Token == was.Token:
+		return holderName(is) + " has renewed it, so it lives"
+	}
+	return holderName(is) + " has got it"
+}
+
+// remedy describes how to break a lock whose holder has renewed it.
+func (r *Broken) remedy(lock HeldBy) string {
+	switch {
+	case len(r.Changed) == 0:
+		return "" // lock nodes fail, and the answer names them
+	case r.asked:
+		return fmt.Sprintf("It was renewed while the question was open, so %s is alive: end that process, or run this again with --yes, "+
+			"which leaves no time for a renewal and takes the lock from a process that works under it.", lock.Holder)
+	}
+	return fmt.Sprintf("It was renewed at that very moment, so %s is alive: end that process, or run this again.", lock.Holder)
+}
+
+// Err returns an error if a holder that was read may still have the lock, and the remedy if
+// that is known.
+func (r *Broken) Err() (err error, remedy string) {
+	most := r.Nodes/2 + 1
+	for _, lock := range r.seen {
+		still := 0
+		for _, now := range r.held {
+			if now.token() == lock.token() {
+				still = len(now.On)
+			}
+		}
+		switch {
+		case still+len(r.Failed) < most:
+		case still > 0:
+			return exit(ExitLost, "%s is not broken: %s still has it on %d of %s", r.ID, lock.Holder, still, spec.Count(r.Nodes, "lock node")), r.remedy(lock)
+		default:
+			return exit(ExitMayBeHeld, "%s may still be held: too few lock nodes could be asked; run it again when they can", r.ID), ""
+		}
+	}
+	if len(r.Removed) == 0 {
+		return exit(ExitLost, "%s has changed since it was shown", r.ID), ""
+	}
+	return nil, ""
+}

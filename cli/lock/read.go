@@ -1,0 +1,234 @@
+// Package lock reads, breaks and holds the locks on the lock nodes of sales, and runs commands
+// under one.
+//
+// It guarantees that a command runs only while a majority of the nodes has promised the lock,
+// and is ended before another process can acquire it; that a break removes exactly the holding
+// that was read; and that each fault of a node is reported once. Opening the nodes, questions
+// to people, the output and the exit code of the program are the caller's.
+package lock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"salectl/backends/clock"
+	"salectl/backends/quorum"
+	"salectl/spec"
+)
+
+// lockTimeout bounds the query of one lock node.
+const lockTimeout = 2 * time.Second
+
+// ID identifies a lock for people: NAME, or SALE/SHARD for a shard's lease.
+type ID struct {
+	Name  string // name of a named lock; "" for a lease
+	Sale  string // of a lease
+	Shard int    // of a lease
+}
+
+func (id ID) String() string {
+	if id.Name != "" {
+		return id.Name
+	}
+	return fmt.Sprintf("%s/%d", id.Sale, id.Shard)
+}
+
+// Key returns the lock's key on the nodes. uid is that of the sale of a lease.
+func (id ID) Key(uid string) string {
+	if id.Name != "" {
+		return spec.NamedLock(id.Name)
+	}
+	return spec.LeaseKey(uid, id.Shard)
+}
+
+// Node are the locks on one lock node.
+type Node struct {
+	Name      string
+	Err       error // why the rest is empty
+	asked     quorum.NodeInfo
+	Holdings  []quorum.Holding
+	VotesFrom time.Time // end of the node's abstention from votes on named locks; zero: it votes
+}
+
+// Read reads the keys with a prefix from all nodes concurrently.
+func Read(ctx context.Context, nodes []quorum.Node, prefix string) []Node {
+	read := make([]Node, len(nodes))
+	now := clock.System()
+	var asked sync.WaitGroup
+	for i, n := range nodes {
+		asked.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, lockTimeout)
+			defer cancel()
+			read[i] = readLockNode(ctx, n, prefix, now)
+		})
+	}
+	asked.Wait()
+	return read
+}
+
+func readLockNode(ctx context.Context, n quorum.Node, prefix string, now clock.Clock) Node {
+	asked := quorum.QueryInfo(ctx, n, now)
+	failed := func(err error) Node {
+		if asked.Info.Unfit != "" { // Unfit explains the error
+			err = unfitNode{quorum.Fault{Node: n.Name(), Why: asked.Info.Unfit}}
+		}
+		asked.Err = err
+		return Node{Name: n.Name(), Err: err, asked: asked}
+	}
+	if asked.Err != nil {
+		return failed(asked.Err)
+	}
+	marker, err := n.ReadMarker(ctx, spec.NamedLockMarker)
+	if err != nil {
+		return failed(err)
+	}
+	holdings, err := n.List(ctx, prefix)
+	if err != nil {
+		return failed(err)
+	}
+	read := Node{Name: n.Name(), Holdings: holdings, asked: asked}
+	if marker.Good && marker.VotesFrom.After(asked.Info.Time) {
+		read.VotesFrom = marker.VotesFrom
+	}
+	return read
+}
+
+// HeldBy is one lock of one holder, over all nodes.
+type HeldBy struct {
+	ID     ID
+	Holder string
+	On     []OnNode // in the order of the nodes
+	// Left is the time until no majority of the nodes promises it, 0 if none does.
+	Left time.Duration
+}
+
+// OnNode is a lock on one node.
+type OnNode struct {
+	Node    string
+	Holding quorum.Holding
+}
+
+// token returns the token of the holder, which is equal on all nodes.
+func (l HeldBy) token() string { return l.On[0].Holding.Token }
+
+// Beat returns the time since the holder's last renewal, by the clock of the node that
+// received it last: every renewal sets the expiry anew. It returns false if no note of the
+// holder has a ttl.
+func (l HeldBy) Beat() (time.Duration, bool) {
+	latest, known := time.Duration(0), false
+	for _, on := range l.On {
+		note, ok := quorum.ParseNote(on.Holding.Note)
+		if !ok || note.TTL <= 0 {
+			continue
+		}
+		if age := max(0, note.TTL-on.Holding.Left); !known || age < latest {
+			latest, known = age, true
+		}
+	}
+	return latest, known
+}
+
+// Held combines the holdings of all nodes. name returns the lock of a key, and false for
+// other keys.
+func Held(read []Node, name func(key string) (ID, bool)) []HeldBy {
+	type claim struct{ key, token string }
+	var locks []HeldBy
+	at := map[claim]int{}
+	for _, n := range read {
+		for _, h := range n.Holdings {
+			id, ok := name(h.Key)
+			if !ok {
+				continue
+			}
+			i, known := at[claim{h.Key, h.Token}]
+			if !known {
+				i = len(locks)
+				at[claim{h.Key, h.Token}] = i
+				locks = append(locks, HeldBy{ID: id, Holder: holderName(h)})
+			}
+			locks[i].On = append(locks[i].On, OnNode{n.Name, h})
+		}
+	}
+	for i := range locks {
+		locks[i].Left = majorityLeft(locks[i].On, len(read)/2+1)
+	}
+	slices.SortStableFunc(locks, func(a, b HeldBy) int {
+		return cmp.Or(cmp.Compare(a.ID.Sale, b.ID.Sale), cmp.Compare(a.ID.Name, b.ID.Name),
+			cmp.Compare(a.ID.Shard, b.ID.Shard), cmp.Compare(b.Left, a.Left))
+	})
+	return locks
+}
+
+func majorityLeft(on []OnNode, majority int) time.Duration {
+	if len(on) < majority {
+		return 0
+	}
+	lefts := make([]time.Duration, len(on))
+	for i, o := range on {
+		lefts[i] = o.Holding.Left
+	}
+	slices.Sort(lefts)
+	return lefts[len(lefts)-majority]
+}
+
+// NamesOf returns a function that identifies keys of named locks and of the leases of one
+// sale.
+func NamesOf(sale, uid string) func(key string) (ID, bool) {
+	return func(key string) (ID, bool) {
+		if name, ok := strings.CutPrefix(key, spec.NamedLockPrefix); ok {
+			return ID{Name: name}, true
+		}
+		if found, shard, ok := spec.ParseLeaseKey(key); ok && uid != "" && found == uid {
+			return ID{Sale: sale, Shard: shard}, true
+		}
+		return ID{}, false
+	}
+}
+
+// Silent lists the nodes that did not answer, with the reason.
+func Silent(read []Node) (clauses []string) {
+	for _, n := range read {
+		if n.Err != nil {
+			clauses = append(clauses, nodeClause(n.Name, n.Err))
+		}
+	}
+	return clauses
+}
+
+// Faults lists the faults of the nodes that answered.
+func Faults(read []Node) (clauses []string) {
+	var asked []quorum.NodeInfo
+	for _, n := range read {
+		asked = append(asked, n.asked)
+	}
+	for _, f := range quorum.Judge(asked) {
+		if slices.ContainsFunc(read, func(n Node) bool { return n.Name == f.Node && n.Err == nil }) {
+			clauses = append(clauses, f.String())
+		}
+	}
+	return clauses
+}
+
+// ErrNotHeld reports that there is no such lock to break.
+var ErrNotHeld = errors.New("nobody holds it")
+
+// holderName returns the name of a lock's holder.
+func holderName(h quorum.Holding) string {
+	if note, ok := quorum.ParseNote(h.Note); ok && note.Address != "" {
+		return note.Address
+	}
+	return "unknown"
+}
+
+// NodeWords describes the error of a lock node in one clause, without its name and the
+// driver's details.
+func NodeWords(name string, err error) string {
+	words, _, _ := strings.Cut(err.Error(), " (")
+	return strings.TrimPrefix(words, "lock node "+name+": ")
+}

@@ -1,0 +1,254 @@
+// Package server runs the processes that sell: an executor for each sale behind one HTTP
+// server, the links to other processes, payments, and the sale files, which it reads again.
+//
+// A Server serves what was applied; a sale file only names the sale and its place. It
+// guarantees that a sale whose ledger or keys are unfit is not served, that a process that ends
+// first gives its shards to others or answers what it has accepted, and that connections of
+// buyers leave enough open files for the ledger, the lock nodes and operators. It prints
+// nothing and parses no flags: listeners, credentials, the log and the texts of remedies are
+// the caller's.
+package server
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"salectl/backends"
+	"salectl/backends/clock"
+	"salectl/backends/ledger"
+	"salectl/backends/ledger/payload"
+	"salectl/executor"
+	"salectl/executor/httpd/access"
+	"salectl/executor/ownership"
+	"salectl/executor/payments"
+	"salectl/executor/peers"
+	"salectl/executor/reload"
+	"salectl/planner"
+	"salectl/planner/apply"
+	"salectl/planner/current"
+	"salectl/rules"
+	"salectl/spec"
+	"salectl/units"
+)
+
+// Config configures a Server.
+type Config struct {
+	Log          *slog.Logger
+	Address      string               // address for buyers, as published to other processes
+	Standby      bool                 // own no shard
+	Hosts        []string             // names in the addresses of the command line
+	Connections  int                  // maximum number of connections of buyers
+	Followers    int                  // maximum number of followers of feeds
+	Idle         time.Duration        // time for which an idle connection is kept
+	Tokens       *access.Tokens       // nil: no token is required
+	Certificates *access.Certificates // nil: no TLS
+	Build        Build
+	Env          payments.Lookup
+
+	// Open opens the store of a sale.
+	Open func(spec.Sale, *slog.Logger) (*backends.Store, error)
+	// Planning returns the configuration of plans, which only compare.
+	Planning func(*backends.Store) apply.Config
+	// Read reads the sale files again.
+	Read func() ([]spec.Sale, error)
+	// Watch makes the server read them periodically, and not only at SIGHUP. Then it also
+	// runs without a sale.
+	Watch bool
+	// Complete adds the flags for a sale and its files to the commands in a text.
+	Complete func(text, sale string) string
+}
+
+// Build describes the build of the program.
+type Build struct{ Version, Commit, Go string }
+
+// Server serves sales: an executor for each of them behind one HTTP server.
+type Server struct {
+	Config
+	stores backends.Stores
+	keeper *reload.Keeper
+	hup    chan os.Signal // requests a read of the sale files
+
+	mu    sync.Mutex
+	sales []hosted // served; before Run, to be served
+
+	// Set by Run.
+	serve func(hosted)
+	drop  func(sale string)
+	lack  func(map[string]reload.Lack)
+}
+
+// New returns a server that serves nothing yet. From now on SIGHUP makes it read the sale
+// files, and no longer ends the process. The caller must call Close.
+func New(cfg Config) *Server {
+	s := &Server{Config: cfg, stores: backends.Stores{Logger: cfg.Log, Opener: cfg.Open}, hup: make(chan os.Signal, 1)}
+	s.keeper = reload.New(served{s}, cfg.Log, lackOf)
+	signal.Notify(s.hup, syscall.SIGHUP)
+	return s
+}
+
+// Close closes the stores of the sales.
+func (s *Server) Close() error {
+	signal.Stop(s.hup)
+	return s.stores.Close()
+}
+
+// hosted is a sale served by the server, with its store.
+type hosted struct {
+	*executor.Executor
+	store *backends.Store
+}
+
+// Add adds a declared sale before Run, or returns why it cannot be served. With Watch, Run
+// retries that.
+func (s *Server) Add(ctx context.Context, sale spec.Sale) error {
+	e, err := s.prepare(ctx, sale)
+	if s.keeper.AddDeclared(sale, err); err != nil {
+		return err
+	}
+	s.sales = append(s.sales, e)
+	return nil
+}
+
+// Sales returns the number of sales that are served or, before Run, were added.
+func (s *Server) Sales() int { return len(s.all()) }
+
+// prepare prepares one sale, which must have been applied. A file that differs from the ledger
+// is only reported: the ledger counts.
+func (s *Server) prepare(ctx context.Context, sale spec.Sale) (hosted, error) {
+	store, err := s.stores.Open(sale)
+	if err != nil {
+		return hosted{}, err
+	}
+	actual, key, err := s.ready(ctx, store, sale)
+	if err != nil {
+		return hosted{}, err
+	}
+	s.differs(sale, actual)
+	return hosted{executor.New(executor.Config{
+		Logs: store.Logs, Nodes: store.Nodes, Lists: store.Lists, Sale: sale.Name, Address: s.Address,
+		Users: UsersOf(sale), Clock: clock.System(), Logger: s.Log,
+		Dial: peers.Dialer(peers.Config{Sale: sale.Name, Token: s.Tokens.Shown, TLS: s.Certificates.Client, Secure: s.Certificates.Server(), Log: s.Log}), Version: s.Build.Version, Standby: s.Standby, Key: key,
+	}), store}, nil
+}
+
+// ready reads a sale, or returns why it cannot be served.
+func (s *Server) ready(ctx context.Context, store *backends.Store, sale spec.Sale) (*planner.Actual, *units.Key, error) {
+	actual, err := s.read(ctx, store, sale.Name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !actual.Sale.Live() || actual.Sale.Applied() == 0 {
+		return nil, nil, notApplied(sale, actual)
+	}
+	for _, f := range actual.Faults() { // not refused: a live sale is safe in its ledger
+		s.Log.Warn("a lock node is not set up as it must be", "sale", sale.Name, "node", f.Node, "why", f.Why)
+	}
+	if err := ownership.Permitted(ctx, store.Nodes, actual.Sale.UID()); err != nil {
+		return nil, nil, fmt.Errorf("sale %s cannot be served: %w", sale.Name, err)
+	}
+	key, err := units.PayloadKey(sale, s.Env)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := payload.CheckKey(ctx, store.Logs, actual.Sale, key); err != nil {
+		return nil, nil, err
+	}
+	if draw, missing := units.DrawKey(sale, s.Env); missing != nil {
+		s.Log.Warn("the key of the draw is not here; draw reveal needs it", "sale", sale.Name, "error", missing)
+	} else if err := apply.FitsDraw(actual.Sale, draw); err != nil && draw != nil {
+		return nil, nil, err
+	}
+	applied, err := spec.FromJSON(actual.Sale.Newest().GetSpec())
+	if err != nil {
+		return nil, nil, err
+	}
+	return actual, key, payments.Ready(applied, s.Env)
+}
+
+func (s *Server) read(ctx context.Context, store *backends.Store, name string) (*planner.Actual, error) {
+	cfg := s.Planning(store)
+	cfg.Logger = s.Log
+	return current.Read(ctx, cfg.Backends, name)
+}
+
+// compare reports the differences between the file of a served sale and the applied
+// declaration.
+func (s *Server) compare(ctx context.Context, sale spec.Sale) error {
+	for _, e := range s.all() {
+		if e.Sale() != sale.Name {
+			continue
+		}
+		actual, err := s.read(ctx, e.store, sale.Name)
+		if err != nil {
+			return err
+		}
+		s.differs(sale, actual)
+	}
+	return nil
+}
+
+// differs reports the differences between a sale's file and the applied declaration.
+func (s *Server) differs(sale spec.Sale, actual *planner.Actual) {
+	actual.KeepUnits() // the file of the payloads may be elsewhere
+	switch plan, err := planner.Make(sale, actual); {
+	case err != nil:
+		s.Log.Warn("the file asks for what cannot be applied; serving what was applied", "sale", sale.Name, "why", err)
+	case len(plan.Payload) > 0: // other actions are no difference
+		s.Log.Warn("the file differs from what was applied; serving what was applied", "sale", sale.Name,
+			"generation", actual.Sale.Generation(), "remedy", s.Complete("'salectl plan' shows the difference", sale.Name))
+	}
+}
+
+// all returns the served sales.
+func (s *Server) all() []hosted {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.sales)
+}
+
+// absent reports that there is no such sale to serve.
+type absent struct {
+	error
+	over bool // the declared run has ended for good
+}
+
+func (a *absent) Unwrap() error { return a.error }
+
+// notApplied returns why a sale cannot be served.
+func notApplied(sale spec.Sale, actual *planner.Actual) error {
+	switch phase := actual.Sale.Phase(); {
+	case phase == "":
+		return &absent{error: fmt.Errorf("sale %s does not exist: %w", sale.Name, ledger.ErrGone)}
+	case !actual.Sale.Live():
+		return &absent{&planner.Refusal{
+			Reason: fmt.Sprintf("sale %s is %s", sale.Name, phase),
+			Remedy: fmt.Sprintf("To sell under this name again, write metadata.run: %d and run 'salectl apply'.", actual.Sale.Run()+1),
+		}, sale.Run <= actual.Sale.Run()}
+	}
+	return &absent{error: &planner.Refusal{Reason: fmt.Sprintf("sale %s is not applied in full", sale.Name), Remedy: "Run 'salectl apply' again."}}
+}
+
+// UsersOf opens the users of a sale as applied. If they are in a file, only the sale's file
+// names it.
+func UsersOf(sale spec.Sale) executor.OpenUsers {
+	return func(declared spec.Sale, schema *rules.Schema) (rules.Users, func() error, error) {
+		if declared.Users != nil && sale.Users != nil && declared.Users.Table == nil {
+			users := *declared.Users
+			users.File = sale.Users.File
+			declared.Users = &users
+		}
+		if declared.History != nil && sale.History != nil {
+			history := *declared.History
+			history.Files = sale.History.Files
+			declared.History = &history
+		}
+		return backends.OpenUsers(declared, schema)
+	}
+}
