@@ -109,6 +109,13 @@ stress: ## run the tests that start processes STRESS times, beside LOAD busy loo
 nightly: soak mutants models ## what takes hours: fresh seeds, the planted bugs, a sample of mutants, the large models
 	SALECTL_TEST_ROUNDS=100 go test ./cli -run TestRounds -timeout 2h
 
+# The client that testdata/openapi tests is generated and not committed.
+CLIENT = testdata/openapi/client/client.go
+$(CLIENT): api/openapi.yaml testdata/openapi/client/config.yaml testdata/openapi/go.mod
+	cd testdata/openapi && go generate ./client
+
+lint test-plain stress: $(CLIENT)
+
 lint: ## formatting, go vet, staticcheck, a tidy go.mod
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
 		if [ -n "$$unformatted" ]; then echo "gofmt would change: $$unformatted"; exit 1; fi
@@ -154,9 +161,8 @@ FUZZ_SECONDS ?= 300
 fuzz-http: ## send a server what api/openapi.yaml permits and what it forbids, for FUZZ_SECONDS (needs Python 3.10)
 	testdata/openapi/fuzz/run $(FUZZ_SECONDS) .cache/fuzz-http
 
-generate: ## regenerate docs/sale-file.md, the OpenAPI client of the tests, and the protobuf code (needs protoc and protoc-gen-go v1.36.11)
+generate: ## regenerate docs/sale-file.md and the protobuf code (needs protoc and protoc-gen-go v1.36.11)
 	go generate ./...
-	cd testdata/openapi && go generate ./...
 
 openapi-clients: ## generate clients from the OpenAPI document with three generators, and sell with each (needs python3, npm and java)
 	set -e; d=$$(mktemp -d); trap 'rm -rf '$$d EXIT; python3 -m venv $$d/venv; \
