@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"salectl/cli/terminal"
 	"strings"
 )
 
@@ -16,10 +17,10 @@ func (p *program) askPerson(ctx context.Context, question string, yes, asJSON bo
 		return nil
 	case asJSON:
 		return fmt.Errorf("%w: with --json nobody is asked; say --yes to go on", errUnconfirmed)
-	case !isTerminal(p.in) || !isTerminal(p.err):
+	case !terminal.IsTerminal(p.in) || !terminal.IsTerminal(p.err):
 		return fmt.Errorf("%w: there is no terminal to ask on; say --yes to go on", errUnconfirmed)
 	}
-	fmt.Fprintf(p.err, "\n%s Only 'yes' is accepted: ", p.colours(p.err).bold(question))
+	fmt.Fprintf(p.err, "\n%s Only 'yes' is accepted: ", p.colours(p.err).Bold(question))
 	typed := make(chan string, 1)
 	// A read of a terminal cannot be cancelled. If ctx ends first, the goroutine stays and
 	// ends with the process.
