@@ -157,7 +157,7 @@ func (v *applyHuman) Applied(sale spec.Sale, plan *planner.Plan, r *apply.Result
 		fmt.Fprintf(v.out, "No changes: generation %d of %s is applied already.\n", r.Generation, sale.Name)
 		return
 	}
-	fmt.Fprintf(v.out, "%s generation %d of %s: %d created, %d updated, %d deleted.\n", p.colours(v.out).green("Applied"),
+	fmt.Fprintf(v.out, "%s generation %d of %s: %d created, %d updated, %d deleted.\n", p.colours(v.out).Green("Applied"),
 		r.Generation, sale.Name, r.Summary.Create, r.Summary.Update, r.Summary.Delete)
 	if r.Packets != nil && r.Generation == 1 {
 		fmt.Fprintf(v.out, "  %s\n", committed(r.Packets))
@@ -175,7 +175,7 @@ func committed(r *ledger.PacketsStatus) string {
 // warn prints failures that do not affect the result.
 func (p *program) warn(warnings []string) {
 	for _, w := range warnings {
-		p.say("%s %s", p.colours(p.err).yellow("Warning:"), w)
+		p.say("%s %s", p.colours(p.err).Yellow("Warning:"), w)
 	}
 }
 

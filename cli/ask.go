@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"salectl/cli/terminal"
 )
 
 // askPerson asks for confirmation. With yes it asks nothing. It returns errUnconfirmed if it
@@ -16,10 +18,10 @@ func (p *program) askPerson(ctx context.Context, question string, yes, asJSON bo
 		return nil
 	case asJSON:
 		return fmt.Errorf("%w: with --json nobody is asked; say --yes to go on", errUnconfirmed)
-	case !isTerminal(p.in) || !isTerminal(p.err):
+	case !terminal.IsTerminal(p.in) || !terminal.IsTerminal(p.err):
 		return fmt.Errorf("%w: there is no terminal to ask on; say --yes to go on", errUnconfirmed)
 	}
-	fmt.Fprintf(p.err, "\n%s Only 'yes' is accepted: ", p.colours(p.err).bold(question))
+	fmt.Fprintf(p.err, "\n%s Only 'yes' is accepted: ", p.colours(p.err).Bold(question))
 	typed := make(chan string, 1)
 	// A read of a terminal cannot be cancelled. If ctx ends first, the goroutine stays and
 	// ends with the process.

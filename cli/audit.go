@@ -96,11 +96,11 @@ type audited struct {
 func (p *program) auditText(a audited, all bool) {
 	c := p.colours(p.out)
 	p.gap()
-	verdict := c.green("ok")
+	verdict := c.Green("ok")
 	if !a.OK {
-		verdict = c.red(count(len(a.Problems), "problem"))
+		verdict = c.Red(count(len(a.Problems), "problem"))
 	}
-	fmt.Fprintf(p.out, "%s: %s\n", c.bold(a.Sale), verdict)
+	fmt.Fprintf(p.out, "%s: %s\n", c.Bold(a.Sale), verdict)
 	fmt.Fprintf(p.out, "  %s\n", accountedText(a.Report))
 	if a.Packets != nil {
 		fmt.Fprintf(p.out, "  %s\n", paid(a.Packets))
@@ -112,7 +112,7 @@ func (p *program) auditText(a audited, all bool) {
 	if a.Export != nil {
 		p.exportText(a.Export)
 	}
-	writeSome(p.out, c.red("-"), a.Problems, "problem", all)
+	writeSome(p.out, c.Red("-"), a.Problems, "problem", all)
 	writeWarnings(p.out, c, a.Warnings, all)
 	for _, t := range a.Thresholds {
 		fmt.Fprintf(p.out, "  threshold %s\n", thresholdText(c, t))

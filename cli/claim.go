@@ -121,13 +121,13 @@ func (p *program) replyText(o claimOptions, r *claimReply) {
 			again = " (accepted before)"
 		}
 		if r.Outcome == api.Entered {
-			fmt.Fprintf(p.out, "%s: %s into the draw of %s, claim %s%s\n", c.green(string(r.Outcome)), o.user, o.sale, r.Claim, again)
+			fmt.Fprintf(p.out, "%s: %s into the draw of %s, claim %s%s\n", c.Green(string(r.Outcome)), o.user, o.sale, r.Claim, again)
 			return
 		}
-		p.claimLines(c.green, r.Outcome, o.sale, o.user, r.claimUnits, again)
+		p.claimLines(c.Green, r.Outcome, o.sale, o.user, r.claimUnits, again)
 		return
 	}
-	fmt.Fprintf(p.out, "%s: %s\n", c.yellow(string(r.Outcome)), r.Detail)
+	fmt.Fprintf(p.out, "%s: %s\n", c.Yellow(string(r.Outcome)), r.Detail)
 	has := "had"
 	if r.Outcome == api.LimitReached {
 		has = "has"

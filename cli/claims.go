@@ -153,7 +153,7 @@ func (p *program) claimsText(o claimsOptions, claims []api.Claim) {
 	}
 	c := p.colours(p.out)
 	for _, claim := range claims {
-		p.claimLines(c.bold, claim.Outcome, o.sale, claim.User, unitsOf(claim), "")
+		p.claimLines(c.Bold, claim.Outcome, o.sale, claim.User, unitsOf(claim), "")
 		if claim.Payment != "" {
 			fmt.Fprintf(p.out, "  bought by payment %s\n", claim.Payment)
 		}

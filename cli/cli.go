@@ -18,13 +18,14 @@ import (
 	"os/signal"
 	"syscall"
 
+	"salectl/cli/terminal"
 	"salectl/internal/signals"
 )
 
 // program is one run of salectl.
 type program struct {
 	in  io.Reader
-	out *answer
+	out *terminal.Answer
 	err io.Writer
 	env func(string) (string, bool)
 	drivers
@@ -54,7 +55,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer, env func(str
 	letGo := func() { signal.Stop(heard) }
 	signal.Notify(heard, os.Interrupt, syscall.SIGTERM)
 	defer letGo()
-	p := &program{in: stdin, out: &answer{w: stdout}, err: stderr, env: env, ignored: ignored, letGo: letGo}
+	p := &program{in: stdin, out: &terminal.Answer{W: stdout}, err: stderr, env: env, ignored: ignored, letGo: letGo}
 	return p.run(args, heard)
 }
 
@@ -89,8 +90,8 @@ func (p *program) run(args []string, heard <-chan os.Signal) int {
 			err = fmt.Errorf("%w: %w", signals.ErrInterrupted, err)
 		}
 	}
-	if err == nil && p.out.err != nil {
-		err = fmt.Errorf("the answer could not be written to standard output: %w", p.out.err)
+	if err == nil && p.out.Err != nil {
+		err = fmt.Errorf("the answer could not be written to standard output: %w", p.out.Err)
 	}
 	p.report(err)
 	return ExitCode(err)
@@ -99,31 +100,11 @@ func (p *program) run(args []string, heard <-chan os.Signal) int {
 // say prints a line of progress for people.
 func (p *program) say(format string, args ...any) {
 	text := fmt.Sprintf(format+"\n", args...)
-	if isTerminal(p.err) {
-		text = printable(text)
+	if terminal.IsTerminal(p.err) {
+		text = terminal.Printable(text)
 	}
 	fmt.Fprint(p.err, text)
 }
 
-// answer is standard output. It records a failed write, so that views need not check each
-// line, and the program does not end with 0 on a full disk.
-type answer struct {
-	w       io.Writer
-	written bool
-	err     error
-}
-
-func (a *answer) Write(b []byte) (int, error) {
-	if a.err != nil {
-		return 0, a.err
-	}
-	text := b
-	if isTerminal(a.w) {
-		text = []byte(printable(string(b)))
-	}
-	_, err := a.w.Write(text)
-	if a.written, a.err = true, err; err != nil {
-		return 0, err
-	}
-	return len(b), nil
-}
+// colours returns the palette for one of the two output streams.
+func (p *program) colours(w io.Writer) terminal.Palette { return terminal.Colours(p.env, p.out, w) }

@@ -183,7 +183,7 @@ func remember(cfg *apply.Config, actual *planner.Actual) (close func() error, er
 }
 
 func (p *program) destroyedText(plan *planner.Plan, r *apply.Result) {
-	fmt.Fprintf(p.out, "%s %s.\n", p.colours(p.out).green("Destroyed"), plan.Sale)
+	fmt.Fprintf(p.out, "%s %s.\n", p.colours(p.out).Green("Destroyed"), plan.Sale)
 	if r.Refund != nil {
 		fmt.Fprintf(p.out, "  %s\n", refunded(r.Refund))
 	}

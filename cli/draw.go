@@ -58,7 +58,7 @@ func (p *program) drawStatus(ctx context.Context, o source) error {
 				p.emit(drawReply{formatVersion, sale.Name, status.UID, status.Draw})
 			default:
 				p.gap()
-				fmt.Fprintf(p.out, "%s: run %s\n", p.colours(p.out).bold(sale.Name), status.UID)
+				fmt.Fprintf(p.out, "%s: run %s\n", p.colours(p.out).Bold(sale.Name), status.UID)
 				for _, line := range p.drawn(sale.Name, status.Draw) {
 					fmt.Fprintf(p.out, "  %s\n", line)
 				}
@@ -363,11 +363,11 @@ func orderNote(o verifyOptions, r *draw.Report) string {
 
 func (p *program) verifiedText(o verifyOptions, r *draw.Report) {
 	c := p.colours(p.out)
-	verdict := c.green("ok")
+	verdict := c.Green("ok")
 	if !r.OK {
-		verdict = c.red(count(len(r.Problems), "problem"))
+		verdict = c.Red(count(len(r.Problems), "problem"))
 	}
-	fmt.Fprintf(p.out, "%s: %s\n", c.bold(r.Sale), verdict)
+	fmt.Fprintf(p.out, "%s: %s\n", c.Bold(r.Sale), verdict)
 	if r.Revealed {
 		fmt.Fprintf(p.out, "  %s for %s; %s awarded, %s came to nothing%s\n", entries(r.Entries), count(r.Winners, "unit"),
 			count(r.Awarded, "unit"), grouped(r.Lapsed), some(r.Waiting, "still to be awarded"))
@@ -385,7 +385,7 @@ func (p *program) verifiedText(o verifyOptions, r *draw.Report) {
 		fmt.Fprintf(p.out, "  %s\n", note)
 	}
 	for _, problem := range r.Problems {
-		fmt.Fprintf(p.out, "  %s %s\n", c.red("-"), problem)
+		fmt.Fprintf(p.out, "  %s %s\n", c.Red("-"), problem)
 	}
 	switch {
 	case o.User == "":

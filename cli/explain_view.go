@@ -156,11 +156,11 @@ func (p *program) explainText(x *explanation) {
 	p.gap()
 	switch {
 	case !x.Allowed:
-		fmt.Fprintf(p.out, "%s: %s would be refused by the rule %s, and told: %s (%s)\n", c.bold(x.Sale), x.User.ID, c.yellow(x.Rule), x.Message, x.File)
+		fmt.Fprintf(p.out, "%s: %s would be refused by the rule %s, and told: %s (%s)\n", c.Bold(x.Sale), x.User.ID, c.Yellow(x.Rule), x.Message, x.File)
 	case x.RuleSet == "" || len(x.Rules) == 0:
-		fmt.Fprintf(p.out, "%s: %s may claim, as everybody: there are no rules (%s)\n", c.bold(x.Sale), x.User.ID, x.File)
+		fmt.Fprintf(p.out, "%s: %s may claim, as everybody: there are no rules (%s)\n", c.Bold(x.Sale), x.User.ID, x.File)
 	default:
-		fmt.Fprintf(p.out, "%s: %s may claim (%s)\n", c.bold(x.Sale), x.User.ID, x.File)
+		fmt.Fprintf(p.out, "%s: %s may claim (%s)\n", c.Bold(x.Sale), x.User.ID, x.File)
 	}
 	if warning := x.Live.warning(x.RuleSet); warning != "" {
 		if x.Live.Error == "" {
@@ -170,9 +170,9 @@ func (p *program) explainText(x *explanation) {
 	}
 	p.userText(x.User)
 	for _, r := range x.Rules {
-		mark := c.green("+")
+		mark := c.Green("+")
 		if r.Result != rules.Satisfied.String() {
-			mark = c.red("-")
+			mark = c.Red("-")
 		}
 		fmt.Fprintf(p.out, "\n  %s rule %s (%s): %s%s\n", mark, r.Name, r.Enforce, r.Result, because(r.Detail))
 		p.evaluated(r.Require, r.Values, r.Cost, r.WorstCost)

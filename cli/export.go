@@ -11,6 +11,7 @@ import (
 	"salectl/backends"
 	"salectl/backends/ledger"
 	"salectl/backends/ledger/export"
+	"salectl/cli/terminal"
 	"salectl/planner/apply"
 	"salectl/planner/current"
 	"salectl/spec"
@@ -76,7 +77,7 @@ func (p *program) export(ctx context.Context, o exportOptions) error {
 			if o.filter.Set() {
 				passes = 1
 			}
-			logs, end := p.watchRead(ctx, store.Logs, sale.Name, "reading the ledger", passes, toOut && isTerminal(p.out))
+			logs, end := p.watchRead(ctx, store.Logs, sale.Name, "reading the ledger", passes, toOut && terminal.IsTerminal(p.out))
 			defer end()
 			log, shards, err := ledger.LoadSale(ctx, logs, sale.Name)
 			if err == nil {

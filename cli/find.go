@@ -11,6 +11,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/ledger/audit"
 	"salectl/backends/ledger/export"
+	"salectl/cli/terminal"
 	"salectl/spec"
 )
 
@@ -63,11 +64,11 @@ func (p *program) foundText(found []export.Claim) {
 	if len(found) == 0 {
 		return
 	}
-	t := newTable("claim", "state", "user", "units", "at", "held until", "payment", "refund due")
+	t := terminal.NewTable("claim", "state", "user", "units", "at", "held until", "payment", "refund due")
 	for _, f := range found {
-		t.row(f.Claim, f.State, f.User, numbers(f.Units)+ofAsked(f.Asked), f.At, orDash(f.HeldUntil), orDash(f.Payment), orDash(strings.Join(f.RefundDue, ", ")))
+		t.Row(f.Claim, f.State, f.User, numbers(f.Units)+ofAsked(f.Asked), f.At, orDash(f.HeldUntil), orDash(f.Payment), orDash(strings.Join(f.RefundDue, ", ")))
 	}
-	t.write(p.out, "  ", c.dim)
+	t.Write(p.out, "  ", c.Dim)
 }
 
 // numbers lists units without the noun.

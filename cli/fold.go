@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"salectl/cli/terminal"
 	"salectl/planner"
 	"salectl/planner/current"
 	"salectl/spec"
@@ -97,8 +98,8 @@ func tally(values []string, total int) string {
 }
 
 // listsAll prints how to list folded items.
-func listsAll(w io.Writer, c palette, what string) {
-	fmt.Fprintf(w, "  %s\n", c.dim(fmt.Sprintf("--all lists every %s", what)))
+func listsAll(w io.Writer, c terminal.Palette, what string) {
+	fmt.Fprintf(w, "  %s\n", c.Dim(fmt.Sprintf("--all lists every %s", what)))
 }
 
 // shardGroup is a group of shards with the same status.
@@ -119,7 +120,7 @@ type shardKind struct {
 }
 
 // foldShards groups shards of equal kind, in the order of the first of each.
-func (p *program) foldShards(s *saleStatus, c palette) (groups []*shardGroup) {
+func (p *program) foldShards(s *saleStatus, c terminal.Palette) (groups []*shardGroup) {
 	known := map[shardKind]*shardGroup{}
 	for _, shard := range s.Shards {
 		kind := shardKind{
@@ -142,8 +143,8 @@ func (p *program) foldShards(s *saleStatus, c palette) (groups []*shardGroup) {
 }
 
 // foldedShardsText is shardsText for many shards, with one row per group.
-func (p *program) foldedShardsText(s *saleStatus, c palette) {
-	table := newTable(">shards", "which", "owner", ">least lease", ">generation", ">limit", ">available", ">held", ">sold", "")
+func (p *program) foldedShardsText(s *saleStatus, c terminal.Palette) {
+	table := terminal.NewTable(">shards", "which", "owner", ">least lease", ">generation", ">limit", ">available", ">held", ">sold", "")
 	groups := p.foldShards(s, c)
 	for _, g := range groups[:min(len(groups), foldBeyond)] {
 		cells := []any{grouped(len(g.shards)), spec.Numbers(g.shards), g.of.owner, "-", "-", "-", "-", "-", "-", g.of.state}
@@ -153,9 +154,9 @@ func (p *program) foldedShardsText(s *saleStatus, c palette) {
 		if g.of.read {
 			copy(cells[4:], []any{g.of.generation, grouped(g.limit), grouped(g.available), grouped(g.held), grouped(g.sold)})
 		}
-		table.row(cells...)
+		table.Row(cells...)
 	}
-	table.write(p.out, "  ", c.dim)
+	table.Write(p.out, "  ", c.Dim)
 	if left := len(groups) - foldBeyond; left > 0 {
 		n := 0
 		for _, g := range groups[foldBeyond:] {
@@ -166,7 +167,7 @@ func (p *program) foldedShardsText(s *saleStatus, c palette) {
 }
 
 // foldedListsText is listsText for the lists of many shards.
-func (p *program) foldedListsText(s *current.Status, c palette) {
+func (p *program) foldedListsText(s *current.Status, c terminal.Palette) {
 	type kind struct{ node, state, note string }
 	type group struct {
 		kind
@@ -192,11 +193,11 @@ func (p *program) foldedListsText(s *current.Status, c palette) {
 		return
 	}
 	fmt.Fprintln(p.out)
-	lists := newTable(">lists", "which", "node", "state", ">left", ">to drain", "")
+	lists := terminal.NewTable(">lists", "which", "node", "state", ">left", ">to drain", "")
 	for _, g := range groups[:min(len(groups), foldBeyond)] {
-		lists.row(grouped(len(g.shards)), spec.Numbers(g.shards), g.node, g.state, grouped(g.left), grouped(g.toDrain), g.note)
+		lists.Row(grouped(len(g.shards)), spec.Numbers(g.shards), g.node, g.state, grouped(g.left), grouped(g.toDrain), g.note)
 	}
-	lists.write(p.out, "  ", c.dim)
+	lists.Write(p.out, "  ", c.Dim)
 	if left := len(groups) - foldBeyond; left > 0 {
 		fmt.Fprintf(p.out, "  and %s more\n", count(left, "such row"))
 	}

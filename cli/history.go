@@ -8,6 +8,7 @@ import (
 	urfave "github.com/urfave/cli/v2"
 
 	"salectl/backends"
+	"salectl/cli/terminal"
 	"salectl/planner/current"
 	"salectl/spec"
 )
@@ -44,7 +45,7 @@ func (p *program) historyText(h *current.SaleHistory, all bool) {
 	c := p.colours(p.out)
 	for _, run := range h.Runs {
 		p.gap()
-		fmt.Fprintf(p.out, "%s: run %d, %s\n", c.bold(h.Sale), run.Run, run.UID)
+		fmt.Fprintf(p.out, "%s: run %d, %s\n", c.Bold(h.Sale), run.Run, run.UID)
 		for i := range run.Generations {
 			p.generationText(&run.Generations[i], c, all)
 		}
@@ -61,7 +62,7 @@ func (p *program) historyText(h *current.SaleHistory, all bool) {
 	}
 }
 
-func (p *program) generationText(g *current.GenerationRecord, c palette, all bool) {
+func (p *program) generationText(g *current.GenerationRecord, c terminal.Palette, all bool) {
 	by := ""
 	if g.Who != "" {
 		by = " by " + g.Who
@@ -70,7 +71,7 @@ func (p *program) generationText(g *current.GenerationRecord, c palette, all boo
 	if g.AppliedAt != "" {
 		applied = "applied " + g.AppliedAt
 	}
-	fmt.Fprintf(p.out, "  %s  generation %d%s, %s  %s\n", g.At, g.Generation, by, applied, c.dim("plan "+shortDigest(g.PlanDigest)))
+	fmt.Fprintf(p.out, "  %s  generation %d%s, %s  %s\n", g.At, g.Generation, by, applied, c.Dim("plan "+shortDigest(g.PlanDigest)))
 	if g.Generation == 1 && !all {
 		return
 	}

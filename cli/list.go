@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"salectl/backends"
+	"salectl/cli/terminal"
 	"salectl/planner/current"
 	"salectl/spec"
 )
@@ -141,21 +142,21 @@ func listPlace(ctx context.Context, store *backends.Store, at keptAt) (*listed, 
 func (p *program) listText(l *listed) {
 	c := p.colours(p.out)
 	p.gap()
-	fmt.Fprintf(p.out, "%s: %s\n", c.bold(l.Place), count(len(l.Sales), "sale"))
+	fmt.Fprintf(p.out, "%s: %s\n", c.Bold(l.Place), count(len(l.Sales), "sale"))
 	if len(l.Sales) == 0 {
 		return
 	}
-	t := newTable("sale", "phase", ">run", ">generation", ">stock", ">available", ">held", ">sold", "declared in", "")
+	t := terminal.NewTable("sale", "phase", ">run", ">generation", ">stock", ">available", ">held", ">sold", "declared in", "")
 	for _, s := range l.Sales {
 		if s.Error != "" {
-			t.row(s.Sale, c.red("unknown"), "", "", "", "", "", "", s.Error, "")
+			t.Row(s.Sale, c.Red("unknown"), "", "", "", "", "", "", s.Error, "")
 			continue
 		}
 		var about []string
 		s.About.Each(func(key, text string) { about = append(about, key+": "+text) })
-		t.row(s.Sale, s.Phase, s.Run, s.Generation, grouped(s.Stock), grouped(s.Available), grouped(s.Held), grouped(s.Sold)+partly(s.Unread), orDash(s.File), strings.Join(about, "; "))
+		t.Row(s.Sale, s.Phase, s.Run, s.Generation, grouped(s.Stock), grouped(s.Available), grouped(s.Held), grouped(s.Sold)+partly(s.Unread), orDash(s.File), strings.Join(about, "; "))
 	}
-	t.write(p.out, "  ", c.dim)
+	t.Write(p.out, "  ", c.Dim)
 }
 
 // partly marks sums that omit shards.

@@ -14,16 +14,16 @@ func (p *program) brokenText(r lock.Broken) {
 		for _, b := range r.Removed {
 			where = append(where, b.Node)
 		}
-		fmt.Fprintf(p.out, "%s %s on %s of %s: %s\n", c.green("Removed"), r.ID,
+		fmt.Fprintf(p.out, "%s %s on %s of %s: %s\n", c.Green("Removed"), r.ID,
 			grouped(len(r.Removed)), count(r.Nodes, "lock node"), strings.Join(where, ", "))
 	} else {
 		fmt.Fprintf(p.out, "Nothing of %s was removed.\n", r.ID)
 	}
 	for _, changed := range r.Changed {
-		fmt.Fprintf(p.out, "  %s lock node %s: %s\n", c.yellow("!"), changed.Node, changed.Now)
+		fmt.Fprintf(p.out, "  %s lock node %s: %s\n", c.Yellow("!"), changed.Node, changed.Now)
 	}
 	for _, failed := range r.Failed {
-		fmt.Fprintf(p.out, "  %s lock node %s: %s\n", c.yellow("!"), failed.Node, failed.Error)
+		fmt.Fprintf(p.out, "  %s lock node %s: %s\n", c.Yellow("!"), failed.Node, failed.Error)
 	}
 }
 

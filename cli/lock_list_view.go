@@ -5,20 +5,22 @@ import (
 	"strings"
 	"time"
 
+	"salectl/cli/terminal"
+
 	"salectl/cli/lock"
 )
 
 func (p *program) lockListText(l lockList) {
 	c := p.colours(p.out)
 	p.gap()
-	fmt.Fprintf(p.out, "%s: %s\n", c.bold(l.sale), count(len(l.locks), "lock"))
+	fmt.Fprintf(p.out, "%s: %s\n", c.Bold(l.sale), count(len(l.locks), "lock"))
 	writeWarnings(p.out, c, l.warnings, true)
 	for _, u := range l.unnamed {
 		fmt.Fprintf(p.out, "  leases of %s are there under the uid %s\n", count(u.Shards, "shard"), u.UID)
 	}
 	if len(l.locks) > 0 {
 		fmt.Fprintln(p.out)
-		locks := newTable("lock", "holder", "nodes", ">left", ">heartbeat", "")
+		locks := terminal.NewTable("lock", "holder", "nodes", ">left", ">heartbeat", "")
 		for _, lock := range l.locks {
 			left, state := secondsText(lock.Left), ""
 			if lock.Left == 0 {
@@ -28,16 +30,16 @@ func (p *program) lockListText(l lockList) {
 			if age, ok := lock.Beat(); ok {
 				beat = secondsText(age) + " ago"
 			}
-			locks.row(lock.ID, lock.Holder, whereText(lock.On, len(l.nodes), fmt.Sprint(len(l.nodes))), left, beat, state)
+			locks.Row(lock.ID, lock.Holder, whereText(lock.On, len(l.nodes), fmt.Sprint(len(l.nodes))), left, beat, state)
 		}
-		locks.write(p.out, "  ", c.dim)
+		locks.Write(p.out, "  ", c.Dim)
 	}
 	fmt.Fprintln(p.out)
-	nodes := newTable("lock node", ">keys", "state")
+	nodes := terminal.NewTable("lock node", ">keys", "state")
 	for _, n := range l.nodes {
-		nodes.row(n.Name, len(n.Holdings), lockNodeState(n))
+		nodes.Row(n.Name, len(n.Holdings), lockNodeState(n))
 	}
-	nodes.write(p.out, "  ", c.dim)
+	nodes.Write(p.out, "  ", c.Dim)
 }
 
 // whereText lists the nodes that have a lock. all is their number with its noun.

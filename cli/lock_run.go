@@ -85,7 +85,7 @@ func (p *program) lockRun(ctx context.Context, o lockRunOptions) error {
 	if err != nil {
 		return err
 	}
-	command.Stdin, command.Stdout, command.Stderr = p.in, p.out.w, p.err
+	command.Stdin, command.Stdout, command.Stderr = p.in, p.out.W, p.err
 	o.held.Say = func(text string) { p.say("salectl: %s", text) }
 	o.held.Address = strings.ReplaceAll(fmt.Sprintf("%s:%d", who(), os.Getpid()), " ", "_")
 	taken := lock.TakeSignals(p.letGo, p.ignored)

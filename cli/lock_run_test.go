@@ -102,13 +102,13 @@ func TestLockRunOneAfterAnother(t *testing.T) {
 	w.waits("a")
 	third := w.open("lock", "run", "a", "--", "sh", "-c", "mkdir busy && sleep 0.1 && rmdir busy")
 	first.Process.Signal(syscall.SIGTERM)
-	for _, r := range []*terminal{first, second, third} {
+	for _, r := range []*startedRun{first, second, third} {
 		r.ends(0)
 	}
 	w.free(0, 1, 2)
 }
 
-func holderOf(t *terminal) string { return fmt.Sprintf("%s:%d", who(), t.Process.Pid) }
+func holderOf(t *startedRun) string { return fmt.Sprintf("%s:%d", who(), t.Process.Pid) }
 
 // Ctrl-C ends the command, whoever waits, and nobody else.
 func TestLockRunCtrlC(t *testing.T) {

@@ -122,8 +122,8 @@ func (w *lockWorld) waits(name string) {
 	})
 }
 
-// terminal is one run of salectl.
-type terminal struct {
+// startedRun is one run of salectl.
+type startedRun struct {
 	*exec.Cmd
 	w        *lockWorld
 	out, err stream
@@ -148,7 +148,7 @@ func (s *stream) String() string {
 }
 
 // open starts salectl in a process group of its own, as a shell does.
-func (w *lockWorld) open(args ...string) *terminal {
+func (w *lockWorld) open(args ...string) *startedRun {
 	w.Helper()
 	t := w.prepare(args...)
 	t.Stdout, t.Stderr = &t.out, &t.err
@@ -157,13 +157,13 @@ func (w *lockWorld) open(args ...string) *terminal {
 	return t
 }
 
-func (w *lockWorld) prepare(args ...string) *terminal {
-	t := &terminal{Cmd: exec.Command("salectl", args...), w: w}
+func (w *lockWorld) prepare(args ...string) *startedRun {
+	t := &startedRun{Cmd: exec.Command("salectl", args...), w: w}
 	t.Dir = w.dir
 	return t
 }
 
-func (t *terminal) start() {
+func (t *startedRun) start() {
 	t.w.Helper()
 	if err := t.Start(); err != nil {
 		t.w.Fatal(err)
@@ -178,14 +178,14 @@ func (t *terminal) start() {
 }
 
 // hold runs listen under a lock and returns its process id when it runs.
-func (w *lockWorld) hold(args ...string) (t *terminal, command int) {
+func (w *lockWorld) hold(args ...string) (t *startedRun, command int) {
 	w.Helper()
 	t = w.open(append([]string{"lock", "run", "--ttl", "2s"}, args...)...)
 	return t, t.command()
 }
 
 // command waits until listen runs.
-func (t *terminal) command() (pid int) {
+func (t *startedRun) command() (pid int) {
 	t.w.Helper()
 	t.w.until("holding the lock", func() bool {
 		_, err := fmt.Sscanf(t.out.String(), "pid %d\n", &pid)
@@ -195,7 +195,7 @@ func (t *terminal) command() (pid int) {
 }
 
 // group sends a signal to all processes of the terminal's group.
-func (t *terminal) group(s syscall.Signal) {
+func (t *startedRun) group(s syscall.Signal) {
 	t.w.Helper()
 	if err := syscall.Kill(-t.Process.Pid, s); err != nil {
 		t.w.Fatal(err)
@@ -203,7 +203,7 @@ func (t *terminal) group(s syscall.Signal) {
 }
 
 // ends waits for the end, and fails unless it has the exit code.
-func (t *terminal) ends(code int) {
+func (t *startedRun) ends(code int) {
 	t.w.Helper()
 	late := time.AfterFunc(wait.Limit, func() { syscall.Kill(-t.Process.Pid, syscall.SIGKILL) })
 	t.Wait()
@@ -214,7 +214,7 @@ func (t *terminal) ends(code int) {
 }
 
 // says fails unless standard error is one line with text in it.
-func (t *terminal) says(text string) {
+func (t *startedRun) says(text string) {
 	t.w.Helper()
 	if said := t.err.String(); !strings.Contains(said, text) || strings.Count(said, "\n") != 1 {
 		t.w.Errorf("%v says %q, want one line with %q", t.Args[1:], said, text)

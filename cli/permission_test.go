@@ -178,7 +178,7 @@ func TestUsersOfThePage(t *testing.T) {
 	}
 	w.ask("ACL", "SETUSER", "default", "resetkeys", "resetchannels", "-@all", "+ping") // whoever does not log in can do nothing
 	w.declare(30, "usernameEnv: TEST_USER, passwordEnv: TEST_PASSWORD,")
-	as := func(user string, args ...string) *terminal {
+	as := func(user string, args ...string) *startedRun {
 		t.Helper()
 		r := w.prepare(args...)
 		r.Env = append(os.Environ(), "TEST_USER="+user, "TEST_PASSWORD=secret")

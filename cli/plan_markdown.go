@@ -13,6 +13,7 @@ import (
 	urfave "github.com/urfave/cli/v2"
 
 	"salectl/backends/ledger"
+	"salectl/cli/terminal"
 	"salectl/planner"
 	"salectl/spec"
 )
@@ -264,7 +265,7 @@ func (part planPart) text(most int) string {
 		s.Warnings = mdCut(s.Warnings, few, "… and %s", "line")
 		if most > 0 {
 			var actions strings.Builder
-			writeActions(&actions, palette(false), plan.Actions, false)
+			writeActions(&actions, terminal.Palette(false), plan.Actions, false)
 			s.Resources = mdCut(mdLines(actions.String()), most, "… and %s", "line")
 		}
 	}

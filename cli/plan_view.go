@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"salectl/cli/terminal"
 	"salectl/planner"
 	"salectl/spec"
 )
@@ -20,24 +21,24 @@ func (p *program) planText(sale spec.Sale, plan *planner.Plan, all bool) {
 		writeWarnings(p.out, c, p.completed(plan.Warnings, plan.Sale), all)
 		return
 	}
-	fmt.Fprintf(p.out, "%s%s\n\n", c.bold(plan.Sale), c.dim(whereAndWhen(sale, plan)))
+	fmt.Fprintf(p.out, "%s%s\n\n", c.Bold(plan.Sale), c.Dim(whereAndWhen(sale, plan)))
 	writeActions(p.out, c, plan.Actions, all)
 	if len(plan.Warnings) > 0 {
 		fmt.Fprintln(p.out)
 		writeWarnings(p.out, c, p.completed(plan.Warnings, plan.Sale), all)
 	}
 	fmt.Fprintf(p.out, "\n%s %d to create, %d to update, %d to delete.\n",
-		c.bold("Plan:"), plan.Summary.Create, plan.Summary.Update, plan.Summary.Delete)
+		c.Bold("Plan:"), plan.Summary.Create, plan.Summary.Update, plan.Summary.Delete)
 	fmt.Fprintf(p.out, "  %s\n", legend(c))
 }
 
 // legend describes the marks of actions.
-func legend(c palette) string {
-	return c.green("+") + " create  " + c.yellow("~") + " update  " + c.red("-") + " delete"
+func legend(c terminal.Palette) string {
+	return c.Green("+") + " create  " + c.Yellow("~") + " update  " + c.Red("-") + " delete"
 }
 
 // writeActions prints the actions of a plan, and folds similar ones unless all is set.
-func writeActions(w io.Writer, c palette, actions []planner.Action, all bool) {
+func writeActions(w io.Writer, c terminal.Palette, actions []planner.Action, all bool) {
 	groups, folds := foldActions(actions, all)
 	widest := 0
 	for _, group := range groups {
@@ -51,7 +52,7 @@ func writeActions(w io.Writer, c palette, actions []planner.Action, all bool) {
 			a.Reason = "" // printed once
 		}
 		if len(group) > 1 {
-			writeFolded(w, c.action(a), c.reason(a), group)
+			writeFolded(w, actionMark(c, a), reasonText(c, a), group)
 			continue
 		}
 		writeAction(w, c, a, widest)
@@ -74,8 +75,8 @@ func (p *program) completed(warnings []string, sale string) []string {
 }
 
 // writeWarnings prints warnings that are part of an answer.
-func writeWarnings(w io.Writer, c palette, warnings []string, all bool) {
-	writeSome(w, c.yellow("!"), warnings, "warning", all)
+func writeWarnings(w io.Writer, c terminal.Palette, warnings []string, all bool) {
+	writeSome(w, c.Yellow("!"), warnings, "warning", all)
 }
 
 // writeSome prints a line with a mark for each text, at most foldBeyond lines unless all is
@@ -125,8 +126,8 @@ const (
 
 // writeAction prints one action, with its attributes after its address or, if they are long,
 // below it.
-func writeAction(w io.Writer, c palette, a planner.Action, widest int) {
-	mark, reason, fields := c.action(a), c.reason(a), shownFields(a)
+func writeAction(w io.Writer, c terminal.Palette, a planner.Action, widest int) {
+	mark, reason, fields := actionMark(c, a), reasonText(c, a), shownFields(a)
 	long := func(f planner.Field) bool { return utf8.RuneCountInString(change(f)) > inlineWidth }
 	if len(fields) > inline || slices.ContainsFunc(fields, long) {
 		fmt.Fprintf(w, "  %s %s%s\n", mark, a.Address, reason)
@@ -147,19 +148,19 @@ func writeAction(w io.Writer, c palette, a planner.Action, widest int) {
 	fmt.Fprintf(w, "  %s %s%s\n", mark, strings.TrimRight(line, " "), reason)
 }
 
-// action returns the mark of an action.
-func (c palette) action(a planner.Action) string {
+// actionMark returns the mark of an action.
+func actionMark(c terminal.Palette, a planner.Action) string {
 	return map[string]string{
-		planner.Create: c.green("+"), planner.Update: c.yellow("~"), planner.Delete: c.red("-"),
+		planner.Create: c.Green("+"), planner.Update: c.Yellow("~"), planner.Delete: c.Red("-"),
 	}[a.Action]
 }
 
-// reason returns the text after an action.
-func (c palette) reason(a planner.Action) string {
+// reasonText returns the text after an action.
+func reasonText(c terminal.Palette, a planner.Action) string {
 	if a.Reason == "" {
 		return ""
 	}
-	return "  " + c.dim("# "+a.Reason)
+	return "  " + c.Dim("# "+a.Reason)
 }
 
 // shownFields returns the attributes shown to people.

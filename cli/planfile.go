@@ -10,6 +10,7 @@ import (
 
 	urfave "github.com/urfave/cli/v2"
 
+	"salectl/cli/terminal"
 	"salectl/internal/files"
 	"salectl/planner"
 	"salectl/spec"
@@ -221,12 +222,12 @@ func (p *program) carryOutAll(ctx context.Context, from source, jobs []job, do f
 		return err
 	})
 	if len(jobs) > 1 && !from.json {
-		t := newTable("sale", "outcome")
+		t := terminal.NewTable("sale", "outcome")
 		for i, j := range jobs {
-			t.row(j.sale.Name, told[i])
+			t.Row(j.sale.Name, told[i])
 		}
 		fmt.Fprintln(p.out)
-		t.write(p.out, "", p.colours(p.out).dim)
+		t.Write(p.out, "", p.colours(p.out).Dim)
 	}
 	return err
 }

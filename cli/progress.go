@@ -7,6 +7,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 
 	"salectl/backends/ledger"
+	"salectl/cli/terminal"
 	"salectl/planner"
 	"salectl/planner/apply"
 	"salectl/spec"
@@ -18,14 +19,14 @@ type bar struct{ drawn *progressbar.ProgressBar }
 // newBar returns a bar with a number of steps, or nil if standard error is no terminal or
 // quiet is set: with JSON there is no other output.
 func (p *program) newBar(what string, steps int64, quiet bool) *bar {
-	if kind, _ := p.env("TERM"); quiet || kind == "dumb" || !isTerminal(p.err) {
+	if kind, _ := p.env("TERM"); quiet || kind == "dumb" || !terminal.IsTerminal(p.err) {
 		return nil
 	}
 	const describing = 24 // columns, so that the bar has a fixed place
 	return &bar{progressbar.NewOptions64(steps,
 		progressbar.OptionSetWriter(p.err),
 		progressbar.OptionSetDescription(fmt.Sprintf("%-*s", describing, what)),
-		progressbar.OptionSetWidth(max(min(width(p.err)-describing-32, 40), 8)),
+		progressbar.OptionSetWidth(max(min(terminal.Width(p.err)-describing-32, 40), 8)),
 		progressbar.OptionShowCount(),
 		progressbar.OptionSetPredictTime(false),
 		progressbar.OptionSetRenderBlankState(true),
@@ -121,7 +122,7 @@ const longRead = 20_000
 // afterwards.
 func (p *program) watchRead(ctx context.Context, logs ledger.Logs, sale, what string, passes int64, quiet bool) (watched ledger.Logs, end func()) {
 	nothing := func() {}
-	if quiet || !isTerminal(p.err) {
+	if quiet || !terminal.IsTerminal(p.err) {
 		return logs, nothing
 	}
 	log := ledger.NewSale(spec.SaleLog(sale))

@@ -14,6 +14,7 @@ import (
 	"salectl/backends"
 	"salectl/backends/ledger"
 	"salectl/backends/ledger/audit"
+	"salectl/cli/terminal"
 	"salectl/executor/rehearse"
 	"salectl/planner/apply"
 	"salectl/report"
@@ -128,7 +129,7 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 		}
 		seen, err := rehearse.Drive(ctx, crowd)
 		if err != nil {
-			if isTerminal(p.err) {
+			if terminal.IsTerminal(p.err) {
 				p.say("") // below the bar
 			}
 			return err
@@ -193,7 +194,7 @@ func (c *copied) compare(ctx context.Context, r *rehearse.Report, audit *audit.R
 
 // bar returns a function that draws progress on a terminal; nil elsewhere.
 func (p *program) bar() func(done, total int) {
-	if !isTerminal(p.err) {
+	if !terminal.IsTerminal(p.err) {
 		return nil
 	}
 	var bar *progressbar.ProgressBar
@@ -202,7 +203,7 @@ func (p *program) bar() func(done, total int) {
 			bar = progressbar.NewOptions(total,
 				progressbar.OptionSetWriter(p.err), progressbar.OptionSetDescription("buyers"),
 				progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("requests"),
-				progressbar.OptionSetWidth(min(40, width(p.err)/3)), progressbar.OptionClearOnFinish(),
+				progressbar.OptionSetWidth(min(40, terminal.Width(p.err)/3)), progressbar.OptionClearOnFinish(),
 				progressbar.OptionThrottle(50*time.Millisecond),
 			)
 		}
@@ -219,14 +220,14 @@ func (p *program) rehearsedText(r *rehearse.Report, a *audit.Report) {
 // auditLine formats an audit in the text of a report.
 type auditLine struct {
 	*audit.Report
-	palette
+	terminal.Palette
 }
 
 func (l auditLine) String() string {
 	if l.OK {
-		return l.green("ok") + ": " + accountedText(l.Report)
+		return l.Green("ok") + ": " + accountedText(l.Report)
 	}
-	s := l.red(count(len(l.Problems), "problem"))
+	s := l.Red(count(len(l.Problems), "problem"))
 	for _, problem := range l.Problems {
 		s += "\n    - " + problem
 	}

@@ -37,7 +37,7 @@ func pick[View any](asJSON bool, human, inJSON View) View {
 
 // gap separates the answers for two sales, if each has several lines.
 func (p *program) gap() {
-	if p.out.written {
+	if p.out.Written {
 		fmt.Fprintln(p.out)
 	}
 }
@@ -114,7 +114,7 @@ func failuresOf(err error) []error {
 // fault prints one error and, indented, its remedy.
 func (p *program) fault(err error) {
 	what, remedy := explain(err)
-	p.say("%s %s", p.colours(p.err).red("Error:"), what)
+	p.say("%s %s", p.colours(p.err).Red("Error:"), what)
 	if remedy != "" {
 		p.say("  %s", strings.ReplaceAll(remedy, "\n", "\n  "))
 	}
@@ -136,3 +136,9 @@ func explain(err error) (what, remedy string) {
 	}
 	return what, ""
 }
+
+// count formats a number with its noun: "1 problem", "12,345 problems".
+func count[N int | int64 | uint64](n N, noun string) string { return spec.Count(n, noun) }
+
+// grouped formats a number with a comma every three digits.
+func grouped[N int | int64 | uint64](n N) string { return spec.Grouped(n) }

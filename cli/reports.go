@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/go-multierror"
 	urfave "github.com/urfave/cli/v2"
 
+	"salectl/cli/terminal"
 	"salectl/report"
 	"salectl/report/threshold"
 	"salectl/spec"
@@ -133,9 +134,9 @@ func (p *program) reported(o reporting, page *report.Page, good bool, ifBad erro
 }
 
 // thresholdText describes the result of a threshold, with a failure in red.
-func thresholdText(c palette, t threshold.Result) string {
+func thresholdText(c terminal.Palette, t threshold.Result) string {
 	if t.OK {
 		return t.String()
 	}
-	return strings.Replace(t.String(), "FAILED", c.red("FAILED"), 1)
+	return strings.Replace(t.String(), "FAILED", c.Red("FAILED"), 1)
 }

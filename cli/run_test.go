@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"salectl/cli/terminal"
 	"salectl/internal/signals"
 	"salectl/planner"
 	"salectl/planner/apply"
@@ -26,7 +27,7 @@ type capture struct {
 
 func newCapture() *capture {
 	c := new(capture)
-	c.program = &program{in: strings.NewReader(""), out: &answer{w: &c.out}, err: &c.err, env: noVariables}
+	c.program = &program{in: strings.NewReader(""), out: &terminal.Answer{W: &c.out}, err: &c.err, env: noVariables}
 	return c
 }
 
@@ -121,7 +122,7 @@ func TestASecondSignalEndsAtOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			reader, writer := io.Pipe() // which nobody reads before all signals are taken
 			p := newCapture()
-			p.program.out = &answer{w: writer}
+			p.program.out = &terminal.Answer{W: writer}
 			now := time.Now()
 			signals := make(chan os.Signal) // without a buffer: what was sent was taken
 			p.heard.Now = func() time.Time { now = now.Add(c.after); return now }

@@ -141,10 +141,10 @@ const runAgain = "Run the command again to learn it: what was done is not done t
 func (p *program) settleText(r settleReply, done bool) {
 	c := p.colours(p.out)
 	if done {
-		p.claimLines(c.green, r.Outcome, r.Sale, r.User, r.claimUnits, "")
+		p.claimLines(c.Green, r.Outcome, r.Sale, r.User, r.claimUnits, "")
 		return
 	}
-	fmt.Fprintf(p.out, "%s: %s\n", c.yellow(string(r.Outcome)), r.Detail)
+	fmt.Fprintf(p.out, "%s: %s\n", c.Yellow(string(r.Outcome)), r.Detail)
 	if r.RefundDue {
 		fmt.Fprintf(p.out, "  The payment bought nothing: pay it back.\n")
 	}

@@ -6,15 +6,16 @@ import (
 	"strings"
 
 	"salectl/api"
+	"salectl/cli/terminal"
 	"salectl/spec"
 )
 
 // processesText prints the processes that share the sale, if there are several.
-func (p *program) processesText(s *saleStatus, c palette) {
+func (p *program) processesText(s *saleStatus, c terminal.Palette) {
 	if len(s.Processes) < 2 {
 		return
 	}
-	table := newTable("process", "version", "state", ">shards", ">assigned", ">requests/s", ">passed on", "")
+	table := terminal.NewTable("process", "version", "state", ">shards", ">assigned", ">requests/s", ">passed on", "")
 	for _, m := range s.Processes {
 		owns, state, notes := "?", m.State, []string(nil)
 		if m.Shards != nil {
@@ -31,9 +32,9 @@ func (p *program) processesText(s *saleStatus, c palette) {
 		if version == "" {
 			version = "-"
 		}
-		table.row(m.Address, version, state, owns, m.Assigned, rate(m.Requests), passedOn(m), strings.Join(notes, ", "))
+		table.Row(m.Address, version, state, owns, m.Assigned, rate(m.Requests), passedOn(m), strings.Join(notes, ", "))
 	}
-	table.write(p.out, "  ", c.dim)
+	table.Write(p.out, "  ", c.Dim)
 	for _, m := range s.Moves {
 		fmt.Fprintf(p.out, "  %s\n", moveText(m, s.Processes))
 	}

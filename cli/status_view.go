@@ -8,6 +8,7 @@ import (
 
 	"salectl/api"
 	"salectl/backends/ledger"
+	"salectl/cli/terminal"
 	"salectl/planner"
 	"salectl/planner/current"
 )
@@ -17,10 +18,10 @@ func (p *program) statusText(s *saleStatus, all bool) {
 	p.gap()
 	switch {
 	case !s.unread():
-		fmt.Fprintf(p.out, "%s: %s, generation %d, run %s\n", c.bold(s.Sale), phaseWord(c, s), s.Generation, s.UID)
+		fmt.Fprintf(p.out, "%s: %s, generation %d, run %s\n", c.Bold(s.Sale), phaseWord(c, s), s.Generation, s.UID)
 		fmt.Fprintf(p.out, "  %s of %s sold%s\n", grouped(s.Sold), count(s.Stock, "unit"), elsewhere(s.Status))
 	default:
-		fmt.Fprintf(p.out, "%s: %s\n", c.bold(s.Sale), phaseWord(c, s))
+		fmt.Fprintf(p.out, "%s: %s\n", c.Bold(s.Sale), phaseWord(c, s))
 		fmt.Fprintf(p.out, "  the ledger cannot be read: %s\n", s.LedgerError)
 		if s.Generation > 0 {
 			fmt.Fprintf(p.out, "  %s of %s sold%s, as far as the process that serves it knows\n", grouped(s.Sold), count(s.Stock, "unit"), elsewhere(s.Status))
@@ -69,13 +70,13 @@ func (p *program) statusText(s *saleStatus, all bool) {
 	p.nodesText(s.Status, c)
 }
 
-func (p *program) shardsText(s *saleStatus, c palette) {
+func (p *program) shardsText(s *saleStatus, c terminal.Palette) {
 	head := []string{"shard", "owner", ">lease", ">slot", ">generation", ">limit", ">available", ">held", ">sold"}
 	loads := len(s.Ownership) > 0 // otherwise loads are unknown
 	if loads {
 		head = append(head, ">claims/s")
 	}
-	shards := newTable(append(head, "")...)
+	shards := terminal.NewTable(append(head, "")...)
 	for _, shard := range s.Shards {
 		lease := "-"
 		if shard.LeaseLeftSeconds > 0 {
@@ -92,46 +93,46 @@ func (p *program) shardsText(s *saleStatus, c palette) {
 			load, _ := s.load(shard.Shard)
 			cells = append(cells, load)
 		}
-		shards.row(append(cells, s.shardState(shard, c))...)
+		shards.Row(append(cells, s.shardState(shard, c))...)
 	}
-	shards.write(p.out, "  ", c.dim)
+	shards.Write(p.out, "  ", c.Dim)
 }
 
 func leaseText(seconds float64) string { return fmt.Sprintf("%.1f s", seconds) }
 
 // shardState describes the state of a shard beside its numbers.
-func (s *saleStatus) shardState(shard current.ShardStatus, c palette) string {
+func (s *saleStatus) shardState(shard current.ShardStatus, c terminal.Palette) string {
 	switch _, busy := s.load(shard.Shard); {
 	case shard.Error != "" && (shard.Stalled == nil || shard.Error != current.NotRead):
 		return shard.Error
 	case shard.Stalled != nil:
 		return "stalls" + since(shard.Stalled) + because(shard.Stalled.Error)
 	case busy:
-		return c.yellow("busier than the others")
+		return c.Yellow("busier than the others")
 	}
 	return ""
 }
 
 // listsText prints the lists of the shards, if there are any.
-func (p *program) listsText(s *current.Status, c palette) {
-	lists := newTable("list", "node", "state", ">left", ">to drain", ">fill", "")
+func (p *program) listsText(s *current.Status, c terminal.Palette) {
+	lists := terminal.NewTable("list", "node", "state", ">left", ">to drain", ">fill", "")
 	for _, shard := range s.Shards {
 		l := shard.List
 		switch {
 		case l == nil:
 		case l.Error != "":
-			lists.row(shard.Shard, l.Node, l.State, "-", "-", "-", l.Error)
+			lists.Row(shard.Shard, l.Node, l.State, "-", "-", "-", l.Error)
 		default:
 			toDrain := "-"
 			if shard.Phase == ledger.PhaseOpen {
 				toDrain = grouped(undrained(shard))
 			}
-			lists.row(shard.Shard, l.Node, l.State, grouped(l.Left), toDrain, l.Fill, listNote(shard))
+			lists.Row(shard.Shard, l.Node, l.State, grouped(l.Left), toDrain, l.Fill, listNote(shard))
 		}
 	}
-	if len(lists.rows) > 0 {
+	if !lists.Empty() {
 		fmt.Fprintln(p.out)
-		lists.write(p.out, "  ", c.dim)
+		lists.Write(p.out, "  ", c.Dim)
 	}
 }
 
@@ -155,16 +156,16 @@ func listNote(shard current.ShardStatus) string {
 	return ""
 }
 
-func (p *program) nodesText(s *current.Status, c palette) {
-	nodes := newTable("lock node", ">leases", ">clock off", "state")
+func (p *program) nodesText(s *current.Status, c terminal.Palette) {
+	nodes := terminal.NewTable("lock node", ">leases", ">clock off", "state")
 	for _, n := range s.Nodes {
 		if !n.Up {
-			nodes.row(n.Name, "-", "-", nodeState(n))
+			nodes.Row(n.Name, "-", "-", nodeState(n))
 			continue
 		}
-		nodes.row(n.Name, n.Leases, clockOff(n.ClockOffSeconds), nodeState(n))
+		nodes.Row(n.Name, n.Leases, clockOff(n.ClockOffSeconds), nodeState(n))
 	}
-	nodes.write(p.out, "  ", c.dim)
+	nodes.Write(p.out, "  ", c.Dim)
 }
 
 // nodeState describes a lock node, as seen by this process and by the one that serves the
@@ -351,17 +352,17 @@ func clockOff(seconds float64) string {
 }
 
 // phaseWord describes the phase of a sale, in green only if it sells.
-func phaseWord(c palette, s *saleStatus) string {
+func phaseWord(c terminal.Palette, s *saleStatus) string {
 	switch s.Phase {
 	case ledger.PhaseOpen:
 		if s.Health.State != healthDown {
-			return c.green(s.word())
+			return c.Green(s.word())
 		}
-		return c.yellow(s.word())
+		return c.Yellow(s.word())
 	case ledger.PhaseStalled, ledger.PhaseUnknown:
-		return c.red(s.word())
+		return c.Red(s.word())
 	case ledger.PhasePaused, ledger.PhasePlanned, ledger.PhaseScheduled:
-		return c.yellow(s.word())
+		return c.Yellow(s.word())
 	}
 	return s.word()
 }

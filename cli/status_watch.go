@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"salectl/backends"
+	"salectl/cli/terminal"
 	"salectl/spec"
 )
 
@@ -74,7 +75,7 @@ func (p *program) watchStatus(ctx context.Context, o statusOptions, sales []spec
 			}
 		})
 	}
-	if kind, _ := p.env("TERM"); !o.json && isTerminal(p.out) && kind != "dumb" {
+	if kind, _ := p.env("TERM"); !o.json && terminal.IsTerminal(p.out) && kind != "dumb" {
 		return p.watchScreen(ctx, o, sales, readings)
 	}
 	return p.watchLines(ctx, o, sales, readings)
@@ -86,7 +87,7 @@ func (p *program) look(ctx context.Context, o statusOptions, sale spec.Sale) rea
 	ctx, cancel := o.bounded(ctx)
 	defer cancel()
 	// Concurrent reads must not print between the lines of the view.
-	quiet := &program{in: p.in, out: &answer{w: io.Discard}, err: io.Discard, env: p.env, drivers: p.drivers, files: p.files, several: p.several}
+	quiet := &program{in: p.in, out: &terminal.Answer{W: io.Discard}, err: io.Discard, env: p.env, drivers: p.drivers, files: p.files, several: p.several}
 	var r reading
 	token, over, err := o.secrets.read()
 	if err == nil {
@@ -104,7 +105,7 @@ func (p *program) look(ctx context.Context, o statusOptions, sale spec.Sale) rea
 // otherwise a time and the text of status.
 func (p *program) watchLines(ctx context.Context, o statusOptions, sales []spec.Sale, readings <-chan reading) error {
 	last := make([]string, len(sales))
-	for p.out.err == nil {
+	for p.out.Err == nil {
 		select {
 		case <-ctx.Done():
 			return nil
@@ -135,20 +136,20 @@ func (p *program) watchLines(ctx context.Context, o statusOptions, sales []spec.
 
 // watchScreen draws all sales at the same place, and finally prints the last screen.
 func (p *program) watchScreen(ctx context.Context, o statusOptions, sales []spec.Sale, readings <-chan reading) error {
-	s := &screen{to: p.out.w}
+	s := &terminal.Screen{To: p.out.W}
 	// The end of the last read may take long, so this does not wait for it.
-	stop := context.AfterFunc(ctx, s.end)
+	stop := context.AfterFunc(ctx, s.End)
 	defer stop()
 	last := make([]reading, len(sales))
 	tick := time.NewTicker(redrawn)
 	defer tick.Stop()
 	for {
-		if err := s.draw(p.watchText(o, sales, last)); err != nil {
+		if err := s.Draw(p.watchText(o, sales, last)); err != nil {
 			return fmt.Errorf("drawing on the terminal: %w", err)
 		}
 		select {
 		case <-ctx.Done():
-			s.end()
+			s.End()
 			for i, r := range last {
 				if i > 0 {
 					fmt.Fprintln(p.out)
@@ -168,12 +169,12 @@ func (p *program) watchText(o statusOptions, sales []spec.Sale, last []reading) 
 	c := p.colours(p.out)
 	var b strings.Builder
 	now := time.Now()
-	fmt.Fprintf(&b, "%s\n", c.dim(fmt.Sprintf("Every %s: salectl status, %s; Ctrl-C ends it", o.interval, clockText(timeText(now)))))
+	fmt.Fprintf(&b, "%s\n", c.Dim(fmt.Sprintf("Every %s: salectl status, %s; Ctrl-C ends it", o.interval, clockText(timeText(now)))))
 	for i, r := range last {
 		b.WriteString("\n")
 		b.WriteString(p.readingText(r, sales[i], o.all))
 		if age := now.Sub(r.at); !r.at.IsZero() && age > o.interval+redrawn {
-			fmt.Fprintf(&b, "  %s this is %s old: the next reading takes its time\n", c.yellow("!"), age.Round(time.Second))
+			fmt.Fprintf(&b, "  %s this is %s old: the next reading takes its time\n", c.Yellow("!"), age.Round(time.Second))
 		}
 	}
 	return b.String()
@@ -181,11 +182,11 @@ func (p *program) watchText(o statusOptions, sales []spec.Sale, last []reading) 
 
 // readingText returns the text of status for one reading.
 func (p *program) readingText(r reading, sale spec.Sale, all bool) string {
-	f := &frame{on: p.out}
-	onto := &program{in: p.in, out: &answer{w: f}, err: f, env: p.env, drivers: p.drivers, files: p.files, several: p.several}
+	f := &terminal.Frame{On: p.out}
+	onto := &program{in: p.in, out: &terminal.Answer{W: f}, err: f, env: p.env, drivers: p.drivers, files: p.files, several: p.several}
 	switch {
 	case r.at.IsZero():
-		return fmt.Sprintf("%s: not read yet\n", p.colours(p.out).bold(sale.Name))
+		return fmt.Sprintf("%s: not read yet\n", p.colours(p.out).Bold(sale.Name))
 	case r.view == nil:
 		onto.failed(sale.Name, false, r.err)
 	default:

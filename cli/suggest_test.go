@@ -24,6 +24,7 @@ import (
 	"salectl/backends"
 	"salectl/backends/embedded"
 	"salectl/backends/quorum"
+	"salectl/cli/terminal"
 	"salectl/spec"
 )
 
@@ -60,7 +61,7 @@ type suggestions struct {
 func newSuggestions(t *testing.T) *suggestions {
 	t.Helper()
 	var names []string
-	for _, c := range (&program{out: &answer{}}).newApp().Commands {
+	for _, c := range (&program{out: &terminal.Answer{}}).newApp().Commands {
 		if c.Name != "serve" {
 			names = append(names, c.Name)
 		}

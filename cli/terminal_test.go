@@ -22,6 +22,7 @@ import (
 	"salectl/backends/embedded"
 	"salectl/backends/ledger"
 	"salectl/backends/ledger/audit"
+	"salectl/cli/terminal"
 	"salectl/services"
 )
 
@@ -100,7 +101,7 @@ func (p *pty) await(text string) {
 // A server cannot have a terminal obey it.
 func TestServersTextOnATerminal(t *testing.T) {
 	tty := openTerminal(t)
-	p := &program{out: &answer{w: tty.program}, err: tty.program, env: noVariables}
+	p := &program{out: &terminal.Answer{W: tty.program}, err: tty.program, env: noVariables}
 	p.replyText(claimOptions{user: "ada"}, &claimReply{Outcome: api.NotEligible, Detail: "no\x1b[2J\x1b]0;sold\x07"})
 	tty.await("\x1b[33mnot_eligible\x1b[0m: no\\x1b[2J\\x1b]0;sold\\a\r\n")
 	p.say("%s", "lost\x1b[1A")
@@ -111,7 +112,7 @@ func TestConfirmAsksAPerson(t *testing.T) {
 	for typed, want := range map[string]error{"yes\n": nil, "  yes \n": nil, "y\n": errUnconfirmed, "YES\n": errUnconfirmed, "\n": errUnconfirmed} {
 		t.Run(strings.TrimSpace(typed), func(t *testing.T) {
 			tty := openTerminal(t)
-			p := &program{in: tty.program, out: &answer{w: io.Discard}, err: tty.program, env: noVariables}
+			p := &program{in: tty.program, out: &terminal.Answer{W: io.Discard}, err: tty.program, env: noVariables}
 			done := make(chan error, 1)
 			go func() { done <- p.askPerson(t.Context(), "Apply this?", false, false) }()
 			tty.await("Only 'yes' is accepted: ")
@@ -129,7 +130,7 @@ func TestConfirmAsksAPerson(t *testing.T) {
 func TestAQuestionHasAnEnd(t *testing.T) {
 	path := applySale(t, "tickets")
 	tty := openTerminal(t)
-	p := &program{in: tty.program, out: &answer{w: io.Discard}, err: tty.program, env: noVariables}
+	p := &program{in: tty.program, out: &terminal.Answer{W: io.Discard}, err: tty.program, env: noVariables}
 	if code := p.run([]string{"salectl", "close", "-f", path, "--timeout", "300ms"}, nil); code != 7 {
 		t.Errorf("exit code %d, want 7", code)
 	}
@@ -138,7 +139,7 @@ func TestAQuestionHasAnEnd(t *testing.T) {
 
 func TestConfirmEndsWithItsContext(t *testing.T) {
 	tty := openTerminal(t)
-	p := &program{in: tty.program, out: &answer{w: io.Discard}, err: tty.program, env: noVariables}
+	p := &program{in: tty.program, out: &terminal.Answer{W: io.Discard}, err: tty.program, env: noVariables}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- p.askPerson(ctx, "Apply this?", false, false) }()
@@ -157,7 +158,7 @@ func TestCloseAsks(t *testing.T) {
 		command, typed string
 		code           int
 	}{{"pause", "", 0}, {"resume", "", 0}, {"close", "no\n", 3}, {"pause", "", 0}, {"close", "yes\n", 0}} {
-		p := &program{in: tty.program, out: &answer{w: io.Discard}, err: tty.program, env: noVariables}
+		p := &program{in: tty.program, out: &terminal.Answer{W: io.Discard}, err: tty.program, env: noVariables}
 		if _, err := tty.person.WriteString(step.typed); err != nil {
 			t.Fatal(err)
 		}
@@ -196,7 +197,7 @@ spec:
 		t.Fatal(err)
 	}
 	var to bytes.Buffer
-	p := &program{in: tty.program, out: &answer{w: &to}, err: tty.program, env: noVariables}
+	p := &program{in: tty.program, out: &terminal.Answer{W: &to}, err: tty.program, env: noVariables}
 	if code := p.run([]string{"salectl", "destroy", "-f", path}, nil); code != 3 {
 		t.Errorf("exit code %d, want 3", code)
 	}
@@ -213,7 +214,7 @@ func TestWatchDrawsInPlace(t *testing.T) {
 	if err := unix.IoctlSetWinsize(int(tty.program.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 8, Col: 60}); err != nil {
 		t.Fatal(err)
 	}
-	p := &program{in: tty.program, out: &answer{w: tty.program}, err: tty.program, env: noVariables}
+	p := &program{in: tty.program, out: &terminal.Answer{W: tty.program}, err: tty.program, env: noVariables}
 	signals, done := make(chan os.Signal, 2), make(chan int, 1)
 	go func() {
 		done <- p.run([]string{"salectl", "status", "-w", "-f", path, "--interval", "100ms"}, signals)
@@ -234,8 +235,8 @@ func TestWatchDrawsInPlace(t *testing.T) {
 	tty.mu.Lock()
 	defer tty.mu.Unlock()
 	seen := tty.seen.String()
-	if first, left, _ := strings.Cut(seen, screenEnds); !strings.HasPrefix(first, screenBegins+cursorHome) ||
-		strings.Count(seen, screenBegins) != 1 || strings.Contains(left, "\x1b[H") || !strings.Contains(left, "tickets") {
+	if first, left, _ := strings.Cut(seen, terminal.ScreenEnds); !strings.HasPrefix(first, terminal.ScreenBegins+terminal.CursorHome) ||
+		strings.Count(seen, terminal.ScreenBegins) != 1 || strings.Contains(left, "\x1b[H") || !strings.Contains(left, "tickets") {
 		t.Errorf("it shows %q", seen)
 	}
 }
@@ -244,7 +245,7 @@ func TestWatchDrawsInPlace(t *testing.T) {
 func TestWatchOnADumbTerminal(t *testing.T) {
 	path := applySale(t, "tickets")
 	tty := openTerminal(t)
-	p := &program{in: tty.program, out: &answer{w: tty.program}, err: tty.program, env: func(name string) (string, bool) {
+	p := &program{in: tty.program, out: &terminal.Answer{W: tty.program}, err: tty.program, env: func(name string) (string, bool) {
 		return "dumb", name == "TERM"
 	}}
 	signals, done := make(chan os.Signal, 2), make(chan int, 1)
@@ -267,7 +268,7 @@ func TestConfirmNeedsBothEndsOfATerminal(t *testing.T) {
 		"input from a pipe": {in: strings.NewReader("yes\n"), err: tty.program},
 		"output to a file":  {in: tty.program, err: io.Discard},
 	} {
-		p.out, p.env = &answer{w: io.Discard}, noVariables
+		p.out, p.env = &terminal.Answer{W: io.Discard}, noVariables
 		if err := p.askPerson(t.Context(), "Apply this?", false, false); !errors.Is(err, errUnconfirmed) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -309,7 +310,7 @@ func TestColourIsForTerminals(t *testing.T) {
 		"a terminal that cannot do it": {tty.program, tty.program, env("TERM", "dumb"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := &program{out: &answer{w: test.out}, err: test.err, env: test.env}
+			p := &program{out: &terminal.Answer{W: test.out}, err: test.err, env: test.env}
 			if got := bool(p.colours(p.out)); got != test.want {
 				t.Errorf("colour is %v, want %v", got, test.want)
 			}
@@ -344,7 +345,7 @@ func TestManyStepsHaveABar(t *testing.T) {
 		t.Helper()
 		tty := openTerminal(t)
 		var to bytes.Buffer
-		p := &program{in: tty.program, out: &answer{w: &to}, err: tty.program, env: noVariables}
+		p := &program{in: tty.program, out: &terminal.Answer{W: &to}, err: tty.program, env: noVariables}
 		if code := p.run(append([]string{"salectl"}, args...), nil); code != 0 {
 			t.Fatalf("%q: exit code %d", args, code)
 		}
@@ -378,7 +379,7 @@ func TestReadingALongLedgerHasABar(t *testing.T) {
 	}
 	defer store.Close()
 	tty := openTerminal(t)
-	p := &program{in: tty.program, out: &answer{w: io.Discard}, err: tty.program, env: noVariables}
+	p := &program{in: tty.program, out: &terminal.Answer{W: io.Discard}, err: tty.program, env: noVariables}
 	watched, end := p.watchRead(t.Context(), tall{store}, "long", "reading", 1, false)
 	if _, can := watched.(ledger.Scanner); !can {
 		t.Error("what reads the ledger cannot scan it any more")

@@ -1,4 +1,4 @@
-package cli
+package terminal
 
 import "testing"
 
@@ -12,7 +12,7 @@ func TestPrintable(t *testing.T) {
 		"\u009b2J\x7f":             `\u009b2J\x7f`,
 		"\xff\x9b":                 "\xff\x9b", // no text; no terminal of UTF-8 obeys it
 	} {
-		if got := printable(text); got != want {
+		if got := Printable(text); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}

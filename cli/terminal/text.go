@@ -1,30 +1,22 @@
-package cli
+package terminal
 
 import (
 	"fmt"
 	"io"
 	"strings"
 	"unicode/utf8"
-
-	"salectl/spec"
 )
 
-// count formats a number with its noun: "1 problem", "12,345 problems".
-func count[N int | int64 | uint64](n N, noun string) string { return spec.Count(n, noun) }
-
-// grouped formats a number with a comma every three digits.
-func grouped[N int | int64 | uint64](n N) string { return spec.Grouped(n) }
-
-// table is a table with a head. Numbers are aligned right.
-type table struct {
+// Table is a table with a head. Numbers are aligned right.
+type Table struct {
 	head  []string
 	right []bool // by column
 	rows  [][]string
 }
 
-// newTable returns a table; a name that begins with > is that of a column of numbers.
-func newTable(head ...string) *table {
-	t := &table{}
+// NewTable returns a table; a name that begins with > is that of a column of numbers.
+func NewTable(head ...string) *Table {
+	t := &Table{}
 	for _, name := range head {
 		bare, right := strings.CutPrefix(name, ">")
 		t.head, t.right = append(t.head, bare), append(t.right, right)
@@ -32,7 +24,8 @@ func newTable(head ...string) *table {
 	return t
 }
 
-func (t *table) row(cells ...any) {
+// Row adds a row.
+func (t *Table) Row(cells ...any) {
 	row := make([]string, len(t.head))
 	for i, c := range cells {
 		row[i] = fmt.Sprint(c)
@@ -40,8 +33,11 @@ func (t *table) row(cells ...any) {
 	t.rows = append(t.rows, row)
 }
 
-// write prints the table, each line indented. dress formats the head.
-func (t *table) write(w io.Writer, indent string, dress func(string) string) {
+// Empty reports whether the table has no rows.
+func (t *Table) Empty() bool { return len(t.rows) == 0 }
+
+// Write prints the table, each line indented. dress formats the head.
+func (t *Table) Write(w io.Writer, indent string, dress func(string) string) {
 	widths := make([]int, len(t.head))
 	for _, row := range append([][]string{t.head}, t.rows...) {
 		for i, cell := range row {
