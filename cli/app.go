@@ -24,7 +24,7 @@ func (p *program) newApp() *urfave.App {
 		Name: "salectl", HelpName: "salectl", Usage: "run flash sales that YAML files declare",
 		Description: "'salectl COMMAND --help' prints the flags of a command, 'salectl help help' the rules for flags and colours.",
 		Subcommands: []*urfave.Command{
-			p.validateCommand(), p.planCommand(), p.applyCommand(), p.serveCommand(), p.claimCommand(), p.claimsCommand(),
+			p.initCommand(), p.validateCommand(), p.planCommand(), p.applyCommand(), p.serveCommand(), p.claimCommand(), p.claimsCommand(),
 			p.drainCommand(), p.drawCommand(), p.pauseCommand(), p.resumeCommand(), p.closeCommand(), p.destroyCommand(),
 			p.statusCommand(), p.listCommand(), p.showCommand(), p.historyCommand(), p.explainCommand(), p.auditCommand(),
 			p.exportCommand(), p.rehearseCommand(), p.lockCommand(),

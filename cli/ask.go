@@ -21,7 +21,23 @@ func (p *program) askPerson(ctx context.Context, question string, yes, asJSON bo
 	case !terminal.IsTerminal(p.in) || !terminal.IsTerminal(p.err):
 		return fmt.Errorf("%w: there is no terminal to ask on; say --yes to go on", errUnconfirmed)
 	}
-	fmt.Fprintf(p.err, "\n%s Only 'yes' is accepted: ", p.colours(p.err).Bold(question))
+	typed, err := p.askLine(ctx, fmt.Sprintf("\n%s Only 'yes' is accepted: ", p.colours(p.err).Bold(question)))
+	switch {
+	case err != nil:
+		if errors.Is(err, errTimeout) {
+			return waited{fmt.Errorf("%w: nobody has answered, and nothing was changed", err)}
+		}
+		return err
+	case typed != "yes":
+		return fmt.Errorf("%w: nothing was changed", errUnconfirmed)
+	}
+	return nil
+}
+
+// askLine prints a question and returns the line that is typed on the terminal, without space around it.
+// It returns the cause if ctx ends first.
+func (p *program) askLine(ctx context.Context, question string) (string, error) {
+	fmt.Fprint(p.err, question)
 	typed := make(chan string, 1)
 	// A read of a terminal cannot be cancelled. If ctx ends first, the goroutine stays and
 	// ends with the process.
@@ -29,18 +45,11 @@ func (p *program) askPerson(ctx context.Context, question string, yes, asJSON bo
 		line, _ := bufio.NewReader(p.in).ReadString('\n')
 		typed <- strings.TrimSpace(line)
 	}()
+	defer p.say("")
 	select {
 	case <-ctx.Done():
-		p.say("")
-		if cause := context.Cause(ctx); errors.Is(cause, errTimeout) {
-			return waited{fmt.Errorf("%w: nobody has answered, and nothing was changed", cause)}
-		}
-		return context.Cause(ctx)
+		return "", context.Cause(ctx)
 	case line := <-typed:
-		p.say("")
-		if line != "yes" {
-			return fmt.Errorf("%w: nothing was changed", errUnconfirmed)
-		}
-		return nil
+		return line, nil
 	}
 }

@@ -169,6 +169,31 @@ func TestCloseAsks(t *testing.T) {
 	tty.await("Close tickets for good? Only 'yes' is accepted: ")
 }
 
+// TestInitAsks asks for the name and the stock that no flag has.
+func TestInitAsks(t *testing.T) {
+	for _, test := range []struct {
+		stock string
+		code  int
+	}{{"100", 0}, {"0", 4}, {"many", 4}} {
+		tty, file := openTerminal(t), filepath.Join(t.TempDir(), "sale.yaml")
+		done := make(chan int, 1)
+		go func() {
+			p := &program{in: tty.program, out: &terminal.Answer{W: io.Discard}, err: tty.program, env: noVariables}
+			done <- p.run([]string{"salectl", "init", "--out", file}, nil)
+		}()
+		tty.await("Name of the sale")
+		fmt.Fprintln(tty.person, "tickets")
+		tty.await("Number of units")
+		fmt.Fprintln(tty.person, test.stock)
+		if code := <-done; code != test.code {
+			t.Errorf("stock %s: exit code %d, want %d", test.stock, code, test.code)
+		}
+		if text, err := os.ReadFile(file); err == nil != (test.code == 0) || err == nil && !strings.Contains(string(text), "stock: 100") {
+			t.Errorf("stock %s: %v\n%s", test.stock, err, text)
+		}
+	}
+}
+
 // Whoever is asked whether to destroy a red packet is told what is to be given back.
 func TestDestroyAsksWithTheRefund(t *testing.T) {
 	redis, err := services.StartRedis(t.Context(), services.RedisOptions{Dir: t.TempDir()})
