@@ -90,6 +90,7 @@ type Sale struct {
 // About is what people are shown of a sale wherever it is shown: in plans, its status, lists, the
 // dashboard and reports.
 type About struct {
+	Description string `yaml:"metadata.description,omitempty" json:"description,omitempty" form:"line" max:"200" example:"Tickets for the premiere" doc:"What the sale is, for people: one line of at most 200 characters. Plans, the status, lists, the dashboard and reports show it. Of a live sale it may change."`
 	// Protect reports that the sale can be neither destroyed nor closed.
 	Protect bool `yaml:"metadata.protect,omitempty" json:"protect,omitempty" doc:"Refuses destroy, close, and a closesAt in the past, until an apply without it. Of a live sale it may change."`
 }
