@@ -93,7 +93,7 @@ func (a *Attributes) list() []Field {
 	fields = append(fields, options("payment", a.Payment)...)
 	fields = append(fields, a.Who.list()...)
 	fields = append(fields, options("draw", a.Draw)...)
-	a.Settings.Each(func(name, value string) { fields = append(fields, Field{Name: name, After: value}) })
+	fields = append(fields, options("", &a.Settings)...)
 	return append(fields, []Field{
 		{Name: "generation", After: number(int64(a.Generation))},
 		{Name: "limit", After: limit}, {Name: "units", After: a.Units}, {Name: "marker", After: a.Marker},

@@ -40,7 +40,7 @@ func eachSetting(f func(field protoreflect.FieldDescriptor, in func(*pb.Settings
 // with no payment, or that exclude each other.
 func optioned() []spec.Sale {
 	all := plannertest.With(plannertest.Tickets(10), func(s *spec.Sale) {
-		s.Protect, s.Phase, s.Partial = true, spec.PhaseOpen, true
+		s.Description, s.Protect, s.Phase, s.Partial = "Tickets", true, spec.PhaseOpen, true
 		s.OpensAt, s.ClosesAt, s.Payment = plannertest.Epoch, plannertest.Epoch.Add(time.Hour), plannertest.Paid()
 		s.Payment.Check = &spec.PaymentCheck{URL: "https://pay.example/{claim}", Interval: spec.Duration(time.Second), Timeout: spec.Duration(time.Second),
 			Success: "response.body.paid", Failure: "response.body.failed", Payment: "response.body.id", TokenEnv: "TOKEN"}

@@ -28,7 +28,7 @@ func (d *decoder) fill(o object, b *block, into reflect.Value) {
 			d.decode(v, opt, into.FieldByIndex(opt.field))
 		case o.keys[opt.key] == nil:
 			into.FieldByIndex(opt.field).Set(opt.initial())
-			if opt.form == "folder" && o.at != nil {
+			if opt.form == "folder" && o.at != nil { // relative to the document, as any
 				into.FieldByIndex(opt.field).SetString(d.src.resolve(opt.standard))
 			}
 		}

@@ -1,6 +1,11 @@
 package spec
 
 import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
 	"github.com/invopop/jsonschema"
 )
 
@@ -24,6 +29,7 @@ func init() {
 		"table":       {pattern(tableForm), (*decoder).table},
 		"env":         {pattern(envForm), (*decoder).env},
 		"text":        {pattern(notBlank), (*decoder).prose},
+		"line":        {pattern(`^[^\r\n]*[^ \t\r\n][ \t\r\n]*$`), (*decoder).line},
 		"cel":         {pattern(""), (*decoder).expression},
 		"ttl":         {ttlSchema, (*decoder).ttl},
 		"folder":      {func(s *jsonschema.Schema) { s.MinLength = pointer(1) }, path("folder", checkNothing)},
@@ -65,6 +71,28 @@ func path(what string, check func(string) *fault) func(*decoder, value, *option)
 }
 
 func checkNothing(string) *fault { return nil }
+
+// line decodes one line of text, of at most max characters. Trailing blanks are removed, such as
+// the line end of a block.
+func (d *decoder) line(v value, o *option) (any, bool) {
+	text, ok := d.text(v, o.example)
+	if !ok {
+		return nil, false
+	}
+	_, most := o.numbers()
+	text = strings.TrimRight(text, " \t\r\n")
+	switch length := int64(utf8.RuneCountInString(text)); {
+	case text == "":
+		d.refuse(v.at, fmt.Sprintf("Write text, such as %s: %s, or leave the key out.", v.key, o.example), "%s is blank", v.path)
+	case length > most:
+		d.refuse(v.at, "Shorten it; annotations take longer texts.", "%s has %d characters, and may have %d", v.path, length, most)
+	case strings.ContainsFunc(text, unicode.IsControl):
+		d.refuse(v.at, "Write one line; annotations take longer texts.", "%s has a line break or another control character in it", v.path)
+	default:
+		return text, true
+	}
+	return nil, false
+}
 
 func pattern(form string) func(*jsonschema.Schema) {
 	return func(s *jsonschema.Schema) { s.Pattern = form }

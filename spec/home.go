@@ -3,7 +3,6 @@ package spec
 import (
 	"cmp"
 	"fmt"
-	"strings"
 )
 
 // Home is the location of the ledger or the locks of a sale, independent of its kind. Packages
@@ -35,30 +34,16 @@ type Homes struct {
 	Locks  Home `json:"locks"`
 }
 
-// Settings are the settings of homes that plans show. They include no secrets.
+// Settings are the settings of homes that plans show: the tags yaml have the names for Each. They
+// include no secrets.
 type Settings struct {
-	Backend       string   `json:"backend,omitempty"` // backend of the ledger
-	Zookeeper     []string `json:"zookeeper,omitempty"`
-	ZookeeperRoot string   `json:"zookeeperRoot,omitempty"`
-	LockNodes     []string `json:"lockNodes,omitempty"`
-	UsernameEnv   string   `json:"usernameEnv,omitempty"`
-	PasswordEnv   string   `json:"passwordEnv,omitempty"`
-	TLS           bool     `json:"tls,omitempty"`
-}
-
-// Each calls show for every setting as text in a fixed order; absent ones are "".
-func (s Settings) Each(show func(name, value string)) {
-	tls := ""
-	if s.TLS {
-		tls = "true"
-	}
-	show("backend", s.Backend)
-	show("zookeeper", strings.Join(s.Zookeeper, ", "))
-	show("zookeeperRoot", s.ZookeeperRoot)
-	show("lock nodes", strings.Join(s.LockNodes, ", "))
-	show("usernameEnv", s.UsernameEnv)
-	show("passwordEnv", s.PasswordEnv)
-	show("tls", tls)
+	Backend       string   `yaml:"backend,omitempty" json:"backend,omitempty"` // backend of the ledger
+	Zookeeper     []string `yaml:"zookeeper,omitempty" json:"zookeeper,omitempty"`
+	ZookeeperRoot string   `yaml:"zookeeperRoot,omitempty" json:"zookeeperRoot,omitempty"`
+	LockNodes     []string `yaml:"lock nodes,omitempty" json:"lockNodes,omitempty"`
+	UsernameEnv   string   `yaml:"usernameEnv,omitempty" json:"usernameEnv,omitempty"`
+	PasswordEnv   string   `yaml:"passwordEnv,omitempty" json:"passwordEnv,omitempty"`
+	TLS           bool     `yaml:"tls,omitempty" json:"tls,omitempty"`
 }
 
 // At returns a name for people on this host: Place, and the folder of files.

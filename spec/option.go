@@ -50,8 +50,20 @@ type block struct {
 	options []*option
 }
 
-// blockOf returns the block that a struct declares.
+// blocks are those of structs, by type: plans list many attributes.
+var blocks sync.Map
+
+// blockOf returns the block that a struct declares. Callers must not change it.
 func blockOf(t reflect.Type) *block {
+	if b, ok := blocks.Load(t); ok {
+		return b.(*block)
+	}
+	b := newBlock(t)
+	blocks.Store(t, b)
+	return b
+}
+
+func newBlock(t reflect.Type) *block {
 	whole := &block{typ: t, root: true}
 	for _, f := range reflect.VisibleFields(t) {
 		path, flag, _ := strings.Cut(f.Tag.Get("yaml"), ",")
@@ -123,7 +135,7 @@ func (b *block) keys() (all []string) {
 
 // root is the block of a whole document.
 var root = sync.OnceValue(func() *block {
-	b := blockOf(reflect.TypeFor[Sale]())
+	b := newBlock(reflect.TypeFor[Sale]())
 	b.options = append([]*option{
 		{key: "apiVersion", required: true, constant: APIVersion, doc: "Version of this format."},
 		{key: "kind", required: true, constant: Kind, doc: "Kind of the document."},

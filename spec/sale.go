@@ -90,6 +90,7 @@ type Sale struct {
 // About is what people are shown of a sale wherever it is shown: in plans, its status, lists, the
 // dashboard and reports.
 type About struct {
+	Description string `yaml:"metadata.description,omitempty" json:"description,omitempty" form:"line" max:"200" example:"Tickets for the premiere" doc:"What the sale is, in one line of at most 200 characters. Plans, status, lists, dashboard and reports show it. May change on a live sale."`
 	// Protect reports that the sale can be neither destroyed nor closed.
 	Protect bool `yaml:"metadata.protect,omitempty" json:"protect,omitempty" doc:"Refuses destroy, close, and a past closesAt, until an apply without it. May change on a live sale."`
 }

@@ -66,6 +66,10 @@ func (o *option) schema() *jsonschema.Schema {
 		least, most := o.numbers()
 		s.MinItems, s.MaxItems = pointer(least), pointer(most)
 	}
+	if o.form == "line" {
+		_, most := o.numbers()
+		s.MaxLength = pointer(most)
+	}
 	if o.form != "" {
 		forms[o.form].schema(s)
 	}

@@ -427,7 +427,7 @@ func TestUnreadableDeclarations(t *testing.T) {
 	nonsense := with(tickets(10), func(s *spec.Sale) { s.LockTTL = 0 })
 	w := newWorld(t)
 	for _, when := range []string{"a new sale", "a live one"} {
-		if _, err := planner.Make(nonsense, w.actual()); err == nil || errors.Is(err, planner.ErrRefused) || !strings.HasPrefix(err.Error(), "sale tickets: the lock's ttl") {
+		if _, err := planner.Make(nonsense, w.actual()); err == nil || errors.Is(err, planner.ErrRefused) || !strings.HasPrefix(err.Error(), "sale tickets: spec.lock.ttl of 0s") {
 			t.Errorf("%s: %v", when, err)
 		}
 		w.mustApply(tickets(10))

@@ -56,7 +56,7 @@ func (s *stage) told(t *testing.T) (v struct {
 func TestSnapshot(t *testing.T) {
 	l := Look{
 		View:    &api.Sale{Sale: "s", Phase: "open", Stock: 100, Available: 60, Held: 10, Sold: 30, Owners: []api.Ownership{{Owner: "x"}}},
-		About:   spec.About{Protect: true},
+		About:   spec.About{Description: "Tickets", Protect: true},
 		Answers: map[api.Outcome]uint64{api.Sold: 30, api.LimitReached: 7},
 		Took:    Histogram{[]float64{.001, .01}, []uint64{37, 0, 0}},
 		Shards: []Shard{
@@ -75,7 +75,7 @@ func TestSnapshot(t *testing.T) {
 		!reflect.DeepEqual(c.Sold, []int64{0, 10, 20, 0, 0, 0}) {
 		t.Errorf("shards: %+v", c)
 	}
-	if v.Sale.Owners != nil || v.Sale.Sold != 30 || !v.About.Protect || v.Unready != nil || v.Away != nil {
+	if v.Sale.Owners != nil || v.Sale.Sold != 30 || v.About != l.About || v.Unready != nil || v.Away != nil {
 		t.Errorf("%+v", v)
 	}
 	if p := v.Point; *p.Sold != 30 || *p.Available != 60 || len(p.Answers) != 0 || p.Answers == nil || p.P50 != nil {
