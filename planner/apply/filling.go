@@ -26,7 +26,7 @@ func (x *execution) fillLists(then func()) {
 	fill := func(alive bool) {
 		x.core.Each(x.allShards(), func(i int, done func()) {
 			x.fillList(i, x.goal, alive, began, func() {
-				x.shards[i], x.states[i], x.machines[i] = nil, nil, nil // a log may be large
+				x.shards[i].forget()
 				x.finished(planner.ListAddress(i), "")
 				done()
 			})
@@ -45,7 +45,7 @@ func (x *execution) fillList(i int, goal uint64, alive bool, began time.Duration
 	var look func()
 	look = func() {
 		x.inspect(i, func(state lists.State, err error) {
-			head, changes := x.heads[i], err == nil && state != seen
+			head, changes := x.shards[i].head, err == nil && state != seen
 			switch {
 			case foreign(head.Generation):
 				x.recheck(func() {
@@ -64,7 +64,7 @@ func (x *execution) fillList(i int, goal uint64, alive bool, began time.Duration
 				x.core.After(pollOwner, func() { x.readHead(i, look) })
 			default:
 				x.bring(i, lists.On, mayNot, func() {
-					if s := x.states[i]; foreign(s.Generation) {
+					if s := x.shards[i].state; foreign(s.Generation) {
 						x.readHead(i, look)
 						return
 					}

@@ -37,10 +37,10 @@ type listRebuild struct {
 // bring reads a shard's log and brings its list to the wanted state. It continues when that is
 // reached, or enough reports that it is unnecessary.
 func (x *execution) bring(i int, want lists.Want, enough func(*ledger.State) bool, then func()) {
-	if x.machines[i] == nil {
-		x.machines[i] = lists.NewMachine(x.list(i), x.Sizes)
+	if x.shards[i].rebuild == nil {
+		x.shards[i].rebuild = lists.NewMachine(x.list(i), x.Sizes)
 	}
-	l := &listRebuild{x: x, shard: i, m: x.machines[i], want: want, enough: enough}
+	l := &listRebuild{x: x, shard: i, m: x.shards[i].rebuild, want: want, enough: enough}
 	before := l.m.Voids()
 	l.then = func() {
 		if voids := l.m.Voids() - before; voids > 0 {
@@ -66,12 +66,12 @@ func (x *execution) inspect(i int, then func(lists.State, error)) {
 
 // read reads the shard's log to its end.
 func (l *listRebuild) read(then func()) {
-	l.x.shard(l.shard).Read(func(e ledger.Event) {
-		if e == ledger.Gone || l.x.states[l.shard].Next() == 0 {
+	l.x.shardLog(l.shard).Read(func(e ledger.Event) {
+		if e == ledger.Gone || l.x.shards[l.shard].state.Next() == 0 {
 			l.gone()
 			return
 		}
-		l.m.Observe(l.x.core.Now, l.x.states[l.shard])
+		l.m.Observe(l.x.core.Now, l.x.shards[l.shard].state)
 		then()
 	})
 }
@@ -79,19 +79,19 @@ func (l *listRebuild) read(then func()) {
 // gone starts over after a read that found the shard's log gone.
 func (l *listRebuild) gone() {
 	l.x.lost(l.shard, func() {
-		l.x.machines[l.shard] = nil
+		l.x.shards[l.shard].rebuild = nil
 		l.x.bring(l.shard, l.want, l.enough, l.then)
 	})
 }
 
 // step takes the next step.
 func (l *listRebuild) step() {
-	s := l.x.states[l.shard]
+	s := l.x.shards[l.shard].state
 	switch {
 	case l.arrived(s):
 		l.then()
 	case l.enough(s):
-		l.x.machines[l.shard] = nil // its rebuild may have been stopped half-way
+		l.x.shards[l.shard].rebuild = nil // its rebuild may have been stopped half-way
 		l.then()
 	case l.m.Due(l.x.core.Now):
 		l.append()
@@ -122,7 +122,7 @@ func (l *listRebuild) arrived(s *ledger.State) bool {
 
 // append appends the machine's draft to the log.
 func (l *listRebuild) append() {
-	s := l.x.states[l.shard]
+	s := l.x.shards[l.shard].state
 	fill := s.Fill
 	draft := s.Draft(l.x.Writer, l.x.timeUs())
 	rebuilds := l.m.Draft(l.x.core.Now, draft, 0)
@@ -132,7 +132,7 @@ func (l *listRebuild) append() {
 		return
 	}
 	l.x.appendDraft(l.shard, draft, func(e ledger.Event) {
-		s := l.x.states[l.shard]
+		s := l.x.shards[l.shard].state
 		switch {
 		case e == ledger.Gone:
 			l.gone()
@@ -152,7 +152,7 @@ func (l *listRebuild) append() {
 // lookAgain continues after a failure, or after another process has begun to rebuild the list.
 // It waits for the other process as long as the list changes.
 func (l *listRebuild) lookAgain() {
-	s := l.x.states[l.shard]
+	s := l.x.shards[l.shard].state
 	if l.enough(s) || s.Fill == l.begun {
 		l.step()
 		return
@@ -162,7 +162,7 @@ func (l *listRebuild) lookAgain() {
 		case err != nil:
 			l.step()
 		case l.want == lists.On && state.On && state.Fill == s.Fill:
-			l.x.machines[l.shard] = nil
+			l.x.shards[l.shard].rebuild = nil
 			l.then()
 		case state.On || l.seen != nil && state == *l.seen:
 			l.step()

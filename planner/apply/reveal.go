@@ -9,7 +9,6 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/draw"
 	"salectl/planner"
-	"salectl/planner/machine"
 )
 
 // An apply publishes the commitment to a draw's secret with the first generation. After the close
@@ -72,9 +71,7 @@ func (r *revealing) look(then func()) {
 // closeEntries closes the entries of all shards.
 func (r *revealing) closeEntries(then func()) {
 	x := r.x
-	x.shards = make([]*machine.Log, x.sale.Shards())
-	x.states = make([]*ledger.State, len(x.shards))
-	x.losses = make([]int, len(x.shards))
+	x.shards = make([]shard, x.sale.Shards())
 	r.trees, r.entries = make([]draw.Tree, len(x.shards)), make([][]draw.Entry, len(x.shards))
 	x.begin(closingEntries)
 	x.core.Each(x.allShards(), r.close, then)
@@ -85,9 +82,9 @@ func (r *revealing) closeEntries(then func()) {
 func (r *revealing) close(i int, done func()) {
 	x := r.x
 	var event func(ledger.Event)
-	read := func() { x.shard(i).Read(event) }
+	read := func() { x.shardLog(i).Read(event) }
 	event = func(e ledger.Event) {
-		state := x.states[i]
+		state := x.shards[i].state
 		if e == ledger.Gone || state.Next() == 0 {
 			x.lost(i, read)
 			return
@@ -96,7 +93,7 @@ func (r *revealing) close(i int, done func()) {
 		switch {
 		case closed:
 			r.trees[i], r.entries[i] = tree, state.DrawEntries(i)
-			x.shards[i], x.states[i] = nil, nil // a log may be large, and is not needed again
+			x.shards[i].forget()
 			done()
 		case state.Sealed():
 			x.stale("was destroyed meanwhile")
