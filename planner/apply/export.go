@@ -45,7 +45,7 @@ func checkExportPath(path, uid string, sealed bool) error {
 			return inTheWay(path)
 		}
 	}
-	temp, err := files.CreateTemp(ManifestPath(path)) // in the export's folder, with the longer of the two names
+	temp, err := files.CreateTemp(files.ManifestPath(path)) // in the export's folder, with the longer of the two names
 	if err != nil {
 		return fmt.Errorf("the ledger cannot be exported: %w", err)
 	}
@@ -180,9 +180,6 @@ func digestOf(path string) ([]byte, error) {
 	return digest.Sum(nil), err
 }
 
-// ManifestPath returns the path of an export's manifest.
-func ManifestPath(export string) string { return files.ManifestPath(export) }
-
 // CheckManifest returns an error if the manifest's path has a file that is no manifest of the
 // export.
 func CheckManifest(export string) error {
@@ -199,7 +196,7 @@ func ReadManifest(export string) ([]byte, error) {
 	says, err := files.ReadManifest(export)
 	if none, is := errors.AsType[*files.NoManifestError](err); is {
 		return nil, &planner.Refusal{
-			Reason: fmt.Sprintf("%s is there already, and is no manifest of %s", ManifestPath(export), none.Path),
+			Reason: fmt.Sprintf("%s is there already, and is no manifest of %s", files.ManifestPath(export), none.Path),
 			Remedy: "Move it away, or name another file for the export.",
 		}
 	}
@@ -222,7 +219,7 @@ func (x exporter) manifest(export string, digest []byte) error {
 	if err := CheckManifest(export); err != nil {
 		return err
 	}
-	path := ManifestPath(export)
+	path := files.ManifestPath(export)
 	temp, err := files.CreateTemp(path)
 	if err != nil {
 		return fmt.Errorf("writing the manifest: %w", err)
