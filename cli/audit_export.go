@@ -10,6 +10,7 @@ import (
 	"os"
 
 	"salectl/backends/ledger/export"
+	"salectl/internal/files"
 	"salectl/planner/apply"
 	"salectl/units"
 )
@@ -59,7 +60,7 @@ func (p *program) auditExport(o auditOptions) error {
 		x.Manifest = true
 		if has := hex.EncodeToString(says); has != x.SHA256 {
 			a.Problems = append(a.Problems, fmt.Sprintf("%s says the SHA-256 %s, the file has %s: one of the two was altered since they were written",
-				apply.ManifestPath(o.export), has, x.SHA256))
+				files.ManifestPath(o.export), has, x.SHA256))
 		}
 	}
 	a.OK = len(a.Problems) == 0

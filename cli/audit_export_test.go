@@ -5,10 +5,9 @@ import (
 	"encoding/hex"
 	"os"
 	"path/filepath"
+	"salectl/internal/files"
 	"strings"
 	"testing"
-
-	"salectl/planner/apply"
 )
 
 // TestAuditOfTamperedManifest alters an export or its manifest, alone, and removes either's end.
@@ -52,7 +51,7 @@ func TestAuditOfTamperedManifest(t *testing.T) {
 				t.Fatal(err)
 			}
 			if c.manifest != "-" {
-				if err := os.WriteFile(apply.ManifestPath(path), []byte(c.manifest), 0o600); err != nil {
+				if err := os.WriteFile(files.ManifestPath(path), []byte(c.manifest), 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}

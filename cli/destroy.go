@@ -10,6 +10,7 @@ import (
 	urfave "github.com/urfave/cli/v2"
 
 	"salectl/backends"
+	"salectl/internal/files"
 	"salectl/planner"
 	"salectl/planner/apply"
 	"salectl/planner/current"
@@ -189,7 +190,7 @@ func (p *program) destroyedText(plan *planner.Plan, r *apply.Result) {
 	}
 	if r.Export != "" {
 		fmt.Fprintf(p.out, "  Its ledger is in %s\n  SHA-256 %s, also in %s\n",
-			r.Export, hex.EncodeToString(r.ExportDigest), apply.ManifestPath(r.Export))
+			r.Export, hex.EncodeToString(r.ExportDigest), files.ManifestPath(r.Export))
 	}
 	p.warn(r.Warnings)
 }
@@ -216,7 +217,7 @@ type destroyed struct {
 func (p *program) destroyedJSON(plan *planner.Plan, r *apply.Result) {
 	manifest := ""
 	if r.Export != "" {
-		manifest = apply.ManifestPath(r.Export)
+		manifest = files.ManifestPath(r.Export)
 	}
 	p.emit(destroyed{
 		FormatVersion: formatVersion, Sale: plan.Sale, UID: plan.UID, Changed: r.Changed, Refund: r.Refund,

@@ -12,6 +12,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/ledger/export"
 	"salectl/cli/terminal"
+	"salectl/internal/files"
 	"salectl/planner/apply"
 	"salectl/planner/current"
 	"salectl/spec"
@@ -118,10 +119,10 @@ func (p *program) export(ctx context.Context, o exportOptions) error {
 			end()
 			switch {
 			case o.csv:
-				fmt.Fprintf(p.out, "Wrote a table of claims to %s, which is no export; %s has its SHA-256\n", path, apply.ManifestPath(path))
+				fmt.Fprintf(p.out, "Wrote a table of claims to %s, which is no export; %s has its SHA-256\n", path, files.ManifestPath(path))
 				return nil
 			case o.filter.Set():
-				fmt.Fprintf(p.out, "Extracted claims to %s, which is no export; %s has its SHA-256\n", path, apply.ManifestPath(path))
+				fmt.Fprintf(p.out, "Extracted claims to %s, which is no export; %s has its SHA-256\n", path, files.ManifestPath(path))
 				return nil
 			}
 			p.exported(path, export.NewHeader(sale.Name, uid, shards).Counts)
@@ -160,5 +161,5 @@ func liveExport(sale, uid string) string { return fmt.Sprintf("%s-%s.live.ndjson
 // exported prints a summary, unless the file itself is the answer.
 func (p *program) exported(path string, c export.Counts) {
 	fmt.Fprintf(p.out, "Exported %s and %s to %s; %s has its SHA-256\n",
-		count(c.Claims, "claim"), count(c.Slots, "slot"), path, apply.ManifestPath(path))
+		count(c.Claims, "claim"), count(c.Slots, "slot"), path, files.ManifestPath(path))
 }

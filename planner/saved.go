@@ -23,7 +23,7 @@ import (
 // sale's log has the saved plan, the result only completes it.
 func (p *Plan) Check(desired spec.Sale, actual *Actual, remake func() (*Plan, error)) (*Plan, error) {
 	sale := actual.Sale
-	if err := errors.Join(p.CheckState(sale), p.CheckDeclaration(desired, sale)); err != nil {
+	if err := errors.Join(p.CheckState(sale), p.checkDeclaration(desired, sale)); err != nil {
 		return nil, err
 	}
 	agreed := p.storedIn(sale) || p.Kind == KindDestroy && p.UID == sale.UID() && !sale.Live()

@@ -66,10 +66,10 @@ func (p *Plan) CheckState(sale *ledger.Sale) error {
 	return nil // the log ends before the plan's slot: the read lags
 }
 
-// CheckDeclaration returns ErrStale if a plan of apply does not lead to the declaration in the sale
+// checkDeclaration returns ErrStale if a plan of apply does not lead to the declaration in the sale
 // file, because the file has changed or the plan was made for another. The sale's log was read
 // as for CheckState.
-func (p *Plan) CheckDeclaration(desired spec.Sale, sale *ledger.Sale) error {
+func (p *Plan) checkDeclaration(desired spec.Sale, sale *ledger.Sale) error {
 	intent, err := p.planned()
 	if err != nil || p.Kind != KindApply {
 		return err

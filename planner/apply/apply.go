@@ -111,11 +111,11 @@ func (x *execution) shortfall(goal uint64) int64 {
 		return 0
 	}
 	var have int64
-	for _, h := range x.heads {
-		if h.Generation != goal {
+	for _, s := range x.shards {
+		if s.head.Generation != goal {
 			return 0
 		}
-		have += h.Limit
+		have += s.head.Limit
 	}
 	return max(0, have-old.Stock)
 }

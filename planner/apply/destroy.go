@@ -85,15 +85,15 @@ func (t *teardown) readShard(i int, done func()) {
 	began := t.x.core.Now.Mono
 	var look func()
 	look = func() {
-		t.x.shard(i).Read(func(e ledger.Event) {
-			switch s := t.x.states[i]; {
+		t.x.shardLog(i).Read(func(e ledger.Event) {
+			switch s := t.x.shards[i].state; {
 			case e == ledger.Gone || s.Next() == 0:
 				t.x.lost(i, look)
 			case s.Phase == ledger.PhaseClosed || s.Sealed():
 				done()
 			case t.x.core.Now.Mono-began > machine.MaxLag:
 				t.x.core.End(fmt.Errorf("%w: log %s could not be read to its close for %v, it answers from the past",
-					planner.ErrStore, t.x.shard(i).Writer.Log(), machine.MaxLag))
+					planner.ErrStore, t.x.shardLog(i).Writer.Log(), machine.MaxLag))
 			default:
 				t.x.core.After(lagPause, look)
 			}
@@ -105,10 +105,11 @@ func (t *teardown) readShard(i int, done func()) {
 // unsettled reports whether transfers or holds are open, and when the next hold ends by the
 // wall clock, in microseconds since 1970; 0 if there is none.
 func (t *teardown) unsettled() (open bool, until int64) {
-	for _, s := range t.x.states {
+	states := t.x.states()
+	for _, s := range states {
 		open = open || len(s.Open()) > 0 || s.Held > 0
 	}
-	until, _, _ = planner.HoldTimes(t.x.states)
+	until, _, _ = planner.HoldTimes(states)
 	return open, until
 }
 
@@ -116,21 +117,21 @@ func (t *teardown) unsettled() (open bool, until int64) {
 func (t *teardown) endTransfers(until int64, again func()) {
 	appended := false
 	t.x.core.Each(t.x.allShards(), func(i int, done func()) {
-		draft := t.x.states[i].Draft(t.x.Writer, t.x.core.Now.Wall.UnixMicro())
+		draft := t.x.shards[i].state.Draft(t.x.Writer, t.x.core.Now.Wall.UnixMicro())
 		if err := t.receive(i, draft); err != nil {
 			t.x.core.End(err)
 			return
 		}
-		for _, out := range t.x.states[i].Open() {
-			if out.To >= len(t.x.states) {
-				t.x.core.End(fmt.Errorf("%w: shard %d has sent units to shard %d, and there are %d", ledger.ErrCorrupt, i, out.To, len(t.x.states)))
+		for _, out := range t.x.shards[i].state.Open() {
+			if out.To >= len(t.x.shards) {
+				t.x.core.End(fmt.Errorf("%w: shard %d has sent units to shard %d, and there are %d", ledger.ErrCorrupt, i, out.To, len(t.x.shards)))
 				return
 			}
-			if t.x.states[out.To].Received(i) >= out.K {
+			if t.x.shards[out.To].state.Received(i) >= out.K {
 				draft.Ack(out.To, out.K)
 			}
 		}
-		for _, hold := range t.x.states[i].Holds() {
+		for _, hold := range t.x.shards[i].state.Holds() {
 			if v := draft.Expire(hold); v.Kind == ledger.SettleHeld && t.x.CancelHolds {
 				draft.Cancel(hold, t.x.Who, "the sale is destroyed")
 			}
@@ -160,8 +161,8 @@ func (t *teardown) endTransfers(until int64, again func()) {
 
 // receive drafts the receipt of units that other shards have sent and this one lacks.
 func (t *teardown) receive(to int, draft *ledger.Draft) error {
-	for from, s := range t.x.states {
-		for _, out := range s.Open() {
+	for from := range t.x.shards {
+		for _, out := range t.x.shards[from].state.Open() {
 			if out.To != to {
 				continue
 			}
@@ -178,7 +179,7 @@ func (t *teardown) receive(to int, draft *ledger.Draft) error {
 func (t *teardown) seal(then func()) {
 	t.x.begin(sealingShards)
 	t.x.core.Each(t.x.allShards(), t.sealShard, func() {
-		if slices.ContainsFunc(t.x.states, func(s *ledger.State) bool { return !s.Sealed() }) {
+		if slices.ContainsFunc(t.x.shards, func(s shard) bool { return !s.state.Sealed() }) {
 			t.drain(func() { t.seal(then) })
 			return
 		}
@@ -187,7 +188,7 @@ func (t *teardown) seal(then func()) {
 }
 
 func (t *teardown) sealShard(i int, done func()) {
-	s := t.x.states[i]
+	s := t.x.shards[i].state
 	look := func() {
 		if s.Sealed() {
 			t.x.doing(planner.ShardAddress(i), "seal", "")
@@ -223,7 +224,7 @@ func (t *teardown) export(then func()) {
 
 func (t *teardown) tryExport(try int, then func()) {
 	t.x.begin(exporting)
-	job := &Export{sale: t.x.plan.Sale, uid: t.x.plan.UID, log: t.x.sale, shards: t.x.states, key: t.x.Key, added: t.x.sale.Added()}
+	job := &Export{sale: t.x.plan.Sale, uid: t.x.plan.UID, log: t.x.sale, shards: t.x.states(), key: t.x.Key, added: t.x.sale.Added()}
 	job.payloads = hasPayloads(t.x.sale)
 	t.drawSteps = t.x.sale.DrawSteps()
 	type exported struct {
@@ -272,13 +273,14 @@ func (t *teardown) exportGone(try int, cause error, then func()) {
 
 // noteSealed appends Sealed to the sale's log. After that the run's logs may be deleted.
 func (t *teardown) noteSealed(then func()) {
-	left, err := planner.Untaken(t.x.sale, t.x.states)
+	states := t.x.states()
+	left, err := planner.Untaken(t.x.sale, states)
 	if err != nil {
 		t.x.core.End(err)
 		return
 	}
 	sealed := &pb.Sealed{ExportDigest: t.digest, Refund: left}
-	for _, s := range t.x.states {
+	for _, s := range states {
 		root := s.Root()
 		sealed.Roots = append(sealed.Roots, root[:])
 		sealed.Slots = append(sealed.Slots, s.Next())
@@ -418,7 +420,7 @@ func (t *teardown) eraseSale(then func()) {
 
 // reportHolds reports the open holds that a destroy waits for, at most once a minute.
 func (t *teardown) reportHolds(now time.Time) {
-	first, last, n := planner.HoldTimes(t.x.states)
+	first, last, n := planner.HoldTimes(t.x.states())
 	in := func(us int64) time.Duration { return time.UnixMicro(us).Sub(now).Round(time.Second) }
 	note := fmt.Sprintf("for a hold that ends in %v", in(last))
 	if n > 1 {

@@ -8,7 +8,6 @@ import (
 
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
-	"salectl/backends/lists"
 	"salectl/backends/quorum"
 	"salectl/planner"
 	"salectl/planner/machine"
@@ -46,12 +45,7 @@ type execution struct {
 	// unclocked is set if this host's clock could not be compared with any other.
 	unclocked bool
 
-	shards []*machine.Log // by shard; nil: not read
-	states []*ledger.State
-	losses []int          // by shard: reads that found the log gone
-	heads  []*ledger.Head // newest known heads
-	// machines are those of lists that this process has begun to rebuild.
-	machines []*lists.Machine
+	shards []shard // of the sale
 
 	rechecks   []func() // continuations that wait for another read of the sale's log
 	rechecking bool

@@ -295,7 +295,7 @@ func TestWhatFellShort(t *testing.T) {
 		op.GetPlanned().Shards = []*pb.ShardChange{{}, {}}
 		w := &execution{plan: &planner.Plan{Kind: test.kind}, sale: said(t, op)}
 		for i, limit := range test.limits {
-			w.heads = append(w.heads, &ledger.Head{Totals: ledger.Totals{Generation: []uint64{1, test.second}[i], Limit: limit}})
+			w.shards = append(w.shards, shard{head: &ledger.Head{Totals: ledger.Totals{Generation: []uint64{1, test.second}[i], Limit: limit}}})
 		}
 		if got := w.shortfall(1); got != test.want {
 			t.Errorf("%s: %d, want %d", name, got, test.want)

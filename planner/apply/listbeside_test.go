@@ -173,7 +173,7 @@ func TestListsThatAreFilledSlowly(t *testing.T) {
 	w.keepers[1].RestartEmpty()
 	first := w.lister(pb.Phase_OPEN)
 	first.x.Sizes.Put = 1
-	first.x.machines[1] = nil
+	first.x.shards[1].rebuild = nil
 	second := w.lister(pb.Phase_OPEN)
 	first.step(inOrder)
 	for !second.done {

@@ -8,13 +8,14 @@ import (
 	"strings"
 	"testing"
 
+	"salectl/internal/files"
 	"salectl/planner"
 )
 
 // A manifest takes the place of an older one of the same file, and of nothing else.
 func TestManifest(t *testing.T) {
 	export := filepath.Join(t.TempDir(), "export.ndjson")
-	path := ManifestPath(export)
+	path := files.ManifestPath(export)
 	line := func(digit byte) string { return strings.Repeat(string(digit), 64) + "  export.ndjson\n" }
 	for name, c := range map[string]struct {
 		there string // "": nothing
@@ -61,7 +62,7 @@ func TestManifestInTheWay(t *testing.T) {
 	cfg := w.config()
 	cfg.Clock = clockOf(w)
 	path := filepath.Join(w.folder, "export.ndjson")
-	if err := os.WriteFile(ManifestPath(path), []byte("my notes\n"), 0o600); err != nil {
+	if err := os.WriteFile(files.ManifestPath(path), []byte("my notes\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	next := w.actual().Sale.Next()

@@ -44,7 +44,7 @@ func TestReadWhole(t *testing.T) {
 		"amid the seals": {func(w *world) {
 			begin(w)
 			runDestroyUntil(w, w.planDestroy(), func(p *process) bool {
-				return slices.ContainsFunc(p.x.states, func(s *ledger.State) bool { return s != nil && s.Sealed() })
+				return slices.ContainsFunc(p.x.states(), func(s *ledger.State) bool { return s != nil && s.Sealed() })
 			})
 		}, nil, 0, planner.ErrRefused, "is not sealed, and shard "},
 		"sealed since":                 {begin, (*world).seal, 0, ledger.ErrGone, "sale tickets is being deleted"},

@@ -9,7 +9,6 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/lists"
 	"salectl/planner"
-	"salectl/planner/machine"
 )
 
 // rollout brings every shard to a generation. Owners do that too, and sooner, since no other
@@ -32,11 +31,7 @@ func (x *execution) rollOut(then func()) {
 	x.begin(bringingShards)
 	goal := x.sale.Generation()
 	x.goal = goal
-	x.shards = make([]*machine.Log, x.sale.Shards())
-	x.states = make([]*ledger.State, len(x.shards))
-	x.heads = make([]*ledger.Head, len(x.shards))
-	x.losses = make([]int, len(x.shards))
-	x.machines = make([]*lists.Machine, len(x.shards))
+	x.shards = make([]shard, x.sale.Shards())
 	p, _ := x.sale.Planned(goal)
 	if err := x.checkLists(p); err != nil {
 		x.core.End(err)
@@ -59,7 +54,7 @@ func (d *rollout) look() {
 		for j, i := range open {
 			switch head := heads[j]; {
 			case head != nil && head.Generation >= d.goal:
-				d.x.heads[i] = head
+				d.x.shards[i].head = head
 				d.finish(i)
 			case head != nil && head.Epoch > 0 && d.alive && d.x.core.Now.Mono < d.x.seenAt+d.x.ttl():
 				waiting = true
@@ -92,9 +87,9 @@ func (d *rollout) finish(i int) {
 // append brings one shard to the goal.
 func (d *rollout) append(i int, done func()) {
 	var event func(ledger.Event)
-	read := func() { d.x.shard(i).Read(event) }
+	read := func() { d.x.shardLog(i).Read(event) }
 	event = func(e ledger.Event) {
-		state := d.x.states[i]
+		state := d.x.shards[i].state
 		switch {
 		case e == ledger.Gone:
 			d.x.lost(i, read)
@@ -102,15 +97,15 @@ func (d *rollout) append(i int, done func()) {
 			d.createAgain(i, read, event)
 		case state.Generation >= d.goal:
 			head := state.Head()
-			d.x.heads[i] = &head
-			if d.x.plan.Kind != planner.KindDestroy && d.x.machines[i] == nil {
-				d.x.shards[i], d.x.states[i] = nil, nil // a log may be large, and is not needed again
+			d.x.shards[i].head = &head
+			if d.x.plan.Kind != planner.KindDestroy && d.x.shards[i].rebuild == nil {
+				d.x.shards[i].forget()
 			}
 			d.finish(i)
 			done()
 		case state.Next() > 0:
 			d.stopList(i, func() {
-				if d.x.states[i].Generation >= d.goal { // another process has appended it
+				if d.x.shards[i].state.Generation >= d.goal { // another process has appended it
 					event(ledger.CaughtUp)
 					return
 				}
@@ -137,18 +132,18 @@ func (d *rollout) createAgain(i int, read func(), event func(ledger.Event)) {
 	d.x.core.After(againPause, func() {
 		d.x.recheck(func() {
 			if d.x.sale.Applied() > 0 {
-				d.x.shard(i).Writer.Abandon()
+				d.x.shardLog(i).Writer.Abandon()
 				read()
 				return
 			}
-			d.x.shard(i).Resend(event)
+			d.x.shardLog(i).Resend(event)
 		})
 	})
 }
 
 // next appends the next generation of a shard.
 func (d *rollout) next(i int, event func(ledger.Event)) {
-	state := d.x.states[i]
+	state := d.x.shards[i].state
 	draft := state.Draft(d.x.Writer, d.x.timeUs())
 	if err := draft.Generation(d.x.sale.ShardGeneration(state.Generation+1, i)); err != nil {
 		d.x.core.End(fmt.Errorf("%w: %s: %w", ledger.ErrCorrupt, planner.ShardAddress(i), err))
@@ -161,9 +156,9 @@ func (d *rollout) next(i int, event func(ledger.Event)) {
 // only then does the log know which units are available. A shard that is not open has no list
 // that gives, and a shard without a fill never had one.
 func (d *rollout) stopList(i int, then func()) {
-	s := d.x.states[i]
+	s := d.x.shards[i].state
 	open := func(s *ledger.State) bool { return s.Phase == ledger.PhaseOpen && s.Generation < d.goal }
-	if !d.x.onLists() || s.Fill == 0 || !open(s) || d.x.machines[i] != nil && d.x.machines[i].Stopped(s) {
+	if !d.x.onLists() || s.Fill == 0 || !open(s) || d.x.shards[i].rebuild != nil && d.x.shards[i].rebuild.Stopped(s) {
 		then()
 		return
 	}

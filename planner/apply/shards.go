@@ -4,10 +4,31 @@ import (
 	"fmt"
 
 	"salectl/backends/ledger"
+	"salectl/backends/lists"
 	"salectl/planner"
 	"salectl/planner/machine"
 	"salectl/spec"
 )
+
+// shard is a shard of the sale as the execution knows it.
+type shard struct {
+	log     *machine.Log // nil: not read, or not needed any more
+	state   *ledger.State
+	losses  int            // reads that found the log gone
+	head    *ledger.Head   // newest known
+	rebuild *lists.Machine // of its list, once this process has begun to rebuild it
+}
+
+// forget frees what was read: a log may be large.
+func (s *shard) forget() { s.log, s.state, s.rebuild = nil, nil, nil }
+
+// states returns the states of all shards.
+func (x *execution) states() (all []*ledger.State) {
+	for _, s := range x.shards {
+		all = append(all, s.state)
+	}
+	return all
+}
 
 // allShards returns the numbers of all shards.
 func (x *execution) allShards() []int {
@@ -38,17 +59,18 @@ func (x *execution) readHeads(shards []int, then func([]*ledger.Head)) {
 	})
 }
 
-// shard returns the driver of a shard's log, and creates it with an empty state if necessary.
-func (x *execution) shard(i int) *machine.Log {
-	if x.shards[i] == nil {
+// shardLog returns the driver of a shard's log, and creates it with an empty state if necessary.
+func (x *execution) shardLog(i int) *machine.Log {
+	s := &x.shards[i]
+	if s.log == nil {
 		log := spec.ShardLog(x.plan.UID, i, len(x.shards))
 		state := ledger.NewState(log)
-		x.states[i] = state
-		x.shards[i] = &machine.Log{Core: x.core, Writer: ledger.NewWriter(log, state), Apply: func(e *ledger.Entry) error {
+		s.state = state
+		s.log = &machine.Log{Core: x.core, Writer: ledger.NewWriter(log, state), Apply: func(e *ledger.Entry) error {
 			return state.Apply(e.Commit, e.Hash, len(e.Bytes))
 		}}
 	}
-	return x.shards[i]
+	return s.log
 }
 
 // appendDraft appends to a shard's log.
@@ -58,15 +80,15 @@ func (x *execution) appendDraft(i int, draft *ledger.Draft, event func(ledger.Ev
 		x.core.End(err)
 		return
 	}
-	x.shard(i).Append(entry, event)
+	x.shardLog(i).Append(entry, event)
 }
 
 // lost handles a read that found no log for a shard that must have one. Reads may lag, so the
 // log is read again from its first slot. A log that stays absent while the sale is live breaks
 // an invariant.
 func (x *execution) lost(i int, again func()) {
-	if x.losses[i]++; x.losses[i] < ledger.MissingTries {
-		x.shards[i] = nil
+	if x.shards[i].losses++; x.shards[i].losses < ledger.MissingTries {
+		x.shards[i].log = nil
 		x.core.After(ledger.MissingPause, again)
 		return
 	}
@@ -79,7 +101,7 @@ func (x *execution) lost(i int, again func()) {
 func (x *execution) readHead(i int, then func()) {
 	x.readHeads([]int{i}, func(heads []*ledger.Head) {
 		if heads[0] != nil {
-			x.heads[i] = heads[0]
+			x.shards[i].head = heads[0]
 		}
 		then()
 	})

@@ -2,8 +2,6 @@ package apply
 
 import (
 	"fmt"
-
-	"salectl/backends/ledger"
 )
 
 // stage is the current step of an execution. Stages follow the order below; a stage that a
@@ -73,17 +71,14 @@ func (x *execution) String() string {
 	if x.stage > readingSale || x.sale.Next() > 0 {
 		text += fmt.Sprintf(", slot %d", x.sale.Next())
 	}
-	if len(x.heads) == 0 {
+	if x.goal == 0 || len(x.shards) == 0 {
 		return text
 	}
 	done := 0
-	for _, h := range x.heads {
-		if x.isDone(h) {
+	for _, s := range x.shards {
+		if s.head != nil && s.head.Generation >= x.goal {
 			done++
 		}
 	}
-	return fmt.Sprintf("%s, %d of %d shards done", text, done, len(x.heads))
+	return fmt.Sprintf("%s, %d of %d shards done", text, done, len(x.shards))
 }
-
-// isDone reports whether a shard has the goal of the execution.
-func (x *execution) isDone(h *ledger.Head) bool { return h != nil && h.Generation >= x.goal }

@@ -122,9 +122,10 @@ func TestExecutionSaysHowFarItIs(t *testing.T) {
 	if got := x.String(); got != "apply: reading the sale's log, slot 1" {
 		t.Errorf("it says %q", got)
 	}
-	for generation, want := range map[uint64]bool{1: false, 2: true, 3: true} {
-		if got := x.isDone(&ledger.Head{Totals: ledger.Totals{Generation: generation}}); got != want {
-			t.Errorf("generation %d is done: %v", generation, got)
+	for generation, want := range map[uint64]string{1: "0 of 2 shards done", 2: "1 of 2 shards done", 3: "1 of 2 shards done"} {
+		x.shards = []shard{{}, {head: &ledger.Head{Totals: ledger.Totals{Generation: generation}}}}
+		if got := x.String(); !strings.HasSuffix(got, want) {
+			t.Errorf("at generation %d it says %q, want %q", generation, got, want)
 		}
 	}
 }

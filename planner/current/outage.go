@@ -23,11 +23,12 @@ type Outage struct {
 
 // ReadOutage queries the lock nodes only. why is the error of reading the ledger.
 func ReadOutage(ctx context.Context, from machine.Backends, name string, why error) (*Outage, error) {
-	m, actual := NewLockNodeReading(ReadTerms{from.Names(), ledger.ReadTries, 0}, name)
-	if err := from.Run(ctx, name, m); err != nil {
+	r := newReading(ReadTerms{Names: from.Names()}, name)
+	r.blind = true
+	if err := from.Run(ctx, name, machine.New(r.core, r)); err != nil {
 		return nil, err
 	}
-	return &Outage{actual, why}, nil
+	return &Outage{r.actual, why}, nil
 }
 
 // Processes returns the addresses of all holders of leases, of any sale.

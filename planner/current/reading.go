@@ -63,13 +63,6 @@ func NewReading(t ReadTerms, sale string) (*machine.Machine, *planner.Actual) {
 	return machine.New(r.core, r), r.actual
 }
 
-// NewLockNodeReading is NewReading for a ledger that cannot be read: it queries the lock nodes only.
-func NewLockNodeReading(t ReadTerms, sale string) (*machine.Machine, *planner.Actual) {
-	r := newReading(t, sale)
-	r.blind = true
-	return machine.New(r.core, r), r.actual
-}
-
 func newReading(t ReadTerms, name string) *reading {
 	return &reading{
 		core: machine.NewCore(t.Patience), stage: "not begun", terms: t,

@@ -8,11 +8,76 @@ import (
 	"time"
 
 	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/lists"
 	"salectl/planner"
 	"salectl/planner/machine"
 	"salectl/spec"
 )
+
+// fillLists turns every list on, once each shard has a generation in which its list may give.
+// Where a process serves the sale, the owners do so sooner and get a ttl for it. A fill by
+// another process is not disturbed.
+func (x *execution) fillLists(then func()) {
+	x.begin(fillingLists)
+	p, _ := x.sale.Planned(x.goal)
+	if !x.onLists() || p.GetSettings().GetPhase() != pb.Phase_OPEN {
+		then()
+		return
+	}
+	began := x.core.Now.Mono
+	fill := func(alive bool) {
+		x.core.Each(x.allShards(), func(i int, done func()) {
+			x.fillList(i, x.goal, alive, began, func() {
+				x.shards[i].forget()
+				x.finished(planner.ListAddress(i), "")
+				done()
+			})
+		}, then)
+	}
+	x.findOwner(fill)
+}
+
+func (x *execution) fillList(i int, goal uint64, alive bool, began time.Duration, done func()) {
+	// Another execution has planned a generation that is not read yet or has other nodes.
+	foreign := func(generation uint64) bool {
+		return generation > x.sale.Generation() || generation > goal && x.otherNodes(goal)
+	}
+	mayNot := func(s *ledger.State) bool { return s.Phase != ledger.PhaseOpen || foreign(s.Generation) }
+	var seen lists.State
+	var look func()
+	look = func() {
+		x.inspect(i, func(state lists.State, err error) {
+			head, changes := x.shards[i].head, err == nil && state != seen
+			switch {
+			case foreign(head.Generation):
+				x.recheck(func() {
+					if x.otherNodes(goal) {
+						x.stale("was declared on other nodes meanwhile")
+						return
+					}
+					x.core.After(pollOwner, func() { x.readHead(i, look) })
+				})
+			case err == nil && state.On && state.Fill == head.Fill, head.Phase != ledger.PhaseOpen:
+				done()
+			case errors.Is(err, fs.ErrPermission): // whether the owner fills it cannot be checked
+				x.core.End(fmt.Errorf("%s on node %s cannot be looked at: %s", planner.ListAddress(i), x.listNode(i), planner.ShortNodeError(x.listNode(i), err)))
+			case alive && x.core.Now.Mono < began+x.ttl(), changes && (!state.On || state.Fill > head.Fill):
+				seen = state
+				x.core.After(pollOwner, func() { x.readHead(i, look) })
+			default:
+				x.bring(i, lists.On, mayNot, func() {
+					if s := x.shards[i].state; foreign(s.Generation) {
+						x.readHead(i, look)
+						return
+					}
+					done()
+				})
+			}
+		})
+	}
+	look()
+}
 
 // listRebuild brings the list of one shard to a wanted state with a lists.Machine: it appends
 // the machine's drafts to the shard's log and makes its calls. If another process rebuilds the
@@ -37,10 +102,10 @@ type listRebuild struct {
 // bring reads a shard's log and brings its list to the wanted state. It continues when that is
 // reached, or enough reports that it is unnecessary.
 func (x *execution) bring(i int, want lists.Want, enough func(*ledger.State) bool, then func()) {
-	if x.machines[i] == nil {
-		x.machines[i] = lists.NewMachine(x.list(i), x.Sizes)
+	if x.shards[i].rebuild == nil {
+		x.shards[i].rebuild = lists.NewMachine(x.list(i), x.Sizes)
 	}
-	l := &listRebuild{x: x, shard: i, m: x.machines[i], want: want, enough: enough}
+	l := &listRebuild{x: x, shard: i, m: x.shards[i].rebuild, want: want, enough: enough}
 	before := l.m.Voids()
 	l.then = func() {
 		if voids := l.m.Voids() - before; voids > 0 {
@@ -66,12 +131,12 @@ func (x *execution) inspect(i int, then func(lists.State, error)) {
 
 // read reads the shard's log to its end.
 func (l *listRebuild) read(then func()) {
-	l.x.shard(l.shard).Read(func(e ledger.Event) {
-		if e == ledger.Gone || l.x.states[l.shard].Next() == 0 {
+	l.x.shardLog(l.shard).Read(func(e ledger.Event) {
+		if e == ledger.Gone || l.x.shards[l.shard].state.Next() == 0 {
 			l.gone()
 			return
 		}
-		l.m.Observe(l.x.core.Now, l.x.states[l.shard])
+		l.m.Observe(l.x.core.Now, l.x.shards[l.shard].state)
 		then()
 	})
 }
@@ -79,19 +144,19 @@ func (l *listRebuild) read(then func()) {
 // gone starts over after a read that found the shard's log gone.
 func (l *listRebuild) gone() {
 	l.x.lost(l.shard, func() {
-		l.x.machines[l.shard] = nil
+		l.x.shards[l.shard].rebuild = nil
 		l.x.bring(l.shard, l.want, l.enough, l.then)
 	})
 }
 
 // step takes the next step.
 func (l *listRebuild) step() {
-	s := l.x.states[l.shard]
+	s := l.x.shards[l.shard].state
 	switch {
 	case l.arrived(s):
 		l.then()
 	case l.enough(s):
-		l.x.machines[l.shard] = nil // its rebuild may have been stopped half-way
+		l.x.shards[l.shard].rebuild = nil // its rebuild may have been stopped half-way
 		l.then()
 	case l.m.Due(l.x.core.Now):
 		l.append()
@@ -122,7 +187,7 @@ func (l *listRebuild) arrived(s *ledger.State) bool {
 
 // append appends the machine's draft to the log.
 func (l *listRebuild) append() {
-	s := l.x.states[l.shard]
+	s := l.x.shards[l.shard].state
 	fill := s.Fill
 	draft := s.Draft(l.x.Writer, l.x.timeUs())
 	rebuilds := l.m.Draft(l.x.core.Now, draft, 0)
@@ -132,7 +197,7 @@ func (l *listRebuild) append() {
 		return
 	}
 	l.x.appendDraft(l.shard, draft, func(e ledger.Event) {
-		s := l.x.states[l.shard]
+		s := l.x.shards[l.shard].state
 		switch {
 		case e == ledger.Gone:
 			l.gone()
@@ -152,7 +217,7 @@ func (l *listRebuild) append() {
 // lookAgain continues after a failure, or after another process has begun to rebuild the list.
 // It waits for the other process as long as the list changes.
 func (l *listRebuild) lookAgain() {
-	s := l.x.states[l.shard]
+	s := l.x.shards[l.shard].state
 	if l.enough(s) || s.Fill == l.begun {
 		l.step()
 		return
@@ -162,7 +227,7 @@ func (l *listRebuild) lookAgain() {
 		case err != nil:
 			l.step()
 		case l.want == lists.On && state.On && state.Fill == s.Fill:
-			l.x.machines[l.shard] = nil
+			l.x.shards[l.shard].rebuild = nil
 			l.then()
 		case state.On || l.seen != nil && state == *l.seen:
 			l.step()
