@@ -5,8 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"salectl/cli/terminal"
 	"strings"
+
+	"salectl/cli/terminal"
 )
 
 // askPerson asks for confirmation. With yes it asks nothing. It returns errUnconfirmed if it

@@ -5,11 +5,12 @@ import (
 	"maps"
 	"os"
 	"regexp"
-	"salectl/cli/lock"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"salectl/cli/lock"
 )
 
 // exitCodes has all codes of exit.go by their names.

@@ -2,8 +2,9 @@ package cli
 
 import (
 	"fmt"
-	"salectl/cli/lock"
 	"strings"
+
+	"salectl/cli/lock"
 )
 
 func (p *program) brokenText(r lock.Broken) {
