@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -65,9 +64,4 @@ func sameLocks(a, b spec.Sale) bool {
 	one, err := a.Locks()
 	other, err2 := b.Locks()
 	return err == nil && err2 == nil && one.Key() == other.Key()
-}
-
-// lockAddress identifies the holder of a lock: user@host:pid.
-func lockAddress() string {
-	return strings.ReplaceAll(fmt.Sprintf("%s:%d", who(), os.Getpid()), " ", "_")
 }
