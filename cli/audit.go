@@ -11,6 +11,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/ledger/audit"
 	"salectl/backends/ledger/export"
+	"salectl/cli/terminal"
 	"salectl/report"
 	"salectl/report/threshold"
 	"salectl/spec"
@@ -112,8 +113,8 @@ func (p *program) auditText(a audited, all bool) {
 	if a.Export != nil {
 		p.exportText(a.Export)
 	}
-	writeSome(p.out, c.Red("-"), a.Problems, "problem", all)
-	writeWarnings(p.out, c, a.Warnings, all)
+	terminal.WriteSome(p.out, c.Red("-"), a.Problems, "problem", all)
+	terminal.WriteWarnings(p.out, c, a.Warnings, all)
 	for _, t := range a.Thresholds {
 		fmt.Fprintf(p.out, "  threshold %s\n", thresholdText(c, t))
 	}

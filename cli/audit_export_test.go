@@ -5,9 +5,10 @@ import (
 	"encoding/hex"
 	"os"
 	"path/filepath"
-	"salectl/internal/files"
 	"strings"
 	"testing"
+
+	"salectl/internal/files"
 )
 
 // TestAuditOfTamperedManifest alters an export or its manifest, alone, and removes either's end.

@@ -8,6 +8,7 @@ import (
 
 	"salectl/api"
 	"salectl/backends/ledger"
+	"salectl/cli/terminal"
 	"salectl/rules"
 	"salectl/spec"
 )
@@ -166,7 +167,7 @@ func (p *program) explainText(x *explanation) {
 		if x.Live.Error == "" {
 			warning = p.withFlags(warning, x.Sale)
 		}
-		writeWarnings(p.out, c, []string{warning}, true)
+		terminal.WriteWarnings(p.out, c, []string{warning}, true)
 	}
 	p.userText(x.User)
 	for _, r := range x.Rules {

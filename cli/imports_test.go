@@ -81,6 +81,7 @@ var layers = []struct {
 	{"report/threshold", 1, nil},
 	{"server", 7, nil}, // the processes that sell; it parses no flags and prints nothing
 	{"cli", 7, []string{"server"}},
+	{"cli/planview", 6, nil},  // how plans look; it makes none
 	{"cli/terminal", 1, nil},  // what people see; it knows no sale
 	{"cli/lock", 6, nil},      // locks and commands under them; it prints nothing
 	{"cli/replicas", 10, nil}, // tests alone, of several real processes

@@ -5,16 +5,15 @@ import (
 	"strings"
 	"time"
 
-	"salectl/cli/terminal"
-
 	"salectl/cli/lock"
+	"salectl/cli/terminal"
 )
 
 func (p *program) lockListText(l lockList) {
 	c := p.colours(p.out)
 	p.gap()
 	fmt.Fprintf(p.out, "%s: %s\n", c.Bold(l.sale), count(len(l.locks), "lock"))
-	writeWarnings(p.out, c, l.warnings, true)
+	terminal.WriteWarnings(p.out, c, l.warnings, true)
 	for _, u := range l.unnamed {
 		fmt.Fprintf(p.out, "  leases of %s are there under the uid %s\n", count(u.Shards, "shard"), u.UID)
 	}

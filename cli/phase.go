@@ -7,6 +7,7 @@ import (
 	urfave "github.com/urfave/cli/v2"
 
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/cli/planview"
 	"salectl/planner"
 	"salectl/planner/apply"
 	"salectl/spec"
@@ -73,7 +74,7 @@ type phaseHuman struct {
 	phase pb.Phase
 }
 
-func (v *phaseHuman) Unchanged(plan *planner.Plan) { fmt.Fprintln(v.out, nothingToDo(plan)) }
+func (v *phaseHuman) Unchanged(plan *planner.Plan) { fmt.Fprintln(v.out, planview.NothingToDo(plan)) }
 
 func (v *phaseHuman) Applied(sale spec.Sale, _ *planner.Plan, r *apply.Result) {
 	words := map[pb.Phase]string{

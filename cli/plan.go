@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
+	"strings"
 
 	urfave "github.com/urfave/cli/v2"
 
+	"salectl/cli/planview"
 	"salectl/internal/files"
 	"salectl/planner"
 	"salectl/planner/apply"
@@ -55,10 +58,27 @@ func (p *program) plan(ctx context.Context, o planOptions) error {
 	if !o.markdown {
 		return p.planSales(ctx, o, pick[planView](o.json, planHuman{p, o}, planJSON{p}))
 	}
-	page := newPlanPage(o.title, o.showsAll())
-	err := p.planSales(ctx, o, page)
-	fmt.Fprint(p.out, page.text(mostMarkdown))
+	page := planview.NewPage(o.title, o.showsAll())
+	err := p.planSales(ctx, o, planMarkdown{page})
+	fmt.Fprint(p.out, page.Text(planview.MostCharacters))
 	return err
+}
+
+// planMarkdown is a comment for a merge request. Its readers do not have the saved file.
+type planMarkdown struct{ page *planview.Page }
+
+func (m planMarkdown) plan(sale spec.Sale, plan *planner.Plan) { m.page.Add(sale, plan) }
+func (m planMarkdown) noPlan(sale spec.Sale, err error)        { m.page.AddFailed(sale, failureText(err)) }
+func (m planMarkdown) undeclared(u undeclared)                 { m.page.AddUndeclared(u.Place, u.Undeclared) }
+func (planMarkdown) saved(bool)                                {}
+
+func (m planMarkdown) trouble(err error) {
+	if seen, is := errors.AsType[shown](err); is {
+		err = seen.error
+	}
+	for _, e := range failuresOf(err) {
+		m.page.AddTrouble(failureText(e))
+	}
 }
 
 // planView is the output of plan.
@@ -180,4 +200,76 @@ func (p *program) planOf(ctx context.Context, cfg apply.Config, sale spec.Sale, 
 		return nil, err
 	}
 	return planner.Make(sale, actual)
+}
+
+// planText prints a plan, for plan and for the commands that carry one out.
+func (p *program) planText(sale spec.Sale, plan *planner.Plan, all bool) {
+	p.gap()
+	planview.Write(p.out, p.colours(p.out), sale, plan, p.completed(plan.Warnings, plan.Sale), all)
+}
+
+// completed adds the flags of the command to those warnings about the clock that suggest one.
+// Other warnings may contain texts of servers.
+func (p *program) completed(warnings []string, sale string) []string {
+	all := slices.Clone(warnings)
+	for i, w := range all {
+		if what, found := strings.CutSuffix(w, planner.TrustRemedy); found {
+			all[i] = what + p.withFlags(planner.TrustRemedy, sale)
+		}
+	}
+	return all
+}
+
+// savedText prints where plans were saved.
+func (p *program) savedText(o planOptions, changes bool) {
+	if !changes {
+		fmt.Fprintf(p.out, "Saved in %s.\n", o.out)
+		return
+	}
+	command := "apply"
+	if o.destroy {
+		command = "destroy"
+	}
+	fmt.Fprintf(p.out, "\nSaved in %s. To carry it out:\n  salectl %s%s %s\n", o.out, command, o.filesGiven(), quoted(o.out))
+}
+
+// showsAll returns the command line that prints the plans in full.
+func (o planOptions) showsAll() string {
+	switch {
+	case o.out != "":
+		return "salectl show" + o.filesGiven() + " " + quoted(o.out)
+	case o.destroy:
+		return "salectl plan --destroy" + o.filesGiven()
+	}
+	return "salectl plan" + o.filesGiven()
+}
+
+// titleForm matches titles that are safe in an HTML comment.
+var titleForm = regexp.MustCompile(`^[A-Za-z0-9]+([ ._/-][A-Za-z0-9]+)*$`)
+
+// markdownFlags are the flags that select Markdown for plans.
+type markdownFlags struct {
+	markdown bool
+	title    string
+}
+
+func markdownFlag() urfave.Flag {
+	return onFlag("markdown", "print the plans as one comment for a merge request, in Markdown")
+}
+
+func titleFlag() urfave.Flag {
+	return valueFlag("title", "with --markdown: `NAME` in the heading, which distinguishes the comments of several pipelines")
+}
+
+func (f *flags) markdown() markdownFlags {
+	m := markdownFlags{markdown: f.on("markdown"), title: f.text("title")}
+	switch {
+	case m.markdown && f.on("json"):
+		f.refuse("--json and --markdown are two formats: give one of them")
+	case m.title != "" && !m.markdown:
+		f.refuse("--title is for --markdown")
+	case m.title != "" && (len(m.title) > 60 || !titleForm.MatchString(m.title)):
+		f.refuse("--title must be at most 60 letters and digits of ASCII, with single blanks, dots, dashes, slashes and underscores between them, not %q", m.title)
+	}
+	return m
 }

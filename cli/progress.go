@@ -7,6 +7,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 
 	"salectl/backends/ledger"
+	"salectl/cli/planview"
 	"salectl/cli/terminal"
 	"salectl/planner"
 	"salectl/planner/apply"
@@ -59,7 +60,7 @@ func (b *bar) end() {
 // It prints a line a step or, for a plan with many steps, draws a bar. Without a terminal,
 // only one of as many steps as lists fold has a line.
 func (p *program) progress(plan *planner.Plan, asJSON bool) (tell func(apply.Progress), end func()) {
-	groups, many := foldActions(plan.Actions, false)
+	groups, many := planview.Fold(plan.Actions, false)
 	if !many {
 		return p.tellStep, func() {}
 	}
@@ -72,7 +73,7 @@ func (p *program) progress(plan *planner.Plan, asJSON bool) (tell func(apply.Pro
 			folded[a.Address] = len(group) > 1
 		}
 	}
-	seen, each := 0, max(len(plan.Actions)/foldBeyond, 1)
+	seen, each := 0, max(len(plan.Actions)/terminal.FoldBeyond, 1)
 	return func(is apply.Progress) {
 		if folded[is.Address] && is.Note == "" {
 			if seen++; seen%each != 0 {

@@ -120,6 +120,18 @@ func (p *program) fault(err error) {
 	}
 }
 
+// failureText returns the text of an error with its remedy below.
+func failureText(err error) string {
+	if problem := new(spec.Problem); errors.As(err, &problem) {
+		return problem.Text()
+	}
+	what, remedy := explain(err)
+	if remedy != "" {
+		remedy = "\n  " + strings.ReplaceAll(remedy, "\n", "\n  ")
+	}
+	return "Error: " + what + remedy
+}
+
 // explain splits an error into its message and its remedy.
 func explain(err error) (what, remedy string) {
 	what = err.Error()

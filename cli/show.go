@@ -13,6 +13,7 @@ import (
 
 	"salectl/backends"
 	"salectl/backends/ledger"
+	"salectl/cli/planview"
 	"salectl/planner/current"
 	"salectl/spec"
 )
@@ -55,19 +56,19 @@ func (p *program) showPlans(ctx context.Context, o showOptions, sales []spec.Sal
 	if err != nil {
 		return err
 	}
-	page := newPlanPage(o.title, "salectl show"+o.filesGiven()+" "+quoted(file))
+	page := planview.NewPage(o.title, "salectl show"+o.filesGiven()+" "+quoted(file))
 	at := -1
 	err = p.eachSale(ctx, o.source, salesOf(jobs), func(sale spec.Sale) error {
 		at++
 		plan, err := p.checkPlan(ctx, o.source, jobs[at])
 		if err != nil {
-			page.noPlan(sale, p.plainly(sale.Name, late(ctx, err)))
+			page.AddFailed(sale, failureText(p.plainly(sale.Name, late(ctx, err))))
 			return err
 		}
 		plan.Labels = sale.Labels
 		switch {
 		case o.markdown:
-			page.plan(spec.Sale{Name: sale.Name}, plan)
+			page.Add(spec.Sale{Name: sale.Name}, plan)
 		case o.json:
 			p.emit(plan)
 		default:
@@ -76,7 +77,7 @@ func (p *program) showPlans(ctx context.Context, o showOptions, sales []spec.Sal
 		return nil
 	})
 	if o.markdown {
-		fmt.Fprint(p.out, page.text(mostMarkdown))
+		fmt.Fprint(p.out, page.Text(planview.MostCharacters))
 	}
 	return err
 }

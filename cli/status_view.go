@@ -52,15 +52,15 @@ func (p *program) statusText(s *saleStatus, all bool) {
 	if why := s.unreached(); why != "" {
 		warnings = append(warnings, why)
 	}
-	writeWarnings(p.out, c, append(warnings, s.problems()...), all)
+	terminal.WriteWarnings(p.out, c, append(warnings, s.problems()...), all)
 	fmt.Fprintln(p.out)
 	p.processesText(s, c)
 	switch {
 	case len(s.Shards) == 0:
-	case len(s.Shards) > foldBeyond && !all:
+	case len(s.Shards) > terminal.FoldBeyond && !all:
 		p.foldedShardsText(s, c)
 		p.foldedListsText(s.Status, c)
-		listsAll(p.out, c, "shard")
+		terminal.ListsAll(p.out, c, "shard")
 		fmt.Fprintln(p.out)
 	default:
 		p.shardsText(s, c)

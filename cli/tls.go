@@ -3,9 +3,9 @@ package cli
 import (
 	"crypto/tls"
 
-	"salectl/executor/httpd/access"
-
 	urfave "github.com/urfave/cli/v2"
+
+	"salectl/executor/httpd/access"
 )
 
 // tlsFlags returns the flags of TLS for a command that sends requests to servers.

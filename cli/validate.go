@@ -7,6 +7,7 @@ import (
 
 	urfave "github.com/urfave/cli/v2"
 
+	"salectl/cli/terminal"
 	"salectl/spec"
 )
 
@@ -35,7 +36,7 @@ func (p *program) validate(ctx context.Context, from source) error {
 func (p *program) validText(s spec.Sale) {
 	fmt.Fprintf(p.out, "%s is valid: %s over %s, at most %s a user (%s)\n",
 		s.Name, count(s.Stock, "unit"), count(s.LockCount, "shard"), grouped(s.PerUserLimit), s.File)
-	writeWarnings(p.out, p.colours(p.out), warningsOf(s), true)
+	terminal.WriteWarnings(p.out, p.colours(p.out), warningsOf(s), true)
 }
 
 // warningsOf returns warnings about valid but probably unintended values.

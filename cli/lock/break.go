@@ -33,16 +33,19 @@ type Broken struct {
 	held    []HeldBy  // holders after the removal
 }
 
+// Removed is a holding that was removed.
 type Removed struct {
 	Node   string `json:"node"`
 	Holder string `json:"holder"`
 }
 
+// Changed is a holding that had changed before its removal.
 type Changed struct {
 	Node string `json:"node"`
 	Now  string `json:"now"` // clause
 }
 
+// Failed is a node that did not answer.
 type Failed struct {
 	Node  string `json:"node"`
 	Error string `json:"error"`
@@ -131,9 +134,9 @@ func (r *Broken) remedy(lock HeldBy) string {
 	return fmt.Sprintf("It was renewed at that very moment, so %s is alive: end that process, or run this again.", lock.Holder)
 }
 
-// Err returns an error if a holder that was read may still have the lock, and the remedy if
-// that is known.
-func (r *Broken) Err() (err error, remedy string) {
+// Err returns an error if a holder that was read may still have the lock, with its remedy, or
+// "".
+func (r *Broken) Err() (remedy string, err error) {
 	most := r.Nodes/2 + 1
 	for _, lock := range r.seen {
 		still := 0
@@ -145,13 +148,13 @@ func (r *Broken) Err() (err error, remedy string) {
 		switch {
 		case still+len(r.Failed) < most:
 		case still > 0:
-			return exit(ExitLost, "%s is not broken: %s still has it on %d of %s", r.ID, lock.Holder, still, spec.Count(r.Nodes, "lock node")), r.remedy(lock)
+			return r.remedy(lock), exit(ExitLost, "%s is not broken: %s still has it on %d of %s", r.ID, lock.Holder, still, spec.Count(r.Nodes, "lock node"))
 		default:
-			return exit(ExitMayBeHeld, "%s may still be held: too few lock nodes could be asked; run it again when they can", r.ID), ""
+			return "", exit(ExitMayBeHeld, "%s may still be held: too few lock nodes could be asked; run it again when they can", r.ID)
 		}
 	}
 	if len(r.Removed) == 0 {
-		return exit(ExitLost, "%s has changed since it was shown", r.ID), ""
+		return "", exit(ExitLost, "%s has changed since it was shown", r.ID)
 	}
-	return nil, ""
+	return "", nil
 }

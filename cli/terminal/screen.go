@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"salectl/spec"
 	"strings"
 	"sync"
+
+	"salectl/spec"
 )
 
 // Frame is text to be printed on a stream later, in the colours of that stream.

@@ -1,4 +1,4 @@
-package cli
+package planview
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 
 // planned is a part of a page: a sale of so many shards that is to be made, each shard's line
 // as long as it gets.
-func planned(name string, shards int) planPart {
+func planned(name string, shards int) part {
 	plan := &planner.Plan{Kind: planner.KindApply, Sale: name, Generation: 1}
 	limit := int64(5)
 	add := func(address string, after *planner.Attributes) {
@@ -24,29 +24,29 @@ func planned(name string, shards int) planPart {
 	for i := range shards {
 		add(fmt.Sprint("shard/", i), &planner.Attributes{Limit: &limit, Units: fmt.Sprintf("%d-%d", 5*i+1, 5*i+5)})
 	}
-	return planPart{sale: spec.Sale{Name: name, File: name + ".yaml:1"}, plan: plan}
+	return part{sale: spec.Sale{Name: name, File: name + ".yaml:1"}, plan: plan}
 }
 
 // A page never has more characters than a comment may have, whatever the plans. It ends
 // within no block of code or fold, keeps its marker, and says what is left out.
 func TestMarkdownIsCut(t *testing.T) {
-	many := func(sales, shards int) (parts []planPart) {
+	many := func(sales, shards int) (parts []part) {
 		for i := range sales {
 			parts = append(parts, planned(fmt.Sprintf("sale-with-a-name-as-long-as-names-may-be-and-a-number-%04d", i), shards))
 		}
 		return parts
 	}
-	problems := func(n int) (all []error) {
+	problems := func(n int) (all []string) {
 		for i := range n {
-			all = append(all, fmt.Errorf("problem %d with ```` in it: %s", i, strings.Repeat("long ", 60)))
+			all = append(all, fmt.Sprintf("Error: problem %d with ```` in it: %s", i, strings.Repeat("long ", 60)))
 		}
 		return all
 	}
 	for name, test := range map[string]struct {
-		parts []planPart
+		parts []part
 		cut   bool
 		says  []string
-		wrong []error
+		wrong []string
 	}{
 		"one":               {many(1, 3), false, nil, nil},
 		"many problems":     {nil, true, []string{"Not all that is of no one sale is told. "}, problems(1000)},
@@ -58,10 +58,10 @@ func TestMarkdownIsCut(t *testing.T) {
 		"thousands of them": {many(4000, 1), true, []string{"Left out as a whole: `sale-with-", " more sales.\n"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := newPlanPage("", "salectl plan")
+			g := NewPage("", "salectl plan")
 			g.parts, g.troubles = test.parts, test.wrong
-			text := g.text(mostMarkdown)
-			if n := mdLength(text); n > mostMarkdown {
+			text := g.Text(MostCharacters)
+			if n := mdLength(text); n > MostCharacters {
 				t.Errorf("the page has %d characters", n)
 			}
 			if !strings.HasPrefix(text, g.marker()) {

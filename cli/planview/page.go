@@ -1,16 +1,12 @@
-package cli
+package planview
 
 import (
 	_ "embed"
-	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"text/template"
-
-	urfave "github.com/urfave/cli/v2"
 
 	"salectl/backends/ledger"
 	"salectl/cli/terminal"
@@ -18,104 +14,69 @@ import (
 	"salectl/spec"
 )
 
-// planPage formats plans as a comment of a merge request, in the Markdown of GitHub and
+// Page formats plans as a comment of a merge request, in the Markdown of GitHub and
 // GitLab.
-type planPage struct {
-	title string // "": none
-	how   string // command line that prints the complete plans
-	parts []planPart
-	// troubles are errors that concern no single sale: of the files, or of the command line.
-	troubles []error
-	strays   []undeclared
+type Page struct {
+	title    string // "": none
+	how      string // command line that prints the complete plans
+	parts    []part
+	troubles []string // errors that concern no single sale
+	strays   []strays
 }
 
-func newPlanPage(title, how string) *planPage { return &planPage{title: title, how: how} }
+// NewPage returns an empty page; how is the command line that prints the complete plans.
+func NewPage(title, how string) *Page { return &Page{title: title, how: how} }
 
-func (g *planPage) plan(sale spec.Sale, plan *planner.Plan) {
-	g.parts = append(g.parts, planPart{sale: sale, plan: plan})
+// Add adds the plan of a sale.
+func (g *Page) Add(sale spec.Sale, plan *planner.Plan) {
+	g.parts = append(g.parts, part{sale: sale, plan: plan})
 }
 
-func (g *planPage) noPlan(sale spec.Sale, err error) {
-	g.parts = append(g.parts, planPart{sale: sale, err: err})
+// AddFailed adds why there is no plan of a sale, as a text.
+func (g *Page) AddFailed(sale spec.Sale, why string) {
+	g.parts = append(g.parts, part{sale: sale, trouble: why})
 }
 
-// trouble adds an error; each problem of sale files is separate.
-func (g *planPage) trouble(err error) {
-	var seen shown
-	if errors.As(err, &seen) {
-		err = seen.error
-	}
-	g.troubles = append(g.troubles, failuresOf(err)...)
+// AddTrouble adds the text of an error that concerns no single sale: of the files, or of the
+// command line.
+func (g *Page) AddTrouble(text string) { g.troubles = append(g.troubles, text) }
+
+// AddUndeclared adds live sales of a location that no file declares.
+func (g *Page) AddUndeclared(place string, sales []string) {
+	g.strays = append(g.strays, strays{place, sales})
 }
 
-func (g *planPage) undeclared(u undeclared) { g.strays = append(g.strays, u) }
-func (g *planPage) saved(bool)              {} // readers of the comment do not have the file
-
-// showsAll returns the command line that prints the plans in full.
-func (o planOptions) showsAll() string {
-	switch {
-	case o.out != "":
-		return "salectl show" + o.filesGiven() + " " + quoted(o.out)
-	case o.destroy:
-		return "salectl plan --destroy" + o.filesGiven()
-	}
-	return "salectl plan" + o.filesGiven()
+// strays are live sales without a file.
+type strays struct {
+	Place      string
+	Undeclared []string
 }
 
-// planPart is the result for one sale: a plan, or why there is none.
-type planPart struct {
+// part is the result for one sale: a plan, or why there is none.
+type part struct {
 	sale spec.Sale
 	plan *planner.Plan
-	err  error
-}
-
-// titleForm matches titles that are safe in an HTML comment.
-var titleForm = regexp.MustCompile(`^[A-Za-z0-9]+([ ._/-][A-Za-z0-9]+)*$`)
-
-// markdownFlags are the flags that select Markdown for plans.
-type markdownFlags struct {
-	markdown bool
-	title    string
-}
-
-func markdownFlag() urfave.Flag {
-	return onFlag("markdown", "print the plans as one comment for a merge request, in Markdown")
-}
-
-func titleFlag() urfave.Flag {
-	return valueFlag("title", "with --markdown: `NAME` in the heading, which distinguishes the comments of several pipelines")
-}
-
-func (f *flags) markdown() markdownFlags {
-	m := markdownFlags{markdown: f.on("markdown"), title: f.text("title")}
-	switch {
-	case m.markdown && f.on("json"):
-		f.refuse("--json and --markdown are two formats: give one of them")
-	case m.title != "" && !m.markdown:
-		f.refuse("--title is for --markdown")
-	case m.title != "" && (len(m.title) > 60 || !titleForm.MatchString(m.title)):
-		f.refuse("--title must be at most 60 letters and digits of ASCII, with single blanks, dots, dashes, slashes and underscores between them, not %q", m.title)
-	}
-	return m
+	// trouble is why there is no plan.
+	trouble string
 }
 
 // marker returns an invisible line that identifies the comment for a pipeline.
-func (g *planPage) marker() string {
+func (g *Page) marker() string {
 	if g.title == "" {
 		return "<!-- salectl plan -->\n"
 	}
 	return "<!-- salectl plan: " + g.title + " -->\n"
 }
 
-// planText is the template of the sections of the page.
+// pageText is the template of the sections of the page.
 //
 //go:embed plan.md.tmpl
-var planText string
+var pageText string
 
 var planTemplate = template.Must(template.New("").Funcs(template.FuncMap{
-	"code": mdCode, "fence": mdFence, "join": strings.Join, "nothingToDo": nothingToDo, "noticed": noticed, "phase": mdPhase,
-	"digest": func(d ledger.Hash) string { return mdCode(shortDigest(d.String())) },
-}).Parse(planText))
+	"code": mdCode, "fence": mdFence, "join": strings.Join, "nothingToDo": NothingToDo, "noticed": noticed, "phase": mdPhase,
+	"digest": func(d ledger.Hash) string { return mdCode(d.String()[:12]) },
+}).Parse(pageText))
 
 // executed returns the section that a template writes of data.
 func executed(name string, data any) string {
@@ -126,8 +87,8 @@ func executed(name string, data any) string {
 	return b.String()
 }
 
-// text returns the page, of at most most characters.
-func (g *planPage) text(most int) string {
+// Text returns the page, of at most most characters.
+func (g *Page) Text(most int) string {
 	var sections []*mdSection
 	section := func(sale int, write func(most int) string) {
 		sections = append(sections, &mdSection{sale: sale, write: write})
@@ -141,12 +102,12 @@ func (g *planPage) text(most int) string {
 	foot := ""
 	for i, part := range g.parts {
 		switch {
-		case part.err != nil || !part.plan.Empty() || len(part.plan.Warnings) > 0:
+		case part.trouble != "" || !part.plan.Empty() || len(part.plan.Warnings) > 0:
 			section(i+1, part.text)
 		case len(g.parts) == 1:
-			section(0, func(int) string { return nothingToDo(part.plan) + "\n\n" })
+			section(0, func(int) string { return NothingToDo(part.plan) + "\n\n" })
 		}
-		if part.err == nil && !part.plan.Empty() {
+		if part.trouble == "" && !part.plan.Empty() {
 			foot = "Claims do not touch a plan. Whatever else changes a sale before its plan is carried out makes the plan stale: it is refused then, with exit code 5, and nothing is changed.\n"
 		}
 	}
@@ -156,24 +117,24 @@ func (g *planPage) text(most int) string {
 			for _, name := range u.Undeclared {
 				names = append(names, "- "+mdCode(name))
 			}
-			return executed("strays", undeclared{Place: u.Place, Undeclared: mdCut(names, max(most, mdFew), "- and %s", "sale")})
+			return executed("strays", strays{Place: u.Place, Undeclared: mdCut(names, max(most, mdFew), "- and %s", "sale")})
 		})
 	}
 	return mdPage(g.marker()+"## "+g.heading()+"\n\n", sections, foot, most, g.leftOut)
 }
 
 // troublesText describes the errors that concern no single sale.
-func (g *planPage) troublesText(most int) string {
+func (g *Page) troublesText(most int) string {
 	few := max(most, mdFew)
 	var texts [][]string
-	for _, err := range g.troubles[:min(len(g.troubles), few)] {
-		texts = append(texts, troubleLines(err, few))
+	for _, text := range g.troubles[:min(len(g.troubles), few)] {
+		texts = append(texts, troubleLines(text, few))
 	}
 	return executed("troubles", texts)
 }
 
 // heading summarizes the plans of all sales in a line.
-func (g *planPage) heading() string {
+func (g *Page) heading() string {
 	what := "Plan"
 	if g.title != "" {
 		what += " of " + mdCode(g.title)
@@ -181,7 +142,7 @@ func (g *planPage) heading() string {
 	var fresh, changes, ends, failed int
 	for _, part := range g.parts {
 		switch {
-		case part.err != nil:
+		case part.trouble != "":
 			failed++
 		case part.plan.Empty():
 		case part.plan.Kind == planner.KindDestroy:
@@ -198,7 +159,7 @@ func (g *planPage) heading() string {
 		case n == 1:
 			words = append(words, "1 sale "+one)
 		case n > 1:
-			words = append(words, count(n, "sale")+" "+more)
+			words = append(words, spec.Count(n, "sale")+" "+more)
 		}
 	}
 	some(fresh, "is new", "are new")
@@ -215,7 +176,7 @@ func (g *planPage) heading() string {
 }
 
 // overview returns a table with a row for each sale.
-func (g *planPage) overview(most int) string {
+func (g *Page) overview(most int) string {
 	var rows [][]string
 	for _, part := range g.parts {
 		rows = append(rows, []string{mdCode(part.sale.Name), part.outcome()})
@@ -224,8 +185,8 @@ func (g *planPage) overview(most int) string {
 }
 
 // outcome summarizes a plan in a few words.
-func (part planPart) outcome() string {
-	if part.err != nil {
+func (part part) outcome() string {
+	if part.trouble != "" {
 		return "**none can be made**"
 	}
 	switch plan := part.plan; {
@@ -251,11 +212,11 @@ type planSection struct {
 
 // text returns the section of the sale, with lists of at most most lines. Without lines for
 // them it omits the resources alone.
-func (part planPart) text(most int) string {
+func (part part) text(most int) string {
 	few := max(most, mdFew)
 	s := planSection{Sale: part.sale, Plan: part.plan}
 	if plan := part.plan; plan == nil {
-		s.Trouble = troubleLines(part.err, few)
+		s.Trouble = troubleLines(part.trouble, few)
 	} else {
 		s.Sale.Name, s.Sale.Labels = plan.Sale, plan.Labels
 		s.Facts = facts(plan, few)
@@ -335,22 +296,13 @@ func facts(plan *planner.Plan, most int) []string {
 	return mdTable(most, "attribute", head, rows)
 }
 
-// troubleLines describes in at most most lines why there is no plan, with the remedy.
-func troubleLines(err error, most int) []string {
-	var problem *spec.Problem
-	if errors.As(err, &problem) {
-		return mdCut(mdLines(problem.Text()), most, "… and %s", "line")
-	}
-	what, remedy := explain(err)
-	lines := mdLines("Error: " + what)
-	if remedy != "" {
-		lines = append(lines, mdLines("  "+strings.ReplaceAll(remedy, "\n", "\n  "))...)
-	}
-	return mdCut(lines, most, "… and %s", "line")
+// troubleLines returns at most most lines of the text of an error.
+func troubleLines(text string, most int) []string {
+	return mdCut(mdLines(text), most, "… and %s", "line")
 }
 
 // leftOut returns the last line of a page that was cut.
-func (g *planPage) leftOut(sections []*mdSection) string {
+func (g *Page) leftOut(sections []*mdSection) string {
 	text := "\n**This is cut to what a comment may have.** "
 	var whole, partly []int // sales
 	told := true
@@ -381,7 +333,7 @@ func (g *planPage) leftOut(sections []*mdSection) string {
 }
 
 // names lists the sales of sections, as many as fit into a part of the last line.
-func (g *planPage) names(sections []int) string {
+func (g *Page) names(sections []int) string {
 	const most = mdTail / 4
 	var names []string
 	for _, i := range sections {

@@ -1,4 +1,4 @@
-package cli
+package planview
 
 import (
 	"fmt"
@@ -8,11 +8,13 @@ import (
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"salectl/spec"
 )
 
-// mostMarkdown is the maximum length of a comment in UTF-16 units, the largest of all ways to
+// MostCharacters is the maximum length of a comment in UTF-16 units, the largest of all ways to
 // count characters. GitHub accepts 65,536; the rest is for additions of a pipeline.
-const mostMarkdown = 65_000
+const MostCharacters = 65_000
 
 // mostValue is the number of characters shown of one value.
 const mostValue = 300
@@ -99,7 +101,7 @@ func mdLines(text string) (lines []string) {
 			}
 			lines = append(lines, line[:at])
 			line = indent + "  " + strings.TrimLeft(line[at:], " ")
-			if len(lines)-before > mostMarkdown/most {
+			if len(lines)-before > MostCharacters/most {
 				return append(lines, indent+"  …")
 			}
 		}
@@ -122,7 +124,7 @@ func mdTable(most int, noun string, head []string, rows [][]string) []string {
 // mdCut cuts a list to most lines and one that counts the others.
 func mdCut(lines []string, most int, others, noun string) []string {
 	if left := len(lines) - most; left > 0 {
-		return append(lines[:most:most], fmt.Sprintf(others, count(left, "more "+noun)))
+		return append(lines[:most:most], fmt.Sprintf(others, spec.Count(left, "more "+noun)))
 	}
 	return lines
 }

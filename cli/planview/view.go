@@ -1,4 +1,10 @@
-package cli
+// Package planview prints plans: as text for people, and as a comment of a merge request in
+// the Markdown of GitHub and GitLab.
+//
+// It guarantees that nothing in a plan or an error is markup of a comment, that a comment has
+// no more characters than those services accept, and that it says what it leaves out. Making
+// the plans, reporting their errors and where the text goes are the caller's.
+package planview
 
 import (
 	"fmt"
@@ -12,24 +18,22 @@ import (
 	"salectl/spec"
 )
 
-// planText prints a plan, for plan and for the commands that carry one out.
-func (p *program) planText(sale spec.Sale, plan *planner.Plan, all bool) {
-	c := p.colours(p.out)
-	p.gap()
+// Write prints a plan with its warnings.
+func Write(w io.Writer, c terminal.Palette, sale spec.Sale, plan *planner.Plan, warnings []string, all bool) {
 	if plan.Empty() {
-		fmt.Fprintln(p.out, nothingToDo(plan))
-		writeWarnings(p.out, c, p.completed(plan.Warnings, plan.Sale), all)
+		fmt.Fprintln(w, NothingToDo(plan))
+		terminal.WriteWarnings(w, c, warnings, all)
 		return
 	}
-	fmt.Fprintf(p.out, "%s%s\n\n", c.Bold(plan.Sale), c.Dim(whereAndWhen(sale, plan)))
-	writeActions(p.out, c, plan.Actions, all)
+	fmt.Fprintf(w, "%s%s\n\n", c.Bold(plan.Sale), c.Dim(whereAndWhen(sale, plan)))
+	writeActions(w, c, plan.Actions, all)
 	if len(plan.Warnings) > 0 {
-		fmt.Fprintln(p.out)
-		writeWarnings(p.out, c, p.completed(plan.Warnings, plan.Sale), all)
+		fmt.Fprintln(w)
+		terminal.WriteWarnings(w, c, warnings, all)
 	}
-	fmt.Fprintf(p.out, "\n%s %d to create, %d to update, %d to delete.\n",
+	fmt.Fprintf(w, "\n%s %d to create, %d to update, %d to delete.\n",
 		c.Bold("Plan:"), plan.Summary.Create, plan.Summary.Update, plan.Summary.Delete)
-	fmt.Fprintf(p.out, "  %s\n", legend(c))
+	fmt.Fprintf(w, "  %s\n", legend(c))
 }
 
 // legend describes the marks of actions.
@@ -39,7 +43,7 @@ func legend(c terminal.Palette) string {
 
 // writeActions prints the actions of a plan, and folds similar ones unless all is set.
 func writeActions(w io.Writer, c terminal.Palette, actions []planner.Action, all bool) {
-	groups, folds := foldActions(actions, all)
+	groups, folds := Fold(actions, all)
 	widest := 0
 	for _, group := range groups {
 		if len(group) == 1 {
@@ -58,44 +62,12 @@ func writeActions(w io.Writer, c terminal.Palette, actions []planner.Action, all
 		writeAction(w, c, a, widest)
 	}
 	if folds {
-		listsAll(w, c, "shard")
+		terminal.ListsAll(w, c, "shard")
 	}
 }
 
-// completed adds the flags of the command to those warnings about the clock that suggest one.
-// Other warnings may contain texts of servers.
-func (p *program) completed(warnings []string, sale string) []string {
-	all := slices.Clone(warnings)
-	for i, w := range all {
-		if what, found := strings.CutSuffix(w, planner.TrustRemedy); found {
-			all[i] = what + p.withFlags(planner.TrustRemedy, sale)
-		}
-	}
-	return all
-}
-
-// writeWarnings prints warnings that are part of an answer.
-func writeWarnings(w io.Writer, c terminal.Palette, warnings []string, all bool) {
-	writeSome(w, c.Yellow("!"), warnings, "warning", all)
-}
-
-// writeSome prints a line with a mark for each text, at most foldBeyond lines unless all is
-// set.
-func writeSome(w io.Writer, mark string, texts []string, noun string, all bool) {
-	shown := texts
-	if !all && len(texts) > foldBeyond {
-		shown = texts[:foldBeyond]
-	}
-	for _, text := range shown {
-		fmt.Fprintf(w, "  %s %s\n", mark, text)
-	}
-	if left := len(texts) - len(shown); left > 0 {
-		fmt.Fprintf(w, "  %s and %s, which --all lists\n", mark, count(left, "more "+noun))
-	}
-}
-
-// nothingToDo describes why a plan is empty.
-func nothingToDo(plan *planner.Plan) string {
+// NothingToDo describes why a plan is empty.
+func NothingToDo(plan *planner.Plan) string {
 	switch plan.Kind {
 	case planner.KindDestroy:
 		return fmt.Sprintf("No changes. There is nothing of %s to destroy.", plan.Sale)
@@ -183,17 +155,4 @@ func change(f planner.Field) string {
 		return f.Before + " -> none"
 	}
 	return f.Before + " -> " + f.After
-}
-
-// savedText prints where plans were saved.
-func (p *program) savedText(o planOptions, changes bool) {
-	if !changes {
-		fmt.Fprintf(p.out, "Saved in %s.\n", o.out)
-		return
-	}
-	command := "apply"
-	if o.destroy {
-		command = "destroy"
-	}
-	fmt.Fprintf(p.out, "\nSaved in %s. To carry it out:\n  salectl %s%s %s\n", o.out, command, o.filesGiven(), quoted(o.out))
 }

@@ -1,4 +1,4 @@
-package cli
+package planview
 
 import (
 	"fmt"
@@ -49,7 +49,7 @@ func newlyNoticed(sale *planner.Attributes) (lines []string) {
 	default:
 		lines = append(lines, fmt.Sprintf("Claims are accepted as soon as the sale is served%s.", until))
 	}
-	lines = append(lines, fmt.Sprintf("There %s; a user may have %s.", areUnits(sale.Stock), grouped(sale.PerUserLimit)))
+	lines = append(lines, fmt.Sprintf("There %s; a user may have %s.", areUnits(sale.Stock), spec.Grouped(sale.PerUserLimit)))
 	if sale.Draw != nil {
 		lines = append(lines, "A claim is an entry of a draw, and gets a unit if it is drawn.")
 	}
@@ -74,7 +74,7 @@ func areUnits(n int64) string {
 	if n == 1 {
 		return "is 1 unit"
 	}
-	return "are " + count(n, "unit")
+	return "are " + spec.Count(n, "unit")
 }
 
 func heldFor(p *spec.Payment) string {
@@ -101,15 +101,15 @@ func changeNoticed(before, after *planner.Attributes) (lines []string) {
 	}
 	switch more := after.Stock - before.Stock; {
 	case more > 0:
-		say("The sale has %s.", count(more, "more unit"))
+		say("The sale has %s.", spec.Count(more, "more unit"))
 	case more < 0:
-		say("The sale has %s: units that nobody has are withdrawn.", count(-more, "fewer unit"))
+		say("The sale has %s: units that nobody has are withdrawn.", spec.Count(-more, "fewer unit"))
 	}
-	switch limit := mdCode(grouped(after.PerUserLimit)); {
+	switch limit := mdCode(spec.Grouped(after.PerUserLimit)); {
 	case after.PerUserLimit > before.PerUserLimit:
-		say("A user may have %s instead of %s.", limit, mdCode(grouped(before.PerUserLimit)))
+		say("A user may have %s instead of %s.", limit, mdCode(spec.Grouped(before.PerUserLimit)))
 	case after.PerUserLimit < before.PerUserLimit:
-		say("A user may have %s instead of %s; who has more keeps it.", limit, mdCode(grouped(before.PerUserLimit)))
+		say("A user may have %s instead of %s; who has more keeps it.", limit, mdCode(spec.Grouped(before.PerUserLimit)))
 	}
 	if before.Partial != after.Partial {
 		if after.Partial {

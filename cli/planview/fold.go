@@ -1,0 +1,92 @@
+package planview
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"salectl/cli/terminal"
+	"salectl/planner"
+	"salectl/spec"
+)
+
+// Fold groups actions of a plan that do the same for the same reason to more than
+// terminal.FoldBeyond resources of a kind. Each group is at the place of its first action.
+func Fold(actions []planner.Action, all bool) (groups [][]planner.Action, folds bool) {
+	type likeness struct{ kind, action, reason string }
+	of := func(a planner.Action) likeness {
+		kind, _, _ := strings.Cut(a.Address, "/")
+		return likeness{kind, a.Action, a.Reason}
+	}
+	like := map[likeness][]planner.Action{}
+	for _, a := range actions {
+		like[of(a)] = append(like[of(a)], a)
+	}
+	for _, a := range actions {
+		group := like[of(a)]
+		switch {
+		case all || len(group) <= terminal.FoldBeyond:
+			groups = append(groups, []planner.Action{a})
+		case group[0].Address == a.Address:
+			groups, folds = append(groups, group), true
+		}
+	}
+	return groups, folds
+}
+
+// writeFolded prints a group of actions: its resources, and below them the values of each
+// attribute.
+func writeFolded(w io.Writer, mark string, reason string, group []planner.Action) {
+	kind, _, _ := strings.Cut(group[0].Address, "/")
+	var numbers []int
+	var names []string
+	values := map[string][]string{} // values of each attribute, one per action
+	for _, a := range group {
+		var number int
+		if _, err := fmt.Sscanf(strings.TrimPrefix(a.Address, kind+"/"), "%d", &number); err == nil {
+			numbers = append(numbers, number)
+		}
+		for _, f := range shownFields(a) {
+			if values[f.Name] == nil {
+				names = append(names, f.Name)
+			}
+			values[f.Name] = append(values[f.Name], change(f))
+		}
+	}
+	which := ""
+	if len(numbers) == len(group) {
+		which = ": " + spec.Numbers(numbers)
+	}
+	fmt.Fprintf(w, "  %s %s%s%s\n", mark, spec.Count(len(group), kind), which, reason)
+	widest := 0
+	for _, name := range names {
+		widest = max(widest, len(name))
+	}
+	for _, name := range names {
+		fmt.Fprintf(w, "      %-*s  %s\n", widest, name, tally(values[name], len(group)))
+	}
+}
+
+// tally counts each value: "1954 for 128, 1953 for 896". total is the possible number of
+// values.
+func tally(values []string, total int) string {
+	const most = 4
+	var distinct []string
+	times := map[string]int{}
+	for _, v := range values {
+		if times[v]++; times[v] == 1 {
+			distinct = append(distinct, v)
+		}
+	}
+	switch {
+	case len(distinct) == 1 && len(values) == total:
+		return distinct[0]
+	case len(distinct) > most:
+		return fmt.Sprintf("%s different, the first %s", spec.Grouped(len(distinct)), distinct[0])
+	}
+	words := make([]string, len(distinct))
+	for i, v := range distinct {
+		words[i] = fmt.Sprintf("%s for %s", v, spec.Grouped(times[v]))
+	}
+	return strings.Join(words, ", ")
+}
