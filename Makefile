@@ -11,8 +11,8 @@ GOTESTSUM = go run gotest.tools/gotestsum@v1.13.0 --format pkgname --format-hide
 # like planner, or, like backends/ledger, are raced by the tests of the packages that use them.
 # backends/quorum and executor/peers are among both: the simulated worlds of the one run in one
 # goroutine, and the other has a test of 1,024 shards; they are not compiled with the detector.
-RACED = $$(go list ./... | grep -E '^salectl/(api|backends|cli/replicas|executor|rules|services)(/|$$)' | grep -v '^salectl/backends/ledger')
-PLAIN = $$(go list ./... | grep -vE '^salectl/(api|backends|cli|docs|examples|executor|rules|services)(/|$$)'; go list ./backends/ledger/... ./backends/quorum ./executor/peers)
+RACED = $$(go list ./... | grep -E '^salectl/(api|backends|cli/replicas|executor|rules|internal/services)(/|$$)' | grep -v '^salectl/backends/ledger')
+PLAIN = $$(go list ./... | grep -vE '^salectl/(api|backends|cli|docs|examples|executor|rules|internal/services)(/|$$)'; go list ./backends/ledger/... ./backends/quorum ./executor/peers)
 
 # SERVED are the packages whose tests run salectl hundreds of times, beside real servers.
 # With the race detector each run takes four times the processor time, nearly all of it to
@@ -22,10 +22,10 @@ SERVED = ./cli ./docs ./examples/...
 RACED_CLI = TestRounds$$|TestPaymentsSurviveKills|Serve|TestScripts$$/^(serve_|several|status_watch|rehearse)
 
 # PROCESSES are the packages whose tests start processes.
-PROCESSES = $$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | grep -E 'salectl/services[] ]' | cut -d' ' -f1)
+PROCESSES = $$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | grep -E 'salectl/internal/services[] ]' | cut -d' ' -f1)
 
 # MODULES are the modules of this repository beside its own; TESTED have tests of their own.
-MODULES = examples/orders-postgres testdata/peers testdata/benchcompare testdata/openapi testdata/kubernetes image
+MODULES = examples/orders-postgres testdata/peers testdata/benchcompare testdata/openapi testdata/kubernetes internal/image
 TESTED = testdata/benchcompare testdata/peers testdata/openapi testdata/kubernetes
 
 # Two clones of one commit share the build cache: no object file has the path of its clone.
@@ -45,7 +45,7 @@ image: ## write a container image for amd64 and arm64 to .cache/image, an OCI la
 		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch go build -trimpath -buildvcs=auto -ldflags '-s -w' -o .cache/linux/salectl-$$arch . && \
 		$(CYCLONEDX) bin -json -noserial -notimestamp -output .cache/linux/salectl-$$arch.cdx.json .cache/linux/salectl-$$arch || exit 1; \
 	done
-	cd image && go run . -out ../.cache/image ../.cache/linux/salectl-amd64 ../.cache/linux/salectl-arm64
+	cd internal/image && go run . -out ../../.cache/image ../../.cache/linux/salectl-amd64 ../../.cache/linux/salectl-arm64
 
 push: image ## push the image as IMAGE, such as registry.example.com/salectl:v1, with the rights of 'docker login'
 	@[ -n "$(IMAGE)" ] || { echo "Say where to: make push IMAGE=registry.example.com/salectl:v1"; exit 2; }
@@ -67,7 +67,7 @@ endif
 test stress: export JDK_JAVA_OPTIONS = -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 # Most raced tests wait for processes. The tests that compute run beside them, at a lower priority.
 test: lint ## lint, then run every test; installs the servers that the tests start
-	@go run ./services/run install || { [ "$$CI" != true ] && \
+	@go run ./internal/services/run install || { [ "$$CI" != true ] && \
 		echo "The tests that need what is missing will be skipped."; }
 	@mkdir -p .cache/tests && rm -f .cache/tests/*
 	@nice $(MAKE) --no-print-directory test-plain & plain=$$!; \
@@ -98,7 +98,7 @@ LOAD ?= 8
 # Without the race detector, whose slowness hides what a busy machine shows.
 # Two packages run at a time: four would start ten servers at once, and no HBase would be ready within minutes.
 stress: ## run the tests that start processes STRESS times, beside LOAD busy loops
-	@mkdir -p .cache/stress; go run ./services/run install
+	@mkdir -p .cache/stress; go run ./internal/services/run install
 	@loops=; for i in $$(seq $(LOAD)); do timeout 12h sh -c 'while :; do :; done' & loops="$$loops $$!"; done; \
 		trap "kill $$loops 2>/dev/null" EXIT; failed=0; \
 		$(GOTESTSUM) --jsonfile .cache/stress/salectl.json -- -vet=off -count=$(STRESS) -timeout 12h -p 2 $(PROCESSES) || failed=1; \
@@ -171,7 +171,7 @@ openapi-clients: ## generate clients from the OpenAPI document with three genera
 	cd testdata/openapi; SALECTL_GENERATORS=$$d go test -run TestGenerators -count=1 -v .
 
 services: ## start three redis-servers and an HBase for the examples
-	go run ./services/run up
+	go run ./internal/services/run up
 
 services-down: ## stop them; their data stays
-	go run ./services/run down
+	go run ./internal/services/run down

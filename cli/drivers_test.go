@@ -22,8 +22,8 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/memory"
 	"salectl/backends/quorum"
+	"salectl/internal/services/scripts"
 	"salectl/internal/wait"
-	"salectl/services/scripts"
 	"salectl/spec"
 )
 

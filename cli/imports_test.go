@@ -32,8 +32,8 @@ var layers = []struct {
 	{"internal/signals", 0, nil},
 	{"internal/text", 0, nil},
 	{"internal/wait", 0, nil},
-	{"csvfile", 1, nil},
-	{"units", 1, []string{"csvfile"}}, // what units are; it knows no store and no sale under way
+	{"internal/csvfile", 1, nil},
+	{"units", 1, []string{"internal/csvfile"}}, // what units are; it knows no store and no sale under way
 	{"backends/clock", 1, nil},
 	{"rules", 2, nil}, // who may claim; it knows no store and no sale under way
 	{"backends/ledger", 2, []string{"backends/ledger/internal/chunked", "backends/ledger/ledgerpb"}},
@@ -98,11 +98,11 @@ var layers = []struct {
 	{"sim/mutants", 9, nil},
 	{"sim/mutate/mutation", 0, nil}, // in copies of all others, while they are tried
 	{"sim/mutate", 9, nil},
-	{"services", 9, nil},          // real servers, for tests and newcomers; the program knows nothing of them
-	{"services/browser", 10, nil}, // for tests alone
-	{"services/certs", 8, nil},    // for tests alone
-	{"services/run", 10, nil},
-	{"services/scripts", 10, nil}, // what test scripts share
+	{"internal/services", 9, nil},          // real servers, for tests and newcomers; the program knows nothing of them
+	{"internal/services/browser", 10, nil}, // for tests alone
+	{"internal/services/certs", 8, nil},    // for tests alone
+	{"internal/services/run", 10, nil},
+	{"internal/services/scripts", 10, nil}, // what test scripts share
 	{"examples", 10, nil},
 	{"examples/monitoring", 10, nil},                 // tests of what to monitor sales with
 	{"examples/hold-and-pay/pay", 0, nil},            // a payment service, which knows nothing of the program
@@ -120,11 +120,11 @@ var vendors = map[string]string{
 	"modernc.org":                "backends/embedded",
 	"github.com/redis/go-redis":  "backends/redis",
 	"github.com/tsuna/gohbase":   "backends/hbase examples/members-only-cluster/tables",
-	"github.com/urfave/cli":      "cli services/run",
+	"github.com/urfave/cli":      "cli internal/services/run",
 	"github.com/schollz":         "cli",
 	"gopkg.in/yaml.v3":           "spec executor/httpd",
 	"github.com/invopop":         "spec",
-	"github.com/chromedp":        "services/browser",
+	"github.com/chromedp":        "internal/services/browser",
 	"github.com/prometheus":      "executor executor/metrics executor/payments executor/httpd server sim sim/stepped",
 	"google.golang.org/protobuf": "api/streampb backends/ledger backends/ledger/audit backends/ledger/export backends/ledger/payload backends/ledger/ledgerpb backends/hbase planner planner/current planner/plannertest executor/saletest sim sim/check",
 	"github.com/anishathalye":    "sim/check",

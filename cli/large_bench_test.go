@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"salectl/api"
-	"salectl/services/scripts"
+	"salectl/internal/services/scripts"
 )
 
 // largeShards and largeClaims are those of a sale that is large to whoever reads it.

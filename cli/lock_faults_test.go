@@ -17,8 +17,8 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 	urfave "github.com/urfave/cli/v2"
 
+	"salectl/internal/services"
 	"salectl/internal/wait"
-	"salectl/services"
 )
 
 // nodesWorld is a sale of engine redis in a folder, and the servers that its file names.

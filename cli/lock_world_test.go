@@ -20,8 +20,8 @@ import (
 
 	"salectl/backends/quorum"
 	"salectl/backends/redis"
+	"salectl/internal/services"
 	"salectl/internal/wait"
-	"salectl/services"
 	"salectl/spec"
 )
 

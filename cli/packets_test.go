@@ -13,10 +13,10 @@ import (
 	"salectl/backends"
 	"salectl/backends/ledger"
 	"salectl/backends/ledger/audit"
+	"salectl/internal/services"
 	"salectl/planner"
 	"salectl/planner/apply"
 	"salectl/planner/current"
-	"salectl/services"
 	"salectl/spec"
 )
 

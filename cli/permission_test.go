@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"salectl/services/scripts"
+	"salectl/internal/services/scripts"
 )
 
 // startLists is startLocks with a sale whose lists are on these servers, and whose ledger is

@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"testing"
 
+	"salectl/internal/services/scripts"
 	"salectl/internal/wait"
-	"salectl/services/scripts"
 )
 
 // nobody is a user who owns nothing here.

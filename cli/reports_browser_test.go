@@ -14,10 +14,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"salectl/api"
+	"salectl/internal/services"
+	"salectl/internal/services/browser"
+	"salectl/internal/services/scripts"
 	"salectl/internal/wait"
-	"salectl/services"
-	"salectl/services/browser"
-	"salectl/services/scripts"
 )
 
 // reportsOf makes the reports of several commands, and returns their files by name.

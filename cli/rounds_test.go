@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"salectl/services"
+	"salectl/internal/services"
 )
 
 // lanes is how many rounds go on at a time. Most of a round is waiting: for the

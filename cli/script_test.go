@@ -26,9 +26,9 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"salectl/api"
-	"salectl/services"
-	"salectl/services/certs"
-	"salectl/services/scripts"
+	"salectl/internal/services"
+	"salectl/internal/services/certs"
+	"salectl/internal/services/scripts"
 )
 
 // The scripts run salectl as its users do: as a process, from its arguments to

@@ -23,7 +23,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/ledger/audit"
 	"salectl/cli/terminal"
-	"salectl/services"
+	"salectl/internal/services"
 )
 
 // pty is a terminal with nobody before it but the test.

@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"salectl/services"
+	"salectl/internal/services"
 )
 
 // notRun are the shell blocks that TestBlocks leaves out, and why.

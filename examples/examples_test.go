@@ -11,7 +11,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"salectl/cli"
-	"salectl/services/scripts"
+	"salectl/internal/services/scripts"
 )
 
 // The scripts run the examples as their readers do, with salectl as a process,

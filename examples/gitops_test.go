@@ -18,7 +18,7 @@ import (
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 
-	"salectl/services"
+	"salectl/internal/services"
 )
 
 const (

@@ -21,9 +21,9 @@ import (
 
 	"salectl/api"
 	"salectl/backends/ledger/export"
+	"salectl/internal/services"
+	"salectl/internal/services/scripts"
 	"salectl/internal/wait"
-	"salectl/services"
-	"salectl/services/scripts"
 )
 
 // paidSale is a sale whose claims are paid, served by two processes that are killed.

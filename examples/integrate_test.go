@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"salectl/api"
-	"salectl/services"
+	"salectl/internal/services"
 )
 
 // The programs of docs/integrate.md buy one ticket, though the answer to each of their requests

@@ -18,8 +18,8 @@ import (
 	"salectl/api"
 	"salectl/backends"
 	"salectl/executor"
+	"salectl/internal/services"
 	"salectl/internal/wait"
-	"salectl/services"
 	"salectl/spec"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"salectl/api"
 	"salectl/executor"
-	"salectl/services"
+	"salectl/internal/services"
 )
 
 // Each end that a claim can come to: the table has it as the export has.

@@ -11,7 +11,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"salectl/api"
-	"salectl/services/scripts"
+	"salectl/internal/services/scripts"
 )
 
 // payServer is the payment service of the example.

@@ -18,12 +18,12 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/ledger/audit"
 	"salectl/executor"
+	"salectl/internal/services"
 	"salectl/internal/wait"
 	"salectl/planner"
 	"salectl/planner/apply"
 	"salectl/planner/current"
 	"salectl/planner/machine"
-	"salectl/services"
 	"salectl/spec"
 )
 

@@ -25,9 +25,9 @@ import (
 	"github.com/tsuna/gohbase/hrpc"
 
 	"salectl/api"
+	"salectl/internal/services"
+	"salectl/internal/services/scripts"
 	"salectl/internal/wait"
-	"salectl/services"
-	"salectl/services/scripts"
 )
 
 // servers are what one script runs on: lock nodes of its own, and an HBase that

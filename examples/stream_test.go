@@ -13,9 +13,9 @@ import (
 	"testing"
 
 	"salectl/api"
+	"salectl/internal/services"
+	"salectl/internal/services/scripts"
 	"salectl/internal/wait"
-	"salectl/services"
-	"salectl/services/scripts"
 )
 
 // served is a sale on an embedded store, served by processes.

@@ -13,7 +13,7 @@ import (
 	"salectl/backends/quorum"
 	"salectl/backends/redis"
 	"salectl/executor/saletest"
-	"salectl/services"
+	"salectl/internal/services"
 	"salectl/spec"
 )
 

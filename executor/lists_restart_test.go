@@ -8,8 +8,8 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/quorum"
 	"salectl/executor/saletest"
+	"salectl/internal/services"
 	"salectl/internal/wait"
-	"salectl/services"
 	"salectl/spec"
 )
 

@@ -8,8 +8,8 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
-	"salectl/services"
-	"salectl/services/scripts"
+	"salectl/internal/services"
+	"salectl/internal/services/scripts"
 )
 
 // always are the arguments of a server that syncs all that it is told.

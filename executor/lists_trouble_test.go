@@ -9,8 +9,8 @@ import (
 
 	"salectl/api"
 	"salectl/executor/saletest"
+	"salectl/internal/services"
 	"salectl/internal/wait"
-	"salectl/services"
 	"salectl/spec"
 )
 

@@ -13,8 +13,8 @@ import (
 	"salectl/backends/quorum"
 	"salectl/backends/redis"
 	"salectl/executor/saletest"
+	"salectl/internal/services"
 	"salectl/internal/wait"
-	"salectl/services"
 	"salectl/spec"
 )
 

@@ -6,7 +6,7 @@ import (
 	"io"
 	"strings"
 
-	"salectl/csvfile"
+	"salectl/internal/csvfile"
 )
 
 // csv reads CSV with a header.

@@ -8,7 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"salectl/csvfile"
+	"salectl/internal/csvfile"
 )
 
 // Limits of a file.

@@ -11,7 +11,7 @@ import (
 	"io"
 	"strings"
 
-	"salectl/csvfile"
+	"salectl/internal/csvfile"
 	"salectl/internal/files"
 	"salectl/spec"
 )

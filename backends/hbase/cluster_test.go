@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"salectl/services"
+	"salectl/internal/services"
 )
 
 // TestCluster takes region servers away while rows on both are written to. The

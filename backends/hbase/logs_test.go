@@ -17,8 +17,8 @@ import (
 	"github.com/tsuna/gohbase/hrpc"
 
 	"salectl/backends/ledger"
+	"salectl/internal/services"
 	"salectl/internal/wait"
-	"salectl/services"
 )
 
 // within bounds a call that must not hang.

@@ -12,7 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"salectl/backends/ledger"
-	"salectl/services"
+	"salectl/internal/services"
 )
 
 // started is the HBase of standalone, once it runs.

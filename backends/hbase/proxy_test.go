@@ -11,7 +11,7 @@ import (
 	"github.com/Shopify/toxiproxy/v2"
 	"github.com/rs/zerolog"
 
-	"salectl/services/scripts"
+	"salectl/internal/services/scripts"
 )
 
 // proxies stand before every region server and master that a handle talks to.

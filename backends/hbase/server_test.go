@@ -12,8 +12,8 @@ import (
 	"go.uber.org/goleak"
 
 	"salectl/backends/ledger"
+	"salectl/internal/services"
 	"salectl/internal/wait"
-	"salectl/services"
 )
 
 // mustPause freezes the HBase of all tests; the test's end lets it go on.

@@ -9,7 +9,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"salectl/backends/quorum"
-	"salectl/services"
+	"salectl/internal/services"
 )
 
 // BenchmarkVote is a round of votes beside what one lease costs without a

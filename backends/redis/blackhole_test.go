@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"salectl/internal/services"
 	"salectl/internal/wait"
-	"salectl/services"
 )
 
 // A host that drops what it is sent does not even refuse to connect.

@@ -14,9 +14,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"salectl/backends/quorum"
+	"salectl/internal/services"
+	"salectl/internal/services/scripts"
 	"salectl/internal/wait"
-	"salectl/services"
-	"salectl/services/scripts"
 )
 
 // soon is how long a call may take to return once its context has ended. It is

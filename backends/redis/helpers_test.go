@@ -12,8 +12,8 @@ import (
 	"go.uber.org/goleak"
 
 	"salectl/backends/quorum"
+	"salectl/internal/services"
 	"salectl/internal/wait"
-	"salectl/services"
 )
 
 // Close must leave no goroutine; every test closes what it opens.

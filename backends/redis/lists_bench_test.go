@@ -11,7 +11,7 @@ import (
 
 	"salectl/backends/ledger"
 	"salectl/backends/lists"
-	"salectl/services"
+	"salectl/internal/services"
 )
 
 // benchList is a list of the usual length of a name.

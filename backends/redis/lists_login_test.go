@@ -8,7 +8,7 @@ import (
 
 	"salectl/backends/ledger"
 	"salectl/backends/lists"
-	"salectl/services"
+	"salectl/internal/services"
 )
 
 // everyListCall makes each call of a node of lists once, for a list of its own,

@@ -12,8 +12,8 @@ import (
 
 	"salectl/backends/ledger"
 	"salectl/backends/lists"
+	"salectl/internal/services"
 	"salectl/internal/wait"
-	"salectl/services"
 	"salectl/spec"
 )
 

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"salectl/backends/quorum"
+	"salectl/internal/services"
 	"salectl/internal/wait"
-	"salectl/services"
 	"salectl/spec"
 )
 

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"salectl/backends/quorum"
+	"salectl/internal/services"
 	"salectl/internal/wait"
-	"salectl/services"
 )
 
 // A node is up, down (killed) or hanging (stopped, with its connections open).

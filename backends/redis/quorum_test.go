@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"salectl/backends/quorum"
+	"salectl/internal/services"
 	"salectl/internal/wait"
-	"salectl/services"
 )
 
 // fleet is lock nodes on servers of their own, and handles on them.

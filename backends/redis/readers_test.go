@@ -12,7 +12,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/lists"
 	"salectl/backends/quorum"
-	"salectl/services"
+	"salectl/internal/services"
 )
 
 // pageRights returns what docs/security.md has ACL SETUSER give to users, in the order in

@@ -13,8 +13,8 @@ import (
 	"github.com/Shopify/toxiproxy/v2"
 
 	"salectl/backends/quorum"
+	"salectl/internal/services"
 	"salectl/internal/wait"
-	"salectl/services"
 )
 
 // rivals is two contenders for one lease, each with connections of its own

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"salectl/services"
+	"salectl/internal/services"
 )
 
 func hostPort(t *testing.T, server *services.Redis) (host, port string) {

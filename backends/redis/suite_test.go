@@ -8,7 +8,7 @@ import (
 	"salectl/backends/backendtest"
 	"salectl/backends/lists"
 	"salectl/backends/quorum"
-	"salectl/services"
+	"salectl/internal/services"
 )
 
 func TestNode(t *testing.T) {

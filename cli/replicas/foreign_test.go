@@ -15,7 +15,7 @@ import (
 
 	"salectl/api"
 	"salectl/executor/peers"
-	"salectl/services"
+	"salectl/internal/services"
 )
 
 // Clients that others have written, and that know nothing of processes, get along when

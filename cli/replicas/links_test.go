@@ -9,7 +9,7 @@ import (
 	"github.com/Shopify/toxiproxy/v2"
 	"github.com/rs/zerolog"
 
-	"salectl/services/scripts"
+	"salectl/internal/services/scripts"
 )
 
 // way is what the peers of a process reach it by.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"salectl/services/certs"
+	"salectl/internal/services/certs"
 )
 
 // Tokens and certificates are rotated in two processes, which forward to each other over TLS

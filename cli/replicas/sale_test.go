@@ -20,8 +20,8 @@ import (
 	"time"
 
 	"salectl/api"
+	"salectl/internal/services/scripts"
 	"salectl/internal/wait"
-	"salectl/services/scripts"
 )
 
 // patience is how long a test waits for what must happen at some time.

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"salectl/services"
+	"salectl/internal/services"
 )
 
 // store is where a sale is kept: a part of its file.

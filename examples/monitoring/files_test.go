@@ -16,7 +16,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"salectl/executor/status"
-	"salectl/services"
+	"salectl/internal/services"
 )
 
 // The rules are such as Prometheus takes, and fire as their tests say.

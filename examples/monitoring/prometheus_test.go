@@ -13,8 +13,8 @@ import (
 	"strings"
 	"testing"
 
-	"salectl/services"
-	"salectl/services/scripts"
+	"salectl/internal/services"
+	"salectl/internal/services/scripts"
 )
 
 // unanswered are the panels that have nothing to show in the test, and why.

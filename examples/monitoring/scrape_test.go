@@ -28,9 +28,9 @@ import (
 	"salectl/cli"
 	"salectl/executor"
 	"salectl/executor/httpd"
+	"salectl/internal/services"
+	"salectl/internal/services/scripts"
 	"salectl/internal/wait"
-	"salectl/services"
-	"salectl/services/scripts"
 )
 
 // The tests run salectl as a process of its own, which is the program of the tests.

@@ -15,7 +15,7 @@ import (
 	"salectl/api"
 	"salectl/executor"
 	"salectl/executor/httpd/httpdtest"
-	"salectl/services/browser"
+	"salectl/internal/services/browser"
 )
 
 // TestWebPages lets web pages try to claim on a server that listens on loopback,

@@ -21,7 +21,7 @@ import (
 	"salectl/executor"
 	"salectl/executor/httpd/access"
 	"salectl/executor/httpd/httpdtest"
-	"salectl/services/certs"
+	"salectl/internal/services/certs"
 )
 
 // serverFiles issues a certificate for loopback.

@@ -14,7 +14,7 @@ import (
 	"salectl/executor"
 	"salectl/executor/httpd/dashboard"
 	"salectl/executor/httpd/httpdtest"
-	"salectl/services/browser"
+	"salectl/internal/services/browser"
 )
 
 // watch has somebody watch a sale at an admin address until the test ends.

@@ -18,8 +18,8 @@ import (
 	"salectl/backends/ledger"
 	"salectl/executor"
 	"salectl/executor/saletest"
+	"salectl/internal/services"
 	"salectl/internal/wait"
-	"salectl/services"
 )
 
 // feedReader follows a sale as a program does that looks at little: how late the oldest event is

@@ -28,8 +28,8 @@ import (
 	"salectl/executor/httpd/events"
 	"salectl/executor/httpd/httpdtest"
 	"salectl/executor/saletest"
+	"salectl/internal/services/browser"
 	"salectl/internal/wait"
-	"salectl/services/browser"
 	"salectl/spec"
 )
 

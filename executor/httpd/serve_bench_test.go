@@ -18,12 +18,12 @@ import (
 	"salectl/executor"
 	"salectl/executor/httpd/httpdtest"
 	"salectl/executor/saletest"
+	"salectl/internal/services/certs"
 	"salectl/internal/wait"
 	"salectl/planner"
 	"salectl/planner/apply"
 	"salectl/planner/current"
 	"salectl/planner/machine"
-	"salectl/services/certs"
 	"salectl/spec"
 )
 

@@ -16,12 +16,12 @@ import (
 	"salectl/backends/clock"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/lists"
+	"salectl/internal/services"
 	"salectl/internal/wait"
 	"salectl/planner"
 	"salectl/planner/apply"
 	"salectl/planner/current"
 	"salectl/planner/machine"
-	"salectl/services"
 	"salectl/spec"
 )
 

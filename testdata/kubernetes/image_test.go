@@ -48,7 +48,7 @@ const bill = `{"bomFormat": "CycloneDX"}`
 // imageTool is the program that `make image` runs.
 var imageTool = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(binaries, "image")
-	return path, goCommand("../../image", "build", "-o", path, ".")
+	return path, goCommand("../../internal/image", "build", "-o", path, ".")
 })
 
 // goCommand runs the go command in a folder.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"salectl/executor/httpd/httpdtest"
-	"salectl/services/certs"
+	"salectl/internal/services/certs"
 )
 
 func serverFiles(t testing.TB, a *certs.Authority, dir, name string, l certs.Leaf) TLSFiles {

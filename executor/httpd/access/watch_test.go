@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"salectl/executor/httpd/httpdtest"
-	"salectl/services/certs"
+	"salectl/internal/services/certs"
 )
 
 // A fault of a file is logged once, and so is a change.

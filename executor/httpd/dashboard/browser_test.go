@@ -15,8 +15,8 @@ import (
 
 	"salectl/api"
 	"salectl/backends/clock"
+	"salectl/internal/services/browser"
 	"salectl/internal/wait"
-	"salectl/services/browser"
 )
 
 // TestPagesInABrowser looks at the pages as people do.

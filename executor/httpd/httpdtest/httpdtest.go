@@ -12,7 +12,7 @@ import (
 
 	"salectl/api"
 	"salectl/executor"
-	"salectl/services/certs"
+	"salectl/internal/services/certs"
 )
 
 // Fake is a sale whose answers a test chooses. A nil function answers with the zero value.

@@ -15,7 +15,7 @@ import (
 	"slices"
 	"time"
 
-	"salectl/services"
+	"salectl/internal/services"
 	"salectl/testdata/peers/internal/cluster"
 	"salectl/testdata/peers/internal/servers"
 )

@@ -11,7 +11,7 @@ import (
 
 	"salectl/backends/quorum"
 	lockredis "salectl/backends/redis"
-	"salectl/services"
+	"salectl/internal/services"
 	"salectl/spec"
 	"salectl/testdata/peers/internal/commandstats"
 )

@@ -17,7 +17,7 @@ import (
 	"runtime"
 	"time"
 
-	"salectl/services"
+	"salectl/internal/services"
 )
 
 // errWrong says that packets were not handed out as they should.

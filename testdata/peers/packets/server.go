@@ -5,7 +5,7 @@ import (
 	"errors"
 	"os"
 
-	"salectl/services"
+	"salectl/internal/services"
 )
 
 // persistence is how a Redis keeps what it was told.

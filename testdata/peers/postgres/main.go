@@ -16,7 +16,7 @@ import (
 	"runtime"
 	"time"
 
-	"salectl/services"
+	"salectl/internal/services"
 	"salectl/testdata/peers/internal/servers"
 )
 

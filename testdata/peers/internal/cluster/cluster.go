@@ -8,7 +8,7 @@ import (
 	"github.com/tsuna/gohbase"
 
 	"salectl/backends/ledger"
-	"salectl/services"
+	"salectl/internal/services"
 	"salectl/spec"
 	"salectl/testdata/peers/internal/sales"
 )

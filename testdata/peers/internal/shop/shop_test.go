@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"salectl/services"
+	"salectl/internal/services"
 )
 
 // database starts a PostgreSQL for a test.

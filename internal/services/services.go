@@ -1,6 +1,6 @@
 // Package services starts real servers on this machine: Redis, HBase in one
 // process, HBase over HDFS with a process for each part, and PostgreSQL. Tests use it,
-// examples use it, and "go run ./services/run up" gives a newcomer the servers
+// examples use it, and "go run ./internal/services/run up" gives a newcomer the servers
 // that a sale needs.
 //
 // A server listens on 127.0.0.1 only. It is ready when Start returns, can be

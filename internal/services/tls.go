@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"salectl/services/certs"
+	"salectl/internal/services/certs"
 )
 
 // certificate is a server's certificate and who signed it: three PEM files.

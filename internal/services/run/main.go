@@ -1,8 +1,8 @@
 // Command run starts the servers that a sale needs on this machine: three
 // redis-servers and an HBase, on loopback, until it is told to stop them.
 //
-//	go run ./services/run up
-//	go run ./services/run down
+//	go run ./internal/services/run up
+//	go run ./internal/services/run down
 package main
 
 import (
@@ -19,7 +19,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"salectl/services"
+	"salectl/internal/services"
 )
 
 func main() {
@@ -56,7 +56,7 @@ func newApp(out io.Writer) *cli.App {
 		ExitErrHandler: func(*cli.Context, error) {},
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
-				return fmt.Errorf("there is no command %q; 'go run ./services/run help' lists them", c.Args().First())
+				return fmt.Errorf("there is no command %q; 'go run ./internal/services/run help' lists them", c.Args().First())
 			}
 			return cli.ShowAppHelp(c)
 		},
@@ -122,8 +122,8 @@ In a sale's file:
     table: sales
 
 Data and logs: %s
-To stop:       go run ./services/run down%[4]s        (with --purge it also deletes the data)
-To see faults: go run ./services/run kill%[4]s redis-1, then start%[4]s redis-1; pause%[4]s hbase, then continue%[4]s hbase
+To stop:       go run ./internal/services/run down%[4]s        (with --purge it also deletes the data)
+To see faults: go run ./internal/services/run kill%[4]s redis-1, then start%[4]s redis-1; pause%[4]s hbase, then continue%[4]s hbase
 `, nodes(servers), servers[len(servers)-1].Address, l.Dir(), dir)
 	return nil
 }

@@ -84,7 +84,7 @@ func (t tool) path() (string, error) {
 	if unsupported := supported(); unsupported != nil {
 		return "", unsupported
 	}
-	return "", fmt.Errorf("%s is %w (%v): run 'go run ./services/run install', or on Debian and Ubuntu 'apt-get install %s', on macOS 'brew install %s'",
+	return "", fmt.Errorf("%s is %w (%v): run 'go run ./internal/services/run install', or on Debian and Ubuntu 'apt-get install %s', on macOS 'brew install %s'",
 		t.name, ErrMissing, err, t.debian[0], t.brew)
 }
 
@@ -173,7 +173,7 @@ func findHBase() (program string, err error) {
 		return "", err
 	}
 	if !haveJars() {
-		return "", fmt.Errorf("the jars of HBase are %w in %s: run 'go run ./services/run install', which fetches 117 MB from Maven Central with mvn",
+		return "", fmt.Errorf("the jars of HBase are %w in %s: run 'go run ./internal/services/run install', which fetches 117 MB from Maven Central with mvn",
 			ErrMissing, jarFolder())
 	}
 	return program, nil

@@ -32,7 +32,7 @@ func CheckJSONSchema() (string, error) {
 		return "", err
 	}
 	if _, err := os.Stat(filepath.Join(schemaFolder(), "complete")); err != nil {
-		return "", fmt.Errorf("check-jsonschema is %w in %s: run 'go run ./services/run install', which fetches it from PyPI", ErrMissing, schemaFolder())
+		return "", fmt.Errorf("check-jsonschema is %w in %s: run 'go run ./internal/services/run install', which fetches it from PyPI", ErrMissing, schemaFolder())
 	}
 	return filepath.Join(schemaFolder(), "bin", "check-jsonschema"), nil
 }

@@ -1,4 +1,4 @@
-module salectl/image
+module salectl/internal/image
 
 go 1.26.0
 
