@@ -4,45 +4,35 @@ import (
 	"fmt"
 )
 
-// stage is the current step of an execution. Stages follow the order below; a stage that a
-// plan does not need is skipped.
-type stage int
+// stage describes the current step of an execution. A stage that a plan does not need is skipped.
+type stage string
 
+// Stages, in their order.
 const (
-	notBegun stage = iota
-	askingNodes
-	checkingTable
-	readingSale
-	storingUnits
-	appendingPlanned
-	bringingShards
-	markingNodes
-	fillingLists
-	notingApplied
-	closingEntries
-	notingEntries
-	notingDrawn
-	notingRanked
-	settlingTransfers
-	sealingShards
-	exporting
-	notingSealed
-	sweepingNodes
-	forgettingLists
-	deletingLogs
-	notingDestroyed
-	deletingSale
+	notBegun          stage = "not begun"
+	askingNodes       stage = "asking the lock nodes"
+	checkingTable     stage = "checking the table"
+	readingSale       stage = "reading the sale's log"
+	storingUnits      stage = "storing what the units are"
+	appendingPlanned  stage = "appending Planned"
+	bringingShards    stage = "bringing the shards to their generation"
+	markingNodes      stage = "marking the lock nodes"
+	fillingLists      stage = "filling the lists"
+	notingApplied     stage = "appending Applied"
+	closingEntries    stage = "closing the entries of the shards"
+	notingEntries     stage = "appending EntriesClosed"
+	notingDrawn       stage = "appending Drawn"
+	notingRanked      stage = "appending Ranked"
+	settlingTransfers stage = "ending transfers and holds"
+	sealingShards     stage = "sealing the shards"
+	exporting         stage = "exporting"
+	notingSealed      stage = "appending Sealed"
+	sweepingNodes     stage = "sweeping the lock nodes"
+	forgettingLists   stage = "deleting the lists"
+	deletingLogs      stage = "deleting the shards' logs"
+	notingDestroyed   stage = "appending Destroyed"
+	deletingSale      stage = "deleting the sale's log"
 )
-
-func (s stage) String() string {
-	return [...]string{
-		"not begun", "asking the lock nodes", "checking the table", "reading the sale's log", "storing what the units are", "appending Planned",
-		"bringing the shards to their generation", "marking the lock nodes", "filling the lists", "appending Applied",
-		"closing the entries of the shards", "appending EntriesClosed", "appending Drawn", "appending Ranked",
-		"ending transfers and holds", "sealing the shards", "exporting", "appending Sealed", "sweeping the lock nodes",
-		"deleting the lists", "deleting the shards' logs", "appending Destroyed", "deleting the sale's log",
-	}[s]
-}
 
 // planned is the knowledge about the plan in the sale's log.
 type planned int
@@ -68,7 +58,7 @@ func (x *execution) String() string {
 	if x.waits != "" {
 		text += ", waiting " + x.waits
 	}
-	if x.stage > readingSale || x.sale.Next() > 0 {
+	if x.planned != unsent || x.sale.Next() > 0 {
 		text += fmt.Sprintf(", slot %d", x.sale.Next())
 	}
 	if x.goal == 0 || len(x.shards) == 0 {

@@ -41,7 +41,7 @@ func newExecution(t Terms, plan *planner.Plan, export Exporter, rehearsal bool) 
 		return nil, err
 	}
 	x := &execution{
-		Terms: t, core: machine.NewCore(t.Patience), plan: plan, intent: planned, exporter: export, rehearsal: rehearsal,
+		Terms: t, core: machine.NewCore(t.Patience), plan: plan, intent: planned, exporter: export, rehearsal: rehearsal, stage: notBegun,
 		result:  Result{Sale: plan.Sale, UID: plan.UID},
 		actions: make(map[string]string),
 	}

@@ -16,6 +16,7 @@ import (
 	"salectl/backends/memory"
 	"salectl/planner"
 	"salectl/planner/current"
+	"salectl/spec"
 )
 
 func (w *world) status() *current.Status {
@@ -257,5 +258,127 @@ func TestInShort(t *testing.T) {
 		if got := planner.ShortError(err); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// A long reason is whole: it names what fails at its end.
+func TestOutageTellsTheReason(t *testing.T) {
+	cause := errors.New("read sale/tickets: " + strings.Repeat("HBase table sales: ", 20) + "zk: could not\n connect to a server")
+	o, err := current.ReadOutage(t.Context(), newWorld(t).running().Backends, "tickets", fmt.Errorf("sale tickets: %w: %w", planner.ErrStore, cause))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := o.Status("").LedgerError
+	if !strings.HasPrefix(got, "read sale/tickets: HBase") || !strings.HasSuffix(got, "table sales: zk: could not connect to a server") {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestBrief(t *testing.T) {
+	w := newWorld(t)
+	logs := w.store.Handle(nil)
+	if names, err := current.ListSales(t.Context(), logs); err != nil || len(names) != 0 {
+		t.Errorf("an empty store has the sales %q, %v", names, err)
+	}
+	if _, err := current.Summarize(t.Context(), logs, "tickets"); !errors.Is(err, ledger.ErrGone) {
+		t.Errorf("of a sale that never was: %v", err)
+	}
+	w.mustApply(tickets(10))
+	want := func(want current.Brief) {
+		t.Helper()
+		got, err := current.Summarize(t.Context(), logs, "tickets")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want.Run, want.UID = 1, w.actual().Sale.UID()
+		if *got != want {
+			t.Errorf("%+v, want %+v", *got, want)
+		}
+	}
+	want(current.Brief{Phase: "open", Generation: 1, Stock: 10, Available: 10})
+	w.mustPhase(pb.Phase_PAUSED)
+	want(current.Brief{Phase: "paused", Generation: 2, Stock: 10, Available: 10})
+	w.mustDestroy()
+	want(current.Brief{Phase: "destroyed", Generation: 3, Stock: 10})
+	if names, err := current.ListSales(t.Context(), logs); err != nil || !slices.Equal(names, []string{"tickets"}) {
+		t.Errorf("the sales are %q, %v", names, err)
+	}
+	if _, err := current.ListSales(t.Context(), struct{ ledger.Logs }{logs}); err == nil {
+		t.Error("a store that cannot name its logs has listed its sales")
+	}
+}
+
+func TestHistory(t *testing.T) {
+	w := newWorld(t)
+	if _, err := current.ReadHistory(t.Context(), w.store.Handle(nil), "tickets"); !errors.Is(err, ledger.ErrGone) {
+		t.Errorf("of a sale that never was: %v", err)
+	}
+	w.mustApply(tickets(10))
+	w.mustPhase(pb.Phase_PAUSED)
+	w.runUntil(w.mustPlan(tickets(13)), 1)
+	read := func() *current.SaleHistory {
+		t.Helper()
+		h, err := current.ReadHistory(t.Context(), w.store.Handle(nil), "tickets")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	h := read()
+	if len(h.Runs) != 1 || len(h.Runs[0].Generations) != 3 {
+		t.Fatalf("%+v", h)
+	}
+	g := h.Runs[0].Generations
+	for i, want := range []string{"", "[{phase open paused}]", "[{stock 10 13}]"} {
+		if got := fmt.Sprint(g[i].Changes); want != "" && got != want {
+			t.Errorf("generation %d: %s, want %s", i+1, got, want)
+		}
+		if g[i].Generation != uint64(i)+1 || (g[i].AppliedAt == "") != (i == 2) || len(g[i].PlanDigest) != 64 || g[i].Who == "" {
+			t.Errorf("%+v", g[i])
+		}
+	}
+	w.mustApply(tickets(13))
+	w.mustDestroy()
+	w.mustApply(run(tickets(3), 2))
+	h = read()
+	if len(h.Runs) != 2 || h.Runs[0].DestroyedAt == "" || h.Runs[0].SealedAt == "" || len(h.Runs[0].ExportDigest) != 64 || h.Runs[0].Generations[2].AppliedAt == "" {
+		t.Fatalf("%+v", h)
+	}
+	if second := h.Runs[1]; second.Run != 2 || len(second.Generations) != 1 || second.SealedAt != "" || second.Generations[0].Changes[0] != (current.Change{Name: "run", After: "2"}) {
+		t.Errorf("%+v", second)
+	}
+}
+
+// The lock nodes know of a sale whose ledger was deleted: nothing advises to apply it, and a plan
+// that would sell its units again warns. After a destroy no node knows anything.
+func TestLedgerDeleted(t *testing.T) {
+	const says = "3 of 3 lock nodes know a run of sale tickets, and the ledger has none"
+	w := newWorld(t)
+	sold(w)
+	cfg := w.config()
+	for _, log := range append(planner.ShardLogs(w.actual().Sale), spec.SaleLog("tickets")) {
+		if err := cfg.Logs.Delete(t.Context(), log, 1000); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if plan := w.mustPlan(tickets(30)); !slices.ContainsFunc(plan.Warnings, func(s string) bool { return strings.Contains(s, says) }) {
+		t.Errorf("plan warns of %q", plan.Warnings)
+	}
+	for what, err := range map[string]error{
+		"status": func() error { _, err := current.NewStatus(w.actual()); return err }(),
+		"pause":  func() error { _, err := planner.MakePhase(w.actual(), pb.Phase_PAUSED); return err }(),
+	} {
+		if !errors.Is(err, planner.ErrRefused) || !strings.Contains(err.Error(), says) || strings.Contains(fmt.Sprint(err), "salectl apply") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	w = newWorld(t)
+	sold(w)
+	w.mustDestroy()
+	if err := w.config().Logs.Delete(t.Context(), spec.SaleLog("tickets"), 1000); err != nil {
+		t.Fatal(err)
+	}
+	if lost := w.actual().Lost(); lost != "" {
+		t.Errorf("after a destroy %s", lost)
 	}
 }
