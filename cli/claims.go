@@ -32,7 +32,7 @@ func (o claimsOptions) older(next string) string {
 
 func (p *program) claimsCommand() *urfave.Command {
 	return group("claims", groupSale, "show, confirm, extend, cancel and refund claims, at a server",
-		"Queries and changes claims that a server has accepted; 'salectl claim' buys.",
+		"Queries and changes claims that a server has accepted.",
 		p.claimsGetCommand(), p.claimsListCommand(), p.confirmCommand(), p.extendCommand(), p.cancelCommand(), p.refundCommand())
 }
 
