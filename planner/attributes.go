@@ -161,36 +161,6 @@ func NewInForce(s *pb.Settings, declared spec.Sale) InForce {
 	}
 }
 
-// DrawShown describes a draw in a plan.
-type DrawShown struct {
-	Substitutes int64  `json:"substitutes"`
-	Beacon      string `json:"beacon,omitempty"`
-	Round       string `json:"round,omitempty"`
-	Fallback    string `json:"fallback,omitempty"`
-}
-
-func drawShown(d *spec.Draw) *DrawShown {
-	if d == nil {
-		return nil
-	}
-	shown := &DrawShown{Substitutes: d.Substitutes}
-	if b := d.Beacon; b != nil {
-		shown.Beacon, shown.Round, shown.Fallback = b.Name, b.Round, string(b.Fallback)
-	}
-	return shown
-}
-
-// list returns the attributes of a draw.
-func (d *DrawShown) list() []Field {
-	if d == nil {
-		return nil
-	}
-	return []Field{
-		{Name: "draw.substitutes", After: strconv.FormatInt(d.Substitutes, 10)},
-		{Name: "draw.beacon", After: d.Beacon}, {Name: "draw.round", After: d.Round}, {Name: "draw.fallback", After: d.Fallback},
-	}
-}
-
 // packetText describes a red packet for people.
 func packetText(s spec.Sale) string {
 	r := s.RedPacket
