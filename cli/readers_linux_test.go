@@ -163,7 +163,7 @@ func TestReadersOfAnotherUser(t *testing.T) {
 
 	write(120)
 	ledgerFile := filepath.Join(dir, ".salectl", "ledger.db")
-	for _, command := range []string{"apply --yes", "pause", "close --yes", "destroy --yes --export " + dir + ".ndjson"} {
+	for _, command := range []string{"apply --yes", "pause", "close --yes", "destroy --yes --out " + dir + ".ndjson"} {
 		code, out := run(nobody, append(strings.Fields(command), "-f", file)...)
 		if code == 0 || !strings.Contains(out, ledgerFile+": it cannot be written; run this as the user who serves the sale") || strings.Contains(out, "tried for") {
 			t.Errorf("%s exits with %d and says\n%s", command, code, out)
