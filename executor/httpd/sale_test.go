@@ -219,7 +219,7 @@ func TestPathsAndMethods(t *testing.T) {
 		"unknown sale, user":  {"GET", "/v1/sales/opera/users/u", 404, "", `"outcome":"no_such_sale"`},
 		"unknown below":       {"GET", "/v1/sales/movie/prices", 404, "", "about:blank"},
 		"slash behind":        {"POST", "/v1/sales/movie/claims/", 404, "", "about:blank"},
-		"a refund by buyers":  {"POST", "/v1/sales/movie/claims/0-1-0/refund", 404, "", "asked of the admin address"},
+		"a refund by buyers":  {"POST", "/v1/sales/movie/claims/0-1-0/refund", 404, "", "requested at the admin address"},
 		"list of claims":      {"GET", "/v1/sales/movie/claims", 405, "POST", `"type":"about:blank","title":"Method Not Allowed"`},
 		"put a claim":         {"PUT", "/v1/sales/movie/claims", 405, "POST", "about:blank"},
 		"delete a sale":       {"DELETE", "/v1/sales/movie", 405, "GET", "about:blank"},

@@ -134,7 +134,7 @@ func TestClientAtTheWrongAddress(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		at := func(url string) *api.Client { return buyer(t, func(c *api.Config) { c.Stream = stream }, url) }
 		a, err := at(buyers.url).Settle(t.Context(), "3-1-1", api.Refund, api.Settlement{})
-		if p := a.Problem(); err != nil || a.Outcome != api.BadRequest || p.Status != 404 || !strings.Contains(p.Detail, "asked of the admin address") {
+		if p := a.Problem(); err != nil || a.Outcome != api.BadRequest || p.Status != 404 || !strings.Contains(p.Detail, "requested at the admin address") {
 			t.Errorf("a refund, stream %v: %+v, %v", stream, p, err)
 		}
 		if stream {
