@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -59,13 +60,9 @@ func parseInit(f *flags) initOptions {
 	case len(redis) == 0 && f.c.IsSet("table"):
 		f.refuse("--table is for HBase: name it with --zookeeper")
 	case len(redis) == 0:
-		o.sale.Embedded = &spec.Embedded{}
+		o.sale.KeepInFiles()
 	default:
-		o.sale.Redis = &spec.Redis{Nodes: redis}
-		o.sale.HBase = &spec.HBase{Zookeeper: zookeeper, Table: "sales"}
-		if f.c.IsSet("table") {
-			o.sale.HBase.Table = f.text("table")
-		}
+		o.sale.KeepOnServers(redis, zookeeper, cmp.Or(f.text("table"), "sales"))
 	}
 	return o
 }

@@ -89,7 +89,7 @@ func TestEveryCommandJudgesLockNodes(t *testing.T) {
 		"pause": "pause", "resume": "resume", "close": "close --yes", "destroy": "destroy --yes", "status": "status",
 		"lock list": "lock list", "lock break": "lock break a --yes", "lock run": "lock run --wait 0 a -- true",
 		"draw close": "", "draw reveal": "", // have a ledger beside their nodes, which TestWarningsOfNodes does without
-		"validate": asksNone, "claim": asksNone, "drain": asksNone, "claims get": asksNone, "claims list": asksNone,
+		"init": asksNone, "validate": asksNone, "claim": asksNone, "drain": asksNone, "claims get": asksNone, "claims list": asksNone,
 		"claims confirm": asksNone, "claims extend": asksNone, "claims cancel": asksNone, "claims refund": asksNone,
 		"draw status": asksNone, "draw verify": asksNone, "draw list": asksNone, "list": asksNone, "show": asksNone, "history": asksNone,
 		"explain": asksNone, "audit": asksNone, "export": asksNone, "schema": asksNone, "completion": asksNone, "version": asksNone, "help": asksNone,

@@ -60,3 +60,24 @@ func (p *program) validJSON(s spec.Sale) {
 		Warnings []string `json:"warnings,omitempty"`
 	}{formatVersion, s.Name, s.File, true, s.Labels, s.Annotations, warningsOf(s)})
 }
+
+func (p *program) schemaCommand() *urfave.Command {
+	return &urfave.Command{
+		Name: "schema", Category: groupProgram, Usage: "print the JSON Schema of sale files",
+		Description: "Editors with a YAML language server check and complete sale files with it:\n" +
+			"  salectl schema > sale.schema.json\n" +
+			"and, as the first line of a sale file:\n" +
+			"  # yaml-language-server: $schema=sale.schema.json",
+		Action: func(c *urfave.Context) error {
+			if err := atMost(c, 0); err != nil {
+				return err
+			}
+			text, err := spec.Schema()
+			if err != nil {
+				return err
+			}
+			_, err = p.out.Write(text) // the same for people and programs
+			return err
+		},
+	}
+}

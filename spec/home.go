@@ -46,6 +46,15 @@ type Settings struct {
 	TLS           bool     `yaml:"tls,omitempty" json:"tls,omitempty"`
 }
 
+// KeepInFiles has the sale keep ledger and locks in files beside its document.
+func (s *Sale) KeepInFiles() { s.Embedded = &Embedded{} }
+
+// KeepOnServers has the sale keep its locks on Redis nodes, and its ledger in a table of the HBase that
+// ZooKeeper servers name: host:port each.
+func (s *Sale) KeepOnServers(redis, zookeeper []string, table string) {
+	s.Redis, s.HBase = &Redis{Nodes: redis}, &HBase{Zookeeper: zookeeper, Table: table}
+}
+
 // At returns a name for people on this host: Place, and the folder of files.
 func (h Home) At() string {
 	if h.Kind != "embedded" || h.Local == "" {
