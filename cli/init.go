@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"path/filepath"
 	"strconv"
 
 	urfave "github.com/urfave/cli/v2"
@@ -83,7 +82,7 @@ func (p *program) init(ctx context.Context, o initOptions) error {
 		return err
 	}
 	file := ""
-	if filepath.Dir(o.out) != "." {
+	if o.out != defaultSaleFile {
 		file = " -f " + quoted(o.out)
 	}
 	fmt.Fprintf(p.out, "Wrote %s.\nRun 'salectl plan%s' to see what it creates, and 'salectl apply%s' to create it.\n", o.out, file, file)
