@@ -100,6 +100,7 @@ func ShardLogs(sale *ledger.Sale) []string {
 	return logs
 }
 
+// NewShardActual returns the actual state of a shard by the stored head of its log; nil: it has none.
 func NewShardActual(stored []byte) ShardActual {
 	if stored == nil {
 		return ShardActual{}
@@ -122,7 +123,7 @@ func (a *Actual) LeaseOf(shard int) (Lease, bool) {
 	return a.LeaseOn(spec.LeaseKey(a.Sale.UID(), shard))
 }
 
-// LeaseOn is leaseOf for a lease key.
+// LeaseOn is LeaseOf for a lease key.
 func (a *Actual) LeaseOn(key string) (Lease, bool) {
 	var held []quorum.Holding
 	for _, n := range a.Nodes {
@@ -173,6 +174,7 @@ type LeaseVotes struct {
 	silent, most int
 }
 
+// NewLeaseVotes returns the votes on a run, of no node yet.
 func NewLeaseVotes(uid string) *LeaseVotes {
 	return &LeaseVotes{Key: spec.LeaseKey(uid, 0), tokens: make(map[string]int)}
 }

@@ -154,6 +154,7 @@ type InForce struct {
 	Rules    *RulesStatus  `json:"rules,omitempty"`    // nil: every user may claim
 }
 
+// NewInForce returns the part of a status for settings and the declaration that they belong to.
 func NewInForce(s *pb.Settings, declared spec.Sale) InForce {
 	return InForce{
 		OpensAt: ledger.FormatTime(s.GetOpensAtUs()), ClosesAt: ledger.FormatTime(s.GetClosesAtUs()),

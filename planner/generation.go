@@ -84,8 +84,13 @@ func Declared(planned *pb.Planned) (spec.Sale, error) {
 	return sale, nil
 }
 
+// SaleAddress returns the address of a sale in plans.
 func SaleAddress(name string) string { return "sale/" + name }
-func ShardAddress(i int) string      { return "shard/" + strconv.Itoa(i) }
+
+// ShardAddress returns the address of a shard in plans.
+func ShardAddress(i int) string { return "shard/" + strconv.Itoa(i) }
+
+// NodeAddress returns the address of a lock node in plans.
 func NodeAddress(name string) string { return "node/" + name }
 
 // EngineOf returns the engine of a generation.
@@ -94,10 +99,13 @@ func EngineOf(p *pb.Planned) spec.Engine {
 	return old.Engine
 }
 
+// ListAddress returns the address of a shard's list in plans.
 func ListAddress(i int) string { return fmt.Sprintf("list/%d", i) }
 
+// TableAddress returns the address of the ledger's table in plans.
 func TableAddress(name string) string { return "table/" + name }
 
+// TimeText returns a time as plans show it: RFC 3339, UTC; "" for the zero time.
 func TimeText(t time.Time) string {
 	if t.IsZero() {
 		return ""

@@ -18,6 +18,7 @@ const (
 	ListUnknown = "unknown" // the node could not be queried
 )
 
+// ListState returns the state of a shard's list.
 func (a *Actual) ListState(shard int) string {
 	switch {
 	case a.Lists[shard].Err != nil || a.Shards[shard].Err != nil:

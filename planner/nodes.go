@@ -107,6 +107,7 @@ const (
 	MarkerUnknown    = "unknown"    // the node could not be queried
 )
 
+// MarkerState returns the state of the sale's marker on the node.
 func (n NodeActual) MarkerState() string {
 	switch {
 	case n.Err != nil:

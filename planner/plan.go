@@ -133,6 +133,7 @@ func (p *Plan) add(a Action) {
 	p.Summary.Count(a.Action)
 }
 
+// Count adds one action: Create, Update or Delete.
 func (s *Summary) Count(action string) {
 	switch action {
 	case Create:

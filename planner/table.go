@@ -16,6 +16,7 @@ type TableActual struct {
 	Err error
 }
 
+// Unfit reports whether the table was checked and does not fit a ledger.
 func (t *TableActual) Unfit() bool { return t != nil && errors.Is(t.Err, ledger.ErrTableUnfit) }
 
 // UnfitTable returns the refusal of a change if the table is unfit.

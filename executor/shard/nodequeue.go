@@ -16,7 +16,7 @@ type NodeQueue interface {
 	// Waiting returns how many requests wait.
 	Waiting() int
 	// ApplyEffects applies the condition of the list, and the effects of the sequencer on the queue. The
-	// goroutine that runs the shard calls it, after each Act.
+	// goroutine that runs the shard calls it within each Act.
 	ApplyEffects(now clock.Now, e ListEffects)
 	// ShutDown refuses all requests from now on.
 	ShutDown(refusal request.Answer)

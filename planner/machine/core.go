@@ -25,7 +25,7 @@ type Core struct {
 	Now    clock.Now
 	Calls  []calls.Call // to make
 	timers []timer      // by time, then by order of registration
-	task   int          // number of calls of leave
+	task   int          // number of calls of Leave
 
 	Over    bool
 	Err     error // why the machine failed, if it did
@@ -40,7 +40,7 @@ type timer struct {
 	then func()
 }
 
-// FirstPause and lastPause bound the wait before a failed call is repeated; window is the
+// FirstPause and LastPause bound the wait before a failed call is repeated; window is the
 // number of shards processed at a time.
 const (
 	FirstPause = 20 * time.Millisecond
@@ -68,7 +68,7 @@ func (c *Core) Step(now clock.Now, event func()) {
 	}
 }
 
-// Wake returns the monotonic time at which to call tick; 0: none.
+// Wake returns the monotonic time at which to call Tick; 0: none.
 func (c *Core) Wake() time.Duration {
 	if len(c.timers) == 0 {
 		return 0
@@ -115,7 +115,7 @@ func OnStore[R any](c *Core, what string, timeout time.Duration, do func(context
 	}})
 }
 
-// OnNode is onStore for a lock node.
+// OnNode is OnStore for a lock node.
 func OnNode[R any](c *Core, node int, what string, do func(context.Context, quorum.Node) (R, error), then func(R, error)) {
 	send(c, then, calls.Call{Node: node, What: what, Timeout: nodeTimeout, Make: func(ctx context.Context, _ ledger.Logs, node quorum.Node, _ lists.Node) any {
 		value, err := do(ctx, node)
@@ -123,7 +123,7 @@ func OnNode[R any](c *Core, node int, what string, do func(context.Context, quor
 	}})
 }
 
-// OnList is onStore for a node with lists.
+// OnList is OnStore for a node with lists.
 func OnList[R any](c *Core, node int, what string, do func(context.Context, lists.Node) (R, error), then func(R, error)) {
 	send(c, then, calls.Call{Node: node, List: true, What: what, Timeout: nodeTimeout, Make: func(ctx context.Context, _ ledger.Logs, _ quorum.Node, list lists.Node) any {
 		value, err := do(ctx, list)
@@ -140,7 +140,7 @@ func send[R any](c *Core, then func(R, error), k calls.Call) {
 		}
 		c.Step(now, func() {
 			if task != c.task {
-				return // see leave
+				return // see Leave
 			}
 			if r.Err != nil {
 				c.Worry = r.Err

@@ -41,11 +41,13 @@ type Log struct {
 // with stale data.
 const MaxLag = time.Minute
 
+// Read reads the log to its end, and continues with then.
 func (t *Log) Read(then func(ledger.Event)) {
 	t.begin(then)
 	t.run(t.Writer.CatchUp())
 }
 
+// Append appends an entry, and continues with then once its slot is decided.
 func (t *Log) Append(e *ledger.Entry, then func(ledger.Event)) {
 	t.begin(then)
 	t.sent = e
