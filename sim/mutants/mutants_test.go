@@ -5,14 +5,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 )
 
-// TestPatchesApply fails when the code has changed under a planted bug. That each
-// builds, and that a seed or a test finds it, is for 'make mutants' to show: it
-// takes longer.
+// TestPatchesApply fails when the code has changed under a planted bug, or when a patch names
+// a test that does not exist. 'make mutants' shows that each bug builds, and that a seed or
+// its test finds it: that takes longer.
 func TestPatchesApply(t *testing.T) {
 	root, err := repository(t.Context())
 	if err != nil {
@@ -31,7 +33,28 @@ func TestPatchesApply(t *testing.T) {
 		if err := copied.apply(t.Context(), m, "--check"); err != nil {
 			t.Errorf("%s: %v", m.name, err)
 		}
+		if m.test != nil && !hasTest(t, filepath.Join(root, m.test[2]), m.test[1]) {
+			t.Errorf("%s: %v: %s", m.name, errNoSuchTest, m.test)
+		}
 	}
+}
+
+// hasTest reports whether a package has a test that the pattern of go test -run matches.
+func hasTest(t *testing.T, dir, pattern string) bool {
+	t.Helper()
+	top, _, _ := strings.Cut(pattern, "/")
+	name, err := regexp.Compile(`(?m)^func ` + strings.TrimPrefix(strings.TrimSuffix(top, "$"), "^") + `\(`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(files, func(file string) bool {
+		text, err := os.ReadFile(file)
+		return err == nil && name.Match(text)
+	})
 }
 
 func TestPatchThatDoesNotFit(t *testing.T) {
