@@ -427,6 +427,21 @@ func TestRemoteCut(t *testing.T) {
 	}
 }
 
+// TestRemoteKeyless sends a request without a key to the next owner under the key that the first
+// owner received: that owner may have accepted the request.
+func TestRemoteKeyless(t *testing.T) {
+	w := newRemoteWorld(t)
+	w.r.SetOwner(w.now, w.owner("p", 4))
+	w.offers("a", "")
+	first := w.asked("p", "a")[0]
+	w.r.ClearOwner("p")
+	w.r.HandleLinkEnd(w.now, "p")
+	w.r.SetOwner(w.now, w.owner("q", 5))
+	if again := w.asked("q", "a")[0]; first.Key == "" || again.Key != first.Key || again.ID == first.ID {
+		t.Errorf("sent %+v, and then %+v", first, again)
+	}
+}
+
 // TestRemoteStopped has the owner stop without knowing what became of a request: it is asked
 // for again elsewhere.
 func TestRemoteStopped(t *testing.T) {
