@@ -92,14 +92,12 @@ type (
 	}
 )
 
-func listEngineOf(q *sequencer) *listEngine { return q.engine.(*listEngine) }
-
-func (r listReplied) happen(now clock.Now, q *sequencer) { listEngineOf(q).list.Done(now, r.Reply) }
-func (DrainRequested) happen(_ clock.Now, q *sequencer)  { q.engine.drainNow() }
-func (l FillLost) happen(now clock.Now, q *sequencer)    { listEngineOf(q).list.Lost(now, l.Fill) }
+func (r listReplied) happen(now clock.Now, q *sequencer) { q.list.list.Done(now, r.Reply) }
+func (DrainRequested) happen(_ clock.Now, q *sequencer)  { q.list.list.Hurry() }
+func (l FillLost) happen(now clock.Now, q *sequencer)    { q.list.list.Lost(now, l.Fill) }
 
 func (g GrabsDone) happen(_ clock.Now, q *sequencer) {
-	e := listEngineOf(q)
+	e := q.list
 	if g.FillLost {
 		e.list.Lost(g.At, g.Fill)
 	}

@@ -15,6 +15,8 @@ type published struct {
 	rights  atomic.Pointer[Rights] // nil: there never were any
 	stall   atomic.Pointer[Stall]  // nil: it does not stall
 	setBack atomic.Int64           // see sequencer
+
+	listReady atomic.Bool // its list gives units, or is off as it should be
 }
 
 // May reports whether this process may append to the shard.

@@ -32,7 +32,7 @@ func (q *sequencer) stall(now clock.Now) *Stall {
 	case q.mode == loading && q.lastErr != nil && q.progressAt != clock.Now{} && now.Since(q.progressAt) >= StallAfter:
 		since = q.progressAt
 	default:
-		return q.engine.stall(now)
+		return q.list.stall(now)
 	}
 	s := &Stall{Since: since.Wall, Error: "the outcome of an append is not known"}
 	if q.lastErr != nil {

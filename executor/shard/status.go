@@ -41,16 +41,24 @@ func StatusOf(shard int, next uint64, t ledger.Totals) Status {
 func (s *Shard) Status() Status {
 	v := s.ledgerStatus()
 	v.Queue, v.Owned, v.Stall = s.Waiting(), v.Owned && s.serving.Load(), s.stall.Load()
-	s.nodeQueue.AddStatus(&v)
+	if v.Listed = s.Listed; v.Listed {
+		list := s.nodeQueue.State(s.Clock())
+		v.ListOn, v.Undrained = list.On, list.Unlogged
+	}
 	return v
 }
 
 // Waiting returns how many requests wait.
-func (s *Shard) Waiting() int { return s.nodeQueue.Waiting() + s.inbox.waiting() }
+func (s *Shard) Waiting() int {
+	if s.Listed {
+		return s.nodeQueue.State(s.Clock()).Waiting + s.inbox.waiting()
+	}
+	return s.inbox.waiting()
+}
 
 // Ready reports whether units are given, if they should be.
-func (s *Shard) Ready() bool { return s.nodeQueue.Ready() }
+func (s *Shard) Ready() bool { return !s.Listed || s.listReady.Load() }
 
 // Drain has all grabs of the list so far appended to the log, and returns a channel that is closed when
-// the log has them.
+// the log has them. It must not be called without a list.
 func (s *Shard) Drain() <-chan struct{} { return s.nodeQueue.Drain() }
