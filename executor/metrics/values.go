@@ -30,7 +30,7 @@ type reading struct {
 
 // complete is a reading that has every metric.
 var complete = reading{
-	status: process.Status{Draw: new(draw.Status), Shards: []shard.Status{{Paid: true, NextRelease: time.Unix(1, 0)}}},
+	status: process.Status{Draw: new(draw.Status), Shards: []shard.Status{{Paid: true, Report: shard.Report{Release: time.Unix(1, 0)}}}},
 	health: &ownership.Status{
 		Logged: ownership.Logged{Phase: ledger.PhaseOpen, ReadAt: time.Unix(1, 0), OpensAt: time.Unix(1, 0), ClosesAt: time.Unix(1, 0)},
 		Nodes:  []ownership.NodeStatus{{Since: time.Unix(1, 0), Errors: map[string]uint64{"": 0}}},
@@ -139,8 +139,8 @@ func (r *reading) units(to sink) {
 		sum.InFlight += x.InFlight
 		sum.Paid = sum.Paid || x.Paid
 		sum.Outcomes.Add(x.Outcomes)
-		if next := x.NextRelease; !next.IsZero() && (sum.NextRelease.IsZero() || next.Before(sum.NextRelease)) {
-			sum.NextRelease = next
+		if next := x.Release; !next.IsZero() && (sum.Release.IsZero() || next.Before(sum.Release)) {
+			sum.Release = next
 		}
 	}
 	drawn := r.status.Draw
@@ -158,7 +158,7 @@ func (r *reading) units(to sink) {
 	}
 	to.gauge("salectl_sale_open_holds", "Claims that are held.", float64(sum.Outcomes.OpenHolds))
 	to.time("salectl_sale_next_release_timestamp_seconds",
-		"When the next hold is released, unless it is paid; no value while nothing is held.", sum.NextRelease)
+		"When the next hold is released, unless it is paid; no value while nothing is held.", sum.Release)
 	for how, n := range map[string]int64{
 		"confirmed": sum.Outcomes.Confirmed, "expired": sum.Outcomes.Expired, "cancelled": sum.Outcomes.Cancelled,
 		"refunded": sum.Outcomes.Refunded, "resold": sum.Outcomes.Resold,

@@ -71,8 +71,8 @@ func (d *Admission) Ready() error {
 		case s == nil && (t.links.To(owner.Owner) == nil || !votes && !h.holds(i)):
 			// While a shard moves it has no known owner for a moment. That is no problem.
 			missing = append(missing, i)
-		case s == nil && known[i].Load.Stuck != "" && stuck == "":
-			stuck = fmt.Sprintf("%s: shard %d of %d is stalled at %s", known[i].Load.Stuck, i, len(t.shards), owner.Address)
+		case s == nil && known[i].Stuck != "" && stuck == "":
+			stuck = fmt.Sprintf("%s: shard %d of %d is stalled at %s", known[i].Stuck, i, len(t.shards), owner.Address)
 		case s == nil:
 		case !s.Serves():
 			return fmt.Errorf("shard %d is being taken over", i)
@@ -144,23 +144,21 @@ func (d *Admission) Status() Status {
 	for i := range t.shards {
 		s, owner := t.local(i), t.remotes[i].Route()
 		known := &all[i]
-		var one shard.Status
+		one := shard.Status{Report: shard.Report{Shard: i}}
 		switch {
 		case s != nil && s.Serves():
 			one = s.Status()
 			one.NoLease = !s.May(now)
 			v.Sells = v.Sells || !one.NoLease && one.Stall == nil
-		case s == nil && known.Known && owner.Owner != "":
-			one = shard.StatusOf(i, known.Next, known.Totals)
-			one.Queue, one.NextRelease = known.Load.Queue, known.Release
+		case s == nil && known.Next > 0 && owner.Owner != "":
+			one.Report = *known
 			one.Paid = settings.GetPayment() != nil || !settings.GetDraw() && one.Outcomes != ledger.Outcomes{}
-			one.Stuck = known.Load.Stuck == status.Ledger
-			one.NoLease = known.Load.Stuck != "" && !one.Stuck || !votes && !h.holds(i)
-			v.Sells = v.Sells || h.holds(i) && known.Load.Stuck == "" // as far as is known here
+			one.NoLease = known.Stuck != "" && known.Stuck != status.Ledger || !votes && !h.holds(i)
+			v.Sells = v.Sells || h.holds(i) && known.Stuck == "" // as far as is known here
 		default:
-			one.Shard, one.Unknown, v.Away = i, true, d.away.Load().Outcome
+			one.Unknown, v.Away = true, d.away.Load().Outcome
 		}
-		one.Load = known.Load.PerSecond
+		one.PerSecond = known.PerSecond
 		one.Owner = ""
 		if !one.Unknown || s == nil && h.holds(i) { // else it is the address of the last owner
 			one.Owner = owner.Address

@@ -1,40 +1,23 @@
 package shard
 
-import (
-	"time"
-
-	"salectl/backends/ledger"
-)
-
 // What others may see of a shard while it sells.
 
 // Status is the state of one shard, as its owner has it. Totals.Owner is the address of the process that
 // answers for the shard, as far as is known.
 type Status struct {
-	Shard   int
-	Unknown bool // no report of it is known: only Shard, Owner and Load are set
-	ledger.Totals
-	Slot      uint64   // of the last commit
-	Bytes     int64    // size of the log
-	Queue     int      // requests waiting
-	Listed    bool     // its units are in a list on a node
-	ListOn    bool     // the list gives units
-	Undrained int64    // grabs that the list gave and the log lacks
-	Owned     bool     // this process may append
-	NoLease   bool     // its owner, or the last one, may not append now
-	Stuck     bool     // its owner, another process, reports that its log cannot be read or written
-	Load      *float64 // requests decided a second, lately; nil: it is not known
+	Report
+	Unknown   bool  // no report of it is known: only Shard, Owner and PerSecond are set
+	Bytes     int64 // size of the log
+	Listed    bool  // its units are in a list on a node
+	ListOn    bool  // the list gives units
+	Undrained int64 // grabs that the list gave and the log lacks
+	Owned     bool  // this process may append
+	NoLease   bool  // its owner, or the last one, may not append now
 
-	Drawn       bool      // its claims are entries of a draw
-	Paid        bool      // claims are held until they are paid, or some were
-	NextRelease time.Time // of the holds, the earliest; zero: no claim is held
+	Drawn bool // its claims are entries of a draw
+	Paid  bool // claims are held until they are paid, or some were
 
 	Stall *Stall // nil: it does not stall
-}
-
-// StatusOf returns the status of another process's shard by its totals.
-func StatusOf(shard int, next uint64, t ledger.Totals) Status {
-	return Status{Shard: shard, Slot: max(next, 1) - 1, Totals: t}
 }
 
 // Status returns the present status of the shard.
