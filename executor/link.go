@@ -18,12 +18,12 @@ type inbound struct {
 }
 
 // Accept is peers.Process's.
-func (e *Executor) Accept(from peers.Peer, to string, back peers.Replies) peers.Inbound {
-	in := e.machine.Accept(from.ID, to, back)
+func (e *Executor) Accept(from, to string, back peers.Replies) peers.Inbound {
+	in := e.machine.Accept(from, to, back)
 	if in == nil {
 		return nil
 	}
-	return &inbound{in, e, from.ID}
+	return &inbound{in, e, from}
 }
 
 // Serve is peers.Inbound's.
@@ -61,14 +61,13 @@ func (v *inbound) Discover(ctx context.Context) {
 const dialAgain = 100 * time.Millisecond
 
 // dial keeps a link to a peer.
-func (r *runner) dial(m ownership.Process) {
-	if r.e.cfg.Dial == nil || r.dialing[m.ID] != nil {
+func (r *runner) dial(to ownership.Process) {
+	if r.e.cfg.Dial == nil || r.dialing[to.ID] != nil {
 		return
 	}
 	ctx, hang := context.WithCancel(r.calls)
-	r.dialing[m.ID] = hang
+	r.dialing[to.ID] = hang
 	from := r.Me()
-	to := peers.Peer{ID: m.ID, Address: m.Address, Version: m.Version}
 	r.running.Go(func() {
 		defer hang()
 		for ctx.Err() == nil {

@@ -263,10 +263,10 @@ func TestRemoteAtRandom(t *testing.T) {
 				links: map[string]*crowdLink{}, log: map[identity]int{}, last: -1,
 			}
 			c.r = NewRemote(RemoteConfig{
-				Shard: 3, UID: "run", Doubts: &c.doubt, Me: "me", MaxQueue: func() int { return 200 },
+				Shard: 3, UID: "run", Doubts: &c.doubt, Clock: c.now, Me: "me", MaxQueue: func() int { return 200 },
 				Send: c.send, OfferLocal: c.homes, Refusal: func() request.Answer { return request.Answer{Outcome: api.Standby, RetryAfter: time.Second} },
 			})
-			c.shard = shard.New(shard.Config{Shard: 3, UID: "run", Doubts: &c.doubt, Underway: c.r.Underway(), Forward: func([]*request.Ticket) {}, Clock: c.now, Totals: shard.NewSaleTotals(4), Log: "log"})
+			c.shard = shard.New(shard.Config{Shard: 3, UID: "run", Doubts: &c.doubt, Underway: c.r.Underway, Forward: func([]*request.Ticket) {}, Clock: c.now, Totals: shard.NewSaleTotals(4), Log: "log"})
 			peers := []string{"p", "q"}
 			forever := func(do func()) {
 				c.all.Go(func() {

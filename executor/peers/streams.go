@@ -34,7 +34,7 @@ type Config struct {
 // Dialer returns the function that makes links to peers.
 func Dialer(c Config) Dial {
 	refused := &refusals{log: c.Log.With("sale", c.Sale), by: make(map[string]string)}
-	return func(ctx context.Context, from, to Peer, receiver LinkReceiver) (Link, error) {
+	return func(ctx context.Context, from, to ownership.Process, receiver LinkReceiver) (Link, error) {
 		l := &link{receiver: receiver, token: c.Token, log: c.Log.With("sale", c.Sale), refused: func(why string) { refused.tell(to.Address, why) }}
 		token := l.now()
 		l.shown.Store(&token)
@@ -177,7 +177,7 @@ func (h *Host) Accept(sale string, hello *streampb.Hello, send func(*streampb.Re
 		return nil, nil
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	v := of.(Process).Accept(Peer{ID: hello.GetPeerId(), Address: hello.GetAddress(), Version: hello.GetVersion()}, hello.GetToId(), &replies{send: send})
+	v := of.(Process).Accept(hello.GetPeerId(), hello.GetToId(), &replies{send: send})
 	if v == nil {
 		cancel()
 		return nil, nil

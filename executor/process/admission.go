@@ -22,7 +22,7 @@ import (
 // queues the rest. All methods are safe for concurrent use. Its Machine keeps it up to date.
 type Admission struct {
 	sale    string
-	me      peers.Peer
+	me      ownership.Process
 	clock   clock.Clock
 	newKey  func() string // returns a key for a request that has none
 	tickets *sync.Pool    // allocated by itself: the runtime keeps a pool for a while, and with it all that the pool is a field of
@@ -41,7 +41,7 @@ type Admission struct {
 }
 
 // open admits requests, before the sale is known.
-func (d *Admission) open(me peers.Peer, cfg Config) {
+func (d *Admission) open(me ownership.Process, cfg Config) {
 	d.sale, d.me, d.clock, d.newKey = cfg.Sale, me, cfg.Clock, cfg.Key
 	d.away.Store(&request.Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: "starting"})
 	d.health.Store(&health{})
@@ -254,4 +254,4 @@ func check(r *request.Request) string {
 }
 
 // Me names this process to its peers.
-func (d *Admission) Me() peers.Peer { return d.me }
+func (d *Admission) Me() ownership.Process { return d.me }

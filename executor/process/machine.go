@@ -105,7 +105,7 @@ func New(cfg Config) *Machine {
 		cfg.Queue = DefaultQueue
 	}
 	m := &Machine{cfg: cfg}
-	m.open(peers.Peer{ID: fmt.Sprintf("%x", cfg.Me), Address: cfg.Address, Version: cfg.Version}, cfg)
+	m.open(ownership.Process{ID: fmt.Sprintf("%x", cfg.Me), Address: cfg.Address, Version: cfg.Version}, cfg)
 	m.Ownership = ownership.New(ownership.Config{
 		Sale: cfg.Sale, ID: m.me.ID, Address: cfg.Address, Version: cfg.Version, Standby: cfg.Standby,
 		Nodes: cfg.Nodes, Lists: cfg.Lists, Token: cfg.Token, Jitter: cfg.Jitter,

@@ -78,7 +78,7 @@ func (p *Pending) Deliver() {
 	if p.state.Load() != pendingAnswered {
 		return
 	}
-	if p.ticket.OtherRules() && p.changed < mostRuleChanges {
+	if p.ticket.Answer.OtherRules && p.changed < mostRuleChanges {
 		p.changed++
 		p.m.cfg.Repeat(p)
 		return

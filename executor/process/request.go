@@ -27,7 +27,7 @@ func (d *Admission) wait(ctx context.Context, ticket *request.Ticket, t *session
 	switch {
 	case !ticket.Await(ctx):
 		*a = ticket.GiveUp()
-	case ticket.OtherRules() && changed < mostRuleChanges:
+	case ticket.Answer.OtherRules && changed < mostRuleChanges:
 		*a = request.Answer{}
 		d.doAgain(ctx, ticket, changed+1, a)
 		return

@@ -96,7 +96,7 @@ func newSession(run *ownership.Run, own Config, d *Admission, first uint64) *ses
 	t.cfg = cfg
 	for i := range n {
 		t.remotes = append(t.remotes, peers.NewRemote(peers.RemoteConfig{
-			Shard: i, UID: t.uid, Doubts: cfg.Doubts, Me: d.me.ID, IDBase: first,
+			Shard: i, UID: t.uid, Doubts: cfg.Doubts, Clock: cfg.Clock, Me: d.me.ID, IDBase: first,
 			MaxQueue:   func() int { return int(t.depth.Load()) },
 			Send:       d.links.Forward,
 			OfferLocal: t.home(i),
@@ -149,7 +149,7 @@ func (t *session) carry(m shard.Message) {
 func (t *session) open(now clock.Now, i int, follows bool, applied uint64, plans []*pb.Generation) *shard.Shard {
 	cfg := t.cfg
 	cfg.Shard, cfg.Log, cfg.Follows, cfg.Applied = i, spec.ShardLog(t.uid, i, len(t.shards)), follows, applied
-	cfg.Queue, cfg.Underway = int(t.depth.Load()), t.remotes[i].Underway()
+	cfg.Queue, cfg.Underway = int(t.depth.Load()), t.remotes[i].Underway
 	cfg.Forward = func(ts []*request.Ticket) { t.remotes[i].OfferFirst(cfg.Clock(), ts) }
 	if len(t.batchers) > 0 {
 		cfg.Node = t.node(i)

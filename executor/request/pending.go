@@ -51,10 +51,13 @@ func NewPending(c PendingConfig) *Pending {
 	return p
 }
 
+// Hold adds a ticket to the table Underway, if it came with a key.
+func (p *Pending) Hold(t *Ticket) { p.Underway.Hold(t, &p.self) }
+
 // Enter adds a ticket that is being queued on the shard to the table Underway. The caller holds the lock of
 // the queue: tickets of one key are answered in the order in which they have entered.
 func (p *Pending) Enter(t *Ticket) {
-	p.Underway.Hold(t, &p.self)
+	p.Hold(t)
 	t.state.CompareAndSwap(ticketTaken, ticketWaiting) // one that has waited for a peer was taken: it may be withdrawn again
 }
 

@@ -39,8 +39,8 @@ type Process struct {
 	batches stepper       // of the batchers
 	passing time.Duration // monotonic: the next PassTime
 
-	dial []peers.Peer // links to make, for Peers
-	hang []string     // and to end
+	dial []ownership.Process // links to make, for Peers
+	hang []string            // and to end
 
 	calls   []calls.Call       // to be returned by Next
 	answers []*process.Pending // answered, to be delivered by Next
@@ -124,7 +124,7 @@ func (p *Process) Leases(now clock.Now) (uid string, until map[int]time.Duration
 
 // Peers returns the peers whose links are to be ended, and then those to which links are
 // to be made, since it was last called.
-func (p *Process) Peers() (hang []string, dial []peers.Peer) {
+func (p *Process) Peers() (hang []string, dial []ownership.Process) {
 	hang, dial = p.hang, p.dial
 	p.hang, p.dial = nil, nil
 	return hang, dial
@@ -296,12 +296,10 @@ func (p *Process) advance() bool {
 		p.shards = append(p.shards, &steppedShard{Shard: s, stepper: stepper{due: true}})
 	}
 	for _, id := range out.Hang {
-		p.dial = slices.DeleteFunc(p.dial, func(to peers.Peer) bool { return to.ID == id })
+		p.dial = slices.DeleteFunc(p.dial, func(to ownership.Process) bool { return to.ID == id })
 	}
 	p.hang = append(p.hang, out.Hang...)
-	for _, m := range out.Dial {
-		p.dial = append(p.dial, peers.Peer{ID: m.ID, Address: m.Address, Version: m.Version})
-	}
+	p.dial = append(p.dial, out.Dial...)
 	p.own.wake = out.Wake
 	if p.gone = p.Ownership.Drained(p.now); p.gone {
 		p.own.wake, p.late = 0, 0
