@@ -2,6 +2,7 @@ package process_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -518,7 +519,10 @@ func TestListedHasNone(t *testing.T) {
 			p := w.first
 			test.begin(w, p)
 			var said []string
-			p.p.Intercept(func(m shard.Message, next func(shard.Message)) { said = append(said, m.String()); next(m) })
+			p.p.Intercept(func(m shard.Message, next func(shard.Message)) {
+				said = append(said, fmt.Sprint(m.Kind, " from shard ", m.From))
+				next(m)
+			})
 			p.tell(0, shard.Message{Kind: shard.Want, From: 1, To: 0, Lacks: 1})
 			if !slices.Contains(said, "none from shard 0") {
 				t.Errorf("it says %q", said)

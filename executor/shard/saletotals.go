@@ -229,19 +229,6 @@ func (b *SaleTotals) withUnits(to int, least int64) (found []unitRequest) {
 	return found
 }
 
-// anyOtherHas reports whether another shard has so many units available and is not among those that
-// skip names.
-func (b *SaleTotals) anyOtherHas(to int, least int64, skip func(shard int) bool) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for i := range b.shards {
-		if s := &b.shards[i]; s.Next > 0 && s.Totals.Available >= least && i != to && !skip(i) {
-			return true
-		}
-	}
-	return false
-}
-
 // requestEnded records that a request was answered, or given up.
 func (b *SaleTotals) requestEnded(r unitRequest) {
 	b.mu.Lock()

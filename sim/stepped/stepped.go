@@ -320,12 +320,22 @@ func (p *Process) serve() (acted bool) {
 		}
 		s.due, acted = false, true
 		s.wake = s.Act(p.calling(&s.stepper))
-		p.counted.Add(s.TakeTally())
+		p.count(s.TakeTally())
 		if _, s.over = s.Ended(); s.over {
 			s.wake = 0
 		}
 	}
 	return acted
+}
+
+// count adds what a shard has counted.
+func (p *Process) count(t shard.Tally) {
+	p.counted.Committed += t.Committed
+	p.counted.Taken += t.Taken
+	p.counted.Unknown += t.Unknown
+	p.counted.Resent += t.Resent
+	p.counted.Fills += t.Fills
+	p.counted.Voids += t.Voids
 }
 
 // grab lets the batchers act.
