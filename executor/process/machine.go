@@ -25,8 +25,8 @@
 //	any       Drain -> draining    requests are refused, or go to peers; the session ends and no other begins
 //
 // The files, each using only those below it: machine.go (Advance), problems.go, traffic.go; inbound.go
-// (requests of peers); request.go (requests of this process); admission.go (the gate); pending.go; status.go,
-// holds.go, place.go; session.go; eligibility.go (rules), ranks.go, links.go.
+// (requests of peers); request.go (requests of this process); admission.go (the gate); status.go (what others
+// read); session.go; eligibility.go (rules).
 package process
 
 import (
