@@ -46,24 +46,17 @@ import (
 	"salectl/executor/shard"
 )
 
-// Config configures a Machine. Lists is for engine redis only. Version, Standby, Queue, Sizes, Bounds,
-// Users, Notify, Ruled and Committed may be empty; all other fields are required.
+// Config configures a Machine, which sets ID. Queue, Sizes, Bounds, Users, Notify, Ruled and Committed may
+// be empty, and what may be so in ownership.Config; all other fields are required.
 type Config struct {
-	Sale    string      // the name
-	Address string      // where this process answers claims, for others to read; without spaces
-	Version string      // of the program: processes of the newest version own shards first
-	Standby bool        // this process owns no shard
-	Nodes   []string    // the names of the lock nodes
-	Lists   []string    // the names of the nodes that keep lists
-	Queue   int         // bounds the requests that wait on one shard; 0: DefaultQueue
-	Me      []byte      // 8 bytes, new at each start of a process; commits name it by them
-	Clock   clock.Clock // of requests and shards
-	Token   func() string
-	Key     func() string  // returns a new key for a request that has none
-	Jitter  func() float64 // from 0 to below 1
-	Sizes   lists.Sizes    // of the calls about lists; 0: the usual ones
-	Bounds  ledger.Bounds  // of commits; 0: the usual ones
-	Users   OpenUsers      // opens the attributes of users; nil: the rules of the sale read none
+	ownership.Config
+	Queue  int           // bounds the requests that wait on one shard; 0: DefaultQueue
+	Me     []byte        // 8 bytes, new at each start of a process; commits name it by them
+	Clock  clock.Clock   // of requests and shards
+	Key    func() string // returns a new key for a request that has none
+	Sizes  lists.Sizes   // of the calls about lists; 0: the usual ones
+	Bounds ledger.Bounds // of commits; 0: the usual ones
+	Users  OpenUsers     // opens the attributes of users; nil: the rules of the sale read none
 
 	Notify    func()                     // as in shard.SaleTotals and shard.RemoteConfig
 	Ruled     func(rule, result string)  // counts the results of rules; nil: nobody counts
@@ -104,12 +97,9 @@ func New(cfg Config) *Machine {
 	if cfg.Queue == 0 {
 		cfg.Queue = DefaultQueue
 	}
-	m := &Machine{cfg: cfg}
-	m.open(ownership.Process{ID: fmt.Sprintf("%x", cfg.Me), Address: cfg.Address, Version: cfg.Version}, cfg)
-	m.Ownership = ownership.New(ownership.Config{
-		Sale: cfg.Sale, ID: m.me.ID, Address: cfg.Address, Version: cfg.Version, Standby: cfg.Standby,
-		Nodes: cfg.Nodes, Lists: cfg.Lists, Token: cfg.Token, Jitter: cfg.Jitter,
-	})
+	cfg.ID = fmt.Sprintf("%x", cfg.Me)
+	m := &Machine{cfg: cfg, Ownership: ownership.New(cfg.Config)}
+	m.open(cfg)
 	return m
 }
 

@@ -71,10 +71,6 @@ func (m *Machine) Drained(r *request.Request) <-chan struct{} {
 	return nil
 }
 
-// Refuse returns the answer to a request that is refused without a look-up of its key; but Unknown, or
-// the claim, where Decline has it. It is safe for concurrent use.
-func (m *Machine) Refuse(r request.Request, a request.Answer) request.Answer { return m.refuse(&r, a) }
-
 // Begin admits the request.
 func (p *Pending) Begin(r request.Request) {
 	var a request.Answer
