@@ -330,12 +330,7 @@ func (r *Remote) takeSent(id uint64) *request.Ticket {
 		return nil
 	}
 	t := r.sent[i]
-	if i == 0 { // as nearly always
-		r.sent[0] = nil
-		r.sent = r.sent[1:]
-	} else {
-		r.sent = slices.Delete(r.sent, i, i+1)
-	}
+	r.sent = slices.Delete(r.sent, i, i+1)
 	return t
 }
 

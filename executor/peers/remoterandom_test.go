@@ -240,10 +240,10 @@ func (c *remoteCrowd) ask(offering *sync.Mutex, user string) {
 		a = c.r.Refuse(request.Request{User: user, Key: "1", Quantity: 1}, request.Answer{Outcome: refused})
 	case c.chance(4):
 		ctx, cancel := context.WithTimeout(c.t.Context(), time.Duration(x.number%50)*time.Millisecond)
-		a = t.Wait(ctx)
+		a = wait(ctx, t)
 		cancel()
 	default:
-		a = t.Wait(context.Background())
+		a = wait(context.Background(), t)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -366,3 +366,11 @@ func (c *remoteCrowd) check() {
 
 // identity names a request of the crowd.
 type identity struct{ user, key string }
+
+// wait returns the answer to a ticket, or gives up when ctx ends.
+func wait(ctx context.Context, t *request.Ticket) request.Answer {
+	if t.Await(ctx) {
+		return t.Finish()
+	}
+	return t.GiveUp()
+}

@@ -33,7 +33,7 @@ type Config struct {
 
 // Dialer returns the function that makes links to peers.
 func Dialer(c Config) Dial {
-	refused := &refusals{log: c.Log.With("sale", c.Sale), by: make(map[string]string)}
+	refused := &refusals{log: c.Log.With("sale", c.Sale)}
 	return func(ctx context.Context, from, to ownership.Process, receiver LinkReceiver) (Link, error) {
 		l := &link{receiver: receiver, token: c.Token, log: c.Log.With("sale", c.Sale), refused: func(why string) { refused.tell(to.Address, why) }}
 		token := l.now()
@@ -114,16 +114,11 @@ func (l *link) send(all ...*streampb.Request) bool {
 // indefinitely.
 type refusals struct {
 	log *slog.Logger
-
-	mu sync.Mutex
-	by map[string]string // last logged reason, by address
+	by  sync.Map // of string: last logged reason, by address
 }
 
 func (r *refusals) tell(address, why string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.by[address] != why {
-		r.by[address] = why
+	if last, _ := r.by.Swap(address, why); last != why {
 		r.log.Warn("another process of the sale takes no link from this one", "peer", address, "why", why)
 	}
 }

@@ -36,7 +36,7 @@ type Admission struct {
 	draining atomic.Bool
 	doubts   request.Doubts
 	links    peers.Links
-	inbound  inboundLinks
+	inbound  sync.Map      // of *Inbound: the links that peers have made to this process, by the id of the peer
 	came     atomic.Uint64 // claims and settlements of clients
 }
 

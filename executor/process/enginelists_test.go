@@ -489,7 +489,8 @@ func TestListedHasOneByNow(t *testing.T) {
 	p.ask("ann", "1").want(t, api.Sold)
 	x := request.NewTicket(new(sync.Pool), Request{User: "ann", Key: "1", Quantity: 1}, nil, w.now.Mono)
 	p.tell(0, shard.GrabsDone{At: w.now, Fill: 1, Short: []*request.Ticket{x}})
-	if a := x.Wait(t.Context()); a.Outcome != api.Sold || !a.Replayed {
+	x.Await(t.Context())
+	if a := x.Finish(); a.Outcome != api.Sold || !a.Replayed {
 		t.Errorf("%+v", a)
 	}
 }

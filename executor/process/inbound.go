@@ -27,12 +27,6 @@ type Inbound struct {
 	underway map[uint64]*request.Ticket // by id: requests without an answer; nil: not queued yet
 }
 
-// inboundLinks are the links that peers have made to this process, by the id of the peer.
-type inboundLinks struct {
-	mu  sync.Mutex
-	all map[string]*Inbound
-}
-
 // givenUp is the ticket of a request that was given up before it was queued.
 var givenUp = new(request.Ticket)
 
@@ -101,16 +95,9 @@ func (m *Machine) Accept(from, to string, back peers.Replies) *Inbound {
 		return nil
 	}
 	fresh := &Inbound{d: &m.Admission, from: from, back: back, underway: make(map[uint64]*request.Ticket)}
-	links := &m.inbound
-	links.mu.Lock()
-	defer links.mu.Unlock()
-	if links.all == nil {
-		links.all = make(map[string]*Inbound)
+	if before, ok := m.inbound.Swap(from, fresh); ok {
+		before.(*Inbound).over.Store(true)
 	}
-	if before := links.all[from]; before != nil {
-		before.over.Store(true)
-	}
-	links.all[from] = fresh
 	return fresh
 }
 
@@ -120,14 +107,7 @@ func (m *Machine) Accept(from, to string, back peers.Replies) *Inbound {
 func (v *Inbound) Over() bool { return v.over.Load() }
 
 // Gone ends the link.
-func (v *Inbound) Gone() {
-	links := &v.d.inbound
-	links.mu.Lock()
-	defer links.mu.Unlock()
-	if links.all[v.from] == v {
-		delete(links.all, v.from)
-	}
-}
+func (v *Inbound) Gone() { v.d.inbound.CompareAndDelete(v.from, v) }
 
 // Serve decides a forwarded request. If this process owns the shard it is answered, otherwise bounced:
 // a forwarded request is not forwarded again. It has one reply, before Serve returns or later; none, if

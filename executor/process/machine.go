@@ -88,7 +88,6 @@ type Machine struct {
 	// the sale's log cannot be followed any more.
 	session  *session
 	sessions uint64 // sessions so far
-	meters
 	watch
 }
 
@@ -275,7 +274,6 @@ func (m *Machine) Drain(now clock.Now) {
 // ShardEnded removes a shard whose machine has ended because of why, and of which no call is under way.
 func (m *Machine) ShardEnded(now clock.Now, i int, why error) {
 	m.session.close(i)
-	delete(m.meters.shards, i)
 	m.Ownership.ShardEnded(now, i)
 	m.foundBroken(i, why)
 }
@@ -287,7 +285,7 @@ func (m *Machine) end(why api.Outcome) {
 		m.sold.Store(m.session.declared.Load())
 	}
 	m.session.release(here(why))
-	m.session, m.meters.shards = nil, nil
+	m.session = nil
 }
 
 // Stop stops the shards of the session.

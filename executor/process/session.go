@@ -38,6 +38,7 @@ type session struct {
 	redPackets
 	runningShards
 	newest
+	meters
 
 	ranks   atomic.Pointer[ranks]       // of a draw; nil: they are not published yet
 	drawn   atomic.Pointer[draw.Status] // the draw by the sale's log; nil: the sale is none
@@ -76,7 +77,7 @@ func newSession(run *ownership.Run, own Config, d *Admission, first uint64) *ses
 	t := &session{
 		uid: run.UID, shards: make([]atomic.Pointer[shard.Shard], n), granted: make([]atomic.Int64, n), totals: shard.NewSaleTotals(n), ack: run.Declared.Ack,
 		links: &d.links, away: func() request.Answer { return *d.away.Load() },
-		runningShards: runningShards{sizes: own.Sizes, running: make(map[int]*shard.Shard)},
+		runningShards: runningShards{sizes: own.Sizes, running: make(map[int]*shard.Shard)}, meters: meters{shards: make([]meter, n)},
 	}
 	t.totals.Notify = own.Notify
 	t.depth.Store(int64(cfg.Queue))
@@ -198,6 +199,7 @@ func (t *session) close(i int) {
 		}
 		t.shards[i].CompareAndSwap(s, nil)
 		t.totals.Leave(i)
+		t.meters.shards[i] = meter{}
 		delete(t.running, i)
 	}
 }

@@ -210,16 +210,8 @@ type WaiterFunc func()
 // Answered implements Waiter.
 func (f WaiterFunc) Answered() { f() }
 
-// OnAnswer sets w to be called when the ticket has its answer, instead of the signal for Wait.
+// OnAnswer sets w to be called when the ticket has its answer, instead of the signal for Await.
 func (t *Ticket) OnAnswer(w Waiter) { t.waiter = w }
-
-// Wait returns the answer, or gives up when ctx ends.
-func (t *Ticket) Wait(ctx context.Context) Answer {
-	if t.Await(ctx) {
-		return t.Finish()
-	}
-	return t.GiveUp()
-}
 
 // Await waits for the answer, and returns false if ctx ends first.
 func (t *Ticket) Await(ctx context.Context) bool {
